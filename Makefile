@@ -36,7 +36,7 @@ endif
 
 # ---- libraries -----------------------------------------------------------------------------------------------------------------
 PACKAGES := libdw libelf libunwind-ptrace capstone
-ifeq ($(filter clean fuzz-clean,$(or $(MAKECMDGOALS),all)),)
+ifeq ($(filter clean uninstall,$(or $(MAKECMDGOALS),all)),)
 ifneq ($(shell $(PKG_CONFIG) --exists $(PACKAGES) && echo yes),yes)
 $(error missing libraries: $(shell $(PKG_CONFIG) --print-errors --exists $(PACKAGES) 2>&1 | grep -o "Package '[^']*'" | sort -u | tr '\n' ' '): run ./bootstrap all, or install libdw-dev libelf-dev libunwind-dev libcapstone-dev libiberty-dev libbz2-dev pkg-config)
 endif
@@ -127,4 +127,77 @@ $(B)/unit/%.o: tests/unit/%.c
 $(B)/unit/test_%: $(B)/unit/test_%.o $(B)/unit/lib.a
 	$(call say,LINK,$@) $(CC) $(ALL_CFLAGS) $(LDFLAGS) $< $(B)/unit/lib.a -o $(tmp) $(LIBS_shared) && mv $(tmp) $@
 
+# ---- what the system tests and benchmarks run: small programs, linked with nothing of ours ---------------------------------------
+# Victims get their own flags where they need them (tests/*/*.mk), otherwise these.
+VICTIM_CFLAGS ?= -std=gnu17 -D_GNU_SOURCE -O2 -g -Wall -Wextra
+VICTIM_CXXFLAGS ?= -std=gnu++17 -O2 -g -Wall -Wextra
+small = $(patsubst tests/%.c,$(B)/%,$(wildcard $(1:%=tests/%/*.c))) $(patsubst tests/%.cc,$(B)/%,$(wildcard $(1:%=tests/%/*.cc)))
+VICTIMS := $(call small,victims)
+SYSTEM := $(call small,system)
+BENCH := $(call small,bench)
+DEMO := $(call small,demo)
+PRELOAD := $(patsubst tests/preload/%.c,$(B)/preload/%.so,$(wildcard tests/preload/*.c))
+
+-include $(wildcard tests/*/*.mk)
+
+define small_rules
+$(B)/$(1)/%: tests/$(1)/%.c
+	@mkdir -p $$(@D)
+	$$(call say,CC,$$<) gcc $$(VICTIM_CFLAGS) -MMD -MP -MF $$@.d -MT $$@ $$< -o $$(tmp) -lpthread && mv $$(tmp) $$@
+$(B)/$(1)/%: tests/$(1)/%.cc
+	@mkdir -p $$(@D)
+	$$(call say,CXX,$$<) g++ $$(VICTIM_CXXFLAGS) -MMD -MP -MF $$@.d -MT $$@ $$< -o $$(tmp) -lpthread && mv $$(tmp) $$@
+endef
+$(foreach d,victims system bench demo,$(eval $(call small_rules,$(d))))
+
+$(B)/preload/%.so: tests/preload/%.c
+	@mkdir -p $(@D)
+	$(call say,CC,$<) gcc $(VICTIM_CFLAGS) -fPIC -shared -MMD -MP -MF $@.d -MT $@ $< -o $(tmp) && mv $(tmp) $@
+
+# ---- tests -----------------------------------------------------------------------------------------------------------------------
+# Every executable file tests/system/*.sh and *.py is a test (what they share is not executable), and so is every tests/system/*.c.
+RUN_ENV = MTRUN=$(abspath $(B))/mtrun MTRUN_BUILD=$(abspath $(B))
+SCRIPTS := $(shell find tests/system -maxdepth 1 \( -name '*.sh' -o -name '*.py' \) -perm -u+x 2>/dev/null | LC_ALL=C sort)
+TESTS ?= $(UNIT) $(SYSTEM) $(SCRIPTS)
+
+check soak: all $(UNIT) $(VICTIMS) $(SYSTEM) $(PRELOAD)
+check:
+	@$(RUN_ENV) tests/run -j $(JOBS) -o $(B)/check $(TESTS)
+soak:
+	@MTRUN_SOAK=1 $(RUN_ENV) tests/run -j $(JOBS) -o $(B)/soak $(TESTS)
+
+bench: all $(BENCH)
+	@$(RUN_ENV) tests/bench/run
+	@cat $(B)/bench.md
+
+# tests/fuzz/*.c: each an LLVMFuzzerTestOneInput over one decoder. FUZZ_TIME: seconds for each.
+FUZZ_TIME ?= 60
+FUZZERS := $(patsubst tests/fuzz/%.c,build-fuzz/fuzz/%,$(wildcard tests/fuzz/*.c))
+build-fuzz/fuzz/%: tests/fuzz/%.c FORCE
+	@mkdir -p $(@D) build-fuzz/corpus/$*
+	@$(MAKE) --no-print-directory CC=clang BUILD=build-fuzz OPT='-O1 -g -fsanitize=fuzzer-no-link,address,undefined' build-fuzz/libmtrun.a
+	$(call say,LINK,$@) clang $(CSTD) -O1 -g -fsanitize=fuzzer,address,undefined -Isupervisor $< build-fuzz/libmtrun.a -o $@ $(LIBS_shared)
+fuzz: $(FUZZERS)
+	@for f in $(FUZZERS); do echo "$$f"; $$f -max_total_time=$(FUZZ_TIME) -artifact_prefix=$$f. build-fuzz/corpus/$${f##*/} || exit 1; done
+
+demo: all $(DEMO)
+	@$(RUN_ENV) tests/demo/demo
+
+# ---- install -----------------------------------------------------------------------------------------------------------------------
+BINDIR ?= $(PREFIX)/bin
+MANDIR ?= $(PREFIX)/share/man
+INSTALL ?= install
+
+install: all
+	$(INSTALL) -d $(DESTDIR)$(BINDIR) $(DESTDIR)$(MANDIR)/man1
+	$(INSTALL) -m 755 $(B)/mtrun $(DESTDIR)$(BINDIR)/mtrun
+	$(INSTALL) -m 644 man/mtrun.1 $(DESTDIR)$(MANDIR)/man1/mtrun.1
+
+uninstall:
+	rm -f $(DESTDIR)$(BINDIR)/mtrun $(DESTDIR)$(MANDIR)/man1/mtrun.1
+
+clean:
+	rm -rf $(BUILD) build-san build-cov build-fuzz
+
+-include $(wildcard $(B)/victims/*.d $(B)/system/*.d $(B)/bench/*.d $(B)/demo/*.d $(B)/preload/*.d)
 -include $(OBJ:.o=.d) $(BLOB_OBJ:.o=.d) $(wildcard $(B)/unit/*.d)
