@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "json.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+/*
+ * A writer without a tree: reports may have 10^5 rows with a stack each, so nothing is kept but whether a comma is due. Nesting is
+ * the caller's: what it opens it closes.
+ */
+void json_init(struct json *j, FILE *out)
+{
+	j->out = out;
+	j->comma = false;
+}
+
+/* Length of the UTF-8 sequence at S (1-4), or 0 if it is none: overlong forms, surrogates and values past U+10FFFF are none. */
+static int utf8(const unsigned char *s)
+{
+	if (s[0] < 0x80)
+		return 1;
+	if (s[0] >= 0xc2 && s[0] <= 0xdf)
+		return (s[1] & 0xc0) == 0x80 ? 2 : 0;
+	if (s[0] >= 0xe0 && s[0] <= 0xef) {
+		if ((s[1] & 0xc0) != 0x80 || (s[2] & 0xc0) != 0x80)
+			return 0;
+		if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f))
+			return 0;
+		return 3;
+	}
+	if (s[0] >= 0xf0 && s[0] <= 0xf4) {
+		if ((s[1] & 0xc0) != 0x80 || (s[2] & 0xc0) != 0x80 || (s[3] & 0xc0) != 0x80)
+			return 0;
+		if ((s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] > 0x8f))
+			return 0;
+		return 4;
+	}
+	return 0;
+}
+
+static void quoted(FILE *out, const char *text)
+{
+	const unsigned char *s = (const unsigned char *)text;
+
+	putc_unlocked('"', out);
+	while (*s) {
+		int n = utf8(s);
+
+		if (n == 0) {
+			fputs("\\ufffd", out);
+			n = 1;
+		} else if (*s == '"' || *s == '\\') {
+			putc_unlocked('\\', out);
+			putc_unlocked(*s, out);
+		} else if (*s < 0x20 || *s == 0x7f) {
+			fprintf(out, "\\u%04x", *s);
+		} else {
+			fwrite(s, 1, (size_t)n, out);
+		}
+		s += n;
+	}
+	putc_unlocked('"', out);
+}
+
+static void before(struct json *j, const char *key)
+{
+	if (j->comma)
+		putc_unlocked(',', j->out);
+	j->comma = true;
+	if (key) {
+		quoted(j->out, key);
+		putc_unlocked(':', j->out);
+	}
+}
+
+void json_newline(struct json *j)
+{
+	if (j->comma)
+		putc_unlocked(',', j->out);
+	putc_unlocked('\n', j->out);
+	j->comma = false;
+}
+
+static void begin(struct json *j, const char *key, int c)
+{
+	before(j, key);
+	putc_unlocked(c, j->out);
+	j->comma = false;
+}
+
+static void end(struct json *j, int c)
+{
+	putc_unlocked(c, j->out);
+	j->comma = true;
+}
+
+void json_object(struct json *j, const char *key) { begin(j, key, '{'); }
+void json_end_object(struct json *j) { end(j, '}'); }
+void json_array(struct json *j, const char *key) { begin(j, key, '['); }
+void json_end_array(struct json *j) { end(j, ']'); }
+
+void json_string(struct json *j, const char *key, const char *value)
+{
+	before(j, key);
+	if (value)
+		quoted(j->out, value);
+	else
+		fputs("null", j->out);
+}
+
+/* Without printf: most of a large report is small numbers. */
+static void decimal(FILE *out, uint64_t value)
+{
+	char text[24], *p = text + sizeof(text);
+
+	do
+		*--p = (char)('0' + value % 10);
+	while (value /= 10);
+	fwrite(p, 1, (size_t)(text + sizeof(text) - p), out);
+}
+
+void json_uint(struct json *j, const char *key, uint64_t value)
+{
+	before(j, key);
+	decimal(j->out, value);
+}
+
+void json_int(struct json *j, const char *key, int64_t value)
+{
+	before(j, key);
+	if (value < 0)
+		putc_unlocked('-', j->out);
+	decimal(j->out, value < 0 ? -(uint64_t)value : (uint64_t)value);
+}
+
+void json_bool(struct json *j, const char *key, bool value)
+{
+	before(j, key);
+	fputs(value ? "true" : "false", j->out);
+}
+
+void json_null(struct json *j, const char *key)
+{
+	before(j, key);
+	fputs("null", j->out);
+}
+
+void json_address(struct json *j, const char *key, raddr_t value)
+{
+	before(j, key);
+	fprintf(j->out, "\"0x%" PRIx64 "\"", value);
+}
+
+void json_finish(struct json *j)
+{
+	putc_unlocked('\n', j->out);
+	j->comma = false;
+}

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "message.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/*
+ * One stream for the whole run. It stands on a descriptor of its own (3 or above, closed on exec), so that neither the target inherits
+ * it nor a closed stderr makes the log file take its number. Text is collected in the stream's buffer and leaves in large
+ * pieces: a table is not torn apart by what the target prints on the same terminal meanwhile.
+ */
+static FILE *stream;
+static int verbosity;
+static bool colored;
+
+static int own_descriptor(int fd)
+{
+	int own = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+
+	return own < 0 ? -errno : own;
+}
+
+int message_open(const char *path, int fd, int color, int verbose)
+{
+	int own, low = -1;
+	FILE *f;
+
+	if (path) {
+		low = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0666);
+		if (low < 0)
+			return -errno;
+		fd = low;
+	}
+	own = own_descriptor(fd);
+	if (low >= 0)
+		close(low);
+	if (own == -EBADF)		/* stderr is closed: nobody listens, and that is no failure */
+		own = open("/dev/null", O_WRONLY | O_CLOEXEC);
+	if (own < 0)
+		return own == -1 ? -errno : own;
+	f = fdopen(own, "w");
+	if (!f) {
+		close(own);
+		return -ENOMEM;
+	}
+	setvbuf(f, NULL, _IOFBF, 1 << 16);
+	message_close();
+	stream = f;
+	verbosity = verbose;
+	colored = color == 2 || (color == 1 && isatty(own) && (!getenv("TERM") || strcmp(getenv("TERM"), "dumb")));
+	return 0;
+}
+
+void message_close(void)
+{
+	if (stream)
+		fclose(stream);
+	stream = NULL;
+}
+
+FILE *message_stream(void) { return stream ? stream : stderr; }
+void message_flush(void) { fflush(message_stream()); clearerr(message_stream()); }
+int message_fd(void) { return fileno(message_stream()); }
+bool message_color(void) { return colored; }
+
+static void PRINTF(2, 0) line(bool error, const char *format, va_list args)
+{
+	FILE *f = message_stream();
+	char *text;
+
+	if (vasprintf(&text, format, args) < 0)
+		return;
+	fprintf(f, "%smtrun:%s %s\n", colored && error ? "\033[1;31m" : "", colored && error ? "\033[0m" : "", text);
+	message_flush();
+	free(text);
+}
+
+void message_verror(const char *format, va_list args) { line(true, format, args); }
+
+void message_error(const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	line(true, format, args);
+	va_end(args);
+}
+
+void message_say(const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	line(false, format, args);
+	va_end(args);
+}
+
+void message_verbose(int level, const char *format, ...)
+{
+	va_list args;
+
+	if (verbosity < level)
+		return;
+	va_start(args, format);
+	line(false, format, args);
+	va_end(args);
+}

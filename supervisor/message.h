@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * message.h - where mtrun's own text goes: one stream for what commands print and one prefix for what mtrun has to say.
+ * The stream is a copy of stderr, stdout or the file of --messages, with a buffer of its own; it is never inherited by the target.
+ * A broken pipe or a full disk loses text, never the target. Before message_open() everything goes to stderr.
+ */
+#ifndef MTRUN_MESSAGE_H
+#define MTRUN_MESSAGE_H
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "types.h"
+
+/* To the file PATH (made or emptied), or with NULL to a copy of descriptor FD. COLOR: 0 never, 1 if a terminal, 2 always. 0 or -errno. */
+int message_open(const char *path, int fd, int color, int verbose) MUST_USE;
+void message_close(void);
+
+/* What commands print on. Flushed by message_flush(), which callers do after each command. */
+FILE *message_stream(void);
+void message_flush(void);
+/* The descriptor under it: standard output of shell commands that are started. */
+int message_fd(void);
+bool message_color(void);
+
+/* One line each: "mtrun: " + text + newline, written in one piece. */
+void message_error(const char *format, ...) PRINTF(1, 2);
+void message_say(const char *format, ...) PRINTF(1, 2);
+/* Only with -v given at least LEVEL times. */
+void message_verbose(int level, const char *format, ...) PRINTF(2, 3);
+void message_verror(const char *format, va_list args) PRINTF(1, 0);
+
+#endif

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "units.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/*
+ * A size that is misread as "no limit" costs somebody a night, so everything here is all or nothing: digits, one unit, the end.
+ * No sign, no blank, no exponent, no silent overflow.
+ */
+static int digits(const char **text, uint64_t *n)
+{
+	const char *s = *text;
+	uint64_t v = 0;
+
+	if (*s < '0' || *s > '9')
+		return -EINVAL;
+	for (; *s >= '0' && *s <= '9'; s++)
+		if (__builtin_mul_overflow(v, 10, &v) || __builtin_add_overflow(v, (uint64_t)(*s - '0'), &v))
+			return -ERANGE;
+	*text = s;
+	*n = v;
+	return 0;
+}
+
+int number_parse(const char *text, uint64_t *n)
+{
+	uint64_t v;
+	int err = digits(&text, &v);
+
+	if (err)
+		return err;
+	if (*text)
+		return -EINVAL;
+	*n = v;
+	return 0;
+}
+
+int size_parse(const char *text, uint64_t *bytes)
+{
+	static const char letters[] = "KMGT";
+	uint64_t v, unit = 1, step;
+	const char *letter;
+	int err = digits(&text, &v);
+
+	if (err)
+		return err;
+	if (*text) {
+		letter = strchr(letters, *text++);
+		if (!letter)
+			return -EINVAL;
+		step = *text == 'B' ? 1000 : 1024;
+		if (*text == 'B')
+			text++;
+		if (*text)
+			return -EINVAL;
+		for (const char *l = letters; l <= letter; l++)
+			unit *= step;
+	}
+	if (__builtin_mul_overflow(v, unit, &v))
+		return -ERANGE;
+	*bytes = v;
+	return 0;
+}
+
+int time_parse(const char *text, uint64_t *ms)
+{
+	static const struct { const char *name; uint64_t ms; } units[] = {
+		{ "", 1000 }, { "ms", 1 }, { "s", 1000 }, { "m", 60000 }, { "h", 3600000 },
+	};
+	uint64_t whole, part = 0, scale = 1;
+	int err = digits(&text, &whole);
+
+	if (err)
+		return err;
+	if (*text == '.') {
+		text++;
+		if (*text < '0' || *text > '9')
+			return -EINVAL;
+		for (; *text >= '0' && *text <= '9'; text++)
+			if (scale < 1000000) {
+				part = part * 10 + (uint64_t)(*text - '0');
+				scale *= 10;
+			}
+	}
+	for (size_t i = 0; i < sizeof(units) / sizeof(*units); i++)
+		if (!strcmp(text, units[i].name)) {
+			if (__builtin_mul_overflow(whole, units[i].ms, &whole) ||
+			    __builtin_add_overflow(whole, part * units[i].ms / scale, &whole))
+				return -ERANGE;
+			*ms = whole;
+			return 0;
+		}
+	return -EINVAL;
+}
+
+int address_parse(const char *text, raddr_t *address)
+{
+	uint64_t v = 0;
+	const char *s = text;
+
+	if (s[0] != '0' || (s[1] != 'x' && s[1] != 'X'))
+		return number_parse(text, address);
+	s += 2;
+	if (!*s || strlen(s) > 16)
+		return -EINVAL;
+	for (; *s; s++) {
+		int c = *s | 0x20;
+
+		if (c >= '0' && c <= '9')
+			v = v << 4 | (uint64_t)(c - '0');
+		else if (c >= 'a' && c <= 'f')
+			v = v << 4 | (uint64_t)(c - 'a' + 10);
+		else
+			return -EINVAL;
+	}
+	*address = v;
+	return 0;
+}
+
+const char *size_text(struct text_buffer *b, uint64_t bytes)
+{
+	static const char letters[] = "KMGTPE";
+	double v = (double)bytes;
+	int i = -1;
+
+	if (bytes < 1024) {
+		snprintf(b->text, sizeof(b->text), "%" PRIu64, bytes);
+		return b->text;
+	}
+	/* 1023.95 would print as 1024.0 */
+	while (v >= 1023.95 && letters[i + 1]) {
+		v /= 1024;
+		i++;
+	}
+	snprintf(b->text, sizeof(b->text), i < 2 ? "%.1f%c" : "%.2f%c", v, letters[i]);
+	return b->text;
+}
+
+const char *time_text(struct text_buffer *b, uint64_t ms)
+{
+	uint64_t s = ms / 1000;
+
+	if (ms < 1000)
+		snprintf(b->text, sizeof(b->text), "%" PRIu64 " ms", ms);
+	else if (s < 60)
+		snprintf(b->text, sizeof(b->text), "%.1f s", (double)(ms / 100) / 10);
+	else if (s < 3600)
+		snprintf(b->text, sizeof(b->text), "%" PRIu64 ":%02" PRIu64 " min", s / 60, s % 60);
+	else
+		snprintf(b->text, sizeof(b->text), "%" PRIu64 ":%02" PRIu64 ":%02" PRIu64 " h", s / 3600, s / 60 % 60, s % 60);
+	return b->text;
+}

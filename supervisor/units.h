@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* units.h - SIZE and TIME as the command line and the shell take them, and numbers as people read them. Strict: what is not understood is refused. */
+#ifndef MTRUN_UNITS_H
+#define MTRUN_UNITS_H
+
+#include "types.h"
+
+#define SIZE_ACCEPTED "bytes, or a number with K, M, G, T (1024s) or KB, MB, GB, TB (1000s)"
+#define TIME_ACCEPTED "a time such as 250ms, 5s, 2m, 1h; a bare number is seconds"
+
+/* All return 0, or -EINVAL if TEXT is anything else, -ERANGE if it does not fit. */
+int size_parse(const char *text, uint64_t *bytes) MUST_USE;
+int time_parse(const char *text, uint64_t *ms) MUST_USE;
+int number_parse(const char *text, uint64_t *n) MUST_USE;		/* decimal digits only */
+int address_parse(const char *text, raddr_t *address) MUST_USE;	/* 0x... or decimal */
+
+struct text_buffer { char text[32]; };
+/* "812", "4.0K", "31.2M" (1024s), "1.50G"; to print at once. */
+const char *size_text(struct text_buffer *b, uint64_t bytes);
+/* "250 ms", "12.3 s", "3:07 min", "2:03:09 h" */
+const char *time_text(struct text_buffer *b, uint64_t ms);
+
+#endif
