@@ -64,7 +64,7 @@ endif
 tmp = $@.$$$$.tmp
 
 .DEFAULT_GOAL := all
-.PHONY: all check soak bench fuzz demo install uninstall clean FORCE
+.PHONY: all check print-quick soak bench fuzz demo install uninstall clean FORCE
 .SUFFIXES:
 .SECONDARY:
 
@@ -166,6 +166,10 @@ check:
 soak:
 	@MTRUN_SOAK=1 $(RUN_ENV) tests/run -j $(JOBS) -o $(B)/soak $(TESTS)
 
+# The tests that carry a line `# quick` are what the sanitizer builds run in CI, beside the unit tests.
+print-quick:
+	@echo $(UNIT) $(if $(SCRIPTS),$(shell grep -l '^\# quick$$' $(SCRIPTS)))
+
 bench: all $(BENCH)
 	@$(RUN_ENV) tests/bench/run
 	@cat $(B)/bench.md
@@ -197,7 +201,7 @@ uninstall:
 	rm -f $(DESTDIR)$(BINDIR)/mtrun $(DESTDIR)$(MANDIR)/man1/mtrun.1
 
 clean:
-	rm -rf $(BUILD) build-san build-cov build-fuzz
+	rm -rf $(BUILD) build-san build-cov build-fuzz build-clang
 
 -include $(wildcard $(B)/victims/*.d $(B)/system/*.d $(B)/bench/*.d $(B)/demo/*.d $(B)/preload/*.d)
 -include $(OBJ:.o=.d) $(BLOB_OBJ:.o=.d) $(wildcard $(B)/unit/*.d)
