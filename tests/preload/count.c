@@ -267,29 +267,30 @@ static void *early_alloc(size_t size)
 	return early + at + 16;
 }
 
-/* REAL(name): the next definition after ours; NULL while that is being looked up, or if there is none. */
-static void *lookup(void *_Atomic *slot, _Atomic int *busy, const char *name)
-{
-	void *f = NULL;
+TLS bool looking;			/* this thread is in dlsym on our behalf */
 
-	if (!atomic_exchange(busy, 1)) {
-		depth++;
-		f = dlsym(RTLD_NEXT, name);
-		depth--;
-		if (f)
-			atomic_store(slot, f);
-		atomic_store(busy, 0);
-	}
+/* REAL(name): the next definition after ours; NULL within the search for it, or if there is none. */
+static void *lookup(void *_Atomic *slot, const char *name)
+{
+	void *f;
+
+	if (looking)
+		return NULL;
+	looking = true;
+	depth++;
+	f = dlsym(RTLD_NEXT, name);
+	depth--;
+	looking = false;
+	atomic_store(slot, f);
 	return f;
 }
 
 #define REAL(ret, name, ...) \
 	static void *_Atomic real_##name; \
-	static _Atomic int busy_##name; \
 	static ret (*get_##name(void))(__VA_ARGS__) \
 	{ \
 		void *f = atomic_load_explicit(&real_##name, memory_order_acquire); \
-		return (ret (*)(__VA_ARGS__))(f ? f : lookup(&real_##name, &busy_##name, #name)); \
+		return (ret (*)(__VA_ARGS__))(f ? f : lookup(&real_##name, #name)); \
 	}
 
 REAL(void *, malloc, size_t)
@@ -364,6 +365,7 @@ EXPORT void *valloc(size_t size)
 	GIVE(real(size), size);
 }
 
+EXPORT void *pvalloc(size_t size);	/* musl has none */
 EXPORT void *pvalloc(size_t size)
 {
 	void *(*real)(size_t) = get_pvalloc();
