@@ -1,0 +1,450 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * cfi.c - the tables by which the trampoline walks stacks: built from a module's call frame information, written into the image's pool.
+ *
+ * For each module the pool gets three arrays, one behind the other:
+ *
+ *	offs[nrows]	ascending offsets from the module's start; row i holds until offs[i + 1], the last one to the module's end
+ *	rule[nrows]	index into wire_image.rule: the same few hundred rules serve all modules
+ *	index[]		for each KiB of code the row that holds at its beginning, so that a search looks at some ten rows
+ *
+ * The offsets are written where they will stay while the number of rows is not known yet; the rules' indexes wait in memory of our own until it is.
+ * The target can write to the image, so nothing is ever read back from it: the rules are kept here too, with the hash table that finds equal ones.
+ *
+ * The image is appended to, never changed: a hook may read the old tables at any time.
+ */
+#include "cfi.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "callframe.h"
+#include "./elf.h"
+#include "infer.h"
+#include "module.h"
+
+#define HASH_SLOTS (WIRE_RULES * 2)
+#define KIB 1024u
+
+struct cfi_rules {
+	struct wire_rule rule[WIRE_RULES];
+	uint16_t slot[HASH_SLOTS];	/* index of a rule; 0: free (rule 0 is never looked for here) */
+};
+
+int cfi_init(struct cfi *cfi, struct wire_image *image)
+{
+	struct cfi_rules *rules = calloc(1, sizeof(*rules));
+
+	if (!rules)
+		return -ENOMEM;
+	*cfi = (struct cfi){ .image = image, .nrules = 1, .rules = rules };
+	image->rule[0] = rules->rule[0];
+	return 0;
+}
+
+void cfi_release(struct cfi *cfi)
+{
+	free(cfi->rules);
+	cfi->rules = NULL;
+}
+
+/* ---- rules ------------------------------------------------------------------------------------------------------------------ */
+
+static uint32_t rule_hash(const struct wire_rule *rule)
+{
+	uint64_t w[4], h;
+
+	memcpy(w, rule, sizeof(w));
+	h = (w[0] ^ w[1] * 0x9e3779b97f4a7c15ull) * 0xff51afd7ed558ccdull;
+	h = (h ^ h >> 32 ^ w[2] ^ w[3] * 0xc4ceb9fe1a85ec53ull) * 0x9e3779b97f4a7c15ull;
+	return (uint32_t)(h >> 40) % HASH_SLOTS;
+}
+
+/* The rule's index. When all are taken new ones are 0: those stacks end in [truncated]. */
+static uint16_t rule_index(struct cfi *cfi, const struct wire_rule *rule)
+{
+	struct cfi_rules *r = cfi->rules;
+
+	if (rule->cfa == CFA_NONE)
+		return 0;
+	for (uint32_t i = rule_hash(rule);; i = (i + 1) % HASH_SLOTS) {
+		uint16_t n = r->slot[i];
+
+		if (n && !memcmp(&r->rule[n], rule, sizeof(*rule)))
+			return n;
+		if (n)
+			continue;
+		if (cfi->nrules == WIRE_RULES)
+			return 0;
+		n = (uint16_t)cfi->nrules++;
+		r->slot[i] = n;
+		r->rule[n] = *rule;
+		cfi->image->rule[n] = *rule;
+		return n;
+	}
+}
+
+/* ---- rows ------------------------------------------------------------------------------------------------------------------- */
+
+struct build {
+	struct cfi *cfi;
+	uint32_t *offs;			/* in the pool */
+	size_t room;			/* rows that fit there */
+	uint16_t *rule;			/* ours */
+	size_t rule_room;
+	size_t n;
+	int error;
+	struct wire_rule last;		/* the rule of `last_index`, so that equal neighbours need no search */
+	uint16_t last_index;
+};
+
+static bool build_grow(struct build *b)
+{
+	size_t room = b->rule_room ? b->rule_room * 2 : 16384;
+	uint16_t *rule;
+
+	if (b->n >= b->room) {
+		b->error = -ENOSPC;
+		return false;
+	}
+	if (b->n < b->rule_room)
+		return true;
+	rule = reallocarray(b->rule, room, sizeof(*rule));
+	if (!rule) {
+		b->error = -ENOMEM;
+		return false;
+	}
+	b->rule = rule;
+	b->rule_room = room;
+	return true;
+}
+
+/* Appends a row. Offsets never descend; of two rows at one place the later one holds. */
+static void build_row(struct build *b, uint32_t offset, uint16_t rule)
+{
+	if (b->n && b->offs[b->n - 1] >= offset)
+		b->n--;
+	if (b->n && b->rule[b->n - 1] == rule)
+		return;
+	if ((b->n >= b->room || b->n >= b->rule_room) && !build_grow(b))
+		return;
+	b->offs[b->n] = offset;
+	b->rule[b->n++] = rule;
+}
+
+static void build_rule(void *ctx, uint32_t offset, const struct wire_rule *rule)
+{
+	struct build *b = ctx;
+
+	if (memcmp(rule, &b->last, sizeof(*rule))) {
+		b->last = *rule;
+		b->last_index = rule_index(b->cfi, rule);
+	}
+	build_row(b, offset, b->last_index);
+}
+
+/* ---- code without call frame information ------------------------------------------------------------------------------------ */
+
+struct gaps {
+	struct infer_range *range;
+	size_t nranges;
+	uint64_t *entry;
+	size_t nentries, room;
+	struct infer_row *row;
+	size_t nrows, next;
+};
+
+static const uint8_t *gap_code(void *ctx, uint64_t vaddr, size_t *left)
+{
+	return elf_at(ctx, vaddr, 1, left);
+}
+
+static int gap_entry(struct gaps *g, uint64_t vaddr)
+{
+	if (g->nentries == g->room) {
+		size_t room = g->room ? g->room * 2 : 256;
+		uint64_t *entry = reallocarray(g->entry, room, sizeof(*entry));
+
+		if (!entry)
+			return -ENOMEM;
+		g->entry = entry;
+		g->room = room;
+	}
+	g->entry[g->nentries++] = vaddr;
+	return 0;
+}
+
+static bool in_gap(const struct gaps *g, uint64_t vaddr)
+{
+	size_t lo = 0, hi = g->nranges;
+
+	while (lo < hi) {
+		size_t mid = lo + (hi - lo) / 2;
+
+		if (g->range[mid].end <= vaddr)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo < g->nranges && g->range[lo].start <= vaddr;
+}
+
+/* Where functions begin, as far as the file says: its entry, its symbols, its constructors. */
+static int gap_entries(struct gaps *g, const struct elf *elf)
+{
+	struct elf_symbol symbol;
+	size_t cursor = 0;
+	int rc = 0;
+
+	if (elf_entry(elf))
+		rc = gap_entry(g, elf_entry(elf));
+	while (!rc && elf_next_symbol(elf, &cursor, &symbol))
+		if ((symbol.type == STT_FUNC || symbol.type == STT_NOTYPE || symbol.type == STT_GNU_IFUNC) && in_gap(g, symbol.value))
+			rc = gap_entry(g, symbol.value);
+	return rc;
+}
+
+/*
+ * The parts of the executable sections (segments, where the file has no sections) that no FDE is about. Padding between functions is passed over:
+ * anything shorter than a function that could call another.
+ */
+enum { GAP_MIN = 16 };
+
+static int gap_add(struct gaps *g, size_t *room, uint64_t start, uint64_t end)
+{
+	if (end <= start || end - start < GAP_MIN)
+		return 0;
+	if (g->nranges == *room) {
+		size_t more = *room ? *room * 2 : 64;
+		struct infer_range *range = reallocarray(g->range, more, sizeof(*range));
+
+		if (!range)
+			return -ENOMEM;
+		g->range = range;
+		*room = more;
+	}
+	g->range[g->nranges++] = (struct infer_range){ start, end };
+	return 0;
+}
+
+static int gaps_find(struct gaps *g, const struct elf *elf, const struct callframe_list *frames, uint64_t lo, uint64_t hi)
+{
+	const struct elf_segment *segment;
+	size_t nsegments = elf_segments(elf, &segment), room = 0, i = 0;
+	int rc = 0;
+
+	for (size_t s = 0; s < nsegments && !rc; s++) {
+		uint64_t at = segment[s].vaddr, end = segment[s].vaddr + segment[s].filesz;
+
+		if (segment[s].type != PT_LOAD || !(segment[s].flags & PF_X) || at < lo || end > hi || end < at)
+			continue;
+		if (g->nranges && at < g->range[g->nranges - 1].end)
+			continue;
+		for (; i < frames->count && lo + frames->frame[i].start < end && !rc; i++) {
+			if (lo + frames->frame[i].start > at)
+				rc = gap_add(g, &room, at, lo + frames->frame[i].start);
+			if (lo + frames->frame[i].end > at)
+				at = lo + frames->frame[i].end;
+		}
+		if (!rc)
+			rc = gap_add(g, &room, at, end);
+	}
+	return rc;
+}
+
+static int gaps_infer(struct gaps *g, struct elf *elf, const struct callframe_list *frames, uint64_t lo, uint64_t hi)
+{
+	struct infer_input in = { .code = gap_code, .ctx = elf, .lo = lo };
+	int rc = gaps_find(g, elf, frames, lo, hi);
+
+	if (!rc && g->nranges)
+		rc = gap_entries(g, elf);
+	if (rc || !g->nentries)
+		return rc;
+	in.range = g->range;
+	in.nranges = g->nranges;
+	in.entry = g->entry;
+	in.nentries = g->nentries;
+	return infer_rows(&in, &g->row, &g->nrows);
+}
+
+static void gaps_release(struct gaps *g)
+{
+	free(g->range);
+	free(g->entry);
+	free(g->row);
+}
+
+/* Rows for [from, to), about which no FDE says anything. */
+static void build_gap(struct build *b, struct gaps *g, uint32_t from, uint32_t to)
+{
+	static const struct wire_rule none;
+
+	if (from >= to)
+		return;
+	build_rule(b, from, &none);
+	while (g->next < g->nrows && g->row[g->next].offset < from)
+		g->next++;
+	for (; g->next < g->nrows && g->row[g->next].offset < to; g->next++)
+		build_rule(b, g->row[g->next].offset, &g->row[g->next].rule);
+}
+
+/* ---- a module --------------------------------------------------------------------------------------------------------------- */
+
+/* ENTRY: where the kernel starts the program; nothing called it, whatever its FDE says. */
+static void build_rows(struct build *b, const struct callframe_list *frames, struct gaps *g, uint32_t size, uint64_t entry)
+{
+	static const struct wire_rule outermost = { .cfa = CFA_END };
+	uint32_t at = 0;
+
+	for (size_t i = 0; i < frames->count && !b->error; i++) {
+		build_gap(b, g, at, frames->frame[i].start);
+		if (frames->lo + frames->frame[i].start == entry)
+			build_rule(b, frames->frame[i].start, &outermost);
+		else
+			callframe_rows(frames, i, build_rule, b);
+		at = frames->frame[i].end;
+	}
+	build_gap(b, g, at, size);
+}
+
+static void write_index(uint32_t *index, const uint32_t *offs, size_t n, uint32_t kibs)
+{
+	size_t row = 0;
+
+	for (uint32_t k = 0; k < kibs; k++) {
+		while (row + 1 < n && offs[row + 1] <= (uint64_t)k * KIB)
+			row++;
+		index[k] = (uint32_t)row;
+	}
+	index[kibs] = (uint32_t)(n - 1);
+}
+
+static uint64_t align_up(uint64_t v, uint64_t to)
+{
+	return (v + to - 1) / to * to;
+}
+
+static int build_finish(struct build *b, uint32_t size, struct wire_module *out)
+{
+	uint8_t *pool = b->cfi->image->pool;
+	uint64_t rows = (uint64_t)((uint8_t *)b->offs - pool), rules = rows + b->n * sizeof(*b->offs);
+	uint64_t index = align_up(rules + b->n * sizeof(*b->rule), 4);
+	uint32_t kibs = (uint32_t)(((uint64_t)size + KIB - 1) / KIB);
+
+	if (index + (kibs + 1ull) * 4 > WIRE_POOL)
+		return -ENOSPC;
+	memcpy(pool + rules, b->rule, b->n * sizeof(*b->rule));
+	write_index((uint32_t *)(void *)(pool + index), b->offs, b->n, kibs);
+	b->cfi->pool_used = index + (kibs + 1ull) * 4;
+	out->rows = rows;
+	out->rules = rules;
+	out->index = index;
+	out->nrows = (uint32_t)b->n;
+	out->pad = 0;
+	return 0;
+}
+
+/* .debug_frame, where it is not compressed. */
+static bool debug_frame(const struct elf *elf, struct callframe_source *source)
+{
+	const struct elf_section *section = elf_section(elf, ".debug_frame");
+	size_t size;
+	const uint8_t *file = elf_file(elf, &size);
+
+	if (!section || section->type == SHT_NOBITS || section->flags & SHF_COMPRESSED)
+		return false;
+	if (section->offset > size || section->size > size - section->offset || section->size > UINT32_MAX)
+		return false;
+	*source = (struct callframe_source){ .data = file + section->offset, .size = section->size, .debug_frame = true };
+	return true;
+}
+
+/* The frames of both sections: where .eh_frame is silent .debug_frame may speak. Only one is used: the one that knows more. */
+static int scan_frames(struct callframe_list *list, const struct elf *elf, uint64_t lo, uint64_t hi)
+{
+	struct callframe_source source = { .size = 0 };
+	struct callframe_list other;
+	struct elf_bytes eh, hdr;
+	int rc;
+
+	if (elf_eh_frame(elf, &eh, &hdr) && eh.size <= UINT32_MAX)
+		source = (struct callframe_source){ .data = eh.bytes, .size = eh.size, .vaddr = eh.vaddr };
+	rc = callframe_scan(list, &source, lo, hi);
+	if (rc || list->count > 16 || !debug_frame(elf, &source))
+		return rc;
+	if (callframe_scan(&other, &source, lo, hi))
+		return 0;
+	if (other.count <= list->count) {
+		callframe_release(&other);
+		return 0;
+	}
+	callframe_release(list);
+	*list = other;
+	return 0;
+}
+
+int cfi_build_elf(struct cfi *cfi, struct elf *elf, raddr_t text_start, raddr_t text_end, raddr_t bias, struct wire_module *out)
+{
+	uint64_t lo = text_start - bias, hi = text_end - bias, at = align_up(cfi->pool_used, 64);
+	struct wire_module m = { .start = text_start, .end = text_end };
+	struct callframe_list frames;
+	struct gaps gaps = { .range = NULL };
+	struct build b = { .cfi = cfi };
+	int rc;
+
+	if (text_end <= text_start || text_end - text_start > UINT32_MAX)
+		return -ENOENT;
+	if (at >= WIRE_POOL)
+		return -ENOSPC;
+	rc = scan_frames(&frames, elf, lo, hi);
+	if (rc)
+		return rc;
+	rc = gaps_infer(&gaps, elf, &frames, lo, hi);
+	if (rc)
+		goto out;
+	b.offs = (uint32_t *)(void *)(cfi->image->pool + at);
+	b.room = (WIRE_POOL - at) / sizeof(*b.offs);
+	build_rows(&b, &frames, &gaps, (uint32_t)(hi - lo), elf_entry(elf));
+	rc = b.error ? b.error : b.n <= 1 && !b.rule[0] ? -ENOENT : build_finish(&b, (uint32_t)(hi - lo), &m);
+	if (!rc)
+		*out = m;
+	free(b.rule);
+out:
+	gaps_release(&gaps);
+	callframe_release(&frames);
+	return rc;
+}
+
+int cfi_build(struct cfi *cfi, const struct module *module, struct wire_module *out)
+{
+	return cfi_build_elf(cfi, module->elf, module->text_start, module->text_end, module->bias, out);
+}
+
+const struct wire_rule *cfi_lookup(const struct cfi *cfi, const struct wire_module *m, uint64_t pc)
+{
+	const uint8_t *pool = cfi->image->pool;
+	const uint32_t *offs = (const uint32_t *)(const void *)(pool + m->rows);
+	const uint16_t *rule = (const uint16_t *)(const void *)(pool + m->rules);
+	const uint32_t *index = (const uint32_t *)(const void *)(pool + m->index);
+	uint32_t off, lo, hi;
+
+	if (pc < m->start || pc >= m->end)
+		return NULL;
+	off = (uint32_t)(pc - m->start);
+	lo = index[off / KIB];
+	hi = index[off / KIB + 1];
+	if (lo > hi || hi >= m->nrows)
+		return NULL;
+	while (lo < hi) {
+		uint32_t mid = lo + (hi - lo + 1) / 2;
+
+		if (offs[mid] <= off)
+			lo = mid;
+		else
+			hi = mid - 1;
+	}
+	return &cfi->image->rule[rule[lo]];
+}

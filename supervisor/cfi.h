@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * cfi.h - turns a module's .eh_frame into the tables that the trampoline walks stacks with (wire.h: wire_rule, wire_module).
+ * Written into the image's pool once per module and never changed. Knows the file only; no process, no clock.
+ */
+#ifndef MTRUN_CFI_H
+#define MTRUN_CFI_H
+
+#include "../inject/wire.h"
+#include "types.h"
+
+struct module;
+struct elf;
+struct cfi_rules;
+
+/* Allocation state of one wire_image, kept outside of it (the target can write there). */
+struct cfi {
+	struct wire_image *image;	/* our mapping of it */
+	uint64_t pool_used;		/* bytes */
+	uint32_t nrules;
+	struct cfi_rules *rules;	/* our copy of the rules, with a hash table over it */
+};
+int cfi_init(struct cfi *cfi, struct wire_image *image) MUST_USE;
+void cfi_release(struct cfi *cfi);
+
+/*
+ * Builds the tables of MODULE. On failure *OUT is left alone: -ENOENT (no code, or nothing known about any of it), -ENOSPC (pool full), -ENOMEM.
+ * Code without call frame information gets the rules that its instructions tell, where they are certain; the rest is CFA_NONE.
+ */
+int cfi_build(struct cfi *cfi, const struct module *module, struct wire_module *out) MUST_USE;
+/* The same from the parts: the ELF file, its executable segments' run-time range, its relocation. */
+int cfi_build_elf(struct cfi *cfi, struct elf *elf, raddr_t text_start, raddr_t text_end, raddr_t bias, struct wire_module *out) MUST_USE;
+/* The rule at PC in a built module, as the trampoline would find it (tests, diagnostics). NULL: PC is not in M, or the tables were tampered with. */
+const struct wire_rule *cfi_lookup(const struct cfi *cfi, const struct wire_module *m, uint64_t pc);
+
+#endif

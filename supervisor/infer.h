@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * infer.h - unwind rules for machine code that has no call frame information, read off its instructions. Pure: bytes in, rules out.
+ *
+ * Debian's musl is built without unwind tables; so are most hand-written crt files. A rule is given only where it is certain: see infer.c.
+ */
+#ifndef MTRUN_INFER_H
+#define MTRUN_INFER_H
+
+#include "../inject/wire.h"
+#include "types.h"
+
+struct infer_range {			/* code without CFI: [start, end), the file's virtual addresses, sorted */
+	uint64_t start, end;
+};
+
+struct infer_row {			/* as a wire_module's: holds until the next one; offsets from the caller's `lo` */
+	uint32_t offset;
+	struct wire_rule rule;
+};
+
+struct infer_input {
+	const uint8_t *(*code)(void *ctx, uint64_t vaddr, size_t *left);	/* bytes at VADDR, how many follow; NULL: none */
+	void *ctx;
+	const struct infer_range *range;
+	size_t nranges;
+	const uint64_t *entry;		/* addresses where functions begin: symbols and the like; any order, those outside of the ranges are ignored */
+	size_t nentries;
+	uint64_t lo;
+};
+
+/* Rows for all of the ranges, ascending; code about which nothing is known has rule CFA_NONE. The caller frees *ROWS. 0, -ENOMEM. */
+int infer_rows(const struct infer_input *in, struct infer_row **rows, size_t *count) MUST_USE;
+
+#endif
