@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * blob.h - inside the trampoline: where things are, the little that replaces a libc, and who calls whom.
+ *
+ * The code runs in somebody else's process, in the middle of its malloc. It uses no stack to speak of, no TLS, no errno, no SSE
+ * register, no memory but the home. It is compiled for general registers only, and the link fails if anything is undefined.
+ */
+#ifndef MTRUN_BLOB_H
+#define MTRUN_BLOB_H
+
+#include <asm/unistd.h>
+#include <stdbool.h>
+
+#include "wire.h"
+
+/* The blob's ELF header is at home + HOME_BLOB; the linker gives us its address relative to rip. */
+extern const char blob_start[] __attribute__((visibility("hidden")));
+#define HOME   ((uintptr_t)blob_start - HOME_BLOB)
+#define GUARD  ((volatile struct wire_guard *)(HOME + HOME_GUARD))
+#define BEACON ((struct wire_beacon *)(HOME + HOME_BEACON))
+#define PROC   ((struct wire_process *)(HOME + HOME_PROCESS))
+#define IMAGE  ((struct wire_image *)(HOME + HOME_IMAGE))
+
+#define likely(x)   __builtin_expect(!!(x), 1)
+#define unlikely(x) __builtin_expect(!!(x), 0)
+#define noinline    __attribute__((noinline))
+#define load(p)        __atomic_load_n(p, __ATOMIC_ACQUIRE)
+#define store(p, v)    __atomic_store_n(p, v, __ATOMIC_RELEASE)
+
+/* What entry.S leaves on the stack at a hook's entry, in the order of enum wire_reg. */
+struct entry {
+	uint64_t reg[WIRE_REGS];
+	uint64_t ra;			/* the hooked function's return address: its slot is where every walk begins */
+	uint64_t stack_arg;		/* the caller's: seventh argument of a function that has one */
+};
+_Static_assert(offsetof(struct entry, ra) == 48, "entry.S pushes six registers");
+
+static inline long sys6(long nr, long a, long b, long c, long d, long e, long f)
+{
+	long ret;
+	register long r10 __asm__("r10") = d;
+	register long r8 __asm__("r8") = e;
+	register long r9 __asm__("r9") = f;
+	__asm__ volatile("syscall" : "=a"(ret) : "0"(nr), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9) : "rcx", "r11", "memory");
+	return ret;
+}
+static inline long sys3(long nr, long a, long b, long c)
+{
+	long ret;
+	__asm__ volatile("syscall" : "=a"(ret) : "0"(nr), "D"(a), "S"(b), "d"(c) : "rcx", "r11", "memory");
+	return ret;
+}
+
+/* ring.c */
+bool mtrun_alive(void);
+void hooks_off(void);				/* mtrun is gone: from now on every hook passes straight through */
+void bell_ring(void);
+bool ring_wait(struct wire_thread *t, unsigned n);	/* until N events fit; false: mtrun is gone */
+struct wire_thread *thread_self(void);		/* NULL: no slot left, or mtrun is gone */
+void emit_from_signal(struct wire_event first, struct wire_event second, bool wide);
+
+/* walk.c */
+uint32_t walk(struct wire_thread *t, const struct entry *e);	/* stack id of the hook's caller */
+uint32_t walk_plain(const struct entry *e);	/* the same without touching the thread's memory */
+enum nesting { NESTED, SIGNALLED, STALE };
+enum nesting nesting(const struct wire_thread *t, const struct entry *e);
+void stacks_forget(uint64_t lo, uint64_t hi);	/* the range is no longer readable */
+
+/* service.c */
+void mail_serve(struct wire_mail *mail);
+void ask(enum wire_what what, struct wire_thread *t);
+
+#endif

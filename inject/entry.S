@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * entry.S - where the target's control flow enters and leaves the trampoline.
+ *
+ * A patched function jumps to its stub, the stub sets r11 to its struct wire_hook and jumps here. While `armed` is 0 we go straight on to the
+ * moved instructions: nothing but r11 and the flags has changed. Otherwise the six callee-saved registers are pushed, as a record for the
+ * stack walk (C preserves them, so they need not be popped), and a C function is called with the arguments still in their registers.
+ */
+#include <asm/unistd.h>
+
+#define HOOK_ORIG  8			/* offsetof(struct wire_hook, orig) */
+#define TO_GUARD   (-0x1000)		/* from the blob's start */
+
+	.text
+	.intel_syntax noprefix
+
+	.macro armed_or_pass
+	cmp	dword ptr [rip + blob_start + TO_GUARD], 0
+	je	pass
+	.endm
+
+	.macro push_registers
+	push	r15
+	.cfi_adjust_cfa_offset 8
+	push	r14
+	.cfi_adjust_cfa_offset 8
+	push	r13
+	.cfi_adjust_cfa_offset 8
+	push	r12
+	.cfi_adjust_cfa_offset 8
+	push	rbx
+	.cfi_adjust_cfa_offset 8
+	push	rbp
+	.cfi_adjust_cfa_offset 8
+	.endm
+
+	.type	pass, @function
+pass:
+	.cfi_startproc
+	jmp	[r11 + HOOK_ORIG]
+	.cfi_endproc
+	.size	pass, . - pass
+
+/* Up to three arguments: fn(a, b, c, hook, entry). */
+	.macro entry3 name
+	.globl	entry_\name
+	.hidden	entry_\name
+	.type	entry_\name, @function
+	.balign	16
+entry_\name:
+	.cfi_startproc
+	armed_or_pass
+	push_registers
+	mov	rcx, r11
+	mov	r8, rsp
+	sub	rsp, 8
+	.cfi_adjust_cfa_offset 8
+	call	hook_\name
+	add	rsp, 56
+	.cfi_adjust_cfa_offset -56
+	ret
+	.cfi_endproc
+	.size	entry_\name, . - entry_\name
+	.endm
+
+/* All six argument registers, in memory: fn(args, hook, entry). */
+	.macro entry6_body name
+	push_registers
+	mov	rax, rsp
+	sub	rsp, 56
+	.cfi_adjust_cfa_offset 56
+	mov	[rsp], rdi
+	mov	[rsp + 8], rsi
+	mov	[rsp + 16], rdx
+	mov	[rsp + 24], rcx
+	mov	[rsp + 32], r8
+	mov	[rsp + 40], r9
+	mov	rdi, rsp
+	mov	rsi, r11
+	mov	rdx, rax
+	call	hook_\name
+	add	rsp, 104
+	.cfi_adjust_cfa_offset -104
+	ret
+	.endm
+
+	.macro entry6 name
+	.globl	entry_\name
+	.hidden	entry_\name
+	.type	entry_\name, @function
+	.balign	16
+entry_\name:
+	.cfi_startproc
+	armed_or_pass
+	entry6_body \name
+	.cfi_endproc
+	.size	entry_\name, . - entry_\name
+	.endm
+
+	entry3	malloc
+	entry3	calloc
+	entry3	realloc
+	entry3	reallocarray
+	entry3	free
+	entry3	memalign
+	entry3	posix_memalign
+	entry3	munmap
+	entry3	mprotect
+	entry3	brk
+	entry3	sbrk
+	entry6	mmap
+	entry6	mremap
+	entry6	prctl
+	entry6	debug_state
+	entry6	generic
+
+/*
+ * operator new may throw, and nothing can be thrown through a frame of ours: hook_new calls the nothrow form. When that gives NULL (or the
+ * call is not ours to count) the real one is entered by a jump, as if we had never been there.
+ */
+	.globl	entry_new
+	.hidden	entry_new
+	.type	entry_new, @function
+	.balign	16
+entry_new:
+	.cfi_startproc
+	armed_or_pass
+	push_registers
+	mov	rcx, r11
+	mov	r8, rsp
+	sub	rsp, 40
+	.cfi_adjust_cfa_offset 40
+	mov	[rsp], rdi
+	mov	[rsp + 8], rsi
+	mov	[rsp + 16], r11
+	call	hook_new
+	mov	rdi, [rsp]
+	mov	rsi, [rsp + 8]
+	mov	r11, [rsp + 16]
+	add	rsp, 88
+	.cfi_adjust_cfa_offset -88
+	test	rax, rax
+	je	pass
+	ret
+	.cfi_endproc
+	.size	entry_new, . - entry_new
+
+/* libc's syscall(): only those numbers stop here that change mappings or forbid system calls. */
+	.globl	entry_syscall
+	.hidden	entry_syscall
+	.type	entry_syscall, @function
+	.balign	16
+entry_syscall:
+	.cfi_startproc
+	armed_or_pass
+	cmp	rdi, __NR_mmap
+	je	1f
+	cmp	rdi, __NR_munmap
+	je	1f
+	cmp	rdi, __NR_mremap
+	je	1f
+	cmp	rdi, __NR_mprotect
+	je	1f
+	cmp	rdi, __NR_brk
+	je	1f
+	cmp	rdi, __NR_prctl
+	je	1f
+	cmp	rdi, __NR_seccomp
+	jne	pass
+1:	entry6_body syscall
+	.cfi_endproc
+	.size	entry_syscall, . - entry_syscall
+
+	.globl	entry_return_0
+	.hidden	entry_return_0
+	.type	entry_return_0, @function
+	.balign	16
+entry_return_0:
+	.cfi_startproc
+	xor	eax, eax
+	ret
+	.cfi_endproc
+	.size	entry_return_0, . - entry_return_0
+
+/*
+ * The supervisor sends a stopped thread here: its stack pointer lowered by 136 (the red zone and one slot), its pc in that slot. Everything
+ * is saved, the service is done, everything is restored; `ret 128` leaves rsp as it was. Vector registers are not touched.
+ */
+	.globl	entry_service
+	.hidden	entry_service
+	.type	entry_service, @function
+	.balign	16
+entry_service:
+	.cfi_startproc
+	.cfi_def_cfa rsp, 136
+	.cfi_offset rip, -136
+	pushfq
+	.cfi_adjust_cfa_offset 8
+	cld
+	.irp	r, rax, rcx, rdx, rsi, rdi, r8, r9, r10, r11, rbx, rbp
+	push	\r
+	.cfi_adjust_cfa_offset 8
+	.endr
+	mov	rbp, rsp
+	.cfi_def_cfa_register rbp
+	and	rsp, -16
+	call	service
+	mov	rsp, rbp
+	.cfi_def_cfa_register rsp
+	.irp	r, rbp, rbx, r11, r10, r9, r8, rdi, rsi, rdx, rcx, rax
+	pop	\r
+	.cfi_adjust_cfa_offset -8
+	.endr
+	popfq
+	.cfi_adjust_cfa_offset -8
+	ret	128
+	.cfi_endproc
+	.size	entry_service, . - entry_service
+
+/*
+ * The landing: the first of ours that runs in a process, copied into unused bytes of a page that is executable already. Entered like
+ * entry_service. It makes the home's memory file and maps it; the supervisor follows by system call stops, fills the home, and the service loop in it does the
+ * rest. Should mtrun die at any point, what is done so far is undone and the program goes on.
+ *
+ *	fd = memfd_create("mtrun", MFD_CLOEXEC); ftruncate(fd, HOME_SIZE); home = mmap(0, HOME_SIZE, rwx, MAP_SHARED, fd, 0); close(fd);
+ *	if (*(home + HOME_BEACON) != 0) (home + HOME_BLOB + service)();	else munmap(home);
+ */
+	.section .text.landing, "ax"
+	.globl	landing
+	.hidden	landing
+	.globl	landing_end
+	.hidden	landing_end
+	.type	landing, @function
+landing:
+	pushfq
+	cld
+	.irp	r, rax, rcx, rdx, rsi, rdi, r8, r9, r10, r11, rbx, rbp, r12
+	push	\r
+	.endr
+	mov	rbp, rsp
+	lea	rdi, [rip + landing_name]
+	mov	esi, 1				/* MFD_CLOEXEC */
+	mov	eax, __NR_memfd_create
+	syscall
+	test	eax, eax
+	js	3f
+	mov	r12, rax
+	mov	edi, eax
+	mov	rsi, [rip + landing_size]
+	mov	eax, __NR_ftruncate
+	syscall
+	test	eax, eax
+	js	2f
+	xor	edi, edi
+	mov	rsi, [rip + landing_size]
+	mov	edx, 7				/* read, write, execute */
+	mov	r10d, 1				/* MAP_SHARED */
+	mov	r8, r12
+	xor	r9d, r9d
+	mov	eax, __NR_mmap
+	syscall
+	cmp	rax, -4096
+	ja	2f
+	mov	rbx, rax
+	mov	edi, r12d
+	mov	eax, __NR_close
+	syscall
+	cmp	qword ptr [rbx + 0x40000], 0	/* the beacon's magic: the supervisor was here */
+	je	1f
+	mov	rax, [rip + landing_service]
+	add	rax, rbx
+	and	rsp, -16
+	call	rax
+	jmp	3f
+1:	mov	rdi, rbx
+	mov	rsi, [rip + landing_size]
+	mov	eax, __NR_munmap
+	syscall
+	jmp	3f
+2:	mov	edi, r12d
+	mov	eax, __NR_close
+	syscall
+3:	mov	rsp, rbp
+	.irp	r, r12, rbp, rbx, r11, r10, r9, r8, rdi, rsi, rdx, rcx, rax
+	pop	\r
+	.endr
+	popfq
+	ret	128
+landing_name:
+	.asciz	"mtrun"
+	.balign	8
+landing_size:
+	.quad	0				/* HOME_SIZE: the supervisor writes it */
+landing_service:
+	.quad	service + 0x1000		/* from the home's start */
+landing_end:
+	.size	landing, . - landing
+
+	.section .note.GNU-stack, "", @progbits

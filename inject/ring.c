@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/*
+ * ring.c - a thread's slot: found by its thread pointer, its events written, its reader waited for.
+ *
+ * A slot belongs to the thread whose %fs base it holds. Only that thread writes events into it, so a ring needs no lock: the event is stored,
+ * then `head`. The supervisor frees the slot at the thread's end (it holds the thread in its exit stop meanwhile, so that no
+ * other thread can come with the same %fs before).
+ *
+ * When the ring is full the thread waits, asleep on a futex; where system calls are forbidden it spins. In both cases it looks at
+ * the sign of life: without a reader there is nothing to wait for, and the hooks are switched off for good.
+ */
+#include "ring.h"
+
+#include <linux/futex.h>
+#include <linux/time_types.h>
+
+bool mtrun_alive(void)
+{
+	uint32_t alive = load(&BEACON->alive);
+
+	return alive != 0 && !(alive & WIRE_OWNER_DIED);
+}
+
+void hooks_off(void)
+{
+	GUARD->armed = 0;
+}
+
+/* Wakes the supervisor if it sleeps. The flag is taken down by whoever rings, so that one nap costs one system call. */
+void bell_ring(void)
+{
+	struct wire_beacon *b = BEACON;
+
+	if (PROC->no_syscalls || !load(&b->sleeping) || !__atomic_exchange_n(&b->sleeping, 0, __ATOMIC_ACQ_REL))
+		return;
+	__atomic_add_fetch(&b->bell, 1, __ATOMIC_RELEASE);
+	sys6(__NR_futex, (long)&b->bell, FUTEX_WAKE, 1, 0, 0, 0);
+}
+
+static uint64_t now_us(void)
+{
+	struct __kernel_timespec ts;
+
+	if (PROC->no_syscalls)
+		return load(&BEACON->ms) * 1000ull;
+	sys3(__NR_clock_gettime, 1 /* CLOCK_MONOTONIC */, (long)&ts, 0);
+	return (uint64_t)ts.tv_sec * 1000000 + (uint64_t)ts.tv_nsec / 1000;
+}
+
+noinline bool ring_wait(struct wire_thread *t, unsigned n)
+{
+	uint64_t began = 0;
+	bool room = true;
+
+	while (t->head + n - (t->tail_seen = load(&t->tail)) > WIRE_RING) {
+		struct __kernel_timespec nap = { .tv_nsec = 50 * 1000 * 1000 };
+
+		if (!began)
+			began = now_us();
+		if (!mtrun_alive()) {
+			hooks_off();
+			room = false;
+			break;
+		}
+		if (PROC->no_syscalls) {
+			__builtin_ia32_pause();
+			continue;
+		}
+		__atomic_store_n(&t->waiting, 1, __ATOMIC_SEQ_CST);
+		if (t->head + n - load(&t->tail) <= WIRE_RING)
+			continue;
+		bell_ring();
+		sys6(__NR_futex, (long)&t->waiting, FUTEX_WAIT, 1, (long)&nap, 0, 0);
+	}
+	t->waiting = 0;
+	if (began)
+		t->waited += now_us() - began;
+	return room;
+}
+
+/*
+ * The thread pointer names the thread. A static program calls brk before it has one (tls_ready is then 0 and %fs:0 must not be read);
+ * 2 stands for it, as 0 and 1 mean free slots.
+ */
+static uint64_t thread_pointer(void)
+{
+	uint64_t fs = 0;
+
+	if (likely(PROC->tls_ready)) {
+		__asm__("mov %%fs:0, %0" : "=r"(fs));
+		return fs;
+	}
+	if (sys3(__NR_arch_prctl, 0x1003 /* ARCH_GET_FS */, (long)&fs, 0) == 0 && fs) {
+		PROC->tls_ready = 1;
+		return fs;
+	}
+	return 2;
+}
+
+static void slot_begin(struct wire_thread *t, uint32_t index)
+{
+	uint32_t high = load(&PROC->threads_high);
+
+	t->tid = PROC->no_syscalls ? 0 : (uint32_t)sys3(__NR_gettid, 0, 0, 0);
+	t->mark = 0;
+	t->depth = 0;
+	t->flush = load(&PROC->flush);
+	t->ms = UINT32_MAX;
+	for (int i = 0; i < WIRE_RANGES; i++)
+		t->range[i] = (struct wire_range){ 0, 0 };
+	while (high < index + 1 && !__atomic_compare_exchange_n(&PROC->threads_high, &high, index + 1, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+		;
+	if (ring_room(t, 1))
+		ring_put(t, wire_pack(WIRE_THREAD, t->tid, 0, 0, 0));
+}
+
+static noinline struct wire_thread *slot_find(uint64_t fs, uint32_t at)
+{
+	struct wire_thread *vacant = NULL;
+
+	for (uint32_t i = 0; i < WIRE_THREADS; i++) {
+		struct wire_thread *t = &PROC->thread[(at + i) & (WIRE_THREADS - 1)];
+		uint64_t owner = load(&t->fs);
+
+		if (owner == fs)
+			return t;
+		if (owner <= 1 && !vacant)
+			vacant = t;
+		if (owner == 0)
+			break;
+	}
+	while (vacant) {
+		uint64_t owner = load(&vacant->fs);
+
+		if (owner <= 1 && __atomic_compare_exchange_n(&vacant->fs, &owner, fs, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+			slot_begin(vacant, (uint32_t)(vacant - PROC->thread));
+			return vacant;
+		}
+		vacant = vacant + 1 < PROC->thread + WIRE_THREADS ? vacant + 1 : NULL;
+	}
+	__atomic_add_fetch(&PROC->no_slot, 1, __ATOMIC_RELAXED);
+	return NULL;
+}
+
+struct wire_thread *thread_self(void)
+{
+	uint64_t fs = thread_pointer();
+	uint32_t at = wire_thread_hash(fs);
+	struct wire_thread *t = &PROC->thread[at];
+
+	if (likely(load(&t->fs) == fs))
+		return t;
+	return slot_find(fs, at);
+}
+
+/* From a handler that interrupted our book-keeping: any thread, so positions are drawn; the turn says that an entry is complete. */
+void emit_from_signal(struct wire_event first, struct wire_event second, bool wide)
+{
+	struct wire_process *p = PROC;
+	uint64_t at = __atomic_fetch_add(&p->signal_head, 1, __ATOMIC_ACQ_REL);
+	struct wire_signal_event *s = &p->signal[at % WIRE_SIGNAL_RING];
+
+	while (at - load(&p->signal_tail) >= WIRE_SIGNAL_RING) {
+		if (!mtrun_alive()) {
+			hooks_off();
+			return;
+		}
+		bell_ring();
+		__builtin_ia32_pause();
+	}
+	s->tid = p->no_syscalls ? 0 : (uint32_t)sys3(__NR_gettid, 0, 0, 0);
+	s->ms = load(&BEACON->ms);
+	s->event[0] = first;
+	s->event[1] = wide ? second : (struct wire_event){ 0, 0 };
+	store(&s->turn, at + 1);
+}

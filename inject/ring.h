@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* ring.h - the few instructions of writing an event that every hook inlines. */
+#ifndef MTRUN_RING_H
+#define MTRUN_RING_H
+
+#include "blob.h"
+
+/* Makes sure that N more events fit. False: mtrun is gone, nothing more is to be written. */
+static inline bool ring_room(struct wire_thread *t, unsigned n)
+{
+	return likely(t->head + n - t->tail_seen <= WIRE_RING) || ring_wait(t, n);
+}
+
+/* The bell rings when a ring becomes half full: the reader then has the other half's time to wake up. */
+static inline void ring_advance(struct wire_thread *t, unsigned n)
+{
+	uint64_t head = t->head + n;
+	bool half = (head ^ t->head) & (WIRE_RING / 2);
+
+	store(&t->head, head);
+	if (unlikely(half))
+		bell_ring();
+}
+
+static inline void ring_put(struct wire_thread *t, struct wire_event e)
+{
+	t->ring[t->head & (WIRE_RING - 1)] = e;
+	ring_advance(t, 1);
+}
+
+static inline void ring_put2(struct wire_thread *t, struct wire_event e, struct wire_event more)
+{
+	t->ring[t->head & (WIRE_RING - 1)] = e;
+	t->ring[(t->head + 1) & (WIRE_RING - 1)] = more;
+	ring_advance(t, 2);
+}
+
+#endif

@@ -1,0 +1,394 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * wire.h - what the target's side (inject/) and our side (supervisor/) share: the one contract between the two address spaces.
+ *
+ * Everything that the trampoline needs lives in one reservation in the target, the "home". It is mapped at an address of the
+ * kernel's choice and nowhere else in the target is anything of ours, but for the jumps at the allocators' entries and the stub islands
+ * near them. No descriptor stays open in the target: the home's parts are memory files, mapped here and there, then closed.
+ *
+ *      home + 0          guard     private page, wiped on fork: "armed". A forked child that nobody caught reads 0 and is inert.
+ *           + 0x1000     blob      the trampoline's code and constants, mapped r-x
+ *           + HOME_BEACON          one page: clock, door bell, sign of life
+ *           + HOME_PROCESS         struct wire_process: one per process (a forked child gets its own): counters, modules, threads with their rings
+ *           + HOME_IMAGE           struct wire_image: one per program image (a forked child shares its parent's): unwind rules, stacks
+ *
+ * Events go from a hook to the supervisor through a ring in its thread's slot: one writer, one reader, no system call, no lock. The ring is
+ * shared memory, so the reader sees an event as soon as the hook has stored `head`; also from a target that was killed, and from one that has
+ * closed its descriptors or entered seccomp. (Measured beside a pipe of 4 KiB frames: 38 against 42-49 ns a pair, and there is no
+ * descriptor that a target could close, replace or write to.) When a ring is half full the hook rings the bell if the supervisor sleeps;
+ * when it is full the hook waits for the reader. mtrun's death is seen in `beacon.alive`: a robust futex, which the kernel marks when its owner dies.
+ *
+ * Events on one address are ordered by a counter that they hash to (see WIRE_COUNTERS): an allocation takes its number after the real
+ * function has returned, a free before the real one is called. Large blocks and mappings also take a ticket from one global counter.
+ *
+ * The supervisor trusts none of this: it reads a word once, checks it, then uses it. Little endian, x86-64, natural alignment.
+ */
+#ifndef MTRUN_WIRE_H
+#define MTRUN_WIRE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define WIRE_MAGIC   0x316e7572746d0000ull	/* "\0\0mtrun1" */
+#define WIRE_VERSION 1
+
+/* ---- the beacon: written by mtrun; only `bell` is written by the target ------------------------------------------------------ */
+
+/* `alive` is on the robust list of mtrun's pulse thread (set_robust_list(2)): the kernel sets FUTEX_OWNER_DIED in it when that thread dies,
+ * however it dies. */
+#define WIRE_OWNER_DIED 0x40000000u
+
+struct wire_beacon {
+	uint64_t magic;			/* WIRE_MAGIC | WIRE_VERSION */
+	uint32_t alive;			/* see above; low 30 bits: mtrun's thread id. 0: not up yet, or gone */
+	uint32_t pad0[13];
+	uint32_t ms;			/* offset 64: milliseconds since tracing began, from the supervisor's clock */
+	uint32_t pad1[15];
+	uint32_t bell;			/* offset 128: futex; a hook adds 1 and wakes it when `sleeping` is set */
+	uint32_t sleeping;		/* the supervisor sleeps, or is about to */
+	uint32_t pad2[14];
+	char name[16];			/* offset 192: "mtrun", what a child's memory file is called */
+};
+
+/* ---- events --------------------------------------------------------------------------------------------------------------- */
+
+/*
+ *  63         52 51   47 46                            0
+ * +-------------+-------+-------------------------------+
+ * | seq 0..11   | kind  | address                       |   a
+ * +-------------+-------+---------------+---------------+
+ * | stack (24)          | size (24)     | seq 12..27    |   b
+ * +---------------------+---------------+---------------+
+ *  63                 40 39           16 15            0
+ * A wide event is followed by one more 16-byte slot:  { size or length (64) , ticket (64) }.
+ */
+struct wire_event {
+	uint64_t a, b;
+};
+_Static_assert(sizeof(struct wire_event) == 16, "an event is 16 bytes");
+
+enum wire_kind {
+	WIRE_NONE,
+	WIRE_TIME,		/* b: the beacon's ms. Before the first event of a thread in a new millisecond. No counter */
+	WIRE_THREAD,		/* address: tid; the slot has a new owner. No counter. Always the owner's first event */
+	WIRE_ALLOC,		/* address, size, stack */
+	WIRE_ALLOC_WIDE,	/* the same, size >= WIRE_WIDE: second slot {size, ticket} */
+	WIRE_FREE,		/* address; size field: WIRE_FROM_LIBC; stack: the freeing stack or 0 */
+	WIRE_FREE_WIDE,		/* the same with {0, ticket} */
+	WIRE_LEAVE,		/* realloc is about to be called for this address */
+	WIRE_BECAME,		/* realloc gave this address (takes this address' counter); size, stack. Ends the thread's LEAVE */
+	WIRE_BECAME_WIDE,	/* the same; second slot {size, ticket} */
+	WIRE_STAYED,		/* realloc failed: the block of LEAVE (same address, its counter again) is as it was */
+	WIRE_GONE,		/* realloc(p, 0) freed it: as STAYED, but the block is gone. size field as FREE */
+	/* mappings: no address counter, ordered by their tickets alone; always two slots, {length, ticket}; `size` field: protection, flags */
+	WIRE_MAP,		/* mmap gave address; size field: WIRE_PROT_* | WIRE_MAP_*; stack */
+	WIRE_UNMAP,		/* munmap of address is about to be called */
+	WIRE_UNMAP_FAILED,	/* ... and failed: what UNMAP took out is put back */
+	WIRE_REMAP_LEAVE,	/* mremap of address (old length) is about to be called */
+	WIRE_REMAP,		/* ... gave address, new length; stack. Ends the thread's REMAP_LEAVE */
+	WIRE_REMAP_FAILED,	/* ... failed */
+	WIRE_PROTECT,		/* mprotect(address, length, size field: WIRE_PROT_*) succeeded; stack */
+	WIRE_BREAK,		/* the program's own brk/sbrk: address = the new break, length = the old one; stack */
+	WIRE_KINDS
+};
+
+#define WIRE_WIDE         4096u		/* sizes from here on take a ticket, and a second slot */
+#define WIRE_FROM_LIBC    1u		/* FREE: called from inside libc (thread exit frees its cached chunks again) */
+#define WIRE_PROT_READ    1u		/* as PROT_* */
+#define WIRE_PROT_WRITE   2u
+#define WIRE_PROT_EXEC    4u
+#define WIRE_MAP_ANON     8u
+#define WIRE_MAP_SHARED   16u
+
+#define WIRE_ADDRESS_BITS 47
+#define WIRE_ADDRESS_MASK ((1ull << WIRE_ADDRESS_BITS) - 1)
+#define WIRE_SEQ_BITS     28
+#define WIRE_SEQ_MASK     ((1u << WIRE_SEQ_BITS) - 1)
+#define WIRE_STACK_BITS   24
+
+static inline struct wire_event wire_pack(enum wire_kind kind, uint64_t address, uint32_t seq, uint32_t size, uint32_t stack)
+{
+	struct wire_event e = {
+		.a = (address & WIRE_ADDRESS_MASK) | (uint64_t)kind << 47 | (uint64_t)seq << 52,
+		.b = (uint64_t)stack << 40 | (uint64_t)(size & 0xffffff) << 16 | ((seq >> 12) & 0xffff),
+	};
+	return e;
+}
+static inline enum wire_kind wire_kind(struct wire_event e) { return (enum wire_kind)(e.a >> 47 & 31); }
+static inline uint64_t wire_address(struct wire_event e) { return e.a & WIRE_ADDRESS_MASK; }
+static inline uint32_t wire_seq(struct wire_event e) { return (uint32_t)(e.a >> 52) | (uint32_t)(e.b & 0xffff) << 12; }
+static inline uint32_t wire_size(struct wire_event e) { return (uint32_t)(e.b >> 16) & 0xffffff; }
+static inline uint32_t wire_stack(struct wire_event e) { return (uint32_t)(e.b >> 40); }
+static inline int wire_is_wide(enum wire_kind k)
+{
+	return k == WIRE_ALLOC_WIDE || k == WIRE_FREE_WIDE || k == WIRE_BECAME_WIDE || (k >= WIRE_MAP && k <= WIRE_BREAK);
+}
+static inline int wire_has_counter(enum wire_kind k) { return k >= WIRE_ALLOC && k <= WIRE_GONE; }
+static inline int wire_has_ticket(enum wire_kind k) { return wire_is_wide(k); }
+
+/* Which counter an address takes its numbers from. Counters start at 0; the first event of a counter has seq 0. */
+#define WIRE_COUNTERS 4096u
+static inline uint32_t wire_counter(uint64_t address)
+{
+	return (uint32_t)((address >> 4) * 0x9e3779b1u >> 20 & (WIRE_COUNTERS - 1));
+}
+
+/* ---- a question, and the service that runs in the target on our behalf ----------------------------------------------------- */
+
+/*
+ * A mailbox makes a thread of the target work for us without ptrace: it sits in the blob's loop, waits for `state` to become
+ * MAIL_WORK, makes the system calls listed, sets MAIL_DONE, and so on until MAIL_GO lets it return to what it did. When mtrun dies the loop
+ * ends as by MAIL_GO. A hook that has a question fills `what`/`arg`, sets MAIL_ASKED and enters the same loop; `answer` is the reply.
+ */
+enum wire_mail_state { MAIL_IDLE, MAIL_ASKED, MAIL_WORK, MAIL_DONE, MAIL_GO };
+enum wire_what {
+	ASK_NOTHING,		/* the service was entered because the supervisor sent the thread there */
+	ASK_MODULES,		/* ld.so's _dl_debug_state was called: modules came or went */
+};
+#define MAIL_CALLS 16
+struct wire_call {
+	int64_t nr;
+	uint64_t arg[6];
+	int64_t ret;			/* result or -errno */
+};
+struct wire_mail {
+	uint32_t state;			/* futex, enum wire_mail_state */
+	uint32_t what;			/* enum wire_what */
+	uint64_t arg[4];
+	uint64_t answer;
+	uint32_t ncalls;
+	uint32_t pad;
+	struct wire_call call[MAIL_CALLS];
+};
+
+/* ---- unwinding: rules, modules ---------------------------------------------------------------------------------------------- */
+
+/* How to get from a frame to its caller, for a range of PCs. Row offsets are from the module's `start`. The return address is at CFA-8. */
+enum wire_cfa {
+	CFA_NONE,		/* no rule: the stack is truncated here */
+	CFA_END,		/* outermost frame (return address undefined) */
+	CFA_RSP,		/* rsp + cfa_off */
+	CFA_RBP,		/* rbp + cfa_off */
+	CFA_RBP_DEREF,		/* *(rbp + cfa_off) + deref: gcc's re-aligned stacks */
+	CFA_PLT,		/* rsp + cfa_off + ((pc & 15) >= reg ? 8 : 0): lazy PLT entries, exact pcs only; `reg` is 11, 10 or 9 */
+	CFA_SIGNAL,		/* signal frame: registers in the ucontext at rsp (struct rt_sigframe past its return address) */
+	CFA_REG,		/* callee-saved `reg` + cfa_off: needs the registers that the fast walk does not track */
+	CFA_REG_DEREF,		/* *(reg + cfa_off) + deref */
+	CFA_RSP_DEREF,		/* *(rsp + cfa_off) + deref: hand-written assembly (libcrypto) that keeps the old rsp on its stack */
+	CFA_SCRATCH,		/* scratch register + cfa_off: only where a signal interrupted; its value is *(ucontext + 40 + 8 * reg) */
+	CFA_KINDS
+};
+/* indexes of callee-saved registers in wire_rule.off and struct wire_entry */
+enum wire_reg { REG_RBP, REG_RBX, REG_R12, REG_R13, REG_R14, REG_R15, WIRE_REGS };
+#define RULE_SAME INT16_MIN		/* the register is as it was */
+#define RULE_LOST (INT16_MIN + 1)	/* cannot be told (an expression, another register) */
+
+struct wire_rule {
+	uint8_t cfa;			/* enum wire_cfa */
+	uint8_t reg;			/* CFA_REG*: enum wire_reg; CFA_PLT: see there */
+	uint8_t from_rbp;		/* bit i: register i was saved at rbp + 8 * off[i] (this frame's rbp) instead of CFA + 8 * off[i] */
+	uint8_t pad;
+	int32_t cfa_off;		/* bytes */
+	int16_t off[WIRE_REGS];		/* where each register was saved: CFA + 8 * off; or RULE_SAME, RULE_LOST */
+	int16_t deref;			/* *_DEREF: bytes added to the word that was read */
+	uint8_t pad2[10];
+};
+_Static_assert(sizeof(struct wire_rule) == 32, "a rule is 32 bytes");
+
+/* A mapped object with code. Offsets are into the image's `pool` (bytes). Rows are sorted; row i covers [offs[i], offs[i+1]), the last
+ * one to the end of the module. `index` has one u32 per 1 KiB of the module plus one: the first row whose offset is > its start, minus one. */
+struct wire_module {
+	uint64_t start, end;		/* absolute addresses: lowest and highest+1 of its executable segments */
+	uint64_t rows;			/* pool offset of u32 offs[nrows] */
+	uint64_t rules;			/* pool offset of u16 rule[nrows]: index into wire_image.rule */
+	uint64_t index;			/* pool offset of u32 index[(end - start + 1023) / 1024 + 1] */
+	uint32_t nrows;
+	uint32_t pad;
+};
+#define WIRE_MODULES 2048
+struct wire_modules {			/* sorted by start; published by storing its number in wire_process.modules_now */
+	uint32_t count;
+	uint32_t pad[15];
+	struct wire_module module[WIRE_MODULES];
+};
+
+/* ---- stacks ------------------------------------------------------------------------------------------------------------------ */
+
+/*
+ * A stack is a node; its parent is its caller; the chain ends at a root. Ids are dense, handed out by a counter, parent < child always;
+ * a node is never changed after it was published but for `next`-chains' heads and the memo. Root nodes have parent 0 and pc 0; the
+ * pseudo-frame [truncated] is a node with pc WIRE_PC_TRUNCATED or WIRE_PC_DEEP below the root. Node 0 means "no stack".
+ */
+#define WIRE_NODES      (1u << 22)
+#define WIRE_BUCKETS    (1u << 21)
+#define WIRE_PC_TRUNCATED 1ull		/* no way to go on from there */
+#define WIRE_PC_DEEP      2ull		/* deeper than --depth */
+#define WIRE_PC_EXACT   (1ull << 62)	/* the pc was interrupted (signal), not a return address: do not subtract 1 */
+#define WIRE_PC_MASK    WIRE_ADDRESS_MASK
+struct wire_node {
+	uint64_t pc;
+	uint32_t parent;
+	uint32_t next;			/* hash chain */
+	uint32_t memo;			/* the child found last */
+	uint32_t pad[3];
+};
+_Static_assert(sizeof(struct wire_node) == 32, "a node is 32 bytes");
+static inline uint32_t wire_node_hash(uint32_t parent, uint64_t pc)
+{
+	uint64_t h = (pc ^ (uint64_t)parent << 40 ^ (uint64_t)parent * 0x9e3779b97f4a7c15ull) * 0xff51afd7ed558ccdull;
+	return (uint32_t)(h >> 43);	/* 21 bits */
+}
+
+#define WIRE_RULES      65536u
+#define WIRE_RULE_CACHE (1u << 15)	/* entries of {pc 48 | rule 16}; direct mapped */
+#define WIRE_POOL       (128u << 20)
+
+struct wire_image {
+	uint32_t nodes;			/* ids given out so far; may exceed WIRE_NODES when full */
+	uint32_t pad[15];
+	uint64_t cache[WIRE_RULE_CACHE];
+	struct wire_rule rule[WIRE_RULES];	/* rule 0 is CFA_NONE */
+	uint32_t bucket[WIRE_BUCKETS];
+	struct wire_node node[WIRE_NODES];
+	uint8_t pool[WIRE_POOL];	/* module tables; written by the supervisor, only appended to */
+};
+static inline uint32_t wire_cache_slot(uint64_t pc) { return (uint32_t)((pc ^ pc >> 15) & (WIRE_RULE_CACHE - 1)); }
+
+/* ---- hooks ------------------------------------------------------------------------------------------------------------------- */
+
+enum wire_hook_kind {
+	HOOK_MALLOC,		/* (.. size at arg ..) -> pointer or NULL */
+	HOOK_CALLOC,		/* (n, size) */
+	HOOK_REALLOC,		/* (pointer, size) */
+	HOOK_REALLOCARRAY,	/* (pointer, n, size) */
+	HOOK_FREE,		/* (.. pointer at arg ..) */
+	HOOK_MEMALIGN,		/* (alignment, size) -> pointer or NULL; also aligned_alloc */
+	HOOK_POSIX_MEMALIGN,	/* (out, alignment, size) -> 0 or errno */
+	HOOK_PVALLOC,		/* (size): counts the size asked for */
+	HOOK_NEW,		/* operator new: calls `nothrow` instead, on NULL goes on in the real one */
+	HOOK_MMAP,		/* also mmap64 */
+	HOOK_MUNMAP, HOOK_MREMAP, HOOK_MPROTECT, HOOK_BRK, HOOK_SBRK,
+	HOOK_SYSCALL,		/* libc's syscall(): passes on what it knows to the above, the rest straight through */
+	HOOK_PRCTL,		/* prctl(PR_SET_SECCOMP), seccomp(): no system call from hooks after it */
+	HOOK_DEBUG_STATE,	/* ld.so's _dl_debug_state */
+	HOOK_RETURN_0,		/* the function does nothing and returns 0 (LeakSanitizer's checks) */
+	HOOK_GENERIC_MALLOC, HOOK_GENERIC_CALLOC, HOOK_GENERIC_REALLOC, HOOK_GENERIC_FREE, HOOK_GENERIC_MEMALIGN, HOOK_GENERIC_POSIX_MEMALIGN,
+				/* --hook: the same with `arg` counted from 1, up to six register arguments */
+	HOOK_KINDS
+};
+
+/* One per hooked function, in the island beside its stub. The stub loads its address into r11 and jumps to `entry`. */
+struct wire_hook {
+	uint64_t entry;			/* in the blob: wire_blob_entries[kind] + blob base */
+	uint64_t orig;			/* the moved instructions, then back into the function */
+	uint64_t nothrow;		/* HOOK_NEW: the moved-instructions address of the nothrow form of the same module, else 0 */
+	uint32_t kind;			/* enum wire_hook_kind */
+	uint32_t arg;			/* position of the size or pointer, from 0 (generic and sized forms) */
+};
+
+/* ---- threads ------------------------------------------------------------------------------------------------------------------ */
+
+#define WIRE_RING    8192u		/* events; a power of two */
+#define WIRE_DEPTH   1024u		/* the most frames kept */
+#define WIRE_THREADS 2048u		/* slots; slot = first free from wire_thread_hash(fs), linear probing, fs 1 = tombstone */
+
+/* One frame of the thread's last stack (inject/walk.c tells how they are used). */
+struct wire_frame {
+	uint64_t slot;			/* where its pc was found */
+	uint64_t pc;			/* the pc; WIRE_PC_EXACT if it was interrupted */
+	uint64_t rbp;			/* rbp in that frame */
+	uint32_t node;
+	uint16_t checks;		/* entries of `check` before this frame's own */
+	uint8_t own_checks;		/* and its own: 1 to 3 */
+	uint8_t needs_rbp : 1;		/* rbp decides what lies further out */
+	uint8_t rbp_use : 2;		/* while walking: what the frame's rule does with rbp */
+	uint64_t rbp_slot;		/* while walking: where the caller's rbp was loaded from; 0: it is the same */
+	uint64_t rsp_slot;		/* while walking: of a signal frame, where rsp was loaded from; else 0 */
+	uint64_t rsp;
+};
+struct wire_check { uint64_t slot, value; };	/* the remembered stack holds as long as *slot == value */
+struct wire_range { uint64_t lo, hi; };	/* stack pages known to be readable */
+#define WIRE_RANGES 4
+
+struct wire_thread {
+	/* written by the owner */
+	uint64_t fs;			/* thread pointer; 0 never used, 1 was used. Set to 1 by the supervisor at the thread's end */
+	uint64_t mark;			/* entry rsp of the outermost hook | 1 while it keeps books; 0: outside */
+	uint64_t head;			/* events written so far; the event is in ring[head % WIRE_RING] */
+	uint64_t tail_seen;		/* the owner's copy of `tail` */
+	uint32_t ms;			/* of its last time event */
+	uint32_t tid;
+	uint32_t flush;			/* wire_process.flush at its last walk */
+	uint32_t depth;			/* valid entries of `last` */
+	uint64_t waited;		/* microseconds that it waited for the reader */
+	uint32_t base_truncated;	/* the remembered stack ends in [truncated] */
+	uint32_t pad0;
+	/* written by the supervisor */
+	uint64_t tail;			/* offset 64: events taken so far */
+	uint64_t pad1[7];
+	uint32_t waiting;		/* futex: the owner sleeps until `tail` moves; the supervisor sets 0 and wakes */
+	uint32_t stale;			/* another thread unmapped a range that `range` may name: forget them */
+	uint32_t truncated;		/* stacks of this thread that ended in [truncated] below the depth asked for */
+	uint32_t lost;			/* events that could not be written */
+	struct wire_range range[WIRE_RANGES];
+	struct wire_mail mail;
+	struct wire_check check[3 * WIRE_DEPTH];	/* outermost frame's first */
+	struct wire_frame last[WIRE_DEPTH];	/* outermost first */
+	struct wire_frame fresh[WIRE_DEPTH];	/* the walk under way, innermost first */
+	_Alignas(4096) struct wire_event ring[WIRE_RING];
+};
+static inline uint32_t wire_thread_hash(uint64_t fs) { return (uint32_t)((fs >> 6) * 0x9e3779b1u >> 16 & (WIRE_THREADS - 1)); }
+
+/* Events of a signal handler that interrupted a hook's book-keeping: any thread, any time, few. */
+#define WIRE_SIGNAL_RING 256u
+struct wire_signal_event {
+	uint64_t turn;			/* position + 1 when complete */
+	uint32_t tid, ms;
+	struct wire_event event[2];
+	uint64_t pad[2];
+};
+
+struct wire_process {
+	uint64_t magic;			/* WIRE_MAGIC | WIRE_VERSION */
+	uint32_t root;			/* node that new stacks start from */
+	uint32_t flush;			/* changes when remembered stacks are void (module gone) */
+	uint32_t depth;			/* --depth */
+	uint32_t modules_now;		/* which of `modules` holds */
+	uint32_t tls_ready;		/* %fs:0 may be read */
+	uint32_t no_syscalls;		/* seccomp: hooks make no system call any more */
+	uint64_t libc_start, libc_end;	/* frees from here are WIRE_FROM_LIBC */
+	uint64_t debug_state;		/* address of r_debug.r_state, 0 unknown: unused by the hook */
+	uint64_t pad0[8];
+	struct wire_mail mail;		/* of a thread that the supervisor sent to the service loop */
+	_Alignas(64) uint64_t ticket;	/* tickets given out */
+	uint64_t pad1[7];
+	uint64_t signal_head;		/* signal ring: positions given out */
+	uint64_t signal_tail;		/* read by the supervisor */
+	uint32_t no_slot;		/* events lost because all thread slots were taken */
+	uint32_t threads_high;		/* slots that were ever used lie below this */
+	uint64_t pad2[5];
+	uint32_t counter[WIRE_COUNTERS];
+	uint8_t large[65536];		/* nonzero: a block of WIRE_WIDE bytes or more may live at an address with this hash */
+	struct wire_signal_event signal[WIRE_SIGNAL_RING];
+	struct wire_modules modules[2];
+	_Alignas(4096) struct wire_thread thread[WIRE_THREADS];
+};
+static inline uint32_t wire_large_hash(uint64_t address) { return (uint32_t)((address >> 4) * 0x9e3779b1u >> 16 & 0xffff); }
+
+/* ---- the home ------------------------------------------------------------------------------------------------------------------ */
+
+struct wire_guard {			/* private, wiped on fork */
+	uint32_t armed;			/* hooks record */
+	uint32_t pad;
+};
+
+#define HOME_GUARD   0x0ull
+#define HOME_BLOB    0x1000ull
+#define HOME_BEACON  0x40000ull
+#define HOME_PROCESS 0x41000ull
+#define WIRE_PAGES(n) (((uint64_t)(n) + 4095) & ~4095ull)
+#define HOME_IMAGE   (HOME_PROCESS + WIRE_PAGES(sizeof(struct wire_process)))
+#define HOME_SIZE    (HOME_IMAGE + WIRE_PAGES(sizeof(struct wire_image)))
+/* The memory files: an image's first process has one of HOME_SIZE; a forked child one of [HOME_BEACON, HOME_IMAGE) and its parent's image. */
+
+#endif

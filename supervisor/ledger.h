@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * ledger.h - who holds what: live blocks by address, totals by stack, peak. Pure data: no I/O, no clock; time comes with the events.
+ *
+ * One ledger per process. Fed by stream.c in an order that is total per address. Answers are exact for what has been fed.
+ */
+#ifndef MTRUN_LEDGER_H
+#define MTRUN_LEDGER_H
+
+#include "types.h"
+
+struct ledger;
+
+/* What a stack has done. live_* may be read at any time between calls. */
+struct ledger_stack {
+	int64_t live_bytes, live_count;		/* heap and mappings */
+	uint64_t total_bytes, total_count, temporary;
+};
+
+struct ledger_totals {
+	uint64_t heap, mmap, mmap_reserved;	/* bytes live: blocks; accessible / all bytes of own mappings */
+	uint64_t live_blocks;
+	uint64_t allocs, frees, maps, unmaps, unknown_frees, temporary;
+	uint64_t total_allocated;		/* bytes ever asked for and granted */
+	uint64_t peak, peak_ms;			/* of heap + mmap, as far as counted (ledger_count) */
+	uint64_t events;
+};
+
+struct ledger_block {
+	raddr_t address;
+	uint64_t size;
+	uint32_t stack;
+	uint32_t thread;			/* index from ledger_thread() */
+	uint64_t ms;				/* when, to 10 ms */
+	bool mapping;
+};
+
+#define LEDGER_COUNT_HEAP 1u
+#define LEDGER_COUNT_MMAP 2u
+
+struct ledger *ledger_new(unsigned count) MUST_USE;	/* LEDGER_COUNT_*: what `peak` is about. NULL: out of memory */
+void ledger_free(struct ledger *l);
+/* The table of a forked child: the parent's live blocks, counts 0, peak = what is live. NULL: out of memory. */
+struct ledger *ledger_fork(const struct ledger *parent) MUST_USE;
+
+/* A new thread of the process; its index is used in the calls below. */
+uint32_t ledger_thread(struct ledger *l, pid_t tid);
+pid_t ledger_thread_tid(const struct ledger *l, uint32_t thread);
+size_t ledger_threads(const struct ledger *l);
+
+/* Events. MS: milliseconds since tracing began. */
+void ledger_alloc(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t addr, uint64_t size, uint32_t stack);
+void ledger_release(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t addr, bool from_libc);
+/* realloc: OLD is leaving; it stays counted until the outcome. At most one outstanding per thread. */
+void ledger_leave(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t old);
+void ledger_became(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t addr, uint64_t size, uint32_t stack);
+void ledger_stayed(struct ledger *l, uint32_t thread, uint64_t ms);
+void ledger_gone(struct ledger *l, uint32_t thread, uint64_t ms);
+/* Mappings. PROT: WIRE_PROT_*; FLAGS: WIRE_MAP_*. OWN: made by the program (not libc, ld.so, an allocator): counted;
+ * otherwise only what it displaces matters. */
+void ledger_map(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t addr, uint64_t len, unsigned prot_flags, uint32_t stack, bool own);
+void ledger_unmap(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t addr, uint64_t len);
+void ledger_unmap_failed(struct ledger *l, uint32_t thread, uint64_t ms);
+void ledger_remap_leave(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t old, uint64_t old_len);
+void ledger_remap(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t addr, uint64_t len, uint32_t stack);
+void ledger_remap_failed(struct ledger *l, uint32_t thread, uint64_t ms);
+void ledger_protect(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t addr, uint64_t len, unsigned prot, uint32_t stack);
+void ledger_break(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t now, raddr_t old, uint32_t stack, bool own);
+/* Hint: ADDR will be used by one of the calls above soon. */
+void ledger_prefetch(const struct ledger *l, raddr_t addr);
+
+/* Questions. */
+void ledger_totals(const struct ledger *l, struct ledger_totals *out);
+size_t ledger_stacks(const struct ledger *l);			/* ids are below this */
+const struct ledger_stack *ledger_stack(const struct ledger *l, uint32_t stack);	/* never NULL: zeros if never seen */
+/* What STACK held at the peak. */
+void ledger_stack_at_peak(const struct ledger *l, uint32_t stack, int64_t *bytes, int64_t *count);
+/* Calls FN for each live block (heap first, ascending addresses) until it returns nonzero; that is returned. */
+int ledger_each_block(const struct ledger *l, int (*fn)(void *ctx, const struct ledger_block *b), void *ctx);
+/* The block that ADDR is in (interior too). */
+bool ledger_find(const struct ledger *l, raddr_t addr, struct ledger_block *out);
+/* Bytes of our own memory that the ledger uses. */
+size_t ledger_memory(const struct ledger *l);
+
+#endif

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * plant.h - redirects allocator functions of a module into the trampoline.
+ *
+ * For each function found (hooks.c has the table of names) the first instructions are moved to an island within 2 GiB of it, followed by a jump
+ * back; the entry becomes `jmp rel32` to the function's stub in the same island; the stub loads the address of its struct wire_hook into r11
+ * and jumps to the blob's entry for its kind. Whoever calls this guarantees that no thread runs in the bytes to be patched.
+ */
+#ifndef MTRUN_PLANT_H
+#define MTRUN_PLANT_H
+
+#include "../inject/wire.h"
+#include "types.h"
+
+struct module;
+
+/* How the planter acts on a target: given by whoever knows how to reach it. All return 0 or -errno. */
+struct plant_ops {
+	/* Maps LEN bytes (page multiple) of anonymous r-x memory within 2 GiB of all of [LO, HI); the address goes to *AT. */
+	int (*map_near)(void *ctx, raddr_t lo, raddr_t hi, size_t len, raddr_t *at);
+	int (*write)(void *ctx, raddr_t addr, const void *buf, size_t len);
+	ssize_t (*read)(void *ctx, raddr_t addr, void *buf, size_t len);
+	void *ctx;
+};
+
+/* One function that was redirected: enough to undo it, to move a program counter in or out, and to name it. */
+struct planted {
+	raddr_t entry;			/* first patched byte */
+	uint8_t nbytes;			/* overwritten and moved bytes */
+	uint8_t original[32];
+	uint8_t patched[32];
+	raddr_t stub, orig;		/* in the island; orig = moved instructions */
+	raddr_t hook;			/* its struct wire_hook in the island */
+	uint8_t ninsn;
+	struct { uint8_t from, to; } insn[16];	/* instruction offsets: in the function, in the moved copy */
+	enum wire_hook_kind kind;
+	char name[64];
+};
+
+struct island {
+	raddr_t start, used, end;
+};
+
+struct plant {
+	struct planted *planted;
+	size_t count;
+	struct island *island;
+	size_t nislands;
+	char **refused;			/* "NAME in MODULE: why", for status -v */
+	size_t nrefused;
+};
+
+/* A --hook option, parsed. */
+struct hook_request {
+	char name[128];
+	enum wire_hook_kind kind;	/* HOOK_GENERIC_* */
+	uint32_t arg;			/* from 0 */
+};
+
+/* ENTRY[kind]: address in the target of the blob's entry for each kind (0: none). Marks the module's `planted` and MODULE_ALLOCATOR role. */
+int plant_module(struct plant *plant, struct module *module, const struct plant_ops *ops, const raddr_t entry[HOOK_KINDS],
+		 const struct hook_request *request, size_t nrequests) MUST_USE;
+/* Only the one function NAME (e.g. "_dl_debug_state"), as KIND. -ENOENT if the module does not define it. */
+int plant_function(struct plant *plant, struct module *module, const struct plant_ops *ops, const raddr_t entry[HOOK_KINDS],
+		   const char *name, enum wire_hook_kind kind) MUST_USE;
+/* Restores the original bytes of everything planted (islands stay mapped). */
+int plant_uproot(struct plant *plant, const struct plant_ops *ops) MUST_USE;
+/* Forgets what was planted in [start, end): the module was unmapped. */
+void plant_forget(struct plant *plant, raddr_t start, raddr_t end);
+/* A pc in an island's moved code -> where it would be in the original function (0: not in an island); for unwinding. In a stub: the entry. */
+raddr_t plant_original_pc(const struct plant *plant, raddr_t pc);
+int plant_copy(struct plant *to, const struct plant *from) MUST_USE;
+void plant_release(struct plant *plant);
+
+#endif

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * proc.h - /proc and the memory of another process.
+ * All access to procfs goes through proc_open(): where /proc is not mounted (a bare chroot), it makes a detached
+ * procfs mount of its own (fsopen/fsmount, needs CAP_SYS_ADMIN) and uses that. Everything returns -errno on failure.
+ */
+#ifndef MTRUN_PROC_H
+#define MTRUN_PROC_H
+
+#include "types.h"
+
+/* Opens /proc/PID/NAME (O_CLOEXEC is added). Returns a descriptor or -errno. */
+int proc_open(pid_t pid, const char *name, int flags) MUST_USE;
+
+/* Reads /proc/PID/NAME whole into a NUL-terminated buffer that the caller frees. Returns its length or -errno. */
+ssize_t proc_read(pid_t pid, const char *name, char **text) MUST_USE;
+
+/* Opens PATH as the process sees it (/proc/PID/root/PATH, or through its own root where that fails). Descriptor or -errno. */
+int proc_open_file(pid_t pid, const char *path) MUST_USE;
+
+struct map {
+	raddr_t start, end;
+	uint64_t offset;
+	uint64_t inode;
+	uint32_t dev_major, dev_minor;
+	bool read, write, exec, shared;
+	char *path;			/* "" if anonymous, "[stack]" and so on; " (deleted)" stripped and kept in `deleted` */
+	bool deleted;
+};
+struct maps {
+	size_t count;
+	struct map *map;
+};
+/* Reads /proc/PID/maps. The caller releases it with maps_release(). Returns 0 or -errno. */
+int maps_read(struct maps *maps, pid_t pid) MUST_USE;
+void maps_release(struct maps *maps);
+const struct map *maps_find(const struct maps *maps, raddr_t addr);
+
+/* Copies LEN bytes from the process' memory. Returns the bytes read (short at the first unreadable page) or -errno. */
+ssize_t remote_read(pid_t pid, raddr_t addr, void *buf, size_t len) MUST_USE;
+/* Writes through page protections (copy on write), as a debugger does, by /proc/PID/mem. Returns 0 or -errno, all or nothing said. */
+int remote_write(pid_t pid, raddr_t addr, const void *buf, size_t len) MUST_USE;
+
+/* A field of /proc/PID/status such as "VmRSS" in its own unit (kB for Vm*), or -errno. */
+int64_t proc_status_field(pid_t pid, const char *field);
+
+#endif

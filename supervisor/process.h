@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * process.h - one supervised process: what it is, what of ours is in it, what it has told.
+ * Lives from the fork or exec that made it until the session ends; exec replaces the record by a new one (the old one stays, state REPLACED).
+ */
+#ifndef MTRUN_PROCESS_H
+#define MTRUN_PROCESS_H
+
+#include "cfi.h"
+#include "ledger.h"
+#include "module.h"
+#include "plant.h"
+#include "stream.h"
+#include "symbols.h"
+#include "types.h"
+
+enum process_state { PROCESS_RUNNING, PROCESS_STOPPED, PROCESS_HELD, PROCESS_EXITED, PROCESS_REPLACED, PROCESS_DETACHED };
+const char *process_state_name(enum process_state state);	/* "running", "stopped", "exited", ... HELD is "exited" */
+
+struct image;				/* wire_image and cfi, shared by forked processes; counted */
+
+struct process {
+	struct process *next;		/* in order of appearance */
+	pid_t pid, ppid;
+	char *command;			/* argv[0]'s last part, as in /proc/PID/comm */
+	char *exe;			/* path of the executable */
+	enum process_state state;
+	int wait_status;		/* as from wait(2), once EXITED */
+	uint64_t began_ms, ended_ms;
+	unsigned threads;		/* alive now */
+	const char *unsupervised;	/* why its allocations are not known (static and stripped, ...), or NULL */
+
+	raddr_t home;			/* 0: not planted yet */
+	struct wire_process *wire;	/* our mapping */
+	struct image *image;
+	struct modules modules;
+	struct plant plant;
+	struct ledger *ledger;		/* never NULL */
+	struct stream *stream;		/* NULL until planted */
+	struct symbols *symbols;	/* never NULL */
+	uint64_t image_bytes;		/* the executable's text, as VmExe */
+};
+
+/* The frames of a stack, leaf first: pcs as stored in the nodes (WIRE_PC_*), checked. Returns how many were written (at most MAX). */
+size_t process_stack(const struct process *p, uint32_t stack, uint64_t *pc, uint32_t *node, size_t max);
+/* Parent node of STACK, 0 at a root; *PC its pc. */
+uint32_t process_stack_parent(const struct process *p, uint32_t stack, uint64_t *pc);
+/* Symbol frames at a node: as symbols_resolve with the module that was there. */
+struct symbol_frames process_frames(struct process *p, uint32_t node, uint64_t pc);
+
+#endif

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * session.h - one run of mtrun: options, the processes, the loop. What shell commands call to ask and to act.
+ */
+#ifndef MTRUN_SESSION_H
+#define MTRUN_SESSION_H
+
+#include "process.h"
+#include "types.h"
+
+struct options {			/* what the command line says; filled by options.c */
+	char **argv;			/* PROGRAM and its arguments, NULL-terminated; NULL with -p, -r */
+	unsigned count;			/* LEDGER_COUNT_* | COUNT_IMAGE */
+	uint32_t depth;			/* --depth */
+	bool follow;			/* not --no-follow */
+	bool start_stopped;		/* -S */
+	bool quiet;
+	int verbose;
+	int color;			/* 0 never, 1 auto, 2 always */
+	const char *messages;		/* --messages FILE or NULL */
+	uint64_t duration_ms;		/* -d, 0: none */
+	struct hook_request *hook;
+	size_t nhooks;
+	struct script { bool file; const char *text; } *script;	/* -x / -X in order */
+	size_t nscripts;
+	bool batch;
+};
+#define COUNT_IMAGE 4u
+
+struct session;
+
+struct session *session_new(const struct options *options) MUST_USE;
+void session_free(struct session *s);
+const struct options *session_options(const struct session *s);
+
+/* Starts PROGRAM. 0, or -errno with the message already said; *status is then mtrun's exit status (126, 127, 125). */
+int session_launch(struct session *s, int *status) MUST_USE;
+
+/* One turn of the loop: waits at most TIMEOUT ms (-1: until something happens) for stops, bells, signals, and serves them. Also serves
+ * stdin/fds given by session_watch. Returns 0, or -errno if the loop itself failed. */
+int session_turn(struct session *s, int timeout_ms) MUST_USE;
+
+/* All that had happened when called is in the ledgers when it returns. */
+void session_settle(struct session *s);
+uint64_t session_ms(const struct session *s);		/* since tracing began */
+
+struct process *session_processes(const struct session *s);	/* list head */
+struct process *session_main(const struct session *s);	/* the program that was named (or chosen by `process PID`) */
+int session_choose(struct session *s, pid_t pid) MUST_USE;
+
+bool session_ended(const struct session *s);		/* the main program's end was seen (held, or gone), or tracing stopped */
+bool session_all_gone(const struct session *s);		/* nothing left to wait for */
+/* Keep the main program at its last instant (true) or let it go when it gets there / now (false). */
+void session_hold(struct session *s, bool hold);
+/* The status mtrun should exit with for the target's end: exit code, or a signal to die of (*signal != 0). */
+int session_exit_status(const struct session *s, int *signal);
+
+int session_stop(struct session *s, struct process *p) MUST_USE;	/* all threads; returns when they are */
+int session_cont(struct session *s, struct process *p) MUST_USE;
+int session_kill(struct session *s, int sig) MUST_USE;		/* the main program */
+void session_detach(struct session *s);			/* let everything run on, hooks out */
+
+/* Stacks of stopped threads (`bt`): calls FN for each thread of P, tid 0 = all. The target is stopped for the moment if it runs. */
+struct bt_thread { pid_t tid; char name[16]; size_t count; const uint64_t *pc; };	/* leaf first; pc[0] exact, the others return addresses (WIRE_PC_EXACT set after signal frames); our own frames left out */
+int session_bt(struct session *s, struct process *p, pid_t tid, void (*fn)(void *ctx, const struct bt_thread *t), void *ctx) MUST_USE;
+
+/* mtrun's own use, for status. */
+void session_self(const struct session *s, uint64_t *rss_bytes, uint64_t *cpu_ms);
+
+#endif

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * symbols.h - from an address in a module to function, file, line, inlined frames; and which frame of a stack is its site.
+ * libelf and libdw read the module's file, its separate debug file (build-id, debuglink, .gnu_debugdata) as the target sees them. Answers are cached
+ * for the life of the cache; strings belong to it.
+ */
+#ifndef MTRUN_SYMBOLS_H
+#define MTRUN_SYMBOLS_H
+
+#include "types.h"
+
+struct module;
+struct symbols;
+
+/* One line of a stack: innermost inlined function first; the last one of an address is the function that contains it. */
+struct symbol_frame {
+	const char *function;		/* demangled, or "0x..." hex of the file's address when unknown */
+	const char *file;		/* NULL: unknown */
+	unsigned line, column;		/* 0: unknown */
+	const char *module;		/* path; NULL: none */
+	raddr_t address;
+	bool inlined;
+	unsigned skip;			/* enum symbol_skip: why the site search passes over it */
+};
+enum symbol_skip { SKIP_NO, SKIP_ALLOCATOR = 1, SKIP_NAMESPACE = 2, SKIP_LIBRARY = 4, SKIP_USER = 8 };
+
+struct symbol_frames {
+	size_t count;
+	const struct symbol_frame *frame;
+};
+
+struct symbols *symbols_new(pid_t root) MUST_USE;	/* ROOT: a process in whose mount namespace files are opened; 0: ours */
+void symbols_free(struct symbols *s);
+/* The frames at PC in MODULE (NULL: in none). EXACT: the pc itself, otherwise pc - 1 is looked up (a return address). Never fails: count >= 1. */
+struct symbol_frames symbols_resolve(struct symbols *s, const struct module *module, raddr_t pc, bool exact);
+/* `set site-skip REGEX` (POSIX extended; "" clears). -EINVAL and *error (static) if it does not compile. */
+int symbols_site_skip(struct symbols *s, const char *regex, const char **error) MUST_USE;
+/* Reads the module's tables now, so that later questions are quick. */
+void symbols_warm(struct symbols *s, const struct module *module);
+
+#endif
