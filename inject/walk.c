@@ -195,12 +195,12 @@ static noinline enum step step_signal(struct cursor *c, struct wire_range *r)
 
 	if (!readable(r, uc) || !readable(r, uc + UC_RIP))
 		return STEP_LOST;
-	c->reg[REG_RBP] = peek(uc + UC_RBP);
-	c->reg[REG_RBX] = peek(uc + UC_RBX);
-	c->reg[REG_R12] = peek(uc + UC_R12);
-	c->reg[REG_R13] = peek(uc + UC_R13);
-	c->reg[REG_R14] = peek(uc + UC_R14);
-	c->reg[REG_R15] = peek(uc + UC_R15);
+	c->reg[WIRE_RBP] = peek(uc + UC_RBP);
+	c->reg[WIRE_RBX] = peek(uc + UC_RBX);
+	c->reg[WIRE_R12] = peek(uc + UC_R12);
+	c->reg[WIRE_R13] = peek(uc + UC_R13);
+	c->reg[WIRE_R14] = peek(uc + UC_R14);
+	c->reg[WIRE_R15] = peek(uc + UC_R15);
 	c->rbp_slot = uc + UC_RBP;
 	c->rsp_slot = uc + UC_RSP;
 	c->rbp_use = 0;
@@ -220,7 +220,7 @@ static inline __attribute__((always_inline)) enum step step(struct cursor *c, st
 {
 	const struct wire_rule *u = rule_at(c->pc & WIRE_PC_EXACT ? c->pc & WIRE_PC_MASK : c->pc - 1);
 	uint64_t cfa, at;
-	int16_t off = u->off[REG_RBP];
+	int16_t off = u->off[WIRE_RBP];
 
 	c->rbp_use = off == RULE_SAME ? RBP_SAME : 0;
 	c->rbp_slot = 0;
@@ -230,11 +230,11 @@ static inline __attribute__((always_inline)) enum step step(struct cursor *c, st
 		cfa = c->rsp + (uint64_t)(int64_t)u->cfa_off;
 		break;
 	case CFA_RBP:
-		cfa = c->reg[REG_RBP] + (uint64_t)(int64_t)u->cfa_off;
+		cfa = c->reg[WIRE_RBP] + (uint64_t)(int64_t)u->cfa_off;
 		c->rbp_use |= RBP_USED;
 		break;
 	case CFA_RBP_DEREF:
-		at = c->reg[REG_RBP] + (uint64_t)(int64_t)u->cfa_off;
+		at = c->reg[WIRE_RBP] + (uint64_t)(int64_t)u->cfa_off;
 		if (at < c->rsp || !readable(r, at))
 			return STEP_LOST;
 		cfa = peek(at);
@@ -269,14 +269,14 @@ static inline __attribute__((always_inline)) enum step step(struct cursor *c, st
 	if (off != RULE_SAME) {
 		at = cfa + (uint64_t)(int64_t)(off * 8);
 		if (off == RULE_LOST || at - r->lo >= r->hi - r->lo)
-			c->reg[REG_RBP] = 0;
+			c->reg[WIRE_RBP] = 0;
 		else {
-			c->reg[REG_RBP] = peek(at);
+			c->reg[WIRE_RBP] = peek(at);
 			c->rbp_slot = at;
 		}
 	}
 	if (all)
-		for (int i = REG_RBX; i < WIRE_REGS; i++) {
+		for (int i = WIRE_RBX; i < WIRE_REGS; i++) {
 			if (u->off[i] == RULE_SAME)
 				continue;
 			at = cfa + (uint64_t)(int64_t)(u->off[i] * 8);
@@ -295,14 +295,14 @@ static inline void cursor_begin(struct cursor *c, const struct entry *e)
 	c->slot = (uint64_t)&e->ra;
 	c->pc = e->ra & WIRE_PC_MASK;
 	c->rsp = c->slot + 8;
-	c->reg[REG_RBP] = e->reg[REG_RBP];
+	c->reg[WIRE_RBP] = e->reg[WIRE_RBP];
 	c->rbp_slot = c->rsp_slot = 0;
 }
 
 static void cursor_begin_all(struct cursor *c, const struct entry *e)
 {
 	cursor_begin(c, e);
-	for (int i = REG_RBX; i < WIRE_REGS; i++)
+	for (int i = WIRE_RBX; i < WIRE_REGS; i++)
 		c->reg[i] = e->reg[i];
 }
 
@@ -443,7 +443,7 @@ uint32_t walk(struct wire_thread *t, const struct entry *e)
 		while (k && t->last[k - 1].slot < c.slot)
 			k--;
 		if (k && t->last[k - 1].slot == c.slot && t->last[k - 1].pc == c.pc &&
-		    (!t->last[k - 1].needs_rbp || t->last[k - 1].rbp == c.reg[REG_RBP])) {
+		    (!t->last[k - 1].needs_rbp || t->last[k - 1].rbp == c.reg[WIRE_RBP])) {
 			uint32_t valid = remembered_valid(t, k);
 
 			if (likely(valid == k))
@@ -457,7 +457,7 @@ uint32_t walk(struct wire_thread *t, const struct entry *e)
 		f = &t->fresh[count++];
 		f->slot = c.slot;
 		f->pc = c.pc;
-		f->rbp = c.reg[REG_RBP];
+		f->rbp = c.reg[WIRE_RBP];
 		f->rbp_slot = c.rbp_slot;
 		f->rsp_slot = c.rsp_slot;
 		f->rsp = c.rsp;

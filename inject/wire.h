@@ -179,7 +179,7 @@ enum wire_cfa {
 	CFA_KINDS
 };
 /* indexes of callee-saved registers in wire_rule.off and struct wire_entry */
-enum wire_reg { REG_RBP, REG_RBX, REG_R12, REG_R13, REG_R14, REG_R15, WIRE_REGS };
+enum wire_reg { WIRE_RBP, WIRE_RBX, WIRE_R12, WIRE_R13, WIRE_R14, WIRE_R15, WIRE_REGS };
 #define RULE_SAME INT16_MIN		/* the register is as it was */
 #define RULE_LOST (INT16_MIN + 1)	/* cannot be told (an expression, another register) */
 

@@ -151,7 +151,7 @@ static uint64_t take_pointer(struct cursor *c, const struct callframe_source *s,
 
 int callframe_reg(uint64_t dwarf)
 {
-	static const int8_t reg[DW_REGS] = { -1, -1, -1, REG_RBX, -1, -1, REG_RBP, -1, -1, -1, -1, -1, REG_R12, REG_R13, REG_R14, REG_R15, -1 };
+	static const int8_t reg[DW_REGS] = { -1, -1, -1, WIRE_RBX, -1, -1, WIRE_RBP, -1, -1, -1, -1, -1, WIRE_R12, WIRE_R13, WIRE_R14, WIRE_R15, -1 };
 
 	return dwarf < DW_REGS ? reg[dwarf] : -1;
 }
@@ -168,6 +168,7 @@ static struct state state_empty(void)
 /* DEREF: the CFA is read from memory at the register + offset. */
 static void set_cfa(struct state *s, uint64_t dwarf, int64_t offset, bool deref)
 {
+	static const int8_t scratch[] = { 13, 12, 14, -1, 9, 8, -1, -1, 0, 1, 2, 3 };	/* DWARF's number -> index in the ucontext's gregs */
 	int reg = callframe_reg(dwarf);
 
 	s->rule.reg = 0;
@@ -180,8 +181,11 @@ static void set_cfa(struct state *s, uint64_t dwarf, int64_t offset, bool deref)
 	else if (reg >= 0) {
 		s->rule.cfa = deref ? CFA_REG_DEREF : CFA_REG;
 		s->rule.reg = (uint8_t)reg;
+	} else if (!deref && dwarf < sizeof(scratch) && scratch[dwarf] >= 0) {
+		s->rule.cfa = CFA_SCRATCH;
+		s->rule.reg = (uint8_t)scratch[dwarf];
 	} else
-		s->rule.cfa = CFA_NONE;	/* a scratch register: its value is only known in a frame that a signal interrupted */
+		s->rule.cfa = CFA_NONE;
 	s->rule.cfa_off = (int32_t)offset;
 	if (offset != (int32_t)offset)
 		s->rule.cfa = CFA_NONE;

@@ -131,6 +131,11 @@ static void truth_cfa(struct wire_rule *r, const Dwarf_Op *ops, size_t n)
 	else if (ours >= 0) {
 		r->cfa = deref ? CFA_REG_DEREF : CFA_REG;
 		r->reg = (uint8_t)ours;
+	} else if (!deref && reg < 12) {
+		static const uint8_t greg[] = { REG_RAX, REG_RDX, REG_RCX, 0, REG_RSI, REG_RDI, 0, 0, REG_R8, REG_R9, REG_R10, REG_R11 };
+
+		r->cfa = CFA_SCRATCH;
+		r->reg = greg[reg];
 	}
 }
 
