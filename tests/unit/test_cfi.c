@@ -11,6 +11,7 @@
 #include <fcntl.h>
 #include <gelf.h>
 #include <sys/mman.h>
+#include <sys/ucontext.h>
 #include <time.h>
 #include <unistd.h>
 
