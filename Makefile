@@ -93,9 +93,13 @@ $(B)/inject/%.o: inject/%.S
 	@mkdir -p $(@D)
 	$(call say,AS,$<) $(CC) $(BLOB_CFLAGS) -MMD -MP -MF $(@:.o=.d) -MT $@ -c $< -o $(tmp) && mv $(tmp) $@
 
+# Nothing may be left to a loader: no undefined symbol, and no absolute address in what the compiler made.
+BLOB_C_OBJ := $(patsubst %.c,$(B)/%.o,$(wildcard inject/*.c))
 $(B)/inject/blob.elf: $(BLOB_OBJ) $(wildcard inject/blob.ld)
-	@mkdir -p $(@D)
-	$(call say,LINK,$@) $(CC) -static -nostdlib -nostartfiles -Wl,-T,inject/blob.ld -Wl,--build-id=none -Wl,--no-warn-rwx-segments $(BLOB_OBJ) -o $(tmp) \
+	@for o in $(BLOB_C_OBJ); do \
+		if readelf -rW $$o | awk '/^Relocation section/ { s = $$3 } / R_X86_64_(64|32|32S) / && s !~ /debug/' | grep .; then \
+			echo "$$o: absolute addresses (above); the trampoline runs anywhere" >&2; exit 1; fi; done
+	$(call say,LINK,$@) $(CC) -static -nostdlib -nostartfiles -Wl,-T,inject/blob.ld -Wl,--eh-frame-hdr -Wl,--build-id=none $(BLOB_OBJ) -o $(tmp) \
 		&& if nm -u $(tmp) | grep .; then echo "$@: undefined symbols in the trampoline (above)" >&2; rm -f $(tmp); false; fi && mv $(tmp) $@
 
 ifneq ($(and $(wildcard inject/blob.ld),$(BLOB_SRC)),)
