@@ -64,7 +64,7 @@ endif
 tmp = $@.$$$$.tmp
 
 .DEFAULT_GOAL := all
-.PHONY: all check print-quick soak bench fuzz demo install uninstall clean FORCE
+.PHONY: all check syntax print-quick soak bench fuzz demo install uninstall clean FORCE
 .SUFFIXES:
 .SECONDARY:
 
@@ -126,7 +126,7 @@ $(B)/unit/lib.a: FORCE
 
 $(B)/unit/%.o: tests/unit/%.c
 	@mkdir -p $(@D)
-	$(call say,CC,$<) $(CC) $(ALL_CFLAGS) -Isupervisor -Itests/unit -MMD -MP -MF $(@:.o=.d) -MT $@ -c $< -o $(tmp) && mv $(tmp) $@
+	$(call say,CC,$<) $(CC) $(ALL_CFLAGS) -iquote supervisor -iquote tests/unit -MMD -MP -MF $(@:.o=.d) -MT $@ -c $< -o $(tmp) && mv $(tmp) $@
 
 $(B)/unit/test_%: $(B)/unit/test_%.o $(B)/unit/lib.a
 	$(call say,LINK,$@) $(CC) $(ALL_CFLAGS) $(LDFLAGS) $< $(B)/unit/lib.a -o $(tmp) $(LIBS_shared) && mv $(tmp) $@
@@ -170,6 +170,15 @@ check:
 soak:
 	@MTRUN_SOAK=1 $(RUN_ENV) tests/run -j $(JOBS) -o $(B)/soak $(TESTS)
 
+# Every source, and every header alone, through the compiler's front end: quick, for warnings (CC=clang WERROR=1).
+HEADERS := $(wildcard supervisor/*.h supervisor/*/*.h shell/*.h inject/*.h)
+syntax:
+	@bad=0; \
+	for f in $(SRC) $(wildcard tests/unit/test_*.c); do $(CC) $(ALL_CFLAGS) -iquote supervisor -iquote tests/unit -fsyntax-only $$f || bad=1; done; \
+	for f in $(filter %.c,$(BLOB_SRC)); do $(CC) $(BLOB_CFLAGS) -fsyntax-only $$f || bad=1; done; \
+	for f in $(HEADERS); do echo "#include \"$$f\"" | $(CC) $(ALL_CFLAGS) -I. -fsyntax-only -x c - || bad=1; done; \
+	exit $$bad
+
 # The tests that carry a line `# quick` are what the sanitizer builds run in CI, beside the unit tests.
 print-quick:
 	@echo $(UNIT) $(if $(SCRIPTS),$(shell grep -l '^\# quick$$' $(SCRIPTS)))
@@ -184,7 +193,7 @@ FUZZERS := $(patsubst tests/fuzz/%.c,build-fuzz/fuzz/%,$(wildcard tests/fuzz/*.c
 build-fuzz/fuzz/%: tests/fuzz/%.c FORCE
 	@mkdir -p $(@D) build-fuzz/corpus/$*
 	@$(MAKE) --no-print-directory CC=clang BUILD=build-fuzz OPT='-O1 -g -fsanitize=fuzzer-no-link,address,undefined' build-fuzz/libmtrun.a
-	$(call say,LINK,$@) clang $(CSTD) -O1 -g -fsanitize=fuzzer,address,undefined -Isupervisor $< build-fuzz/libmtrun.a -o $@ $(LIBS_shared)
+	$(call say,LINK,$@) clang $(CSTD) -O1 -g -fsanitize=fuzzer,address,undefined -iquote supervisor $< build-fuzz/libmtrun.a -o $@ $(LIBS_shared)
 fuzz: $(FUZZERS)
 	@for f in $(FUZZERS); do echo "$$f"; $$f -max_total_time=$(FUZZ_TIME) -artifact_prefix=$$f. build-fuzz/corpus/$${f##*/} || exit 1; done
 

@@ -1,0 +1,51 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-3.0-or-later
+# quick
+#
+# build.sh - what the executable and the tree must be like, whatever the code does.
+: "${MTRUN:=build/mtrun}" "${MTRUN_BUILD:=build}"
+cd "$(dirname "$0")/../.." || exit 1
+dir=$(mktemp -d) || exit 1
+trap 'rm -rf "$dir"' EXIT
+bad=0
+
+result() { # NAME STATUS WHY
+	if [ "$2" -eq 0 ]; then
+		echo "ok $1"
+	else
+		echo "FAIL $1: $3"
+		bad=1
+	fi
+}
+
+if [ ! -x "$MTRUN" ]; then
+	echo "FAIL build: there is no $MTRUN"
+	exit 1
+fi
+headers=$(readelf -lW "$MTRUN")
+if nm "$MTRUN" | grep -q -e __asan_init -e __ubsan_handle -e __gcov_; then
+	echo "skip static: this is a build with sanitizers or coverage, which is linked shared"
+else
+	! printf '%s\n' "$headers" | grep -q -e INTERP -e DYNAMIC
+	result static $? "$MTRUN is a dynamic executable"
+fi
+! printf '%s\n' "$headers" | grep -q 'RWE'
+result "no segment writable and executable" $? "readelf -l"
+[ -z "$(nm -u "$MTRUN_BUILD/inject/blob.elf")" ]
+result "the trampoline has no undefined symbol" $? "nm -u $MTRUN_BUILD/inject/blob.elf"
+
+make -s install BUILD="$MTRUN_BUILD" PREFIX=/usr DESTDIR="$dir/root" >"$dir/log" 2>&1 && [ -x "$dir/root/usr/bin/mtrun" ] &&
+	[ -s "$dir/root/usr/share/man/man1/mtrun.1" ] && cmp -s "$MTRUN" "$dir/root/usr/bin/mtrun"
+result "make install" $? "$(tail -n 1 "$dir/log")"
+[ "$(find "$dir/root" -type f | wc -l)" = 2 ]
+result "make install installs two files" $? "$(find "$dir/root" -type f | tr '\n' ' ')"
+
+for cc in gcc clang; do
+	if ! command -v $cc >/dev/null; then
+		echo "skip $cc has no warning: $cc is not installed"
+		continue
+	fi
+	make -s CC=$cc WERROR=1 BUILD="$dir" syntax >"$dir/log" 2>&1
+	result "$cc has no warning, each header stands alone" $? "$(grep -m 1 error "$dir/log")"
+done
+exit $bad
