@@ -23,7 +23,7 @@ int main(int argc, char **argv)
 			e.lines.push_back(i);
 		}
 	}
-	for (const auto &[key, e] : index)
-		std::cout << key << ' ' << e.name << ' ' << e.lines.size() << '\n';
+	for (const auto &it : index)
+		std::cout << it.first << ' ' << it.second.name << ' ' << it.second.lines.size() << '\n';
 	return 0;
 }
