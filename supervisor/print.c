@@ -1,0 +1,504 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "print.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+/*
+ * Lists are laid out in two passes: the widest cell of each column first, then the rows, so that columns line up whatever the paths
+ * are. Nothing is shortened: a row that is grepped or cut by a script must say all.
+ */
+
+/* ---- lists ---------------------------------------------------------------------------------------------------------------------- */
+
+#define CELLS 9
+struct line {
+	size_t count;
+	const char *cell[CELLS];	/* the last one is not padded */
+	char text[CELLS][48];
+};
+
+static void cell(struct line *l, const char *text) { l->cell[l->count++] = text; }
+
+static void PRINTF(2, 3) cellf(struct line *l, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(l->text[l->count], sizeof(l->text[0]), format, args);
+	va_end(args);
+	l->cell[l->count] = l->text[l->count];
+	l->count++;
+}
+
+static const char *place_of(const struct symbol_frame *f)
+{
+	return f->file ? f->file : f->module ? f->module : "??";
+}
+
+static void numbers(struct line *l, const struct view_row *r, bool totals)
+{
+	cellf(l, "size:%" PRId64, r->size);
+	cellf(l, "count:%" PRId64, r->count);
+	if (totals) {
+		cellf(l, "total_size:%" PRIu64, r->total_size);
+		cellf(l, "total_count:%" PRIu64, r->total_count);
+		cellf(l, "temporary:%" PRIu64, r->temporary);
+	}
+}
+
+static void row_line(struct line *l, const struct view *v, const struct view_row *r, bool totals)
+{
+	const struct symbol_frame *f = &r->frame;
+	bool others = r->merged > 0;
+
+	l->count = 0;
+	switch (v->key) {
+	case VIEW_SITE:
+	case VIEW_STACK:
+		cell(l, others ? "(others)" : place_of(f));
+		cellf(l, "line:%u", f->line);
+		break;
+	case VIEW_FUNCTION:
+	case VIEW_MODULE:
+		cell(l, others ? "(others)" : f->module ? f->module : "??");
+		break;
+	case VIEW_FILE:
+		cell(l, others ? "(others)" : f->file && *f->file ? f->file : "??");
+		break;
+	case VIEW_THREAD:
+		if (others)
+			cell(l, "(others)");
+		else
+			cellf(l, "thread:%" PRIu32, r->thread);
+		break;
+	default:
+		if (others)
+			cell(l, "(others)");
+		else
+			cellf(l, "bytes:%" PRIu64, r->block);
+	}
+	numbers(l, r, totals && v->has_totals);
+	if (v->key == VIEW_STACK) {
+		if (others)
+			cell(l, "");
+		else
+			cellf(l, "stack:%" PRIu32, r->stack);
+	}
+	if (others)
+		cellf(l, "(%zu more)", r->merged);
+	else if (v->key == VIEW_SITE || v->key == VIEW_STACK || v->key == VIEW_FUNCTION)
+		cell(l, f->function ? f->function : "??");
+}
+
+static void widen(size_t *width, const struct line *l)
+{
+	for (size_t i = 0; i < l->count; i++)
+		if (strlen(l->cell[i]) > width[i])
+			width[i] = strlen(l->cell[i]);
+}
+
+static void put_line(FILE *out, const size_t *width, const struct line *l)
+{
+	for (size_t i = 0; i + 1 < l->count; i++)
+		fprintf(out, "%-*s  ", (int)width[i], l->cell[i]);
+	fprintf(out, "%s\n", l->cell[l->count - 1]);
+}
+
+void print_report(FILE *out, const struct view *v, bool totals)
+{
+	size_t width[CELLS] = { 0 };
+	struct line l;
+
+	fprintf(out, "total_size: %" PRId64 "\n", v->total_size);
+	for (size_t i = 0; i < v->count; i++) {
+		row_line(&l, v, &v->row[i], totals);
+		widen(width, &l);
+	}
+	if (v->others.merged) {
+		row_line(&l, v, &v->others, totals);
+		widen(width, &l);
+	}
+	for (size_t i = 0; i < v->count; i++) {
+		row_line(&l, v, &v->row[i], totals);
+		put_line(out, width, &l);
+	}
+	if (v->others.merged) {
+		row_line(&l, v, &v->others, totals);
+		put_line(out, width, &l);
+	}
+}
+
+/* ---- stacks --------------------------------------------------------------------------------------------------------------------- */
+
+void print_frames(FILE *out, struct symbol_frames frames, unsigned number)
+{
+	for (size_t i = 0; i < frames.count; i++) {
+		const struct symbol_frame *f = &frames.frame[i];
+
+		if (i == 0)
+			fprintf(out, "%4u: %s\n", number, f->function ? f->function : "??");
+		else
+			fprintf(out, "      %s\n", f->function ? f->function : "??");
+		if (f->file && f->column)
+			fprintf(out, "             at %s:%u:%u\n", f->file, f->line, f->column);
+		else if (f->file && f->line)
+			fprintf(out, "             at %s:%u\n", f->file, f->line);
+		else if (f->file)
+			fprintf(out, "             at %s\n", f->file);
+		else if (f->module)
+			fprintf(out, "             in %s\n", f->module);
+	}
+}
+
+void print_stack(FILE *out, struct sites *sites, uint32_t stack)
+{
+	unsigned number = 0;
+	uint32_t node = stack;
+
+	do {
+		print_frames(out, sites_frames(sites, node), number++);
+		node = sites_parent(sites, node);
+	} while (node);
+}
+
+void print_report_stacks(FILE *out, const struct view *v, struct sites *sites)
+{
+	bool ascending = v->count > 1 && v->row[0].size < v->row[v->count - 1].size;
+
+	fprintf(out, "total_size: %" PRId64 "\n\n", v->total_size);
+	if (v->others.merged)
+		fprintf(out, "# (others): %" PRId64 " bytes\n      %" PRId64 " blocks from %zu more\n\n", v->others.size, v->others.count, v->others.merged);
+	for (size_t rank = v->count; rank-- > 0;) {
+		const struct view_row *r = &v->row[ascending ? v->count - 1 - rank : rank];
+
+		fprintf(out, "# %zu: %" PRId64 " bytes\n", rank, r->size);
+		fprintf(out, "      %" PRId64 " block%s, stack %" PRIu32 "\n", r->count, r->count == 1 ? "" : "s", r->stack);
+		print_stack(out, sites, r->stack);
+		if (rank)
+			putc('\n', out);
+	}
+}
+
+/* ---- JSON ----------------------------------------------------------------------------------------------------------------------- */
+
+static void frame_json(struct json *j, const struct symbol_frame *f)
+{
+	json_string(j, "function", f->function);
+	json_string(j, "file", f->file);
+	if (f->line)
+		json_uint(j, "line", f->line);
+	else
+		json_null(j, "line");
+}
+
+void print_frames_json(struct json *j, struct symbol_frames frames)
+{
+	for (size_t i = 0; i < frames.count; i++) {
+		const struct symbol_frame *f = &frames.frame[i];
+
+		json_object(j, NULL);
+		frame_json(j, f);
+		if (f->column)
+			json_uint(j, "column", f->column);
+		else
+			json_null(j, "column");
+		json_string(j, "module", f->module);
+		if (f->address)
+			json_address(j, "address", f->address);
+		else
+			json_null(j, "address");
+		json_bool(j, "inlined", f->inlined);
+		json_end_object(j);
+	}
+}
+
+void print_stack_json(struct json *j, const char *key, struct sites *sites, uint32_t stack)
+{
+	uint32_t node = stack;
+
+	json_array(j, key);
+	do {
+		print_frames_json(j, sites_frames(sites, node));
+		node = sites_parent(sites, node);
+	} while (node);
+	json_end_array(j);
+}
+
+static void total_json(struct json *j, const struct view *v, const char *key, uint64_t value)
+{
+	if (v->has_totals)
+		json_uint(j, key, value);
+	else
+		json_null(j, key);		/* live blocks do not tell what there was before them */
+}
+
+static void row_json(struct json *j, const struct view *v, const struct view_row *r, struct sites *sites, bool stacks)
+{
+	static const struct symbol_frame others = { .function = "(others)" };
+	const struct symbol_frame *f = r->merged ? &others : &r->frame;
+
+	json_newline(j);
+	json_object(j, NULL);
+	json_int(j, "size", r->size);
+	json_int(j, "count", r->count);
+	total_json(j, v, "total_size", r->total_size);
+	total_json(j, v, "total_count", r->total_count);
+	total_json(j, v, "temporary", r->temporary);
+	frame_json(j, f);
+	json_string(j, "module", f->module);
+	if (r->merged)
+		json_null(j, "stack_id");
+	else
+		json_uint(j, "stack_id", r->stack);
+	if (v->key == VIEW_THREAD && !r->merged)
+		json_uint(j, "thread", r->thread);
+	if (v->key == VIEW_SIZE && !r->merged)
+		json_uint(j, "block_size", r->block);
+	if (r->merged)
+		json_uint(j, "rows", r->merged);
+	if (stacks && r->merged) {
+		json_array(j, "stack");
+		json_end_array(j);
+	} else if (stacks) {
+		print_stack_json(j, "stack", sites, r->stack);
+	}
+	json_end_object(j);
+}
+
+void print_report_json(FILE *out, const struct view *v, struct sites *sites, bool stacks)
+{
+	struct json j;
+
+	json_init(&j, out);
+	json_object(&j, NULL);
+	json_uint(&j, "time_ms", v->ms);
+	json_int(&j, "total_size", v->total_size);
+	json_int(&j, "total_count", v->total_count);
+	json_array(&j, "mem_report");
+	for (size_t i = 0; i < v->count; i++)
+		row_json(&j, v, &v->row[i], sites, stacks);
+	if (v->others.merged)
+		row_json(&j, v, &v->others, sites, stacks);
+	json_end_array(&j);
+	json_end_object(&j);
+	json_finish(&j);
+}
+
+/* ---- table of functions --------------------------------------------------------------------------------------------------------- */
+
+static const char *amount(char *text, size_t len, int64_t v, bool bytes)
+{
+	if (bytes)
+		snprintf(text, len, "%" PRId64, v);
+	else
+		snprintf(text, len, "%.1f", (double)v / 1048576);
+	return text;
+}
+
+static const char *percent(char *text, size_t len, int64_t v, int64_t total)
+{
+	snprintf(text, len, "%.1f%%", total ? 100.0 * (double)v / (double)total : 0);
+	return text;
+}
+
+static void table_line(FILE *out, const struct table *t, const struct table_row *r, int64_t sum, bool bytes)
+{
+	char flat[32], flat_part[16], sum_part[16], cum[32], cum_part[16];
+
+	fprintf(out, "%8s %6s %6s %8s %6s %s\n", amount(flat, sizeof(flat), r->flat, bytes), percent(flat_part, sizeof(flat_part), r->flat, t->total),
+		percent(sum_part, sizeof(sum_part), sum, t->total), amount(cum, sizeof(cum), r->cum, bytes),
+		percent(cum_part, sizeof(cum_part), r->cum, t->total), r->function);
+}
+
+void print_table(FILE *out, const struct table *t, bool bytes)
+{
+	char total[32];
+	int64_t sum = 0;
+
+	fprintf(out, "Total: %s %s\n", amount(total, sizeof(total), t->total, bytes), bytes ? "B" : "MB");
+	for (size_t i = 0; i < t->count; i++) {
+		sum += t->row[i].flat;
+		table_line(out, t, &t->row[i], sum, bytes);
+	}
+	if (t->others.function)
+		table_line(out, t, &t->others, sum + t->others.flat, bytes);
+}
+
+static void table_row_json(struct json *j, const struct table_row *r)
+{
+	json_newline(j);
+	json_object(j, NULL);
+	json_int(j, "flat", r->flat);
+	json_int(j, "cum", r->cum);
+	json_string(j, "function", r->function);
+	json_end_object(j);
+}
+
+void print_table_json(FILE *out, const struct table *t)
+{
+	struct json j;
+
+	json_init(&j, out);
+	json_object(&j, NULL);
+	json_int(&j, "total", t->total);
+	json_array(&j, "rows");
+	for (size_t i = 0; i < t->count; i++)
+		table_row_json(&j, &t->row[i]);
+	if (t->others.function)
+		table_row_json(&j, &t->others);
+	json_end_array(&j);
+	json_end_object(&j);
+	json_finish(&j);
+}
+
+/* ---- call tree ------------------------------------------------------------------------------------------------------------------- */
+
+/*
+ * Guides as in `tree`. A chain of single callees is not indented further: only where the bytes divide does the tree, or a stack of
+ * 100 frames would run off the screen.
+ */
+struct drawing {
+	FILE *out;
+	const struct tree *t;
+	int64_t least;			/* smaller branches are summed */
+	char *guide;			/* what to print before the children of the current node */
+	size_t len, allocated;
+};
+
+static void draw_amounts(struct drawing *d, int64_t size)
+{
+	char part[16];
+
+	fprintf(d->out, "%12" PRId64 " %6s  ", size, percent(part, sizeof(part), size, d->t->node[0].size));
+}
+
+static bool push(struct drawing *d, const char *text)
+{
+	size_t n = strlen(text);
+
+	if (d->len + n + 1 > d->allocated) {
+		char *guide = realloc(d->guide, (d->len + n + 1) * 2);
+
+		if (!guide)
+			return false;
+		d->guide = guide;
+		d->allocated = (d->len + n + 1) * 2;
+	}
+	memcpy(d->guide + d->len, text, n + 1);
+	d->len += n;
+	return true;
+}
+
+static void draw_below(struct drawing *d, uint32_t node);
+
+/* The parts of NODE in order: its shown children, then what it allocates itself, then the rest. */
+static void draw_child(struct drawing *d, uint32_t child, const char *label, int64_t size, bool last)
+{
+	size_t len = d->len;
+
+	draw_amounts(d, size);
+	fprintf(d->out, "%s%s%s\n", d->guide, last ? "`- " : "|- ", label);
+	if (!child)
+		return;
+	if (push(d, last ? "   " : "|  "))
+		draw_below(d, child);
+	d->len = len;
+	d->guide[len] = '\0';
+}
+
+static void draw_below(struct drawing *d, uint32_t node)
+{
+	const struct tree_node *n;
+	int64_t others;
+	size_t parts, merged;
+	uint32_t c, only;
+
+	for (;;) {
+		n = &d->t->node[node];
+		others = 0;
+		parts = merged = 0;
+		only = 0;
+		for (c = n->child; c; c = d->t->node[c].next) {
+			if (d->t->node[c].size < d->least && d->t->node[c].size > -d->least) {
+				others += d->t->node[c].size;
+				merged++;
+				continue;
+			}
+			only = c;
+			parts++;
+		}
+		if (parts != 1 || n->self || merged)
+			break;
+		draw_amounts(d, d->t->node[only].size);
+		fprintf(d->out, "%s%s\n", d->guide, d->t->node[only].function);
+		node = only;
+	}
+	if (parts == 0)
+		return;			/* all of it is its own, or too little to tell apart */
+	for (c = n->child; c; c = d->t->node[c].next) {
+		if (d->t->node[c].size < d->least && d->t->node[c].size > -d->least)
+			continue;
+		parts--;
+		draw_child(d, c, d->t->node[c].function, d->t->node[c].size, parts == 0 && !n->self && !merged);
+	}
+	if (n->self)
+		draw_child(d, 0, "(self)", n->self, !merged);
+	if (merged)
+		draw_child(d, 0, "(others)", others, true);
+}
+
+void print_tree(FILE *out, const struct tree *t, unsigned min_share)
+{
+	struct drawing d = { .out = out, .t = t, .least = t->node[0].size * (int64_t)min_share / 1000 };
+
+	if (d.least < 1)
+		d.least = 1;
+	if (!push(&d, ""))
+		return;
+	draw_amounts(&d, t->node[0].size);
+	fprintf(out, "%s\n", t->node[0].function);
+	draw_below(&d, 0);
+	free(d.guide);
+}
+
+static void node_json(struct json *j, const struct tree *t, uint32_t root)
+{
+	uint32_t at = root;
+
+	for (;;) {
+		const struct tree_node *n = &t->node[at];
+
+		json_object(j, NULL);
+		json_string(j, "function", n->function);
+		json_int(j, "size", n->size);
+		json_int(j, "self", n->self);
+		json_array(j, "children");
+		if (n->child) {
+			at = n->child;
+			continue;
+		}
+		for (;;) {
+			json_end_array(j);
+			json_end_object(j);
+			if (at == root)
+				return;
+			if (t->node[at].next) {
+				at = t->node[at].next;
+				break;
+			}
+			at = t->node[at].parent;
+		}
+	}
+}
+
+void print_tree_json(FILE *out, const struct tree *t)
+{
+	struct json j;
+
+	json_init(&j, out);
+	node_json(&j, t, 0);
+	json_finish(&j);
+}

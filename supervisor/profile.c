@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "profile.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "ledger.h"
+
+/*
+ * The ledger keeps sums per stack, now and at the peak; those are copied in one pass over the stack ids. Who allocated a block, how large each
+ * one is and how old is only known of live blocks: for such questions the blocks are walked and gathered by (stack, thread, size).
+ */
+static struct profile_row *append(struct profile *p, size_t *allocated)
+{
+	if (p->count == *allocated) {
+		size_t n = *allocated ? *allocated * 2 : 1024;
+		struct profile_row *row = realloc(p->row, n * sizeof(*row));
+
+		if (!row)
+			return NULL;
+		p->row = row;
+		*allocated = n;
+	}
+	p->row[p->count] = (struct profile_row){ 0 };
+	return &p->row[p->count++];
+}
+
+static int from_stacks(struct profile *p, const struct ledger *ledger, const struct profile_ask *ask)
+{
+	size_t n = ledger_stacks(ledger), allocated = 0;
+	struct ledger_totals totals;
+
+	ledger_totals(ledger, &totals);
+	p->ms = ask->detail & PROFILE_PEAK ? totals.peak_ms : ask->now_ms;
+	p->has_totals = true;
+	for (uint32_t id = 0; id < n; id++) {
+		const struct ledger_stack *s = ledger_stack(ledger, id);
+		int64_t size = s->live_bytes, count = s->live_count;
+		struct profile_row *row;
+
+		if (ask->detail & PROFILE_PEAK)
+			ledger_stack_at_peak(ledger, id, &size, &count);
+		if (size == 0 && count == 0 && (!(ask->detail & PROFILE_DEAD) || s->total_count == 0))
+			continue;
+		row = append(p, &allocated);
+		if (!row)
+			return -ENOMEM;
+		*row = (struct profile_row){ .stack = id, .size = size, .count = count, .total_size = s->total_bytes,
+					     .total_count = s->total_count, .temporary = s->temporary };
+	}
+	return 0;
+}
+
+struct gather {
+	struct profile *p;
+	const struct ledger *ledger;
+	const struct profile_ask *ask;
+	size_t allocated;
+	uint32_t *bucket;		/* row number + 1, open addressing */
+	size_t nbuckets;		/* power of two */
+	uint32_t last;			/* row + 1 of the last block: neighbours are often alike */
+};
+
+static size_t gather_hash(uint32_t stack, uint32_t thread, uint64_t block)
+{
+	uint64_t h = (stack ^ (uint64_t)thread << 32) * 0x9e3779b97f4a7c15ull;
+
+	h = (h ^ h >> 29 ^ block) * 0xff51afd7ed558ccdull;
+	return (size_t)(h ^ h >> 32);
+}
+
+static bool gather_is(const struct profile_row *row, const struct profile_row *key)
+{
+	return row->stack == key->stack && row->thread == key->thread && row->block == key->block;
+}
+
+static int gather_rehash(struct gather *g)
+{
+	size_t n = g->nbuckets ? g->nbuckets * 2 : 4096;
+	uint32_t *bucket = calloc(n, sizeof(*bucket));
+
+	if (!bucket)
+		return -ENOMEM;
+	for (size_t i = 0; i < g->p->count; i++) {
+		const struct profile_row *r = &g->p->row[i];
+		size_t at = gather_hash(r->stack, r->thread, r->block) & (n - 1);
+
+		while (bucket[at])
+			at = (at + 1) & (n - 1);
+		bucket[at] = (uint32_t)i + 1;
+	}
+	free(g->bucket);
+	g->bucket = bucket;
+	g->nbuckets = n;
+	return 0;
+}
+
+static struct profile_row *gather_row(struct gather *g, const struct profile_row *key)
+{
+	size_t at;
+	struct profile_row *row;
+
+	if (g->last && gather_is(&g->p->row[g->last - 1], key))
+		return &g->p->row[g->last - 1];
+	if (g->p->count * 2 >= g->nbuckets && gather_rehash(g))
+		return NULL;
+	for (at = gather_hash(key->stack, key->thread, key->block) & (g->nbuckets - 1); g->bucket[at]; at = (at + 1) & (g->nbuckets - 1))
+		if (gather_is(&g->p->row[g->bucket[at] - 1], key)) {
+			g->last = g->bucket[at];
+			return &g->p->row[g->last - 1];
+		}
+	row = append(g->p, &g->allocated);
+	if (!row)
+		return NULL;
+	*row = *key;
+	g->bucket[at] = g->last = (uint32_t)g->p->count;
+	return row;
+}
+
+static int gather_block(void *ctx, const struct ledger_block *b)
+{
+	struct gather *g = ctx;
+	struct profile_row key = { .stack = b->stack }, *row;
+
+	if (!(g->ask->counted & (b->mapping ? LEDGER_COUNT_MMAP : LEDGER_COUNT_HEAP)))
+		return 0;
+	if (g->ask->min_age_ms && b->ms + g->ask->min_age_ms > g->ask->now_ms)
+		return 0;
+	if (g->ask->detail & PROFILE_THREADS)
+		key.thread = (uint32_t)ledger_thread_tid(g->ledger, b->thread);
+	if (g->ask->detail & PROFILE_SIZES)
+		key.block = b->size;
+	row = gather_row(g, &key);
+	if (!row)
+		return -ENOMEM;
+	row->size += (int64_t)b->size;
+	row->count++;
+	return 0;
+}
+
+static int from_blocks(struct profile *p, const struct ledger *ledger, const struct profile_ask *ask)
+{
+	struct gather g = { .p = p, .ledger = ledger, .ask = ask };
+	int err = ledger_each_block(ledger, gather_block, &g);
+
+	p->ms = ask->now_ms;
+	free(g.bucket);
+	return err;
+}
+
+int profile_from_ledger(struct profile *p, const struct ledger *ledger, const struct profile_ask *ask)
+{
+	bool blocks = ask->detail & (PROFILE_THREADS | PROFILE_SIZES) || ask->min_age_ms;
+	int err;
+
+	*p = (struct profile){ 0 };
+	if (blocks && ask->detail & PROFILE_PEAK)
+		return -EINVAL;
+	err = blocks ? from_blocks(p, ledger, ask) : from_stacks(p, ledger, ask);
+	if (err)
+		profile_release(p);
+	return err;
+}
+
+void profile_release(struct profile *p)
+{
+	free(p->row);
+	*p = (struct profile){ 0 };
+}

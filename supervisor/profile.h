@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * profile.h - what stacks hold at one moment: the one form that every report is made from, wherever the numbers come from (a ledger now or at
+ * its peak; later snapshots, files, logs). A copy: it stays as it was while the target runs on. Caller's storage, profile_release() frees.
+ */
+#ifndef MTRUN_PROFILE_H
+#define MTRUN_PROFILE_H
+
+#include "types.h"
+
+struct ledger;
+
+struct profile_row {
+	uint32_t stack;
+	uint32_t thread;		/* tid; 0 unless PROFILE_THREADS */
+	uint64_t block;			/* the size of each of its blocks; 0 unless PROFILE_SIZES */
+	int64_t size, count;		/* live */
+	uint64_t total_size, total_count, temporary;	/* since the start; 0 unless `has_totals` */
+};
+
+struct profile {
+	uint64_t ms;			/* the moment, since tracing began */
+	bool has_totals;
+	size_t count;
+	struct profile_row *row;	/* one for each stack (thread, block size) */
+};
+
+enum profile_detail {
+	PROFILE_PEAK    = 1,		/* what was live at the peak */
+	PROFILE_THREADS = 2,		/* rows tell allocating threads apart; live blocks only */
+	PROFILE_SIZES   = 4,		/* rows tell block sizes apart; live blocks only */
+	PROFILE_DEAD    = 8,		/* also stacks that hold nothing */
+};
+
+struct profile_ask {
+	unsigned detail;		/* enum profile_detail */
+	unsigned counted;		/* LEDGER_COUNT_*: which kinds are in it */
+	uint64_t now_ms;
+	uint64_t min_age_ms;		/* only blocks at least this old; 0: all */
+};
+
+/* 0, -ENOMEM, or -EINVAL if the peak is asked for in a detail that is not kept. */
+int profile_from_ledger(struct profile *p, const struct ledger *ledger, const struct profile_ask *ask) MUST_USE;
+void profile_release(struct profile *p);
+
+#endif

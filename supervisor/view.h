@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * view.h - a profile as somebody wants to see it: its rows gathered by a key, filtered, sorted, cut. Three shapes: a list (report), jeprof's
+ * table of functions (text), the call tree (tree). Each adds up to its profile: what is cut off is summed, what is filtered out is not in the total.
+ * Caller's storage; strings belong to the symbols under `sites`.
+ */
+#ifndef MTRUN_VIEW_H
+#define MTRUN_VIEW_H
+
+#include <regex.h>
+
+#include "profile.h"
+#include "sites.h"
+#include "types.h"
+
+#define VIEW_ALL SIZE_MAX
+
+/* ---- list -------------------------------------------------------------------------------------------------------------------- */
+
+enum view_key { VIEW_SITE, VIEW_STACK, VIEW_FUNCTION, VIEW_FILE, VIEW_MODULE, VIEW_THREAD, VIEW_SIZE, VIEW_KEYS };
+enum view_sort { SORT_SIZE, SORT_COUNT, SORT_TOTAL, SORT_TEMPORARY, VIEW_SORTS };
+extern const char *const view_key_names[VIEW_KEYS];
+extern const char *const view_sort_names[VIEW_SORTS];
+
+struct view_row {
+	int64_t size, count;
+	uint64_t total_size, total_count, temporary;
+	uint32_t stack;			/* the largest of its stacks */
+	int64_t stack_size;
+	uint32_t thread;		/* VIEW_THREAD: tid */
+	uint64_t block;			/* VIEW_SIZE: bytes of each block */
+	struct symbol_frame frame;	/* VIEW_SITE, _STACK, _FUNCTION, _FILE, _MODULE: the fields that the key names, the others NULL */
+	size_t merged;			/* of `others`: rows in it */
+};
+
+struct view {
+	enum view_key key;
+	uint64_t ms;
+	bool has_totals;
+	int64_t total_size, total_count;	/* sums over all rows and `others` */
+	size_t count;
+	struct view_row *row;		/* in the order asked for */
+	struct view_row others;		/* what -n cut off; merged == 0: nothing */
+};
+
+struct view_options {
+	enum view_key key;
+	enum view_sort sort;
+	size_t limit;			/* rows; VIEW_ALL */
+	bool reverse;			/* smallest first */
+	const regex_t *match;		/* only stacks with a frame whose function, file (path:line) or module's name matches; NULL: all */
+};
+
+int view_make(struct view *v, const struct profile *p, struct sites *sites, const struct view_options *o) MUST_USE;	/* 0, -ENOMEM */
+void view_release(struct view *v);
+
+/* ---- table of functions -------------------------------------------------------------------------------------------------------- */
+
+struct table_row {
+	const char *function;
+	int64_t flat;			/* of stacks whose innermost frame, allocators left out, is this function */
+	int64_t cum;			/* of stacks in which it is at all: once each, however often it recurs */
+	uint32_t id;			/* for table_make() */
+};
+struct table {
+	int64_t total;
+	size_t count;
+	struct table_row *row;
+	struct table_row others;	/* what was cut off, function NULL: nothing; cum: of the stacks that any of them is in */
+};
+
+int table_make(struct table *t, const struct profile *p, struct sites *sites, bool by_cum, size_t limit) MUST_USE;
+void table_release(struct table *t);
+
+/* ---- call tree ------------------------------------------------------------------------------------------------------------------- */
+
+struct tree_node {
+	const char *function;
+	int64_t size;			/* of all stacks through here */
+	int64_t self;			/* of those that end here */
+	uint32_t child, next;		/* first child and next sibling, biggest first; 0: none */
+	uint32_t parent;
+	uint32_t hash_next;
+};
+struct tree {
+	size_t count, allocated;
+	struct tree_node *node;		/* node[0]: the whole */
+	uint32_t *bucket;
+	size_t nbuckets;
+};
+
+/* From the outermost frame inwards, or (INVERT) from the allocating frame outwards; DEPTH: the most levels below the whole. */
+int tree_make(struct tree *t, const struct profile *p, struct sites *sites, bool invert, unsigned depth) MUST_USE;
+void tree_release(struct tree *t);
+
+#endif

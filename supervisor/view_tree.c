@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "view.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/*
+ * The call tree: stack nodes are one per return address, people want one per function. So every stack is walked and its functions are
+ * merged under their parents as they come; a hash of (parent, function) finds the place. Node 0 is the whole; children are sorted at the end.
+ * Inlined functions are levels of their own.
+ */
+static size_t place(const struct tree *t, uint32_t parent, const char *function)
+{
+	uint32_t h = 2166136261u ^ parent * 2654435761u;
+
+	for (; *function; function++)
+		h = (h ^ (unsigned char)*function) * 16777619u;
+	return (h ^ h >> 13) & (t->nbuckets - 1);
+}
+
+static int grow(struct tree *t)
+{
+	size_t n = t->allocated ? t->allocated * 2 : 1024;
+	struct tree_node *node = reallocarray(t->node, n, sizeof(*node));
+	uint32_t *bucket;
+
+	if (!node)
+		return -ENOMEM;
+	t->node = node;
+	bucket = calloc(n, sizeof(*bucket));
+	if (!bucket)
+		return -ENOMEM;
+	free(t->bucket);
+	t->bucket = bucket;
+	t->nbuckets = n;
+	t->allocated = n;
+	for (uint32_t i = 1; i < t->count; i++) {
+		size_t at = place(t, node[i].parent, node[i].function);
+
+		node[i].hash_next = bucket[at];
+		bucket[at] = i;
+	}
+	return 0;
+}
+
+/* The node of FUNCTION under PARENT; 0: out of memory. */
+static uint32_t below(struct tree *t, uint32_t parent, const char *function)
+{
+	size_t at;
+	uint32_t i;
+
+	if (t->count == t->allocated && grow(t))
+		return 0;
+	at = place(t, parent, function);
+	for (i = t->bucket[at]; i; i = t->node[i].hash_next)
+		if (t->node[i].parent == parent && !strcmp(t->node[i].function, function))
+			return i;
+	i = (uint32_t)t->count++;
+	t->node[i] = (struct tree_node){ .function = function, .parent = parent, .hash_next = t->bucket[at], .next = t->node[parent].child };
+	t->node[parent].child = i;
+	t->bucket[at] = i;
+	return i;
+}
+
+static const char *name(const struct symbol_frame *f) { return f->function ? f->function : "??"; }
+
+struct path {
+	const char **function;		/* outermost or innermost first, as the tree is built */
+	size_t count, allocated;
+};
+
+static int path_of(struct path *path, struct sites *sites, uint32_t stack, bool invert)
+{
+	path->count = 0;
+	for (uint32_t n = stack;; ) {
+		struct symbol_frames f = sites_frames(sites, n);
+
+		if (path->count + f.count > path->allocated) {
+			size_t size = (path->count + f.count) * 2 + 64;
+			const char **function = reallocarray(path->function, size, sizeof(*function));
+
+			if (!function)
+				return -ENOMEM;
+			path->function = function;
+			path->allocated = size;
+		}
+		for (size_t i = 0; i < f.count; i++)
+			path->function[path->count++] = name(&f.frame[i]);
+		n = sites_parent(sites, n);
+		if (!n)
+			break;
+	}
+	for (size_t i = 0; !invert && i < path->count / 2; i++) {
+		const char *swap = path->function[i];
+
+		path->function[i] = path->function[path->count - 1 - i];
+		path->function[path->count - 1 - i] = swap;
+	}
+	return 0;
+}
+
+struct order { const struct tree *t; };
+
+static int compare(const void *pa, const void *pb, void *ctx)
+{
+	const struct tree *t = ((const struct order *)ctx)->t;
+	const struct tree_node *a = &t->node[*(const uint32_t *)pa], *b = &t->node[*(const uint32_t *)pb];
+
+	return a->size != b->size ? (a->size < b->size ? 1 : -1) : strcmp(a->function, b->function);
+}
+
+static int sort_children(struct tree *t)
+{
+	struct order order = { t };
+	uint32_t *list = NULL, i;
+	size_t allocated = 0, n;
+
+	for (size_t parent = 0; parent < t->count; parent++) {
+		for (n = 0, i = t->node[parent].child; i; i = t->node[i].next) {
+			if (n == allocated) {
+				size_t size = allocated ? allocated * 2 : 64;
+				uint32_t *more = reallocarray(list, size, sizeof(*more));
+
+				if (!more) {
+					free(list);
+					return -ENOMEM;
+				}
+				list = more;
+				allocated = size;
+			}
+			list[n++] = i;
+		}
+		if (n < 2)
+			continue;
+		qsort_r(list, n, sizeof(*list), compare, &order);
+		t->node[parent].child = list[0];
+		for (size_t k = 0; k < n; k++)
+			t->node[list[k]].next = k + 1 < n ? list[k + 1] : 0;
+	}
+	free(list);
+	return 0;
+}
+
+int tree_make(struct tree *t, const struct profile *p, struct sites *sites, bool invert, unsigned depth)
+{
+	struct path path = { 0 };
+	int err;
+
+	*t = (struct tree){ 0 };
+	err = grow(t);
+	if (!err) {
+		t->count = 1;
+		t->node[0] = (struct tree_node){ .function = "(total)" };
+	}
+	for (size_t i = 0; i < p->count && !err; i++) {
+		const struct profile_row *r = &p->row[i];
+		uint32_t at = 0;
+
+		if (r->size == 0 && r->count == 0)
+			continue;
+		err = path_of(&path, sites, r->stack, invert);
+		t->node[0].size += r->size;
+		for (size_t k = 0; k < path.count && k < depth && !err; k++) {
+			at = below(t, at, path.function[k]);
+			if (!at)
+				err = -ENOMEM;
+			else
+				t->node[at].size += r->size;
+		}
+		t->node[at].self += r->size;
+	}
+	free(path.function);
+	if (!err)
+		err = sort_children(t);
+	if (err)
+		tree_release(t);
+	return err;
+}
+
+void tree_release(struct tree *t)
+{
+	free(t->node);
+	free(t->bucket);
+	*t = (struct tree){ 0 };
+}
