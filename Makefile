@@ -192,10 +192,14 @@ FUZZ_TIME ?= 60
 FUZZERS := $(patsubst tests/fuzz/%.c,build-fuzz/fuzz/%,$(wildcard tests/fuzz/*.c))
 build-fuzz/fuzz/%: tests/fuzz/%.c FORCE
 	@mkdir -p $(@D) build-fuzz/corpus/$*
-	@$(MAKE) --no-print-directory CC=clang BUILD=build-fuzz OPT='-O1 -g -fsanitize=fuzzer-no-link,address,undefined' build-fuzz/libmtrun.a
-	$(call say,LINK,$@) clang $(CSTD) -O1 -g -fsanitize=fuzzer,address,undefined -iquote supervisor $< build-fuzz/libmtrun.a -o $@ $(LIBS_shared)
+	@$(MAKE) --no-print-directory CC=clang BUILD=build-fuzz OPT='-O1 -g -fsanitize=fuzzer-no-link,address,undefined' build-fuzz/unit/lib.a
+	$(call say,LINK,$@) clang $(CSTD) -O1 -g -fsanitize=fuzzer,address,undefined -iquote supervisor $< build-fuzz/unit/lib.a -o $@ $(LIBS_shared)
 fuzz: $(FUZZERS)
-	@for f in $(FUZZERS); do echo "$$f"; $$f -max_total_time=$(FUZZ_TIME) -artifact_prefix=$$f. build-fuzz/corpus/$${f##*/} || exit 1; done
+	@for f in $(FUZZERS); do n=$${f##*/}; \
+		tests/fuzz/seeds.sh $$n build-fuzz/corpus/$$n && \
+		$$f -max_total_time=$(FUZZ_TIME) -max_len=65536 -artifact_prefix=$$f. -verbosity=0 -print_final_stats=1 build-fuzz/corpus/$$n >$$f.log 2>&1 || \
+			{ tail -n 40 $$f.log; echo "FAIL $$n: its input is beside $$f"; exit 1; }; \
+		echo "ok   $$n:$$(sed -n 's/.*number_of_executed_units://p' $$f.log) inputs in $(FUZZ_TIME) s"; done
 
 demo: all $(DEMO)
 	@$(RUN_ENV) tests/demo/demo
