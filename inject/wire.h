@@ -357,7 +357,7 @@ struct wire_process {
 	uint32_t tls_ready;		/* %fs:0 may be read */
 	uint32_t no_syscalls;		/* seccomp: hooks make no system call any more */
 	uint64_t libc_start, libc_end;	/* frees from here are WIRE_FROM_LIBC */
-	uint64_t debug_state;		/* address of r_debug.r_state, 0 unknown: unused by the hook */
+	uint64_t home;			/* its address in the target */
 	uint64_t pad0[8];
 	struct wire_mail mail;		/* of a thread that the supervisor sent to the service loop */
 	_Alignas(64) uint64_t ticket;	/* tickets given out */

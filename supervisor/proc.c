@@ -88,6 +88,22 @@ int proc_open(pid_t pid, const char *name, int flags)
 	return fd >= 0 ? fd : -errno;
 }
 
+ssize_t proc_readlink(pid_t pid, const char *name, char *buf, size_t size)
+{
+	char path[128];
+	int dir = proc_dir();
+	ssize_t n;
+
+	if (dir < 0)
+		return dir;
+	snprintf(path, sizeof(path), "%d/%s", pid, name);
+	n = readlinkat(dir, path, buf, size - 1);
+	if (n < 0)
+		return -errno;
+	buf[n] = '\0';
+	return n;
+}
+
 static ssize_t read_all(int fd, char **text)
 {
 	size_t size = 16384, len = 0;

@@ -15,6 +15,9 @@ int proc_open(pid_t pid, const char *name, int flags) MUST_USE;
 /* Reads /proc/PID/NAME whole into a NUL-terminated buffer that the caller frees. Returns its length or -errno. */
 ssize_t proc_read(pid_t pid, const char *name, char **text) MUST_USE;
 
+/* What the symbolic link /proc/PID/NAME holds, NUL-terminated. Returns its length or -errno. */
+ssize_t proc_readlink(pid_t pid, const char *name, char *buf, size_t size) MUST_USE;
+
 /* Opens PATH as the process sees it (/proc/PID/root/PATH, or through its own root where that fails). Descriptor or -errno. */
 int proc_open_file(pid_t pid, const char *path) MUST_USE;
 

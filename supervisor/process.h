@@ -31,7 +31,8 @@ struct process {
 	const char *unsupervised;	/* why its allocations are not known (static and stripped, ...), or NULL */
 
 	raddr_t home;			/* 0: not planted yet */
-	struct wire_process *wire;	/* our mapping */
+	struct wire_beacon *beacon;	/* our mapping of the process part, NULL when it has none (any more) */
+	struct wire_process *wire;	/* in the same */
 	struct image *image;
 	struct modules modules;
 	struct plant plant;
@@ -39,7 +40,18 @@ struct process {
 	struct stream *stream;		/* NULL until planted */
 	struct symbols *symbols;	/* never NULL */
 	uint64_t image_bytes;		/* the executable's text, as VmExe */
+
+	const struct process *parent;	/* between the fork and the child's first stop: where its home comes from */
+	bool ledger_used;		/* it has run as itself: the record is kept when an exec replaces it */
+	struct stream_stats last_stats;	/* once `stream` is gone: what it said last, */
+	int64_t missing;		/* and stream_missing() */
 };
+
+/* LEDGER: taken over, or NULL for a new one that counts COUNT (LEDGER_COUNT_*). NULL: out of memory. */
+struct process *process_new(pid_t pid, pid_t ppid, unsigned count, struct ledger *ledger) MUST_USE;
+void process_free(struct process *p);
+void process_describe(struct process *p);	/* command, exe, image_bytes from /proc */
+bool process_own_mapping(void *process, uint32_t stack);	/* for stream_new() */
 
 /* The frames of a stack, leaf first: pcs as stored in the nodes (WIRE_PC_*), checked. Returns how many were written (at most MAX). */
 size_t process_stack(const struct process *p, uint32_t stack, uint64_t *pc, uint32_t *node, size_t max);

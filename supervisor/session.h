@@ -24,6 +24,7 @@ struct options {			/* what the command line says; filled by options.c */
 	struct script { bool file; const char *text; } *script;	/* -x / -X in order */
 	size_t nscripts;
 	bool batch;
+	bool stdin_null;		/* -X -: commands come from our standard input, the target's is /dev/null */
 };
 #define COUNT_IMAGE 4u
 

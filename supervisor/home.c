@@ -1,0 +1,558 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/*
+ * home.c - how our part comes to be in a target, and what is done there on our behalf.
+ *
+ * A new image: at the exit stop of its execve the landing (inject/entry.S) is copied into unused zero bytes of a page that is executable
+ * already: behind the vdso, ld.so or the program. One PTRACE_SETREGS sends the thread there. It makes the memory file and maps it; system call
+ * stops tell us the descriptor and the address; we put the trampoline in, and the thread is in the service loop. There is no breakpoint
+ * and no moment with foreign registers: if mtrun dies, the landing finds an empty home, removes it, restores the registers and returns.
+ *
+ * A forked child has its parent's home, except that `armed` was wiped. It is sent into the service loop, which maps a fresh process part
+ * over the inherited one: the mailbox it is reading from changes under it, so the new one is prepared to continue the same list of calls.
+ */
+#include "home.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "elf.h"
+#include "image.h"
+#include "message.h"
+#include "proc.h"
+#include "pulse.h"
+#include "session.h"
+#include "tracer.h"
+
+#define PROCESS_SIZE (HOME_IMAGE - HOME_BEACON)
+#define IMAGE_SIZE   (HOME_SIZE - HOME_IMAGE)
+#define PATIENCE_MS  5000		/* a thread that does not answer for so long is not ours any more */
+
+bool home_contains(const struct process *p, raddr_t pc)
+{
+	return p->home && pc - p->home < HOME_SIZE;
+}
+
+/* ---- work by mail --------------------------------------------------------------------------------------------------------------- */
+
+static void futex_wake(uint32_t *word)
+{
+	syscall(SYS_futex, word, FUTEX_WAKE, 1, NULL, NULL, 0);
+}
+
+static void post(struct wire_mail *mail, uint32_t state)
+{
+	__atomic_store_n(&mail->state, state, __ATOMIC_RELEASE);
+	futex_wake(&mail->state);
+}
+
+void home_go(struct wire_mail *mail)
+{
+	post(mail, MAIL_GO);
+}
+
+/* Its signals are blocked while it serves; what can come is its death, or a stop that has to be passed over. */
+static int keep_alive(pid_t tid)
+{
+	struct event e;
+	int got = tracer_wait(tid, &e, 0);
+
+	if (got <= 0)
+		return got == -ECHILD ? -ESRCH : 0;
+	switch (e.kind) {
+	case EVENT_GONE:
+		return -ESRCH;
+	case EVENT_EXITING:
+		tracer_cont(tid, 0);
+		return -ESRCH;
+	case EVENT_SIGNAL:
+		return tracer_cont(tid, e.signal);
+	default:
+		return tracer_cont(tid, 0);
+	}
+}
+
+static int await(struct wire_mail *mail, uint32_t wanted, pid_t tid)
+{
+	struct timespec nap = { .tv_nsec = 2000000 };
+	uint64_t end = pulse_ms() + PATIENCE_MS;
+
+	for (;;) {
+		uint32_t state = __atomic_load_n(&mail->state, __ATOMIC_ACQUIRE);
+		int err;
+
+		if (state == wanted)
+			return 0;
+		if (pulse_ms() > end)
+			return -ETIMEDOUT;
+		if (syscall(SYS_futex, &mail->state, FUTEX_WAIT, state, &nap, NULL, 0) < 0 && errno == ETIMEDOUT) {
+			err = keep_alive(tid);
+			if (err)
+				return err;
+		}
+	}
+}
+
+/* Has the thread that serves MAIL make the calls; results are in calls[].ret. */
+static int work(struct wire_mail *mail, pid_t tid, struct wire_call *calls, uint32_t n)
+{
+	int err;
+
+	memcpy(mail->call, calls, n * sizeof(*calls));
+	mail->ncalls = n;
+	post(mail, MAIL_WORK);
+	err = await(mail, MAIL_DONE, tid);
+	if (!err)
+		for (uint32_t i = 0; i < n; i++)
+			calls[i].ret = mail->call[i].ret;
+	return err;
+}
+
+#define CALL(nr_, ...) { .nr = (nr_), .arg = { __VA_ARGS__ } }
+
+/* ---- the landing ----------------------------------------------------------------------------------------------------------------- */
+
+/* Zero bytes at the end of an executable mapping: the linker's padding, which nothing uses. */
+static raddr_t find_slack(pid_t pid, size_t need)
+{
+	struct maps maps;
+	raddr_t found = 0;
+
+	if (maps_read(&maps, pid) < 0)
+		return 0;
+	for (size_t i = 0; i < maps.count && !found; i++) {
+		const struct map *m = &maps.map[i];
+		uint8_t tail[1024];
+		size_t zero = 0;
+
+		if (!m->exec || !m->read || m->shared || !strcmp(m->path, "[vsyscall]") || m->end - m->start < sizeof(tail))
+			continue;
+		if (remote_read(pid, m->end - sizeof(tail), tail, sizeof(tail)) != sizeof(tail))
+			continue;
+		while (zero < sizeof(tail) && tail[sizeof(tail) - 1 - zero] == 0)
+			zero++;
+		if (zero >= need + 32)
+			found = (m->end - need) & ~15ull;
+	}
+	maps_release(&maps);
+	return found;
+}
+
+/* Puts the stopped thread at PC; it finds its way back (see entry_service). */
+static int divert(pid_t tid, raddr_t pc)
+{
+	struct user_regs_struct regs;
+	uint64_t back;
+	int err = tracer_get_regs(tid, &regs);
+
+	if (err)
+		return err;
+	back = regs.rip;
+	regs.rsp -= 136;
+	err = remote_write(tid, regs.rsp, &back, sizeof(back));
+	if (err)
+		return err;
+	regs.rip = pc;
+	regs.orig_rax = (unsigned long long)-1;
+	return tracer_set_regs(tid, &regs);
+}
+
+/* Lets the thread run to its next system call stop. A fatal signal ends it: -ESRCH. */
+static int next_syscall_stop(pid_t tid)
+{
+	struct event e;
+	int signal = 0, err;
+
+	for (;;) {
+		err = tracer_syscall(tid, signal);
+		if (err)
+			return err;
+		err = tracer_wait(tid, &e, PATIENCE_MS);
+		if (err <= 0)
+			return err ? err : -ETIMEDOUT;
+		signal = 0;
+		if (e.kind == EVENT_SYSCALL)
+			return 0;
+		if (e.kind == EVENT_SIGNAL)
+			signal = e.signal;
+		else if (e.kind == EVENT_GONE || e.kind == EVENT_EXITING) {
+			if (e.kind == EVENT_EXITING)
+				tracer_cont(tid, 0);
+			return -ESRCH;
+		}
+	}
+}
+
+static int syscall_result(pid_t tid, int64_t *ret)
+{
+	struct user_regs_struct regs;
+	int err = next_syscall_stop(tid);	/* entry */
+
+	if (!err)
+		err = next_syscall_stop(tid);	/* exit */
+	if (!err)
+		err = tracer_get_regs(tid, &regs);
+	if (!err)
+		*ret = (int64_t)regs.rax;
+	return err;
+}
+
+static int open_target_fd(pid_t pid, int64_t number)
+{
+	char name[32];
+
+	snprintf(name, sizeof(name), "fd/%d", (int)number);
+	return proc_open(pid, name, O_RDWR);
+}
+
+/* The landing's code with the home's size filled in, in *CODE (to be freed). Returns its length. */
+static size_t landing_code(uint8_t **code)
+{
+	raddr_t start = blob_symbol("landing"), end = blob_symbol("landing_end");
+	uint64_t size = HOME_SIZE;
+
+	*code = malloc(end - start);
+	if (!*code)
+		return 0;
+	memcpy(*code, blob_elf_start + start, end - start);
+	memcpy(*code + (end - start) - 16, &size, sizeof(size));
+	return end - start;
+}
+
+/* First words of a process part. The mapping is fresh: all zeros. */
+static void wire_begin(struct wire_process *w, const struct options *options)
+{
+	w->magic = WIRE_MAGIC | WIRE_VERSION;
+	w->depth = options->depth;
+}
+
+static int map_process_part(struct process *p, int fd, uint64_t offset)
+{
+	struct wire_beacon *b = pulse_map(fd, offset, PROCESS_SIZE);
+
+	if (!b)
+		return -errno;
+	p->beacon = b;
+	p->wire = (struct wire_process *)((char *)b + (HOME_PROCESS - HOME_BEACON));
+	return 0;
+}
+
+static int fill_home(struct process *p, int fd, const struct options *options)
+{
+	size_t len = (size_t)(blob_elf_end - blob_elf_start);
+	int err;
+
+	if (pwrite(fd, blob_elf_start, len, HOME_BLOB) != (ssize_t)len)
+		return -errno;
+	p->image = image_new(fd, HOME_IMAGE, &err);
+	if (!p->image)
+		return err;
+	err = map_process_part(p, fd, HOME_BEACON);
+	if (err) {
+		image_unref(p->image);
+		p->image = NULL;
+		return err;
+	}
+	wire_begin(p->wire, options);
+	p->wire->home = p->home;
+	p->wire->root = image_root(p->image);
+	return 0;
+}
+
+int home_land(struct process *p, pid_t tid, const struct options *options)
+{
+	uint8_t *code = NULL;
+	size_t len = landing_code(&code);
+	raddr_t at = len ? find_slack(p->pid, len) : 0;
+	int64_t fd = -1, ret = 0;
+	int own = -1, err = -ENOMEM;
+
+	if (!len)
+		goto out;
+	err = -ENOSPC;
+	if (!at)
+		goto out;
+	err = next_syscall_stop(tid);		/* the way out of execve */
+	if (!err)
+		err = remote_write(p->pid, at, code, len);
+	if (!err)
+		err = divert(tid, at);
+	if (!err)
+		err = syscall_result(tid, &fd);		/* memfd_create */
+	if (!err && fd < 0)
+		err = (int)fd;
+	if (!err)
+		err = syscall_result(tid, &ret);	/* ftruncate */
+	if (!err && ret < 0)
+		err = (int)ret;
+	if (err)
+		goto out;
+	own = open_target_fd(p->pid, fd);
+	err = own < 0 ? own : 0;
+	if (!err)
+		err = syscall_result(tid, &ret);	/* mmap */
+	if (!err && (uint64_t)ret >= -4095ull)
+		err = (int)ret;
+	if (!err) {
+		p->home = (raddr_t)ret;
+		err = fill_home(p, own, options);
+	}
+	if (err)
+		goto out;
+
+	struct wire_call calls[] = {
+		CALL(SYS_mmap, p->home + HOME_GUARD, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1ull, 0),
+		CALL(SYS_madvise, p->home + HOME_GUARD, 4096, MADV_WIPEONFORK),
+		CALL(SYS_mprotect, p->home + HOME_BLOB, HOME_BEACON - HOME_BLOB, PROT_READ | PROT_EXEC),
+		CALL(SYS_mprotect, p->home + HOME_BEACON, HOME_SIZE - HOME_BEACON, PROT_READ | PROT_WRITE),
+		CALL(SYS_madvise, p->home, HOME_SIZE, MADV_DONTDUMP),
+	};
+	struct wire_guard armed = { .armed = 1 };
+
+	tracer_cont(tid, 0);
+	err = work(&p->wire->mail, tid, calls, sizeof(calls) / sizeof(calls[0]));
+	if (!err && calls[0].ret < 0)
+		err = (int)calls[0].ret;
+	if (!err)
+		err = remote_write(p->pid, p->home + HOME_GUARD, &armed, sizeof(armed));
+out:
+	free(code);
+	if (own >= 0)
+		close(own);
+	if (err) {
+		if (p->wire)
+			home_go(&p->wire->mail);
+		tracer_cont(tid, 0);
+	}
+	return err;
+}
+
+/* ---- fork ------------------------------------------------------------------------------------------------------------------------ */
+
+static void wire_inherit(struct wire_process *to, const struct wire_process *from)
+{
+	to->magic = WIRE_MAGIC | WIRE_VERSION;
+	to->depth = from->depth;
+	to->home = from->home;
+	to->tls_ready = from->tls_ready;
+	to->libc_start = from->libc_start;
+	to->libc_end = from->libc_end;
+	memcpy(to->large, from->large, sizeof(to->large));
+}
+
+/* Tables that the supervisor wrote itself: copied from the process record, not from what the parent may have scribbled over. */
+int home_inherit(struct process *child, const struct process *parent, pid_t tid)
+{
+	struct wire_call make[] = {
+		CALL(SYS_memfd_create, parent->home + HOME_BEACON + offsetof(struct wire_beacon, name), 1 /* MFD_CLOEXEC */),
+		CALL(SYS_ftruncate, 0, PROCESS_SIZE),
+	};
+	struct wire_call take[] = {
+		CALL(SYS_mmap, parent->home + HOME_BEACON, PROCESS_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, 0, 0),
+		CALL(SYS_close, 0),
+		CALL(SYS_madvise, parent->home + HOME_BEACON, PROCESS_SIZE, MADV_DONTDUMP),
+	};
+	struct wire_mail *mail = &parent->wire->mail;
+	struct wire_guard armed = { .armed = 1 };
+	int own = -1, err;
+
+	if (parent->wire->no_syscalls) {
+		tracer_cont(tid, 0);
+		return -EPERM;
+	}
+	mail->state = MAIL_IDLE;
+	err = divert(tid, parent->home + HOME_BLOB + blob_symbol("entry_service"));
+	tracer_cont(tid, 0);
+	if (err)
+		return err;
+	err = work(mail, tid, make, 1);
+	if (!err && make[0].ret < 0)
+		err = (int)make[0].ret;
+	if (err)
+		goto out;
+	take[0].arg[4] = take[1].arg[0] = (uint64_t)make[0].ret;
+	own = open_target_fd(child->pid, make[0].ret);
+	if (own < 0 || ftruncate(own, PROCESS_SIZE) < 0) {
+		err = own < 0 ? own : -errno;
+		goto out;
+	}
+	err = map_process_part(child, own, 0);
+	if (err)
+		goto out;
+	child->home = parent->home;
+	child->image = image_ref(parent->image);
+	wire_inherit(child->wire, parent->wire);
+	child->wire->root = image_root(child->image);
+	err = image_publish(child->image, &child->modules, child->wire);
+	if (err)
+		goto out;
+	/* the child goes on reading the list in the new mailbox */
+	memcpy(child->wire->mail.call, take, sizeof(take));
+	child->wire->mail.ncalls = sizeof(take) / sizeof(take[0]);
+	memcpy(mail->call, take, sizeof(take));
+	mail->ncalls = sizeof(take) / sizeof(take[0]);
+	post(mail, MAIL_WORK);
+	err = await(&child->wire->mail, MAIL_DONE, tid);
+	mail->state = MAIL_IDLE;
+	mail = &child->wire->mail;
+	if (!err)
+		err = remote_write(child->pid, child->home + HOME_GUARD, &armed, sizeof(armed));
+out:
+	if (own >= 0)
+		close(own);
+	home_go(mail);
+	return err;
+}
+
+/* ---- modules --------------------------------------------------------------------------------------------------------------------- */
+
+struct reach {				/* how the planter gets at the target */
+	struct process *p;
+	pid_t tid;
+	struct wire_mail *mail;
+};
+
+static int reach_write(void *ctx, raddr_t addr, const void *buf, size_t len)
+{
+	return remote_write(((struct reach *)ctx)->p->pid, addr, buf, len);
+}
+
+static ssize_t reach_read(void *ctx, raddr_t addr, void *buf, size_t len)
+{
+	return remote_read(((struct reach *)ctx)->p->pid, addr, buf, len);
+}
+
+#define JUMP_REACH 0x7ff00000ull	/* of a rel32, with a margin */
+
+/* A hole of LEN bytes from which every byte of [LO, HI) is within a 32-bit jump, the nearest one. */
+static raddr_t find_hole(const struct maps *maps, raddr_t lo, raddr_t hi, size_t len)
+{
+	raddr_t best = 0, distance = UINT64_MAX, end = 65536;
+
+	for (size_t i = 0; i <= maps->count; i++) {
+		raddr_t next = i < maps->count ? maps->map[i].start : 1ull << 47;
+
+		if (i < maps->count && (maps->map[i].start >> 47))
+			break;
+		if (next > end && next - end >= len + 2 * 4096) {
+			raddr_t below = next - len - 4096, above = end + 4096, at = below < lo ? below : above;
+			raddr_t far = at < lo ? hi - at : at + len - lo;
+
+			if (far < JUMP_REACH && far < distance) {
+				distance = far;
+				best = at;
+			}
+		}
+		if (i < maps->count)
+			end = maps->map[i].end;
+	}
+	return best;
+}
+
+static int reach_map_near(void *ctx, raddr_t lo, raddr_t hi, size_t len, raddr_t *at)
+{
+	struct reach *r = ctx;
+	struct wire_call call = CALL(SYS_mmap, 0, len, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1ull, 0);
+	struct maps maps;
+	int err = maps_read(&maps, r->p->pid);
+
+	if (err)
+		return err;
+	call.arg[0] = find_hole(&maps, lo, hi, len);
+	maps_release(&maps);
+	if (!call.arg[0])
+		return -ENOSPC;
+	err = work(r->mail, r->tid, &call, 1);
+	if (err)
+		return err;
+	if (call.ret != (int64_t)call.arg[0])
+		return call.ret < 0 ? (int)call.ret : -ENOSPC;
+	*at = call.arg[0];
+	return 0;
+}
+
+static int plant_all(struct process *p, const struct plant_ops *ops, const struct options *options)
+{
+	raddr_t entry[HOOK_KINDS];
+	int err;
+
+	blob_entries(p->home + HOME_BLOB, entry);
+	for (size_t i = 0; i < p->modules.count; i++) {
+		struct module *m = p->modules.module[i];
+
+		if (m->dead != UINT32_MAX || m->planted)
+			continue;
+		err = plant_module(&p->plant, m, ops, entry, options->hook, options->nhooks);
+		if (err < 0)
+			return err;
+		if (m->roles & MODULE_LDSO) {
+			err = plant_function(&p->plant, m, ops, entry, "_dl_debug_state", HOOK_DEBUG_STATE);
+			if (err < 0 && err != -ENOENT)
+				return err;
+		}
+		if (m->roles & MODULE_LIBC) {
+			p->wire->libc_start = m->text_start;
+			p->wire->libc_end = m->text_end;
+		}
+	}
+	return 0;
+}
+
+int home_refresh(struct process *p, pid_t tid, struct wire_mail *mail, const struct options *options)
+{
+	struct reach reach = { p, tid, mail };
+	struct plant_ops ops = { reach_map_near, reach_write, reach_read, &reach };
+	struct maps maps;
+	bool overlap = false;
+	int err = maps_read(&maps, p->pid);
+
+	if (err)
+		return err;
+	err = modules_update(&p->modules, p->pid, &maps, image_nodes(p->image), &overlap);
+	maps_release(&maps);
+	if (err < 0)
+		return err;
+	for (size_t i = 0; i < p->modules.count; i++) {
+		struct module *m = p->modules.module[i];
+
+		if (m->dead != UINT32_MAX && m->planted) {
+			plant_forget(&p->plant, m->start, m->end);
+			m->planted = false;
+		}
+	}
+	if (overlap)
+		p->wire->root = image_root(p->image);
+	err = image_publish(p->image, &p->modules, p->wire);
+	if (err)
+		return err;
+	return plant_all(p, &ops, options);
+}
+
+struct wire_mail *home_question(const struct process *p, pid_t *tid)
+{
+	uint32_t high = p->wire->threads_high;
+
+	for (uint32_t i = 0; i < high && i < WIRE_THREADS; i++) {
+		struct wire_thread *t = &p->wire->thread[i];
+
+		if (__atomic_load_n(&t->mail.state, __ATOMIC_ACQUIRE) == MAIL_ASKED) {
+			*tid = (pid_t)t->tid;
+			return &t->mail;
+		}
+	}
+	return NULL;
+}
+
+void home_release(struct process *p)
+{
+	if (p->beacon)
+		pulse_unmap(p->beacon, PROCESS_SIZE);
+	p->beacon = NULL;
+	p->wire = NULL;
+}

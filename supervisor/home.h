@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * home.h - our part inside a target: brought in, given work, kept up with the target's modules, taken out of use.
+ *
+ * Everything but the first step happens through a mailbox (wire.h): the thread that serves it runs by itself, so that mtrun may die at any
+ * instant. Functions return 0 or -errno; the target's thread is alive and able to go on after each failure.
+ */
+#ifndef MTRUN_HOME_H
+#define MTRUN_HOME_H
+
+#include "process.h"
+
+struct options;
+
+/*
+ * A fresh image gets a home: TID, its only thread, is stopped at PTRACE_EVENT_EXEC and is sent through the landing. When this
+ * returns 0 the thread runs in the service loop of p->wire->mail and p's hooks are armed but not planted: home_refresh(), then home_go().
+ */
+int home_land(struct process *p, pid_t tid, const struct options *options) MUST_USE;
+/* The same for CHILD, forked from PARENT, whose first thread TID is stopped at its beginning: its own rings, its parent's image and hooks. */
+int home_inherit(struct process *child, const struct process *parent, pid_t tid) MUST_USE;
+
+/* Objects came or went: brings modules, unwind tables and hooks up to date, with TID serving MAIL. */
+int home_refresh(struct process *p, pid_t tid, struct wire_mail *mail, const struct options *options) MUST_USE;
+/* The thread that serves MAIL goes on. */
+void home_go(struct wire_mail *mail);
+/* The mailbox of a thread that has a question, NULL if none has; *tid is the thread's id. */
+struct wire_mail *home_question(const struct process *p, pid_t *tid);
+
+/* Our mappings of it go; the ledger stays. The process has ended or was let go. */
+void home_release(struct process *p);
+
+/* Where the trampoline's own code is, for unwinders. */
+bool home_contains(const struct process *p, raddr_t pc);
+
+#endif

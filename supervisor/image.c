@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/*
+ * image.c - the tables that all processes of one program image share.
+ *
+ * A module's unwind rows are built once and stay in the image's pool. Which of them a process sees is its own table (wire_modules): there are
+ * two, the one not in use is filled, then a single store publishes it. A walk that still reads the old one sees what was right a moment ago.
+ */
+#include "image.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "cfi.h"
+#include "elf.h"
+
+struct built {				/* a module's tables; the key is what makes two modules' rows the same */
+	struct elf *elf;
+	raddr_t bias;
+	struct wire_module table;
+};
+
+struct image {
+	unsigned refs;
+	struct wire_image *wire;
+	struct cfi cfi;
+	struct built *built;
+	size_t nbuilt, room;
+	struct module blob;		/* the trampoline itself: walks pass through it */
+};
+
+#define IMAGE_SIZE (HOME_SIZE - HOME_IMAGE)
+
+/* ---- the embedded trampoline ------------------------------------------------------------------------------------------------------ */
+
+static struct elf *blob_elf(void)
+{
+	static struct elf *elf;
+	int err;
+
+	if (!elf)
+		elf = elf_from_bytes(blob_elf_start, (size_t)(blob_elf_end - blob_elf_start), &err);
+	return elf;
+}
+
+raddr_t blob_symbol(const char *name)
+{
+	struct elf_symbol symbol;
+	size_t cursor = 0;
+
+	if (!blob_elf() || !elf_find(blob_elf(), name, &cursor, &symbol)) {
+		fprintf(stderr, "mtrun: the embedded trampoline has no '%s'\n", name);
+		abort();
+	}
+	return symbol.value;
+}
+
+void blob_entries(raddr_t base, raddr_t entry[HOOK_KINDS])
+{
+	static const char *const name[HOOK_KINDS] = {
+		[HOOK_MALLOC] = "malloc", [HOOK_CALLOC] = "calloc", [HOOK_REALLOC] = "realloc", [HOOK_REALLOCARRAY] = "reallocarray",
+		[HOOK_FREE] = "free", [HOOK_MEMALIGN] = "memalign", [HOOK_POSIX_MEMALIGN] = "posix_memalign", [HOOK_PVALLOC] = "malloc",
+		[HOOK_NEW] = "new", [HOOK_MMAP] = "mmap", [HOOK_MUNMAP] = "munmap", [HOOK_MREMAP] = "mremap",
+		[HOOK_MPROTECT] = "mprotect", [HOOK_BRK] = "brk", [HOOK_SBRK] = "sbrk", [HOOK_SYSCALL] = "syscall", [HOOK_PRCTL] = "prctl",
+		[HOOK_DEBUG_STATE] = "debug_state", [HOOK_RETURN_0] = "return_0", [HOOK_GENERIC_MALLOC] = "generic",
+		[HOOK_GENERIC_CALLOC] = "generic", [HOOK_GENERIC_REALLOC] = "generic", [HOOK_GENERIC_FREE] = "generic",
+		[HOOK_GENERIC_MEMALIGN] = "generic", [HOOK_GENERIC_POSIX_MEMALIGN] = "generic",
+	};
+	char symbol[64];
+
+	for (int i = 0; i < HOOK_KINDS; i++) {
+		snprintf(symbol, sizeof(symbol), "entry_%s", name[i]);
+		entry[i] = base + blob_symbol(symbol);
+	}
+}
+
+/* ---- life ------------------------------------------------------------------------------------------------------------------------- */
+
+struct image *image_new(int fd, uint64_t offset, int *error)
+{
+	struct image *image = calloc(1, sizeof(*image));
+
+	*error = -ENOMEM;
+	if (!image)
+		return NULL;
+	image->wire = mmap(NULL, IMAGE_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)offset);
+	if (image->wire == MAP_FAILED) {
+		*error = -errno;
+		free(image);
+		return NULL;
+	}
+	*error = cfi_init(&image->cfi, image->wire);
+	if (*error) {
+		munmap(image->wire, IMAGE_SIZE);
+		free(image);
+		return NULL;
+	}
+	image->refs = 1;
+	image->wire->nodes = 1;		/* 0 means no stack */
+	return image;
+}
+
+struct image *image_ref(struct image *image)
+{
+	image->refs++;
+	return image;
+}
+
+void image_unref(struct image *image)
+{
+	if (!image || --image->refs)
+		return;
+	for (size_t i = 0; i < image->nbuilt; i++)
+		elf_unref(image->built[i].elf);
+	free(image->built);
+	cfi_release(&image->cfi);
+	munmap(image->wire, IMAGE_SIZE);
+	free(image);
+}
+
+/* ---- stacks ----------------------------------------------------------------------------------------------------------------------- */
+
+uint32_t image_nodes(const struct image *image)
+{
+	uint32_t n = __atomic_load_n(&image->wire->nodes, __ATOMIC_ACQUIRE);
+
+	return n < WIRE_NODES ? n : WIRE_NODES;
+}
+
+uint32_t image_root(struct image *image)
+{
+	uint32_t id = __atomic_fetch_add(&image->wire->nodes, 1, __ATOMIC_ACQ_REL);
+
+	if (id >= WIRE_NODES)
+		return 1;
+	image->wire->node[id] = (struct wire_node){ .pc = 0 };
+	return id;
+}
+
+uint32_t image_parent(const struct image *image, uint32_t node, uint64_t *pc)
+{
+	uint32_t parent;
+
+	*pc = 0;
+	if (!node || node >= image_nodes(image))
+		return 0;
+	*pc = __atomic_load_n(&image->wire->node[node].pc, __ATOMIC_RELAXED);
+	parent = __atomic_load_n(&image->wire->node[node].parent, __ATOMIC_RELAXED);
+	return parent < node ? parent : 0;
+}
+
+/* ---- modules ---------------------------------------------------------------------------------------------------------------------- */
+
+static const struct wire_module *build(struct image *image, const struct module *m, int *error)
+{
+	struct built *b;
+	int err;
+
+	*error = 0;
+	for (size_t i = 0; i < image->nbuilt; i++)
+		if (image->built[i].elf == m->elf && image->built[i].bias == m->bias && image->built[i].table.start == m->text_start)
+			return &image->built[i].table;
+	if (image->nbuilt == image->room) {
+		size_t room = image->room ? image->room * 2 : 32;
+		struct built *more = realloc(image->built, room * sizeof(*more));
+
+		if (!more) {
+			*error = -ENOMEM;
+			return NULL;
+		}
+		image->built = more;
+		image->room = room;
+	}
+	b = &image->built[image->nbuilt];
+	memset(&b->table, 0, sizeof(b->table));
+	err = cfi_build(&image->cfi, m, &b->table);
+	if (err) {			/* no unwind information: known, but without rows */
+		b->table = (struct wire_module){ .start = m->text_start, .end = m->text_end };
+	}
+	b->elf = elf_ref(m->elf);
+	b->bias = m->bias;
+	image->nbuilt++;
+	return &b->table;
+}
+
+static int by_start(const void *a, const void *b)
+{
+	const struct wire_module *x = a, *y = b;
+
+	return x->start < y->start ? -1 : x->start > y->start;
+}
+
+static void cache_forget(struct wire_image *image, raddr_t start, raddr_t end)
+{
+	for (uint32_t i = 0; i < WIRE_RULE_CACHE; i++) {
+		uint64_t pc = __atomic_load_n(&image->cache[i], __ATOMIC_RELAXED) >> 16;
+
+		if (pc >= start && pc < end)
+			__atomic_store_n(&image->cache[i], 0, __ATOMIC_RELAXED);
+	}
+}
+
+int image_publish(struct image *image, const struct modules *modules, struct wire_process *wire)
+{
+	uint32_t now = __atomic_load_n(&wire->modules_now, __ATOMIC_ACQUIRE) & 1, n = 0;
+	const struct wire_modules *old = &wire->modules[now];
+	struct wire_modules *fresh = &wire->modules[!now];
+	const struct wire_module *table;
+	bool gone = false;
+	int err;
+
+	if (!image->blob.elf) {
+		raddr_t home = wire->home;
+
+		image->blob = (struct module){ .elf = blob_elf(), .bias = home + HOME_BLOB, .start = home + HOME_BLOB, .end = home + HOME_BEACON,
+			.text_start = home + HOME_BLOB, .text_end = home + HOME_BEACON, .dead = UINT32_MAX };
+	}
+	table = build(image, &image->blob, &err);
+	if (!table)
+		return err;
+	fresh->module[n++] = *table;
+	for (size_t i = 0; i < modules->count && n < WIRE_MODULES; i++) {
+		const struct module *m = modules->module[i];
+
+		if (m->dead != UINT32_MAX || m->text_end <= m->text_start)
+			continue;
+		table = build(image, m, &err);
+		if (!table)
+			return err;
+		fresh->module[n++] = *table;
+	}
+	qsort(fresh->module, n, sizeof(fresh->module[0]), by_start);
+	fresh->count = n;
+	__atomic_store_n(&wire->modules_now, !now, __ATOMIC_RELEASE);
+	for (uint32_t i = 0; i < old->count && i < WIRE_MODULES; i++) {
+		bool stays = false;
+
+		for (uint32_t k = 0; k < n && !stays; k++)
+			stays = fresh->module[k].start == old->module[i].start && fresh->module[k].rows == old->module[i].rows;
+		if (!stays) {
+			cache_forget(image->wire, old->module[i].start, old->module[i].end);
+			gone = true;
+		}
+	}
+	/* a pc that was looked up before its module was known has a cached "no rule" */
+	for (uint32_t k = 0; k < n; k++) {
+		bool known = false;
+
+		for (uint32_t i = 0; i < old->count && i < WIRE_MODULES && !known; i++)
+			known = fresh->module[k].start == old->module[i].start;
+		if (!known && old->count)
+			cache_forget(image->wire, fresh->module[k].start, fresh->module[k].end);
+	}
+	if (gone)
+		__atomic_add_fetch(&wire->flush, 1, __ATOMIC_RELEASE);
+	return 0;
+}

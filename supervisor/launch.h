@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * launch.h - from a command's name to a child that waits before its exec.
+ */
+#ifndef MTRUN_LAUNCH_H
+#define MTRUN_LAUNCH_H
+
+#include <signal.h>
+
+#include "types.h"
+
+/* What mtrun found when it was started and its children must find again. */
+struct inherited {
+	sigset_t mask;
+	struct sigaction action[65];
+};
+void inherited_save(struct inherited *i);
+
+/* The file that ARGV[0] means, as execvp searches; to be freed. NULL and *status = 126 or 127, the message having been said. */
+char *launch_find(const char *name, int *status) MUST_USE;
+/* Whether mtrun can supervise PATH (and, of a script, its interpreter). 0, or 126 with the message said. */
+int launch_check(const char *path, bool hooks_given) MUST_USE;
+
+struct launch {
+	pid_t pid;
+	int go;				/* write "g" to it: the child execs; closed without: it exits */
+	int failed;			/* then read: an int errno if exec failed, nothing if it did not */
+};
+/* Forks the child. STDIN_NULL: its standard input is /dev/null. 0 or -errno. */
+int launch_fork(struct launch *l, const char *path, char **argv, const struct inherited *inherited, bool stdin_null) MUST_USE;
+
+#endif

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/*
+ * process.c - the record of one process, and the way from a stack's number to its frames.
+ */
+#include "process.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "home.h"
+#include "image.h"
+#include "proc.h"
+
+const char *process_state_name(enum process_state state)
+{
+	static const char *const name[] = { "running", "stopped", "exited", "exited", "replaced", "detached" };
+
+	return name[state];
+}
+
+struct process *process_new(pid_t pid, pid_t ppid, unsigned count, struct ledger *ledger)
+{
+	struct process *p = calloc(1, sizeof(*p));
+
+	if (!p) {
+		ledger_free(ledger);
+		return NULL;
+	}
+	p->pid = pid;
+	p->ppid = ppid;
+	p->ledger = ledger ? ledger : ledger_new(count);
+	p->symbols = symbols_new(pid);
+	if (!p->ledger || !p->symbols) {
+		process_free(p);
+		return NULL;
+	}
+	return p;
+}
+
+void process_free(struct process *p)
+{
+	if (!p)
+		return;
+	stream_free(p->stream);
+	home_release(p);
+	image_unref(p->image);
+	modules_release(&p->modules);
+	plant_release(&p->plant);
+	ledger_free(p->ledger);
+	symbols_free(p->symbols);
+	free(p->command);
+	free(p->exe);
+	free(p);
+}
+
+/* What /proc says of it now: name, executable, size of its text. */
+void process_describe(struct process *p)
+{
+	char *comm = NULL, link[4096];
+	int64_t text = proc_status_field(p->pid, "VmExe");
+	ssize_t n = proc_read(p->pid, "comm", &comm);
+
+	if (n > 0) {
+		comm[strcspn(comm, "\n")] = '\0';
+		free(p->command);
+		p->command = comm;
+	} else
+		free(comm);
+	n = proc_readlink(p->pid, "exe", link, sizeof(link));
+	if (n > 0) {
+		free(p->exe);
+		p->exe = strdup(link);
+	}
+	if (text > 0)
+		p->image_bytes = (uint64_t)text * 1024;
+}
+
+/* ---- stacks ----------------------------------------------------------------------------------------------------------------------- */
+
+uint32_t process_stack_parent(const struct process *p, uint32_t stack, uint64_t *pc)
+{
+	if (!p->image) {
+		*pc = 0;
+		return 0;
+	}
+	return image_parent(p->image, stack, pc);
+}
+
+size_t process_stack(const struct process *p, uint32_t stack, uint64_t *pc, uint32_t *node, size_t max)
+{
+	size_t n = 0;
+
+	while (stack && n < max) {
+		uint64_t here;
+		uint32_t parent = process_stack_parent(p, stack, &here);
+
+		if (!here)
+			break;
+		pc[n] = here;
+		node[n++] = stack;
+		stack = parent;
+	}
+	return n;
+}
+
+struct symbol_frames process_frames(struct process *p, uint32_t node, uint64_t pc)
+{
+	static const struct symbol_frame truncated = { .function = "[truncated]" };
+
+	if (pc == WIRE_PC_TRUNCATED || pc == WIRE_PC_DEEP)
+		return (struct symbol_frames){ 1, &truncated };
+	return symbols_resolve(p->symbols, modules_find(&p->modules, (pc & WIRE_PC_MASK) - !(pc & WIRE_PC_EXACT), node), pc & WIRE_PC_MASK,
+			       pc & WIRE_PC_EXACT);
+}
+
+/* A mapping is the program's own when its caller is neither libc, ld.so nor an allocator. An executable always is the program, whatever it defines. */
+bool process_own_mapping(void *ctx, uint32_t stack)
+{
+	const struct process *p = ctx;
+	const struct module *m;
+	uint64_t pc;
+
+	process_stack_parent(p, stack, &pc);
+	m = pc ? modules_find(&p->modules, pc & WIRE_PC_MASK, stack) : NULL;
+	return !m || (m->roles & MODULE_EXE) || !(m->roles & (MODULE_LIBC | MODULE_LDSO | MODULE_ALLOCATOR));
+}
