@@ -499,6 +499,21 @@ broken:
 	row(ctx, (uint32_t)at, &rule);
 }
 
+ssize_t callframe_find(const struct callframe_list *list, uint32_t offset)
+{
+	size_t lo = 0, hi = list->count;
+
+	while (lo < hi) {
+		size_t mid = lo + (hi - lo) / 2;
+
+		if (list->frame[mid].end <= offset)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo < list->count && list->frame[lo].start <= offset ? (ssize_t)lo : -1;
+}
+
 struct find {
 	uint32_t offset;
 	struct wire_rule rule;
@@ -673,8 +688,8 @@ static int scan_add(struct scan *s, struct callframe f)
 	return 0;
 }
 
-/* An FDE whose CIE is at offset CIE; C is behind the CIE pointer and ends with the entry. */
-static int scan_fde(struct scan *s, uint32_t cie_offset, struct cursor c)
+/* The FDE at offset FDE whose CIE is at offset CIE; C is behind the CIE pointer and ends with the entry. */
+static int scan_fde(struct scan *s, uint32_t fde, uint32_t cie_offset, struct cursor c)
 {
 	struct callframe_list *l = s->list;
 	int64_t n = scan_cie(s, cie_offset);
@@ -694,7 +709,7 @@ static int scan_fde(struct scan *s, uint32_t cie_offset, struct cursor c)
 		return 0;
 	end = len < s->hi - start ? start + len : s->hi;
 	return scan_add(s, (struct callframe){
-		.start = (uint32_t)(start - l->lo), .end = (uint32_t)(end - l->lo), .cie = (uint32_t)n,
+		.start = (uint32_t)(start - l->lo), .end = (uint32_t)(end - l->lo), .cie = (uint32_t)n, .fde = fde,
 		.insns = (uint32_t)(c.p - l->source.data), .insns_end = (uint32_t)(c.end - l->source.data),
 	});
 }
@@ -706,6 +721,7 @@ static int scan_entries(struct scan *s)
 	const uint8_t *next;
 
 	for (; c.p < c.end; c.p = next) {
+		uint32_t begin = (uint32_t)(c.p - src->data);
 		struct cursor body;
 		uint64_t id, at;
 		bool wide;
@@ -724,7 +740,7 @@ static int scan_entries(struct scan *s)
 			id = at - id;				/* distance back from this field */
 		if (id >= src->size)
 			continue;
-		rc = scan_fde(s, (uint32_t)id, body);
+		rc = scan_fde(s, begin, (uint32_t)id, body);
 		if (rc)
 			return rc;
 	}

@@ -24,6 +24,7 @@ struct callframe {			/* one FDE: the code in [lo + start, lo + end) */
 	uint32_t start, end;
 	uint32_t insns, insns_end;	/* its instructions, offsets into the section */
 	uint32_t cie;			/* index into `cie` */
+	uint32_t fde;			/* offset of the FDE in the section: its length field */
 };
 
 struct callframe_list {
@@ -40,6 +41,8 @@ int callframe_scan(struct callframe_list *list, const struct callframe_source *s
 void callframe_release(struct callframe_list *list);
 /* Calls ROW(ctx, offset, rule) for frame I, offsets ascending from its start, below its end. Equal rules may follow each other. */
 void callframe_rows(const struct callframe_list *list, size_t i, void (*row)(void *ctx, uint32_t offset, const struct wire_rule *rule), void *ctx);
+/* The frame that covers OFFSET, or -1. */
+ssize_t callframe_find(const struct callframe_list *list, uint32_t offset);
 /* Only the rule at OFFSET. */
 struct wire_rule callframe_rule(const struct callframe_list *list, size_t i, uint32_t offset);
 
