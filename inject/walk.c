@@ -28,6 +28,7 @@ struct cursor {
 	uint64_t rsp;			/* in that frame, at its call */
 	uint64_t reg[WIRE_REGS];
 	uint64_t rbp_slot, rsp_slot;	/* what the step that led here loaded them from; 0: nothing */
+	uint64_t rsp_word;		/* what was in rsp_slot */
 	uint8_t rbp_use;		/* what the step away from here did with rbp */
 };
 
@@ -182,7 +183,7 @@ static inline const struct wire_rule *rule_at(uint64_t pc)
 /* ---- one step outwards --------------------------------------------------------------------------------------------------------- */
 
 /* The kernel's rt_sigframe past its return address: ucontext, whose registers stand at these offsets. */
-enum { UC_R12 = 72, UC_R13 = 80, UC_R14 = 88, UC_R15 = 96, UC_RBP = 120, UC_RBX = 128, UC_RSP = 160, UC_RIP = 168 };
+enum { UC_REGS = 40, UC_R12 = 72, UC_R13 = 80, UC_R14 = 88, UC_R15 = 96, UC_RBP = 120, UC_RBX = 128, UC_RSP = 160, UC_RIP = 168 };
 
 static inline uint64_t peek(uint64_t addr)
 {
@@ -204,7 +205,7 @@ static noinline enum step step_signal(struct cursor *c, struct wire_range *r)
 	c->rbp_slot = uc + UC_RBP;
 	c->rsp_slot = uc + UC_RSP;
 	c->rbp_use = 0;
-	c->rsp = peek(uc + UC_RSP);
+	c->rsp = c->rsp_word = peek(uc + UC_RSP);
 	c->slot = uc + UC_RIP;
 	if (c->rsp - r->lo >= r->hi - r->lo) {	/* the handler ran on a stack of its own */
 		if (!page_readable(c->rsp & ~4095ull))
@@ -215,60 +216,91 @@ static noinline enum step step_signal(struct cursor *c, struct wire_range *r)
 	return STEP_ON;
 }
 
-/* ALL: every callee-saved register of the cursor is known. Otherwise only rsp and rbp are. */
-static inline __attribute__((always_inline)) enum step step(struct cursor *c, struct wire_range *r, bool all)
+/* The CFA is in a word of memory: one more that the way out depends on. */
+static inline bool load_cfa(struct cursor *c, struct wire_range *r, uint64_t at, uint64_t *cfa)
 {
-	const struct wire_rule *u = rule_at(c->pc & WIRE_PC_EXACT ? c->pc & WIRE_PC_MASK : c->pc - 1);
-	uint64_t cfa, at;
-	int16_t off = u->off[WIRE_RBP];
+	if (at < c->rsp || !readable(r, at))
+		return false;
+	c->rsp_slot = at;
+	*cfa = c->rsp_word = peek(at);
+	return true;
+}
 
-	c->rbp_use = off == RULE_SAME ? RBP_SAME : 0;
-	c->rbp_slot = 0;
-	c->rsp_slot = 0;
+/* The canonical frame address, by the rules that are less common. Registers but rsp and rbp are known only if ALL. */
+static noinline enum step cfa_uncommon(struct cursor *c, struct wire_range *r, const struct wire_rule *u, bool all, uint64_t *cfa)
+{
+	uint64_t off = (uint64_t)(int64_t)u->cfa_off, deref = (uint64_t)(int64_t)u->deref;
+
 	switch (u->cfa) {
-	case CFA_RSP:
-		cfa = c->rsp + (uint64_t)(int64_t)u->cfa_off;
-		break;
-	case CFA_RBP:
-		cfa = c->reg[WIRE_RBP] + (uint64_t)(int64_t)u->cfa_off;
-		c->rbp_use |= RBP_USED;
-		break;
 	case CFA_RBP_DEREF:
-		at = c->reg[WIRE_RBP] + (uint64_t)(int64_t)u->cfa_off;
-		if (at < c->rsp || !readable(r, at))
-			return STEP_LOST;
-		cfa = peek(at);
 		c->rbp_use |= RBP_USED;
-		c->rsp_slot = at;
-		break;
+		if (!load_cfa(c, r, c->reg[WIRE_RBP] + off, cfa))
+			return STEP_LOST;
+		*cfa += deref;
+		return STEP_ON;
+	case CFA_RSP_DEREF:
+		if (!load_cfa(c, r, c->rsp + off, cfa))
+			return STEP_LOST;
+		*cfa += deref;
+		return STEP_ON;
 	case CFA_PLT:
-		cfa = c->rsp + (uint64_t)(int64_t)u->cfa_off + ((c->pc & 15) >= 11 ? 8 : 0);
-		break;
-	case CFA_SIGNAL:
-		return step_signal(c, r);
+		*cfa = c->rsp + off + ((c->pc & 15) >= u->reg ? 8 : 0);
+		return STEP_ON;
+	case CFA_SCRATCH:		/* still in the signal frame that we came from: the pc's slot is in it */
+		if (!(c->pc & WIRE_PC_EXACT) || u->reg > 16)
+			return STEP_LOST;
+		c->rsp_slot = c->slot - UC_RIP + UC_REGS + 8 * u->reg;
+		c->rsp_word = peek(c->rsp_slot);
+		*cfa = c->rsp_word + off;
+		return STEP_ON;
 	case CFA_REG:
 	case CFA_REG_DEREF:
 		if (!all)
 			return STEP_NEEDS_ALL;
 		if (u->reg >= WIRE_REGS)
 			return STEP_LOST;
-		cfa = c->reg[u->reg] + (uint64_t)(int64_t)u->cfa_off;
-		if (u->cfa == CFA_REG_DEREF) {
-			if (cfa < c->rsp || !readable(r, cfa))
-				return STEP_LOST;
-			cfa = peek(cfa);
-		}
-		break;
+		*cfa = c->reg[u->reg] + off;
+		if (u->cfa == CFA_REG)
+			return STEP_ON;
+		if (!load_cfa(c, r, *cfa, cfa))
+			return STEP_LOST;
+		*cfa += deref;
+		return STEP_ON;
 	case CFA_END:
 		return STEP_END;
 	default:
 		return STEP_LOST;
 	}
+}
+
+/* ALL: every callee-saved register of the cursor is known. Otherwise only rsp and rbp are. */
+static inline __attribute__((always_inline)) enum step step(struct cursor *c, struct wire_range *r, bool all)
+{
+	const struct wire_rule *u = rule_at(c->pc & WIRE_PC_EXACT ? c->pc & WIRE_PC_MASK : c->pc - 1);
+	uint64_t cfa, at, rbp = c->reg[WIRE_RBP];
+	int16_t off = u->off[WIRE_RBP];
+	enum step s;
+
+	c->rbp_use = off == RULE_SAME ? RBP_SAME : u->from_rbp & 1 << WIRE_RBP ? RBP_USED : 0;
+	if (unlikely(u->cfa == CFA_SIGNAL))
+		return step_signal(c, r);
+	c->rbp_slot = 0;
+	c->rsp_slot = 0;
+	if (likely(u->cfa == CFA_RSP))
+		cfa = c->rsp + (uint64_t)(int64_t)u->cfa_off;
+	else if (u->cfa == CFA_RBP) {
+		cfa = rbp + (uint64_t)(int64_t)u->cfa_off;
+		c->rbp_use |= RBP_USED;
+	} else {
+		s = cfa_uncommon(c, r, u, all, &cfa);
+		if (s != STEP_ON)
+			return s;
+	}
 	if (cfa - 8 < c->rsp || !readable(r, cfa - 8))
 		return STEP_LOST;
 	if (off != RULE_SAME) {
-		at = cfa + (uint64_t)(int64_t)(off * 8);
-		if (off == RULE_LOST || at - r->lo >= r->hi - r->lo)
+		at = (u->from_rbp & 1 << WIRE_RBP ? rbp : cfa) + (uint64_t)(int64_t)(off * 8);
+		if (unlikely(off == RULE_LOST || at - r->lo >= r->hi - r->lo))
 			c->reg[WIRE_RBP] = 0;
 		else {
 			c->reg[WIRE_RBP] = peek(at);
@@ -279,7 +311,7 @@ static inline __attribute__((always_inline)) enum step step(struct cursor *c, st
 		for (int i = WIRE_RBX; i < WIRE_REGS; i++) {
 			if (u->off[i] == RULE_SAME)
 				continue;
-			at = cfa + (uint64_t)(int64_t)(u->off[i] * 8);
+			at = (u->from_rbp & 1 << i ? rbp : cfa) + (uint64_t)(int64_t)(u->off[i] * 8);
 			c->reg[i] = u->off[i] == RULE_LOST || at - r->lo >= r->hi - r->lo ? 0 : peek(at);
 		}
 	c->slot = cfa - 8;
@@ -408,7 +440,7 @@ static uint32_t remember(struct wire_thread *t, uint32_t kept, uint32_t count, u
 		t->check[checks++].value = f->pc & ~WIRE_PC_EXACT;
 		if (f->rsp_slot) {
 			t->check[checks].slot = f->rsp_slot;
-			t->check[checks++].value = f->rsp;
+			t->check[checks++].value = f->rsp_word;
 		}
 		if (f->rbp_slot && to->needs_rbp) {
 			t->check[checks].slot = f->rbp_slot;
@@ -460,7 +492,7 @@ uint32_t walk(struct wire_thread *t, const struct entry *e)
 		f->rbp = c.reg[WIRE_RBP];
 		f->rbp_slot = c.rbp_slot;
 		f->rsp_slot = c.rsp_slot;
-		f->rsp = c.rsp;
+		f->rsp_word = c.rsp_word;
 		s = step(&c, r, false);
 		f->rbp_use = c.rbp_use;
 		if (unlikely(s != STEP_ON)) {
