@@ -688,15 +688,31 @@ static bool hash_find(const struct elf *elf, const char *name, uint32_t i, size_
 	return false;
 }
 
-bool elf_find(const struct elf *elf, const char *name, size_t *cursor, struct elf_symbol *symbol)
+bool elf_find_exported(const struct elf *elf, const char *name, size_t *cursor, struct elf_symbol *symbol)
 {
-	if (*cursor < elf->dynsym.count && elf->hash.bucket) {
-		uint32_t i = *cursor ? (uint32_t)*cursor : hash_first(&elf->hash, gnu_hash(name));
+	uint32_t i;
 
+	if (*cursor >= elf->dynsym.count)
+		return false;
+	if (elf->hash.bucket) {
+		i = *cursor ? (uint32_t)*cursor : hash_first(&elf->hash, gnu_hash(name));
 		if (i && hash_find(elf, name, i, cursor, symbol))
 			return true;
 		*cursor = elf->dynsym.count;
+		return false;
 	}
+	while (*cursor < elf->dynsym.count && elf_next_symbol(elf, cursor, symbol) && symbol->dynamic) {
+		if (strcmp(symbol->name, name) == 0)
+			return true;
+	}
+	*cursor = elf->dynsym.count;
+	return false;
+}
+
+bool elf_find(const struct elf *elf, const char *name, size_t *cursor, struct elf_symbol *symbol)
+{
+	if (elf_find_exported(elf, name, cursor, symbol))
+		return true;
 	while (elf_next_symbol(elf, cursor, symbol)) {
 		if (strcmp(symbol->name, name) == 0)
 			return true;

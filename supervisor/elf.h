@@ -63,6 +63,7 @@ bool elf_eh_frame(const struct elf *elf, struct elf_bytes *eh_frame, struct elf_
 bool elf_next_symbol(const struct elf *elf, size_t *cursor, struct elf_symbol *symbol);
 /* The next defined symbol called NAME (there may be several: versions, statics). *cursor starts at 0. Exported names are found by the hash table. */
 bool elf_find(const struct elf *elf, const char *name, size_t *cursor, struct elf_symbol *symbol);
+bool elf_find_exported(const struct elf *elf, const char *name, size_t *cursor, struct elf_symbol *symbol);	/* only in .dynsym */
 bool elf_has_functions(const struct elf *elf);		/* false: stripped, no function can be found by name */
 /* How many entries the tables have, undefined ones included. */
 size_t elf_symbols(const struct elf *elf);

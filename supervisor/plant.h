@@ -57,10 +57,13 @@ struct hook_request {
 	uint32_t arg;			/* from 0 */
 };
 
-/* ENTRY[kind]: address in the target of the blob's entry for each kind (0: none). Marks the module's `planted` and MODULE_ALLOCATOR role. */
+/*
+ * ENTRY[kind]: address in the target of the blob's entry for each kind (0: none; HOOK_RETURN_0 needs none). Marks the module's `planted` and MODULE_ALLOCATOR
+ * role. Returns how many functions were redirected, or -errno and then none was. 0 with elf_has_functions() false: stripped, nothing to be found by name.
+ */
 int plant_module(struct plant *plant, struct module *module, const struct plant_ops *ops, const raddr_t entry[HOOK_KINDS],
 		 const struct hook_request *request, size_t nrequests) MUST_USE;
-/* Only the one function NAME (e.g. "_dl_debug_state"), as KIND. -ENOENT if the module does not define it. */
+/* Only the one function NAME (e.g. "_dl_debug_state"), as KIND. 0; -ENOENT if the module does not define it; -EOPNOTSUPP: refused, see `refused`. */
 int plant_function(struct plant *plant, struct module *module, const struct plant_ops *ops, const raddr_t entry[HOOK_KINDS],
 		   const char *name, enum wire_hook_kind kind) MUST_USE;
 /* Restores the original bytes of everything planted (islands stay mapped). */
