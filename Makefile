@@ -99,7 +99,7 @@ $(B)/inject/blob.elf: $(BLOB_OBJ) $(wildcard inject/blob.ld)
 	@for o in $(BLOB_C_OBJ); do \
 		if readelf -rW $$o | awk '/^Relocation section/ { s = $$3 } / R_X86_64_(64|32|32S) / && s !~ /debug/' | grep .; then \
 			echo "$$o: absolute addresses (above); the trampoline runs anywhere" >&2; exit 1; fi; done
-	$(call say,LINK,$@) $(CC) -static -nostdlib -nostartfiles -Wl,-T,inject/blob.ld -Wl,--eh-frame-hdr -Wl,--build-id=none $(BLOB_OBJ) -o $(tmp) \
+	$(call say,LINK,$@) $(CC) -static -nostdlib -nostartfiles -Wl,-T,inject/blob.ld -Wl,--eh-frame-hdr -Wl,--build-id=none -Wl,--strip-debug $(BLOB_OBJ) -o $(tmp) \
 		&& if nm -u $(tmp) | grep .; then echo "$@: undefined symbols in the trampoline (above)" >&2; rm -f $(tmp); false; fi && mv $(tmp) $@
 
 ifneq ($(and $(wildcard inject/blob.ld),$(BLOB_SRC)),)
@@ -131,32 +131,29 @@ $(B)/unit/%.o: tests/unit/%.c
 $(B)/unit/test_%: $(B)/unit/test_%.o $(B)/unit/lib.a
 	$(call say,LINK,$@) $(CC) $(ALL_CFLAGS) $(LDFLAGS) $< $(B)/unit/lib.a -o $(tmp) $(LIBS_shared) && mv $(tmp) $@
 
-# ---- what the system tests and benchmarks run: small programs, linked with nothing of ours ---------------------------------------
-# Victims get their own flags where they need them (tests/*/*.mk), otherwise these.
-VICTIM_CFLAGS ?= -std=gnu17 -D_GNU_SOURCE -O2 -g -Wall -Wextra
-VICTIM_CXXFLAGS ?= -std=gnu++17 -O2 -g -Wall -Wextra
+# ---- what system tests, benchmarks and the demo run: small programs, linked with nothing of ours ---------------------------------------
+# (tests/victims are built by the tests themselves, each in many ways: tests/system/mt.py.)
+SMALL_CFLAGS ?= -std=gnu17 -D_GNU_SOURCE -O2 -g -Wall -Wextra
+SMALL_CXXFLAGS ?= -std=gnu++17 -O2 -g -Wall -Wextra
 small = $(patsubst tests/%.c,$(B)/%,$(wildcard $(1:%=tests/%/*.c))) $(patsubst tests/%.cc,$(B)/%,$(wildcard $(1:%=tests/%/*.cc)))
-VICTIMS := $(call small,victims)
 SYSTEM := $(call small,system)
 BENCH := $(call small,bench)
 DEMO := $(call small,demo)
 PRELOAD := $(patsubst tests/preload/%.c,$(B)/preload/%.so,$(wildcard tests/preload/*.c))
 
--include $(wildcard tests/*/*.mk)
-
 define small_rules
 $(B)/$(1)/%: tests/$(1)/%.c
 	@mkdir -p $$(@D)
-	$$(call say,CC,$$<) gcc $$(VICTIM_CFLAGS) -MMD -MP -MF $$@.d -MT $$@ $$< -o $$(tmp) -lpthread && mv $$(tmp) $$@
+	$$(call say,CC,$$<) gcc $$(SMALL_CFLAGS) -MMD -MP -MF $$@.d -MT $$@ $$< -o $$(tmp) -lpthread && mv $$(tmp) $$@
 $(B)/$(1)/%: tests/$(1)/%.cc
 	@mkdir -p $$(@D)
-	$$(call say,CXX,$$<) g++ $$(VICTIM_CXXFLAGS) -MMD -MP -MF $$@.d -MT $$@ $$< -o $$(tmp) -lpthread && mv $$(tmp) $$@
+	$$(call say,CXX,$$<) g++ $$(SMALL_CXXFLAGS) -MMD -MP -MF $$@.d -MT $$@ $$< -o $$(tmp) -lpthread && mv $$(tmp) $$@
 endef
-$(foreach d,victims system bench demo,$(eval $(call small_rules,$(d))))
+$(foreach d,system bench demo,$(eval $(call small_rules,$(d))))
 
 $(B)/preload/%.so: tests/preload/%.c
 	@mkdir -p $(@D)
-	$(call say,CC,$<) gcc $(VICTIM_CFLAGS) -fPIC -shared -MMD -MP -MF $@.d -MT $@ $< -o $(tmp) && mv $(tmp) $@
+	$(call say,CC,$<) gcc $(SMALL_CFLAGS) -fPIC -shared -MMD -MP -MF $@.d -MT $@ $< -o $(tmp) && mv $(tmp) $@
 
 # ---- tests -----------------------------------------------------------------------------------------------------------------------
 # Every executable file tests/system/*.sh and *.py is a test (what they share is not executable), and so is every tests/system/*.c.
@@ -164,7 +161,7 @@ RUN_ENV = MTRUN=$(abspath $(B))/mtrun MTRUN_BUILD=$(abspath $(B))
 SCRIPTS := $(shell find tests/system -maxdepth 1 \( -name '*.sh' -o -name '*.py' \) -perm -u+x 2>/dev/null | LC_ALL=C sort)
 TESTS ?= $(UNIT) $(SYSTEM) $(SCRIPTS)
 
-check soak: all $(UNIT) $(VICTIMS) $(SYSTEM) $(PRELOAD)
+check soak: all $(UNIT) $(SYSTEM) $(PRELOAD)
 check:
 	@$(RUN_ENV) tests/run -j $(JOBS) -o $(B)/check $(TESTS)
 soak:
@@ -220,5 +217,5 @@ uninstall:
 clean:
 	rm -rf $(BUILD) build-san build-cov build-fuzz build-clang
 
--include $(wildcard $(B)/victims/*.d $(B)/system/*.d $(B)/bench/*.d $(B)/demo/*.d $(B)/preload/*.d)
+-include $(wildcard $(B)/system/*.d $(B)/bench/*.d $(B)/demo/*.d $(B)/preload/*.d)
 -include $(OBJ:.o=.d) $(BLOB_OBJ:.o=.d) $(wildcard $(B)/unit/*.d)

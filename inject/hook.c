@@ -13,6 +13,7 @@
  *
  * errno is not touched: nothing here calls libc, and the real function's value stands.
  */
+#include "hook.h"
 #include "ring.h"
 
 #define BUSY 1ull

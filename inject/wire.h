@@ -303,8 +303,8 @@ struct wire_frame {
 	uint8_t needs_rbp : 1;		/* rbp decides what lies further out */
 	uint8_t rbp_use : 2;		/* while walking: what the frame's rule does with rbp */
 	uint64_t rbp_slot;		/* while walking: where the caller's rbp was loaded from; 0: it is the same */
-	uint64_t rsp_slot;		/* while walking: of a signal frame, where rsp was loaded from; else 0 */
-	uint64_t rsp;
+	uint64_t rsp_slot;		/* while walking: where rsp was loaded from (signal frames, re-aligned stacks), 0: nowhere */
+	uint64_t rsp_word;		/* while walking: what was there */
 };
 struct wire_check { uint64_t slot, value; };	/* the remembered stack holds as long as *slot == value */
 struct wire_range { uint64_t lo, hi; };	/* stack pages known to be readable */
