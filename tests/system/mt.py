@@ -1,0 +1,422 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""
+mt - what the system tests in Python share: building victims in every way, running mtrun over them, comparing.
+
+The environment says where things are (make check sets it): MTRUN, the binary; MTRUN_BUILD, where victims are built. MTRUN_SOAK=1: the long forms.
+A test prints `ok NAME`, `FAIL NAME: why` or `skip NAME: why` for each thing it tried and ends with mt.finish().
+The test is a child subreaper: what a run leaves behind becomes its child, and is found.
+"""
+import ctypes
+import fcntl
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+TOP = os.path.dirname(os.path.dirname(HERE))
+VICTIMS = os.path.join(TOP, 'tests', 'victims')
+BUILD = os.path.abspath(os.environ.get('MTRUN_BUILD') or os.path.join(TOP, 'build'))
+MTRUN = os.path.abspath(os.environ.get('MTRUN') or os.path.join(BUILD, 'mtrun'))
+SOAK = os.environ.get('MTRUN_SOAK') == '1'
+TIMEOUT = 60 * (10 if SOAK else 1)
+
+PR_SET_CHILD_SUBREAPER = 36
+ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+passed = failed = skipped = 0
+_tmp = None
+
+
+def tmp():
+    """A directory of this test, removed at its end."""
+    global _tmp
+    if not _tmp:
+        _tmp = tempfile.mkdtemp(prefix='mtrun-test.')
+    return _tmp
+
+
+def ok(name):
+    global passed
+    passed += 1
+    print('ok', name, flush=True)
+
+
+def fail(name, why):
+    global failed
+    failed += 1
+    why = str(why).strip().replace('\n', ' / ')
+    print(f'FAIL {name}: {why[:1500]}', flush=True)
+
+
+def skip(name, why):
+    global skipped
+    skipped += 1
+    print(f'skip {name}: {why}', flush=True)
+
+
+def check(name, problems):
+    """PROBLEMS: a list of texts; none is ok."""
+    if problems:
+        more = f' (and {len(problems) - 8} more)' if len(problems) > 8 else ''
+        fail(name, '; '.join(str(p) for p in problems[:8]) + more)
+    else:
+        ok(name)
+    return not problems
+
+
+def finish():
+    stray = children()
+    if stray:
+        fail('nothing left behind', f'processes {stray}')
+        for pid in stray:
+            kill(pid)
+    if _tmp:
+        shutil.rmtree(_tmp, ignore_errors=True)
+    sys.exit(1 if failed else 0 if passed else 77)
+
+
+def kill(pid, sig=signal.SIGKILL):
+    try:
+        os.kill(pid, sig)
+    except ProcessLookupError:
+        pass
+
+
+def children():
+    """Our children that live (zombies are reaped on the way)."""
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    except ChildProcessError:
+        return []
+    found = []
+    for d in os.listdir('/proc'):
+        if d.isdigit():
+            try:
+                with open(f'/proc/{d}/stat') as f:
+                    if int(f.read().rsplit(')', 1)[1].split()[1]) == os.getpid():
+                        found.append(int(d))
+            except (OSError, IndexError):
+                pass
+    return found
+
+
+def until(condition, seconds=10, what=None):
+    """Waits for a condition; its value, or None when it did not come."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        value = condition()
+        if value:
+            return value
+        time.sleep(0.005)
+    return None
+
+
+# ---- victims --------------------------------------------------------------------------------------------------------------------
+
+# build name -> (C compiler, C++ compiler or None, flags)
+DEBIAN_LIBS = '/usr/lib/x86_64-linux-gnu'
+BUILDS = {
+    'gcc': ('gcc', 'g++', '-O2'),
+    'gcc-O0': ('gcc', 'g++', '-O0'),
+    'gcc-fp': ('gcc', 'g++', '-O2 -fno-omit-frame-pointer'),
+    'gcc-nofp': ('gcc', 'g++', '-O2 -fomit-frame-pointer'),
+    'gcc-O3': ('gcc', 'g++', '-O3 -march=native'),
+    'gcc-lto': ('gcc', 'g++', '-O2 -flto -ffat-lto-objects'),
+    'no-pie': ('gcc', 'g++', '-O2 -no-pie -fno-pie'),
+    'static': ('gcc', 'g++', '-O2 -static'),
+    'static-pie': ('gcc', 'g++', '-O2 -static-pie'),
+    'static-now': ('gcc', 'g++', '-O0 -static -no-pie -fno-pie -Wl,-z,now'),
+    'clang': ('clang', 'clang++', '-O2'),
+    'clang-O0': ('clang', 'clang++', '-O0'),
+    'clang-static': ('clang', 'clang++', '-O2 -static'),
+    'musl': ('musl-gcc', None, '-O2'),
+    'musl-O0': ('musl-gcc', None, '-O0'),
+    'musl-static': ('musl-gcc', None, '-O2 -static'),
+    'musl-static-pie': ('musl-gcc', None, '-O2 -static-pie -fPIE'),
+    'jemalloc': ('gcc', 'g++', '-O2 -Wl,--no-as-needed -ljemalloc'),
+    'tcmalloc': ('gcc', 'g++', '-O2 -Wl,--no-as-needed -ltcmalloc_minimal'),
+    'tcmalloc-full': ('gcc', 'g++', '-O2 -Wl,--no-as-needed -ltcmalloc'),
+    'mimalloc': ('gcc', 'g++', '-O2 -Wl,--no-as-needed -lmimalloc'),
+    'jemalloc-static': ('gcc', 'g++', f'-O2 -Wl,--whole-archive {DEBIAN_LIBS}/libjemalloc.a -Wl,--no-whole-archive -lm -ldl -lstdc++'),
+    'debuglink': ('gcc', 'g++', '-O2'),
+    'dwarf4': ('gcc', 'g++', '-O2 -gdwarf-4'),
+    'gz': ('gcc', 'g++', '-O2 -gz'),
+}
+_reasons = {}
+
+
+def build(source, how='gcc', extra='', name=None):
+    """Path of tests/victims/SOURCE built as HOW, or None: no such compiler or library here (why: build_reason)."""
+    cc, cxx, flags = BUILDS[how]
+    src = os.path.join(VICTIMS, source)
+    plus = source.endswith('.cc')
+    compiler = cxx if plus else cc
+    if not compiler or not shutil.which(compiler):
+        _reasons[source, how] = f'no {"C++ " if plus else ""}compiler for {how}'
+        return None
+    out_dir = os.path.join(BUILD, 'victims', 'as', how)
+    os.makedirs(out_dir, exist_ok=True)
+    out = os.path.join(out_dir, name or os.path.splitext(os.path.basename(source))[0])
+    deps = [src, os.path.join(VICTIMS, 'victim.h'), os.path.abspath(__file__)]
+    with open(out + '.lock', 'w') as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if os.path.exists(out) and os.path.getmtime(out) > max(os.path.getmtime(d) for d in deps):
+            return out
+        std = '-std=gnu++17' if plus else '-std=gnu17'
+        words = flags.split()
+        first = [w for w in words if not w.startswith(('-Wl,', '-l', '/'))]
+        last = [w for w in words if w.startswith(('-Wl,', '-l', '/'))]
+        part = f'{out}.part'
+        cmd = [compiler, std, '-D_GNU_SOURCE', '-g', '-w', *first, *extra.split(), src, '-o', part, *last]
+        if plus and 'clang' in how:
+            cmd += ['-fsized-deallocation']
+        if not how.startswith('musl'):
+            cmd += ['-lpthread']
+        r = subprocess.run(cmd, capture_output=True, text=True)
+        if r.returncode:
+            _reasons[source, how] = 'does not build: ' + r.stderr.strip()[-300:]
+            return None
+        if how == 'debuglink':      # separate debug file, found beside it
+            for c in (['objcopy', '--only-keep-debug', part, out + '.debug'], ['strip', '-s', part],
+                      ['objcopy', f'--add-gnu-debuglink={out}.debug', part]):
+                subprocess.run(c, check=True)
+        os.rename(part, out)
+    return out
+
+
+def build_reason(source, how):
+    return _reasons.get((source, how), 'not built')
+
+
+# ---- running --------------------------------------------------------------------------------------------------------------------
+
+class Result:
+    """status, out, err as bytes; the JSON answers by name; messages: mtrun's own text; seconds."""
+    def __init__(self):
+        self.rc = self.out = self.err = None
+        self.answers = {}
+        self.messages = ''
+        self.timed_out = False
+        self.dir = None
+        self.seconds = 0.0
+
+    def __getattr__(self, name):
+        try:
+            return self.__dict__['answers'][name]
+        except KeyError:
+            raise AttributeError(name)
+
+
+def need_mtrun():
+    if not os.access(MTRUN, os.X_OK):
+        print(f'no {MTRUN}: run make')
+        sys.exit(1)
+
+
+ASK = {
+    'status': 'status --json',
+    'report': 'report --all --json',
+    'stacks': 'report --by stack --all --json',
+    'blocks': 'blocks --json',
+    'tree': 'tree --json',
+    'text': 'text --json',
+    'processes': 'processes --json',
+}
+
+
+def popen(cmd, **kw):
+    kw.setdefault('stdin', subprocess.DEVNULL)
+    kw.setdefault('start_new_session', True)
+    return subprocess.Popen(cmd, **kw)
+
+
+def end_group(p):
+    """Ends what a run started: its process group, then whatever became ours."""
+    try:
+        os.killpg(p.pid, signal.SIGKILL)
+    except (ProcessLookupError, PermissionError):
+        pass
+    try:
+        p.wait(5)
+    except subprocess.TimeoutExpired:
+        kill(p.pid)
+    for pid in children():
+        kill(pid)
+
+
+def plain(cmd, timeout=TIMEOUT, **kw):
+    """Runs CMD and nothing else."""
+    r = Result()
+    kw.setdefault('stdout', subprocess.PIPE)
+    kw.setdefault('stderr', subprocess.PIPE)
+    inp = kw.pop('input', None)
+    if inp is not None:
+        kw['stdin'] = subprocess.PIPE
+    began = time.monotonic()
+    p = popen(cmd, **kw)
+    try:
+        r.out, r.err = p.communicate(inp, timeout=timeout)
+    except subprocess.TimeoutExpired:
+        r.timed_out = True
+        end_group(p)
+        r.out, r.err = p.communicate()
+    r.rc = p.returncode
+    r.pid = p.pid
+    r.seconds = time.monotonic() - began
+    return r
+
+
+def run(cmd, opts=(), ask=('status', 'report', 'blocks'), when='wait exit', children_too=False, timeout=TIMEOUT, before='', **kw):
+    """
+    Runs CMD under mtrun: WHEN is waited for, then each of ASK is answered into a file of its own. Nothing of mtrun's is in out and err.
+    CHILDREN_TOO: the same questions about each process that `status` lists, in r.child[pid].
+    """
+    d = tempfile.mkdtemp(dir=tmp())
+    script = [before] if before else []
+    script += [when] if when else []
+    script += [f'{ASK.get(a, a)} > {d}/{a.split()[0]}.json' for a in ask]
+    if children_too:
+        gen = os.path.join(d, 'gen.py')
+        with open(gen, 'w') as f:
+            f.write('import json\nfor p in json.load(open(%r))["processes"]:\n'
+                    '    print("process", p["pid"])\n' % f'{d}/status.json')
+            for a in ask:
+                f.write('    print("%s > %s/%s.%%d.json" %% p["pid"])\n' % (ASK.get(a, a), d, a.split()[0]))
+        script += [f'! python3 {gen} > {d}/children.mt', f'source {d}/children.mt']
+    path = os.path.join(d, 'script.mt')
+    with open(path, 'w') as f:
+        f.write('\n'.join(script) + '\n')
+    r = plain([MTRUN, '-q', '--messages', f'{d}/messages', *opts, '-X', path, '--', *cmd], timeout=timeout, **kw)
+    r.dir = d
+    if os.path.exists(f'{d}/messages'):
+        with open(f'{d}/messages', errors='replace') as f:
+            r.messages = f.read()
+    r.bad_json = []
+    r.child = {}
+    for name in sorted(os.listdir(d)):
+        if not name.endswith('.json'):
+            continue
+        try:
+            with open(os.path.join(d, name)) as f:
+                value = json.load(f)
+        except ValueError as e:
+            with open(os.path.join(d, name), errors='replace') as f:
+                r.bad_json.append(f'{name}: {e}: {f.read(200)!r}')
+            continue
+        m = re.fullmatch(r'(\w+)\.(\d+)\.json', name)
+        if m:
+            r.child.setdefault(int(m[2]), Result()).answers[m[1]] = value
+        else:
+            r.answers[name[:-5]] = value
+    return r
+
+
+# ---- comparing ------------------------------------------------------------------------------------------------------------------
+
+def expectations(out, prefix=''):
+    """The `expect` lines of a victim: sites, blocks, status, exact."""
+    e = {'site': {}, 'block': {}, 'status': {}, 'exact': False, 'n': 0}
+    for line in out.decode(errors='replace').splitlines():
+        m = re.fullmatch(re.escape(prefix) + r'expect (\S+) +(\S+)', line)
+        if not m:
+            continue
+        e['n'] += 1
+        key, value = m[1], m[2]
+        if key.startswith('site.'):
+            name, number = key[5:].rsplit(':', 1)
+            e['site'][os.path.basename(name), int(number)] = [None if v == '*' else int(v) for v in value.split(',')]
+        elif key.startswith('block.'):
+            e['block'][int(key[6:], 16)] = int(value)
+        elif key.startswith('status.'):
+            e['status'][key[7:]] = int(value)
+        elif key == 'exact':
+            e['exact'] = True
+    return e
+
+
+def address(a):
+    return int(a, 16) if isinstance(a, str) else a
+
+
+def compare(r, e, files=None):
+    """Problems found comparing the answers in R with the expectations E."""
+    bad = list(getattr(r, 'bad_json', []))
+    if r.__dict__.get('timed_out'):
+        return [f'timed out; messages: {r.messages[-300:]}']
+    if not e['n']:
+        return [f'the victim printed no expectation (rc {r.rc}): {r.err[-300:] if r.err else ""} {r.messages[-300:]}']
+    for a in ('status', 'report'):
+        if a not in r.answers:
+            return bad + [f'no answer to {a}: rc {r.rc}: {r.messages[-400:]} {(r.err or b"")[-300:]}']
+    s, rows = r.answers['status'], r.answers['report']['mem_report']
+    files = files or {f for f, _ in e['site']}
+
+    got = {}
+    for row in rows:
+        f = os.path.basename(row.get('file') or '')
+        if f in files:
+            v = got.setdefault((f, row.get('line')), [0, 0, 0, 0])
+            for i, k in enumerate(('size', 'count', 'total_size', 'total_count')):
+                v[i] += row[k]
+    for site, want in sorted(e['site'].items()):
+        have = got.pop(site, [0, 0, 0, 0])
+        if any(w is not None and w != h for w, h in zip(want, have)):
+            bad.append(f'{site[0]}:{site[1]} is {have}, should be {[w if w is not None else "*" for w in want]}')
+    for site, have in sorted(got.items(), key=str):
+        bad.append(f'{site[0]}:{site[1]} is {have}, should not be there')
+
+    for key, want in e['status'].items():
+        if s.get(key) != want:
+            bad.append(f'status {key} is {s.get(key)}, should be {want}')
+    if 'blocks' in r.answers and e['block']:
+        have = {address(b['address']): b['size'] for b in r.answers['blocks']['blocks']}
+        missing = [hex(a) for a in e['block'] if a not in have]
+        wrong = [f'{a:#x}: {have[a]} not {n}' for a, n in e['block'].items() if a in have and have[a] != n]
+        more = [f'{a:#x} of {n}' for a, n in have.items() if a not in e['block']] if e['exact'] else []
+        for what, list_ in (('missing', missing), ('of wrong size', wrong), ('too many', more)):
+            if list_:
+                bad.append(f'{len(list_)} blocks {what}: {list_[:3]}')
+    return bad + consistent(r)
+
+
+def consistent(r):
+    """What must hold after every run: sums add up, nothing was dropped or is unknown."""
+    bad = []
+    s = r.answers['status']
+    if s['dropped']:
+        bad.append(f'dropped {s["dropped"]}')
+    if s['unknown_frees']:
+        bad.append(f'unknown_frees {s["unknown_frees"]}')
+    if s['live_blocks'] != s['allocs'] - s['frees'] and not r.__dict__.get('forked'):
+        bad.append(f'live_blocks {s["live_blocks"]} are not allocs {s["allocs"]} - frees {s["frees"]}')
+    if 'report' in r.answers:
+        rep = r.answers['report']
+        rows = rep['mem_report']
+        if sum(x['size'] for x in rows) != rep['total_size'] or rep['total_size'] != s['heap'] + s['mmap']:
+            bad.append(f'rows {sum(x["size"] for x in rows)}, total_size {rep["total_size"]}, heap + mmap {s["heap"] + s["mmap"]} differ')
+        if sum(x['count'] for x in rows) != rep['total_count']:
+            bad.append(f'counts of rows {sum(x["count"] for x in rows)}, total_count {rep["total_count"]} differ')
+        if s['peak'] < s['heap'] + s['mmap'] and not r.__dict__.get('forked'):
+            bad.append(f'peak {s["peak"]} below heap + mmap {s["heap"] + s["mmap"]}')
+    if 'blocks' in r.answers:
+        heap = sum(b['size'] for b in r.answers['blocks']['blocks'])
+        if heap not in (s['heap'], s['heap'] + s['mmap']):
+            bad.append(f'blocks add up to {heap}, heap is {s["heap"]}, mmap {s["mmap"]}')
+    return bad
+
+
+def truth(name, cmd, rc=0, opts=(), **kw):
+    """Runs a victim under mtrun and holds mtrun's answers against what it printed."""
+    r = run(cmd, opts, **kw)
+    bad = compare(r, expectations(r.out))
+    if r.rc != rc and not r.timed_out:
+        bad.append(f'status {r.rc}, should be {rc}: {r.messages[-200:]} {r.err[-200:]}')
+    check(name, bad)
+    return r
