@@ -25,6 +25,7 @@
 #include "elf.h"
 #include "module.h"
 #include "plant.h"
+#include "recognize.h"
 
 enum hook_class {
 	HEAP,			/* any module but glibc's ld.so */
@@ -326,6 +327,21 @@ static int find_by_walk(struct candidates *c, const struct elf *elf, size_t from
 	return err;
 }
 
+/* No symbols at all: what is known by its code. */
+static int find_recognized(struct candidates *c, const struct elf *elf)
+{
+	struct recognized found[RECOGNIZED_MAX];
+	size_t n = recognize_allocator(elf, found);
+	int err = 0;
+
+	for (size_t i = 0; !err && i < n; i++) {
+		struct elf_symbol symbol = { found[i].name, found[i].vaddr, 0, STT_FUNC, STB_GLOBAL, false };
+
+		err = add(c, &symbol, rule_plain(symbol.name), false, NULL);
+	}
+	return err;
+}
+
 static int find_requested(struct candidates *c, const struct elf *elf, const struct hook_request *request, size_t n)
 {
 	struct elf_symbol symbol;
@@ -353,6 +369,8 @@ static int find_candidates(struct candidates *c, const struct module *m)
 	bool walk = (m->roles & MODULE_EXE) && (elf_is_static(m->elf) || elf_symbols(m->elf) < WALK_MOST);
 	int err;
 
+	if ((m->roles & MODULE_EXE) && elf_is_static(m->elf) && !elf_has_functions(m->elf))
+		return find_recognized(c, m->elf);
 	if (!elf_has_hash(m->elf)) {
 		if (walk || elf_symbols(m->elf) < WALK_MOST)
 			return find_by_walk(c, m->elf, 0);
@@ -390,6 +408,8 @@ static bool malloc_is_libcs(const struct module *m, const struct candidate *mall
 		return true;
 	if (!elf_is_static(m->elf))
 		return false;
+	if (!elf_has_functions(m->elf))		/* recognized by libc's own code */
+		return true;
 	return defines(m->elf, "_int_malloc") || defines(m->elf, "__libc_mallopt") ||
 	       (malloc_->symbol.bind == STB_WEAK && defines(m->elf, "__libc_malloc_impl"));
 }

@@ -17,6 +17,7 @@
 
 #include "elf.h"
 #include "message.h"
+#include "recognize.h"
 
 void inherited_save(struct inherited *i)
 {
@@ -108,6 +109,7 @@ static const char *machine_name(unsigned machine)
 static int check_elf(const char *path, int fd, const unsigned char *head, bool hooks_given)
 {
 	unsigned machine = head[18] | (unsigned)head[19] << 8;
+	struct recognized known[RECOGNIZED_MAX];
 	struct elf *elf;
 	char why[128];
 	bool blind;
@@ -124,7 +126,7 @@ static int check_elf(const char *path, int fd, const unsigned char *head, bool h
 		message_error("cannot run '%s': %s", path, strerror(-err));
 		return 126;
 	}
-	blind = elf_is_static(elf) && !elf_has_functions(elf) && !hooks_given;
+	blind = elf_is_static(elf) && !elf_has_functions(elf) && !hooks_given && !recognize_allocator(elf, known);
 	elf_unref(elf);
 	if (blind)
 		return refuse(path, "it is statically linked and stripped: its allocator cannot be found (a build that is not stripped can be supervised)");
