@@ -33,7 +33,9 @@ struct symbols *symbols_new(pid_t root) MUST_USE;	/* ROOT: a process in whose mo
 void symbols_free(struct symbols *s);
 /* The frames at PC in MODULE (NULL: in none). EXACT: the pc itself, otherwise pc - 1 is looked up (a return address). Never fails: count >= 1. */
 struct symbol_frames symbols_resolve(struct symbols *s, const struct module *module, raddr_t pc, bool exact);
-/* `set site-skip REGEX` (POSIX extended; "" clears). -EINVAL and *error (static) if it does not compile. */
+/* The site of a whole stack given leaf first, inlined frames included: the index of the first frame without skip flags; the last one if there is none. */
+size_t symbols_site(const struct symbol_frame *flat, size_t n);
+/* `set site-skip REGEX` (POSIX extended, found anywhere in the function's name; "" clears), for frames given out before, too. -EINVAL and *error (static) if it does not compile. */
 int symbols_site_skip(struct symbols *s, const char *regex, const char **error) MUST_USE;
 /* Reads the module's tables now, so that later questions are quick. */
 void symbols_warm(struct symbols *s, const struct module *module);
