@@ -477,6 +477,24 @@ static int reach_map_near(void *ctx, raddr_t lo, raddr_t hi, size_t len, raddr_t
 	return 0;
 }
 
+/*
+ * A thread that ends gives back the chunks in its cache by calling free() on what the program has freed already. Those calls come from libc's text;
+ * in a static executable, from this function.
+ */
+static void find_libc(struct wire_process *w, const struct module *m)
+{
+	struct elf_symbol symbol;
+	size_t cursor = 0;
+
+	if (m->roles & MODULE_LIBC) {
+		w->libc_start = m->text_start;
+		w->libc_end = m->text_end;
+	} else if ((m->roles & MODULE_EXE) && elf_is_static(m->elf) && elf_find(m->elf, "__malloc_arena_thread_freeres", &cursor, &symbol)) {
+		w->libc_start = m->bias + symbol.value;
+		w->libc_end = w->libc_start + symbol.size;
+	}
+}
+
 static int plant_all(struct process *p, const struct plant_ops *ops, const struct options *options)
 {
 	raddr_t entry[HOOK_KINDS];
@@ -496,10 +514,7 @@ static int plant_all(struct process *p, const struct plant_ops *ops, const struc
 			if (err < 0 && err != -ENOENT)
 				return err;
 		}
-		if (m->roles & MODULE_LIBC) {
-			p->wire->libc_start = m->text_start;
-			p->wire->libc_end = m->text_end;
-		}
+		find_libc(p->wire, m);
 	}
 	return 0;
 }
