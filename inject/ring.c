@@ -97,10 +97,8 @@ static uint64_t thread_pointer(void)
 	return 2;
 }
 
-static void slot_begin(struct wire_thread *t, uint32_t index)
+static void slot_begin(struct wire_thread *t)
 {
-	uint32_t high = load(&PROC->threads_high);
-
 	t->tid = PROC->no_syscalls ? 0 : (uint32_t)sys3(__NR_gettid, 0, 0, 0);
 	t->mark = 0;
 	t->depth = 0;
@@ -108,47 +106,72 @@ static void slot_begin(struct wire_thread *t, uint32_t index)
 	t->ms = UINT32_MAX;
 	for (int i = 0; i < WIRE_RANGES; i++)
 		t->range[i] = (struct wire_range){ 0, 0 };
-	while (high < index + 1 && !__atomic_compare_exchange_n(&PROC->threads_high, &high, index + 1, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
-		;
 	if (ring_room(t, 1))
 		ring_put(t, wire_pack(WIRE_THREAD, t->tid, 0, 0, 0));
 }
 
+static bool slot_take(struct wire_thread *t, uint64_t fs)
+{
+	uint64_t owner = load(&t->fs);
+
+	return owner <= 1 && __atomic_compare_exchange_n(&t->fs, &owner, fs, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+}
+
+/* The slot of FS, or a free one: one that was given back, or the next that was never used. */
+static struct wire_thread *slot_of(uint64_t fs)
+{
+	struct wire_process *p = PROC;
+	uint32_t high = load(&p->threads_high);
+
+	for (uint32_t i = 0; i < high && i < WIRE_THREADS; i++)
+		if (load(&p->thread[i].fs) == fs)
+			return &p->thread[i];
+	for (uint32_t i = 0; i < WIRE_THREADS; i++) {
+		struct wire_thread *t = &p->thread[i];
+
+		if (!slot_take(t, fs))
+			continue;
+		high = load(&p->threads_high);
+		while (high < i + 1 && !__atomic_compare_exchange_n(&p->threads_high, &high, i + 1, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+			;
+		slot_begin(t);
+		return t;
+	}
+	__atomic_add_fetch(&p->no_slot, 1, __ATOMIC_RELAXED);
+	return NULL;
+}
+
+#define PROBES 8u
+
 static noinline struct wire_thread *slot_find(uint64_t fs, uint32_t at)
 {
-	struct wire_thread *vacant = NULL;
+	struct wire_process *p = PROC;
+	uint64_t *vacant = &p->finder[at];
+	struct wire_thread *t;
 
-	for (uint32_t i = 0; i < WIRE_THREADS; i++) {
-		struct wire_thread *t = &PROC->thread[(at + i) & (WIRE_THREADS - 1)];
-		uint64_t owner = load(&t->fs);
+	for (uint32_t i = 0; i < PROBES; i++) {
+		uint64_t *e = &p->finder[(at + i) & (WIRE_FINDER - 1)], v = load(e);
 
-		if (owner == fs)
+		t = &p->thread[v & (WIRE_THREADS - 1)];
+		if (v >> 16 == fs && load(&t->fs) == fs)
 			return t;
-		if (owner <= 1 && !vacant)
-			vacant = t;
-		if (owner == 0)
-			break;
+		if (!v || load(&t->fs) != v >> 16)
+			vacant = e;
 	}
-	while (vacant) {
-		uint64_t owner = load(&vacant->fs);
-
-		if (owner <= 1 && __atomic_compare_exchange_n(&vacant->fs, &owner, fs, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
-			slot_begin(vacant, (uint32_t)(vacant - PROC->thread));
-			return vacant;
-		}
-		vacant = vacant + 1 < PROC->thread + WIRE_THREADS ? vacant + 1 : NULL;
-	}
-	__atomic_add_fetch(&PROC->no_slot, 1, __ATOMIC_RELAXED);
-	return NULL;
+	t = slot_of(fs);
+	if (t)
+		store(vacant, fs << 16 | (uint64_t)(t - p->thread));
+	return t;
 }
 
 struct wire_thread *thread_self(void)
 {
 	uint64_t fs = thread_pointer();
-	uint32_t at = wire_thread_hash(fs);
-	struct wire_thread *t = &PROC->thread[at];
+	uint32_t at = wire_finder_hash(fs);
+	uint64_t v = load(&PROC->finder[at]);
+	struct wire_thread *t = &PROC->thread[v & (WIRE_THREADS - 1)];
 
-	if (likely(load(&t->fs) == fs))
+	if (likely(v >> 16 == fs && load(&t->fs) == fs))
 		return t;
 	return slot_find(fs, at);
 }

@@ -290,7 +290,8 @@ struct wire_hook {
 
 #define WIRE_RING    8192u		/* events; a power of two */
 #define WIRE_DEPTH   1024u		/* the most frames kept */
-#define WIRE_THREADS 2048u		/* slots; slot = first free from wire_thread_hash(fs), linear probing, fs 1 = tombstone */
+#define WIRE_THREADS 2048u		/* slots, taken from the lowest free one */
+#define WIRE_FINDER  4096u		/* entries of wire_process.finder */
 
 /* One frame of the thread's last stack (inject/walk.c tells how they are used). */
 struct wire_frame {
@@ -337,7 +338,7 @@ struct wire_thread {
 	struct wire_frame fresh[WIRE_DEPTH];	/* the walk under way, innermost first */
 	_Alignas(4096) struct wire_event ring[WIRE_RING];
 };
-static inline uint32_t wire_thread_hash(uint64_t fs) { return (uint32_t)((fs >> 6) * 0x9e3779b1u >> 16 & (WIRE_THREADS - 1)); }
+static inline uint32_t wire_finder_hash(uint64_t fs) { return (uint32_t)((fs >> 6) * 0x9e3779b1u >> 16 & (WIRE_FINDER - 1)); }
 
 /* Events of a signal handler that interrupted a hook's book-keeping: any thread, any time, few. */
 #define WIRE_SIGNAL_RING 256u
@@ -367,6 +368,7 @@ struct wire_process {
 	uint32_t no_slot;		/* events lost because all thread slots were taken */
 	uint32_t threads_high;		/* slots that were ever used lie below this */
 	uint64_t pad2[5];
+	uint64_t finder[WIRE_FINDER];	/* thread pointer << 16 | slot: a hint, right if the slot has that `fs` */
 	uint32_t counter[WIRE_COUNTERS];
 	uint8_t large[65536];		/* nonzero: a block of WIRE_WIDE bytes or more may live at an address with this hash */
 	struct wire_signal_event signal[WIRE_SIGNAL_RING];

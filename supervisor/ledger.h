@@ -11,9 +11,9 @@
 
 struct ledger;
 
-/* What a stack has done. live_* may be read at any time between calls. */
+/* What a stack has done, of the kinds that the ledger counts (ledger_new). Valid until the next event. */
 struct ledger_stack {
-	int64_t live_bytes, live_count;		/* heap and mappings */
+	int64_t live_bytes, live_count;		/* heap and mappings; a mapping counts 1 while any byte of it is accessible */
 	uint64_t total_bytes, total_count, temporary;
 };
 
@@ -38,15 +38,18 @@ struct ledger_block {
 #define LEDGER_COUNT_HEAP 1u
 #define LEDGER_COUNT_MMAP 2u
 
-struct ledger *ledger_new(unsigned count) MUST_USE;	/* LEDGER_COUNT_*: what `peak` is about. NULL: out of memory */
+struct ledger *ledger_new(unsigned count) MUST_USE;	/* LEDGER_COUNT_*: what `peak` and the stacks are about. NULL: out of memory */
 void ledger_free(struct ledger *l);
-/* The table of a forked child: the parent's live blocks, counts 0, peak = what is live. NULL: out of memory. */
-struct ledger *ledger_fork(const struct ledger *parent) MUST_USE;
+/* The table of a forked child: the parent's live blocks, counts 0, peak = what is live. Costs next to nothing until the child's first event or
+ * question but ledger_totals(), so not for a child that execs; the parent may be freed before. NULL: out of memory. */
+struct ledger *ledger_fork(struct ledger *parent) MUST_USE;
 
 /* A new thread of the process; its index is used in the calls below. */
 uint32_t ledger_thread(struct ledger *l, pid_t tid);
 pid_t ledger_thread_tid(const struct ledger *l, uint32_t thread);
 size_t ledger_threads(const struct ledger *l);
+/* It will send no more events (what it left unfinished stays counted). Its index stays valid. */
+void ledger_thread_ended(struct ledger *l, uint32_t thread);
 
 /* Events. MS: milliseconds since tracing began. */
 void ledger_alloc(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t addr, uint64_t size, uint32_t stack);
@@ -56,8 +59,9 @@ void ledger_leave(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t old);
 void ledger_became(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t addr, uint64_t size, uint32_t stack);
 void ledger_stayed(struct ledger *l, uint32_t thread, uint64_t ms);
 void ledger_gone(struct ledger *l, uint32_t thread, uint64_t ms);
-/* Mappings. PROT: WIRE_PROT_*; FLAGS: WIRE_MAP_*. OWN: made by the program (not libc, ld.so, an allocator): counted;
- * otherwise only what it displaces matters. */
+/* Mappings. PROT: WIRE_PROT_*; FLAGS: WIRE_MAP_*. OWN: made by the program (not libc, ld.so, an allocator) and anonymous: counted;
+ * otherwise only what it displaces matters. Lengths are rounded up to whole pages, as the kernel does, the break's excepted. An accessible byte
+ * is charged to the call that first made it so. `maps`/`unmaps` count calls that gave or took some; mremap is one of each. */
 void ledger_map(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t addr, uint64_t len, unsigned prot_flags, uint32_t stack, bool own);
 void ledger_unmap(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t addr, uint64_t len);
 void ledger_unmap_failed(struct ledger *l, uint32_t thread, uint64_t ms);
@@ -66,8 +70,9 @@ void ledger_remap(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t addr, 
 void ledger_remap_failed(struct ledger *l, uint32_t thread, uint64_t ms);
 void ledger_protect(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t addr, uint64_t len, unsigned prot, uint32_t stack);
 void ledger_break(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t now, raddr_t old, uint32_t stack, bool own);
-/* Hint: ADDR will be used by one of the calls above soon. */
+/* Hints: ADDR, STACK will be used by one of the calls above soon. */
 void ledger_prefetch(const struct ledger *l, raddr_t addr);
+void ledger_prefetch_stack(const struct ledger *l, uint32_t stack);
 
 /* Questions. */
 void ledger_totals(const struct ledger *l, struct ledger_totals *out);
@@ -75,7 +80,7 @@ size_t ledger_stacks(const struct ledger *l);			/* ids are below this */
 const struct ledger_stack *ledger_stack(const struct ledger *l, uint32_t stack);	/* never NULL: zeros if never seen */
 /* What STACK held at the peak. */
 void ledger_stack_at_peak(const struct ledger *l, uint32_t stack, int64_t *bytes, int64_t *count);
-/* Calls FN for each live block (heap first, ascending addresses) until it returns nonzero; that is returned. */
+/* Calls FN for each live block (heap first, ascending addresses) until it returns nonzero; that is returned. -ENOMEM. */
 int ledger_each_block(const struct ledger *l, int (*fn)(void *ctx, const struct ledger_block *b), void *ctx);
 /* The block that ADDR is in (interior too). */
 bool ledger_find(const struct ledger *l, raddr_t addr, struct ledger_block *out);

@@ -345,15 +345,13 @@ static void bury(struct modules *list, const struct maps *maps, uint32_t node)
 	for (size_t k = 0; k < list->count; k++) {
 		struct module *m = list->module[k];
 
-		if (m->dead == UINT32_MAX && !seen[k]) {
+		if (m->dead == UINT32_MAX && !seen[k])
 			m->dead = node;
-			m->planted = false;
-		}
 	}
 	free(seen);
 }
 
-/* A module that came back: its file may have been read in the meantime by nobody else, but its elf was kept. Its text is new: not planted. */
+/* A module that came back. Its text is as in the file again: not planted. */
 static void revive(struct module *m, const struct span *s)
 {
 	m->dead = UINT32_MAX;

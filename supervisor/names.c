@@ -146,10 +146,23 @@ const char *names_intern(struct names *n, const char *string)
 	return copy;
 }
 
-/* RAW without its version, demangled, with "@plt" kept. NULL: as it is. */
+/* How much of RAW is the function's name: compilers append to the names of parts and clones they make, linkers the version. */
+static size_t bare_length(const char *raw)
+{
+	static const char *const suffix[] = { ".cold", ".isra.", ".constprop.", ".part.", ".lto_priv.", ".llvm." };
+	size_t len = raw[0] ? 1 + strcspn(raw + 1, "@") : 0;
+
+	for (const char *p = strchr(raw, '.'); p && p > raw && p < raw + len; p = strchr(p + 1, '.'))
+		for (size_t i = 0; i < sizeof(suffix) / sizeof(suffix[0]); i++)
+			if (!strncmp(p, suffix[i], strlen(suffix[i])))
+				return (size_t)(p - raw);
+	return len;
+}
+
+/* RAW without what was appended, demangled, with "@plt" kept. NULL: it is readable as it is. */
 static char *readable(const char *raw, size_t bare)
 {
-	bool plt = !strcmp(raw + bare, "@plt");
+	bool plt = strstr(raw + bare, "@plt") != NULL;
 	char *copy, *text, *result = NULL;
 
 	if (!raw[bare])
@@ -189,7 +202,7 @@ const struct name *names_symbol(struct names *n, const char *raw)
 		return &unknown_name;
 	if (s->key)
 		return s->name;
-	text = readable(raw, raw[0] ? 1 + strcspn(raw + 1, "@") : 0);
+	text = readable(raw, bare_length(raw));
 	key = names_intern(n, raw);
 	name = names_alloc(n, sizeof(*name));
 	if (!name) {

@@ -18,7 +18,7 @@ struct names *names_new(void) MUST_USE;		/* NULL: out of memory */
 void names_free(struct names *n);
 /* The one copy of STRING. Out of memory: "?". */
 const char *names_intern(struct names *n, const char *string);
-/* The name for symbol or linkage name RAW (a version after @ is dropped). Never NULL. */
+/* The name for symbol or linkage name RAW (a version after @, and .cold, .isra.0 & co., are dropped). Never NULL. */
 const struct name *names_symbol(struct names *n, const char *raw);
 /* LEN bytes that live as long, aligned for any object; NULL: out of memory. */
 void *names_alloc(struct names *n, size_t len) MUST_USE;

@@ -106,14 +106,21 @@ static enum flow flow_of_branch(const cs_insn *insn, const char **why)
 		return direct ? FLOW_JUMP : rip ? FLOW_END_RIP : FLOW_END;
 	case X86_INS_CALL:
 		return direct ? FLOW_CALL : rip ? FLOW_CALL_RIP : FLOW_CALL_OTHER;
+	default:
+		return FLOW_COND;
+	}
+}
+
+static bool is_odd_branch(const cs_insn *insn)
+{
+	switch (insn->id) {
 	case X86_INS_LJMP: case X86_INS_LCALL:
 	case X86_INS_LOOP: case X86_INS_LOOPE: case X86_INS_LOOPNE:
 	case X86_INS_JCXZ: case X86_INS_JECXZ: case X86_INS_JRCXZ:
 	case X86_INS_XBEGIN:
-		*why = "loop, jrcxz, xbegin or a far branch in its first bytes";
-		return FLOW_REFUSE;
+		return true;
 	default:
-		return FLOW_COND;
+		return false;
 	}
 }
 
@@ -132,7 +139,11 @@ static enum flow flow_of(const cs_insn *insn, const char **why)
 		*why = "an address relative to eip";
 		return FLOW_REFUSE;
 	}
-	if (insn->id == X86_INS_XBEGIN || has_group(insn, X86_GRP_JUMP) || has_group(insn, X86_GRP_CALL))
+	if (is_odd_branch(insn)) {
+		*why = "loop, jrcxz, xbegin or a far branch in its first bytes";
+		return FLOW_REFUSE;
+	}
+	if (has_group(insn, X86_GRP_JUMP) || has_group(insn, X86_GRP_CALL))
 		return flow_of_branch(insn, why);
 	if (has_group(insn, X86_GRP_RET) || has_group(insn, X86_GRP_IRET) || insn->id == X86_INS_UD2 || insn->id == X86_INS_HLT)
 		return FLOW_END;
@@ -165,16 +176,31 @@ static void put_branch(struct patch *p, const char *opcode, size_t n, raddr_t ta
 	put_fixup(p, (uint8_t)(p->len - 4), p->len, target);
 }
 
-/* As it is, its displacement to be filled in. False if the decoder and the bytes do not agree on where that is. */
-static bool put_rip(struct patch *p, const cs_insn *insn)
+static bool has_displacement(const cs_insn *insn, int32_t disp)
 {
 	const cs_x86 *x = &insn->detail->x86;
-	uint8_t at = x->encoding.disp_offset;
+
+	for (unsigned i = 0; i < x->op_count; i++) {
+		if (x->operands[i].type == X86_OP_MEM && x->operands[i].mem.base == X86_REG_RIP && x->operands[i].mem.disp == disp)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * As it is, its displacement to be filled in: the four bytes behind the modrm byte. (What capstone 4 says of the displacement's size is wrong
+ * behind an operand-size prefix.) False if the decoder and the bytes do not agree on what is there.
+ */
+static bool put_rip(struct patch *p, const cs_insn *insn)
+{
+	uint8_t modrm = insn->detail->x86.encoding.modrm_offset, at = (uint8_t)(modrm + 1);
 	int32_t disp;
 
-	if (x->encoding.disp_size != 4 || !at || at + 4 > insn->size || (x->modrm & 0xc7) != 0x05)
+	if (!modrm || at + 4 > insn->size || (insn->bytes[modrm] & 0xc7) != 0x05)
 		return false;
 	memcpy(&disp, insn->bytes + at, 4);
+	if (!has_displacement(insn, disp))
+		return false;
 	put_fixup(p, (uint8_t)(p->len + at), (uint8_t)(p->len + insn->size), insn->address + insn->size + (uint64_t)(int64_t)disp);
 	put(p, insn->bytes, insn->size);
 	return true;
@@ -409,7 +435,7 @@ static size_t seems_target(raddr_t addr, const uint8_t *b, size_t size, raddr_t 
 
 static bool direct_target(const cs_insn *insn, raddr_t *target)
 {
-	if (!has_group(insn, X86_GRP_JUMP) && !has_group(insn, X86_GRP_CALL))
+	if (!has_group(insn, X86_GRP_JUMP) && !has_group(insn, X86_GRP_CALL) && !is_odd_branch(insn))
 		return false;
 	if (!has_immediate_target(insn))
 		return false;

@@ -497,12 +497,11 @@ static struct container *container_of(struct scopes *s, Dwarf_Die *die, struct u
 	return NULL;
 }
 
+/* NULL: it has a name, which cannot be read (dwz's common file is missing). */
 static const char *plain_name(Dwarf_Die *die)
 {
-	const char *name = string_attribute(die, DW_AT_name);
-
-	if (name)
-		return name;
+	if (dwarf_hasattr_integrate(die, DW_AT_name))
+		return string_attribute(die, DW_AT_name);
 	return dwarf_tag(die) == DW_TAG_namespace ? "(anonymous namespace)" : "(anonymous)";
 }
 
@@ -520,7 +519,7 @@ static bool prepend(char *buf, size_t *start, const char *name)
 }
 
 /*
- * The name of a function: the linkage name, or NULL and in BUF from *START on the qualified name. Functions without a linkage name are C's, and in C++
+ * The name of a function: the linkage name, or NULL and in BUF from *START on the qualified name ("": none). Functions without a linkage name are C's, and in C++
  * those of local classes and lambdas, and templates over them; their qualified name has no parameters.
  */
 static const char *function_name(struct scopes *s, Dwarf_Die die, char *buf, size_t *start)
@@ -529,6 +528,7 @@ static const char *function_name(struct scopes *s, Dwarf_Die die, char *buf, siz
 	buf[*start] = 0;
 	for (int i = 0; i < DEPTH_MAX; i++) {
 		const char *linkage = string_attribute(&die, DW_AT_linkage_name);
+		const char *plain;
 		struct container *c;
 		struct unit *u;
 
@@ -544,9 +544,12 @@ static const char *function_name(struct scopes *s, Dwarf_Die die, char *buf, siz
 			prepend(buf, start, name->text);
 			return NULL;
 		}
-		if (i == 0 && !dwarf_hasattr_integrate(&die, DW_AT_name))
+		plain = plain_name(&die);
+		if (!plain || (i == 0 && !dwarf_hasattr_integrate(&die, DW_AT_name))) {
+			buf[*start = QUALIFIED_MAX - 1] = 0;
 			return NULL;
-		if (!prepend(buf, start, plain_name(&die)))
+		}
+		if (!prepend(buf, start, plain))
 			return NULL;
 		declaration(&die);
 		c = container_of(s, &die, &u);

@@ -95,7 +95,7 @@ static struct memo *resolved(struct sites *s, uint32_t node)
 	m = known(s, node);
 	if (m->frame)
 		return m;
-	if ((m->pc & WIRE_PC_MASK) == WIRE_PC_TRUNCATED)
+	if (m->pc == WIRE_PC_TRUNCATED || m->pc == WIRE_PC_DEEP)
 		f.frame = &truncated_frame;
 	else if (m->pc)
 		f = s->source.frames(s->source.ctx, node, m->pc);

@@ -314,15 +314,10 @@ static void find_frames(struct symbols *s, struct object *o, void *arg)
 	raw = o->symtab ? symtab_find(o->symtab, q->addr) : NULL;
 	if (!raw)
 		return;
-	if (!last || !last->name) {
+	if (!last || !last->name)
 		q->symbol = names_symbol(s->names, raw);
-	} else if (!strncmp(raw, "_Z", 2)) {		/* better than what was put together: it has parameters */
-		char *whole = strndup(raw, strcspn(raw, "."));	/* without .cold, .isra.0 */
-
-		if (whole)
-			last->name = names_symbol(s->names, whole);
-		free(whole);
-	}
+	else if (!strncmp(raw, "_Z", 2))
+		last->name = names_symbol(s->names, raw);	/* better than what was put together: it has parameters */
 }
 
 static unsigned user_skip(const struct symbols *s, const char *function)
