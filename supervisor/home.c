@@ -519,6 +519,17 @@ static int plant_all(struct process *p, const struct plant_ops *ops, const struc
 	return 0;
 }
 
+/* Our own mappings are no module of the target's. */
+static void leave_out_home(struct maps *maps, const struct process *p)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < maps->count; i++)
+		if (!home_contains(p, maps->map[i].start))
+			maps->map[n++] = maps->map[i];
+	maps->count = n;
+}
+
 int home_refresh(struct process *p, pid_t tid, struct wire_mail *mail, const struct options *options)
 {
 	struct reach reach = { p, tid, mail };
@@ -529,6 +540,7 @@ int home_refresh(struct process *p, pid_t tid, struct wire_mail *mail, const str
 
 	if (err)
 		return err;
+	leave_out_home(&maps, p);
 	err = modules_update(&p->modules, p->pid, &maps, image_nodes(p->image), &overlap);
 	maps_release(&maps);
 	if (err < 0)
