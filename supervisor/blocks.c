@@ -1,0 +1,361 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "blocks.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+
+/*
+ * The rare parts of the table: a page's first block, a chunk that has become too small, looking for what is no longer used.
+ *
+ * An entry lies at its place (block_place) or up to BLOCK_WINDOW - 1 entries further on; each entry that was passed over on the way is marked,
+ * so a search ends at the first unmarked one and taking an entry out moves nothing. When no place is left within the window the chunk doubles. It
+ * need not be full for that; but while it is less than a quarter full, entries are put further away instead: only hostile
+ * addresses do that, and so they cannot make the table large. At 4096 entries every address has a place of its own.
+ *
+ * Chunks that are not used any more go into lists by size. A page keeps its chunk when its last block goes, for the next one; when the pool has
+ * grown by half since the last time, all pages are looked through for chunks that are empty or eight times too large.
+ */
+
+#define PAGES_LEAST   256u
+#define TRIM_LEAST    (64u << 10)	/* entries */
+
+static uint64_t random_odd(void)
+{
+	uint64_t r[2] = { 0x9e3779b97f4a7c15ull, 0 };
+	const void *given = (const void *)getauxval(AT_RANDOM);
+	if (given)
+		memcpy(r, given, sizeof(r));
+	return (r[0] ^ r[1] << 1) | 1;
+}
+
+int blocks_init(struct blocks *t)
+{
+	struct arena pages = { 0 };
+	memset(t, 0, sizeof(*t));
+	int err = arena_reach(&t->pool, sizeof(struct block));
+	if (!err)
+		err = arena_reach(&pages, PAGES_LEAST * sizeof(struct block_page));
+	if (err) {
+		arena_release(&t->pool);
+		return err;
+	}
+	t->page = pages.base;
+	t->mask = PAGES_LEAST - 1;
+	t->shift = 64 - (unsigned)__builtin_ctz(PAGES_LEAST);
+	t->factor = random_odd();
+	((struct block *)t->pool.base)->a = BLOCK_PASSED;	/* the chunk of pages that have none: never found, never free */
+	t->pool_used = 1;
+	t->pool_trim = TRIM_LEAST;
+	return 0;
+}
+
+static struct arena page_arena(const struct block_page *page, size_t mask)
+{
+	size_t size = (mask + 1) * sizeof(*page);
+	return (struct arena){ .base = (void *)page, .size = size < (64u << 10) ? 64u << 10 : size };
+}
+
+void blocks_release(struct blocks *t)
+{
+	struct arena pages = page_arena(t->page, t->mask);
+	arena_release(&pages);
+	arena_release(&t->pool);
+	t->page = NULL;
+}
+
+int blocks_copy(struct blocks *to, const struct blocks *from)
+{
+	struct arena old = page_arena(from->page, from->mask), pages = { 0 };
+	*to = *from;
+	to->pool = (struct arena){ 0 };
+	int err = arena_copy(&pages, &old, (from->mask + 1) * sizeof(struct block_page));
+	if (!err)
+		err = arena_copy(&to->pool, &from->pool, (size_t)from->pool_used * sizeof(struct block));
+	if (err)
+		arena_release(&pages);
+	to->page = pages.base;
+	return err;
+}
+
+size_t blocks_memory(const struct blocks *t)
+{
+	return (t->mask + 1) * sizeof(struct block_page) + (size_t)t->pool_used * sizeof(struct block);
+}
+
+/* ---- chunks -------------------------------------------------------------------------------------------------------------------- */
+
+static struct block *entry(const struct blocks *t, uint32_t i)
+{
+	return (struct block *)t->pool.base + i;
+}
+
+static void chunk_free(struct blocks *t, uint32_t chunk, unsigned class)
+{
+	if (!chunk)
+		return;
+	entry(t, chunk)->a = t->idle[class];
+	t->idle[class] = chunk;
+	t->idle_entries += 1u << class;
+}
+
+static uint32_t chunk_idle(struct blocks *t, unsigned class)
+{
+	uint32_t chunk = t->idle[class];
+	if (chunk) {
+		t->idle[class] = (uint32_t)entry(t, chunk)->a;
+		t->idle_entries -= 1u << class;
+	}
+	return chunk;
+}
+
+/* A chunk of 1 << CLASS zeroed entries, 0 if out of memory. */
+static uint32_t chunk_new(struct blocks *t, unsigned class)
+{
+	uint32_t chunk = 0, n = 1u << class;
+	unsigned from = class;
+	while (from < BLOCK_CLASSES && !(chunk = chunk_idle(t, from)))
+		from++;
+	if (chunk) {
+		while (from > class) {		/* a larger one: give back its upper halves */
+			from--;
+			chunk_free(t, chunk + (1u << from), from);
+		}
+		memset(entry(t, chunk), 0, n * sizeof(struct block));
+		return chunk;
+	}
+	uint32_t align = n < 4 ? n : 4;		/* cache lines */
+	uint32_t first = (t->pool_used + align - 1) & -align;
+	if (first > UINT32_MAX - 2 * n || arena_reach(&t->pool, (size_t)(first + n) * sizeof(struct block)))
+		return 0;
+	for (uint32_t i = t->pool_used; i < first; i++)
+		chunk_free(t, i, 0);
+	t->pool_used = first + n;
+	return first;
+}
+
+/* ---- entries ------------------------------------------------------------------------------------------------------------------- */
+
+/* The entry of page P for ADDR, if there is one; else a free one that it may have, *WAS false; else NULL. */
+static struct block *seek(struct blocks *t, struct block_page *p, raddr_t addr, bool *was)
+{
+	struct block *c = blocks_chunk(t, p), *found = NULL;
+	uint32_t size = p->mask + 1u, home = block_place(addr) & p->mask, n;
+	uint32_t reach = p->count & PAGE_LONG || size < BLOCK_WINDOW ? size : BLOCK_WINDOW;
+	uint64_t key = (addr & BLOCK_OFFSET) | BLOCK_USED;
+
+	*was = false;
+	for (n = 0; n < reach; n++) {
+		struct block *b = &c[(home + n) & p->mask];
+		if ((b->a & (BLOCK_OFFSET | BLOCK_USED)) == key) {
+			*was = true;
+			return b;
+		}
+		if (!found && !(b->a & BLOCK_USED))
+			found = b;
+		if (!(b->a & BLOCK_PASSED)) {
+			n++;
+			break;
+		}
+	}
+	if (found)
+		return found;
+	reach = (p->count & PAGE_COUNT) * 4 < size || size < BLOCK_WINDOW ? size : BLOCK_WINDOW;
+	for (; n < reach; n++) {
+		struct block *b = &c[(home + n) & p->mask];
+		if (b->a & BLOCK_USED)
+			continue;
+		for (uint32_t i = 0; i < n; i++)
+			c[(home + i) & p->mask].a |= BLOCK_PASSED;
+		p->count |= n < BLOCK_WINDOW ? PAGE_DIRTY : PAGE_DIRTY | PAGE_LONG;
+		return b;
+	}
+	return NULL;
+}
+
+struct block *blocks_get_slowly(const struct blocks *t, raddr_t addr, const struct block_page *p)
+{
+	struct block *c = blocks_chunk(t, p);
+	for (uint32_t i = 0; i <= p->mask; i++)
+		if ((c[i].a & (BLOCK_OFFSET | BLOCK_USED)) == ((addr & BLOCK_OFFSET) | BLOCK_USED))
+			return &c[i];
+	return NULL;
+}
+
+/* Gives page P a chunk of at least 1 << CLASS entries; it may need more to find a place for each. */
+static int resize(struct blocks *t, struct block_page *p, unsigned class)
+{
+	for (; class < BLOCK_CLASSES; class++) {
+		struct block_page new = { .number = p->number, .mask = (uint16_t)((1u << class) - 1), .chunk = chunk_new(t, class) };
+		if (!new.chunk)
+			return -ENOMEM;
+		const struct block *c = blocks_chunk(t, p);
+		uint32_t i, size = p->chunk ? p->mask + 1u : 0;
+		for (i = 0; i < size; i++) {
+			bool was;
+			if (!(c[i].a & BLOCK_USED))
+				continue;
+			struct block *b = seek(t, &new, c[i].a & BLOCK_OFFSET, &was);
+			if (!b)
+				break;
+			b->a = (c[i].a & ~BLOCK_PASSED) | (b->a & BLOCK_PASSED);
+			b->b = c[i].b;
+			new.count++;
+		}
+		if (i == size) {
+			chunk_free(t, p->chunk, (unsigned)__builtin_ctz(p->mask + 1u));
+			*p = new;
+			return 0;
+		}
+		chunk_free(t, new.chunk, class);
+	}
+	return -ENOMEM;
+}
+
+/* ---- pages --------------------------------------------------------------------------------------------------------------------- */
+
+/* Makes a table of 1 << BITS pages; pages without blocks are left out. */
+static int rehash(struct blocks *t, unsigned bits)
+{
+	struct arena pages = { 0 }, old = page_arena(t->page, t->mask);
+	size_t n = t->mask + 1;
+	struct block_page *from = t->page;
+	int err = arena_reach(&pages, sizeof(struct block_page) << bits);
+	if (err)
+		return err;
+	t->page = pages.base;
+	t->mask = ((size_t)1 << bits) - 1;
+	t->shift = 64 - bits;
+	t->pages = 0;
+	for (size_t j = 0; j < n; j++) {
+		if (!from[j].number)
+			continue;
+		if (!(from[j].count & PAGE_COUNT)) {
+			chunk_free(t, from[j].chunk, (unsigned)__builtin_ctz(from[j].mask + 1u));
+			continue;
+		}
+		size_t i = blocks_slot(t, from[j].number - 1);
+		while (t->page[i].number)
+			i = (i + 5) & t->mask;
+		t->page[i] = from[j];
+		t->pages++;
+	}
+	arena_release(&old);
+	return 0;
+}
+
+static struct block_page *page_add(struct blocks *t, raddr_t addr)
+{
+	if (t->pages >= (t->mask + 1) / 4 * 3) {
+		size_t live = 0;
+		for (size_t i = 0; i <= t->mask; i++)
+			live += (t->page[i].count & PAGE_COUNT) != 0;
+		int err = rehash(t, 64 - t->shift + (live > (t->mask + 1) / 8 * 3));
+		if (err && t->pages >= t->mask)		/* one must stay free, searches end there */
+			return NULL;
+	}
+	size_t i = blocks_slot(t, addr >> 12);
+	while (t->page[i].number)
+		i = (i + 5) & t->mask;
+	t->page[i] = (struct block_page){ .number = (addr >> 12) + 1 };
+	t->pages++;
+	return &t->page[i];
+}
+
+static void trim(struct blocks *t)
+{
+	for (size_t i = 0; i <= t->mask; i++) {
+		struct block_page *p = &t->page[i];
+		uint32_t count = p->count & PAGE_COUNT, size = p->mask + 1u;
+		if (!p->chunk)
+			continue;
+		if (!count) {
+			chunk_free(t, p->chunk, (unsigned)__builtin_ctz(size));
+			p->chunk = p->mask = p->count = 0;
+		} else if (count * 8 <= size) {
+			unsigned class = 32 - (unsigned)__builtin_clz(count);
+			if (resize(t, p, class))
+				return;
+		}
+	}
+}
+
+struct block *blocks_put_slowly(struct blocks *t, raddr_t addr, bool *was)
+{
+	if (t->pool_used >= t->pool_trim) {
+		trim(t);
+		t->pool_trim = t->pool_used + t->pool_used / 2 < UINT32_MAX ? t->pool_used + t->pool_used / 2 : UINT32_MAX;
+	}
+	struct block_page *p = blocks_page(t, addr);
+	if (!p && !(p = page_add(t, addr)))
+		return NULL;
+	if (!p->chunk && resize(t, p, 0))
+		return NULL;
+	struct block *b;
+	while (!(b = seek(t, p, addr, was)))
+		if (resize(t, p, (unsigned)__builtin_ctz(p->mask + 1u) + 1))
+			return NULL;
+	if (!*was)
+		p->count++;
+	return b;
+}
+
+/* ---- questions ----------------------------------------------------------------------------------------------------------------- */
+
+const struct block *blocks_below(const struct blocks *t, raddr_t addr, raddr_t *start)
+{
+	const struct block_page *p = blocks_page(t, addr);
+	uint64_t limit = addr & BLOCK_OFFSET;
+	for (int turn = 0; turn < 2; turn++) {
+		const struct block *best = NULL;
+		if (p && p->chunk) {
+			const struct block *c = blocks_chunk(t, p);
+			for (uint32_t i = 0; i <= p->mask; i++) {
+				uint64_t o = c[i].a & BLOCK_OFFSET;
+				if ((c[i].a & BLOCK_USED) && o <= limit && (!best || o > (best->a & BLOCK_OFFSET)))
+					best = &c[i];
+			}
+		}
+		if (best) {
+			*start = (p->number - 1) << 12 | (best->a & BLOCK_OFFSET);
+			return best;
+		}
+		p = NULL;			/* then the last one of the nearest page below that has any */
+		for (size_t i = 0; turn == 0 && i <= t->mask; i++) {
+			const struct block_page *q = &t->page[i];
+			if ((q->count & PAGE_COUNT) && q->number - 1 < addr >> 12 && (!p || q->number > p->number))
+				p = q;
+		}
+		limit = BLOCK_OFFSET;
+	}
+	return NULL;
+}
+
+static int by_value(const void *a, const void *b)
+{
+	raddr_t x = *(const raddr_t *)a, y = *(const raddr_t *)b;
+	return x < y ? -1 : x > y;
+}
+
+ssize_t blocks_addresses(const struct blocks *t, raddr_t **out)
+{
+	size_t n = 0, filled = 0;
+	for (size_t i = 0; i <= t->mask; i++)
+		n += t->page[i].count & PAGE_COUNT;
+	raddr_t *list = malloc((n + 1) * sizeof(*list));
+	if (!list)
+		return -ENOMEM;
+	for (size_t i = 0; i <= t->mask; i++) {
+		const struct block_page *p = &t->page[i];
+		if (!(p->count & PAGE_COUNT))
+			continue;
+		const struct block *c = blocks_chunk(t, p);
+		for (uint32_t j = 0; j <= p->mask && filled < n; j++)
+			if (c[j].a & BLOCK_USED)
+				list[filled++] = (p->number - 1) << 12 | (c[j].a & BLOCK_OFFSET);
+	}
+	qsort(list, filled, sizeof(*list), by_value);
+	*out = list;
+	return (ssize_t)filled;
+}

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * blocks.h - the live blocks by address: what an allocation puts in and a free takes out, some ten million times a second.
+ *
+ * Each 4 KiB page of the heap that holds the beginning of a block has a small table of its own, its chunk, of 1, 2, 4 ... entries of 16 bytes;
+ * the pages are found in one hash table. So the table has the program's own locality (neighbours in the heap share a cache line here), costs
+ * 16 to 32 bytes a block however large or sparse the blocks are, and never moves more than one page's entries at a time.
+ *
+ *      page table                        pool of entries
+ *      +----------+-------+-----+-----+     +----+----+----+----+
+ *      | number   | chunk | mask|count| --> | e  | e  |    | e  |   mask + 1 entries, linear probing
+ *      +----------+-------+-----+-----+     +----+----+----+----+
+ *
+ * Measured (tests/bench/ledger.c) beside a directly indexed table: see there. The parts that run for each event are inline.
+ */
+#ifndef MTRUN_BLOCKS_H
+#define MTRUN_BLOCKS_H
+
+#include "arena.h"
+#include "types.h"
+
+/*
+ *       63    60 59                14  13   12  11      0
+ *  a   | tick hi |      size (46)    | P  | U | offset   |     U: used. P: passed, an entry that belongs here lies further on
+ *  b   |    tick lo (24)   | owner (16) |   line (24)    |     line: of the stack; owner: thread, saturating; tick: 10 ms
+ *       63               40 39        24 23             0
+ */
+struct block {
+	uint64_t a, b;
+};
+#define BLOCK_OFFSET   0xfffull
+#define BLOCK_USED     (1ull << 12)
+#define BLOCK_PASSED   (1ull << 13)
+#define BLOCK_SIZE_MAX ((1ull << 46) - 1)
+#define BLOCK_TICK_MAX ((1u << 28) - 1)
+#define BLOCK_OWNER_MAX 0xffffu
+
+struct block_page {
+	uint64_t number;		/* address >> 12, plus 1; 0: free */
+	uint32_t chunk;			/* index of its first entry in the pool */
+	uint16_t mask;			/* entries - 1 */
+	uint16_t count;			/* of live blocks, and PAGE_* */
+};
+#define PAGE_DIRTY 0x8000u		/* some entry has the passed mark */
+#define PAGE_LONG  0x4000u		/* an entry may be further from its place than BLOCK_WINDOW */
+#define PAGE_COUNT 0x3fffu
+
+#define BLOCK_WINDOW  8u		/* how far from its place an entry may be, but in a LONG page */
+#define BLOCK_CLASSES 13		/* chunks of 1 .. 4096 entries */
+
+struct blocks {
+	struct block_page *page;	/* 1 << bits of them */
+	size_t mask;
+	unsigned shift;			/* 64 - bits */
+	uint64_t factor;		/* odd, random: the target must not be able to choose addresses that collide */
+	size_t pages;			/* in use, also by pages without blocks */
+	struct arena pool;
+	uint32_t pool_used;		/* entries handed out; entry 0 never is */
+	uint32_t pool_trim;		/* when to look for unused chunks */
+	uint32_t idle[BLOCK_CLASSES];	/* free chunks by class, chained by their first word; 0: none */
+	uint64_t idle_entries;
+};
+
+int blocks_init(struct blocks *t) MUST_USE;
+void blocks_release(struct blocks *t);
+/* A copy that shares nothing. TO is uninitialised storage. */
+int blocks_copy(struct blocks *to, const struct blocks *from) MUST_USE;
+size_t blocks_memory(const struct blocks *t);
+/* For blocks_get and blocks_put: the rest of a page with PAGE_LONG; where no place was at hand. NULL: out of memory. */
+struct block *blocks_get_slowly(const struct blocks *t, raddr_t addr, const struct block_page *p);
+struct block *blocks_put_slowly(struct blocks *t, raddr_t addr, bool *was);
+
+/* The live block with the highest address that is <= ADDR, if any. */
+const struct block *blocks_below(const struct blocks *t, raddr_t addr, raddr_t *start);
+/* All addresses in ascending order, in memory that the caller frees. -ENOMEM, or how many. */
+ssize_t blocks_addresses(const struct blocks *t, raddr_t **out) MUST_USE;
+
+static inline uint64_t block_size(const struct block *b) { return b->a >> 14 & BLOCK_SIZE_MAX; }
+static inline uint32_t block_line(const struct block *b) { return b->b & 0xffffff; }
+static inline uint32_t block_owner(const struct block *b) { return b->b >> 24 & 0xffff; }
+static inline uint32_t block_tick(const struct block *b) { return (uint32_t)(b->a >> 60) << 24 | (uint32_t)(b->b >> 40); }
+
+static inline void block_set(struct block *b, raddr_t addr, uint64_t size, uint32_t line, uint32_t owner, uint32_t tick)
+{
+	b->a = (b->a & BLOCK_PASSED) | (addr & BLOCK_OFFSET) | BLOCK_USED | size << 14 | (uint64_t)(tick >> 24) << 60;
+	b->b = (uint64_t)tick << 40 | (uint64_t)owner << 24 | line;
+}
+
+/*
+ * Where in a full-size chunk an offset belongs: neighbours at 32 bytes (the least distance in glibc) get neighbouring entries, and each of the
+ * next smaller alignments one bit above. Smaller chunks fold this over: dense runs and all the usual strides then still collide little.
+ */
+static inline uint32_t block_place(raddr_t addr)
+{
+	uint32_t o = addr & BLOCK_OFFSET;
+	return o >> 5 | (o & 16) << 3 | (o & 8) << 5 | (o & 7) << 9;
+}
+
+static inline size_t blocks_slot(const struct blocks *t, uint64_t number)
+{
+	return (number >> 2) * t->factor >> t->shift ^ (number & 3);	/* four neighbours share a cache line */
+}
+
+static inline struct block_page *blocks_page(const struct blocks *t, raddr_t addr)
+{
+	uint64_t number = addr >> 12;
+	size_t i = blocks_slot(t, number);
+	while (t->page[i].number != number + 1) {
+		if (!t->page[i].number)
+			return NULL;
+		i = (i + 5) & t->mask;		/* the next group; odd, so that every slot is reached */
+	}
+	return &t->page[i];
+}
+
+static inline struct block *blocks_chunk(const struct blocks *t, const struct block_page *p)
+{
+	return (struct block *)t->pool.base + p->chunk;
+}
+
+/* The live block that begins at ADDR, or NULL. */
+static inline struct block *blocks_get(const struct blocks *t, raddr_t addr, struct block_page **page)
+{
+	struct block_page *p = blocks_page(t, addr);
+	if (!p)
+		return NULL;
+	*page = p;
+	struct block *c = blocks_chunk(t, p);
+	uint64_t key = (addr & BLOCK_OFFSET) | BLOCK_USED;
+	uint32_t i = block_place(addr) & p->mask;
+	for (uint32_t n = 0; n < BLOCK_WINDOW; n++, i = (i + 1) & p->mask) {
+		if ((c[i].a & (BLOCK_OFFSET | BLOCK_USED)) == key)
+			return &c[i];
+		if (!(c[i].a & BLOCK_PASSED))
+			return NULL;
+	}
+	return p->count & PAGE_LONG ? blocks_get_slowly(t, addr, p) : NULL;
+}
+
+/* The entry for ADDR: the one that is there (*WAS), or one that the caller must fill by block_set(). NULL: out of memory. */
+static inline struct block *blocks_put(struct blocks *t, raddr_t addr, bool *was)
+{
+	struct block_page *p = blocks_page(t, addr);
+	if (__builtin_expect(!p, 0))
+		return blocks_put_slowly(t, addr, was);
+	struct block *b = blocks_chunk(t, p) + (block_place(addr) & p->mask);
+	if (__builtin_expect(b->a & (BLOCK_USED | BLOCK_PASSED), 0))
+		return blocks_put_slowly(t, addr, was);
+	p->count++;
+	*was = false;
+	return b;
+}
+
+/* B, found by blocks_get in page P, is no more. */
+static inline void blocks_take(struct blocks *t, struct block_page *p, struct block *b)
+{
+	b->a &= BLOCK_PASSED;
+	if (__builtin_expect((uint16_t)--p->count & PAGE_COUNT, 1))
+		return;
+	if (p->count) {				/* empty: its marks mean nothing any more */
+		struct block *c = blocks_chunk(t, p);
+		for (uint32_t i = 0; i <= p->mask; i++)
+			c[i].a = 0;
+		p->count = 0;
+	}
+}
+
+static inline void blocks_prefetch(const struct blocks *t, raddr_t addr)
+{
+	const struct block_page *p = &t->page[blocks_slot(t, addr >> 12)];
+	if (p->number == (addr >> 12) + 1)
+		__builtin_prefetch(blocks_chunk(t, p) + (block_place(addr) & p->mask), 1);
+}
+
+#endif
