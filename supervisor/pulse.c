@@ -35,6 +35,7 @@
 #define SYS_futex_waitv 449
 #endif
 struct waitv { uint64_t val, uaddr; uint32_t flags, reserved; };
+#define WAITV_32 2			/* a 32-bit futex, shared */
 
 static struct {
 	pthread_t thread;
@@ -43,7 +44,8 @@ static struct {
 	size_t count, room;
 	struct timespec began;
 	int bell_fd;
-	uint32_t tid;			/* futex: 0 until the thread is up */
+	uint32_t tid;			/* 0 until the thread is up */
+	uint32_t changed;		/* futex: the list is another one */
 	bool stop, sleeping;
 	struct robust_list_head robust;
 } pulse = { .lock = PTHREAD_MUTEX_INITIALIZER, .bell_fd = -1 };
@@ -58,7 +60,7 @@ uint64_t pulse_ms(void)
 
 static void *pulse_run(void *unused)
 {
-	struct waitv waitv[BELLS];
+	struct waitv waitv[BELLS + 1];
 	uint32_t seen[BELLS];
 	struct wire_beacon *of[BELLS];
 	size_t n;
@@ -77,6 +79,7 @@ static void *pulse_run(void *unused)
 
 		pthread_mutex_lock(&pulse.lock);
 		n = 0;
+		waitv[BELLS] = (struct waitv){ pulse.changed, (uintptr_t)&pulse.changed, WAITV_32, 0 };
 		for (size_t i = 0; i < pulse.count; i++) {
 			struct wire_beacon *b = pulse.beacon[i];
 
@@ -84,10 +87,11 @@ static void *pulse_run(void *unused)
 			if (n < BELLS) {
 				of[n] = b;
 				seen[n] = __atomic_load_n(&b->bell, __ATOMIC_ACQUIRE);
-				waitv[n] = (struct waitv){ seen[n], (uintptr_t)&b->bell, 2 /* FUTEX_32, shared */, 0 };
+				waitv[n] = (struct waitv){ seen[n], (uintptr_t)&b->bell, WAITV_32, 0 };
 				n++;
 			}
 		}
+		waitv[n] = waitv[BELLS];
 		pthread_mutex_unlock(&pulse.lock);
 
 		clock_gettime(CLOCK_MONOTONIC, &until);
@@ -96,10 +100,8 @@ static void *pulse_run(void *unused)
 			until.tv_sec++;
 			until.tv_nsec -= 1000000000;
 		}
-		if (!n || syscall(SYS_futex_waitv, waitv, (unsigned)n, 0, &until, CLOCK_MONOTONIC) < 0) {
-			if (!n || (errno != ETIMEDOUT && errno != EAGAIN && errno != EINTR))
-				clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL);
-		}
+		if (syscall(SYS_futex_waitv, waitv, (unsigned)n + 1, 0, &until, CLOCK_MONOTONIC) < 0 && errno == ENOSYS)
+			clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL);
 		pthread_mutex_lock(&pulse.lock);
 		for (size_t i = 0; i < n; i++)
 			for (size_t k = 0; k < pulse.count; k++)	/* it may have been unmapped meanwhile */
@@ -182,7 +184,9 @@ struct wire_beacon *pulse_map(int fd, uint64_t offset, size_t size)
 	__atomic_store_n(&b->alive, pulse.tid, __ATOMIC_RELEASE);
 	__atomic_store_n(&pulse.robust.list.next, node_of(b), __ATOMIC_RELEASE);
 	__atomic_store_n(&b->magic, WIRE_MAGIC | WIRE_VERSION, __ATOMIC_RELEASE);
+	__atomic_add_fetch(&pulse.changed, 1, __ATOMIC_RELEASE);
 	pthread_mutex_unlock(&pulse.lock);
+	syscall(SYS_futex, &pulse.changed, FUTEX_WAKE, 1, NULL, NULL, 0);
 	return b;
 undo:
 	munmap(at, size + 4096);

@@ -479,7 +479,8 @@ static void serve_questions(struct session *s)
 		if (!p->wire || p->state > PROCESS_STOPPED)
 			continue;
 		while ((mail = home_question(p, &tid)) != NULL) {
-			int err = home_refresh(p, tid, mail, &s->options);
+			const struct thread *t = thread_find(s, tid);	/* the number is the target's word */
+			int err = t && t->process == p ? home_refresh(p, tid, mail, &s->options) : -ESRCH;
 
 			if (err && err != -ESRCH)
 				message_verbose(1, "%d: new libraries are not supervised: %s", p->pid, strerror(-err));
