@@ -117,8 +117,7 @@ $(B)/libmtrun.a: $(filter-out $(MAIN),$(OBJ)) $(B)/blob.o
 	$(call say,AR,$@) rm -f $(tmp); ar rcs $(tmp) $^ && mv $(tmp) $@
 
 $(B)/unit/lib.a: FORCE
-	@mkdir -p $(@D)
-	@$(MAKE) -k --no-print-directory $(filter-out $(MAIN),$(OBJ)) $(B)/blob.o 2>$(tmp).log >$(tmp).out || \
+	@mkdir -p $(@D); $(MAKE) -k --no-print-directory $(filter-out $(MAIN),$(OBJ)) $(B)/blob.o 2>$(tmp).log >$(tmp).out || \
 		{ cat $(tmp).log; echo "note: the above did not compile; tests that do not need it are linked all the same" >&2; }; \
 	grep -v 'is up to date\|Nothing to be done' $(tmp).out || true; rm -f $(tmp).log $(tmp).out; \
 	set --; for o in $(filter-out $(MAIN),$(OBJ)) $(B)/blob.o; do [ -f $$o ] && set -- "$$@" $$o; done; \
