@@ -146,7 +146,7 @@ static struct wire_thread *slot_of(uint64_t fs)
 static noinline struct wire_thread *slot_find(uint64_t fs, uint32_t at)
 {
 	struct wire_process *p = PROC;
-	uint64_t *vacant = &p->finder[at];
+	uint64_t *vacant = NULL;
 	struct wire_thread *t;
 
 	for (uint32_t i = 0; i < PROBES; i++) {
@@ -155,12 +155,12 @@ static noinline struct wire_thread *slot_find(uint64_t fs, uint32_t at)
 		t = &p->thread[v & (WIRE_THREADS - 1)];
 		if (v >> 16 == fs && load(&t->fs) == fs)
 			return t;
-		if (!v || load(&t->fs) != v >> 16)
+		if (!vacant && (!v || load(&t->fs) != v >> 16))
 			vacant = e;
 	}
 	t = slot_of(fs);
 	if (t)
-		store(vacant, fs << 16 | (uint64_t)(t - p->thread));
+		store(vacant ? vacant : &p->finder[at], fs << 16 | (uint64_t)(t - p->thread));
 	return t;
 }
 
