@@ -1,0 +1,889 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * The ledger against a model that is too simple to be wrong: arrays that are searched from front to back, a breakdown that is copied at each
+ * new peak. A million random events; after each the totals are compared, now and then everything.
+ */
+#include "../../inject/wire.h"
+#include "../../supervisor/ledger.h"
+#include "test.h"
+
+#include <time.h>
+
+static uint64_t seed = 88172645463325252ull;
+static uint64_t rnd(void)
+{
+	seed ^= seed << 13;
+	seed ^= seed >> 7;
+	seed ^= seed << 17;
+	return seed;
+}
+
+/* ---- small cases ----------------------------------------------------------------------------------------------------------------- */
+
+static struct ledger_totals totals(struct ledger *l)
+{
+	struct ledger_totals t;
+	ledger_totals(l, &t);
+	return t;
+}
+
+#define BOTH (LEDGER_COUNT_HEAP | LEDGER_COUNT_MMAP)
+#define RW (WIRE_PROT_READ | WIRE_PROT_WRITE)
+#define ANON WIRE_MAP_ANON
+
+static void test_simple(void)
+{
+	struct ledger *l = ledger_new(BOTH);
+	uint32_t t = ledger_thread(l, 42);
+	CHECK_EQ(ledger_thread_tid(l, t), 42);
+	ledger_alloc(l, t, 5, 0x1000, 100, 7);
+	ledger_alloc(l, t, 123, 0x2000, 0, 7);
+	ledger_alloc(l, t, 130, 0x3000, 50, 9);
+	CHECK_EQ(totals(l).heap, 150);
+	CHECK_EQ(totals(l).live_blocks, 3);
+	CHECK_EQ(totals(l).peak, 150);
+	CHECK_EQ(totals(l).peak_ms, 130);
+	ledger_release(l, t, 140, 0x1000, false);
+	ledger_release(l, t, 140, 0x1000, false);
+	ledger_release(l, t, 140, 0x1000, true);
+	ledger_alloc(l, t, 150, 0x4000, 10, 7);
+	CHECK_EQ(totals(l).unknown_frees, 1);
+	CHECK_EQ(totals(l).frees, 1);
+	CHECK_EQ(totals(l).peak, 150);
+	CHECK_EQ(totals(l).peak_ms, 130);
+	CHECK_EQ(ledger_stack(l, 7)->live_bytes, 10);
+	CHECK_EQ(ledger_stack(l, 7)->live_count, 2);
+	CHECK_EQ(ledger_stack(l, 7)->total_bytes, 110);
+	CHECK_EQ(ledger_stack(l, 7)->total_count, 3);
+	CHECK_EQ(ledger_stack(l, 8)->total_count, 0);
+	CHECK_EQ(ledger_stack(l, 80000000)->total_count, 0);
+	int64_t bytes, count;
+	ledger_stack_at_peak(l, 7, &bytes, &count);
+	CHECK_EQ(bytes, 100);
+	CHECK_EQ(count, 2);
+	ledger_stack_at_peak(l, 9, &bytes, &count);
+	CHECK_EQ(bytes, 50);
+	struct ledger_block b;
+	CHECK(ledger_find(l, 0x3031, &b) && b.address == 0x3000 && b.size == 50 && b.stack == 9 && b.ms == 130 && b.thread == t && !b.mapping);
+	CHECK(!ledger_find(l, 0x3032, &b));
+	CHECK(ledger_find(l, 0x2000, &b) && b.size == 0);
+	ledger_free(l);
+}
+
+static void test_temporary(void)
+{
+	struct ledger *l = ledger_new(BOTH);
+	uint32_t t = ledger_thread(l, 1), u = ledger_thread(l, 2);
+	ledger_alloc(l, t, 0, 0x1000, 1, 1);
+	ledger_alloc(l, u, 0, 0x2000, 1, 1);
+	ledger_release(l, t, 0, 0x1000, false);		/* temporary */
+	ledger_release(l, t, 0, 0x2000, false);		/* another thread's */
+	ledger_alloc(l, t, 0, 0x1000, 1, 1);
+	ledger_alloc(l, t, 0, 0x2000, 1, 1);
+	ledger_release(l, t, 0, 0x1000, false);		/* another one came after it */
+	ledger_leave(l, t, 0, 0x2000);
+	ledger_became(l, t, 0, 0x3000, 2, 2);		/* taken before the thread's next allocation, which is this */
+	ledger_release(l, t, 0, 0x3000, false);		/* temporary */
+	CHECK_EQ(totals(l).temporary, 3);
+	CHECK_EQ(ledger_stack(l, 1)->temporary, 2);
+	CHECK_EQ(ledger_stack(l, 2)->temporary, 1);
+	ledger_free(l);
+}
+
+static int keep(void *ctx, const struct ledger_block *b)
+{
+	struct ledger_block *v = ctx;
+	for (int i = 0; i < 8; i++)
+		if (!v[i].ms && !v[i].address && !v[i].size) {
+			v[i] = *b;
+			return 0;
+		}
+	return 1;
+}
+
+static void test_realloc(void)
+{
+	struct ledger *l = ledger_new(BOTH);
+	uint32_t t = ledger_thread(l, 1), u = ledger_thread(l, 2);
+	ledger_alloc(l, t, 10, 0x1000, 100, 1);
+	ledger_leave(l, t, 10, 0x1000);
+	CHECK_EQ(totals(l).heap, 100);
+	CHECK_EQ(totals(l).live_blocks, 1);
+	ledger_alloc(l, u, 20, 0x1000, 30, 2);		/* OLD's address, before the outcome */
+	CHECK_EQ(totals(l).heap, 130);
+	struct ledger_block v[8] = { 0 };
+	CHECK_EQ(ledger_each_block(l, keep, v), 0);
+	CHECK(v[0].size == 100 && v[1].size == 30 && v[0].address == v[1].address && !v[2].address);
+	ledger_became(l, t, 30, 0x5000, 500, 3);
+	CHECK_EQ(totals(l).heap, 530);
+	CHECK_EQ(totals(l).peak, 530);			/* never old + new */
+	CHECK_EQ(totals(l).allocs, 3);
+	CHECK_EQ(totals(l).frees, 1);
+	CHECK_EQ(totals(l).total_allocated, 630);
+	CHECK_EQ(ledger_stack(l, 1)->live_count, 0);
+
+	ledger_leave(l, t, 30, 0x5000);			/* in place */
+	ledger_became(l, t, 30, 0x5000, 400, 4);
+	CHECK_EQ(totals(l).heap, 430);
+	ledger_leave(l, t, 40, 0x5000);			/* fails */
+	ledger_stayed(l, t, 40);
+	CHECK_EQ(totals(l).heap, 430);
+	CHECK_EQ(totals(l).frees, 2);
+	struct ledger_block b;
+	CHECK(ledger_find(l, 0x5000, &b) && b.stack == 4 && b.ms == 30);
+	ledger_leave(l, t, 50, 0x5000);			/* realloc(p, 0) */
+	ledger_gone(l, t, 50);
+	CHECK_EQ(totals(l).heap, 30);
+	ledger_leave(l, t, 50, 0x9000);			/* of a block that nobody knows */
+	ledger_became(l, t, 50, 0x9100, 7, 1);
+	CHECK_EQ(totals(l).unknown_frees, 1);
+	CHECK_EQ(totals(l).heap, 37);
+	ledger_became(l, t, 50, 0x9200, 7, 1);		/* without leave */
+	ledger_stayed(l, t, 50);
+	ledger_gone(l, t, 50);
+	ledger_unmap_failed(l, t, 50);
+	ledger_remap_failed(l, t, 50);
+	CHECK_EQ(totals(l).heap, 44);
+	ledger_leave(l, t, 60, 0x9200);			/* two leaves: the first stayed */
+	ledger_leave(l, t, 60, 0x9100);
+	ledger_became(l, t, 60, 0x9300, 1, 1);
+	CHECK_EQ(totals(l).heap, 38);
+	ledger_leave(l, t, 60, 0x9300);			/* OLD's address taken, and then it "stayed" */
+	ledger_alloc(l, u, 60, 0x9300, 5, 1);
+	ledger_stayed(l, t, 60);
+	CHECK_EQ(totals(l).heap, 42);
+	CHECK_EQ(totals(l).live_blocks, 3);
+	ledger_alloc(l, u, 60, 0x9300, 6, 2);		/* twice at one address */
+	CHECK_EQ(totals(l).heap, 43);
+	CHECK_EQ(totals(l).live_blocks, 3);
+	ledger_free(l);
+}
+
+static void test_mappings(void)
+{
+	struct ledger *l = ledger_new(BOTH);
+	uint32_t t = ledger_thread(l, 1);
+	const raddr_t p = 0x7f0000000000;
+	ledger_map(l, t, 0, p, 10 * 4096, RW | ANON, 1, true);
+	ledger_map(l, t, 0, p + 0x100000, 4096, RW | ANON, 9, false);		/* libc's */
+	ledger_map(l, t, 0, p + 0x200000, 4096, RW, 9, true);			/* a file */
+	CHECK_EQ(totals(l).mmap, 10 * 4096);
+	CHECK_EQ(totals(l).maps, 1);
+	CHECK_EQ(ledger_stack(l, 1)->live_count, 1);
+	ledger_unmap(l, t, 0, p + 3 * 4096, 4000);				/* a hole in the middle */
+	CHECK_EQ(totals(l).mmap, 9 * 4096);
+	CHECK_EQ(ledger_stack(l, 1)->live_bytes, 9 * 4096);
+	CHECK_EQ(ledger_stack(l, 1)->live_count, 1);
+	ledger_unmap_failed(l, t, 0);
+	CHECK_EQ(totals(l).mmap, 10 * 4096);
+	CHECK_EQ(totals(l).unmaps, 0);
+	ledger_map(l, t, 0, p + 4096, 2 * 4096, RW | ANON, 2, true);		/* MAP_FIXED over it */
+	CHECK_EQ(totals(l).mmap, 10 * 4096);
+	CHECK_EQ(ledger_stack(l, 1)->live_bytes, 8 * 4096);
+	CHECK_EQ(ledger_stack(l, 2)->live_bytes, 2 * 4096);
+	ledger_map(l, t, 0, p + 4096, 4096, RW, 3, true);			/* a file over that */
+	CHECK_EQ(totals(l).mmap, 9 * 4096);
+	ledger_unmap(l, t, 0, p - 4096, 100 * 4096);
+	CHECK_EQ(totals(l).mmap, 0);
+	CHECK_EQ(totals(l).unmaps, 1);
+	CHECK_EQ(ledger_stack(l, 1)->live_count, 0);
+	CHECK_EQ(totals(l).peak, 10 * 4096);
+
+	ledger_map(l, t, 0, p, 100 * 4096, ANON, 4, true);			/* PROT_NONE: reserved */
+	CHECK_EQ(totals(l).mmap, 0);
+	CHECK_EQ(totals(l).mmap_reserved, 100 * 4096);
+	CHECK_EQ(ledger_stack(l, 4)->live_count, 0);
+	ledger_protect(l, t, 0, p + 8192, 4096, RW, 5);				/* made accessible: by mprotect's stack */
+	CHECK_EQ(ledger_stack(l, 5)->live_bytes, 4096);
+	CHECK_EQ(ledger_stack(l, 5)->live_count, 1);
+	CHECK_EQ(ledger_stack(l, 5)->total_bytes, 4096);
+	ledger_protect(l, t, 0, p + 8192, 8192, WIRE_PROT_READ, 6);		/* only the second page is new */
+	CHECK_EQ(ledger_stack(l, 5)->live_bytes, 4096);
+	CHECK_EQ(ledger_stack(l, 6)->live_bytes, 4096);
+	ledger_protect(l, t, 0, p, 100 * 4096, 0, 7);
+	CHECK_EQ(totals(l).mmap, 0);
+	ledger_protect(l, t, 0, p + 8192, 8192, RW, 7);				/* accessible again: whose it was */
+	CHECK_EQ(ledger_stack(l, 5)->live_bytes, 4096);
+	CHECK_EQ(ledger_stack(l, 6)->live_bytes, 4096);
+	CHECK_EQ(ledger_stack(l, 6)->total_bytes, 4096);
+	CHECK_EQ(ledger_stack(l, 7)->live_bytes, 0);
+
+	ledger_remap_leave(l, t, 0, p + 8192, 4096);
+	CHECK_EQ(totals(l).mmap, 8192);
+	ledger_remap(l, t, 0, p + 0x1000000, 5 * 4096, 8);			/* moved and grown */
+	CHECK_EQ(totals(l).mmap, 6 * 4096);
+	CHECK_EQ(ledger_stack(l, 8)->live_bytes, 5 * 4096);
+	CHECK_EQ(ledger_stack(l, 5)->live_bytes, 0);
+	ledger_remap_leave(l, t, 0, p + 0x1000000, 5 * 4096);			/* shrunk in place */
+	ledger_remap(l, t, 0, p + 0x1000000, 4096, 8);
+	CHECK_EQ(totals(l).mmap, 2 * 4096);
+	ledger_remap_leave(l, t, 0, p + 0x1000000, 4096);
+	ledger_remap_failed(l, t, 0);
+	CHECK_EQ(totals(l).mmap, 2 * 4096);
+	struct ledger_block b;
+	CHECK(ledger_find(l, p + 0x1000000 + 4095, &b) && b.mapping && b.stack == 8);
+	CHECK(!ledger_find(l, p + 4096, &b));					/* reserved only */
+	ledger_remap_leave(l, t, 0, 0x123456000, 4096);				/* not ours */
+	ledger_remap(l, t, 0, 0x223456000, 8192, 8);
+	CHECK_EQ(totals(l).mmap, 2 * 4096);
+	ledger_unmap(l, t, 0, 0, 1ull << 47);
+
+	ledger_break(l, t, 0, 0x601000, 0x600000, 3, true);
+	ledger_break(l, t, 0, 0x602010, 0x601000, 3, true);
+	CHECK_EQ(ledger_stack(l, 3)->live_bytes, 0x2010);
+	CHECK_EQ(ledger_stack(l, 3)->live_count, 2);
+	ledger_break(l, t, 0, 0x600800, 0x602010, 3, true);
+	CHECK_EQ(totals(l).mmap, 0x800);
+	CHECK_EQ(ledger_stack(l, 3)->live_count, 1);
+	ledger_free(l);
+}
+
+static void test_counted_kinds(void)
+{
+	struct ledger *l = ledger_new(LEDGER_COUNT_HEAP);
+	ledger_map(l, 0, 0, 0x100000, 4096, RW | ANON, 1, true);
+	ledger_alloc(l, 0, 0, 0x1000, 10, 2);
+	CHECK_EQ(totals(l).mmap, 4096);
+	CHECK_EQ(totals(l).peak, 10);
+	CHECK_EQ(ledger_stack(l, 1)->live_bytes, 0);
+	CHECK_EQ(ledger_stack(l, 2)->live_bytes, 10);
+	ledger_free(l);
+	l = ledger_new(LEDGER_COUNT_MMAP);
+	ledger_map(l, 0, 0, 0x100000, 4096, RW | ANON, 1, true);
+	ledger_alloc(l, 0, 0, 0x1000, 10, 2);
+	CHECK_EQ(totals(l).heap, 10);
+	CHECK_EQ(totals(l).peak, 4096);
+	CHECK_EQ(ledger_stack(l, 2)->live_bytes, 0);
+	ledger_free(l);
+}
+
+/* ---- the model ------------------------------------------------------------------------------------------------------------------- */
+
+enum { ADDRESSES = 3000, STACKS = 40, THREADS = 4, PAGES = 200 };
+static const raddr_t map_base = 0x7e0000000000;
+
+struct held { int live, stack, thread; uint64_t size, ms; };
+struct page { int grant, open; };		/* grant 0: not mapped by the program; -1: reserved, nobody charged */
+struct model {
+	raddr_t address[ADDRESSES];
+	struct held block[ADDRESSES];
+	struct { int on, known, temporary; raddr_t addr; struct held old; } leave[THREADS];
+	raddr_t last[THREADS];
+	struct page page[PAGES];
+	struct { int on, first, count, failed_ok; struct page page[PAGES]; } cut[THREADS], moved[THREADS];
+	int grant_stack[2000000], grants;
+	int64_t bytes[STACKS], count[STACKS], temp[STACKS];
+	uint64_t total[STACKS], calls[STACKS];
+	int64_t peak_bytes[STACKS], peak_count[STACKS];
+	uint64_t heap, allocs, frees, unknown, temporary, maps, unmaps, total_allocated, peak, peak_ms, up_ms;
+	int fell;				/* something became less since the peak was last seen */
+};
+
+static uint64_t model_mmap(const struct model *m, uint64_t *reserved)
+{
+	uint64_t n = 0;
+	*reserved = 0;
+	for (int i = 0; i < PAGES; i++) {
+		n += m->page[i].grant && m->page[i].open ? 4096 : 0;
+		*reserved += m->page[i].grant ? 4096 : 0;
+	}
+	for (int t = 0; t < THREADS; t++)
+		for (int i = 0; m->moved[t].on && i < m->moved[t].count; i++) {
+			n += m->moved[t].page[i].grant && m->moved[t].page[i].open ? 4096 : 0;
+			*reserved += m->moved[t].page[i].grant ? 4096 : 0;
+		}
+	return n;
+}
+
+/* What each stack holds of mappings: found by looking at every page. */
+static void model_stacks(struct model *m, int64_t *bytes, int64_t *count)
+{
+	static int seen[2000000];
+	static int stamp;
+	stamp++;
+	for (int i = 0; i < PAGES; i++)
+		if (m->page[i].grant > 0 && m->page[i].open) {
+			int s = m->grant_stack[m->page[i].grant];
+			bytes[s] += 4096;
+			count[s] += seen[m->page[i].grant] != stamp;
+			seen[m->page[i].grant] = stamp;
+		}
+	for (int t = 0; t < THREADS; t++)
+		for (int i = 0; m->moved[t].on && i < m->moved[t].count; i++)
+			if (m->moved[t].page[i].grant > 0 && m->moved[t].page[i].open) {
+				int g = m->moved[t].page[i].grant;
+				bytes[m->grant_stack[g]] += 4096;
+				count[m->grant_stack[g]] += seen[g] != stamp;
+				seen[g] = stamp;
+			}
+}
+
+static void model_all(struct model *m, int64_t *bytes, int64_t *count)
+{
+	memcpy(bytes, m->bytes, sizeof(m->bytes));
+	memcpy(count, m->count, sizeof(m->count));
+	model_stacks(m, bytes, count);
+}
+
+static void model_peak(struct model *m)
+{
+	uint64_t reserved, now = m->heap + model_mmap(m, &reserved);
+	if (now < m->peak || (now == m->peak && m->fell))
+		return;
+	m->peak_ms = m->up_ms;
+	m->peak = now;
+	m->fell = 0;
+	model_all(m, m->peak_bytes, m->peak_count);
+}
+
+static void model_drop(struct model *m, const struct held *b)
+{
+	m->heap -= b->size;
+	m->bytes[b->stack] -= (int64_t)b->size;
+	m->count[b->stack]--;
+	m->frees++;
+	m->fell = 1;
+}
+
+static void model_grant(struct model *m, int k, int t, uint64_t size, int stack, uint64_t ms)
+{
+	if (m->block[k].live)
+		model_drop(m, &m->block[k]);
+	m->block[k] = (struct held){ 1, stack, t, size, ms };
+	m->heap += size;
+	m->bytes[stack] += (int64_t)size;
+	m->count[stack]++;
+	m->total[stack] += size;
+	m->calls[stack]++;
+	m->allocs++;
+	m->total_allocated += size;
+	m->last[t] = m->address[k];
+	m->up_ms = ms;
+}
+
+static int model_temporary(struct model *m, int t, const struct held *b, raddr_t a)
+{
+	if (m->last[t] != a || b->thread != t)
+		return 0;
+	m->last[t] = 0;
+	return 1;
+}
+
+static void model_temp(struct model *m, const struct held *b)
+{
+	m->temporary++;
+	m->temp[b->stack]++;
+}
+
+static void model_back(struct model *m, int t, int k)
+{
+	if (!m->leave[t].known)
+		return;
+	if (m->block[k].live) {
+		model_drop(m, &m->leave[t].old);
+	} else {
+		m->block[k] = m->leave[t].old;
+		if (m->leave[t].temporary)
+			m->last[t] = m->leave[t].addr;
+	}
+}
+
+static int index_of(const struct model *m, raddr_t a)
+{
+	for (int k = 0; k < ADDRESSES; k++)
+		if (m->address[k] == a)
+			return k;
+	return -1;
+}
+
+static void heap_event(struct model *m, struct ledger *l, int t, uint64_t ms)
+{
+	int k = (int)(rnd() % ADDRESSES), stack = (int)(rnd() % (STACKS / 2)), r = (int)(rnd() % 100);
+	uint64_t size = rnd() % 1000;
+	raddr_t a = m->address[k];
+	if (rnd() % 5 == 0)
+		size = rnd() % 3 ? 0 : rnd() % 1000000;
+	if (rnd() % 4 == 0 && m->last[t]) {
+		a = m->last[t];
+		k = index_of(m, a);
+	}
+	if (r < 45) {
+		ledger_alloc(l, (uint32_t)t, ms, a, size, (uint32_t)stack);
+		model_grant(m, k, t, size, stack, ms);
+	} else if (r < 80) {
+		bool libc = rnd() % 4 == 0;
+		ledger_release(l, (uint32_t)t, ms, a, libc);
+		if (m->block[k].live) {
+			if (model_temporary(m, t, &m->block[k], a))
+				model_temp(m, &m->block[k]);
+			model_drop(m, &m->block[k]);
+			m->block[k].live = 0;
+		} else {
+			m->unknown += !libc;
+		}
+	} else if (r < 88) {
+		ledger_leave(l, (uint32_t)t, ms, a);
+		if (m->leave[t].on)
+			model_back(m, t, index_of(m, m->leave[t].addr));
+		m->leave[t].on = 1;
+		m->leave[t].addr = a;
+		m->leave[t].known = m->block[k].live;
+		if (m->block[k].live) {
+			m->leave[t].temporary = model_temporary(m, t, &m->block[k], a);
+			m->leave[t].old = m->block[k];
+			m->block[k].live = 0;
+		}
+	} else if (r < 96 || r >= 98) {
+		if (r < 96)
+			ledger_became(l, (uint32_t)t, ms, a, size, (uint32_t)stack);
+		else
+			ledger_gone(l, (uint32_t)t, ms);
+		if (m->leave[t].on && m->leave[t].known) {
+			if (m->leave[t].temporary)
+				model_temp(m, &m->leave[t].old);
+			model_drop(m, &m->leave[t].old);
+		} else if (m->leave[t].on) {
+			m->unknown++;
+		}
+		m->leave[t].on = 0;
+		if (r < 96)
+			model_grant(m, k, t, size, stack, ms);
+	} else {
+		ledger_stayed(l, (uint32_t)t, ms);
+		if (m->leave[t].on)
+			model_back(m, t, index_of(m, m->leave[t].addr));
+		m->leave[t].on = 0;
+	}
+}
+
+static int new_grant(struct model *m, int stack)
+{
+	m->grant_stack[++m->grants] = stack;
+	return m->grants;
+}
+
+static void model_place(struct model *m, int first, int n, int stack, int open, uint64_t ms)
+{
+	int g = new_grant(m, stack);
+	for (int i = first; i < first + n; i++)
+		m->page[i] = (struct page){ open ? g : -1, open };
+	m->maps++;
+	m->up_ms = ms;
+	if (open) {
+		m->total[stack] += (uint64_t)n * 4096;
+		m->calls[stack]++;
+		m->total_allocated += (uint64_t)n * 4096;
+	}
+}
+
+static void model_moved_back(struct model *m, int t)
+{
+	for (int i = 0; i < m->moved[t].count; i++) {
+		struct page *p = &m->page[m->moved[t].first + i], old = m->moved[t].page[i];
+		if (old.grant && !p->grant)
+			*p = old;
+		else if (old.grant && old.open)
+			m->fell = 1;
+	}
+	m->moved[t].on = 0;
+}
+
+static void map_event(struct model *m, struct ledger *l, int t, uint64_t ms)
+{
+	int first = (int)(rnd() % PAGES), n = 1 + (int)(rnd() % 12), stack = STACKS / 2 + (int)(rnd() % (STACKS / 2)), any = 0, r = (int)(rnd() % 100);
+	if (first + n > PAGES)
+		n = PAGES - first;
+	raddr_t a = map_base + (raddr_t)first * 4096;
+	uint64_t len = (uint64_t)n * 4096;
+	for (int i = first; i < first + n; i++)
+		any |= m->page[i].grant != 0;
+	if (r < 30) {
+		int open = rnd() % 3 != 0, own = rnd() % 8 != 0, anon = rnd() % 8 != 0;
+		ledger_map(l, (uint32_t)t, ms, a, len - rnd() % 4096, (open ? RW : 0) | (anon ? ANON : 0), (uint32_t)stack, own);
+		for (int i = first; i < first + n; i++) {
+			m->fell |= m->page[i].grant && m->page[i].open;
+			m->page[i] = (struct page){ 0, 0 };
+		}
+		if (own && anon)
+			model_place(m, first, n, stack, open, ms);
+	} else if (r < 50) {
+		ledger_unmap(l, (uint32_t)t, ms, a, len);
+		if (m->moved[t].on)
+			model_moved_back(m, t);
+		any = 0;
+		for (int i = first; i < first + n; i++) {
+			any |= m->page[i].grant != 0;
+			m->fell |= m->page[i].grant && m->page[i].open;
+			m->cut[t].page[i - first] = m->page[i];
+			m->page[i] = (struct page){ 0, 0 };
+		}
+		m->unmaps += any != 0;
+		m->cut[t].on = any;
+		m->cut[t].first = first;
+		m->cut[t].count = n;
+	} else if (r < 55) {
+		ledger_unmap_failed(l, (uint32_t)t, ms);
+		if (m->cut[t].on) {
+			m->unmaps--;
+			for (int i = 0; i < m->cut[t].count; i++)
+				if (m->cut[t].page[i].grant && !m->page[m->cut[t].first + i].grant)
+					m->page[m->cut[t].first + i] = m->cut[t].page[i];
+		}
+		m->cut[t].on = 0;
+	} else if (r < 75) {
+		int open = rnd() % 2, g = 0, granted = 0;
+		ledger_protect(l, (uint32_t)t, ms, a, len, open ? WIRE_PROT_EXEC : 0, (uint32_t)stack);
+		for (int i = first; i < first + n; i++) {
+			struct page *p = &m->page[i];
+			if (!p->grant)
+				continue;
+			m->fell |= p->open && !open;
+			if (open && !p->open)
+				m->up_ms = ms;
+			if (open && p->grant < 0) {
+				p->grant = g ? g : (g = new_grant(m, stack));
+				granted++;
+			}
+			p->open = open;
+		}
+		m->total[stack] += (uint64_t)granted * 4096;
+		m->calls[stack] += granted != 0;
+		m->total_allocated += (uint64_t)granted * 4096;
+	} else if (r < 85) {
+		ledger_remap_leave(l, (uint32_t)t, ms, a, len);
+		if (m->moved[t].on)
+			model_moved_back(m, t);
+		m->cut[t].on = 0;
+		m->moved[t].on = 1;
+		m->moved[t].first = first;
+		m->moved[t].count = n;
+		for (int i = first; i < first + n; i++) {
+			m->moved[t].page[i - first] = m->page[i];
+			m->page[i] = (struct page){ 0, 0 };
+		}
+	} else if (r < 97) {
+		ledger_remap(l, (uint32_t)t, ms, a, len, (uint32_t)stack);
+		struct page old = m->moved[t].on ? m->moved[t].page[0] : (struct page){ 0, 0 };
+		if (m->moved[t].on) {
+			any = 0;
+			for (int i = 0; i < m->moved[t].count; i++) {
+				any |= m->moved[t].page[i].grant != 0;
+				m->fell |= m->moved[t].page[i].grant && m->moved[t].page[i].open;
+			}
+			m->unmaps += any != 0;
+		}
+		m->moved[t].on = 0;
+		for (int i = first; i < first + n; i++) {
+			m->fell |= m->page[i].grant && m->page[i].open;
+			m->page[i] = (struct page){ 0, 0 };
+		}
+		if (old.grant)
+			model_place(m, first, n, stack, old.open, ms);
+	} else {
+		ledger_remap_failed(l, (uint32_t)t, ms);
+		if (m->moved[t].on)
+			model_moved_back(m, t);
+	}
+}
+
+static unsigned compare_totals(const struct model *m, struct ledger *l)
+{
+	struct ledger_totals t = totals(l);
+	uint64_t reserved, mmap = model_mmap(m, &reserved);
+	unsigned bad = 0;
+	bad += t.heap != m->heap;
+	bad += (t.mmap != mmap) << 1;
+	bad += (t.mmap_reserved != reserved) << 2;
+	bad += (t.allocs != m->allocs || t.frees != m->frees) << 3;
+	bad += (t.unknown_frees != m->unknown) << 4;
+	bad += (t.temporary != m->temporary) << 5;
+	bad += (t.maps != m->maps) << 6;
+	bad += (t.unmaps != m->unmaps) << 7;
+	bad += (t.total_allocated != m->total_allocated) << 8;
+	bad += (t.peak != m->peak) << 9;
+	bad += (t.peak_ms != m->peak_ms) << 10;
+	return bad;
+}
+
+struct sum { uint64_t heap, blocks, mmap, bad; raddr_t last; bool mapping; const struct model *m; };
+
+static int sum_block(void *ctx, const struct ledger_block *b)
+{
+	struct sum *s = ctx;
+	if (b->mapping != s->mapping)
+		s->last = 0;
+	s->bad += (!b->mapping && s->mapping) || b->address < s->last;
+	s->mapping = b->mapping;
+	s->last = b->address;
+	if (b->mapping) {
+		s->mmap += b->size;
+		return 0;
+	}
+	s->heap += b->size;
+	s->blocks++;
+	int k = index_of(s->m, b->address);
+	const struct held *h = &s->m->block[k];
+	if (h->live && (b->size != h->size || b->stack != (uint32_t)h->stack || b->thread != (uint32_t)h->thread || b->ms != h->ms / 10 * 10)) {
+		int found = 0;				/* then it is one that is leaving */
+		for (int t = 0; t < THREADS; t++)
+			found |= s->m->leave[t].on && s->m->leave[t].known && s->m->leave[t].old.size == b->size;
+		s->bad += !found;
+	}
+	return 0;
+}
+
+static unsigned compare_all(struct model *m, struct ledger *l)
+{
+	int64_t bytes[STACKS], count[STACKS], pb, pc;
+	uint64_t reserved;
+	unsigned bad = 0;
+	model_all(m, bytes, count);
+	for (int s = 0; s < STACKS; s++) {
+		const struct ledger_stack *k = ledger_stack(l, (uint32_t)s);
+		bad += k->live_bytes != bytes[s] || k->live_count != count[s];
+		bad += k->total_bytes != m->total[s] || k->total_count != m->calls[s] || k->temporary != (uint64_t)m->temp[s];
+		ledger_stack_at_peak(l, (uint32_t)s, &pb, &pc);
+		bad += pb != m->peak_bytes[s] || pc != m->peak_count[s];
+	}
+	struct sum s = { .m = m };
+	bad += ledger_each_block(l, sum_block, &s) != 0;
+	bad += s.heap != m->heap || s.blocks != m->allocs - m->frees || s.mmap != model_mmap(m, &reserved) || s.bad;
+	return bad;
+}
+
+static void model_begin(struct model *m)
+{
+	memset(m, 0, sizeof(*m));
+	for (int k = 0; k < ADDRESSES; k++)
+		m->address[k] = k < ADDRESSES / 2 ? 0x555555560010ull + (raddr_t)k * 48 : 0x7fff00000008ull + (raddr_t)k * 8216;
+}
+
+static void test_model(void)
+{
+	static struct model m;
+	struct ledger *l = ledger_new(BOTH);
+	model_begin(&m);
+	for (int t = 0; t < THREADS; t++)
+		CHECK_EQ(ledger_thread(l, 100 + t), t);
+	uint64_t ms = 0;
+	unsigned bad = 0;
+	for (int i = 0; i < 1000000 && bad < 3; i++) {
+		int t = (int)(rnd() % THREADS);
+		ms += rnd() % 50 == 0;
+		if (rnd() % 8)
+			heap_event(&m, l, t, ms);
+		else
+			map_event(&m, l, t, ms);
+		model_peak(&m);
+		unsigned wrong = compare_totals(&m, l);
+		if (wrong)
+			printf("# event %d: totals 0x%x\n", i, wrong);
+		bad += wrong != 0;
+		if (i % 997 == 0) {
+			wrong = compare_all(&m, l);
+			if (wrong)
+				printf("# event %d: %u stacks or blocks\n", i, wrong);
+			bad += wrong;
+		}
+		if (i % 250000 == 249999) {			/* a phase: everything is freed, so that new peaks come slowly */
+			for (int k = 0; k < ADDRESSES; k++)
+				if (m.block[k].live) {
+					ledger_release(l, 0, ms, m.address[k], false);
+					if (model_temporary(&m, 0, &m.block[k], m.address[k]))
+						model_temp(&m, &m.block[k]);
+					model_drop(&m, &m.block[k]);
+					m.block[k].live = 0;
+				}
+		}
+	}
+	CHECK_EQ(bad, 0);
+	CHECK_EQ(totals(l).events > 900000, 1);
+	ledger_free(l);
+}
+
+/* ---- fork ------------------------------------------------------------------------------------------------------------------------ */
+
+struct image { struct ledger_block block[ADDRESSES + PAGES]; size_t count; };
+
+static int note(void *ctx, const struct ledger_block *b)
+{
+	struct image *i = ctx;
+	i->block[i->count++] = *b;
+	return 0;
+}
+
+/* Children are forked now and then and asked later, while the parent, and some of the children, go on. */
+static void test_fork(void)
+{
+	enum { CHILDREN = 8 };
+	static struct model m, cm;
+	static struct image was[CHILDREN], is;
+	struct ledger *l = ledger_new(BOTH), *child[CHILDREN] = { 0 };
+	int64_t at[CHILDREN][STACKS], pb, pc;
+	uint64_t ms = 0, heap[CHILDREN] = { 0 };
+	unsigned wrong = 0;
+	model_begin(&m);
+	for (int t = 0; t < THREADS; t++)
+		CHECK_EQ(ledger_thread(l, 100 + t), t);
+	for (int i = 0; i < 200000; i++) {
+		int t = (int)(rnd() % THREADS), c = (int)(rnd() % CHILDREN);
+		if (rnd() % 8)
+			heap_event(&m, l, t, ms++);
+		else
+			map_event(&m, l, t, ms++);
+		model_peak(&m);
+		if (rnd() % 300)
+			continue;
+		bool quiet = true;				/* nobody within a realloc, so that both lists must be the same */
+		for (t = 0; t < THREADS; t++)
+			quiet &= !m.leave[t].on && !m.moved[t].on;
+		if (!child[c]) {
+			for (t = 0; t < THREADS && !quiet; t++) {
+				ledger_stayed(l, (uint32_t)t, ms);
+				if (m.leave[t].on)
+					model_back(&m, t, index_of(&m, m.leave[t].addr));
+				m.leave[t].on = 0;
+				ledger_remap_failed(l, (uint32_t)t, ms);
+				if (m.moved[t].on)
+					model_moved_back(&m, t);
+			}
+			model_peak(&m);
+			child[c] = rnd() % 4 || !child[(c + 1) % CHILDREN] ? ledger_fork(l) : NULL;
+			if (!child[c])
+				continue;
+			was[c].count = 0;
+			ledger_each_block(l, note, &was[c]);
+			for (int s = 0; s < STACKS; s++)
+				at[c][s] = ledger_stack(l, (uint32_t)s)->live_bytes;
+			heap[c] = totals(l).heap;
+			wrong += totals(child[c]).heap != heap[c] || totals(child[c]).allocs != 0 || totals(child[c]).peak != heap[c] + totals(l).mmap;
+			continue;
+		}
+		if (rnd() % 3 == 0) {				/* it execs */
+			ledger_free(child[c]);
+			child[c] = NULL;
+			continue;
+		}
+		struct ledger *grandchild = rnd() % 2 ? ledger_fork(child[c]) : NULL;
+		is.count = 0;
+		ledger_each_block(child[c], note, &is);
+		wrong += is.count != was[c].count;
+		for (size_t j = 0; j < is.count && j < was[c].count; j++)
+			wrong += is.block[j].address != was[c].block[j].address || is.block[j].size != was[c].block[j].size ||
+				 is.block[j].stack != was[c].block[j].stack || is.block[j].ms != was[c].block[j].ms;
+		ledger_alloc(child[c], 0, ms, 0x1234560, 1000000, STACKS - 1);
+		for (int s = 0; s < STACKS; s++) {
+			int64_t more = s == STACKS - 1 ? 1000000 : 0;
+			wrong += ledger_stack(child[c], (uint32_t)s)->live_bytes != at[c][s] + more;
+			wrong += ledger_stack(child[c], (uint32_t)s)->total_count != (more != 0);
+			ledger_stack_at_peak(child[c], (uint32_t)s, &pb, &pc);
+			wrong += pb != at[c][s] + more;
+			if (grandchild)
+				wrong += ledger_stack(grandchild, (uint32_t)s)->live_bytes != at[c][s];
+		}
+		ledger_release(child[c], 0, ms, 0x1234560, false);
+		for (size_t j = 0; j < was[c].count; j++)
+			if (was[c].block[j].mapping)
+				ledger_unmap(child[c], 0, ms, was[c].block[j].address, was[c].block[j].size);
+			else
+				ledger_release(child[c], 0, ms, was[c].block[j].address, false);
+		wrong += totals(child[c]).heap != 0 || totals(child[c]).mmap != 0 || totals(child[c]).live_blocks != 0 || totals(child[c]).unknown_frees;
+		for (int s = 0; s < STACKS; s++)
+			wrong += ledger_stack(child[c], (uint32_t)s)->live_bytes != 0 || ledger_stack(child[c], (uint32_t)s)->live_count != 0;
+		ledger_free(child[c]);
+		child[c] = NULL;
+		if (grandchild) {
+			wrong += totals(grandchild).heap != heap[c];
+			ledger_release(grandchild, 0, ms, was[c].block[0].address, false);
+			wrong += was[c].count && !was[c].block[0].mapping && totals(grandchild).heap != heap[c] - was[c].block[0].size;
+			ledger_free(grandchild);
+		}
+		wrong += compare_totals(&m, l) != 0;
+	}
+	CHECK_EQ(wrong, 0);
+	CHECK_EQ(compare_all(&m, l), 0);
+	ledger_free(l);
+	for (int c = 0; c < CHILDREN; c++)			/* children whose parent is gone */
+		if (child[c]) {
+			is.count = 0;
+			ledger_each_block(child[c], note, &is);
+			CHECK_EQ(is.count, was[c].count);
+			ledger_free(child[c]);
+		}
+	(void)cm;
+}
+
+static void test_fork_is_cheap(void)
+{
+	struct ledger *l = ledger_new(BOTH);
+	for (unsigned i = 0; i < 1000000; i++)
+		ledger_alloc(l, 0, 0, 0x10000000 + i * 64ull, 40, i % 1000);
+	size_t before = ledger_memory(l);
+	CHECK(before < 40 * 1000000);
+	for (unsigned i = 0; i < 1000; i++) {
+		struct ledger *c = ledger_fork(l);
+		ledger_release(l, 0, 0, 0x10000000 + i * 64ull, false);
+		CHECK(ledger_memory(c) < 100000);
+		CHECK_EQ(totals(c).live_blocks, 1000000 - i);
+		ledger_free(c);
+	}
+	ledger_free(l);
+}
+
+/* ---- whatever comes ------------------------------------------------------------------------------------------------------------- */
+
+static void test_garbage(void)
+{
+	struct ledger *l = ledger_new(BOTH), *c = NULL;
+	for (int i = 0; i < 300000; i++) {
+		uint64_t a = rnd() >> (rnd() % 64), n = rnd() >> (rnd() % 64);
+		uint32_t t = (uint32_t)(rnd() >> (32 + rnd() % 32)), s = (uint32_t)(rnd() >> (40 + rnd() % 24));
+		switch (rnd() % 20) {
+		case 0: case 1: case 2: ledger_alloc(l, t, n, a, n, s); break;
+		case 3: ledger_release(l, t, a, n, true); break;
+		case 4: ledger_leave(l, t, n, a); break;
+		case 5: ledger_became(l, t, n, a, n, s); break;
+		case 6: ledger_stayed(l, t, n); break;
+		case 7: ledger_gone(l, t, n); break;
+		case 8: case 9: ledger_map(l, t, n, a, n, (unsigned)rnd(), s, rnd() & 1); break;
+		case 10: ledger_unmap(l, t, n, a, n); break;
+		case 11: ledger_unmap_failed(l, t, n); break;
+		case 12: ledger_remap_leave(l, t, n, a, n); break;
+		case 13: ledger_remap(l, t, n, a, n, s); break;
+		case 14: ledger_remap_failed(l, t, n); break;
+		case 15: ledger_protect(l, t, n, a, n, (unsigned)rnd(), s); break;
+		case 16: ledger_break(l, t, n, a, n, s, true); break;
+		case 17: ledger_prefetch(l, a); ledger_prefetch_stack(l, s); break;
+		case 18: if (ledger_threads(l) < 100) ledger_thread(l, (pid_t)s); else ledger_thread_ended(l, t); break;
+		default: {
+			struct ledger_block b;
+			if (i % 10 == 0)
+				ledger_find(l, a, &b);
+			if (i % 1000 == 0) {
+				ledger_free(c);
+				c = ledger_fork(l);
+			}
+		}
+		}
+	}
+	static struct sum s;
+	CHECK(ledger_memory(l) < (200u << 20));
+	ledger_free(l);
+	CHECK_EQ(ledger_stack(c, 1)->total_count, 0);
+	ledger_free(c);
+	(void)s;
+}
+
+int main(void)
+{
+	RUN(test_simple);
+	RUN(test_temporary);
+	RUN(test_realloc);
+	RUN(test_mappings);
+	RUN(test_counted_kinds);
+	RUN(test_model);
+	RUN(test_fork);
+	RUN(test_fork_is_cheap);
+	RUN(test_garbage);
+	return test_status();
+}
