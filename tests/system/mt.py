@@ -88,6 +88,27 @@ def kill(pid, sig=signal.SIGKILL):
         pass
 
 
+def children_of(pid):
+    """Processes whose parent PID is."""
+    found = []
+    for d in os.listdir('/proc'):
+        if d.isdigit():
+            try:
+                with open(f'/proc/{d}/stat') as f:
+                    if int(f.read().rsplit(')', 1)[1].split()[1]) == pid:
+                        found.append(int(d))
+            except (OSError, IndexError):
+                pass
+    return found
+
+
+def exe(pid):
+    try:
+        return os.readlink(f'/proc/{pid}/exe')
+    except OSError:
+        return ''
+
+
 def children():
     """Our children that live (zombies are reaped on the way)."""
     try:
@@ -95,16 +116,7 @@ def children():
             pass
     except ChildProcessError:
         return []
-    found = []
-    for d in os.listdir('/proc'):
-        if d.isdigit():
-            try:
-                with open(f'/proc/{d}/stat') as f:
-                    if int(f.read().rsplit(')', 1)[1].split()[1]) == os.getpid():
-                        found.append(int(d))
-            except (OSError, IndexError):
-                pass
-    return found
+    return children_of(os.getpid())
 
 
 def until(condition, seconds=10, what=None):
