@@ -56,7 +56,6 @@ bool mtrun_alive(void);
 void hooks_off(void);				/* mtrun is gone: from now on every hook passes straight through */
 void bell_ring(void);
 bool ring_wait(struct wire_thread *t, unsigned n);	/* until N events fit; false: mtrun is gone */
-struct wire_thread *thread_self(void);		/* NULL: no slot left, or mtrun is gone */
 void emit_from_signal(struct wire_event first, struct wire_event second, bool wide);
 
 /* walk.c */

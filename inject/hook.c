@@ -133,7 +133,7 @@ static noinline void emit_wide(struct scope s, struct wire_event e, uint64_t siz
 
 /* ALLOC or BECAME, whose wide forms follow them in enum wire_kind. The number is taken as late as possible: the fewer instructions between
  * it and the store, the fewer events have to wait for each other in the reader. */
-static inline void emit_block(struct scope s, const struct entry *e, enum wire_kind kind, uint64_t address, uint64_t size)
+static inline __attribute__((always_inline)) void emit_block(struct scope s, const struct entry *e, enum wire_kind kind, uint64_t address, uint64_t size)
 {
 	uint32_t stack = stack_of(s, e);
 
@@ -147,7 +147,7 @@ static inline void emit_block(struct scope s, const struct entry *e, enum wire_k
 	}
 }
 
-static inline void emit_free(struct scope s, const struct entry *e, uint64_t address)
+static inline __attribute__((always_inline)) void emit_free(struct scope s, const struct entry *e, uint64_t address)
 {
 	struct wire_process *p = PROC;
 	uint32_t from_libc = e->ra - p->libc_start < p->libc_end - p->libc_start ? WIRE_FROM_LIBC : 0;
@@ -178,7 +178,7 @@ static void emit_map(struct scope s, enum wire_kind kind, uint64_t address, uint
 /* ---- blocks --------------------------------------------------------------------------------------------------------------------- */
 
 /* Hooks that give one block: PTR is what the real function returned. */
-static inline void granted(struct scope s, const struct entry *e, uint64_t ptr, uint64_t size)
+static inline __attribute__((always_inline)) void granted(struct scope s, const struct entry *e, uint64_t ptr, uint64_t size)
 {
 	mark_busy(s, e);
 	if (ptr)
@@ -186,17 +186,64 @@ static inline void granted(struct scope s, const struct entry *e, uint64_t ptr, 
 	mark_none(s);
 }
 
-uint64_t hook_malloc(uint64_t a, uint64_t b, uint64_t c, const struct wire_hook *h, const struct entry *e)
+/*
+ * malloc and free are most of all calls. Their usual case (no other hook around it) is compiled on its own, so that nothing in it asks which case
+ * it is.
+ */
+#define usual_case static inline __attribute__((always_inline))
+
+usual_case uint64_t malloc_counted(struct scope s, uint64_t a, uint64_t b, uint64_t c, const struct wire_hook *h, const struct entry *e)
 {
-	struct scope s = scope_enter(e);
 	uint64_t p;
 
-	if (unlikely(!s.t))
-		return call3(h, a, b, c);
 	mark_call(s, e);
 	p = call3(h, a, b, c);
 	granted(s, e, p, a);
 	return p;
+}
+
+static noinline uint64_t malloc_inner(uint64_t a, uint64_t b, uint64_t c, const struct wire_hook *h, const struct entry *e)
+{
+	struct scope s = scope_enter(e);
+
+	return s.t ? malloc_counted(s, a, b, c, h, e) : call3(h, a, b, c);
+}
+
+uint64_t hook_malloc(uint64_t a, uint64_t b, uint64_t c, const struct wire_hook *h, const struct entry *e)
+{
+	struct wire_thread *t = thread_self();
+
+	if (unlikely(!t || t->mark))
+		return malloc_inner(a, b, c, h, e);
+	return malloc_counted((struct scope){ t, false }, a, b, c, h, e);
+}
+
+usual_case uint64_t free_counted(struct scope s, uint64_t p, uint64_t b, uint64_t c, const struct wire_hook *h, const struct entry *e)
+{
+	uint64_t ret;
+
+	mark_busy(s, e);
+	emit_free(s, e, p);
+	mark_call(s, e);
+	ret = call3(h, p, b, c);
+	mark_none(s);
+	return ret;
+}
+
+static noinline uint64_t free_inner(uint64_t p, uint64_t b, uint64_t c, const struct wire_hook *h, const struct entry *e)
+{
+	struct scope s = p ? scope_enter(e) : (struct scope){ NULL, false };
+
+	return s.t ? free_counted(s, p, b, c, h, e) : call3(h, p, b, c);
+}
+
+uint64_t hook_free(uint64_t p, uint64_t b, uint64_t c, const struct wire_hook *h, const struct entry *e)
+{
+	struct wire_thread *t = thread_self();
+
+	if (unlikely(!p || !t || t->mark))
+		return free_inner(p, b, c, h, e);
+	return free_counted((struct scope){ t, false }, p, b, c, h, e);
 }
 
 uint64_t hook_calloc(uint64_t n, uint64_t size, uint64_t c, const struct wire_hook *h, const struct entry *e)
@@ -251,21 +298,6 @@ uint64_t hook_new(uint64_t size, uint64_t alignment, uint64_t c, const struct wi
 	p = ((fn3)h->nothrow)(size, alignment, 0);
 	granted(s, e, p, size);
 	return p;
-}
-
-uint64_t hook_free(uint64_t p, uint64_t b, uint64_t c, const struct wire_hook *h, const struct entry *e)
-{
-	struct scope s = p ? scope_enter(e) : (struct scope){ NULL, false };
-	uint64_t ret;
-
-	if (unlikely(!s.t))
-		return call3(h, p, b, c);
-	mark_busy(s, e);
-	emit_free(s, e, p);
-	mark_call(s, e);
-	ret = call3(h, p, b, c);
-	mark_none(s);
-	return ret;
 }
 
 /* OLD (not NULL) is resized to SIZE by the real function, called by CALL. */

@@ -78,18 +78,11 @@ noinline bool ring_wait(struct wire_thread *t, unsigned n)
 	return room;
 }
 
-/*
- * The thread pointer names the thread. A static program calls brk before it has one (tls_ready is then 0 and %fs:0 must not be read);
- * 2 stands for it, as 0 and 1 mean free slots.
- */
-static uint64_t thread_pointer(void)
+/* Before it has a thread pointer: a static program calls brk that early. */
+noinline uint64_t thread_pointer_early(void)
 {
 	uint64_t fs = 0;
 
-	if (likely(PROC->tls_ready)) {
-		__asm__("mov %%fs:0, %0" : "=r"(fs));
-		return fs;
-	}
 	if (sys3(__NR_arch_prctl, 0x1003 /* ARCH_GET_FS */, (long)&fs, 0) == 0 && fs) {
 		PROC->tls_ready = 1;
 		return fs;
@@ -143,7 +136,7 @@ static struct wire_thread *slot_of(uint64_t fs)
 
 #define PROBES 8u
 
-static noinline struct wire_thread *slot_find(uint64_t fs, uint32_t at)
+noinline struct wire_thread *slot_find(uint64_t fs, uint32_t at)
 {
 	struct wire_process *p = PROC;
 	uint64_t *vacant = NULL;
@@ -162,18 +155,6 @@ static noinline struct wire_thread *slot_find(uint64_t fs, uint32_t at)
 	if (t)
 		store(vacant ? vacant : &p->finder[at], fs << 16 | (uint64_t)(t - p->thread));
 	return t;
-}
-
-struct wire_thread *thread_self(void)
-{
-	uint64_t fs = thread_pointer();
-	uint32_t at = wire_finder_hash(fs);
-	uint64_t v = load(&PROC->finder[at]);
-	struct wire_thread *t = &PROC->thread[v & (WIRE_THREADS - 1)];
-
-	if (likely(v >> 16 == fs && load(&t->fs) == fs))
-		return t;
-	return slot_find(fs, at);
 }
 
 /* From a handler that interrupted our book-keeping: any thread, so positions are drawn; the turn says that an entry is complete. */

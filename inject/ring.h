@@ -5,6 +5,33 @@
 
 #include "blob.h"
 
+uint64_t thread_pointer_early(void);
+struct wire_thread *slot_find(uint64_t fs, uint32_t at);
+
+/* The thread pointer names the thread. While tls_ready is 0 %fs:0 must not be read; 2 stands for a missing one, as 0 and 1 mean free slots. */
+static inline uint64_t thread_pointer(void)
+{
+	uint64_t fs;
+
+	if (unlikely(!PROC->tls_ready))
+		return thread_pointer_early();
+	__asm__ volatile("mov %%fs:0, %0" : "=r"(fs));
+	return fs;
+}
+
+/* This thread's slot. NULL: none is left, or mtrun is gone. */
+static inline struct wire_thread *thread_self(void)
+{
+	uint64_t fs = thread_pointer();
+	uint32_t at = wire_finder_hash(fs);
+	uint64_t v = load(&PROC->finder[at]);
+	struct wire_thread *t = &PROC->thread[v & (WIRE_THREADS - 1)];
+
+	if (likely(v >> 16 == fs && load(&t->fs) == fs))
+		return t;
+	return slot_find(fs, at);
+}
+
 /* Makes sure that N more events fit. False: mtrun is gone, nothing more is to be written. */
 static inline bool ring_room(struct wire_thread *t, unsigned n)
 {

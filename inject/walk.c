@@ -62,7 +62,7 @@ static noinline bool range_extend(struct wire_range *r, uint64_t addr)
 }
 
 /* The range of the stack that RSP is on. The page of rsp itself is in use and needs no proof. */
-static struct wire_range *range_of(struct wire_thread *t, uint64_t rsp)
+static noinline struct wire_range *range_search(struct wire_thread *t, uint64_t rsp)
 {
 	uint64_t page = rsp & ~4095ull;
 	struct wire_range *r = t->range;
@@ -73,7 +73,7 @@ static struct wire_range *range_of(struct wire_thread *t, uint64_t rsp)
 			r[i] = (struct wire_range){ 0, 0 };
 		t->depth = 0;
 	}
-	if (likely(rsp - r->lo < r->hi - r->lo))
+	if (rsp - r->lo < r->hi - r->lo)
 		return r;
 	for (int i = 1; i < WIRE_RANGES; i++)
 		if (rsp - r[i].lo < r[i].hi - r[i].lo) {
@@ -98,6 +98,13 @@ static struct wire_range *range_of(struct wire_thread *t, uint64_t rsp)
 		r[i] = r[i - 1];
 	*r = (struct wire_range){ page, page + 4096 };
 	return r;
+}
+
+static inline struct wire_range *range_of(struct wire_thread *t, uint64_t rsp)
+{
+	struct wire_range *r = t->range;
+
+	return likely(rsp - r->lo < r->hi - r->lo && !load(&t->stale)) ? r : range_search(t, rsp);
 }
 
 static inline bool readable(struct wire_range *r, uint64_t addr)
