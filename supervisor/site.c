@@ -135,29 +135,41 @@ static bool text_root(const char *text, const char **root, size_t *len)
 	return *len && !strncmp(p, "::", 2);
 }
 
+/* The end of the type in "<TYPE as TRAIT>..." and "<TYPE>...": P is behind the first bracket. */
+static const char *end_of_type(const char *p)
+{
+	int depth = 0;
+
+	for (; *p; p++) {
+		if (strchr("<([", *p))
+			depth++;
+		else if (strchr(")]", *p) || (*p == '>' && p[-1] != '-'))
+			depth--;
+		if (depth < 0 || (depth == 0 && !strncmp(p, " as ", 4)))
+			return p;
+	}
+	return p;
+}
+
 /*
  * The crate of a Rust function whose readable name begins with a type: <alloc::vec::Vec<T> as core::ops::Drop>::drop belongs where the type
- * is from; where that is no path (<T as ...>, <&str as ...>, <[u8] as ...>) the code is the trait's.
+ * is from; where that is no path (<T as ...>, <&str as ...>, <[u8] as ...>), or if OF_TRAIT (a trait's own method), where the trait is.
  */
-static bool rust_text_root(const char *text, const char **root, size_t *len)
+static bool rust_text_root(const char *text, bool of_trait, const char **root, size_t *len)
 {
-	const char *as;
-
 	while (*text == '<') {
-		const char *type = text + 1;
+		const char *type = text + 1, *end = end_of_type(type);
 
-		while (*type && strchr("&*([ ", *type))
-			type++;
-		if (!strncmp(type, "mut ", 4))
+		type += strspn(type, "&*([ ");
+		if (!strncmp(type, "mut ", 4) || !strncmp(type, "dyn ", 4))
 			type += 4;
 		else if (!strncmp(type, "const ", 6))
 			type += 6;
-		else if (!strncmp(type, "dyn ", 4))
-			type += 4;
-		if (*type != '<' && text_root(type, root, len))
+		if (*end != ' ')
+			of_trait = false;
+		if (!of_trait && type < end && text_root(type, root, len))
 			return true;
-		as = strstr(text, " as ");
-		text = as ? as + 4 : *type == '<' ? type : "";
+		text = *end == ' ' ? end + 4 : *type == '<' ? type : "";
 	}
 	return text_root(text, root, len);
 }
@@ -170,7 +182,7 @@ static bool in_library_namespace(const char *raw, const char *text)
 
 	if (kind == MANGLING_RUST) {
 		root = demangle_root(raw, &len);
-		if (!root && !rust_text_root(text, &root, &len))
+		if (!root && !rust_text_root(text, raw[1] == 'R', &root, &len))
 			return false;
 		return in_table(rust_crates, COUNT(rust_crates), root, len);
 	}

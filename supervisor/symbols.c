@@ -332,7 +332,7 @@ static unsigned skip_flags(const struct symbols *s, const struct symbol_frame *f
 
 	if (m && (m->roles & (MODULE_LIBC | MODULE_LDSO | MODULE_CXX)) && !(m->roles & MODULE_EXE))
 		skip |= SKIP_LIBRARY;
-	if (f->inlined && f->file && site_is_library_file(f->file))
+	if (f->file && site_is_library_file(f->file))
 		skip |= SKIP_LIBRARY;
 	if (!f->file && o && o->is_static && site_is_libc(f->function))
 		skip |= SKIP_LIBRARY;
