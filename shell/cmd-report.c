@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include <errno.h>
+#include <string.h>
+
+#include "../supervisor/print.h"
+#include "../supervisor/profile.h"
+#include "../supervisor/units.h"
+#include "../supervisor/view.h"
+#include "command.h"
+#include "reporting.h"
+
+/*
+ * `report`: what is live, by any key. The command only says which profile it wants and how to look at it; the work is profile.c's and view.c's.
+ */
+enum { ARG_ROWS, ARG_BY, ARG_SORT, ARG_STACKS, ARG_AT, ARG_MIN_AGE, ARG_MATCH, ARG_ALL, ARG_REVERSE };
+
+static const struct argument table[] = {
+	[ARG_ROWS] = { "rows", 'n', true },
+	[ARG_BY] = { "by", 0, true },
+	[ARG_SORT] = { "sort", 0, true },
+	[ARG_STACKS] = { "stacks", 0, false },
+	[ARG_AT] = { "at", 0, true },
+	[ARG_MIN_AGE] = { "min-age", 0, true },
+	[ARG_MATCH] = { "match", 0, true },
+	[ARG_ALL] = { "all", 0, false },
+	[ARG_REVERSE] = { "reverse", 0, false },
+	ARGUMENTS_END
+};
+
+struct request {
+	struct view_options view;
+	struct profile_ask ask;
+	bool by, stacks, all, has_regex, has_rows;
+	regex_t regex;
+};
+
+static int choice(const struct shell *shell, struct call *call, const char *option, const char *value, const char *const *names, int n)
+{
+	char all[128] = "";
+
+	for (int i = 0; i < n; i++)
+		if (!strcmp(value, names[i]))
+			return i;
+	for (int i = 0; i < n; i++) {
+		strcat(all, i ? i == n - 1 ? " or " : ", " : "");
+		strcat(all, names[i]);
+	}
+	return shell_error(shell, call, "--%s: '%s' is not accepted: %s", option, value, all);
+}
+
+static int one(const struct shell *shell, struct call *call, struct request *r, int arg, const char *value)
+{
+	int n;
+
+	switch (arg) {
+	case ARG_ROWS:
+		r->has_rows = true;
+		return reporting_rows(shell, call, value, &r->view.limit);
+	case ARG_BY:
+		n = choice(shell, call, "by", value, view_key_names, VIEW_KEYS);
+		r->view.key = (enum view_key)n;
+		r->by = true;
+		return n < 0 ? -1 : 0;
+	case ARG_SORT:
+		n = choice(shell, call, "sort", value, view_sort_names, VIEW_SORTS);
+		r->view.sort = (enum view_sort)n;
+		return n < 0 ? -1 : 0;
+	case ARG_AT:
+		if (strcmp(value, "peak"))
+			return shell_error(shell, call, "--at: '%s' is not accepted: peak", value);
+		r->ask.detail |= PROFILE_PEAK;
+		return 0;
+	case ARG_MIN_AGE:
+		if (time_parse(value, &r->ask.min_age_ms))
+			return shell_error(shell, call, "--min-age: '%s' is not accepted: " TIME_ACCEPTED, value);
+		return 0;
+	case ARG_MATCH:
+		if (r->has_regex)
+			regfree(&r->regex);
+		r->has_regex = !reporting_regex(shell, call, "match", value, &r->regex);
+		return r->has_regex ? 0 : -1;
+	case ARG_STACKS: r->stacks = true; return 0;
+	case ARG_ALL: r->all = true; return 0;
+	case ARG_REVERSE: r->view.reverse = true; return 0;
+	default:
+		return shell_error(shell, call, "unexpected argument '%s' (`help report` lists all)", value);
+	}
+}
+
+/* What does not go together is said, not guessed. */
+static int agree(const struct shell *shell, struct call *call, struct request *r)
+{
+	bool live_only = r->view.key == VIEW_THREAD || r->view.key == VIEW_SIZE || r->ask.min_age_ms;
+
+	if (r->stacks && !r->by)
+		r->view.key = VIEW_STACK;
+	if (r->stacks && r->view.key != VIEW_STACK && r->view.key != VIEW_SITE)
+		return shell_error(shell, call, "--stacks goes with --by stack and --by site only");
+	if (live_only && r->ask.detail & PROFILE_PEAK)
+		return shell_error(shell, call, "--at peak does not go with --by thread, --by size or --min-age: of the peak, only sums per stack are kept");
+	if (live_only && (r->all || r->view.sort == SORT_TOTAL || r->view.sort == SORT_TEMPORARY))
+		return shell_error(shell, call, "--by thread, --by size and --min-age are about live blocks: not with --all, --sort total, --sort temporary");
+	if (r->view.key == VIEW_THREAD)
+		r->ask.detail |= PROFILE_THREADS;
+	if (r->view.key == VIEW_SIZE)
+		r->ask.detail |= PROFILE_SIZES;
+	if (r->all || r->view.sort == SORT_TOTAL || r->view.sort == SORT_TEMPORARY)
+		r->ask.detail |= PROFILE_DEAD;
+	return 0;
+}
+
+static int print(struct shell *shell, struct call *call, struct request *r)
+{
+	struct process *p = shell_process(shell);
+	struct sites *sites = shell_sites(shell, p);
+	struct profile profile;
+	struct view view;
+
+	if (!sites)
+		return -1;
+	r->ask.now_ms = session_ms(shell->session);
+	r->ask.counted = session_options(shell->session)->count;
+	if (!r->has_rows)
+		r->view.limit = call->json ? VIEW_ALL : shell->settings.rows;
+	r->view.match = r->has_regex ? &r->regex : NULL;
+	if (profile_from_ledger(&profile, p->ledger, &r->ask))
+		return shell_error(shell, call, "out of memory");
+	if (view_make(&view, &profile, sites, &r->view)) {
+		profile_release(&profile);
+		return shell_error(shell, call, "out of memory");
+	}
+	profile_release(&profile);
+	if (call->json)
+		print_report_json(call->out, &view, sites, r->stacks || r->view.key == VIEW_STACK);
+	else if (r->stacks)
+		print_report_stacks(call->out, &view, sites);
+	else
+		print_report(call->out, &view, r->ask.detail & PROFILE_DEAD);
+	view_release(&view);
+	return 0;
+}
+
+static int report(struct shell *shell, struct call *call)
+{
+	struct request r = { .view = { .key = VIEW_SITE, .sort = SORT_SIZE } };
+	struct arguments a;
+	int arg, bad = 0;
+
+	arguments_init(&a, shell, call, table);
+	while (!bad && (arg = arguments_next(&a)) != ARG_END)
+		bad = arg == ARG_BAD || one(shell, call, &r, arg, a.value);
+	if (!bad)
+		bad = agree(shell, call, &r) || print(shell, call, &r);
+	if (r.has_regex)
+		regfree(&r.regex);
+	return bad ? -1 : 0;
+}
+
+extern const struct command cmd_report;
+const struct command cmd_report = {
+	.name = "report",
+	.usage = "[-n N] [--by site|stack|function|file|module|thread|size] [--sort size|count|total|temporary] [--stacks] [--at peak]"
+		 " [--min-age TIME] [--match REGEX] [--all] [--reverse] [--json]",
+	.summary = "what is live, biggest first",
+	.help = "Rows are gathered --by site if nothing else is said: walking out from the allocator, the first frame, inlined ones included, whose\n"
+		"function is no allocator, not in namespace std, __gnu_cxx, core or alloc, and not in libc, libstdc++, libc++ or ld.so.\n"
+		"`set site-skip REGEX` passes over more (wrappers such as xmalloc).\n"
+		"\n"
+		"  -n N            show N rows (text: 20, JSON: all); the others are summed in one last row, so that rows always add up\n"
+		"  --by KEY        site, stack, function, file, module, thread (that allocated), size (of the blocks)\n"
+		"  --sort KEY      live size (default) or count; total: ever allocated; temporary: freed before their thread's next allocation\n"
+		"                  (the last two show also rows with nothing live)\n"
+		"  --stacks        whole stacks, headed `# N: BYTES bytes`, the biggest last\n"
+		"  --at peak       what was live at the peak\n"
+		"  --min-age TIME  only blocks at least this old\n"
+		"  --match REGEX   only stacks with a frame whose function, FILE:LINE or module's file name matches (POSIX extended)\n"
+		"  --all           also rows with nothing live, and what each has allocated ever\n"
+		"  --reverse       smallest first",
+	.flags = COMMAND_JSON,
+	.run = report,
+};

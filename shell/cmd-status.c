@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include <inttypes.h>
+#include <string.h>
+
+#include "../supervisor/json.h"
+#include "../supervisor/units.h"
+#include "command.h"
+#include "processes.h"
+#include "reporting.h"
+#include "usage.h"
+
+/* `status`: the state of things on one screen. All numbers are of one moment: everything that had happened when it was asked for. */
+struct facts {
+	struct process *p;
+	struct ledger_totals t;
+	struct stream_stats stream;
+	struct usage usage;
+	uint64_t allocated, now, elapsed, self_rss, self_cpu;
+	unsigned count;
+};
+
+static void collect(struct shell *shell, struct facts *f)
+{
+	f->p = shell_process(shell);
+	f->now = session_ms(shell->session);
+	f->count = session_options(shell->session)->count;
+	ledger_totals(f->p->ledger, &f->t);
+	f->stream = f->p->last_stats;
+	if (f->p->stream)
+		stream_stats(f->p->stream, &f->stream);
+	usage_read(&f->usage, f->p, &f->t);
+	f->allocated = (f->count & LEDGER_COUNT_HEAP ? f->t.heap : 0) + (f->count & LEDGER_COUNT_MMAP ? f->t.mmap : 0) +
+		       (f->count & COUNT_IMAGE ? f->p->image_bytes : 0);
+	f->elapsed = (f->p->ended_ms ? f->p->ended_ms : f->now) - f->p->began_ms;
+	session_self(shell->session, &f->self_rss, &f->self_cpu);
+}
+
+static void known(struct json *j, const char *key, bool is_known, uint64_t value)
+{
+	if (is_known)
+		json_uint(j, key, value);
+	else
+		json_null(j, key);
+}
+
+static void print_json(struct shell *shell, FILE *out, const struct facts *f)
+{
+	struct json j;
+
+	json_init(&j, out);
+	json_object(&j, NULL);
+	json_int(&j, "pid", f->p->pid);
+	json_string(&j, "state", process_state_name(f->p->state));
+	if (f->p->state == PROCESS_EXITED || f->p->state == PROCESS_HELD)
+		json_int(&j, "exit_status", reporting_exit_status(f->p->wait_status));
+	else
+		json_null(&j, "exit_status");
+	json_uint(&j, "allocated", f->allocated);
+	json_uint(&j, "heap", f->t.heap);
+	json_null(&j, "usable");
+	json_uint(&j, "mmap", f->t.mmap);
+	json_uint(&j, "mmap_reserved", f->t.mmap_reserved);
+	known(&j, "mmap_resident", f->usage.mapped_known, f->usage.mmap_resident);
+	json_uint(&j, "image", f->p->image_bytes);
+	known(&j, "other", f->usage.mapped_known, f->usage.other);
+	known(&j, "unaccounted", f->usage.mapped_known, f->usage.unaccounted);
+	json_uint(&j, "peak", f->t.peak);
+	json_uint(&j, "peak_ms", f->t.peak_ms);
+	json_uint(&j, "live_blocks", f->t.live_blocks);
+	json_uint(&j, "allocs", f->t.allocs);
+	json_uint(&j, "frees", f->t.frees);
+	json_uint(&j, "maps", f->t.maps);
+	json_uint(&j, "unmaps", f->t.unmaps);
+	json_uint(&j, "unknown_frees", f->t.unknown_frees);
+	json_uint(&j, "temporary", f->t.temporary);
+	json_uint(&j, "total_allocated", f->t.total_allocated);
+	json_null(&j, "limit");
+	json_uint(&j, "limit_hits", 0);
+	json_uint(&j, "threads", f->p->threads);
+	known(&j, "rss", f->usage.rss >= 0, (uint64_t)f->usage.rss);
+	json_string(&j, "mode", "mem-fast");
+	json_uint(&j, "sample", 0);
+	json_uint(&j, "elapsed_ms", f->elapsed);
+	json_uint(&j, "events", f->stream.events);
+	json_uint(&j, "dropped", f->stream.dropped);
+	json_uint(&j, "truncated", f->stream.truncated);
+	json_uint(&j, "waited_ms", f->stream.waited_ms);
+	json_array(&j, "log_files");
+	json_end_array(&j);
+	json_string(&j, "unsupervised", f->p->unsupervised);
+	json_object(&j, "mtrun");
+	json_uint(&j, "rss", f->self_rss);
+	json_uint(&j, "cpu_ms", f->self_cpu);
+	json_uint(&j, "gaps", f->stream.gaps);
+	json_uint(&j, "bad_events", f->stream.bad);
+	json_int(&j, "missing", f->p->stream ? stream_missing(f->p->stream) : f->p->missing);
+	json_end_object(&j);
+	processes_json(&j, shell);
+	json_end_object(&j);
+	json_finish(&j);
+}
+
+static void print_state(FILE *out, const struct facts *f)
+{
+	struct text_buffer time;
+	char end[64];
+
+	fprintf(out, "program    %d (%s), %s", (int)f->p->pid, f->p->command ? f->p->command : "?", process_state_name(f->p->state));
+	if (f->p->state == PROCESS_EXITED || f->p->state == PROCESS_HELD)
+		fprintf(out, ", %s", reporting_end(f->p->wait_status, end, sizeof(end)));
+	else
+		fprintf(out, ", %u thread%s", f->p->threads, f->p->threads == 1 ? "" : "s");
+	fprintf(out, ", %s\n", time_text(&time, f->elapsed));
+	if (f->p->unsupervised)
+		fprintf(out, "           its allocations are not known: %s\n", f->p->unsupervised);
+}
+
+static void print_memory(FILE *out, const struct facts *f)
+{
+	struct text_buffer size;
+
+	fprintf(out, "memory     heap %" PRIu64 " + mmap %" PRIu64 " + image %" PRIu64, f->t.heap, f->t.mmap, f->p->image_bytes);
+	if (f->usage.mapped_known)
+		fprintf(out, " + other %" PRIu64 " + unaccounted %" PRIu64 " = %" PRIu64 " mapped; RSS %s", f->usage.other, f->usage.unaccounted,
+			f->usage.mapped, size_text(&size, (uint64_t)f->usage.rss));
+	putc('\n', out);
+	if (f->t.mmap_reserved)
+		fprintf(out, "           of its own mappings %s reserved, %s accessible, ", size_text(&size, f->t.mmap_reserved),
+			size_text(&(struct text_buffer){ "" }, f->t.mmap));
+	if (f->t.mmap_reserved && f->usage.mapped_known)
+		fprintf(out, "%s resident\n", size_text(&size, f->usage.mmap_resident));
+	else if (f->t.mmap_reserved)
+		fprintf(out, "resident not known\n");
+}
+
+static void print_allocated(FILE *out, const struct facts *f)
+{
+	struct text_buffer size, time;
+
+	fprintf(out, "allocated  %" PRIu64 " bytes (%s): %s%s%s%s%s\n", f->allocated, size_text(&size, f->allocated),
+		f->count & LEDGER_COUNT_HEAP ? "heap" : "", f->count & LEDGER_COUNT_HEAP && f->count & LEDGER_COUNT_MMAP ? " + " : "",
+		f->count & LEDGER_COUNT_MMAP ? "mmap" : "", f->count & COUNT_IMAGE && f->count != COUNT_IMAGE ? " + " : "",
+		f->count & COUNT_IMAGE ? "image" : "");
+	fprintf(out, "peak       %" PRIu64 " bytes (%s) without the image, at %s\n", f->t.peak, size_text(&size, f->t.peak), time_text(&time, f->t.peak_ms));
+}
+
+static double per_second(uint64_t n, uint64_t ms) { return ms ? (double)n * 1000 / (double)ms : 0; }
+
+static void print_counts(FILE *out, const struct facts *f)
+{
+	fprintf(out, "blocks     %" PRIu64 " live; %" PRIu64 " allocated (%.0f/s), %" PRIu64 " freed (%.0f/s), %" PRIu64 " of them temporary; %" PRIu64
+		" bytes ever\n", f->t.live_blocks, f->t.allocs, per_second(f->t.allocs, f->elapsed), f->t.frees, per_second(f->t.frees, f->elapsed),
+		f->t.temporary, f->t.total_allocated);
+	if (f->t.maps || f->t.unmaps || f->t.unknown_frees)
+		fprintf(out, "           %" PRIu64 " maps, %" PRIu64 " unmaps, %" PRIu64 " frees of blocks that were never seen\n", f->t.maps, f->t.unmaps,
+			f->t.unknown_frees);
+}
+
+static void print_recording(struct shell *shell, FILE *out, const struct facts *f)
+{
+	struct text_buffer size, time;
+	size_t n = 0;
+
+	fprintf(out, "recording  mem-fast, all allocations; no log files; %" PRIu64 " events, %" PRIu64 " dropped; %" PRIu64 " stacks truncated\n",
+		f->stream.events, f->stream.dropped, f->stream.truncated);
+	if (f->stream.gaps || f->stream.bad)
+		fprintf(out, "           %" PRIu64 " events never came (their thread was killed in between), %" PRIu64 " were malformed\n", f->stream.gaps,
+			f->stream.bad);
+	fprintf(out, "mtrun      %s of memory, %s of CPU; the program waited %s for it\n", size_text(&size, f->self_rss),
+		time_text(&(struct text_buffer){ "" }, f->self_cpu), time_text(&time, f->stream.waited_ms));
+	for (const struct process *p = session_processes(shell->session); p; p = p->next)
+		n++;
+	if (n > 1)
+		fprintf(out, "processes  %zu (`processes` lists them)\n", n);
+}
+
+static int status(struct shell *shell, struct call *call)
+{
+	struct facts f = { 0 };
+
+	if (arguments_none(shell, call))
+		return -1;
+	collect(shell, &f);
+	if (call->json) {
+		print_json(shell, call->out, &f);
+		return 0;
+	}
+	print_state(call->out, &f);
+	print_memory(call->out, &f);
+	print_allocated(call->out, &f);
+	print_counts(call->out, &f);
+	print_recording(shell, call->out, &f);
+	return 0;
+}
+
+extern const struct command cmd_status;
+const struct command cmd_status = {
+	.name = "status",
+	.usage = "[--json]",
+	.summary = "state, memory, counts, and what mtrun itself costs",
+	.help = "heap: live bytes as the program asked for them. mmap: accessible bytes of its own mappings. image: the executable's text.\n"
+		"other: libraries, files, stacks, and what allocators hold beyond the live blocks. unaccounted: anonymous memory that nothing\n"
+		"here explains. Their sum is what is mapped; RSS is how much of it is in memory. With several threads the peak is exact but for\n"
+		"the order of small blocks between threads within a millisecond.",
+	.flags = COMMAND_JSON,
+	.run = status,
+};

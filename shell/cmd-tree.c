@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include <limits.h>
+
+#include "../supervisor/print.h"
+#include "../supervisor/units.h"
+#include "command.h"
+#include "reporting.h"
+
+/* `tree`: who calls whom, with what each branch holds. */
+enum { ARG_INVERT, ARG_DEPTH };
+
+static const struct argument arguments[] = {
+	[ARG_INVERT] = { "invert", 0, false },
+	[ARG_DEPTH] = { "depth", 0, true },
+	ARGUMENTS_END
+};
+
+#define MIN_SHARE 5			/* per mille of the whole: smaller branches are summed in the text */
+
+static int tree(struct shell *shell, struct call *call)
+{
+	uint64_t depth = UINT_MAX;
+	bool invert = false;
+	struct profile profile;
+	struct sites *sites;
+	struct arguments a;
+	struct tree t;
+	int arg, err;
+
+	arguments_init(&a, shell, call, arguments);
+	while ((arg = arguments_next(&a)) != ARG_END) {
+		if (arg == ARG_BAD)
+			return -1;
+		if (arg == ARG_WORD)
+			return shell_error(shell, call, "unexpected argument '%s' (`help tree` lists all)", a.value);
+		invert |= arg == ARG_INVERT;
+		if (arg == ARG_DEPTH && (number_parse(a.value, &depth) || depth < 1 || depth > UINT_MAX))
+			return shell_error(shell, call, "--depth: '%s' is not accepted: a number of levels from 1 on", a.value);
+	}
+	if (reporting_live(shell, call, &profile, &sites))
+		return -1;
+	err = tree_make(&t, &profile, sites, invert, (unsigned)depth);
+	profile_release(&profile);
+	if (err)
+		return shell_error(shell, call, "out of memory");
+	if (call->json)
+		print_tree_json(call->out, &t);
+	else
+		print_tree(call->out, &t, MIN_SHARE);
+	tree_release(&t);
+	return 0;
+}
+
+extern const struct command cmd_tree;
+const struct command cmd_tree = {
+	.name = "tree",
+	.usage = "[--invert] [--depth N] [--json]",
+	.summary = "the call tree with what each branch holds",
+	.help = "Each line: bytes of all live allocations made in or below the function, their share of the whole, the function. A function with\n"
+		"one callee only is followed by it without further indentation; branches below 0.5 % are summed as (others), what a function\n"
+		"asked for itself is (self).\n"
+		"\n"
+		"  --invert   from the functions that allocate outwards to their callers\n"
+		"  --depth N  at most N levels",
+	.flags = COMMAND_JSON,
+	.run = tree,
+};

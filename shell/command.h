@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * command.h - what a shell command is, and the shell that runs them. One table (command.c) dispatches, completes abbreviations and is what `help` prints.
+ * Each command lives in a file of its own, cmd-NAME.c, with its entry, help and code.
+ */
+#ifndef MTRUN_COMMAND_H
+#define MTRUN_COMMAND_H
+
+#include <stdio.h>
+
+#include "../supervisor/session.h"
+#include "../supervisor/sites.h"
+#include "../supervisor/types.h"
+
+struct shell;
+
+/* One call of a command. */
+struct call {
+	const struct command *command;
+	int argc;			/* argv[0]: the command's full name */
+	char **argv;
+	const char *rest;		/* COMMAND_REST: the rest of its line */
+	FILE *out;			/* what it prints goes here */
+	bool json;			/* --json was given (COMMAND_JSON) */
+};
+
+enum command_flags {
+	COMMAND_REST     = 1,		/* takes the rest of its line as it is */
+	COMMAND_JSON     = 2,		/* takes --json */
+	COMMAND_PROCESS  = 4,		/* is about the chosen process; told to settle first */
+};
+
+struct command {
+	const char *name;
+	const char *usage;		/* what follows the name */
+	const char *summary;		/* one line */
+	const char *help;		/* more of them, or NULL */
+	unsigned flags;
+	int (*run)(struct shell *shell, struct call *call);	/* 0, or -1 when shell_error() has said why */
+};
+
+/* The table, in the order of `help`; NULL ends it. */
+extern const struct command *const commands[];
+/* By name or unique abbreviation. NULL: WHY says so, in one line. */
+const struct command *command_find(const char *name, char *why, size_t len);
+
+/* ---- the shell -------------------------------------------------------------------------------------------------------------------- */
+
+struct settings {
+	size_t rows;			/* how many rows text lists show */
+	char *site_skip;		/* regular expression; never NULL */
+};
+
+struct process_sites;
+
+struct shell {
+	struct session *session;
+	struct settings settings;
+	bool quit;			/* `quit`: no more commands, mtrun ends at once */
+	bool detached;			/* by `quit`, `detach` */
+	unsigned failed;		/* commands that did */
+	unsigned nesting;		/* of `source` */
+	const char *where;		/* script being read, NULL: -x */
+	unsigned line;
+	bool ended;			/* the program's end, or the end of tracing, was seen ... */
+	uint64_t ended_ms;		/* ... at this moment */
+	bool traced_enough;		/* -d has passed */
+	struct process_sites *sites;
+};
+
+/* Storage is the caller's. */
+void shell_init(struct shell *shell, struct session *session);
+void shell_release(struct shell *shell);
+
+/* Runs all commands in TEXT (from -x, or the file NAME); each error is said and counted in `failed`. */
+void shell_run_text(struct shell *shell, const char *name, const char *text);
+/* Runs the commands of a file as they are read, "-": stdin. 0 or -errno when it cannot be read (not said). */
+int shell_run_file(struct shell *shell, const char *path) MUST_USE;
+
+/* The program the questions are about, with everything that has happened so far in its ledger. Never NULL once the session has launched. */
+struct process *shell_process(struct shell *shell);
+/* Its stacks with symbols. NULL: out of memory (said). */
+struct sites *shell_sites(struct shell *shell, struct process *p);
+/* The rule for sites has changed. 0 or -EINVAL (*why is static). */
+int shell_site_skip(struct shell *shell, const char *regex, const char **why) MUST_USE;
+
+/* One turn of the session's loop, at most MS; keeps the time-outs of batch runs (-d, the hold at the end). */
+int shell_turn(struct shell *shell, int ms) MUST_USE;
+
+/* Says "COMMAND: text" in one line, with the place in the script; returns -1 for `return shell_error(...)`. */
+int shell_error(const struct shell *shell, const struct call *call, const char *format, ...) PRINTF(3, 4);
+
+/* ---- arguments -------------------------------------------------------------------------------------------------------------------- */
+
+struct argument {
+	const char *name;		/* long option without the dashes, at most one letter: also `-x` */
+	char letter;			/* 0: none */
+	bool value;
+};
+#define ARGUMENTS_END { NULL, 0, false }
+
+struct arguments {
+	const struct argument *table;	/* ends with ARGUMENTS_END; --json is known without being in it */
+	struct call *call;
+	const struct shell *shell;
+	int at;				/* argv index */
+	const char *cluster;
+	bool plain;			/* after -- */
+	const char *value;		/* of the option just returned, or the word */
+};
+
+/* Steps through CALL's arguments: returns the index of the option in TABLE, ARG_WORD for a word, ARG_END at the end, ARG_BAD (said). */
+enum { ARG_WORD = -1, ARG_END = -2, ARG_BAD = -3 };
+void arguments_init(struct arguments *a, const struct shell *shell, struct call *call, const struct argument *table);
+int arguments_next(struct arguments *a) MUST_USE;
+/* For commands without any: 0, or -1 (said). */
+int arguments_none(const struct shell *shell, struct call *call) MUST_USE;
+
+#endif

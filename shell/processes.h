@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* processes.h - the list of processes as JSON, for `processes` and `status`. */
+#ifndef MTRUN_PROCESSES_H
+#define MTRUN_PROCESSES_H
+
+#include "../supervisor/json.h"
+#include "command.h"
+
+/* "processes":[...] within an open object. */
+void processes_json(struct json *j, const struct shell *shell);
+
+#endif

@@ -1,0 +1,364 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "command.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "../supervisor/message.h"
+#include "grammar.h"
+#include "spawn.h"
+
+/*
+ * The shell takes commands from the text of -x or from a script, one at a time, and runs each against the session. While it waits (for input,
+ * for a `wait`, for a shell command) the session's loop turns. A script is read as it comes: with `-X -` another program may be at the
+ * other end and wait for the answer to each line.
+ */
+
+#define HOLD_MS 60000			/* a batch run keeps the program's last instant no longer than this */
+
+/* ---- life ------------------------------------------------------------------------------------------------------------------------ */
+
+struct process_sites {
+	struct process_sites *next;
+	struct process *process;	/* only compared until it is known to live: records of short-lived processes go away ... */
+	pid_t pid;			/* ... and their memory may be another's by now */
+	uint64_t began_ms;
+	struct sites *sites;
+};
+
+void shell_init(struct shell *shell, struct session *session)
+{
+	*shell = (struct shell){ .session = session, .settings = { .rows = 20, .site_skip = strdup("") } };
+}
+
+void shell_release(struct shell *shell)
+{
+	struct process_sites *next;
+
+	for (struct process_sites *s = shell->sites; s; s = next) {
+		next = s->next;
+		sites_free(s->sites);
+		free(s);
+	}
+	free(shell->settings.site_skip);
+	*shell = (struct shell){ 0 };
+}
+
+int shell_turn(struct shell *shell, int ms)
+{
+	uint64_t now = session_ms(shell->session), enough = session_options(shell->session)->duration_ms;
+	int err;
+
+	if (enough && !shell->traced_enough && now < enough && (ms < 0 || (uint64_t)ms > enough - now))
+		ms = (int)(enough - now < 60000 ? enough - now : 60000);
+	err = session_turn(shell->session, ms);
+	now = session_ms(shell->session);
+	if (enough && !shell->traced_enough && now >= enough && !session_ended(shell->session)) {
+		shell->traced_enough = true;
+		session_settle(shell->session);
+		session_detach(shell->session);
+	}
+	if (!shell->ended && session_ended(shell->session)) {
+		shell->ended = true;
+		shell->ended_ms = now;
+	}
+	if (shell->ended && now > shell->ended_ms + HOLD_MS)
+		session_hold(shell->session, false);
+	return err;
+}
+
+struct process *shell_process(struct shell *shell)
+{
+	session_settle(shell->session);
+	return session_main(shell->session);
+}
+
+/* ---- stacks ------------------------------------------------------------------------------------------------------------------------ */
+
+static uint32_t parent(void *ctx, uint32_t node, uint64_t *pc) { return process_stack_parent(ctx, node, pc); }
+static struct symbol_frames frames(void *ctx, uint32_t node, uint64_t pc) { return process_frames(ctx, node, pc); }
+
+static bool lives(const struct shell *shell, const struct process_sites *s)
+{
+	for (const struct process *p = session_processes(shell->session); p; p = p->next)
+		if (p == s->process)
+			return p->pid == s->pid && p->began_ms == s->began_ms;
+	return false;
+}
+
+static void forget_dead(struct shell *shell)
+{
+	for (struct process_sites **at = &shell->sites, *s; (s = *at);) {
+		if (lives(shell, s)) {
+			at = &s->next;
+			continue;
+		}
+		*at = s->next;
+		sites_free(s->sites);
+		free(s);
+	}
+}
+
+struct sites *shell_sites(struct shell *shell, struct process *p)
+{
+	struct sites_source source = { .parent = parent, .frames = frames, .ctx = p };
+	struct process_sites *s;
+	const char *why;
+
+	forget_dead(shell);
+	for (s = shell->sites; s; s = s->next)
+		if (s->process == p)
+			return s->sites;
+	s = calloc(1, sizeof(*s));
+	if (s)
+		s->sites = sites_new(&source);
+	if (!s || !s->sites) {
+		free(s);
+		shell_error(shell, NULL, "out of memory");
+		return NULL;
+	}
+	if (*shell->settings.site_skip && symbols_site_skip(p->symbols, shell->settings.site_skip, &why))
+		shell_error(shell, NULL, "site-skip: %s", why);
+	s->process = p;
+	s->pid = p->pid;
+	s->began_ms = p->began_ms;
+	s->next = shell->sites;
+	shell->sites = s;
+	return s->sites;
+}
+
+int shell_site_skip(struct shell *shell, const char *regex, const char **why)
+{
+	char *copy = strdup(regex);
+
+	*why = "out of memory";
+	if (!copy)
+		return -EINVAL;
+	forget_dead(shell);
+	for (struct process_sites *s = shell->sites; s; s = s->next) {
+		if (symbols_site_skip(s->process->symbols, regex, why)) {
+			free(copy);
+			return -EINVAL;
+		}
+		sites_clear(s->sites);
+	}
+	free(shell->settings.site_skip);
+	shell->settings.site_skip = copy;
+	return 0;
+}
+
+/* ---- one command ------------------------------------------------------------------------------------------------------------------- */
+
+struct output {
+	FILE *file;
+	struct spawned child;
+};
+
+static int open_output(struct shell *shell, const struct statement *s, struct output *o)
+{
+	int err;
+
+	*o = (struct output){ .file = message_stream(), .child = { .input = -1 } };
+	if (s->redirect == REDIRECT_WRITE || s->redirect == REDIRECT_APPEND) {
+		o->file = fopen(s->target, s->redirect == REDIRECT_WRITE ? "we" : "ae");
+		if (!o->file)
+			return shell_error(shell, NULL, "cannot write '%s': %s", s->target, strerror(errno));
+	} else if (s->redirect == REDIRECT_PIPE) {
+		message_flush();
+		err = spawn_shell(&o->child, s->target, message_fd(), true);
+		if (err)
+			return shell_error(shell, NULL, "cannot run '%s' by /bin/sh: %s", s->target, strerror(-err));
+		o->file = fdopen(o->child.input, "w");
+		if (!o->file)
+			return shell_error(shell, NULL, "cannot run '%s': %s", s->target, strerror(errno));
+	}
+	return 0;
+}
+
+/* Until the shell command at the other end has ended: the target goes on meanwhile. */
+static int reap(struct shell *shell, struct spawned *child)
+{
+	int status;
+
+	while (!spawn_ended(child, 10, &status))
+		if (shell_turn(shell, 0))
+			break;
+	return status;
+}
+
+static int close_output(struct shell *shell, const struct statement *s, struct output *o)
+{
+	int err = 0, status;
+
+	if (s->redirect == REDIRECT_NONE) {
+		message_flush();
+		return 0;
+	}
+	errno = 0;
+	if (ferror(o->file) | fclose(o->file))		/* both, always */
+		err = errno ? errno : EIO;
+	if (s->redirect == REDIRECT_PIPE) {
+		status = reap(shell, &o->child);
+		return status == 126 || status == 127 ? shell_error(shell, NULL, "'%s' was not run: exit status %d", s->target, status) : 0;
+	}
+	return err ? shell_error(shell, NULL, "cannot write '%s': %s", s->target, strerror(err)) : 0;
+}
+
+static void run(struct shell *shell, struct statement *s)
+{
+	struct call call = { .argc = s->argc, .argv = s->argv, .rest = s->rest };
+	struct output output;
+	char why[160];
+	bool bad;
+
+	call.command = command_find(s->argv[0], why, sizeof(why));
+	if (!call.command) {
+		shell_error(shell, NULL, "%s", why);
+		shell->failed++;
+		return;
+	}
+	if (open_output(shell, s, &output)) {
+		shell->failed++;
+		return;
+	}
+	call.out = output.file;
+	bad = call.command->run(shell, &call);
+	if (close_output(shell, s, &output))
+		bad = true;
+	shell->failed += bad;
+}
+
+static bool takes_rest(const char *name)
+{
+	char why[160];
+	const struct command *c = command_find(name, why, sizeof(why));
+
+	return c && c->flags & COMMAND_REST;
+}
+
+/* ---- texts and scripts ------------------------------------------------------------------------------------------------------------- */
+
+/* Runs what is complete in TEXT (all of it if LAST); returns how much was used. *LINE goes on with it. */
+static size_t run_some(struct shell *shell, const char *text, unsigned *line, bool last)
+{
+	struct grammar g = { .at = text, .line = *line, .takes_rest = takes_rest };
+	struct statement s;
+	const char *before = text;
+
+	while (!shell->quit) {
+		int r = grammar_next(&g, &s);
+
+		shell->line = r == 1 ? s.line : g.line;
+		if (r == 0 || (r == -EAGAIN && !last)) {
+			before = r == 0 ? g.at : before;
+			*line = r == 0 ? g.line : *line;
+			break;
+		}
+		if (r == -EAGAIN || r == -ENOMEM) {
+			shell_error(shell, NULL, r == -EAGAIN ? "the text ends within quotes or braces" : "out of memory");
+			shell->failed++;
+			return strlen(text);
+		}
+		if (r < 0) {
+			shell_error(shell, NULL, "%s", g.why);
+			shell->failed++;
+		} else {
+			run(shell, &s);
+			statement_release(&s);
+		}
+		before = g.at;
+		*line = g.line;
+	}
+	return (size_t)(before - text);
+}
+
+void shell_run_text(struct shell *shell, const char *name, const char *text)
+{
+	const char *where = shell->where;
+	unsigned line = 1, at = shell->line;
+
+	shell->where = name;
+	run_some(shell, text, &line, true);
+	shell->where = where;
+	shell->line = at;
+}
+
+struct script_buffer {
+	char *text;
+	size_t len, allocated;
+};
+
+/* More of the file: bytes read, 0 at its end, -errno. Pipes and terminals are waited for with the session's loop turning. */
+static ssize_t read_more(struct shell *shell, int fd, struct script_buffer *b)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	ssize_t n;
+
+	if (b->allocated - b->len < 4096) {
+		char *text = realloc(b->text, b->allocated + 65536);
+
+		if (!text)
+			return -ENOMEM;
+		b->text = text;
+		b->allocated += 65536;
+	}
+	while (poll(&p, 1, 2) == 0) {
+		int err = shell->session ? shell_turn(shell, 10) : 0;
+
+		if (err)
+			return err;
+	}
+	do
+		n = read(fd, b->text + b->len, b->allocated - b->len - 1);
+	while (n < 0 && errno == EINTR);
+	if (n < 0)
+		return -errno;
+	if (memchr(b->text + b->len, '\0', (size_t)n))
+		return -EILSEQ;
+	b->len += (size_t)n;
+	b->text[b->len] = '\0';
+	return n;
+}
+
+int shell_run_file(struct shell *shell, const char *path)
+{
+	bool standard = !strcmp(path, "-");
+	const char *where = shell->where;
+	unsigned line = 1, at = shell->line;
+	struct script_buffer b = { 0 };
+	int fd = standard ? fcntl(0, F_DUPFD_CLOEXEC, 3) : open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t n = 1;
+
+	if (fd < 0)
+		return -errno;
+	shell->where = standard ? "stdin" : path;
+	while (!shell->quit && n > 0) {
+		char *newline;
+		size_t used;
+		char kept;
+
+		n = read_more(shell, fd, &b);
+		if (n < 0 || !b.text)
+			break;
+		/* whole lines only, until the last */
+		newline = n ? strrchr(b.text, '\n') : b.text + b.len;
+		if (n && !newline)
+			continue;
+		newline += n ? 1 : 0;
+		kept = *newline;
+		*newline = '\0';
+		used = run_some(shell, b.text, &line, n == 0);
+		*newline = kept;
+		b.len -= used;
+		memmove(b.text, b.text + used, b.len + 1);
+	}
+	free(b.text);
+	close(fd);
+	shell->where = where;
+	shell->line = at;
+	return n < 0 ? (int)n : 0;
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* spawn.h - shell commands started by mtrun (`| CMD`, `! CMD`): by /bin/sh, in a process that inherits nothing of ours but its streams. */
+#ifndef MTRUN_SPAWN_H
+#define MTRUN_SPAWN_H
+
+#include "../supervisor/types.h"
+
+struct spawned {
+	pid_t pid;
+	int input;			/* its stdin's other end if PIPE was asked for, else -1; the caller closes it */
+	int status_fd;
+};
+
+/* Runs COMMAND with stdout on descriptor OUT and stdin from a pipe (PIPE) or /dev/null. 0 or -errno (-ENOENT: there is no /bin/sh). */
+int spawn_shell(struct spawned *s, const char *command, int out, bool pipe) MUST_USE;
+/* Whether it has ended: 1 and *STATUS is its exit status as shells show it; 0: not within MS. */
+int spawn_ended(struct spawned *s, int ms, int *status) MUST_USE;
+
+#endif

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "usage.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "../supervisor/proc.h"
+
+/*
+ * The kernel's list of mappings is gone through once, with the live blocks beside it (both ascend). A mapping of a file, the brk heap, a stack, the
+ * anonymous tail of a file's data, one with a live block or with a thread's control block in it is explained: `other`, as far as it is
+ * not heap or the program's own mapping. What is left over is `unaccounted`.
+ */
+struct spans {
+	const struct maps *maps;
+	uint8_t *explained;		/* one for each map */
+	size_t at;
+	uint64_t resident_pages, page;
+	int pagemap;
+};
+
+static void mark(struct spans *s, raddr_t addr)
+{
+	for (size_t i = 0; i < s->maps->count; i++)
+		if (addr >= s->maps->map[i].start && addr < s->maps->map[i].end)
+			s->explained[i] = 1;
+}
+
+static void count_resident(struct spans *s, raddr_t start, uint64_t len)
+{
+	uint64_t entry[512], first = start / s->page, end = (start + len + s->page - 1) / s->page;
+
+	while (s->pagemap >= 0 && first < end) {
+		size_t n = end - first < 512 ? (size_t)(end - first) : 512;
+		ssize_t got = pread(s->pagemap, entry, n * 8, (off_t)(first * 8));
+
+		if (got <= 0)
+			return;
+		for (size_t i = 0; i < (size_t)got / 8; i++)
+			s->resident_pages += entry[i] >> 62 != 0;	/* present, or swapped out */
+		first += (size_t)got / 8;
+	}
+}
+
+static int each_block(void *ctx, const struct ledger_block *b)
+{
+	struct spans *s = ctx;
+	const struct map *map = s->maps->map;
+
+	if (b->mapping)
+		count_resident(s, b->address, b->size);
+	if (s->at >= s->maps->count || b->address < map[s->at].start)
+		s->at = 0;		/* mappings come after the heap, from the lowest address again */
+	while (s->at < s->maps->count && map[s->at].end <= b->address)
+		s->at++;
+	if (s->at < s->maps->count && map[s->at].start <= b->address)
+		s->explained[s->at] = 1;
+	return 0;
+}
+
+static bool ours(const struct process *p, const struct map *m)
+{
+	if (p->home && m->start >= p->home && m->start < p->home + HOME_SIZE)
+		return true;
+	for (size_t i = 0; i < p->plant.nislands; i++)
+		if (m->start >= p->plant.island[i].start && m->start < p->plant.island[i].end)
+			return true;
+	return false;
+}
+
+static void threads(struct spans *s, const struct process *p)
+{
+	for (size_t i = 0; p->wire && i < WIRE_THREADS; i++) {
+		uint64_t fs = p->wire->thread[i].fs;
+
+		if (fs > 1)
+			mark(s, fs);
+	}
+}
+
+static bool named(const struct maps *maps, size_t i)
+{
+	const struct map *m = &maps->map[i];
+
+	if (m->path[0])
+		return true;
+	/* .bss behind a file's data */
+	return i && maps->map[i - 1].end == m->start && maps->map[i - 1].path[0] == '/';
+}
+
+void usage_read(struct usage *u, const struct process *p, const struct ledger_totals *totals)
+{
+	struct spans s = { .page = (uint64_t)sysconf(_SC_PAGESIZE) };
+	int64_t kb = proc_status_field(p->pid, "VmRSS");
+	uint64_t known = totals->heap + totals->mmap + p->image_bytes;
+	struct maps maps;
+
+	*u = (struct usage){ .rss = kb < 0 ? -1 : kb * 1024 };
+	if (p->state == PROCESS_EXITED || p->state == PROCESS_REPLACED)
+		u->rss = -1;
+	if (u->rss < 0 || maps_read(&maps, p->pid))
+		return;
+	s.maps = &maps;
+	s.explained = calloc(maps.count + 1, 1);
+	s.pagemap = proc_open(p->pid, "pagemap", 0);
+	if (s.explained) {
+		ledger_each_block(p->ledger, each_block, &s);
+		threads(&s, p);
+		u->mapped_known = true;
+	}
+	for (size_t i = 0; i < maps.count && u->mapped_known; i++) {
+		const struct map *m = &maps.map[i];
+
+		if ((!m->read && !m->write && !m->exec) || ours(p, m) || !strcmp(m->path, "[vsyscall]"))
+			continue;
+		u->mapped += m->end - m->start;
+		if (!s.explained[i] && !named(&maps, i))
+			u->unaccounted += m->end - m->start;
+	}
+	if (s.pagemap >= 0)
+		close(s.pagemap);
+	u->mmap_resident = s.resident_pages * s.page;
+	if (u->unaccounted > u->mapped - (u->mapped < known ? u->mapped : known))
+		u->unaccounted = u->mapped - (u->mapped < known ? u->mapped : known);
+	/* What was mapped or freed between the two looks makes no negative number. */
+	u->other = u->mapped > known + u->unaccounted ? u->mapped - known - u->unaccounted : 0;
+	u->mapped = known + u->other + u->unaccounted;
+	free(s.explained);
+	maps_release(&maps);
+}
