@@ -302,10 +302,13 @@ static int find_by_hash(struct candidates *c, const struct elf *elf)
 	return err;
 }
 
-/* In .symtab a local `free` may be anything; a local je_free is what it says (hidden by the way it was built). */
-static bool may_take(const struct elf_symbol *s, const struct hook_rule *r, bool prefix)
+/*
+ * In .symtab a local `free` may be anything; a local je_free is what it says (hidden by the way it was built). In a static PIE all of libc's
+ * functions that were hidden in its archive are local.
+ */
+static bool may_take(const struct elf *elf, const struct elf_symbol *s, const struct hook_rule *r, bool prefix)
 {
-	return s->bind != STB_LOCAL || prefix || r->class == SANITIZER;
+	return s->bind != STB_LOCAL || prefix || r->class == SANITIZER || (elf_is_static(elf) && elf_type(elf) == ET_DYN);
 }
 
 static int find_by_walk(struct candidates *c, const struct elf *elf, size_t from)
@@ -321,7 +324,7 @@ static int find_by_walk(struct candidates *c, const struct elf *elf, size_t from
 		if (!is_code(&symbol) || !may_be_known(symbol.name))
 			continue;
 		r = rule_for(symbol.name, &prefix);
-		if (r && may_take(&symbol, r, prefix))
+		if (r && may_take(elf, &symbol, r, prefix))
 			err = add(c, &symbol, r, prefix, NULL);
 	}
 	return err;

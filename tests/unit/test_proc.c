@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* test_proc.c - /proc, maps, and memory, with this very process and children of it. */
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "../../supervisor/proc.h"
+#include "test.h"
+
+/* In a child, before anything opened /proc: 0 ok, 1 wrong, 2 cannot be tried here. */
+static int without_proc(void)
+{
+	char *text = NULL;
+	int fd;
+
+	if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 || umount2("/proc", MNT_DETACH) < 0)
+		return 2;
+	if (access("/proc/self", F_OK) == 0)
+		return 2;
+	fd = proc_open(getpid(), "maps", O_RDONLY);
+	if (fd == -EPERM || fd == -ENOSYS)
+		return 2;
+	if (fd < 0 || proc_read(getpid(), "cmdline", &text) <= 0)
+		return 1;
+	if (fcntl(fd, F_GETFD) != FD_CLOEXEC || proc_status_field(getpid(), "VmRSS") <= 0)
+		return 1;
+	return access("/proc/self", F_OK) == 0;
+}
+
+static void test_without_proc_mounted(void)
+{
+	pid_t pid = fork();
+	int status = 0;
+
+	if (pid == 0)
+		_exit(without_proc());
+	waitpid(pid, &status, 0);
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 2)
+		printf("# not tried: /proc cannot be unmounted or mounted here\n");
+	else
+		CHECK_EQ(status, 0);
+}
+
+static void test_open(void)
+{
+	char *text = NULL;
+
+	CHECK_EQ(proc_open(getpid(), "no such file", O_RDONLY), -ENOENT);
+	CHECK_EQ(proc_read(0x7ffffff, "maps", &text), -ENOENT);
+	CHECK_EQ(proc_read(getpid(), "comm", &text), 10);
+	CHECK_STR(text, "test_proc\n");
+	free(text);
+	CHECK(proc_status_field(getpid(), "VmRSS") > 100);
+	CHECK_EQ(proc_status_field(getpid(), "Pid"), getpid());
+	CHECK_EQ(proc_status_field(getpid(), "Nothing"), -ENOENT);
+}
+
+static void test_open_file(void)
+{
+	char dir[] = "/tmp/test_proc.XXXXXX", path[64];
+	int fd = proc_open_file(getpid(), "/etc/passwd");
+
+	CHECK(fd >= 0 && fcntl(fd, F_GETFD) == FD_CLOEXEC);
+	close(fd);
+	CHECK_EQ(proc_open_file(getpid(), "/no such file"), -ENOENT);
+	CHECK_EQ(proc_open_file(getpid(), "/dev/null"), -EINVAL);
+	CHECK_EQ(proc_open_file(getpid(), "/etc"), -EINVAL);
+	if (!mkdtemp(dir))
+		return;
+	snprintf(path, sizeof(path), "%s/fifo", dir);
+	CHECK_EQ(mkfifo(path, 0600), 0);
+	CHECK_EQ(proc_open_file(getpid(), path), -EINVAL);	/* and does not wait for a writer */
+	unlink(path);
+	rmdir(dir);
+}
+
+/* A chroot's absolute links are meant inside of it. */
+static void test_open_file_in_a_chroot(void)
+{
+	char dir[] = "/tmp/test_proc.XXXXXX", path[64], c;
+	int ready[2], hold[2], fd;
+	pid_t pid;
+
+	if (geteuid() != 0 || !mkdtemp(dir) || pipe(ready) < 0 || pipe(hold) < 0)
+		return;
+	snprintf(path, sizeof(path), "%s/passwd", dir);
+	fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+	CHECK(write(fd, "inside", 6) == 6);
+	close(fd);
+	snprintf(path, sizeof(path), "%s/link", dir);
+	CHECK_EQ(symlink("/passwd", path), 0);
+	pid = fork();
+	if (pid == 0) {
+		close(hold[1]);
+		if (chroot(dir) < 0 || write(ready[1], "x", 1) != 1)
+			_exit(1);
+		(void)!read(hold[0], &c, 1);
+		_exit(0);
+	}
+	CHECK(read(ready[0], &c, 1) == 1);
+	fd = proc_open_file(pid, "/link");
+	CHECK(fd >= 0 && read(fd, path, 6) == 6 && memcmp(path, "inside", 6) == 0);
+	close(fd);
+	CHECK_EQ(proc_open_file(pid, "/etc/passwd"), -ENOENT);
+	close(hold[1]);
+	waitpid(pid, NULL, 0);
+	snprintf(path, sizeof(path), "rm -rf %s", dir);
+	CHECK_EQ(system(path), 0);
+}
+
+static void test_maps(void)
+{
+	int local = 0, in_libc = 0;
+	const struct map *m;
+	struct maps maps;
+	void *block = mmap(NULL, 3 * 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	CHECK_EQ(mprotect((char *)block + 4096, 4096, PROT_READ | PROT_WRITE), 0);
+	CHECK_EQ(maps_read(&maps, getpid()), 0);
+	m = maps_find(&maps, (raddr_t)(uintptr_t)&local);
+	CHECK(m && strcmp(m->path, "[stack]") == 0 && m->read && m->write && !m->shared);
+	m = maps_find(&maps, (raddr_t)(uintptr_t)test_maps);
+	CHECK(m && m->exec && !m->write && strstr(m->path, "test_proc") && m->inode && !m->deleted);
+	m = maps_find(&maps, (raddr_t)(uintptr_t)block + 4096 + 17);
+	CHECK(m && m->start == (raddr_t)(uintptr_t)block + 4096 && m->end == m->start + 4096 && m->write && !*m->path && !m->inode);
+	m = maps_find(&maps, (raddr_t)(uintptr_t)block);
+	CHECK(m && !m->read && !m->write && !m->exec);
+	CHECK(!maps_find(&maps, 0) && !maps_find(&maps, UINT64_MAX));
+	for (size_t i = 0; i < maps.count; i++) {
+		CHECK(i == 0 || maps.map[i].start >= maps.map[i - 1].end);
+		in_libc += strstr(maps.map[i].path, "libc.so") != NULL;
+	}
+	CHECK(in_libc > 2);
+	maps_release(&maps);
+	maps_release(&maps);
+	munmap(block, 3 * 4096);
+}
+
+/* Names that make a row hard to read. */
+static void test_odd_names(void)
+{
+	static const char *const names[] = { "a b", "new\nline", "x (deleted)", "gone" };
+	char dir[] = "/tmp/test_proc.XXXXXX", path[64];
+	struct maps maps;
+
+	if (!mkdtemp(dir))
+		return;
+	for (size_t i = 0; i < 4; i++) {
+		const struct map *m;
+		void *p;
+		int fd;
+
+		snprintf(path, sizeof(path), "%s/%s", dir, names[i]);
+		fd = open(path, O_CREAT | O_RDWR | O_CLOEXEC, 0600);
+		CHECK(write(fd, "x", 1) == 1);
+		p = mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, 0);
+		close(fd);
+		if (i == 3)
+			unlink(path);
+		CHECK_EQ(maps_read(&maps, getpid()), 0);
+		m = maps_find(&maps, (raddr_t)(uintptr_t)p);
+		CHECK(m && m->shared);
+		if (m && i != 2)
+			CHECK_STR(m->path, path);
+		CHECK(m && m->deleted == (i >= 2));	/* a file that is called so cannot be told from a deleted one */
+		maps_release(&maps);
+		munmap(p, 4096);
+		unlink(path);
+	}
+	rmdir(dir);
+}
+
+static void test_memory(void)
+{
+	size_t len = 200 * 4096;
+	uint8_t *p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), *copy = malloc(len);
+	raddr_t at = (raddr_t)(uintptr_t)p;
+
+	for (size_t i = 0; i < len; i++)
+		p[i] = (uint8_t)(i * 7 + i / 4096);
+	CHECK_EQ(remote_read(getpid(), at, copy, len), (ssize_t)len);
+	CHECK(memcmp(p, copy, len) == 0);
+	CHECK_EQ(remote_read(getpid(), at + 5, copy, 3), 3);
+	CHECK(memcmp(p + 5, copy, 3) == 0);
+	/* a hole: short at its start, in any part of the page */
+	CHECK_EQ(mprotect(p + 100 * 4096, 4096, PROT_NONE), 0);
+	CHECK_EQ(remote_read(getpid(), at + 10, copy, len - 10), 100 * 4096 - 10);
+	CHECK(memcmp(p + 10, copy, 100 * 4096 - 10) == 0);
+	CHECK_EQ(remote_read(getpid(), at + 100 * 4096 - 1, copy, 2), 1);
+	CHECK_EQ(remote_read(getpid(), at + 100 * 4096, copy, 2), -EFAULT);
+	CHECK_EQ(remote_read(getpid(), at, copy, 0), 0);
+	CHECK_EQ(remote_read(0x7ffffff, at, copy, 1), -ESRCH);
+	/* read-only, and not even that */
+	CHECK_EQ(mprotect(p, 4096, PROT_READ | PROT_EXEC), 0);
+	CHECK_EQ(remote_write(getpid(), at + 4090, "0123456789ab", 12), 0);
+	CHECK(memcmp(p + 4090, "0123456789ab", 12) == 0);
+	munmap(p + 50 * 4096, 4096);
+	CHECK(remote_write(getpid(), at + 50 * 4096, "x", 1) < 0);
+	CHECK(remote_write(0x7ffffff, at, "x", 1) < 0);
+	munmap(p, len);
+	free(copy);
+}
+
+/* Text is private: written in a child, it is changed in the child alone. */
+static void test_write_to_text(void)
+{
+	static const uint8_t ret[] = { 0xc3 };
+	uint8_t before = *(const uint8_t *)(uintptr_t)test_memory, now = 0;
+	raddr_t at = (raddr_t)(uintptr_t)test_memory;
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		pause();
+		_exit(0);
+	}
+	CHECK_EQ(remote_write(pid, at, ret, 1), 0);
+	CHECK(remote_read(pid, at, &now, 1) == 1 && now == 0xc3);
+	CHECK_EQ(*(const volatile uint8_t *)(uintptr_t)test_memory, before);
+	kill(pid, 9);
+	waitpid(pid, NULL, 0);
+}
+
+int main(void)
+{
+	RUN(test_without_proc_mounted);
+	RUN(test_open);
+	RUN(test_open_file);
+	RUN(test_open_file_in_a_chroot);
+	RUN(test_maps);
+	RUN(test_odd_names);
+	RUN(test_memory);
+	RUN(test_write_to_text);
+	return test_status();
+}
