@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "test.h"
+
+#include <errno.h>
+
+#include "../../supervisor/json.h"
+#include "../../supervisor/units.h"
+
+static void sizes(void)
+{
+	static const struct { const char *text; uint64_t bytes; } good[] = {
+		{ "0", 0 }, { "1", 1 }, { "4096", 4096 }, { "1K", 1024 }, { "3M", 3 << 20 }, { "2G", 2ull << 30 }, { "1T", 1ull << 40 }, { "1KB", 1000 },
+		{ "100MB", 100000000 }, { "5GB", 5000000000ull }, { "2TB", 2000000000000ull }, { "18446744073709551615", UINT64_MAX },
+	};
+	static const char *const bad[] = { "", " ", "M", "-1", "+1", "1k", "1m", "16 M", "16M ", "16Mi", "16MiB", "16MBB", "1B", "1e6", "0x10", "1.5G", "1,000",
+		"18446744073709551616", "16777216T", "99999999999999999999999" };
+	uint64_t v;
+
+	for (size_t i = 0; i < sizeof(good) / sizeof(*good); i++) {
+		CHECK_EQ(size_parse(good[i].text, &v), 0);
+		CHECK_EQ(v, good[i].bytes);
+	}
+	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
+		v = 77;
+		if (!size_parse(bad[i], &v))
+			printf("# '%s' was taken\n", bad[i]);
+		CHECK(size_parse(bad[i], &v) < 0 && v == 77);
+	}
+}
+
+static void times(void)
+{
+	static const struct { const char *text; uint64_t ms; } good[] = {
+		{ "0", 0 }, { "5", 5000 }, { "250ms", 250 }, { "5s", 5000 }, { "2m", 120000 }, { "1h", 3600000 }, { "0.5", 500 }, { "1.5s", 1500 }, { "0.25m", 15000 },
+		{ "1.0625s", 1062 },
+	};
+	static const char *const bad[] = { "", "s", "-1", "5 s", "5S", "5sec", "5.", ".5", "5.5.5", "1d", "99999999999999999999", "9999999999999999999h" };
+	uint64_t v;
+
+	for (size_t i = 0; i < sizeof(good) / sizeof(*good); i++) {
+		CHECK_EQ(time_parse(good[i].text, &v), 0);
+		CHECK_EQ(v, good[i].ms);
+	}
+	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
+		v = 77;
+		CHECK(time_parse(bad[i], &v) < 0 && v == 77);
+	}
+}
+
+static void addresses(void)
+{
+	raddr_t a;
+
+	CHECK_EQ(address_parse("0x7fffebac2010", &a), 0);
+	CHECK_EQ(a, 0x7fffebac2010);
+	CHECK_EQ(address_parse("4096", &a), 0);
+	CHECK_EQ(a, 4096);
+	CHECK(address_parse("0x", &a) && address_parse("0x12345678901234567", &a) && address_parse("7fff", &a) && address_parse("0xg", &a));
+}
+
+static void texts(void)
+{
+	struct text_buffer b;
+
+	CHECK_STR(size_text(&b, 0), "0");
+	CHECK_STR(size_text(&b, 1023), "1023");
+	CHECK_STR(size_text(&b, 1024), "1.0K");
+	CHECK_STR(size_text(&b, 1048575), "1.0M");
+	CHECK_STR(size_text(&b, 1536 * 1024), "1.5M");
+	CHECK_STR(size_text(&b, 3ull << 29), "1.50G");
+	CHECK_STR(time_text(&b, 250), "250 ms");
+	CHECK_STR(time_text(&b, 59999), "59.9 s");
+	CHECK_STR(time_text(&b, 187000), "3:07 min");
+	CHECK_STR(time_text(&b, 7389000), "2:03:09 h");
+}
+
+static void json(void)
+{
+	char *text = NULL;
+	size_t len;
+	FILE *out = open_memstream(&text, &len);
+	struct json j;
+
+	json_init(&j, out);
+	json_object(&j, NULL);
+	json_int(&j, "min", INT64_MIN);
+	json_uint(&j, "max", UINT64_MAX);
+	json_string(&j, "s", "a\"b\\c\n\t\x01\x7f/\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80");
+	json_string(&j, "bad", "\xff|\xc3|\xc0\x80|\xed\xa0\x80|\xf4\x90\x80\x80|\xe2\x82");
+	json_string(&j, "none", NULL);
+	json_array(&j, "list");
+	json_bool(&j, NULL, true);
+	json_null(&j, NULL);
+	json_array(&j, NULL);
+	json_end_array(&j);
+	json_object(&j, NULL);
+	json_end_object(&j);
+	json_address(&j, NULL, 0x7f00);
+	json_end_array(&j);
+	json_end_object(&j);
+	json_finish(&j);
+	fclose(out);
+	CHECK_STR(text, "{\"min\":-9223372036854775808,\"max\":18446744073709551615,\"s\":\"a\\\"b\\\\c\\u000a\\u0009\\u0001\\u007f/\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80\","
+			"\"bad\":\"\\ufffd|\\ufffd|\\ufffd\\ufffd|\\ufffd\\ufffd\\ufffd|\\ufffd\\ufffd\\ufffd\\ufffd|\\ufffd\\ufffd\",\"none\":null,"
+			"\"list\":[true,null,[],{},\"0x7f00\"]}\n");
+	free(text);
+}
+
+int main(void)
+{
+	RUN(sizes);
+	RUN(times);
+	RUN(addresses);
+	RUN(texts);
+	RUN(json);
+	return test_status();
+}
