@@ -8,8 +8,8 @@
  *	rule[nrows]	index into wire_image.rule: the same few hundred rules serve all modules
  *	index[]		for each KiB of code the row that holds at its beginning, so that a search looks at some ten rows
  *
- * The offsets are written where they will stay while the number of rows is not known yet; the rules' indexes wait in memory of our own until it is.
- * The target can write to the image, so nothing is ever read back from it: the rules are kept here too, with the hash table that finds equal ones.
+ * They are made in memory of our own first and kept there for the next process that maps the same file. The target can write to the image, so
+ * nothing is ever read back from it: its rules are kept here too, with the hash table that finds equal ones.
  *
  * The image is appended to, never changed: a hook may read the old tables at any time.
  */
@@ -28,29 +28,13 @@
 #define HASH_SLOTS (WIRE_RULES * 2)
 #define KIB 1024u
 
+/* ---- rules ------------------------------------------------------------------------------------------------------------------ */
+
 struct cfi_rules {
 	struct wire_rule rule[WIRE_RULES];
-	uint16_t slot[HASH_SLOTS];	/* index of a rule; 0: free (rule 0 is never looked for here) */
+	uint16_t slot[HASH_SLOTS];	/* index of a rule; 0: free (rule 0, CFA_NONE, is never looked for here) */
+	uint32_t count;
 };
-
-int cfi_init(struct cfi *cfi, struct wire_image *image)
-{
-	struct cfi_rules *rules = calloc(1, sizeof(*rules));
-
-	if (!rules)
-		return -ENOMEM;
-	*cfi = (struct cfi){ .image = image, .nrules = 1, .rules = rules };
-	image->rule[0] = rules->rule[0];
-	return 0;
-}
-
-void cfi_release(struct cfi *cfi)
-{
-	free(cfi->rules);
-	cfi->rules = NULL;
-}
-
-/* ---- rules ------------------------------------------------------------------------------------------------------------------ */
 
 static uint32_t rule_hash(const struct wire_rule *rule)
 {
@@ -63,10 +47,8 @@ static uint32_t rule_hash(const struct wire_rule *rule)
 }
 
 /* The rule's index. When all are taken new ones are 0: those stacks end in [truncated]. */
-static uint16_t rule_index(struct cfi *cfi, const struct wire_rule *rule)
+static uint16_t rule_index(struct cfi_rules *r, const struct wire_rule *rule)
 {
-	struct cfi_rules *r = cfi->rules;
-
 	if (rule->cfa == CFA_NONE)
 		return 0;
 	for (uint32_t i = rule_hash(rule);; i = (i + 1) % HASH_SLOTS) {
@@ -76,25 +58,117 @@ static uint16_t rule_index(struct cfi *cfi, const struct wire_rule *rule)
 			return n;
 		if (n)
 			continue;
-		if (cfi->nrules == WIRE_RULES)
+		if (r->count == WIRE_RULES)
 			return 0;
-		n = (uint16_t)cfi->nrules++;
+		n = (uint16_t)r->count++;
 		r->slot[i] = n;
 		r->rule[n] = *rule;
-		cfi->image->rule[n] = *rule;
 		return n;
 	}
 }
 
-/* ---- rows ------------------------------------------------------------------------------------------------------------------- */
+int cfi_init(struct cfi *cfi, struct wire_image *image)
+{
+	struct cfi_rules *rules = calloc(1, sizeof(*rules));
+
+	if (!rules)
+		return -ENOMEM;
+	rules->count = 1;
+	*cfi = (struct cfi){ .image = image, .nrules = 1, .rules = rules };
+	image->rule[0] = rules->rule[0];
+	return 0;
+}
+
+void cfi_release(struct cfi *cfi)
+{
+	free(cfi->rules);
+	cfi->rules = NULL;
+}
+
+/* ---- what is known of a file -------------------------------------------------------------------------------------------------- */
+
+/*
+ * The rows of one file's code, with rules numbered on their own. They are the same wherever the file is mapped, so they are kept for the next
+ * process that maps it: g++ starts four programs, and each maps the same libc.
+ */
+struct rows {
+	struct elf *elf;		/* counted; NULL: free */
+	uint64_t lo, hi;
+	uint32_t *offs;
+	uint16_t *rule;
+	size_t n, room;
+	struct wire_rule *rules;
+	uint32_t nrules;
+	uint64_t used;			/* when, for eviction */
+};
+
+#define KEPT 64u
+#define KEPT_BYTES (48u << 20)
+static struct rows kept[KEPT];
+static uint64_t kept_clock;
+static struct cfi_rules *numbering;	/* of the file that is being read */
+
+static void rows_release(struct rows *r)
+{
+	if (r->elf)
+		elf_unref(r->elf);
+	free(r->offs);
+	free(r->rule);
+	free(r->rules);
+	*r = (struct rows){ .elf = NULL };
+}
+
+static size_t rows_bytes(const struct rows *r)
+{
+	return r->room * (sizeof(*r->offs) + sizeof(*r->rule));
+}
+
+void cfi_forget(void)
+{
+	for (size_t i = 0; i < KEPT; i++)
+		rows_release(&kept[i]);
+	free(numbering);
+	numbering = NULL;
+}
+
+static struct rows *rows_find(const struct elf *elf, uint64_t lo, uint64_t hi)
+{
+	for (size_t i = 0; i < KEPT; i++)
+		if (kept[i].elf == elf && kept[i].lo == lo && kept[i].hi == hi) {
+			kept[i].used = ++kept_clock;
+			return &kept[i];
+		}
+	return NULL;
+}
+
+/* A place for NEW among the kept ones; the least lately used make room. */
+static struct rows *rows_keep(struct rows *new)
+{
+	for (;;) {
+		struct rows *oldest = NULL, *free_one = NULL;
+		size_t bytes = rows_bytes(new);
+
+		for (size_t i = 0; i < KEPT; i++) {
+			bytes += rows_bytes(&kept[i]);
+			if (!kept[i].elf)
+				free_one = &kept[i];
+			else if (!oldest || kept[i].used < oldest->used)
+				oldest = &kept[i];
+		}
+		if (free_one && (bytes <= KEPT_BYTES || !oldest)) {
+			*free_one = *new;
+			free_one->used = ++kept_clock;
+			return free_one;
+		}
+		rows_release(oldest);
+	}
+}
+
+/* ---- making rows -------------------------------------------------------------------------------------------------------------- */
 
 struct build {
-	struct cfi *cfi;
-	uint32_t *offs;			/* in the pool */
-	size_t room;			/* rows that fit there */
-	uint16_t *rule;			/* ours */
-	size_t rule_room;
-	size_t n;
+	struct rows rows;
+	struct cfi_rules *rules;
 	int error;
 	struct wire_rule last;		/* the rule of `last_index`, so that equal neighbours need no search */
 	uint16_t last_index;
@@ -102,36 +176,36 @@ struct build {
 
 static bool build_grow(struct build *b)
 {
-	size_t room = b->rule_room ? b->rule_room * 2 : 16384;
+	struct rows *r = &b->rows;
+	size_t room = r->room ? r->room * 2 : 32768;
+	uint32_t *offs = reallocarray(r->offs, room, sizeof(*offs));
 	uint16_t *rule;
 
-	if (b->n >= b->room) {
-		b->error = -ENOSPC;
-		return false;
-	}
-	if (b->n < b->rule_room)
-		return true;
-	rule = reallocarray(b->rule, room, sizeof(*rule));
+	if (offs)
+		r->offs = offs;
+	rule = offs ? reallocarray(r->rule, room, sizeof(*rule)) : NULL;
 	if (!rule) {
 		b->error = -ENOMEM;
 		return false;
 	}
-	b->rule = rule;
-	b->rule_room = room;
+	r->rule = rule;
+	r->room = room;
 	return true;
 }
 
 /* Appends a row. Offsets never descend; of two rows at one place the later one holds. */
 static void build_row(struct build *b, uint32_t offset, uint16_t rule)
 {
-	if (b->n && b->offs[b->n - 1] >= offset)
-		b->n--;
-	if (b->n && b->rule[b->n - 1] == rule)
+	struct rows *r = &b->rows;
+
+	if (r->n && r->offs[r->n - 1] >= offset)
+		r->n--;
+	if (r->n && r->rule[r->n - 1] == rule)
 		return;
-	if ((b->n >= b->room || b->n >= b->rule_room) && !build_grow(b))
+	if (r->n == r->room && !build_grow(b))
 		return;
-	b->offs[b->n] = offset;
-	b->rule[b->n++] = rule;
+	r->offs[r->n] = offset;
+	r->rule[r->n++] = rule;
 }
 
 static void build_rule(void *ctx, uint32_t offset, const struct wire_rule *rule)
@@ -140,7 +214,7 @@ static void build_rule(void *ctx, uint32_t offset, const struct wire_rule *rule)
 
 	if (memcmp(rule, &b->last, sizeof(*rule))) {
 		b->last = *rule;
-		b->last_index = rule_index(b->cfi, rule);
+		b->last_index = rule_index(b->rules, rule);
 	}
 	build_row(b, offset, b->last_index);
 }
@@ -256,7 +330,7 @@ static int gaps_find(struct gaps *g, const struct elf *elf, const struct callfra
 
 static int gaps_infer(struct gaps *g, struct elf *elf, const struct callframe_list *frames, uint64_t lo, uint64_t hi)
 {
-	struct infer_input in = { .code = gap_code, .ctx = elf, .lo = lo };
+	struct infer_input in = { .code = gap_code, .ctx = elf, .start = elf_entry(elf), .lo = lo };
 	int rc = gaps_find(g, elf, frames, lo, hi);
 
 	if (!rc && g->nranges)
@@ -310,43 +384,6 @@ static void build_rows(struct build *b, const struct callframe_list *frames, str
 	build_gap(b, g, at, size);
 }
 
-static void write_index(uint32_t *index, const uint32_t *offs, size_t n, uint32_t kibs)
-{
-	size_t row = 0;
-
-	for (uint32_t k = 0; k < kibs; k++) {
-		while (row + 1 < n && offs[row + 1] <= (uint64_t)k * KIB)
-			row++;
-		index[k] = (uint32_t)row;
-	}
-	index[kibs] = (uint32_t)(n - 1);
-}
-
-static uint64_t align_up(uint64_t v, uint64_t to)
-{
-	return (v + to - 1) / to * to;
-}
-
-static int build_finish(struct build *b, uint32_t size, struct wire_module *out)
-{
-	uint8_t *pool = b->cfi->image->pool;
-	uint64_t rows = (uint64_t)((uint8_t *)b->offs - pool), rules = rows + b->n * sizeof(*b->offs);
-	uint64_t index = align_up(rules + b->n * sizeof(*b->rule), 4);
-	uint32_t kibs = (uint32_t)(((uint64_t)size + KIB - 1) / KIB);
-
-	if (index + (kibs + 1ull) * 4 > WIRE_POOL)
-		return -ENOSPC;
-	memcpy(pool + rules, b->rule, b->n * sizeof(*b->rule));
-	write_index((uint32_t *)(void *)(pool + index), b->offs, b->n, kibs);
-	b->cfi->pool_used = index + (kibs + 1ull) * 4;
-	out->rows = rows;
-	out->rules = rules;
-	out->index = index;
-	out->nrows = (uint32_t)b->n;
-	out->pad = 0;
-	return 0;
-}
-
 /* .debug_frame, where it is not compressed. */
 static bool debug_frame(const struct elf *elf, struct callframe_source *source)
 {
@@ -386,35 +423,134 @@ static int scan_frames(struct callframe_list *list, const struct elf *elf, uint6
 	return 0;
 }
 
+static int build_begin(struct build *b)
+{
+	if (!numbering)
+		numbering = malloc(sizeof(*numbering));
+	if (!numbering)
+		return -ENOMEM;
+	memset(numbering->slot, 0, sizeof(numbering->slot));
+	memset(&numbering->rule[0], 0, sizeof(numbering->rule[0]));
+	numbering->count = 1;
+	*b = (struct build){ .rules = numbering };
+	return 0;
+}
+
+static int build_finish(struct build *b)
+{
+	struct rows *r = &b->rows;
+
+	if (b->error)
+		return b->error;
+	r->nrules = b->rules->count;
+	r->rules = calloc(r->nrules, sizeof(*r->rules));
+	if (!r->rules)
+		return -ENOMEM;
+	memcpy(r->rules, b->rules->rule, r->nrules * sizeof(*r->rules));
+	return 0;
+}
+
+/* Reads ELF's code in [lo, hi) (the file's addresses). NULL and *error, or rows that stay until the next such call. */
+static struct rows *rows_read(struct elf *elf, uint64_t lo, uint64_t hi, int *error)
+{
+	struct gaps gaps = { .range = NULL };
+	struct callframe_list frames;
+	struct build b;
+
+	*error = build_begin(&b);
+	if (*error)
+		return NULL;
+	*error = scan_frames(&frames, elf, lo, hi);
+	if (*error)
+		return NULL;
+	*error = gaps_infer(&gaps, elf, &frames, lo, hi);
+	if (!*error) {
+		build_rows(&b, &frames, &gaps, (uint32_t)(hi - lo), elf_entry(elf));
+		*error = build_finish(&b);
+	}
+	gaps_release(&gaps);
+	callframe_release(&frames);
+	if (*error) {
+		rows_release(&b.rows);
+		return NULL;
+	}
+	b.rows.elf = elf_ref(elf);
+	b.rows.lo = lo;
+	b.rows.hi = hi;
+	return rows_keep(&b.rows);
+}
+
+/* ---- into an image ---------------------------------------------------------------------------------------------------------------- */
+
+static uint64_t align_up(uint64_t v, uint64_t to)
+{
+	return (v + to - 1) / to * to;
+}
+
+static void write_rules(struct cfi *cfi, const struct rows *r, uint16_t *to)
+{
+	static uint16_t number[WIRE_RULES];	/* the file's -> the image's */
+
+	for (uint32_t i = 0; i < r->nrules; i++)
+		number[i] = rule_index(cfi->rules, &r->rules[i]);
+	for (; cfi->nrules < cfi->rules->count; cfi->nrules++)
+		cfi->image->rule[cfi->nrules] = cfi->rules->rule[cfi->nrules];
+	for (size_t i = 0; i < r->n; i++)
+		to[i] = number[r->rule[i]];
+}
+
+static void write_index(uint32_t *index, const struct rows *r, uint32_t kibs)
+{
+	size_t row = 0;
+
+	for (uint32_t k = 0; k < kibs; k++) {
+		while (row + 1 < r->n && r->offs[row + 1] <= (uint64_t)k * KIB)
+			row++;
+		index[k] = (uint32_t)row;
+	}
+	index[kibs] = (uint32_t)(r->n - 1);
+}
+
+static int rows_write(struct cfi *cfi, const struct rows *r, struct wire_module *out)
+{
+	uint8_t *pool = cfi->image->pool;
+	uint64_t offs = align_up(cfi->pool_used, 64), rules = offs + r->n * sizeof(*r->offs);
+	uint64_t index = align_up(rules + r->n * sizeof(*r->rule), 4);
+	uint32_t kibs = (uint32_t)((r->hi - r->lo + KIB - 1) / KIB);
+	uint64_t end = index + (kibs + 1ull) * 4;
+
+	if (end > WIRE_POOL)
+		return -ENOSPC;
+	memcpy(pool + offs, r->offs, r->n * sizeof(*r->offs));
+	write_rules(cfi, r, (uint16_t *)(void *)(pool + rules));
+	write_index((uint32_t *)(void *)(pool + index), r, kibs);
+	cfi->pool_used = end;
+	out->rows = offs;
+	out->rules = rules;
+	out->index = index;
+	out->nrows = (uint32_t)r->n;
+	out->pad = 0;
+	return 0;
+}
+
 int cfi_build_elf(struct cfi *cfi, struct elf *elf, raddr_t text_start, raddr_t text_end, raddr_t bias, struct wire_module *out)
 {
-	uint64_t lo = text_start - bias, hi = text_end - bias, at = align_up(cfi->pool_used, 64);
 	struct wire_module m = { .start = text_start, .end = text_end };
-	struct callframe_list frames;
-	struct gaps gaps = { .range = NULL };
-	struct build b = { .cfi = cfi };
-	int rc;
+	struct rows *rows;
+	int rc = 0;
 
 	if (text_end <= text_start || text_end - text_start > UINT32_MAX)
 		return -ENOENT;
-	if (at >= WIRE_POOL)
-		return -ENOSPC;
-	rc = scan_frames(&frames, elf, lo, hi);
-	if (rc)
+	rows = rows_find(elf, text_start - bias, text_end - bias);
+	if (!rows)
+		rows = rows_read(elf, text_start - bias, text_end - bias, &rc);
+	if (!rows)
 		return rc;
-	rc = gaps_infer(&gaps, elf, &frames, lo, hi);
-	if (rc)
-		goto out;
-	b.offs = (uint32_t *)(void *)(cfi->image->pool + at);
-	b.room = (WIRE_POOL - at) / sizeof(*b.offs);
-	build_rows(&b, &frames, &gaps, (uint32_t)(hi - lo), elf_entry(elf));
-	rc = b.error ? b.error : b.n <= 1 && !b.rule[0] ? -ENOENT : build_finish(&b, (uint32_t)(hi - lo), &m);
+	if (rows->n == 1 && !rows->rule[0])
+		return -ENOENT;			/* nothing is known about any of it */
+	rc = rows_write(cfi, rows, &m);
 	if (!rc)
 		*out = m;
-	free(b.rule);
-out:
-	gaps_release(&gaps);
-	callframe_release(&frames);
 	return rc;
 }
 

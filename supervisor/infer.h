@@ -26,6 +26,7 @@ struct infer_input {
 	size_t nranges;
 	const uint64_t *entry;		/* addresses where functions begin: symbols and the like; any order, those outside of the ranges are ignored */
 	size_t nentries;
+	uint64_t start;			/* the one of them where the kernel starts a program: nothing called it; 0: none */
 	uint64_t lo;
 };
 

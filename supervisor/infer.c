@@ -1,0 +1,1088 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * infer.c - where the return address is, in code that nobody describes.
+ *
+ * The code is followed from the places where functions begin (symbols, targets of calls), instruction by instruction and along all branches, with a state: how far
+ * rsp and rbp are below the CFA, which callee-saved registers have been changed, and where they were saved before. Where two ways meet with different states, what
+ * differs is unknown from there on. A call is stepped over only once its callee is known to return, so that what follows a call of abort() is not taken for
+ * its continuation. Switches are followed through their tables. At the end every instruction that was reached has one state that holds whichever way it is come to,
+ * and that is its rule. It is a proof but for two assumptions, which compilers keep: functions leave their caller's registers and stack pointer as they were, and
+ * nobody overwrites a saved register in the stack.
+ *
+ * Outermost frames are recognised by what the ABI asks of them: at the entry point, and where rbp is cleared behind a system call (a new thread's first
+ * steps). Signal frames are recognised by the kernel's rule for rt_sigreturn: the nine bytes that debuggers look for, too.
+ *
+ * All ranges together are one space of positions; for each position there is the state that its instruction begins with.
+ */
+#include "infer.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "arch/decode.h"
+
+enum { RAX, RCX, RDX, RBX, RSP, RBP };
+#define UNKNOWN INT32_MIN
+#define MAX_DEPTH (1 << 24)		/* bytes of stack in one frame; beyond it is nonsense */
+#define NO_POS UINT32_MAX
+
+struct state {
+	int32_t rsp, rbp;		/* CFA - register, or UNKNOWN */
+	int32_t saved[WIRE_REGS];	/* CFA - address where the caller's value is kept; 0: nowhere */
+	uint8_t changed;		/* bit i: register i no longer has its caller's value */
+	bool outermost;
+	bool after_syscall;
+	bool bad;			/* nothing is known */
+};
+
+enum { STATE_NONE, STATE_BAD, STATE_ENTRY, STATE_START, STATE_SIGNAL, STATES_RESERVED };
+#define STATES_MAX 0xfff0u
+#define INSIDE 0xffffu			/* of the state map: not the first byte of an instruction */
+
+struct function {
+	uint32_t pos;
+	bool returns;
+	uint32_t waiters;		/* list of struct waiter, index + 1 */
+};
+
+struct waiter {				/* what happens when a function turns out to return */
+	uint32_t next;
+	uint32_t pos;			/* continue there; NO_POS: `function` returns, too */
+	uint32_t function;
+	uint16_t state;
+};
+
+struct work {
+	uint32_t pos, function;		/* NO_POS: `function` returns */
+	uint16_t state;
+	bool over_call;			/* pos is behind a call */
+};
+
+struct vector {
+	void *item;
+	size_t count, room;
+};
+
+struct infer {
+	const struct infer_input *in;
+	uint32_t *base;			/* position of each range's first byte */
+	const uint8_t **bytes;		/* each range's code; NULL: not in the file */
+	uint32_t size;			/* positions */
+	uint16_t *map;			/* state id by position */
+	uint16_t *owner;		/* function + 1 whose way came there first */
+	struct vector states, functions, waiters, work, guesses;
+	uint16_t slot[1 << 14];		/* states by hash */
+	uint32_t *entry;		/* hash of entry positions -> function + 1 */
+	uint32_t entry_slots;
+	bool failed;			/* out of memory */
+};
+
+/* ---- small things ----------------------------------------------------------------------------------------------------------- */
+
+static void *push(struct infer *f, struct vector *v, size_t size)
+{
+	if (v->count == v->room) {
+		size_t room = v->room ? v->room * 2 : 256;
+		void *item = reallocarray(v->item, room, size);
+
+		if (!item) {
+			f->failed = true;
+			return NULL;
+		}
+		v->item = item;
+		v->room = room;
+	}
+	return (char *)v->item + size * v->count++;
+}
+
+static struct state *state_at(const struct infer *f, uint32_t id)
+{
+	return (struct state *)f->states.item + id;
+}
+
+static struct function *function_at(const struct infer *f, uint32_t n)
+{
+	return (struct function *)f->functions.item + n;
+}
+
+static size_t range_of(const struct infer *f, uint32_t pos)
+{
+	size_t lo = 0, hi = f->in->nranges;
+
+	while (hi - lo > 1) {
+		size_t mid = (lo + hi) / 2;
+
+		if (f->base[mid] <= pos)
+			lo = mid;
+		else
+			hi = mid;
+	}
+	return lo;
+}
+
+static uint32_t pos_of(const struct infer *f, uint64_t vaddr)
+{
+	const struct infer_range *r = f->in->range;
+	size_t lo = 0, hi = f->in->nranges;
+
+	while (lo < hi) {
+		size_t mid = (lo + hi) / 2;
+
+		if (r[mid].end <= vaddr)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	if (lo == f->in->nranges || r[lo].start > vaddr || !f->bytes[lo])
+		return NO_POS;
+	return f->base[lo] + (uint32_t)(vaddr - r[lo].start);
+}
+
+static uint64_t vaddr_of(const struct infer *f, uint32_t pos)
+{
+	size_t r = range_of(f, pos);
+
+	return f->in->range[r].start + (pos - f->base[r]);
+}
+
+static uint16_t state_id(struct infer *f, const struct state *s)
+{
+	const uint32_t *w = (const uint32_t *)(const void *)s;
+	uint32_t h = 0;
+	struct state *new;
+
+	if (s->bad)
+		return STATE_BAD;
+	for (size_t i = 0; i < sizeof(*s) / 4; i++)
+		h = (h ^ w[i]) * 0x9e3779b1u ^ h >> 15;
+	for (h >>= 4;; h++) {
+		uint16_t id = f->slot[h % (1 << 14)];
+
+		if (id && !memcmp(state_at(f, id), s, sizeof(*s)))
+			return id;
+		if (id)
+			continue;
+		if (f->states.count >= 1 << 13)
+			return STATE_BAD;
+		new = push(f, &f->states, sizeof(*new));
+		if (!new)
+			return STATE_BAD;
+		*new = *s;
+		f->slot[h % (1 << 14)] = (uint16_t)(f->states.count - 1);
+		return (uint16_t)(f->states.count - 1);
+	}
+}
+
+static struct state meet(const struct state *a, const struct state *b)
+{
+	struct state m = *a;
+
+	m.bad = a->bad || b->bad || a->outermost != b->outermost;
+	m.after_syscall = a->after_syscall && b->after_syscall;
+	m.changed = a->changed | b->changed;
+	if (a->rsp != b->rsp)
+		m.rsp = UNKNOWN;
+	if (a->rbp != b->rbp)
+		m.rbp = UNKNOWN;
+	for (unsigned i = 0; i < WIRE_REGS; i++)
+		if (a->saved[i] != b->saved[i])
+			m.saved[i] = 0;
+	return m;
+}
+
+/* ---- functions -------------------------------------------------------------------------------------------------------------- */
+
+static uint32_t *entry_slot(const struct infer *f, uint32_t pos)
+{
+	uint32_t h = pos * 0x9e3779b1u;
+
+	for (h >>= 8;; h++) {
+		uint32_t *slot = &f->entry[h % f->entry_slots];
+
+		if (!*slot || function_at(f, *slot - 1)->pos == pos)
+			return slot;
+	}
+}
+
+static bool entry_room(struct infer *f)
+{
+	uint32_t slots = f->entry_slots ? f->entry_slots * 2 : 1024;
+
+	if (f->functions.count * 2 < f->entry_slots)
+		return true;
+	free(f->entry);
+	f->entry = calloc(slots, sizeof(*f->entry));
+	f->entry_slots = slots;
+	if (!f->entry) {
+		f->failed = true;
+		return false;
+	}
+	for (uint32_t i = 0; i < f->functions.count; i++)
+		*entry_slot(f, function_at(f, i)->pos) = i + 1;
+	return true;
+}
+
+static void work_add(struct infer *f, uint32_t pos, uint32_t function, uint16_t state, bool over_call)
+{
+	struct work *w = push(f, &f->work, sizeof(*w));
+
+	if (w)
+		*w = (struct work){ pos, function, state, over_call };
+}
+
+/* The function at POS, made (with its first step of work) if it is new. Index, or NO_POS. */
+static uint32_t function_get(struct infer *f, uint32_t pos, uint16_t state)
+{
+	struct function *new;
+	uint32_t *slot;
+
+	if (!entry_room(f))
+		return NO_POS;
+	slot = entry_slot(f, pos);
+	if (*slot)
+		return *slot - 1;
+	if (f->functions.count >= 0xfff0)
+		return NO_POS;
+	new = push(f, &f->functions, sizeof(*new));
+	if (!new)
+		return NO_POS;
+	*new = (struct function){ .pos = pos };
+	*slot = (uint32_t)f->functions.count;
+	work_add(f, pos, (uint32_t)f->functions.count - 1, state, false);
+	return (uint32_t)f->functions.count - 1;
+}
+
+static bool is_entry(const struct infer *f, uint32_t pos)
+{
+	return f->entry_slots && *entry_slot(f, pos);
+}
+
+static void returns(struct infer *f, uint32_t function)
+{
+	uint32_t next;
+
+	if (function_at(f, function)->returns)
+		return;
+	function_at(f, function)->returns = true;
+	for (uint32_t i = function_at(f, function)->waiters; i; i = next) {
+		struct waiter w = ((struct waiter *)f->waiters.item)[i - 1];
+
+		next = w.next;
+		if (w.pos != NO_POS)
+			work_add(f, w.pos, w.function, w.state, true);
+		else if (!function_at(f, w.function)->returns)
+			work_add(f, NO_POS, w.function, 0, false);	/* not by recursion: chains may be long */
+	}
+	function_at(f, function)->waiters = 0;
+}
+
+/* When CALLEE returns: FUNCTION goes on at POS with STATE, or (NO_POS) returns itself. */
+static void when_returns(struct infer *f, uint32_t callee, uint32_t pos, uint32_t function, uint16_t state)
+{
+	struct waiter *w;
+
+	if (callee == NO_POS || function_at(f, callee)->returns) {
+		work_add(f, pos, function, state, true);
+		return;
+	}
+	w = push(f, &f->waiters, sizeof(*w));
+	if (!w)
+		return;
+	*w = (struct waiter){ function_at(f, callee)->waiters, pos, function, state };
+	function_at(f, callee)->waiters = (uint32_t)f->waiters.count;
+}
+
+/* ---- what an instruction does to the state ------------------------------------------------------------------------------------ */
+
+static int saved_reg(unsigned hw)
+{
+	static const int8_t reg[16] = { -1, -1, -1, WIRE_RBX, -1, WIRE_RBP, -1, -1, -1, -1, -1, -1, WIRE_R12, WIRE_R13, WIRE_R14, WIRE_R15 };
+
+	return hw < 16 ? reg[hw] : -1;
+}
+
+static bool rbp_is_callers(const struct state *s)
+{
+	return !(s->changed & 1u << WIRE_RBP);
+}
+
+static void set_rsp(struct state *s, int32_t rsp)
+{
+	s->rsp = rsp;
+	if (rsp == UNKNOWN)
+		return;
+	if (rsp < -MAX_DEPTH || rsp > MAX_DEPTH)
+		s->rsp = UNKNOWN;
+	for (unsigned i = 0; i < WIRE_REGS; i++)
+		if (s->saved[i] > rsp)
+			s->saved[i] = 0;		/* it is below the stack pointer now */
+}
+
+/* A register gets a value that we do not follow. */
+static void clobber(struct state *s, unsigned hw)
+{
+	int reg = saved_reg(hw);
+
+	if (hw == RSP)
+		s->rsp = UNKNOWN;
+	if (hw == RBP)
+		s->rbp = UNKNOWN;
+	if (reg >= 0)
+		s->changed |= (uint8_t)(1u << reg);
+}
+
+/* A byte register without REX: 4 to 7 are ah, ch, dh, bh. */
+static void clobber_byte(struct state *s, unsigned hw, const struct insn *i)
+{
+	clobber(s, !i->rex && hw >= 4 && hw < 8 ? hw - 4 : hw);
+}
+
+/* CFA - address of a memory operand on the stack; UNKNOWN. */
+static int32_t operand(const struct state *s, const struct insn *i)
+{
+	int32_t reg = i->base == RSP ? s->rsp : i->base == RBP ? s->rbp : UNKNOWN;
+
+	if (reg == UNKNOWN || i->index != DECODE_NO_REG || i->disp < -MAX_DEPTH || i->disp > MAX_DEPTH)
+		return UNKNOWN;
+	return reg - i->disp;
+}
+
+static void push_reg(struct state *s, unsigned hw)
+{
+	int reg = saved_reg(hw);
+
+	if (s->rsp == UNKNOWN)
+		return;
+	set_rsp(s, s->rsp + 8);
+	if (reg >= 0 && !(s->changed & 1u << reg) && !s->saved[reg])
+		s->saved[reg] = s->rsp;
+}
+
+/* The caller's value comes back from where it was saved, or something else comes. */
+static void load_reg(struct state *s, unsigned hw, int32_t from)
+{
+	int reg = saved_reg(hw);
+
+	if (hw == RBP)
+		s->rbp = UNKNOWN;
+	if (reg >= 0 && from != UNKNOWN && from > 0 && s->saved[reg] == from) {
+		s->changed &= (uint8_t)~(1u << reg);
+		return;
+	}
+	clobber(s, hw);
+}
+
+static void pop_reg(struct state *s, unsigned hw)
+{
+	int32_t from = s->rsp;
+
+	load_reg(s, hw, from);
+	if (from != UNKNOWN && hw != RSP)
+		set_rsp(s, from - 8);
+}
+
+static void store(struct state *s, const struct insn *i, int src)
+{
+	int32_t at = operand(s, i);
+	int reg = src < 0 ? -1 : saved_reg((unsigned)src);
+
+	if (at == UNKNOWN || at <= 0)
+		return;
+	for (unsigned k = 0; k < WIRE_REGS; k++)
+		if (s->saved[k] && at > s->saved[k] - 8 && at < s->saved[k] + 8 && (int)k != reg)
+			s->saved[k] = 0;		/* no longer a saved register: the slot has a second life */
+	if (reg >= 0 && !(s->changed & 1u << reg) && at % 8 == 0 && s->rsp != UNKNOWN && at <= s->rsp)
+		s->saved[reg] = at;
+	else if (reg >= 0 && s->saved[reg] == at)
+		s->saved[reg] = 0;
+}
+
+static void move_reg(struct state *s, unsigned to, unsigned from)
+{
+	int32_t value = from == RSP ? s->rsp : from == RBP ? s->rbp : UNKNOWN;
+
+	if (to == RSP) {
+		if (value == UNKNOWN)
+			s->rsp = UNKNOWN;
+		else
+			set_rsp(s, value);
+		return;
+	}
+	clobber(s, to);
+	if (to == RBP)
+		s->rbp = value;
+}
+
+static void add_rsp(struct state *s, int64_t imm)
+{
+	if (s->rsp == UNKNOWN || imm < -MAX_DEPTH || imm > MAX_DEPTH)
+		s->rsp = UNKNOWN;
+	else
+		set_rsp(s, s->rsp - (int32_t)imm);
+}
+
+/* 80..83: arithmetic with an immediate. */
+static void apply_immediate(struct state *s, const struct insn *i)
+{
+	unsigned op = i->reg & 7;
+
+	if (op == 7 || i->mod != 3) {
+		if (op != 7)
+			store(s, i, -1);
+		return;
+	}
+	if (i->opcode == 0x80)
+		clobber_byte(s, i->rm, i);
+	else if (i->rm == RSP && i->wide && (op == 0 || op == 5))
+		add_rsp(s, op == 0 ? i->imm : -i->imm);
+	else
+		clobber(s, i->rm);
+}
+
+static void apply_low(struct state *s, const struct insn *i)
+{
+	unsigned form = i->opcode & 7, reg = form & 2 ? i->reg : i->rm;
+
+	if (form > 3 || i->opcode >= 0x38)			/* into al, eax; cmp */
+		return;
+	if (!(form & 2) && i->mod != 3) {
+		store(s, i, -1);
+		return;
+	}
+	if ((i->opcode | 3) == 0x33 && form != 0 && form != 2 && i->mod == 3 && i->reg == i->rm && i->rm == RBP &&
+	    s->after_syscall && rbp_is_callers(s) && !s->saved[WIRE_RBP])
+		s->outermost = true;				/* xor ebp, ebp */
+	if (form & 1)
+		clobber(s, reg);
+	else
+		clobber_byte(s, reg, i);
+}
+
+static void apply_lea(struct state *s, const struct insn *i)
+{
+	int32_t at = operand(s, i);
+
+	if (i->mod == 3)
+		return;
+	if (i->reg == RSP) {
+		if (at == UNKNOWN || !i->wide)
+			s->rsp = UNKNOWN;
+		else
+			set_rsp(s, at);
+		return;
+	}
+	clobber(s, i->reg);
+	if (i->reg == RBP && i->wide)
+		s->rbp = at;
+}
+
+static void apply_leave(struct state *s)
+{
+	if (s->rbp == UNKNOWN) {
+		s->rsp = UNKNOWN;
+		clobber(s, RBP);
+		return;
+	}
+	s->rsp = s->rbp;
+	pop_reg(s, RBP);
+}
+
+static void apply_one(struct state *s, const struct insn *i)
+{
+	uint8_t op = i->opcode;
+
+	if (op < 0x40) {
+		apply_low(s, i);
+		return;
+	}
+	switch (op) {
+	case 0x50 ... 0x57:
+		push_reg(s, i->rm);
+		break;
+	case 0x58 ... 0x5f:
+		pop_reg(s, i->rm);
+		break;
+	case 0x68: case 0x6a: case 0x9c:
+		push_reg(s, RAX);
+		break;
+	case 0x9d:
+		pop_reg(s, RAX);
+		break;
+	case 0x63: case 0x69: case 0x6b:
+		clobber(s, i->reg);
+		break;
+	case 0x80: case 0x81: case 0x83:
+		apply_immediate(s, i);
+		break;
+	case 0x86: case 0x87:
+		clobber_byte(s, i->reg, i);
+		clobber(s, i->reg);
+		if (i->mod == 3)
+			clobber(s, i->rm);
+		else
+			store(s, i, -1);
+		break;
+	case 0x88:
+		if (i->mod == 3)
+			clobber_byte(s, i->rm, i);
+		else
+			store(s, i, -1);
+		break;
+	case 0x89:
+		if (i->mod != 3)
+			store(s, i, i->wide ? i->reg : -1);
+		else if (i->wide)
+			move_reg(s, i->rm, i->reg);
+		else
+			clobber(s, i->rm);
+		break;
+	case 0x8a:
+		clobber_byte(s, i->reg, i);
+		break;
+	case 0x8b:
+		if (!i->wide)
+			clobber(s, i->reg);
+		else if (i->mod == 3)
+			move_reg(s, i->reg, i->rm);
+		else
+			load_reg(s, i->reg, operand(s, i));
+		break;
+	case 0x8c:
+		if (i->mod == 3)
+			clobber(s, i->rm);
+		break;
+	case 0x8d:
+		apply_lea(s, i);
+		break;
+	case 0x8f:
+		pop_reg(s, i->mod == 3 ? i->rm : RAX);
+		break;
+	case 0x90 ... 0x97:
+		if (i->rm != RAX)
+			clobber(s, i->rm);
+		break;
+	case 0xb0 ... 0xb7:
+		clobber_byte(s, i->rm, i);
+		break;
+	case 0xb8 ... 0xbf:
+		clobber(s, i->rm);
+		break;
+	case 0xc0: case 0xd0: case 0xd2: case 0xc6: case 0xf6: case 0xfe:
+		if (i->mod != 3)
+			store(s, i, -1);
+		else if (op != 0xf6 || (i->reg & 7) == 2 || (i->reg & 7) == 3)
+			clobber_byte(s, i->rm, i);
+		break;
+	case 0xc1: case 0xd1: case 0xd3: case 0xc7: case 0xf7:
+		if (i->mod != 3)
+			store(s, i, -1);
+		else if (op != 0xf7 || (i->reg & 7) == 2 || (i->reg & 7) == 3)
+			clobber(s, i->rm);
+		break;
+	case 0xc8:
+		s->rsp = UNKNOWN;
+		clobber(s, RBP);
+		break;
+	case 0xc9:
+		apply_leave(s);
+		break;
+	case 0xff:
+		if ((i->reg & 7) == 6)
+			push_reg(s, RAX);
+		else if ((i->reg & 7) < 2 && i->mod == 3)
+			clobber(s, i->rm);
+		break;
+	}
+}
+
+static void apply_0f(struct state *s, const struct insn *i)
+{
+	switch (i->opcode) {
+	case 0x05:
+		s->after_syscall = true;
+		break;
+	case 0x2c: case 0x2d: case 0x50: case 0xc5: case 0xd7:	/* a general register from vector ones */
+	case 0x40 ... 0x4f: case 0xaf: case 0xb6 ... 0xb8: case 0xbc ... 0xbf: case 0x02: case 0x03:
+		clobber(s, i->reg);
+		break;
+	case 0x7e:
+		if (i->mod == 3 && i->prefix != 0xf3)
+			clobber(s, i->rm);
+		break;
+	case 0x90 ... 0x9f:
+		if (i->mod == 3)
+			clobber_byte(s, i->rm, i);
+		break;
+	case 0xa2:
+		clobber(s, RBX);
+		break;
+	case 0xa4: case 0xa5: case 0xab: case 0xac: case 0xad: case 0xb3: case 0xbb: case 0xb0: case 0xb1: case 0x00: case 0xc7: case 0xae:
+		if (i->mod == 3)
+			clobber(s, i->rm);
+		break;
+	case 0xba:
+		if (i->mod == 3 && (i->reg & 7) != 4)
+			clobber(s, i->rm);
+		break;
+	case 0xc0: case 0xc1:
+		clobber_byte(s, i->reg, i);
+		clobber(s, i->reg);
+		if (i->mod == 3)
+			clobber(s, i->rm);
+		break;
+	case 0xc8 ... 0xcf:
+		clobber(s, i->rm);
+		break;
+	}
+}
+
+static void apply_vex(struct state *s, const struct insn *i)
+{
+	if (i->map == MAP_0F && (i->opcode == 0x2c || i->opcode == 0x2d || i->opcode == 0x50 || i->opcode == 0xc5 || i->opcode == 0xd7 ||
+				 i->opcode == 0x93 || i->opcode == 0x78 || i->opcode == 0x79))
+		clobber(s, i->reg);
+	else if (i->map == MAP_0F && i->opcode == 0x7e && i->prefix == 0x66 && i->mod == 3)
+		clobber(s, i->rm);
+	else if (i->map == MAP_0F38 && i->opcode >= 0xf2 && i->opcode <= 0xf7) {
+		clobber(s, i->reg);
+		clobber(s, i->vvvv);
+	} else if (i->map == MAP_0F3A && i->opcode == 0xf0)
+		clobber(s, i->reg);
+	else if (i->map == MAP_0F3A && i->opcode >= 0x14 && i->opcode <= 0x17 && i->mod == 3)
+		clobber(s, i->rm);
+}
+
+static void apply(struct state *s, const struct insn *i)
+{
+	if (i->vex)
+		apply_vex(s, i);
+	else if (i->map == MAP_ONE)
+		apply_one(s, i);
+	else if (i->map == MAP_0F)
+		apply_0f(s, i);
+	else if (i->map == MAP_0F38 && i->opcode >= 0xf0)
+		clobber(s, i->reg);
+	else if (i->map == MAP_0F3A && i->opcode >= 0x14 && i->opcode <= 0x17 && i->mod == 3)
+		clobber(s, i->rm);
+}
+
+/* ---- the way through the code --------------------------------------------------------------------------------------------------- */
+
+/* A run of instructions that follow each other. */
+struct run {
+	uint32_t pos, function;
+	uint64_t vaddr;
+	struct state state;
+	uint16_t id;			/* of that state */
+	bool over_call;			/* the last branch-like thing on the way here was a call */
+	uint64_t table;			/* the last address that was loaded relative to rip */
+	int64_t compared;		/* the last number that something was compared with */
+	int64_t bound;			/* the last such that was followed by `ja`: a switch's greatest case */
+};
+
+/* The run comes to its position with its state. False: nothing new there. The run's state becomes what holds there now. */
+static bool arrive(struct infer *f, struct run *r)
+{
+	uint16_t was = f->map[r->pos];
+
+	if (was == INSIDE)
+		return false;			/* the middle of another instruction: one of the two ways is not code */
+	if (was == STATE_NONE) {
+		f->map[r->pos] = r->id;
+		f->owner[r->pos] = (uint16_t)(r->function + 1);
+		return true;
+	}
+	if (f->owner[r->pos] != r->function + 1 && f->owner[r->pos])
+		when_returns(f, f->owner[r->pos] - 1u, NO_POS, r->function, 0);
+	if (was == r->id)
+		return false;
+	r->state = meet(state_at(f, was), &r->state);
+	r->id = state_id(f, &r->state);
+	if (r->id == was)
+		return false;
+	f->map[r->pos] = r->id;
+	r->state = *state_at(f, r->id);
+	return true;
+}
+
+/* The jump goes on at VADDR in the same function, or leaves it. */
+static void jump_to(struct infer *f, const struct run *r, uint64_t vaddr)
+{
+	uint32_t pos = pos_of(f, vaddr);
+
+	if (pos == NO_POS)
+		returns(f, r->function);	/* a tail call to somewhere else */
+	else if (f->map[pos] != r->id || f->owner[pos] != r->function + 1)
+		work_add(f, pos, r->function, r->id, false);
+}
+
+static void call_to(struct infer *f, const struct run *r, uint64_t vaddr, uint32_t next)
+{
+	uint32_t pos = pos_of(f, vaddr), callee = NO_POS;
+
+	if (pos != NO_POS && f->map[pos] != INSIDE)
+		callee = function_get(f, pos, STATE_ENTRY);
+	if (next != NO_POS)
+		when_returns(f, callee, next, r->function, r->id);
+}
+
+/* jmp through a register: a switch, if a table of offsets was mentioned just before. */
+static bool jump_table(struct infer *f, const struct run *r)
+{
+	size_t left = 0;
+	const uint8_t *table = r->table ? f->in->code(f->in->ctx, r->table, &left) : NULL;
+	int64_t n = r->bound >= 0 && r->bound < 4096 ? r->bound + 1 : 0;
+	uint64_t target[4096];
+
+	if (!table || !n || left / 4 < (size_t)n)
+		return false;
+	for (int64_t i = 0; i < n; i++) {
+		int32_t offset;
+
+		memcpy(&offset, table + 4 * i, 4);
+		target[i] = r->table + (uint64_t)(int64_t)offset;
+		if (pos_of(f, target[i]) == NO_POS)
+			return false;
+	}
+	for (int64_t i = 0; i < n; i++)
+		if (!i || target[i] != target[i - 1])
+			jump_to(f, r, target[i]);
+	return true;
+}
+
+static void indirect_jump(struct infer *f, const struct run *r, const struct insn *i)
+{
+	if (i->base != DECODE_RIP && jump_table(f, r))
+		return;
+	returns(f, r->function);		/* a tail call, or a switch that we do not understand */
+}
+
+/* An address that code loads may be that of a function that is called through a pointer. */
+static void guess(struct infer *f, uint64_t vaddr)
+{
+	uint32_t pos = pos_of(f, vaddr), *g;
+
+	if (pos == NO_POS || f->map[pos] != STATE_NONE)
+		return;
+	g = push(f, &f->guesses, sizeof(*g));
+	if (g)
+		*g = pos;
+}
+
+static void notice(struct infer *f, struct run *r, const struct insn *i, uint64_t next)
+{
+	if (i->map != MAP_ONE || i->vex)
+		return;
+	if (i->opcode == 0x8d && i->base == DECODE_RIP) {
+		r->table = next + (uint64_t)(int64_t)i->disp;
+		guess(f, r->table);
+	} else if ((i->opcode == 0x83 || i->opcode == 0x81 || i->opcode == 0x80) && (i->reg & 7) == 7)
+		r->compared = i->imm;
+	else if (i->opcode == 0x3c || i->opcode == 0x3d)
+		r->compared = i->imm;
+	else if (i->opcode == 0x77)
+		r->bound = r->compared;
+	else if ((i->opcode & 0xf8) == 0xb8 && !i->wide && i->imm > 0)
+		guess(f, (uint64_t)i->imm);
+}
+
+enum flow { FLOW_ON, FLOW_STOP, FLOW_CALLED };
+
+/* What the instruction does to the control flow. NEXT is the position behind it, NO_POS at a range's end. */
+static enum flow flow(struct infer *f, struct run *r, const struct insn *i, uint64_t end, uint32_t next)
+{
+	uint64_t target = end + (uint64_t)i->imm;
+
+	if (i->vex)
+		return FLOW_ON;
+	if (i->map == MAP_0F) {
+		if ((i->opcode & 0xf0) == 0x80)
+			jump_to(f, r, target);
+		if (i->opcode == 0x87)
+			r->bound = r->compared;
+		return i->opcode == 0x0b || i->opcode == 0xff || i->opcode == 0xb9 || i->opcode == 0x07 ? FLOW_STOP : FLOW_ON;
+	}
+	if (i->map != MAP_ONE)
+		return FLOW_ON;
+	switch (i->opcode) {
+	case 0x70 ... 0x7f: case 0xe0 ... 0xe3:
+		jump_to(f, r, target);
+		return FLOW_ON;
+	case 0xe9: case 0xeb:
+		jump_to(f, r, target);
+		return FLOW_STOP;
+	case 0xe8:
+		if (i->imm == 0) {		/* call to what follows: a push of the pc */
+			push_reg(&r->state, RAX);
+			r->id = state_id(f, &r->state);
+			return FLOW_ON;
+		}
+		call_to(f, r, target, next);
+		return FLOW_STOP;		/* goes on when the callee is known to return */
+	case 0xff:
+		if ((i->reg & 7) == 2 || (i->reg & 7) == 3)
+			return FLOW_CALLED;
+		if ((i->reg & 7) != 4 && (i->reg & 7) != 5)
+			return FLOW_ON;
+		indirect_jump(f, r, i);
+		return FLOW_STOP;
+	case 0xc2: case 0xc3:
+		returns(f, r->function);
+		return FLOW_STOP;
+	case 0xca: case 0xcb: case 0xcc: case 0xcf: case 0xf4: case 0xf1:
+		return FLOW_STOP;
+	}
+	return FLOW_ON;
+}
+
+static bool is_padding(const struct insn *i)
+{
+	return !i->vex && ((i->map == MAP_ONE && (i->opcode == 0x90 || i->opcode == 0xcc)) || (i->map == MAP_0F && i->opcode == 0x1f));
+}
+
+/* Bytes that this instruction would share with another that was reached before: one of the two is not code. */
+static bool overlaps(const struct infer *f, uint32_t pos, unsigned len)
+{
+	for (unsigned k = 1; k < len; k++)
+		if (f->map[pos + k] != STATE_NONE && f->map[pos + k] != INSIDE)
+			return true;
+	return false;
+}
+
+static void follow(struct infer *f, struct work w)
+{
+	size_t range = range_of(f, w.pos);
+	const uint8_t *bytes = f->bytes[range];
+	uint32_t end = range + 1 < f->in->nranges ? f->base[range + 1] : f->size;
+	struct run r = { .pos = w.pos, .function = w.function, .vaddr = vaddr_of(f, w.pos), .state = *state_at(f, w.state), .id = w.state, .compared = -1, .bound = -1 };
+
+	r.over_call = w.over_call;
+	if (!bytes || (r.over_call && is_entry(f, w.pos)))
+		return;				/* the callee did not return, and the next function begins */
+	while (!f->failed && arrive(f, &r)) {
+		struct state before = r.state;
+		struct insn i;
+		uint32_t next;
+		enum flow go;
+
+		if (!decode(bytes + (r.pos - f->base[range]), end - r.pos, &i) || overlaps(f, r.pos, i.len)) {
+			f->map[r.pos] = STATE_BAD;
+			return;
+		}
+		for (unsigned k = 1; k < i.len; k++)
+			f->map[r.pos + k] = INSIDE;
+		next = r.pos + i.len < end ? r.pos + i.len : NO_POS;
+		notice(f, &r, &i, r.vaddr + i.len);
+		go = flow(f, &r, &i, r.vaddr + i.len, next);
+		if (go == FLOW_STOP || next == NO_POS)
+			return;
+		apply(&r.state, &i);
+		if (memcmp(&before, &r.state, sizeof(before)))
+			r.id = state_id(f, &r.state);
+		r.over_call = go == FLOW_CALLED || (r.over_call && is_padding(&i));
+		if (r.over_call && is_entry(f, next))
+			return;
+		r.pos = next;
+		r.vaddr += i.len;
+	}
+}
+
+static void drain(struct infer *f)
+{
+	while (f->work.count && !f->failed) {
+		struct work w = ((struct work *)f->work.item)[--f->work.count];
+
+		if (w.pos == NO_POS)
+			returns(f, w.function);
+		else
+			follow(f, w);
+	}
+}
+
+/* Guessed functions are taken only where nothing else claims the place and a function could begin: aligned, behind padding or another's end. */
+static void try_guesses(struct infer *f)
+{
+	for (size_t n = 0; n < f->guesses.count && !f->failed; n++) {
+		uint32_t pos = ((uint32_t *)f->guesses.item)[n];
+
+		if (f->map[pos] != STATE_NONE || vaddr_of(f, pos) % 16)
+			continue;
+		function_get(f, pos, STATE_ENTRY);
+		drain(f);
+	}
+}
+
+/* mov rax, 15; syscall: what the kernel lets a handler return to. The byte before belongs to it: return addresses are looked up less 1. */
+static void find_signal_frames(struct infer *f)
+{
+	static const uint8_t restore[] = { 0x48, 0xc7, 0xc0, 15, 0, 0, 0, 0x0f, 0x05 };
+
+	for (size_t r = 0; r < f->in->nranges; r++) {
+		size_t size = (size_t)(f->in->range[r].end - f->in->range[r].start);
+		const uint8_t *at = f->bytes[r];
+
+		while (at && (at = memmem(at, size - (size_t)(at - f->bytes[r]), restore, sizeof(restore)))) {
+			uint32_t pos = f->base[r] + (uint32_t)(at - f->bytes[r]);
+
+			if (at > f->bytes[r])
+				f->map[pos - 1] = STATE_SIGNAL;
+			f->map[pos] = STATE_SIGNAL;
+			for (size_t k = 1; k < sizeof(restore); k++)
+				f->map[pos + k] = INSIDE;
+			at += sizeof(restore);
+		}
+	}
+}
+
+/* ---- rows ----------------------------------------------------------------------------------------------------------------------- */
+
+static struct wire_rule rule_of(const struct state *s)
+{
+	struct wire_rule r = { .cfa = CFA_NONE };
+
+	if (s->bad)
+		return r;
+	if (s->outermost)
+		return (struct wire_rule){ .cfa = CFA_END };
+	if (s->rsp != UNKNOWN && s->rsp >= 8)
+		r = (struct wire_rule){ .cfa = CFA_RSP, .cfa_off = s->rsp };
+	else if (s->rsp == UNKNOWN && s->rbp != UNKNOWN && s->rbp >= 8)
+		r = (struct wire_rule){ .cfa = CFA_RBP, .cfa_off = s->rbp };
+	else
+		return r;
+	for (unsigned i = 0; i < WIRE_REGS; i++) {
+		bool kept = s->saved[i] && s->saved[i] % 8 == 0 && s->saved[i] / 8 < INT16_MAX;
+
+		r.off[i] = !(s->changed & 1u << i) ? RULE_SAME : kept ? (int16_t)-(s->saved[i] / 8) : RULE_LOST;
+	}
+	return r;
+}
+
+static void emit(struct infer *f, struct vector *rows, uint32_t offset, const struct wire_rule *rule)
+{
+	struct infer_row *last = rows->count ? (struct infer_row *)rows->item + rows->count - 1 : NULL, *row;
+
+	if (last && !memcmp(&last->rule, rule, sizeof(*rule)))
+		return;
+	row = push(f, rows, sizeof(*row));
+	if (row)
+		*row = (struct infer_row){ offset, *rule };
+}
+
+static void make_rows(struct infer *f, struct vector *rows)
+{
+	static const struct wire_rule none, signal = { .cfa = CFA_SIGNAL };
+
+	for (size_t r = 0; r < f->in->nranges; r++) {
+		uint32_t end = r + 1 < f->in->nranges ? f->base[r + 1] : f->size;
+		uint32_t offset = (uint32_t)(f->in->range[r].start - f->in->lo);
+		uint16_t last = INSIDE;
+
+		for (uint32_t pos = f->base[r]; pos < end; pos++, offset++) {
+			uint16_t id = f->map[pos];
+			struct wire_rule rule;
+
+			if (id == INSIDE || id == last)
+				continue;
+			last = id;
+			rule = id == STATE_SIGNAL ? signal : id == STATE_NONE ? none : rule_of(state_at(f, id));
+			emit(f, rows, offset, &rule);
+		}
+		emit(f, rows, offset, &none);
+	}
+}
+
+/* ---- all of it ------------------------------------------------------------------------------------------------------------------ */
+
+static int infer_begin(struct infer *f, const struct infer_input *in)
+{
+	uint64_t size = 0;
+
+	f->in = in;
+	f->base = calloc(in->nranges + 1, sizeof(*f->base));
+	f->bytes = calloc(in->nranges + 1, sizeof(*f->bytes));
+	if (!f->base || !f->bytes)
+		return -ENOMEM;
+	for (size_t r = 0; r < in->nranges; r++) {
+		uint64_t len = in->range[r].end - in->range[r].start;
+		size_t left = 0;
+
+		f->base[r] = (uint32_t)size;
+		f->bytes[r] = in->code(in->ctx, in->range[r].start, &left);
+		if (left < len)
+			f->bytes[r] = NULL;
+		size += len;
+	}
+	if (size >= NO_POS)
+		return -ENOMEM;
+	f->size = (uint32_t)size;
+	f->map = calloc(size + 16, sizeof(*f->map));
+	f->owner = calloc(size + 16, sizeof(*f->owner));
+	return f->map && f->owner ? 0 : -ENOMEM;
+}
+
+static void reserve_states(struct infer *f)
+{
+	struct state entry = { .rsp = 8, .rbp = UNKNOWN }, bad = { .bad = true }, start = { .rsp = 8, .rbp = UNKNOWN, .outermost = true };
+
+	for (unsigned i = 0; i < STATES_RESERVED; i++) {
+		struct state *s = push(f, &f->states, sizeof(*s));
+
+		if (s)
+			*s = bad;
+	}
+	if (f->failed)
+		return;
+	*state_at(f, STATE_ENTRY) = entry;
+	*state_at(f, STATE_START) = start;
+}
+
+static void infer_end(struct infer *f)
+{
+	free(f->base);
+	free(f->bytes);
+	free(f->map);
+	free(f->owner);
+	free(f->states.item);
+	free(f->functions.item);
+	free(f->waiters.item);
+	free(f->work.item);
+	free(f->guesses.item);
+	free(f->entry);
+	free(f);
+}
+
+int infer_rows(const struct infer_input *in, struct infer_row **rows, size_t *count)
+{
+	struct infer *f = calloc(1, sizeof(*f));
+	struct vector out = { .item = NULL };
+	int rc;
+
+	if (!f)
+		return -ENOMEM;
+	rc = infer_begin(f, in);
+	if (rc)
+		goto out;
+	reserve_states(f);
+	for (size_t i = 0; i < in->nentries && !f->failed; i++) {
+		uint32_t pos = pos_of(f, in->entry[i]);
+
+		if (pos != NO_POS)
+			function_get(f, pos, in->entry[i] == in->start ? STATE_START : STATE_ENTRY);
+	}
+	drain(f);
+	try_guesses(f);
+	find_signal_frames(f);
+	make_rows(f, &out);
+	rc = f->failed ? -ENOMEM : 0;
+out:
+	infer_end(f);
+	if (rc) {
+		free(out.item);
+		return rc;
+	}
+	*rows = out.item;
+	*count = out.count;
+	return 0;
+}
