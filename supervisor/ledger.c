@@ -1074,6 +1074,12 @@ int ledger_each_block(const struct ledger *l, int (*fn)(void *ctx, const struct 
 	return err ? err : each_mapping(l, fn, ctx);
 }
 
+bool ledger_holds(const struct ledger *l, raddr_t addr)
+{
+	struct block_page *page;
+	return blocks_get(&awake(l)->blocks, addr, &page) != NULL;
+}
+
 static bool holds(const struct ledger_block *b, raddr_t addr)
 {
 	return addr == b->address || addr - b->address < b->size;

@@ -82,6 +82,8 @@ const struct ledger_stack *ledger_stack(const struct ledger *l, uint32_t stack);
 void ledger_stack_at_peak(const struct ledger *l, uint32_t stack, int64_t *bytes, int64_t *count);
 /* Calls FN for each live block (heap first, ascending addresses) until it returns nonzero; that is returned. -ENOMEM. */
 int ledger_each_block(const struct ledger *l, int (*fn)(void *ctx, const struct ledger_block *b), void *ctx);
+/* Whether a live block begins at ADDR. */
+bool ledger_holds(const struct ledger *l, raddr_t addr);
 /* The block that ADDR is in (interior too). */
 bool ledger_find(const struct ledger *l, raddr_t addr, struct ledger_block *out);
 /* Bytes of our own memory that the ledger uses. */

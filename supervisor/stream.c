@@ -1,0 +1,735 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "stream.h"
+
+#include "ledger.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/*
+ * Each thread of the target writes into a ring of its own; the ledger needs one order. There are four that must agree:
+ *
+ * - within a ring, the order written;
+ * - per address, the numbers that events took from its counter: one whose predecessor has not been seen yet is held in its counter's
+ *   chain until then, while the rest of its ring goes on (only a thread's next realloc event waits for the one before);
+ * - large blocks and mappings, the tickets: a ring whose next event is not the next ticket's stands still while the others go on;
+ * - time: rings are taken in turns of a few events, the one that is furthest back (by its time events) first, so that sums are never those of
+ *   one thread's future with another's past.
+ *
+ * The first two are kept whatever happens; the others as long as nobody has to wait long for them. Numbers and tickets are
+ * taken just before the event is stored, so what is missing is on its way, unless its thread was killed in between. After a second a number
+ * that never came is given up. An answer (stream_settle) does not wait: what is held is applied when that is certainly right,
+ * an allocation at an address where nothing lives, a free where something does. It can be: a hook stores a free before
+ * the real one is called, so whoever missed it cannot have been given the same address.
+ *
+ * The rings are the target's memory, whatever it does with them: every word is copied once and then checked, positions are ours,
+ * chains are bounded, and each pass ends after what was there when it began.
+ */
+
+#define RING_MASK    (WIRE_RING - 1)
+#define BATCH        64u		/* events of one ring at a turn */
+#define PUBLISH      512u		/* tell the writer at least that often */
+#define HELD_MOST    (1u << 20)
+#define SEARCH_MOST  4096u		/* steps within a chain */
+#define GAP_MS       1000u
+#define TICKET_MS    2u
+#define LOOKS        8u			/* how often a pass looks for new events when all rings stand still */
+#define SIGNAL_SLOT  WIRE_THREADS
+#define NO_THREAD    UINT32_MAX
+#define TIDS         64u
+
+enum halt { GOING, FOR_TICKET, FOR_REALLOC };
+
+struct source {				/* where an event came from */
+	uint64_t ms;
+	uint32_t thread, slot;
+};
+
+struct ring {
+	struct source from;
+	uint64_t tail, head, told;	/* taken; written, as last seen; what the writer knows of `tail` */
+	uint64_t turn;			/* when it was last served */
+	uint64_t ticket;		/* that it waits for its turn with */
+	uint32_t tid, reallocs;		/* reallocs: held events of_realloc() */
+	bool seen;
+	enum halt halt;
+};
+
+struct held {
+	struct wire_event e, more;
+	struct source from;
+	uint32_t next, seq;		/* index into `held`; 0: none */
+	bool done;			/* applied before its turn */
+};
+
+struct chain {
+	uint32_t head, tail, count;
+	uint64_t since;			/* when it began to wait for its present predecessor */
+};
+
+struct stream {
+	struct wire_process *wire;
+	struct ledger *ledger;
+	bool (*own)(void *ctx, uint32_t stack);
+	void *ctx;
+
+	uint32_t expected[WIRE_COUNTERS];	/* numbers seen or given up, per counter; the low 28 bits are the next one's */
+	struct chain chain[WIRE_COUNTERS];
+	uint64_t waiting[WIRE_COUNTERS / 64];	/* chains that are not empty */
+	struct held *held;
+	uint32_t held_room, held_used, held_idle, held_now, held_most, held_done;
+
+	uint64_t ticket;		/* next */
+	uint64_t early[TIDS];		/* tickets seen before their turn (from signal handlers) */
+	unsigned earlies;
+	bool halted;			/* at the end of the last pass some ring stood still */
+	uint64_t halted_ms, gaps_ms, turn, now;
+
+	struct ring ring[WIRE_THREADS + 1];	/* the last: a stand-in for the signal ring */
+	uint32_t active[WIRE_THREADS], actives;
+	uint64_t signal_tail, signal_ms;
+	bool signal_waits;
+	struct { uint32_t tid, thread; } tids[TIDS];
+	unsigned tids_used;
+
+	uint64_t events, gaps, bad;
+};
+
+static inline uint64_t load64(const uint64_t *p) { return __atomic_load_n(p, __ATOMIC_ACQUIRE); }
+static inline uint32_t load32(const uint32_t *p) { return __atomic_load_n(p, __ATOMIC_ACQUIRE); }
+
+struct stream *stream_new(struct wire_process *wire, struct ledger *ledger, bool (*own)(void *ctx, uint32_t stack), void *ctx)
+{
+	struct stream *s = calloc(1, sizeof(*s));
+	if (!s)
+		return NULL;
+	s->wire = wire;
+	s->ledger = ledger;
+	s->own = own;
+	s->ctx = ctx;
+	s->held_used = 1;
+	for (uint32_t i = 0; i <= WIRE_THREADS; i++)
+		s->ring[i].from = (struct source){ .thread = NO_THREAD, .slot = i };
+	return s;
+}
+
+void stream_free(struct stream *s)
+{
+	if (!s)
+		return;
+	free(s->held);
+	free(s);
+}
+
+/* ---- one event ------------------------------------------------------------------------------------------------------------------ */
+
+static __attribute__((noinline)) void apply_mapping(struct stream *s, const struct source *from, struct wire_event e, struct wire_event more)
+{
+	struct ledger *l = s->ledger;
+	raddr_t addr = wire_address(e);
+	uint32_t stack = wire_stack(e), flags = wire_size(e), t = from->thread;
+	uint64_t ms = from->ms;
+	switch (wire_kind(e)) {
+	case WIRE_MAP:
+		ledger_map(l, t, ms, addr, more.a, flags, stack, flags & WIRE_MAP_ANON && s->own(s->ctx, stack));
+		break;
+	case WIRE_UNMAP: ledger_unmap(l, t, ms, addr, more.a); break;
+	case WIRE_UNMAP_FAILED: ledger_unmap_failed(l, t, ms); break;
+	case WIRE_REMAP_LEAVE: ledger_remap_leave(l, t, ms, addr, more.a); break;
+	case WIRE_REMAP: ledger_remap(l, t, ms, addr, more.a, stack); break;
+	case WIRE_REMAP_FAILED: ledger_remap_failed(l, t, ms); break;
+	case WIRE_PROTECT: ledger_protect(l, t, ms, addr, more.a, flags, stack); break;
+	case WIRE_BREAK: ledger_break(l, t, ms, addr, more.a, stack, s->own(s->ctx, stack)); break;
+	default: break;
+	}
+}
+
+static inline void apply(struct stream *s, const struct source *from, struct wire_event e, struct wire_event more)
+{
+	struct ledger *l = s->ledger;
+	raddr_t addr = wire_address(e);
+	uint32_t t = from->thread;
+	s->events++;
+	switch (wire_kind(e)) {
+	case WIRE_ALLOC: ledger_alloc(l, t, from->ms, addr, wire_size(e), wire_stack(e)); break;
+	case WIRE_FREE:
+	case WIRE_FREE_WIDE: ledger_release(l, t, from->ms, addr, wire_size(e) & WIRE_FROM_LIBC); break;
+	case WIRE_ALLOC_WIDE: ledger_alloc(l, t, from->ms, addr, more.a, wire_stack(e)); break;
+	case WIRE_LEAVE: ledger_leave(l, t, from->ms, addr); break;
+	case WIRE_BECAME: ledger_became(l, t, from->ms, addr, wire_size(e), wire_stack(e)); break;
+	case WIRE_BECAME_WIDE: ledger_became(l, t, from->ms, addr, more.a, wire_stack(e)); break;
+	case WIRE_STAYED: ledger_stayed(l, t, from->ms); break;
+	case WIRE_GONE: ledger_gone(l, t, from->ms); break;
+	default: apply_mapping(s, from, e, more);
+	}
+}
+
+/* ---- numbers -------------------------------------------------------------------------------------------------------------------- */
+
+static void held_free(struct stream *s, uint32_t i)
+{
+	s->held[i].next = s->held_idle;
+	s->held_idle = i;
+	s->held_now--;
+}
+
+static uint32_t held_new(struct stream *s)
+{
+	uint32_t i = s->held_idle;
+	if (i) {
+		s->held_idle = s->held[i].next;
+	} else {
+		if (s->held_used >= s->held_room) {
+			uint32_t room = s->held_room ? s->held_room * 2 : 256;
+			struct held *v = room <= 2 * HELD_MOST ? realloc(s->held, room * sizeof(*v)) : NULL;
+			if (!v)
+				return 0;
+			s->held = v;
+			s->held_room = room;
+		}
+		i = s->held_used++;
+	}
+	if (++s->held_now > s->held_most)
+		s->held_most = s->held_now;
+	return i;
+}
+
+/* LEAVE and its outcomes: the ledger must get those of one thread in the order written. */
+static inline bool of_realloc(enum wire_kind k)
+{
+	return k >= WIRE_LEAVE && k <= WIRE_GONE;
+}
+
+static void apply_held(struct stream *s, struct held *h)
+{
+	if (of_realloc(wire_kind(h->e)))
+		s->ring[h->from.slot].reallocs--;
+	apply(s, &h->from, h->e, h->more);
+}
+
+/* Applies what follows in the chain of counter C. */
+static void chain_run(struct stream *s, uint32_t c)
+{
+	struct chain *ch = &s->chain[c];
+	while (ch->head && s->held[ch->head].seq == (s->expected[c] & WIRE_SEQ_MASK)) {
+		uint32_t i = ch->head;
+		s->expected[c]++;
+		if (s->held[i].done)
+			s->held_done--;
+		else
+			apply_held(s, &s->held[i]);
+		ch->head = s->held[i].next;
+		ch->count--;
+		ch->since = s->now;
+		held_free(s, i);
+	}
+	if (!ch->head) {
+		ch->tail = 0;
+		s->waiting[c / 64] &= ~(1ull << c % 64);
+	}
+}
+
+/* The numbers before the chain's first will not come. */
+static void chain_give_up(struct stream *s, uint32_t c)
+{
+	uint32_t missing = (s->held[s->chain[c].head].seq - s->expected[c]) & WIRE_SEQ_MASK;
+	s->gaps += missing;
+	s->expected[c] += missing;
+	chain_run(s, c);
+}
+
+static void chains_give_up(struct stream *s, bool all)
+{
+	for (uint32_t w = 0; w < WIRE_COUNTERS / 64 && s->held_now; w++)
+		for (uint64_t left = s->waiting[w]; left; left &= left - 1) {
+			uint32_t c = w * 64 + (uint32_t)__builtin_ctzll(left);
+			while (s->chain[c].head && (all || s->now - s->chain[c].since >= GAP_MS))
+				chain_give_up(s, c);
+		}
+}
+
+/* Applies what is held wherever its predecessors cannot matter. */
+static void chains_hurry(struct stream *s)
+{
+	for (uint32_t w = 0; w < WIRE_COUNTERS / 64 && s->held_now; w++)
+		for (uint64_t left = s->waiting[w]; left; left &= left - 1)
+			for (uint32_t i = s->chain[w * 64 + (uint32_t)__builtin_ctzll(left)].head; i; i = s->held[i].next) {
+				struct held *h = &s->held[i];
+				enum wire_kind k = wire_kind(h->e);
+				bool lives = ledger_holds(s->ledger, wire_address(h->e));
+				bool releases = k == WIRE_FREE || k == WIRE_FREE_WIDE || k == WIRE_LEAVE;
+				if (h->done || (k != WIRE_STAYED && k != WIRE_GONE && lives != releases))
+					continue;
+				apply_held(s, h);
+				h->done = true;
+				s->held_done++;
+			}
+}
+
+/* Where SEQ belongs in the chain: after which entry (0: first). UINT32_MAX: twice the same, or too long a search. */
+static uint32_t chain_place(const struct stream *s, uint32_t c, uint32_t seq)
+{
+	const struct chain *ch = &s->chain[c];
+	uint32_t ahead = (seq - s->expected[c]) & WIRE_SEQ_MASK, after = 0, steps = 0;
+	if (ch->tail && ((s->held[ch->tail].seq - s->expected[c]) & WIRE_SEQ_MASK) < ahead)
+		return ch->tail;
+	for (uint32_t i = ch->head; i; after = i, i = s->held[i].next) {
+		uint32_t other = (s->held[i].seq - s->expected[c]) & WIRE_SEQ_MASK;
+		if (other == ahead || steps++ > SEARCH_MOST)
+			return UINT32_MAX;
+		if (other > ahead)
+			break;
+	}
+	return after;
+}
+
+static inline void accept_event(struct stream *s, const struct source *from, struct wire_event e, struct wire_event more);
+
+/* An event whose number is not the next one of its counter. */
+static __attribute__((noinline)) void out_of_turn(struct stream *s, const struct source *from, struct wire_event e, struct wire_event more, uint32_t c)
+{
+	uint32_t ahead = (wire_seq(e) - s->expected[c]) & WIRE_SEQ_MASK;
+	if (ahead > WIRE_SEQ_MASK / 2) {		/* given up before, and here it is */
+		if (s->gaps)
+			s->gaps--;
+		else
+			s->bad++;
+		apply(s, from, e, more);
+		return;
+	}
+	if (s->held_now >= HELD_MOST) {
+		chains_give_up(s, true);
+		accept_event(s, from, e, more);
+		return;
+	}
+	uint32_t after = chain_place(s, c, wire_seq(e)), i = after == UINT32_MAX ? 0 : held_new(s);
+	if (!i) {
+		s->bad++;
+		apply(s, from, e, more);
+		return;
+	}
+	struct chain *ch = &s->chain[c];
+	if (!ch->head) {
+		ch->since = s->now;
+		s->waiting[c / 64] |= 1ull << c % 64;
+	}
+	s->held[i] = (struct held){ .e = e, .more = more, .from = *from, .seq = wire_seq(e) };
+	uint32_t *link = after ? &s->held[after].next : &ch->head;
+	s->held[i].next = *link;
+	*link = i;
+	if (!s->held[i].next)
+		ch->tail = i;
+	ch->count++;
+	if (of_realloc(wire_kind(e)))
+		s->ring[from->slot].reallocs++;
+}
+
+/* E, checked: its kind is known, MORE is its second slot if it has one. */
+static inline void accept_event(struct stream *s, const struct source *from, struct wire_event e, struct wire_event more)
+{
+	if (!wire_has_counter(wire_kind(e))) {
+		apply(s, from, e, more);
+		return;
+	}
+	uint32_t c = wire_counter(wire_address(e)), seq = wire_seq(e);
+	if (__builtin_expect((s->expected[c] & WIRE_SEQ_MASK) != seq, 0)) {
+		out_of_turn(s, from, e, more, c);
+		return;
+	}
+	s->expected[c]++;
+	apply(s, from, e, more);
+	if (__builtin_expect(s->held_now, 0) && s->chain[c].head)
+		chain_run(s, c);
+}
+
+/* ---- tickets -------------------------------------------------------------------------------------------------------------------- */
+
+static void ticket_past(struct stream *s, uint64_t ticket)
+{
+	if (ticket >= s->ticket)
+		s->ticket = ticket + 1;
+	for (unsigned i = 0; i < s->earlies; ) {
+		if (s->early[i] > s->ticket) {
+			i++;
+			continue;
+		}
+		if (s->early[i] == s->ticket)
+			s->ticket++;
+		s->early[i] = s->early[--s->earlies];
+		i = 0;
+	}
+}
+
+/* One from the signal ring, which nobody waits for. */
+static void ticket_early(struct stream *s, uint64_t ticket)
+{
+	if (ticket <= s->ticket || s->earlies == TIDS)
+		ticket_past(s, ticket);
+	else
+		s->early[s->earlies++] = ticket;
+}
+
+/* ---- rings ---------------------------------------------------------------------------------------------------------------------- */
+
+static void ring_tell(struct stream *s, struct ring *r)
+{
+	struct wire_thread *t = &s->wire->thread[r->from.slot];
+	if (r->told == r->tail)
+		return;
+	r->told = r->tail;
+	__atomic_store_n(&t->tail, r->tail, __ATOMIC_SEQ_CST);
+	if (__atomic_load_n(&t->waiting, __ATOMIC_SEQ_CST)) {
+		__atomic_store_n(&t->waiting, 0, __ATOMIC_SEQ_CST);
+		syscall(SYS_futex, &t->waiting, FUTEX_WAKE, 1, NULL, NULL, 0);
+	}
+}
+
+/* The beacon's 32 bits as our time; a time to come is now. */
+static uint64_t full_time(const struct stream *s, uint32_t ms)
+{
+	uint32_t ago = (uint32_t)s->now - ms;
+	return ago > INT32_MAX || ago > s->now ? s->now : s->now - ago;
+}
+
+static void new_owner(struct stream *s, struct ring *r, uint32_t tid)
+{
+	if (r->from.thread != NO_THREAD) {
+		if (tid == r->tid)
+			return;
+		ledger_thread_ended(s->ledger, r->from.thread);
+	}
+	r->tid = tid;
+	r->from.thread = ledger_thread(s->ledger, (pid_t)(tid & INT32_MAX));
+}
+
+/* The next N events of the ring into BUF, and the lines that they need towards the cache. */
+static void ring_fetch(const struct stream *s, const struct ring *r, struct wire_event *buf, uint32_t n)
+{
+	const struct wire_event *ring = s->wire->thread[r->from.slot].ring;
+	for (uint32_t i = 0; i < n; i++) {
+		const struct wire_event *e = &ring[(r->tail + i) & RING_MASK];
+		buf[i].a = __atomic_load_n(&e->a, __ATOMIC_RELAXED);
+		buf[i].b = __atomic_load_n(&e->b, __ATOMIC_RELAXED);
+		if (wire_has_counter(wire_kind(buf[i])))
+			ledger_prefetch(s->ledger, wire_address(buf[i]));
+		if (wire_kind(buf[i]) == WIRE_ALLOC)
+			ledger_prefetch_stack(s->ledger, wire_stack(buf[i]));
+	}
+}
+
+/* Takes up to BATCH events; stops at a new millisecond, and where the ring must wait for another. */
+static size_t ring_run(struct stream *s, struct ring *r, bool force)
+{
+	struct wire_event buf[BATCH + 1];
+	uint64_t there = r->head - r->tail;
+	uint32_t have = there < BATCH + 1 ? (uint32_t)there : BATCH + 1, i = 0;
+	size_t taken = 0;
+	r->halt = GOING;
+	ring_fetch(s, r, buf, have);
+	while (i < have && i < BATCH) {
+		struct wire_event e = buf[i], more = { 0, 0 };
+		enum wire_kind k = wire_kind(e);
+		uint32_t slots = 1;
+		if (__builtin_expect(k >= WIRE_KINDS || k == WIRE_NONE, 0)) {
+			s->bad++;
+			i++;
+			continue;
+		}
+		if (k == WIRE_TIME) {
+			uint64_t ms = full_time(s, (uint32_t)e.b);
+			i++;
+			taken++;
+			if (ms <= r->from.ms)
+				continue;
+			r->from.ms = ms;
+			break;
+		}
+		if (k == WIRE_THREAD) {
+			new_owner(s, r, (uint32_t)wire_address(e));
+			i++;
+			taken++;
+			continue;
+		}
+		if (wire_is_wide(k)) {
+			if (i + 1 == have) {		/* its second slot was never written */
+				s->bad++;
+				i++;
+				continue;
+			}
+			more = buf[i + 1];
+			slots = 2;
+			if (more.b > s->ticket && !force) {
+				r->halt = FOR_TICKET;
+				r->ticket = more.b;
+				break;
+			}
+		}
+		if (__builtin_expect(r->reallocs != 0, 0) && of_realloc(k)) {
+			r->halt = FOR_REALLOC;
+			break;
+		}
+		if (slots == 2)
+			ticket_past(s, more.b);
+		if (__builtin_expect(wire_stack(e) >= WIRE_NODES, 0)) {
+			s->bad++;
+			e.b &= ~0ull >> WIRE_STACK_BITS;
+		}
+		accept_event(s, &r->from, e, more);
+		i += slots;
+		taken++;
+	}
+	r->tail += i;
+	if (r->tail - r->told >= PUBLISH)
+		ring_tell(s, r);
+	return taken;
+}
+
+/* Looks how far each ring has been written. */
+static void rings_look(struct stream *s)
+{
+	uint32_t high = load32(&s->wire->threads_high);
+	s->actives = 0;
+	for (uint32_t i = 0; i < high && i < WIRE_THREADS; i++) {
+		struct ring *r = &s->ring[i];
+		struct wire_thread *t = &s->wire->thread[i];
+		uint64_t head = load64(&t->head);
+		if (!r->seen) {
+			r->seen = true;
+			r->tail = r->told = load64(&t->tail);
+		}
+		if (head - r->tail > WIRE_RING) {	/* no hook does that */
+			s->bad++;
+			r->tail = head;
+			ring_tell(s, r);
+		}
+		r->head = head;
+		r->halt = GOING;
+		if (head != r->tail)
+			s->active[s->actives++] = i;
+	}
+}
+
+/* ---- the signal ring ------------------------------------------------------------------------------------------------------------ */
+
+static uint32_t signal_thread(struct stream *s, uint32_t tid)
+{
+	for (unsigned i = 0; i < s->tids_used && i < TIDS; i++)
+		if (s->tids[i].tid == tid)
+			return s->tids[i].thread;
+	unsigned at = s->tids_used++ % TIDS;
+	s->tids[at].tid = tid;
+	s->tids[at].thread = ledger_thread(s->ledger, (pid_t)(tid & INT32_MAX));
+	return s->tids[at].thread;
+}
+
+/* False: what is next has not been completed, or must wait. */
+static bool signal_one(struct stream *s)
+{
+	const struct wire_signal_event *g = &s->wire->signal[s->signal_tail % WIRE_SIGNAL_RING];
+	if (load64(&g->turn) != s->signal_tail + 1)
+		return false;
+	struct wire_event e, more;
+	e.a = load64(&g->event[0].a);
+	e.b = load64(&g->event[0].b);
+	more.a = load64(&g->event[1].a);
+	more.b = load64(&g->event[1].b);
+	enum wire_kind k = wire_kind(e);
+	if (k < WIRE_ALLOC || k >= WIRE_KINDS) {
+		s->bad++;
+		return true;
+	}
+	if (wire_stack(e) >= WIRE_NODES) {
+		s->bad++;
+		e.b &= ~0ull >> WIRE_STACK_BITS;
+	}
+	if (s->ring[SIGNAL_SLOT].reallocs && of_realloc(k))
+		return false;
+	struct source from = { .ms = full_time(s, load32(&g->ms)), .thread = signal_thread(s, load32(&g->tid)), .slot = SIGNAL_SLOT };
+	if (wire_is_wide(k))
+		ticket_early(s, more.b);
+	accept_event(s, &from, e, more);
+	return true;
+}
+
+static size_t signals_take(struct stream *s, bool ended)
+{
+	uint64_t head = load64(&s->wire->signal_head), before = s->signal_tail;
+	for (unsigned n = 0; s->signal_tail != head && n < 2 * WIRE_SIGNAL_RING; n++) {
+		if (!signal_one(s)) {
+			if (!s->signal_waits)
+				s->signal_ms = s->now;
+			s->signal_waits = true;
+			if (!ended && s->now - s->signal_ms < GAP_MS)
+				break;
+			s->bad++;			/* its thread is gone: nobody will complete it */
+		}
+		s->signal_waits = false;
+		s->signal_tail++;
+	}
+	if (s->signal_tail != before)
+		__atomic_store_n(&s->wire->signal_tail, s->signal_tail, __ATOMIC_RELEASE);
+	return s->signal_tail - before;
+}
+
+/* ---- passes --------------------------------------------------------------------------------------------------------------------- */
+
+/* The ring that is furthest back in time, and of those the one that has waited longest; NULL: all are done or stand still. */
+static struct ring *next_ring(struct stream *s)
+{
+	struct ring *best = NULL;
+	for (uint32_t i = 0; i < s->actives; ) {
+		struct ring *r = &s->ring[s->active[i]];
+		if (r->tail == r->head) {
+			s->active[i] = s->active[--s->actives];
+			continue;
+		}
+		i++;
+		if (r->halt == FOR_TICKET && r->ticket <= s->ticket)
+			r->halt = GOING;
+		if (r->halt == FOR_REALLOC && !r->reallocs)
+			r->halt = GOING;
+		if (r->halt == GOING && (!best || r->from.ms < best->from.ms || (r->from.ms == best->from.ms && r->turn < best->turn)))
+			best = r;
+	}
+	return best;
+}
+
+/* All stand still, and nothing new has come: the lowest ticket goes, then whoever waits for a realloc to begin. */
+static struct ring *go_on(struct stream *s, bool force)
+{
+	struct ring *best = NULL;
+	bool crowded = false;
+	for (uint32_t i = 0; i < s->actives; i++) {
+		struct ring *r = &s->ring[s->active[i]];
+		crowded |= r->head - r->tail > WIRE_RING / 2;
+		if (r->halt == FOR_TICKET && (!best || r->ticket < best->ticket))
+			best = r;
+	}
+	if (!force && !crowded && !(s->halted && s->now - s->halted_ms >= TICKET_MS))
+		return NULL;
+	if (best)
+		return best;
+	chains_hurry(s);
+	best = next_ring(s);
+	if (!best && (force || crowded)) {
+		chains_give_up(s, true);
+		best = next_ring(s);
+	}
+	return best;
+}
+
+/* Takes what the rings hold now, about BUDGET events at most. FORCE: everything, whatever is missing. */
+static size_t pass(struct stream *s, size_t budget, bool force)
+{
+	size_t taken = signals_take(s, force), progress = 0;
+	unsigned looks = 0;
+	rings_look(s);
+	while (s->actives && taken < budget) {
+		struct ring *r = next_ring(s);
+		bool forced = false;
+		if (!r && !s->actives)
+			break;
+		if (!r && progress && looks++ < LOOKS) {	/* what they wait for may have been written meanwhile */
+			progress = 0;
+			rings_look(s);
+			continue;
+		}
+		if (!r) {
+			r = go_on(s, force);
+			forced = true;
+		}
+		if (!r)
+			break;
+		r->turn = ++s->turn;
+		uint64_t before = r->tail;
+		taken += ring_run(s, r, forced && r->halt == FOR_TICKET);
+		progress += r->tail - before;
+	}
+	bool halted = false;
+	for (uint32_t i = 0; i < s->actives; i++)
+		halted |= s->ring[s->active[i]].halt != GOING;
+	if (halted && !s->halted)
+		s->halted_ms = s->now;
+	s->halted = halted;
+	uint32_t high = load32(&s->wire->threads_high);
+	for (uint32_t i = 0; i < high && i < WIRE_THREADS; i++)
+		ring_tell(s, &s->ring[i]);
+	return taken;
+}
+
+size_t stream_take(struct stream *s, uint64_t now, size_t budget)
+{
+	s->now = now > s->now ? now : s->now;
+	size_t n = pass(s, budget, false);
+	if (s->held_now && s->now - s->gaps_ms >= GAP_MS / 10) {
+		s->gaps_ms = s->now;
+		chains_give_up(s, false);
+	}
+	return n;
+}
+
+void stream_settle(struct stream *s, uint64_t now, bool ended)
+{
+	s->now = now > s->now ? now : s->now;
+	pass(s, SIZE_MAX, false);
+	pass(s, SIZE_MAX, true);
+	chains_give_up(s, ended);
+	if (s->held_now) {
+		pass(s, SIZE_MAX, true);		/* what they wait for may be there by now */
+		chains_hurry(s);
+	}
+	if (ended) {
+		pass(s, SIZE_MAX, true);
+		chains_give_up(s, true);
+	}
+}
+
+void stream_thread_gone(struct stream *s, uint64_t now, uint64_t fs)
+{
+	uint32_t high = load32(&s->wire->threads_high), i = 0;
+	s->now = now > s->now ? now : s->now;
+	if (fs <= 1)
+		return;
+	while (i < high && i < WIRE_THREADS && load64(&s->wire->thread[i].fs) != fs)
+		i++;
+	if (i == high || i >= WIRE_THREADS)
+		return;
+	pass(s, SIZE_MAX, false);
+	if (s->ring[i].tail != s->ring[i].head)
+		pass(s, SIZE_MAX, true);
+	if (s->ring[i].from.thread != NO_THREAD)
+		ledger_thread_ended(s->ledger, s->ring[i].from.thread);
+	s->ring[i].from.thread = NO_THREAD;		/* the next owner is another thread, also with the same tid */
+	__atomic_store_n(&s->wire->thread[i].fs, 1, __ATOMIC_RELEASE);
+}
+
+/* ---- questions ------------------------------------------------------------------------------------------------------------------ */
+
+void stream_stats(const struct stream *s, struct stream_stats *out)
+{
+	uint32_t high = load32(&s->wire->threads_high);
+	uint64_t waited_us = 0;
+	*out = (struct stream_stats){
+		.events = s->events, .held_now = s->held_now - s->held_done, .held_most = s->held_most, .gaps = s->gaps, .bad = s->bad,
+		.dropped = load32(&s->wire->no_slot),
+	};
+	for (uint32_t i = 0; i < high && i < WIRE_THREADS; i++) {
+		const struct wire_thread *t = &s->wire->thread[i];
+		out->dropped += load32(&t->lost);
+		out->truncated += load32(&t->truncated);
+		waited_us += load64(&t->waited);
+	}
+	out->waited_ms = waited_us / 1000;
+}
+
+int64_t stream_missing(const struct stream *s)
+{
+	int64_t missing = (int64_t)s->gaps - s->held_done;
+	for (uint32_t c = 0; c < WIRE_COUNTERS; c++)
+		missing += (int32_t)(load32(&s->wire->counter[c]) - s->expected[c]);
+	return missing;
+}
