@@ -56,7 +56,7 @@ struct elf {
 	const char *interpreter, *soname;
 	const uint8_t *build_id;
 	unsigned build_id_len;
-	bool dynamic;			/* has PT_DYNAMIC */
+	bool pie;			/* a program, as opposed to a library */
 };
 
 static struct elf *all_elfs;
@@ -134,7 +134,6 @@ static int read_segments(struct elf *e, const Elf64_Ehdr *eh)
 			s->memsz = s->filesz;
 		if (s->vaddr > UINT64_MAX - s->memsz)
 			s->memsz = s->filesz = 0;
-		e->dynamic |= s->type == PT_DYNAMIC;
 	}
 	e->nsegments = n;
 	return 0;
@@ -222,7 +221,8 @@ static bool symbol_read(const struct table *t, size_t i, Elf64_Sym *sym)
 }
 
 struct dynamic {
-	uint64_t symtab, strtab, strsz, hash, gnu_hash, soname;
+	uint64_t symtab, strtab, strsz, hash, gnu_hash, soname, flags;
+	bool needed;
 };
 
 static void read_dynamic(const struct elf *e, struct dynamic *d)
@@ -246,6 +246,8 @@ static void read_dynamic(const struct elf *e, struct dynamic *d)
 		case DT_HASH:	  d->hash = dyn.d_un.d_ptr; break;
 		case DT_GNU_HASH: d->gnu_hash = dyn.d_un.d_ptr; break;
 		case DT_SONAME:	  d->soname = dyn.d_un.d_val; break;
+		case DT_FLAGS_1:  d->flags = dyn.d_un.d_val; break;
+		case DT_NEEDED:	  d->needed = true; break;
 		}
 	}
 }
@@ -326,6 +328,8 @@ static void read_tables(struct elf *e)
 	table_from_section(e, SHT_SYMTAB, &e->symtab);
 	if (d.soname != UINT64_MAX)
 		e->soname = string_at(&e->dynsym, d.soname);
+	/* an old linker did not say PIE: then it is one that needs nothing and offers nothing */
+	e->pie = (d.flags & DF_1_PIE) || (e->entry && !e->soname && !d.needed && e->dynsym.count <= 1);
 }
 
 /* ---- notes, interpreter ---------------------------------------------------------------------------------------------------------------- */
@@ -522,10 +526,9 @@ size_t elf_symbols(const struct elf *elf) { return elf->dynsym.count + elf->symt
 size_t elf_exported(const struct elf *elf) { return elf->dynsym.count; }
 bool elf_has_hash(const struct elf *elf) { return elf->hash.bucket; }
 
-/* A static PIE has a PT_DYNAMIC, but no interpreter, and, unlike a library, an entry point and no name. */
 bool elf_is_static(const struct elf *elf)
 {
-	return !elf->interpreter && (elf->type == ET_EXEC || (elf->type == ET_DYN && elf->entry && !elf->soname));
+	return !elf->interpreter && (elf->type == ET_EXEC || (elf->type == ET_DYN && elf->pie));
 }
 
 size_t elf_segments(const struct elf *elf, const struct elf_segment **segment)

@@ -159,6 +159,10 @@ static void test_executable(void)
 	CHECK(!elf_at(e, elf_entry(e), left + 1, NULL));
 	CHECK(elf_section(e, ".text") && !elf_section(e, ".nothing"));
 	elf_unref(e);
+	/* a library that can be run, and has no name */
+	e = open_path(MUSL);
+	CHECK(!e || (!elf_is_static(e) && !elf_interpreter(e)));
+	elf_unref(e);
 }
 
 /* ---- hostile files -------------------------------------------------------------------------------------------------------------------- */
