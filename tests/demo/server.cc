@@ -41,7 +41,7 @@ private:
 
 int main()
 {
-	static server s;
+	server &s = *new server;	// a server is there until the machine goes down
 	long id = 0;
 
 	for (int tick = 0; tick < 200; tick++) {

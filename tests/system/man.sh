@@ -33,12 +33,26 @@ awk '/^\.Sh/ { on = $2 == "DESCRIPTION" }
 	on && /^\.It Fl / { for (i = 2; i < NF; i++) if ($i == "Fl") { x = $(i + 1); sub(/^-/, "", x); print x } }' man/mtrun.1 | sort -u >"$dir/man.options"
 same "options of --help and the manual page" "$dir/help.options" "$dir/man.options"
 
-"$MTRUN" -q -x help true 2>"$dir/shell.help" || { echo "FAIL help: exit status $?"; bad=1; }
-sed -n 's/^  *\([a-z!][a-z]*\)\( .*\)*$/\1/p' "$dir/shell.help" | sort -u >"$dir/help.commands"
-sed -n '/^\.Sh COMMANDS/,/^\.Sh ENV/p' man/mtrun.1 | awk '
-	/^\.It Ic / { sub(/^\.It /, ""); take($0) }
-	/^\.It Xo/ { getline; sub(/^\./, ""); take($0) }
-	function take(line, n, w, i) { n = split(line, w, " "); for (i = 1; i < n; i++) if (w[i] == "Ic" || w[i] == ",") { x = w[i + 1]; sub(/^\\&/, "", x); if (x != "Ic" && x != ",") print x } }' |
-	sort -u >"$dir/man.commands"
-same "commands of help and the manual page" "$dir/help.commands" "$dir/man.commands"
+# Each command with its options, as `NAME -n --by ...`: from its usage line, and from its entry in the manual.
+"$MTRUN" -q -x help true >/dev/null 2>"$dir/shell.help" || { echo "FAIL help: exit status $?"; bad=1; }
+names=$(sed -n 's/^\([a-z!][a-z]*\)  *[a-z].*/\1/p' "$dir/shell.help")
+for name in $names; do
+	"$MTRUN" -q -x "help $name" true 2>&1 >/dev/null | head -n 1 |
+		awk '{ gsub(/[][|]/, " "); printf "%s", $1; for (i = 2; i <= NF; i++) if ($i ~ /^-/) printf " %s", $i; print "" }'
+done | sort >"$dir/help.commands"
+awk '/^\.Sh/ { on = $2 == "COMMANDS" }
+	!on { next }
+	/^\.It Ic / { take($0); next }
+	/^\.It Xo/ { xo = 1; line = ""; next }
+	/^\.Xc/ { xo = 0; take(".It" line); next }
+	xo { line = line " " substr($0, 2) }
+	function take(text, n, w, i, x) {
+		gsub(/\\&/, "", text)
+		n = split(text, w, " ")
+		printf "%s", w[3]
+		for (i = 4; i < n; i++)
+			if (w[i] == "Fl") printf " -%s", w[i + 1]
+		print ""
+	}' man/mtrun.1 | sort >"$dir/man.commands"
+same "commands of help and the manual page, with their options" "$dir/help.commands" "$dir/man.commands"
 exit $bad
