@@ -682,10 +682,9 @@ static void grant_account(struct ledger *l, struct grant *g, uint64_t change)
 	ln->s.live_count += (g->bytes != 0) - (before != 0);
 }
 
-/* One more call that was given bytes. */
+/* One more call that was given bytes. (`total_allocated` goes with `allocs`: blocks only.) */
 static void grant_total(struct ledger *l, const struct grant *g, uint64_t bytes)
 {
-	l->total_allocated += bytes;
 	if (!l->mmap_counts)
 		return;
 	struct line *ln = line_change(l, g->line);

@@ -21,7 +21,7 @@ struct ledger_totals {
 	uint64_t heap, mmap, mmap_reserved;	/* bytes live: blocks; accessible / all bytes of own mappings */
 	uint64_t live_blocks;
 	uint64_t allocs, frees, maps, unmaps, unknown_frees, temporary;
-	uint64_t total_allocated;		/* bytes ever asked for and granted */
+	uint64_t total_allocated;		/* bytes of all `allocs` */
 	uint64_t peak, peak_ms;			/* of heap + mmap, as far as counted (ledger_count) */
 	uint64_t events;
 };

@@ -472,7 +472,6 @@ static void model_place(struct model *m, int first, int n, int stack, int open, 
 	if (open) {
 		m->total[stack] += (uint64_t)n * 4096;
 		m->calls[stack]++;
-		m->total_allocated += (uint64_t)n * 4096;
 	}
 }
 
@@ -548,7 +547,6 @@ static void map_event(struct model *m, struct ledger *l, int t, uint64_t ms)
 		}
 		m->total[stack] += (uint64_t)granted * 4096;
 		m->calls[stack] += granted != 0;
-		m->total_allocated += (uint64_t)granted * 4096;
 	} else if (r < 85) {
 		ledger_remap_leave(l, (uint32_t)t, ms, a, len);
 		if (m->moved[t].on)
