@@ -21,6 +21,9 @@ Differences that there are, each allowed for where it is named below:
   new(0)      libstdc++'s operator new asks malloc for 1 byte instead of 0. mtrun counts what the program asked for; so does the
               preload where it stands in for operator new, but not in a program that carries its own copy of libstdc++ (cc1plus).
               Such programs are marked `own_new`: total and live bytes may differ by at most the number of allocations.
+  tcmalloc    Its constructor calls tc_free(tc_malloc(1)) twice, directly: mtrun sees these two blocks, the preload does not.
+  static      glibc in a static program allocates before main (for a dlopen that may come: _dl_non_dynamic_init). The program's own arithmetic
+              does not know of that, so a run of it that allocates nothing is subtracted.
   killed      A thread that exit_group() catches between the real malloc and its count: at most one block per thread. Only
               programs marked `threads` may show it, and only in `together`.
 
@@ -91,7 +94,7 @@ def records(directory):
 class Case:
     """A program to run. ARGV: the command; SETUP(): fills the empty directory that it runs in."""
     def __init__(self, name, argv, setup=None, env=None, stdin=b"", apart=True, output=True, tree=False, threads=0,
-                 own_new=False, drive=None, preload="count", files=()):
+                 own_new=False, extra=(0, 0, 0), jit=False, drive=None, preload="count", files=()):
         self.__dict__.update(locals())
         self.env = env or {}
 
@@ -164,6 +167,8 @@ def differences(case, ours, theirs, together):
     lines = []
     for field in FIELDS:
         a, b = ours[field], getattr(theirs, field)
+        if field in FIELDS[:3]:
+            b += case.extra[FIELDS.index(field)]
         slack = 0
         if case.own_new and field in ("total_allocated", "heap"):
             slack = theirs.allocs if b >= a else 0
@@ -220,8 +225,9 @@ def check(runner, case):
             lines = compare_tree(case, runner.load(runner.processes), by_pid)
             say(not lines, "%s tree (%d processes)" % (name, len(by_pid)), "; ".join(lines[:6]))
         say(status["dropped"] == 0, name + " dropped nothing", "dropped %d" % status["dropped"])
-        say(status["truncated"] * 1000 <= status["allocs"], "%s truncated %d of %d" % (name, status["truncated"], status["allocs"]),
-            "more than 1 in 1000")
+        if not case.jit:	# code made at run time comes without unwind information
+            say(status["truncated"] * 1000 <= status["allocs"], "%s truncated %d of %d" % (name, status["truncated"], status["allocs"]),
+                "more than 1 in 1000")
     except AssertionError as e:
         say(False, name + " together", "%s (exit status %s, stderr %s)" % (e, got[0], tail(got)))
 
@@ -356,7 +362,7 @@ def cases(tmp):
         ["openssl", "genrsa", "-out", "key", "2048"], cwd=d, stderr=subprocess.DEVNULL), output=False)
     for lib in ("", "-jemalloc", "-tcmalloc", "-mimalloc"):
         if os.path.exists(built("mixpp" + lib)):
-            yield Case("c++" + lib, [built("mixpp" + lib)], apart=not lib)
+            yield Case("c++" + lib, [built("mixpp" + lib)], apart=not lib, extra=(2, 2, 2) if "tcmalloc" in lib else (0, 0, 0))
         else:
             skip("c++" + lib, "no lib" + lib[1:])
     yield Case("c", [built("mix"), "200000"])
@@ -366,24 +372,29 @@ def cases(tmp):
         yield Case("clang-heavy", ["clang++-14", "-O1", "-c", "-o", "h.o", HEAVY], apart=False, tree=True)
         yield Case("g++-heavy", ["g++", "-O1", "-c", "-o", "h.o", HEAVY], apart=False, tree=True)
         yield Case("node", ["node", "-e", "let m=new Map();for(let i=0;i<1e5;i++)m.set('k'+i,Buffer.alloc(100));"
-                            "const z=require('zlib');console.log(m.size,z.gzipSync(Buffer.alloc(1e6)).length);process.exitCode=6"], apart=False, threads=12)
-        yield Case("java", ["java", "-version"], apart=False, threads=40)
+                            "const z=require('zlib');console.log(m.size,z.gzipSync(Buffer.alloc(1e6)).length);process.exitCode=6"], apart=False, threads=12, jit=True)
+        yield Case("java", ["java", "-version"], apart=False, threads=40, jit=True)
 
 
 # ---- programs that a preload cannot enter --------------------------------------------------------------------------------------------
 
-def check_static(runner, name, argv, want=None, env=None, preload=None):
-    """Output and status as without; WANT: the counts that the program prints on stderr itself."""
-    case = Case(name, argv, env=dict({"LD_PRELOAD": preload or ""}, **(env or {})))
+def check_static(runner, name, program):
+    """Output and status as without, and the counts that the program prints on stderr itself."""
+    case = Case(name, [program, "0"], env={"LD_PRELOAD": ""})
+    runner.run(case, True, "inert")
+    try:
+        before = runner.load(runner.status)	# what the libc has at its start
+    except AssertionError as e:
+        return say(False, name, str(e))
+    case.argv = [program, "300000"]
     plain = runner.run(case, False, "inert")
     got = runner.run(case, True, "inert")
     try:
         say(plain[:3] == got[:3], name + " unchanged", "exit status %s, plain %s; stderr %r" % (got[0], plain[0], got[2][-200:]))
         status = runner.load(runner.status)
-        if want:
-            wanted = dict(zip(("allocs", "frees", "total_allocated", "heap"), map(int, plain[2].split())))
-            have = {f: status[f] for f in wanted}
-            say(have == wanted, "%s counts (%d allocs)" % (name, status["allocs"]), "%s, not %s" % (have, wanted))
+        wanted = dict(zip(("allocs", "frees", "total_allocated", "heap"), map(int, plain[2].split())))
+        have = {f: status[f] - before[f] for f in wanted}
+        say(have == wanted, "%s counts (%d allocs)" % (name, status["allocs"]), "%s, not %s" % (have, wanted))
     except AssertionError as e:
         say(False, name, "%s (exit status %s, stderr %r)" % (e, got[0], got[2][-200:]))
 
@@ -409,7 +420,7 @@ def build(tmp):
         return subprocess.run(argv, stderr=subprocess.DEVNULL).returncode == 0
 
     at = lambda name: os.path.join(tmp, name)
-    write(tmp, "inert.c", "int mtrun_test_inert;\n")
+    write(tmp, "inert.c", "_Thread_local int mtrun_test_inert;\n")	# thread-local as count.so's: ld.so allocates per such module
     ok = run("gcc", *flags, "-o", at("count.so"), count) and run("gcc", *flags, "-o", at("inert.so"), at("inert.c"))
     assert ok, "the preload does not build"
     run("gcc", "-O2", "-g", "-o", at("mix"), real + "/mix.c")
@@ -445,7 +456,7 @@ def main():
         for name in ("mix", "mix-static", "mix-static-pie", "mix-no-pie", "mix-musl", "mix-musl-static"):
             if not wanted or name in wanted:
                 if os.path.exists(os.path.join(tmp, name)):
-                    check_static(runner, name, [os.path.join(tmp, name), "300000"], want=True)
+                    check_static(runner, name, os.path.join(tmp, name))
                 else:
                     skip(name, "does not build here")
         if not wanted or "busybox" in wanted:
