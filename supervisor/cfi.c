@@ -284,7 +284,7 @@ static int gap_entries(struct gaps *g, const struct elf *elf)
  * The parts of the executable sections (segments, where the file has no sections) that no FDE is about. Padding between functions is passed over:
  * anything shorter than a function that could call another.
  */
-enum { GAP_MIN = 16 };
+enum { GAP_MIN = 16, GAPS_MAX = 4 << 20 };	/* more is a language with tables of its own (Go): not worth 100 ms at every start */
 
 static int gap_add(struct gaps *g, size_t *room, uint64_t start, uint64_t end)
 {
@@ -332,7 +332,12 @@ static int gaps_infer(struct gaps *g, struct elf *elf, const struct callframe_li
 {
 	struct infer_input in = { .code = gap_code, .ctx = elf, .start = elf_entry(elf), .lo = lo };
 	int rc = gaps_find(g, elf, frames, lo, hi);
+	uint64_t bytes = 0;
 
+	for (size_t i = 0; i < g->nranges; i++)
+		bytes += g->range[i].end - g->range[i].start;
+	if (bytes > GAPS_MAX)
+		g->nranges = 0;
 	if (!rc && g->nranges)
 		rc = gap_entries(g, elf);
 	if (rc || !g->nentries)

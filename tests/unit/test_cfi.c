@@ -323,7 +323,132 @@ static void compare_file(const char *path)
 	elf_unref(o.elf);
 }
 
+/* ---- bytes that make no sense -------------------------------------------------------------------------------------------------- */
+
+/* What a walker relies on: rows ascend, every index is in bounds. */
+static bool tables_sound(const struct cfi *cfi, const struct wire_module *m)
+{
+	const uint8_t *pool = cfi->image->pool;
+	const uint32_t *offs = (const uint32_t *)(const void *)(pool + m->rows), *index = (const uint32_t *)(const void *)(pool + m->index);
+	const uint16_t *rule = (const uint16_t *)(const void *)(pool + m->rules);
+	uint32_t kibs = (uint32_t)((m->end - m->start + 1023) / 1024);
+
+	if (!m->nrows || offs[0] != 0 || cfi->pool_used > WIRE_POOL)
+		return false;
+	for (uint32_t i = 0; i < m->nrows; i++)
+		if ((i && offs[i] <= offs[i - 1]) || offs[i] >= m->end - m->start || rule[i] >= cfi->nrules)
+			return false;
+	for (uint32_t k = 0; k <= kibs; k++)
+		if (index[k] >= m->nrows || (k < kibs && offs[index[k]] > k * 1024) || (k && index[k] < index[k - 1]))
+			return false;
+	for (uint32_t i = 0; i < cfi->nrules; i++)
+		if (cfi->image->rule[i].cfa >= CFA_KINDS || (cfi->image->rule[i].cfa == CFA_REG && cfi->image->rule[i].reg >= WIRE_REGS))
+			return false;
+	return true;
+}
+
+static uint8_t *read_whole(const char *path, size_t *size)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	uint8_t *bytes;
+
+	if (fd < 0)
+		return NULL;
+	*size = (size_t)lseek(fd, 0, SEEK_END);
+	bytes = malloc(*size);
+	if (pread(fd, bytes, *size, 0) != (ssize_t)*size)
+		abort();
+	close(fd);
+	return bytes;
+}
+
+/* COUNT bytes of [at, at + len) become others: random ones, or such as mean something to a parser. */
+static void mutate(uint8_t *at, size_t len, unsigned count)
+{
+	static const uint8_t special[] = { 0, 0xff, 0x7f, 0x80, 0x0f, 0x10, 0x16, 0x0a, 0x0b, 0x04, 'z', 'R', 'P', 'S' };
+
+	while (count--) {
+		uint64_t r = random64();
+
+		at[(r >> 16) % len] = r & 1 ? (uint8_t)(r >> 8) : special[(r >> 8) % sizeof(special)];
+	}
+}
+
+static void mutate_file(const char *path, const char *section, unsigned rounds)
+{
+	size_t size;
+	uint8_t *original = read_whole(path, &size), *bytes;
+	struct object o;
+	struct elf_section s;
+	size_t sound = 0, built = 0;
+
+	if (!original || !object_open(&o, path)) {
+		printf("# %s: not here\n", path);
+		return;
+	}
+	s = *elf_section(o.elf, section);
+	bytes = malloc(size);
+	fresh_image();
+	for (unsigned i = 0; i < rounds; i++) {
+		struct wire_module m;
+		struct cfi cfi;
+		struct elf *elf;
+		int error;
+
+		memcpy(bytes, original, size);
+		mutate(bytes + s.offset, s.size, 1 + (unsigned)(random64() % 200));
+		elf = elf_from_bytes(bytes, size, &error);
+		CHECK_EQ(cfi_init(&cfi, image), 0);
+		if (elf && !cfi_build_elf(&cfi, elf, BASE + o.lo, BASE + o.hi, BASE, &m)) {
+			built++;
+			sound += tables_sound(&cfi, &m);
+			for (int k = 0; k < 1000; k++)
+				CHECK(cfi_lookup(&cfi, &m, m.start + random64() % (m.end - m.start)) != NULL);
+		}
+		cfi_release(&cfi);
+		elf_unref(elf);
+	}
+	cfi_forget();
+	CHECK_EQ(sound, built);
+	CHECK(built > 0);
+	printf("# %s, %s: %u mutations, %zu gave tables\n", path, section, rounds, built);
+	free(bytes);
+	free(original);
+	elf_unref(o.elf);
+}
+
 #define LIB "/usr/lib/x86_64-linux-gnu/"
+static void test_mutations(void)
+{
+	mutate_file(LIB "ld-linux-x86-64.so.2", ".eh_frame", 400);
+	mutate_file("/usr/lib/x86_64-linux-musl/libc.so", ".text", 20);
+}
+
+/* The largest and the smallest lengths, in both widths, at the end of the section. */
+static void test_lengths(void)
+{
+	static const uint64_t length[] = { 0, 1, 3, 4, 7, 8, 0x7fffffff, 0xfffffff0, 0xfffffffe, 0xffffffff };
+	struct callframe_list list;
+
+	for (size_t i = 0; i < sizeof(length) / sizeof(*length); i++)
+		for (size_t wide = 0; wide < sizeof(length) / sizeof(*length); wide++)
+			for (size_t size = 0; size <= 40; size++) {
+				uint8_t *bytes = calloc(1, size + 1);
+				uint8_t all[40] = { 0 };
+				struct callframe_source source = { .data = bytes, .size = size };
+
+				memcpy(all, &length[i], 4);
+				memcpy(all + 4, &length[wide], 8);
+				memcpy(bytes, all, size);
+				CHECK_EQ(callframe_scan(&list, &source, 0, 4096), 0);
+				callframe_release(&list);
+				source.debug_frame = true;
+				CHECK_EQ(callframe_scan(&list, &source, 0, 4096), 0);
+				callframe_release(&list);
+				free(bytes);
+			}
+}
+
 static void test_libc(void) { compare_file(LIB "libc.so.6"); }
 static void test_ld_so(void) { compare_file(LIB "ld-linux-x86-64.so.2"); }
 static void test_libstdcxx(void) { compare_file(LIB "libstdc++.so.6"); }
@@ -350,5 +475,8 @@ int main(int argc, char **argv)
 	RUN(test_gdb);
 	RUN(test_redis);
 	RUN(test_llvm);
+	RUN(test_lengths);
+	RUN(test_mutations);
+	cfi_forget();
 	return test_status();
 }
