@@ -20,3 +20,16 @@ for how in "-shared -fPIC -Wl,-soname,a.so" "-no-pie" "-pie -Wl,--hash-style=bot
 		{ printf '\000'; cat "$work/$n.eh"; } >"$dir/$n" ;;
 	esac
 done
+case $name in
+fuzz_symbols)
+	for how in "-gdwarf-5 -O2" "-gdwarf-4 -O1" "-g -O2 -gz" "-gdwarf-3 -O0"; do
+		n=$(printf '%s' "$how" | cksum | cut -d ' ' -f 1)
+		# shellcheck disable=SC2086
+		gcc $how -shared -fPIC -nostdlib "$work/a.c" -o "$dir/$n" -Wl,-z,noseparate-code
+	done ;;
+fuzz_demangle)
+	for n in _ZNSt6vectorIiSaIiEE9push_backEOi _ZZ4mainENKUliE_clEi _ZThn16_NSt3foo3barEv _ZN4PoolnwEm _RNvXs2_Cs5_7mycrateNtB2_1TNtNtCs1234_4core3fmt5Debug3fmt \
+		'_ZN60_$LT$alloc..string..String$u20$as$u20$core..fmt..Display$GT$3fmt17h0123456789abcdefE' _D3std5stdio7writelnFZv main.cold malloc@@GLIBC_2.2.5; do
+		printf '%s' "$n" >"$dir/$(printf '%s' "$n" | cksum | cut -d ' ' -f 1)"
+	done ;;
+esac

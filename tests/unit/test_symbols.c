@@ -6,6 +6,7 @@
 #include "symbols.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -175,6 +176,8 @@ static const char names_program[] =
 	"namespace n { inline __attribute__((always_inline)) char *in(int n) { auto l = [n]() __attribute__((always_inline)) { return new char[n]; }; return l(); } }\n"
 	"char *use(int n) { Local l; return global(n) ? l.get(n) : n::in(n); }\n"
 	"int main(int argc, char **) { return use(argc) == 0; }\n";
+
+static const char still_program[] = "#include <unistd.h>\nint main(void) { for (;;) { if (write(1, \"x\", 1) < 0) return 1; pause(); } }\n";
 
 /* ---- comparing ----------------------------------------------------------------------------------------------------------------- */
 
@@ -528,6 +531,50 @@ static void test_replaced_file(void)
 	module_free(m);
 }
 
+/* Paths are the process' own: here of one in another root directory, with its debug file. */
+static void test_other_root(void)
+{
+	static uint64_t addr[4000];
+	struct symbols *s;
+	struct module *m;
+	char root[256];
+	pid_t child;
+	int ready[2];
+	char byte;
+
+	CHECK(sh("gcc -g -O2 -static -o still still.c && mkdir -p root/usr/lib/debug/bin root/bin && objcopy --only-keep-debug still root/usr/lib/debug/bin/still.debug && "
+		 "objcopy --strip-all --add-gnu-debuglink=root/usr/lib/debug/bin/still.debug still root/bin/still") == 0);
+	CHECK(sample("still", addr, 4000) > 0 && pipe(ready) == 0);
+	snprintf(root, sizeof(root), "%s/root", dir);
+	child = fork();
+	if (child == 0) {
+		dup2(ready[1], 1);
+		if (chroot(root) == 0 && chdir("/") == 0)
+			execl("/bin/still", "still", NULL);
+		_exit(1);
+	}
+	close(ready[1]);
+	if (read(ready[0], &byte, 1) == 1) {
+		m = module_new("root/bin/still", MODULE_EXE);
+		strcpy(m->path, "/bin/still");
+		s = symbols_new(child);
+		for (size_t i = 0, found = 0; i < 4000 && addr[i]; i++) {
+			struct symbol_frames f = symbols_resolve(s, m, addr[i], true);
+
+			found += !strcmp(f.frame[f.count - 1].function, "main") && f.frame[f.count - 1].line > 0;
+			if (i == 3999 || !addr[i + 1])
+				CHECK(found > 0);
+		}
+		symbols_free(s);
+		module_free(m);
+	} else {
+		printf("# chroot is not allowed here\n");
+	}
+	close(ready[0]);
+	kill(child, SIGKILL);
+	waitpid(child, NULL, 0);
+}
+
 static void check_sites(const char *compiler, const char *flags)
 {
 	struct symbols *s = symbols_new(0);
@@ -770,6 +817,7 @@ int main(void)
 	put("cxx.cc", cxx_program);
 	put("sites.cc", sites_program);
 	put("names.cc", names_program);
+	put("still.c", still_program);
 	RUN(test_site_rule);
 	RUN(test_no_file);
 	if (have("gcc") && have("g++") && have("nm") && have("objcopy")) {
@@ -781,6 +829,7 @@ int main(void)
 		RUN(test_debugdata);
 		RUN(test_symbol_tables);
 		RUN(test_replaced_file);
+		RUN(test_other_root);
 		RUN(test_four_lines_are_four_sites);
 		RUN(test_names_without_linkage);
 		RUN(test_site_skip);
