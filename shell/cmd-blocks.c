@@ -159,7 +159,7 @@ static void print_text(FILE *out, const struct collection *c, struct process *p,
 
 static int list(struct shell *shell, struct call *call, struct collection *c, struct process *p)
 {
-	uint64_t now = session_ms(shell->session), others_size = 0;
+	uint64_t now = shell_moment(shell, p), others_size = 0;
 	size_t others = 0;
 
 	c->counted = session_options(shell->session)->count;

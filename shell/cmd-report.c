@@ -118,7 +118,7 @@ static int print(struct shell *shell, struct call *call, struct request *r)
 
 	if (!sites)
 		return -1;
-	r->ask.now_ms = session_ms(shell->session);
+	r->ask.now_ms = shell_moment(shell, p);
 	r->ask.counted = session_options(shell->session)->count;
 	if (!r->has_rows)
 		r->view.limit = call->json ? VIEW_ALL : shell->settings.rows;

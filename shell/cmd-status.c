@@ -15,14 +15,13 @@ struct facts {
 	struct ledger_totals t;
 	struct stream_stats stream;
 	struct usage usage;
-	uint64_t allocated, now, elapsed, self_rss, self_cpu;
+	uint64_t allocated, elapsed, self_rss, self_cpu;
 	unsigned count;
 };
 
 static void collect(struct shell *shell, struct facts *f)
 {
 	f->p = shell_process(shell);
-	f->now = session_ms(shell->session);
 	f->count = session_options(shell->session)->count;
 	ledger_totals(f->p->ledger, &f->t);
 	f->stream = f->p->last_stats;
@@ -31,7 +30,7 @@ static void collect(struct shell *shell, struct facts *f)
 	usage_read(&f->usage, f->p, &f->t);
 	f->allocated = (f->count & LEDGER_COUNT_HEAP ? f->t.heap : 0) + (f->count & LEDGER_COUNT_MMAP ? f->t.mmap : 0) +
 		       (f->count & COUNT_IMAGE ? f->p->image_bytes : 0);
-	f->elapsed = (f->p->ended_ms ? f->p->ended_ms : f->now) - f->p->began_ms;
+	f->elapsed = shell_moment(shell, f->p);
 	session_self(shell->session, &f->self_rss, &f->self_cpu);
 }
 
@@ -144,12 +143,17 @@ static void print_allocated(FILE *out, const struct facts *f)
 	fprintf(out, "peak       %" PRIu64 " bytes (%s) without the image, at %s\n", f->t.peak, size_text(&size, f->t.peak), time_text(&time, f->t.peak_ms));
 }
 
-static double per_second(uint64_t n, uint64_t ms) { return ms ? (double)n * 1000 / (double)ms : 0; }
+static double per_second(uint64_t n, const struct facts *f)
+{
+	uint64_t ms = f->elapsed - f->p->began_ms;
+
+	return ms ? (double)n * 1000 / (double)ms : 0;
+}
 
 static void print_counts(FILE *out, const struct facts *f)
 {
 	fprintf(out, "blocks     %" PRIu64 " live; %" PRIu64 " allocated (%.0f/s), %" PRIu64 " freed (%.0f/s), %" PRIu64 " of them temporary; %" PRIu64
-		" bytes ever\n", f->t.live_blocks, f->t.allocs, per_second(f->t.allocs, f->elapsed), f->t.frees, per_second(f->t.frees, f->elapsed),
+		" bytes ever\n", f->t.live_blocks, f->t.allocs, per_second(f->t.allocs, f), f->t.frees, per_second(f->t.frees, f),
 		f->t.temporary, f->t.total_allocated);
 	if (f->t.maps || f->t.unmaps || f->t.unknown_frees)
 		fprintf(out, "           %" PRIu64 " maps, %" PRIu64 " unmaps, %" PRIu64 " frees of blocks that were never seen\n", f->t.maps, f->t.unmaps,
@@ -174,6 +178,12 @@ static void print_recording(struct shell *shell, FILE *out, const struct facts *
 		fprintf(out, "processes  %zu (`processes` lists them)\n", n);
 }
 
+static void print_refused(FILE *out, const struct process *p)
+{
+	for (size_t i = 0; i < p->plant.nrefused; i++)
+		fprintf(out, "not hooked %s\n", p->plant.refused[i]);
+}
+
 static int status(struct shell *shell, struct call *call)
 {
 	struct facts f = { 0 };
@@ -190,6 +200,8 @@ static int status(struct shell *shell, struct call *call)
 	print_allocated(call->out, &f);
 	print_counts(call->out, &f);
 	print_recording(shell, call->out, &f);
+	if (session_options(shell->session)->verbose)
+		print_refused(call->out, f.p);
 	return 0;
 }
 

@@ -79,6 +79,8 @@ int shell_run_file(struct shell *shell, const char *path) MUST_USE;
 
 /* The program the questions are about, with everything that has happened so far in its ledger. Never NULL once the session has launched. */
 struct process *shell_process(struct shell *shell);
+/* The moment that answers about it are of: now, or its end. In ms since tracing began. */
+uint64_t shell_moment(const struct shell *shell, const struct process *p);
 /* Its stacks with symbols. NULL: out of memory (said). */
 struct sites *shell_sites(struct shell *shell, struct process *p);
 /* The rule for sites has changed. 0 or -EINVAL (*why is static). */

@@ -36,7 +36,7 @@ int reporting_regex(const struct shell *shell, struct call *call, const char *op
 int reporting_live(struct shell *shell, struct call *call, struct profile *profile, struct sites **sites)
 {
 	struct process *p = shell_process(shell);
-	struct profile_ask ask = { .now_ms = session_ms(shell->session), .counted = session_options(shell->session)->count };
+	struct profile_ask ask = { .now_ms = shell_moment(shell, p), .counted = session_options(shell->session)->count };
 
 	*sites = shell_sites(shell, p);
 	if (!*sites)

@@ -77,6 +77,11 @@ struct process *shell_process(struct shell *shell)
 	return session_main(shell->session);
 }
 
+uint64_t shell_moment(const struct shell *shell, const struct process *p)
+{
+	return p->ended_ms ? p->ended_ms : session_ms(shell->session);
+}
+
 /* ---- stacks ------------------------------------------------------------------------------------------------------------------------ */
 
 static uint32_t parent(void *ctx, uint32_t node, uint64_t *pc) { return process_stack_parent(ctx, node, pc); }

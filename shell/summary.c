@@ -65,7 +65,7 @@ static void print_numbers(const struct shell *shell, FILE *out, const struct pro
 	}
 	fprintf(out, "mtrun: %s (%d) %s", p->command ? p->command : "?", (int)p->pid,
 		p->state == PROCESS_EXITED || p->state == PROCESS_HELD ? reporting_end(p->wait_status, end, sizeof(end)) : process_state_name(p->state));
-	fprintf(out, " after %s", time_text(&time, (p->ended_ms ? p->ended_ms : session_ms(shell->session)) - p->began_ms));
+	fprintf(out, " after %s", time_text(&time, shell_moment(shell, p)));
 	n = others(shell, p);
 	if (n)
 		fprintf(out, "; %zu other process%s followed", n, n == 1 ? "" : "es");
@@ -85,7 +85,7 @@ void summary_print(struct shell *shell, FILE *out)
 {
 	struct view_options options = { .key = VIEW_SITE, .sort = SORT_SIZE, .limit = SUMMARY_ROWS };
 	struct process *p = shell_process(shell);
-	struct profile_ask ask = { .now_ms = session_ms(shell->session), .counted = session_options(shell->session)->count };
+	struct profile_ask ask = { .now_ms = shell_moment(shell, p), .counted = session_options(shell->session)->count };
 	struct sites *sites = shell_sites(shell, p);
 	struct profile profile;
 	struct view view;

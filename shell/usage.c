@@ -79,14 +79,18 @@ static void threads(struct spans *s, const struct process *p)
 	}
 }
 
+static bool no_access(const struct map *m) { return !m->read && !m->write && !m->exec && !m->path[0]; }
+
+/* What a mapping's name or its neighbours say of it. */
 static bool named(const struct maps *maps, size_t i)
 {
 	const struct map *m = &maps->map[i];
 
 	if (m->path[0])
 		return true;
-	/* .bss behind a file's data */
-	return i && maps->map[i - 1].end == m->start && maps->map[i - 1].path[0] == '/';
+	if (i && maps->map[i - 1].end == m->start && (maps->map[i - 1].path[0] == '/' || no_access(&maps->map[i - 1])))
+		return true;		/* .bss behind a file's data; a thread's stack (in use or kept for the next thread) behind its guard */
+	return i + 1 < maps->count && maps->map[i + 1].start == m->end && no_access(&maps->map[i + 1]);	/* an arena that can grow */
 }
 
 void usage_read(struct usage *u, const struct process *p, const struct ledger_totals *totals)

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "../shell/command.h"
@@ -17,17 +18,6 @@
  * One run: read the command line, launch, run the commands of -x and -X in order while the program runs, wait for its end, say the summary, end
  * as it did. The program is held at its last instant until the commands are done, so that each of them still finds everything.
  */
-
-/* A reader that went away must not take mtrun with it. A handler, not SIG_IGN: the program that is started would inherit that. */
-static void ignore_signal(int sig) { (void)sig; }
-
-static void broken_pipes(void)
-{
-	struct sigaction old, sa = { .sa_handler = ignore_signal, .sa_flags = SA_RESTART };
-
-	if (!sigaction(SIGPIPE, NULL, &old) && old.sa_handler != SIG_IGN)
-		sigaction(SIGPIPE, &sa, NULL);
-}
 
 static void run_scripts(struct shell *shell, const struct options *o)
 {
@@ -48,15 +38,16 @@ static void run_scripts(struct shell *shell, const struct options *o)
 /* A program that the commands left stopped would never end. */
 static void let_run(struct shell *shell)
 {
-	struct process *p = session_main(shell->session);
-	int err;
+	for (struct process *p = session_processes(shell->session); p; p = p->next) {
+		int err;
 
-	if (p->state != PROCESS_STOPPED)
-		return;
-	message_say("no more commands: process %d runs on", (int)p->pid);
-	err = session_cont(shell->session, p);
-	if (err)
-		message_error("cannot continue process %d: %s", (int)p->pid, strerror(-err));
+		if (p->state != PROCESS_STOPPED)
+			continue;
+		message_say("no more commands: process %d runs on", (int)p->pid);
+		err = session_cont(shell->session, p);
+		if (err)
+			message_error("cannot continue process %d: %s", (int)p->pid, strerror(-err));
+	}
 }
 
 static int wait_for(struct shell *shell, bool (*done)(const struct session *))
@@ -72,27 +63,73 @@ static int wait_for(struct shell *shell, bool (*done)(const struct session *))
 	return 0;
 }
 
-static int follow(struct shell *shell, const struct options *o)
+static void summary(struct shell *shell, pid_t named)
 {
-	session_hold(shell->session, true);
+	if (!session_choose(shell->session, named)) {	/* whatever the commands were about */
+		summary_print(shell, message_stream());
+		message_flush();
+	}
+}
+
+/*
+ * After -d the program is no tracee any more but still our child: its end is waited for, signals are passed on, a stop by the terminal is
+ * followed, as while it was traced. The signals are blocked; they are taken one by one.
+ */
+static int wait_untraced(pid_t pid)
+{
+	static const int forwarded[] = { SIGTERM, SIGHUP, SIGUSR2, SIGCHLD };
+	int status, sig;
+	sigset_t set;
+
+	sigemptyset(&set);
+	for (size_t i = 0; i < sizeof(forwarded) / sizeof(*forwarded); i++)
+		sigaddset(&set, forwarded[i]);
+	for (;;) {
+		pid_t got = waitpid(pid, &status, WNOHANG | WUNTRACED);
+
+		if (got < 0 && errno != EINTR)
+			return -errno;
+		if (got == pid && !WIFSTOPPED(status))
+			return status;
+		if (got == pid) {
+			if (WSTOPSIG(status) != SIGSTOP)
+				kill(getpid(), SIGSTOP);
+			continue;
+		}
+		sig = sigwaitinfo(&set, NULL);
+		if (sig > 0 && sig != SIGCHLD)
+			kill(pid, sig);
+	}
+}
+
+/* To the program's end, or the end of our part in it. *STATUS: its wait status, if it was not traced to its end. 0 or -errno (said). */
+static int follow(struct shell *shell, const struct options *o, int *status)
+{
+	pid_t named = session_main(shell->session)->pid;
+	int err;
+
+	if (o->start_stopped && (err = session_stop(shell->session, session_main(shell->session))) != 0)
+		message_error("cannot stop process %d: %s", (int)named, strerror(-err));
 	run_scripts(shell, o);
 	if (shell->detached)
 		return 0;
 	let_run(shell);
-	if (wait_for(shell, session_ended))
-		return -1;
-	if (!o->quiet) {
-		summary_print(shell, message_stream());
-		message_flush();
-	}
+	err = wait_for(shell, session_ended);
+	if (err)
+		return err;
+	if (!o->quiet)
+		summary(shell, named);
 	session_hold(shell->session, false);
-	return wait_for(shell, session_all_gone);
+	if (shell->traced_enough)
+		*status = wait_untraced(named);
+	else
+		err = wait_for(shell, session_all_gone);
+	return err;
 }
 
 /* As the program did: by the same signal, but without a core of ours. */
-static int end_as(const struct session *session)
+static int end_as(int status, int sig)
 {
-	int sig = 0, status = session_exit_status(session, &sig);
 	struct rlimit none = { 0, 0 };
 	sigset_t set;
 
@@ -111,29 +148,36 @@ static int end_as(const struct session *session)
 static int run(const struct options *o)
 {
 	struct session *session = session_new(o);
+	int status = EXIT_FAILED, sig = 0, untraced = -1;
 	struct shell shell;
-	int status = EXIT_FAILED, failed;
 
 	if (!session) {
-		message_error("out of memory");
+		message_error("cannot begin: %s", strerror(errno));
 		return EXIT_FAILED;
 	}
+	session_hold(session, o->nscripts || !o->quiet);
 	if (session_launch(session, &status)) {
 		session_free(session);
 		return status;
 	}
 	shell_init(&shell, session);
-	failed = follow(&shell, o) || shell.failed;
-	if (failed)
+	if (follow(&shell, o, &untraced)) {
+		session_detach(session);	/* our end must not become its end */
 		status = EXIT_FAILED;
-	else if (shell.detached)
+	} else if (shell.failed) {
+		status = EXIT_FAILED;
+	} else if (shell.detached) {
 		status = 0;
-	else
-		status = -1;
+	} else if (untraced >= 0) {
+		sig = WIFSIGNALED(untraced) ? WTERMSIG(untraced) : 0;
+		status = sig ? 0 : WEXITSTATUS(untraced);
+	} else {
+		status = session_exit_status(session, &sig);
+	}
 	shell_release(&shell);
-	if (status < 0) {
+	if (sig) {
 		message_flush();
-		status = end_as(session);
+		status = end_as(status, sig);
 	}
 	session_free(session);
 	return status;
@@ -154,7 +198,6 @@ int main(int argc, char **argv)
 	case OPTIONS_RUN:
 		break;
 	}
-	broken_pipes();
 	err = message_open(options.messages, STDERR_FILENO, options.color, options.verbose);
 	if (err) {
 		message_error("cannot write '%s' (--messages): %s", options.messages ? options.messages : "stderr", strerror(-err));

@@ -290,6 +290,7 @@ enum options_result options_parse(struct options *o, int argc, char **argv, FILE
 	}
 	for (size_t i = 0; i < o->nscripts; i++)
 		stdin_scripts += o->script[i].file && !strcmp(o->script[i].text, "-");
+	o->stdin_null = stdin_scripts > 0;
 	if (stdin_scripts > 1)
 		return bad(&p, "--script: '-' is accepted once: stdin can be read only once"), OPTIONS_BAD;
 	if (optind >= argc)
