@@ -33,7 +33,7 @@ struct scope {
 	int32_t parent;			/* the scope that an inlined function was inlined into; -1: none */
 	bool inlined;
 	bool resolved;			/* the fields below are filled in */
-	bool assembled;
+	uint64_t copy;			/* as in struct scope_frame */
 	const struct name *name;
 	const char *call_file;
 	unsigned call_line, call_column;
@@ -51,6 +51,11 @@ struct container {
 	int32_t parent;
 };
 
+struct copy {				/* a function that was not inlined, at least here */
+	const void *declaration;	/* its DIE */
+	uint64_t low;
+};
+
 struct unit {
 	const void *cu;			/* libdw's, the key of the tree of units */
 	Dwarf_Die die;
@@ -59,6 +64,8 @@ struct unit {
 	struct scope *scope;
 	struct segment *segment;
 	struct container *container;
+	struct copy *copy;		/* sorted; made when first asked for */
+	size_t copies;
 	size_t scopes, segments, containers, scope_room, segment_room, container_room;
 	uint64_t budget;		/* DIEs that may still be visited */
 };
@@ -140,6 +147,7 @@ static void free_unit(void *unit)
 	free(u->scope);
 	free(u->segment);
 	free(u->container);
+	free(u->copy);
 	free(u);
 }
 
@@ -647,6 +655,41 @@ static bool is_cxx(Dwarf_Die *die)
 	}
 }
 
+static int compare_copies(const void *a, const void *b)
+{
+	const struct copy *x = a, *y = b;
+
+	return x->declaration < y->declaration ? -1 : x->declaration > y->declaration;
+}
+
+static void find_copies(struct unit *u)
+{
+	u->copy = calloc(u->scopes, sizeof(*u->copy));
+	for (size_t i = 0; u->copy && i < u->scopes; i++) {
+		Dwarf_Die die = u->scope[i].die;
+		Dwarf_Addr base, low, high;
+
+		if (u->scope[i].inlined || dwarf_ranges(&die, 0, &base, &low, &high) <= 0)
+			continue;
+		declaration(&die);
+		u->copy[u->copies++] = (struct copy){ .declaration = die.addr, .low = low };
+	}
+	if (u->copies)
+		qsort(u->copy, u->copies, sizeof(*u->copy), compare_copies);
+}
+
+static uint64_t copy_of(struct unit *u, Dwarf_Die die)
+{
+	struct copy key, *found;
+
+	if (!u->copy)
+		find_copies(u);
+	declaration(&die);
+	key.declaration = die.addr;
+	found = u->copies ? bsearch(&key, u->copy, u->copies, sizeof(key), compare_copies) : NULL;
+	return found ? found->low : 0;
+}
+
 static void resolve_scope(struct scopes *s, struct unit *u, struct scope *scope)
 {
 	char *buf = malloc(QUALIFIED_MAX);
@@ -661,7 +704,8 @@ static void resolve_scope(struct scopes *s, struct unit *u, struct scope *scope)
 	linkage = function_name(s, scope->die, buf, &start);
 	if (linkage || buf[start])
 		scope->name = names_symbol(s->names, linkage ? linkage : buf + start);
-	scope->assembled = !linkage && is_cxx(&scope->die);
+	if (!linkage && scope->name && is_cxx(&scope->die))
+		scope->copy = copy_of(u, scope->die);
 	free(buf);
 }
 
@@ -719,7 +763,7 @@ static size_t find_in_unit(struct scopes *s, struct unit *u, uint64_t addr, stru
 		scope = &u->scope[index];
 		at.name = scope->name;
 		at.inlined = scope->inlined;
-		at.assembled = scope->assembled;
+		at.copy = scope->copy;
 		if (n == max)
 			n--;
 		if (at.name || !at.inlined)	/* a part of a function that gcc split off may be inlined without a name */

@@ -19,7 +19,9 @@ struct scope_frame {
 	const char *file;		/* NULL: unknown */
 	unsigned line, column;		/* 0: unknown */
 	bool inlined;
-	bool assembled;			/* the name was put together from DWARF's nesting, for want of a linkage name: no parameters */
+	/* If the name was put together from DWARF's nesting, for want of a linkage name, and so has no parameters: an address in a copy of the
+	 * function that was not inlined, where a symbol table may know more. 0: the name is complete, or there is no such copy. */
+	uint64_t copy;
 };
 
 struct scope_span {			/* addresses that code can be at */

@@ -300,24 +300,28 @@ struct question {
 	const struct name *symbol;	/* of the frame that DWARF could not name, or NULL */
 };
 
+static const char *symbol_at(struct symbols *s, struct object *o, uint64_t addr)
+{
+	read_symtab(s, o, NULL);
+	return o->symtab ? symtab_find(o->symtab, addr) : NULL;
+}
+
 static void find_frames(struct symbols *s, struct object *o, void *arg)
 {
 	struct question *q = arg;
-	struct scope_frame *last;
 	const char *raw;
 
 	q->count = o->scopes ? scopes_find(o->scopes, q->addr, q->frame, FRAMES_MAX) : 0;
-	last = q->count ? &q->frame[q->count - 1] : NULL;
-	if (last && last->name && !last->assembled)
+	for (size_t i = 0; i < q->count; i++) {
+		raw = q->frame[i].copy ? symbol_at(s, o, q->frame[i].copy) : NULL;
+		if (raw && !strncmp(raw, "_Z", 2))
+			q->frame[i].name = names_symbol(s->names, raw);
+	}
+	if (q->count && q->frame[q->count - 1].name)
 		return;
-	read_symtab(s, o, NULL);
-	raw = o->symtab ? symtab_find(o->symtab, q->addr) : NULL;
-	if (!raw)
-		return;
-	if (!last || !last->name)
+	raw = symbol_at(s, o, q->addr);
+	if (raw)
 		q->symbol = names_symbol(s->names, raw);
-	else if (!strncmp(raw, "_Z", 2))
-		last->name = names_symbol(s->names, raw);	/* better than what was put together: it has parameters */
 }
 
 static unsigned user_skip(const struct symbols *s, const char *function)

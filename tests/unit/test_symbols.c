@@ -174,7 +174,10 @@ static const char names_program[] =
 	"static char *global(int n) { return new char[n]; }\n"
 	"namespace { struct Local { __attribute__((noinline)) char *get(int n) { return new char[n]; } }; }\n"
 	"namespace n { inline __attribute__((always_inline)) char *in(int n) { auto l = [n]() __attribute__((always_inline)) { return new char[n]; }; return l(); } }\n"
+	"static inline char *often(int n) { char *p = new char[n]; for (int i = 0; i < n; i++) p[i] = (char)(i * n); return p; }\n"
+	"char *(*pointer)(int) = often;\n"
 	"char *use(int n) { Local l; return global(n) ? l.get(n) : n::in(n); }\n"
+	"char *more(int n) { return often(n); }\n"
 	"int main(int argc, char **) { return use(argc) == 0; }\n";
 
 static const char still_program[] = "#include <unistd.h>\nint main(void) { for (;;) { if (write(1, \"x\", 1) < 0) return 1; pause(); } }\n";
@@ -643,6 +646,21 @@ static struct symbol_frame frame_at(struct symbols *s, struct module *m, const c
 	return (struct symbol_frame){ .function = "(none)" };
 }
 
+static bool has_inlined(struct symbols *s, struct module *m, const char *function)
+{
+	static uint64_t addr[4000];
+	size_t n = sample_each(1, "names", addr, 4000);
+
+	for (size_t i = 0; i < n; i++) {
+		struct symbol_frames f = symbols_resolve(s, m, addr[i], true);
+
+		if (f.frame[0].inlined && !strcmp(f.frame[0].function, function))
+			return true;
+	}
+	return false;
+}
+
+/* gcc gives static functions and those of anonymous namespaces no linkage name; inlined or not, they are called the same. */
 static void test_names_without_linkage(void)
 {
 	struct symbols *s = symbols_new(0);
@@ -654,6 +672,16 @@ static void test_names_without_linkage(void)
 	CHECK_STR(frame_at(s, m, "Local", false).function, "(anonymous namespace)::Local::get(int)");
 	CHECK_STR(frame_at(s, m, "lambda", true).function, "n::in(int)::{lambda()#1}::operator()() const");
 	CHECK_STR(frame_at(s, m, "main", false).function, "main");
+	CHECK_STR(frame_at(s, m, "often", false).function, "often(int)");
+	CHECK_STR(frame_at(s, m, "often", true).function, "often(int)");
+	CHECK(sh("g++ -g -O3 -o names names.cc") == 0);
+	module_free(m);
+	symbols_free(s);
+	s = symbols_new(0);
+	m = module_new("names", MODULE_EXE);
+	CHECK_STR(frame_at(s, m, "more", false).function, "more(int)");
+	CHECK_STR(frame_at(s, m, "often", true).function, "often(int)");
+	CHECK(has_inlined(s, m, "often(int)"));
 	CHECK_EQ(frame_at(s, m, "Local", false).skip, SKIP_NO);
 	module_free(m);
 	symbols_free(s);
