@@ -66,9 +66,11 @@ static noinline struct wire_range *range_search(struct wire_thread *t, uint64_t 
 {
 	uint64_t page = rsp & ~4095ull;
 	struct wire_range *r = t->range;
+	uint32_t stale = unlikely(load(&t->stale)) ? __atomic_exchange_n(&t->stale, 0, __ATOMIC_SEQ_CST) : 0;
 
-	if (unlikely(load(&t->stale))) {
-		__atomic_store_n(&t->stale, 0, __ATOMIC_SEQ_CST);
+	if (stale == WIRE_STALE_SHOW)
+		ask(ASK_FRAMES, t);
+	else if (unlikely(stale)) {
 		for (int i = 0; i < WIRE_RANGES; i++)
 			r[i] = (struct wire_range){ 0, 0 };
 		t->depth = 0;

@@ -144,6 +144,7 @@ enum wire_mail_state { MAIL_IDLE, MAIL_ASKED, MAIL_WORK, MAIL_DONE, MAIL_GO };
 enum wire_what {
 	ASK_NOTHING,		/* the service was entered because the supervisor sent the thread there */
 	ASK_MODULES,		/* ld.so's _dl_debug_state was called: modules came or went */
+	ASK_FRAMES,		/* a test wants to look at this thread's stack before the hook does (WIRE_STALE_SHOW) */
 };
 #define MAIL_CALLS 16
 struct wire_call {
@@ -310,6 +311,7 @@ struct wire_frame {
 struct wire_check { uint64_t slot, value; };	/* the remembered stack holds as long as *slot == value */
 struct wire_range { uint64_t lo, hi; };	/* stack pages known to be readable */
 #define WIRE_RANGES 4
+#define WIRE_STALE_SHOW 2u
 
 struct wire_thread {
 	/* written by the owner */
@@ -328,7 +330,7 @@ struct wire_thread {
 	uint64_t tail;			/* offset 64: events taken so far */
 	uint64_t pad1[7];
 	uint32_t waiting;		/* futex: the owner sleeps until `tail` moves; the supervisor sets 0 and wakes */
-	uint32_t stale;			/* another thread unmapped a range that `range` may name: forget them */
+	uint32_t stale;			/* 1: another thread unmapped a range that `range` may name: forget them; or WIRE_STALE_SHOW */
 	uint32_t truncated;		/* stacks of this thread that ended in [truncated] below the depth asked for */
 	uint32_t lost;			/* events that could not be written */
 	struct wire_range range[WIRE_RANGES];
