@@ -34,7 +34,7 @@
 #define BATCH        64u		/* events of one ring at a turn */
 #define PUBLISH      512u		/* tell the writer at least that often */
 #define HELD_MOST    (1u << 20)
-#define SEARCH_MOST  4096u		/* steps within a chain */
+#define SEARCH_MOST  512u		/* steps within a chain */
 #define GAP_MS       1000u
 #define TICKET_MS    2u
 #define LOOKS        8u			/* how often a pass looks for new events when all rings stand still */
@@ -67,7 +67,7 @@ struct held {
 };
 
 struct chain {
-	uint32_t head, tail, count;
+	uint32_t head, tail, last;	/* last: the one that was put in last, if it is still there; else 0 */
 	uint64_t since;			/* when it began to wait for its present predecessor */
 };
 
@@ -223,7 +223,8 @@ static void chain_run(struct stream *s, uint32_t c)
 		else
 			apply_held(s, &s->held[i]);
 		ch->head = s->held[i].next;
-		ch->count--;
+		if (ch->last == i)
+			ch->last = 0;
 		ch->since = s->now;
 		held_free(s, i);
 	}
@@ -270,18 +271,25 @@ static void chains_hurry(struct stream *s)
 			}
 }
 
-/* Where SEQ belongs in the chain: after which entry (0: first). UINT32_MAX: twice the same, or too long a search. */
-static uint32_t chain_place(const struct stream *s, uint32_t c, uint32_t seq)
+/* How far entry I (not 0) is ahead of the number that counter C waits for. */
+static inline uint32_t ahead_of(const struct stream *s, uint32_t c, uint32_t i)
+{
+	return (s->held[i].seq - s->expected[c]) & WIRE_SEQ_MASK;
+}
+
+/* After which entry of the chain the number that is AHEAD belongs (0: first). UINT32_MAX: it is there already, or the search is too long. */
+static uint32_t chain_place(const struct stream *s, uint32_t c, uint32_t ahead)
 {
 	const struct chain *ch = &s->chain[c];
-	uint32_t ahead = (seq - s->expected[c]) & WIRE_SEQ_MASK, after = 0, steps = 0;
-	if (ch->tail && ((s->held[ch->tail].seq - s->expected[c]) & WIRE_SEQ_MASK) < ahead)
+	uint32_t after = 0, steps = 0;
+	if (ch->tail && ahead_of(s, c, ch->tail) < ahead)
 		return ch->tail;
-	for (uint32_t i = ch->head; i; after = i, i = s->held[i].next) {
-		uint32_t other = (s->held[i].seq - s->expected[c]) & WIRE_SEQ_MASK;
-		if (other == ahead || steps++ > SEARCH_MOST)
+	if (ch->last && ahead_of(s, c, ch->last) < ahead)
+		after = ch->last;		/* one ring's events come in ascending order */
+	for (uint32_t i = after ? s->held[after].next : ch->head; i; after = i, i = s->held[i].next) {
+		if (ahead_of(s, c, i) == ahead || steps++ > SEARCH_MOST)
 			return UINT32_MAX;
-		if (other > ahead)
+		if (ahead_of(s, c, i) > ahead)
 			break;
 	}
 	return after;
@@ -306,7 +314,7 @@ static __attribute__((noinline)) void out_of_turn(struct stream *s, const struct
 		accept_event(s, from, e, more);
 		return;
 	}
-	uint32_t after = chain_place(s, c, wire_seq(e)), i = after == UINT32_MAX ? 0 : held_new(s);
+	uint32_t after = chain_place(s, c, ahead), i = after == UINT32_MAX ? 0 : held_new(s);
 	if (!i) {
 		s->bad++;
 		apply(s, from, e, more);
@@ -323,7 +331,7 @@ static __attribute__((noinline)) void out_of_turn(struct stream *s, const struct
 	*link = i;
 	if (!s->held[i].next)
 		ch->tail = i;
-	ch->count++;
+	ch->last = i;
 	if (of_realloc(wire_kind(e)))
 		s->ring[from->slot].reallocs++;
 }

@@ -1,0 +1,683 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * The stream against a pretended target. One that plays all its threads by turns, so that the true order is known and any delay between
+ * taking a number and storing the event can be played; one of real threads that share a small heap; and one that stores whatever it likes.
+ */
+#include "../../supervisor/ledger.h"
+#include "../../supervisor/stream.h"
+#include "test.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <sys/mman.h>
+
+static uint64_t seed = 88172645463325252ull;
+static uint64_t rnd(void)
+{
+	seed ^= seed << 13;
+	seed ^= seed >> 7;
+	seed ^= seed << 17;
+	return seed;
+}
+
+static struct wire_process *target_new(void)
+{
+	void *p = mmap(NULL, sizeof(struct wire_process), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (p == MAP_FAILED) {
+		perror("mmap");
+		exit(1);
+	}
+	return p;
+}
+
+static void target_free(struct wire_process *w)
+{
+	munmap(w, sizeof(*w));
+}
+
+static bool odd_stack(void *ctx, uint32_t stack)
+{
+	(void)ctx;
+	return stack & 1;
+}
+
+static struct ledger_totals totals(struct ledger *l)
+{
+	struct ledger_totals t;
+	ledger_totals(l, &t);
+	return t;
+}
+
+static struct stream_stats stats(struct stream *s)
+{
+	struct stream_stats t;
+	stream_stats(s, &t);
+	return t;
+}
+
+#define BOTH (LEDGER_COUNT_HEAP | LEDGER_COUNT_MMAP)
+
+struct rig {
+	struct wire_process *w;
+	struct ledger *l;
+	struct stream *s;
+};
+
+static struct rig rig_new(unsigned threads)
+{
+	struct rig r = { .w = target_new(), .l = ledger_new(BOTH) };
+	r.s = stream_new(r.w, r.l, odd_stack, NULL);
+	r.w->threads_high = threads;
+	for (unsigned i = 0; i < threads; i++)
+		r.w->thread[i].fs = 0x1000 * (i + 1);
+	return r;
+}
+
+static void rig_free(struct rig *r)
+{
+	stream_free(r->s);
+	ledger_free(r->l);
+	target_free(r->w);
+}
+
+/* ---- a hook's side --------------------------------------------------------------------------------------------------------------- */
+
+static uint32_t number(struct wire_process *w, uint64_t addr)
+{
+	return __atomic_fetch_add(&w->counter[wire_counter(addr)], 1, __ATOMIC_ACQ_REL);
+}
+
+static uint64_t ticket(struct wire_process *w)
+{
+	return __atomic_fetch_add(&w->ticket, 1, __ATOMIC_ACQ_REL);
+}
+
+static void store(struct wire_process *w, unsigned t, struct wire_event e)
+{
+	struct wire_thread *th = &w->thread[t];
+	struct wire_event *at = &th->ring[th->head % WIRE_RING];
+	__atomic_store_n(&at->a, e.a, __ATOMIC_RELAXED);
+	__atomic_store_n(&at->b, e.b, __ATOMIC_RELAXED);
+	__atomic_store_n(&th->head, th->head + 1, __ATOMIC_RELEASE);
+}
+
+static void store2(struct wire_process *w, unsigned t, struct wire_event e, uint64_t size, uint64_t tick)
+{
+	struct wire_thread *th = &w->thread[t];
+	struct wire_event v[2] = { e, { size, tick } };
+	for (int i = 0; i < 2; i++) {
+		struct wire_event *at = &th->ring[(th->head + (uint64_t)i) % WIRE_RING];
+		__atomic_store_n(&at->a, v[i].a, __ATOMIC_RELAXED);
+		__atomic_store_n(&at->b, v[i].b, __ATOMIC_RELAXED);
+	}
+	__atomic_store_n(&th->head, th->head + 2, __ATOMIC_RELEASE);
+}
+
+static void begin(struct wire_process *w, unsigned t, uint32_t tid)
+{
+	store(w, t, wire_pack(WIRE_THREAD, tid, 0, 0, 0));
+}
+
+static void at_ms(struct wire_process *w, unsigned t, uint32_t ms)
+{
+	store(w, t, (struct wire_event){ (uint64_t)WIRE_TIME << WIRE_ADDRESS_BITS, ms });
+}
+
+static void alloc(struct wire_process *w, unsigned t, uint64_t a, uint64_t size, uint32_t stack)
+{
+	if (size < WIRE_WIDE)
+		store(w, t, wire_pack(WIRE_ALLOC, a, number(w, a), (uint32_t)size, stack));
+	else
+		store2(w, t, wire_pack(WIRE_ALLOC_WIDE, a, number(w, a), 0, stack), size, ticket(w));
+}
+
+static void release(struct wire_process *w, unsigned t, uint64_t a)
+{
+	store(w, t, wire_pack(WIRE_FREE, a, number(w, a), 0, 0));
+}
+
+/* ---- small cases ----------------------------------------------------------------------------------------------------------------- */
+
+static void test_one_thread(void)
+{
+	struct rig r = rig_new(1);
+	begin(r.w, 0, 77);
+	at_ms(r.w, 0, 20);
+	alloc(r.w, 0, 0x1000, 100, 3);
+	alloc(r.w, 0, 0x2000, 100000, 5);
+	at_ms(r.w, 0, 41);
+	store(r.w, 0, wire_pack(WIRE_LEAVE, 0x1000, number(r.w, 0x1000), 0, 0));
+	store(r.w, 0, wire_pack(WIRE_BECAME, 0x3000, number(r.w, 0x3000), 200, 7));
+	release(r.w, 0, 0x2000);
+	store2(r.w, 0, wire_pack(WIRE_MAP, 0x7f0000000000, 0, 3 | WIRE_MAP_ANON, 9), 8192, ticket(r.w));
+	store2(r.w, 0, wire_pack(WIRE_MAP, 0x7f0000100000, 0, 3 | WIRE_MAP_ANON, 8), 8192, ticket(r.w));	/* not its own */
+	store2(r.w, 0, wire_pack(WIRE_UNMAP, 0x7f0000001000, 0, 0, 0), 4096, ticket(r.w));
+	store2(r.w, 0, wire_pack(WIRE_BREAK, 0x601000, 0, 0, 11), 0x600000, ticket(r.w));
+	store2(r.w, 0, wire_pack(WIRE_PROTECT, 0x7f0000000000, 0, 0, 11), 4096, ticket(r.w));
+	CHECK_EQ(stream_take(r.s, 45, 10000), 13);
+	struct ledger_totals t = totals(r.l);
+	CHECK_EQ(t.heap, 200);
+	CHECK_EQ(t.mmap, 4096);
+	CHECK_EQ(t.peak, 100200);
+	CHECK_EQ(t.peak_ms, 41);
+	CHECK_EQ(t.allocs, 3);
+	CHECK_EQ(t.maps, 2);
+	CHECK_EQ(r.w->thread[0].tail, r.w->thread[0].head);
+	CHECK_EQ(stream_missing(r.s), 0);
+	CHECK_EQ(stats(r.s).events, 10);
+	struct ledger_block b;
+	CHECK(ledger_find(r.l, 0x3000, &b) && b.ms == 40 && ledger_thread_tid(r.l, b.thread) == 77 && b.stack == 7);
+	stream_thread_gone(r.s, 50, 0x1000);
+	CHECK_EQ(r.w->thread[0].fs, 1);
+	begin(r.w, 0, 77);			/* the same number, another thread */
+	at_ms(r.w, 0, 500);			/* a time to come is now */
+	alloc(r.w, 0, 0x1000, 1, 1);
+	stream_settle(r.s, 60, false);
+	CHECK(ledger_find(r.l, 0x1000, &b) && b.ms == 60 && b.thread == 1);
+	rig_free(&r);
+}
+
+static void test_held(void)
+{
+	struct rig r = rig_new(2);
+	alloc(r.w, 0, 0x1000, 10, 1);
+	stream_take(r.s, 1, 1000);
+	uint32_t early = number(r.w, 0x1000);			/* thread 1's free took its number and is not stored yet */
+	alloc(r.w, 0, 0x1000, 20, 1);
+	release(r.w, 0, 0x1000);
+	alloc(r.w, 0, 0x1000, 30, 1);
+	stream_take(r.s, 2, 1000);
+	CHECK_EQ(totals(r.l).heap, 10);
+	CHECK_EQ(stats(r.s).held_now, 3);
+	CHECK_EQ(stream_missing(r.s), 4);
+	store(r.w, 1, wire_pack(WIRE_FREE, 0x1000, early, 0, 0));
+	stream_take(r.s, 3, 1000);
+	CHECK_EQ(totals(r.l).heap, 30);
+	CHECK_EQ(totals(r.l).allocs, 3);
+	CHECK_EQ(totals(r.l).unknown_frees, 0);
+	CHECK_EQ(stream_missing(r.s), 0);
+	CHECK_EQ(stats(r.s).held_now, 0);
+
+	number(r.w, 0x5000);					/* one that never comes, and one that comes late */
+	early = number(r.w, 0x5000);
+	alloc(r.w, 0, 0x5000, 7, 1);
+	stream_take(r.s, 4, 1000);
+	CHECK_EQ(totals(r.l).heap, 30);
+	stream_settle(r.s, 5, false);				/* an answer has it: nothing else lives there */
+	CHECK_EQ(totals(r.l).heap, 37);
+	CHECK_EQ(stats(r.s).gaps, 0);
+	CHECK_EQ(stream_missing(r.s), 2);
+	stream_settle(r.s, 900, false);
+	CHECK_EQ(stats(r.s).gaps, 0);
+	stream_settle(r.s, 1100, false);
+	CHECK_EQ(stats(r.s).gaps, 2);
+	CHECK_EQ(totals(r.l).heap, 37);
+	CHECK_EQ(stream_missing(r.s), 2);
+	store(r.w, 1, wire_pack(WIRE_FREE, 0x5000, early, 0, 0));
+	stream_take(r.s, 1200, 1000);
+	CHECK_EQ(stats(r.s).gaps, 1);
+	CHECK_EQ(stream_missing(r.s), 1);
+	rig_free(&r);
+}
+
+/* LEAVE is held, so its outcome has to wait too, though its own number is the next. */
+static void test_realloc_waits(void)
+{
+	struct rig r = rig_new(2);
+	uint32_t n = number(r.w, 0x1000);			/* thread 1's alloc, not stored yet */
+	store(r.w, 0, wire_pack(WIRE_LEAVE, 0x1000, number(r.w, 0x1000), 0, 0));
+	store(r.w, 0, wire_pack(WIRE_BECAME, 0x20000, number(r.w, 0x20000), 50, 1));
+	alloc(r.w, 0, 0x30000, 3, 1);
+	stream_take(r.s, 1, 1000);
+	CHECK_EQ(totals(r.l).allocs, 0);
+	store(r.w, 1, wire_pack(WIRE_ALLOC, 0x1000, n, 40, 2));
+	stream_take(r.s, 1, 1000);
+	stream_take(r.s, 1, 1000);
+	CHECK_EQ(totals(r.l).heap, 53);
+	CHECK_EQ(totals(r.l).peak, 53);
+	CHECK_EQ(totals(r.l).frees, 1);
+	CHECK_EQ(totals(r.l).unknown_frees, 0);
+	CHECK_EQ(stream_missing(r.s), 0);
+	rig_free(&r);
+}
+
+static void test_tickets(void)
+{
+	struct rig r = rig_new(3);
+	const uint64_t p = 0x7f0000000000;
+	store2(r.w, 2, wire_pack(WIRE_MAP, p, 0, 3 | WIRE_MAP_ANON, 1), 8192, 0);
+	store2(r.w, 0, wire_pack(WIRE_MAP, p, 0, 3 | WIRE_MAP_ANON, 3), 4096, 2);	/* after the unmap of thread 1, read before it */
+	store2(r.w, 1, wire_pack(WIRE_UNMAP, p, 0, 0, 0), 8192, 1);
+	stream_take(r.s, 1, 1000);
+	CHECK_EQ(totals(r.l).mmap, 4096);
+	store2(r.w, 0, wire_pack(WIRE_MAP, p + 0x10000, 0, 3 | WIRE_MAP_ANON, 3), 4096, 4);	/* 3 is on its way */
+	alloc(r.w, 0, 0x1000, 5, 1);
+	stream_take(r.s, 1, 1000);
+	CHECK_EQ(totals(r.l).mmap, 4096);
+	stream_take(r.s, 10, 1000);				/* no longer waited for */
+	CHECK_EQ(totals(r.l).mmap, 8192);
+	CHECK_EQ(totals(r.l).heap, 5);
+	store2(r.w, 1, wire_pack(WIRE_MAP, p + 0x20000, 0, 3 | WIRE_MAP_ANON, 3), 4096, 3);
+	store2(r.w, 1, wire_pack(WIRE_MAP, p + 0x30000, 0, 3 | WIRE_MAP_ANON, 3), 4096, 9);
+	store2(r.w, 0, wire_pack(WIRE_MAP, p + 0x40000, 0, 3 | WIRE_MAP_ANON, 3), 4096, 10);
+	stream_settle(r.s, 10, false);				/* an answer waits for nobody */
+	CHECK_EQ(totals(r.l).mmap, 5 * 4096);
+	rig_free(&r);
+}
+
+/* Two threads that take turns every millisecond: one thread's future with the other's past would be a peak of 2000. */
+static void test_time_merge(void)
+{
+	struct rig r = rig_new(2);
+	for (uint32_t ms = 1; ms <= 100; ms++) {
+		unsigned t = ms % 2;
+		at_ms(r.w, t, ms);
+		if (ms > 1)
+			release(r.w, t, 0x1000 + (ms - 1) * 0x100000);
+		alloc(r.w, t, 0x1000 + ms * 0x100000, 1000, 1);
+	}
+	stream_take(r.s, 200, 100000);
+	CHECK_EQ(totals(r.l).heap, 1000);
+	CHECK_EQ(totals(r.l).peak, 1000);
+	CHECK_EQ(stream_missing(r.s), 0);
+	rig_free(&r);
+}
+
+static void signal_store(struct wire_process *w, uint32_t tid, uint32_t ms, struct wire_event e, struct wire_event more)
+{
+	uint64_t at = __atomic_fetch_add(&w->signal_head, 1, __ATOMIC_ACQ_REL);
+	struct wire_signal_event *s = &w->signal[at % WIRE_SIGNAL_RING];
+	s->tid = tid;
+	s->ms = ms;
+	s->event[0] = e;
+	s->event[1] = more;
+	__atomic_store_n(&s->turn, at + 1, __ATOMIC_RELEASE);
+}
+
+static void test_signals(void)
+{
+	struct rig r = rig_new(1);
+	begin(r.w, 0, 9);
+	alloc(r.w, 0, 0x1000, 10, 1);
+	uint32_t n = number(r.w, 0x1000);
+	alloc(r.w, 0, 0x1000, 20, 1);
+	signal_store(r.w, 9, 3, wire_pack(WIRE_FREE, 0x1000, n, 0, 0), (struct wire_event){ 0, 0 });
+	signal_store(r.w, 9, 3, wire_pack(WIRE_ALLOC_WIDE, 0x9000, number(r.w, 0x9000), 0, 2), (struct wire_event){ 5000, ticket(r.w) });
+	stream_take(r.s, 5, 1000);
+	stream_take(r.s, 5, 1000);
+	CHECK_EQ(totals(r.l).heap, 5020);
+	CHECK_EQ(stream_missing(r.s), 0);
+	struct ledger_block b;
+	CHECK(ledger_find(r.l, 0x9000, &b) && ledger_thread_tid(r.l, b.thread) == 9);
+	r.w->signal_head++;					/* drawn, never completed: its thread was killed */
+	signal_store(r.w, 9, 3, wire_pack(WIRE_FREE, 0x9000, number(r.w, 0x9000), 0, 0), (struct wire_event){ 0, 0 });
+	stream_take(r.s, 6, 1000);
+	CHECK_EQ(totals(r.l).heap, 5020);
+	stream_take(r.s, 2000, 1000);
+	CHECK_EQ(totals(r.l).heap, 20);
+	CHECK_EQ(r.w->signal_tail, r.w->signal_head);
+	rig_free(&r);
+}
+
+/* ---- a played target: the true order is known ------------------------------------------------------------------------------------- */
+
+enum { PLAYERS = 6, CELLS = 400, STACKS = 50 };
+
+struct player {
+	struct wire_event queue[4];	/* what has its number and is not stored yet */
+	int queued;
+	bool wide;
+	int leaving;			/* cell + 1 */
+};
+
+struct play {
+	struct rig r;
+	struct player player[PLAYERS];
+	struct { int state; uint64_t size; } cell[CELLS];	/* 0 free, 1 live, 2 somebody is at it */
+	uint64_t address[CELLS];
+	uint64_t heap, stored;		/* as the program sees it: what has returned, what was stored */
+	uint64_t allocs, frees;
+	uint32_t ms;
+};
+
+static void say(struct play *p, int t, enum wire_kind k, uint64_t addr, uint64_t size, uint32_t stack)
+{
+	struct player *q = &p->player[t];
+	q->wide = wire_is_wide(k);
+	q->queue[0] = wire_pack(k, addr, number(p->r.w, addr), q->wide ? 0 : (uint32_t)size, stack);
+	if (q->wide)
+		q->queue[1] = (struct wire_event){ size, ticket(p->r.w) };
+	q->queued = 1;
+}
+
+/* A thread makes one step: either stores what it has numbered (and does the rest), or begins something. */
+static void step(struct play *p, int t)
+{
+	struct player *q = &p->player[t];
+	struct wire_process *w = p->r.w;
+	if (q->queued) {
+		if (q->wide)
+			store2(w, (unsigned)t, q->queue[0], q->queue[1].a, q->queue[1].b);
+		else
+			store(w, (unsigned)t, q->queue[0]);
+		uint64_t addr = wire_address(q->queue[0]), size = q->wide ? q->queue[1].a : wire_size(q->queue[0]);
+		int c = 0;
+		while (p->address[c] != addr)
+			c++;
+		q->queued = 0;
+		switch (wire_kind(q->queue[0])) {
+		case WIRE_ALLOC: case WIRE_ALLOC_WIDE:
+			p->cell[c].state = 1;
+			p->cell[c].size = size;
+			p->heap += size;
+			p->allocs++;
+			break;
+		case WIRE_FREE: case WIRE_FREE_WIDE:
+			p->cell[c].state = 0;			/* the real free is called only now */
+			p->heap -= p->cell[c].size;
+			p->frees++;
+			break;
+		case WIRE_LEAVE:
+			q->leaving = c + 1;
+			if (rnd() % 2)
+				p->cell[c].state = 3;		/* the real realloc has freed it: others may have it; still counted */
+			break;
+		default: {
+			int old = q->leaving - 1;
+			q->leaving = 0;
+			p->heap += size - q->queue[2].a;
+			p->cell[c].state = 1;
+			p->cell[c].size = size;
+			p->allocs++;
+			p->frees++;
+			if (old != c && p->cell[old].state == 2 && q->queue[2].b)
+				p->cell[old].state = 0;
+		}
+		}
+		return;
+	}
+	if (rnd() % 20 == 0)
+		at_ms(w, (unsigned)t, p->ms += rnd() % 2);
+	int c = (int)(rnd() % CELLS);
+	uint32_t stack = (uint32_t)(rnd() % STACKS);
+	uint64_t size = rnd() % 6 ? rnd() % 4096 : rnd() % 100000;
+	if (q->leaving) {
+		int old = q->leaving - 1, where = p->cell[old].state == 3 ? c : old;
+		if (where != old && p->cell[where].state != 0)
+			return;
+		q->queue[2] = (struct wire_event){ p->cell[old].size, 0 };
+		if (where != old)
+			p->cell[old].state = 0;
+		p->cell[where].state = 2;
+		say(p, t, size < WIRE_WIDE ? WIRE_BECAME : WIRE_BECAME_WIDE, p->address[where], size, stack);
+		return;
+	}
+	if (p->cell[c].state == 0) {
+		p->cell[c].state = 2;
+		say(p, t, size < WIRE_WIDE ? WIRE_ALLOC : WIRE_ALLOC_WIDE, p->address[c], size, stack);
+	} else if (p->cell[c].state == 1) {
+		p->cell[c].state = 2;
+		bool wide = p->cell[c].size >= WIRE_WIDE;
+		say(p, t, rnd() % 3 == 0 ? WIRE_LEAVE : wide ? WIRE_FREE_WIDE : WIRE_FREE, p->address[c], 0, 0);
+		if (!wide)
+			p->player[t].wide = false;
+	}
+}
+
+static void test_played(void)
+{
+	for (int round = 0; round < 20; round++) {
+		static struct play p;
+		unsigned wrong = 0, answers = 0;
+		memset(&p, 0, sizeof(p));
+		p.r = rig_new(PLAYERS);
+		p.ms = 1;
+		for (int c = 0; c < CELLS; c++)
+			p.address[c] = 0x600010 + (uint64_t)c * (round % 2 ? 48 : 16 * 4096);
+		for (unsigned t = 0; t < PLAYERS; t++)
+			begin(p.r.w, t, 100 + t);
+		for (int i = 0; i < 100000; i++) {
+			int t = (int)(rnd() % PLAYERS);
+			if (t == round % PLAYERS && i % 1000 < 900)	/* one that is stopped again and again, with a number in its hand */
+				continue;
+			if (p.r.w->thread[t].head - p.r.w->thread[t].tail < WIRE_RING - 8)
+				step(&p, t);
+			if (rnd() % 700 == 0)
+				stream_take(p.r.s, p.ms, 1 + rnd() % 3000);
+			if (rnd() % 3000 == 0) {
+				stream_settle(p.r.s, p.ms, false);
+				answers++;
+				if (totals(p.r.l).heap != p.heap && wrong++ < 3)
+					printf("# round %d, %d: heap is %llu, not %llu; %llu %llu\n", round, i, (long long)totals(p.r.l).heap,
+					       (long long)p.heap, (long long)stats(p.r.s).held_now, (long long)stats(p.r.s).gaps);
+			}
+		}
+		for (int t = 0; t < PLAYERS; t++)
+			if (p.player[t].queued)
+				step(&p, t);
+		stream_settle(p.r.s, p.ms, true);
+		struct ledger_totals l = totals(p.r.l);
+		CHECK_EQ(wrong, 0);
+		CHECK(answers > 5);
+		CHECK_EQ(l.heap, p.heap);
+		CHECK_EQ(l.allocs, p.allocs);
+		CHECK_EQ(l.frees, p.frees);
+		CHECK_EQ(l.unknown_frees, 0);
+		CHECK_EQ(stream_missing(p.r.s), 0);
+		CHECK_EQ(stats(p.r.s).gaps, 0);
+		CHECK_EQ(stats(p.r.s).bad, 0);
+		rig_free(&p.r);
+	}
+}
+
+/* ---- real threads ----------------------------------------------------------------------------------------------------------------- */
+
+enum { WRITERS = 3, SHARED = 64 };
+
+struct writers {
+	struct wire_process *w;
+	unsigned events;
+	pthread_mutex_t lock[SHARED];
+	uint64_t cell[SHARED];		/* address of a live block, or 0: given by one thread to another */
+	uint64_t live;			/* bytes at the end */
+};
+
+struct writer { struct writers *all; unsigned t; };
+
+static void room(struct wire_process *w, unsigned t)
+{
+	struct wire_thread *th = &w->thread[t];
+	while (th->head + 4 - __atomic_load_n(&th->tail, __ATOMIC_ACQUIRE) > WIRE_RING)
+		sched_yield();
+}
+
+static void *writer(void *arg)
+{
+	struct writer *me = arg;
+	struct writers *a = me->all;
+	uint64_t x = 0x9e3779b97f4a7c15ull * (me->t + 1), live = 0;
+	room(a->w, me->t);
+	begin(a->w, me->t, 200 + me->t);
+	for (unsigned i = 0; i < a->events; i++) {
+		x ^= x << 13;
+		x ^= x >> 7;
+		x ^= x << 17;
+		unsigned c = (unsigned)(x % SHARED);
+		uint64_t addr = 0x1000000 + (uint64_t)c * 64, size = c * 10;
+		room(a->w, me->t);
+		pthread_mutex_lock(&a->lock[c]);		/* the allocator's order: number and grant belong together */
+		if (a->cell[c]) {
+			release(a->w, me->t, addr);
+			a->cell[c] = 0;
+			live -= size;
+		} else {
+			a->cell[c] = addr;
+			alloc(a->w, me->t, addr, size, (uint32_t)(x >> 50));
+			live += size;
+		}
+		pthread_mutex_unlock(&a->lock[c]);
+	}
+	__atomic_fetch_add(&a->live, live, __ATOMIC_RELAXED);
+	return NULL;
+}
+
+static void test_threads(void)
+{
+	struct rig r = rig_new(WRITERS);
+	static struct writers a;
+	struct writer me[WRITERS];
+	pthread_t id[WRITERS];
+	memset(&a, 0, sizeof(a));
+	a.w = r.w;
+	a.events = 300000;
+	for (int i = 0; i < SHARED; i++)
+		pthread_mutex_init(&a.lock[i], NULL);
+	for (unsigned t = 0; t < WRITERS; t++) {
+		me[t] = (struct writer){ &a, t };
+		pthread_create(&id[t], NULL, writer, &me[t]);
+	}
+	uint64_t now = 0;
+	while (stats(r.s).events < WRITERS * a.events && now < 10000000)
+		if (!stream_take(r.s, now++ / 1000, 5000))
+			sched_yield();
+	for (unsigned t = 0; t < WRITERS; t++)
+		pthread_join(id[t], NULL);
+	stream_settle(r.s, now / 1000, true);
+	CHECK_EQ(stats(r.s).events, WRITERS * a.events);
+	CHECK_EQ(totals(r.l).heap, a.live);
+	CHECK_EQ(totals(r.l).unknown_frees, 0);
+	CHECK_EQ(totals(r.l).allocs + totals(r.l).frees, WRITERS * a.events);
+	CHECK_EQ(stream_missing(r.s), 0);
+	CHECK_EQ(stats(r.s).bad, 0);
+	rig_free(&r);
+}
+
+/* ---- a hostile target ------------------------------------------------------------------------------------------------------------- */
+
+static uint64_t next(uint64_t *x)
+{
+	*x ^= *x << 13;
+	*x ^= *x >> 7;
+	return *x ^= *x << 17;
+}
+
+static void garbage(struct wire_process *w, uint64_t *x, unsigned threads)
+{
+	unsigned t = (unsigned)(next(x) % threads);
+	struct wire_thread *th = &w->thread[t];
+	uint64_t a = next(x), b = next(x);
+	switch (next(x) % 64) {
+	case 0: __atomic_store_n(&th->head, a, __ATOMIC_RELEASE); break;
+	case 1: __atomic_store_n(&th->head, th->head - a % 100, __ATOMIC_RELEASE); break;
+	case 2: __atomic_store_n(&th->tail, a, __ATOMIC_RELEASE); break;
+	case 3: __atomic_store_n(&w->threads_high, (uint32_t)(a >> (a % 64)), __ATOMIC_RELEASE); break;
+	case 4: __atomic_store_n(&w->threads_high, threads, __ATOMIC_RELEASE); break;
+	case 5: __atomic_store_n(&w->signal_head, w->signal_head + a % 5, __ATOMIC_RELEASE); break;
+	case 6: __atomic_store_n(&w->signal_head, a, __ATOMIC_RELEASE); break;
+	case 7: __atomic_store_n(&w->signal[a % WIRE_SIGNAL_RING].turn, __atomic_load_n(&w->signal_tail, __ATOMIC_RELAXED) + b % 300, __ATOMIC_RELEASE); break;
+	case 8: __atomic_store_n(&w->counter[a % WIRE_COUNTERS], (uint32_t)b, __ATOMIC_RELEASE); break;
+	case 9: __atomic_store_n(&w->ticket, a, __ATOMIC_RELEASE); break;
+	case 10: __atomic_store_n(&th->waiting, 1, __ATOMIC_RELEASE); break;
+	case 11: {
+		struct wire_signal_event *s = &w->signal[a % WIRE_SIGNAL_RING];
+		__atomic_store_n(&s->event[0].a, next(x), __ATOMIC_RELAXED);
+		__atomic_store_n(&s->event[0].b, next(x), __ATOMIC_RELAXED);
+		__atomic_store_n(&s->tid, (uint32_t)next(x), __ATOMIC_RELAXED);
+		break;
+	}
+	case 12: __atomic_store_n(&th->fs, a % 3, __ATOMIC_RELEASE); break;
+	default: {
+		uint64_t n = 1 + next(x) % 64;
+		for (uint64_t i = 0; i < n; i++) {
+			uint64_t addr = next(x) >> (next(x) % 3 ? 17 : 40), kind = next(x) % (WIRE_KINDS + (next(x) % 10 == 0 ? 12 : 0));
+			struct wire_event e = wire_pack((enum wire_kind)(kind & 31), addr, (uint32_t)(next(x) % 4 ? next(x) % 8 : next(x)), (uint32_t)next(x),
+							(uint32_t)(next(x) >> (40 + next(x) % 20)));
+			struct wire_event *at = &th->ring[(th->head + i) % WIRE_RING];
+			__atomic_store_n(&at->a, next(x) % 8 ? e.a : next(x), __ATOMIC_RELAXED);
+			__atomic_store_n(&at->b, next(x) % 8 ? e.b : next(x), __ATOMIC_RELAXED);
+		}
+		__atomic_store_n(&th->head, th->head + n, __ATOMIC_RELEASE);
+	}
+	}
+}
+
+static void test_garbage(void)
+{
+	struct rig r = rig_new(4);
+	uint64_t x = 99;
+	for (int i = 0; i < 200000; i++) {
+		garbage(r.w, &x, 4);
+		if (i % 37 == 0)
+			stream_take(r.s, (uint64_t)i / 100, 1 + x % 5000);
+		if (i % 5003 == 0)
+			stream_settle(r.s, (uint64_t)i / 100, x % 16 == 0);
+		if (i % 997 == 0)
+			stream_thread_gone(r.s, (uint64_t)i / 100, 1 + x % 3);
+		if (i % 1000 == 0)
+			stream_missing(r.s);
+	}
+	stream_settle(r.s, 1u << 30, true);
+	CHECK_EQ(stats(r.s).held_now, 0);
+	CHECK(stats(r.s).bad > 0);
+	CHECK(ledger_memory(r.l) < 1u << 30);
+	rig_free(&r);
+}
+
+static int stop;
+
+static void *vandal(void *arg)
+{
+	uint64_t x = 7;
+	while (!__atomic_load_n(&stop, __ATOMIC_RELAXED))
+		garbage(arg, &x, 4);
+	return NULL;
+}
+
+static void test_garbage_meanwhile(void)
+{
+	struct rig r = rig_new(4);
+	pthread_t id;
+	stop = 0;
+	pthread_create(&id, NULL, vandal, r.w);
+	for (int i = 0; i < 3000; i++) {
+		stream_take(r.s, (uint64_t)i, 2000);
+		if (i % 100 == 0)
+			stream_settle(r.s, (uint64_t)i, i % 200 == 0);
+	}
+	__atomic_store_n(&stop, 1, __ATOMIC_RELAXED);
+	pthread_join(id, NULL);
+	stream_settle(r.s, 1u << 30, true);
+	CHECK_EQ(stats(r.s).held_now, 0);
+	rig_free(&r);
+}
+
+/* All numbers of one counter, the last first: the chain is built from behind, and a search in it must end. */
+static void test_backwards(void)
+{
+	struct rig r = rig_new(1);
+	for (uint32_t round = 0; round < 200; round++) {
+		for (uint32_t i = 0; i < 5000; i++)
+			store(r.w, 0, wire_pack(WIRE_ALLOC, 0x1000, round % 2 ? 1000000 - round * 5000 - i : (uint32_t)(rnd() % 10000000), 1, 1));
+		stream_take(r.s, 1, 1000000);
+	}
+	CHECK(stats(r.s).held_now > 0);
+	stream_settle(r.s, 2, true);
+	CHECK_EQ(stats(r.s).held_now, 0);
+	rig_free(&r);
+}
+
+int main(void)
+{
+	RUN(test_one_thread);
+	RUN(test_held);
+	RUN(test_realloc_waits);
+	RUN(test_tickets);
+	RUN(test_time_merge);
+	RUN(test_signals);
+	RUN(test_played);
+	RUN(test_threads);
+	RUN(test_garbage);
+	RUN(test_garbage_meanwhile);
+	RUN(test_backwards);
+	return test_status();
+}
