@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -18,6 +19,23 @@
  * One run: read the command line, launch, run the commands of -x and -X in order while the program runs, wait for its end, say the summary, end
  * as it did. The program is held at its last instant until the commands are done, so that each of them still finds everything.
  */
+
+/* A script that cannot be read is known before the program has done anything. */
+static int check_scripts(const struct options *o)
+{
+	for (size_t i = 0; i < o->nscripts; i++) {
+		const char *path = o->script[i].text;
+		struct stat st;
+
+		if (!o->script[i].file || !strcmp(path, "-"))
+			continue;
+		if (access(path, R_OK) == 0 && (stat(path, &st) || !S_ISDIR(st.st_mode)))
+			continue;
+		message_error("cannot read the script '%s' (-X): %s", path, access(path, R_OK) == 0 ? strerror(EISDIR) : strerror(errno));
+		return -EINVAL;
+	}
+	return 0;
+}
 
 static void run_scripts(struct shell *shell, const struct options *o)
 {
@@ -203,7 +221,7 @@ int main(int argc, char **argv)
 		message_error("cannot write '%s' (--messages): %s", options.messages ? options.messages : "stderr", strerror(-err));
 		return EXIT_FAILED;
 	}
-	err = run(&options);
+	err = check_scripts(&options) ? EXIT_FAILED : run(&options);
 	message_close();
 	return err;
 }
