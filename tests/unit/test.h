@@ -13,6 +13,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* A function that keeps its own frame. */
+#ifdef __clang__
+#define NOINLINE __attribute__((noinline))
+#else
+#define NOINLINE __attribute__((noinline, noclone))
+#endif
+
 static int test_failed, test_passed, test_bad;	/* tests; failed checks of the running test */
 
 #define CHECK(cond) do { \

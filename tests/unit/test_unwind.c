@@ -35,7 +35,6 @@ static void note(const void *ra)
 	notes->pc[notes->count++] = (uint64_t)(uintptr_t)ra;
 }
 
-#define NOINLINE __attribute__((noinline, noclone))
 #define NOTE_RETURN() note(__builtin_return_address(0))
 #define KEEP() __asm__ volatile("" ::: "memory")	/* no tail calls */
 
