@@ -203,7 +203,7 @@ static int run(const struct options *o)
 
 int main(int argc, char **argv)
 {
-	struct options options;
+	static struct options options;	/* what it points at lives as long as mtrun */
 	char why[1024];
 	int err;
 
