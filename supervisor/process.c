@@ -83,7 +83,22 @@ uint32_t process_stack_parent(const struct process *p, uint32_t stack, uint64_t 
 		*pc = 0;
 		return 0;
 	}
-	return image_parent(p->image, stack, pc);
+	stack = image_parent(p->image, stack, pc);
+	if (*pc & WIRE_PC_EXACT) {
+		raddr_t original = plant_original_pc(&p->plant, *pc & WIRE_PC_MASK);
+
+		if (original)
+			*pc = original | WIRE_PC_EXACT;
+	}
+	while (stack) {			/* frames of ours, where a signal interrupted a hook, are passed over */
+		uint64_t above;
+		uint32_t parent = image_parent(p->image, stack, &above);
+
+		if (!home_contains(p, above & WIRE_PC_MASK))
+			break;
+		stack = parent;
+	}
+	return stack;
 }
 
 size_t process_stack(const struct process *p, uint32_t stack, uint64_t *pc, uint32_t *node, size_t max)
