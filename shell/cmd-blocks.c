@@ -34,6 +34,8 @@ struct collection {
 	size_t rows;
 	struct ledger_block *block;
 	size_t count, allocated;
+	uint64_t others_size;		/* of those that were cut off */
+	size_t others;
 };
 
 static bool site_matches(struct collection *c, uint32_t stack)
@@ -64,27 +66,6 @@ static bool site_matches(struct collection *c, uint32_t stack)
 	return yes;
 }
 
-static int collect(void *ctx, const struct ledger_block *b)
-{
-	struct collection *c = ctx;
-
-	if (!(c->counted & (b->mapping ? LEDGER_COUNT_MMAP : LEDGER_COUNT_HEAP)) || b->size < c->min_size)
-		return 0;
-	if ((c->by_stack && b->stack != c->stack) || (c->by_site && !site_matches(c, b->stack)))
-		return 0;
-	if (c->count == c->allocated) {
-		size_t n = c->allocated ? c->allocated * 2 : 4096;
-		struct ledger_block *block = reallocarray(c->block, n, sizeof(*block));
-
-		if (!block)
-			return -ENOMEM;
-		c->block = block;
-		c->allocated = n;
-	}
-	c->block[c->count++] = *b;
-	return 0;
-}
-
 static int order(uint64_t a, uint64_t b) { return a < b ? -1 : a > b; }
 
 static int by_size(const void *pa, const void *pb)
@@ -103,14 +84,55 @@ static int by_age(const void *pa, const void *pb)
 	return c ? c : by_size(pa, pb);
 }
 
-static void print_json(FILE *out, const struct collection *c, struct process *p, uint64_t now, uint64_t others_size, size_t others)
+static int append(struct collection *c, const struct ledger_block *b)
+{
+	if (c->count == c->allocated) {
+		size_t n = c->allocated ? c->allocated * 2 : 4096;
+		struct ledger_block *block = reallocarray(c->block, n, sizeof(*block));
+
+		if (!block)
+			return -ENOMEM;
+		c->block = block;
+		c->allocated = n;
+	}
+	c->block[c->count++] = *b;
+	return 0;
+}
+
+/* Only the first ROWS are kept when that is few: twice as many are gathered, sorted, and the second half summed. */
+static void drop(struct collection *c, size_t keep)
+{
+	if (c->count)
+		qsort(c->block, c->count, sizeof(*c->block), c->by_age ? by_age : by_size);
+	for (size_t i = keep; i < c->count; i++) {
+		c->others_size += c->block[i].size;
+		c->others++;
+	}
+	if (c->count > keep)
+		c->count = keep;
+}
+
+static int collect(void *ctx, const struct ledger_block *b)
+{
+	struct collection *c = ctx;
+
+	if (!(c->counted & (b->mapping ? LEDGER_COUNT_MMAP : LEDGER_COUNT_HEAP)) || b->size < c->min_size)
+		return 0;
+	if ((c->by_stack && b->stack != c->stack) || (c->by_site && !site_matches(c, b->stack)))
+		return 0;
+	if (c->rows < SIZE_MAX / 4 && c->count >= c->rows * 2 + 1000)
+		drop(c, c->rows);
+	return append(c, b);
+}
+
+static void print_json(FILE *out, const struct collection *c, struct process *p, uint64_t now)
 {
 	struct json j;
 
 	json_init(&j, out);
 	json_object(&j, NULL);
 	json_array(&j, "blocks");
-	for (size_t i = 0; i + others < c->count; i++) {
+	for (size_t i = 0; i < c->count; i++) {
 		const struct ledger_block *b = &c->block[i];
 
 		json_newline(&j);
@@ -125,23 +147,23 @@ static void print_json(FILE *out, const struct collection *c, struct process *p,
 	}
 	json_end_array(&j);
 	json_object(&j, "others");
-	json_uint(&j, "size", others_size);
-	json_uint(&j, "count", others);
+	json_uint(&j, "size", c->others_size);
+	json_uint(&j, "count", c->others);
 	json_end_object(&j);
 	json_end_object(&j);
 	json_finish(&j);
 }
 
-static void print_text(FILE *out, const struct collection *c, struct process *p, uint64_t now, uint64_t others_size, size_t others)
+static void print_text(FILE *out, const struct collection *c, struct process *p, uint64_t now)
 {
 	int width = 1;
 
-	for (size_t i = 0; i + others < c->count; i++) {
+	for (size_t i = 0; i < c->count; i++) {
 		int n = snprintf(NULL, 0, "%" PRIu64, c->block[i].size);
 
 		width = n > width ? n : width;
 	}
-	for (size_t i = 0; i + others < c->count; i++) {
+	for (size_t i = 0; i < c->count; i++) {
 		const struct ledger_block *b = &c->block[i];
 		const struct symbol_frame *f = &sites_site(c->sites, sites_of(c->sites, b->stack))->frame;
 		struct text_buffer age;
@@ -153,30 +175,24 @@ static void print_text(FILE *out, const struct collection *c, struct process *p,
 			fprintf(out, " at %s:%u", f->file, f->line);
 		fprintf(out, "%s\n", b->mapping ? " (mapping)" : "");
 	}
-	if (others)
-		fprintf(out, "(others)        size:%" PRIu64 "  (%zu more)\n", others_size, others);
+	if (c->others)
+		fprintf(out, "(others)        size:%" PRIu64 "  (%zu more)\n", c->others_size, c->others);
 }
 
 static int list(struct shell *shell, struct call *call, struct collection *c, struct process *p)
 {
-	uint64_t now = shell_moment(shell, p), others_size = 0;
-	size_t others = 0;
+	uint64_t now = shell_moment(shell, p);
 
 	c->counted = session_options(shell->session)->count;
-	if (ledger_each_block(p->ledger, collect, c))
-		return shell_error(shell, call, "out of memory");
-	if (c->count)
-		qsort(c->block, c->count, sizeof(*c->block), c->by_age ? by_age : by_size);
 	if (!c->has_rows)
 		c->rows = call->json ? VIEW_ALL : shell->settings.rows;
-	for (size_t i = c->rows; i < c->count; i++) {
-		others_size += c->block[i].size;
-		others++;
-	}
+	if (ledger_each_block(p->ledger, collect, c))
+		return shell_error(shell, call, "out of memory");
+	drop(c, c->rows);
 	if (call->json)
-		print_json(call->out, c, p, now, others_size, others);
+		print_json(call->out, c, p, now);
 	else
-		print_text(call->out, c, p, now, others_size, others);
+		print_text(call->out, c, p, now);
 	return 0;
 }
 

@@ -122,6 +122,8 @@ static int print(struct shell *shell, struct call *call, struct request *r)
 	r->ask.counted = session_options(shell->session)->count;
 	if (!r->has_rows)
 		r->view.limit = call->json ? VIEW_ALL : shell->settings.rows;
+	if ((r->view.key == VIEW_THREAD || r->view.key == VIEW_SIZE) && !r->has_regex)
+		r->ask.detail |= PROFILE_NO_STACKS;
 	r->view.match = r->has_regex ? &r->regex : NULL;
 	if (profile_from_ledger(&profile, p->ledger, &r->ask))
 		return shell_error(shell, call, "out of memory");

@@ -27,20 +27,22 @@ static void mark(struct spans *s, raddr_t addr)
 			s->explained[i] = 1;
 }
 
-static void count_resident(struct spans *s, raddr_t start, uint64_t len)
+/* Pages of [start, start + len) in memory, or (SWAPPED) also those swapped out. */
+static uint64_t resident(const struct spans *s, raddr_t start, uint64_t len, bool swapped)
 {
-	uint64_t entry[512], first = start / s->page, end = (start + len + s->page - 1) / s->page;
+	uint64_t entry[512], pages = 0, first = start / s->page, end = (start + len + s->page - 1) / s->page;
 
 	while (s->pagemap >= 0 && first < end) {
 		size_t n = end - first < 512 ? (size_t)(end - first) : 512;
 		ssize_t got = pread(s->pagemap, entry, n * 8, (off_t)(first * 8));
 
-		if (got <= 0)
-			return;
+		if (got < 8)
+			break;
 		for (size_t i = 0; i < (size_t)got / 8; i++)
-			s->resident_pages += entry[i] >> 62 != 0;	/* present, or swapped out */
+			pages += entry[i] >> 63 || (swapped && entry[i] >> 62 & 1);
 		first += (size_t)got / 8;
 	}
+	return pages;
 }
 
 static int each_block(void *ctx, const struct ledger_block *b)
@@ -49,7 +51,7 @@ static int each_block(void *ctx, const struct ledger_block *b)
 	const struct map *map = s->maps->map;
 
 	if (b->mapping)
-		count_resident(s, b->address, b->size);
+		s->resident_pages += resident(s, b->address, b->size, true);
 	if (s->at >= s->maps->count || b->address < map[s->at].start)
 		s->at = 0;		/* mappings come after the heap, from the lowest address again */
 	while (s->at < s->maps->count && map[s->at].end <= b->address)
@@ -116,12 +118,18 @@ void usage_read(struct usage *u, const struct process *p, const struct ledger_to
 	for (size_t i = 0; i < maps.count && u->mapped_known; i++) {
 		const struct map *m = &maps.map[i];
 
-		if ((!m->read && !m->write && !m->exec) || ours(p, m) || !strcmp(m->path, "[vsyscall]"))
+		if (ours(p, m)) {
+			u->rss -= (int64_t)(resident(&s, m->start, m->end - m->start, false) * s.page);
+			continue;
+		}
+		if ((!m->read && !m->write && !m->exec) || !strcmp(m->path, "[vsyscall]"))
 			continue;
 		u->mapped += m->end - m->start;
 		if (!s.explained[i] && !named(&maps, i))
 			u->unaccounted += m->end - m->start;
 	}
+	if (u->rss < 0)
+		u->rss = 0;
 	if (s.pagemap >= 0)
 		close(s.pagemap);
 	u->mmap_resident = s.resident_pages * s.page;

@@ -11,7 +11,7 @@ struct usage {
 	uint64_t other;			/* libraries, files, stacks, and what allocators hold beyond the live blocks */
 	uint64_t unaccounted;		/* anonymous memory that nothing here explains */
 	uint64_t mmap_resident;		/* of its own mappings, in memory or swapped out */
-	int64_t rss;			/* bytes, -1 unknown */
+	int64_t rss;			/* bytes without ours, -1 unknown */
 };
 
 void usage_read(struct usage *u, const struct process *p, const struct ledger_totals *totals);

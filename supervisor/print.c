@@ -249,7 +249,7 @@ static void row_json(struct json *j, const struct view *v, const struct view_row
 	total_json(j, v, "temporary", r->temporary);
 	frame_json(j, f);
 	json_string(j, "module", f->module);
-	if (r->merged)
+	if (r->merged || v->key == VIEW_THREAD || v->key == VIEW_SIZE)
 		json_null(j, "stack_id");
 	else
 		json_uint(j, "stack_id", r->stack);

@@ -120,7 +120,7 @@ static struct profile_row *gather_row(struct gather *g, const struct profile_row
 static int gather_block(void *ctx, const struct ledger_block *b)
 {
 	struct gather *g = ctx;
-	struct profile_row key = { .stack = b->stack }, *row;
+	struct profile_row key = { .stack = g->ask->detail & PROFILE_NO_STACKS ? 0 : b->stack }, *row;
 
 	if (!(g->ask->counted & (b->mapping ? LEDGER_COUNT_MMAP : LEDGER_COUNT_HEAP)))
 		return 0;

@@ -30,6 +30,7 @@ enum profile_detail {
 	PROFILE_THREADS = 2,		/* rows tell allocating threads apart; live blocks only */
 	PROFILE_SIZES   = 4,		/* rows tell block sizes apart; live blocks only */
 	PROFILE_DEAD    = 8,		/* also stacks that hold nothing */
+	PROFILE_NO_STACKS = 16,		/* with _THREADS, _SIZES: stacks are not told apart, all are 0 */
 };
 
 struct profile_ask {

@@ -360,8 +360,9 @@ static int compare(const void *pa, const void *pb, void *ctx)
 		c = down(a->count, b->count);
 	if (!c)
 		c = down_unsigned(a->total_size, b->total_size);
-	if (!c)
-		c = compare_text(a->frame.file, b->frame.file);
+	if (c)
+		return c;
+	c = compare_text(a->frame.file, b->frame.file);
 	if (!c)
 		c = a->frame.line < b->frame.line ? -1 : a->frame.line > b->frame.line;
 	if (!c)
@@ -373,6 +374,47 @@ static int compare(const void *pa, const void *pb, void *ctx)
 	if (!c)
 		c = a->thread < b->thread ? -1 : a->thread > b->thread;
 	return c ? c : a->stack < b->stack ? -1 : a->stack > b->stack;
+}
+
+static void swap(struct view_row *a, struct view_row *b)
+{
+	struct view_row r = *a;
+
+	*a = *b;
+	*b = r;
+}
+
+/* The LIMIT first rows in order come to the front: a heap of the best so far, the last of them on top. Sorting them all would cost more than the rest. */
+static void select_first(struct view *v, size_t limit, enum view_sort *sort)
+{
+	struct view_row *row = v->row;
+
+	for (size_t i = 0; i < v->count; i++) {
+		size_t at = i;
+
+		if (i < limit) {
+			while (at && compare(&row[at], &row[(at - 1) / 2], sort) > 0) {
+				swap(&row[at], &row[(at - 1) / 2]);
+				at = (at - 1) / 2;
+			}
+			continue;
+		}
+		if (compare(&row[i], &row[0], sort) > 0)
+			continue;
+		swap(&row[i], &row[0]);
+		for (at = 0;;) {
+			size_t child = 2 * at + 1;
+
+			if (child >= limit)
+				break;
+			if (child + 1 < limit && compare(&row[child + 1], &row[child], sort) > 0)
+				child++;
+			if (compare(&row[child], &row[at], sort) <= 0)
+				break;
+			swap(&row[child], &row[at]);
+			at = child;
+		}
+	}
 }
 
 static void cut(struct view *v, size_t limit)
@@ -395,12 +437,8 @@ static void cut(struct view *v, size_t limit)
 
 static void reverse(struct view *v)
 {
-	for (size_t i = 0; i < v->count / 2; i++) {
-		struct view_row r = v->row[i];
-
-		v->row[i] = v->row[v->count - 1 - i];
-		v->row[v->count - 1 - i] = r;
-	}
+	for (size_t i = 0; i < v->count / 2; i++)
+		swap(&v->row[i], &v->row[v->count - 1 - i]);
 }
 
 int view_make(struct view *v, const struct profile *p, struct sites *sites, const struct view_options *o)
@@ -428,8 +466,10 @@ int view_make(struct view *v, const struct profile *p, struct sites *sites, cons
 		view_release(v);
 		return err;
 	}
-	if (v->count)
-		qsort_r(v->row, v->count, sizeof(*v->row), compare, &sort);
+	if (o->limit && v->count / 4 > o->limit)
+		select_first(v, o->limit, &sort);
+	if (v->count && o->limit)
+		qsort_r(v->row, v->count / 4 > o->limit ? o->limit : v->count, sizeof(*v->row), compare, &sort);
 	cut(v, o->limit);
 	if (o->reverse)
 		reverse(v);
