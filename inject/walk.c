@@ -21,6 +21,7 @@
 #include "blob.h"
 
 enum { RBP_SAME = 1, RBP_USED = 2 };
+enum { RED_ZONE = 128 };		/* what lies below rsp and is still the function's */
 
 struct cursor {
 	uint64_t slot;			/* where pc was found */
@@ -228,7 +229,7 @@ static noinline enum step step_signal(struct cursor *c, struct wire_range *r)
 /* The CFA is in a word of memory: one more that the way out depends on. */
 static inline bool load_cfa(struct cursor *c, struct wire_range *r, uint64_t at, uint64_t *cfa)
 {
-	if (at < c->rsp || !readable(r, at))
+	if (at < c->rsp - RED_ZONE || !readable(r, at))	/* libcrypto keeps it just below rsp */
 		return false;
 	c->rsp_slot = at;
 	*cfa = c->rsp_word = peek(at);
