@@ -512,7 +512,7 @@ static int plant_all(struct process *p, const struct plant_ops *ops, const struc
 		if (m->roles & MODULE_LDSO) {
 			err = plant_function(&p->plant, m, ops, entry, "_dl_debug_state", HOOK_DEBUG_STATE);
 			if (err < 0 && err != -ENOENT)
-				return err;
+				message_verbose(1, "libraries that %d loads later are not supervised: %s", p->pid, strerror(-err));
 		}
 		find_libc(p->wire, m);
 	}

@@ -129,7 +129,7 @@ static int check_elf(const char *path, int fd, const unsigned char *head, bool h
 	blind = elf_is_static(elf) && !elf_has_functions(elf) && !hooks_given && !recognize_allocator(elf, known);
 	elf_unref(elf);
 	if (blind)
-		return refuse(path, "it is statically linked and stripped: its allocator cannot be found (a build that is not stripped can be supervised)");
+		return refuse(path, "it is statically linked and stripped of its symbols, so its allocator cannot be found (build it without -s, or do not strip it)");
 	return 0;
 }
 
@@ -140,8 +140,8 @@ static int check_file(const char *path, bool hooks_given, int scripts)
 	struct stat st;
 	ssize_t n;
 
-	if (fd < 0)			/* execute-only: the kernel will say what it thinks of it */
-		return 0;
+	if (fd < 0)
+		return refuse(path, "it may be executed but not read, and the kernel hides such a program from tracers: run mtrun as root");
 	if (fstat(fd, &st) == 0 && geteuid() != 0 &&
 	    (((st.st_mode & S_ISUID) && st.st_uid != geteuid()) || ((st.st_mode & (S_ISGID | S_IXGRP)) == (S_ISGID | S_IXGRP) && st.st_gid != getegid()))) {
 		close(fd);

@@ -61,7 +61,7 @@ struct session {
 	pid_t launched;
 	bool hold, main_ended, detached, stopping;
 	pid_t held;			/* thread held at its last instant, 0: none */
-	bool failed_exec;
+	bool started, refused;		/* the program named runs; or was found to be of a kind that we cannot supervise */
 };
 
 /* ---- threads ---------------------------------------------------------------------------------------------------------------------- */
@@ -168,10 +168,36 @@ static void process_close(struct process *p)
 
 /* ---- a new image ------------------------------------------------------------------------------------------------------------------ */
 
+/* The program that was named is not run when it cannot be supervised: nothing of it has run yet. Its later images and its children are. */
+static void cannot_supervise(struct session *s, struct process *p, const char *why)
+{
+	p->unsupervised = why;
+	if (p == s->main && !s->started) {
+		message_error("cannot supervise '%s': %s", p->exe ? p->exe : p->command ? p->command : "?", why);
+		s->refused = true;
+		kill(p->pid, SIGKILL);
+	} else
+		message_error("%d ('%s') runs unsupervised: %s", p->pid, p->command ? p->command : "?", why);
+}
+
+static const char *landing_error(int err)
+{
+	return err == -ENOSPC ? "no room for the trampoline was found in it" : err == -ETIMEDOUT ? "it did not answer" : strerror(-err);
+}
+
+#define CS_64 0x33			/* the code segment of a 64-bit program */
+
 static int land(struct session *s, struct process *p, pid_t tid)
 {
-	int err = home_land(p, tid, &s->options);
+	struct user_regs_struct regs;
+	int err = tracer_get_regs(tid, &regs);
 
+	if (!err && regs.cs != CS_64) {
+		cannot_supervise(s, p, "it is a 32-bit program");
+		return tracer_cont(tid, 0);
+	}
+	if (!err)
+		err = home_land(p, tid, &s->options);
 	if (err)
 		return err;
 	err = process_listen(p);
@@ -179,12 +205,6 @@ static int land(struct session *s, struct process *p, pid_t tid)
 		err = home_refresh(p, tid, &p->wire->mail, &s->options);
 	home_go(&p->wire->mail);
 	return err;
-}
-
-static void cannot_supervise(struct process *p, const char *why)
-{
-	p->unsupervised = why;
-	message_error("%d ('%s') runs unsupervised: %s", p->pid, p->command ? p->command : "?", why);
 }
 
 static void on_exec(struct session *s, const struct event *e)
@@ -239,7 +259,7 @@ static void on_exec(struct session *s, const struct event *e)
 	process_describe(p);
 	err = land(s, p, e->tid);
 	if (err && err != -ESRCH)
-		cannot_supervise(p, strerror(-err));
+		cannot_supervise(s, p, landing_error(err));
 	process_describe(p);
 }
 
@@ -274,8 +294,7 @@ static void begin_child(struct session *s, struct thread *t)
 	if (!err)
 		err = process_listen(p);
 	if (err && err != -ESRCH)
-		cannot_supervise(p, err == -EPERM ? "it inherits a seccomp filter" : strerror(-err));
-	(void)s;
+		cannot_supervise(s, p, err == -EPERM ? "it inherits a seccomp filter" : landing_error(err));
 }
 
 static void begin(struct session *s, struct thread *t)
@@ -350,7 +369,7 @@ static void on_exiting(struct session *s, struct thread *t, const struct event *
 	t->state = THREAD_EXITING;
 	if (last) {
 		process_finish(s, p, PROCESS_HELD, (int)e->value);
-		if (s->hold && p == s->main) {
+		if (s->hold && p == s->main && p->ledger_used && !s->refused) {
 			s->held = t->tid;
 			return;
 		}
@@ -635,7 +654,7 @@ const struct options *session_options(const struct session *s)
 
 static const char *seize_advice(int err)
 {
-	return err == -EPERM ? " (ptrace is forbidden here: by seccomp, a container's policy, or kernel.yama.ptrace_scope)" : "";
+	return err == -EPERM || err == -ENOSYS ? " (ptrace is forbidden here: by seccomp, a container's policy, or kernel.yama.ptrace_scope)" : "";
 }
 
 /* Up to the exec: only then is there something to supervise. */
@@ -650,7 +669,10 @@ static int await_exec(struct session *s, struct launch *l, const char *path)
 		message_error("cannot run '%s': %s", path, strerror(failure));
 		return failure == ENOENT || failure == ENOTDIR ? 127 : 126;
 	}
-	return 0;
+	while (s->refused && s->nthreads)
+		if (session_turn(s, -1) < 0)
+			break;
+	return s->refused ? 126 : 0;
 }
 
 int session_launch(struct session *s, int *status)
@@ -674,7 +696,7 @@ int session_launch(struct session *s, int *status)
 	}
 	err = tracer_seize(l.pid, s->options.follow ? TRACE_CHILDREN : 0);
 	if (err) {
-		message_error("cannot trace '%s': %s%s", path, strerror(-err), seize_advice(err));
+		message_error("cannot trace '%s': ptrace: %s%s", path, strerror(-err), seize_advice(err));
 		close(l.go);
 		waitpid(l.pid, NULL, 0);
 		goto close;
@@ -692,7 +714,7 @@ int session_launch(struct session *s, int *status)
 	*status = await_exec(s, &l, path);
 	if (*status)
 		err = -EINVAL;
-	s->failed_exec = *status != 0;
+	s->started = *status == 0;
 close:
 	close(l.failed);
 out:
