@@ -350,44 +350,64 @@ static void cursor_begin_all(struct cursor *c, const struct entry *e)
 
 /* ---- the tree of stacks -------------------------------------------------------------------------------------------------------- */
 
-static uint32_t chain_find(uint32_t id, uint32_t until, uint32_t parent, uint64_t pc)
+/*
+ * A node's children hang in three short chains whose heads are in the node itself: going from a stack to one that branches off it costs the
+ * lines of the nodes on the way and no other. A node with very many children (a hub: an interpreter's loop) has the later ones in a hash
+ * table. A chain only grows, and whoever adds to it has just seen that it is not full, so a child is never in both.
+ */
+#define CHAIN_FULL 6
+
+static uint32_t bucket_find(uint32_t id, uint32_t parent, uint64_t pc)
 {
 	const struct wire_node *node = IMAGE->node;
 
-	for (; id != until && id; id = node[id].next)
+	for (; id; id = node[id].next)
 		if (node[id].pc == pc && node[id].parent == parent)
 			return id;
 	return 0;
 }
 
-static noinline uint32_t node_insert(uint32_t parent, uint64_t pc)
+static inline uint32_t node_new(uint32_t parent, uint64_t pc)
 {
 	struct wire_image *image = IMAGE;
-	uint32_t *bucket = &image->bucket[wire_node_hash(parent, pc) & (WIRE_BUCKETS - 1)];
-	uint32_t head = load(bucket);
-	uint32_t id = chain_find(head, 0, parent, pc);
-	struct wire_node *n;
+	uint32_t id;
 
-	if (id)
-		return id;
 	if (load(&image->nodes) >= WIRE_NODES)
-		return parent;		/* full: the stack ends here; the supervisor says so */
+		return 0;
 	id = __atomic_fetch_add(&image->nodes, 1, __ATOMIC_ACQ_REL);
 	if (id >= WIRE_NODES)
-		return parent;
-	n = &image->node[id];
-	n->pc = pc;
-	n->parent = parent;
-	n->memo = 0;
-	for (;;) {
-		uint32_t was = head, twin;
+		return 0;
+	image->node[id].pc = pc;
+	image->node[id].parent = parent;
+	return id;
+}
 
-		n->next = head;
-		if (__atomic_compare_exchange_n(bucket, &head, id, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
-			return id;
-		twin = chain_find(head, was, parent, pc);
-		if (twin)
-			return twin;	/* another thread was first; our id stays unused */
+static noinline uint32_t node_insert(uint32_t parent, uint64_t pc)
+{
+	struct wire_node *node = IMAGE->node;
+	uint32_t *kid = &node[parent].kid[(uint64_t)((uint32_t)pc * 0x9e3779b1u) * WIRE_KIDS >> 32];
+	uint32_t mine = 0;
+
+	for (;;) {
+		uint32_t *chain = kid, head = load(chain), id, length = 0;
+
+		for (id = head; id; id = node[id].next, length++)
+			if (node[id].pc == pc)
+				return id;	/* if another thread was first, our id stays unused */
+		if (unlikely(length >= CHAIN_FULL)) {
+			chain = &IMAGE->bucket[wire_node_hash(parent, pc) & (WIRE_BUCKETS - 1)];
+			head = load(chain);
+			id = bucket_find(head, parent, pc);
+			if (id)
+				return id;
+		}
+		if (!mine)
+			mine = node_new(parent, pc);
+		if (!mine)
+			return parent;		/* full: the stack ends here; the supervisor says so */
+		node[mine].next = head;
+		if (__atomic_compare_exchange_n(chain, &head, mine, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+			return mine;
 	}
 }
 

@@ -221,7 +221,8 @@ struct wire_modules {			/* sorted by start; published by storing its number in w
  * pseudo-frame [truncated] is a node with pc WIRE_PC_TRUNCATED or WIRE_PC_DEEP below the root. Node 0 means "no stack".
  */
 #define WIRE_NODES      (1u << 22)
-#define WIRE_BUCKETS    (1u << 21)
+#define WIRE_BUCKETS    (1u << 21)	/* for children of nodes that have very many */
+#define WIRE_KIDS       3u
 #define WIRE_PC_TRUNCATED 1ull		/* no way to go on from there */
 #define WIRE_PC_DEEP      2ull		/* deeper than --depth */
 #define WIRE_PC_EXACT   (1ull << 62)	/* the pc was interrupted (signal), not a return address: do not subtract 1 */
@@ -229,9 +230,9 @@ struct wire_modules {			/* sorted by start; published by storing its number in w
 struct wire_node {
 	uint64_t pc;
 	uint32_t parent;
-	uint32_t next;			/* hash chain */
+	uint32_t next;			/* in its parent's chain, or its bucket's */
 	uint32_t memo;			/* the child found last */
-	uint32_t pad[3];
+	uint32_t kid[WIRE_KIDS];	/* its first children, in three chains: see walk.c */
 };
 _Static_assert(sizeof(struct wire_node) == 32, "a node is 32 bytes");
 static inline uint32_t wire_node_hash(uint32_t parent, uint64_t pc)
