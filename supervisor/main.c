@@ -126,8 +126,6 @@ static int follow(struct shell *shell, const struct options *o, int *status)
 	pid_t named = session_main(shell->session)->pid;
 	int err;
 
-	if (o->start_stopped && (err = session_stop(shell->session, session_main(shell->session))) != 0)
-		message_error("cannot stop process %d: %s", (int)named, strerror(-err));
 	run_scripts(shell, o);
 	if (shell->detached)
 		return 0;

@@ -59,7 +59,7 @@ struct session {
 	size_t nthreads, room;
 	int bell, signals;
 	pid_t launched;
-	bool hold, main_ended, detached, stopping;
+	bool hold, main_ended, detached, stopping, began;
 	pid_t held;			/* thread held at its last instant, 0: none */
 	bool started, refused;		/* the program named runs; or was found to be of a kind that we cannot supervise */
 };
@@ -203,6 +203,10 @@ static int land(struct session *s, struct process *p, pid_t tid)
 	err = process_listen(p);
 	if (!err)
 		err = home_refresh(p, tid, &p->wire->mail, &s->options);
+	/* -S: it is stopped while it still serves us, so that `cont` lets it run its first instruction. */
+	if (!err && s->options.start_stopped && p == s->main && !s->began && session_stop(s, p) < 0)
+		message_error("cannot stop process %d", (int)p->pid);
+	s->began = true;
 	home_go(&p->wire->mail);
 	return err;
 }
