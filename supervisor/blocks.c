@@ -137,8 +137,14 @@ static uint32_t chunk_new(struct blocks *t, unsigned class)
 
 /* ---- entries ------------------------------------------------------------------------------------------------------------------- */
 
+/*
+ * Entries in a chunk from which on a collision makes it larger, by class: larger chunks sooner. In the heap of most programs, of small blocks, a page has
+ * some 40 to 100, gets 128 entries, and there its blocks do not collide; with few large ones in a page the memory counts.
+ */
+static const uint8_t crowded[] = { 1, 2, 4, 7, 12, 22, 40, 100 };
+
 /* The entry of page P for ADDR, if there is one; else a free one that it may have, *WAS false; else NULL. */
-static struct block *seek(struct blocks *t, struct block_page *p, raddr_t addr, bool *was)
+static struct block *probe(struct blocks *t, struct block_page *p, raddr_t addr, bool *was)
 {
 	struct block *c = blocks_chunk(t, p), *found = NULL;
 	uint32_t size = p->mask + 1u, home = block_place(addr) & p->mask, n;
@@ -161,6 +167,8 @@ static struct block *seek(struct blocks *t, struct block_page *p, raddr_t addr, 
 	}
 	if (found)
 		return found;
+	if (size <= 128 && (p->count & PAGE_COUNT) >= crowded[__builtin_ctz(size)])
+		return NULL;
 	reach = (p->count & PAGE_COUNT) * 4 < size || size < BLOCK_WINDOW ? size : BLOCK_WINDOW;
 	for (; n < reach; n++) {
 		struct block *b = &c[(home + n) & p->mask];
@@ -196,7 +204,7 @@ static int resize(struct blocks *t, struct block_page *p, unsigned class)
 			bool was;
 			if (!(c[i].a & BLOCK_USED))
 				continue;
-			struct block *b = seek(t, &new, c[i].a & BLOCK_OFFSET, &was);
+			struct block *b = probe(t, &new, c[i].a & BLOCK_OFFSET, &was);
 			if (!b)
 				break;
 			b->a = (c[i].a & ~BLOCK_PASSED) | (b->a & BLOCK_PASSED);
@@ -247,11 +255,12 @@ static int rehash(struct blocks *t, unsigned bits)
 
 static struct block_page *page_add(struct blocks *t, raddr_t addr)
 {
-	if (t->pages >= (t->mask + 1) / 4 * 3) {
+	bool dense = t->pool_used / 8 > t->pages;	/* then a table that is emptier, and so faster, costs little */
+	if (t->pages >= (t->mask + 1) / 8 * (dense ? 3 : 6)) {
 		size_t live = 0;
 		for (size_t i = 0; i <= t->mask; i++)
 			live += (t->page[i].count & PAGE_COUNT) != 0;
-		int err = rehash(t, 64 - t->shift + (live > (t->mask + 1) / 8 * 3));
+		int err = rehash(t, 64 - t->shift + (live > (t->mask + 1) / 16 * (dense ? 3 : 6)));
 		if (err && t->pages >= t->mask)		/* one must stay free, searches end there */
 			return NULL;
 	}
@@ -293,7 +302,7 @@ struct block *blocks_put_slowly(struct blocks *t, raddr_t addr, bool *was)
 	if (!p->chunk && resize(t, p, 0))
 		return NULL;
 	struct block *b;
-	while (!(b = seek(t, p, addr, was)))
+	while (!(b = probe(t, p, addr, was)))
 		if (resize(t, p, (unsigned)__builtin_ctz(p->mask + 1u) + 1))
 			return NULL;
 	if (!*was)

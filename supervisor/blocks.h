@@ -92,8 +92,10 @@ static inline void block_set(struct block *b, raddr_t addr, uint64_t size, uint3
  */
 static inline uint32_t block_place(raddr_t addr)
 {
-	uint32_t o = addr & BLOCK_OFFSET;
-	return o >> 5 | (o & 16) << 3 | (o & 8) << 5 | (o & 7) << 9;
+	uint32_t o = addr & BLOCK_OFFSET, i = o >> 5 | (o & 16) << 3;
+	if (__builtin_expect(o & 15, 0))
+		i |= (o & 8) << 5 | (o & 7) << 9;
+	return i;
 }
 
 static inline size_t blocks_slot(const struct blocks *t, uint64_t number)
@@ -118,13 +120,14 @@ static inline struct block *blocks_chunk(const struct blocks *t, const struct bl
 	return (struct block *)t->pool.base + p->chunk;
 }
 
-/* The live block that begins at ADDR, or NULL. */
-static inline struct block *blocks_get(const struct blocks *t, raddr_t addr, struct block_page **page)
+static inline struct block *blocks_home(const struct blocks *t, const struct block_page *p, raddr_t addr)
 {
-	struct block_page *p = blocks_page(t, addr);
-	if (!p)
-		return NULL;
-	*page = p;
+	return blocks_chunk(t, p) + (block_place(addr) & p->mask);
+}
+
+/* The live block that begins at ADDR, in its page P; or NULL. */
+static inline struct block *blocks_get_in(const struct blocks *t, const struct block_page *p, raddr_t addr)
+{
 	struct block *c = blocks_chunk(t, p);
 	uint64_t key = (addr & BLOCK_OFFSET) | BLOCK_USED;
 	uint32_t i = block_place(addr) & p->mask;
@@ -137,18 +140,26 @@ static inline struct block *blocks_get(const struct blocks *t, raddr_t addr, str
 	return p->count & PAGE_LONG ? blocks_get_slowly(t, addr, p) : NULL;
 }
 
-/* The entry for ADDR: the one that is there (*WAS), or one that the caller must fill by block_set(). NULL: out of memory. */
-static inline struct block *blocks_put(struct blocks *t, raddr_t addr, bool *was)
+static inline struct block *blocks_get(const struct blocks *t, raddr_t addr, struct block_page **page)
 {
-	struct block_page *p = blocks_page(t, addr);
-	if (__builtin_expect(!p, 0))
-		return blocks_put_slowly(t, addr, was);
-	struct block *b = blocks_chunk(t, p) + (block_place(addr) & p->mask);
-	if (__builtin_expect(b->a & (BLOCK_USED | BLOCK_PASSED), 0))
+	*page = blocks_page(t, addr);
+	return *page ? blocks_get_in(t, *page, addr) : NULL;
+}
+
+/* The entry for ADDR: the one that is there (*WAS), or one that the caller must fill by block_set(). P: its page, if known. NULL: out of memory. */
+static inline struct block *blocks_put_in(struct blocks *t, struct block_page *p, raddr_t addr, bool *was)
+{
+	struct block *b = p ? blocks_home(t, p, addr) : NULL;
+	if (__builtin_expect(!p || b->a & (BLOCK_USED | BLOCK_PASSED), 0))
 		return blocks_put_slowly(t, addr, was);
 	p->count++;
 	*was = false;
 	return b;
+}
+
+static inline struct block *blocks_put(struct blocks *t, raddr_t addr, bool *was)
+{
+	return blocks_put_in(t, blocks_page(t, addr), addr, was);
 }
 
 /* B, found by blocks_get in page P, is no more. */
@@ -163,13 +174,6 @@ static inline void blocks_take(struct blocks *t, struct block_page *p, struct bl
 			c[i].a = 0;
 		p->count = 0;
 	}
-}
-
-static inline void blocks_prefetch(const struct blocks *t, raddr_t addr)
-{
-	const struct block_page *p = &t->page[blocks_slot(t, addr >> 12)];
-	if (p->number == (addr >> 12) + 1)
-		__builtin_prefetch(blocks_chunk(t, p) + (block_place(addr) & p->mask), 1);
 }
 
 #endif

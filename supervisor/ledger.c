@@ -29,9 +29,9 @@
  * kept in the thread's `pending`, still counted, until BECAME, STAYED or GONE. mremap and munmap do the same with pieces of ranges.
  */
 
-#define STACKS_MAX  (1u << WIRE_STACK_BITS)
 #define THREADS_MAX (1u << 20)
 #define UNDO_LEAST  4096u
+#define LEDGER_BATCH 64u
 
 struct line {
 	struct ledger_stack s;
@@ -104,7 +104,7 @@ static inline struct line *line_at(const struct ledger *l, uint32_t line)
 
 static uint32_t line_new(struct ledger *l, uint32_t stack)
 {
-	if (stack >= STACKS_MAX)
+	if (stack >= WIRE_NODES)
 		stack = 0;
 	if (arena_reach(&l->index, (stack + 1) * sizeof(uint32_t)))
 		return 0;
@@ -531,59 +531,98 @@ static inline void event(struct ledger *l, uint64_t ms)
 
 /* ---- blocks -------------------------------------------------------------------------------------------------------------------- */
 
-static inline struct block *block_enter(struct ledger *l, uint32_t thread, raddr_t addr, uint64_t size, uint32_t line)
+static inline void grant_block(struct ledger *l, struct thread *t, uint32_t owner, struct block_page *p, raddr_t addr, uint64_t size, uint32_t stack)
 {
+	uint32_t line = line_of(l, stack);
 	bool was;
-	if (__builtin_expect(l->odd, 0))
-		changing(l, addr);
-	struct block *b = blocks_put(&l->blocks, addr, &was);
-	if (!b)
-		return NULL;
+	struct block *b = blocks_put_in(&l->blocks, p, addr, &was);
+	if (__builtin_expect(!b, 0))
+		return;
 	if (__builtin_expect(was, 0))
 		heap_less(l, b, false);		/* its free was never seen */
-	block_set(b, addr, size, line, owner_of(thread), l->tick);
-	return b;
-}
-
-static inline void grant_block(struct ledger *l, uint32_t thread, raddr_t addr, uint64_t size, uint32_t stack)
-{
-	if (size > BLOCK_SIZE_MAX)
-		size = BLOCK_SIZE_MAX;
-	uint32_t line = line_of(l, stack);
-	if (!block_enter(l, thread, addr, size, line))
-		return;
+	block_set(b, addr, size, line, owner, l->tick);
 	l->up_ms = l->now_ms;
 	heap_more(l, line, size);
-	thread_at(l, thread)->last = addr;
+	t->last = addr;
 }
 
-void ledger_alloc(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t addr, uint64_t size, uint32_t stack)
+static inline bool is_temporary(struct thread *t, uint32_t owner, raddr_t addr, const struct block *b)
 {
-	event(l, ms);
-	grant_block(l, thread, addr, size, stack);
-}
-
-static inline bool is_temporary(struct thread *t, uint32_t thread, raddr_t addr, const struct block *b)
-{
-	if (t->last != addr || block_owner(b) != owner_of(thread))
+	if (t->last != addr || block_owner(b) != owner)
 		return false;
 	t->last = 0;
 	return true;
 }
 
-void ledger_release(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t addr, bool from_libc)
+static inline void release_block(struct ledger *l, struct thread *t, uint32_t owner, struct block_page *p, raddr_t addr, bool from_libc)
 {
-	struct block_page *page;
-	event(l, ms);
-	struct block *b = blocks_get(&l->blocks, addr, &page);
+	struct block *b = p ? blocks_get_in(&l->blocks, p, addr) : NULL;
 	if (__builtin_expect(!b, 0)) {
 		l->unknown_frees += !from_libc;
 		return;
 	}
+	heap_less(l, b, is_temporary(t, owner, addr, b));
+	blocks_take(&l->blocks, p, b);
+}
+
+static void alloc(struct ledger *l, uint32_t thread, raddr_t addr, uint64_t size, uint32_t stack)
+{
 	if (__builtin_expect(l->odd, 0))
 		changing(l, addr);
-	heap_less(l, b, is_temporary(thread_at(l, thread), thread, addr, b));
-	blocks_take(&l->blocks, page, b);
+	grant_block(l, thread_at(l, thread), owner_of(thread), blocks_page(&l->blocks, addr), addr,
+		    size < BLOCK_SIZE_MAX ? size : BLOCK_SIZE_MAX, stack);
+}
+
+void ledger_alloc(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t addr, uint64_t size, uint32_t stack)
+{
+	event(l, ms);
+	alloc(l, thread, addr, size, stack);
+}
+
+void ledger_release(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t addr, bool from_libc)
+{
+	event(l, ms);
+	if (__builtin_expect(l->odd, 0))
+		changing(l, addr);
+	release_block(l, thread_at(l, thread), owner_of(thread), blocks_page(&l->blocks, addr), addr, from_libc);
+}
+
+/* Pages are looked up and entries and lines sent for first, all at once, so that the misses wait for each other as little as they can. */
+void ledger_batch(struct ledger *l, uint32_t thread, uint64_t ms, const struct wire_event *e, size_t n)
+{
+	struct block_page *page[LEDGER_BATCH];
+	struct thread *t = thread_at(l, thread);
+	uint32_t owner = owner_of(thread);
+
+	for (; n > LEDGER_BATCH || (n && l->odd); e++, n--) {
+		if (wire_kind(*e) == WIRE_ALLOC)
+			ledger_alloc(l, thread, ms, wire_address(*e), wire_size(*e), wire_stack(*e));
+		else
+			ledger_release(l, thread, ms, wire_address(*e), wire_size(*e) & WIRE_FROM_LIBC);
+	}
+	if (!n)
+		return;
+	event(l, ms);
+	l->events += n - 1;
+	for (size_t i = 0; i < n; i++) {
+		page[i] = blocks_page(&l->blocks, wire_address(e[i]));
+		if (page[i])
+			__builtin_prefetch(blocks_home(&l->blocks, page[i], wire_address(e[i])), 1);
+		uint32_t stack = wire_stack(e[i]);
+		if (stack && stack < l->index_size)
+			__builtin_prefetch(line_at(l, ((uint32_t *)l->index.base)[stack]), 1);
+	}
+	const struct block_page *table = l->blocks.page;
+	for (size_t i = 0; i < n; i++) {
+		raddr_t addr = wire_address(e[i]);
+		struct block_page *p = page[i];
+		if (__builtin_expect(!p || l->blocks.page != table, 0))	/* it may have come or moved since */
+			p = blocks_page(&l->blocks, addr);
+		if (wire_kind(e[i]) == WIRE_ALLOC)
+			grant_block(l, t, owner, p, addr, wire_size(e[i]), wire_stack(e[i]));
+		else
+			release_block(l, t, owner, p, addr, wire_size(e[i]) & WIRE_FROM_LIBC);
+	}
 }
 
 static void heap_back(struct ledger *l, struct pending *p)
@@ -622,7 +661,7 @@ void ledger_leave(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t old)
 		return;
 	if (l->odd)
 		changing(l, old);
-	p->temporary = is_temporary(thread_at(l, thread), thread, old, b);
+	p->temporary = is_temporary(thread_at(l, thread), owner_of(thread), old, b);
 	p->block = *b;
 	blocks_take(&l->blocks, page, b);
 }
@@ -645,7 +684,7 @@ void ledger_became(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t addr,
 {
 	event(l, ms);
 	leave_done(l, thread);
-	grant_block(l, thread, addr, size, stack);
+	alloc(l, thread, addr, size, stack);
 }
 
 void ledger_stayed(struct ledger *l, uint32_t thread, uint64_t ms)
@@ -694,12 +733,13 @@ static void grant_total(struct ledger *l, const struct grant *g, uint64_t bytes)
 
 static void pieces_gone(struct ledger *l, const struct pieces *p)
 {
-	peak_raise(l);
 	for (size_t i = 0; i < p->count; i++) {
 		const struct range *r = &p->piece[i];
 		l->reserved -= r->end - r->start;
-		if (r->open)
-			grant_account(l, r->grant, -(r->end - r->start));
+		if (!r->open)
+			continue;
+		peak_raise(l);
+		grant_account(l, r->grant, -(r->end - r->start));
 	}
 }
 
@@ -769,11 +809,12 @@ static void range_back(struct ledger *l, struct pending *p, bool counted)
 				put += gap.end - gap.start;
 		}
 		uint64_t change = counted ? put - (piece->end - piece->start) : put;
+		l->reserved += change;
+		if (!piece->open || !change)
+			continue;
 		if (counted)
 			peak_raise(l);
-		l->reserved += change;
-		if (piece->open && change)
-			grant_account(l, piece->grant, change);
+		grant_account(l, piece->grant, change);
 	}
 	pieces_clear(&p->pieces);
 	p->range = NOTHING;
@@ -919,17 +960,6 @@ static struct ledger *awake(const struct ledger *l)	/* a child that shares its p
 {
 	wake((struct ledger *)l);
 	return (struct ledger *)l;
-}
-
-void ledger_prefetch(const struct ledger *l, raddr_t addr)
-{
-	blocks_prefetch(&l->blocks, addr);
-}
-
-void ledger_prefetch_stack(const struct ledger *l, uint32_t stack)
-{
-	if (stack < l->index_size)
-		__builtin_prefetch(line_at(l, ((uint32_t *)l->index.base)[stack]), 1);
 }
 
 void ledger_totals(const struct ledger *l, struct ledger_totals *out)

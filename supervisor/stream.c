@@ -414,7 +414,6 @@ static void new_owner(struct stream *s, struct ring *r, uint32_t tid)
 	r->from.thread = ledger_thread(s->ledger, (pid_t)(tid & INT32_MAX));
 }
 
-/* The next N events of the ring into BUF, and the lines that they need towards the cache. */
 static void ring_fetch(const struct stream *s, const struct ring *r, struct wire_event *buf, uint32_t n)
 {
 	const struct wire_event *ring = s->wire->thread[r->from.slot].ring;
@@ -422,78 +421,86 @@ static void ring_fetch(const struct stream *s, const struct ring *r, struct wire
 		const struct wire_event *e = &ring[(r->tail + i) & RING_MASK];
 		buf[i].a = __atomic_load_n(&e->a, __ATOMIC_RELAXED);
 		buf[i].b = __atomic_load_n(&e->b, __ATOMIC_RELAXED);
-		if (wire_has_counter(wire_kind(buf[i])))
-			ledger_prefetch(s->ledger, wire_address(buf[i]));
-		if (wire_kind(buf[i]) == WIRE_ALLOC)
-			ledger_prefetch_stack(s->ledger, wire_stack(buf[i]));
 	}
 }
 
-/* Takes up to BATCH events; stops at a new millisecond, and where the ring must wait for another. */
+/* How many of the N events at E are plain allocations and frees whose turn it is: they are counted, and can be applied together. */
+static inline uint32_t plain_run(struct stream *s, const struct wire_event *e, uint32_t n)
+{
+	uint32_t i;
+	for (i = 0; i < n; i++) {
+		enum wire_kind k = wire_kind(e[i]);
+		uint32_t c = wire_counter(wire_address(e[i]));
+		if ((k != WIRE_ALLOC && k != WIRE_FREE) || ((s->expected[c] ^ wire_seq(e[i])) & WIRE_SEQ_MASK))
+			break;
+		if (__builtin_expect(s->held_now, 0) && s->chain[c].head)
+			break;
+		s->expected[c]++;
+	}
+	return i;
+}
+
+/* The event at E, of N: how many slots it takes, 0 if the ring must wait here (halt says for what). *STOP: a new millisecond begins. */
+static uint32_t ring_one(struct stream *s, struct ring *r, const struct wire_event *e, uint32_t n, bool force, bool *stop)
+{
+	enum wire_kind k = wire_kind(e[0]);
+	if (k == WIRE_TIME) {
+		uint64_t ms = full_time(s, (uint32_t)e[0].b);
+		*stop = ms > r->from.ms;
+		if (*stop)
+			r->from.ms = ms;
+		return 1;
+	}
+	if (k == WIRE_THREAD) {
+		new_owner(s, r, (uint32_t)wire_address(e[0]));
+		return 1;
+	}
+	bool wide = wire_is_wide(k);
+	if (k >= WIRE_KINDS || k == WIRE_NONE || (wide && n < 2)) {
+		s->bad++;			/* (or its second slot was never written) */
+		return 1;
+	}
+	if (wide && e[1].b > s->ticket && !force) {
+		r->halt = FOR_TICKET;
+		r->ticket = e[1].b;
+		return 0;
+	}
+	if (r->reallocs && of_realloc(k)) {
+		r->halt = FOR_REALLOC;
+		return 0;
+	}
+	if (wide)
+		ticket_past(s, e[1].b);
+	accept_event(s, &r->from, e[0], wide ? e[1] : (struct wire_event){ 0, 0 });
+	return wide ? 2 : 1;
+}
+
+/* Takes up to BATCH events; stops at a new millisecond, and where the ring must wait for another. FORCE: not for a ticket. */
 static size_t ring_run(struct stream *s, struct ring *r, bool force)
 {
 	struct wire_event buf[BATCH + 1];
 	uint64_t there = r->head - r->tail;
 	uint32_t have = there < BATCH + 1 ? (uint32_t)there : BATCH + 1, i = 0;
-	size_t taken = 0;
+	bool stop = false;
 	r->halt = GOING;
 	ring_fetch(s, r, buf, have);
-	while (i < have && i < BATCH) {
-		struct wire_event e = buf[i], more = { 0, 0 };
-		enum wire_kind k = wire_kind(e);
-		uint32_t slots = 1;
-		if (__builtin_expect(k >= WIRE_KINDS || k == WIRE_NONE, 0)) {
-			s->bad++;
-			i++;
+	while (i < have && i < BATCH && !stop) {
+		uint32_t n = plain_run(s, buf + i, (have < BATCH ? have : BATCH) - i);
+		if (n) {
+			ledger_batch(s->ledger, r->from.thread, r->from.ms, buf + i, n);
+			s->events += n;
+			i += n;
 			continue;
 		}
-		if (k == WIRE_TIME) {
-			uint64_t ms = full_time(s, (uint32_t)e.b);
-			i++;
-			taken++;
-			if (ms <= r->from.ms)
-				continue;
-			r->from.ms = ms;
+		n = ring_one(s, r, buf + i, have - i, force, &stop);
+		if (!n)
 			break;
-		}
-		if (k == WIRE_THREAD) {
-			new_owner(s, r, (uint32_t)wire_address(e));
-			i++;
-			taken++;
-			continue;
-		}
-		if (wire_is_wide(k)) {
-			if (i + 1 == have) {		/* its second slot was never written */
-				s->bad++;
-				i++;
-				continue;
-			}
-			more = buf[i + 1];
-			slots = 2;
-			if (more.b > s->ticket && !force) {
-				r->halt = FOR_TICKET;
-				r->ticket = more.b;
-				break;
-			}
-		}
-		if (__builtin_expect(r->reallocs != 0, 0) && of_realloc(k)) {
-			r->halt = FOR_REALLOC;
-			break;
-		}
-		if (slots == 2)
-			ticket_past(s, more.b);
-		if (__builtin_expect(wire_stack(e) >= WIRE_NODES, 0)) {
-			s->bad++;
-			e.b &= ~0ull >> WIRE_STACK_BITS;
-		}
-		accept_event(s, &r->from, e, more);
-		i += slots;
-		taken++;
+		i += n;
 	}
 	r->tail += i;
 	if (r->tail - r->told >= PUBLISH)
 		ring_tell(s, r);
-	return taken;
+	return i;
 }
 
 /* Looks how far each ring has been written. */
@@ -549,10 +556,6 @@ static bool signal_one(struct stream *s)
 	if (k < WIRE_ALLOC || k >= WIRE_KINDS) {
 		s->bad++;
 		return true;
-	}
-	if (wire_stack(e) >= WIRE_NODES) {
-		s->bad++;
-		e.b &= ~0ull >> WIRE_STACK_BITS;
 	}
 	if (s->ring[SIGNAL_SLOT].reallocs && of_realloc(k))
 		return false;

@@ -408,7 +408,11 @@ static void heap_event(struct model *m, struct ledger *l, int t, uint64_t ms)
 		k = index_of(m, a);
 	}
 	if (r < 45) {
-		ledger_alloc(l, (uint32_t)t, ms, a, size, (uint32_t)stack);
+		struct wire_event e = wire_pack(WIRE_ALLOC, a, 0, (uint32_t)size, (uint32_t)stack);
+		if (size < WIRE_WIDE && rnd() % 2)
+			ledger_batch(l, (uint32_t)t, ms, &e, 1);
+		else
+			ledger_alloc(l, (uint32_t)t, ms, a, size, (uint32_t)stack);
 		model_grant(m, k, t, size, stack, ms);
 	} else if (r < 80) {
 		bool libc = rnd() % 4 == 0;
@@ -851,7 +855,13 @@ static void test_garbage(void)
 		case 14: ledger_remap_failed(l, t, n); break;
 		case 15: ledger_protect(l, t, n, a, n, (unsigned)rnd(), s); break;
 		case 16: ledger_break(l, t, n, a, n, s, true); break;
-		case 17: ledger_prefetch(l, a); ledger_prefetch_stack(l, s); break;
+		case 17: {
+			struct wire_event e[100];
+			for (int j = 0; j < 100; j++)
+				e[j] = wire_pack(rnd() % 2 ? WIRE_ALLOC : WIRE_FREE, a + rnd() % 4 * 4096 + rnd() % 2000, 0, (uint32_t)rnd(), s);
+			ledger_batch(l, t, n, e, rnd() % 101);
+			break;
+		}
 		case 18: if (ledger_threads(l) < 100) ledger_thread(l, (pid_t)s); else ledger_thread_ended(l, t); break;
 		default: {
 			struct ledger_block b;
