@@ -140,7 +140,8 @@ static void print_allocated(FILE *out, const struct facts *f)
 		f->count & LEDGER_COUNT_HEAP ? "heap" : "", f->count & LEDGER_COUNT_HEAP && f->count & LEDGER_COUNT_MMAP ? " + " : "",
 		f->count & LEDGER_COUNT_MMAP ? "mmap" : "", f->count & COUNT_IMAGE && f->count != COUNT_IMAGE ? " + " : "",
 		f->count & COUNT_IMAGE ? "image" : "");
-	fprintf(out, "peak       %" PRIu64 " bytes (%s) without the image, at %s\n", f->t.peak, size_text(&size, f->t.peak), time_text(&time, f->t.peak_ms));
+	fprintf(out, "peak       %" PRIu64 " bytes (%s) without the image, at %s%s\n", f->t.peak, size_text(&size, f->t.peak), time_text(&time, f->t.peak_ms),
+		ledger_threads(f->p->ledger) > 1 ? "; blocks below 4K of different threads are ordered to 1 ms" : "");
 }
 
 static double per_second(uint64_t n, const struct facts *f)
@@ -212,8 +213,8 @@ const struct command cmd_status = {
 	.summary = "state, memory, counts, and what mtrun itself costs",
 	.help = "heap: live bytes as the program asked for them. mmap: accessible bytes of its own mappings. image: the executable's text.\n"
 		"other: libraries, files, stacks, and what allocators hold beyond the live blocks. unaccounted: anonymous memory that nothing\n"
-		"here explains. Their sum is what is mapped; RSS is how much of it is in memory. With several threads the peak is exact but for\n"
-		"the order of small blocks between threads within a millisecond.",
+		"here explains. Their sum is what is mapped; RSS is how much of it is in memory. The peak is exact while one thread runs; with\n"
+		"several it is to what they asked for within a millisecond in blocks below 4K. -v: also functions that could not be hooked.",
 	.flags = COMMAND_JSON,
 	.run = status,
 };

@@ -138,7 +138,7 @@ run('the summary', 'echo before', [SITES, '10'], opts=[],
     err=r'before\nmtrun: sites \(\d+\) exited with status 0 after .*\n  peak +[\d,]+ bytes at .*\n  allocated .*\n  still live  [\d,]+ bytes .*\ntotal_size: \d+\n(\S.* line:\d+ .*\n)+')
 run('kill', 'wait 0.1; kill; status | head -1', ['sleep', '30'], rc=-9, err='program .*killed by SIGKILL.*\n')
 run('kill TERM', 'wait 0.1; kill TERM', ['sleep', '30'], rc=-15, err='')
-run('stop and cont', 'wait 0.1; stop; status | head -1; bt > /dev/null; cont; status | head -1', ['sleep', '0.4'], err='program .*, stopped,.*\nprogram .*, running,.*\n')
+run('stop and cont', 'wait 0.1; stop; status | head -1; bt > /dev/null; cont; status | head -1; kill', ['sleep', '30'], rc=-9, err='program .*, stopped,.*\nprogram .*, running,.*\n')
 run('left stopped', 'wait 0.1; stop', ['sleep', '0.3'], err=r'mtrun: no more commands: process \d+ runs on\n')
 run('started stopped', 'status | head -1; cont; wait exit', opts=['-q', '-S'], err='program .*, stopped,.*\n')
 run('wait for a time', 'wait 0.2; echo on', ['sleep', '0.4'], err='on\n')
