@@ -62,7 +62,7 @@ static uint64_t quantity(struct shell *shell, int which)
 	case Q_UNMAPS: return t.unmaps;
 	case Q_TOTAL_ALLOCATED: return t.total_allocated;
 	case Q_RSS:
-		kb = proc_status_field(p->pid, "VmRSS");
+		kb = proc_status_field(p->via, "VmRSS");
 		return kb > 0 ? (uint64_t)kb * 1024 : 0;
 	case Q_THREADS: return p->threads;
 	case Q_PROCESSES:

@@ -76,7 +76,7 @@ static int show(struct shell *shell, struct call *call, raddr_t address, uint64_
 	data = malloc(len);
 	if (!data)
 		return shell_error(shell, call, "out of memory");
-	n = remote_read(p->pid, address, data, len);
+	n = remote_read(p->via, address, data, len);
 	if (n <= 0) {
 		free(data);
 		return shell_error(shell, call, "cannot read 0x%" PRIx64 ": %s", address,

@@ -98,18 +98,18 @@ static bool named(const struct maps *maps, size_t i)
 void usage_read(struct usage *u, const struct process *p, const struct ledger_totals *totals)
 {
 	struct spans s = { .page = (uint64_t)sysconf(_SC_PAGESIZE) };
-	int64_t kb = proc_status_field(p->pid, "VmRSS");
+	int64_t kb = proc_status_field(p->via, "VmRSS");
 	uint64_t known = totals->heap + totals->mmap + p->image_bytes;
 	struct maps maps;
 
 	*u = (struct usage){ .rss = kb < 0 ? -1 : kb * 1024 };
 	if (p->state == PROCESS_EXITED || p->state == PROCESS_REPLACED)
 		u->rss = -1;
-	if (u->rss < 0 || maps_read(&maps, p->pid))
+	if (u->rss < 0 || maps_read(&maps, p->via))
 		return;
 	s.maps = &maps;
 	s.explained = calloc(maps.count + 1, 1);
-	s.pagemap = proc_open(p->pid, "pagemap", 0);
+	s.pagemap = proc_open(p->via, "pagemap", 0);
 	if (s.explained) {
 		ledger_each_block(p->ledger, each_block, &s);
 		threads(&s, p);

@@ -26,7 +26,7 @@ struct process *process_new(pid_t pid, pid_t ppid, unsigned count, struct ledger
 		ledger_free(ledger);
 		return NULL;
 	}
-	p->pid = pid;
+	p->pid = p->via = pid;
 	p->ppid = ppid;
 	p->ledger = ledger ? ledger : ledger_new(count);
 	p->symbols = symbols_new(pid);

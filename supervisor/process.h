@@ -22,6 +22,7 @@ struct image;				/* wire_image and cfi, shared by forked processes; counted */
 struct process {
 	struct process *next;		/* in order of appearance */
 	pid_t pid, ppid;
+	pid_t via;			/* the thread by which /proc and the memory are read: another one where the first has ended before the others */
 	char *command;			/* argv[0]'s last part, as in /proc/PID/comm */
 	char *exe;			/* path of the executable */
 	enum process_state state;

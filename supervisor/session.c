@@ -374,7 +374,7 @@ static void on_exiting(struct session *s, struct thread *t, const struct event *
 	if (last) {
 		process_finish(s, p, PROCESS_HELD, (int)e->value);
 		if (s->hold && p == s->main && p->ledger_used && !s->refused) {
-			s->held = t->tid;
+			s->held = p->via = t->tid;
 			return;
 		}
 	} else if (p->stream && tracer_get_regs(t->tid, &regs) == 0)

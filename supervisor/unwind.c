@@ -437,7 +437,7 @@ static bool read_process(struct unwinding *u, uint64_t addr, unw_word_t *value)
 	struct page *page = &u->page[addr / PAGE % PAGES];
 
 	if (!page->len || page->addr != addr - addr % PAGE) {
-		ssize_t n = remote_read(u->process->pid, addr - addr % PAGE, page->bytes, PAGE);
+		ssize_t n = remote_read(u->process->via, addr - addr % PAGE, page->bytes, PAGE);
 
 		page->addr = addr - addr % PAGE;
 		page->len = n > 0 ? (size_t)n : 0;
