@@ -251,7 +251,7 @@ static void check_run(void (*run)(void))
 	int count;
 
 	notes->count = 0;
-	p.pid = spawn(run);
+	p.pid = p.via = spawn(run);
 	CHECK(p.pid > 0);
 	if (p.pid <= 0)
 		return;
