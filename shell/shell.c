@@ -311,15 +311,15 @@ static ssize_t read_more(struct shell *shell, int fd, struct script_buffer *b)
 		b->text = text;
 		b->allocated += 65536;
 	}
-	while (poll(&p, 1, 2) == 0) {
-		int err = shell->session ? shell_turn(shell, 10) : 0;
+	do {
+		while (poll(&p, 1, 2) <= 0) {
+			int err = shell_turn(shell, 10);
 
-		if (err)
-			return err;
-	}
-	do
+			if (err)
+				return err;
+		}
 		n = read(fd, b->text + b->len, b->allocated - b->len - 1);
-	while (n < 0 && errno == EINTR);
+	} while (n < 0 && (errno == EINTR || errno == EAGAIN));
 	if (n < 0)
 		return -errno;
 	if (memchr(b->text + b->len, '\0', (size_t)n))
@@ -335,7 +335,7 @@ int shell_run_file(struct shell *shell, const char *path)
 	const char *where = shell->where;
 	unsigned line = 1, at = shell->line;
 	struct script_buffer b = { 0 };
-	int fd = standard ? fcntl(0, F_DUPFD_CLOEXEC, 3) : open(path, O_RDONLY | O_CLOEXEC);
+	int fd = standard ? fcntl(0, F_DUPFD_CLOEXEC, 3) : open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);	/* a FIFO's writer may come later */
 	ssize_t n = 1;
 
 	if (fd < 0)

@@ -26,13 +26,18 @@ static int check_scripts(const struct options *o)
 	for (size_t i = 0; i < o->nscripts; i++) {
 		const char *path = o->script[i].text;
 		struct stat st;
+		int err = 0;
 
-		if (!o->script[i].file || !strcmp(path, "-"))
+		if (!o->script[i].file)
 			continue;
-		if (access(path, R_OK) == 0 && (stat(path, &st) || !S_ISDIR(st.st_mode)))
+		if (strcmp(path, "-") ? access(path, R_OK) || stat(path, &st) : fstat(STDIN_FILENO, &st))
+			err = errno;
+		else if (S_ISDIR(st.st_mode))
+			err = EISDIR;
+		if (!err)
 			continue;
-		message_error("cannot read the script '%s' (-X): %s", path, access(path, R_OK) == 0 ? strerror(EISDIR) : strerror(errno));
-		return -EINVAL;
+		message_error("cannot read the script '%s' (-X): %s", path, strerror(err));
+		return -err;
 	}
 	return 0;
 }

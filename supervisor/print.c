@@ -166,18 +166,18 @@ void print_stack(FILE *out, struct sites *sites, uint32_t stack)
 
 void print_report_stacks(FILE *out, const struct view *v, struct sites *sites)
 {
-	bool ascending = v->count > 1 && v->row[0].size < v->row[v->count - 1].size;
-
 	fprintf(out, "total_size: %" PRId64 "\n\n", v->total_size);
 	if (v->others.merged)
-		fprintf(out, "# (others): %" PRId64 " bytes\n      %" PRId64 " blocks from %zu more\n\n", v->others.size, v->others.count, v->others.merged);
-	for (size_t rank = v->count; rank-- > 0;) {
-		const struct view_row *r = &v->row[ascending ? v->count - 1 - rank : rank];
+		fprintf(out, "# (others): %" PRId64 " bytes\n      %" PRId64 " block%s from %zu more\n\n", v->others.size, v->others.count,
+			v->others.count == 1 ? "" : "s", v->others.merged);
+	for (size_t i = v->count; i-- > 0;) {
+		const struct view_row *r = &v->row[i];
+		size_t rank = v->reversed ? v->count - 1 - i : i;
 
 		fprintf(out, "# %zu: %" PRId64 " bytes\n", rank, r->size);
 		fprintf(out, "      %" PRId64 " block%s, stack %" PRIu32 "\n", r->count, r->count == 1 ? "" : "s", r->stack);
 		print_stack(out, sites, r->stack);
-		if (rank)
+		if (i)
 			putc('\n', out);
 	}
 }

@@ -12,7 +12,7 @@
 /* `FILE  line:N  size:BYTES  count:N  FUNCTION` and its relatives for other keys, columns aligned; `total_size: N` first.
  * TOTALS: also what was allocated ever. */
 void print_report(FILE *out, const struct view *v, bool totals);
-/* Blocks headed `# N: BYTES bytes`, rank 0 last; V is by stack or site (then the stack is its largest). */
+/* Blocks headed `# N: BYTES bytes`, rank 0 (the biggest) last, or first if V is reversed; V is by stack or site (then the stack is its largest). */
 void print_report_stacks(FILE *out, const struct view *v, struct sites *sites);
 /* STACKS: each row with its stack. */
 void print_report_json(FILE *out, const struct view *v, struct sites *sites, bool stacks);

@@ -153,3 +153,16 @@ const char *time_text(struct text_buffer *b, uint64_t ms)
 		snprintf(b->text, sizeof(b->text), "%" PRIu64 ":%02" PRIu64 ":%02" PRIu64 " h", s / 3600, s / 60 % 60, s % 60);
 	return b->text;
 }
+
+const char *age_text(struct text_buffer *b, uint64_t ms)
+{
+	if (ms < 1000)
+		snprintf(b->text, sizeof(b->text), "%" PRIu64 "ms", ms);
+	else if (ms < 100000)
+		snprintf(b->text, sizeof(b->text), "%.1fs", (double)(ms / 100) / 10);
+	else if (ms < 6000000)
+		snprintf(b->text, sizeof(b->text), "%.1fm", (double)(ms / 6000) / 10);
+	else
+		snprintf(b->text, sizeof(b->text), "%.1fh", (double)(ms / 360000) / 10);
+	return b->text;
+}

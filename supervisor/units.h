@@ -17,6 +17,8 @@ int address_parse(const char *text, raddr_t *address) MUST_USE;	/* 0x... or deci
 struct text_buffer { char text[32]; };
 /* "812", "4.0K", "31.2M" (1024s), "1.50G"; to print at once. */
 const char *size_text(struct text_buffer *b, uint64_t bytes);
+/* One word, as time_parse() takes it: "250ms", "12.3s", "3.1m", "2.1h" */
+const char *age_text(struct text_buffer *b, uint64_t ms);
 /* "250 ms", "12.3 s", "3:07 min", "2:03:09 h" */
 const char *time_text(struct text_buffer *b, uint64_t ms);
 

@@ -471,6 +471,7 @@ int view_make(struct view *v, const struct profile *p, struct sites *sites, cons
 	if (v->count && o->limit)
 		qsort_r(v->row, v->count / 4 > o->limit ? o->limit : v->count, sizeof(*v->row), compare, &sort);
 	cut(v, o->limit);
+	v->reversed = o->reverse;
 	if (o->reverse)
 		reverse(v);
 	return 0;

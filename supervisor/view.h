@@ -36,7 +36,7 @@ struct view_row {
 struct view {
 	enum view_key key;
 	uint64_t ms;
-	bool has_totals;
+	bool has_totals, reversed;
 	int64_t total_size, total_count;	/* sums over all rows and `others` */
 	size_t count;
 	struct view_row *row;		/* in the order asked for */

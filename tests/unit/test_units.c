@@ -72,6 +72,10 @@ static void texts(void)
 	CHECK_STR(time_text(&b, 59999), "59.9 s");
 	CHECK_STR(time_text(&b, 187000), "3:07 min");
 	CHECK_STR(time_text(&b, 7389000), "2:03:09 h");
+	CHECK_STR(age_text(&b, 999), "999ms");
+	CHECK_STR(age_text(&b, 12399), "12.3s");
+	CHECK_STR(age_text(&b, 186000), "3.1m");
+	CHECK_STR(age_text(&b, 7560000), "2.1h");
 }
 
 static void json(void)
