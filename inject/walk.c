@@ -611,22 +611,37 @@ noinline uint32_t walk_plain(const struct entry *e)
 /*
  * A hook was entered while this thread's mark says that it is in one already. Walk out to the marked frame: straight there means that the
  * real function called another allocator function; past a signal frame, that a handler interrupted us; never there, that the
- * marked frame was left by a longjmp or an unwind.
+ * marked frame was left by a longjmp or an unwind. The slot of a frame that was left may belong to another one by now, often to the
+ * very next call: so what was called from there must be ours.
  */
+static bool in_blob(uint64_t pc)
+{
+	return (pc & WIRE_PC_MASK) - (uint64_t)blob_start < HOME_BEACON - HOME_BLOB;
+}
+
+/* Below the return address of a hook's entry lies the one of its C function: see entry.S for the three layouts. */
+static bool entry_below(uint64_t slot)
+{
+	return in_blob(peek(slot - 64)) || in_blob(peek(slot - 96)) || in_blob(peek(slot - 112));
+}
+
 noinline enum nesting nesting(const struct wire_thread *t, const struct entry *e)
 {
 	struct wire_range r = { (uint64_t)e & ~4095ull, ((uint64_t)e & ~4095ull) + 4096 };
-	uint64_t marked = t->mark & ~7ull;
+	uint64_t marked = t->mark & ~7ull, inner = 0;
 	bool signalled = false;
+	enum step s = STEP_ON;
 	struct cursor c;
 
 	cursor_begin_all(&c, e);
 	for (int i = 0; i < 256; i++) {
-		if (c.slot == marked)
+		if (c.slot == marked && in_blob(inner))
 			return signalled ? SIGNALLED : NESTED;
-		if (!signalled && c.slot > marked && marked > (uint64_t)e)
-			return NESTED;	/* inside of it, but by code without unwind rows that we trust */
-		if (step(&c, &r, true) != STEP_ON)
+		if (!signalled && c.slot >= marked && marked > (uint64_t)e)
+			return STALE;
+		inner = c.pc;
+		s = step(&c, &r, true);
+		if (s != STEP_ON)
 			break;
 		if (c.pc & WIRE_PC_EXACT) {
 			signalled = true;
@@ -636,5 +651,5 @@ noinline enum nesting nesting(const struct wire_thread *t, const struct entry *e
 		}
 	}
 	/* Not found. Above us on the same stack it may still be there, if the unwind information was no help. */
-	return marked > (uint64_t)e && marked - (uint64_t)e < 4096 ? NESTED : STALE;
+	return s == STEP_LOST && marked > (uint64_t)e && marked - (uint64_t)e < 4096 && entry_below(marked) ? NESTED : STALE;
 }
