@@ -430,6 +430,7 @@ static int scan_frames(struct callframe_list *list, const struct elf *elf, uint6
 
 static int build_begin(struct build *b)
 {
+	*b = (struct build){ .error = 0 };
 	if (!numbering)
 		numbering = malloc(sizeof(*numbering));
 	if (!numbering)
@@ -437,7 +438,7 @@ static int build_begin(struct build *b)
 	memset(numbering->slot, 0, sizeof(numbering->slot));
 	memset(&numbering->rule[0], 0, sizeof(numbering->rule[0]));
 	numbering->count = 1;
-	*b = (struct build){ .rules = numbering };
+	b->rules = numbering;
 	return 0;
 }
 
@@ -559,6 +560,25 @@ int cfi_build_elf(struct cfi *cfi, struct elf *elf, raddr_t text_start, raddr_t 
 	return rc;
 }
 
+int cfi_build_rows(struct cfi *cfi, raddr_t start, raddr_t end, const struct cfi_row *row, size_t count, struct wire_module *out)
+{
+	struct wire_module m = { .start = start, .end = end };
+	struct build b;
+	int rc = build_begin(&b);
+
+	for (size_t i = 0; !rc && i < count; i++)
+		build_rule(&b, row[i].offset, &row[i].rule);
+	if (!rc)
+		rc = build_finish(&b);
+	b.rows.hi = end - start;
+	if (!rc)
+		rc = b.rows.n ? rows_write(cfi, &b.rows, &m) : -ENOENT;
+	rows_release(&b.rows);
+	if (!rc)
+		*out = m;
+	return rc;
+}
+
 int cfi_build(struct cfi *cfi, const struct module *module, struct wire_module *out)
 {
 	return cfi_build_elf(cfi, module->elf, module->text_start, module->text_end, module->bias, out);
@@ -587,5 +607,5 @@ const struct wire_rule *cfi_lookup(const struct cfi *cfi, const struct wire_modu
 		else
 			hi = mid - 1;
 	}
-	return &cfi->image->rule[rule[lo]];
+	return &cfi->rules->rule[rule[lo]];
 }

@@ -33,9 +33,15 @@ void cfi_release(struct cfi *cfi);
 int cfi_build(struct cfi *cfi, const struct module *module, struct wire_module *out) MUST_USE;
 /* The same from the parts: the ELF file, its executable segments' run-time range, its relocation. */
 int cfi_build_elf(struct cfi *cfi, struct elf *elf, raddr_t text_start, raddr_t text_end, raddr_t bias, struct wire_module *out) MUST_USE;
+/* Tables for code that we know the rules of ourselves: ROW[0].offset is 0, offsets ascend, the last row holds to END. 0, -ENOSPC. */
+struct cfi_row {
+	uint32_t offset;		/* from START */
+	struct wire_rule rule;
+};
+int cfi_build_rows(struct cfi *cfi, raddr_t start, raddr_t end, const struct cfi_row *row, size_t count, struct wire_module *out) MUST_USE;
 /* Gives back what is kept about files for the next process that maps them. */
 void cfi_forget(void);
-/* The rule at PC in a built module, as the trampoline would find it (tests, diagnostics). NULL: PC is not in M, or the tables were tampered with. */
+/* The rule at PC in a built module, as the trampoline would find it. NULL: PC is not in M, or the tables were tampered with. */
 const struct wire_rule *cfi_lookup(const struct cfi *cfi, const struct wire_module *m, uint64_t pc);
 
 #endif

@@ -389,7 +389,7 @@ int home_inherit(struct process *child, const struct process *parent, pid_t tid)
 	child->image = image_ref(parent->image);
 	wire_inherit(child->wire, parent->wire);
 	child->wire->root = image_root(child->image);
-	err = image_publish(child->image, &child->modules, child->wire);
+	err = image_publish(child->image, &child->modules, &child->plant, child->wire);
 	if (err)
 		goto out;
 	/* the child goes on reading the list in the new mailbox */
@@ -555,10 +555,10 @@ int home_refresh(struct process *p, pid_t tid, struct wire_mail *mail, const str
 	}
 	if (overlap)
 		p->wire->root = image_root(p->image);
-	err = image_publish(p->image, &p->modules, p->wire);
+	err = plant_all(p, &ops, options);
 	if (err)
 		return err;
-	return plant_all(p, &ops, options);
+	return image_publish(p->image, &p->modules, &p->plant, p->wire);
 }
 
 struct wire_mail *home_question(const struct process *p, pid_t *tid)

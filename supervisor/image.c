@@ -24,12 +24,21 @@ struct built {				/* a module's tables; the key is what makes two modules' rows 
 	struct wire_module table;
 };
 
+struct built_island {			/* the tables of an island as it was when `count` functions had been planted there */
+	raddr_t start, used;
+	size_t count;
+	struct wire_module table;
+};
+#define ISLAND_TABLES 4096u		/* made in one image; a program that opens and closes an allocator without end gets no more */
+
 struct image {
 	unsigned refs;
 	struct wire_image *wire;
 	struct cfi cfi;
 	struct built *built;
 	size_t nbuilt, room;
+	struct built_island *island;
+	size_t nislands, island_tables;
 	struct module blob;		/* the trampoline itself: walks pass through it */
 };
 
@@ -117,6 +126,7 @@ void image_unref(struct image *image)
 	for (size_t i = 0; i < image->nbuilt; i++)
 		elf_unref(image->built[i].elf);
 	free(image->built);
+	free(image->island);
 	cfi_release(&image->cfi);
 	munmap(image->wire, IMAGE_SIZE);
 	free(image);
@@ -187,6 +197,82 @@ static const struct wire_module *build(struct image *image, const struct module 
 	return &b->table;
 }
 
+/*
+ * In an island the state of the stack is that of the place the instruction was moved from; in a stub, of the function's entry. A handler's walk
+ * comes there when the signal interrupted a hooked function's first instructions.
+ */
+static struct wire_rule rule_at(const struct image *image, const struct modules *modules, raddr_t pc)
+{
+	const struct module *m = modules_find(modules, pc, UINT32_MAX);
+	const struct wire_rule *rule = NULL;
+
+	for (size_t i = 0; m && i < image->nbuilt && !rule; i++)
+		if (image->built[i].elf == m->elf && image->built[i].bias == m->bias && image->built[i].table.nrows)
+			rule = cfi_lookup(&image->cfi, &image->built[i].table, pc);
+	return rule ? *rule : (struct wire_rule){ .cfa = CFA_NONE };
+}
+
+static int by_stub(const void *a, const void *b)
+{
+	const struct planted *x = *(const struct planted *const *)a, *y = *(const struct planted *const *)b;
+
+	return x->stub < y->stub ? -1 : x->stub > y->stub;
+}
+
+static int island_table(struct image *image, const struct modules *modules, const struct plant *plant, const struct island *island, struct wire_module *out)
+{
+	const struct planted **by = calloc(plant->count + 1, sizeof(*by));
+	struct cfi_row *row = calloc(plant->count * 18 + 1, sizeof(*row));
+	size_t n = 0, count = 1;
+	int err = -ENOMEM;
+
+	if (!row || !by)
+		goto out;
+	for (size_t i = 0; i < plant->count; i++)
+		if (plant->planted[i].stub >= island->start && plant->planted[i].stub < island->used)
+			by[n++] = &plant->planted[i];
+	qsort(by, n, sizeof(*by), by_stub);
+	for (size_t i = 0; i < n; i++) {
+		const struct planted *p = by[i];
+
+		row[count++] = (struct cfi_row){ (uint32_t)(p->stub - island->start), rule_at(image, modules, p->entry) };
+		/* one past the last instruction: the jump back */
+		for (unsigned k = 0; k <= p->ninsn && k < sizeof(p->insn) / sizeof(p->insn[0]); k++)
+			row[count++] = (struct cfi_row){ (uint32_t)(p->orig + p->insn[k].to - island->start), rule_at(image, modules, p->entry + p->insn[k].from) };
+	}
+	err = cfi_build_rows(&image->cfi, island->start, island->used, row, count, out);
+out:
+	free(row);
+	free(by);
+	return err;
+}
+
+/* The island's tables, made anew when more has been planted there. NULL: none (then such a walk ends in [truncated]). */
+static const struct wire_module *build_island(struct image *image, const struct modules *modules, const struct plant *plant, const struct island *island)
+{
+	struct built_island *b = NULL;
+	struct wire_module table;
+
+	for (size_t i = 0; i < image->nislands; i++)
+		if (image->island[i].start == island->start)
+			b = &image->island[i];
+	if (b && b->used == island->used && b->count == plant->count)
+		return &b->table;
+	if (image->island_tables == ISLAND_TABLES || island_table(image, modules, plant, island, &table) < 0)
+		return NULL;
+	image->island_tables++;
+	if (!b) {
+		struct built_island *more = reallocarray(image->island, image->nislands + 1, sizeof(*more));
+
+		if (!more)
+			return NULL;
+		image->island = more;
+		b = &image->island[image->nislands++];
+	}
+	*b = (struct built_island){ island->start, island->used, plant->count, table };
+	return &b->table;
+}
+
 static int by_start(const void *a, const void *b)
 {
 	const struct wire_module *x = a, *y = b;
@@ -204,7 +290,7 @@ static void cache_forget(struct wire_image *image, raddr_t start, raddr_t end)
 	}
 }
 
-int image_publish(struct image *image, const struct modules *modules, struct wire_process *wire)
+int image_publish(struct image *image, const struct modules *modules, const struct plant *plant, struct wire_process *wire)
 {
 	uint32_t now = __atomic_load_n(&wire->modules_now, __ATOMIC_ACQUIRE) & 1, n = 0;
 	const struct wire_modules *old = &wire->modules[now];
@@ -233,6 +319,11 @@ int image_publish(struct image *image, const struct modules *modules, struct wir
 			return err;
 		fresh->module[n++] = *table;
 	}
+	for (size_t i = 0; i < plant->nislands && n < WIRE_MODULES; i++) {
+		table = plant->island[i].used > plant->island[i].start ? build_island(image, modules, plant, &plant->island[i]) : NULL;
+		if (table)
+			fresh->module[n++] = *table;
+	}
 	qsort(fresh->module, n, sizeof(fresh->module[0]), by_start);
 	fresh->count = n;
 	__atomic_store_n(&wire->modules_now, !now, __ATOMIC_RELEASE);
@@ -251,7 +342,7 @@ int image_publish(struct image *image, const struct modules *modules, struct wir
 		bool known = false;
 
 		for (uint32_t i = 0; i < old->count && i < WIRE_MODULES && !known; i++)
-			known = fresh->module[k].start == old->module[i].start;
+			known = fresh->module[k].start == old->module[i].start && fresh->module[k].end == old->module[i].end;
 		if (!known && old->count)
 			cache_forget(image->wire, fresh->module[k].start, fresh->module[k].end);
 	}

@@ -8,6 +8,7 @@
 
 #include "../inject/wire.h"
 #include "module.h"
+#include "plant.h"
 #include "types.h"
 
 struct image;
@@ -29,7 +30,8 @@ uint32_t image_nodes(const struct image *image);	/* ids given out, at most WIRE_
 /* The node's parent (always less than NODE; 0: root or no such node) and pc. */
 uint32_t image_parent(const struct image *image, uint32_t node, uint64_t *pc);
 
-/* Builds what is missing and publishes the table of all live modules of the process, the trampoline among them; forgets cached rules of dead ones. */
-int image_publish(struct image *image, const struct modules *modules, struct wire_process *wire) MUST_USE;
+/* Builds what is missing and publishes the table of all live modules of the process, the trampoline and PLANT's islands among them; forgets
+ * cached rules of dead ones. */
+int image_publish(struct image *image, const struct modules *modules, const struct plant *plant, struct wire_process *wire) MUST_USE;
 
 #endif
