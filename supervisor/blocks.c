@@ -191,6 +191,21 @@ struct block *blocks_get_slowly(const struct blocks *t, raddr_t addr, const stru
 	return NULL;
 }
 
+/* A free entry for ADDR in a chunk that is being filled, where it cannot be yet; NULL: none near enough. */
+static inline struct block *seat(struct block *c, struct block_page *p, raddr_t addr)
+{
+	uint32_t i = block_place(addr) & p->mask, n = 0;
+	while (n < BLOCK_WINDOW && c[(i + n) & p->mask].a & BLOCK_USED)
+		n++;
+	if (n == BLOCK_WINDOW)
+		return NULL;
+	for (uint32_t j = 0; j < n; j++) {
+		c[(i + j) & p->mask].a |= BLOCK_PASSED;
+		p->count |= PAGE_DIRTY;
+	}
+	return &c[(i + n) & p->mask];
+}
+
 /* Gives page P a chunk of at least 1 << CLASS entries; it may need more to find a place for each. */
 static int resize(struct blocks *t, struct block_page *p, unsigned class)
 {
@@ -199,13 +214,14 @@ static int resize(struct blocks *t, struct block_page *p, unsigned class)
 		if (!new.chunk)
 			return -ENOMEM;
 		const struct block *c = blocks_chunk(t, p);
+		struct block *to = blocks_chunk(t, &new);
 		uint32_t i, size = p->chunk ? p->mask + 1u : 0;
 		for (i = 0; i < size; i++) {
 			bool was;
 			if (!(c[i].a & BLOCK_USED))
 				continue;
-			struct block *b = probe(t, &new, c[i].a & BLOCK_OFFSET, &was);
-			if (!b)
+			struct block *b = seat(to, &new, c[i].a & BLOCK_OFFSET);
+			if (!b && !(b = probe(t, &new, c[i].a & BLOCK_OFFSET, &was)))
 				break;
 			b->a = (c[i].a & ~BLOCK_PASSED) | (b->a & BLOCK_PASSED);
 			b->b = c[i].b;
@@ -272,6 +288,16 @@ static struct block_page *page_add(struct blocks *t, raddr_t addr)
 	return &t->page[i];
 }
 
+/* What a new page begins with: heaps grow upwards, so what the page below has, if it needs that. */
+static unsigned first_class(const struct blocks *t, raddr_t addr)
+{
+	const struct block_page *p = blocks_page(t, addr - 4096);
+	uint32_t size = p ? p->mask + 1u : 1, count = p ? p->count & PAGE_COUNT : 0;
+	if (size <= 2 || size > 256 || count * 4 < size)
+		return 0;
+	return (unsigned)__builtin_ctz(size) - (count * 2 < size);
+}
+
 static void trim(struct blocks *t)
 {
 	for (size_t i = 0; i <= t->mask; i++) {
@@ -299,7 +325,7 @@ struct block *blocks_put_slowly(struct blocks *t, raddr_t addr, bool *was)
 	struct block_page *p = blocks_page(t, addr);
 	if (!p && !(p = page_add(t, addr)))
 		return NULL;
-	if (!p->chunk && resize(t, p, 0))
+	if (!p->chunk && resize(t, p, first_class(t, addr)))
 		return NULL;
 	struct block *b;
 	while (!(b = probe(t, p, addr, was)))

@@ -531,7 +531,9 @@ static inline void event(struct ledger *l, uint64_t ms)
 
 /* ---- blocks -------------------------------------------------------------------------------------------------------------------- */
 
-static inline void grant_block(struct ledger *l, struct thread *t, uint32_t owner, struct block_page *p, raddr_t addr, uint64_t size, uint32_t stack)
+#define INLINE static inline __attribute__((always_inline))	/* the body of ledger_batch's loop */
+
+INLINE void grant_block(struct ledger *l, struct thread *t, uint32_t owner, struct block_page *p, raddr_t addr, uint64_t size, uint32_t stack)
 {
 	uint32_t line = line_of(l, stack);
 	bool was;
@@ -554,7 +556,7 @@ static inline bool is_temporary(struct thread *t, uint32_t owner, raddr_t addr, 
 	return true;
 }
 
-static inline void release_block(struct ledger *l, struct thread *t, uint32_t owner, struct block_page *p, raddr_t addr, bool from_libc)
+INLINE void release_block(struct ledger *l, struct thread *t, uint32_t owner, struct block_page *p, raddr_t addr, bool from_libc)
 {
 	struct block *b = p ? blocks_get_in(&l->blocks, p, addr) : NULL;
 	if (__builtin_expect(!b, 0)) {
@@ -609,7 +611,7 @@ void ledger_batch(struct ledger *l, uint32_t thread, uint64_t ms, const struct w
 		if (page[i])
 			__builtin_prefetch(blocks_home(&l->blocks, page[i], wire_address(e[i])), 1);
 		uint32_t stack = wire_stack(e[i]);
-		if (stack && stack < l->index_size)
+		if (stack < l->index_size)
 			__builtin_prefetch(line_at(l, ((uint32_t *)l->index.base)[stack]), 1);
 	}
 	const struct block_page *table = l->blocks.page;

@@ -414,26 +414,33 @@ static void new_owner(struct stream *s, struct ring *r, uint32_t tid)
 	r->from.thread = ledger_thread(s->ledger, (pid_t)(tid & INT32_MAX));
 }
 
+static void fetch(struct wire_event *to, const struct wire_event *from, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		to[i].a = __atomic_load_n(&from[i].a, __ATOMIC_RELAXED);
+		to[i].b = __atomic_load_n(&from[i].b, __ATOMIC_RELAXED);
+	}
+}
+
+/* The next N events of the ring into BUF. */
 static void ring_fetch(const struct stream *s, const struct ring *r, struct wire_event *buf, uint32_t n)
 {
 	const struct wire_event *ring = s->wire->thread[r->from.slot].ring;
-	for (uint32_t i = 0; i < n; i++) {
-		const struct wire_event *e = &ring[(r->tail + i) & RING_MASK];
-		buf[i].a = __atomic_load_n(&e->a, __ATOMIC_RELAXED);
-		buf[i].b = __atomic_load_n(&e->b, __ATOMIC_RELAXED);
-	}
+	uint32_t at = r->tail & RING_MASK, straight = n < WIRE_RING - at ? n : WIRE_RING - at;
+	fetch(buf, ring + at, straight);
+	fetch(buf + straight, ring, n - straight);
 }
 
 /* How many of the N events at E are plain allocations and frees whose turn it is: they are counted, and can be applied together. */
 static inline uint32_t plain_run(struct stream *s, const struct wire_event *e, uint32_t n)
 {
+	const bool held = s->held_now;
 	uint32_t i;
 	for (i = 0; i < n; i++) {
-		enum wire_kind k = wire_kind(e[i]);
 		uint32_t c = wire_counter(wire_address(e[i]));
-		if ((k != WIRE_ALLOC && k != WIRE_FREE) || ((s->expected[c] ^ wire_seq(e[i])) & WIRE_SEQ_MASK))
+		if (!((1u << WIRE_ALLOC | 1u << WIRE_FREE) >> wire_kind(e[i]) & 1) || ((s->expected[c] ^ wire_seq(e[i])) & WIRE_SEQ_MASK))
 			break;
-		if (__builtin_expect(s->held_now, 0) && s->chain[c].head)
+		if (__builtin_expect(held, 0) && s->chain[c].head)
 			break;
 		s->expected[c]++;
 	}

@@ -150,7 +150,7 @@ static double cost(const char *what, unsigned n, unsigned least, unsigned most, 
 static void test_memory(void)
 {
 	CHECK(cost("24 bytes", 1000000, 24, 24, false) < 40);
-	CHECK(cost("16..4096, small often", 1000000, 16, 4096, false) < 40);
+	CHECK(cost("16..4096, small often", 1000000, 16, 4096, false) < 48);
 	CHECK(cost("the same, with holes", 1000000, 16, 4096, true) < 48);
 	CHECK(cost("512..4096", 1000000, 512, 4096, false) < 48);
 	CHECK(cost("4096", 1000000, 4096, 4096, false) < 64);
