@@ -247,7 +247,6 @@ static int blocks(struct shell *shell, struct call *call)
 	return bad ? -1 : 0;
 }
 
-extern const struct command cmd_blocks;
 const struct command cmd_blocks = {
 	.name = "blocks",
 	.usage = "[--site REGEX|--stack ID] [--min-size SIZE] [-n N] [--sort size|age] [--json]",

@@ -158,7 +158,6 @@ static int report(struct shell *shell, struct call *call)
 	return bad ? -1 : 0;
 }
 
-extern const struct command cmd_report;
 const struct command cmd_report = {
 	.name = "report",
 	.usage = "[-n N] [--by site|stack|function|file|module|thread|size] [--sort size|count|total|temporary] [--stacks] [--at peak]"

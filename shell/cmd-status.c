@@ -206,7 +206,6 @@ static int status(struct shell *shell, struct call *call)
 	return 0;
 }
 
-extern const struct command cmd_status;
 const struct command cmd_status = {
 	.name = "status",
 	.usage = "[--json]",

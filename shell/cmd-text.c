@@ -51,7 +51,6 @@ static int text(struct shell *shell, struct call *call)
 	return 0;
 }
 
-extern const struct command cmd_text;
 const struct command cmd_text = {
 	.name = "text",
 	.usage = "[--cum] [-n N] [--bytes] [--json]",

@@ -51,7 +51,6 @@ static int tree(struct shell *shell, struct call *call)
 	return 0;
 }
 
-extern const struct command cmd_tree;
 const struct command cmd_tree = {
 	.name = "tree",
 	.usage = "[--invert] [--depth N] [--json]",

@@ -182,7 +182,6 @@ static int wait(struct shell *shell, struct call *call)
 	}
 }
 
-extern const struct command cmd_wait;
 const struct command cmd_wait = {
 	.name = "wait",
 	.usage = "TIME|exit|EXPR [timeout TIME]",

@@ -117,7 +117,6 @@ static int examine(struct shell *shell, struct call *call)
 	return show(shell, call, address, len);
 }
 
-extern const struct command cmd_x;
 const struct command cmd_x = {
 	.name = "x",
 	.usage = "ADDR [LEN] [--json]",

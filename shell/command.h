@@ -39,6 +39,8 @@ struct command {
 	int (*run)(struct shell *shell, struct call *call);	/* 0, or -1 when shell_error() has said why */
 };
 
+extern const struct command cmd_status, cmd_report, cmd_text, cmd_tree, cmd_blocks, cmd_x, cmd_wait, cmd_stop, cmd_cont, cmd_bt, cmd_threads,
+	cmd_processes, cmd_process, cmd_kill, cmd_detach, cmd_echo, cmd_source, cmd_shell, cmd_set, cmd_help, cmd_quit;
 /* The table, in the order of `help`; NULL ends it. */
 extern const struct command *const commands[];
 /* By name or unique abbreviation. NULL: WHY says so, in one line. */
@@ -85,6 +87,11 @@ uint64_t shell_moment(const struct shell *shell, const struct process *p);
 struct sites *shell_sites(struct shell *shell, struct process *p);
 /* The rule for sites has changed. 0 or -EINVAL (*why is static). */
 int shell_site_skip(struct shell *shell, const char *regex, const char **why) MUST_USE;
+
+/* Takes everything of ours out of the program, which lives on. */
+void shell_let_go(struct shell *shell);
+/* Says that P has ended, or was let go; returns -1. */
+int shell_over(const struct shell *shell, const struct call *call, const struct process *p);
 
 /* One turn of the session's loop, at most MS; keeps the time-outs of batch runs (-d, the hold at the end). */
 int shell_turn(struct shell *shell, int ms) MUST_USE;

@@ -77,6 +77,19 @@ struct process *shell_process(struct shell *shell)
 	return session_main(shell->session);
 }
 
+void shell_let_go(struct shell *shell)
+{
+	session_settle(shell->session);
+	session_hold(shell->session, false);
+	session_detach(shell->session);
+	shell->detached = true;
+}
+
+int shell_over(const struct shell *shell, const struct call *call, const struct process *p)
+{
+	return shell_error(shell, call, "process %d is %s", (int)p->pid, process_state_name(p->state));
+}
+
 uint64_t shell_moment(const struct shell *shell, const struct process *p)
 {
 	return p->ended_ms ? p->ended_ms : session_ms(shell->session);

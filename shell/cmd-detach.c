@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "command.h"
+
+/* `detach`: the program goes on by itself; the script too, with what was recorded. */
+static int detach(struct shell *shell, struct call *call)
+{
+	if (arguments_none(shell, call))
+		return -1;
+	shell_let_go(shell);
+	return 0;
+}
+
+const struct command cmd_detach = {
+	.name = "detach",
+	.usage = "",
+	.summary = "take everything of ours out and let the program live on by itself",
+	.help = "What was recorded so far stays here: the commands that follow answer from it, then mtrun ends with status 0.",
+	.run = detach,
+};

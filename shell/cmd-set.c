@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include <string.h>
+
+#include "../supervisor/view.h"
+#include "command.h"
+#include "reporting.h"
+
+/* `set`: one table of settings, each with how it is changed and shown. */
+static int set_rows(struct shell *shell, struct call *call, const char *value)
+{
+	return reporting_rows(shell, call, value, &shell->settings.rows);
+}
+
+static void show_rows(const struct shell *shell, FILE *out)
+{
+	if (shell->settings.rows == VIEW_ALL)
+		fputs("all", out);
+	else
+		fprintf(out, "%zu", shell->settings.rows);
+}
+
+static int set_site_skip(struct shell *shell, struct call *call, const char *value)
+{
+	const char *why = "";
+
+	if (!shell_sites(shell, shell_process(shell)))		/* at least one that compiles it */
+		return -1;
+	return shell_site_skip(shell, value, &why) ? shell_error(shell, call, "site-skip: '%s' is no POSIX extended regular expression: %s", value, why) : 0;
+}
+
+static void show_site_skip(const struct shell *shell, FILE *out)
+{
+	fprintf(out, "'%s'", shell->settings.site_skip);
+}
+
+static const struct {
+	const char *name, *help;
+	int (*set)(struct shell *shell, struct call *call, const char *value);
+	void (*show)(const struct shell *shell, FILE *out);
+} settings[] = {
+	{ "rows", "how many rows text lists show, or all", set_rows, show_rows },
+	{ "site-skip", "functions that the search for a site passes over, too ('': none)", set_site_skip, show_site_skip },
+};
+#define SETTINGS (sizeof(settings) / sizeof(*settings))
+
+static void show(const struct shell *shell, FILE *out, size_t i)
+{
+	fprintf(out, "%-10s ", settings[i].name);
+	settings[i].show(shell, out);
+	fprintf(out, "   # %s\n", settings[i].help);
+}
+
+static int set(struct shell *shell, struct call *call)
+{
+	size_t i;
+
+	if (call->argc == 1) {
+		for (i = 0; i < SETTINGS; i++)
+			show(shell, call->out, i);
+		return 0;
+	}
+	for (i = 0; i < SETTINGS && strcmp(settings[i].name, call->argv[1]); i++)
+		;
+	if (i == SETTINGS)
+		return shell_error(shell, call, "there is no setting '%s' (`set` lists all)", call->argv[1]);
+	if (call->argc == 2) {
+		show(shell, call->out, i);
+		return 0;
+	}
+	if (call->argc > 3)
+		return shell_error(shell, call, "unexpected argument '%s' (quote a value that has blanks in it)", call->argv[3]);
+	return settings[i].set(shell, call, call->argv[2]);
+}
+
+const struct command cmd_set = {
+	.name = "set",
+	.usage = "[NAME [VALUE]]",
+	.summary = "change a setting; alone: list all with their values",
+	.help = "`set site-skip 'xmalloc|xrealloc|PyMem_'` makes the callers of such wrappers the sites. The expression is POSIX extended and is\n"
+		"looked for anywhere in a function's name.",
+	.run = set,
+};

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include <string.h>
+
+#include "command.h"
+#include "spawn.h"
+
+/* `!`: a shell command, while the program goes on. */
+static int shell_command(struct shell *shell, struct call *call)
+{
+	struct spawned child;
+	int err, status = 0;
+
+	if (!call->rest || !*call->rest)
+		return shell_error(shell, call, "a shell command is missing");
+	fflush(call->out);
+	err = spawn_shell(&child, call->rest, fileno(call->out), false);
+	if (err)
+		return shell_error(shell, call, "cannot run '%s' by /bin/sh: %s", call->rest, strerror(-err));
+	while (!spawn_ended(&child, 5, &status))
+		if (shell_turn(shell, 0))
+			break;
+	return status ? shell_error(shell, call, "'%s': exit status %d", call->rest, status) : 0;
+}
+
+const struct command cmd_shell = {
+	.name = "!",
+	.usage = "COMMAND",
+	.summary = "run a shell command (up to the end of the line, or `;`)",
+	.help = "By /bin/sh, with /dev/null as its stdin and its output where commands print. An exit status other than 0 is an error.",
+	.flags = COMMAND_REST,
+	.run = shell_command,
+};

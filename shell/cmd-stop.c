@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include <string.h>
+
+#include "command.h"
+
+/* `stop`: all threads of the process, until `cont`. */
+static int stop(struct shell *shell, struct call *call)
+{
+	struct process *p;
+	int err;
+
+	if (arguments_none(shell, call))
+		return -1;
+	p = shell_process(shell);
+	if (p->state != PROCESS_RUNNING && p->state != PROCESS_STOPPED)
+		return shell_over(shell, call, p);
+	err = session_stop(shell->session, p);
+	return err ? shell_error(shell, call, "cannot stop process %d: %s", (int)p->pid, strerror(-err)) : 0;
+}
+
+const struct command cmd_stop = {
+	.name = "stop",
+	.usage = "",
+	.summary = "stop the process, all its threads",
+	.run = stop,
+};
