@@ -9,7 +9,8 @@
  *  - operator new and delete, in libstdc++ and in programs, go through malloc, and are seen there. They are hooked only in a module
  *    that brings its own malloc, because there they may go straight to its inside (jemalloc, tcmalloc, mimalloc). operator new may throw, and
  *    must not throw through a frame of ours: it is hooked only if there is a nothrow form beside it to call instead. operator delete is hooked
- *    exactly where its operator new is, for a pointer must be seen coming and going in the same place.
+ *    exactly where its operator new is, for a pointer must be seen coming and going in the same place. The aligned forms are hooked
+ *    everywhere: libstdc++ rounds the size up to the alignment before it asks for memory.
  *
  * Exported names are looked up one by one in the module's hash table. Where that cannot be (no hash table; .symtab of an executable), the symbols
  * are walked, and the first four letters tell nearly all of them from the ~120 names of the table.
@@ -437,10 +438,9 @@ static struct rules_here rules_here(const struct candidates *c, const struct mod
 		prefixed |= c->item[i].prefix;
 	h.allocator = h.heap && ((own && !malloc_is_libcs(m, own)) || (!own && prefixed));
 	h.mapping = h.heap && ((m->roles & MODULE_LIBC) || own || ((m->roles & MODULE_EXE) && elf_is_static(m->elf)));
-	if (own && h.allocator && !(m->roles & MODULE_CXX)) {
+	if (own && h.allocator && !(m->roles & MODULE_CXX))
 		h.cxx = named(c, "_Znwm") && has_pair(c, "_Znam" NT, "_Znwm" NT);
-		h.cxx_aligned = named(c, "_Znwm" AL) && has_pair(c, "_Znam" AL NT, "_Znwm" AL NT);
-	}
+	h.cxx_aligned = h.heap && named(c, "_Znwm" AL) && has_pair(c, "_Znam" AL NT, "_Znwm" AL NT);
 	return h;
 }
 

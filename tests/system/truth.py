@@ -100,7 +100,7 @@ if want.search('depth'):
 # The four lines by name, in text too.
 if want.search('text'):
     path = mt.build('fourlines.cc', 'gcc-O0')
-    r = mt.run([path], ask=('status', 'report', 'report -n 3', 'text', 'tree'))
+    r = mt.run([path], ask=('status', 'report', 'text', 'tree'))
     e = mt.expectations(r.out)
     p = mt.plain([mt.MTRUN, '-q', '--messages', f'{mt.tmp()}/m', '-x', 'wait exit; report', path])
     with open(f'{mt.tmp()}/m') as f:

@@ -26,7 +26,7 @@ static void *work(void *arg)
 		free(GAVE(small[i]));		/* these lie in the thread's cache when it ends */
 	void *kept = TOOK(malloc(n % 100 + 1), n % 100 + 1);
 	if (n % 3 == 0)
-		pthread_exit(kept);
+		ALSO, pthread_exit(kept);
 	return kept;
 }
 
@@ -38,7 +38,7 @@ int main(int argc, char **argv)
 		pthread_t t[4];
 		void *kept;
 		for (uintptr_t j = 0; j < 4; j++)
-			if (pthread_create(&t[j], NULL, work, (void *)(i + j)))
+			if (ALSO, pthread_create(&t[j], NULL, work, (void *)(i + j)))
 				victim_die("pthread_create");
 		for (uintptr_t j = 0; j < 4; j++) {
 			pthread_join(t[j], &kept);

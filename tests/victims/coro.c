@@ -51,7 +51,7 @@ int main(int argc, char **argv)
 			if (i % 2)
 				stack[i] = TOOK(malloc(STACK), STACK);
 			else
-				stack[i] = mmap(NULL, STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+				ALSO, stack[i] = mmap(NULL, STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 			getcontext(&ctx[i]);
 			ctx[i].uc_stack.ss_sp = stack[i];
 			ctx[i].uc_stack.ss_size = STACK;

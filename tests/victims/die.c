@@ -67,10 +67,10 @@ int main(int argc, char **argv)
 	if (!strcmp(how, "kill") || !strcmp(how, "abort") || !strcmp(how, "segv"))
 		leave();
 	if (strcmp(how, "pthread"))
-		pthread_create(&t, NULL, busy, NULL);
-	pthread_create(&t, NULL, in_thread, NULL);
+		ALSO, pthread_create(&t, NULL, busy, NULL);
+	ALSO, pthread_create(&t, NULL, in_thread, NULL);
 	if (!strcmp(how, "last") || !strcmp(how, "pthread"))
-		pthread_exit(NULL);
+		ALSO, pthread_exit(NULL);
 	for (;;)
 		pause();
 }

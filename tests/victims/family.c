@@ -41,7 +41,7 @@ VICTIM_NOINLINE static void strings(void)
 	kept[11] = TOOK_ANY(strndup(text, hundred), strlen(text) + 1);
 	int n = asprintf(&s, "%s and %d", text, 12345); TOOK_ANY(s, (size_t)n + 1);
 	n = asprintf(&s, "%0300d", 1); TOOK_ANY(s, (size_t)n + 1);
-	s = TOOK_ANY(getcwd(NULL, 0), strlen(s) + 1);
+	s = getcwd(NULL, 0); TOOK_ANY(s, strlen(s) + 1);
 }
 
 VICTIM_NOINLINE static void nothing(void)

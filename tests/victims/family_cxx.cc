@@ -52,11 +52,11 @@ VICTIM_NOINLINE static void refused()
 	volatile size_t huge = static_cast<size_t>(PTRDIFF_MAX) - 4096;
 	int thrown = 0;
 	for (int i = 0; i < 10; i++) {
-		try { kept[40] = ::operator new(huge); } catch (const std::bad_alloc &) { thrown++; }
-		try { kept[40] = ::operator new[](huge); } catch (const std::bad_alloc &) { thrown++; }
-		try { kept[40] = ::operator new(huge, std::align_val_t(64)); } catch (const std::bad_alloc &) { thrown++; }
-		thrown += ::operator new(huge, std::nothrow) == nullptr;
-		thrown += ::operator new[](huge, std::align_val_t(64), std::nothrow) == nullptr;
+		ALSO; try { kept[40] = ::operator new(huge); } catch (const std::bad_alloc &) { thrown++; }
+		ALSO; try { kept[40] = ::operator new[](huge); } catch (const std::bad_alloc &) { thrown++; }
+		ALSO; try { kept[40] = ::operator new(huge, std::align_val_t(64)); } catch (const std::bad_alloc &) { thrown++; }
+		ALSO, thrown += ::operator new(huge, std::nothrow) == nullptr;
+		ALSO, thrown += ::operator new[](huge, std::align_val_t(64), std::nothrow) == nullptr;
 	}
 	if (thrown != 50)
 		victim_die("family_cxx: a huge request did not fail");
@@ -69,7 +69,7 @@ VICTIM_NOINLINE static void handlers()
 {
 	volatile size_t huge = static_cast<size_t>(PTRDIFF_MAX) - 4096;
 	std::set_new_handler(handler);
-	try { kept[41] = ::operator new(huge); } catch (const std::bad_alloc &) { handled += 100; }
+	ALSO; try { kept[41] = ::operator new(huge); } catch (const std::bad_alloc &) { handled += 100; }
 	if (handled != 103)
 		victim_die("family_cxx: the new_handler was not called three times");
 }

@@ -81,7 +81,7 @@ int main(int argc, char **argv)
 	} else if (!strcmp(how, "threads")) {
 		pthread_t t[2];
 		for (int i = 0; i < 2; i++)
-			pthread_create(&t[i], NULL, noise, NULL);
+			ALSO, pthread_create(&t[i], NULL, noise, NULL);
 		for (int i = 0; i < 20; i++) {
 			void *a = TOOK(malloc(87), 87);
 			pid = fork();

@@ -32,9 +32,8 @@ int main(int argc, char **argv)
 	expected_live[2] = s.capacity() + 1, expected_count[2] = 1;
 	expected_live[3] = static_cast<size_t>(n) * 4, expected_count[3] = static_cast<size_t>(n);
 	for (int i = 0; i < 4; i++)
-		out += dprintf(1, "expect site.%s:%d %zu,%zu,*,*\n", __FILE__, lines[i], expected_live[i], expected_count[i]);
-	out += dprintf(1, "expect site.%s:%d %zu,1,*,*\n", __FILE__, base, sizeof(vec));
-	out += dprintf(1, "expect site.%s:%d %zu,1,*,*\n", __FILE__, base + 1, sizeof(mp));
-	out += dprintf(1, "expect site.%s:%d %zu,1,*,*\n", __FILE__, base + 2, sizeof(s));
+		out += dprintf(1, "expect also.%s:%d 1\nexpect site.%s:%d %zu,%zu,*,*\n", __FILE__, __LINE__, __FILE__, lines[i], expected_live[i], expected_count[i]);
+	out += dprintf(1, "expect also.%s:%d 1\nexpect site.%s:%d %zu,1,*,*\nexpect site.%s:%d %zu,1,*,*\nexpect site.%s:%d %zu,1,*,*\n",
+		       __FILE__, __LINE__ - 1, __FILE__, base, sizeof(vec), __FILE__, base + 1, sizeof(mp), __FILE__, base + 2, sizeof(s));
 	return out < 0;
 }

@@ -81,7 +81,7 @@ int main(int argc, char **argv)
 		r = filter(SECCOMP_RET_ERRNO | 1, 0, 1);
 	} else if (!strcmp(how, "thread")) {
 		pthread_t t;
-		pthread_create(&t, NULL, in_thread, NULL);
+		ALSO, pthread_create(&t, NULL, in_thread, NULL);
 		while (!victim_frees)
 			;
 		usleep(10000);

@@ -56,6 +56,7 @@ int main(int argc, char **argv)
 			deep(5 + i % 40);
 		level(i % 10);
 	}
+	victim_also(__FILE__, __LINE__ + 10);
 	sigaction(SIGALRM, &a, NULL);
 	setitimer(ITIMER_REAL, &t, NULL);
 	for (jumps = 0; jumps < 2 * rounds; jumps++) {

@@ -77,6 +77,7 @@ int main(int argc, char **argv)
 	while (ticks < wanted)
 		getppid();
 	/* mappings come and go */
+	victim_also(__FILE__, __LINE__ + 3);	/* a handler may interrupt that line: not there */
 	ticks = 0;
 	while (ticks < wanted) {
 		void *m = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -101,7 +102,7 @@ int main(int argc, char **argv)
 	ticks = 0;
 	main_thread = pthread_self();
 	pthread_t t;
-	pthread_create(&t, NULL, other, (void *)(uintptr_t)rounds);
+	ALSO; pthread_create(&t, NULL, other, (void *)(uintptr_t)rounds);
 	while (!other_done)
 		sum += 1;
 	pthread_join(t, NULL);

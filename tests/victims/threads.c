@@ -45,7 +45,7 @@ int main(int argc, char **argv)
 	int n = argc > 1 ? atoi(argv[1]) : 4;
 	rounds = argc > 2 ? atoi(argv[2]) : 20000;
 	for (int i = 0; i < n; i++)
-		if (pthread_create(&t[i], NULL, work, (void *)(uintptr_t)i))
+		if (ALSO, pthread_create(&t[i], NULL, work, (void *)(uintptr_t)i))
 			victim_die("pthread_create");
 	for (int i = 0; i < n; i++)
 		pthread_join(t[i], NULL);

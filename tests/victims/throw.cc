@@ -7,6 +7,8 @@
 
 static volatile size_t huge = static_cast<size_t>(PTRDIFF_MAX) - 4096;
 
+VICTIM_NOINLINE static void odd() { ALSO; throw std::runtime_error("odd"); }
+
 struct holder {
 	char *p;
 	holder() : p(TOOK(new char[61], 61)) {}
@@ -14,7 +16,7 @@ struct holder {
 };
 struct stubborn {
 	char *p;
-	explicit stubborn(int i) : p(TOOK(new char[62], 62)) { if (i % 2) { delete[] GAVE(p); throw std::runtime_error("odd"); } }
+	explicit stubborn(int i) : p(TOOK(new char[62], 62)) { if (i % 2) { delete[] GAVE(p); odd(); } }
 	~stubborn() { delete[] GAVE(p); }
 };
 
@@ -24,9 +26,9 @@ VICTIM_NOINLINE static int deep(int n, int what)
 	if (n)
 		return deep(n - 1, what) + 1;
 	switch (what % 4) {
-	case 0: throw 1;
-	case 1: throw std::logic_error("a text that is long enough not to fit into the string itself");
-	case 2: return static_cast<int>(reinterpret_cast<uintptr_t>(::operator new(huge)));
+	case 0: ALSO; throw 1;
+	case 1: ALSO; throw std::logic_error("a text that is long enough not to fit into the string itself");
+	case 2: ALSO; return static_cast<int>(reinterpret_cast<uintptr_t>(::operator new(huge)));
 	default: { stubborn s(what); return s.p[0] & 1; }
 	}
 }

@@ -4,6 +4,7 @@
  * it prints what must be true as lines `expect KEY VALUE` on its stdout, which tests/system/mt.py compares with what mtrun says:
  *
  *	expect site.FILE:LINE  LIVE_BYTES,LIVE_BLOCKS,TOTAL_BYTES,TOTAL_BLOCKS	(* for what the libc decides)
+ *	expect also.FILE:LINE  1	a library allocates there, or maps: nothing is told about that line
  *	expect block.ADDRESS   BYTES		a block that is live
  *	expect status.KEY      VALUE		a key of `status --json`
  *	expect exact 1				every allocation of the process is in these books: heap, allocs, frees are equal too
@@ -32,6 +33,7 @@ struct victim_site {
 	char file[60];			/* a copy: the library it is of may be unloaded */
 	int line;
 	bool any;			/* totals are not told */
+	bool also;			/* a library allocates on this line too: not compared */
 	long long live, blocks, total, count;
 };
 struct victim_block {
@@ -164,6 +166,12 @@ VICTIM_NOINLINE static void *victim_gave(void *p)
 	}
 	return p;
 }
+VICTIM_NOINLINE static void victim_also(const char *file, int line)
+{
+	victim_lock();
+	victim_site[victim_site_of(file, line)].also = true;
+	victim_unlock();
+}
 /* realloc gave NOW for OLD. With several threads OLD may have been handed out again already: so strike before the call, book after it. */
 VICTIM_NOINLINE static void *victim_moved(const char *file, int line, void *now, size_t size)
 {
@@ -179,6 +187,7 @@ VICTIM_NOINLINE static bool victim_is_null(void *volatile p)
 /* p = TOOK(malloc(10), 10); free(GAVE(p)); p = MOVED(realloc(GAVE(p), 20), 20) */
 #define TOOK(expr, size) ((__typeof__(expr))victim_took(__FILE__, __LINE__, (void *)(expr), (size), false))
 #define TOOK_ANY(expr, size) ((__typeof__(expr))victim_took(__FILE__, __LINE__, (void *)(expr), (size), true))
+#define ALSO victim_also(__FILE__, __LINE__)
 #define GAVE(p) ((__typeof__(p))victim_gave((void *)(p)))
 #define MOVED(expr, size) ((__typeof__(expr))victim_moved(__FILE__, __LINE__, (expr), (size)))
 
@@ -216,6 +225,10 @@ static VICTIM_UNUSED void victim_report_as(const char *prefix)
 		const struct victim_site *s = &victim_site[i];
 		heap += s->live;
 		live += s->blocks;
+		if (s->also) {
+			victim_say("%sexpect also.%s:%d 1\n", prefix, s->file, s->line);
+			continue;
+		}
 		victim_say("%sexpect site.%s:%d %lld,%lld", prefix, s->file, s->line, s->live, s->blocks);
 		if (s->any)
 			victim_say(",*,*\n");
