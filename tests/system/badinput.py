@@ -183,6 +183,7 @@ def no_ptrace(errno=1, kill=False):
         os._exit(88)
 
 
+os.environ['ASAN_OPTIONS'] = 'detect_leaks=0'       # in a build with sanitizers: the leak check needs ptrace, too
 for errno in (1, 38):
     refused(f'ptrace refused by seccomp with errno {errno}', [mt.build('ends.c'), 'exit', '0'], 125, ['ptrace', 'seccomp|Operation not permitted|not implemented'],
             preexec_fn=lambda e=errno: no_ptrace(e))
