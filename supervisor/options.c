@@ -33,7 +33,8 @@ static const struct {
 	{ "depth", OPT_DEPTH, "N", "most frames kept per stack (default 128, at most 1024)" },
 	{ "hook", OPT_HOOK, "NAME[=KIND][@ARG]",
 	  "NAME is an allocator function of the program: KIND malloc (default), calloc, realloc, free, memalign or\n"
-	  "posix_memalign; ARG the position of its size or pointer; may be repeated" },
+	  "posix_memalign; ARG the position (from 1) of its size; free: of the pointer; realloc, calloc: of the\n"
+	  "pointer, the count, with the size behind it; may be repeated" },
 	{ "stopped", 'S', NULL, "start with the program stopped at its first instruction; `cont` runs it" },
 	{ "no-follow", OPT_NO_FOLLOW, NULL, "leave forked and exec'd children alone" },
 	{ "messages", OPT_MESSAGES, "FILE", "mtrun's own text goes to FILE, apart from the program's stderr" },
@@ -120,8 +121,8 @@ int options_hook(const char *text, struct hook_request *hook)
 		h.kind = kinds[i].kind;
 		text += len;
 	}
-	/* where the function of that name has it */
-	h.arg = h.kind == HOOK_GENERIC_REALLOC || h.kind == HOOK_GENERIC_MEMALIGN ? 1 : h.kind == HOOK_GENERIC_POSIX_MEMALIGN ? 2 : 0;
+	/* where the function of that name has it; realloc: the pointer, calloc: the count, with the size behind */
+	h.arg = h.kind == HOOK_GENERIC_MEMALIGN ? 1 : h.kind == HOOK_GENERIC_POSIX_MEMALIGN ? 2 : 0;
 	if (*text == '@') {
 		if (number_parse(text + 1, &arg) || arg < 1 || arg > 6)
 			return -EINVAL;

@@ -112,6 +112,10 @@ static void hooks(void)
 	CHECK(h.kind == HOOK_GENERIC_FREE && h.arg == 1);
 	CHECK_EQ(options_hook("x@3", &h), 0);
 	CHECK(h.kind == HOOK_GENERIC_MALLOC && h.arg == 2);
+	CHECK_EQ(options_hook("x=realloc", &h), 0);
+	CHECK(h.kind == HOOK_GENERIC_REALLOC && h.arg == 0);
+	CHECK_EQ(options_hook("x=memalign", &h), 0);
+	CHECK(h.kind == HOOK_GENERIC_MEMALIGN && h.arg == 1);
 	CHECK(options_hook("", &h) && options_hook("a=", &h) && options_hook("a@", &h) && options_hook("a@2x", &h));
 }
 
