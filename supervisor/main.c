@@ -94,6 +94,42 @@ static void summary(struct shell *shell, pid_t named)
 	}
 }
 
+static const char *refusal(const struct plant *plant, const char *name)
+{
+	size_t len = strlen(name);
+
+	for (size_t i = 0; i < plant->nrefused; i++)
+		if (!strncmp(plant->refused[i], name, len) && !strncmp(plant->refused[i] + len, " in ", 4))
+			return plant->refused[i] + len;
+	return NULL;
+}
+
+static bool planted(const struct plant *plant, const char *name)
+{
+	for (size_t i = 0; i < plant->count; i++)
+		if (!strncmp(plant->planted[i].name, name, sizeof(plant->planted[i].name) - 1))
+			return true;
+	return false;
+}
+
+/* A --hook that came to nothing makes numbers that look right and are not. */
+static void missed_hooks(const struct session *session, const struct options *o)
+{
+	for (size_t i = 0; i < o->nhooks; i++) {
+		const char *name = o->hook[i].name, *why = NULL;
+		bool found = false;
+
+		for (const struct process *p = session_processes(session); p && !found; p = p->next) {
+			found = planted(&p->plant, name);
+			why = why ? why : refusal(&p->plant, name);
+		}
+		if (!found && why)
+			message_error("--hook: '%s' was not hooked%s", name, why);
+		else if (!found)
+			message_error("--hook: '%s' was not hooked: the program and its libraries define no such function", name);
+	}
+}
+
 /*
  * After -d the program is no tracee any more but still our child: its end is waited for, signals are passed on, a stop by the terminal is
  * followed, as while it was traced. The signals are blocked; they are taken one by one.
@@ -138,6 +174,7 @@ static int follow(struct shell *shell, const struct options *o, int *status)
 	err = wait_for(shell, session_ended);
 	if (err)
 		return err;
+	missed_hooks(shell->session, o);
 	if (!o->quiet)
 		summary(shell, named);
 	session_hold(shell->session, false);

@@ -149,6 +149,7 @@ run('-d', 'wait exit; status | head -1', [SH, '-c', 'sleep 0.6; exit 9'], rc=9, 
 run('set', 'set rows 1; set; wait exit; report | wc -l', [SITES, '10'], err='rows +1 .*\nsite-skip +\'\'.*\n3\n')
 run('site-skip', "wait exit; set site-skip '^(branch|leaf_[ab])$'; report --json > skip", [SITES, '10'])
 mt.check('site-skip passes over', [x['function'] for x in json.loads(read('skip'))['mem_report'] if x['function'] in ('branch', 'leaf_a', 'leaf_b')])
+run('a hook that came to nothing', 'status > /dev/null', opts=['-q', '--hook', 'no_such_function'], err="mtrun: --hook: 'no_such_function' was not hooked: .*\n")
 
 # ---- leaving it alone
 for what in ('quit', 'detach'):
