@@ -4,6 +4,7 @@
 import json
 import os
 import shutil
+import subprocess
 
 import mt
 
@@ -11,7 +12,10 @@ mt.need_mtrun()
 if os.getuid():
     mt.skip('chroot', 'needs root')
     mt.finish()
-for build in ('musl-static', 'musl-static-pie', 'musl', 'static'):
+if ' INTERP ' in subprocess.run(['readelf', '-lW', mt.MTRUN], capture_output=True, text=True).stdout:
+    mt.skip('chroot', 'this mtrun is linked shared, for its sanitizers')
+    mt.finish()
+for build in ('musl-static', 'musl', 'static'):
     for victim in ('sites.c', 'threads.c', 'family_tree.c'):
         name = f'{victim} {build}'
         path = mt.build(victim, build)
@@ -37,7 +41,7 @@ for build in ('musl-static', 'musl-static-pie', 'musl', 'static'):
             with open(f'{root}/m') as f:
                 r.messages = f.read()
             r.answers = {'status': json.load(open(f'{root}/s.json')), 'report': json.load(open(f'{root}/r.json'))}
-            bad += mt.compare(r, mt.expectations(r.out))
+            bad += mt.compare(r, mt.expectations(r.out), build == 'musl')
         except (OSError, ValueError) as e:
             bad.append(f'{e}: {r.messages[-300:]} {r.err[-200:]}')
         if r.rc:
