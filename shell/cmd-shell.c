@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include <string.h>
 
+#include "../supervisor/message.h"
+#include "../supervisor/message.h"
 #include "command.h"
 #include "spawn.h"
 
@@ -13,7 +15,7 @@ static int shell_command(struct shell *shell, struct call *call)
 	if (!call->rest || !*call->rest)
 		return shell_error(shell, call, "a shell command is missing");
 	fflush(call->out);
-	err = spawn_shell(&child, call->rest, fileno(call->out), false);
+	err = spawn_shell(&child, call->rest, call->out == message_stream() ? message_fd() : fileno(call->out), false);
 	if (err)
 		return shell_error(shell, call, "cannot run '%s' by /bin/sh: %s", call->rest, strerror(-err));
 	while (!spawn_ended(&child, 5, &status))
