@@ -2,7 +2,6 @@
 #include <string.h>
 
 #include "../supervisor/message.h"
-#include "../supervisor/message.h"
 #include "command.h"
 #include "spawn.h"
 
