@@ -18,6 +18,7 @@
 #include "elf.h"
 #include "message.h"
 #include "recognize.h"
+#include "terminal.h"
 
 void inherited_save(struct inherited *i)
 {
@@ -169,7 +170,8 @@ int launch_check(const char *path, bool hooks_given)
 
 /* ---- starting --------------------------------------------------------------------------------------------------------------------- */
 
-static _Noreturn void child(int wait_fd, int tell_fd, const char *path, char **argv, const struct inherited *inherited, bool stdin_null)
+static _Noreturn void child(int wait_fd, int tell_fd, const char *path, char **argv, const struct inherited *inherited, bool stdin_null,
+			    const struct terminal *terminal)
 {
 	char byte = 0;		/* still 0 if mtrun died before it said go */
 	int err;
@@ -184,6 +186,8 @@ static _Noreturn void child(int wait_fd, int tell_fd, const char *path, char **a
 		} else
 			close(0);
 	}
+	if (terminal)
+		terminal_enter(terminal);
 	inherited_restore(inherited);
 	while (read(wait_fd, &byte, 1) < 0 && errno == EINTR)
 		;
@@ -195,7 +199,8 @@ static _Noreturn void child(int wait_fd, int tell_fd, const char *path, char **a
 	_exit(126);
 }
 
-int launch_fork(struct launch *l, const char *path, char **argv, const struct inherited *inherited, bool stdin_null)
+int launch_fork(struct launch *l, const char *path, char **argv, const struct inherited *inherited, bool stdin_null,
+		const struct terminal *terminal)
 {
 	int go[2], tell[2], err;
 
@@ -212,7 +217,7 @@ int launch_fork(struct launch *l, const char *path, char **argv, const struct in
 	}
 	if (l->pid == 0) {
 		close(go[1]);
-		child(go[0], tell[1], path, argv, inherited, stdin_null);
+		child(go[0], tell[1], path, argv, inherited, stdin_null, terminal);
 	}
 	close(go[0]);
 	close(tell[1]);

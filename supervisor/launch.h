@@ -26,7 +26,9 @@ struct launch {
 	int go;				/* write "g" to it: the child execs; closed without: it exits */
 	int failed;			/* then read: an int errno if exec failed, nothing if it did not */
 };
-/* Forks the child. STDIN_NULL: its standard input is /dev/null. 0 or -errno. */
-int launch_fork(struct launch *l, const char *path, char **argv, const struct inherited *inherited, bool stdin_null) MUST_USE;
+struct terminal;
+/* Forks the child. STDIN_NULL: its standard input is /dev/null. TERMINAL: its own, or NULL: ours. 0 or -errno. */
+int launch_fork(struct launch *l, const char *path, char **argv, const struct inherited *inherited, bool stdin_null,
+		const struct terminal *terminal) MUST_USE;
 
 #endif

@@ -13,6 +13,9 @@
  * pieces: a table is not torn apart by what the target prints on the same terminal meanwhile.
  */
 static FILE *stream;
+static int stream_fd = -1;
+static void (*divert)(void *ctx, const char *text, size_t len);
+static void *divert_ctx;
 static int verbosity;
 static bool colored;
 
@@ -21,6 +24,33 @@ static int own_descriptor(int fd)
 	int own = fcntl(fd, F_DUPFD_CLOEXEC, 3);
 
 	return own < 0 ? -errno : own;
+}
+
+static ssize_t stream_write(void *ctx, const char *text, size_t len)
+{
+	size_t done = 0;
+
+	(void)ctx;
+	if (divert) {
+		divert(divert_ctx, text, len);
+		return (ssize_t)len;
+	}
+	while (done < len) {
+		ssize_t n = write(stream_fd, text + done, len - done);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return done ? (ssize_t)done : 0;	/* as fopencookie(3) wants it */
+		done += (size_t)n;
+	}
+	return (ssize_t)done;
+}
+
+static int stream_close(void *ctx)
+{
+	(void)ctx;
+	return close(stream_fd);
 }
 
 int message_open(const char *path, int fd, int color, int verbose)
@@ -41,7 +71,7 @@ int message_open(const char *path, int fd, int color, int verbose)
 		own = open("/dev/null", O_WRONLY | O_CLOEXEC);
 	if (own < 0)
 		return own == -1 ? -errno : own;
-	f = fdopen(own, "w");
+	f = fopencookie(NULL, "w", (cookie_io_functions_t){ .write = stream_write, .close = stream_close });
 	if (!f) {
 		close(own);
 		return -ENOMEM;
@@ -49,9 +79,17 @@ int message_open(const char *path, int fd, int color, int verbose)
 	setvbuf(f, NULL, _IOFBF, 1 << 16);
 	message_close();
 	stream = f;
+	stream_fd = own;
 	verbosity = verbose;
 	colored = color == 2 || (color == 1 && isatty(own) && (!getenv("TERM") || strcmp(getenv("TERM"), "dumb")));
 	return 0;
+}
+
+void message_divert(void (*fn)(void *ctx, const char *text, size_t len), void *ctx)
+{
+	message_flush();
+	divert = fn;
+	divert_ctx = ctx;
 }
 
 void message_close(void)
@@ -63,7 +101,7 @@ void message_close(void)
 
 FILE *message_stream(void) { return stream ? stream : stderr; }
 void message_flush(void) { fflush(message_stream()); clearerr(message_stream()); }
-int message_fd(void) { return fileno(message_stream()); }
+int message_fd(void) { return stream ? stream_fd : STDERR_FILENO; }
 bool message_color(void) { return colored; }
 
 static void PRINTF(2, 0) line(bool error, const char *format, va_list args)

@@ -8,6 +8,7 @@
  */
 #include "proc.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
@@ -424,4 +425,37 @@ int remote_write(pid_t pid, raddr_t addr, const void *buf, size_t len)
 	}
 	close(fd);
 	return err;
+}
+
+int proc_threads(pid_t pid, pid_t **tid)
+{
+	int fd = proc_open(pid, "task", O_RDONLY | O_DIRECTORY), n = 0, room = 0;
+	const struct dirent *entry;
+	DIR *dir;
+
+	if (fd < 0)
+		return fd;
+	dir = fdopendir(fd);
+	if (!dir) {
+		close(fd);
+		return -ENOMEM;
+	}
+	*tid = NULL;
+	while ((entry = readdir(dir))) {
+		if (entry->d_name[0] < '0' || entry->d_name[0] > '9')
+			continue;
+		if (n == room) {
+			pid_t *more = reallocarray(*tid, (size_t)(room = room ? room * 2 : 64), sizeof(**tid));
+
+			if (!more) {
+				free(*tid);
+				closedir(dir);
+				return -ENOMEM;
+			}
+			*tid = more;
+		}
+		(*tid)[n++] = (pid_t)atoi(entry->d_name);
+	}
+	closedir(dir);
+	return n;
 }

@@ -44,6 +44,9 @@ ssize_t remote_read(pid_t pid, raddr_t addr, void *buf, size_t len) MUST_USE;
 /* Writes through page protections (copy on write), as a debugger does, by /proc/PID/mem. Returns 0 or -errno, all or nothing said. */
 int remote_write(pid_t pid, raddr_t addr, const void *buf, size_t len) MUST_USE;
 
+/* The ids of its threads, in *TID (to be freed). Returns how many or -errno. */
+int proc_threads(pid_t pid, pid_t **tid) MUST_USE;
+
 /* A field of /proc/PID/status such as "VmRSS" in its own unit (kB for Vm*), or -errno. */
 int64_t proc_status_field(pid_t pid, const char *field);
 

@@ -38,7 +38,7 @@
 #define TICK_MS 8			/* rings are looked at this often, however quiet */
 #define CHUNK   65536			/* events of one process before others have their turn */
 
-enum thread_state { THREAD_NEW, THREAD_STRANGER, THREAD_RUNNING, THREAD_STOPPED, THREAD_EXITING };
+enum thread_state { THREAD_NEW, THREAD_STRANGER, THREAD_RUNNING, THREAD_STOPPED, THREAD_EXITING, THREAD_LENT };
 
 struct thread {
 	pid_t tid;
@@ -47,6 +47,15 @@ struct thread {
 	bool guest;			/* a vfork child: lives in the process' memory without being of it */
 	bool interrupted;		/* asked to stop for session_stop() */
 	int signal;			/* to be delivered when resumed */
+};
+
+#define WATCHES 8
+
+struct watch {
+	int fd;
+	short events;
+	void (*fn)(void *ctx, short revents);
+	void *ctx;
 };
 
 struct session {
@@ -61,6 +70,12 @@ struct session {
 	pid_t launched;
 	bool hold, main_ended, detached, stopping, began;
 	pid_t held;			/* thread held at its last instant, 0: none */
+	struct process *lent;		/* another tracer has it */
+	const struct terminal *terminal;	/* interactive: the program's own */
+	void (*on_signal)(void *ctx, int sig);
+	void *on_signal_ctx;
+	struct watch watch[WATCHES];
+	nfds_t watches;
 	bool started, refused;		/* the program named runs; or was found to be of a kind that we cannot supervise */
 };
 
@@ -419,7 +434,7 @@ static void on_stranger(struct session *s, const struct event *e)
 /* Job control: when the terminal stops the program, the shell that started mtrun must see mtrun stop too. */
 static void stop_with_it(const struct session *s, const struct thread *t, int signal)
 {
-	if (s->launched && t->tid == s->launched && signal != SIGSTOP)
+	if (s->launched && t->tid == s->launched && signal != SIGSTOP && !s->terminal)
 		kill(getpid(), SIGSTOP);
 }
 
@@ -503,7 +518,7 @@ static void serve_questions(struct session *s)
 			continue;
 		while ((mail = home_question(p, &tid)) != NULL) {
 			const struct thread *t = thread_find(s, tid);	/* the number is the target's word */
-			int err = t && t->process == p ? home_refresh(p, tid, mail, &s->options) : -ESRCH;
+			int err = p == s->lent ? -ESRCH : t && t->process == p ? home_refresh(p, tid, mail, &s->options) : -ESRCH;
 
 			if (err && err != -ESRCH)
 				message_verbose(1, "%d: new libraries are not supervised: %s", p->pid, strerror(-err));
@@ -527,7 +542,9 @@ static void serve_signals(struct session *s)
 	struct signalfd_siginfo info;
 
 	while (read(s->signals, &info, sizeof(info)) == sizeof(info))
-		if ((info.ssi_signo == SIGTERM || info.ssi_signo == SIGHUP || info.ssi_signo == SIGUSR2) && s->launched && !s->main_ended)
+		if (s->on_signal && info.ssi_signo != SIGCHLD)
+			s->on_signal(s->on_signal_ctx, (int)info.ssi_signo);
+		else if ((info.ssi_signo == SIGTERM || info.ssi_signo == SIGHUP || info.ssi_signo == SIGUSR2) && s->launched && !s->main_ended)
 			kill(s->main ? s->main->pid : s->launched, (int)info.ssi_signo);
 }
 
@@ -556,33 +573,70 @@ static bool mute_targets(const struct session *s)
 	return false;
 }
 
+int session_watch(struct session *s, int fd, short events, void (*fn)(void *ctx, short revents), void *ctx)
+{
+	nfds_t i = 0;
+
+	while (i < s->watches && s->watch[i].fd != fd)
+		i++;
+	if (!events) {
+		if (i < s->watches)
+			s->watch[i] = s->watch[--s->watches];
+		return 0;
+	}
+	if (i == WATCHES)
+		return -ENOSPC;
+	s->watch[i] = (struct watch){ fd, events, fn, ctx };
+	if (i == s->watches)
+		s->watches++;
+	return 0;
+}
+
+static void serve_watches(struct session *s, const struct pollfd *fds)
+{
+	struct watch watch[WATCHES];		/* what is called may change the list */
+	nfds_t n = s->watches;
+
+	memcpy(watch, s->watch, n * sizeof(*watch));
+	for (nfds_t i = 0; i < n; i++)
+		if (fds[i].revents)
+			watch[i].fn(watch[i].ctx, fds[i].revents);
+}
+
 int session_turn(struct session *s, int timeout_ms)
 {
-	struct pollfd fds[] = { { .fd = s->signals, .events = POLLIN }, { .fd = s->bell, .events = POLLIN } };
+	struct pollfd fds[2 + WATCHES] = { { .fd = s->signals, .events = POLLIN }, { .fd = s->bell, .events = POLLIN } };
 	bool live = s->nthreads && !s->main_ended;
 	eventfd_t ignored;
+	bool filling;
 	int stops;
 
 	stops = serve_stops(s);
 	serve_questions(s);
 	if (serve_rings(s) >= CHUNK / 2 || stops)
+		timeout_ms = 0;
+	if (timeout_ms == 0 && !s->watches)
 		return 0;
+	for (nfds_t i = 0; i < s->watches; i++)
+		fds[2 + i] = (struct pollfd){ .fd = s->watch[i].fd, .events = s->watch[i].events };
 	for (const struct process *p = s->processes; p && !live; p = p->next)
 		live = p->stream && p->state <= PROCESS_STOPPED;
 	if (live && (timeout_ms < 0 || timeout_ms > TICK_MS))
 		timeout_ms = mute_targets(s) ? 1 : TICK_MS;
-	if (timeout_ms == 0)
-		return 0;
-	pulse_sleeping(true);
-	if (!rings_filling(s) && poll(fds, 2, timeout_ms) < 0 && errno != EINTR)
+	if (timeout_ms)
+		pulse_sleeping(true);
+	filling = timeout_ms && rings_filling(s);
+	if ((!filling || s->watches) && poll(fds, 2 + s->watches, filling ? 0 : timeout_ms) < 0 && errno != EINTR)
 		return -errno;
-	pulse_sleeping(false);
+	if (timeout_ms)
+		pulse_sleeping(false);
 	if (fds[1].revents)
 		eventfd_read(s->bell, &ignored);
 	serve_signals(s);
 	serve_stops(s);
 	serve_questions(s);
 	serve_rings(s);
+	serve_watches(s, fds + 2);
 	return 0;
 }
 
@@ -651,6 +705,26 @@ void session_free(struct session *s)
 	free(s);
 }
 
+void session_interactive(struct session *s, const struct terminal *terminal, void (*fn)(void *ctx, int sig), void *ctx)
+{
+	static const int more[] = { SIGINT, SIGTSTP, SIGWINCH };
+	sigset_t set;
+
+	s->terminal = terminal;
+	s->on_signal = fn;
+	s->on_signal_ctx = ctx;
+	sigemptyset(&set);
+	for (size_t i = 0; i < sizeof(more) / sizeof(*more); i++) {
+		signal(more[i], SIG_DFL);	/* what is ignored is not queued */
+		sigaddset(&set, more[i]);
+	}
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	sigaddset(&set, SIGCHLD);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGHUP);
+	signalfd(s->signals, &set, 0);
+}
+
 const struct options *session_options(const struct session *s)
 {
 	return &s->options;
@@ -693,7 +767,7 @@ int session_launch(struct session *s, int *status)
 	if (*status)
 		goto out;
 	*status = 125;
-	err = launch_fork(&l, path, argv, &s->inherited, s->options.stdin_null);
+	err = launch_fork(&l, path, argv, &s->inherited, s->options.stdin_null, s->terminal);
 	if (err) {
 		message_error("cannot start '%s': %s", path, strerror(-err));
 		goto out;
@@ -798,6 +872,8 @@ int session_stop(struct session *s, struct process *p)
 		return 0;
 	if (p->state != PROCESS_RUNNING)
 		return -ESRCH;
+	if (p == s->lent)
+		return -EBUSY;
 	s->stopping = true;
 	for (size_t i = 0; i < s->nthreads; i++)
 		if (s->thread[i].process == p && !s->thread[i].guest && s->thread[i].state == THREAD_RUNNING)
@@ -868,6 +944,94 @@ void session_detach(struct session *s)
 		process_close(p);
 	}
 	s->detached = true;
+}
+
+/* The program named is killed, unless it has ended; its children live on, as they would without us. */
+int session_restart(struct session *s)
+{
+	struct process *p = s->main;
+	uint64_t end = pulse_ms() + 5000;
+
+	int err = 0;
+
+	session_hold(s, false);
+	if (p && p->state <= PROCESS_STOPPED) {
+		kill(p->pid, SIGKILL);
+		err = session_cont(s, p);
+	}
+	while (p && p->state <= PROCESS_HELD && !err)
+		err = pulse_ms() < end ? session_turn(s, 20) : -ETIMEDOUT;
+	if (err)
+		return err;
+	s->main_ended = s->detached = s->began = s->started = s->refused = false;
+	s->launched = 0;
+	return 0;
+}
+
+int session_lend(struct session *s, struct process *p)
+{
+	int err = session_stop(s, p);
+
+	if (err)
+		return err;
+	for (size_t i = 0; i < s->nthreads; i++) {
+		struct thread *t = &s->thread[i];
+
+		if (t->process != p || t->guest)
+			continue;
+		tracer_detach(t->tid, t->signal);
+		t->signal = 0;
+		t->state = THREAD_LENT;
+	}
+	p->state = PROCESS_RUNNING;
+	s->lent = p;
+	return 0;
+}
+
+/* Threads may have come and gone meanwhile; those that start while we look are found by looking again. */
+static int seize_all(struct session *s, struct process *p)
+{
+	unsigned flags = s->options.follow ? TRACE_CHILDREN : 0;
+	bool more = true;
+	pid_t *tid;
+	int n = 0;
+
+	while (more) {
+		more = false;
+		n = proc_threads(p->pid, &tid);
+		for (int i = 0; i < n; i++)
+			if (!thread_find(s, tid[i]) && tracer_seize(tid[i], flags) == 0) {
+				more = thread_add(s, tid[i], p, THREAD_RUNNING);
+				p->threads++;
+			}
+		if (n >= 0)
+			free(tid);
+	}
+	return p->threads ? 0 : n < 0 ? n : -EPERM;
+}
+
+int session_take_back(struct session *s, struct process *p)
+{
+	bool alive = p->state == PROCESS_RUNNING;
+
+	s->lent = NULL;
+	for (size_t i = 0; i < s->nthreads;)
+		if (s->thread[i].process == p && s->thread[i].state == THREAD_LENT)
+			thread_remove(s, &s->thread[i]);
+		else
+			i++;
+	p->threads = 0;
+	if (!alive)
+		return -ESRCH;
+	if (seize_all(s, p) == 0)
+		return 0;
+	serve_stops(s);
+	if (kill(p->pid, 0) < 0 || proc_status_field(p->pid, "Tgid") != p->pid) {
+		process_finish(s, p, PROCESS_EXITED, 0);
+		process_close(p);
+		return -ESRCH;
+	}
+	return -EPERM;
 }
 
 #define BT_FRAMES 1024

@@ -38,12 +38,22 @@ const struct options *session_options(const struct session *s);
 int session_launch(struct session *s, int *status) MUST_USE;
 
 /* One turn of the loop: waits at most TIMEOUT ms (-1: until something happens) for stops, bells, signals, and serves them. Also serves
- * stdin/fds given by session_watch. Returns 0, or -errno if the loop itself failed. */
+ * descriptors given by session_watch(). Returns 0, or -errno if the loop itself failed. */
 int session_turn(struct session *s, int timeout_ms) MUST_USE;
 
 /* All that had happened when called is in the ledgers when it returns. */
 void session_settle(struct session *s);
 uint64_t session_ms(const struct session *s);		/* since tracing began */
+
+/* From now on session_turn() also looks at FD and calls FN once a turn when EVENTS (as for poll(2)) are there. EVENTS 0: no more. FN may not
+ * turn the loop. 0 or -ENOSPC. */
+int session_watch(struct session *s, int fd, short events, void (*fn)(void *ctx, short revents), void *ctx);
+/*
+ * Interactive: the program gets TERMINAL (kept by the caller), and FN gets mtrun's own signals (INT, TSTP, WINCH, TERM, HUP), which are not
+ * forwarded then. To be called before session_launch().
+ */
+struct terminal;
+void session_interactive(struct session *s, const struct terminal *terminal, void (*fn)(void *ctx, int sig), void *ctx);
 
 struct process *session_processes(const struct session *s);	/* list head */
 struct process *session_main(const struct session *s);	/* the program that was named (or chosen by `process PID`) */
@@ -60,6 +70,11 @@ int session_stop(struct session *s, struct process *p) MUST_USE;	/* all threads;
 int session_cont(struct session *s, struct process *p) MUST_USE;
 int session_kill(struct session *s, int sig) MUST_USE;		/* the main program */
 void session_detach(struct session *s);			/* let everything run on, hooks out */
+/* What session_launch() started is ended, and everything is ready for another session_launch(). The records stay. */
+int session_restart(struct session *s) MUST_USE;
+/* Another tracer may have P (its hooks go on recording) until it is taken back. -ESRCH from the latter: it is gone. */
+int session_lend(struct session *s, struct process *p) MUST_USE;
+int session_take_back(struct session *s, struct process *p) MUST_USE;
 
 /* Stacks of stopped threads (`bt`): calls FN for each thread of P, tid 0 = all. The target is stopped for the moment if it runs. */
 struct bt_thread { pid_t tid; char name[16]; size_t count; const uint64_t *pc; };	/* leaf first; pc[0] exact, the others return addresses (WIRE_PC_EXACT set after signal frames); our own frames left out */
