@@ -67,6 +67,7 @@ void stacks_forget(uint64_t lo, uint64_t hi);	/* the range is no longer readable
 
 /* service.c */
 void mail_serve(struct wire_mail *mail);
-void ask(enum wire_what what, struct wire_thread *t);
+uint64_t ask(enum wire_what what, struct wire_thread *t, uint64_t arg0, uint64_t arg1);	/* the answer; 0: mtrun is gone, or no system calls are allowed */
+uint64_t ask_silently(enum wire_what what, struct wire_thread *t, uint64_t arg0, uint64_t arg1);	/* makes no system call */
 
 #endif

@@ -108,6 +108,7 @@ entry_\name:
 	entry3	mprotect
 	entry3	brk
 	entry3	sbrk
+	entry3	api
 	entry6	mmap
 	entry6	mremap
 	entry6	prctl

@@ -649,7 +649,7 @@ uint64_t hook_debug_state(const uint64_t *a, const struct wire_hook *h, const st
 		return 0;
 	mark = t->mark;
 	store(&t->mark, (uint64_t)&e->ra | BUSY);
-	ask(ASK_MODULES, t);
+	ask(ASK_MODULES, t, 0, 0);
 	store(&t->mark, mark);
 	return 0;
 }

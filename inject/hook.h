@@ -29,5 +29,6 @@ HOOK6(mremap);
 HOOK6(prctl);
 HOOK6(syscall);
 HOOK6(debug_state);
+HOOK3(api);
 
 #endif

@@ -145,7 +145,10 @@ enum wire_what {
 	ASK_NOTHING,		/* the service was entered because the supervisor sent the thread there */
 	ASK_MODULES,		/* ld.so's _dl_debug_state was called: modules came or went */
 	ASK_FRAMES,		/* a test wants to look at this thread's stack before the hook does (WIRE_STALE_SHOW) */
+	ASK_API,		/* the program's own code asks, or tells: arg[0] is enum wire_api, arg[1] the address of a text */
 };
+/* What mtrun.h offers. These numbers are in the notes of programs out there. */
+enum wire_api { API_ALLOCATED = 1, API_META, API_LIMIT, API_MARK, API_SNAPSHOT, API_KINDS };
 #define MAIL_CALLS 16
 struct wire_call {
 	int64_t nr;
@@ -274,6 +277,7 @@ enum wire_hook_kind {
 	HOOK_PRCTL,		/* prctl(PR_SET_SECCOMP), seccomp(): no system call from hooks after it */
 	HOOK_DEBUG_STATE,	/* ld.so's _dl_debug_state */
 	HOOK_RETURN_0,		/* the function does nothing and returns 0 (LeakSanitizer's checks) */
+	HOOK_API,		/* a function of mtrun.h; `arg` is enum wire_api */
 	HOOK_GENERIC_MALLOC, HOOK_GENERIC_CALLOC, HOOK_GENERIC_REALLOC, HOOK_GENERIC_FREE, HOOK_GENERIC_MEMALIGN, HOOK_GENERIC_POSIX_MEMALIGN,
 				/* --hook: the same with `arg` counted from 1, up to six register arguments */
 	HOOK_KINDS

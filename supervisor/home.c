@@ -561,12 +561,12 @@ int home_refresh(struct process *p, pid_t tid, struct wire_mail *mail, const str
 	return image_publish(p->image, &p->modules, &p->plant, p->wire);
 }
 
-struct wire_mail *home_question(const struct process *p, pid_t *tid)
+struct wire_mail *home_question(const struct process *p, uint32_t *slot, pid_t *tid)
 {
-	uint32_t high = p->wire->threads_high;
+	uint32_t high = __atomic_load_n(&p->wire->threads_high, __ATOMIC_RELAXED);
 
-	for (uint32_t i = 0; i < high && i < WIRE_THREADS; i++) {
-		struct wire_thread *t = &p->wire->thread[i];
+	while (*slot < high && *slot < WIRE_THREADS) {
+		struct wire_thread *t = &p->wire->thread[(*slot)++];
 
 		if (__atomic_load_n(&t->mail.state, __ATOMIC_ACQUIRE) == MAIL_ASKED) {
 			*tid = (pid_t)t->tid;

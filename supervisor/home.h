@@ -24,8 +24,8 @@ int home_inherit(struct process *child, const struct process *parent, pid_t tid)
 int home_refresh(struct process *p, pid_t tid, struct wire_mail *mail, const struct options *options) MUST_USE;
 /* The thread that serves MAIL goes on. */
 void home_go(struct wire_mail *mail);
-/* The mailbox of a thread that has a question, NULL if none has; *tid is the thread's id. */
-struct wire_mail *home_question(const struct process *p, pid_t *tid);
+/* The next mailbox with a question, NULL at the end; *SLOT starts at 0, *tid is the thread's id (as the target says). */
+struct wire_mail *home_question(const struct process *p, uint32_t *slot, pid_t *tid);
 
 /* Our mappings of it go; the ledger stays. The process has ended or was let go. */
 void home_release(struct process *p);

@@ -12,6 +12,8 @@
  *    exactly where its operator new is, for a pointer must be seen coming and going in the same place. The aligned forms are hooked
  *    everywhere: libstdc++ rounds the size up to the alignment before it asks for memory.
  *
+ * What inject/mtrun.h puts into a program is found by its notes, not by name.
+ *
  * Exported names are looked up one by one in the module's hash table. Where that cannot be (no hash table; .symtab of an executable), the symbols
  * are walked, and the first four letters tell nearly all of them from the ~120 names of the table.
  */
@@ -25,6 +27,7 @@
 
 #include "elf.h"
 #include "module.h"
+#include "note.h"
 #include "plant.h"
 #include "recognize.h"
 
@@ -35,6 +38,7 @@ enum hook_class {
 	DELETE, DELETE_ALIGNED,
 	MAPPING,		/* see above */
 	SANITIZER,		/* LeakSanitizer cannot work under ptrace, and would end the program: it finds nothing */
+	ASKING,			/* the program asks about its memory */
 };
 
 struct hook_rule {
@@ -120,6 +124,10 @@ static const struct hook_rule rules[] = {
 	{ "__lsan_do_recoverable_leak_check", HOOK_RETURN_0, 0, SANITIZER, false, NULL },
 	{ "_ZN6__lsan11DoLeakCheckEv", HOOK_RETURN_0, 0, SANITIZER, false, NULL },
 	{ "_ZN6__lsan26DoRecoverableLeakCheckVoidEv", HOOK_RETURN_0, 0, SANITIZER, false, NULL },
+	/* MiniOB's libmemtracer: memtracer::allocated_memory(), meta_memory(), memory_limit() */
+	{ "_ZN9memtracer16allocated_memoryEv", HOOK_API, API_ALLOCATED, ASKING, false, NULL },
+	{ "_ZN9memtracer11meta_memoryEv", HOOK_API, API_META, ASKING, false, NULL },
+	{ "_ZN9memtracer12memory_limitEv", HOOK_API, API_LIMIT, ASKING, false, NULL },
 };
 #define RULES (sizeof(rules) / sizeof(*rules))
 
@@ -362,6 +370,28 @@ static int find_requested(struct candidates *c, const struct elf *elf, const str
 	return err;
 }
 
+/* The functions of mtrun.h are static, and their names are in no table: nothing else comes upon them. */
+static int find_noted(struct candidates *c, const struct elf *elf)
+{
+	static const struct hook_rule noted[API_KINDS] = {
+		[API_ALLOCATED] = { NULL, HOOK_API, API_ALLOCATED, ASKING, false, NULL },
+		[API_META] = { NULL, HOOK_API, API_META, ASKING, false, NULL },
+		[API_LIMIT] = { NULL, HOOK_API, API_LIMIT, ASKING, false, NULL },
+		[API_MARK] = { NULL, HOOK_API, API_MARK, ASKING, false, NULL },
+		[API_SNAPSHOT] = { NULL, HOOK_API, API_SNAPSHOT, ASKING, false, NULL },
+	};
+	struct note n;
+	size_t cursor = 0;
+	int err = 0;
+
+	while (!err && note_next(elf, &cursor, &n)) {
+		struct elf_symbol symbol = { note_name(n.what), n.vaddr, NOTE_BODY, STT_FUNC, STB_LOCAL, false };
+
+		err = add(c, &symbol, &noted[n.what], false, NULL);
+	}
+	return err;
+}
+
 /*
  * .symtab is walked in executables only: what a library offers is exported. Above this many symbols (a browser with debug
  * information) it would take long and show what .dynsym has anyway, unless the executable is static.
@@ -451,7 +481,8 @@ static bool applies(const struct rules_here *h, const struct candidate *c)
 	switch ((enum hook_class)c->rule->class) {
 	case HEAP:	      return h->heap;
 	case MAPPING:	      return h->mapping;
-	case SANITIZER:	      return true;
+	case SANITIZER:
+	case ASKING:	      return true;
 	case NEW:
 	case NOTHROW:
 	case DELETE:	      return h->cxx;
@@ -533,6 +564,8 @@ int hooks_find(struct hook_sites *sites, const struct module *module, const stru
 	err = find_candidates(&c, module);
 	if (!err)
 		err = find_requested(&c, module->elf, request, nrequests);
+	if (!err)
+		err = find_noted(&c, module->elf);
 	if (!err) {
 		here = rules_here(&c, module);
 		sites->allocator = here.allocator;

@@ -75,7 +75,8 @@ void blob_entries(raddr_t base, raddr_t entry[HOOK_KINDS])
 		[HOOK_FREE] = "free", [HOOK_MEMALIGN] = "memalign", [HOOK_POSIX_MEMALIGN] = "posix_memalign", [HOOK_PVALLOC] = "malloc",
 		[HOOK_NEW] = "new", [HOOK_MMAP] = "mmap", [HOOK_MUNMAP] = "munmap", [HOOK_MREMAP] = "mremap",
 		[HOOK_MPROTECT] = "mprotect", [HOOK_BRK] = "brk", [HOOK_SBRK] = "sbrk", [HOOK_SYSCALL] = "syscall", [HOOK_PRCTL] = "prctl",
-		[HOOK_DEBUG_STATE] = "debug_state", [HOOK_RETURN_0] = "return_0", [HOOK_GENERIC_MALLOC] = "generic",
+		[HOOK_DEBUG_STATE] = "debug_state", [HOOK_RETURN_0] = "return_0", [HOOK_API] = "api",
+		[HOOK_GENERIC_MALLOC] = "generic",
 		[HOOK_GENERIC_CALLOC] = "generic", [HOOK_GENERIC_REALLOC] = "generic", [HOOK_GENERIC_FREE] = "generic",
 		[HOOK_GENERIC_MEMALIGN] = "generic", [HOOK_GENERIC_POSIX_MEMALIGN] = "generic",
 	};

@@ -47,6 +47,7 @@ void process_free(struct process *p)
 	modules_release(&p->modules);
 	plant_release(&p->plant);
 	ledger_free(p->ledger);
+	marks_release(&p->marks);
 	symbols_free(p->symbols);
 	free(p->command);
 	free(p->exe);

@@ -8,6 +8,7 @@
 
 #include "cfi.h"
 #include "ledger.h"
+#include "marks.h"
 #include "module.h"
 #include "plant.h"
 #include "stream.h"
@@ -41,6 +42,7 @@ struct process {
 	struct stream *stream;		/* NULL until planted */
 	struct symbols *symbols;	/* never NULL */
 	uint64_t image_bytes;		/* the executable's text, as VmExe */
+	struct marks marks;		/* what it said by mtrun_mark() */
 
 	const struct process *parent;	/* between the fork and the child's first stop: where its home comes from */
 	bool ledger_used;		/* it has run as itself: the record is kept when an exec replaces it */

@@ -13,8 +13,8 @@
  * It counts as found if malloc's first instructions are in the program exactly once and each of the other functions is where it has to be, all
  * with their first instructions: over 300 bytes that are equal. Another build of glibc does not match, and the program is then what it was: stripped.
  *
- * Only a file with a .gnu_debuglink is looked at, that is one whose symbols a distribution has put elsewhere. What somebody has stripped himself
- * was built with who knows what, and gets a clear message instead of a search.
+ * Only a file with a .gnu_debuglink is looked at, that is one whose symbols a distribution has put elsewhere, and one that has asked for us by mtrun.h. What
+ * else somebody has stripped himself was built with who knows what, and gets a clear message instead of a search.
  */
 #include "recognize.h"
 
@@ -25,6 +25,7 @@
 #include <string.h>
 
 #include "elf.h"
+#include "note.h"
 
 #define WINDOW 64			/* bytes compared of each function */
 #define ENOUGH 28			/* of these that must count, or the function is too vague to look for */
@@ -147,10 +148,11 @@ static size_t find_all(const struct elf *elf, csh capstone, struct recognized *o
 
 size_t recognize_allocator(const struct elf *elf, struct recognized out[RECOGNIZED_MAX])
 {
+	struct note note;
 	csh capstone;
-	size_t count = 0;
+	size_t count = 0, cursor = 0;
 
-	if (elf_has_functions(elf) || !elf_is_static(elf) || !elf_section(elf, ".gnu_debuglink"))
+	if (elf_has_functions(elf) || !elf_is_static(elf) || (!elf_section(elf, ".gnu_debuglink") && !note_next(elf, &cursor, &note)))
 		return 0;
 	if (cs_open(CS_ARCH_X86, CS_MODE_64, &capstone) != CS_ERR_OK)
 		return 0;

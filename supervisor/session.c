@@ -24,8 +24,10 @@
 #include <sys/signalfd.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "api.h"
 #include "home.h"
 #include "image.h"
 #include "launch.h"
@@ -37,6 +39,7 @@
 
 #define TICK_MS 8			/* rings are looked at this often, however quiet */
 #define CHUNK   65536			/* events of one process before others have their turn */
+#define AWAKE_NS 20000			/* after a question of the program's own code the next one is looked for so long: to be woken takes longer */
 
 enum thread_state { THREAD_NEW, THREAD_STRANGER, THREAD_RUNNING, THREAD_STOPPED, THREAD_EXITING, THREAD_LENT };
 
@@ -67,6 +70,8 @@ struct session {
 	struct thread *thread;
 	size_t nthreads, room;
 	int bell, signals;
+	struct api api;
+	uint64_t asked_ns;		/* when the program itself asked last */
 	pid_t launched;
 	bool hold, main_ended, detached, stopping, began;
 	pid_t held;			/* thread held at its last instant, 0: none */
@@ -508,20 +513,39 @@ static int serve_stops(struct session *s)
 	return n;
 }
 
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+static void refresh_modules(struct session *s, struct process *p, struct wire_mail *mail, pid_t tid)
+{
+	const struct thread *t = thread_find(s, tid);	/* the number is the target's word */
+	int err = p != s->lent && t && t->process == p ? home_refresh(p, tid, mail, &s->options) : -ESRCH;
+
+	if (err && err != -ESRCH)
+		message_verbose(1, "%d: new libraries are not supervised: %s", p->pid, strerror(-err));
+}
+
 static void serve_questions(struct session *s)
 {
 	for (struct process *p = s->processes; p; p = p->next) {
 		struct wire_mail *mail;
+		uint32_t slot = 0;
 		pid_t tid;
 
 		if (!p->wire || p->state > PROCESS_STOPPED)
 			continue;
-		while ((mail = home_question(p, &tid)) != NULL) {
-			const struct thread *t = thread_find(s, tid);	/* the number is the target's word */
-			int err = p == s->lent ? -ESRCH : t && t->process == p ? home_refresh(p, tid, mail, &s->options) : -ESRCH;
-
-			if (err && err != -ESRCH)
-				message_verbose(1, "%d: new libraries are not supervised: %s", p->pid, strerror(-err));
+		while ((mail = home_question(p, &slot, &tid)) != NULL) {
+			if (mail->what != ASK_API)
+				refresh_modules(s, p, mail, tid);
+			else if (p->stream && !api_answer(p, mail, &s->api))
+				continue;	/* later */
+			else
+				s->asked_ns = now_ns();
 			home_go(mail);
 		}
 	}
@@ -623,6 +647,8 @@ int session_turn(struct session *s, int timeout_ms)
 		live = p->stream && p->state <= PROCESS_STOPPED;
 	if (live && (timeout_ms < 0 || timeout_ms > TICK_MS))
 		timeout_ms = mute_targets(s) ? 1 : TICK_MS;
+	if (s->asked_ns && now_ns() - s->asked_ns < AWAKE_NS)
+		timeout_ms = 0;
 	if (timeout_ms)
 		pulse_sleeping(true);
 	filling = timeout_ms && rings_filling(s);
@@ -664,6 +690,7 @@ struct session *session_new(const struct options *options)
 	if (!s)
 		return NULL;
 	s->options = *options;
+	s->api.count = options->count;
 	s->last = &s->processes;
 	inherited_save(&s->inherited);
 	s->bell = pulse_start();
@@ -823,6 +850,12 @@ int session_choose(struct session *s, pid_t pid)
 		return -ESRCH;
 	s->chosen = found;
 	return 0;
+}
+
+void session_on_snapshot(struct session *s, void (*fn)(void *ctx, struct process *p, const char *name), void *ctx)
+{
+	s->api.snapshot = fn;
+	s->api.ctx = ctx;
 }
 
 bool session_ended(const struct session *s)

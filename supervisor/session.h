@@ -80,6 +80,9 @@ int session_take_back(struct session *s, struct process *p) MUST_USE;
 struct bt_thread { pid_t tid; char name[16]; size_t count; const uint64_t *pc; };	/* leaf first; pc[0] exact, the others return addresses (WIRE_PC_EXACT set after signal frames); our own frames left out */
 int session_bt(struct session *s, struct process *p, pid_t tid, void (*fn)(void *ctx, const struct bt_thread *t), void *ctx) MUST_USE;
 
+/* The program itself calls mtrun_snapshot(NAME) (inject/mtrun.h): FN is to take it. All that had happened is in P's ledger, its thread waits meanwhile. */
+void session_on_snapshot(struct session *s, void (*fn)(void *ctx, struct process *p, const char *name), void *ctx);
+
 /* mtrun's own use, for status. */
 void session_self(const struct session *s, uint64_t *rss_bytes, uint64_t *cpu_ms);
 
