@@ -4,7 +4,7 @@
 # make check        all unit and system tests, in their short forms (TESTS="tests/system/x.sh ..." for some of them)
 # make soak         the long forms      make bench  the figures, into build/bench.md      make fuzz  the decoders
 # make demo         the main job, shown on a small server-like program and on one of the system's
-# make install      PREFIX=/usr/local DESTDIR=
+# make install      PREFIX=/usr/local DESTDIR=: the executable, its manual, and the header that programs may include
 #
 # Switches: V=1 (show commands)  CC=clang  WERROR=1  SAN=address,undefined  COV=1  BUILD=dir (default build, build-san, build-cov)
 # SAN and COV link shared, everything else static.
@@ -167,12 +167,14 @@ soak:
 	@MTRUN_SOAK=1 $(RUN_ENV) tests/run -j $(JOBS) -o $(B)/soak $(TESTS)
 
 # Every source, and every header alone, through the compiler's front end: quick, for warnings (CC=clang WERROR=1).
-HEADERS := $(wildcard supervisor/*.h supervisor/*/*.h shell/*.h inject/*.h)
+HEADERS := $(wildcard supervisor/*.h supervisor/*/*.h shell/*.h inject/*.h inject/*/*.h)
 syntax:
 	@bad=0; \
 	for f in $(SRC) $(wildcard tests/unit/test_*.c); do $(CC) $(ALL_CFLAGS) -iquote supervisor -iquote tests/unit -fsyntax-only $$f || bad=1; done; \
 	for f in $(filter %.c,$(BLOB_SRC)); do $(CC) $(BLOB_CFLAGS) -fsyntax-only $$f || bad=1; done; \
 	for f in $(HEADERS); do echo "#include \"$$f\"" | $(CC) $(ALL_CFLAGS) -I. -fsyntax-only -x c - || bad=1; done; \
+	for s in 'c -std=c89' 'c -std=c17' 'c++ -std=c++98' 'c++ -std=c++20'; do \
+		echo '#include "inject/memtracer/mt_info.h"' | $(CC) -I. -Wall -Wextra -Wpedantic $(if $(WERROR),-Werror) -fsyntax-only -x $$s - || bad=1; done; \
 	exit $$bad
 
 # The tests that carry a line `# quick` are what the sanitizer builds run in CI, beside the unit tests.
@@ -203,15 +205,19 @@ demo: all $(DEMO)
 # ---- install -----------------------------------------------------------------------------------------------------------------------
 BINDIR ?= $(PREFIX)/bin
 MANDIR ?= $(PREFIX)/share/man
+INCLUDEDIR ?= $(PREFIX)/include
 INSTALL ?= install
 
 install: all
-	$(INSTALL) -d $(DESTDIR)$(BINDIR) $(DESTDIR)$(MANDIR)/man1
+	$(INSTALL) -d $(DESTDIR)$(BINDIR) $(DESTDIR)$(MANDIR)/man1 $(DESTDIR)$(INCLUDEDIR)/memtracer
 	$(INSTALL) -m 755 $(B)/mtrun $(DESTDIR)$(BINDIR)/mtrun
 	$(INSTALL) -m 644 man/mtrun.1 $(DESTDIR)$(MANDIR)/man1/mtrun.1
+	$(INSTALL) -m 644 inject/mtrun.h $(DESTDIR)$(INCLUDEDIR)/mtrun.h
+	$(INSTALL) -m 644 inject/memtracer/mt_info.h $(DESTDIR)$(INCLUDEDIR)/memtracer/mt_info.h
 
 uninstall:
-	rm -f $(DESTDIR)$(BINDIR)/mtrun $(DESTDIR)$(MANDIR)/man1/mtrun.1
+	rm -f $(DESTDIR)$(BINDIR)/mtrun $(DESTDIR)$(MANDIR)/man1/mtrun.1 $(DESTDIR)$(INCLUDEDIR)/mtrun.h $(DESTDIR)$(INCLUDEDIR)/memtracer/mt_info.h
+	-rmdir $(DESTDIR)$(INCLUDEDIR)/memtracer 2>/dev/null || true
 
 clean:
 	rm -rf $(BUILD) build-san build-cov build-fuzz build-clang
