@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "elf.h"
 #include "home.h"
 #include "image.h"
 #include "proc.h"
@@ -129,14 +130,25 @@ struct symbol_frames process_frames(struct process *p, uint32_t node, uint64_t p
 			       pc & WIRE_PC_EXACT);
 }
 
-/* A mapping is the program's own when its caller is neither libc, ld.so nor an allocator. An executable always is the program, whatever it defines. */
+/*
+ * A mapping is the program's own when its caller is neither libc, ld.so nor an allocator. An executable is the program, whatever it defines, but in a
+ * static one the function tells: there thread stacks are mapped by code that came from libc.
+ */
 bool process_own_mapping(void *ctx, uint32_t stack)
 {
-	const struct process *p = ctx;
+	struct process *p = ctx;
 	const struct module *m;
+	struct symbol_frames f;
 	uint64_t pc;
 
 	process_stack_parent(p, stack, &pc);
 	m = pc ? modules_find(&p->modules, pc & WIRE_PC_MASK, stack) : NULL;
-	return !m || (m->roles & MODULE_EXE) || !(m->roles & (MODULE_LIBC | MODULE_LDSO | MODULE_ALLOCATOR));
+	if (!m)
+		return true;
+	if (!(m->roles & MODULE_EXE))
+		return !(m->roles & (MODULE_LIBC | MODULE_LDSO | MODULE_ALLOCATOR));
+	if (!m->elf || !elf_is_static(m->elf))
+		return true;
+	f = process_frames(p, stack, pc);
+	return !(f.frame[f.count - 1].skip & (SKIP_LIBRARY | SKIP_ALLOCATOR));
 }
