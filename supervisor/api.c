@@ -3,7 +3,7 @@
  * api.c - mtrun.h, our side.
  *
  * An answer is exact: each allocation that had returned, in whatever thread, is in it. Its event is in a ring by then, and the rings are emptied first. But an
- * event may have to wait for an earlier one of the same address counter, whose thread has drawn its number and not written it yet. Then the question
+ * event may have to wait for an earlier one of the same address, whose thread has drawn its number and not written it yet. Then the question
  * stays where it is and is looked at again: that thread may need us to go on. (The stream gives up a gap after a second.)
  */
 #include "api.h"
@@ -92,7 +92,8 @@ static void take_snapshot(struct process *p, raddr_t at, const struct api *api)
 
 bool api_answer(struct process *p, struct wire_mail *mail, const struct api *api)
 {
-	uint64_t what = mail->arg[0], text = mail->arg[1], answer = 0;
+	uint64_t what = __atomic_load_n(&mail->arg[0], __ATOMIC_RELAXED), text = __atomic_load_n(&mail->arg[1], __ATOMIC_RELAXED);
+	uint64_t answer = 0;
 
 	if ((what == API_ALLOCATED || what == API_META || what == API_SNAPSHOT) && !settled(p))
 		return false;

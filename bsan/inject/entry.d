@@ -1,0 +1,1 @@
+/tmp/api/bsan/inject/entry.o: inject/entry.S

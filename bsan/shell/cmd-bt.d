@@ -1,0 +1,31 @@
+/tmp/api/bsan/shell/cmd-bt.o: shell/cmd-bt.c shell/../supervisor/print.h \
+ shell/../supervisor/json.h shell/../supervisor/types.h \
+ shell/../supervisor/sites.h shell/../supervisor/symbols.h \
+ shell/../supervisor/view.h shell/../supervisor/profile.h \
+ shell/../supervisor/units.h shell/command.h \
+ shell/../supervisor/session.h shell/../supervisor/process.h \
+ shell/../supervisor/cfi.h shell/../supervisor/../inject/wire.h \
+ shell/../supervisor/ledger.h shell/../supervisor/marks.h \
+ shell/../supervisor/module.h shell/../supervisor/plant.h \
+ shell/../supervisor/stream.h shell/../supervisor/sites.h \
+ shell/../supervisor/types.h
+shell/../supervisor/print.h:
+shell/../supervisor/json.h:
+shell/../supervisor/types.h:
+shell/../supervisor/sites.h:
+shell/../supervisor/symbols.h:
+shell/../supervisor/view.h:
+shell/../supervisor/profile.h:
+shell/../supervisor/units.h:
+shell/command.h:
+shell/../supervisor/session.h:
+shell/../supervisor/process.h:
+shell/../supervisor/cfi.h:
+shell/../supervisor/../inject/wire.h:
+shell/../supervisor/ledger.h:
+shell/../supervisor/marks.h:
+shell/../supervisor/module.h:
+shell/../supervisor/plant.h:
+shell/../supervisor/stream.h:
+shell/../supervisor/sites.h:
+shell/../supervisor/types.h:

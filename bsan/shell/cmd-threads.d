@@ -1,0 +1,26 @@
+/tmp/api/bsan/shell/cmd-threads.o: shell/cmd-threads.c \
+ shell/../supervisor/json.h shell/../supervisor/types.h \
+ shell/../supervisor/proc.h shell/../supervisor/units.h shell/command.h \
+ shell/../supervisor/session.h shell/../supervisor/process.h \
+ shell/../supervisor/cfi.h shell/../supervisor/../inject/wire.h \
+ shell/../supervisor/ledger.h shell/../supervisor/marks.h \
+ shell/../supervisor/module.h shell/../supervisor/plant.h \
+ shell/../supervisor/stream.h shell/../supervisor/symbols.h \
+ shell/../supervisor/sites.h shell/../supervisor/types.h
+shell/../supervisor/json.h:
+shell/../supervisor/types.h:
+shell/../supervisor/proc.h:
+shell/../supervisor/units.h:
+shell/command.h:
+shell/../supervisor/session.h:
+shell/../supervisor/process.h:
+shell/../supervisor/cfi.h:
+shell/../supervisor/../inject/wire.h:
+shell/../supervisor/ledger.h:
+shell/../supervisor/marks.h:
+shell/../supervisor/module.h:
+shell/../supervisor/plant.h:
+shell/../supervisor/stream.h:
+shell/../supervisor/symbols.h:
+shell/../supervisor/sites.h:
+shell/../supervisor/types.h:

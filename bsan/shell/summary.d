@@ -1,0 +1,35 @@
+/tmp/api/bsan/shell/summary.o: shell/summary.c shell/summary.h \
+ shell/command.h shell/../supervisor/session.h \
+ shell/../supervisor/process.h shell/../supervisor/cfi.h \
+ shell/../supervisor/../inject/wire.h shell/../supervisor/types.h \
+ shell/../supervisor/ledger.h shell/../supervisor/marks.h \
+ shell/../supervisor/module.h shell/../supervisor/plant.h \
+ shell/../supervisor/stream.h shell/../supervisor/symbols.h \
+ shell/../supervisor/sites.h shell/../supervisor/types.h \
+ shell/../supervisor/print.h shell/../supervisor/json.h \
+ shell/../supervisor/sites.h shell/../supervisor/view.h \
+ shell/../supervisor/profile.h shell/../supervisor/units.h \
+ shell/reporting.h shell/../supervisor/profile.h
+shell/summary.h:
+shell/command.h:
+shell/../supervisor/session.h:
+shell/../supervisor/process.h:
+shell/../supervisor/cfi.h:
+shell/../supervisor/../inject/wire.h:
+shell/../supervisor/types.h:
+shell/../supervisor/ledger.h:
+shell/../supervisor/marks.h:
+shell/../supervisor/module.h:
+shell/../supervisor/plant.h:
+shell/../supervisor/stream.h:
+shell/../supervisor/symbols.h:
+shell/../supervisor/sites.h:
+shell/../supervisor/types.h:
+shell/../supervisor/print.h:
+shell/../supervisor/json.h:
+shell/../supervisor/sites.h:
+shell/../supervisor/view.h:
+shell/../supervisor/profile.h:
+shell/../supervisor/units.h:
+shell/reporting.h:
+shell/../supervisor/profile.h:

@@ -1,0 +1,5 @@
+/tmp/api/bsan/supervisor/blocks.o: supervisor/blocks.c \
+ supervisor/blocks.h supervisor/arena.h supervisor/types.h
+supervisor/blocks.h:
+supervisor/arena.h:
+supervisor/types.h:

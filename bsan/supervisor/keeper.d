@@ -1,0 +1,4 @@
+/tmp/api/bsan/supervisor/keeper.o: supervisor/keeper.c \
+ supervisor/keeper.h supervisor/types.h
+supervisor/keeper.h:
+supervisor/types.h:

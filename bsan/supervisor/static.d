@@ -1,0 +1,1 @@
+/tmp/api/bsan/supervisor/static.o: supervisor/static.c
