@@ -120,21 +120,16 @@ static inline struct block *blocks_chunk(const struct blocks *t, const struct bl
 	return (struct block *)t->pool.base + p->chunk;
 }
 
-static inline struct block *blocks_home(const struct blocks *t, const struct block_page *p, raddr_t addr)
-{
-	return blocks_chunk(t, p) + (block_place(addr) & p->mask);
-}
-
-/* The live block that begins at ADDR, in its page P; or NULL. */
-static inline struct block *blocks_get_in(const struct blocks *t, const struct block_page *p, raddr_t addr)
+/* The live block that begins at ADDR, in its page P; or NULL. PLACE: block_place(ADDR). */
+static inline struct block *blocks_get_in(const struct blocks *t, const struct block_page *p, raddr_t addr, uint32_t place)
 {
 	struct block *c = blocks_chunk(t, p);
 	uint64_t key = (addr & BLOCK_OFFSET) | BLOCK_USED;
-	uint32_t i = block_place(addr) & p->mask;
-	for (uint32_t n = 0; n < BLOCK_WINDOW; n++, i = (i + 1) & p->mask) {
-		if ((c[i].a & (BLOCK_OFFSET | BLOCK_USED)) == key)
-			return &c[i];
-		if (!(c[i].a & BLOCK_PASSED))
+	for (uint32_t n = 0; n < BLOCK_WINDOW; n++, place++) {
+		struct block *b = &c[place & p->mask];
+		if ((b->a & (BLOCK_OFFSET | BLOCK_USED)) == key)
+			return b;
+		if (!(b->a & BLOCK_PASSED))
 			return NULL;
 	}
 	return p->count & PAGE_LONG ? blocks_get_slowly(t, addr, p) : NULL;
@@ -143,23 +138,26 @@ static inline struct block *blocks_get_in(const struct blocks *t, const struct b
 static inline struct block *blocks_get(const struct blocks *t, raddr_t addr, struct block_page **page)
 {
 	*page = blocks_page(t, addr);
-	return *page ? blocks_get_in(t, *page, addr) : NULL;
+	return *page ? blocks_get_in(t, *page, addr, block_place(addr)) : NULL;
 }
 
-/* The entry for ADDR: the one that is there (*WAS), or one that the caller must fill by block_set(). P: its page, if known. NULL: out of memory. */
-static inline struct block *blocks_put_in(struct blocks *t, struct block_page *p, raddr_t addr, bool *was)
+/* The entry for ADDR: the one that is there (*WAS), or one that the caller must fill by block_set(). P: its page, or NULL. NULL: out of memory. */
+static inline struct block *blocks_put_in(struct blocks *t, struct block_page *p, raddr_t addr, uint32_t place, bool *was)
 {
-	struct block *b = p ? blocks_home(t, p, addr) : NULL;
-	if (__builtin_expect(!p || b->a & (BLOCK_USED | BLOCK_PASSED), 0))
-		return blocks_put_slowly(t, addr, was);
-	p->count++;
-	*was = false;
-	return b;
+	if (__builtin_expect(p != NULL, 1)) {
+		struct block *b = blocks_chunk(t, p) + (place & p->mask);
+		if (__builtin_expect(!(b->a & (BLOCK_USED | BLOCK_PASSED)), 1)) {
+			p->count++;
+			*was = false;
+			return b;
+		}
+	}
+	return blocks_put_slowly(t, addr, was);
 }
 
 static inline struct block *blocks_put(struct blocks *t, raddr_t addr, bool *was)
 {
-	return blocks_put_in(t, blocks_page(t, addr), addr, was);
+	return blocks_put_in(t, blocks_page(t, addr), addr, block_place(addr), was);
 }
 
 /* B, found by blocks_get in page P, is no more. */

@@ -167,14 +167,16 @@ static inline void heap_less(struct ledger *l, const struct block *b, bool tempo
 	peak_raise(l);
 	l->frees++;
 	l->heap -= size;
-	l->temporary += temporary;
+	struct line *ln = line_change(l, l->heap_counts ? block_line(b) : 0);
+	if (temporary) {
+		l->temporary++;
+		ln->s.temporary++;
+	}
 	if (!l->heap_counts)
 		return;
 	l->counted -= size;
-	struct line *ln = line_change(l, block_line(b));
 	add(&ln->s.live_bytes, -size);
 	ln->s.live_count--;
-	ln->s.temporary += temporary;
 }
 
 /* ---- fork ---------------------------------------------------------------------------------------------------------------------- */
@@ -533,11 +535,21 @@ static inline void event(struct ledger *l, uint64_t ms)
 
 #define INLINE static inline __attribute__((always_inline))	/* the body of ledger_batch's loop */
 
-INLINE void grant_block(struct ledger *l, struct thread *t, uint32_t owner, struct block_page *p, raddr_t addr, uint64_t size, uint32_t stack)
+struct spot {				/* where an address belongs in the table */
+	struct block_page *page;
+	uint32_t place;
+};
+
+static inline struct spot spot_of(const struct ledger *l, raddr_t addr)
+{
+	return (struct spot){ blocks_page(&l->blocks, addr), block_place(addr) };
+}
+
+INLINE void grant_block(struct ledger *l, struct thread *t, uint32_t owner, struct spot at, raddr_t addr, uint64_t size, uint32_t stack)
 {
 	uint32_t line = line_of(l, stack);
 	bool was;
-	struct block *b = blocks_put_in(&l->blocks, p, addr, &was);
+	struct block *b = blocks_put_in(&l->blocks, at.page, addr, at.place, &was);
 	if (__builtin_expect(!b, 0))
 		return;
 	if (__builtin_expect(was, 0))
@@ -556,23 +568,22 @@ static inline bool is_temporary(struct thread *t, uint32_t owner, raddr_t addr, 
 	return true;
 }
 
-INLINE void release_block(struct ledger *l, struct thread *t, uint32_t owner, struct block_page *p, raddr_t addr, bool from_libc)
+INLINE void release_block(struct ledger *l, struct thread *t, uint32_t owner, struct spot at, raddr_t addr, bool from_libc)
 {
-	struct block *b = p ? blocks_get_in(&l->blocks, p, addr) : NULL;
+	struct block *b = at.page ? blocks_get_in(&l->blocks, at.page, addr, at.place) : NULL;
 	if (__builtin_expect(!b, 0)) {
 		l->unknown_frees += !from_libc;
 		return;
 	}
 	heap_less(l, b, is_temporary(t, owner, addr, b));
-	blocks_take(&l->blocks, p, b);
+	blocks_take(&l->blocks, at.page, b);
 }
 
 static void alloc(struct ledger *l, uint32_t thread, raddr_t addr, uint64_t size, uint32_t stack)
 {
 	if (__builtin_expect(l->odd, 0))
 		changing(l, addr);
-	grant_block(l, thread_at(l, thread), owner_of(thread), blocks_page(&l->blocks, addr), addr,
-		    size < BLOCK_SIZE_MAX ? size : BLOCK_SIZE_MAX, stack);
+	grant_block(l, thread_at(l, thread), owner_of(thread), spot_of(l, addr), addr, size < BLOCK_SIZE_MAX ? size : BLOCK_SIZE_MAX, stack);
 }
 
 void ledger_alloc(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t addr, uint64_t size, uint32_t stack)
@@ -586,13 +597,13 @@ void ledger_release(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t addr
 	event(l, ms);
 	if (__builtin_expect(l->odd, 0))
 		changing(l, addr);
-	release_block(l, thread_at(l, thread), owner_of(thread), blocks_page(&l->blocks, addr), addr, from_libc);
+	release_block(l, thread_at(l, thread), owner_of(thread), spot_of(l, addr), addr, from_libc);
 }
 
 /* Pages are looked up and entries and lines sent for first, all at once, so that the misses wait for each other as little as they can. */
 void ledger_batch(struct ledger *l, uint32_t thread, uint64_t ms, const struct wire_event *e, size_t n)
 {
-	struct block_page *page[LEDGER_BATCH];
+	struct spot spot[LEDGER_BATCH];
 	struct thread *t = thread_at(l, thread);
 	uint32_t owner = owner_of(thread);
 
@@ -607,9 +618,9 @@ void ledger_batch(struct ledger *l, uint32_t thread, uint64_t ms, const struct w
 	event(l, ms);
 	l->events += n - 1;
 	for (size_t i = 0; i < n; i++) {
-		page[i] = blocks_page(&l->blocks, wire_address(e[i]));
-		if (page[i])
-			__builtin_prefetch(blocks_home(&l->blocks, page[i], wire_address(e[i])), 1);
+		spot[i] = spot_of(l, wire_address(e[i]));
+		if (spot[i].page)
+			__builtin_prefetch(blocks_chunk(&l->blocks, spot[i].page) + (spot[i].place & spot[i].page->mask), 1);
 		uint32_t stack = wire_stack(e[i]);
 		if (stack < l->index_size)
 			__builtin_prefetch(line_at(l, ((uint32_t *)l->index.base)[stack]), 1);
@@ -617,13 +628,12 @@ void ledger_batch(struct ledger *l, uint32_t thread, uint64_t ms, const struct w
 	const struct block_page *table = l->blocks.page;
 	for (size_t i = 0; i < n; i++) {
 		raddr_t addr = wire_address(e[i]);
-		struct block_page *p = page[i];
-		if (__builtin_expect(!p || l->blocks.page != table, 0))	/* it may have come or moved since */
-			p = blocks_page(&l->blocks, addr);
+		if (__builtin_expect(!spot[i].page || l->blocks.page != table, 0))	/* it may have come or moved since */
+			spot[i].page = blocks_page(&l->blocks, addr);
 		if (wire_kind(e[i]) == WIRE_ALLOC)
-			grant_block(l, t, owner, p, addr, wire_size(e[i]), wire_stack(e[i]));
+			grant_block(l, t, owner, spot[i], addr, wire_size(e[i]), wire_stack(e[i]));
 		else
-			release_block(l, t, owner, p, addr, wire_size(e[i]) & WIRE_FROM_LIBC);
+			release_block(l, t, owner, spot[i], addr, wire_size(e[i]) & WIRE_FROM_LIBC);
 	}
 }
 
