@@ -201,7 +201,7 @@ unsigned site_classify(const char *raw, const char *text)
 /* ---- libc in a static executable ----------------------------------------------------------------------------------------------- */
 
 static const char *const libc_prefixes[] = {
-	"__libc_", "_IO_", "_dl_", "__cxa_", "__gxx_", "_Unwind_", "__gconv", "_nl_", "__pthread_", "__nss_", "__stdio_", "__fopen_", "__init_libc",
+	"__", "_IO_", "_dl_", "_Unwind_", "_nl_",	/* two underscores: such names are the implementation's (C11 7.1.3), three at times too */
 };
 static const char *const libc_names[] = {
 	"strdup", "strndup", "__strdup", "__strndup", "wcsdup", "__wcsdup", "strdup_l", "getline", "__getline", "getdelim", "__getdelim", "asprintf", "vasprintf",

@@ -18,7 +18,7 @@ def tree(how, build, rounds=1):
         return
     for _ in range(rounds):
         r = mt.run([path, how], ask=('status', 'report', 'blocks'), children_too=True)
-        bad = mt.compare(r, mt.expectations(r.out))
+        bad = mt.compare(r, mt.expectations(r.out), mt.alone(path))
         pids = sorted({int(x) for x in re.findall(rb'^(\d+) expect', r.out, re.M)})
         listed = {p['pid']: p for p in r.answers.get('status', {}).get('processes', [])}
         main = r.answers.get('status', {}).get('pid')
@@ -35,7 +35,7 @@ def tree(how, build, rounds=1):
             c.forked = True
             if how in ('fork', 'clone', 'threads', 'deep') and pid != main and listed[pid].get('ppid') in (None, 0, 1):
                 bad.append(f'ppid of {pid} is {listed[pid].get("ppid")}')
-            bad += [f'in {pid}: {b}' for b in mt.compare(c, e)]
+            bad += [f'in {pid}: {b}' for b in mt.compare(c, e, mt.alone(path))]
         if how == 'many':
             if len(listed) < 101:
                 bad.append(f'{len(listed)} processes of 101 are listed')

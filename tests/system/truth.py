@@ -9,7 +9,7 @@ import sys
 import mt
 
 ALL = ['gcc', 'gcc-O0', 'gcc-fp', 'gcc-nofp', 'no-pie', 'static', 'static-pie', 'clang', 'musl', 'musl-static', 'jemalloc', 'tcmalloc', 'mimalloc']
-MORE = ['gcc-O3', 'gcc-lto', 'static-now', 'clang-O0', 'clang-static', 'musl-O0', 'musl-static-pie', 'tcmalloc-full', 'jemalloc-static', 'debuglink',
+MORE = ['gcc-O3', 'gcc-lto', 'static-now', 'clang-O0', 'clang-static', 'musl-O0', 'tcmalloc-full', 'jemalloc-static', 'debuglink',
         'dwarf4', 'gz']
 GLIBC = ['gcc', 'gcc-O0', 'static', 'static-pie', 'no-pie', 'clang']
 FEW = ['gcc', 'static', 'musl-static']
