@@ -15,6 +15,12 @@ void pulse_stop(void);
 uint64_t pulse_ms(void);		/* since pulse_start */
 
 /*
+ * The calling thread is to run soon after it was woken rather than for long (a time slice of 0.1 ms; Linux 6.12, nothing before): a target that fills
+ * its rings with all processors busy would otherwise wait for the end of somebody's slice of 3 ms, again and again.
+ */
+void pulse_prompt(void);
+
+/*
  * Maps SIZE bytes of FD from OFFSET, whose first page is a beacon, and keeps it alive: magic, clock, sign of life. The mapping is preceded by
  * a private page with its robust-list node, so that nothing the target can write is ever followed. NULL: errno says why.
  */

@@ -812,6 +812,7 @@ int session_launch(struct session *s, int *status)
 		close(l.go);
 		goto close;
 	}
+	pulse_prompt();			/* after the fork: the program is to be scheduled as without us */
 	s->main = s->chosen = p;
 	s->launched = l.pid;
 	err = write(l.go, "g", 1) == 1 ? 0 : -errno;
