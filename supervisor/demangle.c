@@ -8,6 +8,7 @@
 #include "demangle.h"
 
 #include <libiberty/demangle.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Longer names are shown as they are: they come from generated code, and demangling them may take very long. */
@@ -47,17 +48,25 @@ enum mangling demangle_kind(const char *raw)
 char *demangle(const char *raw)
 {
 	enum mangling kind = demangle_kind(raw);
+	char *text;
 
 	if (kind == MANGLING_NONE || strlen(raw) > NAME_MAX_RAW)
 		return NULL;
 	switch (kind) {
 	case MANGLING_RUST:
-		return rust_demangle(raw, DMGL_PARAMS | DMGL_ANSI);
+		text = rust_demangle(raw, DMGL_PARAMS | DMGL_ANSI);
+		break;
 	case MANGLING_D:
-		return dlang_demangle(raw, DMGL_PARAMS | DMGL_ANSI);
+		text = dlang_demangle(raw, DMGL_PARAMS | DMGL_ANSI);
+		break;
 	default:
-		return cplus_demangle_v3(raw, DMGL_PARAMS | DMGL_ANSI | DMGL_RET_DROP);
+		text = cplus_demangle_v3(raw, DMGL_PARAMS | DMGL_ANSI | DMGL_RET_DROP);
 	}
+	if (text && !*text) {		/* a Rust crate without a name, "_RC0_": not readable */
+		free(text);
+		text = NULL;
+	}
+	return text;
 }
 
 /* The identifier at P: decimal length, then that many bytes. */
