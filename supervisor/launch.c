@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "elf.h"
@@ -20,19 +21,28 @@
 #include "recognize.h"
 #include "terminal.h"
 
+/*
+ * By system call: libc hides two signals that it uses itself (32, 33) from sigaction(3), and gives them handlers when a thread is made. A signal
+ * that was ignored when mtrun was started, whichever, is to be ignored in the program.
+ */
+static int signal_action(int sig, const struct kernel_action *set, struct kernel_action *get)
+{
+	return (int)syscall(SYS_rt_sigaction, sig, set, get, sizeof(set->mask));
+}
+
 void inherited_save(struct inherited *i)
 {
-	sigprocmask(SIG_SETMASK, NULL, &i->mask);
+	syscall(SYS_rt_sigprocmask, SIG_SETMASK, NULL, &i->mask, sizeof(i->mask));
 	for (int sig = 1; sig < 65; sig++)
-		if (sigaction(sig, NULL, &i->action[sig]) < 0)
-			i->action[sig].sa_handler = SIG_DFL;
+		if (signal_action(sig, NULL, &i->action[sig]) < 0)
+			i->action[sig] = (struct kernel_action){ 0 };
 }
 
 static void inherited_restore(const struct inherited *i)
 {
 	for (int sig = 1; sig < 65; sig++)
-		sigaction(sig, &i->action[sig], NULL);
-	sigprocmask(SIG_SETMASK, &i->mask, NULL);
+		signal_action(sig, &i->action[sig], NULL);
+	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &i->mask, NULL, sizeof(i->mask));
 }
 
 /* ---- finding ---------------------------------------------------------------------------------------------------------------------- */

@@ -10,9 +10,12 @@
 #include "types.h"
 
 /* What mtrun found when it was started and its children must find again. */
+struct kernel_action {			/* struct sigaction as the kernel has it on x86-64 */
+	uint64_t handler, flags, restorer, mask;
+};
 struct inherited {
-	sigset_t mask;
-	struct sigaction action[65];
+	uint64_t mask;
+	struct kernel_action action[65];
 };
 void inherited_save(struct inherited *i);
 
