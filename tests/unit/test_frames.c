@@ -5,11 +5,14 @@
  *	test_frames			a small program of its own, some hundred stacks
  *	test_frames COUNT PROGRAM ARG...	COUNT random allocations of PROGRAM and of what it starts (tests/system/frames.sh)
  *
+ * In the environment: FRAMES_SECONDS, the longest it may take; FRAMES_DONE, a file that is made when it is enough, for a program that runs until then.
+ *
  * A session like mtrun's, with one thing more: at random moments a random thread is told to wait in its next hook, before the walk (wire.h: WIRE_STALE_SHOW).
  * While it waits it is stopped and unwound as by `bt`, through libunwind. Then it goes on: it walks, and writes its event; the stack in that event
  * must have the same frames. The walk is the usual one, with all that the thread remembers of the stacks before.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/futex.h>
 #include <pthread.h>
 #include <signal.h>
@@ -77,13 +80,17 @@ static bool mail_await(struct wire_mail *mail, uint32_t state, uint64_t us)
 static struct wire_thread *parked(struct process *p)
 {
 	for (uint32_t i = 0; i < p->wire->threads_high && i < WIRE_THREADS; i++) {
-		struct wire_thread *t = &p->wire->thread[i];
+		struct wire_mail *mail = &p->wire->thread[i].mail;
+		uint32_t state = __atomic_load_n(&mail->state, __ATOMIC_ACQUIRE);
 
-		if (__atomic_load_n(&t->mail.state, __ATOMIC_ACQUIRE) != MAIL_ASKED || t->mail.what != ASK_FRAMES)
+		if (mail->what != ASK_FRAMES || (state != MAIL_ASKED && state != MAIL_DONE))
 			continue;
-		t->mail.ncalls = 0;
-		mail_post(&t->mail, MAIL_WORK);
-		return mail_await(&t->mail, MAIL_DONE, 200000) ? t : NULL;
+		if (state == MAIL_ASKED) {
+			mail->ncalls = 0;
+			mail_post(mail, MAIL_WORK);
+		}
+		if (mail_await(mail, MAIL_DONE, 200000))
+			return &p->wire->thread[i];
 	}
 	return NULL;
 }
@@ -199,8 +206,8 @@ static void sample(struct session *s, struct process *p, struct wire_thread *w, 
 	compare(p, &hook, &truth, t);
 }
 
-/* Asks a random thread of P, waits a moment for any that comes. */
-static void ask_one(struct session *s, struct process *p, struct tally *t)
+/* Asks a random thread of P, waits a moment for any that comes. DONE: only lets go who has come. */
+static void ask_one(struct session *s, struct process *p, struct tally *t, bool done)
 {
 	uint32_t high = p->wire->threads_high, none = 0;
 	struct wire_thread *w, *asked;
@@ -209,12 +216,30 @@ static void ask_one(struct session *s, struct process *p, struct tally *t)
 	if (!high || high > WIRE_THREADS)
 		return;
 	asked = &p->wire->thread[random64() % high];
-	if (asked->fs > 1)
+	if (!done && asked->fs > 1)
 		__atomic_compare_exchange_n(&asked->stale, &none, WIRE_STALE_SHOW, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
-	while (!(w = parked(p)) && now_us() < end)
+	while (!(w = parked(p)) && !done && now_us() < end)
 		usleep(5);
 	if (w)
 		sample(s, p, w, t);
+}
+
+/* COUNT is reached, or the time is over: the program is told. */
+static bool enough(const struct tally *t, size_t count, uint64_t began)
+{
+	static bool said;
+	const char *seconds = getenv("FRAMES_SECONDS"), *done = getenv("FRAMES_DONE");
+
+	if (t->samples < count && (!seconds || now_us() - began < (uint64_t)atol(seconds) * 1000000))
+		return false;
+	if (!said && done) {
+		int fd = open(done, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+
+		said = true;
+		if (fd >= 0)
+			close(fd);
+	}
+	return true;
 }
 
 static bool can_ask(const struct process *p)
@@ -227,6 +252,7 @@ static int run(char **argv, size_t count, struct tally *t)
 	struct session *s;
 	struct options o;
 	char why[256];
+	uint64_t began = now_us();
 	int status = 0, argc = 0, sig;
 
 	while (argv[argc])
@@ -242,13 +268,14 @@ static int run(char **argv, size_t count, struct tally *t)
 	}
 	while (!session_all_gone(s)) {
 		uint64_t nap = random64() % 100;
+		bool done = enough(t, count, began);
 
 		for (struct process *p = session_processes(s); p; p = p->next)
-			if (t->samples < count && can_ask(p))
-				ask_one(s, p, t);
-		if (session_turn(s, t->samples < count ? 0 : 20) < 0)
+			if (can_ask(p))
+				ask_one(s, p, t, done);
+		if (session_turn(s, done ? 20 : 0) < 0)
 			break;
-		if (t->samples < count)
+		if (!done)
 			usleep((useconds_t)nap);
 	}
 	status = session_exit_status(s, &sig);
@@ -267,14 +294,19 @@ static void print_tally(const char *what, const struct tally *t)
 static void *volatile sink;
 
 
-static NOINLINE void grow(int depth)
+static NOINLINE void grow_from(int depth, size_t size)
 {
-	void *p = malloc((size_t)depth * 8 + 1);
+	void *p = malloc((size_t)depth * 8 + size);
 
 	sink = p;
 	if (depth)
-		grow(depth - 1);
+		grow_from(depth - 1, size);
 	free(p);
+}
+
+static void grow(int depth)
+{
+	grow_from(depth, 1);
 }
 
 static int by_value(const void *a, const void *b)
@@ -286,7 +318,7 @@ static int by_value(const void *a, const void *b)
 static void on_alarm(int sig)
 {
 	(void)sig;
-	grow(5);
+	grow_from(5, 900);			/* sizes that nobody else uses: they come from the thread's cache, without a lock */
 }
 
 static NOINLINE void realigned(size_t n)
@@ -303,7 +335,12 @@ static NOINLINE void realigned(size_t n)
 static void *work(void *arg)
 {
 	time_t end = time(NULL) + (time_t)(intptr_t)arg;
+	sigset_t alarms;
 
+	grow_from(5, 900);
+	sigemptyset(&alarms);
+	sigaddset(&alarms, SIGALRM);
+	pthread_sigmask(SIG_UNBLOCK, &alarms, NULL);
 	while (time(NULL) < end) {
 		int v[8] = { 5, 3, 8, 1, 7, 2, 6, 4 };
 
@@ -319,7 +356,11 @@ static int victim(int seconds)
 {
 	struct itimerval often = { .it_interval.tv_usec = 700, .it_value.tv_usec = 700 };
 	pthread_t other;
+	sigset_t alarms;
 
+	sigemptyset(&alarms);
+	sigaddset(&alarms, SIGALRM);
+	sigprocmask(SIG_BLOCK, &alarms, NULL);
 	signal(SIGALRM, on_alarm);
 	setitimer(ITIMER_REAL, &often, NULL);
 	pthread_create(&other, NULL, work, (void *)(intptr_t)seconds);

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Whatever a target may store in its rings: the stream and the ledger take it, and end up with totals that agree with their blocks. */
+#include "ledger.h"
+#include "stream.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static bool own(void *ctx, uint32_t stack)
+{
+	(void)ctx;
+	return stack & 1;
+}
+
+struct sum {
+	uint64_t heap, mmap, blocks;
+};
+
+static int add(void *ctx, const struct ledger_block *b)
+{
+	struct sum *s = ctx;
+	*(b->mapping ? &s->mmap : &s->heap) += b->size;
+	s->blocks += !b->mapping;
+	return 0;
+}
+
+static void agree(struct ledger *l)
+{
+	struct ledger_totals t;
+	struct sum s = { 0 };
+	ledger_totals(l, &t);
+	if (ledger_each_block(l, add, &s) || s.heap != t.heap || s.mmap != t.mmap || s.blocks != t.live_blocks)
+		abort();
+	int64_t bytes = 0, count = 0, b, c;
+	uint64_t peak = 0;
+	for (size_t i = 0; i < ledger_stacks(l); i++) {
+		const struct ledger_stack *k = ledger_stack(l, (uint32_t)i);
+		bytes = (int64_t)((uint64_t)bytes + (uint64_t)k->live_bytes);
+		count += k->live_count;
+		ledger_stack_at_peak(l, (uint32_t)i, &b, &c);
+		peak += (uint64_t)b;
+	}
+	if ((uint64_t)bytes != t.heap + t.mmap || (t.mmap == 0 && count != (int64_t)t.live_blocks) || peak != t.peak)
+		abort();
+}
+
+/* Records of 17 bytes: what to do, and an event. Numbers are often the right ones: an event without one gets the next of its counter. */
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct wire_process *w = mmap(NULL, sizeof(*w), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	struct ledger *l = ledger_new(LEDGER_COUNT_HEAP | LEDGER_COUNT_MMAP), *child = NULL;
+	struct stream *s = stream_new(w, l, own, NULL);
+	uint64_t now = 0;
+	w->threads_high = 4;
+	for (; size >= 17; data += 17, size -= 17) {
+		struct wire_thread *t = &w->thread[data[0] & 3];
+		struct wire_event e;
+		memcpy(&e, data + 1, sizeof(e));
+		if (data[16] != 255)			/* the high byte of the stack: small ones are quicker to check */
+			e.b &= ~0ull >> 14;
+		switch (data[0] >> 2) {
+		case 0: stream_take(s, now += e.a & 0xfff, e.b & 0xffff); break;
+		case 1: stream_settle(s, now += e.a & 0xfff, e.b & 1); break;
+		case 2: t->head = e.a; break;
+		case 3: w->signal_head += e.a & 15; break;
+		case 4:
+			w->signal[w->signal_head % WIRE_SIGNAL_RING] = (struct wire_signal_event){ .turn = w->signal_head + 1, .event = { e, e } };
+			w->signal_head++;
+			break;
+		case 5: t->fs = e.a; stream_thread_gone(s, now, e.a); break;
+		case 6: ledger_free(child); child = ledger_fork(l); break;
+		case 7: w->threads_high = (uint32_t)e.a; break;
+		default:
+			if (data[0] & 0x80 && wire_has_counter(wire_kind(e)))
+				e = wire_pack(wire_kind(e), wire_address(e) & 0xffff, w->counter[wire_counter(wire_address(e) & 0xffff)]++, wire_size(e), wire_stack(e));
+			t->ring[t->head++ % WIRE_RING] = e;
+		}
+	}
+	stream_settle(s, now + 2000, true);
+	agree(l);
+	if (child)
+		agree(child);
+	ledger_free(child);
+	stream_free(s);
+	ledger_free(l);
+	munmap(w, sizeof(*w));
+	return 0;
+}
