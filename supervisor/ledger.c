@@ -5,6 +5,7 @@
 #include "arena.h"
 #include "blocks.h"
 #include "ranges.h"
+#include "timeline.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -17,9 +18,11 @@
  * Stack ids are node ids of the image, and most nodes are inner frames that never allocate: an index (4 bytes per id) leads to the line, and
  * a block's entry keeps the line's number, so that a free needs no index.
  *
- * The peak. Allocations only add up; the first release after a new high raises the peak, and with it the epoch. A line that changes
- * saves what it held before its first change in an epoch. So at the end a line held at the peak what it saved, if it did so in the
- * present epoch, and what it holds now if it has not changed since. This costs one comparison per event, and nothing is ever copied.
+ * The highest moment of each interval of 100 ms. Allocations only add up; the first release after a new high of the interval raises its `high`, and with
+ * it the epoch. A line that changes saves what it held before its first change in an epoch. So at the end a line held at the high what it
+ * saved, if it did so in the present epoch, and what it holds now if it has not changed since. This costs one comparison per event. Lines that
+ * changed are listed once an interval (`touched`), and when it ends those are written into the timeline. The peak is the highest of these
+ * moments: it needs no trick of its own.
  *
  * fork. The child's table is the parent's, but the child mostly execs and never needs it. So it only registers with the parent, which from then on
  * writes down for it what it changes (`undo`). The first event or question of the child copies the parent's table and undoes
@@ -69,10 +72,16 @@ struct ledger {
 	struct arena index;			/* uint32_t line by stack id; 0: none */
 	struct arena lines;			/* struct line; 0 takes what cannot be put anywhere (out of memory) */
 	struct arena threads;			/* struct thread, by index + 1; 0 stands for indexes that were never given */
-	uint32_t index_size, lines_used, nthreads;
+	struct arena touched;			/* uint32_t line: each that changed in this interval, or has since its last point; room for all */
+	uint32_t index_size, lines_used, nthreads, touches;
 	bool odd;				/* forked from a parent still, or with such children */
 	bool heap_counts, mmap_counts;
-	uint64_t counted, peak, peak_ms, up_ms, epoch;
+	uint64_t counted, up_ms, epoch;
+	uint64_t high, high_ms, interval, interval_epoch;	/* of the present interval; the epoch that it began with */
+	uint64_t peak, peak_ms;			/* of those before */
+	struct timeline timeline;
+	struct timeline_held *at_peak;		/* by line, once asked for and until the peak is another */
+	size_t at_peak_lines;
 	uint64_t now_ms;
 	uint32_t tick;
 
@@ -115,6 +124,8 @@ static uint32_t line_new(struct ledger *l, uint32_t stack)
 		return index[stack];
 	if (arena_reach(&l->lines, (l->lines_used + 1) * sizeof(struct line)))
 		return 0;
+	if (arena_reach(&l->touched, (l->lines_used + 1) * sizeof(uint32_t)))
+		return 0;
 	line_at(l, l->lines_used)->id = stack;
 	return index[stack] = l->lines_used++;
 }
@@ -129,6 +140,8 @@ static inline struct line *line_change(struct ledger *l, uint32_t line)
 {
 	struct line *ln = line_at(l, line);
 	if (ln->epoch != l->epoch) {
+		if (ln->epoch < l->interval_epoch)
+			((uint32_t *)l->touched.base)[l->touches++] = line;
 		ln->epoch = l->epoch;
 		ln->saved_bytes = (uint64_t)ln->s.live_bytes;
 		ln->saved_count = (uint32_t)ln->s.live_count;
@@ -137,11 +150,11 @@ static inline struct line *line_change(struct ledger *l, uint32_t line)
 }
 
 /* Before anything gets less. */
-static inline void peak_raise(struct ledger *l)
+static inline void high_raise(struct ledger *l)
 {
-	if (l->counted > l->peak) {
-		l->peak = l->counted;
-		l->peak_ms = l->up_ms;
+	if (l->counted > l->high) {
+		l->high = l->counted;
+		l->high_ms = l->up_ms;
 		l->epoch++;
 	}
 }
@@ -164,7 +177,7 @@ static inline void heap_more(struct ledger *l, uint32_t line, uint64_t size)
 static inline void heap_less(struct ledger *l, const struct block *b, bool temporary)
 {
 	uint64_t size = block_size(b);
-	peak_raise(l);
+	high_raise(l);
 	l->frees++;
 	l->heap -= size;
 	struct line *ln = line_change(l, l->heap_counts ? block_line(b) : 0);
@@ -177,6 +190,70 @@ static inline void heap_less(struct ledger *l, const struct block *b, bool tempo
 	l->counted -= size;
 	add(&ln->s.live_bytes, -size);
 	ln->s.live_count--;
+}
+
+/* ---- intervals ----------------------------------------------------------------------------------------------------------------- */
+
+/* The highest moment of the present interval, so far. */
+struct high {
+	uint64_t bytes, ms;
+	bool now;				/* it is the present one */
+};
+
+static struct high high_of(const struct ledger *l)
+{
+	if (l->counted > l->high)
+		return (struct high){ l->counted, l->up_ms, true };	/* nothing got less since */
+	return (struct high){ l->high, l->high_ms, false };
+}
+
+/* What a line held then. */
+static struct timeline_held held_at(const struct ledger *l, const struct high *h, const struct line *ln)
+{
+	bool saved = !h->now && ln->epoch == l->epoch;
+	return (struct timeline_held){ saved ? ln->saved_bytes : (uint64_t)ln->s.live_bytes, saved ? ln->saved_count : (uint32_t)ln->s.live_count, 0 };
+}
+
+/*
+ * The present interval is over, NEXT is the one of the next event. Lines that since the high have come to hold something else are the next
+ * interval's to write, whether they change in it or not; where there are quiet ones in between, the first of these writes them.
+ */
+static __attribute__((noinline)) void interval_end(struct ledger *l, uint64_t next)
+{
+	struct high h = high_of(l);
+	uint32_t *touched = l->touched.base, kept = 0;
+	uint64_t epoch = l->epoch + 1;
+	for (uint32_t i = 0; i < l->touches; i++) {
+		struct line *ln = line_at(l, touched[i]);
+		struct timeline_held held = held_at(l, &h, ln);
+		timeline_hold(&l->timeline, touched[i], held.bytes, held.count);
+		if (held.bytes == (uint64_t)ln->s.live_bytes && held.count == (uint32_t)ln->s.live_count)
+			continue;
+		ln->epoch = epoch;
+		ln->saved_bytes = (uint64_t)ln->s.live_bytes;
+		ln->saved_count = (uint32_t)ln->s.live_count;
+		touched[kept++] = touched[i];
+	}
+	l->epoch = epoch;
+	l->touches = kept;
+	timeline_add(&l->timeline, l->interval, h.bytes, h.ms);
+	if (next > l->interval + 1) {
+		for (uint32_t i = 0; i < kept; i++)
+			timeline_hold(&l->timeline, touched[i], line_at(l, touched[i])->saved_bytes, line_at(l, touched[i])->saved_count);
+		timeline_add(&l->timeline, l->interval + 1, l->counted, (l->interval + 1) * TIMELINE_MS);
+		l->touches = 0;
+		l->epoch++;
+	}
+	if (h.bytes > l->peak) {
+		l->peak = h.bytes;
+		l->peak_ms = h.ms;
+		free(l->at_peak);
+		l->at_peak = NULL;
+	}
+	l->high = l->counted;
+	l->high_ms = next * TIMELINE_MS;
+	l->interval = next;
+	l->interval_epoch = l->epoch;
 }
 
 /* ---- fork ---------------------------------------------------------------------------------------------------------------------- */
@@ -263,8 +340,12 @@ static void sum_up(struct ledger *l)
 			line[block_line(&c[j])].s.live_count++;
 		}
 	}
-	for (uint32_t i = 0; i < l->lines_used; i++)
+	l->touches = 0;
+	for (uint32_t i = 1; i < l->lines_used; i++) {
 		line[i].epoch = 0;
+		if (line[i].s.live_bytes || line[i].s.live_count)	/* the first point has them all */
+			line_change(l, i);
+	}
 }
 
 /* The child's table becomes its own: the parent's, without what the parent has done since. */
@@ -282,7 +363,8 @@ static void inherit(struct ledger *l)
 	free(l->undo);
 	l->undo = NULL;
 	l->undos = l->undo_room = 0;
-	if (arena_copy(&l->index, &parent->index, parent->index_size * sizeof(uint32_t)) ||
+	if (arena_reach(&l->touched, parent->lines_used * sizeof(uint32_t)) ||
+	    arena_copy(&l->index, &parent->index, parent->index_size * sizeof(uint32_t)) ||
 	    arena_copy(&l->lines, &parent->lines, parent->lines_used * sizeof(struct line)))
 		return;
 	l->index_size = parent->index_size;
@@ -307,7 +389,10 @@ struct ledger *ledger_new(unsigned count)
 		free(l);
 		return NULL;
 	}
-	if (arena_reach(&l->lines, sizeof(struct line)) || arena_reach(&l->threads, sizeof(struct thread))) {
+	timeline_init(&l->timeline, TIMELINE_BUDGET);
+	l->epoch = l->interval_epoch = 1;
+	if (arena_reach(&l->lines, sizeof(struct line)) || arena_reach(&l->threads, sizeof(struct thread)) ||
+	    arena_reach(&l->touched, sizeof(uint32_t))) {
 		ledger_free(l);
 		return NULL;
 	}
@@ -331,6 +416,9 @@ void ledger_free(struct ledger *l)
 	pieces_release(&l->scratch);
 	ranges_release(&l->ranges);
 	free(l->undo);
+	free(l->at_peak);
+	timeline_release(&l->timeline);
+	arena_release(&l->touched);
 	arena_release(&l->threads);
 	arena_release(&l->index);
 	arena_release(&l->lines);
@@ -425,10 +513,10 @@ struct ledger *ledger_fork(struct ledger *parent)
 	for (uint32_t i = 0; i <= l->nthreads; i++)
 		thread[i] = (struct thread){ .tid = thread[i].tid };
 	l->counted = (l->heap_counts ? l->heap : 0) + (l->mmap_counts ? l->mmap : 0);
-	l->peak = l->counted;
-	l->peak_ms = l->up_ms = l->now_ms = parent->now_ms;
+	l->high = l->counted;
+	l->high_ms = l->up_ms = l->now_ms = parent->now_ms;
+	l->interval = parent->interval;
 	l->tick = parent->tick;
-	l->epoch = 1;
 	return l;
 }
 
@@ -528,6 +616,8 @@ static inline void event(struct ledger *l, uint64_t ms)
 	if (ms != l->now_ms) {
 		l->now_ms = ms;
 		l->tick = ms / 10 < BLOCK_TICK_MAX ? (uint32_t)(ms / 10) : BLOCK_TICK_MAX;
+		if (ms / TIMELINE_MS > l->interval)
+			interval_end(l, ms / TIMELINE_MS);
 	}
 }
 
@@ -750,7 +840,7 @@ static void pieces_gone(struct ledger *l, const struct pieces *p)
 		l->reserved -= r->end - r->start;
 		if (!r->open)
 			continue;
-		peak_raise(l);
+		high_raise(l);
 		grant_account(l, r->grant, -(r->end - r->start));
 	}
 }
@@ -825,7 +915,7 @@ static void range_back(struct ledger *l, struct pending *p, bool counted)
 		if (!piece->open || !change)
 			continue;
 		if (counted)
-			peak_raise(l);
+			high_raise(l);
 		grant_account(l, piece->grant, change);
 	}
 	pieces_clear(&p->pieces);
@@ -924,7 +1014,7 @@ void ledger_protect(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t addr
 		struct range r = l->scratch.piece[i];
 		uint64_t bytes = r.end - r.start;
 		if (r.open && !open) {
-			peak_raise(l);
+			high_raise(l);
 			grant_account(l, r.grant, -bytes);
 		} else if (!r.open && open) {
 			if (!r.grant->charged) {
@@ -976,13 +1066,14 @@ static struct ledger *awake(const struct ledger *l)	/* a child that shares its p
 
 void ledger_totals(const struct ledger *l, struct ledger_totals *out)
 {
+	struct high h = high_of(l);
 	*out = (struct ledger_totals){
 		.heap = l->heap, .mmap = l->mmap, .mmap_reserved = l->reserved,
 		.live_blocks = l->inherited + l->allocs - l->frees,
 		.allocs = l->allocs, .frees = l->frees, .maps = l->maps, .unmaps = l->unmaps,
 		.unknown_frees = l->unknown_frees, .temporary = l->temporary, .total_allocated = l->total_allocated,
-		.peak = l->counted > l->peak ? l->counted : l->peak,
-		.peak_ms = l->counted > l->peak ? l->up_ms : l->peak_ms,
+		.peak = h.bytes > l->peak ? h.bytes : l->peak,
+		.peak_ms = h.bytes > l->peak ? h.ms : l->peak_ms,
 		.events = l->events,
 	};
 }
@@ -1005,12 +1096,88 @@ const struct ledger_stack *ledger_stack(const struct ledger *l, uint32_t stack)
 	return ln ? &ln->s : &none;
 }
 
+/* The breakdown of a peak that is over. NULL: there was none, or out of memory. */
+static const struct timeline_held *at_peak(struct ledger *l)
+{
+	size_t i = l->at_peak ? 0 : timeline_highest(&l->timeline);
+	if (i && timeline_point(&l->timeline, i - 1)->bytes == l->peak) {
+		l->at_peak_lines = l->timeline.lines;
+		l->at_peak = timeline_breakdown(&l->timeline, i - 1, l->at_peak_lines);
+	}
+	return l->at_peak;
+}
+
 void ledger_stack_at_peak(const struct ledger *l, uint32_t stack, int64_t *bytes, int64_t *count)
 {
 	const struct line *ln = line_seen(l, stack);
-	bool saved = ln && l->counted <= l->peak && ln->epoch == l->epoch;
-	*bytes = !ln ? 0 : saved ? (int64_t)ln->saved_bytes : ln->s.live_bytes;
-	*count = !ln ? 0 : saved ? (int64_t)ln->saved_count : ln->s.live_count;
+	struct high h = high_of(l);
+	struct timeline_held held = { 0 };
+	if (ln && h.bytes > l->peak) {
+		held = held_at(l, &h, ln);
+	} else if (ln) {
+		const struct timeline_held *v = at_peak((struct ledger *)l);
+		uint32_t line = ((uint32_t *)l->index.base)[stack];
+		if (v && line < l->at_peak_lines)
+			held = v[line];
+	}
+	*bytes = (int64_t)held.bytes;
+	*count = held.count;
+}
+
+/* ---- the past ------------------------------------------------------------------------------------------------------------------- */
+
+void ledger_interval(const struct ledger *l, uint64_t ms, struct ledger_interval *out)
+{
+	uint64_t interval = ms / TIMELINE_MS;
+	size_t i = timeline_find(&l->timeline, interval);
+	const struct timeline_point *p = i ? timeline_point(&l->timeline, i - 1) : NULL;
+	struct high h = high_of(l);
+	if (interval > l->interval) {		/* nothing has happened since */
+		*out = (struct ledger_interval){ (l->interval + 1) * TIMELINE_MS, UINT64_MAX, l->counted, (l->interval + 1) * TIMELINE_MS, 1 };
+		return;
+	}
+	if (interval == l->interval) {
+		*out = (struct ledger_interval){ interval * TIMELINE_MS, (interval + 1) * TIMELINE_MS, h.bytes, h.ms, 1 };
+		return;
+	}
+	uint64_t end = i < l->timeline.count ? timeline_point(&l->timeline, i)->interval : l->interval;
+	*out = (struct ledger_interval){ p ? p->interval * TIMELINE_MS : 0, end * TIMELINE_MS, p ? p->bytes : 0, p ? p->ms : 0, p ? p->span : 1 };
+}
+
+ssize_t ledger_past(const struct ledger *l, uint64_t ms, struct ledger_held **out)
+{
+	uint64_t interval = ms / TIMELINE_MS;
+	size_t n = 0, lines = awake(l)->lines_used, i = timeline_find(&l->timeline, interval);
+	struct high h = high_of(l);
+	struct timeline_held *held = NULL;
+	struct ledger_held *v = malloc((lines + 1) * sizeof(*v));
+	if (interval > l->interval)
+		h.now = true;
+	if (interval < l->interval && i)
+		held = timeline_breakdown(&l->timeline, i - 1, lines);
+	if (!v || (interval < l->interval && i && !held)) {
+		free(v);
+		return -ENOMEM;
+	}
+	for (uint32_t line = 1; line < lines; line++) {
+		struct timeline_held at = { 0 };
+		if (interval >= l->interval)
+			at = held_at(l, &h, line_at(l, line));
+		else if (held)
+			at = held[line];
+		if (at.bytes || at.count)
+			v[n++] = (struct ledger_held){ line_at(l, line)->id, (int64_t)at.bytes, at.count };
+	}
+	free(held);
+	*out = v;
+	return (ssize_t)n;
+}
+
+void ledger_timeline(const struct ledger *l, struct ledger_timeline *out)
+{
+	const struct timeline *t = &l->timeline;
+	*out = (struct ledger_timeline){ .points = t->count, .memory = timeline_memory(t), .coarse_until_ms = t->coarse_until * TIMELINE_MS,
+					 .coarse_ms = t->step * TIMELINE_MS };
 }
 
 static struct ledger_block describe(const struct ledger *l, raddr_t addr, const struct block *b)
@@ -1159,5 +1326,5 @@ size_t ledger_memory(const struct ledger *l)
 {
 	return sizeof(*l) + blocks_memory(&l->blocks) + l->index_size * sizeof(uint32_t) + l->lines_used * sizeof(struct line) +
 	       l->nthreads * sizeof(struct thread) + l->pending_room * sizeof(struct pending) + l->undo_room * sizeof(struct undo) +
-	       ranges_memory(&l->ranges);
+	       l->lines_used * sizeof(uint32_t) + timeline_memory(&l->timeline) + ranges_memory(&l->ranges);
 }

@@ -80,6 +80,30 @@ size_t ledger_stacks(const struct ledger *l);			/* ids are below this */
 const struct ledger_stack *ledger_stack(const struct ledger *l, uint32_t stack);	/* never NULL: zeros if never seen */
 /* What STACK held at the peak. */
 void ledger_stack_at_peak(const struct ledger *l, uint32_t stack, int64_t *bytes, int64_t *count);
+
+/*
+ * The past, in intervals of 100 ms, each at its local maximum; older ones may be merged into longer ones. With several threads the maxima are
+ * as exact as the order of their events is.
+ */
+struct ledger_interval {
+	uint64_t from_ms, to_ms;		/* the value holds for all intervals within; to_ms: exclusive, UINT64_MAX: up to now */
+	uint64_t bytes;				/* live at the maximum, as far as counted */
+	uint64_t ms;				/* when that was */
+	uint64_t span;				/* more than 1: it is the maximum of that many intervals */
+};
+struct ledger_held {
+	uint32_t stack;
+	int64_t bytes, count;
+};
+struct ledger_timeline {
+	size_t points, memory;			/* bytes of our memory */
+	uint64_t coarse_until_ms, coarse_ms;	/* before this some intervals are longer than 100 ms: up to how much */
+};
+void ledger_interval(const struct ledger *l, uint64_t ms, struct ledger_interval *out);
+/* What each stack held at the maximum of the interval that MS is in, in no order; the caller frees. Number of entries, or -ENOMEM. */
+ssize_t ledger_past(const struct ledger *l, uint64_t ms, struct ledger_held **out) MUST_USE;
+void ledger_timeline(const struct ledger *l, struct ledger_timeline *out);
+
 /* Calls FN for each live block (heap first, ascending addresses) until it returns nonzero; that is returned. -ENOMEM. */
 int ledger_each_block(const struct ledger *l, int (*fn)(void *ctx, const struct ledger_block *b), void *ctx);
 /* Whether a live block begins at ADDR. */
