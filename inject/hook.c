@@ -147,26 +147,32 @@ static inline __attribute__((always_inline)) void emit_block(struct scope s, con
 	}
 }
 
+static noinline uint32_t release_stack(struct scope s, const struct entry *e)
+{
+	return stack_of(s, e);
+}
+
 static inline __attribute__((always_inline)) void emit_free(struct scope s, const struct entry *e, uint64_t address)
 {
 	struct wire_process *p = PROC;
 	uint32_t from_libc = e->ra - p->libc_start < p->libc_end - p->libc_start ? WIRE_FROM_LIBC : 0;
 	uint8_t *large = &p->large[wire_large_hash(address)];
+	uint32_t stack = unlikely(p->free_stacks) ? release_stack(s, e) : 0;
 
 	if (!begin_event(s))
 		return;
 	if (likely(!*large))
-		emit(s, wire_pack(WIRE_FREE, address, take_number(address), from_libc, 0));
+		emit(s, wire_pack(WIRE_FREE, address, take_number(address), from_libc, stack));
 	else {
 		*large = 0;
-		emit_wide(s, wire_pack(WIRE_FREE_WIDE, address, take_number(address), from_libc, 0), 0, take_ticket());
+		emit_wide(s, wire_pack(WIRE_FREE_WIDE, address, take_number(address), from_libc, stack), 0, take_ticket());
 	}
 }
 
-static inline void emit_plain(struct scope s, enum wire_kind kind, uint64_t address)
+static inline void emit_plain(struct scope s, enum wire_kind kind, uint64_t address, uint32_t stack)
 {
 	if (begin_event(s))
-		emit(s, wire_pack(kind, address, take_number(address), 0, 0));
+		emit(s, wire_pack(kind, address, take_number(address), 0, stack));
 }
 
 static void emit_map(struct scope s, enum wire_kind kind, uint64_t address, uint64_t length, uint32_t flags, uint32_t stack)
@@ -306,8 +312,10 @@ static inline uint64_t moved(struct scope s, const struct entry *e, uint64_t old
 	mark_busy(s, e);
 	if (p)
 		emit_block(s, e, WIRE_BECAME, p, size);
+	else if (size)
+		emit_plain(s, WIRE_STAYED, old, 0);
 	else
-		emit_plain(s, size ? WIRE_STAYED : WIRE_GONE, old);
+		emit_plain(s, WIRE_GONE, old, PROC->free_stacks ? release_stack(s, e) : 0);
 	mark_none(s);
 	return p;
 }
@@ -315,7 +323,7 @@ static inline uint64_t moved(struct scope s, const struct entry *e, uint64_t old
 static inline void leaving(struct scope s, const struct entry *e, uint64_t old)
 {
 	mark_busy(s, e);
-	emit_plain(s, WIRE_LEAVE, old);
+	emit_plain(s, WIRE_LEAVE, old, 0);
 	mark_call(s, e);
 }
 

@@ -79,7 +79,7 @@ enum wire_kind {
 	WIRE_BECAME,		/* realloc gave this address (takes this address' counter); size, stack. Ends the thread's LEAVE */
 	WIRE_BECAME_WIDE,	/* the same; second slot {size, ticket} */
 	WIRE_STAYED,		/* realloc failed: the block of LEAVE (same address, its counter again) is as it was */
-	WIRE_GONE,		/* realloc(p, 0) freed it: as STAYED, but the block is gone. size field as FREE */
+	WIRE_GONE,		/* realloc(p, 0) freed it: as STAYED, but the block is gone. size and stack field as FREE */
 	/* mappings: no address counter, ordered by their tickets alone; always two slots, {length, ticket}; `size` field: protection, flags */
 	WIRE_MAP,		/* mmap gave address; size field: WIRE_PROT_* | WIRE_MAP_*; stack */
 	WIRE_UNMAP,		/* munmap of address is about to be called */
@@ -366,7 +366,8 @@ struct wire_process {
 	uint32_t no_syscalls;		/* seccomp: hooks make no system call any more */
 	uint64_t libc_start, libc_end;	/* frees from here are WIRE_FROM_LIBC */
 	uint64_t home;			/* its address in the target */
-	uint64_t pad0[8];
+	uint32_t free_stacks;		/* releases say their stack, too. In the line that every release reads anyway */
+	uint32_t pad0[15];
 	struct wire_mail mail;		/* of a thread that the supervisor sent to the service loop */
 	_Alignas(64) uint64_t ticket;	/* tickets given out */
 	uint64_t pad1[7];

@@ -33,6 +33,21 @@ static void show_site_skip(const struct shell *shell, FILE *out)
 	fprintf(out, "'%s'", shell->settings.site_skip);
 }
 
+static int set_free_stacks(struct shell *shell, struct call *call, const char *value)
+{
+	bool on = !strcmp(value, "on");
+
+	if (!on && strcmp(value, "off"))
+		return shell_error(shell, call, "free-stacks: '%s' is not accepted: on or off", value);
+	session_free_stacks(shell->session, on);
+	return 0;
+}
+
+static void show_free_stacks(const struct shell *shell, FILE *out)
+{
+	fputs(session_options(shell->session)->free_stacks ? "on" : "off", out);
+}
+
 static const struct {
 	const char *name, *help;
 	int (*set)(struct shell *shell, struct call *call, const char *value);
@@ -40,12 +55,13 @@ static const struct {
 } settings[] = {
 	{ "rows", "how many rows text lists show, or all", set_rows, show_rows },
 	{ "site-skip", "functions that the search for a site passes over, too ('': none)", set_site_skip, show_site_skip },
+	{ "free-stacks", "whether `trace` can say which call freed a block", set_free_stacks, show_free_stacks },
 };
 #define SETTINGS (sizeof(settings) / sizeof(*settings))
 
 static void show(const struct shell *shell, FILE *out, size_t i)
 {
-	fprintf(out, "%-10s ", settings[i].name);
+	fprintf(out, "%-11s ", settings[i].name);
 	settings[i].show(shell, out);
 	fprintf(out, "   # %s\n", settings[i].help);
 }
@@ -77,6 +93,8 @@ const struct command cmd_set = {
 	.usage = "[NAME [VALUE]]",
 	.summary = "change a setting; alone: list all with their values",
 	.help = "`set site-skip 'xmalloc|xrealloc|PyMem_'` makes the callers of such wrappers the sites. The expression is POSIX extended and is\n"
-		"looked for anywhere in a function's name.",
+		"looked for anywhere in a function's name.\n"
+		"`set free-stacks on`: from now on a stack is taken at each free, too, which costs as much as at each allocation. `trace` then tells\n"
+		"who freed a block and who had allocated it. `off` keeps what was gathered.",
 	.run = set,
 };

@@ -39,7 +39,7 @@ struct command {
 	int (*run)(struct shell *shell, struct call *call);	/* 0, or -1 when shell_error() has said why */
 };
 
-extern const struct command cmd_status, cmd_report, cmd_text, cmd_tree, cmd_blocks, cmd_x, cmd_wait, cmd_stop, cmd_cont, cmd_bt, cmd_threads,
+extern const struct command cmd_status, cmd_report, cmd_text, cmd_tree, cmd_trace, cmd_blocks, cmd_x, cmd_wait, cmd_stop, cmd_cont, cmd_bt, cmd_threads,
 	cmd_processes, cmd_process, cmd_kill, cmd_detach, cmd_echo, cmd_source, cmd_shell, cmd_set, cmd_help, cmd_quit;
 /* The table, in the order of `help`; NULL ends it. */
 extern const struct command *const commands[];

@@ -367,6 +367,28 @@ const struct block *blocks_below(const struct blocks *t, raddr_t addr, raddr_t *
 	return NULL;
 }
 
+/* A block can have been as large as it likes, so every page up to ADDR's is looked at. */
+const struct block *blocks_freed(const struct blocks *t, raddr_t addr, raddr_t *start)
+{
+	const struct block *best = NULL;
+	for (size_t i = 0; i <= t->mask; i++) {
+		const struct block_page *p = &t->page[i];
+		if (!p->chunk || p->number - 1 > addr >> 12)
+			continue;
+		const struct block *c = blocks_chunk(t, p);
+		for (uint32_t j = 0; j <= p->mask; j++) {
+			raddr_t at = (p->number - 1) << 12 | (c[j].a & BLOCK_OFFSET);
+			if ((c[j].a & BLOCK_USED) || !(c[j].a & ~BLOCK_PASSED) || at > addr || (addr != at && addr - at >= block_size(&c[j])))
+				continue;
+			if (best && block_tick(&c[j]) < block_tick(best))
+				continue;
+			best = &c[j];
+			*start = at;
+		}
+	}
+	return best;
+}
+
 static int by_value(const void *a, const void *b)
 {
 	raddr_t x = *(const raddr_t *)a, y = *(const raddr_t *)b;

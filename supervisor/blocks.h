@@ -72,6 +72,8 @@ struct block *blocks_put_slowly(struct blocks *t, raddr_t addr, bool *was);
 
 /* The live block with the highest address that is <= ADDR, if any. */
 const struct block *blocks_below(const struct blocks *t, raddr_t addr, raddr_t *start);
+/* What is left of the block freed last of those that ADDR was in, if it still is: its size and line; owner and tick are those of its release. */
+const struct block *blocks_freed(const struct blocks *t, raddr_t addr, raddr_t *start);
 /* All addresses in ascending order, in memory that the caller frees. -ENOMEM, or how many. */
 ssize_t blocks_addresses(const struct blocks *t, raddr_t **out) MUST_USE;
 
@@ -160,16 +162,17 @@ static inline struct block *blocks_put(struct blocks *t, raddr_t addr, bool *was
 	return blocks_put_in(t, blocks_page(t, addr), addr, block_place(addr), was);
 }
 
-/* B, found by blocks_get in page P, is no more. */
-static inline void blocks_take(struct blocks *t, struct block_page *p, struct block *b)
+/* B, found by blocks_get in page P, is no more: OWNER took it out at TICK. What it was stays readable (blocks_freed) until its place is needed. */
+static inline void blocks_take(struct blocks *t, struct block_page *p, struct block *b, uint32_t owner, uint32_t tick)
 {
-	b->a &= BLOCK_PASSED;
+	b->a = (b->a & ~(BLOCK_USED | 0xfull << 60)) | (uint64_t)(tick >> 24) << 60;
+	b->b = (uint64_t)tick << 40 | (uint64_t)owner << 24 | block_line(b);
 	if (__builtin_expect((uint16_t)--p->count & PAGE_COUNT, 1))
 		return;
 	if (p->count) {				/* empty: its marks mean nothing any more */
 		struct block *c = blocks_chunk(t, p);
 		for (uint32_t i = 0; i <= p->mask; i++)
-			c[i].a = 0;
+			c[i].a &= ~BLOCK_PASSED;
 		p->count = 0;
 	}
 }

@@ -230,6 +230,7 @@ static void wire_begin(struct wire_process *w, const struct options *options)
 {
 	w->magic = WIRE_MAGIC | WIRE_VERSION;
 	w->depth = options->depth;
+	w->free_stacks = options->free_stacks;
 }
 
 static int map_process_part(struct process *p, int fd, uint64_t offset)
@@ -339,6 +340,7 @@ static void wire_inherit(struct wire_process *to, const struct wire_process *fro
 {
 	to->magic = WIRE_MAGIC | WIRE_VERSION;
 	to->depth = from->depth;
+	to->free_stacks = from->free_stacks;
 	to->home = from->home;
 	to->tls_ready = from->tls_ready;
 	to->libc_start = from->libc_start;

@@ -4,6 +4,7 @@
 #include "../inject/wire.h"
 #include "arena.h"
 #include "blocks.h"
+#include "freed.h"
 #include "ranges.h"
 #include "timeline.h"
 
@@ -91,6 +92,8 @@ struct ledger {
 
 	struct ranges ranges;
 	struct pieces scratch;
+	bool keep_freed;
+	struct freed freed;			/* what was released with a stack */
 	struct pending *pending;
 	uint32_t pendings, pending_room, pending_idle;	/* idle: index + 1 */
 
@@ -306,7 +309,7 @@ static void revert(struct ledger *l, const struct undo *u)
 	if (!u->old.a) {
 		struct block *b = blocks_get(&l->blocks, u->addr, &page);
 		if (b)
-			blocks_take(&l->blocks, page, b);
+			blocks_take(&l->blocks, page, b, block_owner(b), block_tick(b));
 		return;
 	}
 	struct block *b = blocks_put(&l->blocks, u->addr, &was);
@@ -414,6 +417,7 @@ void ledger_free(struct ledger *l)
 		pieces_release(&l->pending[i].pieces);
 	free(l->pending);
 	pieces_release(&l->scratch);
+	freed_release(&l->freed);
 	ranges_release(&l->ranges);
 	free(l->undo);
 	free(l->at_peak);
@@ -658,7 +662,17 @@ static inline bool is_temporary(struct thread *t, uint32_t owner, raddr_t addr, 
 	return true;
 }
 
-INLINE void release_block(struct ledger *l, struct thread *t, uint32_t owner, struct spot at, raddr_t addr, bool from_libc)
+/* The freed table knows more of B than what is left of it in its place. */
+static __attribute__((noinline)) void remember(struct ledger *l, raddr_t addr, const struct block *b, uint32_t owner, uint32_t stack)
+{
+	struct freed_block f = {
+		.address = addr, .size = block_size(b), .line = block_line(b), .owner = block_owner(b), .tick = block_tick(b),
+		.freed_owner = owner, .freed_tick = l->tick, .freed_stack = stack,
+	};
+	freed_add(&l->freed, &f);
+}
+
+INLINE void release_block(struct ledger *l, struct thread *t, uint32_t owner, struct spot at, raddr_t addr, bool from_libc, uint32_t stack)
 {
 	struct block *b = at.page ? blocks_get_in(&l->blocks, at.page, addr, at.place) : NULL;
 	if (__builtin_expect(!b, 0)) {
@@ -666,7 +680,9 @@ INLINE void release_block(struct ledger *l, struct thread *t, uint32_t owner, st
 		return;
 	}
 	heap_less(l, b, is_temporary(t, owner, addr, b));
-	blocks_take(&l->blocks, at.page, b);
+	if (__builtin_expect(stack, 0))
+		remember(l, addr, b, owner, stack);
+	blocks_take(&l->blocks, at.page, b, owner, l->tick);
 }
 
 static void alloc(struct ledger *l, uint32_t thread, raddr_t addr, uint64_t size, uint32_t stack)
@@ -682,12 +698,17 @@ void ledger_alloc(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t addr, 
 	alloc(l, thread, addr, size, stack);
 }
 
-void ledger_release(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t addr, bool from_libc)
+void ledger_release_by(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t addr, bool from_libc, uint32_t stack)
 {
 	event(l, ms);
 	if (__builtin_expect(l->odd, 0))
 		changing(l, addr);
-	release_block(l, thread_at(l, thread), owner_of(thread), spot_of(l, addr), addr, from_libc);
+	release_block(l, thread_at(l, thread), owner_of(thread), spot_of(l, addr), addr, from_libc, stack);
+}
+
+void ledger_release(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t addr, bool from_libc)
+{
+	ledger_release_by(l, thread, ms, addr, from_libc, 0);
 }
 
 /* Pages are looked up and entries and lines sent for first, all at once, so that the misses wait for each other as little as they can. */
@@ -701,7 +722,7 @@ void ledger_batch(struct ledger *l, uint32_t thread, uint64_t ms, const struct w
 		if (wire_kind(*e) == WIRE_ALLOC)
 			ledger_alloc(l, thread, ms, wire_address(*e), wire_size(*e), wire_stack(*e));
 		else
-			ledger_release(l, thread, ms, wire_address(*e), wire_size(*e) & WIRE_FROM_LIBC);
+			ledger_release_by(l, thread, ms, wire_address(*e), wire_size(*e) & WIRE_FROM_LIBC, wire_stack(*e));
 	}
 	if (!n)
 		return;
@@ -723,7 +744,7 @@ void ledger_batch(struct ledger *l, uint32_t thread, uint64_t ms, const struct w
 		if (wire_kind(e[i]) == WIRE_ALLOC)
 			grant_block(l, t, owner, spot[i], addr, wire_size(e[i]), wire_stack(e[i]));
 		else
-			release_block(l, t, owner, spot[i], addr, wire_size(e[i]) & WIRE_FROM_LIBC);
+			release_block(l, t, owner, spot[i], addr, wire_size(e[i]) & WIRE_FROM_LIBC, wire_stack(e[i]));
 	}
 }
 
@@ -765,18 +786,20 @@ void ledger_leave(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t old)
 		changing(l, old);
 	p->temporary = is_temporary(thread_at(l, thread), owner_of(thread), old, b);
 	p->block = *b;
-	blocks_take(&l->blocks, page, b);
+	blocks_take(&l->blocks, page, b, owner_of(thread), l->tick);
 }
 
 /* The end of a LEAVE: the old block is gone. */
-static void leave_done(struct ledger *l, uint32_t thread)
+static void leave_done(struct ledger *l, uint32_t thread, uint32_t stack)
 {
 	struct pending *p = pending_of(l, thread);
 	if (!p || p->heap != LEAVING)
 		return;
-	if (p->known)
+	if (p->known) {
 		heap_less(l, &p->block, p->temporary);
-	else
+		if (__builtin_expect(l->keep_freed, 0))
+			remember(l, p->addr, &p->block, owner_of(thread), stack);
+	} else
 		l->unknown_frees++;
 	p->heap = NOTHING;
 	pending_rest(l, p);
@@ -785,7 +808,7 @@ static void leave_done(struct ledger *l, uint32_t thread)
 void ledger_became(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t addr, uint64_t size, uint32_t stack)
 {
 	event(l, ms);
-	leave_done(l, thread);
+	leave_done(l, thread, stack);
 	alloc(l, thread, addr, size, stack);
 }
 
@@ -799,10 +822,15 @@ void ledger_stayed(struct ledger *l, uint32_t thread, uint64_t ms)
 	pending_rest(l, p);
 }
 
-void ledger_gone(struct ledger *l, uint32_t thread, uint64_t ms)
+void ledger_gone_by(struct ledger *l, uint32_t thread, uint64_t ms, uint32_t stack)
 {
 	event(l, ms);
-	leave_done(l, thread);
+	leave_done(l, thread, stack);
+}
+
+void ledger_gone(struct ledger *l, uint32_t thread, uint64_t ms)
+{
+	ledger_gone_by(l, thread, ms, 0);
 }
 
 /* ---- mappings ------------------------------------------------------------------------------------------------------------------ */
@@ -1322,9 +1350,41 @@ bool ledger_find(const struct ledger *l, raddr_t addr, struct ledger_block *out)
 	return true;
 }
 
+void ledger_keep_freed(struct ledger *l, bool keep)
+{
+	l->keep_freed = keep;
+}
+
+bool ledger_below(const struct ledger *l, raddr_t addr, struct ledger_block *out)
+{
+	raddr_t start;
+	const struct block *b = blocks_below(&awake(l)->blocks, addr, &start);
+	if (b)
+		*out = describe(l, start, b);
+	return b != NULL;
+}
+
+bool ledger_find_freed(const struct ledger *l, raddr_t addr, struct ledger_freed *out)
+{
+	raddr_t start;
+	const struct block *b = blocks_freed(&awake(l)->blocks, addr, &start);
+	const struct freed_block *f = freed_find(&l->freed, addr);
+	if (f && (!b || f->freed_tick >= block_tick(b))) {
+		*out = (struct ledger_freed){
+			.block = { .address = f->address, .size = f->size, .stack = line_at(l, f->line)->id, .thread = f->owner, .ms = f->tick * 10ull },
+			.known = true, .thread = f->freed_owner, .stack = f->freed_stack, .ms = f->freed_tick * 10ull,
+		};
+		return true;
+	}
+	if (!b)
+		return false;
+	*out = (struct ledger_freed){ .block = describe(l, start, b), .thread = block_owner(b), .ms = block_tick(b) * 10ull };
+	return true;
+}
+
 size_t ledger_memory(const struct ledger *l)
 {
 	return sizeof(*l) + blocks_memory(&l->blocks) + l->index_size * sizeof(uint32_t) + l->lines_used * sizeof(struct line) +
 	       l->nthreads * sizeof(struct thread) + l->pending_room * sizeof(struct pending) + l->undo_room * sizeof(struct undo) +
-	       l->lines_used * sizeof(uint32_t) + timeline_memory(&l->timeline) + ranges_memory(&l->ranges);
+	       l->lines_used * sizeof(uint32_t) + timeline_memory(&l->timeline) + ranges_memory(&l->ranges) + freed_memory(&l->freed);
 }

@@ -54,11 +54,14 @@ void ledger_thread_ended(struct ledger *l, uint32_t thread);
 /* Events. MS: milliseconds since tracing began. */
 void ledger_alloc(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t addr, uint64_t size, uint32_t stack);
 void ledger_release(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t addr, bool from_libc);
+/* The same with the stack of the release, 0: not known. */
+void ledger_release_by(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t addr, bool from_libc, uint32_t stack);
 /* realloc: OLD is leaving; it stays counted until the outcome. At most one outstanding per thread. */
 void ledger_leave(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t old);
 void ledger_became(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t addr, uint64_t size, uint32_t stack);
 void ledger_stayed(struct ledger *l, uint32_t thread, uint64_t ms);
 void ledger_gone(struct ledger *l, uint32_t thread, uint64_t ms);
+void ledger_gone_by(struct ledger *l, uint32_t thread, uint64_t ms, uint32_t stack);
 /* Mappings. PROT: WIRE_PROT_*; FLAGS: WIRE_MAP_*. OWN: made by the program (not libc, ld.so, an allocator) and anonymous: counted;
  * otherwise only what it displaces matters. Lengths are rounded up to whole pages, as the kernel does, the break's excepted. An accessible byte
  * is charged to the call that first made it so. `maps`/`unmaps` count calls that gave or took some; mremap is one of each. */
@@ -110,6 +113,19 @@ int ledger_each_block(const struct ledger *l, int (*fn)(void *ctx, const struct 
 bool ledger_holds(const struct ledger *l, raddr_t addr);
 /* The block that ADDR is in (interior too). */
 bool ledger_find(const struct ledger *l, raddr_t addr, struct ledger_block *out);
+/* The live block (not mapping) with the highest address that is <= ADDR. */
+bool ledger_below(const struct ledger *l, raddr_t addr, struct ledger_block *out);
+/* Whether a block that a realloc ends is remembered with the realloc's stack, as releases with a stack always are. At first not. */
+void ledger_keep_freed(struct ledger *l, bool keep);
+/* What is known of the block that ADDR was in and that was freed last: nothing is kept for it, so it may be forgotten when something new
+ * comes near. Unless its releases came with stacks (ledger_release_by), when it was allocated and by whom is not known: known is false. */
+struct ledger_freed {
+	struct ledger_block block;	/* thread and ms: of its allocation, if known */
+	bool known;
+	uint32_t thread, stack;		/* who freed it; stack 0: not known */
+	uint64_t ms;			/* when, to 10 ms */
+};
+bool ledger_find_freed(const struct ledger *l, raddr_t addr, struct ledger_freed *out);
 /* Bytes of our own memory that the ledger uses. */
 size_t ledger_memory(const struct ledger *l);
 

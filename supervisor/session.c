@@ -153,6 +153,7 @@ static void process_forget(struct session *s, struct process *p)
 static int process_listen(struct process *p)
 {
 	p->stream = stream_new(p->wire, p->ledger, process_own_mapping, p);
+	ledger_keep_freed(p->ledger, p->wire->free_stacks);
 	return p->stream ? 0 : -ENOMEM;
 }
 
@@ -1098,6 +1099,16 @@ int session_bt(struct session *s, struct process *p, pid_t tid, void (*fn)(void 
 	}
 	err = was_running ? session_cont(s, p) : 0;
 	return err ? err : found || !tid ? 0 : -ESRCH;
+}
+
+void session_free_stacks(struct session *s, bool on)
+{
+	s->options.free_stacks = on;
+	for (struct process *p = s->processes; p; p = p->next)
+		if (p->wire) {
+			__atomic_store_n(&p->wire->free_stacks, on, __ATOMIC_RELAXED);
+			ledger_keep_freed(p->ledger, on);
+		}
 }
 
 void session_self(const struct session *s, uint64_t *rss_bytes, uint64_t *cpu_ms)

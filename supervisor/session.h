@@ -24,6 +24,7 @@ struct options {			/* what the command line says; filled by options.c */
 	struct script { bool file; const char *text; } *script;	/* -x / -X in order */
 	size_t nscripts;
 	bool batch;
+	bool free_stacks;		/* `set free-stacks`: releases say their stack, too; false at first */
 	bool stdin_null;		/* -X -: commands come from our standard input, the target's is /dev/null */
 };
 #define COUNT_IMAGE 4u
@@ -82,6 +83,9 @@ int session_bt(struct session *s, struct process *p, pid_t tid, void (*fn)(void 
 
 /* The program itself calls mtrun_snapshot(NAME) (inject/mtrun.h): FN is to take it. All that had happened is in P's ledger, its thread waits meanwhile. */
 void session_on_snapshot(struct session *s, void (*fn)(void *ctx, struct process *p, const char *name), void *ctx);
+
+/* From now on each release says its stack, too (ledger_find_freed), in every process that is there or comes; or no more. */
+void session_free_stacks(struct session *s, bool on);
 
 /* mtrun's own use, for status. */
 void session_self(const struct session *s, uint64_t *rss_bytes, uint64_t *cpu_ms);

@@ -157,13 +157,13 @@ static inline void apply(struct stream *s, const struct source *from, struct wir
 	switch (wire_kind(e)) {
 	case WIRE_ALLOC: ledger_alloc(l, t, from->ms, addr, wire_size(e), wire_stack(e)); break;
 	case WIRE_FREE:
-	case WIRE_FREE_WIDE: ledger_release(l, t, from->ms, addr, wire_size(e) & WIRE_FROM_LIBC); break;
+	case WIRE_FREE_WIDE: ledger_release_by(l, t, from->ms, addr, wire_size(e) & WIRE_FROM_LIBC, wire_stack(e)); break;
 	case WIRE_ALLOC_WIDE: ledger_alloc(l, t, from->ms, addr, more.a, wire_stack(e)); break;
 	case WIRE_LEAVE: ledger_leave(l, t, from->ms, addr); break;
 	case WIRE_BECAME: ledger_became(l, t, from->ms, addr, wire_size(e), wire_stack(e)); break;
 	case WIRE_BECAME_WIDE: ledger_became(l, t, from->ms, addr, more.a, wire_stack(e)); break;
 	case WIRE_STAYED: ledger_stayed(l, t, from->ms); break;
-	case WIRE_GONE: ledger_gone(l, t, from->ms); break;
+	case WIRE_GONE: ledger_gone_by(l, t, from->ms, wire_stack(e)); break;
 	default: apply_mapping(s, from, e, more);
 	}
 }

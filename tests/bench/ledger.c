@@ -8,6 +8,7 @@
  */
 #include "../../supervisor/arena.c"
 #include "../../supervisor/blocks.c"
+#include "../../supervisor/freed.c"
 #include "../../supervisor/ranges.c"
 #include "../../supervisor/ledger.c"
 #include "../../supervisor/stream.c"

@@ -35,7 +35,7 @@ static void churn(raddr_t start, uint64_t step, unsigned n, unsigned rounds)
 		wrong += (b != NULL) != live[k];
 		if (b) {
 			wrong += block_size(b) != k || block_tick(b) != 12345678 || block_owner(b) != 3 || block_line(b) != 7;
-			blocks_take(&t, page, b);
+			blocks_take(&t, page, b, 5, 99);
 			count--;
 		} else {
 			put(&t, a, k);
@@ -67,7 +67,7 @@ static void churn(raddr_t start, uint64_t step, unsigned n, unsigned rounds)
 		struct block *b = blocks_get(&t, start + k * step, &page);
 		CHECK((b != NULL) == live[k]);
 		if (b)
-			blocks_take(&t, page, b);
+			blocks_take(&t, page, b, 5, 99);
 		CHECK(!blocks_get(&t, start + k * step, &page));
 		CHECK((blocks_get(&copy, start + k * step, &page) != NULL) == live[k]);
 	}
@@ -136,7 +136,7 @@ static double cost(const char *what, unsigned n, unsigned least, unsigned most, 
 		struct block *b = blocks_put(&t, a, &was);
 		block_set(b, a, size, 0, 0, 0);
 		if (random_free && rnd() % 4 == 0)
-			blocks_take(&t, blocks_page(&t, a), blocks_get(&t, a, &page));
+			blocks_take(&t, blocks_page(&t, a), blocks_get(&t, a, &page), 0, 0);
 		else
 			live++;
 		a += (size + 8 + 15) & ~15ull;
@@ -172,10 +172,44 @@ static void test_moving_heap(void)
 			struct block *b = blocks_get(&t, base + i * 64, &page);
 			CHECK(b != NULL);
 			if (b)
-				blocks_take(&t, page, b);
+				blocks_take(&t, page, b, 5, 99);
 		}
 	}
 	CHECK(blocks_memory(&t) < 3 * 100000 * 32);
+	blocks_release(&t);
+}
+
+/* Freed entries are found by any address inside, and disturb no search for live ones. */
+static void test_freed(void)
+{
+	struct blocks t;
+	struct block_page *page;
+	raddr_t start;
+	bool was;
+	CHECK_EQ(blocks_init(&t), 0);
+	CHECK(!blocks_freed(&t, 0x10000, &start));
+	for (unsigned i = 0; i < 64; i++)
+		block_set(blocks_put(&t, 0x10000 + i * 64, &was), 0x10000 + i * 64, 40 + i % 2, 7, 3, 50);
+	for (unsigned i = 0; i < 64; i += 2) {
+		struct block *b = blocks_get(&t, 0x10000 + i * 64, &page);
+		blocks_take(&t, page, b, 4, (1u << 24) + i);
+	}
+	for (unsigned i = 0; i < 64; i++) {
+		const struct block *b = blocks_freed(&t, 0x10000 + i * 64 + 39, &start);
+		CHECK_EQ(b != NULL, i % 2 == 0);
+		CHECK_EQ(blocks_get(&t, 0x10000 + i * 64, &page) != NULL, i % 2 == 1);
+		if (!b)
+			continue;
+		CHECK_EQ(start, 0x10000 + i * 64);
+		CHECK_EQ(block_size(b), 40);
+		CHECK_EQ(block_line(b), 7);
+		CHECK_EQ(block_owner(b), 4);
+		CHECK_EQ(block_tick(b), (1u << 24) + i);
+	}
+	CHECK(!blocks_freed(&t, 0x10000 + 40, &start));
+	raddr_t *list;
+	CHECK_EQ(blocks_addresses(&t, &list), 32);
+	free(list);
 	blocks_release(&t);
 }
 
@@ -186,5 +220,6 @@ int main(void)
 	RUN(test_colliding);
 	RUN(test_memory);
 	RUN(test_moving_heap);
+	RUN(test_freed);
 	return test_status();
 }

@@ -882,6 +882,56 @@ static void test_garbage(void)
 	(void)s;
 }
 
+/* What was freed is still known, until its place is needed; with stacks, also by whom it was allocated. */
+static void test_freed(void)
+{
+	struct ledger *l = ledger_new(LEDGER_COUNT_HEAP);
+	struct ledger_freed f;
+	ledger_thread(l, 100);
+	ledger_thread(l, 200);
+	CHECK(!ledger_find_freed(l, 0x5000, &f));
+	ledger_alloc(l, 0, 1000, 0x5000, 3000, 7);
+	ledger_alloc(l, 0, 1000, 0x9000, 16, 8);
+	CHECK(!ledger_find_freed(l, 0x5000, &f));
+	ledger_release(l, 1, 2000, 0x5000, false);
+	for (int i = 0; i < 2; i++) {
+		CHECK(ledger_find_freed(l, i ? 0x5000 + 2999 : 0x5000, &f));
+		CHECK_EQ(f.block.address, 0x5000);
+		CHECK_EQ(f.block.size, 3000);
+		CHECK_EQ(f.block.stack, 7);
+		CHECK_EQ(f.known, false);
+		CHECK_EQ(f.thread, 1);
+		CHECK_EQ(f.ms, 2000);
+		CHECK_EQ(f.stack, 0);
+	}
+	CHECK(!ledger_find_freed(l, 0x5000 + 3000, &f));
+	CHECK(!ledger_find_freed(l, 0x4fff, &f));
+	ledger_alloc(l, 0, 3000, 0x5000, 100, 9);
+	ledger_release_by(l, 1, 4000, 0x5000, false, 11);
+	CHECK(ledger_find_freed(l, 0x5063, &f));
+	CHECK_EQ(f.block.size, 100);
+	CHECK_EQ(f.block.stack, 9);
+	CHECK_EQ(f.block.ms, 3000);
+	CHECK_EQ(f.block.thread, 0);
+	CHECK_EQ(f.known, true);
+	CHECK_EQ(f.stack, 11);
+	CHECK_EQ(f.ms, 4000);
+	ledger_keep_freed(l, true);
+	ledger_alloc(l, 0, 5000, 0x7000, 50, 9);
+	ledger_leave(l, 0, 5000, 0x7000);
+	ledger_became(l, 0, 5000, 0x17000, 60, 12);
+	CHECK(ledger_find_freed(l, 0x7000, &f));
+	CHECK_EQ(f.stack, 12);
+	ledger_leave(l, 0, 6000, 0x17000);
+	ledger_gone_by(l, 0, 6000, 13);
+	CHECK(ledger_find_freed(l, 0x17000, &f));
+	CHECK_EQ(f.stack, 13);
+	struct ledger_totals t;
+	ledger_totals(l, &t);
+	CHECK_EQ(t.live_blocks, 1);
+	ledger_free(l);
+}
+
 int main(void)
 {
 	RUN(test_simple);
@@ -892,6 +942,7 @@ int main(void)
 	RUN(test_model);
 	RUN(test_fork);
 	RUN(test_fork_is_cheap);
+	RUN(test_freed);
 	RUN(test_garbage);
 	return test_status();
 }
