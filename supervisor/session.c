@@ -572,6 +572,11 @@ static void serve_signals(struct session *s)
 			kill(s->main ? s->main->pid : s->launched, (int)info.ssi_signo);
 }
 
+void session_take_signals(struct session *s)
+{
+	serve_signals(s);
+}
+
 /* A ring that is half full already would not ring the bell again. */
 static bool rings_filling(const struct session *s)
 {
