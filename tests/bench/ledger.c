@@ -9,6 +9,7 @@
 #include "../../supervisor/arena.c"
 #include "../../supervisor/blocks.c"
 #include "../../supervisor/ranges.c"
+#include "../../supervisor/timeline.c"
 #include "../../supervisor/ledger.c"
 #include "../../supervisor/stream.c"
 
@@ -221,6 +222,7 @@ static double once(size_t from, double *bytes)
 		}
 		n = j;
 		t->head += n;
+		t->ring[t->head++ % WIRE_RING] = (struct wire_event){ wire_pack(WIRE_TIME, 0, 0, 0, 0).a, i / 4096 };	/* 4 M events a second */
 		double at = now();
 		stream_take(s, i / 4096, SIZE_MAX);
 		at = now() - at;
