@@ -155,6 +155,12 @@ static inline struct block *blocks_put_in(struct blocks *t, struct block_page *p
 	return blocks_put_slowly(t, addr, was);
 }
 
+/* Whether nothing lives at an address with this PLACE in P, as far as one look can tell. */
+static inline bool blocks_vacant(const struct blocks *t, const struct block_page *p, uint32_t place)
+{
+	return p && !(blocks_chunk(t, p)[place & p->mask].a & (BLOCK_USED | BLOCK_PASSED));
+}
+
 static inline struct block *blocks_put(struct blocks *t, raddr_t addr, bool *was)
 {
 	return blocks_put_in(t, blocks_page(t, addr), addr, block_place(addr), was);

@@ -408,9 +408,19 @@ static void heap_event(struct model *m, struct ledger *l, int t, uint64_t ms)
 		k = index_of(m, a);
 	}
 	if (r < 45) {
-		struct wire_event e = wire_pack(WIRE_ALLOC, a, 0, (uint32_t)size, (uint32_t)stack);
+		struct wire_event e[2] = { wire_pack(WIRE_ALLOC, a, 0, (uint32_t)size, (uint32_t)stack), wire_pack(WIRE_FREE, a, 0, 0, 0) };
+		if (size < WIRE_WIDE && rnd() % 4 == 0) {	/* a pair */
+			ledger_batch(l, (uint32_t)t, ms, e, 2);
+			model_grant(m, k, t, size, stack, ms);
+			model_peak(m);
+			model_temporary(m, t, &m->block[k], a);
+			model_temp(m, &m->block[k]);
+			model_drop(m, &m->block[k]);
+			m->block[k].live = 0;
+			return;
+		}
 		if (size < WIRE_WIDE && rnd() % 2)
-			ledger_batch(l, (uint32_t)t, ms, &e, 1);
+			ledger_batch(l, (uint32_t)t, ms, e, 1);
 		else
 			ledger_alloc(l, (uint32_t)t, ms, a, size, (uint32_t)stack);
 		model_grant(m, k, t, size, stack, ms);
