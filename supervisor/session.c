@@ -73,7 +73,8 @@ struct session {
 	struct api api;
 	uint64_t asked_ns;		/* when the program itself asked last */
 	pid_t launched;
-	bool hold, main_ended, detached, stopping, began;
+	bool hold, main_ended, detached, began;
+	const struct process *stopping;	/* whose threads stay where they stop: session_stop() is at it */
 	pid_t held;			/* thread held at its last instant, 0: none */
 	struct process *lent;		/* another tracer has it */
 	const struct terminal *terminal;	/* interactive: the program's own */
@@ -327,7 +328,7 @@ static void begin(struct session *s, struct thread *t)
 		begin_child(s, t);
 		return;
 	}
-	if (s->stopping && !t->guest) {
+	if (s->stopping == t->process && !t->guest) {
 		t->state = THREAD_STOPPED;
 		return;
 	}
@@ -445,7 +446,7 @@ static void stop_with_it(const struct session *s, const struct thread *t, int si
 
 static void resume(struct session *s, struct thread *t, int signal)
 {
-	if (s->stopping && t->process && !t->guest) {
+	if (s->stopping && s->stopping == t->process && !t->guest) {
 		t->state = THREAD_STOPPED;
 		t->signal = signal;
 		return;
@@ -913,7 +914,7 @@ int session_stop(struct session *s, struct process *p)
 		return -ESRCH;
 	if (p == s->lent)
 		return -EBUSY;
-	s->stopping = true;
+	s->stopping = p;
 	for (size_t i = 0; i < s->nthreads; i++)
 		if (s->thread[i].process == p && !s->thread[i].guest && s->thread[i].state == THREAD_RUNNING)
 			tracer_interrupt(s->thread[i].tid);
@@ -923,7 +924,7 @@ int session_stop(struct session *s, struct process *p)
 		if (!serve_stops(s))
 			usleep(20);
 	}
-	s->stopping = false;
+	s->stopping = NULL;
 	if (p->state == PROCESS_RUNNING)
 		p->state = PROCESS_STOPPED;
 	return all_stopped(s, p) ? 0 : -ETIMEDOUT;
