@@ -11,7 +11,10 @@
  *      | number   | chunk | mask|count| --> | e  | e  |    | e  |   mask + 1 entries, linear probing
  *      +----------+-------+-----+-----+     +----+----+----+----+
  *
- * Measured (tests/bench/ledger.c) beside a directly indexed table: see there. The parts that run for each event are inline.
+ * A table indexed directly by address would save one look-up, but takes 2 KB for a block of 4 KiB. Measured with tests/bench/ledger.c on two
+ * busy cores, from the ring to the end of the ledger, ns an event: pairs 7, sqlite3 10, python3 16, clang 22, jq 28 (it only grows); 10^5 and
+ * 10^6 live blocks, one replaced at random, 17 and 33. Bytes of this table for a live block: all of 24 bytes 17, 16 bytes to 4 KiB mixed 41, 4 KiB
+ * or 100 KB 44 to 58. The parts that run for each event are inline.
  */
 #ifndef MTRUN_BLOCKS_H
 #define MTRUN_BLOCKS_H

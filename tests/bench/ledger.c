@@ -4,7 +4,7 @@
  * what a live block costs in bytes of our memory. Traces are made up beforehand by a small allocator that reuses addresses as glibc does; a trace
  * file is 16-byte wire events as they were taken from the rings (time and thread events left out, wide ones with their second slot).
  *
- * Medians of 5 runs on this machine, ns per event / bytes per block, are in supervisor/blocks.h.
+ * Processor time of the reader alone, medians of 5 runs; figures are in supervisor/blocks.h. The sources are included, so that it links with nothing.
  */
 #include "../../supervisor/arena.c"
 #include "../../supervisor/blocks.c"
