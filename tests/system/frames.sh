@@ -42,7 +42,7 @@ try() {
 		echo "FAIL $name: status $status, no result"
 		tail -n 5 "$tmp/err"
 		failed=1
-	elif [ "$2" -lt 100 ]; then
+	elif [ "$2" -lt 50 ]; then
 		echo "FAIL $name: only $2 stacks"
 		failed=1
 	elif [ "$4" -ne 0 ] || [ "$6" -gt $(($2 / 1000)) ]; then
