@@ -206,12 +206,15 @@ demo: all $(DEMO)
 BINDIR ?= $(PREFIX)/bin
 MANDIR ?= $(PREFIX)/share/man
 INCLUDEDIR ?= $(PREFIX)/include
+INCLUDEDIR ?= $(PREFIX)/include
 INSTALL ?= install
 
 install: all
 	$(INSTALL) -d $(DESTDIR)$(BINDIR) $(DESTDIR)$(MANDIR)/man1 $(DESTDIR)$(INCLUDEDIR)/memtracer
 	$(INSTALL) -m 755 $(B)/mtrun $(DESTDIR)$(BINDIR)/mtrun
 	$(INSTALL) -m 644 man/mtrun.1 $(DESTDIR)$(MANDIR)/man1/mtrun.1
+	$(INSTALL) -m 644 inject/mtrun.h $(DESTDIR)$(INCLUDEDIR)/mtrun.h
+	$(INSTALL) -m 644 inject/memtracer/mt_info.h $(DESTDIR)$(INCLUDEDIR)/memtracer/mt_info.h
 	$(INSTALL) -m 644 inject/mtrun.h $(DESTDIR)$(INCLUDEDIR)/mtrun.h
 	$(INSTALL) -m 644 inject/memtracer/mt_info.h $(DESTDIR)$(INCLUDEDIR)/memtracer/mt_info.h
 
