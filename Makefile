@@ -35,10 +35,10 @@ LINK := static
 endif
 
 # ---- libraries -----------------------------------------------------------------------------------------------------------------
-PACKAGES := libdw libelf liblzma zlib libunwind-ptrace capstone
+PACKAGES := libdw libelf liblzma zlib libunwind-ptrace capstone readline
 ifeq ($(filter clean uninstall,$(or $(MAKECMDGOALS),all)),)
 ifneq ($(shell $(PKG_CONFIG) --exists $(PACKAGES) && echo yes),yes)
-$(error missing libraries: $(shell $(PKG_CONFIG) --print-errors --exists $(PACKAGES) 2>&1 | grep -o "Package '[^']*'" | sort -u | tr '\n' ' '): run ./bootstrap all, or install libdw-dev libelf-dev libunwind-dev libcapstone-dev libiberty-dev liblzma-dev zlib1g-dev libbz2-dev pkg-config)
+$(error missing libraries: $(shell $(PKG_CONFIG) --print-errors --exists $(PACKAGES) 2>&1 | grep -o "Package '[^']*'" | sort -u | tr '\n' ' '): run ./bootstrap all, or install libdw-dev libelf-dev libunwind-dev libcapstone-dev libreadline-dev libiberty-dev liblzma-dev zlib1g-dev libbz2-dev pkg-config)
 endif
 LIB_CFLAGS := $(shell $(PKG_CONFIG) --cflags $(PACKAGES))
 LIBS_static := $(shell $(PKG_CONFIG) --static --libs $(PACKAGES)) -liberty
@@ -206,12 +206,15 @@ demo: all $(DEMO)
 BINDIR ?= $(PREFIX)/bin
 MANDIR ?= $(PREFIX)/share/man
 INCLUDEDIR ?= $(PREFIX)/include
+INCLUDEDIR ?= $(PREFIX)/include
 INSTALL ?= install
 
 install: all
 	$(INSTALL) -d $(DESTDIR)$(BINDIR) $(DESTDIR)$(MANDIR)/man1 $(DESTDIR)$(INCLUDEDIR)/memtracer
 	$(INSTALL) -m 755 $(B)/mtrun $(DESTDIR)$(BINDIR)/mtrun
 	$(INSTALL) -m 644 man/mtrun.1 $(DESTDIR)$(MANDIR)/man1/mtrun.1
+	$(INSTALL) -m 644 inject/mtrun.h $(DESTDIR)$(INCLUDEDIR)/mtrun.h
+	$(INSTALL) -m 644 inject/memtracer/mt_info.h $(DESTDIR)$(INCLUDEDIR)/memtracer/mt_info.h
 	$(INSTALL) -m 644 inject/mtrun.h $(DESTDIR)$(INCLUDEDIR)/mtrun.h
 	$(INSTALL) -m 644 inject/memtracer/mt_info.h $(DESTDIR)$(INCLUDEDIR)/memtracer/mt_info.h
 

@@ -146,6 +146,26 @@ entry_new:
 	.cfi_endproc
 	.size	entry_new, . - entry_new
 
+/* operator new of 0 bytes leaves a word for the malloc that follows; any other goes straight on, as the real function may throw. */
+	.globl	entry_new_zero
+	.hidden	entry_new_zero
+	.type	entry_new_zero, @function
+	.balign	16
+entry_new_zero:
+	.cfi_startproc
+	test	rdi, rdi
+	jne	pass
+	armed_or_pass
+	push	r11
+	.cfi_adjust_cfa_offset 8
+	call	hook_new_zero
+	pop	r11
+	.cfi_adjust_cfa_offset -8
+	xor	edi, edi
+	jmp	pass
+	.cfi_endproc
+	.size	entry_new_zero, . - entry_new_zero
+
 /* libc's syscall(): only those numbers stop here that change mappings or forbid system calls. */
 	.globl	entry_syscall
 	.hidden	entry_syscall

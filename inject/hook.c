@@ -192,6 +192,24 @@ static inline __attribute__((always_inline)) void granted(struct scope s, const 
 	mark_none(s);
 }
 
+/* operator new(0) is on its way to malloc(1), unless a hook is around both already. */
+void hook_new_zero(void)
+{
+	struct wire_thread *t = thread_self();
+
+	if (t && !t->mark)
+		t->new_zero = 1;
+}
+
+/* What was asked for when malloc is called for one byte. */
+static noinline uint64_t one_or_zero(struct wire_thread *t)
+{
+	uint64_t size = !t->new_zero;
+
+	t->new_zero = 0;
+	return size;
+}
+
 /*
  * malloc and free are most of all calls. Their usual case (no other hook around it) is compiled on its own, so that nothing in it asks which case
  * it is.
@@ -204,7 +222,7 @@ usual_case uint64_t malloc_counted(struct scope s, uint64_t a, uint64_t b, uint6
 
 	mark_call(s, e);
 	p = call3(h, a, b, c);
-	granted(s, e, p, a);
+	granted(s, e, p, unlikely(a == 1) ? one_or_zero(s.t) : a);
 	return p;
 }
 

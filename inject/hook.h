@@ -19,6 +19,7 @@ HOOK3(free);
 HOOK3(memalign);
 HOOK3(posix_memalign);
 HOOK3(new);
+void hook_new_zero(void);
 HOOK3(munmap);
 HOOK3(mprotect);
 HOOK3(brk);

@@ -94,6 +94,7 @@ static void slot_begin(struct wire_thread *t)
 {
 	t->tid = PROC->no_syscalls ? 0 : (uint32_t)sys3(__NR_gettid, 0, 0, 0);
 	t->mark = 0;
+	t->new_zero = 0;
 	t->depth = 0;
 	t->flush = load(&PROC->flush);
 	t->ms = UINT32_MAX;

@@ -271,6 +271,7 @@ enum wire_hook_kind {
 	HOOK_POSIX_MEMALIGN,	/* (out, alignment, size) -> 0 or errno */
 	HOOK_PVALLOC,		/* (size): counts the size asked for */
 	HOOK_NEW,		/* operator new: calls `nothrow` instead, on NULL goes on in the real one */
+	HOOK_NEW_ZERO,		/* libstdc++'s operator new, which makes 1 of 0 before it calls malloc: remembers the 0 */
 	HOOK_MMAP,		/* also mmap64 */
 	HOOK_MUNMAP, HOOK_MREMAP, HOOK_MPROTECT, HOOK_BRK, HOOK_SBRK,
 	HOOK_SYSCALL,		/* libc's syscall(): passes on what it knows to the above, the rest straight through */
@@ -330,7 +331,7 @@ struct wire_thread {
 	uint32_t depth;			/* valid entries of `last` */
 	uint64_t waited;		/* microseconds that it waited for the reader */
 	uint32_t base_truncated;	/* the remembered stack ends in [truncated] */
-	uint32_t pad0;
+	uint32_t new_zero;		/* operator new(0) was called: the malloc(1) that follows is of 0 bytes */
 	/* written by the supervisor */
 	uint64_t tail;			/* offset 64: events taken so far */
 	uint64_t pad1[7];

@@ -59,6 +59,11 @@ static const struct {
 };
 #define SETTINGS (sizeof(settings) / sizeof(*settings))
 
+const char *setting_name(size_t i)
+{
+	return i < SETTINGS ? settings[i].name : NULL;
+}
+
 static void show(const struct shell *shell, FILE *out, size_t i)
 {
 	fprintf(out, "%-11s ", settings[i].name);

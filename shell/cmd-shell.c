@@ -14,7 +14,8 @@ static int shell_command(struct shell *shell, struct call *call)
 	if (!call->rest || !*call->rest)
 		return shell_error(shell, call, "a shell command is missing");
 	fflush(call->out);
-	err = spawn_shell(&child, call->rest, call->out == message_stream() ? message_fd() : fileno(call->out), false);
+	shell_flush(shell);
+	err = spawn_shell(&child, call->rest, call->out == message_stream() ? message_fd() : fileno(call->out), shell->screen ? SPAWN_OURS : SPAWN_NULL);
 	if (err)
 		return shell_error(shell, call, "cannot run '%s' by /bin/sh: %s", call->rest, strerror(-err));
 	while (!spawn_ended(&child, 5, &status))
@@ -27,7 +28,7 @@ const struct command cmd_shell = {
 	.name = "!",
 	.usage = "COMMAND",
 	.summary = "run a shell command (up to the end of the line, or `;`)",
-	.help = "By /bin/sh, with /dev/null as its stdin and its output where commands print. An exit status other than 0 is an error.",
+	.help = "By /bin/sh, its output where commands print; its stdin is the terminal, or in batch /dev/null. An exit status other than 0 is an error.",
 	.flags = COMMAND_REST,
 	.run = shell_command,
 };

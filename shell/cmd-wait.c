@@ -179,6 +179,8 @@ static int wait(struct shell *shell, struct call *call)
 		}
 		if (shell_turn(shell, timeout))
 			return shell_error(shell, call, "the program can no longer be followed");
+		if (shell_interrupted(shell))
+			return -1;
 	}
 }
 

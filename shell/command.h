@@ -39,8 +39,9 @@ struct command {
 	int (*run)(struct shell *shell, struct call *call);	/* 0, or -1 when shell_error() has said why */
 };
 
-extern const struct command cmd_status, cmd_report, cmd_text, cmd_tree, cmd_trace, cmd_blocks, cmd_x, cmd_wait, cmd_stop, cmd_cont, cmd_bt, cmd_threads,
-	cmd_processes, cmd_process, cmd_kill, cmd_detach, cmd_echo, cmd_source, cmd_shell, cmd_set, cmd_help, cmd_quit;
+extern const struct command cmd_status, cmd_report, cmd_text, cmd_tree, cmd_blocks, cmd_x, cmd_wait, cmd_stop, cmd_cont, cmd_bt, cmd_threads,
+	cmd_processes, cmd_process, cmd_kill, cmd_detach, cmd_echo, cmd_source, cmd_shell, cmd_set, cmd_help, cmd_quit,
+	cmd_top, cmd_every, cmd_on, cmd_history, cmd_fg, cmd_run, cmd_gdb, cmd_trace;
 /* The table, in the order of `help`; NULL ends it. */
 extern const struct command *const commands[];
 /* By name or unique abbreviation. NULL: WHY says so, in one line. */
@@ -67,6 +68,13 @@ struct shell {
 	bool ended;			/* the program's end, or the end of tracing, was seen ... */
 	uint64_t ended_ms;		/* ... at this moment */
 	bool traced_enough;		/* -d has passed */
+	struct screen *screen;		/* interactive; NULL in batch, as the next */
+	struct terminal *terminal;
+	bool interrupted;		/* Ctrl-C: the command at work is to end; cleared before the next line */
+	bool leave;			/* the user's terminal is gone, or we were told to: detach and end */
+	bool killed;			/* because the user said so on leaving */
+	struct events *events;		/* `every`, `on` */
+	struct functions *functions;	/* for completion */
 	struct process_sites *sites;
 };
 
@@ -92,6 +100,18 @@ int shell_site_skip(struct shell *shell, const char *regex, const char **why) MU
 void shell_let_go(struct shell *shell);
 /* Says that P has ended, or was let go; returns -1. */
 int shell_over(const struct shell *shell, const struct call *call, const struct process *p);
+
+/* Whether the command at work is to end: asked by all that take long. */
+bool shell_interrupted(const struct shell *shell);
+/* What was printed is on its way out, so that somebody else can write to message_fd(). */
+void shell_flush(struct shell *shell);
+
+/* Whether TEXT ends within braces: more lines must come. */
+bool shell_is_open(const char *text);
+/* The name of setting number I, NULL behind the last. */
+const char *setting_name(size_t i);
+/* The same for snapshots, where there are any. */
+const char *shell_snapshot_name(const struct shell *shell, size_t i) __attribute__((weak));
 
 /* One turn of the session's loop, at most MS; keeps the time-outs of batch runs (-d, the hold at the end). */
 int shell_turn(struct shell *shell, int ms) MUST_USE;

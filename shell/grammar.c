@@ -101,6 +101,7 @@ static int block(struct grammar *g, struct word *w)
 		if (!err && c == '\\' && *g->at)
 			err = put(w, take(g));
 	}
+	g->in_braces = !err;
 	return err ? err : -EAGAIN;
 }
 
@@ -293,6 +294,7 @@ int grammar_next(struct grammar *g, struct statement *s)
 
 	*s = (struct statement){ 0 };
 	g->why[0] = '\0';
+	g->in_braces = false;
 	for (;;) {
 		skip_blanks(g);
 		if (!*g->at)

@@ -27,6 +27,7 @@ struct grammar {
 	/* Whether the command NAME takes the rest of its line as it is (`wait`: up to `;`; `!`). */
 	bool (*takes_rest)(const char *name);
 	char why[160];			/* after an error: one line */
+	bool in_braces;			/* after -EAGAIN: it is a brace that is missing, not a quote */
 };
 
 /* The next command: 1 and *S is filled (statement_release() frees it), 0 at the end, -EAGAIN if the text ends within quotes or braces

@@ -4,12 +4,16 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "../supervisor/message.h"
+#include "events.h"
+#include "functions.h"
 #include "grammar.h"
+#include "screen.h"
 #include "spawn.h"
 
 /*
@@ -30,6 +34,14 @@ struct process_sites {
 	struct sites *sites;
 };
 
+static bool takes_rest(const char *name)
+{
+	char why[160];
+	const struct command *c = command_find(name, why, sizeof(why));
+
+	return c && c->flags & COMMAND_REST;
+}
+
 void shell_init(struct shell *shell, struct session *session)
 {
 	*shell = (struct shell){ .session = session, .settings = { .rows = 20, .site_skip = strdup("") } };
@@ -44,6 +56,8 @@ void shell_release(struct shell *shell)
 		sites_free(s->sites);
 		free(s);
 	}
+	events_free(shell->events);
+	functions_free(shell->functions);
 	free(shell->settings.site_skip);
 	*shell = (struct shell){ 0 };
 }
@@ -55,6 +69,8 @@ int shell_turn(struct shell *shell, int ms)
 
 	if (enough && !shell->traced_enough && now < enough && (ms < 0 || (uint64_t)ms > enough - now))
 		ms = (int)(enough - now < 60000 ? enough - now : 60000);
+	if (shell->events)
+		ms = events_due(shell, ms);
 	err = session_turn(shell->session, ms);
 	now = session_ms(shell->session);
 	if (enough && !shell->traced_enough && now >= enough && !session_ended(shell->session)) {
@@ -66,9 +82,37 @@ int shell_turn(struct shell *shell, int ms)
 		shell->ended = true;
 		shell->ended_ms = now;
 	}
-	if (shell->ended && now > shell->ended_ms + HOLD_MS)
+	if (shell->ended && now > shell->ended_ms + HOLD_MS && !shell->screen)
 		session_hold(shell->session, false);
+	if (shell->events)
+		events_turn(shell);
 	return err;
+}
+
+bool shell_interrupted(const struct shell *shell)
+{
+	sigset_t set;
+
+	return shell->interrupted || (shell->screen && sigpending(&set) == 0 && sigismember(&set, SIGINT) == 1);
+}
+
+bool shell_is_open(const char *text)
+{
+	struct grammar g = { .at = text, .line = 1, .takes_rest = takes_rest };
+	struct statement s;
+	int r;
+
+	while ((r = grammar_next(&g, &s)) == 1 || r == -EINVAL)
+		if (r == 1)
+			statement_release(&s);
+	return r == -EAGAIN && g.in_braces;
+}
+
+void shell_flush(struct shell *shell)
+{
+	message_flush();
+	if (shell->screen)
+		screen_flush(shell->screen);
 }
 
 struct process *shell_process(struct shell *shell)
@@ -186,8 +230,8 @@ static int open_output(struct shell *shell, const struct statement *s, struct ou
 		if (!o->file)
 			return shell_error(shell, NULL, "cannot write '%s': %s", s->target, strerror(errno));
 	} else if (s->redirect == REDIRECT_PIPE) {
-		message_flush();
-		err = spawn_shell(&o->child, s->target, message_fd(), true);
+		shell_flush(shell);
+		err = spawn_shell(&o->child, s->target, message_fd(), SPAWN_PIPE);
 		if (err)
 			return shell_error(shell, NULL, "cannot run '%s' by /bin/sh: %s", s->target, strerror(-err));
 		o->file = fdopen(o->child.input, "w");
@@ -250,14 +294,6 @@ static void run(struct shell *shell, struct statement *s)
 	shell->failed += bad;
 }
 
-static bool takes_rest(const char *name)
-{
-	char why[160];
-	const struct command *c = command_find(name, why, sizeof(why));
-
-	return c && c->flags & COMMAND_REST;
-}
-
 /* ---- texts and scripts ------------------------------------------------------------------------------------------------------------- */
 
 /* Runs what is complete in TEXT (all of it if LAST); returns how much was used. *LINE goes on with it. */
@@ -267,7 +303,7 @@ static size_t run_some(struct shell *shell, const char *text, unsigned *line, bo
 	struct statement s;
 	const char *before = text;
 
-	while (!shell->quit) {
+	while (!shell->quit && !shell_interrupted(shell)) {
 		int r = grammar_next(&g, &s);
 
 		shell->line = r == 1 ? s.line : g.line;
@@ -354,7 +390,7 @@ int shell_run_file(struct shell *shell, const char *path)
 	if (fd < 0)
 		return -errno;
 	shell->where = standard ? "stdin" : path;
-	while (!shell->quit && n > 0) {
+	while (!shell->quit && !shell_interrupted(shell) && n > 0) {
 		char *newline;
 		size_t used;
 		char kept;

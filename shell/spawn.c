@@ -69,7 +69,9 @@ static int start(struct spawned *s, const char *command, int in, int out, int st
 		return -ENOMEM;
 	}
 	reset_signals(&attr);
-	if (in >= 0)
+	if (in == 0)
+		err = 0;
+	else if (in > 0)
 		err = posix_spawn_file_actions_adddup2(&actions, in, 0);
 	else
 		err = posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
@@ -84,7 +86,7 @@ static int start(struct spawned *s, const char *command, int in, int out, int st
 	return -err;
 }
 
-int spawn_shell(struct spawned *s, const char *command, int out, bool pipe)
+int spawn_shell(struct spawned *s, const char *command, int out, enum spawn_input input)
 {
 	int in[2] = { -1, -1 }, status[2], err, copy;
 
@@ -95,12 +97,12 @@ int spawn_shell(struct spawned *s, const char *command, int out, bool pipe)
 	err = high_pipe(status);
 	if (err)
 		goto no_status;
-	if (pipe) {
+	if (input == SPAWN_PIPE) {
 		err = high_pipe(in);
 		if (err)
 			goto no_input;
 	}
-	err = start(s, command, in[0], copy, status[1]);
+	err = start(s, command, input == SPAWN_OURS ? 0 : in[0], copy, status[1]);
 	if (in[0] >= 0)
 		close(in[0]);
 	if (!err) {

@@ -7,12 +7,13 @@
 
 struct spawned {
 	pid_t pid;
-	int input;			/* its stdin's other end if PIPE was asked for, else -1; the caller closes it */
+	int input;			/* its stdin's other end if a pipe was asked for, else -1; the caller closes it */
 	int status_fd;
 };
 
-/* Runs COMMAND with stdout on descriptor OUT and stdin from a pipe (PIPE) or /dev/null. 0 or -errno (-ENOENT: there is no /bin/sh). */
-int spawn_shell(struct spawned *s, const char *command, int out, bool pipe) MUST_USE;
+enum spawn_input { SPAWN_NULL, SPAWN_PIPE, SPAWN_OURS };
+/* Runs COMMAND with stdout on descriptor OUT and stdin from /dev/null, a pipe, or as ours. 0 or -errno (-ENOENT: there is no /bin/sh). */
+int spawn_shell(struct spawned *s, const char *command, int out, enum spawn_input input) MUST_USE;
 /* Whether it has ended: 1 and *STATUS is its exit status as shells show it; 0: not within MS. */
 int spawn_ended(struct spawned *s, int ms, int *status) MUST_USE;
 

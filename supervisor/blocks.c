@@ -141,7 +141,7 @@ static uint32_t chunk_new(struct blocks *t, unsigned class)
  * Entries in a chunk from which on a collision makes it larger, by class: larger chunks sooner. In the heap of most programs, of small blocks, a page has
  * some 40 to 100, gets 128 entries, and there its blocks do not collide; with few large ones in a page the memory counts.
  */
-static const uint8_t crowded[] = { 1, 2, 4, 7, 12, 22, 40, 100 };
+static const uint8_t crowd[] = { 1, 2, 4, 7, 12, 22, 40, 100 };
 
 /* The entry of page P for ADDR, if there is one; else a free one that it may have, *WAS false; else NULL. */
 static struct block *probe(struct blocks *t, struct block_page *p, raddr_t addr, bool *was)
@@ -167,7 +167,7 @@ static struct block *probe(struct blocks *t, struct block_page *p, raddr_t addr,
 	}
 	if (found)
 		return found;
-	if (size <= 128 && (p->count & PAGE_COUNT) >= crowded[__builtin_ctz(size)])
+	if (size <= 128 && (p->count & PAGE_COUNT) >= crowd[__builtin_ctz(size)])
 		return NULL;
 	reach = (p->count & PAGE_COUNT) * 4 < size || size < BLOCK_WINDOW ? size : BLOCK_WINDOW;
 	for (; n < reach; n++) {

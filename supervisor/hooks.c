@@ -10,7 +10,8 @@
  *    that brings its own malloc, because there they may go straight to its inside (jemalloc, tcmalloc, mimalloc). operator new may throw, and
  *    must not throw through a frame of ours: it is hooked only if there is a nothrow form beside it to call instead. operator delete is hooked
  *    exactly where its operator new is, for a pointer must be seen coming and going in the same place. The aligned forms are hooked
- *    everywhere: libstdc++ rounds the size up to the alignment before it asks for memory.
+ *    everywhere: libstdc++ rounds the size up to the alignment before it asks for memory. It also makes 1 of a size of 0: where its
+ *    operator new is not hooked, the trampoline is told of a 0 (HOOK_NEW_ZERO).
  *
  * What inject/mtrun.h puts into a program is found by its notes, not by name.
  *
@@ -449,7 +450,7 @@ static bool malloc_is_libcs(const struct module *m, const struct candidate *mall
 }
 
 struct rules_here {
-	bool heap, mapping, cxx, cxx_aligned, allocator;
+	bool heap, mapping, cxx, cxx_aligned, cxx_zero, allocator;
 };
 
 static bool has_pair(const struct candidates *c, const char *array, const char *plain)
@@ -471,6 +472,8 @@ static struct rules_here rules_here(const struct candidates *c, const struct mod
 	if (own && h.allocator && !(m->roles & MODULE_CXX))
 		h.cxx = named(c, "_Znwm") && has_pair(c, "_Znam" NT, "_Znwm" NT);
 	h.cxx_aligned = h.heap && named(c, "_Znwm" AL) && has_pair(c, "_Znam" AL NT, "_Znwm" AL NT);
+	/* a program's own operator new is not libstdc++'s, which brings get_new_handler with it when it is linked statically */
+	h.cxx_zero = h.heap && !h.cxx && ((m->roles & MODULE_CXX) || (elf_is_static(m->elf) && defines(m->elf, "_ZSt15get_new_handlerv")));
 	return h;
 }
 
@@ -483,7 +486,7 @@ static bool applies(const struct rules_here *h, const struct candidate *c)
 	case MAPPING:	      return h->mapping;
 	case SANITIZER:
 	case ASKING:	      return true;
-	case NEW:
+	case NEW:	      return h->cxx || (h->cxx_zero && strcmp(c->rule->name, "_Znwm") == 0);
 	case NOTHROW:
 	case DELETE:	      return h->cxx;
 	case NEW_ALIGNED:
@@ -495,7 +498,7 @@ static bool applies(const struct rules_here *h, const struct candidate *c)
 
 /* ---- sites ------------------------------------------------------------------------------------------------------------------------- */
 
-static void site_from(struct hook_site *s, const struct candidate *c, const struct candidates *all)
+static void site_from(struct hook_site *s, const struct candidate *c, const struct candidates *all, const struct rules_here *h)
 {
 	const struct candidate *pair = NULL;
 
@@ -507,6 +510,8 @@ static void site_from(struct hook_site *s, const struct candidate *c, const stru
 	s->arg = c->request ? c->request->arg : c->rule->arg;
 	if (c->symbol.type == STT_GNU_IFUNC)
 		s->refuse = "it is chosen at run time (ifunc)";
+	if (s->kind == HOOK_NEW && c->rule->class == NEW && !h->cxx)
+		s->kind = HOOK_NEW_ZERO;
 	if (s->kind != HOOK_NEW)
 		return;
 	pair = named(all, c->rule->pair);
@@ -548,7 +553,7 @@ static int make_sites(struct hook_sites *sites, struct candidates *c, const stru
 
 		if (!applies(h, item) || (sites->count && sites->site[sites->count - 1].vaddr == item->symbol.value))
 			continue;
-		site_from(&sites->site[sites->count++], item, c);
+		site_from(&sites->site[sites->count++], item, c, h);
 	}
 	return 0;
 }

@@ -73,7 +73,7 @@ void blob_entries(raddr_t base, raddr_t entry[HOOK_KINDS])
 	static const char *const name[HOOK_KINDS] = {
 		[HOOK_MALLOC] = "malloc", [HOOK_CALLOC] = "calloc", [HOOK_REALLOC] = "realloc", [HOOK_REALLOCARRAY] = "reallocarray",
 		[HOOK_FREE] = "free", [HOOK_MEMALIGN] = "memalign", [HOOK_POSIX_MEMALIGN] = "posix_memalign", [HOOK_PVALLOC] = "malloc",
-		[HOOK_NEW] = "new", [HOOK_MMAP] = "mmap", [HOOK_MUNMAP] = "munmap", [HOOK_MREMAP] = "mremap",
+		[HOOK_NEW] = "new", [HOOK_NEW_ZERO] = "new_zero", [HOOK_MMAP] = "mmap", [HOOK_MUNMAP] = "munmap", [HOOK_MREMAP] = "mremap",
 		[HOOK_MPROTECT] = "mprotect", [HOOK_BRK] = "brk", [HOOK_SBRK] = "sbrk", [HOOK_SYSCALL] = "syscall", [HOOK_PRCTL] = "prctl",
 		[HOOK_DEBUG_STATE] = "debug_state", [HOOK_RETURN_0] = "return_0", [HOOK_API] = "api",
 		[HOOK_GENERIC_MALLOC] = "generic",

@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -63,7 +64,15 @@ static bool put(const char *text, ssize_t len)
 	return true;
 }
 
-/* Until no process has the program's terminal open any more. */
+/* A program can have closed its terminal and be of its session all the same: it would be hung up. */
+static bool has_session(void)
+{
+	pid_t sid;
+
+	return ioctl(MASTER, TIOCGSID, &sid) == 0 && sid > 0;
+}
+
+/* Until no process has the program's terminal any more. */
 static void relay(void)
 {
 	struct pollfd p = { .fd = MASTER, .events = POLLIN };
@@ -77,6 +86,8 @@ static void relay(void)
 			heard = heard && put(text, n);
 		else if (n < 0 && errno == EAGAIN)
 			poll(&p, 1, -1);
+		else if (n < 0 && errno == EIO && has_session())
+			usleep(200000);
 		else if (n == 0 || errno != EINTR)
 			return;
 	}

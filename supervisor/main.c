@@ -10,10 +10,12 @@
 #include <unistd.h>
 
 #include "../shell/command.h"
+#include "../shell/interactive.h"
 #include "../shell/summary.h"
 #include "message.h"
 #include "options.h"
 #include "session.h"
+#include "terminal.h"
 
 /*
  * One run: read the command line, launch, run the commands of -x and -X in order while the program runs, wait for its end, say the summary, end
@@ -241,6 +243,59 @@ static int run(const struct options *o)
 	return status;
 }
 
+/* The status of an interactive run: the program's, if it ended by itself. What commands said was for the one who typed them. */
+static int leave(struct shell *shell, int *sig)
+{
+	struct session *session = shell->session;
+
+	if (shell->detached)
+		return 0;
+	session_hold(session, false);
+	if (!session_all_gone(session))
+		session_detach(session);
+	return shell->killed ? 0 : session_exit_status(session, sig);
+}
+
+/* The terminal comes first: its keeper is forked while we have one thread and little memory. */
+static int interact(const struct options *o)
+{
+	struct session *session = NULL;
+	struct terminal terminal;
+	struct shell shell = { 0 };
+	int status = EXIT_FAILED, sig = 0, err = terminal_open(&terminal);
+
+	if (err) {
+		message_error("cannot make a terminal for the program: %s", strerror(-err));
+		return EXIT_FAILED;
+	}
+	session = session_new(o);
+	if (!session) {
+		message_error("cannot begin: %s", strerror(errno));
+		goto out;
+	}
+	shell_init(&shell, session);
+	err = interactive_open(&shell, &terminal);
+	if (err) {
+		message_error("cannot use the terminal: %s", strerror(-err));
+		goto out;
+	}
+	session_hold(session, true);
+	if (session_launch(session, &status) == 0) {
+		interactive_run(&shell);
+		status = leave(&shell, &sig);
+	}
+out:
+	interactive_close(&shell);
+	terminal_close(&terminal);
+	shell_release(&shell);
+	if (sig) {
+		message_flush();
+		status = end_as(status, sig);
+	}
+	session_free(session);
+	return status;
+}
+
 int main(int argc, char **argv)
 {
 	static struct options options;	/* what it points at lives as long as mtrun */
@@ -261,7 +316,7 @@ int main(int argc, char **argv)
 		message_error("cannot write '%s' (--messages): %s", options.messages ? options.messages : "stderr", strerror(-err));
 		return EXIT_FAILED;
 	}
-	err = check_scripts(&options) ? EXIT_FAILED : run(&options);
+	err = check_scripts(&options) ? EXIT_FAILED : options.batch ? run(&options) : interact(&options);
 	message_close();
 	return err;
 }

@@ -73,7 +73,8 @@ struct session {
 	struct api api;
 	uint64_t asked_ns;		/* when the program itself asked last */
 	pid_t launched;
-	bool hold, main_ended, detached, stopping, began;
+	bool hold, main_ended, detached, began;
+	const struct process *stopping;	/* whose threads stay where they stop: session_stop() is at it */
 	pid_t held;			/* thread held at its last instant, 0: none */
 	struct process *lent;		/* another tracer has it */
 	const struct terminal *terminal;	/* interactive: the program's own */
@@ -328,7 +329,7 @@ static void begin(struct session *s, struct thread *t)
 		begin_child(s, t);
 		return;
 	}
-	if (s->stopping && !t->guest) {
+	if (s->stopping == t->process && !t->guest) {
 		t->state = THREAD_STOPPED;
 		return;
 	}
@@ -446,7 +447,7 @@ static void stop_with_it(const struct session *s, const struct thread *t, int si
 
 static void resume(struct session *s, struct thread *t, int signal)
 {
-	if (s->stopping && t->process && !t->guest) {
+	if (s->stopping && s->stopping == t->process && !t->guest) {
 		t->state = THREAD_STOPPED;
 		t->signal = signal;
 		return;
@@ -571,6 +572,11 @@ static void serve_signals(struct session *s)
 			s->on_signal(s->on_signal_ctx, (int)info.ssi_signo);
 		else if ((info.ssi_signo == SIGTERM || info.ssi_signo == SIGHUP || info.ssi_signo == SIGUSR2) && s->launched && !s->main_ended)
 			kill(s->main ? s->main->pid : s->launched, (int)info.ssi_signo);
+}
+
+void session_take_signals(struct session *s)
+{
+	serve_signals(s);
 }
 
 /* A ring that is half full already would not ring the bell again. */
@@ -909,7 +915,7 @@ int session_stop(struct session *s, struct process *p)
 		return -ESRCH;
 	if (p == s->lent)
 		return -EBUSY;
-	s->stopping = true;
+	s->stopping = p;
 	for (size_t i = 0; i < s->nthreads; i++)
 		if (s->thread[i].process == p && !s->thread[i].guest && s->thread[i].state == THREAD_RUNNING)
 			tracer_interrupt(s->thread[i].tid);
@@ -919,7 +925,7 @@ int session_stop(struct session *s, struct process *p)
 		if (!serve_stops(s))
 			usleep(20);
 	}
-	s->stopping = false;
+	s->stopping = NULL;
 	if (p->state == PROCESS_RUNNING)
 		p->state = PROCESS_STOPPED;
 	return all_stopped(s, p) ? 0 : -ETIMEDOUT;

@@ -42,6 +42,9 @@ int session_launch(struct session *s, int *status) MUST_USE;
  * descriptors given by session_watch(). Returns 0, or -errno if the loop itself failed. */
 int session_turn(struct session *s, int timeout_ms) MUST_USE;
 
+/* The signals that have come so far are served, as in a turn. */
+void session_take_signals(struct session *s);
+
 /* All that had happened when called is in the ledgers when it returns. */
 void session_settle(struct session *s);
 uint64_t session_ms(const struct session *s);		/* since tracing began */

@@ -4,11 +4,13 @@
  *
  * libdw asks debuginfod servers for symbols through a libdebuginfod that it dlopen()s. A static executable cannot rely on dlopen (it needs the very
  * glibc that it was linked with), and mtrun asks nobody over the network. With these three definitions the linker leaves libdw's client out.
+ * Nor does the prompt look up users: readline completes ~NAME through glibc's name service, which it opens in the same way.
  * The shared builds (SAN=, COV=) and the unit tests use the shared libdw and compile nothing here.
  */
 #ifdef MTRUN_STATIC
 
 #include <errno.h>
+#include <pwd.h>
 #include <stddef.h>
 
 struct Dwfl;
@@ -33,6 +35,22 @@ void __libdwfl_debuginfod_end(void *client)
 {
 	(void)client;
 }
+
+struct passwd *getpwnam(const char *name)
+{
+	(void)name;
+	return NULL;
+}
+
+struct passwd *getpwuid(uid_t uid)
+{
+	(void)uid;
+	return NULL;
+}
+
+struct passwd *getpwent(void) { return NULL; }
+void setpwent(void) { }
+void endpwent(void) { }
 
 #else
 typedef int static_c_is_empty_here;

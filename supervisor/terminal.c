@@ -43,7 +43,7 @@ int terminal_open(struct terminal *t)
 	struct stat st;
 	int err;
 
-	*t = (struct terminal){ .user = -1, .master = -1, .keeper = -1 };
+	*t = (struct terminal){ .user = -1, .master = -1, .slave = -1, .keeper = -1 };
 	if (tcgetattr(0, &t->saved) < 0 || fstat(0, &st) < 0)
 		return -errno;
 	t->user = open_again(0);
@@ -62,7 +62,6 @@ int terminal_open(struct terminal *t)
 static int make(struct terminal *t)
 {
 	char name[64];
-	int slave;
 
 	t->master = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
 	if (t->master < 0 || grantpt(t->master) < 0 || unlockpt(t->master) < 0)
@@ -72,26 +71,31 @@ static int make(struct terminal *t)
 		return -errno;
 	free(t->name);
 	t->name = strdup(name);
-	slave = open(name, O_RDWR | O_NOCTTY | O_CLOEXEC);
-	if (!t->name || slave < 0)
+	t->slave = open(name, O_RDWR | O_NOCTTY | O_CLOEXEC);
+	if (!t->name || t->slave < 0)
 		return t->name ? -errno : -ENOMEM;
-	tcsetattr(slave, TCSANOW, &t->saved);
-	close(slave);
+	tcsetattr(t->slave, TCSANOW, &t->saved);
 	terminal_resized(t);
 	return keeper_hold(t->keeper, t->master);
+}
+
+static void close_pty(struct terminal *t)
+{
+	if (t->slave >= 0)
+		close(t->slave);
+	if (t->master >= 0)
+		close(t->master);
+	t->slave = t->master = -1;
 }
 
 int terminal_renew(struct terminal *t)
 {
 	int err;
 
-	if (t->master >= 0)
-		close(t->master);
+	close_pty(t);
 	err = make(t);
-	if (err && t->master >= 0) {
-		close(t->master);
-		t->master = -1;
-	}
+	if (err)
+		close_pty(t);
 	return err;
 }
 
@@ -169,8 +173,7 @@ void terminal_close(struct terminal *t)
 	}
 	if (t->keeper >= 0)
 		keeper_leave(t->keeper);
-	if (t->master >= 0)
-		close(t->master);
+	close_pty(t);
 	free(t->name);
-	*t = (struct terminal){ .user = -1, .master = -1, .keeper = -1 };
+	*t = (struct terminal){ .user = -1, .master = -1, .slave = -1, .keeper = -1 };
 }

@@ -16,6 +16,7 @@ struct terminal {
 	struct termios saved;		/* as we found it */
 	unsigned shared;		/* bit N: the program's descriptor N is its terminal */
 	int master;			/* -1: none */
+	int slave;			/* ours of the other side: nothing ends while the program has it closed */
 	char *name;			/* of the other side */
 	int keeper;
 };

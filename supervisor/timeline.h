@@ -43,6 +43,11 @@ size_t timeline_memory(const struct timeline *t);
 
 /* At the point that comes next LINE holds BYTES in COUNT blocks. Only lines that may have changed need to be told. 0 or -ENOMEM. */
 int timeline_hold(struct timeline *t, uint32_t line, uint64_t bytes, uint32_t count);
+/* timeline_hold(LINE) is to come. */
+static inline void timeline_prefetch(const struct timeline *t, uint32_t line)
+{
+	__builtin_prefetch((const struct timeline_held *)t->last.base + line, 1);
+}
 /* That point: the maximum of INTERVAL and of all that follow up to the next point's. Ascending. 0 or -ENOMEM: it is left out. */
 int timeline_add(struct timeline *t, uint64_t interval, uint64_t bytes, uint64_t ms);
 

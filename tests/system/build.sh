@@ -39,6 +39,15 @@ make -s install BUILD="$MTRUN_BUILD" PREFIX=/usr DESTDIR="$dir/root" >"$dir/log"
 result "make install" $? "$(tail -n 1 "$dir/log")"
 [ "$(find "$dir/root" -type f | wc -l)" = 4 ]
 result "make install installs four files" $? "$(find "$dir/root" -type f | tr '\n' ' ')"
+for lang in c c++; do
+	if ! command -v "g$([ $lang = c ] && echo cc || echo ++)" >/dev/null; then
+		echo "skip the headers, as $lang: no compiler"
+		continue
+	fi
+	printf '#include <mtrun.h>\n#include <memtracer/mt_info.h>\nint main(void) { return (int)mtrun_allocated_memory(); }\n' >"$dir/use.$lang"
+	gcc -x $lang -Wall -Wextra -Werror -I"$dir/root/usr/include" "$dir/use.$lang" -o "$dir/use" 2>"$dir/log" && "$dir/use"
+	result "the installed headers serve $lang" $? "$(head -n 1 "$dir/log")"
+done
 
 for cc in gcc clang; do
 	if ! command -v $cc >/dev/null; then

@@ -35,7 +35,7 @@ static void churn(raddr_t start, uint64_t step, unsigned n, unsigned rounds)
 		wrong += (b != NULL) != live[k];
 		if (b) {
 			wrong += block_size(b) != k || block_tick(b) != 12345678 || block_owner(b) != 3 || block_line(b) != 7;
-			blocks_take(&t, page, b, 5, 99);
+			blocks_take(&t, page, b, block_stamp(5, 99));
 			count--;
 		} else {
 			put(&t, a, k);
@@ -67,7 +67,7 @@ static void churn(raddr_t start, uint64_t step, unsigned n, unsigned rounds)
 		struct block *b = blocks_get(&t, start + k * step, &page);
 		CHECK((b != NULL) == live[k]);
 		if (b)
-			blocks_take(&t, page, b, 5, 99);
+			blocks_take(&t, page, b, block_stamp(5, 99));
 		CHECK(!blocks_get(&t, start + k * step, &page));
 		CHECK((blocks_get(&copy, start + k * step, &page) != NULL) == live[k]);
 	}
@@ -136,7 +136,7 @@ static double cost(const char *what, unsigned n, unsigned least, unsigned most, 
 		struct block *b = blocks_put(&t, a, &was);
 		block_set(b, a, size, 0, 0, 0);
 		if (random_free && rnd() % 4 == 0)
-			blocks_take(&t, blocks_page(&t, a), blocks_get(&t, a, &page), 0, 0);
+			blocks_take(&t, blocks_page(&t, a), blocks_get(&t, a, &page), block_stamp(0, 0));
 		else
 			live++;
 		a += (size + 8 + 15) & ~15ull;
@@ -172,7 +172,7 @@ static void test_moving_heap(void)
 			struct block *b = blocks_get(&t, base + i * 64, &page);
 			CHECK(b != NULL);
 			if (b)
-				blocks_take(&t, page, b, 5, 99);
+				blocks_take(&t, page, b, block_stamp(5, 99));
 		}
 	}
 	CHECK(blocks_memory(&t) < 3 * 100000 * 32);
@@ -192,7 +192,7 @@ static void test_freed(void)
 		block_set(blocks_put(&t, 0x10000 + i * 64, &was), 0x10000 + i * 64, 40 + i % 2, 7, 3, 50);
 	for (unsigned i = 0; i < 64; i += 2) {
 		struct block *b = blocks_get(&t, 0x10000 + i * 64, &page);
-		blocks_take(&t, page, b, 4, (1u << 24) + i);
+		blocks_take(&t, page, b, block_stamp(4, (1u << 24) + i));
 	}
 	for (unsigned i = 0; i < 64; i++) {
 		const struct block *b = blocks_freed(&t, 0x10000 + i * 64 + 39, &start);

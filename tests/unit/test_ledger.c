@@ -408,9 +408,19 @@ static void heap_event(struct model *m, struct ledger *l, int t, uint64_t ms)
 		k = index_of(m, a);
 	}
 	if (r < 45) {
-		struct wire_event e = wire_pack(WIRE_ALLOC, a, 0, (uint32_t)size, (uint32_t)stack);
+		struct wire_event e[2] = { wire_pack(WIRE_ALLOC, a, 0, (uint32_t)size, (uint32_t)stack), wire_pack(WIRE_FREE, a, 0, 0, 0) };
+		if (size < WIRE_WIDE && rnd() % 4 == 0) {	/* a pair */
+			ledger_batch(l, (uint32_t)t, ms, e, 2);
+			model_grant(m, k, t, size, stack, ms);
+			model_peak(m);
+			model_temporary(m, t, &m->block[k], a);
+			model_temp(m, &m->block[k]);
+			model_drop(m, &m->block[k]);
+			m->block[k].live = 0;
+			return;
+		}
 		if (size < WIRE_WIDE && rnd() % 2)
-			ledger_batch(l, (uint32_t)t, ms, &e, 1);
+			ledger_batch(l, (uint32_t)t, ms, e, 1);
 		else
 			ledger_alloc(l, (uint32_t)t, ms, a, size, (uint32_t)stack);
 		model_grant(m, k, t, size, stack, ms);
@@ -926,6 +936,16 @@ static void test_freed(void)
 	ledger_gone_by(l, 0, 6000, 13);
 	CHECK(ledger_find_freed(l, 0x17000, &f));
 	CHECK_EQ(f.stack, 13);
+	struct wire_event pair[] = { wire_pack(WIRE_ALLOC, 0x5010, 0, 40, 21), wire_pack(WIRE_FREE, 0x5010, 1, 0, 0) };
+	ledger_batch(l, 1, 7000, pair, 2);
+	CHECK(ledger_find_freed(l, 0x5011, &f));
+	CHECK_EQ(f.block.stack, 21);
+	CHECK_EQ(f.ms, 7000);
+	pair[1] = wire_pack(WIRE_FREE, 0x5010, 1, 0, 22);
+	ledger_batch(l, 1, 8000, pair, 2);
+	CHECK(ledger_find_freed(l, 0x5011, &f));
+	CHECK_EQ(f.stack, 22);
+	CHECK_EQ(f.block.ms, 8000);
 	struct ledger_totals t;
 	ledger_totals(l, &t);
 	CHECK_EQ(t.live_blocks, 1);

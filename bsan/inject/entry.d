@@ -1,1 +1,0 @@
-/tmp/api/bsan/inject/entry.o: inject/entry.S

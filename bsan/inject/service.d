@@ -1,4 +1,0 @@
-/tmp/api/bsan/inject/service.o: inject/service.c inject/blob.h \
- inject/wire.h
-inject/blob.h:
-inject/wire.h:

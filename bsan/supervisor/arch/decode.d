@@ -1,3 +1,0 @@
-/tmp/api/bsan/supervisor/arch/decode.o: supervisor/arch/decode.c \
- supervisor/arch/decode.h
-supervisor/arch/decode.h:

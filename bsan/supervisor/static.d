@@ -1,1 +1,0 @@
-/tmp/api/bsan/supervisor/static.o: supervisor/static.c

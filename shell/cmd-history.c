@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "../supervisor/units.h"
+#include "command.h"
+#include "interactive.h"
+
+/* `history`: the lines typed, in this run and before. */
+static int history(struct shell *shell, struct call *call)
+{
+	uint64_t n = UINT64_MAX;
+	struct arguments a;
+	int arg;
+
+	arguments_init(&a, shell, call, NULL);
+	while ((arg = arguments_next(&a)) != ARG_END) {
+		if (arg == ARG_BAD)
+			return -1;
+		if (number_parse(a.value, &n))
+			return shell_error(shell, call, "'%s' is not accepted: a number of lines", a.value);
+	}
+	interactive_history(call->out, (size_t)n);
+	return 0;
+}
+
+const struct command cmd_history = {
+	.name = "history",
+	.usage = "[N]",
+	.summary = "the lines typed at the prompt, the last N",
+	.help = "Arrow keys and Ctrl-R find them again. They are kept in $XDG_STATE_HOME/mtrun/history (~/.local/state/mtrun/history).",
+	.run = history,
+};

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include <string.h>
+
+#include "command.h"
+#include "events.h"
+
+/* `on`: commands when something happens. */
+static void list(void *ctx, const char *when, const char *text)
+{
+	fprintf(ctx, "%s {%s}\n", when, text);
+}
+
+static int on(struct shell *shell, struct call *call)
+{
+	if (call->argc == 1) {
+		events_each(shell, list, call->out);
+		return 0;
+	}
+	for (int i = 0; i < ON_KINDS; i++) {
+		if (strcmp(call->argv[1], event_names[i]))
+			continue;
+		if (call->argc != 3)
+			return shell_error(shell, call, "the commands are accepted as one word in braces: on %s { status }", event_names[i]);
+		if (i == ON_EXIT)
+			session_hold(shell->session, true);
+		return events_on(shell, (enum event_when)i, call->argv[2]) ? shell_error(shell, call, "out of memory") : 0;
+	}
+	return shell_error(shell, call, "'%s' is not accepted: exit or peak", call->argv[1]);
+}
+
+const struct command cmd_on = {
+	.name = "on",
+	.usage = "[exit|peak { COMMANDS }]",
+	.summary = "run commands when the program ends, or has a new peak; alone: list them",
+	.help = "`on exit { report -n 5 }`: the program is at its last instant then and everything can be asked.\n"
+		"`on peak { ... }`: at most once a second, and for the last peak in any case. Other commands take the place of those before, {} of none.",
+	.run = on,
+};

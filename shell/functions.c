@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "functions.h"
+
+#include <elf.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "../supervisor/arena.h"
+#include "../supervisor/demangle.h"
+#include "../supervisor/elf.h"
+#include "../supervisor/process.h"
+
+/*
+ * Names lie one after another in one arena, each ended by a zero, so that a search runs straight through memory. C++ names lose their parameters:
+ * what is completed is what one would type. Demangling is what takes the time, so it is done in slices.
+ */
+struct functions {
+	const struct process *process;	/* compared only, with the next two */
+	pid_t pid;
+	uint64_t began_ms;
+	size_t module, cursor;		/* the next symbol to look at */
+	struct arena names;
+	size_t used;
+};
+
+struct functions *functions_new(void)
+{
+	return calloc(1, sizeof(struct functions));
+}
+
+void functions_free(struct functions *f)
+{
+	if (!f)
+		return;
+	arena_release(&f->names);
+	free(f);
+}
+
+static void add(struct functions *f, const char *name, size_t len)
+{
+	if (!len || arena_reach(&f->names, f->used + len + 1))
+		return;
+	memcpy((char *)f->names.base + f->used, name, len);
+	((char *)f->names.base)[f->used + len] = '\0';
+	f->used += len + 1;
+}
+
+/* Up to the parameter list: a parenthesis outside of template arguments, but for operator(). */
+static size_t without_parameters(const char *name)
+{
+	unsigned angles = 0;
+	size_t i;
+
+	for (i = 0; name[i]; i++) {
+		if (!strncmp(name + i, "operator", 8)) {
+			i += 8 + strspn(name + i + 8, "<>=-!()");
+			if (!name[i])
+				break;
+		}
+		if (name[i] == '<')
+			angles++;
+		else if (name[i] == '>' && angles)
+			angles--;
+		else if (name[i] == '(' && !angles && strncmp(name + i, "(anonymous namespace)", 21))
+			break;
+	}
+	return i;
+}
+
+static void add_symbol(struct functions *f, const struct elf_symbol *s)
+{
+	char *readable;
+
+	if (s->type != STT_FUNC && s->type != STT_GNU_IFUNC)
+		return;
+	readable = demangle(s->name);
+	if (readable)
+		add(f, readable, without_parameters(readable));
+	else
+		add(f, s->name, strcspn(s->name, "@"));
+	free(readable);
+}
+
+static uint64_t now_ms(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
+}
+
+bool functions_gather(struct functions *f, const struct process *p, unsigned ms)
+{
+	uint64_t end = now_ms() + ms;
+
+	if (f->process != p || f->pid != p->pid || f->began_ms != p->began_ms) {
+		f->process = p;
+		f->pid = p->pid;
+		f->began_ms = p->began_ms;
+		f->module = f->cursor = f->used = 0;
+	}
+	while (f->module < p->modules.count) {
+		struct elf_symbol symbol;
+
+		for (unsigned i = 0; i < 256; i++) {
+			if (!elf_next_symbol(p->modules.module[f->module]->elf, &f->cursor, &symbol)) {
+				f->module++;
+				f->cursor = 0;
+				break;
+			}
+			add_symbol(f, &symbol);
+		}
+		if (f->module < p->modules.count && now_ms() >= end)
+			return false;
+	}
+	return true;
+}
+
+void functions_match(const struct functions *f, const char *prefix, bool (*fn)(void *ctx, const char *name), void *ctx)
+{
+	const char *name = f->names.base, *end = name + f->used;
+	size_t len = strlen(prefix);
+
+	for (; name < end; name += strlen(name) + 1)
+		if (!strncmp(name, prefix, len) && !fn(ctx, name))
+			return;
+}

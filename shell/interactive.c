@@ -1,0 +1,524 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "interactive.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <readline/history.h>
+#include <readline/readline.h>
+
+#include "../supervisor/message.h"
+#include "../supervisor/terminal.h"
+#include "command.h"
+#include "complete.h"
+#include "keyboard.h"
+#include "reporting.h"
+#include "screen.h"
+
+/*
+ * readline is used by its callbacks: it is given a key when one is there, and hands a line over when there is one. Between keys the session's loop turns.
+ * While a command runs readline is off and the terminal is as the user has it, so that Ctrl-C makes a signal, which the loop finds in its
+ * descriptor and long work by looking whether one is pending; it is never delivered.
+ *
+ * readline knows no contexts, so what its callbacks need is in `prompt`.
+ */
+#define PROMPT       "mt> "
+#define CONTINUATION "  > "
+#define HISTORY_MAX  1000
+
+static struct {
+	struct shell *shell;
+	bool editing;			/* readline has the terminal */
+	bool key;			/* there is something to read */
+	bool line_done;			/* the user has ended a line: this one, NULL for Ctrl-D */
+	char *line;
+	char *unfinished;		/* lines before, within braces */
+	bool suspend, resized;
+	char *history;			/* its file, NULL: none */
+	bool told_end;
+} prompt;
+
+/* ---- files ---------------------------------------------------------------------------------------------------------------------- */
+
+/* $XDG/mtrun/NAME, or ~/DEFAULT/mtrun/NAME; to be freed. NULL: there is no home. */
+static char *user_file(const char *variable, const char *otherwise, const char *name)
+{
+	const char *dir = getenv(variable), *home = getenv("HOME");
+	char *path;
+	int n;
+
+	if (dir && *dir == '/')
+		n = asprintf(&path, "%s/mtrun/%s", dir, name);
+	else if (home && *home == '/')
+		n = asprintf(&path, "%s/%s/mtrun/%s", home, otherwise, name);
+	else
+		return NULL;
+	return n < 0 ? NULL : path;
+}
+
+static void make_directories(char *path)
+{
+	for (char *at = strchr(path + 1, '/'); at; at = strchr(at + 1, '/')) {
+		*at = '\0';
+		mkdir(path, 0700);
+		*at = '/';
+	}
+}
+
+static void history_open(void)
+{
+	int fd;
+
+	using_history();
+	stifle_history(HISTORY_MAX);
+	prompt.history = user_file("XDG_STATE_HOME", ".local/state", "history");
+	if (!prompt.history)
+		return;
+	make_directories(prompt.history);
+	fd = open(prompt.history, O_RDWR | O_CREAT | O_CLOEXEC | O_NOCTTY, 0600);
+	if (fd < 0) {
+		free(prompt.history);
+		prompt.history = NULL;
+		return;
+	}
+	close(fd);
+	read_history(prompt.history);
+}
+
+/* At once, so that it is there however we end. */
+static void history_add(const char *line)
+{
+	const HIST_ENTRY *last = history_length ? history_get(history_base + history_length - 1) : NULL;
+
+	if (!line[strspn(line, " \t")] || (last && !strcmp(last->line, line)))
+		return;
+	add_history(line);
+	if (prompt.history)
+		append_history(1, prompt.history);
+}
+
+static void history_close(void)
+{
+	if (prompt.history)
+		history_truncate_file(prompt.history, HISTORY_MAX);
+	free(prompt.history);
+	prompt.history = NULL;
+}
+
+void interactive_history(FILE *out, size_t n)
+{
+	HIST_ENTRY **list = history_list();
+	size_t count = 0;
+
+	while (list && list[count])
+		count++;
+	for (size_t i = n < count ? count - n : 0; i < count; i++)
+		fprintf(out, "%5zu  %s\n", i + 1, list[i]->line);
+}
+
+static void run_rc(struct shell *shell)
+{
+	char *path = user_file("XDG_CONFIG_HOME", ".config", "rc");
+	int err = path ? shell_run_file(shell, path) : -ENOENT;
+
+	if (err && err != -ENOENT && err != -ENOTDIR)
+		message_error("cannot read '%s': %s", path, strerror(-err));
+	free(path);
+}
+
+/* ---- completion ----------------------------------------------------------------------------------------------------------------- */
+
+/* readline frees list and words one by one. */
+static char **attempted(const char *text, int start, int end)
+{
+	struct completions c;
+
+	(void)end;
+	rl_attempted_completion_over = 1;
+	complete(prompt.shell, rl_line_buffer, (size_t)start, text, &c);
+	if (c.files) {
+		rl_attempted_completion_over = 0;
+		return NULL;
+	}
+	rl_completion_append_character = c.no_blank ? '\0' : ' ';
+	if (!c.count) {
+		free(c.word);
+		return NULL;
+	}
+	/* what readline expects: the common beginning first */
+	char **list = calloc(c.count + 2, sizeof(*list));
+
+	if (list) {
+		size_t common = strlen(c.word[0]);
+
+		for (size_t i = 1; i < c.count; i++)
+			while (strncmp(c.word[0], c.word[i], common))
+				common--;
+		list[0] = strndup(c.word[0], common);
+		if (c.count == 1) {
+			free(c.word[0]);
+		} else
+			memcpy(list + 1, c.word, c.count * sizeof(*list));
+	}
+	free(c.word);
+	return list;
+}
+
+/* ---- the terminal --------------------------------------------------------------------------------------------------------------- */
+
+static void hide(void)
+{
+	rl_clear_visible_line();
+	fflush(rl_outstream);
+}
+
+static void show(void)
+{
+	rl_on_new_line();
+	rl_redisplay();
+	fflush(rl_outstream);
+}
+
+static void on_key(void *ctx, short revents)
+{
+	(void)ctx;
+	(void)revents;
+	prompt.key = true;
+}
+
+static void nothing(void *ctx, short revents)
+{
+	(void)ctx;
+	(void)revents;
+}
+
+/* Where readline asks something itself (`Display all 200 possibilities?`) it waits here: the loop goes on turning. */
+static int get_key(FILE *unused)
+{
+	struct shell *shell = prompt.shell;
+	char c;
+	int n;
+
+	(void)unused;
+	session_watch(shell->session, 0, POLLIN, nothing, NULL);
+	while ((n = keyboard_take(shell, &c, 1)) == 0)
+		if (shell->interrupted || shell->leave || session_turn(shell->session, -1))
+			break;
+	session_watch(shell->session, 0, 0, NULL, NULL);
+	return n > 0 ? (unsigned char)c : EOF;
+}
+
+static void on_line(char *line)
+{
+	prompt.line = line;
+	prompt.line_done = true;
+	rl_callback_handler_remove();
+	prompt.editing = false;
+}
+
+static void edit(void)
+{
+	struct shell *shell = prompt.shell;
+
+	screen_enter(shell->screen, SCREEN_PROMPT);
+	screen_flush(shell->screen);
+	prompt.editing = true;
+	prompt.line_done = false;
+	rl_callback_handler_install(prompt.unfinished ? CONTINUATION : PROMPT, on_line);
+	session_watch(shell->session, 0, POLLIN, on_key, NULL);
+}
+
+static void stop_editing(void)
+{
+	if (prompt.editing)
+		rl_callback_handler_remove();
+	prompt.editing = false;
+	session_watch(prompt.shell->session, 0, 0, NULL, NULL);
+	screen_enter(prompt.shell->screen, SCREEN_COMMAND);
+}
+
+static void divert(void *ctx, const char *text, size_t len)
+{
+	struct shell *shell = ctx;
+
+	if (!shell_interrupted(shell))
+		screen_write(shell->screen, text, len);
+}
+
+static void on_signal(void *ctx, int sig)
+{
+	struct shell *shell = ctx;
+
+	switch (sig) {
+	case SIGINT:
+		shell->interrupted = true;
+		break;
+	case SIGTSTP:
+		prompt.suspend = true;
+		break;
+	case SIGWINCH:
+		terminal_resized(shell->terminal);
+		prompt.resized = true;
+		break;
+	case SIGTERM:
+	case SIGHUP:
+		shell->leave = shell->interrupted = true;
+		break;
+	}
+}
+
+/* Ctrl-Z: stopped as any program, if the shell that started us has job control (else the kernel ignores it). */
+static void suspend(void)
+{
+	sigset_t set;
+
+	prompt.suspend = false;
+	if (prompt.editing) {
+		hide();
+		rl_deprep_terminal();
+	}
+	terminal_mode(prompt.shell->terminal, TERMINAL_SANE);
+	sigemptyset(&set);
+	sigaddset(&set, SIGTSTP);
+	raise(SIGTSTP);
+	sigprocmask(SIG_UNBLOCK, &set, NULL);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	terminal_resized(prompt.shell->terminal);
+	if (prompt.editing) {
+		rl_prep_terminal(1);
+		rl_resize_terminal();
+		show();
+	}
+}
+
+static void clear_line(void)
+{
+	struct shell *shell = prompt.shell;
+
+	shell->interrupted = false;
+	rl_callback_sigcleanup();
+	rl_free_line_state();
+	rl_replace_line("", 0);
+	free(prompt.unfinished);
+	prompt.unfinished = NULL;
+	stop_editing();
+	screen_write(shell->screen, "^C\r\n", 4);
+	edit();
+}
+
+/* ---- lines ---------------------------------------------------------------------------------------------------------------------- */
+
+/* Lines up to the brace that closes the first one's. NULL: more must come. */
+static char *whole(char *line)
+{
+	char *text = line;
+
+	if (prompt.unfinished) {
+		if (asprintf(&text, "%s\n%s", prompt.unfinished, line) < 0)
+			return line;
+		free(line);
+		free(prompt.unfinished);
+		prompt.unfinished = NULL;
+	}
+	if (!shell_is_open(text))
+		return text;
+	prompt.unfinished = text;
+	return NULL;
+}
+
+static void tell_end(struct shell *shell)
+{
+	const struct process *p = session_main(shell->session);
+	char end[64];
+
+	if (!shell->ended)
+		prompt.told_end = false;
+	if (!shell->ended || prompt.told_end || shell->detached || shell->quit)
+		return;
+	prompt.told_end = true;
+	screen_catch_up(shell->screen);
+	message_say("%s (%d) %s; everything can still be asked (`run` starts it again, `quit` ends)", p->command ? p->command : "?", (int)p->pid,
+		    reporting_end(p->wait_status, end, sizeof(end)));
+}
+
+static void run_line(struct shell *shell, char *line)
+{
+	char *text;
+
+	history_add(line);
+	text = whole(line);
+	if (!text)
+		return;
+	shell_run_text(shell, NULL, text);
+	free(text);
+	message_flush();
+	if (shell->interrupted && !shell->leave) {
+		screen_drop(shell->screen);
+		screen_write(shell->screen, "\r\n", 2);
+	}
+}
+
+/* Until all that the command has printed is on the terminal, or the user does not want it any more. */
+static void drain(struct shell *shell)
+{
+	while (!screen_done(shell->screen) && !shell->quit && !shell->leave) {
+		if (shell_turn(shell, -1))
+			return;
+		if (shell_interrupted(shell)) {
+			screen_drop(shell->screen);
+			screen_write(shell->screen, "\r\n", 2);
+		}
+	}
+}
+
+static void take_line(struct shell *shell)
+{
+	char *line = prompt.line;
+
+	prompt.line_done = false;
+	prompt.line = NULL;
+	stop_editing();
+	shell->interrupted = false;
+	if (line) {
+		run_line(shell, line);
+	} else {
+		struct termios tio;
+
+		screen_write(shell->screen, "\r\n", 2);
+		if (tcgetattr(0, &tio) < 0)
+			shell->leave = true;	/* not Ctrl-D: the terminal is gone */
+		else if (interactive_leave(shell) == 0)
+			shell->quit = true;
+	}
+	drain(shell);
+	/* Ctrl-C may have come at the very end of it */
+	session_take_signals(shell->session);
+	shell->interrupted = shell->leave;
+}
+
+/* ---- leaving -------------------------------------------------------------------------------------------------------------------- */
+
+static bool runs(const struct shell *shell)
+{
+	const struct process *p = session_main(shell->session);
+
+	return !session_ended(shell->session) && p->state <= PROCESS_STOPPED;
+}
+
+int interactive_leave(struct shell *shell)
+{
+	int key = 0;
+
+	if (runs(shell)) {
+		shell->interrupted = false;
+		key = keyboard_ask(shell, "The program still runs: (k)ill it, (d)etach from it, (c)ancel?", "kdc");
+		if (shell->leave)
+			return 0;
+		if (key != 'k' && key != 'd')
+			return -1;
+	}
+	if (key == 'k' && session_kill(shell->session, SIGKILL) == 0) {
+		shell->killed = true;
+		while (!session_ended(shell->session))
+			if (shell_turn(shell, 50))
+				break;
+	}
+	if (key == 'd') {
+		shell_let_go(shell);
+	}
+	return 0;
+}
+
+/* ---- life ----------------------------------------------------------------------------------------------------------------------- */
+
+int interactive_open(struct shell *shell, struct terminal *terminal)
+{
+	static char name[] = "mtrun";
+	int fd = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
+
+	prompt.shell = shell;
+	rl_readline_name = name;
+	rl_catch_signals = 0;
+	rl_catch_sigwinch = 0;
+	rl_change_environment = 0;		/* the program's is as we found it */
+	rl_instream = stdin;
+	rl_outstream = fd < 0 ? NULL : fdopen(fd, "w");
+	rl_getc_function = get_key;
+	rl_attempted_completion_function = attempted;
+	rl_basic_word_break_characters = " \t\n;|>{}";
+	rl_completer_word_break_characters = " \t\n;|>{}";
+	rl_completer_quote_characters = "'\"";
+	rl_filename_quote_characters = " \t\n;|>{}'\"#\\";
+	rl_completion_query_items = 200;
+	if (!rl_outstream)
+		return -ENOMEM;
+	shell->screen = screen_new(shell->session, terminal, hide, show);
+	if (!shell->screen)
+		return -ENOMEM;
+	shell->terminal = terminal;
+	session_interactive(shell->session, terminal, on_signal, shell);
+	message_divert(divert, shell);
+	return 0;
+}
+
+void interactive_run(struct shell *shell)
+{
+	rl_initialize();
+	rl_variable_bind("enable-bracketed-paste", "off");	/* the terminal would be left in it if we were killed */
+	rl_variable_bind("page-completions", "off");
+	history_open();
+	run_rc(shell);
+	drain(shell);
+	while (!shell->quit && !shell->leave) {
+		bool more = complete_prepare(shell);
+
+		if (!prompt.editing)
+			edit();
+		if (shell_turn(shell, more ? 1 : -1)) {
+			message_error("the program can no longer be followed");
+			break;
+		}
+		if (shell->leave)
+			break;
+		if (shell->interrupted)
+			clear_line();
+		if (prompt.suspend)
+			suspend();
+		if (prompt.resized) {
+			prompt.resized = false;
+			rl_resize_terminal();
+		}
+		if (prompt.key) {
+			prompt.key = false;
+			session_watch(shell->session, 0, 0, NULL, NULL);
+			rl_callback_read_char();
+			session_watch(shell->session, 0, POLLIN, on_key, NULL);
+		}
+		if (prompt.line_done)
+			take_line(shell);
+		tell_end(shell);
+	}
+	stop_editing();
+	if (shell->leave && !shell->detached)
+		shell_let_go(shell);
+	history_close();
+}
+
+void interactive_close(struct shell *shell)
+{
+	if (!shell->screen)
+		return;
+	message_flush();
+	screen_catch_up(shell->screen);
+	screen_flush(shell->screen);
+	message_divert(NULL, NULL);
+	screen_free(shell->screen);
+	shell->screen = NULL;
+	fclose(rl_outstream);
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * screen.h - what is written on the user's terminal in an interactive run, and in which order: what the program prints, what commands print, and
+ * the line being typed, which moves down for both. Nothing here waits for the terminal: what it does not take yet is kept, and the program
+ * has to wait with its output until that is gone.
+ */
+#ifndef MTRUN_SCREEN_H
+#define MTRUN_SCREEN_H
+
+#include "../supervisor/terminal.h"
+#include "../supervisor/types.h"
+
+struct screen;
+struct session;
+
+enum screen_mode {
+	SCREEN_COMMAND,			/* a command is at work: everything is written as it comes */
+	SCREEN_PROMPT,			/* a line is being typed: it is taken off before and put back after */
+	SCREEN_HANDED,			/* the keyboard is the program's, and so is the screen */
+	SCREEN_KEPT,			/* a command draws on the whole screen: the program's output is kept for later */
+};
+
+/* HIDE takes the line being typed off the screen, SHOW puts it back. NULL: out of memory. */
+struct screen *screen_new(struct session *session, struct terminal *terminal, void (*hide)(void), void (*show)(void)) MUST_USE;
+void screen_free(struct screen *s);
+
+/* Leaving SCREEN_KEPT writes what was kept; SCREEN_PROMPT begins on a line of its own. */
+void screen_enter(struct screen *s, enum screen_mode mode);
+/* Our own text. */
+void screen_write(struct screen *s, const char *text, size_t len);
+/* What the program has printed so far comes on the screen. */
+void screen_catch_up(struct screen *s);
+/* The program gets another terminal: it is started again. 0 or -errno. */
+int screen_renew(struct screen *s) MUST_USE;
+/* Whether all that was written is on the terminal. */
+bool screen_done(const struct screen *s);
+/* What is not yet on it is forgotten (ours; the user has had enough). */
+void screen_drop(struct screen *s);
+/* Until all is on it: for the end. */
+void screen_flush(struct screen *s);
+
+#endif
