@@ -469,6 +469,7 @@ int interactive_open(struct shell *shell, struct terminal *terminal)
 
 void interactive_run(struct shell *shell)
 {
+	rl_variable_bind("show-all-if-ambiguous", "on");	/* unless ~/.inputrc, which comes next, has it otherwise */
 	rl_initialize();
 	rl_variable_bind("enable-bracketed-paste", "off");	/* the terminal would be left in it if we were killed */
 	rl_variable_bind("page-completions", "off");
@@ -504,7 +505,10 @@ void interactive_run(struct shell *shell)
 			take_line(shell);
 		tell_end(shell);
 	}
-	stop_editing();
+	if (prompt.editing) {
+		stop_editing();
+		screen_write(shell->screen, "\r\n", 2);
+	}
 	if (shell->leave && !shell->detached)
 		shell_let_go(shell);
 	history_close();

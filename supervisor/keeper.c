@@ -103,8 +103,10 @@ static _Noreturn void keep(const struct termios *saved)
 			left = true;
 			continue;
 		}
-		dup3(fd, MASTER, O_CLOEXEC);
-		close(fd);
+		if (fd != MASTER) {		/* it is the first, and got the number by itself */
+			dup3(fd, MASTER, O_CLOEXEC);
+			close(fd);
+		}
 		holding = true;
 	}
 	if (!left)
