@@ -7,6 +7,7 @@
 #include "../supervisor/print.h"
 #include "../supervisor/units.h"
 #include "command.h"
+#include "warm.h"
 
 /* `trace`: the story of one address. What it is of that is not in a block (place.h) is also told of one that was freed: it may be another's by now. */
 enum state { LIVE, FREED, NONE };
@@ -145,6 +146,8 @@ static int trace(struct shell *shell, struct call *call)
 		return -1;
 	t.now = shell_moment(shell, p);
 	find(&t, p);
+	warm_stack(shell, p, sites, t.state == NONE ? 0 : t.b.block.stack);
+	warm_stack(shell, p, sites, t.state == FREED ? t.b.stack : 0);
 	if (call->json)
 		print_json(call->out, &t, p, sites);
 	else

@@ -120,14 +120,24 @@ size_t process_stack(const struct process *p, uint32_t stack, uint64_t *pc, uint
 	return n;
 }
 
+bool process_question(const struct process *p, uint32_t node, uint64_t pc, struct symbol_question *q)
+{
+	if (pc == WIRE_PC_TRUNCATED || pc == WIRE_PC_DEEP)
+		return false;
+	q->exact = pc & WIRE_PC_EXACT;
+	q->pc = pc & WIRE_PC_MASK;
+	q->module = modules_find(&p->modules, q->pc - !q->exact, node);
+	return true;
+}
+
 struct symbol_frames process_frames(struct process *p, uint32_t node, uint64_t pc)
 {
 	static const struct symbol_frame truncated = { .function = "[truncated]" };
+	struct symbol_question q;
 
-	if (pc == WIRE_PC_TRUNCATED || pc == WIRE_PC_DEEP)
+	if (!process_question(p, node, pc, &q))
 		return (struct symbol_frames){ 1, &truncated };
-	return symbols_resolve(p->symbols, modules_find(&p->modules, (pc & WIRE_PC_MASK) - !(pc & WIRE_PC_EXACT), node), pc & WIRE_PC_MASK,
-			       pc & WIRE_PC_EXACT);
+	return symbols_resolve(p->symbols, q.module, q.pc, q.exact);
 }
 
 /*

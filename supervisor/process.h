@@ -60,6 +60,13 @@ bool process_own_mapping(void *process, uint32_t stack);	/* for stream_new() */
 size_t process_stack(const struct process *p, uint32_t stack, uint64_t *pc, uint32_t *node, size_t max);
 /* Parent node of STACK, 0 at a root; *PC its pc. */
 uint32_t process_stack_parent(const struct process *p, uint32_t stack, uint64_t *pc);
+/* What process_frames() asks symbols_resolve() about: false for a pseudo-frame. */
+struct symbol_question {
+	const struct module *module;
+	raddr_t pc;
+	bool exact;
+};
+bool process_question(const struct process *p, uint32_t node, uint64_t pc, struct symbol_question *q);
 /* Symbol frames at a node: as symbols_resolve with the module that was there. */
 struct symbol_frames process_frames(struct process *p, uint32_t node, uint64_t pc);
 

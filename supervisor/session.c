@@ -67,6 +67,8 @@ struct session {
 	struct process *processes, **last;
 	struct process *main;		/* the program named; the newest image of it */
 	struct process *chosen;
+	struct process *pinned;
+	struct process *buried;		/* out of the list, but somebody had them pinned */
 	struct thread *thread;
 	size_t nthreads, room;
 	int bell, signals;
@@ -148,6 +150,11 @@ static void process_forget(struct session *s, struct process *p)
 	*at = p->next;
 	if (s->last == &p->next)
 		s->last = at;
+	if (p == s->pinned) {
+		p->next = s->buried;
+		s->buried = p;
+		return;
+	}
 	process_free(p);
 }
 
@@ -732,6 +739,10 @@ void session_free(struct session *s)
 		next = p->next;
 		process_free(p);
 	}
+	for (p = s->buried; p; p = next) {
+		next = p->next;
+		process_free(p);
+	}
 	unwind_release();
 	pulse_stop();
 	close(s->signals);
@@ -1105,6 +1116,11 @@ int session_bt(struct session *s, struct process *p, pid_t tid, void (*fn)(void 
 	}
 	err = was_running ? session_cont(s, p) : 0;
 	return err ? err : found || !tid ? 0 : -ESRCH;
+}
+
+void session_pin(struct session *s, struct process *p)
+{
+	s->pinned = p;
 }
 
 void session_free_stacks(struct session *s, bool on)

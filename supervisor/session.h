@@ -90,6 +90,9 @@ void session_on_snapshot(struct session *s, void (*fn)(void *ctx, struct process
 /* From now on each release says its stack, too (ledger_find_freed), in every process that is there or comes; or no more. */
 void session_free_stacks(struct session *s, bool on);
 
+/* While a record is pinned (one at most) turning the loop does not free it; if it would have been, it stays until session_free(). NULL: none. */
+void session_pin(struct session *s, struct process *p);
+
 /* mtrun's own use, for status. */
 void session_self(const struct session *s, uint64_t *rss_bytes, uint64_t *cpu_ms);
 

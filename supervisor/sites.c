@@ -18,7 +18,7 @@ struct memo {
 	uint32_t nframes;
 	uint32_t site;				/* 0: not known yet */
 	uint32_t parent;
-	uint32_t known;				/* pc and parent are */
+	uint32_t known;				/* pc and parent are; 2: frames too, also of all callers */
 };
 
 struct sites {
@@ -208,6 +208,23 @@ uint32_t sites_of(struct sites *s, uint32_t node)
 	for (n = node; n != stop; n = sites_parent(s, n))
 		s->memo[n].site = site;
 	return site;
+}
+
+bool sites_settled(const struct sites *s, uint32_t node, bool whole)
+{
+	return node == 0 || node >= WIRE_NODES || (whole ? s->memo[node].known == 2 : s->memo[node].site != 0);
+}
+
+void sites_settle(struct sites *s, uint32_t node, bool whole)
+{
+	if (!whole) {
+		sites_of(s, node);
+		return;
+	}
+	for (uint32_t n = node; !sites_settled(s, n, true); n = s->memo[n].parent)
+		resolved(s, n);
+	for (uint32_t n = node; !sites_settled(s, n, true); n = s->memo[n].parent)
+		s->memo[n].known = 2;
 }
 
 const struct site *sites_site(const struct sites *s, uint32_t site) { return &s->site[site]; }

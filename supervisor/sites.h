@@ -37,6 +37,10 @@ void sites_clear(struct sites *s);
 uint32_t sites_parent(struct sites *s, uint32_t node);
 /* The frames at NODE, innermost first; [truncated] and "no stack" are frames too. count >= 1. */
 struct symbol_frames sites_frames(struct sites *s, uint32_t node);
+/* Whether a question about the stack that ends in NODE needs no symbols any more: about its site, or (WHOLE) about every frame. */
+bool sites_settled(const struct sites *s, uint32_t node, bool whole);
+/* Finds out what is missing for that. */
+void sites_settle(struct sites *s, uint32_t node, bool whole);
 /* The site of the stack that ends in NODE: a number in [1, sites_count()]. */
 uint32_t sites_of(struct sites *s, uint32_t node);
 const struct site *sites_site(const struct sites *s, uint32_t site);

@@ -10,17 +10,22 @@
  *
  * Files are read through mappings, and somebody may truncate one at any time. That is a SIGBUS in the middle of libelf or libdw: while an object is
  * being asked, a handler jumps out of it, and the object answers in hex from then on; what libdw held is not freed, since nobody knows its state.
+ *
+ * A worker thread (resolver.h) may ask while the main thread serves the target, which in a static program asks, too: one lock for everything here, held
+ * for one answer at a time. Frames that were given out stay where they are.
  */
 #include "symbols.h"
 
 #include <errno.h>
 #include <gelf.h>
+#include <pthread.h>
 #include <regex.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "debugfile.h"
 #include "elf.h"
@@ -84,26 +89,35 @@ struct symbols {
 
 /* ---- files that shrink --------------------------------------------------------------------------------------------------------- */
 
-static sigjmp_buf sigbus_exit;
+static _Thread_local sigjmp_buf *sigbus_exit;	/* of the thread that is in guarded() */
+static struct sigaction sigbus_before;
 
-static void on_sigbus(int sig)
+static void on_sigbus(int sig, siginfo_t *info, void *context)
 {
-	(void)sig;
-	siglongjmp(sigbus_exit, 1);
+	if (sigbus_exit)
+		siglongjmp(*sigbus_exit, 1);
+	if (sigbus_before.sa_flags & SA_SIGINFO)	/* another thread, in a file of elf.c's */
+		sigbus_before.sa_sigaction(sig, info, context);
+	else
+		_exit(128 + SIGBUS);
 }
 
 /* Runs FN(object, arg). False if the file went away under it. */
 static bool guarded(void (*fn)(struct symbols *s, struct object *o, void *arg), struct symbols *s, struct object *o, void *arg)
 {
-	struct sigaction handler = { .sa_handler = on_sigbus, .sa_flags = SA_NODEFER }, before;
+	struct sigaction handler = { .sa_sigaction = on_sigbus, .sa_flags = SA_NODEFER | SA_SIGINFO };
+	sigjmp_buf here;
 	bool whole;
 
 	sigemptyset(&handler.sa_mask);
-	sigaction(SIGBUS, &handler, &before);
-	whole = sigsetjmp(sigbus_exit, 0) == 0;
-	if (whole)
+	sigaction(SIGBUS, &handler, &sigbus_before);
+	whole = sigsetjmp(here, 0) == 0;
+	if (whole) {
+		sigbus_exit = &here;
 		fn(s, o, arg);
-	sigaction(SIGBUS, &before, NULL);
+	}
+	sigbus_exit = NULL;
+	sigaction(SIGBUS, &sigbus_before, NULL);
 	return whole;
 }
 
@@ -412,7 +426,9 @@ static struct answer *answer_slot(struct symbols *s, const struct mapping *p, ra
 	return &s->answer[i];
 }
 
-struct symbol_frames symbols_resolve(struct symbols *s, const struct module *module, raddr_t pc, bool exact)
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static struct symbol_frames resolve(struct symbols *s, const struct module *module, raddr_t pc, bool exact)
 {
 	static const struct symbol_frame unknown = { .function = "?" };	/* out of memory */
 	const struct mapping *p = mapping_of(s, module);
@@ -440,6 +456,32 @@ struct symbol_frames symbols_resolve(struct symbols *s, const struct module *mod
 	return (struct symbol_frames){ .count = a->count, .frame = a->frame };
 }
 
+struct symbol_frames symbols_resolve(struct symbols *s, const struct module *module, raddr_t pc, bool exact)
+{
+	struct symbol_frames f;
+
+	pthread_mutex_lock(&lock);
+	f = resolve(s, module, pc, exact);
+	pthread_mutex_unlock(&lock);
+	return f;
+}
+
+bool symbols_known(struct symbols *s, const struct module *m, raddr_t pc, bool exact, struct symbol_frames *frames)
+{
+	const struct mapping *p = m ? s->mapping[((uintptr_t)m >> 4) % MAPPING_BUCKETS] : &s->nowhere;
+	const struct answer *a;
+
+	if (pthread_mutex_trylock(&lock))
+		return false;
+	while (p && m && !(p->module == m && p->start == m->start && p->bias == m->bias && p->inode == m->inode))
+		p = p->next;
+	a = p ? answer_slot(s, p, pc, exact) : NULL;
+	if (a && a->used)
+		*frames = (struct symbol_frames){ .count = a->count, .frame = a->frame };
+	pthread_mutex_unlock(&lock);
+	return a && a->used;
+}
+
 /* ---- the site ------------------------------------------------------------------------------------------------------------------ */
 
 size_t symbols_site(const struct symbol_frame *flat, size_t n)
@@ -464,6 +506,7 @@ int symbols_site_skip(struct symbols *s, const char *regex, const char **error)
 			return -EINVAL;
 		}
 	}
+	pthread_mutex_lock(&lock);
 	if (s->has_skip)
 		regfree(&s->skip);
 	s->has_skip = regex[0] != 0;
@@ -475,6 +518,7 @@ int symbols_site_skip(struct symbols *s, const char *regex, const char **error)
 		for (size_t j = 0; a->used && j < a->count; j++)
 			a->frame[j].skip = (a->frame[j].skip & ~(unsigned)SKIP_USER) | user_skip(s, a->frame[j].function);
 	}
+	pthread_mutex_unlock(&lock);
 	return 0;
 }
 
@@ -521,8 +565,11 @@ void symbols_free(struct symbols *s)
 
 void symbols_warm(struct symbols *s, const struct module *module)
 {
-	struct mapping *p = mapping_of(s, module);
+	struct mapping *p;
 
+	pthread_mutex_lock(&lock);
+	p = mapping_of(s, module);
 	if (p->object)
 		ask_object(read_symtab, s, p->object, NULL);
+	pthread_mutex_unlock(&lock);
 }

@@ -2,7 +2,7 @@
 /*
  * symbols.h - from an address in a module to function, file, line, inlined frames; and which frame of a stack is its site.
  * libelf and libdw read the module's file, its separate debug file (build-id, debuglink, .gnu_debugdata) as the target sees them. Answers are cached
- * for the life of the cache; strings belong to it.
+ * for the life of the cache; strings belong to it. Asking is safe from several threads.
  */
 #ifndef MTRUN_SYMBOLS_H
 #define MTRUN_SYMBOLS_H
@@ -33,6 +33,8 @@ struct symbols *symbols_new(pid_t root) MUST_USE;	/* ROOT: a process in whose mo
 void symbols_free(struct symbols *s);
 /* The frames at PC in MODULE (NULL: in none). EXACT: the pc itself, otherwise pc - 1 is looked up (a return address). Never fails: count >= 1. */
 struct symbol_frames symbols_resolve(struct symbols *s, const struct module *module, raddr_t pc, bool exact);
+/* Whether the answer is known, so that symbols_resolve() is quick; then it is in *FRAMES. False also while another thread asks. */
+bool symbols_known(struct symbols *s, const struct module *module, raddr_t pc, bool exact, struct symbol_frames *frames) MUST_USE;
 /* The site of a whole stack given leaf first, inlined frames included: the index of the first frame without skip flags; the last one if there is none. */
 size_t symbols_site(const struct symbol_frame *flat, size_t n);
 /* `set site-skip REGEX` (POSIX extended, found anywhere in the function's name; "" clears), for frames given out before, too. -EINVAL and *error (static) if it does not compile. */
