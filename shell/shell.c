@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "../supervisor/message.h"
+#include "alias.h"
 #include "events.h"
 #include "functions.h"
 #include "grammar.h"
@@ -98,7 +99,7 @@ bool shell_interrupted(const struct shell *shell)
 
 bool shell_is_open(const char *text)
 {
-	struct grammar g = { .at = text, .line = 1, .takes_rest = takes_rest };
+	struct grammar g = { .at = text, .line = 1, .takes_rest = takes_rest, .expand = alias_expand };
 	struct statement s;
 	int r;
 
@@ -299,7 +300,7 @@ static void run(struct shell *shell, struct statement *s)
 /* Runs what is complete in TEXT (all of it if LAST); returns how much was used. *LINE goes on with it. */
 static size_t run_some(struct shell *shell, const char *text, unsigned *line, bool last)
 {
-	struct grammar g = { .at = text, .line = *line, .takes_rest = takes_rest };
+	struct grammar g = { .at = text, .line = *line, .takes_rest = takes_rest, .expand = alias_expand };
 	struct statement s;
 	const char *before = text;
 
