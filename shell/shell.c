@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "../supervisor/message.h"
+#include "cmd-snapshot.h"
 #include "alias.h"
 #include "events.h"
 #include "functions.h"
@@ -46,6 +47,7 @@ static bool takes_rest(const char *name)
 void shell_init(struct shell *shell, struct session *session)
 {
 	*shell = (struct shell){ .session = session, .settings = { .rows = 20, .site_skip = strdup("") } };
+	snapshots_for_program(shell);
 }
 
 void shell_release(struct shell *shell)
