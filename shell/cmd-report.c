@@ -12,7 +12,7 @@
 /*
  * `report`: what is live, by any key. The command only says which profile it wants and how to look at it; the work is profile.c's and view.c's.
  */
-enum { ARG_ROWS, ARG_BY, ARG_SORT, ARG_STACKS, ARG_AT, ARG_MIN_AGE, ARG_MATCH, ARG_ALL, ARG_REVERSE };
+enum { ARG_ROWS, ARG_BY, ARG_SORT, ARG_STACKS, ARG_AT, ARG_SINCE, ARG_MIN_AGE, ARG_MATCH, ARG_ALL, ARG_REVERSE };
 
 static const struct argument table[] = {
 	[ARG_ROWS] = { "rows", 'n', true },
@@ -20,6 +20,7 @@ static const struct argument table[] = {
 	[ARG_SORT] = { "sort", 0, true },
 	[ARG_STACKS] = { "stacks", 0, false },
 	[ARG_AT] = { "at", 0, true },
+	[ARG_SINCE] = { "since", 0, true },
 	[ARG_MIN_AGE] = { "min-age", 0, true },
 	[ARG_MATCH] = { "match", 0, true },
 	[ARG_ALL] = { "all", 0, false },
@@ -29,8 +30,10 @@ static const struct argument table[] = {
 
 struct request {
 	struct view_options view;
-	struct profile_ask ask;
-	bool by, stacks, all, has_regex, has_rows;
+	struct moment at, since;
+	unsigned detail;
+	uint64_t min_age;
+	bool has_since, by, stacks, all, has_regex, has_rows;
 	regex_t regex;
 };
 
@@ -48,7 +51,7 @@ static int choice(const struct shell *shell, struct call *call, const char *opti
 	return shell_error(shell, call, "--%s: '%s' is not accepted: %s", option, value, all);
 }
 
-static int one(const struct shell *shell, struct call *call, struct request *r, int arg, const char *value)
+static int one(struct shell *shell, struct call *call, struct request *r, int arg, const char *value)
 {
 	int n;
 
@@ -66,12 +69,12 @@ static int one(const struct shell *shell, struct call *call, struct request *r, 
 		r->view.sort = (enum view_sort)n;
 		return n < 0 ? -1 : 0;
 	case ARG_AT:
-		if (strcmp(value, "peak"))
-			return shell_error(shell, call, "--at: '%s' is not accepted: peak", value);
-		r->ask.detail |= PROFILE_PEAK;
-		return 0;
+		return reporting_moment(shell, call, "--at", value, MOMENTS_PEAK, &r->at);
+	case ARG_SINCE:
+		r->has_since = true;
+		return reporting_moment(shell, call, "--since", value, MOMENTS_SNAPSHOTS, &r->since);
 	case ARG_MIN_AGE:
-		if (time_parse(value, &r->ask.min_age_ms))
+		if (time_parse(value, &r->min_age))
 			return shell_error(shell, call, "--min-age: '%s' is not accepted: " TIME_ACCEPTED, value);
 		return 0;
 	case ARG_MATCH:
@@ -90,43 +93,43 @@ static int one(const struct shell *shell, struct call *call, struct request *r, 
 /* What does not go together is said, not guessed. */
 static int agree(const struct shell *shell, struct call *call, struct request *r)
 {
-	bool live_only = r->view.key == VIEW_THREAD || r->view.key == VIEW_SIZE || r->ask.min_age_ms;
+	bool live_only = r->view.key == VIEW_THREAD || r->view.key == VIEW_SIZE || r->min_age;
+	bool totals = r->all || r->view.sort == SORT_TOTAL || r->view.sort == SORT_TEMPORARY;
 
 	if (r->stacks && !r->by)
 		r->view.key = VIEW_STACK;
 	if (r->stacks && r->view.key != VIEW_STACK && r->view.key != VIEW_SITE)
 		return shell_error(shell, call, "--stacks goes with --by stack and --by site only");
-	if (live_only && r->ask.detail & PROFILE_PEAK)
-		return shell_error(shell, call, "--at peak does not go with --by thread, --by size or --min-age: of the peak, only sums per stack are kept");
-	if (live_only && (r->all || r->view.sort == SORT_TOTAL || r->view.sort == SORT_TEMPORARY))
+	if (live_only && (r->at.kind || r->has_since))
+		return shell_error(shell, call, "--at and --since do not go with --by thread, --by size or --min-age: of the past, only sums per stack are kept");
+	if (totals && (r->at.kind == MOMENT_PAST || (r->has_since && r->since.kind == MOMENT_PAST)))
+		return shell_error(shell, call, "--all, --sort total and --sort temporary do not go with a TIME: of the past, only what was live is kept");
+	if (live_only && totals)
 		return shell_error(shell, call, "--by thread, --by size and --min-age are about live blocks: not with --all, --sort total, --sort temporary");
 	if (r->view.key == VIEW_THREAD)
-		r->ask.detail |= PROFILE_THREADS;
+		r->detail |= PROFILE_THREADS;
 	if (r->view.key == VIEW_SIZE)
-		r->ask.detail |= PROFILE_SIZES;
-	if (r->all || r->view.sort == SORT_TOTAL || r->view.sort == SORT_TEMPORARY)
-		r->ask.detail |= PROFILE_DEAD;
+		r->detail |= PROFILE_SIZES;
+	if (totals)
+		r->detail |= PROFILE_DEAD;
 	return 0;
 }
 
 static int print(struct shell *shell, struct call *call, struct request *r)
 {
-	struct process *p = shell_process(shell);
-	struct sites *sites = shell_sites(shell, p);
 	struct profile profile;
+	struct sites *sites;
 	struct view view;
 
-	if (!sites)
-		return -1;
-	r->ask.now_ms = shell_moment(shell, p);
-	r->ask.counted = session_options(shell->session)->count;
 	if (!r->has_rows)
 		r->view.limit = call->json ? VIEW_ALL : shell->settings.rows;
 	if ((r->view.key == VIEW_THREAD || r->view.key == VIEW_SIZE) && !r->has_regex)
-		r->ask.detail |= PROFILE_NO_STACKS;
+		r->detail |= PROFILE_NO_STACKS;
 	r->view.match = r->has_regex ? &r->regex : NULL;
-	if (profile_from_ledger(&profile, p->ledger, &r->ask))
-		return shell_error(shell, call, "out of memory");
+	if (reporting_profile(shell, call, &r->at, r->has_since ? &r->since : NULL, r->detail, r->min_age, &profile, &sites))
+		return -1;
+	if (r->has_since && !(r->detail & PROFILE_DEAD))
+		profile_drop_unchanged(&profile);
 	if (view_make(&view, &profile, sites, &r->view)) {
 		profile_release(&profile);
 		return shell_error(shell, call, "out of memory");
@@ -137,7 +140,7 @@ static int print(struct shell *shell, struct call *call, struct request *r)
 	else if (r->stacks)
 		print_report_stacks(call->out, &view, sites);
 	else
-		print_report(call->out, &view, r->ask.detail & PROFILE_DEAD);
+		print_report(call->out, &view, r->detail & PROFILE_DEAD);
 	view_release(&view);
 	return 0;
 }
@@ -160,8 +163,8 @@ static int report(struct shell *shell, struct call *call)
 
 const struct command cmd_report = {
 	.name = "report",
-	.usage = "[-n N] [--by site|stack|function|file|module|thread|size] [--sort size|count|total|temporary] [--stacks] [--at peak]"
-		 " [--min-age TIME] [--match REGEX] [--all] [--reverse] [--json]",
+	.usage = "[-n N] [--by site|stack|function|file|module|thread|size] [--sort size|count|total|temporary] [--stacks] [--at TIME|peak]"
+		 " [--since SNAP] [--min-age TIME] [--match REGEX] [--all] [--reverse] [--json]",
 	.summary = "what is live, biggest first",
 	.help = "Rows are gathered --by site if nothing else is said: walking out from the allocator, the first frame, inlined ones included, whose\n"
 		"function is no allocator, not in namespace std, __gnu_cxx, core or alloc, and not in libc, libstdc++, libc++ or ld.so.\n"
@@ -173,6 +176,9 @@ const struct command cmd_report = {
 		"                  (the last two show also rows with nothing live)\n"
 		"  --stacks        whole stacks, headed `# N: BYTES bytes`, the biggest last\n"
 		"  --at peak       what was live at the peak\n"
+		"  --at TIME       what was live then: at the local maximum of the 100 ms that hold TIME, seconds since tracing began (also 250ms, 2m),\n"
+		"                  or a clock time, 03:12:07 or 2026-11-20T03:12:07\n"
+		"  --since SNAP    what has come since a snapshot or a TIME, less is negative; biggest growth first\n"
 		"  --min-age TIME  only blocks at least this old\n"
 		"  --match REGEX   only stacks with a frame whose function, FILE:LINE or module's file name matches (POSIX extended)\n"
 		"  --all           also rows with nothing live, and what each has allocated ever\n"

@@ -4,12 +4,13 @@
 #include "reporting.h"
 
 /* `text`: jeprof's table of functions, flat and cumulative. */
-enum { ARG_CUM, ARG_ROWS, ARG_BYTES };
+enum { ARG_CUM, ARG_ROWS, ARG_BYTES, ARG_AT };
 
 static const struct argument arguments[] = {
 	[ARG_CUM] = { "cum", 0, false },
 	[ARG_ROWS] = { "rows", 'n', true },
 	[ARG_BYTES] = { "bytes", 0, false },
+	[ARG_AT] = { "at", 0, true },
 	ARGUMENTS_END
 };
 
@@ -17,6 +18,7 @@ static int text(struct shell *shell, struct call *call)
 {
 	bool cum = false, bytes = false, has_rows = false;
 	size_t rows = VIEW_ALL;
+	struct moment moment = { 0 };
 	struct profile profile;
 	struct sites *sites;
 	struct arguments a;
@@ -34,10 +36,12 @@ static int text(struct shell *shell, struct call *call)
 		has_rows |= arg == ARG_ROWS;
 		if (arg == ARG_ROWS && reporting_rows(shell, call, a.value, &rows))
 			return -1;
+		if (arg == ARG_AT && reporting_moment(shell, call, "--at", a.value, MOMENTS_PEAK, &moment))
+			return -1;
 	}
 	if (!has_rows && !call->json)
 		rows = shell->settings.rows;
-	if (reporting_live(shell, call, &profile, &sites))
+	if (reporting_profile(shell, call, &moment, NULL, 0, 0, &profile, &sites))
 		return -1;
 	err = table_make(&t, &profile, sites, cum, rows);
 	profile_release(&profile);
@@ -53,14 +57,15 @@ static int text(struct shell *shell, struct call *call)
 
 const struct command cmd_text = {
 	.name = "text",
-	.usage = "[--cum] [-n N] [--bytes] [--json]",
+	.usage = "[--cum] [-n N] [--at TIME|peak] [--bytes] [--json]",
 	.summary = "functions with flat and cumulative bytes, as jeprof's table",
 	.help = "Columns: flat, flat%, sum%, cum, cum%, function; in MB (1048576 bytes), or with --bytes in bytes.\n"
 		"flat is what the function itself asked an allocator for, sum% adds up flat% from the top, cum is what it and everything it\n"
 		"called asked for (a function that recurs counts once per stack).\n"
 		"\n"
 		"  --cum    sort by cum\n"
-		"  -n N     show N rows (text: 20, JSON: all); the others are summed in one last row",
+		"  -n N     show N rows (text: 20, JSON: all); the others are summed in one last row\n"
+		"  --at     what was live then, as in `report`",
 	.flags = COMMAND_JSON,
 	.run = text,
 };

@@ -7,11 +7,12 @@
 #include "reporting.h"
 
 /* `tree`: who calls whom, with what each branch holds. */
-enum { ARG_INVERT, ARG_DEPTH };
+enum { ARG_INVERT, ARG_DEPTH, ARG_AT };
 
 static const struct argument arguments[] = {
 	[ARG_INVERT] = { "invert", 0, false },
 	[ARG_DEPTH] = { "depth", 0, true },
+	[ARG_AT] = { "at", 0, true },
 	ARGUMENTS_END
 };
 
@@ -21,6 +22,7 @@ static int tree(struct shell *shell, struct call *call)
 {
 	uint64_t depth = UINT_MAX;
 	bool invert = false;
+	struct moment moment = { 0 };
 	struct profile profile;
 	struct sites *sites;
 	struct arguments a;
@@ -36,8 +38,10 @@ static int tree(struct shell *shell, struct call *call)
 		invert |= arg == ARG_INVERT;
 		if (arg == ARG_DEPTH && (number_parse(a.value, &depth) || depth < 1 || depth > UINT_MAX))
 			return shell_error(shell, call, "--depth: '%s' is not accepted: a number of levels from 1 on", a.value);
+		if (arg == ARG_AT && reporting_moment(shell, call, "--at", a.value, MOMENTS_PEAK, &moment))
+			return -1;
 	}
-	if (reporting_live(shell, call, &profile, &sites))
+	if (reporting_profile(shell, call, &moment, NULL, 0, 0, &profile, &sites))
 		return -1;
 	err = tree_make(&t, &profile, sites, invert, (unsigned)depth);
 	profile_release(&profile);
@@ -53,14 +57,15 @@ static int tree(struct shell *shell, struct call *call)
 
 const struct command cmd_tree = {
 	.name = "tree",
-	.usage = "[--invert] [--depth N] [--json]",
+	.usage = "[--invert] [--depth N] [--at TIME|peak] [--json]",
 	.summary = "the call tree with what each branch holds",
 	.help = "Each line: bytes of all live allocations made in or below the function, their share of the whole, the function. A function with\n"
 		"one callee only is followed by it without further indentation; branches below 0.5 % are summed as (others), what a function\n"
 		"asked for itself is (self).\n"
 		"\n"
 		"  --invert   from the functions that allocate outwards to their callers\n"
-		"  --depth N  at most N levels",
+		"  --depth N  at most N levels\n"
+		"  --at TIME  what was live then, as in `report`",
 	.flags = COMMAND_JSON,
 	.run = tree,
 };

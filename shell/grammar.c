@@ -288,6 +288,25 @@ static void resume(struct grammar *g)
 	}
 }
 
+/* A command may have another spelling: its words are those of the command it stands for, and what follows is read as always. */
+static int call(struct grammar *g, struct statement *s)
+{
+	struct grammar inner = { .takes_rest = NULL };
+	size_t len = 0;
+	char *text = g->expand ? g->expand(g->at, &len, g->why, sizeof(g->why)) : NULL;
+	int err = g->why[0] ? -EINVAL : 0;
+
+	if (text) {
+		inner.at = text;
+		err = arguments(&inner, s);
+		free(text);
+	}
+	g->at += len;
+	if (!err && text && !ends(*g->at) && !blank(*g->at))
+		err = wrong(g, "nothing may follow ')' but a redirection");
+	return err;
+}
+
 int grammar_next(struct grammar *g, struct statement *s)
 {
 	int err;
@@ -304,7 +323,9 @@ int grammar_next(struct grammar *g, struct statement *s)
 		take(g);
 	}
 	s->line = g->line;
-	err = arguments(g, s);
+	err = call(g, s);
+	if (!err)
+		err = arguments(g, s);
 	if (!err)
 		return 1;
 	statement_release(s);

@@ -26,6 +26,9 @@ struct grammar {
 	unsigned line;
 	/* Whether the command NAME takes the rest of its line as it is (`wait`: up to `;`; `!`). */
 	bool (*takes_rest)(const char *name);
+	/* The command (to be freed) that the other spelling at the beginning of TEXT stands for, *LEN bytes of it; NULL: none, or WHY says what is
+	 * wrong with it. */
+	char *(*expand)(const char *text, size_t *len, char *why, size_t why_len);
 	char why[160];			/* after an error: one line */
 	bool in_braces;			/* after -EAGAIN: it is a brace that is missing, not a quote */
 };

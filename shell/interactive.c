@@ -498,6 +498,7 @@ void interactive_run(struct shell *shell)
 		if (prompt.key) {
 			prompt.key = false;
 			session_watch(shell->session, 0, 0, NULL, NULL);
+			screen_flush(shell->screen);	/* the line is on the screen when readline changes it */
 			rl_callback_read_char();
 			session_watch(shell->session, 0, POLLIN, on_key, NULL);
 		}

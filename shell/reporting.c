@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "reporting.h"
 
+#include <errno.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 
+#include "../supervisor/timeline.h"
 #include "../supervisor/units.h"
 #include "../supervisor/view.h"
 
@@ -33,16 +36,110 @@ int reporting_regex(const struct shell *shell, struct call *call, const char *op
 	return shell_error(shell, call, "--%s: '%s' is no POSIX extended regular expression: %s", option, value, why);
 }
 
-int reporting_live(struct shell *shell, struct call *call, struct profile *profile, struct sites **sites)
+/* ---- moments -------------------------------------------------------------------------------------------------------------------- */
+
+static uint64_t clock_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_REALTIME, &t);
+	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
+int reporting_time(struct shell *shell, struct call *call, const char *what, const char *value, uint64_t *ms)
 {
 	struct process *p = shell_process(shell);
-	struct profile_ask ask = { .now_ms = shell_moment(shell, p), .counted = session_options(shell->session)->count };
+	uint64_t elapsed = session_ms(shell->session), end = shell_moment(shell, p);
+	struct text_buffer from, to;
+	int err = moment_parse(value, clock_ms() - elapsed, elapsed, ms);
+
+	if (err == -EINVAL)
+		return shell_error(shell, call, "%s: '%s' is not accepted: " MOMENT_ACCEPTED, what, value);
+	/* Whole intervals: the present one, and where it begins the next, are in it. */
+	if (err || *ms / TIMELINE_MS > end / TIMELINE_MS + 1 || *ms / TIMELINE_MS < p->began_ms / TIMELINE_MS)
+		return shell_error(shell, call, "%s: '%s' is outside the record, which goes from %s to %s", what, value, time_text(&from, p->began_ms),
+				   time_text(&to, end));
+	if (*ms > end)
+		*ms = end;
+	return 0;
+}
+
+int reporting_moment(struct shell *shell, struct call *call, const char *what, const char *value, unsigned kinds, struct moment *m)
+{
+	const struct snapshots *all = &session_main(shell->session)->snapshots;
+	const struct snapshot *snapshot = kinds & MOMENTS_SNAPSHOTS ? snapshots_find(all, value) : NULL;
+	uint64_t ms;
+
+	*m = (struct moment){ .kind = MOMENT_PAST };
+	if (snapshot) {
+		m->kind = MOMENT_SNAPSHOT;
+		strcpy(m->name, snapshot->name);
+		return 0;
+	}
+	if (kinds & MOMENTS_PEAK && !strcmp(value, "peak")) {
+		m->kind = MOMENT_PEAK;
+		return 0;
+	}
+	if (kinds & MOMENTS_SNAPSHOTS && moment_parse(value, clock_ms(), 0, &ms) == -EINVAL)
+		return shell_error(shell, call, "%s: there is no snapshot '%s' (`snapshot` lists them), and it is no time either: " MOMENT_ACCEPTED, what,
+				   value);
+	if (!(kinds & MOMENTS_SNAPSHOTS) && kinds & MOMENTS_PEAK && moment_parse(value, clock_ms(), 0, &ms) == -EINVAL)
+		return shell_error(shell, call, "%s: '%s' is not accepted: peak, " MOMENT_ACCEPTED, what, value);
+	return reporting_time(shell, call, what, value, &m->ms);
+}
+
+static int profile_at(struct process *p, const struct moment *m, struct profile_ask *ask, struct profile *profile)
+{
+	const struct snapshot *snapshot;
+
+	switch (m->kind) {
+	case MOMENT_SNAPSHOT:
+		snapshot = snapshots_find(&p->snapshots, m->name);
+		return snapshot ? profile_copy(profile, &snapshot->profile) : -ENOENT;
+	case MOMENT_PEAK:
+		ask->detail |= PROFILE_PEAK;
+		break;
+	case MOMENT_PAST:
+		ask->detail |= PROFILE_PAST;
+		ask->at_ms = m->ms;
+		break;
+	default:
+		break;
+	}
+	return profile_from_ledger(profile, p->ledger, ask);
+}
+
+int reporting_profile(struct shell *shell, struct call *call, const struct moment *m, const struct moment *since, unsigned detail, uint64_t min_age,
+		      struct profile *profile, struct sites **sites)
+{
+	struct process *p = shell_process(shell);
+	struct profile_ask ask = { .now_ms = shell_moment(shell, p), .counted = session_options(shell->session)->count, .min_age_ms = min_age,
+				   .detail = detail | (since ? PROFILE_DEAD : 0) }, ask_since = ask;
+	struct profile before = { 0 };
+	int err;
 
 	*sites = shell_sites(shell, p);
 	if (!*sites)
 		return -1;
-	return profile_from_ledger(profile, p->ledger, &ask) ? shell_error(shell, call, "out of memory") : 0;
+	err = profile_at(p, m, &ask, profile);
+	if (!err && since) {
+		err = profile_at(p, since, &ask_since, &before);
+		if (!err)
+			err = profile_subtract(profile, &before);
+		profile_release(&before);
+		if (err)
+			profile_release(profile);
+	}
+	return err == -ENOENT ? shell_error(shell, call, "there is no snapshot '%s'", since ? since->name : m->name) :
+	       err ? shell_error(shell, call, "out of memory") : 0;
 }
+
+int reporting_live(struct shell *shell, struct call *call, struct profile *profile, struct sites **sites)
+{
+	return reporting_profile(shell, call, &(struct moment){ 0 }, NULL, 0, 0, profile, sites);
+}
+
+/* ---- ends ----------------------------------------------------------------------------------------------------------------------- */
 
 const char *reporting_end(int wait_status, char *text, size_t len)
 {

@@ -6,13 +6,33 @@
 #include <regex.h>
 
 #include "../supervisor/profile.h"
+#include "../supervisor/snapshots.h"
 #include "command.h"
 
 /* -n: a number of rows, or `all`. 0, or -1 (said). */
 int reporting_rows(const struct shell *shell, struct call *call, const char *value, size_t *rows) MUST_USE;
 /* The value of --OPTION as a POSIX extended regular expression. 0, or -1 (said). */
 int reporting_regex(const struct shell *shell, struct call *call, const char *option, const char *value, regex_t *regex) MUST_USE;
-/* What is live now in the chosen process, by stack; *SITES: its stacks. 0, or -1 (said). */
+
+/* A moment of the chosen process that a profile can be had of. All zeros: now. */
+struct moment {
+	enum { MOMENT_NOW, MOMENT_PEAK, MOMENT_PAST, MOMENT_SNAPSHOT } kind;
+	uint64_t ms;			/* MOMENT_PAST: since tracing began */
+	char name[SNAPSHOT_NAME];	/* MOMENT_SNAPSHOT */
+};
+enum moment_kinds { MOMENTS_PEAK = 1, MOMENTS_SNAPSHOTS = 2 };	/* beside times */
+/* VALUE, an argument of WHAT (`--at`), as a moment within the record; KINDS: enum moment_kinds. 0, or -1 (said). */
+int reporting_moment(struct shell *shell, struct call *call, const char *what, const char *value, unsigned kinds, struct moment *m) MUST_USE;
+/* Only as a time, at most the present. 0, or -1 (said). */
+int reporting_time(struct shell *shell, struct call *call, const char *what, const char *value, uint64_t *ms) MUST_USE;
+/*
+ * What the chosen process held at moment M, or if SINCE is not NULL what came between SINCE and M; DETAIL: enum profile_detail, MIN_AGE in ms: for
+ * now only. *SITES: its stacks. 0, or -1 (said).
+ */
+int reporting_profile(struct shell *shell, struct call *call, const struct moment *m, const struct moment *since, unsigned detail, uint64_t min_age,
+		      struct profile *profile, struct sites **sites) MUST_USE;
+
+/* What it holds now, by stack. */
 int reporting_live(struct shell *shell, struct call *call, struct profile *profile, struct sites **sites) MUST_USE;
 
 /* `exit N` or `signal NAME` of a wait status, for people. */

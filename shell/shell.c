@@ -10,6 +10,8 @@
 #include <unistd.h>
 
 #include "../supervisor/message.h"
+#include "cmd-snapshot.h"
+#include "alias.h"
 #include "events.h"
 #include "functions.h"
 #include "grammar.h"
@@ -45,6 +47,7 @@ static bool takes_rest(const char *name)
 void shell_init(struct shell *shell, struct session *session)
 {
 	*shell = (struct shell){ .session = session, .settings = { .rows = 20, .site_skip = strdup("") } };
+	snapshots_for_program(shell);
 }
 
 void shell_release(struct shell *shell)
@@ -98,7 +101,7 @@ bool shell_interrupted(const struct shell *shell)
 
 bool shell_is_open(const char *text)
 {
-	struct grammar g = { .at = text, .line = 1, .takes_rest = takes_rest };
+	struct grammar g = { .at = text, .line = 1, .takes_rest = takes_rest, .expand = alias_expand };
 	struct statement s;
 	int r;
 
@@ -299,7 +302,7 @@ static void run(struct shell *shell, struct statement *s)
 /* Runs what is complete in TEXT (all of it if LAST); returns how much was used. *LINE goes on with it. */
 static size_t run_some(struct shell *shell, const char *text, unsigned *line, bool last)
 {
-	struct grammar g = { .at = text, .line = *line, .takes_rest = takes_rest };
+	struct grammar g = { .at = text, .line = *line, .takes_rest = takes_rest, .expand = alias_expand };
 	struct statement s;
 	const char *before = text;
 

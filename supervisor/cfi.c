@@ -222,17 +222,30 @@ static void build_rule(void *ctx, uint32_t offset, const struct wire_rule *rule)
 /* ---- code without call frame information ------------------------------------------------------------------------------------ */
 
 struct gaps {
-	struct infer_range *range;
-	size_t nranges;
+	struct infer_range *range, *data;
+	size_t nranges, ndata;
 	uint64_t *entry;
 	size_t nentries, room;
 	struct infer_row *row;
 	size_t nrows, next;
 };
 
+struct file {
+	const struct elf *elf;
+	const struct callframe_list *frames;
+};
+
 static const uint8_t *gap_code(void *ctx, uint64_t vaddr, size_t *left)
 {
-	return elf_at(ctx, vaddr, 1, left);
+	return elf_at(((struct file *)ctx)->elf, vaddr, 1, left);
+}
+
+static uint64_t gap_described(void *ctx, uint64_t vaddr)
+{
+	const struct callframe_list *frames = ((struct file *)ctx)->frames;
+	ssize_t i = vaddr >= frames->lo && vaddr - frames->lo <= UINT32_MAX ? callframe_find(frames, (uint32_t)(vaddr - frames->lo)) : -1;
+
+	return i >= 0 && frames->lo + frames->frame[i].start == vaddr ? frames->lo + frames->frame[i].end : 0;
 }
 
 static int gap_entry(struct gaps *g, uint64_t vaddr)
@@ -328,9 +341,27 @@ static int gaps_find(struct gaps *g, const struct elf *elf, const struct callfra
 	return rc;
 }
 
+/* The file's data, for a file whose symbols say nothing about much code. */
+static int gaps_data(struct gaps *g, const struct elf *elf)
+{
+	const struct elf_segment *segment;
+	size_t n = elf_segments(elf, &segment);
+
+	g->data = calloc(n + 1, sizeof(*g->data));
+	if (!g->data)
+		return -ENOMEM;
+	for (size_t i = 0; i < n; i++)
+		if (segment[i].type == PT_LOAD && !(segment[i].flags & PF_X) && segment[i].filesz)
+			g->data[g->ndata++] = (struct infer_range){ (segment[i].vaddr + 7) & ~7ull, segment[i].vaddr + segment[i].filesz };
+	return 0;
+}
+
+enum { MANY_BYTES = 4096, FEW_ENTRIES = 2 };
+
 static int gaps_infer(struct gaps *g, struct elf *elf, const struct callframe_list *frames, uint64_t lo, uint64_t hi)
 {
-	struct infer_input in = { .code = gap_code, .ctx = elf, .start = elf_entry(elf), .lo = lo };
+	struct file file = { elf, frames };
+	struct infer_input in = { .code = gap_code, .described = gap_described, .ctx = &file, .start = elf_entry(elf), .lo = lo };
 	int rc = gaps_find(g, elf, frames, lo, hi);
 	uint64_t bytes = 0;
 
@@ -340,17 +371,22 @@ static int gaps_infer(struct gaps *g, struct elf *elf, const struct callframe_li
 		g->nranges = 0;
 	if (!rc && g->nranges)
 		rc = gap_entries(g, elf);
-	if (rc || !g->nentries)
+	if (!rc && g->nranges && g->nentries <= FEW_ENTRIES && bytes >= MANY_BYTES && elf_is_static(elf) && elf_type(elf) == ET_EXEC)
+		rc = gaps_data(g, elf);
+	if (rc || !(g->nentries || g->data))
 		return rc;
 	in.range = g->range;
 	in.nranges = g->nranges;
 	in.entry = g->entry;
 	in.nentries = g->nentries;
+	in.data = g->data;
+	in.ndata = g->ndata;
 	return infer_rows(&in, &g->row, &g->nrows);
 }
 
 static void gaps_release(struct gaps *g)
 {
+	free(g->data);
 	free(g->range);
 	free(g->entry);
 	free(g->row);

@@ -473,7 +473,7 @@ static struct rules_here rules_here(const struct candidates *c, const struct mod
 		h.cxx = named(c, "_Znwm") && has_pair(c, "_Znam" NT, "_Znwm" NT);
 	h.cxx_aligned = h.heap && named(c, "_Znwm" AL) && has_pair(c, "_Znam" AL NT, "_Znwm" AL NT);
 	/* a program's own operator new is not libstdc++'s, which brings get_new_handler with it when it is linked statically */
-	h.cxx_zero = h.heap && !h.cxx && ((m->roles & MODULE_CXX) || (elf_is_static(m->elf) && defines(m->elf, "_ZSt15get_new_handlerv")));
+	h.cxx_zero = h.heap && !h.cxx && ((m->roles & MODULE_CXX) || defines(m->elf, "_ZSt15get_new_handlerv"));
 	return h;
 }
 

@@ -12,6 +12,9 @@
  * Outermost frames are recognised by what the ABI asks of them: at the entry point, and where rbp is cleared behind a system call (a new thread's first
  * steps). Signal frames are recognised by the kernel's rule for rt_sigreturn: the nine bytes that debuggers look for, too.
  *
+ * A stripped file does not say where its functions begin. Then the code is gone over once from end to end for the targets of calls, and its data for addresses of
+ * places behind another function's end that look like a beginning.
+ *
  * All ranges together are one space of positions; for each position there is the state that its instruction begins with.
  */
 #include "infer.h"
@@ -56,7 +59,8 @@ struct waiter {				/* what happens when a function turns out to return */
 struct work {
 	uint32_t pos, function;		/* NO_POS: `function` returns */
 	uint16_t state;
-	bool over_call;			/* pos is behind a call */
+	bool over_call;			/* pos is behind a call, */
+	bool unsure;			/* of a function that we do not know: it may never return */
 };
 
 struct vector {
@@ -75,6 +79,7 @@ struct infer {
 	uint16_t slot[1 << 14];		/* states by hash */
 	uint32_t *entry;		/* hash of entry positions -> function + 1 */
 	uint32_t entry_slots;
+	struct { uint64_t vaddr; bool never; } callee[256];	/* what is known of functions outside of the ranges, by a hash of their address */
 	bool failed;			/* out of memory */
 };
 
@@ -223,12 +228,13 @@ static bool entry_room(struct infer *f)
 	return true;
 }
 
-static void work_add(struct infer *f, uint32_t pos, uint32_t function, uint16_t state, bool over_call)
+static struct work *work_add(struct infer *f, uint32_t pos, uint32_t function, uint16_t state, bool over_call)
 {
 	struct work *w = push(f, &f->work, sizeof(*w));
 
 	if (w)
-		*w = (struct work){ pos, function, state, over_call };
+		*w = (struct work){ pos, function, state, over_call, false };
+	return w;
 }
 
 /* The function at POS, made (with its first step of work) if it is new. Index, or NO_POS. */
@@ -283,7 +289,10 @@ static void when_returns(struct infer *f, uint32_t callee, uint32_t pos, uint32_
 	struct waiter *w;
 
 	if (callee == NO_POS || function_at(f, callee)->returns) {
-		work_add(f, pos, function, state, true);
+		struct work *work = work_add(f, pos, function, state, true);
+
+		if (work)
+			work->unsure = callee == NO_POS;
 		return;
 	}
 	w = push(f, &f->waiters, sizeof(*w));
@@ -675,7 +684,7 @@ struct run {
 	uint64_t vaddr;
 	struct state state;
 	uint16_t id;			/* of that state */
-	bool over_call;			/* the last branch-like thing on the way here was a call */
+	bool over_call, unsure;		/* the last branch-like thing on the way here was a call (as struct work) */
 	uint64_t table;			/* the last address that was loaded relative to rip */
 	int64_t compared;		/* the last number that something was compared with */
 	int64_t bound;			/* the last such that was followed by `ja`: a switch's greatest case */
@@ -717,10 +726,56 @@ static void jump_to(struct infer *f, const struct run *r, uint64_t vaddr)
 		work_add(f, pos, r->function, r->id, false);
 }
 
+/* A function that has an FDE: nothing in it returns or leads out of it. */
+static bool has_no_return(struct infer *f, uint64_t vaddr, uint64_t end)
+{
+	size_t left = 0;
+	const uint8_t *p = f->in->code(f->in->ctx, vaddr, &left);
+	uint64_t at = vaddr;
+	struct insn i;
+
+	while (p && at < end) {
+		bool branch;
+		uint64_t target;
+
+		if (!decode(p, left, &i))
+			return false;
+		p += i.len;
+		left -= i.len;
+		at += i.len;
+		if (i.vex)
+			continue;
+		branch = i.map == MAP_ONE ? (i.opcode & 0xf0) == 0x70 || i.opcode == 0xe9 || i.opcode == 0xeb : i.map == MAP_0F && (i.opcode & 0xf0) == 0x80;
+		target = at + (uint64_t)i.imm;
+		if (branch && (target < vaddr || target >= end))
+			return false;
+		if (i.map == MAP_ONE && (i.opcode == 0xc3 || i.opcode == 0xc2 || (i.opcode == 0xff && (i.reg & 7) == 4)))
+			return false;
+	}
+	return p != NULL;
+}
+
+static bool never_returns(struct infer *f, uint64_t vaddr)
+{
+	size_t slot = (vaddr ^ vaddr >> 8) % (sizeof(f->callee) / sizeof(f->callee[0]));
+	uint64_t end;
+
+	if (!f->in->described)
+		return false;
+	if (f->callee[slot].vaddr != vaddr) {
+		end = f->in->described(f->in->ctx, vaddr);
+		f->callee[slot].vaddr = vaddr;
+		f->callee[slot].never = end && has_no_return(f, vaddr, end);
+	}
+	return f->callee[slot].never;
+}
+
 static void call_to(struct infer *f, const struct run *r, uint64_t vaddr, uint32_t next)
 {
 	uint32_t pos = pos_of(f, vaddr), callee = NO_POS;
 
+	if (pos == NO_POS && never_returns(f, vaddr))
+		return;
 	if (pos != NO_POS && f->map[pos] != INSIDE)
 		callee = function_get(f, pos, STATE_ENTRY);
 	if (next != NO_POS)
@@ -751,9 +806,33 @@ static bool jump_table(struct infer *f, const struct run *r)
 	return true;
 }
 
+/* jmp [table + 8 * register]: the same in code that is linked to a fixed address. */
+static bool jump_table_absolute(struct infer *f, const struct run *r, const struct insn *i)
+{
+	uint64_t at = (uint64_t)(int64_t)i->disp, target[4096];
+	int64_t n = r->bound >= 0 && r->bound < 4096 ? r->bound + 1 : 0;
+	size_t left = 0;
+	const uint8_t *table = f->in->code(f->in->ctx, at, &left);
+
+	if (!table || !n || left / 8 < (size_t)n)
+		return false;
+	for (int64_t k = 0; k < n; k++) {
+		memcpy(&target[k], table + 8 * k, 8);
+		if (pos_of(f, target[k]) == NO_POS)
+			return false;
+	}
+	for (int64_t k = 0; k < n; k++)
+		if (!k || target[k] != target[k - 1])
+			jump_to(f, r, target[k]);
+	return true;
+}
+
 static void indirect_jump(struct infer *f, const struct run *r, const struct insn *i)
 {
-	if (i->base != DECODE_RIP && jump_table(f, r))
+	if (i->mod != 3 && i->base == DECODE_NO_REG && i->index != DECODE_NO_REG) {
+		if (jump_table_absolute(f, r, i))
+			return;
+	} else if (i->base != DECODE_RIP && jump_table(f, r))
 		return;
 	returns(f, r->function);		/* a tail call, or a switch that we do not understand */
 }
@@ -850,6 +929,33 @@ static bool overlaps(const struct infer *f, uint32_t pos, unsigned len)
 	return false;
 }
 
+/* endbr64, a push of a register that must be kept, room on the stack: what functions begin with that call others. */
+static bool looks_like_beginning(const uint8_t *p, size_t left)
+{
+	struct insn i;
+
+	if (left >= 4 && !memcmp(p, "\xf3\x0f\x1e\xfa", 4))
+		return true;
+	if (!decode(p, left, &i) || i.vex || i.map != MAP_ONE)
+		return false;
+	if (i.opcode >= 0x50 && i.opcode <= 0x57)
+		return saved_reg(i.rm) >= 0 || i.rm == RAX;
+	return (i.opcode == 0x83 || i.opcode == 0x81) && i.mod == 3 && i.rm == RSP && (i.reg & 7) == 5;
+}
+
+static bool is_return(const struct insn *i)
+{
+	return !i->vex && i->map == MAP_ONE && (i->opcode == 0xc3 || i->opcode == 0xc2);
+}
+
+/* What was followed from FROM to a return at TO cannot have been its function: the stack pointer is not where a return needs it. */
+static void forget_run(struct infer *f, uint32_t from, uint32_t to)
+{
+	for (uint32_t pos = from; pos <= to; pos++)
+		if (f->map[pos] != INSIDE && f->map[pos] != STATE_NONE)
+			f->map[pos] = STATE_BAD;
+}
+
 static void follow(struct infer *f, struct work w)
 {
 	size_t range = range_of(f, w.pos);
@@ -858,16 +964,25 @@ static void follow(struct infer *f, struct work w)
 	struct run r = { .pos = w.pos, .function = w.function, .vaddr = vaddr_of(f, w.pos), .state = *state_at(f, w.state), .id = w.state, .compared = -1, .bound = -1 };
 
 	r.over_call = w.over_call;
+	r.unsure = w.unsure;
 	if (!bytes || (r.over_call && is_entry(f, w.pos)))
 		return;				/* the callee did not return, and the next function begins */
-	while (!f->failed && arrive(f, &r)) {
-		struct state before = r.state;
+	while (!f->failed) {
+		bool was_none = f->map[r.pos] == STATE_NONE;
+		struct state before;
 		struct insn i;
 		uint32_t next;
 		enum flow go;
 
+		if (!arrive(f, &r))
+			return;
+		before = r.state;
 		if (!decode(bytes + (r.pos - f->base[range]), end - r.pos, &i) || overlaps(f, r.pos, i.len)) {
 			f->map[r.pos] = STATE_BAD;
+			return;
+		}
+		if (r.unsure && was_none && looks_like_beginning(bytes + (r.pos - f->base[range]), end - r.pos)) {
+			f->map[r.pos] = STATE_NONE;	/* exit() or the like, and then another function */
 			return;
 		}
 		for (unsigned k = 1; k < i.len; k++)
@@ -875,12 +990,15 @@ static void follow(struct infer *f, struct work w)
 		next = r.pos + i.len < end ? r.pos + i.len : NO_POS;
 		notice(f, &r, &i, r.vaddr + i.len);
 		go = flow(f, &r, &i, r.vaddr + i.len, next);
+		if (go == FLOW_STOP && w.unsure && is_return(&i) && r.state.rsp != 8)
+			forget_run(f, w.pos, r.pos);
 		if (go == FLOW_STOP || next == NO_POS)
 			return;
 		apply(&r.state, &i);
 		if (memcmp(&before, &r.state, sizeof(before)))
 			r.id = state_id(f, &r.state);
 		r.over_call = go == FLOW_CALLED || (r.over_call && is_padding(&i));
+		r.unsure = r.unsure && is_padding(&i);
 		if (r.over_call && is_entry(f, next))
 			return;
 		r.pos = next;
@@ -911,6 +1029,121 @@ static void try_guesses(struct infer *f)
 		function_get(f, pos, STATE_ENTRY);
 		drain(f);
 	}
+}
+
+/* ---- stripped files ------------------------------------------------------------------------------------------------------------- */
+
+enum { MARK_NONE, MARK_INSN, MARK_FIRST };	/* an instruction begins; so, behind one that does not go on, or a call */
+
+static bool never_goes_on(const struct insn *i)
+{
+	if (i->vex || i->map > MAP_0F)
+		return false;
+	if (i->map == MAP_0F)
+		return i->opcode == 0x0b;
+	return i->opcode == 0xc2 || i->opcode == 0xc3 || i->opcode == 0xe9 || i->opcode == 0xeb || i->opcode == 0xf4 ||
+	       (i->opcode == 0xff && (i->reg & 7) == 4);
+}
+
+/* Marks where instructions begin, notes the targets of calls in `guesses`. */
+static void sweep(struct infer *f, uint8_t *mark)
+{
+	for (size_t r = 0; r < f->in->nranges; r++) {
+		const uint8_t *bytes = f->bytes[r];
+		uint32_t size = (uint32_t)(f->in->range[r].end - f->in->range[r].start), at = 0;
+		bool first = true;
+		struct insn i;
+
+		while (bytes && at < size) {
+			uint32_t pos = f->base[r] + at, *g;
+
+			if (!decode(bytes + at, size - at, &i)) {
+				at++;
+				continue;
+			}
+			mark[pos] = first ? MARK_FIRST : MARK_INSN;
+			first = never_goes_on(&i) || (!i.vex && i.map == MAP_ONE && i.opcode == 0xe8) || (first && is_padding(&i));
+			at += i.len;
+			if (i.vex || i.map != MAP_ONE || i.opcode != 0xe8)
+				continue;
+			pos = pos_of(f, f->in->range[r].start + at + (uint64_t)i.imm);
+			g = pos != NO_POS ? push(f, &f->guesses, sizeof(*g)) : NULL;
+			if (g)
+				*g = pos;
+		}
+	}
+}
+
+static void try_pointers(struct infer *f, const uint8_t *mark)
+{
+	for (size_t d = 0; d < f->in->ndata && !f->failed; d++) {
+		size_t left = 0;
+		const uint8_t *p = f->in->code(f->in->ctx, f->in->data[d].start, &left);
+		size_t size = (size_t)(f->in->data[d].end - f->in->data[d].start);
+
+		for (size_t at = 0; p && at + 8 <= size && at + 8 <= left; at += 8) {
+			uint64_t value;
+			uint32_t pos;
+
+			memcpy(&value, p + at, 8);
+			pos = pos_of(f, value);
+			if (pos == NO_POS || f->map[pos] != STATE_NONE || mark[pos] != MARK_FIRST)
+				continue;
+			if (!looks_like_beginning(f->bytes[range_of(f, pos)] + (pos - f->base[range_of(f, pos)]), (size_t)(f->in->range[range_of(f, pos)].end - value)))
+				continue;
+			function_get(f, pos, STATE_ENTRY);
+			drain(f);
+		}
+	}
+}
+
+/* The entry point hands main() to the libc by its address. */
+static void try_main(struct infer *f, const uint8_t *mark)
+{
+	uint64_t vaddr = f->in->start;
+	size_t left = 0;
+	const uint8_t *p = f->in->code(f->in->ctx, vaddr, &left);
+	struct insn i;
+
+	for (unsigned n = 0; p && n < 24 && decode(p, left, &i) && !never_goes_on(&i); n++) {
+		uint64_t target = 0;
+		uint32_t pos;
+
+		p += i.len;
+		left -= i.len;
+		vaddr += i.len;
+		if (i.vex || i.map != MAP_ONE)
+			continue;
+		if (i.opcode == 0x8d && i.base == DECODE_RIP)
+			target = vaddr + (uint64_t)(int64_t)i.disp;
+		else if ((i.opcode & 0xf8) == 0xb8 || (i.opcode == 0xc7 && i.mod == 3))
+			target = (uint64_t)i.imm;
+		pos = pos_of(f, target);
+		if (pos != NO_POS && mark[pos] == MARK_FIRST)
+			function_get(f, pos, STATE_ENTRY);
+	}
+}
+
+static void find_functions(struct infer *f)
+{
+	uint8_t *mark = calloc(f->size + 1, 1);
+
+	if (!mark) {
+		f->failed = true;
+		return;
+	}
+	sweep(f, mark);
+	for (size_t n = 0; n < f->guesses.count && !f->failed; n++) {
+		uint32_t pos = ((uint32_t *)f->guesses.item)[n];
+
+		if (mark[pos])
+			function_get(f, pos, STATE_ENTRY);
+	}
+	f->guesses.count = 0;
+	try_main(f, mark);
+	drain(f);
+	try_pointers(f, mark);
+	free(mark);
 }
 
 /* mov rax, 15; syscall: what the kernel lets a handler return to. The byte before belongs to it: return addresses are looked up less 1. */
@@ -1072,6 +1305,8 @@ int infer_rows(const struct infer_input *in, struct infer_row **rows, size_t *co
 			function_get(f, pos, in->entry[i] == in->start ? STATE_START : STATE_ENTRY);
 	}
 	drain(f);
+	if (in->data)
+		find_functions(f);
 	try_guesses(f);
 	find_signal_frames(f);
 	make_rows(f, &out);

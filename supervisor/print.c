@@ -182,6 +182,55 @@ void print_report_stacks(FILE *out, const struct view *v, struct sites *sites)
 	}
 }
 
+/* ---- differences ---------------------------------------------------------------------------------------------------------------- */
+
+static void difference_amounts(FILE *out, const struct view_row *r)
+{
+	fprintf(out, "%c %" PRIu64 " (%" PRId64 " - %" PRId64 ") %" PRId64 " allocs", r->size < 0 ? '-' : '+', r->size < 0 ? -(uint64_t)r->size : (uint64_t)r->size,
+		r->before + r->size, r->before, r->count_before + r->count);
+}
+
+static void difference_place(FILE *out, const struct view *v, const struct view_row *r)
+{
+	const struct symbol_frame *f = &r->frame;
+
+	if (v->key == VIEW_FILE || v->key == VIEW_MODULE) {
+		fputs(place_of(f), out);
+		return;
+	}
+	fputs(f->function ? f->function : "??", out);
+	if (v->key == VIEW_FUNCTION)
+		return;
+	if (f->file)
+		fprintf(out, "  %s:%u", f->file, f->line);
+	else if (f->module)
+		fprintf(out, "  in %s", f->module);
+}
+
+void print_difference(FILE *out, const struct view *v, struct sites *sites, bool stacks)
+{
+	fprintf(out, "total_size: %" PRId64 "\n", v->total_size);
+	for (size_t i = 0; i < v->count; i++) {
+		const struct view_row *r = &v->row[i];
+
+		difference_amounts(out, r);
+		if (v->key == VIEW_STACK)
+			fprintf(out, " STACK#%" PRIu32 "\n", r->stack);
+		if (v->key != VIEW_STACK || !stacks) {
+			fputs(v->key == VIEW_STACK ? "      " : "  ", out);
+			difference_place(out, v, r);
+			putc('\n', out);
+		}
+		if (stacks)
+			print_stack(out, sites, r->stack);
+	}
+	if (v->others.merged) {
+		difference_amounts(out, &v->others);
+		fprintf(out, "  (others)  (%zu more)\n", v->others.merged);
+	}
+	fprintf(out, "Total increase == %" PRId64 "\n", v->total_size);
+}
+
 /* ---- JSON ----------------------------------------------------------------------------------------------------------------------- */
 
 static void frame_json(struct json *j, const struct symbol_frame *f)
@@ -275,6 +324,8 @@ void print_report_json(FILE *out, const struct view *v, struct sites *sites, boo
 	json_init(&j, out);
 	json_object(&j, NULL);
 	json_uint(&j, "time_ms", v->ms);
+	if (v->is_difference)
+		json_uint(&j, "since_ms", v->since_ms);
 	json_int(&j, "total_size", v->total_size);
 	json_int(&j, "total_count", v->total_count);
 	json_array(&j, "mem_report");

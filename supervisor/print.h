@@ -14,6 +14,8 @@
 void print_report(FILE *out, const struct view *v, bool totals);
 /* Blocks headed `# N: BYTES bytes`, rank 0 (the biggest) last, or first if V is reversed; V is by stack or site (then the stack is its largest). */
 void print_report_stacks(FILE *out, const struct view *v, struct sites *sites);
+/* A difference, as UMDH has it: `+ 21280 (61712 - 40432) 58 allocs STACK#53`, for other keys with what the row is about. STACKS: with whole stacks. */
+void print_difference(FILE *out, const struct view *v, struct sites *sites, bool stacks);
 /* STACKS: each row with its stack. */
 void print_report_json(FILE *out, const struct view *v, struct sites *sites, bool stacks);
 

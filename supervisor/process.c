@@ -49,6 +49,7 @@ void process_free(struct process *p)
 	plant_release(&p->plant);
 	ledger_free(p->ledger);
 	marks_release(&p->marks);
+	snapshots_release(&p->snapshots);
 	symbols_free(p->symbols);
 	free(p->command);
 	free(p->exe);

@@ -11,6 +11,7 @@
 #include "marks.h"
 #include "module.h"
 #include "plant.h"
+#include "snapshots.h"
 #include "stream.h"
 #include "symbols.h"
 #include "types.h"
@@ -43,6 +44,7 @@ struct process {
 	struct symbols *symbols;	/* never NULL */
 	uint64_t image_bytes;		/* the executable's text, as VmExe */
 	struct marks marks;		/* what it said by mtrun_mark() */
+	struct snapshots snapshots;
 
 	const struct process *parent;	/* between the fork and the child's first stop: where its home comes from */
 	bool ledger_used;		/* it has run as itself: the record is kept when an exec replaces it */

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "ledger.h"
 
@@ -49,6 +50,23 @@ static int from_stacks(struct profile *p, const struct ledger *ledger, const str
 					     .total_count = s->total_count, .temporary = s->temporary };
 	}
 	return 0;
+}
+
+static int from_past(struct profile *p, const struct ledger *ledger, uint64_t ms)
+{
+	struct ledger_interval interval;
+	struct ledger_held *held;
+	ssize_t n = ledger_past(ledger, ms, &held);
+
+	if (n < 0)
+		return (int)n;
+	ledger_interval(ledger, ms, &interval);
+	p->ms = interval.ms;
+	p->row = calloc((size_t)n + 1, sizeof(*p->row));
+	for (ssize_t i = 0; p->row && i < n; i++)
+		p->row[p->count++] = (struct profile_row){ .stack = held[i].stack, .size = held[i].bytes, .count = held[i].count };
+	free(held);
+	return p->row ? 0 : -ENOMEM;
 }
 
 struct gather {
@@ -154,12 +172,104 @@ int profile_from_ledger(struct profile *p, const struct ledger *ledger, const st
 	int err;
 
 	*p = (struct profile){ 0 };
-	if (blocks && ask->detail & PROFILE_PEAK)
+	if (blocks && ask->detail & (PROFILE_PEAK | PROFILE_PAST))
 		return -EINVAL;
-	err = blocks ? from_blocks(p, ledger, ask) : from_stacks(p, ledger, ask);
+	if (ask->detail & PROFILE_PAST)
+		err = from_past(p, ledger, ask->at_ms);
+	else
+		err = blocks ? from_blocks(p, ledger, ask) : from_stacks(p, ledger, ask);
 	if (err)
 		profile_release(p);
 	return err;
+}
+
+/* ---- copies and differences ------------------------------------------------------------------------------------------------------ */
+
+int profile_copy(struct profile *to, const struct profile *from)
+{
+	struct profile_row *row = malloc((from->count + 1) * sizeof(*row));
+
+	if (!row)
+		return -ENOMEM;
+	if (from->count)
+		memcpy(row, from->row, from->count * sizeof(*row));
+	*to = *from;
+	to->row = row;
+	return 0;
+}
+
+static int by_stack(const void *a, const void *b)
+{
+	const struct profile_row *x = a, *y = b;
+
+	return x->stack < y->stack ? -1 : x->stack > y->stack;
+}
+
+static bool changed(const struct profile_row *r)
+{
+	return r->size || r->count || r->total_size || r->total_count || r->temporary;
+}
+
+/* NOW without BEFORE; either may be NULL: it is not there. */
+static struct profile_row row_subtract(const struct profile_row *now, const struct profile_row *before)
+{
+	static const struct profile_row none;
+	struct profile_row r = now ? *now : (struct profile_row){ .stack = before->stack };
+
+	before = before ? before : &none;
+	r.size -= before->size;
+	r.count -= before->count;
+	r.before = before->size;
+	r.count_before = before->count;
+	r.total_size -= now ? before->total_size : 0;
+	r.total_count -= now ? before->total_count : 0;
+	r.temporary -= now ? before->temporary : 0;
+	return r;
+}
+
+int profile_subtract(struct profile *p, const struct profile *before)
+{
+	struct profile_row *row = malloc((p->count + before->count + 1) * sizeof(*row));
+	struct profile old;
+	size_t i = 0, j = 0, n = 0;
+
+	if (!row || profile_copy(&old, before)) {
+		free(row);
+		return -ENOMEM;
+	}
+	if (p->count)
+		qsort(p->row, p->count, sizeof(*row), by_stack);
+	if (old.count)
+		qsort(old.row, old.count, sizeof(*row), by_stack);
+	while (i < p->count || j < old.count) {
+		bool left = i < p->count && (j == old.count || p->row[i].stack <= old.row[j].stack);
+		bool right = j < old.count && (i == p->count || old.row[j].stack <= p->row[i].stack);
+
+		row[n] = row_subtract(left ? &p->row[i] : NULL, right ? &old.row[j] : NULL);
+		if (!p->has_totals || !old.has_totals)
+			row[n].total_size = row[n].total_count = row[n].temporary = 0;
+		n += changed(&row[n]);
+		i += left;
+		j += right;
+	}
+	p->since_ms = old.ms;
+	p->is_difference = true;
+	p->has_totals &= old.has_totals;
+	free(p->row);
+	p->row = row;
+	p->count = n;
+	profile_release(&old);
+	return 0;
+}
+
+void profile_drop_unchanged(struct profile *p)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < p->count; i++)
+		if (p->row[i].size || p->row[i].count)
+			p->row[n++] = p->row[i];
+	p->count = n;
 }
 
 void profile_release(struct profile *p)

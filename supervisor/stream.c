@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 /*
@@ -15,16 +16,20 @@
  *
  * - within a ring, the order written;
  * - per address, the numbers that events took from its counter: one whose predecessor has not been seen yet is held in its counter's
- *   chain until then, while the rest of its ring goes on (only a thread's next realloc event waits for the one before);
+ *   chain until then, while the rest of its ring goes on. A thread's realloc events (LEAVE and its outcomes) must also be applied in the order
+ *   written: one whose turn in its counter has come before the thread's earlier ones is held as well. Both orders are that in which the
+ *   numbers were taken, so they never wait for each other in a circle;
  * - large blocks and mappings, the tickets: a ring whose next event is not the next ticket's stands still while the others go on;
  * - time: rings are taken in turns of a few events, the one that is furthest back (by its time events) first, so that sums are never those of
  *   one thread's future with another's past.
  *
  * The first two are kept whatever happens; the others as long as nobody has to wait long for them. Numbers and tickets are
- * taken just before the event is stored, so what is missing is on its way, unless its thread was killed in between. After a second a number
- * that never came is given up. An answer (stream_settle) does not wait: what is held is applied when that is certainly right,
- * an allocation at an address where nothing lives, a free where something does. It can be: a hook stores a free before
- * the real one is called, so whoever missed it cannot have been given the same address.
+ * taken just before the event is stored, so what is missing is on its way, unless its thread was killed in between, or is kept from running:
+ * it must not be given up for being late, since what it did would then come in the wrong order. After a second in which the others ran (a
+ * target that is stopped does not age) a number that never came is given up. An answer (stream_settle) does not wait long: what is held is
+ * applied when that is certainly right: an allocation at an address where nothing lives, a free where something does, if no other event on that
+ * address is held before it, and every ring was read once more since it came. A hook stores a free before the real one is called, and an
+ * allocation before its caller knows the address: so what is not in the rings by then is not about that address.
  *
  * The rings are the target's memory, whatever it does with them: every word is copied once and then checked, positions are ours,
  * chains are bounded, and each pass ends after what was there when it began.
@@ -34,15 +39,17 @@
 #define BATCH        64u		/* events of one ring at a turn */
 #define PUBLISH      512u		/* tell the writer at least that often */
 #define HELD_MOST    (1u << 20)
-#define SEARCH_MOST  512u		/* steps within a chain */
+#define SEARCH_MOST  8192u		/* steps within a chain */
 #define GAP_MS       1000u
+#define STEP_MS      20u		/* at most so much of it passes between two passes */
 #define TICKET_MS    2u
+#define SETTLE_TRIES 20			/* ms that an answer waits for a number that is on its way */
 #define LOOKS        8u			/* how often a pass looks for new events when all rings stand still */
 #define SIGNAL_SLOT  WIRE_THREADS
 #define NO_THREAD    UINT32_MAX
 #define TIDS         64u
 
-enum halt { GOING, FOR_TICKET, FOR_REALLOC };
+enum halt { GOING, FOR_TICKET };
 
 struct source {				/* where an event came from */
 	uint64_t ms;
@@ -54,7 +61,8 @@ struct ring {
 	uint64_t tail, head, told;	/* taken; written, as last seen; what the writer knows of `tail` */
 	uint64_t turn;			/* when it was last served */
 	uint64_t ticket;		/* that it waits for its turn with */
-	uint32_t tid, reallocs;		/* reallocs: held events of_realloc() */
+	uint32_t tid;
+	uint32_t realloc_head, realloc_tail;	/* held events of_realloc(), in the order written */
 	bool seen;
 	enum halt halt;
 };
@@ -63,12 +71,13 @@ struct held {
 	struct wire_event e, more;
 	struct source from;
 	uint32_t next, seq;		/* index into `held`; 0: none */
+	uint32_t next_realloc, look;	/* of its ring; at which look into the rings it came */
 	bool done;			/* applied before its turn */
 };
 
 struct chain {
 	uint32_t head, tail, last;	/* last: the one that was put in last, if it is still there; else 0 */
-	uint64_t since;			/* when it began to wait for its present predecessor */
+	uint64_t since;			/* `ran` when it began to wait for its present predecessor */
 };
 
 struct stream {
@@ -80,6 +89,8 @@ struct stream {
 	uint32_t expected[WIRE_COUNTERS];	/* numbers seen or given up, per counter; the low 28 bits are the next one's */
 	struct chain chain[WIRE_COUNTERS];
 	uint64_t waiting[WIRE_COUNTERS / 64];	/* chains that are not empty */
+	uint64_t again[WIRE_COUNTERS / 64];	/* chains whose first may have become ready */
+	uint32_t agains, look;
 	struct held *held;
 	uint32_t held_room, held_used, held_idle, held_now, held_most, held_done;
 
@@ -88,6 +99,7 @@ struct stream {
 	unsigned earlies;
 	bool halted;			/* at the end of the last pass some ring stood still */
 	uint64_t halted_ms, gaps_ms, turn, now;
+	uint64_t ran;			/* ms in which events came */
 
 	struct ring ring[WIRE_THREADS + 1];	/* the last: a stand-in for the signal ring */
 	uint32_t active[WIRE_THREADS], actives;
@@ -204,53 +216,174 @@ static inline bool of_realloc(enum wire_kind k)
 	return k >= WIRE_LEAVE && k <= WIRE_GONE;
 }
 
-static void apply_held(struct stream *s, struct held *h)
+static inline uint32_t counter_of(const struct stream *s, uint32_t i)
 {
-	if (of_realloc(wire_kind(h->e)))
-		s->ring[h->from.slot].reallocs--;
-	apply(s, &h->from, h->e, h->more);
+	return wire_counter(wire_address(s->held[i].e));
 }
 
-/* Applies what follows in the chain of counter C. */
-static void chain_run(struct stream *s, uint32_t c)
+static void realloc_put(struct stream *s, uint32_t i)
+{
+	struct ring *r = &s->ring[s->held[i].from.slot];
+	if (r->realloc_head)
+		s->held[r->realloc_tail].next_realloc = i;
+	else
+		r->realloc_head = i;
+	r->realloc_tail = i;
+	s->held[i].next_realloc = 0;
+}
+
+/* The first of its ring was applied: the next one's chain may go on. */
+static void realloc_taken(struct stream *s, uint32_t i)
+{
+	struct ring *r = &s->ring[s->held[i].from.slot];
+	uint32_t c;
+	r->realloc_head = s->held[i].next_realloc;
+	if (!r->realloc_head)
+		return;
+	c = counter_of(s, r->realloc_head);
+	if (!(s->again[c / 64] >> c % 64 & 1)) {
+		s->again[c / 64] |= 1ull << c % 64;
+		s->agains++;
+	}
+}
+
+/* No earlier realloc event of its thread is held. */
+static inline bool in_turn(const struct stream *s, uint32_t i)
+{
+	return !of_realloc(wire_kind(s->held[i].e)) || s->ring[s->held[i].from.slot].realloc_head == i;
+}
+
+static void apply_held(struct stream *s, uint32_t i)
+{
+	struct held *h = &s->held[i];
+	apply(s, &h->from, h->e, h->more);
+	if (of_realloc(wire_kind(h->e)))
+		realloc_taken(s, i);
+}
+
+static void chain_pop(struct stream *s, uint32_t c)
 {
 	struct chain *ch = &s->chain[c];
-	while (ch->head && s->held[ch->head].seq == (s->expected[c] & WIRE_SEQ_MASK)) {
-		uint32_t i = ch->head;
-		s->expected[c]++;
-		if (s->held[i].done)
-			s->held_done--;
-		else
-			apply_held(s, &s->held[i]);
-		ch->head = s->held[i].next;
-		if (ch->last == i)
-			ch->last = 0;
-		ch->since = s->now;
-		held_free(s, i);
-	}
+	uint32_t i = ch->head;
+	if (s->held[i].done)
+		s->held_done--;
+	ch->head = s->held[i].next;
+	if (ch->last == i)
+		ch->last = 0;
+	ch->since = s->ran;
+	held_free(s, i);
 	if (!ch->head) {
 		ch->tail = 0;
 		s->waiting[c / 64] &= ~(1ull << c % 64);
 	}
 }
 
-/* The numbers before the chain's first will not come. */
+static void chain_run_one(struct stream *s, uint32_t c)
+{
+	struct chain *ch = &s->chain[c];
+	while (ch->head && s->held[ch->head].seq == (s->expected[c] & WIRE_SEQ_MASK) && (s->held[ch->head].done || in_turn(s, ch->head))) {
+		s->expected[c]++;
+		if (!s->held[ch->head].done)
+			apply_held(s, ch->head);
+		chain_pop(s, c);
+	}
+}
+
+static void chains_run_again(struct stream *s)
+{
+	while (s->agains)
+		for (uint32_t w = 0; w < WIRE_COUNTERS / 64; w++)
+			while (s->again[w]) {
+				uint32_t c = w * 64 + (uint32_t)__builtin_ctzll(s->again[w]);
+				s->again[w] &= s->again[w] - 1;
+				s->agains--;
+				chain_run_one(s, c);
+			}
+}
+
+/* Applies what follows in the chain of counter C, and what that lets go on. */
+static void chain_run(struct stream *s, uint32_t c)
+{
+	chain_run_one(s, c);
+	if (s->agains)
+		chains_run_again(s);
+}
+
+/* Numbers before the chain's first that have not come. */
+static inline uint32_t chain_missing(const struct stream *s, uint32_t c)
+{
+	return (s->held[s->chain[c].head].seq - s->expected[c]) & WIRE_SEQ_MASK;
+}
+
+/* They will not come. */
 static void chain_give_up(struct stream *s, uint32_t c)
 {
-	uint32_t missing = (s->held[s->chain[c].head].seq - s->expected[c]) & WIRE_SEQ_MASK;
+	uint32_t missing = chain_missing(s, c);
 	s->gaps += missing;
 	s->expected[c] += missing;
 	chain_run(s, c);
 }
 
+/* What is still held although no number is missing waits in a circle, which no hook writes. */
+static void chains_break(struct stream *s)
+{
+	for (uint32_t c = 0; c < WIRE_COUNTERS; c++)
+		while (s->chain[c].head) {
+			const struct held *h = &s->held[s->chain[c].head];
+			s->expected[c] += ((h->seq - s->expected[c]) & WIRE_SEQ_MASK) + 1;
+			s->bad++;
+			if (!h->done)
+				apply(s, &h->from, h->e, h->more);
+			chain_pop(s, c);
+		}
+	for (uint32_t i = 0; i <= WIRE_THREADS; i++)
+		s->ring[i].realloc_head = 0;
+}
+
 static void chains_give_up(struct stream *s, bool all)
 {
-	for (uint32_t w = 0; w < WIRE_COUNTERS / 64 && s->held_now; w++)
-		for (uint64_t left = s->waiting[w]; left; left &= left - 1) {
-			uint32_t c = w * 64 + (uint32_t)__builtin_ctzll(left);
-			while (s->chain[c].head && (all || s->now - s->chain[c].since >= GAP_MS))
-				chain_give_up(s, c);
+	bool progress = true;
+	while (progress && s->held_now) {
+		progress = false;
+		for (uint32_t w = 0; w < WIRE_COUNTERS / 64 && s->held_now; w++)
+			for (uint64_t left = s->waiting[w]; left; left &= left - 1) {
+				uint32_t c = w * 64 + (uint32_t)__builtin_ctzll(left);
+				while (s->chain[c].head && chain_missing(s, c) && (all || s->ran - s->chain[c].since >= GAP_MS)) {
+					chain_give_up(s, c);
+					progress = true;
+				}
+			}
+	}
+	if (all && s->held_now)
+		chains_break(s);
+}
+
+/* Whether entry I can be applied whatever its predecessors are: see above. */
+static bool certain(const struct stream *s, uint32_t i)
+{
+	const struct held *h = &s->held[i];
+	enum wire_kind k = wire_kind(h->e);
+	bool releases = k == WIRE_FREE || k == WIRE_FREE_WIDE || k == WIRE_LEAVE;
+	if (h->look == s->look || !in_turn(s, i))
+		return false;
+	return k == WIRE_STAYED || k == WIRE_GONE || ledger_holds(s->ledger, wire_address(h->e)) == releases;
+}
+
+static void chain_hurry(struct stream *s, uint32_t c)
+{
+	uint64_t passed[16] = { 0 };		/* addresses, by a hash, of which one is held before */
+	for (uint32_t i = s->chain[c].head; i; i = s->held[i].next) {
+		uint64_t address = wire_address(s->held[i].e), *word = &passed[address >> 16 & 15], bit = 1ull << (address >> 4 & 63);
+		if (s->held[i].done)
+			continue;
+		if (*word & bit || !certain(s, i)) {
+			*word |= bit;
+			continue;
 		}
+		apply_held(s, i);
+		s->held[i].done = true;
+		s->held_done++;
+	}
 }
 
 /* Applies what is held wherever its predecessors cannot matter. */
@@ -258,17 +391,8 @@ static void chains_hurry(struct stream *s)
 {
 	for (uint32_t w = 0; w < WIRE_COUNTERS / 64 && s->held_now; w++)
 		for (uint64_t left = s->waiting[w]; left; left &= left - 1)
-			for (uint32_t i = s->chain[w * 64 + (uint32_t)__builtin_ctzll(left)].head; i; i = s->held[i].next) {
-				struct held *h = &s->held[i];
-				enum wire_kind k = wire_kind(h->e);
-				bool lives = ledger_holds(s->ledger, wire_address(h->e));
-				bool releases = k == WIRE_FREE || k == WIRE_FREE_WIDE || k == WIRE_LEAVE;
-				if (h->done || (k != WIRE_STAYED && k != WIRE_GONE && lives != releases))
-					continue;
-				apply_held(s, h);
-				h->done = true;
-				s->held_done++;
-			}
+			chain_hurry(s, w * 64 + (uint32_t)__builtin_ctzll(left));
+	chains_run_again(s);
 }
 
 /* How far entry I (not 0) is ahead of the number that counter C waits for. */
@@ -297,7 +421,7 @@ static uint32_t chain_place(const struct stream *s, uint32_t c, uint32_t ahead)
 
 static inline void accept_event(struct stream *s, const struct source *from, struct wire_event e, struct wire_event more);
 
-/* An event whose number is not the next one of its counter. */
+/* An event whose number is not the next one of its counter, or which must wait for a realloc event of its thread. */
 static __attribute__((noinline)) void out_of_turn(struct stream *s, const struct source *from, struct wire_event e, struct wire_event more, uint32_t c)
 {
 	uint32_t ahead = (wire_seq(e) - s->expected[c]) & WIRE_SEQ_MASK;
@@ -322,10 +446,10 @@ static __attribute__((noinline)) void out_of_turn(struct stream *s, const struct
 	}
 	struct chain *ch = &s->chain[c];
 	if (!ch->head) {
-		ch->since = s->now;
+		ch->since = s->ran;
 		s->waiting[c / 64] |= 1ull << c % 64;
 	}
-	s->held[i] = (struct held){ .e = e, .more = more, .from = *from, .seq = wire_seq(e) };
+	s->held[i] = (struct held){ .e = e, .more = more, .from = *from, .seq = wire_seq(e), .look = s->look };
 	uint32_t *link = after ? &s->held[after].next : &ch->head;
 	s->held[i].next = *link;
 	*link = i;
@@ -333,7 +457,7 @@ static __attribute__((noinline)) void out_of_turn(struct stream *s, const struct
 		ch->tail = i;
 	ch->last = i;
 	if (of_realloc(wire_kind(e)))
-		s->ring[from->slot].reallocs++;
+		realloc_put(s, i);
 }
 
 /* E, checked: its kind is known, MORE is its second slot if it has one. */
@@ -344,7 +468,8 @@ static inline void accept_event(struct stream *s, const struct source *from, str
 		return;
 	}
 	uint32_t c = wire_counter(wire_address(e)), seq = wire_seq(e);
-	if (__builtin_expect((s->expected[c] & WIRE_SEQ_MASK) != seq, 0)) {
+	if (__builtin_expect((s->expected[c] & WIRE_SEQ_MASK) != seq, 0) ||
+	    (__builtin_expect(s->held_now, 0) && of_realloc(wire_kind(e)) && s->ring[from->slot].realloc_head)) {
 		out_of_turn(s, from, e, more, c);
 		return;
 	}
@@ -472,10 +597,6 @@ static uint32_t ring_one(struct stream *s, struct ring *r, const struct wire_eve
 		r->ticket = e[1].b;
 		return 0;
 	}
-	if (r->reallocs && of_realloc(k)) {
-		r->halt = FOR_REALLOC;
-		return 0;
-	}
 	if (wide)
 		ticket_past(s, e[1].b);
 	accept_event(s, &r->from, e[0], wide ? e[1] : (struct wire_event){ 0, 0 });
@@ -515,6 +636,7 @@ static void rings_look(struct stream *s)
 {
 	uint32_t high = load32(&s->wire->threads_high);
 	s->actives = 0;
+	s->look++;
 	for (uint32_t i = 0; i < high && i < WIRE_THREADS; i++) {
 		struct ring *r = &s->ring[i];
 		struct wire_thread *t = &s->wire->thread[i];
@@ -564,8 +686,6 @@ static bool signal_one(struct stream *s)
 		s->bad++;
 		return true;
 	}
-	if (s->ring[SIGNAL_SLOT].reallocs && of_realloc(k))
-		return false;
 	struct source from = { .ms = full_time(s, load32(&g->ms)), .thread = signal_thread(s, load32(&g->tid)), .slot = SIGNAL_SLOT };
 	if (wire_is_wide(k))
 		ticket_early(s, more.b);
@@ -608,15 +728,13 @@ static struct ring *next_ring(struct stream *s)
 		i++;
 		if (r->halt == FOR_TICKET && r->ticket <= s->ticket)
 			r->halt = GOING;
-		if (r->halt == FOR_REALLOC && !r->reallocs)
-			r->halt = GOING;
 		if (r->halt == GOING && (!best || r->from.ms < best->from.ms || (r->from.ms == best->from.ms && r->turn < best->turn)))
 			best = r;
 	}
 	return best;
 }
 
-/* All stand still, and nothing new has come: the lowest ticket goes, then whoever waits for a realloc to begin. */
+/* All stand still, and nothing new has come: the lowest ticket goes. */
 static struct ring *go_on(struct stream *s, bool force)
 {
 	struct ring *best = NULL;
@@ -629,14 +747,6 @@ static struct ring *go_on(struct stream *s, bool force)
 	}
 	if (!force && !crowded && !(s->halted && s->now - s->halted_ms >= TICKET_MS))
 		return NULL;
-	if (best)
-		return best;
-	chains_hurry(s);
-	best = next_ring(s);
-	if (!best && (force || crowded)) {
-		chains_give_up(s, true);
-		best = next_ring(s);
-	}
 	return best;
 }
 
@@ -681,8 +791,11 @@ static size_t pass(struct stream *s, size_t budget, bool force)
 
 size_t stream_take(struct stream *s, uint64_t now, size_t budget)
 {
-	s->now = now > s->now ? now : s->now;
+	uint64_t step = now > s->now ? now - s->now : 0;
+	s->now += step;
 	size_t n = pass(s, budget, false);
+	if (n)
+		s->ran += step < STEP_MS ? step : STEP_MS;
 	if (s->held_now && s->now - s->gaps_ms >= GAP_MS / 10) {
 		s->gaps_ms = s->now;
 		chains_give_up(s, false);
@@ -695,15 +808,13 @@ void stream_settle(struct stream *s, uint64_t now, bool ended)
 	s->now = now > s->now ? now : s->now;
 	pass(s, SIZE_MAX, false);
 	pass(s, SIZE_MAX, true);
-	chains_give_up(s, ended);
-	if (s->held_now) {
+	for (int i = 0; s->held_now > s->held_done && i < SETTLE_TRIES && !ended; i++) {
 		pass(s, SIZE_MAX, true);		/* what they wait for may be there by now */
 		chains_hurry(s);
+		if (s->held_now > s->held_done)
+			nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
 	}
-	if (ended) {
-		pass(s, SIZE_MAX, true);
-		chains_give_up(s, true);
-	}
+	chains_give_up(s, ended);
 }
 
 void stream_thread_gone(struct stream *s, uint64_t now, uint64_t fs)

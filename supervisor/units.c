@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 /*
  * A size that is misread as "no limit" costs somebody a night, so everything here is all or nothing: digits, one unit, the end.
@@ -94,6 +95,74 @@ int time_parse(const char *text, uint64_t *ms)
 			return 0;
 		}
 	return -EINVAL;
+}
+
+/* `HH:MM:SS` and a fraction, up to the end. */
+static int clock_parse(const char *s, struct tm *tm, uint64_t *part)
+{
+	uint64_t scale = 100;
+	int used = 0;
+
+	if (sscanf(s, "%2d:%2d:%2d%n", &tm->tm_hour, &tm->tm_min, &tm->tm_sec, &used) != 3 || used < 5 || s[used - 1] < '0' || s[used - 1] > '9')
+		return -EINVAL;
+	for (int i = 0; i < used; i++)
+		if (s[i] != ':' && (s[i] < '0' || s[i] > '9'))
+			return -EINVAL;
+	if (tm->tm_hour > 23 || tm->tm_min > 59 || tm->tm_sec > 60)
+		return -EINVAL;
+	*part = 0;
+	s += used;
+	if (*s == '.' && s[1])
+		for (s++; *s >= '0' && *s <= '9'; s++, scale /= 10)
+			*part += (uint64_t)(*s - '0') * scale;
+	return *s ? -EINVAL : 0;
+}
+
+static int date_parse(const char **s, struct tm *tm)
+{
+	int used = 0;
+
+	for (int i = 0; i < 10; i++)
+		if (i == 4 || i == 7 ? (*s)[i] != '-' : (*s)[i] < '0' || (*s)[i] > '9')
+			return -EINVAL;
+	if (sscanf(*s, "%4d-%2d-%2d%n", &tm->tm_year, &tm->tm_mon, &tm->tm_mday, &used) != 3 || used != 10 || (*s)[10] != 'T')
+		return -EINVAL;
+	if (tm->tm_mon < 1 || tm->tm_mon > 12 || tm->tm_mday < 1 || tm->tm_mday > 31)
+		return -EINVAL;
+	tm->tm_year -= 1900;
+	tm->tm_mon--;
+	*s += 11;
+	return 0;
+}
+
+int moment_parse(const char *text, uint64_t began, uint64_t now, uint64_t *ms)
+{
+	time_t last = (time_t)((began + now) / 1000), at;
+	bool dated = strchr(text, '-');
+	struct tm tm;
+	uint64_t part;
+	int err;
+
+	if (!strchr(text, ':'))
+		return time_parse(text, ms);
+	localtime_r(&last, &tm);
+	err = dated ? date_parse(&text, &tm) : 0;
+	if (!err)
+		err = clock_parse(text, &tm, &part);
+	if (err)
+		return err;
+	tm.tm_isdst = -1;
+	at = mktime(&tm);
+	if (!dated && at > last) {
+		tm.tm_mday--;		/* yesterday's */
+		tm.tm_isdst = -1;
+		at = mktime(&tm);
+	}
+	if (at < 0 || (uint64_t)at * 1000 + part + 1000 <= began)
+		return -ERANGE;
+	*ms = (uint64_t)at * 1000 + part;	/* (the second in which it began is in it) */
+	*ms = *ms > began ? *ms - began : 0;
+	return 0;
 }
 
 int address_parse(const char *text, raddr_t *address)

@@ -329,6 +329,8 @@ static int gather(struct groups *g, const struct profile_row *r)
 	row->total_size += r->total_size;
 	row->total_count += r->total_count;
 	row->temporary += r->temporary;
+	row->before += r->before;
+	row->count_before += r->count_before;
 	return 0;
 }
 
@@ -429,6 +431,8 @@ static void cut(struct view *v, size_t limit)
 		o->total_size += r->total_size;
 		o->total_count += r->total_count;
 		o->temporary += r->temporary;
+		o->before += r->before;
+		o->count_before += r->count_before;
 		o->merged++;
 	}
 	if (v->count > limit)
@@ -448,7 +452,7 @@ int view_make(struct view *v, const struct profile *p, struct sites *sites, cons
 	struct matcher m;
 	int err;
 
-	*v = (struct view){ .key = o->key, .ms = p->ms, .has_totals = p->has_totals };
+	*v = (struct view){ .key = o->key, .ms = p->ms, .since_ms = p->since_ms, .has_totals = p->has_totals, .is_difference = p->is_difference };
 	err = matcher_init(&m, o->match, sites, p);
 	for (size_t i = 0; i < p->count && !err; i++) {
 		if (!matches(&m, p->row[i].stack))

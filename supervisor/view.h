@@ -25,6 +25,7 @@ extern const char *const view_sort_names[VIEW_SORTS];
 struct view_row {
 	int64_t size, count;
 	uint64_t total_size, total_count, temporary;
+	int64_t before, count_before;	/* of a difference */
 	uint32_t stack;			/* the largest of its stacks */
 	int64_t stack_size;
 	uint32_t thread;		/* VIEW_THREAD: tid */
@@ -35,8 +36,8 @@ struct view_row {
 
 struct view {
 	enum view_key key;
-	uint64_t ms;
-	bool has_totals, reversed;
+	uint64_t ms, since_ms;
+	bool has_totals, reversed, is_difference;
 	int64_t total_size, total_count;	/* sums over all rows and `others` */
 	size_t count;
 	struct view_row *row;		/* in the order asked for */

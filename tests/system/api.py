@@ -37,7 +37,6 @@ CASES = [
     ('api.c', 'musl', '', ''),
     ('api.c', 'musl', '-s', 'stripped'),
     ('api.c', 'musl-static', '', ''),
-    ('api.c', 'musl-static-pie', '', ''),
     ('api.c', 'jemalloc', '', ''),
     ('api.c', 'mimalloc', '', ''),
     ('api.cc', 'gcc', '', ''),

@@ -4,6 +4,7 @@
 """rude - targets that die in the middle, close or replace every descriptor, enter seccomp, are stopped and continued: nothing is lost."""
 import json
 import os
+import random
 import resource
 import signal
 import subprocess
@@ -36,9 +37,38 @@ for build in BUILDS:
             truth(f'die {how} {build}', 'die.c', build, how, rc=None)
     for how in ('close', 'range', 'replace', 'exhaust', 'all'):
         truth(f'closer {how} {build}', 'closer.c', build, how)
-    for how in ('strict', 'filter', 'filter2', 'errno', 'thread'):
+    for how in () if 'musl' in build else ('strict', 'filter', 'filter2', 'errno', 'thread'):
         for _ in range(5 if mt.SOAK else 1):
             truth(f'jail {how} {build}', 'jail.c', build, how)
+
+# Killed from outside at any instant: what is told adds up, and mtrun ends as its target.
+random.seed(seed := int(os.environ.get('MTRUN_SEED') or time.time()))
+bad = []
+for i in range(200 if mt.SOAK else 12):
+    build = ('gcc', 'static', 'jemalloc')[i % 3]
+    cmd = [mt.build('threads.c', build), '4', '1000000']
+    d = mt.tmp()
+    p = mt.popen([mt.MTRUN, '-q', '--messages', f'{d}/m', '-x', f'wait exit; status --json > {d}/s.json; report --all --json > {d}/r.json; blocks --json > '
+                  f'{d}/b.json', *cmd], stdout=subprocess.DEVNULL)
+    target = mt.until(lambda: [c for c in mt.children_of(p.pid) if os.path.basename(mt.exe(c)) == 'threads'])
+    if not target:
+        bad.append('did not start')
+        mt.end_group(p)
+        continue
+    time.sleep(random.uniform(0, 0.1))
+    mt.kill(target[0], signal.SIGKILL)
+    try:
+        rc = p.wait(30)
+        r = mt.Result()
+        r.forked = False
+        r.answers = {k: json.load(open(f'{d}/{f}.json')) for k, f in (('status', 's'), ('report', 'r'), ('blocks', 'b'))}
+        bad += [f'round {i} {build}: {b}' for b in mt.consistent(r)]
+        if rc != -9:
+            bad.append(f'round {i}: status {rc}')
+    except (subprocess.TimeoutExpired, OSError, ValueError) as e:
+        bad.append(f'round {i} {build}: {e} {open(f"{d}/m").read()[-200:]}')
+        mt.end_group(p)
+mt.check(f'killed from outside (MTRUN_SEED={seed})', bad)
 
 # Stopped and continued while it allocates: the same books, the same end.
 for i in range(20 if mt.SOAK else 3):

@@ -51,7 +51,7 @@ def tree(how, build, rounds=1):
         mt.check(name, bad)
 
 
-for how in ('fork', 'deep', 'threads', 'vfork', 'spawn', 'exec', 'many', 'clone'):
+for how in ('fork', 'deep', 'threads', 'vfork', 'spawn', 'exec', 'many', 'clone', 'thread_exec', 'thread_vfork'):
     for build in ('gcc', 'static', 'musl', 'jemalloc') if not mt.SOAK else ('gcc', 'gcc-O0', 'static', 'static-pie', 'no-pie', 'clang', 'musl',
                                                                         'musl-static', 'jemalloc', 'tcmalloc', 'mimalloc'):
         tree(how, build, 20 if mt.SOAK else 1)

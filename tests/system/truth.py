@@ -73,6 +73,43 @@ for how in ('gcc', 'gcc-O0', 'clang', 'jemalloc', 'musl'):
     second = shutil.copy(lib, lib.replace('plugin.so', 'plugin2.so'))
     mt.truth(name, [path, lib, '2000' if mt.SOAK else '60', second])
 
+# Libraries that come and go in several threads while others allocate and come and go themselves.
+for how in ('gcc', 'musl', 'tcmalloc'):
+    name = f'dlthreads {how}'
+    if not want.search(name):
+        continue
+    path, lib = mt.build('dlthreads.c', how, '-rdynamic'), mt.build('lib/plugin.c', how, '-shared -fPIC', name='plugin.so')
+    if not path or not lib:
+        mt.skip(name, mt.build_reason('dlthreads.c', how) + ' ' + mt.build_reason('lib/plugin.c', how))
+        continue
+    libs = [shutil.copy(lib, f'{mt.tmp()}/{how}.{i}.so') for i in range(3)]
+    for _ in range(5 if mt.SOAK else 1):
+        mt.truth(name, [path, '300' if mt.SOAK else '40', *libs])
+
+# An allocator of the program's own.
+for how in ('gcc', 'static', 'musl-static'):
+    if not want.search(f'hook {how}'):
+        continue
+    path = mt.build('pool.c', how)
+    hooks = ['pool_get=malloc@2', 'pool_put=free@2', 'pool_resize=realloc@2', 'pool_zero=calloc', 'pool_aligned=memalign', 'pool_out=posix_memalign']
+    mt.truth(f'hook {how}', [path], opts=[x for h in hooks for x in ('--hook', h)])
+
+# What --count names is what is reported.
+if want.search('count'):
+    path = mt.build('map.c')
+    for count, has in (('heap', 'heap'), ('mmap', 'mmap'), ('heap,mmap', 'both'), ('image', 'none')):
+        r = mt.run([path, '13'], ['-c', count], ask=('status', 'report'))
+        e = mt.expectations(r.out)
+        total = {'heap': 1 << 20, 'mmap': 4096, 'both': (1 << 20) + 4096, 'none': 0}[has]
+        s, rep = r.answers.get('status', {}), r.answers.get('report', {})
+        bad = [] if rep.get('total_size') == total == sum(x['size'] for x in rep['mem_report']) else [f'total_size {rep.get("total_size")}, should be {total}']
+        image = s.get('image', 0)
+        if s.get('allocated') != total + (image if count == 'image' else 0):
+            bad.append(f'allocated {s.get("allocated")}, should be {total}')
+        if (s.get('heap'), s.get('mmap')) != (1 << 20, 4096):
+            bad.append(f'heap {s.get("heap")}, mmap {s.get("mmap")}: what is counted should not change them')
+        mt.check(f'count {count}', bad)
+
 # A stack deeper than --depth keeps its innermost frames and ends in [truncated]; one below it is whole and ends where the program begins.
 if want.search('depth'):
     path = mt.build('recurse.c')

@@ -209,14 +209,70 @@ static void test_held(void)
 	CHECK_EQ(stream_missing(r.s), 2);
 	stream_settle(r.s, 900, false);
 	CHECK_EQ(stats(r.s).gaps, 0);
-	stream_settle(r.s, 1100, false);
+	stream_settle(r.s, 5000, false);			/* nothing ran: it may have been stopped */
+	CHECK_EQ(stats(r.s).gaps, 0);
+	for (uint64_t ms = 5010; ms < 6200; ms += 10) {
+		alloc(r.w, 0, 0x70000, 1, 1);
+		release(r.w, 0, 0x70000);
+		stream_take(r.s, ms, 1000);
+	}
 	CHECK_EQ(stats(r.s).gaps, 2);
 	CHECK_EQ(totals(r.l).heap, 37);
 	CHECK_EQ(stream_missing(r.s), 2);
 	store(r.w, 1, wire_pack(WIRE_FREE, 0x5000, early, 0, 0));
-	stream_take(r.s, 1200, 1000);
+	stream_take(r.s, 6300, 1000);
 	CHECK_EQ(stats(r.s).gaps, 1);
 	CHECK_EQ(stream_missing(r.s), 1);
+	rig_free(&r);
+}
+
+/* An answer must not apply a free whose allocation is still held, though something lives there. */
+static void test_hurry(void)
+{
+	struct rig r = rig_new(2);
+	alloc(r.w, 0, 0x1000, 10, 1);
+	uint32_t early = number(r.w, 0x1000);			/* thread 1's free, taken, stored late */
+	alloc(r.w, 0, 0x1000, 20, 1);
+	release(r.w, 0, 0x1000);
+	stream_settle(r.s, 1, false);
+	CHECK_EQ(totals(r.l).heap, 10);
+	store(r.w, 1, wire_pack(WIRE_FREE, 0x1000, early, 0, 0));
+	stream_settle(r.s, 2, false);
+	CHECK_EQ(totals(r.l).heap, 0);
+	CHECK_EQ(totals(r.l).allocs, 2);
+	CHECK_EQ(totals(r.l).frees, 2);
+	CHECK_EQ(totals(r.l).unknown_frees, 0);
+	CHECK_EQ(stream_missing(r.s), 0);
+	rig_free(&r);
+}
+
+/* While a realloc waits, the rest of its ring goes on; a thread's next realloc comes after it, in whatever order their numbers are due. */
+static void test_realloc_order(void)
+{
+	struct rig r = rig_new(2);
+	uint32_t n = number(r.w, 0x1000);			/* thread 1's alloc, not stored yet */
+	alloc(r.w, 0, 0x2000, 7, 1);
+	store(r.w, 0, wire_pack(WIRE_LEAVE, 0x1000, number(r.w, 0x1000), 0, 0));
+	store(r.w, 0, wire_pack(WIRE_BECAME, 0x20000, number(r.w, 0x20000), 50, 1));
+	store(r.w, 0, wire_pack(WIRE_LEAVE, 0x2000, number(r.w, 0x2000), 0, 0));
+	store(r.w, 0, wire_pack(WIRE_BECAME, 0x2000, number(r.w, 0x2000), 8, 1));
+	release(r.w, 0, 0x20000);
+	for (int i = 0; i < 100; i++) {
+		alloc(r.w, 0, 0x30000, 3, 1);
+		release(r.w, 0, 0x30000);
+	}
+	stream_take(r.s, 1, 1000);
+	CHECK_EQ(totals(r.l).allocs, 101);
+	CHECK_EQ(totals(r.l).heap, 7);
+	store(r.w, 1, wire_pack(WIRE_ALLOC, 0x1000, n, 40, 2));
+	stream_take(r.s, 2, 1000);
+	CHECK_EQ(totals(r.l).heap, 8);
+	CHECK_EQ(totals(r.l).allocs, 104);
+	CHECK_EQ(totals(r.l).frees, 103);
+	CHECK_EQ(totals(r.l).unknown_frees, 0);
+	CHECK_EQ(stream_missing(r.s), 0);
+	CHECK_EQ(stats(r.s).held_now, 0);
+	CHECK_EQ(stats(r.s).bad, 0);
 	rig_free(&r);
 }
 
@@ -229,7 +285,7 @@ static void test_realloc_waits(void)
 	store(r.w, 0, wire_pack(WIRE_BECAME, 0x20000, number(r.w, 0x20000), 50, 1));
 	alloc(r.w, 0, 0x30000, 3, 1);
 	stream_take(r.s, 1, 1000);
-	CHECK_EQ(totals(r.l).allocs, 0);
+	CHECK_EQ(totals(r.l).allocs, 1);			/* the one that comes after */
 	store(r.w, 1, wire_pack(WIRE_ALLOC, 0x1000, n, 40, 2));
 	stream_take(r.s, 1, 1000);
 	stream_take(r.s, 1, 1000);
@@ -670,6 +726,8 @@ int main(void)
 {
 	RUN(test_one_thread);
 	RUN(test_held);
+	RUN(test_hurry);
+	RUN(test_realloc_order);
 	RUN(test_realloc_waits);
 	RUN(test_tickets);
 	RUN(test_time_merge);

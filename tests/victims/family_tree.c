@@ -69,10 +69,18 @@ static void *noise(void *arg)
 	return NULL;
 }
 
+static void *in_thread(void *arg)
+{
+	char **again = arg;
+	execv(again[0], again);
+	victim_die("execv");
+	return NULL;
+}
+
 int main(int argc, char **argv)
 {
 	const char *how = argc > 1 ? argv[1] : "fork";
-	char *again[] = {argv[0], "second", !strcmp(how, "exec") ? "main" : NULL, NULL};
+	char *again[] = {argv[0], "second", strstr(how, "exec") ? "main" : NULL, NULL};
 	pid_t pid;
 
 	if (!strcmp(how, "fork")) {
@@ -102,7 +110,7 @@ int main(int argc, char **argv)
 			pthread_join(t[i], NULL);
 	} else if (!strcmp(how, "vfork")) {
 		void *a = TOOK(malloc(91), 91);
-		for (int i = 0; i < 20; i++) {
+		for (volatile int i = 0; i < 20; i++) {
 			pid = vfork();
 			if (pid == 0) {
 				execv(argv[0], again);
@@ -127,6 +135,31 @@ int main(int argc, char **argv)
 		for (int i = 0; i < 1000; i++)
 			TOOK(malloc(95), 95);
 		execv(argv[0], again);
+	} else if (!strcmp(how, "thread_exec")) {	/* a thread executes: the others vanish in the middle of what they do */
+		pthread_t t[3];
+		for (int i = 0; i < 2; i++)
+			ALSO, pthread_create(&t[i], NULL, noise, NULL);
+		usleep(5000);
+		ALSO, pthread_create(&t[2], NULL, in_thread, again);
+		for (;;)
+			pause();
+	} else if (!strcmp(how, "thread_vfork")) {	/* vfork in one thread while others allocate */
+		pthread_t t[2];
+		victim_also(__FILE__, NOISE_LINE);
+		for (int i = 0; i < 2; i++)
+			ALSO, pthread_create(&t[i], NULL, noise, NULL);
+		for (volatile int i = 0; i < 20; i++) {
+			pid = vfork();
+			if (pid == 0) {
+				execv(argv[0], again);
+				_exit(9);
+			}
+			reap(pid, 0);
+			TOOK(malloc(89), 89);
+		}
+		stop = 1;
+		for (int i = 0; i < 2; i++)
+			pthread_join(t[i], NULL);
 	} else if (!strcmp(how, "many")) {
 		victim_is_exact = 1;
 		for (int i = 0; i < 100; i++) {
