@@ -223,6 +223,18 @@ static int one(struct shell *shell, struct call *call, struct collection *c, int
 	}
 }
 
+/* Sites are looked up while the ledger's blocks are walked: they must be there by then. */
+static int warm(struct shell *shell, struct call *call)
+{
+	struct profile profile;
+	struct sites *sites;
+
+	if (reporting_live(shell, call, &profile, &sites) || reporting_warm(shell, &profile, sites, false))
+		return -1;
+	profile_release(&profile);
+	return 0;
+}
+
 static int blocks(struct shell *shell, struct call *call)
 {
 	struct collection c = { 0 };
@@ -236,8 +248,9 @@ static int blocks(struct shell *shell, struct call *call)
 	if (!bad && c.by_site && c.by_stack)
 		bad = shell_error(shell, call, "--site and --stack do not go together");
 	if (!bad) {
+		bad = (c.by_site || !call->json) && warm(shell, call);
 		p = shell_process(shell);
-		c.sites = shell_sites(shell, p);
+		c.sites = bad ? NULL : shell_sites(shell, p);
 		bad = !c.sites || list(shell, call, &c, p);
 	}
 	if (c.by_site)

@@ -7,6 +7,7 @@
 #include "../supervisor/print.h"
 #include "../supervisor/units.h"
 #include "command.h"
+#include "warm.h"
 
 /*
  * `bt`: what the program's threads are doing. While they are stopped only addresses are taken; symbols come when they run on.
@@ -41,12 +42,36 @@ static void keep(void *ctx, const struct bt_thread *t)
 	memcpy(thread[c->count++].name, t->name, sizeof(t->name));
 }
 
+static struct symbol_question question(const struct process *p, uint64_t pc, bool leaf)
+{
+	struct symbol_question q = { .exact = leaf || pc & WIRE_PC_EXACT, .pc = pc & WIRE_PC_MASK };
+
+	q.module = modules_find(&p->modules, q.exact ? q.pc : q.pc - 1, UINT32_MAX);
+	return q;
+}
+
 static struct symbol_frames frames_at(struct process *p, uint64_t pc, bool leaf)
 {
-	bool exact = leaf || pc & WIRE_PC_EXACT;
-	raddr_t addr = pc & WIRE_PC_MASK;
+	struct symbol_question q = question(p, pc, leaf);
 
-	return symbols_resolve(p->symbols, modules_find(&p->modules, exact ? addr : addr - 1, UINT32_MAX), addr, exact);
+	return symbols_resolve(p->symbols, q.module, q.pc, q.exact);
+}
+
+static void warm(struct shell *shell, struct process *p, const struct copies *c)
+{
+	struct symbol_question *q;
+	size_t n = 0;
+
+	for (size_t i = 0; i < c->count; i++)
+		n += c->thread[i].count;
+	q = malloc((n + 1) * sizeof(*q));
+	n = 0;
+	for (size_t i = 0; q && i < c->count; i++)
+		for (size_t k = 0; k < c->thread[i].count; k++)
+			q[n++] = question(p, c->thread[i].pc[k], k == 0);
+	if (q)
+		warm_addresses(shell, p, q, n);
+	free(q);
 }
 
 static void print_json(FILE *out, struct process *p, const struct copies *c)
@@ -100,6 +125,8 @@ static int bt(struct shell *shell, struct call *call)
 	err = session_bt(shell->session, p, (pid_t)tid, keep, &copies);
 	if (!err && !copies.failed && !copies.count && tid)
 		err = -ESRCH;
+	if (!err && !copies.failed)
+		warm(shell, p, &copies);
 	if (err == -ESRCH && tid)
 		shell_error(shell, call, "there is no thread %" PRIu64 " here (`threads` lists them)", tid);
 	else if (err == -ESRCH)

@@ -76,6 +76,8 @@ static int print(struct shell *shell, struct call *call, struct request *r)
 	if (reporting_profile(shell, call, &r->moment[1], &r->moment[0], 0, 0, &profile, &sites))
 		return -1;
 	profile_drop_unchanged(&profile);
+	if (reporting_warm(shell, &profile, sites, r->view.key != VIEW_SITE || r->has_regex))
+		return -1;
 	err = view_make(&view, &profile, sites, &r->view);
 	profile_release(&profile);
 	if (err)

@@ -130,6 +130,9 @@ static int print(struct shell *shell, struct call *call, struct request *r)
 		return -1;
 	if (r->has_since && !(r->detail & PROFILE_DEAD))
 		profile_drop_unchanged(&profile);
+	if (!(r->detail & PROFILE_NO_STACKS) && reporting_warm(shell, &profile, sites, r->view.key != VIEW_SITE || r->has_regex ||
+								(r->stacks && r->view.limit == VIEW_ALL)))
+		return -1;
 	if (view_make(&view, &profile, sites, &r->view)) {
 		profile_release(&profile);
 		return shell_error(shell, call, "out of memory");

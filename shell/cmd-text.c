@@ -43,6 +43,8 @@ static int text(struct shell *shell, struct call *call)
 		rows = shell->settings.rows;
 	if (reporting_profile(shell, call, &moment, NULL, 0, 0, &profile, &sites))
 		return -1;
+	if (reporting_warm(shell, &profile, sites, true))
+		return -1;
 	err = table_make(&t, &profile, sites, cum, rows);
 	profile_release(&profile);
 	if (err)

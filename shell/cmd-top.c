@@ -39,6 +39,8 @@ static int picture(struct shell *shell, struct call *call, size_t rows, FILE *ou
 
 	if (err)
 		return err;
+	if (reporting_warm(shell, &profile, sites, false))
+		return -1;
 	head(shell, out, session_main(shell->session));
 	err = view_make(&view, &profile, sites, &options);
 	profile_release(&profile);

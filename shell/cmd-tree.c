@@ -43,6 +43,8 @@ static int tree(struct shell *shell, struct call *call)
 	}
 	if (reporting_profile(shell, call, &moment, NULL, 0, 0, &profile, &sites))
 		return -1;
+	if (reporting_warm(shell, &profile, sites, true))
+		return -1;
 	err = tree_make(&t, &profile, sites, invert, (unsigned)depth);
 	profile_release(&profile);
 	if (err)

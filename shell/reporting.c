@@ -9,6 +9,7 @@
 #include "../supervisor/timeline.h"
 #include "../supervisor/units.h"
 #include "../supervisor/view.h"
+#include "warm.h"
 
 /* Shared by report, text, tree and blocks, so that the same option means and accepts the same everywhere. */
 int reporting_rows(const struct shell *shell, struct call *call, const char *value, size_t *rows)
@@ -132,6 +133,15 @@ int reporting_profile(struct shell *shell, struct call *call, const struct momen
 	}
 	return err == -ENOENT ? shell_error(shell, call, "there is no snapshot '%s'", since ? since->name : m->name) :
 	       err ? shell_error(shell, call, "out of memory") : 0;
+}
+
+int reporting_warm(struct shell *shell, struct profile *profile, struct sites *sites, bool whole)
+{
+	warm_profile(shell, session_main(shell->session), sites, profile, whole);
+	if (!shell_interrupted(shell))
+		return 0;
+	profile_release(profile);
+	return -1;
 }
 
 int reporting_live(struct shell *shell, struct call *call, struct profile *profile, struct sites **sites)

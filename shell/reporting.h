@@ -32,6 +32,9 @@ int reporting_time(struct shell *shell, struct call *call, const char *what, con
 int reporting_profile(struct shell *shell, struct call *call, const struct moment *m, const struct moment *since, unsigned detail, uint64_t min_age,
 		      struct profile *profile, struct sites **sites) MUST_USE;
 
+/* Reads the symbols for it, the target being served meanwhile: those that sites need, or (WHOLE) all. -1: interrupted (PROFILE is released). */
+int reporting_warm(struct shell *shell, struct profile *profile, struct sites *sites, bool whole) MUST_USE;
+
 /* What it holds now, by stack. */
 int reporting_live(struct shell *shell, struct call *call, struct profile *profile, struct sites **sites) MUST_USE;
 

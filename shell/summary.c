@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "warm.h"
 #include "summary.h"
 
 #include <inttypes.h>
@@ -97,6 +98,7 @@ void summary_print(struct shell *shell, FILE *out)
 	if (!sites || profile_from_ledger(&profile, p->ledger, &ask))
 		return;
 	print_numbers(shell, out, p, &profile);
+	warm_profile(shell, p, sites, &profile, false);
 	if (!view_make(&view, &profile, sites, &options)) {
 		if (view.count)
 			print_report(out, &view, false);

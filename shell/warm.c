@@ -151,6 +151,23 @@ void warm_profile(struct shell *shell, struct process *p, struct sites *sites, c
 	end(&w);
 }
 
+void warm_addresses(struct shell *shell, struct process *p, const struct symbol_question *q, size_t count)
+{
+	struct symbol_frames known;
+	struct warming w;
+
+	if (begin(&w, shell, p, NULL, true, count))
+		for (; w.done < count && !shell_interrupted(shell); w.done++) {
+			if (!symbols_known(p->symbols, q[w.done].module, q[w.done].pc, q[w.done].exact, &known))
+				w.question[w.questions++] = (struct resolver_question){ .q = q[w.done], .first = true };
+			if (w.questions == BATCH)
+				run_batch(&w);
+		}
+	if (w.questions)
+		run_batch(&w);
+	end(&w);
+}
+
 void warm_stack(struct shell *shell, struct process *p, struct sites *sites, uint32_t stack)
 {
 	struct warming w;

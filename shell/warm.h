@@ -11,6 +11,8 @@
  * far it is. Ends early when the command is interrupted. Nothing of the ledger may be in use; P is there afterwards.
  */
 void warm_profile(struct shell *shell, struct process *p, struct sites *sites, const struct profile *profile, bool whole);
+/* The same for COUNT addresses. */
+void warm_addresses(struct shell *shell, struct process *p, const struct symbol_question *q, size_t count);
 /* The same for one stack, all of it. */
 void warm_stack(struct shell *shell, struct process *p, struct sites *sites, uint32_t stack);
 
