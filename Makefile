@@ -156,7 +156,7 @@ $(B)/preload/%.so: tests/preload/%.c
 
 # ---- tests -----------------------------------------------------------------------------------------------------------------------
 # Every executable file tests/system/*.sh and *.py is a test (what they share is not executable), and so is every tests/system/*.c.
-RUN_ENV = MTRUN=$(abspath $(B))/mtrun MTRUN_BUILD=$(abspath $(B))
+RUN_ENV = $(if $(SAN)$(COV),MTRUN_SLOW=4) MTRUN=$(abspath $(B))/mtrun MTRUN_BUILD=$(abspath $(B))
 SCRIPTS := $(shell find tests/system -maxdepth 1 \( -name '*.sh' -o -name '*.py' \) -perm -u+x 2>/dev/null | LC_ALL=C sort)
 TESTS ?= $(UNIT) $(SYSTEM) $(SCRIPTS)
 

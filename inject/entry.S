@@ -243,7 +243,9 @@ entry_service:
  * entry_service. It makes the home's memory file and maps it; the supervisor follows by system call stops, fills the home, and the service loop in it does the
  * rest. Should mtrun die at any point, what is done so far is undone and the program goes on.
  *
- *	fd = memfd_create("mtrun", MFD_CLOEXEC); ftruncate(fd, HOME_SIZE); home = mmap(0, HOME_SIZE, rwx, MAP_SHARED, fd, 0); close(fd);
+ *	fd = memfd_create("mtrun", MFD_CLOEXEC);
+ *	if (lseek(fd, 0, SEEK_END) != HOME_SIZE) stop here;	(the supervisor has made it so long: the target may have a limit on file sizes)
+ *	home = mmap(0, HOME_SIZE, rwx, MAP_SHARED, fd, 0); close(fd);
  *	if (*(home + HOME_BEACON) != 0) (home + HOME_BLOB + service)();	else munmap(home);
  */
 	.section .text.landing, "ax"
@@ -267,11 +269,12 @@ landing:
 	js	3f
 	mov	r12, rax
 	mov	edi, eax
-	mov	rsi, [rip + landing_size]
-	mov	eax, __NR_ftruncate
+	xor	esi, esi
+	mov	edx, 2				/* SEEK_END */
+	mov	eax, __NR_lseek
 	syscall
-	test	eax, eax
-	js	2f
+	cmp	rax, [rip + landing_size]
+	jne	2f
 	xor	edi, edi
 	mov	rsi, [rip + landing_size]
 	mov	edx, 7				/* read, write, execute */

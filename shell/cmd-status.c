@@ -13,6 +13,7 @@
 struct facts {
 	struct process *p;
 	struct ledger_totals t;
+	struct ledger_timeline timeline;
 	struct stream_stats stream;
 	struct usage usage;
 	uint64_t allocated, elapsed, self_rss, self_cpu;
@@ -24,6 +25,7 @@ static void collect(struct shell *shell, struct facts *f)
 	f->p = shell_process(shell);
 	f->count = session_options(shell->session)->count;
 	ledger_totals(f->p->ledger, &f->t);
+	ledger_timeline(f->p->ledger, &f->timeline);
 	f->stream = f->p->last_stats;
 	if (f->p->stream)
 		stream_stats(f->p->stream, &f->stream);
@@ -86,6 +88,11 @@ static void print_json(struct shell *shell, FILE *out, const struct facts *f)
 	json_uint(&j, "waited_ms", f->stream.waited_ms);
 	json_array(&j, "log_files");
 	json_end_array(&j);
+	json_object(&j, "timeline");
+	json_uint(&j, "memory", f->timeline.memory);
+	json_uint(&j, "coarse_until_ms", f->timeline.coarse_until_ms);
+	json_uint(&j, "coarse_ms", f->timeline.coarse_ms);
+	json_end_object(&j);
 	json_string(&j, "unsupervised", f->p->unsupervised);
 	json_object(&j, "mtrun");
 	json_uint(&j, "rss", f->self_rss);
@@ -173,6 +180,9 @@ static void print_recording(struct shell *shell, FILE *out, const struct facts *
 			f->stream.bad);
 	fprintf(out, "mtrun      %s of memory, %s of CPU; the program waited %s for it\n", size_text(&size, f->self_rss),
 		time_text(&(struct text_buffer){ "" }, f->self_cpu), time_text(&time, f->stream.waited_ms));
+	if (f->timeline.coarse_until_ms)
+		fprintf(out, "timeline   %s of memory; before %s it is in intervals of up to %s\n", size_text(&size, f->timeline.memory),
+			time_text(&time, f->timeline.coarse_until_ms), time_text(&(struct text_buffer){ "" }, f->timeline.coarse_ms));
 	for (const struct process *p = session_processes(shell->session); p; p = p->next)
 		n++;
 	if (n > 1)

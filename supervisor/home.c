@@ -99,6 +99,30 @@ static int await(struct wire_mail *mail, uint32_t wanted, pid_t tid)
 	}
 }
 
+/* The thread's first call is to map TO where FROM is: it ends the list in TO, or, if that did not work (RLIMIT_AS), in FROM. */
+static int await_move(struct wire_mail *to, struct wire_mail *from, pid_t tid)
+{
+	struct timespec nap = { .tv_nsec = 1000000 };
+	uint64_t end = pulse_ms() + PATIENCE_MS;
+
+	for (;;) {
+		uint32_t state = __atomic_load_n(&to->state, __ATOMIC_ACQUIRE);
+		int err;
+
+		if (state == MAIL_DONE)
+			return 0;
+		if (__atomic_load_n(&from->state, __ATOMIC_ACQUIRE) == MAIL_DONE)
+			return from->call[0].ret < 0 && from->call[0].ret >= -4095 ? (int)from->call[0].ret : -EIO;
+		if (pulse_ms() > end)
+			return -ETIMEDOUT;
+		if (syscall(SYS_futex, &to->state, FUTEX_WAIT, state, &nap, NULL, 0) < 0 && errno == ETIMEDOUT) {
+			err = keep_alive(tid);
+			if (err)
+				return err;
+		}
+	}
+}
+
 /* Has the thread that serves MAIL make the calls; results are in calls[].ret. */
 static int work(struct wire_mail *mail, pid_t tid, struct wire_call *calls, uint32_t n)
 {
@@ -288,14 +312,14 @@ int home_land(struct process *p, pid_t tid, const struct options *options)
 		err = syscall_result(tid, &fd);		/* memfd_create */
 	if (!err && fd < 0)
 		err = (int)fd;
-	if (!err)
-		err = syscall_result(tid, &ret);	/* ftruncate */
-	if (!err && ret < 0)
-		err = (int)ret;
 	if (err)
 		goto out;
 	own = open_target_fd(p->pid, fd);
-	err = own < 0 ? own : 0;
+	err = own < 0 ? own : ftruncate(own, HOME_SIZE) < 0 ? -errno : 0;
+	if (!err)
+		err = syscall_result(tid, &ret);	/* lseek */
+	if (!err && ret != (int64_t)HOME_SIZE)
+		err = ret < 0 ? (int)ret : -EIO;
 	if (!err)
 		err = syscall_result(tid, &ret);	/* mmap */
 	if (!err && (uint64_t)ret >= -4095ull)
@@ -353,7 +377,6 @@ int home_inherit(struct process *child, const struct process *parent, pid_t tid)
 {
 	struct wire_call make[] = {
 		CALL(SYS_memfd_create, parent->home + HOME_BEACON + offsetof(struct wire_beacon, name), 1 /* MFD_CLOEXEC */),
-		CALL(SYS_ftruncate, 0, PROCESS_SIZE),
 	};
 	struct wire_call take[] = {
 		CALL(SYS_mmap, parent->home + HOME_BEACON, PROCESS_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, 0, 0),
@@ -400,11 +423,14 @@ int home_inherit(struct process *child, const struct process *parent, pid_t tid)
 	memcpy(mail->call, take, sizeof(take));
 	mail->ncalls = sizeof(take) / sizeof(take[0]);
 	post(mail, MAIL_WORK);
-	err = await(&child->wire->mail, MAIL_DONE, tid);
+	err = await_move(&child->wire->mail, mail, tid);
+	if (err) {
+		home_go(&child->wire->mail);
+		goto out;
+	}
 	mail->state = MAIL_IDLE;
 	mail = &child->wire->mail;
-	if (!err)
-		err = remote_write(child->pid, child->home + HOME_GUARD, &armed, sizeof(armed));
+	err = remote_write(child->pid, child->home + HOME_GUARD, &armed, sizeof(armed));
 out:
 	if (own >= 0)
 		close(own);

@@ -36,12 +36,14 @@ void inherited_save(struct inherited *i)
 	for (int sig = 1; sig < 65; sig++)
 		if (signal_action(sig, NULL, &i->action[sig]) < 0)
 			i->action[sig] = (struct kernel_action){ 0 };
+	getrlimit(RLIMIT_FSIZE, &i->file_size);
 }
 
 static void inherited_restore(const struct inherited *i)
 {
 	for (int sig = 1; sig < 65; sig++)
 		signal_action(sig, &i->action[sig], NULL);
+	setrlimit(RLIMIT_FSIZE, &i->file_size);
 	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &i->mask, NULL, sizeof(i->mask));
 }
 

@@ -6,6 +6,7 @@
 #define MTRUN_LAUNCH_H
 
 #include <signal.h>
+#include <sys/resource.h>
 
 #include "types.h"
 
@@ -16,6 +17,7 @@ struct kernel_action {			/* struct sigaction as the kernel has it on x86-64 */
 struct inherited {
 	uint64_t mask;
 	struct kernel_action action[65];
+	struct rlimit file_size;
 };
 void inherited_save(struct inherited *i);
 

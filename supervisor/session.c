@@ -696,6 +696,18 @@ uint64_t session_ms(const struct session *s)
 
 /* ---- life -------------------------------------------------------------------------------------------------------------------------- */
 
+/* Our memory files are large. A limit on the size of files is the program's (launch.c gives it back), and must not be our end. */
+static void unlimit_files(void)
+{
+	struct rlimit limit = { RLIM_INFINITY, RLIM_INFINITY };
+
+	if (setrlimit(RLIMIT_FSIZE, &limit) < 0 && getrlimit(RLIMIT_FSIZE, &limit) == 0) {
+		limit.rlim_cur = limit.rlim_max;
+		setrlimit(RLIMIT_FSIZE, &limit);
+	}
+	signal(SIGXFSZ, SIG_IGN);
+}
+
 struct session *session_new(const struct options *options)
 {
 	struct session *s = calloc(1, sizeof(*s));
@@ -726,6 +738,7 @@ struct session *session_new(const struct options *options)
 	signal(SIGTSTP, SIG_IGN);
 	signal(SIGTTOU, SIG_IGN);
 	signal(SIGPIPE, SIG_IGN);
+	unlimit_files();
 	return s;
 }
 

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * spikes.c N FILE [ASK] - each 250 ms 50 MB for 5 ms, N times. Into FILE go commands that ask what was live in the middle of each (ASK: a command with
+ * %s for the clock time and %d for the spike's number).
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define SIZE 50000000
+
+static void *sink;
+
+static void nap(double ms)
+{
+	struct timespec t = { 0, (long)(ms * 1e6) };
+	nanosleep(&t, NULL);
+}
+
+__attribute__((noinline)) static void *spike(void)
+{
+	void *p = malloc(SIZE);
+	__asm__ volatile("" ::: "memory");	/* not a tail call */
+	return p;
+}
+
+int main(int argc, char **argv)
+{
+	int n = argc > 1 ? atoi(argv[1]) : 4;
+	FILE *f = argc > 2 ? fopen(argv[2], "w") : stdout;
+	const char *ask = argc > 3 ? argv[3] : "report --at %s --json > %d";
+	char *keep = malloc(1000);
+	if (!f)
+		return 1;
+	setvbuf(f, NULL, _IONBF, 0);
+	for (int i = 0; i < n; i++) {
+		struct timespec now;
+		struct tm tm;
+		char text[64], date[32];
+		sink = spike();
+		nap(2.5);
+		clock_gettime(CLOCK_REALTIME, &now);
+		nap(2.5);
+		free(sink);
+		localtime_r(&now.tv_sec, &tm);
+		strftime(date, sizeof(date), "%Y-%m-%dT%H:%M:%S", &tm);
+		snprintf(text, sizeof(text), "%s.%03ld", i % 2 ? date : date + 11, now.tv_nsec / 1000000);	/* with and without the day */
+		fprintf(f, ask, text, i);
+		fputc('\n', f);
+		nap(245);
+	}
+	return keep == NULL;
+}
