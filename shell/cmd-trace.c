@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+#include <errno.h>
 #include <inttypes.h>
 #include <string.h>
 
+#include "../supervisor/elf.h"
 #include "../supervisor/json.h"
 #include "../supervisor/place.h"
 #include "../supervisor/print.h"
@@ -119,6 +121,22 @@ static void print_json(FILE *out, const struct story *t, const struct process *p
 	json_finish(&j);
 }
 
+/* A function's or variable's name stands for its address. */
+static int symbol_address(const struct process *p, const char *name, raddr_t *address)
+{
+	for (size_t i = 0; i < p->modules.count; i++) {
+		const struct module *m = p->modules.module[i];
+		struct elf_symbol s;
+		size_t cursor = 0;
+
+		if (m->dead == UINT32_MAX && elf_find(m->elf, name, &cursor, &s)) {
+			*address = m->bias + s.value;
+			return 0;
+		}
+	}
+	return -ENOENT;
+}
+
 static int trace(struct shell *shell, struct call *call)
 {
 	struct story t = { 0 };
@@ -134,8 +152,8 @@ static int trace(struct shell *shell, struct call *call)
 			return -1;
 		if (given)
 			return shell_error(shell, call, "unexpected argument '%s' (`help trace` says more)", a.value);
-		if (address_parse(a.value, &t.address))
-			return shell_error(shell, call, "'%s' is not accepted: an address, 0x... or decimal", a.value);
+		if (address_parse(a.value, &t.address) && symbol_address(session_main(shell->session), a.value, &t.address))
+			return shell_error(shell, call, "'%s' is not accepted: an address, 0x... or decimal, or a symbol's name", a.value);
 		given = true;
 	}
 	if (!given)
@@ -161,6 +179,7 @@ const struct command cmd_trace = {
 	.summary = "which block ADDR is in, and who allocated it",
 	.help = "The block's size, age, thread and whole stack, inlined frames beneath the one they are in; ADDR may be anywhere in the block.\n"
 		"Of a block that was freed lately: when and by which thread; by which call after `set free-stacks on`.\n"
+		"ADDR is 0x..., decimal, or the name of a symbol.\n"
 		"Of an address in no block: what it is (a thread's stack, a library's symbol, the allocator's heap, unmapped).",
 	.flags = COMMAND_JSON,
 	.run = trace,

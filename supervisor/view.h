@@ -94,4 +94,28 @@ struct tree {
 int tree_make(struct tree *t, const struct profile *p, struct sites *sites, bool invert, unsigned depth) MUST_USE;
 void tree_release(struct tree *t);
 
+/* ---- lines of a function ---------------------------------------------------------------------------------------------------------- */
+
+struct listing_line {
+	unsigned line;			/* 0: unknown */
+	int64_t flat, cum;		/* as in a table, of the line */
+	uint32_t row;			/* for listing_make() */
+};
+struct listing_function {
+	const char *function, *file, *module;
+	int64_t flat, cum;
+	size_t count;			/* of lines that hold anything, in order; at least 1 */
+	struct listing_line *line;
+	uint32_t row;
+};
+struct listing {
+	int64_t total;			/* of the profile */
+	size_t count;
+	struct listing_function *function;	/* biggest first */
+};
+
+/* Of every function called NAME (parameters left out, namespaces may be), or with REGEX whose name matches it. 0 or -ENOMEM. */
+int listing_make(struct listing *l, const struct profile *p, struct sites *sites, const char *name, const regex_t *regex) MUST_USE;
+void listing_release(struct listing *l);
+
 #endif

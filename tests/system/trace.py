@@ -106,6 +106,30 @@ for command, words in {'trace': 'an address is missing', 'trace zz': "'zz' is no
     r = mt.plain([mt.MTRUN, '-q', '-x', f'{command}; echo on', 'true'], cwd=d)
     text = r.err.decode()
     mt.check(f'mistake: {command}', [] if r.rc == 125 and words in text and text.count('\n') == 2 and text.endswith('on\n') else [text])
+# ---- list: lines with their bytes, found as they are in the victim's own source
+def listed(commands):
+    p = mt.popen([mt.MTRUN, '-q', '-X', '-', VICTIM], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=d)
+    while (line := p.stdout.readline().decode()) and not line.startswith('tid='):
+        pass
+    return p.communicate((commands + '\nkill\n').encode(), timeout=30)[1].decode()
+
+
+text = listed('list outer --bytes; list inner --bytes --json > j; list ^outer; list giver_back; echo on; list no_such_function; list (; trace main; list main')
+held = 1000 + 16 + 777
+rows = re.findall(r'^ +(\S+) +(\S+) +(\d+): ', text.split('ROUTINE')[1], re.M)
+mt.check('list: cumulative bytes of the calling line', [] if ('.', str(held), str(LINE['outer'])) in rows and str(LINE['outer'] + 3) in [r[2] for r in rows]
+         and 'void *p = inner(n);' in text else [text])
+lines = json.load(open(os.path.join(d, 'j')))['functions']
+mt.check('list: an inlined function', [] if len(lines) == 1 and lines[0]['lines'] == [{'line': LINE['inner'], 'flat': held, 'cum': held}] else [lines])
+mt.check('list: mistakes are one line each', [] if re.search(r"\nmtrun: stdin:1: list: no function 'giver_back' .*\non\nmtrun: stdin:1: list: no function 'no_such_function' .*"
+         r"\nmtrun: stdin:1: list: no function '\(' .*\n0x\w+ is in no block: main in section \.text of ", text) else [text])
+with open(os.path.join(d, 'gone.c'), 'w') as f:
+    f.write('#include <stdlib.h>\nint main(void)\n{\n\treturn !malloc(123);\n}\n')
+subprocess.run(['gcc', '-g', '-O0', '-o', 'gone', os.path.join(d, 'gone.c')], cwd=d, check=True)
+os.unlink(os.path.join(d, 'gone.c'))
+r = mt.plain([mt.MTRUN, '-q', '-x', 'wait exit; list main --bytes', './gone'], cwd=d)
+mt.check('list: a source that is gone', [] if re.search(r"its source was not found: '.*/gone\.c'\n +123 +123 +4: \n", r.err.decode()) else [r.err])
+
 r = mt.plain([mt.MTRUN, '-q', '-x', 'wait exit; trace 0x10; trace 0xffffffffffffffff', 'true'], cwd=d)
 mt.check('at the last instant', [] if r.rc == 0 and r.err.decode().count('is in no block: unmapped\n') == 2 else [r.err])
 mt.finish()

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "../supervisor/json.h"
+#include "../supervisor/proc.h"
+#include "../supervisor/view.h"
+#include "command.h"
+#include "reporting.h"
+
+/* `list`: a function's source with bytes beside its lines, as jeprof's. The source is looked for where the debug information says, as the target sees it. */
+enum { ARG_BYTES };
+
+static const struct argument arguments[] = {
+	[ARG_BYTES] = { "bytes", 0, false },
+	ARGUMENTS_END
+};
+
+#define AROUND 5			/* lines shown before the first and after the last that hold something */
+
+static FILE *source_open(const struct process *p, const char *path)
+{
+	int fd = path && path[0] == '/' ? proc_open_file(p->via, path) : -1;
+	FILE *f;
+
+	if (path && fd < 0)
+		return fopen(path, "re");	/* the process may be gone */
+	f = fd >= 0 ? fdopen(fd, "r") : NULL;
+	if (!f && fd >= 0)
+		close(fd);
+	return f;
+}
+
+static const char *amount(char text[24], int64_t bytes, bool exact)
+{
+	if (!bytes)
+		return ".";
+	if (exact)
+		snprintf(text, 24, "%" PRId64, bytes);
+	else
+		snprintf(text, 24, "%.1f", (double)bytes / 1048576);
+	return text;
+}
+
+static void row(FILE *out, const struct listing_line *l, unsigned number, const char *source, bool bytes)
+{
+	char flat[24], cum[24];
+
+	fprintf(out, "%10s %10s %5u: %s", amount(flat, l ? l->flat : 0, bytes), amount(cum, l ? l->cum : 0, bytes), number, source);
+	if (!strchr(source, '\n'))
+		putc('\n', out);
+}
+
+/* Lines that are no longer in the file are shown without their source. */
+static void print_lines(FILE *out, const struct listing_function *f, FILE *source, bool bytes)
+{
+	unsigned first = f->line[0].line, last = f->line[f->count - 1].line, number = 0;
+	char *text = NULL;
+	size_t room = 0, i = 0;
+
+	first = first > AROUND ? first - AROUND : 1;
+	while (source && number < last + AROUND && getline(&text, &room, source) >= 0) {
+		const struct listing_line *l = NULL;
+
+		number++;
+		while (i < f->count && f->line[i].line < number)
+			i++;
+		if (i < f->count && f->line[i].line == number)
+			l = &f->line[i++];
+		if (number >= first)
+			row(out, l, number, text, bytes);
+	}
+	free(text);
+	for (; i < f->count; i++)
+		row(out, &f->line[i], f->line[i].line, source ? "(not in the file any more)" : "", bytes);
+}
+
+static void print_text(FILE *out, const struct listing *l, const struct process *p, bool bytes)
+{
+	char total[24], flat[24], cum[24];
+
+	fprintf(out, "Total: %s %s\n", amount(total, l->total, bytes), bytes ? "B" : "MB");
+	for (size_t i = 0; i < l->count; i++) {
+		const struct listing_function *f = &l->function[i];
+		FILE *source = source_open(p, f->file);
+
+		fprintf(out, "ROUTINE ====================== %s in %s\n", f->function, f->file ? f->file : f->module ? f->module : "??");
+		fprintf(out, "%10s %10s Total (flat / cumulative)\n", amount(flat, f->flat, bytes), amount(cum, f->cum, bytes));
+		if (!f->file)
+			fputs("no line is known of it: there is no debug information\n", out);
+		else if (!source)
+			fprintf(out, "its source was not found: '%s'\n", f->file);
+		print_lines(out, f, source, bytes);
+		if (source)
+			fclose(source);
+	}
+}
+
+static void print_json(FILE *out, const struct listing *l)
+{
+	struct json j;
+
+	json_init(&j, out);
+	json_object(&j, NULL);
+	json_int(&j, "total", l->total);
+	json_array(&j, "functions");
+	for (size_t i = 0; i < l->count; i++) {
+		const struct listing_function *f = &l->function[i];
+
+		json_newline(&j);
+		json_object(&j, NULL);
+		json_string(&j, "function", f->function);
+		json_string(&j, "file", f->file);
+		json_string(&j, "module", f->module);
+		json_int(&j, "flat", f->flat);
+		json_int(&j, "cum", f->cum);
+		json_array(&j, "lines");
+		for (size_t k = 0; k < f->count; k++) {
+			json_object(&j, NULL);
+			json_uint(&j, "line", f->line[k].line);
+			json_int(&j, "flat", f->line[k].flat);
+			json_int(&j, "cum", f->line[k].cum);
+			json_end_object(&j);
+		}
+		json_end_array(&j);
+		json_end_object(&j);
+	}
+	json_end_array(&j);
+	json_end_object(&j);
+	json_finish(&j);
+}
+
+/* First as a name; if there is no such function, as a regular expression. */
+static int make(struct shell *shell, struct call *call, const char *name, struct listing *l)
+{
+	struct profile profile;
+	struct sites *sites;
+	regex_t regex;
+	int err;
+
+	if (reporting_live(shell, call, &profile, &sites) || reporting_warm(shell, &profile, sites, true))
+		return -1;
+	err = listing_make(l, &profile, sites, name, NULL);
+	if (!err && !l->count && !regcomp(&regex, name, REG_EXTENDED | REG_NOSUB)) {
+		err = listing_make(l, &profile, sites, name, &regex);
+		regfree(&regex);
+	}
+	profile_release(&profile);
+	if (err)
+		return shell_error(shell, call, "out of memory");
+	return l->count ? 0 : shell_error(shell, call, "no function '%s' is in the stack of anything that is live", name);
+}
+
+static int list(struct shell *shell, struct call *call)
+{
+	const char *name = NULL;
+	struct listing l;
+	struct arguments a;
+	bool bytes = false;
+	int arg;
+
+	arguments_init(&a, shell, call, arguments);
+	while ((arg = arguments_next(&a)) != ARG_END) {
+		if (arg == ARG_BAD)
+			return -1;
+		if (arg == ARG_WORD && name)
+			return shell_error(shell, call, "unexpected argument '%s' (quote a name that has blanks in it)", a.value);
+		bytes |= arg == ARG_BYTES;
+		if (arg == ARG_WORD)
+			name = a.value;
+	}
+	if (!name || !*name)
+		return shell_error(shell, call, "a function's name is missing");
+	if (make(shell, call, name, &l))
+		return -1;
+	if (call->json)
+		print_json(call->out, &l);
+	else
+		print_text(call->out, &l, session_main(shell->session), bytes);
+	listing_release(&l);
+	return 0;
+}
+
+const struct command cmd_list = {
+	.name = "list",
+	.usage = "FUNC [--bytes] [--json]",
+	.summary = "a function's source lines with the bytes beside them",
+	.help = "Columns: flat (what the line itself asked an allocator for), cumulative (with everything that was called from it), line, source; in MB\n"
+		"(1048576 bytes), or with --bytes in bytes. FUNC is a name, without its parameters, with or without its namespaces; if there is no\n"
+		"such function it is a POSIX extended regular expression. Inlined functions have their lines, too.",
+	.flags = COMMAND_JSON,
+	.run = list,
+};
