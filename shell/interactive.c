@@ -358,7 +358,7 @@ static void run_line(struct shell *shell, char *line)
 	shell_run_text(shell, NULL, text);
 	free(text);
 	message_flush();
-	if (shell->interrupted && !shell->leave) {
+	if (shell_interrupted(shell) && !shell->leave) {
 		screen_drop(shell->screen);
 		screen_write(shell->screen, "\r\n", 2);
 	}

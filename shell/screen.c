@@ -31,6 +31,7 @@ struct screen {
 	char tail[256];			/* the program's unfinished line, when the last thing written is that */
 	size_t tail_len;
 	bool tail_open, tail_whole;	/* there is one (with a line of its own, above the prompt); all of it is in `tail` */
+	bool tail_above;		/* there was one when the prompt was left, and nothing has been written since */
 	bool plain;			/* a terminal without a cursor to move */
 	char *kept;
 	size_t kept_len, kept_lost;
@@ -162,7 +163,7 @@ static void program_prints(struct screen *s, const char *text, size_t len)
 		add(s, "\033[A\r\033[K", 7);
 		add(s, s->tail, s->tail_len);
 	}
-	s->tail_open = false;
+	s->tail_open = s->tail_above = false;
 	if (s->mode == SCREEN_COMMAND && s->fresh && s->tail_len) {	/* our own text came between */
 		s->tail_len = 0;
 		s->tail_whole = true;
@@ -241,7 +242,7 @@ void screen_catch_up(struct screen *s)
 void screen_write(struct screen *s, const char *text, size_t len)
 {
 	take_prompt_off(s);
-	s->tail_open = false;
+	s->tail_open = s->tail_above = false;
 	add(s, text, len);
 	if (s->mode == SCREEN_PROMPT && !s->fresh)
 		add(s, "\r\n", 2);
@@ -272,8 +273,13 @@ void screen_enter(struct screen *s, enum screen_mode mode)
 	enum screen_mode before = s->mode;
 
 	s->mode = mode;
-	if (before == SCREEN_PROMPT)
+	if (before == SCREEN_PROMPT && mode != SCREEN_PROMPT) {
 		s->hidden = false;
+		s->tail_above = s->tail_open;	/* no longer the line above: that is the one just typed */
+		s->tail_open = false;
+	}
+	if (mode == SCREEN_HANDED && s->tail_above && s->tail_whole)
+		add(s, s->tail, s->tail_len);	/* the question that is answered now */
 	if (before == SCREEN_KEPT && s->kept_len) {
 		char lost[96];
 

@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "keeper.h"
@@ -19,11 +18,12 @@
  * hangs its terminal up.
  */
 
-static bool same_terminal(int fd, const struct stat *user)
+/* Not by the file: /dev/tty is the same terminal. */
+static bool same_terminal(int fd, unsigned user)
 {
-	struct stat st;
+	unsigned device;
 
-	return isatty(fd) && fstat(fd, &st) == 0 && st.st_rdev == user->st_rdev;
+	return ioctl(fd, TIOCGDEV, &device) == 0 && device == user;
 }
 
 static int open_again(int fd)
@@ -40,17 +40,17 @@ static int open_again(int fd)
 
 int terminal_open(struct terminal *t)
 {
-	struct stat st;
+	unsigned device;
 	int err;
 
 	*t = (struct terminal){ .user = -1, .master = -1, .slave = -1, .keeper = -1 };
-	if (tcgetattr(0, &t->saved) < 0 || fstat(0, &st) < 0)
+	if (tcgetattr(0, &t->saved) < 0 || ioctl(0, TIOCGDEV, &device) < 0)
 		return -errno;
 	t->user = open_again(0);
 	if (t->user < 0)
 		return t->user;
 	for (int fd = 0; fd < 3; fd++)
-		if (same_terminal(fd, &st))
+		if (same_terminal(fd, device))
 			t->shared |= 1u << fd;
 	t->keeper = keeper_start(t->user, &t->saved);
 	err = t->keeper < 0 ? t->keeper : terminal_renew(t);
