@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include "warm.h"
 #include "summary.h"
 
 #include <inttypes.h>
@@ -8,6 +7,7 @@
 #include "../supervisor/print.h"
 #include "../supervisor/units.h"
 #include "reporting.h"
+#include "warm.h"
 
 #define SUMMARY_ROWS 10
 
