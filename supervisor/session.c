@@ -420,7 +420,8 @@ static void on_gone(struct session *s, struct thread *t, const struct event *e)
 	if (p && !t->guest) {
 		if (t->state != THREAD_EXITING && p->threads)
 			p->threads--;
-		if (t->tid == p->pid || !p->threads) {
+		/* The last thread may be held while we hear of the end of those before it. */
+		if (t->tid == p->pid || (!p->threads && !(s->held && p == s->main))) {
 			if (p->state != PROCESS_HELD && p->state != PROCESS_EXITED)
 				process_finish(s, p, PROCESS_EXITED, (int)e->value);
 			p->state = PROCESS_EXITED;

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-3.0-or-later
+# serial
 # timeout: 120
 """when - one allocation a second in one of eight threads, the others busy: mtrun dates each to 10 ms."""
 import os
@@ -8,17 +9,13 @@ import re
 import mt
 
 mt.need_mtrun()
-for build, ms, n in (('gcc', 1000, 5), ('static', 150, 12), ('musl', 70, 20)):
-    name = f'{n} blocks, one each {ms} ms, {build}'
-    path = mt.build('slow.c', build)
-    if not path:
-        mt.skip(name, mt.build_reason('slow.c', build))
-        continue
+
+
+def measure(path, ms, n):
     r = mt.run([path, str(ms), str(n)], ask=('status', 'blocks'))
     when = [(int(a, 16), float(b), float(c)) for a, b, c in re.findall(rb'when 0x(\w+) 777 (\S+) (\S+)', r.out)]
     if len(when) != n or 'blocks' not in r.answers:
-        mt.fail(name, f'{len(when)} lines; {r.messages[-300:]} rc {r.rc}')
-        continue
+        return [f'{len(when)} lines; {r.messages[-300:]} rc {r.rc}']
     age = {mt.address(b['address']): b['age_ms'] for b in r.blocks['blocks'] if b['size'] == 777}
     bad = [f'{a:#x} is not there' for a, _, _ in when if a not in age]
     if not bad:
@@ -32,6 +29,19 @@ for build, ms, n in (('gcc', 1000, 5), ('static', 150, 12), ('musl', 70, 20)):
         written = os.stat(f'{r.dir}/blocks.json').st_mtime_ns / 1e6
         if not -100 < written - moment < 300:
             bad.append(f'ages are {written - moment:.0f} ms beside the clock')
+    return bad
+
+
+for build, ms, n in (('gcc', 1000, 5), ('static', 150, 12), ('musl', 70, 20)):
+    name = f'{n} blocks, one each {ms} ms, {build}'
+    path = mt.build('slow.c', build)
+    if not path:
+        mt.skip(name, mt.build_reason('slow.c', build))
+        continue
+    bad = measure(path, ms, n)
+    if bad and os.getloadavg()[0] > os.cpu_count():     # others want the processors too: mtrun may not have run for 10 ms
+        print('# again:', bad)
+        bad = measure(path, ms, n)
     mt.check(name, bad)
 
 mt.finish()

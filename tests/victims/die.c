@@ -68,9 +68,10 @@ int main(int argc, char **argv)
 		leave();
 	if (strcmp(how, "pthread"))
 		ALSO, pthread_create(&t, NULL, busy, NULL);
+	victim_also(__FILE__, __LINE__ + 3);	/* pthread_exit's: the thread may report before */
 	ALSO, pthread_create(&t, NULL, in_thread, NULL);
 	if (!strcmp(how, "last") || !strcmp(how, "pthread"))
-		ALSO, pthread_exit(NULL);
+		pthread_exit(NULL);
 	for (;;)
 		pause();
 }
