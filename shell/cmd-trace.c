@@ -137,6 +137,16 @@ static int symbol_address(const struct process *p, const char *name, raddr_t *ad
 	return -ENOENT;
 }
 
+/* What place_describe() will ask about code; the loop turns meanwhile, so this comes before the ledger is asked. */
+static void warm_place(struct shell *shell, struct process *p, raddr_t address)
+{
+	struct symbol_question q = { .module = modules_find(&p->modules, address, UINT32_MAX), .pc = address, .exact = true };
+	struct ledger_block b;
+
+	if (q.module && address >= q.module->text_start && address < q.module->text_end && !ledger_find(p->ledger, address, &b))
+		warm_addresses(shell, p, &q, 1);
+}
+
 static int trace(struct shell *shell, struct call *call)
 {
 	struct story t = { 0 };
@@ -162,6 +172,7 @@ static int trace(struct shell *shell, struct call *call)
 	sites = shell_sites(shell, p);
 	if (!sites)
 		return -1;
+	warm_place(shell, p, t.address);
 	t.now = shell_moment(shell, p);
 	find(&t, p);
 	warm_stack(shell, p, sites, t.state == NONE ? 0 : t.b.block.stack);
