@@ -1350,6 +1350,22 @@ int ledger_each_block(const struct ledger *l, int (*fn)(void *ctx, const struct 
 	return err ? err : each_mapping(l, fn, ctx);
 }
 
+int ledger_each_mapping(const struct ledger *l, int (*fn)(void *ctx, const struct ledger_block *b), void *ctx)
+{
+	return each_mapping(awake(l), fn, ctx);
+}
+
+int ledger_each_page(const struct ledger *l, int (*fn)(void *ctx, raddr_t page), void *ctx)
+{
+	int err = 0;
+	for (size_t i = 0; i <= awake(l)->blocks.mask && !err; i++) {
+		const struct block_page *p = &l->blocks.page[i];
+		if (p->number && p->count & PAGE_COUNT)
+			err = fn(ctx, (p->number - 1) << 12);
+	}
+	return err;
+}
+
 bool ledger_holds(const struct ledger *l, raddr_t addr)
 {
 	struct block_page *page;
