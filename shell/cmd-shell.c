@@ -15,7 +15,7 @@ static int shell_command(struct shell *shell, struct call *call)
 		return shell_error(shell, call, "a shell command is missing");
 	fflush(call->out);
 	shell_flush(shell);
-	err = spawn_shell(&child, call->rest, call->out == message_stream() ? message_fd() : fileno(call->out), shell->screen ? SPAWN_OURS : SPAWN_NULL);
+	err = spawn_shell(&child, call->rest, call->fd, shell->screen ? SPAWN_OURS : SPAWN_NULL);
 	if (err)
 		return shell_error(shell, call, "cannot run '%s' by /bin/sh: %s", call->rest, strerror(-err));
 	while (!spawn_ended(&child, 5, &status))

@@ -21,6 +21,7 @@ struct call {
 	char **argv;
 	const char *rest;		/* COMMAND_REST: the rest of its line */
 	FILE *out;			/* what it prints goes here */
+	int fd;				/* the descriptor beneath, for other programs */
 	bool json;			/* --json was given (COMMAND_JSON) */
 };
 

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "../supervisor/message.h"
+#include "breathing.h"
 #include "cmd-snapshot.h"
 #include "alias.h"
 #include "events.h"
@@ -220,6 +221,7 @@ int shell_site_skip(struct shell *shell, const char *regex, const char **why)
 
 struct output {
 	FILE *file;
+	int fd;				/* beneath it */
 	struct spawned child;
 };
 
@@ -227,9 +229,10 @@ static int open_output(struct shell *shell, const struct statement *s, struct ou
 {
 	int err;
 
-	*o = (struct output){ .file = message_stream(), .child = { .input = -1 } };
+	*o = (struct output){ .file = message_stream(), .fd = message_fd(), .child = { .input = -1 } };
 	if (s->redirect == REDIRECT_WRITE || s->redirect == REDIRECT_APPEND) {
-		o->file = fopen(s->target, s->redirect == REDIRECT_WRITE ? "we" : "ae");
+		o->fd = open(s->target, O_WRONLY | O_CREAT | O_CLOEXEC | (s->redirect == REDIRECT_WRITE ? O_TRUNC : O_APPEND), 0666);
+		o->file = o->fd < 0 ? NULL : breathing_open(shell->session, o->fd);
 		if (!o->file)
 			return shell_error(shell, NULL, "cannot write '%s': %s", s->target, strerror(errno));
 	} else if (s->redirect == REDIRECT_PIPE) {
@@ -237,7 +240,8 @@ static int open_output(struct shell *shell, const struct statement *s, struct ou
 		err = spawn_shell(&o->child, s->target, message_fd(), SPAWN_PIPE);
 		if (err)
 			return shell_error(shell, NULL, "cannot run '%s' by /bin/sh: %s", s->target, strerror(-err));
-		o->file = fdopen(o->child.input, "w");
+		o->fd = o->child.input;
+		o->file = breathing_open(shell->session, o->fd);
 		if (!o->file)
 			return shell_error(shell, NULL, "cannot run '%s': %s", s->target, strerror(errno));
 	}
@@ -291,6 +295,7 @@ static void run(struct shell *shell, struct statement *s)
 		return;
 	}
 	call.out = output.file;
+	call.fd = output.fd;
 	bad = call.command->run(shell, &call);
 	if (close_output(shell, s, &output))
 		bad = true;

@@ -8,14 +8,14 @@
 #include "../supervisor/proc.h"
 
 /*
- * The kernel's list of mappings is gone through once, with the live blocks beside it (both ascend). A mapping of a file, the brk heap, a stack, the
+ * The kernel's list of mappings is set beside the pages that live blocks begin in. A mapping of a file, the brk heap, a stack, the
  * anonymous tail of a file's data, one with a live block or with a thread's control block in it is explained: `other`, as far as it is
  * not heap or the program's own mapping. What is left over is `unaccounted`.
  */
 struct spans {
 	const struct maps *maps;
 	uint8_t *explained;		/* one for each map */
-	size_t at;
+	size_t at;			/* the map found last */
 	uint64_t resident_pages, page;
 	int pagemap;
 };
@@ -45,20 +45,35 @@ static uint64_t resident(const struct spans *s, raddr_t start, uint64_t len, boo
 	return pages;
 }
 
-static int each_block(void *ctx, const struct ledger_block *b)
+static int each_page(void *ctx, raddr_t page)
 {
 	struct spans *s = ctx;
 	const struct map *map = s->maps->map;
+	size_t low = 0, high = s->maps->count;
 
-	if (b->mapping)
-		s->resident_pages += resident(s, b->address, b->size, true);
-	if (s->at >= s->maps->count || b->address < map[s->at].start)
-		s->at = 0;		/* mappings come after the heap, from the lowest address again */
-	while (s->at < s->maps->count && map[s->at].end <= b->address)
-		s->at++;
-	if (s->at < s->maps->count && map[s->at].start <= b->address)
-		s->explained[s->at] = 1;
+	if (s->at < high && page >= map[s->at].start && page < map[s->at].end)
+		return 0;		/* as the one before */
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (map[middle].end <= page)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	if (low < s->maps->count && map[low].start <= page) {
+		s->explained[low] = 1;
+		s->at = low;
+	}
 	return 0;
+}
+
+static int each_mapping(void *ctx, const struct ledger_block *b)
+{
+	struct spans *s = ctx;
+
+	s->resident_pages += resident(s, b->address, b->size, true);
+	return each_page(s, b->address);
 }
 
 static bool ours(const struct process *p, const struct map *m)
@@ -111,7 +126,9 @@ void usage_read(struct usage *u, const struct process *p, const struct ledger_to
 	s.explained = calloc(maps.count + 1, 1);
 	s.pagemap = proc_open(p->via, "pagemap", 0);
 	if (s.explained) {
-		ledger_each_block(p->ledger, each_block, &s);
+		s.at = maps.count;
+		ledger_each_page(p->ledger, each_page, &s);
+		ledger_each_mapping(p->ledger, each_mapping, &s);
 		threads(&s, p);
 		u->mapped_known = true;
 	}

@@ -23,7 +23,8 @@
  * it the epoch. A line that changes saves what it held before its first change in an epoch. So at the end a line held at the high what it
  * saved, if it did so in the present epoch, and what it holds now if it has not changed since. This costs one comparison per event. Lines that
  * changed are listed once an interval (`touched`), and when it ends those are written into the timeline. The peak is the highest of these
- * moments: it needs no trick of its own.
+ * moments: it needs no trick of its own. What the timeline costs of an event (tests/bench/ledger.c, 4 M events a second): nothing in pairs, 3 % with 1000
+ * stacks, 5 % with 5000, 5 to 10 % where 50 000 stacks change at random all the time.
  *
  * fork. The child's table is the parent's, but the child mostly execs and never needs it. So it only registers with the parent, which from then on
  * writes down for it what it changes (`undo`). The first event or question of the child copies the parent's table and undoes
@@ -1348,6 +1349,22 @@ int ledger_each_block(const struct ledger *l, int (*fn)(void *ctx, const struct 
 {
 	int err = each_heap(awake(l), fn, ctx);
 	return err ? err : each_mapping(l, fn, ctx);
+}
+
+int ledger_each_mapping(const struct ledger *l, int (*fn)(void *ctx, const struct ledger_block *b), void *ctx)
+{
+	return each_mapping(awake(l), fn, ctx);
+}
+
+int ledger_each_page(const struct ledger *l, int (*fn)(void *ctx, raddr_t page), void *ctx)
+{
+	int err = 0;
+	for (size_t i = 0; i <= awake(l)->blocks.mask && !err; i++) {
+		const struct block_page *p = &l->blocks.page[i];
+		if (p->number && p->count & PAGE_COUNT)
+			err = fn(ctx, (p->number - 1) << 12);
+	}
+	return err;
 }
 
 bool ledger_holds(const struct ledger *l, raddr_t addr)

@@ -109,6 +109,9 @@ void ledger_timeline(const struct ledger *l, struct ledger_timeline *out);
 
 /* Calls FN for each live block (heap first, ascending addresses) until it returns nonzero; that is returned. -ENOMEM. */
 int ledger_each_block(const struct ledger *l, int (*fn)(void *ctx, const struct ledger_block *b), void *ctx);
+/* The same for mappings alone; and for the pages (4 KiB) of the heap that a live block begins in, in no order, without those of a realloc under way. */
+int ledger_each_mapping(const struct ledger *l, int (*fn)(void *ctx, const struct ledger_block *b), void *ctx);
+int ledger_each_page(const struct ledger *l, int (*fn)(void *ctx, raddr_t page), void *ctx);
 /* Whether a live block begins at ADDR. */
 bool ledger_holds(const struct ledger *l, raddr_t addr);
 /* The block that ADDR is in (interior too). */

@@ -227,38 +227,42 @@ static struct profile_row row_subtract(const struct profile_row *now, const stru
 	return r;
 }
 
-int profile_subtract(struct profile *p, const struct profile *before)
+/* Ledgers give them in order already, but for the past. */
+static void sort_by_stack(struct profile *p)
+{
+	for (size_t i = 1; i < p->count; i++)
+		if (p->row[i].stack < p->row[i - 1].stack) {
+			qsort(p->row, p->count, sizeof(*p->row), by_stack);
+			return;
+		}
+}
+
+int profile_subtract(struct profile *p, struct profile *before)
 {
 	struct profile_row *row = malloc((p->count + before->count + 1) * sizeof(*row));
-	struct profile old;
 	size_t i = 0, j = 0, n = 0;
 
-	if (!row || profile_copy(&old, before)) {
-		free(row);
+	if (!row)
 		return -ENOMEM;
-	}
-	if (p->count)
-		qsort(p->row, p->count, sizeof(*row), by_stack);
-	if (old.count)
-		qsort(old.row, old.count, sizeof(*row), by_stack);
-	while (i < p->count || j < old.count) {
-		bool left = i < p->count && (j == old.count || p->row[i].stack <= old.row[j].stack);
-		bool right = j < old.count && (i == p->count || old.row[j].stack <= p->row[i].stack);
+	sort_by_stack(p);
+	sort_by_stack(before);
+	while (i < p->count || j < before->count) {
+		bool left = i < p->count && (j == before->count || p->row[i].stack <= before->row[j].stack);
+		bool right = j < before->count && (i == p->count || before->row[j].stack <= p->row[i].stack);
 
-		row[n] = row_subtract(left ? &p->row[i] : NULL, right ? &old.row[j] : NULL);
-		if (!p->has_totals || !old.has_totals)
+		row[n] = row_subtract(left ? &p->row[i] : NULL, right ? &before->row[j] : NULL);
+		if (!p->has_totals || !before->has_totals)
 			row[n].total_size = row[n].total_count = row[n].temporary = 0;
 		n += changed(&row[n]);
 		i += left;
 		j += right;
 	}
-	p->since_ms = old.ms;
+	p->since_ms = before->ms;
 	p->is_difference = true;
-	p->has_totals &= old.has_totals;
+	p->has_totals &= before->has_totals;
 	free(p->row);
 	p->row = row;
 	p->count = n;
-	profile_release(&old);
 	return 0;
 }
 

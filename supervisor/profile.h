@@ -48,8 +48,8 @@ struct profile_ask {
 /* 0, -ENOMEM, or -EINVAL if the peak or the past is asked for in a detail that is not kept. */
 int profile_from_ledger(struct profile *p, const struct ledger *ledger, const struct profile_ask *ask) MUST_USE;
 int profile_copy(struct profile *to, const struct profile *from) MUST_USE;	/* 0 or -ENOMEM */
-/* P becomes what has come since BEFORE (less: negative), stack by stack; both by stack alone. 0 or -ENOMEM (P is as it was). */
-int profile_subtract(struct profile *p, const struct profile *before) MUST_USE;
+/* P becomes what has come since BEFORE (less: negative), stack by stack; both by stack alone, and may be sorted here. 0 or -ENOMEM. */
+int profile_subtract(struct profile *p, struct profile *before) MUST_USE;
 /* Of a difference: what holds as much as before is left out. */
 void profile_drop_unchanged(struct profile *p);
 void profile_release(struct profile *p);

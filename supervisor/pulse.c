@@ -78,10 +78,27 @@ void pulse_prompt(void)
 	syscall(SYS_sched_setattr, 0, &s, 0);
 }
 
+/*
+ * How often BEACON's bell had rung when we last looked, in the page of ours before it. It is kept from one wait to the next: a bell that rings
+ * between a look and the next wait would be missed otherwise, and a target with a full ring would sit there until the tick.
+ */
+static uint32_t *heard_of(struct wire_beacon *beacon)
+{
+	return (uint32_t *)(void *)((char *)beacon - 64);
+}
+
+static bool hear(struct wire_beacon *beacon)
+{
+	uint32_t now = __atomic_load_n(&beacon->bell, __ATOMIC_ACQUIRE);
+	bool news = now != *heard_of(beacon);
+
+	*heard_of(beacon) = now;
+	return news;
+}
+
 static void *pulse_run(void *unused)
 {
 	struct waitv waitv[BELLS + 1];
-	uint32_t seen[BELLS];
 	struct wire_beacon *of[BELLS];
 	size_t n;
 
@@ -107,8 +124,7 @@ static void *pulse_run(void *unused)
 			__atomic_store_n(&b->ms, ms, __ATOMIC_RELAXED);
 			if (n < BELLS) {
 				of[n] = b;
-				seen[n] = __atomic_load_n(&b->bell, __ATOMIC_ACQUIRE);
-				waitv[n] = (struct waitv){ seen[n], (uintptr_t)&b->bell, WAITV_32, 0 };
+				waitv[n] = (struct waitv){ *heard_of(b), (uintptr_t)&b->bell, WAITV_32, 0 };
 				n++;
 			}
 		}
@@ -125,9 +141,9 @@ static void *pulse_run(void *unused)
 			clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL);
 		pthread_mutex_lock(&pulse.lock);
 		for (size_t i = 0; i < n; i++)
-			for (size_t k = 0; k < pulse.count; k++)	/* it may have been unmapped meanwhile */
-				if (pulse.beacon[k] == of[i] && __atomic_load_n(&of[i]->bell, __ATOMIC_ACQUIRE) != seen[i])
-					rung = true;
+			for (size_t k = 0; k < pulse.count; k++)
+				if (pulse.beacon[k] == of[i])	/* it may have been unmapped meanwhile */
+					rung |= hear(of[i]);
 		pthread_mutex_unlock(&pulse.lock);
 		if (rung)
 			eventfd_write(pulse.bell_fd, 1);

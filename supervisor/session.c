@@ -689,6 +689,11 @@ void session_settle(struct session *s)
 			stream_settle(p->stream, pulse_ms(), p->state > PROCESS_STOPPED);
 }
 
+void session_breathe(struct session *s)
+{
+	serve_rings(s);
+}
+
 uint64_t session_ms(const struct session *s)
 {
 	(void)s;

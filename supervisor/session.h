@@ -47,6 +47,8 @@ void session_take_signals(struct session *s);
 
 /* All that had happened when called is in the ledgers when it returns. */
 void session_settle(struct session *s);
+/* Takes what the programs have written meanwhile, so that they need not wait while a long answer is printed: ledgers go on, nothing else changes. */
+void session_breathe(struct session *s);
 uint64_t session_ms(const struct session *s);		/* since tracing began */
 
 /* From now on session_turn() also looks at FD and calls FN once a turn when EVENTS (as for poll(2)) are there. EVENTS 0: no more. FN may not

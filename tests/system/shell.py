@@ -53,7 +53,7 @@ mt.check('the file has it all', [] if re.match(r"hello\nmtrun: unknown command '
 # ---- mistakes: one line each, the rest is run, 125
 for what, words in {
         'foo': "unknown command 'foo'", 's': "'s' is ambiguous: status", 'report --frob': "unknown option '--frob'", 'report -n x': "'x' is not accepted",
-        'report --by y': 'site, stack, function', 'report --sort y': 'size, count, total or temporary', 'report --at 5s': 'peak',
+        'report --by y': 'site, stack, function', 'report --sort y': 'size, count, total or temporary', 'report --at x': 'peak',
         'report --match (': 'regular expression', 'report --min-age 5x': "'5x'", 'report extra': "'extra'", 'report -n': "missing after '-n'",
         'report --at peak --by thread': 'per stack', 'blocks --site a --stack 1': 'together', 'blocks --min-size 5X': "'5X'", 'text -x': "'-x'",
         'tree --depth 0': "'0'", 'wait': 'TIME, exit, or a condition', 'wait 5x': "'5x'", 'wait heap >': 'heap >', 'wait heap > 5X': 'heap > 5X',

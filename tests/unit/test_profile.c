@@ -5,6 +5,7 @@
 
 #include "../../supervisor/ledger.h"
 #include "../../supervisor/profile.h"
+#include "../../supervisor/snapshots.h"
 
 static struct ledger *filled(void)
 {
@@ -98,9 +99,75 @@ static void by_block(void)
 	ledger_free(l);
 }
 
+static void difference(void)
+{
+	struct ledger *l = filled();
+	struct profile_ask ask = { .counted = 3, .now_ms = 4000, .detail = PROFILE_DEAD };
+	struct snapshots s = { 0 };
+	struct profile p, before;
+
+	CHECK_EQ(snapshot_take(&s, l, &ask, "one"), 0);
+	CHECK(snapshots_find(&s, "one") && !snapshots_find(&s, "two"));
+	ledger_release(l, 0, 5000, 0x5000, false);
+	ledger_alloc(l, 0, 5000, 0x6000, 30, 9);
+	ledger_alloc(l, 0, 5000, 0x7000, 8, 3);
+	CHECK_EQ(profile_from_ledger(&p, l, &ask), 0);
+	CHECK_EQ(profile_copy(&before, &snapshots_find(&s, "one")->profile), 0);
+	CHECK_EQ(profile_subtract(&p, &before), 0);
+	CHECK(p.is_difference && p.has_totals);
+	CHECK_EQ(p.count, 3);
+	CHECK_EQ(row(&p, 11, 0, 0)->size, -50);
+	CHECK_EQ(row(&p, 11, 0, 0)->before, 50);
+	CHECK_EQ(row(&p, 11, 0, 0)->count_before, 1);
+	CHECK_EQ(row(&p, 11, 0, 0)->total_size, 0);
+	CHECK_EQ(row(&p, 9, 0, 0)->size, 30);
+	CHECK_EQ(row(&p, 9, 0, 0)->total_size, 30);
+	CHECK_EQ(row(&p, 9, 0, 0)->before, 0);
+	CHECK_EQ(row(&p, 3, 0, 0)->count, 1);
+	CHECK_EQ(row(&p, 7, 0, 0)->size, 0);			/* unchanged: not there */
+	profile_release(&p);
+	ask = (struct profile_ask){ .counted = 3, .now_ms = 5000, .at_ms = 2050, .detail = PROFILE_PAST };
+	CHECK_EQ(profile_from_ledger(&p, l, &ask), 0);
+	CHECK(!p.has_totals);
+	CHECK_EQ(row(&p, 9, 0, 0)->size, 1000);
+	CHECK_EQ(profile_subtract(&p, &before), 0);
+	CHECK_EQ(row(&p, 9, 0, 0)->size, 1000);
+	CHECK_EQ(row(&p, 11, 0, 0)->size, -50);
+	CHECK_EQ(p.count, 2);
+	CHECK_EQ(p.since_ms, 4000);
+	profile_release(&p);
+	profile_release(&before);
+	snapshots_release(&s);
+	ledger_free(l);
+}
+
+static void snapshots(void)
+{
+	struct snapshots s = { 0 };
+	struct profile p = { .ms = 1 };
+	char name[100];
+
+	for (unsigned i = 0; i < SNAPSHOTS_MOST; i++) {
+		snprintf(name, sizeof(name), "%u", i);
+		CHECK_EQ(snapshots_add(&s, name, &p), 0);
+	}
+	CHECK_EQ(snapshots_add(&s, "more", &p), -ENOSPC);
+	p.ms = 2;
+	CHECK_EQ(snapshots_add(&s, "5", &p), 0);		/* in the place of the other */
+	CHECK_EQ(s.count, SNAPSHOTS_MOST);
+	CHECK_EQ(snapshots_find(&s, "5")->profile.ms, 2);
+	CHECK_EQ(snapshots_add(&s, "", &p), -EINVAL);
+	memset(name, 'x', sizeof(name) - 1);
+	name[sizeof(name) - 1] = '\0';
+	CHECK_EQ(snapshots_add(&s, name, &p), -EINVAL);
+	snapshots_release(&s);
+}
+
 int main(void)
 {
 	RUN(by_stack);
 	RUN(by_block);
+	RUN(difference);
+	RUN(snapshots);
 	return test_status();
 }

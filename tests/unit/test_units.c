@@ -110,8 +110,36 @@ static void json(void)
 	free(text);
 }
 
+static void moments(void)
+{
+	static const char *const bad[] = { "", "x", "-1", "1:2", "03:12", "24:00:00", "03:60:00", "03:12:07x", "03:12:07.", "2026-11-20", "2026-11-20T", "2026-13-20T03:12:07",
+					   "2026-11-20 03:12:07", "26-11-20T03:12:07", " 3:12:07", "3:-1:07", "+3:12:07", "2026-11-20T03:12:07Z" };
+	const uint64_t began = 1795748400000;	/* 2026-11-27 03:00:00 UTC */
+	uint64_t ms;
+
+	setenv("TZ", "UTC0", 1);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
+		ms = 0;
+		if (moment_parse(bad[i], began, 3600000, &ms) != -EINVAL)
+			printf("# '%s'\n", bad[i]);
+		CHECK_EQ(moment_parse(bad[i], began, 3600000, &ms), -EINVAL);
+	}
+	CHECK(moment_parse("250ms", began, 0, &ms) == 0 && ms == 250);
+	CHECK(moment_parse("7", began, 0, &ms) == 0 && ms == 7000);
+	CHECK(moment_parse("03:00:07", began, 3600000, &ms) == 0 && ms == 7000);
+	CHECK(moment_parse("03:12:07.25", began, 3600000, &ms) == 0 && ms == 12 * 60000 + 7250);
+	CHECK(moment_parse("2026-11-27T03:12:07.5", began, 3600000, &ms) == 0 && ms == 12 * 60000 + 7500);
+	CHECK(moment_parse("2026-11-27T05:00:00", began, 3600000, &ms) == 0 && ms == 7200000);	/* to come: the caller's to refuse */
+	CHECK_EQ(moment_parse("2026-11-27T02:59:58", began, 3600000, &ms), -ERANGE);
+	CHECK_EQ(moment_parse("23:00:00", began, 3600000, &ms), -ERANGE);			/* yesterday's is before it began */
+	CHECK(moment_parse("02:00:00", began, 24 * 3600000, &ms) == 0 && ms == 23 * 3600000);	/* the day after */
+	CHECK(moment_parse("23:00:00", began, 24 * 3600000, &ms) == 0 && ms == 20 * 3600000);	/* yesterday's */
+	CHECK(moment_parse("03:00:00", began + 400, 3600000, &ms) == 0 && ms == 0);
+}
+
 int main(void)
 {
+	RUN(moments);
 	RUN(sizes);
 	RUN(times);
 	RUN(addresses);

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "breathing.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "../supervisor/session.h"
+
+/*
+ * What a report of 10^5 stacks prints, a gigabyte, takes seconds. Its profile is a copy, so with each piece that is written the rings can be emptied
+ * into the ledgers: the program goes on at its own speed. Where the reader is slow, its pipe is waited for in the same way.
+ */
+#define BUFFER (256u << 10)
+#define PIECE  (64u << 10)		/* as much as a pipe takes */
+#define WAIT_MS 4
+
+struct breathing {
+	struct session *session;
+	int fd;
+	char buffer[BUFFER];
+};
+
+static ssize_t breathing_write(void *cookie, const char *text, size_t len)
+{
+	struct breathing *b = cookie;
+	struct pollfd p = { .fd = b->fd, .events = POLLOUT };
+	size_t done = 0;
+
+	session_breathe(b->session);
+	while (done < len) {
+		ssize_t n;
+
+		if (poll(&p, 1, WAIT_MS) == 0) {
+			session_breathe(b->session);
+			continue;
+		}
+		n = write(b->fd, text + done, len - done < PIECE ? len - done : PIECE);
+		if (n < 0 && (errno == EINTR || errno == EAGAIN))
+			continue;
+		if (n < 0)
+			return done ? (ssize_t)done : 0;	/* an error, to stdio */
+		done += (size_t)n;
+	}
+	return (ssize_t)done;
+}
+
+static int breathing_close(void *cookie)
+{
+	struct breathing *b = cookie;
+	int err = close(b->fd);
+
+	free(b);
+	return err;
+}
+
+FILE *breathing_open(struct session *session, int fd)
+{
+	struct breathing *b = malloc(sizeof(*b));
+	FILE *f = b ? fopencookie(b, "w", (cookie_io_functions_t){ .write = breathing_write, .close = breathing_close }) : NULL;
+
+	if (!f) {
+		free(b);
+		close(fd);
+		errno = ENOMEM;
+		return NULL;
+	}
+	b->session = session;
+	b->fd = fd;
+	setvbuf(f, b->buffer, _IOFBF, sizeof(b->buffer));
+	return f;
+}

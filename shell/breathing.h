@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* breathing.h - a stream for answers that may be long or go to a slow reader: the program need not wait for them. */
+#ifndef MTRUN_BREATHING_H
+#define MTRUN_BREATHING_H
+
+#include <stdio.h>
+
+#include "../supervisor/types.h"
+
+struct session;
+
+/* Writes to FD, which is its own from now on (also when it fails: NULL, errno says why). */
+FILE *breathing_open(struct session *session, int fd) MUST_USE;
+
+#endif
