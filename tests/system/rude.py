@@ -70,6 +70,30 @@ for i in range(200 if mt.SOAK else 12):
         mt.end_group(p)
 mt.check(f'killed from outside (MTRUN_SEED={seed})', bad)
 
+# Asked all the time while threads hand blocks to each other: each answer adds up, and the last one is exact.
+for build in ('gcc', 'jemalloc'):
+    name, path = f'asked while it runs, {build}', mt.build('threads.c', build)
+    if not path:
+        mt.skip(name, mt.build_reason('threads.c', build))
+        continue
+    d = mt.tmp()
+    n = 100 if mt.SOAK else 15
+    r = mt.run([path, '4', '200000'], before='\n'.join(f'wait 5ms; report --all --json > {d}/live.{i}; blocks --json > {d}/blocks.{i}; bt > /dev/null'
+                                                         for i in range(n)))
+    bad = mt.compare(r, mt.expectations(r.out))
+    for i in range(n):
+        try:
+            with open(f'{d}/live.{i}') as f:
+                rep = json.load(f)
+            with open(f'{d}/blocks.{i}') as f:
+                json.load(f)
+        except (OSError, ValueError) as e:
+            bad.append(f'answer {i}: {e}')
+            continue
+        if sum(x['size'] for x in rep['mem_report']) != rep['total_size'] or any(x['size'] < 0 or x['count'] < 0 for x in rep['mem_report']):
+            bad.append(f'answer {i} does not add up')
+    mt.check(name, bad)
+
 # Stopped and continued while it allocates: the same books, the same end.
 for i in range(20 if mt.SOAK else 3):
     path = mt.build('threads.c', 'gcc')
