@@ -50,8 +50,8 @@ static void *in_thread(void *arg)
 static void *busy(void *arg)
 {
 	(void)arg;
-	for (double x = 1;; x += never)
-		;
+	for (;;)
+		(void)never;
 	return NULL;
 }
 
