@@ -435,6 +435,9 @@ out:
 	if (own >= 0)
 		close(own);
 	home_go(mail);
+	/* the next child of the same parent must not find this one still in the parent's mailbox */
+	if (err && err != -ESRCH && mail == &parent->wire->mail && await(mail, MAIL_IDLE, tid) == -ESRCH)
+		err = -ESRCH;
 	return err;
 }
 
