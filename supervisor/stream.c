@@ -44,6 +44,7 @@
 #define STEP_MS      20u		/* at most so much of it passes between two passes */
 #define TICKET_MS    2u
 #define SETTLE_TRIES 20			/* ms that an answer waits for a number that is on its way */
+#define SETTLE_MOST  (1u << 17)		/* and held events that it looks at again meanwhile: nobody's numbers are on the way by the million */
 #define LOOKS        8u			/* how often a pass looks for new events when all rings stand still */
 #define SIGNAL_SLOT  WIRE_THREADS
 #define NO_THREAD    UINT32_MAX
@@ -808,8 +809,10 @@ void stream_settle(struct stream *s, uint64_t now, bool ended)
 	s->now = now > s->now ? now : s->now;
 	pass(s, SIZE_MAX, false);
 	pass(s, SIZE_MAX, true);
-	for (int i = 0; s->held_now > s->held_done && i < SETTLE_TRIES && !ended; i++) {
+	uint64_t looked_at = 0;
+	for (int i = 0; s->held_now > s->held_done && i < SETTLE_TRIES && looked_at < SETTLE_MOST && !ended; i++) {
 		pass(s, SIZE_MAX, true);		/* what they wait for may be there by now */
+		looked_at += s->held_now;
 		chains_hurry(s);
 		if (s->held_now > s->held_done)
 			nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);

@@ -661,7 +661,7 @@ static void test_garbage(void)
 {
 	struct rig r = rig_new(4);
 	uint64_t x = 99;
-	for (int i = 0; i < 200000; i++) {
+	for (int i = 0; i < 40000; i++) {
 		garbage(r.w, &x, 4);
 		if (i % 37 == 0)
 			stream_take(r.s, (uint64_t)i / 100, 1 + x % 5000);
