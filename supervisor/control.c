@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/*
+ * control.c - acting on targets: stopping and resuming all threads of a process, lending it to another tracer, letting it go, its stacks.
+ *
+ * A thread that is to stop is interrupted and stays wherever it reports next; a signal that came with the stop is delivered when it goes on.
+ * Rings and questions are served meanwhile: a thread that waits for us would never get to its stop.
+ */
+#include "session_state.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "message.h"
+#include "proc.h"
+#include "pulse.h"
+#include "tracer.h"
+#include "unwind.h"
+
+/* ---- acting on the target ----------------------------------------------------------------------------------------------------------- */
+
+static bool all_stopped(const struct session *s, const struct process *p)
+{
+	for (size_t i = 0; i < s->nthreads; i++)
+		if (s->thread[i].process == p && !s->thread[i].guest && s->thread[i].state != THREAD_STOPPED && s->thread[i].state != THREAD_EXITING)
+			return false;
+	return true;
+}
+
+int session_stop(struct session *s, struct process *p)
+{
+	uint64_t end = pulse_ms() + 5000;
+
+	if (p->state == PROCESS_STOPPED || p->state == PROCESS_HELD)
+		return 0;
+	if (p->state != PROCESS_RUNNING)
+		return -ESRCH;
+	if (p == s->lent)
+		return -EBUSY;
+	s->stopping = p;
+	for (size_t i = 0; i < s->nthreads; i++)
+		if (s->thread[i].process == p && !s->thread[i].guest && s->thread[i].state == THREAD_RUNNING)
+			tracer_interrupt(s->thread[i].tid);
+	while (!all_stopped(s, p) && pulse_ms() < end) {
+		session_serve_questions(s);
+		session_serve_rings(s);
+		if (!session_serve_stops(s))
+			usleep(20);
+	}
+	s->stopping = NULL;
+	if (p->state == PROCESS_RUNNING)
+		p->state = PROCESS_STOPPED;
+	return all_stopped(s, p) ? 0 : -ETIMEDOUT;
+}
+
+int session_cont(struct session *s, struct process *p)
+{
+	if (p->state != PROCESS_STOPPED)
+		return 0;
+	p->state = PROCESS_RUNNING;
+	for (size_t i = 0; i < s->nthreads; i++) {
+		struct thread *t = &s->thread[i];
+
+		if (t->process == p && t->state == THREAD_STOPPED) {
+			t->state = THREAD_RUNNING;
+			tracer_cont(t->tid, t->signal);
+			t->signal = 0;
+		}
+	}
+	return 0;
+}
+
+int session_kill(struct session *s, int sig)
+{
+	struct process *p = s->chosen;
+
+	if (!p || p->state > PROCESS_STOPPED)
+		return -ESRCH;
+	if (kill(p->pid, sig) < 0)
+		return -errno;
+	return session_cont(s, p);
+}
+
+/* Hooks become inert, then every thread is let go. */
+void session_detach(struct session *s)
+{
+	const struct wire_guard off = { .armed = 0 };
+
+	for (struct process *p = s->processes; p; p = p->next) {
+		if (p->state > PROCESS_STOPPED)
+			continue;
+		if (session_stop(s, p) < 0)
+			continue;
+		if (p->home && remote_write(p->pid, p->home + HOME_GUARD, &off, sizeof(off)) < 0)
+			message_verbose(1, "%d: its hooks switch themselves off when mtrun ends", p->pid);
+	}
+	session_settle(s);
+	for (size_t i = 0; i < s->nthreads; i++)
+		tracer_detach(s->thread[i].tid, s->thread[i].signal);
+	s->nthreads = 0;
+	s->held = 0;
+	for (struct process *p = s->processes; p; p = p->next) {
+		if (p->state <= PROCESS_STOPPED) {
+			p->state = PROCESS_DETACHED;
+			p->ended_ms = pulse_ms();
+		}
+		process_close(p);
+	}
+	s->detached = true;
+}
+
+/* The program named is killed, unless it has ended; its children live on, as they would without us. */
+int session_restart(struct session *s)
+{
+	struct process *p = s->main;
+	uint64_t end = pulse_ms() + 5000;
+
+	int err = 0;
+
+	session_hold(s, false);
+	if (p && p->state <= PROCESS_STOPPED) {
+		kill(p->pid, SIGKILL);
+		err = session_cont(s, p);
+	}
+	while (p && p->state <= PROCESS_HELD && !err)
+		err = pulse_ms() < end ? session_turn(s, 20) : -ETIMEDOUT;
+	if (err)
+		return err;
+	s->main_ended = s->detached = s->began = s->started = s->refused = false;
+	s->launched = 0;
+	return 0;
+}
+
+int session_lend(struct session *s, struct process *p)
+{
+	int err = session_stop(s, p);
+
+	if (err)
+		return err;
+	for (size_t i = 0; i < s->nthreads; i++) {
+		struct thread *t = &s->thread[i];
+
+		if (t->process != p || t->guest)
+			continue;
+		tracer_detach(t->tid, t->signal);
+		t->signal = 0;
+		t->state = THREAD_LENT;
+	}
+	p->state = PROCESS_RUNNING;
+	s->lent = p;
+	return 0;
+}
+
+/* Threads may have come and gone meanwhile; those that start while we look are found by looking again. */
+static int seize_all(struct session *s, struct process *p)
+{
+	unsigned flags = s->options.follow ? TRACE_CHILDREN : 0;
+	bool more = true;
+	pid_t *tid;
+	int n = 0;
+
+	while (more) {
+		more = false;
+		n = proc_threads(p->pid, &tid);
+		for (int i = 0; i < n; i++)
+			if (!thread_find(s, tid[i]) && tracer_seize(tid[i], flags) == 0) {
+				more = thread_add(s, tid[i], p, THREAD_RUNNING);
+				p->threads++;
+			}
+		if (n >= 0)
+			free(tid);
+	}
+	return p->threads ? 0 : n < 0 ? n : -EPERM;
+}
+
+int session_take_back(struct session *s, struct process *p)
+{
+	bool alive = p->state == PROCESS_RUNNING;
+
+	s->lent = NULL;
+	for (size_t i = 0; i < s->nthreads;)
+		if (s->thread[i].process == p && s->thread[i].state == THREAD_LENT)
+			thread_remove(s, &s->thread[i]);
+		else
+			i++;
+	p->threads = 0;
+	if (!alive)
+		return -ESRCH;
+	if (seize_all(s, p) == 0)
+		return 0;
+	session_serve_stops(s);
+	if (kill(p->pid, 0) < 0 || proc_status_field(p->pid, "Tgid") != p->pid) {
+		process_finish(s, p, PROCESS_EXITED, 0);
+		process_close(p);
+		return -ESRCH;
+	}
+	return -EPERM;
+}
+
+#define BT_FRAMES 1024
+
+int session_bt(struct session *s, struct process *p, pid_t tid, void (*fn)(void *ctx, const struct bt_thread *t), void *ctx)
+{
+	bool was_running = p->state == PROCESS_RUNNING;
+	uint64_t pc[BT_FRAMES];
+	int err = session_stop(s, p), found = 0;
+
+	if (err)
+		return err;
+	for (size_t i = 0; i < s->nthreads; i++) {
+		const struct thread *t = &s->thread[i];
+		struct bt_thread b = { .tid = t->tid, .pc = pc };
+		struct user_regs_struct regs;
+		char file[48], *name = NULL;
+		int n;
+
+		if (t->process != p || t->guest || (tid && t->tid != tid) || tracer_get_regs(t->tid, &regs) < 0)
+			continue;
+		n = unwind_stack(p, t->tid, &regs, pc, BT_FRAMES);
+		b.count = n > 0 ? (size_t)n : 0;
+		snprintf(file, sizeof(file), "task/%d/comm", t->tid);
+		if (proc_read(p->pid, file, &name) > 0)
+			snprintf(b.name, sizeof(b.name), "%.*s", (int)strcspn(name, "\n"), name);
+		free(name);
+		fn(ctx, &b);
+		found++;
+	}
+	err = was_running ? session_cont(s, p) : 0;
+	return err ? err : found || !tid ? 0 : -ESRCH;
+}
+
+void session_pin(struct session *s, struct process *p)
+{
+	s->pinned = p;
+}
+
+void session_free_stacks(struct session *s, bool on)
+{
+	s->options.free_stacks = on;
+	for (struct process *p = s->processes; p; p = p->next)
+		if (p->wire) {
+			__atomic_store_n(&p->wire->free_stacks, on, __ATOMIC_RELAXED);
+			ledger_keep_freed(p->ledger, on);
+		}
+}

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * session_state.h - what session.c (the loop), stops.c (what stops mean) and control.c (acting on targets) share. Nobody else includes it.
+ */
+#ifndef MTRUN_SESSION_STATE_H
+#define MTRUN_SESSION_STATE_H
+
+#include <poll.h>
+
+#include "api.h"
+#include "launch.h"
+#include "session.h"
+
+enum thread_state { THREAD_NEW, THREAD_STRANGER, THREAD_RUNNING, THREAD_STOPPED, THREAD_EXITING, THREAD_LENT };
+
+struct thread {
+	pid_t tid;
+	struct process *process;	/* NULL: a stranger */
+	enum thread_state state;
+	bool guest;			/* a vfork child: lives in the process' memory without being of it */
+	bool interrupted;		/* asked to stop for session_stop() */
+	int signal;			/* to be delivered when resumed */
+};
+
+#define WATCHES 8
+
+struct watch {
+	int fd;
+	short events;
+	void (*fn)(void *ctx, short revents);
+	void *ctx;
+};
+
+struct session {
+	struct options options;
+	struct inherited inherited;
+	struct process *processes, **last;
+	struct process *main;		/* the program named; the newest image of it */
+	struct process *chosen;
+	struct process *pinned;
+	struct process *buried;		/* out of the list, but somebody had them pinned */
+	struct thread *thread;
+	size_t nthreads, room;
+	int bell, signals;
+	struct api api;
+	uint64_t asked_ns;		/* when the program itself asked last */
+	pid_t launched;
+	bool hold, main_ended, detached, began;
+	const struct process *stopping;	/* whose threads stay where they stop: session_stop() is at it */
+	pid_t held;			/* thread held at its last instant, 0: none */
+	struct process *lent;		/* another tracer has it */
+	const struct terminal *terminal;	/* interactive: the program's own */
+	void (*on_signal)(void *ctx, int sig);
+	void *on_signal_ctx;
+	struct watch watch[WATCHES];
+	nfds_t watches;
+	bool started, refused;		/* the program named runs; or was found to be of a kind that we cannot supervise */
+};
+
+/* stops.c */
+struct thread *thread_find(struct session *s, pid_t tid);
+struct thread *thread_add(struct session *s, pid_t tid, struct process *p, enum thread_state state);	/* NULL: out of memory */
+void thread_remove(struct session *s, struct thread *t);		/* pointers to other threads are void after it */
+struct process *process_start(struct session *s, pid_t pid, pid_t ppid, struct ledger *ledger);	/* as process_new(), at the list's end */
+void process_finish(struct session *s, struct process *p, enum process_state state, int status);	/* it will say no more */
+void process_close(struct process *p);				/* its rings will not be looked at again */
+int session_serve_stops(struct session *s);			/* all that are there; how many */
+
+/* session.c */
+void session_serve_questions(struct session *s);
+size_t session_serve_rings(struct session *s);			/* how many events */
+
+#endif

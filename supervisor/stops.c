@@ -1,0 +1,461 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/*
+ * stops.c - what a stop means for the records of threads and processes.
+ *
+ * Threads. Each traced thread has a record. A new one is announced by its parent's stop and reports a first stop of its own; either may come
+ * first, so a stranger that stops is left waiting until it has been announced. Whether it is a thread, a child with memory of its own, or a
+ * vfork child that borrows its parent's until exec, is what kcmp(2) says, not the event.
+ *
+ * Processes. exec makes a new record: its allocations start anew. A process' last thread is seen at its last instant (EVENT_EXITING): its rings
+ * are complete then, and its memory still there; it can be held at that point.
+ */
+#include "session_state.h"
+
+#include <errno.h>
+#include <linux/kcmp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "home.h"
+#include "message.h"
+#include "proc.h"
+#include "pulse.h"
+#include "tracer.h"
+
+/* ---- threads ---------------------------------------------------------------------------------------------------------------------- */
+
+struct thread *thread_find(struct session *s, pid_t tid)
+{
+	for (size_t i = s->nthreads; i-- > 0;)
+		if (s->thread[i].tid == tid)
+			return &s->thread[i];
+	return NULL;
+}
+
+struct thread *thread_add(struct session *s, pid_t tid, struct process *p, enum thread_state state)
+{
+	struct thread *t;
+
+	if (s->nthreads == s->room) {
+		size_t room = s->room ? s->room * 2 : 64;
+		struct thread *more = realloc(s->thread, room * sizeof(*more));
+
+		if (!more)
+			return NULL;
+		s->thread = more;
+		s->room = room;
+	}
+	t = &s->thread[s->nthreads++];
+	*t = (struct thread){ .tid = tid, .process = p, .state = state };
+	return t;
+}
+
+void thread_remove(struct session *s, struct thread *t)
+{
+	*t = s->thread[--s->nthreads];
+}
+
+/* ---- processes -------------------------------------------------------------------------------------------------------------------- */
+
+static void process_append(struct session *s, struct process *p)
+{
+	p->began_ms = pulse_ms();
+	*s->last = p;
+	s->last = &p->next;
+}
+
+struct process *process_start(struct session *s, pid_t pid, pid_t ppid, struct ledger *ledger)
+{
+	struct process *p = process_new(pid, ppid, s->options.count & (LEDGER_COUNT_HEAP | LEDGER_COUNT_MMAP), ledger);
+
+	if (!p)
+		return NULL;
+	p->threads = 1;
+	process_append(s, p);
+	return p;
+}
+
+/* A record that never ran as itself: the child between fork and exec. */
+static void process_forget(struct session *s, struct process *p)
+{
+	struct process **at = &s->processes;
+
+	while (*at != p)
+		at = &(*at)->next;
+	*at = p->next;
+	if (s->last == &p->next)
+		s->last = at;
+	if (p == s->pinned) {
+		p->next = s->buried;
+		s->buried = p;
+		return;
+	}
+	process_free(p);
+}
+
+static int process_listen(struct process *p)
+{
+	p->stream = stream_new(p->wire, p->ledger, process_own_mapping, p);
+	ledger_keep_freed(p->ledger, p->wire->free_stacks);
+	return p->stream ? 0 : -ENOMEM;
+}
+
+/* Everything that it will ever say is in its rings. */
+static void process_drain(struct process *p)
+{
+	if (p->stream)
+		stream_settle(p->stream, pulse_ms(), true);
+}
+
+void process_finish(struct session *s, struct process *p, enum process_state state, int status)
+{
+	process_drain(p);
+	p->state = state;
+	p->wait_status = status;
+	p->ended_ms = pulse_ms();
+	p->threads = 0;
+	if (p == s->main && state != PROCESS_REPLACED)
+		s->main_ended = true;
+}
+
+/* Its rings will not be looked at again. */
+void process_close(struct process *p)
+{
+	if (p->stream) {
+		p->missing = stream_missing(p->stream);
+		stream_stats(p->stream, &p->last_stats);
+		stream_free(p->stream);
+		p->stream = NULL;
+	}
+	home_release(p);
+}
+
+/* ---- a new image ------------------------------------------------------------------------------------------------------------------ */
+
+/* The program that was named is not run when it cannot be supervised: nothing of it has run yet. Its later images and its children are. */
+static void cannot_supervise(struct session *s, struct process *p, const char *why)
+{
+	p->unsupervised = why;
+	if (p == s->main && !s->started) {
+		message_error("cannot supervise '%s': %s", p->exe ? p->exe : p->command ? p->command : "?", why);
+		s->refused = true;
+		kill(p->pid, SIGKILL);
+	} else
+		message_error("%d ('%s') runs unsupervised: %s", p->pid, p->command ? p->command : "?", why);
+}
+
+static const char *landing_error(int err)
+{
+	return err == -ENOSPC ? "no room for the trampoline was found in it" : err == -ETIMEDOUT ? "it did not answer" : strerror(-err);
+}
+
+#define CS_64 0x33			/* the code segment of a 64-bit program */
+
+static int land(struct session *s, struct process *p, pid_t tid)
+{
+	struct user_regs_struct regs;
+	int err = tracer_get_regs(tid, &regs);
+
+	if (!err && regs.cs != CS_64) {
+		cannot_supervise(s, p, "it is a 32-bit program");
+		return tracer_cont(tid, 0);
+	}
+	if (!err)
+		err = home_land(p, tid, &s->options);
+	if (err)
+		return err;
+	err = process_listen(p);
+	if (!err)
+		err = home_refresh(p, tid, &p->wire->mail, &s->options);
+	/* -S: it is stopped while it still serves us, so that `cont` lets it run its first instruction. */
+	if (!err && s->options.start_stopped && p == s->main && !s->began && session_stop(s, p) < 0)
+		message_error("cannot stop process %d", (int)p->pid);
+	s->began = true;
+	home_go(&p->wire->mail);
+	return err;
+}
+
+static void on_exec(struct session *s, const struct event *e)
+{
+	struct thread *t = thread_find(s, e->tid);
+	struct process *old, *p;
+	pid_t ppid;
+	int err;
+
+	if (e->value != (unsigned long)e->tid) {
+		struct thread *former = thread_find(s, (pid_t)e->value);
+
+		if (former)
+			thread_remove(s, former);
+		t = thread_find(s, e->tid);
+	}
+	if (!t || !t->process) {
+		tracer_cont(e->tid, 0);
+		return;
+	}
+	old = t->process;
+	ppid = t->guest ? old->pid : old->ppid;
+	if (!t->guest) {
+		for (size_t i = 0; i < s->nthreads;)
+			if (s->thread[i].process == old && s->thread[i].tid != e->tid && !s->thread[i].guest)
+				thread_remove(s, &s->thread[i]);
+			else
+				i++;
+		t = thread_find(s, e->tid);
+	}
+	p = process_start(s, e->tid, ppid, NULL);
+	if (!p) {
+		message_error("out of memory: %d runs unsupervised", e->tid);
+		tracer_cont(e->tid, 0);
+		return;
+	}
+	if (!t->guest) {
+		if (old == s->chosen)
+			s->chosen = p;
+		if (old == s->main)
+			s->main = p;
+		if (old->ledger_used) {
+			process_finish(s, old, PROCESS_REPLACED, 0);
+			process_close(old);
+		} else
+			process_forget(s, old);
+	}
+	t->process = p;
+	t->guest = false;
+	t->state = THREAD_RUNNING;
+	p->ledger_used = true;
+	process_describe(p);
+	err = land(s, p, e->tid);
+	if (err && err != -ESRCH)
+		cannot_supervise(s, p, landing_error(err));
+	process_describe(p);
+}
+
+/* ---- new threads and children ------------------------------------------------------------------------------------------------------ */
+
+static bool same_memory(pid_t a, pid_t b, bool otherwise)
+{
+	long r = syscall(SYS_kcmp, a, b, KCMP_VM, 0, 0);
+
+	return r < 0 ? otherwise : r == 0;
+}
+
+static bool same_process(pid_t pid, pid_t tid)
+{
+	return proc_status_field(tid, "Tgid") == pid;
+}
+
+/* A child with memory of its own, stopped at its beginning: it inherits the table that its parent had at the fork. */
+static void begin_child(struct session *s, struct thread *t)
+{
+	struct process *p = t->process;
+	const struct process *parent = p->parent;
+	int err = -ESRCH;
+
+	t->state = THREAD_RUNNING;
+	p->parent = NULL;
+	if (!parent || !parent->home || !parent->wire) {
+		tracer_cont(t->tid, 0);
+		return;
+	}
+	err = home_inherit(p, parent, t->tid);
+	if (!err)
+		err = process_listen(p);
+	if (err && err != -ESRCH)
+		cannot_supervise(s, p, err == -EPERM ? "it inherits a seccomp filter" : landing_error(err));
+}
+
+static void begin(struct session *s, struct thread *t)
+{
+	if (t->process->parent && t->process->pid == t->tid && !t->guest) {
+		begin_child(s, t);
+		return;
+	}
+	if (s->stopping == t->process && !t->guest) {
+		t->state = THREAD_STOPPED;
+		return;
+	}
+	t->state = THREAD_RUNNING;
+	tracer_cont(t->tid, 0);
+}
+
+static void on_new(struct session *s, const struct event *e, struct thread *parent)
+{
+	pid_t tid = (pid_t)e->value;
+	struct process *of = parent->process, *p = of;
+	bool shared = same_memory(e->tid, tid, e->kind != EVENT_FORK), thread = shared && same_process(of->pid, tid);
+	struct thread *t = thread_find(s, tid);
+	bool waits = t && t->state == THREAD_STRANGER;
+
+	if (!shared) {
+		struct ledger *ledger;
+
+		if (of->stream)
+			stream_settle(of->stream, pulse_ms(), false);
+		ledger = ledger_fork(of->ledger);
+		p = ledger ? process_start(s, tid, of->pid, ledger) : NULL;
+		if (p) {
+			p->ledger_used = true;
+			p->parent = of;
+			p->command = of->command ? strdup(of->command) : NULL;
+			p->exe = of->exe ? strdup(of->exe) : NULL;
+			p->image_bytes = of->image_bytes;
+			if (modules_copy(&p->modules, &of->modules) < 0 || plant_copy(&p->plant, &of->plant) < 0)
+				p->parent = NULL;
+		} else
+			p = of;
+	} else if (thread)
+		of->threads++;
+	if (t) {
+		t->process = p;
+		t->state = THREAD_NEW;
+	} else
+		t = thread_add(s, tid, p, THREAD_NEW);
+	if (!t)
+		return;
+	t->guest = shared && !thread;
+	if (waits)
+		begin(s, t);
+}
+
+/* ---- ends -------------------------------------------------------------------------------------------------------------------------- */
+
+static void on_exiting(struct session *s, struct thread *t, const struct event *e)
+{
+	struct process *p = t->process;
+	struct user_regs_struct regs;
+	bool last;
+
+	if (t->guest || !p) {
+		t->state = THREAD_EXITING;
+		tracer_cont(t->tid, 0);
+		return;
+	}
+	last = p->threads <= 1;
+	if (t->state != THREAD_EXITING && p->threads)
+		p->threads--;
+	t->state = THREAD_EXITING;
+	if (last) {
+		process_finish(s, p, PROCESS_HELD, (int)e->value);
+		if (s->hold && p == s->main && p->ledger_used && !s->refused) {
+			s->held = p->via = t->tid;
+			return;
+		}
+	} else if (p->stream && tracer_get_regs(t->tid, &regs) == 0)
+		stream_thread_gone(p->stream, pulse_ms(), regs.fs_base);
+	tracer_cont(t->tid, 0);
+}
+
+static void on_gone(struct session *s, struct thread *t, const struct event *e)
+{
+	struct process *p = t->process;
+
+	if (t->tid == s->held)
+		s->held = 0;
+	if (p && !t->guest) {
+		if (t->state != THREAD_EXITING && p->threads)
+			p->threads--;
+		/* The last thread may be held while we hear of the end of those before it. */
+		if (t->tid == p->pid || (!p->threads && !(s->held && p == s->main))) {
+			if (p->state != PROCESS_HELD && p->state != PROCESS_EXITED)
+				process_finish(s, p, PROCESS_EXITED, (int)e->value);
+			p->state = PROCESS_EXITED;
+			if (t->tid == p->pid) {
+				p->wait_status = (int)e->value;
+				process_close(p);
+			}
+		}
+	}
+	thread_remove(s, t);
+}
+
+/* ---- events ------------------------------------------------------------------------------------------------------------------------ */
+
+static void on_stranger(struct session *s, const struct event *e)
+{
+	if (e->kind == EVENT_GONE)
+		return;
+	if (e->kind == EVENT_STOP)
+		thread_add(s, e->tid, NULL, THREAD_STRANGER);
+	else
+		tracer_cont(e->tid, e->kind == EVENT_SIGNAL ? e->signal : 0);
+}
+
+/* Job control: when the terminal stops the program, the shell that started mtrun must see mtrun stop too. */
+static void stop_with_it(const struct session *s, const struct thread *t, int signal)
+{
+	if (s->launched && t->tid == s->launched && signal != SIGSTOP && !s->terminal)
+		kill(getpid(), SIGSTOP);
+}
+
+static void resume(struct session *s, struct thread *t, int signal)
+{
+	if (s->stopping && s->stopping == t->process && !t->guest) {
+		t->state = THREAD_STOPPED;
+		t->signal = signal;
+		return;
+	}
+	tracer_cont(t->tid, signal);
+}
+
+static void handle(struct session *s, const struct event *e)
+{
+	struct thread *t = thread_find(s, e->tid);
+
+	if (!t) {
+		on_stranger(s, e);
+		return;
+	}
+	switch (e->kind) {
+	case EVENT_GONE:
+		on_gone(s, t, e);
+		break;
+	case EVENT_EXEC:
+		on_exec(s, e);
+		break;
+	case EVENT_FORK:
+	case EVENT_VFORK:
+	case EVENT_CLONE:
+		on_new(s, e, t);
+		t = thread_find(s, e->tid);
+		if (t)
+			resume(s, t, 0);
+		break;
+	case EVENT_EXITING:
+		on_exiting(s, t, e);
+		break;
+	case EVENT_GROUP_STOP:
+		if (t->state == THREAD_NEW)
+			begin(s, t);
+		else {
+			tracer_listen(t->tid);
+			stop_with_it(s, t, e->signal);
+		}
+		break;
+	case EVENT_STOP:
+		if (t->state == THREAD_NEW)
+			begin(s, t);
+		else
+			resume(s, t, 0);
+		break;
+	case EVENT_SIGNAL:
+		resume(s, t, e->signal);
+		break;
+	default:
+		resume(s, t, 0);
+	}
+}
+
+int session_serve_stops(struct session *s)
+{
+	struct event e;
+	int n = 0, got;
+
+	while ((got = tracer_next(&e)) == 1) {
+		handle(s, &e);
+		n++;
+	}
+	return n;
+}
