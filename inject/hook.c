@@ -437,12 +437,15 @@ static inline uint64_t pages(uint64_t n)
 	return (n + 4095) & ~4095ull;
 }
 
+/* The mark stands while the real function runs: where a program puts its own mmap before libc's, the inner one is not counted again. */
 static uint64_t map_done(struct scope s, const struct entry *e, uint64_t ret, uint64_t length, uint64_t prot, uint64_t flags)
 {
 	uint32_t what = (uint32_t)prot & 7;
 
-	if (failed(ret))
+	if (failed(ret)) {
+		mark_none(s);
 		return ret;
+	}
 	if (flags & K_MAP_ANONYMOUS)
 		what |= WIRE_MAP_ANON;
 	if (flags & K_MAP_SHARED)
@@ -458,7 +461,7 @@ static void unmap_begin(struct scope s, const struct entry *e, uint64_t addr, ui
 	mark_busy(s, e);
 	stacks_forget(addr, addr + length);
 	emit_map(s, WIRE_UNMAP, addr, pages(length), 0, 0);
-	mark_none(s);
+	mark_call(s, e);
 }
 
 static uint64_t unmap_done(struct scope s, const struct entry *e, uint64_t ret, uint64_t addr, uint64_t length)
@@ -466,8 +469,8 @@ static uint64_t unmap_done(struct scope s, const struct entry *e, uint64_t ret, 
 	if ((int)ret) {
 		mark_busy(s, e);
 		emit_map(s, WIRE_UNMAP_FAILED, addr, pages(length), 0, 0);
-		mark_none(s);
 	}
+	mark_none(s);
 	return ret;
 }
 
@@ -482,7 +485,7 @@ static void remap_begin(struct scope s, const struct entry *e, uint64_t old, uin
 	mark_busy(s, e);
 	stacks_forget(old, old + old_length);
 	emit_map(s, WIRE_REMAP_LEAVE, old, pages(old_length), 0, 0);
-	mark_none(s);
+	mark_call(s, e);
 }
 
 static uint64_t remap_done(struct scope s, const struct entry *e, uint64_t ret, uint64_t old, uint64_t length)
@@ -498,8 +501,10 @@ static uint64_t remap_done(struct scope s, const struct entry *e, uint64_t ret, 
 
 static uint64_t protect_done(struct scope s, const struct entry *e, uint64_t ret, uint64_t addr, uint64_t length, uint64_t prot)
 {
-	if ((int)ret)
+	if ((int)ret) {
+		mark_none(s);
 		return ret;
+	}
 	mark_busy(s, e);
 	if (!(prot & WIRE_PROT_READ))
 		stacks_forget(addr, addr + length);
@@ -510,8 +515,10 @@ static uint64_t protect_done(struct scope s, const struct entry *e, uint64_t ret
 
 static void break_done(struct scope s, const struct entry *e, uint64_t now, uint64_t old)
 {
-	if (now == old)
+	if (now == old) {
+		mark_none(s);
 		return;
+	}
 	mark_busy(s, e);
 	if (now < old)
 		stacks_forget(now, old);
@@ -527,8 +534,11 @@ static uint64_t current_break(void)
 uint64_t hook_mmap(const uint64_t *a, const struct wire_hook *h, const struct entry *e)
 {
 	struct scope s = scope_enter(e);
-	uint64_t ret = ((fn6)h->orig)(a[0], a[1], a[2], a[3], a[4], a[5]);
+	uint64_t ret;
 
+	if (s.t)
+		mark_call(s, e);
+	ret = ((fn6)h->orig)(a[0], a[1], a[2], a[3], a[4], a[5]);
 	return s.t ? map_done(s, e, ret, a[1], a[2], a[3]) : ret;
 }
 
@@ -560,19 +570,25 @@ uint64_t hook_mremap(const uint64_t *a, const struct wire_hook *h, const struct 
 uint64_t hook_mprotect(uint64_t addr, uint64_t length, uint64_t prot, const struct wire_hook *h, const struct entry *e)
 {
 	struct scope s = scope_enter(e);
-	uint64_t ret = call3(h, addr, length, prot);
+	uint64_t ret;
 
+	if (s.t)
+		mark_call(s, e);
+	ret = call3(h, addr, length, prot);
 	return s.t ? protect_done(s, e, ret, addr, length, prot) : ret;
 }
 
 uint64_t hook_brk(uint64_t addr, uint64_t b, uint64_t c, const struct wire_hook *h, const struct entry *e)
 {
 	struct scope s = scope_enter(e);
-	uint64_t old = s.t ? current_break() : 0;
-	uint64_t ret = call3(h, addr, b, c);
+	uint64_t ret, old;
 
-	if (s.t && (int)ret == 0 && old)
-		break_done(s, e, addr, old);
+	if (!s.t)
+		return call3(h, addr, b, c);
+	old = current_break();
+	mark_call(s, e);
+	ret = call3(h, addr, b, c);
+	break_done(s, e, (int)ret == 0 && old ? addr : old, old);
 	return ret;
 }
 
@@ -585,9 +601,7 @@ uint64_t hook_sbrk(uint64_t increment, uint64_t b, uint64_t c, const struct wire
 		return call3(h, increment, b, c);
 	mark_call(s, e);		/* it calls brk */
 	ret = call3(h, increment, b, c);
-	mark_none(s);
-	if (!failed(ret) && increment)
-		break_done(s, e, ret + increment, ret);
+	break_done(s, e, failed(ret) ? ret : ret + increment, ret);
 	return ret;
 }
 
@@ -636,6 +650,8 @@ uint64_t hook_syscall(const uint64_t *a, const struct wire_hook *h, const struct
 			remap_begin(s, e, a[1], a[4] & K_MREMAP_DONTUNMAP ? 0 : a[2]);
 		else if (a[0] == __NR_brk)
 			old = current_break();
+		if (a[0] == __NR_mmap || a[0] == __NR_mprotect || a[0] == __NR_brk)
+			mark_call(s, e);
 	}
 	if (a[0] == __NR_seccomp || a[0] == __NR_prctl)
 		was = seccomp_begin(a[0] == __NR_seccomp ? a[1] <= 1 : (int)a[1] == 22);
@@ -654,8 +670,7 @@ uint64_t hook_syscall(const uint64_t *a, const struct wire_hook *h, const struct
 	case __NR_mprotect:
 		return protect_done(s, e, ret, a[1], a[2], a[3]);
 	case __NR_brk:
-		if (old && !failed(ret) && ret)
-			break_done(s, e, ret, old);
+		break_done(s, e, old && !failed(ret) && ret ? ret : old, old);
 		return ret;
 	default:
 		return ret;
