@@ -352,7 +352,7 @@ def cases(tmp):
     yield Case("perl", ["perl", "-e", PERL])
     yield Case("redis", ["redis-server", "--port", str(REDIS_PORT), "--save", "", "--appendonly", "no", "--logfile", "log", "--daemonize", "no"],
                drive=drive_redis, apart=False, output=False, threads=8)
-    yield Case("bash", ["bash", "-c", "for i in 1 2 3; do (echo $i; ls /); done | sort | uniq -c; x=$(cat /etc/passwd | wc -l); exit 5"], tree=True)
+    yield Case("bash", ["bash", "-c", "for i in 1 2 3; do (echo $i; ls /); done | sort | uniq -c; x=$(cat /etc/passwd | wc -l); exit 5"], tree=True, apart=False)	# process ids in its variables: their lengths differ
     yield Case("clang-14", ["clang-14", "-cc1", "-internal-isystem", "/usr/lib/llvm-14/lib/clang/14.0.6/include", "-internal-externc-isystem", "/usr/include",
                             "-internal-externc-isystem", "/usr/include/x86_64-linux-gnu", "-O1", "-emit-obj", "-o", "x.o", "x.c"],
                setup=lambda d: write(d, "x.c", "#include <stdio.h>\n#include <stdlib.h>\nint main(void) { puts(\"x\"); return abs(-1); }\n"), files=["x.o"], apart=False)
