@@ -215,8 +215,6 @@ install: all
 	$(INSTALL) -m 644 man/mtrun.1 $(DESTDIR)$(MANDIR)/man1/mtrun.1
 	$(INSTALL) -m 644 inject/mtrun.h $(DESTDIR)$(INCLUDEDIR)/mtrun.h
 	$(INSTALL) -m 644 inject/memtracer/mt_info.h $(DESTDIR)$(INCLUDEDIR)/memtracer/mt_info.h
-	$(INSTALL) -m 644 inject/mtrun.h $(DESTDIR)$(INCLUDEDIR)/mtrun.h
-	$(INSTALL) -m 644 inject/memtracer/mt_info.h $(DESTDIR)$(INCLUDEDIR)/memtracer/mt_info.h
 
 uninstall:
 	rm -f $(DESTDIR)$(BINDIR)/mtrun $(DESTDIR)$(MANDIR)/man1/mtrun.1 $(DESTDIR)$(INCLUDEDIR)/mtrun.h $(DESTDIR)$(INCLUDEDIR)/memtracer/mt_info.h

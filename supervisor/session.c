@@ -249,6 +249,7 @@ struct session *session_new(const struct options *options)
 	signal(SIGTSTP, SIG_IGN);
 	signal(SIGTTOU, SIG_IGN);
 	signal(SIGPIPE, SIG_IGN);
+	signal(SIGUSR1, SIG_IGN);	/* it will ask for a dump; it must not end us */
 	unlimit_files();
 	return s;
 }
