@@ -262,7 +262,7 @@ static void signals(void)
 		give(p, 10000);
 	}
 	setitimer(ITIMER_REAL, &off, NULL);
-	if (rings < 20 || odd)
+	if (rings < 5 || odd)
 		say("signals: %d of %d answers are wrong\n", (int)odd, (int)rings);
 	check_all("after signals");
 }
