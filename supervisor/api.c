@@ -104,7 +104,8 @@ bool api_answer(struct process *p, struct wire_mail *mail, const struct api *api
 	case API_META:
 		answer = meta_memory(p);
 		break;
-	case API_LIMIT:			/* there is none */
+	case API_LIMIT:
+		answer = api->limit;
 		break;
 	case API_MARK:
 		take_mark(p, text);

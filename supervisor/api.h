@@ -9,6 +9,7 @@
 
 struct api {
 	unsigned count;			/* what counts as allocated: LEDGER_COUNT_* | COUNT_IMAGE */
+	uint64_t limit;			/* bytes; 0: none */
 	/* mtrun_snapshot(): everything that had happened is in P's ledger. NULL: nobody wants it */
 	void (*snapshot)(void *ctx, struct process *p, const char *name);
 	void *ctx;

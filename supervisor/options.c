@@ -265,7 +265,7 @@ enum options_result options_parse(struct options *o, int argc, char **argv, FILE
 	char brief[2 * OPTIONS + 3];
 	int c, before, stdin_scripts = 0;
 
-	*o = (struct options){ .count = LEDGER_COUNT_HEAP | LEDGER_COUNT_MMAP | COUNT_IMAGE, .depth = 128, .follow = true, .color = 1 };
+	*o = (struct options){ .count = LEDGER_COUNT_HEAP | LEDGER_COUNT_MMAP | COUNT_IMAGE, .depth = 128, .follow = true, .color = 1, .limit_exit = -1 };
 	getopt_tables(brief, names);
 	opterr = 0;
 	optind = 0;

@@ -50,6 +50,7 @@ void process_free(struct process *p)
 	ledger_free(p->ledger);
 	marks_release(&p->marks);
 	snapshots_release(&p->snapshots);
+	limit_release(&p->limit);
 	symbols_free(p->symbols);
 	free(p->command);
 	free(p->exe);

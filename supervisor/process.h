@@ -8,6 +8,7 @@
 
 #include "cfi.h"
 #include "ledger.h"
+#include "limit.h"
 #include "marks.h"
 #include "module.h"
 #include "plant.h"
@@ -45,6 +46,7 @@ struct process {
 	uint64_t image_bytes;		/* the executable's text, as VmExe */
 	struct marks marks;		/* what it said by mtrun_mark() */
 	struct snapshots snapshots;
+	struct limit limit;		/* what has met it */
 
 	const struct process *parent;	/* between the fork and the child's first stop: where its home comes from */
 	bool ledger_used;		/* it has run as itself: the record is kept when an exec replaces it */

@@ -228,6 +228,7 @@ struct session *session_new(const struct options *options)
 		return NULL;
 	s->options = *options;
 	s->api.count = options->count;
+	s->api.limit = options->limit;
 	s->last = &s->processes;
 	inherited_save(&s->inherited);
 	s->bell = pulse_start();
@@ -400,6 +401,38 @@ void session_on_snapshot(struct session *s, void (*fn)(void *ctx, struct process
 {
 	s->api.snapshot = fn;
 	s->api.ctx = ctx;
+}
+
+int session_limit(struct session *s, uint64_t limit)
+{
+	s->options.limit = s->api.limit = limit;
+	return 0;
+}
+
+uint64_t session_limit_now(const struct session *s)
+{
+	return s->options.limit;
+}
+
+void session_limit_action(struct session *s, enum limit_action action)
+{
+	s->options.on_limit = action;
+}
+
+enum limit_action session_limit_action_now(const struct session *s)
+{
+	return s->options.on_limit;
+}
+
+void session_on_limit(struct session *s, void (*fn)(void *ctx, const struct limit_hit *hit), void *ctx)
+{
+	s->on_limit = fn;
+	s->on_limit_ctx = ctx;
+}
+
+bool session_limit_killed(const struct session *s)
+{
+	return s->limit_killed;
 }
 
 bool session_ended(const struct session *s)

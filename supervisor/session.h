@@ -5,6 +5,7 @@
 #ifndef MTRUN_SESSION_H
 #define MTRUN_SESSION_H
 
+#include "limit.h"
 #include "process.h"
 #include "types.h"
 
@@ -25,6 +26,10 @@ struct options {			/* what the command line says; filled by options.c */
 	size_t nscripts;
 	bool batch;
 	bool free_stacks;		/* `set free-stacks`: releases say their stack, too; false at first */
+	uint64_t limit;			/* bytes; 0: none */
+	enum limit_action on_limit;
+	int limit_exit;			/* exit status after a limit kill; -1: as killed by SIGKILL */
+	uint64_t interval_ms;		/* usage lines; 0: none */
 	bool stdin_null;		/* -X -: commands come from our standard input, the target's is /dev/null */
 };
 #define COUNT_IMAGE 4u
@@ -88,6 +93,24 @@ int session_bt(struct session *s, struct process *p, pid_t tid, void (*fn)(void 
 
 /* The program itself calls mtrun_snapshot(NAME) (inject/mtrun.h): FN is to take it. All that had happened is in P's ledger, its thread waits meanwhile. */
 void session_on_snapshot(struct session *s, void (*fn)(void *ctx, struct process *p, const char *name), void *ctx);
+
+/*
+ * The limit: what a process may have allocated, bytes as far as --count names them; 0: none. It holds for every process, each on its own, running
+ * ones too: below the present use it acts at the next request. What waits at the old limit is looked at again. -errno: it could not be set
+ * in one of them (the others have it).
+ */
+int session_limit(struct session *s, uint64_t limit) MUST_USE;
+uint64_t session_limit_now(const struct session *s);
+void session_limit_action(struct session *s, enum limit_action action);
+enum limit_action session_limit_action_now(const struct session *s);
+/*
+ * FN hears of each hit: LIMIT_KILL, LIMIT_STOP with all threads of hit->process stopped and its ledger settled, once however many ask at the same time; when
+ * it returns, the tree is killed, or the process stays stopped. LIMIT_FAIL at every refusal, LIMIT_REPORT once per crossing: the program goes on.
+ * FN may not turn the loop.
+ */
+void session_on_limit(struct session *s, void (*fn)(void *ctx, const struct limit_hit *hit), void *ctx);
+/* A hit has killed the tree: --limit-exit says how mtrun ends. */
+bool session_limit_killed(const struct session *s);
 
 /* From now on each release says its stack, too (ledger_find_freed), in every process that is there or comes; or no more. */
 void session_free_stacks(struct session *s, bool on);

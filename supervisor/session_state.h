@@ -52,6 +52,9 @@ struct session {
 	const struct terminal *terminal;	/* interactive: the program's own */
 	void (*on_signal)(void *ctx, int sig);
 	void *on_signal_ctx;
+	void (*on_limit)(void *ctx, const struct limit_hit *hit);
+	void *on_limit_ctx;
+	bool limit_killed;
 	struct watch watch[WATCHES];
 	nfds_t watches;
 	bool started, refused;		/* the program named runs; or was found to be of a kind that we cannot supervise */
