@@ -12,6 +12,11 @@
 #include "../../supervisor/ranges.c"
 #include "../../supervisor/timeline.c"
 #include "../../supervisor/ledger.c"
+#include "../../supervisor/ledger_ask.c"
+#include "../../supervisor/ledger_fork.c"
+#include "../../supervisor/ledger_map.c"
+#include "../../supervisor/ledger_past.c"
+#include "../../supervisor/ledger_thread.c"
 #include "../../supervisor/stream.c"
 
 #include <stdio.h>

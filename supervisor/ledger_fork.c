@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "ledger_state.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+/*
+ * The child's table is the parent's, but the child mostly execs and never needs it. So it only registers with the parent, which from then on
+ * writes down for it what it changes (`undo`). The first event or question of the child copies the parent's table and undoes
+ * that. `odd` is set in both for the while, the one test that this costs the others.
+ */
+
+#define UNDO_LEAST 4096u
+
+static bool undo_add(struct ledger *c, raddr_t addr, const struct block *b)
+{
+	if (c->undos == c->undo_room) {
+		const struct ledger *l = c->parent;
+		size_t room = c->undo_room ? c->undo_room * 2 : 256;
+		if (c->undos >= UNDO_LEAST + (l->allocs - l->frees + l->inherited) / 2)
+			return false;
+		struct undo *v = realloc(c->undo, room * sizeof(*v));
+		if (!v)
+			return false;
+		c->undo = v;
+		c->undo_room = room;
+	}
+	c->undo[c->undos++] = (struct undo){ .addr = addr, .old = b ? *b : (struct block){ 0 } };
+	return true;
+}
+
+void ledger_changing(struct ledger *l, raddr_t addr)
+{
+	struct block_page *page;
+	for (struct ledger *c = l->children, *next; c; c = next) {
+		next = c->sibling;
+		if (!undo_add(c, addr, blocks_get(&l->blocks, addr, &page)))
+			ledger_inherit(c);
+	}
+}
+
+void ledger_leave_parent(struct ledger *l)
+{
+	struct ledger **at = &l->parent->children;
+	while (*at != l)
+		at = &(*at)->sibling;
+	*at = l->sibling;
+	l->parent->odd = l->parent->parent || l->parent->children;
+	l->parent = l->sibling = NULL;
+	l->odd = l->children != NULL;
+}
+
+static void revert(struct ledger *l, const struct undo *u)
+{
+	struct block_page *page;
+	bool was;
+	if (!u->old.a) {
+		struct block *b = blocks_get(&l->blocks, u->addr, &page);
+		if (b)
+			blocks_take(&l->blocks, page, b, block_stamp(block_owner(b), block_tick(b)));
+		return;
+	}
+	struct block *b = blocks_put(&l->blocks, u->addr, &was);
+	if (b) {
+		b->a = (u->old.a & ~BLOCK_PASSED) | (b->a & BLOCK_PASSED);
+		b->b = u->old.b;
+	}
+}
+
+/* All sums anew, from the blocks and ranges. */
+static void sum_up(struct ledger *l)
+{
+	struct line *line = l->lines.base;
+	for (uint32_t i = 0; i < l->lines_used; i++)
+		line[i] = (struct line){ .id = line[i].id };
+	uint64_t mmap = l->mmap, counted = l->counted;
+	for (const struct range *r = ranges_from(&l->ranges, 0); r; r = ranges_from(&l->ranges, r->end))
+		if (r->open)
+			ledger_grant_account(l, r->grant, r->end - r->start);
+	l->mmap = mmap;
+	l->counted = counted;
+	for (size_t i = 0; i <= l->blocks.mask && l->heap_counts; i++) {
+		const struct block_page *p = &l->blocks.page[i];
+		const struct block *c = blocks_chunk(&l->blocks, p);
+		for (uint32_t j = 0; (p->count & PAGE_COUNT) && j <= p->mask; j++) {
+			if (!(c[j].a & BLOCK_USED))
+				continue;
+			add(&line[block_line(&c[j])].s.live_bytes, block_size(&c[j]));
+			line[block_line(&c[j])].s.live_count++;
+		}
+	}
+	l->touches = 0;
+	for (uint32_t i = 1; i < l->lines_used; i++) {
+		line[i].epoch = 0;
+		if (line[i].s.live_bytes || line[i].s.live_count)	/* the first point has them all */
+			line_change(l, i);
+	}
+}
+
+void ledger_inherit(struct ledger *l)
+{
+	const struct ledger *parent = l->parent;
+	struct blocks blocks;
+	ledger_leave_parent(l);
+	if (blocks_copy(&blocks, &parent->blocks))
+		return;				/* out of memory: the blocks stay unknown */
+	blocks_release(&l->blocks);
+	l->blocks = blocks;
+	for (size_t i = l->undos; i-- > 0; )
+		revert(l, &l->undo[i]);
+	free(l->undo);
+	l->undo = NULL;
+	l->undos = l->undo_room = 0;
+	if (arena_reach(&l->touched, parent->lines_used * sizeof(uint32_t)) ||
+	    arena_copy(&l->index, &parent->index, parent->index_size * sizeof(uint32_t)) ||
+	    arena_copy(&l->lines, &parent->lines, parent->lines_used * sizeof(struct line)))
+		return;
+	l->index_size = parent->index_size;
+	l->lines_used = parent->lines_used;
+	sum_up(l);
+}
+
+static int ranges_inherit(struct ledger *l, const struct ledger *parent)
+{
+	int err = 0;
+	for (const struct range *r = ranges_from(&parent->ranges, 0); r && !err; r = ranges_from(&parent->ranges, r->end)) {
+		struct grant *g = r->grant->twin, *old = r->grant;
+		if (!g) {
+			g = grant_new(old->line, old->thread, old->tick, old->charged);
+			if (!g) {
+				err = -ENOMEM;
+				break;
+			}
+			old->twin = g;		/* and one reference for the time of copying */
+		}
+		g->refs++;
+		err = ranges_put(&l->ranges, &(struct range){ r->start, r->end, g, r->open });
+		if (err)
+			grant_put(g);
+	}
+	for (const struct range *r = ranges_from(&parent->ranges, 0); r; r = ranges_from(&parent->ranges, r->end)) {
+		if (r->grant->twin)
+			grant_put(r->grant->twin);
+		r->grant->twin = NULL;
+	}
+	return err;
+}
+
+/* Where another thread of the parent was in a realloc or mremap, the child has the old block still. */
+static int pending_inherit(struct ledger *l, const struct ledger *parent)
+{
+	for (uint32_t i = 0; i < parent->pendings; i++) {
+		const struct pending *p = &parent->pending[i];
+		struct block_page *page;
+		if (p->heap == LEAVING && p->known) {
+			if (blocks_get(&parent->blocks, p->addr, &page)) {
+				l->heap -= block_size(&p->block);
+				l->inherited--;
+				continue;
+			}
+			if (!undo_add(l, p->addr, &p->block))
+				return -ENOMEM;
+		}
+		if (p->range != REMAPPING)
+			continue;
+		for (size_t j = 0; j < p->pieces.count; j++) {
+			struct range r = p->pieces.piece[j];
+			const struct range *next = ranges_from(&l->ranges, r.start);
+			if (next && next->start < r.end) {
+				l->mmap -= r.open ? r.end - r.start : 0;
+				l->reserved -= r.end - r.start;
+				continue;
+			}
+			r.grant = grant_new(r.grant->line, r.grant->thread, r.grant->tick, r.grant->charged);
+			if (!r.grant)
+				return -ENOMEM;
+			if (ranges_put(&l->ranges, &r)) {
+				grant_put(r.grant);
+				return -ENOMEM;
+			}
+		}
+	}
+	return 0;
+}
+
+struct ledger *ledger_fork(struct ledger *parent)
+{
+	wake(parent);
+	struct ledger *l = ledger_new((parent->heap_counts ? LEDGER_COUNT_HEAP : 0) | (parent->mmap_counts ? LEDGER_COUNT_MMAP : 0));
+	if (!l)
+		return NULL;
+	l->heap = parent->heap;
+	l->inherited = parent->inherited + parent->allocs - parent->frees;
+	l->mmap = parent->mmap;
+	l->reserved = parent->reserved;
+	l->parent = parent;
+	l->sibling = parent->children;
+	parent->children = l;
+	parent->odd = l->odd = true;
+	if (arena_copy(&l->threads, &parent->threads, (parent->nthreads + 1) * sizeof(struct thread)) ||
+	    ranges_inherit(l, parent) || pending_inherit(l, parent)) {
+		ledger_free(l);
+		return NULL;
+	}
+	l->nthreads = parent->nthreads;
+	struct thread *thread = l->threads.base;
+	for (uint32_t i = 0; i <= l->nthreads; i++)
+		thread[i] = (struct thread){ .tid = thread[i].tid };
+	l->counted = (l->heap_counts ? l->heap : 0) + (l->mmap_counts ? l->mmap : 0);
+	l->high = l->counted;
+	l->high_ms = l->up_ms = l->now_ms = parent->now_ms;
+	l->interval = parent->interval;
+	l->tick = parent->tick;
+	return l;
+}

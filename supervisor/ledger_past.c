@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "ledger_state.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+/*
+ * The highest moment of each interval of 100 ms. Allocations only add up; the first release after a new high of the interval raises its `high`, and with
+ * it the epoch. A line that changes saves what it held before its first change in an epoch. So at the end a line held at the high what it
+ * saved, if it did so in the present epoch, and what it holds now if it has not changed since. This costs one comparison per event. Lines that
+ * changed are listed once an interval (`touched`), and when it ends those are written into the timeline. The peak is the highest of these
+ * moments: it needs no trick of its own. What the timeline costs of an event (tests/bench/ledger.c, 4 M events a second): nothing in pairs, 3 % with 1000
+ * stacks, 5 % with 5000, 5 to 10 % where 50 000 stacks change at random all the time.
+ */
+
+/* What a line held then. */
+static struct timeline_held held_at(const struct ledger *l, const struct high *h, const struct line *ln)
+{
+	bool saved = !h->now && ln->epoch == l->epoch;
+	return (struct timeline_held){ saved ? ln->saved_bytes : (uint64_t)ln->s.live_bytes, saved ? ln->saved_count : (uint32_t)ln->s.live_count, 0 };
+}
+
+/*
+ * Lines that since the high have come to hold something else are the next interval's to write, whether they change in it or not; where there are
+ * quiet ones in between, the first of these writes them.
+ */
+void ledger_interval_end(struct ledger *l, uint64_t next)
+{
+	struct high h = high_of(l);
+	uint32_t *touched = l->touched.base, kept = 0;
+	uint64_t epoch = l->epoch + 1;
+	for (uint32_t i = 0; i < l->touches; i++) {
+		if (i + 8 < l->touches) {
+			__builtin_prefetch(line_at(l, touched[i + 8]));
+			timeline_prefetch(&l->timeline, touched[i + 8]);
+		}
+		struct line *ln = line_at(l, touched[i]);
+		struct timeline_held held = held_at(l, &h, ln);
+		timeline_hold(&l->timeline, touched[i], held.bytes, held.count);
+		if (held.bytes == (uint64_t)ln->s.live_bytes && held.count == (uint32_t)ln->s.live_count)
+			continue;
+		ln->epoch = epoch;
+		ln->saved_bytes = (uint64_t)ln->s.live_bytes;
+		ln->saved_count = (uint32_t)ln->s.live_count;
+		touched[kept++] = touched[i];
+	}
+	l->epoch = epoch;
+	l->touches = kept;
+	timeline_add(&l->timeline, l->interval, h.bytes, h.ms);
+	if (next > l->interval + 1) {
+		for (uint32_t i = 0; i < kept; i++)
+			timeline_hold(&l->timeline, touched[i], line_at(l, touched[i])->saved_bytes, line_at(l, touched[i])->saved_count);
+		timeline_add(&l->timeline, l->interval + 1, l->counted, (l->interval + 1) * TIMELINE_MS);
+		l->touches = 0;
+		l->epoch++;
+	}
+	if (h.bytes > l->peak) {
+		l->peak = h.bytes;
+		l->peak_ms = h.ms;
+		free(l->at_peak);
+		l->at_peak = NULL;
+	}
+	l->high = l->counted;
+	l->high_ms = next * TIMELINE_MS;
+	l->interval = next;
+	l->interval_epoch = l->epoch;
+}
+
+/* The breakdown of a peak that is over. NULL: there was none, or out of memory. */
+static const struct timeline_held *at_peak(struct ledger *l)
+{
+	size_t i = l->at_peak ? 0 : timeline_highest(&l->timeline);
+	if (i && timeline_point(&l->timeline, i - 1)->bytes == l->peak) {
+		l->at_peak_lines = l->timeline.lines;
+		l->at_peak = timeline_breakdown(&l->timeline, i - 1, l->at_peak_lines);
+	}
+	return l->at_peak;
+}
+
+void ledger_stack_at_peak(const struct ledger *l, uint32_t stack, int64_t *bytes, int64_t *count)
+{
+	const struct line *ln = line_seen(l, stack);
+	struct high h = high_of(l);
+	struct timeline_held held = { 0 };
+	if (ln && h.bytes > l->peak) {
+		held = held_at(l, &h, ln);
+	} else if (ln) {
+		const struct timeline_held *v = at_peak((struct ledger *)l);
+		uint32_t line = ((uint32_t *)l->index.base)[stack];
+		if (v && line < l->at_peak_lines)
+			held = v[line];
+	}
+	*bytes = (int64_t)held.bytes;
+	*count = held.count;
+}
+
+void ledger_interval(const struct ledger *l, uint64_t ms, struct ledger_interval *out)
+{
+	uint64_t interval = ms / TIMELINE_MS;
+	size_t i = timeline_find(&l->timeline, interval);
+	const struct timeline_point *p = i ? timeline_point(&l->timeline, i - 1) : NULL;
+	struct high h = high_of(l);
+	if (interval > l->interval) {		/* nothing has happened since */
+		*out = (struct ledger_interval){ (l->interval + 1) * TIMELINE_MS, UINT64_MAX, l->counted, (l->interval + 1) * TIMELINE_MS, 1 };
+		return;
+	}
+	if (interval == l->interval) {
+		*out = (struct ledger_interval){ interval * TIMELINE_MS, (interval + 1) * TIMELINE_MS, h.bytes, h.ms, 1 };
+		return;
+	}
+	uint64_t end = i < l->timeline.count ? timeline_point(&l->timeline, i)->interval : l->interval;
+	*out = (struct ledger_interval){ p ? p->interval * TIMELINE_MS : 0, end * TIMELINE_MS, p ? p->bytes : 0, p ? p->ms : 0, p ? p->span : 1 };
+}
+
+ssize_t ledger_past(const struct ledger *l, uint64_t ms, struct ledger_held **out)
+{
+	uint64_t interval = ms / TIMELINE_MS;
+	size_t n = 0, lines = awake(l)->lines_used, i = timeline_find(&l->timeline, interval);
+	struct high h = high_of(l);
+	struct timeline_held *held = NULL;
+	struct ledger_held *v = malloc((lines + 1) * sizeof(*v));
+	if (interval > l->interval)
+		h.now = true;
+	if (interval < l->interval && i)
+		held = timeline_breakdown(&l->timeline, i - 1, lines);
+	if (!v || (interval < l->interval && i && !held)) {
+		free(v);
+		return -ENOMEM;
+	}
+	for (uint32_t line = 1; line < lines; line++) {
+		struct timeline_held at = { 0 };
+		if (interval >= l->interval)
+			at = held_at(l, &h, line_at(l, line));
+		else if (held)
+			at = held[line];
+		if (at.bytes || at.count)
+			v[n++] = (struct ledger_held){ line_at(l, line)->id, (int64_t)at.bytes, at.count };
+	}
+	free(held);
+	*out = v;
+	return (ssize_t)n;
+}
+
+void ledger_timeline(const struct ledger *l, struct ledger_timeline *out)
+{
+	const struct timeline *t = &l->timeline;
+	*out = (struct ledger_timeline){ .points = t->count, .memory = timeline_memory(t), .coarse_until_ms = t->coarse_until * TIMELINE_MS,
+					 .coarse_ms = t->step * TIMELINE_MS };
+}
