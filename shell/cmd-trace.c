@@ -9,6 +9,7 @@
 #include "../supervisor/print.h"
 #include "../supervisor/units.h"
 #include "command.h"
+#include "reporting.h"
 #include "warm.h"
 
 /* `trace`: the story of one address. What it is of that is not in a block (place.h) is also told of one that was freed: it may be another's by now. */
@@ -121,22 +122,6 @@ static void print_json(FILE *out, const struct story *t, const struct process *p
 	json_finish(&j);
 }
 
-/* A function's or variable's name stands for its address. */
-static int symbol_address(const struct process *p, const char *name, raddr_t *address)
-{
-	for (size_t i = 0; i < p->modules.count; i++) {
-		const struct module *m = p->modules.module[i];
-		struct elf_symbol s;
-		size_t cursor = 0;
-
-		if (m->dead == UINT32_MAX && elf_find(m->elf, name, &cursor, &s)) {
-			*address = m->bias + s.value;
-			return 0;
-		}
-	}
-	return -ENOENT;
-}
-
 /* What place_describe() will ask about code; the loop turns meanwhile, so this comes before the ledger is asked. */
 static void warm_place(struct shell *shell, struct process *p, raddr_t address)
 {
@@ -162,8 +147,8 @@ static int trace(struct shell *shell, struct call *call)
 			return -1;
 		if (given)
 			return shell_error(shell, call, "unexpected argument '%s' (`help trace` says more)", a.value);
-		if (address_parse(a.value, &t.address) && symbol_address(session_main(shell->session), a.value, &t.address))
-			return shell_error(shell, call, "'%s' is not accepted: an address, 0x... or decimal, or a symbol's name", a.value);
+		if (reporting_address(shell, call, a.value, &t.address))
+			return -1;
 		given = true;
 	}
 	if (!given)

@@ -7,6 +7,7 @@
 #include "../supervisor/proc.h"
 #include "../supervisor/units.h"
 #include "command.h"
+#include "reporting.h"
 
 /* `x`: what is in a block, or anywhere else in the program's memory. */
 #define DEFAULT_LEN 256
@@ -104,8 +105,8 @@ static int examine(struct shell *shell, struct call *call)
 	while ((arg = arguments_next(&a)) != ARG_END) {
 		if (arg == ARG_BAD)
 			return -1;
-		if (words == 0 && address_parse(a.value, &address))
-			return shell_error(shell, call, "'%s' is not accepted: an address, 0x... or decimal", a.value);
+		if (words == 0 && reporting_address(shell, call, a.value, &address))
+			return -1;
 		if (words == 1 && (size_parse(a.value, &len) || len == 0 || len > MAX_LEN))
 			return shell_error(shell, call, "'%s' is not accepted: a length from 1 to 1M", a.value);
 		if (words == 2)
@@ -121,7 +122,7 @@ const struct command cmd_x = {
 	.name = "x",
 	.usage = "ADDR [LEN] [--json]",
 	.summary = "what is in memory at ADDR, as hex and text",
-	.help = "Without LEN: to the end of the block that ADDR is in, at most 256 bytes.",
+	.help = "Without LEN: to the end of the block that ADDR is in, at most 256 bytes. ADDR is 0x..., decimal, or the name of a symbol.",
 	.flags = COMMAND_JSON,
 	.run = examine,
 };

@@ -16,8 +16,9 @@
  * through word by word; what belongs to the option before the cursor, or to no option, is offered if it begins as the word does.
  */
 #define WORDS     32
-#define FUNCTIONS 2000			/* more are not shown to anybody */
+#define MOST      2000			/* more are not shown to anybody */
 #define SLICE_MS  2
+#define GATHER_MS 1000			/* nobody waits longer for Tab */
 
 struct place {
 	char *copy;
@@ -88,42 +89,62 @@ struct search {
 	size_t room;
 };
 
-static bool offer(struct search *s, const char *word)
+static void shorten(struct completions *c, const char *word)
+{
+	size_t len = 0;
+
+	if (!c->common) {
+		c->common = strdup(word);
+		return;
+	}
+	while (word[len] && c->common[len] == word[len])
+		len++;
+	c->common[len] = '\0';
+}
+
+static void offer(struct search *s, const char *word)
 {
 	struct completions *c = s->c;
 
 	if (strncmp(word, s->text, strlen(s->text)))
-		return true;
+		return;
+	shorten(c, word);
+	if (c->count == MOST) {
+		c->more = true;
+		return;
+	}
 	if (c->count == s->room) {
 		size_t room = s->room ? s->room * 2 : 64;
 		char **more = reallocarray(c->word, room, sizeof(*more));
 
 		if (!more)
-			return false;
+			return;
 		c->word = more;
 		s->room = room;
 	}
 	c->word[c->count] = strdup(word);
 	c->count += c->word[c->count] != NULL;
-	return true;
 }
 
-static bool offer_function(void *ctx, const char *name)
+static void offer_function(void *ctx, const char *name)
 {
-	struct search *s = ctx;
-
-	return offer(s, name) && s->c->count < FUNCTIONS;
+	offer(ctx, name);
 }
 
+/* The loop turns meanwhile. */
 static void offer_functions(struct search *s)
 {
 	struct shell *shell = s->shell;
+	uint64_t end;
 
 	if (!shell->functions)
 		shell->functions = functions_new();
 	if (!shell->functions)
 		return;
-	functions_gather(shell->functions, session_main(shell->session), 1000);
+	end = session_ms(shell->session) + GATHER_MS;
+	while (!functions_gather(shell->functions, session_main(shell->session), SLICE_MS) && session_ms(shell->session) < end && !shell->interrupted)
+		if (session_turn(shell->session, 0))
+			break;
 	functions_match(shell->functions, s->text, offer_function, s);
 }
 
@@ -196,7 +217,7 @@ static void offer_kind(struct search *s, const struct command *command, const ch
 	else if (!strcmp(command->name, "set") && !strcmp(kind, "NAME"))
 		for (size_t i = 0; setting_name(i); i++)
 			offer(s, setting_name(i));
-	else if (is_one_of(kind, "SNAP SNAPSHOT A B") && shell_snapshot_name)
+	else if ((is_one_of(kind, "SNAP SNAPSHOT A B") || !strcmp(command->name, "snapshot")) && shell_snapshot_name)
 		for (size_t i = 0; shell_snapshot_name(s->shell, i); i++)
 			offer(s, shell_snapshot_name(s->shell, i));
 }
@@ -248,6 +269,16 @@ static bool takes_value(const struct command *command, const char *option)
 	return false;
 }
 
+static void join(char **word, const char *option)
+{
+	char *whole;
+
+	if (asprintf(&whole, "%s=%s", option, *word) < 0)
+		return;
+	free(*word);
+	*word = whole;
+}
+
 /* `--by=si` */
 static void offer_joined(struct search *s, const struct command *command)
 {
@@ -258,14 +289,10 @@ static void offer_joined(struct search *s, const struct command *command)
 	s->text = equals + 1;
 	offer_usage(s, command, option, false);
 	s->c->files = false;
-	for (size_t i = 0; i < s->c->count; i++) {
-		char *whole;
-
-		if (asprintf(&whole, "%s=%s", option, s->c->word[i]) < 0)
-			continue;
-		free(s->c->word[i]);
-		s->c->word[i] = whole;
-	}
+	for (size_t i = 0; i < s->c->count; i++)
+		join(&s->c->word[i], option);
+	if (s->c->common)
+		join(&s->c->common, option);
 }
 
 static void search(struct search *s, const struct place *p)

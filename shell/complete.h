@@ -13,6 +13,8 @@ struct shell;
 struct completions {
 	size_t count;
 	char **word;			/* to be freed, each and all; sorted, no two equal */
+	char *common;			/* what all begin with; NULL: there are none. To be freed */
+	bool more;			/* there are so many that not all are in `word`; `common` is of all */
 	bool files;			/* a file's name stands here (then there are no words) */
 	bool no_blank;			/* the word is not complete yet: `--by=` */
 };

@@ -2,6 +2,7 @@
 #include "functions.h"
 
 #include <elf.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -68,11 +69,16 @@ static size_t without_parameters(const char *name)
 	return i;
 }
 
+static bool is_function(const struct elf_symbol *s)
+{
+	return s->type == STT_FUNC || s->type == STT_GNU_IFUNC;
+}
+
 static void add_symbol(struct functions *f, const struct elf_symbol *s)
 {
 	char *readable;
 
-	if (s->type != STT_FUNC && s->type != STT_GNU_IFUNC)
+	if (!is_function(s))
 		return;
 	readable = demangle(s->name);
 	if (readable)
@@ -117,12 +123,62 @@ bool functions_gather(struct functions *f, const struct process *p, unsigned ms)
 	return true;
 }
 
-void functions_match(const struct functions *f, const char *prefix, bool (*fn)(void *ctx, const char *name), void *ctx)
+void functions_match(const struct functions *f, const char *prefix, void (*fn)(void *ctx, const char *name), void *ctx)
 {
 	const char *name = f->names.base, *end = name + f->used;
 	size_t len = strlen(prefix);
 
 	for (; name < end; name += strlen(name) + 1)
-		if (!strncmp(name, prefix, len) && !fn(ctx, name))
-			return;
+		if (!strncmp(name, prefix, len))
+			fn(ctx, name);
+}
+
+static bool is_called(const struct elf_symbol *s, const char *name)
+{
+	char *readable;
+	bool is;
+
+	if (!is_function(s))
+		return false;
+	readable = demangle(s->name);
+	is = readable && !strncmp(readable, name, strlen(name)) && strlen(name) == without_parameters(readable);
+	free(readable);
+	return is;
+}
+
+static bool find_symbol(const struct process *p, const char *name, raddr_t *address)
+{
+	for (size_t i = 0; i < p->modules.count; i++) {
+		const struct module *m = p->modules.module[i];
+		struct elf_symbol s;
+		size_t cursor = 0;
+
+		if (m->dead == UINT32_MAX && elf_find(m->elf, name, &cursor, &s)) {
+			*address = m->bias + s.value;
+			return true;
+		}
+	}
+	return false;
+}
+
+int functions_find(const struct process *p, const char *name, struct functions_cursor *at, unsigned ms, raddr_t *address)
+{
+	uint64_t end = now_ms() + ms;
+
+	if (!at->module && !at->symbol && find_symbol(p, name, address))
+		return 1;
+	for (; at->module < p->modules.count; at->module++, at->symbol = 0) {
+		const struct module *m = p->modules.module[at->module];
+		struct elf_symbol s;
+
+		for (unsigned i = 1; m->dead == UINT32_MAX && elf_next_symbol(m->elf, &at->symbol, &s); i++) {
+			if (is_called(&s, name)) {
+				*address = m->bias + s.value;
+				return 1;
+			}
+			if (i % 256 == 0 && now_ms() >= end)
+				return 0;
+		}
+	}
+	return -ENOENT;
 }

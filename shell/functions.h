@@ -15,7 +15,14 @@ struct functions *functions_new(void) MUST_USE;
 void functions_free(struct functions *f);
 /* Goes on gathering those of P (from the start if P is another than before, or has new modules), for at most MS. True: all are there. */
 bool functions_gather(struct functions *f, const struct process *p, unsigned ms);
-/* Calls FN with each name that begins with PREFIX, until it returns false. A name may come twice. */
-void functions_match(const struct functions *f, const char *prefix, bool (*fn)(void *ctx, const char *name), void *ctx);
+/* Calls FN with each name that begins with PREFIX. A name may come twice. */
+void functions_match(const struct functions *f, const char *prefix, void (*fn)(void *ctx, const char *name), void *ctx);
+
+/*
+ * Where P has what is called NAME: a symbol as its table has it, or a function as it is gathered. Looks from *AT on, {0} at first, for about MS. 1: it
+ * is at *ADDRESS; 0: not yet found; -ENOENT: there is none.
+ */
+struct functions_cursor { size_t module, symbol; };
+int functions_find(const struct process *p, const char *name, struct functions_cursor *at, unsigned ms, raddr_t *address) MUST_USE;
 
 #endif

@@ -42,6 +42,7 @@ static struct {
 	bool suspend, resized;
 	char *history;			/* its file, NULL: none */
 	bool told_end;
+	bool more_words;		/* Tab: there are more than are listed */
 } prompt;
 
 /* ---- files ---------------------------------------------------------------------------------------------------------------------- */
@@ -134,10 +135,21 @@ static void run_rc(struct shell *shell)
 
 /* ---- completion ----------------------------------------------------------------------------------------------------------------- */
 
+/* WORD as it must be typed: one with blanks and the like (`operator new`, templates) in quotes, which stay open until it is COMPLETE. To be freed. */
+static char *quoted(const char *word, bool is_complete)
+{
+	char *text;
+
+	if (rl_completion_quote_character || !word[strcspn(word, rl_filename_quote_characters)])
+		return strdup(word);
+	return asprintf(&text, "'%s%s", word, is_complete ? "'" : "") < 0 ? NULL : text;
+}
+
 /* readline frees list and words one by one. */
 static char **attempted(const char *text, int start, int end)
 {
 	struct completions c;
+	char **list;
 
 	(void)end;
 	rl_attempted_completion_over = 1;
@@ -147,27 +159,41 @@ static char **attempted(const char *text, int start, int end)
 		return NULL;
 	}
 	rl_completion_append_character = c.no_blank ? '\0' : ' ';
-	if (!c.count) {
-		free(c.word);
-		return NULL;
-	}
+	prompt.more_words = c.more;
 	/* what readline expects: the common beginning first */
-	char **list = calloc(c.count + 2, sizeof(*list));
-
+	list = c.count && c.common ? calloc(c.count + 2, sizeof(*list)) : NULL;
 	if (list) {
-		size_t common = strlen(c.word[0]);
-
-		for (size_t i = 1; i < c.count; i++)
-			while (strncmp(c.word[0], c.word[i], common))
-				common--;
-		list[0] = strndup(c.word[0], common);
-		if (c.count == 1) {
+		list[0] = quoted(c.common, c.count == 1);
+		if (c.count == 1)
 			free(c.word[0]);
-		} else
+		else
 			memcpy(list + 1, c.word, c.count * sizeof(*list));
 	}
+	free(c.common);
 	free(c.word);
 	return list;
+}
+
+static int get_key(FILE *unused);
+
+/* So many words are asked about first. (readline itself does not when it is used by callbacks.) */
+static void display(char **words, int count, int longest)
+{
+	int key = 'y';
+
+	if (count >= rl_completion_query_items) {
+		rl_crlf();
+		fprintf(rl_outstream, "Display %s %d possibilities? (y or n)", prompt.more_words ? "the first" : "all", count);
+		fflush(rl_outstream);
+		do
+			key = get_key(NULL);
+		while (key != EOF && !strchr("yYnN \177\007\003", key));
+	}
+	if (strchr("yY ", key))
+		rl_display_match_list(words, count, longest);
+	else
+		rl_crlf();
+	rl_forced_update_display();
 }
 
 /* ---- the terminal --------------------------------------------------------------------------------------------------------------- */
@@ -456,6 +482,7 @@ int interactive_open(struct shell *shell, struct terminal *terminal)
 	rl_completer_quote_characters = "'\"";
 	rl_filename_quote_characters = " \t\n;|>{}'\"#\\";
 	rl_completion_query_items = 200;
+	rl_completion_display_matches_hook = display;
 	if (!rl_outstream)
 		return -ENOMEM;
 	shell->screen = screen_new(shell->session, terminal, hide, show);

@@ -9,6 +9,7 @@
 #include "../supervisor/timeline.h"
 #include "../supervisor/units.h"
 #include "../supervisor/view.h"
+#include "functions.h"
 #include "warm.h"
 
 /* Shared by report, text, tree and blocks, so that the same option means and accepts the same everywhere. */
@@ -35,6 +36,27 @@ int reporting_regex(const struct shell *shell, struct call *call, const char *op
 		return 0;
 	regerror(err, regex, why, sizeof(why));
 	return shell_error(shell, call, "--%s: '%s' is no POSIX extended regular expression: %s", option, value, why);
+}
+
+#define SLICE_MS 2
+
+/* C++ names are demangled for it, some 10^6 in a second: the loop turns meanwhile. */
+int reporting_address(struct shell *shell, struct call *call, const char *text, raddr_t *address)
+{
+	struct process *p = session_main(shell->session);
+	struct functions_cursor at = { 0 };
+	int found = 0;
+
+	if (address_parse(text, address) == 0)
+		return 0;
+	session_pin(shell->session, p);
+	while (!shell_interrupted(shell) && (found = functions_find(p, text, &at, SLICE_MS, address)) == 0)
+		if (session_turn(shell->session, 0))
+			break;
+	session_pin(shell->session, NULL);
+	if (found > 0)
+		return 0;
+	return found ? shell_error(shell, call, "'%s' is not accepted: an address, 0x... or decimal, or a symbol's name", text) : -1;
 }
 
 /* ---- moments -------------------------------------------------------------------------------------------------------------------- */

@@ -14,6 +14,9 @@ int reporting_rows(const struct shell *shell, struct call *call, const char *val
 /* The value of --OPTION as a POSIX extended regular expression. 0, or -1 (said). */
 int reporting_regex(const struct shell *shell, struct call *call, const char *option, const char *value, regex_t *regex) MUST_USE;
 
+/* TEXT as an address in the chosen process: 0x..., decimal, or a symbol's name. 0, or -1 (said). */
+int reporting_address(struct shell *shell, struct call *call, const char *text, raddr_t *address) MUST_USE;
+
 /* A moment of the chosen process that a profile can be had of. All zeros: now. */
 struct moment {
 	enum { MOMENT_NOW, MOMENT_PEAK, MOMENT_PAST, MOMENT_SNAPSHOT } kind;
