@@ -73,9 +73,6 @@ mt.check(f'killed from outside (MTRUN_SEED={seed})', bad)
 # Asked all the time while threads hand blocks to each other: each answer adds up, and the last one is exact.
 for build in ('gcc', 'jemalloc'):
     name, path = f'asked while it runs, {build}', mt.build('threads.c', build)
-    if not os.environ.get('MTRUN_SOAK'):
-        mt.skip(name, 'known fault: under load one free in some runs is taken as unknown; run by make soak')
-        continue
     if not path:
         mt.skip(name, mt.build_reason('threads.c', build))
         continue

@@ -10,6 +10,8 @@
 #include <pthread.h>
 #include <sched.h>
 #include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
 
 static uint64_t seed = 88172645463325252ull;
 static uint64_t rnd(void)
@@ -18,6 +20,13 @@ static uint64_t rnd(void)
 	seed ^= seed >> 7;
 	seed ^= seed << 17;
 	return seed;
+}
+
+static uint64_t next(uint64_t *x)
+{
+	*x ^= *x << 13;
+	*x ^= *x >> 7;
+	return *x ^= *x << 17;
 }
 
 static struct wire_process *target_new(void)
@@ -384,6 +393,8 @@ struct player {
 	int queued;
 	bool wide;
 	int leaving;			/* cell + 1 */
+	bool moved;			/* its block is free already: others may have it, while it is still counted here */
+	uint64_t old;			/* bytes of the block that is leaving */
 };
 
 struct play {
@@ -435,20 +446,18 @@ static void step(struct play *p, int t)
 			break;
 		case WIRE_LEAVE:
 			q->leaving = c + 1;
-			if (rnd() % 2)
-				p->cell[c].state = 3;		/* the real realloc has freed it: others may have it; still counted */
+			q->old = p->cell[c].size;
+			q->moved = rnd() % 2;
+			if (q->moved)
+				p->cell[c].state = 0;
 			break;
-		default: {
-			int old = q->leaving - 1;
+		default:
 			q->leaving = 0;
-			p->heap += size - q->queue[2].a;
+			p->heap += size - q->old;
 			p->cell[c].state = 1;
 			p->cell[c].size = size;
 			p->allocs++;
 			p->frees++;
-			if (old != c && p->cell[old].state == 2 && q->queue[2].b)
-				p->cell[old].state = 0;
-		}
 		}
 		return;
 	}
@@ -458,12 +467,9 @@ static void step(struct play *p, int t)
 	uint32_t stack = (uint32_t)(rnd() % STACKS);
 	uint64_t size = rnd() % 6 ? rnd() % 4096 : rnd() % 100000;
 	if (q->leaving) {
-		int old = q->leaving - 1, where = p->cell[old].state == 3 ? c : old;
-		if (where != old && p->cell[where].state != 0)
+		int where = q->moved ? c : q->leaving - 1;
+		if (q->moved && p->cell[where].state != 0)
 			return;
-		q->queue[2] = (struct wire_event){ p->cell[old].size, 0 };
-		if (where != old)
-			p->cell[old].state = 0;
 		p->cell[where].state = 2;
 		say(p, t, size < WIRE_WIDE ? WIRE_BECAME : WIRE_BECAME_WIDE, p->address[where], size, stack);
 		return;
@@ -608,14 +614,132 @@ static void test_threads(void)
 	rig_free(&r);
 }
 
-/* ---- a hostile target ------------------------------------------------------------------------------------------------------------- */
+/* ---- real threads that are asked all the time ------------------------------------------------------------------------------------- */
 
-static uint64_t next(uint64_t *x)
+/*
+ * An allocator of CELLS_ASKED addresses that share a few counters: a number is taken after the grant and before the release, as the hooks do, with nothing
+ * else to order the threads, and a thread may be kept from running between its number and the store.
+ */
+enum { ASKED = 4, CELLS_ASKED = 96, COUNTERS_ASKED = 6 };
+
+struct asked {
+	struct wire_process *w;
+	unsigned events;
+	uint64_t address[CELLS_ASKED];
+	int taken[CELLS_ASKED];			/* by the pretended allocator */
+	uint64_t given[CELLS_ASKED];		/* cell + 1 of a live block that anybody may have */
+	uint64_t heap, blocks;			/* at the end */
+	unsigned running;
+};
+
+struct asked_thread { struct asked *all; unsigned t; uint64_t x; };
+
+static void dawdle(uint64_t *x)
 {
-	*x ^= *x << 13;
-	*x ^= *x >> 7;
-	return *x ^= *x << 17;
+	uint64_t n = next(x) % 3000;
+	if (n == 0)
+		usleep(2000);
+	else if (n < 20)
+		sched_yield();
 }
+
+static unsigned cell_take(struct asked *a, uint64_t *x)
+{
+	for (;;) {
+		unsigned c = (unsigned)(next(x) % CELLS_ASKED);
+		if (!__atomic_exchange_n(&a->taken[c], 1, __ATOMIC_ACQ_REL))
+			return c;
+	}
+}
+
+static void numbered(struct asked_thread *me, enum wire_kind k, unsigned cell, uint32_t size)
+{
+	struct asked *a = me->all;
+	room(a->w, me->t);
+	uint32_t n = __atomic_fetch_add(&a->w->counter[wire_counter(a->address[cell])], 1, __ATOMIC_ACQ_REL);
+	dawdle(&me->x);
+	store(a->w, me->t, wire_pack(k, a->address[cell], n, size, 1 + cell));
+}
+
+static void *asked_thread(void *arg)
+{
+	struct asked_thread *me = arg;
+	struct asked *a = me->all;
+	room(a->w, me->t);
+	begin(a->w, me->t, 300 + me->t);
+	for (unsigned i = 0; i < a->events; i++) {
+		unsigned c = cell_take(a, &me->x);
+		numbered(me, WIRE_ALLOC, c, 16 + c);
+		uint64_t old = __atomic_exchange_n(&a->given[next(&me->x) % (CELLS_ASKED / 3)], c + 1, __ATOMIC_ACQ_REL);
+		if (!old)
+			continue;
+		c = (unsigned)old - 1;
+		if (next(&me->x) % 4 == 0) {
+			numbered(me, WIRE_LEAVE, c, 0);
+			bool moves = next(&me->x) % 2;
+			if (moves) {
+				__atomic_store_n(&a->taken[c], 0, __ATOMIC_RELEASE);
+				c = cell_take(a, &me->x);
+			}
+			numbered(me, WIRE_BECAME, c, 16 + c);
+		}
+		numbered(me, WIRE_FREE, c, 0);
+		__atomic_store_n(&a->taken[c], 0, __ATOMIC_RELEASE);
+	}
+	__atomic_fetch_sub(&a->running, 1, __ATOMIC_RELEASE);
+	return NULL;
+}
+
+static uint64_t real_ms(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
+static void test_asked(void)
+{
+	struct rig r = rig_new(ASKED);
+	static struct asked a;
+	struct asked_thread me[ASKED];
+	pthread_t id[ASKED];
+	uint64_t began = real_ms(), seed_here = 88172645463325252ull, address = 0x2000000;
+	memset(&a, 0, sizeof(a));
+	a.w = r.w;
+	a.events = 60000;
+	a.running = ASKED;
+	for (unsigned c = 0; c < CELLS_ASKED; address += 16)
+		if (wire_counter(address) < COUNTERS_ASKED)
+			a.address[c++] = address;
+	for (unsigned t = 0; t < ASKED; t++) {
+		me[t] = (struct asked_thread){ &a, t, next(&seed_here) };
+		pthread_create(&id[t], NULL, asked_thread, &me[t]);
+	}
+	while (__atomic_load_n(&a.running, __ATOMIC_ACQUIRE)) {
+		stream_settle(r.s, real_ms() - began, false);
+		for (int i = 0; i < 3; i++)
+			stream_take(r.s, real_ms() - began, 5000);
+	}
+	for (unsigned t = 0; t < ASKED; t++)
+		pthread_join(id[t], NULL);
+	stream_settle(r.s, real_ms() - began, true);
+	uint64_t heap = 0, blocks = 0;
+	for (unsigned c = 0; c < CELLS_ASKED; c++)
+		if (a.given[c]) {
+			heap += 16 + a.given[c] - 1;
+			blocks++;
+		}
+	CHECK_EQ(totals(r.l).unknown_frees, 0);
+	CHECK_EQ(totals(r.l).heap, heap);
+	CHECK_EQ(totals(r.l).live_blocks, blocks);
+	CHECK_EQ(totals(r.l).allocs - totals(r.l).frees, blocks);
+	CHECK_EQ(stats(r.s).gaps, 0);
+	CHECK_EQ(stats(r.s).bad, 0);
+	CHECK_EQ(stream_missing(r.s), 0);
+	rig_free(&r);
+}
+
+/* ---- a hostile target ------------------------------------------------------------------------------------------------------------- */
 
 static void garbage(struct wire_process *w, uint64_t *x, unsigned threads)
 {
@@ -734,6 +858,7 @@ int main(void)
 	RUN(test_signals);
 	RUN(test_played);
 	RUN(test_threads);
+	RUN(test_asked);
 	RUN(test_garbage);
 	RUN(test_garbage_meanwhile);
 	RUN(test_backwards);
