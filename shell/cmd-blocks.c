@@ -196,8 +196,10 @@ static int list(struct shell *shell, struct call *call, struct collection *c, st
 	return 0;
 }
 
-static int one(struct shell *shell, struct call *call, struct collection *c, int arg, const char *value)
+static int one(struct shell *shell, struct call *call, void *ctx, int arg, const char *value)
 {
+	struct collection *c = ctx;
+
 	switch (arg) {
 	case ARG_SITE:
 		if (c->by_site)
@@ -219,7 +221,7 @@ static int one(struct shell *shell, struct call *call, struct collection *c, int
 		c->by_age = !strcmp(value, "age");
 		return 0;
 	default:
-		return shell_error(shell, call, "unexpected argument '%s' (`help blocks` lists all)", value);
+		return arguments_unexpected(shell, call, value);
 	}
 }
 
@@ -229,7 +231,7 @@ static int warm(struct shell *shell, struct call *call)
 	struct profile profile;
 	struct sites *sites;
 
-	if (reporting_live(shell, call, &profile, &sites) || reporting_warm(shell, &profile, sites, false))
+	if (reporting_live(shell, call, &(struct moment){ 0 }, false, &profile, &sites))
 		return -1;
 	profile_release(&profile);
 	return 0;
@@ -239,12 +241,8 @@ static int blocks(struct shell *shell, struct call *call)
 {
 	struct collection c = { 0 };
 	struct process *p;
-	struct arguments a;
-	int arg, bad = 0;
+	int bad = arguments_each(shell, call, arguments, one, &c);
 
-	arguments_init(&a, shell, call, arguments);
-	while (!bad && (arg = arguments_next(&a)) != ARG_END)
-		bad = arg == ARG_BAD || one(shell, call, &c, arg, a.value);
 	if (!bad && c.by_site && c.by_stack)
 		bad = shell_error(shell, call, "--site and --stack do not go together");
 	if (!bad) {

@@ -110,17 +110,14 @@ static int bt(struct shell *shell, struct call *call)
 {
 	struct copies copies = { 0 };
 	struct process *p;
-	struct arguments a;
+	const char *word;
 	uint64_t tid = 0;
-	int arg, err;
+	int err;
 
-	arguments_init(&a, shell, call, NULL);
-	while ((arg = arguments_next(&a)) != ARG_END) {
-		if (arg == ARG_BAD)
-			return -1;
-		if (strcmp(a.value, "all") && (number_parse(a.value, &tid) || tid == 0 || tid > INT32_MAX))
-			return shell_error(shell, call, "'%s' is not accepted: a thread id, as `threads` lists them, or all", a.value);
-	}
+	if (arguments_one(shell, call, &word))
+		return -1;
+	if (word && strcmp(word, "all") && (number_parse(word, &tid) || tid == 0 || tid > INT32_MAX))
+		return shell_error(shell, call, "'%s' is not accepted: a thread id, as `threads` lists them, or all", word);
 	p = shell_process(shell);
 	err = session_bt(shell->session, p, (pid_t)tid, keep, &copies);
 	if (!err && !copies.failed && !copies.count && tid)

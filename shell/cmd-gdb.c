@@ -30,12 +30,12 @@ static int run_gdb(struct shell *shell, struct call *call, pid_t pid, int *statu
 
 static int gdb(struct shell *shell, struct call *call)
 {
-	struct process *p = shell_process(shell);
-	bool stopped = p->state == PROCESS_STOPPED;
+	struct process *p = shell_alive(shell, call);
+	bool stopped = p && p->state == PROCESS_STOPPED;
 	int status = 0, err, back;
 
-	if (p->state > PROCESS_STOPPED)
-		return shell_over(shell, call, p);
+	if (!p)
+		return -1;
 	err = session_lend(shell->session, p);
 	if (err)
 		return shell_error(shell, call, "cannot let go of process %d: %s", (int)p->pid, strerror(-err));

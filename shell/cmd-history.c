@@ -7,16 +7,12 @@
 static int history(struct shell *shell, struct call *call)
 {
 	uint64_t n = UINT64_MAX;
-	struct arguments a;
-	int arg;
+	const char *word;
 
-	arguments_init(&a, shell, call, NULL);
-	while ((arg = arguments_next(&a)) != ARG_END) {
-		if (arg == ARG_BAD)
-			return -1;
-		if (number_parse(a.value, &n))
-			return shell_error(shell, call, "'%s' is not accepted: a number of lines", a.value);
-	}
+	if (arguments_one(shell, call, &word))
+		return -1;
+	if (word && number_parse(word, &n))
+		return shell_error(shell, call, "'%s' is not accepted: a number of lines", word);
 	interactive_history(call->out, (size_t)n);
 	return 0;
 }

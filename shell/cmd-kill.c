@@ -26,19 +26,16 @@ static int signal_parse(const char *text)
 
 static int command_kill(struct shell *shell, struct call *call)
 {
-	struct arguments a;
-	int arg, sig = SIGKILL, err;
+	const char *word;
 	struct process *p;
 	uint64_t until;
+	int sig, err;
 
-	arguments_init(&a, shell, call, NULL);
-	while ((arg = arguments_next(&a)) != ARG_END) {
-		if (arg == ARG_BAD)
-			return -1;
-		sig = signal_parse(a.value);
-		if (!sig)
-			return shell_error(shell, call, "'%s' is not accepted: a signal's name (TERM, SIGTERM) or number", a.value);
-	}
+	if (arguments_one(shell, call, &word))
+		return -1;
+	sig = word ? signal_parse(word) : SIGKILL;
+	if (!sig)
+		return shell_error(shell, call, "'%s' is not accepted: a signal's name (TERM, SIGTERM) or number", word);
 	p = shell_process(shell);
 	if (p->state == PROCESS_EXITED || p->state == PROCESS_HELD || p->state == PROCESS_REPLACED)
 		return shell_over(shell, call, p);

@@ -140,7 +140,7 @@ static int make(struct shell *shell, struct call *call, const char *name, struct
 	regex_t regex;
 	int err;
 
-	if (reporting_live(shell, call, &profile, &sites) || reporting_warm(shell, &profile, sites, true))
+	if (reporting_live(shell, call, &(struct moment){ 0 }, true, &profile, &sites))
 		return -1;
 	err = listing_make(l, &profile, sites, name, NULL);
 	if (!err && !l->count && !regcomp(&regex, name, REG_EXTENDED | REG_NOSUB)) {

@@ -1,72 +1,44 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include <errno.h>
-#include <string.h>
-
 #include "../supervisor/print.h"
 #include "../supervisor/profile.h"
 #include "../supervisor/units.h"
-#include "../supervisor/view.h"
 #include "command.h"
 #include "reporting.h"
+#include "selection.h"
 
 /*
  * `report`: what is live, by any key. The command only says which profile it wants and how to look at it; the work is profile.c's and view.c's.
  */
-enum { ARG_ROWS, ARG_BY, ARG_SORT, ARG_STACKS, ARG_AT, ARG_SINCE, ARG_MIN_AGE, ARG_MATCH, ARG_ALL, ARG_REVERSE };
+enum { ARG_SORT = SELECT_OPTIONS, ARG_AT, ARG_SINCE, ARG_MIN_AGE, ARG_ALL, ARG_REVERSE };
 
 static const struct argument table[] = {
-	[ARG_ROWS] = { "rows", 'n', true },
-	[ARG_BY] = { "by", 0, true },
+	SELECTION_ARGUMENTS,
 	[ARG_SORT] = { "sort", 0, true },
-	[ARG_STACKS] = { "stacks", 0, false },
 	[ARG_AT] = { "at", 0, true },
 	[ARG_SINCE] = { "since", 0, true },
 	[ARG_MIN_AGE] = { "min-age", 0, true },
-	[ARG_MATCH] = { "match", 0, true },
 	[ARG_ALL] = { "all", 0, false },
 	[ARG_REVERSE] = { "reverse", 0, false },
 	ARGUMENTS_END
 };
 
 struct request {
-	struct view_options view;
+	struct selection s;
 	struct moment at, since;
 	unsigned detail;
 	uint64_t min_age;
-	bool has_since, by, stacks, all, has_regex, has_rows;
-	regex_t regex;
+	bool has_since, all;
 };
 
-static int choice(const struct shell *shell, struct call *call, const char *option, const char *value, const char *const *names, int n)
+static int one(struct shell *shell, struct call *call, void *ctx, int arg, const char *value)
 {
-	char all[128] = "";
-
-	for (int i = 0; i < n; i++)
-		if (!strcmp(value, names[i]))
-			return i;
-	for (int i = 0; i < n; i++) {
-		strcat(all, i ? i == n - 1 ? " or " : ", " : "");
-		strcat(all, names[i]);
-	}
-	return shell_error(shell, call, "--%s: '%s' is not accepted: %s", option, value, all);
-}
-
-static int one(struct shell *shell, struct call *call, struct request *r, int arg, const char *value)
-{
+	struct request *r = ctx;
 	int n;
 
 	switch (arg) {
-	case ARG_ROWS:
-		r->has_rows = true;
-		return reporting_rows(shell, call, value, &r->view.limit);
-	case ARG_BY:
-		n = choice(shell, call, "by", value, view_key_names, VIEW_KEYS);
-		r->view.key = (enum view_key)n;
-		r->by = true;
-		return n < 0 ? -1 : 0;
 	case ARG_SORT:
-		n = choice(shell, call, "sort", value, view_sort_names, VIEW_SORTS);
-		r->view.sort = (enum view_sort)n;
+		n = selection_choice(shell, call, "sort", value, view_sort_names, VIEW_SORTS);
+		r->s.view.sort = (enum view_sort)n;
 		return n < 0 ? -1 : 0;
 	case ARG_AT:
 		return reporting_moment(shell, call, "--at", value, MOMENTS_PEAK, &r->at);
@@ -77,38 +49,31 @@ static int one(struct shell *shell, struct call *call, struct request *r, int ar
 		if (time_parse(value, &r->min_age))
 			return shell_error(shell, call, "--min-age: '%s' is not accepted: " TIME_ACCEPTED, value);
 		return 0;
-	case ARG_MATCH:
-		if (r->has_regex)
-			regfree(&r->regex);
-		r->has_regex = !reporting_regex(shell, call, "match", value, &r->regex);
-		return r->has_regex ? 0 : -1;
-	case ARG_STACKS: r->stacks = true; return 0;
 	case ARG_ALL: r->all = true; return 0;
-	case ARG_REVERSE: r->view.reverse = true; return 0;
-	default:
-		return shell_error(shell, call, "unexpected argument '%s' (`help report` lists all)", value);
+	case ARG_REVERSE: r->s.view.reverse = true; return 0;
+	case ARG_WORD: return arguments_unexpected(shell, call, value);
+	default: return selection_option(shell, call, &r->s, arg, value, VIEW_KEYS);
 	}
 }
 
 /* What does not go together is said, not guessed. */
 static int agree(const struct shell *shell, struct call *call, struct request *r)
 {
-	bool live_only = r->view.key == VIEW_THREAD || r->view.key == VIEW_SIZE || r->min_age;
-	bool totals = r->all || r->view.sort == SORT_TOTAL || r->view.sort == SORT_TEMPORARY;
+	const struct view_options *v = &r->s.view;
+	bool live_only = v->key == VIEW_THREAD || v->key == VIEW_SIZE || r->min_age;
+	bool totals = r->all || v->sort == SORT_TOTAL || v->sort == SORT_TEMPORARY;
 
-	if (r->stacks && !r->by)
-		r->view.key = VIEW_STACK;
-	if (r->stacks && r->view.key != VIEW_STACK && r->view.key != VIEW_SITE)
-		return shell_error(shell, call, "--stacks goes with --by stack and --by site only");
+	if (selection_agree(shell, call, &r->s))
+		return -1;
 	if (live_only && (r->at.kind || r->has_since))
 		return shell_error(shell, call, "--at and --since do not go with --by thread, --by size or --min-age: of the past, only sums per stack are kept");
 	if (totals && (r->at.kind == MOMENT_PAST || (r->has_since && r->since.kind == MOMENT_PAST)))
 		return shell_error(shell, call, "--all, --sort total and --sort temporary do not go with a TIME: of the past, only what was live is kept");
 	if (live_only && totals)
 		return shell_error(shell, call, "--by thread, --by size and --min-age are about live blocks: not with --all, --sort total, --sort temporary");
-	if (r->view.key == VIEW_THREAD)
+	if (v->key == VIEW_THREAD)
 		r->detail |= PROFILE_THREADS;
-	if (r->view.key == VIEW_SIZE)
+	if (v->key == VIEW_SIZE)
 		r->detail |= PROFILE_SIZES;
 	if (totals)
 		r->detail |= PROFILE_DEAD;
@@ -117,30 +82,14 @@ static int agree(const struct shell *shell, struct call *call, struct request *r
 
 static int print(struct shell *shell, struct call *call, struct request *r)
 {
-	struct profile profile;
 	struct sites *sites;
 	struct view view;
 
-	if (!r->has_rows)
-		r->view.limit = call->json ? VIEW_ALL : shell->settings.rows;
-	if ((r->view.key == VIEW_THREAD || r->view.key == VIEW_SIZE) && !r->has_regex)
-		r->detail |= PROFILE_NO_STACKS;
-	r->view.match = r->has_regex ? &r->regex : NULL;
-	if (reporting_profile(shell, call, &r->at, r->has_since ? &r->since : NULL, r->detail, r->min_age, &profile, &sites))
+	if (selection_view(shell, call, &r->s, &r->at, r->has_since ? &r->since : NULL, r->detail, r->min_age, &view, &sites))
 		return -1;
-	if (r->has_since && !(r->detail & PROFILE_DEAD))
-		profile_drop_unchanged(&profile);
-	if (!(r->detail & PROFILE_NO_STACKS) && reporting_warm(shell, &profile, sites, r->view.key != VIEW_SITE || r->has_regex ||
-								(r->stacks && r->view.limit == VIEW_ALL)))
-		return -1;
-	if (view_make(&view, &profile, sites, &r->view)) {
-		profile_release(&profile);
-		return shell_error(shell, call, "out of memory");
-	}
-	profile_release(&profile);
 	if (call->json)
-		print_report_json(call->out, &view, sites, r->stacks || r->view.key == VIEW_STACK);
-	else if (r->stacks)
+		print_report_json(call->out, &view, sites, r->s.stacks || view.key == VIEW_STACK);
+	else if (r->s.stacks)
 		print_report_stacks(call->out, &view, sites);
 	else
 		print_report(call->out, &view, r->detail & PROFILE_DEAD);
@@ -150,17 +99,10 @@ static int print(struct shell *shell, struct call *call, struct request *r)
 
 static int report(struct shell *shell, struct call *call)
 {
-	struct request r = { .view = { .key = VIEW_SITE, .sort = SORT_SIZE } };
-	struct arguments a;
-	int arg, bad = 0;
+	struct request r = { .s.view = { .key = VIEW_SITE, .sort = SORT_SIZE } };
+	int bad = arguments_each(shell, call, table, one, &r) || agree(shell, call, &r) || print(shell, call, &r);
 
-	arguments_init(&a, shell, call, table);
-	while (!bad && (arg = arguments_next(&a)) != ARG_END)
-		bad = arg == ARG_BAD || one(shell, call, &r, arg, a.value);
-	if (!bad)
-		bad = agree(shell, call, &r) || print(shell, call, &r);
-	if (r.has_regex)
-		regfree(&r.regex);
+	selection_release(&r.s);
 	return bad ? -1 : 0;
 }
 

@@ -99,18 +99,11 @@ static void list(struct call *call, const struct snapshots *s)
 static int snapshot(struct shell *shell, struct call *call)
 {
 	struct process *p = shell_process(shell);
-	const char *name = NULL;
-	struct arguments a;
-	int arg, err;
+	const char *name;
+	int err;
 
-	arguments_init(&a, shell, call, NULL);
-	while ((arg = arguments_next(&a)) != ARG_END) {
-		if (arg == ARG_BAD)
-			return -1;
-		if (name)
-			return shell_error(shell, call, "unexpected argument '%s' (`help snapshot` lists all)", a.value);
-		name = a.value;
-	}
+	if (arguments_one(shell, call, &name))
+		return -1;
 	if (!name) {
 		list(call, &p->snapshots);
 		return 0;

@@ -11,9 +11,9 @@ static int stop(struct shell *shell, struct call *call)
 
 	if (arguments_none(shell, call))
 		return -1;
-	p = shell_process(shell);
-	if (p->state != PROCESS_RUNNING && p->state != PROCESS_STOPPED)
-		return shell_over(shell, call, p);
+	p = shell_alive(shell, call);
+	if (!p)
+		return -1;
 	err = session_stop(shell->session, p);
 	return err ? shell_error(shell, call, "cannot stop process %d: %s", (int)p->pid, strerror(-err)) : 0;
 }

@@ -30,7 +30,7 @@ static int text(struct shell *shell, struct call *call)
 		if (arg == ARG_BAD)
 			return -1;
 		if (arg == ARG_WORD)
-			return shell_error(shell, call, "unexpected argument '%s' (`help text` lists all)", a.value);
+			return arguments_unexpected(shell, call, a.value);
 		cum |= arg == ARG_CUM;
 		bytes |= arg == ARG_BYTES;
 		has_rows |= arg == ARG_ROWS;
@@ -41,9 +41,7 @@ static int text(struct shell *shell, struct call *call)
 	}
 	if (!has_rows && !call->json)
 		rows = shell->settings.rows;
-	if (reporting_profile(shell, call, &moment, NULL, 0, 0, &profile, &sites))
-		return -1;
-	if (reporting_warm(shell, &profile, sites, true))
+	if (reporting_live(shell, call, &moment, true, &profile, &sites))
 		return -1;
 	err = table_make(&t, &profile, sites, cum, rows);
 	profile_release(&profile);

@@ -236,8 +236,10 @@ static void print(struct call *call, const struct process *p, const struct reque
 
 /* ---- the command ------------------------------------------------------------------------------------------------------------------- */
 
-static int one(struct shell *shell, struct call *call, struct request *r, int arg, const char *value)
+static int one(struct shell *shell, struct call *call, void *ctx, int arg, const char *value)
 {
+	struct request *r = ctx;
+
 	switch (arg) {
 	case ARG_FROM:
 		r->has_from = true;
@@ -246,7 +248,7 @@ static int one(struct shell *shell, struct call *call, struct request *r, int ar
 		r->has_to = true;
 		return reporting_time(shell, call, "--to", value, &r->to);
 	case ARG_WORD:
-		return shell_error(shell, call, "unexpected argument '%s' (`help timeline` lists all)", value);
+		return arguments_unexpected(shell, call, value);
 	default:
 		if (r->shape >= 0 && r->shape != arg)
 			return shell_error(shell, call, "only one of --plot, --table, --json and --csv");
@@ -276,14 +278,8 @@ static int answer(struct shell *shell, struct call *call, struct request *r)
 static int timeline(struct shell *shell, struct call *call)
 {
 	struct request r = { .shape = -1 };
-	struct arguments a;
-	int arg, bad = 0;
+	int bad = arguments_each(shell, call, table, one, &r) || answer(shell, call, &r);
 
-	arguments_init(&a, shell, call, table);
-	while (!bad && (arg = arguments_next(&a)) != ARG_END)
-		bad = arg == ARG_BAD || one(shell, call, &r, arg, a.value);
-	if (!bad)
-		bad = answer(shell, call, &r);
 	free(r.step);
 	free(r.mark);
 	return bad ? -1 : 0;

@@ -35,11 +35,9 @@ static int picture(struct shell *shell, struct call *call, size_t rows, FILE *ou
 	struct profile profile;
 	struct sites *sites;
 	struct view view;
-	int err = reporting_live(shell, call, &profile, &sites);
+	int err;
 
-	if (err)
-		return err;
-	if (reporting_warm(shell, &profile, sites, false))
+	if (reporting_live(shell, call, &(struct moment){ 0 }, false, &profile, &sites))
 		return -1;
 	head(shell, out, session_main(shell->session));
 	err = view_make(&view, &profile, sites, &options);
@@ -104,7 +102,7 @@ static int top(struct shell *shell, struct call *call)
 	arguments_init(&a, shell, call, table);
 	while ((arg = arguments_next(&a)) != ARG_END) {
 		if (arg == ARG_WORD)
-			return shell_error(shell, call, "unexpected argument '%s' (`help top` lists all)", a.value);
+			return arguments_unexpected(shell, call, a.value);
 		if (arg == ARG_BAD || reporting_rows(shell, call, a.value, &rows))
 			return -1;
 	}

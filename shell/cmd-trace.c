@@ -137,22 +137,14 @@ static int trace(struct shell *shell, struct call *call)
 	struct story t = { 0 };
 	struct process *p;
 	struct sites *sites;
-	struct arguments a;
-	bool given = false;
-	int arg;
+	const char *word;
 
-	arguments_init(&a, shell, call, NULL);
-	while ((arg = arguments_next(&a)) != ARG_END) {
-		if (arg == ARG_BAD)
-			return -1;
-		if (given)
-			return shell_error(shell, call, "unexpected argument '%s' (`help trace` says more)", a.value);
-		if (reporting_address(shell, call, a.value, &t.address))
-			return -1;
-		given = true;
-	}
-	if (!given)
+	if (arguments_one(shell, call, &word))
+		return -1;
+	if (!word)
 		return shell_error(shell, call, "an address is missing");
+	if (reporting_address(shell, call, word, &t.address))
+		return -1;
 	p = shell_process(shell);
 	sites = shell_sites(shell, p);
 	if (!sites)

@@ -34,16 +34,14 @@ static int tree(struct shell *shell, struct call *call)
 		if (arg == ARG_BAD)
 			return -1;
 		if (arg == ARG_WORD)
-			return shell_error(shell, call, "unexpected argument '%s' (`help tree` lists all)", a.value);
+			return arguments_unexpected(shell, call, a.value);
 		invert |= arg == ARG_INVERT;
 		if (arg == ARG_DEPTH && (number_parse(a.value, &depth) || depth < 1 || depth > UINT_MAX))
 			return shell_error(shell, call, "--depth: '%s' is not accepted: a number of levels from 1 on", a.value);
 		if (arg == ARG_AT && reporting_moment(shell, call, "--at", a.value, MOMENTS_PEAK, &moment))
 			return -1;
 	}
-	if (reporting_profile(shell, call, &moment, NULL, 0, 0, &profile, &sites))
-		return -1;
-	if (reporting_warm(shell, &profile, sites, true))
+	if (reporting_live(shell, call, &moment, true, &profile, &sites))
 		return -1;
 	err = tree_make(&t, &profile, sites, invert, (unsigned)depth);
 	profile_release(&profile);

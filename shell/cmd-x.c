@@ -110,7 +110,7 @@ static int examine(struct shell *shell, struct call *call)
 		if (words == 1 && (size_parse(a.value, &len) || len == 0 || len > MAX_LEN))
 			return shell_error(shell, call, "'%s' is not accepted: a length from 1 to 1M", a.value);
 		if (words == 2)
-			return shell_error(shell, call, "unexpected argument '%s' (`help x` says more)", a.value);
+			return arguments_unexpected(shell, call, a.value);
 		words++;
 	}
 	if (!words)

@@ -171,16 +171,46 @@ int arguments_next(struct arguments *a)
 	}
 }
 
-int arguments_none(const struct shell *shell, struct call *call)
+int arguments_each(struct shell *shell, struct call *call, const struct argument *table,
+		   int (*one)(struct shell *shell, struct call *call, void *ctx, int arg, const char *value), void *ctx)
 {
 	struct arguments a;
-	int r;
+	int arg;
 
+	arguments_init(&a, shell, call, table);
+	while ((arg = arguments_next(&a)) != ARG_END)
+		if (arg == ARG_BAD || one(shell, call, ctx, arg, a.value))
+			return -1;
+	return 0;
+}
+
+int arguments_none(const struct shell *shell, struct call *call)
+{
+	const char *word;
+
+	if (arguments_one(shell, call, &word))
+		return -1;
+	return word ? arguments_unexpected(shell, call, word) : 0;
+}
+
+int arguments_one(const struct shell *shell, struct call *call, const char **word)
+{
+	struct arguments a;
+	int arg;
+
+	*word = NULL;
 	arguments_init(&a, shell, call, NULL);
-	r = arguments_next(&a);
-	if (r == ARG_END)
-		return 0;
-	if (r == ARG_WORD)
-		bad(&a, "unexpected argument", a.value);
-	return -1;
+	while ((arg = arguments_next(&a)) != ARG_END) {
+		if (arg == ARG_BAD)
+			return -1;
+		if (*word)
+			return arguments_unexpected(shell, call, a.value);
+		*word = a.value;
+	}
+	return 0;
+}
+
+int arguments_unexpected(const struct shell *shell, const struct call *call, const char *word)
+{
+	return shell_error(shell, call, "unexpected argument '%s' (`help %s` lists all)", word, call->command->name);
 }

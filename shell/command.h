@@ -91,6 +91,8 @@ int shell_run_file(struct shell *shell, const char *path) MUST_USE;
 
 /* The program the questions are about, with everything that has happened so far in its ledger. Never NULL once the session has launched. */
 struct process *shell_process(struct shell *shell);
+/* The same if it is running or stopped; NULL: it has ended, or was let go (said). */
+struct process *shell_alive(struct shell *shell, const struct call *call);
 /* The moment that answers about it are of: now, or its end. In ms since tracing began. */
 uint64_t shell_moment(const struct shell *shell, const struct process *p);
 /* Its stacks with symbols. NULL: out of memory (said). */
@@ -144,7 +146,14 @@ struct arguments {
 enum { ARG_WORD = -1, ARG_END = -2, ARG_BAD = -3 };
 void arguments_init(struct arguments *a, const struct shell *shell, struct call *call, const struct argument *table);
 int arguments_next(struct arguments *a) MUST_USE;
+/* Calls ONE for each argument in order, with ARG_WORD for words, until it returns nonzero. 0, or -1 (said). */
+int arguments_each(struct shell *shell, struct call *call, const struct argument *table,
+		   int (*one)(struct shell *shell, struct call *call, void *ctx, int arg, const char *value), void *ctx) MUST_USE;
 /* For commands without any: 0, or -1 (said). */
 int arguments_none(const struct shell *shell, struct call *call) MUST_USE;
+/* For those with at most one word and no options; *WORD is NULL without. 0, or -1 (said). */
+int arguments_one(const struct shell *shell, struct call *call, const char **word) MUST_USE;
+/* Says that WORD is one too many; returns -1. */
+int arguments_unexpected(const struct shell *shell, const struct call *call, const char *word);
 
 #endif

@@ -166,9 +166,11 @@ int reporting_warm(struct shell *shell, struct profile *profile, struct sites *s
 	return -1;
 }
 
-int reporting_live(struct shell *shell, struct call *call, struct profile *profile, struct sites **sites)
+int reporting_live(struct shell *shell, struct call *call, const struct moment *m, bool whole, struct profile *profile, struct sites **sites)
 {
-	return reporting_profile(shell, call, &(struct moment){ 0 }, NULL, 0, 0, profile, sites);
+	if (reporting_profile(shell, call, m, NULL, 0, 0, profile, sites))
+		return -1;
+	return reporting_warm(shell, profile, *sites, whole);
 }
 
 /* ---- ends ----------------------------------------------------------------------------------------------------------------------- */

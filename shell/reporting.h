@@ -38,8 +38,8 @@ int reporting_profile(struct shell *shell, struct call *call, const struct momen
 /* Reads the symbols for it, the target being served meanwhile: those that sites need, or (WHOLE) all. -1: interrupted (PROFILE is released). */
 int reporting_warm(struct shell *shell, struct profile *profile, struct sites *sites, bool whole) MUST_USE;
 
-/* What it holds now, by stack. */
-int reporting_live(struct shell *shell, struct call *call, struct profile *profile, struct sites **sites) MUST_USE;
+/* What it held at moment M, by stack, with the symbols as reporting_warm() reads them. 0, or -1 (said, or interrupted). */
+int reporting_live(struct shell *shell, struct call *call, const struct moment *m, bool whole, struct profile *profile, struct sites **sites) MUST_USE;
 
 /* `exit N` or `signal NAME` of a wait status, for people. */
 const char *reporting_end(int wait_status, char *text, size_t len);

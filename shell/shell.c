@@ -133,6 +133,16 @@ void shell_let_go(struct shell *shell)
 	shell->detached = true;
 }
 
+struct process *shell_alive(struct shell *shell, const struct call *call)
+{
+	struct process *p = shell_process(shell);
+
+	if (p->state == PROCESS_RUNNING || p->state == PROCESS_STOPPED)
+		return p;
+	shell_over(shell, call, p);
+	return NULL;
+}
+
 int shell_over(const struct shell *shell, const struct call *call, const struct process *p)
 {
 	return shell_error(shell, call, "process %d is %s", (int)p->pid, process_state_name(p->state));
