@@ -6,19 +6,20 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "../supervisor/session.h"
+#include "command.h"
 
 /*
  * What a report of 10^5 stacks prints, a gigabyte, takes seconds. Its profile is a copy, so with each piece that is written the rings can be emptied
- * into the ledgers: the program goes on at its own speed. Where the reader is slow, its pipe is waited for in the same way.
+ * into the ledgers: the program goes on at its own speed. Where the reader is slow, its pipe is waited for in the same way, until the user has enough.
  */
 #define BUFFER (256u << 10)
 #define PIECE  (64u << 10)		/* as much as a pipe takes */
 #define WAIT_MS 4
 
 struct breathing {
-	struct session *session;
+	struct shell *shell;
 	int fd;
+	int err;			/* why it could not be written: what fclose() says */
 	char buffer[BUFFER];
 };
 
@@ -28,19 +29,25 @@ static ssize_t breathing_write(void *cookie, const char *text, size_t len)
 	struct pollfd p = { .fd = b->fd, .events = POLLOUT };
 	size_t done = 0;
 
-	session_breathe(b->session);
+	session_breathe(b->shell->session);
 	while (done < len) {
 		ssize_t n;
 
+		if (shell_interrupted(b->shell)) {
+			b->err = EINTR;
+			return 0;
+		}
 		if (poll(&p, 1, WAIT_MS) == 0) {
-			session_breathe(b->session);
+			session_breathe(b->shell->session);
 			continue;
 		}
 		n = write(b->fd, text + done, len - done < PIECE ? len - done : PIECE);
 		if (n < 0 && (errno == EINTR || errno == EAGAIN))
 			continue;
-		if (n < 0)
+		if (n < 0) {
+			b->err = errno;
 			return done ? (ssize_t)done : 0;	/* an error, to stdio */
+		}
 		done += (size_t)n;
 	}
 	return (ssize_t)done;
@@ -51,11 +58,15 @@ static int breathing_close(void *cookie)
 	struct breathing *b = cookie;
 	int err = close(b->fd);
 
+	if (b->err) {
+		errno = b->err;
+		err = -1;
+	}
 	free(b);
 	return err;
 }
 
-FILE *breathing_open(struct session *session, int fd)
+FILE *breathing_open(struct shell *shell, int fd)
 {
 	struct breathing *b = malloc(sizeof(*b));
 	FILE *f = b ? fopencookie(b, "w", (cookie_io_functions_t){ .write = breathing_write, .close = breathing_close }) : NULL;
@@ -66,8 +77,9 @@ FILE *breathing_open(struct session *session, int fd)
 		errno = ENOMEM;
 		return NULL;
 	}
-	b->session = session;
+	b->shell = shell;
 	b->fd = fd;
+	b->err = 0;
 	setvbuf(f, b->buffer, _IOFBF, sizeof(b->buffer));
 	return f;
 }

@@ -7,9 +7,9 @@
 
 #include "../supervisor/types.h"
 
-struct session;
+struct shell;
 
-/* Writes to FD, which is its own from now on (also when it fails: NULL, errno says why). */
-FILE *breathing_open(struct session *session, int fd) MUST_USE;
+/* Writes to FD, which is its own from now on (also when it fails: NULL, errno says why). Ctrl-C makes an error of it. */
+FILE *breathing_open(struct shell *shell, int fd) MUST_USE;
 
 #endif

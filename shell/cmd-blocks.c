@@ -23,6 +23,8 @@ static const struct argument arguments[] = {
 };
 
 struct collection {
+	const struct shell *shell;
+	size_t seen;
 	unsigned counted;
 	uint64_t min_size;
 	bool by_stack, by_site, by_age, has_rows;
@@ -116,6 +118,8 @@ static int collect(void *ctx, const struct ledger_block *b)
 {
 	struct collection *c = ctx;
 
+	if (++c->seen % 4096 == 0 && shell_interrupted(c->shell))
+		return -EINTR;
 	if (!(c->counted & (b->mapping ? LEDGER_COUNT_MMAP : LEDGER_COUNT_HEAP)) || b->size < c->min_size)
 		return 0;
 	if ((c->by_stack && b->stack != c->stack) || (c->by_site && !site_matches(c, b->stack)))
@@ -132,7 +136,7 @@ static void print_json(FILE *out, const struct collection *c, struct process *p,
 	json_init(&j, out);
 	json_object(&j, NULL);
 	json_array(&j, "blocks");
-	for (size_t i = 0; i < c->count; i++) {
+	for (size_t i = 0; i < c->count && !ferror(out); i++) {
 		const struct ledger_block *b = &c->block[i];
 
 		json_newline(&j);
@@ -163,7 +167,7 @@ static void print_text(FILE *out, const struct collection *c, struct process *p,
 
 		width = n > width ? n : width;
 	}
-	for (size_t i = 0; i < c->count; i++) {
+	for (size_t i = 0; i < c->count && !ferror(out); i++) {
 		const struct ledger_block *b = &c->block[i];
 		const struct symbol_frame *f = &sites_site(c->sites, sites_of(c->sites, b->stack))->frame;
 		struct text_buffer age;
@@ -182,12 +186,14 @@ static void print_text(FILE *out, const struct collection *c, struct process *p,
 static int list(struct shell *shell, struct call *call, struct collection *c, struct process *p)
 {
 	uint64_t now = shell_moment(shell, p);
+	int err;
 
 	c->counted = session_options(shell->session)->count;
 	if (!c->has_rows)
 		c->rows = call->json ? VIEW_ALL : shell->settings.rows;
-	if (ledger_each_block(p->ledger, collect, c))
-		return shell_error(shell, call, "out of memory");
+	err = ledger_each_block(p->ledger, collect, c);
+	if (err)
+		return err == -EINTR ? -1 : shell_error(shell, call, "out of memory");
 	drop(c, c->rows);
 	if (call->json)
 		print_json(call->out, c, p, now);
@@ -239,7 +245,7 @@ static int warm(struct shell *shell, struct call *call)
 
 static int blocks(struct shell *shell, struct call *call)
 {
-	struct collection c = { 0 };
+	struct collection c = { .shell = shell };
 	struct process *p;
 	int bad = arguments_each(shell, call, arguments, one, &c);
 

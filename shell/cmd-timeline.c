@@ -116,7 +116,7 @@ static void print_json(struct call *call, const struct process *p, const struct 
 	json_object(&j, NULL);
 	json_uint(&j, "interval_ms", TIMELINE_MS);
 	json_array(&j, "points");
-	for (size_t i = 0; i < r->steps; i++)
+	for (size_t i = 0; i < r->steps && !ferror(call->out); i++)
 		for (uint64_t ms = r->step[i].from_ms; ms < r->step[i].to_ms; ms += TIMELINE_MS) {
 			json_array(&j, NULL);
 			json_uint(&j, NULL, ms);
@@ -145,7 +145,7 @@ static void print_json(struct call *call, const struct process *p, const struct 
 static void print_csv(struct call *call, const struct request *r)
 {
 	fputs("ms,bytes\n", call->out);
-	for (size_t i = 0; i < r->steps; i++)
+	for (size_t i = 0; i < r->steps && !ferror(call->out); i++)
 		for (uint64_t ms = r->step[i].from_ms; ms < r->step[i].to_ms; ms += TIMELINE_MS)
 			fprintf(call->out, "%" PRIu64 ",%" PRIu64 "\n", ms, r->step[i].bytes);
 }
@@ -170,7 +170,7 @@ static void print_table(struct call *call, const struct process *p, const struct
 	size_t m = 0;
 
 	fprintf(call->out, "%12s %20s\n", "seconds", "bytes");
-	for (size_t i = 0; i < r->steps; i++)
+	for (size_t i = 0; i < r->steps && !ferror(call->out); i++)
 		for (uint64_t ms = r->step[i].from_ms; ms < r->step[i].to_ms; ms += TIMELINE_MS) {
 			fprintf(call->out, "%10" PRIu64 ".%01" PRIu64 " %20" PRIu64, ms / 1000, ms % 1000 / 100, r->step[i].bytes);
 			if (&r->step[i] == peak && peak->ms >= ms && peak->ms < ms + TIMELINE_MS)

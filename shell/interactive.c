@@ -269,12 +269,14 @@ static void stop_editing(void)
 	screen_enter(prompt.shell->screen, SCREEN_COMMAND);
 }
 
-static void divert(void *ctx, const char *text, size_t len)
+static bool divert(void *ctx, const char *text, size_t len)
 {
 	struct shell *shell = ctx;
 
-	if (!shell_interrupted(shell))
-		screen_write(shell->screen, text, len);
+	if (shell_interrupted(shell))
+		return false;
+	screen_write(shell->screen, text, len);
+	return true;
 }
 
 static void on_signal(void *ctx, int sig)

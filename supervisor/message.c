@@ -14,7 +14,7 @@
  */
 static FILE *stream;
 static int stream_fd = -1;
-static void (*divert)(void *ctx, const char *text, size_t len);
+static bool (*divert)(void *ctx, const char *text, size_t len);
 static void *divert_ctx;
 static int verbosity;
 static bool colored;
@@ -32,8 +32,8 @@ static ssize_t stream_write(void *ctx, const char *text, size_t len)
 
 	(void)ctx;
 	if (divert) {
-		divert(divert_ctx, text, len);
-		return (ssize_t)len;
+		errno = EINTR;
+		return divert(divert_ctx, text, len) ? (ssize_t)len : 0;
 	}
 	while (done < len) {
 		ssize_t n = write(stream_fd, text + done, len - done);
@@ -85,7 +85,7 @@ int message_open(const char *path, int fd, int color, int verbose)
 	return 0;
 }
 
-void message_divert(void (*fn)(void *ctx, const char *text, size_t len), void *ctx)
+void message_divert(bool (*fn)(void *ctx, const char *text, size_t len), void *ctx)
 {
 	message_flush();
 	divert = fn;

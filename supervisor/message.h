@@ -16,8 +16,11 @@
 int message_open(const char *path, int fd, int color, int verbose) MUST_USE;
 void message_close(void);
 
-/* From now on FN writes all of it (a terminal on which somebody may be typing); it is given whole lines where they are short. NULL: no more. */
-void message_divert(void (*fn)(void *ctx, const char *text, size_t len), void *ctx);
+/*
+ * From now on FN writes all of it (a terminal on which somebody may be typing); it is given whole lines where they are short. False: nobody wants it any
+ * more, which is an error of the stream until message_flush(). NULL: no more.
+ */
+void message_divert(bool (*fn)(void *ctx, const char *text, size_t len), void *ctx);
 
 /* What commands print on. Flushed by message_flush(), which callers do after each command. */
 FILE *message_stream(void);

@@ -8,7 +8,8 @@
 
 /*
  * Lists are laid out in two passes: the widest cell of each column first, then the rows, so that columns line up whatever the paths
- * are. Nothing is shortened: a row that is grepped or cut by a script must say all.
+ * are. Nothing is shortened: a row that is grepped or cut by a script must say all. Nobody wants the rest of what cannot be written: a pipe that
+ * was closed, a command that was interrupted.
  */
 
 /* ---- lists ---------------------------------------------------------------------------------------------------------------------- */
@@ -113,7 +114,7 @@ void print_report(FILE *out, const struct view *v, bool totals)
 	struct line l;
 
 	fprintf(out, "total_size: %" PRId64 "\n", v->total_size);
-	for (size_t i = 0; i < v->count; i++) {
+	for (size_t i = 0; i < v->count && !ferror(out); i++) {
 		row_line(&l, v, &v->row[i], totals);
 		widen(width, &l);
 	}
@@ -121,7 +122,7 @@ void print_report(FILE *out, const struct view *v, bool totals)
 		row_line(&l, v, &v->others, totals);
 		widen(width, &l);
 	}
-	for (size_t i = 0; i < v->count; i++) {
+	for (size_t i = 0; i < v->count && !ferror(out); i++) {
 		row_line(&l, v, &v->row[i], totals);
 		put_line(out, width, &l);
 	}
@@ -170,7 +171,7 @@ void print_report_stacks(FILE *out, const struct view *v, struct sites *sites)
 	if (v->others.merged)
 		fprintf(out, "# (others): %" PRId64 " bytes\n      %" PRId64 " block%s from %zu more\n\n", v->others.size, v->others.count,
 			v->others.count == 1 ? "" : "s", v->others.merged);
-	for (size_t i = v->count; i-- > 0;) {
+	for (size_t i = v->count; i-- > 0 && !ferror(out);) {
 		const struct view_row *r = &v->row[i];
 		size_t rank = v->reversed ? v->count - 1 - i : i;
 
@@ -210,7 +211,7 @@ static void difference_place(FILE *out, const struct view *v, const struct view_
 void print_difference(FILE *out, const struct view *v, struct sites *sites, bool stacks)
 {
 	fprintf(out, "total_size: %" PRId64 "\n", v->total_size);
-	for (size_t i = 0; i < v->count; i++) {
+	for (size_t i = 0; i < v->count && !ferror(out); i++) {
 		const struct view_row *r = &v->row[i];
 
 		difference_amounts(out, r);
@@ -329,7 +330,7 @@ void print_report_json(FILE *out, const struct view *v, struct sites *sites, boo
 	json_int(&j, "total_size", v->total_size);
 	json_int(&j, "total_count", v->total_count);
 	json_array(&j, "mem_report");
-	for (size_t i = 0; i < v->count; i++)
+	for (size_t i = 0; i < v->count && !ferror(out); i++)
 		row_json(&j, v, &v->row[i], sites, stacks);
 	if (v->others.merged)
 		row_json(&j, v, &v->others, sites, stacks);
@@ -370,7 +371,7 @@ void print_table(FILE *out, const struct table *t, bool bytes)
 	int64_t sum = 0;
 
 	fprintf(out, "Total: %s %s\n", amount(total, sizeof(total), t->total, bytes), bytes ? "B" : "MB");
-	for (size_t i = 0; i < t->count; i++) {
+	for (size_t i = 0; i < t->count && !ferror(out); i++) {
 		sum += t->row[i].flat;
 		table_line(out, t, &t->row[i], sum, bytes);
 	}
@@ -396,7 +397,7 @@ void print_table_json(FILE *out, const struct table *t)
 	json_object(&j, NULL);
 	json_int(&j, "total", t->total);
 	json_array(&j, "rows");
-	for (size_t i = 0; i < t->count; i++)
+	for (size_t i = 0; i < t->count && !ferror(out); i++)
 		table_row_json(&j, &t->row[i]);
 	if (t->others.function)
 		table_row_json(&j, &t->others);
@@ -489,7 +490,7 @@ static void draw_below(struct drawing *d, uint32_t node)
 	}
 	if (parts == 0)
 		return;			/* all of it is its own, or too little to tell apart */
-	for (c = n->child; c; c = d->t->node[c].next) {
+	for (c = n->child; c && !ferror(d->out); c = d->t->node[c].next) {
 		if (d->t->node[c].size < d->least && d->t->node[c].size > -d->least)
 			continue;
 		parts--;
@@ -534,7 +535,7 @@ static void node_json(struct json *j, const struct tree *t, uint32_t root)
 		for (;;) {
 			json_end_array(j);
 			json_end_object(j);
-			if (at == root)
+			if (at == root || ferror(j->out))
 				return;
 			if (t->node[at].next) {
 				at = t->node[at].next;

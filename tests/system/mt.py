@@ -10,7 +10,9 @@ import ctypes
 import fcntl
 import json
 import os
+import pty
 import re
+import select
 import shutil
 import signal
 import subprocess
@@ -329,6 +331,49 @@ def run(cmd, opts=(), ask=('status', 'report', 'blocks'), when='wait exit', chil
         else:
             r.answers[name[:-5]] = value
     return r
+
+
+class Prompt:
+    """mtrun at the other end of a terminal. (Where what is on the screen counts: terminal.py.)"""
+    def __init__(self, *cmd):
+        self.pid, self.fd = pty.fork()
+        if self.pid == 0:
+            os.chdir(tmp())
+            os.environ.update(HOME=tmp(), TERM='xterm', LC_ALL='C.UTF-8')
+            os.environ.pop('INPUTRC', None)
+            os.execv(MTRUN, [MTRUN, *cmd])
+        self.text = ''
+
+    def send(self, keys):
+        self.text = ''
+        os.write(self.fd, keys.encode())
+
+    def read(self, seconds):
+        """Whether there was anything."""
+        if not select.select([self.fd], [], [], seconds)[0]:
+            return False
+        try:
+            self.text += os.read(self.fd, 65536).decode(errors='replace')
+        except OSError:
+            return False
+        return True
+
+    def wait(self, pattern, seconds=10):
+        """For PATTERN in what was printed since the last send()."""
+        end = time.monotonic() + seconds
+        while not (m := re.search(pattern, self.text, re.S)) and time.monotonic() < end:
+            self.read(0.1)
+        return m
+
+    def end(self):
+        """Ends the program and mtrun; problems."""
+        self.send('kill; quit\n')
+        self.wait('killed by SIGKILL')
+        if not until(lambda: os.waitpid(self.pid, os.WNOHANG)[0], 10):
+            kill(self.pid)
+            return ['quit does not end it']
+        os.close(self.fd)
+        return []
 
 
 # ---- comparing ------------------------------------------------------------------------------------------------------------------

@@ -2,10 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # timeout: 200
 """tab - Tab at the prompt on a program of 10^5 functions: what each word becomes or which are listed, and that it takes less than 50 ms."""
-import os
-import pty
 import re
-import select
 import subprocess
 import time
 
@@ -30,77 +27,37 @@ def build():
     subprocess.run(['gcc', '-g', '-o', f'{d}/many', f'{d}/main.c', f'{d}/many.s'], check=True)
 
 
-class Prompt:
-    """mtrun at the other end of a terminal."""
-    def __init__(self, *cmd):
-        self.pid, self.fd = pty.fork()
-        if self.pid == 0:
-            os.chdir(d)
-            os.environ.update(HOME=d, TERM='xterm', LC_ALL='C.UTF-8', COLUMNS='80')
-            os.environ.pop('INPUTRC', None)
-            os.execv(mt.MTRUN, [mt.MTRUN, *cmd])
-        self.text = ''
-
-    def send(self, keys):
-        self.text = ''
-        os.write(self.fd, keys.encode())
-
-    def read(self, seconds):
-        if not select.select([self.fd], [], [], seconds)[0]:
-            return False
-        try:
-            self.text += os.read(self.fd, 65536).decode(errors='replace')
-        except OSError:
-            return False
-        return True
-
-    def wait(self, pattern, seconds=10):
-        end = time.monotonic() + seconds
-        while not (m := re.search(pattern, self.text, re.S)) and time.monotonic() < end:
-            self.read(0.1)
-        return m
-
-    def tab(self, keys, pattern, tries=5):
-        """Problems: whether PATTERN comes behind KEYS and Tab, and the best time of some tries. The machine has other work, too."""
-        best = None
-        for _ in range(tries):
-            self.send(keys)
-            if not self.wait(re.escape(keys) + r'$'):
-                return [f'{keys!r} is not shown: {self.text[-300:]!r}']
-            began = time.monotonic()
-            self.send('\t')
-            m = self.wait(pattern, 3)
-            took = (time.monotonic() - began) * 1000
-            while self.read(0.02):
-                pass
-            shown = self.text
-            self.send('n' if 'y or n' in shown else '')
-            self.send('\x03')
-            if not self.wait(r'\^C\r+\n.*mt> $'):
-                return [f'{keys!r}: no prompt: {self.text[-300:]!r}']
-            if not m:
-                return [f'{keys!r}: {shown[-300:]!r}']
-            best = took if best is None else min(best, took)
-            if best < LIMIT_MS:
-                return []
-        return [f'{keys!r}: {best:.0f} ms']
-
-
-    def end(self):
-        self.send('kill; quit\n')
-        self.wait('killed by SIGKILL')
-        if not mt.until(lambda: os.waitpid(self.pid, os.WNOHANG)[0], 10):
-            mt.kill(self.pid)
-            return ['quit does not']
-        os.close(self.fd)
-        return []
+def tab(p, keys, pattern, tries=5):
+    """Problems: whether PATTERN comes behind KEYS and Tab, and the best time of some tries. The machine has other work, too."""
+    best = None
+    for _ in range(tries):
+        p.send(keys)
+        if not p.wait(re.escape(keys) + r'$'):
+            return [f'{keys!r} is not shown: {p.text[-300:]!r}']
+        began = time.monotonic()
+        p.send('\t')
+        m = p.wait(pattern, 3)
+        took = (time.monotonic() - began) * 1000
+        while p.read(0.02):
+            pass
+        shown = p.text
+        p.send('n' if 'y or n' in shown else '')
+        p.send('\x03')
+        if not p.wait(r'\^C\r+\n.*mt> $'):
+            return [f'{keys!r}: no prompt: {p.text[-300:]!r}']
+        if not m:
+            return [f'{keys!r}: {shown[-300:]!r}']
+        best = took if best is None else min(best, took)
+        if best < LIMIT_MS:
+            return []
+    return [f'{keys!r}: {best:.0f} ms']
 
 
 build()
 bad = []
 for _ in range(5):
-    p = Prompt(f'{d}/many')
-    bad = p.tab('list fn_op', 'Display the first', tries=1) if p.wait(r'mt> $') else [f'no prompt: {p.text!r}']
+    p = mt.Prompt(f'{d}/many')
+    bad = tab(p, 'list fn_op', 'Display the first', tries=1) if p.wait(r'mt> $') else [f'no prompt: {p.text!r}']
     if not bad:
         break
     p.end()
@@ -114,7 +71,7 @@ for keys, pattern in (
         ('list fn_open_00', r'fn_open_00001.*fn_open_00981'), ('x fn_read_9998', r'^3 $'), ('list many::cls08', r"Display all 1000"),
         ("trace 'many::cls08<foo, std::allocator<char> >::method00", r'method00008.*method00908'), ("trace 'many::cls08<foo, std::allocator<char> >::method9990", r"^8' $"),
         ('list no_such_', r'\x07')):
-    mt.check(f'Tab after {keys}', p.tab(keys, pattern))
+    mt.check(f'Tab after {keys}', tab(p, keys, pattern))
 for name in ('fn_trace_99991', "'many::cls08<foo, std::allocator<char> >::method99908'"):
     p.send(f'trace {name}\n')
     mt.check(f'trace {name}', [] if p.wait(rf'in no block: {re.escape(name.strip(chr(39)))}.* in section .text of') else [p.text[-300:]])
