@@ -25,14 +25,16 @@ static int on(struct shell *shell, struct call *call)
 			session_hold(shell->session, true);
 		return events_on(shell, (enum event_when)i, call->argv[2]) ? shell_error(shell, call, "out of memory") : 0;
 	}
-	return shell_error(shell, call, "'%s' is not accepted: exit or peak", call->argv[1]);
+	return shell_error(shell, call, "'%s' is not accepted: exit, limit or peak", call->argv[1]);
 }
 
 const struct command cmd_on = {
 	.name = "on",
-	.usage = "[exit|peak { COMMANDS }]",
-	.summary = "run commands when the program ends, or has a new peak; alone: list them",
+	.usage = "[exit|limit|peak { COMMANDS }]",
+	.summary = "run commands when the program ends, meets its limit, or has a new peak; alone: list them",
 	.help = "`on exit { report -n 5 }`: the program is at its last instant then and everything can be asked.\n"
+		"`on limit { bt all }`: the process that met the limit is the chosen one; with `kill` and `stop` all its threads are frozen, and in batch it\n"
+		"is killed after them unless they let it go on (`limit 200M; cont`). Several hits in one moment are told once.\n"
 		"`on peak { ... }`: at most once a second, and for the last peak in any case. Other commands take the place of those before, {} of none.",
 	.run = on,
 };

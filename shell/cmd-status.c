@@ -5,6 +5,7 @@
 #include "../supervisor/json.h"
 #include "../supervisor/units.h"
 #include "command.h"
+#include "limit-text.h"
 #include "processes.h"
 #include "reporting.h"
 #include "usage.h"
@@ -16,7 +17,7 @@ struct facts {
 	struct ledger_timeline timeline;
 	struct stream_stats stream;
 	struct usage usage;
-	uint64_t allocated, elapsed, self_rss, self_cpu;
+	uint64_t allocated, limit, elapsed, self_rss, self_cpu;
 	unsigned count;
 };
 
@@ -32,6 +33,7 @@ static void collect(struct shell *shell, struct facts *f)
 	usage_read(&f->usage, f->p, &f->t);
 	f->allocated = (f->count & LEDGER_COUNT_HEAP ? f->t.heap : 0) + (f->count & LEDGER_COUNT_MMAP ? f->t.mmap : 0) +
 		       (f->count & COUNT_IMAGE ? f->p->image_bytes : 0);
+	f->limit = session_limit_now(shell->session);
 	f->elapsed = shell_moment(shell, f->p);
 	session_self(shell->session, &f->self_rss, &f->self_cpu);
 }
@@ -75,8 +77,9 @@ static void print_json(struct shell *shell, FILE *out, const struct facts *f)
 	json_uint(&j, "unknown_frees", f->t.unknown_frees);
 	json_uint(&j, "temporary", f->t.temporary);
 	json_uint(&j, "total_allocated", f->t.total_allocated);
-	json_null(&j, "limit");
-	json_uint(&j, "limit_hits", 0);
+	known(&j, "limit", f->limit, f->limit);
+	known(&j, "room", f->limit, limit_room(f->limit, f->allocated));
+	json_uint(&j, "limit_hits", f->p->limit.hits);
 	json_uint(&j, "threads", f->p->threads);
 	known(&j, "rss", f->usage.rss >= 0, (uint64_t)f->usage.rss);
 	json_string(&j, "mode", "mem-fast");
@@ -151,6 +154,23 @@ static void print_allocated(FILE *out, const struct facts *f)
 		ledger_threads(f->p->ledger) > 1 ? "; blocks below 4K of different threads are ordered to 1 ms" : "");
 }
 
+static void print_limit(const struct shell *shell, FILE *out, const struct facts *f)
+{
+	uint64_t room = limit_room(f->limit, f->allocated), refused = limit_refused_count(f->p);
+	struct text_buffer size;
+
+	if (f->limit)
+		fprintf(out, "limit      %" PRIu64 " bytes (%s), room for %" PRIu64 " (%s); at a hit: %s", f->limit, size_text(&size, f->limit), room,
+			size_text(&(struct text_buffer){ "" }, room), limit_action_names[session_limit_action_now(shell->session)]);
+	else
+		fputs("limit      none", out);
+	if (f->p->limit.hits)
+		fprintf(out, "; %" PRIu64 " hit%s", f->p->limit.hits, f->p->limit.hits == 1 ? "" : "s");
+	if (refused)
+		fprintf(out, ", %" PRIu64 " refused (`limit` lists them)", refused);
+	putc('\n', out);
+}
+
 static double per_second(uint64_t n, const struct facts *f)
 {
 	uint64_t ms = f->elapsed - f->p->began_ms;
@@ -209,6 +229,7 @@ static int status(struct shell *shell, struct call *call)
 	print_state(call->out, &f);
 	print_memory(call->out, &f);
 	print_allocated(call->out, &f);
+	print_limit(shell, call->out, &f);
 	print_counts(call->out, &f);
 	print_recording(shell, call->out, &f);
 	if (session_options(shell->session)->verbose)

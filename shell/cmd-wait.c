@@ -7,6 +7,8 @@
 #include "../supervisor/proc.h"
 #include "../supervisor/units.h"
 #include "command.h"
+#include "events.h"
+#include "limiting.h"
 
 /*
  * `wait`: a script goes on when something has happened. The session's loop turns meanwhile; a condition is looked at after each turn, so at
@@ -14,7 +16,7 @@
  */
 #define TURN_MS 5
 
-enum what { WAIT_TIME, WAIT_EXIT, WAIT_CONDITION };
+enum what { WAIT_TIME, WAIT_EXIT, WAIT_LIMIT, WAIT_CONDITION };
 enum relation { ABOVE, AT_LEAST, BELOW, AT_MOST, EQUAL, UNEQUAL };
 
 struct condition {
@@ -37,7 +39,7 @@ static const struct { const char *name; bool bytes; } quantities[QUANTITIES] = {
 };
 static const char *const relations[] = { ">", ">=", "<", "<=", "==", "!=" };
 
-#define ACCEPTED "TIME, exit, or a condition such as `heap > 50M` or `allocs >= 1000`; then optionally timeout TIME"
+#define ACCEPTED "TIME, exit, limit, or a condition such as `heap > 50M` or `allocs >= 1000`; then optionally timeout TIME"
 
 static uint64_t quantity(struct shell *shell, int which)
 {
@@ -131,6 +133,8 @@ static int parse(const struct shell *shell, struct call *call, struct condition 
 	if (!err) {
 		if (!strcmp(text, "exit"))
 			c->what = WAIT_EXIT;
+		else if (!strcmp(text, "limit"))
+			c->what = WAIT_LIMIT;
 		else if (!time_parse(text, &c->ms))
 			c->what = WAIT_TIME;
 		else if (!parse_expression(text, c))
@@ -160,7 +164,13 @@ static int wait(struct shell *shell, struct call *call)
 			return 0;
 		if (c.what == WAIT_TIME && now - begin >= c.ms)
 			return 0;
+		if (c.what == WAIT_LIMIT && shell->limiting.hits > shell->limiting.waited) {
+			shell->limiting.waited = shell->limiting.hits;
+			return 0;
+		}
 		if (session_ended(shell->session)) {
+			if (c.what == WAIT_LIMIT)
+				return shell_error(shell, call, "the program ended without meeting its limit");
 			if (c.what != WAIT_CONDITION)
 				return 0;
 			session_settle(shell->session);
@@ -177,6 +187,8 @@ static int wait(struct shell *shell, struct call *call)
 			if (c.has_timeout && c.timeout - (now - begin) < (uint64_t)timeout)
 				timeout = (int)(c.timeout - (now - begin));
 		}
+		if (!events_running(shell) || c.what == WAIT_EXIT)
+			limiting_give_up(shell);
 		if (shell_turn(shell, timeout))
 			return shell_error(shell, call, "the program can no longer be followed");
 		if (shell_interrupted(shell))
@@ -186,9 +198,10 @@ static int wait(struct shell *shell, struct call *call)
 
 const struct command cmd_wait = {
 	.name = "wait",
-	.usage = "TIME|exit|EXPR [timeout TIME]",
+	.usage = "TIME|exit|limit|EXPR [timeout TIME]",
 	.summary = "for scripts: go on when it happens",
-	.help = "`wait 5s`; `wait exit`: the program is at its last instant (kept there until the script ends), or tracing has ended; `wait heap > 50M`,\n"
+	.help = "`wait 5s`; `wait exit`: the program is at its last instant (kept there until the script ends), or tracing has ended; `wait limit`: a request has\n"
+		"met the limit (one hit for each such wait; in batch what `stop` has stopped is killed at the next wait); `wait heap > 50M`,\n"
 		"`wait allocs >= 1000`: one of allocated heap mmap peak live_blocks allocs frees maps unmaps total_allocated rss threads\n"
 		"processes events, one of > >= < <= == !=, a number (SIZE).\n"
 		"A condition that did not come true before the program's end or the timeout is an error.",

@@ -44,6 +44,7 @@ extern const struct command cmd_status, cmd_report, cmd_text, cmd_tree, cmd_bloc
 	cmd_processes, cmd_process, cmd_timeline, cmd_snapshot, cmd_diff, cmd_kill, cmd_detach, cmd_echo, cmd_source, cmd_shell, cmd_set, cmd_help, cmd_quit,
 	cmd_top, cmd_every, cmd_on, cmd_history, cmd_fg, cmd_run, cmd_gdb;
 extern const struct command cmd_trace, cmd_list;
+extern const struct command cmd_interval, cmd_limit;
 /* The table, in the order of `help`; NULL ends it. */
 extern const struct command *const commands[];
 /* By name or unique abbreviation. NULL: WHY says so, in one line. */
@@ -54,6 +55,13 @@ const struct command *command_find(const char *name, char *why, size_t len);
 struct settings {
 	size_t rows;			/* how many rows text lists show */
 	char *site_skip;		/* regular expression; never NULL */
+};
+
+struct interval { uint64_t ms; int fd; };	/* usage lines; ms 0: none */
+
+struct limiting {			/* hits of the limit */
+	uint64_t hits, waited;		/* how many there were, of all processes; how many of them `wait limit` has seen */
+	bool kill;			/* the commands of `on limit` come first: until they have run, `kill` is `stop` */
 };
 
 struct process_sites;
@@ -76,6 +84,8 @@ struct shell {
 	bool leave;			/* the user's terminal is gone, or we were told to: detach and end */
 	bool killed;			/* because the user said so on leaving */
 	struct events *events;		/* `every`, `on` */
+	struct interval interval;
+	struct limiting limiting;
 	struct functions *functions;	/* for completion */
 	struct process_sites *sites;
 };
@@ -97,6 +107,8 @@ struct process *shell_alive(struct shell *shell, const struct call *call);
 uint64_t shell_moment(const struct shell *shell, const struct process *p);
 /* Its stacks with symbols. NULL: out of memory (said). */
 struct sites *shell_sites(struct shell *shell, struct process *p);
+/* The same, of the caller's own (to be freed): also while another command is at work with them. */
+struct sites *shell_own_sites(struct shell *shell, struct process *p);
 /* The rule for sites has changed. 0 or -EINVAL (*why is static). */
 int shell_site_skip(struct shell *shell, const char *regex, const char **why) MUST_USE;
 

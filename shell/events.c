@@ -8,6 +8,7 @@
 
 #include "../supervisor/units.h"
 #include "command.h"
+#include "limiting.h"
 
 /*
  * A block is text, read again each time it runs. What is due is found by the clock and by looking at the program after each turn; a block that takes
@@ -28,7 +29,7 @@ struct events {
 	uint64_t peak, peak_told;
 };
 
-const char *const event_names[ON_KINDS] = { "exit", "peak" };
+const char *const event_names[ON_KINDS] = { "exit", "limit", "peak" };
 
 static struct events *events(struct shell *shell)
 {
@@ -118,6 +119,16 @@ void events_each(const struct shell *shell, void (*fn)(void *ctx, const char *wh
 	}
 }
 
+bool events_has(const struct shell *shell, enum event_when when)
+{
+	return shell->events && shell->events->on[when];
+}
+
+bool events_running(const struct shell *shell)
+{
+	return shell->events && shell->events->running;
+}
+
 void events_free(struct events *e)
 {
 	if (!e)
@@ -185,6 +196,7 @@ static void run_on(struct shell *shell, struct events *e)
 {
 	uint64_t now = session_ms(shell->session), high;
 
+	limiting_turn(shell, e->on[ON_LIMIT]);
 	if (e->on[ON_PEAK]) {
 		high = peak(shell);
 		if (high > e->peak && (now >= e->peak_told + PEAK_MS || shell->ended)) {

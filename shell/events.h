@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * events.h - commands that wait for their moment: `every TIME { }`, `on exit|peak { }`. They run between two turns of the loop, at the prompt and
+ * events.h - commands that wait for their moment: `every TIME { }`, `on exit|limit|peak { }`. They run between two turns of the loop, at the prompt and
  * while a command waits, never inside one another.
  */
 #ifndef MTRUN_EVENTS_H
@@ -11,7 +11,7 @@
 struct shell;
 struct events;
 
-enum event_when { ON_EXIT, ON_PEAK, ON_KINDS };
+enum event_when { ON_EXIT, ON_LIMIT, ON_PEAK, ON_KINDS };
 extern const char *const event_names[ON_KINDS];
 
 /* TEXT is copied; it takes the place of what was there, none ("") removes that. 0 or -ENOMEM. */
@@ -21,6 +21,9 @@ int events_every(struct shell *shell, uint64_t ms, const char *text) MUST_USE;
 void events_every_off(struct shell *shell);
 /* Calls FN for each: WHEN is "every TIME" or "on NAME". */
 void events_each(const struct shell *shell, void (*fn)(void *ctx, const char *when, const char *text), void *ctx);
+bool events_has(const struct shell *shell, enum event_when when);
+/* Whether a block is at work. */
+bool events_running(const struct shell *shell);
 void events_free(struct events *e);
 
 /* How long the loop may sleep, at most MS; to be called after each turn: runs what is due. */

@@ -268,6 +268,11 @@ void screen_flush(struct screen *s)
 	push(s);
 }
 
+bool screen_takes_lines(const struct screen *s)
+{
+	return s->mode == SCREEN_COMMAND || s->mode == SCREEN_PROMPT;
+}
+
 void screen_enter(struct screen *s, enum screen_mode mode)
 {
 	enum screen_mode before = s->mode;

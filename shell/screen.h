@@ -26,6 +26,8 @@ void screen_free(struct screen *s);
 
 /* Leaving SCREEN_KEPT writes what was kept; SCREEN_PROMPT begins on a line of its own. */
 void screen_enter(struct screen *s, enum screen_mode mode);
+/* Whether a line of ours may come in between: nobody has the whole screen. */
+bool screen_takes_lines(const struct screen *s);
 /* Our own text. */
 void screen_write(struct screen *s, const char *text, size_t len);
 /* What the program has printed so far comes on the screen. */

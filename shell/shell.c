@@ -16,6 +16,8 @@
 #include "events.h"
 #include "functions.h"
 #include "grammar.h"
+#include "interval.h"
+#include "limiting.h"
 #include "screen.h"
 #include "spawn.h"
 
@@ -47,8 +49,15 @@ static bool takes_rest(const char *name)
 
 void shell_init(struct shell *shell, struct session *session)
 {
+	uint64_t interval = session_options(session)->interval_ms, now = session_ms(session);
+	int err;
+
 	*shell = (struct shell){ .session = session, .settings = { .rows = 20, .site_skip = strdup("") } };
 	snapshots_for_program(shell);
+	err = interval_set(shell, interval ? interval - now % interval : 0, interval);
+	if (err)
+		message_error("--interval: no timer: %s", strerror(-err));
+	limiting_init(shell);
 }
 
 void shell_release(struct shell *shell)
@@ -60,6 +69,7 @@ void shell_release(struct shell *shell)
 		sites_free(s->sites);
 		free(s);
 	}
+	interval_release(shell);
 	events_free(shell->events);
 	functions_free(shell->functions);
 	free(shell->settings.site_skip);
@@ -90,6 +100,8 @@ int shell_turn(struct shell *shell, int ms)
 		session_hold(shell->session, false);
 	if (shell->events)
 		events_turn(shell);
+	else
+		limiting_turn(shell, NULL);
 	return err;
 }
 
@@ -179,26 +191,37 @@ static void forget_dead(struct shell *shell)
 	}
 }
 
-struct sites *shell_sites(struct shell *shell, struct process *p)
+struct sites *shell_own_sites(struct shell *shell, struct process *p)
 {
 	struct sites_source source = { .parent = parent, .frames = frames, .ctx = p };
-	struct process_sites *s;
+	struct sites *sites = sites_new(&source);
 	const char *why;
+
+	if (!sites)
+		shell_error(shell, NULL, "out of memory");
+	else if (*shell->settings.site_skip && symbols_site_skip(p->symbols, shell->settings.site_skip, &why))
+		shell_error(shell, NULL, "site-skip: %s", why);
+	return sites;
+}
+
+struct sites *shell_sites(struct shell *shell, struct process *p)
+{
+	struct process_sites *s;
 
 	forget_dead(shell);
 	for (s = shell->sites; s; s = s->next)
 		if (s->process == p)
 			return s->sites;
 	s = calloc(1, sizeof(*s));
-	if (s)
-		s->sites = sites_new(&source);
-	if (!s || !s->sites) {
-		free(s);
+	if (!s) {
 		shell_error(shell, NULL, "out of memory");
 		return NULL;
 	}
-	if (*shell->settings.site_skip && symbols_site_skip(p->symbols, shell->settings.site_skip, &why))
-		shell_error(shell, NULL, "site-skip: %s", why);
+	s->sites = shell_own_sites(shell, p);
+	if (!s->sites) {
+		free(s);
+		return NULL;
+	}
 	s->process = p;
 	s->pid = p->pid;
 	s->began_ms = p->began_ms;

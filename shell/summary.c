@@ -6,6 +6,7 @@
 
 #include "../supervisor/print.h"
 #include "../supervisor/units.h"
+#include "limit-text.h"
 #include "reporting.h"
 #include "warm.h"
 
@@ -48,6 +49,27 @@ static size_t others(const struct shell *shell, const struct process *main)
 	return n;
 }
 
+/* Of every process that has met it; of the named one also that it has not. */
+static void print_limit(const struct shell *shell, FILE *out, const struct process *named)
+{
+	uint64_t limit = session_limit_now(shell->session);
+
+	if (limit && !named->limit.hits)
+		fprintf(out, "  limit       %s bytes, never reached\n", GROUPED(limit));
+	for (const struct process *p = session_processes(shell->session); p; p = p->next) {
+		uint64_t refused = limit_refused_count(p);
+
+		if (!p->limit.hits)
+			continue;
+		fprintf(out, "  limit       %s bytes, hit %s time%s", limit ? GROUPED(limit) : "no", GROUPED(p->limit.hits), plural(p->limit.hits));
+		if (p != named)
+			fprintf(out, " by %s (%d)", p->command ? p->command : "?", (int)p->pid);
+		if (refused)
+			fprintf(out, ", %s request%s refused", GROUPED(refused), plural(refused));
+		putc('\n', out);
+	}
+}
+
 static void print_numbers(const struct shell *shell, FILE *out, const struct process *p, const struct profile *profile)
 {
 	struct text_buffer time;
@@ -78,18 +100,41 @@ static void print_numbers(const struct shell *shell, FILE *out, const struct pro
 	n = stacks_with_something(profile);
 	fprintf(out, "\n  still live  %s bytes in %s block%s from %s stack%s\n", GROUPED((uint64_t)size), GROUPED((uint64_t)count), plural((uint64_t)count), GROUPED(n),
 		plural(n));
+	print_limit(shell, out, p);
 	if (stream.dropped || stream.bad)
 		fprintf(out, "  not exact   %s events dropped, %s malformed\n", GROUPED(stream.dropped), GROUPED(stream.bad));
 }
 
+static void print_sites(struct shell *shell, FILE *out, struct process *p, struct sites *sites, const struct profile *profile, enum view_sort sort)
+{
+	struct view_options options = { .key = VIEW_SITE, .sort = sort, .limit = SUMMARY_ROWS };
+	struct view view;
+
+	warm_profile(shell, p, sites, profile, false);
+	if (view_make(&view, profile, sites, &options))
+		return;
+	if (view.count)
+		print_report(out, &view, false);
+	view_release(&view);
+}
+
+static void print_refused(struct shell *shell, FILE *out, struct process *p, struct sites *sites)
+{
+	struct profile profile;
+
+	if (!p->limit.refusals || limit_refusals(p, &profile))
+		return;
+	fputs("refused at the limit:\n", out);
+	print_sites(shell, out, p, sites, &profile, SORT_COUNT);
+	profile_release(&profile);
+}
+
 void summary_print(struct shell *shell, FILE *out)
 {
-	struct view_options options = { .key = VIEW_SITE, .sort = SORT_SIZE, .limit = SUMMARY_ROWS };
 	struct process *p = shell_process(shell);
 	struct profile_ask ask = { .now_ms = shell_moment(shell, p), .counted = session_options(shell->session)->count };
 	struct sites *sites = shell_sites(shell, p);
 	struct profile profile;
-	struct view view;
 
 	if (p->unsupervised) {
 		fprintf(out, "mtrun: %s (%d): its allocations are not known: %s\n", p->command ? p->command : "?", (int)p->pid, p->unsupervised);
@@ -98,11 +143,8 @@ void summary_print(struct shell *shell, FILE *out)
 	if (!sites || profile_from_ledger(&profile, p->ledger, &ask))
 		return;
 	print_numbers(shell, out, p, &profile);
-	warm_profile(shell, p, sites, &profile, false);
-	if (!view_make(&view, &profile, sites, &options)) {
-		if (view.count)
-			print_report(out, &view, false);
-		view_release(&view);
-	}
+	if (!(p->limit.told && session_limit_killed(shell->session)))		/* told at the hit */
+		print_sites(shell, out, p, sites, &profile, SORT_SIZE);
 	profile_release(&profile);
+	print_refused(shell, out, p, sites);
 }

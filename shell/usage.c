@@ -110,16 +110,38 @@ static bool named(const struct maps *maps, size_t i)
 	return i + 1 < maps->count && maps->map[i + 1].start == m->end && no_access(&maps->map[i + 1]);	/* an arena that can grow */
 }
 
+static int64_t process_rss(const struct process *p)
+{
+	int64_t kb = p->state == PROCESS_EXITED || p->state == PROCESS_REPLACED ? -1 : proc_status_field(p->via, "VmRSS");
+
+	return kb < 0 ? -1 : kb * 1024;
+}
+
+int64_t usage_rss(const struct process *p)
+{
+	struct spans s = { .page = (uint64_t)sysconf(_SC_PAGESIZE) };
+	int64_t rss = process_rss(p);
+	struct maps maps;
+
+	if (rss < 0 || maps_read(&maps, p->via))
+		return rss;
+	s.pagemap = proc_open(p->via, "pagemap", 0);
+	for (size_t i = 0; i < maps.count; i++)
+		if (ours(p, &maps.map[i]))
+			rss -= (int64_t)(resident(&s, maps.map[i].start, maps.map[i].end - maps.map[i].start, false) * s.page);
+	if (s.pagemap >= 0)
+		close(s.pagemap);
+	maps_release(&maps);
+	return rss < 0 ? 0 : rss;
+}
+
 void usage_read(struct usage *u, const struct process *p, const struct ledger_totals *totals)
 {
 	struct spans s = { .page = (uint64_t)sysconf(_SC_PAGESIZE) };
-	int64_t kb = proc_status_field(p->via, "VmRSS");
 	uint64_t known = totals->heap + totals->mmap + p->image_bytes;
 	struct maps maps;
 
-	*u = (struct usage){ .rss = kb < 0 ? -1 : kb * 1024 };
-	if (p->state == PROCESS_EXITED || p->state == PROCESS_REPLACED)
-		u->rss = -1;
+	*u = (struct usage){ .rss = process_rss(p) };
 	if (u->rss < 0 || maps_read(&maps, p->via))
 		return;
 	s.maps = &maps;

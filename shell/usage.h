@@ -14,6 +14,7 @@ struct usage {
 	int64_t rss;			/* bytes without ours, -1 unknown */
 };
 
+int64_t usage_rss(const struct process *p);	/* that alone */
 void usage_read(struct usage *u, const struct process *p, const struct ledger_totals *totals);
 
 #endif

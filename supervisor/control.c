@@ -83,6 +83,18 @@ int session_kill(struct session *s, int sig)
 	return session_cont(s, p);
 }
 
+void session_limit_kill(struct session *s)
+{
+	s->limit_killed = true;
+	for (struct process *p = s->processes; p; p = p->next) {
+		if (p->state > PROCESS_STOPPED)
+			continue;
+		kill(p->pid, SIGKILL);
+		if (session_cont(s, p))
+			message_verbose(1, "%d: it was stopped and is not continued", p->pid);
+	}
+}
+
 /* Hooks become inert, then every thread is let go. */
 void session_detach(struct session *s)
 {

@@ -526,6 +526,24 @@ size_t elf_symbols(const struct elf *elf) { return elf->dynsym.count + elf->symt
 size_t elf_exported(const struct elf *elf) { return elf->dynsym.count; }
 bool elf_has_hash(const struct elf *elf) { return elf->hash.bucket; }
 
+bool elf_needs(const struct elf *elf, const char *name)
+{
+	Elf64_Dyn dyn;
+
+	for (const struct elf_segment *s = elf->segment; s < elf->segment + elf->nsegments; s++)
+		for (uint64_t at = 0; s->type == PT_DYNAMIC && at + sizeof(dyn) <= s->filesz; at += sizeof(dyn)) {
+			const char *needed;
+
+			memcpy(&dyn, elf->bytes + s->offset + at, sizeof(dyn));
+			if (dyn.d_tag == DT_NULL)
+				break;
+			needed = dyn.d_tag == DT_NEEDED ? string_at(&elf->dynsym, dyn.d_un.d_val) : NULL;
+			if (needed && !strncmp(needed, name, strlen(name)))
+				return true;
+		}
+	return false;
+}
+
 bool elf_is_static(const struct elf *elf)
 {
 	return !elf->interpreter && (elf->type == ET_EXEC || (elf->type == ET_DYN && elf->pie));

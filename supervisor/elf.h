@@ -54,6 +54,7 @@ const uint8_t *elf_at(const struct elf *elf, uint64_t vaddr, size_t len, size_t 
 
 const char *elf_interpreter(const struct elf *elf);	/* PT_INTERP; NULL: none */
 const char *elf_soname(const struct elf *elf);		/* DT_SONAME; NULL: none */
+bool elf_needs(const struct elf *elf, const char *name);	/* a DT_NEEDED that begins so: `libm.so` */
 bool elf_is_static(const struct elf *elf);		/* an executable (PIE or not) that no ld.so starts */
 unsigned elf_build_id(const struct elf *elf, const uint8_t **id);	/* its length; 0: none */
 /* .eh_frame and .eh_frame_hdr; false if there is no .eh_frame. *hdr has size 0 if there is only the former. */

@@ -3,7 +3,8 @@
  * launch.c - finding a program, seeing whether it can be supervised, and starting it as if mtrun were not there.
  *
  * The child waits on a pipe until it is seized, so that its exec is the first thing we see. It has the environment, descriptors, signal mask and
- * dispositions that mtrun was started with, in mtrun's process group: job control works as without us.
+ * dispositions that mtrun was started with, in mtrun's process group: job control works as without us. Only what speaks to MiniOB's MemTracer is
+ * taken out of the environment.
  */
 #include "launch.h"
 
@@ -97,6 +98,20 @@ char *launch_find(const char *name, int *status)
 	return give_up(name, worst, status);
 }
 
+/*
+ * MiniOB's libmemtracer.so in the program would hold a limit and print by itself, beside mtrun, the latter also when it is not told to. It is told
+ * neither; an interval of this length never passes.
+ */
+static void silence_memtracer(bool linked)
+{
+	const char *preload = getenv("LD_PRELOAD");
+
+	if (!linked && !getenv("MT_MEMORY_LIMIT") && !getenv("MT_PRINT_INTERVAL_MS") && !(preload && strstr(preload, "libmemtracer.so")))
+		return;
+	unsetenv("MT_MEMORY_LIMIT");
+	setenv("MT_PRINT_INTERVAL_MS", "9223372036854775807", 1);
+}
+
 /* ---- what kind of program --------------------------------------------------------------------------------------------------------- */
 
 static int refuse(const char *path, const char *why)
@@ -139,6 +154,7 @@ static int check_elf(const char *path, int fd, const unsigned char *head, bool h
 		message_error("cannot run '%s': %s", path, strerror(-err));
 		return 126;
 	}
+	silence_memtracer(elf_needs(elf, "libmemtracer.so"));
 	blind = elf_is_static(elf) && !elf_has_functions(elf) && !hooks_given && !recognize_allocator(elf, known);
 	elf_unref(elf);
 	if (blind)

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+const char *const limit_action_names[LIMIT_ACTIONS] = { "kill", "stop", "fail", "report" };
+
 void limit_release(struct limit *l)
 {
 	free(l->refusal);

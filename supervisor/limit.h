@@ -12,7 +12,9 @@ enum limit_action {
 	LIMIT_STOP,			/* it stays stopped, with the request waiting */
 	LIMIT_FAIL,			/* the call fails as if there were no memory, the program goes on */
 	LIMIT_REPORT,			/* said once per crossing, and granted */
+	LIMIT_ACTIONS,
 };
+extern const char *const limit_action_names[LIMIT_ACTIONS];
 
 struct process;
 
@@ -37,6 +39,7 @@ struct limit {
 	uint64_t hits;			/* requests that would have crossed it, whatever the action */
 	struct limit_refusal *refusal;	/* ascending by stack */
 	size_t refusals, room;
+	bool told, frozen, due;		/* the shell's: a hit was told; the process stays stopped for it; `on limit` is to hear of it */
 };
 
 void limit_release(struct limit *l);

@@ -11,6 +11,7 @@
 
 #include "../shell/command.h"
 #include "../shell/interactive.h"
+#include "../shell/limiting.h"
 #include "../shell/summary.h"
 #include "message.h"
 #include "options.h"
@@ -66,7 +67,7 @@ static void let_run(struct shell *shell)
 	for (struct process *p = session_processes(shell->session); p; p = p->next) {
 		int err;
 
-		if (p->state != PROCESS_STOPPED)
+		if (p->state != PROCESS_STOPPED || p->limit.frozen)
 			continue;
 		message_say("no more commands: process %d runs on", (int)p->pid);
 		err = session_cont(shell->session, p);
@@ -78,7 +79,10 @@ static void let_run(struct shell *shell)
 static int wait_for(struct shell *shell, bool (*done)(const struct session *))
 {
 	while (!done(shell->session)) {
-		int err = shell_turn(shell, -1);
+		int err;
+
+		limiting_give_up(shell);
+		err = shell_turn(shell, -1);
 
 		if (err) {
 			message_error("the program can no longer be followed: %s", strerror(-err));
@@ -187,6 +191,15 @@ static int follow(struct shell *shell, const struct options *o, int *status)
 	return err;
 }
 
+/* The program's end as mtrun's, SIG: the signal to die of; unless a limit ended it. */
+static int status_of(const struct session *session, const struct options *o, int *sig)
+{
+	if (!session_limit_killed(session))
+		return session_exit_status(session, sig);
+	*sig = o->limit_exit < 0 ? SIGKILL : 0;
+	return o->limit_exit < 0 ? 0 : o->limit_exit;
+}
+
 /* As the program did: by the same signal, but without a core of ours. */
 static int end_as(int status, int sig)
 {
@@ -232,7 +245,7 @@ static int run(const struct options *o)
 		sig = WIFSIGNALED(untraced) ? WTERMSIG(untraced) : 0;
 		status = sig ? 0 : WEXITSTATUS(untraced);
 	} else {
-		status = session_exit_status(session, &sig);
+		status = status_of(session, o, &sig);
 	}
 	shell_release(&shell);
 	if (sig) {
@@ -244,7 +257,7 @@ static int run(const struct options *o)
 }
 
 /* The status of an interactive run: the program's, if it ended by itself. What commands said was for the one who typed them. */
-static int leave(struct shell *shell, int *sig)
+static int leave(struct shell *shell, const struct options *o, int *sig)
 {
 	struct session *session = shell->session;
 
@@ -253,7 +266,7 @@ static int leave(struct shell *shell, int *sig)
 	session_hold(session, false);
 	if (!session_all_gone(session))
 		session_detach(session);
-	return shell->killed ? 0 : session_exit_status(session, sig);
+	return shell->killed ? 0 : status_of(session, o, sig);
 }
 
 /* The terminal comes first: its keeper is forked while we have one thread and little memory. */
@@ -282,7 +295,7 @@ static int interact(const struct options *o)
 	session_hold(session, true);
 	if (session_launch(session, &status) == 0) {
 		interactive_run(&shell);
-		status = leave(&shell, &sig);
+		status = leave(&shell, o, &sig);
 	}
 out:
 	interactive_close(&shell);

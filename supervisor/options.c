@@ -8,8 +8,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "units.h"
-
 /*
  * One table holds each option with what --help says of it; getopt's own tables are made from it, so that nothing is accepted that is not
  * documented. Options end at the first word that is none: what follows belongs to the program.
@@ -18,15 +16,23 @@
 #define MTRUN_VERSION "0"
 #endif
 
-enum { OPT_DEPTH = 256, OPT_HOOK, OPT_NO_FOLLOW, OPT_MESSAGES, OPT_COLOR };
+enum { OPT_DEPTH = 256, OPT_HOOK, OPT_NO_FOLLOW, OPT_MESSAGES, OPT_COLOR, OPT_ON_LIMIT, OPT_LIMIT_EXIT };
+#define INTERVAL_MS 5000		/* -i without a TIME; as MemTracer */
 
 static const struct {
 	const char *name;
 	int value;			/* below 256: the short form */
-	const char *arg;
+	const char *arg;		/* in brackets with its `=`: it may be left out */
 	const char *help;
 } table[] = {
+	{ "limit", 'l', "SIZE", "the most the program may have allocated: the request that would cross it is never granted" },
+	{ "on-limit", OPT_ON_LIMIT, "ACTION",
+	  "what happens then: kill (default; the program and its children), stop (it is frozen, to be looked at: at the\n"
+	  "prompt, or by the commands of `on limit`, and then killed), fail (the request fails as if there were no memory),\n"
+	  "report (it is said once per crossing, and granted)" },
+	{ "limit-exit", OPT_LIMIT_EXIT, "N", "exit status after a limit's kill (default: as killed by SIGKILL)" },
 	{ "count", 'c', "LIST", "what counts as allocated: any of heap,mmap,image (default: all three)" },
+	{ "interval", 'i', "[=TIME]", "print a line of what is allocated every TIME (5s)" },
 	{ "execute", 'x', "CMDS", "run shell commands while the program runs; may be repeated" },
 	{ "script", 'X', "FILE", "run shell commands from FILE (-: stdin; the program's stdin is then /dev/null)" },
 	{ "duration", 'd', "TIME", "stop tracing after TIME, then wait for the program" },
@@ -46,6 +52,11 @@ static const struct {
 };
 #define OPTIONS (sizeof(table) / sizeof(*table))
 
+static bool optional(size_t i)
+{
+	return table[i].arg && table[i].arg[0] == '[';
+}
+
 static void help(FILE *out)
 {
 	fputs("Usage: mtrun [OPTION]... [--] PROGRAM [ARG]...\n"
@@ -57,7 +68,8 @@ static void help(FILE *out)
 
 		if (table[i].value < 256)
 			snprintf(brief, sizeof(brief), "-%c, ", table[i].value);
-		snprintf(left, sizeof(left), "  %s--%s%s%s", brief, table[i].name, table[i].arg ? " " : "", table[i].arg ? table[i].arg : "");
+		snprintf(left, sizeof(left), "  %s--%s%s%s", brief, table[i].name, table[i].arg && !optional(i) ? " " : "",
+			 table[i].arg ? table[i].arg : "");
 		if (strlen(left) > 27) {
 			fprintf(out, "%s\n", left);
 			left[0] = '\0';
@@ -68,9 +80,11 @@ static void help(FILE *out)
 			first = false;
 		}
 	}
-	fputs("\nTIME: 250ms, 5s, 2m, 1h; a bare number is seconds. Commands for -x and -X: mtrun -x help true\n"
-	      "Exit status: the program's own; 125 if mtrun or a command of -x, -X failed, 126 if PROGRAM cannot be run or supervised,\n"
-	      "127 if it was not found.\n", out);
+	fputs("\nSIZE: bytes, or with K, M, G, T (1024s), KB, MB, GB, TB (1000s). TIME: 250ms, 5s, 2m, 1h; a bare number is seconds.\n"
+	      "MT_MEMORY_LIMIT (bytes) and MT_PRINT_INTERVAL_MS in the environment are defaults of -l and -i.\n"
+	      "Commands for -x and -X: mtrun -x help true\n"
+	      "Exit status: 125 if mtrun or a command of -x, -X failed; --limit-exit; the program's own; 126 if PROGRAM cannot be run\n"
+	      "or supervised, 127 if it was not found.\n", out);
 }
 
 int options_count(const char *list, unsigned *count)
@@ -94,6 +108,36 @@ int options_count(const char *list, unsigned *count)
 		list += len + 1;
 	}
 	*count = bits;
+	return 0;
+}
+
+int options_limit(const char *text, uint64_t *limit)
+{
+	uint64_t n;
+
+	if (size_parse(text, &n) || n == 0 || n > LIMIT_MAX)
+		return -EINVAL;
+	*limit = n;
+	return 0;
+}
+
+int options_on_limit(const char *text, enum limit_action *action)
+{
+	for (int i = 0; i < LIMIT_ACTIONS; i++)
+		if (!strcmp(text, limit_action_names[i])) {
+			*action = (enum limit_action)i;
+			return 0;
+		}
+	return -EINVAL;
+}
+
+int options_interval(const char *text, uint64_t *ms)
+{
+	uint64_t n;
+
+	if (time_parse(text, &n) || n == 0 || n > INTERVAL_MAX)
+		return -EINVAL;
+	*ms = n;
 	return 0;
 }
 
@@ -196,6 +240,18 @@ static int apply(struct parse *p, int c, const char *arg)
 	switch (c) {
 	case 'c':
 		return options_count(arg, &o->count) ? bad(p, "--count: '%s' is not accepted: any of heap,mmap,image, with commas between", arg) : 0;
+	case 'l':
+		return options_limit(arg, &o->limit) ? bad(p, "--limit: '%s' is not accepted: " LIMIT_ACCEPTED, arg) : 0;
+	case OPT_ON_LIMIT:
+		return options_on_limit(arg, &o->on_limit) ? bad(p, "--on-limit: '%s' is not accepted: " ON_LIMIT_ACCEPTED, arg) : 0;
+	case OPT_LIMIT_EXIT:
+		if (number_parse(arg, &n) || n > 255)
+			return bad(p, "--limit-exit: '%s' is not accepted: a number from 0 to 255", arg);
+		o->limit_exit = (int)n;
+		return 0;
+	case 'i':
+		o->interval_ms = INTERVAL_MS;
+		return arg && options_interval(arg, &o->interval_ms) ? bad(p, "--interval: '%s' is not accepted: " INTERVAL_ACCEPTED, arg) : 0;
 	case 'x':
 		return add_script(p, false, arg);
 	case 'X':
@@ -232,11 +288,13 @@ static void getopt_tables(char *brief, struct option *names)
 	*brief++ = '+';			/* the first word that is no option is PROGRAM */
 	*brief++ = ':';
 	for (size_t i = 0; i < OPTIONS; i++) {
-		names[i] = (struct option){ table[i].name, table[i].arg ? required_argument : no_argument, NULL, table[i].value };
+		names[i] = (struct option){ table[i].name, !table[i].arg ? no_argument : optional(i) ? optional_argument : required_argument, NULL, table[i].value };
 		if (table[i].value >= 256)
 			continue;
 		*brief++ = (char)table[i].value;
 		if (table[i].arg)
+			*brief++ = ':';
+		if (optional(i))
 			*brief++ = ':';
 	}
 	*brief = '\0';
@@ -258,11 +316,40 @@ static int unknown(struct parse *p, char **argv, int before)
 	return bad(p, "unknown option '-%c' (mtrun --help lists all)", optopt);
 }
 
+/* As MemTracer has them. What they say is refused or taken as strictly as on the command line, which goes before. */
+static int environment(struct parse *p)
+{
+	const char *limit = getenv("MT_MEMORY_LIMIT"), *interval = getenv("MT_PRINT_INTERVAL_MS");
+	struct options *o = p->o;
+	uint64_t bytes, ms;
+
+	if (limit && (number_parse(limit, &bytes) || bytes == 0 || bytes > LIMIT_MAX))
+		return bad(p, "MT_MEMORY_LIMIT: '%s' is not accepted: a number of bytes, more than 0 and below 2^63", limit);
+	if (interval && (number_parse(interval, &ms) || ms == 0 || ms > INTERVAL_MAX))
+		return bad(p, "MT_PRINT_INTERVAL_MS: '%s' is not accepted: a number of milliseconds, more than 0", interval);
+	if (limit && !o->limit)
+		o->limit = bytes;
+	if (!o->interval_ms)
+		o->interval_ms = interval ? ms : limit ? INTERVAL_MS : 0;
+	return 0;
+}
+
+/* `-i 5s PROGRAM`: a value that may be left out stands in the option's own word. */
+static int stray_time(struct parse *p, int argc, char **argv)
+{
+	uint64_t ms;
+
+	if (optind >= argc || optind < 2 || (strcmp(argv[optind - 1], "-i") && strcmp(argv[optind - 1], "--interval")) ||
+	    time_parse(argv[optind], &ms))
+		return 0;
+	return bad(p, "--interval: '%s' is not accepted as a word of its own: -i%s or --interval=%s", argv[optind], argv[optind], argv[optind]);
+}
+
 enum options_result options_parse(struct options *o, int argc, char **argv, FILE *out, char *why, size_t len)
 {
 	struct parse p = { o, why, len };
 	struct option names[OPTIONS + 1];
-	char brief[2 * OPTIONS + 3];
+	char brief[3 * OPTIONS + 3];
 	int c, before, stdin_scripts = 0;
 
 	*o = (struct options){ .count = LEDGER_COUNT_HEAP | LEDGER_COUNT_MMAP | COUNT_IMAGE, .depth = 128, .follow = true, .color = 1, .limit_exit = -1 };
@@ -294,6 +381,8 @@ enum options_result options_parse(struct options *o, int argc, char **argv, FILE
 	o->stdin_null = stdin_scripts > 0;
 	if (stdin_scripts > 1)
 		return bad(&p, "--script: '-' is accepted once: stdin can be read only once"), OPTIONS_BAD;
+	if (environment(&p) || stray_time(&p, argc, argv))
+		return OPTIONS_BAD;
 	if (optind >= argc)
 		return bad(&p, "PROGRAM is missing: mtrun [OPTION]... [--] PROGRAM [ARG]... (mtrun --help says more)"), OPTIONS_BAD;
 	o->argv = argv + optind;

@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "session.h"
+#include "units.h"
 
 enum options_result { OPTIONS_RUN, OPTIONS_DONE, OPTIONS_BAD };
 
@@ -16,6 +17,15 @@ enum options_result options_parse(struct options *o, int argc, char **argv, FILE
 
 /* `heap,mmap,image` -> LEDGER_COUNT_* | COUNT_IMAGE. 0, -EINVAL */
 int options_count(const char *list, unsigned *count) MUST_USE;
+/* What -l, --on-limit and -i take; the commands `limit` and `interval` take the same. 0, -EINVAL */
+#define LIMIT_MAX INT64_MAX
+#define LIMIT_ACCEPTED SIZE_ACCEPTED ", more than 0 and below 2^63"
+#define ON_LIMIT_ACCEPTED "kill, stop, fail or report"
+#define INTERVAL_MAX (UINT64_C(365) * 86400000)
+#define INTERVAL_ACCEPTED TIME_ACCEPTED ", more than 0, at most a year"
+int options_limit(const char *text, uint64_t *limit) MUST_USE;
+int options_on_limit(const char *text, enum limit_action *action) MUST_USE;
+int options_interval(const char *text, uint64_t *ms) MUST_USE;
 /* `NAME[=KIND][@ARG]`. 0, -EINVAL */
 int options_hook(const char *text, struct hook_request *hook) MUST_USE;
 

@@ -109,6 +109,8 @@ enum limit_action session_limit_action_now(const struct session *s);
  * FN may not turn the loop.
  */
 void session_on_limit(struct session *s, void (*fn)(void *ctx, const struct limit_hit *hit), void *ctx);
+/* LIMIT_STOP comes to its end: the tree is killed, as LIMIT_KILL does. */
+void session_limit_kill(struct session *s);
 /* A hit has killed the tree: --limit-exit says how mtrun ends. */
 bool session_limit_killed(const struct session *s);
 

@@ -71,7 +71,7 @@ static void help_and_version(void)
 {
 	CHECK_EQ(parse("-h"), OPTIONS_DONE);
 	CHECK(strstr(help_text, "--depth") && strstr(help_text, "--messages"));
-	CHECK(!strstr(help_text, "--limit") && !strstr(help_text, "--log"));
+	CHECK(strstr(help_text, "--limit SIZE") && strstr(help_text, "--interval[=TIME]") && !strstr(help_text, "--log"));
 	CHECK_EQ(parse("-V"), OPTIONS_DONE);
 	CHECK(!strncmp(help_text, "mtrun ", 6));
 }
@@ -85,7 +85,14 @@ static void quoted_and_refused(void)
 		{ "--hook a@0 p", "'a@0'" }, { "--hook a@7 p", "'a@7'" }, { "--hook =free p", "'=free'" }, { "--messages EMPTY p", "''" },
 		{ "--frob p", "'--frob'" }, { "-Z p", "'-Z'" }, { "-qZ p", "'-Z'" }, { "--quiet=3 p", "'--quiet=3'" }, { "--co p", "'--co'" },
 		{ "-x", "'-x'" }, { "--depth", "'--depth'" }, { "-q", "PROGRAM" }, { "EMPTY2", NULL }, { "-X - -X - p", "'-'" },
-		{ "--limit 5M p", "'--limit'" }, { "-l 5M p", "'-l'" }, { "-p 1", "'-p'" }, { "--tree p", "'--tree'" }, { "-m mem p", "'-m'" },
+		{ "-l 0 p", "'0'" }, { "-l 0K p", "'0K'" }, { "-l -5 p", "'-5'" }, { "-l +5 p", "'+5'" }, { "-l EMPTY p", "''" }, { "-l 5X p", "'5X'" },
+		{ "-l 5Kb p", "'5Kb'" }, { "-l 5k p", "'5k'" }, { "-l 5KiB p", "'5KiB'" }, { "-l 1.5G p", "'1.5G'" }, { "-l 1e9 p", "'1e9'" },
+		{ "-l 0x100 p", "'0x100'" }, { "-l off p", "'off'" }, { "--limit=5MBx p", "'5MBx'" }, { "-l 9223372036854775808 p", "9223372036854775808" },
+		{ "-l 18446744073709551616 p", "18446744073709551616" }, { "-l 8388608T p", "8388608T" }, { "-l 99999999999999T p", "99999999999999T" },
+		{ "-l", "'-l'" }, { "--on-limit die p", "'die'" }, { "--on-limit kil p", "'kil'" }, { "--on-limit EMPTY p", "''" },
+		{ "--limit-exit 256 p", "'256'" }, { "--limit-exit -1 p", "'-1'" }, { "--limit-exit 1x p", "'1x'" }, { "--limit-exit EMPTY p", "''" },
+		{ "-i0 p", "'0'" }, { "-i5x p", "'5x'" }, { "-i-5 p", "'-5'" }, { "--interval= p", "''" }, { "--interval=0.0001s p", "'0.0001s'" },
+		{ "-i 5s p", "'5s'" }, { "--interval 5s p", "'5s'" }, { "-i9999999999h p", "'9999999999h'" }, { "-p 1", "'-p'" }, { "--tree p", "'--tree'" }, { "-m mem p", "'-m'" },
 	};
 
 	for (size_t i = 0; i < sizeof(lines) / sizeof(*lines); i++) {
@@ -97,6 +104,53 @@ static void quoted_and_refused(void)
 			CHECK(!"the bad value is quoted");
 		}
 	}
+}
+
+static void limits(void)
+{
+	CHECK_EQ(parse("p"), OPTIONS_RUN);
+	CHECK(!o.limit && o.on_limit == LIMIT_KILL && o.limit_exit == -1 && !o.interval_ms);
+	CHECK_EQ(parse("-l 100MB --on-limit stop --limit-exit 9 -i -- p"), OPTIONS_RUN);
+	CHECK(o.limit == 100000000 && o.on_limit == LIMIT_STOP && o.limit_exit == 9 && o.interval_ms == 5000);
+	CHECK_EQ(parse("--limit=3K --on-limit=fail --limit-exit=0 -i250ms p"), OPTIONS_RUN);
+	CHECK(o.limit == 3072 && o.on_limit == LIMIT_FAIL && o.limit_exit == 0 && o.interval_ms == 250);
+	CHECK_EQ(parse("-l9223372036854775807 --on-limit report --interval=2m p 5s"), OPTIONS_RUN);
+	CHECK(o.limit == INT64_MAX && o.on_limit == LIMIT_REPORT && o.interval_ms == 120000);
+	CHECK_STR(o.argv[1], "5s");
+	CHECK_EQ(parse("-i -- 5s"), OPTIONS_RUN);
+	CHECK_STR(o.argv[0], "5s");
+}
+
+static void environment(void)
+{
+	static const char *const bad[][2] = {
+		{ "MT_MEMORY_LIMIT", "" }, { "MT_MEMORY_LIMIT", "0" }, { "MT_MEMORY_LIMIT", "1M" }, { "MT_MEMORY_LIMIT", "-1" }, { "MT_MEMORY_LIMIT", "10 " },
+		{ "MT_MEMORY_LIMIT", "9223372036854775808" }, { "MT_PRINT_INTERVAL_MS", "" }, { "MT_PRINT_INTERVAL_MS", "0" },
+		{ "MT_PRINT_INTERVAL_MS", "1s" }, { "MT_PRINT_INTERVAL_MS", "-5" }, { "MT_PRINT_INTERVAL_MS", "18446744073709551616" },
+	};
+
+	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
+		char quoted[64];
+
+		setenv(bad[i][0], bad[i][1], 1);
+		CHECK_EQ(parse("p"), OPTIONS_BAD);
+		snprintf(quoted, sizeof(quoted), "%s: '%s'", bad[i][0], bad[i][1]);
+		CHECK(strstr(why, quoted));
+		CHECK_EQ(parse("-h"), OPTIONS_DONE);
+		unsetenv(bad[i][0]);
+	}
+	setenv("MT_MEMORY_LIMIT", "31653600", 1);
+	CHECK_EQ(parse("p"), OPTIONS_RUN);
+	CHECK(o.limit == 31653600 && o.interval_ms == 5000);
+	CHECK_EQ(parse("-l 5K -i1 p"), OPTIONS_RUN);
+	CHECK(o.limit == 5120 && o.interval_ms == 1000);
+	setenv("MT_PRINT_INTERVAL_MS", "70", 1);
+	CHECK_EQ(parse("p"), OPTIONS_RUN);
+	CHECK(o.limit == 31653600 && o.interval_ms == 70);
+	unsetenv("MT_MEMORY_LIMIT");
+	CHECK_EQ(parse("p"), OPTIONS_RUN);
+	CHECK(!o.limit && o.interval_ms == 70);
+	unsetenv("MT_PRINT_INTERVAL_MS");
 }
 
 static void hooks(void)
@@ -126,6 +180,8 @@ int main(void)
 	RUN(options_end_at_the_program);
 	RUN(help_and_version);
 	RUN(quoted_and_refused);
+	RUN(limits);
+	RUN(environment);
 	RUN(hooks);
 	return test_status();
 }

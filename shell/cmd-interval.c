@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include <string.h>
+
+#include "../supervisor/options.h"
+#include "command.h"
+#include "interval.h"
+
+/* `interval`: how often a usage line is printed. */
+static int command_interval(struct shell *shell, struct call *call)
+{
+	struct text_buffer time;
+	uint64_t ms = 0;
+	int err;
+
+	if (call->argc > 2)
+		return shell_error(shell, call, "unexpected argument '%s' (`help interval` says more)", call->argv[2]);
+	if (call->argc == 1) {
+		fprintf(call->out, "%s\n", shell->interval.ms ? age_text(&time, shell->interval.ms) : "off");
+		return 0;
+	}
+	if (strcmp(call->argv[1], "off") && options_interval(call->argv[1], &ms))
+		return shell_error(shell, call, "'%s' is not accepted: " INTERVAL_ACCEPTED "; or off", call->argv[1]);
+	err = interval_set(shell, ms, ms);
+	return err ? shell_error(shell, call, "no timer: %s", strerror(-err)) : 0;
+}
+
+const struct command cmd_interval = {
+	.name = "interval",
+	.usage = "[TIME|off]",
+	.summary = "print a usage line every TIME; off: no more; alone: show how often",
+	.help = "[MEMTRACER] allocated memory: what counts as allocated (-c), in bytes; metadata memory: 8 bytes for each live block; then the\n"
+		"peak and the resident bytes, mtrun's own left out. Where several processes run, each has a line of its own.",
+	.run = command_interval,
+};

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "limiting.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "../supervisor/message.h"
+#include "command.h"
+#include "events.h"
+#include "limit-text.h"
+
+/*
+ * The session calls on_hit() with the process frozen, within a turn of its loop, where no command may run. So `kill` is `stop` as long as `on limit`
+ * has commands: they run after the turn, with everything still to be seen, and then it is killed.
+ */
+struct process *limiting_frozen(const struct shell *shell)
+{
+	for (struct process *p = session_processes(shell->session); p; p = p->next) {
+		p->limit.frozen &= p->state == PROCESS_STOPPED;
+		if (p->limit.frozen)
+			return p;
+	}
+	return NULL;
+}
+
+/* What happens now. */
+static void tell(struct shell *shell, const struct limit_hit *hit, enum limit_action action)
+{
+	const struct process *p = hit->process;
+	const char *name = p->command ? p->command : "?";
+
+	if (action == LIMIT_KILL)
+		message_say("%s (%d) is killed at its limit, with all processes that are supervised with it%s", name, (int)p->pid,
+			    shell->limiting.kill ? ", when the commands of `on limit` have run" : "");
+	else if (action == LIMIT_STOP && shell->screen)
+		message_say("%s (%d) is stopped at its limit, the request waits: `limit SIZE` and `cont` let it go on, `kill` ends it", name, (int)p->pid);
+	else if (action == LIMIT_STOP)
+		message_say("%s (%d) is stopped at its limit, the request waits; it is killed unless the commands let it go on (`limit SIZE; cont`)", name,
+			    (int)p->pid);
+	else if (action == LIMIT_FAIL)
+		message_say("the request fails; %s (%d) goes on, and what is refused from now on is counted (`limit` lists it)", name, (int)p->pid);
+	else
+		message_say("the request is granted: %s (%d) goes on", name, (int)p->pid);
+}
+
+static void on_hit(void *ctx, const struct limit_hit *hit)
+{
+	struct shell *shell = ctx;
+	struct limiting *l = &shell->limiting;
+	struct limit *limit = &hit->process->limit;
+	enum limit_action action = session_limit_action_now(shell->session);
+	bool stays = action == LIMIT_KILL || action == LIMIT_STOP, whole = stays || !limit->told;
+
+	l->hits++;
+	limit->frozen = stays;
+	if (l->kill)			/* by the time its turn comes it will have been killed */
+		return;
+	limit->due = limit->told = true;
+	if (action == LIMIT_KILL && events_has(shell, ON_LIMIT)) {
+		l->kill = true;
+		session_limit_action(shell->session, LIMIT_STOP);
+	}
+	if (whole || action == LIMIT_REPORT)
+		limit_text(shell, message_stream(), hit, whole);
+	if (whole)
+		tell(shell, hit, action);
+	message_flush();
+}
+
+void limiting_init(struct shell *shell)
+{
+	session_on_limit(shell->session, on_hit, shell);
+}
+
+static void run_commands(struct shell *shell, const char *text)
+{
+	char *copy = strdup(text);		/* they may replace themselves */
+
+	if (copy)
+		shell_run_text(shell, NULL, copy);
+	free(copy);
+}
+
+void limiting_turn(struct shell *shell, const char *text)
+{
+	struct limiting *l = &shell->limiting;
+	struct process *p = session_processes(shell->session);
+
+	while (p && !p->limit.due)
+		p = p->next;
+	if (!p)
+		return;
+	p->limit.due = false;
+	if (p->limit.frozen || text) {
+		pid_t before = session_main(shell->session)->pid, pid = p->pid;
+		bool stays = p->limit.frozen;
+
+		if (session_choose(shell->session, pid) == 0 && text)
+			run_commands(shell, text);
+		/* what runs on was chosen for its commands only */
+		if (!stays && session_main(shell->session)->pid == pid && session_choose(shell->session, before))
+			message_verbose(1, "%d: it was chosen, and is gone", before);
+	}
+	if (!l->kill)
+		return;
+	l->kill = false;
+	session_limit_action(shell->session, LIMIT_KILL);
+	if (limiting_frozen(shell))
+		session_limit_kill(shell->session);
+}
+
+void limiting_give_up(struct shell *shell)
+{
+	const struct process *p = limiting_frozen(shell);
+
+	if (p && !p->limit.due && !shell->screen)
+		session_limit_kill(shell->session);
+}
