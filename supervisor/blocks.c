@@ -248,6 +248,7 @@ static int rehash(struct blocks *t, unsigned bits)
 	int err = arena_reach(&pages, sizeof(struct block_page) << bits);
 	if (err)
 		return err;
+	t->moves++;
 	t->page = pages.base;
 	t->mask = ((size_t)1 << bits) - 1;
 	t->shift = 64 - bits;

@@ -55,6 +55,7 @@ struct blocks {
 	struct block_page *page;	/* 1 << bits of them */
 	size_t mask;
 	unsigned shift;			/* 64 - bits */
+	uint32_t moves;			/* how often the pages have moved: pointers to them are void then. (The table may come to lie where it was.) */
 	uint64_t factor;		/* odd, random: the target must not be able to choose addresses that collide */
 	size_t pages;			/* in use, also by pages without blocks */
 	struct arena pool;

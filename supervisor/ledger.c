@@ -271,10 +271,10 @@ void ledger_batch(struct ledger *l, uint32_t thread, uint64_t ms, const struct w
 		if (stack < l->index_size)
 			__builtin_prefetch(line_at(l, ((uint32_t *)l->index.base)[stack]), 1);
 	}
-	const struct block_page *table = l->blocks.page;
+	uint32_t moves = l->blocks.moves;
 	for (size_t i = 0; i < n; i++) {
 		raddr_t addr = wire_address(e[i]);
-		if (__builtin_expect(!spot[i].page || l->blocks.page != table, 0))	/* it may have come or moved since */
+		if (__builtin_expect(!spot[i].page || l->blocks.moves != moves, 0))	/* it may have come or moved since */
 			spot[i].page = blocks_page(&l->blocks, addr);
 		if (wire_kind(e[i]) == WIRE_ALLOC && i + 1 < n && wire_address(e[i + 1]) == addr && wire_kind(e[i + 1]) == WIRE_FREE &&
 		    !wire_stack(e[i + 1]) && is_nothing(l, spot[i], wire_size(e[i]))) {

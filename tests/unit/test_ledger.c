@@ -893,6 +893,37 @@ static void test_garbage(void)
 }
 
 /* What was freed is still known, until its place is needed; with stacks, also by whom it was allocated. */
+/*
+ * A batch in which the table of pages moves, and moves again, to where it was, before blocks of older pages are freed: most pages are empty, so that the
+ * first time it stays as small as it was, and a few hold so many blocks that it is then kept emptier.
+ */
+static void test_batch_moves(void)
+{
+	enum { OLD = 370, CROWDED = 5, NEW = 48, FREED = 16 };
+	const raddr_t old = 0x10000000, crowded = 0x20000000, new = 0x30000000;
+	for (unsigned gone = 200; gone < 250; gone++) {
+		struct ledger *l = ledger_new(LEDGER_COUNT_HEAP);
+		struct wire_event e[NEW + FREED];
+		size_t n = 0;
+		CHECK(l);
+		for (unsigned i = 0; i < CROWDED; i++)
+			for (unsigned k = 0; k < 200; k++)
+				ledger_alloc(l, 0, 1, crowded + i * 4096 + k * 16, 16, 2);
+		for (unsigned i = 0; i < OLD; i++)
+			ledger_alloc(l, 0, 1, old + i * 4096, 16, 1);
+		for (unsigned i = 0; i < gone; i++)
+			ledger_release(l, 0, 1, old + i * 4096, false);
+		for (unsigned i = 0; i < NEW; i++)
+			e[n++] = wire_pack(WIRE_ALLOC, new + i * 4096, 0, 16, 3);
+		for (unsigned i = 0; i < FREED; i++)
+			e[n++] = wire_pack(WIRE_FREE, old + (gone + i) * 4096, 0, 0, 0);
+		ledger_batch(l, 0, 2, e, n);
+		CHECK_EQ(totals(l).unknown_frees, 0);
+		CHECK_EQ(ledger_stack(l, 1)->live_count, OLD - gone - FREED);
+		ledger_free(l);
+	}
+}
+
 static void test_freed(void)
 {
 	struct ledger *l = ledger_new(LEDGER_COUNT_HEAP);
@@ -962,6 +993,7 @@ int main(void)
 	RUN(test_model);
 	RUN(test_fork);
 	RUN(test_fork_is_cheap);
+	RUN(test_batch_moves);
 	RUN(test_freed);
 	RUN(test_garbage);
 	return test_status();
