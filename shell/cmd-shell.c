@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include <string.h>
 
-#include "../supervisor/message.h"
 #include "command.h"
 #include "spawn.h"
 

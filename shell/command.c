@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "command.h"
 
-#include <errno.h>
 #include <stdarg.h>
 #include <string.h>
 

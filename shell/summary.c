@@ -2,7 +2,6 @@
 #include "summary.h"
 
 #include <inttypes.h>
-#include <string.h>
 
 #include "../supervisor/print.h"
 #include "../supervisor/units.h"

@@ -53,10 +53,11 @@ struct elf {
 	size_t nsections;
 	struct table dynsym, symtab;
 	struct gnu_hash hash;
-	const char *interpreter, *soname;
+	const char *soname;
 	const uint8_t *build_id;
 	unsigned build_id_len;
 	bool pie;			/* a program, as opposed to a library */
+	bool has_interpreter;
 };
 
 static struct elf *all_elfs;
@@ -354,10 +355,9 @@ static void read_notes(struct elf *e, const uint8_t *p, uint64_t size)
 	}
 }
 
-static void read_interpreter(struct elf *e, const struct elf_segment *s)
+static bool is_path(const struct elf *e, const struct elf_segment *s)
 {
-	if (s->filesz && s->filesz <= 4096 && memchr(e->bytes + s->offset, 0, s->filesz))
-		e->interpreter = (const char *)e->bytes + s->offset;
+	return s->filesz && s->filesz <= 4096 && memchr(e->bytes + s->offset, 0, s->filesz);
 }
 
 static int read_headers(struct elf *e)
@@ -382,7 +382,7 @@ static int read_headers(struct elf *e)
 		if (e->segment[i].type == PT_NOTE && e->segment[i].filesz)
 			read_notes(e, e->bytes + e->segment[i].offset, e->segment[i].filesz);
 		else if (e->segment[i].type == PT_INTERP)
-			read_interpreter(e, &e->segment[i]);
+			e->has_interpreter |= is_path(e, &e->segment[i]);
 	}
 	read_tables(e);
 	return 0;
@@ -520,7 +520,6 @@ const uint8_t *elf_file(const struct elf *elf, size_t *size)
 
 unsigned elf_type(const struct elf *elf) { return elf->type; }
 uint64_t elf_entry(const struct elf *elf) { return elf->entry; }
-const char *elf_interpreter(const struct elf *elf) { return elf->interpreter; }
 const char *elf_soname(const struct elf *elf) { return elf->soname; }
 size_t elf_symbols(const struct elf *elf) { return elf->dynsym.count + elf->symtab.count; }
 size_t elf_exported(const struct elf *elf) { return elf->dynsym.count; }
@@ -546,7 +545,7 @@ bool elf_needs(const struct elf *elf, const char *name)
 
 bool elf_is_static(const struct elf *elf)
 {
-	return !elf->interpreter && (elf->type == ET_EXEC || (elf->type == ET_DYN && elf->pie));
+	return !elf->has_interpreter && (elf->type == ET_EXEC || (elf->type == ET_DYN && elf->pie));
 }
 
 size_t elf_segments(const struct elf *elf, const struct elf_segment **segment)

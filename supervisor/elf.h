@@ -52,7 +52,6 @@ const struct elf_section *elf_section(const struct elf *elf, const char *name);	
 /* The file's bytes at VADDR, at least LEN of them in one segment; NULL if there are none (.bss, outside). *LEFT, if given: how many follow. */
 const uint8_t *elf_at(const struct elf *elf, uint64_t vaddr, size_t len, size_t *left);
 
-const char *elf_interpreter(const struct elf *elf);	/* PT_INTERP; NULL: none */
 const char *elf_soname(const struct elf *elf);		/* DT_SONAME; NULL: none */
 bool elf_needs(const struct elf *elf, const char *name);	/* a DT_NEEDED that begins so: `libm.so` */
 bool elf_is_static(const struct elf *elf);		/* an executable (PIE or not) that no ld.so starts */

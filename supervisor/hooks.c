@@ -241,15 +241,6 @@ static const struct hook_rule *rule_for(const char *name, bool *prefix)
 	return r;
 }
 
-enum wire_hook_kind hooks_kind(const char *name)
-{
-	const struct hook_rule *r;
-
-	make_ready();
-	r = rule_plain(name);
-	return r ? (enum wire_hook_kind)r->kind : HOOK_KINDS;
-}
-
 /* ---- candidates -------------------------------------------------------------------------------------------------------------------- */
 
 struct candidate {

@@ -36,7 +36,4 @@ int hooks_find(struct hook_sites *sites, const struct module *module, const stru
 int hooks_find_one(struct hook_site *site, const struct module *module, const char *name, enum wire_hook_kind kind) MUST_USE;
 void hooks_release(struct hook_sites *sites);
 
-/* The kind that a function of this name gets by the table, without an allocator's prefix; HOOK_KINDS: none. For the site rule and tests. */
-enum wire_hook_kind hooks_kind(const char *name);
-
 #endif

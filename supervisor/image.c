@@ -7,7 +7,6 @@
  */
 #include "image.h"
 
-#include <elf.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

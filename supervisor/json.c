@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "json.h"
 
-#include <string.h>
 
 /*
  * A writer without a tree: reports may have 10^5 rows with a stack each, so nothing is kept but whether a comma is due. Nesting is

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -102,7 +103,6 @@ void message_close(void)
 FILE *message_stream(void) { return stream ? stream : stderr; }
 void message_flush(void) { fflush(message_stream()); clearerr(message_stream()); }
 int message_fd(void) { return stream ? stream_fd : STDERR_FILENO; }
-bool message_color(void) { return colored; }
 
 static void PRINTF(2, 0) line(bool error, const char *format, va_list args)
 {
@@ -115,8 +115,6 @@ static void PRINTF(2, 0) line(bool error, const char *format, va_list args)
 	message_flush();
 	free(text);
 }
-
-void message_verror(const char *format, va_list args) { line(true, format, args); }
 
 void message_error(const char *format, ...)
 {

@@ -7,7 +7,6 @@
 #ifndef MTRUN_MESSAGE_H
 #define MTRUN_MESSAGE_H
 
-#include <stdarg.h>
 #include <stdio.h>
 
 #include "types.h"
@@ -27,13 +26,11 @@ FILE *message_stream(void);
 void message_flush(void);
 /* The descriptor under it: standard output of shell commands that are started. */
 int message_fd(void);
-bool message_color(void);
 
 /* One line each: "mtrun: " + text + newline, written in one piece. */
 void message_error(const char *format, ...) PRINTF(1, 2);
 void message_say(const char *format, ...) PRINTF(1, 2);
 /* Only with -v given at least LEVEL times. */
 void message_verbose(int level, const char *format, ...) PRINTF(2, 3);
-void message_verror(const char *format, va_list args) PRINTF(1, 0);
 
 #endif

@@ -105,23 +105,6 @@ uint32_t process_stack_parent(const struct process *p, uint32_t stack, uint64_t 
 	return stack;
 }
 
-size_t process_stack(const struct process *p, uint32_t stack, uint64_t *pc, uint32_t *node, size_t max)
-{
-	size_t n = 0;
-
-	while (stack && n < max) {
-		uint64_t here;
-		uint32_t parent = process_stack_parent(p, stack, &here);
-
-		if (!here)
-			break;
-		pc[n] = here;
-		node[n++] = stack;
-		stack = parent;
-	}
-	return n;
-}
-
 bool process_question(const struct process *p, uint32_t node, uint64_t pc, struct symbol_question *q)
 {
 	if (pc == WIRE_PC_TRUNCATED || pc == WIRE_PC_DEEP)

@@ -60,8 +60,6 @@ void process_free(struct process *p);
 void process_describe(struct process *p);	/* command, exe, image_bytes from /proc */
 bool process_own_mapping(void *process, uint32_t stack);	/* for stream_new() */
 
-/* The frames of a stack, leaf first: pcs as stored in the nodes (WIRE_PC_*), checked. Returns how many were written (at most MAX). */
-size_t process_stack(const struct process *p, uint32_t stack, uint64_t *pc, uint32_t *node, size_t max);
 /* Parent node of STACK, 0 at a root; *PC its pc. */
 uint32_t process_stack_parent(const struct process *p, uint32_t stack, uint64_t *pc);
 /* What process_frames() asks symbols_resolve() about: false for a pseudo-frame. */

@@ -3,7 +3,6 @@
 
 #include "ledger.h"
 
-#include <errno.h>
 #include <linux/futex.h>
 #include <stdlib.h>
 #include <string.h>

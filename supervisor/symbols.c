@@ -31,7 +31,6 @@
 #include "elf.h"
 #include "module.h"
 #include "names.h"
-#include "proc.h"
 #include "scopes.h"
 #include "site.h"
 #include "symtab.h"
@@ -484,14 +483,6 @@ bool symbols_known(struct symbols *s, const struct module *m, raddr_t pc, bool e
 
 /* ---- the site ------------------------------------------------------------------------------------------------------------------ */
 
-size_t symbols_site(const struct symbol_frame *flat, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		if (!flat[i].skip)
-			return i;
-	return n ? n - 1 : 0;
-}
-
 int symbols_site_skip(struct symbols *s, const char *regex, const char **error)
 {
 	static char text[256];
@@ -561,15 +552,4 @@ void symbols_free(struct symbols *s)
 	free(s->answer);
 	names_free(s->names);
 	free(s);
-}
-
-void symbols_warm(struct symbols *s, const struct module *module)
-{
-	struct mapping *p;
-
-	pthread_mutex_lock(&lock);
-	p = mapping_of(s, module);
-	if (p->object)
-		ask_object(read_symtab, s, p->object, NULL);
-	pthread_mutex_unlock(&lock);
 }

@@ -35,11 +35,7 @@ void symbols_free(struct symbols *s);
 struct symbol_frames symbols_resolve(struct symbols *s, const struct module *module, raddr_t pc, bool exact);
 /* Whether the answer is known, so that symbols_resolve() is quick; then it is in *FRAMES. False also while another thread asks. */
 bool symbols_known(struct symbols *s, const struct module *module, raddr_t pc, bool exact, struct symbol_frames *frames) MUST_USE;
-/* The site of a whole stack given leaf first, inlined frames included: the index of the first frame without skip flags; the last one if there is none. */
-size_t symbols_site(const struct symbol_frame *flat, size_t n);
 /* `set site-skip REGEX` (POSIX extended, found anywhere in the function's name; "" clears), for frames given out before, too. -EINVAL and *error (static) if it does not compile. */
 int symbols_site_skip(struct symbols *s, const char *regex, const char **error) MUST_USE;
-/* Reads the module's tables now, so that later questions are quick. */
-void symbols_warm(struct symbols *s, const struct module *module);
 
 #endif

@@ -225,11 +225,6 @@ void symtab_finish(struct symtab *t)
 	}
 }
 
-size_t symtab_count(const struct symtab *t)
-{
-	return t->count;
-}
-
 const char *symtab_find(const struct symtab *t, uint64_t addr)
 {
 	size_t low = 0, high = t->count;

@@ -22,7 +22,6 @@ int symtab_add_plt(struct symtab *t, Elf *elf, struct names *names) MUST_USE;
 /* To be called when all is added. */
 void symtab_finish(struct symtab *t);
 
-size_t symtab_count(const struct symtab *t);
 /* The raw name of the function that the file's address ADDR is in; NULL if in none. */
 const char *symtab_find(const struct symtab *t, uint64_t addr);
 

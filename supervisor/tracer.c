@@ -34,11 +34,6 @@ int tracer_seize(pid_t tid, unsigned flags)
 	return call(PTRACE_SEIZE, tid, NULL, (void *)options(flags));
 }
 
-int tracer_options(pid_t tid, unsigned flags)
-{
-	return call(PTRACE_SETOPTIONS, tid, NULL, (void *)options(flags));
-}
-
 int tracer_cont(pid_t tid, int signal)
 {
 	return call(PTRACE_CONT, tid, NULL, (void *)(long)signal);

@@ -35,7 +35,6 @@ struct event {
 #define TRACE_EXITKILL 2u
 
 int tracer_seize(pid_t tid, unsigned flags) MUST_USE;
-int tracer_options(pid_t tid, unsigned flags);
 
 /* The next event of any tracee, without waiting. 1: *event is filled; 0: none; -ECHILD: no tracees are left. */
 int tracer_next(struct event *event) MUST_USE;

@@ -45,8 +45,6 @@ static void ask_parts(const struct elf *elf)
 	for (size_t i = 0; i < n; i++)
 		if ((bytes = elf_at(elf, segment[i].vaddr, 1, &left)))
 			touch(bytes, left < 4096 ? left : 4096);
-	if ((text = elf_interpreter(elf)))
-		sink += strlen(text);
 	if ((text = elf_soname(elf)))
 		sink += strlen(text);
 	touch(bytes = NULL, 0);

@@ -181,10 +181,23 @@ static void compare(const struct process *p, struct stack *hook, const struct st
 		print_difference(p, hook, truth, i);
 }
 
+/* The pcs of STACK's nodes, leaf first. */
+static size_t pcs_of(const struct process *p, uint32_t stack, uint64_t *pc, size_t max)
+{
+	size_t n = 0;
+
+	while (stack && n < max) {
+		stack = process_stack_parent(p, stack, &pc[n]);
+		if (!pc[n])
+			break;
+		n++;
+	}
+	return n;
+}
+
 static void sample(struct session *s, struct process *p, struct wire_thread *w, struct tally *t)
 {
 	static struct stack hook, truth;
-	static uint32_t node[FRAMES];
 	uint64_t head = w->head;
 	uint32_t id, show = WIRE_STALE_SHOW;
 
@@ -202,7 +215,7 @@ static void sample(struct session *s, struct process *p, struct wire_thread *w, 
 		t->overtaken++;
 		return;
 	}
-	hook.count = process_stack(p, id, hook.pc, node, FRAMES);
+	hook.count = pcs_of(p, id, hook.pc, FRAMES);
 	compare(p, &hook, &truth, t);
 }
 

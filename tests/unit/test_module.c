@@ -3,10 +3,8 @@
  * test_module.c - what is mapped where: in this process, whose own linker is the judge, and in maps that are made up.
  */
 #include <dlfcn.h>
-#include <fcntl.h>
 #include <link.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 

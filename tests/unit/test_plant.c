@@ -19,7 +19,6 @@
 #include "../../supervisor/elf.h"
 #include "../../supervisor/hooks.h"
 #include "../../supervisor/module.h"
-#include "../../supervisor/patch.h"
 #include "../../supervisor/plant.h"
 #include "../../supervisor/proc.h"
 #include "test.h"

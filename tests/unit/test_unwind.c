@@ -6,7 +6,6 @@
  * the innermost one. Then three unwinders must agree: the child's own notes, unwind.c (libunwind, from the FDEs), and a plain walk over the rules that
  * cfi.c makes, which is what the trampoline does.
  */
-#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>

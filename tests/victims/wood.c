@@ -2,8 +2,6 @@
 /* wood.c LEVELS BLOCKS - BLOCKS live blocks from 2^LEVELS stacks; then, after the file descriptor 3 or standard output is told, at full speed for ever. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 static unsigned long seed = 88172645463325252ul;
 static unsigned long rnd(void)
