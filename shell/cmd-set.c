@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+#include <stdlib.h>
 #include <string.h>
 
 #include "../supervisor/view.h"
@@ -64,11 +65,21 @@ const char *setting_name(size_t i)
 	return i < SETTINGS ? settings[i].name : NULL;
 }
 
-static void show(const struct shell *shell, FILE *out, size_t i)
+#define VALUE_WIDTH 7			/* of most values */
+
+static int show(const struct shell *shell, struct call *call, size_t i)
 {
-	fprintf(out, "%-11s ", settings[i].name);
-	settings[i].show(shell, out);
-	fprintf(out, "   # %s\n", settings[i].help);
+	char *value = NULL;
+	size_t len;
+	FILE *text = open_memstream(&value, &len);
+
+	if (!text)
+		return shell_error(shell, call, "out of memory");
+	settings[i].show(shell, text);
+	fclose(text);
+	fprintf(call->out, "%-11s %-*s # %s\n", settings[i].name, VALUE_WIDTH, value, settings[i].help);
+	free(value);
+	return 0;
 }
 
 static int set(struct shell *shell, struct call *call)
@@ -77,17 +88,15 @@ static int set(struct shell *shell, struct call *call)
 
 	if (call->argc == 1) {
 		for (i = 0; i < SETTINGS; i++)
-			show(shell, call->out, i);
+			show(shell, call, i);
 		return 0;
 	}
 	for (i = 0; i < SETTINGS && strcmp(settings[i].name, call->argv[1]); i++)
 		;
 	if (i == SETTINGS)
 		return shell_error(shell, call, "there is no setting '%s' (`set` lists all)", call->argv[1]);
-	if (call->argc == 2) {
-		show(shell, call->out, i);
-		return 0;
-	}
+	if (call->argc == 2)
+		return show(shell, call, i);
 	if (call->argc > 3)
 		return shell_error(shell, call, "unexpected argument '%s' (quote a value that has blanks in it)", call->argv[3]);
 	return settings[i].set(shell, call, call->argv[2]);

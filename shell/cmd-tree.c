@@ -3,15 +3,17 @@
 
 #include "../supervisor/print.h"
 #include "../supervisor/units.h"
+#include "../supervisor/view.h"
 #include "command.h"
 #include "reporting.h"
 
 /* `tree`: who calls whom, with what each branch holds. */
-enum { ARG_INVERT, ARG_DEPTH, ARG_AT };
+enum { ARG_INVERT, ARG_DEPTH, ARG_ROWS, ARG_AT };
 
 static const struct argument arguments[] = {
 	[ARG_INVERT] = { "invert", 0, false },
 	[ARG_DEPTH] = { "depth", 0, true },
+	[ARG_ROWS] = { "rows", 'n', true },
 	[ARG_AT] = { "at", 0, true },
 	ARGUMENTS_END
 };
@@ -21,6 +23,8 @@ static const struct argument arguments[] = {
 static int tree(struct shell *shell, struct call *call)
 {
 	uint64_t depth = UINT_MAX;
+	size_t rows = VIEW_ALL;
+	bool has_rows = false;
 	bool invert = false;
 	struct moment moment = { 0 };
 	struct profile profile;
@@ -38,6 +42,9 @@ static int tree(struct shell *shell, struct call *call)
 		invert |= arg == ARG_INVERT;
 		if (arg == ARG_DEPTH && (number_parse(a.value, &depth) || depth < 1 || depth > UINT_MAX))
 			return shell_error(shell, call, "--depth: '%s' is not accepted: a number of levels from 1 on", a.value);
+		has_rows |= arg == ARG_ROWS;
+		if (arg == ARG_ROWS && reporting_rows(shell, call, a.value, &rows))
+			return -1;
 		if (arg == ARG_AT && reporting_moment(shell, call, "--at", a.value, MOMENTS_PEAK, &moment))
 			return -1;
 	}
@@ -45,19 +52,21 @@ static int tree(struct shell *shell, struct call *call)
 		return -1;
 	err = tree_make(&t, &profile, sites, invert, (unsigned)depth);
 	profile_release(&profile);
+	if (!err && (err = tree_cut(&t, rows)))
+		tree_release(&t);
 	if (err)
 		return shell_error(shell, call, "out of memory");
 	if (call->json)
 		print_tree_json(call->out, &t);
 	else
-		print_tree(call->out, &t, MIN_SHARE);
+		print_tree(call->out, &t, has_rows ? 0 : MIN_SHARE);
 	tree_release(&t);
 	return 0;
 }
 
 const struct command cmd_tree = {
 	.name = "tree",
-	.usage = "[--invert] [--depth N] [--at TIME|peak] [--json]",
+	.usage = "[--invert] [--depth N] [-n N] [--at TIME|peak] [--json]",
 	.summary = "the call tree with what each branch holds",
 	.help = "Each line: bytes of all live allocations made in or below the function, their share of the whole, the function. A function with\n"
 		"one callee only is followed by it without further indentation; branches below 0.5 % are summed as (others), what a function\n"
@@ -65,6 +74,7 @@ const struct command cmd_tree = {
 		"\n"
 		"  --invert   from the functions that allocate outwards to their callers\n"
 		"  --depth N  at most N levels\n"
+		"  -n N       the N biggest branches, however small; the others are summed where they are\n"
 		"  --at TIME  what was live then, as in `report`",
 	.flags = COMMAND_JSON,
 	.run = tree,

@@ -92,6 +92,8 @@ struct tree {
 
 /* From the outermost frame inwards, or (INVERT) from the allocating frame outwards; DEPTH: the most levels below the whole. */
 int tree_make(struct tree *t, const struct profile *p, struct sites *sites, bool invert, unsigned depth) MUST_USE;
+/* Keeps the biggest LIMIT nodes below the whole; what a node loses becomes its last child, `(others)`. 0 or -ENOMEM. */
+int tree_cut(struct tree *t, size_t limit) MUST_USE;
 void tree_release(struct tree *t);
 
 /* ---- lines of a function ---------------------------------------------------------------------------------------------------------- */

@@ -178,6 +178,68 @@ int tree_make(struct tree *t, const struct profile *p, struct sites *sites, bool
 	return err;
 }
 
+static int by_size(const void *pa, const void *pb)
+{
+	const int64_t *a = pa, *b = pb;
+
+	return *a < *b ? 1 : *a > *b ? -1 : 0;
+}
+
+/* The children of NODE that are not in KEEP are merged into the first of them, which goes last. */
+static void merge_children(struct tree *t, uint32_t node, const bool *keep)
+{
+	uint32_t *link = &t->node[node].child, others = 0, next;
+	int64_t size = 0;
+
+	for (uint32_t c = *link; c; c = next) {
+		next = t->node[c].next;
+		if (keep[c]) {
+			*link = c;
+			link = &t->node[c].next;
+			continue;
+		}
+		others = others ? others : c;
+		size += t->node[c].size;
+	}
+	*link = others;
+	if (others)
+		t->node[others] = (struct tree_node){ .function = "(others)", .size = size, .self = size, .parent = node };
+}
+
+/* A node comes before its children and is no smaller: so what is kept is a tree. */
+int tree_cut(struct tree *t, size_t limit)
+{
+	size_t nodes = t->count - 1, least = 0;
+	int64_t *size;
+	bool *keep;
+
+	if (nodes <= limit)
+		return 0;
+	size = malloc(nodes * sizeof(*size));
+	keep = calloc(t->count, sizeof(*keep));
+	if (!size || !keep) {
+		free(size);
+		free(keep);
+		return -ENOMEM;
+	}
+	for (size_t i = 0; i < nodes; i++)
+		size[i] = t->node[i + 1].size;
+	qsort(size, nodes, sizeof(*size), by_size);
+	for (size_t i = 0; limit && i < limit; i++)
+		least += size[i] == size[limit - 1];
+	keep[0] = true;
+	for (size_t i = 1; i < t->count && limit; i++) {
+		keep[i] = t->node[i].size > size[limit - 1] || (t->node[i].size == size[limit - 1] && least);
+		least -= keep[i] && t->node[i].size == size[limit - 1];
+	}
+	for (size_t i = 0; i < t->count; i++)
+		if (keep[i])
+			merge_children(t, (uint32_t)i, keep);
+	free(size);
+	free(keep);
+	return 0;
+}
+
 void tree_release(struct tree *t)
 {
 	free(t->node);

@@ -68,6 +68,23 @@ for what, words in {
 run('quotes that do not end', 'echo "a', rc=125, err='mtrun: .*quotes.*\n')
 run('sample is not there yet', 'sample 5M', rc=125, err="mtrun: unknown command 'sample'.*\n")
 
+# ---- the gs driver shell's spellings: the same answers as JSON
+GS = {'get_mem_report()': 'report --json', 'get_all_time_size()': 'timeline --json', 'get_mem_report_with_time(0.1)': 'report --at 0.1 --json'}
+script, same = 'wait exit', []
+for i, (call, command) in enumerate(GS.items()):
+    for k, how in enumerate((call, f"'{call}'", f"'{call}", f'mem_profiler.{call}', f'system.core.mem_profiler.{call}', f"'system.core.{call}'", call.replace('(', '( ').replace(')', ' )'))):
+        script += f'\n{how} > gs{i}.{k}'
+        same.append((how, f'gs{i}.{k}', f'gs{i}'))
+    script += f'\n{command} > gs{i}'
+with open(os.path.join(d, 'gs.mt'), 'w') as f:
+    f.write(script + '\n')
+r = mt.plain([mt.MTRUN, '-q', '-X', 'gs.mt', SITES, '300'], cwd=d, timeout=30)
+mt.check('gs spellings', [r.err.decode()] if r.rc or r.err else [how for how, a, b in same if json.loads(read(a)) != json.loads(read(b))])
+mt.check('gs spellings: keys', [k for k in ('time_ms', 'total_size', 'total_count', 'mem_report') if k not in json.loads(read('gs0'))] +
+         [k for k in ('interval_ms', 'points', 'peak', 'marks') if k not in json.loads(read('gs1'))])
+for what, words in {'get_mem_report(1)': 'takes no argument', 'get_mem_report_with_time()': 'argument is missing', 'get_mem_report(': "')' is missing", 'no_such_call()': 'unknown command'}.items():
+    run(f'mistake: {what}', f'wait exit; {what}\necho on', rc=125, err=f'mtrun: [^\n]*{re.escape(words)}[^\n]*\non\n')
+
 # ---- abbreviations, help
 run('abbreviations', 'wai exit; statu | head -1; rep --j | wc -l', err=r'program .*\n\d+\n')
 r = run('help', 'help')
@@ -103,6 +120,30 @@ if sum(x['flat'] for x in a['xj']['rows']) != total:
 if not all(x['stack'] and x['stack'][0]['function'] for x in a['s']['mem_report']):
     bad.append('stacks are missing')
 mt.check('lists add up', bad)
+
+
+run('tree -n', 'wait exit; tree -n 4 > t4; tree -n 4 --json > t4j; tree -n 0 > t0; tree --invert -n 3 --json > i3; tree -n all --json > tall; tree --json > tr', [SITES, '100'])
+four, whole = json.loads(read('t4j')), json.loads(read('tr'))
+
+
+def nodes(node):
+    return sum(1 + nodes(c) for c in node['children'] if c['function'] != '(others)')
+
+
+def in_tree(part, node):
+    """Whether PART is NODE with nothing but less detail."""
+    left = {c['function']: c for c in node['children']}
+    if part['function'] != node['function'] or part['size'] != node['size'] or part['self'] != node['self']:
+        return False
+    for c in part['children']:
+        if c['function'] != '(others)' and not in_tree(c, left.pop(c['function'])):
+            return False
+    return sum(c['size'] for c in left.values()) == sum(c['size'] for c in part['children'] if c['function'] == '(others)')
+
+
+mt.check('tree -n: the biggest, and others', [f'{nodes(four)} nodes'] if nodes(four) != 4 else [] if in_tree(four, whole) else [read('t4j')])
+mt.check('tree -n: as text', [] if read('t0').count('\n') == 2 and '(others)' in read('t0') and read('t4').count('(others)') <= 5 else [read('t0') + read('t4')])
+mt.check('tree -n: inverted, all', [] if nodes(json.loads(read('i3'))) == 3 and json.loads(read('tall')) == whole else [read('i3')])
 
 
 def tree_adds_up(node):
@@ -146,6 +187,9 @@ run('wait no longer than the program', 'wait 100s; echo on', ['sleep', '0.2'], e
 run('wait for allocations', 'wait allocs>=100; echo on', [SITES, '1000'], err='on\n')
 run('wait times out', 'wait heap > 1T timeout 100ms; echo on', ['sleep', '0.3'], rc=125, err='mtrun: wait: .*time is over\non\n')
 run('-d', 'wait exit; status | head -1', [SH, '-c', 'sleep 0.6; exit 9'], rc=9, opts=['-q', '-d', '0.2'], err='program .*, detached,.*\n')
+r = run('set alone', 'set; set rows 100')
+columns = [re.match(r'\S+ +\S+ +# ', x) for x in r.text.splitlines()]
+mt.check('set: columns', [] if len(columns) >= 3 and all(columns) and len({len(m[0]) for m in columns}) == 1 else [r.text])
 run('set', 'set rows 1; set; wait exit; report | wc -l', [SITES, '10'], err='rows +1 .*\nsite-skip +\'\'.*\n3\n')
 run('site-skip', "wait exit; set site-skip '^(branch|leaf_[ab])$'; report --json > skip", [SITES, '10'])
 mt.check('site-skip passes over', [x['function'] for x in json.loads(read('skip'))['mem_report'] if x['function'] in ('branch', 'leaf_a', 'leaf_b')])

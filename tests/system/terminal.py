@@ -43,10 +43,16 @@ def _(t, bad):
     t.run('run')
     if 'running' not in t.run('status'):
         bad.append('run')
+    os.kill(mtrun_of(t.pid()), signal.SIGUSR1)
+    os.kill(mtrun_of(t.pid()), signal.SIGUSR2)          # at the prompt it is passed on to nobody
+    if 'running' not in t.run('wait 0.2; status'):
+        bad.append('SIGUSR1, SIGUSR2')
     t.send('quit\n')
     t.expect(r'ancel\?$')
     t.send('k')
     t.expect(r'\n\$ $')
+    t.send('echo "status=$?"\n')
+    t.expect(r'\nstatus=0\n')
     shell_again(t, bad, 'quit')
 
 
