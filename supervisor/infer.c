@@ -9,8 +9,9 @@
  * and that is its rule. It is a proof but for two assumptions, which compilers keep: functions leave their caller's registers and stack pointer as they were, and
  * nobody overwrites a saved register in the stack.
  *
- * Outermost frames are recognised by what the ABI asks of them: at the entry point, and where rbp is cleared behind a system call (a new thread's first
- * steps). Signal frames are recognised by the kernel's rule for rt_sigreturn: the nine bytes that debuggers look for, too.
+ * What one instruction does is in arch/effect.c. Outermost frames are recognised by what the ABI asks of them: at the entry point, and where rbp is cleared
+ * behind a system call (a new thread's first steps). Signal frames are recognised by the kernel's rule for rt_sigreturn: the nine bytes that debuggers
+ * look for, too.
  *
  * A stripped file does not say where its functions begin. Then the code is gone over once from end to end for the targets of calls, and its data for addresses of
  * places behind another function's end that look like a beginning.
@@ -24,20 +25,9 @@
 #include <string.h>
 
 #include "arch/decode.h"
+#include "arch/effect.h"
 
-enum { RAX, RCX, RDX, RBX, RSP, RBP };
-#define UNKNOWN INT32_MIN
-#define MAX_DEPTH (1 << 24)		/* bytes of stack in one frame; beyond it is nonsense */
 #define NO_POS UINT32_MAX
-
-struct state {
-	int32_t rsp, rbp;		/* CFA - register, or UNKNOWN */
-	int32_t saved[WIRE_REGS];	/* CFA - address where the caller's value is kept; 0: nowhere */
-	uint8_t changed;		/* bit i: register i no longer has its caller's value */
-	bool outermost;
-	bool after_syscall;
-	bool bad;			/* nothing is known */
-};
 
 enum { STATE_NONE, STATE_BAD, STATE_ENTRY, STATE_START, STATE_SIGNAL, STATES_RESERVED };
 #define STATES_MAX 0xfff0u
@@ -101,9 +91,9 @@ static void *push(struct infer *f, struct vector *v, size_t size)
 	return (char *)v->item + size * v->count++;
 }
 
-static struct state *state_at(const struct infer *f, uint32_t id)
+static struct frame_state *state_at(const struct infer *f, uint32_t id)
 {
-	return (struct state *)f->states.item + id;
+	return (struct frame_state *)f->states.item + id;
 }
 
 static struct function *function_at(const struct infer *f, uint32_t n)
@@ -151,11 +141,11 @@ static uint64_t vaddr_of(const struct infer *f, uint32_t pos)
 	return f->in->range[r].start + (pos - f->base[r]);
 }
 
-static uint16_t state_id(struct infer *f, const struct state *s)
+static uint16_t state_id(struct infer *f, const struct frame_state *s)
 {
 	const uint32_t *w = (const uint32_t *)(const void *)s;
 	uint32_t h = 0;
-	struct state *new;
+	struct frame_state *new;
 
 	if (s->bad)
 		return STATE_BAD;
@@ -177,23 +167,6 @@ static uint16_t state_id(struct infer *f, const struct state *s)
 		f->slot[h % (1 << 14)] = (uint16_t)(f->states.count - 1);
 		return (uint16_t)(f->states.count - 1);
 	}
-}
-
-static struct state meet(const struct state *a, const struct state *b)
-{
-	struct state m = *a;
-
-	m.bad = a->bad || b->bad || a->outermost != b->outermost;
-	m.after_syscall = a->after_syscall && b->after_syscall;
-	m.changed = a->changed | b->changed;
-	if (a->rsp != b->rsp)
-		m.rsp = UNKNOWN;
-	if (a->rbp != b->rbp)
-		m.rbp = UNKNOWN;
-	for (unsigned i = 0; i < WIRE_REGS; i++)
-		if (a->saved[i] != b->saved[i])
-			m.saved[i] = 0;
-	return m;
 }
 
 /* ---- functions -------------------------------------------------------------------------------------------------------------- */
@@ -302,387 +275,13 @@ static void when_returns(struct infer *f, uint32_t callee, uint32_t pos, uint32_
 	function_at(f, callee)->waiters = (uint32_t)f->waiters.count;
 }
 
-/* ---- what an instruction does to the state ------------------------------------------------------------------------------------ */
-
-static int saved_reg(unsigned hw)
-{
-	static const int8_t reg[16] = { -1, -1, -1, WIRE_RBX, -1, WIRE_RBP, -1, -1, -1, -1, -1, -1, WIRE_R12, WIRE_R13, WIRE_R14, WIRE_R15 };
-
-	return hw < 16 ? reg[hw] : -1;
-}
-
-static bool rbp_is_callers(const struct state *s)
-{
-	return !(s->changed & 1u << WIRE_RBP);
-}
-
-static void set_rsp(struct state *s, int32_t rsp)
-{
-	s->rsp = rsp;
-	if (rsp == UNKNOWN)
-		return;
-	if (rsp < -MAX_DEPTH || rsp > MAX_DEPTH)
-		s->rsp = UNKNOWN;
-	for (unsigned i = 0; i < WIRE_REGS; i++)
-		if (s->saved[i] > rsp)
-			s->saved[i] = 0;		/* it is below the stack pointer now */
-}
-
-/* A register gets a value that we do not follow. */
-static void clobber(struct state *s, unsigned hw)
-{
-	int reg = saved_reg(hw);
-
-	if (hw == RSP)
-		s->rsp = UNKNOWN;
-	if (hw == RBP)
-		s->rbp = UNKNOWN;
-	if (reg >= 0)
-		s->changed |= (uint8_t)(1u << reg);
-}
-
-/* A byte register without REX: 4 to 7 are ah, ch, dh, bh. */
-static void clobber_byte(struct state *s, unsigned hw, const struct insn *i)
-{
-	clobber(s, !i->rex && hw >= 4 && hw < 8 ? hw - 4 : hw);
-}
-
-/* CFA - address of a memory operand on the stack; UNKNOWN. */
-static int32_t operand(const struct state *s, const struct insn *i)
-{
-	int32_t reg = i->base == RSP ? s->rsp : i->base == RBP ? s->rbp : UNKNOWN;
-
-	if (reg == UNKNOWN || i->index != DECODE_NO_REG || i->disp < -MAX_DEPTH || i->disp > MAX_DEPTH)
-		return UNKNOWN;
-	return reg - i->disp;
-}
-
-static void push_reg(struct state *s, unsigned hw)
-{
-	int reg = saved_reg(hw);
-
-	if (s->rsp == UNKNOWN)
-		return;
-	set_rsp(s, s->rsp + 8);
-	if (reg >= 0 && !(s->changed & 1u << reg) && !s->saved[reg])
-		s->saved[reg] = s->rsp;
-}
-
-/* The caller's value comes back from where it was saved, or something else comes. */
-static void load_reg(struct state *s, unsigned hw, int32_t from)
-{
-	int reg = saved_reg(hw);
-
-	if (hw == RBP)
-		s->rbp = UNKNOWN;
-	if (reg >= 0 && from != UNKNOWN && from > 0 && s->saved[reg] == from) {
-		s->changed &= (uint8_t)~(1u << reg);
-		return;
-	}
-	clobber(s, hw);
-}
-
-static void pop_reg(struct state *s, unsigned hw)
-{
-	int32_t from = s->rsp;
-
-	load_reg(s, hw, from);
-	if (from != UNKNOWN && hw != RSP)
-		set_rsp(s, from - 8);
-}
-
-static void store(struct state *s, const struct insn *i, int src)
-{
-	int32_t at = operand(s, i);
-	int reg = src < 0 ? -1 : saved_reg((unsigned)src);
-
-	if (at == UNKNOWN || at <= 0)
-		return;
-	for (unsigned k = 0; k < WIRE_REGS; k++)
-		if (s->saved[k] && at > s->saved[k] - 8 && at < s->saved[k] + 8 && (int)k != reg)
-			s->saved[k] = 0;		/* no longer a saved register: the slot has a second life */
-	if (reg >= 0 && !(s->changed & 1u << reg) && at % 8 == 0 && s->rsp != UNKNOWN && at <= s->rsp)
-		s->saved[reg] = at;
-	else if (reg >= 0 && s->saved[reg] == at)
-		s->saved[reg] = 0;
-}
-
-static void move_reg(struct state *s, unsigned to, unsigned from)
-{
-	int32_t value = from == RSP ? s->rsp : from == RBP ? s->rbp : UNKNOWN;
-
-	if (to == RSP) {
-		if (value == UNKNOWN)
-			s->rsp = UNKNOWN;
-		else
-			set_rsp(s, value);
-		return;
-	}
-	clobber(s, to);
-	if (to == RBP)
-		s->rbp = value;
-}
-
-static void add_rsp(struct state *s, int64_t imm)
-{
-	if (s->rsp == UNKNOWN || imm < -MAX_DEPTH || imm > MAX_DEPTH)
-		s->rsp = UNKNOWN;
-	else
-		set_rsp(s, s->rsp - (int32_t)imm);
-}
-
-/* 80..83: arithmetic with an immediate. */
-static void apply_immediate(struct state *s, const struct insn *i)
-{
-	unsigned op = i->reg & 7;
-
-	if (op == 7 || i->mod != 3) {
-		if (op != 7)
-			store(s, i, -1);
-		return;
-	}
-	if (i->opcode == 0x80)
-		clobber_byte(s, i->rm, i);
-	else if (i->rm == RSP && i->wide && (op == 0 || op == 5))
-		add_rsp(s, op == 0 ? i->imm : -i->imm);
-	else
-		clobber(s, i->rm);
-}
-
-static void apply_low(struct state *s, const struct insn *i)
-{
-	unsigned form = i->opcode & 7, reg = form & 2 ? i->reg : i->rm;
-
-	if (form > 3 || i->opcode >= 0x38)			/* into al, eax; cmp */
-		return;
-	if (!(form & 2) && i->mod != 3) {
-		store(s, i, -1);
-		return;
-	}
-	if ((i->opcode | 3) == 0x33 && form != 0 && form != 2 && i->mod == 3 && i->reg == i->rm && i->rm == RBP &&
-	    s->after_syscall && rbp_is_callers(s) && !s->saved[WIRE_RBP])
-		s->outermost = true;				/* xor ebp, ebp */
-	if (form & 1)
-		clobber(s, reg);
-	else
-		clobber_byte(s, reg, i);
-}
-
-static void apply_lea(struct state *s, const struct insn *i)
-{
-	int32_t at = operand(s, i);
-
-	if (i->mod == 3)
-		return;
-	if (i->reg == RSP) {
-		if (at == UNKNOWN || !i->wide)
-			s->rsp = UNKNOWN;
-		else
-			set_rsp(s, at);
-		return;
-	}
-	clobber(s, i->reg);
-	if (i->reg == RBP && i->wide)
-		s->rbp = at;
-}
-
-static void apply_leave(struct state *s)
-{
-	if (s->rbp == UNKNOWN) {
-		s->rsp = UNKNOWN;
-		clobber(s, RBP);
-		return;
-	}
-	s->rsp = s->rbp;
-	pop_reg(s, RBP);
-}
-
-static void apply_one(struct state *s, const struct insn *i)
-{
-	uint8_t op = i->opcode;
-
-	if (op < 0x40) {
-		apply_low(s, i);
-		return;
-	}
-	switch (op) {
-	case 0x50 ... 0x57:
-		push_reg(s, i->rm);
-		break;
-	case 0x58 ... 0x5f:
-		pop_reg(s, i->rm);
-		break;
-	case 0x68: case 0x6a: case 0x9c:
-		push_reg(s, RAX);
-		break;
-	case 0x9d:
-		pop_reg(s, RAX);
-		break;
-	case 0x63: case 0x69: case 0x6b:
-		clobber(s, i->reg);
-		break;
-	case 0x80: case 0x81: case 0x83:
-		apply_immediate(s, i);
-		break;
-	case 0x86: case 0x87:
-		clobber_byte(s, i->reg, i);
-		clobber(s, i->reg);
-		if (i->mod == 3)
-			clobber(s, i->rm);
-		else
-			store(s, i, -1);
-		break;
-	case 0x88:
-		if (i->mod == 3)
-			clobber_byte(s, i->rm, i);
-		else
-			store(s, i, -1);
-		break;
-	case 0x89:
-		if (i->mod != 3)
-			store(s, i, i->wide ? i->reg : -1);
-		else if (i->wide)
-			move_reg(s, i->rm, i->reg);
-		else
-			clobber(s, i->rm);
-		break;
-	case 0x8a:
-		clobber_byte(s, i->reg, i);
-		break;
-	case 0x8b:
-		if (!i->wide)
-			clobber(s, i->reg);
-		else if (i->mod == 3)
-			move_reg(s, i->reg, i->rm);
-		else
-			load_reg(s, i->reg, operand(s, i));
-		break;
-	case 0x8c:
-		if (i->mod == 3)
-			clobber(s, i->rm);
-		break;
-	case 0x8d:
-		apply_lea(s, i);
-		break;
-	case 0x8f:
-		pop_reg(s, i->mod == 3 ? i->rm : RAX);
-		break;
-	case 0x90 ... 0x97:
-		if (i->rm != RAX)
-			clobber(s, i->rm);
-		break;
-	case 0xb0 ... 0xb7:
-		clobber_byte(s, i->rm, i);
-		break;
-	case 0xb8 ... 0xbf:
-		clobber(s, i->rm);
-		break;
-	case 0xc0: case 0xd0: case 0xd2: case 0xc6: case 0xf6: case 0xfe:
-		if (i->mod != 3)
-			store(s, i, -1);
-		else if (op != 0xf6 || (i->reg & 7) == 2 || (i->reg & 7) == 3)
-			clobber_byte(s, i->rm, i);
-		break;
-	case 0xc1: case 0xd1: case 0xd3: case 0xc7: case 0xf7:
-		if (i->mod != 3)
-			store(s, i, -1);
-		else if (op != 0xf7 || (i->reg & 7) == 2 || (i->reg & 7) == 3)
-			clobber(s, i->rm);
-		break;
-	case 0xc8:
-		s->rsp = UNKNOWN;
-		clobber(s, RBP);
-		break;
-	case 0xc9:
-		apply_leave(s);
-		break;
-	case 0xff:
-		if ((i->reg & 7) == 6)
-			push_reg(s, RAX);
-		else if ((i->reg & 7) < 2 && i->mod == 3)
-			clobber(s, i->rm);
-		break;
-	}
-}
-
-static void apply_0f(struct state *s, const struct insn *i)
-{
-	switch (i->opcode) {
-	case 0x05:
-		s->after_syscall = true;
-		break;
-	case 0x2c: case 0x2d: case 0x50: case 0xc5: case 0xd7:	/* a general register from vector ones */
-	case 0x40 ... 0x4f: case 0xaf: case 0xb6 ... 0xb8: case 0xbc ... 0xbf: case 0x02: case 0x03:
-		clobber(s, i->reg);
-		break;
-	case 0x7e:
-		if (i->mod == 3 && i->prefix != 0xf3)
-			clobber(s, i->rm);
-		break;
-	case 0x90 ... 0x9f:
-		if (i->mod == 3)
-			clobber_byte(s, i->rm, i);
-		break;
-	case 0xa2:
-		clobber(s, RBX);
-		break;
-	case 0xa4: case 0xa5: case 0xab: case 0xac: case 0xad: case 0xb3: case 0xbb: case 0xb0: case 0xb1: case 0x00: case 0xc7: case 0xae:
-		if (i->mod == 3)
-			clobber(s, i->rm);
-		break;
-	case 0xba:
-		if (i->mod == 3 && (i->reg & 7) != 4)
-			clobber(s, i->rm);
-		break;
-	case 0xc0: case 0xc1:
-		clobber_byte(s, i->reg, i);
-		clobber(s, i->reg);
-		if (i->mod == 3)
-			clobber(s, i->rm);
-		break;
-	case 0xc8 ... 0xcf:
-		clobber(s, i->rm);
-		break;
-	}
-}
-
-static void apply_vex(struct state *s, const struct insn *i)
-{
-	if (i->map == MAP_0F && (i->opcode == 0x2c || i->opcode == 0x2d || i->opcode == 0x50 || i->opcode == 0xc5 || i->opcode == 0xd7 ||
-				 i->opcode == 0x93 || i->opcode == 0x78 || i->opcode == 0x79))
-		clobber(s, i->reg);
-	else if (i->map == MAP_0F && i->opcode == 0x7e && i->prefix == 0x66 && i->mod == 3)
-		clobber(s, i->rm);
-	else if (i->map == MAP_0F38 && i->opcode >= 0xf2 && i->opcode <= 0xf7) {
-		clobber(s, i->reg);
-		clobber(s, i->vvvv);
-	} else if (i->map == MAP_0F3A && i->opcode == 0xf0)
-		clobber(s, i->reg);
-	else if (i->map == MAP_0F3A && i->opcode >= 0x14 && i->opcode <= 0x17 && i->mod == 3)
-		clobber(s, i->rm);
-}
-
-static void apply(struct state *s, const struct insn *i)
-{
-	if (i->vex)
-		apply_vex(s, i);
-	else if (i->map == MAP_ONE)
-		apply_one(s, i);
-	else if (i->map == MAP_0F)
-		apply_0f(s, i);
-	else if (i->map == MAP_0F38 && i->opcode >= 0xf0)
-		clobber(s, i->reg);
-	else if (i->map == MAP_0F3A && i->opcode >= 0x14 && i->opcode <= 0x17 && i->mod == 3)
-		clobber(s, i->rm);
-}
-
 /* ---- the way through the code --------------------------------------------------------------------------------------------------- */
 
 /* A run of instructions that follow each other. */
 struct run {
 	uint32_t pos, function;
 	uint64_t vaddr;
-	struct state state;
+	struct frame_state state;
 	uint16_t id;			/* of that state */
 	bool over_call, unsure;		/* the last branch-like thing on the way here was a call (as struct work) */
 	uint64_t table;			/* the last address that was loaded relative to rip */
@@ -706,7 +305,7 @@ static bool arrive(struct infer *f, struct run *r)
 		when_returns(f, f->owner[r->pos] - 1u, NO_POS, r->function, 0);
 	if (was == r->id)
 		return false;
-	r->state = meet(state_at(f, was), &r->state);
+	r->state = effect_meet(state_at(f, was), &r->state);
 	r->id = state_id(f, &r->state);
 	if (r->id == was)
 		return false;
@@ -893,7 +492,7 @@ static enum flow flow(struct infer *f, struct run *r, const struct insn *i, uint
 		return FLOW_STOP;
 	case 0xe8:
 		if (i->imm == 0) {		/* call to what follows: a push of the pc */
-			push_reg(&r->state, RAX);
+			effect_push(&r->state, RAX);
 			r->id = state_id(f, &r->state);
 			return FLOW_ON;
 		}
@@ -939,7 +538,7 @@ static bool looks_like_beginning(const uint8_t *p, size_t left)
 	if (!decode(p, left, &i) || i.vex || i.map != MAP_ONE)
 		return false;
 	if (i.opcode >= 0x50 && i.opcode <= 0x57)
-		return saved_reg(i.rm) >= 0 || i.rm == RAX;
+		return effect_saved(i.rm) >= 0 || i.rm == RAX;
 	return (i.opcode == 0x83 || i.opcode == 0x81) && i.mod == 3 && i.rm == RSP && (i.reg & 7) == 5;
 }
 
@@ -969,7 +568,7 @@ static void follow(struct infer *f, struct work w)
 		return;				/* the callee did not return, and the next function begins */
 	while (!f->failed) {
 		bool was_none = f->map[r.pos] == STATE_NONE;
-		struct state before;
+		struct frame_state before;
 		struct insn i;
 		uint32_t next;
 		enum flow go;
@@ -994,7 +593,7 @@ static void follow(struct infer *f, struct work w)
 			forget_run(f, w.pos, r.pos);
 		if (go == FLOW_STOP || next == NO_POS)
 			return;
-		apply(&r.state, &i);
+		effect_apply(&r.state, &i);
 		if (memcmp(&before, &r.state, sizeof(before)))
 			r.id = state_id(f, &r.state);
 		r.over_call = go == FLOW_CALLED || (r.over_call && is_padding(&i));
@@ -1170,7 +769,7 @@ static void find_signal_frames(struct infer *f)
 
 /* ---- rows ----------------------------------------------------------------------------------------------------------------------- */
 
-static struct wire_rule rule_of(const struct state *s)
+static struct wire_rule rule_of(const struct frame_state *s)
 {
 	struct wire_rule r = { .cfa = CFA_NONE };
 
@@ -1178,9 +777,9 @@ static struct wire_rule rule_of(const struct state *s)
 		return r;
 	if (s->outermost)
 		return (struct wire_rule){ .cfa = CFA_END };
-	if (s->rsp != UNKNOWN && s->rsp >= 8)
+	if (s->rsp != FRAME_UNKNOWN && s->rsp >= 8)
 		r = (struct wire_rule){ .cfa = CFA_RSP, .cfa_off = s->rsp };
-	else if (s->rsp == UNKNOWN && s->rbp != UNKNOWN && s->rbp >= 8)
+	else if (s->rsp == FRAME_UNKNOWN && s->rbp != FRAME_UNKNOWN && s->rbp >= 8)
 		r = (struct wire_rule){ .cfa = CFA_RBP, .cfa_off = s->rbp };
 	else
 		return r;
@@ -1257,10 +856,10 @@ static int infer_begin(struct infer *f, const struct infer_input *in)
 
 static void reserve_states(struct infer *f)
 {
-	struct state entry = { .rsp = 8, .rbp = UNKNOWN }, bad = { .bad = true }, start = { .rsp = 8, .rbp = UNKNOWN, .outermost = true };
+	struct frame_state entry = { .rsp = 8, .rbp = FRAME_UNKNOWN }, bad = { .bad = true }, start = { .rsp = 8, .rbp = FRAME_UNKNOWN, .outermost = true };
 
 	for (unsigned i = 0; i < STATES_RESERVED; i++) {
-		struct state *s = push(f, &f->states, sizeof(*s));
+		struct frame_state *s = push(f, &f->states, sizeof(*s));
 
 		if (s)
 			*s = bad;
