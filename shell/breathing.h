@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* breathing.h - a stream for answers that may be long or go to a slow reader: the program need not wait for them. */
+/* breathing.h - streams for answers that may be long or go to a slow reader: the program need not wait for them. */
 #ifndef MTRUN_BREATHING_H
 #define MTRUN_BREATHING_H
 
@@ -11,5 +11,7 @@ struct shell;
 
 /* Writes to FD, which is its own from now on (also when it fails: NULL, errno says why). Ctrl-C makes an error of it. */
 FILE *breathing_open(struct shell *shell, int fd) MUST_USE;
+/* From now on message_stream() is one, too; with NULL no more. Where there is no screen. */
+void breathing_messages(struct shell *shell);
 
 #endif

@@ -23,8 +23,10 @@ static int run_gdb(struct shell *shell, struct call *call, pid_t pid, int *statu
 	shell_flush(shell);
 	err = spawn_shell(&child, command, message_fd(), shell->screen ? SPAWN_OURS : SPAWN_NULL);
 	free(command);
-	while (!err && !spawn_ended(&child, 5, status))
-		err = shell_turn(shell, 0);
+	if (!err)
+		err = shell_await(shell, child.status_fd);
+	if (!err)
+		*status = spawn_status(&child);
 	return err;
 }
 

@@ -8,7 +8,7 @@
 static int shell_command(struct shell *shell, struct call *call)
 {
 	struct spawned child;
-	int err, status = 0;
+	int err, status;
 
 	if (!call->rest || !*call->rest)
 		return shell_error(shell, call, "a shell command is missing");
@@ -17,9 +17,10 @@ static int shell_command(struct shell *shell, struct call *call)
 	err = spawn_shell(&child, call->rest, call->fd, shell->screen ? SPAWN_OURS : SPAWN_NULL);
 	if (err)
 		return shell_error(shell, call, "cannot run '%s' by /bin/sh: %s", call->rest, strerror(-err));
-	while (!spawn_ended(&child, 5, &status))
-		if (shell_turn(shell, 0))
-			break;
+	err = shell_await(shell, child.status_fd);
+	if (err)
+		return shell_error(shell, call, "the program can no longer be followed: %s", strerror(-err));
+	status = spawn_status(&child);
 	return status ? shell_error(shell, call, "'%s': exit status %d", call->rest, status) : 0;
 }
 

@@ -276,6 +276,7 @@ static bool divert(void *ctx, const char *text, size_t len)
 	if (shell_interrupted(shell))
 		return false;
 	screen_write(shell->screen, text, len);
+	session_breathe(shell->session);
 	return true;
 }
 

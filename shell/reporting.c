@@ -144,6 +144,7 @@ int reporting_profile(struct shell *shell, struct call *call, const struct momen
 	*sites = shell_sites(shell, p);
 	if (!*sites)
 		return -1;
+	session_pin(shell->session, p);		/* from here on only the profile and the stacks are asked, whatever the program does */
 	err = profile_at(p, m, &ask, profile);
 	if (!err && since) {
 		err = profile_at(p, since, &ask_since, &before);

@@ -27,6 +27,7 @@
  * other end and wait for the answer to each line.
  */
 
+#define AWAIT_MS 100
 #define HOLD_MS 60000			/* a batch run keeps the program's last instant no longer than this */
 
 /* ---- life ------------------------------------------------------------------------------------------------------------------------ */
@@ -105,6 +106,25 @@ int shell_turn(struct shell *shell, int ms)
 	return err;
 }
 
+static void nothing(void *ctx, short revents)
+{
+	(void)ctx;
+	(void)revents;
+}
+
+int shell_await(struct shell *shell, int fd)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	int err = 0;
+
+	if (session_watch(shell->session, fd, POLLIN, nothing, NULL) < 0)
+		return -ENOSPC;
+	while (!err && poll(&p, 1, 0) == 0)
+		err = shell_turn(shell, AWAIT_MS);
+	session_watch(shell->session, fd, 0, NULL, NULL);
+	return err;
+}
+
 bool shell_interrupted(const struct shell *shell)
 {
 	sigset_t set;
@@ -169,6 +189,7 @@ uint64_t shell_moment(const struct shell *shell, const struct process *p)
 
 static uint32_t parent(void *ctx, uint32_t node, uint64_t *pc) { return process_stack_parent(ctx, node, pc); }
 static struct symbol_frames frames(void *ctx, uint32_t node, uint64_t pc) { return process_frames(ctx, node, pc); }
+static void rest(void *ctx) { session_breathe(ctx); }
 
 static bool lives(const struct shell *shell, const struct process_sites *s)
 {
@@ -193,7 +214,7 @@ static void forget_dead(struct shell *shell)
 
 struct sites *shell_own_sites(struct shell *shell, struct process *p)
 {
-	struct sites_source source = { .parent = parent, .frames = frames, .ctx = p };
+	struct sites_source source = { .parent = parent, .frames = frames, .ctx = p, .rest = rest, .rest_ctx = shell->session };
 	struct sites *sites = sites_new(&source);
 	const char *why;
 
@@ -284,12 +305,7 @@ static int open_output(struct shell *shell, const struct statement *s, struct ou
 /* Until the shell command at the other end has ended: the target goes on meanwhile. */
 static int reap(struct shell *shell, struct spawned *child)
 {
-	int status;
-
-	while (!spawn_ended(child, 10, &status))
-		if (shell_turn(shell, 0))
-			break;
-	return status;
+	return shell_await(shell, child->status_fd) ? 0 : spawn_status(child);
 }
 
 static int close_output(struct shell *shell, const struct statement *s, struct output *o)
@@ -300,6 +316,7 @@ static int close_output(struct shell *shell, const struct statement *s, struct o
 		message_flush();
 		return 0;
 	}
+	session_pin(shell->session, session_main(shell->session));	/* the answer is made: anything may change now */
 	errno = 0;
 	if (ferror(o->file) | fclose(o->file))		/* both, always */
 		err = errno ? errno : EIO;
@@ -313,6 +330,7 @@ static int close_output(struct shell *shell, const struct statement *s, struct o
 static void run(struct shell *shell, struct statement *s)
 {
 	struct call call = { .argc = s->argc, .argv = s->argv, .rest = s->rest };
+	struct process *pinned;
 	struct output output;
 	char why[160];
 	bool bad;
@@ -329,9 +347,11 @@ static void run(struct shell *shell, struct statement *s)
 	}
 	call.out = output.file;
 	call.fd = output.fd;
+	pinned = session_pin(shell->session, NULL);
 	bad = call.command->run(shell, &call);
 	if (close_output(shell, s, &output))
 		bad = true;
+	session_pin(shell->session, pinned);
 	shell->failed += bad;
 }
 
@@ -390,8 +410,8 @@ struct script_buffer {
 /* More of the file: bytes read, 0 at its end, -errno. Pipes and terminals are waited for with the session's loop turning. */
 static ssize_t read_more(struct shell *shell, int fd, struct script_buffer *b)
 {
-	struct pollfd p = { .fd = fd, .events = POLLIN };
 	ssize_t n;
+	int err;
 
 	if (b->allocated - b->len < 4096) {
 		char *text = realloc(b->text, b->allocated + 65536);
@@ -402,12 +422,9 @@ static ssize_t read_more(struct shell *shell, int fd, struct script_buffer *b)
 		b->allocated += 65536;
 	}
 	do {
-		while (poll(&p, 1, 2) <= 0) {
-			int err = shell_turn(shell, 10);
-
-			if (err)
-				return err;
-		}
+		err = shell_await(shell, fd);
+		if (err)
+			return err;
 		n = read(fd, b->text + b->len, b->allocated - b->len - 1);
 	} while (n < 0 && (errno == EINTR || errno == EAGAIN));
 	if (n < 0)

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdlib.h>
@@ -120,15 +119,11 @@ no_status:
 	return err;
 }
 
-int spawn_ended(struct spawned *s, int ms, int *status)
+int spawn_status(struct spawned *s)
 {
-	struct pollfd p = { .fd = s->status_fd, .events = POLLIN };
 	char text[16];
-	ssize_t n;
+	ssize_t n = read(s->status_fd, text, sizeof(text) - 1);
 
-	if (poll(&p, 1, ms) <= 0)
-		return 0;
-	n = read(s->status_fd, text, sizeof(text) - 1);
 	close(s->status_fd);
 	s->status_fd = -1;
 	while (waitpid(s->pid, NULL, 0) < 0 && errno == EINTR)
@@ -136,6 +131,5 @@ int spawn_ended(struct spawned *s, int ms, int *status)
 	if (n < 0)
 		n = 0;
 	text[n] = '\0';
-	*status = n ? atoi(text) : 128 + SIGKILL;
-	return 1;
+	return n ? atoi(text) : 128 + SIGKILL;
 }

@@ -14,7 +14,7 @@ struct spawned {
 enum spawn_input { SPAWN_NULL, SPAWN_PIPE, SPAWN_OURS };
 /* Runs COMMAND with stdout on descriptor OUT and stdin from /dev/null, a pipe, or as ours. 0 or -errno (-ENOENT: there is no /bin/sh). */
 int spawn_shell(struct spawned *s, const char *command, int out, enum spawn_input input) MUST_USE;
-/* Whether it has ended: 1 and *STATUS is its exit status as shells show it; 0: not within MS. */
-int spawn_ended(struct spawned *s, int ms, int *status) MUST_USE;
+/* Its exit status as shells show it. To be called when `status_fd`, which can be waited for, can be read: it has ended then. */
+int spawn_status(struct spawned *s);
 
 #endif

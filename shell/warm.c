@@ -18,7 +18,7 @@
 
 struct warming {
 	struct shell *shell;
-	struct process *process;
+	struct process *process, *pinned;
 	struct sites *sites;
 	bool whole, shown;
 	uint64_t began, turned, told;
@@ -118,13 +118,13 @@ static bool begin(struct warming *w, struct shell *shell, struct process *p, str
 	w->turned = w->began;
 	w->question = malloc(BATCH * sizeof(*w->question));
 	w->stack = malloc(BATCH * sizeof(*w->stack));
-	session_pin(shell->session, p);
+	w->pinned = session_pin(shell->session, p);
 	return w->question && w->stack;
 }
 
 static void end(struct warming *w)
 {
-	session_pin(w->shell->session, NULL);
+	session_pin(w->shell->session, w->pinned);
 	free(w->question);
 	free(w->stack);
 	if (!w->shown)

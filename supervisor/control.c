@@ -243,9 +243,12 @@ int session_bt(struct session *s, struct process *p, pid_t tid, void (*fn)(void 
 	return err ? err : found || !tid ? 0 : -ESRCH;
 }
 
-void session_pin(struct session *s, struct process *p)
+struct process *session_pin(struct session *s, struct process *p)
 {
+	struct process *before = s->pinned;
+
 	s->pinned = p;
+	return before;
 }
 
 void session_free_stacks(struct session *s, bool on)

@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "../shell/breathing.h"
 #include "../shell/command.h"
 #include "../shell/interactive.h"
 #include "../shell/limiting.h"
@@ -234,6 +235,7 @@ static int run(const struct options *o)
 		return status;
 	}
 	shell_init(&shell, session);
+	breathing_messages(&shell);
 	if (follow(&shell, o, &untraced)) {
 		session_detach(session);	/* our end must not become its end */
 		status = EXIT_FAILED;
@@ -247,6 +249,8 @@ static int run(const struct options *o)
 	} else {
 		status = status_of(session, o, &sig);
 	}
+	message_flush();
+	breathing_messages(NULL);
 	shell_release(&shell);
 	if (sig) {
 		message_flush();

@@ -26,6 +26,7 @@
 
 #define TICK_MS 8			/* rings are looked at this often, however quiet */
 #define CHUNK   65536			/* events of one process before others have their turn */
+#define BREATH_NS 200000		/* between two breaths: a ring fills in a millisecond or two */
 #define AWAKE_NS 20000			/* after a question of the program's own code the next one is looked for so long: to be woken takes longer */
 
 static uint64_t now_ns(void)
@@ -147,7 +148,7 @@ static void serve_watches(struct session *s, const struct pollfd *fds)
 			watch[i].fn(watch[i].ctx, fds[i].revents);
 }
 
-int session_turn(struct session *s, int timeout_ms)
+static int turn(struct session *s, int timeout_ms)
 {
 	struct pollfd fds[2 + WATCHES] = { { .fd = s->signals, .events = POLLIN }, { .fd = s->bell, .events = POLLIN } };
 	bool live = s->nthreads && !s->main_ended;
@@ -186,6 +187,17 @@ int session_turn(struct session *s, int timeout_ms)
 	return 0;
 }
 
+int session_turn(struct session *s, int timeout_ms)
+{
+	bool nested = s->serving;
+	int err;
+
+	s->serving = true;
+	err = turn(s, timeout_ms);
+	s->serving = nested;
+	return err;
+}
+
 void session_settle(struct session *s)
 {
 	session_serve_stops(s);
@@ -196,7 +208,15 @@ void session_settle(struct session *s)
 
 void session_breathe(struct session *s)
 {
-	session_serve_rings(s);
+	uint64_t now = now_ns();
+
+	if (now - s->breathed_ns < BREATH_NS)
+		return;
+	if (!s->pinned || s->serving)
+		session_serve_rings(s);
+	else if (session_turn(s, 0) < 0)
+		return;				/* whoever turns it next hears of that */
+	s->breathed_ns = now_ns();
 }
 
 uint64_t session_ms(const struct session *s)

@@ -52,7 +52,10 @@ void session_take_signals(struct session *s);
 
 /* All that had happened when called is in the ledgers when it returns. */
 void session_settle(struct session *s);
-/* Takes what the programs have written meanwhile, so that they need not wait while a long answer is printed: ledgers go on, nothing else changes. */
+/*
+ * To be called often while a long answer is made or printed, so that the programs need not wait: takes what they have written. With a record pinned
+ * (session_pin) it is a whole turn of the loop, unless it is called from within one. Cheap when the last time was just before.
+ */
 void session_breathe(struct session *s);
 uint64_t session_ms(const struct session *s);		/* since tracing began */
 
@@ -117,8 +120,11 @@ bool session_limit_killed(const struct session *s);
 /* From now on each release says its stack, too (ledger_find_freed), in every process that is there or comes; or no more. */
 void session_free_stacks(struct session *s, bool on);
 
-/* While a record is pinned (one at most) turning the loop does not free it; if it would have been, it stays until session_free(). NULL: none. */
-void session_pin(struct session *s, struct process *p);
+/*
+ * While a record is pinned (one at most) turning the loop does not free it; if it would have been, it stays until session_free(). NULL: none.
+ * Returns the one that was pinned before.
+ */
+struct process *session_pin(struct session *s, struct process *p);
 
 /* mtrun's own use, for status. */
 void session_self(const struct session *s, uint64_t *rss_bytes, uint64_t *cpu_ms);

@@ -46,6 +46,8 @@ struct session {
 	uint64_t asked_ns;		/* when the program itself asked last */
 	pid_t launched;
 	bool hold, main_ended, detached, began;
+	bool serving;			/* stops, or a turn: what is said meanwhile must not begin another */
+	uint64_t breathed_ns;
 	const struct process *stopping;	/* whose threads stay where they stop: session_stop() is at it */
 	pid_t held;			/* thread held at its last instant, 0: none */
 	struct process *lent;		/* another tracer has it */

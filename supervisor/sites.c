@@ -12,6 +12,8 @@
  * and its answer kept in a table indexed by node id: 32 bytes that are only touched for nodes that were asked for (the table is
  * reserved, not committed). A report over warm stacks is then one array access a stack.
  */
+#define REST 256u				/* stacks between two: some ten microseconds */
+
 struct memo {
 	uint64_t pc;				/* 0: a root */
 	const struct symbol_frame *frame;	/* NULL: not resolved yet */
@@ -28,6 +30,7 @@ struct sites {
 	uint32_t count, allocated;
 	uint32_t *bucket;			/* open addressing: site numbers by hash */
 	uint32_t nbuckets;			/* power of two */
+	uint32_t worked;			/* since the last rest */
 };
 
 static const struct symbol_frame truncated_frame = { .function = "[truncated]" };
@@ -225,6 +228,14 @@ void sites_settle(struct sites *s, uint32_t node, bool whole)
 		resolved(s, n);
 	for (uint32_t n = node; !sites_settled(s, n, true); n = s->memo[n].parent)
 		s->memo[n].known = 2;
+}
+
+void sites_rest(struct sites *s)
+{
+	if (++s->worked < REST || !s->source.rest)
+		return;
+	s->worked = 0;
+	s->source.rest(s->source.rest_ctx);
 }
 
 const struct site *sites_site(const struct sites *s, uint32_t site) { return &s->site[site]; }

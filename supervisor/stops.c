@@ -450,12 +450,15 @@ static void handle(struct session *s, const struct event *e)
 
 int session_serve_stops(struct session *s)
 {
+	bool nested = s->serving;
 	struct event e;
 	int n = 0, got;
 
+	s->serving = true;
 	while ((got = tracer_next(&e)) == 1) {
 		handle(s, &e);
 		n++;
 	}
+	s->serving = nested;
 	return n;
 }

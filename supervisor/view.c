@@ -345,12 +345,19 @@ static int down(int64_t a, int64_t b) { return a < b ? 1 : a > b ? -1 : 0; }
 static int down_unsigned(uint64_t a, uint64_t b) { return a < b ? 1 : a > b ? -1 : 0; }
 
 /* Biggest first; equals in an order that does not depend on how the program was loaded. */
+struct order {
+	enum view_sort sort;
+	struct sites *sites;
+};
+
 static int compare(const void *pa, const void *pb, void *ctx)
 {
 	const struct view_row *a = pa, *b = pb;
+	const struct order *order = ctx;
 	int c = 0;
 
-	switch (*(const enum view_sort *)ctx) {
+	sites_rest(order->sites);
+	switch (order->sort) {
 	case SORT_COUNT: c = down(a->count, b->count); break;
 	case SORT_TOTAL: c = down_unsigned(a->total_size, b->total_size); break;
 	case SORT_TEMPORARY: c = down_unsigned(a->temporary, b->temporary); break;
@@ -387,7 +394,7 @@ static void swap(struct view_row *a, struct view_row *b)
 }
 
 /* The LIMIT first rows in order come to the front: a heap of the best so far, the last of them on top. Sorting them all would cost more than the rest. */
-static void select_first(struct view *v, size_t limit, enum view_sort *sort)
+static void select_first(struct view *v, size_t limit, struct order *order)
 {
 	struct view_row *row = v->row;
 
@@ -395,13 +402,13 @@ static void select_first(struct view *v, size_t limit, enum view_sort *sort)
 		size_t at = i;
 
 		if (i < limit) {
-			while (at && compare(&row[at], &row[(at - 1) / 2], sort) > 0) {
+			while (at && compare(&row[at], &row[(at - 1) / 2], order) > 0) {
 				swap(&row[at], &row[(at - 1) / 2]);
 				at = (at - 1) / 2;
 			}
 			continue;
 		}
-		if (compare(&row[i], &row[0], sort) > 0)
+		if (compare(&row[i], &row[0], order) > 0)
 			continue;
 		swap(&row[i], &row[0]);
 		for (at = 0;;) {
@@ -409,9 +416,9 @@ static void select_first(struct view *v, size_t limit, enum view_sort *sort)
 
 			if (child >= limit)
 				break;
-			if (child + 1 < limit && compare(&row[child + 1], &row[child], sort) > 0)
+			if (child + 1 < limit && compare(&row[child + 1], &row[child], order) > 0)
 				child++;
-			if (compare(&row[child], &row[at], sort) <= 0)
+			if (compare(&row[child], &row[at], order) <= 0)
 				break;
 			swap(&row[child], &row[at]);
 			at = child;
@@ -448,13 +455,14 @@ static void reverse(struct view *v)
 int view_make(struct view *v, const struct profile *p, struct sites *sites, const struct view_options *o)
 {
 	struct groups g = { .v = v, .sites = sites };
-	enum view_sort sort = o->sort;
+	struct order order = { .sort = o->sort, .sites = sites };
 	struct matcher m;
 	int err;
 
 	*v = (struct view){ .key = o->key, .ms = p->ms, .since_ms = p->since_ms, .has_totals = p->has_totals, .is_difference = p->is_difference };
 	err = matcher_init(&m, o->match, sites, p);
 	for (size_t i = 0; i < p->count && !err; i++) {
+		sites_rest(sites);
 		if (!matches(&m, p->row[i].stack))
 			continue;
 		v->total_size += p->row[i].size;
@@ -471,9 +479,9 @@ int view_make(struct view *v, const struct profile *p, struct sites *sites, cons
 		return err;
 	}
 	if (o->limit && v->count / 4 > o->limit)
-		select_first(v, o->limit, &sort);
+		select_first(v, o->limit, &order);
 	if (v->count && o->limit)
-		qsort_r(v->row, v->count / 4 > o->limit ? o->limit : v->count, sizeof(*v->row), compare, &sort);
+		qsort_r(v->row, v->count / 4 > o->limit ? o->limit : v->count, sizeof(*v->row), compare, &order);
 	cut(v, o->limit);
 	v->reversed = o->reverse;
 	if (o->reverse)

@@ -129,6 +129,7 @@ int listing_make(struct listing *l, const struct profile *p, struct sites *sites
 
 	*l = (struct listing){ 0 };
 	for (size_t i = 0; i < p->count && !err; i++) {
+		sites_rest(sites);
 		w.row = (uint32_t)i + 1;
 		l->total += p->row[i].size;
 		err = count_stack(&w, sites, &p->row[i]);

@@ -140,6 +140,7 @@ static int forest_make(struct forest *f, const struct profile *p, struct sites *
 	for (size_t id = f->nodes - 1; id > 0; id--) {
 		uint32_t parent;
 
+		sites_rest(sites);
 		if (!f->used[id])
 			continue;
 		parent = sites_parent(sites, (uint32_t)id);
@@ -229,6 +230,7 @@ static int walk(struct walk *w)
 	uint32_t node = w->f.child[0];
 
 	while (node) {
+		sites_rest(w->sites);
 		if (enter(w, node))
 			return -ENOMEM;
 		if (w->f.child[node]) {
@@ -269,6 +271,7 @@ static int flats(struct walk *w, const struct profile *p)
 	for (size_t i = 0; i < p->count; i++) {
 		int64_t id = names_id(&w->names, leaf(w->sites, p->row[i].stack));
 
+		sites_rest(w->sites);
 		if (id < 0 || walk_room(w))
 			return -ENOMEM;
 		w->flat[id] += p->row[i].size;
