@@ -17,5 +17,5 @@ uint64_t hook_api(uint64_t text, uint64_t b, uint64_t c, const struct wire_hook 
 	(void)e;
 	if (!t)
 		return 0;
-	return PROC->no_syscalls ? ask_silently(ASK_API, t, h->arg, text) : ask(ASK_API, t, h->arg, text);
+	return ask(t, &(struct question){ ASK_API, { h->arg, text } });
 }

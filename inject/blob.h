@@ -67,7 +67,12 @@ void stacks_forget(uint64_t lo, uint64_t hi);	/* the range is no longer readable
 
 /* service.c */
 void mail_serve(struct wire_mail *mail);
-uint64_t ask(enum wire_what what, struct wire_thread *t, uint64_t arg0, uint64_t arg1);	/* the answer; 0: mtrun is gone, or no system calls are allowed */
-uint64_t ask_silently(enum wire_what what, struct wire_thread *t, uint64_t arg0, uint64_t arg1);	/* makes no system call */
+#define QUESTION_ARGS 5
+struct question {
+	enum wire_what what;
+	uint64_t arg[QUESTION_ARGS];
+};
+uint64_t ask(struct wire_thread *t, const struct question *q);	/* the answer; 0: mtrun is gone */
+uint64_t ask_loudly(struct wire_thread *t, const struct question *q);	/* of one that takes system calls; 0 also where none are allowed */
 
 #endif

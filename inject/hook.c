@@ -11,6 +11,9 @@
  * signal handler; such an event goes through the signal ring and leaves the thread's state alone. A mark can also be stale, when a handler
  * left by siglongjmp. nesting() tells these apart.
  *
+ * A limit. What a call is about to be given is charged before the real function is called (wire.h, ASK_ROOM). If it is refused, the real function is
+ * called all the same, for so much that no allocator and no kernel has it: so errno, exceptions and new handlers are those of the real thing.
+ *
  * errno is not touched: nothing here calls libc, and the real function's value stands.
  */
 #include "hook.h"
@@ -18,7 +21,6 @@
 
 #define BUSY 1ull
 
-typedef void *(*fn_malloc)(uint64_t, uint64_t, uint64_t);
 typedef uint64_t (*fn3)(uint64_t, uint64_t, uint64_t);
 typedef uint64_t (*fn6)(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t);
 typedef uint64_t (*fn7)(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t);
@@ -26,6 +28,11 @@ typedef uint64_t (*fn7)(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64
 static inline uint64_t call3(const struct wire_hook *h, uint64_t a, uint64_t b, uint64_t c)
 {
 	return ((fn3)h->orig)(a, b, c);
+}
+
+static inline uint64_t call6(const struct wire_hook *h, const uint64_t *a)
+{
+	return ((fn6)h->orig)(a[0], a[1], a[2], a[3], a[4], a[5]);
 }
 
 /* ---- who is counting ------------------------------------------------------------------------------------------------------------ */
@@ -181,15 +188,92 @@ static void emit_map(struct scope s, enum wire_kind kind, uint64_t address, uint
 		emit_wide(s, wire_pack(kind, address, 0, flags, stack), length, take_ticket());
 }
 
+/* ---- the limit ------------------------------------------------------------------------------------------------------------------ */
+
+#define IMPOSSIBLE     (1ull << 63)	/* for an allocator */
+#define IMPOSSIBLE_MAP (1ull << 62)	/* for the kernel: it fits no address space, and does not wrap */
+#define CHARGE_MOST    (1ull << 62)
+
+static inline bool limited(uint32_t what)
+{
+	return unlikely(load(&PROC->limited) & what);
+}
+
+/* The answer: what is to be charged, and has been; or ROOM_NONE. The thread is busy. */
+static noinline uint64_t charge_asking(struct scope s, const struct entry *e, enum wire_room kind, const uint64_t arg[4])
+{
+	uint32_t truncated = s.t->truncated;
+	uint64_t stack = stack_of(s, e), answer;
+
+	s.t->truncated = truncated;	/* the event's walk counts it */
+	answer = ask(s.t, &(struct question){ ASK_ROOM, { kind | (s.minimal ? ROOM_HANDLER : 0) | stack << 32, arg[0], arg[1], arg[2], arg[3] } });
+	if (!s.minimal && answer != ROOM_NONE)
+		store(&s.t->charged, s.t->charged + answer);
+	return answer;
+}
+
+static noinline uint64_t charge_block_asking(struct scope s, const struct entry *e, enum wire_room kind, uint64_t size, uint64_t old)
+{
+	return charge_asking(s, e, kind, (uint64_t[4]){ size, old });
+}
+
+/* `given` may be taken back at any time: the busy mark, set before it is read, tells that it may have been seen just before. */
+static inline __attribute__((always_inline)) uint64_t charge(struct scope s, const struct entry *e, enum wire_room kind, uint64_t size, uint64_t old)
+{
+	uint64_t charged = s.t->charged;
+
+	mark_busy(s, e);
+	if (unlikely(s.minimal || size > CHARGE_MOST || (int64_t)(load(&s.t->given) - charged) < (int64_t)size))
+		return charge_block_asking(s, e, kind, size, old);
+	store(&s.t->charged, charged + size);
+	return size;
+}
+
+/* Its event is stored, or there will be none. */
+static inline void settle(struct scope s, uint64_t charged)
+{
+	if (unlikely(s.minimal))
+		__atomic_add_fetch(&PROC->signal_settled, charged, __ATOMIC_RELEASE);
+	else
+		store(&s.t->settled, s.t->charged);
+}
+
 /* ---- blocks --------------------------------------------------------------------------------------------------------------------- */
 
-/* Hooks that give one block: PTR is what the real function returned. */
-static inline __attribute__((always_inline)) void granted(struct scope s, const struct entry *e, uint64_t ptr, uint64_t size)
+#define usual_case static inline __attribute__((always_inline))
+
+/* Where a function has its size, and its result. */
+enum shape { SIZE_FIRST, SIZE_SECOND, SIZE_THIRD_RESULT_BEHIND_FIRST };
+
+/* What the real function gave, with the thread busy. */
+static inline uint64_t given_block(enum shape shape, uint64_t ret, uint64_t a)
 {
+	if (shape != SIZE_THIRD_RESULT_BEHIND_FIRST)
+		return ret;
+	return (int)ret == 0 ? *(uint64_t *)a : 0;
+}
+
+/* A function that gives one block of SIZE bytes. CHARGES: a limit counts it. */
+usual_case uint64_t give(struct scope s, enum shape shape, bool charges, uint64_t size, uint64_t a, uint64_t b, uint64_t c, const struct wire_hook *h,
+			 const struct entry *e)
+{
+	uint64_t charged = charges ? charge(s, e, ROOM_BLOCK, size, 0) : 0, ret, p;
+	bool refused = charges && unlikely(charged == ROOM_NONE);
+
+	mark_call(s, e);
+	if (refused)
+		ret = call3(h, shape == SIZE_FIRST ? IMPOSSIBLE : a, shape == SIZE_SECOND ? IMPOSSIBLE : b,
+			    shape == SIZE_THIRD_RESULT_BEHIND_FIRST ? IMPOSSIBLE : c);
+	else
+		ret = call3(h, a, b, c);
 	mark_busy(s, e);
-	if (ptr)
-		emit_block(s, e, WIRE_ALLOC, ptr, size);
+	p = given_block(shape, ret, a);
+	if (p)
+		emit_block(s, e, WIRE_ALLOC, p, size);
+	if (charges && !refused)
+		settle(s, charged);
 	mark_none(s);
+	return ret;
 }
 
 /* operator new(0) is on its way to malloc(1), unless a hook is around both already. */
@@ -211,26 +295,24 @@ static noinline uint64_t one_or_zero(struct wire_thread *t)
 }
 
 /*
- * malloc and free are most of all calls. Their usual case (no other hook around it) is compiled on its own, so that nothing in it asks which case
- * it is.
+ * malloc and free are most of all calls. Their usual case (no other hook around it) is compiled on its own, with a limit and without, so that nothing
+ * in it asks which case it is.
  */
-#define usual_case static inline __attribute__((always_inline))
-
-usual_case uint64_t malloc_counted(struct scope s, uint64_t a, uint64_t b, uint64_t c, const struct wire_hook *h, const struct entry *e)
+usual_case uint64_t malloc_counted(struct scope s, bool charges, uint64_t a, uint64_t b, uint64_t c, const struct wire_hook *h, const struct entry *e)
 {
-	uint64_t p;
-
-	mark_call(s, e);
-	p = call3(h, a, b, c);
-	granted(s, e, p, unlikely(a == 1) ? one_or_zero(s.t) : a);
-	return p;
+	return give(s, SIZE_FIRST, charges, unlikely(a == 1) ? one_or_zero(s.t) : a, a, b, c, h, e);
 }
 
 static noinline uint64_t malloc_inner(uint64_t a, uint64_t b, uint64_t c, const struct wire_hook *h, const struct entry *e)
 {
 	struct scope s = scope_enter(e);
 
-	return s.t ? malloc_counted(s, a, b, c, h, e) : call3(h, a, b, c);
+	return s.t ? malloc_counted(s, limited(LIMIT_BLOCKS), a, b, c, h, e) : call3(h, a, b, c);
+}
+
+static noinline uint64_t malloc_limited(uint64_t a, uint64_t b, uint64_t c, const struct wire_hook *h, const struct entry *e, struct wire_thread *t)
+{
+	return malloc_counted((struct scope){ t, false }, true, a, b, c, h, e);
 }
 
 uint64_t hook_malloc(uint64_t a, uint64_t b, uint64_t c, const struct wire_hook *h, const struct entry *e)
@@ -239,7 +321,9 @@ uint64_t hook_malloc(uint64_t a, uint64_t b, uint64_t c, const struct wire_hook 
 
 	if (unlikely(!t || t->mark))
 		return malloc_inner(a, b, c, h, e);
-	return malloc_counted((struct scope){ t, false }, a, b, c, h, e);
+	if (limited(LIMIT_BLOCKS))
+		return malloc_limited(a, b, c, h, e, t);
+	return malloc_counted((struct scope){ t, false }, false, a, b, c, h, e);
 }
 
 usual_case uint64_t free_counted(struct scope s, uint64_t p, uint64_t b, uint64_t c, const struct wire_hook *h, const struct entry *e)
@@ -270,162 +354,207 @@ uint64_t hook_free(uint64_t p, uint64_t b, uint64_t c, const struct wire_hook *h
 	return free_counted((struct scope){ t, false }, p, b, c, h, e);
 }
 
-uint64_t hook_calloc(uint64_t n, uint64_t size, uint64_t c, const struct wire_hook *h, const struct entry *e)
+/* The others of one block: rarer, so the case is found out on the way. */
+static inline __attribute__((always_inline)) uint64_t give_any(enum shape shape, uint64_t size, uint64_t a, uint64_t b, uint64_t c,
+							      const struct wire_hook *h, const struct entry *e)
 {
 	struct scope s = scope_enter(e);
-	uint64_t p;
 
-	if (unlikely(!s.t))
-		return call3(h, n, size, c);
-	mark_call(s, e);
-	p = call3(h, n, size, c);
-	granted(s, e, p, n * size);
-	return p;
+	return likely(s.t) ? give(s, shape, limited(LIMIT_BLOCKS), size, a, b, c, h, e) : call3(h, a, b, c);
+}
+
+/* More than there are numbers for: the real function will see that and fail by itself. */
+static inline uint64_t product(uint64_t n, uint64_t size, uint64_t if_none)
+{
+	uint64_t total;
+
+	return unlikely(__builtin_mul_overflow(n, size, &total)) ? if_none : total;
+}
+
+uint64_t hook_calloc(uint64_t n, uint64_t size, uint64_t c, const struct wire_hook *h, const struct entry *e)
+{
+	return give_any(SIZE_FIRST, product(n, size, 0), n, size, c, h, e);
 }
 
 uint64_t hook_memalign(uint64_t alignment, uint64_t size, uint64_t c, const struct wire_hook *h, const struct entry *e)
 {
-	struct scope s = scope_enter(e);
-	uint64_t p;
-
-	if (unlikely(!s.t))
-		return call3(h, alignment, size, c);
-	mark_call(s, e);
-	p = call3(h, alignment, size, c);
-	granted(s, e, p, size);
-	return p;
+	return give_any(SIZE_SECOND, size, alignment, size, c, h, e);
 }
 
 uint64_t hook_posix_memalign(uint64_t out, uint64_t alignment, uint64_t size, const struct wire_hook *h, const struct entry *e)
 {
-	struct scope s = scope_enter(e);
-	uint64_t ret;
-
-	if (unlikely(!s.t))
-		return call3(h, out, alignment, size);
-	mark_call(s, e);
-	ret = call3(h, out, alignment, size);
-	granted(s, e, (int)ret == 0 ? *(uint64_t *)out : 0, size);
-	return ret;
+	return give_any(SIZE_THIRD_RESULT_BEHIND_FIRST, size, out, alignment, size, h, e);
 }
 
-/* The nothrow form takes a tag argument after the size (and the alignment), which it does not look at. */
+#define NEW_SAVED_SIZE 5		/* words below the registers: where entry.S has the size that the real function gets */
+
+/*
+ * The nothrow form takes a tag argument after the size (and the alignment), which it does not look at. When the request is refused the real one
+ * is asked for the impossible.
+ */
 uint64_t hook_new(uint64_t size, uint64_t alignment, uint64_t c, const struct wire_hook *h, const struct entry *e)
 {
 	struct scope s = scope_enter(e);
-	uint64_t p;
+	const struct wire_hook nothrow = { .orig = h->nothrow };
+	bool charges = limited(LIMIT_BLOCKS);
+	uint64_t charged = 0, p;
 
 	(void)c;
 	if (!s.t)
 		return 0;
+	if (charges) {
+		charged = charge(s, e, ROOM_BLOCK, size, 0);
+		if (unlikely(charged == ROOM_NONE)) {
+			((uint64_t *)e)[-NEW_SAVED_SIZE] = IMPOSSIBLE;
+			mark_none(s);
+			return 0;
+		}
+	}
 	mark_call(s, e);
-	p = ((fn3)h->nothrow)(size, alignment, 0);
-	granted(s, e, p, size);
+	p = call3(&nothrow, size, alignment, 0);
+	mark_busy(s, e);
+	if (p)
+		emit_block(s, e, WIRE_ALLOC, p, size);
+	if (charges)
+		settle(s, charged);
+	mark_none(s);
 	return p;
 }
 
-/* OLD (not NULL) is resized to SIZE by the real function, called by CALL. */
-static inline uint64_t moved(struct scope s, const struct entry *e, uint64_t old, uint64_t size, uint64_t p)
+/* ---- realloc -------------------------------------------------------------------------------------------------------------------- */
+
+/* OLD (not NULL) is about to be resized to SIZE. The answer is charge()'s. */
+static uint64_t resize_begin(struct scope s, const struct entry *e, bool charges, uint64_t old, uint64_t size)
+{
+	uint64_t charged = charges ? charge(s, e, ROOM_RESIZE, size, old) : 0;
+
+	mark_busy(s, e);
+	if (charged != ROOM_NONE)
+		emit_plain(s, WIRE_LEAVE, old, 0);
+	mark_call(s, e);
+	return charged;
+}
+
+/* The real function gave P. */
+static uint64_t resize_done(struct scope s, const struct entry *e, bool charges, uint64_t charged, uint64_t old, uint64_t size, uint64_t p)
 {
 	mark_busy(s, e);
+	if (charged == ROOM_NONE) {
+		mark_none(s);		/* it is as it was */
+		return p;
+	}
 	if (p)
 		emit_block(s, e, WIRE_BECAME, p, size);
 	else if (size)
 		emit_plain(s, WIRE_STAYED, old, 0);
 	else
 		emit_plain(s, WIRE_GONE, old, PROC->free_stacks ? release_stack(s, e) : 0);
+	if (charges)
+		settle(s, charged);
 	mark_none(s);
 	return p;
-}
-
-static inline void leaving(struct scope s, const struct entry *e, uint64_t old)
-{
-	mark_busy(s, e);
-	emit_plain(s, WIRE_LEAVE, old, 0);
-	mark_call(s, e);
 }
 
 uint64_t hook_realloc(uint64_t old, uint64_t size, uint64_t c, const struct wire_hook *h, const struct entry *e)
 {
 	struct scope s = scope_enter(e);
-	uint64_t p;
+	bool charges = limited(LIMIT_BLOCKS);
+	uint64_t charged;
 
 	if (unlikely(!s.t))
 		return call3(h, old, size, c);
-	if (!old) {
-		mark_call(s, e);
-		p = call3(h, old, size, c);
-		granted(s, e, p, size);
-		return p;
-	}
-	leaving(s, e, old);
-	return moved(s, e, old, size, call3(h, old, size, c));
+	if (!old)
+		return give(s, SIZE_SECOND, charges, size, old, size, c, h, e);
+	charged = resize_begin(s, e, charges, old, size);
+	return resize_done(s, e, charges, charged, old, size, call3(h, old, charged == ROOM_NONE ? IMPOSSIBLE : size, c));
 }
 
 uint64_t hook_reallocarray(uint64_t old, uint64_t n, uint64_t size, const struct wire_hook *h, const struct entry *e)
 {
 	struct scope s = scope_enter(e);
-	uint64_t p, total;
+	bool charges = limited(LIMIT_BLOCKS);
+	uint64_t charged, total;
 
 	if (unlikely(!s.t))
 		return call3(h, old, n, size);
-	if (__builtin_mul_overflow(n, size, &total))
-		total = UINT64_MAX;	/* it will fail, and that is not realloc(p, 0) */
-	if (!old) {
-		mark_call(s, e);
-		p = call3(h, old, n, size);
-		granted(s, e, p, total);
-		return p;
-	}
-	leaving(s, e, old);
-	return moved(s, e, old, total, call3(h, old, n, size));
+	if (!old)
+		return give(s, SIZE_SECOND, charges, product(n, size, 0), old, n, size, h, e);
+	total = product(n, size, UINT64_MAX);	/* it will fail, and that is not realloc(p, 0) */
+	charges &= total != UINT64_MAX;
+	charged = resize_begin(s, e, charges, old, total);
+	return resize_done(s, e, charges, charged, old, total, call3(h, old, charged == ROOM_NONE ? IMPOSSIBLE : n, size));
 }
 
-/* --hook: the same for a function of the program's, with up to six arguments, of which `arg` is the size or the pointer. */
-uint64_t hook_generic(const uint64_t *a, const struct wire_hook *h, const struct entry *e)
-{
-	struct scope s = scope_enter(e);
-	uint64_t at = a[h->arg < 6 ? h->arg : 0], next = a[h->arg < 5 ? h->arg + 1 : 5], p;
-	fn6 orig = (fn6)h->orig;
+/* ---- --hook --------------------------------------------------------------------------------------------------------------------- */
 
-	if (unlikely(!s.t))
-		return orig(a[0], a[1], a[2], a[3], a[4], a[5]);
-	if (h->kind == HOOK_GENERIC_FREE) {
-		if (at) {
-			mark_busy(s, e);
-			emit_free(s, e, at);
-		}
-		mark_call(s, e);
-		p = orig(a[0], a[1], a[2], a[3], a[4], a[5]);
-		mark_none(s);
-		return p;
-	}
-	if (h->kind == HOOK_GENERIC_REALLOC && at) {
-		leaving(s, e, at);
-		return moved(s, e, at, next, orig(a[0], a[1], a[2], a[3], a[4], a[5]));
+/* The same for a function of the program's, with up to six arguments, of which `arg` is the size or the pointer. */
+static uint64_t generic_free(struct scope s, uint64_t p, const uint64_t *a, const struct wire_hook *h, const struct entry *e)
+{
+	uint64_t ret;
+
+	if (p) {
+		mark_busy(s, e);
+		emit_free(s, e, p);
 	}
 	mark_call(s, e);
-	p = orig(a[0], a[1], a[2], a[3], a[4], a[5]);
+	ret = call6(h, a);
+	mark_none(s);
+	return ret;
+}
+
+static uint64_t generic_give(struct scope s, uint64_t *size_arg, uint64_t size, const uint64_t *a, const struct wire_hook *h, const struct entry *e)
+{
+	bool charges = limited(LIMIT_BLOCKS);
+	uint64_t charged = charges ? charge(s, e, ROOM_BLOCK, size, 0) : 0, ret, p;
+
+	if (charged == ROOM_NONE)
+		*size_arg = IMPOSSIBLE;
+	mark_call(s, e);
+	ret = call6(h, a);
+	mark_busy(s, e);
+	p = given_block(h->kind == HOOK_GENERIC_POSIX_MEMALIGN ? SIZE_THIRD_RESULT_BEHIND_FIRST : SIZE_FIRST, ret, a[0]);
+	if (p)
+		emit_block(s, e, WIRE_ALLOC, p, size);
+	if (charges && charged != ROOM_NONE)
+		settle(s, charged);
+	mark_none(s);
+	return ret;
+}
+
+uint64_t hook_generic(uint64_t *a, const struct wire_hook *h, const struct entry *e)
+{
+	struct scope s = scope_enter(e);
+	uint64_t *at = &a[h->arg < 6 ? h->arg : 0], *next = &a[h->arg < 5 ? h->arg + 1 : 5];
+	uint64_t old, size, charged;
+	bool charges;
+
+	if (unlikely(!s.t))
+		return call6(h, a);
 	switch (h->kind) {
+	case HOOK_GENERIC_FREE:
+		return generic_free(s, *at, a, h, e);
 	case HOOK_GENERIC_CALLOC:
-		granted(s, e, p, at * next);
-		break;
+		return generic_give(s, at, product(*at, *next, 0), a, h, e);
 	case HOOK_GENERIC_REALLOC:
-		granted(s, e, p, next);
 		break;
-	case HOOK_GENERIC_POSIX_MEMALIGN:	/* (out, alignment, size): ARG is the size's place */
-		granted(s, e, (int)p == 0 ? *(uint64_t *)a[0] : 0, at);
-		break;
-	default:
-		granted(s, e, p, at);
+	default:			/* posix_memalign: (out, alignment, size), ARG is the size's place */
+		return generic_give(s, at, *at, a, h, e);
 	}
-	return p;
+	if (!*at)
+		return generic_give(s, next, *next, a, h, e);
+	charges = limited(LIMIT_BLOCKS);
+	old = *at;
+	size = *next;
+	charged = resize_begin(s, e, charges, old, size);
+	if (charged == ROOM_NONE)
+		*next = IMPOSSIBLE;
+	return resize_done(s, e, charges, charged, old, size, call6(h, a));
 }
 
 /* ---- mappings ------------------------------------------------------------------------------------------------------------------- */
 
 /* Arguments and results of mmap(2) and the kernel's constants, which are ABI. */
-enum { K_MAP_SHARED = 1, K_MAP_ANONYMOUS = 0x20, K_MREMAP_DONTUNMAP = 4 };
+enum { K_MAP_SHARED = 1, K_MAP_FIXED = 0x10, K_MAP_ANONYMOUS = 0x20, K_MREMAP_FIXED = 2, K_MREMAP_DONTUNMAP = 4, K_PR_SET_SECCOMP = 22 };
 
 static inline bool failed(uint64_t ret)
 {
@@ -437,22 +566,54 @@ static inline uint64_t pages(uint64_t n)
 	return (n + 4095) & ~4095ull;
 }
 
-/* The mark stands while the real function runs: where a program puts its own mmap before libc's, the inner one is not counted again. */
-static uint64_t map_done(struct scope s, const struct entry *e, uint64_t ret, uint64_t length, uint64_t prot, uint64_t flags)
+/* What a call that may make bytes accessible is charged; ROOM_NONE: refused. Only the supervisor knows what is there already, and whose it is. */
+static uint64_t charge_map(struct scope s, const struct entry *e, enum wire_room kind, uint64_t length, uint64_t address, uint64_t old_length, uint64_t to)
 {
-	uint32_t what = (uint32_t)prot & 7;
-
-	if (failed(ret)) {
-		mark_none(s);
-		return ret;
-	}
-	if (flags & K_MAP_ANONYMOUS)
-		what |= WIRE_MAP_ANON;
-	if (flags & K_MAP_SHARED)
-		what |= WIRE_MAP_SHARED;
+	if (!limited(LIMIT_MAPS))
+		return 0;
 	mark_busy(s, e);
-	emit_map(s, WIRE_MAP, ret, pages(length), what, stack_of(s, e));
+	return charge_asking(s, e, kind, (uint64_t[4]){ length, address, old_length, to });
+}
+
+/* The end of a call that began with charge_map(). */
+static void map_end(struct scope s, const struct entry *e, uint64_t charged)
+{
+	if (unlikely(charged && charged != ROOM_NONE)) {
+		mark_busy(s, e);
+		settle(s, charged);
+	}
 	mark_none(s);
+}
+
+/*
+ * Each has a first half before the real function, which charges and, if that is refused, makes the call impossible in its arguments; and a second half
+ * with what the real function returned. The mark stands meanwhile: where a program puts its own mmap before libc's, the inner one is not counted again.
+ */
+static uint64_t map_begin(struct scope s, const struct entry *e, uint64_t *a)
+{
+	uint64_t charged = 0;
+
+	if (a[2] & 7 && a[3] & K_MAP_ANONYMOUS)
+		charged = charge_map(s, e, ROOM_MAP, pages(a[1]), a[3] & K_MAP_FIXED ? a[0] : 0, 0, 0);
+	if (charged == ROOM_NONE)
+		a[1] = IMPOSSIBLE_MAP;
+	mark_call(s, e);
+	return charged;
+}
+
+static uint64_t map_done(struct scope s, const struct entry *e, uint64_t charged, uint64_t ret, const uint64_t *a)
+{
+	uint32_t what = (uint32_t)a[2] & 7;
+
+	if (!failed(ret)) {
+		if (a[3] & K_MAP_ANONYMOUS)
+			what |= WIRE_MAP_ANON;
+		if (a[3] & K_MAP_SHARED)
+			what |= WIRE_MAP_SHARED;
+		mark_busy(s, e);
+		emit_map(s, WIRE_MAP, ret, pages(a[1]), what, stack_of(s, e));
+	}
+	map_end(s, e, charged);
 	return ret;
 }
 
@@ -480,66 +641,95 @@ static bool valid_range(uint64_t addr, uint64_t length)
 	return length && !(addr & 4095) && addr < 1ull << WIRE_ADDRESS_BITS && length <= 1ull << WIRE_ADDRESS_BITS;
 }
 
-static void remap_begin(struct scope s, const struct entry *e, uint64_t old, uint64_t old_length)
+/* A is mremap's (old, old length, new length, flags, new address). */
+static uint64_t remap_begin(struct scope s, const struct entry *e, uint64_t *a)
 {
-	mark_busy(s, e);
-	stacks_forget(old, old + old_length);
-	emit_map(s, WIRE_REMAP_LEAVE, old, pages(old_length), 0, 0);
+	uint64_t leaves = a[3] & K_MREMAP_DONTUNMAP ? 0 : a[1], charged;
+
+	charged = charge_map(s, e, ROOM_REMAP, pages(a[2]), a[0], pages(leaves), a[3] & K_MREMAP_FIXED ? a[4] : 0);
+	if (charged == ROOM_NONE) {
+		a[2] = IMPOSSIBLE_MAP;
+		a[3] = 0;
+	} else {
+		mark_busy(s, e);
+		stacks_forget(a[0], a[0] + leaves);
+		emit_map(s, WIRE_REMAP_LEAVE, a[0], pages(leaves), 0, 0);
+	}
 	mark_call(s, e);
+	return charged;
 }
 
-static uint64_t remap_done(struct scope s, const struct entry *e, uint64_t ret, uint64_t old, uint64_t length)
+static uint64_t remap_done(struct scope s, const struct entry *e, uint64_t charged, uint64_t ret, const uint64_t *a)
 {
 	mark_busy(s, e);
-	if (failed(ret))
-		emit_map(s, WIRE_REMAP_FAILED, old, pages(length), 0, 0);
+	if (charged == ROOM_NONE)
+		;			/* it is as it was */
+	else if (failed(ret))
+		emit_map(s, WIRE_REMAP_FAILED, a[0], pages(a[2]), 0, 0);
 	else
-		emit_map(s, WIRE_REMAP, ret, pages(length), 0, stack_of(s, e));
-	mark_none(s);
+		emit_map(s, WIRE_REMAP, ret, pages(a[2]), 0, stack_of(s, e));
+	map_end(s, e, charged);
 	return ret;
 }
 
-static uint64_t protect_done(struct scope s, const struct entry *e, uint64_t ret, uint64_t addr, uint64_t length, uint64_t prot)
+/* A is mprotect's (address, length, protection). */
+static uint64_t protect_begin(struct scope s, const struct entry *e, uint64_t *a)
 {
-	if ((int)ret) {
-		mark_none(s);
-		return ret;
+	uint64_t charged = a[2] & 7 ? charge_map(s, e, ROOM_PROTECT, pages(a[1]), a[0], 0, 0) : 0;
+
+	if (charged == ROOM_NONE)
+		a[1] = -4096ull;	/* past the end of all addresses: ENOMEM */
+	mark_call(s, e);
+	return charged;
+}
+
+static uint64_t protect_done(struct scope s, const struct entry *e, uint64_t charged, uint64_t ret, const uint64_t *a)
+{
+	if (!(int)ret) {
+		mark_busy(s, e);
+		if (!(a[2] & WIRE_PROT_READ))
+			stacks_forget(a[0], a[0] + a[1]);
+		emit_map(s, WIRE_PROTECT, a[0], pages(a[1]), (uint32_t)a[2] & 7, stack_of(s, e));
 	}
-	mark_busy(s, e);
-	if (!(prot & WIRE_PROT_READ))
-		stacks_forget(addr, addr + length);
-	emit_map(s, WIRE_PROTECT, addr, pages(length), (uint32_t)prot & 7, stack_of(s, e));
-	mark_none(s);
+	map_end(s, e, charged);
 	return ret;
 }
 
-static void break_done(struct scope s, const struct entry *e, uint64_t now, uint64_t old)
+/* The break is to grow by GROWTH bytes, if that is positive. */
+static uint64_t break_begin(struct scope s, const struct entry *e, int64_t growth)
 {
-	if (now == old) {
-		mark_none(s);
-		return;
-	}
-	mark_busy(s, e);
-	if (now < old)
-		stacks_forget(now, old);
-	emit_map(s, WIRE_BREAK, now, old, 0, stack_of(s, e));
-	mark_none(s);
+	uint64_t charged = growth > 0 ? charge_map(s, e, ROOM_BREAK, (uint64_t)growth, 0, 0, 0) : 0;
+
+	mark_call(s, e);
+	return charged;
 }
 
+static void break_done(struct scope s, const struct entry *e, uint64_t charged, uint64_t now, uint64_t old)
+{
+	if (now != old) {
+		mark_busy(s, e);
+		if (now < old)
+			stacks_forget(now, old);
+		emit_map(s, WIRE_BREAK, now, old, 0, stack_of(s, e));
+	}
+	map_end(s, e, charged);
+}
+
+/* 0: not known, and then nothing is said of what becomes of it. */
 static uint64_t current_break(void)
 {
 	return PROC->no_syscalls ? 0 : (uint64_t)sys3(__NR_brk, 0, 0, 0);
 }
 
-uint64_t hook_mmap(const uint64_t *a, const struct wire_hook *h, const struct entry *e)
+uint64_t hook_mmap(uint64_t *a, const struct wire_hook *h, const struct entry *e)
 {
 	struct scope s = scope_enter(e);
-	uint64_t ret;
+	uint64_t charged;
 
-	if (s.t)
-		mark_call(s, e);
-	ret = ((fn6)h->orig)(a[0], a[1], a[2], a[3], a[4], a[5]);
-	return s.t ? map_done(s, e, ret, a[1], a[2], a[3]) : ret;
+	if (!s.t)
+		return call6(h, a);
+	charged = map_begin(s, e, a);
+	return map_done(s, e, charged, call6(h, a), a);
 }
 
 uint64_t hook_munmap(uint64_t addr, uint64_t length, uint64_t c, const struct wire_hook *h, const struct entry *e)
@@ -555,53 +745,52 @@ uint64_t hook_munmap(uint64_t addr, uint64_t length, uint64_t c, const struct wi
 	return unmap_done(s, e, call3(h, addr, length, c), addr, length);
 }
 
-uint64_t hook_mremap(const uint64_t *a, const struct wire_hook *h, const struct entry *e)
+uint64_t hook_mremap(uint64_t *a, const struct wire_hook *h, const struct entry *e)
 {
 	struct scope s = scope_enter(e);
-	uint64_t ret;
+	uint64_t charged;
 
 	if (!s.t || !valid_range(a[0], a[1] ? a[1] : 1))
-		return ((fn6)h->orig)(a[0], a[1], a[2], a[3], a[4], a[5]);
-	remap_begin(s, e, a[0], a[3] & K_MREMAP_DONTUNMAP ? 0 : a[1]);
-	ret = ((fn6)h->orig)(a[0], a[1], a[2], a[3], a[4], a[5]);
-	return remap_done(s, e, ret, a[0], a[2]);
+		return call6(h, a);
+	charged = remap_begin(s, e, a);
+	return remap_done(s, e, charged, call6(h, a), a);
 }
 
 uint64_t hook_mprotect(uint64_t addr, uint64_t length, uint64_t prot, const struct wire_hook *h, const struct entry *e)
 {
 	struct scope s = scope_enter(e);
-	uint64_t ret;
+	uint64_t a[3] = { addr, length, prot }, charged;
 
-	if (s.t)
-		mark_call(s, e);
-	ret = call3(h, addr, length, prot);
-	return s.t ? protect_done(s, e, ret, addr, length, prot) : ret;
+	if (!s.t)
+		return call3(h, addr, length, prot);
+	charged = protect_begin(s, e, a);
+	return protect_done(s, e, charged, call3(h, a[0], a[1], a[2]), a);
 }
 
 uint64_t hook_brk(uint64_t addr, uint64_t b, uint64_t c, const struct wire_hook *h, const struct entry *e)
 {
 	struct scope s = scope_enter(e);
-	uint64_t ret, old;
+	uint64_t ret, old, charged;
 
 	if (!s.t)
 		return call3(h, addr, b, c);
 	old = current_break();
-	mark_call(s, e);
-	ret = call3(h, addr, b, c);
-	break_done(s, e, (int)ret == 0 && old ? addr : old, old);
+	charged = break_begin(s, e, old ? (int64_t)(addr - old) : 0);
+	ret = call3(h, charged == ROOM_NONE ? IMPOSSIBLE_MAP : addr, b, c);
+	break_done(s, e, charged, (int)ret == 0 && old ? addr : old, old);
 	return ret;
 }
 
 uint64_t hook_sbrk(uint64_t increment, uint64_t b, uint64_t c, const struct wire_hook *h, const struct entry *e)
 {
 	struct scope s = scope_enter(e);
-	uint64_t ret;
+	uint64_t ret, charged;
 
 	if (!s.t)
 		return call3(h, increment, b, c);
-	mark_call(s, e);		/* it calls brk */
-	ret = call3(h, increment, b, c);
-	break_done(s, e, failed(ret) ? ret : ret + increment, ret);
+	charged = break_begin(s, e, (int64_t)increment);
+	ret = call3(h, charged == ROOM_NONE ? IMPOSSIBLE_MAP : increment, b, c);	/* it calls brk */
+	break_done(s, e, charged, failed(ret) ? ret : ret + increment, ret);
 	return ret;
 }
 
@@ -625,60 +814,74 @@ static uint64_t seccomp_done(uint32_t was, uint64_t ret)
 }
 
 /* prctl(PR_SET_SECCOMP, ..) and seccomp(SET_MODE_STRICT or FILTER, ..); `arg` 0 means prctl, 1 seccomp. */
-uint64_t hook_prctl(const uint64_t *a, const struct wire_hook *h, const struct entry *e)
+uint64_t hook_prctl(uint64_t *a, const struct wire_hook *h, const struct entry *e)
 {
-	bool applies = h->arg ? a[0] <= 1 : (int)a[0] == 22 /* PR_SET_SECCOMP */;
+	bool applies = h->arg ? a[0] <= 1 : (int)a[0] == K_PR_SET_SECCOMP;
 	uint32_t was;
 
 	(void)e;
 	thread_self();			/* its slot, while gettid may still be called */
 	was = seccomp_begin(applies);
-	return seccomp_done(was, ((fn6)h->orig)(a[0], a[1], a[2], a[3], a[4], a[5]));
+	return seccomp_done(was, call6(h, a));
 }
 
-/* a[0] is the number; the sixth argument of the system call is on the caller's stack. errno is libc's business: the real syscall() is called. */
-uint64_t hook_syscall(const uint64_t *a, const struct wire_hook *h, const struct entry *e)
+/* A[0] is the number; the sixth argument of the system call is on the caller's stack. errno is libc's business: the real syscall() is called. */
+static uint64_t call_syscall(const struct wire_hook *h, const struct entry *e, const uint64_t *a)
 {
-	struct scope s = scope_enter(e);
-	uint64_t ret, old = 0;
-	uint32_t was = PROC->no_syscalls;
+	return ((fn7)h->orig)(a[0], a[1], a[2], a[3], a[4], a[5], e->stack_arg);
+}
 
-	if (s.t) {
-		if (a[0] == __NR_munmap && valid_range(a[1], a[2]))
-			unmap_begin(s, e, a[1], a[2]);
-		else if (a[0] == __NR_mremap && valid_range(a[1], a[2] ? a[2] : 1))
-			remap_begin(s, e, a[1], a[4] & K_MREMAP_DONTUNMAP ? 0 : a[2]);
-		else if (a[0] == __NR_brk)
-			old = current_break();
-		if (a[0] == __NR_mmap || a[0] == __NR_mprotect || a[0] == __NR_brk)
-			mark_call(s, e);
+static uint64_t syscall_break(struct scope s, const struct wire_hook *h, const struct entry *e, uint64_t *a)
+{
+	uint64_t old = current_break(), charged, ret;
+
+	charged = break_begin(s, e, old && a[1] ? (int64_t)(a[1] - old) : 0);
+	if (charged == ROOM_NONE)
+		a[1] = IMPOSSIBLE_MAP;
+	ret = call_syscall(h, e, a);
+	break_done(s, e, charged, old && !failed(ret) && ret ? ret : old, old);
+	return ret;
+}
+
+uint64_t hook_syscall(uint64_t *a, const struct wire_hook *h, const struct entry *e)
+{
+	struct scope s;
+	uint64_t charged;
+	uint32_t was;
+
+	if (a[0] == __NR_seccomp || a[0] == __NR_prctl) {
+		thread_self();		/* its slot, while gettid may still be called */
+		was = seccomp_begin(a[0] == __NR_seccomp ? a[1] <= 1 : (int)a[1] == K_PR_SET_SECCOMP);
+		return seccomp_done(was, call_syscall(h, e, a));
 	}
-	if (a[0] == __NR_seccomp || a[0] == __NR_prctl)
-		was = seccomp_begin(a[0] == __NR_seccomp ? a[1] <= 1 : (int)a[1] == 22);
-	ret = ((fn7)h->orig)(a[0], a[1], a[2], a[3], a[4], a[5], e->stack_arg);
-	if (a[0] == __NR_seccomp || a[0] == __NR_prctl)
-		return seccomp_done(was, ret);
+	s = scope_enter(e);
 	if (!s.t)
-		return ret;
+		return call_syscall(h, e, a);
 	switch (a[0]) {
 	case __NR_mmap:
-		return map_done(s, e, ret, a[2], a[3], a[4]);
+		charged = map_begin(s, e, a + 1);
+		return map_done(s, e, charged, call_syscall(h, e, a), a + 1);
 	case __NR_munmap:
-		return valid_range(a[1], a[2]) ? unmap_done(s, e, ret, a[1], a[2]) : ret;
+		if (!valid_range(a[1], a[2]))
+			break;
+		unmap_begin(s, e, a[1], a[2]);
+		return unmap_done(s, e, call_syscall(h, e, a), a[1], a[2]);
 	case __NR_mremap:
-		return valid_range(a[1], a[2] ? a[2] : 1) ? remap_done(s, e, ret, a[1], a[3]) : ret;
+		if (!valid_range(a[1], a[2] ? a[2] : 1))
+			break;
+		charged = remap_begin(s, e, a + 1);
+		return remap_done(s, e, charged, call_syscall(h, e, a), a + 1);
 	case __NR_mprotect:
-		return protect_done(s, e, ret, a[1], a[2], a[3]);
+		charged = protect_begin(s, e, a + 1);
+		return protect_done(s, e, charged, call_syscall(h, e, a), a + 1);
 	case __NR_brk:
-		break_done(s, e, old && !failed(ret) && ret ? ret : old, old);
-		return ret;
-	default:
-		return ret;
+		return syscall_break(s, h, e, a);
 	}
+	return call_syscall(h, e, a);
 }
 
 /* ld.so tells a debugger that the list of objects has changed. The real function is empty. */
-uint64_t hook_debug_state(const uint64_t *a, const struct wire_hook *h, const struct entry *e)
+uint64_t hook_debug_state(uint64_t *a, const struct wire_hook *h, const struct entry *e)
 {
 	struct wire_thread *t = thread_self();
 	uint64_t mark;
@@ -690,7 +893,7 @@ uint64_t hook_debug_state(const uint64_t *a, const struct wire_hook *h, const st
 		return 0;
 	mark = t->mark;
 	store(&t->mark, (uint64_t)&e->ra | BUSY);
-	ask(ASK_MODULES, t, 0, 0);
+	ask_loudly(t, &(struct question){ ASK_MODULES, { 0 } });
 	store(&t->mark, mark);
 	return 0;
 }

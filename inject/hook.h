@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
  * hook.h - the C functions behind entry.S, one per kind of hook. They return what the hooked function returns. Those of up to three arguments get
- * them as they came; the others get the six argument registers in memory.
+ * them as they came; the others get the six argument registers in memory, theirs to change.
  */
 #ifndef MTRUN_HOOK_H
 #define MTRUN_HOOK_H
@@ -9,7 +9,7 @@
 #include "blob.h"
 
 #define HOOK3(name) uint64_t hook_##name(uint64_t a, uint64_t b, uint64_t c, const struct wire_hook *h, const struct entry *e)
-#define HOOK6(name) uint64_t hook_##name(const uint64_t *a, const struct wire_hook *h, const struct entry *e)
+#define HOOK6(name) uint64_t hook_##name(uint64_t *a, const struct wire_hook *h, const struct entry *e)
 
 HOOK3(malloc);
 HOOK3(calloc);

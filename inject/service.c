@@ -66,25 +66,30 @@ void service(void)
 	signals_restore(was);
 }
 
-static void question(struct wire_mail *mail, enum wire_what what, uint64_t arg0, uint64_t arg1)
+static void copy_args(uint64_t *to, const uint64_t *from)
 {
-	mail->what = what;
-	mail->arg[0] = arg0;
-	mail->arg[1] = arg1;
+	for (int i = 0; i < QUESTION_ARGS; i++)
+		to[i] = from[i];
+}
+
+static void pose(struct wire_mail *mail, const struct question *q)
+{
+	mail->what = q->what;
+	copy_args(mail->arg, q->arg);
 	mail->answer = 0;
 	store(&mail->state, MAIL_ASKED);
 }
 
 #define PATIENCE 200			/* some microseconds: less than it takes to fall asleep and be woken */
 
-uint64_t ask(enum wire_what what, struct wire_thread *t, uint64_t arg0, uint64_t arg1)
+uint64_t ask_loudly(struct wire_thread *t, const struct question *q)
 {
 	uint64_t was, answer;
 
 	if (PROC->no_syscalls)
 		return 0;
 	was = signals_block();
-	question(&t->mail, what, arg0, arg1);
+	pose(&t->mail, q);
 	bell_ring();
 	for (int i = 0; i < PATIENCE && load(&t->mail.state) == MAIL_ASKED; i++)
 		__builtin_ia32_pause();
@@ -109,29 +114,33 @@ static void await_silently(const struct wire_mail *mail)
  * After seccomp: the supervisor looks into the mailboxes of such a process often. No signal can be blocked, so a handler may come here in the middle of its
  * own thread's question: it lets that one be answered, and leaves the mailbox as it was.
  */
-uint64_t ask_silently(enum wire_what what, struct wire_thread *t, uint64_t arg0, uint64_t arg1)
+static uint64_t ask_silently(struct wire_thread *t, const struct question *q)
 {
 	struct wire_mail *m = &t->mail;
-	uint32_t outer = load(&m->state), outer_what;
-	uint64_t outer_arg[2], outer_answer, answer;
+	uint32_t outer = load(&m->state);
+	struct question of_outer;
+	uint64_t outer_answer, answer;
 
 	if (outer == MAIL_ASKED) {
 		await_silently(m);
 		outer = load(&m->state);
 	}
-	outer_what = m->what;
-	outer_arg[0] = m->arg[0];
-	outer_arg[1] = m->arg[1];
+	of_outer.what = m->what;
+	copy_args(of_outer.arg, m->arg);
 	outer_answer = m->answer;
 
-	question(m, what, arg0, arg1);
+	pose(m, q);
 	await_silently(m);
 	answer = load(&m->answer);
 
-	m->what = outer_what;
-	m->arg[0] = outer_arg[0];
-	m->arg[1] = outer_arg[1];
+	m->what = of_outer.what;
+	copy_args(m->arg, of_outer.arg);
 	m->answer = outer_answer;
 	store(&m->state, outer);
 	return answer;
+}
+
+uint64_t ask(struct wire_thread *t, const struct question *q)
+{
+	return PROC->no_syscalls ? ask_silently(t, q) : ask_loudly(t, q);
 }

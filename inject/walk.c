@@ -70,7 +70,7 @@ static noinline struct wire_range *range_search(struct wire_thread *t, uint64_t 
 	uint32_t stale = unlikely(load(&t->stale)) ? __atomic_exchange_n(&t->stale, 0, __ATOMIC_SEQ_CST) : 0;
 
 	if (stale == WIRE_STALE_SHOW)
-		ask(ASK_FRAMES, t, 0, 0);
+		ask_loudly(t, &(struct question){ ASK_FRAMES, { 0 } });
 	else if (unlikely(stale)) {
 		for (int i = 0; i < WIRE_RANGES; i++)
 			r[i] = (struct wire_range){ 0, 0 };

@@ -146,9 +146,34 @@ enum wire_what {
 	ASK_MODULES,		/* ld.so's _dl_debug_state was called: modules came or went */
 	ASK_FRAMES,		/* a test wants to look at this thread's stack before the hook does (WIRE_STALE_SHOW) */
 	ASK_API,		/* the program's own code asks, or tells: arg[0] is enum wire_api, arg[1] the address of a text */
+	ASK_ROOM,		/* a request under a limit: see below */
 };
 /* What mtrun.h offers. These numbers are in the notes of programs out there. */
 enum wire_api { API_ALLOCATED = 1, API_META, API_LIMIT, API_MARK, API_SNAPSHOT, API_KINDS };
+
+/*
+ * A limit. While wire_process.limited says so, what a call is about to be given is charged before the real function is called: blocks by
+ * their size, from what the supervisor has given the thread in advance; if that is not enough the hook asks, with the call's stack. Mappings always
+ * ask, and are told what to charge. `given`, `charged` and `settled` (struct wire_thread) only grow: what lies between `settled` and `charged` is in
+ * flight, as the event that makes it known, or the call's failure, is still to come; what lies between `charged` and `given` is left.
+ * settled is stored after the event, and only the thread itself stores it and `charged`, with plain stores and the mark's BUSY bit set around. To take back
+ * what is left the supervisor stores 0 in `given`, has every thread pass a memory barrier, and reads `charged` where no BUSY bit is.
+ * The answer: bytes to be charged, at once and without another look at `given`; or ROOM_NONE. It is 0 at first, so that mtrun's death grants.
+ */
+#define LIMIT_BLOCKS 1u			/* bits of wire_process.limited */
+#define LIMIT_MAPS   2u
+#define ROOM_NONE    (~0ull)
+enum wire_room {		/* arg[0]: the kind | ROOM_HANDLER | stack << 32; arg[1] and on: */
+	ROOM_BLOCK,		/* size */
+	ROOM_RESIZE,		/* size, the block's address */
+	ROOM_MAP,		/* length, address (0: where the kernel likes) of accessible anonymous memory */
+	ROOM_REMAP,		/* new length, old address, old length, new address (0: where the kernel likes) */
+	ROOM_PROTECT,		/* length, address that is to be accessible */
+	ROOM_BREAK,		/* bytes by which it grows */
+	ROOM_KINDS
+};
+#define ROOM_HANDLER 0x100u	/* from a handler inside another hook: nothing of the thread's is used, see signal_settled */
+
 #define MAIL_CALLS 16
 struct wire_call {
 	int64_t nr;
@@ -158,7 +183,7 @@ struct wire_call {
 struct wire_mail {
 	uint32_t state;			/* futex, enum wire_mail_state */
 	uint32_t what;			/* enum wire_what */
-	uint64_t arg[4];
+	uint64_t arg[5];
 	uint64_t answer;
 	uint32_t ncalls;
 	uint32_t pad;
@@ -340,7 +365,9 @@ struct wire_thread {
 	uint32_t truncated;		/* stacks of this thread that ended in [truncated] below the depth asked for */
 	uint32_t lost;			/* events that could not be written */
 	struct wire_range range[WIRE_RANGES];
-	struct wire_mail mail;
+	_Alignas(64) uint64_t given;	/* by the supervisor; these three: see ASK_ROOM */
+	uint64_t charged, settled;	/* by the owner */
+	_Alignas(64) struct wire_mail mail;
 	struct wire_check check[3 * WIRE_DEPTH];	/* outermost frame's first */
 	struct wire_frame last[WIRE_DEPTH];	/* outermost first */
 	struct wire_frame fresh[WIRE_DEPTH];	/* the walk under way, innermost first */
@@ -367,8 +394,9 @@ struct wire_process {
 	uint32_t no_syscalls;		/* seccomp: hooks make no system call any more */
 	uint64_t libc_start, libc_end;	/* frees from here are WIRE_FROM_LIBC */
 	uint64_t home;			/* its address in the target */
-	uint32_t free_stacks;		/* releases say their stack, too. In the line that every release reads anyway */
-	uint32_t pad0[15];
+	uint32_t free_stacks;		/* releases say their stack, too. In the line that every hook reads anyway, and so is */
+	uint32_t limited;		/* LIMIT_* */
+	uint32_t pad0[14];
 	struct wire_mail mail;		/* of a thread that the supervisor sent to the service loop */
 	_Alignas(64) uint64_t ticket;	/* tickets given out */
 	uint64_t pad1[7];
@@ -376,7 +404,8 @@ struct wire_process {
 	uint64_t signal_tail;		/* read by the supervisor */
 	uint32_t no_slot;		/* events lost because all thread slots were taken */
 	uint32_t threads_high;		/* slots that were ever used lie below this */
-	uint64_t pad2[5];
+	uint64_t signal_settled;	/* bytes granted to handlers (ROOM_SIGNAL) whose event was stored, or whose call failed; after the event */
+	uint64_t pad2[4];
 	uint64_t finder[WIRE_FINDER];	/* thread pointer << 16 | slot: a hint, right if the slot has that `fs` */
 	uint32_t counter[WIRE_COUNTERS];
 	uint8_t large[65536];		/* nonzero: a block of WIRE_WIDE bytes or more may live at an address with this hash */

@@ -140,7 +140,7 @@ int session_restart(struct session *s)
 		err = pulse_ms() < end ? session_turn(s, 20) : -ETIMEDOUT;
 	if (err)
 		return err;
-	s->main_ended = s->detached = s->began = s->started = s->refused = false;
+	s->main_ended = s->detached = s->began = s->started = s->refused = s->limit_killed = false;
 	s->launched = 0;
 	return 0;
 }

@@ -15,6 +15,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
+#include <linux/membarrier.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -337,6 +338,7 @@ int home_land(struct process *p, pid_t tid, const struct options *options)
 		CALL(SYS_mprotect, p->home + HOME_BLOB, HOME_BEACON - HOME_BLOB, PROT_READ | PROT_EXEC),
 		CALL(SYS_mprotect, p->home + HOME_BEACON, HOME_SIZE - HOME_BEACON, PROT_READ | PROT_WRITE),
 		CALL(SYS_madvise, p->home, HOME_SIZE, MADV_DONTDUMP),
+		CALL(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0),
 	};
 	struct wire_guard armed = { .armed = 1 };
 
@@ -344,6 +346,7 @@ int home_land(struct process *p, pid_t tid, const struct options *options)
 	err = work(&p->wire->mail, tid, calls, sizeof(calls) / sizeof(calls[0]));
 	if (!err && calls[0].ret < 0)
 		err = (int)calls[0].ret;
+	p->fences = !err && calls[5].ret == 0;
 	if (!err)
 		err = remote_write(p->pid, p->home + HOME_GUARD, &armed, sizeof(armed));
 out:
@@ -365,6 +368,7 @@ static void wire_inherit(struct wire_process *to, const struct wire_process *fro
 	to->magic = WIRE_MAGIC | WIRE_VERSION;
 	to->depth = from->depth;
 	to->free_stacks = from->free_stacks;
+	to->limited = from->limited;
 	to->home = from->home;
 	to->tls_ready = from->tls_ready;
 	to->libc_start = from->libc_start;
@@ -382,6 +386,7 @@ int home_inherit(struct process *child, const struct process *parent, pid_t tid)
 		CALL(SYS_mmap, parent->home + HOME_BEACON, PROCESS_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, 0, 0),
 		CALL(SYS_close, 0),
 		CALL(SYS_madvise, parent->home + HOME_BEACON, PROCESS_SIZE, MADV_DONTDUMP),
+		CALL(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0),
 	};
 	struct wire_mail *mail = &parent->wire->mail;
 	struct wire_guard armed = { .armed = 1 };
@@ -430,6 +435,7 @@ int home_inherit(struct process *child, const struct process *parent, pid_t tid)
 	}
 	mail->state = MAIL_IDLE;
 	mail = &child->wire->mail;
+	child->fences = mail->call[3].ret == 0;
 	err = remote_write(child->pid, child->home + HOME_GUARD, &armed, sizeof(armed));
 out:
 	if (own >= 0)

@@ -129,6 +129,8 @@ struct ledger_freed {
 	uint64_t ms;			/* when, to 10 ms */
 };
 bool ledger_find_freed(const struct ledger *l, raddr_t addr, struct ledger_freed *out);
+/* Whether a realloc or mremap is under way: what it resizes stays counted until its outcome. */
+bool ledger_resizing(const struct ledger *l);
 /* Bytes of our own memory that the ledger uses. */
 size_t ledger_memory(const struct ledger *l);
 

@@ -23,6 +23,14 @@ void ledger_totals(const struct ledger *l, struct ledger_totals *out)
 	};
 }
 
+bool ledger_resizing(const struct ledger *l)
+{
+	for (uint32_t i = 0; i < l->pendings; i++)
+		if (l->pending[i].heap == LEAVING || l->pending[i].range == REMAPPING)
+			return true;
+	return false;
+}
+
 size_t ledger_stacks(const struct ledger *l)
 {
 	return awake(l)->index_size;

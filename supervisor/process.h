@@ -46,7 +46,8 @@ struct process {
 	uint64_t image_bytes;		/* the executable's text, as VmExe */
 	struct marks marks;		/* what it said by mtrun_mark() */
 	struct snapshots snapshots;
-	struct limit limit;		/* what has met it */
+	struct limit limit;
+	bool fences;			/* membarrier(2) reaches its threads */
 
 	const struct process *parent;	/* between the fork and the child's first stop: where its home comes from */
 	bool ledger_used;		/* it has run as itself: the record is kept when an exec replaces it */

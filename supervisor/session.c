@@ -23,6 +23,7 @@
 #include "pulse.h"
 #include "tracer.h"
 #include "unwind.h"
+#include "verdict.h"
 
 #define TICK_MS 8			/* rings are looked at this often, however quiet */
 #define CHUNK   65536			/* events of one process before others have their turn */
@@ -55,13 +56,21 @@ void session_serve_questions(struct session *s)
 
 		if (!p->wire || p->state > PROCESS_STOPPED)
 			continue;
-		while ((mail = home_question(p, &slot, &tid)) != NULL) {
-			if (mail->what != ASK_API)
-				refresh_modules(s, p, mail, tid);
-			else if (p->stream && !api_answer(p, mail, &s->api))
-				continue;	/* later */
-			else
+		while (p->wire && (mail = home_question(p, &slot, &tid)) != NULL) {
+			switch (mail->what) {
+			case ASK_API:
+				if (p->stream && !api_answer(p, mail, &s->api))
+					continue;	/* later */
 				s->asked_ns = now_ns();
+				break;
+			case ASK_ROOM:
+				if (!verdict_answer(s, p, mail, slot - 1, tid))
+					continue;
+				s->asked_ns = now_ns();
+				break;
+			default:
+				refresh_modules(s, p, mail, tid);
+			}
 			home_go(mail);
 		}
 	}
@@ -93,7 +102,7 @@ void session_take_signals(struct session *s)
 	serve_signals(s);
 }
 
-/* A ring that is half full already would not ring the bell again. */
+/* Something that nobody will ring for: a ring that is half full already, a question that could not be answered at once. */
 static bool rings_filling(const struct session *s)
 {
 	for (const struct process *p = s->processes; p; p = p->next) {
@@ -102,7 +111,9 @@ static bool rings_filling(const struct session *s)
 		for (uint32_t i = 0, high = p->wire->threads_high; i < high && i < WIRE_THREADS; i++) {
 			const struct wire_thread *t = &p->wire->thread[i];
 
-			if (t->head - t->tail >= WIRE_RING / 2 || t->mail.state == MAIL_ASKED)
+			if (t->head - t->tail >= WIRE_RING / 2)
+				return true;
+			if (t->mail.state == MAIL_ASKED && !(p->state == PROCESS_STOPPED && t->mail.what == ASK_ROOM))
 				return true;
 		}
 	}
@@ -421,38 +432,6 @@ void session_on_snapshot(struct session *s, void (*fn)(void *ctx, struct process
 {
 	s->api.snapshot = fn;
 	s->api.ctx = ctx;
-}
-
-int session_limit(struct session *s, uint64_t limit)
-{
-	s->options.limit = s->api.limit = limit;
-	return 0;
-}
-
-uint64_t session_limit_now(const struct session *s)
-{
-	return s->options.limit;
-}
-
-void session_limit_action(struct session *s, enum limit_action action)
-{
-	s->options.on_limit = action;
-}
-
-enum limit_action session_limit_action_now(const struct session *s)
-{
-	return s->options.on_limit;
-}
-
-void session_on_limit(struct session *s, void (*fn)(void *ctx, const struct limit_hit *hit), void *ctx)
-{
-	s->on_limit = fn;
-	s->on_limit_ctx = ctx;
-}
-
-bool session_limit_killed(const struct session *s)
-{
-	return s->limit_killed;
 }
 
 bool session_ended(const struct session *s)

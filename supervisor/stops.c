@@ -23,6 +23,7 @@
 #include "proc.h"
 #include "pulse.h"
 #include "tracer.h"
+#include "verdict.h"
 
 /* ---- threads ---------------------------------------------------------------------------------------------------------------------- */
 
@@ -95,11 +96,14 @@ static void process_forget(struct session *s, struct process *p)
 	process_free(p);
 }
 
-static int process_listen(struct process *p)
+static int process_listen(struct session *s, struct process *p)
 {
 	p->stream = stream_new(p->wire, p->ledger, process_own_mapping, p);
 	ledger_keep_freed(p->ledger, p->wire->free_stacks);
-	return p->stream ? 0 : -ENOMEM;
+	if (!p->stream)
+		return -ENOMEM;
+	verdict_begin(s, p);
+	return 0;
 }
 
 /* Everything that it will ever say is in its rings. */
@@ -166,11 +170,11 @@ static int land(struct session *s, struct process *p, pid_t tid)
 		err = home_land(p, tid, &s->options);
 	if (err)
 		return err;
-	err = process_listen(p);
+	err = process_listen(s, p);
 	if (!err)
 		err = home_refresh(p, tid, &p->wire->mail, &s->options);
 	/* -S: it is stopped while it still serves us, so that `cont` lets it run its first instruction. */
-	if (!err && s->options.start_stopped && p == s->main && !s->began && session_stop(s, p) < 0)
+	if (!err && !verdict_image(s, p) && s->options.start_stopped && p == s->main && !s->began && session_stop(s, p) < 0)
 		message_error("cannot stop process %d", (int)p->pid);
 	s->began = true;
 	home_go(&p->wire->mail);
@@ -262,7 +266,7 @@ static void begin_child(struct session *s, struct thread *t)
 	}
 	err = home_inherit(p, parent, t->tid);
 	if (!err)
-		err = process_listen(p);
+		err = process_listen(s, p);
 	if (err && err != -ESRCH)
 		cannot_supervise(s, p, err == -EPERM ? "it inherits a seccomp filter" : landing_error(err));
 }
@@ -315,6 +319,8 @@ static void on_new(struct session *s, const struct event *e, struct thread *pare
 		t = thread_add(s, tid, p, THREAD_NEW);
 	if (!t)
 		return;
+	if (s->limit_killed && !shared)
+		kill(tid, SIGKILL);
 	t->guest = shared && !thread;
 	if (waits)
 		begin(s, t);
@@ -343,8 +349,10 @@ static void on_exiting(struct session *s, struct thread *t, const struct event *
 			s->held = p->via = t->tid;
 			return;
 		}
-	} else if (p->stream && tracer_get_regs(t->tid, &regs) == 0)
+	} else if (p->stream && tracer_get_regs(t->tid, &regs) == 0) {
+		limit_thread_gone(p, regs.fs_base);
 		stream_thread_gone(p->stream, pulse_ms(), regs.fs_base);
+	}
 	tracer_cont(t->tid, 0);
 }
 

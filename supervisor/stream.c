@@ -857,6 +857,33 @@ void stream_stats(const struct stream *s, struct stream_stats *out)
 	out->waited_ms = waited_us / 1000;
 }
 
+uint64_t stream_taken(const struct stream *s, uint32_t slot)
+{
+	return slot < WIRE_THREADS ? s->ring[slot].tail : s->signal_tail;
+}
+
+static uint64_t bytes_given(const struct held *h)
+{
+	switch (wire_kind(h->e)) {
+	case WIRE_ALLOC:
+	case WIRE_BECAME: return wire_size(h->e);
+	case WIRE_ALLOC_WIDE:
+	case WIRE_BECAME_WIDE: return h->more.a;
+	default: return 0;
+	}
+}
+
+size_t stream_held(const struct stream *s, uint64_t *bytes)
+{
+	*bytes = 0;
+	for (uint32_t w = 0; w < WIRE_COUNTERS / 64 && s->held_now > s->held_done; w++)
+		for (uint64_t left = s->waiting[w]; left; left &= left - 1)
+			for (uint32_t i = s->chain[w * 64 + (uint32_t)__builtin_ctzll(left)].head; i; i = s->held[i].next)
+				if (!s->held[i].done)
+					*bytes += bytes_given(&s->held[i]);
+	return s->held_now - s->held_done;
+}
+
 int64_t stream_missing(const struct stream *s)
 {
 	int64_t missing = (int64_t)s->gaps - s->held_done;

@@ -31,6 +31,10 @@ void stream_settle(struct stream *s, uint64_t now, bool ended);
 /* The thread that owns slot with thread pointer FS ended: take the rest of its ring, free the slot. */
 void stream_thread_gone(struct stream *s, uint64_t now, uint64_t fs);
 void stream_stats(const struct stream *s, struct stream_stats *out);
+/* How many events of SLOT (WIRE_THREADS: of the signal ring) were taken out so far: compares with the slot's `head`. */
+uint64_t stream_taken(const struct stream *s, uint32_t slot);
+/* Events that were taken out and not applied yet; *BYTES: of the blocks that they say were given. */
+size_t stream_held(const struct stream *s, uint64_t *bytes);
 /* Sum of the target's address counters minus events applied: 0 when nothing was lost or is pending. */
 int64_t stream_missing(const struct stream *s);
 

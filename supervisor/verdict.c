@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/*
+ * verdict.c - what is said to a request for room (limit.c reckons), and what a hit does.
+ *
+ * A verdict that ends or stops the program is given twice: first while it runs, then, with all its threads stopped, once more and for good. So what is
+ * told of it is what is there to be seen, and it is one however many threads ask at the same time: the others stand still by then.
+ */
+#include "verdict.h"
+
+#include <errno.h>
+#include <linux/membarrier.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "message.h"
+#include "pulse.h"
+
+static bool final(const struct session *s)
+{
+	return s->options.on_limit == LIMIT_KILL || s->options.on_limit == LIMIT_STOP;
+}
+
+/* ---- a hit ------------------------------------------------------------------------------------------------------------------------ */
+
+static void tell(struct session *s, const struct limit_hit *hit)
+{
+	hit->process->limit.hits++;
+	if (s->on_limit)
+		s->on_limit(s->on_limit_ctx, hit);
+}
+
+/* Those that are being born are met when they first stop. */
+static void kill_tree(struct session *s)
+{
+	s->limit_killed = true;
+	for (struct process *p = s->processes; p; p = p->next)
+		if (p->state <= PROCESS_STOPPED && kill(p->pid, SIGKILL) == 0 && session_cont(s, p) < 0)
+			message_verbose(1, "cannot continue process %d to its end", (int)p->pid);
+}
+
+/* ---- requests --------------------------------------------------------------------------------------------------------------------- */
+
+/* Every thread of P passes a memory barrier: those that run now are interrupted; or, where the kernel cannot do that, stopped for a moment. */
+static int fence(struct session *s, struct process *p)
+{
+	int err;
+
+	if (p->state == PROCESS_STOPPED)
+		return 0;
+	if (p->fences && syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0) == 0)
+		return 0;
+	err = session_stop(s, p);
+	return err ? err : session_cont(s, p);
+}
+
+static enum room_verdict judge(struct session *s, struct process *p, const struct room_question *q, struct room_case *c, bool frozen)
+{
+	struct room_rules rules = {
+		.limit = s->options.limit ? s->options.limit : UINT64_MAX >> 2, .count = s->options.count, .ms = pulse_ms(), .final = final(s), .frozen = frozen,
+	};
+	enum room_verdict v = limit_judge(p, q, &rules, c);
+
+	if (v != ROOM_FENCE)
+		return v;
+	if (!frozen && fence(s, p) < 0)
+		return ROOM_LATER;
+	if (!p->wire)
+		return ROOM_LATER;
+	limit_fenced(p);
+	return limit_judge(p, q, &rules, c);
+}
+
+static struct limit_hit hit_of(const struct session *s, struct process *p, const struct room_question *q, const struct room_case *c, pid_t tid)
+{
+	const struct thread *t = thread_find((struct session *)s, tid);	/* the number is the target's word */
+
+	return (struct limit_hit){
+		.process = p, .tid = t && t->process == p ? tid : p->pid, .request = c->growth, .allocated = c->allocated, .limit = s->options.limit,
+		.stack = q->stack, .ms = pulse_ms(),
+	};
+}
+
+/* Everything stands still for the last look. Whether the request fits after all. */
+static bool freeze(struct session *s, struct process *p, const struct room_question *q, struct room_case *c, pid_t tid)
+{
+	int err = session_stop(s, p);
+	enum room_verdict v;
+	struct limit_hit hit;
+
+	if (!p->wire || p->state != PROCESS_STOPPED)
+		return false;
+	v = err == -EBUSY ? ROOM_LATER : judge(s, p, q, c, true);
+	if (v != ROOM_CROSSES) {
+		if (session_cont(s, p) < 0)
+			message_verbose(1, "cannot continue process %d", (int)p->pid);
+		return v == ROOM_FITS;
+	}
+	hit = hit_of(s, p, q, c, tid);
+	tell(s, &hit);
+	if (s->options.on_limit == LIMIT_KILL)
+		kill_tree(s);
+	return false;
+}
+
+/* The program goes on, with the request granted or not. */
+static bool crossing(struct session *s, struct process *p, const struct room_question *q, const struct room_case *c, pid_t tid)
+{
+	struct limit_hit hit = hit_of(s, p, q, c, tid);
+
+	if (s->options.on_limit == LIMIT_FAIL) {
+		if (limit_refused(&p->limit, q->stack, c->growth) < 0)
+			message_verbose(1, "out of memory: a refusal is not listed");
+		tell(s, &hit);
+		return false;
+	}
+	if (!p->limit.above)
+		tell(s, &hit);
+	p->limit.above = true;
+	return true;
+}
+
+bool verdict_answer(struct session *s, struct process *p, struct wire_mail *mail, uint32_t slot, pid_t tid)
+{
+	struct room_question q;
+	struct room_case c;
+
+	if (!p->stream || !p->limit.lease) {
+		mail->answer = 0;
+		return true;
+	}
+	if (p->state == PROCESS_STOPPED || s->stopping || s->limit_killed)
+		return false;
+	room_question(&q, mail, slot);
+	switch (judge(s, p, &q, &c, false)) {
+	case ROOM_FITS:
+		p->limit.above = false;
+		break;
+	case ROOM_CROSSES:
+		if (final(s) ? freeze(s, p, &q, &c, tid) : crossing(s, p, &q, &c, tid))
+			break;
+		if (s->options.on_limit != LIMIT_FAIL)
+			return false;
+		mail->answer = limit_refuse(p, &q);
+		return true;
+	default:
+		return false;
+	}
+	mail->answer = limit_grant(p, &q, &c);
+	return true;
+}
+
+/* ---- a new process ---------------------------------------------------------------------------------------------------------------- */
+
+void verdict_begin(struct session *s, struct process *p)
+{
+	if (limit_switch(p, s->options.limit ? s->options.count : 0) < 0)
+		message_error("out of memory: %d has no limit", (int)p->pid);
+}
+
+bool verdict_image(struct session *s, struct process *p)
+{
+	struct limit_hit hit = { .process = p, .tid = p->pid, .request = p->image_bytes, .limit = s->options.limit, .image = true, .ms = pulse_ms() };
+
+	if (!s->options.limit || !(s->options.count & COUNT_IMAGE) || p->image_bytes <= s->options.limit)
+		return false;
+	if (final(s) && session_stop(s, p) < 0)
+		message_error("cannot stop process %d", (int)p->pid);
+	tell(s, &hit);
+	p->limit.above = s->options.on_limit == LIMIT_REPORT;
+	if (s->options.on_limit == LIMIT_KILL)
+		kill_tree(s);
+	return final(s);
+}
+
+/* ---- settings --------------------------------------------------------------------------------------------------------------------- */
+
+/* What was given in advance was given under another limit. */
+static int apply_limit(struct session *s, struct process *p)
+{
+	int err = limit_switch(p, s->options.limit ? s->options.count : 0);
+
+	if (!err && p->limit.lease) {
+		limit_close(p);
+		err = fence(s, p);
+		if (!err && p->wire)
+			limit_fenced(p);
+	}
+	return err;
+}
+
+int session_limit(struct session *s, uint64_t limit)
+{
+	int err = 0, got;
+
+	s->options.limit = s->api.limit = limit;
+	for (struct process *p = s->processes; p; p = p->next) {
+		if (!p->wire || p->state > PROCESS_STOPPED)
+			continue;
+		got = apply_limit(s, p);
+		if (got && got != -ESRCH)
+			err = got;
+	}
+	return err;
+}
+
+uint64_t session_limit_now(const struct session *s)
+{
+	return s->options.limit;
+}
+
+void session_limit_action(struct session *s, enum limit_action action)
+{
+	s->options.on_limit = action;
+}
+
+enum limit_action session_limit_action_now(const struct session *s)
+{
+	return s->options.on_limit;
+}
+
+void session_on_limit(struct session *s, void (*fn)(void *ctx, const struct limit_hit *hit), void *ctx)
+{
+	s->on_limit = fn;
+	s->on_limit_ctx = ctx;
+}
+
+bool session_limit_killed(const struct session *s)
+{
+	return s->limit_killed;
+}
