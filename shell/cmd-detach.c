@@ -13,7 +13,7 @@ static int detach(struct shell *shell, struct call *call)
 const struct command cmd_detach = {
 	.name = "detach",
 	.usage = "",
-	.summary = "take everything of ours out and let the program live on by itself",
+	.summary = "let the program live on by itself, with hooks that do nothing any more",
 	.help = "What was recorded so far stays here: the commands that follow answer from it, then mtrun ends with status 0.",
 	.run = detach,
 };

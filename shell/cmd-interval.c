@@ -9,17 +9,18 @@
 static int command_interval(struct shell *shell, struct call *call)
 {
 	struct text_buffer time;
+	const char *word;
 	uint64_t ms = 0;
 	int err;
 
-	if (call->argc > 2)
-		return shell_error(shell, call, "unexpected argument '%s' (`help interval` says more)", call->argv[2]);
-	if (call->argc == 1) {
+	if (arguments_one(shell, call, &word))
+		return -1;
+	if (!word) {
 		fprintf(call->out, "%s\n", shell->interval.ms ? age_text(&time, shell->interval.ms) : "off");
 		return 0;
 	}
-	if (strcmp(call->argv[1], "off") && options_interval(call->argv[1], &ms))
-		return shell_error(shell, call, "'%s' is not accepted: " INTERVAL_ACCEPTED "; or off", call->argv[1]);
+	if (strcmp(word, "off") && options_interval(word, &ms))
+		return shell_error(shell, call, "'%s' is not accepted: " INTERVAL_ACCEPTED "; or off", word);
 	err = interval_set(shell, ms, ms);
 	return err ? shell_error(shell, call, "no timer: %s", strerror(-err)) : 0;
 }

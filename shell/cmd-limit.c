@@ -22,33 +22,32 @@ static const struct argument table[] = {
 	[ARG_ON] = { "on", 0, true }, [ARG_ROWS] = { "rows", 'n', true }, [ARG_STACKS] = { "stacks", 0, false }, ARGUMENTS_END
 };
 
+static int one(struct shell *shell, struct call *call, void *ctx, int arg, const char *value)
+{
+	struct request *r = ctx;
+
+	switch (arg) {
+	case ARG_ON:
+		r->change_action = true;
+		if (options_on_limit(value, &r->action))
+			return shell_error(shell, call, "--on: '%s' is not accepted: " ON_LIMIT_ACCEPTED, value);
+		return 0;
+	case ARG_ROWS:
+		r->has_rows = true;
+		return reporting_rows(shell, call, value, &r->rows);
+	case ARG_STACKS: r->stacks = true; return 0;
+	default:
+		if (r->limit)
+			return arguments_unexpected(shell, call, value);
+		r->limit = value;
+		return 0;
+	}
+}
+
 static int parse(struct shell *shell, struct call *call, struct request *r)
 {
-	struct arguments a;
-	int arg;
-
-	arguments_init(&a, shell, call, table);
-	while ((arg = arguments_next(&a)) != ARG_END) {
-		switch (arg) {
-		case ARG_ON:
-			r->change_action = true;
-			if (options_on_limit(a.value, &r->action))
-				return shell_error(shell, call, "--on: '%s' is not accepted: " ON_LIMIT_ACCEPTED, a.value);
-			break;
-		case ARG_ROWS:
-			r->has_rows = true;
-			if (reporting_rows(shell, call, a.value, &r->rows))
-				return -1;
-			break;
-		case ARG_STACKS: r->stacks = true; break;
-		case ARG_WORD:
-			if (r->limit)
-				return shell_error(shell, call, "unexpected argument '%s' (`help limit` lists all)", a.value);
-			r->limit = a.value;
-			break;
-		default: return -1;
-		}
-	}
+	if (arguments_each(shell, call, table, one, r))
+		return -1;
 	if ((r->limit || r->change_action) && (call->json || r->stacks || r->has_rows))
 		return shell_error(shell, call, "--json, --stacks and -n are about what was refused: not with another limit or --on");
 	return 0;

@@ -112,7 +112,7 @@ struct sites *shell_own_sites(struct shell *shell, struct process *p);
 /* The rule for sites has changed. 0 or -EINVAL (*why is static). */
 int shell_site_skip(struct shell *shell, const char *regex, const char **why) MUST_USE;
 
-/* Takes everything of ours out of the program, which lives on. */
+/* Detaches: the program lives on, its hooks do nothing any more. */
 void shell_let_go(struct shell *shell);
 /* Says that P has ended, or was let go; returns -1. */
 int shell_over(const struct shell *shell, const struct call *call, const struct process *p);
