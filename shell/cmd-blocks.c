@@ -36,6 +36,7 @@ struct collection {
 	size_t rows;
 	struct ledger_block *block;
 	size_t count, allocated;
+	bool dropped;			/* the first ROWS are in order, and what comes after the last of them is of no interest */
 	uint64_t others_size;		/* of those that were cut off */
 	size_t others;
 };
@@ -112,6 +113,13 @@ static void drop(struct collection *c, size_t keep)
 	}
 	if (c->count > keep)
 		c->count = keep;
+	c->dropped = true;
+}
+
+/* Whether B comes after ROWS others already. */
+static bool is_far(const struct collection *c, const struct ledger_block *b)
+{
+	return c->dropped && (!c->rows || (c->by_age ? by_age : by_size)(b, &c->block[c->rows - 1]) > 0);
 }
 
 static int collect(void *ctx, const struct ledger_block *b)
@@ -124,6 +132,11 @@ static int collect(void *ctx, const struct ledger_block *b)
 		return 0;
 	if ((c->by_stack && b->stack != c->stack) || (c->by_site && !site_matches(c, b->stack)))
 		return 0;
+	if (is_far(c, b)) {
+		c->others_size += b->size;
+		c->others++;
+		return 0;
+	}
 	if (c->rows < SIZE_MAX / 4 && c->count >= c->rows * 2 + 1000)
 		drop(c, c->rows);
 	return append(c, b);

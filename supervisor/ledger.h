@@ -107,7 +107,7 @@ void ledger_interval(const struct ledger *l, uint64_t ms, struct ledger_interval
 ssize_t ledger_past(const struct ledger *l, uint64_t ms, struct ledger_held **out) MUST_USE;
 void ledger_timeline(const struct ledger *l, struct ledger_timeline *out);
 
-/* Calls FN for each live block (heap first, ascending addresses) until it returns nonzero; that is returned. -ENOMEM. */
+/* Calls FN for each live block (heap first, in no order) until it returns nonzero; that is returned. -ENOMEM. */
 int ledger_each_block(const struct ledger *l, int (*fn)(void *ctx, const struct ledger_block *b), void *ctx);
 /* The same for mappings alone; and for the pages (4 KiB) of the heap that a live block begins in, in no order, without those of a realloc under way. */
 int ledger_each_mapping(const struct ledger *l, int (*fn)(void *ctx, const struct ledger_block *b), void *ctx);

@@ -88,31 +88,40 @@ static ssize_t pending_blocks(const struct ledger *l, bool mapping, struct ledge
 	return (ssize_t)n;
 }
 
+/* Page by page: while one's blocks are told, the stacks' lines of the next one's and the entries of the one after it are on their way. */
+static void page_prefetch(const struct ledger *l, const struct block_page *p)
+{
+	const struct block *c = blocks_chunk(&l->blocks, p);
+	for (uint32_t j = 0; (p->count & PAGE_COUNT) && j <= p->mask; j++)
+		if (c[j].a & BLOCK_USED)
+			__builtin_prefetch(line_at(l, block_line(&c[j])));
+}
+
 static int each_heap(const struct ledger *l, int (*fn)(void *ctx, const struct ledger_block *b), void *ctx)
 {
+	const struct blocks *t = &l->blocks;
 	struct ledger_block *extra;
-	struct block_page *page;
-	raddr_t *address;
 	int err = 0;
-	ssize_t more = pending_blocks(l, false, &extra), j = 0;
+	ssize_t more = pending_blocks(l, false, &extra);
 	if (more < 0)
 		return (int)more;
-	ssize_t n = blocks_addresses(&l->blocks, &address);
-	if (n < 0) {
-		free(extra);
-		return (int)n;
-	}
-	for (ssize_t i = 0; i <= n && !err; i++) {
-		while (j < more && !err && (i == n || extra[j].address <= address[i]))
-			err = fn(ctx, &extra[j++]);
-		const struct block *b = i < n ? blocks_get(&l->blocks, address[i], &page) : NULL;
-		if (b && !err) {
-			struct ledger_block found = describe(l, address[i], b);
+	for (ssize_t i = 0; i < more && !err; i++)
+		err = fn(ctx, &extra[i]);
+	free(extra);
+	for (size_t i = 0; i <= t->mask && !err; i++) {
+		const struct block_page *p = &t->page[i];
+		const struct block *c = blocks_chunk(t, p);
+		if (i + 2 <= t->mask)
+			__builtin_prefetch(blocks_chunk(t, p + 2));
+		if (i < t->mask)
+			page_prefetch(l, p + 1);
+		for (uint32_t j = 0; (p->count & PAGE_COUNT) && j <= p->mask && !err; j++) {
+			if (!(c[j].a & BLOCK_USED))
+				continue;
+			struct ledger_block found = describe(l, (p->number - 1) << 12 | (c[j].a & BLOCK_OFFSET), &c[j]);
 			err = fn(ctx, &found);
 		}
 	}
-	free(address);
-	free(extra);
 	return err;
 }
 

@@ -74,6 +74,7 @@ struct gather {
 	const struct ledger *ledger;
 	const struct profile_ask *ask;
 	size_t allocated;
+	uint32_t *of_stack;		/* row number + 1 by stack, where nothing else tells rows apart; else NULL */
 	uint32_t *bucket;		/* row number + 1, open addressing */
 	size_t nbuckets;		/* power of two */
 	uint32_t last;			/* row + 1 of the last block: neighbours are often alike */
@@ -118,6 +119,16 @@ static struct profile_row *gather_row(struct gather *g, const struct profile_row
 	size_t at;
 	struct profile_row *row;
 
+	if (g->of_stack) {
+		uint32_t *number = &g->of_stack[key->stack];
+
+		row = *number ? &g->p->row[*number - 1] : append(g->p, &g->allocated);
+		if (row && !*number) {
+			*row = *key;
+			*number = (uint32_t)g->p->count;
+		}
+		return row;
+	}
 	if (g->last && gather_is(&g->p->row[g->last - 1], key))
 		return &g->p->row[g->last - 1];
 	if (g->p->count * 2 >= g->nbuckets && gather_rehash(g))
@@ -159,9 +170,16 @@ static int gather_block(void *ctx, const struct ledger_block *b)
 static int from_blocks(struct profile *p, const struct ledger *ledger, const struct profile_ask *ask)
 {
 	struct gather g = { .p = p, .ledger = ledger, .ask = ask };
-	int err = ledger_each_block(ledger, gather_block, &g);
+	int err;
 
+	if (!(ask->detail & (PROFILE_THREADS | PROFILE_SIZES))) {
+		g.of_stack = calloc(ledger_stacks(ledger) + 1, sizeof(*g.of_stack));
+		if (!g.of_stack)
+			return -ENOMEM;
+	}
+	err = ledger_each_block(ledger, gather_block, &g);
 	p->ms = ask->now_ms;
+	free(g.of_stack);
 	free(g.bucket);
 	return err;
 }
