@@ -24,7 +24,7 @@ static int run_gdb(struct shell *shell, struct call *call, pid_t pid, int *statu
 	err = spawn_shell(&child, command, message_fd(), shell->screen ? SPAWN_OURS : SPAWN_NULL);
 	free(command);
 	if (!err)
-		err = shell_await(shell, child.status_fd);
+		err = shell_await(shell, child.status_fd, AWAIT_READABLE);
 	if (!err)
 		*status = spawn_status(&child);
 	return err;

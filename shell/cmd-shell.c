@@ -17,7 +17,7 @@ static int shell_command(struct shell *shell, struct call *call)
 	err = spawn_shell(&child, call->rest, call->fd, shell->screen ? SPAWN_OURS : SPAWN_NULL);
 	if (err)
 		return shell_error(shell, call, "cannot run '%s' by /bin/sh: %s", call->rest, strerror(-err));
-	err = shell_await(shell, child.status_fd);
+	err = shell_await(shell, child.status_fd, AWAIT_LEAVE);
 	if (err)
 		return shell_error(shell, call, "the program can no longer be followed: %s", strerror(-err));
 	status = spawn_status(&child);

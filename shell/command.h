@@ -131,8 +131,9 @@ const char *shell_snapshot_name(const struct shell *shell, size_t i) __attribute
 
 /* One turn of the session's loop, at most MS; keeps the time-outs of batch runs (-d, the hold at the end). */
 int shell_turn(struct shell *shell, int ms) MUST_USE;
-/* Turns it until FD can be read, or is at its end. 0 or -errno. */
-int shell_await(struct shell *shell, int fd) MUST_USE;
+/* Turns it until FD can be read, or is at its end; or until we are to leave, or also by Ctrl-C: -EINTR. 0 or -errno. */
+enum await_end { AWAIT_READABLE, AWAIT_LEAVE, AWAIT_INTERRUPT };
+int shell_await(struct shell *shell, int fd, enum await_end end) MUST_USE;
 
 /* Says "COMMAND: text" in one line, with the place in the script; returns -1 for `return shell_error(...)`. */
 int shell_error(const struct shell *shell, const struct call *call, const char *format, ...) PRINTF(3, 4);

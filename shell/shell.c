@@ -112,7 +112,7 @@ static void nothing(void *ctx, short revents)
 	(void)revents;
 }
 
-int shell_await(struct shell *shell, int fd)
+int shell_await(struct shell *shell, int fd, enum await_end end)
 {
 	struct pollfd p = { .fd = fd, .events = POLLIN };
 	int err = 0;
@@ -120,7 +120,7 @@ int shell_await(struct shell *shell, int fd)
 	if (session_watch(shell->session, fd, POLLIN, nothing, NULL) < 0)
 		return -ENOSPC;
 	while (!err && poll(&p, 1, 0) == 0)
-		err = shell_turn(shell, AWAIT_MS);
+		err = (end >= AWAIT_LEAVE && shell->leave) || (end == AWAIT_INTERRUPT && shell_interrupted(shell)) ? -EINTR : shell_turn(shell, AWAIT_MS);
 	session_watch(shell->session, fd, 0, NULL, NULL);
 	return err;
 }
@@ -305,7 +305,7 @@ static int open_output(struct shell *shell, const struct statement *s, struct ou
 /* Until the shell command at the other end has ended: the target goes on meanwhile. */
 static int reap(struct shell *shell, struct spawned *child)
 {
-	return shell_await(shell, child->status_fd) ? 0 : spawn_status(child);
+	return shell_await(shell, child->status_fd, AWAIT_LEAVE) ? 0 : spawn_status(child);
 }
 
 static int close_output(struct shell *shell, const struct statement *s, struct output *o)
@@ -422,7 +422,7 @@ static ssize_t read_more(struct shell *shell, int fd, struct script_buffer *b)
 		b->allocated += 65536;
 	}
 	do {
-		err = shell_await(shell, fd);
+		err = shell_await(shell, fd, AWAIT_INTERRUPT);
 		if (err)
 			return err;
 		n = read(fd, b->text + b->len, b->allocated - b->len - 1);

@@ -317,6 +317,27 @@ for signame in ('KILL', 'TERM', 'HUP'):
         mt.kill(pid)
 
 
+for command, shows in (('top', r'total_size'), ('fg', r'mt> fg'), ('wait 100s', r'wait 100s'), ('! sleep 100', 'sleep 100'), ('source fifo', 'source fifo')):
+    for signame in ('TERM', 'KILL'):
+        @case(f'SIG{signame} during {command}')
+        def _(t, bad, command=command, shows=shows, signame=signame):
+            t.send('rm -f fifo; mkfifo fifo; clear\n')
+            t.start(f'{PROMPT} 1')
+            pid = t.pid()
+            mtrun = mtrun_of(pid)
+            t.send(command + '\n')
+            t.expect(shows)
+            time.sleep(0.2)
+            os.kill(mtrun, getattr(signal, 'SIG' + signame))
+            if not mt.until(lambda: not alive(mtrun), 8):
+                bad.append('mtrun is still there')
+            t.expect(r'\$ $')
+            shell_again(t, bad, command)
+            if not alive(pid) or traced(pid):
+                bad.append('the program does not live on by itself')
+            mt.kill(pid)
+
+
 @case('what the program prints after mtrun was killed')
 def _(t, bad):
     t.start(f'{PROMPT} words')
