@@ -44,6 +44,14 @@ static int test_failed, test_passed, test_bad;	/* tests; failed checks of the ru
 } while (0)
 #define SKIP(fn, why) printf("skip %s: %s\n", #fn, why)
 
+/* The next of a sequence that looks random and is the same each time (xorshift); *X: anything but 0 to begin with. */
+static inline uint64_t test_random(uint64_t *x)
+{
+	*x ^= *x << 13;
+	*x ^= *x >> 7;
+	return *x ^= *x << 17;
+}
+
 static inline int test_status(void)
 {
 	return test_failed ? 1 : test_passed ? 0 : 77;

@@ -4,13 +4,7 @@
 #include "test.h"
 
 static uint64_t seed = 1;
-static uint64_t rnd(void)
-{
-	seed ^= seed << 13;
-	seed ^= seed >> 7;
-	seed ^= seed << 17;
-	return seed;
-}
+static uint64_t rnd(void) { return test_random(&seed); }
 
 static void put(struct blocks *t, raddr_t a, uint64_t size)
 {

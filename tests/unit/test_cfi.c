@@ -25,13 +25,7 @@
 static const unsigned dwarf_of[WIRE_REGS] = { 6, 3, 12, 13, 14, 15 };
 static struct wire_image *image;
 static uint64_t seed = 88172645463325252ull;
-
-static uint64_t random64(void)
-{
-	seed ^= seed << 13;
-	seed ^= seed >> 7;
-	return seed ^= seed << 17;
-}
+static uint64_t random64(void) { return test_random(&seed); }
 
 static double now_ms(void)
 {

@@ -161,9 +161,7 @@ static void test_any_bytes(void)
 		raw[0] = '_';
 		raw[1] = "ZRD"[state / 64 % 3];
 		for (size_t j = 2; j < n; j++) {
-			state ^= state << 13;
-			state ^= state >> 7;
-			state ^= state << 17;
+			test_random(&state);
 			raw[j] = alphabet[state % (sizeof(alphabet) - 1)];
 		}
 		raw[n] = 0;

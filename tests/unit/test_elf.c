@@ -242,13 +242,7 @@ static void test_truncated_at_every_byte(void)
 }
 
 static uint64_t random_state = 88172645463325252ull;
-
-static uint64_t random64(void)
-{
-	random_state ^= random_state << 13;
-	random_state ^= random_state >> 7;
-	return random_state ^= random_state << 17;
-}
+static uint64_t random64(void) { return test_random(&random_state); }
 
 static void test_mutated(void)
 {

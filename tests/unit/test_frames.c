@@ -40,13 +40,7 @@ struct stack {
 };
 
 static uint64_t seed = 0x9e3779b97f4a7c15ull;
-
-static uint64_t random64(void)
-{
-	seed ^= seed << 13;
-	seed ^= seed >> 7;
-	return seed ^= seed << 17;
-}
+static uint64_t random64(void) { return test_random(&seed); }
 
 static uint64_t now_us(void)
 {

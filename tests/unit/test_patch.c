@@ -333,9 +333,7 @@ static void test_random_bytes(void)
 		const char *why = NULL;
 
 		for (size_t k = 0; k < sizeof(bytes); k++) {
-			x ^= x << 13;
-			x ^= x >> 7;
-			x ^= x << 17;
+			test_random(&x);
 			bytes[k] = (uint8_t)(x >> 24);
 		}
 		if (patch_decode(&p, 0x7f0000000000, bytes, sizeof(bytes), 0, &why) < 0) {

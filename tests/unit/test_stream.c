@@ -14,20 +14,7 @@
 #include <unistd.h>
 
 static uint64_t seed = 88172645463325252ull;
-static uint64_t rnd(void)
-{
-	seed ^= seed << 13;
-	seed ^= seed >> 7;
-	seed ^= seed << 17;
-	return seed;
-}
-
-static uint64_t next(uint64_t *x)
-{
-	*x ^= *x << 13;
-	*x ^= *x >> 7;
-	return *x ^= *x << 17;
-}
+static uint64_t rnd(void) { return test_random(&seed); }
 
 static struct wire_process *target_new(void)
 {
@@ -145,6 +132,31 @@ static void release(struct wire_process *w, unsigned t, uint64_t a)
 	store(w, t, wire_pack(WIRE_FREE, a, number(w, a), 0, 0));
 }
 
+static void leave(struct wire_process *w, unsigned t, uint64_t a)
+{
+	store(w, t, wire_pack(WIRE_LEAVE, a, number(w, a), 0, 0));
+}
+
+static void became(struct wire_process *w, unsigned t, uint64_t a, uint32_t size, uint32_t stack)
+{
+	store(w, t, wire_pack(WIRE_BECAME, a, number(w, a), size, stack));
+}
+
+static void map(struct wire_process *w, unsigned t, uint64_t a, uint64_t len, uint32_t stack, uint64_t tick)
+{
+	store2(w, t, wire_pack(WIRE_MAP, a, 0, 3 | WIRE_MAP_ANON, stack), len, tick);
+}
+
+/* All that was stored has been applied, in order. */
+static void check_whole(const struct rig *r)
+{
+	CHECK_EQ(totals(r->l).unknown_frees, 0);
+	CHECK_EQ(stream_missing(r->s), 0);
+	CHECK_EQ(stats(r->s).held_now, 0);
+	CHECK_EQ(stats(r->s).gaps, 0);
+	CHECK_EQ(stats(r->s).bad, 0);
+}
+
 /* ---- small cases ----------------------------------------------------------------------------------------------------------------- */
 
 static void test_one_thread(void)
@@ -155,11 +167,11 @@ static void test_one_thread(void)
 	alloc(r.w, 0, 0x1000, 100, 3);
 	alloc(r.w, 0, 0x2000, 100000, 5);
 	at_ms(r.w, 0, 41);
-	store(r.w, 0, wire_pack(WIRE_LEAVE, 0x1000, number(r.w, 0x1000), 0, 0));
-	store(r.w, 0, wire_pack(WIRE_BECAME, 0x3000, number(r.w, 0x3000), 200, 7));
+	leave(r.w, 0, 0x1000);
+	became(r.w, 0, 0x3000, 200, 7);
 	release(r.w, 0, 0x2000);
-	store2(r.w, 0, wire_pack(WIRE_MAP, 0x7f0000000000, 0, 3 | WIRE_MAP_ANON, 9), 8192, ticket(r.w));
-	store2(r.w, 0, wire_pack(WIRE_MAP, 0x7f0000100000, 0, 3 | WIRE_MAP_ANON, 8), 8192, ticket(r.w));	/* not its own */
+	map(r.w, 0, 0x7f0000000000, 8192, 9, ticket(r.w));
+	map(r.w, 0, 0x7f0000100000, 8192, 8, ticket(r.w));	/* not its own */
 	store2(r.w, 0, wire_pack(WIRE_UNMAP, 0x7f0000001000, 0, 0, 0), 4096, ticket(r.w));
 	store2(r.w, 0, wire_pack(WIRE_BREAK, 0x601000, 0, 0, 11), 0x600000, ticket(r.w));
 	store2(r.w, 0, wire_pack(WIRE_PROTECT, 0x7f0000000000, 0, 0, 11), 4096, ticket(r.w));
@@ -203,9 +215,7 @@ static void test_held(void)
 	stream_take(r.s, 3, 1000);
 	CHECK_EQ(totals(r.l).heap, 30);
 	CHECK_EQ(totals(r.l).allocs, 3);
-	CHECK_EQ(totals(r.l).unknown_frees, 0);
-	CHECK_EQ(stream_missing(r.s), 0);
-	CHECK_EQ(stats(r.s).held_now, 0);
+	check_whole(&r);
 
 	number(r.w, 0x5000);					/* one that never comes, and one that comes late */
 	early = number(r.w, 0x5000);
@@ -250,8 +260,7 @@ static void test_hurry(void)
 	CHECK_EQ(totals(r.l).heap, 0);
 	CHECK_EQ(totals(r.l).allocs, 2);
 	CHECK_EQ(totals(r.l).frees, 2);
-	CHECK_EQ(totals(r.l).unknown_frees, 0);
-	CHECK_EQ(stream_missing(r.s), 0);
+	check_whole(&r);
 	rig_free(&r);
 }
 
@@ -261,10 +270,10 @@ static void test_realloc_order(void)
 	struct rig r = rig_new(2);
 	uint32_t n = number(r.w, 0x1000);			/* thread 1's alloc, not stored yet */
 	alloc(r.w, 0, 0x2000, 7, 1);
-	store(r.w, 0, wire_pack(WIRE_LEAVE, 0x1000, number(r.w, 0x1000), 0, 0));
-	store(r.w, 0, wire_pack(WIRE_BECAME, 0x20000, number(r.w, 0x20000), 50, 1));
-	store(r.w, 0, wire_pack(WIRE_LEAVE, 0x2000, number(r.w, 0x2000), 0, 0));
-	store(r.w, 0, wire_pack(WIRE_BECAME, 0x2000, number(r.w, 0x2000), 8, 1));
+	leave(r.w, 0, 0x1000);
+	became(r.w, 0, 0x20000, 50, 1);
+	leave(r.w, 0, 0x2000);
+	became(r.w, 0, 0x2000, 8, 1);
 	release(r.w, 0, 0x20000);
 	for (int i = 0; i < 100; i++) {
 		alloc(r.w, 0, 0x30000, 3, 1);
@@ -278,10 +287,7 @@ static void test_realloc_order(void)
 	CHECK_EQ(totals(r.l).heap, 8);
 	CHECK_EQ(totals(r.l).allocs, 104);
 	CHECK_EQ(totals(r.l).frees, 103);
-	CHECK_EQ(totals(r.l).unknown_frees, 0);
-	CHECK_EQ(stream_missing(r.s), 0);
-	CHECK_EQ(stats(r.s).held_now, 0);
-	CHECK_EQ(stats(r.s).bad, 0);
+	check_whole(&r);
 	rig_free(&r);
 }
 
@@ -290,8 +296,8 @@ static void test_realloc_waits(void)
 {
 	struct rig r = rig_new(2);
 	uint32_t n = number(r.w, 0x1000);			/* thread 1's alloc, not stored yet */
-	store(r.w, 0, wire_pack(WIRE_LEAVE, 0x1000, number(r.w, 0x1000), 0, 0));
-	store(r.w, 0, wire_pack(WIRE_BECAME, 0x20000, number(r.w, 0x20000), 50, 1));
+	leave(r.w, 0, 0x1000);
+	became(r.w, 0, 0x20000, 50, 1);
 	alloc(r.w, 0, 0x30000, 3, 1);
 	stream_take(r.s, 1, 1000);
 	CHECK_EQ(totals(r.l).allocs, 1);			/* the one that comes after */
@@ -301,8 +307,7 @@ static void test_realloc_waits(void)
 	CHECK_EQ(totals(r.l).heap, 53);
 	CHECK_EQ(totals(r.l).peak, 53);
 	CHECK_EQ(totals(r.l).frees, 1);
-	CHECK_EQ(totals(r.l).unknown_frees, 0);
-	CHECK_EQ(stream_missing(r.s), 0);
+	check_whole(&r);
 	rig_free(&r);
 }
 
@@ -310,21 +315,21 @@ static void test_tickets(void)
 {
 	struct rig r = rig_new(3);
 	const uint64_t p = 0x7f0000000000;
-	store2(r.w, 2, wire_pack(WIRE_MAP, p, 0, 3 | WIRE_MAP_ANON, 1), 8192, 0);
-	store2(r.w, 0, wire_pack(WIRE_MAP, p, 0, 3 | WIRE_MAP_ANON, 3), 4096, 2);	/* after the unmap of thread 1, read before it */
+	map(r.w, 2, p, 8192, 1, 0);
+	map(r.w, 0, p, 4096, 3, 2);	/* after the unmap of thread 1, read before it */
 	store2(r.w, 1, wire_pack(WIRE_UNMAP, p, 0, 0, 0), 8192, 1);
 	stream_take(r.s, 1, 1000);
 	CHECK_EQ(totals(r.l).mmap, 4096);
-	store2(r.w, 0, wire_pack(WIRE_MAP, p + 0x10000, 0, 3 | WIRE_MAP_ANON, 3), 4096, 4);	/* 3 is on its way */
+	map(r.w, 0, p + 0x10000, 4096, 3, 4);	/* 3 is on its way */
 	alloc(r.w, 0, 0x1000, 5, 1);
 	stream_take(r.s, 1, 1000);
 	CHECK_EQ(totals(r.l).mmap, 4096);
 	stream_take(r.s, 10, 1000);				/* no longer waited for */
 	CHECK_EQ(totals(r.l).mmap, 8192);
 	CHECK_EQ(totals(r.l).heap, 5);
-	store2(r.w, 1, wire_pack(WIRE_MAP, p + 0x20000, 0, 3 | WIRE_MAP_ANON, 3), 4096, 3);
-	store2(r.w, 1, wire_pack(WIRE_MAP, p + 0x30000, 0, 3 | WIRE_MAP_ANON, 3), 4096, 9);
-	store2(r.w, 0, wire_pack(WIRE_MAP, p + 0x40000, 0, 3 | WIRE_MAP_ANON, 3), 4096, 10);
+	map(r.w, 1, p + 0x20000, 4096, 3, 3);
+	map(r.w, 1, p + 0x30000, 4096, 3, 9);
+	map(r.w, 0, p + 0x40000, 4096, 3, 10);
 	stream_settle(r.s, 10, false);				/* an answer waits for nobody */
 	CHECK_EQ(totals(r.l).mmap, 5 * 4096);
 	rig_free(&r);
@@ -524,10 +529,7 @@ static void test_played(void)
 		CHECK_EQ(l.heap, p.heap);
 		CHECK_EQ(l.allocs, p.allocs);
 		CHECK_EQ(l.frees, p.frees);
-		CHECK_EQ(l.unknown_frees, 0);
-		CHECK_EQ(stream_missing(p.r.s), 0);
-		CHECK_EQ(stats(p.r.s).gaps, 0);
-		CHECK_EQ(stats(p.r.s).bad, 0);
+		check_whole(&p.r);
 		rig_free(&p.r);
 	}
 }
@@ -561,9 +563,7 @@ static void *writer(void *arg)
 	room(a->w, me->t);
 	begin(a->w, me->t, 200 + me->t);
 	for (unsigned i = 0; i < a->events; i++) {
-		x ^= x << 13;
-		x ^= x >> 7;
-		x ^= x << 17;
+		test_random(&x);
 		unsigned c = (unsigned)(x % SHARED);
 		uint64_t addr = 0x1000000 + (uint64_t)c * 64, size = c * 10;
 		room(a->w, me->t);
@@ -609,8 +609,7 @@ static void test_threads(void)
 	CHECK_EQ(totals(r.l).heap, a.live);
 	CHECK_EQ(totals(r.l).unknown_frees, 0);
 	CHECK_EQ(totals(r.l).allocs + totals(r.l).frees, WRITERS * a.events);
-	CHECK_EQ(stream_missing(r.s), 0);
-	CHECK_EQ(stats(r.s).bad, 0);
+	check_whole(&r);
 	rig_free(&r);
 }
 
@@ -636,7 +635,7 @@ struct asked_thread { struct asked *all; unsigned t; uint64_t x; };
 
 static void dawdle(uint64_t *x)
 {
-	uint64_t n = next(x) % 3000;
+	uint64_t n = test_random(x) % 3000;
 	if (n == 0)
 		usleep(2000);
 	else if (n < 20)
@@ -646,7 +645,7 @@ static void dawdle(uint64_t *x)
 static unsigned cell_take(struct asked *a, uint64_t *x)
 {
 	for (;;) {
-		unsigned c = (unsigned)(next(x) % CELLS_ASKED);
+		unsigned c = (unsigned)(test_random(x) % CELLS_ASKED);
 		if (!__atomic_exchange_n(&a->taken[c], 1, __ATOMIC_ACQ_REL))
 			return c;
 	}
@@ -670,13 +669,13 @@ static void *asked_thread(void *arg)
 	for (unsigned i = 0; i < a->events; i++) {
 		unsigned c = cell_take(a, &me->x);
 		numbered(me, WIRE_ALLOC, c, 16 + c);
-		uint64_t old = __atomic_exchange_n(&a->given[next(&me->x) % (CELLS_ASKED / 3)], c + 1, __ATOMIC_ACQ_REL);
+		uint64_t old = __atomic_exchange_n(&a->given[test_random(&me->x) % (CELLS_ASKED / 3)], c + 1, __ATOMIC_ACQ_REL);
 		if (!old)
 			continue;
 		c = (unsigned)old - 1;
-		if (next(&me->x) % 4 == 0) {
+		if (test_random(&me->x) % 4 == 0) {
 			numbered(me, WIRE_LEAVE, c, 0);
-			bool moves = next(&me->x) % 2;
+			bool moves = test_random(&me->x) % 2;
 			if (moves) {
 				__atomic_store_n(&a->taken[c], 0, __ATOMIC_RELEASE);
 				c = cell_take(a, &me->x);
@@ -712,7 +711,7 @@ static void test_asked(void)
 		if (wire_counter(address) < COUNTERS_ASKED)
 			a.address[c++] = address;
 	for (unsigned t = 0; t < ASKED; t++) {
-		me[t] = (struct asked_thread){ &a, t, next(&seed_here) };
+		me[t] = (struct asked_thread){ &a, t, test_random(&seed_here) };
 		pthread_create(&id[t], NULL, asked_thread, &me[t]);
 	}
 	while (__atomic_load_n(&a.running, __ATOMIC_ACQUIRE)) {
@@ -733,9 +732,7 @@ static void test_asked(void)
 	CHECK_EQ(totals(r.l).heap, heap);
 	CHECK_EQ(totals(r.l).live_blocks, blocks);
 	CHECK_EQ(totals(r.l).allocs - totals(r.l).frees, blocks);
-	CHECK_EQ(stats(r.s).gaps, 0);
-	CHECK_EQ(stats(r.s).bad, 0);
-	CHECK_EQ(stream_missing(r.s), 0);
+	check_whole(&r);
 	rig_free(&r);
 }
 
@@ -743,10 +740,10 @@ static void test_asked(void)
 
 static void garbage(struct wire_process *w, uint64_t *x, unsigned threads)
 {
-	unsigned t = (unsigned)(next(x) % threads);
+	unsigned t = (unsigned)(test_random(x) % threads);
 	struct wire_thread *th = &w->thread[t];
-	uint64_t a = next(x), b = next(x);
-	switch (next(x) % 64) {
+	uint64_t a = test_random(x), b = test_random(x);
+	switch (test_random(x) % 64) {
 	case 0: __atomic_store_n(&th->head, a, __ATOMIC_RELEASE); break;
 	case 1: __atomic_store_n(&th->head, th->head - a % 100, __ATOMIC_RELEASE); break;
 	case 2: __atomic_store_n(&th->tail, a, __ATOMIC_RELEASE); break;
@@ -760,21 +757,21 @@ static void garbage(struct wire_process *w, uint64_t *x, unsigned threads)
 	case 10: __atomic_store_n(&th->waiting, 1, __ATOMIC_RELEASE); break;
 	case 11: {
 		struct wire_signal_event *s = &w->signal[a % WIRE_SIGNAL_RING];
-		__atomic_store_n(&s->event[0].a, next(x), __ATOMIC_RELAXED);
-		__atomic_store_n(&s->event[0].b, next(x), __ATOMIC_RELAXED);
-		__atomic_store_n(&s->tid, (uint32_t)next(x), __ATOMIC_RELAXED);
+		__atomic_store_n(&s->event[0].a, test_random(x), __ATOMIC_RELAXED);
+		__atomic_store_n(&s->event[0].b, test_random(x), __ATOMIC_RELAXED);
+		__atomic_store_n(&s->tid, (uint32_t)test_random(x), __ATOMIC_RELAXED);
 		break;
 	}
 	case 12: __atomic_store_n(&th->fs, a % 3, __ATOMIC_RELEASE); break;
 	default: {
-		uint64_t n = 1 + next(x) % 64;
+		uint64_t n = 1 + test_random(x) % 64;
 		for (uint64_t i = 0; i < n; i++) {
-			uint64_t addr = next(x) >> (next(x) % 3 ? 17 : 40), kind = next(x) % (WIRE_KINDS + (next(x) % 10 == 0 ? 12 : 0));
-			struct wire_event e = wire_pack((enum wire_kind)(kind & 31), addr, (uint32_t)(next(x) % 4 ? next(x) % 8 : next(x)), (uint32_t)next(x),
-							(uint32_t)(next(x) >> (40 + next(x) % 20)));
+			uint64_t addr = test_random(x) >> (test_random(x) % 3 ? 17 : 40), kind = test_random(x) % (WIRE_KINDS + (test_random(x) % 10 == 0 ? 12 : 0));
+			struct wire_event e = wire_pack((enum wire_kind)(kind & 31), addr, (uint32_t)(test_random(x) % 4 ? test_random(x) % 8 : test_random(x)), (uint32_t)test_random(x),
+							(uint32_t)(test_random(x) >> (40 + test_random(x) % 20)));
 			struct wire_event *at = &th->ring[(th->head + i) % WIRE_RING];
-			__atomic_store_n(&at->a, next(x) % 8 ? e.a : next(x), __ATOMIC_RELAXED);
-			__atomic_store_n(&at->b, next(x) % 8 ? e.b : next(x), __ATOMIC_RELAXED);
+			__atomic_store_n(&at->a, test_random(x) % 8 ? e.a : test_random(x), __ATOMIC_RELAXED);
+			__atomic_store_n(&at->b, test_random(x) % 8 ? e.b : test_random(x), __ATOMIC_RELAXED);
 		}
 		__atomic_store_n(&th->head, th->head + n, __ATOMIC_RELEASE);
 	}

@@ -763,9 +763,7 @@ static void test_damaged_files(void)
 
 		memcpy(copy, bytes, size);
 		for (int i = 0; i < 200; i++) {
-			state ^= state << 13;
-			state ^= state >> 7;
-			state ^= state << 17;
+			test_random(&state);
 			copy[4096 + state % (size - 4096)] = (uint8_t)(state >> 40);	/* the headers are another matter */
 		}
 		if (round % 6 == 5)

@@ -11,13 +11,7 @@
 #include "../../supervisor/timeline.h"
 
 static uint64_t seed = 88172645463325252ull;
-static uint64_t rnd(void)
-{
-	seed ^= seed << 13;
-	seed ^= seed >> 7;
-	seed ^= seed << 17;
-	return seed;
-}
+static uint64_t rnd(void) { return test_random(&seed); }
 
 /* ---- the ledger's intervals --------------------------------------------------------------------------------------------------------- */
 
