@@ -10,7 +10,7 @@
 
 /*
  * `gdb`: a process can have one tracer, so ours lets go of it while gdb has it. The hooks need no tracer: recording goes on. What they cannot do
- * meanwhile is ask about new libraries; those are found at the next question after.
+ * meanwhile is ask about new libraries; those are found when gdb has left.
  */
 static int run_gdb(struct shell *shell, struct call *call, pid_t pid, int *status)
 {

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "home.h"
 #include "message.h"
 #include "proc.h"
 #include "pulse.h"
@@ -162,8 +163,11 @@ int session_lend(struct session *s, struct process *p)
 	}
 	p->state = PROCESS_RUNNING;
 	s->lent = p;
+	s->lent_loaded = false;
 	return 0;
 }
+
+#define CATCH_UP_TRIES 50
 
 /* Threads may have come and gone meanwhile; those that start while we look are found by looking again. */
 static int seize_all(struct session *s, struct process *p)
@@ -187,6 +191,43 @@ static int seize_all(struct session *s, struct process *p)
 	return p->threads ? 0 : n < 0 ? n : -EPERM;
 }
 
+static int refresh_stopped(struct session *s, struct process *p)
+{
+	raddr_t *pc = calloc(s->nthreads + 1, sizeof(*pc));
+	struct user_regs_struct regs;
+	size_t n = 0;
+	int err = pc ? 0 : -ENOMEM;
+
+	for (size_t i = 0; i < s->nthreads && !err; i++) {
+		if (s->thread[i].process != p)
+			continue;
+		if (s->thread[i].guest || tracer_get_regs(s->thread[i].tid, &regs) < 0)
+			err = -EBUSY;
+		else
+			pc[n++] = regs.rip;
+	}
+	if (!err)
+		err = home_refresh_stopped(p, pc, n, &s->options);
+	free(pc);
+	return err;
+}
+
+/* The libraries that were loaded while another tracer had it. */
+static void catch_up(struct session *s, struct process *p)
+{
+	int err = -EBUSY;
+
+	for (unsigned tries = 0; tries < CATCH_UP_TRIES && err == -EBUSY && p->wire && session_stop(s, p) == 0; tries++) {
+		err = refresh_stopped(s, p);
+		if (session_cont(s, p) < 0)
+			return;
+		if (err == -EBUSY && session_turn(s, 1) < 0)
+			return;
+	}
+	if (err)
+		message_verbose(1, "%d: libraries loaded meanwhile are not supervised before the next ones: %s", p->pid, strerror(-err));
+}
+
 int session_take_back(struct session *s, struct process *p)
 {
 	bool alive = p->state == PROCESS_RUNNING;
@@ -200,8 +241,11 @@ int session_take_back(struct session *s, struct process *p)
 	p->threads = 0;
 	if (!alive)
 		return -ESRCH;
-	if (seize_all(s, p) == 0)
+	if (seize_all(s, p) == 0) {
+		if (s->lent_loaded)
+			catch_up(s, p);
 		return 0;
+	}
 	session_serve_stops(s);
 	if (kill(p->pid, 0) < 0 || proc_status_field(p->pid, "Tgid") != p->pid) {
 		process_finish(s, p, PROCESS_EXITED, 0);

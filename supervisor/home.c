@@ -452,7 +452,9 @@ out:
 struct reach {				/* how the planter gets at the target */
 	struct process *p;
 	pid_t tid;
-	struct wire_mail *mail;
+	struct wire_mail *mail;		/* NULL: nobody serves, all threads are stopped ... */
+	const raddr_t *pc;		/* ... here */
+	size_t n;
 };
 
 static int reach_write(void *ctx, raddr_t addr, const void *buf, size_t len)
@@ -497,7 +499,7 @@ static int reach_map_near(void *ctx, raddr_t lo, raddr_t hi, size_t len, raddr_t
 	struct reach *r = ctx;
 	struct wire_call call = CALL(SYS_mmap, 0, len, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1ull, 0);
 	struct maps maps;
-	int err = maps_read(&maps, r->p->pid);
+	int err = r->mail ? maps_read(&maps, r->p->pid) : -ENOSPC;
 
 	if (err)
 		return err;
@@ -532,10 +534,18 @@ static void find_libc(struct wire_process *w, const struct module *m)
 	}
 }
 
+static bool in_use(const struct reach *r, const struct module *m)
+{
+	for (size_t i = 0; i < r->n; i++)
+		if (r->pc[i] >= m->text_start && r->pc[i] < m->text_end)
+			return true;
+	return false;
+}
+
 static int plant_all(struct process *p, const struct plant_ops *ops, const struct options *options)
 {
 	raddr_t entry[HOOK_KINDS];
-	int err;
+	int err, missed = 0;
 
 	blob_entries(p->home + HOME_BLOB, entry);
 	for (size_t i = 0; i < p->modules.count; i++) {
@@ -543,7 +553,11 @@ static int plant_all(struct process *p, const struct plant_ops *ops, const struc
 
 		if (m->dead != UINT32_MAX || m->planted)
 			continue;
-		err = plant_module(&p->plant, m, ops, entry, options->hook, options->nhooks);
+		err = in_use(ops->ctx, m) ? -EBUSY : plant_module(&p->plant, m, ops, entry, options->hook, options->nhooks);
+		if (err == -EBUSY || err == -ENOSPC) {
+			missed = missed == -EBUSY ? missed : err;
+			continue;
+		}
 		if (err < 0)
 			return err;
 		if (m->roles & MODULE_LDSO) {
@@ -553,7 +567,7 @@ static int plant_all(struct process *p, const struct plant_ops *ops, const struc
 		}
 		find_libc(p->wire, m);
 	}
-	return 0;
+	return missed;
 }
 
 /* Our own mappings are no module of the target's. */
@@ -567,13 +581,12 @@ static void leave_out_home(struct maps *maps, const struct process *p)
 	maps->count = n;
 }
 
-int home_refresh(struct process *p, pid_t tid, struct wire_mail *mail, const struct options *options)
+static int refresh(struct process *p, struct reach *reach, const struct options *options)
 {
-	struct reach reach = { p, tid, mail };
-	struct plant_ops ops = { reach_map_near, reach_write, reach_read, &reach };
+	struct plant_ops ops = { reach_map_near, reach_write, reach_read, reach };
 	struct maps maps;
 	bool overlap = false;
-	int err = maps_read(&maps, p->pid);
+	int err = maps_read(&maps, p->pid), missed;
 
 	if (err)
 		return err;
@@ -592,10 +605,21 @@ int home_refresh(struct process *p, pid_t tid, struct wire_mail *mail, const str
 	}
 	if (overlap)
 		p->wire->root = image_root(p->image);
-	err = plant_all(p, &ops, options);
-	if (err)
-		return err;
-	return image_publish(p->image, &p->modules, &p->plant, p->wire);
+	missed = plant_all(p, &ops, options);
+	if (missed && missed != -EBUSY && missed != -ENOSPC)
+		return missed;
+	err = image_publish(p->image, &p->modules, &p->plant, p->wire);
+	return err ? err : missed;
+}
+
+int home_refresh(struct process *p, pid_t tid, struct wire_mail *mail, const struct options *options)
+{
+	return refresh(p, &(struct reach){ .p = p, .tid = tid, .mail = mail }, options);
+}
+
+int home_refresh_stopped(struct process *p, const raddr_t *pc, size_t n, const struct options *options)
+{
+	return refresh(p, &(struct reach){ .p = p, .pc = pc, .n = n }, options);
 }
 
 struct wire_mail *home_question(const struct process *p, uint32_t *slot, pid_t *tid)

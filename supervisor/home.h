@@ -22,6 +22,11 @@ int home_inherit(struct process *child, const struct process *parent, pid_t tid)
 
 /* Objects came or went: brings modules, unwind tables and hooks up to date, with TID serving MAIL. */
 int home_refresh(struct process *p, pid_t tid, struct wire_mail *mail, const struct options *options) MUST_USE;
+/*
+ * The same with all threads stopped, at the N addresses PC, and none at our service: no memory can be mapped, so hooks go into the islands that there are (-ENOSPC:
+ * not all have room; the next home_refresh() brings the others), and not into a module that a thread is in (-EBUSY).
+ */
+int home_refresh_stopped(struct process *p, const raddr_t *pc, size_t n, const struct options *options) MUST_USE;
 /* The thread that serves MAIL goes on. */
 void home_go(struct wire_mail *mail);
 /* The next mailbox with a question, NULL at the end; *SLOT starts at 0, *tid is the thread's id (as the target says). */

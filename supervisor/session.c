@@ -41,7 +41,13 @@ static uint64_t now_ns(void)
 static void refresh_modules(struct session *s, struct process *p, struct wire_mail *mail, pid_t tid)
 {
 	const struct thread *t = thread_find(s, tid);	/* the number is the target's word */
-	int err = p != s->lent && t && t->process == p ? home_refresh(p, tid, mail, &s->options) : -ESRCH;
+	int err;
+
+	if (p == s->lent) {		/* the thread may be stopped by its other tracer at any moment, and we would wait for it */
+		s->lent_loaded = true;
+		return;
+	}
+	err = t && t->process == p ? home_refresh(p, tid, mail, &s->options) : -ESRCH;
 
 	if (err && err != -ESRCH)
 		message_verbose(1, "%d: new libraries are not supervised: %s", p->pid, strerror(-err));

@@ -51,6 +51,7 @@ struct session {
 	const struct process *stopping;	/* whose threads stay where they stop: session_stop() is at it */
 	pid_t held;			/* thread held at its last instant, 0: none */
 	struct process *lent;		/* another tracer has it */
+	bool lent_loaded;		/* libraries came or went meanwhile */
 	const struct terminal *terminal;	/* interactive: the program's own */
 	void (*on_signal)(void *ctx, int sig);
 	void *on_signal_ctx;
