@@ -81,7 +81,9 @@ static void add_symbol(struct functions *f, const struct elf_symbol *s)
 	if (!is_function(s))
 		return;
 	readable = demangle(s->name);
-	if (readable)
+	if (readable && strstr(readable, "thunk to "))
+		;			/* what the compiler made up; nobody looks for it */
+	else if (readable)
 		add(f, readable, without_parameters(readable));
 	else
 		add(f, s->name, strcspn(s->name, "@"));

@@ -24,12 +24,12 @@ def interrupt(p, command, delay):
         p.text = p.text[-200:]
         if re.search(r'mt> $', p.text):
             return None
-    began = time.monotonic()
+    began, cpu = time.monotonic(), p.cpu_ms()
     p.send('\x03')
     while not re.search(r'mt> $', p.text) and time.monotonic() < began + 20:
         p.read(0.1)
         p.text = p.text[-200:]
-    return (time.monotonic() - began) * 1000
+    return p.took(began, cpu)
 
 
 os.mkfifo(f'{mt.tmp()}/fifo')

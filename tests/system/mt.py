@@ -365,6 +365,19 @@ class Prompt:
             self.read(0.1)
         return m
 
+    def cpu_ms(self):
+        """Of processor time that mtrun has had."""
+        total = 0
+        for tid in os.listdir(f'/proc/{self.pid}/task'):
+            with open(f'/proc/{self.pid}/task/{tid}/schedstat') as f:
+                total += int(f.read().split()[0]) / 1e6
+        return total
+
+    def took(self, began, cpu):
+        """Milliseconds since BEGAN (time.monotonic()); where others want the processors too, those that mtrun had since CPU."""
+        wall = (time.monotonic() - began) * 1000
+        return min(wall, self.cpu_ms() - cpu) if os.getloadavg()[0] > os.cpu_count() else wall
+
     def end(self):
         """Ends the program and mtrun; problems."""
         self.send('kill; quit\n')

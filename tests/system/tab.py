@@ -21,6 +21,8 @@ def build():
         for i in range(100000):
             name = f'fn_{VERBS[i // 2 % 10]}_{i:05d}' if i % 2 else \
                 f'_ZN4many5cls{i % 100:02d}I3fooSaIcEE11method{i:05d}ERKNS_3barIiSt4pairIlmEEE'
+            if i == 8:
+                f.write('.globl _ZThn16_N5thunk4madeEv\n.type _ZThn16_N5thunk4madeEv,@function\n_ZThn16_N5thunk4madeEv: ret\n')
             f.write(f'.globl {name}\n.type {name},@function\n{name}: ret\n.size {name},1\n')
     with open(f'{d}/main.c', 'w') as f:
         f.write('#include <stdlib.h>\n#include <unistd.h>\nint main(void) { void *volatile p = malloc(1000); for (;;) pause(); return p != 0; }\n')
@@ -34,10 +36,10 @@ def tab(p, keys, pattern, tries=5):
         p.send(keys)
         if not p.wait(re.escape(keys) + r'$'):
             return [f'{keys!r} is not shown: {p.text[-300:]!r}']
-        began = time.monotonic()
+        began, cpu = time.monotonic(), p.cpu_ms()
         p.send('\t')
         m = p.wait(pattern, 3)
-        took = (time.monotonic() - began) * 1000
+        took = p.took(began, cpu)
         while p.read(0.02):
             pass
         shown = p.text
@@ -54,13 +56,14 @@ def tab(p, keys, pattern, tries=5):
 
 
 build()
-bad = []
+p = bad = None
 for _ in range(5):
+    if p:
+        p.end()
     p = mt.Prompt(f'{d}/many')
     bad = tab(p, 'list fn_op', 'Display the first', tries=1) if p.wait(r'mt> $') else [f'no prompt: {p.text!r}']
     if not bad:
         break
-    p.end()
 mt.check('the first Tab, at once', bad)
 p.send('snapshot morning; snapshot evening; snapshot even_later; echo taken\n')
 p.wait(r'\ntaken\r\n.*mt> $')
@@ -70,7 +73,7 @@ for keys, pattern in (
         ('list ma', 'Display the first'), ('list fn_op', 'Display the first'), ('trace fn_cl', 'Display the first'), ('trace mai', r'^n $'),
         ('list fn_open_00', r'fn_open_00001.*fn_open_00981'), ('x fn_read_9998', r'^3 $'), ('list many::cls08', r"Display all 1000"),
         ("trace 'many::cls08<foo, std::allocator<char> >::method00", r'method00008.*method00908'), ("trace 'many::cls08<foo, std::allocator<char> >::method9990", r"^8' $"),
-        ('list no_such_', r'\x07')):
+        ('list non-virt', r'\x07'), ('list no_such_', r'\x07')):
     mt.check(f'Tab after {keys}', tab(p, keys, pattern))
 for name in ('fn_trace_99991', "'many::cls08<foo, std::allocator<char> >::method99908'"):
     p.send(f'trace {name}\n')
