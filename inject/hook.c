@@ -12,9 +12,9 @@
  * left by siglongjmp. nesting() tells these apart.
  *
  * A limit. What a call is about to be given is charged before the real function is called (wire.h, ASK_ROOM). If it is refused, the real function is
- * called all the same, for so much that no allocator and no kernel has it: so errno, exceptions and new handlers are those of the real thing.
+ * called all the same, for so much that no allocator and no kernel has it: so exceptions and new handlers are those of the real thing.
  *
- * errno is not touched: nothing here calls libc, and the real function's value stands.
+ * errno is not touched but for a refusal: nothing here calls libc, and the real function's value stands.
  */
 #include "hook.h"
 #include "ring.h"
@@ -191,7 +191,7 @@ static void emit_map(struct scope s, enum wire_kind kind, uint64_t address, uint
 /* ---- the limit ------------------------------------------------------------------------------------------------------------------ */
 
 #define IMPOSSIBLE     (1ull << 63)	/* for an allocator */
-#define IMPOSSIBLE_MAP (1ull << 62)	/* for the kernel: it fits no address space, and does not wrap */
+#define IMPOSSIBLE_MAP ((1ull << 47) - 8192)	/* for the kernel: all addresses but two pages; of more it would say EINVAL */
 #define CHARGE_MOST    (1ull << 62)
 
 static inline bool limited(uint32_t what)
@@ -238,6 +238,15 @@ static inline void settle(struct scope s, uint64_t charged)
 		store(&s.t->settled, s.t->charged);
 }
 
+/* A refused call says ENOMEM whatever the allocator says. */
+static noinline void say_no_memory(void)
+{
+	int *(*location)(void) = (int *(*)(void))load(&PROC->errno_location);
+
+	if (location)
+		*location() = 12 /* ENOMEM */;
+}
+
 /* ---- blocks --------------------------------------------------------------------------------------------------------------------- */
 
 #define usual_case static inline __attribute__((always_inline))
@@ -270,7 +279,9 @@ usual_case uint64_t give(struct scope s, enum shape shape, bool charges, uint64_
 	p = given_block(shape, ret, a);
 	if (p)
 		emit_block(s, e, WIRE_ALLOC, p, size);
-	if (charges && !refused)
+	if (refused)
+		say_no_memory();
+	else if (charges)
 		settle(s, charged);
 	mark_none(s);
 	return ret;
@@ -439,8 +450,9 @@ static uint64_t resize_begin(struct scope s, const struct entry *e, bool charges
 static uint64_t resize_done(struct scope s, const struct entry *e, bool charges, uint64_t charged, uint64_t old, uint64_t size, uint64_t p)
 {
 	mark_busy(s, e);
-	if (charged == ROOM_NONE) {
-		mark_none(s);		/* it is as it was */
+	if (charged == ROOM_NONE) {	/* it is as it was */
+		say_no_memory();
+		mark_none(s);
 		return p;
 	}
 	if (p)
@@ -515,7 +527,9 @@ static uint64_t generic_give(struct scope s, uint64_t *size_arg, uint64_t size, 
 	p = given_block(h->kind == HOOK_GENERIC_POSIX_MEMALIGN ? SIZE_THIRD_RESULT_BEHIND_FIRST : SIZE_FIRST, ret, a[0]);
 	if (p)
 		emit_block(s, e, WIRE_ALLOC, p, size);
-	if (charges && charged != ROOM_NONE)
+	if (charged == ROOM_NONE)
+		say_no_memory();
+	else if (charges)
 		settle(s, charged);
 	mark_none(s);
 	return ret;

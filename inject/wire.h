@@ -396,7 +396,8 @@ struct wire_process {
 	uint64_t home;			/* its address in the target */
 	uint32_t free_stacks;		/* releases say their stack, too. In the line that every hook reads anyway, and so is */
 	uint32_t limited;		/* LIMIT_* */
-	uint32_t pad0[14];
+	uint64_t errno_location;	/* libc's function, 0: not known. Some allocators leave errno alone when realloc fails */
+	uint32_t pad0[12];
 	struct wire_mail mail;		/* of a thread that the supervisor sent to the service loop */
 	_Alignas(64) uint64_t ticket;	/* tickets given out */
 	uint64_t pad1[7];

@@ -373,6 +373,7 @@ static void wire_inherit(struct wire_process *to, const struct wire_process *fro
 	to->tls_ready = from->tls_ready;
 	to->libc_start = from->libc_start;
 	to->libc_end = from->libc_end;
+	to->errno_location = from->errno_location;
 	memcpy(to->large, from->large, sizeof(to->large));
 }
 
@@ -542,6 +543,15 @@ static bool in_use(const struct reach *r, const struct module *m)
 	return false;
 }
 
+static void find_errno(struct wire_process *w, const struct module *m)
+{
+	struct elf_symbol symbol;
+	size_t cursor = 0;
+
+	if ((m->roles & MODULE_LIBC || (m->roles & MODULE_EXE && elf_is_static(m->elf))) && elf_find(m->elf, "__errno_location", &cursor, &symbol))
+		__atomic_store_n(&w->errno_location, m->bias + symbol.value, __ATOMIC_RELEASE);
+}
+
 static int plant_all(struct process *p, const struct plant_ops *ops, const struct options *options)
 {
 	raddr_t entry[HOOK_KINDS];
@@ -566,6 +576,7 @@ static int plant_all(struct process *p, const struct plant_ops *ops, const struc
 				message_verbose(1, "libraries that %d loads later are not supervised: %s", p->pid, strerror(-err));
 		}
 		find_libc(p->wire, m);
+		find_errno(p->wire, m);
 	}
 	return missed;
 }

@@ -129,6 +129,12 @@ struct ledger_freed {
 	uint64_t ms;			/* when, to 10 ms */
 };
 bool ledger_find_freed(const struct ledger *l, raddr_t addr, struct ledger_freed *out);
+/* What of [ADDR, ADDR + LEN) is in the program's own mappings: bytes that are accessible, and not; and whether ADDR is in an accessible one. */
+struct ledger_cover {
+	uint64_t open, closed;
+	bool begins_open;
+};
+void ledger_cover(const struct ledger *l, raddr_t addr, uint64_t len, struct ledger_cover *out);
 /* Whether a realloc or mremap is under way: what it resizes stays counted until its outcome. */
 bool ledger_resizing(const struct ledger *l);
 /* Bytes of our own memory that the ledger uses. */

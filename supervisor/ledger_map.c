@@ -256,3 +256,15 @@ void ledger_break(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t now, r
 		place(l, thread, old, now, true, stack);
 	}
 }
+
+void ledger_cover(const struct ledger *l, raddr_t addr, uint64_t len, struct ledger_cover *out)
+{
+	raddr_t end = end_of(addr, len);
+	*out = (struct ledger_cover){ 0 };
+	for (const struct range *r = ranges_from(&l->ranges, addr); r && (r->start < end || r->start <= addr); r = ranges_from(&l->ranges, r->end)) {
+		raddr_t from = r->start > addr ? r->start : addr, to = r->end < end ? r->end : end;
+		if (r->start <= addr)
+			out->begins_open = r->open;
+		*(r->open ? &out->open : &out->closed) += from < to ? to - from : 0;
+	}
+}

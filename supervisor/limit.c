@@ -265,19 +265,43 @@ static uint64_t size_at(const struct process *p, raddr_t address)
 /* By how much `allocated` would grow, if the ledger is up to date; what shrinks it fits. *CHARGE: what is in flight meanwhile. */
 static uint64_t growth(struct process *p, const struct room_question *q, uint64_t *charge)
 {
-	uint64_t n = least(q->arg[0], MOST), was;
+	uint64_t n = least(q->arg[0], MOST), was = 0;
+	struct ledger_cover old, there;
 
 	*charge = n;
 	switch (q->kind) {
-	case ROOM_BLOCK:
-		return n;
 	case ROOM_RESIZE:
 		was = size_at(p, q->arg[1]);
 		return n > was ? n - was : 0;
+	case ROOM_MAP:
+		if (q->arg[1]) {		/* what it displaces */
+			ledger_cover(p->ledger, q->arg[1], n, &there);
+			was = there.open;
+		}
+		break;
+	case ROOM_REMAP:
+		ledger_cover(p->ledger, q->arg[1], q->arg[2], &old);
+		was = old.begins_open ? old.open : n;
+		if (q->arg[3]) {
+			ledger_cover(p->ledger, q->arg[3], n, &there);
+			was += there.open;
+		}
+		break;
+	case ROOM_PROTECT:
+		ledger_cover(p->ledger, q->arg[1], n, &there);
+		n = there.closed;
+		break;
 	default:
-		*charge = 0;
-		return 0;
+		return n;
 	}
+	*charge = n > was ? n - was : 0;
+	return *charge;
+}
+
+/* Not the program's own, so it is not counted; mremap and mprotect of such find nothing of its own there. */
+static bool foreign(struct process *p, const struct room_question *q)
+{
+	return (q->kind == ROOM_MAP || q->kind == ROOM_BREAK) && !process_own_mapping(p, q->stack);
 }
 
 /* How long the question has been waiting. */
@@ -356,7 +380,9 @@ enum room_verdict limit_judge(struct process *p, const struct room_question *q, 
 	}
 	c->allocated = allocated(p, r->count, &held);
 	c->growth = c->charge = q->arg[0];
-	if (q->kind <= ROOM_RESIZE && c->allocated <= r->limit && c->growth <= r->limit - c->allocated)
+	if (foreign(p, q))
+		c->growth = c->charge = 0;
+	if (!c->growth || (c->allocated <= r->limit && c->growth <= r->limit - c->allocated))
 		return fits(p, q, r, c);
 	ms = waited(own, r->ms);
 	collect(p);

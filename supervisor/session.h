@@ -109,7 +109,7 @@ enum limit_action session_limit_action_now(const struct session *s);
 /*
  * FN hears of each hit: LIMIT_KILL, LIMIT_STOP with all threads of hit->process stopped and its ledger settled, once however many ask at the same time; when
  * it returns, the tree is killed, or the process stays stopped. LIMIT_FAIL at every refusal, LIMIT_REPORT once per crossing: the program goes on.
- * FN may not turn the loop.
+ * FN may not turn the loop. The program named may have met the limit with its text alone before: FN hears of that at once.
  */
 void session_on_limit(struct session *s, void (*fn)(void *ctx, const struct limit_hit *hit), void *ctx);
 /* LIMIT_STOP comes to its end: the tree is killed, as LIMIT_KILL does. */

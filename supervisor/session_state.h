@@ -57,6 +57,7 @@ struct session {
 	void *on_signal_ctx;
 	void (*on_limit)(void *ctx, const struct limit_hit *hit);
 	void *on_limit_ctx;
+	struct limit_hit early;		/* of the image, when nobody was there to be told; no process: none */
 	bool limit_killed;
 	struct watch watch[WATCHES];
 	nfds_t watches;

@@ -9,8 +9,6 @@
 
 #include <errno.h>
 #include <linux/membarrier.h>
-#include <signal.h>
-#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -31,13 +29,12 @@ static void tell(struct session *s, const struct limit_hit *hit)
 		s->on_limit(s->on_limit_ctx, hit);
 }
 
-/* Those that are being born are met when they first stop. */
-static void kill_tree(struct session *s)
+/* The process is stopped. */
+static void tell_final(struct session *s, const struct limit_hit *hit)
 {
-	s->limit_killed = true;
-	for (struct process *p = s->processes; p; p = p->next)
-		if (p->state <= PROCESS_STOPPED && kill(p->pid, SIGKILL) == 0 && session_cont(s, p) < 0)
-			message_verbose(1, "cannot continue process %d to its end", (int)p->pid);
+	tell(s, hit);
+	if (s->options.on_limit == LIMIT_KILL)
+		session_limit_kill(s);
 }
 
 /* ---- requests --------------------------------------------------------------------------------------------------------------------- */
@@ -98,9 +95,7 @@ static bool freeze(struct session *s, struct process *p, const struct room_quest
 		return v == ROOM_FITS;
 	}
 	hit = hit_of(s, p, q, c, tid);
-	tell(s, &hit);
-	if (s->options.on_limit == LIMIT_KILL)
-		kill_tree(s);
+	tell_final(s, &hit);
 	return false;
 }
 
@@ -159,6 +154,17 @@ void verdict_begin(struct session *s, struct process *p)
 		message_error("out of memory: %d has no limit", (int)p->pid);
 }
 
+/* The program named may be here before anybody is there to be told of it: it is told when session_on_limit() says to whom. */
+static void image_hit(struct session *s, const struct limit_hit *hit)
+{
+	if (!s->on_limit)
+		s->early = *hit;
+	else if (final(s))
+		tell_final(s, hit);
+	else
+		tell(s, hit);
+}
+
 bool verdict_image(struct session *s, struct process *p)
 {
 	struct limit_hit hit = { .process = p, .tid = p->pid, .request = p->image_bytes, .limit = s->options.limit, .image = true, .ms = pulse_ms() };
@@ -167,10 +173,8 @@ bool verdict_image(struct session *s, struct process *p)
 		return false;
 	if (final(s) && session_stop(s, p) < 0)
 		message_error("cannot stop process %d", (int)p->pid);
-	tell(s, &hit);
 	p->limit.above = s->options.on_limit == LIMIT_REPORT;
-	if (s->options.on_limit == LIMIT_KILL)
-		kill_tree(s);
+	image_hit(s, &hit);
 	return final(s);
 }
 
@@ -222,8 +226,13 @@ enum limit_action session_limit_action_now(const struct session *s)
 
 void session_on_limit(struct session *s, void (*fn)(void *ctx, const struct limit_hit *hit), void *ctx)
 {
+	struct limit_hit early = s->early;
+
 	s->on_limit = fn;
 	s->on_limit_ctx = ctx;
+	s->early.process = NULL;
+	if (fn && early.process)
+		image_hit(s, &early);
 }
 
 bool session_limit_killed(const struct session *s)
