@@ -405,6 +405,49 @@ ssize_t remote_read(pid_t pid, raddr_t addr, void *buf, size_t len)
 	return (ssize_t)done;
 }
 
+/* Page by page: there is one that cannot be read. */
+static void read_holey(pid_t pid, raddr_t addr, char *buf, size_t len)
+{
+	while (len) {
+		size_t part = PAGE - (addr & (PAGE - 1));
+
+		if (part > len)
+			part = len;
+		if (remote_read(pid, addr, buf, part) != (ssize_t)part)
+			memset(buf, 0, part);
+		addr += part;
+		buf += part;
+		len -= part;
+	}
+}
+
+void remote_read_spans(pid_t pid, const struct remote_span *span, size_t n, void *buf)
+{
+	struct iovec remote[256], local = { .iov_base = buf };
+	size_t i, done;
+	ssize_t got;
+
+	while (n) {
+		local.iov_len = 0;
+		for (i = 0; i < n && i < 256; i++) {
+			remote[i] = (struct iovec){ (void *)span[i].address, span[i].len };
+			local.iov_len += span[i].len;
+		}
+		got = process_vm_readv(pid, &local, 1, remote, i, 0);
+		done = got > 0 ? (size_t)got : 0;
+		for (; i && done >= span->len; i--, n--, span++) {
+			done -= span->len;
+			local.iov_base = (char *)local.iov_base + span->len;
+		}
+		if (!i)
+			continue;
+		read_holey(pid, span->address, local.iov_base, span->len);
+		local.iov_base = (char *)local.iov_base + span->len;
+		span++;
+		n--;
+	}
+}
+
 /* The descriptor is not kept: it belongs to the address space it was opened on, and after a vfork child's exec that is its parent's. */
 int remote_write(pid_t pid, raddr_t addr, const void *buf, size_t len)
 {

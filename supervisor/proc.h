@@ -41,6 +41,12 @@ const struct map *maps_find(const struct maps *maps, raddr_t addr);
 
 /* Copies LEN bytes from the process' memory. Returns the bytes read (short at the first unreadable page) or -errno. */
 ssize_t remote_read(pid_t pid, raddr_t addr, void *buf, size_t len) MUST_USE;
+struct remote_span {
+	raddr_t address;
+	size_t len;
+};
+/* Copies N pieces, one behind the other, into BUF, many with one system call. What cannot be read is zeros. */
+void remote_read_spans(pid_t pid, const struct remote_span *span, size_t n, void *buf);
 /* Writes through page protections (copy on write), as a debugger does, by /proc/PID/mem. Returns 0 or -errno, all or nothing said. */
 int remote_write(pid_t pid, raddr_t addr, const void *buf, size_t len) MUST_USE;
 
