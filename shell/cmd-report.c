@@ -9,7 +9,7 @@
 /*
  * `report`: what is live, by any key. The command only says which profile it wants and how to look at it; the work is profile.c's and view.c's.
  */
-enum { ARG_SORT = SELECT_OPTIONS, ARG_AT, ARG_SINCE, ARG_MIN_AGE, ARG_ALL, ARG_REVERSE };
+enum { ARG_SORT = SELECT_OPTIONS, ARG_AT, ARG_SINCE, ARG_MIN_AGE, ARG_USABLE, ARG_ALL, ARG_REVERSE };
 
 static const struct argument table[] = {
 	SELECTION_ARGUMENTS,
@@ -17,6 +17,7 @@ static const struct argument table[] = {
 	[ARG_AT] = { "at", 0, true },
 	[ARG_SINCE] = { "since", 0, true },
 	[ARG_MIN_AGE] = { "min-age", 0, true },
+	[ARG_USABLE] = { "usable", 0, false },
 	[ARG_ALL] = { "all", 0, false },
 	[ARG_REVERSE] = { "reverse", 0, false },
 	ARGUMENTS_END
@@ -27,7 +28,7 @@ struct request {
 	struct moment at, since;
 	unsigned detail;
 	uint64_t min_age;
-	bool has_since, all;
+	bool has_since, usable, all;
 };
 
 static int one(struct shell *shell, struct call *call, void *ctx, int arg, const char *value)
@@ -49,6 +50,7 @@ static int one(struct shell *shell, struct call *call, void *ctx, int arg, const
 		if (time_parse(value, &r->min_age))
 			return shell_error(shell, call, "--min-age: '%s' is not accepted: " TIME_ACCEPTED, value);
 		return 0;
+	case ARG_USABLE: r->usable = true; return 0;
 	case ARG_ALL: r->all = true; return 0;
 	case ARG_REVERSE: r->s.view.reverse = true; return 0;
 	case ARG_WORD: return arguments_unexpected(shell, call, value);
@@ -67,6 +69,8 @@ static int agree(const struct shell *shell, struct call *call, struct request *r
 		return -1;
 	if (live_only && (r->at.kind || r->has_since))
 		return shell_error(shell, call, "--at and --since do not go with --by thread, --by size or --min-age: of the past, only sums per stack are kept");
+	if (r->usable && (r->at.kind || r->has_since))
+		return shell_error(shell, call, "--usable does not go with --at and --since: what the allocator set aside is known of live blocks only");
 	if (totals && (r->at.kind == MOMENT_PAST || (r->has_since && r->since.kind == MOMENT_PAST)))
 		return shell_error(shell, call, "--all, --sort total and --sort temporary do not go with a TIME: of the past, only what was live is kept");
 	if (live_only && totals)
@@ -82,11 +86,17 @@ static int agree(const struct shell *shell, struct call *call, struct request *r
 
 static int print(struct shell *shell, struct call *call, struct request *r)
 {
+	struct usable usable;
 	struct sites *sites;
 	struct view view;
 
+	if (r->usable) {
+		usable_init(&usable, shell_process(shell));
+		r->s.usable = usable.rule == USABLE_UNKNOWN ? NULL : &usable;
+	}
 	if (selection_view(shell, call, &r->s, &r->at, r->has_since ? &r->since : NULL, r->detail, r->min_age, &view, &sites))
 		return -1;
+	view.usable_unknown = r->usable && !r->s.usable ? usable.why : NULL;
 	if (call->json)
 		print_report_json(call->out, &view, sites, r->s.stacks || view.key == VIEW_STACK);
 	else if (r->s.stacks)
@@ -109,7 +119,7 @@ static int report(struct shell *shell, struct call *call)
 const struct command cmd_report = {
 	.name = "report",
 	.usage = "[-n N] [--by site|stack|function|file|module|thread|size] [--sort size|count|total|temporary] [--stacks] [--at TIME|peak]"
-		 " [--since SNAP] [--min-age TIME] [--match REGEX] [--all] [--reverse] [--json]",
+		 " [--since SNAP] [--min-age TIME] [--match REGEX] [--usable] [--all] [--reverse] [--json]",
 	.summary = "what is live, biggest first",
 	.help = "Rows are gathered --by site if nothing else is said: walking out from the allocator, the first frame, inlined ones included, whose\n"
 		"function is no allocator, not in namespace std, __gnu_cxx, core or alloc, and not in libc, libstdc++, libc++ or ld.so.\n"
@@ -126,6 +136,7 @@ const struct command cmd_report = {
 		"  --since SNAP    what has come since a snapshot or a TIME, less is negative; biggest growth first\n"
 		"  --min-age TIME  only blocks at least this old\n"
 		"  --match REGEX   only stacks with a frame whose function, FILE:LINE or module's file name matches (POSIX extended)\n"
+		"  --usable        beside the size also what the allocator set aside for it; a mapping's is its size\n"
 		"  --all           also rows with nothing live, and what each has allocated ever\n"
 		"  --reverse       smallest first",
 	.flags = COMMAND_JSON,

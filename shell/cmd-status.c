@@ -4,6 +4,7 @@
 
 #include "../supervisor/json.h"
 #include "../supervisor/units.h"
+#include "../supervisor/usable.h"
 #include "command.h"
 #include "limit-text.h"
 #include "processes.h"
@@ -17,6 +18,9 @@ struct facts {
 	struct ledger_timeline timeline;
 	struct stream_stats stream;
 	struct usage usage;
+	struct usable rule;
+	bool usable_known;
+	uint64_t usable;		/* of the heap */
 	uint64_t allocated, limit, elapsed, self_rss, self_cpu;
 	unsigned count;
 };
@@ -30,6 +34,8 @@ static void collect(struct shell *shell, struct facts *f)
 	f->stream = f->p->last_stats;
 	if (f->p->stream)
 		stream_stats(f->p->stream, &f->stream);
+	usable_init(&f->rule, f->p);
+	f->usable_known = f->rule.rule != USABLE_UNKNOWN && !usable_sum(&f->rule, &f->usable);
 	usage_read(&f->usage, f->p, &f->t);
 	f->allocated = (f->count & LEDGER_COUNT_HEAP ? f->t.heap : 0) + (f->count & LEDGER_COUNT_MMAP ? f->t.mmap : 0) +
 		       (f->count & COUNT_IMAGE ? f->p->image_bytes : 0);
@@ -60,7 +66,7 @@ static void print_json(struct shell *shell, FILE *out, const struct facts *f)
 		json_null(&j, "exit_status");
 	json_uint(&j, "allocated", f->allocated);
 	json_uint(&j, "heap", f->t.heap);
-	json_null(&j, "usable");
+	known(&j, "usable", f->usable_known, f->usable);
 	json_uint(&j, "mmap", f->t.mmap);
 	json_uint(&j, "mmap_reserved", f->t.mmap_reserved);
 	known(&j, "mmap_resident", f->usage.mapped_known, f->usage.mmap_resident);
@@ -128,7 +134,12 @@ static void print_memory(FILE *out, const struct facts *f)
 {
 	struct text_buffer size;
 
-	fprintf(out, "memory     heap %" PRIu64 " + mmap %" PRIu64 " + image %" PRIu64, f->t.heap, f->t.mmap, f->p->image_bytes);
+	fprintf(out, "memory     heap %" PRIu64 " (usable ", f->t.heap);
+	if (f->usable_known)
+		fprintf(out, "%" PRIu64, f->usable);
+	else
+		fprintf(out, "unknown: %s", f->rule.rule == USABLE_UNKNOWN ? f->rule.why : "out of memory");
+	fprintf(out, ") + mmap %" PRIu64 " + image %" PRIu64, f->t.mmap, f->p->image_bytes);
 	if (f->usage.mapped_known)
 		fprintf(out, " + other %" PRIu64 " + unaccounted %" PRIu64 " = %" PRIu64 " mapped; RSS %s", f->usage.other, f->usage.unaccounted,
 			f->usage.mapped, size_text(&size, (uint64_t)f->usage.rss));
@@ -241,10 +252,11 @@ const struct command cmd_status = {
 	.name = "status",
 	.usage = "[--json]",
 	.summary = "state, memory, counts, and what mtrun itself costs",
-	.help = "heap: live bytes as the program asked for them. mmap: accessible bytes of its own mappings. image: the executable's text.\n"
-		"other: libraries, files, stacks, and what allocators hold beyond the live blocks. unaccounted: anonymous memory that nothing\n"
-		"here explains. Their sum is what is mapped; RSS is how much of it is in memory. The peak is exact while one thread runs; with\n"
-		"several it is to what they asked for within a millisecond in blocks below 4K. -v: also functions that could not be hooked.",
+	.help = "heap: live bytes as the program asked for them; usable: what the allocator set aside for those blocks, where that can be told. mmap:\n"
+		"accessible bytes of its own mappings. image: the executable's text. other: libraries, files, stacks, and what allocators\n"
+		"hold beyond the live blocks. unaccounted: anonymous memory that nothing here explains. Their sum is what is mapped; RSS is how\n"
+		"much of it is in memory. The peak is exact while one thread runs; with several it is to what they asked for within a millisecond\n"
+		"in blocks below 4K. -v: also functions that could not be hooked.",
 	.flags = COMMAND_JSON,
 	.run = status,
 };

@@ -133,10 +133,10 @@ static int profile_at(struct process *p, const struct moment *m, struct profile_
 }
 
 int reporting_profile(struct shell *shell, struct call *call, const struct moment *m, const struct moment *since, unsigned detail, uint64_t min_age,
-		      struct profile *profile, struct sites **sites)
+		      const struct usable *usable, struct profile *profile, struct sites **sites)
 {
 	struct process *p = shell_process(shell);
-	struct profile_ask ask = { .now_ms = shell_moment(shell, p), .counted = session_options(shell->session)->count, .min_age_ms = min_age,
+	struct profile_ask ask = { .now_ms = shell_moment(shell, p), .counted = session_options(shell->session)->count, .min_age_ms = min_age, .usable = usable,
 				   .detail = detail | (since ? PROFILE_DEAD : 0) }, ask_since = ask;
 	struct profile before = { 0 };
 	int err;
@@ -169,7 +169,7 @@ int reporting_warm(struct shell *shell, struct profile *profile, struct sites *s
 
 int reporting_live(struct shell *shell, struct call *call, const struct moment *m, bool whole, struct profile *profile, struct sites **sites)
 {
-	if (reporting_profile(shell, call, m, NULL, 0, 0, profile, sites))
+	if (reporting_profile(shell, call, m, NULL, 0, 0, NULL, profile, sites))
 		return -1;
 	return reporting_warm(shell, profile, *sites, whole);
 }

@@ -7,6 +7,7 @@
 
 #include "../supervisor/profile.h"
 #include "../supervisor/snapshots.h"
+#include "../supervisor/usable.h"
 #include "command.h"
 
 /* -n: a number of rows, or `all`. 0, or -1 (said). */
@@ -30,10 +31,10 @@ int reporting_moment(struct shell *shell, struct call *call, const char *what, c
 int reporting_time(struct shell *shell, struct call *call, const char *what, const char *value, uint64_t *ms) MUST_USE;
 /*
  * What the chosen process held at moment M, or if SINCE is not NULL what came between SINCE and M; DETAIL: enum profile_detail, MIN_AGE in ms: for
- * now only. *SITES: its stacks. 0, or -1 (said).
+ * now only, as is USABLE, which is NULL or as in struct profile_ask. *SITES: its stacks. 0, or -1 (said).
  */
 int reporting_profile(struct shell *shell, struct call *call, const struct moment *m, const struct moment *since, unsigned detail, uint64_t min_age,
-		      struct profile *profile, struct sites **sites) MUST_USE;
+		      const struct usable *usable, struct profile *profile, struct sites **sites) MUST_USE;
 
 /* Reads the symbols for it, the target being served meanwhile: those that sites need, or (WHOLE) all. -1: interrupted (PROFILE is released). */
 int reporting_warm(struct shell *shell, struct profile *profile, struct sites *sites, bool whole) MUST_USE;

@@ -66,7 +66,7 @@ int selection_view(struct shell *shell, struct call *call, struct selection *s, 
 
 	if ((s->view.key == VIEW_THREAD || s->view.key == VIEW_SIZE) && !s->has_regex)
 		detail |= PROFILE_NO_STACKS;
-	if (reporting_profile(shell, call, m, since, detail, min_age, &profile, sites))
+	if (reporting_profile(shell, call, m, since, detail, min_age, s->usable, &profile, sites))
 		return -1;
 	if (since && !(detail & PROFILE_DEAD))
 		profile_drop_unchanged(&profile);

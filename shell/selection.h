@@ -22,6 +22,7 @@ struct selection {
 	bool by, stacks;		/* --by, --stacks were given */
 	bool has_rows, has_regex;
 	regex_t regex;
+	const struct usable *usable;	/* as in struct profile_ask */
 };
 
 /* Option ARG, below SELECT_OPTIONS, with VALUE. KEYS: how many of view_key_names --by takes. 0, or -1 (said). */

@@ -14,7 +14,7 @@
 
 /* ---- lists ---------------------------------------------------------------------------------------------------------------------- */
 
-#define CELLS 9
+#define CELLS 10
 struct line {
 	size_t count;
 	const char *cell[CELLS];	/* the last one is not padded */
@@ -39,9 +39,13 @@ static const char *place_of(const struct symbol_frame *f)
 	return f->file ? f->file : f->module ? f->module : "??";
 }
 
-static void numbers(struct line *l, const struct view_row *r, bool totals)
+static void numbers(struct line *l, const struct view *v, const struct view_row *r, bool totals)
 {
 	cellf(l, "size:%" PRId64, r->size);
+	if (v->has_usable)
+		cellf(l, "usable:%" PRId64, r->usable);
+	else if (v->usable_unknown)
+		cell(l, "usable:unknown");
 	cellf(l, "count:%" PRId64, r->count);
 	if (totals) {
 		cellf(l, "total_size:%" PRIu64, r->total_size);
@@ -81,7 +85,7 @@ static void row_line(struct line *l, const struct view *v, const struct view_row
 		else
 			cellf(l, "bytes:%" PRIu64, r->block);
 	}
-	numbers(l, r, totals && v->has_totals);
+	numbers(l, v, r, totals && v->has_totals);
 	if (v->key == VIEW_STACK) {
 		if (others)
 			cell(l, "");
@@ -108,12 +112,21 @@ static void put_line(FILE *out, const size_t *width, const struct line *l)
 	fprintf(out, "%s\n", l->cell[l->count - 1]);
 }
 
+static void print_total(FILE *out, const struct view *v)
+{
+	fprintf(out, "total_size: %" PRId64 "\n", v->total_size);
+	if (v->has_usable)
+		fprintf(out, "total_usable: %" PRId64 "\n", v->total_usable);
+	else if (v->usable_unknown)
+		fprintf(out, "total_usable: unknown: %s\n", v->usable_unknown);
+}
+
 void print_report(FILE *out, const struct view *v, bool totals)
 {
 	size_t width[CELLS] = { 0 };
 	struct line l;
 
-	fprintf(out, "total_size: %" PRId64 "\n", v->total_size);
+	print_total(out, v);
 	for (size_t i = 0; i < v->count && !ferror(out); i++) {
 		row_line(&l, v, &v->row[i], totals);
 		widen(width, &l);
@@ -165,17 +178,28 @@ void print_stack(FILE *out, struct sites *sites, uint32_t stack)
 	} while (node);
 }
 
+static void stack_usable(FILE *out, const struct view *v, const struct view_row *r)
+{
+	if (v->has_usable)
+		fprintf(out, ", usable %" PRId64, r->usable);
+	putc('\n', out);
+}
+
 void print_report_stacks(FILE *out, const struct view *v, struct sites *sites)
 {
-	fprintf(out, "total_size: %" PRId64 "\n\n", v->total_size);
-	if (v->others.merged)
-		fprintf(out, "# (others): %" PRId64 " bytes\n      %" PRId64 " block%s from %zu more\n\n", v->others.size, v->others.count,
-			v->others.count == 1 ? "" : "s", v->others.merged);
+	print_total(out, v);
+	putc('\n', out);
+	if (v->others.merged) {
+		fprintf(out, "# (others): %" PRId64 " bytes", v->others.size);
+		stack_usable(out, v, &v->others);
+		fprintf(out, "      %" PRId64 " block%s from %zu more\n\n", v->others.count, v->others.count == 1 ? "" : "s", v->others.merged);
+	}
 	for (size_t i = v->count; i-- > 0 && !ferror(out);) {
 		const struct view_row *r = &v->row[i];
 		size_t rank = v->reversed ? v->count - 1 - i : i;
 
-		fprintf(out, "# %zu: %" PRId64 " bytes\n", rank, r->size);
+		fprintf(out, "# %zu: %" PRId64 " bytes", rank, r->size);
+		stack_usable(out, v, r);
 		fprintf(out, "      %" PRId64 " block%s, stack %" PRIu32 "\n", r->count, r->count == 1 ? "" : "s", r->stack);
 		print_stack(out, sites, r->stack);
 		if (i)
@@ -285,6 +309,15 @@ static void total_json(struct json *j, const struct view *v, const char *key, ui
 		json_null(j, key);		/* live blocks do not tell what there was before them */
 }
 
+/* Nothing if it was not asked for. */
+static void usable_json(struct json *j, const struct view *v, const char *key, int64_t value)
+{
+	if (v->has_usable)
+		json_int(j, key, value);
+	else if (v->usable_unknown)
+		json_null(j, key);
+}
+
 static void row_json(struct json *j, const struct view *v, const struct view_row *r, struct sites *sites, bool stacks)
 {
 	static const struct symbol_frame others = { .function = "(others)" };
@@ -294,6 +327,7 @@ static void row_json(struct json *j, const struct view *v, const struct view_row
 	json_object(j, NULL);
 	json_int(j, "size", r->size);
 	json_int(j, "count", r->count);
+	usable_json(j, v, "usable", r->usable);
 	total_json(j, v, "total_size", r->total_size);
 	total_json(j, v, "total_count", r->total_count);
 	total_json(j, v, "temporary", r->temporary);
@@ -329,6 +363,9 @@ void print_report_json(FILE *out, const struct view *v, struct sites *sites, boo
 		json_uint(&j, "since_ms", v->since_ms);
 	json_int(&j, "total_size", v->total_size);
 	json_int(&j, "total_count", v->total_count);
+	usable_json(&j, v, "total_usable", v->total_usable);
+	if (v->usable_unknown)
+		json_string(&j, "usable_unknown", v->usable_unknown);
 	json_array(&j, "mem_report");
 	for (size_t i = 0; i < v->count && !ferror(out); i++)
 		row_json(&j, v, &v->row[i], sites, stacks);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "ledger.h"
+#include "usable.h"
 
 /*
  * The ledger keeps sums per stack, now and at the peak; those are copied in one pass over the stack ids. Who allocated a block, how large each
@@ -50,6 +51,40 @@ static int from_stacks(struct profile *p, const struct ledger *ledger, const str
 					     .total_count = s->total_count, .temporary = s->temporary };
 	}
 	return 0;
+}
+
+/* What is usable, summed by stack. */
+struct usable_sums {
+	const struct profile_ask *ask;
+	int64_t *of_stack;
+	size_t stacks;
+};
+
+static bool counted(const struct profile_ask *ask, const struct ledger_block *b)
+{
+	return ask->counted & (b->mapping ? LEDGER_COUNT_MMAP : LEDGER_COUNT_HEAP);
+}
+
+static int sum_usable(void *ctx, const struct ledger_block *b, uint64_t usable)
+{
+	struct usable_sums *s = ctx;
+
+	if (counted(s->ask, b) && b->stack < s->stacks)
+		s->of_stack[b->stack] += (int64_t)usable;
+	return 0;
+}
+
+static int add_usable(struct profile *p, const struct ledger *ledger, const struct profile_ask *ask)
+{
+	struct usable_sums s = { .ask = ask, .stacks = ledger_stacks(ledger) };
+	int err;
+
+	s.of_stack = calloc(s.stacks + 1, sizeof(*s.of_stack));
+	err = s.of_stack ? usable_each(ask->usable, sum_usable, &s) : -ENOMEM;
+	for (size_t i = 0; !err && i < p->count; i++)
+		p->row[i].usable = s.of_stack[p->row[i].stack];
+	free(s.of_stack);
+	return err;
 }
 
 static int from_past(struct profile *p, const struct ledger *ledger, uint64_t ms)
@@ -146,12 +181,12 @@ static struct profile_row *gather_row(struct gather *g, const struct profile_row
 	return row;
 }
 
-static int gather_block(void *ctx, const struct ledger_block *b)
+static int gather_usable(void *ctx, const struct ledger_block *b, uint64_t usable)
 {
 	struct gather *g = ctx;
 	struct profile_row key = { .stack = g->ask->detail & PROFILE_NO_STACKS ? 0 : b->stack }, *row;
 
-	if (!(g->ask->counted & (b->mapping ? LEDGER_COUNT_MMAP : LEDGER_COUNT_HEAP)))
+	if (!counted(g->ask, b))
 		return 0;
 	if (g->ask->min_age_ms && b->ms + g->ask->min_age_ms > g->ask->now_ms)
 		return 0;
@@ -164,7 +199,13 @@ static int gather_block(void *ctx, const struct ledger_block *b)
 		return -ENOMEM;
 	row->size += (int64_t)b->size;
 	row->count++;
+	row->usable += (int64_t)usable;
 	return 0;
+}
+
+static int gather_block(void *ctx, const struct ledger_block *b)
+{
+	return gather_usable(ctx, b, 0);
 }
 
 static int from_blocks(struct profile *p, const struct ledger *ledger, const struct profile_ask *ask)
@@ -177,7 +218,7 @@ static int from_blocks(struct profile *p, const struct ledger *ledger, const str
 		if (!g.of_stack)
 			return -ENOMEM;
 	}
-	err = ledger_each_block(ledger, gather_block, &g);
+	err = ask->usable ? usable_each(ask->usable, gather_usable, &g) : ledger_each_block(ledger, gather_block, &g);
 	p->ms = ask->now_ms;
 	free(g.of_stack);
 	free(g.bucket);
@@ -190,12 +231,15 @@ int profile_from_ledger(struct profile *p, const struct ledger *ledger, const st
 	int err;
 
 	*p = (struct profile){ 0 };
-	if (blocks && ask->detail & (PROFILE_PEAK | PROFILE_PAST))
+	if ((blocks || ask->usable) && ask->detail & (PROFILE_PEAK | PROFILE_PAST))
 		return -EINVAL;
 	if (ask->detail & PROFILE_PAST)
 		err = from_past(p, ledger, ask->at_ms);
 	else
 		err = blocks ? from_blocks(p, ledger, ask) : from_stacks(p, ledger, ask);
+	if (!err && ask->usable && !blocks)
+		err = add_usable(p, ledger, ask);
+	p->has_usable = ask->usable;
 	if (err)
 		profile_release(p);
 	return err;

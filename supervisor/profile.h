@@ -9,6 +9,7 @@
 #include "types.h"
 
 struct ledger;
+struct usable;
 
 struct profile_row {
 	uint32_t stack;
@@ -16,6 +17,7 @@ struct profile_row {
 	uint64_t block;			/* the size of each of its blocks; 0 unless PROFILE_SIZES */
 	int64_t size, count;		/* live */
 	uint64_t total_size, total_count, temporary;	/* since the start; 0 unless `has_totals` */
+	int64_t usable;			/* what the allocator set aside for `size`; 0 unless `has_usable` */
 	int64_t before;			/* of a difference: the live bytes at the earlier moment, `size` being what came since */
 	int64_t count_before;
 };
@@ -23,7 +25,7 @@ struct profile_row {
 struct profile {
 	uint64_t ms;			/* the moment, since tracing began */
 	uint64_t since_ms;		/* of a difference: the earlier moment */
-	bool has_totals, is_difference;
+	bool has_totals, has_usable, is_difference;
 	size_t count;
 	struct profile_row *row;	/* one for each stack (thread, block size) */
 };
@@ -43,9 +45,10 @@ struct profile_ask {
 	uint64_t now_ms;
 	uint64_t min_age_ms;		/* only blocks at least this old; 0: all */
 	uint64_t at_ms;
+	const struct usable *usable;	/* NULL: not asked for; else its rule is known, and it is what is live now */
 };
 
-/* 0, -ENOMEM, or -EINVAL if the peak or the past is asked for in a detail that is not kept. */
+/* 0, -ENOMEM, or -EINVAL if the peak or the past is asked for in a detail that is not kept, or what is usable of it. */
 int profile_from_ledger(struct profile *p, const struct ledger *ledger, const struct profile_ask *ask) MUST_USE;
 int profile_copy(struct profile *to, const struct profile *from) MUST_USE;	/* 0 or -ENOMEM */
 /* P becomes what has come since BEFORE (less: negative), stack by stack; both by stack alone, and may be sorted here. 0 or -ENOMEM. */

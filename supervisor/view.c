@@ -329,6 +329,7 @@ static int gather(struct groups *g, const struct profile_row *r)
 	row->total_size += r->total_size;
 	row->total_count += r->total_count;
 	row->temporary += r->temporary;
+	row->usable += r->usable;
 	row->before += r->before;
 	row->count_before += r->count_before;
 	return 0;
@@ -438,6 +439,7 @@ static void cut(struct view *v, size_t limit)
 		o->total_size += r->total_size;
 		o->total_count += r->total_count;
 		o->temporary += r->temporary;
+		o->usable += r->usable;
 		o->before += r->before;
 		o->count_before += r->count_before;
 		o->merged++;
@@ -459,7 +461,8 @@ int view_make(struct view *v, const struct profile *p, struct sites *sites, cons
 	struct matcher m;
 	int err;
 
-	*v = (struct view){ .key = o->key, .ms = p->ms, .since_ms = p->since_ms, .has_totals = p->has_totals, .is_difference = p->is_difference };
+	*v = (struct view){ .key = o->key, .ms = p->ms, .since_ms = p->since_ms, .has_totals = p->has_totals, .has_usable = p->has_usable,
+		.is_difference = p->is_difference };
 	err = matcher_init(&m, o->match, sites, p);
 	for (size_t i = 0; i < p->count && !err; i++) {
 		sites_rest(sites);
@@ -467,6 +470,7 @@ int view_make(struct view *v, const struct profile *p, struct sites *sites, cons
 			continue;
 		v->total_size += p->row[i].size;
 		v->total_count += p->row[i].count;
+		v->total_usable += p->row[i].usable;
 		err = gather(&g, &p->row[i]);
 	}
 	matcher_release(&m);

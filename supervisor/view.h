@@ -24,6 +24,7 @@ extern const char *const view_sort_names[VIEW_SORTS];
 
 struct view_row {
 	int64_t size, count;
+	int64_t usable;
 	uint64_t total_size, total_count, temporary;
 	int64_t before, count_before;	/* of a difference */
 	uint32_t stack;			/* the largest of its stacks */
@@ -37,8 +38,9 @@ struct view_row {
 struct view {
 	enum view_key key;
 	uint64_t ms, since_ms;
-	bool has_totals, reversed, is_difference;
-	int64_t total_size, total_count;	/* sums over all rows and `others` */
+	bool has_totals, has_usable, reversed, is_difference;
+	const char *usable_unknown;	/* asked for, and why there is none; NULL: not so. Set by the caller, who keeps it */
+	int64_t total_size, total_count, total_usable;	/* sums over all rows and `others` */
 	size_t count;
 	struct view_row *row;		/* in the order asked for */
 	struct view_row others;		/* what -n cut off; merged == 0: nothing */
