@@ -64,6 +64,8 @@ static int change(struct shell *shell, struct call *call, const struct request *
 		return shell_error(shell, call, "'%s' is not accepted: " LIMIT_ACCEPTED "; or off", r->limit);
 	if (r->change_action)
 		session_limit_action(shell->session, r->action);
+	for (struct process *p = session_processes(shell->session); p; p = p->next)
+		p->limit.told = false;		/* the first refusal under it is told again */
 	err = r->limit ? session_limit(shell->session, limit) : 0;
 	return err ? shell_error(shell, call, "it could not be set in all processes: %s", strerror(-err)) : 0;
 }
@@ -102,7 +104,10 @@ static void print_json(const struct shell *shell, FILE *out, const struct proces
 		json_int(&j, "bytes", r->size);
 		json_string(&j, "function", r->merged ? "(others)" : f->function);
 		json_string(&j, "file", f->file);
-		json_uint(&j, "line", f->line);
+		if (f->line)
+			json_uint(&j, "line", f->line);
+		else
+			json_null(&j, "line");
 		json_string(&j, "module", f->module);
 		if (!r->merged) {
 			json_uint(&j, "stack_id", r->stack);

@@ -22,7 +22,9 @@ static const char *thread_name(const struct limit_hit *hit, char name[17])
 	char file[48], *text = NULL;
 
 	snprintf(file, sizeof(file), "task/%d/comm", (int)hit->tid);
-	snprintf(name, 17, "%.*s", proc_read(hit->process->via, file, &text) > 0 ? (int)strcspn(text, "\n") : 0, text ? text : "");
+	strcpy(name, "?");
+	if (proc_read(hit->process->via, file, &text) > 0)
+		snprintf(name, 17, "%.*s", (int)strcspn(text, "\n"), text);
 	free(text);
 	return name;
 }

@@ -11,7 +11,8 @@
 
 /*
  * The session calls on_hit() with the process frozen, within a turn of its loop, where no command may run. So `kill` is `stop` as long as `on limit`
- * has commands: they run after the turn, with everything still to be seen, and then it is killed.
+ * has commands: they run after the turn, with everything still to be seen, and then it is killed. Where they let it go on with nothing changed it
+ * meets the limit again with the same request: in batch that would go on for ever, so they are not run a second time.
  */
 struct process *limiting_frozen(const struct shell *shell)
 {
@@ -24,16 +25,22 @@ struct process *limiting_frozen(const struct shell *shell)
 }
 
 /* What happens now. */
-static void tell(struct shell *shell, const struct limit_hit *hit, enum limit_action action)
+static void tell(struct shell *shell, const struct limit_hit *hit, enum limit_action action, bool again)
 {
 	const struct process *p = hit->process;
-	const char *name = p->command ? p->command : "?";
+	const char *name = p->command ? p->command : "?", *when = shell->limiting.kill ? ", when the commands of `on limit` have run" : "";
+	size_t others = 0;
 
-	if (action == LIMIT_KILL)
-		message_say("%s (%d) is killed at its limit, with all processes that are supervised with it%s", name, (int)p->pid,
-			    shell->limiting.kill ? ", when the commands of `on limit` have run" : "");
+	for (const struct process *other = session_processes(shell->session); other; other = other->next)
+		others += other != p && other->state <= PROCESS_STOPPED;
+	if (action == LIMIT_KILL && others)
+		message_say("%s (%d) is killed at its limit, and %zu other process%s%s", name, (int)p->pid, others, others == 1 ? "" : "es", when);
+	else if (action == LIMIT_KILL)
+		message_say("%s (%d) is killed at its limit%s", name, (int)p->pid, when);
 	else if (action == LIMIT_STOP && shell->screen)
 		message_say("%s (%d) is stopped at its limit, the request waits: `limit SIZE` and `cont` let it go on, `kill` ends it", name, (int)p->pid);
+	else if (action == LIMIT_STOP && again)
+		message_say("%s (%d) is killed: it met its limit again with the same request", name, (int)p->pid);
 	else if (action == LIMIT_STOP)
 		message_say("%s (%d) is stopped at its limit, the request waits; it is killed unless the commands let it go on (`limit SIZE; cont`)", name,
 			    (int)p->pid);
@@ -43,27 +50,35 @@ static void tell(struct shell *shell, const struct limit_hit *hit, enum limit_ac
 		message_say("the request is granted: %s (%d) goes on", name, (int)p->pid);
 }
 
+static bool same(const struct limit_hit *a, const struct limit_hit *b)
+{
+	return a->tid == b->tid && a->request == b->request && a->stack == b->stack && a->allocated == b->allocated && a->limit == b->limit;
+}
+
 static void on_hit(void *ctx, const struct limit_hit *hit)
 {
 	struct shell *shell = ctx;
 	struct limiting *l = &shell->limiting;
 	struct limit *limit = &hit->process->limit;
 	enum limit_action action = session_limit_action_now(shell->session);
-	bool stays = action == LIMIT_KILL || action == LIMIT_STOP, whole = stays || !limit->told;
+	bool stays = action == LIMIT_KILL || action == LIMIT_STOP, again = stays && same(&limit->last, hit);
+	bool whole = (stays || !limit->told) && !again;
 
-	l->hits++;
 	limit->frozen = stays;
 	if (l->kill)			/* by the time its turn comes it will have been killed */
 		return;
-	limit->due = limit->told = true;
+	l->hits += !again;
+	limit->due = !again;
+	limit->told = true;
+	limit->last = *hit;
 	if (action == LIMIT_KILL && events_has(shell, ON_LIMIT)) {
 		l->kill = true;
 		session_limit_action(shell->session, LIMIT_STOP);
 	}
-	if (whole || action == LIMIT_REPORT)
+	if (stays || whole || action == LIMIT_REPORT)
 		limit_text(shell, message_stream(), hit, whole);
-	if (whole)
-		tell(shell, hit, action);
+	if (stays || whole)
+		tell(shell, hit, action, again);
 	message_flush();
 }
 

@@ -87,6 +87,8 @@ static void print_numbers(const struct shell *shell, FILE *out, const struct pro
 	}
 	fprintf(out, "mtrun: %s (%d) %s", p->command ? p->command : "?", (int)p->pid,
 		p->state == PROCESS_EXITED || p->state == PROCESS_HELD ? reporting_end(p->wait_status, end, sizeof(end)) : process_state_name(p->state));
+	if (session_limit_killed(shell->session))
+		fputs(p->limit.hits ? " at its limit" : ", another process at its limit", out);
 	fprintf(out, " after %s", time_text(&time, shell_moment(shell, p)));
 	n = others(shell, p);
 	if (n)

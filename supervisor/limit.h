@@ -44,6 +44,7 @@ struct limit {
 	struct limit_refusal *refusal;	/* ascending by stack */
 	size_t refusals, room;
 	bool told, frozen, due;		/* the shell's: a hit was told; the process stays stopped for it; `on limit` is to hear of it */
+	struct limit_hit last;		/* ... that one */
 	bool above;			/* LIMIT_REPORT: the crossing was told, and it has not been below since */
 	struct lease *lease;		/* by slot, the last of handlers; NULL: it never had a limit */
 	bool fenced;			/* since leases were closed last every thread has passed a memory barrier */

@@ -108,21 +108,6 @@ if plain and want.search('killed'):
             bad.append(f'{first!r} {rest!r}')
     mt.check('mtrun is killed: 0 from then on, nobody waits', bad)
 
-if want.search('memtracer'):
-    lib = mt.build('lib/memtracer.cc', 'gcc', '-shared -fPIC', name='libmemtracer.so')
-    path = lib and mt.build('memtracer.cc', 'gcc', f'-L{os.path.dirname(lib)} -Wl,-rpath,{os.path.dirname(lib)} -Wl,--no-as-needed -lmemtracer')
-    if not path:
-        mt.skip('libmemtracer.so', mt.build_reason('memtracer.cc', 'gcc'))
-    else:
-        r = mt.plain([path])
-        mt.check('libmemtracer.so alone', [] if r.out == b'111 222 333 1000 2\n' else [r.out])
-        r = supervised([path], ['-c', 'heap', '-x', f'wait exit; status --json > {mt.tmp()}/s'])
-        n = [int(x) for x in r.out.split()]
-        # libstdc++ has a block of its own from its start on
-        extra = n[0] - n[3] if len(n) == 5 else -1
-        ok = len(n) == 5 and extra >= 0 and n[1] == 8 * (n[4] + (1 if extra else 0)) and n[2] == 0
-        mt.check('libmemtracer.so, answered by mtrun', [] if ok else [f'{r.out} {r.messages}'])
-
 if plain and want.search('cost'):
     r = supervised([plain, 'cost'])
     us = float(re.search(rb'cost (\S+) us', r.out)[1])
