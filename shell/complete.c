@@ -338,7 +338,8 @@ void complete(struct shell *shell, const char *line, size_t start, const char *t
 	free(place.copy);
 	if (c->files && c->count)
 		c->files = false;
-	qsort(c->word, c->count, sizeof(*c->word), by_text);
+	if (c->count)
+		qsort(c->word, c->count, sizeof(*c->word), by_text);
 	for (size_t i = 0; i < c->count; i++) {
 		if (n && !strcmp(c->word[n - 1], c->word[i]))
 			free(c->word[i]);

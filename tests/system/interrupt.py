@@ -9,7 +9,7 @@ import time
 import mt
 
 mt.need_mtrun()
-LIMIT_MS = 200
+LIMIT_MS = 200 * mt.SLOW
 LEVELS, BLOCKS = (17, 1000000) if mt.SOAK else (15, 200000)
 WOOD = mt.build('wood.c')
 ENDLESS = 'report --by stack --json --all'

@@ -26,6 +26,7 @@ VICTIMS = os.path.join(TOP, 'tests', 'victims')
 BUILD = os.path.abspath(os.environ.get('MTRUN_BUILD') or os.path.join(TOP, 'build'))
 MTRUN = os.path.abspath(os.environ.get('MTRUN') or os.path.join(BUILD, 'mtrun'))
 SOAK = os.environ.get('MTRUN_SOAK') == '1'
+SLOW = int(os.environ.get('MTRUN_SLOW') or 1)         # a build with sanitizers: times as long
 TIMEOUT = 60 * (10 if SOAK else 1)
 
 PR_SET_CHILD_SUBREAPER = 36

@@ -10,7 +10,7 @@ import mt
 
 mt.need_mtrun()
 d = mt.tmp()
-LIMIT_MS = 50
+LIMIT_MS = 50 * mt.SLOW
 VERBS = ('open', 'read', 'write', 'close', 'send', 'trace', 'list', 'scan', 'parse', 'build')
 
 
