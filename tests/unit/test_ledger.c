@@ -611,17 +611,15 @@ static unsigned compare_totals(const struct model *m, struct ledger *l)
 	return bad;
 }
 
-struct sum { uint64_t heap, blocks, mmap, bad; raddr_t last; bool mapping; const struct model *m; };
+struct sum { uint64_t heap, blocks, mmap, bad; raddr_t last; bool mapping, seen[ADDRESSES]; const struct model *m; };
 
 static int sum_block(void *ctx, const struct ledger_block *b)
 {
 	struct sum *s = ctx;
-	if (b->mapping != s->mapping)
-		s->last = 0;
-	s->bad += (!b->mapping && s->mapping) || b->address < s->last;
+	s->bad += (!b->mapping && s->mapping) || (b->mapping && b->address < s->last);
 	s->mapping = b->mapping;
-	s->last = b->address;
 	if (b->mapping) {
+		s->last = b->address;
 		s->mmap += b->size;
 		return 0;
 	}
@@ -634,7 +632,8 @@ static int sum_block(void *ctx, const struct ledger_block *b)
 		for (int t = 0; t < THREADS; t++)
 			found |= s->m->leave[t].on && s->m->leave[t].known && s->m->leave[t].old.size == b->size;
 		s->bad += !found;
-	}
+	} else
+		s->seen[k] = true;
 	return 0;
 }
 
@@ -653,6 +652,8 @@ static unsigned compare_all(struct model *m, struct ledger *l)
 	}
 	struct sum s = { .m = m };
 	bad += ledger_each_block(l, sum_block, &s) != 0;
+	for (int k = 0; k < ADDRESSES; k++)
+		bad += m->block[k].live && !s.seen[k];
 	bad += s.heap != m->heap || s.blocks != m->allocs - m->frees || s.mmap != model_mmap(m, &reserved) || s.bad;
 	return bad;
 }
@@ -718,6 +719,19 @@ static int note(void *ctx, const struct ledger_block *b)
 	return 0;
 }
 
+static int by_place(const void *a, const void *b)
+{
+	const struct ledger_block *x = a, *y = b;
+	return x->mapping != y->mapping ? (x->mapping ? 1 : -1) : x->address < y->address ? -1 : x->address > y->address;
+}
+
+static void image_of(const struct ledger *l, struct image *i)
+{
+	i->count = 0;
+	ledger_each_block(l, note, i);
+	qsort(i->block, i->count, sizeof(*i->block), by_place);
+}
+
 /* Children are forked now and then and asked later, while the parent, and some of the children, go on. */
 static void test_fork(void)
 {
@@ -757,8 +771,7 @@ static void test_fork(void)
 			child[c] = rnd() % 4 || !child[(c + 1) % CHILDREN] ? ledger_fork(l) : NULL;
 			if (!child[c])
 				continue;
-			was[c].count = 0;
-			ledger_each_block(l, note, &was[c]);
+			image_of(l, &was[c]);
 			for (int s = 0; s < STACKS; s++)
 				at[c][s] = ledger_stack(l, (uint32_t)s)->live_bytes;
 			heap[c] = totals(l).heap;
@@ -771,8 +784,7 @@ static void test_fork(void)
 			continue;
 		}
 		struct ledger *grandchild = rnd() % 2 ? ledger_fork(child[c]) : NULL;
-		is.count = 0;
-		ledger_each_block(child[c], note, &is);
+		image_of(child[c], &is);
 		wrong += is.count != was[c].count;
 		for (size_t j = 0; j < is.count && j < was[c].count; j++)
 			wrong += is.block[j].address != was[c].block[j].address || is.block[j].size != was[c].block[j].size ||
@@ -811,8 +823,7 @@ static void test_fork(void)
 	ledger_free(l);
 	for (int c = 0; c < CHILDREN; c++)			/* children whose parent is gone */
 		if (child[c]) {
-			is.count = 0;
-			ledger_each_block(child[c], note, &is);
+			image_of(child[c], &is);
 			CHECK_EQ(is.count, was[c].count);
 			ledger_free(child[c]);
 		}
