@@ -204,7 +204,7 @@ void usable_init(struct usable *u, const struct process *p)
 #define SPANS  512u			/* in a window */
 #define BLOCKS 16384u
 #define PAGE   4096u			/* the ledger's; so many blocks at most begin in it */
-#define GAP    4096u			/* to read this much more costs no more than another span */
+#define GAP    1024u			/* to read this much more costs no more than another span */
 #define WORDS  16u			/* before a block */
 
 struct reader {

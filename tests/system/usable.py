@@ -30,10 +30,10 @@ def ask(cmd, *commands, opts=()):
     return r, texts
 
 
-def problems_exact(path, aligned_known):
+def problems_exact(aligned_known, *cmd):
     # jemalloc has no pvalloc: libc's stays, and its own blocks beside jemalloc's
     keys = ('site', 'stack', 'size', 'thread', 'function', 'file', 'module')
-    r, texts = ask([path, 'all', str(int(aligned_known))], 'status --json', *(f'report --usable --by {k} --json' for k in keys), 'report --usable --all --json -n 3',
+    r, texts = ask([*cmd, 'all', str(int(aligned_known))], 'status --json', *(f'report --usable --by {k} --json' for k in keys), 'report --usable --all --json -n 3',
                    'report --usable')
     mine, bad = told(r.out), []
     if r.rc or not mine:
@@ -69,7 +69,7 @@ for how in ('gcc', 'gcc-O0', 'static', 'static-pie', 'jemalloc', 'jemalloc-stati
     if not path:
         mt.skip(f'exact {how}', mt.build_reason('usable.c', how))
         continue
-    mt.check(f'exact {how}', problems_exact(path, 'jemalloc' not in how))
+    mt.check(f'exact {how}', problems_exact('jemalloc' not in how, path))
 
 # A static program without any names is known by its code.
 path = mt.build('usable.c', 'static')
@@ -88,9 +88,7 @@ if path:
 lib = f'{mt.DEBIAN_LIBS}/libjemalloc.so.2'
 path = mt.build('usable.c')
 if os.path.exists(lib):
-    os.environ['LD_PRELOAD'] = lib
-    mt.check('exact, preloaded jemalloc', problems_exact(path, False))
-    del os.environ['LD_PRELOAD']
+    mt.check('exact, preloaded jemalloc', problems_exact(False, 'env', f'LD_PRELOAD={lib}', path))
 else:
     mt.skip('exact, preloaded jemalloc', f'no {lib}')
 
