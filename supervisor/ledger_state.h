@@ -197,6 +197,8 @@ struct pending *ledger_pending_make(struct ledger *l, uint32_t thread);
 /* P may be idle now. */
 void ledger_pending_rest(struct ledger *l, struct pending *p);
 
+#define TIMELINE_WORK 4096u		/* changes in a millisecond, some 50 us: faster than they can come */
+
 /* Before each event, with its time. */
 static inline void event(struct ledger *l, uint64_t ms)
 {
@@ -207,6 +209,8 @@ static inline void event(struct ledger *l, uint64_t ms)
 		l->tick = ms / 10 < BLOCK_TICK_MAX ? (uint32_t)(ms / 10) : BLOCK_TICK_MAX;
 		if (ms / TIMELINE_MS > l->interval)
 			ledger_interval_end(l, ms / TIMELINE_MS);
+		else if (timeline_busy(&l->timeline))
+			timeline_work(&l->timeline, TIMELINE_WORK);
 	}
 }
 

@@ -4,7 +4,8 @@
  *
  * A point holds until the next one, so an interval in which nothing changed needs none. Of each point only those lines are kept that hold something else
  * than at the point before. The whole stays within a budget of bytes: when that is used up, neighbours in the older half are merged into
- * intervals of 200, 400 ... ms, each with the sum and the breakdown of the larger one; so the highest of all points is never lost.
+ * intervals of 200, 400 ... ms, each with the sum and the breakdown of the larger one; so the highest of all points is never lost. That goes on beside the
+ * rest, a little at a time (timeline_work).
  */
 #ifndef MTRUN_TIMELINE_H
 #define MTRUN_TIMELINE_H
@@ -31,6 +32,7 @@ struct timeline {
 	struct arena points;		/* struct timeline_point */
 	struct arena changes;		/* struct timeline_held, in the order of the points */
 	struct arena last;		/* struct timeline_held by line: at the last point */
+	struct merge *merge;		/* under way; then there is a gap in both rows */
 	size_t count, changed, lines;
 	size_t budget, room;		/* for points and changes; room: what may be used before neighbours are merged */
 	uint64_t coarse_until;		/* intervals below this may be merged ones */
@@ -50,6 +52,9 @@ static inline void timeline_prefetch(const struct timeline *t, uint32_t line)
 }
 /* That point: the maximum of INTERVAL and of all that follow up to the next point's. Ascending. 0 or -ENOMEM: it is left out. */
 int timeline_add(struct timeline *t, uint64_t interval, uint64_t bytes, uint64_t ms);
+/* Neighbours that are to be merged are, so that WORK changes are looked at, or some more: a few ns each. Not between _hold and _add. 0 or -ENOMEM. */
+int timeline_work(struct timeline *t, size_t work);
+static inline bool timeline_busy(const struct timeline *t) { return t->merge != NULL; }
 
 const struct timeline_point *timeline_point(const struct timeline *t, size_t i);
 /* The point that INTERVAL belongs to, as index + 1; 0: it is before the first. */
