@@ -38,10 +38,12 @@
 #define BATCH        64u		/* events of one ring at a turn */
 #define PUBLISH      512u		/* tell the writer at least that often */
 #define HELD_MOST    (1u << 20)
-#define SEARCH_MOST  8192u		/* steps within a chain */
+#define SEARCH_EACH  64u		/* steps within a chain that an event is good for, */
+#define SEARCH_SAVED (1u << 22)		/* and of those not used, how many may be for later ones */
+#define HINTS        64u
 #define GAP_MS       1000u
 #define STEP_MS      20u		/* at most so much of it passes between two passes */
-#define TICKET_MS    2u
+#define TICKET_MS    100u		/* a ticket is missed no longer than that, by all the rings that stand still for it */
 #define SETTLE_TRIES 20			/* ms that an answer waits for a number that is on its way */
 #define SETTLE_MOST  (1u << 17)		/* and held events that it looks at again meanwhile: nobody's numbers are on the way by the million */
 #define LOOKS        8u			/* how often a pass looks for new events when all rings stand still */
@@ -63,6 +65,7 @@ struct ring {
 	uint64_t ticket;		/* that it waits for its turn with */
 	uint32_t tid;
 	uint32_t realloc_head, realloc_tail;	/* held events of_realloc(), in the order written */
+	uint32_t hint[HINTS];		/* what it put into a chain last, by the counter's low bits; may be something else by now */
 	bool seen;
 	enum halt halt;
 };
@@ -73,10 +76,11 @@ struct held {
 	uint32_t next, seq;		/* index into `held`; 0: none */
 	uint32_t next_realloc, look;	/* of its ring; at which look into the rings it came */
 	bool done;			/* applied before its turn */
+	bool in_chain;			/* not idle */
 };
 
 struct chain {
-	uint32_t head, tail, last;	/* last: the one that was put in last, if it is still there; else 0 */
+	uint32_t head, tail;
 	uint64_t since;			/* `ran` when it began to wait for its present predecessor */
 };
 
@@ -91,14 +95,16 @@ struct stream {
 	uint64_t waiting[WIRE_COUNTERS / 64];	/* chains that are not empty */
 	uint64_t again[WIRE_COUNTERS / 64];	/* chains whose first may have become ready */
 	uint32_t agains, look;
+	uint32_t steps;			/* that searches may take */
 	struct held *held;
 	uint32_t held_room, held_used, held_idle, held_now, held_most, held_done;
 
 	uint64_t ticket;		/* next */
 	uint64_t early[TIDS];		/* tickets seen before their turn (from signal handlers) */
 	unsigned earlies;
-	bool halted;			/* at the end of the last pass some ring stood still */
-	uint64_t halted_ms, gaps_ms, turn, now;
+	bool halted;			/* at the end of the last pass some ring stood still, */
+	uint64_t halted_ticket, halted_ms;	/* for this one, since then */
+	uint64_t gaps_ms, turn, now;
 	uint64_t ran;			/* ms in which events came */
 
 	struct ring ring[WIRE_THREADS + 1];	/* the last: a stand-in for the signal ring */
@@ -124,6 +130,7 @@ struct stream *stream_new(struct wire_process *wire, struct ledger *ledger, bool
 	s->own = own;
 	s->ctx = ctx;
 	s->held_used = 1;
+	s->steps = SEARCH_SAVED;
 	for (uint32_t i = 0; i <= WIRE_THREADS; i++)
 		s->ring[i].from = (struct source){ .thread = NO_THREAD, .slot = i };
 	return s;
@@ -184,6 +191,7 @@ static inline void apply(struct stream *s, const struct source *from, struct wir
 
 static void held_free(struct stream *s, uint32_t i)
 {
+	s->held[i].in_chain = false;
 	s->held[i].next = s->held_idle;
 	s->held_idle = i;
 	s->held_now--;
@@ -268,8 +276,6 @@ static void chain_pop(struct stream *s, uint32_t c)
 	if (s->held[i].done)
 		s->held_done--;
 	ch->head = s->held[i].next;
-	if (ch->last == i)
-		ch->last = 0;
 	ch->since = s->ran;
 	held_free(s, i);
 	if (!ch->head) {
@@ -401,17 +407,21 @@ static inline uint32_t ahead_of(const struct stream *s, uint32_t c, uint32_t i)
 	return (s->held[i].seq - s->expected[c]) & WIRE_SEQ_MASK;
 }
 
-/* After which entry of the chain the number that is AHEAD belongs (0: first). UINT32_MAX: it is there already, or the search is too long. */
-static uint32_t chain_place(const struct stream *s, uint32_t c, uint32_t ahead)
+/*
+ * After which entry of the chain the number that is AHEAD belongs (0: first). The numbers of a SLOT ascend, so the search goes on where its last one ended, and
+ * all searches together pass each entry once for each thread. UINT32_MAX: it is there already, or the searches take longer than any threads' would.
+ */
+static uint32_t chain_place(struct stream *s, uint32_t c, uint32_t ahead, uint32_t slot)
 {
 	const struct chain *ch = &s->chain[c];
-	uint32_t after = 0, steps = 0;
+	uint32_t hint = s->ring[slot].hint[c % HINTS], after = 0;
+	s->steps = s->steps < SEARCH_SAVED ? s->steps + SEARCH_EACH : SEARCH_SAVED;
 	if (ch->tail && ahead_of(s, c, ch->tail) < ahead)
 		return ch->tail;
-	if (ch->last && ahead_of(s, c, ch->last) < ahead)
-		after = ch->last;		/* one ring's events come in ascending order */
+	if (ch->head && hint && s->held[hint].in_chain && counter_of(s, hint) == c && ahead_of(s, c, hint) < ahead)
+		after = hint;
 	for (uint32_t i = after ? s->held[after].next : ch->head; i; after = i, i = s->held[i].next) {
-		if (ahead_of(s, c, i) == ahead || steps++ > SEARCH_MOST)
+		if (ahead_of(s, c, i) == ahead || s->steps-- == 1)
 			return UINT32_MAX;
 		if (ahead_of(s, c, i) > ahead)
 			break;
@@ -438,7 +448,7 @@ static __attribute__((noinline)) void out_of_turn(struct stream *s, const struct
 		accept_event(s, from, e, more);
 		return;
 	}
-	uint32_t after = chain_place(s, c, ahead), i = after == UINT32_MAX ? 0 : held_new(s);
+	uint32_t after = chain_place(s, c, ahead, from->slot), i = after == UINT32_MAX ? 0 : held_new(s);
 	if (!i) {
 		s->bad++;
 		apply(s, from, e, more);
@@ -449,13 +459,13 @@ static __attribute__((noinline)) void out_of_turn(struct stream *s, const struct
 		ch->since = s->ran;
 		s->waiting[c / 64] |= 1ull << c % 64;
 	}
-	s->held[i] = (struct held){ .e = e, .more = more, .from = *from, .seq = wire_seq(e), .look = s->look };
+	s->held[i] = (struct held){ .e = e, .more = more, .from = *from, .seq = wire_seq(e), .look = s->look, .in_chain = true };
 	uint32_t *link = after ? &s->held[after].next : &ch->head;
 	s->held[i].next = *link;
 	*link = i;
 	if (!s->held[i].next)
 		ch->tail = i;
-	ch->last = i;
+	s->ring[from->slot].hint[c % HINTS] = i;
 	if (of_realloc(wire_kind(e)))
 		realloc_put(s, i);
 }
@@ -738,14 +748,12 @@ static struct ring *next_ring(struct stream *s)
 static struct ring *go_on(struct stream *s, bool force)
 {
 	struct ring *best = NULL;
-	bool crowded = false;
 	for (uint32_t i = 0; i < s->actives; i++) {
 		struct ring *r = &s->ring[s->active[i]];
-		crowded |= r->head - r->tail > WIRE_RING / 2;
 		if (r->halt == FOR_TICKET && (!best || r->ticket < best->ticket))
 			best = r;
 	}
-	if (!force && !crowded && !(s->halted && s->now - s->halted_ms >= TICKET_MS))
+	if (!force && !(s->halted && s->ticket == s->halted_ticket && s->now - s->halted_ms >= TICKET_MS))
 		return NULL;
 	return best;
 }
@@ -780,8 +788,10 @@ static size_t pass(struct stream *s, size_t budget, bool force)
 	bool halted = false;
 	for (uint32_t i = 0; i < s->actives; i++)
 		halted |= s->ring[s->active[i]].halt != GOING;
-	if (halted && !s->halted)
+	if (halted && (!s->halted || s->ticket != s->halted_ticket)) {
+		s->halted_ticket = s->ticket;
 		s->halted_ms = s->now;
+	}
 	s->halted = halted;
 	uint32_t high = load32(&s->wire->threads_high);
 	for (uint32_t i = 0; i < high && i < WIRE_THREADS; i++)
@@ -803,18 +813,27 @@ size_t stream_take(struct stream *s, uint64_t now, size_t budget)
 	return n;
 }
 
+static void nap_ms(void)
+{
+	nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+}
+
 void stream_settle(struct stream *s, uint64_t now, bool ended)
 {
+	uint64_t looked_at = 0;
 	s->now = now > s->now ? now : s->now;
 	pass(s, SIZE_MAX, false);
+	for (int i = 0; s->halted && i < SETTLE_TRIES && !ended; i++) {
+		nap_ms();				/* a ticket is on its way */
+		pass(s, SIZE_MAX, false);
+	}
 	pass(s, SIZE_MAX, true);
-	uint64_t looked_at = 0;
 	for (int i = 0; s->held_now > s->held_done && i < SETTLE_TRIES && looked_at < SETTLE_MOST && !ended; i++) {
 		pass(s, SIZE_MAX, true);		/* what they wait for may be there by now */
 		looked_at += s->held_now;
 		chains_hurry(s);
 		if (s->held_now > s->held_done)
-			nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+			nap_ms();
 	}
 	chains_give_up(s, ended);
 }
