@@ -732,7 +732,9 @@ static void break_done(struct scope s, const struct entry *e, uint64_t charged, 
 /* 0: not known, and then nothing is said of what becomes of it. */
 static uint64_t current_break(void)
 {
-	return PROC->no_syscalls ? 0 : (uint64_t)sys3(__NR_brk, 0, 0, 0);
+	long now = own_call(__NR_brk, 0, 0, 0, 0);
+
+	return now > 0 ? (uint64_t)now : 0;
 }
 
 uint64_t hook_mmap(uint64_t *a, const struct wire_hook *h, const struct entry *e)
@@ -810,13 +812,22 @@ uint64_t hook_sbrk(uint64_t increment, uint64_t b, uint64_t c, const struct wire
 
 /* ---- the rest ------------------------------------------------------------------------------------------------------------------- */
 
-/* seccomp is coming: from here on no hook makes a system call, unless it was refused. */
+/*
+ * seccomp is coming: from here on no hook makes a system call, unless it was refused. It may be for all threads: what one of them is in the middle of
+ * comes to its end first.
+ */
+#define CALLS_MS 2000			/* one that a handler has interrupted for good */
+
 static uint32_t seccomp_begin(bool applies)
 {
-	uint32_t was = PROC->no_syscalls;
+	uint32_t was = PROC->no_syscalls, began;
 
-	if (applies)
-		PROC->no_syscalls = 1;
+	if (!applies || was)
+		return was;
+	began = load(&BEACON->ms);
+	__atomic_store_n(&PROC->no_syscalls, 1, __ATOMIC_SEQ_CST);
+	while ((int32_t)__atomic_load_n(&PROC->calls, __ATOMIC_SEQ_CST) > 0 && load(&BEACON->ms) - began < CALLS_MS && mtrun_alive())
+		sys3(__NR_sched_yield, 0, 0, 0);
 	return was;
 }
 

@@ -34,16 +34,15 @@ void bell_ring(void)
 	if (PROC->no_syscalls || !load(&b->sleeping) || !__atomic_exchange_n(&b->sleeping, 0, __ATOMIC_ACQ_REL))
 		return;
 	__atomic_add_fetch(&b->bell, 1, __ATOMIC_RELEASE);
-	sys6(__NR_futex, (long)&b->bell, FUTEX_WAKE, 1, 0, 0, 0);
+	own_call(__NR_futex, (long)&b->bell, FUTEX_WAKE, 1, 0);
 }
 
 static uint64_t now_us(void)
 {
 	struct __kernel_timespec ts;
 
-	if (PROC->no_syscalls)
+	if (own_call(__NR_clock_gettime, 1 /* CLOCK_MONOTONIC */, (long)&ts, 0, 0))
 		return load(&BEACON->ms) * 1000ull;
-	sys3(__NR_clock_gettime, 1 /* CLOCK_MONOTONIC */, (long)&ts, 0);
 	return (uint64_t)ts.tv_sec * 1000000 + (uint64_t)ts.tv_nsec / 1000;
 }
 
@@ -70,7 +69,7 @@ noinline bool ring_wait(struct wire_thread *t, unsigned n)
 		if (t->head + n - load(&t->tail) <= WIRE_RING)
 			continue;
 		bell_ring();
-		sys6(__NR_futex, (long)&t->waiting, FUTEX_WAIT, 1, (long)&nap, 0, 0);
+		own_call(__NR_futex, (long)&t->waiting, FUTEX_WAIT, 1, (long)&nap);
 	}
 	t->waiting = 0;
 	if (began)
@@ -90,9 +89,17 @@ noinline uint64_t thread_pointer_early(void)
 	return 2;
 }
 
+/* 0: not known. */
+static uint32_t own_tid(void)
+{
+	long tid = own_call(__NR_gettid, 0, 0, 0, 0);
+
+	return tid > 0 ? (uint32_t)tid : 0;
+}
+
 static void slot_begin(struct wire_thread *t)
 {
-	t->tid = PROC->no_syscalls ? 0 : (uint32_t)sys3(__NR_gettid, 0, 0, 0);
+	t->tid = own_tid();
 	t->mark = 0;
 	t->new_zero = 0;
 	t->depth = 0;
@@ -173,7 +180,7 @@ void emit_from_signal(struct wire_event first, struct wire_event second, bool wi
 		bell_ring();
 		__builtin_ia32_pause();
 	}
-	s->tid = p->no_syscalls ? 0 : (uint32_t)sys3(__NR_gettid, 0, 0, 0);
+	s->tid = own_tid();
 	s->ms = load(&BEACON->ms);
 	s->event[0] = first;
 	s->event[1] = wide ? second : (struct wire_event){ 0, 0 };

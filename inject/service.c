@@ -86,7 +86,7 @@ uint64_t ask_loudly(struct wire_thread *t, const struct question *q)
 {
 	uint64_t was, answer;
 
-	if (PROC->no_syscalls)
+	if (!calls_begin())
 		return 0;
 	was = signals_block();
 	pose(&t->mail, q);
@@ -96,6 +96,7 @@ uint64_t ask_loudly(struct wire_thread *t, const struct question *q)
 	mail_serve(&t->mail);
 	answer = t->mail.answer;
 	signals_restore(was);
+	calls_end();
 	return answer;
 }
 

@@ -40,7 +40,7 @@ enum step { STEP_ON, STEP_END, STEP_LOST, STEP_NEEDS_ALL };
 /* rt_sigprocmask copies the new set in before it looks at `how`: EFAULT if it cannot, EINVAL if it can. Nothing changes. */
 static bool page_readable(uint64_t addr)
 {
-	return !PROC->no_syscalls && sys6(__NR_rt_sigprocmask, -1, (long)addr, 0, 8, 0, 0) == -22 /* EINVAL */;
+	return own_call(__NR_rt_sigprocmask, -1, (long)addr, 0, 8) == -22 /* EINVAL */;
 }
 
 /* Extends the range that holds (or ends below) ADDR page by page; a far-off ADDR begins a range of its own. */

@@ -403,6 +403,7 @@ struct wire_process {
 	uint64_t pad1[7];
 	uint64_t signal_head;		/* signal ring: positions given out */
 	uint64_t signal_tail;		/* read by the supervisor */
+	uint32_t calls;			/* system calls of ours that are under way: seccomp waits for them */
 	uint32_t no_slot;		/* events lost because all thread slots were taken */
 	uint32_t threads_high;		/* slots that were ever used lie below this */
 	uint64_t signal_settled;	/* bytes granted to handlers (ROOM_SIGNAL) whose event was stored, or whose call failed; after the event */
