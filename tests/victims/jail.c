@@ -13,7 +13,7 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 
-static volatile int go, done;
+static volatile int ready, go, done;
 static int count;
 
 VICTIM_NOINLINE static void work(void)
@@ -31,8 +31,11 @@ static void *in_thread(void *arg)
 	(void)arg;
 	void *warm = TOOK(malloc(200), 200);	/* its arena is there */
 	free(GAVE(warm));
-	while (go == 0)
-		;
+	ready = 1;
+	while (go == 0) {		/* allocates while the other one takes it to jail */
+		void *p = TOOK(malloc(131), 131);
+		free(GAVE(p));
+	}
 	if (go == 1)
 		work();
 	done = 1;
@@ -82,7 +85,7 @@ int main(int argc, char **argv)
 	} else if (!strcmp(how, "thread")) {
 		pthread_t t;
 		ALSO, pthread_create(&t, NULL, in_thread, NULL);
-		while (!victim_frees)
+		while (!ready)
 			;
 		usleep(10000);
 		r = filter(SECCOMP_RET_KILL_PROCESS, SECCOMP_FILTER_FLAG_TSYNC, 1);
