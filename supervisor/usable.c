@@ -146,11 +146,20 @@ static bool is_glibc(const struct module *m)
 	return elf_is_static(m->elf) && (!elf_has_functions(m->elf) || defines(m, "_int_malloc") || defines(m, "__libc_mallopt"));
 }
 
-static bool has_requested(const struct process *p)
+/* Functions that --hook named, or in a static program those of an allocator beside libc's. */
+static bool has_own(const struct process *p, bool is_libcs)
 {
-	for (size_t i = 0; i < p->plant.count; i++)
-		if (p->plant.planted[i].kind >= HOOK_GENERIC_MALLOC && p->plant.planted[i].kind < HOOK_KINDS)
+	static const char *const prefix[] = { "je_", "_rjem_", "mi_", "tc_" };
+
+	for (size_t i = 0; i < p->plant.count; i++) {
+		const struct planted *f = &p->plant.planted[i];
+
+		if (f->kind >= HOOK_GENERIC_MALLOC && f->kind < HOOK_KINDS)
 			return true;
+		for (size_t k = 0; is_libcs && k < sizeof(prefix) / sizeof(*prefix); k++)
+			if (!strncmp(f->name, prefix[k], strlen(prefix[k])))
+				return true;
+	}
 	return false;
 }
 
@@ -159,14 +168,24 @@ static bool gone(const struct process *p)
 	return p->state == PROCESS_EXITED || p->state == PROCESS_REPLACED || p->state == PROCESS_DETACHED;
 }
 
-static enum usable_rule rule_of_allocator(const struct process *p, const struct module *exe, const struct module *allocator)
+/* NULL: the rule is known. */
+static const char *reason(const struct process *p, const struct module *exe, const struct module *libc, const struct module *allocator, size_t allocators)
 {
-	return is_jemalloc(allocator) && before_libc(p, exe, allocator) ? USABLE_JEMALLOC : USABLE_UNKNOWN;
+	if (gone(p))
+		return "its memory cannot be read any more";
+	if (!exe || !libc || p->unsupervised)
+		return "its allocator is not known";
+	if (allocators > 1 || (allocator && !before_libc(p, exe, allocator)))
+		return "it has several allocators";
+	if ((allocator ? is_jemalloc(allocator) : is_glibc(libc)) && has_own(p, !allocator))
+		return "it has an allocator of its own";
+	return NULL;
 }
 
 void usable_init(struct usable *u, const struct process *p)
 {
 	const struct module *exe = NULL, *libc = NULL, *allocator = NULL;
+	const char *why;
 	size_t allocators = 0;
 
 	*u = (struct usable){ .process = p };
@@ -182,20 +201,13 @@ void usable_init(struct usable *u, const struct process *p)
 			allocators++;
 		}
 	}
-	if (gone(p))
-		snprintf(u->why, sizeof(u->why), "its memory cannot be read any more");
-	else if (!exe || !libc || p->unsupervised)
-		snprintf(u->why, sizeof(u->why), "its allocator is not known");
-	else if (allocators > 1)
-		snprintf(u->why, sizeof(u->why), "it has several allocators");
+	why = reason(p, exe, libc, allocator, allocators);
+	if (why)
+		snprintf(u->why, sizeof(u->why), "%s", why);
+	else if (allocator ? is_jemalloc(allocator) : is_glibc(libc))
+		u->rule = allocator ? USABLE_JEMALLOC : USABLE_GLIBC;
 	else
-		u->rule = allocator ? rule_of_allocator(p, exe, allocator) : is_glibc(libc) ? USABLE_GLIBC : USABLE_UNKNOWN;
-	if (!u->why[0] && u->rule == USABLE_UNKNOWN)
 		snprintf(u->why, sizeof(u->why), "the allocator in %.64s does not let it be told from outside", base_name(allocator ? allocator : libc));
-	else if (u->rule != USABLE_UNKNOWN && has_requested(p)) {
-		u->rule = USABLE_UNKNOWN;
-		snprintf(u->why, sizeof(u->why), "it has an allocator of its own");
-	}
 }
 
 /* ---- reading -------------------------------------------------------------------------------------------------------------------------- */

@@ -90,9 +90,16 @@ else:
 
 # What cannot be told is null, and the reason is there once.
 for how, opts, reason in (('musl', (), 'ld-musl|libc'), ('musl-static', (), 'usable'), ('tcmalloc', (), 'tcmalloc'), ('mimalloc', (), 'mimalloc'),
-                          ('gcc', ('--hook', 'own=malloc'), 'of its own')):
-    name = f'unknown {how}{" --hook" if opts else ""}'
+                          ('gcc', ('--hook', 'own=malloc'), 'of its own'), ('jemalloc', ('tcmalloc',), 'several'), ('gcc', ('jemalloc behind libc',), 'several'),
+                          ('static', ('je_malloc',), 'of its own')):
+    name = f'unknown {how}{" and" * bool(opts)} {" ".join(opts)}'.strip()
     path = mt.build('usable.c', how)
+    if opts == ('tcmalloc',):
+        path, opts = mt.build('usable.c', how, '-Wl,--no-as-needed -ltcmalloc_minimal', 'usable-two'), ()
+    elif opts == ('jemalloc behind libc',):
+        path, opts = mt.build('usable.c', how, '-Wl,--no-as-needed -lc -ljemalloc', 'usable-behind'), ()
+    elif opts == ('je_malloc',):
+        path, opts = mt.build('usable.c', how, '-Down=je_malloc', 'usable-je'), ()
     if not path:
         mt.skip(name, mt.build_reason('usable.c', how))
         continue
