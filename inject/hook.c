@@ -138,25 +138,44 @@ static noinline void emit_wide(struct scope s, struct wire_event e, uint64_t siz
 		ring_put2(s.t, e, more);
 }
 
-/* ALLOC or BECAME, whose wide forms follow them in enum wire_kind. The number is taken as late as possible: the fewer instructions between
+/* ALLOC or BECAME, whose wide forms follow them in enum wire_kind. Returns its number. The number is taken as late as possible: the fewer instructions between
  * it and the store, the fewer events have to wait for each other in the reader. */
-static inline __attribute__((always_inline)) void emit_block(struct scope s, const struct entry *e, enum wire_kind kind, uint64_t address, uint64_t size)
+static inline __attribute__((always_inline)) uint32_t emit_block(struct scope s, const struct entry *e, enum wire_kind kind, uint64_t address, uint64_t size)
 {
-	uint32_t stack = stack_of(s, e);
+	uint32_t stack = stack_of(s, e), number;
 
 	if (!begin_event(s))
-		return;
-	if (likely(size < WIRE_WIDE))
-		emit(s, wire_pack(kind, address, take_number(address), (uint32_t)size, stack));
-	else {
+		return 0;
+	if (likely(size < WIRE_WIDE)) {
+		number = take_number(address);
+		emit(s, wire_pack(kind, address, number, (uint32_t)size, stack));
+	} else {
 		PROC->large[wire_large_hash(address)] = 1;
-		emit_wide(s, wire_pack(kind + 1, address, take_number(address), 0, stack), size, take_ticket());
+		number = take_number(address);
+		emit_wide(s, wire_pack(kind + 1, address, number, 0, stack), size, take_ticket());
 	}
+	return number;
 }
 
 static noinline uint32_t release_stack(struct scope s, const struct entry *e)
 {
 	return stack_of(s, e);
+}
+
+static inline bool limited(uint32_t what)
+{
+	return unlikely(load(&PROC->limited) & what);
+}
+
+/* The block at ADDRESS is released, by NUMBER: if it was the thread's last, and nobody's in between, its size is known. */
+static inline void credit(struct scope s, uint64_t address, uint32_t number)
+{
+	struct wire_thread *t = s.t;
+
+	if (s.minimal || t->last_block != address || t->last_number + 1 != number || !load(&t->given))
+		return;
+	t->last_block = 0;
+	store(&t->credited, t->credited + t->last_size);
 }
 
 static inline __attribute__((always_inline)) void emit_free(struct scope s, const struct entry *e, uint64_t address)
@@ -166,13 +185,18 @@ static inline __attribute__((always_inline)) void emit_free(struct scope s, cons
 	uint8_t *large = &p->large[wire_large_hash(address)];
 	uint32_t stack = unlikely(p->free_stacks) ? release_stack(s, e) : 0;
 
+	uint32_t number;
+
 	if (!begin_event(s))
 		return;
+	number = take_number(address);
+	if (limited(LIMIT_BLOCKS))
+		credit(s, address, number);
 	if (likely(!*large))
-		emit(s, wire_pack(WIRE_FREE, address, take_number(address), from_libc, stack));
+		emit(s, wire_pack(WIRE_FREE, address, number, from_libc, stack));
 	else {
 		*large = 0;
-		emit_wide(s, wire_pack(WIRE_FREE_WIDE, address, take_number(address), from_libc, stack), 0, take_ticket());
+		emit_wide(s, wire_pack(WIRE_FREE_WIDE, address, number, from_libc, stack), 0, take_ticket());
 	}
 }
 
@@ -193,11 +217,6 @@ static void emit_map(struct scope s, enum wire_kind kind, uint64_t address, uint
 #define IMPOSSIBLE     (1ull << 63)	/* for an allocator */
 #define IMPOSSIBLE_MAP ((1ull << 47) - 8192)	/* for the kernel: all addresses but two pages; of more it would say EINVAL */
 #define CHARGE_MOST    (1ull << 62)
-
-static inline bool limited(uint32_t what)
-{
-	return unlikely(load(&PROC->limited) & what);
-}
 
 /* The answer: what is to be charged, and has been; or ROOM_NONE. The thread is busy. */
 static noinline uint64_t charge_asking(struct scope s, const struct entry *e, enum wire_room kind, const uint64_t arg[4])
@@ -223,10 +242,20 @@ static inline __attribute__((always_inline)) uint64_t charge(struct scope s, con
 	uint64_t charged = s.t->charged;
 
 	mark_busy(s, e);
-	if (unlikely(s.minimal || size > CHARGE_MOST || (int64_t)(load(&s.t->given) - charged) < (int64_t)size))
+	if (unlikely(s.minimal || size > CHARGE_MOST || (int64_t)(load(&s.t->given) + s.t->credited - charged) < (int64_t)size))
 		return charge_block_asking(s, e, kind, size, old);
 	store(&s.t->charged, charged + size);
 	return size;
+}
+
+/* What the thread has charged last, in the event with NUMBER. */
+static inline void charged_block(struct scope s, uint64_t address, uint64_t size, uint32_t number)
+{
+	if (unlikely(s.minimal))
+		return;
+	s.t->last_block = address;
+	s.t->last_size = size;
+	s.t->last_number = number;
 }
 
 /* Its event is stored, or there will be none. */
@@ -268,6 +297,7 @@ usual_case uint64_t give(struct scope s, enum shape shape, bool charges, uint64_
 {
 	uint64_t charged = charges ? charge(s, e, ROOM_BLOCK, size, 0) : 0, ret, p;
 	bool refused = charges && unlikely(charged == ROOM_NONE);
+	uint32_t number;
 
 	mark_call(s, e);
 	if (refused)
@@ -277,8 +307,11 @@ usual_case uint64_t give(struct scope s, enum shape shape, bool charges, uint64_
 		ret = call3(h, a, b, c);
 	mark_busy(s, e);
 	p = given_block(shape, ret, a);
-	if (p)
-		emit_block(s, e, WIRE_ALLOC, p, size);
+	if (p) {
+		number = emit_block(s, e, WIRE_ALLOC, p, size);
+		if (charges && !refused)
+			charged_block(s, p, size, number);
+	}
 	if (refused)
 		say_no_memory();
 	else if (charges)

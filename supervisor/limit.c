@@ -5,9 +5,9 @@
  * Allocated is what the ledger knows, and what is in flight: charged by a hook, its event not applied yet. Each slot has a lease: bytes that we
  * have given it, ever; of these its thread has charged some, and of those some are settled, their events stored. What we count is
  *
- *	live in the ledger + blocks in held events + given - settled, over all slots
+ *	live in the ledger + blocks in held events + given + credited - settled, over all slots
  *
- * with `settled` as it was before the ring was read, and only if the ring was read as far as it had been written then. So it is never too little, and
+ * with `settled` as it was before the ring was read, and only if the ring was read as far as it had been written then, and `credited` as it was after. So it is never too little, and
  * needs nobody to stand still; it is too much by what the leases have left, and for the moment between an event and its `settled`. A request that fits
  * by that reckoning is granted at once. Otherwise it becomes exact: the leases are closed and collected, the rings and held events waited for, and
  * threads that are in the middle of their books (they will be through in a moment). What still does not fit then, crosses.
@@ -37,7 +37,7 @@
 #define GRACE_MS    3			/* for others who are about to free something, before a verdict that ends the program */
 
 struct lease {
-	uint64_t given, charged, settled;	/* bytes ever; charged: at least */
+	uint64_t given, charged, settled, credited;	/* bytes ever; charged: at least */
 	uint64_t settled_seen, head_seen;
 	uint64_t since;			/* when the present question came, + 1; 0: there is none */
 	bool closed;			/* `given` is 0 over there */
@@ -112,10 +112,33 @@ static uint32_t slots(const struct process *p)
 	return high < WIRE_THREADS ? high : WIRE_THREADS;
 }
 
+/* What the slot's thread may have charged at most. */
+static uint64_t most(const struct lease *l)
+{
+	return least(l->given, MOST) + least(l->credited, MOST);
+}
+
+/* It can only be credited what it has charged. */
+static void look_credited(struct lease *l, const struct wire_thread *t)
+{
+	uint64_t credited = load64(&t->credited), now = least(credited, load64(&t->charged));
+
+	l->credited = now > l->credited ? now : l->credited;
+}
+
 /* What the slot's thread has charged: it stands still, or it is a lower bound. */
 static uint64_t charged(const struct lease *l, const struct wire_thread *t)
 {
-	return between(load64(&t->charged), l->charged, l->given);
+	return between(load64(&t->charged), l->charged, most(l));
+}
+
+/* The thread stands still, or its lease is closed and it is not keeping books: it has nothing left then. */
+static void take_back(struct lease *l, const struct wire_thread *t)
+{
+	look_credited(l, t);
+	l->charged = charged(l, t);
+	l->given = l->charged > l->credited ? l->charged - l->credited : 0;
+	l->closed = false;
 }
 
 int limit_switch(struct process *p, unsigned count)
@@ -158,10 +181,10 @@ void limit_thread_gone(struct process *p, uint64_t fs)
 		if (load64(&t->fs) != fs)
 			continue;
 		store64(&t->given, 0);
-		l->given = l->charged = l->settled = charged(l, t);
-		store64(&t->charged, l->given);
-		store64(&t->settled, l->given);
-		l->closed = false;
+		take_back(l, t);
+		l->settled = l->charged;
+		store64(&t->charged, l->charged);
+		store64(&t->settled, l->charged);
 		l->since = 0;
 		return;
 	}
@@ -186,8 +209,7 @@ static void collect(struct process *p)
 
 		if (!l->closed || busy(&p->wire->thread[i]))
 			continue;
-		l->given = l->charged = charged(l, &p->wire->thread[i]);
-		l->closed = false;
+		take_back(l, &p->wire->thread[i]);
 	}
 }
 
@@ -218,7 +240,9 @@ static bool accept_slot(struct process *p, uint32_t slot)
 
 	if (!taken(p, slot))
 		return false;
-	l->settled = between(l->settled_seen, l->settled, l->given);
+	if (slot != HANDLERS)
+		look_credited(l, &p->wire->thread[slot]);
+	l->settled = between(l->settled_seen, l->settled, most(l));
 	return true;
 }
 
@@ -232,15 +256,17 @@ static bool accept_all(struct process *p)
 }
 
 /* Bytes, never too few. *HELD: whether events are held. */
-static uint64_t allocated(const struct process *p, unsigned count, bool *held)
+static uint64_t allocated(struct process *p, unsigned count, bool *held)
 {
-	const struct lease *l = p->limit.lease;
+	struct lease *l = p->limit.lease;
 	uint64_t sum, waiting;
 
 	*held = stream_held(p->stream, &waiting);
 	sum = least(api_allocated(p, count), MOST) + least(waiting, MOST);
-	for (uint32_t i = 0, n = slots(p); i < n; i++)
-		sum = least(sum, MOST) + least(l[i].given - l[i].settled, MOST);
+	for (uint32_t i = 0, n = slots(p); i < n; i++) {
+		look_credited(&l[i], &p->wire->thread[i]);
+		sum = least(sum, MOST) + (most(&l[i]) > l[i].settled ? least(most(&l[i]) - l[i].settled, MOST) : 0);
+	}
 	return least(least(sum, MOST) + least(l[HANDLERS].given - l[HANDLERS].settled, MOST), MOST);
 }
 
@@ -323,7 +349,7 @@ static bool others_act(const struct process *p, uint32_t slot, uint64_t waited_m
 
 		if (i == slot || load64(&t->fs) <= 1 || !load64(&t->mark) || asks(t))
 			continue;
-		if (busy(t) ? waited_ms < PATIENCE_MS : resizing && l->given != l->settled)
+		if (busy(t) ? waited_ms < PATIENCE_MS : resizing && most(l) != l->settled)
 			return true;
 	}
 	return false;
@@ -343,7 +369,7 @@ static bool left_over(struct process *p, const struct room_question *q, bool *op
 
 		if (i == q->slot && q->handler && busy(&p->wire->thread[i]))
 			continue;
-		*open |= !l->closed && l->given > charged(l, &p->wire->thread[i]);
+		*open |= !l->closed && most(l) > charged(l, &p->wire->thread[i]);
 		left |= l->closed;
 	}
 	return left;
@@ -374,10 +400,8 @@ enum room_verdict limit_judge(struct process *p, const struct room_question *q, 
 	look(p);
 	stream_take(p->stream, r->ms, SIZE_MAX);
 	all = accept_all(p);
-	if (!q->handler) {		/* the thread that asks stands still */
-		own->given = own->charged = charged(own, &p->wire->thread[q->slot]);
-		own->closed = false;
-	}
+	if (!q->handler)		/* the thread that asks stands still */
+		take_back(own, &p->wire->thread[q->slot]);
 	c->allocated = allocated(p, r->count, &held);
 	c->growth = c->charge = q->arg[0];
 	if (foreign(p, q))
@@ -413,8 +437,8 @@ uint64_t limit_grant(struct process *p, const struct room_question *q, const str
 		handlers->given += c->charge;
 		return c->charge;
 	}
-	own->charged = own->given + c->charge;
-	own->given = own->charged + c->ahead;
+	own->charged += c->charge;
+	own->given += c->charge + c->ahead;
 	store64(&p->wire->thread[q->slot].given, own->given);
 	return c->charge;
 }

@@ -137,6 +137,19 @@ static void resize(struct block *b, size_t n)
 	memset(p, (int)(n & 255), n < 64 ? n : 64);
 }
 
+/* What is freed by the thread that allocated it last; and what only looks as if it were, as somebody else had it in between. */
+static void to_and_fro(struct block *b, size_t n, uint64_t *seed)
+{
+	give_back(b);
+	for (unsigned i = draw(seed) % 8; i-- > 0;) {
+		take(b, n + i, draw(seed));
+		if (b->at && i % 3 == 0)
+			resize(b, n);
+		if (b->at)
+			give_back(b);
+	}
+}
+
 static void at_random(struct block *block, uint64_t *seed)
 {
 	for (unsigned long i = 0; !operations || i < operations; i++) {
@@ -145,6 +158,8 @@ static void at_random(struct block *block, uint64_t *seed)
 
 		if (!b->at)
 			take(b, n, draw(seed));
+		else if (draw(seed) % 8 == 0)
+			to_and_fro(b, n, seed);
 		else if (draw(seed) % 4 == 0)
 			resize(b, n);
 		else if (draw(seed) % 3)
