@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+#include <errno.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -11,6 +12,8 @@
 #include "reporting.h"
 #include "usage.h"
 
+#define USABLE_PAGES 32768		/* 20 ms */
+
 /* `status`: the state of things on one screen. All numbers are of one moment: everything that had happened when it was asked for. */
 struct facts {
 	struct process *p;
@@ -19,7 +22,7 @@ struct facts {
 	struct stream_stats stream;
 	struct usage usage;
 	struct usable rule;
-	bool usable_known;
+	int usable_error;		/* as of usable_sum() */
 	uint64_t usable;		/* of the heap */
 	uint64_t allocated, limit, elapsed, self_rss, self_cpu;
 	unsigned count;
@@ -35,7 +38,7 @@ static void collect(struct shell *shell, struct facts *f)
 	if (f->p->stream)
 		stream_stats(f->p->stream, &f->stream);
 	usable_init(&f->rule, f->p);
-	f->usable_known = f->rule.rule != USABLE_UNKNOWN && !usable_sum(&f->rule, &f->usable);
+	f->usable_error = usable_sum(&f->rule, USABLE_PAGES, &f->usable);
 	usage_read(&f->usage, f->p, &f->t);
 	f->allocated = (f->count & LEDGER_COUNT_HEAP ? f->t.heap : 0) + (f->count & LEDGER_COUNT_MMAP ? f->t.mmap : 0) +
 		       (f->count & COUNT_IMAGE ? f->p->image_bytes : 0);
@@ -66,7 +69,7 @@ static void print_json(struct shell *shell, FILE *out, const struct facts *f)
 		json_null(&j, "exit_status");
 	json_uint(&j, "allocated", f->allocated);
 	json_uint(&j, "heap", f->t.heap);
-	known(&j, "usable", f->usable_known, f->usable);
+	known(&j, "usable", !f->usable_error, f->usable);
 	json_uint(&j, "mmap", f->t.mmap);
 	json_uint(&j, "mmap_reserved", f->t.mmap_reserved);
 	known(&j, "mmap_resident", f->usage.mapped_known, f->usage.mmap_resident);
@@ -120,14 +123,26 @@ static void print_state(FILE *out, const struct facts *f)
 	struct text_buffer time;
 	char end[64];
 
-	fprintf(out, "program    %d (%s), %s", (int)f->p->pid, f->p->command ? f->p->command : "?", process_state_name(f->p->state));
+	fprintf(out, "program    %d (%s), ", (int)f->p->pid, f->p->command ? f->p->command : "?");
 	if (f->p->state == PROCESS_EXITED || f->p->state == PROCESS_HELD)
-		fprintf(out, ", %s", reporting_end(f->p->wait_status, end, sizeof(end)));
+		fputs(reporting_end(f->p->wait_status, end, sizeof(end)), out);
 	else
-		fprintf(out, ", %u thread%s", f->p->threads, f->p->threads == 1 ? "" : "s");
+		fprintf(out, "%s, %u thread%s", process_state_name(f->p->state), f->p->threads, f->p->threads == 1 ? "" : "s");
 	fprintf(out, ", %s\n", time_text(&time, f->elapsed));
 	if (f->p->unsupervised)
 		fprintf(out, "           its allocations are not known: %s\n", f->p->unsupervised);
+}
+
+static const char *usable_reason(const struct facts *f)
+{
+	switch (f->usable_error) {
+	case -EFBIG:
+		return "as report --usable tells";
+	case -ENOTSUP:
+		return f->rule.why;
+	default:
+		return "out of memory";
+	}
 }
 
 static void print_memory(FILE *out, const struct facts *f)
@@ -135,10 +150,10 @@ static void print_memory(FILE *out, const struct facts *f)
 	struct text_buffer size;
 
 	fprintf(out, "memory     heap %" PRIu64 " (usable ", f->t.heap);
-	if (f->usable_known)
-		fprintf(out, "%" PRIu64, f->usable);
+	if (f->usable_error)
+		fprintf(out, "%s%s", f->usable_error == -EFBIG ? "" : "unknown: ", usable_reason(f));
 	else
-		fprintf(out, "unknown: %s", f->rule.rule == USABLE_UNKNOWN ? f->rule.why : "out of memory");
+		fprintf(out, "%" PRIu64, f->usable);
 	fprintf(out, ") + mmap %" PRIu64 " + image %" PRIu64, f->t.mmap, f->p->image_bytes);
 	if (f->usage.mapped_known)
 		fprintf(out, " + other %" PRIu64 " + unaccounted %" PRIu64 " = %" PRIu64 " mapped; RSS %s", f->usage.other, f->usage.unaccounted,
@@ -252,7 +267,7 @@ const struct command cmd_status = {
 	.name = "status",
 	.usage = "[--json]",
 	.summary = "state, memory, counts, and what mtrun itself costs",
-	.help = "heap: live bytes as the program asked for them; usable: what the allocator set aside for those blocks, where that can be told. mmap:\n"
+	.help = "heap: live bytes as the program asked for them; usable: what the allocator set aside for those blocks, where that can be told at once. mmap:\n"
 		"accessible bytes of its own mappings. image: the executable's text. other: libraries, files, stacks, and what allocators\n"
 		"hold beyond the live blocks. unaccounted: anonymous memory that nothing here explains. Their sum is what is mapped; RSS is how\n"
 		"much of it is in memory. The peak is exact while one thread runs; with several it is to what they asked for within a millisecond\n"

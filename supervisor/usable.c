@@ -337,10 +337,23 @@ static int add(void *ctx, const struct ledger_block *b, uint64_t usable)
 	return 0;
 }
 
-int usable_sum(const struct usable *u, uint64_t *sum)
+static int count_page(void *ctx, raddr_t page)
+{
+	(void)page;
+	return --*(size_t *)ctx ? 0 : -EFBIG;
+}
+
+int usable_sum(const struct usable *u, size_t pages, uint64_t *sum)
 {
 	uint64_t total = 0;
-	int err = usable_each(u, add, &total);
+	int err;
+
+	pages++;
+	if (u->rule == USABLE_UNKNOWN)
+		return -ENOTSUP;
+	err = ledger_each_page(u->process->ledger, count_page, &pages);
+	if (!err)
+		err = usable_each(u, add, &total);
 
 	if (!err)
 		*sum = total;

@@ -26,8 +26,8 @@ void usable_init(struct usable *u, const struct process *p);
  * size. What the process does to a block meanwhile never makes it less than the block's size.
  */
 int usable_each(const struct usable *u, int (*fn)(void *ctx, const struct ledger_block *b, uint64_t usable), void *ctx);
-/* The sum over the heap. 0 or -ENOMEM. */
-int usable_sum(const struct usable *u, uint64_t *sum) MUST_USE;
+/* The sum over the heap. 0, -ENOMEM, -ENOTSUP: the rule is not known, or -EFBIG: the blocks begin in more pages than PAGES, each of which costs about 0.6 us to read. */
+int usable_sum(const struct usable *u, size_t pages, uint64_t *sum) MUST_USE;
 
 /* The rules alone. Of glibc: for a block of SIZE at ADDRESS with PREVIOUS and HEAD, the two words before it. */
 uint64_t usable_glibc(raddr_t address, uint64_t size, uint64_t previous, uint64_t head);

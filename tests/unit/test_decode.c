@@ -79,7 +79,7 @@ static void test_libcrypto(void) { compare_file(LIB "libcrypto.so.3"); }
 static void test_musl(void) { compare_file("/usr/lib/x86_64-linux-musl/libc.so"); }
 
 /* Any bytes: never beyond what is there. */
-static void test_random(void)
+static void test_any_bytes(void)
 {
 	uint8_t *page = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	struct insn insn;
@@ -103,6 +103,6 @@ int main(void)
 	RUN(test_libm);
 	RUN(test_libcrypto);
 	RUN(test_musl);
-	RUN(test_random);
+	RUN(test_any_bytes);
 	return test_status();
 }
