@@ -135,6 +135,28 @@ if want.search('image'):
     mt.check('image: above the limit before main', bad)
 
 
+# Said once per crossing, and granted.
+if want.search('report'):
+    r = victim(mt.build('limit.c'), 1, 100, 1000000, 20000, opts=['--on-limit', 'report'], ask=('status',))
+    bad = [] if r.rc == 0 and r.books['held'] == 2000000 and not r.books['refused'] else [f'status {r.rc}: {r.books}']
+    mt.check('report: once, and granted', bad + ([] if r.hits == [(100, 1000000, 1000000)] else [f'told: {r.hits}']))
+
+# Switched on, lowered and removed while eight threads allocate.
+if want.search('running'):
+    path = mt.build('limit.c')
+    for what, script in (('on', 'wait heap > 1M; limit 500000'), ('lowered', 'limit 64M; wait heap > 1M; limit 500000'),
+                         ('off and on', 'limit 64M; wait heap > 1M; limit off; wait heap > 2M; limit 500000')):
+        r = mt.run([path, FILE, '8', '16'], ['-c', 'heap'], ask=(), when=script)
+        hits = [tuple(map(int, m)) for m in HIT.findall(r.messages)]
+        mt.check(f'running: {what}', [] if r.rc == -signal.SIGKILL and len(hits) == 1 and hits[0][0] == 16 and hits[0][1] > 1 << 20 and hits[0][2] == 500000
+                 else [f'status {r.rc}, told {hits}: {r.messages[-300:]}'])
+
+# Each process has the limit to itself, and begins with what its parent held.
+if want.search('fork'):
+    r = mt.run([mt.build('limit_fork.c')], ['-c', 'heap', '-l', '1000000', '--on-limit', 'fail'], ask=())
+    mt.check('fork: each for itself', [] if r.rc == 0 else [f'status {r.rc}: {r.out}'])
+
+
 def waiting():
     try:
         return books(6)
