@@ -174,7 +174,7 @@ for sig in (signal.SIGTERM, signal.SIGKILL, signal.SIGSEGV, signal.SIGABRT):
     run(f'killed by {sig.name}', 'status > /dev/null', [SH, '-c', f'kill -{sig.value} $$'], rc=-sig, err='')
 run('wait exit holds it', 'wait exit; x 0 ; bt > /dev/null', rc=125)
 run('held after SIGKILL', 'wait exit; status | head -1; bt | head -1', [SH, '-c', 'kill -9 $$'], rc=-9,
-    err=r'program +\d+ \(sh\), exited, killed by SIGKILL, .*\nthread \d+ \(sh\)\n')
+    err=r'program +\d+ \(sh\), killed by SIGKILL, .*\nthread \d+ \(sh\)\n')
 run('the summary', 'echo before', [SITES, '10'], opts=[],
     err=r'before\nmtrun: sites \(\d+\) exited with status 0 after .*\n  peak +[\d,]+ bytes at .*\n  allocated .*\n  still live  [\d,]+ bytes .*\ntotal_size: \d+\n(\S.* line:\d+ .*\n)+')
 run('kill', 'wait 0.1; kill; status | head -1', ['sleep', '30'], rc=-9, err='program .*killed by SIGKILL.*\n')
@@ -225,7 +225,7 @@ for i in range(3):
 p.stdin.write(b'wait exit\nstatus')
 p.stdin.close()
 text = p.stderr.read().decode()
-if p.wait() != 0 or ', exited,' not in text:
+if p.wait() != 0 or 'exited with status 0' not in text:
     bad.append(text)
 mt.check('a conversation through -X -', bad)
 mt.end_group(p)

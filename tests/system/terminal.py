@@ -17,7 +17,7 @@ def _(t, bad):
     t.start(f'{PROMPT} 2')
     if not re.search(r'program +\d+ \(prompt\), running', t.run('status')):
         bad.append('status')
-    text = t.run('report')
+    text = t.run('wait allocs>=100; report')
     if not re.search(r'prompt\.c +line:2', text):
         bad.append(f'report: {text}')
     for what, words in {'foo': 'unknown command', 'report "x': 'quotes', 'report --match (': 'regular expression', 'x 0x1': 'mapped', 'echo a > /dev/full': 'No space',
