@@ -138,23 +138,23 @@ static noinline void emit_wide(struct scope s, struct wire_event e, uint64_t siz
 		ring_put2(s.t, e, more);
 }
 
-/* ALLOC or BECAME, whose wide forms follow them in enum wire_kind. Returns its number. The number is taken as late as possible: the fewer instructions between
+/* ALLOC or BECAME, whose wide forms follow them in enum wire_kind. Its number is taken as late as possible: the fewer instructions between
  * it and the store, the fewer events have to wait for each other in the reader. */
-static inline __attribute__((always_inline)) uint32_t emit_block(struct scope s, const struct entry *e, enum wire_kind kind, uint64_t address, uint64_t size)
+static inline __attribute__((always_inline)) void emit_block(struct scope s, const struct entry *e, enum wire_kind kind, uint64_t address, uint64_t size)
 {
-	uint32_t stack = stack_of(s, e), number;
+	uint32_t stack = stack_of(s, e);
 
 	if (!begin_event(s))
-		return 0;
+		return;
 	if (likely(size < WIRE_WIDE)) {
-		number = take_number(address);
-		emit(s, wire_pack(kind, address, number, (uint32_t)size, stack));
+		emit(s, wire_pack(kind, address, take_number(address), (uint32_t)size, stack));
 	} else {
+		uint32_t number;
+
 		PROC->large[wire_large_hash(address)] = 1;
 		number = take_number(address);
 		emit_wide(s, wire_pack(kind + 1, address, number, 0, stack), size, take_ticket());
 	}
-	return number;
 }
 
 static noinline uint32_t release_stack(struct scope s, const struct entry *e)
@@ -167,15 +167,15 @@ static inline bool limited(uint32_t what)
 	return unlikely(load(&PROC->limited) & what);
 }
 
-/* The block at ADDRESS is released, by NUMBER: if it was the thread's last, and nobody's in between, its size is known. */
-static inline void credit(struct scope s, uint64_t address, uint32_t number)
+/* The block at ADDRESS is released, by NUMBER, and the thread's events end at HEAD: if the last one gave it the block, its size is known. */
+static inline void credit(struct scope s, uint64_t address, uint32_t number, uint64_t head)
 {
 	struct wire_thread *t = s.t;
+	struct wire_event last = t->ring[(head - 1) & (WIRE_RING - 1)], block = wire_pack(WIRE_ALLOC, address, number - 1, 0, 0);
 
-	if (s.minimal || t->last_block != address || t->last_number + 1 != number || !load(&t->given))
+	if (last.a != block.a || (uint16_t)last.b != (uint16_t)block.b || s.minimal || head <= t->asked || !load(&t->given))
 		return;
-	t->last_block = 0;
-	store(&t->credited, t->credited + t->last_size);
+	store(&t->credited, t->credited + wire_size(last));
 }
 
 static inline __attribute__((always_inline)) void emit_free(struct scope s, const struct entry *e, uint64_t address)
@@ -183,15 +183,14 @@ static inline __attribute__((always_inline)) void emit_free(struct scope s, cons
 	struct wire_process *p = PROC;
 	uint32_t from_libc = e->ra - p->libc_start < p->libc_end - p->libc_start ? WIRE_FROM_LIBC : 0;
 	uint8_t *large = &p->large[wire_large_hash(address)];
-	uint32_t stack = unlikely(p->free_stacks) ? release_stack(s, e) : 0;
-
-	uint32_t number;
+	uint32_t stack = unlikely(p->free_stacks) ? release_stack(s, e) : 0, number;
+	uint64_t head = s.t->head;
 
 	if (!begin_event(s))
 		return;
 	number = take_number(address);
 	if (limited(LIMIT_BLOCKS))
-		credit(s, address, number);
+		credit(s, address, number, head);
 	if (likely(!*large))
 		emit(s, wire_pack(WIRE_FREE, address, number, from_libc, stack));
 	else {
@@ -225,6 +224,8 @@ static noinline uint64_t charge_asking(struct scope s, const struct entry *e, en
 	uint64_t stack = stack_of(s, e), answer;
 
 	s.t->truncated = truncated;	/* the event's walk counts it */
+	if (!s.minimal)
+		s.t->asked = s.t->head;
 	answer = ask(s.t, &(struct question){ ASK_ROOM, { kind | (s.minimal ? ROOM_HANDLER : 0) | stack << 32, arg[0], arg[1], arg[2], arg[3] } });
 	if (!s.minimal && answer != ROOM_NONE)
 		store(&s.t->charged, s.t->charged + answer);
@@ -248,16 +249,6 @@ static inline __attribute__((always_inline)) uint64_t charge(struct scope s, con
 	return size;
 }
 
-/* What the thread has charged last, in the event with NUMBER. */
-static inline void charged_block(struct scope s, uint64_t address, uint64_t size, uint32_t number)
-{
-	if (unlikely(s.minimal))
-		return;
-	s.t->last_block = address;
-	s.t->last_size = size;
-	s.t->last_number = number;
-}
-
 /* Its event is stored, or there will be none. */
 static inline void settle(struct scope s, uint64_t charged)
 {
@@ -267,11 +258,13 @@ static inline void settle(struct scope s, uint64_t charged)
 		store(&s.t->settled, s.t->charged);
 }
 
-/* A refused call says ENOMEM whatever the allocator says. */
-static noinline void say_no_memory(void)
+/* A refused call says ENOMEM whatever the allocator says. Should it have given something nevertheless, that was not charged. */
+static noinline void say_no_memory(struct scope s)
 {
 	int *(*location)(void) = (int *(*)(void))load(&PROC->errno_location);
 
+	if (!s.minimal)
+		s.t->asked = s.t->head;
 	if (location)
 		*location() = 12 /* ENOMEM */;
 }
@@ -297,7 +290,6 @@ usual_case uint64_t give(struct scope s, enum shape shape, bool charges, uint64_
 {
 	uint64_t charged = charges ? charge(s, e, ROOM_BLOCK, size, 0) : 0, ret, p;
 	bool refused = charges && unlikely(charged == ROOM_NONE);
-	uint32_t number;
 
 	mark_call(s, e);
 	if (refused)
@@ -307,13 +299,10 @@ usual_case uint64_t give(struct scope s, enum shape shape, bool charges, uint64_
 		ret = call3(h, a, b, c);
 	mark_busy(s, e);
 	p = given_block(shape, ret, a);
-	if (p) {
-		number = emit_block(s, e, WIRE_ALLOC, p, size);
-		if (charges && !refused)
-			charged_block(s, p, size, number);
-	}
+	if (p)
+		emit_block(s, e, WIRE_ALLOC, p, size);
 	if (refused)
-		say_no_memory();
+		say_no_memory(s);
 	else if (charges)
 		settle(s, charged);
 	mark_none(s);
@@ -484,7 +473,7 @@ static uint64_t resize_done(struct scope s, const struct entry *e, bool charges,
 {
 	mark_busy(s, e);
 	if (charged == ROOM_NONE) {	/* it is as it was */
-		say_no_memory();
+		say_no_memory(s);
 		mark_none(s);
 		return p;
 	}
@@ -561,7 +550,7 @@ static uint64_t generic_give(struct scope s, uint64_t *size_arg, uint64_t size, 
 	if (p)
 		emit_block(s, e, WIRE_ALLOC, p, size);
 	if (charged == ROOM_NONE)
-		say_no_memory();
+		say_no_memory(s);
 	else if (charges)
 		settle(s, charged);
 	mark_none(s);

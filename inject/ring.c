@@ -102,7 +102,7 @@ static void slot_begin(struct wire_thread *t)
 	t->tid = own_tid();
 	t->mark = 0;
 	t->new_zero = 0;
-	t->last_block = 0;
+	t->asked = t->head;
 	t->depth = 0;
 	t->flush = load(&PROC->flush);
 	t->ms = UINT32_MAX;

@@ -156,8 +156,9 @@ enum wire_api { API_ALLOCATED = 1, API_META, API_LIMIT, API_MARK, API_SNAPSHOT, 
  * their size, from what the supervisor has given the thread in advance; if that is not enough the hook asks, with the call's stack. Mappings always
  * ask, and are told what to charge. In struct wire_thread, `charged` and `settled` only grow: what lies between `settled` and `charged` is in
  * flight, as the event that makes it known, or the call's failure, is still to come; what lies between `charged` and `given` + `credited` is left.
- * Most blocks are freed by their own thread before it allocates another. Then, if nobody has had a number of that address' counter in between, the
- * hook knows the size, and may charge as much again: `credited`, stored before the release's event; but not while `given` is 0.
+ * Most blocks are freed by their own thread before it allocates another. Then the thread's last event is the block's, it says the size, and if nobody has had a
+ * number of that address' counter in between, as much may be charged again: `credited`, stored before the release's event; but not while `given` is 0, and
+ * not for what may have been allocated before there was a limit: an event before `asked`.
  * settled is stored after the event, and only the thread itself stores it and `charged`, with plain stores and the mark's BUSY bit set around. To take back
  * what is left the supervisor stores 0 in `given`, has every thread pass a memory barrier, and reads `charged` where no BUSY bit is.
  * The answer: bytes to be charged, at once and without another look at `given`; or ROOM_NONE. It is 0 at first, so that mtrun's death grants.
@@ -369,8 +370,7 @@ struct wire_thread {
 	struct wire_range range[WIRE_RANGES];
 	_Alignas(64) uint64_t given;	/* by the supervisor; these three: see ASK_ROOM */
 	uint64_t charged, settled, credited;	/* by the owner */
-	uint64_t last_block, last_size;	/* what it charged last, 0: nothing; */
-	uint32_t last_number;		/* and the number that its event took */
+	uint64_t asked;			/* `head` when it last asked: blocks since have been charged */
 	_Alignas(64) struct wire_mail mail;
 	struct wire_check check[3 * WIRE_DEPTH];	/* outermost frame's first */
 	struct wire_frame last[WIRE_DEPTH];	/* outermost first */
