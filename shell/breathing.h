@@ -11,6 +11,8 @@ struct shell;
 
 /* Writes to FD, which is its own from now on (also when it fails: NULL, errno says why). Ctrl-C makes an error of it. */
 FILE *breathing_open(struct shell *shell, int fd) MUST_USE;
+/* A descriptor of the file PATH, made if there is none, cut off or to be appended to; or -errno, and errno. */
+int breathing_create(struct shell *shell, const char *path, bool append) MUST_USE;
 /* From now on message_stream() is one, too; with NULL no more. Where there is no screen. */
 void breathing_messages(struct shell *shell);
 

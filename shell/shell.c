@@ -285,7 +285,7 @@ static int open_output(struct shell *shell, const struct statement *s, struct ou
 
 	*o = (struct output){ .file = message_stream(), .fd = message_fd(), .child = { .input = -1 } };
 	if (s->redirect == REDIRECT_WRITE || s->redirect == REDIRECT_APPEND) {
-		o->fd = open(s->target, O_WRONLY | O_CREAT | O_CLOEXEC | (s->redirect == REDIRECT_WRITE ? O_TRUNC : O_APPEND), 0666);
+		o->fd = breathing_create(shell, s->target, s->redirect == REDIRECT_APPEND);
 		o->file = o->fd < 0 ? NULL : breathing_open(shell, o->fd);
 		if (!o->file)
 			return shell_error(shell, NULL, "cannot write '%s': %s", s->target, strerror(errno));
