@@ -265,6 +265,7 @@ def end_group(p):
         kill(p.pid)
     for pid in children():
         kill(pid)
+    until(lambda: not children(), 10)       # a program with threads takes its time to die
 
 
 def plain(cmd, timeout=TIMEOUT, **kw):
