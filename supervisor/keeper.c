@@ -138,7 +138,7 @@ int keeper_start(int user, const struct termios *saved)
 		setsid();
 		for (int sig = 1; sig < 32; sig++)
 			signal(sig, SIG_IGN);
-		prctl(PR_SET_NAME, "mtrun-keeper");
+		prctl(PR_SET_NAME, KEEPER_NAME);
 		if (chdir("/") == 0)
 			move_in(user, end[1]);
 		keep(saved);

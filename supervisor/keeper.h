@@ -11,6 +11,8 @@
 
 #include "types.h"
 
+#define KEEPER_NAME "mtrun-keeper"	/* in /proc/PID/comm */
+
 /* USER: the user's terminal; SAVED: how it shall be left. A descriptor for the others, or -errno. */
 int keeper_start(int user, const struct termios *saved) MUST_USE;
 /* The program's terminal is (or is now) MASTER. 0 or -errno. */

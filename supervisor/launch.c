@@ -19,7 +19,7 @@
 
 #include "elf.h"
 #include "message.h"
-#include "recognize.h"
+#include "program.h"
 #include "terminal.h"
 
 /*
@@ -120,45 +120,20 @@ static int refuse(const char *path, const char *why)
 	return 126;
 }
 
-static const char *machine_name(unsigned machine)
+static int check_elf(const char *path, int fd, bool hooks_given)
 {
-	switch (machine) {
-	case EM_386: return "i386";
-	case EM_AARCH64: return "AArch64";
-	case EM_ARM: return "ARM";
-	case EM_RISCV: return "RISC-V";
-	case EM_PPC64: return "PowerPC64";
-	case EM_S390: return "S/390";
-	case EM_MIPS: return "MIPS";
-	default: return "unknown";
-	}
-}
-
-static int check_elf(const char *path, int fd, const unsigned char *head, bool hooks_given)
-{
-	unsigned machine = head[18] | (unsigned)head[19] << 8;
-	struct recognized known[RECOGNIZED_MAX];
-	struct elf *elf;
-	char why[128];
-	bool blind;
+	char why[256];
 	int err;
+	struct elf *elf = program_open(fd, hooks_given, &err, why, sizeof(why));
 
-	if (head[EI_CLASS] == ELFCLASS32 && (machine == EM_386 || machine == EM_X86_64))
-		return refuse(path, "it is a 32-bit program, and mtrun supervises 64-bit ones");
-	if (head[EI_CLASS] != ELFCLASS64 || machine != EM_X86_64) {
-		snprintf(why, sizeof(why), "it is for another processor (%s), and mtrun supervises x86-64 programs", machine_name(machine));
+	if (!elf && err == -ENOTSUP)
 		return refuse(path, why);
-	}
-	elf = elf_open(fd, &err);
 	if (!elf) {
-		message_error("cannot run '%s': %s", path, strerror(-err));
+		message_error("cannot run '%s': %s", path, why);
 		return 126;
 	}
 	silence_memtracer(elf_needs(elf, "libmemtracer.so"));
-	blind = elf_is_static(elf) && !elf_has_functions(elf) && !hooks_given && !recognize_allocator(elf, known);
 	elf_unref(elf);
-	if (blind)
-		return refuse(path, "it is statically linked and stripped of its symbols, so its allocator cannot be found (build it without -s, or do not strip it)");
 	return 0;
 }
 
@@ -178,7 +153,7 @@ static int check_file(const char *path, bool hooks_given, int scripts)
 	}
 	n = pread(fd, head, sizeof(head) - 1, 0);
 	if (n >= 20 && !memcmp(head, ELFMAG, SELFMAG))
-		ret = check_elf(path, fd, head, hooks_given);
+		ret = check_elf(path, fd, hooks_given);
 	else if (n > 2 && head[0] == '#' && head[1] == '!' && scripts < 5) {
 		char *interpreter = (char *)head + 2;
 

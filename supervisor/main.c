@@ -14,6 +14,7 @@
 #include "../shell/interactive.h"
 #include "../shell/limiting.h"
 #include "../shell/summary.h"
+#include "attach_check.h"
 #include "message.h"
 #include "options.h"
 #include "session.h"
@@ -313,6 +314,20 @@ out:
 	return status;
 }
 
+static int attach(const struct options *o)
+{
+	for (size_t i = 0; i < o->npids; i++) {
+		char why[1024];
+
+		if (attach_check(o->pid[i], o->nhooks > 0, why, sizeof(why))) {
+			message_error("%s", why);
+			return EXIT_FAILED;
+		}
+	}
+	message_error("cannot attach yet");
+	return EXIT_FAILED;
+}
+
 int main(int argc, char **argv)
 {
 	static struct options options;	/* what it points at lives as long as mtrun */
@@ -333,7 +348,7 @@ int main(int argc, char **argv)
 		message_error("cannot write '%s' (--messages): %s", options.messages ? options.messages : "stderr", strerror(-err));
 		return EXIT_FAILED;
 	}
-	err = check_scripts(&options) ? EXIT_FAILED : options.batch ? run(&options) : interact(&options);
+	err = check_scripts(&options) ? EXIT_FAILED : options.npids ? attach(&options) : options.batch ? run(&options) : interact(&options);
 	message_close();
 	return err;
 }

@@ -16,7 +16,7 @@
 #define MTRUN_VERSION "0"
 #endif
 
-enum { OPT_DEPTH = 256, OPT_HOOK, OPT_NO_FOLLOW, OPT_MESSAGES, OPT_COLOR, OPT_ON_LIMIT, OPT_LIMIT_EXIT };
+enum { OPT_DEPTH = 256, OPT_HOOK, OPT_NO_FOLLOW, OPT_MESSAGES, OPT_COLOR, OPT_ON_LIMIT, OPT_LIMIT_EXIT, OPT_TREE };
 #define INTERVAL_MS 5000		/* -i without a TIME; as MemTracer */
 
 static const struct {
@@ -25,6 +25,8 @@ static const struct {
 	const char *arg;		/* in brackets with its `=`: it may be left out */
 	const char *help;
 } table[] = {
+	{ "pid", 'p', "PID[,PID]...", "supervise these running processes instead of starting one: they live on when mtrun leaves; may be repeated" },
+	{ "tree", OPT_TREE, NULL, "with -p: also the children that they have already" },
 	{ "limit", 'l', "SIZE", "the most the program may have allocated: the request that would cross it is never granted" },
 	{ "on-limit", OPT_ON_LIMIT, "ACTION",
 	  "what happens then: kill (default; the program and its children), stop (it is frozen, to be looked at: at the\n"
@@ -35,7 +37,7 @@ static const struct {
 	{ "interval", 'i', "[=TIME]", "print a line of what is allocated every TIME (5s)" },
 	{ "execute", 'x', "CMDS", "run shell commands while the program runs; may be repeated" },
 	{ "script", 'X', "FILE", "run shell commands from FILE (-: stdin; the program's stdin is then /dev/null)" },
-	{ "duration", 'd', "TIME", "stop tracing after TIME, then wait for the program" },
+	{ "duration", 'd', "TIME", "stop tracing after TIME, then wait for the program; with -p: leave after TIME" },
 	{ "depth", OPT_DEPTH, "N", "most frames kept per stack (default 128, at most 1024)" },
 	{ "hook", OPT_HOOK, "NAME[=KIND][@ARG]",
 	  "NAME is an allocator function of the program: KIND malloc (default), calloc, realloc, free, memalign or\n"
@@ -60,7 +62,8 @@ static bool optional(size_t i)
 static void help(FILE *out)
 {
 	fputs("Usage: mtrun [OPTION]... [--] PROGRAM [ARG]...\n"
-	      "Runs PROGRAM and tells what it has allocated: where, how much, since when; to the byte.\n\n", out);
+	      "       mtrun [OPTION]... -p PID[,PID]...\n"
+	      "Runs PROGRAM, or watches running processes, and tells what it has allocated: where, how much, since when; to the byte.\n\n", out);
 	for (size_t i = 0; i < OPTIONS; i++) {
 		char left[64], brief[8] = "    ";
 		const char *text = table[i].help, *line;
@@ -84,7 +87,7 @@ static void help(FILE *out)
 	      "MT_MEMORY_LIMIT (bytes) and MT_PRINT_INTERVAL_MS in the environment are defaults of -l and -i.\n"
 	      "Commands for -x and -X: mtrun -x help true\n"
 	      "Exit status: 125 if mtrun or a command of -x, -X failed; --limit-exit; the program's own; 126 if PROGRAM cannot be run\n"
-	      "or supervised, 127 if it was not found.\n", out);
+	      "or supervised, 127 if it was not found. With -p: 0.\n", out);
 }
 
 int options_count(const char *list, unsigned *count)
@@ -220,6 +223,52 @@ static int add_hook(struct parse *p, const char *text)
 	return 0;
 }
 
+static int add_pid(struct parse *p, const char *list, const char *text)
+{
+	struct options *o = p->o;
+	uint64_t n;
+	pid_t *more;
+
+	if (number_parse(text, &n) || n < 1 || n > INT32_MAX)
+		return bad(p, "--pid: '%s' in '%s' is not accepted: numbers of processes, with commas between", text, list);
+	for (size_t i = 0; i < o->npids; i++)
+		if (o->pid[i] == (pid_t)n)
+			return bad(p, "--pid: '%s' is there twice", text);
+	more = reallocarray(o->pid, o->npids + 1, sizeof(*more));
+	if (!more)
+		return bad(p, "out of memory");
+	o->pid = more;
+	o->pid[o->npids++] = (pid_t)n;
+	return 0;
+}
+
+static int add_pids(struct parse *p, const char *list)
+{
+	char *copy = strdup(list), *rest = copy, *text;
+	int err = copy ? 0 : bad(p, "out of memory");
+
+	while (!err && (text = strsep(&rest, ",")))
+		err = add_pid(p, list, text);
+	free(copy);
+	return err;
+}
+
+/* What goes with -p, and what goes only with it. */
+static int check_attach(struct parse *p, const char *program)
+{
+	const struct options *o = p->o;
+
+	if (!o->npids)
+		return o->tree ? bad(p, "'--tree' goes only with --pid: of a program that is started all children are supervised (--no-follow: none)") : 0;
+	if (program)
+		return bad(p, "--pid starts no program: '%s' is not accepted behind it", program);
+	if (o->start_stopped)
+		return bad(p, "--stopped is not accepted with --pid: the process runs already (the command `stop` stops it)");
+	if (o->tree && !o->follow)
+		return bad(p, "--tree and --no-follow exclude each other");
+	return 0;
+}
+
 static int set_color(struct parse *p, const char *text)
 {
 	static const char *const when[] = { "never", "auto", "always" };
@@ -268,6 +317,9 @@ static int apply(struct parse *p, int c, const char *arg)
 		return 0;
 	case OPT_HOOK:
 		return add_hook(p, arg);
+	case 'p':
+		return add_pids(p, arg);
+	case OPT_TREE: o->tree = true; return 0;
 	case 'S': o->start_stopped = true; return 0;
 	case OPT_NO_FOLLOW: o->follow = false; return 0;
 	case OPT_MESSAGES:
@@ -381,11 +433,11 @@ enum options_result options_parse(struct options *o, int argc, char **argv, FILE
 	o->stdin_null = stdin_scripts > 0;
 	if (stdin_scripts > 1)
 		return bad(&p, "--script: '-' is accepted once: stdin can be read only once"), OPTIONS_BAD;
-	if (environment(&p) || stray_time(&p, argc, argv))
+	if (environment(&p) || stray_time(&p, argc, argv) || check_attach(&p, argv[optind]))
 		return OPTIONS_BAD;
-	if (optind >= argc)
-		return bad(&p, "PROGRAM is missing: mtrun [OPTION]... [--] PROGRAM [ARG]... (mtrun --help says more)"), OPTIONS_BAD;
-	o->argv = argv + optind;
+	if (optind >= argc && !o->npids)
+		return bad(&p, "PROGRAM is missing: mtrun [OPTION]... [--] PROGRAM [ARG]..., or -p PID (mtrun --help says more)"), OPTIONS_BAD;
+	o->argv = o->npids ? NULL : argv + optind;
 	o->batch = o->nscripts || o->duration_ms || !isatty(0) || !isatty(2);
 	return OPTIONS_RUN;
 }

@@ -10,7 +10,10 @@
 #include "types.h"
 
 struct options {			/* what the command line says; filled by options.c */
-	char **argv;			/* PROGRAM and its arguments, NULL-terminated; NULL with -p, -r */
+	char **argv;			/* PROGRAM and its arguments, NULL-terminated; NULL with -p */
+	pid_t *pid;			/* -p: each once */
+	size_t npids;
+	bool tree;			/* --tree */
 	unsigned count;			/* LEDGER_COUNT_* | COUNT_IMAGE */
 	uint32_t depth;			/* --depth */
 	bool follow;			/* not --no-follow */

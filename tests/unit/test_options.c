@@ -24,6 +24,7 @@ static enum options_result parse(const char *line)
 	why[0] = '\0';
 	free(o.script);
 	free(o.hook);
+	free(o.pid);
 	r = options_parse(&o, argc, argv, out, why, sizeof(why));
 	fclose(out);
 	if (r == OPTIONS_BAD && (!why[0] || strchr(why, '\n')))
@@ -92,7 +93,7 @@ static void quoted_and_refused(void)
 		{ "-l", "'-l'" }, { "--on-limit die p", "'die'" }, { "--on-limit kil p", "'kil'" }, { "--on-limit EMPTY p", "''" },
 		{ "--limit-exit 256 p", "'256'" }, { "--limit-exit -1 p", "'-1'" }, { "--limit-exit 1x p", "'1x'" }, { "--limit-exit EMPTY p", "''" },
 		{ "-i0 p", "'0'" }, { "-i5x p", "'5x'" }, { "-i-5 p", "'-5'" }, { "--interval= p", "''" }, { "--interval=0.0001s p", "'0.0001s'" },
-		{ "-i 5s p", "'5s'" }, { "--interval 5s p", "'5s'" }, { "-i9999999999h p", "'9999999999h'" }, { "-p 1", "'-p'" }, { "--tree p", "'--tree'" }, { "-m mem p", "'-m'" },
+		{ "-i 5s p", "'5s'" }, { "--interval 5s p", "'5s'" }, { "-i9999999999h p", "'9999999999h'" }, { "-m mem p", "'-m'" },
 	};
 
 	for (size_t i = 0; i < sizeof(lines) / sizeof(*lines); i++) {
@@ -119,6 +120,29 @@ static void limits(void)
 	CHECK_STR(o.argv[1], "5s");
 	CHECK_EQ(parse("-i -- 5s"), OPTIONS_RUN);
 	CHECK_STR(o.argv[0], "5s");
+}
+
+static void running_processes(void)
+{
+	static const char *const bad[][2] = {
+		{ "-p EMPTY", "''" }, { "-p 0", "'0'" }, { "-p -1", "'-1'" }, { "-p 12x", "'12x'" }, { "-p 1,,2", "''" }, { "-p 1,", "''" },
+		{ "-p 2147483648", "'2147483648'" }, { "-p 18446744073709551617", "'18446744073709551617'" }, { "-p self", "'self'" }, { "-p 0x10", "'0x10'" },
+		{ "-p 4,5,4", "'4'" }, { "-p 4 -p 4", "'4'" }, { "-p 4 true", "'true'" }, { "-p 4 5", "'5'" }, { "-p4 -- true", "'true'" },
+		{ "-p 4 -S", "--stopped" }, { "-p 4 --tree --no-follow", "--no-follow" }, { "--tree true", "'--tree'" }, { "--tree", "--pid" }, { "-p", "'-p'" },
+	};
+
+	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
+		CHECK_EQ(parse(bad[i][0]), OPTIONS_BAD);
+		CHECK(strstr(why, bad[i][1]));
+	}
+	CHECK_EQ(parse("-p 812"), OPTIONS_RUN);
+	CHECK(o.npids == 1 && o.pid[0] == 812 && !o.argv && !o.tree);
+	CHECK_EQ(parse("-p 812,1 --pid=2147483647 --tree -l 1M"), OPTIONS_RUN);
+	CHECK(o.npids == 3 && o.pid[1] == 1 && o.pid[2] == INT32_MAX && o.tree);
+	CHECK_EQ(parse("-p 5 --no-follow"), OPTIONS_RUN);
+	CHECK(o.npids == 1 && !o.follow);
+	CHECK_EQ(parse("true -p 5"), OPTIONS_RUN);
+	CHECK(!o.npids && o.argv);
 }
 
 static void environment(void)
@@ -181,6 +205,7 @@ int main(void)
 	RUN(help_and_version);
 	RUN(quoted_and_refused);
 	RUN(limits);
+	RUN(running_processes);
 	RUN(environment);
 	RUN(hooks);
 	return test_status();
