@@ -8,6 +8,7 @@ The test is a child subreaper: what a run leaves behind becomes its child, and i
 """
 import ctypes
 import fcntl
+import hashlib
 import json
 import os
 import pty
@@ -110,6 +111,42 @@ def exe(pid):
         return os.readlink(f'/proc/{pid}/exe')
     except OSError:
         return ''
+
+
+def fingerprint(pid):
+    """What a tracer may not leave changed in a process: its mappings, every byte of the executable ones, descriptors, signal dispositions."""
+    with open(f'/proc/{pid}/maps') as f:
+        maps = f.read()
+    code = hashlib.sha256()
+    with open(f'/proc/{pid}/mem', 'rb', 0) as mem:
+        for line in maps.splitlines():
+            start, end = (int(x, 16) for x in line.split()[0].split('-'))
+            if 'x' in line.split()[1] and '[vsyscall]' not in line:
+                mem.seek(start)
+                code.update(mem.read(end - start))
+    with open(f'/proc/{pid}/status') as f:
+        signals = re.findall(r'^(?:TracerPid|Sig(?:Blk|Ign|Cgt)):.*', f.read(), re.M)
+    fds = {}
+    for fd in os.listdir(f'/proc/{pid}/fd'):
+        try:
+            fds[fd] = os.readlink(f'/proc/{pid}/fd/{fd}')
+        except OSError:
+            pass
+    return {'maps': maps, 'code': code.hexdigest(), 'signals': signals, 'fds': fds}
+
+
+def changed(before, after, but=()):
+    """What of two fingerprints differs, as problems; BUT: keys that may."""
+    bad = []
+    for key in before:
+        if key in but or before[key] == after[key]:
+            continue
+        if key == 'maps':
+            a, b = before[key].splitlines(), after[key].splitlines()
+            bad.append('maps: ' + ', '.join([f'-{x}' for x in a if x not in b][:4] + [f'+{x}' for x in b if x not in a][:4]))
+        else:
+            bad.append(f'{key}: {before[key]} became {after[key]}')
+    return bad
 
 
 def children():
