@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "json.h"
 
+#include "utf8.h"
 
 /*
  * A writer without a tree: reports may have 10^5 rows with a stack each, so nothing is kept but whether a comma is due. Nesting is
@@ -10,30 +11,6 @@ void json_init(struct json *j, FILE *out)
 {
 	j->out = out;
 	j->comma = false;
-}
-
-/* Length of the UTF-8 sequence at S (1-4), or 0 if it is none: overlong forms, surrogates and values past U+10FFFF are none. */
-static int utf8(const unsigned char *s)
-{
-	if (s[0] < 0x80)
-		return 1;
-	if (s[0] >= 0xc2 && s[0] <= 0xdf)
-		return (s[1] & 0xc0) == 0x80 ? 2 : 0;
-	if (s[0] >= 0xe0 && s[0] <= 0xef) {
-		if ((s[1] & 0xc0) != 0x80 || (s[2] & 0xc0) != 0x80)
-			return 0;
-		if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f))
-			return 0;
-		return 3;
-	}
-	if (s[0] >= 0xf0 && s[0] <= 0xf4) {
-		if ((s[1] & 0xc0) != 0x80 || (s[2] & 0xc0) != 0x80 || (s[3] & 0xc0) != 0x80)
-			return 0;
-		if ((s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] > 0x8f))
-			return 0;
-		return 4;
-	}
-	return 0;
 }
 
 static bool plain(unsigned char c) { return c >= 0x20 && c < 0x7f && c != '"' && c != '\\'; }
@@ -52,7 +29,7 @@ static void quoted(FILE *out, const char *text)
 			fwrite_unlocked(run, 1, (size_t)(s - run), out);
 		if (!*s)
 			break;
-		n = utf8(s);
+		n = utf8_length((const char *)s);
 		if (n == 0) {
 			fputs("\\ufffd", out);
 			n = 1;

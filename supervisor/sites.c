@@ -124,6 +124,15 @@ struct symbol_frames sites_frames(struct sites *s, uint32_t node)
 	return (struct symbol_frames){ .count = m->nframes, .frame = m->frame };
 }
 
+raddr_t sites_address(struct sites *s, uint32_t node)
+{
+	uint64_t pc = node && node < WIRE_NODES ? known(s, node)->pc : 0;
+
+	if (!pc || pc == WIRE_PC_TRUNCATED || pc == WIRE_PC_DEEP)
+		return 0;
+	return (pc & WIRE_PC_MASK) - !(pc & WIRE_PC_EXACT);
+}
+
 static uint32_t mix(uint32_t h, const char *text)
 {
 	for (; text && *text; text++)

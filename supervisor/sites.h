@@ -39,6 +39,8 @@ void sites_clear(struct sites *s);
 uint32_t sites_parent(struct sites *s, uint32_t node);
 /* The frames at NODE, innermost first; [truncated] and "no stack" are frames too. count >= 1. */
 struct symbol_frames sites_frames(struct sites *s, uint32_t node);
+/* The address that NODE's frames are of: within the call, or what was interrupted; 0 if there is none. */
+raddr_t sites_address(struct sites *s, uint32_t node);
 /* Whether a question about the stack that ends in NODE needs no symbols any more: about its site, or (WHOLE) about every frame. */
 bool sites_settled(const struct sites *s, uint32_t node, bool whole);
 /* Finds out what is missing for that. */

@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "../supervisor/export/export.h"
+#include "../supervisor/message.h"
+#include "../supervisor/units.h"
+#include "breathing.h"
+#include "command.h"
+#include "exporting.h"
+#include "reporting.h"
+#include "selection.h"
+#include "spawn.h"
+
+/*
+ * `export`: what `report --by stack` would say, as a file for somebody's viewer. It is written beside its place and moved there when it is whole, so
+ * that a full disk or a Ctrl-C leaves what was there before.
+ */
+enum { ARG_AT, ARG_SINCE, ARG_MATCH, ARG_TOTAL };
+
+static const struct argument table[] = {
+	[ARG_AT] = { "at", 0, true },
+	[ARG_SINCE] = { "since", 0, true },
+	[ARG_MATCH] = { "match", 0, true },
+	[ARG_TOTAL] = { "total", 0, false },
+	ARGUMENTS_END
+};
+
+struct request {
+	struct selection s;
+	struct moment at, since;
+	bool has_since, total;
+	const struct export_format *format;
+	const char *file;
+	const char *filter;		/* a shell command, or NULL */
+};
+
+/* ---- arguments --------------------------------------------------------------------------------------------------------------------- */
+
+static int choose_format(const struct shell *shell, struct call *call, struct request *r, const char *name)
+{
+	char all[256] = "";
+
+	r->format = export_format(name);
+	if (r->format)
+		return 0;
+	for (const struct export_format *f = export_formats; f->name; f++) {
+		strcat(all, f == export_formats ? "" : f[1].name ? ", " : " or ");
+		strcat(all, f->name);
+	}
+	return shell_error(shell, call, "'%s' is not accepted: %s", name, all);
+}
+
+static int one(struct shell *shell, struct call *call, void *ctx, int arg, const char *value)
+{
+	struct request *r = ctx;
+
+	switch (arg) {
+	case ARG_AT:
+		return reporting_moment(shell, call, "--at", value, MOMENTS_PEAK, &r->at);
+	case ARG_SINCE:
+		r->has_since = true;
+		return reporting_moment(shell, call, "--since", value, MOMENTS_SNAPSHOTS, &r->since);
+	case ARG_MATCH:
+		return selection_option(shell, call, &r->s, SELECT_MATCH, value, 0);
+	case ARG_TOTAL:
+		r->total = true;
+		return 0;
+	default:
+		if (!r->format)
+			return choose_format(shell, call, r, value);
+		if (r->file)
+			return arguments_unexpected(shell, call, value);
+		r->file = value;
+		return 0;
+	}
+}
+
+static int agree(const struct shell *shell, struct call *call, struct request *r)
+{
+	const char *why;
+
+	if (!r->format)
+		return shell_error(shell, call, "a format is missing (`help export` lists them)");
+	if (!r->file || !*r->file)
+		return shell_error(shell, call, "the name of a file is missing");
+	if (r->total && (r->at.kind || (r->has_since && r->since.kind == MOMENT_PAST)))
+		return shell_error(shell, call, "--total does not go with --at, nor with --since TIME: of the past, only what was live is kept");
+	if (r->format->flags & EXPORT_TIMELINE && (r->at.kind || r->has_since || r->total))
+		return shell_error(shell, call, "%s is about the whole time: without --at, --since and --total", r->format->name);
+	if (r->format->filter && r->format->filter(r->file, &r->filter, &why))
+		return shell_error(shell, call, "%s: '%s': %s", r->format->name, r->file, why);
+	return selection_agree(shell, call, &r->s);
+}
+
+/* ---- what is exported -------------------------------------------------------------------------------------------------------------- */
+
+static void describe_moment(const struct request *r, const struct view *view, char *text, size_t len)
+{
+	struct text_buffer at, since;
+	size_t n = 0;
+
+	if (r->at.kind == MOMENT_PEAK)
+		n = (size_t)snprintf(text, len, "at the peak, %s", time_text(&at, view->ms));
+	else if (r->at.kind == MOMENT_PAST || !r->has_since)
+		n = (size_t)snprintf(text, len, "at %s", time_text(&at, view->ms));
+	if (r->has_since && r->since.kind == MOMENT_SNAPSHOT)
+		snprintf(text + n, len - n, "%ssince '%s', %s", n ? ", " : "", r->since.name, time_text(&since, view->since_ms));
+	else if (r->has_since)
+		snprintf(text + n, len - n, "%ssince %s", n ? ", " : "", time_text(&since, view->since_ms));
+}
+
+/* Rows that hold less than before are left out where the format has no negative amounts, and it is said. */
+static void leave_out_negative(const struct request *r, struct view *view)
+{
+	int64_t bytes = 0;
+	size_t n = 0, left;
+
+	for (size_t i = 0; i < view->count; i++) {
+		if (view->row[i].size < 0 || view->row[i].count < 0)
+			bytes += view->row[i].size;
+		else
+			view->row[n++] = view->row[i];
+	}
+	left = view->count - n;
+	view->count = n;
+	if (left && !r->total)
+		message_say("export: %zu stack%s that hold%s less than before (%" PRId64 " bytes) %s left out: %s has no negative amounts", left,
+			    left == 1 ? "" : "s", left == 1 ? "s" : "", bytes, left == 1 ? "is" : "are", r->format->name);
+}
+
+/* ---- the file ---------------------------------------------------------------------------------------------------------------------- */
+
+/* Where it is written until it is whole. */
+struct target {
+	char *path;			/* FILE, with symbolic links resolved */
+	char *part;			/* beside it; NULL: FILE is no regular file, or a descriptor of ours, and is added to */
+	int fd;
+};
+
+static int cannot(const struct shell *shell, struct call *call, const char *file, int err)
+{
+	return shell_error(shell, call, "cannot write '%s': %s", file, strerror(err));
+}
+
+/* /dev/stdout, /dev/fd/3: whatever that is, it is open elsewhere, and nothing may take its place. */
+static bool is_stream(const char *file)
+{
+	struct stat st;
+
+	return !strncmp(file, "/dev/", 5) || !strncmp(file, "/proc/", 6) || (stat(file, &st) == 0 && !S_ISREG(st.st_mode));
+}
+
+static int target_open(struct target *t, const char *file)
+{
+
+	*t = (struct target){ .path = realpath(file, NULL), .fd = -1 };
+	if (!t->path)
+		t->path = strdup(file);
+	if (!t->path)
+		return -ENOMEM;
+	if (is_stream(file)) {
+		t->fd = open(file, O_WRONLY | O_APPEND | O_CLOEXEC | O_NONBLOCK);
+		return t->fd < 0 ? -errno : 0;
+	}
+	if (access(t->path, W_OK) && errno != ENOENT)
+		return -errno;
+	if (asprintf(&t->part, "%s.%d.part", t->path, (int)getpid()) < 0) {
+		t->part = NULL;
+		return -ENOMEM;
+	}
+	t->fd = open(t->part, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0666);
+	return t->fd < 0 ? -errno : 0;
+}
+
+/* ERR: whether it came to nothing. 0 or -errno. */
+static int target_close(struct target *t, int err)
+{
+	if (t->fd >= 0 && close(t->fd) && !err)
+		err = -errno;
+	if (t->part && !err && rename(t->part, t->path))
+		err = -errno;
+	if (t->part && err)
+		unlink(t->part);
+	free(t->part);
+	free(t->path);
+	return err;
+}
+
+/* Writes all of it to FD, which is closed. 0 or -errno. */
+static int write_to(struct shell *shell, const struct export_format *format, const struct export *e, int fd)
+{
+	FILE *out = breathing_open(shell, fd);
+	int err;
+
+	if (!out)
+		return -errno;
+	errno = 0;
+	err = format->write(out, e);
+	if (fflush(out) && !err)
+		err = errno ? -errno : -EIO;
+	if (fclose(out) && !err)
+		err = errno ? -errno : -EIO;
+	return err;
+}
+
+/* The same through FILTER, a shell command that prints to FD. *STATUS: its exit status. */
+static int write_through(struct shell *shell, const struct request *r, const struct export *e, int fd, int *status)
+{
+	struct spawned child;
+	int err;
+
+	shell_flush(shell);
+	err = spawn_shell(&child, r->filter, fd, SPAWN_PIPE);
+	if (err)
+		return err;
+	err = write_to(shell, r->format, e, child.input);
+	*status = shell_await(shell, child.status_fd, AWAIT_INTERRUPT) ? -1 : spawn_status(&child);
+	return *status == -1 ? -EINTR : err;
+}
+
+static int save(struct shell *shell, struct call *call, const struct request *r, const struct export *e)
+{
+	struct target t;
+	int status = 0, err = target_open(&t, r->file);
+
+	if (!err && r->filter)
+		err = write_through(shell, r, e, t.fd, &status);
+	else if (!err)
+		err = write_to(shell, r->format, e, fcntl(t.fd, F_DUPFD_CLOEXEC, 3));
+	err = target_close(&t, err ? err : status ? -EPIPE : 0);
+	if (err == -EINTR)
+		return -1;
+	if (status && status != -1)
+		return shell_error(shell, call, "cannot write '%s': '%s' ended with status %d", r->file, r->filter, status);
+	return err ? cannot(shell, call, r->file, -err) : 0;
+}
+
+/* ---- the command ------------------------------------------------------------------------------------------------------------------- */
+
+static int write_file(struct shell *shell, struct call *call, struct request *r)
+{
+	unsigned detail = r->total || (r->format->flags & EXPORT_TOTALS && !r->at.kind) ? PROFILE_DEAD : 0;
+	struct exporting x;
+	struct sites *sites;
+	struct view view;
+	char moment[160];
+	int err;
+
+	r->s.view.sort = r->total ? SORT_TOTAL : SORT_SIZE;
+	if (selection_view(shell, call, &r->s, &r->at, r->has_since ? &r->since : NULL, detail, 0, &view, &sites))
+		return -1;
+	view.has_totals &= !r->at.kind;
+	if (view.is_difference && !(r->format->flags & EXPORT_SIGNED))
+		leave_out_negative(r, &view);
+	describe_moment(r, &view, moment, sizeof(moment));
+	err = exporting_init(&x, shell, session_main(shell->session));
+	if (!err) {
+		x.export.view = &view;
+		x.export.sites = sites;
+		x.export.total = r->total;
+		x.export.moment = moment;
+		err = save(shell, call, r, &x.export);
+		exporting_release(&x);
+	} else {
+		shell_error(shell, call, "out of memory");
+	}
+	view_release(&view);
+	return err ? -1 : 0;
+}
+
+static int export(struct shell *shell, struct call *call)
+{
+	struct request r = { .s.view = { .key = VIEW_STACK, .limit = VIEW_ALL }, .s.has_rows = true };
+	int bad = arguments_each(shell, call, table, one, &r) || agree(shell, call, &r) || write_file(shell, call, &r);
+
+	selection_release(&r.s);
+	return bad ? -1 : 0;
+}
+
+const struct command cmd_export = {
+	.name = "export",
+	.usage = "folded FILE [--at TIME|peak] [--since SNAP] [--match REGEX] [--total]",
+	.summary = "write FILE for another viewer",
+	.help = "What `report --by stack` shows, all of it, but that frames of an allocator (operator new) at the inner end of a stack are left out.\n"
+		"\n"
+		"  folded  folded stacks, one a line with its bytes: flamegraph.pl, inferno, speedscope, Perfetto\n"
+		"\n"
+		"  --at TIME|peak  what was live then, as in `report`\n"
+		"  --since SNAP    what has come since a snapshot or a TIME\n"
+		"  --match REGEX   only stacks with a frame that matches, as in `report`\n"
+		"  --total         what was allocated in total, live or not",
+	.run = export,
+};

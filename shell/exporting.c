@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "exporting.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "../supervisor/timeline.h"
+
+/*
+ * The writers of formats know no session: what they may say about the process is copied here, before the answer begins. Only what was live at earlier moments
+ * is asked for as they come to it.
+ */
+#define COMMAND_LINE (64u << 10)	/* longer ones are cut */
+
+static uint64_t clock_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_REALTIME, &t);
+	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
+/* The arguments of process PID with blanks between. NULL: they are not to be had (any more). */
+static char *command_line(pid_t pid)
+{
+	char path[32], *text = malloc(COMMAND_LINE);
+	ssize_t n = -1;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/cmdline", (int)pid);
+	fd = text ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+	if (fd >= 0) {
+		n = read(fd, text, COMMAND_LINE - 1);
+		close(fd);
+	}
+	if (n <= 0) {
+		free(text);
+		return NULL;
+	}
+	text[n] = '\0';
+	for (ssize_t i = 0; i < n - 1; i++)
+		if (!text[i])
+			text[i] = ' ';
+	return text;
+}
+
+static char *arguments(const struct process *p)
+{
+	bool there = p->state == PROCESS_RUNNING || p->state == PROCESS_STOPPED || p->state == PROCESS_HELD;	/* the pid may be another's by now */
+	char *text = there ? command_line(p->via) : NULL;
+
+	return text ? text : strdup(p->exe ? p->exe : p->command ? p->command : "");
+}
+
+static int collect(struct exporting *x)
+{
+	struct export *e = &x->export;
+	size_t room = 0;
+
+	for (uint64_t at = e->began_ms, end = e->now_ms + 1; at < end;) {
+		struct ledger_interval i;
+
+		if (e->points == room) {
+			struct export_point *more = reallocarray(x->point, room ? room * 2 : 256, sizeof(*more));
+
+			if (!more)
+				return -ENOMEM;
+			x->point = more;
+			room = room ? room * 2 : 256;
+		}
+		ledger_interval(x->process->ledger, at, &i);
+		i.to_ms = i.to_ms < end ? i.to_ms : end;
+		x->point[e->points++] = (struct export_point){ at, i.to_ms, i.bytes, i.ms > at && i.ms < i.to_ms ? i.ms : at };
+		at = i.to_ms;
+	}
+	e->point = x->point;
+	return 0;
+}
+
+static int past(void *ctx, uint64_t ms, struct profile *out)
+{
+	struct exporting *x = ctx;
+	struct profile_ask ask = { .detail = PROFILE_PAST, .at_ms = ms, .counted = session_options(x->shell->session)->count };
+
+	return profile_from_ledger(out, x->process->ledger, &ask);
+}
+
+static bool interrupted(void *ctx)
+{
+	return shell_interrupted(((struct exporting *)ctx)->shell);
+}
+
+int exporting_init(struct exporting *x, struct shell *shell, struct process *p)
+{
+	struct ledger_totals totals;
+	struct export *e = &x->export;
+
+	ledger_totals(p->ledger, &totals);
+	*x = (struct exporting){ .shell = shell, .process = p, .command_line = arguments(p) };
+	*e = (struct export){ .pid = p->pid, .command = p->command, .exe = p->exe, .command_line = x->command_line, .modules = &p->modules,
+			      .began = clock_ms() - session_ms(shell->session), .began_ms = p->began_ms, .now_ms = shell_moment(shell, p),
+			      .peak = totals.peak, .peak_ms = totals.peak_ms, .marks = &p->marks, .past = past, .interrupted = interrupted, .ctx = x };
+	if (x->command_line && collect(x) == 0)
+		return 0;
+	exporting_release(x);
+	return -ENOMEM;
+}
+
+void exporting_release(struct exporting *x)
+{
+	free(x->command_line);
+	free(x->point);
+	*x = (struct exporting){ 0 };
+}

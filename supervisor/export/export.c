@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "export.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The table of formats, and what all writers need: the amounts and the stacks of the view that they print. */
+const struct export_format export_formats[] = {
+	{ "folded", "folded stacks, one a line with its bytes, for flamegraph.pl, inferno, speedscope, Perfetto", .write = export_folded },
+	{ NULL }
+};
+
+const struct export_format *export_format(const char *name)
+{
+	for (const struct export_format *f = export_formats; f->name; f++)
+		if (!strcmp(f->name, name))
+			return f;
+	return NULL;
+}
+
+/* ---- amounts ----------------------------------------------------------------------------------------------------------------------- */
+
+int64_t export_size(const struct export *e, const struct view_row *r) { return e->total ? (int64_t)r->total_size : r->size; }
+int64_t export_count(const struct export *e, const struct view_row *r) { return e->total ? (int64_t)r->total_count : r->count; }
+
+int64_t export_total(const struct export *e)
+{
+	int64_t sum = 0;
+
+	for (size_t i = 0; i < e->view->count; i++)
+		sum += export_size(e, &e->view->row[i]);
+	return sum;
+}
+
+int export_rest(const struct export *e)
+{
+	sites_rest(e->sites);
+	return e->interrupted && e->interrupted(e->ctx) ? -EINTR : 0;
+}
+
+int export_profile(const struct export *e, struct profile *p)
+{
+	*p = (struct profile){ .ms = e->view->ms, .since_ms = e->view->since_ms, .is_difference = e->view->is_difference };
+	p->row = calloc(e->view->count + 1, sizeof(*p->row));
+	if (!p->row)
+		return -ENOMEM;
+	for (size_t i = 0; i < e->view->count; i++) {
+		const struct view_row *r = &e->view->row[i];
+
+		if (export_size(e, r) || export_count(e, r))
+			p->row[p->count++] = (struct profile_row){ .stack = r->stack, .size = export_size(e, r), .count = export_count(e, r) };
+	}
+	return 0;
+}
+
+/* ---- stacks ------------------------------------------------------------------------------------------------------------------------ */
+
+static int add(struct export_stack *s, const struct export_location *location)
+{
+	if (s->count == s->room) {
+		size_t room = s->room ? s->room * 2 : 64;
+		struct export_location *more = reallocarray(s->location, room, sizeof(*more));
+
+		if (!more)
+			return -ENOMEM;
+		s->location = more;
+		s->room = room;
+	}
+	s->location[s->count++] = *location;
+	return 0;
+}
+
+/* How many frames at the inner end of F are an allocator's. */
+static size_t allocators(struct symbol_frames f)
+{
+	size_t n = 0;
+
+	while (n < f.count && f.frame[n].skip & SKIP_ALLOCATOR)
+		n++;
+	return n;
+}
+
+int export_stack(const struct export *e, const struct view_row *r, struct export_stack *stack)
+{
+	size_t inner = 0, skip = 0;
+
+	stack->count = 0;
+	for (uint32_t node = r->stack;;) {
+		struct export_location l = { sites_frames(e->sites, node), sites_address(e->sites, node), node };
+
+		if (add(stack, &l))
+			return -ENOMEM;
+		node = sites_parent(e->sites, node);
+		if (!node)
+			break;
+	}
+	while (inner < stack->count && (skip = allocators(stack->location[inner].frames)) == stack->location[inner].frames.count)
+		inner++;
+	if (inner == stack->count)
+		return 0;		/* nothing else is known of it */
+	stack->count -= inner;
+	memmove(stack->location, stack->location + inner, stack->count * sizeof(*stack->location));
+	stack->location[0].frames.frame += skip;
+	stack->location[0].frames.count -= skip;
+	return 0;
+}
+
+void export_stack_release(struct export_stack *stack)
+{
+	free(stack->location);
+	*stack = (struct export_stack){ 0 };
+}
+
+const char *export_name(const struct symbol_frame *f)
+{
+	return f->function && *f->function ? f->function : "??";
+}

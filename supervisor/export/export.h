@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * export.h - what a process held, in the formats of other people's viewers. One table (export.c) names the formats; each is written by a file of its own.
+ *
+ * What is exported is `report --by stack`: the rows of that view, in its order. One rule is added, so that a viewer's leaf is the function that
+ * `text` has as flat: frames at a stack's inner end that are an allocator's (operator new, __rust_alloc) are left out, unless there are no others.
+ *
+ * A writer prints to a stream and need not look at its errors: the caller does, at the end. It calls export_rest() for each stack, so that a live
+ * process is served meanwhile.
+ */
+#ifndef MTRUN_EXPORT_H
+#define MTRUN_EXPORT_H
+
+#include <stdio.h>
+
+#include "../marks.h"
+#include "../profile.h"
+#include "../sites.h"
+#include "../types.h"
+#include "../view.h"
+
+struct modules;
+
+/* The most that was live in [from_ms, to_ms), and when that was. Points follow each other without gaps; values hold until they change. */
+struct export_point {
+	uint64_t from_ms, to_ms;
+	uint64_t bytes, ms;
+};
+
+struct export {
+	/* what is exported */
+	const struct view *view;	/* by stack, all rows; view->ms: the moment, view->is_difference, view->since_ms; has_totals: what is live *now* */
+	struct sites *sites;
+	bool total;			/* the amounts are what was allocated in total, live or not */
+	const char *moment;		/* the same for people: "now", "at the peak", "at 3.2 s", "since 'before'" */
+	uint64_t sample;		/* bytes on average between two that were recorded; 0: every one was */
+
+	/* whose it is; each may be NULL */
+	pid_t pid;			/* 0: unknown */
+	const char *command, *exe;	/* its name; the executable's path */
+	const char *command_line;	/* with its arguments, one blank between */
+	const struct modules *modules;
+	uint64_t began;			/* when tracing began, ms of the clock: what all other times count from */
+	uint64_t began_ms, now_ms;	/* of the process; its end if that has been */
+
+	/* what was live over time; points 0: not known */
+	const struct export_point *point;
+	size_t points;
+	uint64_t peak, peak_ms;
+	const struct marks *marks;	/* NULL: none */
+	/* What was live at the maximum of the point that MS is in, by stack; for the caller to release. 0 or -errno. */
+	int (*past)(void *ctx, uint64_t ms, struct profile *out);
+
+	bool (*interrupted)(void *ctx);	/* the user has enough; NULL: never */
+	void *ctx;
+};
+
+enum export_flags {
+	EXPORT_SIGNED = 1,		/* a difference may have negative amounts in it; elsewhere the caller leaves such rows out, and says so */
+	EXPORT_TOTALS = 2,		/* wants the totals, too: rows with nothing live are in the view */
+	EXPORT_TIMELINE = 4,		/* is about the whole time: --at, --since and --total do not go with it */
+	EXPORT_BINARY = 8,
+};
+
+struct export_format {
+	const char *name;
+	const char *summary;		/* what it is, and the viewer it is for */
+	unsigned flags;			/* enum export_flags */
+	int (*write)(FILE *out, const struct export *e);	/* 0, -ENOMEM, -EINTR */
+	/* A shell command that makes what FILE's ending says of what was written; NULL: it stays as it is. -EINVAL and *WHY (static): not such an ending. */
+	int (*filter)(const char *file, const char **command, const char **why);
+};
+/* The table, in the order of help and manual; a NULL name ends it. */
+extern const struct export_format export_formats[];
+const struct export_format *export_format(const char *name);		/* NULL: there is none */
+
+/* ---- for the writers --------------------------------------------------------------------------------------------------------------- */
+
+/* The amounts of a row: what is live, or with `total` what was allocated. */
+int64_t export_size(const struct export *e, const struct view_row *r);
+int64_t export_count(const struct export *e, const struct view_row *r);
+/* Sums of these over all rows. */
+int64_t export_total(const struct export *e);
+/* To be called for each stack: 0, or -EINTR. */
+int export_rest(const struct export *e) MUST_USE;
+/* The rows' amounts as a profile, which a table or a tree can be made of; for the caller to release. 0 or -ENOMEM. */
+int export_profile(const struct export *e, struct profile *p) MUST_USE;
+
+/* The stack of a row, innermost first. Starts empty (all zeros), is used again for each row, export_stack_release() frees. */
+struct export_location {
+	struct symbol_frames frames;	/* innermost first, count >= 1; their address identifies the location */
+	raddr_t address;		/* within the call; 0: a pseudo-frame, as [truncated] */
+	uint32_t node;
+};
+struct export_stack {
+	size_t count, room;		/* count >= 1 after export_stack() */
+	struct export_location *location;
+};
+int export_stack(const struct export *e, const struct view_row *r, struct export_stack *stack) MUST_USE;	/* 0 or -ENOMEM */
+void export_stack_release(struct export_stack *stack);
+
+/* A function's name for a viewer: never NULL or empty. */
+const char *export_name(const struct symbol_frame *f);
+
+/* ---- the writers --------------------------------------------------------------------------------------------------------------------- */
+
+int export_folded(FILE *out, const struct export *e);
+
+#endif
