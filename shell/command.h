@@ -11,6 +11,7 @@
 #include "../supervisor/session.h"
 #include "../supervisor/sites.h"
 #include "../supervisor/types.h"
+#include "dumping.h"
 
 struct shell;
 
@@ -45,6 +46,7 @@ extern const struct command cmd_status, cmd_report, cmd_text, cmd_tree, cmd_bloc
 	cmd_top, cmd_every, cmd_on, cmd_history, cmd_fg, cmd_run, cmd_gdb;
 extern const struct command cmd_trace, cmd_list, cmd_export;
 extern const struct command cmd_interval, cmd_limit;
+extern const struct command cmd_dump;
 /* The table, in the order of `help`; NULL ends it. */
 extern const struct command *const commands[];
 /* By name or unique abbreviation. NULL: WHY says so, in one line. */
@@ -86,6 +88,7 @@ struct shell {
 	struct events *events;		/* `every`, `on` */
 	struct interval interval;
 	struct limiting limiting;
+	struct dumping dumping;		/* .heap files */
 	struct functions *functions;	/* for completion */
 	struct process_sites *sites;
 };

@@ -50,6 +50,22 @@ static void tell(struct shell *shell, const struct limit_hit *hit, enum limit_ac
 		message_say("the request is granted: %s (%d) goes on", name, (int)p->pid);
 }
 
+/* The text has said what held it; the file says all. */
+static void dump(struct shell *shell, const struct limit_hit *hit)
+{
+	struct dumped d;
+	int err;
+
+	if (!session_options(shell->session)->output)
+		return;
+	err = dumping_limit(shell, hit, &d);
+	if (err)
+		message_error("cannot write '%s': %s", d.file ? d.file : "a .heap file", strerror(-err));
+	else
+		message_say("all of it is in '%s'", d.file);
+	free(d.file);
+}
+
 static bool same(const struct limit_hit *a, const struct limit_hit *b)
 {
 	return a->tid == b->tid && a->request == b->request && a->stack == b->stack && a->allocated == b->allocated && a->limit == b->limit;
@@ -77,6 +93,8 @@ static void on_hit(void *ctx, const struct limit_hit *hit)
 	}
 	if (stays || whole || action == LIMIT_REPORT)
 		limit_text(shell, message_stream(), hit, whole);
+	if (whole)
+		dump(shell, hit);
 	if (stays || whole)
 		tell(shell, hit, action, again);
 	message_flush();

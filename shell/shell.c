@@ -12,6 +12,7 @@
 #include "../supervisor/message.h"
 #include "breathing.h"
 #include "cmd-snapshot.h"
+#include "dumping.h"
 #include "alias.h"
 #include "events.h"
 #include "functions.h"
@@ -59,6 +60,7 @@ void shell_init(struct shell *shell, struct session *session)
 	if (err)
 		message_error("--interval: no timer: %s", strerror(-err));
 	limiting_init(shell);
+	dumping_init(shell);
 }
 
 void shell_release(struct shell *shell)
@@ -71,6 +73,7 @@ void shell_release(struct shell *shell)
 		free(s);
 	}
 	interval_release(shell);
+	dumping_release(shell);
 	events_free(shell->events);
 	functions_free(shell->functions);
 	free(shell->settings.site_skip);
@@ -99,6 +102,7 @@ int shell_turn(struct shell *shell, int ms)
 	}
 	if (shell->ended && now > shell->ended_ms + HOLD_MS && !shell->screen)
 		session_hold(shell->session, false);
+	dumping_turn(shell);
 	if (shell->events)
 		events_turn(shell);
 	else
@@ -163,6 +167,7 @@ void shell_let_go(struct shell *shell)
 	session_hold(shell->session, false);
 	session_detach(shell->session);
 	shell->detached = true;
+	dumping_turn(shell);
 }
 
 struct process *shell_alive(struct shell *shell, const struct call *call)

@@ -102,6 +102,17 @@ static void summary(struct shell *shell, pid_t named)
 	}
 }
 
+/* The line that scripts wait for. */
+static void collected(struct shell *shell, const struct options *o, pid_t named)
+{
+	const char *file = o->output && o->duration_ms ? dumping_at_end(shell, named) : NULL;
+
+	if (!file)
+		return;
+	fprintf(message_stream(), "succeeded in collecting memory data! %s\n", file);
+	message_flush();
+}
+
 static const char *refusal(const struct plant *plant, const char *name)
 {
 	size_t len = strlen(name);
@@ -182,9 +193,11 @@ static int follow(struct shell *shell, const struct options *o, int *status)
 	err = wait_for(shell, session_ended);
 	if (err)
 		return err;
+	dumping_turn(shell);
 	missed_hooks(shell->session, o);
 	if (!o->quiet)
 		summary(shell, named);
+	collected(shell, o, named);
 	session_hold(shell->session, false);
 	if (shell->traced_enough)
 		*status = wait_untraced(named);
@@ -230,7 +243,7 @@ static int run(const struct options *o)
 		message_error("cannot begin: %s", strerror(errno));
 		return EXIT_FAILED;
 	}
-	session_hold(session, o->nscripts || !o->quiet);
+	session_hold(session, o->nscripts || !o->quiet || o->dump_exit || o->dump_peak);
 	if (session_launch(session, &status)) {
 		session_free(session);
 		return status;

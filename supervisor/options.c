@@ -16,7 +16,8 @@
 #define MTRUN_VERSION "0"
 #endif
 
-enum { OPT_DEPTH = 256, OPT_HOOK, OPT_NO_FOLLOW, OPT_MESSAGES, OPT_COLOR, OPT_ON_LIMIT, OPT_LIMIT_EXIT, OPT_TREE };
+enum { OPT_DEPTH = 256, OPT_HOOK, OPT_NO_FOLLOW, OPT_MESSAGES, OPT_COLOR, OPT_ON_LIMIT, OPT_LIMIT_EXIT, OPT_TREE,
+       OPT_DUMP_EVERY, OPT_DUMP_PEAK, OPT_DUMP_EXIT };
 #define INTERVAL_MS 5000		/* -i without a TIME; as MemTracer */
 
 static const struct {
@@ -38,6 +39,12 @@ static const struct {
 	{ "execute", 'x', "CMDS", "run shell commands while the program runs; may be repeated" },
 	{ "script", 'X', "FILE", "run shell commands from FILE (-: stdin; the program's stdin is then /dev/null)" },
 	{ "duration", 'd', "TIME", "stop tracing after TIME, then wait for the program; with -p: leave after TIME" },
+	{ "output", 'o', "PREFIX",
+	  "how the names of .heap files begin, PREFIX<pid>.<seq>.<why>.heap (default ./mtrun.);\n"
+	  "implies --dump-exit" },
+	{ "dump-every", OPT_DUMP_EVERY, "SIZE", "write one each time that SIZE more bytes were allocated" },
+	{ "dump-peak", OPT_DUMP_PEAK, NULL, "write one at each new peak: at most one a second, and the last in any case" },
+	{ "dump-exit", OPT_DUMP_EXIT, NULL, "write one at the end, of the program or of -d" },
 	{ "depth", OPT_DEPTH, "N", "most frames kept per stack (default 128, at most 1024)" },
 	{ "hook", OPT_HOOK, "NAME[=KIND][@ARG]",
 	  "NAME is an allocator function of the program: KIND malloc (default), calloc, realloc, free, memalign or\n"
@@ -322,6 +329,16 @@ static int apply(struct parse *p, int c, const char *arg)
 	case OPT_TREE: o->tree = true; return 0;
 	case 'S': o->start_stopped = true; return 0;
 	case OPT_NO_FOLLOW: o->follow = false; return 0;
+	case 'o':
+		if (!*arg)
+			return bad(p, "--output: '' is not accepted: how the names of .heap files begin");
+		o->output = arg;
+		o->dump_exit = true;
+		return 0;
+	case OPT_DUMP_EVERY:
+		return size_parse(arg, &o->dump_every) || !o->dump_every ? bad(p, "--dump-every: '%s' is not accepted: " SIZE_ACCEPTED ", more than 0", arg) : 0;
+	case OPT_DUMP_PEAK: o->dump_peak = true; return 0;
+	case OPT_DUMP_EXIT: o->dump_exit = true; return 0;
 	case OPT_MESSAGES:
 		if (!*arg)
 			return bad(p, "--messages: '' is not accepted: the name of a file");

@@ -97,7 +97,10 @@ static void serve_signals(struct session *s)
 	struct signalfd_siginfo info;
 
 	while (read(s->signals, &info, sizeof(info)) == sizeof(info))
-		if (s->on_signal && info.ssi_signo != SIGCHLD)
+		if (info.ssi_signo == SIGUSR1) {
+			if (s->on_dump)
+				s->on_dump(s->on_dump_ctx);
+		} else if (s->on_signal && info.ssi_signo != SIGCHLD)
 			s->on_signal(s->on_signal_ctx, (int)info.ssi_signo);
 		else if ((info.ssi_signo == SIGTERM || info.ssi_signo == SIGHUP || info.ssi_signo == SIGUSR2) && s->launched && !s->main_ended)
 			kill(s->main ? s->main->pid : s->launched, (int)info.ssi_signo);
@@ -278,6 +281,7 @@ struct session *session_new(const struct options *options)
 	sigaddset(&set, SIGCHLD);
 	sigaddset(&set, SIGTERM);
 	sigaddset(&set, SIGHUP);
+	sigaddset(&set, SIGUSR1);
 	sigaddset(&set, SIGUSR2);
 	sigprocmask(SIG_BLOCK, &set, NULL);
 	s->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
@@ -287,7 +291,7 @@ struct session *session_new(const struct options *options)
 	signal(SIGTSTP, SIG_IGN);
 	signal(SIGTTOU, SIG_IGN);
 	signal(SIGPIPE, SIG_IGN);
-	signal(SIGUSR1, SIG_IGN);	/* it will ask for a dump; it must not end us */
+	signal(SIGUSR1, SIG_DFL);	/* what is ignored is not queued */
 	unlimit_files();
 	return s;
 }
@@ -330,6 +334,7 @@ void session_interactive(struct session *s, const struct terminal *terminal, voi
 	sigaddset(&set, SIGCHLD);
 	sigaddset(&set, SIGTERM);
 	sigaddset(&set, SIGHUP);
+	sigaddset(&set, SIGUSR1);
 	signalfd(s->signals, &set, 0);
 }
 
@@ -432,6 +437,12 @@ int session_choose(struct session *s, pid_t pid)
 		return -ESRCH;
 	s->chosen = found;
 	return 0;
+}
+
+void session_on_dump(struct session *s, void (*fn)(void *ctx), void *ctx)
+{
+	s->on_dump = fn;
+	s->on_dump_ctx = ctx;
 }
 
 void session_on_snapshot(struct session *s, void (*fn)(void *ctx, struct process *p, const char *name), void *ctx)

@@ -23,6 +23,9 @@ struct options {			/* what the command line says; filled by options.c */
 	int color;			/* 0 never, 1 auto, 2 always */
 	const char *messages;		/* --messages FILE or NULL */
 	uint64_t duration_ms;		/* -d, 0: none */
+	const char *output;		/* -o, how the names of .heap files begin; NULL: the default */
+	uint64_t dump_every;		/* bytes; 0: no */
+	bool dump_peak, dump_exit;
 	struct hook_request *hook;
 	size_t nhooks;
 	struct script { bool file; const char *text; } *script;	/* -x / -X in order */
@@ -97,6 +100,8 @@ int session_take_back(struct session *s, struct process *p) MUST_USE;
 struct bt_thread { pid_t tid; char name[16]; size_t count; const uint64_t *pc; };	/* leaf first; pc[0] exact, the others return addresses (WIRE_PC_EXACT set after signal frames); our own frames left out */
 int session_bt(struct session *s, struct process *p, pid_t tid, void (*fn)(void *ctx, const struct bt_thread *t), void *ctx) MUST_USE;
 
+/* FN hears, within a turn of the loop, that SIGUSR1 has come. */
+void session_on_dump(struct session *s, void (*fn)(void *ctx), void *ctx);
 /* The program itself calls mtrun_snapshot(NAME) (inject/mtrun.h): FN is to take it. All that had happened is in P's ledger, its thread waits meanwhile. */
 void session_on_snapshot(struct session *s, void (*fn)(void *ctx, struct process *p, const char *name), void *ctx);
 

@@ -55,6 +55,8 @@ struct session {
 	const struct terminal *terminal;	/* interactive: the program's own */
 	void (*on_signal)(void *ctx, int sig);
 	void *on_signal_ctx;
+	void (*on_dump)(void *ctx);
+	void *on_dump_ctx;
 	void (*on_limit)(void *ctx, const struct limit_hit *hit);
 	void *on_limit_ctx;
 	struct limit_hit early;		/* of the image, when nobody was there to be told; no process: none */

@@ -117,6 +117,11 @@ uint32_t sites_parent(struct sites *s, uint32_t node)
 	return parent && known(s, parent)->pc ? parent : 0;
 }
 
+uint64_t sites_pc(struct sites *s, uint32_t node)
+{
+	return node == 0 || node >= WIRE_NODES ? 0 : known(s, node)->pc;
+}
+
 struct symbol_frames sites_frames(struct sites *s, uint32_t node)
 {
 	struct memo *m = resolved(s, node);

@@ -20,7 +20,7 @@ same() { # NAME FILE FILE
 
 if ! command -v mandoc >/dev/null; then
 	echo "skip mandoc -T lint: mandoc is not installed"
-elif mandoc -T lint man/mtrun.1 >"$dir/lint" 2>&1 && [ ! -s "$dir/lint" ]; then
+elif mandoc -T lint man/*.[1-9] >"$dir/lint" 2>&1 && [ ! -s "$dir/lint" ]; then
 	echo "ok mandoc -T lint"
 else
 	echo "FAIL mandoc -T lint: $(head -n 1 "$dir/lint")"
