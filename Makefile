@@ -24,7 +24,7 @@ CSTD := -std=gnu17 -D_GNU_SOURCE
 WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla $(if $(WERROR),-Werror)
 OPT ?= -O2 -g
 CFLAGS ?=
-ALL_CFLAGS = $(CSTD) $(OPT) $(WARN) -DMTRUN_VERSION='"$(VERSION)"' $(LIB_CFLAGS) $(MODE_CFLAGS) $(CFLAGS)
+ALL_CFLAGS = $(CSTD) $(OPT) $(WARN) -DMTRUN_VERSION='"$(VERSION)"' $(LIB_CFLAGS) $(MODE_CFLAGS) -I$(B) $(CFLAGS)
 
 ifneq ($(SAN)$(COV),)
 MODE_CFLAGS := $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=all) $(if $(COV),--coverage)
@@ -35,10 +35,10 @@ LINK := static
 endif
 
 # ---- libraries -----------------------------------------------------------------------------------------------------------------
-PACKAGES := libdw libelf liblzma zlib libunwind-ptrace capstone readline
+PACKAGES := libdw libelf liblzma zlib libunwind-ptrace capstone readline libprotobuf-c
 ifeq ($(filter clean uninstall,$(or $(MAKECMDGOALS),all)),)
 ifneq ($(shell $(PKG_CONFIG) --exists $(PACKAGES) && echo yes),yes)
-$(error missing libraries: $(shell $(PKG_CONFIG) --print-errors --exists $(PACKAGES) 2>&1 | grep -o "Package '[^']*'" | sort -u | tr '\n' ' '): run ./bootstrap all, or install libdw-dev libelf-dev libunwind-dev libcapstone-dev libreadline-dev libiberty-dev liblzma-dev zlib1g-dev libbz2-dev pkg-config)
+$(error missing libraries: $(shell $(PKG_CONFIG) --print-errors --exists $(PACKAGES) 2>&1 | grep -o "Package '[^']*'" | sort -u | tr '\n' ' '): run ./bootstrap all, or install libdw-dev libelf-dev libunwind-dev libcapstone-dev libreadline-dev libiberty-dev liblzma-dev zlib1g-dev libbz2-dev libprotobuf-c-dev protobuf-c-compiler pkg-config)
 endif
 LIB_CFLAGS := $(shell $(PKG_CONFIG) --cflags $(PACKAGES))
 LIBS_static := $(shell $(PKG_CONFIG) --static --libs $(PACKAGES)) -liberty
@@ -47,7 +47,8 @@ endif
 
 # ---- lists ---------------------------------------------------------------------------------------------------------------------
 SRC := $(wildcard supervisor/*.c supervisor/*/*.c shell/*.c)
-OBJ := $(SRC:%.c=$(B)/%.o)
+PROTO := $(wildcard supervisor/*/*.proto)
+OBJ := $(SRC:%.c=$(B)/%.o) $(PROTO:%.proto=$(B)/%.pb-c.o)
 MAIN := $(B)/supervisor/main.o
 BLOB_SRC := $(wildcard inject/*.c inject/*.S)
 BLOB_OBJ := $(addprefix $(B)/,$(addsuffix .o,$(basename $(BLOB_SRC))))
@@ -76,6 +77,16 @@ $(B)/supervisor/static.o: MODE_CFLAGS += $(if $(filter static,$(LINK)),-DMTRUN_S
 $(B)/%.o: %.c
 	@mkdir -p $(@D)
 	$(call say,CC,$<) $(CC) $(ALL_CFLAGS) -MMD -MP -MF $(@:.o=.d) -MT $@ -c $< -o $(tmp) && mv $(tmp) $@
+
+# Made from a grammar: the code, and its header, which must be there before what includes it is compiled.
+$(B)/%.pb-c.c $(B)/%.pb-c.h &: %.proto
+	@mkdir -p $(@D)
+	$(call say,PROTO,$<) d=$(B)/proto.$$$$.tmp && mkdir -p $$d && protoc-c --c_out=$$d $< && mv $$d/$*.pb-c.c $$d/$*.pb-c.h $(@D)/; s=$$?; rm -rf $$d; exit $$s
+
+$(B)/%.pb-c.o: $(B)/%.pb-c.c
+	$(call say,CC,$<) $(CC) $(ALL_CFLAGS) -c $< -o $(tmp) && mv $(tmp) $@
+
+$(B)/supervisor/export/pprof.o: | $(B)/supervisor/export/profile.pb-c.h
 
 $(B)/mtrun: $(OBJ) $(B)/blob.o
 	$(call say,LINK,$@) $(CC) $(ALL_CFLAGS) $(if $(filter static,$(LINK)),-static) $(LDFLAGS) $^ -o $(tmp) $(LIBS_$(LINK)) && mv $(tmp) $@
@@ -168,7 +179,7 @@ soak:
 
 # Every source, and every header alone, through the compiler's front end: quick, for warnings (CC=clang WERROR=1).
 HEADERS := $(wildcard supervisor/*.h supervisor/*/*.h shell/*.h inject/*.h inject/*/*.h)
-syntax:
+syntax: $(PROTO:%.proto=$(B)/%.pb-c.h)
 	@bad=0; \
 	for f in $(SRC) $(wildcard tests/unit/test_*.c); do $(CC) $(ALL_CFLAGS) -iquote supervisor -iquote tests/unit -fsyntax-only $$f || bad=1; done; \
 	for f in $(filter %.c,$(BLOB_SRC)); do $(CC) $(BLOB_CFLAGS) -fsyntax-only $$f || bad=1; done; \

@@ -7,6 +7,9 @@
 
 /* The table of formats, and what all writers need: the amounts and the stacks of the view that they print. */
 const struct export_format export_formats[] = {
+	{ "pprof", "pprof's profile.proto, gzipped, for pprof, speedscope, Perfetto, Parca, Pyroscope, Grafana", EXPORT_SIGNED | EXPORT_TOTALS | EXPORT_BINARY,
+	  .write = export_pprof },
+	{ "jemalloc", "jemalloc's heap profile (heap_v2, text) with its symbols, for jeprof", EXPORT_TOTALS, .write = export_jemalloc },
 	{ "folded", "folded stacks, one a line with its bytes, for flamegraph.pl, inferno, speedscope, Perfetto", .write = export_folded },
 	{ NULL }
 };

@@ -104,6 +104,8 @@ const char *export_name(const struct symbol_frame *f);
 
 /* ---- the writers --------------------------------------------------------------------------------------------------------------------- */
 
+int export_pprof(FILE *out, const struct export *e);
+int export_jemalloc(FILE *out, const struct export *e);
 int export_folded(FILE *out, const struct export *e);
 
 #endif
