@@ -6,6 +6,7 @@
 #ifndef MTRUN_PROCESS_H
 #define MTRUN_PROCESS_H
 
+#include "before.h"
 #include "cfi.h"
 #include "ledger.h"
 #include "limit.h"
@@ -47,6 +48,7 @@ struct process {
 	struct marks marks;		/* what it said by mtrun_mark() */
 	struct snapshots snapshots;
 	struct limit limit;
+	struct before before;		/* -p: the heap that was there */
 	bool fences;			/* membarrier(2) reaches its threads */
 
 	const struct process *parent;	/* between the fork and the child's first stop: where its home comes from */

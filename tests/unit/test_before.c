@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* What before.c finds in a child's heap against the child's own mallinfo2(). */
+#include "test.h"
+
+#include <malloc.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "../../supervisor/before.h"
+#include "../../supervisor/proc.h"
+#include "../../supervisor/process.h"
+
+#define THREADS 12
+#define BLOCKS  60000
+
+static uint32_t seed;
+
+static uint32_t chance(void)
+{
+	return seed = seed * 1664525 + 1013904223, seed >> 8;
+}
+
+/* N blocks up to MOST bytes; every HOLE-th (0: none) is freed again. */
+static void fill(unsigned n, uint32_t most, unsigned hole)
+{
+	void *volatile *block = malloc(n * sizeof(*block));
+
+	for (unsigned i = 0; i < n; i++)
+		block[i] = malloc(chance() % most);
+	for (unsigned i = 0; hole && i < n; i += hole)
+		free(block[i]);
+}
+
+static void nothing(void) { }
+static void one(void) { free(malloc(100)); if (!malloc(1000)) _exit(1); }
+static void holes(void) { fill(BLOCKS, 700, 3); }
+static void small_holes(void) { fill(BLOCKS, 120, 2); }		/* in fast bins, mostly */
+static void nearly_all_free(void) { fill(BLOCKS, 3000, 0); fill(BLOCKS, 3000, 1); }
+static void large(void) { fill(2000, 300000, 4); }
+static void mappings(void) { mallopt(M_MMAP_THRESHOLD, 5000); fill(3000, 20000, 3); }
+static void few_mappings(void) { mallopt(M_MMAP_MAX, 17); fill(300, 500000, 0); }
+
+/* Somebody else moves the break, too. */
+static void foreign_break(void)
+{
+	for (int i = 0; i < 20; i++) {
+		fill(3000, 500, 3);
+		memset(sbrk(5008 * (i + 1)), i, 5008);
+	}
+}
+
+static pthread_barrier_t filled;
+
+static void *thread_fills(void *arg)
+{
+	seed = (uint32_t)(uintptr_t)arg;
+	fill(BLOCKS, seed % 2 ? 400 : 6000, seed % 3);
+	pthread_barrier_wait(&filled);
+	pause();
+	return NULL;
+}
+
+/* Several heaps of 64 MB in some of their arenas. */
+static void threads(void)
+{
+	pthread_t t;
+
+	pthread_barrier_init(&filled, NULL, THREADS + 1);
+	mallopt(M_ARENA_MAX, THREADS / 2 + 1);
+	for (uintptr_t i = 1; i <= THREADS; i++)
+		pthread_create(&t, NULL, thread_fills, (void *)i);
+	pthread_barrier_wait(&filled);
+}
+
+static void check(void (*prepare)(void))
+{
+	struct process *p;
+	uint64_t truth;
+	struct maps maps;
+	bool overlap;
+	int tell[2];
+	pid_t pid;
+
+	CHECK_EQ(pipe(tell), 0);
+	pid = fork();
+	if (!pid) {
+		struct mallinfo2 info;
+
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		prepare();
+		info = mallinfo2();
+		truth = info.uordblks + info.hblkhd;
+		if (write(tell[1], &truth, sizeof(truth)) > 0)
+			pause();
+		_exit(1);
+	}
+	CHECK_EQ(read(tell[0], &truth, sizeof(truth)), sizeof(truth));
+	p = process_new(pid, getpid(), 0, NULL);
+	CHECK_EQ(maps_read(&maps, pid), 0);
+	CHECK(modules_update(&p->modules, pid, &maps, 0, &overlap) > 0);
+	maps_release(&maps);
+	before_measure(&p->before, p);
+	CHECK_STR(p->before.why, "");
+	CHECK_EQ(p->before.state, BEFORE_KNOWN);
+	CHECK_EQ(p->before.bytes, truth);
+	printf("# %lu bytes in %lu blocks, %lu by mallinfo2\n", (unsigned long)p->before.bytes, (unsigned long)p->before.blocks, (unsigned long)truth);
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	process_free(p);
+	close(tell[0]);
+	close(tell[1]);
+}
+
+#define ONE(name) static void check_##name(void) { check(name); }
+ONE(nothing) ONE(one) ONE(holes) ONE(small_holes) ONE(nearly_all_free) ONE(large) ONE(mappings) ONE(few_mappings) ONE(foreign_break) ONE(threads)
+
+int main(void)
+{
+	RUN(check_nothing);
+	RUN(check_one);
+	RUN(check_holes);
+	RUN(check_small_holes);
+	RUN(check_nearly_all_free);
+	RUN(check_large);
+	RUN(check_mappings);
+	RUN(check_few_mappings);
+	RUN(check_foreign_break);
+	RUN(check_threads);
+	return test_status();
+}
