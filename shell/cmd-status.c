@@ -76,6 +76,12 @@ static void print_json(struct shell *shell, FILE *out, const struct facts *f)
 	json_uint(&j, "image", f->p->image_bytes);
 	known(&j, "other", f->usage.mapped_known, f->usage.other);
 	known(&j, "unaccounted", f->usage.mapped_known, f->usage.unaccounted);
+	if (f->p->before.state != BEFORE_NONE) {
+		known(&j, "before_attach", f->p->before.state == BEFORE_KNOWN, f->p->before.bytes);
+		known(&j, "before_attach_blocks", f->p->before.state == BEFORE_KNOWN, f->p->before.blocks);
+		if (f->p->before.state == BEFORE_UNKNOWN)
+			json_string(&j, "before_attach_unknown", f->p->before.why);
+	}
 	json_uint(&j, "peak", f->t.peak);
 	json_uint(&j, "peak_ms", f->t.peak_ms);
 	json_uint(&j, "live_blocks", f->t.live_blocks);
@@ -168,6 +174,18 @@ static void print_memory(FILE *out, const struct facts *f)
 		fprintf(out, "resident not known\n");
 }
 
+/* What was there is not among what is counted: it is said beside it. */
+static void print_before(FILE *out, const struct before *b)
+{
+	struct text_buffer size;
+
+	if (b->state == BEFORE_KNOWN)
+		fprintf(out, "           before the attach its heap had %" PRIu64 " bytes (%s) in use, in %" PRIu64 " blocks: not among these\n", b->bytes,
+			size_text(&size, b->bytes), b->blocks);
+	else if (b->state == BEFORE_UNKNOWN)
+		fprintf(out, "           what its heap had in use before the attach is unknown: %s\n", b->why);
+}
+
 static void print_allocated(FILE *out, const struct facts *f)
 {
 	struct text_buffer size, time;
@@ -176,6 +194,7 @@ static void print_allocated(FILE *out, const struct facts *f)
 		f->count & LEDGER_COUNT_HEAP ? "heap" : "", f->count & LEDGER_COUNT_HEAP && f->count & LEDGER_COUNT_MMAP ? " + " : "",
 		f->count & LEDGER_COUNT_MMAP ? "mmap" : "", f->count & COUNT_IMAGE && f->count != COUNT_IMAGE ? " + " : "",
 		f->count & COUNT_IMAGE ? "image" : "");
+	print_before(out, &f->p->before);
 	fprintf(out, "peak       %" PRIu64 " bytes (%s) without the image, at %s%s\n", f->t.peak, size_text(&size, f->t.peak), time_text(&time, f->t.peak_ms),
 		ledger_threads(f->p->ledger) > 1 ? "; blocks below 4K of different threads are ordered to 1 ms" : "");
 }
@@ -270,7 +289,8 @@ const struct command cmd_status = {
 	.help = "heap: live bytes as the program asked for them; usable: what the allocator set aside for those blocks, where that can be told at once. mmap:\n"
 		"accessible bytes of its own mappings. image: the executable's text. other: libraries, files, stacks, and what allocators\n"
 		"hold beyond the live blocks. unaccounted: anonymous memory that nothing here explains. Their sum is what is mapped; RSS is how\n"
-		"much of it is in memory. The peak is exact while one thread runs; with several it is to what they asked for within a millisecond\n"
+		"much of it is in memory. With -p, allocated and the limit count from the attach on; what glibc's heap had in use before is beside\n"
+		"it, as mallinfo2() counts, and in no sum. The peak is exact while one thread runs; with several it is to what they asked for within a millisecond\n"
 		"in blocks below 4K. -v: also functions that could not be hooked.",
 	.flags = COMMAND_JSON,
 	.run = status,

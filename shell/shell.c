@@ -161,6 +161,13 @@ struct process *shell_process(struct shell *shell)
 	return session_main(shell->session);
 }
 
+const struct before *shell_before(struct shell *shell)
+{
+	const struct process *p = session_main(shell->session);
+
+	return p->before.state == BEFORE_NONE ? NULL : &p->before;
+}
+
 void shell_let_go(struct shell *shell)
 {
 	session_settle(shell->session);

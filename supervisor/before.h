@@ -10,6 +10,8 @@
 
 struct process;
 
+#define BEFORE_NAME "[before attach]"	/* in place of a function */
+
 enum before_state { BEFORE_NONE, BEFORE_KNOWN, BEFORE_UNKNOWN };
 
 struct before {				/* BEFORE_NONE (zeros): it was started by us */

@@ -121,6 +121,17 @@ static void print_total(FILE *out, const struct view *v)
 		fprintf(out, "total_usable: unknown: %s\n", v->usable_unknown);
 }
 
+/* What has no stack and no place among the rows, as one line. */
+static void print_before(FILE *out, const struct before *b)
+{
+	if (!b)
+		return;
+	if (b->state == BEFORE_KNOWN)
+		fprintf(out, BEFORE_NAME "  size:%" PRIu64 "  count:%" PRIu64 "  (at the attach; not in total_size)\n", b->bytes, b->blocks);
+	else
+		fprintf(out, BEFORE_NAME "  size:unknown  (%s)\n", b->why);
+}
+
 void print_report(FILE *out, const struct view *v, bool totals)
 {
 	size_t width[CELLS] = { 0 };
@@ -143,6 +154,7 @@ void print_report(FILE *out, const struct view *v, bool totals)
 		row_line(&l, v, &v->others, totals);
 		put_line(out, width, &l);
 	}
+	print_before(out, v->before);
 }
 
 /* ---- stacks --------------------------------------------------------------------------------------------------------------------- */
@@ -188,6 +200,7 @@ static void stack_usable(FILE *out, const struct view *v, const struct view_row 
 void print_report_stacks(FILE *out, const struct view *v, struct sites *sites)
 {
 	print_total(out, v);
+	print_before(out, v->before);
 	putc('\n', out);
 	if (v->others.merged) {
 		fprintf(out, "# (others): %" PRId64 " bytes", v->others.size);
@@ -309,6 +322,14 @@ static void total_json(struct json *j, const struct view *v, const char *key, ui
 		json_null(j, key);		/* live blocks do not tell what there was before them */
 }
 
+static void before_amount(struct json *j, const char *key, const struct before *b, uint64_t value)
+{
+	if (b->state == BEFORE_KNOWN)
+		json_uint(j, key, value);
+	else
+		json_null(j, key);
+}
+
 /* Nothing if it was not asked for. */
 static void usable_json(struct json *j, const struct view *v, const char *key, int64_t value)
 {
@@ -352,6 +373,26 @@ static void row_json(struct json *j, const struct view *v, const struct view_row
 	json_end_object(j);
 }
 
+/* As a row, with the keys that a row has. */
+static void before_row(struct json *j, const struct before *b, bool stacks)
+{
+	static const char *const unknown[] = { "total_size", "total_count", "temporary", "file", "line", "module", "stack_id" };
+
+	json_newline(j);
+	json_object(j, NULL);
+	before_amount(j, "size", b, b->bytes);
+	before_amount(j, "count", b, b->blocks);
+	json_string(j, "function", BEFORE_NAME);
+	for (size_t i = 0; i < sizeof(unknown) / sizeof(*unknown); i++)
+		json_null(j, unknown[i]);
+	json_bool(j, "outside_total", true);
+	if (stacks) {
+		json_array(j, "stack");
+		json_end_array(j);
+	}
+	json_end_object(j);
+}
+
 void print_report_json(FILE *out, const struct view *v, struct sites *sites, bool stacks)
 {
 	struct json j;
@@ -371,6 +412,8 @@ void print_report_json(FILE *out, const struct view *v, struct sites *sites, boo
 		row_json(&j, v, &v->row[i], sites, stacks);
 	if (v->others.merged)
 		row_json(&j, v, &v->others, sites, stacks);
+	if (v->before)
+		before_row(&j, v->before, stacks);
 	json_end_array(&j);
 	json_end_object(&j);
 	json_finish(&j);
@@ -414,6 +457,12 @@ void print_table(FILE *out, const struct table *t, bool bytes)
 	}
 	if (t->others.function)
 		table_line(out, t, &t->others, sum + t->others.flat, bytes);
+	if (!t->before)
+		return;
+	snprintf(total, sizeof(total), "unknown");
+	if (t->before->state == BEFORE_KNOWN)
+		amount(total, sizeof(total), (int64_t)t->before->bytes, bytes);
+	fprintf(out, "%8s %6s %6s %8s %6s %s\n", total, "-", "-", total, "-", BEFORE_NAME);
 }
 
 static void table_row_json(struct json *j, const struct table_row *r)
@@ -438,6 +487,15 @@ void print_table_json(FILE *out, const struct table *t)
 		table_row_json(&j, &t->row[i]);
 	if (t->others.function)
 		table_row_json(&j, &t->others);
+	if (t->before) {
+		json_newline(&j);
+		json_object(&j, NULL);
+		before_amount(&j, "flat", t->before, t->before->bytes);
+		before_amount(&j, "cum", t->before, t->before->bytes);
+		json_string(&j, "function", BEFORE_NAME);
+		json_bool(&j, "outside_total", true);
+		json_end_object(&j);
+	}
 	json_end_array(&j);
 	json_end_object(&j);
 	json_finish(&j);
@@ -551,6 +609,23 @@ void print_tree(FILE *out, const struct tree *t, unsigned min_share)
 	fprintf(out, "%s\n", t->node[0].function);
 	draw_below(&d, 0);
 	free(d.guide);
+	if (t->before && t->before->state == BEFORE_KNOWN)
+		fprintf(out, "%12" PRIu64 " %6s  %s\n", t->before->bytes, "-", BEFORE_NAME);
+	else if (t->before)
+		fprintf(out, "%12s %6s  %s\n", "unknown", "-", BEFORE_NAME);
+}
+
+/* The last child of the whole. */
+static void before_node(struct json *j, const struct before *b)
+{
+	json_object(j, NULL);
+	json_string(j, "function", BEFORE_NAME);
+	before_amount(j, "size", b, b->bytes);
+	before_amount(j, "self", b, b->bytes);
+	json_bool(j, "outside_total", true);
+	json_array(j, "children");
+	json_end_array(j);
+	json_end_object(j);
 }
 
 static void node_json(struct json *j, const struct tree *t, uint32_t root)
@@ -570,6 +645,8 @@ static void node_json(struct json *j, const struct tree *t, uint32_t root)
 			continue;
 		}
 		for (;;) {
+			if (at == root && t->before)
+				before_node(j, t->before);
 			json_end_array(j);
 			json_end_object(j);
 			if (at == root || ferror(j->out))

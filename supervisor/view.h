@@ -2,13 +2,15 @@
 /*
  * view.h - a profile as somebody wants to see it: its rows gathered by a key, filtered, sorted, cut. Three shapes: a list (report), jeprof's
  * table of functions (text), the call tree (tree). Each adds up to its profile: what is cut off is summed, what is filtered out is not in the total.
- * Caller's storage; strings belong to the symbols under `sites`.
+ * Caller's storage; strings belong to the symbols under `sites`. The heap that was there before an attach (`before`, set and kept by the caller; NULL: to be
+ * left out) is shown beside these sums and in none of them.
  */
 #ifndef MTRUN_VIEW_H
 #define MTRUN_VIEW_H
 
 #include <regex.h>
 
+#include "before.h"
 #include "profile.h"
 #include "sites.h"
 #include "types.h"
@@ -40,6 +42,7 @@ struct view {
 	uint64_t ms, since_ms;
 	bool has_totals, has_usable, reversed, is_difference;
 	const char *usable_unknown;	/* asked for, and why there is none; NULL: not so. Set by the caller, who keeps it */
+	const struct before *before;
 	int64_t total_size, total_count, total_usable;	/* sums over all rows and `others` */
 	size_t count;
 	struct view_row *row;		/* in the order asked for */
@@ -66,6 +69,7 @@ struct table_row {
 	uint32_t id;			/* for table_make() */
 };
 struct table {
+	const struct before *before;
 	int64_t total;
 	size_t count;
 	struct table_row *row;
@@ -86,6 +90,7 @@ struct tree_node {
 	uint32_t hash_next;
 };
 struct tree {
+	const struct before *before;
 	size_t count, allocated;
 	struct tree_node *node;		/* node[0]: the whole */
 	uint32_t *bucket;
