@@ -145,6 +145,6 @@ const struct command cmd_bt = {
 	.usage = "[TID|all] [--json]",
 	.summary = "stacks of the threads, all or one",
 	.help = "A running program is stopped for the moment and runs on.",
-	.flags = COMMAND_JSON,
+	.flags = COMMAND_JSON | COMMAND_LIVE,
 	.run = bt,
 };

@@ -22,5 +22,6 @@ const struct command cmd_cont = {
 	.name = "cont",
 	.usage = "",
 	.summary = "let a stopped process run on",
+	.flags = COMMAND_LIVE,
 	.run = cont,
 };

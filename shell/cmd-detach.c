@@ -15,5 +15,6 @@ const struct command cmd_detach = {
 	.usage = "",
 	.summary = "let the program live on by itself, with hooks that do nothing any more",
 	.help = "What was recorded so far stays here: the commands that follow answer from it, then mtrun ends with status 0.",
+	.flags = COMMAND_LIVE,
 	.run = detach,
 };

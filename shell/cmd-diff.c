@@ -25,7 +25,7 @@ static int one(struct shell *shell, struct call *call, void *ctx, int arg, const
 		return arguments_unexpected(shell, call, value);
 	if (r->moments++ == 1 && !strcmp(value, "now"))
 		return 0;
-	return reporting_moment(shell, call, r->moments == 1 ? "A" : "B", value, MOMENTS_SNAPSHOTS | MOMENTS_PEAK, &r->moment[r->moments - 1]);
+	return reporting_moment(shell, call, r->moments == 1 ? "A" : "B", value, MOMENTS_SNAPSHOTS | MOMENTS_PEAK | MOMENTS_FILES, &r->moment[r->moments - 1]);
 }
 
 static int print(struct shell *shell, struct call *call, struct request *r)
@@ -34,7 +34,7 @@ static int print(struct shell *shell, struct call *call, struct request *r)
 	struct view view;
 
 	if (!r->moments)
-		return shell_error(shell, call, "what to compare with is missing: the name of a snapshot, or a TIME");
+		return shell_error(shell, call, "what to compare with is missing: the name of a snapshot, a TIME, or a .heap file");
 	if (selection_agree(shell, call, &r->s) || selection_view(shell, call, &r->s, &r->moment[1], &r->moment[0], 0, 0, &view, &sites))
 		return -1;
 	if (call->json)
@@ -58,8 +58,9 @@ const struct command cmd_diff = {
 	.name = "diff",
 	.usage = "A [B] [-n N] [--by site|stack|function|file|module] [--stacks] [--match REGEX] [--json]",
 	.summary = "what has come and gone between two moments, biggest growth first",
-	.help = "A, B: the name of a snapshot, a TIME as in `report --at`, or peak; without B: now. Each row: growth (bytes at B - bytes at A), blocks at B, and\n"
-		"where; at the end the sum. Rows that are cut off are summed in one, so that rows always add up.\n"
+	.help = "A, B: the name of a snapshot, a TIME as in `report --at`, peak, or a .heap file; without B: now. Each row: growth (bytes at B - bytes at A), blocks\n"
+		"at B, and where; at the end the sum. Rows that are cut off are summed in one, so that rows always add up. With a file, stacks are the same\n"
+		"if their functions, files and lines are: it may be of another run, or of another build.\n"
 		"\n"
 		"  -n N           show N rows (text: 20, JSON: all)\n"
 		"  --by KEY       site (default), stack, function, file, module\n"

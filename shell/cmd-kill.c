@@ -54,5 +54,6 @@ const struct command cmd_kill = {
 	.name = "kill",
 	.usage = "[SIGNAL]",
 	.summary = "send the process a signal (default: KILL)",
+	.flags = COMMAND_LIVE,
 	.run = command_kill,
 };

@@ -190,6 +190,6 @@ const struct command cmd_limit = {
 		"  fail    the request fails as if there were no memory (NULL and ENOMEM, bad_alloc, MAP_FAILED), each is counted\n"
 		"  report  it is said once per crossing, and granted\n"
 		"Alone: size and count are those of the refused requests, by site, or --stacks by their whole stacks.",
-	.flags = COMMAND_JSON,
+	.flags = COMMAND_JSON | COMMAND_LIVE,
 	.run = limit,
 };

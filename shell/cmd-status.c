@@ -7,6 +7,7 @@
 #include "../supervisor/units.h"
 #include "../supervisor/usable.h"
 #include "command.h"
+#include "heap-status.h"
 #include "limit-text.h"
 #include "processes.h"
 #include "reporting.h"
@@ -266,6 +267,10 @@ static int status(struct shell *shell, struct call *call)
 
 	if (arguments_none(shell, call))
 		return -1;
+	if (session_main(shell->session)->heap) {
+		heap_status(shell, call, session_main(shell->session));
+		return 0;
+	}
 	collect(shell, &f);
 	if (call->json) {
 		print_json(shell, call->out, &f);

@@ -22,5 +22,6 @@ const struct command cmd_stop = {
 	.name = "stop",
 	.usage = "",
 	.summary = "stop the process, all its threads",
+	.flags = COMMAND_LIVE,
 	.run = stop,
 };

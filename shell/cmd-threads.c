@@ -121,6 +121,6 @@ const struct command cmd_threads = {
 	.name = "threads",
 	.usage = "[--json]",
 	.summary = "the threads of the process",
-	.flags = COMMAND_JSON,
+	.flags = COMMAND_JSON | COMMAND_LIVE,
 	.run = threads,
 };

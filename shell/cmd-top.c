@@ -124,5 +124,6 @@ const struct command cmd_top = {
 	.usage = "[-n N]",
 	.summary = "what is live, refreshed on the screen each second until a key is pressed",
 	.help = "What the program prints meanwhile comes afterwards.",
+	.flags = COMMAND_LIVE,
 	.run = top,
 };

@@ -123,6 +123,6 @@ const struct command cmd_x = {
 	.usage = "ADDR [LEN] [--json]",
 	.summary = "what is in memory at ADDR, as hex and text",
 	.help = "Without LEN: to the end of the block that ADDR is in, at most 256 bytes. ADDR is 0x..., decimal, or the name of a symbol.",
-	.flags = COMMAND_JSON,
+	.flags = COMMAND_JSON | COMMAND_LIVE,
 	.run = examine,
 };

@@ -29,7 +29,7 @@ struct call {
 enum command_flags {
 	COMMAND_REST     = 1,		/* takes the rest of its line as it is */
 	COMMAND_JSON     = 2,		/* takes --json */
-	COMMAND_PROCESS  = 4,		/* is about the chosen process; told to settle first */
+	COMMAND_LIVE     = 4,		/* needs a process: not for what -r opened */
 };
 
 struct command {
@@ -66,6 +66,7 @@ struct limiting {			/* hits of the limit */
 	bool kill;			/* the commands of `on limit` come first: until they have run, `kill` is `stop` */
 };
 
+struct comparing;
 struct process_sites;
 
 struct shell {
@@ -90,6 +91,7 @@ struct shell {
 	struct limiting limiting;
 	struct dumping dumping;		/* .heap files */
 	struct functions *functions;	/* for completion */
+	struct comparing *comparing;	/* files that the last answer was about; NULL: none */
 	struct process_sites *sites;
 };
 

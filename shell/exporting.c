@@ -8,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../supervisor/heap.h"
 #include "../supervisor/timeline.h"
 
 /*
@@ -104,7 +105,15 @@ int exporting_init(struct exporting *x, struct shell *shell, struct process *p)
 	*e = (struct export){ .pid = p->pid, .command = p->command, .exe = p->exe, .command_line = x->command_line, .modules = &p->modules,
 			      .began = clock_ms() - session_ms(shell->session), .began_ms = p->began_ms, .now_ms = shell_moment(shell, p),
 			      .peak = totals.peak, .peak_ms = totals.peak_ms, .marks = &p->marks, .past = past, .interrupted = interrupted, .ctx = x };
-	if (x->command_line && collect(x) == 0)
+	if (p->heap) {			/* one moment of a run that is over */
+		const struct heap_facts *f = &p->heap->facts;
+
+		e->began = f->clock_ms - p->heap->profile.ms;
+		e->peak = f->peak;
+		e->peak_ms = f->peak_ms;
+		e->sample = f->sample;
+	}
+	if (x->command_line && (p->heap || collect(x) == 0))
 		return 0;
 	exporting_release(x);
 	return -ENOMEM;

@@ -5,10 +5,12 @@
 #include <string.h>
 #include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "../supervisor/timeline.h"
 #include "../supervisor/units.h"
 #include "../supervisor/view.h"
+#include "comparing.h"
 #include "functions.h"
 #include "warm.h"
 
@@ -87,6 +89,15 @@ int reporting_time(struct shell *shell, struct call *call, const char *what, con
 	return 0;
 }
 
+/* Anything that is there and is no time; a name that ends as it should is one in any case, so that it is said what is wrong with it. */
+static bool is_file(const char *value)
+{
+	size_t len = strlen(value);
+	uint64_t ms;
+
+	return (len > 5 && !strcmp(value + len - 5, ".heap")) || (moment_parse(value, clock_ms(), 0, &ms) == -EINVAL && access(value, F_OK) == 0);
+}
+
 int reporting_moment(struct shell *shell, struct call *call, const char *what, const char *value, unsigned kinds, struct moment *m)
 {
 	const struct snapshots *all = &session_main(shell->session)->snapshots;
@@ -94,6 +105,13 @@ int reporting_moment(struct shell *shell, struct call *call, const char *what, c
 	uint64_t ms;
 
 	*m = (struct moment){ .kind = MOMENT_PAST };
+	if (!snapshot && kinds & MOMENTS_FILES && is_file(value)) {
+		*m = (struct moment){ .kind = MOMENT_FILE, .file = value };
+		return 0;
+	}
+	if (session_main(shell->session)->heap)
+		return shell_error(shell, call, "%s: '%s' is not accepted: a .heap file holds one moment%s", what, value,
+				   kinds & MOMENTS_FILES ? ", which can be compared with another .heap file" : "");
 	if (snapshot) {
 		m->kind = MOMENT_SNAPSHOT;
 		strcpy(m->name, snapshot->name);
@@ -115,6 +133,8 @@ static int profile_at(struct process *p, const struct moment *m, struct profile_
 {
 	const struct snapshot *snapshot;
 
+	if (p->heap)
+		return comparing_heap(p->heap, ask->detail, profile);
 	switch (m->kind) {
 	case MOMENT_SNAPSHOT:
 		snapshot = snapshots_find(&p->snapshots, m->name);
@@ -132,6 +152,53 @@ static int profile_at(struct process *p, const struct moment *m, struct profile_
 	return profile_from_ledger(profile, p->ledger, ask);
 }
 
+static int cannot(const struct shell *shell, struct call *call, int err, const struct moment *m)
+{
+	return err == -ENOENT ? shell_error(shell, call, "there is no snapshot '%s'", m->name) : shell_error(shell, call, "out of memory");
+}
+
+/* One side of a comparison, its stacks being the comparison's. SITES: the process' own. */
+static int side(struct shell *shell, struct call *call, const struct moment *m, struct profile_ask ask, struct profile *profile, struct sites *sites)
+{
+	struct process *p = session_main(shell->session);
+	int err;
+
+	if (m->kind == MOMENT_FILE)
+		return comparing_file(shell, call, m->file, ask.detail, profile);
+	session_pin(shell->session, p);
+	err = profile_at(p, m, &ask, profile);
+	if (err)
+		return cannot(shell, call, err, m);
+	return reporting_warm(shell, profile, sites, true) ? -1 : comparing_add(shell, call, profile, sites);
+}
+
+/* Where a file is one of the moments. *SITES: in, the process' own; out, the comparison's. */
+static int compare(struct shell *shell, struct call *call, const struct moment *m, const struct moment *since, const struct profile_ask *ask,
+		   struct profile *profile, struct sites **sites)
+{
+	struct profile before = { 0 };
+	int err;
+
+	if (comparing_begin(shell))
+		return shell_error(shell, call, "out of memory");
+	if (side(shell, call, m, *ask, profile, *sites))
+		return -1;
+	if (since && side(shell, call, since, *ask, &before, *sites)) {
+		profile_release(profile);
+		return -1;
+	}
+	*sites = comparing_sites(shell);
+	for (size_t i = 0; i < profile->count; i++)
+		sites_settle(*sites, profile->row[i].stack, true);
+	for (size_t i = 0; i < before.count; i++)
+		sites_settle(*sites, before.row[i].stack, true);
+	err = since ? profile_subtract(profile, &before) : 0;
+	profile_release(&before);
+	if (err)
+		profile_release(profile);
+	return err ? shell_error(shell, call, "out of memory") : 0;
+}
+
 int reporting_profile(struct shell *shell, struct call *call, const struct moment *m, const struct moment *since, unsigned detail, uint64_t min_age,
 		      const struct usable *usable, struct profile *profile, struct sites **sites)
 {
@@ -144,6 +211,8 @@ int reporting_profile(struct shell *shell, struct call *call, const struct momen
 	*sites = shell_sites(shell, p);
 	if (!*sites)
 		return -1;
+	if (m->kind == MOMENT_FILE || (since && since->kind == MOMENT_FILE))
+		return compare(shell, call, m, since, &ask, profile, sites);
 	session_pin(shell->session, p);		/* from here on only the profile and the stacks are asked, whatever the program does */
 	err = profile_at(p, m, &ask, profile);
 	if (!err && since) {
@@ -154,8 +223,7 @@ int reporting_profile(struct shell *shell, struct call *call, const struct momen
 		if (err)
 			profile_release(profile);
 	}
-	return err == -ENOENT ? shell_error(shell, call, "there is no snapshot '%s'", since ? since->name : m->name) :
-	       err ? shell_error(shell, call, "out of memory") : 0;
+	return err ? cannot(shell, call, err, since ? since : m) : 0;
 }
 
 int reporting_warm(struct shell *shell, struct profile *profile, struct sites *sites, bool whole)

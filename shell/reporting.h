@@ -20,11 +20,12 @@ int reporting_address(struct shell *shell, struct call *call, const char *text, 
 
 /* A moment of the chosen process that a profile can be had of. All zeros: now. */
 struct moment {
-	enum { MOMENT_NOW, MOMENT_PEAK, MOMENT_PAST, MOMENT_SNAPSHOT } kind;
+	enum { MOMENT_NOW, MOMENT_PEAK, MOMENT_PAST, MOMENT_SNAPSHOT, MOMENT_FILE } kind;
 	uint64_t ms;			/* MOMENT_PAST: since tracing began */
 	char name[SNAPSHOT_NAME];	/* MOMENT_SNAPSHOT */
+	const char *file;		/* MOMENT_FILE: a .heap file; borrowed */
 };
-enum moment_kinds { MOMENTS_PEAK = 1, MOMENTS_SNAPSHOTS = 2 };	/* beside times */
+enum moment_kinds { MOMENTS_PEAK = 1, MOMENTS_SNAPSHOTS = 2, MOMENTS_FILES = 4 };	/* beside times */
 /* VALUE, an argument of WHAT (`--at`), as a moment within the record; KINDS: enum moment_kinds. 0, or -1 (said). */
 int reporting_moment(struct shell *shell, struct call *call, const char *what, const char *value, unsigned kinds, struct moment *m) MUST_USE;
 /* Only as a time, at most the present. 0, or -1 (said). */

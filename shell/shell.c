@@ -12,6 +12,7 @@
 #include "../supervisor/message.h"
 #include "breathing.h"
 #include "cmd-snapshot.h"
+#include "comparing.h"
 #include "dumping.h"
 #include "alias.h"
 #include "events.h"
@@ -74,6 +75,7 @@ void shell_release(struct shell *shell)
 	}
 	interval_release(shell);
 	dumping_release(shell);
+	comparing_release(shell);
 	events_free(shell->events);
 	functions_free(shell->functions);
 	free(shell->settings.site_skip);
@@ -232,7 +234,7 @@ struct sites *shell_own_sites(struct shell *shell, struct process *p)
 
 	if (!sites)
 		shell_error(shell, NULL, "out of memory");
-	else if (*shell->settings.site_skip && symbols_site_skip(p->symbols, shell->settings.site_skip, &why))
+	else if (*shell->settings.site_skip && process_site_skip(p, shell->settings.site_skip, &why))
 		shell_error(shell, NULL, "site-skip: %s", why);
 	return sites;
 }
@@ -272,7 +274,7 @@ int shell_site_skip(struct shell *shell, const char *regex, const char **why)
 		return -EINVAL;
 	forget_dead(shell);
 	for (struct process_sites *s = shell->sites; s; s = s->next) {
-		if (symbols_site_skip(s->process->symbols, regex, why)) {
+		if (process_site_skip(s->process, regex, why)) {
 			free(copy);
 			return -EINVAL;
 		}
@@ -350,6 +352,11 @@ static void run(struct shell *shell, struct statement *s)
 	call.command = command_find(s->argv[0], why, sizeof(why));
 	if (!call.command) {
 		shell_error(shell, NULL, "%s", why);
+		shell->failed++;
+		return;
+	}
+	if (call.command->flags & COMMAND_LIVE && session_main(shell->session)->heap) {
+		shell_error(shell, &call, "needs a process, and what is open is a .heap file");
 		shell->failed++;
 		return;
 	}

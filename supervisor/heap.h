@@ -12,6 +12,7 @@
 #include "module.h"
 #include "profile.h"
 #include "sites.h"
+#include "stacks.h"
 #include "types.h"
 
 #define HEAP_VERSION 1u
@@ -34,5 +35,25 @@ struct heap_facts {
 
 /* P by stack, SITES: its stacks, their symbols known. Errors are OUT's. 0 or -ENOMEM. */
 int heap_write(FILE *out, const struct heap_facts *facts, const struct profile *p, struct sites *sites) MUST_USE;
+
+/* One that was read. */
+struct heap {
+	struct heap_facts facts;	/* its marks and modules are the following */
+	struct profile profile;		/* by stack; ms since tracing began */
+	struct stacks *stacks;
+	struct modules modules;
+	struct marks marks;
+	char *text;			/* the file; strings are in it */
+	struct symbol_frame *frame;	/* all lines */
+	size_t frames;
+};
+
+/* 0 or -EINVAL, with what is wrong with it in WHY (one line, without the path); also if it cannot be read. */
+int heap_read(struct heap *h, const char *path, char *why, size_t len) MUST_USE;
+/* The same of TEXT[SIZE], which is taken over, also on errors, and has room for one more byte. */
+int heap_parse(struct heap *h, char *text, size_t size, char *why, size_t len) MUST_USE;
+void heap_release(struct heap *h);
+/* As symbols_site_skip(). */
+int heap_site_skip(struct heap *h, const char *regex, const char **error) MUST_USE;
 
 #endif

@@ -339,15 +339,22 @@ static int put_frames(struct writer *w, struct symbol_frames f, uint32_t *number
 	return 0;
 }
 
+static void use(struct writer *w, uint64_t *used, uint32_t stack)
+{
+	for (uint32_t n = stack; n && n < WIRE_NODES && !(used[n / 64] >> n % 64 & 1); n = sites_parent(w->sites, n))
+		used[n / 64] |= UINT64_C(1) << n % 64;
+}
+
 /* Callers have the lower numbers, so that they come first. */
-static int put_nodes(struct writer *w, const struct profile *p)
+static int put_nodes(struct writer *w, const struct heap_facts *facts, const struct profile *p)
 {
 	uint64_t *used = calloc(WIRE_NODES / 64, sizeof(*used));
 	int err = used ? 0 : -ENOMEM;
 
+	if (!err)
+		use(w, used, facts->request_stack);
 	for (size_t i = 0; !err && i < p->count; i++)
-		for (uint32_t n = p->row[i].stack; n && n < WIRE_NODES && !(used[n / 64] >> n % 64 & 1); n = sites_parent(w->sites, n))
-			used[n / 64] |= UINT64_C(1) << n % 64;
+		use(w, used, p->row[i].stack);
 	for (uint32_t n = 1; !err && n < WIRE_NODES && !ferror(w->out); n++) {
 		struct symbol_frames f;
 		uint32_t frame;
@@ -436,7 +443,7 @@ int heap_write(FILE *out, const struct heap_facts *facts, const struct profile *
 	put_maps(w, facts->modules);
 	put_facts(w, facts, p);
 	put_modules(w, facts->modules);
-	err = put_nodes(w, p);
+	err = put_nodes(w, facts, p);
 	if (!err)
 		put_rows(w, p);
 	flush(w);

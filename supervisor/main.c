@@ -15,6 +15,7 @@
 #include "../shell/limiting.h"
 #include "../shell/summary.h"
 #include "attach_check.h"
+#include "heap.h"
 #include "message.h"
 #include "options.h"
 #include "session.h"
@@ -274,12 +275,59 @@ static int run(const struct options *o)
 	return status;
 }
 
+/* 0, or -1 (said). */
+static int open_file(struct session *session, const struct options *o)
+{
+	struct heap heap;
+	char why[256];
+
+	if (heap_read(&heap, o->open, why, sizeof(why))) {
+		message_error("cannot open '%s': %s", o->open, why);
+		return -1;
+	}
+	if (session_open(session, &heap)) {
+		message_error("cannot open '%s': out of memory", o->open);
+		return -1;
+	}
+	if (!o->batch)
+		message_say("'%s' is open: `status` says what it is of", o->open);
+	return 0;
+}
+
+/* -r: the commands, or else what a batch run says at the end. */
+static int replay(const struct options *o)
+{
+	struct session *session = session_new(o);
+	struct shell shell;
+	int status;
+
+	if (!session) {
+		message_error("cannot begin: %s", strerror(errno));
+		return EXIT_FAILED;
+	}
+	if (open_file(session, o)) {
+		session_free(session);
+		return EXIT_FAILED;
+	}
+	shell_init(&shell, session);
+	breathing_messages(&shell);
+	run_scripts(&shell, o);
+	if (!o->nscripts)
+		shell_run_text(&shell, NULL, "status; report");
+	status = shell.failed ? EXIT_FAILED : 0;
+	message_flush();
+	breathing_messages(NULL);
+	shell_release(&shell);
+	session_free(session);
+	return status;
+}
+
 /* The status of an interactive run: the program's, if it ended by itself. What commands said was for the one who typed them. */
 static int leave(struct shell *shell, const struct options *o, int *sig)
 {
 	struct session *session = shell->session;
 
-	if (shell->detached)
+	if (shell->detached || o->open)
 		return 0;
 	session_hold(session, false);
 	if (!session_all_gone(session))
@@ -311,7 +359,7 @@ static int interact(const struct options *o)
 		goto out;
 	}
 	session_hold(session, true);
-	if (session_launch(session, &status) == 0) {
+	if (o->open ? open_file(session, o) == 0 : session_launch(session, &status) == 0) {
 		interactive_run(&shell);
 		status = leave(&shell, o, &sig);
 	}
@@ -356,12 +404,13 @@ int main(int argc, char **argv)
 	case OPTIONS_RUN:
 		break;
 	}
-	err = message_open(options.messages, STDERR_FILENO, options.color, options.verbose);
+	err = message_open(options.messages, options.batch && !options.argv ? STDOUT_FILENO : STDERR_FILENO, options.color, options.verbose);
 	if (err) {
 		message_error("cannot write '%s' (--messages): %s", options.messages ? options.messages : "stderr", strerror(-err));
 		return EXIT_FAILED;
 	}
-	err = check_scripts(&options) ? EXIT_FAILED : options.npids ? attach(&options) : options.batch ? run(&options) : interact(&options);
+	err = check_scripts(&options) ? EXIT_FAILED : options.npids ? attach(&options) : !options.batch ? interact(&options) :
+	      options.open ? replay(&options) : run(&options);
 	message_close();
 	return err;
 }

@@ -19,6 +19,7 @@ static bool (*divert)(void *ctx, const char *text, size_t len);
 static void *divert_ctx;
 static int verbosity;
 static bool colored;
+static bool apart;			/* the stream is standard output: what we have to say is not part of it */
 
 static int own_descriptor(int fd)
 {
@@ -82,6 +83,7 @@ int message_open(const char *path, int fd, int color, int verbose)
 	stream = f;
 	stream_fd = own;
 	verbosity = verbose;
+	apart = !path && fd == STDOUT_FILENO;
 	colored = color == 2 || (color == 1 && isatty(own) && (!getenv("TERM") || strcmp(getenv("TERM"), "dumb")));
 	return 0;
 }
@@ -106,11 +108,13 @@ int message_fd(void) { return stream ? stream_fd : STDERR_FILENO; }
 
 static void PRINTF(2, 0) line(bool error, const char *format, va_list args)
 {
-	FILE *f = message_stream();
+	FILE *f = apart ? stderr : message_stream();
 	char *text;
 
 	if (vasprintf(&text, format, args) < 0)
 		return;
+	if (f == stderr)
+		message_flush();
 	fprintf(f, "%smtrun:%s %s\n", colored && error ? "\033[1;31m" : "", colored && error ? "\033[0m" : "", text);
 	message_flush();
 	free(text);

@@ -11,7 +11,7 @@
 
 #include "types.h"
 
-/* To the file PATH (made or emptied), or with NULL to a copy of descriptor FD. COLOR: 0 never, 1 if a terminal, 2 always. 0 or -errno. */
+/* To the file PATH (made or emptied), or with NULL to a copy of descriptor FD; lines of `mtrun:` go to stderr where that is stdout. COLOR: 0 never, 1 if a terminal, 2 always. 0 or -errno. */
 int message_open(const char *path, int fd, int color, int verbose) MUST_USE;
 void message_close(void);
 

@@ -414,6 +414,21 @@ const struct module *modules_find(const struct modules *list, raddr_t pc, uint32
 	return NULL;
 }
 
+int modules_add(struct modules *list, const struct module *m)
+{
+	struct module *copy = malloc(sizeof(*copy));
+
+	if (!copy)
+		return -ENOMEM;
+	*copy = *m;
+	copy->path = strdup(m->path);
+	copy->elf = elf_empty();
+	if (copy->path && copy->elf && append(list, copy) == 0)
+		return 0;
+	module_free(copy);
+	return -ENOMEM;
+}
+
 int modules_copy(struct modules *to, const struct modules *from)
 {
 	struct modules list = { 0 };

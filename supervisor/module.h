@@ -50,6 +50,8 @@ struct maps;
 int modules_update(struct modules *list, pid_t pid, const struct maps *maps, uint32_t node, bool *overlap) MUST_USE;
 /* The module that PC was in when stack node NODE was made; NODE = UINT32_MAX: now. NULL if none. */
 const struct module *modules_find(const struct modules *list, raddr_t pc, uint32_t node);
+/* Appends a copy of M, whose elf does not count: it gets one with no symbols. 0 or -ENOMEM. */
+int modules_add(struct modules *list, const struct module *m) MUST_USE;
 /* A copy for a forked child. ELF files are shared by reference count. */
 int modules_copy(struct modules *to, const struct modules *from) MUST_USE;
 void modules_release(struct modules *list);

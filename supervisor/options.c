@@ -28,6 +28,7 @@ static const struct {
 } table[] = {
 	{ "pid", 'p', "PID[,PID]...", "supervise these running processes instead of starting one: they live on when mtrun leaves; may be repeated" },
 	{ "tree", OPT_TREE, NULL, "with -p: also the children that they have already" },
+	{ "replay", 'r', "PATH", "open what was recorded, a .heap file; nothing is started" },
 	{ "limit", 'l', "SIZE", "the most the program may have allocated: the request that would cross it is never granted" },
 	{ "on-limit", OPT_ON_LIMIT, "ACTION",
 	  "what happens then: kill (default; the program and its children), stop (it is frozen, to be looked at: at the\n"
@@ -260,6 +261,22 @@ static int add_pids(struct parse *p, const char *list)
 	return err;
 }
 
+/* With -r nothing runs, so what would be done to a program has no meaning. */
+static int check_open(struct parse *p, const char *program)
+{
+	const struct options *o = p->o;
+
+	if (!o->open)
+		return 0;
+	if (program)
+		return bad(p, "--replay opens one file and starts no program: '%s' is not accepted behind it", program);
+	if (o->npids)
+		return bad(p, "--replay and --pid exclude each other");
+	if (o->duration_ms || o->dump_every || o->dump_peak || o->dump_exit || o->start_stopped || o->interval_ms || o->limit)
+		return bad(p, "--replay goes with none of --duration, --output, --dump-..., --stopped, --interval, --limit: nothing runs");
+	return 0;
+}
+
 /* What goes with -p, and what goes only with it. */
 static int check_attach(struct parse *p, const char *program)
 {
@@ -339,6 +356,11 @@ static int apply(struct parse *p, int c, const char *arg)
 		return size_parse(arg, &o->dump_every) || !o->dump_every ? bad(p, "--dump-every: '%s' is not accepted: " SIZE_ACCEPTED ", more than 0", arg) : 0;
 	case OPT_DUMP_PEAK: o->dump_peak = true; return 0;
 	case OPT_DUMP_EXIT: o->dump_exit = true; return 0;
+	case 'r':
+		if (!*arg || o->open)
+			return bad(p, "--replay: '%s' is not accepted: the name of one file%s", arg, o->open ? " (the command `diff` takes another one)" : "");
+		o->open = arg;
+		return 0;
 	case OPT_MESSAGES:
 		if (!*arg)
 			return bad(p, "--messages: '' is not accepted: the name of a file");
@@ -450,11 +472,11 @@ enum options_result options_parse(struct options *o, int argc, char **argv, FILE
 	o->stdin_null = stdin_scripts > 0;
 	if (stdin_scripts > 1)
 		return bad(&p, "--script: '-' is accepted once: stdin can be read only once"), OPTIONS_BAD;
-	if (environment(&p) || stray_time(&p, argc, argv) || check_attach(&p, argv[optind]))
+	if (check_open(&p, argv[optind]) || environment(&p) || stray_time(&p, argc, argv) || check_attach(&p, argv[optind]))
 		return OPTIONS_BAD;
-	if (optind >= argc && !o->npids)
+	if (optind >= argc && !o->npids && !o->open)
 		return bad(&p, "PROGRAM is missing: mtrun [OPTION]... [--] PROGRAM [ARG]..., or -p PID (mtrun --help says more)"), OPTIONS_BAD;
-	o->argv = o->npids ? NULL : argv + optind;
+	o->argv = o->npids || o->open ? NULL : argv + optind;
 	o->batch = o->nscripts || o->duration_ms || !isatty(0) || !isatty(2);
 	return OPTIONS_RUN;
 }

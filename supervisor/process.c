@@ -6,8 +6,10 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "elf.h"
+#include "heap.h"
 #include "home.h"
 #include "image.h"
 #include "proc.h"
@@ -52,9 +54,39 @@ void process_free(struct process *p)
 	snapshots_release(&p->snapshots);
 	limit_release(&p->limit);
 	symbols_free(p->symbols);
+	if (p->heap)
+		heap_release(p->heap);
+	free(p->heap);
 	free(p->command);
 	free(p->exe);
 	free(p);
+}
+
+struct process *process_of_heap(struct heap *heap)
+{
+	struct process *p = process_new(heap->facts.pid, 0, heap->facts.counted, NULL);
+	struct heap *own = malloc(sizeof(*own));
+
+	if (!p || !own) {
+		process_free(p);
+		free(own);
+		heap_release(heap);
+		return NULL;
+	}
+	*own = *heap;
+	p->heap = own;
+	p->via = getpid();			/* whose number that is by now nobody knows: files are looked for as we see them */
+	p->state = PROCESS_DETACHED;
+	p->ended_ms = own->profile.ms;
+	p->command = own->facts.command ? strdup(own->facts.command) : NULL;
+	p->exe = own->facts.exe ? strdup(own->facts.exe) : NULL;
+	p->modules = own->modules;
+	p->marks = own->marks;
+	own->modules = (struct modules){ 0 };
+	own->marks = (struct marks){ 0 };
+	own->facts.modules = &p->modules;
+	own->facts.marks = &p->marks;
+	return p;
 }
 
 /* What /proc says of it now: name, executable, size of its text. */
@@ -83,6 +115,8 @@ void process_describe(struct process *p)
 
 uint32_t process_stack_parent(const struct process *p, uint32_t stack, uint64_t *pc)
 {
+	if (p->heap)
+		return stacks_parent(p->heap->stacks, stack, pc);
 	if (!p->image) {
 		*pc = 0;
 		return 0;
@@ -107,7 +141,7 @@ uint32_t process_stack_parent(const struct process *p, uint32_t stack, uint64_t 
 
 bool process_question(const struct process *p, uint32_t node, uint64_t pc, struct symbol_question *q)
 {
-	if (pc == WIRE_PC_TRUNCATED || pc == WIRE_PC_DEEP)
+	if (pc == WIRE_PC_TRUNCATED || pc == WIRE_PC_DEEP || p->heap)
 		return false;
 	q->exact = pc & WIRE_PC_EXACT;
 	q->pc = pc & WIRE_PC_MASK;
@@ -120,9 +154,16 @@ struct symbol_frames process_frames(struct process *p, uint32_t node, uint64_t p
 	static const struct symbol_frame truncated = { .function = "[truncated]" };
 	struct symbol_question q;
 
+	if (p->heap)
+		return stacks_frames(p->heap->stacks, node, pc);
 	if (!process_question(p, node, pc, &q))
 		return (struct symbol_frames){ 1, &truncated };
 	return symbols_resolve(p->symbols, q.module, q.pc, q.exact);
+}
+
+int process_site_skip(struct process *p, const char *regex, const char **error)
+{
+	return p->heap ? heap_site_skip(p->heap, regex, error) : symbols_site_skip(p->symbols, regex, error);
 }
 
 /*

@@ -21,6 +21,7 @@
 enum process_state { PROCESS_RUNNING, PROCESS_STOPPED, PROCESS_HELD, PROCESS_EXITED, PROCESS_REPLACED, PROCESS_DETACHED };
 const char *process_state_name(enum process_state state);	/* "running", "stopped", "exited", ... HELD is "exited" */
 
+struct heap;				/* heap.h */
 struct image;				/* wire_image and cfi, shared by forked processes; counted */
 
 struct process {
@@ -51,6 +52,8 @@ struct process {
 	struct before before;		/* -p: the heap that was there */
 	bool fences;			/* membarrier(2) reaches its threads */
 
+	struct heap *heap;		/* it is what a file says of one: stacks, symbols and the only profile are in there, the ledger is empty; else NULL */
+
 	const struct process *parent;	/* between the fork and the child's first stop: where its home comes from */
 	bool ledger_used;		/* it has run as itself: the record is kept when an exec replaces it */
 	struct stream_stats last_stats;	/* once `stream` is gone: what it said last, */
@@ -59,6 +62,8 @@ struct process {
 
 /* LEDGER: taken over, or NULL for a new one that counts COUNT (LEDGER_COUNT_*). NULL: out of memory. */
 struct process *process_new(pid_t pid, pid_t ppid, unsigned count, struct ledger *ledger) MUST_USE;
+/* The process that HEAP, which is taken over, tells of. NULL: out of memory. */
+struct process *process_of_heap(struct heap *heap) MUST_USE;
 void process_free(struct process *p);
 void process_describe(struct process *p);	/* command, exe, image_bytes from /proc */
 bool process_own_mapping(void *process, uint32_t stack);	/* for stream_new() */
@@ -72,6 +77,8 @@ struct symbol_question {
 	bool exact;
 };
 bool process_question(const struct process *p, uint32_t node, uint64_t pc, struct symbol_question *q);
+/* `set site-skip`, as symbols_site_skip(). */
+int process_site_skip(struct process *p, const char *regex, const char **error) MUST_USE;
 /* Symbol frames at a node: as symbols_resolve with the module that was there. */
 struct symbol_frames process_frames(struct process *p, uint32_t node, uint64_t pc);
 

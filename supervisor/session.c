@@ -414,6 +414,18 @@ out:
 	return err;
 }
 
+int session_open(struct session *s, struct heap *heap)
+{
+	struct process *p = process_of_heap(heap);
+
+	if (!p)
+		return -ENOMEM;
+	p->next = s->processes;
+	s->processes = s->main = s->chosen = p;
+	s->last = p->next ? s->last : &p->next;
+	return 0;
+}
+
 /* ---- questions --------------------------------------------------------------------------------------------------------------------- */
 
 struct process *session_processes(const struct session *s)

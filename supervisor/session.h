@@ -22,6 +22,7 @@ struct options {			/* what the command line says; filled by options.c */
 	int verbose;
 	int color;			/* 0 never, 1 auto, 2 always */
 	const char *messages;		/* --messages FILE or NULL */
+	const char *open;		/* -r PATH or NULL */
 	uint64_t duration_ms;		/* -d, 0: none */
 	const char *output;		/* -o, how the names of .heap files begin; NULL: the default */
 	uint64_t dump_every;		/* bytes; 0: no */
@@ -48,6 +49,10 @@ const struct options *session_options(const struct session *s);
 
 /* Starts PROGRAM. 0, or -errno with the message already said; *status is then mtrun's exit status (126, 127, 125). */
 int session_launch(struct session *s, int *status) MUST_USE;
+
+/* Opened with -r: the process that HEAP, which is taken over, tells of is the chosen one; nothing runs. 0 or -ENOMEM. */
+struct heap;
+int session_open(struct session *s, struct heap *heap) MUST_USE;
 
 /* One turn of the loop: waits at most TIMEOUT ms (-1: until something happens) for stops, bells, signals, and serves them. Also serves
  * descriptors given by session_watch(). Returns 0, or -errno if the loop itself failed. */

@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* heap-status.h - what `status` says of a .heap file that -r opened. */
+#ifndef MTRUN_HEAP_STATUS_H
+#define MTRUN_HEAP_STATUS_H
+
+#include "command.h"
+
+void heap_status(struct shell *shell, struct call *call, const struct process *p);
+
+#endif
