@@ -41,14 +41,15 @@ ifneq ($(shell $(PKG_CONFIG) --exists $(PACKAGES) && echo yes),yes)
 $(error missing libraries: $(shell $(PKG_CONFIG) --print-errors --exists $(PACKAGES) 2>&1 | grep -o "Package '[^']*'" | sort -u | tr '\n' ' '): run ./bootstrap all, or install libdw-dev libelf-dev libunwind-dev libcapstone-dev libreadline-dev libiberty-dev liblzma-dev zlib1g-dev libbz2-dev libprotobuf-c-dev protobuf-c-compiler pkg-config)
 endif
 LIB_CFLAGS := $(shell $(PKG_CONFIG) --cflags $(PACKAGES))
-LIBS_static := $(shell $(PKG_CONFIG) --static --libs $(PACKAGES)) -liberty
-LIBS_shared := $(shell $(PKG_CONFIG) --libs $(PACKAGES)) -liberty -lpthread
+LIBS_static := $(shell $(PKG_CONFIG) --static --libs $(PACKAGES)) -liberty -lm
+LIBS_shared := $(shell $(PKG_CONFIG) --libs $(PACKAGES)) -liberty -lm -lpthread
 endif
 
 # ---- lists ---------------------------------------------------------------------------------------------------------------------
 SRC := $(wildcard supervisor/*.c supervisor/*/*.c shell/*.c)
 PROTO := $(wildcard supervisor/*/*.proto)
-OBJ := $(SRC:%.c=$(B)/%.o) $(PROTO:%.proto=$(B)/%.pb-c.o)
+JS := $(wildcard supervisor/*/*.js)
+OBJ := $(SRC:%.c=$(B)/%.o) $(PROTO:%.proto=$(B)/%.pb-c.o) $(JS:%.js=$(B)/%.js.o)
 MAIN := $(B)/supervisor/main.o
 BLOB_SRC := $(wildcard inject/*.c inject/*.S)
 BLOB_OBJ := $(addprefix $(B)/,$(addsuffix .o,$(basename $(BLOB_SRC))))
@@ -87,6 +88,12 @@ $(B)/%.pb-c.o: $(B)/%.pb-c.c
 	$(call say,CC,$<) $(CC) $(ALL_CFLAGS) -c $< -o $(tmp) && mv $(tmp) $@
 
 $(B)/supervisor/export/pprof.o: | $(B)/supervisor/export/profile.pb-c.h
+
+# Scripts that exported pages carry, as bytes: NAME.js is NAME_js to NAME_js_end.
+$(B)/%.js.o: %.js
+	@mkdir -p $(@D)
+	$(call say,EMBED,$@) n=$(notdir $*)_js; printf '%s\n' '.section .rodata' ".globl $$n, $${n}_end" "$$n:" '.incbin "$<"' "$${n}_end:" '.byte 0' \
+		'.section .note.GNU-stack,"",@progbits' >$(tmp).S && $(CC) -c $(tmp).S -o $(tmp) && mv $(tmp) $@; s=$$?; rm -f $(tmp).S; exit $$s
 
 $(B)/mtrun: $(OBJ) $(B)/blob.o
 	$(call say,LINK,$@) $(CC) $(ALL_CFLAGS) $(if $(filter static,$(LINK)),-static) $(LDFLAGS) $^ -o $(tmp) $(LIBS_$(LINK)) && mv $(tmp) $@

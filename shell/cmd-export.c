@@ -2,10 +2,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "../supervisor/export/export.h"
@@ -38,7 +38,8 @@ struct request {
 	bool has_since, total;
 	const struct export_format *format;
 	const char *file;
-	const char *filter;		/* a shell command, or NULL */
+	const struct export_ending *ending;	/* of FILE; NULL: it says nothing */
+	char *instead;			/* what is written, since the program that it takes is not there; NULL: FILE */
 };
 
 /* ---- arguments --------------------------------------------------------------------------------------------------------------------- */
@@ -82,10 +83,24 @@ static int one(struct shell *shell, struct call *call, void *ctx, int arg, const
 	}
 }
 
+static int choose_ending(const struct shell *shell, struct call *call, struct request *r)
+{
+	const char *last = strrchr(r->file, '.');
+	char all[64] = "";
+
+	for (const struct export_ending *e = r->format->ending; e->ending; e++) {
+		if (last && !strcmp(last, e->ending)) {
+			r->ending = e;
+			return 0;
+		}
+		strcat(all, e == r->format->ending ? "" : e[1].ending ? ", " : " or ");
+		strcat(all, e->ending);
+	}
+	return shell_error(shell, call, "'%s' is not accepted: a file's name that ends in %s", r->file, all);
+}
+
 static int agree(const struct shell *shell, struct call *call, struct request *r)
 {
-	const char *why;
-
 	if (!r->format)
 		return shell_error(shell, call, "a format is missing (`help export` lists them)");
 	if (!r->file || !*r->file)
@@ -94,8 +109,8 @@ static int agree(const struct shell *shell, struct call *call, struct request *r
 		return shell_error(shell, call, "--total does not go with --at, nor with --since TIME: of the past, only what was live is kept");
 	if (r->format->flags & EXPORT_TIMELINE && (r->at.kind || r->has_since || r->total))
 		return shell_error(shell, call, "%s is about the whole time: without --at, --since and --total", r->format->name);
-	if (r->format->filter && r->format->filter(r->file, &r->filter, &why))
-		return shell_error(shell, call, "%s: '%s': %s", r->format->name, r->file, why);
+	if (r->format->ending && choose_ending(shell, call, r))
+		return -1;
 	return selection_agree(shell, call, &r->s);
 }
 
@@ -159,6 +174,7 @@ static bool is_stream(const char *file)
 
 static int target_open(struct target *t, const char *file)
 {
+	mode_t mask;
 
 	*t = (struct target){ .path = realpath(file, NULL), .fd = -1 };
 	if (!t->path)
@@ -171,12 +187,16 @@ static int target_open(struct target *t, const char *file)
 	}
 	if (access(t->path, W_OK) && errno != ENOENT)
 		return -errno;
-	if (asprintf(&t->part, "%s.%d.part", t->path, (int)getpid()) < 0) {
+	if (asprintf(&t->part, "%s.XXXXXX", t->path) < 0) {
 		t->part = NULL;
 		return -ENOMEM;
 	}
-	t->fd = open(t->part, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0666);
-	return t->fd < 0 ? -errno : 0;
+	t->fd = mkostemp(t->part, O_CLOEXEC);
+	if (t->fd < 0)
+		return -errno;
+	mask = umask(0);
+	umask(mask);
+	return fchmod(t->fd, 0666 & ~mask) ? -errno : 0;
 }
 
 /* ERR: whether it came to nothing. 0 or -errno. */
@@ -210,14 +230,14 @@ static int write_to(struct shell *shell, const struct export_format *format, con
 	return err;
 }
 
-/* The same through FILTER, a shell command that prints to FD. *STATUS: its exit status. */
+/* The same through the ending's shell command, which prints to FD. *STATUS: its exit status. */
 static int write_through(struct shell *shell, const struct request *r, const struct export *e, int fd, int *status)
 {
 	struct spawned child;
 	int err;
 
 	shell_flush(shell);
-	err = spawn_shell(&child, r->filter, fd, SPAWN_PIPE);
+	err = spawn_shell(&child, r->ending->command, fd, SPAWN_PIPE);
 	if (err)
 		return err;
 	err = write_to(shell, r->format, e, child.input);
@@ -225,12 +245,47 @@ static int write_through(struct shell *shell, const struct request *r, const str
 	return *status == -1 ? -EINTR : err;
 }
 
+/* Whether the program that COMMAND begins with is there. */
+static bool is_there(const char *command)
+{
+	const char *path = getenv("PATH");
+	size_t len = strcspn(command, " ");
+
+	for (const char *at = path ? path : "/usr/bin:/bin", *end; *at; at = end + (*end == ':')) {
+		char file[PATH_MAX];
+
+		end = at + strcspn(at, ":");
+		snprintf(file, sizeof(file), "%.*s/%.*s", (int)(end - at), at, (int)len, command);
+		if (!access(file, X_OK))
+			return true;
+	}
+	return false;
+}
+
+/* Without that program FILE's other ending is written: what it would be made from. */
+static int do_without(struct shell *shell, struct call *call, struct request *r)
+{
+	const struct export_ending *plain = r->format->ending;
+
+	if (!r->ending || !r->ending->command || is_there(r->ending->command))
+		return 0;
+	while (plain->command)
+		plain++;
+	if (asprintf(&r->instead, "%.*s%s", (int)(strrchr(r->file, '.') - r->file), r->file, plain->ending) < 0) {
+		r->instead = NULL;
+		return shell_error(shell, call, "out of memory");
+	}
+	return 0;
+}
+
 static int save(struct shell *shell, struct call *call, const struct request *r, const struct export *e)
 {
+	bool through = r->ending && r->ending->command && !r->instead;
+	const char *file = r->instead ? r->instead : r->file;
 	struct target t;
-	int status = 0, err = target_open(&t, r->file);
+	int status = 0, err = target_open(&t, file);
 
-	if (!err && r->filter)
+	if (!err && through)
 		err = write_through(shell, r, e, t.fd, &status);
 	else if (!err)
 		err = write_to(shell, r->format, e, fcntl(t.fd, F_DUPFD_CLOEXEC, 3));
@@ -238,8 +293,13 @@ static int save(struct shell *shell, struct call *call, const struct request *r,
 	if (err == -EINTR)
 		return -1;
 	if (status && status != -1)
-		return shell_error(shell, call, "cannot write '%s': '%s' ended with status %d", r->file, r->filter, status);
-	return err ? cannot(shell, call, r->file, -err) : 0;
+		return shell_error(shell, call, "cannot write '%s': '%s' ended with status %d", file, r->ending->command, status);
+	if (err)
+		return cannot(shell, call, file, -err);
+	if (r->instead)
+		return shell_error(shell, call, "'%.*s' is not installed (Debian: apt-get install graphviz); written instead: '%s', of which `%s %s > %s` makes it",
+				   (int)strcspn(r->ending->command, " "), r->ending->command, file, r->ending->command, file, r->file);
+	return 0;
 }
 
 /* ---- the command ------------------------------------------------------------------------------------------------------------------- */
@@ -278,21 +338,24 @@ static int write_file(struct shell *shell, struct call *call, struct request *r)
 static int export(struct shell *shell, struct call *call)
 {
 	struct request r = { .s.view = { .key = VIEW_STACK, .limit = VIEW_ALL }, .s.has_rows = true };
-	int bad = arguments_each(shell, call, table, one, &r) || agree(shell, call, &r) || write_file(shell, call, &r);
+	int bad = arguments_each(shell, call, table, one, &r) || agree(shell, call, &r) || do_without(shell, call, &r) || write_file(shell, call, &r);
 
+	free(r.instead);
 	selection_release(&r.s);
 	return bad ? -1 : 0;
 }
 
 const struct command cmd_export = {
 	.name = "export",
-	.usage = "jemalloc|pprof|folded FILE [--at TIME|peak] [--since SNAP] [--match REGEX] [--total]",
+	.usage = "jemalloc|pprof|folded|flamegraph|graph FILE [--at TIME|peak] [--since SNAP] [--match REGEX] [--total]",
 	.summary = "write FILE for another viewer",
 	.help = "What `report --by stack` shows, all of it, but that frames of an allocator (operator new) at the inner end of a stack are left out.\n"
 		"\n"
 		"  jemalloc    jemalloc's heap profile (heap_v2, text) with its symbols: jeprof, without the program\n"
 		"  pprof       pprof's profile.proto, gzipped: pprof, Perfetto, speedscope, Parca, Pyroscope, Grafana; with live and total amounts\n"
 		"  folded      folded stacks, one a line with its bytes: flamegraph.pl, inferno, speedscope, Perfetto\n"
+		"  flamegraph  a flame graph, one SVG file: a browser, with zoom, search and tooltips, offline\n"
+		"  graph       the call graph, drawn by dot (graphviz): FILE ends in .svg, .pdf or .png; .dot for dot itself\n"
 		"\n"
 		"  --at TIME|peak  what was live then, as in `report`\n"
 		"  --since SNAP    what has come since a snapshot or a TIME\n"

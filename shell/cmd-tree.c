@@ -50,7 +50,7 @@ static int tree(struct shell *shell, struct call *call)
 	}
 	if (reporting_live(shell, call, &moment, true, &profile, &sites))
 		return -1;
-	err = tree_make(&t, &profile, sites, invert, (unsigned)depth);
+	err = tree_make(&t, &profile, sites, invert ? TREE_INVERT : 0, (unsigned)depth);
 	profile_release(&profile);
 	if (!err && (err = tree_cut(&t, rows)))
 		tree_release(&t);

@@ -83,8 +83,10 @@ void table_release(struct table *t);
 
 struct tree_node {
 	const char *function;
+	const struct symbol_frame *frame;	/* the first that was seen of it; NULL: the whole, (others) */
 	int64_t size;			/* of all stacks through here */
 	int64_t self;			/* of those that end here */
+	int64_t count;			/* as size, in blocks */
 	uint32_t child, next;		/* first child and next sibling, biggest first; 0: none */
 	uint32_t parent;
 	uint32_t hash_next;
@@ -97,8 +99,12 @@ struct tree {
 	size_t nbuckets;
 };
 
-/* From the outermost frame inwards, or (INVERT) from the allocating frame outwards; DEPTH: the most levels below the whole. */
-int tree_make(struct tree *t, const struct profile *p, struct sites *sites, bool invert, unsigned depth) MUST_USE;
+enum tree_shape {
+	TREE_INVERT = 1,		/* from the allocating frame outwards, instead of from the outermost frame inwards */
+	TREE_TRIM   = 2,		/* an allocator's frames at the inner end are left out, unless there are no others */
+};
+/* SHAPE: enum tree_shape; DEPTH: the most levels below the whole. */
+int tree_make(struct tree *t, const struct profile *p, struct sites *sites, unsigned shape, unsigned depth) MUST_USE;
 /* Keeps the biggest LIMIT nodes below the whole; what a node loses becomes its last child, `(others)`. 0 or -ENOMEM. */
 int tree_cut(struct tree *t, size_t limit) MUST_USE;
 void tree_release(struct tree *t);

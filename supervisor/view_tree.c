@@ -44,9 +44,12 @@ static int grow(struct tree *t)
 	return 0;
 }
 
-/* The node of FUNCTION under PARENT; 0: out of memory. */
-static uint32_t below(struct tree *t, uint32_t parent, const char *function)
+static const char *name(const struct symbol_frame *f) { return f->function ? f->function : "??"; }
+
+/* The node of FRAME's function under PARENT; 0: out of memory. */
+static uint32_t below(struct tree *t, uint32_t parent, const struct symbol_frame *frame)
 {
+	const char *function = name(frame);
 	size_t at;
 	uint32_t i;
 
@@ -57,45 +60,65 @@ static uint32_t below(struct tree *t, uint32_t parent, const char *function)
 		if (t->node[i].parent == parent && !strcmp(t->node[i].function, function))
 			return i;
 	i = (uint32_t)t->count++;
-	t->node[i] = (struct tree_node){ .function = function, .parent = parent, .hash_next = t->bucket[at], .next = t->node[parent].child };
+	t->node[i] = (struct tree_node){ .function = function, .frame = frame, .parent = parent, .hash_next = t->bucket[at], .next = t->node[parent].child };
 	t->node[parent].child = i;
 	t->bucket[at] = i;
 	return i;
 }
 
-static const char *name(const struct symbol_frame *f) { return f->function ? f->function : "??"; }
-
 struct path {
-	const char **function;		/* outermost or innermost first, as the tree is built */
+	const struct symbol_frame **frame;	/* outermost or innermost first, as the tree is built */
 	size_t count, allocated;
 };
 
-static int path_of(struct path *path, struct sites *sites, uint32_t stack, bool invert)
+static int path_add(struct path *path, const struct symbol_frame *frame)
+{
+	if (path->count == path->allocated) {
+		size_t size = path->allocated ? path->allocated * 2 : 64;
+		const struct symbol_frame **more = reallocarray(path->frame, size, sizeof(*more));
+
+		if (!more)
+			return -ENOMEM;
+		path->frame = more;
+		path->allocated = size;
+	}
+	path->frame[path->count++] = frame;
+	return 0;
+}
+
+/* Without the allocators' at its beginning. */
+static void path_trim(struct path *path)
+{
+	size_t n = 0;
+
+	while (n < path->count && path->frame[n]->skip & SKIP_ALLOCATOR)
+		n++;
+	if (n == path->count)
+		return;
+	path->count -= n;
+	memmove(path->frame, path->frame + n, path->count * sizeof(*path->frame));
+}
+
+static int path_of(struct path *path, struct sites *sites, uint32_t stack, unsigned shape)
 {
 	path->count = 0;
 	for (uint32_t n = stack;; ) {
 		struct symbol_frames f = sites_frames(sites, n);
 
-		if (path->count + f.count > path->allocated) {
-			size_t size = (path->count + f.count) * 2 + 64;
-			const char **function = reallocarray(path->function, size, sizeof(*function));
-
-			if (!function)
-				return -ENOMEM;
-			path->function = function;
-			path->allocated = size;
-		}
 		for (size_t i = 0; i < f.count; i++)
-			path->function[path->count++] = name(&f.frame[i]);
+			if (path_add(path, &f.frame[i]))
+				return -ENOMEM;
 		n = sites_parent(sites, n);
 		if (!n)
 			break;
 	}
-	for (size_t i = 0; !invert && i < path->count / 2; i++) {
-		const char *swap = path->function[i];
+	if (shape & TREE_TRIM)
+		path_trim(path);
+	for (size_t i = 0; !(shape & TREE_INVERT) && i < path->count / 2; i++) {
+		const struct symbol_frame *swap = path->frame[i];
 
-		path->function[i] = path->function[path->count - 1 - i];
-		path->function[path->count - 1 - i] = swap;
+		path->frame[i] = path->frame[path->count - 1 - i];
+		path->frame[path->count - 1 - i] = swap;
 	}
 	return 0;
 }
@@ -142,7 +165,7 @@ static int sort_children(struct tree *t)
 	return 0;
 }
 
-int tree_make(struct tree *t, const struct profile *p, struct sites *sites, bool invert, unsigned depth)
+int tree_make(struct tree *t, const struct profile *p, struct sites *sites, unsigned shape, unsigned depth)
 {
 	struct path path = { 0 };
 	int err;
@@ -160,18 +183,21 @@ int tree_make(struct tree *t, const struct profile *p, struct sites *sites, bool
 		sites_rest(sites);
 		if (r->size == 0 && r->count == 0)
 			continue;
-		err = path_of(&path, sites, r->stack, invert);
+		err = path_of(&path, sites, r->stack, shape);
 		t->node[0].size += r->size;
-		for (size_t k = 0; k < path.count && k < depth && !err; k++) {
-			at = below(t, at, path.function[k]);
-			if (!at)
+		t->node[0].count += r->count;
+		for (size_t k = 0; k < path.count && k < depth; k++) {
+			at = below(t, at, path.frame[k]);
+			if (!at) {
 				err = -ENOMEM;
-			else
-				t->node[at].size += r->size;
+				break;
+			}
+			t->node[at].size += r->size;
+			t->node[at].count += r->count;
 		}
 		t->node[at].self += r->size;
 	}
-	free(path.function);
+	free(path.frame);
 	if (!err)
 		err = sort_children(t);
 	if (err)
@@ -190,7 +216,7 @@ static int by_size(const void *pa, const void *pb)
 static void merge_children(struct tree *t, uint32_t node, const bool *keep)
 {
 	uint32_t *link = &t->node[node].child, others = 0, next;
-	int64_t size = 0;
+	int64_t size = 0, count = 0;
 
 	for (uint32_t c = *link; c; c = next) {
 		next = t->node[c].next;
@@ -201,10 +227,11 @@ static void merge_children(struct tree *t, uint32_t node, const bool *keep)
 		}
 		others = others ? others : c;
 		size += t->node[c].size;
+		count += t->node[c].count;
 	}
 	*link = others;
 	if (others)
-		t->node[others] = (struct tree_node){ .function = "(others)", .size = size, .self = size, .parent = node };
+		t->node[others] = (struct tree_node){ .function = "(others)", .size = size, .self = size, .count = count, .parent = node };
 }
 
 /* A node comes before its children and is no smaller: so what is kept is a tree. */

@@ -5,13 +5,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../units.h"
+
 /* The table of formats, and what all writers need: the amounts and the stacks of the view that they print. */
 const struct export_format export_formats[] = {
-	{ "pprof", "pprof's profile.proto, gzipped, for pprof, speedscope, Perfetto, Parca, Pyroscope, Grafana", EXPORT_SIGNED | EXPORT_TOTALS | EXPORT_BINARY,
-	  .write = export_pprof },
-	{ "jemalloc", "jemalloc's heap profile (heap_v2, text) with its symbols, for jeprof", EXPORT_TOTALS, .write = export_jemalloc },
-	{ "folded", "folded stacks, one a line with its bytes, for flamegraph.pl, inferno, speedscope, Perfetto", .write = export_folded },
-	{ NULL }
+	{ "jemalloc", EXPORT_TOTALS, export_jemalloc, NULL },
+	{ "pprof", EXPORT_SIGNED | EXPORT_TOTALS, export_pprof, NULL },
+	{ "folded", 0, export_folded, NULL },
+	{ "flamegraph", 0, export_flamegraph, NULL },
+	{ "graph", 0, export_graph, graph_endings },
+	{ NULL, 0, NULL, NULL }
 };
 
 const struct export_format *export_format(const char *name)
@@ -34,6 +37,29 @@ int64_t export_total(const struct export *e)
 	for (size_t i = 0; i < e->view->count; i++)
 		sum += export_size(e, &e->view->row[i]);
 	return sum;
+}
+
+const char *export_amount(struct text_buffer *b, int64_t bytes)
+{
+	size_t n;
+
+	if (bytes > -1024 && bytes < 1024) {
+		snprintf(b->text, sizeof(b->text), "%d byte%s", (int)bytes, bytes == 1 ? "" : "s");
+		return b->text;
+	}
+	size_text(b, bytes < 0 ? -(uint64_t)bytes : (uint64_t)bytes);
+	n = strlen(b->text);
+	snprintf(b->text + n - 1, sizeof(b->text) - n + 1, " %ciB", b->text[n - 1]);
+	if (bytes < 0) {
+		memmove(b->text + 1, b->text, strlen(b->text) + 1);
+		b->text[0] = '-';
+	}
+	return b->text;
+}
+
+const char *export_noun(const struct export *e)
+{
+	return e->total ? "allocated in total" : e->view->is_difference ? "more than before" : "live";
 }
 
 int export_rest(const struct export *e)

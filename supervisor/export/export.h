@@ -20,6 +20,7 @@
 #include "../view.h"
 
 struct modules;
+struct text_buffer;
 
 /* The most that was live in [from_ms, to_ms), and when that was. Points follow each other without gaps; values hold until they change. */
 struct export_point {
@@ -59,16 +60,18 @@ enum export_flags {
 	EXPORT_SIGNED = 1,		/* a difference may have negative amounts in it; elsewhere the caller leaves such rows out, and says so */
 	EXPORT_TOTALS = 2,		/* wants the totals, too: rows with nothing live are in the view */
 	EXPORT_TIMELINE = 4,		/* is about the whole time: --at, --since and --total do not go with it */
-	EXPORT_BINARY = 8,
+};
+
+/* What is written becomes what FILE's ending says by a shell command, of its input; NULL: it is that already. A NULL ending ends a list. */
+struct export_ending {
+	const char *ending, *command;
 };
 
 struct export_format {
 	const char *name;
-	const char *summary;		/* what it is, and the viewer it is for */
 	unsigned flags;			/* enum export_flags */
 	int (*write)(FILE *out, const struct export *e);	/* 0, -ENOMEM, -EINTR */
-	/* A shell command that makes what FILE's ending says of what was written; NULL: it stays as it is. -EINVAL and *WHY (static): not such an ending. */
-	int (*filter)(const char *file, const char **command, const char **why);
+	const struct export_ending *ending;	/* what FILE may end in; NULL: in anything */
 };
 /* The table, in the order of help and manual; a NULL name ends it. */
 extern const struct export_format export_formats[];
@@ -81,6 +84,10 @@ int64_t export_size(const struct export *e, const struct view_row *r);
 int64_t export_count(const struct export *e, const struct view_row *r);
 /* Sums of these over all rows. */
 int64_t export_total(const struct export *e);
+/* "812 bytes", "31.2 MiB". */
+const char *export_amount(struct text_buffer *b, int64_t bytes);
+/* What the amounts are: "live", "allocated in total", "more than before". */
+const char *export_noun(const struct export *e);
 /* To be called for each stack: 0, or -EINTR. */
 int export_rest(const struct export *e) MUST_USE;
 /* The rows' amounts as a profile, which a table or a tree can be made of; for the caller to release. 0 or -ENOMEM. */
@@ -107,5 +114,8 @@ const char *export_name(const struct symbol_frame *f);
 int export_pprof(FILE *out, const struct export *e);
 int export_jemalloc(FILE *out, const struct export *e);
 int export_folded(FILE *out, const struct export *e);
+int export_flamegraph(FILE *out, const struct export *e);
+int export_graph(FILE *out, const struct export *e);
+extern const struct export_ending graph_endings[];
 
 #endif

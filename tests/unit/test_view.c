@@ -248,7 +248,7 @@ static void call_tree(void)
 	struct tree t;
 	FILE *out;
 
-	CHECK_EQ(tree_make(&t, &profile, s, false, UINT32_MAX), 0);
+	CHECK_EQ(tree_make(&t, &profile, s, 0, UINT32_MAX), 0);
 	CHECK_EQ(t.node[0].size, 1770);
 	for (size_t i = 0; i < t.count; i++) {
 		int64_t sum = t.node[i].self;
@@ -278,7 +278,7 @@ static void call_tree(void)
 	CHECK(strstr(text, "{\"function\":\"(total)\",\"size\":1770,\"self\":0,\"children\":[{\"function\":\"_start\",\"size\":1750"));
 	tree_release(&t);
 
-	CHECK_EQ(tree_make(&t, &profile, s, true, 2), 0);
+	CHECK_EQ(tree_make(&t, &profile, s, TREE_INVERT, 2), 0);
 	out = capture();
 	print_tree(out, &t, 20);
 	fclose(out);
@@ -409,7 +409,7 @@ static void many_stacks(void)
 	CHECK_EQ(table.total, sum);
 	table_release(&table);
 	clock_gettime(CLOCK_MONOTONIC, &begin);
-	CHECK_EQ(tree_make(&tree, &p, s, false, UINT32_MAX), 0);
+	CHECK_EQ(tree_make(&tree, &p, s, 0, UINT32_MAX), 0);
 	printf("# %d stacks as a tree: %.1f ms\n", MANY, ms_since(&begin));
 	CHECK_EQ(tree.node[0].size, sum);
 	tree_release(&tree);
