@@ -347,10 +347,11 @@ static int export(struct shell *shell, struct call *call)
 
 const struct command cmd_export = {
 	.name = "export",
-	.usage = "jemalloc|pprof|folded|flamegraph|graph FILE [--at TIME|peak] [--since SNAP] [--match REGEX] [--total]",
+	.usage = "heap|jemalloc|pprof|folded|flamegraph|graph FILE [--at TIME|peak] [--since SNAP] [--match REGEX] [--total]",
 	.summary = "write FILE for another viewer",
 	.help = "What `report --by stack` shows, all of it, but that frames of an allocator (operator new) at the inner end of a stack are left out.\n"
 		"\n"
+		"  heap        a .heap file, as `dump` writes it: mtrun -r, jeprof, google-pprof\n"
 		"  jemalloc    jemalloc's heap profile (heap_v2, text) with its symbols: jeprof, without the program\n"
 		"  pprof       pprof's profile.proto, gzipped: pprof, Perfetto, speedscope, Parca, Pyroscope, Grafana; with live and total amounts\n"
 		"  folded      folded stacks, one a line with its bytes: flamegraph.pl, inferno, speedscope, Perfetto\n"

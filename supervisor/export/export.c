@@ -9,6 +9,7 @@
 
 /* The table of formats, and what all writers need: the amounts and the stacks of the view that they print. */
 const struct export_format export_formats[] = {
+	{ "heap", EXPORT_TOTALS, export_heap, NULL },
 	{ "jemalloc", EXPORT_TOTALS, export_jemalloc, NULL },
 	{ "pprof", EXPORT_SIGNED | EXPORT_TOTALS, export_pprof, NULL },
 	{ "folded", 0, export_folded, NULL },

@@ -34,6 +34,7 @@ struct export {
 	struct sites *sites;
 	bool total;			/* the amounts are what was allocated in total, live or not */
 	const char *moment;		/* the same for people: "now", "at the peak", "at 3.2 s", "since 'before'" */
+	unsigned counted;		/* LEDGER_COUNT_*: which kinds are in it */
 	uint64_t sample;		/* bytes on average between two that were recorded; 0: every one was */
 
 	/* whose it is; each may be NULL */
@@ -111,6 +112,7 @@ const char *export_name(const struct symbol_frame *f);
 
 /* ---- the writers --------------------------------------------------------------------------------------------------------------------- */
 
+int export_heap(FILE *out, const struct export *e);
 int export_pprof(FILE *out, const struct export *e);
 int export_jemalloc(FILE *out, const struct export *e);
 int export_folded(FILE *out, const struct export *e);
