@@ -107,8 +107,8 @@ static int agree(const struct shell *shell, struct call *call, struct request *r
 		return shell_error(shell, call, "the name of a file is missing");
 	if (r->total && (r->at.kind || (r->has_since && r->since.kind == MOMENT_PAST)))
 		return shell_error(shell, call, "--total does not go with --at, nor with --since TIME: of the past, only what was live is kept");
-	if (r->format->flags & EXPORT_TIMELINE && (r->at.kind || r->has_since || r->total))
-		return shell_error(shell, call, "%s is about the whole time: without --at, --since and --total", r->format->name);
+	if (r->format->flags & EXPORT_TIMELINE && (r->at.kind || r->has_since || r->total || r->s.has_regex))
+		return shell_error(shell, call, "%s is about the whole time and all stacks: without --at, --since, --match and --total", r->format->name);
 	if (r->format->ending && choose_ending(shell, call, r))
 		return -1;
 	return selection_agree(shell, call, &r->s);
@@ -347,7 +347,8 @@ static int export(struct shell *shell, struct call *call)
 
 const struct command cmd_export = {
 	.name = "export",
-	.usage = "heap|jemalloc|pprof|folded|flamegraph|graph FILE [--at TIME|peak] [--since SNAP] [--match REGEX] [--total]",
+	.usage = "heap|jemalloc|pprof|folded|flamegraph|graph|massif|heaptrack|dhat|speedscope|csv|json FILE [--at TIME|peak] [--since SNAP] [--match REGEX]"
+		 " [--total]",
 	.summary = "write FILE for another viewer",
 	.help = "What `report --by stack` shows, all of it, but that frames of an allocator (operator new) at the inner end of a stack are left out.\n"
 		"\n"
@@ -357,6 +358,14 @@ const struct command cmd_export = {
 		"  folded      folded stacks, one a line with its bytes: flamegraph.pl, inferno, speedscope, Perfetto\n"
 		"  flamegraph  a flame graph, one SVG file: a browser, with zoom, search and tooltips, offline\n"
 		"  graph       the call graph, drawn by dot (graphviz): FILE ends in .svg, .pdf or .png; .dot for dot itself\n"
+		"  massif      the timeline as snapshots, each tenth and the peak with a tree: ms_print, massif-visualizer *\n"
+		"  heaptrack   calls, temporary blocks, peak and leaks by stack: heaptrack_gui, heaptrack_print *\n"
+		"  dhat        what was allocated in total, live at the peak, live at the end by stack: dh_view.html, the Firefox profiler *\n"
+		"  speedscope  speedscope's own file; if it is what is live now, also with what was allocated in total\n"
+		"  csv         the rows of `report`: spreadsheets\n"
+		"  json        `report --by stack --json`, timeline and marks in one document: programs\n"
+		"\n"
+		"Those with a * are about the whole time, and take no options.\n"
 		"\n"
 		"  --at TIME|peak  what was live then, as in `report`\n"
 		"  --since SNAP    what has come since a snapshot or a TIME\n"

@@ -393,29 +393,34 @@ static void before_row(struct json *j, const struct before *b, bool stacks)
 	json_end_object(j);
 }
 
+void print_view_json(struct json *j, const char *key, const struct view *v, struct sites *sites, bool stacks)
+{
+	json_object(j, key);
+	json_uint(j, "time_ms", v->ms);
+	if (v->is_difference)
+		json_uint(j, "since_ms", v->since_ms);
+	json_int(j, "total_size", v->total_size);
+	json_int(j, "total_count", v->total_count);
+	usable_json(j, v, "total_usable", v->total_usable);
+	if (v->usable_unknown)
+		json_string(j, "usable_unknown", v->usable_unknown);
+	json_array(j, "mem_report");
+	for (size_t i = 0; i < v->count && !ferror(j->out); i++)
+		row_json(j, v, &v->row[i], sites, stacks);
+	if (v->others.merged)
+		row_json(j, v, &v->others, sites, stacks);
+	if (v->before)
+		before_row(j, v->before, stacks);
+	json_end_array(j);
+	json_end_object(j);
+}
+
 void print_report_json(FILE *out, const struct view *v, struct sites *sites, bool stacks)
 {
 	struct json j;
 
 	json_init(&j, out);
-	json_object(&j, NULL);
-	json_uint(&j, "time_ms", v->ms);
-	if (v->is_difference)
-		json_uint(&j, "since_ms", v->since_ms);
-	json_int(&j, "total_size", v->total_size);
-	json_int(&j, "total_count", v->total_count);
-	usable_json(&j, v, "total_usable", v->total_usable);
-	if (v->usable_unknown)
-		json_string(&j, "usable_unknown", v->usable_unknown);
-	json_array(&j, "mem_report");
-	for (size_t i = 0; i < v->count && !ferror(out); i++)
-		row_json(&j, v, &v->row[i], sites, stacks);
-	if (v->others.merged)
-		row_json(&j, v, &v->others, sites, stacks);
-	if (v->before)
-		before_row(&j, v->before, stacks);
-	json_end_array(&j);
-	json_end_object(&j);
+	print_view_json(&j, NULL, v, sites, stacks);
 	json_finish(&j);
 }
 

@@ -18,6 +18,8 @@ void print_report_stacks(FILE *out, const struct view *v, struct sites *sites);
 void print_difference(FILE *out, const struct view *v, struct sites *sites, bool stacks);
 /* STACKS: each row with its stack. */
 void print_report_json(FILE *out, const struct view *v, struct sites *sites, bool stacks);
+/* The same within a document. */
+void print_view_json(struct json *j, const char *key, const struct view *v, struct sites *sites, bool stacks);
 
 /* Numbered frames, inlined ones beneath without a number, `at FILE:LINE:COL`. */
 void print_stack(FILE *out, struct sites *sites, uint32_t stack);

@@ -15,6 +15,12 @@ const struct export_format export_formats[] = {
 	{ "folded", 0, export_folded, NULL },
 	{ "flamegraph", 0, export_flamegraph, NULL },
 	{ "graph", 0, export_graph, graph_endings },
+	{ "massif", EXPORT_TIMELINE | EXPORT_TOTALS, export_massif, NULL },
+	{ "heaptrack", EXPORT_TIMELINE | EXPORT_TOTALS, export_heaptrack, NULL },
+	{ "dhat", EXPORT_TIMELINE | EXPORT_TOTALS, export_dhat, NULL },
+	{ "speedscope", EXPORT_TOTALS, export_speedscope, NULL },
+	{ "csv", EXPORT_SIGNED, export_csv, NULL },
+	{ "json", EXPORT_SIGNED | EXPORT_TOTALS, export_json, NULL },
 	{ NULL, 0, NULL, NULL }
 };
 

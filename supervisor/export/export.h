@@ -60,7 +60,7 @@ struct export {
 enum export_flags {
 	EXPORT_SIGNED = 1,		/* a difference may have negative amounts in it; elsewhere the caller leaves such rows out, and says so */
 	EXPORT_TOTALS = 2,		/* wants the totals, too: rows with nothing live are in the view */
-	EXPORT_TIMELINE = 4,		/* is about the whole time: --at, --since and --total do not go with it */
+	EXPORT_TIMELINE = 4,		/* is about the whole time and all stacks: no option goes with it */
 };
 
 /* What is written becomes what FILE's ending says by a shell command, of its input; NULL: it is that already. A NULL ending ends a list. */
@@ -119,5 +119,11 @@ int export_folded(FILE *out, const struct export *e);
 int export_flamegraph(FILE *out, const struct export *e);
 int export_graph(FILE *out, const struct export *e);
 extern const struct export_ending graph_endings[];
+int export_massif(FILE *out, const struct export *e);
+int export_heaptrack(FILE *out, const struct export *e);
+int export_dhat(FILE *out, const struct export *e);
+int export_speedscope(FILE *out, const struct export *e);
+int export_csv(FILE *out, const struct export *e);
+int export_json(FILE *out, const struct export *e);
 
 #endif
