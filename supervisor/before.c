@@ -39,7 +39,7 @@
 #define BINS     127u
 #define FASTBINS 10u
 #define TRIES    4			/* of an arena that goes while it is walked */
-#define LONGEST  2000000000ull		/* ns */
+#define LONGEST  5000000000ull		/* ns */
 #define CHAIN    12u			/* chunks that must make sense for a walk to begin in the unknown */
 
 #define IN_USE   1ull			/* the flags in a chunk's size; IN_USE: of the one before */
@@ -265,9 +265,11 @@ struct allocator {
 	uint64_t mappings, mapped;	/* blocks that are mappings of their own, and their bytes */
 };
 
-/* B: bytes of the module's data, copied from address BASE. */
+/* A part of the module's data, copied. */
 struct data {
 	raddr_t base;
+	pid_t via;
+	uint64_t until;
 	uint8_t *byte;
 	size_t len;
 };
@@ -289,18 +291,18 @@ static uint32_t int_at(const struct data *d, size_t at)
 }
 
 /* From the arena whose state is at FROM through the others and back. */
-static bool is_ring(pid_t via, raddr_t from, raddr_t next, unsigned prefix)
+static bool is_ring(const struct data *d, raddr_t from, raddr_t next, unsigned prefix)
 {
-	for (unsigned i = 0; i < ARENAS; i++) {
+	for (unsigned i = 0; i < ARENAS && now_ns() < d->until; i++) {
 		if (next == from - prefix)
 			return true;
-		if (!next || next & 7 || !read_all(via, next + prefix + offsetof(struct state, next), &next, sizeof(next)))
+		if (!next || next & 7 || !read_all(d->via, next + prefix + offsetof(struct state, next), &next, sizeof(next)))
 			return false;
 	}
 	return false;
 }
 
-static bool is_state(const struct data *d, size_t at, pid_t via, unsigned *prefix)
+static bool is_state(const struct data *d, size_t at, unsigned *prefix)
 {
 	struct state s;
 
@@ -314,13 +316,13 @@ static bool is_state(const struct data *d, size_t at, pid_t via, unsigned *prefi
 	if (!s.top || s.top & 15 || s.most_system < s.system)
 		return false;
 	*prefix = 16;			/* mutex, flags, have_fastchunks */
-	if (is_ring(via, d->base + at, s.next, *prefix))
+	if (is_ring(d, d->base + at, s.next, *prefix))
 		return true;
 	*prefix = 8;			/* before 2.27 */
-	return is_ring(via, d->base + at, s.next, *prefix);
+	return is_ring(d, d->base + at, s.next, *prefix);
 }
 
-static bool find_main(struct allocator *a, const struct data *d, pid_t via)
+static bool find_main(struct allocator *a, const struct data *d)
 {
 	size_t first = offsetof(struct state, bin);
 
@@ -332,7 +334,7 @@ static bool find_main(struct allocator *a, const struct data *d, pid_t via)
 		for (unsigned i = 0; i < BINS && first + 16 * i <= at; i++) {
 			size_t begin = at - 16 * i - first;
 
-			if (begin + sizeof(struct state) <= d->len && is_state(d, begin, via, &a->prefix)) {
+			if (begin + sizeof(struct state) <= d->len && is_state(d, begin, &a->prefix)) {
 				a->main = d->base + begin;
 				return true;
 			}
@@ -379,21 +381,21 @@ static bool find_parameters(struct allocator *a, const struct data *d)
 #define MOST_DATA (256u << 20)
 
 /* In one of M's writable segments. */
-static const char *find_allocator(struct allocator *a, const struct module *m, pid_t via)
+static const char *find_allocator(struct allocator *a, const struct module *m, const struct walk *w)
 {
 	const struct elf_segment *segment;
 	size_t n = elf_segments(m->elf, &segment);
 	bool found = false, parameters = false;
 
 	for (size_t i = 0; i < n && !found; i++) {
-		struct data d = { .base = m->bias + segment[i].vaddr, .len = segment[i].filesz };
+		struct data d = { .base = m->bias + segment[i].vaddr, .via = w->via, .until = w->until, .len = segment[i].filesz };
 
 		if (segment[i].type != PT_LOAD || !(segment[i].flags & PF_W) || d.len > MOST_DATA || d.base & 7)
 			continue;
 		d.byte = malloc(d.len + 1);
 		if (!d.byte)
 			return "out of memory";
-		found = read_all(via, d.base, d.byte, d.len) && find_main(a, &d, via);
+		found = read_all(d.via, d.base, d.byte, d.len) && find_main(a, &d);
 		parameters = found && find_parameters(a, &d);
 		free(d.byte);
 	}
@@ -443,7 +445,7 @@ static int walk_heaps(struct walk *w, const struct allocator *a, raddr_t state, 
 
 static const char *failure(int err)
 {
-	return err == -ETIME ? "its heap is too large to be walked in 2 s" : err == -ENOMEM ? "out of memory" :
+	return err == -ETIME ? "its heap is too large to be walked in 5 s" : err == -ENOMEM ? "out of memory" :
 	       err == -ERANGE ? "its heap is not in one piece" : "its heap changed too fast";
 }
 
@@ -533,7 +535,7 @@ void before_measure(struct before *b, const struct process *p)
 	else if (rule.rule != USABLE_GLIBC)
 		why = "its allocator is not glibc's";
 	else
-		why = find_allocator(&a, libc_of(p), p->via);
+		why = find_allocator(&a, libc_of(p), &w);
 	w.window = why ? NULL : malloc(WINDOW);
 	if (!why)
 		why = w.window ? measure_all(b, &w, &a) : "out of memory";

@@ -21,7 +21,7 @@ struct before {				/* BEFORE_NONE (zeros): it was started by us */
 };
 
 /*
- * P's modules must be known. It takes about 0.4 s for each GB in use, and gives up after 2 s. What the process allocates and frees meanwhile may
+ * P's modules must be known. It takes about 0.4 s for each GB in use, and gives up after 5 s. What the process allocates and frees meanwhile may
  * or may not be in it.
  */
 void before_measure(struct before *b, const struct process *p);

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * heap THREADS BLOCKS MOST HOLE - a heap in many states, for who comes when it is there already: in each thread BLOCKS blocks of up to MOST bytes, every
+ * HOLE-th of them freed again (0: none). Then lines on standard input say what to do; when it is done `in use BYTES` tells what the allocator itself has
+ * handed out, by mallinfo2(), where there is one.
+ *	new N SIZE	N more blocks of SIZE bytes
+ *	old N		N of the first thread's first blocks are freed
+ *	run, rest	the threads free and allocate, as much as before; and no more
+ */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
+
+static unsigned threads, blocks, most, hole;
+static void *volatile *first;
+static atomic_int running, filled, busy;
+
+static uint32_t next(uint32_t *x)
+{
+	return *x = *x * 1664525 + 1013904223, *x >> 8;
+}
+
+static void *thread(void *arg)
+{
+	uint32_t x = (uint32_t)(uintptr_t)arg;
+	void *volatile *block = malloc(blocks * sizeof(*block));
+
+	for (unsigned i = 0; i < blocks; i++)
+		block[i] = malloc(next(&x) % most);
+	for (unsigned i = 0; hole && i < blocks; i += hole) {
+		free(block[i]);
+		block[i] = NULL;
+	}
+	if (arg == (void *)1)
+		first = block;
+	filled++;
+	for (;;) {
+		busy++;
+		for (unsigned i = 1; running && i < blocks; i++)
+			if (block[i]) {		/* as many as before */
+				free(block[i]);
+				block[i] = malloc(next(&x) % most);
+			}
+		busy--;
+		if (!running)
+			usleep(1000);
+	}
+	return NULL;
+}
+
+static void tell(void)
+{
+	size_t in_use = 0;
+
+#ifdef __GLIBC__
+	struct mallinfo2 m = mallinfo2();
+
+	in_use = m.uordblks + m.hblkhd;
+#endif
+	printf("in use %zu\n", in_use);
+	fflush(stdout);
+}
+
+int main(int argc, char **argv)
+{
+	static char in[4096], out[4096];
+	unsigned n, size, freed = 0;
+	char word[16];
+	pthread_t t;
+
+	if (argc < 5)
+		return 1;
+	setvbuf(stdin, in, _IOLBF, sizeof(in));
+	setvbuf(stdout, out, _IOFBF, sizeof(out));
+	threads = (unsigned)atoi(argv[1]);
+	blocks = (unsigned)atoi(argv[2]);
+	most = (unsigned)atoi(argv[3]);
+	hole = (unsigned)atoi(argv[4]);
+	for (uintptr_t i = 1; i <= threads; i++)
+		pthread_create(&t, NULL, thread, (void *)i);
+	while (filled < (int)threads)
+		usleep(1000);
+	tell();
+	while (scanf("%15s", word) == 1) {
+		if (!strcmp(word, "new") && scanf("%u %u", &n, &size) == 2)
+			while (n--)
+				if (!malloc(size))
+					return 1;
+		if (!strcmp(word, "old") && scanf("%u", &n) == 1)
+			for (; n; freed++)
+				if (first[freed]) {
+					free(first[freed]);
+					first[freed] = NULL;
+					n--;
+				}
+		if (!strcmp(word, "run"))
+			running = 1;
+		if (!strcmp(word, "rest")) {
+			running = 0;
+			while (busy)
+				usleep(1000);
+		}
+		tell();
+	}
+	return 0;
+}
