@@ -10,6 +10,7 @@
 
 #define HOOK_ORIG  8			/* offsetof(struct wire_hook, orig) */
 #define TO_GUARD   (-0x1000)		/* from the blob's start */
+#define TO_PROCESS 0x40000
 
 	.text
 	.intel_syntax noprefix
@@ -42,14 +43,7 @@ pass:
 	.size	pass, . - pass
 
 /* Up to three arguments: fn(a, b, c, hook, entry). */
-	.macro entry3 name
-	.globl	entry_\name
-	.hidden	entry_\name
-	.type	entry_\name, @function
-	.balign	16
-entry_\name:
-	.cfi_startproc
-	armed_or_pass
+	.macro entry3_body name
 	push_registers
 	mov	rcx, r11
 	mov	r8, rsp
@@ -59,6 +53,17 @@ entry_\name:
 	add	rsp, 56
 	.cfi_adjust_cfa_offset -56
 	ret
+	.endm
+
+	.macro entry3 name
+	.globl	entry_\name
+	.hidden	entry_\name
+	.type	entry_\name, @function
+	.balign	16
+entry_\name:
+	.cfi_startproc
+	armed_or_pass
+	entry3_body \name
 	.cfi_endproc
 	.size	entry_\name, . - entry_\name
 	.endm
@@ -97,11 +102,89 @@ entry_\name:
 	.size	entry_\name, . - entry_\name
 	.endm
 
-	entry3	malloc
+/*
+ * malloc while sampling: nearly every block is only counted down here, in the slot of its thread (thread_self() in ring.h), whose mark stands meanwhile as
+ * in any other hook. The rest is C's: a block that uses up the countdown (which is as before then), no slot yet, a hook around this one, another period,
+ * one byte (which operator new(0) may have made of 0) or none. The names in lower case are those of hook.c.
+ */
+	.globl	entry_malloc
+	.hidden	entry_malloc
+	.type	entry_malloc, @function
+	.balign	16
+entry_malloc:
+	.cfi_startproc
+	armed_or_pass
+	lea	rcx, [rip + blob_start + TO_PROCESS]
+	mov	r10, [rcx + process_sample]
+	test	r10, r10
+	jne	2f
+1:	entry3_body malloc
+2:	cmp	dword ptr [rcx + process_tls_ready], 0
+	je	1b
+	cmp	rdi, 1
+	jbe	1b
+	mov	r8, fs:[0]
+	mov	rax, r8
+	shr	rax, 6
+	mov	r9d, 0x9e3779b1			/* wire_finder_hash() */
+	imul	rax, r9
+	shr	rax, 16
+	and	eax, offset finder_mask
+	mov	r9, [rcx + rax * 8 + process_finder]
+	mov	rax, r9
+	and	eax, offset slot_mask
+	shr	r9, 16
+	imul	rax, rax, offset thread_size
+	lea	rax, [rcx + rax + process_thread]
+	cmp	r9, r8
+	jne	1b
+	cmp	[rax + thread_fs], r8
+	jne	1b
+	cmp	qword ptr [rax + thread_mark], 0
+	jne	1b
+	cmp	[rax + thread_sample], r10
+	jne	1b
+	sub	[rax + thread_countdown], rdi
+	jbe	3f
+	mov	[rax + thread_mark], rsp
+	push	rax
+	.cfi_adjust_cfa_offset 8
+	call	[r11 + HOOK_ORIG]
+	pop	rcx
+	.cfi_adjust_cfa_offset -8
+	mov	qword ptr [rcx + thread_mark], 0
+	ret
+3:	add	[rax + thread_countdown], rdi
+	jmp	1b
+	.cfi_endproc
+	.size	entry_malloc, . - entry_malloc
+
+/* free while sampling: nearly every block is one that the supervisor cannot know: wire_known(). */
+	.globl	entry_free
+	.hidden	entry_free
+	.type	entry_free, @function
+	.balign	16
+entry_free:
+	.cfi_startproc
+	armed_or_pass
+	lea	rcx, [rip + blob_start + TO_PROCESS]
+	cmp	dword ptr [rcx + process_filter], 0
+	je	1f
+	mov	rax, rdi
+	mov	r8, rdi
+	shr	rax, 4
+	shr	r8, 22
+	xor	eax, r8d
+	and	eax, offset known_mask
+	cmp	byte ptr [rcx + rax + process_known], 0
+	je	pass
+1:	entry3_body free
+	.cfi_endproc
+	.size	entry_free, . - entry_free
+
 	entry3	calloc
 	entry3	realloc
 	entry3	reallocarray
-	entry3	free
 	entry3	memalign
 	entry3	posix_memalign
 	entry3	munmap

@@ -14,10 +14,14 @@
  * A limit. What a call is about to be given is charged before the real function is called (wire.h, ASK_ROOM). If it is refused, the real function is
  * called all the same, for so much that no allocator and no kernel has it: so exceptions and new handlers are those of the real thing.
  *
+ * Sampling. Most blocks are not told of (wire.h): what a call is about to be given is counted down before the real function is called. In malloc and free
+ * entry.S does that itself, and comes here only with a block that is sampled, or that may be known.
+ *
  * errno is not touched but for a refusal: nothing here calls libc, and the real function's value stands.
  */
 #include "hook.h"
 #include "ring.h"
+#include "sample.h"
 
 #define BUSY 1ull
 
@@ -138,22 +142,98 @@ static noinline void emit_wide(struct scope s, struct wire_event e, uint64_t siz
 		ring_put2(s.t, e, more);
 }
 
+/* ---- sampling ------------------------------------------------------------------------------------------------------------------- */
+
+enum choice { WHOLE, SAMPLED, LEFT_OUT };	/* told of as one block, as a sample, not at all */
+
+/* The countdown is used up, or of another period. */
+static noinline enum choice choose_anew(struct scope s, const struct entry *e, uint64_t size, uint64_t period)
+{
+	struct wire_thread *t = s.t;
+	uint64_t was = t->sample;
+
+	mark_busy(s, e);
+	if (!t->random)
+		t->random = PROC->seed + (uint64_t)(t - PROC->thread) * 0xd1342543de82ef95ull;
+	t->countdown = sample_distance(&t->random, period);
+	if (was != period) {
+		if (!ring_room(t, 1))
+			return WHOLE;
+		ring_put(t, (struct wire_event){ (uint64_t)WIRE_PERIOD << WIRE_ADDRESS_BITS, period });
+		t->sample = period;
+		t->drawn = 0;
+		if (size < t->countdown) {
+			t->countdown -= size;
+			return LEFT_OUT;
+		}
+		t->countdown = sample_distance(&t->random, period);
+	}
+	t->drawn = t->countdown;
+	return SAMPLED;
+}
+
+/* What is to be said of a block of SIZE bytes that the thread is about to ask for. One instruction counts down: a handler may come at any time. */
+static inline __attribute__((always_inline)) enum choice choose(struct scope s, const struct entry *e, uint64_t size)
+{
+	uint64_t period = load(&PROC->sample);
+	bool used_up;
+
+	if (likely(!period) || s.minimal)
+		return WHOLE;
+	size += !size;
+	if (unlikely(s.t->sample != period))
+		return choose_anew(s, e, size, period);
+	__asm__("sub %2, %0" : "+m"(s.t->countdown), "=@ccbe"(used_up) : "r"(size));
+	return unlikely(used_up) ? choose_anew(s, e, size, period) : LEFT_OUT;
+}
+
+/* To be told of a block that is about to be told of. The thread is busy. */
+static inline uint32_t choice_flags(struct scope s, enum choice choice, uint64_t address)
+{
+	if (likely(!load(&PROC->sample) && choice == WHOLE && !s.minimal))
+		return 0;
+	wire_known_add(PROC->known, address);
+	store(&PROC->released[wire_counter(address)], 0);
+	if (!s.minimal)
+		s.t->told = address;
+	return WIRE_COUNTED | (choice == SAMPLED ? WIRE_SAMPLED : 0);
+}
+
+/* Whether the supervisor may know the block at ADDRESS. */
+static inline bool may_be_known(uint64_t address)
+{
+	const struct wire_process *p = PROC;
+
+	return likely(!load(&p->filter)) || (load(&p->known[wire_known(address)]) && load(&p->released[wire_counter(address)]) != address);
+}
+
+static inline uint32_t release_flags(struct scope s, uint64_t address)
+{
+	if (likely(!load(&PROC->sample)) || s.minimal)
+		return 0;
+	return s.t->told != address || s.t->countdown != s.t->drawn ? WIRE_LATER : 0;
+}
+
+/* ---- events of blocks ----------------------------------------------------------------------------------------------------------- */
+
 /* ALLOC or BECAME, whose wide forms follow them in enum wire_kind. Its number is taken as late as possible: the fewer instructions between
  * it and the store, the fewer events have to wait for each other in the reader. */
-static inline __attribute__((always_inline)) void emit_block(struct scope s, const struct entry *e, enum wire_kind kind, uint64_t address, uint64_t size)
+static inline __attribute__((always_inline)) void emit_block(struct scope s, const struct entry *e, enum wire_kind kind, uint64_t address, uint64_t size,
+							     enum choice choice)
 {
-	uint32_t stack = stack_of(s, e);
+	uint32_t stack = stack_of(s, e), flags;
 
 	if (!begin_event(s))
 		return;
+	flags = choice_flags(s, choice, address);
 	if (likely(size < WIRE_WIDE)) {
-		emit(s, wire_pack(kind, address, take_number(address), (uint32_t)size, stack));
+		emit(s, wire_pack(kind, address, take_number(address), (uint32_t)size | flags, stack));
 	} else {
 		uint32_t number;
 
 		PROC->large[wire_large_hash(address)] = 1;
 		number = take_number(address);
-		emit_wide(s, wire_pack(kind + 1, address, number, 0, stack), size, take_ticket());
+		emit_wide(s, wire_pack(kind + 1, address, number, flags, stack), size, take_ticket());
 	}
 }
 
@@ -181,28 +261,30 @@ static inline void credit(struct scope s, uint64_t address, uint32_t number, uin
 static inline __attribute__((always_inline)) void emit_free(struct scope s, const struct entry *e, uint64_t address)
 {
 	struct wire_process *p = PROC;
-	uint32_t from_libc = e->ra - p->libc_start < p->libc_end - p->libc_start ? WIRE_FROM_LIBC : 0;
+	uint32_t flags = (e->ra - p->libc_start < p->libc_end - p->libc_start ? WIRE_FROM_LIBC : 0) | release_flags(s, address);
 	uint8_t *large = &p->large[wire_large_hash(address)];
 	uint32_t stack = unlikely(p->free_stacks) ? release_stack(s, e) : 0, number;
 	uint64_t head = s.t->head;
 
 	if (!begin_event(s))
 		return;
+	if (unlikely(load(&p->sample)))
+		store(&p->released[wire_counter(address)], address);
 	number = take_number(address);
 	if (limited(LIMIT_BLOCKS))
 		credit(s, address, number, head);
 	if (likely(!*large))
-		emit(s, wire_pack(WIRE_FREE, address, number, from_libc, stack));
+		emit(s, wire_pack(WIRE_FREE, address, number, flags, stack));
 	else {
 		*large = 0;
-		emit_wide(s, wire_pack(WIRE_FREE_WIDE, address, number, from_libc, stack), 0, take_ticket());
+		emit_wide(s, wire_pack(WIRE_FREE_WIDE, address, number, flags, stack), 0, take_ticket());
 	}
 }
 
-static inline void emit_plain(struct scope s, enum wire_kind kind, uint64_t address, uint32_t stack)
+static inline void emit_plain(struct scope s, enum wire_kind kind, uint64_t address, uint32_t flags, uint32_t stack)
 {
 	if (begin_event(s))
-		emit(s, wire_pack(kind, address, take_number(address), 0, stack));
+		emit(s, wire_pack(kind, address, take_number(address), flags, stack));
 }
 
 static void emit_map(struct scope s, enum wire_kind kind, uint64_t address, uint64_t length, uint32_t flags, uint32_t stack)
@@ -284,12 +366,13 @@ static inline uint64_t given_block(enum shape shape, uint64_t ret, uint64_t a)
 	return (int)ret == 0 ? *(uint64_t *)a : 0;
 }
 
-/* A function that gives one block of SIZE bytes. CHARGES: a limit counts it. */
+/* A function that gives one block of SIZE bytes. CHARGES: a limit counts it, and then every block is told of. */
 usual_case uint64_t give(struct scope s, enum shape shape, bool charges, uint64_t size, uint64_t a, uint64_t b, uint64_t c, const struct wire_hook *h,
 			 const struct entry *e)
 {
 	uint64_t charged = charges ? charge(s, e, ROOM_BLOCK, size, 0) : 0, ret, p;
 	bool refused = charges && unlikely(charged == ROOM_NONE);
+	enum choice choice = charges ? WHOLE : choose(s, e, size);
 
 	mark_call(s, e);
 	if (refused)
@@ -297,10 +380,14 @@ usual_case uint64_t give(struct scope s, enum shape shape, bool charges, uint64_
 			    shape == SIZE_THIRD_RESULT_BEHIND_FIRST ? IMPOSSIBLE : c);
 	else
 		ret = call3(h, a, b, c);
+	if (choice == LEFT_OUT) {
+		mark_none(s);
+		return ret;
+	}
 	mark_busy(s, e);
 	p = given_block(shape, ret, a);
 	if (p)
-		emit_block(s, e, WIRE_ALLOC, p, size);
+		emit_block(s, e, WIRE_ALLOC, p, size, choice);
 	if (refused)
 		say_no_memory(s);
 	else if (charges)
@@ -375,7 +462,7 @@ static noinline uint64_t free_inner(uint64_t p, uint64_t b, uint64_t c, const st
 {
 	struct scope s = p ? scope_enter(e) : (struct scope){ NULL, false };
 
-	return s.t ? free_counted(s, p, b, c, h, e) : call3(h, p, b, c);
+	return s.t && may_be_known(p) ? free_counted(s, p, b, c, h, e) : call3(h, p, b, c);
 }
 
 uint64_t hook_free(uint64_t p, uint64_t b, uint64_t c, const struct wire_hook *h, const struct entry *e)
@@ -384,6 +471,8 @@ uint64_t hook_free(uint64_t p, uint64_t b, uint64_t c, const struct wire_hook *h
 
 	if (unlikely(!p || !t || t->mark))
 		return free_inner(p, b, c, h, e);
+	if (unlikely(!may_be_known(p)))
+		return call3(h, p, b, c);
 	return free_counted((struct scope){ t, false }, p, b, c, h, e);
 }
 
@@ -431,6 +520,7 @@ uint64_t hook_new(uint64_t size, uint64_t alignment, uint64_t c, const struct wi
 	const struct wire_hook nothrow = { .orig = h->nothrow };
 	bool charges = limited(LIMIT_BLOCKS);
 	uint64_t charged = 0, p;
+	enum choice choice;
 
 	(void)c;
 	if (!s.t)
@@ -443,11 +533,12 @@ uint64_t hook_new(uint64_t size, uint64_t alignment, uint64_t c, const struct wi
 			return 0;
 		}
 	}
+	choice = charges ? WHOLE : choose(s, e, size);
 	mark_call(s, e);
 	p = call3(&nothrow, size, alignment, 0);
 	mark_busy(s, e);
-	if (p)
-		emit_block(s, e, WIRE_ALLOC, p, size);
+	if (p && choice != LEFT_OUT)
+		emit_block(s, e, WIRE_ALLOC, p, size, choice);
 	if (charges)
 		settle(s, charged);
 	mark_none(s);
@@ -456,35 +547,44 @@ uint64_t hook_new(uint64_t size, uint64_t alignment, uint64_t c, const struct wi
 
 /* ---- realloc -------------------------------------------------------------------------------------------------------------------- */
 
-/* OLD (not NULL) is about to be resized to SIZE. The answer is charge()'s. */
-static uint64_t resize_begin(struct scope s, const struct entry *e, bool charges, uint64_t old, uint64_t size)
+struct resize {
+	bool charges, leaves;		/* leaves: there was a LEAVE */
+	enum choice choice;		/* about the new block */
+	uint64_t charged;		/* charge()'s answer */
+};
+
+/* OLD (not NULL) is about to be resized to SIZE. */
+static struct resize resize_begin(struct scope s, const struct entry *e, bool charges, uint64_t old, uint64_t size)
 {
-	uint64_t charged = charges ? charge(s, e, ROOM_RESIZE, size, old) : 0;
+	struct resize r = { .charges = charges, .charged = charges ? charge(s, e, ROOM_RESIZE, size, old) : 0 };
 
 	mark_busy(s, e);
-	if (charged != ROOM_NONE)
-		emit_plain(s, WIRE_LEAVE, old, 0);
+	r.leaves = r.charged != ROOM_NONE && may_be_known(old);
+	if (r.leaves)
+		emit_plain(s, WIRE_LEAVE, old, release_flags(s, old), 0);
+	if (!charges)
+		r.choice = choose(s, e, size);
 	mark_call(s, e);
-	return charged;
+	return r;
 }
 
 /* The real function gave P. */
-static uint64_t resize_done(struct scope s, const struct entry *e, bool charges, uint64_t charged, uint64_t old, uint64_t size, uint64_t p)
+static uint64_t resize_done(struct scope s, const struct entry *e, const struct resize *r, uint64_t old, uint64_t size, uint64_t p)
 {
 	mark_busy(s, e);
-	if (charged == ROOM_NONE) {	/* it is as it was */
+	if (r->charged == ROOM_NONE) {	/* it is as it was */
 		say_no_memory(s);
 		mark_none(s);
 		return p;
 	}
-	if (p)
-		emit_block(s, e, WIRE_BECAME, p, size);
-	else if (size)
-		emit_plain(s, WIRE_STAYED, old, 0);
-	else
-		emit_plain(s, WIRE_GONE, old, PROC->free_stacks ? release_stack(s, e) : 0);
-	if (charges)
-		settle(s, charged);
+	if (p && r->choice != LEFT_OUT)
+		emit_block(s, e, r->leaves ? WIRE_BECAME : WIRE_ALLOC, p, size, r->choice);
+	else if (r->leaves && !p && size)
+		emit_plain(s, WIRE_STAYED, old, 0, 0);
+	else if (r->leaves)
+		emit_plain(s, WIRE_GONE, old, 0, PROC->free_stacks ? release_stack(s, e) : 0);
+	if (r->charges)
+		settle(s, r->charged);
 	mark_none(s);
 	return p;
 }
@@ -493,21 +593,22 @@ uint64_t hook_realloc(uint64_t old, uint64_t size, uint64_t c, const struct wire
 {
 	struct scope s = scope_enter(e);
 	bool charges = limited(LIMIT_BLOCKS);
-	uint64_t charged;
+	struct resize r;
 
 	if (unlikely(!s.t))
 		return call3(h, old, size, c);
 	if (!old)
 		return give(s, SIZE_SECOND, charges, size, old, size, c, h, e);
-	charged = resize_begin(s, e, charges, old, size);
-	return resize_done(s, e, charges, charged, old, size, call3(h, old, charged == ROOM_NONE ? IMPOSSIBLE : size, c));
+	r = resize_begin(s, e, charges, old, size);
+	return resize_done(s, e, &r, old, size, call3(h, old, r.charged == ROOM_NONE ? IMPOSSIBLE : size, c));
 }
 
 uint64_t hook_reallocarray(uint64_t old, uint64_t n, uint64_t size, const struct wire_hook *h, const struct entry *e)
 {
 	struct scope s = scope_enter(e);
 	bool charges = limited(LIMIT_BLOCKS);
-	uint64_t charged, total;
+	struct resize r;
+	uint64_t total;
 
 	if (unlikely(!s.t))
 		return call3(h, old, n, size);
@@ -515,8 +616,8 @@ uint64_t hook_reallocarray(uint64_t old, uint64_t n, uint64_t size, const struct
 		return give(s, SIZE_SECOND, charges, product(n, size, 0), old, n, size, h, e);
 	total = product(n, size, UINT64_MAX);	/* it will fail, and that is not realloc(p, 0) */
 	charges &= total != UINT64_MAX;
-	charged = resize_begin(s, e, charges, old, total);
-	return resize_done(s, e, charges, charged, old, total, call3(h, old, charged == ROOM_NONE ? IMPOSSIBLE : n, size));
+	r = resize_begin(s, e, charges, old, total);
+	return resize_done(s, e, &r, old, total, call3(h, old, r.charged == ROOM_NONE ? IMPOSSIBLE : n, size));
 }
 
 /* ---- --hook --------------------------------------------------------------------------------------------------------------------- */
@@ -526,7 +627,7 @@ static uint64_t generic_free(struct scope s, uint64_t p, const uint64_t *a, cons
 {
 	uint64_t ret;
 
-	if (p) {
+	if (p && may_be_known(p)) {
 		mark_busy(s, e);
 		emit_free(s, e, p);
 	}
@@ -540,6 +641,7 @@ static uint64_t generic_give(struct scope s, uint64_t *size_arg, uint64_t size, 
 {
 	bool charges = limited(LIMIT_BLOCKS);
 	uint64_t charged = charges ? charge(s, e, ROOM_BLOCK, size, 0) : 0, ret, p;
+	enum choice choice = charges ? WHOLE : choose(s, e, size);
 
 	if (charged == ROOM_NONE)
 		*size_arg = IMPOSSIBLE;
@@ -547,8 +649,8 @@ static uint64_t generic_give(struct scope s, uint64_t *size_arg, uint64_t size, 
 	ret = call6(h, a);
 	mark_busy(s, e);
 	p = given_block(h->kind == HOOK_GENERIC_POSIX_MEMALIGN ? SIZE_THIRD_RESULT_BEHIND_FIRST : SIZE_FIRST, ret, a[0]);
-	if (p)
-		emit_block(s, e, WIRE_ALLOC, p, size);
+	if (p && choice != LEFT_OUT)
+		emit_block(s, e, WIRE_ALLOC, p, size, choice);
 	if (charged == ROOM_NONE)
 		say_no_memory(s);
 	else if (charges)
@@ -561,8 +663,8 @@ uint64_t hook_generic(uint64_t *a, const struct wire_hook *h, const struct entry
 {
 	struct scope s = scope_enter(e);
 	uint64_t *at = &a[h->arg < 6 ? h->arg : 0], *next = &a[h->arg < 5 ? h->arg + 1 : 5];
-	uint64_t old, size, charged;
-	bool charges;
+	uint64_t old, size;
+	struct resize r;
 
 	if (unlikely(!s.t))
 		return call6(h, a);
@@ -578,13 +680,12 @@ uint64_t hook_generic(uint64_t *a, const struct wire_hook *h, const struct entry
 	}
 	if (!*at)
 		return generic_give(s, next, *next, a, h, e);
-	charges = limited(LIMIT_BLOCKS);
 	old = *at;
 	size = *next;
-	charged = resize_begin(s, e, charges, old, size);
-	if (charged == ROOM_NONE)
+	r = resize_begin(s, e, limited(LIMIT_BLOCKS), old, size);
+	if (r.charged == ROOM_NONE)
 		*next = IMPOSSIBLE;
-	return resize_done(s, e, charges, charged, old, size, call6(h, a));
+	return resize_done(s, e, &r, old, size, call6(h, a));
 }
 
 /* ---- mappings ------------------------------------------------------------------------------------------------------------------- */
@@ -945,5 +1046,26 @@ uint64_t hook_debug_state(uint64_t *a, const struct wire_hook *h, const struct e
 	return 0;
 }
 
+/* What entry.S knows by name. */
+#define NUMBER(name, value) __asm__ volatile(".globl " #name "\n\t.hidden " #name "\n\t.set " #name ", %c0" : : "i"(value))
+static __attribute__((used)) void numbers(void)
+{
+	NUMBER(process_tls_ready, offsetof(struct wire_process, tls_ready));
+	NUMBER(process_sample, offsetof(struct wire_process, sample));
+	NUMBER(process_filter, offsetof(struct wire_process, filter));
+	NUMBER(process_finder, offsetof(struct wire_process, finder));
+	NUMBER(process_known, offsetof(struct wire_process, known));
+	NUMBER(process_thread, offsetof(struct wire_process, thread));
+	NUMBER(thread_fs, offsetof(struct wire_thread, fs));
+	NUMBER(thread_mark, offsetof(struct wire_thread, mark));
+	NUMBER(thread_sample, offsetof(struct wire_thread, sample));
+	NUMBER(thread_countdown, offsetof(struct wire_thread, countdown));
+	NUMBER(thread_size, sizeof(struct wire_thread));
+	NUMBER(finder_mask, WIRE_FINDER - 1);
+	NUMBER(slot_mask, WIRE_THREADS - 1);
+	NUMBER(known_mask, WIRE_KNOWN - 1);
+}
+
+_Static_assert(HOME_PROCESS - HOME_BLOB == 0x40000, "entry.S knows this");
 _Static_assert(HOME_BEACON == 0x40000 && HOME_BLOB == 0x1000, "entry.S knows these");
 _Static_assert(offsetof(struct wire_hook, orig) == 8, "entry.S knows this");

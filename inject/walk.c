@@ -619,10 +619,10 @@ static bool in_blob(uint64_t pc)
 	return (pc & WIRE_PC_MASK) - (uint64_t)blob_start < HOME_BEACON - HOME_BLOB;
 }
 
-/* Below the return address of a hook's entry lies the one of its C function: see entry.S for the three layouts. */
+/* Below the return address of a hook's entry lies the one of its C function: see entry.S for the layouts; in its short way through malloc the real one's. */
 static bool entry_below(uint64_t slot)
 {
-	return in_blob(peek(slot - 64)) || in_blob(peek(slot - 96)) || in_blob(peek(slot - 112));
+	return in_blob(peek(slot - 16)) || in_blob(peek(slot - 64)) || in_blob(peek(slot - 96)) || in_blob(peek(slot - 112));
 }
 
 noinline enum nesting nesting(const struct wire_thread *t, const struct entry *e)

@@ -89,11 +89,16 @@ enum wire_kind {
 	WIRE_REMAP_FAILED,	/* ... failed */
 	WIRE_PROTECT,		/* mprotect(address, length, size field: WIRE_PROT_*) succeeded; stack */
 	WIRE_BREAK,		/* the program's own brk/sbrk: address = the new break, length = the old one; stack */
+	WIRE_PERIOD,		/* b: the period of this thread's samples from here on. No counter */
 	WIRE_KINDS
 };
 
 #define WIRE_WIDE         4096u		/* sizes from here on take a ticket, and a second slot */
 #define WIRE_FROM_LIBC    1u		/* FREE: called from inside libc (thread exit frees its cached chunks again) */
+#define WIRE_SAMPLED      (1u << 23)	/* ALLOC*, BECAME*: the block stands for others, too (see below) */
+#define WIRE_COUNTED      (1u << 22)	/* ALLOC*, BECAME*: the hook has counted its address in wire_process.known */
+#define WIRE_LATER        (1u << 22)	/* FREE*, LEAVE, while sampling: the block is not what its thread has allocated last */
+#define WIRE_FLAGS        (WIRE_SAMPLED | WIRE_COUNTED)	/* what is no size */
 #define WIRE_PROT_READ    1u		/* as PROT_* */
 #define WIRE_PROT_WRITE   2u
 #define WIRE_PROT_EXEC    4u
@@ -117,7 +122,8 @@ static inline struct wire_event wire_pack(enum wire_kind kind, uint64_t address,
 static inline enum wire_kind wire_kind(struct wire_event e) { return (enum wire_kind)(e.a >> 47 & 31); }
 static inline uint64_t wire_address(struct wire_event e) { return e.a & WIRE_ADDRESS_MASK; }
 static inline uint32_t wire_seq(struct wire_event e) { return (uint32_t)(e.a >> 52) | (uint32_t)(e.b & 0xffff) << 12; }
-static inline uint32_t wire_size(struct wire_event e) { return (uint32_t)(e.b >> 16) & 0xffffff; }
+static inline uint32_t wire_size(struct wire_event e) { return (uint32_t)(e.b >> 16) & 0xffffff & ~WIRE_FLAGS; }
+static inline uint32_t wire_flags(struct wire_event e) { return (uint32_t)(e.b >> 16) & WIRE_FLAGS; }
 static inline uint32_t wire_stack(struct wire_event e) { return (uint32_t)(e.b >> 40); }
 static inline int wire_is_wide(enum wire_kind k)
 {
@@ -131,6 +137,41 @@ static inline int wire_has_ticket(enum wire_kind k) { return wire_is_wide(k); }
 static inline uint32_t wire_counter(uint64_t address)
 {
 	return (uint32_t)((address >> 4) * 0x9e3779b1u >> 20 & (WIRE_COUNTERS - 1));
+}
+
+/*
+ * Sampling. With wire_process.sample (a period, in bytes; 0: every block is told of) a thread counts down the bytes that are asked for, from an exponentially
+ * distributed random number with that mean. The block that uses it up is told of, as WIRE_SAMPLED; of the others there is no event and no
+ * number, and their release is told of only where it cannot be excluded that the supervisor knows the block:
+ *
+ * `known` counts, by a hash of their addresses, blocks that the supervisor knows. The hook adds the block before its ALLOC or BECAME (WIRE_COUNTED), the
+ * supervisor takes it out when it has applied the release. So an entry is never too small, and a release is left out where it is 0. Blocks that
+ * were told of before sampling began are added by the supervisor, which sets `filter` when all are in: until then every release is told of. A hook
+ * counts what it tells of whenever `sample` is set at that moment, whatever it was when the call began; with the thread's mark BUSY, so that the
+ * supervisor can know when those that had seen 0 are done.
+ *
+ * Until the supervisor has applied it a release leaves its block in `known`, and such an address comes again at once: `released` has, for each counter, the address of
+ * the FREE told of last, or 0 once an allocation was told of. A FREE stores it before the real function is called, so an address found there is one that
+ * the supervisor does not know.
+ */
+#define SAMPLE_MAX      (1ull << 30)	/* the longest period: a block of one byte then stands for as many as a count in the timeline can hold */
+#define WIRE_KNOWN      (1u << 18)
+#define WIRE_KNOWN_FULL 255u		/* cannot be told any more: stays */
+static inline uint32_t wire_known(uint64_t address)
+{
+	return (uint32_t)(address >> 4 ^ address >> 22) & (WIRE_KNOWN - 1);	/* neighbours stay neighbours; entry.S has the same */
+}
+static inline void wire_known_add(uint8_t *known, uint64_t address)
+{
+	uint8_t *at = &known[wire_known(address)], n = __atomic_load_n(at, __ATOMIC_RELAXED);
+	while (n != WIRE_KNOWN_FULL && !__atomic_compare_exchange_n(at, &n, (uint8_t)(n + 1), 0, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
+		;
+}
+static inline void wire_known_take(uint8_t *known, uint64_t address)
+{
+	uint8_t *at = &known[wire_known(address)], n = __atomic_load_n(at, __ATOMIC_RELAXED);
+	while (n && n != WIRE_KNOWN_FULL && !__atomic_compare_exchange_n(at, &n, (uint8_t)(n - 1), 0, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
+		;
 }
 
 /* ---- a question, and the service that runs in the target on our behalf ----------------------------------------------------- */
@@ -357,9 +398,8 @@ struct wire_thread {
 	uint32_t tid;
 	uint32_t flush;			/* wire_process.flush at its last walk */
 	uint32_t depth;			/* valid entries of `last` */
-	uint64_t waited;		/* microseconds that it waited for the reader */
-	uint32_t base_truncated;	/* the remembered stack ends in [truncated] */
-	uint32_t new_zero;		/* operator new(0) was called: the malloc(1) that follows is of 0 bytes */
+	uint64_t countdown;		/* bytes until the next sample, at least 1 */
+	uint64_t sample;		/* the period that it was drawn for */
 	/* written by the supervisor */
 	uint64_t tail;			/* offset 64: events taken so far */
 	uint64_t pad1[7];
@@ -371,6 +411,12 @@ struct wire_thread {
 	_Alignas(64) uint64_t given;	/* by the supervisor; these three: see ASK_ROOM */
 	uint64_t charged, settled, credited;	/* by the owner */
 	uint64_t asked;			/* `head` when it last asked: blocks since have been charged */
+	_Alignas(64) uint64_t waited;	/* microseconds that it waited for the reader */
+	uint64_t random;		/* state of its random numbers; 0: not yet */
+	uint64_t drawn;			/* `countdown` when the last sample was taken */
+	uint64_t told;			/* the block told of last while sampling */
+	uint32_t base_truncated;	/* the remembered stack ends in [truncated] */
+	uint32_t new_zero;		/* operator new(0) was called: the malloc(1) that follows is of 0 bytes */
 	_Alignas(64) struct wire_mail mail;
 	struct wire_check check[3 * WIRE_DEPTH];	/* outermost frame's first */
 	struct wire_frame last[WIRE_DEPTH];	/* outermost first */
@@ -401,7 +447,10 @@ struct wire_process {
 	uint32_t free_stacks;		/* releases say their stack, too. In the line that every hook reads anyway, and so is */
 	uint32_t limited;		/* LIMIT_* */
 	uint64_t errno_location;	/* libc's function, 0: not known. Some allocators leave errno alone when realloc fails */
-	uint32_t pad0[12];
+	uint64_t sample;		/* the period, see above; 0: off */
+	uint64_t seed;			/* for random numbers: another one in each process */
+	uint32_t filter;		/* releases are told of by what `known` says */
+	uint32_t pad0[7];
 	struct wire_mail mail;		/* of a thread that the supervisor sent to the service loop */
 	_Alignas(64) uint64_t ticket;	/* tickets given out */
 	uint64_t pad1[7];
@@ -415,6 +464,8 @@ struct wire_process {
 	uint64_t finder[WIRE_FINDER];	/* thread pointer << 16 | slot: a hint, right if the slot has that `fs` */
 	uint32_t counter[WIRE_COUNTERS];
 	uint8_t large[65536];		/* nonzero: a block of WIRE_WIDE bytes or more may live at an address with this hash */
+	uint8_t known[WIRE_KNOWN];
+	uint64_t released[WIRE_COUNTERS];
 	struct wire_signal_event signal[WIRE_SIGNAL_RING];
 	struct wire_modules modules[2];
 	_Alignas(4096) struct wire_thread thread[WIRE_THREADS];

@@ -62,6 +62,8 @@ static int change(struct shell *shell, struct call *call, const struct request *
 
 	if (r->limit && strcmp(r->limit, "off") && options_limit(r->limit, &limit))
 		return shell_error(shell, call, "'%s' is not accepted: " LIMIT_ACCEPTED "; or off", r->limit);
+	if (limit && session_options(shell->session)->sample)
+		return shell_error(shell, call, "a limit needs every allocation: first `sample off`");
 	if (r->change_action)
 		session_limit_action(shell->session, r->action);
 	for (struct process *p = session_processes(shell->session); p; p = p->next)

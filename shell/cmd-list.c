@@ -6,6 +6,7 @@
 
 #include "../supervisor/json.h"
 #include "../supervisor/proc.h"
+#include "../supervisor/print.h"
 #include "../supervisor/view.h"
 #include "command.h"
 #include "reporting.h"
@@ -33,28 +34,33 @@ static FILE *source_open(const struct process *p, const char *path)
 	return f;
 }
 
-static const char *amount(char text[24], int64_t bytes, bool exact)
+struct style {
+	bool exact;			/* bytes, not MB */
+	const char *about;		/* before a number */
+};
+
+static const char *amount(char text[24], int64_t bytes, const struct style *style)
 {
 	if (!bytes)
 		return ".";
-	if (exact)
-		snprintf(text, 24, "%" PRId64, bytes);
+	if (style->exact)
+		snprintf(text, 24, "%s%" PRId64, style->about, bytes);
 	else
-		snprintf(text, 24, "%.1f", (double)bytes / 1048576);
+		snprintf(text, 24, "%s%.1f", style->about, (double)bytes / 1048576);
 	return text;
 }
 
-static void row(FILE *out, const struct listing_line *l, unsigned number, const char *source, bool bytes)
+static void row(FILE *out, const struct listing_line *l, unsigned number, const char *source, const struct style *style)
 {
 	char flat[24], cum[24];
 
-	fprintf(out, "%10s %10s %5u: %s", amount(flat, l ? l->flat : 0, bytes), amount(cum, l ? l->cum : 0, bytes), number, source);
+	fprintf(out, "%10s %10s %5u: %s", amount(flat, l ? l->flat : 0, style), amount(cum, l ? l->cum : 0, style), number, source);
 	if (!strchr(source, '\n'))
 		putc('\n', out);
 }
 
 /* Lines that are no longer in the file are shown without their source. */
-static void print_lines(FILE *out, const struct listing_function *f, FILE *source, bool bytes)
+static void print_lines(FILE *out, const struct listing_function *f, FILE *source, const struct style *style)
 {
 	unsigned first = f->line[0].line, last = f->line[f->count - 1].line, number = 0;
 	char *text = NULL;
@@ -70,29 +76,29 @@ static void print_lines(FILE *out, const struct listing_function *f, FILE *sourc
 		if (i < f->count && f->line[i].line == number)
 			l = &f->line[i++];
 		if (number >= first)
-			row(out, l, number, text, bytes);
+			row(out, l, number, text, style);
 	}
 	free(text);
 	for (; i < f->count; i++)
-		row(out, &f->line[i], f->line[i].line, source ? "(not in the file any more)" : "", bytes);
+		row(out, &f->line[i], f->line[i].line, source ? "(not in the file any more)" : "", style);
 }
 
-static void print_text(FILE *out, const struct listing *l, const struct process *p, bool bytes)
+static void print_text(FILE *out, const struct listing *l, const struct process *p, const struct style *style)
 {
 	char total[24], flat[24], cum[24];
 
-	fprintf(out, "Total: %s %s\n", amount(total, l->total, bytes), bytes ? "B" : "MB");
+	fprintf(out, "Total: %s %s\n", amount(total, l->total, style), style->exact ? "B" : "MB");
 	for (size_t i = 0; i < l->count; i++) {
 		const struct listing_function *f = &l->function[i];
 		FILE *source = source_open(p, f->file);
 
 		fprintf(out, "ROUTINE ====================== %s in %s\n", f->function, f->file ? f->file : f->module ? f->module : "??");
-		fprintf(out, "%10s %10s Total (flat / cumulative)\n", amount(flat, f->flat, bytes), amount(cum, f->cum, bytes));
+		fprintf(out, "%10s %10s Total (flat / cumulative)\n", amount(flat, f->flat, style), amount(cum, f->cum, style));
 		if (!f->file)
 			fputs("no line is known of it: there is no debug information\n", out);
 		else if (!source)
 			fprintf(out, "its source was not found: '%s'\n", f->file);
-		print_lines(out, f, source, bytes);
+		print_lines(out, f, source, style);
 		if (source)
 			fclose(source);
 	}
@@ -178,7 +184,7 @@ static int list(struct shell *shell, struct call *call)
 	if (call->json)
 		print_json(call->out, &l);
 	else
-		print_text(call->out, &l, session_main(shell->session), bytes);
+		print_text(call->out, &l, session_main(shell->session), &(struct style){ bytes, print_about(l.estimated) });
 	listing_release(&l);
 	return 0;
 }

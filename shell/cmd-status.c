@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "../supervisor/json.h"
+#include "../supervisor/print.h"
 #include "../supervisor/units.h"
 #include "../supervisor/usable.h"
 #include "command.h"
@@ -19,6 +20,7 @@
 struct facts {
 	struct process *p;
 	struct ledger_totals t;
+	const char *about;		/* what stands before numbers of it */
 	struct ledger_timeline timeline;
 	struct stream_stats stream;
 	struct usage usage;
@@ -34,6 +36,7 @@ static void collect(struct shell *shell, struct facts *f)
 	f->p = shell_process(shell);
 	f->count = session_options(shell->session)->count;
 	ledger_totals(f->p->ledger, &f->t);
+	f->about = print_about(f->t.estimated);
 	ledger_timeline(f->p->ledger, &f->timeline);
 	f->stream = f->p->last_stats;
 	if (f->p->stream)
@@ -99,7 +102,7 @@ static void print_json(struct shell *shell, FILE *out, const struct facts *f)
 	json_uint(&j, "threads", f->p->threads);
 	known(&j, "rss", f->usage.rss >= 0, (uint64_t)f->usage.rss);
 	json_string(&j, "mode", "mem-fast");
-	json_uint(&j, "sample", 0);
+	json_uint(&j, "sample", session_options(shell->session)->sample);
 	json_uint(&j, "elapsed_ms", f->elapsed);
 	json_uint(&j, "events", f->stream.events);
 	json_uint(&j, "dropped", f->stream.dropped);
@@ -156,14 +159,14 @@ static void print_memory(FILE *out, const struct facts *f)
 {
 	struct text_buffer size;
 
-	fprintf(out, "memory     heap %" PRIu64 " (usable ", f->t.heap);
+	fprintf(out, "memory     heap %s%" PRIu64 " (usable ", f->about, f->t.heap);
 	if (f->usable_error)
 		fprintf(out, "%s%s", f->usable_error == -EFBIG ? "" : "unknown: ", usable_reason(f));
 	else
-		fprintf(out, "%" PRIu64, f->usable);
+		fprintf(out, "%s%" PRIu64, f->about, f->usable);
 	fprintf(out, ") + mmap %" PRIu64 " + image %" PRIu64, f->t.mmap, f->p->image_bytes);
 	if (f->usage.mapped_known)
-		fprintf(out, " + other %" PRIu64 " + unaccounted %" PRIu64 " = %" PRIu64 " mapped; RSS %s", f->usage.other, f->usage.unaccounted,
+		fprintf(out, " + other %s%" PRIu64 " + unaccounted %" PRIu64 " = %" PRIu64 " mapped; RSS %s", f->about, f->usage.other, f->usage.unaccounted,
 			f->usage.mapped, size_text(&size, (uint64_t)f->usage.rss));
 	putc('\n', out);
 	if (f->t.mmap_reserved)
@@ -191,12 +194,12 @@ static void print_allocated(FILE *out, const struct facts *f)
 {
 	struct text_buffer size, time;
 
-	fprintf(out, "allocated  %" PRIu64 " bytes (%s): %s%s%s%s%s\n", f->allocated, size_text(&size, f->allocated),
+	fprintf(out, "allocated  %s%" PRIu64 " bytes (%s): %s%s%s%s%s\n", f->about, f->allocated, size_text(&size, f->allocated),
 		f->count & LEDGER_COUNT_HEAP ? "heap" : "", f->count & LEDGER_COUNT_HEAP && f->count & LEDGER_COUNT_MMAP ? " + " : "",
 		f->count & LEDGER_COUNT_MMAP ? "mmap" : "", f->count & COUNT_IMAGE && f->count != COUNT_IMAGE ? " + " : "",
 		f->count & COUNT_IMAGE ? "image" : "");
 	print_before(out, &f->p->before);
-	fprintf(out, "peak       %" PRIu64 " bytes (%s) without the image, at %s%s\n", f->t.peak, size_text(&size, f->t.peak), time_text(&time, f->t.peak_ms),
+	fprintf(out, "peak       %s%" PRIu64 " bytes (%s) without the image, at %s%s\n", f->about, f->t.peak, size_text(&size, f->t.peak), time_text(&time, f->t.peak_ms),
 		ledger_threads(f->p->ledger) > 1 ? "; blocks below 4K of different threads are ordered to 1 ms" : "");
 }
 
@@ -226,9 +229,11 @@ static double per_second(uint64_t n, const struct facts *f)
 
 static void print_counts(FILE *out, const struct facts *f)
 {
-	fprintf(out, "blocks     %" PRIu64 " live; %" PRIu64 " allocated (%.0f/s), %" PRIu64 " freed (%.0f/s), %" PRIu64 " of them temporary; %" PRIu64
-		" bytes ever\n", f->t.live_blocks, f->t.allocs, per_second(f->t.allocs, f), f->t.frees, per_second(f->t.frees, f),
-		f->t.temporary, f->t.total_allocated);
+	const char *about = f->about;
+
+	fprintf(out, "blocks     %s%" PRIu64 " live; %s%" PRIu64 " allocated (%.0f/s), %s%" PRIu64 " freed (%.0f/s), %s%" PRIu64 " of them temporary; %s%" PRIu64
+		" bytes ever\n", about, f->t.live_blocks, about, f->t.allocs, per_second(f->t.allocs, f), about, f->t.frees, per_second(f->t.frees, f), about,
+		f->t.temporary, about, f->t.total_allocated);
 	if (f->t.maps || f->t.unmaps || f->t.unknown_frees)
 		fprintf(out, "           %" PRIu64 " maps, %" PRIu64 " unmaps, %" PRIu64 " frees of blocks that were never seen\n", f->t.maps, f->t.unmaps,
 			f->t.unknown_frees);
@@ -236,10 +241,14 @@ static void print_counts(FILE *out, const struct facts *f)
 
 static void print_recording(struct shell *shell, FILE *out, const struct facts *f)
 {
+	uint64_t sample = session_options(shell->session)->sample;
+	char what[64] = "all allocations";
 	struct text_buffer size, time;
 	size_t n = 0;
 
-	fprintf(out, "recording  mem-fast, all allocations; no log files; %" PRIu64 " events, %" PRIu64 " dropped; %" PRIu64 " stacks truncated\n",
+	if (sample)
+		snprintf(what, sizeof(what), "one allocation per %s bytes", size_text(&size, sample));
+	fprintf(out, "recording  mem-fast, %s; no log files; %" PRIu64 " events, %" PRIu64 " dropped; %" PRIu64 " stacks truncated\n", what,
 		f->stream.events, f->stream.dropped, f->stream.truncated);
 	if (f->stream.gaps || f->stream.bad)
 		fprintf(out, "           %" PRIu64 " events never came (their thread was killed in between), %" PRIu64 " were malformed\n", f->stream.gaps,

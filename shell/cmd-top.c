@@ -22,11 +22,13 @@ static void head(struct shell *shell, FILE *out, const struct process *p)
 {
 	struct text_buffer heap, mmap, peak, time;
 	struct ledger_totals t;
+	const char *about;
 
 	ledger_totals(p->ledger, &t);
-	fprintf(out, "%s (%d) %s  %s  heap %s  mmap %s  peak %s  %llu blocks\n", p->command ? p->command : "?", (int)p->pid, process_state_name(p->state),
-		time_text(&time, shell_moment(shell, p)), size_text(&heap, t.heap), size_text(&mmap, t.mmap), size_text(&peak, t.peak),
-		(unsigned long long)t.live_blocks);
+	about = print_about(t.estimated);
+	fprintf(out, "%s (%d) %s  %s  heap %s%s  mmap %s  peak %s%s  %s%llu blocks\n", p->command ? p->command : "?", (int)p->pid, process_state_name(p->state),
+		time_text(&time, shell_moment(shell, p)), about, size_text(&heap, t.heap), size_text(&mmap, t.mmap), about,
+		size_text(&peak, t.peak), about, (unsigned long long)t.live_blocks);
 }
 
 static int picture(struct shell *shell, struct call *call, size_t rows, FILE *out)

@@ -10,6 +10,7 @@
 
 #include "../supervisor/api.h"
 #include "../supervisor/message.h"
+#include "../supervisor/print.h"
 #include "command.h"
 #include "screen.h"
 #include "usage.h"
@@ -23,10 +24,12 @@ static void line(FILE *out, const struct process *p, unsigned count, bool alone)
 	uint64_t image = count & COUNT_IMAGE ? p->image_bytes : 0;
 	int64_t rss = usage_rss(p);
 	struct ledger_totals t;
+	const char *about;
 
 	ledger_totals(p->ledger, &t);
-	fprintf(out, "[MEMTRACER] allocated memory: %" PRIu64 ", metadata memory: %" PRIu64 " peak: %" PRIu64 ", rss: %" PRId64, api_allocated(p, count),
-		t.live_blocks * 8, t.peak + image, rss < 0 ? 0 : rss);
+	about = print_about(t.estimated);
+	fprintf(out, "[MEMTRACER] allocated memory: %s%" PRIu64 ", metadata memory: %s%" PRIu64 " peak: %s%" PRIu64 ", rss: %" PRId64, about,
+		api_allocated(p, count), about, t.live_blocks * 8, about, t.peak + image, rss < 0 ? 0 : rss);
 	if (!alone)
 		fprintf(out, ", process: %d (%s)", (int)p->pid, p->command ? p->command : "?");
 	putc('\n', out);

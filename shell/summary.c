@@ -75,10 +75,12 @@ static void print_numbers(const struct shell *shell, FILE *out, const struct pro
 	struct stream_stats stream = p->last_stats;
 	struct ledger_totals t;
 	int64_t size = 0, count = 0;
+	const char *about;
 	char end[64];
 	size_t n;
 
 	ledger_totals(p->ledger, &t);
+	about = print_about(t.estimated);
 	if (p->stream)
 		stream_stats(p->stream, &stream);
 	for (size_t i = 0; i < profile->count; i++) {
@@ -93,14 +95,14 @@ static void print_numbers(const struct shell *shell, FILE *out, const struct pro
 	n = others(shell, p);
 	if (n)
 		fprintf(out, "; %zu other process%s followed", n, n == 1 ? "" : "es");
-	fprintf(out, "\n  peak        %s bytes at %s\n", GROUPED(t.peak), time_text(&time, t.peak_ms));
-	fprintf(out, "  allocated   %s bytes in %s block%s; freed %s; %s temporary", GROUPED(t.total_allocated), GROUPED(t.allocs), plural(t.allocs),
-		GROUPED(t.frees), GROUPED(t.temporary));
+	fprintf(out, "\n  peak        %s%s bytes at %s\n", about, GROUPED(t.peak), time_text(&time, t.peak_ms));
+	fprintf(out, "  allocated   %s%s bytes in %s%s block%s; freed %s%s; %s%s temporary", about, GROUPED(t.total_allocated), about, GROUPED(t.allocs),
+		plural(t.allocs), about, GROUPED(t.frees), about, GROUPED(t.temporary));
 	if (t.maps)
 		fprintf(out, "; %s map%s, %s unmap%s", GROUPED(t.maps), plural(t.maps), GROUPED(t.unmaps), plural(t.unmaps));
 	n = stacks_with_something(profile);
-	fprintf(out, "\n  still live  %s bytes in %s block%s from %s stack%s\n", GROUPED((uint64_t)size), GROUPED((uint64_t)count), plural((uint64_t)count), GROUPED(n),
-		plural(n));
+	fprintf(out, "\n  still live  %s%s bytes in %s%s block%s from %s stack%s\n", about, GROUPED((uint64_t)size), about, GROUPED((uint64_t)count),
+		plural((uint64_t)count), GROUPED(n), plural(n));
 	print_limit(shell, out, p);
 	if (stream.dropped || stream.bad)
 		fprintf(out, "  not exact   %s events dropped, %s malformed\n", GROUPED(stream.dropped), GROUPED(stream.bad));

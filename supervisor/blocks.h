@@ -25,8 +25,8 @@
 /*
  *       63    60 59                14  13   12  11      0
  *  a   | tick hi |      size (46)    | P  | U | offset   |     U: used. P: passed, an entry that belongs here lies further on
- *  b   |    tick lo (24)   | owner (16) |   line (24)    |     line: of the stack; owner: thread, saturating; tick: 10 ms
- *       63               40 39        24 23             0
+ *  b   |    tick lo (24)   | owner (16) | C |  line (23) |     line: of the stack; owner: thread, saturating; tick: 10 ms
+ *       63               40 39        24  23  22        0      C: it is in wire_process.known, and may stand for more (weights.h)
  */
 struct block {
 	uint64_t a, b;
@@ -34,6 +34,7 @@ struct block {
 #define BLOCK_OFFSET   0xfffull
 #define BLOCK_USED     (1ull << 12)
 #define BLOCK_PASSED   (1ull << 13)
+#define BLOCK_COUNTED  (1ull << 23)	/* in b */
 #define BLOCK_SIZE_MAX ((1ull << 46) - 1)
 #define BLOCK_TICK_MAX ((1u << 28) - 1)
 #define BLOCK_OWNER_MAX 0xffffu
@@ -82,7 +83,7 @@ const struct block *blocks_freed(const struct blocks *t, raddr_t addr, raddr_t *
 ssize_t blocks_addresses(const struct blocks *t, raddr_t **out) MUST_USE;
 
 static inline uint64_t block_size(const struct block *b) { return b->a >> 14 & BLOCK_SIZE_MAX; }
-static inline uint32_t block_line(const struct block *b) { return b->b & 0xffffff; }
+static inline uint32_t block_line(const struct block *b) { return b->b & 0x7fffff; }
 static inline uint32_t block_owner(const struct block *b) { return b->b >> 24 & 0xffff; }
 static inline uint32_t block_tick(const struct block *b) { return (uint32_t)(b->a >> 60) << 24 | (uint32_t)(b->b >> 40); }
 

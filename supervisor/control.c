@@ -295,6 +295,13 @@ struct process *session_pin(struct session *s, struct process *p)
 	return before;
 }
 
+void session_sample(struct session *s, uint64_t period)
+{
+	s->options.sample = period;
+	for (struct process *p = s->processes; p; p = p->next)
+		sampling_switch(p, period);
+}
+
 void session_free_stacks(struct session *s, bool on)
 {
 	s->options.free_stacks = on;

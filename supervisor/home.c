@@ -256,6 +256,8 @@ static void wire_begin(struct wire_process *w, const struct options *options)
 	w->magic = WIRE_MAGIC | WIRE_VERSION;
 	w->depth = options->depth;
 	w->free_stacks = options->free_stacks;
+	w->sample = options->sample;
+	w->seed = sampling_seed();
 }
 
 static int map_process_part(struct process *p, int fd, uint64_t offset)
@@ -369,6 +371,8 @@ static void wire_inherit(struct wire_process *to, const struct wire_process *fro
 	to->depth = from->depth;
 	to->free_stacks = from->free_stacks;
 	to->limited = from->limited;
+	to->sample = from->sample;
+	to->seed = sampling_seed();
 	to->home = from->home;
 	to->tls_ready = from->tls_ready;
 	to->libc_start = from->libc_start;
@@ -650,6 +654,7 @@ struct wire_mail *home_question(const struct process *p, uint32_t *slot, pid_t *
 
 void home_release(struct process *p)
 {
+	ledger_known(p->ledger, NULL);
 	if (p->beacon)
 		pulse_unmap(p->beacon, PROCESS_SIZE);
 	p->beacon = NULL;

@@ -41,37 +41,36 @@ uint32_t ledger_line_new(struct ledger *l, uint32_t stack)
 	return index[stack] = l->lines_used++;
 }
 
-static inline void heap_more(struct ledger *l, uint32_t line, uint64_t size)
+static inline void heap_more(struct ledger *l, uint32_t line, struct weight w)
 {
-	l->allocs++;
-	l->heap += size;
-	l->total_allocated += size;
+	l->allocs += w.count;
+	l->heap += w.bytes;
+	l->total_allocated += w.bytes;
 	if (!l->heap_counts)
 		return;
-	l->counted += size;
+	l->counted += w.bytes;
 	struct line *ln = line_change(l, line);
-	add(&ln->s.live_bytes, size);
-	ln->s.live_count++;
-	ln->s.total_bytes += size;
-	ln->s.total_count++;
+	add(&ln->s.live_bytes, w.bytes);
+	add(&ln->s.live_count, w.count);
+	ln->s.total_bytes += w.bytes;
+	ln->s.total_count += w.count;
 }
 
-static inline void heap_less(struct ledger *l, const struct block *b, bool temporary)
+static inline void heap_less(struct ledger *l, const struct block *b, struct weight w, bool temporary)
 {
-	uint64_t size = block_size(b);
 	high_raise(l);
-	l->frees++;
-	l->heap -= size;
+	l->frees += w.count;
+	l->heap -= w.bytes;
 	struct line *ln = line_change(l, l->heap_counts ? block_line(b) : 0);
 	if (temporary) {
-		l->temporary++;
-		ln->s.temporary++;
+		l->temporary += w.count;
+		ln->s.temporary += w.count;
 	}
 	if (!l->heap_counts)
 		return;
-	l->counted -= size;
-	add(&ln->s.live_bytes, -size);
-	ln->s.live_count--;
+	l->counted -= w.bytes;
+	add(&ln->s.live_bytes, -w.bytes);
+	add(&ln->s.live_count, -w.count);
 }
 
 /* ---- life ---------------------------------------------------------------------------------------------------------------------- */
@@ -111,6 +110,7 @@ void ledger_free(struct ledger *l)
 	free(l->pending);
 	pieces_release(&l->scratch);
 	freed_release(&l->freed);
+	weights_release(&l->weights);
 	ranges_release(&l->ranges);
 	free(l->undo);
 	free(l->at_peak);
@@ -121,6 +121,64 @@ void ledger_free(struct ledger *l)
 	arena_release(&l->lines);
 	blocks_release(&l->blocks);
 	free(l);
+}
+
+/* ---- sampling ------------------------------------------------------------------------------------------------------------------ */
+
+/* B at ADDR becomes known to the target. */
+static void count(struct ledger *l, raddr_t addr, struct block *b)
+{
+	b->b |= BLOCK_COUNTED;
+	wire_known_add(l->known, addr);
+}
+
+/* B at ADDR, which was counted, is gone. */
+static __attribute__((noinline)) void uncount(struct ledger *l, raddr_t addr)
+{
+	weights_take(&l->weights, addr);
+	if (l->known)
+		wire_known_take(l->known, addr);
+}
+
+void ledger_count_all(struct ledger *l, bool counted)
+{
+	for (size_t i = 0; i <= l->blocks.mask; i++) {
+		const struct block_page *p = &l->blocks.page[i];
+		struct block *c = blocks_chunk(&l->blocks, p);
+		for (uint32_t j = 0; (p->count & PAGE_COUNT) && j <= p->mask; j++)
+			if (c[j].a & BLOCK_USED && !(c[j].b & BLOCK_COUNTED) == !counted)
+				count(l, (p->number - 1) << 12 | (c[j].a & BLOCK_OFFSET), &c[j]);
+	}
+	for (uint32_t i = 0; i < l->pendings; i++) {
+		struct pending *p = &l->pending[i];
+		if (p->heap == LEAVING && p->known && !(p->block.b & BLOCK_COUNTED) == !counted)
+			count(l, p->addr, &p->block);
+	}
+}
+
+void ledger_sampled(struct ledger *l)
+{
+	l->sampled = true;
+}
+
+void ledger_known(struct ledger *l, uint8_t *known)
+{
+	l->known = known;
+	if (known && !l->parent)		/* else when it has its own blocks */
+		ledger_count_all(l, true);
+}
+
+void ledger_know_all(struct ledger *l, bool on)
+{
+	wake(l);
+	l->know_all = on && l->known;
+	if (l->know_all)
+		ledger_count_all(l, false);
+}
+
+void ledger_went_on(struct ledger *l, uint32_t thread)
+{
+	thread_at(l, thread)->last = 0;
 }
 
 /* ---- blocks -------------------------------------------------------------------------------------------------------------------- */
@@ -137,6 +195,14 @@ static inline struct spot spot_of(const struct ledger *l, raddr_t addr)
 	return (struct spot){ blocks_page(&l->blocks, addr), block_place(addr) };
 }
 
+/* Somebody has the address of B, whose free was never seen. */
+static __attribute__((noinline)) void free_unseen(struct ledger *l, raddr_t addr, const struct block *b)
+{
+	heap_less(l, b, weight_of(l, addr, b), false);
+	if (b->b & BLOCK_COUNTED)
+		uncount(l, addr);
+}
+
 INLINE void grant_block(struct ledger *l, struct thread *t, uint32_t owner, struct spot at, raddr_t addr, uint64_t size, uint32_t stack)
 {
 	uint32_t line = line_of(l, stack);
@@ -145,10 +211,12 @@ INLINE void grant_block(struct ledger *l, struct thread *t, uint32_t owner, stru
 	if (__builtin_expect(!b, 0))
 		return;
 	if (__builtin_expect(was, 0))
-		heap_less(l, b, false);		/* its free was never seen */
+		free_unseen(l, addr, b);
 	block_set(b, addr, size, line, owner, l->tick);
 	l->up_ms = l->now_ms;
-	heap_more(l, line, size);
+	heap_more(l, line, (struct weight){ size, 1 });
+	if (__builtin_expect(l->know_all, 0))
+		count(l, addr, b);
 	t->last = addr;
 }
 
@@ -180,10 +248,12 @@ INLINE void release_block(struct ledger *l, struct thread *t, uint32_t owner, st
 {
 	struct block *b = at.page ? blocks_get_in(&l->blocks, at.page, addr, at.place) : NULL;
 	if (__builtin_expect(!b, 0)) {
-		l->unknown_frees += !from_libc;
+		l->unknown_frees += !from_libc && !l->sampled;
 		return;
 	}
-	heap_less(l, b, is_temporary(t, owner, addr, b));
+	heap_less(l, b, weight_of(l, addr, b), is_temporary(t, owner, addr, b));
+	if (__builtin_expect((b->b & BLOCK_COUNTED) != 0, 0))
+		uncount(l, addr);
 	if (__builtin_expect(stack, 0))
 		remember(l, addr, b, owner, stack);
 	blocks_take(&l->blocks, at.page, b, stamp);
@@ -200,6 +270,38 @@ void ledger_alloc(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t addr, 
 {
 	event(l, ms);
 	alloc(l, thread, addr, size, stack);
+}
+
+/* The block sampled with PERIOD, 0: not sampled, is one that the hook has counted. */
+static void alloc_counted(struct ledger *l, uint32_t thread, raddr_t addr, uint64_t size, uint32_t stack, uint64_t period)
+{
+	struct thread *t = thread_at(l, thread);
+	struct spot at = spot_of(l, addr);
+	uint32_t line = line_of(l, stack);
+	struct weight w;
+	bool was;
+	size = size < BLOCK_SIZE_MAX ? size : BLOCK_SIZE_MAX;
+	if (__builtin_expect(l->odd, 0))
+		ledger_changing(l, addr);
+	struct block *b = blocks_put_in(&l->blocks, at.page, addr, at.place, &was);
+	if (!b)
+		return;
+	if (was)
+		free_unseen(l, addr, b);
+	block_set(b, addr, size, line, owner_of(thread), l->tick);
+	b->b |= BLOCK_COUNTED;
+	w = weights_of(&l->weights, size, period);
+	if (period && weights_put(&l->weights, addr, &w))
+		w = (struct weight){ size, 1 };		/* out of memory: it stands for itself */
+	l->up_ms = l->now_ms;
+	heap_more(l, line, w);
+	t->last = addr;
+}
+
+void ledger_alloc_counted(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t addr, uint64_t size, uint32_t stack, uint64_t period)
+{
+	event(l, ms);
+	alloc_counted(l, thread, addr, size, stack, period);
 }
 
 void ledger_release_by(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t addr, bool from_libc, uint32_t stack)
@@ -287,6 +389,15 @@ void ledger_batch(struct ledger *l, uint32_t thread, uint64_t ms, const struct w
 	}
 }
 
+void ledger_weigh_back(struct ledger *l, raddr_t addr, const struct block *b, struct weight w)
+{
+	struct weight own = { block_size(b), 1 };
+	if ((w.bytes == own.bytes && w.count == own.count) || !weights_put(&l->weights, addr, &w))
+		return;
+	heap_less(l, b, w, false);		/* out of memory: it stands for itself */
+	heap_more(l, block_line(b), own);
+}
+
 static void heap_back(struct ledger *l, struct pending *p)
 {
 	if (p->known) {
@@ -297,10 +408,13 @@ static void heap_back(struct ledger *l, struct pending *p)
 		if (b && !was) {
 			b->a = (p->block.a & ~BLOCK_PASSED) | (b->a & BLOCK_PASSED);
 			b->b = p->block.b;
+			ledger_weigh_back(l, p->addr, b, p->weight);
 			if (p->temporary)
 				((struct thread *)l->threads.base)[p->slot].last = p->addr;
 		} else {
-			heap_less(l, &p->block, false);	/* somebody else has its address */
+			heap_less(l, &p->block, p->weight, false);	/* somebody else has its address */
+			if (p->block.b & BLOCK_COUNTED && l->known)
+				wire_known_take(l->known, p->addr);
 		}
 	}
 	p->heap = NOTHING;
@@ -325,6 +439,9 @@ void ledger_leave(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t old)
 		ledger_changing(l, old);
 	p->temporary = is_temporary(thread_at(l, thread), owner_of(thread), old, b);
 	p->block = *b;
+	p->weight = weight_of(l, old, b);
+	if (b->b & BLOCK_COUNTED)
+		weights_take(&l->weights, old);
 	blocks_take(&l->blocks, page, b, block_stamp(owner_of(thread), l->tick));
 }
 
@@ -335,11 +452,13 @@ static void leave_done(struct ledger *l, uint32_t thread, uint32_t stack)
 	if (!p || p->heap != LEAVING)
 		return;
 	if (p->known) {
-		heap_less(l, &p->block, p->temporary);
+		heap_less(l, &p->block, p->weight, p->temporary);
+		if (p->block.b & BLOCK_COUNTED && l->known)
+			wire_known_take(l->known, p->addr);
 		if (__builtin_expect(l->keep_freed, 0))
 			remember(l, p->addr, &p->block, owner_of(thread), stack);
 	} else
-		l->unknown_frees++;
+		l->unknown_frees += !l->sampled;
 	p->heap = NOTHING;
 	ledger_pending_rest(l, p);
 }
@@ -349,6 +468,13 @@ void ledger_became(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t addr,
 	event(l, ms);
 	leave_done(l, thread, stack);
 	alloc(l, thread, addr, size, stack);
+}
+
+void ledger_became_counted(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t addr, uint64_t size, uint32_t stack, uint64_t period)
+{
+	event(l, ms);
+	leave_done(l, thread, stack);
+	alloc_counted(l, thread, addr, size, stack, period);
 }
 
 void ledger_stayed(struct ledger *l, uint32_t thread, uint64_t ms)

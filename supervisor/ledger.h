@@ -24,11 +24,13 @@ struct ledger_totals {
 	uint64_t total_allocated;		/* bytes of all `allocs` */
 	uint64_t peak, peak_ms;			/* of heap + mmap, as far as counted (ledger_count) */
 	uint64_t events;
+	bool estimated;				/* some blocks are not told of, others stand for them: all but mappings, events and unknown_frees are estimates */
 };
 
 struct ledger_block {
 	raddr_t address;
-	uint64_t size;
+	uint64_t size;				/* its own */
+	uint64_t bytes, count;			/* what it stands for: `size` and 1, unless it was sampled. The totals and the stacks are sums of these */
 	uint32_t stack;
 	uint32_t thread;			/* index from ledger_thread() */
 	uint64_t ms;				/* when, to 10 ms */
@@ -54,6 +56,19 @@ void ledger_thread_ended(struct ledger *l, uint32_t thread);
 /* Events. MS: milliseconds since tracing began. */
 void ledger_alloc(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t addr, uint64_t size, uint32_t stack);
 void ledger_release(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t addr, bool from_libc);
+/*
+ * Sampling (inject/wire.h). ledger_sampled(): from now on there are blocks that are not told of, so a release of what is not known is nothing special. A block that its
+ * hook has counted in the table `known` comes with ledger_alloc_counted(): PERIOD is that of its sample, 0: it stands for itself alone.
+ */
+void ledger_sampled(struct ledger *l);
+void ledger_alloc_counted(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t addr, uint64_t size, uint32_t stack, uint64_t period);
+void ledger_became_counted(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t addr, uint64_t size, uint32_t stack, uint64_t period);
+/* THREAD has allocated, and that is not told of or not yet, since it allocated the block that it releases next: which is not `temporary`. */
+void ledger_went_on(struct ledger *l, uint32_t thread);
+/* The table of the process, into which those blocks go that are counted already (a new process has its parent's); borrowed until it is another one. NULL: none. */
+void ledger_known(struct ledger *l, uint8_t *known);
+/* ON: all other blocks go into it, too, those that are there and those to come; until ON is false. */
+void ledger_know_all(struct ledger *l, bool on);
 /* The same with the stack of the release, 0: not known. */
 void ledger_release_by(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t addr, bool from_libc, uint32_t stack);
 /* realloc: OLD is leaving; it stays counted until the outcome. At most one outstanding per thread. */

@@ -19,7 +19,7 @@ void ledger_totals(const struct ledger *l, struct ledger_totals *out)
 		.unknown_frees = l->unknown_frees, .temporary = l->temporary, .total_allocated = l->total_allocated,
 		.peak = h.bytes > l->peak ? h.bytes : l->peak,
 		.peak_ms = h.bytes > l->peak ? h.ms : l->peak_ms,
-		.events = l->events,
+		.events = l->events, .estimated = l->sampled,
 	};
 }
 
@@ -43,18 +43,23 @@ const struct ledger_stack *ledger_stack(const struct ledger *l, uint32_t stack)
 	return ln ? &ln->s : &none;
 }
 
-static struct ledger_block describe(const struct ledger *l, raddr_t addr, const struct block *b)
+static struct ledger_block describe_as(const struct ledger *l, raddr_t addr, const struct block *b, struct weight w)
 {
 	return (struct ledger_block){
-		.address = addr, .size = block_size(b), .stack = line_at(l, block_line(b))->id,
+		.address = addr, .size = block_size(b), .bytes = w.bytes, .count = w.count, .stack = line_at(l, block_line(b))->id,
 		.thread = block_owner(b), .ms = block_tick(b) * 10ull,
 	};
+}
+
+static struct ledger_block describe(const struct ledger *l, raddr_t addr, const struct block *b)
+{
+	return describe_as(l, addr, b, weight_of(l, addr, b));
 }
 
 static struct ledger_block describe_range(const struct ledger *l, const struct range *r)
 {
 	return (struct ledger_block){
-		.address = r->start, .size = r->end - r->start, .stack = line_at(l, r->grant->line)->id,
+		.address = r->start, .size = r->end - r->start, .bytes = r->end - r->start, .count = 1, .stack = line_at(l, r->grant->line)->id,
 		.thread = r->grant->thread, .ms = r->grant->tick * 10ull, .mapping = true,
 	};
 }
@@ -78,7 +83,7 @@ static ssize_t pending_blocks(const struct ledger *l, bool mapping, struct ledge
 	for (uint32_t i = 0; i < l->pendings; i++) {
 		const struct pending *p = &l->pending[i];
 		if (!mapping && p->heap == LEAVING && p->known)
-			v[n++] = describe(l, p->addr, &p->block);
+			v[n++] = describe_as(l, p->addr, &p->block, p->weight);
 		for (size_t j = 0; mapping && p->range == REMAPPING && j < p->pieces.count; j++)
 			if (p->pieces.piece[j].open)
 				v[n++] = describe_range(l, &p->pieces.piece[j]);
@@ -193,7 +198,7 @@ bool ledger_find(const struct ledger *l, raddr_t addr, struct ledger_block *out)
 	for (uint32_t i = 0; i < l->pendings; i++) {
 		const struct pending *p = &l->pending[i];
 		if (p->heap == LEAVING && p->known) {
-			*out = describe(l, p->addr, &p->block);
+			*out = describe_as(l, p->addr, &p->block, p->weight);
 			if (holds(out, addr))
 				return true;
 		}
@@ -241,5 +246,6 @@ size_t ledger_memory(const struct ledger *l)
 {
 	return sizeof(*l) + blocks_memory(&l->blocks) + l->index_size * sizeof(uint32_t) + l->lines_used * sizeof(struct line) +
 	       l->nthreads * sizeof(struct thread) + l->pending_room * sizeof(struct pending) + l->undo_room * sizeof(struct undo) +
-	       l->lines_used * sizeof(uint32_t) + timeline_memory(&l->timeline) + ranges_memory(&l->ranges) + freed_memory(&l->freed);
+	       l->lines_used * sizeof(uint32_t) + timeline_memory(&l->timeline) + ranges_memory(&l->ranges) + freed_memory(&l->freed) +
+	       weights_memory(&l->weights);
 }

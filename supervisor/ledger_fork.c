@@ -12,7 +12,7 @@
 
 #define UNDO_LEAST 4096u
 
-static bool undo_add(struct ledger *c, raddr_t addr, const struct block *b)
+static bool undo_add(struct ledger *c, raddr_t addr, const struct block *b, struct weight w)
 {
 	if (c->undos == c->undo_room) {
 		const struct ledger *l = c->parent;
@@ -25,16 +25,18 @@ static bool undo_add(struct ledger *c, raddr_t addr, const struct block *b)
 		c->undo = v;
 		c->undo_room = room;
 	}
-	c->undo[c->undos++] = (struct undo){ .addr = addr, .old = b ? *b : (struct block){ 0 } };
+	c->undo[c->undos++] = (struct undo){ .addr = addr, .old = b ? *b : (struct block){ 0 }, .weight = w };
 	return true;
 }
 
 void ledger_changing(struct ledger *l, raddr_t addr)
 {
 	struct block_page *page;
+	const struct block *b = blocks_get(&l->blocks, addr, &page);
+	struct weight w = b ? weight_of(l, addr, b) : (struct weight){ 0 };
 	for (struct ledger *c = l->children, *next; c; c = next) {
 		next = c->sibling;
-		if (!undo_add(c, addr, blocks_get(&l->blocks, addr, &page)))
+		if (!undo_add(c, addr, b, w))
 			ledger_inherit(c);
 	}
 }
@@ -54,6 +56,7 @@ static void revert(struct ledger *l, const struct undo *u)
 {
 	struct block_page *page;
 	bool was;
+	weights_take(&l->weights, u->addr);
 	if (!u->old.a) {
 		struct block *b = blocks_get(&l->blocks, u->addr, &page);
 		if (b)
@@ -64,6 +67,7 @@ static void revert(struct ledger *l, const struct undo *u)
 	if (b) {
 		b->a = (u->old.a & ~BLOCK_PASSED) | (b->a & BLOCK_PASSED);
 		b->b = u->old.b;
+		ledger_weigh_back(l, u->addr, b, u->weight);
 	}
 }
 
@@ -85,8 +89,9 @@ static void sum_up(struct ledger *l)
 		for (uint32_t j = 0; (p->count & PAGE_COUNT) && j <= p->mask; j++) {
 			if (!(c[j].a & BLOCK_USED))
 				continue;
-			add(&line[block_line(&c[j])].s.live_bytes, block_size(&c[j]));
-			line[block_line(&c[j])].s.live_count++;
+			struct weight w = weight_of(l, (p->number - 1) << 12 | (c[j].a & BLOCK_OFFSET), &c[j]);
+			add(&line[block_line(&c[j])].s.live_bytes, w.bytes);
+			add(&line[block_line(&c[j])].s.live_count, w.count);
 		}
 	}
 	l->touches = 0;
@@ -106,6 +111,8 @@ void ledger_inherit(struct ledger *l)
 		return;				/* out of memory: the blocks stay unknown */
 	blocks_release(&l->blocks);
 	l->blocks = blocks;
+	if (weights_copy(&l->weights, &parent->weights))
+		weights_release(&l->weights);		/* out of memory: blocks stand for themselves */
 	for (size_t i = l->undos; i-- > 0; )
 		revert(l, &l->undo[i]);
 	free(l->undo);
@@ -118,6 +125,8 @@ void ledger_inherit(struct ledger *l)
 	l->index_size = parent->index_size;
 	l->lines_used = parent->lines_used;
 	sum_up(l);
+	if (l->known)
+		ledger_count_all(l, true);
 }
 
 static int ranges_inherit(struct ledger *l, const struct ledger *parent)
@@ -154,11 +163,11 @@ static int pending_inherit(struct ledger *l, const struct ledger *parent)
 		struct block_page *page;
 		if (p->heap == LEAVING && p->known) {
 			if (blocks_get(&parent->blocks, p->addr, &page)) {
-				l->heap -= block_size(&p->block);
-				l->inherited--;
+				l->heap -= p->weight.bytes;
+				l->inherited -= p->weight.count;
 				continue;
 			}
-			if (!undo_add(l, p->addr, &p->block))
+			if (!undo_add(l, p->addr, &p->block, p->weight))
 				return -ENOMEM;
 		}
 		if (p->range != REMAPPING)
@@ -189,6 +198,7 @@ struct ledger *ledger_fork(struct ledger *parent)
 	struct ledger *l = ledger_new((parent->heap_counts ? LEDGER_COUNT_HEAP : 0) | (parent->mmap_counts ? LEDGER_COUNT_MMAP : 0));
 	if (!l)
 		return NULL;
+	l->sampled = parent->sampled;
 	l->heap = parent->heap;
 	l->inherited = parent->inherited + parent->allocs - parent->frees;
 	l->mmap = parent->mmap;

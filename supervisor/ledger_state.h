@@ -12,6 +12,7 @@
 #include "ledger.h"
 #include "ranges.h"
 #include "timeline.h"
+#include "weights.h"
 
 struct line {
 	struct ledger_stack s;
@@ -30,6 +31,7 @@ struct pending {
 	uint32_t slot;				/* of its thread */
 	raddr_t addr;
 	struct block block;
+	struct weight weight;			/* of the block */
 	struct pieces pieces;
 };
 
@@ -42,6 +44,7 @@ struct thread {
 struct undo {
 	raddr_t addr;
 	struct block old;			/* a is 0: there was none */
+	struct weight weight;
 };
 
 struct ledger {
@@ -70,6 +73,9 @@ struct ledger {
 	struct pieces scratch;
 	bool keep_freed;
 	struct freed freed;			/* what was released with a stack */
+	struct weights weights;			/* of those blocks with BLOCK_COUNTED that stand for more than themselves */
+	uint8_t *known;				/* wire_process.known, or NULL */
+	bool sampled, know_all;
 	struct pending *pending;
 	uint32_t pendings, pending_room, pending_idle;	/* idle: index + 1 */
 
@@ -167,6 +173,22 @@ static inline const struct line *line_seen(const struct ledger *l, uint32_t stac
 	uint32_t line = stack < awake(l)->index_size ? ((uint32_t *)l->index.base)[stack] : 0;
 	return line ? line_at(l, line) : NULL;
 }
+
+/* ---- weights ------------------------------------------------------------------------------------------------------------------- */
+
+/* What B at ADDR stands for. */
+static inline struct weight weight_of(const struct ledger *l, raddr_t addr, const struct block *b)
+{
+	struct weight w = { block_size(b), 1 };
+	if (__builtin_expect((b->b & BLOCK_COUNTED) != 0, 0))
+		weights_get(&l->weights, addr, &w);
+	return w;
+}
+
+/* B has come back to ADDR, standing for W as before. */
+void ledger_weigh_back(struct ledger *l, raddr_t addr, const struct block *b, struct weight w);
+/* Blocks with BLOCK_COUNTED, or (not COUNTED) all others, which have it then, are added to `known`. */
+void ledger_count_all(struct ledger *l, bool counted);
 
 /* ---- threads ------------------------------------------------------------------------------------------------------------------- */
 

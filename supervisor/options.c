@@ -46,6 +46,7 @@ static const struct {
 	{ "dump-every", OPT_DUMP_EVERY, "SIZE", "write one each time that SIZE more bytes were allocated" },
 	{ "dump-peak", OPT_DUMP_PEAK, NULL, "write one at each new peak: at most one a second, and the last in any case" },
 	{ "dump-exit", OPT_DUMP_EXIT, NULL, "write one at the end, of the program or of -d" },
+	{ "sample", 's', "SIZE", "record one allocation per SIZE bytes on average, and estimate from these (default: record every one)" },
 	{ "depth", OPT_DEPTH, "N", "most frames kept per stack (default 128, at most 1024)" },
 	{ "hook", OPT_HOOK, "NAME[=KIND][@ARG]",
 	  "NAME is an allocator function of the program: KIND malloc (default), calloc, realloc, free, memalign or\n"
@@ -129,6 +130,16 @@ int options_limit(const char *text, uint64_t *limit)
 	if (size_parse(text, &n) || n == 0 || n > LIMIT_MAX)
 		return -EINVAL;
 	*limit = n;
+	return 0;
+}
+
+int options_sample(const char *text, uint64_t *period)
+{
+	uint64_t n;
+
+	if (size_parse(text, &n) || n == 0 || n > SAMPLE_MAX)
+		return -EINVAL;
+	*period = n;
 	return 0;
 }
 
@@ -334,6 +345,8 @@ static int apply(struct parse *p, int c, const char *arg)
 			return bad(p, "--duration: '%s' is not accepted: " TIME_ACCEPTED ", more than 0", arg);
 		o->duration_ms = n;
 		return 0;
+	case 's':
+		return options_sample(arg, &o->sample) ? bad(p, "--sample: '%s' is not accepted: " SAMPLE_ACCEPTED, arg) : 0;
 	case OPT_DEPTH:
 		if (number_parse(arg, &n) || n < 1 || n > WIRE_DEPTH)
 			return bad(p, "--depth: '%s' is not accepted: a number from 1 to %u", arg, WIRE_DEPTH);
@@ -418,6 +431,8 @@ static int environment(struct parse *p)
 		return bad(p, "MT_MEMORY_LIMIT: '%s' is not accepted: a number of bytes, more than 0 and below 2^63", limit);
 	if (interval && (number_parse(interval, &ms) || ms == 0 || ms > INTERVAL_MAX))
 		return bad(p, "MT_PRINT_INTERVAL_MS: '%s' is not accepted: a number of milliseconds, more than 0", interval);
+	if (o->sample && (limit || o->limit))
+		return bad(p, "--sample: not with %s: a limit needs every allocation", o->limit ? "--limit" : "MT_MEMORY_LIMIT in the environment");
 	if (limit && !o->limit)
 		o->limit = bytes;
 	if (!o->interval_ms)

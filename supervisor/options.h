@@ -18,6 +18,8 @@ enum options_result options_parse(struct options *o, int argc, char **argv, FILE
 /* `heap,mmap,image` -> LEDGER_COUNT_* | COUNT_IMAGE. 0, -EINVAL */
 int options_count(const char *list, unsigned *count) MUST_USE;
 /* What -l, --on-limit and -i take; the commands `limit` and `interval` take the same. 0, -EINVAL */
+int options_sample(const char *text, uint64_t *period) MUST_USE;
+#define SAMPLE_ACCEPTED SIZE_ACCEPTED ", from 1 to 1G"
 #define LIMIT_MAX INT64_MAX
 #define LIMIT_ACCEPTED SIZE_ACCEPTED ", more than 0 and below 2^63"
 #define ON_LIMIT_ACCEPTED "kill, stop, fail or report"

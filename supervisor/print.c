@@ -41,16 +41,18 @@ static const char *place_of(const struct symbol_frame *f)
 
 static void numbers(struct line *l, const struct view *v, const struct view_row *r, bool totals)
 {
-	cellf(l, "size:%" PRId64, r->size);
+	const char *about = print_about(v->estimated);
+
+	cellf(l, "size:%s%" PRId64, about, r->size);
 	if (v->has_usable)
-		cellf(l, "usable:%" PRId64, r->usable);
+		cellf(l, "usable:%s%" PRId64, about, r->usable);
 	else if (v->usable_unknown)
 		cell(l, "usable:unknown");
-	cellf(l, "count:%" PRId64, r->count);
+	cellf(l, "count:%s%" PRId64, about, r->count);
 	if (totals) {
-		cellf(l, "total_size:%" PRIu64, r->total_size);
-		cellf(l, "total_count:%" PRIu64, r->total_count);
-		cellf(l, "temporary:%" PRIu64, r->temporary);
+		cellf(l, "total_size:%s%" PRIu64, about, r->total_size);
+		cellf(l, "total_count:%s%" PRIu64, about, r->total_count);
+		cellf(l, "temporary:%s%" PRIu64, about, r->temporary);
 	}
 }
 
@@ -114,9 +116,9 @@ static void put_line(FILE *out, const size_t *width, const struct line *l)
 
 static void print_total(FILE *out, const struct view *v)
 {
-	fprintf(out, "total_size: %" PRId64 "\n", v->total_size);
+	fprintf(out, "total_size: %s%" PRId64 "\n", print_about(v->estimated), v->total_size);
 	if (v->has_usable)
-		fprintf(out, "total_usable: %" PRId64 "\n", v->total_usable);
+		fprintf(out, "total_usable: %s%" PRId64 "\n", print_about(v->estimated), v->total_usable);
 	else if (v->usable_unknown)
 		fprintf(out, "total_usable: unknown: %s\n", v->usable_unknown);
 }
@@ -193,27 +195,29 @@ void print_stack(FILE *out, struct sites *sites, uint32_t stack)
 static void stack_usable(FILE *out, const struct view *v, const struct view_row *r)
 {
 	if (v->has_usable)
-		fprintf(out, ", usable %" PRId64, r->usable);
+		fprintf(out, ", usable %s%" PRId64, print_about(v->estimated), r->usable);
 	putc('\n', out);
 }
 
 void print_report_stacks(FILE *out, const struct view *v, struct sites *sites)
 {
+	const char *about = print_about(v->estimated);
+
 	print_total(out, v);
 	print_before(out, v->before);
 	putc('\n', out);
 	if (v->others.merged) {
-		fprintf(out, "# (others): %" PRId64 " bytes", v->others.size);
+		fprintf(out, "# (others): %s%" PRId64 " bytes", about, v->others.size);
 		stack_usable(out, v, &v->others);
-		fprintf(out, "      %" PRId64 " block%s from %zu more\n\n", v->others.count, v->others.count == 1 ? "" : "s", v->others.merged);
+		fprintf(out, "      %s%" PRId64 " block%s from %zu more\n\n", about, v->others.count, v->others.count == 1 ? "" : "s", v->others.merged);
 	}
 	for (size_t i = v->count; i-- > 0 && !ferror(out);) {
 		const struct view_row *r = &v->row[i];
 		size_t rank = v->reversed ? v->count - 1 - i : i;
 
-		fprintf(out, "# %zu: %" PRId64 " bytes", rank, r->size);
+		fprintf(out, "# %zu: %s%" PRId64 " bytes", rank, about, r->size);
 		stack_usable(out, v, r);
-		fprintf(out, "      %" PRId64 " block%s, stack %" PRIu32 "\n", r->count, r->count == 1 ? "" : "s", r->stack);
+		fprintf(out, "      %s%" PRId64 " block%s, stack %" PRIu32 "\n", about, r->count, r->count == 1 ? "" : "s", r->stack);
 		print_stack(out, sites, r->stack);
 		if (i)
 			putc('\n', out);
@@ -222,10 +226,12 @@ void print_report_stacks(FILE *out, const struct view *v, struct sites *sites)
 
 /* ---- differences ---------------------------------------------------------------------------------------------------------------- */
 
-static void difference_amounts(FILE *out, const struct view_row *r)
+static void difference_amounts(FILE *out, const struct view *v, const struct view_row *r)
 {
-	fprintf(out, "%c %" PRIu64 " (%" PRId64 " - %" PRId64 ") %" PRId64 " allocs", r->size < 0 ? '-' : '+', r->size < 0 ? -(uint64_t)r->size : (uint64_t)r->size,
-		r->before + r->size, r->before, r->count_before + r->count);
+	const char *about = print_about(v->estimated);
+
+	fprintf(out, "%c %s%" PRIu64 " (%s%" PRId64 " - %s%" PRId64 ") %s%" PRId64 " allocs", r->size < 0 ? '-' : '+', about,
+		r->size < 0 ? -(uint64_t)r->size : (uint64_t)r->size, about, r->before + r->size, about, r->before, about, r->count_before + r->count);
 }
 
 static void difference_place(FILE *out, const struct view *v, const struct view_row *r)
@@ -247,11 +253,11 @@ static void difference_place(FILE *out, const struct view *v, const struct view_
 
 void print_difference(FILE *out, const struct view *v, struct sites *sites, bool stacks)
 {
-	fprintf(out, "total_size: %" PRId64 "\n", v->total_size);
+	fprintf(out, "total_size: %s%" PRId64 "\n", print_about(v->estimated), v->total_size);
 	for (size_t i = 0; i < v->count && !ferror(out); i++) {
 		const struct view_row *r = &v->row[i];
 
-		difference_amounts(out, r);
+		difference_amounts(out, v, r);
 		if (v->key == VIEW_STACK)
 			fprintf(out, " STACK#%" PRIu32 "\n", r->stack);
 		if (v->key != VIEW_STACK || !stacks) {
@@ -263,10 +269,10 @@ void print_difference(FILE *out, const struct view *v, struct sites *sites, bool
 			print_stack(out, sites, r->stack);
 	}
 	if (v->others.merged) {
-		difference_amounts(out, &v->others);
+		difference_amounts(out, v, &v->others);
 		fprintf(out, "  (others)  (%zu more)\n", v->others.merged);
 	}
-	fprintf(out, "Total increase == %" PRId64 "\n", v->total_size);
+	fprintf(out, "Total increase == %s%" PRId64 "\n", print_about(v->estimated), v->total_size);
 }
 
 /* ---- JSON ----------------------------------------------------------------------------------------------------------------------- */
@@ -426,12 +432,12 @@ void print_report_json(FILE *out, const struct view *v, struct sites *sites, boo
 
 /* ---- table of functions --------------------------------------------------------------------------------------------------------- */
 
-static const char *amount(char *text, size_t len, int64_t v, bool bytes)
+static const char *amount(char *text, size_t len, const struct table *t, int64_t v, bool bytes)
 {
 	if (bytes)
-		snprintf(text, len, "%" PRId64, v);
+		snprintf(text, len, "%s%" PRId64, print_about(t->estimated), v);
 	else
-		snprintf(text, len, "%.1f", (double)v / 1048576);
+		snprintf(text, len, "%s%.1f", print_about(t->estimated), (double)v / 1048576);
 	return text;
 }
 
@@ -445,8 +451,8 @@ static void table_line(FILE *out, const struct table *t, const struct table_row 
 {
 	char flat[32], flat_part[16], sum_part[16], cum[32], cum_part[16];
 
-	fprintf(out, "%8s %6s %6s %8s %6s %s\n", amount(flat, sizeof(flat), r->flat, bytes), percent(flat_part, sizeof(flat_part), r->flat, t->total),
-		percent(sum_part, sizeof(sum_part), sum, t->total), amount(cum, sizeof(cum), r->cum, bytes),
+	fprintf(out, "%8s %6s %6s %8s %6s %s\n", amount(flat, sizeof(flat), t, r->flat, bytes), percent(flat_part, sizeof(flat_part), r->flat, t->total),
+		percent(sum_part, sizeof(sum_part), sum, t->total), amount(cum, sizeof(cum), t, r->cum, bytes),
 		percent(cum_part, sizeof(cum_part), r->cum, t->total), r->function);
 }
 
@@ -455,7 +461,7 @@ void print_table(FILE *out, const struct table *t, bool bytes)
 	char total[32];
 	int64_t sum = 0;
 
-	fprintf(out, "Total: %s %s\n", amount(total, sizeof(total), t->total, bytes), bytes ? "B" : "MB");
+	fprintf(out, "Total: %s %s\n", amount(total, sizeof(total), t, t->total, bytes), bytes ? "B" : "MB");
 	for (size_t i = 0; i < t->count && !ferror(out); i++) {
 		sum += t->row[i].flat;
 		table_line(out, t, &t->row[i], sum, bytes);
@@ -466,7 +472,7 @@ void print_table(FILE *out, const struct table *t, bool bytes)
 		return;
 	snprintf(total, sizeof(total), "unknown");
 	if (t->before->state == BEFORE_KNOWN)
-		amount(total, sizeof(total), (int64_t)t->before->bytes, bytes);
+		amount(total, sizeof(total), &(struct table){ 0 }, (int64_t)t->before->bytes, bytes);
 	fprintf(out, "%8s %6s %6s %8s %6s %s\n", total, "-", "-", total, "-", BEFORE_NAME);
 }
 
@@ -522,9 +528,10 @@ struct drawing {
 
 static void draw_amounts(struct drawing *d, int64_t size)
 {
-	char part[16];
+	char text[32], part[16];
 
-	fprintf(d->out, "%12" PRId64 " %6s  ", size, percent(part, sizeof(part), size, d->t->node[0].size));
+	snprintf(text, sizeof(text), "%s%" PRId64, print_about(d->t->estimated), size);
+	fprintf(d->out, "%12s %6s  ", text, percent(part, sizeof(part), size, d->t->node[0].size));
 }
 
 static bool push(struct drawing *d, const char *text)

@@ -9,6 +9,9 @@
 #include "sites.h"
 #include "view.h"
 
+/* What stands before a number that is an estimate. */
+static inline const char *print_about(bool estimated) { return estimated ? "~" : ""; }
+
 /* `FILE  line:N  size:BYTES  count:N  FUNCTION` and its relatives for other keys, columns aligned; `total_size: N` first.
  * TOTALS: also what was allocated ever. */
 void print_report(FILE *out, const struct view *v, bool totals);

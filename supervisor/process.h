@@ -13,6 +13,7 @@
 #include "marks.h"
 #include "module.h"
 #include "plant.h"
+#include "sampling.h"
 #include "snapshots.h"
 #include "stream.h"
 #include "symbols.h"
@@ -50,6 +51,7 @@ struct process {
 	struct snapshots snapshots;
 	struct limit limit;
 	struct before before;		/* -p: the heap that was there */
+	struct sampling sampling;
 	bool fences;			/* membarrier(2) reaches its threads */
 
 	struct heap *heap;		/* it is what a file says of one: stacks, symbols and the only profile are in there, the ledger is empty; else NULL */

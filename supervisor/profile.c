@@ -197,8 +197,8 @@ static int gather_usable(void *ctx, const struct ledger_block *b, uint64_t usabl
 	row = gather_row(g, &key);
 	if (!row)
 		return -ENOMEM;
-	row->size += (int64_t)b->size;
-	row->count++;
+	row->size += (int64_t)b->bytes;
+	row->count += (int64_t)b->count;
 	row->usable += (int64_t)usable;
 	return 0;
 }
@@ -228,9 +228,11 @@ static int from_blocks(struct profile *p, const struct ledger *ledger, const str
 int profile_from_ledger(struct profile *p, const struct ledger *ledger, const struct profile_ask *ask)
 {
 	bool blocks = ask->detail & (PROFILE_THREADS | PROFILE_SIZES) || ask->min_age_ms;
+	struct ledger_totals totals;
 	int err;
 
-	*p = (struct profile){ 0 };
+	ledger_totals(ledger, &totals);
+	*p = (struct profile){ .estimated = totals.estimated };
 	if ((blocks || ask->usable) && ask->detail & (PROFILE_PEAK | PROFILE_PAST))
 		return -EINVAL;
 	if (ask->detail & PROFILE_PAST)
@@ -322,6 +324,7 @@ int profile_subtract(struct profile *p, struct profile *before)
 	p->since_ms = before->ms;
 	p->is_difference = true;
 	p->has_totals &= before->has_totals;
+	p->estimated |= before->estimated;
 	free(p->row);
 	p->row = row;
 	p->count = n;

@@ -26,6 +26,7 @@ struct profile {
 	uint64_t ms;			/* the moment, since tracing began */
 	uint64_t since_ms;		/* of a difference: the earlier moment */
 	bool has_totals, has_usable, is_difference;
+	bool estimated;			/* from samples, already scaled up (weights.h) */
 	size_t count;
 	struct profile_row *row;	/* one for each stack (thread, block size) */
 };

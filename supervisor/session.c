@@ -87,8 +87,10 @@ size_t session_serve_rings(struct session *s)
 	size_t n = 0;
 
 	for (struct process *p = s->processes; p; p = p->next)
-		if (p->stream && p->state <= PROCESS_STOPPED)
+		if (p->stream && p->state <= PROCESS_STOPPED) {
 			n += stream_take(p->stream, pulse_ms(), CHUNK);
+			sampling_turn(p, pulse_ms());
+		}
 	return n;
 }
 

@@ -34,6 +34,7 @@ struct options {			/* what the command line says; filled by options.c */
 	bool batch;
 	bool free_stacks;		/* `set free-stacks`: releases say their stack, too; false at first */
 	uint64_t limit;			/* bytes; 0: none */
+	uint64_t sample;		/* bytes; 0: every allocation */
 	enum limit_action on_limit;
 	int limit_exit;			/* exit status after a limit kill; -1: as killed by SIGKILL */
 	uint64_t interval_ms;		/* usage lines; 0: none */
@@ -129,6 +130,9 @@ void session_on_limit(struct session *s, void (*fn)(void *ctx, const struct limi
 void session_limit_kill(struct session *s);
 /* A hit has killed the tree: --limit-exit says how mtrun ends. */
 bool session_limit_killed(const struct session *s);
+
+/* From now on one allocation per PERIOD bytes (at most SAMPLE_MAX) is recorded, in every process that is there or comes; 0: each. Not with a limit. */
+void session_sample(struct session *s, uint64_t period);
 
 /* From now on each release says its stack, too (ledger_find_freed), in every process that is there or comes; or no more. */
 void session_free_stacks(struct session *s, bool on);

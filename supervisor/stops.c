@@ -102,6 +102,7 @@ static int process_listen(struct session *s, struct process *p)
 	ledger_keep_freed(p->ledger, p->wire->free_stacks);
 	if (!p->stream)
 		return -ENOMEM;
+	sampling_begin(p, s->options.sample);
 	verdict_begin(s, p);
 	return 0;
 }

@@ -54,7 +54,7 @@
 enum halt { GOING, FOR_TICKET };
 
 struct source {				/* where an event came from */
-	uint64_t ms;
+	uint64_t ms, period;		/* of its samples; 0: they are none */
 	uint32_t thread, slot;
 };
 
@@ -167,12 +167,38 @@ static __attribute__((noinline)) void apply_mapping(struct stream *s, const stru
 	}
 }
 
+/* An event of a block with WIRE_FLAGS. Whether that is all there is to it. */
+static __attribute__((noinline)) bool apply_counted(struct stream *s, const struct source *from, struct wire_event e, struct wire_event more)
+{
+	uint64_t period = wire_flags(e) & WIRE_SAMPLED ? from->period : 0;
+	uint64_t size = wire_is_wide(wire_kind(e)) ? more.a : wire_size(e);
+	switch (wire_kind(e)) {
+	case WIRE_ALLOC:
+	case WIRE_ALLOC_WIDE:
+		ledger_alloc_counted(s->ledger, from->thread, from->ms, wire_address(e), size, wire_stack(e), period);
+		return true;
+	case WIRE_BECAME:
+	case WIRE_BECAME_WIDE:
+		ledger_became_counted(s->ledger, from->thread, from->ms, wire_address(e), size, wire_stack(e), period);
+		return true;
+	case WIRE_FREE:
+	case WIRE_FREE_WIDE:
+	case WIRE_LEAVE:
+		ledger_went_on(s->ledger, from->thread);
+		return false;
+	default:
+		return false;
+	}
+}
+
 static inline void apply(struct stream *s, const struct source *from, struct wire_event e, struct wire_event more)
 {
 	struct ledger *l = s->ledger;
 	raddr_t addr = wire_address(e);
 	uint32_t t = from->thread;
 	s->events++;
+	if (__builtin_expect(wire_flags(e), 0) && apply_counted(s, from, e, more))
+		return;
 	switch (wire_kind(e)) {
 	case WIRE_ALLOC: ledger_alloc(l, t, from->ms, addr, wire_size(e), wire_stack(e)); break;
 	case WIRE_FREE:
@@ -573,7 +599,8 @@ static inline uint32_t plain_run(struct stream *s, const struct wire_event *e, u
 	uint32_t i;
 	for (i = 0; i < n; i++) {
 		uint32_t c = wire_counter(wire_address(e[i]));
-		if (!((1u << WIRE_ALLOC | 1u << WIRE_FREE) >> wire_kind(e[i]) & 1) || ((s->expected[c] ^ wire_seq(e[i])) & WIRE_SEQ_MASK))
+		if (!((1u << WIRE_ALLOC | 1u << WIRE_FREE) >> wire_kind(e[i]) & 1) || ((s->expected[c] ^ wire_seq(e[i])) & WIRE_SEQ_MASK) ||
+		    wire_flags(e[i]))
 			break;
 		if (__builtin_expect(held, 0) && s->chain[c].head)
 			break;
@@ -591,6 +618,10 @@ static uint32_t ring_one(struct stream *s, struct ring *r, const struct wire_eve
 		*stop = ms > r->from.ms;
 		if (*stop)
 			r->from.ms = ms;
+		return 1;
+	}
+	if (k == WIRE_PERIOD) {
+		r->from.period = e[0].b < SAMPLE_MAX ? e[0].b : SAMPLE_MAX;
 		return 1;
 	}
 	if (k == WIRE_THREAD) {
@@ -692,7 +723,7 @@ static bool signal_one(struct stream *s)
 	more.a = load64(&g->event[1].a);
 	more.b = load64(&g->event[1].b);
 	enum wire_kind k = wire_kind(e);
-	if (k < WIRE_ALLOC || k >= WIRE_KINDS) {
+	if (k < WIRE_ALLOC || k >= WIRE_PERIOD) {
 		s->bad++;
 		return true;
 	}

@@ -231,6 +231,14 @@ struct reader {
 	uint32_t *at;			/* and where */
 };
 
+/* What is usable of all that B stands for. */
+static uint64_t in_all(const struct ledger_block *b, uint64_t usable)
+{
+	if (b->count == 1 && b->bytes == b->size)
+		return usable;
+	return b->size ? (uint64_t)((double)usable * (double)b->bytes / (double)b->size) : usable * b->count;
+}
+
 static int look(struct reader *r)
 {
 	int stop = 0;
@@ -240,7 +248,7 @@ static int look(struct reader *r)
 		uint64_t word[2];
 
 		memcpy(word, r->window + r->at[i], sizeof(word));
-		stop = r->fn(r->ctx, &r->block[i], usable_glibc(r->block[i].address, r->block[i].size, word[0], word[1]));
+		stop = r->fn(r->ctx, &r->block[i], in_all(&r->block[i], usable_glibc(r->block[i].address, r->block[i].size, word[0], word[1])));
 	}
 	r->spans = r->used = r->blocks = r->first = 0;
 	return stop;
@@ -320,7 +328,7 @@ static int compute(void *ctx, const struct ledger_block *b)
 {
 	struct reader *r = ctx;
 
-	return r->fn(r->ctx, b, b->mapping ? b->size : usable_jemalloc(b->size));
+	return r->fn(r->ctx, b, b->mapping ? b->size : in_all(b, usable_jemalloc(b->size)));
 }
 
 int usable_each(const struct usable *u, int (*fn)(void *ctx, const struct ledger_block *b, uint64_t usable), void *ctx)

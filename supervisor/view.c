@@ -462,7 +462,7 @@ int view_make(struct view *v, const struct profile *p, struct sites *sites, cons
 	int err;
 
 	*v = (struct view){ .key = o->key, .ms = p->ms, .since_ms = p->since_ms, .has_totals = p->has_totals, .has_usable = p->has_usable,
-		.is_difference = p->is_difference };
+		.is_difference = p->is_difference, .estimated = p->estimated };
 	err = matcher_init(&m, o->match, sites, p);
 	for (size_t i = 0; i < p->count && !err; i++) {
 		sites_rest(sites);

@@ -40,7 +40,7 @@ struct view_row {
 struct view {
 	enum view_key key;
 	uint64_t ms, since_ms;
-	bool has_totals, has_usable, reversed, is_difference;
+	bool has_totals, has_usable, reversed, is_difference, estimated;
 	const char *usable_unknown;	/* asked for, and why there is none; NULL: not so. Set by the caller, who keeps it */
 	const struct before *before;
 	int64_t total_size, total_count, total_usable;	/* sums over all rows and `others` */
@@ -69,6 +69,7 @@ struct table_row {
 	uint32_t id;			/* for table_make() */
 };
 struct table {
+	bool estimated;
 	const struct before *before;
 	int64_t total;
 	size_t count;
@@ -92,6 +93,7 @@ struct tree_node {
 	uint32_t hash_next;
 };
 struct tree {
+	bool estimated;
 	const struct before *before;
 	size_t count, allocated;
 	struct tree_node *node;		/* node[0]: the whole */
@@ -124,6 +126,7 @@ struct listing_function {
 	uint32_t row;
 };
 struct listing {
+	bool estimated;
 	int64_t total;			/* of the profile */
 	size_t count;
 	struct listing_function *function;	/* biggest first */

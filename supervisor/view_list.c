@@ -127,7 +127,7 @@ int listing_make(struct listing *l, const struct profile *p, struct sites *sites
 	struct wanted w = { .l = l, .name = name, .regex = regex };
 	int err = 0;
 
-	*l = (struct listing){ 0 };
+	*l = (struct listing){ .estimated = p->estimated };
 	for (size_t i = 0; i < p->count && !err; i++) {
 		sites_rest(sites);
 		w.row = (uint32_t)i + 1;

@@ -328,7 +328,7 @@ int table_make(struct table *t, const struct profile *p, struct sites *sites, bo
 	struct walk w = { .sites = sites };
 	int err;
 
-	*t = (struct table){ 0 };
+	*t = (struct table){ .estimated = p->estimated };
 	err = forest_make(&w.f, p, sites);
 	if (!err)
 		err = walk(&w);

@@ -170,7 +170,7 @@ int tree_make(struct tree *t, const struct profile *p, struct sites *sites, unsi
 	struct path path = { 0 };
 	int err;
 
-	*t = (struct tree){ 0 };
+	*t = (struct tree){ .estimated = p->estimated };
 	err = grow(t);
 	if (!err) {
 		t->count = 1;
