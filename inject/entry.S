@@ -331,6 +331,27 @@ entry_service:
  *	home = mmap(0, HOME_SIZE, rwx, MAP_SHARED, fd, 0); close(fd);
  *	if (*(home + HOME_BEACON) != 0) (home + HOME_BLOB + service)();	else munmap(home);
  */
+
+/* The thread's mask is kept below the registers; rbp: their end. */
+	.macro block_signals
+	sub	rsp, 16
+	mov	qword ptr [rsp], -1
+	mov	rsi, rsp
+	lea	rdx, [rsp + 8]
+	mov	edi, 2				/* SIG_SETMASK */
+	mov	r10d, 8
+	mov	eax, __NR_rt_sigprocmask
+	syscall
+	.endm
+	.macro restore_signals
+	lea	rsi, [rbp - 8]
+	xor	edx, edx
+	mov	edi, 2
+	mov	r10d, 8
+	mov	eax, __NR_rt_sigprocmask
+	syscall
+	.endm
+
 	.section .text.landing, "ax"
 	.globl	landing
 	.hidden	landing
@@ -344,6 +365,7 @@ landing:
 	push	\r
 	.endr
 	mov	rbp, rsp
+	block_signals
 	lea	rdi, [rip + landing_name]
 	mov	esi, 1				/* MFD_CLOEXEC */
 	mov	eax, __NR_memfd_create
@@ -387,7 +409,8 @@ landing:
 2:	mov	edi, r12d
 	mov	eax, __NR_close
 	syscall
-3:	mov	rsp, rbp
+3:	restore_signals
+	mov	rsp, rbp
 	.irp	r, r12, rbp, rbx, r11, r10, r9, r8, rdi, rsi, rdx, rcx, rax
 	pop	\r
 	.endr
@@ -399,8 +422,46 @@ landing_name:
 landing_size:
 	.quad	0				/* HOME_SIZE: the supervisor writes it */
 landing_service:
-	.quad	service + 0x1000		/* from the home's start */
+	.quad	service_landed + 0x1000		/* from the home's start */
 landing_end:
 	.size	landing, . - landing
+
+/*
+ * The leaving: the last of ours that runs in a process, in the same kind of place and entered in the same way, when nothing else of ours is in use any more.
+ * It unmaps what is listed behind it: address, length, ..., 0.
+ */
+	.globl	leaving
+	.hidden	leaving
+	.globl	leaving_end
+	.hidden	leaving_end
+	.type	leaving, @function
+	.balign	8
+leaving:
+	pushfq
+	cld
+	.irp	r, rax, rcx, rdx, rsi, rdi, r8, r9, r10, r11, rbx, rbp
+	push	\r
+	.endr
+	mov	rbp, rsp
+	block_signals
+	lea	rbx, [rip + leaving_end]
+1:	mov	rdi, [rbx]
+	test	rdi, rdi
+	je	2f
+	mov	rsi, [rbx + 8]
+	mov	eax, __NR_munmap
+	syscall
+	add	rbx, 16
+	jmp	1b
+2:	restore_signals
+	mov	rsp, rbp
+	.irp	r, rbp, rbx, r11, r10, r9, r8, rdi, rsi, rdx, rcx, rax
+	pop	\r
+	.endr
+	popfq
+	ret	128
+	.balign	8
+leaving_end:
+	.size	leaving, . - leaving
 
 	.section .note.GNU-stack, "", @progbits

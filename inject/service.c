@@ -28,10 +28,32 @@ static void signals_restore(uint64_t was)
 	sys6(__NR_rt_sigprocmask, 2 /* SIG_SETMASK */, (long)&was, 0, 8, 0, 0);
 }
 
+#define LEAN_SPINS 500			/* some microseconds */
+#define LEAN_NAP   50000		/* ns */
+
+/*
+ * Until STATE changes, or a while. LEAN: the thread may have been taken out of a system call whose rest the kernel keeps in its restart block, of which it has one:
+ * a futex wait that is interrupted would take its place, pselect never does.
+ */
+static void mail_nap(struct wire_mail *mail, uint32_t state)
+{
+	struct __kernel_timespec nap = { .tv_nsec = mail->lean ? LEAN_NAP : 20 * 1000 * 1000 };
+
+	if (!mail->lean) {
+		sys6(__NR_futex, (long)&mail->state, FUTEX_WAIT, state, (long)&nap, 0, 0);
+		return;
+	}
+	for (int i = 0; i < LEAN_SPINS; i++) {
+		if (load(&mail->state) != state)
+			return;
+		__builtin_ia32_pause();
+	}
+	sys6(__NR_pselect6, 0, 0, 0, 0, (long)&nap, 0);
+}
+
 void mail_serve(struct wire_mail *mail)
 {
 	for (;;) {
-		struct __kernel_timespec nap = { .tv_nsec = 20 * 1000 * 1000 };
 		uint32_t state = load(&mail->state);
 
 		if (state == MAIL_GO)
@@ -51,12 +73,19 @@ void mail_serve(struct wire_mail *mail)
 			hooks_off();
 			break;
 		}
-		sys6(__NR_futex, (long)&mail->state, FUTEX_WAIT, state, (long)&nap, 0, 0);
+		mail_nap(mail, state);
 	}
 	store(&mail->state, MAIL_IDLE);
 }
 
-/* Reached from entry_service and from the landing. */
+/* Reached from the landing, which has blocked the signals itself. */
+void service_landed(void);
+void service_landed(void)
+{
+	mail_serve(&PROC->mail);
+}
+
+/* Reached from entry_service. */
 void service(void);
 void service(void)
 {

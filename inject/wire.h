@@ -30,7 +30,7 @@
 #include <stdint.h>
 
 #define WIRE_MAGIC   0x316e7572746d0000ull	/* "\0\0mtrun1" */
-#define WIRE_VERSION 1
+#define WIRE_VERSION 2
 
 /* ---- the beacon: written by mtrun; only `bell` is written by the target ------------------------------------------------------ */
 
@@ -230,7 +230,7 @@ struct wire_mail {
 	uint64_t arg[5];
 	uint64_t answer;
 	uint32_t ncalls;
-	uint32_t pad;
+	uint32_t lean;			/* wait by calls that leave the thread's interrupted one restartable: see mail_serve() */
 	struct wire_call call[MAIL_CALLS];
 };
 
@@ -434,6 +434,25 @@ struct wire_signal_event {
 	uint64_t pad[2];
 };
 
+/*
+ * What was done to the process' code, said before it is done: a later mtrun undoes it should this one be killed. It believes none of it that the memory
+ * does not confirm.
+ */
+#define WIRE_PLANTS  4096u
+#define WIRE_ISLANDS 64u
+#define WIRE_MOVED   32u		/* bytes of a function's entry that may be moved */
+struct wire_plant {			/* as struct planted (supervisor/plant.h) */
+	uint64_t entry, stub, orig;
+	uint8_t nbytes, ninsn, pad[6];
+	uint8_t original[WIRE_MOVED], patched[WIRE_MOVED];
+	struct { uint8_t from, to; } insn[16];
+};
+struct wire_journal {
+	uint32_t plants, islands;
+	struct { uint64_t start, end; } island[WIRE_ISLANDS];
+	struct wire_plant plant[WIRE_PLANTS];
+};
+
 struct wire_process {
 	uint64_t magic;			/* WIRE_MAGIC | WIRE_VERSION */
 	uint32_t root;			/* node that new stacks start from */
@@ -460,7 +479,9 @@ struct wire_process {
 	uint32_t no_slot;		/* events lost because all thread slots were taken */
 	uint32_t threads_high;		/* slots that were ever used lie below this */
 	uint64_t signal_settled;	/* bytes granted to handlers (ROOM_SIGNAL) whose event was stored, or whose call failed; after the event */
-	uint64_t pad2[4];
+	uint32_t unmarked;		/* hooked calls under way that no thread's mark tells of: rare ones */
+	uint32_t pad3;
+	uint64_t pad2[3];
 	uint64_t finder[WIRE_FINDER];	/* thread pointer << 16 | slot: a hint, right if the slot has that `fs` */
 	uint32_t counter[WIRE_COUNTERS];
 	uint8_t large[65536];		/* nonzero: a block of WIRE_WIDE bytes or more may live at an address with this hash */
@@ -468,6 +489,7 @@ struct wire_process {
 	uint64_t released[WIRE_COUNTERS];
 	struct wire_signal_event signal[WIRE_SIGNAL_RING];
 	struct wire_modules modules[2];
+	struct wire_journal journal;
 	_Alignas(4096) struct wire_thread thread[WIRE_THREADS];
 };
 static inline uint32_t wire_large_hash(uint64_t address) { return (uint32_t)((address >> 4) * 0x9e3779b1u >> 16 & 0xffff); }

@@ -93,7 +93,7 @@ int shell_turn(struct shell *shell, int ms)
 		ms = events_due(shell, ms);
 	err = session_turn(shell->session, ms);
 	now = session_ms(shell->session);
-	if (enough && !shell->traced_enough && now >= enough && !session_ended(shell->session)) {
+	if (((enough && now >= enough) || (shell->leave && !shell->screen)) && !shell->traced_enough && !session_ended(shell->session)) {
 		shell->traced_enough = true;
 		session_settle(shell->session);
 		session_detach(shell->session);

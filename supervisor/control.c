@@ -8,9 +8,11 @@
 #include "session_state.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "home.h"
@@ -56,6 +58,51 @@ int session_stop(struct session *s, struct process *p)
 	return all_stopped(s, p) ? 0 : -ETIMEDOUT;
 }
 
+int session_halt(struct session *s, struct thread *t, int ms)
+{
+	uint64_t end = pulse_ms() + (uint64_t)ms;
+	pid_t tid = t->tid;
+	int err = tracer_interrupt(tid);
+
+	s->halting = tid;
+	while (!err) {
+		t = thread_find(s, tid);
+		if (!t || t->state == THREAD_EXITING)
+			err = -ESRCH;
+		else if (t->state == THREAD_STOPPED)
+			break;
+		else if (pulse_ms() >= end)
+			err = -EAGAIN;
+		else if (!session_serve_stops(s)) {
+			session_serve_questions(s);
+			session_serve_rings(s);
+			usleep(20);
+		}
+	}
+	s->halting = 0;
+	return err;
+}
+
+/* While we are at work all threads of a program wait: nobody comes before us, if we are allowed that. */
+void session_hurry(bool on)
+{
+	static struct sched_param before;
+	static int policy = -1, nice_before;
+	struct sched_param first = { .sched_priority = 1 };
+
+	if (on && policy < 0) {
+		policy = sched_getscheduler(0);
+		nice_before = getpriority(PRIO_PROCESS, 0);
+		if (sched_getparam(0, &before) < 0 || sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &first) < 0)
+			setpriority(PRIO_PROCESS, 0, -20);
+	} else if (!on && policy >= 0) {
+		sched_setscheduler(0, policy, &before);
+		setpriority(PRIO_PROCESS, 0, nice_before);
+		pulse_prompt();
+		policy = -1;
+	}
+}
+
 int session_cont(struct session *s, struct process *p)
 {
 	if (p->state != PROCESS_STOPPED)
@@ -64,11 +111,8 @@ int session_cont(struct session *s, struct process *p)
 	for (size_t i = 0; i < s->nthreads; i++) {
 		struct thread *t = &s->thread[i];
 
-		if (t->process == p && t->state == THREAD_STOPPED) {
-			t->state = THREAD_RUNNING;
-			tracer_cont(t->tid, t->signal);
-			t->signal = 0;
-		}
+		if (t->process == p && t->state == THREAD_STOPPED)
+			thread_resume(t);
 	}
 	return 0;
 }
@@ -94,34 +138,6 @@ void session_limit_kill(struct session *s)
 		if (session_cont(s, p))
 			message_verbose(1, "%d: it was stopped and is not continued", p->pid);
 	}
-}
-
-/* Hooks become inert, then every thread is let go. */
-void session_detach(struct session *s)
-{
-	const struct wire_guard off = { .armed = 0 };
-
-	for (struct process *p = s->processes; p; p = p->next) {
-		if (p->state > PROCESS_STOPPED)
-			continue;
-		if (session_stop(s, p) < 0)
-			continue;
-		if (p->home && remote_write(p->pid, p->home + HOME_GUARD, &off, sizeof(off)) < 0)
-			message_verbose(1, "%d: its hooks switch themselves off when mtrun ends", p->pid);
-	}
-	session_settle(s);
-	for (size_t i = 0; i < s->nthreads; i++)
-		tracer_detach(s->thread[i].tid, s->thread[i].signal);
-	s->nthreads = 0;
-	s->held = 0;
-	for (struct process *p = s->processes; p; p = p->next) {
-		if (p->state <= PROCESS_STOPPED) {
-			p->state = PROCESS_DETACHED;
-			p->ended_ms = pulse_ms();
-		}
-		process_close(p);
-	}
-	s->detached = true;
 }
 
 /* The program named is killed, unless it has ended; its children live on, as they would without us. */
@@ -159,6 +175,7 @@ int session_lend(struct session *s, struct process *p)
 			continue;
 		tracer_detach(t->tid, t->signal);
 		t->signal = 0;
+		t->group = false;
 		t->state = THREAD_LENT;
 	}
 	p->state = PROCESS_RUNNING;
@@ -170,25 +187,29 @@ int session_lend(struct session *s, struct process *p)
 #define CATCH_UP_TRIES 50
 
 /* Threads may have come and gone meanwhile; those that start while we look are found by looking again. */
-static int seize_all(struct session *s, struct process *p)
+int session_seize(struct session *s, struct process *p)
 {
 	unsigned flags = s->options.follow ? TRACE_CHILDREN : 0;
 	bool more = true;
+	int n = 0, err = -ESRCH;
 	pid_t *tid;
-	int n = 0;
 
 	while (more) {
 		more = false;
 		n = proc_threads(p->pid, &tid);
-		for (int i = 0; i < n; i++)
-			if (!thread_find(s, tid[i]) && tracer_seize(tid[i], flags) == 0) {
+		for (int i = 0; i < n; i++) {
+			int got = thread_find(s, tid[i]) ? -EBUSY : tracer_seize(tid[i], flags);
+
+			if (got == 0) {
 				more = thread_add(s, tid[i], p, THREAD_RUNNING);
 				p->threads++;
-			}
+			} else if (got != -EBUSY && err == -ESRCH)
+				err = got;
+		}
 		if (n >= 0)
 			free(tid);
 	}
-	return p->threads ? 0 : n < 0 ? n : -EPERM;
+	return p->threads ? 0 : n < 0 ? n : err;
 }
 
 static int refresh_stopped(struct session *s, struct process *p)
@@ -241,7 +262,7 @@ int session_take_back(struct session *s, struct process *p)
 	p->threads = 0;
 	if (!alive)
 		return -ESRCH;
-	if (seize_all(s, p) == 0) {
+	if (session_seize(s, p) == 0) {
 		if (s->lent_loaded)
 			catch_up(s, p);
 		return 0;

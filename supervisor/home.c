@@ -25,6 +25,8 @@
 
 #include "elf.h"
 #include "image.h"
+#include "journal.h"
+#include "landing.h"
 #include "message.h"
 #include "proc.h"
 #include "pulse.h"
@@ -143,91 +145,6 @@ static int work(struct wire_mail *mail, pid_t tid, struct wire_call *calls, uint
 
 /* ---- the landing ----------------------------------------------------------------------------------------------------------------- */
 
-/* Zero bytes at the end of an executable mapping: the linker's padding, which nothing uses. */
-static raddr_t find_slack(pid_t pid, size_t need)
-{
-	struct maps maps;
-	raddr_t found = 0;
-
-	if (maps_read(&maps, pid) < 0)
-		return 0;
-	for (size_t i = 0; i < maps.count && !found; i++) {
-		const struct map *m = &maps.map[i];
-		uint8_t tail[1024];
-		size_t zero = 0;
-
-		if (!m->exec || !m->read || m->shared || !strcmp(m->path, "[vsyscall]") || m->end - m->start < sizeof(tail))
-			continue;
-		if (remote_read(pid, m->end - sizeof(tail), tail, sizeof(tail)) != sizeof(tail))
-			continue;
-		while (zero < sizeof(tail) && tail[sizeof(tail) - 1 - zero] == 0)
-			zero++;
-		if (zero >= need + 32)
-			found = (m->end - need) & ~15ull;
-	}
-	maps_release(&maps);
-	return found;
-}
-
-/* Puts the stopped thread at PC; it finds its way back (see entry_service). */
-static int divert(pid_t tid, raddr_t pc)
-{
-	struct user_regs_struct regs;
-	uint64_t back;
-	int err = tracer_get_regs(tid, &regs);
-
-	if (err)
-		return err;
-	back = regs.rip;
-	regs.rsp -= 136;
-	err = remote_write(tid, regs.rsp, &back, sizeof(back));
-	if (err)
-		return err;
-	regs.rip = pc;
-	regs.orig_rax = (unsigned long long)-1;
-	return tracer_set_regs(tid, &regs);
-}
-
-/* Lets the thread run to its next system call stop. A fatal signal ends it: -ESRCH. */
-static int next_syscall_stop(pid_t tid)
-{
-	struct event e;
-	int signal = 0, err;
-
-	for (;;) {
-		err = tracer_syscall(tid, signal);
-		if (err)
-			return err;
-		err = tracer_wait(tid, &e, PATIENCE_MS);
-		if (err <= 0)
-			return err ? err : -ETIMEDOUT;
-		signal = 0;
-		if (e.kind == EVENT_SYSCALL)
-			return 0;
-		if (e.kind == EVENT_SIGNAL)
-			signal = e.signal;
-		else if (e.kind == EVENT_GONE || e.kind == EVENT_EXITING) {
-			if (e.kind == EVENT_EXITING)
-				tracer_cont(tid, 0);
-			return -ESRCH;
-		}
-	}
-}
-
-static int syscall_result(pid_t tid, int64_t *ret)
-{
-	struct user_regs_struct regs;
-	int err = next_syscall_stop(tid);	/* entry */
-
-	if (!err)
-		err = next_syscall_stop(tid);	/* exit */
-	if (!err)
-		err = tracer_get_regs(tid, &regs);
-	if (!err)
-		*ret = (int64_t)regs.rax;
-	return err;
-}
-
 static int open_target_fd(pid_t pid, int64_t number)
 {
 	char name[32];
@@ -248,6 +165,17 @@ static size_t landing_code(uint8_t **code)
 	memcpy(*code, blob_elf_start + start, end - start);
 	memcpy(*code + (end - start) - 16, &size, sizeof(size));
 	return end - start;
+}
+
+/* What a forked child has inherited is its own to undo. */
+static int journal_inherit(struct process *child)
+{
+	struct wire_journal *j = &child->wire->journal;
+	int err = 0;
+
+	for (size_t i = 0; i < child->plant.nislands && !err; i++)
+		err = journal_island(j, child->plant.island[i].start, child->plant.island[i].end);
+	return err ? err : journal_write(j, &child->plant);
 }
 
 /* First words of a process part. The mapping is fresh: all zeros. */
@@ -293,47 +221,34 @@ static int fill_home(struct process *p, int fd, const struct options *options)
 	return 0;
 }
 
-int home_land(struct process *p, pid_t tid, const struct options *options)
+/* The thread makes the home's memory file and maps it. *OWN: our descriptor of the file, also when that fails; -1: none. */
+static int make_home(struct process *p, struct landing *l, int *own)
 {
-	uint8_t *code = NULL;
-	size_t len = landing_code(&code);
-	raddr_t at = len ? find_slack(p->pid, len) : 0;
-	int64_t fd = -1, ret = 0;
-	int own = -1, err = -ENOMEM;
+	int64_t ret, fd;
+	int err = landing_call(l, &ret);	/* rt_sigprocmask */
 
-	if (!len)
-		goto out;
-	err = -ENOSPC;
-	if (!at)
-		goto out;
-	err = next_syscall_stop(tid);		/* the way out of execve */
 	if (!err)
-		err = remote_write(p->pid, at, code, len);
+		err = landing_call(l, &fd);	/* memfd_create */
+	if (err || fd < 0)
+		return err ? err : (int)fd;
+	*own = open_target_fd(p->pid, fd);
+	err = *own < 0 ? *own : ftruncate(*own, HOME_SIZE) < 0 ? -errno : 0;
 	if (!err)
-		err = divert(tid, at);
-	if (!err)
-		err = syscall_result(tid, &fd);		/* memfd_create */
-	if (!err && fd < 0)
-		err = (int)fd;
-	if (err)
-		goto out;
-	own = open_target_fd(p->pid, fd);
-	err = own < 0 ? own : ftruncate(own, HOME_SIZE) < 0 ? -errno : 0;
-	if (!err)
-		err = syscall_result(tid, &ret);	/* lseek */
+		err = landing_call(l, &ret);	/* lseek */
 	if (!err && ret != (int64_t)HOME_SIZE)
 		err = ret < 0 ? (int)ret : -EIO;
 	if (!err)
-		err = syscall_result(tid, &ret);	/* mmap */
+		err = landing_call(l, &ret);	/* mmap */
 	if (!err && (uint64_t)ret >= -4095ull)
 		err = (int)ret;
-	if (!err) {
+	if (!err)
 		p->home = (raddr_t)ret;
-		err = fill_home(p, own, options);
-	}
-	if (err)
-		goto out;
+	return err;
+}
 
+/* The thread serves by now: the parts of the home become what they are to be. FENCES: see struct process; where there are threads already it takes long. */
+static int protect_home(struct process *p, pid_t tid, bool fences)
+{
 	struct wire_call calls[] = {
 		CALL(SYS_mmap, p->home + HOME_GUARD, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1ull, 0),
 		CALL(SYS_madvise, p->home + HOME_GUARD, 4096, MADV_WIPEONFORK),
@@ -342,25 +257,123 @@ int home_land(struct process *p, pid_t tid, const struct options *options)
 		CALL(SYS_madvise, p->home, HOME_SIZE, MADV_DONTDUMP),
 		CALL(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0),
 	};
-	struct wire_guard armed = { .armed = 1 };
+	int err = work(&p->wire->mail, tid, calls, sizeof(calls) / sizeof(calls[0]) - !fences);
 
-	tracer_cont(tid, 0);
-	err = work(&p->wire->mail, tid, calls, sizeof(calls) / sizeof(calls[0]));
 	if (!err && calls[0].ret < 0)
 		err = (int)calls[0].ret;
-	p->fences = !err && calls[5].ret == 0;
+	p->fences = fences && !err && calls[5].ret == 0;
+	return err;
+}
+
+int home_arm(const struct process *p, bool on)
+{
+	const struct wire_guard armed = { .armed = on };
+
+	return remote_write(p->pid, p->home + HOME_GUARD, &armed, sizeof(armed));
+}
+
+/* The thread is on its way through the landing. When this fails it is out of it, or going to be by itself. */
+static int land(struct process *p, struct landing *l, const struct options *options, bool attach)
+{
+	int own = -1, err = make_home(p, l, &own);
+
 	if (!err)
-		err = remote_write(p->pid, p->home + HOME_GUARD, &armed, sizeof(armed));
-out:
-	free(code);
+		err = fill_home(p, own, options);
+	if (!err) {
+		p->wire->mail.lean = attach;
+		tracer_cont(l->tid, 0);
+		err = protect_home(p, l->tid, !attach);
+	}
 	if (own >= 0)
 		close(own);
+	if (err && p->wire)
+		home_go(&p->wire->mail);
+	return err;
+}
+
+int home_land(struct process *p, pid_t tid, const struct options *options)
+{
+	struct landing l = { .pid = p->pid, .tid = tid, .hi = UINT64_MAX };
+	struct slack slack;
+	uint8_t *code;
+	size_t len = landing_code(&code);
+	struct user_regs_struct regs;
+	int err = len ? slack_use(p->pid, code, len, &slack) : -ENOMEM;
+
+	if (len)
+		free(code);
+	if (!err)
+		err = landing_stop(&l, &regs);		/* the way out of execve */
+	if (!err)
+		err = landing_send(&l, p->pid, tid, slack.code, slack.code, slack.end);
+	if (!err)
+		err = land(p, &l, options, false);
+	if (!err)
+		err = home_arm(p, true);
 	if (err) {
 		if (p->wire)
 			home_go(&p->wire->mail);
 		tracer_cont(tid, 0);
 	}
 	return err;
+}
+
+/* The thread serves: it is stopped where it is, told that there is no more to do, and taken out. */
+static int recall(struct process *p, struct landing *l)
+{
+	struct event e;
+	int err = tracer_interrupt(l->tid);
+
+	if (!err)
+		err = tracer_wait(l->tid, &e, PATIENCE_MS);
+	if (err <= 0)
+		return err ? err : -ETIMEDOUT;
+	if (e.kind == EVENT_EXITING)
+		tracer_cont(l->tid, 0);
+	if (e.kind == EVENT_EXITING || e.kind == EVENT_GONE)
+		return -ESRCH;
+	home_go(&p->wire->mail);
+	return landing_recall(l);
+}
+
+int home_attach(struct process *p, pid_t tid, const struct options *options)
+{
+	struct landing l;
+	struct slack slack;
+	uint8_t *code;
+	size_t len = landing_code(&code);
+	int err = len ? slack_use(p->pid, code, len, &slack) : -ENOMEM, back = 0;
+
+	if (len)
+		free(code);
+	if (err)
+		return landing_none(tid, err);
+	err = landing_send(&l, p->pid, tid, slack.code, slack.code, slack.end);
+	if (err)
+		landing_none(tid, err);
+	else {
+		err = land(p, &l, options, true);
+		back = p->wire ? recall(p, &l) : landing_recall(&l);
+	}
+	if (!back)
+		back = slack_clear(p->pid, &slack);
+	return err ? err : back;
+}
+
+int home_call(struct process *p, pid_t tid, struct wire_call *calls, uint32_t n)
+{
+	raddr_t blob = p->home + HOME_BLOB;
+	struct landing l;
+	int err, back;
+
+	p->wire->mail.state = MAIL_IDLE;
+	err = landing_send(&l, p->pid, tid, blob + blob_symbol("entry_service"), blob, p->home + HOME_BEACON);
+	if (err)
+		return landing_none(tid, err);
+	tracer_cont(tid, 0);
+	err = work(&p->wire->mail, tid, calls, n);
+	back = recall(p, &l);
+	return err ? err : back;
 }
 
 /* ---- fork ------------------------------------------------------------------------------------------------------------------------ */
@@ -394,7 +407,7 @@ int home_inherit(struct process *child, const struct process *parent, pid_t tid)
 		CALL(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0),
 	};
 	struct wire_mail *mail = &parent->wire->mail;
-	struct wire_guard armed = { .armed = 1 };
+	struct user_regs_struct regs;
 	int own = -1, err;
 
 	if (parent->wire->no_syscalls) {
@@ -402,7 +415,9 @@ int home_inherit(struct process *child, const struct process *parent, pid_t tid)
 		return -EPERM;
 	}
 	mail->state = MAIL_IDLE;
-	err = divert(tid, parent->home + HOME_BLOB + blob_symbol("entry_service"));
+	err = tracer_get_regs(tid, &regs);
+	if (!err)
+		err = landing_divert(tid, regs, parent->home + HOME_BLOB + blob_symbol("entry_service"));
 	tracer_cont(tid, 0);
 	if (err)
 		return err;
@@ -424,6 +439,9 @@ int home_inherit(struct process *child, const struct process *parent, pid_t tid)
 	child->image = image_ref(parent->image);
 	wire_inherit(child->wire, parent->wire);
 	child->wire->root = image_root(child->image);
+	err = journal_inherit(child);
+	if (err)
+		goto out;
 	err = image_publish(child->image, &child->modules, &child->plant, child->wire);
 	if (err)
 		goto out;
@@ -441,7 +459,9 @@ int home_inherit(struct process *child, const struct process *parent, pid_t tid)
 	mail->state = MAIL_IDLE;
 	mail = &child->wire->mail;
 	child->fences = mail->call[3].ret == 0;
-	err = remote_write(child->pid, child->home + HOME_GUARD, &armed, sizeof(armed));
+	err = home_plant(child);	/* where its parent was forked in the middle of our attach */
+	if (!err)
+		err = home_arm(child, true);
 out:
 	if (own >= 0)
 		close(own);
@@ -457,7 +477,9 @@ out:
 struct reach {				/* how the planter gets at the target */
 	struct process *p;
 	pid_t tid;
-	struct wire_mail *mail;		/* NULL: nobody serves, all threads are stopped ... */
+	struct wire_mail *mail;		/* NULL: nobody serves ... */
+	home_caller *caller;		/* ... but somebody can be made to; or NULL: all threads are stopped ... */
+	void *ctx;
 	const raddr_t *pc;		/* ... here */
 	size_t n;
 };
@@ -465,6 +487,11 @@ struct reach {				/* how the planter gets at the target */
 static int reach_write(void *ctx, raddr_t addr, const void *buf, size_t len)
 {
 	return remote_write(((struct reach *)ctx)->p->pid, addr, buf, len);
+}
+
+static int reach_note(void *ctx, const struct plant *plant)
+{
+	return journal_write(&((struct reach *)ctx)->p->wire->journal, plant);
 }
 
 static ssize_t reach_read(void *ctx, raddr_t addr, void *buf, size_t len)
@@ -504,7 +531,7 @@ static int reach_map_near(void *ctx, raddr_t lo, raddr_t hi, size_t len, raddr_t
 	struct reach *r = ctx;
 	struct wire_call call = CALL(SYS_mmap, 0, len, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1ull, 0);
 	struct maps maps;
-	int err = r->mail ? maps_read(&maps, r->p->pid) : -ENOSPC;
+	int err = r->mail || r->caller ? maps_read(&maps, r->p->pid) : -ENOSPC;
 
 	if (err)
 		return err;
@@ -512,7 +539,9 @@ static int reach_map_near(void *ctx, raddr_t lo, raddr_t hi, size_t len, raddr_t
 	maps_release(&maps);
 	if (!call.arg[0])
 		return -ENOSPC;
-	err = work(r->mail, r->tid, &call, 1);
+	err = journal_island(&r->p->wire->journal, call.arg[0], call.arg[0] + len);
+	if (!err)
+		err = r->mail ? work(r->mail, r->tid, &call, 1) : r->caller(r->ctx, r->p, &call, 1);
 	if (err)
 		return err;
 	if (call.ret != (int64_t)call.arg[0])
@@ -598,7 +627,7 @@ static void leave_out_home(struct maps *maps, const struct process *p)
 
 static int refresh(struct process *p, struct reach *reach, const struct options *options)
 {
-	struct plant_ops ops = { reach_map_near, reach_write, reach_read, reach };
+	struct plant_ops ops = { reach_map_near, reach_write, reach_read, reach, reach_note, reach->caller };
 	struct maps maps;
 	bool overlap = false;
 	int err = maps_read(&maps, p->pid), missed;
@@ -635,6 +664,97 @@ int home_refresh(struct process *p, pid_t tid, struct wire_mail *mail, const str
 int home_refresh_stopped(struct process *p, const raddr_t *pc, size_t n, const struct options *options)
 {
 	return refresh(p, &(struct reach){ .p = p, .pc = pc, .n = n }, options);
+}
+
+int home_plan(struct process *p, home_caller *caller, void *ctx, const struct options *options)
+{
+	return refresh(p, &(struct reach){ .p = p, .caller = caller, .ctx = ctx }, options);
+}
+
+struct writer {				/* many small writes into one process */
+	pid_t pid;
+	int mem;
+};
+
+static int write_mem(void *ctx, raddr_t addr, const void *buf, size_t len)
+{
+	const struct writer *w = ctx;
+	ssize_t n;
+
+	do
+		n = pwrite(w->mem, buf, len, (off_t)addr);
+	while (n < 0 && errno == EINTR);
+	return n == (ssize_t)len ? 0 : n < 0 ? -errno : -ESRCH;
+}
+
+static ssize_t read_mem(void *ctx, raddr_t addr, void *buf, size_t len)
+{
+	return remote_read(((struct writer *)ctx)->pid, addr, buf, len);
+}
+
+static int with_writer(struct process *p, int (*fn)(struct plant *plant, const struct plant_ops *ops))
+{
+	struct writer w = { p->pid, proc_open(p->pid, "mem", O_WRONLY) };
+	const struct plant_ops ops = { .write = write_mem, .read = read_mem, .ctx = &w };
+	int err = w.mem < 0 ? w.mem : fn(&p->plant, &ops);
+
+	if (w.mem >= 0)
+		close(w.mem);
+	return err;
+}
+
+int home_plant(struct process *p)
+{
+	return with_writer(p, plant_write);
+}
+
+int home_uproot(struct process *p)
+{
+	return with_writer(p, plant_uproot);
+}
+
+#define LEAVE_MOST 8			/* mappings at a time: the place is small */
+
+/* What is to be unmapped now, the home last: as long as it is there the rest can be found. Returns how many. */
+static size_t leave_list(struct process *p, uint64_t *list)
+{
+	size_t n = 0;
+
+	while (n < LEAVE_MOST && p->plant.nislands) {
+		const struct island *island = &p->plant.island[--p->plant.nislands];
+
+		list[2 * n] = island->start;
+		list[2 * n++ + 1] = island->end - island->start;
+	}
+	if (n < LEAVE_MOST) {
+		list[2 * n] = p->home;
+		list[2 * n++ + 1] = HOME_SIZE;
+		p->left = true;
+	}
+	list[2 * n] = 0;
+	return n;
+}
+
+int home_leave(struct process *p, pid_t tid)
+{
+	raddr_t start = blob_symbol("leaving"), len = blob_symbol("leaving_end") - start;
+	uint64_t list[2 * LEAVE_MOST + 1];
+	uint8_t code[512 + sizeof(list)];
+	size_t n = leave_list(p, list), bytes = (2 * n + 1) * sizeof(*list);
+	struct landing l;
+	struct slack slack;
+	int err;
+
+	if (len > sizeof(code) - sizeof(list))
+		return landing_none(tid, -ENOSPC);
+	memcpy(code, blob_elf_start + start, len);
+	memcpy(code + len, list, bytes);
+	err = slack_use(p->pid, code, len + bytes, &slack);
+	if (err)
+		return landing_none(tid, err);
+	err = landing_send(&l, p->pid, tid, slack.code, slack.code, slack.end);
+	err = err ? landing_none(tid, err) : landing_recall(&l);
+	return err ? err : slack_clear(p->pid, &slack);
 }
 
 struct wire_mail *home_question(const struct process *p, uint32_t *slot, pid_t *tid)

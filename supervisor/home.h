@@ -17,6 +17,14 @@ struct options;
  * returns 0 the thread runs in the service loop of p->wire->mail and p's hooks are armed but not planted: home_refresh(), then home_go().
  */
 int home_land(struct process *p, pid_t tid, const struct options *options) MUST_USE;
+/*
+ * The same for a process that runs: TID, stopped by tracer_interrupt(), is sent through the landing and put back where it was: in any case it runs on, and
+ * reports a stop before it executes anything. The hooks are not armed.
+ */
+int home_attach(struct process *p, pid_t tid, const struct options *options) MUST_USE;
+/* TID, stopped in the same way and out of the trampoline, makes the N calls for us, and is put back. */
+int home_call(struct process *p, pid_t tid, struct wire_call *calls, uint32_t n) MUST_USE;
+int home_arm(const struct process *p, bool on) MUST_USE;	/* the hooks record from now on, or do nothing */
 /* The same for CHILD, forked from PARENT, whose first thread TID is stopped at its beginning: its own rings, its parent's image and hooks. */
 int home_inherit(struct process *child, const struct process *parent, pid_t tid) MUST_USE;
 
@@ -27,6 +35,20 @@ int home_refresh(struct process *p, pid_t tid, struct wire_mail *mail, const str
  * not all have room; the next home_refresh() brings the others), and not into a module that a thread is in (-EBUSY).
  */
 int home_refresh_stopped(struct process *p, const raddr_t *pc, size_t n, const struct options *options) MUST_USE;
+/*
+ * The same with all threads running: everything is made ready, CALLER has one of them make calls for us; but no function is redirected before home_plant(), which wants all
+ * threads stopped, none within the bytes to be overwritten (plant_moved_pc()).
+ */
+typedef int home_caller(void *ctx, struct process *p, struct wire_call *calls, uint32_t n);
+int home_plan(struct process *p, home_caller *caller, void *ctx, const struct options *options) MUST_USE;
+int home_plant(struct process *p) MUST_USE;
+/* The redirected functions are as they were. All threads stopped, as above (plant_exact_pc()). */
+int home_uproot(struct process *p) MUST_USE;
+/*
+ * Nothing of ours is in use any more: TID, stopped by tracer_interrupt(), unmaps it and is put back as by home_attach(). It takes several times if there are very many
+ * islands: until p->left.
+ */
+int home_leave(struct process *p, pid_t tid) MUST_USE;
 /* The thread that serves MAIL goes on. */
 void home_go(struct wire_mail *mail);
 /* The next mailbox with a question, NULL at the end; *SLOT starts at 0, *tid is the thread's id (as the target says). */

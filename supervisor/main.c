@@ -14,7 +14,6 @@
 #include "../shell/interactive.h"
 #include "../shell/limiting.h"
 #include "../shell/summary.h"
-#include "attach_check.h"
 #include "heap.h"
 #include "message.h"
 #include "options.h"
@@ -200,7 +199,7 @@ static int follow(struct shell *shell, const struct options *o, int *status)
 		summary(shell, named);
 	collected(shell, o, named);
 	session_hold(shell->session, false);
-	if (shell->traced_enough)
+	if (shell->traced_enough && !o->npids)
 		*status = wait_untraced(named);
 	else
 		err = wait_for(shell, session_all_gone);
@@ -234,29 +233,43 @@ static int end_as(int status, int sig)
 	return 128 + sig;
 }
 
+/* -p: the terminal's signals, and those that ask for an end, mean ours. */
+static void on_signal(void *ctx, int sig)
+{
+	struct shell *shell = ctx;
+
+	if (sig == SIGINT || sig == SIGTERM || sig == SIGHUP)
+		shell->leave = shell->interrupted = true;
+}
+
 static int run(const struct options *o)
 {
 	struct session *session = session_new(o);
 	int status = EXIT_FAILED, sig = 0, untraced = -1;
-	struct shell shell;
+	struct shell shell = { 0 };
+	bool leave;
 
 	if (!session) {
 		message_error("cannot begin: %s", strerror(errno));
 		return EXIT_FAILED;
 	}
 	session_hold(session, o->nscripts || !o->quiet || o->dump_exit || o->dump_peak);
-	if (session_launch(session, &status)) {
+	if (o->npids)
+		session_on_signals(session, on_signal, &shell);
+	if (o->npids ? session_attach(session) : session_launch(session, &status)) {
 		session_free(session);
 		return status;
 	}
+	leave = shell.leave;		/* one that came early */
 	shell_init(&shell, session);
+	shell.leave = shell.interrupted = leave;
 	breathing_messages(&shell);
 	if (follow(&shell, o, &untraced)) {
 		session_detach(session);	/* our end must not become its end */
 		status = EXIT_FAILED;
 	} else if (shell.failed) {
 		status = EXIT_FAILED;
-	} else if (shell.detached) {
+	} else if (shell.detached || o->npids) {
 		status = 0;
 	} else if (untraced >= 0) {
 		sig = WIFSIGNALED(untraced) ? WTERMSIG(untraced) : 0;
@@ -375,20 +388,6 @@ out:
 	return status;
 }
 
-static int attach(const struct options *o)
-{
-	for (size_t i = 0; i < o->npids; i++) {
-		char why[1024];
-
-		if (attach_check(o->pid[i], o->nhooks > 0, why, sizeof(why))) {
-			message_error("%s", why);
-			return EXIT_FAILED;
-		}
-	}
-	message_error("cannot attach yet");
-	return EXIT_FAILED;
-}
-
 int main(int argc, char **argv)
 {
 	static struct options options;	/* what it points at lives as long as mtrun */
@@ -409,7 +408,7 @@ int main(int argc, char **argv)
 		message_error("cannot write '%s' (--messages): %s", options.messages ? options.messages : "stderr", strerror(-err));
 		return EXIT_FAILED;
 	}
-	err = check_scripts(&options) ? EXIT_FAILED : options.npids ? attach(&options) : !options.batch ? interact(&options) :
+	err = check_scripts(&options) ? EXIT_FAILED : !options.batch ? interact(&options) :
 	      options.open ? replay(&options) : run(&options);
 	message_close();
 	return err;

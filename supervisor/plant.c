@@ -123,6 +123,8 @@ static bool still_planted(struct plant *plant, const struct plant_ops *ops, radd
 
 	if (!p)
 		return false;
+	if (p->later)
+		return true;
 	if (ops->read(ops->ctx, entry, now, sizeof(now)) == sizeof(now) && memcmp(now, p->patched, sizeof(now)) == 0)
 		return true;
 	remove_planted(plant, p);
@@ -370,19 +372,21 @@ static void fill_island(const struct plant *plant, const struct batch *b, const 
 
 static int write_entries(struct plant *plant, const struct plant_ops *ops, const struct batch *b)
 {
-	size_t first = plant->count;
+	size_t first = plant->count, written = first;
 	int err = 0;
 
-	for (size_t i = 0; !err && i < b->count; i++) {
+	for (size_t i = 0; i < b->count; i++) {
 		record(plant, &b->job[i]);
-		err = ops->write(ops->ctx, b->job[i].patch.entry, plant->planted[plant->count - 1].patched, PATCH_JUMP);
-		if (err < 0)
-			plant->count--;
+		plant->planted[plant->count - 1].later = ops->later;
 	}
-	while (err < 0 && plant->count > first) {
-		const struct planted *p = &plant->planted[--plant->count];
-
-		(void)!ops->write(ops->ctx, p->entry, p->original, PATCH_JUMP);
+	if (ops->note)
+		err = ops->note(ops->ctx, plant);
+	for (; !err && !ops->later && written < plant->count; written++)
+		err = ops->write(ops->ctx, plant->planted[written].entry, plant->planted[written].patched, PATCH_JUMP);
+	if (err < 0) {
+		while (written-- > first)
+			(void)!ops->write(ops->ctx, plant->planted[written].entry, plant->planted[written].original, PATCH_JUMP);
+		plant->count = first;
 	}
 	return err;
 }
@@ -474,6 +478,28 @@ int plant_function(struct plant *plant, struct module *module, const struct plan
 	return find_planted(plant, at) || find_planted(plant, at + 4) ? 0 : -EOPNOTSUPP;
 }
 
+int plant_write(struct plant *plant, const struct plant_ops *ops)
+{
+	size_t kept = 0, i;
+	int err = 0;
+
+	for (i = 0; i < plant->count && !err; i++) {
+		struct planted *p = &plant->planted[i];
+		uint8_t now[sizeof(p->original)];
+
+		if (p->later && (ops->read(ops->ctx, p->entry, now, p->nbytes) != p->nbytes || memcmp(now, p->original, p->nbytes) != 0))
+			continue;
+		if (p->later)
+			err = ops->write(ops->ctx, p->entry, p->patched, PATCH_JUMP);
+		p->later &= err < 0;
+		plant->planted[kept++] = *p;
+	}
+	while (i < plant->count)
+		plant->planted[kept++] = plant->planted[i++];
+	plant->count = kept;
+	return err;
+}
+
 /* Only where our jump still is: a module that was unmapped left its place to others. Every entry is tried; the first error is told. */
 int plant_uproot(struct plant *plant, const struct plant_ops *ops)
 {
@@ -526,6 +552,43 @@ static const struct planted *stub_at(const struct plant *plant, raddr_t pc)
 			return &plant->planted[i];
 	}
 	return NULL;
+}
+
+bool plant_covers(const struct plant *plant, raddr_t pc)
+{
+	for (size_t i = 0; i < plant->count; i++)
+		if (pc > plant->planted[i].entry && pc - plant->planted[i].entry < PATCH_JUMP)
+			return true;
+	return false;
+}
+
+raddr_t plant_moved_pc(const struct plant *plant, raddr_t pc)
+{
+	for (size_t i = 0; i < plant->count; i++) {
+		const struct planted *p = &plant->planted[i];
+
+		if (pc <= p->entry || pc - p->entry >= PATCH_JUMP)
+			continue;
+		for (unsigned k = 0; k <= p->ninsn; k++)
+			if (p->insn[k].from == pc - p->entry)
+				return p->orig + p->insn[k].to;
+	}
+	return 0;
+}
+
+raddr_t plant_exact_pc(const struct plant *plant, raddr_t pc)
+{
+	for (size_t i = 0; i < plant->count; i++)	/* first: one may begin where a copy ends */
+		if (pc == plant->planted[i].stub)
+			return plant->planted[i].entry;
+	for (size_t i = 0; i < plant->count; i++) {
+		const struct planted *p = &plant->planted[i];
+
+		for (unsigned k = 0; k <= p->ninsn; k++)
+			if (pc == p->orig + p->insn[k].to)
+				return p->entry + p->insn[k].from;
+	}
+	return 0;
 }
 
 raddr_t plant_original_pc(const struct plant *plant, raddr_t pc)

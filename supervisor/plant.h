@@ -13,6 +13,7 @@
 #include "types.h"
 
 struct module;
+struct plant;
 
 /* How the planter acts on a target: given by whoever knows how to reach it. All return 0 or -errno. */
 struct plant_ops {
@@ -21,6 +22,9 @@ struct plant_ops {
 	int (*write)(void *ctx, raddr_t addr, const void *buf, size_t len);
 	ssize_t (*read)(void *ctx, raddr_t addr, void *buf, size_t len);
 	void *ctx;
+	/* What PLANT says is about to be written; may be NULL. */
+	int (*note)(void *ctx, const struct plant *plant);
+	bool later;			/* entries are written by plant_write(), not at once */
 };
 
 /* One function that was redirected: enough to undo it, to move a program counter in or out, and to name it. */
@@ -34,6 +38,7 @@ struct planted {
 	uint8_t ninsn;
 	struct { uint8_t from, to; } insn[16];	/* instruction offsets: in the function, in the moved copy */
 	enum wire_hook_kind kind;
+	bool later;			/* its entry has not been written yet */
 	char name[64];
 };
 
@@ -66,10 +71,21 @@ int plant_module(struct plant *plant, struct module *module, const struct plant_
 /* Only the one function NAME (e.g. "_dl_debug_state"), as KIND. 0; -ENOENT if the module does not define it; -EOPNOTSUPP: refused, see `refused`. */
 int plant_function(struct plant *plant, struct module *module, const struct plant_ops *ops, const raddr_t entry[HOOK_KINDS],
 		   const char *name, enum wire_hook_kind kind) MUST_USE;
+/*
+ * Writes the entries that were left for later. One whose bytes are not what they were when it was looked at is dropped. 0 or -errno: then some are written, some not,
+ * and plant_uproot() takes back what was.
+ */
+int plant_write(struct plant *plant, const struct plant_ops *ops) MUST_USE;
+/* Where a thread that stands at PC, within bytes that are going to be overwritten (or have been), goes on: in the moved copy. 0: it may stay. */
+raddr_t plant_moved_pc(const struct plant *plant, raddr_t pc);
+/* Whether PC is within such bytes. */
+bool plant_covers(const struct plant *plant, raddr_t pc);
 /* Restores the original bytes of everything planted (islands stay mapped). */
 int plant_uproot(struct plant *plant, const struct plant_ops *ops) MUST_USE;
 /* Forgets what was planted in [start, end): the module was unmapped. */
 void plant_forget(struct plant *plant, raddr_t start, raddr_t end);
+/* The same exactly: 0 also where the thread must go on for some instructions before it can be taken out. */
+raddr_t plant_exact_pc(const struct plant *plant, raddr_t pc);
 /* A pc in an island's moved code -> where it would be in the original function (0: not in an island); for unwinding. In a stub: the entry. */
 raddr_t plant_original_pc(const struct plant *plant, raddr_t pc);
 int plant_copy(struct plant *to, const struct plant *from) MUST_USE;

@@ -53,6 +53,10 @@ struct process {
 	struct before before;		/* -p: the heap that was there */
 	struct sampling sampling;
 	bool fences;			/* membarrier(2) reaches its threads */
+	bool attached;			/* it ran before we came */
+	bool attaching;			/* and we are not yet in */
+	bool left;			/* nothing of ours is mapped in it any more */
+	uint64_t paused_us;		/* the longest that all its threads stood still to plant, or to leave */
 
 	struct heap *heap;		/* it is what a file says of one: stacks, symbols and the only profile are in there, the ledger is empty; else NULL */
 

@@ -319,16 +319,14 @@ void session_free(struct session *s)
 	free(s);
 }
 
-void session_interactive(struct session *s, const struct terminal *terminal, void (*fn)(void *ctx, int sig), void *ctx)
+static void take_over_signals(struct session *s, const int *more, size_t n, void (*fn)(void *ctx, int sig), void *ctx)
 {
-	static const int more[] = { SIGINT, SIGTSTP, SIGWINCH };
 	sigset_t set;
 
-	s->terminal = terminal;
 	s->on_signal = fn;
 	s->on_signal_ctx = ctx;
 	sigemptyset(&set);
-	for (size_t i = 0; i < sizeof(more) / sizeof(*more); i++) {
+	for (size_t i = 0; i < n; i++) {
 		signal(more[i], SIG_DFL);	/* what is ignored is not queued */
 		sigaddset(&set, more[i]);
 	}
@@ -338,6 +336,21 @@ void session_interactive(struct session *s, const struct terminal *terminal, voi
 	sigaddset(&set, SIGHUP);
 	sigaddset(&set, SIGUSR1);
 	signalfd(s->signals, &set, 0);
+}
+
+void session_interactive(struct session *s, const struct terminal *terminal, void (*fn)(void *ctx, int sig), void *ctx)
+{
+	static const int more[] = { SIGINT, SIGTSTP, SIGWINCH };
+
+	s->terminal = terminal;
+	take_over_signals(s, more, sizeof(more) / sizeof(*more), fn, ctx);
+}
+
+void session_on_signals(struct session *s, void (*fn)(void *ctx, int sig), void *ctx)
+{
+	static const int more[] = { SIGINT };
+
+	take_over_signals(s, more, 1, fn, ctx);
 }
 
 const struct options *session_options(const struct session *s)

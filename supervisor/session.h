@@ -55,6 +55,9 @@ int session_launch(struct session *s, int *status) MUST_USE;
 struct heap;
 int session_open(struct session *s, struct heap *heap) MUST_USE;
 
+/* Gets into the running processes of the options. 0, or -errno with everything said and all let go. */
+int session_attach(struct session *s) MUST_USE;
+
 /* One turn of the loop: waits at most TIMEOUT ms (-1: until something happens) for stops, bells, signals, and serves them. Also serves
  * descriptors given by session_watch(). Returns 0, or -errno if the loop itself failed. */
 int session_turn(struct session *s, int timeout_ms) MUST_USE;
@@ -80,6 +83,9 @@ int session_watch(struct session *s, int fd, short events, void (*fn)(void *ctx,
  */
 struct terminal;
 void session_interactive(struct session *s, const struct terminal *terminal, void (*fn)(void *ctx, int sig), void *ctx);
+
+/* No program of ours is there to get them: FN gets INT, TERM and HUP. */
+void session_on_signals(struct session *s, void (*fn)(void *ctx, int sig), void *ctx);
 
 struct process *session_processes(const struct session *s);	/* list head */
 struct process *session_main(const struct session *s);	/* the program that was named (or chosen by `process PID`) */

@@ -18,7 +18,7 @@ struct thread {
 	struct process *process;	/* NULL: a stranger */
 	enum thread_state state;
 	bool guest;			/* a vfork child: lives in the process' memory without being of it */
-	bool interrupted;		/* asked to stop for session_stop() */
+	bool group;			/* what it stopped for is a stop signal's: it is not to run on before SIGCONT */
 	int signal;			/* to be delivered when resumed */
 };
 
@@ -49,6 +49,7 @@ struct session {
 	bool serving;			/* stops, or a turn: what is said meanwhile must not begin another */
 	uint64_t breathed_ns;
 	const struct process *stopping;	/* whose threads stay where they stop: session_stop() is at it */
+	pid_t halting;			/* the one thread that does, 0: none */
 	pid_t held;			/* thread held at its last instant, 0: none */
 	struct process *lent;		/* another tracer has it */
 	bool lent_loaded;		/* libraries came or went meanwhile */
@@ -74,6 +75,18 @@ struct process *process_start(struct session *s, pid_t pid, pid_t ppid, struct l
 void process_finish(struct session *s, struct process *p, enum process_state state, int status);	/* it will say no more */
 void process_close(struct process *p);				/* its rings will not be looked at again */
 int session_serve_stops(struct session *s);			/* all that are there; how many */
+int process_listen(struct session *s, struct process *p);	/* its rings are there: a stream for them. 0 or -errno */
+void thread_resume(struct thread *t);				/* from where it was made to stop */
+
+/* control.c */
+int session_seize(struct session *s, struct process *p);	/* all its threads, and those that start meanwhile. 0 or -errno */
+int session_halt(struct session *s, struct thread *t, int ms);	/* stops this one thread, and not by a signal; -EAGAIN: not within that time */
+void session_hurry(bool on);					/* programs stand still until we are done */
+
+/* detach.c */
+uint64_t session_us(void);					/* a clock for pauses */
+void session_paused(struct process *p, uint64_t began);		/* all threads of P stood still since then */
+int session_withdraw(struct session *s, struct process *p);	/* nothing of ours is left in it; it runs on. -EBUSY: it is in use and stays, inert */
 
 /* session.c */
 void session_serve_questions(struct session *s);

@@ -22,6 +22,7 @@
 #include "message.h"
 #include "proc.h"
 #include "pulse.h"
+#include "restart.h"
 #include "tracer.h"
 #include "verdict.h"
 
@@ -96,7 +97,7 @@ static void process_forget(struct session *s, struct process *p)
 	process_free(p);
 }
 
-static int process_listen(struct session *s, struct process *p)
+int process_listen(struct session *s, struct process *p)
 {
 	p->stream = stream_new(p->wire, p->ledger, process_own_mapping, p);
 	ledger_keep_freed(p->ledger, p->wire->free_stacks);
@@ -262,6 +263,7 @@ static void begin_child(struct session *s, struct thread *t)
 	t->state = THREAD_RUNNING;
 	p->parent = NULL;
 	if (!parent || !parent->home || !parent->wire) {
+		p->attaching = parent && parent->attaching;	/* it was forked before there was anything to inherit */
 		tracer_cont(t->tid, 0);
 		return;
 	}
@@ -399,14 +401,40 @@ static void stop_with_it(const struct session *s, const struct thread *t, int si
 		kill(getpid(), SIGSTOP);
 }
 
+static bool is_to_stay(const struct session *s, const struct thread *t)
+{
+	return (s->stopping && s->stopping == t->process && !t->guest) || s->halting == t->tid;
+}
+
 static void resume(struct session *s, struct thread *t, int signal)
 {
-	if (s->stopping && s->stopping == t->process && !t->guest) {
+	if (is_to_stay(s, t) && !(signal && s->halting == t->tid)) {
 		t->state = THREAD_STOPPED;
 		t->signal = signal;
 		return;
 	}
 	tracer_cont(t->tid, signal);
+}
+
+void thread_resume(struct thread *t)
+{
+	t->state = THREAD_RUNNING;
+	if (t->group)
+		tracer_listen(t->tid);
+	else
+		tracer_cont(t->tid, t->signal);
+	t->group = false;
+	t->signal = 0;
+}
+
+/* A stop that the program knows nothing of: its system call goes on. */
+static void on_stop(struct session *s, struct thread *t)
+{
+	struct user_regs_struct regs;
+
+	if (t->process && tracer_get_regs(t->tid, &regs) == 0 && restart_interrupted(t->process->pid, t->tid, &regs) && tracer_set_regs(t->tid, &regs) < 0)
+		message_verbose(1, "%d: a system call may have ended with EINTR", t->tid);
+	resume(s, t, 0);
 }
 
 static void handle(struct session *s, const struct event *e)
@@ -438,7 +466,10 @@ static void handle(struct session *s, const struct event *e)
 	case EVENT_GROUP_STOP:
 		if (t->state == THREAD_NEW)
 			begin(s, t);
-		else {
+		else if (is_to_stay(s, t)) {
+			t->state = THREAD_STOPPED;
+			t->group = true;
+		} else {
 			tracer_listen(t->tid);
 			stop_with_it(s, t, e->signal);
 		}
@@ -447,7 +478,7 @@ static void handle(struct session *s, const struct event *e)
 		if (t->state == THREAD_NEW)
 			begin(s, t);
 		else
-			resume(s, t, 0);
+			on_stop(s, t);
 		break;
 	case EVENT_SIGNAL:
 		resume(s, t, e->signal);

@@ -115,7 +115,7 @@ static void check_file(const char *path, unsigned roles, const char *const *want
 {
 	struct module m;
 	struct fake fake = { &m, 0, 0 };
-	struct plant_ops ops = { fake_map, fake_write, fake_read, &fake };
+	struct plant_ops ops = { .map_near = fake_map, .write = fake_write, .read = fake_read, .ctx = &fake };
 	struct plant plant = { 0 };
 	double t;
 	int n;
@@ -348,7 +348,7 @@ static void test_stripped(void)
 {
 	struct module m;
 	struct fake fake = { &m, 0, 0 };
-	struct plant_ops ops = { fake_map, fake_write, fake_read, &fake };
+	struct plant_ops ops = { .map_near = fake_map, .write = fake_write, .read = fake_read, .ctx = &fake };
 	struct plant plant = { 0 };
 
 	if (!build("stripped", "musl-gcc -O1 -static -s", program))
@@ -370,7 +370,7 @@ static void test_debug_state(void)
 	for (size_t i = 0; i < COUNT(paths); i++) {
 		struct module m;
 		struct fake fake = { &m, 0, 0 };
-		struct plant_ops ops = { fake_map, fake_write, fake_read, &fake };
+		struct plant_ops ops = { .map_near = fake_map, .write = fake_write, .read = fake_read, .ctx = &fake };
 		struct plant plant = { 0 };
 
 		if (!fake_module(&m, paths[i], MODULE_LDSO))
@@ -627,7 +627,7 @@ static void check_wire_hooks(const struct plant *plant)
 
 static int plant_self(struct plant *plant, struct modules *list)
 {
-	struct plant_ops ops = { self_map, self_write, self_read, NULL };
+	struct plant_ops ops = { .map_near = self_map, .write = self_write, .read = self_read, .ctx = NULL };
 	struct maps maps;
 	double t = ms_now(), read_;
 	int total = 0;
@@ -656,7 +656,7 @@ static void test_real(void)
 	static const char *const names[] = { "malloc", "calloc", "realloc", "reallocarray", "free", "memalign", "aligned_alloc", "valloc",
 					     "posix_memalign", "_Znwm", "_Znam", "_ZnwmSt11align_val_t", "_ZdlPv", "_ZdaPv" };
 	static const char *const more[] = { "mmap", "munmap", "mremap", "mprotect", "syscall", "brk", "sbrk" };
-	struct plant_ops ops = { self_map, self_write, self_read, NULL };
+	struct plant_ops ops = { .map_near = self_map, .write = self_write, .read = self_read, .ctx = NULL };
 	struct plant plant = { 0 }, copy;
 	struct modules list = { 0 };
 	raddr_t stub, orig, entry;

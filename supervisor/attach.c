@@ -1,0 +1,378 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/*
+ * attach.c - getting into a program that runs.
+ *
+ * Its threads are seized; none of them stops for that. What a former mtrun may have left is taken away first. Then one thread is stopped, wherever it is, and sent
+ * through the landing (landing.c): a millisecond or so, then it is back where it was. Everything slow happens while the program runs: reading its objects,
+ * unwind tables, moving instructions; now and then a thread is borrowed again, to map an island. Last of all threads are stopped once, for as
+ * long as it takes to see that none stands in the bytes to be overwritten and to write the jumps.
+ *
+ * Whatever comes to pass meanwhile is dealt with as ever (stops.c): threads come and go, children are forked, the program ends or becomes another by exec.
+ */
+#include "session_state.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "attach_check.h"
+#include "home.h"
+#include "journal.h"
+#include "landing.h"
+#include "message.h"
+#include "proc.h"
+#include "pulse.h"
+#include "sigframe.h"
+#include "tracer.h"
+#include "verdict.h"
+
+#define HALT_MS   50			/* a thread that waits for its vfork child cannot stop: another one is asked */
+#define HALT_MOST 5000
+#define TRIES     500			/* to find the threads outside of a few bytes; a millisecond each */
+
+/* ---- one thread that works for us ------------------------------------------------------------------------------------------------------- */
+
+/* One of P's threads is stopped, the first if it can be. Its id or -errno. */
+static pid_t borrow(struct session *s, struct process *p)
+{
+	uint64_t end = pulse_ms() + HALT_MOST;
+	size_t from = 0;
+
+	while (p->state == PROCESS_RUNNING && pulse_ms() < end) {
+		struct thread *t = NULL;
+		pid_t tid;
+		int err;
+
+		for (size_t i = 0; i < s->nthreads && !t; i++) {
+			struct thread *candidate = &s->thread[(from + i) % s->nthreads];
+
+			if (candidate->process == p && !candidate->guest && candidate->state == THREAD_RUNNING) {
+				t = candidate;
+				from = (from + i + 1) % s->nthreads;
+			}
+		}
+		if (!t)
+			return -ESRCH;
+		tid = t->tid;
+		err = session_halt(s, t, HALT_MS);
+		if (!err)
+			return tid;
+	}
+	return p->state == PROCESS_RUNNING ? -ETIMEDOUT : -ESRCH;
+}
+
+/* It runs on, as home.h says of those that were put back: its next stop is told to session_serve_stops(). */
+static void give_back(struct session *s, pid_t tid)
+{
+	struct thread *t = thread_find(s, tid);
+
+	if (!t)
+		return;
+	t->state = THREAD_RUNNING;
+	t->group = false;
+}
+
+static int call_in(void *ctx, struct process *p, struct wire_call *calls, uint32_t n)
+{
+	struct session *s = ctx;
+	pid_t tid;
+	int err;
+
+	session_hurry(true);
+	tid = borrow(s, p);
+	err = tid < 0 ? (int)tid : home_call(p, tid, calls, n);
+	if (tid > 0)
+		give_back(s, tid);
+	session_serve_stops(s);
+	session_hurry(false);
+	return err;
+}
+
+static int land(struct session *s, struct process *p)
+{
+	pid_t tid;
+	int err;
+
+	session_hurry(true);
+	tid = borrow(s, p);
+	err = tid < 0 ? (int)tid : home_attach(p, tid, &s->options);
+	if (tid > 0)
+		give_back(s, tid);
+	session_serve_stops(s);
+	session_hurry(false);
+	return err;
+}
+
+/* ---- planting --------------------------------------------------------------------------------------------------------------------------- */
+
+static bool covers(const void *plant, raddr_t pc)
+{
+	return plant_covers(plant, pc);
+}
+
+/* All are stopped. Those within the bytes go on in the copies; -EAGAIN: a handler will come back to one of these, or the like. */
+static int step_aside(struct session *s, struct process *p)
+{
+	bool handlers = sigframe_possible(p->pid);
+
+	for (size_t i = 0; i < s->nthreads; i++) {
+		const struct thread *t = &s->thread[i];
+		struct user_regs_struct regs;
+
+		if (t->process != p || t->state == THREAD_EXITING)
+			continue;
+		if (t->guest || tracer_get_regs(t->tid, &regs) < 0)
+			return -EAGAIN;
+		if (handlers && sigframe_any(p->pid, regs.rsp, covers, &p->plant))
+			return -EAGAIN;
+		if (plant_covers(&p->plant, regs.rip) && !plant_moved_pc(&p->plant, regs.rip))
+			return -EAGAIN;
+	}
+	for (size_t i = 0; i < s->nthreads; i++) {
+		struct user_regs_struct regs;
+
+		if (s->thread[i].process != p || s->thread[i].state == THREAD_EXITING || tracer_get_regs(s->thread[i].tid, &regs) < 0 ||
+		    !plant_covers(&p->plant, regs.rip))
+			continue;
+		regs.rip = plant_moved_pc(&p->plant, regs.rip);
+		if (tracer_set_regs(s->thread[i].tid, &regs) < 0)
+			return -EAGAIN;
+	}
+	return 0;
+}
+
+static int plant_once(struct session *s, struct process *p)
+{
+	uint64_t began;
+	int err, cont;
+
+	session_hurry(true);
+	began = session_us();
+	err = session_stop(s, p);
+	if (!err)
+		err = step_aside(s, p);
+	if (!err)
+		err = home_plant(p);
+	if (!err)
+		err = home_arm(p, true);
+	cont = session_cont(s, p);
+	session_paused(p, began);
+	session_hurry(false);
+	return err ? err : cont;
+}
+
+static int plant(struct session *s, struct process *p)
+{
+	int err = -EAGAIN;
+
+	p->paused_us = 0;
+	for (unsigned tries = 0; err == -EAGAIN && tries < TRIES && p->state <= PROCESS_STOPPED; tries++) {
+		err = plant_once(s, p);
+		if (err == -EAGAIN && session_turn(s, 1) < 0)
+			break;
+	}
+	if (!err)
+		message_verbose(1, "%d: stopped for %.1f ms to plant", p->pid, (double)p->paused_us / 1000);
+	return err;
+}
+
+static bool some_left(const struct plant *plant)
+{
+	for (size_t i = 0; i < plant->count; i++)
+		if (plant->planted[i].later)
+			return true;
+	return false;
+}
+
+/* Libraries that came while we were at it are found by looking once more. */
+static int plant_all(struct session *s, struct process *p)
+{
+	int err = 0;
+
+	for (int i = 0; i < 10 && !err && p->state <= PROCESS_STOPPED; i++) {
+		err = home_plan(p, call_in, s, &s->options);
+		if (err == -ENOSPC || err == -EBUSY) {
+			message_verbose(1, "%d: not everything is supervised: %s", p->pid, strerror(-err));
+			err = 0;
+		}
+		if (err || (i && !some_left(&p->plant)))
+			break;
+		err = plant(s, p);
+	}
+	return err;
+}
+
+/* ---- one process ------------------------------------------------------------------------------------------------------------------------ */
+
+/* A former mtrun was killed: what it left is taken away. */
+static int take_over(struct session *s, struct process *p)
+{
+	struct slack stray[SLACK_MOST];
+	struct leftover left;
+	int err = journal_find(p->pid, &left);
+
+	if (err == 0 && !slack_find(p->pid, stray))
+		return 0;
+	if (err < 0)
+		return err;
+	p->home = left.home;
+	p->plant = left.plant;
+	err = session_withdraw(s, p);
+	if (session_cont(s, p) < 0)
+		err = -ESRCH;
+	plant_release(&p->plant);
+	p->home = 0;
+	p->left = false;
+	if (!err)
+		message_verbose(1, "%d: what a former mtrun had left in it is taken away", p->pid);
+	return err;
+}
+
+static int enter(struct session *s, struct process *p)
+{
+	int err = take_over(s, p);
+
+	if (!err)
+		err = land(s, p);
+	if (!err)
+		err = process_listen(s, p);
+	if (!err)
+		err = plant_all(s, p);
+	p->attaching = false;
+	if (!err)
+		verdict_image(s, p);
+	process_describe(p);
+	return err;
+}
+
+static const char *reason(int err)
+{
+	switch (err) {
+	case -EBUSY: return "a former mtrun's hooks are still in use in it: try again";
+	case -EPROTO: return "another version of mtrun was killed while it was attached, and left its hooks: use that one once more";
+	case -ENOSPC: return "no room for the trampoline was found in it";
+	case -ETIMEDOUT:
+	case -EAGAIN: return "its threads do not stop";
+	case -ESRCH: return "it has ended";
+	default: return strerror(-err);
+	}
+}
+
+/* What is in it already goes, and it goes on alone. */
+static void give_up(struct session *s, struct process *p, int err)
+{
+	message_error("cannot attach to %d ('%s'): %s", p->pid, p->command ? p->command : "?", reason(err));
+	p->unsupervised = reason(err);
+	if (p->home && p->state <= PROCESS_STOPPED && (session_withdraw(s, p) < 0 || session_cont(s, p) < 0))
+		message_verbose(1, "%d: it is not left as it was found", p->pid);
+}
+
+static struct process *begin(struct session *s, pid_t pid)
+{
+	char why[1024];
+	struct process *p;
+	int err = attach_check(pid, s->options.nhooks > 0, why, sizeof(why));
+
+	if (err) {
+		message_error("%s", why);
+		return NULL;
+	}
+	p = process_start(s, pid, (pid_t)proc_status_field(pid, "PPid"), NULL);
+	if (!p) {
+		message_error("out of memory");
+		return NULL;
+	}
+	p->threads = 0;
+	p->ledger_used = p->attached = p->attaching = true;
+	process_describe(p);
+	err = session_seize(s, p);
+	if (err) {
+		attach_refused(pid, err, why, sizeof(why));
+		message_error("%s", why);
+		p->unsupervised = "it could not be traced";
+		process_finish(s, p, PROCESS_DETACHED, 0);
+		return NULL;
+	}
+	return p;
+}
+
+/* ---- several ---------------------------------------------------------------------------------------------------------------------------- */
+
+static bool is_known(const struct session *s, pid_t pid)
+{
+	for (const struct process *p = s->processes; p; p = p->next)
+		if (p->pid == pid)
+			return true;
+	return false;
+}
+
+/* The children that there are of those that we have; true: some more were found. */
+static bool begin_children(struct session *s)
+{
+	int fd = proc_open(getpid(), "..", O_RDONLY | O_DIRECTORY);
+	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	const struct dirent *entry;
+	bool more = false;
+
+	if (!dir) {
+		if (fd >= 0)
+			close(fd);
+		return false;
+	}
+	while ((entry = readdir(dir))) {
+		pid_t pid = (pid_t)atoi(entry->d_name);
+
+		if (pid <= 0 || is_known(s, pid) || !is_known(s, (pid_t)proc_status_field(pid, "PPid")))
+			continue;
+		more |= begin(s, pid) != NULL;
+	}
+	closedir(dir);
+	return more;
+}
+
+/* Everything that was begun, children forked meanwhile too. How many are supervised. */
+static size_t enter_all(struct session *s)
+{
+	size_t n = 0;
+
+	for (struct process *p = s->processes; p; p = p->next) {
+		int err;
+
+		if (!p->attaching || p->state > PROCESS_STOPPED)
+			continue;
+		p->attached = true;
+		err = enter(s, p);
+		if (err && p->state <= PROCESS_STOPPED)
+			give_up(s, p, err);
+		n += !err;
+	}
+	return n;
+}
+
+int session_attach(struct session *s)
+{
+	size_t n = 0;
+
+	s->began = s->started = true;
+	for (size_t i = 0; i < s->options.npids; i++) {
+		struct process *p = begin(s, s->options.pid[i]);
+
+		if (!p) {
+			session_detach(s);
+			return -EINVAL;
+		}
+		if (!s->main)
+			s->main = s->chosen = p;
+	}
+	while (s->options.tree && begin_children(s))
+		;
+	n = enter_all(s);
+	pulse_prompt();
+	if (n)
+		return 0;
+	session_detach(s);
+	return -EINVAL;
+}
