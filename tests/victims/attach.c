@@ -188,12 +188,18 @@ static void *forker(void *unused)
 	return unused;
 }
 
+static void *drop(void *block)
+{
+	free(block);
+	return NULL;
+}
+
 static void *starter(void *unused)
 {
 	while (!ending) {
 		pthread_t t;
 
-		if (pthread_create(&t, NULL, (void *(*)(void *))free, malloc(100)) == 0)
+		if (pthread_create(&t, NULL, drop, malloc(100)) == 0)
 			pthread_join(t, NULL);
 		usleep(1000);
 	}
