@@ -91,7 +91,7 @@ void graph_short_name(char *to, size_t size, const char *name)
 		if (!strncmp(p, "operator", 8) && (p == name || !is_ident(p[-1])) && !is_ident(p[8])) {
 			size_t len = 8 + strspn(p + 8, "<>=-*+!&|^%/,~[]");
 
-			len += !strncmp(p + len, "()", 2) ? 2 : 0;
+			len += len == 8 && !strncmp(p + 8, "()", 2) ? 2 : 0;
 			if (n + len + 1 >= size)
 				break;
 			memcpy(to + n, p, len);

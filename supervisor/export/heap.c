@@ -6,8 +6,10 @@
 /* The .heap file that `dump` writes, of another moment, or of some stacks only. It has whole stacks: who reads it leaves out what he likes. */
 int export_heap(FILE *out, const struct export *e)
 {
+	static const struct modules no_modules;
 	struct heap_facts facts = { .pid = e->pid, .command = e->command, .exe = e->exe, .why = "export", .clock_ms = e->began + e->view->ms, .sample = e->sample,
-				    .counted = e->counted, .peak = e->peak, .peak_ms = e->peak_ms, .marks = e->marks, .modules = e->modules };
+				    .counted = e->counted, .peak = e->peak, .peak_ms = e->peak_ms, .marks = e->marks,
+				    .modules = e->modules ? e->modules : &no_modules };
 	struct profile p;
 	int err = export_profile(e, &p);
 
