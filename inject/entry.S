@@ -130,14 +130,10 @@ entry_malloc:
 	imul	rax, r9
 	shr	rax, 16
 	and	eax, offset finder_mask
-	mov	r9, [rcx + rax * 8 + process_finder]
-	mov	rax, r9
+	mov	eax, [rcx + rax * 8 + process_finder]
 	and	eax, offset slot_mask
-	shr	r9, 16
 	imul	rax, rax, offset thread_size
 	lea	rax, [rcx + rax + process_thread]
-	cmp	r9, r8
-	jne	1b
 	cmp	[rax + thread_fs], r8
 	jne	1b
 	cmp	qword ptr [rax + thread_mark], 0
@@ -159,7 +155,7 @@ entry_malloc:
 	.cfi_endproc
 	.size	entry_malloc, . - entry_malloc
 
-/* free while sampling: nearly every block is one that the supervisor cannot know: wire_known(). */
+/* free while sampling: nearly every block is one that the supervisor cannot know, by wire_known(), or else by wire_process.released. */
 	.globl	entry_free
 	.hidden	entry_free
 	.type	entry_free, @function
@@ -172,11 +168,17 @@ entry_free:
 	je	1f
 	mov	rax, rdi
 	mov	r8, rdi
-	shr	rax, 4
-	shr	r8, 22
+	shr	r8, 4
+	shr	rax, 22
 	xor	eax, r8d
 	and	eax, offset known_mask
 	cmp	byte ptr [rcx + rax + process_known], 0
+	je	pass
+	mov	eax, 0x9e3779b1			/* wire_counter() */
+	imul	rax, r8
+	shr	rax, 20
+	and	eax, offset counter_mask
+	cmp	[rcx + rax * 8 + process_released], rdi
 	je	pass
 1:	entry3_body free
 	.cfi_endproc

@@ -1063,6 +1063,8 @@ static __attribute__((used)) void numbers(void)
 	NUMBER(thread_size, sizeof(struct wire_thread));
 	NUMBER(finder_mask, WIRE_FINDER - 1);
 	NUMBER(slot_mask, WIRE_THREADS - 1);
+	NUMBER(process_released, offsetof(struct wire_process, released));
+	NUMBER(counter_mask, WIRE_COUNTERS - 1);
 	NUMBER(known_mask, WIRE_KNOWN - 1);
 }
 
