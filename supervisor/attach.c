@@ -35,25 +35,37 @@
 
 /* ---- one thread that works for us ------------------------------------------------------------------------------------------------------- */
 
-/* One of P's threads is stopped, the first if it can be. Its id or -errno. */
+/* The N-th of P's threads that run. Its first thread is the last of them: it takes the signals to the process (session_stop()). NULL: none runs. */
+static struct thread *nth_running(struct session *s, const struct process *p, size_t n)
+{
+	struct thread *first = NULL, *found = NULL;
+	size_t count = 0;
+
+	for (size_t i = 0; i < s->nthreads; i++) {
+		struct thread *t = &s->thread[i];
+
+		if (t->process != p || t->guest || t->state != THREAD_RUNNING)
+			continue;
+		if (t->tid == p->pid)
+			first = t;
+		else if (count++ == n)
+			found = t;
+	}
+	if (found || (first && n == count))
+		return found ? found : first;
+	return count + !!first ? nth_running(s, p, n % (count + !!first)) : NULL;
+}
+
+/* One of P's threads is stopped. Its id or -errno. */
 static pid_t borrow(struct session *s, struct process *p)
 {
 	uint64_t end = pulse_ms() + HALT_MOST;
-	size_t from = 0;
 
-	while (p->state == PROCESS_RUNNING && pulse_ms() < end) {
-		struct thread *t = NULL;
+	for (size_t n = 0; p->state == PROCESS_RUNNING && pulse_ms() < end; n++) {
+		struct thread *t = nth_running(s, p, n);
 		pid_t tid;
 		int err;
 
-		for (size_t i = 0; i < s->nthreads && !t; i++) {
-			struct thread *candidate = &s->thread[(from + i) % s->nthreads];
-
-			if (candidate->process == p && !candidate->guest && candidate->state == THREAD_RUNNING) {
-				t = candidate;
-				from = (from + i + 1) % s->nthreads;
-			}
-		}
 		if (!t)
 			return -ESRCH;
 		tid = t->tid;

@@ -24,17 +24,32 @@
 
 /* ---- acting on the target ----------------------------------------------------------------------------------------------------------- */
 
-static bool all_stopped(const struct session *s, const struct process *p)
+static bool all_stopped(const struct session *s, const struct process *p, pid_t but)
 {
 	for (size_t i = 0; i < s->nthreads; i++)
-		if (s->thread[i].process == p && !s->thread[i].guest && s->thread[i].state != THREAD_STOPPED && s->thread[i].state != THREAD_EXITING)
+		if (s->thread[i].process == p && s->thread[i].tid != but && !s->thread[i].guest && s->thread[i].state != THREAD_STOPPED && s->thread[i].state != THREAD_EXITING)
 			return false;
 	return true;
 }
 
+static void await_stopped(struct session *s, const struct process *p, pid_t but, uint64_t end)
+{
+	while (!all_stopped(s, p, but) && pulse_ms() < end) {
+		session_serve_questions(s);
+		session_serve_rings(s);
+		if (!session_serve_stops(s))
+			usleep(20);
+	}
+}
+
+/*
+ * A signal to the process goes to its first thread if that can take it, else to any: and a call that one sleeps in ends with EINTR that never would have. So the
+ * first thread is the last that stops, and the first that goes on, by itself until it has taken what has come meanwhile.
+ */
 int session_stop(struct session *s, struct process *p)
 {
 	uint64_t end = pulse_ms() + 5000;
+	const struct thread *first;
 
 	if (p->state == PROCESS_STOPPED || p->state == PROCESS_HELD)
 		return 0;
@@ -44,18 +59,17 @@ int session_stop(struct session *s, struct process *p)
 		return -EBUSY;
 	s->stopping = p;
 	for (size_t i = 0; i < s->nthreads; i++)
-		if (s->thread[i].process == p && !s->thread[i].guest && s->thread[i].state == THREAD_RUNNING)
+		if (s->thread[i].process == p && !s->thread[i].guest && s->thread[i].state == THREAD_RUNNING && s->thread[i].tid != p->pid)
 			tracer_interrupt(s->thread[i].tid);
-	while (!all_stopped(s, p) && pulse_ms() < end) {
-		session_serve_questions(s);
-		session_serve_rings(s);
-		if (!session_serve_stops(s))
-			usleep(20);
-	}
+	await_stopped(s, p, p->pid, end);
+	first = thread_find(s, p->pid);
+	if (first && first->process == p && first->state == THREAD_RUNNING)
+		tracer_interrupt(first->tid);
+	await_stopped(s, p, 0, end);
 	s->stopping = NULL;
 	if (p->state == PROCESS_RUNNING)
 		p->state = PROCESS_STOPPED;
-	return all_stopped(s, p) ? 0 : -ETIMEDOUT;
+	return all_stopped(s, p, 0) ? 0 : -ETIMEDOUT;
 }
 
 int session_halt(struct session *s, struct thread *t, int ms)
@@ -103,11 +117,42 @@ void session_hurry(bool on)
 	}
 }
 
+#define SIGNALS_US 2000
+
+/* Whether signals to the process wait that its first thread takes. */
+static bool signals_for(pid_t pid)
+{
+	static const char pending[] = "\nShdPnd:", blocked[] = "\nSigBlk:";
+	const char *a, *b;
+	char *status;
+	bool some = false;
+
+	if (proc_read(pid, "status", &status) < 0)
+		return false;
+	a = strstr(status, pending);
+	b = strstr(status, blocked);
+	if (a && b)
+		some = strtoull(a + sizeof(pending) - 1, NULL, 16) & ~strtoull(b + sizeof(blocked) - 1, NULL, 16);
+	free(status);
+	return some;
+}
+
 int session_cont(struct session *s, struct process *p)
 {
+	struct thread *first;
+
 	if (p->state != PROCESS_STOPPED)
 		return 0;
 	p->state = PROCESS_RUNNING;
+	first = thread_find(s, p->pid);
+	if (first && first->process == p && first->state == THREAD_STOPPED) {
+		uint64_t end = session_us() + SIGNALS_US;
+
+		thread_resume(first);
+		while (signals_for(p->pid) && session_us() < end && p->state == PROCESS_RUNNING)
+			if (!session_serve_stops(s))
+				usleep(20);
+	}
 	for (size_t i = 0; i < s->nthreads; i++) {
 		struct thread *t = &s->thread[i];
 

@@ -459,9 +459,7 @@ int home_inherit(struct process *child, const struct process *parent, pid_t tid)
 	mail->state = MAIL_IDLE;
 	mail = &child->wire->mail;
 	child->fences = mail->call[3].ret == 0;
-	err = home_plant(child);	/* where its parent was forked in the middle of our attach */
-	if (!err)
-		err = home_arm(child, true);
+	err = home_arm(child, true);
 out:
 	if (own >= 0)
 		close(own);

@@ -262,8 +262,11 @@ static void begin_child(struct session *s, struct thread *t)
 
 	t->state = THREAD_RUNNING;
 	p->parent = NULL;
-	if (!parent || !parent->home || !parent->wire) {
-		p->attaching = parent && parent->attaching;	/* it was forked before there was anything to inherit */
+	if (parent && parent->attaching) {	/* how much of what we have made there by now it has got nobody knows: we get into it, too */
+		plant_release(&p->plant);
+		p->attaching = true;
+	}
+	if (p->attaching || !parent || !parent->home || !parent->wire) {
 		tracer_cont(t->tid, 0);
 		return;
 	}

@@ -181,7 +181,7 @@ static void *forker(void *unused)
 		while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
 			;
 		if (!WIFEXITED(status) || WEXITSTATUS(status) != 7)
-			bad("a child did not end as it should");
+			(fprintf(stderr, "status %x\n", status), bad("a child did not end as it should"));
 		__atomic_add_fetch(&forks, 1, __ATOMIC_RELAXED);
 		usleep(3000);
 	}
