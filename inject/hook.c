@@ -89,6 +89,25 @@ static inline void mark_none(struct scope s)
 		store(&s.t->mark, 0);
 }
 
+/*
+ * A real function that is called without an event. Its thread is marked all the same: whoever takes our part away has to know that it will come back here. False: it
+ * is marked already (or has no slot).
+ */
+static inline bool mark_plain(struct wire_thread *t, const struct entry *e)
+{
+	if (!t || t->mark)
+		return false;
+	store(&t->mark, (uint64_t)&e->ra);
+	return true;
+}
+
+static inline void unmark_plain(struct wire_thread *t, bool marked)
+{
+	__asm__ volatile("" ::: "memory");
+	if (marked)
+		store(&t->mark, 0);
+}
+
 /* ---- events --------------------------------------------------------------------------------------------------------------------- */
 
 static inline uint32_t take_number(uint64_t address)
@@ -458,11 +477,20 @@ usual_case uint64_t free_counted(struct scope s, uint64_t p, uint64_t b, uint64_
 	return ret;
 }
 
+static noinline uint64_t free_unseen(struct wire_thread *t, uint64_t p, uint64_t b, uint64_t c, const struct wire_hook *h, const struct entry *e)
+{
+	bool marked = mark_plain(t, e);
+	uint64_t ret = call3(h, p, b, c);
+
+	unmark_plain(t, marked);
+	return ret;
+}
+
 static noinline uint64_t free_inner(uint64_t p, uint64_t b, uint64_t c, const struct wire_hook *h, const struct entry *e)
 {
-	struct scope s = p ? scope_enter(e) : (struct scope){ NULL, false };
+	struct scope s = scope_enter(e);
 
-	return s.t && may_be_known(p) ? free_counted(s, p, b, c, h, e) : call3(h, p, b, c);
+	return s.t && p && may_be_known(p) ? free_counted(s, p, b, c, h, e) : free_unseen(s.t, p, b, c, h, e);
 }
 
 uint64_t hook_free(uint64_t p, uint64_t b, uint64_t c, const struct wire_hook *h, const struct entry *e)
@@ -472,7 +500,7 @@ uint64_t hook_free(uint64_t p, uint64_t b, uint64_t c, const struct wire_hook *h
 	if (unlikely(!p || !t || t->mark))
 		return free_inner(p, b, c, h, e);
 	if (unlikely(!may_be_known(p)))
-		return call3(h, p, b, c);
+		return free_unseen(t, p, b, c, h, e);
 	return free_counted((struct scope){ t, false }, p, b, c, h, e);
 }
 
@@ -876,9 +904,14 @@ uint64_t hook_munmap(uint64_t addr, uint64_t length, uint64_t c, const struct wi
 	struct scope s = scope_enter(e);
 
 	if (!s.t || !valid_range(addr, length)) {
+		bool marked = mark_plain(s.t, e);
+		uint64_t ret;
+
 		if (valid_range(addr, length))
 			stacks_forget(addr, addr + length);
-		return call3(h, addr, length, c);
+		ret = call3(h, addr, length, c);
+		unmark_plain(s.t, marked);
+		return ret;
 	}
 	unmap_begin(s, e, addr, length);
 	return unmap_done(s, e, call3(h, addr, length, c), addr, length);
@@ -889,8 +922,13 @@ uint64_t hook_mremap(uint64_t *a, const struct wire_hook *h, const struct entry 
 	struct scope s = scope_enter(e);
 	uint64_t charged;
 
-	if (!s.t || !valid_range(a[0], a[1] ? a[1] : 1))
-		return call6(h, a);
+	if (!s.t || !valid_range(a[0], a[1] ? a[1] : 1)) {
+		bool marked = mark_plain(s.t, e);
+		uint64_t ret = call6(h, a);
+
+		unmark_plain(s.t, marked);
+		return ret;
+	}
 	charged = remap_begin(s, e, a);
 	return remap_done(s, e, charged, call6(h, a), a);
 }
@@ -965,18 +1003,28 @@ static uint64_t seccomp_done(uint32_t was, uint64_t ret)
 uint64_t hook_prctl(uint64_t *a, const struct wire_hook *h, const struct entry *e)
 {
 	bool applies = h->arg ? a[0] <= 1 : (int)a[0] == K_PR_SET_SECCOMP;
-	uint32_t was;
+	struct wire_thread *t = thread_self();	/* its slot, while gettid may still be called */
+	bool marked = mark_plain(t, e);
+	uint32_t was = seccomp_begin(applies);
+	uint64_t ret = seccomp_done(was, call6(h, a));
 
-	(void)e;
-	thread_self();			/* its slot, while gettid may still be called */
-	was = seccomp_begin(applies);
-	return seccomp_done(was, call6(h, a));
+	unmark_plain(t, marked);
+	return ret;
 }
 
 /* A[0] is the number; the sixth argument of the system call is on the caller's stack. errno is libc's business: the real syscall() is called. */
 static uint64_t call_syscall(const struct wire_hook *h, const struct entry *e, const uint64_t *a)
 {
 	return ((fn7)h->orig)(a[0], a[1], a[2], a[3], a[4], a[5], e->stack_arg);
+}
+
+static uint64_t syscall_plain(struct wire_thread *t, const struct wire_hook *h, const struct entry *e, const uint64_t *a)
+{
+	bool marked = mark_plain(t, e);
+	uint64_t ret = call_syscall(h, e, a);
+
+	unmark_plain(t, marked);
+	return ret;
 }
 
 static uint64_t syscall_break(struct scope s, const struct wire_hook *h, const struct entry *e, uint64_t *a)
@@ -998,9 +1046,10 @@ uint64_t hook_syscall(uint64_t *a, const struct wire_hook *h, const struct entry
 	uint32_t was;
 
 	if (a[0] == __NR_seccomp || a[0] == __NR_prctl) {
-		thread_self();		/* its slot, while gettid may still be called */
+		struct wire_thread *self = thread_self();	/* its slot, while gettid may still be called */
+
 		was = seccomp_begin(a[0] == __NR_seccomp ? a[1] <= 1 : (int)a[1] == K_PR_SET_SECCOMP);
-		return seccomp_done(was, call_syscall(h, e, a));
+		return seccomp_done(was, syscall_plain(self, h, e, a));
 	}
 	s = scope_enter(e);
 	if (!s.t)
@@ -1025,7 +1074,7 @@ uint64_t hook_syscall(uint64_t *a, const struct wire_hook *h, const struct entry
 	case __NR_brk:
 		return syscall_break(s, h, e, a);
 	}
-	return call_syscall(h, e, a);
+	return syscall_plain(s.t, h, e, a);
 }
 
 /* ld.so tells a debugger that the list of objects has changed. The real function is empty. */

@@ -479,9 +479,7 @@ struct wire_process {
 	uint32_t no_slot;		/* events lost because all thread slots were taken */
 	uint32_t threads_high;		/* slots that were ever used lie below this */
 	uint64_t signal_settled;	/* bytes granted to handlers (ROOM_SIGNAL) whose event was stored, or whose call failed; after the event */
-	uint32_t unmarked;		/* hooked calls under way that no thread's mark tells of: rare ones */
-	uint32_t pad3;
-	uint64_t pad2[3];
+	uint64_t pad2[4];
 	uint64_t finder[WIRE_FINDER];	/* thread pointer << 16 | slot: a hint, right if the slot has that `fs` */
 	uint32_t counter[WIRE_COUNTERS];
 	uint8_t large[65536];		/* nonzero: a block of WIRE_WIDE bytes or more may live at an address with this hash */

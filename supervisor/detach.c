@@ -36,7 +36,8 @@ struct inside {				/* what it takes to tell */
 	const struct process *p;
 	struct slack slack[SLACK_MOST];
 	size_t nslack;
-	bool handlers, unmarked;
+	bool handlers;
+	bool unmarked;			/* some threads have no slot, and so no mark */
 	struct hook_mark *mark;
 	size_t nmarks;
 	struct maps maps;
@@ -94,7 +95,7 @@ static int inside_init(struct inside *in, const struct process *p)
 		return err;
 	err = read_marks(in);
 	in->nslack = slack_find(p->pid, in->slack);
-	in->unmarked = p->home && read_u32(p, offsetof(struct wire_process, unmarked)) != 0;
+	in->unmarked = p->home && read_u32(p, offsetof(struct wire_process, no_slot)) != 0;
 	return err;
 }
 
@@ -129,13 +130,15 @@ static bool is_inside(const struct inside *in, const struct user_regs_struct *re
 
 	if (is_ours(in, regs->rip) || (in->handlers && sigframe_any(pid, regs->rsp, is_ours, in)))
 		return true;
+	if (in->unmarked && stack_any(pid, regs->rsp, is_ours, in))
+		return true;
 	return is_marked(in, regs, in->handlers && sigframe_any(pid, regs->rsp, any, NULL));
 }
 
 /* All are stopped and the entries are restored. How many are not out. */
 static size_t count_inside(struct session *s, const struct inside *in)
 {
-	size_t n = in->unmarked;
+	size_t n = 0;
 
 	for (size_t i = 0; i < s->nthreads; i++) {
 		const struct thread *t = &s->thread[i];

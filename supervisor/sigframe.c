@@ -30,11 +30,26 @@ bool sigframe_possible(pid_t pid)
 	return some;
 }
 
+static uint64_t word[DEPTH / 8];
+
+static ssize_t read_stack(pid_t pid, raddr_t rsp)
+{
+	return remote_read(pid, (rsp - RED_ZONE) & ~7ull, word, sizeof(word)) / 8;
+}
+
+bool stack_any(pid_t pid, raddr_t rsp, bool (*is)(const void *ctx, raddr_t pc), const void *ctx)
+{
+	ssize_t n = read_stack(pid, rsp);
+
+	for (ssize_t i = 0; i < n; i++)
+		if (is(ctx, word[i]))
+			return true;
+	return false;
+}
+
 bool sigframe_any(pid_t pid, raddr_t rsp, bool (*is)(const void *ctx, raddr_t pc), const void *ctx)
 {
-	static uint64_t word[DEPTH / 8];
-	raddr_t from = (rsp - RED_ZONE) & ~7ull;
-	ssize_t n = remote_read(pid, from, word, sizeof(word)) / 8;
+	ssize_t n = read_stack(pid, rsp);
 
 	for (ssize_t i = 0; i + 2 < n; i++)
 		if ((word[i + 2] & 0xffff) == CS_64 && word[i + 1] >> 22 == 0 && word[i + 1] & 2 && is(ctx, word[i]))
