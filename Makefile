@@ -48,8 +48,8 @@ endif
 # ---- lists ---------------------------------------------------------------------------------------------------------------------
 SRC := $(wildcard supervisor/*.c supervisor/*/*.c shell/*.c)
 PROTO := $(wildcard supervisor/*/*.proto)
-JS := $(wildcard supervisor/*/*.js)
-OBJ := $(SRC:%.c=$(B)/%.o) $(PROTO:%.proto=$(B)/%.pb-c.o) $(JS:%.js=$(B)/%.js.o)
+CARRIED := $(wildcard supervisor/*/*.js supervisor/*/*.css)
+OBJ := $(SRC:%.c=$(B)/%.o) $(PROTO:%.proto=$(B)/%.pb-c.o) $(CARRIED:%=$(B)/%.o)
 MAIN := $(B)/supervisor/main.o
 BLOB_SRC := $(wildcard inject/*.c inject/*.S)
 BLOB_OBJ := $(addprefix $(B)/,$(addsuffix .o,$(basename $(BLOB_SRC))))
@@ -89,10 +89,10 @@ $(B)/%.pb-c.o: $(B)/%.pb-c.c
 
 $(B)/supervisor/export/pprof.o: | $(B)/supervisor/export/profile.pb-c.h
 
-# Scripts that exported pages carry, as bytes: NAME.js is NAME_js to NAME_js_end.
-$(B)/%.js.o: %.js
+# What exported pages carry, as bytes: NAME.js is NAME_js to NAME_js_end.
+$(CARRIED:%=$(B)/%.o): $(B)/%.o: %
 	@mkdir -p $(@D)
-	$(call say,EMBED,$@) n=$(notdir $*)_js; printf '%s\n' '.section .rodata' ".globl $$n, $${n}_end" "$$n:" '.incbin "$<"' "$${n}_end:" '.byte 0' \
+	$(call say,EMBED,$@) n=$(subst .,_,$(notdir $*)); printf '%s\n' '.section .rodata' ".globl $$n, $${n}_end" "$$n:" '.incbin "$<"' "$${n}_end:" '.byte 0' \
 		'.section .note.GNU-stack,"",@progbits' >$(tmp).S && $(CC) -c $(tmp).S -o $(tmp) && mv $(tmp) $@; s=$$?; rm -f $(tmp).S; exit $$s
 
 $(B)/mtrun: $(OBJ) $(B)/blob.o

@@ -347,7 +347,7 @@ static int export(struct shell *shell, struct call *call)
 
 const struct command cmd_export = {
 	.name = "export",
-	.usage = "heap|jemalloc|pprof|folded|flamegraph|graph|massif|heaptrack|dhat|speedscope|csv|json FILE [--at TIME|peak] [--since SNAP] [--match REGEX]"
+	.usage = "heap|jemalloc|pprof|folded|flamegraph|graph|massif|heaptrack|dhat|speedscope|csv|json|html FILE [--at TIME|peak] [--since SNAP] [--match REGEX]"
 		 " [--total]",
 	.summary = "write FILE for another viewer",
 	.help = "What `report --by stack` shows, all of it, but that frames of an allocator (operator new) at the inner end of a stack are left out.\n"
@@ -364,6 +364,7 @@ const struct command cmd_export = {
 		"  speedscope  speedscope's own file; if it is what is live now, also with what was allocated in total\n"
 		"  csv         the rows of `report`: spreadsheets\n"
 		"  json        `report --by stack --json`, timeline and marks in one document: programs\n"
+		"  html        one page: memory over time, flame graph and sites of any moment or range: a browser, offline *\n"
 		"\n"
 		"Those with a * are about the whole time, and take no options.\n"
 		"\n"

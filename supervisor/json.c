@@ -11,11 +11,12 @@ void json_init(struct json *j, FILE *out)
 {
 	j->out = out;
 	j->comma = false;
+	j->in_page = false;
 }
 
 static bool plain(unsigned char c) { return c >= 0x20 && c < 0x7f && c != '"' && c != '\\'; }
 
-static void quoted(FILE *out, const char *text)
+static void quoted(FILE *out, const char *text, bool in_page)
 {
 	const unsigned char *s = (const unsigned char *)text, *run;
 
@@ -23,7 +24,7 @@ static void quoted(FILE *out, const char *text)
 	while (*s) {
 		int n;
 
-		for (run = s; plain(*s); s++)
+		for (run = s; plain(*s) && !(in_page && *s == '<'); s++)
 			;
 		if (s > run)
 			fwrite_unlocked(run, 1, (size_t)(s - run), out);
@@ -36,7 +37,7 @@ static void quoted(FILE *out, const char *text)
 		} else if (*s == '"' || *s == '\\') {
 			putc_unlocked('\\', out);
 			putc_unlocked(*s, out);
-		} else if (*s < 0x20 || *s == 0x7f) {
+		} else if (*s < 0x20 || *s == 0x7f || *s == '<') {
 			fprintf(out, "\\u%04x", *s);
 		} else {
 			fwrite_unlocked(s, 1, (size_t)n, out);
@@ -89,7 +90,7 @@ void json_string(struct json *j, const char *key, const char *value)
 {
 	before(j, key);
 	if (value)
-		quoted(j->out, value);
+		quoted(j->out, value, j->in_page);
 	else
 		fputs_unlocked("null", j->out);
 }

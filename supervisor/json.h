@@ -13,6 +13,7 @@
 struct json {
 	FILE *out;
 	bool comma;			/* the next value needs one before it */
+	bool in_page;			/* it stands within an HTML page: no `<` of a text may end that part of it. To be set after json_init() */
 };
 
 void json_init(struct json *j, FILE *out);

@@ -125,5 +125,6 @@ int export_dhat(FILE *out, const struct export *e);
 int export_speedscope(FILE *out, const struct export *e);
 int export_csv(FILE *out, const struct export *e);
 int export_json(FILE *out, const struct export *e);
+int export_html(FILE *out, const struct export *e);
 
 #endif

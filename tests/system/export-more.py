@@ -40,7 +40,7 @@ def exports(victim):
            'report --at peak --json > {}/peaksites.json', 'status --json > {}/status.json', 'text --json > {}/text.json', 'text -n all --json > {}/text.json',
            'timeline --json > {}/timeline.json', 'timeline --csv > {}/timeline.csv', 'export massif {}/massif.out', 'export heaptrack {}/heaptrack.log',
            'export dhat {}/dhat.out', 'export speedscope {}/out.speedscope.json', 'export csv {}/out.csv', 'export json {}/out.json',
-           'export csv --total {}/total.csv', 'export csv --at peak {}/peak.csv')
+           'export csv --total {}/total.csv', 'export html {}/out.html', 'export csv --at peak {}/peak.csv')
     r = mt.plain([mt.MTRUN, '-q', '-x', 'wait exit', *[w for a in ask for w in ('-x', a.format(FILES))], victim])
     mt.check('all are written', [] if r.rc == 0 and os.path.exists(path('out.json')) else [r.rc, r.err])
     return {n: json.load(open(path(n + '.json'))) for n in ('stacks', 'sites', 'peak', 'peaksites', 'status', 'text', 'timeline')}
@@ -120,7 +120,9 @@ def browse(url, *more):
     r = mt.plain([CHROMIUM, '--headless', '--no-sandbox', '--disable-gpu', '--enable-unsafe-swiftshader', '--allow-file-access-from-files',
                   f'--user-data-dir={mt.tmp()}/chromium', '--host-resolver-rules=MAP * ~NOTFOUND', '--virtual-time-budget=10000', *more, url],
                  env=dict(os.environ, HOME=mt.tmp()))
-    mt.until(lambda: not mt.children())     # its helpers end after it
+    for pid in mt.children():               # its helpers outlive it
+        mt.kill(pid)
+    mt.until(lambda: not mt.children())
     return r.out.decode(errors='replace')
 
 
@@ -196,6 +198,43 @@ def speedscope(said):
     mt.check('speedscope: its importer', bad)
 
 
+def page_says(dom):
+    """The sum, and the rows of the table of sites: [(bytes, blocks, function)]."""
+    what = re.search(r'id="what" data-bytes="(-?\d+)" data-count="(-?\d+)"', dom)
+    rows = re.findall(r'<tr data-bytes="(-?\d+)" data-count="(-?\d+)">(?:<td class="n">[^<]*</td>)+<td class="name">([^<]*)</td>', dom)
+    return (int(what[1]), int(what[2])) if what else None, [(int(b), int(n), html.unescape(f)) for b, n, f in rows]
+
+
+def page(said):
+    text = read('out.html')
+    mt.check('html: nothing from elsewhere', [m for m in re.findall(r'(?:src|href|url)\s*[=(][^,;]{0,40}', text)] +
+             re.findall(r'https?://(?!www\.w3\.org/2000/svg)\S*', text))
+    mt.check('html: names are no markup', ['a mark is'] if '<b>pictures' in text else [])
+    if not CHROMIUM:
+        return mt.skip('html', 'no chromium')
+    url = f'file://{path("out.html")}'
+    points = said['timeline']['points']
+    peak = said['peaksites']
+    last = said['sites']
+    for name, link, report in (('the end', '', last), ('the peak', '#at=peak', peak), ('a moment', f'#at={peak["time_ms"]}', peak)):
+        total, rows = page_says(browse(url + link, '--dump-dom'))
+        ours = [(r['size'], r['count'], r['function']) for r in top(report)]
+        mt.check(f'html: {name}', [] if total == (report['total_size'], report['total_count']) and rows[:3] == ours and sum(r[0] for r in rows) == total[0]
+                 else [f'{total}, {rows[:3]}, report {report["total_size"]}, {ours}'])
+    for ms, size in points[1:-1:4]:
+        total, rows = page_says(browse(f'{url}#at={ms + 50}', '--dump-dom'))
+        near = [s for m, s in points if abs(m - ms) <= 100]
+        if total[0] not in near or sum(r[0] for r in rows) != total[0]:
+            mt.fail(f'html: at {ms} ms', f'{total}, timeline {near}')
+    total, rows = page_says(browse(f'{url}#from={peak["time_ms"]}&to={last["time_ms"]}', '--dump-dom'))
+    grown = last['total_size'] - peak['total_size']
+    mt.check('html: a range', [] if total[0] == grown == sum(r[0] for r in rows) else [f'{total}, {rows}, report {grown}'])
+    for way in ('', '--force-dark-mode'):
+        browse(url + '#at=peak', f'--screenshot={path("page.png")}', '--window-size=1280,900', *way.split())
+        size = os.path.getsize(path('page.png')) if os.path.exists(path('page.png')) else 0
+        mt.check(f'html: a picture {way}'.strip(), [] if size > 20000 else [f'{size} bytes'])
+
+
 # ---- tables -----------------------------------------------------------------------------------------------------------------------
 
 def tables(said):
@@ -227,7 +266,7 @@ def tables(said):
 def options(victim):
     r = mt.plain([mt.MTRUN, '-q', '-x', 'wait exit; export massif --at peak /dev/null', victim])
     mt.check('massif takes no --at', [] if b'massif is about the whole time' in r.err else [r.err])
-    r = mt.plain([mt.MTRUN, '-q', '-S', '-x', '; '.join(f'export {f} {path("none")}' for f in ('massif', 'heaptrack', 'dhat', 'speedscope', 'csv', 'json')),
+    r = mt.plain([mt.MTRUN, '-q', '-S', '-x', '; '.join(f'export {f} {path("none")}' for f in ('massif', 'heaptrack', 'dhat', 'speedscope', 'csv', 'json', 'html')),
                   '-x', 'quit', victim])
     mt.check('nothing allocated yet', [r.err] if r.err.strip() else [])
 
@@ -241,6 +280,7 @@ def main():
     heaptrack(said)
     dhat(said)
     speedscope(said)
+    page(said)
     tables(said)
     options(victim)
 
