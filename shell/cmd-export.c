@@ -241,8 +241,8 @@ static int write_through(struct shell *shell, const struct request *r, const str
 	if (err)
 		return err;
 	err = write_to(shell, r->format, e, child.input);
-	*status = shell_await(shell, child.status_fd, AWAIT_INTERRUPT) ? -1 : spawn_status(&child);
-	return *status == -1 ? -EINTR : err;
+	*status = shell_await(shell, child.status_fd, AWAIT_LEAVE) ? 0 : spawn_status(&child);	/* Ctrl-C ends it, too */
+	return shell_interrupted(shell) || shell->leave ? -EINTR : err;
 }
 
 /* Whether the program that COMMAND begins with is there. */
@@ -292,7 +292,7 @@ static int save(struct shell *shell, struct call *call, const struct request *r,
 	err = target_close(&t, err ? err : status ? -EPIPE : 0);
 	if (err == -EINTR)
 		return -1;
-	if (status && status != -1)
+	if (status)
 		return shell_error(shell, call, "cannot write '%s': '%s' ended with status %d", file, r->ending->command, status);
 	if (err)
 		return cannot(shell, call, file, -err);

@@ -38,7 +38,7 @@ p.wait('mt> $')
 p.send(f'wait live_blocks >= {BLOCKS}; report -n 1; echo grown\n')
 mt.check('the program has grown', [] if p.wait(r'\ngrown\r\n.*mt> $', 60) else [p.text[-300:]])
 for command in (ENDLESS, f'{ENDLESS} > out', f'{ENDLESS} | cat > /dev/null', f'{ENDLESS} | sleep 100', 'report --stacks -n all', 'blocks -n all', 'diff 0 --by stack --stacks -n all',
-                'tree --json', 'wait 100s', 'wait heap > 1T', 'wait exit', 'top', "! sleep 100", 'source fifo', 'every 1s { wait 100s }; wait 100s', 'timeline; wait 100s'):
+                'tree --json', 'export jemalloc out', 'export pprof out', 'export flamegraph out.svg', 'export graph out.svg', 'wait 100s', 'wait heap > 1T', 'wait exit', 'top', "! sleep 100", 'source fifo', 'every 1s { wait 100s }; wait 100s', 'timeline; wait 100s'):
     took, bad = [], []
     for delay in (0.02, 0.1, 0.3, 0.02, 0.1, 0.3):
         ms = interrupt(p, command, delay)
