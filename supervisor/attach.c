@@ -212,6 +212,8 @@ static int plant_all(struct session *s, struct process *p)
 		}
 		if (err || (i && !some_left(&p->plant)))
 			break;
+		if (!i)
+			before_measure(&p->before, p);
 		err = plant(s, p);
 	}
 	return err;

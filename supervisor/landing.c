@@ -40,6 +40,12 @@ static bool read_tail(pid_t pid, const struct map *m, uint8_t tail[TAIL])
 	return remote_read(pid, m->end - TAIL, tail, TAIL) == (ssize_t)TAIL;
 }
 
+/* A file's or the kernel's: anonymous memory is a compiler's, which may give it back, or our own, which goes while the code there runs. */
+static bool stays(const struct map *m)
+{
+	return !strcmp(m->path, "[vdso]") || (m->inode && strncmp(m->path, "/memfd:", 7));
+}
+
 /* Zero bytes at the end of an executable mapping: the linker's padding, which nothing uses. */
 static raddr_t find_room(pid_t pid, size_t need)
 {
@@ -52,7 +58,7 @@ static raddr_t find_room(pid_t pid, size_t need)
 		uint8_t tail[TAIL];
 		size_t zero = 0;
 
-		if (!read_tail(pid, &maps.map[i], tail))
+		if (!stays(&maps.map[i]) || !read_tail(pid, &maps.map[i], tail))
 			continue;
 		while (zero < sizeof(tail) && tail[sizeof(tail) - 1 - zero] == 0)
 			zero++;
