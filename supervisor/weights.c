@@ -77,9 +77,12 @@ static int grow(struct weights *w)
 		return -ENOMEM;
 	}
 	if (!w->factor) {
-		const uint64_t *given = (const uint64_t *)getauxval(AT_RANDOM);
+		const void *given = (const void *)getauxval(AT_RANDOM);
 
-		w->factor = (given ? given[0] : 0x9e3779b97f4a7c15ull) | 1;
+		w->factor = 0x9e3779b97f4a7c15ull;
+		if (given)
+			memcpy(&w->factor, given, sizeof(w->factor));
+		w->factor |= 1;
 	}
 	w->mask = n - 1;
 	w->used = 0;

@@ -22,8 +22,8 @@ struct sum {
 static int add(void *ctx, const struct ledger_block *b)
 {
 	struct sum *s = ctx;
-	*(b->mapping ? &s->mmap : &s->heap) += b->size;
-	s->blocks += !b->mapping;
+	*(b->mapping ? &s->mmap : &s->heap) += b->bytes;
+	s->blocks += b->mapping ? 0 : b->count;
 	return 0;
 }
 
@@ -55,6 +55,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct stream *s = stream_new(w, l, own, NULL);
 	uint64_t now = 0;
 	w->threads_high = 4;
+	ledger_known(l, w->known);
 	for (; size >= 17; data += 17, size -= 17) {
 		struct wire_thread *t = &w->thread[data[0] & 3];
 		struct wire_event e;
@@ -73,9 +74,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		case 5: t->fs = e.a; stream_thread_gone(s, now, e.a); break;
 		case 6: ledger_free(child); child = ledger_fork(l); break;
 		case 7: w->threads_high = (uint32_t)e.a; break;
+		case 8: ledger_know_all(l, e.a & 1); break;
 		default:
 			if (data[0] & 0x80 && wire_has_counter(wire_kind(e)))
-				e = wire_pack(wire_kind(e), wire_address(e) & 0xffff, w->counter[wire_counter(wire_address(e) & 0xffff)]++, wire_size(e), wire_stack(e));
+				e = wire_pack(wire_kind(e), wire_address(e) & 0xffff, w->counter[wire_counter(wire_address(e) & 0xffff)]++, wire_size(e) | wire_flags(e), wire_stack(e));
 			t->ring[t->head++ % WIRE_RING] = e;
 		}
 	}
