@@ -11,13 +11,15 @@
  * One page with memory over time, and what was live at any moment of it. Here the numbers are written, as JSON; page.js draws them.
  *
  * The page is bounded, whatever the program was: the curve has so many points (of many the highest), some of them are key moments, of which it is known what each
- * stack held. Of the stacks those that held the most at any of these are named, as many as fit; what all others held is the difference to the moment's
- * sum, which the page shows as `(others)`. So rows always add up. A moment is written as what differs from the one before; if that is too much, only
- * each second (fourth, ...) one stays, the peak and the last one in any case.
+ * stack held. Of the stacks those that held the most at any of these are named, as many as fit; the others are summed by site, so that the table of sites
+ * has nothing left out but very many sites; what these held is the difference to the moment's sum, which the page shows as `(others)`. So rows
+ * always add up. A moment is written as what differs from the one before; if that is too much, only each second (fourth, ...) one stays, the peak and the last
+ * one in any case.
  */
 #define CURVE 1500u
 #define KEYS 150u
 #define STACKS 3000u
+#define SITES 1000u			/* for stacks that are not named */
 #define NAMES (2u << 20)		/* bytes for functions, files and the nodes of stacks, about */
 #define CHANGES 100000u			/* between key moments */
 #define LONGEST 500u			/* bytes of a name */
@@ -43,10 +45,13 @@ struct page {
 	size_t keys, peak;
 	struct candidate *stack;	/* biggest first */
 	size_t stacks, of;		/* named, of how many */
+	uint32_t *rest;			/* sites of others */
+	size_t rests;
+	size_t columns;			/* stacks and rests */
 	int64_t *most;			/* by stack id */
-	uint32_t *number;		/* by stack id: in `stack`, plus 1 */
+	uint32_t *number;		/* by stack id: its column, plus 1; 0: none */
 	size_t ids;
-	struct amount *held;		/* [key][stack] */
+	struct amount *held;		/* [key][column] */
 };
 extern const char page_js[], page_js_end[], page_css[], page_css_end[];
 
@@ -180,11 +185,46 @@ static int choose_stacks(struct page *p)
 	return err;
 }
 
+/* The columns of stacks that are not named. */
+static int choose_sites(struct page *p)
+{
+	size_t room = 0;
+	uint32_t *column = NULL;		/* by site, plus 1 */
+	int err = 0;
+
+	p->rest = calloc(SITES, sizeof(*p->rest));
+	for (size_t i = p->stacks; p->rest && i < p->of && !err; i++) {
+		uint32_t site = sites_of(p->e->sites, p->stack[i].stack);
+
+		if (site >= room) {
+			size_t more = site * 2 + 1024;
+			uint32_t *moved = reallocarray(column, more, sizeof(*column));
+
+			if (!moved) {
+				err = -ENOMEM;
+				break;
+			}
+			memset(moved + room, 0, (more - room) * sizeof(*column));
+			column = moved;
+			room = more;
+		}
+		if (!column[site] && p->rests < SITES) {
+			p->rest[p->rests++] = site;
+			column[site] = (uint32_t)(p->stacks + p->rests);
+		}
+		p->number[p->stack[i].stack] = column[site];
+		err = export_rest(p->e);
+	}
+	p->columns = p->stacks + p->rests;
+	free(column);
+	return p->rest ? err : -ENOMEM;
+}
+
 static int fill(struct page *p)
 {
 	int err = 0;
 
-	p->held = calloc(p->keys * p->stacks + 1, sizeof(*p->held));
+	p->held = calloc(p->keys * p->columns + 1, sizeof(*p->held));
 	if (!p->held)
 		return -ENOMEM;
 	for (size_t k = 0; k < p->keys && !err; k++) {
@@ -198,8 +238,10 @@ static int fill(struct page *p)
 
 			all.bytes += r->size;
 			all.count += r->count;
-			if (number)
-				p->held[k * p->stacks + number - 1] = (struct amount){ r->size, r->count };
+			if (number) {
+				p->held[k * p->columns + number - 1].bytes += r->size;
+				p->held[k * p->columns + number - 1].count += r->count;
+			}
 		}
 		if (!err)
 			profile_release(&profile);
@@ -213,10 +255,10 @@ static int fill(struct page *p)
 
 static size_t changes(const struct page *p, size_t key, size_t before)
 {
-	const struct amount *now = &p->held[key * p->stacks], *then = before < p->keys ? &p->held[before * p->stacks] : NULL;
+	const struct amount *now = &p->held[key * p->columns], *then = before < p->keys ? &p->held[before * p->columns] : NULL;
 	size_t n = 0;
 
-	for (size_t i = 0; i < p->stacks; i++)
+	for (size_t i = 0; i < p->columns; i++)
 		n += then ? now[i].bytes != then[i].bytes || now[i].count != then[i].count : now[i].bytes || now[i].count;
 	return n;
 }
@@ -300,6 +342,11 @@ static int put_curve(struct page *p)
 	return 0;
 }
 
+static uint32_t site_of(const struct page *p, size_t column)
+{
+	return column < p->stacks ? sites_of(p->e->sites, p->stack[column].stack) : p->rest[column - p->stacks];
+}
+
 static void put_stacks(struct page *p)
 {
 	struct json *j = &p->j;
@@ -324,16 +371,17 @@ static void put_stacks(struct page *p)
 	}
 	json_end_array(j);
 	json_newline(j);
+	json_uint(j, "named", p->stacks);
 	json_uint(j, "of", p->of);
-	json_array(j, "stacks");
-	for (size_t i = 0; i < p->stacks; i++) {
-		json_uint(j, NULL, p->trie.leaf[p->stack[i].stack]);
-		json_uint(j, NULL, sites_of(p->e->sites, p->stack[i].stack));
+	json_array(j, "columns");		/* node and site; those that are not named have node 0 */
+	for (size_t i = 0; i < p->columns; i++) {
+		json_uint(j, NULL, i < p->stacks ? p->trie.leaf[p->stack[i].stack] : 0);
+		json_uint(j, NULL, site_of(p, i));
 	}
 	json_end_array(j);
 }
 
-/* The sites that the stacks name, by their numbers. */
+/* The columns' sites by their numbers. */
 static int put_sites(struct page *p)
 {
 	size_t n = sites_count(p->e->sites) + 1;
@@ -344,8 +392,8 @@ static int put_sites(struct page *p)
 		return -ENOMEM;
 	json_newline(j);
 	json_array(j, "sites");
-	for (size_t i = 0; i < p->stacks; i++) {
-		uint32_t number = sites_of(p->e->sites, p->stack[i].stack);
+	for (size_t i = 0; i < p->columns; i++) {
+		uint32_t number = site_of(p, i);
 		const struct symbol_frame *f = &sites_site(p->e->sites, number)->frame;
 
 		if (number >= n || said[number])
@@ -366,8 +414,8 @@ static int put_sites(struct page *p)
 
 static void put_changes(struct page *p, size_t key, size_t before)
 {
-	for (size_t i = 0; i < p->stacks; i++) {
-		struct amount now = p->held[key * p->stacks + i], then = before < p->keys ? p->held[before * p->stacks + i] : (struct amount){ 0 };
+	for (size_t i = 0; i < p->columns; i++) {
+		struct amount now = p->held[key * p->columns + i], then = before < p->keys ? p->held[before * p->columns + i] : (struct amount){ 0 };
 
 		if (now.bytes == then.bytes && now.count == then.count)
 			continue;
@@ -443,6 +491,8 @@ int export_html(FILE *out, const struct export *e)
 	if (!err)
 		err = choose_stacks(&p);
 	if (!err)
+		err = choose_sites(&p);
+	if (!err)
 		err = fill(&p);
 	if (!err) {
 		thin_out(&p);
@@ -450,6 +500,7 @@ int export_html(FILE *out, const struct export *e)
 	}
 	free(p.key);
 	free(p.stack);
+	free(p.rest);
 	free(p.most);
 	free(p.number);
 	free(p.held);

@@ -8,7 +8,7 @@
 
 	var d = JSON.parse(document.getElementById("data").textContent);
 	var SVG = "http://www.w3.org/2000/svg", LEFT = 70, RIGHT = 16, TOP = 48, HEIGHT = 230, BOTTOM = 24, ROW = 19, DEEPEST = 60;
-	var keys = decode(d.keys), stacks = pairs(d.stacks), nodes = [[0, 0]].concat(pairs(d.nodes)), sites = {}, others = nodes.length;
+	var keys = decode(d.keys), columns = pairs(d.columns), nodes = [[0, 0]].concat(pairs(d.nodes)), sites = {}, others = nodes.length;
 	var from = null, to = keys.length - 1, zoomed = 0, pattern = null, all_rows = false, tree = null;
 
 	/* ---- the numbers ---- */
@@ -36,13 +36,13 @@
 		});
 	}
 
-	/* What each stack holds, or has got more: [size, count] by stack, and of those that are not named. */
+	/* What each column (a stack, or what others hold at a site) holds, or has got more: [size, count] each, and what is in none. */
 	function amounts() {
 		var now = keys[to], then = from === null ? null : keys[from], list = [], rest = [now.size, now.number];
 
 		if (then)
 			rest = [rest[0] - then.size, rest[1] - then.number];
-		for (var i = 0; i < stacks.length; i++) {
+		for (var i = 0; i < columns.length; i++) {
 			var size = (now.bytes[i] || 0) - (then ? then.bytes[i] || 0 : 0), count = (now.count[i] || 0) - (then ? then.count[i] || 0 : 0);
 
 			list.push([size, count]);
@@ -205,20 +205,21 @@
 	function build(a) {
 		var size = [], wide = [], count = [], child = [], i, p;
 
+		function add(node, amount) {
+			size[node] += amount[0];
+			wide[node] += Math.abs(amount[0]);
+			count[node] += amount[1];
+		}
+
 		for (i = 0; i <= others; i++) {
 			size.push(0);
 			wide.push(0);
 			count.push(0);
 			child.push([]);
 		}
-		for (i = 0; i < stacks.length; i++) {
-			size[stacks[i][0]] += a.list[i][0];
-			wide[stacks[i][0]] += Math.abs(a.list[i][0]);
-			count[stacks[i][0]] += a.list[i][1];
-		}
-		size[others] = a.rest[0];
-		wide[others] = Math.abs(a.rest[0]);
-		count[others] = a.rest[1];
+		for (i = 0; i < columns.length; i++)
+			add(columns[i][0] || others, a.list[i]);
+		add(others, a.rest);
 		for (i = others; i > 0; i--) {
 			p = i === others ? 0 : nodes[i][0];
 			size[p] += size[i];
@@ -235,7 +236,7 @@
 
 	function title_of(node) {
 		var f = node && node !== others ? d.frames[nodes[node][1]] : null;
-		var what = node === others ? digits(d.of - stacks.length) + " stacks that held less, summed" : f ? f[1] : "";
+		var what = node === others ? digits(d.of - d.named) + " stacks that held less, summed (their sites are below)" : f ? f[1] : "";
 
 		return name_of(node) + "\n" + (what ? what + "\n" : "") + signed(tree.size[node]) + " bytes" + (from === null ? " in " : ", ") + signed(tree.count[node]) + " blocks" +
 			(from === null ? ", " + share(tree.size[node], tree.size[0]) : "");
@@ -304,8 +305,8 @@
 	function site_rows(a) {
 		var by = {}, rows = [], i, s;
 
-		for (i = 0; i < stacks.length; i++) {
-			s = by[stacks[i][1]] = by[stacks[i][1]] || { site: sites[stacks[i][1]], size: 0, count: 0 };
+		for (i = 0; i < columns.length; i++) {
+			s = by[columns[i][1]] = by[columns[i][1]] || { site: sites[columns[i][1]], size: 0, count: 0 };
 			s.size += a.list[i][0];
 			s.count += a.list[i][1];
 		}
@@ -313,7 +314,7 @@
 			if (by[i].size || by[i].count)
 				rows.push(by[i]);
 		rows.sort(function (x, y) { return y.size - x.size; });
-		if (d.of > stacks.length && (a.rest[0] || a.rest[1]))
+		if (a.rest[0] || a.rest[1])
 			rows.push({ site: [0, "(others)", "", 0], size: a.rest[0], count: a.rest[1] });
 		return rows;
 	}
@@ -441,7 +442,7 @@
 		});
 		body.lastChild.firstChild.id = "more";
 		make(body, "footer", { "class": "soft" }, "mtrun " + d.version + ". Callers are above what they call; the width is bytes. The curve shows local maxima. " +
-		     keys.length + " moments" + (d.of > stacks.length ? " and the " + digits(stacks.length) + " largest of " + digits(d.of) + " stacks" : "") + " are in this page.");
+		     keys.length + " moments" + (d.of > d.named ? " and the " + digits(d.named) + " largest of " + digits(d.of) + " stacks" : "") + " are in this page.");
 	}
 
 	d.sites.forEach(function (s) { sites[s[0]] = s; });

@@ -229,6 +229,16 @@ def page(said):
     total, rows = page_says(browse(f'{url}#from={peak["time_ms"]}&to={last["time_ms"]}', '--dump-dom'))
     grown = last['total_size'] - peak['total_size']
     mt.check('html: a range', [] if total[0] == grown == sum(r[0] for r in rows) else [f'{total}, {rows}, report {grown}'])
+    # From the left edge to the right one: what has come since the start. Where the curve begins and ends is the page's business: the edges are outside of it.
+    with open(path('drag.html'), 'w') as f:
+        f.write(text.replace('</body>', """<script>
+            const r = document.getElementById("timeline").getBoundingClientRect();
+            for (const [type, x] of [["pointerdown", r.left + 2], ["pointermove", r.left + 300], ["pointerup", r.right - 2]])
+                document.getElementById("timeline").dispatchEvent(new PointerEvent(type, { clientX: x, clientY: r.top + 50, pointerId: 1, bubbles: true }));
+            </script></body>"""))
+    total, rows = page_says(browse(f'file://{path("drag.html")}', '--dump-dom'))
+    grown = last['total_size'] - points[0][1]
+    mt.check('html: a drag', [] if total[0] == grown == sum(r[0] for r in rows) else [f'{total}, report {grown}'])
     for way in ('', '--force-dark-mode'):
         browse(url + '#at=peak', f'--screenshot={path("page.png")}', '--window-size=1280,900', *way.split())
         size = os.path.getsize(path('page.png')) if os.path.exists(path('page.png')) else 0
