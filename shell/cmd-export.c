@@ -169,7 +169,7 @@ static bool is_stream(const char *file)
 {
 	struct stat st;
 
-	return !strncmp(file, "/dev/", 5) || !strncmp(file, "/proc/", 6) || (stat(file, &st) == 0 && !S_ISREG(st.st_mode));
+	return !strncmp(file, "/dev/std", 8) || !strncmp(file, "/dev/fd/", 8) || !strncmp(file, "/proc/", 6) || (stat(file, &st) == 0 && !S_ISREG(st.st_mode));
 }
 
 static int target_open(struct target *t, const char *file)
@@ -289,10 +289,12 @@ static int save(struct shell *shell, struct call *call, const struct request *r,
 		err = write_through(shell, r, e, t.fd, &status);
 	else if (!err)
 		err = write_to(shell, r->format, e, fcntl(t.fd, F_DUPFD_CLOEXEC, 3));
-	err = target_close(&t, err ? err : status ? -EPIPE : 0);
+	if (status && (!err || err == -EPIPE))		/* it does not say what the matter was: perhaps it is the same for us */
+		err = write(t.fd, "\n", 1) < 0 ? -errno : -ECHILD;
+	err = target_close(&t, err);
 	if (err == -EINTR)
 		return -1;
-	if (status)
+	if (err == -ECHILD)
 		return shell_error(shell, call, "cannot write '%s': '%s' ended with status %d", file, r->ending->command, status);
 	if (err)
 		return cannot(shell, call, file, -err);
