@@ -21,6 +21,7 @@
  * allow are taken to be `both`. Within a kind all blocks of a stack have one size, or two that differ by 1 byte, so that the sums are exact.
  *
  * So the reader's totals, peak, leaks, temporaries and calls are true, by stack and in sum; in between its curves are not, and sizes are averages. The file says so.
+ * (A temporary block that was live at the peak is not told to be temporary.)
  */
 struct kind {
 	uint64_t count, bytes;
