@@ -78,7 +78,7 @@ int export_rest(const struct export *e)
 
 int export_profile(const struct export *e, struct profile *p)
 {
-	*p = (struct profile){ .ms = e->view->ms, .since_ms = e->view->since_ms, .is_difference = e->view->is_difference };
+	*p = (struct profile){ .ms = e->view->ms, .since_ms = e->view->since_ms, .is_difference = e->view->is_difference, .estimated = e->view->estimated };
 	p->row = calloc(e->view->count + 1, sizeof(*p->row));
 	if (!p->row)
 		return -ENOMEM;

@@ -35,7 +35,7 @@ struct export {
 	bool total;			/* the amounts are what was allocated in total, live or not */
 	const char *moment;		/* the same for people: "now", "at the peak", "at 3.2 s", "since 'before'" */
 	unsigned counted;		/* LEDGER_COUNT_*: which kinds are in it */
-	uint64_t sample;		/* bytes on average between two that were recorded; 0: every one was */
+	uint64_t sample;		/* bytes on average between two that are recorded now; 0: each is. view->estimated: what is exported was scaled up from some */
 
 	/* whose it is; each may be NULL */
 	pid_t pid;			/* 0: unknown */

@@ -189,8 +189,8 @@ static void put_head(struct drawing *d, unsigned height)
 	xml_put_cut(d->out, e->command ? e->command : "", 80);
 	if (e->pid)
 		fprintf(d->out, " (%d)", (int)e->pid);
-	fprintf(d->out, "</text>\n<text id=\"subtitle\" x=\"%d\" y=\"42\">%s %s (%" PRId64 " bytes in %" PRId64 " blocks), ", PAD,
-		export_amount(&size, total(d)), export_noun(e), total(d), d->t->node[0].count);
+	fprintf(d->out, "</text>\n<text id=\"subtitle\" x=\"%d\" y=\"42\">%s%s %s (%" PRId64 " bytes in %" PRId64 " blocks), ", PAD,
+		e->view->estimated ? "~" : "", export_amount(&size, total(d)), export_noun(e), total(d), d->t->node[0].count);
 	xml_put(d->out, e->moment);
 	fputs("</text>\n", d->out);
 	fprintf(d->out, "<text id=\"search\" x=\"%d\" y=\"22\" text-anchor=\"end\" style=\"display: none\">search</text>\n"

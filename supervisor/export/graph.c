@@ -235,7 +235,7 @@ static void put_legend(const struct graph *g)
 	graph_put_text(g->out, e->command ? e->command : "");
 	if (e->pid)
 		fprintf(g->out, " (%d)", (int)e->pid);
-	fprintf(g->out, "\\lTotal: %s %s\\l", export_amount(&amount, g->t.total), export_noun(e));
+	fprintf(g->out, "\\lTotal: %s%s %s\\l", e->view->estimated ? "~" : "", export_amount(&amount, g->t.total), export_noun(e));
 	graph_put_text(g->out, e->moment);
 	fprintf(g->out, "\\l%zu of %zu functions\\l", drawn, all);
 	fprintf(g->out, "Dropped nodes with < %s\\l", export_amount(&amount, g->least_node));
