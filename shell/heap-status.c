@@ -31,6 +31,7 @@ static const char *reason(const char *why)
 	case 'i': return "each so many bytes";
 	case 'm': return "at a new peak";
 	case 'u': return "when it was asked for";
+	case 'e': return "by `export`";
 	case 'f': return "at the end";
 	case 'l': return "at the limit";
 	default:  return "for an unknown reason";

@@ -414,6 +414,7 @@ int heap_parse(struct heap *h, char *text, size_t size, char *why, size_t len)
 	h->frames = r.frames;
 	h->facts.marks = &h->marks;
 	h->facts.modules = &h->modules;
+	h->profile.estimated = h->facts.sample != 0;
 	if (err)
 		heap_release(h);
 	return err;

@@ -7,7 +7,7 @@
 int export_heap(FILE *out, const struct export *e)
 {
 	static const struct modules no_modules;
-	struct heap_facts facts = { .pid = e->pid, .command = e->command, .exe = e->exe, .why = "export", .clock_ms = e->began + e->view->ms, .sample = e->sample,
+	struct heap_facts facts = { .pid = e->pid, .command = e->command, .exe = e->exe, .why = "export", .clock_ms = e->began + e->view->ms, .sample = e->view->estimated ? e->sample : 0,
 				    .counted = e->counted, .peak = e->peak, .peak_ms = e->peak_ms, .marks = e->marks,
 				    .modules = e->modules ? e->modules : &no_modules };
 	struct profile p;
