@@ -81,7 +81,8 @@ static void put_title(struct drawing *d, const struct tree_node *n)
 	if (f && f->file) {
 		putc('\n', d->out);
 		xml_put(d->out, f->file);
-		fprintf(d->out, f->line ? ":%u" : "", f->line);
+		if (f->line)
+			fprintf(d->out, ":%u", f->line);
 	}
 	if (f && f->module) {
 		fputs("\nin ", d->out);
