@@ -93,6 +93,8 @@ static int call_in(void *ctx, struct process *p, struct wire_call *calls, uint32
 	pid_t tid;
 	int err;
 
+	if (!n)
+		return session_serve_stops(s);
 	session_hurry(true);
 	tid = borrow(s, p);
 	err = tid < 0 ? (int)tid : home_call(p, tid, calls, n);
@@ -302,7 +304,9 @@ static struct process *begin(struct session *s, pid_t pid)
 	p->threads = 0;
 	p->ledger_used = p->attached = p->attaching = true;
 	process_describe(p);
-	err = session_seize(s, p);
+	err = home_prepare(p);
+	if (!err)
+		err = session_seize(s, p);
 	if (err) {
 		attach_refused(pid, err, why, sizeof(why));
 		message_error("%s", why);

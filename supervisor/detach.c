@@ -183,7 +183,7 @@ void session_paused(struct process *p, uint64_t began)
 static struct thread *one_stopped(struct session *s, const struct process *p)
 {
 	for (size_t i = 0; i < s->nthreads; i++)
-		if (s->thread[i].process == p && s->thread[i].state == THREAD_STOPPED && !s->thread[i].signal)
+		if (s->thread[i].process == p && s->thread[i].state == THREAD_STOPPED && s->thread[i].between)
 			return &s->thread[i];
 	return NULL;
 }

@@ -585,6 +585,7 @@ static void find_errno(struct wire_process *w, const struct module *m)
 
 static int plant_all(struct process *p, const struct plant_ops *ops, const struct options *options)
 {
+	const struct reach *reach = ops->ctx;
 	raddr_t entry[HOOK_KINDS];
 	int err, missed = 0;
 
@@ -594,7 +595,9 @@ static int plant_all(struct process *p, const struct plant_ops *ops, const struc
 
 		if (m->dead != UINT32_MAX || m->planted)
 			continue;
-		err = in_use(ops->ctx, m) ? -EBUSY : plant_module(&p->plant, m, ops, entry, options->hook, options->nhooks);
+		if (reach->caller)
+			reach->caller(reach->ctx, p, NULL, 0);
+		err = in_use(reach, m) ? -EBUSY : plant_module(&p->plant, m, ops, entry, options->hook, options->nhooks);
 		if (err == -EBUSY || err == -ENOSPC) {
 			missed = missed == -EBUSY ? missed : err;
 			continue;
@@ -662,6 +665,20 @@ int home_refresh(struct process *p, pid_t tid, struct wire_mail *mail, const str
 int home_refresh_stopped(struct process *p, const raddr_t *pc, size_t n, const struct options *options)
 {
 	return refresh(p, &(struct reach){ .p = p, .pc = pc, .n = n }, options);
+}
+
+int home_prepare(struct process *p)
+{
+	struct maps maps;
+	bool overlap;
+	int err = maps_read(&maps, p->pid);
+
+	if (err)
+		return err;
+	err = modules_update(&p->modules, p->pid, &maps, 0, &overlap);
+	maps_release(&maps);
+	image_prepare(&p->modules);
+	return err < 0 ? err : 0;
 }
 
 int home_plan(struct process *p, home_caller *caller, void *ctx, const struct options *options)

@@ -17,6 +17,8 @@ struct options;
  * returns 0 the thread runs in the service loop of p->wire->mail and p's hooks are armed but not planted: home_refresh(), then home_go().
  */
 int home_land(struct process *p, pid_t tid, const struct options *options) MUST_USE;
+/* A process that runs is to get a home soon: what can be read of it and takes long is read now, before it is touched. 0 or -errno. */
+int home_prepare(struct process *p) MUST_USE;
 /*
  * The same for a process that runs: TID, stopped by tracer_interrupt(), is sent through the landing and put back where it was: in any case it runs on, and
  * reports a stop before it executes anything. The hooks are not armed.
@@ -37,7 +39,7 @@ int home_refresh(struct process *p, pid_t tid, struct wire_mail *mail, const str
 int home_refresh_stopped(struct process *p, const raddr_t *pc, size_t n, const struct options *options) MUST_USE;
 /*
  * The same with all threads running: everything is made ready, CALLER has one of them make calls for us; but no function is redirected before home_plant(), which wants all
- * threads stopped, none within the bytes to be overwritten (plant_moved_pc()).
+ * threads stopped, none within the bytes to be overwritten (plant_moved_pc()). CALLER is called now and then for nothing (N is 0), so that no event waits long.
  */
 typedef int home_caller(void *ctx, struct process *p, struct wire_call *calls, uint32_t n);
 int home_plan(struct process *p, home_caller *caller, void *ctx, const struct options *options) MUST_USE;

@@ -113,6 +113,24 @@ struct image *image_new(int fd, uint64_t offset, int *error)
 	return image;
 }
 
+void image_prepare(const struct modules *modules)
+{
+	struct wire_image *scratch = mmap(NULL, IMAGE_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	struct cfi cfi;
+
+	if (scratch == MAP_FAILED)
+		return;
+	if (cfi_init(&cfi, scratch) == 0) {
+		for (size_t i = 0; i < modules->count; i++) {
+			struct wire_module table = { 0 };
+
+			(void)!cfi_build(&cfi, modules->module[i], &table);
+		}
+		cfi_release(&cfi);
+	}
+	munmap(scratch, IMAGE_SIZE);
+}
+
 struct image *image_ref(struct image *image)
 {
 	image->refs++;

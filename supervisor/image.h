@@ -22,6 +22,8 @@ void blob_entries(raddr_t base, raddr_t entry[HOOK_KINDS]);
 
 /* Maps the image part of a home's memory file. NULL and *error = -errno. */
 struct image *image_new(int fd, uint64_t offset, int *error) MUST_USE;
+/* Before there is an image: what takes long in building its tables for MODULES is done, and kept. */
+void image_prepare(const struct modules *modules);
 struct image *image_ref(struct image *image);
 void image_unref(struct image *image);		/* NULL is fine */
 

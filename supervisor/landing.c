@@ -180,11 +180,19 @@ int landing_stop(struct landing *l, struct user_regs_struct *regs)
 	}
 }
 
+static bool is_entry(const struct user_regs_struct *regs)
+{
+	return (int64_t)regs->orig_rax >= 0 && (int64_t)regs->rax == -ENOSYS;
+}
+
 int landing_call(struct landing *l, int64_t *ret)
 {
 	struct user_regs_struct regs;
-	int err = landing_stop(l, &regs);		/* entry */
+	int err;
 
+	do					/* the way out of a handler ends in the routine, too */
+		err = landing_stop(l, &regs);
+	while (!err && !is_entry(&regs));
 	if (!err)
 		err = landing_stop(l, &regs);	/* exit */
 	if (!err)

@@ -18,6 +18,7 @@ struct thread {
 	struct process *process;	/* NULL: a stranger */
 	enum thread_state state;
 	bool guest;			/* a vfork child: lives in the process' memory without being of it */
+	bool between;			/* it has stopped on its way back to the program: not by a signal, nor within a system call (its own fork, ...) */
 	bool group;			/* what it stopped for is a stop signal's: it is not to run on before SIGCONT */
 	int signal;			/* to be delivered when resumed */
 };

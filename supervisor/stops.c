@@ -411,8 +411,9 @@ static bool is_to_stay(const struct session *s, const struct thread *t)
 
 static void resume(struct session *s, struct thread *t, int signal)
 {
-	if (is_to_stay(s, t) && !(signal && s->halting == t->tid)) {
+	if (s->stopping && s->stopping == t->process && !t->guest) {
 		t->state = THREAD_STOPPED;
+		t->between = false;
 		t->signal = signal;
 		return;
 	}
@@ -431,13 +432,22 @@ void thread_resume(struct thread *t)
 }
 
 /* A stop that the program knows nothing of: its system call goes on. */
-static void on_stop(struct session *s, struct thread *t)
+static void on_stop(struct session *s, struct thread *t, bool group)
 {
 	struct user_regs_struct regs;
 
 	if (t->process && tracer_get_regs(t->tid, &regs) == 0 && restart_interrupted(t->process->pid, t->tid, &regs) && tracer_set_regs(t->tid, &regs) < 0)
 		message_verbose(1, "%d: a system call may have ended with EINTR", t->tid);
-	resume(s, t, 0);
+	if (!is_to_stay(s, t)) {
+		if (group)
+			tracer_listen(t->tid);
+		else
+			tracer_cont(t->tid, 0);
+		return;
+	}
+	t->state = THREAD_STOPPED;
+	t->between = true;
+	t->group = group;
 }
 
 static void handle(struct session *s, const struct event *e)
@@ -469,19 +479,19 @@ static void handle(struct session *s, const struct event *e)
 	case EVENT_GROUP_STOP:
 		if (t->state == THREAD_NEW)
 			begin(s, t);
-		else if (is_to_stay(s, t)) {
-			t->state = THREAD_STOPPED;
-			t->group = true;
-		} else {
-			tracer_listen(t->tid);
-			stop_with_it(s, t, e->signal);
+		else {
+			bool stays = is_to_stay(s, t);
+
+			on_stop(s, t, true);
+			if (!stays)
+				stop_with_it(s, t, e->signal);
 		}
 		break;
 	case EVENT_STOP:
 		if (t->state == THREAD_NEW)
 			begin(s, t);
 		else
-			on_stop(s, t);
+			on_stop(s, t, false);
 		break;
 	case EVENT_SIGNAL:
 		resume(s, t, e->signal);
