@@ -277,10 +277,20 @@ static const char *reason(int err)
 	}
 }
 
+/* A child that was found and ended before we were in it is none that anybody has asked for. */
+static bool worth_saying(const struct session *s, pid_t pid, int err)
+{
+	for (size_t i = 0; i < s->options.npids; i++)
+		if (s->options.pid[i] == pid)
+			return true;
+	return err != -ESRCH;
+}
+
 /* What is in it already goes, and it goes on alone. */
 static void give_up(struct session *s, struct process *p, int err)
 {
-	message_error("cannot attach to %d ('%s'): %s", p->pid, p->command ? p->command : "?", reason(err));
+	if (worth_saying(s, p->pid, err))
+		message_error("cannot attach to %d ('%s'): %s", p->pid, p->command ? p->command : "?", reason(err));
 	p->unsupervised = reason(err);
 	if (p->home && p->state <= PROCESS_STOPPED && (session_withdraw(s, p) < 0 || session_cont(s, p) < 0))
 		message_verbose(1, "%d: it is not left as it was found", p->pid);
@@ -293,7 +303,8 @@ static struct process *begin(struct session *s, pid_t pid)
 	int err = attach_check(pid, s->options.nhooks > 0, why, sizeof(why));
 
 	if (err) {
-		message_error("%s", why);
+		if (worth_saying(s, pid, err))
+			message_error("%s", why);
 		return NULL;
 	}
 	p = process_start(s, pid, (pid_t)proc_status_field(pid, "PPid"), NULL);
@@ -309,7 +320,8 @@ static struct process *begin(struct session *s, pid_t pid)
 		err = session_seize(s, p);
 	if (err) {
 		attach_refused(pid, err, why, sizeof(why));
-		message_error("%s", why);
+		if (worth_saying(s, pid, err))
+			message_error("%s", why);
 		p->unsupervised = "it could not be traced";
 		process_finish(s, p, PROCESS_DETACHED, 0);
 		return NULL;
@@ -344,6 +356,8 @@ static bool begin_children(struct session *s)
 		pid_t pid = (pid_t)atoi(entry->d_name);
 
 		if (pid <= 0 || is_known(s, pid) || !is_known(s, (pid_t)proc_status_field(pid, "PPid")))
+			continue;
+		if (proc_status_field(pid, "TracerPid") == getpid())	/* forked just now: its parent's stop will tell */
 			continue;
 		more |= begin(s, pid) != NULL;
 	}

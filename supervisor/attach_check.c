@@ -190,7 +190,7 @@ static int why_refused(const struct line *l, int err)
 
 /* ---- the process ------------------------------------------------------------------------------------------------------------------- */
 
-/* What STATUS says of one of its threads. *ALIVE becomes one that has not ended. */
+/* What STATUS says of one of its threads. *ALIVE becomes the first that has not ended: the others may at any time. */
 static int check_thread(const struct line *l, pid_t tid, const char *status, pid_t *alive)
 {
 	long tracer = number(status, "TracerPid");
@@ -205,7 +205,8 @@ static int check_thread(const struct line *l, pid_t tid, const char *status, pid
 	if (number(status, "Seccomp") == 1)
 		return refuse(l, -EPERM, "it has forbidden itself all system calls but four (seccomp's strict mode), and would be killed for one of ours:"
 			      " start it under mtrun");
-	*alive = tid;
+	if (!*alive)
+		*alive = tid;
 	return 0;
 }
 
@@ -290,7 +291,7 @@ int attach_check(pid_t pid, bool hooks_given, char *why, size_t len)
 		return via;
 	fd = proc_open(via, "mem", O_RDONLY);
 	if (fd < 0)
-		return fd == -EACCES || fd == -EPERM ? why_refused(&l, fd) : refuse(&l, fd, "%s", strerror(-fd));
+		return fd == -EACCES || fd == -EPERM ? why_refused(&l, fd) : refuse(&l, fd, "%s", fd == -ESRCH || fd == -ENOENT ? "it has ended" : strerror(-fd));
 	close(fd);
 	return check_program(&l, via, hooks_given);
 }

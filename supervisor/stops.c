@@ -470,8 +470,13 @@ static void handle(struct session *s, const struct event *e)
 	case EVENT_CLONE:
 		on_new(s, e, t);
 		t = thread_find(s, e->tid);
-		if (t)
+		if (t && s->halting == t->tid) {
+			/* Its system call has not returned, and its registers would not be what to put back later: on, to another stop. */
+			tracer_interrupt(t->tid);
+			tracer_cont(t->tid, 0);
+		} else if (t) {
 			resume(s, t, 0);
+		}
 		break;
 	case EVENT_EXITING:
 		on_exiting(s, t, e);

@@ -428,6 +428,53 @@ class Prompt:
         return []
 
 
+class Heap:
+    """victims/heap.c: what it is told to do, and what its allocator has handed out then."""
+    def __init__(self, path, *args):
+        self.p = popen([*([path] if isinstance(path, str) else path), *map(str, args)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.pid = self.p.pid
+        self.in_use = self.told()
+
+    def told(self):
+        return int(re.fullmatch(rb'in use (\d+)\n', self.p.stdout.readline())[1])
+
+    def do(self, words):
+        self.p.stdin.write(words.encode() + b'\n')
+        self.p.stdin.flush()
+        return self.told()
+
+    def end(self):
+        self.p.stdin.close()
+        return self.p.wait(20)
+
+
+class Attached:
+    """mtrun -p, commands one by one."""
+    def __init__(self, pid, *opts):
+        self.d = tempfile.mkdtemp(dir=tmp())
+        self.n = 0
+        self.p = popen([MTRUN, '-q', *opts, '-p', str(pid), '-X', '-'], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+
+    def ask(self, command):
+        path = f'{self.d}/{self.n}'
+        self.n += 1
+        self.p.stdin.write(f'{command} > {path}\necho done > {path}.done\n'.encode())
+        self.p.stdin.flush()
+        until(lambda: self.p.poll() is not None or os.path.exists(f'{path}.done') and os.path.getsize(f'{path}.done'), 60)
+        if not os.path.exists(path):
+            raise RuntimeError(f'{command}: no answer, mtrun has {"ended" if self.p.poll() is not None else "not"}: '
+                               f'{self.p.stdout.read1(3000) if self.p.poll() is not None else ""}')
+        with open(path) as f:
+            return f.read()
+
+    def json(self, command):
+        return json.loads(self.ask(command + ' --json'))
+
+    def leave(self):
+        out = self.p.communicate(b'detach\n', timeout=30)[0].decode()
+        return [f'status {self.p.returncode}: {out[:300]}'] if self.p.returncode or out else []
+
+
 # ---- comparing ------------------------------------------------------------------------------------------------------------------
 
 def expectations(out, prefix=''):
