@@ -272,7 +272,6 @@ else:
     f = frame(dom, 'work')
     if not f or not 900 < f[2] < 1000:
         bad.append(f'work is {f}: a window of 1000')
-    total = sum(said['live'].values())
     mt.check('flamegraph: as wide as the window', bad)
     dom = browser(f'{url}#search=alpha%7Cepsilon', '--dump-dom')
     m = re.search(r'id="matched"[^>]*>matched: ([\d.]+) KiB', dom)
@@ -290,6 +289,27 @@ else:
     if not (f := frame(dom, 'alpha')) or 'display: none' not in f[0]:
         bad.append(f'alpha is {f}')
     mt.check('flamegraph: zoom', bad)
+    # by hand: a script that clicks, types and presses a key is added to the picture
+    with open(f'{D}/hand.svg', 'w') as f:
+        f.write(text.replace('</svg>', f"""<script>window.addEventListener("load", function () {{
+            var click = new MouseEvent("click");
+            window.prompt = function () {{ return "beta"; }};
+            window.dispatchEvent(new KeyboardEvent("keydown", {{ key: "f", ctrlKey: true, cancelable: true }}));
+            document.querySelectorAll("g.frame")[{names.index('alpha')}].dispatchEvent(click);
+            document.querySelectorAll("g.frame")[{names.index('beta')}].dispatchEvent(new MouseEvent("mouseover"));
+            document.getElementById("subtitle").textContent = location.hash;
+        }});</script></svg>"""))
+    dom = browser(f'file://{D}/hand.svg', '--dump-dom')
+    bad = []
+    if not (f := frame(dom, 'alpha')) or f[2] < 900 or not (f := frame(dom, 'beta')) or 'display: none' not in f[0]:
+        bad.append(f'after a click: {frame(dom, "alpha")} {frame(dom, "beta")}')
+    if not re.search(r'id="matched"[^>]*>matched: 117.2 KiB', dom):
+        bad.append(f'matched: {re.findall("matched[^<]*<", dom)}')
+    if not re.search(r'id="detail"[^>]*>beta  117.2 KiB \(120000 bytes\), [\d.]+ %, 600 blocks', dom):
+        bad.append(f'{re.findall("<text id=.detail.*", dom)}')
+    if f'>#zoom={names.index("alpha")}&amp;search=beta<' not in dom:
+        bad.append(f'{re.findall("<text id=.subtitle.*", dom)}')
+    mt.check('flamegraph: a click, Ctrl-F, the pointer', bad)
     browser(url, f'--screenshot={D}/shot.png')
     mt.check('flamegraph: a picture', [] if os.path.exists(f'{D}/shot.png') and open(f'{D}/shot.png', 'rb').read(4) == b'\x89PNG' else ['none'])
 
