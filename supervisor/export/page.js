@@ -101,7 +101,7 @@
 	function y_of(bytes) { return TOP + HEIGHT - bytes / highest * HEIGHT; }
 	function ms_of(x) { return Math.min(last, Math.max(d.began_ms, d.began_ms + (x - LEFT) / (width - LEFT - RIGHT) * (last - d.began_ms))); }
 
-	/* A step that is easy to read, so that there are at most MOST of them. */
+	/* Steps that are easy to read, so that there are few of them. */
 	function step_of(range, most, base) {
 		var s = base;
 
@@ -110,19 +110,34 @@
 		return s;
 	}
 
-	function draw_axes() {
-		var unit = 1, step;
+	function time_step(range) {
+		var steps = [0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14400, 28800, 86400], i = 0;
 
-		while (highest / unit >= 1024)
+		while (i < steps.length - 1 && range / (steps[i] * 1000) > 12)
+			i++;
+		return Math.max(steps[i] * 1000, i < steps.length - 1 ? 0 : Math.ceil(range / 12 / 86400000) * 86400000);
+	}
+
+	function clock(ms) {
+		var s = Math.floor(ms / 1000), two = function (n) { return (n < 10 ? "0" : "") + n; };
+
+		return last < 120000 ? ms / 1000 + " s" : last < 7200000 ? Math.floor(s / 60) + ":" + two(s % 60) :
+			Math.floor(s / 3600) + ":" + two(Math.floor(s / 60) % 60) + " h";
+	}
+
+	function draw_axes() {
+		var unit = 1, names = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"], name = 0, step;
+
+		for (; highest / unit >= 1024; name++)
 			unit *= 1024;
-		step = step_of(highest, 5, unit / 10);
-		for (var v = 0; v <= highest; v += step) {
-			make(chart, "line", { "class": "grid", x1: LEFT, x2: width - RIGHT, y1: y_of(v), y2: y_of(v) });
-			make(chart, "text", { x: LEFT - 6, y: y_of(v) + 4, "text-anchor": "end" }, short_bytes(v));
+		step = step_of(highest, 5, unit === 1 ? 1 : unit / 10);
+		for (var i = 0; i * step <= highest; i++) {
+			make(chart, "line", { "class": "grid", x1: LEFT, x2: width - RIGHT, y1: y_of(i * step), y2: y_of(i * step) });
+			make(chart, "text", { x: LEFT - 6, y: y_of(i * step) + 4, "text-anchor": "end" }, +(i * step / unit).toFixed(1) + " " + names[name]);
 		}
-		step = step_of(last - d.began_ms, 12, 100);
+		step = time_step(last - d.began_ms);
 		for (var t = Math.ceil(d.began_ms / step) * step; t <= last; t += step)
-			make(chart, "text", { x: x_of(t), y: TOP + HEIGHT + 16, "text-anchor": "middle" }, t / 1000 + " s");
+			make(chart, "text", { x: x_of(t), y: TOP + HEIGHT + 16, "text-anchor": "middle" }, clock(t));
 	}
 
 	function draw_curve() {
