@@ -9,6 +9,7 @@
 
 #include "../supervisor/json.h"
 #include "../supervisor/message.h"
+#include "../supervisor/print.h"
 #include "../supervisor/timeline.h"
 #include "../supervisor/units.h"
 #include "command.h"
@@ -163,7 +164,16 @@ static const char *note(const struct process *p, char text[160])
 	return text;
 }
 
-static void print_table(struct call *call, const struct process *p, const struct request *r)
+/* What stands before a number. */
+static const char *about(const struct process *p)
+{
+	struct ledger_totals t;
+
+	ledger_totals(p->ledger, &t);
+	return print_about(t.estimated);
+}
+
+static void print_rows(struct call *call, const struct process *p, const struct request *r)
 {
 	const struct plot_step *peak = plot_peak(r->step, r->steps);
 	char text[160];
@@ -172,7 +182,8 @@ static void print_table(struct call *call, const struct process *p, const struct
 	fprintf(call->out, "%12s %20s\n", "seconds", "bytes");
 	for (size_t i = 0; i < r->steps && !ferror(call->out); i++)
 		for (uint64_t ms = r->step[i].from_ms; ms < r->step[i].to_ms; ms += TIMELINE_MS) {
-			fprintf(call->out, "%10" PRIu64 ".%01" PRIu64 " %20" PRIu64, ms / 1000, ms % 1000 / 100, r->step[i].bytes);
+			snprintf(text, sizeof(text), "%s%" PRIu64, about(p), r->step[i].bytes);
+			fprintf(call->out, "%10" PRIu64 ".%01" PRIu64 " %20s", ms / 1000, ms % 1000 / 100, text);
 			if (&r->step[i] == peak && peak->ms >= ms && peak->ms < ms + TIMELINE_MS)
 				fputs("  peak", call->out);
 			for (; m < r->marks && r->mark[m].ms < ms + TIMELINE_MS; m++)
@@ -206,7 +217,8 @@ static unsigned from_environment(const char *name, unsigned otherwise)
 
 static void print_plot(struct call *call, const struct process *p, const struct request *r)
 {
-	struct plot plot = { .utf8 = is_utf8(), .step = r->step, .steps = r->steps, .mark = r->mark, .marks = r->marks };
+	struct plot plot = { .utf8 = is_utf8(), .step = r->step, .steps = r->steps, .mark = r->mark, .marks = r->marks,
+			     .about = about(p) };
 	struct winsize size = { 0 };
 	char text[160];
 
@@ -231,7 +243,7 @@ static void print(struct call *call, const struct process *p, const struct reque
 	else if (r->shape == ARG_PLOT || (r->shape < 0 && screen))
 		print_plot(call, p, r);
 	else
-		print_table(call, p, r);
+		print_rows(call, p, r);
 }
 
 /* ---- the command ------------------------------------------------------------------------------------------------------------------- */

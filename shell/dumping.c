@@ -116,7 +116,7 @@ static int take(struct dump *d, const struct shell *shell, enum dump_why why)
 	ledger_totals(p->ledger, &t);
 	d->facts = (struct heap_facts){
 		.pid = p->pid, .command = p->command, .exe = p->exe, .why = d->why, .clock_ms = clock_at(shell, d->profile.ms), .counted = count,
-		.sample = d->profile.estimated ? session_options(shell->session)->sample : 0,
+		.sample = d->profile.estimated ? session_options(shell->session)->sampled : 0,
 		.peak = t.peak, .peak_ms = t.peak_ms, .marks = &p->marks, .modules = &p->modules,
 	};
 	return 0;

@@ -105,7 +105,7 @@ int exporting_init(struct exporting *x, struct shell *shell, struct process *p)
 	ledger_totals(p->ledger, &totals);
 	*x = (struct exporting){ .shell = shell, .process = p, .command_line = arguments(p) };
 	*e = (struct export){ .pid = p->pid, .command = p->command, .exe = p->exe, .command_line = x->command_line, .modules = &p->modules,
-			      .counted = session_options(shell->session)->count, .sample = session_options(shell->session)->sample,
+			      .counted = session_options(shell->session)->count, .sample = session_options(shell->session)->sampled,
 			      .began = clock_ms() - session_ms(shell->session), .began_ms = p->began_ms, .now_ms = shell_moment(shell, p),
 			      .peak = totals.peak, .peak_ms = totals.peak_ms, .marks = &p->marks, .past = past, .interrupted = interrupted, .ctx = x };
 	if (p->heap) {			/* one moment of a run that is over */

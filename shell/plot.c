@@ -74,7 +74,7 @@ static void print_peak(FILE *out, const struct canvas *c, const struct plot_step
 {
 	char text[96], time[32];
 	struct text_buffer size;
-	unsigned len = (unsigned)snprintf(text, sizeof(text), "peak %s at %s", size_text(&size, peak->bytes), plot_time(time, peak->ms, c->span));
+	unsigned len = (unsigned)snprintf(text, sizeof(text), "peak %s%s at %s", c->p->about, size_text(&size, peak->bytes), plot_time(time, peak->ms, c->span));
 	const char *arrow = c->p->utf8 ? "\342\226\274" : "v";
 
 	spaces(out, LABEL + 1);

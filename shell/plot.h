@@ -24,6 +24,7 @@ struct plot {
 	const struct plot_mark *mark;	/* in order of time, within */
 	size_t marks;
 	const char *note;		/* a last line, or NULL */
+	const char *about;		/* before the peak's number */
 };
 
 void plot_print(FILE *out, const struct plot *p);

@@ -364,6 +364,8 @@ struct process *session_pin(struct session *s, struct process *p)
 void session_sample(struct session *s, uint64_t period)
 {
 	s->options.sample = period;
+	if (period)
+		s->options.sampled = period;
 	for (struct process *p = s->processes; p; p = p->next)
 		sampling_switch(p, period);
 }

@@ -492,6 +492,7 @@ enum options_result options_parse(struct options *o, int argc, char **argv, FILE
 	if (optind >= argc && !o->npids && !o->open)
 		return bad(&p, "PROGRAM is missing: mtrun [OPTION]... [--] PROGRAM [ARG]..., or -p PID (mtrun --help says more)"), OPTIONS_BAD;
 	o->argv = o->npids || o->open ? NULL : argv + optind;
+	o->sampled = o->sample;
 	o->batch = o->nscripts || o->duration_ms || !isatty(0) || !isatty(2);
 	return OPTIONS_RUN;
 }

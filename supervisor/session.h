@@ -35,6 +35,7 @@ struct options {			/* what the command line says; filled by options.c */
 	bool free_stacks;		/* `set free-stacks`: releases say their stack, too; false at first */
 	uint64_t limit;			/* bytes; 0: none */
 	uint64_t sample;		/* bytes; 0: every allocation */
+	uint64_t sampled;		/* the same, as it was when it was on last */
 	enum limit_action on_limit;
 	int limit_exit;			/* exit status after a limit kill; -1: as killed by SIGKILL */
 	uint64_t interval_ms;		/* usage lines; 0: none */

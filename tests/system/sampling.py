@@ -182,11 +182,11 @@ if want.search('rude'):
         mt.check(f'{source} as without', bad + [x for x in sound(r) if not x.startswith('status ')])
 
 if want.search('texts'):
-    r = mt.plain([mt.MTRUN, '-s', '64K', '-x', 'wait exit; status; report; text; tree; report --stacks', path, '1', '8'])
+    r = mt.plain([mt.MTRUN, '-s', '64K', '-x', 'wait exit; status; report; text; tree; report --stacks; timeline --table; timeline --plot', path, '1', '8'])
     text = r.err.decode()
     bad = [f'not there: {x}' for x in (r'heap ~\d', r'allocated  ~\d', r'peak       ~\d', r'blocks     ~\d', r'one allocation per 64\.0K', r'total_size: ~\d',
                                        r'size:~\d+ +count:~\d', r'Total: ~\d', r'# 0: ~\d+ bytes\n +~\d+ block', r'~\d+ 100\.0%', r'peak        ~\d',
-                                       r'still live  ~\d[\d,]* bytes in ~\d') if not re.search(x, text)]
+                                       r'still live  ~\d[\d,]* bytes in ~\d', r'0\.0 +~\d+', r'peak ~\S+ at ') if not re.search(x, text)]
     for opts, why in ((['-s', '0'], "'0' is not accepted"), (['-s', '2G'], "'2G' is not accepted"), (['-s', 'x'], "'x' is not accepted"),
                       (['-s', '1K', '-l', '1M'], 'a limit needs every allocation')):
         r = mt.plain([mt.MTRUN, *opts, 'true'])
