@@ -193,6 +193,7 @@ static int follow(struct shell *shell, const struct options *o, int *status)
 	err = wait_for(shell, session_ended);
 	if (err)
 		return err;
+	shell->interrupted = false;		/* what was asked for is told, also when a signal ended it */
 	dumping_turn(shell);
 	missed_hooks(shell->session, o);
 	if (!o->quiet)

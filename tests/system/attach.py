@@ -52,6 +52,8 @@ class Victim:
         return {'maps': maps, 'code': code, 'fds': fds, 'signals': sig}
 
     def differs(self, before):
+        if self.p.poll() is not None:
+            return []           # end() says so
         now = self.looks()
         return [f'{k}: {[x for x in now[k] if x not in before[k]][:3]} instead of {[x for x in before[k] if x not in now[k]][:3]}'
                 for k in now if now[k] != before[k]]
@@ -155,7 +157,7 @@ def stopped():
 
 def several():
     v, w = Victim('2'), Victim('2')
-    r = attach('-p', f'{v.pid},{w.pid}', '-q', '-x', 'wait 300ms; processes --json')
+    r = attach('-p', f'{v.pid},{w.pid}', '-q', '-x', 'wait 300ms; processes --json; detach')
     try:
         found = {p['pid']: p['allocs'] for p in json.loads(r.out)['processes']}
     except ValueError:
@@ -183,7 +185,7 @@ def cycles(name, args, n, kills):
     bad = []
     for i in range(n):
         killed = kills and i % 4 == 3 and i != n - 1
-        p = mt.popen([mt.MTRUN, '-q', '-p', str(v.pid), '-d', '50ms'], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        p = mt.popen([mt.MTRUN, '-q', '-p', str(v.pid), '-d', '20ms'], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         if killed:
             time.sleep(random.random() * 0.2)
             p.kill()
