@@ -131,20 +131,21 @@ static void describe_moment(const struct request *r, const struct view *view, ch
 		snprintf(text + n, len - n, "%ssince %s", n ? ", " : "", time_text(&since, view->since_ms));
 }
 
-/* Rows that hold less than before are left out where the format has no negative amounts, and it is said. */
+/* What holds less than before holds nothing where the format has no negative amounts, and it is said. What was allocated stays. */
 static void leave_out_negative(const struct request *r, struct view *view)
 {
 	int64_t bytes = 0;
-	size_t n = 0, left;
+	size_t left = 0;
 
 	for (size_t i = 0; i < view->count; i++) {
-		if (view->row[i].size < 0 || view->row[i].count < 0)
-			bytes += view->row[i].size;
-		else
-			view->row[n++] = view->row[i];
+		struct view_row *row = &view->row[i];
+
+		if (row->size >= 0 && row->count >= 0)
+			continue;
+		bytes += row->size;
+		left++;
+		row->size = row->count = 0;
 	}
-	left = view->count - n;
-	view->count = n;
 	if (left && !r->total)
 		message_say("export: %zu stack%s that hold%s less than before (%" PRId64 " bytes) %s left out: %s has no negative amounts", left,
 			    left == 1 ? "" : "s", left == 1 ? "s" : "", bytes, left == 1 ? "is" : "are", r->format->name);

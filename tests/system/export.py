@@ -21,8 +21,8 @@ mt.need_mtrun()
 D = mt.tmp()
 SHAPES = mt.build('shapes.c', 'gcc')
 FOUR = mt.build('fourlines.cc', 'gcc')
-MOMENTS = {'live': '', 'peak': '--at peak', 'total': '--total', 'since': '--since one', 'time': '--at 200ms'}
-REPORT = {'total': '--all'}
+MOMENTS = {'live': '', 'peak': '--at peak', 'total': '--total', 'since': '--since one', 'time': '--at 200ms', 'total-since': '--total --since one'}
+REPORT = {'total': '--all', 'total-since': '--all --since one'}
 FORMATS = {'heap': 'heap', 'jemalloc': 'jem', 'pprof': 'pb.gz', 'folded': 'folded', 'flamegraph': 'svg', 'graph': 'graph.svg'}
 UNSIGNED = [f for f in FORMATS if f != 'pprof']
 SVG = '{http://www.w3.org/2000/svg}'
@@ -175,7 +175,7 @@ def largest(flat, n=3):
 
 
 def compare(format, moment, reader, report, expected):
-    key = 'total_size' if moment == 'total' else 'size'
+    key = 'total_size' if moment.startswith('total') else 'size'
     stacks = stacks_of(report, key)
     if format in UNSIGNED and moment == 'since':
         stacks = [s for s in stacks if s[1] > 0]
