@@ -320,6 +320,8 @@ static int write_file(struct shell *shell, struct call *call, struct request *r)
 	if (selection_view(shell, call, &r->s, &r->at, r->has_since ? &r->since : NULL, detail, 0, &view, &sites))
 		return -1;
 	view.has_totals &= !r->at.kind;
+	if (!r->has_since && !r->s.has_regex)
+		view.before = shell_before(shell);
 	if (view.is_difference && !(r->format->flags & EXPORT_SIGNED))
 		leave_out_negative(r, &view);
 	describe_moment(r, &view, moment, sizeof(moment));

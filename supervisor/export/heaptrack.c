@@ -270,8 +270,9 @@ static void put_header(struct heaptrack *h)
 {
 	fputs("v 10400 3\n"
 	      "# Written by mtrun " MTRUN_VERSION " from sums by stack, not from a log of calls. True, by stack and in sum: calls, bytes, temporary allocations,\n"
-	      "# what was live at the peak and at the end. Made up: when it was between start, peak and end; the sizes of single blocks (averages).\n"
-	      "X ", h->out);
+	      "# what was live at the peak and at the end. Made up: when it was between start, peak and end; the sizes of single blocks (averages).\n",
+	      h->out);
+	fputs(h->e->view->estimated ? "# All numbers are estimates from samples.\nX " : "X ", h->out);
 	for (const char *s = h->e->command_line ? h->e->command_line : "unknown"; *s; s++)
 		putc(*s == '\n' ? ' ' : *s, h->out);
 	fputs("\nI 1000 0\n", h->out);

@@ -300,6 +300,21 @@ static void put_name(struct json *j, const char *name)
 	json_string(j, NULL, text);
 }
 
+/* What was there before the attach has no stacks, and is in no sum. */
+static void put_before(struct json *j, const struct before *b)
+{
+	if (!b)
+		return;
+	json_object(j, "before");
+	if (b->state == BEFORE_KNOWN) {
+		json_uint(j, "bytes", b->bytes);
+		json_uint(j, "blocks", b->blocks);
+	} else {
+		json_string(j, "unknown", b->why);
+	}
+	json_end_object(j);
+}
+
 static void put_program(struct page *p)
 {
 	json_string(&p->j, "version", MTRUN_VERSION);
@@ -313,7 +328,8 @@ static void put_program(struct page *p)
 	json_uint(&p->j, "now_ms", p->e->now_ms);
 	json_uint(&p->j, "peak", p->e->peak);
 	json_uint(&p->j, "peak_ms", p->e->peak_ms);
-	json_uint(&p->j, "sample", p->e->sample);
+	json_bool(&p->j, "estimated", p->e->view->estimated);
+	put_before(&p->j, p->e->view->before);
 	json_array(&p->j, "marks");
 	for (size_t i = 0; p->e->marks && i < marks_count(p->e->marks); i++) {
 		json_array(&p->j, NULL);

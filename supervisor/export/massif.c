@@ -260,7 +260,7 @@ int export_massif(FILE *out, const struct export *e)
 	int err = n < 0 ? (int)n : trie_init(&m.trie, true);
 
 	if (!err) {
-		fputs("desc: mtrun " MTRUN_VERSION ", what calls allocated and was live\ncmd: ", out);
+		fprintf(out, "desc: mtrun " MTRUN_VERSION ", what calls allocated and was live%s\ncmd: ", e->view->estimated ? ", estimated from samples" : "");
 		put_text(out, e->command_line ? e->command_line : "unknown");
 		fputs("\ntime_unit: ms\n", out);
 		err = put_points(&m, index, (size_t)n, stretch);

@@ -68,7 +68,7 @@
 	/* ---- texts ---- */
 
 	function digits(n) { return String(n).replace(/\B(?=(\d{3})+$)/g, ","); }
-	function signed(n) { return from === null ? digits(n) : (n > 0 ? "+" : n < 0 ? "\u2212" : "") + digits(Math.abs(n)); }
+	function signed(n) { return (d.estimated ? "~" : "") + (from === null ? digits(n) : (n > 0 ? "+" : n < 0 ? "\u2212" : "") + digits(Math.abs(n))); }
 
 	function short_bytes(n) {
 		var units = ["B", "KiB", "MiB", "GiB", "TiB"], i = 0;
@@ -78,7 +78,14 @@
 		return (i ? n.toFixed(1) : n) + " " + units[i];
 	}
 
-	function seconds(ms) { return (ms / 1000).toFixed(ms % 100 ? 3 : 1) + " s"; }
+	function two(n) { return (n < 10 ? "0" : "") + n; }
+
+	function seconds(ms) {
+		var s = Math.floor(ms / 1000);
+
+		return ms < 7200000 ? (ms / 1000).toFixed(ms % 100 ? 3 : 1) + " s" : Math.floor(s / 3600) + ":" + two(Math.floor(s / 60) % 60) + ":" + two(s % 60) + " h";
+	}
+
 	function share(n, of) { return of ? (100 * n / of).toFixed(1) + " %" : ""; }
 	function place(f, file, line) { return f[file] ? f[file].split("/").pop() + (f[line] ? ":" + f[line] : "") : ""; }
 
@@ -119,7 +126,7 @@
 	}
 
 	function clock(ms) {
-		var s = Math.floor(ms / 1000), two = function (n) { return (n < 10 ? "0" : "") + n; };
+		var s = Math.floor(ms / 1000);
 
 		return last < 120000 ? ms / 1000 + " s" : last < 7200000 ? Math.floor(s / 60) + ":" + two(s % 60) :
 			Math.floor(s / 3600) + ":" + two(Math.floor(s / 60) % 60) + " h";
@@ -362,7 +369,7 @@
 		var what = document.getElementById("what"), k = keys[to];
 		var when = to === keys.length - 1 ? "at the end, " : to === peak_key() ? "at the peak, " : "at ";
 
-		what.textContent = from === null ? "Live " + when + seconds(k.ms) + ": " + digits(a.size) + " bytes in " + digits(a.count) + " blocks" :
+		what.textContent = from === null ? "Live " + when + seconds(k.ms) + ": " + signed(a.size) + " bytes in " + signed(a.count) + " blocks" :
 			"From " + seconds(keys[from].ms) + " to " + seconds(k.ms) + ": " + signed(a.size) + " bytes, " + signed(a.count) + " blocks";
 		what.setAttribute("data-bytes", a.size);
 		what.setAttribute("data-count", a.count);
@@ -422,8 +429,11 @@
 
 		make(header, "h1", {}, "Memory of " + (d.command || "a program"));
 		make(header, "span", { "class": "soft" }, "process " + d.pid + ", " + seconds(d.now_ms - d.began_ms) + " from " +
-		     new Date(d.clock_ms + d.began_ms).toLocaleString() + (d.sample ? "; estimated from samples" : ""));
+		     new Date(d.clock_ms + d.began_ms).toLocaleString() + (d.estimated ? "; estimated from samples" : ""));
 		make(header, "span", { "class": "soft" }, d.command_line[0]);
+		if (d.before)
+			make(body, "p", { id: "before" }, "Beside what is shown here there was a heap before mtrun came: " + (d.before.unknown ||
+			     digits(d.before.bytes) + " bytes in " + digits(d.before.blocks) + " blocks") + ".");
 		make(body, "p", { "class": "soft" }, "Click: what was live then. Drag: what has come between two moments.");
 		chart = document.createElementNS(SVG, "svg");
 		chart.id = "timeline";
