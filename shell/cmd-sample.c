@@ -38,5 +38,6 @@ const struct command cmd_sample = {
 		"N recorded blocks stand for, the usual error is a part of 1 in the square root of N. Such numbers have a `~` before them. A program costs the\n"
 		"less the larger SIZE is (512K: next to nothing). What was recorded before stays known exactly until it is freed. Switched off, every\n"
 		"allocation is recorded from then on; blocks that had not been chosen stay unknown.",
+	.flags = COMMAND_LIVE,
 	.run = sample,
 };

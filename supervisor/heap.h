@@ -8,6 +8,7 @@
 
 #include <stdio.h>
 
+#include "before.h"
 #include "marks.h"
 #include "module.h"
 #include "profile.h"
@@ -29,6 +30,7 @@ struct heap_facts {
 	bool limit_hit;			/* it was written at a hit of the limit: */
 	uint64_t request, allocated, limit;
 	uint32_t request_stack;		/* 0: none */
+	struct before before;
 	const struct marks *marks;
 	const struct modules *modules;
 };

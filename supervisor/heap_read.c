@@ -171,6 +171,24 @@ static bool line_limit(struct reader *r)
 	return take_u64(r, &f->request) && take_u64(r, &f->allocated) && take_u64(r, &f->limit) && take_u32(r, &f->request_stack) && at_end(r);
 }
 
+static bool line_before(struct reader *r)
+{
+	struct before *b = &r->h->facts.before;
+
+	b->state = BEFORE_KNOWN;
+	return take(r, 10, BYTES_MOST, &b->bytes) && take(r, 10, BYTES_MOST, &b->blocks) && at_end(r);
+}
+
+static bool line_before_unknown(struct reader *r)
+{
+	struct before *b = &r->h->facts.before;
+	const char *why = take_text(r);
+
+	b->state = BEFORE_UNKNOWN;
+	snprintf(b->why, sizeof(b->why), "%s", why ? why : "");
+	return why;
+}
+
 static bool line_mark(struct reader *r)
 {
 	uint64_t ms;
@@ -276,7 +294,7 @@ static const struct {
 	{ "r", line_row }, { "n", line_node }, { "f", line_frame }, { "s", line_string }, { "module", line_module }, { "mark", line_mark },
 	{ "pid", line_pid }, { "command", line_command }, { "exe", line_exe }, { "why", line_why }, { "clock", line_clock }, { "elapsed", line_elapsed },
 	{ "counted", line_counted }, { "sample", line_sample }, { "live", line_live }, { "total", line_total }, { "peak", line_peak },
-	{ "limit", line_limit },
+	{ "limit", line_limit }, { "before", line_before }, { "before_unknown", line_before_unknown },
 };
 
 /* TEXT: a line without its `# `. What is not known is passed over. */

@@ -120,7 +120,7 @@ static bool is_allocator(struct symbol_frames f)
 static uint32_t leaf(struct sites *sites, uint32_t stack)
 {
 	for (uint32_t n = stack; n; n = sites_parent(sites, n))
-		if (!is_allocator(sites_frames(sites, n)))
+		if (sites_address(sites, n) && !is_allocator(sites_frames(sites, n)))
 			return n;
 	return stack;
 }
@@ -398,6 +398,12 @@ static void put_facts(struct writer *w, const struct heap_facts *f, const struct
 	put(w, "# peak %" PRIu64 " %" PRIu64 "\n", f->peak, f->peak_ms);
 	if (f->limit_hit)
 		put(w, "# limit %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu32 "\n", f->request, f->allocated, f->limit, f->request_stack);
+	if (f->before.state == BEFORE_KNOWN)
+		put(w, "# before %" PRIu64 " %" PRIu64 "\n", f->before.bytes, f->before.blocks);
+	if (f->before.state == BEFORE_UNKNOWN) {
+		put(w, "# before_unknown ");
+		put_text(w, f->before.why);
+	}
 	for (size_t i = 0; f->marks && i < marks_count(f->marks); i++) {
 		put(w, "# mark %" PRIu64 " ", marks_at(f->marks, i)->ms);
 		put_text(w, marks_at(f->marks, i)->label);

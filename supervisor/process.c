@@ -84,6 +84,7 @@ struct process *process_of_heap(struct heap *heap)
 	p->marks = own->marks;
 	own->modules = (struct modules){ 0 };
 	own->marks = (struct marks){ 0 };
+	p->before = own->facts.before;
 	own->facts.modules = &p->modules;
 	own->facts.marks = &p->marks;
 	return p;

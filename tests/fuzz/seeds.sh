@@ -21,6 +21,16 @@ for how in "-shared -fPIC -Wl,-soname,a.so" "-no-pie" "-pie -Wl,--hash-style=bot
 	esac
 done
 case $name in
+fuzz_heap)
+	# by hand: mtrun itself need not be built
+	{
+		printf 'heap profile:      1:       40 [     3:      120] @ heapprofile\n     1:       40 [     3:      120] @ 0x2fff 0x2000\n\n'
+		printf 'MAPPED_LIBRARIES:\n00001000-00004000 r-xp 00000000 00:00 0 /bin/app\n# mtrun heap 1\n# pid 8\n# command app\n# exe /bin/app\n# why l\n'
+		printf '# clock 1795273445123\n# elapsed 12\n# counted heap mmap\n# sample 0\n# live 40 1\n# total 120 3 1\n# peak 80 7\n# limit 10 80 90 5\n'
+		printf '# before 70 3\n# mark 5 phase\n# module 1000 4000 1000 4000 1000 0 1 abcd /bin/app\n# s main\n# s /a.c\n# s /bin/app\n# f 1 2 4 1 3 2000 0 0\n'
+		printf '# n 2 0 2000 1 1\n# s get\n# s std::f\n# f 5 2 9 1 3 3000 2 1\n# f 4 2 7 3 3 3000 0 0\n# n 5 2 3000 2 2\n# r 5 40 1 120 3 1\n'
+	} >"$dir/whole"
+	sed -n '/^# mtrun/,$p' "$dir/whole" | sed '1i heap profile: \n' >"$dir/short" ;;
 fuzz_symbols)
 	for how in "-gdwarf-5 -O2" "-gdwarf-4 -O1" "-g -O2 -gz" "-gdwarf-3 -O0"; do
 		n=$(printf '%s' "$how" | cksum | cut -d ' ' -f 1)

@@ -21,7 +21,7 @@ def _(t, bad):
     if not re.search(r'prompt\.c +line:2', text):
         bad.append(f'report: {text}')
     for what, words in {'foo': 'unknown command', 'report "x': 'quotes', 'report --match (': 'regular expression', 'x 0x1': 'mapped', 'echo a > /dev/full': 'No space',
-                        'echo a | no-such-command': 'no-such-command', 'sample 5M': 'unknown command', 'limit 5X': "'5X'", 'interval 0': "'0'"}.items():
+                        'echo a | no-such-command': 'no-such-command', 'record 5M': 'unknown command', 'limit 5X': "'5X'", 'interval 0': "'0'"}.items():
         t.send(what + '\n')
         m = t.wait(re.escape(what) + r'\n((?:.*\n)+)mt> $')
         lines = [x for x in (m[1].splitlines() if m else []) if x.startswith('mtrun: ')]
@@ -44,6 +44,7 @@ def _(t, bad):
     if 'running' not in t.run('status'):
         bad.append('run')
     os.kill(mtrun_of(t.pid()), signal.SIGUSR1)
+    t.expect(r"mtrun: wrote '\./mtrun\.\d+\.0\.u0\.heap'\n(.*\n)*mt> $")
     os.kill(mtrun_of(t.pid()), signal.SIGUSR2)          # at the prompt it is passed on to nobody
     if 'running' not in t.run('wait 0.2; status'):
         bad.append('SIGUSR1, SIGUSR2')
