@@ -21,7 +21,7 @@
 #define STACKS 3000u
 #define SITES 1000u			/* for stacks that are not named */
 #define NAMES (2u << 20)		/* bytes for functions, files and the nodes of stacks, about */
-#define CHANGES 100000u			/* between key moments */
+#define CHANGES 160000u			/* between key moments */
 #define LONGEST 500u			/* bytes of a name */
 
 struct amount {

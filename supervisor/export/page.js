@@ -367,7 +367,7 @@
 
 	function describe(a) {
 		var what = document.getElementById("what"), k = keys[to];
-		var when = to === keys.length - 1 ? "at the end, " : to === peak_key() ? "at the peak, " : "at ";
+		var when = to === keys.length - 1 ? "at the end of the record, " : to === peak_key() ? "at the peak, " : "at ";
 
 		what.textContent = from === null ? "Live " + when + seconds(k.ms) + ": " + signed(a.size) + " bytes in " + signed(a.count) + " blocks" :
 			"From " + seconds(keys[from].ms) + " to " + seconds(k.ms) + ": " + signed(a.size) + " bytes, " + signed(a.count) + " blocks";
