@@ -62,6 +62,8 @@ static int fg(struct shell *shell, struct call *call)
 
 	if (arguments_none(shell, call))
 		return -1;
+	if (!session_options(shell->session)->argv)
+		return shell_error(shell, call, "the program was not started here: it has a terminal of its own, or none");
 	if (!shell->screen)
 		return shell_error(shell, call, "this is not an interactive run: the program has the terminal");
 	p = shell_process(shell);

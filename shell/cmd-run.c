@@ -30,6 +30,8 @@ static int run(struct shell *shell, struct call *call)
 
 	if (arguments_none(shell, call))
 		return -1;
+	if (!session_options(shell->session)->argv)
+		return shell_error(shell, call, "no program was started here that could be started again");
 	if (shell->screen && p->state <= PROCESS_STOPPED && !session_ended(shell->session) &&
 	    keyboard_ask(shell, "The program still runs: end it and start it again, (y)es or (n)o?", "yn") != 'y')
 		return 0;

@@ -372,8 +372,8 @@ static void tell_end(struct shell *shell)
 		return;
 	prompt.told_end = true;
 	screen_catch_up(shell->screen);
-	message_say("%s (%d) %s; everything can still be asked (`run` starts it again, `quit` ends)", p->command ? p->command : "?", (int)p->pid,
-		    reporting_end(p->wait_status, end, sizeof(end)));
+	message_say("%s (%d) %s; everything can still be asked (%s`quit` ends)", p->command ? p->command : "?", (int)p->pid,
+		    reporting_end(p->wait_status, end, sizeof(end)), session_options(shell->session)->argv ? "`run` starts it again, " : "");
 }
 
 static void run_line(struct shell *shell, char *line)
@@ -444,7 +444,9 @@ int interactive_leave(struct shell *shell)
 {
 	int key = 0;
 
-	if (runs(shell)) {
+	if (runs(shell) && session_options(shell->session)->npids)
+		key = 'd';
+	else if (runs(shell)) {
 		shell->interrupted = false;
 		key = keyboard_ask(shell, "The program still runs: (k)ill it, (d)etach from it, (c)ancel?", "kdc");
 		if (shell->leave)

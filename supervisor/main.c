@@ -346,7 +346,7 @@ static int leave(struct shell *shell, const struct options *o, int *sig)
 	session_hold(session, false);
 	if (!session_all_gone(session))
 		session_detach(session);
-	return shell->killed ? 0 : status_of(session, o, sig);
+	return shell->killed || !o->argv ? 0 : status_of(session, o, sig);
 }
 
 /* The terminal comes first: its keeper is forked while we have one thread and little memory. */
@@ -355,7 +355,7 @@ static int interact(const struct options *o)
 	struct session *session = NULL;
 	struct terminal terminal;
 	struct shell shell = { 0 };
-	int status = EXIT_FAILED, sig = 0, err = terminal_open(&terminal);
+	int status = EXIT_FAILED, sig = 0, err = terminal_open(&terminal, o->argv);
 
 	if (err) {
 		message_error("cannot make a terminal for the program: %s", strerror(-err));
@@ -373,7 +373,7 @@ static int interact(const struct options *o)
 		goto out;
 	}
 	session_hold(session, true);
-	if (o->open ? open_file(session, o) == 0 : session_launch(session, &status) == 0) {
+	if (!(o->open ? open_file(session, o) : o->npids ? session_attach(session) : session_launch(session, &status))) {
 		interactive_run(&shell);
 		status = leave(&shell, o, &sig);
 	}

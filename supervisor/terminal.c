@@ -38,7 +38,7 @@ static int open_again(int fd)
 	return again < 0 ? -errno : again;
 }
 
-int terminal_open(struct terminal *t)
+int terminal_open(struct terminal *t, bool program)
 {
 	unsigned device;
 	int err;
@@ -53,7 +53,7 @@ int terminal_open(struct terminal *t)
 		if (same_terminal(fd, device))
 			t->shared |= 1u << fd;
 	t->keeper = keeper_start(t->user, &t->saved);
-	err = t->keeper < 0 ? t->keeper : terminal_renew(t);
+	err = t->keeper < 0 ? t->keeper : program ? terminal_renew(t) : 0;
 	if (err)
 		terminal_close(t);
 	return err;

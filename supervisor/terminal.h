@@ -21,8 +21,8 @@ struct terminal {
 	int keeper;
 };
 
-/* Standard input and error must be terminals. 0 or -errno. Before there is a second thread: it forks the keeper. */
-int terminal_open(struct terminal *t) MUST_USE;
+/* Standard input and error must be terminals. PROGRAM: it gets one. 0 or -errno. Before there is a second thread: it forks the keeper. */
+int terminal_open(struct terminal *t, bool program) MUST_USE;
 /* A fresh one for the program: `master` is another then. 0 or -errno. */
 int terminal_renew(struct terminal *t) MUST_USE;
 /* In the child, before its exec: makes the program's terminal its own. */

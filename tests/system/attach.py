@@ -175,6 +175,23 @@ def ends():
     mt.check('its end is noticed', bad + ([] if p.returncode == 0 and b'exited with status 0' in out else [f'{p.returncode}: {out[-200:]}']))
 
 
+def prompt():
+    v = Victim('2')
+    before = v.looks()
+    p = mt.Prompt('-p', str(v.pid))
+    bad = [] if p.wait('mt> ') else [f'no prompt: {p.text[-300:]}']
+    for command, answer in (('status', r'running, \d+ threads?'), ('run', 'no program was started here'), ('fg', 'the program was not started here')):
+        p.send(command + '\n')
+        if not p.wait(answer + '.*mt> '):
+            bad.append(f'{command}: {p.text[-300:]}')
+    p.send('\x04')             # no question: it is not ours to end
+    if not mt.until(lambda: os.waitpid(p.pid, os.WNOHANG)[0], 10):
+        bad.append('Ctrl-D does not end it')
+        mt.kill(p.pid)
+    os.close(p.fd)
+    mt.check('at the prompt', bad + v.differs(before) + v.end())
+
+
 # Calls that return EINTR at every stop (signal(7)) are restarted by mtrun; killed in the very instant of a stop it cannot.
 ENDS_AT_STOPS = (5, 6, 8, 10, 11)
 
@@ -211,6 +228,7 @@ signals()
 stopped()
 several()
 ends()
+prompt()
 cycles(f'{CYCLES} times, 64 threads, a quarter killed', ['64', 'sleepers'], CYCLES, True)
 cycles(f'{CYCLES} times, with forks, threads that come and go, a timer', ['8', 'fork', 'start', 'timer'], CYCLES, False)
 mt.finish()
