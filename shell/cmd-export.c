@@ -355,7 +355,7 @@ const struct command cmd_export = {
 	.usage = "heap|jemalloc|pprof|folded|flamegraph|graph|massif|heaptrack|dhat|speedscope|csv|json|html FILE [--at TIME|peak] [--since SNAP] [--match REGEX]"
 		 " [--total]",
 	.summary = "write FILE for another viewer",
-	.help = "What `report --by stack` shows, all of it, but that frames of an allocator (operator new) at the inner end of a stack are left out.\n"
+	.help = "What `report --by stack` shows, all of it, but that frames of an allocator (operator new) at the inner end of a stack are left out (but in heap).\n"
 		"\n"
 		"  heap        a .heap file, as `dump` writes it: mtrun -r, jeprof, google-pprof\n"
 		"  jemalloc    jemalloc's heap profile (heap_v2, text) with its symbols: jeprof, without the program\n"

@@ -3,7 +3,7 @@
  * export.h - what a process held, in the formats of other people's viewers. One table (export.c) names the formats; each is written by a file of its own.
  *
  * What is exported is `report --by stack`: the rows of that view, in its order. One rule is added, so that a viewer's leaf is the function that
- * `text` has as flat: frames at a stack's inner end that are an allocator's (operator new, __rust_alloc) are left out, unless there are no others.
+ * `text` has as flat: frames at a stack's inner end that are an allocator's (operator new, __rust_alloc) are left out, unless there are no others. (heap.c has them all.)
  *
  * A writer prints to a stream and need not look at its errors: the caller does, at the end. It calls export_rest() for each stack, so that a live
  * process is served meanwhile.
