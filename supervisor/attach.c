@@ -71,7 +71,13 @@ static pid_t borrow(struct session *s, struct process *p)
 		tid = t->tid;
 		err = session_halt(s, t, HALT_MS);
 		if (!err)
+			err = session_unfilter(s, tid, true);
+		if (!err)
 			return tid;
+		if (err == -EPERM) {
+			thread_resume(thread_find(s, tid));
+			return err;
+		}
 	}
 	return p->state == PROCESS_RUNNING ? -ETIMEDOUT : -ESRCH;
 }
@@ -85,6 +91,12 @@ static void give_back(struct session *s, pid_t tid)
 		return;
 	t->state = THREAD_RUNNING;
 	t->group = false;
+	/* its next stop is at hand: only a stopped one can have its filters back */
+	if (proc_status_field(tid, "Seccomp") > 0 && session_halt(s, t, HALT_MOST) == 0) {
+		if (session_unfilter(s, tid, false) < 0)
+			message_verbose(1, "%d: its seccomp filters come back when mtrun leaves", tid);
+		thread_resume(thread_find(s, tid));
+	}
 }
 
 static int call_in(void *ctx, struct process *p, struct wire_call *calls, uint32_t n)
@@ -253,6 +265,8 @@ static int enter(struct session *s, struct process *p)
 
 	if (!err)
 		err = land(s, p);
+	if (!err && proc_status_field(p->pid, "Seccomp") > 0)
+		p->wire->no_syscalls = 1;
 	if (!err)
 		err = process_listen(s, p);
 	if (!err)
@@ -269,6 +283,7 @@ static const char *reason(int err)
 	switch (err) {
 	case -EBUSY: return "a former mtrun's hooks are still in use in it: try again";
 	case -EPROTO: return "another version of mtrun was killed while it was attached, and left its hooks: use that one once more";
+	case -EPERM: return "it has a seccomp filter, which only root may set aside for the calls that mtrun needs made in it";
 	case -ENOSPC: return "no room for the trampoline was found in it";
 	case -ETIMEDOUT:
 	case -EAGAIN: return "its threads do not stop";

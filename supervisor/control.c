@@ -97,6 +97,15 @@ int session_halt(struct session *s, struct thread *t, int ms)
 	return err;
 }
 
+int session_unfilter(const struct session *s, pid_t tid, bool on)
+{
+	unsigned flags = s->options.follow ? TRACE_CHILDREN : 0;
+
+	if (proc_status_field(tid, "Seccomp") <= 0)
+		return 0;
+	return tracer_flags(tid, on ? flags | TRACE_UNFILTERED : flags) < 0 ? -EPERM : 0;
+}
+
 /* While we are at work all threads of a program wait: nobody comes before us, if we are allowed that. */
 void session_hurry(bool on)
 {

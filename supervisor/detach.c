@@ -201,11 +201,16 @@ static int unmap(struct session *s, struct process *p, const struct inside *in)
 
 		if (!t)
 			return -EAGAIN;
+		err = session_unfilter(s, tid, true);
+		if (err)
+			return err;
 		err = home_leave(p, tid);
 		t->state = THREAD_RUNNING;
 		t->group = false;
 		if (!err)
 			err = session_halt(s, t, OUT_MS);
+		if (!err)
+			err = session_unfilter(s, tid, false);
 	}
 	return err;
 }

@@ -21,6 +21,8 @@ static long options(unsigned flags)
 		o |= PTRACE_O_TRACEFORK | PTRACE_O_TRACEVFORK;
 	if (flags & TRACE_EXITKILL)
 		o |= PTRACE_O_EXITKILL;
+	if (flags & TRACE_UNFILTERED)
+		o |= PTRACE_O_SUSPEND_SECCOMP;
 	return o;
 }
 
@@ -32,6 +34,11 @@ static int call(enum __ptrace_request request, pid_t tid, void *addr, void *data
 int tracer_seize(pid_t tid, unsigned flags)
 {
 	return call(PTRACE_SEIZE, tid, NULL, (void *)options(flags));
+}
+
+int tracer_flags(pid_t tid, unsigned flags)
+{
+	return call(PTRACE_SETOPTIONS, tid, NULL, (void *)options(flags));
 }
 
 int tracer_cont(pid_t tid, int signal)

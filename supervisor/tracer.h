@@ -33,8 +33,12 @@ struct event {
 
 #define TRACE_CHILDREN 1u	/* follow fork, vfork, clone with memory of its own */
 #define TRACE_EXITKILL 2u
+#define TRACE_UNFILTERED 4u	/* its seccomp filters are not asked: wants CAP_SYS_ADMIN, and none of our own */
 
 int tracer_seize(pid_t tid, unsigned flags) MUST_USE;
+
+/* Other FLAGS for a stopped tracee. */
+int tracer_flags(pid_t tid, unsigned flags) MUST_USE;
 
 /* The next event of any tracee, without waiting. 1: *event is filled; 0: none; -ECHILD: no tracees are left. */
 int tracer_next(struct event *event) MUST_USE;
