@@ -218,7 +218,7 @@ static inline uint32_t choice_flags(struct scope s, enum choice choice, uint64_t
 	return WIRE_COUNTED | (choice == SAMPLED ? WIRE_SAMPLED : 0);
 }
 
-/* Whether the supervisor may know the block at ADDRESS. */
+/* Whether the supervisor may know the block at ADDRESS. (Of free's entry.S asks that.) */
 static inline bool may_be_known(uint64_t address)
 {
 	const struct wire_process *p = PROC;
@@ -231,6 +231,13 @@ static inline uint32_t release_flags(struct scope s, uint64_t address)
 	if (likely(!load(&PROC->sample)) || s.minimal)
 		return 0;
 	return s.t->told != address || s.t->countdown != s.t->drawn ? WIRE_LATER : 0;
+}
+
+/* The same for a FREE, from the moment when it is certain to be told of. */
+static noinline uint32_t free_flags(struct scope s, uint64_t address)
+{
+	store(&PROC->released[wire_counter(address)], address);
+	return release_flags(s, address);
 }
 
 /* ---- events of blocks ----------------------------------------------------------------------------------------------------------- */
@@ -280,7 +287,7 @@ static inline void credit(struct scope s, uint64_t address, uint32_t number, uin
 static inline __attribute__((always_inline)) void emit_free(struct scope s, const struct entry *e, uint64_t address)
 {
 	struct wire_process *p = PROC;
-	uint32_t flags = (e->ra - p->libc_start < p->libc_end - p->libc_start ? WIRE_FROM_LIBC : 0) | release_flags(s, address);
+	uint32_t flags = e->ra - p->libc_start < p->libc_end - p->libc_start ? WIRE_FROM_LIBC : 0;
 	uint8_t *large = &p->large[wire_large_hash(address)];
 	uint32_t stack = unlikely(p->free_stacks) ? release_stack(s, e) : 0, number;
 	uint64_t head = s.t->head;
@@ -288,7 +295,7 @@ static inline __attribute__((always_inline)) void emit_free(struct scope s, cons
 	if (!begin_event(s))
 		return;
 	if (unlikely(load(&p->sample)))
-		store(&p->released[wire_counter(address)], address);
+		flags |= free_flags(s, address);
 	number = take_number(address);
 	if (limited(LIMIT_BLOCKS))
 		credit(s, address, number, head);
@@ -490,7 +497,7 @@ static noinline uint64_t free_inner(uint64_t p, uint64_t b, uint64_t c, const st
 {
 	struct scope s = scope_enter(e);
 
-	return s.t && p && may_be_known(p) ? free_counted(s, p, b, c, h, e) : free_unseen(s.t, p, b, c, h, e);
+	return s.t && p ? free_counted(s, p, b, c, h, e) : free_unseen(s.t, p, b, c, h, e);
 }
 
 uint64_t hook_free(uint64_t p, uint64_t b, uint64_t c, const struct wire_hook *h, const struct entry *e)
@@ -499,8 +506,6 @@ uint64_t hook_free(uint64_t p, uint64_t b, uint64_t c, const struct wire_hook *h
 
 	if (unlikely(!p || !t || t->mark))
 		return free_inner(p, b, c, h, e);
-	if (unlikely(!may_be_known(p)))
-		return free_unseen(t, p, b, c, h, e);
 	return free_counted((struct scope){ t, false }, p, b, c, h, e);
 }
 
