@@ -267,27 +267,42 @@ static void leave(struct session *s, struct process *p)
 		message_verbose(1, "%d: stopped for %.1f ms to leave it", p->pid, (double)p->paused_us / 1000);
 }
 
+/* At once, whatever is still to be read: it has waited for us. Its first thread goes first, see session_stop(). */
+static void let_go(struct session *s, struct process *p)
+{
+	const struct thread *first = thread_find(s, p->pid);
+
+	if (first && first->process == p)
+		tracer_detach(first->tid, first->signal);
+	for (size_t i = 0; i < s->nthreads;) {
+		if (s->thread[i].process != p) {
+			i++;
+			continue;
+		}
+		if (s->thread[i].tid != p->pid)
+			tracer_detach(s->thread[i].tid, s->thread[i].signal);
+		thread_remove(s, &s->thread[i]);
+	}
+	p->state = PROCESS_DETACHED;
+	p->ended_ms = pulse_ms();
+}
+
 /* Every process is left as it was, then let go. */
 void session_detach(struct session *s)
 {
-	struct process *next;
-
-	for (struct process *p = s->processes; p; p = next) {
+	for (struct process *p = s->processes; p; p = p->next) {
+		if (p->state > PROCESS_STOPPED)
+			continue;
+		leave(s, p);
 		if (p->state <= PROCESS_STOPPED)
-			leave(s, p);
-		next = p->next;
+			let_go(s, p);
 	}
 	session_settle(s);
-	for (size_t i = 0; i < s->nthreads; i++)
+	for (size_t i = 0; i < s->nthreads; i++)	/* strangers, and what is at its end */
 		tracer_detach(s->thread[i].tid, s->thread[i].signal);
 	s->nthreads = 0;
 	s->held = 0;
-	for (struct process *p = s->processes; p; p = p->next) {
-		if (p->state <= PROCESS_STOPPED) {
-			p->state = PROCESS_DETACHED;
-			p->ended_ms = pulse_ms();
-		}
+	for (struct process *p = s->processes; p; p = p->next)
 		process_close(p);
-	}
 	s->detached = true;
 }

@@ -391,7 +391,9 @@ static void on_stranger(struct session *s, const struct event *e)
 {
 	if (e->kind == EVENT_GONE)
 		return;
-	if (e->kind == EVENT_STOP)
+	if (s->detached)		/* it could not be let go with the others: it was not to be stopped then */
+		tracer_detach(e->tid, e->kind == EVENT_SIGNAL ? e->signal : 0);
+	else if (e->kind == EVENT_STOP)
 		thread_add(s, e->tid, NULL, THREAD_STRANGER);
 	else
 		tracer_cont(e->tid, e->kind == EVENT_SIGNAL ? e->signal : 0);
