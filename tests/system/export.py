@@ -247,6 +247,33 @@ for format, readers in READERS.items():
     else:
         mt.check(f'{format}, C++: {what}', compare(format, 'cc', reader, json.load(open(f'{D}/cc.json')), {}))
 
+# ---- a name that would break out of each format, in the symbol table -----------------------------------------------------------------
+
+EVIL, PLAIN = b'e"<v>i;l&\'x]]>--\xff\xc3 (\\q\n\x01', b'a_function_that_allocates'
+with open(f'{D}/evil.c', 'w') as f:
+    f.write('#include <stdlib.h>\nvoid *volatile p;\n__attribute__((noinline)) void %s(void) { p = malloc(1234); }\n'
+            'int main(void) { %s(); return 0; }\n' % ((PLAIN.decode(),) * 2))
+subprocess.run(['gcc', '-O1', '-fno-optimize-sibling-calls', '-o', f'{D}/evil', f'{D}/evil.c'], check=True)
+with open(f'{D}/evil', 'rb') as f:
+    image = f.read()
+with open(f'{D}/evil', 'wb') as f:
+    f.write(image.replace(PLAIN, EVIL.ljust(len(PLAIN), b'.')))
+with open(f'{D}/script', 'w') as f:
+    f.write(f'wait exit\n' + ''.join(f'export {f} {D}/evil.{e}\n' for f, e in FORMATS.items()))
+r = mt.plain([mt.MTRUN, '-q', '--messages', f'{D}/messages', '-X', f'{D}/script', '--', f'{D}/evil'])
+for format, readers in READERS.items():
+    for what, reader, program in readers:
+        if what == 'google-pprof' or program and not shutil.which(program):
+            continue
+        try:
+            total, flat = reader(f'{D}/evil.{FORMATS[format]}')
+            bad = [] if total == 1234 and list(flat.values()) == [1234] else [f'{total} {flat}']
+        except (OSError, ValueError, KeyError, IndexError, TypeError, AttributeError, ET.ParseError) as e:
+            bad = [repr(e)]
+        mt.check(f'{format}, an evil name: {what}', bad)
+
+mt.check('the evil name is in it', [] if 'e"<v>i:l&' in open(f'{D}/evil.folded').read() else [open(f'{D}/evil.folded').read()])
+
 # ---- the flame graph in a browser --------------------------------------------------------------------------------------------------
 
 def browser(url, *options):
