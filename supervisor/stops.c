@@ -312,6 +312,7 @@ static void on_new(struct session *s, const struct event *e, struct thread *pare
 			p->command = of->command ? strdup(of->command) : NULL;
 			p->exe = of->exe ? strdup(of->exe) : NULL;
 			p->image_bytes = of->image_bytes;
+			p->before = of->before;	/* it has that heap, too */
 			if (modules_copy(&p->modules, &of->modules) < 0 || plant_copy(&p->plant, &of->plant) < 0)
 				p->parent = NULL;
 		} else

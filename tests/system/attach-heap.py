@@ -117,6 +117,23 @@ def running(bad, v):
 case('while eight threads allocate', 'heap.c', 'gcc', (8, 20000, 900, 3), running)
 
 
+def forked(bad, v):
+    """A child has the heap of its parent."""
+    m = mt.Attached(v.pid)
+    s = m.json('status')
+    v.do('fork')
+    child = mt.children_of(v.pid)[0]
+    mt.until(lambda: len(m.json('status')['processes']) == 2)
+    m.ask(f'process {child}')
+    c = m.json('status')
+    if c['pid'] != child or not c.get('before_attach') or c['before_attach'] != s['before_attach']:
+        bad.append(f'{s["before_attach"]}; its child {child}: {c["pid"]} {c.get("before_attach")}')
+    bad += m.leave()
+
+
+case('a child of it', 'heap.c', 'gcc', (1, 1000, 300, 3), forked)
+
+
 def huge(bad, v):
     m = mt.Attached(v.pid)
     began = time.monotonic()

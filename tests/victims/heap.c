@@ -5,14 +5,17 @@
  * handed out, by mallinfo2(), where there is one.
  *	new N SIZE	N more blocks of SIZE bytes
  *	old N		N of the first thread's first blocks are freed
+ *	fork		a child that waits for this one's end
  *	run, rest	the threads free and allocate, as much as before; and no more
  */
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 #ifdef __GLIBC__
 #include <malloc.h>
@@ -100,6 +103,10 @@ int main(int argc, char **argv)
 					first[freed] = NULL;
 					n--;
 				}
+		if (!strcmp(word, "fork") && fork() == 0) {
+			prctl(PR_SET_PDEATHSIG, SIGKILL);
+			pause();
+		}
 		if (!strcmp(word, "run"))
 			running = 1;
 		if (!strcmp(word, "rest")) {
