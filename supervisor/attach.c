@@ -142,7 +142,7 @@ static bool covers(const void *plant, raddr_t pc)
 /* All are stopped. Those within the bytes go on in the copies; -EAGAIN: a handler will come back to one of these, or the like. */
 static int step_aside(struct session *s, struct process *p)
 {
-	bool handlers = sigframe_possible(p->pid);
+	bool handlers = sigframe_possible(p->via);
 
 	for (size_t i = 0; i < s->nthreads; i++) {
 		const struct thread *t = &s->thread[i];
@@ -152,7 +152,7 @@ static int step_aside(struct session *s, struct process *p)
 			continue;
 		if (t->guest || tracer_get_regs(t->tid, &regs) < 0)
 			return -EAGAIN;
-		if (handlers && sigframe_any(p->pid, regs.rsp, covers, &p->plant))
+		if (handlers && sigframe_any(p->via, regs.rsp, covers, &p->plant))
 			return -EAGAIN;
 		if (plant_covers(&p->plant, regs.rip) && !plant_moved_pc(&p->plant, regs.rip))
 			return -EAGAIN;
@@ -240,9 +240,9 @@ static int take_over(struct session *s, struct process *p)
 {
 	struct slack stray[SLACK_MOST];
 	struct leftover left;
-	int err = journal_find(p->pid, &left);
+	int err = journal_find(p->via, &left);
 
-	if (err == 0 && !slack_find(p->pid, stray))
+	if (err == 0 && !slack_find(p->via, stray))
 		return 0;
 	if (err < 0)
 		return err;
@@ -334,7 +334,7 @@ static struct process *begin(struct session *s, pid_t pid)
 	if (!err)
 		err = session_seize(s, p);
 	if (err) {
-		attach_refused(pid, err, why, sizeof(why));
+		err = attach_refused(pid, err, why, sizeof(why));
 		if (worth_saying(s, pid, err))
 			message_error("%s", why);
 		p->unsupervised = "it could not be traced";

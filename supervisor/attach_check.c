@@ -296,13 +296,14 @@ int attach_check(pid_t pid, bool hooks_given, char *why, size_t len)
 	return check_program(&l, via, hooks_given);
 }
 
-void attach_refused(pid_t pid, int err, char *why, size_t len)
+int attach_refused(pid_t pid, int err, char *why, size_t len)
 {
 	struct line l = { .pid = pid, .why = why, .len = len };
+	pid_t via;
 
 	read_comm(pid, l.comm, sizeof(l.comm));
 	if (err == -ESRCH)
-		refuse(&l, err, "it has ended");
-	else if (check_threads(&l) > 0)	/* a tracer that came between says its own */
-		why_refused(&l, err);
+		return refuse(&l, err, "it has ended");
+	via = check_threads(&l);	/* it has ended or got a tracer since */
+	return via < 0 ? via : why_refused(&l, err);
 }

@@ -263,6 +263,8 @@ int session_seize(struct session *s, struct process *p)
 		if (n >= 0)
 			free(tid);
 	}
+	if (p->threads && !thread_find(s, p->pid))	/* its first thread has ended already */
+		p->via = s->thread[s->nthreads - 1].tid;
 	return p->threads ? 0 : n < 0 ? n : err;
 }
 

@@ -62,7 +62,7 @@ static uint32_t read_u32(const struct process *p, size_t offset)
 {
 	uint32_t value;
 
-	return remote_read(p->pid, p->home + HOME_PROCESS + offset, &value, sizeof(value)) == sizeof(value) ? value : 0;
+	return remote_read(p->via, p->home + HOME_PROCESS + offset, &value, sizeof(value)) == sizeof(value) ? value : 0;
 }
 
 _Static_assert(offsetof(struct wire_thread, mark) == 8, "fs and mark are read together");
@@ -79,7 +79,7 @@ static int read_marks(struct inside *in)
 	if (in->mark && span) {
 		for (size_t i = 0; i < in->nmarks; i++)
 			span[i] = (struct remote_span){ p->home + HOME_PROCESS + offsetof(struct wire_process, thread) + i * sizeof(struct wire_thread), sizeof(*in->mark) };
-		remote_read_spans(p->pid, span, in->nmarks, in->mark);
+		remote_read_spans(p->via, span, in->nmarks, in->mark);
 	}
 	free(span);
 	return in->mark ? 0 : -ENOMEM;
@@ -89,12 +89,12 @@ static int inside_init(struct inside *in, const struct process *p)
 {
 	int err;
 
-	*in = (struct inside){ .p = p, .handlers = sigframe_possible(p->pid) };
-	err = maps_read(&in->maps, p->pid);
+	*in = (struct inside){ .p = p, .handlers = sigframe_possible(p->via) };
+	err = maps_read(&in->maps, p->via);
 	if (err)
 		return err;
 	err = read_marks(in);
-	in->nslack = slack_find(p->pid, in->slack);
+	in->nslack = slack_find(p->via, in->slack);
 	in->unmarked = p->home && read_u32(p, offsetof(struct wire_process, no_slot)) != 0;
 	return err;
 }
@@ -126,7 +126,7 @@ static bool any(const void *ctx, raddr_t pc)
 
 static bool is_inside(const struct inside *in, const struct user_regs_struct *regs)
 {
-	pid_t pid = in->p->pid;
+	pid_t pid = in->p->via;
 
 	if (is_ours(in, regs->rip) || (in->handlers && sigframe_any(pid, regs->rsp, is_ours, in)))
 		return true;
@@ -194,7 +194,7 @@ static int unmap(struct session *s, struct process *p, const struct inside *in)
 	int err = 0;
 
 	for (size_t i = 0; i < in->nslack && !err; i++)
-		err = slack_clear(p->pid, &in->slack[i]);
+		err = slack_clear(p->via, &in->slack[i]);
 	while (!err && p->home && !p->left) {
 		struct thread *t = one_stopped(s, p);
 		pid_t tid = t ? t->tid : 0;

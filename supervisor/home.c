@@ -231,7 +231,7 @@ static int make_home(struct process *p, struct landing *l, int *own)
 		err = landing_call(l, &fd);	/* memfd_create */
 	if (err || fd < 0)
 		return err ? err : (int)fd;
-	*own = open_target_fd(p->pid, fd);
+	*own = open_target_fd(p->via, fd);
 	err = *own < 0 ? *own : ftruncate(*own, HOME_SIZE) < 0 ? -errno : 0;
 	if (!err)
 		err = landing_call(l, &ret);	/* lseek */
@@ -269,7 +269,7 @@ int home_arm(const struct process *p, bool on)
 {
 	const struct wire_guard armed = { .armed = on };
 
-	return remote_write(p->pid, p->home + HOME_GUARD, &armed, sizeof(armed));
+	return remote_write(p->via, p->home + HOME_GUARD, &armed, sizeof(armed));
 }
 
 /* The thread is on its way through the landing. When this fails it is out of it, or going to be by itself. */
@@ -293,19 +293,19 @@ static int land(struct process *p, struct landing *l, const struct options *opti
 
 int home_land(struct process *p, pid_t tid, const struct options *options)
 {
-	struct landing l = { .pid = p->pid, .tid = tid, .hi = UINT64_MAX };
+	struct landing l = { .pid = p->via, .tid = tid, .hi = UINT64_MAX };
 	struct slack slack;
 	uint8_t *code;
 	size_t len = landing_code(&code);
 	struct user_regs_struct regs;
-	int err = len ? slack_use(p->pid, code, len, &slack) : -ENOMEM;
+	int err = len ? slack_use(p->via, code, len, &slack) : -ENOMEM;
 
 	if (len)
 		free(code);
 	if (!err)
 		err = landing_stop(&l, &regs);		/* the way out of execve */
 	if (!err)
-		err = landing_send(&l, p->pid, tid, slack.code, slack.code, slack.end);
+		err = landing_send(&l, p->via, tid, slack.code, slack.code, slack.end);
 	if (!err)
 		err = land(p, &l, options, false);
 	if (!err)
@@ -342,13 +342,13 @@ int home_attach(struct process *p, pid_t tid, const struct options *options)
 	struct slack slack;
 	uint8_t *code;
 	size_t len = landing_code(&code);
-	int err = len ? slack_use(p->pid, code, len, &slack) : -ENOMEM, back = 0;
+	int err = len ? slack_use(p->via, code, len, &slack) : -ENOMEM, back = 0;
 
 	if (len)
 		free(code);
 	if (err)
 		return landing_none(tid, err);
-	err = landing_send(&l, p->pid, tid, slack.code, slack.code, slack.end);
+	err = landing_send(&l, p->via, tid, slack.code, slack.code, slack.end);
 	if (err)
 		landing_none(tid, err);
 	else {
@@ -356,7 +356,7 @@ int home_attach(struct process *p, pid_t tid, const struct options *options)
 		back = p->wire ? recall(p, &l) : landing_recall(&l);
 	}
 	if (!back)
-		back = slack_clear(p->pid, &slack);
+		back = slack_clear(p->via, &slack);
 	return err ? err : back;
 }
 
@@ -367,7 +367,7 @@ int home_call(struct process *p, pid_t tid, struct wire_call *calls, uint32_t n)
 	int err, back;
 
 	p->wire->mail.state = MAIL_IDLE;
-	err = landing_send(&l, p->pid, tid, blob + blob_symbol("entry_service"), blob, p->home + HOME_BEACON);
+	err = landing_send(&l, p->via, tid, blob + blob_symbol("entry_service"), blob, p->home + HOME_BEACON);
 	if (err)
 		return landing_none(tid, err);
 	tracer_cont(tid, 0);
@@ -484,7 +484,7 @@ struct reach {				/* how the planter gets at the target */
 
 static int reach_write(void *ctx, raddr_t addr, const void *buf, size_t len)
 {
-	return remote_write(((struct reach *)ctx)->p->pid, addr, buf, len);
+	return remote_write(((struct reach *)ctx)->p->via, addr, buf, len);
 }
 
 static int reach_note(void *ctx, const struct plant *plant)
@@ -494,7 +494,7 @@ static int reach_note(void *ctx, const struct plant *plant)
 
 static ssize_t reach_read(void *ctx, raddr_t addr, void *buf, size_t len)
 {
-	return remote_read(((struct reach *)ctx)->p->pid, addr, buf, len);
+	return remote_read(((struct reach *)ctx)->p->via, addr, buf, len);
 }
 
 #define JUMP_REACH 0x7ff00000ull	/* of a rel32, with a margin */
@@ -529,7 +529,7 @@ static int reach_map_near(void *ctx, raddr_t lo, raddr_t hi, size_t len, raddr_t
 	struct reach *r = ctx;
 	struct wire_call call = CALL(SYS_mmap, 0, len, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1ull, 0);
 	struct maps maps;
-	int err = r->mail || r->caller ? maps_read(&maps, r->p->pid) : -ENOSPC;
+	int err = r->mail || r->caller ? maps_read(&maps, r->p->via) : -ENOSPC;
 
 	if (err)
 		return err;
@@ -631,12 +631,12 @@ static int refresh(struct process *p, struct reach *reach, const struct options 
 	struct plant_ops ops = { reach_map_near, reach_write, reach_read, reach, reach_note, reach->caller };
 	struct maps maps;
 	bool overlap = false;
-	int err = maps_read(&maps, p->pid), missed;
+	int err = maps_read(&maps, p->via), missed;
 
 	if (err)
 		return err;
 	leave_out_home(&maps, p);
-	err = modules_update(&p->modules, p->pid, &maps, image_nodes(p->image), &overlap);
+	err = modules_update(&p->modules, p->via, &maps, image_nodes(p->image), &overlap);
 	maps_release(&maps);
 	if (err < 0)
 		return err;
@@ -671,11 +671,11 @@ int home_prepare(struct process *p)
 {
 	struct maps maps;
 	bool overlap;
-	int err = maps_read(&maps, p->pid);
+	int err = maps_read(&maps, p->via);
 
 	if (err)
 		return err;
-	err = modules_update(&p->modules, p->pid, &maps, 0, &overlap);
+	err = modules_update(&p->modules, p->via, &maps, 0, &overlap);
 	maps_release(&maps);
 	image_prepare(&p->modules);
 	return err < 0 ? err : 0;
@@ -709,7 +709,7 @@ static ssize_t read_mem(void *ctx, raddr_t addr, void *buf, size_t len)
 
 static int with_writer(struct process *p, int (*fn)(struct plant *plant, const struct plant_ops *ops))
 {
-	struct writer w = { p->pid, proc_open(p->pid, "mem", O_WRONLY) };
+	struct writer w = { p->via, proc_open(p->via, "mem", O_WRONLY) };
 	const struct plant_ops ops = { .write = write_mem, .read = read_mem, .ctx = &w };
 	int err = w.mem < 0 ? w.mem : fn(&p->plant, &ops);
 
@@ -764,12 +764,12 @@ int home_leave(struct process *p, pid_t tid)
 		return landing_none(tid, -ENOSPC);
 	memcpy(code, blob_elf_start + start, len);
 	memcpy(code + len, list, bytes);
-	err = slack_use(p->pid, code, len + bytes, &slack);
+	err = slack_use(p->via, code, len + bytes, &slack);
 	if (err)
 		return landing_none(tid, err);
-	err = landing_send(&l, p->pid, tid, slack.code, slack.code, slack.end);
+	err = landing_send(&l, p->via, tid, slack.code, slack.code, slack.end);
 	err = err ? landing_none(tid, err) : landing_recall(&l);
-	return err ? err : slack_clear(p->pid, &slack);
+	return err ? err : slack_clear(p->via, &slack);
 }
 
 struct wire_mail *home_question(const struct process *p, uint32_t *slot, pid_t *tid)

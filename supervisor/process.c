@@ -94,7 +94,7 @@ struct process *process_of_heap(struct heap *heap)
 void process_describe(struct process *p)
 {
 	char *comm = NULL, link[4096];
-	int64_t text = proc_status_field(p->pid, "VmExe");
+	int64_t text = proc_status_field(p->via, "VmExe");
 	ssize_t n = proc_read(p->pid, "comm", &comm);
 
 	if (n > 0) {
@@ -103,7 +103,7 @@ void process_describe(struct process *p)
 		p->command = comm;
 	} else
 		free(comm);
-	n = proc_readlink(p->pid, "exe", link, sizeof(link));
+	n = proc_readlink(p->via, "exe", link, sizeof(link));
 	if (n > 0) {
 		free(p->exe);
 		p->exe = strdup(link);

@@ -335,6 +335,16 @@ static void on_new(struct session *s, const struct event *e, struct thread *pare
 
 /* ---- ends -------------------------------------------------------------------------------------------------------------------------- */
 
+/* Of a thread that has ended, the first one too, /proc tells nothing any more. */
+static void move_via(const struct session *s, struct process *p)
+{
+	for (size_t i = 0; i < s->nthreads; i++)
+		if (s->thread[i].process == p && !s->thread[i].guest && s->thread[i].state != THREAD_EXITING) {
+			p->via = s->thread[i].tid;
+			return;
+		}
+}
+
 static void on_exiting(struct session *s, struct thread *t, const struct event *e)
 {
 	struct process *p = t->process;
@@ -350,6 +360,8 @@ static void on_exiting(struct session *s, struct thread *t, const struct event *
 	if (t->state != THREAD_EXITING && p->threads)
 		p->threads--;
 	t->state = THREAD_EXITING;
+	if (p->via == t->tid && !last)
+		move_via(s, p);
 	if (last) {
 		process_finish(s, p, PROCESS_HELD, (int)e->value);
 		if (s->hold && p == s->main && p->ledger_used && !s->refused) {

@@ -134,6 +134,28 @@ def forked(bad, v):
 case('a child of it', 'heap.c', 'gcc', (1, 1000, 300, 3), forked)
 
 
+path = mt.build('heap.c')
+if want.search('the first thread has ended'):
+    v, bad = mt.Heap(path, 3, 1000, 300, 3), []
+    in_use = v.do('alone')
+    mt.until(lambda: '\nState:\tZ' in open(f'/proc/{v.pid}/status').read())
+    try:
+        for _ in range(3):
+            m = mt.Attached(v.pid)
+            s = m.json('status')
+            near(bad, 'before_attach', s['before_attach'], in_use)
+            if s['state'] != 'running' or s['threads'] != 3 or not s['image']:
+                bad.append(f'{s["state"]}, {s["threads"]} threads, image {s["image"]}')
+            bad += m.leave()
+    except Exception as e:
+        bad.append(f'{type(e).__name__}: {e}')
+    if len(os.listdir(f'/proc/{v.pid}/task')) != 4:
+        bad.append('the others have ended')
+    mt.kill(v.pid)
+    v.p.wait()
+    mt.check('the first thread has ended', bad)
+
+
 def huge(bad, v):
     m = mt.Attached(v.pid)
     began = time.monotonic()

@@ -6,6 +6,7 @@
  *	new N SIZE	N more blocks of SIZE bytes
  *	old N		N of the first thread's first blocks are freed
  *	fork		a child that waits for this one's end
+ *	alone		the first thread ends, the others go on
  *	run, rest	the threads free and allocate, as much as before; and no more
  */
 #include <pthread.h>
@@ -115,6 +116,8 @@ int main(int argc, char **argv)
 				usleep(1000);
 		}
 		tell();
+		if (!strcmp(word, "alone"))
+			pthread_exit(NULL);
 	}
 	return 0;
 }
