@@ -120,9 +120,7 @@ def browse(url, *more):
     r = mt.plain([CHROMIUM, '--headless', '--no-sandbox', '--disable-gpu', '--enable-unsafe-swiftshader', '--allow-file-access-from-files',
                   f'--user-data-dir={mt.tmp()}/chromium', '--host-resolver-rules=MAP * ~NOTFOUND', '--virtual-time-budget=10000', *more, url],
                  env=dict(os.environ, HOME=mt.tmp()))
-    for pid in mt.children():               # its helpers outlive it
-        mt.kill(pid)
-    mt.until(lambda: not mt.children())
+    mt.until(lambda: not [mt.kill(pid) for pid in mt.children()])   # its helpers outlive it, and have helpers
     return r.out.decode(errors='replace')
 
 
