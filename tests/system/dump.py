@@ -286,6 +286,13 @@ def readers():
         theirs = read_by(reader, VICTIM, file, '--alloc_space')
         if theirs[0] != books[2] or [row[0] for row in theirs[1][:3]] != [100000, 60000, 21000]:
             bad.append(f'{reader} --alloc_space: {theirs}, should be {books[2]}')
+    if shutil.which('go'):              # which knows no functions but go's
+        for index, total in ('inuse_space', books[0]), ('alloc_space', books[2]):
+            theirs = mt.plain(['go', 'tool', 'pprof', '-top', '-unit=B', f'-sample_index={index}', VICTIM, file], env={**os.environ, 'HOME': r.dir})
+            if f' of {total}B total' not in theirs.out.decode():
+                bad.append(f'go tool pprof: {theirs.out.decode()[:300]} {theirs.err.decode()[:200]}, should be {total}')
+    else:
+        mt.skip('.heap in go tool pprof', 'go is not installed')
     return bad
 
 
