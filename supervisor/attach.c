@@ -70,6 +70,11 @@ static pid_t borrow(struct session *s, struct process *p)
 			return -ESRCH;
 		tid = t->tid;
 		err = session_halt(s, t, HALT_MS);
+		t = thread_find(s, tid);
+		if (!err && t->process != p) {		/* it has become another program meanwhile */
+			thread_resume(t);
+			return -ESRCH;
+		}
 		if (!err)
 			err = session_unfilter(s, tid, true);
 		if (!err)
@@ -178,6 +183,8 @@ static int plant_once(struct session *s, struct process *p)
 	session_hurry(true);
 	began = session_us();
 	err = session_stop(s, p);
+	if (!err && p->state != PROCESS_STOPPED)
+		err = -ESRCH;
 	if (!err)
 		err = step_aside(s, p);
 	if (!err)
@@ -226,8 +233,6 @@ static int plant_all(struct session *s, struct process *p)
 		}
 		if (err || (i && !some_left(&p->plant)))
 			break;
-		if (!i)
-			before_measure(&p->before, p);
 		err = plant(s, p);
 	}
 	return err;
@@ -259,22 +264,35 @@ static int take_over(struct session *s, struct process *p)
 	return err;
 }
 
+/* It has not ended, nor become another program by exec (which is supervised from its start, then). */
+static int still(const struct process *p, bool with_home)
+{
+	return p->state <= PROCESS_STOPPED && (!with_home || p->wire) ? 0 : -ESRCH;
+}
+
 static int enter(struct session *s, struct process *p)
 {
 	int err = take_over(s, p);
 
 	if (!err)
+		err = still(p, false);
+	if (!err)
 		err = land(s, p);
+	if (!err)
+		err = still(p, true);
 	if (!err && proc_status_field(p->pid, "Seccomp") > 0)
 		p->wire->no_syscalls = 1;
 	if (!err)
 		err = process_listen(s, p);
 	if (!err)
 		err = plant_all(s, p);
+	if (!err)
+		err = still(p, true);
 	p->attaching = false;
 	if (!err)
 		verdict_image(s, p);
-	process_describe(p);
+	if (!err)
+		process_describe(p);
 	return err;
 }
 
@@ -331,8 +349,10 @@ static struct process *begin(struct session *s, pid_t pid)
 	p->ledger_used = p->attached = p->attaching = true;
 	process_describe(p);
 	err = home_prepare(p);
-	if (!err)
+	if (!err) {
+		before_measure(&p->before, p);
 		err = session_seize(s, p);
+	}
 	if (err) {
 		err = attach_refused(pid, err, why, sizeof(why));
 		if (worth_saying(s, pid, err))
@@ -380,7 +400,7 @@ static bool begin_children(struct session *s)
 	return more;
 }
 
-/* Everything that was begun, children forked meanwhile too. How many are supervised. */
+/* Everything that was begun, children forked meanwhile too. How many are supervised: some by their exec meanwhile. */
 static size_t enter_all(struct session *s)
 {
 	size_t n = 0;
@@ -394,8 +414,9 @@ static size_t enter_all(struct session *s)
 		err = enter(s, p);
 		if (err && p->state <= PROCESS_STOPPED)
 			give_up(s, p, err);
-		n += !err;
 	}
+	for (const struct process *p = s->processes; p; p = p->next)
+		n += still(p, true) == 0 && !p->unsupervised;
 	return n;
 }
 
@@ -420,6 +441,8 @@ int session_attach(struct session *s)
 	pulse_prompt();
 	if (n)
 		return 0;
+	if (s->main && !s->main->unsupervised)
+		message_error("cannot attach to %d ('%s'): %s", s->main->pid, s->main->command ? s->main->command : "?", reason(-ESRCH));
 	session_detach(s);
 	return -EINVAL;
 }

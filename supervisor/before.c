@@ -534,6 +534,8 @@ void before_measure(struct before *b, const struct process *p)
 		why = rule.why;
 	else if (rule.rule != USABLE_GLIBC)
 		why = "its allocator is not glibc's";
+	else if (!libc_of(p))
+		why = "it has become another program";
 	else
 		why = find_allocator(&a, libc_of(p), &w);
 	w.window = why ? NULL : malloc(WINDOW);

@@ -69,6 +69,8 @@ int session_stop(struct session *s, struct process *p)
 	s->stopping = NULL;
 	if (p->state == PROCESS_RUNNING)
 		p->state = PROCESS_STOPPED;
+	if (p->state > PROCESS_HELD)
+		return -ESRCH;
 	return all_stopped(s, p, 0) ? 0 : -ETIMEDOUT;
 }
 

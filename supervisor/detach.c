@@ -225,6 +225,8 @@ static int try_out(struct session *s, struct process *p)
 	session_hurry(true);
 	began = session_us();
 	err = session_stop(s, p);
+	if (!err && p->state != PROCESS_STOPPED)
+		err = -ESRCH;
 	if (!err && p->home)
 		err = home_arm(p, false);
 	if (!err)

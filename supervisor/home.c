@@ -489,7 +489,9 @@ static int reach_write(void *ctx, raddr_t addr, const void *buf, size_t len)
 
 static int reach_note(void *ctx, const struct plant *plant)
 {
-	return journal_write(&((struct reach *)ctx)->p->wire->journal, plant);
+	struct wire_process *wire = ((struct reach *)ctx)->p->wire;
+
+	return wire ? journal_write(&wire->journal, plant) : -ESRCH;
 }
 
 static ssize_t reach_read(void *ctx, raddr_t addr, void *buf, size_t len)
@@ -535,7 +537,7 @@ static int reach_map_near(void *ctx, raddr_t lo, raddr_t hi, size_t len, raddr_t
 		return err;
 	call.arg[0] = find_hole(&maps, lo, hi, len);
 	maps_release(&maps);
-	if (!call.arg[0])
+	if (!call.arg[0] || !r->p->wire)
 		return -ENOSPC;
 	err = journal_island(&r->p->wire->journal, call.arg[0], call.arg[0] + len);
 	if (!err)
@@ -597,6 +599,8 @@ static int plant_all(struct process *p, const struct plant_ops *ops, const struc
 			continue;
 		if (reach->caller)
 			reach->caller(reach->ctx, p, NULL, 0);
+		if (!p->wire)			/* it has ended, or become another program */
+			return -ESRCH;
 		err = in_use(reach, m) ? -EBUSY : plant_module(&p->plant, m, ops, entry, options->hook, options->nhooks);
 		if (err == -EBUSY || err == -ENOSPC) {
 			missed = missed == -EBUSY ? missed : err;
@@ -651,6 +655,8 @@ static int refresh(struct process *p, struct reach *reach, const struct options 
 	if (overlap)
 		p->wire->root = image_root(p->image);
 	missed = plant_all(p, &ops, options);
+	if (!p->wire)
+		return -ESRCH;
 	if (missed && missed != -EBUSY && missed != -ENOSPC)
 		return missed;
 	err = image_publish(p->image, &p->modules, &p->plant, p->wire);

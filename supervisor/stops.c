@@ -264,6 +264,7 @@ static void begin_child(struct session *s, struct thread *t)
 	p->parent = NULL;
 	if (parent && parent->attaching) {	/* how much of what we have made there by now it has got nobody knows: we get into it, too */
 		plant_release(&p->plant);
+		p->before = parent->before;
 		p->attaching = true;
 	}
 	if (p->attaching || !parent || !parent->home || !parent->wire) {
