@@ -348,7 +348,7 @@ static struct process *begin(struct session *s, pid_t pid)
 	p->threads = 0;
 	p->ledger_used = p->attached = p->attaching = true;
 	process_describe(p);
-	err = home_prepare(p);
+	err = home_prepare(p, &s->options);
 	if (!err) {
 		before_measure(&p->before, p);
 		err = session_seize(s, p);

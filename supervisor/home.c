@@ -24,6 +24,7 @@
 #include <unistd.h>
 
 #include "elf.h"
+#include "hooks.h"
 #include "image.h"
 #include "journal.h"
 #include "landing.h"
@@ -673,7 +674,7 @@ int home_refresh_stopped(struct process *p, const raddr_t *pc, size_t n, const s
 	return refresh(p, &(struct reach){ .p = p, .pc = pc, .n = n }, options);
 }
 
-int home_prepare(struct process *p)
+int home_prepare(struct process *p, const struct options *options)
 {
 	struct maps maps;
 	bool overlap;
@@ -683,6 +684,16 @@ int home_prepare(struct process *p)
 		return err;
 	err = modules_update(&p->modules, p->via, &maps, 0, &overlap);
 	maps_release(&maps);
+	for (size_t i = 0; i < p->modules.count; i++) {
+		struct module *m = p->modules.module[i];
+		struct hook_sites sites;
+
+		if (hooks_find(&sites, m, options->hook, options->nhooks) < 0)
+			continue;
+		if (sites.allocator)
+			m->roles |= MODULE_ALLOCATOR;
+		hooks_release(&sites);
+	}
 	image_prepare(&p->modules);
 	return err < 0 ? err : 0;
 }

@@ -18,7 +18,7 @@ struct options;
  */
 int home_land(struct process *p, pid_t tid, const struct options *options) MUST_USE;
 /* A process that runs is to get a home soon: what can be read of it and takes long is read now, before it is touched. 0 or -errno. */
-int home_prepare(struct process *p) MUST_USE;
+int home_prepare(struct process *p, const struct options *options) MUST_USE;
 /*
  * The same for a process that runs: TID, stopped by tracer_interrupt(), is sent through the landing and put back where it was: in any case it runs on, and
  * reports a stop before it executes anything. The hooks are not armed.
