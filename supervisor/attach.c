@@ -53,7 +53,8 @@ static struct thread *nth_running(struct session *s, const struct process *p, si
 	}
 	if (found || (first && n == count))
 		return found ? found : first;
-	return count + !!first ? nth_running(s, p, n % (count + !!first)) : NULL;
+	count += first != NULL;
+	return count ? nth_running(s, p, n % count) : NULL;
 }
 
 /* One of P's threads is stopped. Its id or -errno. */
