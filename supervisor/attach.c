@@ -330,6 +330,23 @@ static void give_up(struct session *s, struct process *p, int err)
 		message_verbose(1, "%d: it is not left as it was found", p->pid);
 }
 
+/* The thread by which the process is to be read: its first, unless that one has ended. */
+static pid_t thread_to_read(pid_t pid)
+{
+	char link[4096];
+	pid_t *tid, found = pid;
+	int n;
+
+	if (proc_readlink(pid, "exe", link, sizeof(link)) >= 0)
+		return pid;
+	n = proc_threads(pid, &tid);
+	if (n > 0)
+		found = tid[n - 1];
+	if (n >= 0)
+		free(tid);
+	return found;
+}
+
 static struct process *begin(struct session *s, pid_t pid)
 {
 	char why[1024];
@@ -347,6 +364,7 @@ static struct process *begin(struct session *s, pid_t pid)
 		return NULL;
 	}
 	p->threads = 0;
+	p->via = thread_to_read(pid);
 	p->ledger_used = p->attached = p->attaching = true;
 	process_describe(p);
 	err = home_prepare(p, &s->options);
