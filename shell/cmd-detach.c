@@ -13,7 +13,7 @@ static int detach(struct shell *shell, struct call *call)
 const struct command cmd_detach = {
 	.name = "detach",
 	.usage = "",
-	.summary = "let the program live on by itself, with hooks that do nothing any more",
+	.summary = "let the program live on by itself, as it was without mtrun",
 	.help = "What was recorded so far stays here: the commands that follow answer from it, then mtrun ends with status 0.",
 	.flags = COMMAND_LIVE,
 	.run = detach,

@@ -179,6 +179,39 @@ def ends():
     mt.check('its end is noticed', bad + ([] if p.returncode == 0 and b'exited with status 0' in out else [f'{p.returncode}: {out[-200:]}']))
 
 
+def taken_over():
+    """What mtrun had started lives on when mtrun is killed; -p takes away what was left in it."""
+    exe = mt.build('attach.c')
+    p = mt.popen([mt.MTRUN, '-q', exe, '4', 'fork'], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    p.stdout.readline()
+    v = mt.children_of(p.pid)[0]
+    p.kill()
+    p.wait()
+    p.stdout.close()
+    maps = lambda: open(f'/proc/{v}/maps').read()
+    bad = [] if 'memfd:mtrun' in maps() else ['nothing was left']
+    r = attach('-q', '-p', str(v), '-x', 'wait allocs > 100; detach')
+    bad += [f'status {r.rc}: {(r.out + r.err).decode()[-300:]}'] if r.rc else []
+    bad += ['it is still there'] if 'memfd:mtrun' in maps() else []
+    mt.kill(v)
+    mt.check('what a killed mtrun had started', bad)
+
+
+def tree():
+    s = mt.popen(['sh', '-c', f'{mt.build("attach.c")} 1 & {mt.build("attach.c")} 1 & wait'], stdout=subprocess.DEVNULL)
+    children = mt.until(lambda: [c for c in mt.children_of(s.pid) if mt.exe(c).endswith('/attach')][1:] and mt.children_of(s.pid))
+    r = attach('-q', '-p', str(s.pid), '--tree', '-x', 'wait 300ms; processes --json; detach')
+    try:
+        found = {p['pid']: p['allocs'] for p in json.loads(r.out)['processes']}
+    except ValueError:
+        found = {}
+    bad = [] if r.rc == 0 and s.pid in found and all(found.get(c) for c in children) else [f'{r.rc}: {found}: {r.err[-300:]}']
+    for c in children:
+        mt.kill(c)
+    s.wait()
+    mt.check('--tree: the children that there are', bad)
+
+
 def prompt():
     v = Victim('2')
     before = v.looks()
@@ -233,6 +266,8 @@ stopped()
 several()
 ends()
 prompt()
+taken_over()
+tree()
 cycles(f'{CYCLES} times, 64 threads, a quarter killed', ['64', 'sleepers'], CYCLES, True)
 cycles(f'{CYCLES} times, with forks, threads that come and go, a timer', ['8', 'fork', 'start', 'timer'], CYCLES, False)
 mt.finish()
