@@ -183,9 +183,11 @@ static int plant_once(struct session *s, struct process *p)
 
 	session_hurry(true);
 	began = session_us();
-	err = session_stop(s, p);
+	err = session_stop_within(s, p, MOMENT_MS);
 	if (!err && p->state != PROCESS_STOPPED)
 		err = -ESRCH;
+	if (err == -ETIMEDOUT)
+		err = -EAGAIN;
 	if (!err)
 		err = step_aside(s, p);
 	if (!err)

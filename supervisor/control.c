@@ -32,6 +32,8 @@ static bool all_stopped(const struct session *s, const struct process *p, pid_t 
 	return true;
 }
 
+#define STOP_MS 5000
+
 static void await_stopped(struct session *s, const struct process *p, pid_t but, uint64_t end)
 {
 	while (!all_stopped(s, p, but) && pulse_ms() < end) {
@@ -46,9 +48,9 @@ static void await_stopped(struct session *s, const struct process *p, pid_t but,
  * A signal to the process goes to its first thread if that can take it, else to any: and a call that one sleeps in ends with EINTR that never would have. So the
  * first thread is the last that stops, and the first that goes on, by itself until it has taken what has come meanwhile.
  */
-int session_stop(struct session *s, struct process *p)
+int session_stop_within(struct session *s, struct process *p, unsigned ms)
 {
-	uint64_t end = pulse_ms() + 5000;
+	uint64_t end = pulse_ms() + ms;
 	const struct thread *first;
 
 	if (p->state == PROCESS_STOPPED || p->state == PROCESS_HELD)
@@ -126,6 +128,11 @@ void session_hurry(bool on)
 		pulse_prompt();
 		policy = -1;
 	}
+}
+
+int session_stop(struct session *s, struct process *p)
+{
+	return session_stop_within(s, p, STOP_MS);
 }
 
 #define SIGNALS_US 2000

@@ -224,9 +224,11 @@ static int try_out(struct session *s, struct process *p)
 
 	session_hurry(true);
 	began = session_us();
-	err = session_stop(s, p);
+	err = session_stop_within(s, p, MOMENT_MS);
 	if (!err && p->state != PROCESS_STOPPED)
 		err = -ESRCH;
+	if (err == -ETIMEDOUT)
+		err = -EAGAIN;
 	if (!err && p->home)
 		err = home_arm(p, false);
 	if (!err)

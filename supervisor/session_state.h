@@ -81,6 +81,8 @@ void thread_resume(struct thread *t);				/* from where it was made to stop */
 
 /* control.c */
 int session_seize(struct session *s, struct process *p);	/* all its threads, and those that start meanwhile. 0 or -errno */
+int session_stop_within(struct session *s, struct process *p, unsigned ms);	/* as session_stop(); -ETIMEDOUT: some are stopped by now, some not */
+#define MOMENT_MS 100		/* a thread waits that long for its vfork child's exec, and cannot be stopped then: better later than with all others waiting, too */
 int session_halt(struct session *s, struct thread *t, int ms);	/* stops this one thread, and not by a signal; -EAGAIN: not within that time */
 int session_unfilter(const struct session *s, pid_t tid, bool on);	/* it is stopped, and is to make system calls for us: not for its seccomp filters to judge. -EPERM */
 void session_hurry(bool on);					/* programs stand still until we are done */
