@@ -244,14 +244,29 @@ static int try_out(struct session *s, struct process *p)
 	return err;
 }
 
+/* It runs for MS milliseconds. */
+static int let_run(struct session *s, struct process *p, uint64_t ms)
+{
+	uint64_t until = pulse_ms() + ms;
+	int err = session_cont(s, p);
+
+	while (!err && pulse_ms() < until)
+		err = session_turn(s, (int)ms);
+	return err;
+}
+
+/* Where many threads share a processor each has its turn only now and then: they are let run for longer each time. */
 int session_withdraw(struct session *s, struct process *p)
 {
-	uint64_t end = pulse_ms() + OUT_MS;
+	uint64_t ran = 0, ms = 1;
 	int err;
 
-	while ((err = try_out(s, p)) == -EAGAIN && pulse_ms() < end)
-		if (session_cont(s, p) < 0 || session_turn(s, 1) < 0)
+	while ((err = try_out(s, p)) == -EAGAIN && ran < OUT_MS) {
+		if (let_run(s, p, ms) < 0)
 			return -ESRCH;
+		ran += ms;
+		ms += ms;
+	}
 	return err == -EAGAIN ? -EBUSY : err;
 }
 

@@ -55,6 +55,8 @@ class Victim:
         return {'maps': maps, 'code': code, 'fds': fds, 'signals': sig}
 
     def differs(self, before):
+        """(A thread that waits for signals has another mask while it does.)"""
+        mt.until(lambda: self.p.poll() is not None or self.looks()['signals'] == before['signals'], 5)
         if self.p.poll() is not None:
             return []           # end() says so
         now = self.looks()

@@ -385,6 +385,70 @@ static void test_debug_state(void)
 	}
 }
 
+/* ---- entries that are written later ------------------------------------------------------------------------------------------------------ */
+
+static int refuse_note(void *ctx, const struct plant *plant)
+{
+	(void)ctx;
+	(void)plant;
+	return -ENOSPC;
+}
+
+static bool starts_insn(const struct planted *p, unsigned offset)
+{
+	for (unsigned k = 0; k < p->ninsn; k++)
+		if (p->insn[k].from == offset)
+			return true;
+	return false;
+}
+
+/* A thread that stands within the bytes goes on in the copy, and from there back to the same place. */
+static void check_moves(const struct plant *plant, const struct planted *p)
+{
+	CHECK(!plant_covers(plant, p->entry));
+	CHECK_EQ(plant_moved_pc(plant, p->entry), 0);
+	for (unsigned i = 1; i < 5; i++) {
+		raddr_t moved = plant_moved_pc(plant, p->entry + i);
+
+		CHECK(plant_covers(plant, p->entry + i));
+		CHECK_EQ(moved != 0, starts_insn(p, i));
+		if (moved)
+			CHECK_EQ(plant_exact_pc(plant, moved), p->entry + i);
+	}
+	CHECK_EQ(plant_exact_pc(plant, p->orig), p->entry);
+	CHECK_EQ(plant_exact_pc(plant, p->stub), p->entry);
+	CHECK_EQ(plant_exact_pc(plant, p->orig + 1) == 0, p->ninsn < 2 || p->insn[1].to != 1);
+}
+
+static void test_later(void)
+{
+	struct module m;
+	struct fake fake = { &m, 0, 0 };
+	struct plant_ops ops = { .map_near = fake_map, .write = fake_write, .read = fake_read, .ctx = &fake, .later = true };
+	struct plant plant = { 0 };
+	size_t writes;
+
+	if (!fake_module(&m, "/lib/x86_64-linux-gnu/libc.so.6", MODULE_LIBC))
+		return;
+	ops.note = refuse_note;
+	CHECK_EQ(plant_module(&plant, &m, &ops, entries, NULL, 0), -ENOSPC);
+	CHECK_EQ(plant.count, 0);
+	ops.note = NULL;
+	CHECK(plant_module(&plant, &m, &ops, entries, NULL, 0) > 0);
+	writes = (size_t)fake.writes;
+	for (size_t i = 0; i < plant.count; i++) {
+		CHECK(plant.planted[i].later);
+		check_moves(&plant, &plant.planted[i]);
+	}
+	CHECK_EQ(plant_write(&plant, &ops), 0);
+	CHECK_EQ((size_t)fake.writes - writes, plant.count);
+	CHECK(plant.count && !plant.planted[0].later);
+	CHECK_EQ(plant_write(&plant, &ops), 0);
+	CHECK_EQ((size_t)fake.writes - writes, plant.count);
+	plant_release(&plant);
+	elf_unref(m.elf);
+}
+
 /* ---- planting into ourselves ----------------------------------------------------------------------------------------------------------- */
 
 /* The entry of every kind: counts by hook, and goes on to the moved instructions. Leaves all registers but r11 alone. */
@@ -751,6 +815,7 @@ int main(int argc, char **argv)
 	RUN(test_prefixed);
 	RUN(test_stripped);
 	RUN(test_debug_state);
+	RUN(test_later);
 	if (SANITIZED) {
 		SKIP(test_self, "the sanitizer has the allocator");
 		goto out;
