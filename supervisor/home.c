@@ -7,6 +7,9 @@
  * stops tell us the descriptor and the address; we put the trampoline in, and the thread is in the service loop. There is no breakpoint
  * and no moment with foreign registers: if mtrun dies, the landing finds an empty home, removes it, restores the registers and returns.
  *
+ * A program that runs (attach.c): the same with any of its threads, which is put back where it was at once (landing.c); what its part is to have is planned and
+ * made ready while it runs. On our way out (detach.c) a thread is sent through the leaving in the same way, which unmaps everything.
+ *
  * A forked child has its parent's home, except that `armed` was wiped. It is sent into the service loop, which maps a fresh process part
  * over the inherited one: the mailbox it is reading from changes under it, so the new one is prepared to continue the same list of calls.
  */
