@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-3.0-or-later
 # quick
+# timeout: 300
 #
 # build.sh - what the executable and the tree must be like, whatever the code does.
 : "${MTRUN:=build/mtrun}" "${MTRUN_BUILD:=build}"

@@ -66,7 +66,6 @@ for what, words in {
     if len(lines) != 1 or words not in lines[0] or not r.text.endswith('on\n'):
         mt.fail(f'mistake: {what}: one line and on', r.text)
 run('quotes that do not end', 'echo "a', rc=125, err='mtrun: .*quotes.*\n')
-run('sample is not there yet', 'sample 5M', rc=125, err="mtrun: unknown command 'sample'.*\n")
 
 # ---- the gs driver shell's spellings: the same answers as JSON
 GS = {'get_mem_report()': 'report --json', 'get_all_time_size()': 'timeline --json', 'get_mem_report_with_time(0.1)': 'report --at 0.1 --json'}
