@@ -456,11 +456,6 @@ static noinline uint64_t malloc_inner(uint64_t a, uint64_t b, uint64_t c, const 
 	return s.t ? malloc_counted(s, limited(LIMIT_BLOCKS), a, b, c, h, e) : call3(h, a, b, c);
 }
 
-static noinline uint64_t malloc_limited(uint64_t a, uint64_t b, uint64_t c, const struct wire_hook *h, const struct entry *e, struct wire_thread *t)
-{
-	return malloc_counted((struct scope){ t, false }, true, a, b, c, h, e);
-}
-
 uint64_t hook_malloc(uint64_t a, uint64_t b, uint64_t c, const struct wire_hook *h, const struct entry *e)
 {
 	struct wire_thread *t = thread_self();
@@ -468,7 +463,7 @@ uint64_t hook_malloc(uint64_t a, uint64_t b, uint64_t c, const struct wire_hook 
 	if (unlikely(!t || t->mark))
 		return malloc_inner(a, b, c, h, e);
 	if (limited(LIMIT_BLOCKS))
-		return malloc_limited(a, b, c, h, e, t);
+		return malloc_counted((struct scope){ t, false }, true, a, b, c, h, e);	/* not a call: it would save all registers anew */
 	return malloc_counted((struct scope){ t, false }, false, a, b, c, h, e);
 }
 
