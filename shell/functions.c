@@ -47,28 +47,6 @@ static void add(struct functions *f, const char *name, size_t len)
 	f->used += len + 1;
 }
 
-/* Up to the parameter list: a parenthesis outside of template arguments, but for operator(). */
-static size_t without_parameters(const char *name)
-{
-	unsigned angles = 0;
-	size_t i;
-
-	for (i = 0; name[i]; i++) {
-		if (!strncmp(name + i, "operator", 8)) {
-			i += 8 + strspn(name + i + 8, "<>=-!()");
-			if (!name[i])
-				break;
-		}
-		if (name[i] == '<')
-			angles++;
-		else if (name[i] == '>' && angles)
-			angles--;
-		else if (name[i] == '(' && !angles && strncmp(name + i, "(anonymous namespace)", 21))
-			break;
-	}
-	return i;
-}
-
 static bool is_function(const struct elf_symbol *s)
 {
 	return s->type == STT_FUNC || s->type == STT_GNU_IFUNC;
@@ -80,11 +58,11 @@ static void add_symbol(struct functions *f, const struct elf_symbol *s)
 
 	if (!is_function(s))
 		return;
-	readable = demangle(s->name);
+	readable = demangle_name(s->name);
 	if (readable && strstr(readable, "thunk to "))
 		;			/* what the compiler made up; nobody looks for it */
 	else if (readable)
-		add(f, readable, without_parameters(readable));
+		add(f, readable, strlen(readable));
 	else
 		add(f, s->name, strcspn(s->name, "@"));
 	free(readable);
@@ -142,8 +120,8 @@ static bool is_called(const struct elf_symbol *s, const char *name)
 
 	if (!is_function(s))
 		return false;
-	readable = demangle(s->name);
-	is = readable && !strncmp(readable, name, strlen(name)) && strlen(name) == without_parameters(readable);
+	readable = demangle_name(s->name);
+	is = readable && !strcmp(readable, name);
 	free(readable);
 	return is;
 }

@@ -45,7 +45,7 @@ enum mangling demangle_kind(const char *raw)
 	return MANGLING_NONE;
 }
 
-char *demangle(const char *raw)
+static char *demangled(const char *raw, int params)
 {
 	enum mangling kind = demangle_kind(raw);
 	char *text;
@@ -54,18 +54,32 @@ char *demangle(const char *raw)
 		return NULL;
 	switch (kind) {
 	case MANGLING_RUST:
-		text = rust_demangle(raw, DMGL_PARAMS | DMGL_ANSI);
+		text = rust_demangle(raw, params | DMGL_ANSI);
 		break;
 	case MANGLING_D:
-		text = dlang_demangle(raw, DMGL_PARAMS | DMGL_ANSI);
+		text = dlang_demangle(raw, params | DMGL_ANSI);
 		break;
 	default:
-		text = cplus_demangle_v3(raw, DMGL_PARAMS | DMGL_ANSI | DMGL_RET_DROP);
+		text = cplus_demangle_v3(raw, params | DMGL_ANSI | DMGL_RET_DROP);
 	}
 	if (text && !*text) {		/* a Rust crate without a name, "_RC0_": not readable */
 		free(text);
 		text = NULL;
 	}
+	return text;
+}
+
+char *demangle(const char *raw)
+{
+	return demangled(raw, DMGL_PARAMS);
+}
+
+char *demangle_name(const char *raw)
+{
+	char *text = demangled(raw, 0);
+
+	if (text && demangle_kind(raw) == MANGLING_D)	/* libiberty writes them in any case */
+		text[strcspn(text, "(")] = '\0';
 	return text;
 }
 

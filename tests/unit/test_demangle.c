@@ -13,6 +13,14 @@ static void is_called(const char *raw, const char *want)
 	free(text);
 }
 
+static void is_named(const char *raw, const char *want)
+{
+	char *text = demangle_name(raw);
+
+	CHECK_STR(text, want);
+	free(text);
+}
+
 static void has_root(const char *raw, const char *want)
 {
 	size_t len = 0;
@@ -21,6 +29,19 @@ static void has_root(const char *raw, const char *want)
 
 	CHECK_STR(copy, want);
 	free(copy);
+}
+
+static void test_without_parameters(void)
+{
+	is_named("main", NULL);
+	is_named("_Zzz", NULL);
+	is_named("_Z3fooi", "foo");
+	is_named("_ZSt4sortIPiEvT_S1_", "std::sort<int*>");
+	is_named("_ZZ4mainENKUliE_clEi", "main::{lambda(int)#1}::operator()");
+	is_named("_ZN12_GLOBAL__N_11fEv", "(anonymous namespace)::f");
+	is_named("_ZN3fooC2Ev.part.0", "foo::foo");
+	is_named("_ZN4core3fmt9Formatter3pad17h0123456789abcdefE", "core::fmt::Formatter::pad");
+	is_named("_D3std5stdio4openFAyaZv", "std.stdio.open");
 }
 
 static void test_readable_names(void)
@@ -175,6 +196,7 @@ static void test_any_bytes(void)
 int main(void)
 {
 	RUN(test_readable_names);
+	RUN(test_without_parameters);
 	RUN(test_roots);
 	RUN(test_allocators);
 	RUN(test_namespaces);
