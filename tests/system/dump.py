@@ -297,7 +297,7 @@ def readers():
 
 
 def as_jemalloc_says():
-    """What holds most, by jemalloc's own profile of the same program."""
+    """What holds most, by jemalloc's own profile of the same program, and how much that is: it counts what it set aside, not what was asked for."""
     plain, jemalloc = mt.build('ranked.cc', 'gcc'), mt.build('ranked.cc', 'jemalloc')
     if not plain or not jemalloc or not shutil.which('jeprof'):
         return mt.skip('ranked as by jemalloc', 'no jeprof' if plain and jemalloc else mt.build_reason('ranked.cc', 'jemalloc'))
@@ -316,7 +316,13 @@ def as_jemalloc_says():
     if not profile:
         mt.skip('ranked as by jemalloc', f'this libjemalloc cannot profile: {theirs.err.decode().strip()}')
         return bad
-    _, rows = read_by('jeprof', jemalloc, profile[0], '--cum')
+    counted, rows = read_by('jeprof', jemalloc, profile[0], '--cum')
+    r = Run('-q', '-x', 'wait exit; status --json > usable', cmd=(jemalloc,))
+    r.p.stdout.read()
+    r.end()
+    usable = mt.json.load(open(f'{r.dir}/usable'))['usable']
+    if not 0.98 < usable / counted < 1.02:
+        bad.append(f'usable is {usable}, jemalloc counts {counted}')
     ranks = [plain_name(name) for flat, cum, name in rows if 'by_' in name]
     if ranks != [name for name, cum in mine] or len(ranks) != 4:
         bad.append(f'jemalloc: {ranks}, text: {mine}')
