@@ -91,9 +91,10 @@ def mapped(smaps):
     """Accessible and resident bytes of /proc/PID/smaps, without what mtrun has there."""
     accessible = resident = 0
     maps = re.findall(r'^[0-9a-f]+-[0-9a-f]+ (\S{4}) \S+ \S+ \d+ *(.*)\n(?:.*\n)*?Size: +(\d+) kB\n(?:.*\n)*?Rss: +(\d+) kB$', smaps, re.M)
+    ours = [path.startswith('/memfd:mtrun') for _, path, _, _ in maps] + [False]
     for i, (access, path, size, rss) in enumerate(maps):
-        guard = size == '4' and not path and i + 1 < len(maps) and 'mtrun' in maps[i + 1][1]
-        if guard or 'mtrun' in path or path == '[vsyscall]' or (access[:3] == 'r-x' and not path):
+        guard = size == '4' and not path and ours[i + 1]
+        if guard or ours[i] or path == '[vsyscall]' or (access[:3] == 'r-x' and not path):
             continue
         accessible += int(size) << 10 if access[:3] != '---' else 0
         resident += int(rss) << 10
