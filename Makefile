@@ -168,6 +168,10 @@ $(B)/$(1)/%: tests/$(1)/%.cc
 endef
 $(foreach d,system bench demo,$(eval $(call small_rules,$(d))))
 
+$(B)/bench/ledger: tests/bench/ledger.c $(B)/libmtrun.a		# but this one
+	@mkdir -p $(@D)
+	$(call say,CC,$<) $(CC) $(SMALL_CFLAGS) -MMD -MP -MF $@.d -MT $@ $< $(B)/libmtrun.a -o $(tmp) $(LIBS_shared) && mv $(tmp) $@
+
 $(B)/preload/%.so: tests/preload/%.c
 	@mkdir -p $(@D)
 	$(call say,CC,$<) gcc $(SMALL_CFLAGS) -fPIC -shared -MMD -MP -MF $@.d -MT $@ $< -o $(tmp) && mv $(tmp) $@
@@ -178,7 +182,7 @@ RUN_ENV = $(if $(SAN)$(COV),MTRUN_SLOW=4) MTRUN=$(abspath $(B))/mtrun MTRUN_BUIL
 SCRIPTS := $(shell find tests/system -maxdepth 1 \( -name '*.sh' -o -name '*.py' \) -perm -u+x 2>/dev/null | LC_ALL=C sort)
 TESTS ?= $(UNIT) $(SYSTEM) $(SCRIPTS)
 
-check soak: all $(UNIT) $(SYSTEM) $(PRELOAD)
+check soak: all $(UNIT) $(SYSTEM) $(BENCH) $(PRELOAD)
 check:
 	@$(RUN_ENV) tests/run -j $(JOBS) -o $(B)/check $(TESTS)
 soak:
