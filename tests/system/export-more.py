@@ -150,12 +150,9 @@ def dhat(said):
     mt.check('dhat: dh_view.html', bad)
 
 
-# speedscope's importer is in its page: npm install -g speedscope, or MTRUN_SPEEDSCOPE=DIR of its unpacked package.
+# speedscope's importer is in its page: what `./bootstrap check` put into build/npm, or MTRUN_SPEEDSCOPE=DIR of its unpacked package.
 def speedscope_page():
-    root = [os.environ.get('MTRUN_SPEEDSCOPE') or '']
-    if not root[0] and shutil.which('npm'):
-        root = [subprocess.run(['npm', 'root', '-g'], capture_output=True, text=True).stdout.strip() + '/speedscope']
-    page = root[0] + '/dist/release/index.html'
+    page = (os.environ.get('MTRUN_SPEEDSCOPE') or f'{mt.TOP}/build/npm/node_modules/speedscope') + '/dist/release/index.html'
     return page if os.path.exists(page) else None
 
 
@@ -182,7 +179,7 @@ def speedscope(said):
     mt.check('speedscope: the file', bad)
     page = speedscope_page()
     if not CHROMIUM or not page:
-        return mt.skip('speedscope: its importer', 'no speedscope (npm install -g speedscope)' if CHROMIUM else 'no chromium')
+        return mt.skip('speedscope: its importer', 'no speedscope in build/npm' if CHROMIUM else 'no chromium')
     with open(path('speedscope.js'), 'w') as f:
         f.write('speedscope.loadFileFromBase64("x.speedscope.json", "%s")' % base64.b64encode(read('out.speedscope.json').encode()).decode())
     words = texts(browse(f'file://{page}#localProfilePath={path("speedscope.js")}&view=sandwich', '--dump-dom'))
