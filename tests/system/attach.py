@@ -34,6 +34,7 @@ class Victim:
         self.p = mt.popen([self.exe, *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         self.pid = self.p.pid
         self.p.stdout.readline()
+        mt.until(lambda: self.read('syscall').split()[0] == '128', 20)  # rt_sigtimedwait: it waits for signals, and has another mask meanwhile
         time.sleep(0.1)         # its libc has mapped what it maps at first
 
     def read(self, name):

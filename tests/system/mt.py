@@ -75,6 +75,7 @@ def check(name, problems):
 
 
 def finish():
+    until(lambda: not children(), 5)        # what was killed just now may need a moment to die
     stray = children()
     if stray:
         fail('nothing left behind', f'processes {stray}')
