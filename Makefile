@@ -170,7 +170,7 @@ $(foreach d,system bench demo,$(eval $(call small_rules,$(d))))
 
 $(B)/bench/ledger: tests/bench/ledger.c $(B)/libmtrun.a		# but this one
 	@mkdir -p $(@D)
-	$(call say,CC,$<) $(CC) $(SMALL_CFLAGS) -MMD -MP -MF $@.d -MT $@ $< $(B)/libmtrun.a -o $(tmp) $(LIBS_shared) && mv $(tmp) $@
+	$(call say,CC,$<) $(CC) $(SMALL_CFLAGS) $(MODE_CFLAGS) -MMD -MP -MF $@.d -MT $@ $< $(B)/libmtrun.a -o $(tmp) $(LIBS_shared) && mv $(tmp) $@
 
 $(B)/preload/%.so: tests/preload/%.c
 	@mkdir -p $(@D)
