@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * ledger_replay.h - ledgers without blocks: lines, totals, intervals and the timeline, made from the changes that another ledger has written down (log/). All
+ * questions of ledger.h can be asked; those about blocks find none. Pure data.
+ */
+#ifndef MTRUN_LEDGER_REPLAY_H
+#define MTRUN_LEDGER_REPLAY_H
+
+#include "ledger.h"
+#include "log/format.h"
+
+/* BUDGET: bytes for the timeline, before older intervals are merged; TIMELINE_BUDGET is that of live ones. NULL: out of memory. For ledger_free(). */
+struct ledger *ledger_replay_new(size_t budget) MUST_USE;
+
+/*
+ * FN is called for each point that the timeline of L gets from now on: complete and final, ascending. Of a replay that begins with a STATE the first is the last one
+ * before it, the same as what a replay from further back ends with. Those of a live ledger go to its encoder's sink.
+ */
+void ledger_on_point(struct ledger *l, void (*fn)(void *ctx, uint64_t interval, uint64_t bytes, uint64_t ms), void *ctx);
+/* The present interval, which has no point yet: its number, and its highest moment so far. */
+void ledger_present(const struct ledger *l, uint64_t *interval, uint64_t *bytes, uint64_t *ms);
+/* The time of the latest event. */
+uint64_t ledger_now(const struct ledger *l);
+
+/* ---- for log/ ----------------------------------------------------------------------------------------------------------------------- */
+
+/* All that a ledger knows but its lines: bytes, ms, numbers. */
+struct ledger_sums {
+	uint64_t now_ms, interval, counted, up_ms, high, high_ms, peak, peak_ms;
+	uint64_t heap, mmap, reserved, inherited, allocs, frees, unknown_frees, temporary, total_allocated, events, maps, unmaps;
+	unsigned counts;		/* LOG_COUNTS_* */
+	bool pointed;			/* there is a point; the last one: */
+	uint64_t point_interval, point_bytes, point_ms;
+};
+
+#define LINE_TEMPORARY 1u		/* has any */
+#define LINE_TOUCHED   2u		/* has changed in this interval, or since the last point */
+#define LINE_SAVED     4u		/* has changed since the highest moment of this interval, when it held `high` */
+#define LINE_POINTED   8u		/* held something else at the last point */
+#define LINE_FLAGS     15u
+struct ledger_line_state {
+	uint32_t stack;
+	unsigned flags;			/* LINE_* */
+	struct ledger_stack s;
+	uint64_t high_bytes, point_bytes;
+	uint32_t high_count, point_count;
+};
+
+void ledger_sums(const struct ledger *l, struct ledger_sums *out);
+/* Line numbers are below this. */
+uint32_t ledger_lines(const struct ledger *l);
+/* False: there is nothing in it. */
+bool ledger_line_state(const struct ledger *l, uint32_t line, struct ledger_line_state *out);
+
+/* L becomes what is told: _begin, _line for each, _end. 0, -EINVAL: it cannot be so, -ENOMEM. */
+int ledger_restore_begin(struct ledger *l, const struct ledger_sums *sums) MUST_USE;
+int ledger_restore_line(struct ledger *l, const struct ledger_line_state *line) MUST_USE;
+int ledger_restore_end(struct ledger *l) MUST_USE;
+
+/* The line of STACK, made if need be; 0: out of memory. */
+uint32_t ledger_replay_line(struct ledger *l, uint32_t stack);
+/* KIND happens to LINE. BYTES is two's complement. */
+void ledger_replay_op(struct ledger *l, enum log_kind kind, uint32_t line, uint64_t bytes, uint64_t count);
+void ledger_replay_time(struct ledger *l, uint64_t ms);
+/* What no change tells: as it is at the end of a block of changes. */
+void ledger_replay_sums(struct ledger *l, const struct ledger_sums *s);
+
+#endif
