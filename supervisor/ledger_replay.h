@@ -28,7 +28,7 @@ uint64_t ledger_now(const struct ledger *l);
 struct ledger_sums {
 	uint64_t now_ms, interval, counted, up_ms, high, high_ms, peak, peak_ms;
 	uint64_t heap, mmap, reserved, inherited, allocs, frees, unknown_frees, temporary, total_allocated, events, maps, unmaps;
-	unsigned counts;		/* LOG_COUNTS_* */
+	unsigned counts;		/* LEDGER_COUNT_* | LOG_SAMPLED */
 	bool pointed;			/* there is a point; the last one: */
 	uint64_t point_interval, point_bytes, point_ms;
 };

@@ -10,6 +10,7 @@
 #define MTRUN_LOG_DECODE_H
 
 #include "format.h"
+#include "segment.h"
 
 struct ledger;
 struct log_decoder;
@@ -21,7 +22,7 @@ struct log_decoder *log_decoder_new(struct ledger *l) MUST_USE;
 void log_decoder_free(struct log_decoder *d);
 
 /*
- * Applies B, whose type, more, raw and len are looked at, from *AT on, 0 to begin with. 0: all of it. 1: the next thing would be that time comes to STOP_MS or
+ * Applies B, whose type, flags, raw and len are looked at, from *AT on, 0 to begin with. 0: all of it. 1: the next thing would be that time comes to STOP_MS or
  * later: *AT is where to go on (with the same block, and another STOP_MS), and the ledger's present interval is the one before. LOG_NEVER: not stopped.
  * -EINVAL: something is not as it must be, -ENOMEM: then the ledger holds what was applied before that, and only a STATE is taken from here on.
  * (STOP_MS is to be a multiple of TIMELINE_MS where an interval is wanted whole.)

@@ -7,6 +7,7 @@
 #define MTRUN_LOG_ENCODE_H
 
 #include "format.h"
+#include "segment.h"
 
 struct ledger;
 struct log_encoder;
@@ -17,8 +18,8 @@ struct log_encoder;
 
 /*
  * What is called may come within any event of the ledger, so it may not ask the ledger, nor call the encoder. NODE: stack STACK is in the next block, for the
- * first time since the file began (log_encoder_new_file; new lines of a STATE, too): it is to be written before that block. BLOCK: it is borrowed for the call. A
- * STATE may be many blocks in a row. POINT (may be NULL): the timeline has got another point, complete and final: ascending, each once in a file, which begins
+ * first time since the file began (log_encoder_new_file; new lines of a STATE, too): it is to be written before that block. BLOCK: borrowed for the call; its process is 0,
+ * for the sink to fill in. A STATE may be many in a row. POINT (may be NULL): the timeline has got another point, complete and final: ascending, each once in a file, which begins
  * with the one that was the last before it.
  */
 struct log_sink {
