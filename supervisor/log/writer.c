@@ -1,0 +1,501 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "writer.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zstd.h>
+
+/*
+ * The main thread makes blocks and must not wait for a disk: it puts them into a queue. The thread takes them out one by one, packs them, writes them.
+ * What both look at is under `lock`, but `size` and `failed`, which the main thread asks for all the time. What belongs to the file alone (struct
+ * file and all below it) only the thread touches.
+ *
+ * A file that somebody deletes goes on existing for us, and nobody would ever read it: so after each block its number of names is asked for.
+ */
+#define QUEUE_BYTES (8u << 20)		/* of raw blocks; one of any size may come on top */
+#define LEVEL       1			/* of zstd: events pack about as well with the higher ones, which take several times as long */
+#define ENTRY_BYTES 12u			/* of a block in the index, about */
+#define POINT_BYTES 8u
+
+struct item {
+	enum { ITEM_BEGIN, ITEM_BLOCK, ITEM_POINT, ITEM_END, ITEM_KEEP, ITEM_QUIT } what;
+	struct item *next;
+	struct log_block block;		/* its bytes follow the item */
+	struct log_point point;
+	uint32_t process, number;
+	uint64_t began_ms;
+	char text[];			/* BEGIN: the path; BLOCK: the bytes */
+};
+
+struct kept {				/* a file that is there */
+	char *path;
+	uint64_t bytes;
+};
+
+struct log_writer {
+	pthread_t thread;
+	pthread_mutex_t lock;
+	pthread_cond_t more, less;	/* items in the queue; done with */
+	struct item *first, **last;
+	size_t queued;			/* bytes */
+	bool busy;			/* the thread is at one that it has taken out */
+	struct kept *kept;		/* oldest first; the last one is the open one, if one is */
+	size_t nkept;
+
+	uint64_t size, waiting;		/* atomic: of the file with its index; raw bytes that are still in the queue */
+	uint64_t raw, packed;		/* atomic: of all blocks so far */
+	bool failed, lost;		/* atomic; lost: there was no memory for an item */
+	char error[512];		/* written before `failed` is set, and not while it is */
+
+	uint64_t clock_ms, set;
+	uint32_t keep;
+	int fd;				/* -1: none is open */
+	uint64_t offset;
+	struct log_index index;
+	ZSTD_CCtx *zstd;
+	size_t room;
+	uint8_t *out;			/* a block, packed, with its header before it */
+};
+
+/* ---- errors ------------------------------------------------------------------------------------------------------------------------ */
+
+static const char *path_of(const struct log_writer *w)
+{
+	return w->nkept ? w->kept[w->nkept - 1].path : "?";
+}
+
+/* The first one counts. The file stays, up to its last whole block. */
+static void fail(struct log_writer *w, const char *what, const char *path, const char *why)
+{
+	if (!__atomic_load_n(&w->failed, __ATOMIC_ACQUIRE)) {
+		snprintf(w->error, sizeof(w->error), "cannot %s '%.400s': %s", what, path, why);
+		__atomic_store_n(&w->failed, true, __ATOMIC_RELEASE);
+	}
+	if (w->fd >= 0) {
+		if (ftruncate(w->fd, (off_t)w->offset) < 0)
+			errno = 0;	/* then it ends with a piece of a block, which readers know */
+		close(w->fd);
+	}
+	w->fd = -1;
+	log_index_release(&w->index);
+}
+
+/* ---- the file ---------------------------------------------------------------------------------------------------------------------- */
+
+/* 0, or -1 (said). */
+static int put_bytes(struct log_writer *w, const void *bytes, size_t len)
+{
+	struct stat st;
+	size_t done = 0;
+
+	while (done < len) {
+		ssize_t n = write(w->fd, (const char *)bytes + done, len - done);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0) {
+			fail(w, "write", path_of(w), strerror(n < 0 ? errno : EIO));
+			return -1;
+		}
+		done += (size_t)n;
+	}
+	if (fstat(w->fd, &st) == 0 && st.st_nlink == 0) {
+		fail(w, "write", path_of(w), "it was deleted");
+		return -1;
+	}
+	w->offset += len;
+	return 0;
+}
+
+static void set_size(struct log_writer *w)
+{
+	uint64_t index = w->index.entries * ENTRY_BYTES;
+
+	for (size_t i = 0; i < w->index.processes; i++)
+		index += w->index.points[i].count * POINT_BYTES;
+	__atomic_store_n(&w->size, w->offset + index, __ATOMIC_RELAXED);
+}
+
+static int put_block(struct log_writer *w, const struct log_block *b)
+{
+	struct segment_block head = { .type = (uint16_t)b->type, .flags = (uint16_t)b->flags, .process = b->process, .raw = (uint32_t)b->len };
+	struct log_entry entry = { .offset = w->offset, .type = b->type, .flags = b->flags, .process = b->process,
+				   .first_ms = b->first_ms, .last_ms = b->last_ms, .events = b->events };
+	size_t n = ZSTD_compressCCtx(w->zstd, w->out + sizeof(head), w->room - sizeof(head), b->raw, b->len, LEVEL);
+
+	if (ZSTD_isError(n)) {
+		fail(w, "pack a block of", path_of(w), strerror(ENOMEM));
+		return -1;
+	}
+	head.packed = (uint32_t)n;
+	segment_block_seal(&head, w->out + sizeof(head));
+	memcpy(w->out, &head, sizeof(head));
+	if (put_bytes(w, w->out, sizeof(head) + n))
+		return -1;
+	__atomic_add_fetch(&w->raw, b->len, __ATOMIC_RELAXED);
+	__atomic_add_fetch(&w->packed, n, __ATOMIC_RELAXED);
+	if (b->type != SEGMENT_INDEX && log_index_entry(&w->index, &entry)) {
+		fail(w, "go on with", path_of(w), strerror(ENOMEM));
+		return -1;
+	}
+	set_size(w);
+	return 0;
+}
+
+static int put_index(struct log_writer *w)
+{
+	struct log_bytes bytes = { 0 };
+	uint64_t offset = w->offset;
+	int err = 0;
+
+	log_put_index(&bytes, &w->index);
+	if (bytes.failed) {
+		fail(w, "write the index of", path_of(w), strerror(ENOMEM));
+		err = -1;
+	}
+	for (size_t at = 0; !err && at < bytes.len; at += SEGMENT_RAW) {
+		bool more = bytes.len - at > SEGMENT_RAW;
+		struct log_block b = { .type = SEGMENT_INDEX, .flags = more ? SEGMENT_GOES_ON : 0, .raw = bytes.data + at,
+				       .len = more ? SEGMENT_RAW : bytes.len - at };
+
+		err = put_block(w, &b);
+	}
+	if (!err) {
+		struct segment_trailer trailer;
+
+		segment_trailer_make(&trailer, offset);
+		err = put_bytes(w, &trailer, sizeof(trailer));
+	}
+	log_bytes_release(&bytes);
+	return err;
+}
+
+/* ---- the set ----------------------------------------------------------------------------------------------------------------------- */
+
+static void prune(struct log_writer *w)
+{
+	for (;;) {
+		struct kept old;
+
+		pthread_mutex_lock(&w->lock);
+		if (w->nkept - (w->fd >= 0) <= w->keep) {
+			pthread_mutex_unlock(&w->lock);
+			return;
+		}
+		old = w->kept[0];
+		memmove(w->kept, w->kept + 1, --w->nkept * sizeof(*w->kept));
+		pthread_mutex_unlock(&w->lock);
+		if (unlink(old.path) < 0 && errno != ENOENT)
+			fail(w, "delete", old.path, strerror(errno));
+		free(old.path);
+	}
+}
+
+static void told_size(struct log_writer *w)
+{
+	pthread_mutex_lock(&w->lock);
+	if (w->nkept)
+		w->kept[w->nkept - 1].bytes = w->offset;
+	pthread_mutex_unlock(&w->lock);
+}
+
+static void end_file(struct log_writer *w)
+{
+	if (w->fd < 0)
+		return;
+	if (put_index(w))
+		return;
+	if (close(w->fd) < 0) {
+		w->fd = -1;
+		fail(w, "write", path_of(w), strerror(errno));
+	}
+	w->fd = -1;
+	log_index_release(&w->index);
+	told_size(w);
+	prune(w);
+}
+
+static int keep_path(struct log_writer *w, const char *path)
+{
+	struct kept *more;
+	char *copy = strdup(path);
+
+	pthread_mutex_lock(&w->lock);
+	more = copy ? reallocarray(w->kept, w->nkept + 1, sizeof(*more)) : NULL;
+	if (more) {
+		w->kept = more;
+		more[w->nkept++] = (struct kept){ .path = copy };
+	}
+	pthread_mutex_unlock(&w->lock);
+	if (more)
+		return 0;
+	free(copy);
+	return -ENOMEM;
+}
+
+static void begin_file(struct log_writer *w, const struct item *i)
+{
+	struct segment_header header = { .version = SEGMENT_VERSION, .set = w->set, .number = i->number, .clock_ms = w->clock_ms, .began_ms = i->began_ms };
+	int fd;
+
+	end_file(w);
+	__atomic_store_n(&w->failed, false, __ATOMIC_RELEASE);
+	fd = open(i->text, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (fd < 0) {
+		fail(w, "create", i->text, strerror(errno));
+		return;
+	}
+	if (keep_path(w, i->text)) {
+		close(fd);
+		unlink(i->text);
+		fail(w, "create", i->text, strerror(ENOMEM));
+		return;
+	}
+	w->fd = fd;
+	w->offset = 0;
+	segment_header_seal(&header);
+	put_bytes(w, &header, sizeof(header));
+	set_size(w);
+}
+
+/* ---- the thread -------------------------------------------------------------------------------------------------------------------- */
+
+static void do_block(struct log_writer *w, struct item *i)
+{
+	if (w->fd >= 0) {
+		i->block.raw = (const uint8_t *)i->text;
+		put_block(w, &i->block);
+		told_size(w);
+	}
+	__atomic_sub_fetch(&w->waiting, i->block.len, __ATOMIC_RELAXED);
+}
+
+static void do_item(struct log_writer *w, struct item *i)
+{
+	if (__atomic_exchange_n(&w->lost, false, __ATOMIC_RELAXED))
+		fail(w, "go on with", path_of(w), strerror(ENOMEM));
+	switch (i->what) {
+	case ITEM_BEGIN:
+		begin_file(w, i);
+		break;
+	case ITEM_BLOCK:
+		do_block(w, i);
+		break;
+	case ITEM_POINT:
+		if (w->fd >= 0 && log_index_point(&w->index, i->process, &i->point))
+			fail(w, "go on with", path_of(w), strerror(ENOMEM));
+		break;
+	case ITEM_KEEP:
+		w->keep = i->number;
+		prune(w);
+		break;
+	case ITEM_END:
+	case ITEM_QUIT:
+		end_file(w);
+	}
+}
+
+static size_t weight(const struct item *i)
+{
+	return sizeof(*i) + (i->what == ITEM_BLOCK ? i->block.len : 0);
+}
+
+static void *run(void *ctx)
+{
+	struct log_writer *w = ctx;
+	bool quit = false;
+
+	while (!quit) {
+		struct item *i;
+
+		pthread_mutex_lock(&w->lock);
+		while (!w->first)
+			pthread_cond_wait(&w->more, &w->lock);
+		i = w->first;
+		w->first = i->next;
+		if (!w->first)
+			w->last = &w->first;
+		w->busy = true;
+		pthread_mutex_unlock(&w->lock);
+		do_item(w, i);
+		pthread_mutex_lock(&w->lock);
+		w->queued -= weight(i);
+		w->busy = false;
+		pthread_cond_signal(&w->less);
+		pthread_mutex_unlock(&w->lock);
+		quit = i->what == ITEM_QUIT;
+		free(i);
+	}
+	return NULL;
+}
+
+static struct item *item_new(int what, size_t more)
+{
+	struct item *i = malloc(sizeof(*i) + more);
+
+	if (i)
+		*i = (struct item){ .what = (typeof(i->what))what };
+	return i;
+}
+
+/* I is taken over. */
+static void enqueue(struct log_writer *w, struct item *i)
+{
+	pthread_mutex_lock(&w->lock);
+	while (w->queued > QUEUE_BYTES)
+		pthread_cond_wait(&w->less, &w->lock);
+	*w->last = i;
+	w->last = &i->next;
+	w->queued += weight(i);
+	pthread_cond_signal(&w->more);
+	pthread_mutex_unlock(&w->lock);
+}
+
+/* There is memory for so little soon: the queue gives back what it holds. */
+static void enqueue_small(struct log_writer *w, int what, uint32_t number)
+{
+	struct item *i;
+
+	while (!(i = item_new(what, 0)))
+		usleep(1000);
+	i->number = number;
+	enqueue(w, i);
+}
+
+/* ---- from outside ------------------------------------------------------------------------------------------------------------------ */
+
+struct log_writer *log_writer_new(uint64_t clock_ms, uint32_t keep)
+{
+	struct log_writer *w = calloc(1, sizeof(*w));
+	sigset_t all, was;
+	int err = ENOMEM;
+
+	if (!w)
+		return NULL;
+	w->clock_ms = clock_ms;
+	w->keep = keep;
+	w->fd = -1;
+	w->last = &w->first;
+	w->room = sizeof(struct segment_block) + ZSTD_COMPRESSBOUND(SEGMENT_RAW);
+	w->out = malloc(w->room);
+	w->zstd = ZSTD_createCCtx();
+	pthread_mutex_init(&w->lock, NULL);
+	pthread_cond_init(&w->more, NULL);
+	pthread_cond_init(&w->less, NULL);
+	if (getrandom(&w->set, sizeof(w->set), 0) != sizeof(w->set))
+		w->set = clock_ms << 20 ^ (uint64_t)getpid();
+	if (w->out && w->zstd) {
+		sigfillset(&all);
+		pthread_sigmask(SIG_SETMASK, &all, &was);
+		err = pthread_create(&w->thread, NULL, run, w);
+		pthread_sigmask(SIG_SETMASK, &was, NULL);
+	}
+	if (!err)
+		return w;
+	ZSTD_freeCCtx(w->zstd);
+	free(w->out);
+	free(w);
+	errno = err;
+	return NULL;
+}
+
+void log_writer_free(struct log_writer *w)
+{
+	if (!w)
+		return;
+	enqueue_small(w, ITEM_QUIT, 0);
+	pthread_join(w->thread, NULL);
+	for (size_t i = 0; i < w->nkept; i++)
+		free(w->kept[i].path);
+	free(w->kept);
+	pthread_cond_destroy(&w->less);
+	pthread_cond_destroy(&w->more);
+	pthread_mutex_destroy(&w->lock);
+	ZSTD_freeCCtx(w->zstd);
+	free(w->out);
+	free(w);
+}
+
+int log_writer_begin(struct log_writer *w, const char *dir, uint32_t number, uint64_t began_ms)
+{
+	size_t room = strlen(dir) + 1 + SEGMENT_NAME;
+	struct item *i = item_new(ITEM_BEGIN, room);
+	char name[SEGMENT_NAME];
+
+	if (!i)
+		return -ENOMEM;
+	segment_name(name, w->clock_ms, w->set, number);
+	snprintf(i->text, room, "%s%s%s", strcmp(dir, ".") ? dir : "", strcmp(dir, ".") ? "/" : "", name);
+	i->number = number;
+	i->began_ms = began_ms;
+	enqueue(w, i);
+	return 0;
+}
+
+void log_writer_put(struct log_writer *w, const struct log_block *b)
+{
+	struct item *i = item_new(ITEM_BLOCK, b->len);
+
+	if (!i) {
+		__atomic_store_n(&w->lost, true, __ATOMIC_RELAXED);
+		return;
+	}
+	i->block = *b;
+	memcpy(i->text, b->raw, b->len);
+	__atomic_add_fetch(&w->waiting, b->len, __ATOMIC_RELAXED);
+	enqueue(w, i);
+}
+
+void log_writer_point(struct log_writer *w, uint32_t process, const struct log_point *point)
+{
+	struct item *i = item_new(ITEM_POINT, 0);
+
+	if (!i) {
+		__atomic_store_n(&w->lost, true, __ATOMIC_RELAXED);
+		return;
+	}
+	i->process = process;
+	i->point = *point;
+	enqueue(w, i);
+}
+
+void log_writer_end(struct log_writer *w) { enqueue_small(w, ITEM_END, 0); }
+void log_writer_keep(struct log_writer *w, uint32_t keep) { enqueue_small(w, ITEM_KEEP, keep); }
+
+void log_writer_wait(struct log_writer *w)
+{
+	pthread_mutex_lock(&w->lock);
+	while (w->first || w->busy)
+		pthread_cond_wait(&w->less, &w->lock);
+	pthread_mutex_unlock(&w->lock);
+}
+
+uint64_t log_writer_size(const struct log_writer *w)
+{
+	uint64_t raw = __atomic_load_n(&w->raw, __ATOMIC_RELAXED), packed = __atomic_load_n(&w->packed, __ATOMIC_RELAXED);
+	uint64_t waiting = __atomic_load_n(&w->waiting, __ATOMIC_RELAXED);
+
+	return __atomic_load_n(&w->size, __ATOMIC_RELAXED) + (raw ? (uint64_t)((double)waiting * (double)packed / (double)raw) : waiting / 2);
+}
+
+const char *log_writer_error(const struct log_writer *w)
+{
+	return __atomic_load_n(&w->failed, __ATOMIC_ACQUIRE) ? w->error : NULL;
+}
+
+void log_writer_files(struct log_writer *w, void (*fn)(void *ctx, const char *path, uint64_t bytes), void *ctx)
+{
+	pthread_mutex_lock(&w->lock);
+	for (size_t i = 0; i < w->nkept; i++)
+		fn(ctx, w->kept[i].path, w->kept[i].bytes);
+	pthread_mutex_unlock(&w->lock);
+}
