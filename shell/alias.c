@@ -13,10 +13,12 @@ static const struct alias {
 	const char *command;
 	const char *with;		/* the command for a call with an argument, %s being it; NULL: takes none */
 	bool needed;			/* the argument is */
+	bool mode;			/* it is a recording mode, as MemRecordType.NAME */
 } table[] = {
-	{ "get_mem_report", "report --json", NULL, false },
-	{ "get_all_time_size", "timeline --json", NULL, false },
-	{ "get_mem_report_with_time", "", "report --json --at %s", true },
+	{ .name = "get_mem_report", .command = "report --json" },
+	{ .name = "get_all_time_size", .command = "timeline --json" },
+	{ .name = "get_mem_report_with_time", .with = "report --json --at %s", .needed = true },
+	{ .name = "set_enable_mem_profiler", .command = "record mem", .with = "record %s", .mode = true },
 };
 
 static const char *const prefixes[] = { "mem_profiler.", "system.core." };
@@ -52,6 +54,18 @@ static const struct alias *find(const char *name, size_t len)
 	return NULL;
 }
 
+/* The mode that WORD names; what names none is for the command to refuse, as it was written. */
+static const char *mode_named(const char *word)
+{
+	const char *name = word;
+
+	skip(&name, "MemRecordType.");
+	for (int i = 0; i < MODES; i++)
+		if (!strcmp(modes[i].gs, name))
+			return modes[i].name;
+	return word;
+}
+
 char *alias_expand(const char *text, size_t *len, char *why, size_t why_len)
 {
 	bool quoted = *text == '\'';
@@ -82,7 +96,7 @@ char *alias_expand(const char *text, size_t *len, char *why, size_t why_len)
 	snprintf(word, sizeof(word), "%.*s", (int)(end - argument), argument);
 	if (*word ? !a->with : a->needed)
 		snprintf(why, why_len, *word ? "%s() takes no argument" : "%s(): an argument is missing", a->name);
-	else if (asprintf(&command, *word ? a->with : a->command, word) < 0)
+	else if (asprintf(&command, *word ? a->with : a->command, a->mode ? mode_named(word) : word) < 0)
 		command = NULL;
 	return command;
 }

@@ -101,7 +101,7 @@ static void print_json(struct shell *shell, FILE *out, const struct facts *f)
 	json_uint(&j, "limit_hits", f->p->limit.hits);
 	json_uint(&j, "threads", f->p->threads);
 	known(&j, "rss", f->usage.rss >= 0, (uint64_t)f->usage.rss);
-	json_string(&j, "mode", "mem-fast");
+	json_string(&j, "mode", modes[session_options(shell->session)->mode].name);
 	json_uint(&j, "sample", session_options(shell->session)->sample);
 	json_uint(&j, "elapsed_ms", f->elapsed);
 	json_uint(&j, "events", f->stream.events);
@@ -248,8 +248,8 @@ static void print_recording(struct shell *shell, FILE *out, const struct facts *
 
 	if (sample)
 		snprintf(what, sizeof(what), "one allocation per %s bytes", size_text(&size, sample));
-	fprintf(out, "recording  mem-fast, %s; no log files; %" PRIu64 " events, %" PRIu64 " dropped; %" PRIu64 " stacks truncated\n", what,
-		f->stream.events, f->stream.dropped, f->stream.truncated);
+	fprintf(out, "recording  %s, %s; no log files; %" PRIu64 " events, %" PRIu64 " dropped; %" PRIu64 " stacks truncated\n",
+		modes[session_options(shell->session)->mode].name, what, f->stream.events, f->stream.dropped, f->stream.truncated);
 	if (f->stream.gaps || f->stream.bad)
 		fprintf(out, "           %" PRIu64 " events never came (their thread was killed in between), %" PRIu64 " were malformed\n", f->stream.gaps,
 			f->stream.bad);

@@ -390,6 +390,17 @@ void session_sample(struct session *s, uint64_t period)
 		sampling_switch(p, period);
 }
 
+int session_record(struct session *s, enum mode mode)
+{
+	int err = 0;
+
+	s->options.mode = mode;
+	for (struct process *p = s->processes; p; p = p->next)
+		if (ledger_compact(p->ledger, modes[mode].compact))
+			err = -ENOMEM;
+	return err;
+}
+
 void session_free_stacks(struct session *s, bool on)
 {
 	s->options.free_stacks = on;

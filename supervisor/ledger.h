@@ -46,6 +46,9 @@ void ledger_free(struct ledger *l);
  * question but ledger_totals(), so not for a child that execs; the parent may be freed before. NULL: out of memory. */
 struct ledger *ledger_fork(struct ledger *parent) MUST_USE;
 
+/* From now on the table of live blocks is the one that needs least memory, or (not COMPACT, as at first) the fastest one. 0 or -ENOMEM. */
+int ledger_compact(struct ledger *l, bool compact) MUST_USE;
+
 /* A new thread of the process; its index is used in the calls below. */
 uint32_t ledger_thread(struct ledger *l, pid_t tid);
 pid_t ledger_thread_tid(const struct ledger *l, uint32_t thread);

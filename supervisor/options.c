@@ -46,6 +46,8 @@ static const struct {
 	{ "dump-every", OPT_DUMP_EVERY, "SIZE", "write one each time that SIZE more bytes were allocated" },
 	{ "dump-peak", OPT_DUMP_PEAK, NULL, "write one at each new peak: at most one a second, and the last in any case" },
 	{ "dump-exit", OPT_DUMP_EXIT, NULL, "write one at the end, of the program or of -d" },
+	{ "mode", 'm', "MODE",
+	  "how what happens is recorded: mem-fast (default), or mem: less memory, more time (`help record` has numbers)" },
 	{ "sample", 's', "SIZE", "record one allocation per SIZE bytes on average, and estimate from these (default: record every one)" },
 	{ "depth", OPT_DEPTH, "N", "most frames kept per stack (default 128, at most 1024)" },
 	{ "hook", OPT_HOOK, "NAME[=KIND][@ARG]",
@@ -345,6 +347,8 @@ static int apply(struct parse *p, int c, const char *arg)
 			return bad(p, "--duration: '%s' is not accepted: " TIME_ACCEPTED ", more than 0", arg);
 		o->duration_ms = n;
 		return 0;
+	case 'm':
+		return mode_parse(arg, &o->mode) ? bad(p, "--mode: '%s' is not accepted: " MODE_ACCEPTED, arg) : 0;
 	case 's':
 		return options_sample(arg, &o->sample) ? bad(p, "--sample: '%s' is not accepted: " SAMPLE_ACCEPTED, arg) : 0;
 	case OPT_DEPTH:

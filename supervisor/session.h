@@ -6,6 +6,7 @@
 #define MTRUN_SESSION_H
 
 #include "limit.h"
+#include "mode.h"
 #include "process.h"
 #include "types.h"
 
@@ -36,6 +37,7 @@ struct options {			/* what the command line says; filled by options.c */
 	uint64_t limit;			/* bytes; 0: none */
 	uint64_t sample;		/* bytes; 0: every allocation */
 	uint64_t sampled;		/* the same, as it was when it was on last */
+	enum mode mode;
 	enum limit_action on_limit;
 	int limit_exit;			/* exit status after a limit kill; -1: as killed by SIGKILL */
 	uint64_t interval_ms;		/* usage lines; 0: none */
@@ -140,6 +142,9 @@ bool session_limit_killed(const struct session *s);
 
 /* From now on one allocation per PERIOD bytes (at most SAMPLE_MAX) is recorded, in every process that is there or comes; 0: each. Not with a limit. */
 void session_sample(struct session *s, uint64_t period);
+
+/* From now on recorded so, in every process that is there or comes. 0 or -ENOMEM (some processes may be as they were). */
+int session_record(struct session *s, enum mode mode) MUST_USE;
 
 /* From now on each release says its stack, too (ledger_find_freed), in every process that is there or comes; or no more. */
 void session_free_stacks(struct session *s, bool on);

@@ -74,6 +74,10 @@ struct process *process_start(struct session *s, pid_t pid, pid_t ppid, struct l
 
 	if (!p)
 		return NULL;
+	if (ledger_compact(p->ledger, modes[s->options.mode].compact)) {
+		process_free(p);
+		return NULL;
+	}
 	p->threads = 1;
 	process_append(s, p);
 	return p;

@@ -419,7 +419,7 @@ def refused():
             out = mt.plain([mt.MTRUN, *cmd], cwd=r.dir)
             if out.rc != 125 or out.out or len(out.err.splitlines()) != 1 or words.encode() not in out.err and name != 'missing':
                 bad.append(f'{cmd}: {out.rc} {out.out} {out.err}')
-    for command in ('blocks', 'trace 0', 'x 0', 'stop', 'cont', 'run', 'bt', 'threads', 'kill', 'limit 5M', 'timeline', 'wait exit', 'dump', 'snapshot a', 'sample 5K', 'report --at peak',
+    for command in ('blocks', 'trace 0', 'x 0', 'stop', 'cont', 'run', 'bt', 'threads', 'kill', 'limit 5M', 'timeline', 'wait exit', 'dump', 'snapshot a', 'sample 5K', 'record mem', 'report --at peak',
                     'report --at 5s', 'report --by thread', 'report --usable', 'diff 3s', 'every 1s { report }'):
         out = mt.plain([mt.MTRUN, '-r', file, '-x', command])
         if out.rc != 125 or out.out or len(out.err.splitlines()) != 1:

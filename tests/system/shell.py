@@ -58,7 +58,7 @@ for what, words in {
         'report --at peak --by thread': 'per stack', 'blocks --site a --stack 1': 'together', 'blocks --min-size 5X': "'5X'", 'text -x': "'-x'",
         'tree --depth 0': "'0'", 'wait': 'TIME, exit, limit, or a condition', 'wait 5x': "'5x'", 'wait heap >': 'heap >', 'wait heap > 5X': 'heap > 5X',
         'wait heap > 1G': 'ended', 'kill NOSUCH': "'NOSUCH'", 'process 1': 'no process 1', 'bt 1': 'no thread 1', 'x': 'missing', 'x zz': "'zz'",
-        'x 0x10': 'mapped', 'source /no/such': "'/no/such'", 'set foo': "'foo'", 'set site-skip (': 'regular expression', 'echo a > /no/such/f': '/no/such/f',
+        'x 0x10': 'mapped', 'source /no/such': "'/no/such'", 'set foo': "'foo'", 'record foo': "'foo'", 'set site-skip (': 'regular expression', 'echo a > /no/such/f': '/no/such/f',
         'echo a > /dev/full': 'No space', 'echo a >': "after '>'", 'echo a |': "after '|'", 'echo } ': "without '{'", 'echo a > b c': 'file name', 'status 1': "'1'",
         'quit now': "'now'", 'help nothing': "'nothing'", 'echo a | no-such-command-here': 'no-such-command-here'}.items():
     r = run(f'mistake: {what}', f'wait exit; {what}\necho on', rc=125)
@@ -81,7 +81,9 @@ r = mt.plain([mt.MTRUN, '-q', '-X', 'gs.mt', SITES, '300'], cwd=d, timeout=30)
 mt.check('gs spellings', [r.err.decode()] if r.rc or r.err else [how for how, a, b in same if json.loads(read(a)) != json.loads(read(b))])
 mt.check('gs spellings: keys', [k for k in ('time_ms', 'total_size', 'total_count', 'mem_report') if k not in json.loads(read('gs0'))] +
          [k for k in ('interval_ms', 'points', 'peak', 'marks') if k not in json.loads(read('gs1'))])
-for what, words in {'get_mem_report(1)': 'takes no argument', 'get_mem_report_with_time()': 'argument is missing', 'get_mem_report(': "')' is missing", 'no_such_call()': 'unknown command'}.items():
+run('gs spellings: recording', "set_enable_mem_profiler(); record; 'mem_profiler.set_enable_mem_profiler(MemRecordType.MEM_FAST)'; record; set_enable_mem_profiler(MEM_RECORD); record",
+    err='mem\nmem-fast\nmem\n')
+for what, words in {'set_enable_mem_profiler(MemRecordType.NO_SUCH)': "'MemRecordType.NO_SUCH' is not accepted", 'get_mem_report(1)': 'takes no argument', 'get_mem_report_with_time()': 'argument is missing', 'get_mem_report(': "')' is missing", 'no_such_call()': 'unknown command'}.items():
     run(f'mistake: {what}', f'wait exit; {what}\necho on', rc=125, err=f'mtrun: [^\n]*{re.escape(words)}[^\n]*\non\n')
 
 # ---- abbreviations, help

@@ -37,6 +37,7 @@ static void defaults(void)
 	CHECK_EQ(parse("true"), OPTIONS_RUN);
 	CHECK_EQ(o.count, LEDGER_COUNT_HEAP | LEDGER_COUNT_MMAP | COUNT_IMAGE);
 	CHECK_EQ(o.depth, 128);
+	CHECK_EQ(o.mode, MODE_MEM_FAST);
 	CHECK(o.follow && !o.start_stopped && !o.quiet && !o.verbose && !o.messages && !o.duration_ms && o.color == 1);
 	CHECK_STR(o.argv[0], "true");
 	CHECK(!o.argv[1]);
@@ -56,6 +57,14 @@ static void all_of_them(void)
 	CHECK_STR(o.messages, "m");
 	CHECK_STR(o.argv[0], "prog");
 	CHECK_STR(o.argv[1], "-q");
+}
+
+static void modes_by_name(void)
+{
+	CHECK_EQ(parse("-m mem p"), OPTIONS_RUN);
+	CHECK_EQ(o.mode, MODE_MEM);
+	CHECK_EQ(parse("--mode=mem-fast p"), OPTIONS_RUN);
+	CHECK_EQ(o.mode, MODE_MEM_FAST);
 }
 
 static void options_end_at_the_program(void)
@@ -80,6 +89,7 @@ static void help_and_version(void)
 static void quoted_and_refused(void)
 {
 	static const char *const lines[][2] = {
+		{ "-m fast p", "'fast'" }, { "--mode EMPTY p", "''" }, { "-m mem-f p", "'mem-f'" },
 		{ "--depth 0 p", "'0'" }, { "--depth 1025 p", "'1025'" }, { "--depth 12x p", "'12x'" }, { "--depth EMPTY p", "''" }, { "--depth -1 p", "'-1'" },
 		{ "-c heap,stack p", "'heap,stack'" }, { "-c EMPTY p", "''" }, { "-c heap, p", "'heap,'" }, { "-d 5x p", "'5x'" }, { "-d 0 p", "'0'" },
 		{ "-d 99999999999999999999s p", "99999999999999999999s" }, { "--color blue p", "'blue'" }, { "--hook a=b p", "'a=b'" },
@@ -201,6 +211,7 @@ int main(void)
 {
 	RUN(defaults);
 	RUN(all_of_them);
+	RUN(modes_by_name);
 	RUN(options_end_at_the_program);
 	RUN(help_and_version);
 	RUN(quoted_and_refused);

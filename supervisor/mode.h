@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * mode.h - how what happens is recorded: chosen at the start by -m, switched on the running program by `record`. A mode is a row of the table in
+ * mode.c; session_record() does what the rows differ in.
+ */
+#ifndef MTRUN_MODE_H
+#define MTRUN_MODE_H
+
+#include "types.h"
+
+enum mode { MODE_MEM_FAST, MODE_MEM, MODES };
+#define MODE_ACCEPTED "mem-fast or mem"
+
+struct mode_facts {
+	const char *name;
+	const char *gs;			/* as the gs driver's shell has it: MemRecordType.NAME */
+	bool compact;			/* the table of live blocks is the one that needs least memory */
+};
+extern const struct mode_facts modes[MODES];
+
+/* 0, -EINVAL */
+int mode_parse(const char *text, enum mode *mode) MUST_USE;
+
+#endif
