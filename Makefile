@@ -236,11 +236,13 @@ install: all
 	$(INSTALL) -m 755 $(B)/mtrun $(DESTDIR)$(BINDIR)/mtrun
 	$(INSTALL) -m 644 man/mtrun.1 $(DESTDIR)$(MANDIR)/man1/mtrun.1
 	$(INSTALL) -m 644 man/mtrun-heap.5 $(DESTDIR)$(MANDIR)/man5/mtrun-heap.5
+	$(INSTALL) -m 644 man/mtrun-log.5 $(DESTDIR)$(MANDIR)/man5/mtrun-log.5
 	$(INSTALL) -m 644 inject/mtrun.h $(DESTDIR)$(INCLUDEDIR)/mtrun.h
 	$(INSTALL) -m 644 inject/memtracer/mt_info.h $(DESTDIR)$(INCLUDEDIR)/memtracer/mt_info.h
 
 uninstall:
-	rm -f $(DESTDIR)$(BINDIR)/mtrun $(DESTDIR)$(MANDIR)/man1/mtrun.1 $(DESTDIR)$(MANDIR)/man5/mtrun-heap.5 $(DESTDIR)$(INCLUDEDIR)/mtrun.h $(DESTDIR)$(INCLUDEDIR)/memtracer/mt_info.h
+	rm -f $(DESTDIR)$(BINDIR)/mtrun $(DESTDIR)$(MANDIR)/man1/mtrun.1 $(DESTDIR)$(MANDIR)/man5/mtrun-heap.5 \
+		$(DESTDIR)$(MANDIR)/man5/mtrun-log.5 $(DESTDIR)$(INCLUDEDIR)/mtrun.h $(DESTDIR)$(INCLUDEDIR)/memtracer/mt_info.h
 	-rmdir $(DESTDIR)$(INCLUDEDIR)/memtracer 2>/dev/null || true
 
 clean:

@@ -36,10 +36,11 @@ result "no segment writable and executable" $? "readelf -l"
 result "the trampoline has no undefined symbol" $? "nm -u $MTRUN_BUILD/inject/blob.elf"
 
 make -s install BUILD="$MTRUN_BUILD" PREFIX=/usr DESTDIR="$dir/root" >"$dir/log" 2>&1 && [ -x "$dir/root/usr/bin/mtrun" ] &&
-	[ -s "$dir/root/usr/share/man/man1/mtrun.1" ] && [ -s "$dir/root/usr/share/man/man5/mtrun-heap.5" ] && [ -s "$dir/root/usr/include/mtrun.h" ] && [ -s "$dir/root/usr/include/memtracer/mt_info.h" ] && cmp -s "$MTRUN" "$dir/root/usr/bin/mtrun"
+	[ -s "$dir/root/usr/share/man/man1/mtrun.1" ] && [ -s "$dir/root/usr/share/man/man5/mtrun-heap.5" ] && [ -s "$dir/root/usr/share/man/man5/mtrun-log.5" ] &&
+	[ -s "$dir/root/usr/include/mtrun.h" ] && [ -s "$dir/root/usr/include/memtracer/mt_info.h" ] && cmp -s "$MTRUN" "$dir/root/usr/bin/mtrun"
 result "make install" $? "$(tail -n 1 "$dir/log")"
-[ "$(find "$dir/root" -type f | wc -l)" = 5 ]
-result "make install installs five files" $? "$(find "$dir/root" -type f | tr '\n' ' ')"
+[ "$(find "$dir/root" -type f | wc -l)" = 6 ]
+result "make install installs six files" $? "$(find "$dir/root" -type f | tr '\n' ' ')"
 for lang in c c++; do
 	if ! command -v "g$([ $lang = c ] && echo cc || echo ++)" >/dev/null; then
 		echo "skip the headers, as $lang: no compiler"
