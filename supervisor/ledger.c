@@ -41,38 +41,6 @@ uint32_t ledger_line_new(struct ledger *l, uint32_t stack)
 	return index[stack] = l->lines_used++;
 }
 
-static inline void heap_more(struct ledger *l, uint32_t line, struct weight w)
-{
-	l->allocs += w.count;
-	l->heap += w.bytes;
-	l->total_allocated += w.bytes;
-	if (!l->heap_counts)
-		return;
-	l->counted += w.bytes;
-	struct line *ln = line_change(l, line);
-	add(&ln->s.live_bytes, w.bytes);
-	add(&ln->s.live_count, w.count);
-	ln->s.total_bytes += w.bytes;
-	ln->s.total_count += w.count;
-}
-
-static inline void heap_less(struct ledger *l, const struct block *b, struct weight w, bool temporary)
-{
-	high_raise(l);
-	l->frees += w.count;
-	l->heap -= w.bytes;
-	struct line *ln = line_change(l, l->heap_counts ? block_line(b) : 0);
-	if (temporary) {
-		l->temporary += w.count;
-		ln->s.temporary += w.count;
-	}
-	if (!l->heap_counts)
-		return;
-	l->counted -= w.bytes;
-	add(&ln->s.live_bytes, -w.bytes);
-	add(&ln->s.live_count, -w.count);
-}
-
 /* ---- life ---------------------------------------------------------------------------------------------------------------------- */
 
 struct ledger *ledger_new(unsigned count)
@@ -205,7 +173,7 @@ static inline struct spot spot_of(const struct ledger *l, raddr_t addr)
 /* Somebody has the address of B, whose free was never seen. */
 static __attribute__((noinline)) void free_unseen(struct ledger *l, raddr_t addr, const struct block *b)
 {
-	heap_less(l, b, weight_of(l, addr, b), false);
+	heap_less(l, block_line(b), weight_of(l, addr, b), false);
 	if (b->b & BLOCK_COUNTED)
 		uncount(l, addr);
 }
@@ -220,7 +188,6 @@ INLINE void grant_block(struct ledger *l, struct thread *t, uint32_t owner, stru
 	if (__builtin_expect(was, 0))
 		free_unseen(l, addr, b);
 	block_set(b, addr, size, line, owner, l->tick);
-	l->up_ms = l->now_ms;
 	heap_more(l, line, (struct weight){ size, 1 });
 	if (__builtin_expect(l->know_all, 0))
 		count(l, addr, b);
@@ -258,7 +225,7 @@ INLINE void release_block(struct ledger *l, struct thread *t, uint32_t owner, st
 		l->unknown_frees += !from_libc && !l->sampled;
 		return;
 	}
-	heap_less(l, b, weight_of(l, addr, b), is_temporary(t, owner, addr, b));
+	heap_less(l, block_line(b), weight_of(l, addr, b), is_temporary(t, owner, addr, b));
 	if (__builtin_expect((b->b & BLOCK_COUNTED) != 0, 0))
 		uncount(l, addr);
 	if (__builtin_expect(stack, 0))
@@ -300,7 +267,6 @@ static void alloc_counted(struct ledger *l, uint32_t thread, raddr_t addr, uint6
 	w = weights_of(&l->weights, size, period);
 	if (period && weights_put(&l->weights, addr, &w))
 		w = (struct weight){ size, 1 };		/* out of memory: it stands for itself */
-	l->up_ms = l->now_ms;
 	heap_more(l, line, w);
 	t->last = addr;
 }
@@ -336,15 +302,8 @@ static inline bool is_nothing(const struct ledger *l, struct spot at, uint64_t s
 INLINE void came_and_went(struct ledger *l, struct thread *t, struct block stamp, struct spot at, raddr_t addr, uint64_t size, uint32_t stack)
 {
 	uint32_t line = line_of(l, stack);
-	struct line *ln = line_at(l, line);
+	heap_pair(l, line, size);
 	blocks_leave(&l->blocks, at.page, addr, at.place, size, line, stamp);
-	l->allocs++;
-	l->frees++;
-	l->temporary++;
-	l->total_allocated += size;
-	ln->s.total_bytes += size;
-	ln->s.total_count++;
-	ln->s.temporary++;
 	t->last = 0;
 }
 
@@ -401,7 +360,7 @@ void ledger_weigh_back(struct ledger *l, raddr_t addr, const struct block *b, st
 	struct weight own = { block_size(b), 1 };
 	if ((w.bytes == own.bytes && w.count == own.count) || !weights_put(&l->weights, addr, &w))
 		return;
-	heap_less(l, b, w, false);		/* out of memory: it stands for itself */
+	heap_less(l, block_line(b), w, false);		/* out of memory: it stands for itself */
 	heap_more(l, block_line(b), own);
 }
 
@@ -419,7 +378,7 @@ static void heap_back(struct ledger *l, struct pending *p)
 			if (p->temporary)
 				((struct thread *)l->threads.base)[p->slot].last = p->addr;
 		} else {
-			heap_less(l, &p->block, p->weight, false);	/* somebody else has its address */
+			heap_less(l, block_line(&p->block), p->weight, false);	/* somebody else has its address */
 			if (p->block.b & BLOCK_COUNTED && l->known)
 				wire_known_take(l->known, p->addr);
 		}
@@ -459,7 +418,7 @@ static void leave_done(struct ledger *l, uint32_t thread, uint32_t stack)
 	if (!p || p->heap != LEAVING)
 		return;
 	if (p->known) {
-		heap_less(l, &p->block, p->weight, p->temporary);
+		heap_less(l, block_line(&p->block), p->weight, p->temporary);
 		if (p->block.b & BLOCK_COUNTED && l->known)
 			wire_known_take(l->known, p->addr);
 		if (__builtin_expect(l->keep_freed, 0))

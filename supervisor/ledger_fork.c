@@ -102,7 +102,7 @@ static void sum_up(struct ledger *l)
 	}
 }
 
-void ledger_inherit(struct ledger *l)
+static void inherit(struct ledger *l)
 {
 	const struct ledger *parent = l->parent;
 	struct blocks blocks;
@@ -127,6 +127,15 @@ void ledger_inherit(struct ledger *l)
 	sum_up(l);
 	if (l->known)
 		ledger_count_all(l, true);
+}
+
+/* What the child takes over is nothing that happens: a log of it begins with the whole. */
+void ledger_inherit(struct ledger *l)
+{
+	struct log_encoder *log = l->log;
+	l->log = NULL;
+	inherit(l);
+	l->log = log;
 }
 
 static int ranges_inherit(struct ledger *l, const struct ledger *parent)

@@ -13,25 +13,9 @@
 
 void ledger_grant_account(struct ledger *l, struct grant *g, uint64_t change)
 {
-	uint64_t before = g->bytes;
+	bool had = g->bytes != 0;
 	g->bytes += change;
-	l->mmap += change;
-	if (!l->mmap_counts)
-		return;
-	l->counted += change;
-	struct line *ln = line_change(l, g->line);
-	add(&ln->s.live_bytes, change);
-	ln->s.live_count += (g->bytes != 0) - (before != 0);
-}
-
-/* One more call that was given bytes. (`total_allocated` goes with `allocs`: blocks only.) */
-static void grant_total(struct ledger *l, const struct grant *g, uint64_t bytes)
-{
-	if (!l->mmap_counts)
-		return;
-	struct line *ln = line_change(l, g->line);
-	ln->s.total_bytes += bytes;
-	ln->s.total_count++;
+	mmap_change(l, g->line, change, (g->bytes != 0) - had);
 }
 
 static void pieces_gone(struct ledger *l, const struct pieces *p)
@@ -39,10 +23,8 @@ static void pieces_gone(struct ledger *l, const struct pieces *p)
 	for (size_t i = 0; i < p->count; i++) {
 		const struct range *r = &p->piece[i];
 		l->reserved -= r->end - r->start;
-		if (!r->open)
-			continue;
-		high_raise(l);
-		ledger_grant_account(l, r->grant, -(r->end - r->start));
+		if (r->open)
+			ledger_grant_account(l, r->grant, -(r->end - r->start));
 	}
 }
 
@@ -76,10 +58,9 @@ static void place(struct ledger *l, uint32_t thread, raddr_t start, raddr_t end,
 		return;
 	}
 	l->reserved += end - start;
-	l->up_ms = l->now_ms;
 	if (open) {
 		ledger_grant_account(l, g, end - start);
-		grant_total(l, g, end - start);
+		mmap_granted(l, g->line, end - start, 1);
 	}
 }
 
@@ -113,11 +94,8 @@ static void range_back(struct ledger *l, struct pending *p, bool counted)
 		}
 		uint64_t change = counted ? put - (piece->end - piece->start) : put;
 		l->reserved += change;
-		if (!piece->open || !change)
-			continue;
-		if (counted)
-			high_raise(l);
-		ledger_grant_account(l, piece->grant, change);
+		if (piece->open && change)
+			ledger_grant_account(l, piece->grant, change);
 	}
 	pieces_clear(&p->pieces);
 	p->range = NOTHING;
@@ -215,7 +193,6 @@ void ledger_protect(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t addr
 		struct range r = l->scratch.piece[i];
 		uint64_t bytes = r.end - r.start;
 		if (r.open && !open) {
-			high_raise(l);
 			ledger_grant_account(l, r.grant, -bytes);
 		} else if (!r.open && open) {
 			if (!r.grant->charged) {
@@ -225,7 +202,6 @@ void ledger_protect(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t addr
 					r.grant = grant;
 				granted += bytes;
 			}
-			l->up_ms = l->now_ms;
 			ledger_grant_account(l, r.grant, bytes);
 		}
 		r.open = open;
@@ -238,7 +214,7 @@ void ledger_protect(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t addr
 		}
 	}
 	if (grant) {
-		grant_total(l, grant, granted);
+		mmap_granted(l, grant->line, granted, 1);
 		grant_put(grant);
 	}
 	pieces_clear(&l->scratch);

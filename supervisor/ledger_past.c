@@ -20,6 +20,14 @@ static struct timeline_held held_at(const struct ledger *l, const struct high *h
 	return (struct timeline_held){ saved ? ln->saved_bytes : (uint64_t)ln->s.live_bytes, saved ? ln->saved_count : (uint32_t)ln->s.live_count, 0 };
 }
 
+void ledger_point_add(struct ledger *l, uint64_t interval, uint64_t bytes, uint64_t ms)
+{
+	const struct timeline *t = &l->timeline;
+	timeline_add(&l->timeline, interval, bytes, ms);
+	if (l->on_point && t->count && timeline_point(t, t->count - 1)->interval == interval)	/* nothing is added where nothing has changed */
+		l->on_point(l->on_point_ctx, interval, bytes, ms);
+}
+
 /*
  * Lines that since the high have come to hold something else are the next interval's to write, whether they change in it or not; where there are
  * quiet ones in between, the first of these writes them.
@@ -46,11 +54,11 @@ void ledger_interval_end(struct ledger *l, uint64_t next)
 	}
 	l->epoch = epoch;
 	l->touches = kept;
-	timeline_add(&l->timeline, l->interval, h.bytes, h.ms);
+	ledger_point_add(l, l->interval, h.bytes, h.ms);
 	if (next > l->interval + 1) {
 		for (uint32_t i = 0; i < kept; i++)
 			timeline_hold(&l->timeline, touched[i], line_at(l, touched[i])->saved_bytes, line_at(l, touched[i])->saved_count);
-		timeline_add(&l->timeline, l->interval + 1, l->counted, (l->interval + 1) * TIMELINE_MS);
+		ledger_point_add(l, l->interval + 1, l->counted, (l->interval + 1) * TIMELINE_MS);
 		l->touches = 0;
 		l->epoch++;
 	}

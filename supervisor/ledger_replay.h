@@ -8,6 +8,7 @@
 
 #include "ledger.h"
 #include "log/format.h"
+#include "timeline.h"
 
 /* BUDGET: bytes for the timeline, before older intervals are merged; TIMELINE_BUDGET is that of live ones. NULL: out of memory. For ledger_free(). */
 struct ledger *ledger_replay_new(size_t budget) MUST_USE;
@@ -19,8 +20,13 @@ struct ledger *ledger_replay_new(size_t budget) MUST_USE;
 void ledger_on_point(struct ledger *l, void (*fn)(void *ctx, uint64_t interval, uint64_t bytes, uint64_t ms), void *ctx);
 /* The present interval, which has no point yet: its number, and its highest moment so far. */
 void ledger_present(const struct ledger *l, uint64_t *interval, uint64_t *bytes, uint64_t *ms);
-/* The time of the latest event. */
+/* The time of the latest event. Those of several threads may go back a little; intervals do not: */
 uint64_t ledger_now(const struct ledger *l);
+/* so this is when that is for what asks for intervals: not before the present one. */
+static inline uint64_t ledger_moment(uint64_t ms, uint64_t interval)
+{
+	return ms / TIMELINE_MS < interval ? interval * TIMELINE_MS : ms;
+}
 
 /* ---- for log/ ----------------------------------------------------------------------------------------------------------------------- */
 
@@ -34,15 +40,14 @@ struct ledger_sums {
 };
 
 #define LINE_TEMPORARY 1u		/* has any */
-#define LINE_TOUCHED   2u		/* has changed in this interval, or since the last point */
-#define LINE_SAVED     4u		/* has changed since the highest moment of this interval, when it held `high` */
-#define LINE_POINTED   8u		/* held something else at the last point */
-#define LINE_FLAGS     15u
+#define LINE_HIGH      2u		/* held something else at the highest moment of this interval */
+#define LINE_POINT     4u		/* held something else at the last point */
+#define LINE_FLAGS     7u
 struct ledger_line_state {
 	uint32_t stack;
 	unsigned flags;			/* LINE_* */
 	struct ledger_stack s;
-	uint64_t high_bytes, point_bytes;
+	uint64_t high_bytes, point_bytes;	/* what it held then; the same as now without the flag */
 	uint32_t high_count, point_count;
 };
 
@@ -52,10 +57,10 @@ uint32_t ledger_lines(const struct ledger *l);
 /* False: there is nothing in it. */
 bool ledger_line_state(const struct ledger *l, uint32_t line, struct ledger_line_state *out);
 
-/* L becomes what is told: _begin, _line for each, _end. 0, -EINVAL: it cannot be so, -ENOMEM. */
-int ledger_restore_begin(struct ledger *l, const struct ledger_sums *sums) MUST_USE;
+/* L becomes what is told: _begin, _line for each, _end with the same sums. -EINVAL: a line comes twice, or the last point cannot follow L's. -ENOMEM. */
+void ledger_restore_begin(struct ledger *l, const struct ledger_sums *sums);
 int ledger_restore_line(struct ledger *l, const struct ledger_line_state *line) MUST_USE;
-int ledger_restore_end(struct ledger *l) MUST_USE;
+int ledger_restore_end(struct ledger *l, const struct ledger_sums *sums) MUST_USE;
 
 /* The line of STACK, made if need be; 0: out of memory. */
 uint32_t ledger_replay_line(struct ledger *l, uint32_t stack);

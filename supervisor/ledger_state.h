@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
  * ledger_state.h - what a ledger is made of, for the files of the ledger alone: ledger.c (lines and blocks, life), ledger_thread.c, ledger_map.c,
- * ledger_past.c (intervals, the peak), ledger_fork.c, ledger_ask.c. What every event goes through is inline here.
+ * ledger_past.c (intervals, the peak), ledger_fork.c, ledger_replay.c, ledger_ask.c; and for log/encode.c. What every event goes through is inline here.
  */
 #ifndef MTRUN_LEDGER_STATE_H
 #define MTRUN_LEDGER_STATE_H
@@ -10,6 +10,7 @@
 #include "blocks.h"
 #include "freed.h"
 #include "ledger.h"
+#include "log/encode.h"
 #include "ranges.h"
 #include "timeline.h"
 #include "weights.h"
@@ -64,6 +65,7 @@ struct ledger {
 	size_t at_peak_lines;
 	uint64_t now_ms;
 	uint32_t tick;
+	struct log_encoder *log;		/* is told of each change before it is made; or NULL */
 
 	uint64_t heap, inherited;		/* bytes; blocks that were there at the fork */
 	uint64_t allocs, frees, unknown_frees, temporary, total_allocated, events;
@@ -78,6 +80,9 @@ struct ledger {
 	bool sampled, know_all;
 	struct pending *pending;
 	uint32_t pendings, pending_room, pending_idle;	/* idle: index + 1 */
+
+	void (*on_point)(void *ctx, uint64_t interval, uint64_t bytes, uint64_t ms);	/* or NULL */
+	void *on_point_ctx;
 
 	struct ledger *parent, *children, *sibling;
 	struct undo *undo;
@@ -128,6 +133,98 @@ static inline void high_raise(struct ledger *l)
 	}
 }
 
+/* ---- changes: all that ever happens to lines, counted and time; a log has nothing else ------------------------------------------- */
+
+static inline void log_op(const struct ledger *l, enum log_kind kind, uint32_t line, uint64_t bytes, uint64_t count)
+{
+	if (__builtin_expect(l->log != NULL, 0))
+		log_encoder_op(l->log, kind, line, bytes, count);
+}
+
+/* Where heap is not counted its sums by stack are not kept: all goes to line 0. */
+static inline uint32_t heap_line(const struct ledger *l, uint32_t line)
+{
+	return l->heap_counts ? line : 0;
+}
+
+static inline void heap_more(struct ledger *l, uint32_t line, struct weight w)
+{
+	log_op(l, LOG_ALLOC, heap_line(l, line), w.bytes, w.count);
+	l->up_ms = l->now_ms;
+	l->allocs += w.count;
+	l->heap += w.bytes;
+	l->total_allocated += w.bytes;
+	if (!l->heap_counts)
+		return;
+	l->counted += w.bytes;
+	struct line *ln = line_change(l, line);
+	add(&ln->s.live_bytes, w.bytes);
+	add(&ln->s.live_count, w.count);
+	ln->s.total_bytes += w.bytes;
+	ln->s.total_count += w.count;
+}
+
+static inline void heap_less(struct ledger *l, uint32_t line, struct weight w, bool temporary)
+{
+	line = heap_line(l, line);
+	log_op(l, temporary ? LOG_FREE_TEMPORARY : LOG_FREE, line, w.bytes, w.count);
+	high_raise(l);
+	l->frees += w.count;
+	l->heap -= w.bytes;
+	struct line *ln = line_change(l, line);
+	if (temporary) {
+		l->temporary += w.count;
+		ln->s.temporary += w.count;
+	}
+	if (!l->heap_counts)
+		return;
+	l->counted -= w.bytes;
+	add(&ln->s.live_bytes, -w.bytes);
+	add(&ln->s.live_count, -w.count);
+}
+
+/* Both, the latter as temporary, where heap counts and it makes no new high. */
+static inline void heap_pair(struct ledger *l, uint32_t line, uint64_t size)
+{
+	log_op(l, LOG_PAIR, line, size, 1);
+	struct line *ln = line_at(l, line);
+	l->allocs++;
+	l->frees++;
+	l->temporary++;
+	l->total_allocated += size;
+	ln->s.total_bytes += size;
+	ln->s.total_count++;
+	ln->s.temporary++;
+}
+
+/* The accessible bytes of LINE's mappings change by CHANGE (two's complement), and the number of those that have any by COUNT. */
+static inline void mmap_change(struct ledger *l, uint32_t line, uint64_t change, int64_t count)
+{
+	log_op(l, LOG_GRANT, line, change, (uint64_t)count);
+	if ((int64_t)change < 0)
+		high_raise(l);
+	else
+		l->up_ms = l->now_ms;
+	l->mmap += change;
+	if (!l->mmap_counts)
+		return;
+	l->counted += change;
+	struct line *ln = line_change(l, line);
+	add(&ln->s.live_bytes, change);
+	ln->s.live_count += count;
+}
+
+/* COUNT more calls were given BYTES. (`total_allocated` goes with `allocs`: blocks only.) */
+static inline void mmap_granted(struct ledger *l, uint32_t line, uint64_t bytes, uint64_t count)
+{
+	if (!l->mmap_counts)
+		return;
+	log_op(l, LOG_GRANTED, line, bytes, count);
+	struct line *ln = line_change(l, line);
+	ln->s.total_bytes += bytes;
+	ln->s.total_count += count;
+}
+
 /* ---- the present interval -------------------------------------------------------------------------------------------------------- */
 
 /* The highest moment of the present interval, so far. */
@@ -145,6 +242,8 @@ static inline struct high high_of(const struct ledger *l)
 
 /* The present interval is over, NEXT is the one of the next event. */
 void ledger_interval_end(struct ledger *l, uint64_t next);
+/* What was told with timeline_hold() is a point, if anything is another than at the one before. */
+void ledger_point_add(struct ledger *l, uint64_t interval, uint64_t bytes, uint64_t ms);
 
 /* ---- fork ---------------------------------------------------------------------------------------------------------------------- */
 
@@ -221,19 +320,25 @@ void ledger_pending_rest(struct ledger *l, struct pending *p);
 
 #define TIMELINE_WORK 4096u		/* changes in a millisecond, some 50 us: faster than they can come */
 
+static inline void time_change(struct ledger *l, uint64_t ms)
+{
+	if (__builtin_expect(l->log != NULL, 0))
+		log_encoder_time(l->log, ms);
+	l->now_ms = ms;
+	l->tick = ms / 10 < BLOCK_TICK_MAX ? (uint32_t)(ms / 10) : BLOCK_TICK_MAX;
+	if (ms / TIMELINE_MS > l->interval)
+		ledger_interval_end(l, ms / TIMELINE_MS);
+	else if (timeline_busy(&l->timeline))
+		timeline_work(&l->timeline, TIMELINE_WORK);
+}
+
 /* Before each event, with its time. */
 static inline void event(struct ledger *l, uint64_t ms)
 {
 	l->events++;
 	wake(l);
-	if (ms != l->now_ms) {
-		l->now_ms = ms;
-		l->tick = ms / 10 < BLOCK_TICK_MAX ? (uint32_t)(ms / 10) : BLOCK_TICK_MAX;
-		if (ms / TIMELINE_MS > l->interval)
-			ledger_interval_end(l, ms / TIMELINE_MS);
-		else if (timeline_busy(&l->timeline))
-			timeline_work(&l->timeline, TIMELINE_WORK);
-	}
+	if (ms != l->now_ms)
+		time_change(l, ms);
 }
 
 /* ---- mappings ------------------------------------------------------------------------------------------------------------------ */

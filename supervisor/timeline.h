@@ -61,6 +61,11 @@ const struct timeline_point *timeline_point(const struct timeline *t, size_t i);
 size_t timeline_find(const struct timeline *t, uint64_t interval);
 /* The highest, the first of several; as index + 1, 0: there is none. */
 size_t timeline_highest(const struct timeline *t);
+/* What LINE held at the last point, or with timeline_hold() since. */
+static inline struct timeline_held timeline_last(const struct timeline *t, uint32_t line)
+{
+	return line < t->lines ? ((const struct timeline_held *)t->last.base)[line] : (struct timeline_held){ 0 };
+}
 /* What each line held at point I: LINES entries for the caller to free. NULL: out of memory. */
 struct timeline_held *timeline_breakdown(const struct timeline *t, size_t i, size_t lines) MUST_USE;
 

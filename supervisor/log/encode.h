@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
  * encode.h - a ledger's changes as blocks of a log (format.h): STATE and EVENTS. No I/O, no clock, no thread: finished blocks go to a sink. One encoder for
- * one ledger, which it belongs to as long as it lives: free it first. Memory: two buffers of LOG_ENCODER_BLOCK bytes, and 64 bytes for each stack's line.
+ * one ledger, which it belongs to as long as it lives: free it first. Memory: LOG_ENCODER_BLOCK bytes, and 64 bytes for each stack's line.
  */
 #ifndef MTRUN_LOG_ENCODE_H
 #define MTRUN_LOG_ENCODE_H

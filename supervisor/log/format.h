@@ -9,14 +9,15 @@
  *	          lines follow, in this block and those after it. Then lines, each whole in its block:
  *	          LINE_* flags, ~ stack less the one before, ~ live bytes, ~ live count, total bytes, total count, and by flag: temporary; ~ bytes, ~ count held at
  *	          the highest moment of the interval, less the live ones; ~ bytes, ~ count at the last point, less the live ones
- *	EVENTS    first_ms, last_ms, first interval, last interval, changes since the checkpoint before these, changes, events, bytes of codes; codes; and then
+ *	EVENTS    ms and present interval before these, ms and interval after them, changes since the checkpoint that were told before, changes in
+ *	          this block, events in it, bytes of codes; codes; and then
  *	          as they are at the end: LEDGER_COUNT_* | LOG_SAMPLED, events, unknown frees, bytes reserved, maps, unmaps, bytes counted
  *
  * Codes. A checkpoint begins a new dictionary, in which each of the following codes that says so takes the next number, from 0:
  *
  *	0         ~ ms              it is so much later than what was before
- *	1         shape, stack, [size]   defines what takes the next number and happens at once. Shape 0 to 3: that log_kind, of SIZE bytes and one block.
- *	                            4: any of them, which each time is told by size * 4 + log_kind, behind this and behind each use
+ *	1         shape, stack, what     defines what takes the next number and happens at once. Shape 0 to 3: that log_kind, of one block of WHAT bytes.
+ *	                            4: any of them, which WHAT tells as bytes * 4 + log_kind, here and behind each use
  *	2         log_kind, stack, ~ bytes, ~ count     happens; takes no number
  *	3 + N     what number N stands for happens
  */
@@ -35,6 +36,9 @@ enum log_kind {
 	LOG_GRANTED,			/* so many bytes more in all, by COUNT calls */
 	LOG_KINDS
 };
+enum { LOG_CODE_TIME, LOG_CODE_DEFINE, LOG_CODE_WHOLE, LOG_CODES };	/* LOG_CODES and up: what was defined */
+#define LOG_CODES_MOST (1u << 20)	/* codes are below this */
+#define LOG_SHAPE_OTHER 4u
 #define LOG_SAMPLED 4u			/* beside LEDGER_COUNT_*: some blocks stand for others */
 
 /* ---- numbers ------------------------------------------------------------------------------------------------------------------------ */
