@@ -62,7 +62,7 @@ void log_put_signed(struct log_bytes *b, int64_t n)
 	log_put_number(b, (uint64_t)n << 1 ^ (uint64_t)(n >> 63));
 }
 
-static void put_raw(struct log_bytes *b, const void *bytes, size_t n)
+void log_put_bytes(struct log_bytes *b, const void *bytes, size_t n)
 {
 	uint8_t *to = reserve(b, n);
 
@@ -78,7 +78,7 @@ void log_put_string(struct log_bytes *b, const char *text)
 
 	log_put_number(b, text ? n + 1 : 0);
 	if (text)
-		put_raw(b, text, n + 1);
+		log_put_bytes(b, text, n + 1);
 }
 
 uint64_t log_take_number(struct log_input *in, uint64_t most)
@@ -222,7 +222,7 @@ void log_put_modules(struct log_bytes *b, const struct modules *modules)
 		log_put_number(b, m->born);
 		log_put_number(b, m->dead);
 		log_put_number(b, m->build_id_len);
-		put_raw(b, m->build_id, m->build_id_len);
+		log_put_bytes(b, m->build_id, m->build_id_len);
 	}
 }
 

@@ -24,6 +24,7 @@ struct log_bytes {
 void log_bytes_release(struct log_bytes *b);
 void log_put_number(struct log_bytes *b, uint64_t n);			/* LEB128 */
 void log_put_signed(struct log_bytes *b, int64_t n);			/* zigzag, LEB128 */
+void log_put_bytes(struct log_bytes *b, const void *bytes, size_t n);
 void log_put_string(struct log_bytes *b, const char *text);		/* length, bytes, a zero byte; NULL is a string of its own */
 
 /* What is to be read. After an error everything read is 0 or "", and `wrong` is set. */
