@@ -125,6 +125,17 @@ void ledger_interval(const struct ledger *l, uint64_t ms, struct ledger_interval
 ssize_t ledger_past(const struct ledger *l, uint64_t ms, struct ledger_held **out) MUST_USE;
 void ledger_timeline(const struct ledger *l, struct ledger_timeline *out);
 
+/*
+ * Where the past of a ledger is told, if it is not in its own timeline: for intervals before the present one, whose number is PRESENT. As ledger_interval() and
+ * ledger_past(), which may give other errors then. PEAK, PEAK_MS: the highest moment of those intervals.
+ */
+struct ledger_history {
+	void *ctx;
+	void (*interval)(void *ctx, uint64_t ms, uint64_t present, struct ledger_interval *out);
+	ssize_t (*past)(void *ctx, uint64_t ms, struct ledger_held **out);
+};
+void ledger_look_back(struct ledger *l, const struct ledger_history *history, uint64_t peak, uint64_t peak_ms);
+
 /* Calls FN for each live block (heap first, in no order) until it returns nonzero; that is returned. -ENOMEM. */
 int ledger_each_block(const struct ledger *l, int (*fn)(void *ctx, const struct ledger_block *b), void *ctx);
 /* The same for mappings alone; and for the pages (4 KiB) of the heap that a live block begins in, in no order, without those of a realloc under way. */

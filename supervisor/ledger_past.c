@@ -74,9 +74,37 @@ void ledger_interval_end(struct ledger *l, uint64_t next)
 	l->interval_epoch = l->epoch;
 }
 
+void ledger_look_back(struct ledger *l, const struct ledger_history *history, uint64_t peak, uint64_t peak_ms)
+{
+	l->history = *history;
+	l->peak = peak;
+	l->peak_ms = peak_ms;
+	free(l->at_peak);
+	l->at_peak = NULL;
+}
+
+/* The same of a ledger that looks back. */
+static const struct timeline_held *told_at_peak(struct ledger *l)
+{
+	struct ledger_held *held;
+	ssize_t n = l->history.past(l->history.ctx, l->peak_ms, &held);
+	if (n < 0)
+		return NULL;
+	l->at_peak_lines = l->lines_used;
+	l->at_peak = calloc(l->at_peak_lines + 1, sizeof(*l->at_peak));
+	for (ssize_t i = 0; i < n && l->at_peak; i++) {
+		uint32_t line = held[i].stack < l->index_size ? ((uint32_t *)l->index.base)[held[i].stack] : 0;
+		l->at_peak[line] = (struct timeline_held){ (uint64_t)held[i].bytes, (uint32_t)held[i].count, 0 };
+	}
+	free(held);
+	return l->at_peak;
+}
+
 /* The breakdown of a peak that is over. NULL: there was none, or out of memory. */
 static const struct timeline_held *at_peak(struct ledger *l)
 {
+	if (l->history.past && !l->at_peak)
+		return told_at_peak(l);
 	size_t i = l->at_peak ? 0 : timeline_highest(&l->timeline);
 	if (i && timeline_point(&l->timeline, i - 1)->bytes == l->peak) {
 		l->at_peak_lines = l->timeline.lines;
@@ -116,6 +144,10 @@ void ledger_interval(const struct ledger *l, uint64_t ms, struct ledger_interval
 		*out = (struct ledger_interval){ interval * TIMELINE_MS, (interval + 1) * TIMELINE_MS, h.bytes, h.ms, 1 };
 		return;
 	}
+	if (l->history.past) {
+		l->history.interval(l->history.ctx, ms, l->interval, out);
+		return;
+	}
 	uint64_t end = i < l->timeline.count ? timeline_point(&l->timeline, i)->interval : l->interval;
 	*out = (struct ledger_interval){ p ? p->interval * TIMELINE_MS : 0, end * TIMELINE_MS, p ? p->bytes : 0, p ? p->ms : 0, p ? p->span : 1 };
 }
@@ -126,6 +158,8 @@ ssize_t ledger_past(const struct ledger *l, uint64_t ms, struct ledger_held **ou
 	size_t n = 0, lines = awake(l)->lines_used, i = timeline_find(&l->timeline, interval);
 	struct high h = high_of(l);
 	struct timeline_held *held = NULL;
+	if (interval < l->interval && l->history.past)
+		return l->history.past(l->history.ctx, ms, out);
 	struct ledger_held *v = malloc((lines + 1) * sizeof(*v));
 	if (interval > l->interval)
 		h.now = true;
@@ -152,6 +186,10 @@ ssize_t ledger_past(const struct ledger *l, uint64_t ms, struct ledger_held **ou
 void ledger_timeline(const struct ledger *l, struct ledger_timeline *out)
 {
 	const struct timeline *t = &l->timeline;
+	if (l->history.past) {
+		*out = (struct ledger_timeline){ .coarse_ms = TIMELINE_MS };
+		return;
+	}
 	*out = (struct ledger_timeline){ .points = t->count, .memory = timeline_memory(t), .coarse_until_ms = t->coarse_until * TIMELINE_MS,
 					 .coarse_ms = t->step * TIMELINE_MS };
 }

@@ -61,6 +61,7 @@ struct ledger {
 	uint64_t high, high_ms, interval, interval_epoch;	/* of the present interval; the epoch that it began with */
 	uint64_t peak, peak_ms;			/* of those before */
 	struct timeline timeline;
+	struct ledger_history history;		/* `past` is NULL: the timeline is it */
 	struct timeline_held *at_peak;		/* by line, once asked for and until the peak is another */
 	size_t at_peak_lines;
 	uint64_t now_ms;

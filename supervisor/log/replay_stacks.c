@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "replay_state.h"
+
+#include <errno.h>
+#include <regex.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../../inject/wire.h"
+
+/*
+ * Who held it. Nodes have the numbers that they had in the process, in every file the same, and what one file does not say another may; so all of them are read when
+ * the first stack is asked for. Symbols are told by pc and module: many nodes share them.
+ */
+struct replay_node {
+	uint64_t pc;			/* 0: no such node */
+	uint32_t parent, depth;
+};
+
+#define GATHER_MOST (64u << 20)		/* bytes of one value in several blocks */
+
+static struct replay_node *node_at(const struct replay_process *p, uint32_t id)
+{
+	return id && id < p->nodes ? (struct replay_node *)p->node.base + id : NULL;
+}
+
+/* One whose caller is not there, or that would make a stack deeper than any program's, is left out: its stack ends below it. */
+static int add_node(void *ctx, const struct log_node *n)
+{
+	struct replay_process *p = ctx;
+	const struct replay_node *caller = node_at(p, n->parent);
+	uint32_t depth = caller ? caller->depth + 1 : 1;
+
+	if (n->id >= WIRE_NODES || !n->pc || (n->parent && !(caller && caller->pc)) || depth > WIRE_DEPTH + 1)
+		return -EINVAL;
+	if (arena_reach(&p->node, (n->id + 1) * sizeof(struct replay_node)))
+		return -ENOMEM;
+	if (n->id >= p->nodes)
+		p->nodes = n->id + 1;
+	*node_at(p, n->id) = (struct replay_node){ n->pc, n->parent, depth };
+	return 0;
+}
+
+/* ---- symbols ------------------------------------------------------------------------------------------------------------------------- */
+
+static size_t symbol_hash(uint32_t module, uint64_t pc)
+{
+	uint64_t h = (pc ^ (uint64_t)module << 48) * 0x9e3779b97f4a7c15ull;
+
+	return (size_t)(h ^ h >> 32);
+}
+
+static struct replay_symbol *symbol_find(const struct replay_process *p, uint32_t module, uint64_t pc)
+{
+	struct replay_symbol *s = p->buckets ? p->bucket[symbol_hash(module, pc) & (p->buckets - 1)] : NULL;
+
+	while (s && (s->module != module || s->pc != pc))
+		s = s->next;
+	return s;
+}
+
+static int more_buckets(struct replay_process *p)
+{
+	size_t n = p->buckets ? p->buckets * 4 : 1024;
+	struct replay_symbol **bucket = calloc(n, sizeof(*bucket)), *s;
+
+	if (!bucket)
+		return -ENOMEM;
+	for (size_t i = 0; i < p->buckets; i++)
+		while ((s = p->bucket[i])) {
+			struct replay_symbol **to = &bucket[symbol_hash(s->module, s->pc) & (n - 1)];
+
+			p->bucket[i] = s->next;
+			s->next = *to;
+			*to = s;
+		}
+	free(p->bucket);
+	p->bucket = bucket;
+	p->buckets = n;
+	return 0;
+}
+
+static size_t string_size(const char *text) { return text ? strlen(text) + 1 : 0; }
+
+/* A copy behind *AT, which moves on. */
+static const char *keep(char **at, const char *text)
+{
+	size_t n = string_size(text);
+	char *to = *at;
+
+	if (!n)
+		return NULL;
+	*at += n;
+	return memcpy(to, text, n);
+}
+
+/* Frames and their strings in one piece. */
+static struct replay_symbol *symbol_copy(const struct log_symbol *told)
+{
+	size_t n = told->frames.count, size = sizeof(struct replay_symbol) + n * sizeof(struct symbol_frame);
+	struct replay_symbol *s;
+	char *at;
+
+	for (size_t i = 0; i < n; i++) {
+		const struct symbol_frame *f = &told->frames.frame[i];
+
+		size += string_size(f->function) + string_size(f->file) + string_size(f->module);
+	}
+	s = malloc(size);
+	if (!s)
+		return NULL;
+	*s = (struct replay_symbol){ .pc = told->pc, .module = told->module, .count = (uint32_t)n };
+	at = (char *)&s->frame[n];
+	for (size_t i = 0; i < n; i++) {
+		s->frame[i] = told->frames.frame[i];
+		s->frame[i].function = keep(&at, s->frame[i].function);
+		s->frame[i].file = keep(&at, s->frame[i].file);
+		s->frame[i].module = keep(&at, s->frame[i].module);
+	}
+	return s;
+}
+
+static int add_symbol(void *ctx, const struct log_symbol *told)
+{
+	struct replay_process *p = ctx;
+	struct replay_symbol *s, **to;
+
+	if (symbol_find(p, told->module, told->pc))
+		return 0;
+	if (p->symbols >= p->buckets && more_buckets(p))
+		return -ENOMEM;
+	s = symbol_copy(told);
+	if (!s)
+		return -ENOMEM;
+	to = &p->bucket[symbol_hash(s->module, s->pc) & (p->buckets - 1)];
+	s->next = *to;
+	*to = s;
+	p->symbols++;
+	return 0;
+}
+
+/* ---- reading ------------------------------------------------------------------------------------------------------------------------- */
+
+/* Damaged blocks are passed over: what only they tell of is shown without names. */
+static void read_stacks(struct replay_process *p)
+{
+	struct replay *r = p->replay;
+	struct log_unpacked *u = &r->unpacked;
+
+	for (size_t i = 0; i < r->files; i++)
+		for (size_t j = 0; j < r->file[i].index.entries; j++) {
+			const struct log_entry *e = &r->file[i].index.entry[j];
+			struct log_input in;
+			int err;
+
+			if (e->process != p->number || (e->type != SEGMENT_NODES && e->type != SEGMENT_SYMBOLS) || log_file_read(&r->file[i], j, u))
+				continue;
+			in = (struct log_input){ .at = u->raw, .end = u->raw + u->len };
+			err = e->type == SEGMENT_NODES ? log_take_nodes(&in, add_node, p) : log_take_symbols(&in, add_symbol, p);
+			if (err == -ENOMEM)
+				return;
+		}
+}
+
+static int apply_skip(struct replay_process *p, const char *regex, const char **error);
+
+static void want_stacks(struct replay_process *p)
+{
+	const char *error;
+
+	if (p->has_stacks)
+		return;
+	p->has_stacks = true;
+	read_stacks(p);
+	if (p->site_skip && apply_skip(p, p->site_skip, &error))
+		p->site_skip[0] = '\0';		/* it was right when it was given */
+}
+
+uint32_t replay_parent(struct replay_process *p, uint32_t node, uint64_t *pc)
+{
+	const struct replay_node *n;
+
+	want_stacks(p);
+	n = node_at(p, node);
+	*pc = n ? n->pc : 0;
+	return n ? n->parent : 0;
+}
+
+bool replay_frames(struct replay_process *p, const struct modules *modules, uint32_t node, uint64_t pc, struct symbol_frames *frames)
+{
+	const struct module *m = modules_find(modules, (pc & WIRE_PC_MASK) - !(pc & WIRE_PC_EXACT), node);
+	const struct replay_symbol *s;
+	uint32_t number = 0;
+
+	want_stacks(p);
+	while (m && number < modules->count && modules->module[number++] != m)
+		;
+	s = symbol_find(p, number, pc);
+	if (s)
+		*frames = (struct symbol_frames){ s->count, s->frame };
+	return s;
+}
+
+/* ---- site-skip ------------------------------------------------------------------------------------------------------------------------ */
+
+static int apply_skip(struct replay_process *p, const char *regex, const char **error)
+{
+	static char text[256];
+	regex_t compiled;
+	int err = *regex ? regcomp(&compiled, regex, REG_EXTENDED | REG_NOSUB) : 0;
+
+	if (err) {
+		regerror(err, &compiled, text, sizeof(text));
+		*error = text;
+		return -EINVAL;
+	}
+	for (size_t i = 0; i < p->buckets; i++)
+		for (struct replay_symbol *s = p->bucket[i]; s; s = s->next)
+			for (uint32_t j = 0; j < s->count; j++) {
+				bool skip = *regex && !regexec(&compiled, s->frame[j].function, 0, NULL, 0);
+
+				s->frame[j].skip = (s->frame[j].skip & ~(unsigned)SKIP_USER) | (skip ? SKIP_USER : 0);
+			}
+	if (*regex)
+		regfree(&compiled);
+	return 0;
+}
+
+int replay_site_skip(struct replay_process *p, const char *regex, const char **error)
+{
+	char *copy = strdup(regex);
+	int err = apply_skip(p, regex, error);
+
+	if (err || !copy) {
+		free(copy);
+		return err;
+	}
+	free(p->site_skip);
+	p->site_skip = copy;
+	return 0;
+}
+
+/* ---- modules, marks --------------------------------------------------------------------------------------------------------------------- */
+
+int replay_modules(struct replay_process *p, struct modules *modules)
+{
+	struct replay *r = p->replay;
+	struct log_bytes bytes = { 0 };
+	struct log_input in;
+	int err;
+
+	*modules = (struct modules){ 0 };
+	if (p->modules.entry == UINT32_MAX)
+		return 0;
+	err = log_file_gather(&r->file[p->modules.file], p->modules.entry, GATHER_MOST, &r->unpacked, &bytes);
+	in = (struct log_input){ .at = bytes.data, .end = bytes.data + bytes.len };
+	if (!err)
+		err = log_take_modules(&in, modules);
+	log_bytes_release(&bytes);
+	return err == -EINVAL ? 0 : err;	/* damaged: addresses are in none */
+}
+
+struct take_marks {
+	struct marks *marks;
+	uint64_t next;
+};
+
+static int add_mark(void *ctx, const struct log_mark *m)
+{
+	struct take_marks *t = ctx;
+
+	if (m->number < t->next)
+		return 0;
+	t->next = m->number + 1;
+	return marks_add(t->marks, m->ms, m->label);
+}
+
+int replay_marks(struct replay_process *p, struct marks *marks)
+{
+	struct replay *r = p->replay;
+	struct take_marks take = { .marks = marks };
+	int err = 0;
+
+	*marks = (struct marks){ 0 };
+	for (size_t i = 0; i < r->files && err != -ENOMEM; i++)
+		for (size_t j = 0; j < r->file[i].index.entries && err != -ENOMEM; j++) {
+			const struct log_entry *e = &r->file[i].index.entry[j];
+			struct log_input in;
+
+			if (e->process != p->number || e->type != SEGMENT_MARKS || log_file_read(&r->file[i], j, &r->unpacked))
+				continue;
+			in = (struct log_input){ .at = r->unpacked.raw, .end = r->unpacked.raw + r->unpacked.len };
+			err = log_take_marks(&in, add_mark, &take);
+		}
+	if (err != -ENOMEM)
+		return 0;
+	marks_release(marks);
+	return err;
+}
+
+void replay_stacks_release(struct replay_process *p)
+{
+	struct replay_symbol *s;
+
+	for (size_t i = 0; i < p->buckets; i++)
+		while ((s = p->bucket[i])) {
+			p->bucket[i] = s->next;
+			free(s);
+		}
+	free(p->bucket);
+	free(p->site_skip);
+	arena_release(&p->node);
+}
