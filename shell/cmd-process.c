@@ -29,6 +29,6 @@ const struct command cmd_process = {
 	.name = "process",
 	.usage = "[PID]",
 	.summary = "choose the process that questions are about",
-	.flags = COMMAND_LIVE,
+	.flags = COMMAND_TIMES,
 	.run = process,
 };

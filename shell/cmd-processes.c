@@ -75,6 +75,6 @@ const struct command cmd_processes = {
 	.usage = "[--json]",
 	.summary = "the program and the processes that it started",
 	.help = "A process that executed another program is listed as replaced, with what it had; * marks the one that questions are about.",
-	.flags = COMMAND_JSON | COMMAND_LIVE,
+	.flags = COMMAND_JSON | COMMAND_TIMES,
 	.run = processes,
 };

@@ -67,8 +67,9 @@ static int agree(const struct shell *shell, struct call *call, struct request *r
 
 	if (selection_agree(shell, call, &r->s))
 		return -1;
-	if ((live_only || r->usable) && session_main(shell->session)->heap)
-		return shell_error(shell, call, "--by thread, --by size, --min-age and --usable are about single blocks: a .heap file has sums by stack only");
+	if ((live_only || r->usable) && (session_main(shell->session)->heap || session_main(shell->session)->log))
+		return shell_error(shell, call, "--by thread, --by size, --min-age and --usable are about single blocks: a %s has sums by stack only",
+				   session_main(shell->session)->heap ? ".heap file" : "log");
 	if (live_only && (r->at.kind || r->has_since))
 		return shell_error(shell, call, "--at and --since do not go with --by thread, --by size or --min-age: of the past, only sums per stack are kept");
 	if (r->usable && (r->at.kind || r->has_since))

@@ -118,6 +118,6 @@ const struct command cmd_snapshot = {
 	.summary = "remember what is live now under a name; alone: list them",
 	.help = "For `diff` and `report --since`. One of the same name is replaced. It stays when the program has ended. The program itself can take one by\n"
 		"mtrun_snapshot(\"NAME\") of mtrun.h.",
-	.flags = COMMAND_JSON | COMMAND_LIVE,
+	.flags = COMMAND_JSON | COMMAND_TIMES,
 	.run = snapshot,
 };

@@ -10,6 +10,7 @@
 #include "command.h"
 #include "heap-status.h"
 #include "limit-text.h"
+#include "log-status.h"
 #include "processes.h"
 #include "reporting.h"
 #include "usage.h"
@@ -278,6 +279,10 @@ static int status(struct shell *shell, struct call *call)
 		return -1;
 	if (session_main(shell->session)->heap) {
 		heap_status(shell, call, session_main(shell->session));
+		return 0;
+	}
+	if (session_main(shell->session)->log) {
+		log_status(shell, call, session_main(shell->session));
 		return 0;
 	}
 	collect(shell, &f);

@@ -308,6 +308,6 @@ const struct command cmd_timeline = {
 		"  --plot     as a picture as wide as the screen: what is shown on a terminal\n"
 		"  --table    one line each: what is shown elsewhere\n"
 		"  --csv      ms,bytes",
-	.flags = COMMAND_JSON | COMMAND_LIVE,
+	.flags = COMMAND_JSON | COMMAND_TIMES,
 	.run = timeline,
 };

@@ -30,6 +30,7 @@ enum command_flags {
 	COMMAND_REST     = 1,		/* takes the rest of its line as it is */
 	COMMAND_JSON     = 2,		/* takes --json */
 	COMMAND_LIVE     = 4,		/* needs a process: not for what -r opened */
+	COMMAND_TIMES    = 8,		/* needs more than one moment: not for a .heap file */
 };
 
 struct command {
@@ -47,6 +48,7 @@ extern const struct command cmd_status, cmd_report, cmd_text, cmd_tree, cmd_bloc
 extern const struct command cmd_trace, cmd_list, cmd_export;
 extern const struct command cmd_interval, cmd_limit;
 extern const struct command cmd_dump;
+extern const struct command cmd_open, cmd_parse;
 /* The table, in the order of `help`; NULL ends it. */
 extern const struct command *const commands[];
 /* By name or unique abbreviation. NULL: WHY says so, in one line. */
@@ -118,6 +120,9 @@ struct sites *shell_sites(struct shell *shell, struct process *p);
 struct sites *shell_own_sites(struct shell *shell, struct process *p);
 /* The rule for sites has changed. 0 or -EINVAL (*why is static). */
 int shell_site_skip(struct shell *shell, const char *regex, const char **why) MUST_USE;
+
+/* All processes are about to be others: nothing of them is remembered. */
+void shell_forget(struct shell *shell);
 
 /* Detaches: the program lives on, its hooks do nothing any more. */
 void shell_let_go(struct shell *shell);

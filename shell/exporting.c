@@ -5,10 +5,10 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "../supervisor/heap.h"
+#include "../supervisor/log/replay.h"
 #include "../supervisor/timeline.h"
 
 /*
@@ -16,14 +16,6 @@
  * is asked for as they come to it.
  */
 #define COMMAND_LINE (64u << 10)	/* longer ones are cut */
-
-static uint64_t clock_ms(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_REALTIME, &t);
-	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
-}
 
 /* The arguments of process PID with blanks between. NULL: they are not to be had (any more). */
 static char *command_line(pid_t pid)
@@ -51,10 +43,12 @@ static char *command_line(pid_t pid)
 	return text;
 }
 
-static char *arguments(const struct process *p)
+static char *arguments(const struct shell *shell, const struct process *p)
 {
-	bool there = p->state == PROCESS_RUNNING || p->state == PROCESS_STOPPED || p->state == PROCESS_HELD;	/* the pid may be another's by now */
-	char *text = there ? command_line(p->via) : NULL;
+	const struct replay *log = session_log(shell->session);
+	const char *told = log && p->pid == session_processes(shell->session)->pid ? replay_run(log)->command_line : NULL;
+	bool there = !log && (p->state == PROCESS_RUNNING || p->state == PROCESS_STOPPED || p->state == PROCESS_HELD);	/* the pid may be another's by now */
+	char *text = told ? strdup(told) : there ? command_line(p->via) : NULL;
 
 	return text ? text : strdup(p->exe ? p->exe : p->command ? p->command : "");
 }
@@ -103,10 +97,10 @@ int exporting_init(struct exporting *x, struct shell *shell, struct process *p)
 	struct export *e = &x->export;
 
 	ledger_totals(p->ledger, &totals);
-	*x = (struct exporting){ .shell = shell, .process = p, .command_line = arguments(p) };
+	*x = (struct exporting){ .shell = shell, .process = p, .command_line = arguments(shell, p) };
 	*e = (struct export){ .pid = p->pid, .command = p->command, .exe = p->exe, .command_line = x->command_line, .modules = &p->modules,
 			      .counted = session_options(shell->session)->count, .sample = session_options(shell->session)->sampled,
-			      .began = clock_ms() - session_ms(shell->session), .began_ms = p->began_ms, .now_ms = shell_moment(shell, p),
+			      .began = session_clock(shell->session), .began_ms = p->began_ms, .now_ms = shell_moment(shell, p),
 			      .peak = totals.peak, .peak_ms = totals.peak_ms, .marks = &p->marks, .past = past, .interrupted = interrupted, .ctx = x };
 	if (p->heap) {			/* one moment of a run that is over */
 		const struct heap_facts *f = &p->heap->facts;

@@ -368,7 +368,7 @@ static void tell_end(struct shell *shell)
 
 	if (!shell->ended)
 		prompt.told_end = false;
-	if (!shell->ended || prompt.told_end || shell->detached || shell->quit || p->heap)
+	if (!shell->ended || prompt.told_end || shell->detached || shell->quit || p->heap || p->log)
 		return;
 	prompt.told_end = true;
 	screen_catch_up(shell->screen);

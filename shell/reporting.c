@@ -4,9 +4,9 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "../supervisor/log/replay.h"
 #include "../supervisor/timeline.h"
 #include "../supervisor/units.h"
 #include "../supervisor/view.h"
@@ -63,20 +63,12 @@ int reporting_address(struct shell *shell, struct call *call, const char *text, 
 
 /* ---- moments -------------------------------------------------------------------------------------------------------------------- */
 
-static uint64_t clock_ms(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_REALTIME, &t);
-	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
-}
-
 int reporting_time(struct shell *shell, struct call *call, const char *what, const char *value, uint64_t *ms)
 {
 	struct process *p = shell_process(shell);
 	uint64_t elapsed = session_ms(shell->session), end = shell_moment(shell, p);
 	struct text_buffer from, to;
-	int err = moment_parse(value, clock_ms() - elapsed, elapsed, ms);
+	int err = moment_parse(value, session_clock(shell->session), elapsed, ms);
 
 	if (err == -EINVAL)
 		return shell_error(shell, call, "%s: '%s' is not accepted: " MOMENT_ACCEPTED, what, value);
@@ -95,7 +87,7 @@ static bool is_file(const char *value)
 	size_t len = strlen(value);
 	uint64_t ms;
 
-	return (len > 5 && !strcmp(value + len - 5, ".heap")) || (moment_parse(value, clock_ms(), 0, &ms) == -EINVAL && access(value, F_OK) == 0);
+	return (len > 5 && !strcmp(value + len - 5, ".heap")) || (moment_parse(value, 0, 0, &ms) == -EINVAL && access(value, F_OK) == 0);
 }
 
 int reporting_moment(struct shell *shell, struct call *call, const char *what, const char *value, unsigned kinds, struct moment *m)
@@ -121,12 +113,24 @@ int reporting_moment(struct shell *shell, struct call *call, const char *what, c
 		m->kind = MOMENT_PEAK;
 		return 0;
 	}
-	if (kinds & MOMENTS_SNAPSHOTS && moment_parse(value, clock_ms(), 0, &ms) == -EINVAL)
+	if (kinds & MOMENTS_SNAPSHOTS && moment_parse(value, 0, 0, &ms) == -EINVAL)
 		return shell_error(shell, call, "%s: there is no snapshot '%s' (`snapshot` lists them), and it is no time either: " MOMENT_ACCEPTED, what,
 				   value);
-	if (!(kinds & MOMENTS_SNAPSHOTS) && kinds & MOMENTS_PEAK && moment_parse(value, clock_ms(), 0, &ms) == -EINVAL)
+	if (!(kinds & MOMENTS_SNAPSHOTS) && kinds & MOMENTS_PEAK && moment_parse(value, 0, 0, &ms) == -EINVAL)
 		return shell_error(shell, call, "%s: '%s' is not accepted: peak, " MOMENT_ACCEPTED, what, value);
 	return reporting_time(shell, call, what, value, &m->ms);
+}
+
+/* Where P is of a log, damage is found when that part of it is read. */
+static int from_ledger(const struct process *p, const struct profile_ask *ask, struct profile *profile)
+{
+	int err = profile_from_ledger(profile, p->ledger, ask);
+
+	if (!err && p->log && replay_troubled(p->log)) {
+		profile_release(profile);
+		err = -EBADMSG;
+	}
+	return err;
 }
 
 static int profile_at(struct process *p, const struct moment *m, struct profile_ask *ask, struct profile *profile)
@@ -149,11 +153,15 @@ static int profile_at(struct process *p, const struct moment *m, struct profile_
 	default:
 		break;
 	}
-	return profile_from_ledger(profile, p->ledger, ask);
+	return from_ledger(p, ask, profile);
 }
 
 static int cannot(const struct shell *shell, struct call *call, int err, const struct moment *m)
 {
+	const struct process *p = session_main(shell->session);
+
+	if (err == -EBADMSG && p->log)
+		return shell_error(shell, call, "%s", replay_trouble(p->log));
 	return err == -ENOENT ? shell_error(shell, call, "there is no snapshot '%s'", m->name) : shell_error(shell, call, "out of memory");
 }
 

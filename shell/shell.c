@@ -64,7 +64,7 @@ void shell_init(struct shell *shell, struct session *session)
 	dumping_init(shell);
 }
 
-void shell_release(struct shell *shell)
+void shell_forget(struct shell *shell)
 {
 	struct process_sites *next;
 
@@ -73,11 +73,18 @@ void shell_release(struct shell *shell)
 		sites_free(s->sites);
 		free(s);
 	}
+	shell->sites = NULL;
+	comparing_release(shell);
+	functions_free(shell->functions);
+	shell->functions = NULL;
+}
+
+void shell_release(struct shell *shell)
+{
 	interval_release(shell);
 	dumping_release(shell);
-	comparing_release(shell);
+	shell_forget(shell);
 	events_free(shell->events);
-	functions_free(shell->functions);
 	free(shell->settings.site_skip);
 	*shell = (struct shell){ 0 };
 }
@@ -341,6 +348,21 @@ static int close_output(struct shell *shell, const struct statement *s, struct o
 	return err ? shell_error(shell, NULL, "cannot write '%s': %s", s->target, strerror(err)) : 0;
 }
 
+/* Whether it needs more than what -r opened. */
+static bool cannot_answer(struct shell *shell, const struct call *call)
+{
+	const struct process *p = session_main(shell->session);
+	unsigned flags = call->command->flags;
+
+	if (p->heap && flags & (COMMAND_LIVE | COMMAND_TIMES))
+		shell_error(shell, call, "needs a process, and what is open is a .heap file");
+	else if (p->log && flags & COMMAND_LIVE)
+		shell_error(shell, call, "needs a process, and what is open is a log");
+	else
+		return false;
+	return true;
+}
+
 static void run(struct shell *shell, struct statement *s)
 {
 	struct call call = { .argc = s->argc, .argv = s->argv, .rest = s->rest };
@@ -355,8 +377,7 @@ static void run(struct shell *shell, struct statement *s)
 		shell->failed++;
 		return;
 	}
-	if (call.command->flags & COMMAND_LIVE && session_main(shell->session)->heap) {
-		shell_error(shell, &call, "needs a process, and what is open is a .heap file");
+	if (cannot_answer(shell, &call)) {
 		shell->failed++;
 		return;
 	}

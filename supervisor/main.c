@@ -13,6 +13,7 @@
 #include "../shell/command.h"
 #include "../shell/interactive.h"
 #include "../shell/limiting.h"
+#include "../shell/opening.h"
 #include "../shell/summary.h"
 #include "heap.h"
 #include "message.h"
@@ -290,22 +291,44 @@ static int run(const struct options *o)
 }
 
 /* 0, or -1 (said). */
-static int open_file(struct session *session, const struct options *o)
+static int open_heap(struct session *session, const char *path)
 {
 	struct heap heap;
 	char why[256];
 
-	if (heap_read(&heap, o->open, why, sizeof(why))) {
-		message_error("cannot open '%s': %s", o->open, why);
+	if (heap_read(&heap, path, why, sizeof(why))) {
+		message_error("cannot open '%s': %s", path, why);
 		return -1;
 	}
 	if (session_open(session, &heap)) {
-		message_error("cannot open '%s': out of memory", o->open);
+		message_error("cannot open '%s': out of memory", path);
 		return -1;
 	}
-	if (!o->batch)
-		message_say("'%s' is open: `status` says what it is of", o->open);
 	return 0;
+}
+
+/* What is said of logs is not among the answers: those go to stdout, and somebody may parse them. 0, or -1 (said). */
+static int open_logs(struct session *session, const struct options *o)
+{
+	char why[512];
+
+	if (opening_log(session, NULL, o->open, o->nopens, o->quiet ? NULL : o->messages ? message_stream() : stderr, why, sizeof(why)) == 0)
+		return 0;
+	message_error("%s", why);
+	return -1;
+}
+
+static int open_recorded(struct session *session, const struct options *o)
+{
+	int err;
+
+	if (o->nopens == 1 && !opening_is_log(o->open[0]))
+		err = open_heap(session, o->open[0]);
+	else
+		err = open_logs(session, o);
+	if (!err && !o->batch)
+		message_say("'%s' is open: `status` says what it is of", o->open[0]);
+	return err;
 }
 
 /* -r: the commands, or else what a batch run says at the end. */
@@ -319,7 +342,7 @@ static int replay(const struct options *o)
 		message_error("cannot begin: %s", strerror(errno));
 		return EXIT_FAILED;
 	}
-	if (open_file(session, o)) {
+	if (open_recorded(session, o)) {
 		session_free(session);
 		return EXIT_FAILED;
 	}
@@ -373,7 +396,7 @@ static int interact(const struct options *o)
 		goto out;
 	}
 	session_hold(session, true);
-	if (!(o->open ? open_file(session, o) : o->npids ? session_attach(session) : session_launch(session, &status))) {
+	if (!(o->open ? open_recorded(session, o) : o->npids ? session_attach(session) : session_launch(session, &status))) {
 		interactive_run(&shell);
 		status = leave(&shell, o, &sig);
 	}

@@ -28,7 +28,7 @@ static const struct {
 } table[] = {
 	{ "pid", 'p', "PID[,PID]...", "supervise these running processes instead of starting one: they live on when mtrun leaves; may be repeated" },
 	{ "tree", OPT_TREE, NULL, "with -p: also the children that they have already" },
-	{ "replay", 'r', "PATH", "open what was recorded, a .heap file; nothing is started" },
+	{ "replay", 'r', "PATH...", "open what was recorded: a directory of logs (its newest run), log files of one run, or a .heap file;\nnothing is started" },
 	{ "limit", 'l', "SIZE", "the most the program may have allocated: the request that would cross it is never granted" },
 	{ "on-limit", OPT_ON_LIMIT, "ACTION",
 	  "what happens then: kill (default; the program and its children), stop (it is frozen, to be looked at: at the\n"
@@ -74,6 +74,7 @@ static void help(FILE *out)
 {
 	fputs("Usage: mtrun [OPTION]... [--] PROGRAM [ARG]...\n"
 	      "       mtrun [OPTION]... -p PID[,PID]...\n"
+	      "       mtrun [OPTION]... -r PATH...\n"
 	      "Runs PROGRAM, or watches running processes, and tells what it has allocated: where, how much, since when; to the byte.\n\n", out);
 	for (size_t i = 0; i < OPTIONS; i++) {
 		char left[64], brief[8] = "    ";
@@ -98,7 +99,7 @@ static void help(FILE *out)
 	      "MT_MEMORY_LIMIT (bytes) and MT_PRINT_INTERVAL_MS in the environment are defaults of -l and -i.\n"
 	      "Commands for -x and -X: mtrun -x help true\n"
 	      "Exit status: 125 if mtrun or a command of -x, -X failed; --limit-exit; the program's own; 126 if PROGRAM cannot be run\n"
-	      "or supervised, 127 if it was not found. With -p: 0.\n", out);
+	      "or supervised, 127 if it was not found. With -p and -r: 0.\n", out);
 }
 
 int options_count(const char *list, unsigned *count)
@@ -274,15 +275,27 @@ static int add_pids(struct parse *p, const char *list)
 	return err;
 }
 
+static int add_open(struct parse *p, const char *path)
+{
+	char **more;
+
+	if (!*path)
+		return bad(p, "--replay: '' is not accepted: a directory, log files, or a .heap file");
+	more = reallocarray(p->o->open, p->o->nopens + 1, sizeof(*more));
+	if (!more)
+		return bad(p, "out of memory");
+	p->o->open = more;
+	more[p->o->nopens++] = (char *)path;
+	return 0;
+}
+
 /* With -r nothing runs, so what would be done to a program has no meaning. */
-static int check_open(struct parse *p, const char *program)
+static int check_open(struct parse *p)
 {
 	const struct options *o = p->o;
 
 	if (!o->open)
 		return 0;
-	if (program)
-		return bad(p, "--replay opens one file and starts no program: '%s' is not accepted behind it", program);
 	if (o->npids)
 		return bad(p, "--replay and --pid exclude each other");
 	if (o->duration_ms || o->dump_every || o->dump_peak || o->dump_exit || o->start_stopped || o->interval_ms || o->limit)
@@ -374,10 +387,7 @@ static int apply(struct parse *p, int c, const char *arg)
 	case OPT_DUMP_PEAK: o->dump_peak = true; return 0;
 	case OPT_DUMP_EXIT: o->dump_exit = true; return 0;
 	case 'r':
-		if (!*arg || o->open)
-			return bad(p, "--replay: '%s' is not accepted: the name of one file%s", arg, o->open ? " (the command `diff` takes another one)" : "");
-		o->open = arg;
-		return 0;
+		return add_open(p, arg);
 	case OPT_MESSAGES:
 		if (!*arg)
 			return bad(p, "--messages: '' is not accepted: the name of a file");
@@ -469,6 +479,11 @@ enum options_result options_parse(struct options *o, int argc, char **argv, FILE
 	for (;;) {
 		before = optind ? optind : 1;
 		c = getopt_long(argc, argv, brief, names, NULL);
+		if (c == -1 && o->open && optind < argc) {	/* no program: words are more of what -r opens, and options may follow */
+			if (add_open(&p, argv[optind++]))
+				return OPTIONS_BAD;
+			continue;
+		}
 		if (c == -1)
 			break;
 		if (c == 'h') {
@@ -491,7 +506,7 @@ enum options_result options_parse(struct options *o, int argc, char **argv, FILE
 	o->stdin_null = stdin_scripts > 0;
 	if (stdin_scripts > 1)
 		return bad(&p, "--script: '-' is accepted once: stdin can be read only once"), OPTIONS_BAD;
-	if (check_open(&p, argv[optind]) || environment(&p) || stray_time(&p, argc, argv) || check_attach(&p, argv[optind]))
+	if (check_open(&p) || environment(&p) || stray_time(&p, argc, argv) || check_attach(&p, argv[optind]))
 		return OPTIONS_BAD;
 	if (optind >= argc && !o->npids && !o->open)
 		return bad(&p, "PROGRAM is missing: mtrun [OPTION]... [--] PROGRAM [ARG]..., or -p PID (mtrun --help says more)"), OPTIONS_BAD;

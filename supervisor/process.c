@@ -12,6 +12,7 @@
 #include "heap.h"
 #include "home.h"
 #include "image.h"
+#include "log/replay.h"
 #include "proc.h"
 
 const char *process_state_name(enum process_state state)
@@ -90,6 +91,40 @@ struct process *process_of_heap(struct heap *heap)
 	return p;
 }
 
+static char *copy(const char *text)
+{
+	return text ? strdup(text) : NULL;
+}
+
+struct process *process_of_log(struct replay_process *log, unsigned count)
+{
+	const struct log_process *facts = replay_facts(log);
+	struct process *p = process_new(facts->pid, facts->ppid, count, replay_ledger(log));
+
+	if (!p)
+		return NULL;
+	facts = replay_facts(log);		/* the ledger may have come to an earlier end */
+	symbols_free(p->symbols);
+	p->symbols = symbols_new(0);		/* files as we see them: whose number that is by now nobody knows */
+	if (!p->symbols || replay_modules(log, &p->modules) || replay_marks(log, &p->marks)) {
+		process_free(p);
+		return NULL;
+	}
+	p->via = getpid();
+	p->log = log;
+	p->state = (enum process_state)facts->state;
+	p->wait_status = facts->wait_status;
+	p->began_ms = facts->began_ms;
+	p->ended_ms = facts->ended_ms;
+	p->image_bytes = facts->image_bytes;
+	p->before = facts->before;
+	p->command = copy(facts->command);
+	p->exe = copy(facts->exe);
+	p->unsupervised = facts->unsupervised;
+	p->ledger_used = true;
+	return p;
+}
+
 /* What /proc says of it now: name, executable, size of its text. */
 void process_describe(struct process *p)
 {
@@ -118,6 +153,8 @@ uint32_t process_stack_parent(const struct process *p, uint32_t stack, uint64_t 
 {
 	if (p->heap)
 		return stacks_parent(p->heap->stacks, stack, pc);
+	if (p->log)
+		return replay_parent(p->log, stack, pc);
 	if (!p->image) {
 		*pc = 0;
 		return 0;
@@ -142,21 +179,30 @@ uint32_t process_stack_parent(const struct process *p, uint32_t stack, uint64_t 
 
 bool process_question(const struct process *p, uint32_t node, uint64_t pc, struct symbol_question *q)
 {
+	struct symbol_frames told;
+
 	if (pc == WIRE_PC_TRUNCATED || pc == WIRE_PC_DEEP || p->heap)
 		return false;
 	q->exact = pc & WIRE_PC_EXACT;
 	q->pc = pc & WIRE_PC_MASK;
 	q->module = modules_find(&p->modules, q->pc - !q->exact, node);
-	return true;
+	if (!p->log)
+		return true;
+	if (q->module && !q->module->build_id_len)	/* what has that name here may be anything */
+		q->module = NULL;
+	return !replay_frames(p->log, &p->modules, node, pc, &told);
 }
 
 struct symbol_frames process_frames(struct process *p, uint32_t node, uint64_t pc)
 {
 	static const struct symbol_frame truncated = { .function = "[truncated]" };
+	struct symbol_frames told;
 	struct symbol_question q;
 
 	if (p->heap)
 		return stacks_frames(p->heap->stacks, node, pc);
+	if (p->log && replay_frames(p->log, &p->modules, node, pc, &told))
+		return told;
 	if (!process_question(p, node, pc, &q))
 		return (struct symbol_frames){ 1, &truncated };
 	return symbols_resolve(p->symbols, q.module, q.pc, q.exact);
@@ -164,7 +210,9 @@ struct symbol_frames process_frames(struct process *p, uint32_t node, uint64_t p
 
 int process_site_skip(struct process *p, const char *regex, const char **error)
 {
-	return p->heap ? heap_site_skip(p->heap, regex, error) : symbols_site_skip(p->symbols, regex, error);
+	int err = p->heap ? heap_site_skip(p->heap, regex, error) : symbols_site_skip(p->symbols, regex, error);
+
+	return err || !p->log ? err : replay_site_skip(p->log, regex, error);
 }
 
 /*

@@ -23,6 +23,7 @@ enum process_state { PROCESS_RUNNING, PROCESS_STOPPED, PROCESS_HELD, PROCESS_EXI
 const char *process_state_name(enum process_state state);	/* "running", "stopped", "exited", ... HELD is "exited" */
 
 struct heap;				/* heap.h */
+struct replay_process;			/* log/replay.h */
 struct image;				/* wire_image and cfi, shared by forked processes; counted */
 
 struct process {
@@ -59,6 +60,7 @@ struct process {
 	uint64_t paused_us;		/* the longest that all its threads stood still to plant, or to leave */
 
 	struct heap *heap;		/* it is what a file says of one: stacks, symbols and the only profile are in there, the ledger is empty; else NULL */
+	struct replay_process *log;	/* it is what a log says of one: stacks and symbols are in there, the ledger is as it was at the end; borrowed, else NULL */
 
 	const struct process *parent;	/* between the fork and the child's first stop: where its home comes from */
 	bool ledger_used;		/* it has run as itself: the record is kept when an exec replaces it */
@@ -70,6 +72,8 @@ struct process {
 struct process *process_new(pid_t pid, pid_t ppid, unsigned count, struct ledger *ledger) MUST_USE;
 /* The process that HEAP, which is taken over, tells of. NULL: out of memory. */
 struct process *process_of_heap(struct heap *heap) MUST_USE;
+/* The one that LOG, which is to live longer, tells of; COUNT: LEDGER_COUNT_*. NULL: out of memory. */
+struct process *process_of_log(struct replay_process *log, unsigned count) MUST_USE;
 void process_free(struct process *p);
 void process_describe(struct process *p);	/* command, exe, image_bytes from /proc */
 bool process_own_mapping(void *process, uint32_t stack);	/* for stream_new() */

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "home.h"
+#include "log/replay.h"
 #include "message.h"
 #include "proc.h"
 #include "pulse.h"
@@ -243,8 +244,17 @@ void session_breathe(struct session *s)
 
 uint64_t session_ms(const struct session *s)
 {
-	(void)s;
-	return pulse_ms();
+	return s->log ? replay_ended_ms(s->log) : pulse_ms();
+}
+
+uint64_t session_clock(const struct session *s)
+{
+	struct timespec t;
+
+	if (s->log)
+		return replay_clock_ms(s->log);
+	clock_gettime(CLOCK_REALTIME, &t);
+	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000 - pulse_ms();
 }
 
 /* ---- life -------------------------------------------------------------------------------------------------------------------------- */
@@ -298,20 +308,23 @@ struct session *session_new(const struct options *options)
 	return s;
 }
 
+static void free_processes(struct process *p)
+{
+	struct process *next;
+
+	for (; p; p = next) {
+		next = p->next;
+		process_free(p);
+	}
+}
+
 void session_free(struct session *s)
 {
-	struct process *p, *next;
-
 	if (!s)
 		return;
-	for (p = s->processes; p; p = next) {
-		next = p->next;
-		process_free(p);
-	}
-	for (p = s->buried; p; p = next) {
-		next = p->next;
-		process_free(p);
-	}
+	free_processes(s->processes);
+	free_processes(s->buried);
+	replay_free(s->log);
 	unwind_release();
 	pulse_stop();
 	close(s->signals);
@@ -439,6 +452,53 @@ int session_open(struct session *s, struct heap *heap)
 	s->processes = s->main = s->chosen = p;
 	s->last = p->next ? s->last : &p->next;
 	return 0;
+}
+
+/* The processes of LOG. NULL: out of memory, or there are none. */
+static struct process *processes_of(struct replay *log, unsigned count)
+{
+	struct process *first = NULL, **last = &first;
+
+	for (size_t i = 0; i < replay_processes(log); i++) {
+		*last = process_of_log(replay_process(log, i), count);
+		if (!*last) {
+			free_processes(first);
+			return NULL;
+		}
+		last = &(*last)->next;
+	}
+	return first;
+}
+
+int session_open_log(struct session *s, struct replay *log)
+{
+	const struct log_run *run = replay_run(log);
+	unsigned count = run->counted ? run->counted : s->options.count;
+	struct process *p = processes_of(log, count);
+
+	if (!p) {
+		replay_free(log);
+		return -ENOMEM;
+	}
+	free_processes(s->processes);
+	replay_free(s->log);
+	s->log = log;
+	s->options.count = count;
+	s->options.sample = s->options.sampled = run->sample;
+	s->options.depth = run->depth ? run->depth : s->options.depth;
+	s->processes = s->main = s->chosen = p;
+	s->pinned = NULL;
+	for (s->last = &p->next; *s->last; s->last = &(*s->last)->next)
+		;
+	for (p = p->next; p; p = p->next)
+		if (p->pid == s->processes->pid)
+			s->main = s->chosen = p;
+	return 0;
+}
+
+struct replay *session_log(const struct session *s)
+{
+	return s->log;
 }
 
 /* ---- questions --------------------------------------------------------------------------------------------------------------------- */

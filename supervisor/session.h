@@ -23,7 +23,8 @@ struct options {			/* what the command line says; filled by options.c */
 	int verbose;
 	int color;			/* 0 never, 1 auto, 2 always */
 	const char *messages;		/* --messages FILE or NULL */
-	const char *open;		/* -r PATH or NULL */
+	char **open;			/* -r PATH...; NULL: none */
+	size_t nopens;
 	uint64_t duration_ms;		/* -d, 0: none */
 	const char *output;		/* -o, how the names of .heap files begin; NULL: the default */
 	uint64_t dump_every;		/* bytes; 0: no */
@@ -57,6 +58,13 @@ int session_launch(struct session *s, int *status) MUST_USE;
 /* Opened with -r: the process that HEAP, which is taken over, tells of is the chosen one; nothing runs. 0 or -ENOMEM. */
 struct heap;
 int session_open(struct session *s, struct heap *heap) MUST_USE;
+/*
+ * The same with the processes of LOG, which is taken over; those of the one before are no more. The chosen one is the newest image of the first. What
+ * its run counted and sampled is in the options from now on. 0 or -ENOMEM.
+ */
+struct replay;
+int session_open_log(struct session *s, struct replay *log) MUST_USE;
+struct replay *session_log(const struct session *s);	/* NULL: none is open */
 
 /* Gets into the running processes of the options. 0, or -errno with everything said and all let go. */
 int session_attach(struct session *s) MUST_USE;
@@ -75,7 +83,8 @@ void session_settle(struct session *s);
  * (session_pin) it is a whole turn of the loop, unless it is called from within one. Cheap when the last time was just before.
  */
 void session_breathe(struct session *s);
-uint64_t session_ms(const struct session *s);		/* since tracing began */
+uint64_t session_ms(const struct session *s);		/* since tracing began; of a log: at its end */
+uint64_t session_clock(const struct session *s);	/* when that was, ms since 1970 */
 
 /* From now on session_turn() also looks at FD and calls FN once a turn when EVENTS (as for poll(2)) are there. EVENTS 0: no more. FN may not
  * turn the loop. 0 or -ENOSPC. */

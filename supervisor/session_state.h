@@ -65,6 +65,7 @@ struct session {
 	bool limit_killed;
 	struct watch watch[WATCHES];
 	nfds_t watches;
+	struct replay *log;		/* open, or NULL */
 	bool started, refused;		/* the program named runs; or was found to be of a kind that we cannot supervise */
 };
 
