@@ -8,7 +8,7 @@ static int record(struct shell *shell, struct call *call)
 {
 	enum mode mode;
 	const char *word;
-	int err;
+	char why[600];
 
 	if (arguments_one(shell, call, &word))
 		return -1;
@@ -18,16 +18,15 @@ static int record(struct shell *shell, struct call *call)
 	}
 	if (mode_parse(word, &mode))
 		return shell_error(shell, call, "'%s' is not accepted: " MODE_ACCEPTED, word);
-	err = session_record(shell->session, mode);
-	return err ? shell_error(shell, call, "%s: %s", word, strerror(-err)) : 0;
+	return session_record(shell->session, mode, why, sizeof(why)) ? shell_error(shell, call, "%s", why) : 0;
 }
 
 const struct command cmd_record = {
 	.name = "record",
-	.usage = "[mem-fast|mem]",
+	.usage = "[mem-fast|mem|log-fast|log]",
 	.summary = "how what happens is recorded, from now on; alone: show",
 	.help = "mem-fast: the table of live blocks is made for speed. mem: it is made to need the least memory. All that is known is kept when one is\n"
-		"switched to the other, and every answer is the same in both.",
+		"switched to the other, and every answer is the same in both. log-fast, log: the same two, and all that happens is in log files, too (`log`).",
 	.flags = COMMAND_LIVE,
 	.run = record,
 };

@@ -60,6 +60,12 @@ static void known(struct json *j, const char *key, bool is_known, uint64_t value
 		json_null(j, key);
 }
 
+static void log_file_json(void *ctx, const char *path, uint64_t bytes)
+{
+	(void)bytes;
+	json_string(ctx, NULL, path);
+}
+
 static void print_json(struct shell *shell, FILE *out, const struct facts *f)
 {
 	struct json j;
@@ -110,6 +116,7 @@ static void print_json(struct shell *shell, FILE *out, const struct facts *f)
 	json_uint(&j, "truncated", f->stream.truncated);
 	json_uint(&j, "waited_ms", f->stream.waited_ms);
 	json_array(&j, "log_files");
+	session_each_log(shell->session, log_file_json, &j);
 	json_end_array(&j);
 	json_object(&j, "timeline");
 	json_uint(&j, "memory", f->timeline.memory);
@@ -240,6 +247,31 @@ static void print_counts(FILE *out, const struct facts *f)
 			f->t.unknown_frees);
 }
 
+struct logs {
+	size_t count;
+	char last[256];
+};
+
+static void count_log(void *ctx, const char *path, uint64_t bytes)
+{
+	struct logs *l = ctx;
+
+	(void)bytes;
+	l->count++;
+	snprintf(l->last, sizeof(l->last), "%s", path);
+}
+
+static void print_logs(const struct shell *shell, FILE *out)
+{
+	struct logs l = { 0 };
+
+	session_each_log(shell->session, count_log, &l);
+	if (l.count)
+		fprintf(out, "%zu log file%s up to '%s'", l.count, l.count == 1 ? "" : "s", l.last);
+	else
+		fputs("no log files", out);
+}
+
 static void print_recording(struct shell *shell, FILE *out, const struct facts *f)
 {
 	uint64_t sample = session_options(shell->session)->sample;
@@ -249,8 +281,9 @@ static void print_recording(struct shell *shell, FILE *out, const struct facts *
 
 	if (sample)
 		snprintf(what, sizeof(what), "one allocation per %s bytes", size_text(&size, sample));
-	fprintf(out, "recording  %s, %s; no log files; %" PRIu64 " events, %" PRIu64 " dropped; %" PRIu64 " stacks truncated\n",
-		modes[session_options(shell->session)->mode].name, what, f->stream.events, f->stream.dropped, f->stream.truncated);
+	fprintf(out, "recording  %s, %s; ", modes[session_options(shell->session)->mode].name, what);
+	print_logs(shell, out);
+	fprintf(out, "; %" PRIu64 " events, %" PRIu64 " dropped; %" PRIu64 " stacks truncated\n", f->stream.events, f->stream.dropped, f->stream.truncated);
 	if (f->stream.gaps || f->stream.bad)
 		fprintf(out, "           %" PRIu64 " events never came (their thread was killed in between), %" PRIu64 " were malformed\n", f->stream.gaps,
 			f->stream.bad);

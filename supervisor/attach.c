@@ -445,6 +445,8 @@ int session_attach(struct session *s)
 {
 	size_t n = 0;
 
+	if (session_begin_log(s))
+		return -EIO;
 	s->began = s->started = true;
 	for (size_t i = 0; i < s->options.npids; i++) {
 		struct process *p = begin(s, s->options.pid[i]);

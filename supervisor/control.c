@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "home.h"
@@ -390,15 +391,76 @@ void session_sample(struct session *s, uint64_t period)
 		sampling_switch(p, period);
 }
 
-int session_record(struct session *s, enum mode mode)
+int session_record(struct session *s, enum mode mode, char *why, size_t len)
 {
-	int err = 0;
+	int err = modes[mode].logged ? recorder_on(s, why, len) : 0;
 
+	if (err)
+		return err;
+	if (!modes[mode].logged)
+		recorder_off(s);
 	s->options.mode = mode;
 	for (struct process *p = s->processes; p; p = p->next)
 		if (ledger_compact(p->ledger, modes[mode].compact))
 			err = -ENOMEM;
+	if (err)
+		snprintf(why, len, "%s", strerror(-err));
 	return err;
+}
+
+/* What had begun ends in the file that it began in. */
+int session_rotate_log(struct session *s, char *why, size_t len)
+{
+	int err = recorder_rotate(s, why, len);
+
+	if (err)
+		session_log_ended(s);
+	return err;
+}
+
+int session_log_dir(struct session *s, const char *dir, char *why, size_t len)
+{
+	char *copy = strdup(dir);
+	struct stat st;
+	int err = 0;
+
+	if (!copy || stat(dir, &st) < 0)
+		err = errno;
+	else if (!S_ISDIR(st.st_mode))
+		err = ENOTDIR;
+	else if (access(dir, W_OK | X_OK) < 0)
+		err = errno;
+	if (err) {
+		snprintf(why, len, "no files can be made in '%s': %s", dir, strerror(err));
+		free(copy);
+		return -err;
+	}
+	free(s->log_dir);
+	s->options.log_dir = s->log_dir = copy;
+	return recorder_is_on(s) ? session_rotate_log(s, why, len) : 0;
+}
+
+void session_each_log(struct session *s, void (*fn)(void *ctx, const char *path, uint64_t bytes), void *ctx)
+{
+	recorder_files(s, fn, ctx);
+}
+
+void session_log_size(struct session *s, uint64_t size) { s->options.log_size = size; }
+
+void session_log_files(struct session *s, uint32_t files)
+{
+	s->options.log_files = files;
+	recorder_keep(s);
+}
+
+void session_log_ended(struct session *s)
+{
+	s->options.mode = mode_logged(s->options.mode, false);
+}
+
+void session_close_log(struct session *s)
+{
+	recorder_off(s);
 }
 
 void session_free_stacks(struct session *s, bool on)

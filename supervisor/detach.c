@@ -324,4 +324,5 @@ void session_detach(struct session *s)
 	for (struct process *p = s->processes; p; p = p->next)
 		process_close(p);
 	s->detached = true;
+	session_close_log(s);
 }

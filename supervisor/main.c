@@ -282,6 +282,7 @@ static int run(const struct options *o)
 	message_flush();
 	breathing_messages(NULL);
 	shell_release(&shell);
+	session_close_log(session);
 	if (sig) {
 		message_flush();
 		status = end_as(status, sig);
@@ -404,6 +405,8 @@ out:
 	interactive_close(&shell);
 	terminal_close(&terminal);
 	shell_release(&shell);
+	if (session)
+		session_close_log(session);
 	if (sig) {
 		message_flush();
 		status = end_as(status, sig);

@@ -8,6 +8,8 @@
 const struct mode_facts modes[MODES] = {
 	[MODE_MEM_FAST] = { .name = "mem-fast", .gs = "MEM_FAST" },
 	[MODE_MEM]      = { .name = "mem", .gs = "MEM_RECORD", .compact = true },
+	[MODE_LOG_FAST] = { .name = "log-fast", .gs = "LOG_FAST", .logged = true },
+	[MODE_LOG]      = { .name = "log", .gs = "LOG_RECORD", .compact = true, .logged = true },
 };
 
 int mode_parse(const char *text, enum mode *mode)
@@ -18,4 +20,12 @@ int mode_parse(const char *text, enum mode *mode)
 			return 0;
 		}
 	return -EINVAL;
+}
+
+enum mode mode_logged(enum mode mode, bool logged)
+{
+	for (int i = 0; i < MODES; i++)
+		if (modes[i].compact == modes[mode].compact && modes[i].logged == logged)
+			return (enum mode)i;
+	return mode;
 }

@@ -8,17 +8,20 @@
 
 #include "types.h"
 
-enum mode { MODE_MEM_FAST, MODE_MEM, MODES };
-#define MODE_ACCEPTED "mem-fast or mem"
+enum mode { MODE_MEM_FAST, MODE_MEM, MODE_LOG_FAST, MODE_LOG, MODES };
+#define MODE_ACCEPTED "mem-fast, mem, log-fast or log"
 
 struct mode_facts {
 	const char *name;
 	const char *gs;			/* as the gs driver's shell has it: MemRecordType.NAME */
 	bool compact;			/* the table of live blocks is the one that needs least memory */
+	bool logged;			/* what happens is in log files, too (log/) */
 };
 extern const struct mode_facts modes[MODES];
 
 /* 0, -EINVAL */
 int mode_parse(const char *text, enum mode *mode) MUST_USE;
+/* MODE, but logged, or not. */
+enum mode mode_logged(enum mode mode, bool logged);
 
 #endif

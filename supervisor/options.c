@@ -8,6 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "log/recorder.h"
+
 /*
  * One table holds each option with what --help says of it; getopt's own tables are made from it, so that nothing is accepted that is not
  * documented. Options end at the first word that is none: what follows belongs to the program.
@@ -17,7 +19,9 @@
 #endif
 
 enum { OPT_DEPTH = 256, OPT_HOOK, OPT_NO_FOLLOW, OPT_MESSAGES, OPT_COLOR, OPT_ON_LIMIT, OPT_LIMIT_EXIT, OPT_TREE,
-       OPT_DUMP_EVERY, OPT_DUMP_PEAK, OPT_DUMP_EXIT };
+       OPT_DUMP_EVERY, OPT_DUMP_PEAK, OPT_DUMP_EXIT, OPT_LOG_DIR, OPT_LOG_SIZE, OPT_LOG_FILES };
+#define LOG_SIZE  (100u << 20)
+#define LOG_FILES 10u
 #define INTERVAL_MS 5000		/* -i without a TIME; as MemTracer */
 
 static const struct {
@@ -47,7 +51,11 @@ static const struct {
 	{ "dump-peak", OPT_DUMP_PEAK, NULL, "write one at each new peak: at most one a second, and the last in any case" },
 	{ "dump-exit", OPT_DUMP_EXIT, NULL, "write one at the end, of the program or of -d" },
 	{ "mode", 'm', "MODE",
-	  "how what happens is recorded: mem-fast (default), or mem: less memory, more time (`help record` has numbers)" },
+	  "how what happens is recorded: mem-fast (default), or mem: less memory, more time; log-fast, log: the same, and\n"
+	  "everything is in log files, too, for --replay (`help record` has numbers)" },
+	{ "log-dir", OPT_LOG_DIR, "DIR", "where log files go (default .)" },
+	{ "log-size", OPT_LOG_SIZE, "SIZE", "when one has this size, the next one is begun (default 100M)" },
+	{ "log-files", OPT_LOG_FILES, "N", "how many are kept beside the one being written (default 10): the oldest is deleted" },
 	{ "sample", 's', "SIZE", "record one allocation per SIZE bytes on average, and estimate from these (default: record every one)" },
 	{ "depth", OPT_DEPTH, "N", "most frames kept per stack (default 128, at most 1024)" },
 	{ "hook", OPT_HOOK, "NAME[=KIND][@ARG]",
@@ -143,6 +151,26 @@ int options_sample(const char *text, uint64_t *period)
 	if (size_parse(text, &n) || n == 0 || n > SAMPLE_MAX)
 		return -EINVAL;
 	*period = n;
+	return 0;
+}
+
+int options_log_size(const char *text, uint64_t *size)
+{
+	uint64_t n;
+
+	if (size_parse(text, &n) || n < LOG_SIZE_LEAST || n > LOG_SIZE_MOST)
+		return -EINVAL;
+	*size = n;
+	return 0;
+}
+
+int options_log_files(const char *text, uint32_t *files)
+{
+	uint64_t n;
+
+	if (number_parse(text, &n) || n < 1 || n > LOG_FILES_MOST)
+		return -EINVAL;
+	*files = (uint32_t)n;
 	return 0;
 }
 
@@ -362,6 +390,15 @@ static int apply(struct parse *p, int c, const char *arg)
 		return 0;
 	case 'm':
 		return mode_parse(arg, &o->mode) ? bad(p, "--mode: '%s' is not accepted: " MODE_ACCEPTED, arg) : 0;
+	case OPT_LOG_DIR:
+		if (!*arg)
+			return bad(p, "--log-dir: '' is not accepted: the name of a directory");
+		o->log_dir = arg;
+		return 0;
+	case OPT_LOG_SIZE:
+		return options_log_size(arg, &o->log_size) ? bad(p, "--log-size: '%s' is not accepted: " LOG_SIZE_ACCEPTED, arg) : 0;
+	case OPT_LOG_FILES:
+		return options_log_files(arg, &o->log_files) ? bad(p, "--log-files: '%s' is not accepted: " LOG_FILES_ACCEPTED, arg) : 0;
 	case 's':
 		return options_sample(arg, &o->sample) ? bad(p, "--sample: '%s' is not accepted: " SAMPLE_ACCEPTED, arg) : 0;
 	case OPT_DEPTH:
@@ -472,7 +509,8 @@ enum options_result options_parse(struct options *o, int argc, char **argv, FILE
 	char brief[3 * OPTIONS + 3];
 	int c, before, stdin_scripts = 0;
 
-	*o = (struct options){ .count = LEDGER_COUNT_HEAP | LEDGER_COUNT_MMAP | COUNT_IMAGE, .depth = 128, .follow = true, .color = 1, .limit_exit = -1 };
+	*o = (struct options){ .count = LEDGER_COUNT_HEAP | LEDGER_COUNT_MMAP | COUNT_IMAGE, .depth = 128, .follow = true, .color = 1, .limit_exit = -1,
+				.log_dir = ".", .log_size = LOG_SIZE, .log_files = LOG_FILES };
 	getopt_tables(brief, names);
 	opterr = 0;
 	optind = 0;

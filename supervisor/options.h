@@ -28,6 +28,11 @@ int options_sample(const char *text, uint64_t *period) MUST_USE;
 int options_limit(const char *text, uint64_t *limit) MUST_USE;
 int options_on_limit(const char *text, enum limit_action *action) MUST_USE;
 int options_interval(const char *text, uint64_t *ms) MUST_USE;
+/* What --log-size and --log-files take, and the command `log`. 0, -EINVAL */
+int options_log_size(const char *text, uint64_t *size) MUST_USE;
+int options_log_files(const char *text, uint32_t *files) MUST_USE;
+#define LOG_SIZE_ACCEPTED SIZE_ACCEPTED ", from 64K to 1T"
+#define LOG_FILES_ACCEPTED "a number from 1 to 100000"
 /* `NAME[=KIND][@ARG]`. 0, -EINVAL */
 int options_hook(const char *text, struct hook_request *hook) MUST_USE;
 

@@ -12,6 +12,7 @@
 #include "heap.h"
 #include "home.h"
 #include "image.h"
+#include "log/recorder.h"
 #include "log/replay.h"
 #include "proc.h"
 
@@ -45,6 +46,7 @@ void process_free(struct process *p)
 {
 	if (!p)
 		return;
+	recorder_release(p);
 	stream_free(p->stream);
 	home_release(p);
 	image_unref(p->image);

@@ -23,6 +23,7 @@ enum process_state { PROCESS_RUNNING, PROCESS_STOPPED, PROCESS_HELD, PROCESS_EXI
 const char *process_state_name(enum process_state state);	/* "running", "stopped", "exited", ... HELD is "exited" */
 
 struct heap;				/* heap.h */
+struct record;				/* log/recorder.h */
 struct replay_process;			/* log/replay.h */
 struct image;				/* wire_image and cfi, shared by forked processes; counted */
 
@@ -62,6 +63,7 @@ struct process {
 	struct heap *heap;		/* it is what a file says of one: stacks, symbols and the only profile are in there, the ledger is empty; else NULL */
 	struct replay_process *log;	/* it is what a log says of one: stacks and symbols are in there, the ledger is as it was at the end; borrowed, else NULL */
 
+	struct record *record;		/* in the log; NULL: it was never logged */
 	const struct process *parent;	/* between the fork and the child's first stop: where its home comes from */
 	bool ledger_used;		/* it has run as itself: the record is kept when an exec replaces it */
 	struct stream_stats last_stats;	/* once `stream` is gone: what it said last, */

@@ -92,6 +92,7 @@ size_t session_serve_rings(struct session *s)
 			n += stream_take(p->stream, pulse_ms(), CHUNK);
 			sampling_turn(p, pulse_ms());
 		}
+	recorder_turn(s);
 	return n;
 }
 
@@ -322,12 +323,15 @@ void session_free(struct session *s)
 {
 	if (!s)
 		return;
+	session_close_log(s);
 	free_processes(s->processes);
 	free_processes(s->buried);
 	replay_free(s->log);
+	recorder_free(s->recorder);
 	unwind_release();
 	pulse_stop();
 	close(s->signals);
+	free(s->log_dir);
 	free(s->thread);
 	free(s);
 }
@@ -376,6 +380,16 @@ static const char *seize_advice(int err)
 	return err == -EPERM || err == -ENOSYS ? " (ptrace is forbidden here: by seccomp, a container's policy, or kernel.yama.ptrace_scope)" : "";
 }
 
+int session_begin_log(struct session *s)
+{
+	char why[600];
+	int err = modes[s->options.mode].logged ? recorder_on(s, why, sizeof(why)) : 0;
+
+	if (err)
+		message_error("%s", why);
+	return err;
+}
+
 /* Up to the exec: only then is there something to supervise. */
 static int await_exec(struct session *s, struct launch *l, const char *path)
 {
@@ -408,6 +422,9 @@ int session_launch(struct session *s, int *status)
 	if (*status)
 		goto out;
 	*status = 125;
+	err = session_begin_log(s);
+	if (err)
+		goto out;
 	err = launch_fork(&l, path, argv, &s->inherited, s->options.stdin_null, s->terminal);
 	if (err) {
 		message_error("cannot start '%s': %s", path, strerror(-err));

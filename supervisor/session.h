@@ -39,6 +39,9 @@ struct options {			/* what the command line says; filled by options.c */
 	uint64_t sample;		/* bytes; 0: every allocation */
 	uint64_t sampled;		/* the same, as it was when it was on last */
 	enum mode mode;
+	const char *log_dir;		/* where log files go, */
+	uint64_t log_size;		/* bytes of one before the next is begun, */
+	uint32_t log_files;		/* how many are kept beside that being written */
 	enum limit_action on_limit;
 	int limit_exit;			/* exit status after a limit kill; -1: as killed by SIGKILL */
 	uint64_t interval_ms;		/* usage lines; 0: none */
@@ -152,8 +155,24 @@ bool session_limit_killed(const struct session *s);
 /* From now on one allocation per PERIOD bytes (at most SAMPLE_MAX) is recorded, in every process that is there or comes; 0: each. Not with a limit. */
 void session_sample(struct session *s, uint64_t period);
 
-/* From now on recorded so, in every process that is there or comes. 0 or -ENOMEM (some processes may be as they were). */
-int session_record(struct session *s, enum mode mode) MUST_USE;
+/*
+ * From now on recorded so, in every process that is there or comes. 0; or -errno and WHY in one line: -ENOMEM (some processes may be as they were), or a log
+ * that is asked for cannot be written (all is as it was).
+ */
+int session_record(struct session *s, enum mode mode, char *why, size_t len) MUST_USE;
+/*
+ * Logs. A file is full with SIZE bytes; FILES are kept beside that being written. They go into DIR from now on: with a log a new file is begun there, as by
+ * session_rotate_log(). 0, or -errno with one line in WHY. session_each_log() calls FN for each file of this run that is there, in order.
+ */
+int session_log_dir(struct session *s, const char *dir, char *why, size_t len) MUST_USE;
+int session_rotate_log(struct session *s, char *why, size_t len) MUST_USE;
+void session_each_log(struct session *s, void (*fn)(void *ctx, const char *path, uint64_t bytes), void *ctx);
+void session_log_size(struct session *s, uint64_t size);
+void session_log_files(struct session *s, uint32_t files);
+/* The log has come to an end by an error (said): the mode is the one without it. */
+void session_log_ended(struct session *s);
+/* Nothing more will be recorded: a log is brought to its end. */
+void session_close_log(struct session *s);
 
 /* From now on each release says its stack, too (ledger_find_freed), in every process that is there or comes; or no more. */
 void session_free_stacks(struct session *s, bool on);

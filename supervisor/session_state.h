@@ -9,6 +9,7 @@
 
 #include "api.h"
 #include "launch.h"
+#include "log/recorder.h"
 #include "session.h"
 
 enum thread_state { THREAD_NEW, THREAD_STRANGER, THREAD_RUNNING, THREAD_STOPPED, THREAD_EXITING, THREAD_LENT };
@@ -44,6 +45,8 @@ struct session {
 	size_t nthreads, room;
 	int bell, signals;
 	struct api api;
+	struct recorder *recorder;	/* NULL: no log was ever asked for */
+	char *log_dir;			/* options.log_dir, once it was another one; NULL: argv's */
 	uint64_t asked_ns;		/* when the program itself asked last */
 	pid_t launched;
 	bool hold, main_ended, detached, began;
@@ -94,6 +97,7 @@ void session_paused(struct process *p, uint64_t began);		/* all threads of P sto
 int session_withdraw(struct session *s, struct process *p);	/* nothing of ours is left in it; it runs on. -EBUSY: it is in use and stays, inert */
 
 /* session.c */
+int session_begin_log(struct session *s);			/* what the options ask for is ready before a program does anything. 0 or -errno (said) */
 void session_serve_questions(struct session *s);
 size_t session_serve_rings(struct session *s);			/* how many events */
 

@@ -109,6 +109,7 @@ int process_listen(struct session *s, struct process *p)
 		return -ENOMEM;
 	sampling_begin(p, s->options.sample);
 	verdict_begin(s, p);
+	recorder_listen(s, p);
 	return 0;
 }
 
@@ -126,6 +127,7 @@ void process_finish(struct session *s, struct process *p, enum process_state sta
 	p->wait_status = status;
 	p->ended_ms = pulse_ms();
 	p->threads = 0;
+	recorder_finished(s, p);
 	if (p == s->main && state != PROCESS_REPLACED)
 		s->main_ended = true;
 }
@@ -139,6 +141,7 @@ void process_close(struct process *p)
 		stream_free(p->stream);
 		p->stream = NULL;
 	}
+	recorder_closed(p);
 	home_release(p);
 }
 

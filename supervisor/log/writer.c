@@ -51,7 +51,10 @@ struct log_writer {
 	struct kept *kept;		/* oldest first; the last one is the open one, if one is */
 	size_t nkept;
 
-	uint64_t size, waiting;		/* atomic: of the file with its index; raw bytes that are still in the queue */
+	uint32_t begun;			/* files, by the main thread, */
+	uint64_t put;			/* and raw bytes into the last one of them */
+	uint32_t reached;		/* atomic: files that the thread has begun; */
+	uint64_t size, waiting;		/* atomic: of its file with the index; raw bytes that are still in the queue */
 	uint64_t raw, packed;		/* atomic: of all blocks so far */
 	bool failed, lost;		/* atomic; lost: there was no memory for an item */
 	char error[512];		/* written before `failed` is set, and not while it is */
@@ -248,6 +251,8 @@ static void begin_file(struct log_writer *w, const struct item *i)
 	int fd;
 
 	end_file(w);
+	__atomic_store_n(&w->size, 0, __ATOMIC_RELAXED);
+	__atomic_add_fetch(&w->reached, 1, __ATOMIC_RELEASE);
 	__atomic_store_n(&w->failed, false, __ATOMIC_RELEASE);
 	fd = open(i->text, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	if (fd < 0) {
@@ -434,9 +439,11 @@ int log_writer_begin(struct log_writer *w, const char *dir, uint32_t number, uin
 	if (!i)
 		return -ENOMEM;
 	segment_name(name, w->clock_ms, w->set, number);
-	snprintf(i->text, room, "%s%s%s", strcmp(dir, ".") ? dir : "", strcmp(dir, ".") ? "/" : "", name);
+	snprintf(i->text, room, "%s%s%s", strcmp(dir, ".") ? dir : "", strcmp(dir, ".") && dir[strlen(dir) - 1] != '/' ? "/" : "", name);
 	i->number = number;
 	i->began_ms = began_ms;
+	w->begun++;
+	w->put = 0;
 	enqueue(w, i);
 	return 0;
 }
@@ -452,6 +459,7 @@ void log_writer_put(struct log_writer *w, const struct log_block *b)
 	i->block = *b;
 	memcpy(i->text, b->raw, b->len);
 	__atomic_add_fetch(&w->waiting, b->len, __ATOMIC_RELAXED);
+	w->put += b->len;
 	enqueue(w, i);
 }
 
@@ -482,9 +490,11 @@ void log_writer_wait(struct log_writer *w)
 uint64_t log_writer_size(const struct log_writer *w)
 {
 	uint64_t raw = __atomic_load_n(&w->raw, __ATOMIC_RELAXED), packed = __atomic_load_n(&w->packed, __ATOMIC_RELAXED);
-	uint64_t waiting = __atomic_load_n(&w->waiting, __ATOMIC_RELAXED);
+	bool reached = __atomic_load_n(&w->reached, __ATOMIC_ACQUIRE) == w->begun;
+	uint64_t size = reached ? __atomic_load_n(&w->size, __ATOMIC_RELAXED) : 0;
+	uint64_t waiting = reached ? __atomic_load_n(&w->waiting, __ATOMIC_RELAXED) : w->put;
 
-	return __atomic_load_n(&w->size, __ATOMIC_RELAXED) + (raw ? (uint64_t)((double)waiting * (double)packed / (double)raw) : waiting / 2);
+	return size + (raw ? (uint64_t)((double)waiting * (double)packed / (double)raw) : waiting / 2);
 }
 
 const char *log_writer_error(const struct log_writer *w)

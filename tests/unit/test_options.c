@@ -65,6 +65,11 @@ static void modes_by_name(void)
 	CHECK_EQ(o.mode, MODE_MEM);
 	CHECK_EQ(parse("--mode=mem-fast p"), OPTIONS_RUN);
 	CHECK_EQ(o.mode, MODE_MEM_FAST);
+	CHECK_EQ(o.log_size, 100 << 20);
+	CHECK_EQ(o.log_files, 10);
+	CHECK_STR(o.log_dir, ".");
+	CHECK_EQ(parse("-m log --log-dir d --log-size 64K --log-files 3 p"), OPTIONS_RUN);
+	CHECK(o.mode == MODE_LOG && o.log_size == 64 << 10 && o.log_files == 3 && !strcmp(o.log_dir, "d"));
 }
 
 static void options_end_at_the_program(void)
@@ -81,7 +86,7 @@ static void help_and_version(void)
 {
 	CHECK_EQ(parse("-h"), OPTIONS_DONE);
 	CHECK(strstr(help_text, "--depth") && strstr(help_text, "--messages"));
-	CHECK(strstr(help_text, "--limit SIZE") && strstr(help_text, "--interval[=TIME]") && !strstr(help_text, "--log"));
+	CHECK(strstr(help_text, "--limit SIZE") && strstr(help_text, "--interval[=TIME]") && !strstr(help_text, "--leak"));
 	CHECK_EQ(parse("-V"), OPTIONS_DONE);
 	CHECK(!strncmp(help_text, "mtrun ", 6));
 }
@@ -103,7 +108,9 @@ static void quoted_and_refused(void)
 		{ "-l", "'-l'" }, { "--on-limit die p", "'die'" }, { "--on-limit kil p", "'kil'" }, { "--on-limit EMPTY p", "''" },
 		{ "--limit-exit 256 p", "'256'" }, { "--limit-exit -1 p", "'-1'" }, { "--limit-exit 1x p", "'1x'" }, { "--limit-exit EMPTY p", "''" },
 		{ "-i0 p", "'0'" }, { "-i5x p", "'5x'" }, { "-i-5 p", "'-5'" }, { "--interval= p", "''" }, { "--interval=0.0001s p", "'0.0001s'" },
-		{ "-i 5s p", "'5s'" }, { "--interval 5s p", "'5s'" }, { "-i9999999999h p", "'9999999999h'" }, { "-m mem p", "'-m'" },
+		{ "-i 5s p", "'5s'" }, { "--interval 5s p", "'5s'" }, { "-i9999999999h p", "'9999999999h'" },
+		{ "--log-size 63K p", "'63K'" }, { "--log-size 1025G p", "'1025G'" }, { "--log-size EMPTY p", "''" }, { "--log-files 0 p", "'0'" },
+		{ "--log-files 3x p", "'3x'" }, { "--log-dir EMPTY p", "''" },
 	};
 
 	for (size_t i = 0; i < sizeof(lines) / sizeof(*lines); i++) {
