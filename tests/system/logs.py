@@ -349,7 +349,8 @@ def trouble(name, hurt, heal, words):
     text = r.text()
     if text.count('\n') != 1 or '`log on` resumes' not in text or any(w not in text for w in words):
         bad.append(f'said: {text}')
-    if status['mode'] != 'mem-fast' or r.victim.poll() is not None or status['live_blocks'] < 3900 or status['dropped']:
+    books(bad, 'afterwards', status, said)
+    if status['mode'] != 'mem-fast' or r.victim.poll() is not None or status['dropped']:
         bad.append(f'{status}')
     r.ask('log on')
     if r.text().count('\n') != 2 and words[0] != 'deleted':
@@ -361,13 +362,12 @@ def trouble(name, hurt, heal, words):
     r.do('r 1000')
     if r.json('status --json')['mode'] != 'log-fast' or r.text() != text:
         bad.append(f"log on: {r.json('status --json')['mode']}, {r.text()[len(text):]}")
-    if r.leave() or r.end():
+    if r.leave() != (125 if words[0] != 'deleted' else 0) or r.end():       # a command has failed
         bad.append(f'status {r.m.returncode}, {r.victim.returncode}')
     last = Log(files(name)[-1])
     bad += last.bad
     if not last.whole or not last.count('STATE') or not last.count('EVENTS') or last.number < 3:
         bad.append(f'{last.path}: {last.rest[:30]}, {[b[0] for b in last.blocks]}')
-    del said
     return bad
 
 
@@ -378,16 +378,7 @@ def deleted():
 
 def removed():
     d = mt.tempfile.mkdtemp(dir=mt.tmp())
-    return trouble_dir(d)
-
-
-def trouble_dir(d):
-    sub = os.path.join(d, 'sub')
-    os.mkdir(sub)
-
-    def hurt():
-        os.rename(sub, sub + '.away')
-    return trouble(sub, hurt, lambda: os.mkdir(sub), ['cannot', 'No such file'])
+    return trouble(d, lambda: os.rename(d, d + '.away'), lambda: os.mkdir(d), ['cannot', 'No such file'])
 
 
 def disk_full():
@@ -398,16 +389,15 @@ def disk_full():
         filler = os.path.join(d, 'filler')
 
         def fill():
-            with open(filler, 'wb') as f:
+            with open(filler, 'wb', 0) as f:
                 try:
-                    while True:
-                        f.write(b'x' * 4096)
-                        f.flush()
+                    while f.write(b'x' * 4096):
+                        pass
                 except OSError:
                     pass
         return trouble(d, fill, lambda: os.unlink(filler), ['No space left'])
     finally:
-        subprocess.run(['umount', d])
+        subprocess.run(['umount', '-l', d])
 
 
 def unpermitted():
@@ -428,10 +418,10 @@ def unpermitted():
     for _ in range(40):
         said = r.do('r 10000')
     r.end()
-    lines = r.text().splitlines()
-    if len(lines) != 2 or 'Permission denied' not in lines[0] or '`log on` resumes' not in lines[0]:
-        return bad + [f'said: {lines}']
-    books(bad, 'without permission', json.loads(lines[1]), said)
+    message, _, status = r.text().partition('\n')
+    if 'Permission denied' not in message or '`log on` resumes' not in message or not status.startswith('{'):
+        return bad + [f'said: {r.text()}']
+    books(bad, 'without permission', json.loads(status), said)
     os.chmod(d, 0o700)
     whole(bad, d, 1)
     return bad
@@ -466,6 +456,7 @@ def family():
     """Children with memory of their own are processes of the log, one that becomes another program without having allocated is not."""
     bad = []
     r = Run('-q', '-m', 'log', '-x', 'wait exit; processes --json')
+    r.do('r 10')
     r.do('c 3')
     r.end()
     processes = {b[1] for b in whole(bad, r.dir, 1)[0].blocks if b[0] == 'EVENTS'}
