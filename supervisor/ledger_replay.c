@@ -114,7 +114,7 @@ void ledger_restore_begin(struct ledger *l, const struct ledger_sums *s)
 	l->total_allocated = s->total_allocated;
 	l->heap_counts = s->counts & LEDGER_COUNT_HEAP;
 	l->mmap_counts = s->counts & LEDGER_COUNT_MMAP;
-	ledger_replay_sums(l, s);
+	ledger_restore_counts(l, s);
 }
 
 int ledger_restore_line(struct ledger *l, const struct ledger_line_state *s)
@@ -153,33 +153,7 @@ int ledger_restore_end(struct ledger *l, const struct ledger_sums *s)
 	return 0;
 }
 
-/* ---- changes ----------------------------------------------------------------------------------------------------------------------- */
-
-uint32_t ledger_replay_line(struct ledger *l, uint32_t stack)
-{
-	return line_of(l, stack);
-}
-
-void ledger_replay_op(struct ledger *l, enum log_kind kind, uint32_t line, uint64_t bytes, uint64_t count)
-{
-	struct weight w = { bytes, count };
-	switch (kind) {
-	case LOG_ALLOC: heap_more(l, line, w); break;
-	case LOG_FREE: heap_less(l, line, w, false); break;
-	case LOG_FREE_TEMPORARY: heap_less(l, line, w, true); break;
-	case LOG_PAIR: heap_pair(l, line, bytes); break;
-	case LOG_GRANT: mmap_change(l, line, bytes, (int64_t)count); break;
-	case LOG_GRANTED: mmap_granted(l, line, bytes, count); break;
-	case LOG_KINDS: break;
-	}
-}
-
-void ledger_replay_time(struct ledger *l, uint64_t ms)
-{
-	time_change(l, ms);
-}
-
-void ledger_replay_sums(struct ledger *l, const struct ledger_sums *s)
+void ledger_restore_counts(struct ledger *l, const struct ledger_sums *s)
 {
 	l->events = s->events;
 	l->unknown_frees = s->unknown_frees;

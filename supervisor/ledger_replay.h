@@ -62,12 +62,7 @@ void ledger_restore_begin(struct ledger *l, const struct ledger_sums *sums);
 int ledger_restore_line(struct ledger *l, const struct ledger_line_state *line) MUST_USE;
 int ledger_restore_end(struct ledger *l, const struct ledger_sums *sums) MUST_USE;
 
-/* The line of STACK, made if need be; 0: out of memory. */
-uint32_t ledger_replay_line(struct ledger *l, uint32_t stack);
-/* KIND happens to LINE. BYTES is two's complement. */
-void ledger_replay_op(struct ledger *l, enum log_kind kind, uint32_t line, uint64_t bytes, uint64_t count);
-void ledger_replay_time(struct ledger *l, uint64_t ms);
-/* What no change tells: as it is at the end of a block of changes. */
-void ledger_replay_sums(struct ledger *l, const struct ledger_sums *s);
+/* What no change tells, and is told at the end of each block of changes: events, unknown_frees, reserved, maps, unmaps, counts' LOG_SAMPLED. */
+void ledger_restore_counts(struct ledger *l, const struct ledger_sums *s);
 
 #endif

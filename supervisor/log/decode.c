@@ -3,10 +3,12 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "../../inject/wire.h"
 #include "../arena.h"
 #include "../ledger_replay.h"
+#include "../ledger_state.h"
 
 /*
  * The dictionary is a row, by number: what was defined since the last STATE. EVENTS that do not go on exactly where the ledger is are refused: a block
@@ -144,27 +146,38 @@ static void get_head(struct leb *in, struct head *h)
 		leb_bad(in);
 }
 
-/* BYTES as LOG_SHAPE_OTHER tells it. */
-static void other(struct log_decoder *d, uint32_t line, uint64_t what)
+static inline void happen(struct ledger *l, uint64_t kind, uint32_t line, uint64_t bytes, uint64_t count)
 {
-	ledger_replay_op(d->ledger, (enum log_kind)(what & 3), line, what >> 2, 1);
+	struct weight w = { bytes, count };
+	switch (kind) {
+	case LOG_ALLOC: heap_more(l, line, w); break;
+	case LOG_FREE: heap_less(l, line, w, false); break;
+	case LOG_FREE_TEMPORARY: heap_less(l, line, w, true); break;
+	case LOG_PAIR: heap_pair(l, line, bytes); break;
+	case LOG_GRANT: mmap_change(l, line, bytes, (int64_t)count); break;
+	case LOG_GRANTED: mmap_granted(l, line, bytes, count); break;
+	}
+}
+
+static inline void mean(struct ledger *l, const struct meaning *m, uint64_t what)
+{
+	if (m->shape == LOG_SHAPE_OTHER)
+		happen(l, what & 3, m->line, what >> 2, 1);
+	else
+		happen(l, m->shape, m->line, m->bytes, 1);
 }
 
 static int define(struct log_decoder *d, struct leb *in)
 {
 	uint64_t shape = leb_get(in), stack = leb_get(in), what = leb_get(in);
-	struct meaning *m;
 	if (in->bad || shape > LOG_SHAPE_OTHER || stack >= WIRE_NODES || d->defined >= LOG_CODES_MOST - LOG_CODES)
 		return -EINVAL;
-	uint32_t line = ledger_replay_line(d->ledger, (uint32_t)stack);
-	if (!line || arena_reach(&d->meanings, (d->defined + 1) * sizeof(*m)))
+	uint32_t line = line_of(d->ledger, (uint32_t)stack);
+	if (!line || arena_reach(&d->meanings, (d->defined + 1) * sizeof(struct meaning)))
 		return -ENOMEM;
-	m = (struct meaning *)d->meanings.base + d->defined++;
+	struct meaning *m = (struct meaning *)d->meanings.base + d->defined++;
 	*m = (struct meaning){ line, (uint32_t)shape, what };
-	if (shape == LOG_SHAPE_OTHER)
-		other(d, line, what);
-	else
-		ledger_replay_op(d->ledger, (enum log_kind)shape, line, what, 1);
+	mean(d->ledger, m, what);
 	d->changes++;
 	return 0;
 }
@@ -174,10 +187,10 @@ static int whole(struct log_decoder *d, struct leb *in)
 	uint64_t kind = leb_get(in), stack = leb_get(in), bytes = (uint64_t)leb_get_signed(in), count = (uint64_t)leb_get_signed(in);
 	if (in->bad || kind >= LOG_KINDS || stack >= WIRE_NODES)
 		return -EINVAL;
-	uint32_t line = ledger_replay_line(d->ledger, (uint32_t)stack);
+	uint32_t line = line_of(d->ledger, (uint32_t)stack);
 	if (!line)
 		return -ENOMEM;
-	ledger_replay_op(d->ledger, (enum log_kind)kind, line, bytes, count);
+	happen(d->ledger, kind, line, bytes, count);
 	d->changes++;
 	return 0;
 }
@@ -185,13 +198,30 @@ static int whole(struct log_decoder *d, struct leb *in)
 /* 1: the code is one that is to wait: time would come to STOP_MS. */
 static int time_code(struct log_decoder *d, struct leb *in, uint64_t stop_ms)
 {
-	uint64_t ms = ledger_now(d->ledger) + (uint64_t)leb_get_signed(in);
+	uint64_t ms = d->ledger->now_ms + (uint64_t)leb_get_signed(in);
 	if (in->bad)
 		return -EINVAL;
 	if (ms >= stop_ms && stop_ms != LOG_NEVER)
 		return 1;
-	ledger_replay_time(d->ledger, ms);
+	if (ms != d->ledger->now_ms)
+		time_change(d->ledger, ms);
 	return 0;
+}
+
+/* The code at IN, whose end is 4 bytes or more ahead; three bytes are the most that codes take. */
+static inline uint64_t get_code(struct leb *in)
+{
+	uint32_t v;
+	memcpy(&v, in->at, sizeof(v));
+	if (!(v & 0x80)) {
+		in->at++;
+		return v & 0x7f;
+	}
+	if (!(v & 0x8000)) {
+		in->at += 2;
+		return (v & 0x7f) | (v >> 1 & 0x3f80);
+	}
+	return leb_get(in);
 }
 
 /* Codes up to IN's end. 0, 1: stopped, -EINVAL, -ENOMEM; IN is where to go on. */
@@ -200,22 +230,19 @@ static int codes(struct log_decoder *d, struct leb *in, uint64_t stop_ms)
 	int err = 0;
 	while (!err && in->at < in->end) {
 		const uint8_t *at = in->at;
-		uint64_t code = leb_get(in);
+		uint64_t code = in->end - at >= 4 ? get_code(in) : leb_get(in);
 		if (__builtin_expect(code >= LOG_CODES, 1)) {
-			if (code - LOG_CODES >= d->defined)
+			if (__builtin_expect(code - LOG_CODES >= d->defined, 0))
 				return -EINVAL;
 			const struct meaning *m = (const struct meaning *)d->meanings.base + (code - LOG_CODES);
-			if (m->shape == LOG_SHAPE_OTHER)
-				other(d, m->line, leb_get(in));
-			else
-				ledger_replay_op(d->ledger, (enum log_kind)m->shape, m->line, m->bytes, 1);
+			mean(d->ledger, m, m->shape == LOG_SHAPE_OTHER ? leb_get(in) : 0);
 			d->changes++;
 		} else if (code == LOG_CODE_DEFINE) {
 			err = define(d, in);
 		} else if (code == LOG_CODE_WHOLE) {
 			err = whole(d, in);
 		} else {
-			err = time_code(d, in, stop_ms);
+			err = in->bad ? -EINVAL : time_code(d, in, stop_ms);
 			if (err == 1)
 				in->at = at;
 		}
@@ -238,7 +265,7 @@ static int tail(struct log_decoder *d, struct leb *in, const struct head *h)
 	if (in->bad || in->at != in->end || d->changes != h->before + h->changes || now.now_ms != h->last_ms || now.interval != h->last_interval ||
 	    now.counted != s.counted || (counts | LOG_SAMPLED) != (now.counts | LOG_SAMPLED))
 		return -EINVAL;
-	ledger_replay_sums(d->ledger, &s);
+	ledger_restore_counts(d->ledger, &s);
 	return 0;
 }
 
@@ -276,7 +303,7 @@ int log_decode(struct log_decoder *d, const struct log_block *b, uint64_t stop_m
 	int err = -EINVAL;
 	if (b->type == SEGMENT_STATE)
 		err = state(d, b);
-	else if (b->type == SEGMENT_EVENTS && d->ready)
+	else if (b->type == SEGMENT_EVENTS && !b->flags && d->ready)
 		err = events(d, b, stop_ms, at);
 	if (err < 0)
 		d->ready = d->state = false;

@@ -3,8 +3,8 @@
  * decode.h - STATE and EVENTS blocks of a log (format.h) back into a ledger. No I/O. Trusts nothing: whatever is in a block, there is an answer to it, and memory
  * stays within a few times what was read, and 16 MB.
  *
- * All blocks of one process are fed in order, beginning with any STATE; one at each later STATE may be gone on from, or jumped to. Where the blocks in between
- * were left out, the timeline has a gap; everything else is right.
+ * The STATE and EVENTS blocks of one process are fed in order, beginning with any STATE that is there whole. From there it is possible to jump to a later STATE:
+ * then the timeline has a gap, and everything else is right.
  */
 #ifndef MTRUN_LOG_DECODE_H
 #define MTRUN_LOG_DECODE_H

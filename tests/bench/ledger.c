@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
  * ledger.c [EVENTS] [TRACE-FILE...] - what an event costs in the supervisor: from the ring through the stream into the ledger, in ns, and
- * what a live block costs in bytes of our memory. Traces are made up beforehand by a small allocator that reuses addresses as glibc does; a trace
+ * what a live block costs in bytes of our memory; then what it costs beside that to log it (log/encode.h), in ns and bytes, and to replay it. Traces are made up beforehand by a small allocator that reuses addresses as glibc does; a trace
  * file is 16-byte wire events as they were taken from the rings (time and thread events left out, wide ones with their second slot).
  *
  * Processor time of the reader alone, medians of 5 runs; figures are in supervisor/blocks.h. Linked with the objects that mtrun is made of.
  */
 #include "../../supervisor/ledger.h"
+#include "../../supervisor/ledger_replay.h"
+#include "../../supervisor/log/decode.h"
+#include "../../supervisor/log/encode.h"
 #include "../../supervisor/stream.h"
 
 #include <stdio.h>
@@ -14,6 +17,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <time.h>
+#include <zstd.h>
 
 static uint64_t seed = 88172645463325252ull;
 static uint64_t rnd(void)
@@ -197,9 +201,36 @@ static int ascending(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* The whole trace through one ring, in pieces of half a ring; only the reader's time is taken. */
-static double once(size_t from, double *bytes)
+/* What was logged. */
+static struct log_block *block;
+static size_t blocks, block_room;
+
+static void take_block(void *ctx, const struct log_block *b)
 {
+	(void)ctx;
+	if (blocks == block_room)
+		block = realloc(block, (block_room = block_room * 2 + 64) * sizeof(*block));
+	block[blocks] = *b;
+	block[blocks++].raw = memcpy(malloc(b->len), b->raw, b->len);
+}
+
+static void take_node(void *ctx, uint32_t stack)
+{
+	(void)ctx;
+	(void)stack;
+}
+
+static void blocks_drop(void)
+{
+	while (blocks)
+		free((void *)block[--blocks].raw);
+}
+
+/* The whole trace through one ring, in pieces of half a ring; only the reader's time is taken. LOGGED: what follows FROM. */
+static double once(size_t from, double *bytes, bool logged)
+{
+	static const struct log_sink sink = { NULL, take_node, take_block, NULL };
+	struct log_encoder *e = NULL;
 	struct wire_process *w = mmap(NULL, sizeof(*w), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	struct ledger *l = ledger_new(LEDGER_COUNT_HEAP | LEDGER_COUNT_MMAP);
 	struct stream *s = stream_new(w, l, not_own, NULL);
@@ -210,6 +241,8 @@ static double once(size_t from, double *bytes)
 		size_t n = events - i < WIRE_RING / 2 ? events - i : WIRE_RING / 2;
 		if (i < from && i + n > from)
 			n = from - i;
+		if (i >= from && logged && !e)
+			log_encoder_flush(e = log_encoder_new(l, &sink));
 		size_t j = 0;
 		for (; j < n; j++) {
 			t->ring[(t->head + j) % WIRE_RING] = trace[i + j];
@@ -228,6 +261,8 @@ static double once(size_t from, double *bytes)
 		i += n;
 	}
 	stream_settle(s, events, true);
+	if (e)
+		log_encoder_flush(e);
 	struct ledger_totals tot;
 	ledger_totals(l, &tot);
 	*bytes = tot.live_blocks ? (double)ledger_memory(l) / (double)tot.live_blocks : 0;
@@ -236,22 +271,66 @@ static double once(size_t from, double *bytes)
 	if (stats.gaps || stats.bad)
 		printf("# %llu gaps, %llu bad\n", (unsigned long long)stats.gaps, (unsigned long long)stats.bad);
 	stream_free(s);
+	log_encoder_free(e);
 	ledger_free(l);
 	munmap(w, sizeof(*w));
 	return ns / (double)(events - from);
 }
 
+enum { RUNS = 5 };
+
+static double replay(void)
+{
+	struct ledger *l = ledger_replay_new(TIMELINE_BUDGET);
+	struct log_decoder *d = log_decoder_new(l);
+	double at = now();
+	for (size_t i = 0; i < blocks; i++) {
+		size_t offset = 0;
+		if (log_decode(d, &block[i], LOG_NEVER, &offset))
+			printf("# block %zu is wrong\n", i);
+	}
+	at = now() - at;
+	log_decoder_free(d);
+	ledger_free(l);
+	return at;
+}
+
+/* Beside NS without a log. */
+static void measure_log(size_t from, double ns)
+{
+	double with[RUNS], again[RUNS], bytes;
+	size_t raw = 0, packed = 0, states = 0;
+	for (int i = 0; i < RUNS; i++) {
+		blocks_drop();
+		with[i] = once(from, &bytes, true);
+		again[i] = replay() / (double)(events - from);
+	}
+	for (size_t i = 0; i < blocks; i++) {
+		size_t most = ZSTD_compressBound(block[i].len);
+		void *p = malloc(most);
+		raw += block[i].len;
+		states += block[i].type == SEGMENT_STATE ? block[i].len : 0;
+		packed += ZSTD_compress(p, most, block[i].raw, block[i].len, 1);
+		free(p);
+	}
+	qsort(with, RUNS, sizeof(*with), ascending);
+	qsort(again, RUNS, sizeof(*again), ascending);
+	printf("%-34s %+.1f ns an event (%+.1f .. %+.1f), %.2f bytes (%.2f of states), packed %.2f; replay %.1f ns\n", "  logged", with[RUNS / 2] - ns,
+	       with[0] - ns, with[RUNS - 1] - ns, (double)raw / (double)(events - from), (double)states / (double)(events - from),
+	       (double)packed / (double)(events - from), again[RUNS / 2]);
+}
+
 static void measure(const char *name, size_t from)
 {
-	enum { RUNS = 5 };
 	double ns[RUNS], bytes = 0;
 	for (int i = 0; i < RUNS; i++)
-		ns[i] = once(from, &bytes);
+		ns[i] = once(from, &bytes, false);
 	qsort(ns, RUNS, sizeof(*ns), ascending);
 	printf("%-34s %9zu events  %5.1f ns an event (%.1f .. %.1f)", name, events - from, ns[RUNS / 2], ns[0], ns[RUNS - 1]);
 	if (bytes > 0 && bytes < 1000)
 		printf("  %4.1f bytes a live block", bytes);
 	printf("\n");
+	measure_log(from, ns[RUNS / 2]);
 	fflush(stdout);
 }
 
