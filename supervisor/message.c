@@ -20,6 +20,8 @@ static void *divert_ctx;
 static int verbosity;
 static bool colored;
 static bool apart;			/* the stream is standard output: what we have to say is not part of it */
+static bool writing;			/* the stream is being written, and the loop turns meanwhile: nothing may be put into it, */
+static char *later;			/* so what is said then is kept until that is done; NULL: nothing */
 
 static int own_descriptor(int fd)
 {
@@ -34,8 +36,13 @@ static ssize_t stream_write(void *ctx, const char *text, size_t len)
 
 	(void)ctx;
 	if (divert) {
+		bool wanted;
+
 		errno = EINTR;
-		return divert(divert_ctx, text, len) ? (ssize_t)len : 0;
+		writing = true;
+		wanted = divert(divert_ctx, text, len);
+		writing = false;
+		return wanted ? (ssize_t)len : 0;
 	}
 	while (done < len) {
 		ssize_t n = write(stream_fd, text + done, len - done);
@@ -103,20 +110,53 @@ void message_close(void)
 }
 
 FILE *message_stream(void) { return stream ? stream : stderr; }
-void message_flush(void) { fflush(message_stream()); clearerr(message_stream()); }
+
+void message_flush(void)
+{
+	if (writing)
+		return;
+	fflush(message_stream());
+	clearerr(message_stream());
+	while (later) {
+		char *text = later;
+
+		later = NULL;
+		fputs(text, message_stream());
+		free(text);
+		fflush(message_stream());
+		clearerr(message_stream());
+	}
+}
+
+static void keep(char *text)
+{
+	char *all;
+
+	if (asprintf(&all, "%s%s", later ? later : "", text) < 0)
+		return;
+	free(later);
+	later = all;
+}
+
 int message_fd(void) { return stream ? stream_fd : STDERR_FILENO; }
 
 static void PRINTF(2, 0) line(bool error, const char *format, va_list args)
 {
 	FILE *f = apart ? stderr : message_stream();
-	char *text;
+	char *text, *whole = NULL;
 
 	if (vasprintf(&text, format, args) < 0)
 		return;
+	if (asprintf(&whole, "%smtrun:%s %s\n", colored && error ? "\033[1;31m" : "", colored && error ? "\033[0m" : "", text) < 0)
+		whole = NULL;
 	if (f == stderr)
 		message_flush();
-	fprintf(f, "%smtrun:%s %s\n", colored && error ? "\033[1;31m" : "", colored && error ? "\033[0m" : "", text);
+	if (whole && writing && f != stderr)
+		keep(whole);
+	else if (whole)
+		fputs(whole, f);
 	message_flush();
+	free(whole);
 	free(text);
 }
 

@@ -338,13 +338,8 @@ def trouble(name, hurt, heal, words):
     r = Asked('-m', 'log-fast', '--log-size', '256K', '--log-dir', name)
     r.do('r 10000')
     hurt()
-    for _ in range(40):
-        r.do('r 10000')
-        if r.text():
-            break
-    for _ in range(5):
-        r.do('r 10000')
-    said = r.do('r 0')
+    mt.until(lambda: r.do('r 10000') and r.text(), 30)
+    said = r.do('r 50000')
     status = r.json('status --json')
     text = r.text()
     if text.count('\n') != 1 or '`log on` resumes' not in text or any(w not in text for w in words):
@@ -415,8 +410,8 @@ def unpermitted():
     bad = []
     r.do('r 10000')
     os.chmod(d, 0o555)
-    for _ in range(40):
-        said = r.do('r 10000')
+    mt.until(lambda: r.do('r 10000') and r.text(), 30)
+    said = r.do('r 50000')
     r.end()
     message, _, status = r.text().partition('\n')
     if 'Permission denied' not in message or '`log on` resumes' not in message or not status.startswith('{'):
