@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include "blocks.h"
+#include "mix.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -63,6 +63,9 @@ void blocks_release(struct blocks *t)
 	arena_release(&pages);
 	arena_release(&t->pool);
 	t->page = NULL;
+	if (t->mix)
+		mix_free(t->mix);
+	t->mix = NULL;
 }
 
 int blocks_copy(struct blocks *to, const struct blocks *from)
@@ -70,18 +73,51 @@ int blocks_copy(struct blocks *to, const struct blocks *from)
 	struct arena old = page_arena(from->page, from->mask), pages = { 0 };
 	*to = *from;
 	to->pool = (struct arena){ 0 };
+	to->mix = NULL;
 	int err = arena_copy(&pages, &old, (from->mask + 1) * sizeof(struct block_page));
+	to->page = pages.base;
 	if (!err)
 		err = arena_copy(&to->pool, &from->pool, (size_t)from->pool_used * sizeof(struct block));
+	if (!err && from->mix && !(to->mix = mix_copy(from->mix)))
+		err = -ENOMEM;
 	if (err)
-		arena_release(&pages);
-	to->page = pages.base;
+		blocks_release(to);
 	return err;
 }
 
 size_t blocks_memory(const struct blocks *t)
 {
-	return (t->mask + 1) * sizeof(struct block_page) + (size_t)t->pool_used * sizeof(struct block);
+	return (t->mask + 1) * sizeof(struct block_page) + (size_t)t->pool_used * sizeof(struct block) + (t->mix ? mix_memory(t->mix) : 0);
+}
+
+int blocks_compact(struct blocks *t, bool compact)
+{
+	if (t->mix)
+		return mix_turn(t->mix, !compact);
+	if (!compact)
+		return 0;
+	struct mix *m = mix_new(t);
+	if (!m)
+		return -ENOMEM;
+	t->mix = m;
+	return 0;
+}
+
+bool blocks_move(struct blocks *t, size_t n)
+{
+	struct mix *m = t->mix;
+	if (!m || mix_move(m, n))
+		return m;
+	if (m->leaving) {
+		uint32_t moves = t->moves + 1;
+		t->mix = NULL;
+		blocks_release(t);
+		*t = m->pages;
+		t->moves = moves;
+		m->pages = (struct blocks){ 0 };
+		mix_free(m);
+	}
+	return false;
 }
 
 /* ---- chunks -------------------------------------------------------------------------------------------------------------------- */
@@ -182,7 +218,7 @@ static struct block *probe(struct blocks *t, struct block_page *p, raddr_t addr,
 	return NULL;
 }
 
-struct block *blocks_get_slowly(const struct blocks *t, raddr_t addr, const struct block_page *p)
+struct block *blocks_get_far(const struct blocks *t, raddr_t addr, const struct block_page *p)
 {
 	struct block *c = blocks_chunk(t, p);
 	for (uint32_t i = 0; i <= p->mask; i++)
@@ -317,7 +353,8 @@ static void trim(struct blocks *t)
 	}
 }
 
-struct block *blocks_put_slowly(struct blocks *t, raddr_t addr, bool *was)
+/* A place in the pages for ADDR; *WAS: it is the one that ADDR has. NULL: out of memory. */
+static struct block *place(struct blocks *t, raddr_t addr, bool *was)
 {
 	if (t->pool_used >= t->pool_trim) {
 		trim(t);
@@ -337,10 +374,92 @@ struct block *blocks_put_slowly(struct blocks *t, raddr_t addr, bool *was)
 	return b;
 }
 
+/* ---- single blocks ------------------------------------------------------------------------------------------------------------- */
+
+bool blocks_put_slowly(struct blocks *t, raddr_t addr, struct block block, struct block *was)
+{
+	bool there;
+	if (t->mix)
+		return mix_put(t->mix, addr, block, was);
+	struct block *b = place(t, addr, &there);
+	*was = b && there ? *b : (struct block){ 0 };
+	if (b)
+		*b = (struct block){ block.a | (b->a & BLOCK_PASSED), block.b };
+	return b;
+}
+
+bool blocks_put(struct blocks *t, raddr_t addr, struct block block, struct block *was)
+{
+	return blocks_put_in(t, blocks_page(t, addr), addr, block_place(addr), block, was);
+}
+
+static struct block *find(const struct blocks *t, raddr_t addr, struct block_page **page)
+{
+	*page = blocks_page(t, addr);
+	return *page ? blocks_get_in(t, *page, addr, block_place(addr)) : NULL;
+}
+
+const struct block *blocks_get(const struct blocks *t, raddr_t addr, struct block *copy)
+{
+	struct block_page *page;
+	return t->mix ? mix_get(t->mix, addr, copy) : find(t, addr, &page);
+}
+
+void blocks_take(struct blocks *t, raddr_t addr, struct block stamp)
+{
+	struct block_page *page;
+	if (t->mix) {
+		mix_take(t->mix, addr, stamp);
+		return;
+	}
+	struct block *b = find(t, addr, &page);
+	blocks_take_in(t, page, b, stamp);
+}
+
+void blocks_count(struct blocks *t, raddr_t addr)
+{
+	struct block_page *page;
+	if (t->mix)
+		mix_count(t->mix, addr);
+	else
+		find(t, addr, &page)->b |= BLOCK_COUNTED;
+}
+
+void blocks_fetch_slowly(const struct blocks *t, raddr_t addr)
+{
+	compact_fetch(&t->mix->compact, addr);
+}
+
 /* ---- questions ----------------------------------------------------------------------------------------------------------------- */
 
-const struct block *blocks_below(const struct blocks *t, raddr_t addr, raddr_t *start)
+bool blocks_walk(const struct blocks *t, struct blocks_walk *w)
 {
+	if (t->mix)
+		return mix_walk(t->mix, w);
+	w->count = 0;
+	for (; w->page <= t->mask; w->page++, w->entry = 0) {
+		const struct block_page *p = &t->page[w->page];
+		if (!(p->count & PAGE_COUNT))
+			continue;
+		if (w->page < t->mask)
+			__builtin_prefetch(blocks_chunk(t, p + 1));
+		for (const struct block *c = blocks_chunk(t, p); w->entry <= p->mask; w->entry++) {
+			const struct block *b = &c[w->entry];
+			if (!(b->a & BLOCK_USED))
+				continue;
+			if (w->count == BLOCKS_WALK)
+				return true;
+			w->addr[w->count] = (p->number - 1) << 12 | (b->a & BLOCK_OFFSET);
+			w->block[w->count++] = *b;
+		}
+	}
+	return w->count;
+}
+
+bool blocks_below(const struct blocks *t, raddr_t addr, raddr_t *start, struct block *out)
+{
+	if (t->mix)
+		return mix_below(t->mix, addr, start, out);
 	const struct block_page *p = blocks_page(t, addr);
 	uint64_t limit = addr & BLOCK_OFFSET;
 	for (int turn = 0; turn < 2; turn++) {
@@ -355,7 +474,8 @@ const struct block *blocks_below(const struct blocks *t, raddr_t addr, raddr_t *
 		}
 		if (best) {
 			*start = (p->number - 1) << 12 | (best->a & BLOCK_OFFSET);
-			return best;
+			*out = *best;
+			return true;
 		}
 		p = NULL;			/* then the last one of the nearest page below that has any */
 		for (size_t i = 0; turn == 0 && i <= t->mask; i++) {
@@ -365,13 +485,15 @@ const struct block *blocks_below(const struct blocks *t, raddr_t addr, raddr_t *
 		}
 		limit = BLOCK_OFFSET;
 	}
-	return NULL;
+	return false;
 }
 
 /* A block can have been as large as it likes, so every page up to ADDR's is looked at. */
-const struct block *blocks_freed(const struct blocks *t, raddr_t addr, raddr_t *start)
+bool blocks_freed(const struct blocks *t, raddr_t addr, raddr_t *start, struct block *out)
 {
 	const struct block *best = NULL;
+	if (t->mix)
+		return mix_freed(t->mix, addr, start, out);
 	for (size_t i = 0; i <= t->mask; i++) {
 		const struct block_page *p = &t->page[i];
 		if (!p->chunk || p->number - 1 > addr >> 12)
@@ -387,33 +509,68 @@ const struct block *blocks_freed(const struct blocks *t, raddr_t addr, raddr_t *
 			*start = at;
 		}
 	}
+	if (best)
+		*out = *best;
 	return best;
 }
 
-static int by_value(const void *a, const void *b)
+#define DIGIT 11u				/* bits that are sorted by at once */
+
+/* Ascending, by digits from the last to the first; SPARE has room for N, too. Returns the one of both that has them. */
+static raddr_t *sort(raddr_t *v, raddr_t *spare, size_t n)
 {
-	raddr_t x = *(const raddr_t *)a, y = *(const raddr_t *)b;
-	return x < y ? -1 : x > y;
+	raddr_t any = 0;
+	for (size_t i = 0; i < n; i++)
+		any |= v[i];
+	for (unsigned shift = 0; shift < 64 && any >> shift; shift += DIGIT) {
+		size_t at[(1u << DIGIT) + 1] = { 0 };
+		for (size_t i = 0; i < n; i++)
+			at[(v[i] >> shift & ((1u << DIGIT) - 1)) + 1]++;
+		for (size_t d = 1; d < 1u << DIGIT; d++)
+			at[d] += at[d - 1];
+		for (size_t i = 0; i < n; i++)
+			spare[at[v[i] >> shift & ((1u << DIGIT) - 1)]++] = v[i];
+		raddr_t *other = v;
+		v = spare;
+		spare = other;
+	}
+	return v;
 }
 
 ssize_t blocks_addresses(const struct blocks *t, raddr_t **out)
 {
+	struct blocks_walk w = { 0 };
 	size_t n = 0, filled = 0;
-	for (size_t i = 0; i <= t->mask; i++)
-		n += t->page[i].count & PAGE_COUNT;
-	raddr_t *list = malloc((n + 1) * sizeof(*list));
-	if (!list)
+	while (blocks_walk(t, &w))
+		n += w.count;
+	raddr_t *list = malloc((n + 1) * sizeof(*list)), *spare = malloc((n + 1) * sizeof(*list));
+	if (!list || !spare) {
+		free(list);
+		free(spare);
 		return -ENOMEM;
-	for (size_t i = 0; i <= t->mask; i++) {
-		const struct block_page *p = &t->page[i];
-		if (!(p->count & PAGE_COUNT))
-			continue;
-		const struct block *c = blocks_chunk(t, p);
-		for (uint32_t j = 0; j <= p->mask && filled < n; j++)
-			if (c[j].a & BLOCK_USED)
-				list[filled++] = (p->number - 1) << 12 | (c[j].a & BLOCK_OFFSET);
 	}
-	qsort(list, filled, sizeof(*list), by_value);
-	*out = list;
-	return (ssize_t)filled;
+	for (w = (struct blocks_walk){ 0 }; blocks_walk(t, &w); filled += w.count)
+		memcpy(list + filled, w.addr, w.count * sizeof(*list));
+	*out = sort(list, spare, n);
+	free(*out == list ? spare : list);
+	return (ssize_t)n;
+}
+
+int blocks_each_page(const struct blocks *t, int (*fn)(void *ctx, raddr_t page), void *ctx)
+{
+	int err = 0;
+	for (size_t i = 0; i <= t->mask && !err; i++)
+		if (t->page[i].count & PAGE_COUNT)
+			err = fn(ctx, (t->page[i].number - 1) << 12);
+	if (!t->mix)
+		return err;
+	raddr_t *list;
+	ssize_t n = blocks_addresses(t, &list);
+	if (n < 0)
+		return (int)n;
+	for (ssize_t i = 0; i < n && !err; i++)
+		if (i == 0 || list[i] >> 12 != list[i - 1] >> 12)
+			err = fn(ctx, list[i] & ~(raddr_t)BLOCK_OFFSET);
+	free(list);
+	return err;
 }

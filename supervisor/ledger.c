@@ -93,19 +93,10 @@ void ledger_free(struct ledger *l)
 
 int ledger_compact(struct ledger *l, bool compact)
 {
-	(void)l;
-	(void)compact;
-	return 0;
+	return blocks_compact(&l->blocks, compact);
 }
 
 /* ---- sampling ------------------------------------------------------------------------------------------------------------------ */
-
-/* B at ADDR becomes known to the target. */
-static void count(struct ledger *l, raddr_t addr, struct block *b)
-{
-	b->b |= BLOCK_COUNTED;
-	wire_known_add(l->known, addr);
-}
 
 /* B at ADDR, which was counted, is gone. */
 static __attribute__((noinline)) void uncount(struct ledger *l, raddr_t addr)
@@ -117,17 +108,20 @@ static __attribute__((noinline)) void uncount(struct ledger *l, raddr_t addr)
 
 void ledger_count_all(struct ledger *l, bool counted)
 {
-	for (size_t i = 0; i <= l->blocks.mask; i++) {
-		const struct block_page *p = &l->blocks.page[i];
-		struct block *c = blocks_chunk(&l->blocks, p);
-		for (uint32_t j = 0; (p->count & PAGE_COUNT) && j <= p->mask; j++)
-			if (c[j].a & BLOCK_USED && !(c[j].b & BLOCK_COUNTED) == !counted)
-				count(l, (p->number - 1) << 12 | (c[j].a & BLOCK_OFFSET), &c[j]);
-	}
+	struct blocks_walk w = { 0 };
+	while (blocks_walk(&l->blocks, &w))
+		for (size_t i = 0; i < w.count; i++) {
+			if (!(w.block[i].b & BLOCK_COUNTED) != !counted)
+				continue;
+			blocks_count(&l->blocks, w.addr[i]);
+			wire_known_add(l->known, w.addr[i]);
+		}
 	for (uint32_t i = 0; i < l->pendings; i++) {
 		struct pending *p = &l->pending[i];
-		if (p->heap == LEAVING && p->known && !(p->block.b & BLOCK_COUNTED) == !counted)
-			count(l, p->addr, &p->block);
+		if (p->heap != LEAVING || !p->known || !(p->block.b & BLOCK_COUNTED) != !counted)
+			continue;
+		p->block.b |= BLOCK_COUNTED;
+		wire_known_add(l->known, p->addr);
 	}
 }
 
@@ -181,16 +175,17 @@ static __attribute__((noinline)) void free_unseen(struct ledger *l, raddr_t addr
 INLINE void grant_block(struct ledger *l, struct thread *t, uint32_t owner, struct spot at, raddr_t addr, uint64_t size, uint32_t stack)
 {
 	uint32_t line = line_of(l, stack);
-	bool was;
-	struct block *b = blocks_put_in(&l->blocks, at.page, addr, at.place, &was);
-	if (__builtin_expect(!b, 0))
+	struct block b = block_at(addr, size, line, owner, l->tick), was;
+	if (__builtin_expect(l->know_all, 0))
+		b.b |= BLOCK_COUNTED;
+	bool put = blocks_put_in(&l->blocks, at.page, addr, at.place, b, &was);
+	if (__builtin_expect(was.a != 0, 0))
+		free_unseen(l, addr, &was);
+	if (__builtin_expect(!put, 0))
 		return;
-	if (__builtin_expect(was, 0))
-		free_unseen(l, addr, b);
-	block_set(b, addr, size, line, owner, l->tick);
 	heap_more(l, line, (struct weight){ size, 1 });
 	if (__builtin_expect(l->know_all, 0))
-		count(l, addr, b);
+		wire_known_add(l->known, addr);
 	t->last = addr;
 }
 
@@ -220,7 +215,10 @@ void ledger_keep_freed(struct ledger *l, bool keep)
 INLINE void release_block(struct ledger *l, struct thread *t, uint32_t owner, struct block stamp, struct spot at, raddr_t addr, bool from_libc,
 			  uint32_t stack)
 {
-	struct block *b = at.page ? blocks_get_in(&l->blocks, at.page, addr, at.place) : NULL;
+	struct block *in = at.page ? blocks_get_in(&l->blocks, at.page, addr, at.place) : NULL, copy;
+	const struct block *b = in;
+	if (__builtin_expect(!in && l->blocks.mix, 0))
+		b = blocks_get(&l->blocks, addr, &copy);
 	if (__builtin_expect(!b, 0)) {
 		l->unknown_frees += !from_libc && !l->sampled;
 		return;
@@ -230,7 +228,10 @@ INLINE void release_block(struct ledger *l, struct thread *t, uint32_t owner, st
 		uncount(l, addr);
 	if (__builtin_expect(stack, 0))
 		remember(l, addr, b, owner, stack);
-	blocks_take(&l->blocks, at.page, b, stamp);
+	if (__builtin_expect(in != NULL, 1))
+		blocks_take_in(&l->blocks, at.page, in, stamp);
+	else
+		blocks_take(&l->blocks, addr, stamp);
 }
 
 static void alloc(struct ledger *l, uint32_t thread, raddr_t addr, uint64_t size, uint32_t stack)
@@ -250,20 +251,18 @@ void ledger_alloc(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t addr, 
 static void alloc_counted(struct ledger *l, uint32_t thread, raddr_t addr, uint64_t size, uint32_t stack, uint64_t period)
 {
 	struct thread *t = thread_at(l, thread);
-	struct spot at = spot_of(l, addr);
 	uint32_t line = line_of(l, stack);
 	struct weight w;
-	bool was;
 	size = size < BLOCK_SIZE_MAX ? size : BLOCK_SIZE_MAX;
+	struct block b = block_at(addr, size, line, owner_of(thread), l->tick), was;
+	b.b |= BLOCK_COUNTED;
 	if (__builtin_expect(l->odd, 0))
 		ledger_changing(l, addr);
-	struct block *b = blocks_put_in(&l->blocks, at.page, addr, at.place, &was);
-	if (!b)
+	bool put = blocks_put(&l->blocks, addr, b, &was);
+	if (was.a)
+		free_unseen(l, addr, &was);
+	if (!put)
 		return;
-	if (was)
-		free_unseen(l, addr, b);
-	block_set(b, addr, size, line, owner_of(thread), l->tick);
-	b->b |= BLOCK_COUNTED;
 	w = weights_of(&l->weights, size, period);
 	if (period && weights_put(&l->weights, addr, &w))
 		w = (struct weight){ size, 1 };		/* out of memory: it stands for itself */
@@ -333,8 +332,7 @@ void ledger_batch(struct ledger *l, uint32_t thread, uint64_t ms, const struct w
 		}
 		before = wire_address(e[i]);
 		spot[i] = spot_of(l, before);
-		if (spot[i].page)
-			__builtin_prefetch(blocks_chunk(&l->blocks, spot[i].page) + (spot[i].place & spot[i].page->mask), 1);
+		blocks_fetch(&l->blocks, spot[i].page, before, spot[i].place);
 		uint32_t stack = wire_stack(e[i]);
 		if (stack < l->index_size)
 			__builtin_prefetch(line_at(l, ((uint32_t *)l->index.base)[stack]), 1);
@@ -367,14 +365,11 @@ void ledger_weigh_back(struct ledger *l, raddr_t addr, const struct block *b, st
 static void heap_back(struct ledger *l, struct pending *p)
 {
 	if (p->known) {
-		bool was;
+		struct block copy;
 		if (l->odd)
 			ledger_changing(l, p->addr);
-		struct block *b = blocks_put(&l->blocks, p->addr, &was);
-		if (b && !was) {
-			b->a = (p->block.a & ~BLOCK_PASSED) | (b->a & BLOCK_PASSED);
-			b->b = p->block.b;
-			ledger_weigh_back(l, p->addr, b, p->weight);
+		if (!blocks_get(&l->blocks, p->addr, &copy) && blocks_put(&l->blocks, p->addr, p->block, &copy)) {
+			ledger_weigh_back(l, p->addr, &p->block, p->weight);
 			if (p->temporary)
 				((struct thread *)l->threads.base)[p->slot].last = p->addr;
 		} else {
@@ -388,14 +383,14 @@ static void heap_back(struct ledger *l, struct pending *p)
 
 void ledger_leave(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t old)
 {
-	struct block_page *page;
+	struct block copy;
 	event(l, ms);
 	struct pending *p = ledger_pending_make(l, thread);
 	if (!p)
 		return;
 	if (p->heap == LEAVING)			/* its outcome never came */
 		heap_back(l, p);
-	struct block *b = blocks_get(&l->blocks, old, &page);
+	const struct block *b = blocks_get(&l->blocks, old, &copy);
 	p->heap = LEAVING;
 	p->addr = old;
 	p->known = b != NULL;
@@ -404,11 +399,11 @@ void ledger_leave(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t old)
 	if (l->odd)
 		ledger_changing(l, old);
 	p->temporary = is_temporary(thread_at(l, thread), owner_of(thread), old, b);
-	p->block = *b;
+	p->block = (struct block){ b->a & ~BLOCK_PASSED, b->b };
 	p->weight = weight_of(l, old, b);
 	if (b->b & BLOCK_COUNTED)
 		weights_take(&l->weights, old);
-	blocks_take(&l->blocks, page, b, block_stamp(owner_of(thread), l->tick));
+	blocks_take(&l->blocks, old, block_stamp(owner_of(thread), l->tick));
 }
 
 /* The end of a LEAVE: the old block is gone. */

@@ -93,18 +93,9 @@ static ssize_t pending_blocks(const struct ledger *l, bool mapping, struct ledge
 	return (ssize_t)n;
 }
 
-/* Page by page: while one's blocks are told, the stacks' lines of the next one's and the entries of the one after it are on their way. */
-static void page_prefetch(const struct ledger *l, const struct block_page *p)
-{
-	const struct block *c = blocks_chunk(&l->blocks, p);
-	for (uint32_t j = 0; (p->count & PAGE_COUNT) && j <= p->mask; j++)
-		if (c[j].a & BLOCK_USED)
-			__builtin_prefetch(line_at(l, block_line(&c[j])));
-}
-
 static int each_heap(const struct ledger *l, int (*fn)(void *ctx, const struct ledger_block *b), void *ctx)
 {
-	const struct blocks *t = &l->blocks;
+	struct blocks_walk w = { 0 };
 	struct ledger_block *extra;
 	int err = 0;
 	ssize_t more = pending_blocks(l, false, &extra);
@@ -113,17 +104,11 @@ static int each_heap(const struct ledger *l, int (*fn)(void *ctx, const struct l
 	for (ssize_t i = 0; i < more && !err; i++)
 		err = fn(ctx, &extra[i]);
 	free(extra);
-	for (size_t i = 0; i <= t->mask && !err; i++) {
-		const struct block_page *p = &t->page[i];
-		const struct block *c = blocks_chunk(t, p);
-		if (i + 2 <= t->mask)
-			__builtin_prefetch(blocks_chunk(t, p + 2));
-		if (i < t->mask)
-			page_prefetch(l, p + 1);
-		for (uint32_t j = 0; (p->count & PAGE_COUNT) && j <= p->mask && !err; j++) {
-			if (!(c[j].a & BLOCK_USED))
-				continue;
-			struct ledger_block found = describe(l, (p->number - 1) << 12 | (c[j].a & BLOCK_OFFSET), &c[j]);
+	while (!err && blocks_walk(&l->blocks, &w)) {
+		for (size_t i = 0; i < w.count; i++)
+			__builtin_prefetch(line_at(l, block_line(&w.block[i])));
+		for (size_t i = 0; i < w.count && !err; i++) {
+			struct ledger_block found = describe(l, w.addr[i], &w.block[i]);
 			err = fn(ctx, &found);
 		}
 	}
@@ -166,19 +151,13 @@ int ledger_each_mapping(const struct ledger *l, int (*fn)(void *ctx, const struc
 
 int ledger_each_page(const struct ledger *l, int (*fn)(void *ctx, raddr_t page), void *ctx)
 {
-	int err = 0;
-	for (size_t i = 0; i <= awake(l)->blocks.mask && !err; i++) {
-		const struct block_page *p = &l->blocks.page[i];
-		if (p->number && p->count & PAGE_COUNT)
-			err = fn(ctx, (p->number - 1) << 12);
-	}
-	return err;
+	return blocks_each_page(&awake(l)->blocks, fn, ctx);
 }
 
 bool ledger_holds(const struct ledger *l, raddr_t addr)
 {
-	struct block_page *page;
-	return blocks_get(&awake(l)->blocks, addr, &page) != NULL;
+	struct block copy;
+	return blocks_get(&awake(l)->blocks, addr, &copy);
 }
 
 static bool holds(const struct ledger_block *b, raddr_t addr)
@@ -188,10 +167,10 @@ static bool holds(const struct ledger_block *b, raddr_t addr)
 
 bool ledger_find(const struct ledger *l, raddr_t addr, struct ledger_block *out)
 {
+	struct block b;
 	raddr_t start;
-	const struct block *b = blocks_below(&awake(l)->blocks, addr, &start);
-	if (b) {
-		*out = describe(l, start, b);
+	if (blocks_below(&awake(l)->blocks, addr, &start, &b)) {
+		*out = describe(l, start, &b);
 		if (holds(out, addr))
 			return true;
 	}
@@ -217,28 +196,30 @@ bool ledger_find(const struct ledger *l, raddr_t addr, struct ledger_block *out)
 
 bool ledger_below(const struct ledger *l, raddr_t addr, struct ledger_block *out)
 {
+	struct block b;
 	raddr_t start;
-	const struct block *b = blocks_below(&awake(l)->blocks, addr, &start);
-	if (b)
-		*out = describe(l, start, b);
-	return b != NULL;
+	if (!blocks_below(&awake(l)->blocks, addr, &start, &b))
+		return false;
+	*out = describe(l, start, &b);
+	return true;
 }
 
 bool ledger_find_freed(const struct ledger *l, raddr_t addr, struct ledger_freed *out)
 {
+	struct block b;
 	raddr_t start;
-	const struct block *b = blocks_freed(&awake(l)->blocks, addr, &start);
+	bool left = blocks_freed(&awake(l)->blocks, addr, &start, &b);
 	const struct freed_block *f = freed_find(&l->freed, addr);
-	if (f && (!b || f->freed_tick >= block_tick(b))) {
+	if (f && (!left || f->freed_tick >= block_tick(&b))) {
 		*out = (struct ledger_freed){
 			.block = { .address = f->address, .size = f->size, .stack = line_at(l, f->line)->id, .thread = f->owner, .ms = f->tick * 10ull },
 			.known = true, .thread = f->freed_owner, .stack = f->freed_stack, .ms = f->freed_tick * 10ull,
 		};
 		return true;
 	}
-	if (!b)
+	if (!left)
 		return false;
-	*out = (struct ledger_freed){ .block = describe(l, start, b), .thread = block_owner(b), .ms = block_tick(b) * 10ull };
+	*out = (struct ledger_freed){ .block = describe(l, start, &b), .thread = block_owner(&b), .ms = block_tick(&b) * 10ull };
 	return true;
 }
 

@@ -25,14 +25,14 @@ static bool undo_add(struct ledger *c, raddr_t addr, const struct block *b, stru
 		c->undo = v;
 		c->undo_room = room;
 	}
-	c->undo[c->undos++] = (struct undo){ .addr = addr, .old = b ? *b : (struct block){ 0 }, .weight = w };
+	c->undo[c->undos++] = (struct undo){ .addr = addr, .old = b ? (struct block){ b->a & ~BLOCK_PASSED, b->b } : (struct block){ 0 }, .weight = w };
 	return true;
 }
 
 void ledger_changing(struct ledger *l, raddr_t addr)
 {
-	struct block_page *page;
-	const struct block *b = blocks_get(&l->blocks, addr, &page);
+	struct block copy;
+	const struct block *b = blocks_get(&l->blocks, addr, &copy);
 	struct weight w = b ? weight_of(l, addr, b) : (struct weight){ 0 };
 	for (struct ledger *c = l->children, *next; c; c = next) {
 		next = c->sibling;
@@ -54,21 +54,16 @@ void ledger_leave_parent(struct ledger *l)
 
 static void revert(struct ledger *l, const struct undo *u)
 {
-	struct block_page *page;
-	bool was;
+	struct block copy;
 	weights_take(&l->weights, u->addr);
 	if (!u->old.a) {
-		struct block *b = blocks_get(&l->blocks, u->addr, &page);
+		const struct block *b = blocks_get(&l->blocks, u->addr, &copy);
 		if (b)
-			blocks_take(&l->blocks, page, b, block_stamp(block_owner(b), block_tick(b)));
+			blocks_take(&l->blocks, u->addr, block_stamp(block_owner(b), block_tick(b)));
 		return;
 	}
-	struct block *b = blocks_put(&l->blocks, u->addr, &was);
-	if (b) {
-		b->a = (u->old.a & ~BLOCK_PASSED) | (b->a & BLOCK_PASSED);
-		b->b = u->old.b;
-		ledger_weigh_back(l, u->addr, b, u->weight);
-	}
+	if (blocks_put(&l->blocks, u->addr, u->old, &copy))
+		ledger_weigh_back(l, u->addr, &u->old, u->weight);
 }
 
 /* All sums anew, from the blocks and ranges. */
@@ -83,17 +78,13 @@ static void sum_up(struct ledger *l)
 			ledger_grant_account(l, r->grant, r->end - r->start);
 	l->mmap = mmap;
 	l->counted = counted;
-	for (size_t i = 0; i <= l->blocks.mask && l->heap_counts; i++) {
-		const struct block_page *p = &l->blocks.page[i];
-		const struct block *c = blocks_chunk(&l->blocks, p);
-		for (uint32_t j = 0; (p->count & PAGE_COUNT) && j <= p->mask; j++) {
-			if (!(c[j].a & BLOCK_USED))
-				continue;
-			struct weight w = weight_of(l, (p->number - 1) << 12 | (c[j].a & BLOCK_OFFSET), &c[j]);
-			add(&line[block_line(&c[j])].s.live_bytes, w.bytes);
-			add(&line[block_line(&c[j])].s.live_count, w.count);
+	struct blocks_walk w = { 0 };
+	while (l->heap_counts && blocks_walk(&l->blocks, &w))
+		for (size_t i = 0; i < w.count; i++) {
+			struct weight weight = weight_of(l, w.addr[i], &w.block[i]);
+			add(&line[block_line(&w.block[i])].s.live_bytes, weight.bytes);
+			add(&line[block_line(&w.block[i])].s.live_count, weight.count);
 		}
-	}
 	l->touches = 0;
 	for (uint32_t i = 1; i < l->lines_used; i++) {
 		line[i].epoch = 0;
@@ -169,9 +160,9 @@ static int pending_inherit(struct ledger *l, const struct ledger *parent)
 {
 	for (uint32_t i = 0; i < parent->pendings; i++) {
 		const struct pending *p = &parent->pending[i];
-		struct block_page *page;
+		struct block copy;
 		if (p->heap == LEAVING && p->known) {
-			if (blocks_get(&parent->blocks, p->addr, &page)) {
+			if (blocks_get(&parent->blocks, p->addr, &copy)) {
 				l->heap -= p->weight.bytes;
 				l->inherited -= p->weight.count;
 				continue;

@@ -1,74 +1,95 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The table of live blocks against a plain array, with friendly, unfriendly and hostile addresses; and what it costs. */
-#include "../../supervisor/blocks.h"
+/* The table of live blocks, in each layout and while it changes, against a plain array, with friendly, unfriendly and hostile addresses; and what it costs. */
+#include "../../supervisor/compact.h"
 #include "test.h"
 
 static uint64_t seed = 1;
 static uint64_t rnd(void) { return test_random(&seed); }
 
+static enum { FAST, COMPACT, CHANGING, LAYOUTS } layout;
+static const char *const layout_name[] = { "for speed", "compact", "changing" };
+
+static void init(struct blocks *t)
+{
+	CHECK_EQ(blocks_init(t), 0);
+	CHECK_EQ(blocks_compact(t, layout != FAST), 0);
+}
+
+/* Now and then the other layout is wanted, and all the time blocks are on their way. */
+static void change(struct blocks *t)
+{
+	if (layout == CHANGING && rnd() % 5000 == 0)
+		CHECK_EQ(blocks_compact(t, rnd() & 1), 0);
+	blocks_move(t, 1);
+}
+
 static void put(struct blocks *t, raddr_t a, uint64_t size)
 {
-	bool was;
-	struct block *b = blocks_put(t, a, &was);
-	CHECK(b && !was);
-	block_set(b, a, size, 7, 3, 12345678);
+	struct block was;
+	CHECK(blocks_put(t, a, block_at(a, size, 7, 3, 12345678), &was) && !was.a);
 }
 
 /* N addresses START + i * STEP: random puts and takes, each answer compared. */
-static void churn(raddr_t start, uint64_t step, unsigned n, unsigned rounds)
+static unsigned churn_some(struct blocks *t, uint8_t *live, raddr_t start, uint64_t step, unsigned n, unsigned rounds)
 {
-	struct blocks t;
-	struct block_page *page;
-	uint8_t *live = calloc(n, 1);
 	unsigned count = 0, wrong = 0;
-	CHECK_EQ(blocks_init(&t), 0);
 	for (unsigned i = 0; i < rounds; i++) {
 		unsigned k = (unsigned)(rnd() % n);
 		raddr_t a = start + k * step;
-		struct block *b = blocks_get(&t, a, &page);
+		struct block copy;
+		const struct block *b = blocks_get(t, a, &copy);
 		wrong += (b != NULL) != live[k];
 		if (b) {
 			wrong += block_size(b) != k || block_tick(b) != 12345678 || block_owner(b) != 3 || block_line(b) != 7;
-			blocks_take(&t, page, b, block_stamp(5, 99));
+			blocks_take(t, a, block_stamp(5, 99));
 			count--;
 		} else {
-			put(&t, a, k);
+			put(t, a, k);
 			count++;
 		}
 		live[k] ^= 1;
+		change(t);
 	}
 	CHECK_EQ(wrong, 0);
-	raddr_t *list;
-	ssize_t m = blocks_addresses(&t, &list);
-	CHECK_EQ(m, count);
-	unsigned j = 0;
+	return count;
+}
+
+static void churn(raddr_t start, uint64_t step, unsigned n, unsigned rounds)
+{
+	struct blocks t, two;
+	struct block copy;
+	uint8_t *live = calloc(n, 1);
+	init(&t);
+	unsigned count = churn_some(&t, live, start, step, n, rounds), j = 0;
+	raddr_t *list, below;
+	CHECK_EQ(blocks_addresses(&t, &list), count);
 	for (unsigned k = 0; k < n; k++)
 		if (live[k])
 			CHECK(list[j++] == start + k * step);
 	free(list);
-	raddr_t below;
-	for (unsigned i = 0; i < 1000; i++) {
+	for (unsigned i = 0; i < 200; i++) {
 		raddr_t a = start + rnd() % (n * step);
-		const struct block *b = blocks_below(&t, a, &below);
+		bool found = blocks_below(&t, a, &below, &copy);
 		unsigned k = (unsigned)((a - start) / step) + 1;
 		while (k > 0 && !live[k - 1])
 			k--;
-		CHECK_EQ(b ? below : 0, k ? start + (k - 1) * step : 0);
+		CHECK_EQ(found ? below : 0, k ? start + (k - 1) * step : 0);
+		CHECK(!found || block_size(&copy) == k - 1);
 	}
-	struct blocks copy;
-	CHECK_EQ(blocks_copy(&copy, &t), 0);
+	CHECK_EQ(blocks_copy(&two, &t), 0);
 	for (unsigned k = 0; k < n; k++) {
-		struct block *b = blocks_get(&t, start + k * step, &page);
-		CHECK((b != NULL) == live[k]);
-		if (b)
-			blocks_take(&t, page, b, block_stamp(5, 99));
-		CHECK(!blocks_get(&t, start + k * step, &page));
-		CHECK((blocks_get(&copy, start + k * step, &page) != NULL) == live[k]);
+		raddr_t a = start + k * step;
+		CHECK((blocks_get(&t, a, &copy) != NULL) == live[k]);
+		if (live[k])
+			blocks_take(&t, a, block_stamp(5, 99));
+		change(&t);
+		CHECK(!blocks_get(&t, a, &copy));
+		CHECK((blocks_get(&two, a, &copy) != NULL) == live[k]);
 	}
 	CHECK_EQ(blocks_addresses(&t, &list), 0);
 	free(list);
 	blocks_release(&t);
-	blocks_release(&copy);
+	blocks_release(&two);
 	free(live);
 }
 
@@ -81,20 +102,45 @@ static void test_steps(void)
 	}
 }
 
+/* Sizes and addresses that a compact entry can say, and such that it cannot, at the borders. */
+static void test_borders(void)
+{
+	static const raddr_t addr[] = { 8, 0x1000, 0x1001, 0x1004, 0x1008, 0x7ffffffffff8, 0x7fffffffffff, 0x800000000000, 0xfffffffffffff000 };
+	static const uint64_t size[] = { 0, 1, (1u << 20) - 1, 1u << 20, (1u << 20) + 1, UINT32_MAX, BLOCK_SIZE_MAX };
+	struct blocks t;
+	init(&t);
+	for (size_t i = 0; i < sizeof(addr) / sizeof(*addr); i++)
+		for (size_t j = 0; j < sizeof(size) / sizeof(*size); j++) {
+			uint32_t tick = j % 2 ? BLOCK_TICK_MAX : 0, owner = j % 3 ? BLOCK_OWNER_MAX : 0, line = j % 4 ? 0x7fffff : 0;
+			struct block b = block_at(addr[i], size[j], line, owner, tick), was, copy;
+			CHECK(blocks_put(&t, addr[i], b, &was));
+			CHECK_EQ(was.a != 0, j > 0);
+			const struct block *got = blocks_get(&t, addr[i], &copy);
+			CHECK(got && block_size(got) == size[j] && block_tick(got) == tick && block_owner(got) == owner && block_line(got) == line);
+			CHECK(!(got->b & BLOCK_COUNTED));
+			blocks_count(&t, addr[i]);
+			got = blocks_get(&t, addr[i], &copy);
+			CHECK(got && got->b & BLOCK_COUNTED && block_line(got) == line);
+			change(&t);
+		}
+	blocks_release(&t);
+}
+
 static void test_any_address(void)
 {
 	enum { N = 100000 };
 	struct blocks t;
-	struct block_page *page;
+	struct block copy;
 	static raddr_t a[N];
-	CHECK_EQ(blocks_init(&t), 0);
+	init(&t);
 	for (int i = 0; i < N; i++) {
 		a[i] = rnd() & ((1ull << 47) - 1);
 		put(&t, a[i], (uint64_t)i);
+		change(&t);
 	}
-	CHECK(blocks_memory(&t) < N * 64);
+	CHECK(blocks_memory(&t) < N * 64 * (layout == CHANGING ? 2 : 1));
 	for (int i = 0; i < N; i++) {
-		struct block *b = blocks_get(&t, a[i], &page);
+		const struct block *b = blocks_get(&t, a[i], &copy);
 		CHECK(b && block_size(b) == (uint64_t)i);
 	}
 	blocks_release(&t);
@@ -104,7 +150,7 @@ static void test_any_address(void)
 static void test_colliding(void)
 {
 	struct blocks t;
-	CHECK_EQ(blocks_init(&t), 0);
+	init(&t);
 	for (unsigned p = 0; p < 1000; p++)
 		for (unsigned i = 0; i < 24; i++)
 			put(&t, 0x10000000 + p * 4096ull + i, i);
@@ -115,10 +161,8 @@ static void test_colliding(void)
 static double cost(const char *what, unsigned n, unsigned least, unsigned most, bool random_free)
 {
 	struct blocks t;
-	struct block_page *page;
 	raddr_t a = 0x555555560010;
-	bool was;
-	CHECK_EQ(blocks_init(&t), 0);
+	init(&t);
 	unsigned live = 0;
 	for (unsigned i = 0; i < n; i++) {
 		uint64_t size = least;
@@ -127,10 +171,9 @@ static double cost(const char *what, unsigned n, unsigned least, unsigned most, 
 		size += rnd() % size;
 		if (size > most)
 			size = most;
-		struct block *b = blocks_put(&t, a, &was);
-		block_set(b, a, size, 0, 0, 0);
+		put(&t, a, size);
 		if (random_free && rnd() % 4 == 0)
-			blocks_take(&t, blocks_page(&t, a), blocks_get(&t, a, &page), block_stamp(0, 0));
+			blocks_take(&t, a, block_stamp(0, 0));
 		else
 			live++;
 		a += (size + 8 + 15) & ~15ull;
@@ -143,33 +186,33 @@ static double cost(const char *what, unsigned n, unsigned least, unsigned most, 
 
 static void test_memory(void)
 {
-	CHECK(cost("24 bytes", 1000000, 24, 24, false) < 40);
-	CHECK(cost("16..4096, small often", 1000000, 16, 4096, false) < 48);
-	CHECK(cost("the same, with holes", 1000000, 16, 4096, true) < 48);
-	CHECK(cost("512..4096", 1000000, 512, 4096, false) < 48);
-	CHECK(cost("4096", 1000000, 4096, 4096, false) < 64);
-	CHECK(cost("100 000", 1000000, 100000, 100000, false) < 64);
-	CHECK(cost("100 000", 600000, 100000, 100000, false) < 64);
+	double most = layout == COMPACT ? 22 : 64, mixed = layout == COMPACT ? 22 : 48;
+	CHECK(cost("24 bytes", 1000000, 24, 24, false) < (layout == COMPACT ? 22 : 40));
+	CHECK(cost("16..4096, small often", 1000000, 16, 4096, false) < mixed);
+	CHECK(cost("the same, with holes", 1000000, 16, 4096, true) < mixed);
+	CHECK(cost("512..4096", 1000000, 512, 4096, false) < mixed);
+	CHECK(cost("4096", 1000000, 4096, 4096, false) < most);
+	CHECK(cost("100 000", 1000000, 100000, 100000, false) < most);
+	CHECK(cost("100 000", 600000, 100000, 100000, false) < most);
 }
 
 /* A heap that is filled and emptied again elsewhere: what the old place needed is used again. */
 static void test_moving_heap(void)
 {
 	struct blocks t;
-	struct block_page *page;
-	CHECK_EQ(blocks_init(&t), 0);
+	struct block copy;
+	init(&t);
 	for (unsigned round = 0; round < 50; round++) {
 		raddr_t base = 0x100000000 + round * (1ull << 30);
 		for (unsigned i = 0; i < 100000; i++)
 			put(&t, base + i * 64, 1);
 		for (unsigned i = 0; i < 100000; i++) {
-			struct block *b = blocks_get(&t, base + i * 64, &page);
-			CHECK(b != NULL);
-			if (b)
-				blocks_take(&t, page, b, block_stamp(5, 99));
+			CHECK(blocks_get(&t, base + i * 64, &copy));
+			blocks_take(&t, base + i * 64, block_stamp(5, 99));
+			change(&t);
 		}
 	}
-	CHECK(blocks_memory(&t) < 3 * 100000 * 32);
+	CHECK(blocks_memory(&t) < (layout == COMPACT ? 200000 : 3 * 100000 * 32));	/* compact: it gives back what it does not need */
 	blocks_release(&t);
 }
 
@@ -177,30 +220,26 @@ static void test_moving_heap(void)
 static void test_freed(void)
 {
 	struct blocks t;
-	struct block_page *page;
+	struct block b, copy;
 	raddr_t start;
-	bool was;
-	CHECK_EQ(blocks_init(&t), 0);
-	CHECK(!blocks_freed(&t, 0x10000, &start));
+	init(&t);
+	CHECK(!blocks_freed(&t, 0x10000, &start, &b));
 	for (unsigned i = 0; i < 64; i++)
-		block_set(blocks_put(&t, 0x10000 + i * 64, &was), 0x10000 + i * 64, 40 + i % 2, 7, 3, 50);
-	for (unsigned i = 0; i < 64; i += 2) {
-		struct block *b = blocks_get(&t, 0x10000 + i * 64, &page);
-		blocks_take(&t, page, b, block_stamp(4, (1u << 24) + i));
-	}
+		CHECK(blocks_put(&t, 0x10000 + i * 64, block_at(0x10000 + i * 64, 40 + i % 2, 7, 3, 50), &copy));
+	for (unsigned i = 0; i < 64; i += 2)
+		blocks_take(&t, 0x10000 + i * 64, block_stamp(4, (1u << 24) + i));
 	for (unsigned i = 0; i < 64; i++) {
-		const struct block *b = blocks_freed(&t, 0x10000 + i * 64 + 39, &start);
-		CHECK_EQ(b != NULL, i % 2 == 0);
-		CHECK_EQ(blocks_get(&t, 0x10000 + i * 64, &page) != NULL, i % 2 == 1);
-		if (!b)
+		bool found = blocks_freed(&t, 0x10000 + i * 64 + 39, &start, &b);
+		CHECK_EQ(found, i % 2 == 0);
+		CHECK_EQ(blocks_get(&t, 0x10000 + i * 64, &copy) != NULL, i % 2 == 1);
+		if (!found)
 			continue;
 		CHECK_EQ(start, 0x10000 + i * 64);
-		CHECK_EQ(block_size(b), 40);
-		CHECK_EQ(block_line(b), 7);
-		CHECK_EQ(block_owner(b), 4);
-		CHECK_EQ(block_tick(b), (1u << 24) + i);
+		CHECK_EQ(block_size(&b), 40);
+		CHECK_EQ(block_owner(&b), 4);
+		CHECK_EQ(block_tick(&b), (1u << 24) + i);
 	}
-	CHECK(!blocks_freed(&t, 0x10000 + 40, &start));
+	CHECK(!blocks_freed(&t, 0x10000 + 40, &start, &b));
 	raddr_t *list;
 	CHECK_EQ(blocks_addresses(&t, &list), 32);
 	free(list);
@@ -209,11 +248,16 @@ static void test_freed(void)
 
 int main(void)
 {
-	RUN(test_steps);
-	RUN(test_any_address);
-	RUN(test_colliding);
-	RUN(test_memory);
-	RUN(test_moving_heap);
-	RUN(test_freed);
+	for (layout = FAST; layout < LAYOUTS; layout++) {
+		printf("# %s\n", layout_name[layout]);
+		RUN(test_steps);
+		RUN(test_borders);
+		RUN(test_any_address);
+		RUN(test_colliding);
+		if (layout != CHANGING)
+			RUN(test_memory);
+		RUN(test_moving_heap);
+		RUN(test_freed);
+	}
 	return test_status();
 }
