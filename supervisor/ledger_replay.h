@@ -10,7 +10,7 @@
 #include "log/format.h"
 #include "timeline.h"
 
-/* BUDGET: bytes for the timeline, before older intervals are merged; TIMELINE_BUDGET is that of live ones. NULL: out of memory. For ledger_free(). */
+/* BUDGET: bytes for the timeline, before older intervals are merged; TIMELINE_BUDGET is that of live ones; 0: only the present interval can be asked about. NULL: out of memory. For ledger_free(). */
 struct ledger *ledger_replay_new(size_t budget) MUST_USE;
 
 /*

@@ -336,11 +336,12 @@ int timeline_hold(struct timeline *t, uint32_t line, uint64_t bytes, uint32_t co
 	if (last->bytes == bytes && last->count == count)
 		return 0;
 	end = changes_end(t);
-	if (arena_reach(&t->changes, (end + 1) * sizeof(*last)))
+	if (t->budget && arena_reach(&t->changes, (end + 1) * sizeof(*last)))
 		return -ENOMEM;
 	last->bytes = bytes;
 	last->count = count;
-	changes(t)[end] = (struct timeline_held){ bytes, count, line };
+	if (t->budget)
+		changes(t)[end] = (struct timeline_held){ bytes, count, line };
 	t->changed++;
 	return 0;
 }
@@ -349,7 +350,7 @@ int timeline_add(struct timeline *t, uint64_t interval, uint64_t bytes, uint64_t
 {
 	const struct timeline_point *before = t->count ? timeline_point(t, t->count - 1) : NULL;
 	uint64_t was = before ? before->bytes : 0, end = before ? before->end : 0;
-	size_t at = points_end(t), changed = changes_end(t);
+	size_t at = t->budget ? points_end(t) : 0, changed = changes_end(t);
 	int err = 0;
 
 	if (was == bytes && end == changed)
@@ -357,8 +358,8 @@ int timeline_add(struct timeline *t, uint64_t interval, uint64_t bytes, uint64_t
 	if (arena_reach(&t->points, (at + 1) * sizeof(*before)))
 		return -ENOMEM;			/* its changes belong to the next one */
 	points(t)[at] = (struct timeline_point){ interval, bytes, ms, 1, changed };
-	t->count++;
-	if (!t->merge && used(t) > t->room)
+	t->count = t->budget ? t->count + 1 : 1;
+	if (t->budget && !t->merge && used(t) > t->room)
 		err = coarsen(t, 0, 0, 0);
 	if (!err && t->merge)			/* if need be, all of it, so that the budget is kept */
 		err = timeline_work(t, used(t) > t->budget ? SIZE_MAX : changed - end + WORK_LEAST);
@@ -398,7 +399,7 @@ struct timeline_held *timeline_breakdown(const struct timeline *t, size_t i, siz
 	const struct timeline_held *change = changes(t);
 
 	const struct merge *m = t->merge;
-	size_t end = timeline_point(t, i)->end;
+	size_t end = t->budget ? timeline_point(t, i)->end : 0;
 
 	for (size_t j = 0; held && j < end; j++) {
 		if (m && i >= m->count && j == m->changed) {	/* over the gap */

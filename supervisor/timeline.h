@@ -39,6 +39,7 @@ struct timeline {
 	uint64_t step;			/* the longest of them, in intervals */
 };
 
+/* BUDGET 0: of all points only the last is kept, and of that one only the sum. */
 void timeline_init(struct timeline *t, size_t budget);
 void timeline_release(struct timeline *t);
 size_t timeline_memory(const struct timeline *t);

@@ -21,7 +21,6 @@
  */
 #define PROCESSES_MOST (1u << 16)
 #define WALK_BACK      256u		/* blocks with stacks and symbols may be between those of a state */
-#define STRETCH_BUDGET (8u << 20)	/* of a ledger's timeline: its points are taken as they come */
 
 /* ---- files ------------------------------------------------------------------------------------------------------------------------------ */
 
@@ -78,18 +77,17 @@ static int walk_block(void *ctx, struct log_entry *entry)
 {
 	struct walking *w = ctx;
 	struct log_block b = { .type = entry->type, .flags = entry->flags, .process = entry->process, .raw = w->u->raw, .len = w->u->len };
+	const struct log_entry *before;
 
 	w->loading->done += entry->offset - w->at;
 	w->at = entry->offset;
 	if (entry->type != SEGMENT_EVENTS && entry->type != SEGMENT_STATE)
 		return 0;
-	if (log_decode_head(&b)) {
-		const struct log_entry *before = entry->type == SEGMENT_STATE ? walked_state(&w->file->index, entry->process) : NULL;
-
-		if (!before)
-			return -EINVAL;
+	before = entry->type == SEGMENT_STATE ? walked_state(&w->file->index, entry->process) : NULL;
+	if (before)
 		b.first_ms = b.last_ms = before->first_ms;
-	}
+	else if (log_decode_head(&b))
+		return -EINVAL;
 	entry->first_ms = b.first_ms;
 	entry->last_ms = b.last_ms;
 	entry->events = b.events;
@@ -175,7 +173,7 @@ static void replay_stretch(void *ctx, void *own, size_t job)
 	struct replaying *x = ctx;
 	struct stretch *s = &x->stretch[job];
 	struct replay_cursor c;
-	int err = replay_cursor_init(&c, s->from, STRETCH_BUDGET);
+	int err = replay_cursor_init(&c, s->from);
 
 	if (err) {
 		s->no_memory = true;

@@ -15,7 +15,6 @@
  * the one that is asked about, or an earlier one, and nothing has happened since. A few ledgers stay where they were: questions often come in order of
  * time.
  */
-#define TIMELINE_LEAST (8u << 20)	/* budget of ledgers that are only asked about their present interval */
 
 bool replay_begins_state(const struct replay_process *p, size_t i)
 {
@@ -26,9 +25,9 @@ bool replay_begins_state(const struct replay_process *p, size_t i)
 	return !before || p->ref[i].file != p->ref[i - 1].file || before->type != SEGMENT_STATE || !(before->flags & SEGMENT_GOES_ON);
 }
 
-int replay_cursor_init(struct replay_cursor *c, size_t ref, size_t budget)
+int replay_cursor_init(struct replay_cursor *c, size_t ref)
 {
-	*c = (struct replay_cursor){ .ledger = ledger_replay_new(budget), .ref = ref };
+	*c = (struct replay_cursor){ .ledger = ledger_replay_new(0), .ref = ref };
 	c->decoder = c->ledger ? log_decoder_new(c->ledger) : NULL;
 	if (c->decoder)
 		return 0;
@@ -41,6 +40,16 @@ void replay_cursor_release(struct replay_cursor *c)
 	log_decoder_free(c->decoder);
 	ledger_free(c->ledger);
 	*c = (struct replay_cursor){ 0 };
+}
+
+/* Whether block I is of the time that the index says: what is not so must not be asked about. */
+static bool is_indexed(const struct replay_process *p, size_t i, struct log_block b)
+{
+	const struct log_entry *e = replay_entry(p->replay, p->ref[i]);
+
+	if (b.type == SEGMENT_STATE && !replay_begins_state(p, i))
+		return true;
+	return log_decode_head(&b) == 0 && b.first_ms == e->first_ms && b.last_ms == e->last_ms;
 }
 
 int replay_go_on(struct replay_process *p, struct replay_cursor *c, struct log_unpacked *u, uint64_t stop_ms, size_t end)
@@ -57,6 +66,8 @@ int replay_go_on(struct replay_process *p, struct replay_cursor *c, struct log_u
 		if (log_file_read(&p->replay->file[ref->file], ref->entry, u))
 			return -EBADMSG;
 		b = (struct log_block){ .type = u->type, .flags = u->flags, .process = u->process, .raw = u->raw, .len = u->len };
+		if (!is_indexed(p, c->ref, b))
+			return -EBADMSG;
 		err = log_decode(c->decoder, &b, stop_ms, &c->at);
 		if (err < 0)
 			return err == -EINVAL ? -EBADMSG : err;
@@ -112,7 +123,7 @@ static struct replay_cursor *choose(struct replay_process *p, size_t start, uint
 	if (best)
 		return best;
 	replay_cursor_release(oldest);
-	return replay_cursor_init(oldest, start, TIMELINE_LEAST) ? NULL : oldest;
+	return replay_cursor_init(oldest, start) ? NULL : oldest;
 }
 
 /* The ledger as it was at the end of the interval of MS. 0: there was nothing yet if *LEDGER is NULL. */
@@ -193,7 +204,7 @@ static int to_the_end(struct replay_process *p, struct replay_cursor *c)
 	do {
 		replay_cursor_release(c);
 		start = checkpoint(p, start, LOG_NEVER);
-		err = replay_cursor_init(c, start ? --start : p->refs, TIMELINE_LEAST);
+		err = replay_cursor_init(c, start ? --start : p->refs);
 		if (!err)
 			err = replay_go_on(p, c, &p->replay->unpacked, LOG_NEVER, p->refs);
 		if (err == -EBADMSG && !p->troubled)

@@ -81,7 +81,8 @@ bool replay_begins_state(const struct replay_process *p, size_t i);
  * Feeds blocks to C from where it is until time comes to STOP_MS, or up to block END. 0, -ENOMEM, or -EBADMSG: the next block is damaged.
  */
 int replay_go_on(struct replay_process *p, struct replay_cursor *c, struct log_unpacked *u, uint64_t stop_ms, size_t end) MUST_USE;
-int replay_cursor_init(struct replay_cursor *c, size_t ref, size_t budget) MUST_USE;	/* 0 or -ENOMEM */
+/* Its ledger is to be asked about its present interval alone. 0 or -ENOMEM. */
+int replay_cursor_init(struct replay_cursor *c, size_t ref) MUST_USE;
 void replay_cursor_release(struct replay_cursor *c);
 
 void replay_stacks_release(struct replay_process *p);

@@ -24,7 +24,7 @@ static uint64_t rnd(void) { return test_random(&seed); }
 /* ---- a recorder, as small as can be --------------------------------------------------------------------------------------------- */
 
 #define BLOCKS 1000
-#define NODES  300u
+#define NODES  30000u
 
 struct recorded {
 	struct ledger *ledger;
@@ -36,6 +36,7 @@ struct recorded {
 };
 
 static char dir[64];
+static uint32_t nodes = 300;
 
 static void put(struct recorded *r, unsigned type, const struct log_bytes *b)
 {
@@ -109,7 +110,7 @@ static void act(struct recorded *r, uint64_t ms)
 		return;
 	}
 	r->block[i] = 0x10000 + i * 0x10000;
-	ledger_alloc(r->ledger, r->thread, ms, r->block[i], rnd() % 5000, 1 + (uint32_t)(rnd() % (NODES - 1)));
+	ledger_alloc(r->ledger, r->thread, ms, r->block[i], rnd() % 5000, 1 + (uint32_t)(rnd() % (nodes - 1)));
 }
 
 static void new_file(struct recorded *r)
@@ -237,7 +238,7 @@ static bool same_totals(struct ledger *live, struct ledger *told, bool with_peak
 
 static bool same_peak(struct ledger *live, struct ledger *told)
 {
-	for (uint32_t s = 0; s < NODES; s++) {
+	for (uint32_t s = 0; s < nodes; s++) {
 		int64_t x, y, n, m;
 
 		ledger_stack_at_peak(live, s, &x, &n);
@@ -266,7 +267,7 @@ static void compare(struct replay *log, struct recorded r[2], uint64_t ended)
 		CHECK(same_totals(r[i].ledger, told, began == 0));
 		CHECK_EQ(differences(r[i].ledger, told, began, ended, TIMELINE_MS), 0);
 		CHECK(began || same_peak(r[i].ledger, told));
-		for (uint32_t n = 2; n < NODES; n++)
+		for (uint32_t n = 2; n < nodes; n++)
 			if (ledger_stack(told, n)->total_count)
 				CHECK(replay_parent(p, n, &pc) == n / 2 && pc == 0x400000 + n);
 		ledger_free(told);
@@ -360,6 +361,29 @@ static void test_several_files(void)
 	if (log)
 		compare(log, r, ended);
 	replay_free(log);
+	clean(r);
+}
+
+/* So many that a checkpoint takes several blocks. */
+static void test_many_stacks(void)
+{
+	struct recorded r[2];
+	uint64_t ended;
+	char why[256] = "";
+
+	nodes = NODES;
+	ended = record(r, 2, 60000);
+	for (int i = 0; i < 2; i++) {
+		struct replay *log = open_dir(why, sizeof(why));
+		struct stat st;
+
+		CHECK(log && files_done == 2);
+		if (log)
+			compare(log, r, ended);
+		replay_free(log);
+		CHECK(stat(file_of(1), &st) == 0 && truncate(file_of(1), st.st_size - 1) == 0);
+	}
+	nodes = 300;
 	clean(r);
 }
 
@@ -458,6 +482,7 @@ int main(void)
 		return 1;
 	RUN(test_one_file);
 	RUN(test_several_files);
+	RUN(test_many_stacks);
 	RUN(test_without_index);
 	RUN(test_cut);
 	RUN(test_damaged);
