@@ -530,9 +530,9 @@ static raddr_t find_hole(const struct maps *maps, raddr_t lo, raddr_t hi, size_t
 	return best;
 }
 
-static int reach_map_near(void *ctx, raddr_t lo, raddr_t hi, size_t len, raddr_t *at)
+/* -EEXIST: the program has mapped something there meanwhile. */
+static int map_near_once(struct reach *r, raddr_t lo, raddr_t hi, size_t len, raddr_t *at)
 {
-	struct reach *r = ctx;
 	struct wire_call call = CALL(SYS_mmap, 0, len, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1ull, 0);
 	struct maps maps;
 	int err = r->mail || r->caller ? maps_read(&maps, r->p->via) : -ENOSPC;
@@ -548,10 +548,24 @@ static int reach_map_near(void *ctx, raddr_t lo, raddr_t hi, size_t len, raddr_t
 		err = r->mail ? work(r->mail, r->tid, &call, 1) : r->caller(r->ctx, r->p, &call, 1);
 	if (err)
 		return err;
-	if (call.ret != (int64_t)call.arg[0])
-		return call.ret < 0 ? (int)call.ret : -ENOSPC;
-	*at = call.arg[0];
-	return 0;
+	if (call.ret == (int64_t)call.arg[0]) {
+		*at = call.arg[0];
+		return 0;
+	}
+	if (r->p->wire)
+		journal_no_island(&r->p->wire->journal);
+	return call.ret < 0 ? (int)call.ret : -ENOSPC;
+}
+
+#define MAP_TRIES 20
+
+static int reach_map_near(void *ctx, raddr_t lo, raddr_t hi, size_t len, raddr_t *at)
+{
+	int err = -EEXIST;
+
+	for (unsigned i = 0; i < MAP_TRIES && err == -EEXIST; i++)
+		err = map_near_once(ctx, lo, hi, len, at);
+	return err == -EEXIST ? -ENOSPC : err;
 }
 
 /*

@@ -46,6 +46,14 @@ int journal_island(struct wire_journal *journal, raddr_t start, raddr_t end)
 	return 0;
 }
 
+void journal_no_island(struct wire_journal *journal)
+{
+	uint32_t n = journal->islands;
+
+	if (n > 0 && n <= WIRE_ISLANDS)
+		__atomic_store_n(&journal->islands, n - 1, __ATOMIC_RELEASE);
+}
+
 /* ---- reading ----------------------------------------------------------------------------------------------------------------------- */
 
 static bool is_ours(const struct map *m)

@@ -13,6 +13,7 @@
 int journal_write(struct wire_journal *journal, const struct plant *plant) MUST_USE;
 /* An island is about to be mapped. 0, -ENOSPC. */
 int journal_island(struct wire_journal *journal, raddr_t start, raddr_t end) MUST_USE;
+void journal_no_island(struct wire_journal *journal);	/* the last one was not */
 
 /* What a former mtrun has left in a process. */
 struct leftover {

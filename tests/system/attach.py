@@ -36,6 +36,7 @@ class Victim:
         self.p.stdout.readline()
         mt.until(lambda: self.read('syscall').split()[0] == '128', 20)  # rt_sigtimedwait: it waits for signals, and has another mask meanwhile
         time.sleep(0.1)         # its libc has mapped what it maps at first
+        mt.until(lambda: re.search(r'^SigBlk:\s0*800$', self.read('status'), re.M))      # it is in sigwait()
 
     def read(self, name):
         with open(f'/proc/{self.pid}/{name}') as f:
