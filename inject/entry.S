@@ -2,21 +2,29 @@
 /*
  * entry.S - where the target's control flow enters and leaves the trampoline.
  *
- * A patched function jumps to its stub, the stub sets r11 to its struct wire_hook and jumps here. While `armed` is 0 we go straight on to the
+ * A patched function jumps to its stub, the stub sets r11 to its struct wire_hook and jumps here. Unless `armed` is ARMED_ON we go straight on to the
  * moved instructions: nothing but r11 and the flags has changed. Otherwise the six callee-saved registers are pushed, as a record for the
- * stack walk (C preserves them, so they need not be popped), and a C function is called with the arguments still in their registers.
+ * stack walk (C preserves them, so they need not be popped), and a C function is called with the arguments still in their registers. A few kinds
+ * of hooks do that also while nothing is recorded (ARMED_OFF).
  */
 #include <asm/unistd.h>
 
 #define HOOK_ORIG  8			/* offsetof(struct wire_hook, orig) */
 #define TO_GUARD   (-0x1000)		/* from the blob's start */
 #define TO_PROCESS 0x40000
+#define NOT 0				/* enum wire_armed */
+#define OFF 1
 
 	.text
 	.intel_syntax noprefix
 
 	.macro armed_or_pass
-	cmp	dword ptr [rip + blob_start + TO_GUARD], 0
+	cmp	dword ptr [rip + blob_start + TO_GUARD], OFF
+	jbe	pass
+	.endm
+
+	.macro there_or_pass
+	cmp	dword ptr [rip + blob_start + TO_GUARD], NOT
 	je	pass
 	.endm
 
@@ -55,14 +63,14 @@ pass:
 	ret
 	.endm
 
-	.macro entry3 name
+	.macro entry3 name, or_pass=armed_or_pass
 	.globl	entry_\name
 	.hidden	entry_\name
 	.type	entry_\name, @function
 	.balign	16
 entry_\name:
 	.cfi_startproc
-	armed_or_pass
+	\or_pass
 	entry3_body \name
 	.cfi_endproc
 	.size	entry_\name, . - entry_\name
@@ -89,14 +97,14 @@ entry_\name:
 	ret
 	.endm
 
-	.macro entry6 name
+	.macro entry6 name, or_pass=armed_or_pass
 	.globl	entry_\name
 	.hidden	entry_\name
 	.type	entry_\name, @function
 	.balign	16
 entry_\name:
 	.cfi_startproc
-	armed_or_pass
+	\or_pass
 	entry6_body \name
 	.cfi_endproc
 	.size	entry_\name, . - entry_\name
@@ -193,11 +201,11 @@ entry_free:
 	entry3	mprotect
 	entry3	brk
 	entry3	sbrk
-	entry3	api
+	entry3	api, there_or_pass
 	entry6	mmap
 	entry6	mremap
-	entry6	prctl
-	entry6	debug_state
+	entry6	prctl, there_or_pass
+	entry6	debug_state, there_or_pass
 	entry6	generic
 
 /*
@@ -251,13 +259,18 @@ entry_new_zero:
 	.cfi_endproc
 	.size	entry_new_zero, . - entry_new_zero
 
-/* libc's syscall(): only those numbers stop here that change mappings or forbid system calls. */
+/* libc's syscall(): only those numbers stop here that change mappings or, also while nothing is recorded, forbid system calls. */
 	.globl	entry_syscall
 	.hidden	entry_syscall
 	.type	entry_syscall, @function
 	.balign	16
 entry_syscall:
 	.cfi_startproc
+	there_or_pass
+	cmp	rdi, __NR_prctl
+	je	1f
+	cmp	rdi, __NR_seccomp
+	je	1f
 	armed_or_pass
 	cmp	rdi, __NR_mmap
 	je	1f
@@ -268,10 +281,6 @@ entry_syscall:
 	cmp	rdi, __NR_mprotect
 	je	1f
 	cmp	rdi, __NR_brk
-	je	1f
-	cmp	rdi, __NR_prctl
-	je	1f
-	cmp	rdi, __NR_seccomp
 	jne	pass
 1:	entry6_body syscall
 	.cfi_endproc

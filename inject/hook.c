@@ -1118,5 +1118,6 @@ static __attribute__((used)) void numbers(void)
 }
 
 _Static_assert(HOME_PROCESS - HOME_BLOB == 0x40000, "entry.S knows this");
+_Static_assert(ARMED_NOT == 0 && ARMED_OFF == 1, "entry.S knows these");
 _Static_assert(HOME_BEACON == 0x40000 && HOME_BLOB == 0x1000, "entry.S knows these");
 _Static_assert(offsetof(struct wire_hook, orig) == 8, "entry.S knows this");

@@ -23,7 +23,7 @@ bool mtrun_alive(void)
 
 void hooks_off(void)
 {
-	GUARD->armed = 0;
+	GUARD->armed = ARMED_NOT;
 }
 
 /* Wakes the supervisor if it sleeps. The flag is taken down by whoever rings, so that one nap costs one system call. */

@@ -494,8 +494,13 @@ static inline uint32_t wire_large_hash(uint64_t address) { return (uint32_t)((ad
 
 /* ---- the home ------------------------------------------------------------------------------------------------------------------ */
 
+enum wire_armed {
+	ARMED_NOT,			/* nobody is there: every hook passes straight through */
+	ARMED_OFF,			/* nothing is recorded: all do, but for those that tell of new libraries and of seccomp, and mtrun.h's */
+	ARMED_ON
+};
 struct wire_guard {			/* private, wiped on fork */
-	uint32_t armed;			/* hooks record */
+	uint32_t armed;			/* enum wire_armed */
 	uint32_t pad;
 };
 

@@ -286,6 +286,6 @@ const struct command cmd_blocks = {
 		"  --min-size SIZE  only those at least this large\n"
 		"  -n N             show N rows (text: 20, JSON: all); the others are summed in one last row\n"
 		"  --sort age       oldest first",
-	.flags = COMMAND_JSON | COMMAND_LIVE,
+	.flags = COMMAND_JSON | COMMAND_LIVE | COMMAND_RECORD,
 	.run = blocks,
 };

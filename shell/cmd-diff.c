@@ -66,6 +66,6 @@ const struct command cmd_diff = {
 		"  --by KEY       site (default), stack, function, file, module\n"
 		"  --stacks       whole stacks\n"
 		"  --match REGEX  only stacks with a frame whose function, FILE:LINE or module's file name matches (POSIX extended)",
-	.flags = COMMAND_JSON,
+	.flags = COMMAND_JSON | COMMAND_RECORD,
 	.run = diff,
 };

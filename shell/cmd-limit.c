@@ -64,6 +64,8 @@ static int change(struct shell *shell, struct call *call, const struct request *
 		return shell_error(shell, call, "'%s' is not accepted: " LIMIT_ACCEPTED "; or off", r->limit);
 	if (limit && session_options(shell->session)->sample)
 		return shell_error(shell, call, "a limit needs every allocation: first `sample off`");
+	if (limit && modes[session_options(shell->session)->mode].off)
+		return shell_error(shell, call, "a limit needs every allocation, and nothing is recorded: first `record mem-fast`");
 	if (r->change_action)
 		session_limit_action(shell->session, r->action);
 	for (struct process *p = session_processes(shell->session); p; p = p->next)

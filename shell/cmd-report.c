@@ -94,7 +94,7 @@ static int print(struct shell *shell, struct call *call, struct request *r)
 	struct view view;
 
 	if (r->usable) {
-		usable_init(&usable, shell_process(shell));
+		reporting_usable(&usable, shell_process(shell));
 		r->s.usable = usable.rule == USABLE_UNKNOWN ? NULL : &usable;
 	}
 	if (selection_view(shell, call, &r->s, &r->at, r->has_since ? &r->since : NULL, r->detail, r->min_age, &view, &sites))
@@ -102,6 +102,7 @@ static int print(struct shell *shell, struct call *call, struct request *r)
 	view.usable_unknown = r->usable && !r->s.usable ? usable.why : NULL;
 	if (!r->has_since && !r->min_age && !r->s.has_regex)
 		view.before = shell_before(shell);
+	view.off_ms = session_main(shell->session)->off ? &session_main(shell->session)->off_ms : NULL;
 	if (call->json)
 		print_report_json(call->out, &view, sites, r->s.stacks || view.key == VIEW_STACK);
 	else if (r->s.stacks)
@@ -129,7 +130,7 @@ const struct command cmd_report = {
 	.help = "Rows are gathered --by site if nothing else is said: walking out from the allocator, the first frame, inlined ones included, whose\n"
 		"function is no allocator, not in namespace std, __gnu_cxx, core or alloc, and not in libc, libstdc++, libc++ or ld.so.\n"
 		"`set site-skip REGEX` passes over more (wrappers such as xmalloc).\n"
-		"With -p, what glibc's heap had in use at the attach is a row of its own, `[before attach]`, without a stack and outside of the total.\n"
+		"With -p, and after `record off`, what glibc's heap had in use when recording began is a row of its own, `[before attach]`, without a stack and outside of the total.\n"
 		"\n"
 		"  -n N            show N rows (text: 20, JSON: all); the others are summed in one last row, so that rows always add up\n"
 		"  --by KEY        site, stack, function, file, module, thread (that allocated), size (of the blocks)\n"
@@ -145,6 +146,6 @@ const struct command cmd_report = {
 		"  --usable        beside the size also what the allocator set aside for it; a mapping's is its size\n"
 		"  --all           also rows with nothing live, and what each has allocated ever\n"
 		"  --reverse       smallest first",
-	.flags = COMMAND_JSON,
+	.flags = COMMAND_JSON | COMMAND_RECORD,
 	.run = report,
 };

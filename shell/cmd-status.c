@@ -42,13 +42,14 @@ static void collect(struct shell *shell, struct facts *f)
 	f->stream = f->p->last_stats;
 	if (f->p->stream)
 		stream_stats(f->p->stream, &f->stream);
-	usable_init(&f->rule, f->p);
+	reporting_usable(&f->rule, f->p);
 	f->usable_error = usable_sum(&f->rule, USABLE_PAGES, &f->usable);
 	usage_read(&f->usage, f->p, &f->t);
+	f->usage.mapped_known &= !f->p->off;		/* those of now are nothing that heap and mmap of then could be among */
 	f->allocated = (f->count & LEDGER_COUNT_HEAP ? f->t.heap : 0) + (f->count & LEDGER_COUNT_MMAP ? f->t.mmap : 0) +
 		       (f->count & COUNT_IMAGE ? f->p->image_bytes : 0);
 	f->limit = session_limit_now(shell->session);
-	f->elapsed = shell_moment(shell, f->p);
+	f->elapsed = shell_elapsed(shell, f->p);
 	session_self(shell->session, &f->self_rss, &f->self_cpu);
 }
 
@@ -64,6 +65,12 @@ static void log_file_json(void *ctx, const char *path, uint64_t bytes)
 {
 	(void)bytes;
 	json_string(ctx, NULL, path);
+}
+
+/* What ended while it was off stays so. */
+static const char *mode_name(const struct shell *shell, const struct process *p)
+{
+	return modes[p->off ? MODE_OFF : session_options(shell->session)->mode].name;
 }
 
 static void print_json(struct shell *shell, FILE *out, const struct facts *f)
@@ -108,8 +115,10 @@ static void print_json(struct shell *shell, FILE *out, const struct facts *f)
 	json_uint(&j, "limit_hits", f->p->limit.hits);
 	json_uint(&j, "threads", f->p->threads);
 	known(&j, "rss", f->usage.rss >= 0, (uint64_t)f->usage.rss);
-	json_string(&j, "mode", modes[session_options(shell->session)->mode].name);
+	json_string(&j, "mode", mode_name(shell, f->p));
 	json_uint(&j, "sample", session_options(shell->session)->sample);
+	known(&j, "off_since_ms", f->p->off, f->p->off_ms);
+	json_uint(&j, "recorded_ms", f->p->recorded_ms);
 	json_uint(&j, "elapsed_ms", f->elapsed);
 	json_uint(&j, "events", f->stream.events);
 	json_uint(&j, "dropped", f->stream.dropped);
@@ -187,15 +196,17 @@ static void print_memory(FILE *out, const struct facts *f)
 }
 
 /* What was there is not among what is counted: it is said beside it. */
-static void print_before(FILE *out, const struct before *b)
+static void print_before(FILE *out, const struct process *p)
 {
+	const char *when = p->recorded_ms > p->began_ms ? "recording began" : "the attach";
+	const struct before *b = &p->before;
 	struct text_buffer size;
 
 	if (b->state == BEFORE_KNOWN)
-		fprintf(out, "           before the attach its heap had %" PRIu64 " bytes (%s) in use, in %" PRIu64 " blocks: not among these\n", b->bytes,
+		fprintf(out, "           before %s its heap had %" PRIu64 " bytes (%s) in use, in %" PRIu64 " blocks: not among these\n", when, b->bytes,
 			size_text(&size, b->bytes), b->blocks);
 	else if (b->state == BEFORE_UNKNOWN)
-		fprintf(out, "           what its heap had in use before the attach is unknown: %s\n", b->why);
+		fprintf(out, "           what its heap had in use before %s is unknown: %s\n", when, b->why);
 }
 
 static void print_allocated(FILE *out, const struct facts *f)
@@ -206,7 +217,7 @@ static void print_allocated(FILE *out, const struct facts *f)
 		f->count & LEDGER_COUNT_HEAP ? "heap" : "", f->count & LEDGER_COUNT_HEAP && f->count & LEDGER_COUNT_MMAP ? " + " : "",
 		f->count & LEDGER_COUNT_MMAP ? "mmap" : "", f->count & COUNT_IMAGE && f->count != COUNT_IMAGE ? " + " : "",
 		f->count & COUNT_IMAGE ? "image" : "");
-	print_before(out, &f->p->before);
+	print_before(out, f->p);
 	fprintf(out, "peak       %s%" PRIu64 " bytes (%s) without the image, at %s%s\n", f->about, f->t.peak, size_text(&size, f->t.peak), time_text(&time, f->t.peak_ms),
 		ledger_threads(f->p->ledger) > 1 ? "; blocks below 4K of different threads are ordered to 1 ms" : "");
 }
@@ -230,7 +241,7 @@ static void print_limit(const struct shell *shell, FILE *out, const struct facts
 
 static double per_second(uint64_t n, const struct facts *f)
 {
-	uint64_t ms = f->elapsed - f->p->began_ms;
+	uint64_t end = f->p->off ? f->p->off_ms : f->elapsed, ms = end - f->p->recorded_ms;
 
 	return ms ? (double)n * 1000 / (double)ms : 0;
 }
@@ -275,18 +286,22 @@ static void print_logs(const struct shell *shell, FILE *out)
 static void print_recording(struct shell *shell, FILE *out, const struct facts *f)
 {
 	uint64_t sample = session_options(shell->session)->sample;
-	char what[64] = "all allocations";
+	char what[64] = ", all allocations";
 	struct text_buffer size, time;
 	size_t n = 0;
 
-	if (sample)
-		snprintf(what, sizeof(what), "one allocation per %s bytes", size_text(&size, sample));
-	fprintf(out, "recording  %s, %s; ", modes[session_options(shell->session)->mode].name, what);
+	if (f->p->off)
+		snprintf(what, sizeof(what), " since %s", time_text(&time, f->p->off_ms));
+	else if (sample)
+		snprintf(what, sizeof(what), ", one allocation per %s bytes", size_text(&size, sample));
+	fprintf(out, "recording  %s%s; ", mode_name(shell, f->p), what);
 	print_logs(shell, out);
 	fprintf(out, "; %" PRIu64 " events, %" PRIu64 " dropped; %" PRIu64 " stacks truncated\n", f->stream.events, f->stream.dropped, f->stream.truncated);
 	if (f->stream.gaps || f->stream.bad)
 		fprintf(out, "           %" PRIu64 " events never came (their thread was killed in between), %" PRIu64 " were malformed\n", f->stream.gaps,
 			f->stream.bad);
+	if (f->p->recorded_ms > f->p->began_ms)
+		fprintf(out, "           what is recorded begins at %s: it was off before\n", time_text(&time, f->p->recorded_ms));
 	fprintf(out, "mtrun      %s of memory, %s of CPU; the program waited %s for it\n", size_text(&size, f->self_rss),
 		time_text(&(struct text_buffer){ "" }, f->self_cpu), time_text(&time, f->stream.waited_ms));
 	if (f->timeline.coarse_until_ms)

@@ -67,6 +67,6 @@ const struct command cmd_text = {
 		"  --cum    sort by cum\n"
 		"  -n N     show N rows (text: 20, JSON: all); the others are summed in one last row\n"
 		"  --at     what was live then, as in `report`",
-	.flags = COMMAND_JSON,
+	.flags = COMMAND_JSON | COMMAND_RECORD,
 	.run = text,
 };

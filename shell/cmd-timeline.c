@@ -137,6 +137,8 @@ static void print_json(struct call *call, const struct process *p, const struct 
 		json_end_array(&j);
 	}
 	json_end_array(&j);
+	if (p->off)
+		json_uint(&j, "off_since_ms", p->off_ms);
 	json_uint(&j, "coarse_until_ms", t.coarse_until_ms);
 	json_uint(&j, "coarse_ms", t.coarse_ms);
 	json_end_object(&j);
@@ -244,6 +246,8 @@ static void print(struct call *call, const struct process *p, const struct reque
 		print_plot(call, p, r);
 	else
 		print_rows(call, p, r);
+	if (!call->json && r->shape != ARG_CSV)
+		reporting_off(call->out, p);
 }
 
 /* ---- the command ------------------------------------------------------------------------------------------------------------------- */
@@ -276,7 +280,7 @@ static int answer(struct shell *shell, struct call *call, struct request *r)
 	if (call->json && r->shape >= 0)
 		return shell_error(shell, call, "only one of --plot, --table, --json and --csv");
 	if (!r->has_from)
-		r->from = p->began_ms;
+		r->from = p->recorded_ms;
 	if (!r->has_to)
 		r->to = shell_moment(shell, p);
 	if (r->from > r->to)

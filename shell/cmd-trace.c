@@ -169,6 +169,6 @@ const struct command cmd_trace = {
 		"Of a block that was freed lately: when and by which thread; by which call after `set free-stacks on`.\n"
 		"ADDR is 0x..., decimal, or the name of a symbol.\n"
 		"Of an address in no block: what it is (a thread's stack, a library's symbol, the allocator's heap, unmapped).",
-	.flags = COMMAND_JSON | COMMAND_LIVE,
+	.flags = COMMAND_JSON | COMMAND_LIVE | COMMAND_RECORD,
 	.run = trace,
 };

@@ -77,6 +77,6 @@ const struct command cmd_tree = {
 		"  --depth N  at most N levels\n"
 		"  -n N       the N biggest branches, however small; the others are summed where they are\n"
 		"  --at TIME  what was live then, as in `report`",
-	.flags = COMMAND_JSON,
+	.flags = COMMAND_JSON | COMMAND_RECORD,
 	.run = tree,
 };

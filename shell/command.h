@@ -31,6 +31,7 @@ enum command_flags {
 	COMMAND_JSON     = 2,		/* takes --json */
 	COMMAND_LIVE     = 4,		/* needs a process: not for what -r opened */
 	COMMAND_TIMES    = 8,		/* needs more than one moment: not for a .heap file */
+	COMMAND_RECORD   = 16,		/* answers from what is recorded: since when that is off stands below its text */
 };
 
 struct command {
@@ -112,8 +113,10 @@ struct process *shell_process(struct shell *shell);
 const struct before *shell_before(struct shell *shell);
 /* The same if it is running or stopped; NULL: it has ended, or was let go (said). */
 struct process *shell_alive(struct shell *shell, const struct call *call);
-/* The moment that answers about it are of: now, or its end. In ms since tracing began. */
+/* The moment that answers about it are of: now, its end, or when recording was switched off. In ms since tracing began. */
 uint64_t shell_moment(const struct shell *shell, const struct process *p);
+/* Now, or its end. */
+uint64_t shell_elapsed(const struct shell *shell, const struct process *p);
 /* Its stacks with symbols. NULL: out of memory (said). */
 struct sites *shell_sites(struct shell *shell, struct process *p);
 /* The same, of the caller's own (to be freed): also while another command is at work with them. */

@@ -27,7 +27,7 @@ static const char why_letter[DUMP_WHYS] = { 'i', 'm', 'u', 'f', 'l' };
 /* One for each pid, so that the files of a program that replaces itself go on being counted. */
 struct dump_record {
 	pid_t pid;
-	uint64_t began_ms;		/* of the image that the following are about */
+	uint64_t began_ms;		/* when the record of the image began that the following are about */
 	unsigned seq, number[DUMP_WHYS];
 	uint64_t every;			/* allocated in total when it is due */
 	uint64_t peak, peak_at;		/* the last that was written, when */
@@ -49,10 +49,10 @@ static struct dump_record *record_of(struct shell *shell, const struct process *
 			return NULL;
 		d->record = r;
 		r += d->records++;
-		*r = (struct dump_record){ .pid = p->pid, .began_ms = p->began_ms, .every = session_options(shell->session)->dump_every };
+		*r = (struct dump_record){ .pid = p->pid, .began_ms = p->recorded_ms, .every = session_options(shell->session)->dump_every };
 	}
-	if (r->began_ms != p->began_ms) {
-		r->began_ms = p->began_ms;
+	if (r->began_ms != p->recorded_ms) {
+		r->began_ms = p->recorded_ms;
 		r->every = session_options(shell->session)->dump_every;
 		r->peak = 0;
 		r->asked = r->ended = false;

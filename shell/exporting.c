@@ -100,7 +100,7 @@ int exporting_init(struct exporting *x, struct shell *shell, struct process *p)
 	*x = (struct exporting){ .shell = shell, .process = p, .command_line = arguments(shell, p) };
 	*e = (struct export){ .pid = p->pid, .command = p->command, .exe = p->exe, .command_line = x->command_line, .modules = &p->modules,
 			      .counted = session_options(shell->session)->count, .sample = session_options(shell->session)->sampled,
-			      .began = session_clock(shell->session), .began_ms = p->began_ms, .now_ms = shell_moment(shell, p),
+			      .began = session_clock(shell->session), .began_ms = p->recorded_ms, .now_ms = shell_moment(shell, p),
 			      .peak = totals.peak, .peak_ms = totals.peak_ms, .marks = &p->marks, .past = past, .interrupted = interrupted, .ctx = x };
 	if (p->heap) {			/* one moment of a run that is over */
 		const struct heap_facts *f = &p->heap->facts;

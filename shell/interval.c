@@ -11,6 +11,7 @@
 #include "../supervisor/api.h"
 #include "../supervisor/message.h"
 #include "../supervisor/print.h"
+#include "../supervisor/units.h"
 #include "command.h"
 #include "screen.h"
 #include "usage.h"
@@ -23,6 +24,7 @@ static void line(FILE *out, const struct process *p, unsigned count, bool alone)
 {
 	uint64_t image = count & COUNT_IMAGE ? p->image_bytes : 0;
 	int64_t rss = usage_rss(p);
+	struct text_buffer time;
 	struct ledger_totals t;
 	const char *about;
 
@@ -32,6 +34,8 @@ static void line(FILE *out, const struct process *p, unsigned count, bool alone)
 		api_allocated(p, count), about, t.live_blocks * 8, about, t.peak + image, rss < 0 ? 0 : rss);
 	if (!alone)
 		fprintf(out, ", process: %d (%s)", (int)p->pid, p->command ? p->command : "?");
+	if (p->off)
+		fprintf(out, ", off since %s", time_text(&time, p->off_ms));
 	putc('\n', out);
 }
 

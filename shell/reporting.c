@@ -73,8 +73,8 @@ int reporting_time(struct shell *shell, struct call *call, const char *what, con
 	if (err == -EINVAL)
 		return shell_error(shell, call, "%s: '%s' is not accepted: " MOMENT_ACCEPTED, what, value);
 	/* Whole intervals: the present one, and where it begins the next, are in it. */
-	if (err || *ms / TIMELINE_MS > end / TIMELINE_MS + 1 || *ms / TIMELINE_MS < p->began_ms / TIMELINE_MS)
-		return shell_error(shell, call, "%s: '%s' is outside the record, which goes from %s to %s", what, value, time_text(&from, p->began_ms),
+	if (err || *ms / TIMELINE_MS > end / TIMELINE_MS + 1 || *ms / TIMELINE_MS < p->recorded_ms / TIMELINE_MS)
+		return shell_error(shell, call, "%s: '%s' is outside the record, which goes from %s to %s", what, value, time_text(&from, p->recorded_ms),
 				   time_text(&to, end));
 	if (*ms > end)
 		*ms = end;
@@ -207,6 +207,26 @@ static int compare(struct shell *shell, struct call *call, const struct moment *
 	return err ? shell_error(shell, call, "out of memory") : 0;
 }
 
+/* Snapshots stay when recording begins anew, but what they hold and what is live later are not of one record. */
+static int one_record(const struct shell *shell, struct call *call, const struct process *p, const struct moment *m, const struct moment *since)
+{
+	const struct moment *both[] = { since, m };
+	const struct snapshot *old = NULL;
+	unsigned olds = 0;
+
+	for (size_t i = 0; i < 2; i++) {
+		const struct snapshot *snapshot = both[i]->kind == MOMENT_SNAPSHOT ? snapshots_find(&p->snapshots, both[i]->name) : NULL;
+
+		if (snapshot && snapshot->profile.ms < p->recorded_ms) {
+			old = snapshot;
+			olds++;
+		}
+	}
+	if (olds != 1)
+		return 0;
+	return shell_error(shell, call, "the snapshot '%s' was taken before recording was off and began anew: what it holds is not known any more", old->name);
+}
+
 int reporting_profile(struct shell *shell, struct call *call, const struct moment *m, const struct moment *since, unsigned detail, uint64_t min_age,
 		      const struct usable *usable, struct profile *profile, struct sites **sites)
 {
@@ -221,6 +241,8 @@ int reporting_profile(struct shell *shell, struct call *call, const struct momen
 		return -1;
 	if (m->kind == MOMENT_FILE || (since && since->kind == MOMENT_FILE))
 		return compare(shell, call, m, since, &ask, profile, sites);
+	if (since && one_record(shell, call, p, m, since))
+		return -1;
 	session_pin(shell->session, p);		/* from here on only the profile and the stacks are asked, whatever the program does */
 	err = profile_at(p, m, &ask, profile);
 	if (!err && since) {
@@ -248,6 +270,25 @@ int reporting_live(struct shell *shell, struct call *call, const struct moment *
 	if (reporting_profile(shell, call, m, NULL, 0, 0, NULL, profile, sites))
 		return -1;
 	return reporting_warm(shell, profile, *sites, whole);
+}
+
+/* ---- off ------------------------------------------------------------------------------------------------------------------------ */
+
+void reporting_off(FILE *out, const struct process *p)
+{
+	struct text_buffer time;
+
+	if (p->off)
+		fprintf(out, "off since %s\n", time_text(&time, p->off_ms));
+}
+
+void reporting_usable(struct usable *u, const struct process *p)
+{
+	usable_init(u, p);
+	if (!p->off)
+		return;
+	u->rule = USABLE_UNKNOWN;
+	snprintf(u->why, sizeof(u->why), "nothing is recorded, and the blocks may be gone");
 }
 
 /* ---- ends ----------------------------------------------------------------------------------------------------------------------- */

@@ -43,6 +43,11 @@ int reporting_warm(struct shell *shell, struct profile *profile, struct sites *s
 /* What it held at moment M, by stack, with the symbols as reporting_warm() reads them. 0, or -1 (said, or interrupted). */
 int reporting_live(struct shell *shell, struct call *call, const struct moment *m, bool whole, struct profile *profile, struct sites **sites) MUST_USE;
 
+/* Since when nothing of P is recorded, in a line; nothing while it is. */
+void reporting_off(FILE *out, const struct process *p);
+/* As usable_init(); unknown also while nothing is recorded, as the blocks may be gone. */
+void reporting_usable(struct usable *u, const struct process *p);
+
 /* `exit N` or `signal NAME` of a wait status, for people. */
 const char *reporting_end(int wait_status, char *text, size_t len);
 /* n, or 128 + signal. */

@@ -20,6 +20,7 @@
 #include "grammar.h"
 #include "interval.h"
 #include "limiting.h"
+#include "reporting.h"
 #include "screen.h"
 #include "spawn.h"
 
@@ -201,9 +202,14 @@ int shell_over(const struct shell *shell, const struct call *call, const struct 
 	return shell_error(shell, call, "process %d is %s", (int)p->pid, process_state_name(p->state));
 }
 
-uint64_t shell_moment(const struct shell *shell, const struct process *p)
+uint64_t shell_elapsed(const struct shell *shell, const struct process *p)
 {
 	return p->ended_ms ? p->ended_ms : session_ms(shell->session);
+}
+
+uint64_t shell_moment(const struct shell *shell, const struct process *p)
+{
+	return p->off ? p->off_ms : shell_elapsed(shell, p);
 }
 
 /* ---- stacks ------------------------------------------------------------------------------------------------------------------------ */
@@ -389,6 +395,8 @@ static void run(struct shell *shell, struct statement *s)
 	call.fd = output.fd;
 	pinned = session_pin(shell->session, NULL);
 	bad = call.command->run(shell, &call);
+	if (!bad && call.command->flags & COMMAND_RECORD && !call.json)
+		reporting_off(call.out, session_main(shell->session));
 	if (close_output(shell, s, &output))
 		bad = true;
 	session_pin(shell->session, pinned);

@@ -91,10 +91,12 @@ static void print_numbers(const struct shell *shell, FILE *out, const struct pro
 		p->state == PROCESS_EXITED || p->state == PROCESS_HELD ? reporting_end(p->wait_status, end, sizeof(end)) : process_state_name(p->state));
 	if (session_limit_killed(shell->session))
 		fputs(p->limit.hits ? " at its limit" : ", another process at its limit", out);
-	fprintf(out, " after %s", time_text(&time, shell_moment(shell, p)));
+	fprintf(out, " after %s", time_text(&time, shell_elapsed(shell, p)));
 	n = others(shell, p);
 	if (n)
 		fprintf(out, "; %zu other process%s followed", n, n == 1 ? "" : "es");
+	if (p->off)
+		fprintf(out, "\n  off since   %s: the numbers are those of then", time_text(&time, p->off_ms));
 	fprintf(out, "\n  peak        %s%s bytes at %s\n", about, GROUPED(t.peak), time_text(&time, t.peak_ms));
 	fprintf(out, "  allocated   %s%s bytes in %s%s block%s; freed %s%s; %s%s temporary", about, GROUPED(t.total_allocated), about, GROUPED(t.allocs),
 		plural(t.allocs), about, GROUPED(t.frees), about, GROUPED(t.temporary));

@@ -371,7 +371,7 @@ static struct process *begin(struct session *s, pid_t pid)
 	process_describe(p);
 	err = home_prepare(p, &s->options);
 	if (!err) {
-		before_measure(&p->before, p);
+		before_measure(&p->before, p, NULL, NULL);
 		err = session_seize(s, p);
 	}
 	if (err) {

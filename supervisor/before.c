@@ -72,6 +72,8 @@ struct walk {
 	raddr_t at;			/* of the window */
 	size_t have;
 	uint64_t free, blocks;
+	void (*meanwhile)(void *ctx);
+	void *ctx;
 };
 
 static uint64_t now_ns(void)
@@ -99,6 +101,8 @@ static int chunk(struct walk *w, raddr_t at, raddr_t end, uint64_t word[2])
 
 		if (now_ns() > w->until)
 			return -ETIME;
+		if (w->meanwhile)
+			w->meanwhile(w->ctx);
 		n = remote_read(w->via, at, w->window, want);
 		w->at = at;
 		w->have = n < 0 ? 0 : (size_t)n;
@@ -521,9 +525,10 @@ static const struct module *libc_of(const struct process *p)
 	return libc;
 }
 
-void before_measure(struct before *b, const struct process *p)
+/* Once its allocator is found P is not asked any more. */
+void before_measure(struct before *b, const struct process *p, void (*meanwhile)(void *ctx), void *ctx)
 {
-	struct walk w = { .via = p->via, .until = now_ns() + LONGEST };
+	struct walk w = { .via = p->via, .until = now_ns() + LONGEST, .meanwhile = meanwhile, .ctx = ctx };
 	struct allocator a = { 0 };
 	const char *why = NULL;
 	struct usable rule;

@@ -22,8 +22,8 @@ struct before {				/* BEFORE_NONE (zeros): it was started by us */
 
 /*
  * P's modules must be known. It takes about 0.4 s for each GB in use, and gives up after 5 s. What the process allocates and frees meanwhile may
- * or may not be in it.
+ * or may not be in it. MEANWHILE(CTX), if not NULL, is called often; it may do anything but free P.
  */
-void before_measure(struct before *b, const struct process *p);
+void before_measure(struct before *b, const struct process *p, void (*meanwhile)(void *ctx), void *ctx);
 
 #endif

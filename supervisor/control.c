@@ -400,8 +400,9 @@ int session_record(struct session *s, enum mode mode, char *why, size_t len)
 	if (!modes[mode].logged)
 		recorder_off(s);
 	s->options.mode = mode;
+	err = modes[mode].off ? off_begin(s) : off_end(s);
 	for (struct process *p = s->processes; p; p = p->next)
-		if (ledger_compact(p->ledger, modes[mode].compact))
+		if (!modes[mode].off && ledger_compact(p->ledger, modes[mode].compact))
 			err = -ENOMEM;
 	if (err)
 		snprintf(why, len, "%s", strerror(-err));

@@ -271,7 +271,7 @@ static int protect_home(struct process *p, pid_t tid, bool fences)
 
 int home_arm(const struct process *p, bool on)
 {
-	const struct wire_guard armed = { .armed = on };
+	const struct wire_guard armed = { .armed = !on ? ARMED_NOT : p->off ? ARMED_OFF : ARMED_ON };
 
 	return remote_write(p->via, p->home + HOME_GUARD, &armed, sizeof(armed));
 }

@@ -26,7 +26,7 @@ int home_prepare(struct process *p, const struct options *options) MUST_USE;
 int home_attach(struct process *p, pid_t tid, const struct options *options) MUST_USE;
 /* TID, stopped in the same way and out of the trampoline, makes the N calls for us, and is put back. */
 int home_call(struct process *p, pid_t tid, struct wire_call *calls, uint32_t n) MUST_USE;
-int home_arm(const struct process *p, bool on) MUST_USE;	/* the hooks record from now on, or do nothing */
+int home_arm(const struct process *p, bool on) MUST_USE;	/* the hooks record from now on, unless P is off (off.c); or do nothing */
 /* The same for CHILD, forked from PARENT, whose first thread TID is stopped at its beginning: its own rings, its parent's image and hooks. */
 int home_inherit(struct process *child, const struct process *parent, pid_t tid) MUST_USE;
 

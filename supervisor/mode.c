@@ -10,6 +10,7 @@ const struct mode_facts modes[MODES] = {
 	[MODE_MEM]      = { .name = "mem", .gs = "MEM_RECORD", .compact = true },
 	[MODE_LOG_FAST] = { .name = "log-fast", .gs = "LOG_FAST", .logged = true },
 	[MODE_LOG]      = { .name = "log", .gs = "LOG_RECORD", .compact = true, .logged = true },
+	[MODE_OFF]      = { .name = "off", .gs = "CLOSED", .off = true },
 };
 
 int mode_parse(const char *text, enum mode *mode)
@@ -24,6 +25,8 @@ int mode_parse(const char *text, enum mode *mode)
 
 enum mode mode_logged(enum mode mode, bool logged)
 {
+	if (modes[mode].logged == logged)
+		return mode;
 	for (int i = 0; i < MODES; i++)
 		if (modes[i].compact == modes[mode].compact && modes[i].logged == logged)
 			return (enum mode)i;

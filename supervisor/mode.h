@@ -8,12 +8,13 @@
 
 #include "types.h"
 
-enum mode { MODE_MEM_FAST, MODE_MEM, MODE_LOG_FAST, MODE_LOG, MODES };
-#define MODE_ACCEPTED "mem-fast, mem, log-fast or log"
+enum mode { MODE_MEM_FAST, MODE_MEM, MODE_LOG_FAST, MODE_LOG, MODE_OFF, MODES };
+#define MODE_ACCEPTED "mem-fast, mem, log-fast, log or off"
 
 struct mode_facts {
 	const char *name;
 	const char *gs;			/* as the gs driver's shell has it: MemRecordType.NAME */
+	bool off;			/* nothing is recorded (off.c) */
 	bool compact;			/* the table of live blocks is the one that needs least memory */
 	bool logged;			/* what happens is in log files, too (log/) */
 };

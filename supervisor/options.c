@@ -52,7 +52,7 @@ static const struct {
 	{ "dump-exit", OPT_DUMP_EXIT, NULL, "write one at the end, of the program or of -d" },
 	{ "mode", 'm', "MODE",
 	  "how what happens is recorded: mem-fast (default), or mem: less memory, more time; log-fast, log: the same, and\n"
-	  "everything is in log files, too, for --replay (`help record` has numbers)" },
+	  "everything is in log files, too, for --replay; off: not at all until `record` says so (`help record` has numbers)" },
 	{ "log-dir", OPT_LOG_DIR, "DIR", "where log files go (default .)" },
 	{ "log-size", OPT_LOG_SIZE, "SIZE", "when one has this size, the next one is begun (default 100M)" },
 	{ "log-files", OPT_LOG_FILES, "N", "how many are kept beside the one being written (default 10): the oldest is deleted" },
@@ -484,6 +484,8 @@ static int environment(struct parse *p)
 		return bad(p, "MT_PRINT_INTERVAL_MS: '%s' is not accepted: a number of milliseconds, more than 0", interval);
 	if (o->sample && (limit || o->limit))
 		return bad(p, "--sample: not with %s: a limit needs every allocation", o->limit ? "--limit" : "MT_MEMORY_LIMIT in the environment");
+	if (modes[o->mode].off && (limit || o->limit))
+		return bad(p, "--mode off: not with %s: a limit needs every allocation", o->limit ? "--limit" : "MT_MEMORY_LIMIT in the environment");
 	if (limit && !o->limit)
 		o->limit = bytes;
 	if (!o->interval_ms)

@@ -129,7 +129,7 @@ static void print_before(FILE *out, const struct before *b)
 	if (!b)
 		return;
 	if (b->state == BEFORE_KNOWN)
-		fprintf(out, BEFORE_NAME "  size:%" PRIu64 "  count:%" PRIu64 "  (at the attach; not in total_size)\n", b->bytes, b->blocks);
+		fprintf(out, BEFORE_NAME "  size:%" PRIu64 "  count:%" PRIu64 "  (when recording began; not in total_size)\n", b->bytes, b->blocks);
 	else
 		fprintf(out, BEFORE_NAME "  size:unknown  (%s)\n", b->why);
 }
@@ -403,6 +403,8 @@ void print_view_json(struct json *j, const char *key, const struct view *v, stru
 {
 	json_object(j, key);
 	json_uint(j, "time_ms", v->ms);
+	if (v->off_ms)
+		json_uint(j, "off_since_ms", *v->off_ms);
 	if (v->is_difference)
 		json_uint(j, "since_ms", v->since_ms);
 	json_int(j, "total_size", v->total_size);

@@ -53,6 +53,7 @@ void process_free(struct process *p)
 	modules_release(&p->modules);
 	plant_release(&p->plant);
 	ledger_free(p->ledger);
+	ledger_free(p->deaf);
 	marks_release(&p->marks);
 	snapshots_release(&p->snapshots);
 	limit_release(&p->limit);

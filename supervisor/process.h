@@ -54,6 +54,10 @@ struct process {
 	struct limit limit;
 	struct before before;		/* -p: the heap that was there */
 	struct sampling sampling;
+	bool off;			/* nothing is recorded, and its answers are of `off_ms` (off.c) */
+	uint64_t off_ms;
+	uint64_t recorded_ms;		/* when what is recorded of it begins: with itself, or when it was off last */
+	struct ledger *deaf;		/* off: gets what still comes from hooks that were on their way; else NULL */
 	bool fences;			/* membarrier(2) reaches its threads */
 	bool attached;			/* it ran before we came */
 	bool attaching;			/* and we are not yet in */

@@ -7,12 +7,16 @@
  * that is counted. What they had told of until then is taken out of the rings and is in the ledger, whose blocks are counted now. Then every
  * block that the ledger knows or will know is counted, and releases of others need not be told of: `filter`. Nobody waits for that.
  *
+ * Anew. While nothing is recorded (off.c) hooks count nothing, and all that was counted is forgotten, if nobody is just now about to count: what stays counted by
+ * mistake is only told of in vain. Recording then begins as above.
+ *
  * Off. First `filter`, then the period: who sees a block that was told of as of old sees that every release is told of, too. Blocks stay counted until they are
  * released, so that it can be on again at any time.
  */
 #include "sampling.h"
 
 #include <linux/membarrier.h>
+#include <string.h>
 #include <sys/random.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -56,7 +60,7 @@ void sampling_switch(struct process *p, uint64_t period)
 {
 	uint64_t was;
 
-	if (!p->wire || !p->stream)
+	if (!p->wire || !p->stream || p->off)
 		return;
 	was = __atomic_load_n(&p->wire->sample, __ATOMIC_RELAXED);
 	if (!period) {
@@ -78,7 +82,7 @@ static bool fence(const struct process *p)
 }
 
 /* Whether each thread was seen not to keep books. */
-static bool all_idle(struct process *p)
+static bool seen_idle(struct process *p)
 {
 	uint32_t high = __atomic_load_n(&p->wire->threads_high, __ATOMIC_ACQUIRE);
 	bool all = true;
@@ -93,22 +97,41 @@ static bool all_idle(struct process *p)
 	return all;
 }
 
+/* The same, waiting a moment for it. */
+static bool all_idle(struct process *p)
+{
+	if (!p->sampling.fenced) {
+		p->sampling.fenced = fence(p);
+		if (!p->sampling.fenced)
+			return false;
+	}
+	for (int i = 0; !seen_idle(p); i++) {
+		if (i == LOOKS)
+			return false;
+		__builtin_ia32_pause();
+	}
+	return true;
+}
+
+void sampling_anew(struct process *p, uint64_t period)
+{
+	__atomic_store_n(&p->wire->filter, 0, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&p->wire->sample, period, __ATOMIC_SEQ_CST);
+	p->sampling = (struct sampling){ 0 };
+	if (all_idle(p))
+		memset(p->wire->known, 0, sizeof(p->wire->known));
+	ledger_known(p->ledger, p->wire->known);
+	if (period)
+		ledger_sampled(p->ledger);
+	p->sampling = (struct sampling){ .pending = period != 0 };
+}
+
 void sampling_turn(struct process *p, uint64_t ms)
 {
 	uint64_t bytes;
 
-	if (!p->sampling.pending || !p->wire || !p->stream)
+	if (!p->sampling.pending || p->off || !p->wire || !p->stream || !all_idle(p))
 		return;
-	if (!p->sampling.fenced) {
-		p->sampling.fenced = fence(p);
-		if (!p->sampling.fenced)
-			return;
-	}
-	for (int i = 0; !all_idle(p); i++) {
-		if (i == LOOKS)
-			return;
-		__builtin_ia32_pause();
-	}
 	stream_settle(p->stream, ms, false);
 	if (!stream_held(p->stream, &bytes))
 		filter(p);

@@ -20,6 +20,8 @@ struct sampling {
 void sampling_begin(struct process *p, uint64_t period);
 /* PERIOD: bytes, at most SAMPLE_MAX; 0: off. From now on, also while it runs. */
 void sampling_switch(struct process *p, uint64_t period);
+/* P's ledger is a new one, while P is off: nothing of what was counted is in it. PERIOD as above, from when it is on. */
+void sampling_anew(struct process *p, uint64_t period);
 /* What is pending, as far as it can be done now; MS: the time. To be called often. */
 void sampling_turn(struct process *p, uint64_t ms);
 /* A number that no two processes share. */

@@ -156,7 +156,8 @@ bool session_limit_killed(const struct session *s);
 void session_sample(struct session *s, uint64_t period);
 
 /*
- * From now on recorded so, in every process that is there or comes. 0; or -errno and WHY in one line: -ENOMEM (some processes may be as they were), or a log
+ * From now on recorded so, in every process that is there or comes. Off: hooks pass straight through, answers stay those of now; not with a limit. From off
+ * to another: what is recorded begins anew, as at an attach, and the loop turns meanwhile. 0; or -errno and WHY in one line: -ENOMEM (some processes may be as they were), or a log
  * that is asked for cannot be written (all is as it was).
  */
 int session_record(struct session *s, enum mode mode, char *why, size_t len) MUST_USE;

@@ -96,6 +96,11 @@ uint64_t session_us(void);					/* a clock for pauses */
 void session_paused(struct process *p, uint64_t began);		/* all threads of P stood still since then */
 int session_withdraw(struct session *s, struct process *p);	/* nothing of ours is left in it; it runs on. -EBUSY: it is in use and stays, inert */
 
+/* off.c */
+int off_begin(struct session *s);				/* nothing is recorded in any process that is there. 0 or -errno: of some not */
+int off_end(struct session *s);					/* the opposite */
+struct ledger *off_ledger(const struct session *s);		/* an empty one. NULL: out of memory */
+
 /* session.c */
 int session_begin_log(struct session *s);			/* what the options ask for is ready before a program does anything. 0 or -errno (said) */
 void session_serve_questions(struct session *s);

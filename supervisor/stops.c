@@ -63,7 +63,7 @@ void thread_remove(struct session *s, struct thread *t)
 
 static void process_append(struct session *s, struct process *p)
 {
-	p->began_ms = pulse_ms();
+	p->began_ms = p->recorded_ms = p->off_ms = pulse_ms();
 	*s->last = p;
 	s->last = &p->next;
 }
@@ -79,6 +79,7 @@ struct process *process_start(struct session *s, pid_t pid, pid_t ppid, struct l
 		return NULL;
 	}
 	p->threads = 1;
+	p->off = modes[s->options.mode].off;
 	process_append(s, p);
 	return p;
 }
@@ -103,11 +104,14 @@ static void process_forget(struct session *s, struct process *p)
 
 int process_listen(struct session *s, struct process *p)
 {
-	p->stream = stream_new(p->wire, p->ledger, process_own_mapping, p);
+	if (p->off && !p->deaf)
+		p->deaf = off_ledger(s);
+	p->stream = p->off && !p->deaf ? NULL : stream_new(p->wire, p->off ? p->deaf : p->ledger, process_own_mapping, p);
 	ledger_keep_freed(p->ledger, p->wire->free_stacks);
 	if (!p->stream)
 		return -ENOMEM;
-	sampling_begin(p, s->options.sample);
+	if (!p->off)
+		sampling_begin(p, s->options.sample);
 	verdict_begin(s, p);
 	recorder_listen(s, p);
 	return 0;
@@ -299,6 +303,25 @@ static void begin(struct session *s, struct thread *t)
 	tracer_cont(t->tid, 0);
 }
 
+/* The record of TID, which OF has forked: it inherits the table, unless OF is off. NULL: out of memory. */
+static struct process *fork_record(struct session *s, struct process *of, pid_t tid)
+{
+	struct ledger *ledger = NULL;
+	struct process *p;
+
+	if (of->stream)
+		stream_settle(of->stream, pulse_ms(), false);
+	if (!of->off) {
+		ledger = ledger_fork(of->ledger);
+		if (!ledger)
+			return NULL;
+	}
+	p = process_start(s, tid, of->pid, ledger);
+	if (p)
+		p->off = of->off;
+	return p;
+}
+
 static void on_new(struct session *s, const struct event *e, struct thread *parent)
 {
 	pid_t tid = (pid_t)e->value;
@@ -308,12 +331,7 @@ static void on_new(struct session *s, const struct event *e, struct thread *pare
 	bool waits = t && t->state == THREAD_STRANGER;
 
 	if (!shared) {
-		struct ledger *ledger;
-
-		if (of->stream)
-			stream_settle(of->stream, pulse_ms(), false);
-		ledger = ledger_fork(of->ledger);
-		p = ledger ? process_start(s, tid, of->pid, ledger) : NULL;
+		p = fork_record(s, of, tid);
 		if (p) {
 			p->ledger_used = true;
 			p->parent = of;

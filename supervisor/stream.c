@@ -888,6 +888,18 @@ void stream_thread_gone(struct stream *s, uint64_t now, uint64_t fs)
 	__atomic_store_n(&s->wire->thread[i].fs, 1, __ATOMIC_RELEASE);
 }
 
+/* Held events name their thread as the ledger before knew it. */
+void stream_switch(struct stream *s, struct ledger *ledger)
+{
+	s->ledger = ledger;
+	s->tids_used = 0;
+	for (uint32_t i = 0; i < WIRE_THREADS; i++)
+		if (s->ring[i].from.thread != NO_THREAD)
+			s->ring[i].from.thread = ledger_thread(ledger, (pid_t)(s->ring[i].tid & INT32_MAX));
+	for (uint32_t i = 1; i < s->held_used; i++)
+		s->held[i].from.thread = s->ring[s->held[i].from.slot].from.thread;
+}
+
 /* ---- questions ------------------------------------------------------------------------------------------------------------------ */
 
 void stream_stats(const struct stream *s, struct stream_stats *out)

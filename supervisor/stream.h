@@ -28,6 +28,8 @@ void stream_free(struct stream *s);
 size_t stream_take(struct stream *s, uint64_t now, size_t budget);
 /* Everything that was in the rings when called is applied when it returns; gaps older than a second (or, with ENDED, all) are given up. */
 void stream_settle(struct stream *s, uint64_t now, bool ended);
+/* What comes from now on is LEDGER's (borrowed), events that are held still among it; its threads are those that there are. */
+void stream_switch(struct stream *s, struct ledger *ledger);
 /* The thread that owns slot with thread pointer FS ended: take the rest of its ring, free the slot. */
 void stream_thread_gone(struct stream *s, uint64_t now, uint64_t fs);
 void stream_stats(const struct stream *s, struct stream_stats *out);

@@ -43,6 +43,7 @@ struct view {
 	bool has_totals, has_usable, reversed, is_difference, estimated;
 	const char *usable_unknown;	/* asked for, and why there is none; NULL: not so. Set by the caller, who keeps it */
 	const struct before *before;
+	const uint64_t *off_ms;		/* since when nothing is recorded; NULL: it is. Set and kept by the caller, too */
 	int64_t total_size, total_count, total_usable;	/* sums over all rows and `others` */
 	size_t count;
 	struct view_row *row;		/* in the order asked for */

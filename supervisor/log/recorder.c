@@ -425,11 +425,14 @@ void recorder_release(struct process *p)
 	p->record = NULL;
 }
 
-/* P's events go into the log from now on. Without memory for that they do not, and the file is at its end. */
+/* P's events go into the log from now on; while it is off it has none. Without memory for that they do not, and the file is at its end. */
 static void begin(struct recorder *r, struct process *p)
 {
-	struct record *c = p->record ? p->record : record_new(r, p);
+	struct record *c;
 
+	if (p->off)
+		return;
+	c = p->record ? p->record : record_new(r, p);
 	if (c && !c->encoder)
 		c->encoder = log_encoder_new(p->ledger, &(struct log_sink){ .ctx = c, .node = on_node, .block = on_block, .point = on_point });
 	if (!c || !c->encoder)

@@ -102,7 +102,7 @@ static void check(void (*prepare)(void))
 	CHECK_EQ(maps_read(&maps, pid), 0);
 	CHECK(modules_update(&p->modules, pid, &maps, 0, &overlap) > 0);
 	maps_release(&maps);
-	before_measure(&p->before, p);
+	before_measure(&p->before, p, NULL, NULL);
 	CHECK_STR(p->before.why, "");
 	CHECK_EQ(p->before.state, BEFORE_KNOWN);
 	CHECK_EQ(p->before.bytes, truth);
