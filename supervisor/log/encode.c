@@ -17,8 +17,7 @@
  * and a change costs one look into that line and one to three bytes.
  */
 #define SLOTS      6u
-#define SLOT_SIZE  ((1ull << 30) - 2)		/* larger ones are never numbered */
-#define OTHER_SIZE ((1ull << 60) - 1)
+#define SIZE_MOST  ((1ull << 30) - 2)		/* changes of larger blocks are told in full */
 #define CODE_MOST  64u				/* bytes: more than any code takes */
 #define LINE_MOST  (12 * LEB_MOST)
 #define HEAD_MOST  (40 * LEB_MOST)		/* what stands before the codes, or before a state's lines */
@@ -26,9 +25,8 @@
 
 struct log_line {
 	uint32_t key[SLOTS];			/* size * 4 + log_kind + 1; 0: free */
-	uint32_t op[SLOTS];			/* that code */
+	uint32_t code[SLOTS + 1];		/* what stands for that; the last: for all others, 0 as long as there is a free slot */
 	uint32_t dictionary;			/* for which all this holds */
-	uint32_t other;				/* the code of all other changes; 0: none yet */
 	uint32_t used;				/* slots */
 	uint32_t file;				/* in which its stack was told */
 };
@@ -213,27 +211,27 @@ static __attribute__((noinline)) void turn(struct log_encoder *e)
 		write_state(e);
 }
 
-/* Without branches on how long it is: CODE is below 2^21. */
-static inline uint8_t *put_code(uint8_t *at, uint32_t code)
+/* V below 2^21, without branches on how long it is. */
+static inline uint8_t *put_short(uint8_t *at, uint32_t v)
 {
-	uint32_t two = code >= 1u << 7, three = code >= 1u << 14;
-	uint32_t v = (code & 0x7f) | (code & 0x3f80) << 1 | (code & 0x1fc000) << 2 | two << 7 | three << 15;
-	memcpy(at, &v, sizeof(v));
+	uint32_t two = v >= 1u << 7, three = v >= 1u << 14;
+	uint32_t bytes = (v & 0x7f) | (v & 0x3f80) << 1 | (v & 0x1fc000) << 2 | two << 7 | three << 15;
+	memcpy(at, &bytes, sizeof(bytes));
 	return at + 1 + two + three;
-}
-
-static inline uint8_t *put_other(uint8_t *at, enum log_kind kind, uint64_t bytes)
-{
-	return leb_put(at, bytes << 2 | kind);
 }
 
 static void tell_whole(struct log_encoder *e, enum log_kind kind, uint32_t line, uint64_t bytes, uint64_t count)
 {
-	uint8_t *p = put_code(e->at, LOG_CODE_WHOLE);
+	uint8_t *p = put_short(e->at, LOG_CODE_WHOLE);
 	p = leb_put(p, kind);
 	p = leb_put(p, line_at(e->ledger, line)->id);
 	p = leb_put_signed(p, (int64_t)bytes);
 	e->at = leb_put_signed(p, (int64_t)count);
+}
+
+static inline bool is_numbered(enum log_kind kind, uint64_t bytes, uint64_t count)
+{
+	return kind <= LOG_PAIR && count == 1 && bytes <= SIZE_MOST;
 }
 
 /* LINE has no number for the change yet; or the change is not of the kind that has one. */
@@ -241,53 +239,56 @@ static __attribute__((noinline)) void tell_new(struct log_encoder *e, enum log_k
 {
 	make_room(e, line + 1);
 	tell_node(e, line);
-	if (kind > LOG_PAIR || count != 1 || bytes > OTHER_SIZE || line >= e->lines || e->codes >= LOG_CODES_MOST) {
+	if (!is_numbered(kind, bytes, count) || line >= e->lines || e->codes >= LOG_CODES_MOST) {
 		tell_whole(e, kind, line, bytes, count);
 		return;
 	}
 	struct log_line *ln = &e->line[line];
 	if (ln->dictionary != e->dictionary)
 		*ln = (struct log_line){ .dictionary = e->dictionary, .file = ln->file };
-	bool slot = ln->used < SLOTS && bytes <= SLOT_SIZE;
-	uint8_t *p = put_code(e->at, LOG_CODE_DEFINE);
-	p = leb_put(p, slot ? (unsigned)kind : LOG_SHAPE_OTHER);
+	uint32_t what = (uint32_t)bytes << 2 | kind;
+	uint8_t *p = put_short(e->at, LOG_CODE_DEFINE);
+	p = put_short(p, ln->used < SLOTS ? (unsigned)kind : LOG_SHAPE_OTHER);
 	p = leb_put(p, line_at(e->ledger, line)->id);
-	if (slot) {
-		ln->key[ln->used] = (uint32_t)(bytes << 2 | kind) + 1;
-		ln->op[ln->used++] = e->codes++;
-		e->at = leb_put(p, bytes);
-	} else {
-		ln->other = e->codes++;
-		e->at = put_other(p, kind, bytes);
-	}
+	e->at = leb_put(p, ln->used < SLOTS ? bytes : what);
+	if (ln->used < SLOTS)
+		ln->key[ln->used] = what + 1;
+	ln->code[ln->used] = e->codes++;
+	ln->used += ln->used < SLOTS;
 }
 
+/* Nearly all changes of most programs take the way without a call. */
 void log_encoder_op(struct log_encoder *e, enum log_kind kind, uint32_t line, uint64_t bytes, uint64_t count)
 {
 	if (__builtin_expect(e->at >= e->limit, 0))
 		turn(e);
 	e->changes++;
-	if (kind > LOG_PAIR || count != 1 || line >= e->lines || bytes > OTHER_SIZE || e->line[line].dictionary != e->dictionary) {
+	if (!is_numbered(kind, bytes, count) || line >= e->lines || e->line[line].dictionary != e->dictionary) {
 		tell_new(e, kind, line, bytes, count);
 		return;
 	}
 	const struct log_line *ln = &e->line[line];
-	uint32_t key = bytes <= SLOT_SIZE ? (uint32_t)(bytes << 2 | kind) + 1 : UINT32_MAX, found = 0;
+	uint32_t what = (uint32_t)bytes << 2 | kind, found = 1u << SLOTS;
+#pragma GCC unroll 6
 	for (uint32_t i = 0; i < SLOTS; i++)
-		found |= (uint32_t)(ln->key[i] == key) << i;
-	if (found)
-		e->at = put_code(e->at, ln->op[__builtin_ctz(found)]);
-	else if (ln->other && (ln->used == SLOTS || bytes > SLOT_SIZE))
-		e->at = put_other(put_code(e->at, ln->other), kind, bytes);
-	else
+		found |= (uint32_t)(ln->key[i] == what + 1) << i;
+	bool other = found == 1u << SLOTS;
+	uint32_t code = ln->code[__builtin_ctz(found)];
+	if (__builtin_expect(!code, 0)) {
 		tell_new(e, kind, line, bytes, count);
+		return;
+	}
+	uint8_t *p = put_short(e->at, code), *end = put_short(p, what);
+	if (__builtin_expect(what >= 1u << 21, 0))
+		end = leb_put(p, what);
+	e->at = other ? end : p;
 }
 
 void log_encoder_time(struct log_encoder *e, uint64_t ms)
 {
 	if (e->at >= e->limit)
 		turn(e);
-	e->at = leb_put_signed(put_code(e->at, LOG_CODE_TIME), (int64_t)(ms - e->ledger->now_ms));
+	e->at = leb_put_signed(put_short(e->at, LOG_CODE_TIME), (int64_t)(ms - e->ledger->now_ms));
 }
 
 /* ---- life -------------------------------------------------------------------------------------------------------------------------- */
