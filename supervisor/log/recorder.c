@@ -28,6 +28,7 @@
  */
 #define TURN_MS   20			/* between two looks at what is to be told beside events */
 #define FLUSH_MS  1000			/* what a SIGKILL of ours takes away, at most, beside what the writer's queue holds */
+#define SYMBOLS_MS 2000			/* a program that begins has other things to do than to wait for a processor, while we read debug information */
 #define SLICE     2048u			/* stacks' nodes whose symbols are told in a turn: half a millisecond */
 #define QUESTIONS 4096u
 #define PIECE     (256u << 10)		/* bytes of entries that go into a block */
@@ -65,7 +66,8 @@ struct recorder {
 	bool on, busy, rotating;
 	bool out_of_memory;		/* something could not be noted that must be in the file */
 	uint32_t file, processes;	/* numbers that were given last */
-	uint64_t turned_ms, flushed_ms, full_ms;
+	uint64_t turned_ms, flushed_ms;
+	uint64_t symbols_ms;		/* not before this */
 	uint64_t least;			/* a file is not ended before it has this size: what it needs to stand alone, and half of that */
 	struct resolver *resolver;	/* at work on the following */
 	struct resolver_question *question;
@@ -253,6 +255,7 @@ static void on_block(void *ctx, const struct log_block *b)
 
 	put_begin(c);
 	own.process = c->number;
+	log_writer_pack(c->recorder->writer, modes[c->recorder->session->options.mode].compact ? LOG_PACK_SMALL : LOG_PACK_FAST);
 	log_writer_put(c->recorder->writer, &own);
 }
 
@@ -455,6 +458,7 @@ static void begin_file(struct recorder *r)
 	const struct options *o = &r->session->options;
 
 	r->rotating = false;
+	r->symbols_ms = pulse_ms() + SYMBOLS_MS;
 	if (log_writer_begin(r->writer, o->log_dir, r->file, pulse_ms()))
 		r->out_of_memory = true;
 	put_run(r);
@@ -624,33 +628,36 @@ static bool failed(struct recorder *r)
 }
 
 /* Whether the file is to end now: it is full, and its symbols are there, or it has waited for them long enough. */
-static bool is_over(struct recorder *r, bool symbols_missing)
+static bool is_over(struct recorder *r, uint64_t now)
 {
 	uint64_t size = log_writer_size(r->writer), most = r->session->options.log_size;
+	bool missing = true;
 
 	if (most < r->least)
 		most = r->least;
 	r->rotating = size >= most;
-	return r->rotating && (!symbols_missing || size >= most + most / 4);
+	if (r->rotating || now >= r->symbols_ms)
+		missing = symbols_turn(r);
+	if (!missing)
+		r->symbols_ms = now + SYMBOLS_MS;
+	return r->rotating && (!missing || size >= most + most / 4);
 }
 
 void recorder_turn(struct session *s)
 {
 	struct recorder *r = s->recorder;
 	uint64_t now;
-	bool missing;
 
 	if (!r || !r->on || r->busy)
 		return;
 	now = pulse_ms();
-	if (now < r->turned_ms + TURN_MS && !r->rotating && log_writer_size(r->writer) < s->options.log_size)
+	if (now < r->turned_ms + TURN_MS && log_writer_size(r->writer) < s->options.log_size)
 		return;
 	r->turned_ms = now;
 	if (failed(r))
 		return;
 	r->busy = true;
-	missing = symbols_turn(r);
-	if (is_over(r, missing)) {
+	if (is_over(r, now)) {
 		complete(r);
 		r->file++;
 		begin_file(r);

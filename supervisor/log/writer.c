@@ -22,7 +22,7 @@
  * A file that somebody deletes goes on existing for us, and nobody would ever read it: so after each block its number of names is asked for.
  */
 #define QUEUE_BYTES (8u << 20)		/* of raw blocks; one of any size may come on top */
-#define LEVEL       1			/* of zstd: events pack about as well with the higher ones, which take several times as long */
+#define LEVEL_FACTS 3			/* of zstd, for all but events, which are nearly everything: see log_writer_pack() */
 #define ENTRY_BYTES 12u			/* of a block in the index, about */
 #define POINT_BYTES 8u
 
@@ -59,6 +59,7 @@ struct log_writer {
 	bool failed, lost;		/* atomic; lost: there was no memory for an item */
 	char error[512];		/* written before `failed` is set, and not while it is */
 
+	int level;			/* atomic: of events */
 	uint64_t clock_ms, set;
 	uint32_t keep;
 	int fd;				/* -1: none is open */
@@ -133,7 +134,8 @@ static int put_block(struct log_writer *w, const struct log_block *b)
 	struct segment_block head = { .type = (uint16_t)b->type, .flags = (uint16_t)b->flags, .process = b->process, .raw = (uint32_t)b->len };
 	struct log_entry entry = { .offset = w->offset, .type = b->type, .flags = b->flags, .process = b->process,
 				   .first_ms = b->first_ms, .last_ms = b->last_ms, .events = b->events };
-	size_t n = ZSTD_compressCCtx(w->zstd, w->out + sizeof(head), w->room - sizeof(head), b->raw, b->len, LEVEL);
+	int level = b->type == SEGMENT_EVENTS ? __atomic_load_n(&w->level, __ATOMIC_RELAXED) : LEVEL_FACTS;
+	size_t n = ZSTD_compressCCtx(w->zstd, w->out + sizeof(head), w->room - sizeof(head), b->raw, b->len, level);
 
 	if (ZSTD_isError(n)) {
 		fail(w, "pack a block of", path_of(w), strerror(ENOMEM));
@@ -387,6 +389,7 @@ struct log_writer *log_writer_new(uint64_t clock_ms, uint32_t keep)
 	if (!w)
 		return NULL;
 	w->clock_ms = clock_ms;
+	w->level = LOG_PACK_FAST;
 	w->keep = keep;
 	w->fd = -1;
 	w->last = &w->first;
@@ -446,6 +449,11 @@ int log_writer_begin(struct log_writer *w, const char *dir, uint32_t number, uin
 	w->put = 0;
 	enqueue(w, i);
 	return 0;
+}
+
+void log_writer_pack(struct log_writer *w, int level)
+{
+	__atomic_store_n(&w->level, level, __ATOMIC_RELAXED);
 }
 
 void log_writer_put(struct log_writer *w, const struct log_block *b)
