@@ -67,9 +67,12 @@ static int show(struct shell *shell, struct call *call)
 
 static int turn(struct shell *shell, const struct call *call, bool on)
 {
+	enum mode mode = session_options(shell->session)->mode;
 	char why[600];
 
-	if (session_record(shell->session, mode_logged(session_options(shell->session)->mode, on), why, sizeof(why)))
+	if (modes[mode].logged == on)
+		return 0;
+	if (session_record(shell->session, mode_logged(mode, on), why, sizeof(why)))
 		return shell_error(shell, call, "%s", why);
 	return 0;
 }

@@ -553,7 +553,7 @@ int recorder_on(struct session *s, char *why, size_t len)
 	r->flushed_ms = pulse_ms();
 	begin_file(r);
 	for (struct process *p = s->processes; p; p = p->next)
-		if (p->stream)
+		if (p->stream && !p->off)	/* those come when they are on again, with another ledger */
 			begin(r, p);
 	return await_begin(r, why, len);
 }
@@ -688,7 +688,7 @@ void recorder_finished(struct session *s, struct process *p)
 
 	if (!recorder_is_on(s))
 		return;
-	if (!p->record && p->state != PROCESS_REPLACED)
+	if (!p->record && !p->off && p->state != PROCESS_REPLACED)
 		begin(r, p);
 	if (!p->record || !p->record->encoder)
 		return;

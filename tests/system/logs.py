@@ -249,10 +249,16 @@ def commands():
         said = r.ask(command)
         if said or r.ask('record') != mode + '\n' or numbers(d) != there:
             bad.append(f"{command}: {said}, mode {r.ask('record')}, files {numbers(d)}")
+    for command, mode in (('record off', 'off'), ('log off', 'off'), ('log on', 'log-fast'), ('record log', 'log')):
+        r.do('r 100')
+        if r.ask(command) or not r.ask('record').startswith(mode):
+            bad.append(f"{command}: mode {r.ask('record')}")
+    if numbers(d) != [1, 3, 4, 6, 8]:
+        bad.append(f'after off: {numbers(d)}')
     r.ask(f'log dir {other}')
     r.do('r 1000')
     r.ask('log files 1')
-    if mt.until(lambda: numbers(d) == [6], 5) is None or numbers(other) != [7]:
+    if mt.until(lambda: numbers(d) == [8], 5) is None or numbers(other) != [9]:
         bad.append(f'log dir, log files 1: {numbers(d)}, {numbers(other)}')
     if r.json('log --json')['dir'] != other or len(r.json('status --json')['log_files']) != 2:
         bad.append(r.ask('log --json'))
@@ -429,7 +435,7 @@ def killed():
     r.do('r 500000')
     r.p.stdin.write(b'r 3000000\n')
     r.p.stdin.flush()
-    mt.until(lambda: len(files(d)) >= 3, 20)
+    mt.until(lambda: len(files(d)) >= 3 and os.path.getsize(files(d)[-1]) > 300000, 20)
     child = mt.children_of(r.p.pid)
     mt.kill(r.p.pid)
     if not r.p.stdout.readline() or not child:
