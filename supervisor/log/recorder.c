@@ -122,7 +122,7 @@ static void put_facts(struct record *c)
 	struct log_bytes b = { 0 };
 
 	log_put_process(&b, &(struct log_process){
-		.pid = p->pid, .ppid = p->ppid, .state = p->state, .wait_status = p->wait_status, .began_ms = p->began_ms, .ended_ms = p->ended_ms,
+		.pid = p->pid, .ppid = p->ppid, .state = p->state, .wait_status = p->wait_status, .began_ms = p->recorded_ms, .ended_ms = p->ended_ms,
 		.sample = c->recorder->session->options.sampled, .image_bytes = p->image_bytes, .threads = (unsigned)ledger_threads(p->ledger),
 		.before = p->before, .command = p->command, .exe = p->exe, .unsupervised = p->unsupervised });
 	put_changed(c, SEGMENT_PROCESS, &c->facts, &b);

@@ -47,7 +47,7 @@ def sums(bad, m, allocated):
     for command in ('report', 'report --stacks', 'report --by size', 'text', 'tree', 'report --at peak'):
         if m.ask(command).count(ROW) != 1:
             bad.append(f'{command}: no row')
-    for command in ('report --since 0', 'report --match main', 'report --min-age 1h'):
+    for command in (f'report --since {s["recorded_ms"]}ms', 'report --match main', 'report --min-age 1h'):
         if ROW in m.ask(command):
             bad.append(f'{command}: has the row')
     return s

@@ -356,6 +356,44 @@ def told_all_the_same():
     mt.check('a library loaded, and a jail entered, while it is off', bad)
 
 
+def logged():
+    """From off to a mode with a log: what is opened later is what was live then, and begins where the record did."""
+    v = Victim(threads=0)
+    logs = f'{mt.tmp()}/logs'
+    os.mkdir(logs)
+    m = Launched(v, '--log-dir', logs, '-m', 'log')
+    asked = ('timeline --json', 'report --at peak --json')
+    try:
+        v.line()
+        v.ask('g')
+        m.ask('record off')
+        v.ask('g')
+        m.ask('log off')                        # which it is
+        bad = [] if 'off since' in m.ask('record') else ['`log off` ended off']
+        n = int(v.ask('e')[1])
+        m.ask('record log-fast')
+        v.ask('g')
+        bad += exactly(m, v.hold(), n)
+        m.ask('stop')
+        live = [json.loads(m.ask(x)) for x in asked]
+        m.ask('cont')
+        bad += leave(v, m)
+        (timeline, peak), again = live, []
+        for x in asked:
+            r = mt.plain([mt.MTRUN, '-r', logs, '-x', x])
+            again.append(json.loads(r.out) if r.rc == 0 else {})
+            bad += [f'{x}: {r.err[-300:]}'] if r.rc else []
+        points, was = again[0].get('points', [[None]]), timeline['points'][:-1]
+        if points[0] != was[0] or points[:len(was)] != was:
+            bad.append(f'timeline: {points[:3]} was {was[:3]}')
+        if again[1].get('mem_report') != peak['mem_report']:
+            bad.append(f'at the peak: {again[1].get("total_size")} was {peak["total_size"]}')
+    except (RuntimeError, ValueError) as e:
+        bad = [f'{type(e).__name__}: {e}']
+        mt.end_group(v.p)
+    mt.check('a log that begins when it is on again', bad)
+
+
 def ends():
     """Its end while it is off: the answers stay, and the summary says of when they are."""
     v = Victim(threads=0)
@@ -421,7 +459,7 @@ def refusals():
     mt.check('what does not go together', bad)
 
 
-for one in (from_the_start, before, children, told_all_the_same, ends, killed, refusals):
+for one in (from_the_start, before, children, told_all_the_same, logged, ends, killed, refusals):
     if want.search(one.__name__):
         one()
 mt.finish()
