@@ -48,7 +48,7 @@ struct record {
 
 	/* of the file: */
 	bool begun;			/* it is in there */
-	uint64_t *told;			/* bit for each node: it is in there */
+	uint64_t *told;			/* bit for each node: it is in there; NULL: none */
 	struct log_bytes facts, modules;	/* the last PROCESS and MODULES */
 	size_t module_count;		/* with the next one: what MODULES was made of */
 	uint64_t module_lives;
@@ -224,6 +224,18 @@ static void ask(struct record *c, uint32_t node, uint64_t pc)
 	c->asked[c->nasked++] = (struct asked){ pc, node };
 }
 
+static bool told(struct record *c)
+{
+	if (c->told)
+		return true;
+	c->told = mmap(NULL, TOLD_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (c->told != MAP_FAILED)
+		return true;
+	c->told = NULL;
+	c->recorder->out_of_memory = true;
+	return false;
+}
+
 static void on_node(void *ctx, uint32_t stack)
 {
 	uint32_t node[WIRE_DEPTH + 2], parent[WIRE_DEPTH + 2], at = stack;
@@ -231,6 +243,8 @@ static void on_node(void *ctx, uint32_t stack)
 	struct record *c = ctx;
 	size_t n = 0;
 
+	if (!told(c))
+		return;
 	while (at && at < WIRE_NODES && n < WIRE_DEPTH + 2 && !(c->told[at / 64] >> at % 64 & 1)) {
 		node[n] = at;
 		at = parent[n] = process_stack_parent(c->process, at, &pc[n]);
@@ -268,11 +282,12 @@ static void on_point(void *ctx, uint64_t interval, uint64_t bytes, uint64_t ms)
 
 /* ---- symbols ----------------------------------------------------------------------------------------------------------------------- */
 
+/* Where its elder has ended, and with it the way to the files as it saw them, it may still be in another root directory than ours. */
 static struct symbols *symbols_of(const struct record *c)
 {
-	bool elder = c->elder && c->elder->process->state <= PROCESS_STOPPED;
+	bool own = !c->elder || (c->elder->process->state > PROCESS_STOPPED && c->process->state <= PROCESS_STOPPED);
 
-	return elder ? c->elder->process->symbols : c->process->symbols;
+	return own ? c->process->symbols : c->elder->process->symbols;
 }
 
 static uint32_t module_number(const struct process *p, const struct module *m)
@@ -368,14 +383,18 @@ static void symbols_all(struct recorder *r)
 static void record_clear(struct record *c)
 {
 	c->begun = false;
-	madvise(c->told, TOLD_BYTES, MADV_DONTNEED);
+	if (c->told)
+		munmap(c->told, TOLD_BYTES);
+	c->told = NULL;
 	log_bytes_release(&c->facts);
 	log_bytes_release(&c->modules);
 	log_bytes_release(&c->nodes);
 	log_bytes_release(&c->symbols);
 	c->module_count = 0;
 	c->module_lives = 0;
-	c->nasked = 0;
+	free(c->asked);
+	c->asked = NULL;
+	c->nasked = c->asked_room = 0;
 	intern_release(&c->frames);
 	c->marks = 0;
 }
@@ -386,11 +405,6 @@ static struct record *record_new(struct recorder *r, struct process *p)
 
 	if (!c)
 		return NULL;
-	c->told = mmap(NULL, TOLD_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (c->told == MAP_FAILED) {
-		free(c);
-		return NULL;
-	}
 	c->recorder = r;
 	c->process = p;
 	c->number = ++r->processes;
@@ -422,8 +436,6 @@ void recorder_release(struct process *p)
 		c->recorder->last = at;
 	log_encoder_free(c->encoder);
 	record_clear(c);
-	free(c->asked);
-	munmap(c->told, TOLD_BYTES);
 	free(c);
 	p->record = NULL;
 }
@@ -476,6 +488,8 @@ static void flush(struct recorder *r)
 		if (c->encoder)
 			log_encoder_flush(c->encoder);
 		put_rest(c);
+		if (!c->encoder && c->begun && !c->nasked)
+			record_clear(c);	/* it has ended: there is nothing more to be told */
 	}
 	r->flushed_ms = pulse_ms();
 }
@@ -684,7 +698,6 @@ static void last_blocks(struct record *c)
 void recorder_finished(struct session *s, struct process *p)
 {
 	struct recorder *r = s->recorder;
-	bool busy;
 
 	if (!recorder_is_on(s))
 		return;
@@ -692,13 +705,8 @@ void recorder_finished(struct session *s, struct process *p)
 		begin(r, p);
 	if (!p->record || !p->record->encoder)
 		return;
-	busy = r->busy;
-	r->busy = true;
 	last_blocks(p->record);
-	if (!busy)
-		symbols_all(r);
 	put_rest(p->record);
-	r->busy = busy;
 }
 
 void recorder_closed(struct process *p)
