@@ -61,6 +61,7 @@ static void print_json(struct shell *shell, struct call *call, const struct proc
 	json_uint(&j, "sample", session_options(shell->session)->sample);
 	json_uint(&j, "clock_ms", replay_clock_ms(log));
 	json_uint(&j, "began_ms", p->began_ms);
+	json_uint(&j, "recorded_ms", p->recorded_ms);
 	json_uint(&j, "elapsed_ms", shell_moment(shell, p));
 	json_uint(&j, "events", replay_events(log));
 	json_files(&j, log);

@@ -117,7 +117,8 @@ struct process *process_of_log(struct replay_process *log, unsigned count)
 	p->log = log;
 	p->state = (enum process_state)facts->state;
 	p->wait_status = facts->wait_status;
-	p->began_ms = p->recorded_ms = facts->began_ms;
+	p->began_ms = facts->began_ms;
+	p->recorded_ms = replay_recorded_ms(log);
 	p->ended_ms = facts->ended_ms;
 	p->image_bytes = facts->image_bytes;
 	p->before = facts->before;

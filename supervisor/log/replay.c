@@ -409,12 +409,15 @@ static void bound(struct replay_process *p)
 	uint64_t end = r->file[r->files - 1].indexed ? r->ended_ms : p->last_ms;
 	uint64_t file_ms = p->refs ? p->replay->file[p->ref[0].file].header.began_ms : 0;
 
-	if (p->facts.began_ms == UINT64_MAX || p->facts.began_ms < file_ms)
+	if (p->facts.began_ms == UINT64_MAX)
 		p->facts.began_ms = file_ms;
 	if (!p->facts.ended_ms) {
 		p->facts.ended_ms = end > p->facts.began_ms ? end : p->facts.began_ms;
 		p->facts.state = PROCESS_DETACHED;
 	}
+	p->recorded_ms = p->facts.began_ms > file_ms ? p->facts.began_ms : file_ms;
+	if (p->recorded_ms > p->facts.ended_ms)		/* it had just ended when the file was begun */
+		p->recorded_ms = p->facts.ended_ms;
 }
 
 static void bounds(struct replay *r)
@@ -639,6 +642,7 @@ uint64_t replay_ended_ms(const struct replay *r) { return r->ended_ms; }
 size_t replay_files(const struct replay *r) { return r->files; }
 size_t replay_processes(const struct replay *r) { return r->processes; }
 struct replay_process *replay_process(const struct replay *r, size_t i) { return r->process[i]; }
+uint64_t replay_recorded_ms(const struct replay_process *p) { return p->recorded_ms; }
 const struct log_process *replay_facts(const struct replay_process *p) { return &p->facts; }
 
 const char *replay_file(const struct replay *r, size_t i, uint64_t *bytes)

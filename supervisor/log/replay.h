@@ -50,8 +50,9 @@ uint64_t replay_events(const struct replay *r);		/* in all files, as far as it i
 size_t replay_processes(const struct replay *r);	/* in order of appearance */
 struct replay_process *replay_process(const struct replay *r, size_t i);
 
-/* As log_process of records.h, but that of a process whose end is not told ended_ms is the record's; and began_ms is where its record begins. */
+/* As log_process of records.h, but that of a process whose end is not told ended_ms is the record's. */
 const struct log_process *replay_facts(const struct replay_process *p);
+uint64_t replay_recorded_ms(const struct replay_process *p);	/* where its record begins */
 /* As it was at the end; who asks it for earlier moments gets them from the log (ledger_look_back). NULL: out of memory. The caller frees it, before the replay. */
 struct ledger *replay_ledger(struct replay_process *p) MUST_USE;
 /* What ended the record early, or keeps what was asked for last from being known, in a line; once. "": nothing. */

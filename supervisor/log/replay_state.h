@@ -44,6 +44,7 @@ struct replay_process {
 	size_t refs, ref_room;
 	struct log_points points;
 	uint64_t last_ms;		/* of its events */
+	uint64_t recorded_ms;
 	struct replay_cursor cursor[REPLAY_CURSORS];
 	char trouble[512];
 	bool troubled;			/* not told yet */

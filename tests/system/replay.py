@@ -102,10 +102,11 @@ def compare(bad, live, what='', pick=lambda command: True, before='', opts=()):
     r = mt.plain([mt.MTRUN, '-q', *(opts or ('-r', live.dir)), '-X', script], timeout=mt.TIMEOUT * 2)
     if r.rc or r.err:
         bad.append(f'{what}: status {r.rc}, {r.err.decode()[-500:]}')
-    different = [c for i, c in enumerate(live.asked) if os.path.exists(f'{out}/{i}') and open(f'{out}/{i}').read() != open(f'{live.out}/{i}').read()]
+    different = [i for i in range(len(live.asked)) if os.path.exists(f'{out}/{i}') and open(f'{out}/{i}').read() != open(f'{live.out}/{i}').read()]
     if different:
-        i = live.asked.index(different[0])
-        bad.append(f'{what}: {len(different)} of {len(os.listdir(out))} answers differ, the first is `{different[0]}` ({live.out}/{i} and {out}/{i})')
+        i = different[0]
+        bad.append(f'{what}: {len(different)} of {len(os.listdir(out))} answers differ, the first is `{live.asked[i]}`: {open(f"{out}/{i}").read()[:300]} and live '
+                   f'{open(f"{live.out}/{i}").read()[:300]}')
 
 
 def one_program(cmd, work=None, opts=()):

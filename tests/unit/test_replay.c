@@ -257,7 +257,7 @@ static void compare(struct replay *log, struct recorded r[2], uint64_t ended)
 	for (size_t i = 0; i < 2 && i < replay_processes(log); i++) {
 		struct replay_process *p = replay_process(log, i);
 		struct ledger *told = replay_ledger(p);
-		uint64_t began = replay_facts(p)->began_ms, pc;
+		uint64_t began = replay_recorded_ms(p), pc;
 
 		CHECK(told);
 		if (!told)
