@@ -70,6 +70,8 @@ static void modes_by_name(void)
 	CHECK_STR(o.log_dir, ".");
 	CHECK_EQ(parse("-m log --log-dir d --log-size 64K --log-files 3 p"), OPTIONS_RUN);
 	CHECK(o.mode == MODE_LOG && o.log_size == 64 << 10 && o.log_files == 3 && !strcmp(o.log_dir, "d"));
+	CHECK_EQ(parse("-m off -s 1K p"), OPTIONS_RUN);
+	CHECK_EQ(o.mode, MODE_OFF);
 }
 
 static void options_end_at_the_program(void)
@@ -95,6 +97,7 @@ static void quoted_and_refused(void)
 {
 	static const char *const lines[][2] = {
 		{ "-m fast p", "'fast'" }, { "--mode EMPTY p", "''" }, { "-m mem-f p", "'mem-f'" },
+		{ "-m off -l 1M p", "--limit" }, { "-l 1M --mode=off p", "--limit" },
 		{ "--depth 0 p", "'0'" }, { "--depth 1025 p", "'1025'" }, { "--depth 12x p", "'12x'" }, { "--depth EMPTY p", "''" }, { "--depth -1 p", "'-1'" },
 		{ "-c heap,stack p", "'heap,stack'" }, { "-c EMPTY p", "''" }, { "-c heap, p", "'heap,'" }, { "-d 5x p", "'5x'" }, { "-d 0 p", "'0'" },
 		{ "-d 99999999999999999999s p", "99999999999999999999s" }, { "--color blue p", "'blue'" }, { "--hook a=b p", "'a=b'" },

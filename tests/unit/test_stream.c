@@ -845,6 +845,41 @@ static void test_backwards(void)
 	rig_free(&r);
 }
 
+/* Another ledger, with everything in flight: a number drawn, an event held behind it, a realloc half told of. */
+static void test_switch(void)
+{
+	struct rig r = rig_new(2);
+	struct ledger *before = r.l;
+	begin(r.w, 0, 100);
+	begin(r.w, 1, 101);
+	alloc(r.w, 0, 0x1000, 10, 1);
+	alloc(r.w, 0, 0x2000, 20, 1);
+	leave(r.w, 1, 0x2000);
+	uint32_t early = number(r.w, 0x1000);			/* thread 1's free, not stored yet */
+	alloc(r.w, 0, 0x1000, 40, 1);
+	stream_take(r.s, 1, 1000);
+	CHECK_EQ(stats(r.s).held_now, 1);
+	CHECK_EQ(totals(before).heap, 30);
+	r.l = ledger_new(BOTH);
+	stream_switch(r.s, r.l);
+	store(r.w, 1, wire_pack(WIRE_FREE, 0x1000, early, 0, 0));
+	became(r.w, 1, 0x3000, 80, 1);
+	alloc(r.w, 1, 0x4000, 160, 1);
+	stream_take(r.s, 2, 1000);
+	CHECK_EQ(totals(before).heap, 30);			/* nothing is told to it any more */
+	CHECK_EQ(totals(before).allocs, 2);
+	CHECK_EQ(totals(r.l).heap, 40 + 80 + 160);
+	CHECK_EQ(totals(r.l).unknown_frees, 1);
+	CHECK_EQ(stats(r.s).bad, 0);
+	CHECK_EQ(stats(r.s).held_now, 0);
+	CHECK_EQ(stream_missing(r.s), 0);
+	struct ledger_block b;
+	CHECK(ledger_find(r.l, 0x1000, &b) && ledger_thread_tid(r.l, b.thread) == 100);
+	CHECK(ledger_find(r.l, 0x3000, &b) && ledger_thread_tid(r.l, b.thread) == 101);
+	ledger_free(before);
+	rig_free(&r);
+}
+
 int main(void)
 {
 	RUN(test_one_thread);
@@ -861,5 +896,6 @@ int main(void)
 	RUN(test_garbage);
 	RUN(test_garbage_meanwhile);
 	RUN(test_backwards);
+	RUN(test_switch);
 	return test_status();
 }
