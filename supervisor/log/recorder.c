@@ -471,8 +471,7 @@ static void begin_file(struct recorder *r)
 
 	r->rotating = false;
 	r->symbols_ms = pulse_ms() + SYMBOLS_MS;
-	if (log_writer_begin(r->writer, o->log_dir, r->file, pulse_ms()))
-		r->out_of_memory = true;
+	log_writer_begin(r->writer, o->log_dir, r->file, pulse_ms());
 	put_run(r);
 	for (struct record *c = r->records; c; c = c->next) {
 		record_clear(c);

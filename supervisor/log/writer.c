@@ -15,26 +15,29 @@
 #include <zstd.h>
 
 /*
- * The main thread makes blocks and must not wait for a disk: it puts them into a queue. The thread takes them out one by one, packs them, writes them.
- * What both look at is under `lock`, but `size` and `failed`, which the main thread asks for all the time. What belongs to the file alone (struct
- * file and all below it) only the thread touches.
+ * The main thread makes blocks and must not wait for a disk: it puts them into a queue, a ring of bytes, so that memory stays the same however far the thread is
+ * behind. The thread takes them out one by one, packs them, writes them. What both look at is under `lock`, but for what is atomic; the file is
+ * the thread's alone.
  *
  * A file that somebody deletes goes on existing for us, and nobody would ever read it: so after each block its number of names is asked for.
  */
-#define QUEUE_BYTES (8u << 20)		/* of raw blocks; one of any size may come on top */
+#define RING        (4u << 20)		/* bytes; the largest item is a quarter of that and a little */
+#define ALIGNED     16u
 #define LEVEL_FACTS 3			/* of zstd, for all but events, which are nearly everything: see log_writer_pack() */
 #define ENTRY_BYTES 12u			/* of a block in the index, about */
 #define POINT_BYTES 8u
 
 struct item {
-	enum { ITEM_BEGIN, ITEM_BLOCK, ITEM_POINT, ITEM_END, ITEM_KEEP, ITEM_QUIT } what;
-	struct item *next;
+	uint32_t room;			/* bytes in the ring, multiples of ALIGNED, */
+	enum { ITEM_PAD, ITEM_BEGIN, ITEM_BLOCK, ITEM_POINT, ITEM_END, ITEM_KEEP, ITEM_QUIT } what;	/* PAD: ends here, it goes on at the ring's beginning */
 	struct log_block block;		/* its bytes follow the item */
 	struct log_point point;
 	uint32_t process, number;
 	uint64_t began_ms;
 	char text[];			/* BEGIN: the path; BLOCK: the bytes */
 };
+
+_Static_assert(sizeof(struct item) + SEGMENT_RAW <= RING / 2 && offsetof(struct item, block) <= ALIGNED, "there is always room for one, and for a pad");
 
 struct kept {				/* a file that is there */
 	char *path;
@@ -44,10 +47,9 @@ struct kept {				/* a file that is there */
 struct log_writer {
 	pthread_t thread;
 	pthread_mutex_t lock;
-	pthread_cond_t more, less;	/* items in the queue; done with */
-	struct item *first, **last;
-	size_t queued;			/* bytes */
-	bool busy;			/* the thread is at one that it has taken out */
+	pthread_cond_t more, less;	/* items in the ring; done with */
+	uint8_t *ring;
+	uint64_t head, tail;		/* bytes that were ever put in, and are done with */
 	struct kept *kept;		/* oldest first; the last one is the open one, if one is */
 	size_t nkept;
 
@@ -56,7 +58,7 @@ struct log_writer {
 	uint32_t reached;		/* atomic: files that the thread has begun; */
 	uint64_t size, waiting;		/* atomic: of its file with the index; raw bytes that are still in the queue */
 	uint64_t raw, packed;		/* atomic: of all blocks so far */
-	bool failed, lost;		/* atomic; lost: there was no memory for an item */
+	bool failed;			/* atomic */
 	char error[512];		/* written before `failed` is set, and not while it is */
 
 	int level;			/* atomic: of events */
@@ -288,8 +290,6 @@ static void do_block(struct log_writer *w, struct item *i)
 
 static void do_item(struct log_writer *w, struct item *i)
 {
-	if (__atomic_exchange_n(&w->lost, false, __ATOMIC_RELAXED))
-		fail(w, "go on with", path_of(w), strerror(ENOMEM));
 	switch (i->what) {
 	case ITEM_BEGIN:
 		begin_file(w, i);
@@ -308,12 +308,10 @@ static void do_item(struct log_writer *w, struct item *i)
 	case ITEM_END:
 	case ITEM_QUIT:
 		end_file(w);
+		break;
+	case ITEM_PAD:
+		break;
 	}
-}
-
-static size_t weight(const struct item *i)
-{
-	return sizeof(*i) + (i->what == ITEM_BLOCK ? i->block.len : 0);
 }
 
 static void *run(void *ctx)
@@ -325,55 +323,59 @@ static void *run(void *ctx)
 		struct item *i;
 
 		pthread_mutex_lock(&w->lock);
-		while (!w->first)
+		while (w->head == w->tail)
 			pthread_cond_wait(&w->more, &w->lock);
-		i = w->first;
-		w->first = i->next;
-		if (!w->first)
-			w->last = &w->first;
-		w->busy = true;
+		i = (struct item *)(w->ring + w->tail % RING);
 		pthread_mutex_unlock(&w->lock);
 		do_item(w, i);
+		quit = i->what == ITEM_QUIT;
 		pthread_mutex_lock(&w->lock);
-		w->queued -= weight(i);
-		w->busy = false;
+		w->tail += i->room;
 		pthread_cond_signal(&w->less);
 		pthread_mutex_unlock(&w->lock);
-		quit = i->what == ITEM_QUIT;
-		free(i);
 	}
 	return NULL;
 }
 
-static struct item *item_new(int what, size_t more)
-{
-	struct item *i = malloc(sizeof(*i) + more);
-
-	if (i)
-		*i = (struct item){ .what = (typeof(i->what))what };
-	return i;
-}
-
-/* I is taken over. */
-static void enqueue(struct log_writer *w, struct item *i)
+/* ROOM bytes of the ring, once they are free. */
+static struct item *reserve(struct log_writer *w, size_t room)
 {
 	pthread_mutex_lock(&w->lock);
-	while (w->queued > QUEUE_BYTES)
+	while (RING - (w->head - w->tail) < room)
 		pthread_cond_wait(&w->less, &w->lock);
-	*w->last = i;
-	w->last = &i->next;
-	w->queued += weight(i);
+	pthread_mutex_unlock(&w->lock);
+	return (struct item *)(w->ring + w->head % RING);
+}
+
+static void enqueue(struct log_writer *w, const struct item *i)
+{
+	pthread_mutex_lock(&w->lock);
+	w->head += i->room;
 	pthread_cond_signal(&w->more);
 	pthread_mutex_unlock(&w->lock);
 }
 
-/* There is memory for so little soon: the queue gives back what it holds. */
-static void enqueue_small(struct log_writer *w, int what, uint32_t number)
+/* A new item with MORE bytes behind it, in one piece; enqueue() is to follow. */
+static struct item *item_new(struct log_writer *w, int what, size_t more)
 {
+	size_t room = (sizeof(struct item) + more + ALIGNED - 1) / ALIGNED * ALIGNED, left = RING - w->head % RING;
 	struct item *i;
 
-	while (!(i = item_new(what, 0)))
-		usleep(1000);
+	if (left < room) {
+		i = reserve(w, left);
+		i->room = (uint32_t)left;
+		i->what = ITEM_PAD;
+		enqueue(w, i);
+	}
+	i = reserve(w, room);
+	*i = (struct item){ .room = (uint32_t)room, .what = (typeof(i->what))what };
+	return i;
+}
+
+static void enqueue_number(struct log_writer *w, int what, uint32_t number)
+{
+	struct item *i = item_new(w, what, 0);
+
 	i->number = number;
 	enqueue(w, i);
 }
@@ -392,16 +394,16 @@ struct log_writer *log_writer_new(uint64_t clock_ms, uint32_t keep)
 	w->level = LOG_PACK_FAST;
 	w->keep = keep;
 	w->fd = -1;
-	w->last = &w->first;
 	w->room = sizeof(struct segment_block) + ZSTD_COMPRESSBOUND(SEGMENT_RAW);
 	w->out = malloc(w->room);
 	w->zstd = ZSTD_createCCtx();
+	w->ring = aligned_alloc(4096, RING);
 	pthread_mutex_init(&w->lock, NULL);
 	pthread_cond_init(&w->more, NULL);
 	pthread_cond_init(&w->less, NULL);
 	if (getrandom(&w->set, sizeof(w->set), 0) != sizeof(w->set))
 		w->set = clock_ms << 20 ^ (uint64_t)getpid();
-	if (w->out && w->zstd) {
+	if (w->out && w->zstd && w->ring) {
 		sigfillset(&all);
 		pthread_sigmask(SIG_SETMASK, &all, &was);
 		err = pthread_create(&w->thread, NULL, run, w);
@@ -410,6 +412,7 @@ struct log_writer *log_writer_new(uint64_t clock_ms, uint32_t keep)
 	if (!err)
 		return w;
 	ZSTD_freeCCtx(w->zstd);
+	free(w->ring);
 	free(w->out);
 	free(w);
 	errno = err;
@@ -420,7 +423,7 @@ void log_writer_free(struct log_writer *w)
 {
 	if (!w)
 		return;
-	enqueue_small(w, ITEM_QUIT, 0);
+	enqueue_number(w, ITEM_QUIT, 0);
 	pthread_join(w->thread, NULL);
 	for (size_t i = 0; i < w->nkept; i++)
 		free(w->kept[i].path);
@@ -429,18 +432,17 @@ void log_writer_free(struct log_writer *w)
 	pthread_cond_destroy(&w->more);
 	pthread_mutex_destroy(&w->lock);
 	ZSTD_freeCCtx(w->zstd);
+	free(w->ring);
 	free(w->out);
 	free(w);
 }
 
-int log_writer_begin(struct log_writer *w, const char *dir, uint32_t number, uint64_t began_ms)
+void log_writer_begin(struct log_writer *w, const char *dir, uint32_t number, uint64_t began_ms)
 {
 	size_t room = strlen(dir) + 1 + SEGMENT_NAME;
-	struct item *i = item_new(ITEM_BEGIN, room);
+	struct item *i = item_new(w, ITEM_BEGIN, room);
 	char name[SEGMENT_NAME];
 
-	if (!i)
-		return -ENOMEM;
 	segment_name(name, w->clock_ms, w->set, number);
 	snprintf(i->text, room, "%s%s%s", strcmp(dir, ".") ? dir : "", strcmp(dir, ".") && dir[strlen(dir) - 1] != '/' ? "/" : "", name);
 	i->number = number;
@@ -448,7 +450,6 @@ int log_writer_begin(struct log_writer *w, const char *dir, uint32_t number, uin
 	w->begun++;
 	w->put = 0;
 	enqueue(w, i);
-	return 0;
 }
 
 void log_writer_pack(struct log_writer *w, int level)
@@ -458,14 +459,11 @@ void log_writer_pack(struct log_writer *w, int level)
 
 void log_writer_put(struct log_writer *w, const struct log_block *b)
 {
-	struct item *i = item_new(ITEM_BLOCK, b->len);
+	struct item *i = item_new(w, ITEM_BLOCK, b->len);
 
-	if (!i) {
-		__atomic_store_n(&w->lost, true, __ATOMIC_RELAXED);
-		return;
-	}
 	i->block = *b;
-	memcpy(i->text, b->raw, b->len);
+	if (b->len)
+		memcpy(i->text, b->raw, b->len);
 	__atomic_add_fetch(&w->waiting, b->len, __ATOMIC_RELAXED);
 	w->put += b->len;
 	enqueue(w, i);
@@ -473,24 +471,20 @@ void log_writer_put(struct log_writer *w, const struct log_block *b)
 
 void log_writer_point(struct log_writer *w, uint32_t process, const struct log_point *point)
 {
-	struct item *i = item_new(ITEM_POINT, 0);
+	struct item *i = item_new(w, ITEM_POINT, 0);
 
-	if (!i) {
-		__atomic_store_n(&w->lost, true, __ATOMIC_RELAXED);
-		return;
-	}
 	i->process = process;
 	i->point = *point;
 	enqueue(w, i);
 }
 
-void log_writer_end(struct log_writer *w) { enqueue_small(w, ITEM_END, 0); }
-void log_writer_keep(struct log_writer *w, uint32_t keep) { enqueue_small(w, ITEM_KEEP, keep); }
+void log_writer_end(struct log_writer *w) { enqueue_number(w, ITEM_END, 0); }
+void log_writer_keep(struct log_writer *w, uint32_t keep) { enqueue_number(w, ITEM_KEEP, keep); }
 
 void log_writer_wait(struct log_writer *w)
 {
 	pthread_mutex_lock(&w->lock);
-	while (w->first || w->busy)
+	while (w->head != w->tail)
 		pthread_cond_wait(&w->less, &w->lock);
 	pthread_mutex_unlock(&w->lock);
 }

@@ -18,13 +18,13 @@ struct log_writer *log_writer_new(uint64_t clock_ms, uint32_t keep) MUST_USE;
 /* A file that is open is brought to its end. */
 void log_writer_free(struct log_writer *w);
 
-/* File NUMBER in DIR, a new one with mode 0600, is begun; BEGAN_MS: since tracing began. One that is open is brought to its end before. 0 or -ENOMEM. */
-int log_writer_begin(struct log_writer *w, const char *dir, uint32_t number, uint64_t began_ms) MUST_USE;
+/* File NUMBER in DIR, a new one with mode 0600, is begun; BEGAN_MS: since tracing began. One that is open is brought to its end before. */
+void log_writer_begin(struct log_writer *w, const char *dir, uint32_t number, uint64_t began_ms);
 /* How hard blocks of events are packed from now on: compression levels of zstd. */
 #define LOG_PACK_FAST  (-1)
 #define LOG_PACK_SMALL 1
 void log_writer_pack(struct log_writer *w, int level);
-/* Into the file; what B points to is copied. Without memory for that it is an error of the file. */
+/* Into the file; what B points to is copied. */
 void log_writer_put(struct log_writer *w, const struct log_block *b);
 /* A point of PROCESS' timeline, for the index. */
 void log_writer_point(struct log_writer *w, uint32_t process, const struct log_point *point);

@@ -101,7 +101,8 @@ static void test_file(void)
 
 	for (size_t i = 0; i < sizeof(raw); i++)
 		raw[i] = (uint8_t)(i * i >> 7);
-	CHECK(w && log_writer_begin(w, dir, 1, 42) == 0);
+	CHECK(w != NULL);
+	log_writer_begin(w, dir, 1, 42);
 	for (int i = 0; i < 3; i++) {
 		b.raw = raw;
 		b.len = len[i];
@@ -142,9 +143,9 @@ static void test_keep(void)
 	char last[512];
 	size_t before = in_directory();
 
-	CHECK(log_writer_begin(other, dir, 1, 0) == 0);
+	log_writer_begin(other, dir, 1, 0);
 	for (uint32_t i = 1; i <= 6; i++) {
-		CHECK(log_writer_begin(w, dir, i, i) == 0);
+		log_writer_begin(w, dir, i, i);
 		log_writer_wait(w);
 		list(w);
 		CHECK(paths == (i < 3 ? i : 3) && in_directory() == before + 1 + paths);
@@ -177,19 +178,19 @@ static void test_errors(void)
 		raw[i] = (uint8_t)(rand() >> 8);
 	b.raw = raw;
 	b.len = sizeof(raw);
-	CHECK(log_writer_begin(w, "/nonexistent", 1, 0) == 0);
+	log_writer_begin(w, "/nonexistent", 1, 0);
 	for (int i = 0; i < 40; i++)
 		log_writer_put(w, &b);
 	log_writer_wait(w);
 	CHECK(log_writer_error(w) && strstr(log_writer_error(w), "cannot create '/nonexistent/memlog") && strstr(log_writer_error(w), "No such file"));
-	CHECK(log_writer_begin(w, dir, 2, 0) == 0);
+	log_writer_begin(w, dir, 2, 0);
 	log_writer_wait(w);
 	CHECK(!log_writer_error(w));
-	CHECK(log_writer_begin(w, dir, 2, 0) == 0);		/* there already */
+	log_writer_begin(w, dir, 2, 0);		/* there already */
 	log_writer_wait(w);
 	CHECK(log_writer_error(w) && strstr(log_writer_error(w), "File exists"));
 
-	CHECK(log_writer_begin(w, dir, 3, 0) == 0);
+	log_writer_begin(w, dir, 3, 0);
 	log_writer_wait(w);
 	list(w);
 	CHECK(unlink(path[paths - 1]) == 0);
@@ -200,7 +201,8 @@ static void test_errors(void)
 	getrlimit(RLIMIT_FSIZE, &was);				/* as where the disk is full */
 	small = (struct rlimit){ 5 << 19, was.rlim_max };
 	signal(SIGXFSZ, SIG_IGN);
-	CHECK(log_writer_begin(w, dir, 4, 0) == 0 && setrlimit(RLIMIT_FSIZE, &small) == 0);
+	log_writer_begin(w, dir, 4, 0);
+	CHECK(setrlimit(RLIMIT_FSIZE, &small) == 0);
 	for (int i = 0; i < 40; i++)
 		log_writer_put(w, &b);
 	log_writer_wait(w);
@@ -208,7 +210,7 @@ static void test_errors(void)
 	list(w);
 	CHECK(stat(path[paths - 1], &st) == 0 && st.st_size > 2 << 20 && st.st_size < 5 << 19);	/* two whole blocks */
 	setrlimit(RLIMIT_FSIZE, &was);
-	CHECK(log_writer_begin(w, dir, 6, 0) == 0);
+	log_writer_begin(w, dir, 6, 0);
 	log_writer_put(w, &b);
 	log_writer_end(w);
 	log_writer_wait(w);
