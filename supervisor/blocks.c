@@ -405,15 +405,17 @@ const struct block *blocks_get(const struct blocks *t, raddr_t addr, struct bloc
 	return t->mix ? mix_get(t->mix, addr, copy) : find(t, addr, &page);
 }
 
-void blocks_take(struct blocks *t, raddr_t addr, struct block stamp)
+bool blocks_take(struct blocks *t, raddr_t addr, struct block stamp, struct block *out)
 {
 	struct block_page *page;
-	if (t->mix) {
-		mix_take(t->mix, addr, stamp);
-		return;
-	}
+	if (t->mix)
+		return mix_take(t->mix, addr, stamp, out);
 	struct block *b = find(t, addr, &page);
+	if (!b)
+		return false;
+	*out = (struct block){ b->a & ~BLOCK_PASSED, b->b };
 	blocks_take_in(t, page, b, stamp);
+	return true;
 }
 
 void blocks_count(struct blocks *t, raddr_t addr)

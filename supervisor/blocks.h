@@ -85,8 +85,9 @@ bool blocks_move(struct blocks *t, size_t n);
 const struct block *blocks_get(const struct blocks *t, raddr_t addr, struct block *copy);
 /* BLOCK, made with block_at(), now lives at ADDR. What lived there before is in *WAS, of which `a` is 0 if nothing did. False: out of memory, nothing lives there. */
 bool blocks_put(struct blocks *t, raddr_t addr, struct block block, struct block *was);
-/* The block at ADDR, which is there, is no more: who took it out, and when, is in STAMP. What it was stays readable (blocks_freed) until its place is needed. */
-void blocks_take(struct blocks *t, raddr_t addr, struct block stamp);
+/* The block at ADDR, now in *OUT, is no more: who took it out, and when, is in STAMP. What it was stays readable (blocks_freed) until its place is needed. False:
+ * nothing lives there. */
+bool blocks_take(struct blocks *t, raddr_t addr, struct block stamp, struct block *out);
 /* The block at ADDR, which is there, gets BLOCK_COUNTED. */
 void blocks_count(struct blocks *t, raddr_t addr);
 /* For the inline functions: the rest of a page with PAGE_LONG; where no place was at hand; where the blocks are not in pages alone. */

@@ -15,7 +15,7 @@
  * new one.
  *
  * Within a segment entries lie in the order of their tags, each at its home or as little behind it as that order allows, without a gap in between. The
- * home grows with the tag, so a search begins there and ends at the first larger tag or gap, also when nothing is found: 4 entries on average, and
+ * home grows with the tag, so a search begins there and ends at the first larger tag or gap, also when nothing is found: 3 entries on average, and
  * taking out leaves no mark behind. The last entry of a segment is never used, searches end there.
  */
 
@@ -29,6 +29,8 @@
 #define PAGES_MOST  (COMPACT_SEGMENT / PER_PAGE)
 #define STRIDE      ((size_t)PAGES_MOST * PAGE)
 #define SPILL       32u			/* entries at the end that are nobody's home */
+#define FULL        13u			/* so many of FULL_OF entries are used at most: beyond that each one more costs more time than its memory is worth */
+#define FULL_OF     16u
 #define FREED       1024u
 
 struct compact_freed {
@@ -108,11 +110,14 @@ static struct compact_entry packed(uint64_t k, const struct block *b)
 	return (struct compact_entry){ k << 24 | block_size(b) << 4 | b->a >> 60, b->b };
 }
 
-static void unpacked(const struct compact *c, const struct compact_segment *s, const struct compact_entry *e, raddr_t *addr, struct block *b)
+static struct block unpacked(raddr_t addr, const struct compact_entry *e)
 {
-	uint64_t k = (uint64_t)(s->prefix >> (s->depth - DEPTH_LEAST)) << TAG_BITS | tag_of(e);
-	*addr = plain(c, k);
-	*b = (struct block){ (*addr & BLOCK_OFFSET) | BLOCK_USED | (e->a >> 4 & 0xfffff) << 14 | e->a << 60, e->b };
+	return (struct block){ (addr & BLOCK_OFFSET) | BLOCK_USED | (e->a >> 4 & 0xfffff) << 14 | e->a << 60, e->b };
+}
+
+static raddr_t address_of(const struct compact *c, const struct compact_segment *s, const struct compact_entry *e)
+{
+	return plain(c, (uint64_t)(s->prefix >> (s->depth - DEPTH_LEAST)) << TAG_BITS | tag_of(e));
 }
 
 /* Where TAG is, or would have to be. */
@@ -137,14 +142,15 @@ static struct compact_entry *find(const struct compact *c, raddr_t addr, uint32_
 
 /* ---- segments ------------------------------------------------------------------------------------------------------------------- */
 
-/* All entries of a segment, in their order. */
+/* All entries of a segment, in their order: every place is copied, and the next one over it where it was empty. */
 static uint32_t gather(const struct compact *c, uint32_t segment, struct compact_entry *out)
 {
 	const struct compact_entry *e = entries(c, segment);
 	uint32_t n = 0, end = c->segment[segment].pages * PER_PAGE;
-	for (uint32_t i = 0; i < end; i++)
-		if (e[i].b)
-			out[n++] = e[i];
+	for (uint32_t i = 0; i + 1 < end; i++) {
+		out[n] = e[i];
+		n += e[i].b != 0;
+	}
 	return n;
 }
 
@@ -373,30 +379,44 @@ bool compact_get(const struct compact *c, raddr_t addr, struct block *out)
 	uint32_t segment;
 	const struct compact_entry *e = find(c, addr, &segment);
 	if (e)
-		unpacked(c, &c->segment[segment], e, &addr, out);
+		*out = unpacked(addr, e);
 	return e;
 }
 
-/* From 7 entries in 8 places on, each one more costs more than its memory is worth. */
-int compact_put(struct compact *c, raddr_t addr, const struct block *b)
+/* Puts E, which has K, before the entry AT of its segment. False: the segment is full. */
+static bool insert(struct compact *c, uint32_t segment, uint32_t at, struct compact_entry new)
+{
+	struct compact_segment *s = &c->segment[segment];
+	struct compact_entry *e = entries(c, segment);
+	uint32_t end = at;
+	if (s->count >= homes(s) / FULL_OF * FULL)
+		return false;
+	while (e[end].b)
+		end++;
+	if (end == s->pages * PER_PAGE - 1)
+		return false;
+	memmove(&e[at + 1], &e[at], (end - at) * sizeof(*e));
+	e[at] = new;
+	s->count++;
+	c->count++;
+	return true;
+}
+
+int compact_put(struct compact *c, raddr_t addr, const struct block *b, struct block *was)
 {
 	uint64_t k = scrambled(c, addr);
 	for (;;) {
 		uint32_t segment = segment_of(c, k);
-		struct compact_segment *s = &c->segment[segment];
-		struct compact_entry *e = entries(c, segment);
-		if (s->count < homes(s) / 8 * 7) {
-			uint32_t at = seek(s, e, k & ((1ull << TAG_BITS) - 1)), end = at;
-			while (e[end].b)
-				end++;
-			if (end < s->pages * PER_PAGE - 1) {
-				memmove(&e[at + 1], &e[at], (end - at) * sizeof(*e));
-				e[at] = packed(k, b);
-				s->count++;
-				c->count++;
-				return 0;
-			}
+		struct compact_entry *e = entries(c, segment), new = packed(k, b);
+		uint32_t at = seek(&c->segment[segment], e, tag_of(&new));
+		was->a = 0;
+		if (e[at].b && tag_of(&e[at]) == tag_of(&new)) {
+			*was = unpacked(addr, &e[at]);
+			e[at] = new;
+			return 0;
 		}
+		if (insert(c, segment, at, new))
+			return 0;
 		int err = enlarge(c, segment);
 		if (err)
 			return err;
@@ -412,7 +432,7 @@ bool compact_take(struct compact *c, raddr_t addr, struct block *out)
 	struct compact_segment *s = &c->segment[segment];
 	struct compact_entry *e = entries(c, segment);
 	uint32_t at = (uint32_t)(found - e), end = at + 1;
-	unpacked(c, s, found, &addr, out);
+	*out = unpacked(addr, found);
 	while (e[end].b && home_of(s, tag_of(&e[end])) < end)
 		end++;
 	memmove(&e[at], &e[at + 1], (end - at - 1) * sizeof(*e));
@@ -475,7 +495,8 @@ bool compact_walk(const struct compact *c, struct blocks_walk *w)
 		for (; w->entry < s->pages * PER_PAGE && w->count < BLOCKS_WALK; w->entry++) {
 			if (!e[w->entry].b)
 				continue;
-			unpacked(c, s, &e[w->entry], &w->addr[w->count], &w->block[w->count]);
+			w->addr[w->count] = address_of(c, s, &e[w->entry]);
+			w->block[w->count] = unpacked(w->addr[w->count], &e[w->entry]);
 			w->count++;
 		}
 		if (w->count == BLOCKS_WALK)
@@ -491,8 +512,10 @@ size_t compact_drain(struct compact *c, raddr_t *addr, struct block *b)
 	for (; c->drained < c->segments && !n; c->drained++) {
 		const struct compact_segment *s = &c->segment[c->drained];
 		n = s->pages ? gather(c, c->drained, v) : 0;
-		for (uint32_t i = 0; i < n; i++)
-			unpacked(c, s, &v[i], &addr[i], &b[i]);
+		for (uint32_t i = 0; i < n; i++) {
+			addr[i] = address_of(c, s, &v[i]);
+			b[i] = unpacked(addr[i], &v[i]);
+		}
 		if (n)
 			lay(c, c->drained, NULL, 0, 1);
 	}

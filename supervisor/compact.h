@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * compact.h - live blocks by address in as little memory as they need: one hash table, 16 bytes an entry, some 85 of 100 entries in use.
+ * compact.h - live blocks by address in as little memory as they need: one hash table, 16 bytes an entry, 13 of 16 in use at most.
  *
  * An entry has no room for the whole address: it is a number of 44 bits, scrambled one to one; 4 bits of that follow from where the entry is, the
  * other 40 are in it. Blocks that cannot be said so (compact_fits) must go elsewhere: those not aligned to 8, of 1 MiB and more.
@@ -51,8 +51,8 @@ size_t compact_memory(const struct compact *c);
 
 bool compact_fits(raddr_t addr, const struct block *b);
 bool compact_get(const struct compact *c, raddr_t addr, struct block *out);
-/* B, which fits, lives at ADDR, where nothing does. -ENOMEM, also if the table can have no more entries there. */
-int compact_put(struct compact *c, raddr_t addr, const struct block *b) MUST_USE;
+/* B, which fits, lives at ADDR; what lived there is in *WAS, of which `a` is 0 if nothing did. -ENOMEM, also if the table can have no more entries there. */
+int compact_put(struct compact *c, raddr_t addr, const struct block *b, struct block *was) MUST_USE;
 /* What lives at ADDR is in *OUT and no longer in the table. False: nothing does. */
 bool compact_take(struct compact *c, raddr_t addr, struct block *out);
 /* Whether something lives at ADDR: it gets BLOCK_COUNTED. */

@@ -215,10 +215,10 @@ void ledger_keep_freed(struct ledger *l, bool keep)
 INLINE void release_block(struct ledger *l, struct thread *t, uint32_t owner, struct block stamp, struct spot at, raddr_t addr, bool from_libc,
 			  uint32_t stack)
 {
-	struct block *in = at.page ? blocks_get_in(&l->blocks, at.page, addr, at.place) : NULL, copy;
+	struct block *in = at.page ? blocks_get_in(&l->blocks, at.page, addr, at.place) : NULL, out;
 	const struct block *b = in;
 	if (__builtin_expect(!in && l->blocks.mix, 0))
-		b = blocks_get(&l->blocks, addr, &copy);
+		b = blocks_take(&l->blocks, addr, stamp, &out) ? &out : NULL;
 	if (__builtin_expect(!b, 0)) {
 		l->unknown_frees += !from_libc && !l->sampled;
 		return;
@@ -230,8 +230,6 @@ INLINE void release_block(struct ledger *l, struct thread *t, uint32_t owner, st
 		remember(l, addr, b, owner, stack);
 	if (__builtin_expect(in != NULL, 1))
 		blocks_take_in(&l->blocks, at.page, in, stamp);
-	else
-		blocks_take(&l->blocks, addr, stamp);
 }
 
 static void alloc(struct ledger *l, uint32_t thread, raddr_t addr, uint64_t size, uint32_t stack)
@@ -383,27 +381,23 @@ static void heap_back(struct ledger *l, struct pending *p)
 
 void ledger_leave(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t old)
 {
-	struct block copy;
 	event(l, ms);
 	struct pending *p = ledger_pending_make(l, thread);
 	if (!p)
 		return;
 	if (p->heap == LEAVING)			/* its outcome never came */
 		heap_back(l, p);
-	const struct block *b = blocks_get(&l->blocks, old, &copy);
-	p->heap = LEAVING;
-	p->addr = old;
-	p->known = b != NULL;
-	if (!b)
-		return;
 	if (l->odd)
 		ledger_changing(l, old);
-	p->temporary = is_temporary(thread_at(l, thread), owner_of(thread), old, b);
-	p->block = (struct block){ b->a & ~BLOCK_PASSED, b->b };
-	p->weight = weight_of(l, old, b);
-	if (b->b & BLOCK_COUNTED)
+	p->heap = LEAVING;
+	p->addr = old;
+	p->known = blocks_take(&l->blocks, old, block_stamp(owner_of(thread), l->tick), &p->block);
+	if (!p->known)
+		return;
+	p->temporary = is_temporary(thread_at(l, thread), owner_of(thread), old, &p->block);
+	p->weight = weight_of(l, old, &p->block);
+	if (p->block.b & BLOCK_COUNTED)
 		weights_take(&l->weights, old);
-	blocks_take(&l->blocks, old, block_stamp(owner_of(thread), l->tick));
 }
 
 /* The end of a LEAVE: the old block is gone. */

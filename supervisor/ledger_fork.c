@@ -54,15 +54,11 @@ void ledger_leave_parent(struct ledger *l)
 
 static void revert(struct ledger *l, const struct undo *u)
 {
-	struct block copy;
+	struct block was;
 	weights_take(&l->weights, u->addr);
-	if (!u->old.a) {
-		const struct block *b = blocks_get(&l->blocks, u->addr, &copy);
-		if (b)
-			blocks_take(&l->blocks, u->addr, block_stamp(block_owner(b), block_tick(b)));
-		return;
-	}
-	if (blocks_put(&l->blocks, u->addr, u->old, &copy))
+	if (!u->old.a)
+		blocks_take(&l->blocks, u->addr, block_stamp(0, l->tick), &was);
+	else if (blocks_put(&l->blocks, u->addr, u->old, &was))
 		ledger_weigh_back(l, u->addr, &u->old, u->weight);
 }
 

@@ -92,45 +92,37 @@ const struct block *mix_get(const struct mix *m, raddr_t addr, struct block *cop
 	return b || !m->old.page ? b : blocks_get(&m->old, addr, copy);
 }
 
-/* From wherever it is. */
-static bool take(struct mix *m, raddr_t addr, struct block stamp, struct block *out)
+static bool take_from_pages(struct mix *m, raddr_t addr, struct block stamp, struct block *out)
 {
-	if (compact_take(&m->compact, addr, out))
-		return true;
-	for (struct blocks *t = &m->pages; t; t = t == &m->pages && m->old.page ? &m->old : NULL) {
-		const struct block *b = blocks_get(t, addr, out);
-		if (!b)
-			continue;
-		*out = *b;
-		blocks_take(t, addr, stamp);
-		return true;
-	}
-	return false;
+	return blocks_take(&m->pages, addr, stamp, out) || (m->old.page && blocks_take(&m->old, addr, stamp, out));
 }
 
-static bool settle(struct mix *m, raddr_t addr, struct block block)
+/* To where it belongs, in neither of which it is yet. */
+static bool settle(struct mix *m, raddr_t addr, struct block block, struct block *was)
 {
-	struct block was;
-	if (!m->leaving && compact_fits(addr, &block) && !compact_put(&m->compact, addr, &block))
+	if (!m->leaving && compact_fits(addr, &block) && !compact_put(&m->compact, addr, &block, was))
 		return true;
-	return blocks_put(&m->pages, addr, block, &was);
+	return blocks_put(&m->pages, addr, block, was);
 }
 
 bool mix_put(struct mix *m, raddr_t addr, struct block block, struct block *was)
 {
-	if (!take(m, addr, block_stamp(block_owner(&block), block_tick(&block)), was))
-		was->a = 0;
-	return settle(m, addr, block);
+	struct block before, stamp = block_stamp(block_owner(&block), block_tick(&block));
+	bool compact = !m->leaving && compact_fits(addr, &block);
+	bool other = take_from_pages(m, addr, stamp, &before) || (!compact && compact_take(&m->compact, addr, &before));
+	bool put = settle(m, addr, block, was);
+	if (other)
+		*was = before;
+	return put;
 }
 
-void mix_take(struct mix *m, raddr_t addr, struct block stamp)
+bool mix_take(struct mix *m, raddr_t addr, struct block stamp, struct block *out)
 {
-	struct block b;
-	if (!take(m, addr, stamp, &b))
-		return;
-	b.a = (b.a & ~(BLOCK_USED | BLOCK_PASSED | 0xfull << 60)) | stamp.a;
-	b.b = (b.b & 0xffffff) | stamp.b;
-	compact_remember(&m->compact, addr, &b);
+	if (!compact_take(&m->compact, addr, out))
+		return take_from_pages(m, addr, stamp, out);
+	struct block left = { (out->a & ~(BLOCK_USED | 0xfull << 60)) | stamp.a, (out->b & 0xffffff) | stamp.b };
+	compact_remember(&m->compact, addr, &left);
+	return true;
 }
 
 void mix_count(struct mix *m, raddr_t addr)
@@ -149,10 +141,10 @@ static size_t move_page(struct mix *m, struct block_page *p)
 	struct block *c = blocks_chunk(&m->old, p);
 	size_t n = 0;
 	for (uint32_t i = 0; (p->count & PAGE_COUNT) && i <= p->mask; i++) {
-		struct block b = { c[i].a & ~BLOCK_PASSED, c[i].b };
+		struct block b = { c[i].a & ~BLOCK_PASSED, c[i].b }, was;
 		if (!(b.a & BLOCK_USED))
 			continue;
-		if (!settle(m, (p->number - 1) << 12 | (b.a & BLOCK_OFFSET), b))
+		if (!settle(m, (p->number - 1) << 12 | (b.a & BLOCK_OFFSET), b, &was))
 			break;
 		c[i] = (struct block){ c[i].a & BLOCK_PASSED, 0 };
 		p->count--;
@@ -166,12 +158,13 @@ static size_t move_segment(struct mix *m)
 {
 	struct { raddr_t addr[COMPACT_SEGMENT]; struct block block[COMPACT_SEGMENT]; } *v = malloc(sizeof(*v));
 	size_t n = v ? compact_drain(&m->compact, v->addr, v->block) : 0, i = 0;
-	while (i < n && settle(m, v->addr[i], v->block[i]))
+	struct block was;
+	while (i < n && settle(m, v->addr[i], v->block[i], &was))
 		i++;
 	if (i < n)
 		m->compact.drained = 0;
 	for (size_t k = i; k < n; k++)
-		if (compact_put(&m->compact, v->addr[k], &v->block[k]))
+		if (compact_put(&m->compact, v->addr[k], &v->block[k], &was))
 			break;
 	free(v);
 	return i;

@@ -29,7 +29,7 @@ bool mix_move(struct mix *m, size_t n);
 /* As those of blocks.h. */
 const struct block *mix_get(const struct mix *m, raddr_t addr, struct block *copy);
 bool mix_put(struct mix *m, raddr_t addr, struct block block, struct block *was);
-void mix_take(struct mix *m, raddr_t addr, struct block stamp);
+bool mix_take(struct mix *m, raddr_t addr, struct block stamp, struct block *out);
 void mix_count(struct mix *m, raddr_t addr);
 bool mix_walk(const struct mix *m, struct blocks_walk *w);
 bool mix_below(const struct mix *m, raddr_t addr, raddr_t *start, struct block *out);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
  * ledger.c [EVENTS] [TRACE-FILE...] - what an event costs in the supervisor: from the ring through the stream into the ledger, in ns, and
- * what a live block costs in bytes of our memory; then what it costs beside that to log it (log/encode.h), in ns and bytes, and to replay it. Traces are made up beforehand by a small allocator that reuses addresses as glibc does; a trace
+ * what a live block costs in bytes of our memory, in both layouts of the table; then what it costs beside that to log it (log/encode.h), in ns and bytes, and to replay it. Traces are made up beforehand by a small allocator that reuses addresses as glibc does; a trace
  * file is 16-byte wire events as they were taken from the rings (time and thread events left out, wide ones with their second slot).
  *
  * Processor time of the reader alone, medians of 5 runs; figures are in supervisor/blocks.h. Linked with the objects that mtrun is made of.
@@ -227,13 +227,13 @@ static void blocks_drop(void)
 }
 
 /* The whole trace through one ring, in pieces of half a ring; only the reader's time is taken. LOGGED: what follows FROM. */
-static double once(size_t from, double *bytes, bool logged)
+static double once(size_t from, double *bytes, bool compact, bool logged)
 {
 	static const struct log_sink sink = { NULL, take_node, take_block, NULL };
 	struct log_encoder *e = NULL;
 	struct wire_process *w = mmap(NULL, sizeof(*w), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	struct ledger *l = ledger_new(LEDGER_COUNT_HEAP | LEDGER_COUNT_MMAP);
-	struct stream *s = stream_new(w, l, not_own, NULL);
+	struct stream *s = ledger_compact(l, compact) ? NULL : stream_new(w, l, not_own, NULL);
 	struct wire_thread *t = &w->thread[0];
 	double ns = 0, fill = 0;
 	w->threads_high = 1;
@@ -302,7 +302,7 @@ static void measure_log(size_t from, double ns)
 	size_t raw = 0, packed = 0, states = 0;
 	for (int i = 0; i < RUNS; i++) {
 		blocks_drop();
-		with[i] = once(from, &bytes, true);
+		with[i] = once(from, &bytes, false, true);
 		again[i] = replay() / (double)(events - from);
 	}
 	for (size_t i = 0; i < blocks; i++) {
@@ -320,17 +320,25 @@ static void measure_log(size_t from, double ns)
 	       (double)packed / (double)(events - from), again[RUNS / 2]);
 }
 
-static void measure(const char *name, size_t from)
+/* Returns the median. */
+static double measure_table(const char *name, size_t from, bool compact)
 {
 	double ns[RUNS], bytes = 0;
 	for (int i = 0; i < RUNS; i++)
-		ns[i] = once(from, &bytes, false);
+		ns[i] = once(from, &bytes, compact, false);
 	qsort(ns, RUNS, sizeof(*ns), ascending);
 	printf("%-34s %9zu events  %5.1f ns an event (%.1f .. %.1f)", name, events - from, ns[RUNS / 2], ns[0], ns[RUNS - 1]);
 	if (bytes > 0 && bytes < 1000)
 		printf("  %4.1f bytes a live block", bytes);
 	printf("\n");
-	measure_log(from, ns[RUNS / 2]);
+	return ns[RUNS / 2];
+}
+
+static void measure(const char *name, size_t from)
+{
+	double ns = measure_table(name, from, false);
+	measure_table("  compact", from, true);
+	measure_log(from, ns);
 	fflush(stdout);
 }
 

@@ -41,7 +41,7 @@ static unsigned churn_some(struct blocks *t, uint8_t *live, raddr_t start, uint6
 		wrong += (b != NULL) != live[k];
 		if (b) {
 			wrong += block_size(b) != k || block_tick(b) != 12345678 || block_owner(b) != 3 || block_line(b) != 7;
-			blocks_take(t, a, block_stamp(5, 99));
+			wrong += !blocks_take(t, a, block_stamp(5, 99), &copy) || block_size(&copy) != k || block_tick(&copy) != 12345678;
 			count--;
 		} else {
 			put(t, a, k);
@@ -80,8 +80,7 @@ static void churn(raddr_t start, uint64_t step, unsigned n, unsigned rounds)
 	for (unsigned k = 0; k < n; k++) {
 		raddr_t a = start + k * step;
 		CHECK((blocks_get(&t, a, &copy) != NULL) == live[k]);
-		if (live[k])
-			blocks_take(&t, a, block_stamp(5, 99));
+		CHECK_EQ(blocks_take(&t, a, block_stamp(5, 99), &copy), live[k]);
 		change(&t);
 		CHECK(!blocks_get(&t, a, &copy));
 		CHECK((blocks_get(&two, a, &copy) != NULL) == live[k]);
@@ -161,6 +160,7 @@ static void test_colliding(void)
 static double cost(const char *what, unsigned n, unsigned least, unsigned most, bool random_free)
 {
 	struct blocks t;
+	struct block out;
 	raddr_t a = 0x555555560010;
 	init(&t);
 	unsigned live = 0;
@@ -172,10 +172,7 @@ static double cost(const char *what, unsigned n, unsigned least, unsigned most, 
 		if (size > most)
 			size = most;
 		put(&t, a, size);
-		if (random_free && rnd() % 4 == 0)
-			blocks_take(&t, a, block_stamp(0, 0));
-		else
-			live++;
+		live += !random_free || rnd() % 4 || !blocks_take(&t, a, block_stamp(0, 0), &out);
 		a += (size + 8 + 15) & ~15ull;
 	}
 	double bytes = (double)blocks_memory(&t) / live;
@@ -207,8 +204,7 @@ static void test_moving_heap(void)
 		for (unsigned i = 0; i < 100000; i++)
 			put(&t, base + i * 64, 1);
 		for (unsigned i = 0; i < 100000; i++) {
-			CHECK(blocks_get(&t, base + i * 64, &copy));
-			blocks_take(&t, base + i * 64, block_stamp(5, 99));
+			CHECK(blocks_take(&t, base + i * 64, block_stamp(5, 99), &copy));
 			change(&t);
 		}
 	}
@@ -227,7 +223,7 @@ static void test_freed(void)
 	for (unsigned i = 0; i < 64; i++)
 		CHECK(blocks_put(&t, 0x10000 + i * 64, block_at(0x10000 + i * 64, 40 + i % 2, 7, 3, 50), &copy));
 	for (unsigned i = 0; i < 64; i += 2)
-		blocks_take(&t, 0x10000 + i * 64, block_stamp(4, (1u << 24) + i));
+		CHECK(blocks_take(&t, 0x10000 + i * 64, block_stamp(4, (1u << 24) + i), &copy));
 	for (unsigned i = 0; i < 64; i++) {
 		bool found = blocks_freed(&t, 0x10000 + i * 64 + 39, &start, &b);
 		CHECK_EQ(found, i % 2 == 0);

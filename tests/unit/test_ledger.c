@@ -9,7 +9,8 @@
 
 #include <time.h>
 
-static uint64_t seed = 88172645463325252ull;
+#define SEED 88172645463325252ull
+static uint64_t seed;
 static uint64_t rnd(void) { return test_random(&seed); }
 
 /* ---- small cases ----------------------------------------------------------------------------------------------------------------- */
@@ -21,13 +22,31 @@ static struct ledger_totals totals(struct ledger *l)
 	return t;
 }
 
+/* Everything holds in both layouts of the table of live blocks, and while one becomes the other. */
+static enum { FAST, COMPACT, CHANGING, LAYOUTS } layout;
+
+static struct ledger *new_ledger(unsigned count)
+{
+	struct ledger *l = ledger_new(count);
+	CHECK(l && !ledger_compact(l, layout != FAST));
+	return l;
+}
+
+/* One time in ODDS. */
+static void change(struct ledger *l, unsigned odds)
+{
+	static uint64_t own = SEED;		/* the events are the same in all layouts */
+	if (l && layout == CHANGING && test_random(&own) % odds == 0)
+		CHECK_EQ(ledger_compact(l, test_random(&own) & 1), 0);
+}
+
 #define BOTH (LEDGER_COUNT_HEAP | LEDGER_COUNT_MMAP)
 #define RW (WIRE_PROT_READ | WIRE_PROT_WRITE)
 #define ANON WIRE_MAP_ANON
 
 static void test_simple(void)
 {
-	struct ledger *l = ledger_new(BOTH);
+	struct ledger *l = new_ledger(BOTH);
 	uint32_t t = ledger_thread(l, 42);
 	CHECK_EQ(ledger_thread_tid(l, t), 42);
 	ledger_alloc(l, t, 5, 0x1000, 100, 7);
@@ -66,7 +85,7 @@ static void test_simple(void)
 
 static void test_temporary(void)
 {
-	struct ledger *l = ledger_new(BOTH);
+	struct ledger *l = new_ledger(BOTH);
 	uint32_t t = ledger_thread(l, 1), u = ledger_thread(l, 2);
 	ledger_alloc(l, t, 0, 0x1000, 1, 1);
 	ledger_alloc(l, u, 0, 0x2000, 1, 1);
@@ -97,7 +116,7 @@ static int keep(void *ctx, const struct ledger_block *b)
 
 static void test_realloc(void)
 {
-	struct ledger *l = ledger_new(BOTH);
+	struct ledger *l = new_ledger(BOTH);
 	uint32_t t = ledger_thread(l, 1), u = ledger_thread(l, 2);
 	ledger_alloc(l, t, 10, 0x1000, 100, 1);
 	ledger_leave(l, t, 10, 0x1000);
@@ -155,7 +174,7 @@ static void test_realloc(void)
 
 static void test_mappings(void)
 {
-	struct ledger *l = ledger_new(BOTH);
+	struct ledger *l = new_ledger(BOTH);
 	uint32_t t = ledger_thread(l, 1);
 	const raddr_t p = 0x7f0000000000;
 	ledger_map(l, t, 0, p, 10 * 4096, RW | ANON, 1, true);
@@ -234,7 +253,7 @@ static void test_mappings(void)
 
 static void test_counted_kinds(void)
 {
-	struct ledger *l = ledger_new(LEDGER_COUNT_HEAP);
+	struct ledger *l = new_ledger(LEDGER_COUNT_HEAP);
 	ledger_map(l, 0, 0, 0x100000, 4096, RW | ANON, 1, true);
 	ledger_alloc(l, 0, 0, 0x1000, 10, 2);
 	CHECK_EQ(totals(l).mmap, 4096);
@@ -242,7 +261,7 @@ static void test_counted_kinds(void)
 	CHECK_EQ(ledger_stack(l, 1)->live_bytes, 0);
 	CHECK_EQ(ledger_stack(l, 2)->live_bytes, 10);
 	ledger_free(l);
-	l = ledger_new(LEDGER_COUNT_MMAP);
+	l = new_ledger(LEDGER_COUNT_MMAP);
 	ledger_map(l, 0, 0, 0x100000, 4096, RW | ANON, 1, true);
 	ledger_alloc(l, 0, 0, 0x1000, 10, 2);
 	CHECK_EQ(totals(l).heap, 10);
@@ -668,7 +687,7 @@ static void model_begin(struct model *m)
 static void test_model(void)
 {
 	static struct model m;
-	struct ledger *l = ledger_new(BOTH);
+	struct ledger *l = new_ledger(BOTH);
 	model_begin(&m);
 	for (int t = 0; t < THREADS; t++)
 		CHECK_EQ(ledger_thread(l, 100 + t), t);
@@ -682,6 +701,7 @@ static void test_model(void)
 		else
 			map_event(&m, l, t, ms);
 		model_peak(&m);
+		change(l, 500);
 		unsigned wrong = compare_totals(&m, l);
 		if (wrong)
 			printf("# event %d: totals 0x%x\n", i, wrong);
@@ -738,7 +758,7 @@ static void test_fork(void)
 	enum { CHILDREN = 8 };
 	static struct model m, cm;
 	static struct image was[CHILDREN], is;
-	struct ledger *l = ledger_new(BOTH), *child[CHILDREN] = { 0 };
+	struct ledger *l = new_ledger(BOTH), *child[CHILDREN] = { 0 };
 	int64_t at[CHILDREN][STACKS], pb, pc;
 	uint64_t ms = 0, heap[CHILDREN] = { 0 };
 	unsigned wrong = 0;
@@ -754,6 +774,8 @@ static void test_fork(void)
 		model_peak(&m);
 		if (rnd() % 300)
 			continue;
+		change(l, 2);
+		change(child[c], 2);
 		bool quiet = true;				/* nobody within a realloc, so that both lists must be the same */
 		for (t = 0; t < THREADS; t++)
 			quiet &= !m.leave[t].on && !m.moved[t].on;
@@ -832,7 +854,7 @@ static void test_fork(void)
 
 static void test_fork_is_cheap(void)
 {
-	struct ledger *l = ledger_new(BOTH);
+	struct ledger *l = new_ledger(BOTH);
 	for (unsigned i = 0; i < 1000000; i++)
 		ledger_alloc(l, 0, 0, 0x10000000 + i * 64ull, 40, i % 1000);
 	size_t before = ledger_memory(l);
@@ -851,9 +873,10 @@ static void test_fork_is_cheap(void)
 
 static void test_garbage(void)
 {
-	struct ledger *l = ledger_new(BOTH), *c = NULL;
+	struct ledger *l = new_ledger(BOTH), *c = NULL;
 	for (int i = 0; i < 300000; i++) {
 		uint64_t a = rnd() >> (rnd() % 64), n = rnd() >> (rnd() % 64);
+		change(l, 1000);
 		uint32_t t = (uint32_t)(rnd() >> (32 + rnd() % 32)), s = (uint32_t)(rnd() >> (40 + rnd() % 24));
 		switch (rnd() % 20) {
 		case 0: case 1: case 2: ledger_alloc(l, t, n, a, n, s); break;
@@ -907,7 +930,7 @@ static void test_batch_moves(void)
 	enum { OLD = 370, CROWDED = 5, NEW = 48, FREED = 16 };
 	const raddr_t old = 0x10000000, crowded = 0x20000000, new = 0x30000000;
 	for (unsigned gone = 200; gone < 250; gone++) {
-		struct ledger *l = ledger_new(LEDGER_COUNT_HEAP);
+		struct ledger *l = new_ledger(LEDGER_COUNT_HEAP);
 		struct wire_event e[NEW + FREED];
 		size_t n = 0;
 		CHECK(l);
@@ -931,7 +954,7 @@ static void test_batch_moves(void)
 
 static void test_freed(void)
 {
-	struct ledger *l = ledger_new(LEDGER_COUNT_HEAP);
+	struct ledger *l = new_ledger(LEDGER_COUNT_HEAP);
 	struct ledger_freed f;
 	ledger_thread(l, 100);
 	ledger_thread(l, 200);
@@ -990,16 +1013,21 @@ static void test_freed(void)
 
 int main(void)
 {
-	RUN(test_simple);
-	RUN(test_temporary);
-	RUN(test_realloc);
-	RUN(test_mappings);
-	RUN(test_counted_kinds);
-	RUN(test_model);
-	RUN(test_fork);
-	RUN(test_fork_is_cheap);
-	RUN(test_batch_moves);
-	RUN(test_freed);
-	RUN(test_garbage);
+	static const char *const name[] = { "for speed", "compact", "changing" };
+	for (layout = FAST; layout < LAYOUTS; layout++) {
+		printf("# %s\n", name[layout]);
+		seed = SEED;
+		RUN(test_simple);
+		RUN(test_temporary);
+		RUN(test_realloc);
+		RUN(test_mappings);
+		RUN(test_counted_kinds);
+		RUN(test_model);
+		RUN(test_fork);
+		RUN(test_fork_is_cheap);
+		RUN(test_batch_moves);
+		RUN(test_freed);
+		RUN(test_garbage);
+	}
 	return test_status();
 }
