@@ -11,10 +11,7 @@
 #include <unistd.h>
 #include <zstd.h>
 
-/*
- * Each block is read with one pread(2): the index says where the next one begins. While walking it is not known how long one is, so that some more is
- * read than that; what is left is of the next.
- */
+/* Each block is read with one pread(2) where the index says how long it is, else with two. */
 #define PACKED_MOST (sizeof(struct segment_block) + ZSTD_COMPRESSBOUND(SEGMENT_RAW))
 #define INDEX_MOST  (256u << 20)
 
@@ -88,25 +85,31 @@ void log_unpacked_release(struct log_unpacked *u)
 	*u = (struct log_unpacked){ 0 };
 }
 
-/* The block that begins OFFSET, of which at most LEN bytes are looked at. *SIZE: its own. */
-static int read_block(const struct log_file *f, uint64_t offset, uint64_t len, struct log_unpacked *u, uint64_t *size)
+/* What is at OFFSET becomes the first WANT bytes of U->packed, HAVE of which are there already. */
+static bool read_packed(const struct log_file *f, uint64_t offset, struct log_unpacked *u, size_t have, size_t want)
 {
-	struct segment_block b;
-	size_t want = len < PACKED_MOST ? len : PACKED_MOST, got = 0;
-
-	while (got < want) {
-		ssize_t n = pread(f->fd, u->packed + got, want - got, (off_t)(offset + got));
+	while (have < want) {
+		ssize_t n = pread(f->fd, u->packed + have, want - have, (off_t)(offset + have));
 
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n <= 0)
-			break;
-		got += (size_t)n;
+			return false;
+		have += (size_t)n;
 	}
-	if (got < sizeof(b))
+	return true;
+}
+
+/* The block that begins at OFFSET and is not longer than MOST; GUESS bytes of it are read at once. *SIZE: its own. */
+static int read_block(const struct log_file *f, uint64_t offset, uint64_t guess, uint64_t most, struct log_unpacked *u, uint64_t *size)
+{
+	struct segment_block b;
+
+	if (guess < sizeof(b) || guess > PACKED_MOST || guess > most || !read_packed(f, offset, u, 0, guess))
 		return -EINVAL;
 	memcpy(&b, u->packed, sizeof(b));
-	if (!segment_block_plausible(&b) || b.packed > got - sizeof(b) || !segment_block_whole(&b, u->packed + sizeof(b)))
+	if (!segment_block_plausible(&b) || sizeof(b) + b.packed > most || !read_packed(f, offset, u, guess, sizeof(b) + b.packed) ||
+	    !segment_block_whole(&b, u->packed + sizeof(b)))
 		return -EINVAL;
 	if (ZSTD_decompressDCtx(u->context, u->raw, SEGMENT_RAW, u->packed + sizeof(b), b.packed) != b.raw)
 		return -EINVAL;
@@ -140,7 +143,7 @@ int log_file_load(struct log_file *f, struct log_unpacked *u)
 		return -EINVAL;
 	u->flags = SEGMENT_GOES_ON;
 	for (at = t.index; !err && u->flags & SEGMENT_GOES_ON; at += size) {
-		err = read_block(f, at, end - at, u, &size);
+		err = read_block(f, at, sizeof(struct segment_block), end - at, u, &size);
 		if (!err)
 			err = u->type == SEGMENT_INDEX ? append(&bytes, u, INDEX_MOST) : -EINVAL;
 	}
@@ -160,7 +163,7 @@ int log_file_walk(struct log_file *f, struct log_unpacked *u, int (*fn)(void *ct
 	uint64_t size;
 	int err = 0;
 
-	while (!err && read_block(f, f->whole, f->size - f->whole, u, &size) == 0) {
+	while (!err && read_block(f, f->whole, sizeof(struct segment_block), f->size - f->whole, u, &size) == 0) {
 		struct log_entry entry = { .offset = f->whole, .type = u->type, .flags = u->flags, .process = u->process };
 
 		if (u->type == SEGMENT_INDEX)
@@ -179,7 +182,7 @@ int log_file_read(const struct log_file *f, size_t i, struct log_unpacked *u)
 	const struct log_entry *e = &f->index.entry[i];
 	uint64_t end = i + 1 < f->index.entries ? e[1].offset : f->whole, size;
 
-	if (e->offset >= end || read_block(f, e->offset, end - e->offset, u, &size) || size != end - e->offset)
+	if (e->offset >= end || read_block(f, e->offset, end - e->offset, end - e->offset, u, &size) || size != end - e->offset)
 		return -EINVAL;
 	return u->type == e->type && u->process == e->process && u->flags == e->flags ? 0 : -EINVAL;
 }

@@ -302,18 +302,18 @@ static struct replay_process *process_of(struct replay *r, uint32_t number)
 	return r->process[low] = p;
 }
 
-static int add_ref(struct replay_process *p, struct replay_ref ref)
+static int add_ref(struct replay_ref **row, size_t *count, size_t *room, struct replay_ref ref)
 {
-	if (p->refs == p->ref_room) {
-		size_t room = p->ref_room ? p->ref_room * 2 : 16;
-		struct replay_ref *more = reallocarray(p->ref, room, sizeof(*more));
+	if (*count == *room) {
+		size_t n = *room ? *room * 2 : 16;
+		struct replay_ref *more = reallocarray(*row, n, sizeof(*more));
 
 		if (!more)
 			return -ENOMEM;
-		p->ref = more;
-		p->ref_room = room;
+		*row = more;
+		*room = n;
 	}
-	p->ref[p->refs++] = ref;
+	(*row)[(*count)++] = ref;
 	return 0;
 }
 
@@ -383,7 +383,11 @@ static int take_block(struct replay *r, struct replay_ref ref)
 	case SEGMENT_STATE:
 	case SEGMENT_EVENTS:
 		p->last_ms = e->last_ms > p->last_ms ? e->last_ms : p->last_ms;
-		return add_ref(p, ref);
+		return add_ref(&p->ref, &p->refs, &p->ref_room, ref);
+	case SEGMENT_NODES:
+	case SEGMENT_SYMBOLS:
+	case SEGMENT_MARKS:
+		return add_ref(&p->said, &p->saids, &p->said_room, ref);
 	default:
 		return 0;
 	}
@@ -559,6 +563,7 @@ static void free_process(struct replay_process *p)
 	replay_stacks_release(p);
 	log_bytes_release(&p->facts_bytes);
 	free(p->points.point);
+	free(p->said);
 	free(p->ref);
 	free(p);
 }

@@ -141,25 +141,29 @@ static int add_symbol(void *ctx, const struct log_symbol *told)
 
 /* ---- reading ------------------------------------------------------------------------------------------------------------------------- */
 
+/* One block of those. */
+static bool read_said(const struct replay_process *p, size_t i, struct log_input *in)
+{
+	struct log_unpacked *u = &p->replay->unpacked;
+
+	if (log_file_read(&p->replay->file[p->said[i].file], p->said[i].entry, u))
+		return false;
+	*in = (struct log_input){ .at = u->raw, .end = u->raw + u->len };
+	return true;
+}
+
 /* Damaged blocks are passed over: what only they tell of is shown without names. */
 static void read_stacks(struct replay_process *p)
 {
-	struct replay *r = p->replay;
-	struct log_unpacked *u = &r->unpacked;
+	struct log_input in;
+	int err = 0;
 
-	for (size_t i = 0; i < r->files; i++)
-		for (size_t j = 0; j < r->file[i].index.entries; j++) {
-			const struct log_entry *e = &r->file[i].index.entry[j];
-			struct log_input in;
-			int err;
+	for (size_t i = 0; i < p->saids && err != -ENOMEM; i++) {
+		unsigned type = replay_entry(p->replay, p->said[i])->type;
 
-			if (e->process != p->number || (e->type != SEGMENT_NODES && e->type != SEGMENT_SYMBOLS) || log_file_read(&r->file[i], j, u))
-				continue;
-			in = (struct log_input){ .at = u->raw, .end = u->raw + u->len };
-			err = e->type == SEGMENT_NODES ? log_take_nodes(&in, add_node, p) : log_take_symbols(&in, add_symbol, p);
-			if (err == -ENOMEM)
-				return;
-		}
+		if (type != SEGMENT_MARKS && read_said(p, i, &in))
+			err = type == SEGMENT_NODES ? log_take_nodes(&in, add_node, p) : log_take_symbols(&in, add_symbol, p);
+	}
 }
 
 static int apply_skip(struct replay_process *p, const char *regex, const char **error);
@@ -277,21 +281,14 @@ static int add_mark(void *ctx, const struct log_mark *m)
 
 int replay_marks(struct replay_process *p, struct marks *marks)
 {
-	struct replay *r = p->replay;
 	struct take_marks take = { .marks = marks };
+	struct log_input in;
 	int err = 0;
 
 	*marks = (struct marks){ 0 };
-	for (size_t i = 0; i < r->files && err != -ENOMEM; i++)
-		for (size_t j = 0; j < r->file[i].index.entries && err != -ENOMEM; j++) {
-			const struct log_entry *e = &r->file[i].index.entry[j];
-			struct log_input in;
-
-			if (e->process != p->number || e->type != SEGMENT_MARKS || log_file_read(&r->file[i], j, &r->unpacked))
-				continue;
-			in = (struct log_input){ .at = r->unpacked.raw, .end = r->unpacked.raw + r->unpacked.len };
+	for (size_t i = 0; i < p->saids && err != -ENOMEM; i++)
+		if (replay_entry(p->replay, p->said[i])->type == SEGMENT_MARKS && read_said(p, i, &in))
 			err = log_take_marks(&in, add_mark, &take);
-		}
 	if (err != -ENOMEM)
 		return 0;
 	marks_release(marks);

@@ -42,6 +42,8 @@ struct replay_process {
 	struct log_bytes facts_bytes;
 	struct replay_ref *ref;		/* its states and events, in order */
 	size_t refs, ref_room;
+	struct replay_ref *said;	/* its stacks, symbols and marks */
+	size_t saids, said_room;
 	struct log_points points;
 	uint64_t last_ms;		/* of its events */
 	uint64_t recorded_ms;

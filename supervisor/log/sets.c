@@ -135,7 +135,7 @@ int log_sets_find(struct log_sets *sets, char *const *path, size_t paths, void (
 			snprintf(why, len, "cannot open '%s': %s", path[i], text);
 	}
 	if (!err && !sets->count) {
-		snprintf(why, len, "cannot open '%s': there is no log in it", path[0]);
+		snprintf(why, len, "cannot open '%s': there is no log in this directory", path[0]);
 		err = -EINVAL;
 	}
 	if (err) {

@@ -414,7 +414,7 @@ def refused():
         with open(f'{r.dir}/{name}', 'wb') as f:
             f.write(content)
     for name, words in {'cut': 'cut off', 'changed': 'damaged', 'empty': 'no .heap file', 'gperftools': 'no symbols', 'noise': 'no .heap file', 'missing': 'No such file',
-                        '.': 'is a directory'}.items():
+                        '.': 'directory'}.items():
         for cmd in ['-r', name], ['-r', file, '-x', f'diff ./{name}']:
             out = mt.plain([mt.MTRUN, *cmd], cwd=r.dir)
             if out.rc != 125 or out.out or len(out.err.splitlines()) != 1 or words.encode() not in out.err and name != 'missing':
