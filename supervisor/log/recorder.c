@@ -334,7 +334,8 @@ static size_t tell_symbols(struct recorder *r, struct record *c, size_t most)
 			r->question[r->questions++] = (struct resolver_question){ .q = q, .first = true };
 		c->asked[left++] = a;
 	}
-	memmove(c->asked + left, c->asked + n, (c->nasked - n) * sizeof(*c->asked));
+	if (c->nasked > n)
+		memmove(c->asked + left, c->asked + n, (c->nasked - n) * sizeof(*c->asked));
 	c->nasked -= n - left;
 	if (r->questions)
 		r->resolver = resolver_start(symbols, r->question, r->questions, false);
