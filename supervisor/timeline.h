@@ -49,7 +49,7 @@ int timeline_hold(struct timeline *t, uint32_t line, uint64_t bytes, uint32_t co
 /* timeline_hold(LINE) is to come. */
 static inline void timeline_prefetch(const struct timeline *t, uint32_t line)
 {
-	__builtin_prefetch((const struct timeline_held *)t->last.base + line, 1);
+	__builtin_prefetch((const void *)((uintptr_t)t->last.base + line * sizeof(struct timeline_held)), 1);	/* there may be none yet */
 }
 /* That point: the maximum of INTERVAL and of all that follow up to the next point's. Ascending. 0 or -ENOMEM: it is left out. */
 int timeline_add(struct timeline *t, uint64_t interval, uint64_t bytes, uint64_t ms);
