@@ -10,9 +10,10 @@
  * A ledger's present state, told and taken up again, and the changes of its lines. What a replay does with a change is what the live ledger did: the same
  * inline functions (ledger_state.h); so its intervals, its peak and its timeline come out the same.
  *
- * A state has to be complete for that: also what each line held at the highest moment so far of the present interval, and at the timeline's last point, if that is
- * something else. Epochs are only compared, so a restored ledger has its own: 3 is the present one, 2 is that with which the interval began. A line in
- * `touched` has 2, or 3 if it has changed since the high; one that is as it was at the last point 1; and 0 is one that the state does not tell of.
+ * A state has to be complete for that: also what each line held at the highest moment so far of the present interval, and at the timeline's last
+ * point, if that is something else. Epochs are only compared, so a restored ledger has its own: 3 is the present one, 2 is that with which the interval
+ * began. A line in `touched` has 2, or 3 if it has changed since the high; one that is as it was at the last point 1; and 0 is one that the state does
+ * not tell of.
  */
 enum { UNTOLD, QUIET, TOUCHED, SAVED };
 

@@ -10,12 +10,15 @@
 #include "log/format.h"
 #include "timeline.h"
 
-/* BUDGET: bytes for the timeline, before older intervals are merged; TIMELINE_BUDGET is that of live ones; 0: only the present interval can be asked about. NULL: out of memory. For ledger_free(). */
+/*
+ * BUDGET: bytes for the timeline, before older intervals are merged; TIMELINE_BUDGET is that of live ones; 0: only the present interval can be asked
+ * about. NULL: out of memory. For ledger_free().
+ */
 struct ledger *ledger_replay_new(size_t budget) MUST_USE;
 
 /*
- * FN is called for each point that the timeline of L gets from now on: complete and final, ascending. Of a replay that begins with a STATE the first is the last one
- * before it, the same as what a replay from further back ends with. Those of a live ledger go to its encoder's sink.
+ * FN is called for each point that the timeline of L gets from now on: complete and final, ascending. Of a replay that begins with a STATE the first is
+ * the last one before it, the same as what a replay from further back ends with. Those of a live ledger go to its encoder's sink.
  */
 void ledger_on_point(struct ledger *l, void (*fn)(void *ctx, uint64_t interval, uint64_t bytes, uint64_t ms), void *ctx);
 /* The present interval, which has no point yet: its number, and its highest moment so far. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
  * ledger_state.h - what a ledger is made of, for the files of the ledger alone: ledger.c (lines and blocks, life), ledger_thread.c, ledger_map.c,
- * ledger_past.c (intervals, the peak), ledger_fork.c, ledger_replay.c, ledger_ask.c; and for log/encode.c, log/decode.c. What every event goes through is inline here.
+ * ledger_past.c (intervals, the peak), ledger_fork.c, ledger_replay.c, ledger_ask.c; and for log/encode.c, log/decode.c. What every event goes through
+ * is inline here.
  */
 #ifndef MTRUN_LEDGER_STATE_H
 #define MTRUN_LEDGER_STATE_H

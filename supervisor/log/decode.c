@@ -64,8 +64,9 @@ size_t log_decoder_memory(const struct log_decoder *d)
 static void get_sums(struct leb *in, struct ledger_sums *s)
 {
 	uint64_t counts = leb_get(in), pointed;
-	uint64_t *const v[] = { &s->now_ms, &s->interval, &s->counted, &s->up_ms, &s->high, &s->high_ms, &s->peak, &s->peak_ms, &s->heap, &s->mmap, &s->reserved,
-				&s->inherited, &s->allocs, &s->frees, &s->unknown_frees, &s->temporary, &s->total_allocated, &s->events, &s->maps, &s->unmaps };
+	uint64_t *const v[] = { &s->now_ms, &s->interval, &s->counted, &s->up_ms, &s->high, &s->high_ms, &s->peak, &s->peak_ms, &s->heap, &s->mmap,
+				&s->reserved, &s->inherited, &s->allocs, &s->frees, &s->unknown_frees, &s->temporary, &s->total_allocated,
+				&s->events, &s->maps, &s->unmaps };
 	for (size_t i = 0; i < sizeof(v) / sizeof(*v); i++)
 		*v[i] = leb_get(in);
 	pointed = leb_get(in);

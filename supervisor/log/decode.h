@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * decode.h - STATE and EVENTS blocks of a log (format.h) back into a ledger. No I/O. Trusts nothing: whatever is in a block, there is an answer to it, and memory
- * stays within a few times what was read, and 16 MB.
+ * decode.h - STATE and EVENTS blocks of a log (format.h) back into a ledger. No I/O. Trusts nothing: whatever is in a block, there is an answer to it,
+ * and memory stays within a few times what was read, and 16 MB.
  *
- * The STATE and EVENTS blocks of one process are fed in order, beginning with any STATE that is there whole. From there it is possible to jump to a later STATE:
- * then the timeline has a gap, and everything else is right.
+ * The STATE and EVENTS blocks of one process are fed in order, beginning with any STATE that is there whole. From there it is possible to jump to a
+ * later STATE: then the timeline has a gap, and everything else is right.
  */
 #ifndef MTRUN_LOG_DECODE_H
 #define MTRUN_LOG_DECODE_H

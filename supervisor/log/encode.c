@@ -9,12 +9,15 @@
 #include "../ledger_state.h"
 
 /*
- * The ledger tells each change before it makes it, so whenever one is told, all that was told before is what the ledger holds: a block may end there, and a
- * state be written.
+ * The ledger tells each change before it makes it, so whenever one is told, all that was told before is what the ledger holds: a block may end there,
+ * and a state be written.
  *
- * A change mostly is one that its stack has made before, with the same size. Each line of the ledger has a line here, one cache line too: the first changes of it
- * that were numbered, and one number for all others of it, which are told with their size. So nothing needs a table of changes that could grow or be searched,
- * and a change costs one look into that line and one to three bytes.
+ * A change mostly is one that its stack has made before, with the same size. Each line of the ledger has a line here, one cache line too: its first few
+ * changes, which have numbers, and one number for all others of it, which are told with their size. So there is no table of changes that grows or is
+ * searched, and a change costs one look into that line and mostly one to three bytes.
+ *
+ * Measured (tests/bench/ledger.c), ns an event beside the ledger's: pairs 5, phases of a program 12, 10^4 and 10^5 blocks replaced at random 14 and 18;
+ * where 50 000 stacks allocate all sizes at random 45, mostly for what is told the first time.
  */
 #define SLOTS      6u
 #define SIZE_MOST  ((1ull << 30) - 2)		/* changes of larger blocks are told in full */
@@ -76,11 +79,6 @@ static void hand_over(struct log_encoder *e, unsigned type, unsigned flags, cons
 	});
 }
 
-static unsigned counts(const struct ledger *l)
-{
-	return (l->heap_counts ? LEDGER_COUNT_HEAP : 0) | (l->mmap_counts ? LEDGER_COUNT_MMAP : 0) | (l->sampled ? LOG_SAMPLED : 0);
-}
-
 static void end_block(struct log_encoder *e)
 {
 	const struct ledger *l = e->ledger;
@@ -93,7 +91,9 @@ static void end_block(struct log_encoder *e)
 		p = leb_put(p, in_head[i]);
 	size_t n = (size_t)(p - head);
 	memcpy(e->begin - n, head, n);
-	const uint64_t in_tail[] = { counts(l), l->events, l->unknown_frees, l->reserved, l->maps, l->unmaps, l->counted };
+	struct ledger_sums s;
+	ledger_sums(l, &s);
+	const uint64_t in_tail[] = { s.counts, s.events, s.unknown_frees, s.reserved, s.maps, s.unmaps, s.counted };
 	p = e->at;
 	for (size_t i = 0; i < sizeof(in_tail) / sizeof(*in_tail); i++)
 		p = leb_put(p, in_tail[i]);
@@ -134,8 +134,9 @@ static void point(void *ctx, uint64_t interval, uint64_t bytes, uint64_t ms)
 
 static uint8_t *put_sums(uint8_t *p, const struct ledger_sums *s)
 {
-	const uint64_t v[] = { s->counts, s->now_ms, s->interval, s->counted, s->up_ms, s->high, s->high_ms, s->peak, s->peak_ms, s->heap, s->mmap, s->reserved,
-			       s->inherited, s->allocs, s->frees, s->unknown_frees, s->temporary, s->total_allocated, s->events, s->maps, s->unmaps };
+	const uint64_t v[] = { s->counts, s->now_ms, s->interval, s->counted, s->up_ms, s->high, s->high_ms, s->peak, s->peak_ms, s->heap, s->mmap,
+			       s->reserved, s->inherited, s->allocs, s->frees, s->unknown_frees, s->temporary, s->total_allocated, s->events,
+			       s->maps, s->unmaps };
 	for (size_t i = 0; i < sizeof(v) / sizeof(*v); i++)
 		p = leb_put(p, v[i]);
 	p = leb_put(p, s->pointed);

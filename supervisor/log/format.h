@@ -5,10 +5,10 @@
  * Numbers are LEB128: seven bits to a byte, the lowest first, bit 7 set in all but the last; those that may be negative (below: ~) are zigzag: 0, -1, 1, -2 ...
  *
  *	STATE     a checkpoint: all that is needed to begin here. Where it takes several blocks, all but the last have SEGMENT_GOES_ON.
- *	          The first: LEDGER_COUNT_* | LOG_SAMPLED, the numbers of struct ledger_sums in their order, 1 and interval, bytes, ms of the last point or 0: there is none; how many
- *	          lines follow, in this block and those after it. Then lines, each whole in its block:
- *	          LINE_* flags, ~ stack less the one before, ~ live bytes, ~ live count, total bytes, total count, and by flag: temporary; ~ bytes, ~ count held at
- *	          the highest moment of the interval, less the live ones; ~ bytes, ~ count at the last point, less the live ones
+ *	          The first: LEDGER_COUNT_* | LOG_SAMPLED, the numbers of struct ledger_sums in their order, 1 and interval, bytes, ms of the last
+ *	          point or 0: there is none; how many lines follow, in this block and those after it. Then lines, each whole in its block:
+ *	          LINE_* flags, ~ stack less the one before, ~ live bytes, ~ live count, total bytes, total count, and by flag: temporary; ~ bytes,
+ *	          ~ count held at the highest moment of the interval, less the live ones; ~ bytes, ~ count at the last point, less the live ones
  *	EVENTS    ms and present interval before these, ms and interval after them, changes since the checkpoint that were told before, changes in
  *	          this block, events in it, bytes of codes; codes; and then
  *	          as they are at the end: LEDGER_COUNT_* | LOG_SAMPLED, events, unknown frees, bytes reserved, maps, unmaps, bytes counted
