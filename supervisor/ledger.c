@@ -96,6 +96,11 @@ int ledger_compact(struct ledger *l, bool compact)
 	return blocks_compact(&l->blocks, compact);
 }
 
+bool ledger_move(struct ledger *l)
+{
+	return blocks_move(&l->blocks, 2048);
+}
+
 /* ---- sampling ------------------------------------------------------------------------------------------------------------------ */
 
 /* B at ADDR, which was counted, is gone. */

@@ -46,8 +46,10 @@ void ledger_free(struct ledger *l);
  * question but ledger_totals(), so not for a child that execs; the parent may be freed before. NULL: out of memory. */
 struct ledger *ledger_fork(struct ledger *parent) MUST_USE;
 
-/* From now on the table of live blocks is the one that needs least memory, or (not COMPACT, as at first) the fastest one. 0 or -ENOMEM. */
+/* From now on the table of live blocks is the one that needs least memory, or (not COMPACT, as at first) the fastest one. 0 or -ENOMEM. What is there follows, some
+ * thousand blocks and less than a millisecond at a time, by ledger_move(), until that is false. */
 int ledger_compact(struct ledger *l, bool compact) MUST_USE;
+bool ledger_move(struct ledger *l);
 
 /* A new thread of the process; its index is used in the calls below. */
 uint32_t ledger_thread(struct ledger *l, pid_t tid);

@@ -334,18 +334,13 @@ static inline void time_change(struct ledger *l, uint64_t ms)
 		timeline_work(&l->timeline, TIMELINE_WORK);
 }
 
-#define BLOCKS_WORK 2048u		/* blocks that go over to another layout in a millisecond, some 200 us */
-
 /* Before each event, with its time. */
 static inline void event(struct ledger *l, uint64_t ms)
 {
 	l->events++;
 	wake(l);
-	if (ms == l->now_ms)
-		return;
-	time_change(l, ms);
-	if (__builtin_expect(l->blocks.mix != NULL, 0))
-		blocks_move(&l->blocks, BLOCKS_WORK);
+	if (ms != l->now_ms)
+		time_change(l, ms);
 }
 
 /* ---- mappings ------------------------------------------------------------------------------------------------------------------ */

@@ -91,6 +91,8 @@ size_t session_serve_rings(struct session *s)
 		if (p->stream && p->state <= PROCESS_STOPPED) {
 			n += stream_take(p->stream, pulse_ms(), CHUNK);
 			sampling_turn(p, pulse_ms());
+			if (ledger_move(p->ledger))
+				n += CHUNK;		/* it goes on at once */
 		}
 	recorder_turn(s);
 	return n;

@@ -38,6 +38,8 @@ static void change(struct ledger *l, unsigned odds)
 	static uint64_t own = SEED;		/* the events are the same in all layouts */
 	if (l && layout == CHANGING && test_random(&own) % odds == 0)
 		CHECK_EQ(ledger_compact(l, test_random(&own) & 1), 0);
+	if (l && test_random(&own) % odds == 0)
+		ledger_move(l);
 }
 
 #define BOTH (LEDGER_COUNT_HEAP | LEDGER_COUNT_MMAP)
