@@ -253,6 +253,20 @@ static void test_mappings(void)
 	ledger_free(l);
 }
 
+/* What an munmap that failed puts back may make a new peak: then that is when it was. */
+static void test_peak_put_back(void)
+{
+	struct ledger *l = ledger_new(BOTH);
+	uint32_t t = ledger_thread(l, 1);
+	ledger_map(l, t, 0, 0x7f0000000000, 8192, RW | ANON, 1, true);
+	ledger_unmap(l, t, 10, 0x7f0000000000, 8192);
+	ledger_alloc(l, t, 20, 0x1000, 100, 2);
+	ledger_unmap_failed(l, t, 30);
+	CHECK_EQ(totals(l).peak, 8292);
+	CHECK_EQ(totals(l).peak_ms, 30);
+	ledger_free(l);
+}
+
 static void test_counted_kinds(void)
 {
 	struct ledger *l = new_ledger(LEDGER_COUNT_HEAP);
@@ -1024,6 +1038,7 @@ int main(void)
 		RUN(test_realloc);
 		RUN(test_mappings);
 		RUN(test_counted_kinds);
+		RUN(test_peak_put_back);
 		RUN(test_model);
 		RUN(test_fork);
 		RUN(test_fork_is_cheap);
