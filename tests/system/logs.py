@@ -493,6 +493,25 @@ def ends():
     return bad
 
 
+def memory():
+    """10^9 events: what mtrun needs at their end is what it needed at a tenth of them, but for 1 MB and 1 %."""
+    def rss():
+        with open(f'/proc/{r.p.pid}/status') as f:
+            return int(re.search(r'^VmRSS:\s+(\d+)', f.read(), re.M)[1]) * 1024
+    bad = []
+    r = Run('-q', '-m', 'log-fast', '--log-size', '50M', '--log-files', '2', '-x', 'wait exit; status --json')
+    r.do('r 50000000')
+    before = rss()
+    said = [r.do('r 45000000') for _ in range(10)][-1]
+    after = rss()
+    r.end()
+    books(bad, '10^9 events', json.loads(r.text()), said)
+    whole(bad, r.dir, 2)
+    if after > before * 1.01 + 1e6:
+        bad.append(f'{before} bytes at a tenth, {after} at the end')
+    return bad
+
+
 mt.check('names, modes, header, blocks, status', a_file())
 mt.check('what is refused', refused())
 mt.check('log: on, off, rotate, dir, files, size', commands())
@@ -508,4 +527,6 @@ for what, test in (('the disk is full', disk_full), ('permission is lost', unper
 mt.check('mtrun is killed', killed())
 mt.check('a family', family())
 mt.check('the end: signal, -d, limit', ends())
+if mt.SOAK:
+    mt.check('10^9 events', memory())
 mt.finish()
