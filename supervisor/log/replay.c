@@ -250,8 +250,10 @@ static int replay_stretches(struct replaying *x)
 	const struct pool_work work = { .ctx = x, .begin = worker_begin, .end = worker_end, .job = replay_stretch, .look = look_at_stretches };
 	int err;
 
+	if (!x->stretches)
+		return 0;
 	qsort(x->stretch, x->stretches, sizeof(*x->stretch), by_place);
-	err = x->stretches ? pool_run(&work, workers_of(x->watch, x->r->files), x->stretches) : 0;
+	err = pool_run(&work, workers_of(x->watch, x->r->files), x->stretches);
 	for (size_t i = 0; i < x->stretches && !err; i++)
 		err = x->stretch[i].no_memory ? -ENOMEM : 0;
 	return err;
