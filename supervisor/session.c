@@ -252,12 +252,7 @@ uint64_t session_ms(const struct session *s)
 
 uint64_t session_clock(const struct session *s)
 {
-	struct timespec t;
-
-	if (s->log)
-		return replay_clock_ms(s->log);
-	clock_gettime(CLOCK_REALTIME, &t);
-	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000 - pulse_ms();
+	return s->log ? replay_clock_ms(s->log) : s->clock_ms;
 }
 
 /* ---- life -------------------------------------------------------------------------------------------------------------------------- */
@@ -277,6 +272,7 @@ static void unlimit_files(void)
 struct session *session_new(const struct options *options)
 {
 	struct session *s = calloc(1, sizeof(*s));
+	struct timespec now;
 	sigset_t set;
 
 	if (!s)
@@ -285,6 +281,8 @@ struct session *session_new(const struct options *options)
 	s->api.count = options->count;
 	s->api.limit = options->limit;
 	s->last = &s->processes;
+	clock_gettime(CLOCK_REALTIME, &now);
+	s->clock_ms = (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 	inherited_save(&s->inherited);
 	s->bell = pulse_start();
 	if (s->bell < 0) {

@@ -69,6 +69,7 @@ struct session {
 	struct watch watch[WATCHES];
 	nfds_t watches;
 	struct replay *log;		/* open, or NULL */
+	uint64_t clock_ms;		/* when tracing began, since 1970 */
 	bool started, refused;		/* the program named runs; or was found to be of a kind that we cannot supervise */
 };
 

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "../export/intern.h"
@@ -457,14 +456,6 @@ static void begin(struct recorder *r, struct process *p)
 
 /* ---- files ------------------------------------------------------------------------------------------------------------------------- */
 
-static uint64_t clock_of_begin(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_REALTIME, &t);
-	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000 - pulse_ms();
-}
-
 /* File number r->file, for all that are logged. An error is the writer's. */
 static void begin_file(struct recorder *r)
 {
@@ -523,7 +514,7 @@ static int new_writer(struct session *s)
 	if (!r)
 		return -ENOMEM;
 	r->question = malloc(QUESTIONS * sizeof(*r->question));
-	r->writer = r->question ? log_writer_new(clock_of_begin(), s->options.log_files) : NULL;
+	r->writer = r->question ? log_writer_new(session_clock(s), s->options.log_files) : NULL;
 	if (!r->writer) {
 		free(r->question);
 		free(r);
