@@ -426,6 +426,16 @@ static void bound(struct replay_process *p)
 		p->recorded_ms = p->facts.ended_ms;
 }
 
+static int by_beginning(const void *a, const void *b)
+{
+	const struct replay_process *x = *(struct replay_process *const *)a, *y = *(struct replay_process *const *)b;
+
+	if (x->facts.began_ms != y->facts.began_ms)
+		return x->facts.began_ms < y->facts.began_ms ? -1 : 1;
+	return x->number < y->number ? -1 : 1;
+}
+
+/* Numbers are given when something is told of a process for the first time: the order in which they appeared is that of their beginnings. */
 static void bounds(struct replay *r)
 {
 	for (size_t i = 0; i < r->processes; i++) {
@@ -436,6 +446,7 @@ static void bounds(struct replay *r)
 	}
 	for (size_t i = 0; i < r->processes; i++)
 		bound(r->process[i]);
+	qsort(r->process, r->processes, sizeof(*r->process), by_beginning);
 }
 
 /* ---- points -------------------------------------------------------------------------------------------------------------------------------- */
