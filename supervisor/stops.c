@@ -66,6 +66,8 @@ static void process_append(struct session *s, struct process *p)
 	p->began_ms = p->recorded_ms = p->off_ms = pulse_ms();
 	*s->last = p;
 	s->last = &p->next;
+	if (s->launched || s->options.npids)	/* else it is not yet the program, but what is to become it */
+		recorder_appeared(s, p);
 }
 
 struct process *process_start(struct session *s, pid_t pid, pid_t ppid, struct ledger *ledger)

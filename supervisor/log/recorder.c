@@ -22,8 +22,8 @@
  * is the first to name, before these the modules, before all the process itself, so that one that never says anything (a child between fork and exec) is not in the log at all.
  *
  * Symbols are told after the stacks: those that are known by slices of a turn, the others are first read by the worker thread (resolver.h). A file is
- * brought to its end when all are told, so it may become somewhat larger than it is to be; by a quarter, then the loop waits for the worker, and serves
- * the rings meanwhile. Children ask their parents' symbols: a shell's hundred processes need not read the same library a hundred times.
+ * brought to its end when all are told, so it may become somewhat larger than it is to be; by a quarter, then the programs wait for the worker. Children
+ * ask their parents' symbols: a shell's hundred processes need not read the same library a hundred times.
  */
 #define TURN_MS   20			/* between two looks at what is to be told beside events */
 #define FLUSH_MS  1000			/* what a SIGKILL of ours takes away, at most, beside what the writer's queue holds */
@@ -366,13 +366,26 @@ static bool symbols_turn(struct recorder *r)
 	return some || r->resolver;
 }
 
-/* All that the file has asked for so far; the programs go on meanwhile. */
+/* From here on the file is to end, */
+static uint64_t full_size(const struct recorder *r)
+{
+	return r->session->options.log_size > r->least ? r->session->options.log_size : r->least;
+}
+
+/* and so much is too much. */
+static uint64_t most_size(const struct recorder *r)
+{
+	return full_size(r) / 4 * 5;
+}
+
+/* All that the file has asked for so far; the programs go on meanwhile, as long as there is room for what they do. */
 static void symbols_all(struct recorder *r)
 {
 	while (symbols_turn(r)) {
 		if (!resolver_is_busy(r))
 			continue;
-		session_serve_rings(r->session);
+		if (log_writer_size(r->writer) < most_size(r))
+			session_serve_rings(r->session);
 		usleep(200);
 	}
 }
@@ -557,9 +570,12 @@ int recorder_on(struct session *s, char *why, size_t len)
 	r->on = true;
 	r->flushed_ms = pulse_ms();
 	begin_file(r);
-	for (struct process *p = s->processes; p; p = p->next)
+	for (struct process *p = s->processes; p; p = p->next) {
+		if (!p->record && p->state <= PROCESS_STOPPED)
+			recorder_appeared(s, p);
 		if (p->stream && !p->off)	/* those come when they are on again, with another ledger */
 			begin(r, p);
+	}
 	return await_begin(r, why, len);
 }
 
@@ -625,27 +641,25 @@ static bool failed(struct recorder *r)
 
 	if (!error && !r->out_of_memory)
 		return false;
-	message_error("%s: the log ends here, recording goes on in memory (`log on` resumes)", error ? error : strerror(ENOMEM));
 	stop(r);
 	log_writer_end(r->writer);
 	session_log_ended(r->session);
+	message_error("%s: the log ends here, recording goes on in memory (`log on` resumes)", error ? error : strerror(ENOMEM));	/* the loop turns meanwhile */
 	return true;
 }
 
 /* Whether the file is to end now: it is full, and its symbols are there, or it has waited for them long enough. */
 static bool is_over(struct recorder *r, uint64_t now)
 {
-	uint64_t size = log_writer_size(r->writer), most = r->session->options.log_size;
+	uint64_t size = log_writer_size(r->writer);
 	bool missing = true;
 
-	if (most < r->least)
-		most = r->least;
-	r->rotating = size >= most;
+	r->rotating = size >= full_size(r);
 	if (r->rotating || now >= r->symbols_ms)
 		missing = symbols_turn(r);
 	if (!missing)
 		r->symbols_ms = now + SYMBOLS_MS;
-	return r->rotating && (!missing || size >= most + most / 4);
+	return r->rotating && (!missing || size >= most_size(r));
 }
 
 void recorder_turn(struct session *s)
@@ -672,6 +686,12 @@ void recorder_turn(struct session *s)
 	r->busy = false;
 }
 
+void recorder_appeared(struct session *s, struct process *p)
+{
+	if (recorder_is_on(s) && !record_new(s->recorder, p))
+		s->recorder->out_of_memory = true;
+}
+
 void recorder_listen(struct session *s, struct process *p)
 {
 	if (recorder_is_on(s))
@@ -692,7 +712,7 @@ void recorder_finished(struct session *s, struct process *p)
 
 	if (!recorder_is_on(s))
 		return;
-	if (!p->record && !p->off && p->state != PROCESS_REPLACED)
+	if ((!p->record || !p->record->encoder) && !p->off && p->state != PROCESS_REPLACED)
 		begin(r, p);
 	if (!p->record || !p->record->encoder)
 		return;

@@ -37,6 +37,7 @@ void recorder_free(struct recorder *r);		/* it is off, or its file is brought to
 
 /* For the session: to be called often. */
 void recorder_turn(struct session *s);
+void recorder_appeared(struct session *s, struct process *p);	/* P is the last in the list: the log has processes in the same order */
 void recorder_listen(struct session *s, struct process *p);	/* P's events begin */
 void recorder_finished(struct session *s, struct process *p);	/* it will send no more */
 void recorder_closed(struct process *p);			/* and what else is known of it changes no more */
