@@ -75,6 +75,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		case 6: ledger_free(child); child = ledger_fork(l); break;
 		case 7: w->threads_high = (uint32_t)e.a; break;
 		case 8: ledger_know_all(l, e.a & 1); break;
+		case 9:
+			if (!ledger_compact(l, e.a & 1) && e.a & 2)
+				ledger_move(l);
+			break;
 		default:
 			if (data[0] & 0x80 && wire_has_counter(wire_kind(e)))
 				e = wire_pack(wire_kind(e), wire_address(e) & 0xffff, w->counter[wire_counter(wire_address(e) & 0xffff)]++, wire_size(e) | wire_flags(e), wire_stack(e));
