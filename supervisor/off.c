@@ -9,8 +9,9 @@
  * taken out in order, or later events would wait for it in vain. So the stream goes on as ever, into a ledger that nobody asks (`deaf`).
  *
  * On again. What was allocated and freed meanwhile is not known, so the record begins anew, as at an attach: how much of the heap is in use is measured, then the process gets an
- * empty ledger, then its hooks are armed. An event that was on its way since before is as good as a new one by then: the block that it tells of is
- * there; an outcome of a realloc or mremap without its beginning is that of a block never seen, as are the releases of all that was there.
+ * empty ledger, then its hooks are armed, and then the ledger listens: what was told before that was told by who could free it untold. An event that
+ * comes later from a hook that was on its way since before is as good as a new one: the block that it tells of is there; an outcome of a realloc or mremap
+ * without its beginning is that of a block never seen, as are the releases of all that was there.
  * While nobody told of munmap a remembered stack may have lost its memory, so every thread is made to prove its own again.
  *
  * Children. A fork while its parent is off has nothing that could be inherited: it begins with an empty ledger, off, and is switched on as any other. One forked before keeps
@@ -105,17 +106,15 @@ static void forget_ranges(const struct process *p)
 		__atomic_store_n(&p->wire->thread[i].stale, 1, __ATOMIC_SEQ_CST);
 }
 
-static void replace_ledger(struct process *p, struct ledger *ledger)
+/* What was told before P was armed may be of blocks whose release nobody told of: so all of it is taken out, then the new ledger listens. */
+static void listen_again(struct session *s, struct process *p)
 {
-	ledger_known(p->ledger, NULL);
-	ledger_free(p->ledger);
-	p->ledger = ledger;
-	if (p->stream) {
-		stream_settle(p->stream, pulse_ms(), false);
-		stream_switch(p->stream, ledger);
-	}
+	stream_settle(p->stream, pulse_ms(), false);
+	stream_switch(p->stream, p->ledger);
 	ledger_free(p->deaf);
 	p->deaf = NULL;
+	p->recorded_ms = pulse_ms();
+	recorder_listen(s, p);
 }
 
 static int switch_on(struct session *s, struct process *p, const struct before *before)
@@ -127,21 +126,23 @@ static int switch_on(struct session *s, struct process *p, const struct before *
 		return -ENOMEM;
 	while (pulse_ms() <= p->off_ms)		/* a millisecond is of one record */
 		usleep(100);
-	replace_ledger(p, ledger);
-	if (p->stream)
-		sampling_anew(p, s->options.sample);
-	if (p->wire)
-		ledger_keep_freed(p->ledger, p->wire->free_stacks);
+	ledger_known(p->ledger, NULL);
+	ledger_free(p->ledger);
+	p->ledger = ledger;
 	p->before = *before;
 	p->recorded_ms = pulse_ms();
 	p->off = false;
 	if (p->stream)
-		recorder_listen(s, p);
-	if (p->wire)
+		sampling_anew(p, s->options.sample);
+	if (p->wire) {
+		ledger_keep_freed(p->ledger, p->wire->free_stacks);
 		forget_ranges(p);
+	}
 	err = arm(s, p);
 	if (p->wire)
 		forget_ranges(p);		/* a munmap may have been on its way */
+	if (p->stream && p->deaf)
+		listen_again(s, p);
 	return err;
 }
 
