@@ -19,6 +19,9 @@ static const struct alias {
 	{ .name = "get_all_time_size", .command = "timeline --json" },
 	{ .name = "get_mem_report_with_time", .with = "report --json --at %s", .needed = true },
 	{ .name = "set_enable_mem_profiler", .command = "record mem", .with = "record %s", .mode = true },
+	{ .name = "start_mem_log_profiler", .command = "parse", .with = "parse %s" },
+	{ .name = "get_mem_profiler_log_number", .command = "log --json" },
+	{ .name = "set_mem_profiler_log_number", .with = "log files %s", .needed = true },
 };
 
 static const char *const prefixes[] = { "mem_profiler.", "system.core." };

@@ -83,6 +83,7 @@ mt.check('gs spellings: keys', [k for k in ('time_ms', 'total_size', 'total_coun
          [k for k in ('interval_ms', 'points', 'peak', 'marks') if k not in json.loads(read('gs1'))])
 run('gs spellings: recording', "set_enable_mem_profiler(); record; 'mem_profiler.set_enable_mem_profiler(MemRecordType.MEM_FAST)'; record; set_enable_mem_profiler(MEM_RECORD); record",
     err='mem\nmem-fast\nmem\n')
+run('gs spellings: log files', 'set_mem_profiler_log_number(20); get_mem_profiler_log_number() | jq -c .files; log --json | jq -c .files', err='20\n20\n')
 for what, words in {'set_enable_mem_profiler(MemRecordType.NO_SUCH)': "'MemRecordType.NO_SUCH' is not accepted", 'get_mem_report(1)': 'takes no argument', 'get_mem_report_with_time()': 'argument is missing', 'get_mem_report(': "')' is missing", 'no_such_call()': 'unknown command'}.items():
     run(f'mistake: {what}', f'wait exit; {what}\necho on', rc=125, err=f'mtrun: [^\n]*{re.escape(words)}[^\n]*\non\n')
 
