@@ -75,7 +75,7 @@ static void get_sums(struct leb *in, struct ledger_sums *s)
 	s->point_interval = pointed ? leb_get(in) : 0;
 	s->point_bytes = pointed ? leb_get(in) : 0;
 	s->point_ms = pointed ? leb_get(in) : 0;
-	if (counts > (LEDGER_COUNT_HEAP | LEDGER_COUNT_MMAP | LOG_SAMPLED) || pointed > 1)
+	if (counts > (LEDGER_COUNT_HEAP | LEDGER_COUNT_MMAP | LOG_SAMPLED) || pointed > 1 || s->now_ms > SEGMENT_MS_MOST || s->interval > SEGMENT_MS_MOST / TIMELINE_MS)
 		leb_bad(in);
 }
 
@@ -143,7 +143,8 @@ static void get_head(struct leb *in, struct head *h)
 	uint64_t *const v[] = { &h->first_ms, &h->first_interval, &h->last_ms, &h->last_interval, &h->before, &h->changes, &h->events, &h->codes };
 	for (size_t i = 0; i < sizeof(v) / sizeof(*v); i++)
 		*v[i] = leb_get(in);
-	if (h->codes > (uint64_t)(in->end - in->at))
+	if (h->codes > (uint64_t)(in->end - in->at) || h->first_ms > SEGMENT_MS_MOST || h->last_ms > SEGMENT_MS_MOST || h->first_interval > SEGMENT_MS_MOST / TIMELINE_MS ||
+	    h->last_interval > SEGMENT_MS_MOST / TIMELINE_MS)
 		leb_bad(in);
 }
 
@@ -200,7 +201,7 @@ static int whole(struct log_decoder *d, struct leb *in)
 static int time_code(struct log_decoder *d, struct leb *in, uint64_t stop_ms)
 {
 	uint64_t ms = d->ledger->now_ms + (uint64_t)leb_get_signed(in);
-	if (in->bad)
+	if (in->bad || ms > SEGMENT_MS_MOST)
 		return -EINVAL;
 	if (ms >= stop_ms && stop_ms != LOG_NEVER)
 		return 1;

@@ -44,7 +44,7 @@ int log_file_open(struct log_file *f, const char *path, char *why, size_t len)
 		n = wrong(why, len, "it is cut off before its first block");
 	else if (memcmp(f->header.magic, SEGMENT_MAGIC, sizeof(f->header.magic)))
 		n = wrong(why, len, "it is no log");
-	else if (!segment_header_whole(&f->header))
+	else if (!segment_header_whole(&f->header) || f->header.began_ms > SEGMENT_MS_MOST)
 		n = wrong(why, len, "it is damaged: its header is not whole");
 	else if (f->header.version != SEGMENT_VERSION)
 		n = wrong(why, len, "its format is version %u, this mtrun knows %u", f->header.version, SEGMENT_VERSION);

@@ -9,12 +9,12 @@
 #include "../marks.h"
 #include "../process.h"
 #include "../session.h"
+#include "segment.h"
 
 /*
  * Numbers are small on average: a delta to the entry before, or counts. Every taker goes on with zeros after the first error, so that it is asked about once, at
  * the end; what is made of a payload is in proportion to its bytes, since each entry has some.
  */
-#define TIME_MOST (UINT64_MAX / 4)	/* ms, and intervals: what is computed from them does not wrap */
 
 /* ---- bytes ------------------------------------------------------------------------------------------------------------------------- */
 
@@ -188,8 +188,8 @@ int log_take_process(struct log_input *in, struct log_process *p)
 	status = log_take_signed(in);
 	in->wrong |= status < INT32_MIN || status > INT32_MAX;
 	p->wait_status = (int)status;
-	p->began_ms = log_take_number(in, TIME_MOST);
-	p->ended_ms = log_take_number(in, TIME_MOST);
+	p->began_ms = log_take_number(in, SEGMENT_MS_MOST);
+	p->ended_ms = log_take_number(in, SEGMENT_MS_MOST);
 	p->sample = log_take_number(in, INT64_MAX);
 	p->image_bytes = log_take_number(in, INT64_MAX);
 	p->threads = (unsigned)log_take_number(in, UINT32_MAX);
@@ -362,7 +362,7 @@ int log_take_marks(struct log_input *in, int (*fn)(void *ctx, const struct log_m
 	while (!err && in->at < in->end) {
 		struct log_mark mark = { .number = log_take_number(in, UINT64_MAX) };
 
-		mark.ms = log_take_number(in, TIME_MOST);
+		mark.ms = log_take_number(in, SEGMENT_MS_MOST);
 		mark.label = log_take_string(in);
 		err = in->wrong || !mark.label || strlen(mark.label) >= MARKS_LABEL ? -EINVAL : fn(ctx, &mark);
 	}
@@ -500,7 +500,7 @@ static int take_entries(struct log_input *in, struct log_index *index)
 		e.first_ms = before.last_ms + (uint64_t)log_take_signed(in);
 		e.last_ms = e.first_ms + (uint64_t)log_take_signed(in);
 		e.events = log_take_number(in, UINT64_MAX);
-		if (in->wrong || e.offset <= before.offset || e.offset > INT64_MAX || e.first_ms > TIME_MOST || e.last_ms > TIME_MOST)
+		if (in->wrong || e.offset <= before.offset || e.offset > INT64_MAX || e.first_ms > SEGMENT_MS_MOST || e.last_ms > SEGMENT_MS_MOST)
 			return -EINVAL;
 		if (log_index_entry(index, &e))
 			return -ENOMEM;
@@ -517,12 +517,12 @@ static int take_points(struct log_input *in, struct log_index *index)
 	if (index->processes && process <= index->points[index->processes - 1].process)
 		return -EINVAL;
 	for (uint64_t i = 0; i < count; i++) {
-		uint64_t step = log_take_number(in, TIME_MOST);
+		uint64_t step = log_take_number(in, SEGMENT_MS_MOST);
 
 		p.interval += step;
 		p.bytes += (uint64_t)log_take_signed(in);
 		p.ms += (uint64_t)log_take_signed(in);
-		if (in->wrong || (i && !step) || p.interval > TIME_MOST || p.ms > TIME_MOST)
+		if (in->wrong || (i && !step) || p.interval > SEGMENT_MS_MOST || p.ms > SEGMENT_MS_MOST)
 			return -EINVAL;
 		if (log_index_point(index, (uint32_t)process, &p))
 			return -ENOMEM;

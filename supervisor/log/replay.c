@@ -564,7 +564,8 @@ struct replay *replay_open(const struct log_set *set, const struct replay_watch 
 	for (size_t i = 0; i < r->files; i++)
 		if (!r->file[i].indexed) {
 			watch->file(watch->ctx, r->file[i].path);
-			tell_cut(watch, &r->file[i]);
+			if (r->processes)	/* else it is told that there is nothing */
+				tell_cut(watch, &r->file[i]);
 		}
 	return r;
 }

@@ -213,14 +213,13 @@ static int to_the_end(struct replay_process *p, struct replay_cursor *c)
 	return err == -EBADMSG ? 0 : err;
 }
 
-/* The record ends where the ledger does: what the index says of later intervals has nothing behind it. */
+/* What the index says of intervals that are not over has nothing behind it. */
 static void cut_points(struct replay_process *p, const struct ledger *l)
 {
 	uint64_t present, bytes, ms;
 
 	ledger_present(l, &present, &bytes, &ms);
 	p->points.count = present ? points_to(&p->points, present - 1) : 0;
-	p->facts.ended_ms = ledger_now(l);
 }
 
 struct ledger *replay_ledger(struct replay_process *p)
@@ -238,7 +237,8 @@ struct ledger *replay_ledger(struct replay_process *p)
 	c.ledger = NULL;
 	replay_cursor_release(&c);
 	if (p->troubled)
-		cut_points(p, l);
+		p->facts.ended_ms = ledger_now(l);
+	cut_points(p, l);
 	for (size_t i = 0; i < p->points.count; i++)
 		if (p->points.point[i].bytes > highest.bytes)
 			highest = p->points.point[i];

@@ -20,6 +20,7 @@
 #define SEGMENT_VERSION 1u
 #define SEGMENT_BLOCK   0x424c544du	/* "MTLB" */
 #define SEGMENT_RAW     (1u << 20)	/* most bytes of a block's contents; packed they are at most ZSTD_compressBound() of that */
+#define SEGMENT_MS_MOST (1ull << 42)	/* times are at most this, 139 years: nothing that is computed from them wraps, and who goes from one to the next comes to an end */
 #define SEGMENT_NAME    64u		/* of a file's name, with the end */
 
 struct segment_header {
