@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-3.0-or-later
-# seeds.sh NAME DIR - real input for a fuzzer to start from, small.
+# seeds.sh NAME DIR - real input for a fuzzer to start from, small; what fuzzers have found before is in corpus/NAME.
 set -eu
 name=$1 dir=$2
 work=$(mktemp -d)
@@ -20,6 +20,7 @@ for how in "-shared -fPIC -Wl,-soname,a.so" "-no-pie" "-pie -Wl,--hash-style=bot
 		{ printf '\000'; cat "$work/$n.eh"; } >"$dir/$n" ;;
 	esac
 done
+[ ! -d "${0%/*}/corpus/$name" ] || cp "${0%/*}/corpus/$name"/* "$dir"
 case $name in
 fuzz_heap)
 	# by hand: mtrun itself need not be built
