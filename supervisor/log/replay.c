@@ -446,7 +446,8 @@ static void bounds(struct replay *r)
 	}
 	for (size_t i = 0; i < r->processes; i++)
 		bound(r->process[i]);
-	qsort(r->process, r->processes, sizeof(*r->process), by_beginning);
+	if (r->processes)
+		qsort(r->process, r->processes, sizeof(*r->process), by_beginning);
 }
 
 /* ---- points -------------------------------------------------------------------------------------------------------------------------------- */
