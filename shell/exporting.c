@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../supervisor/proc.h"
 #include "../supervisor/heap.h"
 #include "../supervisor/log/replay.h"
 #include "../supervisor/timeline.h"
@@ -15,40 +16,12 @@
  * The writers of formats know no session: what they may say about the process is copied here, before the answer begins. Only what was live at earlier moments
  * is asked for as they come to it.
  */
-#define COMMAND_LINE (64u << 10)	/* longer ones are cut */
-
-/* The arguments of process PID with blanks between. NULL: they are not to be had (any more). */
-static char *command_line(pid_t pid)
-{
-	char path[32], *text = malloc(COMMAND_LINE);
-	ssize_t n = -1;
-	int fd;
-
-	snprintf(path, sizeof(path), "/proc/%d/cmdline", (int)pid);
-	fd = text ? open(path, O_RDONLY | O_CLOEXEC) : -1;
-	if (fd >= 0) {
-		n = read(fd, text, COMMAND_LINE - 1);
-		close(fd);
-	}
-	if (n <= 0) {
-		free(text);
-		return NULL;
-	}
-	text[n] = '\0';
-	for (ssize_t i = 0; i < n - 1; i++)
-		if (!text[i])
-			text[i] = ' ';
-	while (n > 0 && (!text[n - 1] || text[n - 1] == ' '))		/* where a program has written what it does over its arguments */
-		text[--n] = '\0';
-	return text;
-}
-
 static char *arguments(const struct shell *shell, const struct process *p)
 {
 	const struct replay *log = session_log(shell->session);
 	const char *told = log && p->pid == session_processes(shell->session)->pid ? replay_run(log)->command_line : NULL;
 	bool there = !log && (p->state == PROCESS_RUNNING || p->state == PROCESS_STOPPED || p->state == PROCESS_HELD);	/* the pid may be another's by now */
-	char *text = told ? strdup(told) : there ? command_line(p->via) : NULL;
+	char *text = told ? strdup(told) : there ? proc_command_line(p->via) : NULL;
 
 	return text ? text : strdup(p->exe ? p->exe : p->command ? p->command : "");
 }

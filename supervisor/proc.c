@@ -215,6 +215,33 @@ int proc_open_file(pid_t pid, const char *path)
 	return regular_only(fd);
 }
 
+#define COMMAND_LINE (64u << 10)	/* longer ones are cut */
+
+char *proc_command_line(pid_t pid)
+{
+	char path[32], *text = malloc(COMMAND_LINE);
+	ssize_t n = -1;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/cmdline", (int)pid);
+	fd = text ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+	if (fd >= 0) {
+		n = read(fd, text, COMMAND_LINE - 1);
+		close(fd);
+	}
+	if (n <= 0) {
+		free(text);
+		return NULL;
+	}
+	text[n] = '\0';
+	for (ssize_t i = 0; i < n - 1; i++)
+		if (!text[i])
+			text[i] = ' ';
+	while (n > 0 && (!text[n - 1] || text[n - 1] == ' '))		/* where a program has written what it does over its arguments */
+		text[--n] = '\0';
+	return text;
+}
+
 /* ---- maps ------------------------------------------------------------------------------------------------------------------------ */
 
 static uint64_t parse_number(char **p, unsigned base)

@@ -56,4 +56,7 @@ int proc_threads(pid_t pid, pid_t **tid) MUST_USE;
 /* A field of /proc/PID/status such as "VmRSS" in its own unit (kB for Vm*), or -errno. */
 int64_t proc_status_field(pid_t pid, const char *field);
 
+/* The arguments of process PID with blanks between, for the caller to free. NULL: they are not to be had (any more). */
+char *proc_command_line(pid_t pid) MUST_USE;
+
 #endif

@@ -10,6 +10,7 @@
 
 #include "../export/intern.h"
 #include "../message.h"
+#include "../proc.h"
 #include "../pulse.h"
 #include "../resolver.h"
 #include "../session_state.h"
@@ -61,6 +62,7 @@ struct record {
 struct recorder {
 	struct session *session;
 	struct log_writer *writer;
+	const struct process *run_of;	/* the program when RUN was told */
 	struct record *records, **last;
 	bool on, busy, rotating;
 	bool out_of_memory;		/* something could not be noted that must be in the file */
@@ -195,11 +197,17 @@ static char *command_line(char *const *argv)
 	return text;
 }
 
+/* The arguments are those of what the program has become since, if they can be had. */
 static void put_run(struct recorder *r)
 {
 	const struct options *o = &r->session->options;
-	char *line = command_line(o->argv);
+	const struct process *p = r->session->main;
+	char *line = p && p->exe && p->state <= PROCESS_HELD ? proc_command_line(p->via) : NULL;
 	struct log_bytes b = { 0 };
+
+	if (!line)
+		line = command_line(o->argv);
+	r->run_of = p;
 
 	log_put_run(&b, &(struct log_run){ .counted = o->count, .sample = o->sample, .depth = o->depth, .version = MTRUN_VERSION, .command_line = line });
 	put(r, SEGMENT_RUN, 0, &b);
@@ -495,6 +503,8 @@ static void flush(struct recorder *r)
 		if (!c->encoder && c->begun && !c->nasked)
 			record_clear(c);	/* it has ended: there is nothing more to be told */
 	}
+	if (r->run_of != r->session->main)
+		put_run(r);
 	r->flushed_ms = pulse_ms();
 }
 
@@ -718,6 +728,8 @@ void recorder_finished(struct session *s, struct process *p)
 		return;
 	last_blocks(p->record);
 	put_rest(p->record);
+	if (p == s->main && r->run_of != p)
+		put_run(r);
 }
 
 void recorder_closed(struct process *p)

@@ -350,16 +350,20 @@ static void take_facts(struct replay *r, struct replay_process *p, struct replay
 
 static void take_run(struct replay *r, struct replay_ref ref)
 {
+	struct log_bytes bytes = { 0 };
 	struct log_run run;
 	struct log_input in;
 
-	if (r->run_bytes.len || log_file_read(&r->file[ref.file], ref.entry, &r->unpacked))
+	if (log_file_read(&r->file[ref.file], ref.entry, &r->unpacked))
 		return;
-	in = keep_block(&r->run_bytes, &r->unpacked);
-	if (log_take_run(&in, &run))
-		log_bytes_release(&r->run_bytes);
-	else
-		r->run = run;
+	in = keep_block(&bytes, &r->unpacked);
+	if (log_take_run(&in, &run)) {
+		log_bytes_release(&bytes);
+		return;
+	}
+	log_bytes_release(&r->run_bytes);
+	r->run_bytes = bytes;
+	r->run = run;
 }
 
 static int take_block(struct replay *r, struct replay_ref ref)
