@@ -640,6 +640,21 @@ static int compare(const struct stretch *s, const struct replay_watch *watch)
 	return err;
 }
 
+/* Stacks, symbols and marks are only read where they are asked for. */
+static int check_said(struct replay *r, const struct replay_process *p, const struct replay_watch *watch)
+{
+	char text[512];
+
+	for (size_t i = 0; i < p->saids; i++)
+		if (log_file_read(&r->file[p->said[i].file], p->said[i].entry, &r->unpacked)) {
+			snprintf(text, sizeof(text), "'%s' is damaged at byte %" PRIu64 ": some stacks, names or marks of process %d are not known", r->file[p->said[i].file].path,
+				 replay_entry(r, p->said[i])->offset, (int)p->facts.pid);
+			watch->trouble(watch->ctx, text);
+			return -EINVAL;
+		}
+	return 0;
+}
+
 int replay_check(struct replay *r, const struct replay_watch *watch, uint64_t *events)
 {
 	struct replaying x = { .r = r, .watch = watch };
@@ -652,6 +667,8 @@ int replay_check(struct replay *r, const struct replay_watch *watch, uint64_t *e
 		wrong |= compare(&x.stretch[i], watch);
 		*events += x.stretch[i].events;
 	}
+	for (size_t i = 0; i < r->processes && !err; i++)
+		wrong |= check_said(r, r->process[i], watch);
 	for (size_t i = 0; i < r->files && !err; i++)
 		watch->file(watch->ctx, r->file[i].path);
 	release_stretches(&x);

@@ -144,6 +144,9 @@ def flip(f, at, bit):
         look = refused("cannot open '.*': it is (damaged|no log)|version")
     elif n >= end:
         look = holds(full, 'open up to its last')
+    elif f.blocks[n].kind in (mtlog.NODES, mtlog.SYMBOLS, mtlog.MARKS):
+        def look(answer):
+            return holds(full)(answer) or (None if any('damaged' in line for line in answer[2]) else 'parse should say so')
     elif f.blocks[n].kind not in (mtlog.STATE, mtlog.EVENTS):
         look = holds(full)
     elif f.blocks[n].process != 1:
