@@ -68,7 +68,7 @@ mt.check('the first Tab, at once', bad)
 p.send('snapshot morning; snapshot evening; snapshot even_later; echo taken\n')
 p.wait(r'\ntaken\r\n.*mt> $')
 for keys, pattern in (
-        ('re', r'^port $'), ('report --s', r'--since +--sort +--stacks'), ('report --u', r'^sable $'), ('snapshot m', r'^orning $'), ('snapshot ev', r'even_later +evening'), ('diff m', r'^orning $'),
+        ('re', r'record +report'), ('report --s', r'--since +--sort +--stacks'), ('report --u', r'^sable $'), ('snapshot m', r'^orning $'), ('snapshot ev', r'even_later +evening'), ('diff m', r'^orning $'),
         ('diff morning ev', r'even_later +evening'), ('report --since mo', r'^rning $'), ('source /tm', r'^p/$'), ('status > /tm', r'^p/$'),
         ('list ma', 'Display the first'), ('list fn_op', 'Display the first'), ('trace fn_cl', 'Display the first'), ('trace mai', r'^n $'),
         ('list fn_open_00', r'fn_open_00001.*fn_open_00981'), ('x fn_read_9998', r'^3 $'), ('list many::cls08', r"Display all 1000"),
