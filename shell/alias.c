@@ -17,7 +17,7 @@ static const struct alias {
 } table[] = {
 	{ .name = "get_mem_report", .command = "report --json" },
 	{ .name = "get_all_time_size", .command = "timeline --json" },
-	{ .name = "get_mem_report_with_time", .with = "report --json --at %s", .needed = true },
+	{ .name = "get_mem_report_with_time", .with = "report --json --at %sms", .needed = true },
 	{ .name = "set_enable_mem_profiler", .command = "record mem", .with = "record %s", .mode = true },
 	{ .name = "start_mem_log_profiler", .command = "parse", .with = "parse %s" },
 	{ .name = "get_mem_profiler_log_number", .command = "log --json" },

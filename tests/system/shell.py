@@ -68,7 +68,7 @@ for what, words in {
 run('quotes that do not end', 'echo "a', rc=125, err='mtrun: .*quotes.*\n')
 
 # ---- the gs driver shell's spellings: the same answers as JSON
-GS = {'get_mem_report()': 'report --json', 'get_all_time_size()': 'timeline --json', 'get_mem_report_with_time(0.1)': 'report --at 0.1 --json'}
+GS = {'get_mem_report()': 'report --json', 'get_all_time_size()': 'timeline --json', 'get_mem_report_with_time(100)': 'report --at 0.1 --json'}
 script, same = 'wait exit', []
 for i, (call, command) in enumerate(GS.items()):
     for k, how in enumerate((call, f"'{call}'", f"'{call}", f'mem_profiler.{call}', f'system.core.mem_profiler.{call}', f"'system.core.{call}'", call.replace('(', '( ').replace(')', ' )'))):
