@@ -20,6 +20,7 @@ import mtlog
 mt.need_mtrun()
 VICTIM = mt.build('logs.c', extra='-fno-optimize-sibling-calls') or sys.exit(mt.build_reason('logs.c', 'gcc'))
 AT_ONCE = 250                       # files that one mtrun opens, one after the other
+REPORTS = 20                        # of so many one is reported in full: names that the log has no more are looked for, which takes its time
 RANDOM = 20000 if mt.SOAK else 1000
 dice = random.Random(6)
 
@@ -65,7 +66,8 @@ def ask(variants):
     for i, data in enumerate(variants):
         with open(f'{d}/{i}', 'wb') as f:
             f.write(data)
-        script.append(f'echo @open; open {d}/{i}; report --by stack --json > {d}/{i}.json; timeline --json > {d}/{i}.timeline; echo @parse; parse 1')
+        script.append(f'echo @open; open {d}/{i}; status --json > {d}/{i}.json; timeline --json > {d}/{i}.timeline; ' +
+                      (f'report --by stack --json > {d}/{i}.report; ' if i % REPORTS == 0 else '') + 'echo @parse; parse 1')
     r = subprocess.run([mt.MTRUN, '-r', whole, '-X', '-'], input='\n'.join(script) + '\n', stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300)
     if r.returncode not in (0, 125):
         mt.fail('mtrun lives', f'status {r.returncode}: {r.stdout[-400:]}')
@@ -73,12 +75,16 @@ def ask(variants):
     found = []
     for i in range(len(variants)):
         with open(f'{d}/{i}.json') as f:
-            report = json.load(f)
+            status = json.load(f)
         with open(f'{d}/{i}.timeline') as f:
             json.load(f)
-        rows = sum(row['size'] for row in report['mem_report'])
+        agree = True
+        if i % REPORTS == 0:
+            with open(f'{d}/{i}.report') as f:
+                report = json.load(f)
+            agree = sum(row['size'] for row in report['mem_report']) == report['total_size'] == status['heap'] + status['mmap']
         opened, parsed = said[i] if i < len(said) and len(said[i]) == 2 else ('?', '?')
-        found.append((opened.splitlines(), (report['total_size'], report['total_count']), parsed.splitlines(), rows == report['total_size']))
+        found.append((opened.splitlines(), (status['heap'] + status['mmap'], status['live_blocks']), parsed.splitlines(), agree))
     for name in os.listdir(d):
         os.unlink(os.path.join(d, name))
     return found
