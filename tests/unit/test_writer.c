@@ -144,6 +144,7 @@ static void test_keep(void)
 	size_t before = in_directory();
 
 	log_writer_begin(other, dir, 1, 0);
+	log_writer_wait(other);
 	for (uint32_t i = 1; i <= 6; i++) {
 		log_writer_begin(w, dir, i, i);
 		log_writer_wait(w);
