@@ -9,6 +9,7 @@
 #include "../marks.h"
 #include "../process.h"
 #include "../session.h"
+#include "format.h"
 #include "segment.h"
 
 /*
@@ -47,19 +48,15 @@ static uint8_t *reserve(struct log_bytes *b, size_t n)
 
 void log_put_number(struct log_bytes *b, uint64_t n)
 {
-	uint8_t *to = reserve(b, 10), *at = to;
+	uint8_t *to = reserve(b, LEB_MOST);
 
-	if (!to)
-		return;
-	for (; n >= 0x80; n >>= 7)
-		*at++ = (uint8_t)(n | 0x80);
-	*at++ = (uint8_t)n;
-	b->len += (size_t)(at - to);
+	if (to)
+		b->len += (size_t)(leb_put(to, n) - to);
 }
 
 void log_put_signed(struct log_bytes *b, int64_t n)
 {
-	log_put_number(b, (uint64_t)n << 1 ^ (uint64_t)(n >> 63));
+	log_put_number(b, leb_zigzag(n));
 }
 
 void log_put_bytes(struct log_bytes *b, const void *bytes, size_t n)
@@ -83,28 +80,17 @@ void log_put_string(struct log_bytes *b, const char *text)
 
 uint64_t log_take_number(struct log_input *in, uint64_t most)
 {
-	uint64_t n = 0;
+	struct leb leb = { in->at, in->end, in->wrong };
+	uint64_t n = in->wrong ? 0 : leb_get(&leb);
 
-	for (unsigned shift = 0; !in->wrong && in->at < in->end && shift < 64; shift += 7) {
-		uint64_t byte = *in->at++;
-
-		if (shift == 63 && byte > 1)
-			break;
-		n |= (byte & 0x7f) << shift;
-		if (byte < 0x80) {
-			in->wrong = n > most;
-			return in->wrong ? 0 : n;
-		}
-	}
-	in->wrong = true;
-	return 0;
+	in->at = leb.at;
+	in->wrong = leb.bad || n > most;
+	return in->wrong ? 0 : n;
 }
 
 int64_t log_take_signed(struct log_input *in)
 {
-	uint64_t n = log_take_number(in, UINT64_MAX);
-
-	return (int64_t)(n >> 1 ^ -(n & 1));
+	return leb_unzigzag(log_take_number(in, UINT64_MAX));
 }
 
 static const uint8_t *take_raw(struct log_input *in, size_t n)
