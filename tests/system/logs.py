@@ -3,7 +3,7 @@
 # timeout: 300
 """
 logs.py - log files while they are written: names, modes, rotation, what becomes of them when they cannot be written any more, or mtrun is killed. They are
-taken apart here by what mtrun-log(5) says, with zstd(1) and a checksum of this file's own; what is in them is replay.py's. The victim keeps its own books.
+taken apart here by what mtrun-log(5) says, with zstd(1) and the checksum of mtlog.py; what is in them is replay.py's. The victim keeps its own books.
 """
 import glob
 import json
@@ -19,6 +19,7 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import mt  # noqa: E402
+import mtlog  # noqa: E402
 
 mt.need_mtrun()
 VICTIM = mt.build('logs.c', extra='-fno-optimize-sibling-calls') or sys.exit(mt.build_reason('logs.c', 'gcc'))
@@ -26,45 +27,6 @@ TYPES = ('RUN', 'PROCESS', 'MODULES', 'NODES', 'SYMBOLS', 'MARKS', 'STATE', 'EVE
 
 
 # ---- a file, by its manual ------------------------------------------------------------------------------------------------------------
-
-M = (1 << 64) - 1
-P = (0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0x85EBCA77C2B2AE63, 0x27D4EB2F165667C5)
-
-
-def rotate(x, n):
-    return (x << n | x >> (64 - n)) & M
-
-
-def step(acc, lane):
-    return rotate((acc + lane * P[1]) & M, 31) * P[0] & M
-
-
-def xxh64(data):
-    """XXH64 with seed 0."""
-    n, at = len(data), 0
-    if n >= 32:
-        acc = [(P[0] + P[1]) & M, P[1], 0, -P[0] & M]
-        while n - at >= 32:
-            acc = [step(a, x) for a, x in zip(acc, struct.unpack_from('<4Q', data, at))]
-            at += 32
-        h = sum(rotate(a, r) for a, r in zip(acc, (1, 7, 12, 18))) & M
-        for a in acc:
-            h = ((h ^ step(0, a)) * P[0] + P[3]) & M
-    else:
-        h = P[4]
-    h = (h + n) & M
-    while n - at >= 8:
-        h = (rotate(h ^ step(0, struct.unpack_from('<Q', data, at)[0]), 27) * P[0] + P[3]) & M
-        at += 8
-    if n - at >= 4:
-        h = (rotate(h ^ struct.unpack_from('<I', data, at)[0] * P[0] & M, 23) * P[1] + P[2]) & M
-        at += 4
-    for byte in data[at:]:
-        h = rotate(h ^ byte * P[4] & M, 11) * P[0] & M
-    for shift, p in ((33, P[1]), (29, P[2])):
-        h = (h ^ h >> shift) * p & M
-    return h ^ h >> 32
-
 
 class Log:
     """One file: its header, its blocks as (type, process, packed bytes), what is wrong with it; `whole`: it was brought to its end."""
@@ -74,7 +36,7 @@ class Log:
             data = f.read()
         self.size = len(data)
         magic, version, _, self.set, self.number, _, self.clock, self.began, _, check = struct.unpack_from('<8sIIQIIQQQQ', data)
-        if (magic, version, check) != (b'mtrunlog', 1, xxh64(data[:56])):
+        if (magic, version, check) != (b'mtrunlog', 1, mtlog.xxh64(data[:56])):
             self.bad.append(f'{path}: header {data[:64]}')
         at = 64
         while data[at:at + 4] == b'MTLB' and at + 32 <= len(data):
@@ -82,7 +44,7 @@ class Log:
             if at + 32 + packed > len(data):
                 break
             body = data[at + 32:at + 32 + packed]
-            if (every or packed < 2000) and check != xxh64(data[at:at + 24] + body):
+            if (every or packed < 2000) and check != mtlog.xxh64(data[at:at + 24] + body):
                 self.bad.append(f'{path}: check of the block at {at}')
             self.blocks.append((TYPES[kind - 1], process, body, raw, at))
             at += 32 + packed
@@ -91,7 +53,7 @@ class Log:
         if self.whole:
             index, check = struct.unpack('<QQ', self.rest[:16])
             first = [b[4] for b in self.blocks if b[0] == 'INDEX']
-            if check != xxh64(self.rest[:8]) or not first or first[0] != index:
+            if check != mtlog.xxh64(self.rest[:8]) or not first or first[0] != index:
                 self.bad.append(f'{path}: trailer {self.rest}')
 
     def count(self, kind):
