@@ -21,6 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "array.h"
 #include "demangle.h"
 #include "names.h"
 
@@ -87,22 +88,6 @@ struct scopes {
 };
 
 /* ---- small things -------------------------------------------------------------------------------------------------------------- */
-
-/* Room for one more in ARRAY of COUNT. */
-static bool grow(void *array, size_t count, size_t *room, size_t size)
-{
-	void **p = array, *bigger;
-	size_t more = *room ? *room * 2 : 16;
-
-	if (count < *room)
-		return true;
-	bigger = realloc(*p, more * size);
-	if (!bigger)
-		return false;
-	*p = bigger;
-	*room = more;
-	return true;
-}
 
 /* Linkers leave the ranges of functions they dropped at 0 or so. */
 static bool is_code(const struct scopes *s, uint64_t low, uint64_t high)
@@ -183,7 +168,7 @@ void scopes_free(struct scopes *s)
 
 static void add_range(struct scopes *s, uint64_t low, uint64_t high, struct unit *u)
 {
-	if (is_code(s, low, high) && grow(&s->range, s->ranges, &s->range_room, sizeof(*s->range)))
+	if (is_code(s, low, high) && !array_room(&s->range, s->ranges, &s->range_room, sizeof(*s->range)))
 		s->range[s->ranges++] = (struct range){ .low = low, .high = high, .unit = u };
 }
 
@@ -312,13 +297,13 @@ static int32_t add_scope(struct scopes *s, struct unit *u, Dwarf_Die *die, int t
 		if (!is_code(s, low, high) || u->segments >= SEGMENTS_MAX)
 			continue;
 		if (index < 0) {
-			if (!grow(&u->scope, u->scopes, &u->scope_room, sizeof(*u->scope)))
+			if (array_room(&u->scope, u->scopes, &u->scope_room, sizeof(*u->scope)))
 				return -1;
 			index = (int32_t)u->scopes++;
 			u->scope[index] = (struct scope){ .die = *die, .parent = tag == DW_TAG_inlined_subroutine ? parent : -1,
 							  .inlined = tag == DW_TAG_inlined_subroutine };
 		}
-		if (grow(&u->segment, u->segments, &u->segment_room, sizeof(*u->segment)))
+		if (!array_room(&u->segment, u->segments, &u->segment_room, sizeof(*u->segment)))
 			u->segment[u->segments++] = (struct segment){ .low = low, .high = high, .scope = index, .depth = depth };
 	}
 	return index;
@@ -326,7 +311,7 @@ static int32_t add_scope(struct scopes *s, struct unit *u, Dwarf_Die *die, int t
 
 static int32_t add_container(struct unit *u, Dwarf_Die *die, int32_t parent)
 {
-	if (!grow(&u->container, u->containers, &u->container_room, sizeof(*u->container)))
+	if (array_room(&u->container, u->containers, &u->container_room, sizeof(*u->container)))
 		return -1;
 	u->container[u->containers] = (struct container){ .low = dwarf_dieoffset(die), .die = *die, .parent = parent };
 	return (int32_t)u->containers++;
@@ -395,7 +380,7 @@ static void emit(struct flattening *f, uint64_t up_to, int32_t scope)
 {
 	if (up_to <= f->pos)
 		return;
-	if (grow(&f->out, f->count, &f->room, sizeof(*f->out)))
+	if (!array_room(&f->out, f->count, &f->room, sizeof(*f->out)))
 		f->out[f->count++] = (struct segment){ .low = f->pos, .high = up_to, .scope = scope };
 	f->pos = up_to;
 }
@@ -423,7 +408,7 @@ static void flatten(struct unit *u)
 			emit(&f, g->low, f.open[f.opened - 1].scope);
 		if (g->low > f.pos)
 			f.pos = g->low;
-		if (grow(&f.open, f.opened, &f.open_room, sizeof(*f.open)))
+		if (!array_room(&f.open, f.opened, &f.open_room, sizeof(*f.open)))
 			f.open[f.opened++] = *g;
 	}
 	close_until(&f, UINT64_MAX);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../array.h"
 #include "../units.h"
 
 /* The table of formats, and what all writers need: the amounts and the stacks of the view that they print. */
@@ -95,15 +96,8 @@ int export_profile(const struct export *e, struct profile *p)
 
 static int add(struct export_stack *s, const struct export_location *location)
 {
-	if (s->count == s->room) {
-		size_t room = s->room ? s->room * 2 : 64;
-		struct export_location *more = reallocarray(s->location, room, sizeof(*more));
-
-		if (!more)
-			return -ENOMEM;
-		s->location = more;
-		s->room = room;
-	}
+	if (array_room(&s->location, s->count, &s->room, sizeof(*s->location)))
+		return -ENOMEM;
 	s->location[s->count++] = *location;
 	return 0;
 }

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../array.h"
 #include "../units.h"
 #include "../utf8.h"
 #include "export.h"
@@ -118,15 +119,8 @@ static struct edge *edge(struct graph *g, uint32_t from, uint32_t to)
 
 	if (n == 0)
 		return NULL;
-	if (n > g->room) {
-		size_t room = g->room ? g->room * 2 : 256;
-		struct edge *more = reallocarray(g->edge, room, sizeof(*more));
-
-		if (!more)
-			return NULL;
-		g->edge = more;
-		g->room = room;
-	}
+	if (array_room(&g->edge, n - 1, &g->room, sizeof(*g->edge)))
+		return NULL;
 	if (n > before)
 		g->edge[n - 1] = (struct edge){ .from = from, .to = to };
 	return &g->edge[n - 1];

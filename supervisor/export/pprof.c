@@ -4,6 +4,7 @@
 #include <string.h>
 #include <zlib.h>
 
+#include "../array.h"
 #include "../module.h"
 #include "../utf8.h"
 #include "export.h"
@@ -106,15 +107,8 @@ static uint32_t location(struct writer *w, const struct export_location *l)
 
 	if (n == 0 || n <= before)
 		return n;
-	if (n > w->room) {
-		size_t room = w->room ? w->room * 2 : 1024;
-		void *more = reallocarray(w->location, room, sizeof(*w->location));
-
-		if (!more)
-			return 0;
-		w->location = more;
-		w->room = room;
-	}
+	if (array_room(&w->location, n - 1, &w->room, sizeof(*w->location)))
+		return 0;
 	w->location[n - 1].address = l->address;
 	w->location[n - 1].mapping = mapping(w, l);
 	w->location[n - 1].lines = (uint32_t)l->frames.count;

@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "../array.h"
 #include "../export/intern.h"
 #include "../message.h"
 #include "../proc.h"
@@ -219,15 +220,8 @@ static void put_run(struct recorder *r)
 
 static void ask(struct record *c, uint32_t node, uint64_t pc)
 {
-	if (c->nasked == c->asked_room) {
-		size_t room = c->asked_room ? c->asked_room * 2 : 256;
-		struct asked *more = reallocarray(c->asked, room, sizeof(*more));
-
-		if (!more)
-			return;		/* then it has none */
-		c->asked = more;
-		c->asked_room = room;
-	}
+	if (array_room(&c->asked, c->nasked, &c->asked_room, sizeof(*c->asked)))
+		return;			/* then it has none */
 	c->asked[c->nasked++] = (struct asked){ pc, node };
 }
 

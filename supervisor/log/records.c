@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../array.h"
 #include "../ledger.h"
 #include "../marks.h"
 #include "../process.h"
@@ -357,25 +358,9 @@ int log_take_marks(struct log_input *in, int (*fn)(void *ctx, const struct log_m
 
 /* ---- INDEX --------------------------------------------------------------------------------------------------------------------------- */
 
-/* Room for one more in a row of COUNT. 0 or -ENOMEM. */
-static int grow(void **row, size_t count, size_t *room, size_t size)
-{
-	size_t n = *room ? *room * 2 : 64;
-	void *more;
-
-	if (count < *room)
-		return 0;
-	more = reallocarray(*row, n, size);
-	if (!more)
-		return -ENOMEM;
-	*row = more;
-	*room = n;
-	return 0;
-}
-
 int log_index_entry(struct log_index *index, const struct log_entry *entry)
 {
-	if (grow((void **)&index->entry, index->entries, &index->entry_room, sizeof(*entry)))
+	if (array_room(&index->entry, index->entries, &index->entry_room, sizeof(*entry)))
 		return -ENOMEM;
 	index->entry[index->entries++] = *entry;
 	return 0;
@@ -422,7 +407,7 @@ int log_index_point(struct log_index *index, uint32_t process, const struct log_
 		p->point[p->count - 1] = *point;
 		return 0;
 	}
-	if (grow((void **)&p->point, p->count, &p->room, sizeof(*point)))
+	if (array_room(&p->point, p->count, &p->room, sizeof(*point)))
 		return -ENOMEM;
 	p->point[p->count++] = *point;
 	return 0;

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../array.h"
 #include "../ledger_replay.h"
 #include "../process.h"
 #include "../timeline.h"
@@ -191,15 +192,8 @@ static void replay_stretch(void *ctx, void *own, size_t job)
 
 static int add_stretch(struct replaying *x, struct replay_process *p, size_t from, size_t end)
 {
-	if (x->stretches == x->room) {
-		size_t room = x->room ? x->room * 2 : 64;
-		struct stretch *more = reallocarray(x->stretch, room, sizeof(*more));
-
-		if (!more)
-			return -ENOMEM;
-		x->stretch = more;
-		x->room = room;
-	}
+	if (array_room(&x->stretch, x->stretches, &x->room, sizeof(*x->stretch)))
+		return -ENOMEM;
 	x->stretch[x->stretches++] = (struct stretch){ .process = p, .from = from, .end = end };
 	x->all += end - from;
 	return 0;
@@ -284,15 +278,8 @@ static struct replay_process *process_of(struct replay *r, uint32_t number)
 	}
 	if (low < r->processes && r->process[low]->number == number)
 		return r->process[low];
-	if (r->processes == r->process_room) {
-		size_t room = r->process_room ? r->process_room * 2 : 16;
-		struct replay_process **more = r->processes < PROCESSES_MOST ? reallocarray(r->process, room, sizeof(*more)) : NULL;
-
-		if (!more)
-			return NULL;
-		r->process = more;
-		r->process_room = room;
-	}
+	if (r->processes == PROCESSES_MOST || array_room(&r->process, r->processes, &r->process_room, sizeof(*r->process)))
+		return NULL;
 	p = calloc(1, sizeof(*p));
 	if (!p)
 		return NULL;
@@ -306,15 +293,8 @@ static struct replay_process *process_of(struct replay *r, uint32_t number)
 
 static int add_ref(struct replay_ref **row, size_t *count, size_t *room, struct replay_ref ref)
 {
-	if (*count == *room) {
-		size_t n = *room ? *room * 2 : 16;
-		struct replay_ref *more = reallocarray(*row, n, sizeof(*more));
-
-		if (!more)
-			return -ENOMEM;
-		*row = more;
-		*room = n;
-	}
+	if (array_room(row, *count, room, sizeof(**row)))
+		return -ENOMEM;
 	(*row)[(*count)++] = ref;
 	return 0;
 }
