@@ -4,7 +4,8 @@
  *
  * glibc knows what it has from the system, for each arena and for blocks that are mappings of their own. It does not know what it has handed out: mallinfo2()
  * adds up what is free, and so do we, but by walking all chunks in order of address, in large reads, for its lists of free chunks change under our hands while
- * the process runs, and would cost a system call a chunk. Chunks follow each other without a gap; whether one is in use says its successor:
+ * the process runs, and would cost a system call a chunk. (Each read waits for the lock that its threads' mmap() and mprotect() take, and of many threads'
+ * arenas most are small: such a one is read once, and all that is asked of it is answered from there.) Chunks follow each other without a gap; whether one is in use says its successor:
  *
  *      | previous | size |A|M|P|  block ...  | previous | size |A|M|P| ...      P: the chunk before is in use
  *
@@ -33,7 +34,7 @@
 #include "process.h"
 #include "usable.h"
 
-#define WINDOW   (256u << 10)
+#define WINDOW   (1u << 20)
 #define PAGE     4096u
 #define ARENAS   65536u			/* more than that is no ring */
 #define BINS     127u
@@ -41,6 +42,7 @@
 #define TRIES    4			/* of an arena that goes while it is walked */
 #define LONGEST  5000000000ull		/* ns */
 #define CHAIN    12u			/* chunks that must make sense for a walk to begin in the unknown */
+#define HEAP     (64u << 20)		/* a heap's greatest size, unless a tunable says that they consist of huge pages */
 
 #define IN_USE   1ull			/* the flags in a chunk's size; IN_USE: of the one before */
 #define FLAGS    7ull
@@ -89,28 +91,41 @@ static bool read_all(pid_t via, raddr_t at, void *buf, size_t len)
 	return remote_read(via, at, buf, len) == (ssize_t)len;
 }
 
+/* The window is moved to AT. -EFAULT: not 16 bytes can be read there. */
+static int look_at(struct walk *w, raddr_t at, size_t len)
+{
+	ssize_t n = remote_read(w->via, at, w->window, len < WINDOW ? len : WINDOW);
+
+	w->at = at;
+	w->have = n < 0 ? 0 : (size_t)n;
+	return w->have < 16 ? -EFAULT : 0;
+}
+
+static bool in_window(const struct walk *w, raddr_t at, void *out, size_t len)
+{
+	if (at < w->at || at + len > w->at + w->have)
+		return false;
+	memcpy(out, w->window + (at - w->at), len);
+	return true;
+}
+
+static bool get(const struct walk *w, raddr_t at, void *out, size_t len)
+{
+	return in_window(w, at, out, len) || read_all(w->via, at, out, len);
+}
+
 /* ---- chunks ----------------------------------------------------------------------------------------------------------------------- */
 
 /* The chunk at AT: its two words, from the window, which is moved there if it is elsewhere. 0, -ETIME, -EFAULT. */
 static int chunk(struct walk *w, raddr_t at, raddr_t end, uint64_t word[2])
 {
-	ssize_t n;
-
-	if (at < w->at || at + 16 > w->at + w->have) {
-		size_t want = end + 16 - at < WINDOW ? end + 16 - at : WINDOW;
-
-		if (now_ns() > w->until)
-			return -ETIME;
-		if (w->meanwhile)
-			w->meanwhile(w->ctx);
-		n = remote_read(w->via, at, w->window, want);
-		w->at = at;
-		w->have = n < 0 ? 0 : (size_t)n;
-		if (w->have < 16)
-			return -EFAULT;
-	}
-	memcpy(word, w->window + (at - w->at), 16);
-	return 0;
+	if (in_window(w, at, word, 16))
+		return 0;
+	if (now_ns() > w->until)
+		return -ETIME;
+	if (w->meanwhile)
+		w->meanwhile(w->ctx);
+	return look_at(w, at, end + 16 - at) < 0 || !in_window(w, at, word, 16) ? -EFAULT : 0;
 }
 
 static bool sensible(uint64_t size, raddr_t at, raddr_t end)
@@ -158,7 +173,6 @@ static int walk(struct walk *w, raddr_t at, raddr_t end)
 	bool fresh = false;		/* the word was read just now */
 	int err;
 
-	w->have = 0;
 	while (at <= end) {
 		err = chunk(w, at, end, word);
 		if (err)
@@ -206,6 +220,8 @@ static bool cached(const struct walk *w, struct pages *p, raddr_t at, void *out,
 	raddr_t page = at & ~(raddr_t)(PAGE - 1);
 	size_t i = (page / PAGE) % 64;
 
+	if (in_window(w, at, out, len))		/* walked last */
+		return true;
 	if (at + len > page + PAGE)
 		return read_all(w->via, at, out, len);
 	if (p->at[i] != page) {
@@ -408,15 +424,15 @@ static const char *find_allocator(struct allocator *a, const struct module *m, c
 
 /* ---- arenas ----------------------------------------------------------------------------------------------------------------------- */
 
-/* The heap of AT, a place in the arena ARENA; 0: there is none. Heaps are 64 MB, unless a tunable says that they consist of huge pages. */
+/* The heap of AT, a place in the arena ARENA; 0: there is none. */
 static raddr_t heap_of(const struct walk *w, raddr_t at, raddr_t arena, struct heap *heap)
 {
-	uint64_t size = 64u << 20;
+	uint64_t size = HEAP;
 
 	for (unsigned i = 0; i < 16; i++, size = i == 1 ? 1u << 20 : size * 2) {
 		raddr_t start = at & ~(size - 1);
 
-		if (start && read_all(w->via, start, heap, sizeof(*heap)) && heap->arena == arena && !(heap->size & (PAGE - 1)) && heap->size <= size)
+		if (start && get(w, start, heap, sizeof(*heap)) && heap->arena == arena && !(heap->size & (PAGE - 1)) && heap->size <= size)
 			return start;
 	}
 	return 0;
@@ -440,7 +456,7 @@ static int walk_heaps(struct walk *w, const struct allocator *a, raddr_t state, 
 		if (at == own || err)
 			break;
 		at = heap.previous;
-		if (!at || !read_all(w->via, at, &heap, sizeof(heap)) || heap.arena != arena)
+		if (!at || !get(w, at, &heap, sizeof(heap)) || heap.arena != arena)
 			return -EFAULT;
 		end = at + heap.size - FENCE;
 	}
@@ -470,13 +486,15 @@ static int measure(struct before *b, struct walk *w, const struct allocator *a, 
 	struct state s;
 	int err;
 
-	w->free = w->blocks = 0;
-	if (!read_all(w->via, state, &s, sizeof(s)))
+	w->free = w->blocks = w->have = 0;
+	if (state != a->main)
+		look_at(w, state & ~(raddr_t)(HEAP - 1), WINDOW);
+	if (!get(w, state, &s, sizeof(s)))
 		return -EFAULT;
 	*next = s.next;
 	if (!s.system)
 		return 0;
-	if (!read_all(w->via, s.top, top, sizeof(top)))
+	if (!get(w, s.top, top, sizeof(top)))
 		return -EFAULT;
 	top[1] &= ~FLAGS;
 	err = state == a->main ? walk_main(w, a, &s, top[1]) : walk_heaps(w, a, state, &s);

@@ -33,16 +33,27 @@ static bool all_stopped(const struct session *s, const struct process *p, pid_t 
 	return true;
 }
 
-#define STOP_MS 5000
+#define STOP_MS  5000
+#define SHORT_US 2000
+
+/* A moment of waiting for stops, which began at BEGAN. Others wait, too, that have stopped: what the programs have said is read only if it takes long. */
+static void await_stop(struct session *s, uint64_t began)
+{
+	if (session_serve_stops(s))
+		return;
+	if (session_us() - began > SHORT_US) {
+		session_serve_questions(s);
+		session_serve_rings(s);
+	}
+	usleep(20);
+}
 
 static void await_stopped(struct session *s, const struct process *p, pid_t but, uint64_t end)
 {
-	while (!all_stopped(s, p, but) && pulse_ms() < end) {
-		session_serve_questions(s);
-		session_serve_rings(s);
-		if (!session_serve_stops(s))
-			usleep(20);
-	}
+	uint64_t began = session_us();
+
+	while (!all_stopped(s, p, but) && pulse_ms() < end)
+		await_stop(s, began);
 }
 
 /*
@@ -79,7 +90,7 @@ int session_stop_within(struct session *s, struct process *p, unsigned ms)
 
 int session_halt(struct session *s, struct thread *t, int ms)
 {
-	uint64_t end = pulse_ms() + (uint64_t)ms;
+	uint64_t end = pulse_ms() + (uint64_t)ms, began = session_us();
 	pid_t tid = t->tid;
 	int err = tracer_interrupt(tid);
 
@@ -92,11 +103,8 @@ int session_halt(struct session *s, struct thread *t, int ms)
 			break;
 		else if (pulse_ms() >= end)
 			err = -EAGAIN;
-		else if (!session_serve_stops(s)) {
-			session_serve_questions(s);
-			session_serve_rings(s);
-			usleep(20);
-		}
+		else
+			await_stop(s, began);
 	}
 	s->halting = 0;
 	return err;

@@ -4,7 +4,7 @@
  *
  * With all threads stopped the hooks are switched off and the functions' own bytes restored: nobody comes in any more. A thread can still be inside: by its
  * pc; in a real function that a hook has called, which the hook's mark says (wire_thread.mark); or in a handler that will come back to such a place. A thread at an
- * instruction that was moved goes on at the original. The others are let run for a moment, then it is looked again, for a second at
+ * instruction that was moved goes on at the original. The others are let run for a moment, then it is looked again, for four seconds at
  * most. When all are out one of them unmaps what was ours (home_leave()).
  *
  * A mark holds the stack pointer at the hook's entry. If the thread is on the same stack above it, it left the hook by longjmp or the like.
@@ -24,7 +24,7 @@
 #include "sigframe.h"
 #include "tracer.h"
 
-#define OUT_MS 1000
+#define OUT_MS 4000
 
 /* ---- who is inside ---------------------------------------------------------------------------------------------------------------------- */
 
@@ -215,8 +215,8 @@ static int unmap(struct session *s, struct process *p, const struct inside *in)
 	return err;
 }
 
-/* All threads are stopped at the end, whether it worked or not. -EAGAIN: not yet. */
-static int try_out(struct session *s, struct process *p)
+/* All threads are stopped at the end, whether it worked or not. -EAGAIN: not yet, or they did not all stop within MS milliseconds. */
+static int try_out(struct session *s, struct process *p, uint64_t ms)
 {
 	struct inside in;
 	uint64_t began;
@@ -224,7 +224,7 @@ static int try_out(struct session *s, struct process *p)
 
 	session_hurry(true);
 	began = session_us();
-	err = session_stop_within(s, p, MOMENT_MS);
+	err = session_stop_within(s, p, ms);
 	if (!err && p->state != PROCESS_STOPPED)
 		err = -ESRCH;
 	if (err == -ETIMEDOUT)
@@ -255,13 +255,13 @@ static int let_run(struct session *s, struct process *p, uint64_t ms)
 	return err;
 }
 
-/* Where many threads share a processor each has its turn only now and then: they are let run for longer each time. */
+/* Where many threads share a processor each has its turn only now and then: they are let run, and waited for, for longer each time. */
 int session_withdraw(struct session *s, struct process *p)
 {
 	uint64_t ran = 0, ms = 1;
 	int err;
 
-	while ((err = try_out(s, p)) == -EAGAIN && ran < OUT_MS) {
+	while ((err = try_out(s, p, MOMENT_MS + ms)) == -EAGAIN && ran < OUT_MS) {
 		if (let_run(s, p, ms) < 0)
 			return -ESRCH;
 		ran += ms;

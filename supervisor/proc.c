@@ -392,6 +392,15 @@ const struct map *maps_find(const struct maps *maps, raddr_t addr)
 
 #define PAGE 4096u
 
+/* At once: the lock on the process' mappings, for which its threads may queue, is taken once for each element. */
+static size_t read_whole(pid_t pid, raddr_t addr, void *buf, size_t len)
+{
+	struct iovec remote = { (void *)addr, len }, local = { buf, len };
+	ssize_t n = process_vm_readv(pid, &local, 1, &remote, 1, 0);
+
+	return n < 0 ? 0 : (size_t)n;
+}
+
 /* process_vm_readv ends short where an *element* of the remote vector is unreadable: give it page by page, in batches. */
 static ssize_t read_pages(pid_t pid, raddr_t addr, char *buf, size_t len)
 {
@@ -414,7 +423,7 @@ static ssize_t read_pages(pid_t pid, raddr_t addr, char *buf, size_t len)
 
 ssize_t remote_read(pid_t pid, raddr_t addr, void *buf, size_t len)
 {
-	size_t done = 0;
+	size_t done = read_whole(pid, addr, buf, len);
 	ssize_t n;
 
 	while (done < len) {

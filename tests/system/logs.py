@@ -456,21 +456,35 @@ def ends():
 
 
 def memory():
-    """10^9 events: what mtrun needs at their end is what it needed at a tenth of them, but for 1 MB and 1 %."""
+    """10^9 events: what mtrun needs at their end, to record and to replay them, is what it needed at a tenth of them, but for 1 MB and 1 %."""
     def rss():
         with open(f'/proc/{r.p.pid}/status') as f:
             return int(re.search(r'^VmRSS:\s+(\d+)', f.read(), re.M)[1]) * 1024
+
+    def replayed(some):
+        p = mt.popen([mt.MTRUN, '-q', '-r', *some, '-x', 'parse 2; status --json; report --json'], stdout=subprocess.DEVNULL, stderr=r.err)
+        _, status, used = os.wait4(p.pid, 0)
+        p.returncode = os.waitstatus_to_exitcode(status)
+        if status:
+            bad.append(f'replay of {len(some)} files: status {p.returncode}: {r.text()[-300:]}')
+        return used.ru_maxrss * 1024
+
     bad = []
-    r = Run('-q', '-m', 'log-fast', '--log-size', '50M', '--log-files', '2', '-x', 'wait exit; status --json')
+    r = Run('-q', '-m', 'log-fast', '--log-size', '50M', '--log-files', '1000', '-x', 'wait exit; status --json > status')
     r.do('r 50000000')
-    before = rss()
+    before, tenth = rss(), files(r.dir)
     said = [r.do('r 45000000') for _ in range(10)][-1]
     after = rss()
     r.end()
-    books(bad, '10^9 events', json.loads(r.text()), said)
-    whole(bad, r.dir, 2)
+    with open(f'{r.dir}/status') as f:
+        books(bad, '10^9 events', json.load(f), said)
+    bad += [f'{f} has no end' for f in files(r.dir) if not Log(f).whole]
     if after > before * 1.01 + 1e6:
-        bad.append(f'{before} bytes at a tenth, {after} at the end')
+        bad.append(f'recording: {before} bytes at a tenth, {after} at the end')
+    before, after = replayed(tenth), replayed(files(r.dir))
+    if after > before * 1.01 + 1e6:
+        bad.append(f'replay: {before} bytes for a tenth, {after} for all')
+    print(f'# {len(files(r.dir))} files, replay: {before / 1e6:.2f} MB for {len(tenth)} of them, {after / 1e6:.2f} MB for all')
     return bad
 
 
