@@ -63,10 +63,11 @@ int reporting_address(struct shell *shell, struct call *call, const char *text, 
 
 /* ---- moments -------------------------------------------------------------------------------------------------------------------- */
 
-int reporting_time(struct shell *shell, struct call *call, const char *what, const char *value, uint64_t *ms)
+/* *MS is in the interval after that of END, the present, at most. */
+static int in_record(struct shell *shell, struct call *call, const char *what, const char *value, uint64_t end, uint64_t *ms)
 {
 	struct process *p = shell_process(shell);
-	uint64_t elapsed = session_ms(shell->session), end = shell_moment(shell, p);
+	uint64_t elapsed = session_ms(shell->session);
 	struct text_buffer from, to;
 	int err = moment_parse(value, session_clock(shell->session), elapsed, ms);
 
@@ -76,6 +77,15 @@ int reporting_time(struct shell *shell, struct call *call, const char *what, con
 	if (err || *ms / TIMELINE_MS > end / TIMELINE_MS + 1 || *ms / TIMELINE_MS < p->recorded_ms / TIMELINE_MS)
 		return shell_error(shell, call, "%s: '%s' is outside the record, which goes from %s to %s", what, value, time_text(&from, p->recorded_ms),
 				   time_text(&to, end));
+	return 0;
+}
+
+int reporting_time(struct shell *shell, struct call *call, const char *what, const char *value, uint64_t *ms)
+{
+	uint64_t end = shell_moment(shell, shell_process(shell));
+
+	if (in_record(shell, call, what, value, end, ms))
+		return -1;
 	if (*ms > end)
 		*ms = end;
 	return 0;
@@ -94,7 +104,7 @@ int reporting_moment(struct shell *shell, struct call *call, const char *what, c
 {
 	const struct snapshots *all = &session_main(shell->session)->snapshots;
 	const struct snapshot *snapshot = kinds & MOMENTS_SNAPSHOTS ? snapshots_find(all, value) : NULL;
-	uint64_t ms;
+	uint64_t ms, end = shell_moment(shell, shell_process(shell));
 
 	*m = (struct moment){ .kind = MOMENT_PAST };
 	if (!snapshot && kinds & MOMENTS_FILES && is_file(value)) {
@@ -118,7 +128,11 @@ int reporting_moment(struct shell *shell, struct call *call, const char *what, c
 				   value);
 	if (!(kinds & MOMENTS_SNAPSHOTS) && kinds & MOMENTS_PEAK && moment_parse(value, 0, 0, &ms) == -EINVAL)
 		return shell_error(shell, call, "%s: '%s' is not accepted: peak, " MOMENT_ACCEPTED, what, value);
-	return reporting_time(shell, call, what, value, &m->ms);
+	if (in_record(shell, call, what, value, end, &m->ms))
+		return -1;
+	if (m->ms / TIMELINE_MS > end / TIMELINE_MS)	/* where timeline has the present, if it is not the last interval's maximum */
+		m->kind = MOMENT_NOW;
+	return 0;
 }
 
 /* Where P is of a log, damage is found when that part of it is read. */

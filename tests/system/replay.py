@@ -87,8 +87,11 @@ def questions(live, formats=FORMATS):
     moments = list(range(first, last + 100, 100))
     if len(moments) > MOMENTS:
         moments = sorted(random.Random(1).sample(moments, MOMENTS))
+    points = dict(line['points'])
     for ms in moments:
-        live.ask(f'report --at {ms}ms --json')
+        total = live.json(f'report --at {ms}ms --json')['total_size']
+        if total != points[ms]:
+            raise ValueError(f'at {ms} ms {total} bytes, the timeline says {points[ms]}')
         live.ask(f'report --by stack --at {ms}ms --json')
     for command in ('report --json', 'report --by stack --all --json', 'report --at peak --by stack --json', 'report --stacks -n 5', 'text', 'tree', 'timeline --csv',
                     f'report --since {moments[len(moments) // 2]}ms --json', f'diff {moments[len(moments) // 3]}ms {moments[-1]}ms --json', 'diff peak --by file --json'):
