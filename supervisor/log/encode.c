@@ -194,11 +194,13 @@ static void write_state(struct log_encoder *e)
 		before = s.stack;
 	}
 	hand_over(e, SEGMENT_STATE, 0, e->buffer, p);
+	uint64_t first_events = e->first_events;
 	e->due = false;
 	e->dictionary++;
 	e->codes = LOG_CODES;
 	e->changes = 0;
 	begin(e);
+	e->first_events = first_events;		/* the one whose changes are to be told now is of the next block */
 }
 
 /* ---- changes ----------------------------------------------------------------------------------------------------------------------- */
