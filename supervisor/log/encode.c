@@ -178,6 +178,7 @@ static void write_state(struct log_encoder *e)
 	for (uint32_t i = 1; i < lines; i++)
 		told += ledger_line_state(l, i, &s);
 	ledger_sums(l, &sums);
+	sums.events = e->first_events;		/* the one whose changes are to be told now is of the next block */
 	if (sums.pointed)
 		point(e, sums.point_interval, sums.point_bytes, sums.point_ms);
 	make_room(e, lines);
@@ -194,13 +195,12 @@ static void write_state(struct log_encoder *e)
 		before = s.stack;
 	}
 	hand_over(e, SEGMENT_STATE, 0, e->buffer, p);
-	uint64_t first_events = e->first_events;
 	e->due = false;
 	e->dictionary++;
 	e->codes = LOG_CODES;
 	e->changes = 0;
 	begin(e);
-	e->first_events = first_events;		/* the one whose changes are to be told now is of the next block */
+	e->first_events = sums.events;
 }
 
 /* ---- changes ----------------------------------------------------------------------------------------------------------------------- */

@@ -2,11 +2,13 @@
 #include "replay_state.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <regex.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "../../inject/wire.h"
+#include "../message.h"
 
 /*
  * Who held it. Nodes have the numbers that they had in the process, in every file the same, and what one file does not say another may; so all of them are read when
@@ -141,18 +143,28 @@ static int add_symbol(void *ctx, const struct log_symbol *told)
 
 /* ---- reading ------------------------------------------------------------------------------------------------------------------------- */
 
+/* Damaged blocks are passed over: what only they tell of is shown without names. It is told once for each process, by the first of them. */
+static void tell_damage(struct replay_process *p, struct replay_ref ref)
+{
+	if (!p->nameless)
+		message_say("'%s' is damaged at byte %" PRIu64 ": some stacks, names or marks of process %d are not known", p->replay->file[ref.file].path,
+			    replay_entry(p->replay, ref)->offset, (int)p->facts.pid);
+	p->nameless = true;
+}
+
 /* One block of those. */
-static bool read_said(const struct replay_process *p, size_t i, struct log_input *in)
+static bool read_said(struct replay_process *p, size_t i, struct log_input *in)
 {
 	struct log_unpacked *u = &p->replay->unpacked;
 
-	if (log_file_read(&p->replay->file[p->said[i].file], p->said[i].entry, u))
+	if (log_file_read(&p->replay->file[p->said[i].file], p->said[i].entry, u)) {
+		tell_damage(p, p->said[i]);
 		return false;
+	}
 	*in = (struct log_input){ .at = u->raw, .end = u->raw + u->len };
 	return true;
 }
 
-/* Damaged blocks are passed over: what only they tell of is shown without names. */
 static void read_stacks(struct replay_process *p)
 {
 	struct log_input in;
@@ -161,8 +173,11 @@ static void read_stacks(struct replay_process *p)
 	for (size_t i = 0; i < p->saids && err != -ENOMEM; i++) {
 		unsigned type = replay_entry(p->replay, p->said[i])->type;
 
-		if (type != SEGMENT_MARKS && read_said(p, i, &in))
-			err = type == SEGMENT_NODES ? log_take_nodes(&in, add_node, p) : log_take_symbols(&in, add_symbol, p);
+		if (type == SEGMENT_MARKS || !read_said(p, i, &in))
+			continue;
+		err = type == SEGMENT_NODES ? log_take_nodes(&in, add_node, p) : log_take_symbols(&in, add_symbol, p);
+		if (err == -EINVAL)
+			tell_damage(p, p->said[i]);
 	}
 }
 
@@ -261,7 +276,10 @@ int replay_modules(struct replay_process *p, struct modules *modules)
 	if (!err)
 		err = log_take_modules(&in, modules);
 	log_bytes_release(&bytes);
-	return err == -EINVAL ? 0 : err;	/* damaged: addresses are in none */
+	if (err != -EINVAL)
+		return err;
+	tell_damage(p, p->modules);		/* addresses are in none */
+	return 0;
 }
 
 struct take_marks {

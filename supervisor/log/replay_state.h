@@ -50,6 +50,7 @@ struct replay_process {
 	struct replay_cursor cursor[REPLAY_CURSORS];
 	char trouble[512];
 	bool troubled;			/* not told yet */
+	bool nameless;			/* some of its stacks, symbols or marks are damaged; that was told */
 
 	struct replay_ref modules;	/* the latest; entry UINT32_MAX: none */
 	bool modules_go_on;

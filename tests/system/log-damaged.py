@@ -58,7 +58,7 @@ class File:
 
 
 def ask(variants):
-    """Opens each of the files and asks: (what was said when it was opened, what the report holds or None, what `parse` said)."""
+    """Opens each of the files and asks: (what was said when it was opened and asked, what it holds, what `parse` said, whether the report adds up, whether there was one)."""
     d = mt.tempfile.mkdtemp(dir=mt.tmp())
     whole, script = os.path.join(d, 'whole'), []
     with open(whole, 'wb') as f:
@@ -78,13 +78,13 @@ def ask(variants):
             status = json.load(f)
         with open(f'{d}/{i}.timeline') as f:
             json.load(f)
-        agree = True
-        if i % REPORTS == 0:
+        agree, reported = True, i % REPORTS == 0
+        if reported:
             with open(f'{d}/{i}.report') as f:
                 report = json.load(f)
             agree = sum(row['size'] for row in report['mem_report']) == report['total_size'] == status['heap'] + status['mmap']
         opened, parsed = said[i] if i < len(said) and len(said[i]) == 2 else ('?', '?')
-        found.append((opened.splitlines(), (status['heap'] + status['mmap'], status['live_blocks']), parsed.splitlines(), agree))
+        found.append((opened.splitlines(), (status['heap'] + status['mmap'], status['live_blocks']), parsed.splitlines(), agree, reported))
     for name in os.listdir(d):
         os.unlink(os.path.join(d, name))
     return found
@@ -150,8 +150,12 @@ def flip(f, at, bit):
         look = refused("cannot open '.*': it is (damaged|no log)|version")
     elif n >= end:
         look = holds(full, 'open up to its last')
-    elif f.blocks[n].kind in (mtlog.NODES, mtlog.SYMBOLS, mtlog.MARKS):
+    elif f.blocks[n].kind in (mtlog.MODULES, mtlog.MARKS):
+        look = holds(full, 'is damaged at byte')
+    elif f.blocks[n].kind in (mtlog.NODES, mtlog.SYMBOLS):
         def look(answer):
+            if answer[4]:
+                return holds(full, 'is damaged at byte')(answer)
             return holds(full)(answer) or (None if any('damaged' in line for line in answer[2]) else 'parse should say so')
     elif f.blocks[n].kind not in (mtlog.STATE, mtlog.EVENTS):
         look = holds(full)
