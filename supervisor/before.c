@@ -5,7 +5,8 @@
  * glibc knows what it has from the system, for each arena and for blocks that are mappings of their own. It does not know what it has handed out: mallinfo2()
  * adds up what is free, and so do we, but by walking all chunks in order of address, in large reads, for its lists of free chunks change under our hands while
  * the process runs, and would cost a system call a chunk. (Each read waits for the lock that its threads' mmap() and mprotect() take, and of many threads'
- * arenas most are small: such a one is read once, and all that is asked of it is answered from there.) Chunks follow each other without a gap; whether one is in use says its successor:
+ * arenas most are small: such a one is read once, and all that is asked of it is answered from there.) Chunks follow each other without a gap; whether one is in use
+ * says its successor:
  *
  *      | previous | size |A|M|P|  block ...  | previous | size |A|M|P| ...      P: the chunk before is in use
  *
