@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../supervisor/array.h"
 #include "../supervisor/json.h"
 #include "../supervisor/units.h"
 #include "../supervisor/view.h"
@@ -89,15 +90,8 @@ static int by_age(const void *pa, const void *pb)
 
 static int append(struct collection *c, const struct ledger_block *b)
 {
-	if (c->count == c->allocated) {
-		size_t n = c->allocated ? c->allocated * 2 : 4096;
-		struct ledger_block *block = reallocarray(c->block, n, sizeof(*block));
-
-		if (!block)
-			return -ENOMEM;
-		c->block = block;
-		c->allocated = n;
-	}
+	if (array_room(&c->block, c->count, &c->allocated, sizeof(*c->block)))
+		return -ENOMEM;
 	c->block[c->count++] = *b;
 	return 0;
 }

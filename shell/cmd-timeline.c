@@ -7,6 +7,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "../supervisor/array.h"
 #include "../supervisor/json.h"
 #include "../supervisor/message.h"
 #include "../supervisor/print.h"
@@ -43,15 +44,8 @@ struct request {
 
 static int step_add(struct request *r, const struct plot_step *s)
 {
-	if (r->steps == r->room) {
-		size_t room = r->room ? r->room * 2 : 256;
-		struct plot_step *step = realloc(r->step, room * sizeof(*step));
-
-		if (!step)
-			return -ENOMEM;
-		r->step = step;
-		r->room = room;
-	}
+	if (array_room(&r->step, r->steps, &r->room, sizeof(*r->step)))
+		return -ENOMEM;
 	r->step[r->steps++] = *s;
 	return 0;
 }

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../supervisor/array.h"
 #include "../supervisor/proc.h"
 #include "command.h"
 #include "functions.h"
@@ -113,15 +114,8 @@ static void offer(struct search *s, const char *word)
 		c->more = true;
 		return;
 	}
-	if (c->count == s->room) {
-		size_t room = s->room ? s->room * 2 : 64;
-		char **more = reallocarray(c->word, room, sizeof(*more));
-
-		if (!more)
-			return;
-		c->word = more;
-		s->room = room;
-	}
+	if (array_room(&c->word, c->count, &s->room, sizeof(*c->word)))
+		return;
 	c->word[c->count] = strdup(word);
 	c->count += c->word[c->count] != NULL;
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../supervisor/array.h"
 #include "../supervisor/proc.h"
 #include "../supervisor/heap.h"
 #include "../supervisor/log/replay.h"
@@ -34,14 +35,8 @@ static int collect(struct exporting *x)
 	for (uint64_t at = e->began_ms, end = e->now_ms + 1; at < end;) {
 		struct ledger_interval i;
 
-		if (e->points == room) {
-			struct export_point *more = reallocarray(x->point, room ? room * 2 : 256, sizeof(*more));
-
-			if (!more)
-				return -ENOMEM;
-			x->point = more;
-			room = room ? room * 2 : 256;
-		}
+		if (array_room(&x->point, e->points, &room, sizeof(*x->point)))
+			return -ENOMEM;
 		ledger_interval(x->process->ledger, at, &i);
 		i.to_ms = i.to_ms < end ? i.to_ms : end;
 		x->point[e->points++] = (struct export_point){ at, i.to_ms, i.bytes, i.ms > at && i.ms < i.to_ms ? i.ms : at };

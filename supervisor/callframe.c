@@ -21,6 +21,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "array.h"
+
 enum { DW_RBX = 3, DW_RBP = 6, DW_RSP = 7, DW_RIP = 16, DW_REGS = 17 };
 enum ra { RA_NONE, RA_OK, RA_UNDEFINED };
 enum { UCONTEXT_RSP = 160 };		/* offsetof(ucontext_t, uc_mcontext.gregs[REG_RSP]) */
@@ -657,15 +659,8 @@ static int64_t scan_cie(struct scan *s, uint32_t offset)
 
 	if (*slot && l->cie[*slot - 1].offset == offset)
 		return *slot - 1;
-	if (l->ncies == s->cie_room) {
-		size_t room = s->cie_room ? s->cie_room * 2 : 32;
-		struct callframe_state *cie = reallocarray(l->cie, room, sizeof(*cie));
-
-		if (!cie)
-			return -ENOMEM;
-		l->cie = cie;
-		s->cie_room = room;
-	}
+	if (array_room(&l->cie, l->ncies, &s->cie_room, sizeof(*l->cie)))
+		return -ENOMEM;
 	cie_read(&l->cie[l->ncies], &l->source, offset);
 	*slot = (uint32_t)++l->ncies;
 	return *slot - 1;

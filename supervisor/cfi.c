@@ -20,6 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "array.h"
 #include "callframe.h"
 #include "./elf.h"
 #include "infer.h"
@@ -250,15 +251,8 @@ static uint64_t gap_described(void *ctx, uint64_t vaddr)
 
 static int gap_entry(struct gaps *g, uint64_t vaddr)
 {
-	if (g->nentries == g->room) {
-		size_t room = g->room ? g->room * 2 : 256;
-		uint64_t *entry = reallocarray(g->entry, room, sizeof(*entry));
-
-		if (!entry)
-			return -ENOMEM;
-		g->entry = entry;
-		g->room = room;
-	}
+	if (array_room(&g->entry, g->nentries, &g->room, sizeof(*g->entry)))
+		return -ENOMEM;
 	g->entry[g->nentries++] = vaddr;
 	return 0;
 }
@@ -303,15 +297,8 @@ static int gap_add(struct gaps *g, size_t *room, uint64_t start, uint64_t end)
 {
 	if (end <= start || end - start < GAP_MIN)
 		return 0;
-	if (g->nranges == *room) {
-		size_t more = *room ? *room * 2 : 64;
-		struct infer_range *range = reallocarray(g->range, more, sizeof(*range));
-
-		if (!range)
-			return -ENOMEM;
-		g->range = range;
-		*room = more;
-	}
+	if (array_room(&g->range, g->nranges, room, sizeof(*g->range)))
+		return -ENOMEM;
 	g->range[g->nranges++] = (struct infer_range){ start, end };
 	return 0;
 }

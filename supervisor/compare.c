@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "../inject/wire.h"
+#include "array.h"
 #include "stacks.h"
 
 /*
@@ -139,16 +140,9 @@ static int bring(struct compare *c, struct sites *sites, uint32_t *ours, uint32_
 	int err = 0;
 
 	for (; n && n < WIRE_NODES && !ours[n]; n = sites_parent(sites, n)) {
-		if (steps == room) {
-			uint32_t *more = reallocarray(way, room ? room * 2 : 64, sizeof(*way));
-
-			if (!more) {
-				err = -ENOMEM;
-				break;
-			}
-			way = more;
-			room = room ? room * 2 : 64;
-		}
+		err = array_room(&way, steps, &room, sizeof(*way));
+		if (err)
+			break;
 		way[steps++] = n;
 	}
 	parent = n && n < WIRE_NODES ? ours[n] : 0;

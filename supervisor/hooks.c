@@ -26,6 +26,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "array.h"
 #include "elf.h"
 #include "module.h"
 #include "note.h"
@@ -257,15 +258,8 @@ struct candidates {
 static int add(struct candidates *c, const struct elf_symbol *symbol, const struct hook_rule *rule, bool prefix,
 	       const struct hook_request *request)
 {
-	struct candidate *bigger;
-
-	if (c->count == c->room) {
-		c->room = c->room ? c->room * 2 : 64;
-		bigger = realloc(c->item, c->room * sizeof(*bigger));
-		if (!bigger)
-			return -ENOMEM;
-		c->item = bigger;
-	}
+	if (array_room(&c->item, c->count, &c->room, sizeof(*c->item)))
+		return -ENOMEM;
 	c->item[c->count++] = (struct candidate){ *symbol, rule, request, prefix };
 	return 0;
 }

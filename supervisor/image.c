@@ -14,6 +14,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "array.h"
 #include "cfi.h"
 #include "elf.h"
 
@@ -192,16 +193,9 @@ static const struct wire_module *build(struct image *image, const struct module 
 	for (size_t i = 0; i < image->nbuilt; i++)
 		if (image->built[i].elf == m->elf && image->built[i].bias == m->bias && image->built[i].table.start == m->text_start)
 			return &image->built[i].table;
-	if (image->nbuilt == image->room) {
-		size_t room = image->room ? image->room * 2 : 32;
-		struct built *more = realloc(image->built, room * sizeof(*more));
-
-		if (!more) {
-			*error = -ENOMEM;
-			return NULL;
-		}
-		image->built = more;
-		image->room = room;
+	if (array_room(&image->built, image->nbuilt, &image->room, sizeof(*image->built))) {
+		*error = -ENOMEM;
+		return NULL;
 	}
 	b = &image->built[image->nbuilt];
 	memset(&b->table, 0, sizeof(b->table));

@@ -26,6 +26,7 @@
 
 #include "arch/decode.h"
 #include "arch/effect.h"
+#include "array.h"
 
 #define NO_POS UINT32_MAX
 
@@ -77,16 +78,9 @@ struct infer {
 
 static void *push(struct infer *f, struct vector *v, size_t size)
 {
-	if (v->count == v->room) {
-		size_t room = v->room ? v->room * 2 : 256;
-		void *item = reallocarray(v->item, room, size);
-
-		if (!item) {
-			f->failed = true;
-			return NULL;
-		}
-		v->item = item;
-		v->room = room;
+	if (array_room(&v->item, v->count, &v->room, size)) {
+		f->failed = true;
+		return NULL;
 	}
 	return (char *)v->item + size * v->count++;
 }

@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "array.h"
+
 /*
  * The child's table is the parent's, but the child mostly execs and never needs it. So it only registers with the parent, which from then on
  * writes down for it what it changes (`undo`). The first event or question of the child copies the parent's table and undoes
@@ -16,15 +18,11 @@ static bool undo_add(struct ledger *c, raddr_t addr, const struct block *b, stru
 {
 	if (c->undos == c->undo_room) {
 		const struct ledger *l = c->parent;
-		size_t room = c->undo_room ? c->undo_room * 2 : 256;
 		if (c->undos >= UNDO_LEAST + (l->allocs - l->frees + l->inherited) / 2)
 			return false;
-		struct undo *v = realloc(c->undo, room * sizeof(*v));
-		if (!v)
-			return false;
-		c->undo = v;
-		c->undo_room = room;
 	}
+	if (array_room(&c->undo, c->undos, &c->undo_room, sizeof(*c->undo)))
+		return false;
 	c->undo[c->undos++] = (struct undo){ .addr = addr, .old = b ? (struct block){ b->a & ~BLOCK_PASSED, b->b } : (struct block){ 0 }, .weight = w };
 	return true;
 }

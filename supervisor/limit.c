@@ -25,6 +25,7 @@
 #include <string.h>
 
 #include "api.h"
+#include "array.h"
 #include "process.h"
 
 #define HANDLERS  WIRE_THREADS		/* the lease of signal handlers inside hooks: given to the byte, charged when given */
@@ -85,15 +86,8 @@ int limit_refused(struct limit *l, uint32_t stack, uint64_t bytes)
 	size_t at = place_of(l, stack);
 
 	if (at == l->refusals || l->refusal[at].stack != stack) {
-		if (l->refusals == l->room) {
-			size_t room = l->room ? l->room * 2 : 16;
-			struct limit_refusal *v = reallocarray(l->refusal, room, sizeof(*v));
-
-			if (!v)
-				return -ENOMEM;
-			l->refusal = v;
-			l->room = room;
-		}
+		if (array_room(&l->refusal, l->refusals, &l->room, sizeof(*l->refusal)))
+			return -ENOMEM;
 		memmove(&l->refusal[at + 1], &l->refusal[at], (l->refusals - at) * sizeof(*l->refusal));
 		l->refusal[at] = (struct limit_refusal){ .stack = stack };
 		l->refusals++;

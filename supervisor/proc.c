@@ -23,6 +23,8 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "array.h"
+
 /* ---- procfs -------------------------------------------------------------------------------------------------------------------- */
 
 static int proc_root = -1;
@@ -508,8 +510,9 @@ int remote_write(pid_t pid, raddr_t addr, const void *buf, size_t len)
 
 int proc_threads(pid_t pid, pid_t **tid)
 {
-	int fd = proc_open(pid, "task", O_RDONLY | O_DIRECTORY), n = 0, room = 0;
+	int fd = proc_open(pid, "task", O_RDONLY | O_DIRECTORY), n = 0;
 	const struct dirent *entry;
+	size_t room = 0;
 	DIR *dir;
 
 	if (fd < 0)
@@ -523,15 +526,10 @@ int proc_threads(pid_t pid, pid_t **tid)
 	while ((entry = readdir(dir))) {
 		if (entry->d_name[0] < '0' || entry->d_name[0] > '9')
 			continue;
-		if (n == room) {
-			pid_t *more = reallocarray(*tid, (size_t)(room = room ? room * 2 : 64), sizeof(**tid));
-
-			if (!more) {
-				free(*tid);
-				closedir(dir);
-				return -ENOMEM;
-			}
-			*tid = more;
+		if (array_room(tid, (size_t)n, &room, sizeof(**tid))) {
+			free(*tid);
+			closedir(dir);
+			return -ENOMEM;
 		}
 		(*tid)[n++] = (pid_t)atoi(entry->d_name);
 	}

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "array.h"
 #include "ledger.h"
 #include "usable.h"
 
@@ -14,15 +15,8 @@
  */
 static struct profile_row *append(struct profile *p, size_t *allocated)
 {
-	if (p->count == *allocated) {
-		size_t n = *allocated ? *allocated * 2 : 1024;
-		struct profile_row *row = realloc(p->row, n * sizeof(*row));
-
-		if (!row)
-			return NULL;
-		p->row = row;
-		*allocated = n;
-	}
+	if (array_room(&p->row, p->count, allocated, sizeof(*p->row)))
+		return NULL;
 	p->row[p->count] = (struct profile_row){ 0 };
 	return &p->row[p->count++];
 }

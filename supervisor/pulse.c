@@ -27,6 +27,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "array.h"
+
 #define TICK_MS 3
 #define BELLS   120			/* futex_waitv takes 128 at most */
 #define NODE_TO_WORD (4096 + (long)offsetof(struct wire_beacon, alive))
@@ -202,16 +204,9 @@ struct wire_beacon *pulse_map(int fd, uint64_t offset, size_t size)
 	if (mmap(b, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, (off_t)offset) == MAP_FAILED)
 		goto undo;
 	pthread_mutex_lock(&pulse.lock);
-	if (pulse.count == pulse.room) {
-		size_t room = pulse.room ? pulse.room * 2 : 16;
-		struct wire_beacon **more = realloc(pulse.beacon, room * sizeof(*more));
-
-		if (!more) {
-			pthread_mutex_unlock(&pulse.lock);
-			goto undo;
-		}
-		pulse.beacon = more;
-		pulse.room = room;
+	if (array_room(&pulse.beacon, pulse.count, &pulse.room, sizeof(*pulse.beacon))) {
+		pthread_mutex_unlock(&pulse.lock);
+		goto undo;
 	}
 	pulse.beacon[pulse.count++] = b;
 	strcpy(b->name, "mtrun");

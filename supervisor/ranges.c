@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "array.h"
+
 /*
  * A row of leaves of up to LEAF ranges each: two binary searches to find, one short memmove to change, also with 10^6 mappings. Programs have
  * tens of mappings, so nothing here is tuned further than that.
@@ -102,14 +104,8 @@ const struct range *ranges_from(const struct ranges *r, raddr_t addr)
 
 static int leaf_add(struct ranges *r, size_t where)
 {
-	if (r->leaves == r->room) {
-		size_t room = r->room ? r->room * 2 : 8;
-		struct range_leaf **leaf = realloc(r->leaf, room * sizeof(*leaf));
-		if (!leaf)
-			return -ENOMEM;
-		r->leaf = leaf;
-		r->room = room;
-	}
+	if (array_room(&r->leaf, r->leaves, &r->room, sizeof(*r->leaf)))
+		return -ENOMEM;
 	struct range_leaf *f = malloc(sizeof(*f));
 	if (!f)
 		return -ENOMEM;
@@ -169,14 +165,8 @@ static void delete(struct ranges *r, struct place at)
 
 static int append(struct pieces *p, const struct range *piece)
 {
-	if (p->count == p->room) {
-		size_t room = p->room ? p->room * 2 : 4;
-		struct range *v = realloc(p->piece, room * sizeof(*v));
-		if (!v)
-			return -ENOMEM;
-		p->piece = v;
-		p->room = room;
-	}
+	if (array_room(&p->piece, p->count, &p->room, sizeof(*p->piece)))
+		return -ENOMEM;
 	p->piece[p->count++] = *piece;
 	piece->grant->refs++;
 	return 0;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "../inject/wire.h"
+#include "array.h"
 
 /*
  * An array in the order of the ids, which need not follow each other: a file has only those nodes that lead to something, under the numbers that they had
@@ -60,15 +61,8 @@ int stacks_add(struct stacks *s, uint32_t id, uint32_t parent, uint64_t pc, cons
 
 	if (!id || id >= WIRE_NODES || (s->count && id <= s->node[s->count - 1].id) || (parent && !caller) || !pc || !lines || depth > DEPTH_MOST)
 		return -EINVAL;
-	if (s->count == s->room) {
-		size_t room = s->room ? s->room * 2 : 256;
-		struct node *node = reallocarray(s->node, room, sizeof(*node));
-
-		if (!node)
-			return -ENOMEM;
-		s->node = node;
-		s->room = room;
-	}
+	if (array_room(&s->node, s->count, &s->room, sizeof(*s->node)))
+		return -ENOMEM;
 	s->node[s->count++] = (struct node){ .id = id, .parent = parent, .pc = pc, .line = line, .lines = (uint32_t)lines, .depth = (uint32_t)depth };
 	return 0;
 }

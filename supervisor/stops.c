@@ -18,6 +18,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "array.h"
 #include "home.h"
 #include "message.h"
 #include "proc.h"
@@ -40,15 +41,8 @@ struct thread *thread_add(struct session *s, pid_t tid, struct process *p, enum 
 {
 	struct thread *t;
 
-	if (s->nthreads == s->room) {
-		size_t room = s->room ? s->room * 2 : 64;
-		struct thread *more = realloc(s->thread, room * sizeof(*more));
-
-		if (!more)
-			return NULL;
-		s->thread = more;
-		s->room = room;
-	}
+	if (array_room(&s->thread, s->nthreads, &s->room, sizeof(*s->thread)))
+		return NULL;
 	t = &s->thread[s->nthreads++];
 	*t = (struct thread){ .tid = tid, .process = p, .state = state };
 	return t;

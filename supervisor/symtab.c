@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "array.h"
 #include "names.h"
 
 #define PLT_ENTRY_BYTES 16
@@ -47,18 +48,8 @@ void symtab_free(struct symtab *t)
 
 static int add(struct symtab *t, const struct symbol *s)
 {
-	if (t->count == t->room) {
-		size_t room = t->room ? t->room * 2 : 1024;
-		struct symbol *bigger;
-
-		if (room > SYMBOLS_MAX)
-			return -ENOMEM;
-		bigger = realloc(t->symbol, room * sizeof(*bigger));
-		if (!bigger)
-			return -ENOMEM;
-		t->symbol = bigger;
-		t->room = room;
-	}
+	if (t->count >= SYMBOLS_MAX || array_room(&t->symbol, t->count, &t->room, sizeof(*t->symbol)))
+		return -ENOMEM;
 	t->symbol[t->count++] = *s;
 	return 0;
 }
