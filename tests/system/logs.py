@@ -457,30 +457,35 @@ def ends():
 
 def memory():
     """10^9 events: what mtrun needs at their end, to record and to replay them, is what it needed at a tenth of them, but for 1 MB and 1 %."""
-    def rss():
-        with open(f'/proc/{r.p.pid}/status') as f:
-            return int(re.search(r'^VmRSS:\s+(\d+)', f.read(), re.M)[1]) * 1024
+    def peak(pid):
+        with open(f'/proc/{pid}/status') as f:
+            return int(re.search(r'^VmHWM:\s+(\d+)', f.read(), re.M)[1]) * 1024
 
     def replayed(some):
-        p = mt.popen([mt.MTRUN, '-q', '-r', *some, '-x', 'parse 2; status --json; report --json'], stdout=subprocess.DEVNULL, stderr=r.err)
-        _, status, used = os.wait4(p.pid, 0)
-        p.returncode = os.waitstatus_to_exitcode(status)
-        if status:
+        p = mt.popen([mt.MTRUN, '-q', '-r', *some, '-X', '-'], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=r.err)
+        p.stdin.write(b'parse 2; status --json > /dev/null; report --json > /dev/null; echo =====\n')
+        p.stdin.flush()
+        while p.stdout.readline() not in (b'=====\n', b''):
+            pass
+        most = peak(p.pid)
+        p.communicate(timeout=mt.TIMEOUT)
+        if p.returncode:
             bad.append(f'replay of {len(some)} files: status {p.returncode}: {r.text()[-300:]}')
-        return used.ru_maxrss * 1024
+        return most
 
     bad = []
     r = Run('-q', '-m', 'log-fast', '--log-size', '50M', '--log-files', '1000', '-x', 'wait exit; status --json > status')
     r.do('r 50000000')
-    before, tenth = rss(), files(r.dir)
+    before, tenth = peak(r.p.pid), files(r.dir)
     said = [r.do('r 45000000') for _ in range(10)][-1]
-    after = rss()
+    after = peak(r.p.pid)
     r.end()
     with open(f'{r.dir}/status') as f:
         books(bad, '10^9 events', json.load(f), said)
     bad += [f'{f} has no end' for f in files(r.dir) if not Log(f).whole]
     if after > before * 1.01 + 1e6:
         bad.append(f'recording: {before} bytes at a tenth, {after} at the end')
+    print(f'# recording: {before / 1e6:.2f} MB for a tenth of it, {after / 1e6:.2f} MB for all')
     before, after = replayed(tenth), replayed(files(r.dir))
     if after > before * 1.01 + 1e6:
         bad.append(f'replay: {before} bytes for a tenth, {after} for all')
