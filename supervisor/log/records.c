@@ -457,16 +457,25 @@ void log_put_index(struct log_bytes *b, const struct log_index *index)
 	}
 }
 
+#define ENTRY_LEAST 7u			/* bytes: a number for each of what it says takes one at least */
+
+/* There is as much room as it takes: of many files the entries stay in memory. */
 static int take_entries(struct log_input *in, struct log_index *index)
 {
-	uint64_t count = log_take_number(in, (uint64_t)(in->end - in->at));
+	uint64_t count = log_take_number(in, (uint64_t)(in->end - in->at) / ENTRY_LEAST);
 	struct log_entry before = { 0 };
 
+	if (in->wrong)
+		return -EINVAL;
+	index->entry = reallocarray(NULL, count + 1, sizeof(*index->entry));
+	if (!index->entry)
+		return -ENOMEM;
+	index->entry_room = count + 1;
 	for (uint64_t i = 0; i < count; i++) {
 		struct log_entry e = { .offset = before.offset + log_take_number(in, INT64_MAX) };
 
-		e.type = (unsigned)log_take_number(in, UINT16_MAX);
-		e.flags = (unsigned)log_take_number(in, UINT16_MAX);
+		e.type = (uint16_t)log_take_number(in, UINT16_MAX);
+		e.flags = (uint16_t)log_take_number(in, UINT16_MAX);
 		e.process = (uint32_t)log_take_number(in, UINT32_MAX);
 		e.first_ms = before.last_ms + (uint64_t)log_take_signed(in);
 		e.last_ms = e.first_ms + (uint64_t)log_take_signed(in);

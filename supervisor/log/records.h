@@ -112,7 +112,7 @@ int log_take_marks(struct log_input *in, int (*fn)(void *ctx, const struct log_m
 /* A block of the file. EVENTS and STATE tell their times: STATE's is one moment. */
 struct log_entry {
 	uint64_t offset;
-	unsigned type, flags;		/* as in its header */
+	uint16_t type, flags;		/* as in its header */
 	uint32_t process;
 	uint64_t first_ms, last_ms, events;
 };
