@@ -38,7 +38,7 @@ const struct command cmd_record = {
 		"                                                mem-fast           mem\n"
 		"    a malloc and its free, again and again       9 ns              33 ns\n"
 		"    10^5 live blocks, any of them replaced      28 ns              89 ns\n"
-		"    10^6 live blocks, any of them replaced      50 ns             176 ns\n"
+		"    10^6 live blocks, any of them replaced      72 ns             153 ns\n"
 		"    blocks of 24 bytes                          17 bytes           21 bytes\n"
 		"    16 bytes to 4K, mostly small                41 bytes           21 bytes\n"
 		"    4K and more                                 44 to 50 bytes     21 bytes\n"
