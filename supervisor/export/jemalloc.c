@@ -141,7 +141,7 @@ static int put_stacks(struct writer *w)
 	return err;
 }
 
-/* Where in its file M's text is. */
+/* Where in its file M's text is: a log does not say, but it is as far from the beginning as in memory, unless the linker was told otherwise. */
 static uint64_t file_offset(const struct module *m)
 {
 	uint64_t vaddr = m->text_start - m->bias;
@@ -151,7 +151,7 @@ static uint64_t file_offset(const struct module *m)
 	for (size_t i = 0; i < n; i++)
 		if (vaddr - segment[i].vaddr < segment[i].filesz)
 			return segment[i].offset + vaddr - segment[i].vaddr;
-	return vaddr;
+	return m->text_start - m->start;
 }
 
 static void put_modules(struct writer *w)

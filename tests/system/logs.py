@@ -74,10 +74,10 @@ def files(d):
 
 class Run:
     """mtrun over the victim, which is told line by line what to do, in a directory of its own."""
-    def __init__(self, *opts, d=None, cmd=(VICTIM,), **kw):
+    def __init__(self, *opts, d=None, mtrun=mt.MTRUN, cmd=(VICTIM,), **kw):
         self.dir = d or mt.tempfile.mkdtemp(dir=mt.tmp())
         self.err = open(os.path.join(mt.tempfile.mkdtemp(dir=mt.tmp()), 'err'), 'w+')
-        self.p = mt.popen([mt.MTRUN, *opts, '--', *cmd], cwd=self.dir, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.err, **kw)
+        self.p = mt.popen([mtrun, *opts, '--', *cmd], cwd=self.dir, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.err, **kw)
 
     def do(self, line):
         """(live bytes, live blocks, bytes ever, blocks ever) after it."""
@@ -370,11 +370,12 @@ def unpermitted():
     os.chmod(d, 0o777)
     for up in (mt.tmp(), os.path.dirname(d)):
         os.chmod(up, 0o755)
+    mtrun, victim = (shutil.copy(f, mt.tmp()) for f in (mt.MTRUN, VICTIM))     # where they are may be nobody's business
 
     def nobody():
         os.setgid(65534)
         os.setuid(65534)
-    r = Run('-q', '-m', 'log-fast', '--log-size', '256K', '-x', 'wait exit; status --json', d=d, preexec_fn=nobody)
+    r = Run('-q', '-m', 'log-fast', '--log-size', '256K', '-x', 'wait exit; status --json', d=d, mtrun=mtrun, cmd=(victim,), preexec_fn=nobody)
     bad = []
     r.do('r 10000')
     os.chmod(d, 0o555)
