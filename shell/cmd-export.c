@@ -16,7 +16,6 @@
 #include "exporting.h"
 #include "reporting.h"
 #include "selection.h"
-#include "spawn.h"
 
 /*
  * `export`: what `report --by stack` would say, as a file for somebody's viewer. It is written beside its place and moved there when it is whole, so
@@ -237,8 +236,7 @@ static int write_through(struct shell *shell, const struct request *r, const str
 	struct spawned child;
 	int err;
 
-	shell_flush(shell);
-	err = spawn_shell(&child, r->ending->command, fd, SPAWN_PIPE);
+	err = shell_spawn(shell, &child, r->ending->command, fd, SPAWN_PIPE);
 	if (err)
 		return err;
 	err = write_to(shell, r->format, e, child.input);

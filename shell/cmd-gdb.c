@@ -6,7 +6,6 @@
 
 #include "../supervisor/message.h"
 #include "command.h"
-#include "spawn.h"
 
 /*
  * `gdb`: a process can have one tracer, so ours lets go of it while gdb has it. The hooks need no tracer: recording goes on. What they cannot do
@@ -20,8 +19,7 @@ static int run_gdb(struct shell *shell, struct call *call, pid_t pid, int *statu
 
 	if (asprintf(&command, "exec gdb -p %d %s", (int)pid, call->rest ? call->rest : "") < 0)
 		return -ENOMEM;
-	shell_flush(shell);
-	err = spawn_shell(&child, command, message_fd(), shell->screen ? SPAWN_OURS : SPAWN_NULL);
+	err = shell_spawn(shell, &child, command, message_fd(), shell->screen ? SPAWN_OURS : SPAWN_NULL);
 	free(command);
 	if (!err)
 		err = shell_await(shell, child.status_fd, AWAIT_READABLE);

@@ -2,7 +2,6 @@
 #include <string.h>
 
 #include "command.h"
-#include "spawn.h"
 
 /* `!`: a shell command, while the program goes on. */
 static int shell_command(struct shell *shell, struct call *call)
@@ -13,8 +12,7 @@ static int shell_command(struct shell *shell, struct call *call)
 	if (!call->rest || !*call->rest)
 		return shell_error(shell, call, "a shell command is missing");
 	fflush(call->out);
-	shell_flush(shell);
-	err = spawn_shell(&child, call->rest, call->fd, shell->screen ? SPAWN_OURS : SPAWN_NULL);
+	err = shell_spawn(shell, &child, call->rest, call->fd, shell->screen ? SPAWN_OURS : SPAWN_NULL);
 	if (err)
 		return shell_error(shell, call, "cannot run '%s' by /bin/sh: %s", call->rest, strerror(-err));
 	err = shell_await(shell, child.status_fd, AWAIT_LEAVE);

@@ -12,6 +12,7 @@
 #include "../supervisor/sites.h"
 #include "../supervisor/types.h"
 #include "dumping.h"
+#include "spawn.h"
 
 struct shell;
 
@@ -87,6 +88,7 @@ struct shell {
 	struct screen *screen;		/* interactive; NULL in batch, as the next */
 	struct terminal *terminal;
 	bool interrupted;		/* Ctrl-C: the command at work is to end; cleared before the next line */
+	uint64_t spawned_ms;		/* when the last shell command was started */
 	bool leave;			/* the user's terminal is gone, or we were told to: detach and end */
 	bool killed;			/* because the user said so on leaving */
 	struct events *events;		/* `every`, `on` */
@@ -147,6 +149,8 @@ const char *shell_snapshot_name(const struct shell *shell, size_t i) __attribute
 /* One turn of the session's loop, at most MS; keeps the time-outs of batch runs (-d, the hold at the end). */
 int shell_turn(struct shell *shell, int ms) MUST_USE;
 /* Turns it until FD can be read, or is at its end; or until we are to leave, or also by Ctrl-C: -EINTR. 0 or -errno. */
+/* spawn_shell(), after what was said before. Ctrl-C reaches it by itself, and ends it; one that came before it was there is passed on. 0 or -errno. */
+int shell_spawn(struct shell *shell, struct spawned *child, const char *command, int out, enum spawn_input input) MUST_USE;
 enum await_end { AWAIT_READABLE, AWAIT_LEAVE, AWAIT_INTERRUPT };
 int shell_await(struct shell *shell, int fd, enum await_end end) MUST_USE;
 

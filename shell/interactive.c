@@ -237,7 +237,9 @@ static int get_key(FILE *unused)
 		if (shell->interrupted || shell->leave || session_turn(shell->session, -1))
 			break;
 	session_watch(shell->session, 0, 0, NULL, NULL);
-	return n > 0 ? (unsigned char)c : EOF;
+	if (n > 0)
+		return (unsigned char)c;
+	return shell->interrupted && !shell->leave && n == 0 ? ABORT_CHAR : EOF;	/* what was typed before Ctrl-C is gone, and no end of file */
 }
 
 static void on_line(char *line)
@@ -412,8 +414,8 @@ static void take_line(struct shell *shell)
 
 	prompt.line_done = false;
 	prompt.line = NULL;
-	stop_editing();
 	shell->interrupted = false;
+	stop_editing();
 	if (line) {
 		run_line(shell, line);
 	} else {
@@ -533,6 +535,8 @@ void interactive_run(struct shell *shell)
 			screen_flush(shell->screen);	/* the line is on the screen when readline changes it */
 			rl_callback_read_char();
 			session_watch(shell->session, 0, POLLIN, on_key, NULL);
+			if (shell->interrupted && !prompt.line_done)
+				clear_line();
 		}
 		if (prompt.line_done)
 			take_line(shell);

@@ -2,6 +2,7 @@
 #include "keyboard.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <string.h>
 #include <unistd.h>
@@ -10,7 +11,19 @@
 #include "../supervisor/terminal.h"
 #include "command.h"
 
-/* Reads only when something is there: standard input blocks, since it is shared with the shell that started us. */
+/*
+ * The terminal, opened once more: standard input is shared with the shell that started us, and must go on blocking. What poll(2) has seen can be gone when it is
+ * read: Ctrl-C makes the terminal forget it. Where it cannot be opened (after su(1), say) standard input has to do.
+ */
+static int keys(void)
+{
+	static int fd = -1;
+
+	if (fd < 0)
+		fd = open("/proc/self/fd/0", O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	return fd < 0 ? STDIN_FILENO : fd;
+}
+
 static void nothing(void *ctx, short revents)
 {
 	(void)ctx;
@@ -24,10 +37,10 @@ int keyboard_take(struct shell *shell, char *text, size_t len)
 
 	if (poll(&p, 1, 0) <= 0)
 		return 0;
-	n = read(0, text, len);
+	n = read(keys(), text, len);
 	if (n > 0)
 		return (int)n;
-	if (n < 0 && errno == EINTR)
+	if (n < 0 && (errno == EINTR || errno == EAGAIN))
 		return 0;
 	shell->leave = true;
 	return -1;

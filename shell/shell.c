@@ -22,7 +22,6 @@
 #include "limiting.h"
 #include "reporting.h"
 #include "screen.h"
-#include "spawn.h"
 
 /*
  * The shell takes commands from the text of -x or from a script, one at a time, and runs each against the session. While it waits (for input,
@@ -31,6 +30,7 @@
  */
 
 #define AWAIT_MS 100
+#define YOUNG_MS 1000
 #define HOLD_MS 60000			/* a batch run keeps the program's last instant no longer than this */
 
 /* ---- life ------------------------------------------------------------------------------------------------------------------------ */
@@ -126,16 +126,45 @@ static void nothing(void *ctx, short revents)
 	(void)revents;
 }
 
+/* A /bin/sh that is just being started can lose a signal (dash does, while it forks): Ctrl-C in its first moments is repeated if it is still there a moment later. */
+static void repeat_interrupt(const struct shell *shell, uint64_t *when)
+{
+	uint64_t now = session_ms(shell->session);
+
+	if (!*when)
+		*when = now - shell->spawned_ms < YOUNG_MS ? now + AWAIT_MS : UINT64_MAX;
+	if (now < *when)
+		return;
+	*when = UINT64_MAX;
+	kill(0, SIGINT);
+}
+
 int shell_await(struct shell *shell, int fd, enum await_end end)
 {
 	struct pollfd p = { .fd = fd, .events = POLLIN };
+	uint64_t repeat_ms = 0;
 	int err = 0;
 
 	if (session_watch(shell->session, fd, POLLIN, nothing, NULL) < 0)
 		return -ENOSPC;
-	while (!err && poll(&p, 1, 0) == 0)
+	while (!err && poll(&p, 1, 0) == 0) {
+		if (end == AWAIT_LEAVE && shell->screen && shell_interrupted(shell))
+			repeat_interrupt(shell, &repeat_ms);
 		err = (end >= AWAIT_LEAVE && shell->leave) || (end == AWAIT_INTERRUPT && shell_interrupted(shell)) ? -EINTR : shell_turn(shell, AWAIT_MS);
+	}
 	session_watch(shell->session, fd, 0, NULL, NULL);
+	return err;
+}
+
+int shell_spawn(struct shell *shell, struct spawned *child, const char *command, int out, enum spawn_input input)
+{
+	int err;
+
+	shell_flush(shell);
+	err = spawn_shell(child, command, out, input);
+	shell->spawned_ms = session_ms(shell->session);
+	if (!err && shell_interrupted(shell))
+		kill(child->pid, SIGINT);
 	return err;
 }
 
@@ -317,8 +346,7 @@ static int open_output(struct shell *shell, const struct statement *s, struct ou
 		if (!o->file)
 			return shell_error(shell, NULL, "cannot write '%s': %s", s->target, strerror(errno));
 	} else if (s->redirect == REDIRECT_PIPE) {
-		shell_flush(shell);
-		err = spawn_shell(&o->child, s->target, message_fd(), SPAWN_PIPE);
+		err = shell_spawn(shell, &o->child, s->target, message_fd(), SPAWN_PIPE);
 		if (err)
 			return shell_error(shell, NULL, "cannot run '%s' by /bin/sh: %s", s->target, strerror(-err));
 		o->fd = o->child.input;

@@ -52,6 +52,17 @@ for command in (ENDLESS, f'{ENDLESS} > out', f'{ENDLESS} | cat > /dev/null', f'{
     if not took or min(took) >= LIMIT_MS:
         bad.append(f'{[round(ms) for ms in took]} ms')
     mt.check(f'Ctrl-C: {command}', bad)
+bad = []
+for i in range(1000 if mt.SOAK else 80):      # while the line is read, the shell command is started, it starts another
+    p.text = ''
+    p.send(('status | sleep 100\n', '! sleep 100\n')[i % 2])
+    time.sleep(i % 40 * 0.0005)
+    p.send('\x03')
+    if not p.wait('mt> $', 10 * mt.SLOW):
+        bad.append(f'{i % 40 * 0.5} ms after it: {p.text[-100:]!r}')
+        p.send('\x03')
+        p.wait('mt> $')
+mt.check('Ctrl-C just after the line', bad)
 p.send('every off; status | head -1\n')
 mt.check('the program runs on', [] if p.wait(r'program .*, running,.*mt> $') else [p.text[-300:]])
 mt.check('it ends', p.end())
