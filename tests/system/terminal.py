@@ -236,6 +236,7 @@ def _(t, bad):
     t.start(f'{PROMPT} 1')
     pid = t.pid()
     t.send('echo half')
+    t.expect(r'mt> echo half$')        # what mtrun has not read yet the terminal would forget
     t.key('C-z')
     t.expect(r'Stopped.*\n\$ $')
     shell_again(t, bad, 'suspended')
