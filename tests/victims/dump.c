@@ -13,6 +13,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "told.h"
+
 #define MOST 1000000
 
 static struct { void *p; size_t size; } taken[MOST];
@@ -41,16 +43,6 @@ static void give(void)
 	blocks--;
 	live -= (long long)taken[blocks].size;
 	free(taken[blocks].p);
-}
-
-static int next_line(char *line, size_t len)
-{
-	size_t n = 0;
-
-	while (n + 1 < len && read(0, line + n, 1) == 1 && line[n] != '\n')
-		n++;
-	line[n] = '\0';
-	return n > 0;
 }
 
 int main(void)

@@ -14,6 +14,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "told.h"
+
 #define BLOCKS 4000
 
 static struct { void *p; size_t size; } taken[BLOCKS];
@@ -67,16 +69,6 @@ static void children(long n)
 		}
 		waitpid(pid, NULL, 0);
 	}
-}
-
-static int next_line(char *line, size_t len)
-{
-	size_t n = 0;
-
-	while (n + 1 < len && read(0, line + n, 1) == 1 && line[n] != '\n')
-		n++;
-	line[n] = '\0';
-	return n > 0;
 }
 
 int main(void)
