@@ -19,7 +19,8 @@ extern const char blob_start[] __attribute__((visibility("hidden")));
 #define GUARD  ((volatile struct wire_guard *)(HOME + HOME_GUARD))
 #define BEACON ((struct wire_beacon *)(HOME + HOME_BEACON))
 #define PROC   ((struct wire_process *)(HOME + HOME_PROCESS))
-#define IMAGE  ((struct wire_image *)(HOME + HOME_IMAGE))
+#define NODES  ((struct wire_node *)(HOME + HOME_NODES))
+#define TABLES ((const struct wire_tables *)(HOME + HOME_TABLES))
 
 #define likely(x)   __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
@@ -75,28 +76,41 @@ static inline long own_call(long nr, long a, long b, long c, long d)
 	return ret;
 }
 
+/* home.c */
+bool slots_reach(uint32_t slot);		/* the slot is mapped; false: there is no more room for it */
+bool nodes_reach(uint32_t node);		/* the same of a node */
+void home_foresee(void);			/* no system call can be made soon: what may be needed is mapped now */
+
+/* A fork has happened within a call: this is the child, which has neither slots nor anything else that is shared with its parent. */
+static inline bool orphaned(void) { return unlikely(!GUARD->here); }
+
 /* ring.c */
 bool mtrun_alive(void);
 void hooks_off(void);				/* mtrun is gone: from now on every hook passes straight through */
 void bell_ring(void);
-bool ring_wait(struct wire_thread *t, unsigned n);	/* until N events fit; false: mtrun is gone */
-void emit_from_signal(struct wire_event first, struct wire_event second, bool wide);
+bool ring_wait(struct wire_thread *t, unsigned n);	/* until N events fit; false: they will not */
+/* A place for an event of a handler inside another hook of T's. NULL: mtrun is gone, or none became free in time; the event is lost. */
+struct wire_signal_event *signal_place(struct wire_thread *t);
+void signal_put(struct wire_thread *t, struct wire_signal_event *place, struct wire_event first, struct wire_event second);
+void signal_forget(struct wire_thread *t);	/* what T has taken will not be filled: its handlers were left by siglongjmp */
 
 /* walk.c */
 uint32_t walk(struct wire_thread *t, const struct entry *e);	/* stack id of the hook's caller */
 uint32_t walk_plain(const struct entry *e);	/* the same without touching the thread's memory */
 enum nesting { NESTED, SIGNALLED, STALE };
 enum nesting nesting(const struct wire_thread *t, const struct entry *e);
-void stacks_forget(uint64_t lo, uint64_t hi);	/* the range is no longer readable */
+void stacks_forget(uint64_t lo, uint64_t hi);	/* the range is about to be taken away: no thread reads there any more without a new proof */
 
 /* service.c */
-void mail_serve(struct wire_mail *mail);
+bool mail_serve(struct wire_mail *mail);	/* false: mtrun is gone, or does nothing */
+uint64_t signals_block(void);			/* all of them; the mask that was */
+void signals_restore(uint64_t was);
 #define QUESTION_ARGS 5
 struct question {
 	enum wire_what what;
 	uint64_t arg[QUESTION_ARGS];
 };
-uint64_t ask(struct wire_thread *t, const struct question *q);	/* the answer; 0: mtrun is gone */
+uint64_t ask(struct wire_thread *t, const struct question *q);	/* the answer; 0: mtrun is gone, or does nothing */
 uint64_t ask_loudly(struct wire_thread *t, const struct question *q);	/* of one that takes system calls; 0 also where none are allowed */
 
 #endif

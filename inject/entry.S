@@ -10,8 +10,11 @@
 #include <asm/unistd.h>
 
 #define HOOK_ORIG  8			/* offsetof(struct wire_hook, orig) */
+#define HOOK_STANDS 16			/* offsetof(struct wire_hook, nothrow) */
 #define TO_GUARD   (-0x1000)		/* from the blob's start */
-#define TO_PROCESS 0x40000
+#define TO_HERE    (-0x1000 + 4)
+#define TO_PROCESS 0x100000
+#define HOME_BEACON 0x100000
 #define NOT 0				/* enum wire_armed */
 #define OFF 1
 
@@ -156,8 +159,10 @@ entry_malloc:
 	call	[r11 + HOOK_ORIG]
 	pop	rcx
 	.cfi_adjust_cfa_offset -8
+	cmp	dword ptr [rip + blob_start + TO_HERE], 0
+	je	4f				/* orphaned() */
 	mov	qword ptr [rcx + thread_mark], 0
-	ret
+4:	ret
 3:	add	[rax + thread_countdown], rdi
 	jmp	1b
 	.cfi_endproc
@@ -202,9 +207,11 @@ entry_free:
 	entry3	brk
 	entry3	sbrk
 	entry3	api, there_or_pass
+	entry3	leak_check, there_or_pass
 	entry6	mmap
 	entry6	mremap
 	entry6	prctl, there_or_pass
+	entry6	ptrace, there_or_pass
 	entry6	debug_state, there_or_pass
 	entry6	generic
 
@@ -259,7 +266,7 @@ entry_new_zero:
 	.cfi_endproc
 	.size	entry_new_zero, . - entry_new_zero
 
-/* libc's syscall(): only those numbers stop here that change mappings or, also while nothing is recorded, forbid system calls. */
+/* libc's syscall(): only those numbers stop here that change mappings or, also while nothing is recorded, forbid system calls or trace. */
 	.globl	entry_syscall
 	.hidden	entry_syscall
 	.type	entry_syscall, @function
@@ -270,6 +277,8 @@ entry_syscall:
 	cmp	rdi, __NR_prctl
 	je	1f
 	cmp	rdi, __NR_seccomp
+	je	1f
+	cmp	rdi, __NR_ptrace
 	je	1f
 	armed_or_pass
 	cmp	rdi, __NR_mmap
@@ -286,26 +295,148 @@ entry_syscall:
 	.cfi_endproc
 	.size	entry_syscall, . - entry_syscall
 
-	.globl	entry_return_0
-	.hidden	entry_return_0
-	.type	entry_return_0, @function
+/*
+ * A system call that a program makes by its own instruction: of which number is seen only here. Whatever is none of ours is made at once by that instruction
+ * (it may return twice, on another stack, or never), with everything as it was but rcx and r11, which the kernel changes anyway. The flags are the
+ * program's, so nothing may change them before they are saved.
+ *
+ * What is ours is done below the red zone: a return address that stands for the site, the six registers, flags, our hook, the arguments and the number.
+ */
+	.macro is_number nr, to
+	lea	ecx, [rax - \nr]
+	jrcxz	\to
+	.endm
+
+	.globl	entry_raw
+	.hidden	entry_raw
+	.type	entry_raw, @function
 	.balign	16
-entry_return_0:
+entry_raw:
 	.cfi_startproc
-	xor	eax, eax
+	.cfi_undefined rip
+	is_number __NR_mmap, 1f
+	is_number __NR_munmap, 1f
+	is_number __NR_mprotect, 1f
+	is_number __NR_brk, 1f
+	is_number __NR_mremap, 1f
+	is_number __NR_seccomp, 1f
+	lea	ecx, [rax - __NR_prctl]
+	jrcxz	2f
+0:	jmp	[r11 + HOOK_ORIG]
+2:	lea	ecx, [rdi - 22]			/* PR_SET_SECCOMP */
+	jrcxz	1f
+	jmp	0b
+1:	lea	rsp, [rsp - 128]
+	push	[r11 + HOOK_STANDS]
+	.cfi_restore rip
+	push_registers
+	mov	rcx, rsp
+	pushfq
+	.cfi_adjust_cfa_offset 8
+	cld
+	push	r11
+	.cfi_adjust_cfa_offset 8
+	sub	rsp, 56
+	.cfi_adjust_cfa_offset 56
+	mov	[rsp], rdi
+	mov	[rsp + 8], rsi
+	mov	[rsp + 16], rdx
+	mov	[rsp + 24], r10
+	mov	[rsp + 32], r8
+	mov	[rsp + 40], r9
+	mov	[rsp + 48], rax
+	cmp	dword ptr [rip + blob_start + TO_GUARD], NOT
+	je	4f
+	/* copies are the hook's to change */
+	push	rax
+	.cfi_adjust_cfa_offset 8
+	push	r9
+	.cfi_adjust_cfa_offset 8
+	push	r8
+	.cfi_adjust_cfa_offset 8
+	push	r10
+	.cfi_adjust_cfa_offset 8
+	push	rdx
+	.cfi_adjust_cfa_offset 8
+	push	rsi
+	.cfi_adjust_cfa_offset 8
+	push	rdi
+	.cfi_adjust_cfa_offset 8
+	mov	rdi, rsp
+	mov	rsi, r11
+	mov	rdx, rcx
+	call	hook_raw
+	mov	ecx, eax
+	mov	rax, [rsp + 48]
+	add	rsp, 56
+	.cfi_adjust_cfa_offset -56
+	mov	r11, [rsp + 56]
+	test	cl, cl
+	jne	3f
+4:	mov	rax, [rsp + 48]
+	mov	rcx, [r11 + HOOK_ORIG]
+	jmp	5f
+3:	mov	rcx, [r11 + HOOK_ORIG]
+	add	rcx, 2				/* the instruction */
+5:	mov	rdi, [rsp]
+	mov	rsi, [rsp + 8]
+	mov	rdx, [rsp + 16]
+	mov	r10, [rsp + 24]
+	mov	r8, [rsp + 32]
+	mov	r9, [rsp + 40]
+	add	rsp, 64
+	.cfi_adjust_cfa_offset -64
+	popfq
+	.cfi_adjust_cfa_offset -8
+	lea	rsp, [rsp + 184]		/* six registers, the return address, the red zone */
+	.cfi_def_cfa rsp, 8
+	.cfi_undefined rip
+	jmp	rcx
+	.cfi_endproc
+	.size	entry_raw, . - entry_raw
+
+/*
+ * call_framed(fn, a, b, c, entry): fn(a, b, c) with rbp at a frame like the one that the hook's caller called from: its rbp, and where it goes on.
+ * So whoever follows frame pointers comes from here to the hook's caller.
+ */
+	.globl	call_framed
+	.hidden	call_framed
+	.type	call_framed, @function
+	.balign	16
+call_framed:
+	.cfi_startproc
+	push	rbp
+	.cfi_adjust_cfa_offset 8
+	.cfi_rel_offset rbp, 0
+	push	[r8 + 48]			/* struct entry: ra */
+	.cfi_adjust_cfa_offset 8
+	push	[r8]				/* rbp */
+	.cfi_adjust_cfa_offset 8
+	mov	rbp, rsp
+	mov	rax, rdi
+	mov	rdi, rsi
+	mov	rsi, rdx
+	mov	rdx, rcx
+	call	rax
+	add	rsp, 16
+	.cfi_adjust_cfa_offset -16
+	pop	rbp
+	.cfi_adjust_cfa_offset -8
+	.cfi_restore rbp
 	ret
 	.cfi_endproc
-	.size	entry_return_0, . - entry_return_0
+	.size	call_framed, . - call_framed
 
 /*
  * The supervisor sends a stopped thread here: its stack pointer lowered by 136 (the red zone and one slot), its pc in that slot. Everything
- * is saved, the service is done, everything is restored; `ret 128` leaves rsp as it was. Vector registers are not touched.
+ * is saved, the service is done (or a forked child's home made), everything is restored; `ret 128` leaves rsp as it was. Vector registers are not touched.
  */
-	.globl	entry_service
-	.hidden	entry_service
-	.type	entry_service, @function
+	.macro	errand name, function
+	.globl	\name
+	.hidden	\name
+	.type	\name, @function
 	.balign	16
-entry_service:
+\name:
 	.cfi_startproc
 	.cfi_def_cfa rsp, 136
 	.cfi_offset rip, -136
@@ -319,7 +450,7 @@ entry_service:
 	mov	rbp, rsp
 	.cfi_def_cfa_register rbp
 	and	rsp, -16
-	call	service
+	call	\function
 	mov	rsp, rbp
 	.cfi_def_cfa_register rsp
 	.irp	r, rbp, rbx, r11, r10, r9, r8, rdi, rsi, rdx, rcx, rax
@@ -330,17 +461,19 @@ entry_service:
 	.cfi_adjust_cfa_offset -8
 	ret	128
 	.cfi_endproc
-	.size	entry_service, . - entry_service
+	.size	\name, . - \name
+	.endm
+
+	errand	entry_service, service
+	errand	entry_arrive, arrive_child
 
 /*
  * The landing: the first of ours that runs in a process, copied into unused bytes of a page that is executable already. Entered like
- * entry_service. It makes the home's memory file and maps it; the supervisor follows by system call stops, fills the home, and the service loop in it does the
- * rest. Should mtrun die at any point, what is done so far is undone and the program goes on.
+ * entry_service. It maps the private parts of the home; the supervisor follows by system call stops, writes the blob there, which makes the others and does
+ * the rest. Should mtrun die at any point, what is done so far is undone and the program goes on.
  *
- *	fd = memfd_create("mtrun", MFD_CLOEXEC);
- *	if (lseek(fd, 0, SEEK_END) != HOME_SIZE) stop here;	(the supervisor has made it so long: the target may have a limit on file sizes)
- *	home = mmap(0, HOME_SIZE, rwx, MAP_SHARED, fd, 0); close(fd);
- *	if (*(home + HOME_BEACON) != 0) (home + HOME_BLOB + service)();	else munmap(home);
+ *	at = mmap(home, HOME_BEACON, r-x, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+ *	if (at == home && !(*(home + HOME_BLOB) && (home + HOME_BLOB + arrive)())) munmap(home, HOME_BEACON);
  */
 
 /* The thread's mask is kept below the registers; rbp: their end. */
@@ -372,68 +505,46 @@ entry_service:
 landing:
 	pushfq
 	cld
-	.irp	r, rax, rcx, rdx, rsi, rdi, r8, r9, r10, r11, rbx, rbp, r12
+	.irp	r, rax, rcx, rdx, rsi, rdi, r8, r9, r10, r11, rbx, rbp
 	push	\r
 	.endr
 	mov	rbp, rsp
 	block_signals
-	lea	rdi, [rip + landing_name]
-	mov	esi, 1				/* MFD_CLOEXEC */
-	mov	eax, __NR_memfd_create
-	syscall
-	test	eax, eax
-	js	3f
-	mov	r12, rax
-	mov	edi, eax
-	xor	esi, esi
-	mov	edx, 2				/* SEEK_END */
-	mov	eax, __NR_lseek
-	syscall
-	cmp	rax, [rip + landing_size]
-	jne	2f
-	xor	edi, edi
-	mov	rsi, [rip + landing_size]
-	mov	edx, 7				/* read, write, execute */
-	mov	r10d, 1				/* MAP_SHARED */
-	mov	r8, r12
+	mov	rbx, [rip + landing_home]
+	mov	rdi, rbx
+	mov	esi, HOME_BEACON
+	mov	edx, 5				/* read, execute */
+	mov	r10d, 0x100022			/* MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE */
+	mov	r8, -1
 	xor	r9d, r9d
 	mov	eax, __NR_mmap
 	syscall
-	cmp	rax, -4096
-	ja	2f
-	mov	rbx, rax
-	mov	edi, r12d
-	mov	eax, __NR_close
-	syscall
-	cmp	qword ptr [rbx + 0x40000], 0	/* the beacon's magic: the supervisor was here */
+	cmp	rax, rbx
+	jne	3f
+	cmp	dword ptr [rbx + 0x1000], 0	/* the blob's first bytes: the supervisor was here */
 	je	1f
-	mov	rax, [rip + landing_service]
+	mov	rax, [rip + landing_arrive]
 	add	rax, rbx
 	and	rsp, -16
 	call	rax
-	jmp	3f
+	test	al, al
+	jne	3f
 1:	mov	rdi, rbx
-	mov	rsi, [rip + landing_size]
+	mov	esi, HOME_BEACON
 	mov	eax, __NR_munmap
-	syscall
-	jmp	3f
-2:	mov	edi, r12d
-	mov	eax, __NR_close
 	syscall
 3:	restore_signals
 	mov	rsp, rbp
-	.irp	r, r12, rbp, rbx, r11, r10, r9, r8, rdi, rsi, rdx, rcx, rax
+	.irp	r, rbp, rbx, r11, r10, r9, r8, rdi, rsi, rdx, rcx, rax
 	pop	\r
 	.endr
 	popfq
 	ret	128
-landing_name:
-	.asciz	"mtrun"
 	.balign	8
-landing_size:
-	.quad	0				/* HOME_SIZE: the supervisor writes it */
-landing_service:
-	.quad	service_landed + 0x1000		/* from the home's start */
+landing_home:
+	.quad	0				/* its address: the supervisor writes it */
+landing_arrive:
+	.quad	arrive + 0x1000			/* from the home's start */
 landing_end:
 	.size	landing, . - landing
 

@@ -8,7 +8,7 @@
  *
  * Once. The outermost hook of a thread counts, what the real function calls inside (aligned_alloc -> malloc -> mmap) does not: `mark` holds the
  * outermost hook's frame meanwhile. Bit 0 of the mark says that the hook is keeping books, during which nothing of the program's runs but a
- * signal handler; such an event goes through the signal ring and leaves the thread's state alone. A mark can also be stale, when a handler
+ * signal handler; such an event goes to a place apart (wire_process.signal) and leaves the thread's state alone. A mark can also be stale, when a handler
  * left by siglongjmp. nesting() tells these apart.
  *
  * A limit. What a call is about to be given is charged before the real function is called (wire.h, ASK_ROOM). If it is refused, the real function is
@@ -20,6 +20,8 @@
  * errno is not touched but for a refusal: nothing here calls libc, and the real function's value stands.
  */
 #include "hook.h"
+#include "patience.h"
+#include "large.h"
 #include "ring.h"
 #include "sample.h"
 
@@ -32,6 +34,14 @@ typedef uint64_t (*fn7)(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64
 static inline uint64_t call3(const struct wire_hook *h, uint64_t a, uint64_t b, uint64_t c)
 {
 	return ((fn3)h->orig)(a, b, c);
+}
+
+/* entry.S: the real function finds the frame of the hook's caller behind ours. */
+uint64_t call_framed(fn3 fn, uint64_t a, uint64_t b, uint64_t c, const struct entry *e);
+
+static inline uint64_t call_block(const struct wire_hook *h, const struct entry *e, uint64_t a, uint64_t b, uint64_t c)
+{
+	return unlikely(h->arg & WIRE_FRAMED) ? call_framed((fn3)h->orig, a, b, c, e) : call3(h, a, b, c);
 }
 
 static inline uint64_t call6(const struct wire_hook *h, const uint64_t *a)
@@ -54,6 +64,8 @@ static noinline struct scope scope_inner(struct wire_thread *t, const struct ent
 	case STALE:
 		t->mark = 0;
 		t->depth = 0;
+		signal_forget(t);
+		store(&t->stale, 1);	/* it may have been left in the middle of a change of its ranges */
 		return (struct scope){ t, false };
 	default:
 		return (struct scope){ NULL, false };
@@ -104,7 +116,7 @@ static inline bool mark_plain(struct wire_thread *t, const struct entry *e)
 static inline void unmark_plain(struct wire_thread *t, bool marked)
 {
 	__asm__ volatile("" ::: "memory");
-	if (marked)
+	if (marked && !orphaned())
 		store(&t->mark, 0);
 }
 
@@ -125,16 +137,27 @@ static inline uint32_t stack_of(struct scope s, const struct entry *e)
 	return unlikely(s.minimal) ? walk_plain(e) : walk(s.t, e);
 }
 
-/* Room for a time event and a wide one; the time event if a millisecond has passed. */
-static inline bool begin_event(struct scope s)
+static noinline bool event_lost(struct wire_thread *t)
+{
+	__atomic_add_fetch(&t->lost, 1, __ATOMIC_RELAXED);
+	return false;
+}
+
+/*
+ * Room for a time event and a wide one; the time event if a millisecond has passed. *PLACE: where an event goes from a handler inside another hook; not set
+ * otherwise. False: the event is lost, and must not take a number.
+ */
+static inline bool begin_event(struct scope s, struct wire_signal_event **place)
 {
 	struct wire_thread *t = s.t;
 	uint32_t ms;
 
-	if (unlikely(s.minimal))
-		return true;
+	if (unlikely(s.minimal)) {
+		*place = signal_place(t);
+		return *place || event_lost(t);
+	}
 	if (unlikely(!ring_room(t, 3)))
-		return false;
+		return event_lost(t);
 	ms = __atomic_load_n(&BEACON->ms, __ATOMIC_RELAXED);
 	if (unlikely(ms != t->ms)) {
 		t->ms = ms;
@@ -143,20 +166,20 @@ static inline bool begin_event(struct scope s)
 	return true;
 }
 
-static inline void emit(struct scope s, struct wire_event e)
+static inline void emit(struct scope s, struct wire_signal_event *place, struct wire_event e)
 {
 	if (unlikely(s.minimal))
-		emit_from_signal(e, (struct wire_event){ 0, 0 }, false);
+		signal_put(s.t, place, e, (struct wire_event){ 0, 0 });
 	else
 		ring_put(s.t, e);
 }
 
-static noinline void emit_wide(struct scope s, struct wire_event e, uint64_t size, uint64_t ticket)
+static noinline void emit_wide(struct scope s, struct wire_signal_event *place, struct wire_event e, uint64_t size, uint64_t ticket)
 {
 	struct wire_event more = { size, ticket };
 
 	if (unlikely(s.minimal))
-		emit_from_signal(e, more, true);
+		signal_put(s.t, place, e, more);
 	else
 		ring_put2(s.t, e, more);
 }
@@ -248,18 +271,19 @@ static inline __attribute__((always_inline)) void emit_block(struct scope s, con
 							     enum choice choice)
 {
 	uint32_t stack = stack_of(s, e), flags;
+	struct wire_signal_event *place = NULL;
 
-	if (!begin_event(s))
+	if (!begin_event(s, &place))
 		return;
 	flags = choice_flags(s, choice, address);
 	if (likely(size < WIRE_WIDE)) {
-		emit(s, wire_pack(kind, address, take_number(address), (uint32_t)size | flags, stack));
+		emit(s, place, wire_pack(kind, address, take_number(address), (uint32_t)size | flags, stack));
 	} else {
 		uint32_t number;
 
-		PROC->large[wire_large_hash(address)] = 1;
+		large_add(PROC, address);
 		number = take_number(address);
-		emit_wide(s, wire_pack(kind + 1, address, number, flags, stack), size, take_ticket());
+		emit_wide(s, place, wire_pack(kind + 1, address, number, flags, stack), size, take_ticket());
 	}
 }
 
@@ -288,35 +312,40 @@ static inline __attribute__((always_inline)) void emit_free(struct scope s, cons
 {
 	struct wire_process *p = PROC;
 	uint32_t flags = e->ra - p->libc_start < p->libc_end - p->libc_start ? WIRE_FROM_LIBC : 0;
-	uint8_t *large = &p->large[wire_large_hash(address)];
 	uint32_t stack = unlikely(p->free_stacks) ? release_stack(s, e) : 0, number;
 	uint64_t head = s.t->head;
+	struct wire_signal_event *place = NULL;
 
-	if (!begin_event(s))
+	if (!begin_event(s, &place))
 		return;
 	if (unlikely(load(&p->sample)))
 		flags |= free_flags(s, address);
 	number = take_number(address);
 	if (limited(LIMIT_BLOCKS))
 		credit(s, address, number, head);
-	if (likely(!*large))
-		emit(s, wire_pack(WIRE_FREE, address, number, flags, stack));
-	else {
-		*large = 0;
-		emit_wide(s, wire_pack(WIRE_FREE_WIDE, address, number, flags, stack), 0, take_ticket());
-	}
+	if (likely(!large_take(p, address)))
+		emit(s, place, wire_pack(WIRE_FREE, address, number, flags, stack));
+	else
+		emit_wide(s, place, wire_pack(WIRE_FREE_WIDE, address, number, flags, stack), 0, take_ticket());
 }
 
-static inline void emit_plain(struct scope s, enum wire_kind kind, uint64_t address, uint32_t flags, uint32_t stack)
+/* False: it was lost. */
+static inline bool emit_plain(struct scope s, enum wire_kind kind, uint64_t address, uint32_t flags, uint32_t stack)
 {
-	if (begin_event(s))
-		emit(s, wire_pack(kind, address, take_number(address), flags, stack));
+	struct wire_signal_event *place = NULL;
+
+	if (!begin_event(s, &place))
+		return false;
+	emit(s, place, wire_pack(kind, address, take_number(address), flags, stack));
+	return true;
 }
 
 static void emit_map(struct scope s, enum wire_kind kind, uint64_t address, uint64_t length, uint32_t flags, uint32_t stack)
 {
-	if (begin_event(s))
-		emit_wide(s, wire_pack(kind, address, 0, flags, stack), length, take_ticket());
+	struct wire_signal_event *place = NULL;
+
+	if (begin_event(s, &place))
+		emit_wide(s, place, wire_pack(kind, address, 0, flags, stack), length, take_ticket());
 }
 
 /* ---- the limit ------------------------------------------------------------------------------------------------------------------ */
@@ -402,10 +431,12 @@ usual_case uint64_t give(struct scope s, enum shape shape, bool charges, uint64_
 
 	mark_call(s, e);
 	if (refused)
-		ret = call3(h, shape == SIZE_FIRST ? IMPOSSIBLE : a, shape == SIZE_SECOND ? IMPOSSIBLE : b,
-			    shape == SIZE_THIRD_RESULT_BEHIND_FIRST ? IMPOSSIBLE : c);
+		ret = call_block(h, e, shape == SIZE_FIRST ? IMPOSSIBLE : a, shape == SIZE_SECOND ? IMPOSSIBLE : b,
+				 shape == SIZE_THIRD_RESULT_BEHIND_FIRST ? IMPOSSIBLE : c);
 	else
-		ret = call3(h, a, b, c);
+		ret = call_block(h, e, a, b, c);
+	if (orphaned())
+		return ret;
 	if (choice == LEFT_OUT) {
 		mark_none(s);
 		return ret;
@@ -474,8 +505,9 @@ usual_case uint64_t free_counted(struct scope s, uint64_t p, uint64_t b, uint64_
 	mark_busy(s, e);
 	emit_free(s, e, p);
 	mark_call(s, e);
-	ret = call3(h, p, b, c);
-	mark_none(s);
+	ret = call_block(h, e, p, b, c);
+	if (!orphaned())
+		mark_none(s);
 	return ret;
 }
 
@@ -545,7 +577,7 @@ uint64_t hook_posix_memalign(uint64_t out, uint64_t alignment, uint64_t size, co
 uint64_t hook_new(uint64_t size, uint64_t alignment, uint64_t c, const struct wire_hook *h, const struct entry *e)
 {
 	struct scope s = scope_enter(e);
-	const struct wire_hook nothrow = { .orig = h->nothrow };
+	const struct wire_hook nothrow = { .orig = h->nothrow, .arg = h->arg };
 	bool charges = limited(LIMIT_BLOCKS);
 	uint64_t charged = 0, p;
 	enum choice choice;
@@ -563,7 +595,9 @@ uint64_t hook_new(uint64_t size, uint64_t alignment, uint64_t c, const struct wi
 	}
 	choice = charges ? WHOLE : choose(s, e, size);
 	mark_call(s, e);
-	p = call3(&nothrow, size, alignment, 0);
+	p = call_block(&nothrow, e, size, alignment, 0);
+	if (orphaned())
+		return p;
 	mark_busy(s, e);
 	if (p && choice != LEFT_OUT)
 		emit_block(s, e, WIRE_ALLOC, p, size, choice);
@@ -577,6 +611,7 @@ uint64_t hook_new(uint64_t size, uint64_t alignment, uint64_t c, const struct wi
 
 struct resize {
 	bool charges, leaves;		/* leaves: there was a LEAVE */
+	bool large;			/* and its release took it out of the large ones */
 	enum choice choice;		/* about the new block */
 	uint64_t charged;		/* charge()'s answer */
 };
@@ -587,9 +622,9 @@ static struct resize resize_begin(struct scope s, const struct entry *e, bool ch
 	struct resize r = { .charges = charges, .charged = charges ? charge(s, e, ROOM_RESIZE, size, old) : 0 };
 
 	mark_busy(s, e);
-	r.leaves = r.charged != ROOM_NONE && may_be_known(old);
+	r.leaves = r.charged != ROOM_NONE && may_be_known(old) && emit_plain(s, WIRE_LEAVE, old, release_flags(s, old), 0);
 	if (r.leaves)
-		emit_plain(s, WIRE_LEAVE, old, release_flags(s, old), 0);
+		r.large = large_take(PROC, old);
 	if (!charges)
 		r.choice = choose(s, e, size);
 	mark_call(s, e);
@@ -599,6 +634,8 @@ static struct resize resize_begin(struct scope s, const struct entry *e, bool ch
 /* The real function gave P. */
 static uint64_t resize_done(struct scope s, const struct entry *e, const struct resize *r, uint64_t old, uint64_t size, uint64_t p)
 {
+	if (orphaned())
+		return p;
 	mark_busy(s, e);
 	if (r->charged == ROOM_NONE) {	/* it is as it was */
 		say_no_memory(s);
@@ -607,9 +644,11 @@ static uint64_t resize_done(struct scope s, const struct entry *e, const struct 
 	}
 	if (p && r->choice != LEFT_OUT)
 		emit_block(s, e, r->leaves ? WIRE_BECAME : WIRE_ALLOC, p, size, r->choice);
-	else if (r->leaves && !p && size)
+	else if (r->leaves && !p && size) {
+		if (r->large)
+			large_add(PROC, old);
 		emit_plain(s, WIRE_STAYED, old, 0, 0);
-	else if (r->leaves)
+	} else if (r->leaves)
 		emit_plain(s, WIRE_GONE, old, 0, PROC->free_stacks ? release_stack(s, e) : 0);
 	if (r->charges)
 		settle(s, r->charged);
@@ -628,7 +667,7 @@ uint64_t hook_realloc(uint64_t old, uint64_t size, uint64_t c, const struct wire
 	if (!old)
 		return give(s, SIZE_SECOND, charges, size, old, size, c, h, e);
 	r = resize_begin(s, e, charges, old, size);
-	return resize_done(s, e, &r, old, size, call3(h, old, r.charged == ROOM_NONE ? IMPOSSIBLE : size, c));
+	return resize_done(s, e, &r, old, size, call_block(h, e, old, r.charged == ROOM_NONE ? IMPOSSIBLE : size, c));
 }
 
 uint64_t hook_reallocarray(uint64_t old, uint64_t n, uint64_t size, const struct wire_hook *h, const struct entry *e)
@@ -645,7 +684,7 @@ uint64_t hook_reallocarray(uint64_t old, uint64_t n, uint64_t size, const struct
 	total = product(n, size, UINT64_MAX);	/* it will fail, and that is not realloc(p, 0) */
 	charges &= total != UINT64_MAX;
 	r = resize_begin(s, e, charges, old, total);
-	return resize_done(s, e, &r, old, total, call3(h, old, r.charged == ROOM_NONE ? IMPOSSIBLE : n, size));
+	return resize_done(s, e, &r, old, total, call_block(h, e, old, r.charged == ROOM_NONE ? IMPOSSIBLE : n, size));
 }
 
 /* ---- --hook --------------------------------------------------------------------------------------------------------------------- */
@@ -661,7 +700,8 @@ static uint64_t generic_free(struct scope s, uint64_t p, const uint64_t *a, cons
 	}
 	mark_call(s, e);
 	ret = call6(h, a);
-	mark_none(s);
+	if (!orphaned())
+		mark_none(s);
 	return ret;
 }
 
@@ -675,6 +715,8 @@ static uint64_t generic_give(struct scope s, uint64_t *size_arg, uint64_t size, 
 		*size_arg = IMPOSSIBLE;
 	mark_call(s, e);
 	ret = call6(h, a);
+	if (orphaned())
+		return ret;
 	mark_busy(s, e);
 	p = given_block(h->kind == HOOK_GENERIC_POSIX_MEMALIGN ? SIZE_THIRD_RESULT_BEHIND_FIRST : SIZE_FIRST, ret, a[0]);
 	if (p && choice != LEFT_OUT)
@@ -731,6 +773,59 @@ static inline uint64_t pages(uint64_t n)
 	return (n + 4095) & ~4095ull;
 }
 
+/* 0: not known, and then nothing is said of what becomes of it. */
+static uint64_t current_break(void)
+{
+	long now = own_call(__NR_brk, 0, 0, 0, 0);
+
+	return now > 0 ? (uint64_t)now : 0;
+}
+
+static void forget(uint64_t addr, uint64_t length)
+{
+	uint64_t end;
+
+	if (length && addr < 1ull << WIRE_ADDRESS_BITS)
+		stacks_forget(addr, __builtin_add_overflow(addr, pages(length), &end) ? UINT64_MAX : end);
+}
+
+/* The break is about to be ADDR, and was OLD. */
+static void forget_break(uint64_t addr, uint64_t old)
+{
+	if (addr && (!old || addr < old))
+		forget(addr, old ? old - addr : 1ull << WIRE_ADDRESS_BITS);
+}
+
+void memory_leaves(uint64_t nr, const uint64_t *a)
+{
+	switch (nr) {
+	case __NR_mmap:
+		if (a[3] & K_MAP_FIXED)
+			forget(a[0], a[1]);
+		break;
+	case __NR_mremap:
+		forget(a[0], a[1]);	/* also what stays mapped: it is empty then, and may wait for whom userfaultfd has put in charge of it */
+		if (a[3] & K_MREMAP_FIXED)
+			forget(a[4], a[2]);
+		break;
+	case __NR_munmap:
+		forget(a[0], a[1]);
+		break;
+	case __NR_mprotect:
+	case __NR_pkey_mprotect:
+		if (!(a[2] & WIRE_PROT_READ))
+			forget(a[0], a[1]);
+		break;
+	case __NR_brk:
+		if (a[0])
+			forget_break(a[0], current_break());
+		break;
+	case __NR_shmdt:
+		forget(a[0], 1ull << WIRE_ADDRESS_BITS);	/* how long it is is not said */
+		break;
+	}
+}
+
 /* What a call that may make bytes accessible is charged; ROOM_NONE: refused. Only the supervisor knows what is there already, and whose it is. */
 static uint64_t charge_map(struct scope s, const struct entry *e, enum wire_room kind, uint64_t length, uint64_t address, uint64_t old_length, uint64_t to)
 {
@@ -770,6 +865,8 @@ static uint64_t map_done(struct scope s, const struct entry *e, uint64_t charged
 {
 	uint32_t what = (uint32_t)a[2] & 7;
 
+	if (orphaned())
+		return ret;
 	if (!failed(ret)) {
 		if (a[3] & K_MAP_ANONYMOUS)
 			what |= WIRE_MAP_ANON;
@@ -785,13 +882,14 @@ static uint64_t map_done(struct scope s, const struct entry *e, uint64_t charged
 static void unmap_begin(struct scope s, const struct entry *e, uint64_t addr, uint64_t length)
 {
 	mark_busy(s, e);
-	stacks_forget(addr, addr + length);
 	emit_map(s, WIRE_UNMAP, addr, pages(length), 0, 0);
 	mark_call(s, e);
 }
 
 static uint64_t unmap_done(struct scope s, const struct entry *e, uint64_t ret, uint64_t addr, uint64_t length)
 {
+	if (orphaned())
+		return ret;
 	if ((int)ret) {
 		mark_busy(s, e);
 		emit_map(s, WIRE_UNMAP_FAILED, addr, pages(length), 0, 0);
@@ -817,7 +915,6 @@ static uint64_t remap_begin(struct scope s, const struct entry *e, uint64_t *a)
 		a[3] = 0;
 	} else {
 		mark_busy(s, e);
-		stacks_forget(a[0], a[0] + leaves);
 		emit_map(s, WIRE_REMAP_LEAVE, a[0], pages(leaves), 0, 0);
 	}
 	mark_call(s, e);
@@ -826,6 +923,8 @@ static uint64_t remap_begin(struct scope s, const struct entry *e, uint64_t *a)
 
 static uint64_t remap_done(struct scope s, const struct entry *e, uint64_t charged, uint64_t ret, const uint64_t *a)
 {
+	if (orphaned())
+		return ret;
 	mark_busy(s, e);
 	if (charged == ROOM_NONE)
 		;			/* it is as it was */
@@ -850,10 +949,10 @@ static uint64_t protect_begin(struct scope s, const struct entry *e, uint64_t *a
 
 static uint64_t protect_done(struct scope s, const struct entry *e, uint64_t charged, uint64_t ret, const uint64_t *a)
 {
+	if (orphaned())
+		return ret;
 	if (!(int)ret) {
 		mark_busy(s, e);
-		if (!(a[2] & WIRE_PROT_READ))
-			stacks_forget(a[0], a[0] + a[1]);
 		emit_map(s, WIRE_PROTECT, a[0], pages(a[1]), (uint32_t)a[2] & 7, stack_of(s, e));
 	}
 	map_end(s, e, charged);
@@ -871,21 +970,13 @@ static uint64_t break_begin(struct scope s, const struct entry *e, int64_t growt
 
 static void break_done(struct scope s, const struct entry *e, uint64_t charged, uint64_t now, uint64_t old)
 {
+	if (orphaned())
+		return;
 	if (now != old) {
 		mark_busy(s, e);
-		if (now < old)
-			stacks_forget(now, old);
 		emit_map(s, WIRE_BREAK, now, old, 0, stack_of(s, e));
 	}
 	map_end(s, e, charged);
-}
-
-/* 0: not known, and then nothing is said of what becomes of it. */
-static uint64_t current_break(void)
-{
-	long now = own_call(__NR_brk, 0, 0, 0, 0);
-
-	return now > 0 ? (uint64_t)now : 0;
 }
 
 uint64_t hook_mmap(uint64_t *a, const struct wire_hook *h, const struct entry *e)
@@ -893,6 +984,7 @@ uint64_t hook_mmap(uint64_t *a, const struct wire_hook *h, const struct entry *e
 	struct scope s = scope_enter(e);
 	uint64_t charged;
 
+	memory_leaves(__NR_mmap, a);
 	if (!s.t)
 		return call6(h, a);
 	charged = map_begin(s, e, a);
@@ -903,13 +995,11 @@ uint64_t hook_munmap(uint64_t addr, uint64_t length, uint64_t c, const struct wi
 {
 	struct scope s = scope_enter(e);
 
+	forget(addr, length);
 	if (!s.t || !valid_range(addr, length)) {
 		bool marked = mark_plain(s.t, e);
-		uint64_t ret;
+		uint64_t ret = call3(h, addr, length, c);
 
-		if (valid_range(addr, length))
-			stacks_forget(addr, addr + length);
-		ret = call3(h, addr, length, c);
 		unmark_plain(s.t, marked);
 		return ret;
 	}
@@ -922,6 +1012,7 @@ uint64_t hook_mremap(uint64_t *a, const struct wire_hook *h, const struct entry 
 	struct scope s = scope_enter(e);
 	uint64_t charged;
 
+	memory_leaves(__NR_mremap, a);
 	if (!s.t || !valid_range(a[0], a[1] ? a[1] : 1)) {
 		bool marked = mark_plain(s.t, e);
 		uint64_t ret = call6(h, a);
@@ -938,6 +1029,7 @@ uint64_t hook_mprotect(uint64_t addr, uint64_t length, uint64_t prot, const stru
 	struct scope s = scope_enter(e);
 	uint64_t a[3] = { addr, length, prot }, charged;
 
+	memory_leaves(__NR_mprotect, a);
 	if (!s.t)
 		return call3(h, addr, length, prot);
 	charged = protect_begin(s, e, a);
@@ -947,11 +1039,11 @@ uint64_t hook_mprotect(uint64_t addr, uint64_t length, uint64_t prot, const stru
 uint64_t hook_brk(uint64_t addr, uint64_t b, uint64_t c, const struct wire_hook *h, const struct entry *e)
 {
 	struct scope s = scope_enter(e);
-	uint64_t ret, old, charged;
+	uint64_t ret, old = current_break(), charged;
 
+	forget_break(addr, old);
 	if (!s.t)
 		return call3(h, addr, b, c);
-	old = current_break();
 	charged = break_begin(s, e, old ? (int64_t)(addr - old) : 0);
 	ret = call3(h, charged == ROOM_NONE ? IMPOSSIBLE_MAP : addr, b, c);
 	break_done(s, e, charged, (int)ret == 0 && old ? addr : old, old);
@@ -961,8 +1053,12 @@ uint64_t hook_brk(uint64_t addr, uint64_t b, uint64_t c, const struct wire_hook 
 uint64_t hook_sbrk(uint64_t increment, uint64_t b, uint64_t c, const struct wire_hook *h, const struct entry *e)
 {
 	struct scope s = scope_enter(e);
-	uint64_t ret, charged;
+	uint64_t ret, charged, old;
 
+	if ((int64_t)increment < 0) {
+		old = current_break();
+		forget_break(old ? old + increment : 4096, old);
+	}
 	if (!s.t)
 		return call3(h, increment, b, c);
 	charged = break_begin(s, e, (int64_t)increment);
@@ -977,24 +1073,25 @@ uint64_t hook_sbrk(uint64_t increment, uint64_t b, uint64_t c, const struct wire
  * seccomp is coming: from here on no hook makes a system call, unless it was refused. It may be for all threads: what one of them is in the middle of
  * comes to its end first.
  */
-#define CALLS_MS 2000			/* one that a handler has interrupted for good */
+#define CALLS_US 2000000		/* one that a handler has interrupted for good */
 
 static uint32_t seccomp_begin(bool applies)
 {
-	uint32_t was = PROC->no_syscalls, began;
+	struct patience patience = { .calls = true };
+	uint32_t was = PROC->no_syscalls;
 
 	if (!applies || was)
 		return was;
-	began = load(&BEACON->ms);
+	home_foresee();
 	__atomic_store_n(&PROC->no_syscalls, 1, __ATOMIC_SEQ_CST);
-	while ((int32_t)__atomic_load_n(&PROC->calls, __ATOMIC_SEQ_CST) > 0 && load(&BEACON->ms) - began < CALLS_MS && mtrun_alive())
+	while ((int32_t)__atomic_load_n(&PROC->calls, __ATOMIC_SEQ_CST) > 0 && patience_left(&patience) && patience.all < CALLS_US)
 		sys3(__NR_sched_yield, 0, 0, 0);
 	return was;
 }
 
 static uint64_t seccomp_done(uint32_t was, uint64_t ret)
 {
-	if ((int64_t)ret < 0 || (int)ret < 0)
+	if (!orphaned() && ((int64_t)ret < 0 || (int)ret < 0))
 		PROC->no_syscalls = was;
 	return ret;
 }
@@ -1009,6 +1106,52 @@ uint64_t hook_prctl(uint64_t *a, const struct wire_hook *h, const struct entry *
 	uint64_t ret = seccomp_done(was, call6(h, a));
 
 	unmark_plain(t, marked);
+	return ret;
+}
+
+/*
+ * A process has one tracer. A call that makes a process traced waits until mtrun has let go of that process, if it had it. In a child by vfork the slot is its
+ * parent's, which waits.
+ */
+enum { K_PTRACE_TRACEME = 0, K_PTRACE_ATTACH = 16, K_PTRACE_SEIZE = 0x4206 };
+
+static uint64_t trace_begin(struct wire_thread *t, uint64_t request, uint64_t pid)
+{
+	if (!t || ((int)request != K_PTRACE_TRACEME && (int)request != K_PTRACE_ATTACH && (int)request != K_PTRACE_SEIZE))
+		return TRACE_GO;
+	return ask(t, &(struct question){ ASK_TRACE, { (uint32_t)request, (uint32_t)pid, (uint64_t)own_call(__NR_gettid, 0, 0, 0, 0) } });
+}
+
+uint64_t hook_ptrace(uint64_t *a, const struct wire_hook *h, const struct entry *e)
+{
+	struct wire_thread *t = thread_self();
+	bool marked = mark_plain(t, e);
+	uint64_t ret = trace_begin(t, a[0], a[1]) == TRACE_DONE ? 0 : call6(h, a);
+
+	unmark_plain(t, marked);
+	return ret;
+}
+
+/*
+ * LeakSanitizer's checks stop all threads of their process by ptrace, so mtrun lets go of it meanwhile. What they allocate is not the program's. Often they
+ * end the program.
+ */
+uint64_t hook_leak_check(uint64_t a, uint64_t b, uint64_t c, const struct wire_hook *h, const struct entry *e)
+{
+	struct scope s = scope_enter(e);
+	uint64_t answer, ret = 0;
+
+	if (!s.t || s.minimal)			/* __lsan_do_leak_check has asked, and calls the other */
+		return call3(h, a, b, c);
+	mark_call(s, e);
+	answer = ask(s.t, &(struct question){ ASK_LEND, { 0 } });
+	if (answer != LENT_NOT)
+		ret = call3(h, a, b, c);
+	if (orphaned())
+		return ret;
+	if (answer == LENT)
+		ask(s.t, &(struct question){ ASK_BACK, { 0 } });
+	mark_none(s);
 	return ret;
 }
 
@@ -1051,7 +1194,13 @@ uint64_t hook_syscall(uint64_t *a, const struct wire_hook *h, const struct entry
 		was = seccomp_begin(a[0] == __NR_seccomp ? a[1] <= 1 : (int)a[1] == K_PR_SET_SECCOMP);
 		return seccomp_done(was, syscall_plain(self, h, e, a));
 	}
+	if (a[0] == __NR_ptrace) {
+		struct wire_thread *self = thread_self();
+
+		return trace_begin(self, a[1], a[2]) == TRACE_DONE ? 0 : syscall_plain(self, h, e, a);
+	}
 	s = scope_enter(e);
+	memory_leaves(a[0], a + 1);
 	if (!s.t)
 		return call_syscall(h, e, a);
 	switch (a[0]) {
@@ -1075,6 +1224,110 @@ uint64_t hook_syscall(uint64_t *a, const struct wire_hook *h, const struct entry
 		return syscall_break(s, h, e, a);
 	}
 	return syscall_plain(s.t, h, e, a);
+}
+
+/* ---- system calls by the program's own instruction ------------------------------------------------------------------------------ */
+
+enum { RAW_NUMBER = 6, RAW_ARGS };
+#define RAW_FRAMES 8192ull		/* what ours take below the entry, and more */
+
+static uint64_t call_raw(const uint64_t a[RAW_ARGS])
+{
+	return (uint64_t)sys6((long)a[RAW_NUMBER], (long)a[0], (long)a[1], (long)a[2], (long)a[3], (long)a[4], (long)a[5]);
+}
+
+/* The stack that we are on would not be there when the call returns, as at the end of threads that are not libc's. */
+static bool takes_stack(const struct entry *e, uint64_t addr, uint64_t length)
+{
+	return addr < (uint64_t)(e + 1) && (uint64_t)e - RAW_FRAMES < addr + length;
+}
+
+static bool raw_unmaps(struct scope s, const struct entry *e, uint64_t *a)
+{
+	if (!valid_range(a[0], a[1]))
+		return false;
+	unmap_begin(s, e, a[0], a[1]);
+	if (takes_stack(e, a[0], a[1])) {
+		mark_none(s);
+		return false;
+	}
+	a[RAW_NUMBER] = unmap_done(s, e, call_raw(a), a[0], a[1]);
+	return true;
+}
+
+static bool raw_remaps(struct scope s, const struct entry *e, uint64_t *a)
+{
+	uint64_t charged;
+
+	if (!valid_range(a[0], a[1] ? a[1] : 1) || takes_stack(e, a[0], a[1]) || (a[3] & K_MREMAP_FIXED && takes_stack(e, a[4], a[2])))
+		return false;
+	charged = remap_begin(s, e, a);
+	a[RAW_NUMBER] = remap_done(s, e, charged, call_raw(a), a);
+	return true;
+}
+
+static uint64_t raw_break(struct scope s, const struct entry *e, uint64_t *a)
+{
+	uint64_t old = current_break(), charged = break_begin(s, e, old && a[0] ? (int64_t)(a[0] - old) : 0), ret;
+
+	if (charged == ROOM_NONE)
+		a[0] = IMPOSSIBLE_MAP;
+	ret = call_raw(a);
+	break_done(s, e, charged, old && !failed(ret) && ret ? ret : old, old);
+	return ret;
+}
+
+static void raw_forbids(const struct entry *e, uint64_t *a)
+{
+	struct wire_thread *t = thread_self();	/* its slot, while gettid may still be called */
+	bool marked = mark_plain(t, e);
+	uint32_t was = seccomp_begin(a[RAW_NUMBER] == __NR_seccomp ? a[0] <= 1 : (int)a[0] == K_PR_SET_SECCOMP);
+
+	a[RAW_NUMBER] = seccomp_done(was, call_raw(a));
+	unmark_plain(t, marked);
+}
+
+/* Only those numbers come here that entry.S lets through. What is not dealt with is left to the program's own instruction. */
+bool hook_raw(uint64_t *a, const struct wire_hook *h, const struct entry *e)
+{
+	uint32_t nr = (uint32_t)a[RAW_NUMBER];
+	struct scope s;
+	uint64_t charged;
+
+	(void)h;
+	a[RAW_NUMBER] = nr;
+	if (nr == __NR_prctl || nr == __NR_seccomp) {
+		raw_forbids(e, a);
+		return true;
+	}
+	if (GUARD->armed != ARMED_ON)
+		return false;
+	s = scope_enter(e);
+	memory_leaves(nr, a);
+	if (!s.t)
+		return false;
+	switch (nr) {
+	case __NR_mmap:
+		if (a[3] & K_MAP_FIXED && takes_stack(e, a[0], a[1]))
+			return false;
+		charged = map_begin(s, e, a);
+		a[RAW_NUMBER] = map_done(s, e, charged, call_raw(a), a);
+		return true;
+	case __NR_munmap:
+		return raw_unmaps(s, e, a);
+	case __NR_mremap:
+		return raw_remaps(s, e, a);
+	case __NR_mprotect:
+		if (!(a[2] & WIRE_PROT_WRITE) && takes_stack(e, a[0], a[1]))
+			return false;
+		charged = protect_begin(s, e, a);
+		a[RAW_NUMBER] = protect_done(s, e, charged, call_raw(a), a);
+		return true;
+	case __NR_brk:
+		a[RAW_NUMBER] = raw_break(s, e, a);
+		return true;
+	}
+	return false;
 }
 
 /* ld.so tells a debugger that the list of objects has changed. The real function is empty. */
@@ -1117,7 +1370,7 @@ static __attribute__((used)) void numbers(void)
 	NUMBER(known_mask, WIRE_KNOWN - 1);
 }
 
-_Static_assert(HOME_PROCESS - HOME_BLOB == 0x40000, "entry.S knows this");
+_Static_assert(HOME_PROCESS - HOME_BLOB == 0x100000, "entry.S knows this");
 _Static_assert(ARMED_NOT == 0 && ARMED_OFF == 1, "entry.S knows these");
-_Static_assert(HOME_BEACON == 0x40000 && HOME_BLOB == 0x1000, "entry.S knows these");
-_Static_assert(offsetof(struct wire_hook, orig) == 8, "entry.S knows this");
+_Static_assert(HOME_BEACON == 0x100000 && HOME_BLOB == 0x1000 && offsetof(struct wire_guard, here) == 4, "entry.S knows these");
+_Static_assert(offsetof(struct wire_hook, orig) == 8 && offsetof(struct wire_hook, nothrow) == 16, "entry.S knows this");

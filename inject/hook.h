@@ -11,6 +11,12 @@
 #define HOOK3(name) uint64_t hook_##name(uint64_t a, uint64_t b, uint64_t c, const struct wire_hook *h, const struct entry *e)
 #define HOOK6(name) uint64_t hook_##name(uint64_t *a, const struct wire_hook *h, const struct entry *e)
 
+/*
+ * System call NR with the arguments A is about to be made, by whatever way: what it may take away no thread reads any more without a new proof. For calls that change
+ * mappings; others do nothing here.
+ */
+void memory_leaves(uint64_t nr, const uint64_t *a);
+
 HOOK3(malloc);
 HOOK3(calloc);
 HOOK3(realloc);
@@ -30,6 +36,11 @@ HOOK6(mremap);
 HOOK6(prctl);
 HOOK6(syscall);
 HOOK6(debug_state);
+HOOK6(ptrace);
+HOOK3(leak_check);
 HOOK3(api);
+
+/* A system call of the program's own: A has its six arguments, then its number. True: it was made, and its result is in the place of the number. */
+bool hook_raw(uint64_t *a, const struct wire_hook *h, const struct entry *e);
 
 #endif

@@ -7,9 +7,12 @@
  * other thread can come with the same %fs before).
  *
  * When the ring is full the thread waits, asleep on a futex; where system calls are forbidden it spins. In both cases it looks at
- * the sign of life: without a reader there is nothing to wait for, and the hooks are switched off for good.
+ * the sign of life: without a reader there is nothing to wait for, and the hooks are switched off for good. A reader that does not move is not waited for
+ * for ever (patience.c): the event is lost.
  */
 #include "ring.h"
+
+#include "patience.h"
 
 #include <linux/futex.h>
 #include <linux/time_types.h>
@@ -37,34 +40,25 @@ void bell_ring(void)
 	own_call(__NR_futex, (long)&b->bell, FUTEX_WAKE, 1, 0);
 }
 
-static uint64_t now_us(void)
-{
-	struct __kernel_timespec ts;
-
-	if (own_call(__NR_clock_gettime, 1 /* CLOCK_MONOTONIC */, (long)&ts, 0, 0))
-		return load(&BEACON->ms) * 1000ull;
-	return (uint64_t)ts.tv_sec * 1000000 + (uint64_t)ts.tv_nsec / 1000;
-}
-
 noinline bool ring_wait(struct wire_thread *t, unsigned n)
 {
-	uint64_t began = 0;
+	struct patience patience = { 0 };
 	bool room = true;
 
 	while (t->head + n - (t->tail_seen = load(&t->tail)) > WIRE_RING) {
 		struct __kernel_timespec nap = { .tv_nsec = 50 * 1000 * 1000 };
 
-		if (!began)
-			began = now_us();
 		if (!mtrun_alive()) {
 			hooks_off();
 			room = false;
 			break;
 		}
-		if (PROC->no_syscalls) {
-			__builtin_ia32_pause();
-			continue;
+		if (!reader_left(t, &patience)) {
+			room = false;
+			break;
 		}
+		if (PROC->no_syscalls)
+			continue;
 		__atomic_store_n(&t->waiting, 1, __ATOMIC_SEQ_CST);
 		if (t->head + n - load(&t->tail) <= WIRE_RING)
 			continue;
@@ -72,21 +66,24 @@ noinline bool ring_wait(struct wire_thread *t, unsigned n)
 		own_call(__NR_futex, (long)&t->waiting, FUTEX_WAIT, 1, (long)&nap);
 	}
 	t->waiting = 0;
-	if (began)
-		t->waited += now_us() - began;
+	t->waited += patience.all;
 	return room;
 }
 
-/* Before it has a thread pointer: a static program calls brk that early. */
+/*
+ * Before it has a thread pointer: a static program calls brk that early. Programs without a libc may never have one, or (Go) one with which %fs:0 is not the
+ * thread pointer itself: there it is asked for each time.
+ */
 noinline uint64_t thread_pointer_early(void)
 {
 	uint64_t fs = 0;
 
-	if (sys3(__NR_arch_prctl, 0x1003 /* ARCH_GET_FS */, (long)&fs, 0) == 0 && fs) {
+	if (sys3(__NR_arch_prctl, 0x1003 /* ARCH_GET_FS */, (long)&fs, 0) || !fs)
+		return 2;
+	/* readable? see walk.c */
+	if (sys6(__NR_rt_sigprocmask, -1, (long)fs, 0, 8, 0, 0) == -22 /* EINVAL */ && *(volatile uint64_t *)fs == fs)
 		PROC->tls_ready = 1;
-		return fs;
-	}
-	return 2;
+	return fs;
 }
 
 /* 0: not known. */
@@ -104,6 +101,8 @@ static void slot_begin(struct wire_thread *t)
 	t->new_zero = 0;
 	t->asked = t->head;
 	t->depth = 0;
+	t->places = 0;
+	t->gave_up = 0;
 	t->flush = load(&PROC->flush);
 	t->ms = UINT32_MAX;
 	for (int i = 0; i < WIRE_RANGES; i++)
@@ -131,6 +130,8 @@ static struct wire_thread *slot_of(uint64_t fs)
 	for (uint32_t i = 0; i < WIRE_THREADS; i++) {
 		struct wire_thread *t = &p->thread[i];
 
+		if (i >= load(&p->slots) && !slots_reach(i))
+			break;
 		if (!slot_take(t, fs))
 			continue;
 		high = load(&p->threads_high);
@@ -166,24 +167,66 @@ noinline struct wire_thread *slot_find(uint64_t fs, uint32_t at)
 	return t;
 }
 
-/* From a handler that interrupted our book-keeping: any thread, so positions are drawn; the turn says that an entry is complete. */
-void emit_from_signal(struct wire_event first, struct wire_event second, bool wide)
+static uint32_t place_state(const struct wire_thread *t, enum wire_place state)
+{
+	return (uint32_t)(t - PROC->thread) << 2 | state;
+}
+
+static struct wire_signal_event *place_take(const struct wire_thread *t)
 {
 	struct wire_process *p = PROC;
-	uint64_t at = __atomic_fetch_add(&p->signal_head, 1, __ATOMIC_ACQ_REL);
-	struct wire_signal_event *s = &p->signal[at % WIRE_SIGNAL_RING];
+	uint64_t at = load(&p->signal_head);
 
-	while (at - load(&p->signal_tail) >= WIRE_SIGNAL_RING) {
+	for (uint32_t i = 0; i < WIRE_SIGNAL_PLACES; i++) {
+		struct wire_signal_event *s = &p->signal[(at + i) % WIRE_SIGNAL_PLACES];
+		uint32_t free = PLACE_FREE;
+
+		if (__atomic_compare_exchange_n(&s->state, &free, place_state(t, PLACE_TAKEN), false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+			return s;
+	}
+	return NULL;
+}
+
+struct wire_signal_event *signal_place(struct wire_thread *t)
+{
+	const struct __kernel_timespec nap = { .tv_nsec = 1000 * 1000 };
+	struct patience patience = { 0 };
+	struct wire_signal_event *s;
+
+	while (!(s = place_take(t))) {
 		if (!mtrun_alive()) {
 			hooks_off();
-			return;
+			return NULL;
 		}
+		if (!reader_left(t, &patience))
+			return NULL;
 		bell_ring();
-		__builtin_ia32_pause();
+		own_call(__NR_nanosleep, (long)&nap, 0, 0, 0);
 	}
-	s->tid = own_tid();
+	__atomic_add_fetch(&t->places, 1, __ATOMIC_RELAXED);
+	return s;
+}
+
+/* The order is drawn when the event is complete: of two that one thread has written one after the other the first has the lower one. */
+void signal_put(struct wire_thread *t, struct wire_signal_event *s, struct wire_event first, struct wire_event second)
+{
+	s->tid = t->tid;
 	s->ms = load(&BEACON->ms);
 	s->event[0] = first;
-	s->event[1] = wide ? second : (struct wire_event){ 0, 0 };
-	store(&s->turn, at + 1);
+	s->event[1] = second;
+	s->order = __atomic_fetch_add(&PROC->signal_head, 1, __ATOMIC_ACQ_REL);
+	store(&s->state, place_state(t, PLACE_READY));
+	__atomic_sub_fetch(&t->places, 1, __ATOMIC_RELAXED);
+}
+
+void signal_forget(struct wire_thread *t)
+{
+	if (!t->places)
+		return;
+	t->places = 0;
+	for (uint32_t i = 0; i < WIRE_SIGNAL_PLACES; i++) {
+		uint32_t taken = place_state(t, PLACE_TAKEN);
+
+		__atomic_compare_exchange_n(&PROC->signal[i].state, &taken, PLACE_FREE, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+	}
 }

@@ -32,7 +32,7 @@ static inline struct wire_thread *thread_self(void)
 	return slot_find(fs, at);
 }
 
-/* Makes sure that N more events fit. False: mtrun is gone, nothing more is to be written. */
+/* Makes sure that N more events fit. False: mtrun is gone, or does not take them out: nothing is to be written. */
 static inline bool ring_room(struct wire_thread *t, unsigned n)
 {
 	return likely(t->head + n - t->tail_seen <= WIRE_RING) || ring_wait(t, n);

@@ -2,20 +2,17 @@
 /*
  * service.c - a thread of the target works for the supervisor: it makes the system calls that a mailbox asks for.
  *
- * Two ways lead here. A hook asks a question of its own (ld.so has new objects), or the supervisor has sent a stopped thread to entry_service
- * (after exec, after fork, at attach). Either way the thread sits in this loop, with all signals blocked, until it is told to go; if mtrun
- * dies, it goes by itself. So nothing needs foreign registers in the target for longer than one ptrace call, and there is no instant at
+ * Three ways lead here. A hook asks a question of its own (ld.so has new objects), the supervisor has sent a stopped thread to entry_service
+ * (at attach), or it has just made the home (home.c, after exec and fork). Either way the thread sits in this loop, with all signals blocked, until it is told to go; if mtrun
+ * dies, or does nothing for long (patience.c), it goes by itself. So nothing needs foreign registers in the target for longer than one ptrace call, and there is no instant at
  * which mtrun's death would leave it in a wrong state.
- *
- * A mailbox call may map new memory over the process part of the home, mailbox included (that is how a forked child gets its own): the supervisor has
- * then prepared the new one as if this thread had been using it all along.
  */
 #include <linux/futex.h>
 #include <linux/time_types.h>
 
-#include "blob.h"
+#include "patience.h"
 
-static uint64_t signals_block(void)
+uint64_t signals_block(void)
 {
 	uint64_t all = ~0ull, was = 0;
 
@@ -23,7 +20,7 @@ static uint64_t signals_block(void)
 	return was;
 }
 
-static void signals_restore(uint64_t was)
+void signals_restore(uint64_t was)
 {
 	sys6(__NR_rt_sigprocmask, 2 /* SIG_SETMASK */, (long)&was, 0, 8, 0, 0);
 }
@@ -51,38 +48,45 @@ static void mail_nap(struct wire_mail *mail, uint32_t state)
 	sys6(__NR_pselect6, 0, 0, 0, 0, (long)&nap, 0);
 }
 
-void mail_serve(struct wire_mail *mail)
+static void mail_work(struct wire_mail *mail, uint32_t state)
 {
+	for (uint32_t i = 0; i < mail->ncalls && i < MAIL_CALLS; i++) {
+		struct wire_call *c = &mail->call[i];
+
+		c->ret = sys6(c->nr, (long)c->arg[0], (long)c->arg[1], (long)c->arg[2], (long)c->arg[3], (long)c->arg[4], (long)c->arg[5]);
+	}
+	store(&mail->state, (state & ~MAIL_STATE) | MAIL_DONE);
+	sys6(__NR_futex, (long)&mail->state, FUTEX_WAKE, 1, 0, 0, 0);
+}
+
+/* From now on nobody's answer is meant for it. False: it is there already, or some work is. */
+static bool mail_take_back(struct wire_mail *mail, uint32_t state)
+{
+	return __atomic_compare_exchange_n(&mail->state, &state, (state & ~MAIL_STATE) | MAIL_IDLE, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+}
+
+bool mail_serve(struct wire_mail *mail)
+{
+	struct patience patience = { .calls = true };
+
 	for (;;) {
 		uint32_t state = load(&mail->state);
 
-		if (state == MAIL_GO)
-			break;
-		if (state == MAIL_WORK) {
-			for (uint32_t i = 0; i < mail->ncalls && i < MAIL_CALLS; i++) {
-				struct wire_call *c = &mail->call[i];
-
-				c->ret = sys6(c->nr, (long)c->arg[0], (long)c->arg[1], (long)c->arg[2], (long)c->arg[3], (long)c->arg[4],
-					      (long)c->arg[5]);
-			}
-			store(&mail->state, MAIL_DONE);
-			sys6(__NR_futex, (long)&mail->state, FUTEX_WAKE, 1, 0, 0, 0);
+		switch (state & MAIL_STATE) {
+		case MAIL_GO:
+			store(&mail->state, (state & ~MAIL_STATE) | MAIL_IDLE);
+			return true;
+		case MAIL_WORK:
+			mail_work(mail, state);
+			patience = (struct patience){ .calls = true };
 			continue;
 		}
-		if (!mtrun_alive()) {
+		if (!mtrun_alive())
 			hooks_off();
-			break;
-		}
+		if ((!mtrun_alive() || !patience_left(&patience)) && mail_take_back(mail, state))
+			return false;
 		mail_nap(mail, state);
 	}
-	store(&mail->state, MAIL_IDLE);
-}
-
-/* Reached from the landing, which has blocked the signals itself. */
-void service_landed(void);
-void service_landed(void)
-{
-	mail_serve(&PROC->mail);
 }
 
 /* Reached from entry_service. */
@@ -103,58 +107,70 @@ static void copy_args(uint64_t *to, const uint64_t *from)
 
 static void pose(struct wire_mail *mail, const struct question *q)
 {
+	uint32_t turn = (load(&mail->state) & ~MAIL_STATE) + MAIL_TURN;
+
 	mail->what = q->what;
 	copy_args(mail->arg, q->arg);
 	mail->answer = 0;
-	store(&mail->state, MAIL_ASKED);
+	store(&mail->state, (turn ? turn : MAIL_TURN) | MAIL_ASKED);
 }
 
-#define PATIENCE 200			/* some microseconds: less than it takes to fall asleep and be woken */
+static bool is_asked(const struct wire_mail *mail)
+{
+	return (load(&mail->state) & MAIL_STATE) == MAIL_ASKED;
+}
+
+#define SPINS 200			/* some microseconds: less than it takes to fall asleep and be woken */
 
 uint64_t ask_loudly(struct wire_thread *t, const struct question *q)
 {
-	uint64_t was, answer;
+	uint64_t was, answer = 0;
 
 	if (!calls_begin())
 		return 0;
 	was = signals_block();
 	pose(&t->mail, q);
 	bell_ring();
-	for (int i = 0; i < PATIENCE && load(&t->mail.state) == MAIL_ASKED; i++)
+	for (int i = 0; i < SPINS && is_asked(&t->mail); i++)
 		__builtin_ia32_pause();
-	mail_serve(&t->mail);
-	answer = t->mail.answer;
+	if (mail_serve(&t->mail))
+		answer = t->mail.answer;
 	signals_restore(was);
 	calls_end();
 	return answer;
 }
 
-static void await_silently(const struct wire_mail *mail)
+/* Until it is answered. If that is waited for in vain it is taken back, with 0 for an answer. */
+static void await_silently(struct wire_mail *m)
 {
-	while (load(&mail->state) == MAIL_ASKED) {
-		if (!mtrun_alive()) {
+	struct patience patience = { 0 };
+
+	while (is_asked(m)) {
+		uint32_t state = load(&m->state);
+
+		if (!mtrun_alive())
 			hooks_off();
-			break;
-		}
-		__builtin_ia32_pause();
+		if ((mtrun_alive() && patience_left(&patience)) || (state & MAIL_STATE) != MAIL_ASKED)
+			continue;
+		if (!mail_take_back(m, state))
+			continue;
+		m->answer = 0;
 	}
 }
 
 /*
  * After seccomp: the supervisor looks into the mailboxes of such a process often. No signal can be blocked, so a handler may come here in the middle of its
- * own thread's question: it lets that one be answered, and leaves the mailbox as it was.
+ * own thread's question: it lets that one be answered, and leaves the mailbox as it was, but for the turn.
  */
 static uint64_t ask_silently(struct wire_thread *t, const struct question *q)
 {
 	struct wire_mail *m = &t->mail;
-	uint32_t outer = load(&m->state);
 	struct question of_outer;
 	uint64_t outer_answer, answer;
+	uint32_t outer;
 
-	if (outer == MAIL_ASKED) {
-		await_silently(m);
-		outer = load(&m->state);
-	}
+	await_silently(m);
+	outer = load(&m->state) & MAIL_STATE;
 	of_outer.what = m->what;
 	copy_args(of_outer.arg, m->arg);
 	outer_answer = m->answer;
@@ -166,7 +182,7 @@ static uint64_t ask_silently(struct wire_thread *t, const struct question *q)
 	m->what = of_outer.what;
 	copy_args(m->arg, of_outer.arg);
 	m->answer = outer_answer;
-	store(&m->state, outer);
+	store(&m->state, (load(&m->state) & ~MAIL_STATE) | outer);
 	return answer;
 }
 

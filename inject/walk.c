@@ -6,21 +6,26 @@
  * (wire_rule, made by the supervisor from .eh_frame, found through a direct-mapped cache, else by search in the module's table).
  *
  * Each thread remembers its last stack, outermost frame first, and with it `check`: every memory word that the way out depended on, with its
- * value then: the return addresses, and those saved rbp that an outer frame's rule really needs. A walk ends at the first frame that is
- * remembered (same slot, same pc, same rbp where it matters) provided all words checked below it still hold: the same start and the same memory lead to
- * the same continuation, so this is exact, not a guess. What the memory costs is one compare per word; what it saves is a rule and a
- * table look-up per frame.
+ * value then: the return addresses, the last one included, at which the walk ended; those saved rbp that an outer frame's rule really needs; saved rsp. A walk
+ * ends at the first frame that is remembered (same slot, same pc, same rbp where it matters; behind a signal frame the same rsp, which the slot does not
+ * tell there) provided all words checked below it still hold: the same start and the same memory lead to the same continuation, so this is
+ * exact, not a guess. What the memory costs is one compare per word; what it saves is a rule and a table look-up per frame.
  *
  * A word is read only if its page is known to be mapped: stack pages are proved readable once, by a system call that fails with EFAULT
- * and has no effect otherwise, and kept as ranges per thread; whoever unmaps or protects memory makes the threads concerned
- * forget (stacks_forget). Hence wrong unwind information ends in [truncated], never in a fault.
+ * and has no effect otherwise, and kept as ranges per thread, which hold every word that is remembered. Whoever unmaps or protects memory makes the threads
+ * concerned forget before (stacks_forget). Not all who do so pass a hook, and another thread may do it between the proof and the read. Nobody takes
+ * away a stack that is in use; but wrong unwind information, or a stack that once led into another one, may have made us read beyond it. So each read may
+ * fail: the kernel then tells the supervisor of the fault, who ends it (supervisor/loads.c); the word is LOAD_FAILED, and all threads
+ * forget. Hence wrong unwind information ends in [truncated], never in a fault that the program sees.
  *
  * Rules that need a register other than rsp and rbp are rare (hand-written assembly): the walk then starts again with all six
  * callee-saved registers tracked, and nothing is remembered of it.
  */
 #include "blob.h"
+#include "ring.h"
 
 enum { RBP_SAME = 1, RBP_USED = 2 };
+enum { NEEDS_RBP = 1, NEEDS_RSP = 2 };	/* wire_frame.needs */
 enum { RED_ZONE = 128 };		/* what lies below rsp and is still the function's */
 
 struct cursor {
@@ -30,36 +35,131 @@ struct cursor {
 	uint64_t reg[WIRE_REGS];
 	uint64_t rbp_slot, rsp_slot;	/* what the step that led here loaded them from; 0: nothing */
 	uint64_t rsp_word;		/* what was in rsp_slot */
+	struct wire_thread *t;		/* whose ranges these are; NULL: the walk has one range of its own */
 	uint8_t rbp_use;		/* what the step away from here did with rbp */
+	uint8_t stacks;			/* how often the walk has come to another range */
 };
 
 enum step { STEP_ON, STEP_END, STEP_LOST, STEP_NEEDS_ALL };
 
 /* ---- readable memory ---------------------------------------------------------------------------------------------------------- */
 
-/* rt_sigprocmask copies the new set in before it looks at `how`: EFAULT if it cannot, EINVAL if it can. Nothing changes. */
-static bool page_readable(uint64_t addr)
+/*
+ * Up to where the memory is readable that begins with ADDR's page; 0: that page is not. rt_sigprocmask copies the new set in before it looks at `how`: EFAULT if it
+ * cannot, EINVAL if it can. Nothing changes. Where no system call may be made mtrun reads the list of mappings, and its answer goes further than a page.
+ */
+static noinline uint64_t readable_end(uint64_t addr)
 {
-	return own_call(__NR_rt_sigprocmask, -1, (long)addr, 0, 8) == -22 /* EINVAL */;
+	uint64_t page = addr & ~4095ull;
+	long answer = own_call(__NR_rt_sigprocmask, -1, (long)addr, 0, 8);
+	struct wire_thread *t;
+
+	if (likely(answer != -38 /* ENOSYS */))
+		return answer == -22 /* EINVAL */ ? page + 4096 : 0;
+	t = thread_self();
+	page = t ? ask(t, &(struct question){ ASK_READABLE, { addr } }) : 0;
+	return page > addr ? page : 0;
 }
 
-/* Extends the range that holds (or ends below) ADDR page by page; a far-off ADDR begins a range of its own. */
-static noinline bool range_extend(struct wire_range *r, uint64_t addr)
+static bool page_readable(uint64_t addr)
+{
+	return readable_end(addr) != 0;
+}
+
+/* Another thread may look at T's ranges at any time (stacks_forget): it can tell that they were being changed. */
+static void ranges_begin(struct wire_thread *t)
+{
+	store(&t->ranges_turn, t->ranges_turn | 1);
+	__asm__ volatile("" ::: "memory");
+}
+
+static void ranges_end(struct wire_thread *t)
+{
+	store(&t->ranges_turn, t->ranges_turn + 1);
+}
+
+static void ranges_clear(struct wire_thread *t)
+{
+	ranges_begin(t);
+	for (int i = 0; i < WIRE_RANGES; i++)
+		t->range[i] = (struct wire_range){ 0, 0 };
+	ranges_end(t);
+	t->depth = 0;
+}
+
+/* Whether a word in R is remembered. */
+static bool is_remembered(const struct wire_thread *t, const struct wire_range *r)
+{
+	uint32_t n = t->depth ? t->last[t->depth - 1].checks + t->last[t->depth - 1].own_checks : 0;
+
+	for (uint32_t i = 0; i < n; i++)
+		if (t->check[i].slot - r->lo < r->hi - r->lo)
+			return true;
+	return false;
+}
+
+/* Range I becomes the first; those that were used later than it move on. */
+static void range_first(struct wire_thread *t, int i, struct wire_range first)
+{
+	struct wire_range *r = t->range;
+
+	ranges_begin(t);
+	for (; i > 0; i--)
+		r[i] = r[i - 1];
+	r[0] = first;
+	ranges_end(t);
+}
+
+/* A first range that begins with PAGE, which is readable. The one that was used longest ago is dropped, and with it what is remembered of it. */
+static void range_add(struct wire_thread *t, uint64_t page)
+{
+	if (is_remembered(t, &t->range[WIRE_RANGES - 1]))
+		t->depth = 0;
+	range_first(t, WIRE_RANGES - 1, (struct wire_range){ page, page + 4096 });
+}
+
+static bool range_find(struct wire_thread *t, uint64_t addr)
+{
+	const struct wire_range *r = t->range;
+
+	for (int i = 0; i < WIRE_RANGES; i++)
+		if (addr - r[i].lo < r[i].hi - r[i].lo) {
+			if (i)
+				range_first(t, i, r[i]);
+			return true;
+		}
+	return false;
+}
+
+/* ADDR is far from where the walk is: R becomes its range. */
+static noinline bool range_change(struct cursor *c, struct wire_range *r, uint64_t addr)
 {
 	uint64_t page = addr & ~4095ull;
 
-	if (r->hi && addr >= r->hi && addr - r->hi < 8u << 20) {
-		while (r->hi <= page) {
-			if (!page_readable(r->hi))
-				return false;
-			r->hi += 4096;
-		}
+	c->stacks += c->stacks < UINT8_MAX;
+	if (c->t && range_find(c->t, addr))
 		return true;
-	}
 	if (!page_readable(page))
 		return false;
-	*r = (struct wire_range){ page, page + 4096 };
+	if (c->t)
+		range_add(c->t, page);
+	else
+		*r = (struct wire_range){ page, page + 4096 };
 	return true;
+}
+
+/* Extends the range that ends below ADDR page by page; a far-off ADDR begins a range of its own. */
+static noinline bool range_extend(struct cursor *c, struct wire_range *r, uint64_t addr)
+{
+	uint64_t page = addr & ~4095ull, hi = r->hi, end;
+
+	if (!hi || addr < hi || addr - hi >= 8u << 20)
+		return range_change(c, r, addr);
+	while (hi <= page && (end = readable_end(hi))) {
+		hi = end;
+		store(&r->hi, hi);
+	}
+	return hi > page;
 }
 
 /* The range of the stack that RSP is on. The page of rsp itself is in use and needs no proof. */
@@ -71,35 +171,22 @@ static noinline struct wire_range *range_search(struct wire_thread *t, uint64_t 
 
 	if (stale == WIRE_STALE_SHOW)
 		ask_loudly(t, &(struct question){ ASK_FRAMES, { 0 } });
-	else if (unlikely(stale)) {
-		for (int i = 0; i < WIRE_RANGES; i++)
-			r[i] = (struct wire_range){ 0, 0 };
-		t->depth = 0;
-	}
-	if (rsp - r->lo < r->hi - r->lo)
+	else if (unlikely(stale))
+		ranges_clear(t);
+	if (range_find(t, rsp))
 		return r;
-	for (int i = 1; i < WIRE_RANGES; i++)
-		if (rsp - r[i].lo < r[i].hi - r[i].lo) {
-			struct wire_range was = r[0];
-
-			r[0] = r[i];
-			r[i] = was;
-			return r;
-		}
 	/* a stack that has grown by a few pages: prove the pages between, then it is one range */
 	if (rsp < r->lo && r->lo - rsp < 64 * 4096) {
-		uint64_t p = page + 4096;
+		uint64_t p = page + 4096, end;
 
-		while (p < r->lo && page_readable(p))
-			p += 4096;
-		if (p == r->lo) {
-			r->lo = page;
+		while (p < r->lo && (end = readable_end(p)))
+			p = end;
+		if (p >= r->lo) {
+			store(&r->lo, page);
 			return r;
 		}
 	}
-	for (int i = WIRE_RANGES - 1; i > 0; i--)
-		r[i] = r[i - 1];
-	*r = (struct wire_range){ page, page + 4096 };
+	range_add(t, page);
 	return r;
 }
 
@@ -110,11 +197,33 @@ static inline struct wire_range *range_of(struct wire_thread *t, uint64_t rsp)
 	return likely(rsp - r->lo < r->hi - r->lo && !load(&t->stale)) ? r : range_search(t, rsp);
 }
 
-static inline bool readable(struct wire_range *r, uint64_t addr)
+static inline bool readable(struct cursor *c, struct wire_range *r, uint64_t addr)
 {
 	if (unlikely(addr & 7))
 		return false;
-	return likely(addr - r->lo < r->hi - r->lo) || range_extend(r, addr);
+	return likely(addr - r->lo < r->hi - r->lo) || range_extend(c, r, addr);
+}
+
+/* A load that may fail. The supervisor knows where these are: .loads has how far it is from there to the instruction, and from there to the next one. */
+#define LOAD_FAILED (~0ull)		/* no pc, and no rsp or rbp that leads anywhere */
+
+static inline uint64_t peek(uint64_t addr)
+{
+	uint64_t word;
+
+	__asm__("1: mov %1, %0\n2:\n\t.pushsection .loads, \"a\"\n\t.long 1b - ., 2b - .\n\t.popsection"
+		: "=r"(word) : "m"(*(const uint64_t *)addr));
+	return word;
+}
+
+static bool may_hold(const struct wire_thread *t, uint64_t lo, uint64_t hi)
+{
+	uint32_t turn = load(&t->ranges_turn);
+
+	for (int k = 0; k < WIRE_RANGES; k++)
+		if (load(&t->range[k].lo) < hi && lo < load(&t->range[k].hi))
+			return true;
+	return turn & 1 || load(&t->ranges_turn) != turn;
 }
 
 void stacks_forget(uint64_t lo, uint64_t hi)
@@ -124,19 +233,15 @@ void stacks_forget(uint64_t lo, uint64_t hi)
 	for (uint32_t i = 0; i < high && i < WIRE_THREADS; i++) {
 		struct wire_thread *t = &PROC->thread[i];
 
-		if (load(&t->fs) <= 1)
-			continue;
-		for (int k = 0; k < WIRE_RANGES; k++)
-			if (t->range[k].lo < hi && lo < t->range[k].hi)
-				__atomic_store_n(&t->stale, 1, __ATOMIC_SEQ_CST);
+		if (load(&t->fs) > 1 && may_hold(t, lo, hi))
+			__atomic_store_n(&t->stale, 1, __ATOMIC_SEQ_CST);
 	}
 }
 
 /* ---- rules --------------------------------------------------------------------------------------------------------------------- */
 
-static const struct wire_module *module_of(uint64_t pc)
+static const struct wire_module *module_find(const struct wire_modules *m, uint64_t pc)
 {
-	const struct wire_modules *m = &PROC->modules[load(&PROC->modules_now) & 1];
 	uint32_t lo = 0, hi = m->count < WIRE_MODULES ? m->count : WIRE_MODULES;
 
 	while (lo < hi) {
@@ -152,42 +257,87 @@ static const struct wire_module *module_of(uint64_t pc)
 	return NULL;
 }
 
+#define TABLE_TRIES 8
+
+/*
+ * The module of PC. A thread may be kept from running while one table after the other is published: what it has read holds if the counter is the same afterwards, as the
+ * supervisor changes a table only while it is not the current one. *NOW: the counter.
+ */
+static bool module_of(uint64_t pc, struct wire_module *out, uint32_t *now)
+{
+	for (int i = 0; i < TABLE_TRIES; i++) {
+		const struct wire_module *m;
+		bool found;
+
+		*now = load(&PROC->modules_now);
+		m = module_find(&PROC->modules[*now & 1], pc);
+		found = m != NULL;
+		if (found)
+			*out = *m;
+		__atomic_thread_fence(__ATOMIC_ACQUIRE);
+		if (load(&PROC->modules_now) == *now)
+			return found;
+	}
+	return false;
+}
+
+static bool in_pool(uint64_t at, uint64_t count, uint64_t size)
+{
+	return at <= WIRE_POOL && at % size == 0 && count <= (WIRE_POOL - at) / size;
+}
+
+/* The row of offset OFF. The tables are where the target can write: nothing outside of them is read, whatever they say. */
+static uint32_t rule_of(const struct wire_module *m, uint64_t off)
+{
+	const uint8_t *pool = TABLES->pool;
+	const uint32_t *offs, *index;
+	uint32_t lo, hi;
+
+	if (!m->nrows || !in_pool(m->rows, m->nrows, sizeof(uint32_t)) || !in_pool(m->rules, m->nrows, sizeof(uint16_t)) ||
+	    !in_pool(m->index, (off >> 10) + 2, sizeof(uint32_t)))
+		return 0;
+	offs = (const uint32_t *)(pool + m->rows);
+	index = (const uint32_t *)(pool + m->index);
+	lo = index[off >> 10];
+	hi = index[(off >> 10) + 1];
+	if (hi >= m->nrows || lo > hi || offs[lo] > off)
+		return 0;
+	hi++;
+	while (hi - lo > 1) {
+		uint32_t mid = (lo + hi) / 2;
+
+		if (offs[mid] <= off)
+			lo = mid;
+		else
+			hi = mid;
+	}
+	return ((const uint16_t *)(pool + m->rules))[lo];
+}
+
+/*
+ * What is put into the cache must not outlive its module. The supervisor publishes first and clears the cache then: either it sees this entry or we see its new
+ * counter. Who has used the entry meanwhile does not remember it.
+ */
 static noinline uint32_t rule_search(uint64_t pc)
 {
-	const struct wire_module *m = module_of(pc);
-	const uint8_t *pool = IMAGE->pool;
-	const uint32_t *offs, *index;
-	uint32_t off, lo, hi, rule = 0;
+	uint64_t *entry = &PROC->cache[wire_cache_slot(pc)];
+	struct wire_module m = { .nrows = 0 };
+	uint32_t now, rule;
 
-	if (m && m->nrows) {
-		off = (uint32_t)(pc - m->start);
-		offs = (const uint32_t *)(pool + m->rows);
-		index = (const uint32_t *)(pool + m->index);
-		lo = index[off >> 10];
-		hi = index[(off >> 10) + 1] + 1;
-		if (hi > m->nrows)
-			hi = m->nrows;
-		if (offs[lo] <= off) {
-			while (hi - lo > 1) {
-				uint32_t mid = (lo + hi) / 2;
-
-				if (offs[mid] <= off)
-					lo = mid;
-				else
-					hi = mid;
-			}
-			rule = ((const uint16_t *)(pool + m->rules))[lo];
-		}
+	rule = module_of(pc, &m, &now) ? rule_of(&m, pc - m.start) : 0;
+	__atomic_store_n(entry, pc << 16 | rule, __ATOMIC_SEQ_CST);
+	if (unlikely(__atomic_load_n(&PROC->modules_now, __ATOMIC_SEQ_CST) != now)) {
+		__atomic_store_n(entry, 0, __ATOMIC_SEQ_CST);
+		__atomic_fetch_add(&PROC->flush, 1, __ATOMIC_SEQ_CST);
 	}
-	__atomic_store_n(&IMAGE->cache[wire_cache_slot(pc)], pc << 16 | rule, __ATOMIC_RELAXED);
 	return rule;
 }
 
 static inline const struct wire_rule *rule_at(uint64_t pc)
 {
-	uint64_t c = __atomic_load_n(&IMAGE->cache[wire_cache_slot(pc)], __ATOMIC_RELAXED);
+	uint64_t c = __atomic_load_n(&PROC->cache[wire_cache_slot(pc)], __ATOMIC_RELAXED);
 
-	return &IMAGE->rule[likely(c >> 16 == pc) ? (uint32_t)(c & 0xffff) : rule_search(pc)];
+	return &TABLES->rule[likely(c >> 16 == pc) ? (uint32_t)(c & 0xffff) : rule_search(pc)];
 }
 
 /* ---- one step outwards --------------------------------------------------------------------------------------------------------- */
@@ -195,16 +345,11 @@ static inline const struct wire_rule *rule_at(uint64_t pc)
 /* The kernel's rt_sigframe past its return address: ucontext, whose registers stand at these offsets. */
 enum { UC_REGS = 40, UC_R12 = 72, UC_R13 = 80, UC_R14 = 88, UC_R15 = 96, UC_RBP = 120, UC_RBX = 128, UC_RSP = 160, UC_RIP = 168 };
 
-static inline uint64_t peek(uint64_t addr)
-{
-	return *(const uint64_t *)addr;
-}
-
 static noinline enum step step_signal(struct cursor *c, struct wire_range *r)
 {
 	uint64_t uc = c->rsp;
 
-	if (!readable(r, uc) || !readable(r, uc + UC_RIP))
+	if (!readable(c, r, uc) || !readable(c, r, uc + UC_RIP))
 		return STEP_LOST;
 	c->reg[WIRE_RBP] = peek(uc + UC_RBP);
 	c->reg[WIRE_RBX] = peek(uc + UC_RBX);
@@ -217,19 +362,18 @@ static noinline enum step step_signal(struct cursor *c, struct wire_range *r)
 	c->rbp_use = 0;
 	c->rsp = c->rsp_word = peek(uc + UC_RSP);
 	c->slot = uc + UC_RIP;
-	if (c->rsp - r->lo >= r->hi - r->lo) {	/* the handler ran on a stack of its own */
-		if (!page_readable(c->rsp & ~4095ull))
-			return STEP_LOST;
-		*r = (struct wire_range){ c->rsp & ~4095ull, (c->rsp & ~4095ull) + 4096 };
-	}
-	c->pc = (peek(uc + UC_RIP) & WIRE_PC_MASK) | WIRE_PC_EXACT;
-	return STEP_ON;
+	c->pc = peek(uc + UC_RIP);
+	if (c->pc & ~WIRE_PC_MASK)
+		return STEP_LOST;
+	c->pc |= WIRE_PC_EXACT;
+	/* the handler may have run on a stack of its own */
+	return c->rsp - r->lo < r->hi - r->lo || range_change(c, r, c->rsp) ? STEP_ON : STEP_LOST;
 }
 
 /* The CFA is in a word of memory: one more that the way out depends on. */
 static inline bool load_cfa(struct cursor *c, struct wire_range *r, uint64_t at, uint64_t *cfa)
 {
-	if (at < c->rsp - RED_ZONE || !readable(r, at))	/* libcrypto keeps it just below rsp */
+	if (at < c->rsp - RED_ZONE || !readable(c, r, at))	/* libcrypto keeps it just below rsp */
 		return false;
 	c->rsp_slot = at;
 	*cfa = c->rsp_word = peek(at);
@@ -306,11 +450,11 @@ static inline __attribute__((always_inline)) enum step step(struct cursor *c, st
 		if (s != STEP_ON)
 			return s;
 	}
-	if (cfa - 8 < c->rsp || !readable(r, cfa - 8))
+	if (cfa - 8 < c->rsp || !readable(c, r, cfa - 8))
 		return STEP_LOST;
 	if (off != RULE_SAME) {
 		at = (u->from_rbp & 1 << WIRE_RBP ? rbp : cfa) + (uint64_t)(int64_t)(off * 8);
-		if (unlikely(off == RULE_LOST || at - r->lo >= r->hi - r->lo))
+		if (unlikely(off == RULE_LOST || at - r->lo > r->hi - r->lo - 8))
 			c->reg[WIRE_RBP] = 0;
 		else {
 			c->reg[WIRE_RBP] = peek(at);
@@ -322,7 +466,7 @@ static inline __attribute__((always_inline)) enum step step(struct cursor *c, st
 			if (u->off[i] == RULE_SAME)
 				continue;
 			at = (u->from_rbp & 1 << i ? rbp : cfa) + (uint64_t)(int64_t)(u->off[i] * 8);
-			c->reg[i] = u->off[i] == RULE_LOST || at - r->lo >= r->hi - r->lo ? 0 : peek(at);
+			c->reg[i] = u->off[i] == RULE_LOST || at - r->lo > r->hi - r->lo - 8 ? 0 : peek(at);
 		}
 	c->slot = cfa - 8;
 	c->rsp = cfa;
@@ -332,8 +476,10 @@ static inline __attribute__((always_inline)) enum step step(struct cursor *c, st
 	return c->pc ? STEP_ON : STEP_END;
 }
 
-static inline void cursor_begin(struct cursor *c, const struct entry *e)
+static inline void cursor_begin(struct cursor *c, struct wire_thread *t, const struct entry *e)
 {
+	c->t = t;
+	c->stacks = 0;
 	c->slot = (uint64_t)&e->ra;
 	c->pc = e->ra & WIRE_PC_MASK;
 	c->rsp = c->slot + 8;
@@ -341,9 +487,9 @@ static inline void cursor_begin(struct cursor *c, const struct entry *e)
 	c->rbp_slot = c->rsp_slot = 0;
 }
 
-static void cursor_begin_all(struct cursor *c, const struct entry *e)
+static void cursor_begin_all(struct cursor *c, struct wire_thread *t, const struct entry *e)
 {
-	cursor_begin(c, e);
+	cursor_begin(c, t, e);
 	for (int i = WIRE_RBX; i < WIRE_REGS; i++)
 		c->reg[i] = e->reg[i];
 }
@@ -359,7 +505,7 @@ static void cursor_begin_all(struct cursor *c, const struct entry *e)
 
 static uint32_t bucket_find(uint32_t id, uint32_t parent, uint64_t pc)
 {
-	const struct wire_node *node = IMAGE->node;
+	const struct wire_node *node = NODES;
 
 	for (; id; id = node[id].next)
 		if (node[id].pc == pc && node[id].parent == parent)
@@ -369,22 +515,21 @@ static uint32_t bucket_find(uint32_t id, uint32_t parent, uint64_t pc)
 
 static inline uint32_t node_new(uint32_t parent, uint64_t pc)
 {
-	struct wire_image *image = IMAGE;
-	uint32_t id;
+	uint32_t id = load(&PROC->nodes);
 
-	if (load(&image->nodes) >= WIRE_NODES)
+	if (unlikely(id >= load(&PROC->nodes_mapped)) && !nodes_reach(id))
 		return 0;
-	id = __atomic_fetch_add(&image->nodes, 1, __ATOMIC_ACQ_REL);
-	if (id >= WIRE_NODES)
+	id = __atomic_fetch_add(&PROC->nodes, 1, __ATOMIC_ACQ_REL);
+	if (unlikely(id >= load(&PROC->nodes_mapped)) && !nodes_reach(id))
 		return 0;
-	image->node[id].pc = pc;
-	image->node[id].parent = parent;
+	NODES[id].pc = pc;
+	NODES[id].parent = parent;
 	return id;
 }
 
 static noinline uint32_t node_insert(uint32_t parent, uint64_t pc)
 {
-	struct wire_node *node = IMAGE->node;
+	struct wire_node *node = NODES;
 	uint32_t *kid = &node[parent].kid[(uint64_t)((uint32_t)pc * 0x9e3779b1u) * WIRE_KIDS >> 32];
 	uint32_t mine = 0;
 
@@ -395,7 +540,7 @@ static noinline uint32_t node_insert(uint32_t parent, uint64_t pc)
 			if (node[id].pc == pc)
 				return id;	/* if another thread was first, our id stays unused */
 		if (unlikely(length >= CHAIN_FULL)) {
-			chain = &IMAGE->bucket[wire_node_hash(parent, pc) & (WIRE_BUCKETS - 1)];
+			chain = &PROC->bucket[wire_node_hash(parent, pc) & (WIRE_BUCKETS - 1)];
 			head = load(chain);
 			id = bucket_find(head, parent, pc);
 			if (id)
@@ -413,7 +558,7 @@ static noinline uint32_t node_insert(uint32_t parent, uint64_t pc)
 
 static inline uint32_t node_child(uint32_t parent, uint64_t pc)
 {
-	struct wire_node *node = IMAGE->node;
+	struct wire_node *node = NODES;
 	uint32_t memo = __atomic_load_n(&node[parent].memo, __ATOMIC_RELAXED);
 
 	if (likely(memo && node[memo].pc == pc && node[memo].parent == parent))
@@ -433,6 +578,8 @@ static inline uint32_t remembered_valid(const struct wire_thread *t, uint32_t fr
 	uint32_t n = frames ? t->last[frames - 1].checks : 0, i;
 	uint64_t differs = 0;
 
+	if (unlikely(!t->depth))	/* this walk has dropped a range with words of it */
+		return 0;
 	for (i = 0; i + 4 <= n; i += 4)
 		differs |= (peek(c[i].slot) ^ c[i].value) | (peek(c[i + 1].slot) ^ c[i + 1].value) |
 			   (peek(c[i + 2].slot) ^ c[i + 2].value) | (peek(c[i + 3].slot) ^ c[i + 3].value);
@@ -447,12 +594,24 @@ static inline uint32_t remembered_valid(const struct wire_thread *t, uint32_t fr
 	return frames;
 }
 
-/* Appends the COUNT fresh frames (innermost first) to the KEPT remembered ones, and gives them their nodes. */
-static uint32_t remember(struct wire_thread *t, uint32_t kept, uint32_t count, uint32_t base)
+/* A walk of COUNT frames has ended at C: what it read last is what made it end. Returns how many words. */
+static uint32_t remember_end(struct wire_thread *t, uint32_t count, const struct cursor *c)
+{
+	uint32_t checks = 0;
+
+	if (count && c->slot != t->fresh[count - 1].slot)
+		t->check[checks++] = (struct wire_check){ c->slot, c->pc & ~WIRE_PC_EXACT };
+	if (c->rsp_slot)
+		t->check[checks++] = (struct wire_check){ c->rsp_slot, c->rsp_word };
+	return checks;
+}
+
+/* Appends the COUNT fresh frames (innermost first) to the KEPT remembered ones, and gives them their nodes. C: where the walk stands. */
+static uint32_t remember(struct wire_thread *t, uint32_t kept, uint32_t count, uint32_t base, const struct cursor *c)
 {
 	uint32_t node = kept ? t->last[kept - 1].node : base;
-	uint32_t checks = kept ? t->last[kept - 1].checks + t->last[kept - 1].own_checks : 0;
-	bool outer_needs = kept ? t->last[kept - 1].needs_rbp : false;
+	uint32_t checks = kept ? t->last[kept - 1].checks + t->last[kept - 1].own_checks : remember_end(t, count, c);
+	bool outer_needs = kept ? t->last[kept - 1].needs & NEEDS_RBP : false;
 
 	while (count) {
 		struct wire_frame *f = &t->fresh[--count];
@@ -463,7 +622,12 @@ static uint32_t remember(struct wire_thread *t, uint32_t kept, uint32_t count, u
 		to->pc = f->pc;
 		to->rbp = f->rbp;
 		to->node = node;
-		to->needs_rbp = (f->rbp_use & RBP_USED) || ((f->rbp_use & RBP_SAME) && outer_needs);
+		outer_needs = (f->rbp_use & RBP_USED) || ((f->rbp_use & RBP_SAME) && outer_needs);
+		to->needs = outer_needs ? NEEDS_RBP : 0;
+		if (unlikely(f->pc & WIRE_PC_EXACT)) {
+			to->needs |= NEEDS_RSP;
+			to->rsp_word = f->rsp_word;
+		}
 		/* a match of this frame relies on the words of the frames outside of it; a match further in, on its own too */
 		to->checks = (uint16_t)checks;
 		t->check[checks].slot = f->slot;
@@ -472,18 +636,25 @@ static uint32_t remember(struct wire_thread *t, uint32_t kept, uint32_t count, u
 			t->check[checks].slot = f->rsp_slot;
 			t->check[checks++].value = f->rsp_word;
 		}
-		if (f->rbp_slot && to->needs_rbp) {
+		if (f->rbp_slot && outer_needs) {
 			t->check[checks].slot = f->rbp_slot;
 			t->check[checks++].value = f->rbp;
 		}
 		to->own_checks = (uint8_t)(checks - to->checks);
-		outer_needs = to->needs_rbp;
 	}
-	t->depth = kept;
+	t->depth = unlikely(c->stacks >= WIRE_RANGES) ? 0 : kept;	/* 0: words of it lie in no range */
 	return node;
 }
 
 static noinline uint32_t walk_all(struct wire_thread *t, const struct entry *e);
+
+/* Whether the registers are those that frame L had, as far as they decide what lies further out. */
+static inline bool same_registers(const struct wire_frame *l, const struct cursor *c)
+{
+	if (!l->needs)
+		return true;
+	return (!(l->needs & NEEDS_RBP) || l->rbp == c->reg[WIRE_RBP]) && (likely(!(l->needs & NEEDS_RSP)) || l->rsp_word == c->rsp);
+}
 
 uint32_t walk(struct wire_thread *t, const struct entry *e)
 {
@@ -498,14 +669,13 @@ uint32_t walk(struct wire_thread *t, const struct entry *e)
 		t->depth = 0;
 	}
 	k = t->depth;
-	cursor_begin(&c, e);
+	cursor_begin(&c, t, e);
 	for (;;) {
 		struct wire_frame *f;
 
 		while (k && t->last[k - 1].slot < c.slot)
 			k--;
-		if (k && t->last[k - 1].slot == c.slot && t->last[k - 1].pc == c.pc &&
-		    (!t->last[k - 1].needs_rbp || t->last[k - 1].rbp == c.reg[WIRE_RBP])) {
+		if (k && t->last[k - 1].slot == c.slot && t->last[k - 1].pc == c.pc && same_registers(&t->last[k - 1], &c)) {
 			uint32_t valid = remembered_valid(t, k);
 
 			if (likely(valid == k))
@@ -544,7 +714,7 @@ uint32_t walk(struct wire_thread *t, const struct entry *e)
 	}
 	if (unlikely(t->base_truncated))
 		t->truncated++;
-	return remember(t, k, count, base);
+	return remember(t, k, count, base, &c);
 cut:
 	/* too deep: the innermost `depth` frames under a [truncated] of their own */
 	while (count < depth && k) {
@@ -559,14 +729,15 @@ cut:
 	return base;
 }
 
-/* With every register, remembering nothing. PC: room for DEPTH of them. Returns the node. */
-static uint32_t walk_full(struct wire_range *r, const struct entry *e, struct wire_frame *frame, uint64_t *pc, uint32_t depth, enum step *end)
+/* With every register, remembering nothing. R: the ranges of T, or one alone. PC: room for DEPTH of them. Returns the node. */
+static uint32_t walk_full(struct wire_thread *t, struct wire_range *r, const struct entry *e, struct wire_frame *frame, uint64_t *pc, uint32_t depth,
+			  enum step *end)
 {
 	struct cursor c;
 	uint32_t count = 0, node;
 	enum step s = STEP_ON;
 
-	cursor_begin_all(&c, e);
+	cursor_begin_all(&c, t, e);
 	while (s == STEP_ON && count < depth) {
 		if (frame)
 			frame[count++].pc = c.pc;
@@ -589,7 +760,7 @@ static noinline uint32_t walk_all(struct wire_thread *t, const struct entry *e)
 {
 	uint32_t depth = PROC->depth < WIRE_DEPTH ? PROC->depth : WIRE_DEPTH;
 	enum step end;
-	uint32_t node = walk_full(range_of(t, (uint64_t)e), e, t->fresh, NULL, depth, &end);
+	uint32_t node = walk_full(t, range_of(t, (uint64_t)e), e, t->fresh, NULL, depth, &end);
 
 	t->depth = 0;
 	if (end == STEP_LOST)
@@ -605,7 +776,7 @@ noinline uint32_t walk_plain(const struct entry *e)
 	struct wire_range r = { (uint64_t)e & ~4095ull, ((uint64_t)e & ~4095ull) + 4096 };
 	enum step end;
 
-	return walk_full(&r, e, NULL, pc, PROC->depth < PLAIN_DEPTH ? PROC->depth : PLAIN_DEPTH, &end);
+	return walk_full(NULL, &r, e, NULL, pc, PROC->depth < PLAIN_DEPTH ? PROC->depth : PLAIN_DEPTH, &end);
 }
 
 /*
@@ -616,14 +787,17 @@ noinline uint32_t walk_plain(const struct entry *e)
  */
 static bool in_blob(uint64_t pc)
 {
-	return (pc & WIRE_PC_MASK) - (uint64_t)blob_start < HOME_BEACON - HOME_BLOB;
+	return (pc & WIRE_PC_MASK) - (uint64_t)blob_start < HOME_JOURNAL - HOME_BLOB;
 }
 
 /* Below the return address of a hook's entry lies the one of its C function: see entry.S for the layouts; in its short way through malloc the real one's. */
 static bool entry_below(uint64_t slot)
 {
-	return in_blob(peek(slot - 16)) || in_blob(peek(slot - 64)) || in_blob(peek(slot - 96)) || in_blob(peek(slot - 112));
+	return page_readable((slot - 16) & ~4095ull) && page_readable((slot - 112) & ~4095ull) &&
+	       (in_blob(peek(slot - 16)) || in_blob(peek(slot - 64)) || in_blob(peek(slot - 96)) || in_blob(peek(slot - 112)));
 }
+
+#define NESTING_DEPTH (1u << 16)	/* of a recursion inside a hook: some milliseconds */
 
 noinline enum nesting nesting(const struct wire_thread *t, const struct entry *e)
 {
@@ -633,8 +807,8 @@ noinline enum nesting nesting(const struct wire_thread *t, const struct entry *e
 	enum step s = STEP_ON;
 	struct cursor c;
 
-	cursor_begin_all(&c, e);
-	for (int i = 0; i < 256; i++) {
+	cursor_begin_all(&c, NULL, e);
+	for (uint32_t i = 0; i < NESTING_DEPTH; i++) {
 		if (c.slot == marked && in_blob(inner))
 			return signalled ? SIGNALLED : NESTED;
 		if (!signalled && c.slot >= marked && marked > (uint64_t)e)
@@ -643,12 +817,7 @@ noinline enum nesting nesting(const struct wire_thread *t, const struct entry *e
 		s = step(&c, &r, true);
 		if (s != STEP_ON)
 			break;
-		if (c.pc & WIRE_PC_EXACT) {
-			signalled = true;
-			r = (struct wire_range){ c.rsp & ~4095ull, (c.rsp & ~4095ull) + 4096 };
-			if (!page_readable(r.lo))
-				break;
-		}
+		signalled |= (c.pc & WIRE_PC_EXACT) != 0;
 	}
 	/* Not found. Above us on the same stack it may still be there, if the unwind information was no help. */
 	return s == STEP_LOST && marked > (uint64_t)e && marked - (uint64_t)e < 4096 && entry_below(marked) ? NESTED : STALE;

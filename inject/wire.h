@@ -2,15 +2,20 @@
 /*
  * wire.h - what the target's side (inject/) and our side (supervisor/) share: the one contract between the two address spaces.
  *
- * Everything that the trampoline needs lives in one reservation in the target, the "home". It is mapped at an address of the
- * kernel's choice and nowhere else in the target is anything of ours, but for the jumps at the allocators' entries and the stub islands
- * near them. No descriptor stays open in the target: the home's parts are memory files, mapped here and there, then closed.
+ * Everything that the trampoline needs lies in one range of addresses in the target, the "home", most of which is not mapped: its parts are as small as
+ * they can be, and grow at their ends (mremap(2) needs no descriptor). Nowhere else in the target is anything of ours, but for the jumps at the
+ * allocators' entries and the stub islands near them. No descriptor stays open in the target: memory files are mapped here and there, then closed.
  *
  *      home + 0          guard     private page, wiped on fork: "armed". A forked child that nobody caught reads 0 and is inert.
- *           + 0x1000     blob      the trampoline's code and constants, mapped r-x
- *           + HOME_BEACON          one page: clock, door bell, sign of life
- *           + HOME_PROCESS         struct wire_process: one per process (a forked child gets its own): counters, modules, threads with their rings
- *           + HOME_IMAGE           struct wire_image: one per program image (a forked child shares its parent's): unwind rules, stacks
+ *           + 0x1000     blob      private: the trampoline's code and constants, r-x
+ *           + HOME_JOURNAL         private: struct wire_journal, what was done to the process' code
+ *           + HOME_BEACON          one page: clock, door bell, sign of life               |
+ *           + HOME_PROCESS         struct wire_process: counters, modules, rings          | one file for each process, not inherited by a fork
+ *           + HOME_NODES           struct wire_node[]: stacks                             |
+ *           + HOME_TABLES          struct wire_tables: unwind rules; read-only, sealed against writing. A forked child shares its parent's
+ *
+ * A forked child has the private parts (its hooks are its own to undo) and the tables, which nobody but mtrun can change. What its parent writes it cannot
+ * reach: it gets a file of its own, or nothing.
  *
  * Events go from a hook to the supervisor through a ring in its thread's slot: one writer, one reader, no system call, no lock. The ring is
  * shared memory, so the reader sees an event as soon as the hook has stored `head`; also from a target that was killed, and from one that has
@@ -30,7 +35,7 @@
 #include <stdint.h>
 
 #define WIRE_MAGIC   0x316e7572746d0000ull	/* "\0\0mtrun1" */
-#define WIRE_VERSION 2
+#define WIRE_VERSION 3
 
 /* ---- the beacon: written by mtrun; only `bell` is written by the target ------------------------------------------------------ */
 
@@ -46,8 +51,6 @@ struct wire_beacon {
 	uint32_t pad1[15];
 	uint32_t bell;			/* offset 128: futex; a hook adds 1 and wakes it when `sleeping` is set */
 	uint32_t sleeping;		/* the supervisor sleeps, or is about to */
-	uint32_t pad2[14];
-	char name[16];			/* offset 192: "mtrun", what a child's memory file is called */
 };
 
 /* ---- events --------------------------------------------------------------------------------------------------------------- */
@@ -180,15 +183,26 @@ static inline void wire_known_take(uint8_t *known, uint64_t address)
  * A mailbox makes a thread of the target work for us without ptrace: it sits in the blob's loop, waits for `state` to become
  * MAIL_WORK, makes the system calls listed, sets MAIL_DONE, and so on until MAIL_GO lets it return to what it did. When mtrun dies the loop
  * ends as by MAIL_GO. A hook that has a question fills `what`/`arg`, sets MAIL_ASKED and enters the same loop; `answer` is the reply.
+ * A hook does not wait for ever (inject/patience.c): it takes its question back by MAIL_IDLE. Each question has a turn, in the bits above MAIL_STATE, so that
+ * an answer that comes too late is not taken for that of the next one. The turn is 0 where the supervisor has sent the thread.
  */
 enum wire_mail_state { MAIL_IDLE, MAIL_ASKED, MAIL_WORK, MAIL_DONE, MAIL_GO };
+#define MAIL_STATE 0xffu		/* of `state`: enum wire_mail_state */
+#define MAIL_TURN  0x100u		/* added for each question */
 enum wire_what {
 	ASK_NOTHING,		/* the service was entered because the supervisor sent the thread there */
 	ASK_MODULES,		/* ld.so's _dl_debug_state was called: modules came or went */
 	ASK_FRAMES,		/* a test wants to look at this thread's stack before the hook does (WIRE_STALE_SHOW) */
 	ASK_API,		/* the program's own code asks, or tells: arg[0] is enum wire_api, arg[1] the address of a text */
 	ASK_ROOM,		/* a request under a limit: see below */
+	ASK_LEND,		/* LeakSanitizer is about to trace this process; enum wire_lent */
+	ASK_BACK,		/* and is done */
+	ASK_TRACE,		/* ptrace(arg[0], arg[1], ..) that makes its caller (thread arg[2]) a tracer or a tracee; enum wire_trace */
+	ASK_READABLE,		/* no system calls may be made: up to where is the memory readable that arg[0] is in? 0: it is not */
 };
+/* Both 0 if mtrun is gone: then nobody traces anything. */
+enum wire_lent { LENT_NOT_NEEDED, LENT, LENT_NOT };	/* LENT_NOT: it cannot be, so the check is not to be made */
+enum wire_trace { TRACE_GO, TRACE_DONE };		/* make the call; or: it is as if it had been made */
 /* What mtrun.h offers. These numbers are in the notes of programs out there. */
 enum wire_api { API_ALLOCATED = 1, API_META, API_LIMIT, API_MARK, API_SNAPSHOT, API_KINDS };
 
@@ -225,7 +239,7 @@ struct wire_call {
 	int64_t ret;			/* result or -errno */
 };
 struct wire_mail {
-	uint32_t state;			/* futex, enum wire_mail_state */
+	uint32_t state;			/* futex: enum wire_mail_state, and the turn */
 	uint32_t what;			/* enum wire_what */
 	uint64_t arg[5];
 	uint64_t answer;
@@ -268,18 +282,18 @@ struct wire_rule {
 };
 _Static_assert(sizeof(struct wire_rule) == 32, "a rule is 32 bytes");
 
-/* A mapped object with code. Offsets are into the image's `pool` (bytes). Rows are sorted; row i covers [offs[i], offs[i+1]), the last
+/* A mapped object with code. Offsets are into the tables' `pool` (bytes). Rows are sorted; row i covers [offs[i], offs[i+1]), the last
  * one to the end of the module. `index` has one u32 per 1 KiB of the module plus one: the first row whose offset is > its start, minus one. */
 struct wire_module {
 	uint64_t start, end;		/* absolute addresses: lowest and highest+1 of its executable segments */
 	uint64_t rows;			/* pool offset of u32 offs[nrows] */
-	uint64_t rules;			/* pool offset of u16 rule[nrows]: index into wire_image.rule */
+	uint64_t rules;			/* pool offset of u16 rule[nrows]: index into wire_tables.rule */
 	uint64_t index;			/* pool offset of u32 index[(end - start + 1023) / 1024 + 1] */
 	uint32_t nrows;
 	uint32_t pad;
 };
 #define WIRE_MODULES 2048
-struct wire_modules {			/* sorted by start; published by storing its number in wire_process.modules_now */
+struct wire_modules {			/* sorted by start; which of two holds: wire_process.modules_now */
 	uint32_t count;
 	uint32_t pad[15];
 	struct wire_module module[WIRE_MODULES];
@@ -293,7 +307,7 @@ struct wire_modules {			/* sorted by start; published by storing its number in w
  * pseudo-frame [truncated] is a node with pc WIRE_PC_TRUNCATED or WIRE_PC_DEEP below the root. Node 0 means "no stack".
  */
 #define WIRE_NODES      (1u << 22)
-#define WIRE_BUCKETS    (1u << 21)	/* for children of nodes that have very many */
+#define WIRE_BUCKETS    (1u << 18)	/* for children of nodes that have very many */
 #define WIRE_KIDS       3u
 #define WIRE_PC_TRUNCATED 1ull		/* no way to go on from there */
 #define WIRE_PC_DEEP      2ull		/* deeper than --depth */
@@ -314,17 +328,13 @@ static inline uint32_t wire_node_hash(uint32_t parent, uint64_t pc)
 }
 
 #define WIRE_RULES      65536u
-#define WIRE_RULE_CACHE (1u << 15)	/* entries of {pc 48 | rule 16}; direct mapped */
+#define WIRE_RULE_CACHE (1u << 15)	/* entries of {pc 48 | rule 16}; direct mapped; each process has its own, as it has its own modules */
 #define WIRE_POOL       (128u << 20)
 
-struct wire_image {
-	uint32_t nodes;			/* ids given out so far; may exceed WIRE_NODES when full */
-	uint32_t pad[15];
-	uint64_t cache[WIRE_RULE_CACHE];
+/* Written by mtrun alone, and only appended to. */
+struct wire_tables {
 	struct wire_rule rule[WIRE_RULES];	/* rule 0 is CFA_NONE */
-	uint32_t bucket[WIRE_BUCKETS];
-	struct wire_node node[WIRE_NODES];
-	uint8_t pool[WIRE_POOL];	/* module tables; written by the supervisor, only appended to */
+	uint8_t pool[WIRE_POOL];	/* modules' rows */
 };
 static inline uint32_t wire_cache_slot(uint64_t pc) { return (uint32_t)((pc ^ pc >> 15) & (WIRE_RULE_CACHE - 1)); }
 
@@ -346,8 +356,10 @@ enum wire_hook_kind {
 	HOOK_SYSCALL,		/* libc's syscall(): passes on what it knows to the above, the rest straight through */
 	HOOK_PRCTL,		/* prctl(PR_SET_SECCOMP), seccomp(): no system call from hooks after it */
 	HOOK_DEBUG_STATE,	/* ld.so's _dl_debug_state */
-	HOOK_RETURN_0,		/* the function does nothing and returns 0 (LeakSanitizer's checks) */
+	HOOK_LEAK_CHECK,	/* LeakSanitizer's checks, which trace their own process */
+	HOOK_PTRACE,		/* ptrace(): a process has one tracer, and that may be mtrun */
 	HOOK_API,		/* a function of mtrun.h; `arg` is enum wire_api */
+	HOOK_RAW,		/* a system call that a module makes by itself, any of them: see entry_raw */
 	HOOK_GENERIC_MALLOC, HOOK_GENERIC_CALLOC, HOOK_GENERIC_REALLOC, HOOK_GENERIC_FREE, HOOK_GENERIC_MEMALIGN, HOOK_GENERIC_POSIX_MEMALIGN,
 				/* --hook: the same with `arg` counted from 1, up to six register arguments */
 	HOOK_KINDS
@@ -357,10 +369,12 @@ enum wire_hook_kind {
 struct wire_hook {
 	uint64_t entry;			/* in the blob: wire_blob_entries[kind] + blob base */
 	uint64_t orig;			/* the moved instructions, then back into the function */
-	uint64_t nothrow;		/* HOOK_NEW: the moved-instructions address of the nothrow form of the same module, else 0 */
+	uint64_t nothrow;		/* HOOK_NEW: the moved-instructions address of the nothrow form of the same module. HOOK_RAW: the return
+					 * address that stands for the site, in the island. Else 0 */
 	uint32_t kind;			/* enum wire_hook_kind */
-	uint32_t arg;			/* position of the size or pointer, from 0 (generic and sized forms) */
+	uint32_t arg;			/* position of the size or pointer, from 0 (generic and sized forms); or WIRE_FRAMED */
 };
+#define WIRE_FRAMED (1u << 31)		/* the real function walks its stack by frame pointers (a sanitizer's malloc): it is to find its caller's frame */
 
 /* ---- threads ------------------------------------------------------------------------------------------------------------------ */
 
@@ -377,15 +391,16 @@ struct wire_frame {
 	uint32_t node;
 	uint16_t checks;		/* entries of `check` before this frame's own */
 	uint8_t own_checks;		/* and its own: 1 to 3 */
-	uint8_t needs_rbp : 1;		/* rbp decides what lies further out */
+	uint8_t needs : 2;		/* what decides what lies further out, besides slot and pc: NEEDS_* of walk.c */
 	uint8_t rbp_use : 2;		/* while walking: what the frame's rule does with rbp */
 	uint64_t rbp_slot;		/* while walking: where the caller's rbp was loaded from; 0: it is the same */
 	uint64_t rsp_slot;		/* while walking: where rsp was loaded from (signal frames, re-aligned stacks), 0: nowhere */
-	uint64_t rsp_word;		/* while walking: what was there */
+	uint64_t rsp_word;		/* what was there; kept where rsp decides */
 };
 struct wire_check { uint64_t slot, value; };	/* the remembered stack holds as long as *slot == value */
 struct wire_range { uint64_t lo, hi; };	/* stack pages known to be readable */
 #define WIRE_RANGES 4
+#define WIRE_CHECKS (2 + 3 * WIRE_DEPTH)
 #define WIRE_STALE_SHOW 2u
 
 struct wire_thread {
@@ -417,21 +432,97 @@ struct wire_thread {
 	uint64_t told;			/* the block told of last while sampling */
 	uint32_t base_truncated;	/* the remembered stack ends in [truncated] */
 	uint32_t new_zero;		/* operator new(0) was called: the malloc(1) that follows is of 0 bytes */
+	uint32_t places;		/* of `signal` that its handlers have taken and not filled yet */
+	uint32_t ranges_turn;		/* counts changes of `range`; odd: one is under way */
+	uint32_t gave_up;		/* it has waited for mtrun for too long (patience.c), */
+	uint64_t gave_up_tail;		/* with `tail` there */
 	_Alignas(64) struct wire_mail mail;
-	struct wire_check check[3 * WIRE_DEPTH];	/* outermost frame's first */
+	struct wire_check check[WIRE_CHECKS];	/* where the walk ended, then outermost frame's first */
 	struct wire_frame last[WIRE_DEPTH];	/* outermost first */
 	struct wire_frame fresh[WIRE_DEPTH];	/* the walk under way, innermost first */
 	_Alignas(4096) struct wire_event ring[WIRE_RING];
 };
 static inline uint32_t wire_finder_hash(uint64_t fs) { return (uint32_t)((fs >> 6) * 0x9e3779b1u >> 16 & (WIRE_FINDER - 1)); }
 
-/* Events of a signal handler that interrupted a hook's book-keeping: any thread, any time, few. */
-#define WIRE_SIGNAL_RING 256u
+#define WIRE_LARGE        65536u
+#define WIRE_LARGE_HASHES 4u		/* share a line of addresses */
+#define WIRE_LARGE_WAYS   8
+#define WIRE_LARGE_FULL   255u		/* cannot be told any more: stays */
+static inline uint32_t wire_large_hash(uint64_t address) { return (uint32_t)((address >> 4) * 0x9e3779b1u >> 16 & (WIRE_LARGE - 1)); }
+
+/*
+ * Events of a signal handler that interrupted a hook: any thread, any time, few. A handler can be interrupted by another one, or stopped, while it writes
+ * one. So they are places rather than a queue: a free one is taken (before the event takes a number), filled, and said to be ready; the reader takes what is
+ * ready, in the order drawn from `signal_head`, and sets it free. Nobody waits for one that is half written but its own event.
+ */
+#define WIRE_SIGNAL_PLACES 256u
+enum wire_place { PLACE_FREE, PLACE_TAKEN, PLACE_READY };	/* the last two: | slot of the thread << 2 */
 struct wire_signal_event {
-	uint64_t turn;			/* position + 1 when complete */
-	uint32_t tid, ms;
+	uint32_t state;			/* enum wire_place */
+	uint32_t tid, ms, pad;
+	uint64_t order;
 	struct wire_event event[2];
-	uint64_t pad[2];
+	uint64_t pad2;
+};
+_Static_assert(sizeof(struct wire_signal_event) == 64, "one cache line");
+
+struct wire_process {
+	uint64_t magic;			/* WIRE_MAGIC | WIRE_VERSION */
+	uint32_t root;			/* node that new stacks start from */
+	uint32_t flush;			/* changes when remembered stacks are void (module gone) */
+	uint32_t depth;			/* --depth */
+	uint32_t modules_now;		/* counts publications: modules[modules_now & 1] holds, the other one may be changing */
+	uint32_t tls_ready;		/* %fs:0 may be read */
+	uint32_t no_syscalls;		/* seccomp: hooks make no system call any more */
+	uint64_t libc_start, libc_end;	/* frees from here are WIRE_FROM_LIBC */
+	uint32_t slots;			/* of `thread`, that are mapped */
+	uint32_t nodes_mapped;		/* of the nodes */
+	uint32_t free_stacks;		/* releases say their stack, too. In the line that every hook reads anyway, and so is */
+	uint32_t limited;		/* LIMIT_* */
+	uint64_t errno_location;	/* libc's function, 0: not known. Some allocators leave errno alone when realloc fails */
+	uint64_t sample;		/* the period, see above; 0: off */
+	uint64_t seed;			/* for random numbers: another one in each process */
+	uint32_t filter;		/* releases are told of by what `known` says */
+	uint32_t pauses;		/* instructions of that name that take a millisecond */
+	uint64_t stood;			/* the beacon's ms + 1 at which a hook has given mtrun up (patience.c); 0: none has */
+	uint32_t growing;		/* some thread is mapping more of the home */
+	uint32_t pad0[3];
+	struct wire_mail mail;		/* of a thread that the supervisor sent to the service loop */
+	_Alignas(64) uint64_t ticket;	/* tickets given out */
+	uint64_t pad1[7];
+	uint64_t signal_head;		/* how many of handlers' events were made ready */
+	uint64_t pad3;
+	uint32_t calls;			/* system calls of ours that are under way: seccomp waits for them */
+	uint32_t no_slot;		/* events lost because all thread slots were taken */
+	uint32_t threads_high;		/* slots that were ever used lie below this */
+	uint64_t signal_settled;	/* bytes granted to handlers (ROOM_SIGNAL) whose event was stored, or whose call failed; after the event */
+	uint64_t pad2[4];
+	uint64_t finder[WIRE_FINDER];	/* thread pointer << 16 | slot: a hint, right if the slot has that `fs` */
+	uint32_t counter[WIRE_COUNTERS];
+	uint8_t large[WIRE_LARGE];	/* how many blocks of WIRE_WIDE bytes or more live at addresses with this hash: see large.h */
+	_Alignas(64) uint64_t large_at[WIRE_LARGE / WIRE_LARGE_HASHES][WIRE_LARGE_WAYS];	/* their addresses; 0: none */
+	uint8_t known[WIRE_KNOWN];
+	uint64_t released[WIRE_COUNTERS];
+	struct wire_signal_event signal[WIRE_SIGNAL_PLACES];
+	struct wire_modules modules[2];
+	uint64_t cache[WIRE_RULE_CACHE];	/* {pc 48 | rule 16} */
+	uint32_t bucket[WIRE_BUCKETS];
+	_Alignas(64) uint32_t nodes;	/* ids given out so far; may exceed WIRE_NODES when full */
+	_Alignas(4096) struct wire_thread thread[WIRE_THREADS];
+};
+
+/* ---- the home ------------------------------------------------------------------------------------------------------------------ */
+
+enum wire_armed {
+	ARMED_NOT,			/* nobody is there: every hook passes straight through */
+	ARMED_OFF,			/* nothing is recorded: all do, but for those that tell of new libraries and of seccomp, and mtrun.h's */
+	ARMED_ON
+};
+struct wire_guard {			/* private, wiped on fork */
+	uint32_t armed;			/* enum wire_armed */
+	uint32_t here;			/* the process part is. 0 in a forked child: nothing of it may be touched */
+	/* what arrive() is to map, in bytes */
+	uint64_t process, nodes, rules, pool;	/* of which the last two are 0 where the tables are there */
 };
 
 /*
@@ -447,70 +538,32 @@ struct wire_plant {			/* as struct planted (supervisor/plant.h) */
 	uint8_t original[WIRE_MOVED], patched[WIRE_MOVED];
 	struct { uint8_t from, to; } insn[16];
 };
-struct wire_journal {
+struct wire_journal {			/* mtrun alone writes it */
+	uint64_t magic;			/* WIRE_MAGIC | WIRE_VERSION */
 	uint32_t plants, islands;
 	struct { uint64_t start, end; } island[WIRE_ISLANDS];
 	struct wire_plant plant[WIRE_PLANTS];
 };
 
-struct wire_process {
-	uint64_t magic;			/* WIRE_MAGIC | WIRE_VERSION */
-	uint32_t root;			/* node that new stacks start from */
-	uint32_t flush;			/* changes when remembered stacks are void (module gone) */
-	uint32_t depth;			/* --depth */
-	uint32_t modules_now;		/* which of `modules` holds */
-	uint32_t tls_ready;		/* %fs:0 may be read */
-	uint32_t no_syscalls;		/* seccomp: hooks make no system call any more */
-	uint64_t libc_start, libc_end;	/* frees from here are WIRE_FROM_LIBC */
-	uint64_t home;			/* its address in the target */
-	uint32_t free_stacks;		/* releases say their stack, too. In the line that every hook reads anyway, and so is */
-	uint32_t limited;		/* LIMIT_* */
-	uint64_t errno_location;	/* libc's function, 0: not known. Some allocators leave errno alone when realloc fails */
-	uint64_t sample;		/* the period, see above; 0: off */
-	uint64_t seed;			/* for random numbers: another one in each process */
-	uint32_t filter;		/* releases are told of by what `known` says */
-	uint32_t pad0[7];
-	struct wire_mail mail;		/* of a thread that the supervisor sent to the service loop */
-	_Alignas(64) uint64_t ticket;	/* tickets given out */
-	uint64_t pad1[7];
-	uint64_t signal_head;		/* signal ring: positions given out */
-	uint64_t signal_tail;		/* read by the supervisor */
-	uint32_t calls;			/* system calls of ours that are under way: seccomp waits for them */
-	uint32_t no_slot;		/* events lost because all thread slots were taken */
-	uint32_t threads_high;		/* slots that were ever used lie below this */
-	uint64_t signal_settled;	/* bytes granted to handlers (ROOM_SIGNAL) whose event was stored, or whose call failed; after the event */
-	uint64_t pad2[4];
-	uint64_t finder[WIRE_FINDER];	/* thread pointer << 16 | slot: a hint, right if the slot has that `fs` */
-	uint32_t counter[WIRE_COUNTERS];
-	uint8_t large[65536];		/* nonzero: a block of WIRE_WIDE bytes or more may live at an address with this hash */
-	uint8_t known[WIRE_KNOWN];
-	uint64_t released[WIRE_COUNTERS];
-	struct wire_signal_event signal[WIRE_SIGNAL_RING];
-	struct wire_modules modules[2];
-	struct wire_journal journal;
-	_Alignas(4096) struct wire_thread thread[WIRE_THREADS];
-};
-static inline uint32_t wire_large_hash(uint64_t address) { return (uint32_t)((address >> 4) * 0x9e3779b1u >> 16 & 0xffff); }
-
-/* ---- the home ------------------------------------------------------------------------------------------------------------------ */
-
-enum wire_armed {
-	ARMED_NOT,			/* nobody is there: every hook passes straight through */
-	ARMED_OFF,			/* nothing is recorded: all do, but for those that tell of new libraries and of seccomp, and mtrun.h's */
-	ARMED_ON
-};
-struct wire_guard {			/* private, wiped on fork */
-	uint32_t armed;			/* enum wire_armed */
-	uint32_t pad;
-};
-
+#define WIRE_PAGES(n) (((uint64_t)(n) + 4095) & ~4095ull)
 #define HOME_GUARD   0x0ull
 #define HOME_BLOB    0x1000ull
-#define HOME_BEACON  0x40000ull
-#define HOME_PROCESS 0x41000ull
-#define WIRE_PAGES(n) (((uint64_t)(n) + 4095) & ~4095ull)
-#define HOME_IMAGE   (HOME_PROCESS + WIRE_PAGES(sizeof(struct wire_process)))
-#define HOME_SIZE    (HOME_IMAGE + WIRE_PAGES(sizeof(struct wire_image)))
-/* The memory files: an image's first process has one of HOME_SIZE; a forked child one of [HOME_BEACON, HOME_IMAGE) and its parent's image. */
+#define HOME_JOURNAL 0x40000ull
+#define HOME_BEACON  0x100000ull
+#define HOME_PROCESS (HOME_BEACON + 0x1000)
+#define HOME_THREADS (HOME_PROCESS + offsetof(struct wire_process, thread))
+#define HOME_NODES   (HOME_PROCESS + WIRE_PAGES(sizeof(struct wire_process)))
+#define HOME_TABLES  (HOME_NODES + WIRE_PAGES(WIRE_NODES * sizeof(struct wire_node)))
+#define HOME_POOL    (HOME_TABLES + offsetof(struct wire_tables, pool))
+#define HOME_SPAN    (HOME_TABLES + WIRE_PAGES(sizeof(struct wire_tables)))
+_Static_assert(HOME_JOURNAL + sizeof(struct wire_journal) <= HOME_BEACON, "the journal fits");
+/* The memory files, of fixed (sparse) size: a process' is [HOME_BEACON, HOME_TABLES), an image's tables [HOME_TABLES, HOME_SPAN). */
+#define FILE_PROCESS (HOME_TABLES - HOME_BEACON)
+#define FILE_TABLES  (HOME_SPAN - HOME_TABLES)
+/* What is mapped at first. */
+#define SLOTS_FIRST 2u
+#define NODES_FIRST 8192u
+#define RULES_FIRST 2048u
+#define POOL_FIRST  (1u << 18)
 
 #endif

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "../supervisor/array.h"
+#include "../supervisor/escape.h"
 #include "../supervisor/json.h"
 #include "../supervisor/units.h"
 #include "../supervisor/view.h"
@@ -179,12 +180,12 @@ static void print_text(FILE *out, const struct collection *c, struct process *p,
 		const struct symbol_frame *f = &sites_site(c->sites, sites_of(c->sites, b->stack))->frame;
 		struct text_buffer age;
 
-		fprintf(out, "0x%012" PRIx64 "  size:%-*" PRIu64 "  age:%-6s  thread:%-7d  stack:%-7" PRIu32 "  %s", b->address, width, b->size,
+		escape_printf(out, "0x%012" PRIx64 "  size:%-*" PRIu64 "  age:%-6s  thread:%-7d  stack:%-7" PRIu32 "  %s", b->address, width, b->size,
 			age_text(&age, now > b->ms ? now - b->ms : 0), (int)ledger_thread_tid(p->ledger, b->thread), b->stack,
 			f->function ? f->function : "??");
 		if (f->file)
-			fprintf(out, " at %s:%u", f->file, f->line);
-		fprintf(out, "%s\n", b->mapping ? " (mapping)" : "");
+			escape_printf(out, " at %s:%u", f->file, f->line);
+		escape_printf(out, "%s\n", b->mapping ? " (mapping)" : "");
 	}
 	if (c->others)
 		fprintf(out, "(others)        size:%" PRIu64 "  (%zu more)\n", c->others_size, c->others);

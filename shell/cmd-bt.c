@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../supervisor/escape.h"
 #include "../supervisor/print.h"
 #include "../supervisor/units.h"
 #include "command.h"
@@ -14,7 +15,7 @@
  */
 struct copy {
 	pid_t tid;
-	char name[16];
+	char name[PROC_NAME];
 	size_t count;
 	uint64_t *pc;
 };
@@ -100,7 +101,9 @@ static void print_json(FILE *out, struct process *p, const struct copies *c)
 static void print_text(FILE *out, struct process *p, const struct copies *c)
 {
 	for (size_t i = 0; i < c->count; i++) {
-		fprintf(out, "%sthread %d (%s)\n", i ? "\n" : "", (int)c->thread[i].tid, c->thread[i].name);
+		if (i)
+			putc('\n', out);
+		escape_printf(out, "thread %d (%s)\n", (int)c->thread[i].tid, c->thread[i].name);
 		for (size_t k = 0; k < c->thread[i].count; k++)
 			print_frames(out, frames_at(p, c->thread[i].pc[k], k == 0), (unsigned)k);
 	}
@@ -129,7 +132,7 @@ static int bt(struct shell *shell, struct call *call)
 	else if (err == -ESRCH)
 		shell_error(shell, call, "the process is gone");
 	else if (err || copies.failed)
-		shell_error(shell, call, "cannot stop and read the process: %s", strerror(copies.failed ? ENOMEM : -err));
+		shell_error(shell, call, "cannot stop and read the process: %s", copies.failed ? strerror(ENOMEM) : session_stop_error(err));
 	else if (call->json)
 		print_json(call->out, p, &copies);
 	else

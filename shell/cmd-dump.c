@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../supervisor/escape.h"
 #include "command.h"
 
 /* `dump`: what is live now, in a file that other programs read, too. */
@@ -18,7 +19,7 @@ static int dump(struct shell *shell, struct call *call)
 		return -1;
 	err = dumping_write(shell, p, prefix, DUMP_ASKED, &d);
 	if (err == 0)
-		fprintf(call->out, "%s: %" PRId64 " bytes in %" PRId64 " blocks from %zu stacks\n", d.file, d.bytes, d.blocks, d.stacks);
+		escape_printf(call->out, "%s: %" PRId64 " bytes in %" PRId64 " blocks from %zu stacks\n", d.file, d.bytes, d.blocks, d.stacks);
 	else if (err != -EINTR)
 		shell_error(shell, call, "cannot write '%s': %s", d.file ? d.file : "a .heap file", strerror(-err));
 	free(d.file);

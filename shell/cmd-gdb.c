@@ -38,7 +38,7 @@ static int gdb(struct shell *shell, struct call *call)
 		return -1;
 	err = session_lend(shell->session, p);
 	if (err)
-		return shell_error(shell, call, "cannot let go of process %d: %s", (int)p->pid, strerror(-err));
+		return shell_error(shell, call, "cannot let go of process %d: %s", (int)p->pid, session_stop_error(err));
 	err = run_gdb(shell, call, p->pid, &status);
 	shell->interrupted = false;		/* Ctrl-C was for gdb */
 	back = session_take_back(shell->session, p);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include <string.h>
 
+#include "../supervisor/escape.h"
 #include "../supervisor/options.h"
 #include "command.h"
 #include "interval.h"
@@ -16,7 +17,7 @@ static int command_interval(struct shell *shell, struct call *call)
 	if (arguments_one(shell, call, &word))
 		return -1;
 	if (!word) {
-		fprintf(call->out, "%s\n", shell->interval.ms ? age_text(&time, shell->interval.ms) : "off");
+		escape_printf(call->out, "%s\n", shell->interval.ms ? age_text(&time, shell->interval.ms) : "off");
 		return 0;
 	}
 	if (strcmp(word, "off") && options_interval(word, &ms))

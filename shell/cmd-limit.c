@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "../supervisor/api.h"
+#include "../supervisor/escape.h"
 #include "../supervisor/options.h"
 #include "../supervisor/print.h"
 #include "command.h"
@@ -131,14 +132,14 @@ static void print_text(const struct shell *shell, FILE *out, const struct proces
 	struct text_buffer size;
 
 	if (limit)
-		fprintf(out, "limit      %" PRIu64 " bytes (%s); at a hit: %s\n", limit, size_text(&size, limit),
+		escape_printf(out, "limit      %" PRIu64 " bytes (%s); at a hit: %s\n", limit, size_text(&size, limit),
 			limit_action_names[session_limit_action_now(shell->session)]);
 	else
 		fputs("limit      none\n", out);
-	fprintf(out, "allocated  %" PRIu64 " bytes (%s)", allocated, size_text(&size, allocated));
+	escape_printf(out, "allocated  %" PRIu64 " bytes (%s)", allocated, size_text(&size, allocated));
 	if (limit)
-		fprintf(out, ", room for %" PRIu64 " (%s)", limit_room(limit, allocated), size_text(&size, limit_room(limit, allocated)));
-	fprintf(out, "\nhits       %" PRIu64 "; %" PRIu64 " request%s refused\n", p->limit.hits, refused, refused == 1 ? "" : "s");
+		escape_printf(out, ", room for %" PRIu64 " (%s)", limit_room(limit, allocated), size_text(&size, limit_room(limit, allocated)));
+	escape_printf(out, "\nhits       %" PRIu64 "; %" PRIu64 " request%s refused\n", p->limit.hits, refused, refused == 1 ? "" : "s");
 	if (refused && stacks)
 		print_report_stacks(out, v, sites);
 	else if (refused)

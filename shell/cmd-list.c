@@ -1,17 +1,22 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+#include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include "../supervisor/escape.h"
 #include "../supervisor/json.h"
-#include "../supervisor/proc.h"
+#include "../supervisor/outside.h"
 #include "../supervisor/print.h"
 #include "../supervisor/view.h"
 #include "command.h"
 #include "reporting.h"
 
-/* `list`: a function's source with bytes beside its lines, as jeprof's. The source is looked for where the debug information says, as the target sees it. */
+/* `list`: a function's source with bytes beside its lines, as jeprof's. The source is looked for where the debug information says, as the target sees it and
+ * with its rights (outside.h). */
 enum { ARG_BYTES };
 
 static const struct argument arguments[] = {
@@ -21,17 +26,57 @@ static const struct argument arguments[] = {
 
 #define AROUND 5			/* lines shown before the first and after the last that hold something */
 
-static FILE *source_open(const struct process *p, const char *path)
-{
-	int fd = path && path[0] == '/' ? proc_open_file(p->via, path) : -1;
-	FILE *f;
+/* A file's text, read at once and up to a bound: it may grow while it is shown. */
+struct source {
+	char *text, *at;
+	size_t size;
+};
 
-	if (path && fd < 0)
-		return fopen(path, "re");	/* the process may be gone */
-	f = fd >= 0 ? fdopen(fd, "r") : NULL;
-	if (!f && fd >= 0)
-		close(fd);
-	return f;
+static int source_read(struct source *source, int fd)
+{
+	struct stat st;
+	ssize_t n = 1;
+
+	if (fstat(fd, &st))
+		return -errno;
+	source->text = source->at = malloc((size_t)st.st_size + 1);
+	if (!source->text)
+		return -ENOMEM;
+	while (n > 0 && source->size < (size_t)st.st_size) {
+		n = read(fd, source->text + source->size, (size_t)st.st_size - source->size);
+		source->size += n > 0 ? (size_t)n : 0;
+	}
+	return n < 0 ? -errno : 0;
+}
+
+static int source_open(struct source *source, const struct process *p, const char *path)
+{
+	int fd = path ? outside_open(p->outside, path, OUTSIDE_SOURCE) : -ENOENT, err;
+
+	*source = (struct source){ 0 };
+	if (fd < 0)
+		return fd;
+	err = source_read(source, fd);
+	close(fd);
+	if (err) {
+		free(source->text);
+		*source = (struct source){ 0 };
+	}
+	return err;
+}
+
+/* The next line without its end. False: there is none. */
+static bool source_line(struct source *source, const char **line, size_t *len)
+{
+	size_t left = source->text ? source->size - (size_t)(source->at - source->text) : 0;
+	const char *end = left ? memchr(source->at, '\n', left) : NULL;
+
+	if (!left)
+		return false;
+	*line = source->at;
+	*len = end ? (size_t)(end - source->at) : left;
+	source->at += end ? *len + 1 : left;
+	return true;
 }
 
 struct style {
@@ -50,24 +95,25 @@ static const char *amount(char text[24], int64_t bytes, const struct style *styl
 	return text;
 }
 
-static void row(FILE *out, const struct listing_line *l, unsigned number, const char *source, const struct style *style)
+static void row(FILE *out, const struct listing_line *l, unsigned number, const char *source, size_t len, const struct style *style)
 {
 	char flat[24], cum[24];
 
-	fprintf(out, "%10s %10s %5u: %s", amount(flat, l ? l->flat : 0, style), amount(cum, l ? l->cum : 0, style), number, source);
-	if (!strchr(source, '\n'))
-		putc('\n', out);
+	escape_printf(out, "%10s %10s %5u: ", amount(flat, l ? l->flat : 0, style), amount(cum, l ? l->cum : 0, style), number);
+	escape_put_line(out, source, len - (len && source[len - 1] == '\r'));
+	putc('\n', out);
 }
 
 /* Lines that are no longer in the file are shown without their source. */
-static void print_lines(FILE *out, const struct listing_function *f, FILE *source, const struct style *style)
+static void print_lines(FILE *out, const struct listing_function *f, struct source *source, const struct style *style)
 {
 	unsigned first = f->line[0].line, last = f->line[f->count - 1].line, number = 0;
-	char *text = NULL;
-	size_t room = 0, i = 0;
+	const char *gone = source->text ? "(not in the file any more)" : "", *text;
+	size_t len, i = 0;
 
 	first = first > AROUND ? first - AROUND : 1;
-	while (source && number < last + AROUND && getline(&text, &room, source) >= 0) {
+	last = last < UINT_MAX - AROUND ? last + AROUND : UINT_MAX;
+	while (number < last && source_line(source, &text, &len)) {
 		const struct listing_line *l = NULL;
 
 		number++;
@@ -76,31 +122,32 @@ static void print_lines(FILE *out, const struct listing_function *f, FILE *sourc
 		if (i < f->count && f->line[i].line == number)
 			l = &f->line[i++];
 		if (number >= first)
-			row(out, l, number, text, style);
+			row(out, l, number, text, len, style);
 	}
-	free(text);
 	for (; i < f->count; i++)
-		row(out, &f->line[i], f->line[i].line, source ? "(not in the file any more)" : "", style);
+		row(out, &f->line[i], f->line[i].line, gone, strlen(gone), style);
 }
 
 static void print_text(FILE *out, const struct listing *l, const struct process *p, const struct style *style)
 {
 	char total[24], flat[24], cum[24];
 
-	fprintf(out, "Total: %s %s\n", amount(total, l->total, style), style->exact ? "B" : "MB");
+	escape_printf(out, "Total: %s %s\n", amount(total, l->total, style), style->exact ? "B" : "MB");
 	for (size_t i = 0; i < l->count; i++) {
 		const struct listing_function *f = &l->function[i];
-		FILE *source = source_open(p, f->file);
+		struct source source;
+		int err = source_open(&source, p, f->file);
 
-		fprintf(out, "ROUTINE ====================== %s in %s\n", f->function, f->file ? f->file : f->module ? f->module : "??");
-		fprintf(out, "%10s %10s Total (flat / cumulative)\n", amount(flat, f->flat, style), amount(cum, f->cum, style));
+		escape_printf(out, "ROUTINE ====================== %s in %s\n", f->function, f->file ? f->file : f->module ? f->module : "??");
+		escape_printf(out, "%10s %10s Total (flat / cumulative)\n", amount(flat, f->flat, style), amount(cum, f->cum, style));
 		if (!f->file)
 			fputs("no line is known of it: there is no debug information\n", out);
-		else if (!source)
-			fprintf(out, "its source was not found: '%s'\n", f->file);
-		print_lines(out, f, source, style);
-		if (source)
-			fclose(source);
+		else if (err == -ENOENT)
+			escape_printf(out, "its source was not found: '%s'\n", f->file);
+		else if (err)
+			escape_printf(out, "source not readable: '%s': %s\n", f->file, outside_error(err));
+		print_lines(out, f, &source, style);
+		free(source.text);
 	}
 }
 

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../supervisor/escape.h"
 #include "../supervisor/json.h"
 #include "../supervisor/log/recorder.h"
 #include "../supervisor/options.h"
@@ -22,7 +23,7 @@ static void list_text(void *ctx, const char *path, uint64_t bytes)
 	struct text_buffer size;
 	struct listing *l = ctx;
 
-	fprintf(l->out, "%8s  %s\n", size_text(&size, bytes), path);
+	escape_printf(l->out, "%8s  %s\n", size_text(&size, bytes), path);
 	l->bytes += bytes;
 	l->count++;
 }
@@ -45,7 +46,7 @@ static int show(struct shell *shell, struct call *call)
 	struct json j;
 
 	if (!call->json) {
-		fprintf(call->out, "%s: directory '%s', files of %s, %" PRIu32 " kept beside the one being written\n", modes[o->mode].logged ? "on" : "off", o->log_dir,
+		escape_printf(call->out, "%s: directory '%s', files of %s, %" PRIu32 " kept beside the one being written\n", modes[o->mode].logged ? "on" : "off", o->log_dir,
 			size_text(&size, o->log_size), o->log_files);
 		session_each_log(shell->session, list_text, &l);
 		return 0;

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include <string.h>
 
+#include "../supervisor/escape.h"
 #include "command.h"
 #include "events.h"
 
 /* `on`: commands when something happens. */
 static void list(void *ctx, const char *when, const char *text)
 {
-	fprintf(ctx, "%s {%s}\n", when, text);
+	escape_printf(ctx, "%s {", when);
+	escape_put_line(ctx, text, strlen(text));
+	fputs("}\n", ctx);
 }
 
 static int on(struct shell *shell, struct call *call)

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "../supervisor/escape.h"
 #include "../supervisor/log/replay.h"
 #include "../supervisor/message.h"
 #include "../supervisor/units.h"
@@ -23,7 +24,7 @@ static void print_set(FILE *out, const struct log_set *set, bool is_open)
 		bytes += set->file[i].bytes;
 	if (localtime_r(&seconds, &tm))
 		strftime(clock, sizeof(clock), "%Y-%m-%d %H:%M:%S", &tm);
-	fprintf(out, "%c %-28.*s %s  %8s in %zu file%s, %" PRIu32 " to %" PRIu32 "\n", is_open ? '*' : ' ', (int)strcspn(name, "-"), name, clock,
+	escape_printf(out, "%c %-28.*s %s  %8s in %zu file%s, %" PRIu32 " to %" PRIu32 "\n", is_open ? '*' : ' ', (int)strcspn(name, "-"), name, clock,
 		size_text(&size, bytes), set->files, set->files == 1 ? "" : "s", set->file[0].number, set->file[set->files - 1].number);
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include <inttypes.h>
 
+#include "../supervisor/escape.h"
 #include "../supervisor/units.h"
 #include "command.h"
 
@@ -21,7 +22,7 @@ static int process(struct shell *shell, struct call *call)
 			return shell_error(shell, call, "there is no process %" PRIu64 " here (`processes` lists them)", pid);
 	}
 	p = shell_process(shell);
-	fprintf(call->out, "process %d (%s), %s\n", (int)p->pid, p->command ? p->command : "?", process_state_name(p->state));
+	escape_printf(call->out, "process %d (%s), %s\n", (int)p->pid, p->command ? p->command : "?", process_state_name(p->state));
 	return 0;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include <inttypes.h>
 
+#include "../supervisor/escape.h"
 #include "processes.h"
 #include "reporting.h"
 
@@ -53,18 +54,18 @@ static int processes(struct shell *shell, struct call *call)
 		json_finish(&j);
 		return 0;
 	}
-	fprintf(call->out, "  %7s %7s  %-9s %12s %12s %12s  %s\n", "PID", "PPID", "STATE", "HEAP", "MMAP", "ALLOCS", "COMMAND");
+	escape_printf(call->out, "  %7s %7s  %-9s %12s %12s %12s  %s\n", "PID", "PPID", "STATE", "HEAP", "MMAP", "ALLOCS", "COMMAND");
 	for (const struct process *p = session_processes(shell->session); p; p = p->next) {
 		struct ledger_totals t;
 		char end[64];
 
 		ledger_totals(p->ledger, &t);
-		fprintf(call->out, "%c %7d %7d  %-9s %12" PRIu64 " %12" PRIu64 " %12" PRIu64 "  %s", p == chosen ? '*' : ' ', (int)p->pid, (int)p->ppid,
+		escape_printf(call->out, "%c %7d %7d  %-9s %12" PRIu64 " %12" PRIu64 " %12" PRIu64 "  %s", p == chosen ? '*' : ' ', (int)p->pid, (int)p->ppid,
 			process_state_name(p->state), t.heap, t.mmap, t.allocs, p->command ? p->command : "?");
 		if (ended(p) && p->wait_status)
-			fprintf(call->out, " (%s)", reporting_end(p->wait_status, end, sizeof(end)));
+			escape_printf(call->out, " (%s)", reporting_end(p->wait_status, end, sizeof(end)));
 		if (p->unsupervised)
-			fprintf(call->out, " (not known: %s)", p->unsupervised);
+			escape_printf(call->out, " (not known: %s)", p->unsupervised);
 		putc('\n', call->out);
 	}
 	return 0;

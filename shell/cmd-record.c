@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include <string.h>
 
+#include "../supervisor/escape.h"
 #include "command.h"
 #include "reporting.h"
 
@@ -19,7 +20,7 @@ static int record(struct shell *shell, struct call *call)
 		if (p->off)
 			reporting_off(call->out, p);
 		else
-			fprintf(call->out, "%s\n", modes[session_options(shell->session)->mode].name);
+			escape_printf(call->out, "%s\n", modes[session_options(shell->session)->mode].name);
 		return 0;
 	}
 	if (mode_parse(word, &mode))

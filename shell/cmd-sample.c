@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "../supervisor/escape.h"
 #include "../supervisor/options.h"
 #include "command.h"
 
@@ -15,7 +16,7 @@ static int sample(struct shell *shell, struct call *call)
 	if (arguments_one(shell, call, &word))
 		return -1;
 	if (!word && period)
-		fprintf(call->out, "one allocation per %" PRIu64 " bytes (%s)\n", period, size_text(&size, period));
+		escape_printf(call->out, "one allocation per %" PRIu64 " bytes (%s)\n", period, size_text(&size, period));
 	else if (!word)
 		fputs("off: every allocation\n", call->out);
 	if (!word)

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../supervisor/escape.h"
 #include "../supervisor/view.h"
 #include "command.h"
 #include "reporting.h"
@@ -31,7 +32,7 @@ static int set_site_skip(struct shell *shell, struct call *call, const char *val
 
 static void show_site_skip(const struct shell *shell, FILE *out)
 {
-	fprintf(out, "'%s'", shell->settings.site_skip);
+	escape_printf(out, "'%s'", shell->settings.site_skip);
 }
 
 static int set_free_stacks(struct shell *shell, struct call *call, const char *value)
@@ -77,7 +78,7 @@ static int show(const struct shell *shell, struct call *call, size_t i)
 		return shell_error(shell, call, "out of memory");
 	settings[i].show(shell, text);
 	fclose(text);
-	fprintf(call->out, "%-11s %-*s # %s\n", settings[i].name, VALUE_WIDTH, value, settings[i].help);
+	escape_printf(call->out, "%-11s %-*s # %s\n", settings[i].name, VALUE_WIDTH, value, settings[i].help);
 	free(value);
 	return 0;
 }

@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "../supervisor/escape.h"
 #include "../supervisor/json.h"
 #include "../supervisor/message.h"
 #include "../supervisor/units.h"
@@ -92,7 +93,7 @@ static void list(struct call *call, const struct snapshots *s)
 		const struct profile *p = &s->snapshot[i].profile;
 		int64_t bytes = bytes_of(p, &blocks);
 
-		fprintf(call->out, "%-20s at %s: %" PRId64 " bytes in %" PRId64 " blocks\n", s->snapshot[i].name, time_text(&time, p->ms), bytes, blocks);
+		escape_printf(call->out, "%-20s at %s: %" PRId64 " bytes in %" PRId64 " blocks\n", s->snapshot[i].name, time_text(&time, p->ms), bytes, blocks);
 	}
 }
 

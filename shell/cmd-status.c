@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "../supervisor/escape.h"
 #include "../supervisor/json.h"
 #include "../supervisor/print.h"
 #include "../supervisor/units.h"
@@ -90,7 +91,7 @@ static void print_json(struct shell *shell, FILE *out, const struct facts *f)
 	known(&j, "usable", !f->usable_error, f->usable);
 	json_uint(&j, "mmap", f->t.mmap);
 	json_uint(&j, "mmap_reserved", f->t.mmap_reserved);
-	known(&j, "mmap_resident", f->usage.mapped_known, f->usage.mmap_resident);
+	known(&j, "mmap_resident", f->usage.mapped_known && f->usage.resident_known, f->usage.mmap_resident);
 	json_uint(&j, "image", f->p->image_bytes);
 	known(&j, "other", f->usage.mapped_known, f->usage.other);
 	known(&j, "unaccounted", f->usage.mapped_known, f->usage.unaccounted);
@@ -150,14 +151,14 @@ static void print_state(FILE *out, const struct facts *f)
 	struct text_buffer time;
 	char end[64];
 
-	fprintf(out, "program    %d (%s), ", (int)f->p->pid, f->p->command ? f->p->command : "?");
+	escape_printf(out, "program    %d (%s), ", (int)f->p->pid, f->p->command ? f->p->command : "?");
 	if (f->p->state == PROCESS_EXITED || f->p->state == PROCESS_HELD)
 		fputs(reporting_end(f->p->wait_status, end, sizeof(end)), out);
 	else
-		fprintf(out, "%s, %u thread%s", process_state_name(f->p->state), f->p->threads, f->p->threads == 1 ? "" : "s");
-	fprintf(out, ", %s\n", time_text(&time, f->elapsed));
+		escape_printf(out, "%s, %u thread%s", process_state_name(f->p->state), f->p->threads, f->p->threads == 1 ? "" : "s");
+	escape_printf(out, ", %s\n", time_text(&time, f->elapsed));
 	if (f->p->unsupervised)
-		fprintf(out, "           its allocations are not known: %s\n", f->p->unsupervised);
+		escape_printf(out, "           its allocations are not known: %s\n", f->p->unsupervised);
 }
 
 static const char *usable_reason(const struct facts *f)
@@ -176,21 +177,21 @@ static void print_memory(FILE *out, const struct facts *f)
 {
 	struct text_buffer size;
 
-	fprintf(out, "memory     heap %s%" PRIu64 " (usable ", f->about, f->t.heap);
+	escape_printf(out, "memory     heap %s%" PRIu64 " (usable ", f->about, f->t.heap);
 	if (f->usable_error)
-		fprintf(out, "%s%s", f->usable_error == -EFBIG ? "" : "unknown: ", usable_reason(f));
+		escape_printf(out, "%s%s", f->usable_error == -EFBIG ? "" : "unknown: ", usable_reason(f));
 	else
-		fprintf(out, "%s%" PRIu64, f->about, f->usable);
+		escape_printf(out, "%s%" PRIu64, f->about, f->usable);
 	fprintf(out, ") + mmap %" PRIu64 " + image %" PRIu64, f->t.mmap, f->p->image_bytes);
 	if (f->usage.mapped_known)
-		fprintf(out, " + other %s%" PRIu64 " + unaccounted %" PRIu64 " = %" PRIu64 " mapped; RSS %s", f->about, f->usage.other, f->usage.unaccounted,
+		escape_printf(out, " + other %s%" PRIu64 " + unaccounted %" PRIu64 " = %" PRIu64 " mapped; RSS %s", f->about, f->usage.other, f->usage.unaccounted,
 			f->usage.mapped, size_text(&size, (uint64_t)f->usage.rss));
 	putc('\n', out);
 	if (f->t.mmap_reserved)
-		fprintf(out, "           of its own mappings %s reserved, %s accessible, ", size_text(&size, f->t.mmap_reserved),
+		escape_printf(out, "           of its own mappings %s reserved, %s accessible, ", size_text(&size, f->t.mmap_reserved),
 			size_text(&(struct text_buffer){ "" }, f->t.mmap));
-	if (f->t.mmap_reserved && f->usage.mapped_known)
-		fprintf(out, "%s resident\n", size_text(&size, f->usage.mmap_resident));
+	if (f->t.mmap_reserved && f->usage.mapped_known && f->usage.resident_known)
+		escape_printf(out, "%s resident\n", size_text(&size, f->usage.mmap_resident));
 	else if (f->t.mmap_reserved)
 		fprintf(out, "resident not known\n");
 }
@@ -203,22 +204,22 @@ static void print_before(FILE *out, const struct process *p)
 	struct text_buffer size;
 
 	if (b->state == BEFORE_KNOWN)
-		fprintf(out, "           before %s its heap had %" PRIu64 " bytes (%s) in use, in %" PRIu64 " blocks: not among these\n", when, b->bytes,
+		escape_printf(out, "           before %s its heap had %" PRIu64 " bytes (%s) in use, in %" PRIu64 " blocks: not among these\n", when, b->bytes,
 			size_text(&size, b->bytes), b->blocks);
 	else if (b->state == BEFORE_UNKNOWN)
-		fprintf(out, "           what its heap had in use before %s is unknown: %s\n", when, b->why);
+		escape_printf(out, "           what its heap had in use before %s is unknown: %s\n", when, b->why);
 }
 
 static void print_allocated(FILE *out, const struct facts *f)
 {
 	struct text_buffer size, time;
 
-	fprintf(out, "allocated  %s%" PRIu64 " bytes (%s): %s%s%s%s%s\n", f->about, f->allocated, size_text(&size, f->allocated),
+	escape_printf(out, "allocated  %s%" PRIu64 " bytes (%s): %s%s%s%s%s\n", f->about, f->allocated, size_text(&size, f->allocated),
 		f->count & LEDGER_COUNT_HEAP ? "heap" : "", f->count & LEDGER_COUNT_HEAP && f->count & LEDGER_COUNT_MMAP ? " + " : "",
 		f->count & LEDGER_COUNT_MMAP ? "mmap" : "", f->count & COUNT_IMAGE && f->count != COUNT_IMAGE ? " + " : "",
 		f->count & COUNT_IMAGE ? "image" : "");
 	print_before(out, f->p);
-	fprintf(out, "peak       %s%" PRIu64 " bytes (%s) without the image, at %s%s\n", f->about, f->t.peak, size_text(&size, f->t.peak), time_text(&time, f->t.peak_ms),
+	escape_printf(out, "peak       %s%" PRIu64 " bytes (%s) without the image, at %s%s\n", f->about, f->t.peak, size_text(&size, f->t.peak), time_text(&time, f->t.peak_ms),
 		ledger_threads(f->p->ledger) > 1 ? "; blocks below 4K of different threads are ordered to 1 ms" : "");
 }
 
@@ -228,12 +229,12 @@ static void print_limit(const struct shell *shell, FILE *out, const struct facts
 	struct text_buffer size;
 
 	if (f->limit)
-		fprintf(out, "limit      %" PRIu64 " bytes (%s), room for %" PRIu64 " (%s); at a hit: %s", f->limit, size_text(&size, f->limit), room,
+		escape_printf(out, "limit      %" PRIu64 " bytes (%s), room for %" PRIu64 " (%s); at a hit: %s", f->limit, size_text(&size, f->limit), room,
 			size_text(&(struct text_buffer){ "" }, room), limit_action_names[session_limit_action_now(shell->session)]);
 	else
 		fputs("limit      none", out);
 	if (f->p->limit.hits)
-		fprintf(out, "; %" PRIu64 " hit%s", f->p->limit.hits, f->p->limit.hits == 1 ? "" : "s");
+		escape_printf(out, "; %" PRIu64 " hit%s", f->p->limit.hits, f->p->limit.hits == 1 ? "" : "s");
 	if (refused)
 		fprintf(out, ", %" PRIu64 " refused (`limit` lists them)", refused);
 	putc('\n', out);
@@ -250,7 +251,7 @@ static void print_counts(FILE *out, const struct facts *f)
 {
 	const char *about = f->about;
 
-	fprintf(out, "blocks     %s%" PRIu64 " live; %s%" PRIu64 " allocated (%.0f/s), %s%" PRIu64 " freed (%.0f/s), %s%" PRIu64 " of them temporary; %s%" PRIu64
+	escape_printf(out, "blocks     %s%" PRIu64 " live; %s%" PRIu64 " allocated (%.0f/s), %s%" PRIu64 " freed (%.0f/s), %s%" PRIu64 " of them temporary; %s%" PRIu64
 		" bytes ever\n", about, f->t.live_blocks, about, f->t.allocs, per_second(f->t.allocs, f), about, f->t.frees, per_second(f->t.frees, f), about,
 		f->t.temporary, about, f->t.total_allocated);
 	if (f->t.maps || f->t.unmaps || f->t.unknown_frees)
@@ -278,7 +279,7 @@ static void print_logs(const struct shell *shell, FILE *out)
 
 	session_each_log(shell->session, count_log, &l);
 	if (l.count)
-		fprintf(out, "%zu log file%s up to '%s'", l.count, l.count == 1 ? "" : "s", l.last);
+		escape_printf(out, "%zu log file%s up to '%s'", l.count, l.count == 1 ? "" : "s", l.last);
 	else
 		fputs("no log files", out);
 }
@@ -294,18 +295,18 @@ static void print_recording(struct shell *shell, FILE *out, const struct facts *
 		snprintf(what, sizeof(what), " since %s", time_text(&time, f->p->off_ms));
 	else if (sample)
 		snprintf(what, sizeof(what), ", one allocation per %s bytes", size_text(&size, sample));
-	fprintf(out, "recording  %s%s; ", mode_name(shell, f->p), what);
+	escape_printf(out, "recording  %s%s; ", mode_name(shell, f->p), what);
 	print_logs(shell, out);
 	fprintf(out, "; %" PRIu64 " events, %" PRIu64 " dropped; %" PRIu64 " stacks truncated\n", f->stream.events, f->stream.dropped, f->stream.truncated);
 	if (f->stream.gaps || f->stream.bad)
 		fprintf(out, "           %" PRIu64 " events never came (their thread was killed in between), %" PRIu64 " were malformed\n", f->stream.gaps,
 			f->stream.bad);
 	if (f->p->recorded_ms > f->p->began_ms)
-		fprintf(out, "           what is recorded begins at %s: it was off before\n", time_text(&time, f->p->recorded_ms));
-	fprintf(out, "mtrun      %s of memory, %s of CPU; the program waited %s for it\n", size_text(&size, f->self_rss),
+		escape_printf(out, "           what is recorded begins at %s: it was off before\n", time_text(&time, f->p->recorded_ms));
+	escape_printf(out, "mtrun      %s of memory, %s of CPU; the program waited %s for it\n", size_text(&size, f->self_rss),
 		time_text(&(struct text_buffer){ "" }, f->self_cpu), time_text(&time, f->stream.waited_ms));
 	if (f->timeline.coarse_until_ms)
-		fprintf(out, "timeline   %s of memory; before %s it is in intervals of up to %s\n", size_text(&size, f->timeline.memory),
+		escape_printf(out, "timeline   %s of memory; before %s it is in intervals of up to %s\n", size_text(&size, f->timeline.memory),
 			time_text(&time, f->timeline.coarse_until_ms), time_text(&(struct text_buffer){ "" }, f->timeline.coarse_ms));
 	for (const struct process *p = session_processes(shell->session); p; p = p->next)
 		n++;
@@ -316,7 +317,7 @@ static void print_recording(struct shell *shell, FILE *out, const struct facts *
 static void print_refused(FILE *out, const struct process *p)
 {
 	for (size_t i = 0; i < p->plant.nrefused; i++)
-		fprintf(out, "not hooked %s\n", p->plant.refused[i]);
+		escape_printf(out, "not hooked %s\n", p->plant.refused[i]);
 }
 
 static int status(struct shell *shell, struct call *call)

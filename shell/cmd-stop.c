@@ -15,7 +15,7 @@ static int stop(struct shell *shell, struct call *call)
 	if (!p)
 		return -1;
 	err = session_stop(shell->session, p);
-	return err ? shell_error(shell, call, "cannot stop process %d: %s", (int)p->pid, strerror(-err)) : 0;
+	return err ? shell_error(shell, call, "cannot stop process %d: %s", (int)p->pid, session_stop_error(err)) : 0;
 }
 
 const struct command cmd_stop = {

@@ -5,13 +5,14 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../supervisor/escape.h"
 #include "../supervisor/json.h"
 #include "../supervisor/proc.h"
 #include "../supervisor/units.h"
 #include "command.h"
 
 /* `threads`: as the kernel lists them now. */
-struct thread { pid_t tid; char name[32]; char state; };
+struct thread { pid_t tid; char name[PROC_NAME]; char state; };
 
 static int thread_order(const void *a, const void *b)
 {
@@ -28,7 +29,7 @@ static bool read_thread(struct thread *t, pid_t pid, pid_t tid)
 	*t = (struct thread){ .tid = tid, .state = '?' };
 	paren = strrchr(text, ')');
 	if (paren && paren[1] && strchr(text, '(')) {
-		snprintf(t->name, sizeof(t->name), "%.*s", (int)(paren - strchr(text, '(') - 1), strchr(text, '(') + 1);
+		proc_name(pid, tid, t->name);
 		t->state = paren[2];
 	}
 	free(text);
@@ -109,9 +110,9 @@ static int threads(struct shell *shell, struct call *call)
 		json_end_object(&j);
 		json_finish(&j);
 	} else {
-		fprintf(call->out, "%8s  %-8s  %s\n", "TID", "STATE", "NAME");
+		escape_printf(call->out, "%8s  %-8s  %s\n", "TID", "STATE", "NAME");
 		for (size_t i = 0; i < n; i++)
-			fprintf(call->out, "%8d  %-8s  %s\n", (int)t[i].tid, state_name(t[i].state), t[i].name);
+			escape_printf(call->out, "%8d  %-8s  %s\n", (int)t[i].tid, state_name(t[i].state), t[i].name);
 	}
 	free(t);
 	return 0;

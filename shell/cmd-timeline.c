@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "../supervisor/array.h"
+#include "../supervisor/escape.h"
 #include "../supervisor/json.h"
 #include "../supervisor/message.h"
 #include "../supervisor/print.h"
@@ -175,19 +176,19 @@ static void print_rows(struct call *call, const struct process *p, const struct 
 	char text[160];
 	size_t m = 0;
 
-	fprintf(call->out, "%12s %20s\n", "seconds", "bytes");
+	escape_printf(call->out, "%12s %20s\n", "seconds", "bytes");
 	for (size_t i = 0; i < r->steps && !ferror(call->out); i++)
 		for (uint64_t ms = r->step[i].from_ms; ms < r->step[i].to_ms; ms += TIMELINE_MS) {
 			snprintf(text, sizeof(text), "%s%" PRIu64, about(p), r->step[i].bytes);
-			fprintf(call->out, "%10" PRIu64 ".%01" PRIu64 " %20s", ms / 1000, ms % 1000 / 100, text);
+			escape_printf(call->out, "%10" PRIu64 ".%01" PRIu64 " %20s", ms / 1000, ms % 1000 / 100, text);
 			if (&r->step[i] == peak && peak->ms >= ms && peak->ms < ms + TIMELINE_MS)
 				fputs("  peak", call->out);
 			for (; m < r->marks && r->mark[m].ms < ms + TIMELINE_MS; m++)
-				fprintf(call->out, "  mark: %s", r->mark[m].label);
+				escape_printf(call->out, "  mark: %s", r->mark[m].label);
 			putc('\n', call->out);
 		}
 	if (note(p, text))
-		fprintf(call->out, "%s\n", text);
+		escape_printf(call->out, "%s\n", text);
 }
 
 static bool is_utf8(void)

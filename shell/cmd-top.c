@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../supervisor/escape.h"
 #include "../supervisor/message.h"
 #include "../supervisor/print.h"
 #include "../supervisor/terminal.h"
@@ -26,7 +27,7 @@ static void head(struct shell *shell, FILE *out, const struct process *p)
 
 	ledger_totals(p->ledger, &t);
 	about = print_about(t.estimated);
-	fprintf(out, "%s (%d) %s  %s%s  heap %s%s  mmap %s  peak %s%s  %s%llu blocks\n", p->command ? p->command : "?", (int)p->pid, process_state_name(p->state),
+	escape_printf(out, "%s (%d) %s  %s%s  heap %s%s  mmap %s  peak %s%s  %s%llu blocks\n", p->command ? p->command : "?", (int)p->pid, process_state_name(p->state),
 		p->off ? "off since " : "", time_text(&time, shell_moment(shell, p)), about, size_text(&heap, t.heap), size_text(&mmap, t.mmap), about,
 		size_text(&peak, t.peak), about, (unsigned long long)t.live_blocks);
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "../supervisor/elf.h"
+#include "../supervisor/escape.h"
 #include "../supervisor/json.h"
 #include "../supervisor/place.h"
 #include "../supervisor/print.h"
@@ -54,17 +55,17 @@ static void print_text(FILE *out, const struct story *t, const struct process *p
 	struct text_buffer age;
 
 	if (t->state == NONE) {
-		fprintf(out, "0x%" PRIx64 " is in no block: %s\n", t->address, t->place);
+		escape_printf(out, "0x%" PRIx64 " is in no block: %s\n", t->address, t->place);
 		return;
 	}
 	fprintf(out, "0x%" PRIx64 " is ", t->address);
 	if (t->address != b->address)
 		fprintf(out, "%" PRIu64 " bytes into ", t->address - b->address);
-	fprintf(out, "a %s%s of %" PRIu64 " bytes at 0x%" PRIx64, t->state == FREED ? "freed " : "", b->mapping ? "mapping" : "block", b->size, b->address);
+	escape_printf(out, "a %s%s of %" PRIu64 " bytes at 0x%" PRIx64, t->state == FREED ? "freed " : "", b->mapping ? "mapping" : "block", b->size, b->address);
 	if (t->b.known)
-		fprintf(out, ", allocated %s ago by thread %d", age_text(&age, since(t, b->ms)), (int)t->thread);
+		escape_printf(out, ", allocated %s ago by thread %d", age_text(&age, since(t, b->ms)), (int)t->thread);
 	if (t->state == FREED)
-		fprintf(out, ", freed %s ago by thread %d; now: %s", age_text(&age, since(t, t->b.ms)), (int)t->freed_thread, t->place);
+		escape_printf(out, ", freed %s ago by thread %d; now: %s", age_text(&age, since(t, t->b.ms)), (int)t->freed_thread, t->place);
 	fprintf(out, "\nPID: %d\nLen: %" PRIu64 "\n", (int)p->pid, b->size);
 	print_stack(out, sites, b->stack);
 	if (t->state == LIVE)

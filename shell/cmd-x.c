@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../supervisor/escape.h"
 #include "../supervisor/json.h"
 #include "../supervisor/proc.h"
 #include "../supervisor/units.h"
@@ -21,7 +22,7 @@ static void dump(FILE *out, raddr_t address, const uint8_t *data, size_t len)
 		fprintf(out, "0x%012" PRIx64 " ", address + at);
 		for (size_t i = 0; i < 16; i++) {
 			if (i < n)
-				fprintf(out, "%s%02x", i == 8 ? "  " : " ", data[at + i]);
+				escape_printf(out, "%s%02x", i == 8 ? "  " : " ", data[at + i]);
 			else
 				fputs(i == 8 ? "    " : "   ", out);
 		}

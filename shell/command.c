@@ -58,9 +58,6 @@ int shell_error(const struct shell *shell, const struct call *call, const char *
 	va_start(args, format);
 	vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
-	for (char *c = text; *c; c++)		/* one line, whatever was quoted */
-		if (*c == '\n')
-			*c = ' ';
 	if (shell->where && call)
 		message_error("%s:%u: %s: %s", shell->where, shell->line, call->command->name, text);
 	else if (shell->where)

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "../supervisor/array.h"
+#include "../supervisor/escape.h"
 #include "../supervisor/proc.h"
 #include "command.h"
 #include "functions.h"
@@ -107,7 +108,7 @@ static void offer(struct search *s, const char *word)
 {
 	struct completions *c = s->c;
 
-	if (strncmp(word, s->text, strlen(s->text)))
+	if (strncmp(word, s->text, strlen(s->text)) || !escape_is_plain(word))	/* what cannot be shown as it is could not be typed either */
 		return;
 	shorten(c, word);
 	if (c->count == MOST) {

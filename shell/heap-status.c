@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <time.h>
 
+#include "../supervisor/escape.h"
 #include "../supervisor/heap.h"
 #include "../supervisor/json.h"
 #include "../supervisor/print.h"
@@ -100,12 +101,12 @@ void heap_status(struct shell *shell, struct call *call, const struct process *p
 	}
 	if (localtime_r(&seconds, &tm))
 		strftime(clock, sizeof(clock), "%Y-%m-%d %H:%M:%S", &tm);
-	fprintf(call->out, "process    %d (%s)%s%s\n", (int)p->pid, p->command ? p->command : "?", p->exe ? ", " : "", p->exe ? p->exe : "");
-	fprintf(call->out, "written    %s, %s after tracing began, %s\n", clock, time_text(&time, p->heap->profile.ms), reason(f->why));
+	escape_printf(call->out, "process    %d (%s)%s%s\n", (int)p->pid, p->command ? p->command : "?", p->exe ? ", " : "", p->exe ? p->exe : "");
+	escape_printf(call->out, "written    %s, %s after tracing began, %s\n", clock, time_text(&time, p->heap->profile.ms), reason(f->why));
 	fprintf(call->out, "live       %" PRId64 " bytes in %" PRId64 " blocks from %zu stacks\n", all.size, all.count, stacks);
 	if (p->heap->profile.has_totals)
 		fprintf(call->out, "allocated  %" PRIu64 " bytes in %" PRIu64 " blocks\n", all.total_size, all.total_count);
-	fprintf(call->out, "peak       %" PRIu64 " bytes at %s\n", f->peak, time_text(&time, f->peak_ms));
+	escape_printf(call->out, "peak       %" PRIu64 " bytes at %s\n", f->peak, time_text(&time, f->peak_ms));
 	if (f->sample)
 		fprintf(call->out, "sampled    one allocation each %" PRIu64 " bytes: the numbers are estimates\n", f->sample);
 	print_limit(shell, call->out, session_main(shell->session));

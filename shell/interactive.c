@@ -13,6 +13,7 @@
 #include <readline/history.h>
 #include <readline/readline.h>
 
+#include "../supervisor/escape.h"
 #include "../supervisor/message.h"
 #include "../supervisor/terminal.h"
 #include "command.h"
@@ -119,8 +120,11 @@ void interactive_history(FILE *out, size_t n)
 
 	while (list && list[count])
 		count++;
-	for (size_t i = n < count ? count - n : 0; i < count; i++)
-		fprintf(out, "%5zu  %s\n", i + 1, list[i]->line);
+	for (size_t i = n < count ? count - n : 0; i < count; i++) {
+		fprintf(out, "%5zu  ", i + 1);
+		escape_put_line(out, list[i]->line, strlen(list[i]->line));
+		putc('\n', out);
+	}
 }
 
 static void run_rc(struct shell *shell)
@@ -174,6 +178,28 @@ static char **attempted(const char *text, int start, int end)
 	return list;
 }
 
+/* Names of files that cannot be shown as they are are not offered; readline itself would print them. The first of LIST is what all have in common, or the only one. */
+static int leave_out(char **list)
+{
+	size_t n = 1;
+
+	if (!list[1] && escape_is_plain(list[0]))
+		return 0;
+	for (size_t i = 1; list[i]; i++) {
+		if (escape_is_plain(list[i]))
+			list[n++] = list[i];
+		else
+			free(list[i]);
+	}
+	if (n == 1) {
+		free(list[0]);
+		list[0] = NULL;
+	} else {
+		list[n] = NULL;
+	}
+	return 0;
+}
+
 static int get_key(FILE *unused);
 
 /* So many words are asked about first. (readline itself does not when it is used by callbacks.) */
@@ -183,7 +209,7 @@ static void display(char **words, int count, int longest)
 
 	if (count >= rl_completion_query_items) {
 		rl_crlf();
-		fprintf(rl_outstream, "Display %s %d possibilities? (y or n)", prompt.more_words ? "the first" : "all", count);
+		escape_printf(rl_outstream, "Display %s %d possibilities? (y or n)", prompt.more_words ? "the first" : "all", count);
 		fflush(rl_outstream);
 		do
 			key = get_key(NULL);
@@ -468,6 +494,23 @@ int interactive_leave(struct shell *shell)
 	return 0;
 }
 
+#define CLOSED_MS 100
+
+/*
+ * The user's terminal was closed, or a signal asks for our end. Who closes a terminal may signal its programs before: so it is looked again when the
+ * program runs by itself.
+ */
+static void leave(struct shell *shell)
+{
+	bool gone = session_hung_up(shell->session) || terminal_is_gone(shell->terminal, 0);
+
+	if (gone)
+		screen_hang_up(shell->screen);
+	shell_let_go(shell);
+	if (!gone && terminal_is_gone(shell->terminal, CLOSED_MS))
+		screen_hang_up(shell->screen);
+}
+
 /* ---- life ----------------------------------------------------------------------------------------------------------------------- */
 
 int interactive_open(struct shell *shell, struct terminal *terminal)
@@ -484,6 +527,7 @@ int interactive_open(struct shell *shell, struct terminal *terminal)
 	rl_outstream = fd < 0 ? NULL : fdopen(fd, "w");
 	rl_getc_function = get_key;
 	rl_attempted_completion_function = attempted;
+	rl_ignore_some_completions_function = leave_out;
 	rl_basic_word_break_characters = " \t\n;|>{}";
 	rl_completer_word_break_characters = " \t\n;|>{}";
 	rl_completer_quote_characters = "'\"";
@@ -547,7 +591,7 @@ void interactive_run(struct shell *shell)
 		screen_write(shell->screen, "\r\n", 2);
 	}
 	if (shell->leave && !shell->detached)
-		shell_let_go(shell);
+		leave(shell);
 	history_close();
 }
 

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "../supervisor/api.h"
+#include "../supervisor/escape.h"
 #include "../supervisor/message.h"
 #include "../supervisor/print.h"
 #include "../supervisor/units.h"
@@ -30,12 +31,12 @@ static void line(FILE *out, const struct process *p, unsigned count, bool alone)
 
 	ledger_totals(p->ledger, &t);
 	about = print_about(t.estimated);
-	fprintf(out, "[MEMTRACER] allocated memory: %s%" PRIu64 ", metadata memory: %s%" PRIu64 " peak: %s%" PRIu64 ", rss: %" PRId64, about,
+	escape_printf(out, "[MEMTRACER] allocated memory: %s%" PRIu64 ", metadata memory: %s%" PRIu64 " peak: %s%" PRIu64 ", rss: %" PRId64, about,
 		api_allocated(p, count), about, t.live_blocks * 8, about, t.peak + image, rss < 0 ? 0 : rss);
 	if (!alone)
-		fprintf(out, ", process: %d (%s)", (int)p->pid, p->command ? p->command : "?");
+		escape_printf(out, ", process: %d (%s)", (int)p->pid, p->command ? p->command : "?");
 	if (p->off)
-		fprintf(out, ", off since %s", time_text(&time, p->off_ms));
+		escape_printf(out, ", off since %s", time_text(&time, p->off_ms));
 	putc('\n', out);
 }
 

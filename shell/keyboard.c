@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../supervisor/escape.h"
 #include "../supervisor/message.h"
 #include "../supervisor/terminal.h"
 #include "command.h"
@@ -75,7 +76,7 @@ int keyboard_ask(struct shell *shell, const char *question, const char *keys)
 {
 	int key;
 
-	fprintf(message_stream(), "%s ", question);
+	escape_printf(message_stream(), "%s ", question);
 	message_flush();
 	terminal_mode(shell->terminal, TERMINAL_KEYS);
 	do

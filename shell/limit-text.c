@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../supervisor/escape.h"
 #include "../supervisor/print.h"
 #include "../supervisor/proc.h"
 #include "../supervisor/units.h"
@@ -17,16 +18,10 @@ uint64_t limit_room(uint64_t limit, uint64_t allocated)
 	return limit > allocated ? limit - allocated : 0;
 }
 
-static const char *thread_name(const struct limit_hit *hit, char name[17])
+static const char *thread_name(const struct limit_hit *hit, char name[PROC_NAME])
 {
-	char file[48], *text = NULL;
-
-	snprintf(file, sizeof(file), "task/%d/comm", (int)hit->tid);
-	strcpy(name, "?");
-	if (proc_read(hit->process->via, file, &text) > 0)
-		snprintf(name, 17, "%.*s", (int)strcspn(text, "\n"), text);
-	free(text);
-	return name;
+	proc_name(hit->process->via, hit->tid, name);
+	return *name ? name : "?";
 }
 
 static const char *plural(uint64_t n) { return n == 1 ? "" : "s"; }
@@ -35,7 +30,7 @@ static void print_image(FILE *out, const struct limit_hit *hit)
 {
 	const struct process *p = hit->process;
 
-	fprintf(out, "process %d (%s): the executable's text alone, %" PRIu64 " bytes, is more than the limit; nothing of it has run"
+	escape_printf(out, "process %d (%s): the executable's text alone, %" PRIu64 " bytes, is more than the limit; nothing of it has run"
 		" (-c heap,mmap leaves it out)\n", (int)p->pid, p->command ? p->command : "?", hit->request);
 }
 
@@ -44,9 +39,9 @@ static void print_request(FILE *out, const struct limit_hit *hit, struct sites *
 	const struct process *p = hit->process;
 	uint64_t room = limit_room(hit->limit, hit->allocated);
 	struct text_buffer time;
-	char name[17];
+	char name[PROC_NAME];
 
-	fprintf(out, "process %d (%s), thread %d (%s), after %s: %" PRIu64 " byte%s more, with %" PRIu64 " byte%s of room left, asked for by\n", (int)p->pid,
+	escape_printf(out, "process %d (%s), thread %d (%s), after %s: %" PRIu64 " byte%s more, with %" PRIu64 " byte%s of room left, asked for by\n", (int)p->pid,
 		p->command ? p->command : "?", (int)hit->tid, thread_name(hit, name), time_text(&time, hit->ms), hit->request, plural(hit->request), room,
 		plural(room));
 	print_stack(out, sites, hit->stack);

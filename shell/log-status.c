@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <time.h>
 
+#include "../supervisor/escape.h"
 #include "../supervisor/json.h"
 #include "../supervisor/log/replay.h"
 #include "../supervisor/print.h"
@@ -86,13 +87,13 @@ static void print_record(FILE *out, const struct replay *log)
 		replay_file(log, i, &bytes);
 		all += bytes;
 	}
-	fprintf(out, "record     %s from %s", time_text(&time, ms), clock);
+	escape_printf(out, "record     %s from %s", time_text(&time, ms), clock);
 	if (began)
-		fprintf(out, ", %s after tracing began", time_text(&time, began));
-	fprintf(out, "; %" PRIu64 " events in %zu file%s, %s\n", replay_events(log), files, files == 1 ? "" : "s", size_text(&size, all));
-	fprintf(out, "           %s", replay_file(log, 0, &bytes));
+		escape_printf(out, ", %s after tracing began", time_text(&time, began));
+	escape_printf(out, "; %" PRIu64 " events in %zu file%s, %s\n", replay_events(log), files, files == 1 ? "" : "s", size_text(&size, all));
+	escape_printf(out, "           %s", replay_file(log, 0, &bytes));
 	if (files > 1)
-		fprintf(out, " to %s", replay_file(log, files - 1, &bytes));
+		escape_printf(out, " to %s", replay_file(log, files - 1, &bytes));
 	putc('\n', out);
 }
 
@@ -103,14 +104,14 @@ static void print_process(struct shell *shell, FILE *out, const struct process *
 	struct text_buffer time, size;
 	char end[64];
 
-	fprintf(out, "process    %d (%s)%s%s, %s at %s\n", (int)p->pid, p->command ? p->command : "?", p->exe ? ", " : "", p->exe ? p->exe : "",
+	escape_printf(out, "process    %d (%s)%s%s, %s at %s\n", (int)p->pid, p->command ? p->command : "?", p->exe ? ", " : "", p->exe ? p->exe : "",
 		ended(p) ? reporting_end(p->wait_status, end, sizeof(end)) : process_state_name(p->state), time_text(&time, p->ended_ms));
 	if (p->unsupervised)
-		fprintf(out, "           its allocations are not known: %s\n", p->unsupervised);
-	fprintf(out, "allocated  %s%" PRIu64 " bytes (%s) then: heap %s%" PRIu64 ", mmap %" PRIu64 ", image %" PRIu64 "\n", about, allocated(p, t, count),
+		escape_printf(out, "           its allocations are not known: %s\n", p->unsupervised);
+	escape_printf(out, "allocated  %s%" PRIu64 " bytes (%s) then: heap %s%" PRIu64 ", mmap %" PRIu64 ", image %" PRIu64 "\n", about, allocated(p, t, count),
 		size_text(&size, allocated(p, t, count)), about, t->heap, t->mmap, p->image_bytes);
-	fprintf(out, "peak       %s%" PRIu64 " bytes (%s) without the image, at %s\n", about, t->peak, size_text(&size, t->peak), time_text(&time, t->peak_ms));
-	fprintf(out, "blocks     %s%" PRIu64 " live; %s%" PRIu64 " allocated, %s%" PRIu64 " freed, %s%" PRIu64 " of them temporary; %s%" PRIu64 " bytes ever\n", about,
+	escape_printf(out, "peak       %s%" PRIu64 " bytes (%s) without the image, at %s\n", about, t->peak, size_text(&size, t->peak), time_text(&time, t->peak_ms));
+	escape_printf(out, "blocks     %s%" PRIu64 " live; %s%" PRIu64 " allocated, %s%" PRIu64 " freed, %s%" PRIu64 " of them temporary; %s%" PRIu64 " bytes ever\n", about,
 		t->live_blocks, about, t->allocs, about, t->frees, about, t->temporary, about, t->total_allocated);
 }
 
@@ -129,7 +130,7 @@ void log_status(struct shell *shell, struct call *call, const struct process *p)
 	print_process(shell, call->out, p, &t);
 	print_record(call->out, session_log(shell->session));
 	if (sample)
-		fprintf(call->out, "sampled    one allocation per %s bytes: the numbers are estimates\n", size_text(&size, sample));
+		escape_printf(call->out, "sampled    one allocation per %s bytes: the numbers are estimates\n", size_text(&size, sample));
 	if (n > 1)
 		fprintf(call->out, "processes  %zu (`processes` lists them)\n", n);
 }

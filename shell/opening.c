@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../supervisor/escape.h"
 #include "../supervisor/log/replay.h"
 #include "../supervisor/log/segment.h"
 #include "../supervisor/message.h"
@@ -55,7 +56,7 @@ static void file(void *ctx, const char *path)
 	if (!o->out)
 		return;
 	erase(o);
-	fprintf(o->out, "Parse %s complete\n", path);
+	escape_printf(o->out, "Parse %s complete\n", path);
 	fflush(o->out);
 }
 
@@ -65,7 +66,7 @@ static bool progress(void *ctx, uint64_t done, uint64_t all)
 	unsigned part = all ? (unsigned)((double)(done < all ? done : all) / (double)all * BAR_WIDTH) : BAR_WIDTH;
 
 	if (now_ms() > o->began_ms + BAR_MS && isatty(STDERR_FILENO)) {
-		fprintf(stderr, "\r[%.*s%.*s] %3u %%", (int)part, "########################################", (int)(BAR_WIDTH - part),
+		escape_printf(stderr, "\r[%.*s%.*s] %3u %%", (int)part, "########################################", (int)(BAR_WIDTH - part),
 			"........................................", part * 100 / BAR_WIDTH);
 		fflush(stderr);
 		o->shown = true;
@@ -86,7 +87,7 @@ static void complete(struct opening *o, const struct replay *log)
 		return;
 	if (localtime_r(&seconds, &tm))
 		strftime(clock, sizeof(clock), "%Y-%m-%d %H:%M:%S", &tm);
-	fprintf(o->out, "Process complete, profiler contains record for %" PRIu64 " ms, start from %s\n", ended > began ? ended - began : 0, clock);
+	escape_printf(o->out, "Process complete, profiler contains record for %" PRIu64 " ms, start from %s\n", ended > began ? ended - began : 0, clock);
 	fflush(o->out);
 }
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../supervisor/escape.h"
 #include "../supervisor/units.h"
 
 /*
@@ -67,7 +68,7 @@ static void columns_fill(struct canvas *c)
 
 static void spaces(FILE *out, unsigned n)
 {
-	fprintf(out, "%*s", (int)n, "");
+	escape_printf(out, "%*s", (int)n, "");
 }
 
 static void print_peak(FILE *out, const struct canvas *c, const struct plot_step *peak)
@@ -80,12 +81,12 @@ static void print_peak(FILE *out, const struct canvas *c, const struct plot_step
 	spaces(out, LABEL + 1);
 	if (c->peak + 2 + len <= c->width) {
 		spaces(out, c->peak);
-		fprintf(out, "%s %s\n", arrow, text);
+		escape_printf(out, "%s %s\n", arrow, text);
 	} else if (c->peak >= len + 1) {
 		spaces(out, c->peak - len - 1);
-		fprintf(out, "%s %s\n", text, arrow);
+		escape_printf(out, "%s %s\n", text, arrow);
 	} else
-		fprintf(out, "%.*s\n", (int)c->width, text);
+		escape_printf(out, "%.*s\n", (int)c->width, text);
 }
 
 /* Of the cell of column X in row Y (0: the lowest), how many eighths are filled. */
@@ -117,7 +118,7 @@ static void print_bars(FILE *out, const struct canvas *c)
 		unsigned last = 0;
 
 		if (labelled)
-			fprintf(out, "%*s", LABEL - 1, size_text(&size, c->top / c->height * (y + 1) + c->top % c->height * (y + 1) / c->height));
+			escape_printf(out, "%*s", LABEL - 1, size_text(&size, c->top / c->height * (y + 1) + c->top % c->height * (y + 1) / c->height));
 		else
 			spaces(out, LABEL - 1);
 		fputs(labelled ? c->p->utf8 ? " \342\224\244" : " +" : c->p->utf8 ? " \342\224\202" : " |", out);
@@ -135,7 +136,7 @@ static void print_axis(FILE *out, const struct canvas *c)
 	char time[32];
 	unsigned at = 0;
 
-	fprintf(out, "%*s%s", LABEL - 1, "0", c->p->utf8 ? " \342\224\224" : " +");
+	escape_printf(out, "%*s%s", LABEL - 1, "0", c->p->utf8 ? " \342\224\224" : " +");
 	for (unsigned x = 0; x < c->width; x++) {
 		bool tick = x && x % PER_TIME == 0;
 
@@ -163,17 +164,20 @@ static void print_axis(FILE *out, const struct canvas *c)
 /* A label in what the terminal can show, at most WIDTH characters of it. Returns how many. */
 static unsigned print_label(FILE *out, const char *label, bool utf8, unsigned width)
 {
+	char as[ESCAPE_UNIT];
 	unsigned n = 0;
 
-	for (const unsigned char *s = (const unsigned char *)label; *s; s++) {
-		bool first = (*s & 0xc0) != 0x80;
-
-		if (first && n++ == width)
-			return width;
-		if (*s < 0x80 || utf8)
-			putc(*s, out);
-		else if (first)
+	for (size_t len; *label; label += len) {
+		len = escape_unit(label, as);
+		if (n + (*as ? strlen(as) : 1) > width)
+			break;
+		n += *as ? (unsigned)strlen(as) : 1;
+		if (*as)
+			fputs(as, out);
+		else if (len > 1 && !utf8)
 			putc('?', out);
+		else
+			fwrite(label, 1, len, out);
 	}
 	return n;
 }
@@ -194,7 +198,7 @@ static void print_marks(FILE *out, const struct canvas *c, unsigned lines)
 	row[c->width] = '\0';
 	while (c->width && row[strlen(row) - 1] == ' ' && row[1])
 		row[strlen(row) - 1] = '\0';
-	fprintf(out, "%*s  %s\n", LABEL - 1, "marks", row);
+	escape_printf(out, "%*s  %s\n", LABEL - 1, "marks", row);
 	free(row);
 	for (size_t i = 0; i < p->marks && lines; i++) {
 		unsigned len = 5 + (unsigned)strlen(plot_time(time, p->mark[i].ms, c->span)), left;
@@ -210,7 +214,7 @@ static void print_marks(FILE *out, const struct canvas *c, unsigned lines)
 			at += LABEL + 1 - (at ? LABEL : 0);
 		}
 		left = end > at + len ? end - at - len : 1;
-		fprintf(out, "%c %s ", letter(i), time);
+		escape_printf(out, "%c %s ", letter(i), time);
 		at += len + print_label(out, p->mark[i].label, p->utf8, left < 40 ? left : 40);
 		fputs("  ", out);
 	}
@@ -247,6 +251,6 @@ void plot_print(FILE *out, const struct plot *p)
 	if (p->marks)
 		print_marks(out, &c, legend_lines(p));
 	if (p->note)
-		fprintf(out, "%.*s\n", (int)p->columns, p->note);
+		escape_printf(out, "%.*s\n", (int)p->columns, p->note);
 	free(c.column);
 }

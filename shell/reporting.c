@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "../supervisor/escape.h"
 #include "../supervisor/log/replay.h"
 #include "../supervisor/timeline.h"
 #include "../supervisor/units.h"
@@ -293,7 +294,7 @@ void reporting_off(FILE *out, const struct process *p)
 	struct text_buffer time;
 
 	if (p->off)
-		fprintf(out, "off since %s\n", time_text(&time, p->off_ms));
+		escape_printf(out, "off since %s\n", time_text(&time, p->off_ms));
 }
 
 void reporting_usable(struct usable *u, const struct process *p)

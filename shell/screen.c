@@ -335,6 +335,12 @@ int screen_renew(struct screen *s)
 	return err;
 }
 
+void screen_hang_up(struct screen *s)
+{
+	listen_to_program(s, false);
+	terminal_hang_up(s->terminal);
+}
+
 void screen_free(struct screen *s)
 {
 	if (!s)

@@ -34,6 +34,8 @@ void screen_write(struct screen *s, const char *text, size_t len);
 void screen_catch_up(struct screen *s);
 /* The program gets another terminal: it is started again. 0 or -errno. */
 int screen_renew(struct screen *s) MUST_USE;
+/* The user's terminal is gone: the program's goes, too. */
+void screen_hang_up(struct screen *s);
 /* Whether all that was written is on the terminal. */
 bool screen_done(const struct screen *s);
 /* What is not yet on it is forgotten (ours; the user has had enough). */

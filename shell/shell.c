@@ -22,6 +22,7 @@
 #include "limiting.h"
 #include "reporting.h"
 #include "screen.h"
+#include "unseen.h"
 
 /*
  * The shell takes commands from the text of -x or from a script, one at a time, and runs each against the session. While it waits (for input,
@@ -113,6 +114,7 @@ int shell_turn(struct shell *shell, int ms)
 	if (shell->ended && now > shell->ended_ms + HOLD_MS && !shell->screen)
 		session_hold(shell->session, false);
 	dumping_turn(shell);
+	unseen_turn(shell);
 	if (shell->events)
 		events_turn(shell);
 	else
@@ -126,30 +128,40 @@ static void nothing(void *ctx, short revents)
 	(void)revents;
 }
 
-/* A /bin/sh that is just being started can lose a signal (dash does, while it forks): Ctrl-C in its first moments is repeated if it is still there a moment later. */
-static void repeat_interrupt(const struct shell *shell, uint64_t *when)
+/*
+ * A /bin/sh that is just being started can lose a signal: dash keeps one that comes while it forks for later, and then executes another program. So Ctrl-C in its
+ * first moments is repeated as long as it is still there, after longer and longer pauses: a busy machine may give it no turn for some hundred milliseconds.
+ */
+struct repeat {
+	uint64_t when, pause;		/* ms; 0: no Ctrl-C yet; a pause of 0 then: no more */
+};
+
+static void repeat_interrupt(const struct shell *shell, struct repeat *r)
 {
 	uint64_t now = session_ms(shell->session);
 
-	if (!*when)
-		*when = now - shell->spawned_ms < YOUNG_MS ? now + AWAIT_MS : UINT64_MAX;
-	if (now < *when)
+	if (!r->when) {
+		r->pause = now - shell->spawned_ms < YOUNG_MS ? AWAIT_MS : 0;
+		r->when = now + r->pause;
+	}
+	if (!r->pause || now < r->when)
 		return;
-	*when = UINT64_MAX;
 	kill(0, SIGINT);
+	r->pause = r->pause < YOUNG_MS ? r->pause * 2 : 0;
+	r->when = now + r->pause;
 }
 
 int shell_await(struct shell *shell, int fd, enum await_end end)
 {
 	struct pollfd p = { .fd = fd, .events = POLLIN };
-	uint64_t repeat_ms = 0;
+	struct repeat repeat = { 0 };
 	int err = 0;
 
 	if (session_watch(shell->session, fd, POLLIN, nothing, NULL) < 0)
 		return -ENOSPC;
 	while (!err && poll(&p, 1, 0) == 0) {
 		if (end == AWAIT_LEAVE && shell->screen && shell_interrupted(shell))
-			repeat_interrupt(shell, &repeat_ms);
+			repeat_interrupt(shell, &repeat);
 		err = (end >= AWAIT_LEAVE && shell->leave) || (end == AWAIT_INTERRUPT && shell_interrupted(shell)) ? -EINTR : shell_turn(shell, AWAIT_MS);
 	}
 	session_watch(shell->session, fd, 0, NULL, NULL);

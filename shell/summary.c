@@ -3,10 +3,12 @@
 
 #include <inttypes.h>
 
+#include "../supervisor/escape.h"
 #include "../supervisor/print.h"
 #include "../supervisor/units.h"
 #include "limit-text.h"
 #include "reporting.h"
+#include "unseen.h"
 #include "warm.h"
 
 #define SUMMARY_ROWS 10
@@ -54,17 +56,17 @@ static void print_limit(const struct shell *shell, FILE *out, const struct proce
 	uint64_t limit = session_limit_now(shell->session);
 
 	if (limit && !named->limit.hits)
-		fprintf(out, "  limit       %s bytes, never reached\n", GROUPED(limit));
+		escape_printf(out, "  limit       %s bytes, never reached\n", GROUPED(limit));
 	for (const struct process *p = session_processes(shell->session); p; p = p->next) {
 		uint64_t refused = limit_refused_count(p);
 
 		if (!p->limit.hits)
 			continue;
-		fprintf(out, "  limit       %s bytes, hit %s time%s", limit ? GROUPED(limit) : "no", GROUPED(p->limit.hits), plural(p->limit.hits));
+		escape_printf(out, "  limit       %s bytes, hit %s time%s", limit ? GROUPED(limit) : "no", GROUPED(p->limit.hits), plural(p->limit.hits));
 		if (p != named)
-			fprintf(out, " by %s (%d)", p->command ? p->command : "?", (int)p->pid);
+			escape_printf(out, " by %s (%d)", p->command ? p->command : "?", (int)p->pid);
 		if (refused)
-			fprintf(out, ", %s request%s refused", GROUPED(refused), plural(refused));
+			escape_printf(out, ", %s request%s refused", GROUPED(refused), plural(refused));
 		putc('\n', out);
 	}
 }
@@ -87,27 +89,28 @@ static void print_numbers(const struct shell *shell, FILE *out, const struct pro
 		size += profile->row[i].size;
 		count += profile->row[i].count;
 	}
-	fprintf(out, "mtrun: %s (%d) %s", p->command ? p->command : "?", (int)p->pid,
+	escape_printf(out, "mtrun: %s (%d) %s", p->command ? p->command : "?", (int)p->pid,
 		p->state == PROCESS_EXITED || p->state == PROCESS_HELD ? reporting_end(p->wait_status, end, sizeof(end)) : process_state_name(p->state));
 	if (session_limit_killed(shell->session))
 		fputs(p->limit.hits ? " at its limit" : ", another process at its limit", out);
-	fprintf(out, " after %s", time_text(&time, shell_elapsed(shell, p)));
+	escape_printf(out, " after %s", time_text(&time, shell_elapsed(shell, p)));
 	n = others(shell, p);
 	if (n)
-		fprintf(out, "; %zu other process%s followed", n, n == 1 ? "" : "es");
+		escape_printf(out, "; %zu other process%s followed", n, n == 1 ? "" : "es");
 	if (p->off)
-		fprintf(out, "\n  off since   %s: the numbers are those of then", time_text(&time, p->off_ms));
-	fprintf(out, "\n  peak        %s%s bytes at %s\n", about, GROUPED(t.peak), time_text(&time, t.peak_ms));
-	fprintf(out, "  allocated   %s%s bytes in %s%s block%s; freed %s%s; %s%s temporary", about, GROUPED(t.total_allocated), about, GROUPED(t.allocs),
+		escape_printf(out, "\n  off since   %s: the numbers are those of then", time_text(&time, p->off_ms));
+	escape_printf(out, "\n  peak        %s%s bytes at %s\n", about, GROUPED(t.peak), time_text(&time, t.peak_ms));
+	escape_printf(out, "  allocated   %s%s bytes in %s%s block%s; freed %s%s; %s%s temporary", about, GROUPED(t.total_allocated), about, GROUPED(t.allocs),
 		plural(t.allocs), about, GROUPED(t.frees), about, GROUPED(t.temporary));
 	if (t.maps)
-		fprintf(out, "; %s map%s, %s unmap%s", GROUPED(t.maps), plural(t.maps), GROUPED(t.unmaps), plural(t.unmaps));
+		escape_printf(out, "; %s map%s, %s unmap%s", GROUPED(t.maps), plural(t.maps), GROUPED(t.unmaps), plural(t.unmaps));
 	n = stacks_with_something(profile);
-	fprintf(out, "\n  still live  %s%s bytes in %s%s block%s from %s stack%s\n", about, GROUPED((uint64_t)size), about, GROUPED((uint64_t)count),
+	escape_printf(out, "\n  still live  %s%s bytes in %s%s block%s from %s stack%s\n", about, GROUPED((uint64_t)size), about, GROUPED((uint64_t)count),
 		plural((uint64_t)count), GROUPED(n), plural(n));
 	print_limit(shell, out, p);
+	unseen_summary(out, p);
 	if (stream.dropped || stream.bad)
-		fprintf(out, "  not exact   %s events dropped, %s malformed\n", GROUPED(stream.dropped), GROUPED(stream.bad));
+		escape_printf(out, "  not exact   %s events dropped, %s malformed\n", GROUPED(stream.dropped), GROUPED(stream.bad));
 }
 
 static void print_sites(struct shell *shell, FILE *out, struct process *p, struct sites *sites, const struct profile *profile, enum view_sort sort)
@@ -142,7 +145,7 @@ void summary_print(struct shell *shell, FILE *out)
 	struct profile profile;
 
 	if (p->unsupervised) {
-		fprintf(out, "mtrun: %s (%d): its allocations are not known: %s\n", p->command ? p->command : "?", (int)p->pid, p->unsupervised);
+		escape_printf(out, "mtrun: %s (%d): its allocations are not known: %s\n", p->command ? p->command : "?", (int)p->pid, p->unsupervised);
 		return;
 	}
 	if (!sites || profile_from_ledger(&profile, p->ledger, &ask))

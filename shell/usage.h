@@ -10,6 +10,7 @@ struct usage {
 	uint64_t mapped;		/* all accessible bytes of its address space, ours left out: heap + mmap + image + other + unaccounted */
 	uint64_t other;			/* libraries, files, stacks, and what allocators hold beyond the live blocks */
 	uint64_t unaccounted;		/* anonymous memory that nothing here explains */
+	bool resident_known;		/* the next one is */
 	uint64_t mmap_resident;		/* of its own mappings, in memory or swapped out */
 	int64_t rss;			/* bytes without ours, -1 unknown */
 };

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "../supervisor/escape.h"
 #include "../supervisor/message.h"
 #include "../supervisor/module.h"
 #include "../supervisor/resolver.h"
@@ -36,7 +37,7 @@ static void progress(struct warming *w, const struct module *module)
 		return;
 	w->told = now;
 	w->shown = true;
-	fprintf(message_stream(), "\rreading symbols: %zu of %zu stacks%s%.60s\033[K", w->done, w->all, module ? ", " : "", module ? module->path : "");
+	escape_printf(message_stream(), "\rreading symbols: %zu of %zu stacks%s%.60s\033[K", w->done, w->all, module ? ", " : "", module ? module->path : "");
 	message_flush();
 }
 

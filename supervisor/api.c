@@ -8,8 +8,6 @@
  */
 #include "api.h"
 
-#include <ctype.h>
-
 #include "marks.h"
 #include "message.h"
 #include "proc.h"
@@ -67,9 +65,6 @@ static void copy_text(const struct process *p, raddr_t at, char text[MARKS_LABEL
 	if (end == MARKS_LABEL - 1)
 		end = whole_characters(text, end);
 	text[end] = '\0';
-	for (char *c = text; *c; c++)
-		if (iscntrl((unsigned char)*c))
-			*c = '?';
 }
 
 static void take_mark(struct process *p, raddr_t at)
@@ -90,10 +85,9 @@ static void take_snapshot(struct process *p, raddr_t at, const struct api *api)
 		api->snapshot(api->ctx, p, name);
 }
 
-bool api_answer(struct process *p, struct wire_mail *mail, const struct api *api)
+bool api_answer(struct process *p, const struct shared_question *q, const struct api *api)
 {
-	uint64_t what = __atomic_load_n(&mail->arg[0], __ATOMIC_RELAXED), text = __atomic_load_n(&mail->arg[1], __ATOMIC_RELAXED);
-	uint64_t answer = 0;
+	uint64_t what = q->arg[0], text = q->arg[1], answer = 0;
 
 	if ((what == API_ALLOCATED || what == API_META || what == API_SNAPSHOT) && !settled(p))
 		return false;
@@ -114,6 +108,6 @@ bool api_answer(struct process *p, struct wire_mail *mail, const struct api *api
 		take_snapshot(p, text, api);
 		break;
 	}
-	mail->answer = answer;
+	q->mail->answer = answer;
 	return true;
 }

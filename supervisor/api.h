@@ -19,6 +19,6 @@ struct api {
 uint64_t api_allocated(const struct process *p, unsigned count);
 
 /* Fills in MAIL's answer (its `what` is ASK_API). False: not yet, an event that was begun by another thread is still to come; ask again soon. */
-bool api_answer(struct process *p, struct wire_mail *mail, const struct api *api);
+bool api_answer(struct process *p, const struct shared_question *q, const struct api *api);
 
 #endif

@@ -7,6 +7,8 @@
  * unwind tables, moving instructions; now and then a thread is borrowed again, to map an island. Last of all threads are stopped once, for as
  * long as it takes to see that none stands in the bytes to be overwritten and to write the jumps.
  *
+ * A child that is forked meanwhile is followed in any case, also with --no-follow: it may have what we share with its parent, and gets into nobody's hands that way.
+ *
  * Whatever comes to pass meanwhile is dealt with as ever (stops.c): threads come and go, children are forked, the program ends or becomes another by exec.
  */
 #include "session_state.h"
@@ -14,8 +16,10 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/membarrier.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "attach_check.h"
@@ -30,8 +34,9 @@
 #include "verdict.h"
 
 #define HALT_MS   50			/* a thread that waits for its vfork child cannot stop: another one is asked */
-#define HALT_MOST 5000
-#define TRIES     500			/* to find the threads outside of a few bytes; a millisecond each */
+#define HALT_MOST 30000
+#define PLANT_MS  30000			/* to find the threads outside of a few bytes, and none in a vfork */
+#define PAUSE_MS  64			/* between two looks, at most */
 
 /* ---- one thread that works for us ------------------------------------------------------------------------------------------------------- */
 
@@ -70,6 +75,11 @@ static pid_t borrow(struct session *s, struct process *p)
 		if (!t)
 			return -ESRCH;
 		tid = t->tid;
+		if (thread_blocked(t)) {
+			session_serve_stops(s);
+			usleep(1000);
+			continue;
+		}
 		err = session_halt(s, t, HALT_MS);
 		t = thread_find(s, tid);
 		if (!err && t->process != p) {		/* it has become another program meanwhile */
@@ -140,9 +150,9 @@ static int land(struct session *s, struct process *p)
 
 /* ---- planting --------------------------------------------------------------------------------------------------------------------------- */
 
-static bool covers(const void *plant, raddr_t pc)
+static bool within(const void *plant, raddr_t pc)
 {
-	return plant_covers(plant, pc);
+	return plant_within(plant, pc);
 }
 
 /* All are stopped. Those within the bytes go on in the copies; -EAGAIN: a handler will come back to one of these, or the like. */
@@ -158,7 +168,7 @@ static int step_aside(struct session *s, struct process *p)
 			continue;
 		if (t->guest || tracer_get_regs(t->tid, &regs) < 0)
 			return -EAGAIN;
-		if (handlers && sigframe_any(p->via, regs.rsp, covers, &p->plant))
+		if (handlers && sigframe_any(p->via, regs.rsp, within, &p->plant))
 			return -EAGAIN;
 		if (plant_covers(&p->plant, regs.rip) && !plant_moved_pc(&p->plant, regs.rip))
 			return -EAGAIN;
@@ -176,11 +186,30 @@ static int step_aside(struct session *s, struct process *p)
 	return 0;
 }
 
+/* A child runs in its memory, and nobody knows where: the others need not stop for that. */
+static bool some_in_vfork(const struct session *s, const struct process *p)
+{
+	for (size_t i = 0; i < s->nthreads; i++)
+		if (s->thread[i].process == p && s->thread[i].state != THREAD_EXITING && thread_in_vfork(&s->thread[i]))
+			return true;
+	return false;
+}
+
+/* All are stopped: children that are forked from now on have nothing of what we share. */
+static void leave_children_alone(const struct session *s, const struct process *p)
+{
+	for (size_t i = 0; i < s->nthreads; i++)
+		if (s->thread[i].process == p && s->thread[i].state == THREAD_STOPPED && tracer_flags(s->thread[i].tid, 0) < 0)
+			message_verbose(1, "%d: its children are followed", p->pid);
+}
+
 static int plant_once(struct session *s, struct process *p)
 {
 	uint64_t began;
 	int err, cont;
 
+	if (some_in_vfork(s, p))
+		return -EAGAIN;
 	session_hurry(true);
 	began = session_us();
 	err = session_stop_within(s, p, MOMENT_MS);
@@ -194,6 +223,8 @@ static int plant_once(struct session *s, struct process *p)
 		err = home_plant(p);
 	if (!err)
 		err = home_arm(p, true);
+	if (!err && !s->options.follow)
+		leave_children_alone(s, p);
 	cont = session_cont(s, p);
 	session_paused(p, began);
 	session_hurry(false);
@@ -202,13 +233,16 @@ static int plant_once(struct session *s, struct process *p)
 
 static int plant(struct session *s, struct process *p)
 {
+	uint64_t end = pulse_ms() + PLANT_MS, pause = 1;
 	int err = -EAGAIN;
 
 	p->paused_us = 0;
-	for (unsigned tries = 0; err == -EAGAIN && tries < TRIES && p->state <= PROCESS_STOPPED; tries++) {
+	while (err == -EAGAIN && pulse_ms() < end && p->state <= PROCESS_STOPPED) {
 		err = plant_once(s, p);
-		if (err == -EAGAIN && session_turn(s, 1) < 0)
-			break;
+		for (uint64_t until = pulse_ms() + pause; err == -EAGAIN && pulse_ms() < until; )
+			if (session_turn(s, (int)pause) < 0)
+				return -ESRCH;
+		pause = pause < PAUSE_MS ? 2 * pause : pause;
 	}
 	if (!err)
 		message_verbose(1, "%d: stopped for %.1f ms to plant", p->pid, (double)p->paused_us / 1000);
@@ -273,6 +307,16 @@ static int still(const struct process *p, bool with_home)
 	return p->state <= PROCESS_STOPPED && (!with_home || p->wire) ? 0 : -ESRCH;
 }
 
+/* It takes the kernel some milliseconds where there are several threads: one of them waits for that, and no request of another is in the way. */
+static void register_fences(struct session *s, struct process *p)
+{
+	struct wire_call call = { .nr = SYS_membarrier, .arg = { MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED } };
+	uint64_t began = session_us();
+
+	p->fences = call_in(s, p, &call, 1) == 0 && call.ret == 0;
+	message_verbose(2, "%d: registered for memory barriers in %.1f ms", p->pid, (double)(session_us() - began) / 1000);
+}
+
 static int enter(struct session *s, struct process *p)
 {
 	int err = take_over(s, p);
@@ -291,6 +335,8 @@ static int enter(struct session *s, struct process *p)
 		err = plant_all(s, p);
 	if (!err)
 		err = still(p, true);
+	if (!err)
+		register_fences(s, p);
 	p->attaching = false;
 	if (!err)
 		verdict_image(s, p);
@@ -306,6 +352,7 @@ static const char *reason(int err)
 	case -EPROTO: return "another version of mtrun was killed while it was attached, and left its hooks: use that one once more";
 	case -EPERM: return "it has a seccomp filter, which only root may set aside for the calls that mtrun needs made in it";
 	case -ENOSPC: return "no room for the trampoline was found in it";
+	case -E2BIG: return HOME_NO_ADDRESSES;
 	case -ETIMEDOUT:
 	case -EAGAIN: return "its threads do not stop";
 	case -ESRCH: return "it has ended";

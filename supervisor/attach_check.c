@@ -26,7 +26,7 @@
 
 struct line {
 	pid_t pid;
-	char comm[64];			/* of PID, what can be printed of it */
+	char comm[PROC_NAME];		/* of PID */
 	char *why;
 	size_t len;
 };
@@ -43,23 +43,6 @@ static int PRINTF(3, 4) refuse(const struct line *l, int err, const char *format
 	vsnprintf(l->why + n, l->len - (size_t)n, format, args);
 	va_end(args);
 	return err;
-}
-
-/* The name is the process' own word. */
-static void read_comm(pid_t pid, char *comm, size_t size)
-{
-	char *text;
-	ssize_t n = proc_read(pid, "comm", &text);
-
-	*comm = '\0';
-	if (n < 0)
-		return;
-	text[strcspn(text, "\n")] = '\0';
-	snprintf(comm, size, "%s", text);
-	for (; *comm; comm++)
-		if ((unsigned char)*comm < ' ' || *comm == 127)
-			*comm = '?';
-	free(text);
 }
 
 /* ---- what /proc/PID/status says --------------------------------------------------------------------------------------------------- */
@@ -194,10 +177,10 @@ static int why_refused(const struct line *l, int err)
 static int check_thread(const struct line *l, pid_t tid, const char *status, pid_t *alive)
 {
 	long tracer = number(status, "TracerPid");
-	char comm[64];
+	char comm[PROC_NAME];
 
 	if (tracer) {
-		read_comm((pid_t)tracer, comm, sizeof(comm));
+		proc_name((pid_t)tracer, (pid_t)tracer, comm);
 		return refuse(l, -EBUSY, "it is traced already, by %ld ('%s'): end that, or let it detach, first", tracer, comm);
 	}
 	if (ended(status))
@@ -253,11 +236,11 @@ static int check_program(const struct line *l, pid_t via, bool hooks_given)
 static int check_kind(const struct line *l, const char *status)
 {
 	long tgid = number(status, "Tgid");
-	char *own = NULL, comm[64];
+	char *own = NULL, comm[PROC_NAME];
 	int err = 0;
 
 	if (tgid != l->pid) {
-		read_comm((pid_t)tgid, comm, sizeof(comm));
+		proc_name((pid_t)tgid, (pid_t)tgid, comm);
 		return refuse(l, -EINVAL, "it is a thread of process %ld ('%s'): -p %ld", tgid, comm, tgid);
 	}
 	if (l->pid == getpid())
@@ -281,7 +264,7 @@ int attach_check(pid_t pid, bool hooks_given, char *why, size_t len)
 
 	if (err)
 		return refuse(&l, err, "there is no such process (`ps` lists them)");
-	read_comm(pid, l.comm, sizeof(l.comm));
+	proc_name(pid, pid, l.comm);
 	err = check_kind(&l, status);
 	free(status);
 	if (err)
@@ -301,7 +284,7 @@ int attach_refused(pid_t pid, int err, char *why, size_t len)
 	struct line l = { .pid = pid, .why = why, .len = len };
 	pid_t via;
 
-	read_comm(pid, l.comm, sizeof(l.comm));
+	proc_name(pid, pid, l.comm);
 	if (err == -ESRCH)
 		return refuse(&l, err, "it has ended");
 	via = check_threads(&l);	/* it has ended or got a tracer since */

@@ -5,13 +5,14 @@
  * For each module the pool gets three arrays, one behind the other:
  *
  *	offs[nrows]	ascending offsets from the module's start; row i holds until offs[i + 1], the last one to the module's end
- *	rule[nrows]	index into wire_image.rule: the same few hundred rules serve all modules
+ *	rule[nrows]	index into wire_tables.rule: the same few hundred rules serve all modules
  *	index[]		for each KiB of code the row that holds at its beginning, so that a search looks at some ten rows
  *
- * They are made in memory of our own first and kept there for the next process that maps the same file. The target can write to the image, so
- * nothing is ever read back from it: its rules are kept here too, with the hash table that finds equal ones.
+ * They are made in memory of our own first and kept there for the next process that maps the same file. The rules are kept here too, with the hash table
+ * that finds equal ones.
  *
- * The image is appended to, never changed: a hook may read the old tables at any time.
+ * The tables are appended to, never changed: a hook may read the old ones at any time. A target that made their file anew while it was attached to could have kept
+ * a way to write there: what is read back (cfi_lookup()) is checked.
  */
 #include "cfi.h"
 
@@ -68,15 +69,15 @@ static uint16_t rule_index(struct cfi_rules *r, const struct wire_rule *rule)
 	}
 }
 
-int cfi_init(struct cfi *cfi, struct wire_image *image)
+int cfi_init(struct cfi *cfi, struct wire_tables *tables, uint64_t pool_size)
 {
 	struct cfi_rules *rules = calloc(1, sizeof(*rules));
 
 	if (!rules)
 		return -ENOMEM;
 	rules->count = 1;
-	*cfi = (struct cfi){ .image = image, .nrules = 1, .rules = rules };
-	image->rule[0] = rules->rule[0];
+	*cfi = (struct cfi){ .tables = tables, .pool_size = pool_size, .nrules = 1, .rules = rules };
+	tables->rule[0] = rules->rule[0];
 	return 0;
 }
 
@@ -523,7 +524,7 @@ static void write_rules(struct cfi *cfi, const struct rows *r, uint16_t *to)
 	for (uint32_t i = 0; i < r->nrules; i++)
 		number[i] = rule_index(cfi->rules, &r->rules[i]);
 	for (; cfi->nrules < cfi->rules->count; cfi->nrules++)
-		cfi->image->rule[cfi->nrules] = cfi->rules->rule[cfi->nrules];
+		cfi->tables->rule[cfi->nrules] = cfi->rules->rule[cfi->nrules];
 	for (size_t i = 0; i < r->n; i++)
 		to[i] = number[r->rule[i]];
 }
@@ -542,13 +543,13 @@ static void write_index(uint32_t *index, const struct rows *r, uint32_t kibs)
 
 static int rows_write(struct cfi *cfi, const struct rows *r, struct wire_module *out)
 {
-	uint8_t *pool = cfi->image->pool;
+	uint8_t *pool = cfi->tables->pool;
 	uint64_t offs = align_up(cfi->pool_used, 64), rules = offs + r->n * sizeof(*r->offs);
 	uint64_t index = align_up(rules + r->n * sizeof(*r->rule), 4);
 	uint32_t kibs = (uint32_t)((r->hi - r->lo + KIB - 1) / KIB);
 	uint64_t end = index + (kibs + 1ull) * 4;
 
-	if (end > WIRE_POOL)
+	if (end > WIRE_POOL || (end > cfi->pool_size && !(cfi->grow && cfi->grow(cfi, end))))
 		return -ENOSPC;
 	memcpy(pool + offs, r->offs, r->n * sizeof(*r->offs));
 	write_rules(cfi, r, (uint16_t *)(void *)(pool + rules));
@@ -609,7 +610,7 @@ int cfi_build(struct cfi *cfi, const struct module *module, struct wire_module *
 
 const struct wire_rule *cfi_lookup(const struct cfi *cfi, const struct wire_module *m, uint64_t pc)
 {
-	const uint8_t *pool = cfi->image->pool;
+	const uint8_t *pool = cfi->tables->pool;
 	const uint32_t *offs = (const uint32_t *)(const void *)(pool + m->rows);
 	const uint16_t *rule = (const uint16_t *)(const void *)(pool + m->rules);
 	const uint32_t *index = (const uint32_t *)(const void *)(pool + m->index);
@@ -618,14 +619,14 @@ const struct wire_rule *cfi_lookup(const struct cfi *cfi, const struct wire_modu
 	if (pc < m->start || pc >= m->end)
 		return NULL;
 	off = (uint32_t)(pc - m->start);
-	lo = index[off / KIB];
-	hi = index[off / KIB + 1];
+	lo = __atomic_load_n(&index[off / KIB], __ATOMIC_RELAXED);
+	hi = __atomic_load_n(&index[off / KIB + 1], __ATOMIC_RELAXED);
 	if (lo > hi || hi >= m->nrows)
 		return NULL;
 	while (lo < hi) {
 		uint32_t mid = lo + (hi - lo + 1) / 2;
 
-		if (offs[mid] <= off)
+		if (__atomic_load_n(&offs[mid], __ATOMIC_RELAXED) <= off)
 			lo = mid;
 		else
 			hi = mid - 1;

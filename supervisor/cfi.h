@@ -16,14 +16,16 @@ struct module;
 struct elf;
 struct cfi_rules;
 
-/* Allocation state of one wire_image, kept outside of it (the target can write there). */
+/* Allocation state of one wire_tables, kept outside of it. */
 struct cfi {
-	struct wire_image *image;	/* our mapping of it */
-	uint64_t pool_used;		/* bytes */
+	struct wire_tables *tables;	/* our mapping of it, */
+	uint64_t pool_size;		/* with so many bytes of the pool, */
+	uint64_t pool_used;		/* of which so many are in use */
+	bool (*grow)(struct cfi *cfi, uint64_t size);	/* pool_size is to be SIZE at least; NULL: all of it is mapped */
 	uint32_t nrules;
 	struct cfi_rules *rules;	/* our copy of the rules, with a hash table over it */
 };
-int cfi_init(struct cfi *cfi, struct wire_image *image) MUST_USE;
+int cfi_init(struct cfi *cfi, struct wire_tables *tables, uint64_t pool_size) MUST_USE;
 void cfi_release(struct cfi *cfi);
 
 /*

@@ -4,6 +4,9 @@
  *
  * A thread that is to stop is interrupted and stays wherever it reports next; a signal that came with the stop is delivered when it goes on.
  * Rings and questions are served meanwhile: a thread that waits for us would never get to its stop.
+ *
+ * A thread that waits in the kernel uninterruptibly (for its vfork child's exec, for a device) reports only when that is over. It counts as stopped: once interrupted
+ * it cannot execute anything before it has reported, and if its process is still stopped then, it stays (stops.c).
  */
 #include "session_state.h"
 
@@ -14,6 +17,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "home.h"
@@ -25,16 +29,50 @@
 
 /* ---- acting on the target ----------------------------------------------------------------------------------------------------------- */
 
-static bool all_stopped(const struct session *s, const struct process *p, pid_t but)
+bool thread_blocked(const struct thread *t)
 {
-	for (size_t i = 0; i < s->nthreads; i++)
-		if (s->thread[i].process == p && s->thread[i].tid != but && !s->thread[i].guest && s->thread[i].state != THREAD_STOPPED && s->thread[i].state != THREAD_EXITING)
+	char name[48], *text, *state;
+	bool blocked;
+
+	snprintf(name, sizeof(name), "task/%d/stat", t->tid);
+	if (!t->process || proc_read(t->process->pid, name, &text) < 0)
+		return false;
+	state = strrchr(text, ')');		/* behind the name, which may hold anything */
+	blocked = state && state[1] == ' ' && state[2] == 'D';
+	free(text);
+	return blocked;
+}
+
+bool thread_in_vfork(const struct thread *t)
+{
+	char name[48], *text;
+	long nr;
+
+	if (t->guest)
+		return true;
+	snprintf(name, sizeof(name), "task/%d/syscall", t->tid);
+	if (!thread_blocked(t) || proc_read(t->process->pid, name, &text) < 0)
+		return false;
+	nr = strtol(text, NULL, 10);
+	free(text);
+	return nr == SYS_vfork || nr == SYS_clone || nr == SYS_clone3;
+}
+
+/* All of P's threads but BUT. BLOCKED: those that are blocked count, too; all were interrupted. */
+static bool all_stopped(const struct session *s, const struct process *p, pid_t but, bool blocked)
+{
+	for (size_t i = 0; i < s->nthreads; i++) {
+		const struct thread *t = &s->thread[i];
+
+		if (t->process == p && t->tid != but && !t->guest && t->state != THREAD_STOPPED && t->state != THREAD_EXITING && !(blocked && thread_blocked(t)))
 			return false;
+	}
 	return true;
 }
 
 #define STOP_MS  5000
 #define SHORT_US 2000
+#define BLOCKED_US 50000	/* a page is read from a disk, or the like: that is waited for */
 
 /* A moment of waiting for stops, which began at BEGAN. Others wait, too, that have stopped: what the programs have said is read only if it takes long. */
 static void await_stop(struct session *s, uint64_t began)
@@ -52,7 +90,7 @@ static void await_stopped(struct session *s, const struct process *p, pid_t but,
 {
 	uint64_t began = session_us();
 
-	while (!all_stopped(s, p, but) && pulse_ms() < end)
+	while (!all_stopped(s, p, but, session_us() - began > BLOCKED_US) && pulse_ms() < end)
 		await_stop(s, began);
 }
 
@@ -60,7 +98,7 @@ static void await_stopped(struct session *s, const struct process *p, pid_t but,
  * A signal to the process goes to its first thread if that can take it, else to any: and a call that one sleeps in ends with EINTR that never would have. So the
  * first thread is the last that stops, and the first that goes on, by itself until it has taken what has come meanwhile.
  */
-int session_stop_within(struct session *s, struct process *p, unsigned ms)
+int session_stop_most(struct session *s, struct process *p, unsigned ms)
 {
 	uint64_t end = pulse_ms() + ms;
 	const struct thread *first;
@@ -69,7 +107,7 @@ int session_stop_within(struct session *s, struct process *p, unsigned ms)
 		return 0;
 	if (p->state != PROCESS_RUNNING)
 		return -ESRCH;
-	if (p == s->lent)
+	if (p->lent)
 		return -EBUSY;
 	s->stopping = p;
 	for (size_t i = 0; i < s->nthreads; i++)
@@ -85,7 +123,21 @@ int session_stop_within(struct session *s, struct process *p, unsigned ms)
 		p->state = PROCESS_STOPPED;
 	if (p->state > PROCESS_HELD)
 		return -ESRCH;
-	return all_stopped(s, p, 0) ? 0 : -ETIMEDOUT;
+	return all_stopped(s, p, 0, true) ? 0 : -ETIMEDOUT;
+}
+
+int session_stop_within(struct session *s, struct process *p, unsigned ms)
+{
+	int err = session_stop_most(s, p, ms);
+
+	if (err == -ETIMEDOUT && session_cont(s, p) < 0)
+		return -ESRCH;
+	return err;
+}
+
+const char *session_stop_error(int err)
+{
+	return err == -ETIMEDOUT ? "some of its threads do not stop; it runs on" : strerror(-err);
 }
 
 int session_halt(struct session *s, struct thread *t, int ms)
@@ -236,8 +288,11 @@ int session_restart(struct session *s)
 
 int session_lend(struct session *s, struct process *p)
 {
+	bool was_running = p->state == PROCESS_RUNNING;
 	int err = session_stop(s, p);
 
+	if (!err && !all_stopped(s, p, 0, false))	/* another tracer could not have that one, nor could we let go of it */
+		err = was_running && session_cont(s, p) < 0 ? -ESRCH : -ETIMEDOUT;
 	if (err)
 		return err;
 	for (size_t i = 0; i < s->nthreads; i++) {
@@ -251,8 +306,8 @@ int session_lend(struct session *s, struct process *p)
 		t->state = THREAD_LENT;
 	}
 	p->state = PROCESS_RUNNING;
-	s->lent = p;
-	s->lent_loaded = false;
+	p->lent = true;
+	p->lent_loaded = false;
 	return 0;
 }
 
@@ -261,7 +316,7 @@ int session_lend(struct session *s, struct process *p)
 /* Threads may have come and gone meanwhile; those that start while we look are found by looking again. */
 int session_seize(struct session *s, struct process *p)
 {
-	unsigned flags = s->options.follow ? TRACE_CHILDREN : 0;
+	unsigned flags = s->options.follow || p->attaching ? TRACE_CHILDREN : 0;
 	bool more = true;
 	int n = 0, err = -ESRCH;
 	pid_t *tid;
@@ -327,17 +382,12 @@ int session_take_back(struct session *s, struct process *p)
 {
 	bool alive = p->state == PROCESS_RUNNING;
 
-	s->lent = NULL;
-	for (size_t i = 0; i < s->nthreads;)
-		if (s->thread[i].process == p && s->thread[i].state == THREAD_LENT)
-			thread_remove(s, &s->thread[i]);
-		else
-			i++;
+	process_unlend(s, p);
 	p->threads = 0;
 	if (!alive)
 		return -ESRCH;
 	if (session_seize(s, p) == 0) {
-		if (s->lent_loaded)
+		if (p->lent_loaded)
 			catch_up(s, p);
 		return 0;
 	}
@@ -348,6 +398,36 @@ int session_take_back(struct session *s, struct process *p)
 		return -ESRCH;
 	}
 	return -EPERM;
+}
+
+/* Of a thread that is blocked the kernel tells no more than where it has entered it. 0 or -errno. */
+static int blocked_regs(const struct thread *t, struct user_regs_struct *regs)
+{
+	unsigned long long sp, pc;
+	char name[48], *text;
+	const char *at;
+	int n = 0;
+
+	snprintf(name, sizeof(name), "task/%d/syscall", t->tid);
+	if (proc_read(t->process->pid, name, &text) < 0)
+		return -ESRCH;
+	at = strrchr(text, ' ');		/* ... SP PC */
+	while (at && at > text && at[-1] != ' ')
+		at--;
+	if (at)
+		n = sscanf(at, "%llx %llx", &sp, &pc);
+	free(text);
+	if (n != 2)
+		return -EBUSY;
+	*regs = (struct user_regs_struct){ .rsp = sp, .rip = pc };
+	return 0;
+}
+
+static int regs_of(const struct thread *t, struct user_regs_struct *regs)
+{
+	int err = tracer_get_regs(t->tid, regs);
+
+	return err && t->state == THREAD_RUNNING ? blocked_regs(t, regs) : err;
 }
 
 #define BT_FRAMES 1024
@@ -364,17 +444,13 @@ int session_bt(struct session *s, struct process *p, pid_t tid, void (*fn)(void 
 		const struct thread *t = &s->thread[i];
 		struct bt_thread b = { .tid = t->tid, .pc = pc };
 		struct user_regs_struct regs;
-		char file[48], *name = NULL;
 		int n;
 
-		if (t->process != p || t->guest || (tid && t->tid != tid) || tracer_get_regs(t->tid, &regs) < 0)
+		if (t->process != p || t->guest || (tid && t->tid != tid) || regs_of(t, &regs) < 0)
 			continue;
 		n = unwind_stack(p, t->tid, &regs, pc, BT_FRAMES);
 		b.count = n > 0 ? (size_t)n : 0;
-		snprintf(file, sizeof(file), "task/%d/comm", t->tid);
-		if (proc_read(p->pid, file, &name) > 0)
-			snprintf(b.name, sizeof(b.name), "%.*s", (int)strcspn(name, "\n"), name);
-		free(name);
+		proc_name(p->pid, t->tid, b.name);
 		fn(ctx, &b);
 		found++;
 	}

@@ -4,7 +4,7 @@
  *
  * libelf maps the files, so that only what is looked at is read. A mapped file that somebody truncates raises SIGBUS: symbols.c, through which all of
  * this is used, catches that. libdw would find dwz's file by itself, but in our root directory, and debuginfod, which must not be
- * asked from here; therefore all searching is done by hand.
+ * asked from here; therefore all searching is done by hand, and all opening by outside.c.
  */
 #include "debugfile.h"
 
@@ -21,22 +21,20 @@
 #include <unistd.h>
 #include <zlib.h>
 
-#include "proc.h"
+#include "outside.h"
 
 #define DEBUG_DIR "/usr/lib/debug"
-#define MINIMAL_MAX (512u << 20)	/* bytes that .gnu_debugdata may unpack to */
+#define MINIMAL_MAX (128u << 20)	/* bytes that .gnu_debugdata may unpack to */
+#define UNPACKED_MAX ((uint64_t)2 << 30)	/* bytes that the compressed sections of a file may unpack to, */
+#define RATIO_MAX 1100u			/* and of each byte of them: zlib can do 1032 */
 
-static int open_regular(pid_t root, const char *path)
+/* One that is empty is a placeholder of somebody's, no ELF file. */
+static int open_regular(struct outside *from, const char *path)
 {
-	int fd = root > 0 ? proc_open_file(root, path) : -ENOENT;
+	int fd = outside_open_debug(from, path);
 	struct stat st;
 
-	if (fd < 0) {
-		fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-		if (fd < 0)
-			return -errno;
-	}
-	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size == 0) {
+	if (fd >= 0 && (fstat(fd, &st) < 0 || st.st_size == 0)) {
 		close(fd);
 		return -ENOEXEC;
 	}
@@ -60,9 +58,9 @@ static int check(struct debugfile *f, int err)
 	return err;
 }
 
-int debugfile_open(struct debugfile *f, pid_t root, const char *path)
+int debugfile_open(struct debugfile *f, struct outside *from, const char *path)
 {
-	*f = (struct debugfile){ .fd = open_regular(root, path) };
+	*f = (struct debugfile){ .fd = open_regular(from, path) };
 	if (f->fd < 0) {
 		int err = f->fd;
 
@@ -147,7 +145,7 @@ static bool has_symbols(Elf *elf)
 
 /* ---- separate files ------------------------------------------------------------------------------------------------------------ */
 
-static int open_by_build_id(struct debugfile *f, pid_t root, const uint8_t *id, size_t len)
+static int open_by_build_id(struct debugfile *f, struct outside *from, const uint8_t *id, size_t len)
 {
 	char path[sizeof(DEBUG_DIR) + 256];
 	size_t n;
@@ -158,15 +156,12 @@ static int open_by_build_id(struct debugfile *f, pid_t root, const uint8_t *id, 
 	for (size_t i = 1; i < len; i++)
 		n += (size_t)sprintf(path + n, "%02x", id[i]);
 	strcpy(path + n, ".debug");
-	for (pid_t where = root;; where = 0) {		/* the process' root directory may well lack what ours has */
-		if (debugfile_open(f, where, path) == 0) {
-			if (has_build_id(f->elf, id, len) && has_symbols(f->elf))
-				return 0;
-			debugfile_close(f);
-		}
-		if (where == 0)
-			return -ENOENT;
-	}
+	if (debugfile_open(f, from, path) < 0)
+		return -ENOENT;
+	if (has_build_id(f->elf, id, len) && has_symbols(f->elf))
+		return 0;
+	debugfile_close(f);
+	return -ENOENT;
 }
 
 static bool has_checksum(const struct debugfile *f, uint32_t want)
@@ -179,11 +174,11 @@ static bool has_checksum(const struct debugfile *f, uint32_t want)
 }
 
 /* PATH is taken if it is MAIN's debug file by build-id, or where one of them has none, by checksum. */
-static int open_linked(struct debugfile *f, pid_t root, const struct debugfile *main, const char *path, uint32_t crc)
+static int open_linked(struct debugfile *f, struct outside *from, const struct debugfile *main, const char *path, uint32_t crc)
 {
 	const uint8_t *id, *theirs;
 	size_t len, n;
-	int err = debugfile_open(f, root, path);
+	int err = debugfile_open(f, from, path);
 
 	if (err)
 		return err;
@@ -195,7 +190,7 @@ static int open_linked(struct debugfile *f, pid_t root, const struct debugfile *
 	return -ENOENT;
 }
 
-static int open_by_debuglink(struct debugfile *f, pid_t root, const struct debugfile *main)
+static int open_by_debuglink(struct debugfile *f, struct outside *from, const struct debugfile *main)
 {
 	GElf_Word crc;
 	const char *link = dwelf_elf_gnu_debuglink(main->elf, &crc), *slash = strrchr(main->path, '/');
@@ -208,24 +203,24 @@ static int open_by_debuglink(struct debugfile *f, pid_t root, const struct debug
 	for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
 		if (snprintf(path, sizeof(path), forms[i], dirlen, main->path, link) >= (int)sizeof(path))
 			continue;
-		if (strcmp(path, main->path) && open_linked(f, root, main, path, crc) == 0)
+		if (strcmp(path, main->path) && open_linked(f, from, main, path, crc) == 0)
 			return 0;
 	}
 	return -ENOENT;
 }
 
-int debugfile_separate(struct debugfile *f, pid_t root, const struct debugfile *main)
+int debugfile_separate(struct debugfile *f, struct outside *from, const struct debugfile *main)
 {
 	const uint8_t *id;
 	size_t len = debugfile_build_id(main->elf, &id);
 
 	*f = (struct debugfile){ .fd = -1 };
-	if (len && open_by_build_id(f, root, id, len) == 0)
+	if (len && open_by_build_id(f, from, id, len) == 0)
 		return 0;
-	return open_by_debuglink(f, root, main);
+	return open_by_debuglink(f, from, main);
 }
 
-int debugfile_common(struct debugfile *f, pid_t root, const struct debugfile *of, Dwarf *dwarf)
+int debugfile_common(struct debugfile *f, struct outside *from, const struct debugfile *of, Dwarf *dwarf)
 {
 	const char *name, *slash = strrchr(of->path, '/');
 	const void *id;
@@ -235,18 +230,60 @@ int debugfile_common(struct debugfile *f, pid_t root, const struct debugfile *of
 	*f = (struct debugfile){ .fd = -1 };
 	if (len <= 0)
 		return -ENOENT;
-	if (open_by_build_id(f, root, id, (size_t)len) == 0)
+	if (open_by_build_id(f, from, id, (size_t)len) == 0)
 		return 0;
 	if (name[0] == '/')
 		slash = of->path;		/* an absolute name stands alone */
 	if (!slash || snprintf(path, sizeof(path), "%.*s%s%s", (int)(slash - of->path), of->path, name[0] == '/' ? "" : "/", name) >= (int)sizeof(path))
 		return -ENOENT;
-	if (debugfile_open(f, root, path) < 0)
+	if (debugfile_open(f, from, path) < 0)
 		return -ENOENT;
 	if (has_build_id(f->elf, id, (size_t)len))
 		return 0;
 	debugfile_close(f);
 	return -ENOENT;
+}
+
+/* Bytes that SCN unpacks to, by its own word; 0: it is not compressed. */
+static uint64_t unpacked_size(Elf *elf, Elf_Scn *scn, const GElf_Shdr *shdr, size_t strings)
+{
+	const char *name = elf_strptr(elf, strings, shdr->sh_name);
+	uint64_t size = 0;
+	GElf_Chdr chdr;
+	Elf_Data *raw;
+
+	if (shdr->sh_flags & SHF_COMPRESSED)
+		return gelf_getchdr(scn, &chdr) ? chdr.ch_size : UINT64_MAX;
+	if (!name || strncmp(name, ".zdebug", 7))
+		return 0;
+	raw = elf_rawdata(scn, NULL);		/* "ZLIB", then the size, big-endian */
+	if (!raw || !raw->d_buf || raw->d_size < 12)
+		return UINT64_MAX;
+	for (int i = 4; i < 12; i++)
+		size = size << 8 | ((const uint8_t *)raw->d_buf)[i];
+	return size;
+}
+
+bool debugfile_unpacks(const struct debugfile *f)
+{
+	uint64_t all = 0;
+	Elf_Scn *scn = NULL;
+	size_t strings;
+
+	if (elf_getshdrstrndx(f->elf, &strings) < 0)
+		return true;
+	while ((scn = elf_nextscn(f->elf, scn))) {
+		GElf_Shdr shdr;
+		uint64_t size;
+
+		if (!gelf_getshdr(scn, &shdr) || shdr.sh_type == SHT_NOBITS)
+			continue;
+		size = unpacked_size(f->elf, scn, &shdr, strings);
+		if (size > UNPACKED_MAX - all || size / RATIO_MAX > shdr.sh_size)
+			return false;
+		all += size;
+	}
+	return true;
 }
 
 /* ---- .gnu_debugdata: an xz-compressed ELF file with the symbols that .dynsym lacks ------------------------------------------------ */

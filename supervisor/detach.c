@@ -215,7 +215,7 @@ static int unmap(struct session *s, struct process *p, const struct inside *in)
 	return err;
 }
 
-/* All threads are stopped at the end, whether it worked or not. -EAGAIN: not yet, or they did not all stop within MS milliseconds. */
+/* -EAGAIN: not yet, or they did not all stop within MS milliseconds, and then it runs; else all threads are stopped at the end. */
 static int try_out(struct session *s, struct process *p, uint64_t ms)
 {
 	struct inside in;
@@ -261,6 +261,8 @@ int session_withdraw(struct session *s, struct process *p)
 	uint64_t ran = 0, ms = 1;
 	int err;
 
+	if (p->home && home_arm(p, false) < 0)		/* at once, whatever keeps the rest from being done */
+		message_verbose(1, "%d: its hooks were not switched off", p->pid);
 	while ((err = try_out(s, p, MOMENT_MS + ms)) == -EAGAIN && ran < OUT_MS) {
 		if (let_run(s, p, ms) < 0)
 			return -ESRCH;
@@ -275,7 +277,9 @@ static void leave(struct session *s, struct process *p)
 	int err;
 
 	p->paused_us = 0;
-	err = p->home ? session_withdraw(s, p) : session_stop(s, p);
+	err = p->home ? session_withdraw(s, p) : session_stop_most(s, p, OUT_MS);
+	if (p->state == PROCESS_RUNNING && session_stop_most(s, p, MOMENT_MS) == -ETIMEDOUT)	/* only who is stopped can be let go now; the others when mtrun ends */
+		message_verbose(1, "%d: some of its threads do not stop", p->pid);
 	if (p->state > PROCESS_STOPPED)
 		return;
 	if (err == -EBUSY)
@@ -286,10 +290,11 @@ static void leave(struct session *s, struct process *p)
 		message_verbose(1, "%d: stopped for %.1f ms to leave it", p->pid, (double)p->paused_us / 1000);
 }
 
-/* At once, whatever is still to be read: it has waited for us. Its first thread goes first, see session_stop(). */
-static void let_go(struct session *s, struct process *p)
+/* Its first thread goes first, see session_stop(). */
+void session_release_threads(struct session *s, struct process *p)
 {
-	const struct thread *first = thread_find(s, p->pid);
+	struct thread *first = thread_find(s, p->pid);
+	bool child = p->pid == s->launched && first && first->process == p;
 
 	if (first && first->process == p)
 		tracer_detach(first->tid, first->signal);
@@ -302,6 +307,14 @@ static void let_go(struct session *s, struct process *p)
 			tracer_detach(s->thread[i].tid, s->thread[i].signal);
 		thread_remove(s, &s->thread[i]);
 	}
+	if (child && thread_add(s, p->pid, p, THREAD_LENT) == NULL)
+		p->state = PROCESS_DETACHED;
+}
+
+/* At once, whatever is still to be read: it has waited for us. */
+static void let_go(struct session *s, struct process *p)
+{
+	session_release_threads(s, p);
 	p->state = PROCESS_DETACHED;
 	p->ended_ms = pulse_ms();
 }

@@ -14,16 +14,26 @@
 
 #include <elf.h>
 #include <errno.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "sigbus.h"
+
 #define PAGE 4096u
 #define PAGE_UP(n) (((n) + PAGE - 1) & ~(size_t)(PAGE - 1))
 #define MAX_HEADERS 65535u
+
+/* What is beyond these makes a file slow to read and is in none that a linker makes. */
+#define MAX_SEGMENTS 512u		/* program headers: further ones are left out */
+#define MAX_NOTES (64u << 10)		/* bytes of notes that are looked at */
+#define MAX_DYNAMIC (1u << 20)		/* bytes of .dynamic */
+#define MAX_BUCKETS (1u << 24)		/* of .gnu.hash */
+#define MAX_SYMBOLS (4u << 20)		/* of a table */
+#define MAX_CHAIN (1u << 16)		/* symbols with the same bucket */
+#define MAX_EH_FRAME (256u << 20)	/* bytes */
 
 struct table {
 	const Elf64_Sym *symbol;	/* maybe unaligned: read with memcpy */
@@ -62,35 +72,6 @@ struct elf {
 
 static struct elf *all_elfs;
 
-/* ---- truncated under us ---------------------------------------------------------------------------------------------------------- */
-
-static struct sigaction old_sigbus;
-
-static void on_sigbus(int sig, siginfo_t *info, void *context)
-{
-	uintptr_t at = (uintptr_t)info->si_addr & ~(uintptr_t)(PAGE - 1);
-
-	(void)context;
-	for (const struct elf *e = all_elfs; e; e = e->next) {
-		if (!e->mapped || at < (uintptr_t)e->bytes || at >= (uintptr_t)e->bytes + e->mapped)
-			continue;
-		if (mmap((void *)at, PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != MAP_FAILED)
-			return;
-	}
-	sigaction(sig, &old_sigbus, NULL);	/* not ours: happens again, to whom it belongs */
-}
-
-static void guard_against_truncation(void)
-{
-	static bool done;
-	struct sigaction sa = { .sa_sigaction = on_sigbus, .sa_flags = SA_SIGINFO | SA_RESTART };
-
-	if (done)
-		return;
-	done = true;
-	sigaction(SIGBUS, &sa, &old_sigbus);
-}
-
 /* ---- reading with care ------------------------------------------------------------------------------------------------------------ */
 
 static bool inside(const struct elf *e, uint64_t offset, uint64_t len)
@@ -118,6 +99,7 @@ static int read_segments(struct elf *e, const Elf64_Ehdr *eh)
 
 	if (!n || eh->e_phentsize != sizeof(Elf64_Phdr) || n >= PN_XNUM || !inside(e, eh->e_phoff, n * sizeof(Elf64_Phdr)))
 		return 0;
+	n = n < MAX_SEGMENTS ? n : MAX_SEGMENTS;
 	e->segment = calloc(n, sizeof(*e->segment));
 	if (!e->segment)
 		return -ENOMEM;
@@ -228,16 +210,18 @@ struct dynamic {
 
 static void read_dynamic(const struct elf *e, struct dynamic *d)
 {
-	const struct elf_segment *s = e->segment;
+	const struct elf_segment *s;
 	Elf64_Dyn dyn;
+	size_t i = 0;
 
 	memset(d, 0, sizeof(*d));
 	d->soname = UINT64_MAX;
-	while (s < e->segment + e->nsegments && s->type != PT_DYNAMIC)
-		s++;
-	if (s == e->segment + e->nsegments)
+	while (i < e->nsegments && e->segment[i].type != PT_DYNAMIC)
+		i++;
+	if (i == e->nsegments)
 		return;
-	for (uint64_t at = 0; at + sizeof(dyn) <= s->filesz; at += sizeof(dyn)) {
+	s = &e->segment[i];
+	for (uint64_t at = 0; at + sizeof(dyn) <= s->filesz && at < MAX_DYNAMIC; at += sizeof(dyn)) {
 		memcpy(&dyn, e->bytes + s->offset + at, sizeof(dyn));
 		switch (dyn.d_tag) {
 		case DT_NULL:	  return;
@@ -268,7 +252,7 @@ static void read_gnu_hash(struct elf *e, uint64_t vaddr)
 	h.nblooms = u32_at(p + 8);
 	h.shift = u32_at(p + 12);
 	fixed = 16 + 8ull * h.nblooms + 4ull * h.nbuckets;
-	if (!h.nbuckets || !h.nblooms || (h.nblooms & (h.nblooms - 1)) || h.shift > 31 || fixed > left)
+	if (!h.nbuckets || h.nbuckets > MAX_BUCKETS || !h.nblooms || (h.nblooms & (h.nblooms - 1)) || h.shift > 31 || fixed > left)
 		return;
 	h.bloom = p + 16;
 	h.bucket = h.bloom + 8ull * h.nblooms;
@@ -295,7 +279,7 @@ static size_t count_by_hash(const struct elf *e, uint64_t sysv)
 	}
 	if (last < h->first)
 		return 0;
-	while (last - h->first < h->nchain && !(u32_at(h->chain + 4ull * (last - h->first)) & 1))
+	for (uint32_t n = 0; n < MAX_CHAIN && last - h->first < h->nchain && !(u32_at(h->chain + 4ull * (last - h->first)) & 1); n++)
 		last++;
 	return (size_t)last + 1;
 }
@@ -316,6 +300,11 @@ static void table_from_dynamic(const struct elf *e, const struct dynamic *d, str
 	t->strings_size = d->strsz;
 }
 
+static size_t symbols_at_most(size_t count)
+{
+	return count < MAX_SYMBOLS ? count : MAX_SYMBOLS;
+}
+
 static void read_tables(struct elf *e)
 {
 	struct dynamic d;
@@ -327,6 +316,8 @@ static void read_tables(struct elf *e)
 	if (!e->dynsym.count)
 		table_from_dynamic(e, &d, &e->dynsym);
 	table_from_section(e, SHT_SYMTAB, &e->symtab);
+	e->dynsym.count = symbols_at_most(e->dynsym.count);
+	e->symtab.count = symbols_at_most(e->symtab.count);
 	if (d.soname != UINT64_MAX)
 		e->soname = string_at(&e->dynsym, d.soname);
 	/* an old linker did not say PIE: then it is one that needs nothing and offers nothing */
@@ -335,9 +326,9 @@ static void read_tables(struct elf *e)
 
 /* ---- notes, interpreter ---------------------------------------------------------------------------------------------------------------- */
 
-static void read_notes(struct elf *e, const uint8_t *p, uint64_t size)
+static void read_notes(struct elf *e, const uint8_t *p, uint64_t size, uint64_t *left)
 {
-	while (size >= 12 && !e->build_id) {
+	while (size >= 12 && *left >= 12 && !e->build_id) {
 		uint64_t name = u32_at(p), desc = u32_at(p + 4);
 		uint64_t whole = 12 + ((name + 3) & ~3ull) + ((desc + 3) & ~3ull);
 		const uint8_t *d = p + 12 + ((name + 3) & ~3ull);
@@ -352,6 +343,7 @@ static void read_notes(struct elf *e, const uint8_t *p, uint64_t size)
 			return;
 		p += whole;
 		size -= whole;
+		*left -= whole < *left ? whole : *left;
 	}
 }
 
@@ -362,6 +354,7 @@ static bool is_path(const struct elf *e, const struct elf_segment *s)
 
 static int read_headers(struct elf *e)
 {
+	uint64_t notes = MAX_NOTES;
 	Elf64_Ehdr eh;
 	int err;
 
@@ -380,7 +373,7 @@ static int read_headers(struct elf *e)
 		return err;
 	for (size_t i = 0; i < e->nsegments; i++) {
 		if (e->segment[i].type == PT_NOTE && e->segment[i].filesz)
-			read_notes(e, e->bytes + e->segment[i].offset, e->segment[i].filesz);
+			read_notes(e, e->bytes + e->segment[i].offset, e->segment[i].filesz, &notes);
 		else if (e->segment[i].type == PT_INTERP)
 			e->has_interpreter |= is_path(e, &e->segment[i]);
 	}
@@ -502,7 +495,7 @@ struct elf *elf_open(int fd, int *error)
 		*error = -ENOMEM;
 		return NULL;
 	}
-	guard_against_truncation();
+	sigbus_survive();
 	e->st = st;
 	e->next = all_elfs;
 	err = map_file(e, fd);
@@ -529,8 +522,10 @@ bool elf_needs(const struct elf *elf, const char *name)
 {
 	Elf64_Dyn dyn;
 
-	for (const struct elf_segment *s = elf->segment; s < elf->segment + elf->nsegments; s++)
-		for (uint64_t at = 0; s->type == PT_DYNAMIC && at + sizeof(dyn) <= s->filesz; at += sizeof(dyn)) {
+	for (size_t i = 0; i < elf->nsegments; i++) {
+		const struct elf_segment *s = &elf->segment[i];
+
+		for (uint64_t at = 0; s->type == PT_DYNAMIC && at + sizeof(dyn) <= s->filesz && at < MAX_DYNAMIC; at += sizeof(dyn)) {
 			const char *needed;
 
 			memcpy(&dyn, elf->bytes + s->offset + at, sizeof(dyn));
@@ -540,6 +535,7 @@ bool elf_needs(const struct elf *elf, const char *name)
 			if (needed && !strncmp(needed, name, strlen(name)))
 				return true;
 		}
+	}
 	return false;
 }
 
@@ -610,7 +606,7 @@ static bool eh_frame_from_hdr(const struct elf *elf, const struct elf_bytes *hdr
 		return false;
 	eh_frame->vaddr = hdr->vaddr + 4 + (uint64_t)(int64_t)(int32_t)u32_at(hdr->bytes + 4);
 	eh_frame->bytes = elf_at(elf, eh_frame->vaddr, 4, &left);
-	eh_frame->size = left;
+	eh_frame->size = left < MAX_EH_FRAME ? left : MAX_EH_FRAME;
 	return eh_frame->bytes;
 }
 
@@ -623,7 +619,7 @@ bool elf_eh_frame(const struct elf *elf, struct elf_bytes *eh_frame, struct elf_
 		if (s->type == PT_GNU_EH_FRAME && s->filesz)
 			*hdr = (struct elf_bytes){ s->vaddr, elf->bytes + s->offset, s->filesz };
 	}
-	return part_of_section(elf, ".eh_frame", eh_frame) || (hdr->size && eh_frame_from_hdr(elf, hdr, eh_frame));
+	return (part_of_section(elf, ".eh_frame", eh_frame) || (hdr->size && eh_frame_from_hdr(elf, hdr, eh_frame))) && eh_frame->size <= MAX_EH_FRAME;
 }
 
 /* ---- symbols ------------------------------------------------------------------------------------------------------------------------------ */
@@ -692,10 +688,10 @@ static uint32_t hash_first(const struct gnu_hash *g, uint32_t hash)
 static bool hash_find(const struct elf *elf, const char *name, uint32_t i, size_t *cursor, struct elf_symbol *symbol)
 {
 	const struct gnu_hash *g = &elf->hash;
-	uint32_t hash = gnu_hash(name), link;
+	uint32_t hash = gnu_hash(name), link, end = i < UINT32_MAX - MAX_CHAIN ? i + MAX_CHAIN : UINT32_MAX;
 	Elf64_Sym sym;
 
-	for (; i >= g->first && i - g->first < g->nchain && i < elf->dynsym.count; i++) {
+	for (; i < end && i >= g->first && i - g->first < g->nchain && i < elf->dynsym.count; i++) {
 		link = u32_at(g->chain + 4ull * (i - g->first));
 		if ((link | 1) == (hash | 1) && symbol_read(&elf->dynsym, i, &sym) && symbol_fill(&elf->dynsym, &sym, true, symbol) &&
 		    strcmp(symbol->name, name) == 0) {

@@ -46,6 +46,7 @@ struct heap {
 	struct modules modules;
 	struct marks marks;
 	char *text;			/* the file; strings are in it */
+	uid_t owner;			/* the file's; OUTSIDE_OURS (outside.h): there was none */
 	struct symbol_frame *frame;	/* all lines */
 	size_t frames;
 };

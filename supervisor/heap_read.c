@@ -15,6 +15,7 @@
 
 #include "../inject/wire.h"
 #include "ledger.h"
+#include "outside.h"
 
 /*
  * The file comes from somewhere: nothing in it is trusted. It is read whole, its checksum is compared, and its lines are taken one by one, in place: strings
@@ -425,7 +426,7 @@ int heap_parse(struct heap *h, char *text, size_t size, char *why, size_t len)
 	struct reader r = { .h = h, .why = why, .len = len };
 	int err;
 
-	*h = (struct heap){ .text = text, .facts.why = "" };
+	*h = (struct heap){ .text = text, .owner = OUTSIDE_OURS, .facts.why = "" };
 	text[size] = '\0';
 	err = parse(&r, text, size);
 	free(r.string);
@@ -439,7 +440,7 @@ int heap_parse(struct heap *h, char *text, size_t size, char *why, size_t len)
 }
 
 /* The whole file, with room for one more byte. NULL and errno. */
-static char *read_all(const char *path, size_t *size)
+static char *read_all(const char *path, size_t *size, uid_t *owner)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK), err = 0;
 	char *text = NULL;
@@ -452,6 +453,7 @@ static char *read_all(const char *path, size_t *size)
 		err = errno;
 	else if (!S_ISREG(st.st_mode))
 		err = S_ISDIR(st.st_mode) ? EISDIR : ENODEV;
+	*owner = err ? 0 : st.st_uid;
 	text = err ? NULL : malloc((size_t)st.st_size + 1);
 	if (!text && !err)
 		err = ENOMEM;
@@ -470,10 +472,15 @@ static char *read_all(const char *path, size_t *size)
 int heap_read(struct heap *h, const char *path, char *why, size_t len)
 {
 	size_t size;
-	char *text = read_all(path, &size);
+	uid_t owner;
+	char *text = read_all(path, &size, &owner);
+	int err;
 
-	if (text)
-		return heap_parse(h, text, size, why, len);
+	if (text) {
+		err = heap_parse(h, text, size, why, len);
+		h->owner = owner;
+		return err;
+	}
 	snprintf(why, len, "%s", errno == EISDIR ? "it is a directory, not a .heap file" : errno == ENODEV ? "it is no regular file" : strerror(errno));
 	return -EINVAL;
 }

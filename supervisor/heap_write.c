@@ -10,6 +10,7 @@
 
 #include "../inject/wire.h"
 #include "elf.h"
+#include "escape.h"
 #include "ledger.h"
 
 /*
@@ -92,16 +93,22 @@ static void put_address(struct writer *w, uint64_t address)
 		put_char(w, text[n++]);
 }
 
-/* To the end of a line. An equals sign would be an assignment to readers of MAPPED_LIBRARIES. */
+/*
+ * To the end of a line. What is unsafe to print (escape.h) is written byte by byte as \xNN, so that readers need to know of nothing else. An equals
+ * sign would be an assignment to readers of MAPPED_LIBRARIES.
+ */
 static void put_text(struct writer *w, const char *text)
 {
-	for (; *text; text++) {
-		unsigned char c = (unsigned char)*text;
+	char as[ESCAPE_UNIT];
 
-		if (c < ' ' || c == 0x7f || c == '\\' || c == '=')
-			put(w, "\\x%02x", c);
-		else
-			put_char(w, *text);
+	for (size_t len; *text; text += len) {
+		len = escape_unit(text, as);
+		for (size_t i = 0; i < len; i++) {
+			if (*as || text[i] == '=')
+				put(w, "\\x%02x", (unsigned char)text[i]);
+			else
+				put_char(w, text[i]);
+		}
 	}
 	put_char(w, '\n');
 }

@@ -3,15 +3,18 @@
  * home.c - how our part comes to be in a target, and what is done there on our behalf.
  *
  * A new image: at the exit stop of its execve the landing (inject/entry.S) is copied into unused zero bytes of a page that is executable
- * already: behind the vdso, ld.so or the program. One PTRACE_SETREGS sends the thread there. It makes the memory file and maps it; system call
- * stops tell us the descriptor and the address; we put the trampoline in, and the thread is in the service loop. There is no breakpoint
- * and no moment with foreign registers: if mtrun dies, the landing finds an empty home, removes it, restores the registers and returns.
+ * already: behind the vdso, ld.so or the program. One PTRACE_SETREGS sends the thread there. It maps the home's private part; system call
+ * stops tell us so; we put the trampoline there, and the thread goes on in it (inject/home.c): it makes the memory files, of which we take hold as each is made, maps them, and
+ * is in the service loop. There is no breakpoint and no moment with foreign registers: if mtrun dies, the thread finds a file without its size, removes what is there,
+ * restores the registers and returns.
  *
  * A program that runs (attach.c): the same with any of its threads, which is put back where it was at once (landing.c); what its part is to have is planned and
  * made ready while it runs. On our way out (detach.c) a thread is sent through the leaving in the same way, which unmaps everything.
  *
- * A forked child has its parent's home, except that `armed` was wiped. It is sent into the service loop, which maps a fresh process part
- * over the inherited one: the mailbox it is reading from changes under it, so the new one is prepared to continue the same list of calls.
+ * A forked child has its parent's private part and tables, but `armed` was wiped, and nothing else that its parent shares with us is mapped there. Its thread is sent
+ * through the same code for a file of its own.
+ *
+ * What the calls made there return is taken from the registers of the stopped thread, as far as it decides what we do.
  */
 #include "home.h"
 
@@ -22,28 +25,37 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "../inject/large.h"
 #include "elf.h"
 #include "hooks.h"
 #include "image.h"
 #include "journal.h"
 #include "landing.h"
 #include "message.h"
+#include "nodes.h"
 #include "proc.h"
 #include "pulse.h"
 #include "session.h"
 #include "tracer.h"
 
-#define PROCESS_SIZE (HOME_IMAGE - HOME_BEACON)
-#define IMAGE_SIZE   (HOME_SIZE - HOME_IMAGE)
-#define PATIENCE_MS  5000		/* a thread that does not answer for so long is not ours any more */
+#define PATIENCE_MS 5000		/* a thread that does not answer for so long is not ours any more */
+#define CALL(nr_, ...) { .nr = (nr_), .arg = { __VA_ARGS__ } }
 
 bool home_contains(const struct process *p, raddr_t pc)
 {
-	return p->home && pc - p->home < HOME_SIZE;
+	return p->home && pc - p->home < HOME_BEACON;
+}
+
+bool home_owns(const struct process *p, const struct map *m)
+{
+	if (!p->home || m->start < p->home || m->end > p->home + HOME_SPAN)
+		return false;
+	return m->start < p->home + HOME_BEACON ? !m->inode : m->shared && m->deleted && !strcmp(m->path, "/memfd:mtrun");
 }
 
 /* ---- work by mail --------------------------------------------------------------------------------------------------------------- */
@@ -53,15 +65,43 @@ static void futex_wake(uint32_t *word)
 	syscall(SYS_futex, word, FUTEX_WAKE, 1, NULL, NULL, 0);
 }
 
-static void post(struct wire_mail *mail, uint32_t state)
+static uint32_t mail_state(const struct wire_mail *mail)
 {
-	__atomic_store_n(&mail->state, state, __ATOMIC_RELEASE);
+	return __atomic_load_n(&mail->state, __ATOMIC_ACQUIRE);
+}
+
+/* -ETIMEDOUT: the thread does not wait for us any more. */
+static int post(struct wire_mail *mail, uint32_t state)
+{
+	uint32_t was = mail_state(mail);
+
+	do
+		if (was >= MAIL_TURN && (was & MAIL_STATE) == MAIL_IDLE)
+			return -ETIMEDOUT;
+	while (!__atomic_compare_exchange_n(&mail->state, &was, (was & ~MAIL_STATE) | state, false, __ATOMIC_SEQ_CST, __ATOMIC_ACQUIRE));
 	futex_wake(&mail->state);
+	return 0;
 }
 
 void home_go(struct wire_mail *mail)
 {
-	post(mail, MAIL_GO);
+	if (post(mail, MAIL_GO) < 0)
+		return;				/* it has gone already */
+}
+
+bool home_answer(struct wire_mail *mail, uint32_t asked)
+{
+	uint32_t now = mail_state(mail);
+
+	while ((now & ~MAIL_STATE) == (asked & ~MAIL_STATE) && (now & MAIL_STATE) != MAIL_IDLE)
+		if (__atomic_compare_exchange_n(&mail->state, &now, (asked & ~MAIL_STATE) | MAIL_GO, false, __ATOMIC_SEQ_CST, __ATOMIC_ACQUIRE)) {
+			futex_wake(&mail->state);
+			return true;
+		}
+	/* What it has asked since is not answered by what it has done for the former question. */
+	if ((now & MAIL_STATE) == MAIL_DONE)
+		__atomic_compare_exchange_n(&mail->state, &now, (now & ~MAIL_STATE) | MAIL_ASKED, false, __ATOMIC_SEQ_CST, __ATOMIC_ACQUIRE);
+	return false;
 }
 
 /* Its signals are blocked while it serves; what can come is its death, or a stop that has to be passed over. */
@@ -91,38 +131,14 @@ static int await(struct wire_mail *mail, uint32_t wanted, pid_t tid)
 	uint64_t end = pulse_ms() + PATIENCE_MS;
 
 	for (;;) {
-		uint32_t state = __atomic_load_n(&mail->state, __ATOMIC_ACQUIRE);
+		uint32_t state = mail_state(mail);
 		int err;
 
-		if (state == wanted)
+		if ((state & MAIL_STATE) == wanted)
 			return 0;
 		if (pulse_ms() > end)
 			return -ETIMEDOUT;
 		if (syscall(SYS_futex, &mail->state, FUTEX_WAIT, state, &nap, NULL, 0) < 0 && errno == ETIMEDOUT) {
-			err = keep_alive(tid);
-			if (err)
-				return err;
-		}
-	}
-}
-
-/* The thread's first call is to map TO where FROM is: it ends the list in TO, or, if that did not work (RLIMIT_AS), in FROM. */
-static int await_move(struct wire_mail *to, struct wire_mail *from, pid_t tid)
-{
-	struct timespec nap = { .tv_nsec = 1000000 };
-	uint64_t end = pulse_ms() + PATIENCE_MS;
-
-	for (;;) {
-		uint32_t state = __atomic_load_n(&to->state, __ATOMIC_ACQUIRE);
-		int err;
-
-		if (state == MAIL_DONE)
-			return 0;
-		if (__atomic_load_n(&from->state, __ATOMIC_ACQUIRE) == MAIL_DONE)
-			return from->call[0].ret < 0 && from->call[0].ret >= -4095 ? (int)from->call[0].ret : -EIO;
-		if (pulse_ms() > end)
-			return -ETIMEDOUT;
-		if (syscall(SYS_futex, &to->state, FUTEX_WAIT, state, &nap, NULL, 0) < 0 && errno == ETIMEDOUT) {
 			err = keep_alive(tid);
 			if (err)
 				return err;
@@ -137,49 +153,95 @@ static int work(struct wire_mail *mail, pid_t tid, struct wire_call *calls, uint
 
 	memcpy(mail->call, calls, n * sizeof(*calls));
 	mail->ncalls = n;
-	post(mail, MAIL_WORK);
-	err = await(mail, MAIL_DONE, tid);
+	err = post(mail, MAIL_WORK);
+	if (!err)
+		err = await(mail, MAIL_DONE, tid);
 	if (!err)
 		for (uint32_t i = 0; i < n; i++)
 			calls[i].ret = mail->call[i].ret;
 	return err;
 }
 
-#define CALL(nr_, ...) { .nr = (nr_), .arg = { __VA_ARGS__ } }
-
 /* ---- the landing ----------------------------------------------------------------------------------------------------------------- */
 
-static int open_target_fd(pid_t pid, int64_t number)
-{
-	char name[32];
+/*
+ * Where the home is to be: where the kernel itself would put a large mapping, as sanitizers want it, but so far below what is there that its parts can grow in place before
+ * the program's own mappings come down to it. 0: there is no room.
+ */
+#define FAR  (64ull << 30)
 
-	snprintf(name, sizeof(name), "fd/%d", (int)number);
-	return proc_open(pid, name, O_RDWR);
+static raddr_t find_place(pid_t pid)
+{
+	struct maps maps;
+	raddr_t found = 0, lo, hi;
+
+	if (maps_read(&maps, pid) < 0)
+		return 0;
+	for (size_t i = maps.count; i-- > 0 && !found;) {
+		hi = maps.map[i].start;
+		lo = i ? maps.map[i - 1].end : 1ull << 32;
+		if (hi >> 47 || hi <= lo)
+			continue;
+		if (hi - lo > 4 * FAR)
+			found = hi - FAR - HOME_SPAN;
+	}
+	for (size_t i = maps.count; i-- > 0 && !found;) {	/* no such gap: the middle of one that is large enough */
+		hi = maps.map[i].start;
+		lo = i ? maps.map[i - 1].end : 1ull << 32;
+		if (!(hi >> 47) && hi > lo && hi - lo > 2 * HOME_SPAN)
+			found = lo + (hi - lo - HOME_SPAN) / 2;
+	}
+	maps_release(&maps);
+	return found & ~0x1fffffull;
 }
 
-/* The landing's code with the home's size filled in, in *CODE (to be freed). Returns its length. */
-static size_t landing_code(uint8_t **code)
+/*
+ * A limit on addresses (RLIMIT_AS) is the program's own, and what we map counts. Where it leaves little beside that, the program might fail for our sake: it is left alone.
+ */
+#define ADDRESSES (6ull << 20)		/* of the home at first, */
+#define HEADROOM  (16ull << 20)		/* and of libraries and the like, without which it could not even start */
+
+static bool has_addresses(pid_t pid)
+{
+	int64_t used = proc_status_field(pid, "VmSize");
+	struct rlimit limit;
+
+	return prlimit(pid, RLIMIT_AS, NULL, &limit) < 0 || limit.rlim_cur == RLIM_INFINITY || used < 0 ||
+	       limit.rlim_cur >= (uint64_t)used * 1024 + ADDRESSES + HEADROOM;
+}
+
+/* The landing's code with the home's address filled in, in *CODE (to be freed). Returns its length. */
+static size_t landing_code(uint8_t **code, raddr_t home)
 {
 	raddr_t start = blob_symbol("landing"), end = blob_symbol("landing_end");
-	uint64_t size = HOME_SIZE;
 
 	*code = malloc(end - start);
 	if (!*code)
 		return 0;
 	memcpy(*code, blob_elf_start + start, end - start);
-	memcpy(*code + (end - start) - 16, &size, sizeof(size));
+	memcpy(*code + (end - start) - 16, &home, sizeof(home));
 	return end - start;
 }
 
-/* What a forked child has inherited is its own to undo. */
-static int journal_inherit(struct process *child)
-{
-	struct wire_journal *j = &child->wire->journal;
-	int err = 0;
+#define PAUSES 2000u
 
-	for (size_t i = 0; i < child->plant.nislands && !err; i++)
-		err = journal_island(j, child->plant.island[i].start, child->plant.island[i].end);
-	return err ? err : journal_write(j, &child->plant);
+/* How long the target has waited where it must not ask for the time: see inject/patience.c. */
+static uint32_t pauses_a_ms(void)
+{
+	static uint32_t known;
+	struct timespec a, b;
+	uint64_t ns;
+
+	if (known)
+		return known;
+	clock_gettime(CLOCK_MONOTONIC, &a);
+	for (uint32_t i = 0; i < PAUSES; i++)
+		__builtin_ia32_pause();
+	clock_gettime(CLOCK_MONOTONIC, &b);
+	ns = (uint64_t)(b.tv_sec - a.tv_sec) * 1000000000 + (uint64_t)b.tv_nsec - (uint64_t)a.tv_nsec;
+	known = (uint32_t)(PAUSES * 1000000ull / (ns ? ns : 1));
+	known = known < 1000 ? 1000 : known;	/* this thread was preempted, or the like */
+	return known;
 }
 
 /* First words of a process part. The mapping is fresh: all zeros. */
@@ -190,106 +252,158 @@ static void wire_begin(struct wire_process *w, const struct options *options)
 	w->free_stacks = options->free_stacks;
 	w->sample = options->sample;
 	w->seed = sampling_seed();
+	w->pauses = pauses_a_ms();
 }
 
-static int map_process_part(struct process *p, int fd, uint64_t offset)
+/* What is mapped at first. SLOTS: of threads that there are, or may be soon. */
+static struct wire_guard plan(uint32_t slots, uint32_t nodes, bool tables)
 {
-	struct wire_beacon *b = pulse_map(fd, offset, PROCESS_SIZE);
-
-	if (!b)
-		return -errno;
-	p->beacon = b;
-	p->wire = (struct wire_process *)((char *)b + (HOME_PROCESS - HOME_BEACON));
-	return 0;
+	slots = slots < SLOTS_FIRST ? SLOTS_FIRST : slots > WIRE_THREADS ? WIRE_THREADS : slots;
+	nodes = nodes > WIRE_NODES - NODES_FIRST ? WIRE_NODES : (nodes + NODES_FIRST + 127) & ~127u;
+	return (struct wire_guard){
+		.process = HOME_THREADS - HOME_BEACON + slots * (uint64_t)sizeof(struct wire_thread), .nodes = nodes * (uint64_t)sizeof(struct wire_node),
+		.rules = tables ? RULES_FIRST * sizeof(struct wire_rule) : 0, .pool = tables ? POOL_FIRST : 0,
+	};
 }
 
-static int fill_home(struct process *p, int fd, const struct options *options)
+static uint32_t slots_in(const struct wire_guard *g)
 {
-	size_t len = (size_t)(blob_elf_end - blob_elf_start);
-	int err;
+	return (uint32_t)((g->process - (HOME_THREADS - HOME_BEACON)) / sizeof(struct wire_thread));
+}
 
-	if (pwrite(fd, blob_elf_start, len, HOME_BLOB) != (ssize_t)len)
-		return -errno;
-	p->image = image_new(fd, HOME_IMAGE, &err);
+/* The memory file of P, which the target has just made as its descriptor NUMBER. ELDER: its parent's stacks, or NULL. */
+static int take_process(struct process *p, int64_t number, const struct wire_guard *g, struct nodes *elder)
+{
+	int fd = number < 0 ? (int)number : shared_take(p->via, number, FILE_PROCESS), err;
+
+	if (fd < 0)
+		return fd;
+	err = fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL) < 0 ? -errno : shared_map(&p->shared, fd, slots_in(g));
+	if (!err) {
+		p->wire = p->shared.wire;
+		p->wire->slots = slots_in(g);
+		p->wire->nodes_mapped = (uint32_t)(g->nodes / sizeof(struct wire_node));
+		p->nodes = nodes_new(fd, p->wire, elder);
+		err = p->nodes ? 0 : -ENOMEM;
+	}
+	close(fd);
+	return err;
+}
+
+static int take_tables(struct process *p, int64_t number, const struct wire_guard *g)
+{
+	int fd = number < 0 ? (int)number : shared_take(p->via, number, FILE_TABLES), err = fd;
+
+	if (fd < 0)
+		return fd;
+	p->image = image_new(fd, &err);
+	close(fd);
 	if (!p->image)
 		return err;
-	err = map_process_part(p, fd, HOME_BEACON);
-	if (err) {
-		image_unref(p->image);
-		p->image = NULL;
-		return err;
-	}
-	wire_begin(p->wire, options);
-	p->wire->home = p->home;
-	p->wire->root = image_root(p->image);
+	p->view = (struct image_view){ g->rules, g->pool };
 	return 0;
 }
 
-/* The thread makes the home's memory file and maps it. *OWN: our descriptor of the file, also when that fails; -1: none. */
-static int make_home(struct process *p, struct landing *l, int *own)
+/* The routine's next call is a mapping at the home's offset OFFSET. */
+static int await_mapping(const struct process *p, struct landing *l, uint64_t offset)
 {
-	int64_t ret, fd;
-	int err = landing_call(l, &ret);	/* rt_sigprocmask */
+	int64_t ret;
+	int err = landing_call(l, &ret);
 
-	if (!err)
-		err = landing_call(l, &fd);	/* memfd_create */
-	if (err || fd < 0)
-		return err ? err : (int)fd;
-	*own = open_target_fd(p->via, fd);
-	err = *own < 0 ? *own : ftruncate(*own, HOME_SIZE) < 0 ? -errno : 0;
-	if (!err)
-		err = landing_call(l, &ret);	/* lseek */
-	if (!err && ret != (int64_t)HOME_SIZE)
-		err = ret < 0 ? (int)ret : -EIO;
-	if (!err)
-		err = landing_call(l, &ret);	/* mmap */
-	if (!err && (uint64_t)ret >= -4095ull)
-		err = (int)ret;
-	if (!err)
-		p->home = (raddr_t)ret;
-	return err;
+	if (err)
+		return err;
+	if (ret < 0 && ret >= -4095)
+		return (int)ret;
+	return (raddr_t)ret == p->home + offset ? 0 : -EIO;
 }
 
-/* The thread serves by now: the parts of the home become what they are to be. FENCES: see struct process; where there are threads already it takes long. */
-static int protect_home(struct process *p, pid_t tid, bool fences)
+/* The thread is on its way through arrive() (inject/home.c), before its first call. What it makes is followed until all is mapped. */
+static int follow(struct process *p, struct landing *l, const struct wire_guard *g, struct nodes *elder)
 {
-	struct wire_call calls[] = {
-		CALL(SYS_mmap, p->home + HOME_GUARD, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1ull, 0),
-		CALL(SYS_madvise, p->home + HOME_GUARD, 4096, MADV_WIPEONFORK),
-		CALL(SYS_mprotect, p->home + HOME_BLOB, HOME_BEACON - HOME_BLOB, PROT_READ | PROT_EXEC),
-		CALL(SYS_mprotect, p->home + HOME_BEACON, HOME_SIZE - HOME_BEACON, PROT_READ | PROT_WRITE),
-		CALL(SYS_madvise, p->home, HOME_SIZE, MADV_DONTDUMP),
-		CALL(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0),
-	};
-	int err = work(&p->wire->mail, tid, calls, sizeof(calls) / sizeof(calls[0]) - !fences);
+	int64_t ret;
+	int err = landing_call(l, &ret);	/* memfd_create */
 
-	if (!err && calls[0].ret < 0)
-		err = (int)calls[0].ret;
-	p->fences = fences && !err && calls[5].ret == 0;
-	return err;
+	if (!err)
+		err = take_process(p, ret, g, elder);
+	if (!err)
+		err = landing_call(l, &ret);	/* lseek */
+	if (!err && g->rules) {
+		err = landing_call(l, &ret);	/* memfd_create */
+		if (!err)
+			err = take_tables(p, ret, g);
+		if (!err)
+			err = landing_call(l, &ret);
+		if (!err)
+			err = await_mapping(p, l, HOME_TABLES);
+		if (!err)
+			err = await_mapping(p, l, HOME_POOL);
+	}
+	if (!err)
+		err = await_mapping(p, l, HOME_BEACON);
+	return err ? err : await_mapping(p, l, HOME_NODES);
+}
+
+/* The trampoline, marked as ours and of this version where an ELF header has nothing. */
+static int write_blob(const struct process *p)
+{
+	size_t len = (size_t)(blob_elf_end - blob_elf_start);
+	const struct wire_journal journal = { .magic = WIRE_MAGIC | WIRE_VERSION };
+	int err = remote_write(p->via, p->home + HOME_BLOB, blob_elf_start, len);
+
+	return err ? err : remote_write(p->via, p->home + HOME_JOURNAL, &journal, offsetof(struct wire_journal, island));
 }
 
 int home_arm(const struct process *p, bool on)
 {
-	const struct wire_guard armed = { .armed = !on ? ARMED_NOT : p->off ? ARMED_OFF : ARMED_ON };
+	const struct wire_guard armed = { .armed = !on ? ARMED_NOT : p->off ? ARMED_OFF : ARMED_ON, .here = 1 };
 
-	return remote_write(p->via, p->home + HOME_GUARD, &armed, sizeof(armed));
+	return remote_write(p->via, p->home + HOME_GUARD, &armed, on ? offsetof(struct wire_guard, process) : sizeof(armed.armed));
+}
+
+static bool is_filtered(const struct process *p)
+{
+	return proc_status_field(p->via, "Seccomp") > 0;
+}
+
+#define SLOTS_FILTERED 64u		/* where the program's own hooks can map nothing later */
+#define NODES_FILTERED (1u << 19)
+
+/* The thread is about to serve. FENCES: see struct process; where there are threads already it takes long. */
+static int serve(struct process *p, pid_t tid, bool fences)
+{
+	struct wire_call call = CALL(SYS_membarrier, fences ? MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED : MEMBARRIER_CMD_QUERY, 0, 0);
+	int err = work(&p->wire->mail, tid, &call, 1);
+
+	p->fences = fences && !err && call.ret == 0;
+	return err;
 }
 
 /* The thread is on its way through the landing. When this fails it is out of it, or going to be by itself. */
 static int land(struct process *p, struct landing *l, const struct options *options, bool attach)
 {
-	int own = -1, err = make_home(p, l, &own);
+	bool filtered = is_filtered(p);
+	struct wire_guard g = plan(p->threads + p->threads / 4 + (filtered ? SLOTS_FILTERED : 1), filtered ? NODES_FILTERED : 0, true);
+	int64_t ret;
+	int err = landing_call(l, &ret);	/* rt_sigprocmask */
 
 	if (!err)
-		err = fill_home(p, own, options);
+		err = await_mapping(p, l, HOME_GUARD);
+	if (!err)
+		err = remote_write(p->via, p->home + HOME_GUARD, &g, sizeof(g));
+	if (!err)
+		err = write_blob(p);
 	if (!err) {
+		l->more_lo = p->home + HOME_BLOB;
+		l->more_hi = p->home + HOME_JOURNAL;
+		err = follow(p, l, &g, NULL);
+	}
+	if (!err) {
+		wire_begin(p->wire, options);
+		p->wire->root = nodes_root(p->nodes);
 		p->wire->mail.lean = attach;
 		tracer_cont(l->tid, 0);
-		err = protect_home(p, l->tid, !attach);
+		err = serve(p, l->tid, !attach);
 	}
-	if (own >= 0)
-		close(own);
 	if (err && p->wire)
 		home_go(&p->wire->mail);
 	return err;
@@ -300,10 +414,13 @@ int home_land(struct process *p, pid_t tid, const struct options *options)
 	struct landing l = { .pid = p->via, .tid = tid, .hi = UINT64_MAX };
 	struct slack slack;
 	uint8_t *code;
-	size_t len = landing_code(&code);
+	size_t len;
 	struct user_regs_struct regs;
-	int err = len ? slack_use(p->via, code, len, &slack) : -ENOMEM;
+	int err;
 
+	p->home = find_place(p->via);
+	len = landing_code(&code, p->home);
+	err = !has_addresses(p->via) ? -E2BIG : !p->home ? -ENOSPC : len ? slack_use(p->via, code, len, &slack) : -ENOMEM;
 	if (len)
 		free(code);
 	if (!err)
@@ -317,6 +434,7 @@ int home_land(struct process *p, pid_t tid, const struct options *options)
 	if (err) {
 		if (p->wire)
 			home_go(&p->wire->mail);
+		p->home = p->wire ? p->home : 0;
 		tracer_cont(tid, 0);
 	}
 	return err;
@@ -336,6 +454,8 @@ static int recall(struct process *p, struct landing *l)
 		tracer_cont(l->tid, 0);
 	if (e.kind == EVENT_EXITING || e.kind == EVENT_GONE)
 		return -ESRCH;
+	if (mail_state(&p->wire->mail) == MAIL_IDLE)	/* it has waited for us in vain, and is out of it by itself, or will be */
+		return landing_none(l->tid, -ETIMEDOUT);
 	home_go(&p->wire->mail);
 	return landing_recall(l);
 }
@@ -345,13 +465,18 @@ int home_attach(struct process *p, pid_t tid, const struct options *options)
 	struct landing l;
 	struct slack slack;
 	uint8_t *code;
-	size_t len = landing_code(&code);
-	int err = len ? slack_use(p->via, code, len, &slack) : -ENOMEM, back = 0;
+	size_t len;
+	int err, back = 0;
 
+	p->home = find_place(p->via);
+	len = landing_code(&code, p->home);
+	err = !has_addresses(p->via) ? -E2BIG : !p->home ? -ENOSPC : len ? slack_use(p->via, code, len, &slack) : -ENOMEM;
 	if (len)
 		free(code);
-	if (err)
+	if (err) {
+		p->home = 0;
 		return landing_none(tid, err);
+	}
 	err = landing_send(&l, p->via, tid, slack.code, slack.code, slack.end);
 	if (err)
 		landing_none(tid, err);
@@ -361,6 +486,8 @@ int home_attach(struct process *p, pid_t tid, const struct options *options)
 	}
 	if (!back)
 		back = slack_clear(p->via, &slack);
+	if (!p->wire)
+		p->home = 0;
 	return err ? err : back;
 }
 
@@ -390,87 +517,55 @@ static void wire_inherit(struct wire_process *to, const struct wire_process *fro
 	to->limited = from->limited;
 	to->sample = from->sample;
 	to->seed = sampling_seed();
-	to->home = from->home;
+	to->pauses = from->pauses;
 	to->tls_ready = from->tls_ready;
 	to->libc_start = from->libc_start;
 	to->libc_end = from->libc_end;
 	to->errno_location = from->errno_location;
-	memcpy(to->large, from->large, sizeof(to->large));
+	large_copy(to, from);
 }
 
-/* Tables that the supervisor wrote itself: copied from the process record, not from what the parent may have scribbled over. */
-int home_inherit(struct process *child, const struct process *parent, pid_t tid)
+/*
+ * As many slots as the parent has: a handler that has interrupted a hook may have forked, and then its thread comes back to that hook here. The stacks that it may be in the middle
+ * of are zeros here, and get children like any others.
+ */
+int home_inherit(struct process *child, struct process *parent, pid_t tid)
 {
-	struct wire_call make[] = {
-		CALL(SYS_memfd_create, parent->home + HOME_BEACON + offsetof(struct wire_beacon, name), 1 /* MFD_CLOEXEC */),
-	};
-	struct wire_call take[] = {
-		CALL(SYS_mmap, parent->home + HOME_BEACON, PROCESS_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, 0, 0),
-		CALL(SYS_close, 0),
-		CALL(SYS_madvise, parent->home + HOME_BEACON, PROCESS_SIZE, MADV_DONTDUMP),
-		CALL(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0),
-	};
-	struct wire_mail *mail = &parent->wire->mail;
-	struct user_regs_struct regs;
-	int own = -1, err;
+	uint32_t slots = shared_slots(&parent->shared), nodes = nodes_count(parent->nodes);
+	struct wire_guard g = plan(slots, nodes, false);
+	raddr_t blob = parent->home + HOME_BLOB;
+	struct landing l;
+	int64_t ret;
+	int err;
 
 	if (parent->wire->no_syscalls) {
 		tracer_cont(tid, 0);
 		return -EPERM;
 	}
-	mail->state = MAIL_IDLE;
-	err = tracer_get_regs(tid, &regs);
-	if (!err)
-		err = landing_divert(tid, regs, parent->home + HOME_BLOB + blob_symbol("entry_service"));
-	tracer_cont(tid, 0);
-	if (err)
-		return err;
-	err = work(mail, tid, make, 1);
-	if (!err && make[0].ret < 0)
-		err = (int)make[0].ret;
-	if (err)
-		goto out;
-	take[0].arg[4] = take[1].arg[0] = (uint64_t)make[0].ret;
-	own = open_target_fd(child->pid, make[0].ret);
-	if (own < 0 || ftruncate(own, PROCESS_SIZE) < 0) {
-		err = own < 0 ? own : -errno;
-		goto out;
-	}
-	err = map_process_part(child, own, 0);
-	if (err)
-		goto out;
 	child->home = parent->home;
-	child->image = image_ref(parent->image);
-	wire_inherit(child->wire, parent->wire);
-	child->wire->root = image_root(child->image);
-	err = journal_inherit(child);
-	if (err)
-		goto out;
-	err = image_publish(child->image, &child->modules, &child->plant, child->wire);
-	if (err)
-		goto out;
-	/* the child goes on reading the list in the new mailbox */
-	memcpy(child->wire->mail.call, take, sizeof(take));
-	child->wire->mail.ncalls = sizeof(take) / sizeof(take[0]);
-	memcpy(mail->call, take, sizeof(take));
-	mail->ncalls = sizeof(take) / sizeof(take[0]);
-	post(mail, MAIL_WORK);
-	err = await_move(&child->wire->mail, mail, tid);
-	if (err) {
-		home_go(&child->wire->mail);
-		goto out;
+	err = remote_write(child->via, child->home + HOME_GUARD, &g, sizeof(g));
+	if (!err)
+		err = landing_send(&l, child->via, tid, blob + blob_symbol("entry_arrive"), blob, parent->home + HOME_JOURNAL);
+	if (!err)
+		err = landing_call(&l, &ret);		/* rt_sigprocmask */
+	if (!err)
+		err = follow(child, &l, &g, parent->nodes);
+	if (!err) {
+		wire_inherit(child->wire, parent->wire);
+		child->image = image_ref(parent->image);
+		child->view = parent->view;
+		child->wire->root = nodes_root(child->nodes);
+		err = image_publish(child->image, &child->modules, &child->plant, child->wire, child->home, &child->view, NULL, NULL);
+		if (err == -ENOSPC)
+			err = 0;
 	}
-	mail->state = MAIL_IDLE;
-	mail = &child->wire->mail;
-	child->fences = mail->call[3].ret == 0;
-	err = home_arm(child, true);
-out:
-	if (own >= 0)
-		close(own);
-	home_go(mail);
-	/* the next child of the same parent must not find this one still in the parent's mailbox */
-	if (err && err != -ESRCH && mail == &parent->wire->mail && await(mail, MAIL_IDLE, tid) == -ESRCH)
-		err = -ESRCH;
+	tracer_cont(tid, 0);
+	if (!err)
+		err = serve(child, tid, true);
+	if (!err)
+		err = home_arm(child, true);
+	if (child->wire)
+		home_go(&child->wire->mail);
 	return err;
 }
 
@@ -493,9 +588,9 @@ static int reach_write(void *ctx, raddr_t addr, const void *buf, size_t len)
 
 static int reach_note(void *ctx, const struct plant *plant)
 {
-	struct wire_process *wire = ((struct reach *)ctx)->p->wire;
+	const struct process *p = ((struct reach *)ctx)->p;
 
-	return wire ? journal_write(&wire->journal, plant) : -ESRCH;
+	return p->wire ? journal_write(p->via, p->home, plant) : -ESRCH;
 }
 
 static ssize_t reach_read(void *ctx, raddr_t addr, void *buf, size_t len)
@@ -543,7 +638,7 @@ static int map_near_once(struct reach *r, raddr_t lo, raddr_t hi, size_t len, ra
 	maps_release(&maps);
 	if (!call.arg[0] || !r->p->wire)
 		return -ENOSPC;
-	err = journal_island(&r->p->wire->journal, call.arg[0], call.arg[0] + len);
+	err = journal_island(r->p->via, r->p->home, &r->p->plant, call.arg[0], call.arg[0] + len);
 	if (!err)
 		err = r->mail ? work(r->mail, r->tid, &call, 1) : r->caller(r->ctx, r->p, &call, 1);
 	if (err)
@@ -552,8 +647,6 @@ static int map_near_once(struct reach *r, raddr_t lo, raddr_t hi, size_t len, ra
 		*at = call.arg[0];
 		return 0;
 	}
-	if (r->p->wire)
-		journal_no_island(&r->p->wire->journal);
 	return call.ret < 0 ? (int)call.ret : -ENOSPC;
 }
 
@@ -643,9 +736,33 @@ static void leave_out_home(struct maps *maps, const struct process *p)
 	size_t n = 0;
 
 	for (size_t i = 0; i < maps->count; i++)
-		if (!home_contains(p, maps->map[i].start))
+		if (!home_owns(p, &maps->map[i]))
 			maps->map[n++] = maps->map[i];
 	maps->count = n;
+}
+
+/* More of the tables is to be mapped in the target, at the ends of what is. */
+static int extend_view(void *ctx, struct image_view *view, const struct image_view *more)
+{
+	struct reach *r = ctx;
+	struct wire_call call[] = {
+		CALL(SYS_mremap, r->p->home + HOME_TABLES + view->rules - 4096, 4096, 4096 + more->rules - view->rules, 0),
+		CALL(SYS_mremap, r->p->home + HOME_POOL + view->pool - 4096, 4096, 4096 + more->pool - view->pool, 0),
+	};
+	int err = r->mail ? work(r->mail, r->tid, call, 2) : r->caller ? r->caller(r->ctx, r->p, call, 2) : -ENOSPC;
+
+	if (err)
+		return err;
+	if (call[0].ret == (int64_t)call[0].arg[0])
+		view->rules = more->rules;
+	if (call[1].ret == (int64_t)call[1].arg[0])
+		view->pool = more->pool;
+	return view->rules == more->rules && view->pool == more->pool ? 0 : -ENOSPC;
+}
+
+static void say_no_tables(const struct process *p)
+{
+	message_say("%d: there is no room in its address space for all unwind tables: some stacks end early", (int)p->pid);
 }
 
 static int refresh(struct process *p, struct reach *reach, const struct options *options)
@@ -658,7 +775,7 @@ static int refresh(struct process *p, struct reach *reach, const struct options 
 	if (err)
 		return err;
 	leave_out_home(&maps, p);
-	err = modules_update(&p->modules, p->via, &maps, image_nodes(p->image), &overlap);
+	err = modules_update(&p->modules, p->via, p->outside, &maps, nodes_count(p->nodes), &overlap);
 	maps_release(&maps);
 	if (err < 0)
 		return err;
@@ -670,14 +787,25 @@ static int refresh(struct process *p, struct reach *reach, const struct options 
 			m->planted = false;
 		}
 	}
-	if (overlap)
-		p->wire->root = image_root(p->image);
+	if (overlap) {
+		uint32_t root = nodes_root(p->nodes);
+
+		p->wire->root = root ? root : p->wire->root;
+	}
+	for (size_t i = 0; i < p->modules.count; i++)	/* the one beside the other: both take long where there is much code */
+		if (p->modules.module[i]->dead == UINT32_MAX && !p->modules.module[i]->planted)
+			plant_prepare(p->modules.module[i]);
+	image_build(p->image, &p->modules);
 	missed = plant_all(p, &ops, options);
 	if (!p->wire)
 		return -ESRCH;
 	if (missed && missed != -EBUSY && missed != -ENOSPC)
 		return missed;
-	err = image_publish(p->image, &p->modules, &p->plant, p->wire);
+	err = image_publish(p->image, &p->modules, &p->plant, p->wire, p->home, &p->view, extend_view, reach);
+	if (err == -ENOSPC && (reach->mail || reach->caller)) {
+		say_no_tables(p);
+		err = 0;
+	}
 	return err ? err : missed;
 }
 
@@ -699,7 +827,7 @@ int home_prepare(struct process *p, const struct options *options)
 
 	if (err)
 		return err;
-	err = modules_update(&p->modules, p->via, &maps, 0, &overlap);
+	err = modules_update(&p->modules, p->via, p->outside, &maps, 0, &overlap);
 	maps_release(&maps);
 	for (size_t i = 0; i < p->modules.count; i++) {
 		struct module *m = p->modules.module[i];
@@ -710,6 +838,7 @@ int home_prepare(struct process *p, const struct options *options)
 		if (sites.allocator)
 			m->roles |= MODULE_ALLOCATOR;
 		hooks_release(&sites);
+		plant_prepare(m);
 	}
 	image_prepare(&p->modules);
 	return err < 0 ? err : 0;
@@ -764,7 +893,28 @@ int home_uproot(struct process *p)
 
 #define LEAVE_MOST 8			/* mappings at a time: the place is small */
 
-/* What is to be unmapped now, the home last: as long as it is there the rest can be found. Returns how many. */
+/* The home's mappings, its private part last: as long as that is there the rest can be found. Returns how many, at most LEAVE_MOST. */
+static size_t home_mappings(const struct process *p, uint64_t *list)
+{
+	struct maps maps;
+	size_t n = 0;
+
+	if (maps_read(&maps, p->via) < 0)
+		return 0;
+	for (size_t i = 0; i < maps.count && n < LEAVE_MOST - 1; i++)
+		if (home_owns(p, &maps.map[i]) && maps.map[i].start >= p->home + HOME_BEACON) {
+			list[2 * n] = maps.map[i].start;
+			list[2 * n++ + 1] = maps.map[i].end - maps.map[i].start;
+		}
+	maps_release(&maps);
+	if (n < LEAVE_MOST - 1) {
+		list[2 * n] = p->home;
+		list[2 * n++ + 1] = HOME_BEACON;
+	}
+	return n;
+}
+
+/* What is to be unmapped now. Returns how many. */
 static size_t leave_list(struct process *p, uint64_t *list)
 {
 	size_t n = 0;
@@ -775,10 +925,9 @@ static size_t leave_list(struct process *p, uint64_t *list)
 		list[2 * n] = island->start;
 		list[2 * n++ + 1] = island->end - island->start;
 	}
-	if (n < LEAVE_MOST) {
-		list[2 * n] = p->home;
-		list[2 * n++ + 1] = HOME_SIZE;
-		p->left = true;
+	if (!n) {
+		n = home_mappings(p, list);
+		p->left = n && list[2 * n - 2] == p->home;
 	}
 	list[2 * n] = 0;
 	return n;
@@ -806,26 +955,11 @@ int home_leave(struct process *p, pid_t tid)
 	return err ? err : slack_clear(p->via, &slack);
 }
 
-struct wire_mail *home_question(const struct process *p, uint32_t *slot, pid_t *tid)
-{
-	uint32_t high = __atomic_load_n(&p->wire->threads_high, __ATOMIC_RELAXED);
-
-	while (*slot < high && *slot < WIRE_THREADS) {
-		struct wire_thread *t = &p->wire->thread[(*slot)++];
-
-		if (__atomic_load_n(&t->mail.state, __ATOMIC_ACQUIRE) == MAIL_ASKED) {
-			*tid = (pid_t)t->tid;
-			return &t->mail;
-		}
-	}
-	return NULL;
-}
-
 void home_release(struct process *p)
 {
 	ledger_known(p->ledger, NULL);
-	if (p->beacon)
-		pulse_unmap(p->beacon, PROCESS_SIZE);
-	p->beacon = NULL;
+	if (p->nodes && p->wire)
+		nodes_close(p->nodes);
+	shared_unmap(&p->shared);
 	p->wire = NULL;
 }

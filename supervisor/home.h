@@ -12,6 +12,9 @@
 
 struct options;
 
+/* What -E2BIG means, of those below that put something into a process. */
+#define HOME_NO_ADDRESSES "its limit on addresses (RLIMIT_AS, `ulimit -v`) leaves no room for mtrun's part"
+
 /*
  * A fresh image gets a home: TID, its only thread, is stopped at PTRACE_EVENT_EXEC and is sent through the landing. When this
  * returns 0 the thread runs in the service loop of p->wire->mail and p's hooks are armed but not planted: home_refresh(), then home_go().
@@ -27,8 +30,8 @@ int home_attach(struct process *p, pid_t tid, const struct options *options) MUS
 /* TID, stopped in the same way and out of the trampoline, makes the N calls for us, and is put back. */
 int home_call(struct process *p, pid_t tid, struct wire_call *calls, uint32_t n) MUST_USE;
 int home_arm(const struct process *p, bool on) MUST_USE;	/* the hooks record from now on, unless P is off (off.c); or do nothing */
-/* The same for CHILD, forked from PARENT, whose first thread TID is stopped at its beginning: its own rings, its parent's image and hooks. */
-int home_inherit(struct process *child, const struct process *parent, pid_t tid) MUST_USE;
+/* CHILD was forked from PARENT, its first thread TID is stopped at its beginning: it gets rings and stacks of its own, and has its parent's tables and hooks. */
+int home_inherit(struct process *child, struct process *parent, pid_t tid) MUST_USE;
 
 /* Objects came or went: brings modules, unwind tables and hooks up to date, with TID serving MAIL. */
 int home_refresh(struct process *p, pid_t tid, struct wire_mail *mail, const struct options *options) MUST_USE;
@@ -53,13 +56,16 @@ int home_uproot(struct process *p) MUST_USE;
 int home_leave(struct process *p, pid_t tid) MUST_USE;
 /* The thread that serves MAIL goes on. */
 void home_go(struct wire_mail *mail);
-/* The next mailbox with a question, NULL at the end; *SLOT starts at 0, *tid is the thread's id (as the target says). */
-struct wire_mail *home_question(const struct process *p, uint32_t *slot, pid_t *tid);
+/* The thread that has ASKED (shared_question.asked) goes on, with the answer in MAIL. False: it has gone on by itself before. */
+bool home_answer(struct wire_mail *mail, uint32_t asked);
 
 /* Our mappings of it go; the ledger stays. The process has ended or was let go. */
 void home_release(struct process *p);
 
-/* Where the trampoline's own code is, for unwinders. */
+/* Whether PC is in the trampoline's own code. */
 bool home_contains(const struct process *p, raddr_t pc);
+struct map;
+/* Whether M is a mapping of ours. (The home is a range of addresses, most of which is not mapped: others may be in it.) */
+bool home_owns(const struct process *p, const struct map *m);
 
 #endif

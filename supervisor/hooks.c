@@ -4,7 +4,7 @@
  *
  * Every definition of an allocator function is hooked, in every module; the trampoline counts the outermost call. The exceptions:
  *  - glibc's ld.so: what it has of malloc is its own, for the time before libc is there.
- *  - functions that make mappings, and prctl, have names that a program may use for something else: only in a libc, in a static
+ *  - functions that make mappings, prctl and ptrace have names that a program may use for something else: only in a libc, in a static
  *    executable, or beside a malloc of the same module (tcmalloc's mmap makes its own system calls).
  *  - operator new and delete, in libstdc++ and in programs, go through malloc, and are seen there. They are hooked only in a module
  *    that brings its own malloc, because there they may go straight to its inside (jemalloc, tcmalloc, mimalloc). operator new may throw, and
@@ -39,7 +39,7 @@ enum hook_class {
 	NOTHROW, NOTHROW_ALIGNED,
 	DELETE, DELETE_ALIGNED,
 	MAPPING,		/* see above */
-	SANITIZER,		/* LeakSanitizer cannot work under ptrace, and would end the program: it finds nothing */
+	SANITIZER,		/* LeakSanitizer's checks: what atexit calls has a local name */
 	ASKING,			/* the program asks about its memory */
 };
 
@@ -121,11 +121,12 @@ static const struct hook_rule rules[] = {
 	{ "syscall", HOOK_SYSCALL, 0, MAPPING, false, NULL },
 	{ "prctl", HOOK_PRCTL, 0, MAPPING, false, NULL },
 	{ "seccomp", HOOK_PRCTL, 0, MAPPING, false, NULL },
+	{ "ptrace", HOOK_PTRACE, 0, MAPPING, false, NULL },
 	/* exported, and what atexit calls */
-	{ "__lsan_do_leak_check", HOOK_RETURN_0, 0, SANITIZER, false, NULL },
-	{ "__lsan_do_recoverable_leak_check", HOOK_RETURN_0, 0, SANITIZER, false, NULL },
-	{ "_ZN6__lsan11DoLeakCheckEv", HOOK_RETURN_0, 0, SANITIZER, false, NULL },
-	{ "_ZN6__lsan26DoRecoverableLeakCheckVoidEv", HOOK_RETURN_0, 0, SANITIZER, false, NULL },
+	{ "__lsan_do_leak_check", HOOK_LEAK_CHECK, 0, SANITIZER, false, NULL },
+	{ "__lsan_do_recoverable_leak_check", HOOK_LEAK_CHECK, 0, SANITIZER, false, NULL },
+	{ "_ZN6__lsan11DoLeakCheckEv", HOOK_LEAK_CHECK, 0, SANITIZER, false, NULL },
+	{ "_ZN6__lsan26DoRecoverableLeakCheckVoidEv", HOOK_LEAK_CHECK, 0, SANITIZER, false, NULL },
 	/* MiniOB's libmemtracer: memtracer::allocated_memory(), meta_memory(), memory_limit() */
 	{ "_ZN9memtracer16allocated_memoryEv", HOOK_API, API_ALLOCATED, ASKING, false, NULL },
 	{ "_ZN9memtracer11meta_memoryEv", HOOK_API, API_META, ASKING, false, NULL },

@@ -16,7 +16,7 @@ struct module;
 struct hook_site {
 	char name[64];			/* the first of its names in the table's order */
 	enum wire_hook_kind kind;
-	uint32_t arg;			/* as wire_hook.arg; HOOK_RETURN_0: what to return */
+	uint32_t arg;			/* as wire_hook.arg */
 	uint64_t vaddr, size;		/* the file's address of the function; 0: size not known */
 	uint64_t nothrow;		/* HOOK_NEW: the file's address of the form that does not throw, else 0 */
 	const char *refuse;		/* why it cannot be hooked whatever its code is, or NULL */

@@ -2,7 +2,7 @@
 /*
  * journal.c - the record of planted functions and islands in the home, written before the deed, and read by whoever comes after our death.
  *
- * It lies in memory that the program can write. So a record counts only where it fits what is in place: a function's entry holds the jump to a stub in one
+ * It lies in the process' private memory, so that a forked child has it, too. The program can write there. So a record counts only where it fits what is in place: a function's entry holds the jump to a stub in one
  * of the islands, in an executable mapping; an island is an anonymous r-x mapping of just these bounds, empty or beginning with a hook of this home's.
  */
 #include "journal.h"
@@ -16,11 +16,20 @@
 
 /* ---- writing ----------------------------------------------------------------------------------------------------------------------- */
 
-int journal_write(struct wire_journal *journal, const struct plant *plant)
+static raddr_t at(raddr_t home, size_t offset)
 {
+	return home + HOME_JOURNAL + offset;
+}
+
+int journal_write(pid_t pid, raddr_t home, const struct plant *plant)
+{
+	struct wire_plant *list = calloc(plant->count + 1, sizeof(*list));
+	uint32_t count = (uint32_t)plant->count;
+	int err = list ? 0 : -ENOMEM;
+
 	if (plant->count > WIRE_PLANTS)
-		return -ENOSPC;
-	for (size_t i = 0; i < plant->count; i++) {
+		err = -ENOSPC;
+	for (size_t i = 0; i < plant->count && !err; i++) {
 		const struct planted *p = &plant->planted[i];
 		struct wire_plant w = { .entry = p->entry, .stub = p->stub, .orig = p->orig, .nbytes = p->nbytes, .ninsn = p->ninsn };
 
@@ -28,61 +37,62 @@ int journal_write(struct wire_journal *journal, const struct plant *plant)
 		memcpy(w.original, p->original, sizeof(w.original));
 		memcpy(w.patched, p->patched, sizeof(w.patched));
 		memcpy(w.insn, p->insn, sizeof(w.insn));
-		journal->plant[i] = w;
+		list[i] = w;
 	}
-	__atomic_store_n(&journal->plants, (uint32_t)plant->count, __ATOMIC_RELEASE);
-	return 0;
+	if (!err)
+		err = remote_write(pid, at(home, offsetof(struct wire_journal, plant)), list, plant->count * sizeof(*list));
+	if (!err)
+		err = remote_write(pid, at(home, offsetof(struct wire_journal, plants)), &count, sizeof(count));
+	free(list);
+	return err;
 }
 
-int journal_island(struct wire_journal *journal, raddr_t start, raddr_t end)
+int journal_island(pid_t pid, raddr_t home, const struct plant *plant, raddr_t start, raddr_t end)
 {
-	uint32_t n = journal->islands;
+	uint64_t island[2] = { start, end };
+	uint32_t count = (uint32_t)plant->nislands + 1;
+	int err;
 
-	if (n >= WIRE_ISLANDS)
+	if (plant->nislands >= WIRE_ISLANDS)
 		return -ENOSPC;
-	journal->island[n].start = start;
-	journal->island[n].end = end;
-	__atomic_store_n(&journal->islands, n + 1, __ATOMIC_RELEASE);
-	return 0;
-}
-
-void journal_no_island(struct wire_journal *journal)
-{
-	uint32_t n = journal->islands;
-
-	if (n > 0 && n <= WIRE_ISLANDS)
-		__atomic_store_n(&journal->islands, n - 1, __ATOMIC_RELEASE);
+	err = remote_write(pid, at(home, offsetof(struct wire_journal, island) + plant->nislands * sizeof(island)), island, sizeof(island));
+	return err ? err : remote_write(pid, at(home, offsetof(struct wire_journal, islands)), &count, sizeof(count));
 }
 
 /* ---- reading ----------------------------------------------------------------------------------------------------------------------- */
 
-static bool is_ours(const struct map *m)
+static uint64_t read_magic(pid_t pid, raddr_t home)
 {
-	return m->deleted && !strcmp(m->path, "/memfd:mtrun");
+	uint64_t magic;
+
+	return remote_read(pid, at(home, 0), &magic, sizeof(magic)) == sizeof(magic) ? magic : 0;
 }
 
-/* The blob's mapping is the one that is executable; the guard page lies before it. 0: there is none. */
-static raddr_t find_home(const struct maps *maps)
+/* The trampoline's mapping: anonymous, executable, of that size, with an ELF header, and a journal behind it. Before it lies the guard page. */
+static raddr_t find_home(pid_t pid, const struct maps *maps, uint64_t *magic)
 {
 	for (size_t i = 0; i < maps->count; i++) {
 		const struct map *m = &maps->map[i];
+		char elf[4];
 
-		if (is_ours(m) && m->exec && !m->write && m->offset == HOME_BLOB)
+		if (m->inode || m->path[0] || !m->exec || m->write || m->shared || m->end - m->start != HOME_BEACON - HOME_BLOB)
+			continue;
+		if (remote_read(pid, m->start, elf, sizeof(elf)) != sizeof(elf) || memcmp(elf, "\177ELF", sizeof(elf)) != 0)
+			continue;
+		*magic = read_magic(pid, m->start - HOME_BLOB);
+		if ((*magic ^ WIRE_MAGIC) < 1 << 16)
 			return m->start - HOME_BLOB;
 	}
 	return 0;
 }
 
-/* A landing that was cut short before it had its parts: all of the file, in one mapping. */
-static raddr_t find_bare(const struct maps *maps)
+/* Version 0.1.0 had it in a memory file. */
+static bool is_old(const struct maps *maps)
 {
-	for (size_t i = 0; i < maps->count; i++) {
-		const struct map *m = &maps->map[i];
-
-		if (is_ours(m) && m->offset == 0 && m->start % 4096 == 0)
-			return m->start;
-	}
-	return 0;
+	for (size_t i = 0; i < maps->count; i++)
+		if (maps->map[i].deleted && maps->map[i].exec && !strcmp(maps->map[i].path, "/memfd:mtrun"))
+			return true;
+	return false;
 }
 
 static bool read_island(pid_t pid, const struct maps *maps, raddr_t home, raddr_t start, raddr_t end)
@@ -162,20 +172,20 @@ static int take(pid_t pid, const struct maps *maps, raddr_t home, const struct w
 
 static int find(pid_t pid, const struct maps *maps, struct leftover *left)
 {
-	raddr_t home = find_home(maps);
-	struct wire_journal *j;
 	uint64_t magic = 0;
+	raddr_t home = find_home(pid, maps, &magic);
+	struct wire_journal *j;
 	int err = 0;
 
-	*left = (struct leftover){ .home = home ? home : find_bare(maps) };
+	*left = (struct leftover){ .home = home };
 	if (!home)
-		return left->home != 0;
-	if (remote_read(pid, home + HOME_PROCESS, &magic, sizeof(magic)) == sizeof(magic) && magic && magic != (WIRE_MAGIC | WIRE_VERSION))
+		return is_old(maps) ? -EPROTO : 0;
+	if (magic != (WIRE_MAGIC | WIRE_VERSION))
 		return -EPROTO;
-	j = magic ? malloc(sizeof(*j)) : NULL;
-	if (magic && !j)
+	j = malloc(sizeof(*j));
+	if (!j)
 		return -ENOMEM;
-	if (j && remote_read(pid, home + HOME_PROCESS + offsetof(struct wire_process, journal), j, sizeof(*j)) == sizeof(*j))
+	if (remote_read(pid, at(home, 0), j, sizeof(*j)) == sizeof(*j))
 		err = take(pid, maps, home, j, &left->plant);
 	free(j);
 	if (err)

@@ -9,11 +9,10 @@
 #include "plant.h"
 #include "types.h"
 
-/* All of PLANT is going to be done, or was. 0, -ENOSPC. */
-int journal_write(struct wire_journal *journal, const struct plant *plant) MUST_USE;
-/* An island is about to be mapped. 0, -ENOSPC. */
-int journal_island(struct wire_journal *journal, raddr_t start, raddr_t end) MUST_USE;
-void journal_no_island(struct wire_journal *journal);	/* the last one was not */
+/* All of PLANT is going to be done, or was, in the process PID with its home at HOME. 0, -ENOSPC, -errno. */
+int journal_write(pid_t pid, raddr_t home, const struct plant *plant) MUST_USE;
+/* One more island than PLANT has is about to be mapped. 0, -ENOSPC, -errno. */
+int journal_island(pid_t pid, raddr_t home, const struct plant *plant, raddr_t start, raddr_t end) MUST_USE;
 
 /* What a former mtrun has left in a process. */
 struct leftover {

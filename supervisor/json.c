@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "json.h"
 
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "escape.h"
 #include "utf8.h"
 
 /*
@@ -11,10 +16,20 @@ void json_init(struct json *j, FILE *out)
 {
 	j->out = out;
 	j->comma = false;
+	j->shown = false;
 	j->in_page = false;
 }
 
 static bool plain(unsigned char c) { return c >= 0x20 && c < 0x7f && c != '"' && c != '\\'; }
+
+/* A code point that nobody shall see unescaped. Beyond U+FFFF it is a pair of surrogates. */
+static void hidden(FILE *out, uint32_t c)
+{
+	if (c < 0x10000)
+		fprintf(out, "\\u%04" PRIx32, c);
+	else
+		fprintf(out, "\\u%04" PRIx32 "\\u%04" PRIx32, 0xd7c0 + (c >> 10), 0xdc00 + (c & 0x3ff));
+}
 
 static void quoted(FILE *out, const char *text, bool in_page)
 {
@@ -22,6 +37,7 @@ static void quoted(FILE *out, const char *text, bool in_page)
 
 	putc_unlocked('"', out);
 	while (*s) {
+		uint32_t c;
 		int n;
 
 		for (run = s; plain(*s) && !(in_page && *s == '<'); s++)
@@ -30,21 +46,29 @@ static void quoted(FILE *out, const char *text, bool in_page)
 			fwrite_unlocked(run, 1, (size_t)(s - run), out);
 		if (!*s)
 			break;
-		n = utf8_length((const char *)s);
+		n = utf8_decode((const char *)s, &c);
 		if (n == 0) {
 			fputs("\\ufffd", out);
 			n = 1;
 		} else if (*s == '"' || *s == '\\') {
 			putc_unlocked('\\', out);
 			putc_unlocked(*s, out);
-		} else if (*s < 0x20 || *s == 0x7f || *s == '<') {
-			fprintf(out, "\\u%04x", *s);
+		} else if (*s == '<' || escape_is_unsafe(c)) {
+			hidden(out, c);
 		} else {
 			fwrite_unlocked(s, 1, (size_t)n, out);
 		}
 		s += n;
 	}
 	putc_unlocked('"', out);
+}
+
+static void quoted_escaped(struct json *j, const char *text)
+{
+	char *copy = escape_copy(text);
+
+	quoted(j->out, copy ? copy : "", j->in_page);
+	free(copy);
 }
 
 static void before(struct json *j, const char *key)
@@ -89,10 +113,12 @@ void json_end_array(struct json *j) { end(j, ']'); }
 void json_string(struct json *j, const char *key, const char *value)
 {
 	before(j, key);
-	if (value)
-		quoted(j->out, value, j->in_page);
-	else
+	if (!value)
 		fputs_unlocked("null", j->out);
+	else if (j->shown && (!escape_is_plain(value) || strchr(value, '\\')))
+		quoted_escaped(j, value);
+	else
+		quoted(j->out, value, j->in_page);
 }
 
 /* Without printf: most of a large report is small numbers. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
  * json.h - writes one JSON value as a stream. The caller opens and closes; commas, quotes and escapes are done here. KEY is NULL within arrays.
- * Bytes that are no UTF-8 (file names, other people's symbols) become U+FFFD, so that the output is always valid.
+ * Bytes that are no UTF-8 (file names, other people's symbols) become U+FFFD, so that the output is always valid. What escape.h holds for unsafe is
+ * written as \u...: programs get the text as it is, terminals do not.
  */
 #ifndef MTRUN_JSON_H
 #define MTRUN_JSON_H
@@ -13,6 +14,7 @@
 struct json {
 	FILE *out;
 	bool comma;			/* the next value needs one before it */
+	bool shown;			/* viewers show its texts to people as they are: they are escaped (escape.h). To be set after json_init() */
 	bool in_page;			/* it stands within an HTML page: no `<` of a text may end that part of it. To be set after json_init() */
 };
 

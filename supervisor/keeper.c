@@ -12,20 +12,21 @@
 #include <unistd.h>
 
 /*
- * A socket tells the keeper everything: a message with a descriptor is a terminal to hold, a message without one is a good-bye, its end without
- * a good-bye is mtrun's death. The kernel closes a dead process' files before it tells the parent, so the terminal is put right before
+ * A socket tells the keeper everything: a message with a descriptor is a terminal to hold, one without is a good-bye or says that the user's terminal
+ * was closed (LEFT, HUNG_UP), its end without a good-bye is mtrun's death. The kernel closes a dead process' files before it tells the parent, so the terminal is put right before
  * the shell that started mtrun looks at it.
  *
  * It is a session of its own: nothing that is typed, and no end of the user's session, reaches it; and it may write to a terminal that is not its own
  * at any time.
  */
 enum { USER = 0, SOCKET = 1, MASTER = 2 };	/* its only descriptors */
+enum { HOLD = 'h', LEFT = 'q', HUNG_UP = 'u' };	/* messages */
 
-/* The next message: 1 with a descriptor in *FD or -1; 0: mtrun is gone. */
+/* The next message, with its descriptor in *FD or -1; 0: mtrun is gone. */
 static int receive(int *fd)
 {
 	union { struct cmsghdr head; char space[CMSG_SPACE(sizeof(int))]; } control;
-	char byte;
+	char byte = 0;
 	struct iovec iov = { &byte, 1 };
 	struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control) };
 	const struct cmsghdr *c;
@@ -40,7 +41,7 @@ static int receive(int *fd)
 	c = CMSG_FIRSTHDR(&m);
 	if (c && c->cmsg_type == SCM_RIGHTS)
 		memcpy(fd, CMSG_DATA(c), sizeof(*fd));
-	return 1;
+	return byte;
 }
 
 /* False: the user's terminal is gone. */
@@ -96,9 +97,11 @@ static void relay(void)
 static _Noreturn void keep(const struct termios *saved)
 {
 	bool left = false, holding = false;
-	int fd;
+	int fd, message;
 
-	while (receive(&fd)) {
+	while ((message = receive(&fd))) {
+		if (message == HUNG_UP)
+			_exit(0);
 		if (fd < 0) {
 			left = true;
 			continue;
@@ -153,7 +156,8 @@ int keeper_start(int user, const struct termios *saved)
 int keeper_hold(int keeper, int master)
 {
 	union { struct cmsghdr head; char space[CMSG_SPACE(sizeof(int))]; } control = { .head = { .cmsg_len = CMSG_LEN(sizeof(int)) } };
-	struct iovec iov = { "h", 1 };
+	char message = HOLD;
+	struct iovec iov = { &message, 1 };
 	struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control) };
 
 	control.head.cmsg_level = SOL_SOCKET;
@@ -164,7 +168,21 @@ int keeper_hold(int keeper, int master)
 
 void keeper_leave(int keeper)
 {
-	if (send(keeper, "q", 1, MSG_NOSIGNAL) < 0)
+	char message = LEFT;
+
+	if (send(keeper, &message, 1, MSG_NOSIGNAL) < 0)
 		return;
+	close(keeper);
+}
+
+#define GONE_MS 1000
+
+void keeper_end(int keeper)
+{
+	struct pollfd p = { .fd = keeper, .events = POLLIN };
+	char message = HUNG_UP;
+
+	if (send(keeper, &message, 1, MSG_NOSIGNAL) > 0)
+		poll(&p, 1, GONE_MS);
 	close(keeper);
 }

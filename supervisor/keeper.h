@@ -19,5 +19,7 @@ int keeper_start(int user, const struct termios *saved) MUST_USE;
 int keeper_hold(int keeper, int master) MUST_USE;
 /* We leave, and have made the user's terminal sane ourselves. */
 void keeper_leave(int keeper);
+/* The user's terminal is gone, and the program's is to go with it: the keeper has ended when this returns. */
+void keeper_end(int keeper);
 
 #endif

@@ -168,7 +168,7 @@ int landing_stop(struct landing *l, struct user_regs_struct *regs)
 		if (e.kind == EVENT_SYSCALL) {
 			err = tracer_get_regs(l->tid, regs);
 			/* a handler may have come before the signals were blocked */
-			if (err || (regs->rip >= l->lo && regs->rip < l->hi))
+			if (err || (regs->rip >= l->lo && regs->rip < l->hi) || (regs->rip >= l->more_lo && regs->rip < l->more_hi))
 				return err;
 		} else if (e.kind == EVENT_SIGNAL)
 			signal = e.signal;

@@ -24,7 +24,8 @@ size_t slack_find(pid_t pid, struct slack found[SLACK_MOST]);
 struct landing {			/* one thread on its way through a routine */
 	pid_t pid, tid;
 	struct user_regs_struct was;	/* as it stopped */
-	raddr_t lo, hi;			/* the routine */
+	raddr_t lo, hi;			/* the routine, */
+	raddr_t more_lo, more_hi;	/* and what it calls elsewhere */
 };
 /* TID is stopped, not by a signal: sends it to PC; the routine is all in [LO, HI). It begins when the thread runs on. */
 int landing_send(struct landing *l, pid_t pid, pid_t tid, raddr_t pc, raddr_t lo, raddr_t hi) MUST_USE;

@@ -145,6 +145,8 @@ int ledger_each_mapping(const struct ledger *l, int (*fn)(void *ctx, const struc
 int ledger_each_page(const struct ledger *l, int (*fn)(void *ctx, raddr_t page), void *ctx);
 /* Whether a live block begins at ADDR. */
 bool ledger_holds(const struct ledger *l, raddr_t addr);
+/* The addresses of some live blocks, at most MOST; others each time. How many. */
+size_t ledger_some(const struct ledger *l, raddr_t *addr, size_t most);
 /* The block that ADDR is in (interior too). */
 bool ledger_find(const struct ledger *l, raddr_t addr, struct ledger_block *out);
 /* The live block (not mapping) with the highest address that is <= ADDR. */

@@ -154,6 +154,17 @@ int ledger_each_page(const struct ledger *l, int (*fn)(void *ctx, raddr_t page),
 	return blocks_each_page(&awake(l)->blocks, fn, ctx);
 }
 
+size_t ledger_some(const struct ledger *l, raddr_t *addr, size_t most)
+{
+	const struct blocks *t = &awake(l)->blocks;
+	struct blocks_walk w = { .page = t->mix ? 0 : (size_t)(l->events * 0x9e3779b97f4a7c15ull >> 20) & t->mask };
+	size_t n = 0;
+	while (n < most && blocks_walk(t, &w))
+		for (size_t i = 0; i < w.count && n < most; i++)
+			addr[n++] = w.addr[i];
+	return n;
+}
+
 bool ledger_holds(const struct ledger *l, raddr_t addr)
 {
 	struct block copy;

@@ -41,6 +41,8 @@ struct lease {
 	uint64_t given, charged, settled, credited;	/* bytes ever; charged: at least */
 	uint64_t settled_seen, head_seen;
 	uint64_t since;			/* when the present question came, + 1; 0: there is none */
+	uint64_t answer, ahead;		/* what was granted last; 0 if it was refused */
+	bool handler;			/* ... to a handler */
 	bool closed;			/* `given` is 0 over there */
 };
 
@@ -99,11 +101,9 @@ int limit_refused(struct limit *l, uint32_t stack, uint64_t bytes)
 
 /* ---- leases --------------------------------------------------------------------------------------------------------------------- */
 
-static uint32_t slots(const struct process *p)
+static uint32_t slots(struct process *p)
 {
-	uint32_t high = __atomic_load_n(&p->wire->threads_high, __ATOMIC_ACQUIRE);
-
-	return high < WIRE_THREADS ? high : WIRE_THREADS;
+	return shared_slots(&p->shared);
 }
 
 /* What the slot's thread may have charged at most. */
@@ -145,7 +145,7 @@ int limit_switch(struct process *p, unsigned count)
 		p->limit.lease = calloc(LEASES, sizeof(*p->limit.lease));
 	if (what && !p->limit.lease)
 		return -ENOMEM;
-	p->limit.above = false;
+	limit_unwatch(p);
 	__atomic_store_n(&p->wire->limited, what, __ATOMIC_SEQ_CST);
 	return 0;
 }
@@ -187,7 +187,7 @@ void limit_thread_gone(struct process *p, uint64_t fs)
 /* The thread has asked for room in its outermost hook, and waits. (A handler's question says nothing of what it interrupted.) */
 static bool asks(const struct wire_thread *t)
 {
-	return __atomic_load_n(&t->mail.state, __ATOMIC_ACQUIRE) == MAIL_ASKED && t->mail.what == ASK_ROOM && !(load64(&t->mail.arg[0]) & ROOM_HANDLER);
+	return (__atomic_load_n(&t->mail.state, __ATOMIC_ACQUIRE) & MAIL_STATE) == MAIL_ASKED && t->mail.what == ASK_ROOM && !(load64(&t->mail.arg[0]) & ROOM_HANDLER);
 }
 
 /* The thread is keeping books: what it says of them may be half of the truth. */
@@ -266,13 +266,13 @@ static uint64_t allocated(struct process *p, unsigned count, bool *held)
 
 /* ---- a request ------------------------------------------------------------------------------------------------------------------ */
 
-void room_question(struct room_question *q, const struct wire_mail *mail, uint32_t slot)
+void room_question(struct room_question *q, const struct shared_question *asked)
 {
-	uint64_t first = __atomic_load_n(&mail->arg[0], __ATOMIC_RELAXED);
+	uint64_t first = asked->arg[0];
 
-	*q = (struct room_question){ .slot = slot, .stack = (uint32_t)(first >> 32), .kind = (enum wire_room)(first & 0xff), .handler = first & ROOM_HANDLER };
+	*q = (struct room_question){ .slot = asked->slot, .stack = (uint32_t)(first >> 32), .kind = (enum wire_room)(first & 0xff), .handler = first & ROOM_HANDLER };
 	for (int i = 0; i < 4; i++)
-		q->arg[i] = __atomic_load_n(&mail->arg[1 + i], __ATOMIC_RELAXED);
+		q->arg[i] = asked->arg[1 + i];
 }
 
 static uint64_t size_at(const struct process *p, raddr_t address)
@@ -333,7 +333,7 @@ static uint64_t waited(struct lease *l, uint64_t ms)
 }
 
 /* Whether another thread is just now doing what may make a difference: it keeps books, or is in a realloc, of which old and new are counted. */
-static bool others_act(const struct process *p, uint32_t slot, uint64_t waited_ms)
+static bool others_act(struct process *p, uint32_t slot, uint64_t waited_ms)
 {
 	bool resizing = ledger_resizing(p->ledger) && waited_ms < CALL_MS;
 
@@ -422,11 +422,82 @@ enum room_verdict limit_judge(struct process *p, const struct room_question *q, 
 	return ROOM_CROSSES;
 }
 
+/* ---- above a limit that is only reported ------------------------------------------------------------------------------------------ */
+
+#define AHEAD_ABOVE (1u << 20)		/* bytes that a thread may have in advance there */
+
+/*
+ * A request has fitted: what was given in advance is taken back, so that the next crossing is asked about. What a thread has taken of it before it sees that may
+ * be that crossing: then the event tells.
+ */
+static void watch(void *ctx, uint32_t thread, struct wire_event e)
+{
+	struct process *p = ctx;
+	struct limit_watch *w = &p->limit.watch;
+	uint64_t was = w->allocated, now = api_allocated(p, w->count);
+
+	w->allocated = now;
+	w->risen |= now > w->limit;
+	if (now <= was || !w->risen || (now > w->limit) == p->limit.above)
+		return;
+	p->limit.above = now > w->limit;
+	if (!p->limit.above) {
+		limit_close(p);
+		return;
+	}
+	w->crossings++;
+	w->last = (struct limit_hit){
+		.process = p, .tid = ledger_thread_tid(p->ledger, thread), .request = now - was, .allocated = was, .limit = w->limit, .stack = wire_stack(e),
+	};
+}
+
+void limit_watch(struct process *p, uint32_t slot, const struct room_rules *r)
+{
+	if (!p->stream || !p->limit.lease)
+		return;
+	p->limit.above = true;
+	p->limit.watch = (struct limit_watch){ .limit = r->limit, .count = r->count, .allocated = api_allocated(p, r->count), .slot = slot };
+	stream_watch(p->stream, watch, p);
+}
+
+void limit_unwatch(struct process *p)
+{
+	p->limit.above = false;
+	if (p->stream)
+		stream_watch(p->stream, NULL, NULL);
+}
+
+bool limit_above(struct process *p, const struct room_question *q, const struct room_rules *r, struct room_case *c)
+{
+	const struct limit_watch *w = &p->limit.watch;
+	uint64_t held;
+
+	look(p);
+	stream_take(p->stream, r->ms, SIZE_MAX);
+	accept_all(p);
+	if (!q->handler)
+		take_back(&p->limit.lease[q->slot], &p->wire->thread[q->slot]);
+	if (!w->risen && q->slot == w->slot && !stream_held(p->stream, &held))	/* what it asked for before has come to nothing */
+		p->limit.above = w->allocated > w->limit;
+	if (!p->limit.above)
+		return false;
+	c->growth = growth(p, q, &c->charge);
+	if (foreign(p, q))
+		c->growth = c->charge = 0;
+	c->ahead = q->handler ? 0 : AHEAD_ABOVE + 16 * least(c->charge, AHEAD_ABOVE);
+	return true;
+}
+
+/* ---- answers ---------------------------------------------------------------------------------------------------------------------- */
+
 uint64_t limit_grant(struct process *p, const struct room_question *q, const struct room_case *c)
 {
 	struct lease *own = &p->limit.lease[q->slot], *handlers = &p->limit.lease[HANDLERS];
 
 	own->since = 0;
+	own->answer = c->charge;
+	own->ahead = c->ahead;
+	own->handler = q->handler;
 	if (q->handler) {
 		handlers->given += c->charge;
 		return c->charge;
@@ -441,8 +512,26 @@ uint64_t limit_refuse(struct process *p, const struct room_question *q)
 {
 	struct lease *own = &p->limit.lease[q->slot];
 
-	own->since = 0;
+	own->since = own->answer = own->ahead = 0;
 	if (!q->handler)
 		store64(&p->wire->thread[q->slot].given, own->given);
 	return ROOM_NONE;
+}
+
+void limit_unanswered(struct process *p, uint32_t slot)
+{
+	struct lease *own, *handlers;
+
+	if (!p->limit.lease)
+		return;
+	own = &p->limit.lease[slot];
+	handlers = &p->limit.lease[HANDLERS];
+	if (own->handler)
+		handlers->given -= own->answer;
+	else {
+		own->charged -= own->answer;
+		own->given -= own->answer + own->ahead;
+		store64(&p->wire->thread[slot].given, own->given);
+	}
+	own->answer = own->ahead = own->since = 0;
 }

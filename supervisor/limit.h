@@ -19,6 +19,7 @@ enum limit_action {
 extern const char *const limit_action_names[LIMIT_ACTIONS];
 
 struct process;
+struct shared_question;			/* shared.h */
 
 /* A request that would cross the limit: allocated + request > limit. */
 struct limit_hit {
@@ -45,9 +46,18 @@ struct limit {
 	size_t refusals, room;
 	bool told, frozen, due;		/* the shell's: a hit was told; the process stays stopped for it; `on limit` is to hear of it */
 	struct limit_hit last;		/* ... that one */
-	bool above;			/* LIMIT_REPORT: the crossing was told, and it has not been below since */
+	bool above;			/* LIMIT_REPORT: the crossing was told, and no request has fitted since; room is given without another look then */
+	struct limit_watch {		/* ... so events tell when it is below, and crosses it again */
+		uint64_t limit, allocated;	/* allocated: after the last event */
+		unsigned count;
+		uint32_t slot;		/* whose request crossed it, */
+		bool risen;		/* and was given its memory */
+		unsigned crossings;	/* that are to be told; the last one: */
+		struct limit_hit last;
+	} watch;
 	struct lease *lease;		/* by slot, the last of handlers; NULL: it never had a limit */
 	bool fenced;			/* since leases were closed last every thread has passed a memory barrier */
+	uint64_t retry_ms;		/* its threads did not stop for a verdict: not again before then */
 };
 
 void limit_release(struct limit *l);
@@ -61,13 +71,23 @@ void limit_fenced(struct process *p);
 /* The thread with thread pointer FS is at its end: what it had left, and what it was in the middle of, is nobody's. */
 void limit_thread_gone(struct process *p, uint64_t fs);
 
-struct room_question {			/* an ASK_ROOM, copied out of the mailbox once */
+struct room_rules;
+struct room_question;
+struct room_case;
+/* The crossing by a request from SLOT was told (LIMIT_REPORT): requests are granted from now on, by limit_above(), and P's events are watched. */
+void limit_watch(struct process *p, uint32_t slot, const struct room_rules *r);
+/* Whether P is still above; then *C is what to grant. */
+bool limit_above(struct process *p, const struct room_question *q, const struct room_rules *r, struct room_case *c);
+/* It is not above any more, nor watched. */
+void limit_unwatch(struct process *p);
+
+struct room_question {			/* an ASK_ROOM */
 	uint32_t slot, stack;
 	enum wire_room kind;
 	bool handler;
 	uint64_t arg[4];
 };
-void room_question(struct room_question *q, const struct wire_mail *mail, uint32_t slot);
+void room_question(struct room_question *q, const struct shared_question *asked);
 
 struct room_rules {
 	uint64_t limit;			/* bytes */
@@ -92,5 +112,7 @@ enum room_verdict limit_judge(struct process *p, const struct room_question *q, 
 /* The answer to the question. */
 uint64_t limit_grant(struct process *p, const struct room_question *q, const struct room_case *c);
 uint64_t limit_refuse(struct process *p, const struct room_question *q);
+/* The answer came too late: the thread of SLOT goes on without having charged anything. */
+void limit_unanswered(struct process *p, uint32_t slot);
 
 #endif

@@ -15,10 +15,12 @@
 #include "../shell/limiting.h"
 #include "../shell/opening.h"
 #include "../shell/summary.h"
+#include "escape.h"
 #include "heap.h"
 #include "message.h"
 #include "options.h"
 #include "session.h"
+#include "sigbus.h"
 #include "terminal.h"
 
 /*
@@ -110,7 +112,7 @@ static void collected(struct shell *shell, const struct options *o, pid_t named)
 
 	if (!file)
 		return;
-	fprintf(message_stream(), "succeeded in collecting memory data! %s\n", file);
+	escape_printf(message_stream(), "succeeded in collecting memory data! %s\n", file);
 	message_flush();
 }
 
@@ -154,9 +156,10 @@ static void missed_hooks(const struct session *session, const struct options *o)
  * After -d the program is no tracee any more but still our child: its end is waited for, signals are passed on, a stop by the terminal is
  * followed, as while it was traced. The signals are blocked; they are taken one by one.
  */
-static int wait_untraced(pid_t pid)
+static int wait_untraced(const struct session *session, pid_t pid)
 {
 	static const int forwarded[] = { SIGTERM, SIGHUP, SIGUSR2, SIGCHLD };
+	siginfo_t info;
 	int status, sig;
 	sigset_t set;
 
@@ -175,8 +178,8 @@ static int wait_untraced(pid_t pid)
 				kill(getpid(), SIGSTOP);
 			continue;
 		}
-		sig = sigwaitinfo(&set, NULL);
-		if (sig > 0 && sig != SIGCHLD)
+		sig = sigwaitinfo(&set, &info);
+		if (sig > 0 && sig != SIGCHLD && !(sig == SIGHUP && session_is_hangup(session, info.si_code)))
 			kill(pid, sig);
 	}
 }
@@ -202,7 +205,7 @@ static int follow(struct shell *shell, const struct options *o, int *status)
 	collected(shell, o, named);
 	session_hold(shell->session, false);
 	if (shell->traced_enough && !o->npids)
-		*status = wait_untraced(named);
+		*status = wait_untraced(shell->session, named);
 	else
 		err = wait_for(shell, session_all_gone);
 	return err;
@@ -421,6 +424,7 @@ int main(int argc, char **argv)
 	char why[1024];
 	int err;
 
+	sigbus_survive();
 	switch (options_parse(&options, argc, argv, stdout, why, sizeof(why))) {
 	case OPTIONS_BAD:
 		message_error("%s", why);

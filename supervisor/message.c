@@ -8,6 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "escape.h"
+
 /*
  * One stream for the whole run. It stands on a descriptor of its own (3 or above, closed on exec), so that neither the target inherits
  * it nor a closed stderr makes the log file take its number. Text is collected in the stream's buffer and leaves in large
@@ -140,15 +142,29 @@ static void keep(char *text)
 
 int message_fd(void) { return stream ? stream_fd : STDERR_FILENO; }
 
+/* To be freed; NULL: out of memory. */
+static char *PRINTF(2, 0) compose(bool error, const char *format, va_list args)
+{
+	char *text = NULL;
+	size_t len;
+	FILE *f = open_memstream(&text, &len);
+
+	if (!f)
+		return NULL;
+	fputs(colored && error ? "\033[1;31mmtrun:\033[0m " : "mtrun: ", f);
+	escape_vprintf(f, format, args);
+	putc('\n', f);
+	if (!fclose(f))
+		return text;
+	free(text);
+	return NULL;
+}
+
 static void PRINTF(2, 0) line(bool error, const char *format, va_list args)
 {
 	FILE *f = apart ? stderr : message_stream();
-	char *text, *whole = NULL;
+	char *whole = compose(error, format, args);
 
-	if (vasprintf(&text, format, args) < 0)
-		return;
-	if (asprintf(&whole, "%smtrun:%s %s\n", colored && error ? "\033[1;31m" : "", colored && error ? "\033[0m" : "", text) < 0)
-		whole = NULL;
 	if (f == stderr)
 		message_flush();
 	if (whole && writing && f != stderr)
@@ -157,7 +173,6 @@ static void PRINTF(2, 0) line(bool error, const char *format, va_list args)
 		fputs(whole, f);
 	message_flush();
 	free(whole);
-	free(text);
 }
 
 void message_error(const char *format, ...)

@@ -27,7 +27,7 @@ void message_flush(void);
 /* The descriptor under it: standard output of shell commands that are started. */
 int message_fd(void);
 
-/* One line each: "mtrun: " + text + newline, written in one piece. */
+/* One line each: "mtrun: " + text + newline, written in one piece. Each %s is escaped (escape.h): it never makes a second line. */
 void message_error(const char *format, ...) PRINTF(1, 2);
 void message_say(const char *format, ...) PRINTF(1, 2);
 /* Only with -v given at least LEVEL times. */

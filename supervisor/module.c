@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "elf.h"
+#include "outside.h"
 #include "proc.h"
 
 #define PAGE_MASK 4095ull
@@ -108,18 +109,24 @@ static bool is_mapped_file(int fd, pid_t pid, const struct span *s)
 	       remote_read(pid, s->first->start, memory, sizeof(memory)) == sizeof(memory) && memcmp(file, memory, sizeof(file)) == 0;
 }
 
-/* By its path as the process sees it; a file that was replaced or deleted since, by the mapping itself (that needs privileges). */
-static int open_mapped_file(pid_t pid, const struct span *s)
+/*
+ * By the mapping itself, which the kernel names and the process holds open for reading or running; that needs privileges, which mtrun uses for it also
+ * where the process may run its own executable but not read it. Else by its path, as the process sees it.
+ */
+static int open_mapped_file(pid_t pid, struct outside *from, const struct span *s)
 {
 	char name[64];
-	int fd = s->first->deleted ? -ENOENT : proc_open_file(pid, s->first->path);
+	int fd;
 
-	if (fd >= 0 && is_mapped_file(fd, pid, s))
-		return fd;
-	if (fd >= 0)
-		close(fd);
 	snprintf(name, sizeof(name), "map_files/%llx-%llx", (unsigned long long)s->first->start, (unsigned long long)s->first->end);
-	return proc_open(pid, name, O_RDONLY | O_NONBLOCK | O_NOCTTY);
+	fd = outside_reopen(proc_open(pid, name, O_PATH), OUTSIDE_DEBUG);
+	if (fd >= 0)
+		return fd;
+	fd = s->first->deleted ? -ENOENT : outside_open(from, s->first->path, OUTSIDE_DEBUG);
+	if (fd < 0 || is_mapped_file(fd, pid, s))
+		return fd;
+	close(fd);
+	return -ENOENT;
 }
 
 static struct elf *read_vdso(pid_t pid, const struct span *s)
@@ -140,7 +147,7 @@ static struct elf *read_vdso(pid_t pid, const struct span *s)
 	return elf;
 }
 
-static struct elf *read_elf(pid_t pid, const struct span *s)
+static struct elf *read_elf(pid_t pid, struct outside *from, const struct span *s)
 {
 	struct elf *elf = NULL;
 	int fd, err;
@@ -148,7 +155,7 @@ static struct elf *read_elf(pid_t pid, const struct span *s)
 	if (s->vdso) {
 		elf = read_vdso(pid, s);
 	} else {
-		fd = open_mapped_file(pid, s);
+		fd = open_mapped_file(pid, from, s);
 		if (fd >= 0) {
 			elf = elf_open(fd, &err);
 			close(fd);
@@ -257,7 +264,7 @@ static void module_free(struct module *m)
 	free(m);
 }
 
-static struct module *module_new(pid_t pid, const struct span *s, const struct auxv *aux)
+static struct module *module_new(pid_t pid, struct outside *from, const struct span *s, const struct auxv *aux)
 {
 	struct module *m = calloc(1, sizeof(*m));
 	const uint8_t *id;
@@ -265,7 +272,7 @@ static struct module *module_new(pid_t pid, const struct span *s, const struct a
 	if (!m)
 		return NULL;
 	m->path = strdup(s->first->path);
-	m->elf = read_elf(pid, s);
+	m->elf = read_elf(pid, from, s);
 	if (!m->path || !m->elf) {
 		module_free(m);
 		return NULL;
@@ -360,7 +367,7 @@ static void revive(struct module *m, const struct span *s)
 	m->planted = false;
 }
 
-int modules_update(struct modules *list, pid_t pid, const struct maps *maps, uint32_t node, bool *overlap)
+int modules_update(struct modules *list, pid_t pid, struct outside *from, const struct maps *maps, uint32_t node, bool *overlap)
 {
 	struct auxv aux;
 	struct module *m;
@@ -386,7 +393,7 @@ int modules_update(struct modules *list, pid_t pid, const struct maps *maps, uin
 			if (!have_aux)
 				auxv_read(&aux, pid);
 			have_aux = true;
-			m = module_new(pid, &s, &aux);
+			m = module_new(pid, from, &s, &aux);
 			if (!m || append(list, m) < 0) {
 				module_free(m);
 				return -ENOMEM;

@@ -41,13 +41,14 @@ struct modules {
 };
 
 struct maps;
+struct outside;
 
 /*
- * Brings the list up to date with MAPS. NODE is the number of stack ids given out so far. New modules are appended, vanished ones get
+ * Brings the list up to date with MAPS; files are opened for FROM (outside.h; NULL: for us). NODE is the number of stack ids given out so far. New modules are appended, vanished ones get
  * `dead` = NODE; a module that comes back at the same place is revived (dead = UINT32_MAX). *overlap is set when a new
  * module lies where a different dead one was (stacks must then start from a new root). Returns the number of new (or revived) ones, or -errno.
  */
-int modules_update(struct modules *list, pid_t pid, const struct maps *maps, uint32_t node, bool *overlap) MUST_USE;
+int modules_update(struct modules *list, pid_t pid, struct outside *from, const struct maps *maps, uint32_t node, bool *overlap) MUST_USE;
 /* The module that PC was in when stack node NODE was made; NODE = UINT32_MAX: now. NULL if none. */
 const struct module *modules_find(const struct modules *list, raddr_t pc, uint32_t node);
 /* Appends a copy of M, whose elf does not count: it gets one with no symbols. 0 or -ENOMEM. */

@@ -13,6 +13,7 @@
 #include "demangle.h"
 #include "site.h"
 
+#define LONGEST 65536u			/* bytes of a string; no name is longer */
 #define CHUNK_BYTES 65536
 
 struct chunk {
@@ -127,20 +128,24 @@ static struct slot *table_slot(struct table *t, const char *key, uint32_t hash)
 
 const char *names_intern(struct names *n, const char *string)
 {
-	uint32_t hash = hash_string(string);
-	struct slot *s = table_slot(&n->strings, string, hash);
-	size_t len;
+	size_t len = strnlen(string, LONGEST);
+	struct slot *s;
+	uint32_t hash;
 	char *copy;
 
+	if (len == LONGEST)
+		return "(a name that is too long)";
+	hash = hash_string(string);
+	s = table_slot(&n->strings, string, hash);
 	if (!s)
 		return "?";
 	if (s->key)
 		return s->key;
-	len = strlen(string) + 1;
-	copy = names_alloc(n, len);
+	copy = names_alloc(n, len + 1);
 	if (!copy)
 		return "?";
 	memcpy(copy, string, len);
+	copy[len] = '\0';
 	*s = (struct slot){ .hash = hash, .key = copy };
 	n->strings.used++;
 	return copy;

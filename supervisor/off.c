@@ -23,6 +23,7 @@
 #include <unistd.h>
 
 #include "home.h"
+#include "loads.h"
 #include "log/recorder.h"
 #include "pulse.h"
 
@@ -40,7 +41,7 @@ static bool is_alive(const struct process *p)
 static struct process *next(const struct session *s, bool off)
 {
 	for (struct process *p = s->processes; p; p = p->next)
-		if (is_alive(p) && p->off == off)
+		if (is_alive(p) && p->off == off && !p->credible.given_up)
 			return p;
 	return NULL;
 }
@@ -97,15 +98,6 @@ int off_begin(struct session *s)
 
 /* ---- on --------------------------------------------------------------------------------------------------------------------------------- */
 
-/* What stacks the threads remember to be readable. */
-static void forget_ranges(const struct process *p)
-{
-	uint32_t high = __atomic_load_n(&p->wire->threads_high, __ATOMIC_ACQUIRE);
-
-	for (uint32_t i = 0; i < high && i < WIRE_THREADS; i++)
-		__atomic_store_n(&p->wire->thread[i].stale, 1, __ATOMIC_SEQ_CST);
-}
-
 /* What was told before P was armed may be of blocks whose release nobody told of: so all of it is taken out, then the new ledger listens. */
 static void listen_again(struct session *s, struct process *p)
 {
@@ -136,11 +128,11 @@ static int switch_on(struct session *s, struct process *p, const struct before *
 		sampling_anew(p, s->options.sample);
 	if (p->wire) {
 		ledger_keep_freed(p->ledger, p->wire->free_stacks);
-		forget_ranges(p);
+		loads_forget(p);
 	}
 	err = arm(s, p);
 	if (p->wire)
-		forget_ranges(p);		/* a munmap may have been on its way */
+		loads_forget(p);		/* a munmap may have been on its way */
 	if (p->stream && p->deaf)
 		listen_again(s, p);
 	return err;

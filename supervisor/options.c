@@ -242,9 +242,6 @@ static int PRINTF(2, 3) bad(struct parse *p, const char *format, ...)
 	va_start(args, format);
 	vsnprintf(p->why, p->len, format, args);
 	va_end(args);
-	for (char *c = p->why; *c; c++)		/* one line, whatever was quoted */
-		if (*c == '\n')
-			*c = ' ';
 	return -EINVAL;
 }
 

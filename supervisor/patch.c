@@ -371,6 +371,47 @@ int patch_decode(struct patch *patch, raddr_t addr, const uint8_t *bytes, size_t
 	return decode_insns(patch, bytes + keep, len - keep, size > keep ? size - keep : 0, why);
 }
 
+static void put_check(struct patch *p)
+{
+	p->check = p->len;
+	put(p, "\x4c\x8d\x1d\0\0\0\0\x41\xff\x23\xcc\xcc", PATCH_CHECK);
+	p->call = p->len;
+}
+
+int patch_site(struct patch *p, raddr_t addr, raddr_t site, const uint8_t *bytes, size_t len, raddr_t end, raddr_t limit, const char **why)
+{
+	csh handle = decoder();
+	cs_insn *insn = scratch(handle);
+	size_t at = 0, call = site - addr, size = end - addr;
+	enum flow flow = FLOW_ON;
+
+	memset(p, 0, sizeof(*p));
+	p->entry = addr;
+	while ((at < PATCH_JUMP || at <= call) && !ends(flow)) {
+		if (at >= len || p->ninsn + 1u >= sizeof(p->insn) / sizeof(p->insn[0]) || !decode(handle, bytes + at, len - at, addr + at, insn))
+			return refuse(why, "the bytes around it are no instructions that are known");
+		if (at == call)
+			put_check(p);
+		flow = flow_of(insn, why);
+		mark_insn(p, at);
+		at += insn->size;
+		if (p->len + 32u > sizeof(p->code) || !put_insn(p, insn, flow, at < PATCH_JUMP, why))
+			return -EOPNOTSUPP;
+		p->ninsn++;
+	}
+	p->nbytes = (uint8_t)(at < PATCH_JUMP ? PATCH_JUMP : at);
+	mark_insn(p, p->nbytes);
+	if (!p->call)
+		return refuse(why, "the bytes around it are no instructions that are known");
+	if (at > size || addr + PATCH_JUMP > limit || (at < PATCH_JUMP && !padded(handle, bytes, len, at)))
+		return refuse(why, "the function ends behind it");
+	if (!ends(flow) && flow != FLOW_CALL && flow != FLOW_CALL_RIP)
+		put_branch(p, "\xe9", 1, p->entry + at);
+	if (!resolve_inner_targets(p, p->entry + at))
+		return refuse(why, "a branch into the middle of an instruction");
+	return 0;
+}
+
 static int distance(raddr_t to, raddr_t from, int32_t *out)
 {
 	int64_t d = (int64_t)(to - from);
@@ -392,6 +433,16 @@ int patch_place(struct patch *patch, raddr_t place)
 			return -ERANGE;
 		memcpy(patch->code + f->at, &d, sizeof(d));
 	}
+	return 0;
+}
+
+int patch_hook(struct patch *patch, raddr_t place, raddr_t hook)
+{
+	int32_t d;
+
+	if (distance(hook, place + patch->check + 7, &d) < 0)
+		return -ERANGE;
+	memcpy(patch->code + patch->check + 3, &d, sizeof(d));
 	return 0;
 }
 

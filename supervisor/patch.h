@@ -17,6 +17,7 @@ struct patch {
 	uint8_t nbytes;			/* bytes from entry on whose instructions were moved, padding included; at least PATCH_JUMP */
 	uint8_t ninsn;
 	struct { uint8_t from, to; } insn[8];	/* offsets from entry, and in the copy; one more follows: where the copy jumps back (or ends) */
+	uint8_t check, call;		/* patch_site(): where in the copy the way to the hook is, and the system call */
 	uint8_t len;
 	uint8_t code[PATCH_CODE];	/* the copy, with holes at the fixups until patch_place() */
 	uint8_t nfixups;
@@ -28,6 +29,16 @@ struct patch {
  * size; 0 if not known, then up to LEN). Returns 0, or -EOPNOTSUPP and *WHY (static) if its entry cannot be redirected.
  */
 int patch_decode(struct patch *patch, raddr_t addr, const uint8_t *bytes, size_t len, uint64_t size, const char **why) MUST_USE;
+/*
+ * The same for a system call at SITE: the instructions from ADDR (the site itself, or one of those before it) until behind the call and the five bytes. END: where
+ * the function ends, LIMIT: where the next one begins. In the copy PATCH_CHECK bytes precede the call: `lea r11, [rip + its hook]; jmp [r11]`, for
+ * patch_hook() to fill in, and two of which the first stands for the site in stacks, see HOOK_RAW.
+ */
+#define PATCH_CHECK 12
+#define PATCH_STANDS 10			/* the first of these two */
+int patch_site(struct patch *patch, raddr_t addr, raddr_t site, const uint8_t *bytes, size_t len, raddr_t end, raddr_t limit, const char **why) MUST_USE;
+/* Fills in where the hook is, for the copy at PLACE. -ERANGE. */
+int patch_hook(struct patch *patch, raddr_t place, raddr_t hook) MUST_USE;
 /* Fills in the copy for the address PLACE. -ERANGE: something that it refers to is more than 2 GiB away. */
 int patch_place(struct patch *patch, raddr_t place) MUST_USE;
 /* The 5 bytes of a jump from AT to TO. -ERANGE. */

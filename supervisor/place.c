@@ -62,18 +62,18 @@ static raddr_t sleeping_rsp(pid_t pid, pid_t tid)
 /* The thread whose stack, up to its control block, ADDR is on; 0: none. */
 static pid_t stack_owner(const struct process *p, const struct map *m, raddr_t addr)
 {
-	uint32_t high = p->wire ? __atomic_load_n(&p->wire->threads_high, __ATOMIC_ACQUIRE) : 0;
+	uint32_t high = p->wire ? shared_slots_mapped(&p->shared) : 0;
 	raddr_t nearest = UINT64_MAX, rsp;
 	pid_t found = 0, *tid;
 	int n;
 
-	for (uint32_t i = 0; i < high && i < WIRE_THREADS; i++) {
+	for (uint32_t i = 0; i < high; i++) {
 		uint64_t fs = __atomic_load_n(&p->wire->thread[i].fs, __ATOMIC_ACQUIRE);
 
 		if (fs < m->start || fs >= m->end || addr >= fs + CONTROL_BLOCK || fs >= nearest)
 			continue;
 		nearest = fs;
-		found = (pid_t)p->wire->thread[i].tid;
+		found = (pid_t)(p->wire->thread[i].tid & INT32_MAX);
 	}
 	n = found ? 0 : proc_threads(p->via, &tid);
 	for (int i = 0; i < n && !found; i++) {
@@ -191,7 +191,7 @@ static void say_mapped(struct lines *l, struct process *p, const struct map *m, 
 {
 	const struct module *module = module_at(p, addr);
 
-	if (home_contains(p, addr))
+	if (home_owns(p, m))
 		say(l, "mtrun's own memory");
 	else if (!strcmp(m->path, "[stack]")) {
 		raddr_t rsp = main_thread_rsp(p);

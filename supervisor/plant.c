@@ -11,6 +11,11 @@
  *      moved:          the function's first instructions
  *                      jmp back
  *
+ *      a system call:  instructions before it, if they were moved
+ *                      lea r11, [rip + its wire_hook]
+ *                      jmp [r11]                       (which comes back to the next line, or behind it)
+ *                      the call, instructions behind it, jmp back
+ *
  * Then each function's first five bytes become a jump to its stub. Hooks lie together, so that they share lines with each other and not with code.
  * An island belongs to a stretch of address space, not to a module: the next module within reach goes on where this one ended.
  *
@@ -27,6 +32,7 @@
 #include "hooks.h"
 #include "module.h"
 #include "patch.h"
+#include "raw.h"
 
 #define ISLAND_BYTES 8192u
 #define STUB_BYTES   16u
@@ -43,6 +49,7 @@ struct job {
 	uint8_t bytes[PATCH_BYTES];	/* at address */
 	size_t nbytes;
 	raddr_t hook, stub, orig;
+	const struct raw_site *raw;	/* a system call, or NULL: a function */
 };
 struct batch {
 	struct job *job;
@@ -110,6 +117,7 @@ static void record(struct plant *plant, const struct job *j)
 		p->insn[i].to = patch->insn[i].to;
 	}
 	p->kind = j->site.kind;
+	p->call = patch->call;
 	snprintf(p->name, sizeof(p->name), "%s", j->site.name);
 }
 
@@ -193,28 +201,89 @@ static void add_inner_check(struct batch *b, const struct module *m, const struc
 	}
 	memset(j, 0, sizeof(*j));
 	snprintf(j->site.name, sizeof(j->site.name), "%.48s's callee", site->name);
-	j->site.kind = HOOK_RETURN_0;
+	j->site.kind = site->kind;
 	j->site.vaddr = inner;
 	b->count++;
 }
 
 static bool has_entry(const raddr_t *entry, enum wire_hook_kind kind)
 {
-	return kind == HOOK_RETURN_0 || (kind < HOOK_KINDS && entry[kind]);
+	return kind < HOOK_KINDS && entry[kind];
+}
+
+/* The window WHERE for a jump. The job is complete if that works. */
+static bool prepare_window(const struct plant_ops *ops, const struct module *m, struct job *j, uint64_t where, const char **why)
+{
+	const struct raw_site *r = j->raw;
+	ssize_t n;
+
+	j->address = m->bias + where;
+	j->site.vaddr = where;
+	n = ops->read(ops->ctx, j->address, j->bytes, sizeof(j->bytes));
+	j->nbytes = n < 0 ? 0 : (size_t)n;
+	return patch_site(&j->patch, j->address, m->bias + r->vaddr, j->bytes, j->nbytes, m->bias + r->end, m->bias + r->next, why) == 0;
+}
+
+static bool overlaps(const struct batch *b, size_t count, const struct job *j)
+{
+	for (size_t i = 0; i < count; i++)
+		if (b->job[i].patch.entry < j->patch.entry + j->patch.nbytes && j->patch.entry < b->job[i].patch.entry + b->job[i].patch.nbytes)
+			return true;
+	return false;
+}
+
+/* A function that is hooked by its name counts what it does. */
+static bool is_hooked(const struct hook_site *site, size_t count, const struct raw_site *r)
+{
+	for (size_t i = 0; i < count; i++)
+		if (!site[i].refuse && r->start <= site[i].vaddr && site[i].vaddr < r->end)
+			return true;
+	return false;
+}
+
+/* Of COUNT jobs that are ready: J becomes the next one, for a system call. */
+static bool prepare_raw(struct plant *plant, const struct batch *b, size_t count, const struct module *m, const struct plant_ops *ops, struct job *j)
+{
+	const struct raw_site *r = j->raw;
+	const char *why = r->why;
+
+	for (unsigned k = 0; k < r->nwindows; k++) {
+		if (still_planted(plant, ops, m->bias + r->window[k]))
+			return false;
+		if (!prepare_window(ops, m, j, r->window[k], &why))
+			continue;
+		if (!overlaps(b, count, j))
+			return true;
+		why = "it is too near to another place that is redirected";
+	}
+	refuse(plant, m, j->site.name, why);
+	plant->unseen++;
+	return false;
+}
+
+static struct hook_site raw_hook(const struct raw_site *r)
+{
+	struct hook_site site = { .kind = HOOK_RAW, .vaddr = r->vaddr };
+
+	if (r->number == RAW_UNKNOWN)
+		snprintf(site.name, sizeof(site.name), "the system call at 0x%llx", (unsigned long long)r->vaddr);
+	else
+		snprintf(site.name, sizeof(site.name), "the system call (number %lld) at 0x%llx", (long long)r->number, (unsigned long long)r->vaddr);
+	return site;
 }
 
 static int choose(struct plant *plant, struct batch *b, const struct module *m, const struct plant_ops *ops, const raddr_t *entry,
-		  const struct hook_site *site, size_t count)
+		  const struct hook_site *site, size_t count, const struct raw_site *raw, size_t nraw)
 {
 	size_t kept = 0;
 
 	b->count = 0;
-	b->job = calloc(count * 2 + 1, sizeof(*b->job));
+	b->job = calloc(count * 2 + nraw + 1, sizeof(*b->job));
 	if (!b->job)
 		return -ENOMEM;
 	for (size_t i = 0; i < count; i++) {
 		b->job[b->count++].site = site[i];
-		if (site[i].kind == HOOK_RETURN_0)
+		if (site[i].kind == HOOK_LEAK_CHECK)
 			add_inner_check(b, m, &site[i]);
 	}
 	for (size_t i = 0; i < b->count; i++) {
@@ -225,6 +294,12 @@ static int choose(struct plant *plant, struct batch *b, const struct module *m, 
 			continue;
 		if (prepare(plant, m, ops, j))
 			b->job[kept++] = *j;
+	}
+	for (size_t i = 0; i < nraw && has_entry(entry, HOOK_RAW); i++) {
+		struct job j = { .site = raw_hook(&raw[i]), .raw = &raw[i] };
+
+		if (!is_hooked(site, count, &raw[i]) && prepare_raw(plant, b, kept, m, ops, &j))
+			b->job[kept++] = j;
 	}
 	b->count = kept;
 	return 0;
@@ -296,26 +371,21 @@ static raddr_t lay_out(struct batch *b, raddr_t at)
 	}
 	at = ALIGN16(at);
 	for (size_t i = 0; i < b->count; i++) {
+		size_t stub = b->job[i].raw ? 0 : STUB_BYTES;
+
 		b->job[i].stub = at;
-		b->job[i].orig = at + STUB_BYTES;
-		at += STUB_BYTES + ALIGN16(b->job[i].patch.len);
+		b->job[i].orig = at + stub;
+		at += stub + ALIGN16(b->job[i].patch.len);
 	}
 	return at;
 }
 
-/* mov eax, VALUE; ret: or the way to the hook */
+/* The way to the hook. */
 static void write_stub(uint8_t *out, const struct job *j)
 {
 	int32_t d = (int32_t)(j->hook - (j->stub + 7));
-	uint32_t value = j->site.arg;
 
 	memset(out, 0xcc, STUB_BYTES);
-	if (j->site.kind == HOOK_RETURN_0) {
-		out[0] = 0xb8;
-		memcpy(out + 1, &value, 4);
-		out[5] = 0xc3;
-		return;
-	}
 	memcpy(out, "\x4c\x8d\x1d", 3);
 	memcpy(out + 3, &d, 4);
 	memcpy(out + 7, "\x41\xff\x23", 3);
@@ -348,7 +418,8 @@ static void place(struct plant *plant, struct batch *b, const struct module *m)
 	for (size_t i = 0; i < b->count; i++) {
 		struct job *j = &b->job[i];
 
-		if (patch_place(&j->patch, j->orig) < 0 || patch_jump(jump, j->patch.entry, j->stub) < 0)
+		if (patch_place(&j->patch, j->orig) < 0 || patch_jump(jump, j->patch.entry, j->stub) < 0 ||
+		    (j->raw && patch_hook(&j->patch, j->orig, j->hook) < 0))
 			refuse(plant, m, j->site.name, "what its first bytes refer to is out of reach");
 		else
 			b->job[kept++] = *j;
@@ -356,16 +427,32 @@ static void place(struct plant *plant, struct batch *b, const struct module *m)
 	b->count = kept;
 }
 
+/* Sanitizers print stacks that they walk by frame pointers. */
+static bool is_sanitizer(const struct batch *b)
+{
+	for (size_t i = 0; i < b->count; i++)
+		if (b->job[i].site.kind == HOOK_LEAK_CHECK)
+			return true;
+	return false;
+}
+
 static void fill_island(const struct plant *plant, const struct batch *b, const struct module *m, const raddr_t *entry, uint8_t *out, raddr_t at)
 {
+	uint32_t framed = is_sanitizer(b) ? WIRE_FRAMED : 0;
+
 	for (size_t i = 0; i < b->count; i++) {
 		const struct job *j = &b->job[i];
 		struct wire_hook hook = { .orig = j->orig, .kind = (uint32_t)j->site.kind, .arg = j->site.arg };
 
-		hook.entry = j->site.kind == HOOK_RETURN_0 ? 0 : entry[j->site.kind];
+		hook.entry = entry[j->site.kind];
+		hook.arg |= j->site.kind < HOOK_MMAP ? framed : 0;
 		hook.nothrow = nothrow_of(plant, b, m, j);
+		if (j->raw) {
+			hook.orig = j->orig + j->patch.call;
+			hook.nothrow = j->orig + j->patch.check + PATCH_STANDS + 1;
+		} else
+			write_stub(out + (j->stub - at), j);
 		memcpy(out + (j->hook - at), &hook, sizeof(hook));
-		write_stub(out + (j->stub - at), j);
 		memcpy(out + (j->orig - at), j->patch.code, j->patch.len);
 	}
 }
@@ -430,10 +517,10 @@ static int plant_batch(struct plant *plant, const struct module *m, const struct
 /* ---- the interface --------------------------------------------------------------------------------------------------------------------------- */
 
 static int plant_sites(struct plant *plant, const struct module *m, const struct plant_ops *ops, const raddr_t *entry,
-		       const struct hook_site *site, size_t count)
+		       const struct hook_site *site, size_t count, const struct raw_site *raw, size_t nraw)
 {
 	struct batch b;
-	int n = choose(plant, &b, m, ops, entry, site, count);
+	int n = choose(plant, &b, m, ops, entry, site, count, raw, nraw);
 
 	if (n == 0)
 		n = plant_batch(plant, m, ops, entry, &b);
@@ -441,10 +528,32 @@ static int plant_sites(struct plant *plant, const struct module *m, const struct
 	return n;
 }
 
+/* libc and ld.so offer what they do as functions, and those are hooked. */
+static bool may_call(const struct module *m)
+{
+	return !(m->roles & (MODULE_LIBC | MODULE_LDSO | MODULE_VDSO));
+}
+
+static int find_raw(const struct module *m, const struct raw_site **raw, size_t *nraw)
+{
+	size_t dark;
+
+	*nraw = 0;
+	return may_call(m) ? raw_find(m->elf, raw, nraw, &dark) : 0;
+}
+
+void plant_prepare(const struct module *module)
+{
+	if (may_call(module))
+		raw_begin(module->elf);
+}
+
 int plant_module(struct plant *plant, struct module *module, const struct plant_ops *ops, const raddr_t entry[HOOK_KINDS],
 		 const struct hook_request *request, size_t nrequests)
 {
+	const struct raw_site *raw;
 	struct hook_sites sites;
+	size_t nraw;
 	int n;
 
 	if (module->planted)
@@ -452,7 +561,9 @@ int plant_module(struct plant *plant, struct module *module, const struct plant_
 	n = hooks_find(&sites, module, request, nrequests);
 	if (n < 0)
 		return n;
-	n = plant_sites(plant, module, ops, entry, sites.site, sites.count);
+	n = find_raw(module, &raw, &nraw);
+	if (n == 0)
+		n = plant_sites(plant, module, ops, entry, sites.site, sites.count, raw, nraw);
 	if (n >= 0) {
 		module->planted = true;
 		if (sites.allocator)
@@ -472,7 +583,7 @@ int plant_function(struct plant *plant, struct module *module, const struct plan
 	if (n < 0)
 		return n;
 	at = module->bias + site.vaddr;
-	n = plant_sites(plant, module, ops, entry, &site, 1);
+	n = plant_sites(plant, module, ops, entry, &site, 1, NULL, 0);
 	if (n != 0)
 		return n < 0 ? n : 0;
 	return find_planted(plant, at) || find_planted(plant, at + 4) ? 0 : -EOPNOTSUPP;
@@ -554,10 +665,45 @@ static const struct planted *stub_at(const struct plant *plant, raddr_t pc)
 	return NULL;
 }
 
+/* Offset in the function of the instruction behind a system call; 0: P is none. */
+static unsigned behind_call(const struct planted *p)
+{
+	for (unsigned k = 0; p->kind == HOOK_RAW && k < p->ninsn; k++)
+		if (p->insn[k].to == p->call)
+			return p->insn[k + 1].from;
+	return 0;
+}
+
+raddr_t plant_site(const struct planted *p)
+{
+	return p->entry + behind_call(p) - 2;
+}
+
+static bool is_within(const struct planted *p, raddr_t pc)
+{
+	return pc > p->entry && pc - p->entry < PATCH_JUMP;
+}
+
+/* A thread that waits in a system call stands behind the instruction, and may be sent back to it to make the call again. */
+static bool is_covered(const struct planted *p, raddr_t pc)
+{
+	unsigned behind = behind_call(p);
+
+	return is_within(p, pc) || (behind && behind - 2 < PATCH_JUMP && pc == p->entry + behind);
+}
+
 bool plant_covers(const struct plant *plant, raddr_t pc)
 {
 	for (size_t i = 0; i < plant->count; i++)
-		if (pc > plant->planted[i].entry && pc - plant->planted[i].entry < PATCH_JUMP)
+		if (is_covered(&plant->planted[i], pc))
+			return true;
+	return false;
+}
+
+bool plant_within(const struct plant *plant, raddr_t pc)
+{
+	for (size_t i = 0; i < plant->count; i++)
+		if (is_within(&plant->planted[i], pc))
 			return true;
 	return false;
 }
@@ -567,7 +713,7 @@ raddr_t plant_moved_pc(const struct plant *plant, raddr_t pc)
 	for (size_t i = 0; i < plant->count; i++) {
 		const struct planted *p = &plant->planted[i];
 
-		if (pc <= p->entry || pc - p->entry >= PATCH_JUMP)
+		if (!is_covered(p, pc))
 			continue;
 		for (unsigned k = 0; k <= p->ninsn; k++)
 			if (p->insn[k].from == pc - p->entry)
@@ -601,6 +747,8 @@ raddr_t plant_original_pc(const struct plant *plant, raddr_t pc)
 	for (p = plant->planted; p < plant->planted + plant->count; p++) {
 		if (pc < p->orig || pc - p->orig >= PATCH_CODE)
 			continue;
+		if (p->kind == HOOK_RAW && pc - p->orig < p->call && pc - p->orig + PATCH_CHECK >= p->call)
+			return plant_site(p);
 		for (k = p->ninsn; k > 0 && pc - p->orig < p->insn[k].to; k--)
 			;
 		/* the last one is the jump back, 5 bytes, or nothing; where it is nothing, the next stub may begin, but that was looked for */
@@ -608,6 +756,25 @@ raddr_t plant_original_pc(const struct plant *plant, raddr_t pc)
 			return p->entry + p->insn[k].from;
 	}
 	return 0;
+}
+
+bool plant_in_island(const struct plant *plant, raddr_t pc)
+{
+	for (size_t i = 0; i < plant->nislands; i++)
+		if (pc >= plant->island[i].start && pc < plant->island[i].end)
+			return true;
+	return false;
+}
+
+bool plant_stands(const struct plant *plant, raddr_t pc)
+{
+	for (size_t i = 0; i < plant->count; i++) {
+		const struct planted *p = &plant->planted[i];
+
+		if (p->kind == HOOK_RAW && pc - (p->orig + p->call - PATCH_CHECK + PATCH_STANDS) < PATCH_CHECK - PATCH_STANDS)
+			return true;
+	}
+	return false;
 }
 
 int plant_copy(struct plant *to, const struct plant *from)
@@ -619,6 +786,7 @@ int plant_copy(struct plant *to, const struct plant *from)
 	copy.refused = calloc(from->nrefused + 1, sizeof(*copy.refused));
 	if (!copy.planted || !copy.island || !copy.refused)
 		goto fail;
+	copy.unseen = from->unseen;
 	for (; copy.count < from->count; copy.count++)
 		copy.planted[copy.count] = from->planted[copy.count];
 	for (; copy.nislands < from->nislands; copy.nislands++)

@@ -6,15 +6,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "escape.h"
+
 /*
  * Lists are laid out in two passes: the widest cell of each column first, then the rows, so that columns line up whatever the paths
- * are. Nothing is shortened: a row that is grepped or cut by a script must say all. Nobody wants the rest of what cannot be written: a pipe that
+ * are. Nothing is shortened but what is absurdly long (escape.h): a row that is grepped or cut by a script must say all. Nobody wants the rest of what cannot be written: a pipe that
  * was closed, a command that was interrupted.
  */
 
 /* ---- lists ---------------------------------------------------------------------------------------------------------------------- */
 
-#define CELLS 10
+#define CELLS  10
+#define WIDEST 256			/* characters: one absurd name does not fill all other lines with blanks */
 struct line {
 	size_t count;
 	const char *cell[CELLS];	/* the last one is not padded */
@@ -102,25 +105,28 @@ static void row_line(struct line *l, const struct view *v, const struct view_row
 
 static void widen(size_t *width, const struct line *l)
 {
-	for (size_t i = 0; i < l->count; i++)
-		if (strlen(l->cell[i]) > width[i])
-			width[i] = strlen(l->cell[i]);
+	for (size_t i = 0; i + 1 < l->count; i++) {
+		size_t columns = escape_columns(l->cell[i]);
+
+		if (columns > width[i])
+			width[i] = columns < WIDEST ? columns : WIDEST;
+	}
 }
 
 static void put_line(FILE *out, const size_t *width, const struct line *l)
 {
 	for (size_t i = 0; i + 1 < l->count; i++)
-		fprintf(out, "%-*s  ", (int)width[i], l->cell[i]);
-	fprintf(out, "%s\n", l->cell[l->count - 1]);
+		escape_printf(out, "%-*s  ", (int)width[i], l->cell[i]);
+	escape_printf(out, "%s\n", l->cell[l->count - 1]);
 }
 
 static void print_total(FILE *out, const struct view *v)
 {
-	fprintf(out, "total_size: %s%" PRId64 "\n", print_about(v->estimated), v->total_size);
+	escape_printf(out, "total_size: %s%" PRId64 "\n", print_about(v->estimated), v->total_size);
 	if (v->has_usable)
-		fprintf(out, "total_usable: %s%" PRId64 "\n", print_about(v->estimated), v->total_usable);
+		escape_printf(out, "total_usable: %s%" PRId64 "\n", print_about(v->estimated), v->total_usable);
 	else if (v->usable_unknown)
-		fprintf(out, "total_usable: unknown: %s\n", v->usable_unknown);
+		escape_printf(out, "total_usable: unknown: %s\n", v->usable_unknown);
 }
 
 /* What has no stack and no place among the rows, as one line. */
@@ -131,7 +137,7 @@ static void print_before(FILE *out, const struct before *b)
 	if (b->state == BEFORE_KNOWN)
 		fprintf(out, BEFORE_NAME "  size:%" PRIu64 "  count:%" PRIu64 "  (when recording began; not in total_size)\n", b->bytes, b->blocks);
 	else
-		fprintf(out, BEFORE_NAME "  size:unknown  (%s)\n", b->why);
+		escape_printf(out, BEFORE_NAME "  size:unknown  (%s)\n", b->why);
 }
 
 void print_report(FILE *out, const struct view *v, bool totals)
@@ -167,17 +173,17 @@ void print_frames(FILE *out, struct symbol_frames frames, unsigned number)
 		const struct symbol_frame *f = &frames.frame[i];
 
 		if (i == 0)
-			fprintf(out, "%4u: %s\n", number, f->function ? f->function : "??");
+			escape_printf(out, "%4u: %s\n", number, f->function ? f->function : "??");
 		else
-			fprintf(out, "      %s\n", f->function ? f->function : "??");
+			escape_printf(out, "      %s\n", f->function ? f->function : "??");
 		if (f->file && f->column)
-			fprintf(out, "             at %s:%u:%u\n", f->file, f->line, f->column);
+			escape_printf(out, "             at %s:%u:%u\n", f->file, f->line, f->column);
 		else if (f->file && f->line)
-			fprintf(out, "             at %s:%u\n", f->file, f->line);
+			escape_printf(out, "             at %s:%u\n", f->file, f->line);
 		else if (f->file)
-			fprintf(out, "             at %s\n", f->file);
+			escape_printf(out, "             at %s\n", f->file);
 		else if (f->module)
-			fprintf(out, "             in %s\n", f->module);
+			escape_printf(out, "             in %s\n", f->module);
 	}
 }
 
@@ -195,7 +201,7 @@ void print_stack(FILE *out, struct sites *sites, uint32_t stack)
 static void stack_usable(FILE *out, const struct view *v, const struct view_row *r)
 {
 	if (v->has_usable)
-		fprintf(out, ", usable %s%" PRId64, print_about(v->estimated), r->usable);
+		escape_printf(out, ", usable %s%" PRId64, print_about(v->estimated), r->usable);
 	putc('\n', out);
 }
 
@@ -207,17 +213,17 @@ void print_report_stacks(FILE *out, const struct view *v, struct sites *sites)
 	print_before(out, v->before);
 	putc('\n', out);
 	if (v->others.merged) {
-		fprintf(out, "# (others): %s%" PRId64 " bytes", about, v->others.size);
+		escape_printf(out, "# (others): %s%" PRId64 " bytes", about, v->others.size);
 		stack_usable(out, v, &v->others);
-		fprintf(out, "      %s%" PRId64 " block%s from %zu more\n\n", about, v->others.count, v->others.count == 1 ? "" : "s", v->others.merged);
+		escape_printf(out, "      %s%" PRId64 " block%s from %zu more\n\n", about, v->others.count, v->others.count == 1 ? "" : "s", v->others.merged);
 	}
 	for (size_t i = v->count; i-- > 0 && !ferror(out);) {
 		const struct view_row *r = &v->row[i];
 		size_t rank = v->reversed ? v->count - 1 - i : i;
 
-		fprintf(out, "# %zu: %s%" PRId64 " bytes", rank, about, r->size);
+		escape_printf(out, "# %zu: %s%" PRId64 " bytes", rank, about, r->size);
 		stack_usable(out, v, r);
-		fprintf(out, "      %s%" PRId64 " block%s, stack %" PRIu32 "\n", about, r->count, r->count == 1 ? "" : "s", r->stack);
+		escape_printf(out, "      %s%" PRId64 " block%s, stack %" PRIu32 "\n", about, r->count, r->count == 1 ? "" : "s", r->stack);
 		print_stack(out, sites, r->stack);
 		if (i)
 			putc('\n', out);
@@ -230,7 +236,7 @@ static void difference_amounts(FILE *out, const struct view *v, const struct vie
 {
 	const char *about = print_about(v->estimated);
 
-	fprintf(out, "%c %s%" PRIu64 " (%s%" PRId64 " - %s%" PRId64 ") %s%" PRId64 " allocs", r->size < 0 ? '-' : '+', about,
+	escape_printf(out, "%c %s%" PRIu64 " (%s%" PRId64 " - %s%" PRId64 ") %s%" PRId64 " allocs", r->size < 0 ? '-' : '+', about,
 		r->size < 0 ? -(uint64_t)r->size : (uint64_t)r->size, about, r->before + r->size, about, r->before, about, r->count_before + r->count);
 }
 
@@ -239,21 +245,21 @@ static void difference_place(FILE *out, const struct view *v, const struct view_
 	const struct symbol_frame *f = &r->frame;
 
 	if (v->key == VIEW_FILE || v->key == VIEW_MODULE) {
-		fputs(place_of(f), out);
+		escape_printf(out, "%s", place_of(f));
 		return;
 	}
-	fputs(f->function ? f->function : "??", out);
+	escape_printf(out, "%s", f->function ? f->function : "??");
 	if (v->key == VIEW_FUNCTION)
 		return;
 	if (f->file)
-		fprintf(out, "  %s:%u", f->file, f->line);
+		escape_printf(out, "  %s:%u", f->file, f->line);
 	else if (f->module)
-		fprintf(out, "  in %s", f->module);
+		escape_printf(out, "  in %s", f->module);
 }
 
 void print_difference(FILE *out, const struct view *v, struct sites *sites, bool stacks)
 {
-	fprintf(out, "total_size: %s%" PRId64 "\n", print_about(v->estimated), v->total_size);
+	escape_printf(out, "total_size: %s%" PRId64 "\n", print_about(v->estimated), v->total_size);
 	for (size_t i = 0; i < v->count && !ferror(out); i++) {
 		const struct view_row *r = &v->row[i];
 
@@ -272,7 +278,7 @@ void print_difference(FILE *out, const struct view *v, struct sites *sites, bool
 		difference_amounts(out, v, &v->others);
 		fprintf(out, "  (others)  (%zu more)\n", v->others.merged);
 	}
-	fprintf(out, "Total increase == %s%" PRId64 "\n", print_about(v->estimated), v->total_size);
+	escape_printf(out, "Total increase == %s%" PRId64 "\n", print_about(v->estimated), v->total_size);
 }
 
 /* ---- JSON ----------------------------------------------------------------------------------------------------------------------- */
@@ -453,7 +459,7 @@ static void table_line(FILE *out, const struct table *t, const struct table_row 
 {
 	char flat[32], flat_part[16], sum_part[16], cum[32], cum_part[16];
 
-	fprintf(out, "%8s %6s %6s %8s %6s %s\n", amount(flat, sizeof(flat), t, r->flat, bytes), percent(flat_part, sizeof(flat_part), r->flat, t->total),
+	escape_printf(out, "%8s %6s %6s %8s %6s %s\n", amount(flat, sizeof(flat), t, r->flat, bytes), percent(flat_part, sizeof(flat_part), r->flat, t->total),
 		percent(sum_part, sizeof(sum_part), sum, t->total), amount(cum, sizeof(cum), t, r->cum, bytes),
 		percent(cum_part, sizeof(cum_part), r->cum, t->total), r->function);
 }
@@ -463,7 +469,7 @@ void print_table(FILE *out, const struct table *t, bool bytes)
 	char total[32];
 	int64_t sum = 0;
 
-	fprintf(out, "Total: %s %s\n", amount(total, sizeof(total), t, t->total, bytes), bytes ? "B" : "MB");
+	escape_printf(out, "Total: %s %s\n", amount(total, sizeof(total), t, t->total, bytes), bytes ? "B" : "MB");
 	for (size_t i = 0; i < t->count && !ferror(out); i++) {
 		sum += t->row[i].flat;
 		table_line(out, t, &t->row[i], sum, bytes);
@@ -475,7 +481,7 @@ void print_table(FILE *out, const struct table *t, bool bytes)
 	snprintf(total, sizeof(total), "unknown");
 	if (t->before->state == BEFORE_KNOWN)
 		amount(total, sizeof(total), &(struct table){ 0 }, (int64_t)t->before->bytes, bytes);
-	fprintf(out, "%8s %6s %6s %8s %6s %s\n", total, "-", "-", total, "-", BEFORE_NAME);
+	escape_printf(out, "%8s %6s %6s %8s %6s %s\n", total, "-", "-", total, "-", BEFORE_NAME);
 }
 
 static void table_row_json(struct json *j, const struct table_row *r)
@@ -533,7 +539,7 @@ static void draw_amounts(struct drawing *d, int64_t size)
 	char text[32], part[16];
 
 	snprintf(text, sizeof(text), "%s%" PRId64, print_about(d->t->estimated), size);
-	fprintf(d->out, "%12s %6s  ", text, percent(part, sizeof(part), size, d->t->node[0].size));
+	escape_printf(d->out, "%12s %6s  ", text, percent(part, sizeof(part), size, d->t->node[0].size));
 }
 
 static bool push(struct drawing *d, const char *text)
@@ -561,7 +567,7 @@ static void draw_child(struct drawing *d, uint32_t child, const char *label, int
 	size_t len = d->len;
 
 	draw_amounts(d, size);
-	fprintf(d->out, "%s%s%s\n", d->guide, last ? "`- " : "|- ", label);
+	escape_printf(d->out, "%s%s%s\n", d->guide, last ? "`- " : "|- ", label);
 	if (!child)
 		return;
 	if (push(d, last ? "   " : "|  "))
@@ -594,7 +600,7 @@ static void draw_below(struct drawing *d, uint32_t node)
 		if (parts != 1 || n->self || merged)
 			break;
 		draw_amounts(d, d->t->node[only].size);
-		fprintf(d->out, "%s%s\n", d->guide, d->t->node[only].function);
+		escape_printf(d->out, "%s%s\n", d->guide, d->t->node[only].function);
 		node = only;
 	}
 	if (parts == 0)
@@ -620,13 +626,13 @@ void print_tree(FILE *out, const struct tree *t, unsigned min_share)
 	if (!push(&d, ""))
 		return;
 	draw_amounts(&d, t->node[0].size);
-	fprintf(out, "%s\n", t->node[0].function);
+	escape_printf(out, "%s\n", t->node[0].function);
 	draw_below(&d, 0);
 	free(d.guide);
 	if (t->before && t->before->state == BEFORE_KNOWN)
-		fprintf(out, "%12" PRIu64 " %6s  %s\n", t->before->bytes, "-", BEFORE_NAME);
+		escape_printf(out, "%12" PRIu64 " %6s  %s\n", t->before->bytes, "-", BEFORE_NAME);
 	else if (t->before)
-		fprintf(out, "%12s %6s  %s\n", "unknown", "-", BEFORE_NAME);
+		escape_printf(out, "%12s %6s  %s\n", "unknown", "-", BEFORE_NAME);
 }
 
 /* The last child of the whole. */

@@ -12,12 +12,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
-#include <linux/openat2.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/vfs.h>
@@ -156,6 +154,22 @@ ssize_t proc_read(pid_t pid, const char *name, char **text)
 	return n;
 }
 
+void proc_name(pid_t pid, pid_t tid, char name[PROC_NAME])
+{
+	char file[48], *text;
+	ssize_t n;
+
+	*name = '\0';
+	snprintf(file, sizeof(file), "task/%d/comm", (int)tid);
+	n = proc_read(pid, file, &text);
+	if (n < 0)
+		return;
+	if (n > 0 && text[n - 1] == '\n')
+		text[n - 1] = '\0';
+	snprintf(name, PROC_NAME, "%s", text);
+	free(text);
+}
+
 int64_t proc_status_field(pid_t pid, const char *field)
 {
 	char *text = NULL, *line;
@@ -174,47 +188,6 @@ int64_t proc_status_field(pid_t pid, const char *field)
 	}
 	free(text);
 	return value;
-}
-
-/* ---- files as the process sees them ---------------------------------------------------------------------------------------------- */
-
-/* The path comes from the target: a FIFO there must not hold us up, a device must not be touched further. */
-#define FILE_FLAGS (O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK)
-
-static int open_in_root(int root, const char *path)
-{
-	struct open_how how = { .flags = FILE_FLAGS, .resolve = RESOLVE_IN_ROOT };
-	int fd = (int)syscall(SYS_openat2, root, path, &how, sizeof(how));
-
-	if (fd < 0 && (errno == ENOSYS || errno == EPERM)) {	/* an old kernel, or a container's filter */
-		while (*path == '/')
-			path++;
-		fd = openat(root, path, FILE_FLAGS);
-	}
-	return fd >= 0 ? fd : -errno;
-}
-
-static int regular_only(int fd)
-{
-	struct stat st;
-
-	if (fd < 0 || (fstat(fd, &st) == 0 && S_ISREG(st.st_mode)))
-		return fd;
-	close(fd);
-	return -EINVAL;
-}
-
-int proc_open_file(pid_t pid, const char *path)
-{
-	int fd, root = proc_open(pid, "root", O_PATH | O_DIRECTORY);
-
-	if (root < 0) {
-		fd = open(path, FILE_FLAGS);
-		return regular_only(fd >= 0 ? fd : -errno);
-	}
-	fd = open_in_root(root, path);
-	close(root);
-	return regular_only(fd);
 }
 
 #define COMMAND_LINE (64u << 10)	/* longer ones are cut */

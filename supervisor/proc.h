@@ -18,9 +18,6 @@ ssize_t proc_read(pid_t pid, const char *name, char **text) MUST_USE;
 /* What the symbolic link /proc/PID/NAME holds, NUL-terminated. Returns its length or -errno. */
 ssize_t proc_readlink(pid_t pid, const char *name, char *buf, size_t size) MUST_USE;
 
-/* Opens PATH as the process sees it (/proc/PID/root/PATH, or through its own root where that fails). Descriptor or -errno. */
-int proc_open_file(pid_t pid, const char *path) MUST_USE;
-
 struct map {
 	raddr_t start, end;
 	uint64_t offset;
@@ -49,6 +46,10 @@ struct remote_span {
 void remote_read_spans(pid_t pid, const struct remote_span *span, size_t n, void *buf);
 /* Writes through page protections (copy on write), as a debugger does, by /proc/PID/mem. Returns 0 or -errno, all or nothing said. */
 int remote_write(pid_t pid, raddr_t addr, const void *buf, size_t len) MUST_USE;
+
+/* What thread TID of PID calls itself, any bytes but NUL; empty: it cannot be read. */
+#define PROC_NAME 64
+void proc_name(pid_t pid, pid_t tid, char name[PROC_NAME]);
 
 /* The ids of its threads, in *TID (to be freed). Returns how many or -errno. */
 int proc_threads(pid_t pid, pid_t **tid) MUST_USE;

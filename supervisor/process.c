@@ -14,6 +14,7 @@
 #include "image.h"
 #include "log/recorder.h"
 #include "log/replay.h"
+#include "nodes.h"
 #include "proc.h"
 
 const char *process_state_name(enum process_state state)
@@ -23,23 +24,31 @@ const char *process_state_name(enum process_state state)
 	return name[state];
 }
 
-struct process *process_new(pid_t pid, pid_t ppid, unsigned count, struct ledger *ledger)
+/* FROM is taken over, NULL: out of memory. */
+static struct process *new_process(pid_t pid, pid_t ppid, unsigned count, struct ledger *ledger, struct outside *from)
 {
-	struct process *p = calloc(1, sizeof(*p));
+	struct process *p = from ? calloc(1, sizeof(*p)) : NULL;
 
 	if (!p) {
+		outside_free(from);
 		ledger_free(ledger);
 		return NULL;
 	}
 	p->pid = p->via = pid;
 	p->ppid = ppid;
 	p->ledger = ledger ? ledger : ledger_new(count);
-	p->symbols = symbols_new(pid);
+	p->outside = from;
+	p->symbols = symbols_new(from);
 	if (!p->ledger || !p->symbols) {
 		process_free(p);
 		return NULL;
 	}
 	return p;
+}
+
+struct process *process_new(pid_t pid, pid_t ppid, unsigned count, struct ledger *ledger)
+{
+	return new_process(pid, ppid, count, ledger, outside_of_process(pid));
 }
 
 void process_free(struct process *p)
@@ -50,6 +59,7 @@ void process_free(struct process *p)
 	stream_free(p->stream);
 	home_release(p);
 	image_unref(p->image);
+	nodes_unref(p->nodes);
 	modules_release(&p->modules);
 	plant_release(&p->plant);
 	ledger_free(p->ledger);
@@ -58,6 +68,8 @@ void process_free(struct process *p)
 	snapshots_release(&p->snapshots);
 	limit_release(&p->limit);
 	symbols_free(p->symbols);
+	outside_free(p->outside);
+	credible_release(&p->credible);
 	if (p->heap)
 		heap_release(p->heap);
 	free(p->heap);
@@ -68,7 +80,7 @@ void process_free(struct process *p)
 
 struct process *process_of_heap(struct heap *heap)
 {
-	struct process *p = process_new(heap->facts.pid, 0, heap->facts.counted, NULL);
+	struct process *p = new_process(heap->facts.pid, 0, heap->facts.counted, NULL, outside_of_owner(heap->owner));
 	struct heap *own = malloc(sizeof(*own));
 
 	if (!p || !own) {
@@ -102,14 +114,12 @@ static char *copy(const char *text)
 struct process *process_of_log(struct replay_process *log, unsigned count)
 {
 	const struct log_process *facts = replay_facts(log);
-	struct process *p = process_new(facts->pid, facts->ppid, count, replay_ledger(log));
+	struct process *p = new_process(facts->pid, facts->ppid, count, replay_ledger(log), outside_of_owner(replay_owner(log)));
 
 	if (!p)
 		return NULL;
 	facts = replay_facts(log);		/* the ledger may have come to an earlier end */
-	symbols_free(p->symbols);
-	p->symbols = symbols_new(0);		/* files as we see them: whose number that is by now nobody knows */
-	if (!p->symbols || replay_modules(log, &p->modules) || replay_marks(log, &p->marks)) {
+	if (replay_modules(log, &p->modules) || replay_marks(log, &p->marks)) {
 		process_free(p);
 		return NULL;
 	}
@@ -132,16 +142,16 @@ struct process *process_of_log(struct replay_process *log, unsigned count)
 /* What /proc says of it now: name, executable, size of its text. */
 void process_describe(struct process *p)
 {
-	char *comm = NULL, link[4096];
+	char name[PROC_NAME], link[4096], *command;
 	int64_t text = proc_status_field(p->via, "VmExe");
-	ssize_t n = proc_read(p->pid, "comm", &comm);
+	ssize_t n;
 
-	if (n > 0) {
-		comm[strcspn(comm, "\n")] = '\0';
+	proc_name(p->pid, p->pid, name);
+	command = *name ? strdup(name) : NULL;
+	if (command) {
 		free(p->command);
-		p->command = comm;
-	} else
-		free(comm);
+		p->command = command;
+	}
 	n = proc_readlink(p->via, "exe", link, sizeof(link));
 	if (n > 0) {
 		free(p->exe);
@@ -159,12 +169,12 @@ uint32_t process_stack_parent(const struct process *p, uint32_t stack, uint64_t 
 		return stacks_parent(p->heap->stacks, stack, pc);
 	if (p->log)
 		return replay_parent(p->log, stack, pc);
-	if (!p->image) {
+	if (!p->nodes) {
 		*pc = 0;
 		return 0;
 	}
-	stack = image_parent(p->image, stack, pc);
-	if (*pc & WIRE_PC_EXACT) {
+	stack = nodes_parent(p->nodes, stack, pc);
+	if (*pc & WIRE_PC_EXACT || plant_in_island(&p->plant, *pc & WIRE_PC_MASK)) {
 		raddr_t original = plant_original_pc(&p->plant, *pc & WIRE_PC_MASK);
 
 		if (original)
@@ -172,7 +182,7 @@ uint32_t process_stack_parent(const struct process *p, uint32_t stack, uint64_t 
 	}
 	while (stack) {			/* frames of ours, where a signal interrupted a hook, are passed over */
 		uint64_t above;
-		uint32_t parent = image_parent(p->image, stack, &above);
+		uint32_t parent = nodes_parent(p->nodes, stack, &above);
 
 		if (!home_contains(p, above & WIRE_PC_MASK))
 			break;

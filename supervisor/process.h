@@ -8,12 +8,16 @@
 
 #include "before.h"
 #include "cfi.h"
+#include "credible.h"
+#include "image.h"
 #include "ledger.h"
 #include "limit.h"
 #include "marks.h"
 #include "module.h"
+#include "outside.h"
 #include "plant.h"
 #include "sampling.h"
+#include "shared.h"
 #include "snapshots.h"
 #include "stream.h"
 #include "symbols.h"
@@ -22,10 +26,17 @@
 enum process_state { PROCESS_RUNNING, PROCESS_STOPPED, PROCESS_HELD, PROCESS_EXITED, PROCESS_REPLACED, PROCESS_DETACHED };
 const char *process_state_name(enum process_state state);	/* "running", "stopped", "exited", ... HELD is "exited" */
 
+struct nodes;				/* nodes.h */
 struct heap;				/* heap.h */
 struct record;				/* log/recorder.h */
 struct replay_process;			/* log/replay.h */
-struct image;				/* wire_image and cfi, shared by forked processes; counted */
+
+struct process_unseen {			/* the shell's: what is mapped without being counted, while a limit is in force */
+	uint64_t checked_ms;		/* when it was looked at last */
+	int64_t rest;			/* bytes of its data beyond what is counted, then */
+	uint64_t base, bytes;		/* what was there at first; unaccounted bytes beyond that */
+	bool begun, told;
+};
 
 struct process {
 	struct process *next;		/* in order of appearance */
@@ -40,20 +51,27 @@ struct process {
 	const char *unsupervised;	/* why its allocations are not known (static and stripped, ...), or NULL */
 
 	raddr_t home;			/* 0: not planted yet */
-	struct wire_beacon *beacon;	/* our mapping of the process part, NULL when it has none (any more) */
-	struct wire_process *wire;	/* in the same */
+	struct shared shared;		/* our mapping of the process part */
+	uint32_t question;		/* the slot whose question is the next to be looked at */
+	uint64_t refresh_after_ms;		/* it did not answer us: its libraries are not looked at before then */
+	struct wire_process *wire;	/* in the same, NULL when it has none (any more) */
+	struct nodes *nodes;		/* its stacks, NULL: it never had any */
 	struct image *image;
+	struct image_view view;		/* how much of that its own mappings show */
 	struct modules modules;
 	struct plant plant;
 	struct ledger *ledger;		/* never NULL */
 	struct stream *stream;		/* NULL until planted */
+	struct outside *outside;	/* who names the files that are looked at for it; never NULL */
 	struct symbols *symbols;	/* never NULL */
 	uint64_t image_bytes;		/* the executable's text, as VmExe */
 	struct marks marks;		/* what it said by mtrun_mark() */
 	struct snapshots snapshots;
+	struct process_unseen unseen;
 	struct limit limit;
 	struct before before;		/* -p: the heap that was there */
 	struct sampling sampling;
+	struct credible credible;
 	bool off;			/* nothing is recorded, and its answers are of `off_ms` (off.c) */
 	uint64_t off_ms;
 	uint64_t recorded_ms;		/* when what is recorded of it begins: with itself, or when it was off last */
@@ -61,6 +79,10 @@ struct process {
 	bool fences;			/* membarrier(2) reaches its threads */
 	bool attached;			/* it ran before we came */
 	bool attaching;			/* and we are not yet in */
+	bool lent;			/* another tracer has it, and is going to give it back */
+	bool lent_loaded;		/* libraries came or went meanwhile */
+	int pidfd;			/* to hear of its end meanwhile; 0 or -1: none */
+	bool traces;			/* it traces processes, and that was said */
 	bool left;			/* nothing of ours is mapped in it any more */
 	uint64_t paused_us;		/* the longest that all its threads stood still to plant, or to leave */
 
@@ -68,7 +90,7 @@ struct process {
 	struct replay_process *log;	/* it is what a log says of one: stacks and symbols are in there, the ledger is as it was at the end; borrowed, else NULL */
 
 	struct record *record;		/* in the log; NULL: it was never logged */
-	const struct process *parent;	/* between the fork and the child's first stop: where its home comes from */
+	struct process *parent;		/* between the fork and the child's first stop: where its home comes from */
 	bool ledger_used;		/* it has run as itself: the record is kept when an exec replaces it */
 	struct stream_stats last_stats;	/* once `stream` is gone: what it said last, */
 	int64_t missing;		/* and stream_missing() */

@@ -13,6 +13,36 @@
  * The ledger keeps sums per stack, now and at the peak; those are copied in one pass over the stack ids. Who allocated a block, how large each
  * one is and how old is only known of live blocks: for such questions the blocks are walked and gathered by (stack, thread, size).
  */
+#define SUM_MOST (INT64_MAX / 1024)	/* of all rows together: views may multiply a little */
+
+static void sum(int64_t *v, uint64_t more)
+{
+	if (more > INT64_MAX || __builtin_add_overflow(*v, (int64_t)more, v))
+		*v = INT64_MAX;
+}
+
+/* *V takes at most what is *LEFT. */
+static void bound(int64_t *v, int64_t *left)
+{
+	if (*v > *left)
+		*v = *left;
+	else if (*v < -*left)
+		*v = -*left;
+	*left -= *v < 0 ? -*v : *v;
+}
+
+/* Sizes are the process' word. Whoever adds rows up need not think of overflow: what is in them was cut down here. */
+static void bound_rows(struct profile *p)
+{
+	int64_t size = SUM_MOST, count = SUM_MOST, usable = SUM_MOST;
+
+	for (size_t i = 0; i < p->count; i++) {
+		bound(&p->row[i].size, &size);
+		bound(&p->row[i].count, &count);
+		bound(&p->row[i].usable, &usable);
+	}
+}
+
 static struct profile_row *append(struct profile *p, size_t *allocated)
 {
 	if (array_room(&p->row, p->count, allocated, sizeof(*p->row)))
@@ -64,7 +94,7 @@ static int sum_usable(void *ctx, const struct ledger_block *b, uint64_t usable)
 	struct usable_sums *s = ctx;
 
 	if (counted(s->ask, b) && b->stack < s->stacks)
-		s->of_stack[b->stack] += (int64_t)usable;
+		sum(&s->of_stack[b->stack], usable);
 	return 0;
 }
 
@@ -191,9 +221,9 @@ static int gather_usable(void *ctx, const struct ledger_block *b, uint64_t usabl
 	row = gather_row(g, &key);
 	if (!row)
 		return -ENOMEM;
-	row->size += (int64_t)b->bytes;
-	row->count += (int64_t)b->count;
-	row->usable += (int64_t)usable;
+	sum(&row->size, b->bytes);
+	sum(&row->count, b->count);
+	sum(&row->usable, usable);
 	return 0;
 }
 
@@ -236,6 +266,7 @@ int profile_from_ledger(struct profile *p, const struct ledger *ledger, const st
 	if (!err && ask->usable && !blocks)
 		err = add_usable(p, ledger, ask);
 	p->has_usable = ask->usable;
+	bound_rows(p);
 	if (err)
 		profile_release(p);
 	return err;

@@ -28,6 +28,7 @@
 #include <unistd.h>
 
 #include "array.h"
+#include "space.h"
 
 #define TICK_MS 3
 #define BELLS   120			/* futex_waitv takes 128 at most */
@@ -194,24 +195,23 @@ static struct robust_list *node_of(struct wire_beacon *b)
 	return (struct robust_list *)((char *)b - 4096);
 }
 
-struct wire_beacon *pulse_map(int fd, uint64_t offset, size_t size)
+struct wire_beacon *pulse_map(int fd, size_t size, size_t span)
 {
-	char *at = mmap(NULL, size + 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	struct wire_beacon *b = (struct wire_beacon *)(at + 4096);
+	struct wire_beacon *b = space_map(fd, 0, size, span, 4096);
 
-	if (at == MAP_FAILED)
+	if (!b)
 		return NULL;
-	if (mmap(b, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, (off_t)offset) == MAP_FAILED)
-		goto undo;
 	pthread_mutex_lock(&pulse.lock);
 	if (array_room(&pulse.beacon, pulse.count, &pulse.room, sizeof(*pulse.beacon))) {
 		pthread_mutex_unlock(&pulse.lock);
-		goto undo;
+		munmap(node_of(b), size + 4096);
+		errno = ENOMEM;
+		return NULL;
 	}
 	pulse.beacon[pulse.count++] = b;
-	strcpy(b->name, "mtrun");
 	b->ms = (uint32_t)pulse_ms();
 	b->sleeping = pulse.sleeping;
+	*heard_of(b) = 0;
 	node_of(b)->next = pulse.robust.list.next;
 	__atomic_store_n(&b->alive, pulse.tid, __ATOMIC_RELEASE);
 	__atomic_store_n(&pulse.robust.list.next, node_of(b), __ATOMIC_RELEASE);
@@ -220,9 +220,6 @@ struct wire_beacon *pulse_map(int fd, uint64_t offset, size_t size)
 	pthread_mutex_unlock(&pulse.lock);
 	syscall(SYS_futex, &pulse.changed, FUTEX_WAKE, 1, NULL, NULL, 0);
 	return b;
-undo:
-	munmap(at, size + 4096);
-	return NULL;
 }
 
 void pulse_unmap(struct wire_beacon *beacon, size_t size)

@@ -21,10 +21,10 @@ uint64_t pulse_ms(void);		/* since pulse_start */
 void pulse_prompt(void);
 
 /*
- * Maps SIZE bytes of FD from OFFSET, whose first page is a beacon, and keeps it alive: magic, clock, sign of life. The mapping is preceded by
- * a private page with its robust-list node, so that nothing the target can write is ever followed. NULL: errno says why.
+ * Maps the first SIZE bytes of FD, whose first page is a beacon, with room to grow to SPAN (space.h), and keeps it alive: magic, clock, sign of life. The mapping is
+ * preceded by a private page with its robust-list node, so that nothing the target can write is ever followed. NULL: errno says why.
  */
-struct wire_beacon *pulse_map(int fd, uint64_t offset, size_t size);
+struct wire_beacon *pulse_map(int fd, size_t size, size_t span);
 /* Ends the sign of life (the target's hooks switch themselves off when they look) and unmaps. */
 void pulse_unmap(struct wire_beacon *beacon, size_t size);
 

@@ -21,6 +21,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "../inject/large.h"
 #include "process.h"
 
 #define BUSY  1u			/* of wire_thread.mark */
@@ -84,10 +85,10 @@ static bool fence(const struct process *p)
 /* Whether each thread was seen not to keep books. */
 static bool seen_idle(struct process *p)
 {
-	uint32_t high = __atomic_load_n(&p->wire->threads_high, __ATOMIC_ACQUIRE);
+	uint32_t high = shared_slots(&p->shared);
 	bool all = true;
 
-	for (uint32_t i = 0; i < high && i < WIRE_THREADS; i++) {
+	for (uint32_t i = 0; i < high; i++) {
 		const struct wire_thread *t = &p->wire->thread[i];
 
 		if (__atomic_load_n(&t->fs, __ATOMIC_ACQUIRE) <= 1 || !(__atomic_load_n(&t->mark, __ATOMIC_ACQUIRE) & BUSY))
@@ -118,8 +119,10 @@ void sampling_anew(struct process *p, uint64_t period)
 	__atomic_store_n(&p->wire->filter, 0, __ATOMIC_SEQ_CST);
 	__atomic_store_n(&p->wire->sample, period, __ATOMIC_SEQ_CST);
 	p->sampling = (struct sampling){ 0 };
-	if (all_idle(p))
+	if (all_idle(p)) {
 		memset(p->wire->known, 0, sizeof(p->wire->known));
+		large_clear(p->wire);
+	}
 	ledger_known(p->ledger, p->wire->known);
 	if (period)
 		ledger_sampled(p->ledger);

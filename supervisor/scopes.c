@@ -26,7 +26,8 @@
 #include "names.h"
 
 #define DEPTH_MAX 200			/* nested DIEs; compilers stay below 50 */
-#define SEGMENTS_MAX (16u << 20)
+#define SEGMENTS_MAX (4u << 20)
+#define RANGES_MAX (4u << 20)		/* of all units: as many are looked at, wherever they are listed */
 #define QUALIFIED_MAX 4096		/* bytes of a name put together */
 
 struct scope {
@@ -69,6 +70,7 @@ struct unit {
 	size_t copies;
 	size_t scopes, segments, containers, scope_room, segment_room, container_room;
 	uint64_t budget;		/* DIEs that may still be visited */
+	size_t looked;			/* ranges of scopes that were looked at: many DIEs may name one list */
 };
 
 struct range {				/* of addresses, to a unit */
@@ -210,6 +212,7 @@ static void index_units(struct scopes *s)
 	Dwarf_CU *cu = NULL;
 	Dwarf_Die die;
 	uint8_t type;
+	size_t looked = 0;
 	bool silent = false;
 
 	s->indexed = true;
@@ -221,7 +224,7 @@ static void index_units(struct scopes *s)
 
 		if ((type != DW_UT_compile && type != DW_UT_skeleton) || dwarf_tag(&die) == DW_TAG_partial_unit || !(u = unit_of(s, &die)))
 			continue;
-		while ((next = dwarf_ranges(&die, next, &base, &low, &high)) > 0)
+		for (; looked < RANGES_MAX && (next = dwarf_ranges(&die, next, &base, &low, &high)) > 0; looked++)
 			add_range(s, low, high, u);
 		u->has_ranges = s->ranges > before;
 		silent |= !u->has_ranges;
@@ -293,8 +296,8 @@ static int32_t add_scope(struct scopes *s, struct unit *u, Dwarf_Die *die, int t
 	ptrdiff_t next = 0;
 	int32_t index = -1;
 
-	while ((next = dwarf_ranges(die, next, &base, &low, &high)) > 0) {
-		if (!is_code(s, low, high) || u->segments >= SEGMENTS_MAX)
+	for (; u->looked < SEGMENTS_MAX && (next = dwarf_ranges(die, next, &base, &low, &high)) > 0; u->looked++) {
+		if (!is_code(s, low, high))
 			continue;
 		if (index < 0) {
 			if (array_room(&u->scope, u->scopes, &u->scope_room, sizeof(*u->scope)))

@@ -22,6 +22,7 @@
 #include "message.h"
 #include "proc.h"
 #include "pulse.h"
+#include "terminal.h"
 #include "tracer.h"
 #include "unwind.h"
 #include "verdict.h"
@@ -29,6 +30,8 @@
 #define TICK_MS 8			/* rings are looked at this often, however quiet */
 #define CHUNK   65536			/* events of one process before others have their turn */
 #define BREATH_NS 200000		/* between two breaths: a ring fills in a millisecond or two */
+#define RETRY_MS 30000			/* a mailbox that nobody serves, which took long to find out, is not tried again before */
+#define QUESTIONS_NS 10000000		/* for the questions of one process, in a turn */
 #define AWAKE_NS 20000			/* after a question of the program's own code the next one is looked for so long: to be woken takes longer */
 
 static uint64_t now_ns(void)
@@ -39,47 +42,83 @@ static uint64_t now_ns(void)
 	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
-static void refresh_modules(struct session *s, struct process *p, struct wire_mail *mail, pid_t tid)
+static void refresh_modules(struct session *s, struct process *p, const struct shared_question *q)
 {
-	const struct thread *t = thread_find(s, tid);	/* the number is the target's word */
+	const struct thread *t = thread_find(s, q->tid);	/* the number is the target's word */
 	int err;
 
-	if (p == s->lent) {		/* the thread may be stopped by its other tracer at any moment, and we would wait for it */
-		s->lent_loaded = true;
+	if (p->lent) {			/* the thread may be stopped by its other tracer at any moment, and we would wait for it */
+		p->lent_loaded = true;
 		return;
 	}
-	err = t && t->process == p ? home_refresh(p, tid, mail, &s->options) : -ESRCH;
+	err = t && t->process == p && pulse_ms() >= p->refresh_after_ms ? home_refresh(p, q->tid, q->mail, &s->options) : -ESRCH;
+	if (err == -ETIMEDOUT)
+		p->refresh_after_ms = pulse_ms() + RETRY_MS;
 
 	if (err && err != -ESRCH)
 		message_verbose(1, "%d: new libraries are not supervised: %s", p->pid, strerror(-err));
 }
 
+/* The end of the mapping that ADDR is in, if it can be read, else 0. */
+static uint64_t readable_end(const struct process *p, raddr_t addr)
+{
+	struct maps maps;
+	const struct map *m;
+	uint64_t end = 0;
+
+	if (maps_read(&maps, p->via) < 0)
+		return 0;
+	m = maps_find(&maps, addr);
+	if (m && m->read)
+		end = m->end;
+	maps_release(&maps);
+	return end;
+}
+
+/* All slots of P are looked at, beginning with the one that it had come to: some are left for the next time if that takes long, as with questions that are made up. */
 void session_serve_questions(struct session *s)
 {
 	for (struct process *p = s->processes; p; p = p->next) {
-		struct wire_mail *mail;
-		uint32_t slot = 0;
-		pid_t tid;
+		struct shared_question q;
+		uint32_t slot = p->question;
+		uint64_t until = 0;
 
 		if (!p->wire || p->state > PROCESS_STOPPED)
 			continue;
-		while (p->wire && (mail = home_question(p, &slot, &tid)) != NULL) {
-			switch (mail->what) {
+		p->question = 0;
+		while (p->wire && shared_question(&p->shared, &slot, &q)) {
+			if (!until)
+				until = now_ns() + QUESTIONS_NS;
+			else if (now_ns() > until) {
+				p->question = q.slot;
+				break;
+			}
+			switch (q.what) {
 			case ASK_API:
-				if (p->stream && !api_answer(p, mail, &s->api))
+				if (p->stream && !api_answer(p, &q, &s->api))
 					continue;	/* later */
 				s->asked_ns = now_ns();
 				break;
 			case ASK_ROOM:
-				if (!verdict_answer(s, p, mail, slot - 1, tid))
+				if (!verdict_answer(s, p, &q))
 					continue;
 				s->asked_ns = now_ns();
 				break;
+			case ASK_LEND:
+			case ASK_BACK:
+			case ASK_TRACE:
+				continue;	/* by session_serve_handovers() */
+			case ASK_READABLE:
+				q.mail->answer = readable_end(p, q.arg[0]);
+				s->asked_ns = now_ns();
+				break;
 			default:
-				refresh_modules(s, p, mail, tid);
+				refresh_modules(s, p, &q);
 			}
-			home_go(mail);
+			if (p->wire && !home_answer(q.mail, q.asked) && q.what == ASK_ROOM)
+				limit_unanswered(p, q.slot);
 		}
+		verdict_crossed(s, p);
 	}
 }
 
@@ -98,18 +137,41 @@ size_t session_serve_rings(struct session *s)
 	return n;
 }
 
+bool session_hung_up(const struct session *s)
+{
+	return s->hung_up;
+}
+
+bool session_is_hangup(const struct session *s, int code)
+{
+	return code == SI_KERNEL || (s->controlled && !terminal_controls());
+}
+
+static void forward(const struct session *s, const struct signalfd_siginfo *info)
+{
+	int sig = (int)info->ssi_signo;
+
+	if (!s->launched || s->main_ended || (sig != SIGTERM && sig != SIGHUP && sig != SIGUSR2))
+		return;
+	if (sig == SIGHUP && session_is_hangup(s, info->ssi_code))
+		return;
+	kill(s->main ? s->main->pid : s->launched, sig);
+}
+
 static void serve_signals(struct session *s)
 {
 	struct signalfd_siginfo info;
 
-	while (read(s->signals, &info, sizeof(info)) == sizeof(info))
+	while (read(s->signals, &info, sizeof(info)) == sizeof(info)) {
+		s->hung_up |= info.ssi_signo == SIGHUP && info.ssi_code == SI_KERNEL;
 		if (info.ssi_signo == SIGUSR1) {
 			if (s->on_dump)
 				s->on_dump(s->on_dump_ctx);
 		} else if (s->on_signal && info.ssi_signo != SIGCHLD)
 			s->on_signal(s->on_signal_ctx, (int)info.ssi_signo);
-		else if ((info.ssi_signo == SIGTERM || info.ssi_signo == SIGHUP || info.ssi_signo == SIGUSR2) && s->launched && !s->main_ended)
-			kill(s->main ? s->main->pid : s->launched, (int)info.ssi_signo);
+		else
+			forward(s, &info);
+	}
 }
 
 void session_take_signals(struct session *s)
@@ -120,15 +182,15 @@ void session_take_signals(struct session *s)
 /* Something that nobody will ring for: a ring that is half full already, a question that could not be answered at once. */
 static bool rings_filling(const struct session *s)
 {
-	for (const struct process *p = s->processes; p; p = p->next) {
+	for (struct process *p = s->processes; p; p = p->next) {
 		if (!p->wire || p->state > PROCESS_STOPPED)
 			continue;
-		for (uint32_t i = 0, high = p->wire->threads_high; i < high && i < WIRE_THREADS; i++) {
+		for (uint32_t i = 0, high = shared_slots(&p->shared); i < high; i++) {
 			const struct wire_thread *t = &p->wire->thread[i];
 
 			if (t->head - t->tail >= WIRE_RING / 2)
 				return true;
-			if (t->mail.state == MAIL_ASKED && !(p->state == PROCESS_STOPPED && t->mail.what == ASK_ROOM))
+			if ((t->mail.state & MAIL_STATE) == MAIL_ASKED && !(p->state == PROCESS_STOPPED && t->mail.what == ASK_ROOM))
 				return true;
 		}
 	}
@@ -184,6 +246,7 @@ static int turn(struct session *s, int timeout_ms)
 
 	stops = session_serve_stops(s);
 	session_serve_questions(s);
+	session_serve_handovers(s);
 	if (session_serve_rings(s) >= CHUNK / 2 || stops)
 		timeout_ms = 0;
 	if (timeout_ms == 0 && !s->watches)
@@ -209,6 +272,7 @@ static int turn(struct session *s, int timeout_ms)
 	session_serve_stops(s);
 	session_serve_questions(s);
 	session_serve_rings(s);
+	credible_turn(s);
 	serve_watches(s, fds + 2);
 	return 0;
 }
@@ -284,6 +348,7 @@ struct session *session_new(const struct options *options)
 	clock_gettime(CLOCK_REALTIME, &now);
 	s->clock_ms = (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 	inherited_save(&s->inherited);
+	s->controlled = terminal_controls();
 	s->bell = pulse_start();
 	if (s->bell < 0) {
 		errno = -s->bell;
@@ -357,7 +422,7 @@ static void take_over_signals(struct session *s, const int *more, size_t n, void
 
 void session_interactive(struct session *s, const struct terminal *terminal, void (*fn)(void *ctx, int sig), void *ctx)
 {
-	static const int more[] = { SIGINT, SIGTSTP, SIGWINCH };
+	static const int more[] = { SIGINT, SIGTSTP, SIGWINCH, SIGHUP };
 
 	s->terminal = terminal;
 	take_over_signals(s, more, sizeof(more) / sizeof(*more), fn, ctx);

@@ -7,6 +7,7 @@
 
 #include "limit.h"
 #include "mode.h"
+#include "proc.h"
 #include "process.h"
 #include "types.h"
 
@@ -99,6 +100,11 @@ int session_watch(struct session *s, int fd, short events, void (*fn)(void *ctx,
 struct terminal;
 void session_interactive(struct session *s, const struct terminal *terminal, void (*fn)(void *ctx, int sig), void *ctx);
 
+/* SIGHUP came from the kernel: the end of a terminal or session, not kill(2). */
+bool session_hung_up(const struct session *s);
+/* Whether a SIGHUP that came by CODE (si_code) is of the end of our terminal. Who was in our process group has got one by itself. */
+bool session_is_hangup(const struct session *s, int code);
+
 /* No program of ours is there to get them: FN gets INT, TERM and HUP. */
 void session_on_signals(struct session *s, void (*fn)(void *ctx, int sig), void *ctx);
 
@@ -113,7 +119,8 @@ void session_hold(struct session *s, bool hold);
 /* The status mtrun should exit with for the target's end: exit code, or a signal to die of (*signal != 0). */
 int session_exit_status(const struct session *s, int *signal);
 
-int session_stop(struct session *s, struct process *p) MUST_USE;	/* all threads; returns when they are */
+int session_stop(struct session *s, struct process *p) MUST_USE;	/* all threads; returns when they are. -ETIMEDOUT: some do not, and all run on */
+const char *session_stop_error(int err);				/* why they do not */
 int session_cont(struct session *s, struct process *p) MUST_USE;
 int session_kill(struct session *s, int sig) MUST_USE;		/* the main program */
 void session_detach(struct session *s);			/* let everything run on, hooks out */
@@ -124,7 +131,7 @@ int session_lend(struct session *s, struct process *p) MUST_USE;
 int session_take_back(struct session *s, struct process *p) MUST_USE;
 
 /* Stacks of stopped threads (`bt`): calls FN for each thread of P, tid 0 = all. The target is stopped for the moment if it runs. */
-struct bt_thread { pid_t tid; char name[16]; size_t count; const uint64_t *pc; };	/* leaf first; pc[0] exact, the others return addresses (WIRE_PC_EXACT set after signal frames); our own frames left out */
+struct bt_thread { pid_t tid; char name[PROC_NAME]; size_t count; const uint64_t *pc; };	/* leaf first; pc[0] exact, the others return addresses (WIRE_PC_EXACT set after signal frames); our own frames left out */
 int session_bt(struct session *s, struct process *p, pid_t tid, void (*fn)(void *ctx, const struct bt_thread *t), void *ctx) MUST_USE;
 
 /* FN hears, within a turn of the loop, that SIGUSR1 has come. */

@@ -26,6 +26,12 @@ struct thread {
 
 #define WATCHES 8
 
+#define GONE_MOST 16
+struct gone {				/* who has ended before anybody told who it is */
+	pid_t tid;
+	int status;
+};
+
 struct watch {
 	int fd;
 	short events;
@@ -55,9 +61,9 @@ struct session {
 	const struct process *stopping;	/* whose threads stay where they stop: session_stop() is at it */
 	pid_t halting;			/* the one thread that does, 0: none */
 	pid_t held;			/* thread held at its last instant, 0: none */
-	struct process *lent;		/* another tracer has it */
-	bool lent_loaded;		/* libraries came or went meanwhile */
 	const struct terminal *terminal;	/* interactive: the program's own */
+	bool controlled;		/* we had a controlling terminal at the beginning */
+	bool hung_up;			/* the kernel has sent SIGHUP */
 	void (*on_signal)(void *ctx, int sig);
 	void *on_signal_ctx;
 	void (*on_dump)(void *ctx);
@@ -66,6 +72,8 @@ struct session {
 	void *on_limit_ctx;
 	struct limit_hit early;		/* of the image, when nobody was there to be told; no process: none */
 	bool limit_killed;
+	struct gone gone[GONE_MOST];	/* the latest */
+	unsigned gones;
 	struct watch watch[WATCHES];
 	nfds_t watches;
 	struct replay *log;		/* open, or NULL */
@@ -83,16 +91,24 @@ void process_close(struct process *p);				/* its rings will not be looked at aga
 int session_serve_stops(struct session *s);			/* all that are there; how many */
 int process_listen(struct session *s, struct process *p);	/* its rings are there: a stream for them. 0 or -errno */
 void thread_resume(struct thread *t);				/* from where it was made to stop */
+void process_unlend(struct session *s, struct process *p);	/* its other tracer is done: the records of its threads go */
 
 /* control.c */
 int session_seize(struct session *s, struct process *p);	/* all its threads, and those that start meanwhile. 0 or -errno */
-int session_stop_within(struct session *s, struct process *p, unsigned ms);	/* as session_stop(); -ETIMEDOUT: some are stopped by now, some not */
-#define MOMENT_MS 100		/* a thread waits that long for its vfork child's exec, and cannot be stopped then: better later than with all others waiting, too */
+int session_stop_within(struct session *s, struct process *p, unsigned ms);	/* as session_stop(), in that time */
+int session_stop_most(struct session *s, struct process *p, unsigned ms);	/* the same; but with -ETIMEDOUT those that have stopped stay so, and P with them */
+bool thread_blocked(const struct thread *t);			/* it waits in the kernel and cannot be stopped (a vfork child's exec, a device) */
+bool thread_in_vfork(const struct thread *t);			/* it waits for a vfork child, or is one */
+#define MOMENT_MS 100		/* longer than threads take to stop where they are many; not for all to wait for one of them */
 int session_halt(struct session *s, struct thread *t, int ms);	/* stops this one thread, and not by a signal; -EAGAIN: not within that time */
 int session_unfilter(const struct session *s, pid_t tid, bool on);	/* it is stopped, and is to make system calls for us: not for its seccomp filters to judge. -EPERM */
 void session_hurry(bool on);					/* programs stand still until we are done */
 
+/* handover.c */
+void session_serve_handovers(struct session *s);		/* what programs ask that trace processes themselves */
+
 /* detach.c */
+void session_release_threads(struct session *s, struct process *p);	/* they are stopped, and go on untraced. We hear of the end of our own child all the same */
 uint64_t session_us(void);					/* a clock for pauses */
 void session_paused(struct process *p, uint64_t began);		/* all threads of P stood still since then */
 int session_withdraw(struct session *s, struct process *p);	/* nothing of ours is left in it; it runs on. -EBUSY: it is in use and stays, inert */

@@ -20,6 +20,7 @@
 
 #include "array.h"
 #include "home.h"
+#include "loads.h"
 #include "message.h"
 #include "proc.h"
 #include "pulse.h"
@@ -102,7 +103,7 @@ int process_listen(struct session *s, struct process *p)
 {
 	if (p->off && !p->deaf)
 		p->deaf = off_ledger(s);
-	p->stream = p->off && !p->deaf ? NULL : stream_new(p->wire, p->off ? p->deaf : p->ledger, process_own_mapping, p);
+	p->stream = p->off && !p->deaf ? NULL : stream_new(&p->shared, p->off ? p->deaf : p->ledger, process_own_mapping, p);
 	ledger_keep_freed(p->ledger, p->wire->free_stacks);
 	if (!p->stream)
 		return -ENOMEM;
@@ -127,6 +128,8 @@ void process_finish(struct session *s, struct process *p, enum process_state sta
 	p->wait_status = status;
 	p->ended_ms = pulse_ms();
 	p->threads = 0;
+	if (state == PROCESS_EXITED || state == PROCESS_REPLACED)
+		outside_ended(p->outside);
 	recorder_finished(s, p);
 	if (p == s->main && state != PROCESS_REPLACED)
 		s->main_ended = true;
@@ -145,6 +148,16 @@ void process_close(struct process *p)
 	home_release(p);
 }
 
+void process_unlend(struct session *s, struct process *p)
+{
+	p->lent = false;
+	for (size_t i = 0; i < s->nthreads;)
+		if (s->thread[i].process == p && s->thread[i].state == THREAD_LENT)
+			thread_remove(s, &s->thread[i]);
+		else
+			i++;
+}
+
 /* ---- a new image ------------------------------------------------------------------------------------------------------------------ */
 
 /* The program that was named is not run when it cannot be supervised: nothing of it has run yet. Its later images and its children are. */
@@ -161,10 +174,28 @@ static void cannot_supervise(struct session *s, struct process *p, const char *w
 
 static const char *landing_error(int err)
 {
-	return err == -ENOSPC ? "no room for the trampoline was found in it" : err == -ETIMEDOUT ? "it did not answer" : strerror(-err);
+	switch (err) {
+	case -ENOSPC: return "no room for the trampoline was found in it";
+	case -E2BIG: return HOME_NO_ADDRESSES;
+	case -ETIMEDOUT: return "it did not answer";
+	default: return strerror(-err);
+	}
 }
 
 #define CS_64 0x33			/* the code segment of a 64-bit program */
+
+/*
+ * Whether an image begins under seccomp filters that we are not under ourselves (in a container all processes have the container's). What they would do to
+ * the calls of the landing, and to those of the hooks, nobody can say; often it is death.
+ */
+static bool is_filtered(pid_t tid)
+{
+	int64_t filters = proc_status_field(tid, "Seccomp_filters"), ours = proc_status_field(getpid(), "Seccomp_filters");
+
+	if (filters >= 0 && ours >= 0)		/* Linux 5.9 */
+		return filters > ours;
+	return proc_status_field(tid, "Seccomp") > 0 && proc_status_field(getpid(), "Seccomp") <= 0;
+}
 
 static int land(struct session *s, struct process *p, pid_t tid)
 {
@@ -173,6 +204,10 @@ static int land(struct session *s, struct process *p, pid_t tid)
 
 	if (!err && regs.cs != CS_64) {
 		cannot_supervise(s, p, "it is a 32-bit program");
+		return tracer_cont(tid, 0);
+	}
+	if (!err && is_filtered(tid)) {
+		cannot_supervise(s, p, "it inherits a seccomp filter");
 		return tracer_cont(tid, 0);
 	}
 	if (!err)
@@ -264,7 +299,7 @@ static bool same_process(pid_t pid, pid_t tid)
 static void begin_child(struct session *s, struct thread *t)
 {
 	struct process *p = t->process;
-	const struct process *parent = p->parent;
+	struct process *parent = p->parent;
 	int err = -ESRCH;
 
 	t->state = THREAD_RUNNING;
@@ -278,7 +313,12 @@ static void begin_child(struct session *s, struct thread *t)
 		tracer_cont(t->tid, 0);
 		return;
 	}
-	err = home_inherit(p, parent, t->tid);
+	if (is_filtered(t->tid)) {
+		tracer_cont(t->tid, 0);
+		err = -EPERM;
+	} else {
+		err = home_inherit(p, parent, t->tid);
+	}
 	if (!err)
 		err = process_listen(s, p);
 	if (err && err != -ESRCH)
@@ -318,6 +358,18 @@ static struct process *fork_record(struct session *s, struct process *of, pid_t 
 	return p;
 }
 
+/* A child that was killed before its parent's stop told of it. */
+static bool gone_before(struct session *s, pid_t tid, int *status)
+{
+	for (unsigned i = 0; i < GONE_MOST; i++)
+		if (s->gone[i].tid == tid) {
+			*status = s->gone[i].status;
+			s->gone[i].tid = 0;
+			return true;
+		}
+	return false;
+}
+
 static void on_new(struct session *s, const struct event *e, struct thread *parent)
 {
 	pid_t tid = (pid_t)e->value;
@@ -325,6 +377,7 @@ static void on_new(struct session *s, const struct event *e, struct thread *pare
 	bool shared = same_memory(e->tid, tid, e->kind != EVENT_FORK), thread = shared && same_process(of->pid, tid);
 	struct thread *t = thread_find(s, tid);
 	bool waits = t && t->state == THREAD_STRANGER;
+	int status;
 
 	if (!shared) {
 		p = fork_record(s, of, tid);
@@ -348,6 +401,12 @@ static void on_new(struct session *s, const struct event *e, struct thread *pare
 		t = thread_add(s, tid, p, THREAD_NEW);
 	if (!t)
 		return;
+	if (!waits && !shared && p != of && gone_before(s, tid, &status)) {
+		process_finish(s, p, PROCESS_EXITED, status);
+		process_close(p);
+		thread_remove(s, t);
+		return;
+	}
 	if (s->limit_killed && !shared)
 		kill(tid, SIGKILL);
 	t->guest = shared && !thread;
@@ -397,10 +456,42 @@ static void on_exiting(struct session *s, struct thread *t, const struct event *
 	tracer_cont(t->tid, 0);
 }
 
+/* Our child, which is no tracee of ours any more: with it the records of its threads go. */
+static void on_untraced_gone(struct session *s, struct process *p, int status)
+{
+	if (p->state == PROCESS_DETACHED) {
+		p->state = PROCESS_EXITED;
+		s->main_ended |= p == s->main;
+	} else {
+		process_finish(s, p, PROCESS_EXITED, status);
+	}
+	p->wait_status = status;
+	process_close(p);
+	process_unlend(s, p);
+}
+
+/*
+ * The first thread's end is told when there are no others any more. One that was killed in the middle of its exec has the first one's number by then, and its own end is
+ * never told.
+ */
+static void remove_threads(struct session *s, const struct process *p)
+{
+	for (size_t i = 0; i < s->nthreads;)
+		if (s->thread[i].process == p && !s->thread[i].guest)
+			thread_remove(s, &s->thread[i]);
+		else
+			i++;
+}
+
 static void on_gone(struct session *s, struct thread *t, const struct event *e)
 {
 	struct process *p = t->process;
+	bool whole = p && !t->guest && t->tid == p->pid;
 
+	if (t->state == THREAD_LENT && t->tid == p->pid) {
+		on_untraced_gone(s, p, (int)e->value);
+		return;
+	}
 	if (t->tid == s->held)
 		s->held = 0;
 	if (p && !t->guest) {
@@ -418,14 +509,18 @@ static void on_gone(struct session *s, struct thread *t, const struct event *e)
 		}
 	}
 	thread_remove(s, t);
+	if (whole)
+		remove_threads(s, p);
 }
 
 /* ---- events ------------------------------------------------------------------------------------------------------------------------ */
 
 static void on_stranger(struct session *s, const struct event *e)
 {
-	if (e->kind == EVENT_GONE)
+	if (e->kind == EVENT_GONE) {
+		s->gone[s->gones++ % GONE_MOST] = (struct gone){ e->tid, (int)e->value };
 		return;
+	}
 	if (s->detached)		/* it could not be let go with the others: it was not to be stopped then */
 		tracer_detach(e->tid, e->kind == EVENT_SIGNAL ? e->signal : 0);
 	else if (e->kind == EVENT_STOP)
@@ -441,14 +536,20 @@ static void stop_with_it(const struct session *s, const struct thread *t, int si
 		kill(getpid(), SIGSTOP);
 }
 
+/* Its process is being stopped; or it is by now, and the thread was blocked or is new. */
+static bool stops_with_all(const struct session *s, const struct thread *t)
+{
+	return t->process && !t->guest && (s->stopping == t->process || t->process->state == PROCESS_STOPPED);
+}
+
 static bool is_to_stay(const struct session *s, const struct thread *t)
 {
-	return (s->stopping && s->stopping == t->process && !t->guest) || s->halting == t->tid;
+	return stops_with_all(s, t) || s->halting == t->tid;
 }
 
 static void resume(struct session *s, struct thread *t, int signal)
 {
-	if (s->stopping && s->stopping == t->process && !t->guest) {
+	if (stops_with_all(s, t)) {
 		t->state = THREAD_STOPPED;
 		t->between = false;
 		t->signal = signal;
@@ -536,7 +637,7 @@ static void handle(struct session *s, const struct event *e)
 			on_stop(s, t, false);
 		break;
 	case EVENT_SIGNAL:
-		resume(s, t, e->signal);
+		resume(s, t, t->process && loads_end_fault(t->process, e->tid, e->signal) ? 0 : e->signal);
 		break;
 	default:
 		resume(s, t, 0);

@@ -2,6 +2,7 @@
 #include "stream.h"
 
 #include "ledger.h"
+#include "shared.h"
 
 #include <linux/futex.h>
 #include <stdlib.h>
@@ -47,9 +48,8 @@
 #define SETTLE_TRIES 20			/* ms that an answer waits for a number that is on its way */
 #define SETTLE_MOST  (1u << 17)		/* and held events that it looks at again meanwhile: nobody's numbers are on the way by the million */
 #define LOOKS        8u			/* how often a pass looks for new events when all rings stand still */
-#define SIGNAL_SLOT  WIRE_THREADS
 #define NO_THREAD    UINT32_MAX
-#define TIDS         64u
+#define EARLIES      64u
 
 enum halt { GOING, FOR_TICKET };
 
@@ -85,10 +85,13 @@ struct chain {
 };
 
 struct stream {
+	struct shared *shared;
 	struct wire_process *wire;
 	struct ledger *ledger;
 	bool (*own)(void *ctx, uint32_t stack);
 	void *ctx;
+	stream_watcher *watcher;	/* or NULL */
+	void *watcher_ctx;
 
 	uint32_t expected[WIRE_COUNTERS];	/* numbers seen or given up, per counter; the low 28 bits are the next one's */
 	struct chain chain[WIRE_COUNTERS];
@@ -100,19 +103,18 @@ struct stream {
 	uint32_t held_room, held_used, held_idle, held_now, held_most, held_done;
 
 	uint64_t ticket;		/* next */
-	uint64_t early[TIDS];		/* tickets seen before their turn (from signal handlers) */
+	uint64_t early[EARLIES];		/* tickets seen before their turn (from signal handlers) */
 	unsigned earlies;
 	bool halted;			/* at the end of the last pass some ring stood still, */
 	uint64_t halted_ticket, halted_ms;	/* for this one, since then */
 	uint64_t gaps_ms, turn, now;
 	uint64_t ran;			/* ms in which events came */
 
-	struct ring ring[WIRE_THREADS + 1];	/* the last: a stand-in for the signal ring */
+	struct ring ring[WIRE_THREADS];
+	struct ring *handlers;		/* by slot: what the handlers of its thread say comes from a source of its own. NULL: they have not said anything */
 	uint32_t active[WIRE_THREADS], actives;
-	uint64_t signal_tail, signal_ms;
-	bool signal_waits;
-	struct { uint32_t tid, thread; } tids[TIDS];
-	unsigned tids_used;
+	uint64_t signal_head;		/* as it was when the places were looked at last, */
+	bool signal_quiet;		/* and none was taken or ready */
 
 	uint64_t events, gaps, bad;
 };
@@ -120,19 +122,32 @@ struct stream {
 static inline uint64_t load64(const uint64_t *p) { return __atomic_load_n(p, __ATOMIC_ACQUIRE); }
 static inline uint32_t load32(const uint32_t *p) { return __atomic_load_n(p, __ATOMIC_ACQUIRE); }
 
-struct stream *stream_new(struct wire_process *wire, struct ledger *ledger, bool (*own)(void *ctx, uint32_t stack), void *ctx)
+static void ring_init(struct ring *r, uint32_t slot)
+{
+	r->from = (struct source){ .thread = NO_THREAD, .slot = slot };
+}
+
+/* Slots from WIRE_THREADS on are those of handlers. */
+static inline struct ring *ring_at(struct stream *s, uint32_t slot)
+{
+	return slot < WIRE_THREADS ? &s->ring[slot] : &s->handlers[slot - WIRE_THREADS];
+}
+
+struct stream *stream_new(struct shared *shared, struct ledger *ledger, bool (*own)(void *ctx, uint32_t stack), void *ctx)
 {
 	struct stream *s = calloc(1, sizeof(*s));
 	if (!s)
 		return NULL;
-	s->wire = wire;
+	s->shared = shared;
+	s->wire = shared->wire;
 	s->ledger = ledger;
 	s->own = own;
 	s->ctx = ctx;
 	s->held_used = 1;
 	s->steps = SEARCH_SAVED;
-	for (uint32_t i = 0; i <= WIRE_THREADS; i++)
-		s->ring[i].from = (struct source){ .thread = NO_THREAD, .slot = i };
+	s->signal_quiet = true;
+	for (uint32_t i = 0; i < WIRE_THREADS; i++)
+		ring_init(&s->ring[i], i);
 	return s;
 }
 
@@ -140,6 +155,7 @@ void stream_free(struct stream *s)
 {
 	if (!s)
 		return;
+	free(s->handlers);
 	free(s->held);
 	free(s);
 }
@@ -257,7 +273,7 @@ static inline uint32_t counter_of(const struct stream *s, uint32_t i)
 
 static void realloc_put(struct stream *s, uint32_t i)
 {
-	struct ring *r = &s->ring[s->held[i].from.slot];
+	struct ring *r = ring_at(s, s->held[i].from.slot);
 	if (r->realloc_head)
 		s->held[r->realloc_tail].next_realloc = i;
 	else
@@ -269,7 +285,7 @@ static void realloc_put(struct stream *s, uint32_t i)
 /* The first of its ring was applied: the next one's chain may go on. */
 static void realloc_taken(struct stream *s, uint32_t i)
 {
-	struct ring *r = &s->ring[s->held[i].from.slot];
+	struct ring *r = ring_at(s, s->held[i].from.slot);
 	uint32_t c;
 	r->realloc_head = s->held[i].next_realloc;
 	if (!r->realloc_head)
@@ -282,9 +298,9 @@ static void realloc_taken(struct stream *s, uint32_t i)
 }
 
 /* No earlier realloc event of its thread is held. */
-static inline bool in_turn(const struct stream *s, uint32_t i)
+static inline bool in_turn(struct stream *s, uint32_t i)
 {
-	return !of_realloc(wire_kind(s->held[i].e)) || s->ring[s->held[i].from.slot].realloc_head == i;
+	return !of_realloc(wire_kind(s->held[i].e)) || ring_at(s, s->held[i].from.slot)->realloc_head == i;
 }
 
 static void apply_held(struct stream *s, uint32_t i)
@@ -356,6 +372,26 @@ static void chain_give_up(struct stream *s, uint32_t c)
 	chain_run(s, c);
 }
 
+/*
+ * The first of chain C has its turn there, and has waited for long for an earlier one of its thread's realloc events, which waits for it: a handler in a handler
+ * has written its event before the one that it interrupted. It becomes the first of them.
+ */
+static void chain_uncircle(struct stream *s, uint32_t c)
+{
+	uint32_t first = s->chain[c].head, i;
+	struct ring *r = ring_at(s, s->held[first].from.slot);
+	for (i = r->realloc_head; i && s->held[i].next_realloc != first; )
+		i = s->held[i].next_realloc;
+	if (!i)
+		return;
+	s->held[i].next_realloc = s->held[first].next_realloc;
+	if (r->realloc_tail == first)
+		r->realloc_tail = i;
+	s->held[first].next_realloc = r->realloc_head;
+	r->realloc_head = first;
+	chain_run(s, c);
+}
+
 /* What is still held although no number is missing waits in a circle, which no hook writes. */
 static void chains_break(struct stream *s)
 {
@@ -368,8 +404,8 @@ static void chains_break(struct stream *s)
 				apply(s, &h->from, h->e, h->more);
 			chain_pop(s, c);
 		}
-	for (uint32_t i = 0; i <= WIRE_THREADS; i++)
-		s->ring[i].realloc_head = 0;
+	for (uint32_t i = 0; i < (s->handlers ? 2 : 1) * WIRE_THREADS; i++)
+		ring_at(s, i)->realloc_head = 0;
 }
 
 static void chains_give_up(struct stream *s, bool all)
@@ -384,6 +420,8 @@ static void chains_give_up(struct stream *s, bool all)
 					chain_give_up(s, c);
 					progress = true;
 				}
+				if (s->chain[c].head && !all && !chain_missing(s, c) && s->ran - s->chain[c].since >= 2 * GAP_MS)
+					chain_uncircle(s, c);
 			}
 	}
 	if (all && s->held_now)
@@ -391,7 +429,7 @@ static void chains_give_up(struct stream *s, bool all)
 }
 
 /* Whether entry I can be applied whatever its predecessors are: see above. */
-static bool certain(const struct stream *s, uint32_t i)
+static bool certain(struct stream *s, uint32_t i)
 {
 	const struct held *h = &s->held[i];
 	enum wire_kind k = wire_kind(h->e);
@@ -440,7 +478,7 @@ static inline uint32_t ahead_of(const struct stream *s, uint32_t c, uint32_t i)
 static uint32_t chain_place(struct stream *s, uint32_t c, uint32_t ahead, uint32_t slot)
 {
 	const struct chain *ch = &s->chain[c];
-	uint32_t hint = s->ring[slot].hint[c % HINTS], after = 0;
+	uint32_t hint = ring_at(s, slot)->hint[c % HINTS], after = 0;
 	s->steps = s->steps < SEARCH_SAVED ? s->steps + SEARCH_EACH : SEARCH_SAVED;
 	if (ch->tail && ahead_of(s, c, ch->tail) < ahead)
 		return ch->tail;
@@ -491,7 +529,7 @@ static __attribute__((noinline)) void out_of_turn(struct stream *s, const struct
 	*link = i;
 	if (!s->held[i].next)
 		ch->tail = i;
-	s->ring[from->slot].hint[c % HINTS] = i;
+	ring_at(s, from->slot)->hint[c % HINTS] = i;
 	if (of_realloc(wire_kind(e)))
 		realloc_put(s, i);
 }
@@ -505,7 +543,7 @@ static inline void accept_event(struct stream *s, const struct source *from, str
 	}
 	uint32_t c = wire_counter(wire_address(e)), seq = wire_seq(e);
 	if (__builtin_expect((s->expected[c] & WIRE_SEQ_MASK) != seq, 0) ||
-	    (__builtin_expect(s->held_now, 0) && of_realloc(wire_kind(e)) && s->ring[from->slot].realloc_head)) {
+	    (__builtin_expect(s->held_now, 0) && of_realloc(wire_kind(e)) && ring_at(s, from->slot)->realloc_head)) {
 		out_of_turn(s, from, e, more, c);
 		return;
 	}
@@ -533,10 +571,10 @@ static void ticket_past(struct stream *s, uint64_t ticket)
 	}
 }
 
-/* One from the signal ring, which nobody waits for. */
+/* One of a handler, which nobody waits for. */
 static void ticket_early(struct stream *s, uint64_t ticket)
 {
-	if (ticket <= s->ticket || s->earlies == TIDS)
+	if (ticket <= s->ticket || s->earlies == EARLIES)
 		ticket_past(s, ticket);
 	else
 		s->early[s->earlies++] = ticket;
@@ -644,6 +682,14 @@ static uint32_t ring_one(struct stream *s, struct ring *r, const struct wire_eve
 	return wide ? 2 : 1;
 }
 
+static __attribute__((noinline)) void watched_run(struct stream *s, const struct ring *r, const struct wire_event *e, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		ledger_batch(s->ledger, r->from.thread, r->from.ms, e + i, 1);
+		s->watcher(s->watcher_ctx, r->from.thread, e[i]);
+	}
+}
+
 /* Takes up to BATCH events; stops at a new millisecond, and where the ring must wait for another. FORCE: not for a ticket. */
 static size_t ring_run(struct stream *s, struct ring *r, bool force)
 {
@@ -656,7 +702,10 @@ static size_t ring_run(struct stream *s, struct ring *r, bool force)
 	while (i < have && i < BATCH && !stop) {
 		uint32_t n = plain_run(s, buf + i, (have < BATCH ? have : BATCH) - i);
 		if (n) {
-			ledger_batch(s->ledger, r->from.thread, r->from.ms, buf + i, n);
+			if (__builtin_expect(s->watcher != NULL, 0))
+				watched_run(s, r, buf + i, n);
+			else
+				ledger_batch(s->ledger, r->from.thread, r->from.ms, buf + i, n);
 			s->events += n;
 			i += n;
 			continue;
@@ -664,6 +713,8 @@ static size_t ring_run(struct stream *s, struct ring *r, bool force)
 		n = ring_one(s, r, buf + i, have - i, force, &stop);
 		if (!n)
 			break;
+		if (__builtin_expect(s->watcher != NULL, 0))
+			s->watcher(s->watcher_ctx, r->from.thread, buf[i]);
 		i += n;
 	}
 	r->tail += i;
@@ -675,10 +726,10 @@ static size_t ring_run(struct stream *s, struct ring *r, bool force)
 /* Looks how far each ring has been written. */
 static void rings_look(struct stream *s)
 {
-	uint32_t high = load32(&s->wire->threads_high);
+	uint32_t high = shared_slots(s->shared);
 	s->actives = 0;
 	s->look++;
-	for (uint32_t i = 0; i < high && i < WIRE_THREADS; i++) {
+	for (uint32_t i = 0; i < high; i++) {
 		struct ring *r = &s->ring[i];
 		struct wire_thread *t = &s->wire->thread[i];
 		uint64_t head = load64(&t->head);
@@ -698,60 +749,106 @@ static void rings_look(struct stream *s)
 	}
 }
 
-/* ---- the signal ring ------------------------------------------------------------------------------------------------------------ */
+/* ---- events of handlers ----------------------------------------------------------------------------------------------------------- */
 
-static uint32_t signal_thread(struct stream *s, uint32_t tid)
+struct ready {				/* a place with an event */
+	uint64_t order;
+	uint32_t place, slot;
+};
+
+static int by_order(const void *a, const void *b)
 {
-	for (unsigned i = 0; i < s->tids_used && i < TIDS; i++)
-		if (s->tids[i].tid == tid)
-			return s->tids[i].thread;
-	unsigned at = s->tids_used++ % TIDS;
-	s->tids[at].tid = tid;
-	s->tids[at].thread = ledger_thread(s->ledger, (pid_t)(tid & INT32_MAX));
-	return s->tids[at].thread;
+	uint64_t x = ((const struct ready *)a)->order, y = ((const struct ready *)b)->order;
+	return (x > y) - (x < y);
 }
 
-/* False: what is next has not been completed, or must wait. */
-static bool signal_one(struct stream *s)
+static void place_free(struct stream *s, uint32_t place)
 {
-	const struct wire_signal_event *g = &s->wire->signal[s->signal_tail % WIRE_SIGNAL_RING];
-	if (load64(&g->turn) != s->signal_tail + 1)
-		return false;
-	struct wire_event e, more;
-	e.a = load64(&g->event[0].a);
-	e.b = load64(&g->event[0].b);
-	more.a = load64(&g->event[1].a);
-	more.b = load64(&g->event[1].b);
-	enum wire_kind k = wire_kind(e);
+	__atomic_store_n(&s->wire->signal[place].state, PLACE_FREE, __ATOMIC_RELEASE);
+}
+
+/*
+ * What is ready, in order. What is half written stays until its thread goes on, or is gone. What was drawn at HEAD or later may follow, in its thread, an
+ * event that was not ready yet when its place was looked at: next time.
+ */
+static size_t places_look(struct stream *s, uint64_t head, struct ready ready[WIRE_SIGNAL_PLACES])
+{
+	size_t n = 0;
+	s->signal_quiet = true;
+	for (uint32_t i = 0; i < WIRE_SIGNAL_PLACES; i++) {
+		uint32_t state = load32(&s->wire->signal[i].state), slot = state >> 2;
+		uint64_t order = __atomic_load_n(&s->wire->signal[i].order, __ATOMIC_RELAXED);
+		if (state == PLACE_FREE)
+			continue;
+		s->signal_quiet = false;
+		if (slot < WIRE_THREADS && ((state & 3) == PLACE_TAKEN || ((state & 3) == PLACE_READY && order - head < WIRE_SIGNAL_PLACES)))
+			continue;
+		if ((state & 3) != PLACE_READY || slot >= WIRE_THREADS || order >= head) {
+			s->bad++;		/* no hook writes that */
+			place_free(s, i);
+			continue;
+		}
+		ready[n++] = (struct ready){ order, i, slot };
+	}
+	qsort(ready, n, sizeof(*ready), by_order);
+	return n;
+}
+
+static void signal_one(struct stream *s, const struct ready *at)
+{
+	const struct wire_signal_event *g = &s->wire->signal[at->place];
+	struct ring *r = &s->handlers[at->slot];
+	uint32_t ms = load32(&g->ms), tid = load32(&g->tid);
+	struct wire_event e[2];
+	enum wire_kind k;
+	fetch(e, g->event, 2);
+	place_free(s, at->place);
+	k = wire_kind(e[0]);
 	if (k < WIRE_ALLOC || k >= WIRE_PERIOD) {
 		s->bad++;
-		return true;
+		return;
 	}
-	struct source from = { .ms = full_time(s, load32(&g->ms)), .thread = signal_thread(s, load32(&g->tid)), .slot = SIGNAL_SLOT };
+	if (!r->seen)
+		ring_init(r, WIRE_THREADS + at->slot);
+	r->seen = true;
+	new_owner(s, r, tid);
+	r->from.ms = full_time(s, ms);
 	if (wire_is_wide(k))
-		ticket_early(s, more.b);
-	accept_event(s, &from, e, more);
-	return true;
+		ticket_early(s, e[1].b);
+	accept_event(s, &r->from, e[0], e[1]);
+	if (s->watcher)
+		s->watcher(s->watcher_ctx, r->from.thread, e[0]);
 }
 
-static size_t signals_take(struct stream *s, bool ended)
+/* Takes all that is ready. How many. */
+static size_t signals_take(struct stream *s)
 {
-	uint64_t head = load64(&s->wire->signal_head), before = s->signal_tail;
-	for (unsigned n = 0; s->signal_tail != head && n < 2 * WIRE_SIGNAL_RING; n++) {
-		if (!signal_one(s)) {
-			if (!s->signal_waits)
-				s->signal_ms = s->now;
-			s->signal_waits = true;
-			if (!ended && s->now - s->signal_ms < GAP_MS)
-				break;
-			s->bad++;			/* its thread is gone: nobody will complete it */
-		}
-		s->signal_waits = false;
-		s->signal_tail++;
+	uint64_t head = load64(&s->wire->signal_head);
+	struct ready ready[WIRE_SIGNAL_PLACES];
+	size_t n;
+	if (s->signal_quiet && head == s->signal_head)
+		return 0;
+	if (!s->handlers)
+		s->handlers = calloc(WIRE_THREADS, sizeof(*s->handlers));
+	if (!s->handlers)
+		return 0;
+	n = places_look(s, head, ready);
+	s->signal_head = head;
+	for (size_t i = 0; i < n; i++)
+		signal_one(s, &ready[i]);
+	return n;
+}
+
+/* The thread of SLOT is gone, and its handlers' events were taken: what is half written stays so. */
+static void signals_forget(struct stream *s, uint32_t slot)
+{
+	for (uint32_t i = 0; i < WIRE_SIGNAL_PLACES; i++)
+		if (load32(&s->wire->signal[i].state) == (slot << 2 | PLACE_TAKEN))
+			place_free(s, i);
+	if (s->handlers && s->handlers[slot].seen && s->handlers[slot].from.thread != NO_THREAD) {
+		ledger_thread_ended(s->ledger, s->handlers[slot].from.thread);
+		s->handlers[slot].from.thread = NO_THREAD;
 	}
-	if (s->signal_tail != before)
-		__atomic_store_n(&s->wire->signal_tail, s->signal_tail, __ATOMIC_RELEASE);
-	return s->signal_tail - before;
 }
 
 /* ---- passes --------------------------------------------------------------------------------------------------------------------- */
@@ -792,7 +889,7 @@ static struct ring *go_on(struct stream *s, bool force)
 /* Takes what the rings hold now, about BUDGET events at most. FORCE: everything, whatever is missing. */
 static size_t pass(struct stream *s, size_t budget, bool force)
 {
-	size_t taken = signals_take(s, force), progress = 0;
+	size_t taken = signals_take(s), progress = 0;
 	unsigned looks = 0;
 	rings_look(s);
 	while (s->actives && taken < budget) {
@@ -824,8 +921,8 @@ static size_t pass(struct stream *s, size_t budget, bool force)
 		s->halted_ms = s->now;
 	}
 	s->halted = halted;
-	uint32_t high = load32(&s->wire->threads_high);
-	for (uint32_t i = 0; i < high && i < WIRE_THREADS; i++)
+	uint32_t high = shared_slots(s->shared);
+	for (uint32_t i = 0; i < high; i++)
 		ring_tell(s, &s->ring[i]);
 	return taken;
 }
@@ -871,13 +968,13 @@ void stream_settle(struct stream *s, uint64_t now, bool ended)
 
 void stream_thread_gone(struct stream *s, uint64_t now, uint64_t fs)
 {
-	uint32_t high = load32(&s->wire->threads_high), i = 0;
+	uint32_t high = shared_slots(s->shared), i = 0;
 	s->now = now > s->now ? now : s->now;
 	if (fs <= 1)
 		return;
-	while (i < high && i < WIRE_THREADS && load64(&s->wire->thread[i].fs) != fs)
+	while (i < high && load64(&s->wire->thread[i].fs) != fs)
 		i++;
-	if (i == high || i >= WIRE_THREADS)
+	if (i == high)
 		return;
 	pass(s, SIZE_MAX, false);
 	if (s->ring[i].tail != s->ring[i].head)
@@ -885,6 +982,7 @@ void stream_thread_gone(struct stream *s, uint64_t now, uint64_t fs)
 	if (s->ring[i].from.thread != NO_THREAD)
 		ledger_thread_ended(s->ledger, s->ring[i].from.thread);
 	s->ring[i].from.thread = NO_THREAD;		/* the next owner is another thread, also with the same tid */
+	signals_forget(s, i);
 	__atomic_store_n(&s->wire->thread[i].fs, 1, __ATOMIC_RELEASE);
 }
 
@@ -892,25 +990,32 @@ void stream_thread_gone(struct stream *s, uint64_t now, uint64_t fs)
 void stream_switch(struct stream *s, struct ledger *ledger)
 {
 	s->ledger = ledger;
-	s->tids_used = 0;
-	for (uint32_t i = 0; i < WIRE_THREADS; i++)
-		if (s->ring[i].from.thread != NO_THREAD)
-			s->ring[i].from.thread = ledger_thread(ledger, (pid_t)(s->ring[i].tid & INT32_MAX));
+	for (uint32_t i = 0; i < (s->handlers ? 2 : 1) * WIRE_THREADS; i++) {
+		struct ring *r = ring_at(s, i);
+		if (r->seen && r->from.thread != NO_THREAD)
+			r->from.thread = ledger_thread(ledger, (pid_t)(r->tid & INT32_MAX));
+	}
 	for (uint32_t i = 1; i < s->held_used; i++)
-		s->held[i].from.thread = s->ring[s->held[i].from.slot].from.thread;
+		s->held[i].from.thread = ring_at(s, s->held[i].from.slot)->from.thread;
+}
+
+void stream_watch(struct stream *s, stream_watcher *fn, void *ctx)
+{
+	s->watcher = fn;
+	s->watcher_ctx = ctx;
 }
 
 /* ---- questions ------------------------------------------------------------------------------------------------------------------ */
 
 void stream_stats(const struct stream *s, struct stream_stats *out)
 {
-	uint32_t high = load32(&s->wire->threads_high);
+	uint32_t high = shared_slots(s->shared);
 	uint64_t waited_us = 0;
 	*out = (struct stream_stats){
 		.events = s->events, .held_now = s->held_now - s->held_done, .held_most = s->held_most, .gaps = s->gaps, .bad = s->bad,
 		.dropped = load32(&s->wire->no_slot),
 	};
-	for (uint32_t i = 0; i < high && i < WIRE_THREADS; i++) {
+	for (uint32_t i = 0; i < high; i++) {
 		const struct wire_thread *t = &s->wire->thread[i];
 		out->dropped += load32(&t->lost);
 		out->truncated += load32(&t->truncated);
@@ -921,7 +1026,7 @@ void stream_stats(const struct stream *s, struct stream_stats *out)
 
 uint64_t stream_taken(const struct stream *s, uint32_t slot)
 {
-	return slot < WIRE_THREADS ? s->ring[slot].tail : s->signal_tail;
+	return slot < WIRE_THREADS ? s->ring[slot].tail : s->signal_head;
 }
 
 static uint64_t bytes_given(const struct held *h)

@@ -10,6 +10,7 @@
 #include "types.h"
 
 struct ledger;
+struct shared;
 struct stream;
 
 struct stream_stats {
@@ -18,7 +19,7 @@ struct stream_stats {
 };
 
 /* OWN(ctx, stack) says whether a mapping whose innermost frame is that of STACK is the program's own. Both pointers are borrowed. */
-struct stream *stream_new(struct wire_process *wire, struct ledger *ledger, bool (*own)(void *ctx, uint32_t stack), void *ctx) MUST_USE;
+struct stream *stream_new(struct shared *shared, struct ledger *ledger, bool (*own)(void *ctx, uint32_t stack), void *ctx) MUST_USE;
 void stream_free(struct stream *s);
 
 /*
@@ -32,8 +33,11 @@ void stream_settle(struct stream *s, uint64_t now, bool ended);
 void stream_switch(struct stream *s, struct ledger *ledger);
 /* The thread that owns slot with thread pointer FS ended: take the rest of its ring, free the slot. */
 void stream_thread_gone(struct stream *s, uint64_t now, uint64_t fs);
+/* FN is called after each event, which are applied one by one for that; it may take none itself. CTX is borrowed. NULL: nobody is. */
+typedef void stream_watcher(void *ctx, uint32_t thread, struct wire_event e);
+void stream_watch(struct stream *s, stream_watcher *fn, void *ctx);
 void stream_stats(const struct stream *s, struct stream_stats *out);
-/* How many events of SLOT (WIRE_THREADS: of the signal ring) were taken out so far: compares with the slot's `head`. */
+/* How many events of SLOT were taken out so far: compares with the slot's `head`. WIRE_THREADS: what was ready of handlers' events, as `signal_head`. */
 uint64_t stream_taken(const struct stream *s, uint32_t slot);
 /* Events that were taken out and not applied yet; *BYTES: of the blocks that they say were given. */
 size_t stream_held(const struct stream *s, uint64_t *bytes);

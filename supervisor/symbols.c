@@ -31,6 +31,7 @@
 #include "elf.h"
 #include "module.h"
 #include "names.h"
+#include "outside.h"
 #include "scopes.h"
 #include "site.h"
 #include "symtab.h"
@@ -75,7 +76,7 @@ struct answer {
 #define MAPPING_BUCKETS 256
 
 struct symbols {
-	pid_t root;
+	struct outside *from;		/* who names the files */
 	struct names *names;
 	struct object *objects;
 	struct mapping *mapping[MAPPING_BUCKETS];
@@ -113,8 +114,10 @@ static bool guarded(void (*fn)(struct symbols *s, struct object *o, void *arg), 
 	whole = sigsetjmp(here, 0) == 0;
 	if (whole) {
 		sigbus_exit = &here;
+		outside_enter(s->from);
 		fn(s, o, arg);
 	}
+	outside_enter(NULL);
 	sigbus_exit = NULL;
 	sigaction(SIGBUS, &sigbus_before, NULL);
 	return whole;
@@ -143,7 +146,7 @@ static bool open_file(struct symbols *s, struct object *o, const struct module *
 	const uint8_t *image;
 	size_t size;
 
-	if (m->path && m->path[0] == '/' && debugfile_open(&o->file, s->root, m->path) == 0) {
+	if (m->path && m->path[0] == '/' && debugfile_open(&o->file, s->from, m->path) == 0) {
 		if (is_same_file(&o->file, m))
 			return true;
 		debugfile_close(&o->file);
@@ -183,7 +186,7 @@ static bool open_dwarf(struct symbols *s, struct object *o, const struct debugfi
 	Dwarf_Off next;
 	size_t header;
 
-	o->dwarf = f->elf ? dwarf_begin_elf(f->elf, DWARF_C_READ, NULL) : NULL;
+	o->dwarf = f->elf && debugfile_unpacks(f) ? dwarf_begin_elf(f->elf, DWARF_C_READ, NULL) : NULL;
 	if (!o->dwarf)
 		return false;
 	if (dwarf_nextcu(o->dwarf, 0, &next, &header, NULL, NULL, NULL) != 0) {
@@ -191,10 +194,12 @@ static bool open_dwarf(struct symbols *s, struct object *o, const struct debugfi
 		o->dwarf = NULL;
 		return false;
 	}
-	if (debugfile_common(&o->common, s->root, f, o->dwarf) == 0)
+	if (debugfile_common(&o->common, s->from, f, o->dwarf) == 0 && debugfile_unpacks(&o->common))
 		o->common_dwarf = dwarf_begin_elf(o->common.elf, DWARF_C_READ, NULL);
 	/* Without one, libdw would look for it by itself; -1 is what it writes down after having found none. */
 	dwarf_setalt(o->dwarf, o->common_dwarf ? o->common_dwarf : (Dwarf *)-1);
+	if (o->common_dwarf)
+		dwarf_setalt(o->common_dwarf, (Dwarf *)-1);
 	o->scopes = scopes_new(o->dwarf, span, spans, s->names);
 	return o->scopes != NULL;
 }
@@ -209,7 +214,7 @@ static void open_object(struct symbols *s, struct object *o, void *module)
 	spans = code_spans(o->file.elf, span, sizeof(span) / sizeof(span[0]), &o->is_static);
 	if (open_dwarf(s, o, &o->file, span, spans))
 		return;
-	if (debugfile_separate(&o->separate, s->root, &o->file) == 0)
+	if (debugfile_separate(&o->separate, s->from, &o->file) == 0)
 		open_dwarf(s, o, &o->separate, span, spans);
 }
 
@@ -515,13 +520,13 @@ int symbols_site_skip(struct symbols *s, const char *regex, const char **error)
 
 /* ---- the whole ----------------------------------------------------------------------------------------------------------------- */
 
-struct symbols *symbols_new(pid_t root)
+struct symbols *symbols_new(struct outside *from)
 {
 	struct symbols *s = calloc(1, sizeof(*s));
 
 	if (!s)
 		return NULL;
-	s->root = root;
+	s->from = from;
 	s->names = names_new();
 	if (!s->names) {
 		free(s);

@@ -10,6 +10,7 @@
 #include "types.h"
 
 struct module;
+struct outside;
 struct symbols;
 
 /* One line of a stack: innermost inlined function first; the last one of an address is the function that contains it. */
@@ -29,7 +30,8 @@ struct symbol_frames {
 	const struct symbol_frame *frame;
 };
 
-struct symbols *symbols_new(pid_t root) MUST_USE;	/* ROOT: a process in whose mount namespace files are opened; 0: ours */
+/* FROM, borrowed: who names the files (outside.h); NULL: we do. NULL: out of memory. */
+struct symbols *symbols_new(struct outside *from) MUST_USE;
 void symbols_free(struct symbols *s);
 /* The frames at PC in MODULE (NULL: in none). EXACT: the pc itself, otherwise pc - 1 is looked up (a return address). Never fails: count >= 1. */
 struct symbol_frames symbols_resolve(struct symbols *s, const struct module *module, raddr_t pc, bool exact);

@@ -18,7 +18,8 @@
 #include "names.h"
 
 #define PLT_ENTRY_BYTES 16
-#define SYMBOLS_MAX (64u << 20)
+#define SYMBOLS_MAX (4u << 20)		/* some 200 MB */
+#define NAME_MOST 16384u
 
 struct symbol {
 	uint64_t start, end;		/* end == start: size unknown */
@@ -59,12 +60,13 @@ static int rank(const GElf_Sym *sym, const char *name)
 {
 	unsigned bind = GELF_ST_BIND(sym->st_info);
 	int score = GELF_ST_TYPE(sym->st_info) == STT_NOTYPE ? 1 << 20 : 0;
-	size_t len = strlen(name);
+	size_t len = strnlen(name, 4096), bars = 0;
 
 	score += (bind == STB_GLOBAL ? 0 : bind == STB_WEAK ? 1 : 2) << 16;
 	if (strncmp(name, "_Z", 2) && strncmp(name, "_R", 2))
-		score += (int)strspn(name, "_") << 12;
-	return score + (int)(len < 4096 ? len : 4095);
+		while (bars < 15 && name[bars] == '_')
+			bars++;
+	return score + ((int)bars << 12) + (int)(len < 4096 ? len : 4095);
 }
 
 static bool is_function(const GElf_Sym *sym, const char *name)
@@ -101,7 +103,7 @@ static int add_table(struct symtab *t, Elf *elf, Elf_Scn *scn, const GElf_Shdr *
 		if (!gelf_getsym(data, (int)i, &sym))
 			break;
 		s.name = elf_strptr(elf, shdr->sh_link, sym.st_name);
-		if (!s.name || !is_function(&sym, s.name) || sym.st_shndx >= nsections)
+		if (!s.name || !is_function(&sym, s.name) || strnlen(s.name, NAME_MOST) == NAME_MOST || sym.st_shndx >= nsections)
 			continue;
 		in = &section[sym.st_shndx];
 		if (!(in->sh_flags & SHF_EXECINSTR) || sym.st_value < in->sh_addr || sym.st_value - in->sh_addr >= in->sh_size)

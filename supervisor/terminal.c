@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +17,9 @@
  * Two terminals. The user's is opened anew, so that it can be written to without waiting and without changing how the shell that started us
  * finds it. The program's is a pty with the same settings and size. It is a new one for each start: when a session's leader ends, the kernel
  * hangs its terminal up.
+ *
+ * When the user's terminal is closed, the program's is closed too, by us and by the keeper: the kernel hangs it up, and the program's session finds it
+ * as it would have found the user's. Its leader gets SIGHUP and SIGCONT by that, its foreground group gets them from us.
  */
 
 /* Not by the file: /dev/tty is the same terminal. */
@@ -113,6 +117,37 @@ void terminal_enter(const struct terminal *t)
 			dup2(fd, i);
 	if (fd > 2)
 		close(fd);
+}
+
+bool terminal_is_gone(const struct terminal *t, int ms)
+{
+	struct pollfd p = { .fd = t->user };
+
+	return poll(&p, 1, ms) > 0;
+}
+
+void terminal_hang_up(struct terminal *t)
+{
+	pid_t group;
+
+	if (t->master < 0)
+		return;
+	if (ioctl(t->master, TIOCGPGRP, &group) < 0)
+		group = 0;
+	keeper_end(t->keeper);
+	t->keeper = -1;
+	close_pty(t);
+	if (group > 1 && kill(-group, SIGHUP) == 0)
+		kill(-group, SIGCONT);
+}
+
+bool terminal_controls(void)
+{
+	int fd = open("/dev/tty", O_RDWR | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+
+	if (fd >= 0)
+		close(fd);
+	return fd >= 0;
 }
 
 void terminal_resized(const struct terminal *t)

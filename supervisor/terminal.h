@@ -27,6 +27,12 @@ int terminal_open(struct terminal *t, bool program) MUST_USE;
 int terminal_renew(struct terminal *t) MUST_USE;
 /* In the child, before its exec: makes the program's terminal its own. */
 void terminal_enter(const struct terminal *t);
+/* Whether the user's terminal was closed, or is within MS milliseconds. */
+bool terminal_is_gone(const struct terminal *t, int ms);
+/* Closes the program's terminal: SIGHUP and SIGCONT for its foreground group, nothing to read or write any more. The keeper has ended. */
+void terminal_hang_up(struct terminal *t);
+/* Whether this process has a controlling terminal, be it on a descriptor or not. */
+bool terminal_controls(void);
 /* The user's window has another size now: tells the program. */
 void terminal_resized(const struct terminal *t);
 /* Rows and columns of the user's window; 24 by 80 if it does not say. */

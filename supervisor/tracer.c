@@ -13,6 +13,8 @@
 #include <sys/wait.h>
 #include <time.h>
 
+#include "array.h"
+
 static long options(unsigned flags)
 {
 	long o = PTRACE_O_TRACECLONE | PTRACE_O_TRACEEXEC | PTRACE_O_TRACEEXIT | PTRACE_O_TRACESYSGOOD;
@@ -76,6 +78,16 @@ int tracer_set_regs(pid_t tid, const struct user_regs_struct *regs)
 	return call(PTRACE_SETREGS, tid, NULL, (void *)(uintptr_t)regs);
 }
 
+int tracer_signal_code(pid_t tid, int *code)
+{
+	siginfo_t info;
+	int err = call(PTRACE_GETSIGINFO, tid, NULL, &info);
+
+	if (!err)
+		*code = info.si_code;
+	return err;
+}
+
 static unsigned long message(pid_t tid)
 {
 	unsigned long value = 0;
@@ -118,11 +130,25 @@ static void decode(pid_t tid, int status, struct event *e)
 	e->value = message(tid);
 }
 
+/* Ends that tracer_wait() has told to somebody who waited for something else. */
+static struct event *ends;
+static size_t nends, ends_room;
+
+static void keep_end(const struct event *e)
+{
+	if (!array_room(&ends, nends, &ends_room, sizeof(*ends)))
+		ends[nends++] = *e;
+}
+
 int tracer_next(struct event *event)
 {
 	int status;
 	pid_t tid;
 
+	if (nends) {
+		*event = ends[--nends];
+		return 1;
+	}
 	do
 		tid = waitpid(-1, &status, __WALL | WNOHANG);
 	while (tid < 0 && errno == EINTR);
@@ -153,6 +179,8 @@ int tracer_wait(pid_t tid, struct event *event, int ms)
 			return -errno;
 		if (got > 0) {
 			decode(got, status, event);
+			if (event->kind == EVENT_GONE)
+				keep_end(event);
 			return 1;
 		}
 		if (now_ms() >= end)

@@ -42,7 +42,7 @@ int tracer_flags(pid_t tid, unsigned flags) MUST_USE;
 
 /* The next event of any tracee, without waiting. 1: *event is filled; 0: none; -ECHILD: no tracees are left. */
 int tracer_next(struct event *event) MUST_USE;
-/* Waits for an event of TID, at most MS milliseconds: 1, or 0 on time-out, or -errno. */
+/* Waits for an event of TID, at most MS milliseconds: 1, or 0 on time-out, or -errno. An end (EVENT_GONE) is told by tracer_next() once more: records depend on it. */
 int tracer_wait(pid_t tid, struct event *event, int ms) MUST_USE;
 
 int tracer_cont(pid_t tid, int signal);
@@ -51,6 +51,8 @@ int tracer_listen(pid_t tid);
 int tracer_interrupt(pid_t tid);
 int tracer_detach(pid_t tid, int signal);
 int tracer_get_regs(pid_t tid, struct user_regs_struct *regs) MUST_USE;
+/* The si_code of the signal that the tracee is about to get: greater than 0 if the kernel sends it for what the thread did. */
+int tracer_signal_code(pid_t tid, int *code) MUST_USE;
 int tracer_set_regs(pid_t tid, const struct user_regs_struct *regs) MUST_USE;
 
 #endif

@@ -24,6 +24,7 @@
 #include "callframe.h"
 #include "cfi.h"
 #include "elf.h"
+#include "image.h"
 #include "module.h"
 #include "plant.h"
 #include "proc.h"
@@ -83,7 +84,7 @@ static void rules_free(struct cfi *rules)
 {
 	if (!rules)
 		return;
-	munmap(rules->image, sizeof(*rules->image));
+	munmap(rules->tables, sizeof(*rules->tables));
 	cfi_release(rules);
 	free(rules);
 }
@@ -163,7 +164,7 @@ static struct elf *blob_elf(void)
 
 static bool in_blob(const struct process *p, raddr_t pc)
 {
-	return p->home && pc >= p->home + HOME_BLOB && pc < p->home + HOME_BEACON;
+	return p->home && pc >= p->home + HOME_BLOB && pc < p->home + HOME_JOURNAL;
 }
 
 /* The file that PC is in, and its relocation. NULL: none that we know. */
@@ -173,7 +174,7 @@ static struct unwind_file *file_at(const struct process *p, raddr_t pc, uint64_t
 
 	if (in_blob(p, pc)) {
 		*bias = p->home + HOME_BLOB;
-		return blob_elf() ? file_of(blob_elf(), 0, HOME_BEACON - HOME_BLOB) : NULL;
+		return blob_elf() ? file_of(blob_elf(), 0, HOME_JOURNAL - HOME_BLOB) : NULL;
 	}
 	m = modules_find(&p->modules, pc, UINT32_MAX);
 	if (!m || pc < m->text_start || pc >= m->text_end)
@@ -187,12 +188,12 @@ static const struct wire_rule *inferred_rule(struct unwind_file *f, uint32_t off
 {
 	if (!f->rules) {
 		struct cfi *rules = calloc(1, sizeof(*rules));
-		struct wire_image *image = mmap(NULL, sizeof(*image), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+		struct wire_tables *tables = mmap(NULL, sizeof(*tables), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
-		if (!rules || image == MAP_FAILED || cfi_init(rules, image)) {
+		if (!rules || tables == MAP_FAILED || cfi_init(rules, tables, WIRE_POOL)) {
 			free(rules);
-			if (image != MAP_FAILED)
-				munmap(image, sizeof(*image));
+			if (tables != MAP_FAILED)
+				munmap(tables, sizeof(*tables));
 			return NULL;
 		}
 		f->rules = rules;
@@ -396,6 +397,8 @@ static int find_proc_info(unw_addr_space_t as, unw_word_t ip, unw_proc_info_t *p
 	if (original && frame >= 0) {
 		struct wire_rule rule = callframe_rule(&f->frames, (size_t)frame, offset);
 
+		if (plant_stands(&u->process->plant, ip))
+			rule = image_below_red_zone(rule);
 		return find_synthetic(u, as, ip, pi, need, &rule);
 	}
 	if (frame < 0)

@@ -39,7 +39,7 @@ static void tell_final(struct session *s, const struct limit_hit *hit)
 
 /* ---- requests --------------------------------------------------------------------------------------------------------------------- */
 
-/* Every thread of P passes a memory barrier: those that run now are interrupted; or, where the kernel cannot do that, stopped for a moment. */
+/* Every thread of P passes a memory barrier: those that run now are interrupted; where it has not registered for that, waited for; or stopped for a moment. */
 static int fence(struct session *s, struct process *p)
 {
 	int err;
@@ -48,15 +48,22 @@ static int fence(struct session *s, struct process *p)
 		return 0;
 	if (p->fences && syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0) == 0)
 		return 0;
+	if (syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0) == 0)
+		return 0;
 	err = session_stop(s, p);
 	return err ? err : session_cont(s, p);
 }
 
-static enum room_verdict judge(struct session *s, struct process *p, const struct room_question *q, struct room_case *c, bool frozen)
+static struct room_rules rules_now(const struct session *s, bool frozen)
 {
-	struct room_rules rules = {
+	return (struct room_rules){
 		.limit = s->options.limit ? s->options.limit : UINT64_MAX >> 2, .count = s->options.count, .ms = pulse_ms(), .final = final(s), .frozen = frozen,
 	};
+}
+
+static enum room_verdict judge(struct session *s, struct process *p, const struct room_question *q, struct room_case *c, bool frozen)
+{
+	struct room_rules rules = rules_now(s, frozen);
 	enum room_verdict v = limit_judge(p, q, &rules, c);
 
 	if (v != ROOM_FENCE)
@@ -79,16 +86,25 @@ static struct limit_hit hit_of(const struct session *s, struct process *p, const
 	};
 }
 
+#define FREEZE_MS 1000			/* in that time all threads stop, or else ... */
+#define RETRY_MS  1000			/* ... all run for so long */
+
 /* Everything stands still for the last look. Whether the request fits after all. */
 static bool freeze(struct session *s, struct process *p, const struct room_question *q, struct room_case *c, pid_t tid)
 {
-	int err = session_stop(s, p);
+	int err = session_stop_within(s, p, FREEZE_MS);
 	enum room_verdict v;
 	struct limit_hit hit;
 
+	if (err == -ETIMEDOUT)
+		p->limit.retry_ms = pulse_ms() + RETRY_MS;
+	if (err == -ETIMEDOUT && p->wire && s->options.on_limit == LIMIT_KILL) {	/* what there is to be seen is seen */
+		hit = hit_of(s, p, q, c, tid);
+		tell_final(s, &hit);
+	}
 	if (!p->wire || p->state != PROCESS_STOPPED)
 		return false;
-	v = err == -EBUSY ? ROOM_LATER : judge(s, p, q, c, true);
+	v = judge(s, p, q, c, true);
 	if (v != ROOM_CROSSES) {
 		if (session_cont(s, p) < 0)
 			message_verbose(1, "cannot continue process %d", (int)p->pid);
@@ -103,6 +119,7 @@ static bool freeze(struct session *s, struct process *p, const struct room_quest
 static bool crossing(struct session *s, struct process *p, const struct room_question *q, const struct room_case *c, pid_t tid)
 {
 	struct limit_hit hit = hit_of(s, p, q, c, tid);
+	struct room_rules rules = rules_now(s, false);
 
 	if (s->options.on_limit == LIMIT_FAIL) {
 		if (limit_refused(&p->limit, q->stack, c->growth) < 0)
@@ -112,28 +129,56 @@ static bool crossing(struct session *s, struct process *p, const struct room_que
 	}
 	if (!p->limit.above)
 		tell(s, &hit);
-	p->limit.above = true;
+	if (!p->limit.above)
+		limit_watch(p, q->slot, &rules);
 	return true;
 }
 
-bool verdict_answer(struct session *s, struct process *p, struct wire_mail *mail, uint32_t slot, pid_t tid)
+/* Crossings that only the events have told of. */
+void verdict_crossed(struct session *s, struct process *p)
 {
+	struct limit_watch *w = &p->limit.watch;
+	struct limit_hit hit = w->last;
+
+	if (!w->crossings)
+		return;
+	p->limit.hits += w->crossings - 1;
+	w->crossings = 0;
+	hit.ms = pulse_ms();
+	tell(s, &hit);
+}
+
+/* Above a limit that is only reported there is nothing to decide. */
+static bool goes_on_above(struct session *s, struct process *p, const struct room_question *q, struct room_case *c)
+{
+	struct room_rules rules = rules_now(s, false);
+
+	return p->limit.above && s->options.on_limit == LIMIT_REPORT && limit_above(p, q, &rules, c);
+}
+
+bool verdict_answer(struct session *s, struct process *p, const struct shared_question *asked)
+{
+	struct wire_mail *mail = asked->mail;
 	struct room_question q;
-	struct room_case c;
+	struct room_case c = { 0 };
 
 	if (!p->stream || !p->limit.lease) {
 		mail->answer = 0;
 		return true;
 	}
-	if (p->state == PROCESS_STOPPED || s->stopping || s->limit_killed)
+	if (p->state == PROCESS_STOPPED || s->stopping || s->limit_killed || pulse_ms() < p->limit.retry_ms)
 		return false;
-	room_question(&q, mail, slot);
+	room_question(&q, asked);
+	if (goes_on_above(s, p, &q, &c)) {
+		mail->answer = limit_grant(p, &q, &c);
+		return true;
+	}
 	switch (judge(s, p, &q, &c, false)) {
 	case ROOM_FITS:
-		p->limit.above = false;
+		p->limit.above &= c.growth == 0;
 		break;
 	case ROOM_CROSSES:
-		if (final(s) ? freeze(s, p, &q, &c, tid) : crossing(s, p, &q, &c, tid))
+		if (final(s) ? freeze(s, p, &q, &c, asked->tid) : crossing(s, p, &q, &c, asked->tid))
 			break;
 		if (s->options.on_limit != LIMIT_FAIL)
 			return false;
@@ -173,7 +218,11 @@ bool verdict_image(struct session *s, struct process *p)
 		return false;
 	if (final(s) && session_stop(s, p) < 0)
 		message_error("cannot stop process %d", (int)p->pid);
-	p->limit.above = s->options.on_limit == LIMIT_REPORT;
+	if (s->options.on_limit == LIMIT_REPORT) {
+		struct room_rules rules = rules_now(s, false);
+
+		limit_watch(p, UINT32_MAX, &rules);
+	}
 	image_hit(s, &hit);
 	return final(s);
 }
@@ -217,6 +266,11 @@ uint64_t session_limit_now(const struct session *s)
 void session_limit_action(struct session *s, enum limit_action action)
 {
 	s->options.on_limit = action;
+	for (struct process *p = s->processes; p; p = p->next)
+		if (p->wire && p->limit.lease && p->limit.above) {	/* what was given in advance above the limit */
+			limit_unwatch(p);
+			limit_close(p);
+		}
 }
 
 enum limit_action session_limit_action_now(const struct session *s)

@@ -12,7 +12,9 @@
 void verdict_begin(struct session *s, struct process *p);
 /* P is a new image that has not run yet: whether its text alone is above the limit, and it is to be stopped for that, or was killed. */
 bool verdict_image(struct session *s, struct process *p);
+/* Tells of crossings that events have told of (LIMIT_REPORT). */
+void verdict_crossed(struct session *s, struct process *p);
 /* Answers MAIL's question (ASK_ROOM) from SLOT, whose thread is TID by its own account. False: later, or never, as its process is being stopped or killed. */
-bool verdict_answer(struct session *s, struct process *p, struct wire_mail *mail, uint32_t slot, pid_t tid);
+bool verdict_answer(struct session *s, struct process *p, const struct shared_question *asked);
 
 #endif

@@ -16,6 +16,7 @@
  * probing, no marks left by what is taken out.
  */
 #define LEAST 64u
+#define PERIOD_MOST ((uint64_t)1 << 46)
 
 static size_t place(const struct weights *w, raddr_t address)
 {
@@ -62,6 +63,8 @@ struct weight weights_of(struct weights *w, uint64_t size, uint64_t period)
 
 	if (!period)
 		return (struct weight){ size, 1 };
+	if (period > PERIOD_MOST)		/* the process' word */
+		period = PERIOD_MOST;
 	stands_for = -1 / expm1(-(double)(size ? size : 1) / (double)period);
 	return (struct weight){ whole((double)size * stands_for, &w->bytes), whole(stands_for, &w->count) };
 }

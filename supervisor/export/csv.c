@@ -2,19 +2,27 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "../escape.h"
 #include "export.h"
 
-/* The rows of `report --by site` for spreadsheets, as RFC 4180 has it: what needs it is in quotes, lines end in CR LF. */
+/*
+ * The rows of `report --by site` for spreadsheets, as RFC 4180 has it: what needs it is in quotes, lines end in CR LF. Spreadsheets compute a cell that
+ * begins as a formula does, also with what a name makes them fetch or run; an apostrophe in front keeps it a text.
+ */
 static void put_text(FILE *out, const char *text)
 {
-	bool quotes = text && strpbrk(text, ",\"\r\n");
+	bool quotes = text && strpbrk(text, ",\"");
+	char as[ESCAPE_UNIT];
 
 	if (quotes)
 		putc('"', out);
-	for (; text && *text; text++) {
+	if (text && *text && strchr("=+-@", *text))
+		putc('\'', out);
+	for (size_t len; text && *text; text += len) {
+		len = escape_unit(text, as);
 		if (*text == '"')
 			putc('"', out);
-		putc(*text, out);
+		fwrite(*as ? as : text, 1, *as ? strlen(as) : len, out);
 	}
 	if (quotes)
 		putc('"', out);

@@ -136,6 +136,7 @@ int export_dhat(FILE *out, const struct export *e)
 	if (!err) {
 		add_up(e, &t, place, &at_peak);
 		json_init(&j, out);
+		j.shown = true;
 		err = put_document(&j, e, &t, place);
 	}
 	free(place);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../escape.h"
 #include "../units.h"
 #include "export.h"
 #include "xml.h"
@@ -76,7 +77,7 @@ static void put_title(struct drawing *d, const struct tree_node *n)
 
 	fputs("<title>", d->out);
 	xml_put(d->out, f ? export_name(f) : "all");
-	fprintf(d->out, "\n%s (%" PRId64 " bytes), %.2f %%, %" PRId64 " block%s", export_amount(&size, n->size), n->size,
+	escape_printf(d->out, "\n%s (%" PRId64 " bytes), %.2f %%, %" PRId64 " block%s", export_amount(&size, n->size), n->size,
 		total(d) ? 100.0 * (double)n->size / (double)total(d) : 0, n->count, n->count == 1 ? "" : "s");
 	if (f && f->file) {
 		putc('\n', d->out);
@@ -102,7 +103,7 @@ static void put_frame(struct drawing *d, const struct tree_node *n, int64_t at, 
 	colour(d, n->frame, fill);
 	fprintf(d->out, "<g class=\"frame\" data-at=\"%" PRId64 " %" PRId64 " %u\">", at, n->size, depth);
 	put_title(d, n);
-	fprintf(d->out, "<rect x=\"%.2f\" y=\"%u\" width=\"%.2f\" height=\"%d\" rx=\"1\" fill=\"%s\"/><text x=\"%.2f\" y=\"%u\">", x, y, w > 0.7 ? w - 0.5 : 0.2, ROW - 1,
+	escape_printf(d->out, "<rect x=\"%.2f\" y=\"%u\" width=\"%.2f\" height=\"%d\" rx=\"1\" fill=\"%s\"/><text x=\"%.2f\" y=\"%u\">", x, y, w > 0.7 ? w - 0.5 : 0.2, ROW - 1,
 		fill, x + 3, y + 12);
 	if (w >= 6 + 3 * CHARACTER)
 		xml_put_cut(d->out, n->frame ? export_name(n->frame) : "all", (size_t)((w - 6) / CHARACTER));
@@ -190,7 +191,7 @@ static void put_head(struct drawing *d, unsigned height)
 	xml_put_cut(d->out, e->command ? e->command : "", 80);
 	if (e->pid)
 		fprintf(d->out, " (%d)", (int)e->pid);
-	fprintf(d->out, "</text>\n<text id=\"subtitle\" x=\"%d\" y=\"42\">%s%s %s (%" PRId64 " bytes in %" PRId64 " blocks), ", PAD,
+	escape_printf(d->out, "</text>\n<text id=\"subtitle\" x=\"%d\" y=\"42\">%s%s %s (%" PRId64 " bytes in %" PRId64 " blocks), ", PAD,
 		e->view->estimated ? "~" : "", export_amount(&size, total(d)), export_noun(e), total(d), d->t->node[0].count);
 	xml_put(d->out, e->moment);
 	fputs("</text>\n", d->out);
@@ -208,7 +209,7 @@ static int draw(struct drawing *d)
 	put_head(d, height);
 	err = put_frames(d);
 	if (d->hidden)
-		fprintf(d->out, "<text x=\"%d\" y=\"%u\" style=\"fill: #666\">%zu branch%s narrower than 1/%d of the width %s not drawn</text>\n", PAD, height - 10, d->hidden,
+		escape_printf(d->out, "<text x=\"%d\" y=\"%u\" style=\"fill: #666\">%zu branch%s narrower than 1/%d of the width %s not drawn</text>\n", PAD, height - 10, d->hidden,
 			d->hidden == 1 ? "" : "es", THINNEST, d->hidden == 1 ? "is" : "are");
 	fputs("<script><![CDATA[\n", d->out);
 	fwrite(flamegraph_js, 1, (size_t)(flamegraph_js_end - flamegraph_js), d->out);

@@ -1,28 +1,26 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include <inttypes.h>
 
-#include "../utf8.h"
+#include "../escape.h"
 #include "export.h"
 
 /*
- * Folded stacks: `outermost;...;innermost BYTES`, one stack a line, each inlined function a frame of its own. The grammar has no escapes: what separates frames
- * or lines is replaced within names. Readers take the text behind the last blank as the amount, so blanks may be in names. Stacks that read
+ * Folded stacks: `outermost;...;innermost BYTES`, one stack a line, each inlined function a frame of its own. The grammar has no escapes: names are as
+ * everywhere (escape.h), and what separates frames is replaced within them. Readers take the text behind the last blank as the amount, so blanks may be in names. Stacks that read
  * the same (they differ in addresses only) are lines of their own; readers add them up.
  */
 static void put_name(FILE *out, const char *name)
 {
-	while (*name) {
-		int n = utf8_length(name);
+	char as[ESCAPE_UNIT];
 
-		if (n == 0)
-			putc_unlocked('?', out);
-		else if ((unsigned char)*name < 0x20 || *name == 0x7f)
-			putc_unlocked(' ', out);
+	for (size_t len; *name; name += len) {
+		len = escape_unit(name, as);
+		if (*as)
+			fputs_unlocked(as, out);
 		else if (*name == ';')
 			putc_unlocked(':', out);
 		else
-			fwrite_unlocked(name, 1, (size_t)n, out);
-		name += n ? n : 1;
+			fwrite_unlocked(name, 1, len, out);
 	}
 }
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "../array.h"
+#include "../escape.h"
 #include "../units.h"
 #include "../utf8.h"
 #include "export.h"
@@ -49,20 +50,18 @@ struct graph {
 
 void graph_put_text(FILE *out, const char *text)
 {
-	while (*text) {
-		int n = utf8_length(text);
+	char as[ESCAPE_UNIT];
 
-		if (n == 0)
-			fputs("\xef\xbf\xbd", out);
-		else if ((unsigned char)*text < 0x20 || *text == 0x7f)
-			putc(' ', out);
-		else if (*text == '"' || *text == '\\')
-			fprintf(out, "\\%c", *text);
+	for (size_t len; *text; text += len) {
+		len = escape_unit(text, as);
+		if (*as == '\\')		/* for dot a backslash begins an escape, too */
+			fprintf(out, as[1] == '\\' ? "\\\\\\\\" : "\\\\%.10s", as + 1);
+		else if (*text == '"')
+			fputs("\\\"", out);
 		else if (*text == '&')		/* dot knows HTML's entities */
 			fputs("&amp;", out);
 		else
-			fwrite(text, 1, (size_t)n, out);
-		text += n ? n : 1;
+			fwrite(text, 1, len, out);
 	}
 }
 
@@ -198,9 +197,9 @@ static void put_node(const struct graph *g, size_t i)
 	graph_put_text(g->out, name);
 	fputs("\\n", g->out);
 	if (r->flat)
-		fprintf(g->out, "%s (%.1f%%)\\r", export_amount(&amount, r->flat), 100 * flat);
+		escape_printf(g->out, "%s (%.1f%%)\\r", export_amount(&amount, r->flat), 100 * flat);
 	if (r->flat != r->cum)
-		fprintf(g->out, "%s%s (%.1f%%)\\r", r->flat ? "of " : "", export_amount(&amount, r->cum), 100 * cum);
+		escape_printf(g->out, "%s%s (%.1f%%)\\r", r->flat ? "of " : "", export_amount(&amount, r->cum), 100 * cum);
 	fprintf(g->out, "\", fontsize=%.1f, fillcolor=\"0.08 %.3f 1.0\", tooltip=\"", 8 + 40 * sqrt(flat), 0.6 * sqrt(flat));
 	graph_put_text(g->out, r->function);
 	fprintf(g->out, ": %" PRId64 " of %" PRId64 " bytes\"];\n", r->flat, r->cum);
@@ -211,7 +210,7 @@ static void put_edge(const struct graph *g, const struct edge *e)
 	double part = share(g, e->size);
 	struct text_buffer amount;
 
-	fprintf(g->out, "n%" PRIu32 " -> n%" PRIu32 " [label=\" %s\", weight=%d, penwidth=%.2f%s, tooltip=\"%" PRId64 " bytes\"];\n", e->from, e->to,
+	escape_printf(g->out, "n%" PRIu32 " -> n%" PRIu32 " [label=\" %s\", weight=%d, penwidth=%.2f%s, tooltip=\"%" PRId64 " bytes\"];\n", e->from, e->to,
 		export_amount(&amount, e->size), 1 + (int)(100 * part), 0.7 + 5 * part, e->indirect ? ", style=dashed" : "", e->size);
 }
 
@@ -229,11 +228,11 @@ static void put_legend(const struct graph *g)
 	graph_put_text(g->out, e->command ? e->command : "");
 	if (e->pid)
 		fprintf(g->out, " (%d)", (int)e->pid);
-	fprintf(g->out, "\\lTotal: %s%s %s\\l", e->view->estimated ? "~" : "", export_amount(&amount, g->t.total), export_noun(e));
+	escape_printf(g->out, "\\lTotal: %s%s %s\\l", e->view->estimated ? "~" : "", export_amount(&amount, g->t.total), export_noun(e));
 	graph_put_text(g->out, e->moment);
 	fprintf(g->out, "\\l%zu of %zu functions\\l", drawn, all);
-	fprintf(g->out, "Dropped nodes with < %s\\l", export_amount(&amount, g->least_node));
-	fprintf(g->out, "Dropped edges with < %s\\l\", tooltip=\"%" PRId64 " bytes\"];\n", export_amount(&amount, g->least_edge), g->t.total);
+	escape_printf(g->out, "Dropped nodes with < %s\\l", export_amount(&amount, g->least_node));
+	escape_printf(g->out, "Dropped edges with < %s\\l\", tooltip=\"%" PRId64 " bytes\"];\n", export_amount(&amount, g->least_edge), g->t.total);
 }
 
 static void draw(const struct graph *g)

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../escape.h"
 #include "intern.h"
 #include "trie.h"
 
@@ -134,10 +135,12 @@ static int collect(struct heaptrack *h)
 
 static void put_string(FILE *out, const char *text)
 {
-	fprintf(out, "s %zx ", strlen(text));
-	for (; *text; text++)
-		putc(*text == '\n' ? ' ' : *text, out);
+	char *copy = escape_copy(text);
+
+	fprintf(out, "s %zx ", copy ? strlen(copy) : 0);
+	fputs(copy ? copy : "", out);
 	putc('\n', out);
+	free(copy);
 }
 
 static void put_frames(struct heaptrack *h)
@@ -273,8 +276,7 @@ static void put_header(struct heaptrack *h)
 	      "# what was live at the peak and at the end. Made up: when it was between start, peak and end; the sizes of single blocks (averages).\n",
 	      h->out);
 	fputs(h->e->view->estimated ? "# All numbers are estimates from samples.\nX " : "X ", h->out);
-	for (const char *s = h->e->command_line ? h->e->command_line : "unknown"; *s; s++)
-		putc(*s == '\n' ? ' ' : *s, h->out);
+	escape_put(h->out, h->e->command_line ? h->e->command_line : "unknown");
 	fputs("\nI 1000 0\n", h->out);
 }
 

@@ -478,7 +478,7 @@ static int put_page(struct page *p)
 	fputs("</style>\n</head>\n<body>\n<noscript>This page needs JavaScript: all of it is in the page, nothing is loaded from elsewhere.</noscript>\n"
 	      "<script type=\"application/json\" id=\"data\">\n", p->out);
 	json_init(&p->j, p->out);
-	p->j.in_page = true;
+	p->j.in_page = p->j.shown = true;
 	json_object(&p->j, NULL);
 	put_program(p);
 	err = put_curve(p);

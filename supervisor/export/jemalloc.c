@@ -6,6 +6,7 @@
 
 #include "../array.h"
 #include "../elf.h"
+#include "../escape.h"
 #include "../module.h"
 #include "export.h"
 #include "intern.h"
@@ -65,12 +66,15 @@ static int find_locations(struct writer *w)
 /* `--` separates functions that are inlined into each other, lines end names, and nothing else may stand there. */
 static void put_name(FILE *out, const char *name)
 {
-	for (const char *c = name; *c; c++) {
-		if ((unsigned char)*c < 0x20 || *c == 0x7f)
-			putc_unlocked(' ', out);
+	char as[ESCAPE_UNIT];
+
+	for (size_t len; *name; name += len) {
+		len = escape_unit(name, as);
+		if (*as)
+			fputs_unlocked(as, out);
 		else
-			putc_unlocked(*c, out);
-		if (c[0] == '-' && c[1] == '-')
+			fwrite_unlocked(name, 1, len, out);
+		if (name[0] == '-' && name[1] == '-')
 			putc_unlocked(' ', out);
 	}
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../escape.h"
 #include "moments.h"
 #include "trie.h"
 
@@ -122,8 +123,15 @@ static const struct branch *children(const struct massif *m, uint32_t node, size
 /* ms_print takes what follows a `#` for a comment, also within a line. */
 static void put_text(FILE *out, const char *text)
 {
-	for (; text && *text; text++)
-		putc(*text == '#' ? '%' : (unsigned char)*text < 0x20 ? ' ' : *text, out);
+	char as[ESCAPE_UNIT];
+
+	for (size_t len; text && *text; text += len) {
+		len = escape_unit(text, as);
+		if (*text == '#')
+			putc('%', out);
+		else
+			fwrite(*as ? as : text, 1, *as ? strlen(as) : len, out);
+	}
 }
 
 static void put_frame(const struct massif *m, const struct trie_frame *f)
@@ -149,7 +157,7 @@ static void put_rest(const struct massif *m, uint32_t node, unsigned depth)
 {
 	uint32_t n = m->places[node];
 
-	fprintf(m->out, "%*sn0: %" PRId64 " in %u place%s below massif's threshold (1.00%%)\n", (int)depth, "", m->rest[node], n, n == 1 ? "," : "s, all");
+	escape_printf(m->out, "%*sn0: %" PRId64 " in %u place%s below massif's threshold (1.00%%)\n", (int)depth, "", m->rest[node], n, n == 1 ? "," : "s, all");
 }
 
 /* Biggest first, what is not shown by name in its place among them. */
@@ -178,7 +186,7 @@ static void put_node(const struct massif *m, uint32_t node, unsigned depth)
 		children(m, node, &n);
 		n += m->places[node] > 0;
 	}
-	fprintf(m->out, "%*sn%zu: %" PRId64 " ", (int)depth, "", n, m->sum[node]);
+	escape_printf(m->out, "%*sn%zu: %" PRId64 " ", (int)depth, "", n, m->sum[node]);
 	if (node)
 		put_frame(m, &m->trie.frame[m->trie.node[node].frame]);
 	else
@@ -197,7 +205,7 @@ static int put_snapshot(struct massif *m, uint64_t ms, uint64_t bytes, const cha
 	if (err)
 		return err;
 	m->last_ms = ms > m->last_ms ? ms : m->last_ms;
-	fprintf(m->out, "#-----------\nsnapshot=%" PRIu64 "\n#-----------\ntime=%" PRIu64 "\nmem_heap_B=%" PRIu64 "\nmem_heap_extra_B=0\nmem_stacks_B=0\n"
+	escape_printf(m->out, "#-----------\nsnapshot=%" PRIu64 "\n#-----------\ntime=%" PRIu64 "\nmem_heap_B=%" PRIu64 "\nmem_heap_extra_B=0\nmem_stacks_B=0\n"
 		"heap_tree=%s\n", m->number++, m->last_ms, bytes, tree ? tree : "empty");
 	if (tree)
 		put_node(m, 0, 0);
@@ -260,7 +268,7 @@ int export_massif(FILE *out, const struct export *e)
 	int err = n < 0 ? (int)n : trie_init(&m.trie, true);
 
 	if (!err) {
-		fprintf(out, "desc: mtrun " MTRUN_VERSION ", what calls allocated and was live%s\ncmd: ", e->view->estimated ? ", estimated from samples" : "");
+		escape_printf(out, "desc: mtrun " MTRUN_VERSION ", what calls allocated and was live%s\ncmd: ", e->view->estimated ? ", estimated from samples" : "");
 		put_text(out, e->command_line ? e->command_line : "unknown");
 		fputs("\ntime_unit: ms\n", out);
 		err = put_points(&m, index, (size_t)n, stretch);

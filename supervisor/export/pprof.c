@@ -5,8 +5,8 @@
 #include <zlib.h>
 
 #include "../array.h"
+#include "../escape.h"
 #include "../module.h"
-#include "../utf8.h"
 #include "export.h"
 #include "intern.h"
 #include "supervisor/export/profile.pb-c.h"	/* made from profile.proto */
@@ -286,29 +286,14 @@ static int put_mappings(struct writer *w, char (**build_ids)[80])
 	return 0;
 }
 
-/* TEXT as UTF-8: what is none becomes a U+FFFD. TO: three bytes for each of TEXT's, and one more. */
-static void clean(char *to, const char *text)
-{
-	while (*text) {
-		int n = utf8_length(text);
-
-		memcpy(to, n ? text : "\xef\xbf\xbd", n ? (size_t)n : 3);
-		to += n ? n : 3;
-		text += n ? n : 1;
-	}
-	*to = '\0';
-}
-
 static int put_strings(struct writer *w)
 {
 	for (size_t i = 0; i < w->strings.count && !ferror(w->out); i++) {
-		const char *text = w->strings.key[i];
-		char *copy = malloc(3 * strlen(text) + 1);
+		char *copy = escape_copy(w->strings.key[i]);	/* which is UTF-8, as protobuf wants it */
 		Profile p = PERFTOOLS__PROFILES__PROFILE__INIT;
 
 		if (!copy)
 			return -ENOMEM;
-		clean(copy, text);
 		p.n_string_table = 1;
 		p.string_table = &copy;
 		put(w, &p);

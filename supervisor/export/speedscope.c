@@ -104,6 +104,7 @@ int export_speedscope(FILE *out, const struct export *e)
 		err = collect(&t, e);
 	if (!err) {
 		json_init(&j, out);
+		j.shown = true;
 		json_object(&j, NULL);
 		json_string(&j, "$schema", "https://www.speedscope.app/file-format-schema.json");
 		json_string(&j, "exporter", "mtrun@" MTRUN_VERSION);

@@ -3,38 +3,37 @@
 
 #include <string.h>
 
-#include "../utf8.h"
+#include "../escape.h"
 
-#define REPLACEMENT "\xef\xbf\xbd"
-
-/* The bytes of the character at TEXT; it is replaced by *AS unless that is NULL. */
-static int character(const char *text, const char **as)
+/* The bytes of the character at TEXT; it is replaced by AS unless that is empty. (What XML cannot have is among what is escaped.) */
+static size_t character(const char *text, char as[ESCAPE_UNIT])
 {
-	int n = utf8_length(text);
+	const char *entity = NULL;
 
-	*as = NULL;
 	switch (*text) {
-	case '<': *as = "&lt;"; return 1;
-	case '>': *as = "&gt;"; return 1;
-	case '&': *as = "&amp;"; return 1;
-	case '"': *as = "&quot;"; return 1;
-	case '\'': *as = "&#39;"; return 1;
-	default: break;
+	case '<': entity = "&lt;"; break;
+	case '>': entity = "&gt;"; break;
+	case '&': entity = "&amp;"; break;
+	case '"': entity = "&quot;"; break;
+	case '\'': entity = "&#39;"; break;
+	default: return escape_unit(text, as);
 	}
-	if (n == 0 || !strncmp(text, "\xef\xbf\xbe", 3) || !strncmp(text, "\xef\xbf\xbf", 3))
-		*as = REPLACEMENT;
-	else if ((unsigned char)*text < 0x20 || *text == 0x7f)
-		*as = " ";
-	return n ? n : 1;
+	strcpy(as, entity);
+	return 1;
 }
+
+/* How many characters are seen: entities are one each, escapes are what they are. */
+static size_t width(const char *as) { return *as == '\\' ? strlen(as) : 1; }
 
 static size_t length(const char *text)
 {
-	const char *as;
+	char as[ESCAPE_UNIT];
 	size_t n = 0;
 
-	for (; *text; text += character(text, &as))
-		n++;
+	while (*text) {
+		text += character(text, as);
+		n += width(as);
+	}
 	return n;
 }
 
@@ -43,14 +42,17 @@ void xml_put_cut(FILE *out, const char *text, size_t characters)
 	bool cut = length(text) > characters;
 	size_t left = !cut ? SIZE_MAX : characters > 2 ? characters - 2 : 0;
 
-	for (; *text && left; left--) {
-		const char *as;
-		int n = character(text, &as);
+	while (*text) {
+		char as[ESCAPE_UNIT];
+		size_t n = character(text, as);
 
-		if (as)
+		if (width(as) > left)
+			break;
+		left -= width(as);
+		if (*as)
 			fputs_unlocked(as, out);
 		else
-			fwrite_unlocked(text, 1, (size_t)n, out);
+			fwrite_unlocked(text, 1, n, out);
 		text += n;
 	}
 	if (cut)

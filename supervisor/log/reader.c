@@ -55,6 +55,7 @@ int log_file_open(struct log_file *f, const char *path, char *why, size_t len)
 		return (int)n;
 	}
 	f->size = (uint64_t)st.st_size;
+	f->owner = st.st_uid;
 	f->whole = sizeof(f->header);
 	return 0;
 }

@@ -15,6 +15,7 @@ struct log_file {
 	char *path;
 	int fd;
 	uint64_t size;
+	uid_t owner;
 	struct segment_header header;
 	struct log_index index;		/* its blocks; points only if `indexed` */
 	bool indexed;

@@ -666,6 +666,16 @@ struct replay_process *replay_process(const struct replay *r, size_t i) { return
 uint64_t replay_recorded_ms(const struct replay_process *p) { return p->recorded_ms; }
 const struct log_process *replay_facts(const struct replay_process *p) { return &p->facts; }
 
+uid_t replay_owner(const struct replay_process *p)
+{
+	const struct replay *r = p->replay;
+
+	for (size_t i = 1; i < r->files; i++)
+		if (r->file[i].owner != r->file[0].owner)
+			return REPLAY_NOBODY;
+	return r->file[0].owner;
+}
+
 const char *replay_file(const struct replay *r, size_t i, uint64_t *bytes)
 {
 	*bytes = r->file[i].size;

@@ -41,6 +41,8 @@ uint64_t replay_set(const struct replay *r);		/* the same number in all its file
 uint64_t replay_clock_ms(const struct replay *r);	/* when tracing began, since 1970 */
 uint64_t replay_began_ms(const struct replay *r);	/* where the record begins, and ends, since then */
 uint64_t replay_ended_ms(const struct replay *r);
+#define REPLAY_NOBODY ((uid_t)65534)
+uid_t replay_owner(const struct replay_process *p);	/* of its files; REPLAY_NOBODY if they have several */
 size_t replay_files(const struct replay *r);
 const char *replay_file(const struct replay *r, size_t i, uint64_t *bytes);	/* its path */
 uint64_t replay_events(const struct replay *r);		/* in all files, as far as it is said there */

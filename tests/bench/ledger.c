@@ -11,6 +11,7 @@
 #include "../../supervisor/ledger_replay.h"
 #include "../../supervisor/log/decode.h"
 #include "../../supervisor/log/encode.h"
+#include "../../supervisor/shared.h"
 #include "../../supervisor/stream.h"
 
 #include <stdio.h>
@@ -234,7 +235,8 @@ static double once(size_t from, double *bytes, bool compact, bool logged)
 	struct log_encoder *e = NULL;
 	struct wire_process *w = mmap(NULL, sizeof(*w), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	struct ledger *l = ledger_new(LEDGER_COUNT_HEAP | LEDGER_COUNT_MMAP);
-	struct stream *s = ledger_compact(l, compact) ? NULL : stream_new(w, l, not_own, NULL);
+	struct shared shared = { .wire = w, .slots = WIRE_THREADS };
+	struct stream *s = ledger_compact(l, compact) ? NULL : stream_new(&shared, l, not_own, NULL);
 	struct wire_thread *t = &w->thread[0];
 	double ns = 0, fill = 0;
 	w->threads_high = 1;

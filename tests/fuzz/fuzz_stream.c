@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* Whatever a target may store in its rings: the stream and the ledger take it, and end up with totals that agree with their blocks. */
 #include "ledger.h"
+#include "shared.h"
 #include "stream.h"
 
 #include <stdlib.h>
@@ -52,7 +53,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct wire_process *w = mmap(NULL, sizeof(*w), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	struct ledger *l = ledger_new(LEDGER_COUNT_HEAP | LEDGER_COUNT_MMAP), *child = NULL;
-	struct stream *s = stream_new(w, l, own, NULL);
+	struct shared shared = { .wire = w, .slots = WIRE_THREADS };
+	struct stream *s = stream_new(&shared, l, own, NULL);
 	uint64_t now = 0;
 	w->threads_high = 4;
 	ledger_known(l, w->known);
@@ -68,7 +70,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		case 2: t->head = e.a; break;
 		case 3: w->signal_head += e.a & 15; break;
 		case 4:
-			w->signal[w->signal_head % WIRE_SIGNAL_RING] = (struct wire_signal_event){ .turn = w->signal_head + 1, .event = { e, e } };
+			w->signal[w->signal_head % WIRE_SIGNAL_PLACES] =
+				(struct wire_signal_event){ .state = (e.b & 7) << 2 | PLACE_READY, .order = w->signal_head, .event = { e, e } };
 			w->signal_head++;
 			break;
 		case 5: t->fs = e.a; stream_thread_gone(s, now, e.a); break;

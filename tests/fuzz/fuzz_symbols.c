@@ -33,7 +33,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	m.elf = elf_from_bytes(data, size, &error);
 	if (!m.elf)
 		return 0;
-	s = symbols_new(0);
+	s = symbols_new(NULL);
 	n = elf_segments(m.elf, &segment);
 	for (size_t i = 0; i < n && i < 8; i++)
 		for (uint64_t at = 0; at < segment[i].filesz && at < 4096; at += 13)

@@ -52,6 +52,14 @@ static inline uint64_t test_random(uint64_t *x)
 	return *x ^= *x << 17;
 }
 
+/* How much of something long is done: LONG in the long form (make soak), else SHORT. */
+static inline int test_size(int short_form, int long_form)
+{
+	const char *soak = getenv("MTRUN_SOAK");
+
+	return soak && !strcmp(soak, "1") ? long_form : short_form;
+}
+
 static inline int test_status(void)
 {
 	return test_failed ? 1 : test_passed ? 0 : 77;

@@ -100,7 +100,7 @@ static void check(void (*prepare)(void))
 	CHECK_EQ(read(tell[0], &truth, sizeof(truth)), sizeof(truth));
 	p = process_new(pid, getpid(), 0, NULL);
 	CHECK_EQ(maps_read(&maps, pid), 0);
-	CHECK(modules_update(&p->modules, pid, &maps, 0, &overlap) > 0);
+	CHECK(modules_update(&p->modules, pid, NULL, &maps, 0, &overlap) > 0);
 	maps_release(&maps);
 	before_measure(&p->before, p, NULL, NULL);
 	CHECK_STR(p->before.why, "");

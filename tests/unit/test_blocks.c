@@ -95,8 +95,10 @@ static void churn(raddr_t start, uint64_t step, unsigned n, unsigned rounds)
 static void test_steps(void)
 {
 	static const unsigned step[] = { 1, 2, 3, 8, 16, 24, 32, 40, 48, 64, 128, 256, 512, 1024, 2048, 4096, 4112, 100000, 1 << 20 };
+	const unsigned rounds = (unsigned)test_size(50000, 200000);
+
 	for (size_t i = 0; i < sizeof(step) / sizeof(*step); i++) {
-		churn(0x555555559000 + (step[i] & 16), step[i], 20000, 200000);
+		churn(0x555555559000 + (step[i] & 16), step[i], rounds / 10, rounds);
 		churn(0x7ffff7000010, step[i], 500, 20000);
 	}
 }
@@ -199,7 +201,7 @@ static void test_moving_heap(void)
 	struct blocks t;
 	struct block copy;
 	init(&t);
-	for (unsigned round = 0; round < 50; round++) {
+	for (unsigned round = 0, rounds = (unsigned)test_size(12, 50); round < rounds; round++) {
 		raddr_t base = 0x100000000 + round * (1ull << 30);
 		for (unsigned i = 0; i < 100000; i++)
 			put(&t, base + i * 64, 1);

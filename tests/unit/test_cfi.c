@@ -23,7 +23,7 @@
 #define BASE 0x7f0000000000ull
 
 static const unsigned dwarf_of[WIRE_REGS] = { 6, 3, 12, 13, 14, 15 };
-static struct wire_image *image;
+static struct wire_tables *tables;
 static uint64_t seed = 88172645463325252ull;
 static uint64_t random64(void) { return test_random(&seed); }
 
@@ -37,10 +37,10 @@ static double now_ms(void)
 
 static void fresh_image(void)
 {
-	if (image)
-		munmap(image, sizeof(*image));
-	image = mmap(NULL, sizeof(*image), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (image == MAP_FAILED)
+	if (tables)
+		munmap(tables, sizeof(*tables));
+	tables = mmap(NULL, sizeof(*tables), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (tables == MAP_FAILED)
 		abort();
 }
 
@@ -262,7 +262,7 @@ static void compare_file(const char *path)
 		double ms = now_ms();
 
 		fresh_image();
-		CHECK_EQ(cfi_init(&cfi, image), 0);
+		CHECK_EQ(cfi_init(&cfi, tables, WIRE_POOL), 0);
 		if (i < 2)
 			cfi_forget();
 		ms = now_ms();
@@ -322,7 +322,7 @@ static void compare_file(const char *path)
 /* What a walker relies on: rows ascend, every index is in bounds. */
 static bool tables_sound(const struct cfi *cfi, const struct wire_module *m)
 {
-	const uint8_t *pool = cfi->image->pool;
+	const uint8_t *pool = cfi->tables->pool;
 	const uint32_t *offs = (const uint32_t *)(const void *)(pool + m->rows), *index = (const uint32_t *)(const void *)(pool + m->index);
 	const uint16_t *rule = (const uint16_t *)(const void *)(pool + m->rules);
 	uint32_t kibs = (uint32_t)((m->end - m->start + 1023) / 1024);
@@ -336,7 +336,7 @@ static bool tables_sound(const struct cfi *cfi, const struct wire_module *m)
 		if (index[k] >= m->nrows || (k < kibs && offs[index[k]] > k * 1024) || (k && index[k] < index[k - 1]))
 			return false;
 	for (uint32_t i = 0; i < cfi->nrules; i++)
-		if (cfi->image->rule[i].cfa >= CFA_KINDS || (cfi->image->rule[i].cfa == CFA_REG && cfi->image->rule[i].reg >= WIRE_REGS))
+		if (cfi->tables->rule[i].cfa >= CFA_KINDS || (cfi->tables->rule[i].cfa == CFA_REG && cfi->tables->rule[i].reg >= WIRE_REGS))
 			return false;
 	return true;
 }
@@ -392,7 +392,7 @@ static void mutate_file(const char *path, const char *section, unsigned rounds)
 		memcpy(bytes, original, size);
 		mutate(bytes + s.offset, s.size, 1 + (unsigned)(random64() % 200));
 		elf = elf_from_bytes(bytes, size, &error);
-		CHECK_EQ(cfi_init(&cfi, image), 0);
+		CHECK_EQ(cfi_init(&cfi, tables, WIRE_POOL), 0);
 		if (elf && !cfi_build_elf(&cfi, elf, BASE + o.lo, BASE + o.hi, BASE, &m)) {
 			built++;
 			sound += tables_sound(&cfi, &m);

@@ -337,12 +337,14 @@ static void random_run(unsigned count, unsigned jumps, uint32_t stacks, size_t n
 
 static void test_random_loads(void)
 {
-	random_run(BOTH, 3, STACKS, 30000);
-	random_run(BOTH, 50, 20, 30000);
-	random_run(BOTH, 200, STACKS, 100000);
-	random_run(LEDGER_COUNT_HEAP, 20, 100, 30000);
-	random_run(LEDGER_COUNT_MMAP, 20, 100, 30000);
-	random_run(0, 20, 100, 10000);
+	const int n = test_size(6000, 30000);
+
+	random_run(BOTH, 3, STACKS, n);
+	random_run(BOTH, 50, 20, n);
+	random_run(BOTH, 200, STACKS, 3 * n);
+	random_run(LEDGER_COUNT_HEAP, 20, 100, n);
+	random_run(LEDGER_COUNT_MMAP, 20, 100, n);
+	random_run(0, 20, 100, n / 3);
 }
 
 /* A checkpoint after each event: also in the middle of a realloc, before and after a high, where an interval ends. */
@@ -366,14 +368,15 @@ static void test_everywhere(void)
 /* States and events of many blocks, and checkpoints that come by themselves. */
 static void test_large(void)
 {
-	enum { N = 9000000, LIVE = 20000 };
+	enum { LIVE = 20000 };
+	const unsigned checkpoints_wanted = (unsigned)test_size(1, 3), n = checkpoints_wanted * 3000000;
 	struct ledger *l = ledger_new(BOTH);
 	struct log log = { 0 };
 	struct log_sink sink = sink_of(&log);
 	struct log_encoder *e = log_encoder_new(l, &sink);
 	uint32_t t = ledger_thread(l, 1);
 	size_t checkpoints = 0, more = 0;
-	for (uint64_t i = 0; i < N; i++) {
+	for (uint64_t i = 0; i < n; i++) {
 		uint64_t r = rnd();
 		raddr_t a = 0x555500000000 + r % LIVE * 64;
 		if (ledger_holds(l, a))
@@ -387,8 +390,8 @@ static void test_large(void)
 		more += (log.block[i].flags & SEGMENT_GOES_ON) != 0;
 		CHECK(log.block[i].len <= SEGMENT_RAW);
 	}
-	CHECK_EQ(checkpoints, 3);
-	CHECK(more >= 2);
+	CHECK_EQ(checkpoints, checkpoints_wanted);
+	CHECK(more >= checkpoints_wanted / 2);
 	check_all(l, &log, 3);
 	log_encoder_free(e);
 	ledger_free(l);
@@ -534,13 +537,13 @@ static void test_damage(void)
 	log_encoder_checkpoint(e);
 	for (size_t i = 0; i < log.count; i++) {
 		struct log_block whole = log.block[i];
-		for (size_t n = 0; n < whole.len; n++) {
+		for (size_t n = 0; n < whole.len; n += (size_t)test_size(5, 1)) {
 			log.block[i].raw = memcpy(malloc(n + 1), whole.raw, n);
 			log.block[i].len = n;
 			CHECK_EQ(feed(&log, SIZE_MAX, SIZE_MAX), -EINVAL);
 			free((void *)log.block[i].raw);
 		}
-		for (int n = 0; n < 1000; n++) {
+		for (int n = test_size(200, 1000); n > 0; n--) {
 			uint8_t *raw = memcpy(malloc(whole.len), whole.raw, whole.len);
 			for (uint64_t k = 1 + rnd() % 3; k > 0; k--)
 				raw[rnd() % whole.len] = (uint8_t)(rnd() % 2 ? rnd() : 0xff);

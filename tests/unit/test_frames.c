@@ -54,7 +54,7 @@ static uint64_t now_us(void)
 
 static void mail_post(struct wire_mail *mail, uint32_t state)
 {
-	__atomic_store_n(&mail->state, state, __ATOMIC_RELEASE);
+	__atomic_store_n(&mail->state, (__atomic_load_n(&mail->state, __ATOMIC_ACQUIRE) & ~MAIL_STATE) | state, __ATOMIC_RELEASE);
 	syscall(SYS_futex, &mail->state, FUTEX_WAKE, 1, NULL, NULL, 0);
 }
 
@@ -62,7 +62,7 @@ static bool mail_await(struct wire_mail *mail, uint32_t state, uint64_t us)
 {
 	uint64_t end = now_us() + us;
 
-	while (__atomic_load_n(&mail->state, __ATOMIC_ACQUIRE) != state) {
+	while ((__atomic_load_n(&mail->state, __ATOMIC_ACQUIRE) & MAIL_STATE) != state) {
 		if (now_us() > end)
 			return false;
 		usleep(5);
@@ -73,9 +73,9 @@ static bool mail_await(struct wire_mail *mail, uint32_t state, uint64_t us)
 /* A thread of P that has come to a walk. It is given work of no calls: so it stays, and the session takes it for busy. */
 static struct wire_thread *parked(struct process *p)
 {
-	for (uint32_t i = 0; i < p->wire->threads_high && i < WIRE_THREADS; i++) {
+	for (uint32_t i = 0; i < shared_slots(&p->shared); i++) {
 		struct wire_mail *mail = &p->wire->thread[i].mail;
-		uint32_t state = __atomic_load_n(&mail->state, __ATOMIC_ACQUIRE);
+		uint32_t state = __atomic_load_n(&mail->state, __ATOMIC_ACQUIRE) & MAIL_STATE;
 
 		if (mail->what != ASK_FRAMES || (state != MAIL_ASKED && state != MAIL_DONE))
 			continue;
@@ -189,6 +189,21 @@ static size_t pcs_of(const struct process *p, uint32_t stack, uint64_t *pc, size
 	return n;
 }
 
+static bool in_vfork(pid_t tid)
+{
+	char name[64], state = 0;
+	FILE *f;
+
+	snprintf(name, sizeof(name), "/proc/%d/stat", (int)tid);
+	f = fopen(name, "r");
+	if (f) {
+		if (fscanf(f, "%*d (%*[^)]) %c", &state) != 1)
+			state = 0;
+		fclose(f);
+	}
+	return state == 'D';
+}
+
 static void sample(struct session *s, struct process *p, struct wire_thread *w, struct tally *t)
 {
 	static struct stack hook, truth;
@@ -196,6 +211,10 @@ static void sample(struct session *s, struct process *p, struct wire_thread *w, 
 	uint32_t id, show = WIRE_STALE_SHOW;
 
 	truth.count = 0;
+	if (in_vfork((pid_t)w->tid)) {		/* its child asks, on its stack: the kernel has the registers of neither as they were */
+		mail_post(&w->mail, MAIL_GO);
+		return;
+	}
 	if (session_bt(s, p, (pid_t)w->tid, take_bt, &truth) || !truth.count) {
 		mail_post(&w->mail, MAIL_GO);
 		return;				/* it ended meanwhile */
@@ -216,11 +235,11 @@ static void sample(struct session *s, struct process *p, struct wire_thread *w, 
 /* Asks a random thread of P, waits a moment for any that comes. DONE: only lets go who has come. */
 static void ask_one(struct session *s, struct process *p, struct tally *t, bool done)
 {
-	uint32_t high = p->wire->threads_high, none = 0;
+	uint32_t high = shared_slots(&p->shared), none = 0;
 	struct wire_thread *w, *asked;
 	uint64_t end = now_us() + 1000;
 
-	if (!high || high > WIRE_THREADS)
+	if (!high)
 		return;
 	asked = &p->wire->thread[random64() % high];
 	if (!done && asked->fs > 1)

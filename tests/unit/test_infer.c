@@ -162,7 +162,7 @@ static void test_stripped(void)
 static void test_musl(void)
 {
 	struct elf *elf = open_file("/usr/lib/x86_64-linux-musl/libc.so");
-	struct wire_image *image = mmap(NULL, sizeof(*image), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	struct wire_tables *tables = mmap(NULL, sizeof(*tables), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	const struct elf_section *text;
 	struct wire_module m;
 	struct cfi cfi;
@@ -175,7 +175,7 @@ static void test_musl(void)
 	text = elf_section(elf, ".text");
 	lo = text->addr & ~4095ull;
 	hi = (text->addr + text->size + 4095) & ~4095ull;
-	CHECK_EQ(cfi_init(&cfi, image), 0);
+	CHECK_EQ(cfi_init(&cfi, tables, WIRE_POOL), 0);
 	ms = now_ms();
 	CHECK_EQ(cfi_build_elf(&cfi, elf, lo, hi, 0, &m), 0);
 	ms = now_ms() - ms;
@@ -192,7 +192,7 @@ static void test_musl(void)
 	CHECK(none < text->size / 5);
 	CHECK(end > 0);
 	cfi_release(&cfi);
-	munmap(image, sizeof(*image));
+	munmap(tables, sizeof(*tables));
 	elf_unref(elf);
 }
 

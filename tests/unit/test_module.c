@@ -19,7 +19,7 @@ static int update(struct modules *list, uint32_t node, bool *overlap)
 	int n;
 
 	CHECK_EQ(maps_read(&maps, getpid()), 0);
-	n = modules_update(list, getpid(), &maps, node, overlap);
+	n = modules_update(list, getpid(), NULL, &maps, node, overlap);
 	maps_release(&maps);
 	return n;
 }
@@ -175,7 +175,7 @@ static int update_with(struct modules *list, struct map *rows, size_t n, uint32_
 {
 	struct maps maps = { n, rows };
 
-	return modules_update(list, getpid(), &maps, node, overlap);
+	return modules_update(list, getpid(), NULL, &maps, node, overlap);
 }
 
 static void test_spans(void)

@@ -136,7 +136,7 @@ static void check_file(const char *path, unsigned roles, const char *const *want
 	for (size_t i = 0; i < plant.nrefused; i++)
 		printf("#   refused: %s\n", plant.refused[i]);
 	CHECK(n > 0);
-	CHECK_EQ(plant.nrefused, 0);
+	CHECK_EQ(plant.nrefused - plant.unseen, 0);
 	for (size_t i = 0; i < nwanted; i++) {
 		if (!is_planted(&plant, wanted[i])) {
 			printf("# %s: %s is not planted\n", path, wanted[i]);
@@ -673,8 +673,15 @@ static void check_wire_hooks(const struct plant *plant)
 
 		memcpy(&hook, (void *)p->hook, sizeof(hook));
 		CHECK_EQ(hook.kind, p->kind);
-		CHECK_EQ(hook.orig, p->orig);
 		CHECK_EQ(hook.entry, entries[p->kind]);
+		if (p->kind == HOOK_RAW) {	/* the call itself; and what stands for it lies in the way there */
+			CHECK_EQ(hook.orig, p->orig + p->call);
+			CHECK(memcmp((void *)hook.orig, "\x0f\x05", 2) == 0);
+			CHECK(plant_stands(plant, hook.nothrow) && plant_stands(plant, hook.nothrow - 1) && !plant_stands(plant, hook.nothrow + 1));
+			CHECK_EQ(plant_original_pc(plant, hook.nothrow - 1), plant_site(p));
+			continue;
+		}
+		CHECK_EQ(hook.orig, p->orig);
 		CHECK_EQ(hook.arg, p->kind >= HOOK_GENERIC_MALLOC);
 		CHECK((p->kind == HOOK_NEW) == (hook.nothrow != 0));
 		if (hook.nothrow) {
@@ -697,7 +704,7 @@ static int plant_self(struct plant *plant, struct modules *list)
 	int total = 0;
 
 	CHECK_EQ(maps_read(&maps, getpid()), 0);
-	CHECK(modules_update(list, getpid(), &maps, 0, NULL) > 0);
+	CHECK(modules_update(list, getpid(), NULL, &maps, 0, NULL) > 0);
 	maps_release(&maps);
 	read_ = ms_now() - t;
 	for (size_t i = 0; i < list->count; i++) {

@@ -61,59 +61,6 @@ static void test_open(void)
 	CHECK_EQ(proc_status_field(getpid(), "Nothing"), -ENOENT);
 }
 
-static void test_open_file(void)
-{
-	char dir[] = "/tmp/test_proc.XXXXXX", path[64];
-	int fd = proc_open_file(getpid(), "/etc/passwd");
-
-	CHECK(fd >= 0 && fcntl(fd, F_GETFD) == FD_CLOEXEC);
-	close(fd);
-	CHECK_EQ(proc_open_file(getpid(), "/no such file"), -ENOENT);
-	CHECK_EQ(proc_open_file(getpid(), "/dev/null"), -EINVAL);
-	CHECK_EQ(proc_open_file(getpid(), "/etc"), -EINVAL);
-	if (!mkdtemp(dir))
-		return;
-	snprintf(path, sizeof(path), "%s/fifo", dir);
-	CHECK_EQ(mkfifo(path, 0600), 0);
-	CHECK_EQ(proc_open_file(getpid(), path), -EINVAL);	/* and does not wait for a writer */
-	unlink(path);
-	rmdir(dir);
-}
-
-/* A chroot's absolute links are meant inside of it. */
-static void test_open_file_in_a_chroot(void)
-{
-	char dir[] = "/tmp/test_proc.XXXXXX", path[64], c;
-	int ready[2], hold[2], fd;
-	pid_t pid;
-
-	if (geteuid() != 0 || !mkdtemp(dir) || pipe(ready) < 0 || pipe(hold) < 0)
-		return;
-	snprintf(path, sizeof(path), "%s/passwd", dir);
-	fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
-	CHECK(write(fd, "inside", 6) == 6);
-	close(fd);
-	snprintf(path, sizeof(path), "%s/link", dir);
-	CHECK_EQ(symlink("/passwd", path), 0);
-	pid = fork();
-	if (pid == 0) {
-		close(hold[1]);
-		if (chroot(dir) < 0 || write(ready[1], "x", 1) != 1)
-			_exit(1);
-		(void)!read(hold[0], &c, 1);
-		_exit(0);
-	}
-	CHECK(read(ready[0], &c, 1) == 1);
-	fd = proc_open_file(pid, "/link");
-	CHECK(fd >= 0 && read(fd, path, 6) == 6 && memcmp(path, "inside", 6) == 0);
-	close(fd);
-	CHECK_EQ(proc_open_file(pid, "/etc/passwd"), -ENOENT);
-	close(hold[1]);
-	waitpid(pid, NULL, 0);
-	snprintf(path, sizeof(path), "rm -rf %s", dir);
-	CHECK_EQ(system(path), 0);
-}
-
 static void test_maps(void)
 {
 	int local = 0, in_libc = 0;
@@ -230,8 +177,6 @@ int main(void)
 {
 	RUN(test_without_proc_mounted);
 	RUN(test_open);
-	RUN(test_open_file);
-	RUN(test_open_file_in_a_chroot);
 	RUN(test_maps);
 	RUN(test_odd_names);
 	RUN(test_memory);

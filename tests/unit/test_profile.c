@@ -3,6 +3,7 @@
 
 #include <errno.h>
 
+#include "../../inject/wire.h"
 #include "../../supervisor/ledger.h"
 #include "../../supervisor/profile.h"
 #include "../../supervisor/snapshots.h"
@@ -163,11 +164,44 @@ static void snapshots(void)
 	snapshots_release(&s);
 }
 
+/* Sums of what it hands out never overflow, whatever the process has said. */
+static void forged(void)
+{
+	struct ledger *l = ledger_new(LEDGER_COUNT_HEAP | LEDGER_COUNT_MMAP);
+	const unsigned details[] = { 0, PROFILE_DEAD, PROFILE_PEAK, PROFILE_THREADS, PROFILE_SIZES, PROFILE_THREADS | PROFILE_NO_STACKS };
+	uint32_t a = ledger_thread(l, 100);
+	struct profile p, q;
+
+	for (uint32_t i = 1; i < 2000; i++) {
+		ledger_alloc(l, a, 10, i * 0x1000ull, UINT64_MAX, i % 10 + 1);
+		ledger_alloc_counted(l, a, 10, 0x10000000 + i * 0x1000ull, UINT64_MAX, i % 10 + 1, UINT64_MAX);
+		ledger_map(l, a, 10, (uint64_t)i << 50, (uint64_t)1 << 50, WIRE_MAP_ANON | 3, i % 10 + 1, true);
+	}
+	for (size_t d = 0; d < sizeof(details) / sizeof(*details); d++) {
+		struct profile_ask ask = { .counted = 3, .now_ms = 4000, .detail = details[d] };
+		int64_t size = 0, count = 0;
+
+		CHECK_EQ(profile_from_ledger(&p, l, &ask), 0);
+		for (size_t i = 0; i < p.count; i++) {
+			CHECK(!__builtin_add_overflow(size, p.row[i].size, &size) && !__builtin_add_overflow(size, p.row[i].size, &size));
+			CHECK(!__builtin_add_overflow(count, p.row[i].count, &count) && !__builtin_add_overflow(count, p.row[i].count, &count));
+		}
+		if (!details[d]) {
+			CHECK_EQ(profile_from_ledger(&q, l, &ask), 0);
+			CHECK_EQ(profile_subtract(&q, &p), 0);
+			profile_release(&q);
+		}
+		profile_release(&p);
+	}
+	ledger_free(l);
+}
+
 int main(void)
 {
 	RUN(by_stack);
 	RUN(by_block);
 	RUN(difference);
 	RUN(snapshots);
+	RUN(forged);
 	return test_status();
 }

@@ -4,6 +4,7 @@
  * taking a number and storing the event can be played; one of real threads that share a small heap; and one that stores whatever it likes.
  */
 #include "../../supervisor/ledger.h"
+#include "../../supervisor/shared.h"
 #include "../../supervisor/stream.h"
 #include "test.h"
 
@@ -55,6 +56,7 @@ static struct stream_stats stats(struct stream *s)
 
 struct rig {
 	struct wire_process *w;
+	struct shared *shared;
 	struct ledger *l;
 	struct stream *s;
 };
@@ -62,7 +64,9 @@ struct rig {
 static struct rig rig_new(unsigned threads)
 {
 	struct rig r = { .w = target_new(), .l = ledger_new(BOTH) };
-	r.s = stream_new(r.w, r.l, odd_stack, NULL);
+	r.shared = malloc(sizeof(*r.shared));
+	*r.shared = (struct shared){ .wire = r.w, .slots = WIRE_THREADS };
+	r.s = stream_new(r.shared, r.l, odd_stack, NULL);
 	r.w->threads_high = threads;
 	for (unsigned i = 0; i < threads; i++)
 		r.w->thread[i].fs = 0x1000 * (i + 1);
@@ -73,6 +77,7 @@ static void rig_free(struct rig *r)
 {
 	stream_free(r->s);
 	ledger_free(r->l);
+	free(r->shared);
 	target_free(r->w);
 }
 
@@ -355,39 +360,106 @@ static void test_time_merge(void)
 	rig_free(&r);
 }
 
-static void signal_store(struct wire_process *w, uint32_t tid, uint32_t ms, struct wire_event e, struct wire_event more)
+static struct wire_signal_event *signal_begin(struct wire_process *w, uint32_t slot)
 {
-	uint64_t at = __atomic_fetch_add(&w->signal_head, 1, __ATOMIC_ACQ_REL);
-	struct wire_signal_event *s = &w->signal[at % WIRE_SIGNAL_RING];
-	s->tid = tid;
+	struct wire_signal_event *s = w->signal;
+	while (s->state)
+		s++;
+	s->state = slot << 2 | PLACE_TAKEN;
+	return s;
+}
+
+static void signal_end(struct wire_process *w, struct wire_signal_event *s, uint32_t ms, struct wire_event e, struct wire_event more)
+{
+	s->tid = w->thread[s->state >> 2].tid;
 	s->ms = ms;
 	s->event[0] = e;
 	s->event[1] = more;
-	__atomic_store_n(&s->turn, at + 1, __ATOMIC_RELEASE);
+	s->order = __atomic_fetch_add(&w->signal_head, 1, __ATOMIC_ACQ_REL);
+	__atomic_store_n(&s->state, (s->state & ~3u) | PLACE_READY, __ATOMIC_RELEASE);
+}
+
+static void signal_store(struct wire_process *w, uint32_t ms, struct wire_event e, struct wire_event more)
+{
+	signal_end(w, signal_begin(w, 0), ms, e, more);
+}
+
+static const struct wire_event nothing;
+
+static size_t places_used(const struct wire_process *w)
+{
+	size_t n = 0;
+	for (uint32_t i = 0; i < WIRE_SIGNAL_PLACES; i++)
+		n += w->signal[i].state != PLACE_FREE;
+	return n;
 }
 
 static void test_signals(void)
 {
 	struct rig r = rig_new(1);
+	r.w->thread[0].tid = 9;
 	begin(r.w, 0, 9);
 	alloc(r.w, 0, 0x1000, 10, 1);
 	uint32_t n = number(r.w, 0x1000);
 	alloc(r.w, 0, 0x1000, 20, 1);
-	signal_store(r.w, 9, 3, wire_pack(WIRE_FREE, 0x1000, n, 0, 0), (struct wire_event){ 0, 0 });
-	signal_store(r.w, 9, 3, wire_pack(WIRE_ALLOC_WIDE, 0x9000, number(r.w, 0x9000), 0, 2), (struct wire_event){ 5000, ticket(r.w) });
+	signal_store(r.w, 3, wire_pack(WIRE_FREE, 0x1000, n, 0, 0), nothing);
+	signal_store(r.w, 3, wire_pack(WIRE_ALLOC_WIDE, 0x9000, number(r.w, 0x9000), 0, 2), (struct wire_event){ 5000, ticket(r.w) });
 	stream_take(r.s, 5, 1000);
 	stream_take(r.s, 5, 1000);
 	CHECK_EQ(totals(r.l).heap, 5020);
 	CHECK_EQ(stream_missing(r.s), 0);
 	struct ledger_block b;
 	CHECK(ledger_find(r.l, 0x9000, &b) && ledger_thread_tid(r.l, b.thread) == 9);
-	r.w->signal_head++;					/* drawn, never completed: its thread was killed */
-	signal_store(r.w, 9, 3, wire_pack(WIRE_FREE, 0x9000, number(r.w, 0x9000), 0, 0), (struct wire_event){ 0, 0 });
-	stream_take(r.s, 6, 1000);
-	CHECK_EQ(totals(r.l).heap, 5020);
-	stream_take(r.s, 2000, 1000);
-	CHECK_EQ(totals(r.l).heap, 20);
-	CHECK_EQ(r.w->signal_tail, r.w->signal_head);
+
+	/* one that is half written holds nobody up, however long it takes, and whoever asks */
+	struct wire_signal_event *half = signal_begin(r.w, 0);
+	uint32_t late = number(r.w, 0x9000);
+	for (int i = 0; i < 1000; i++)
+		signal_store(r.w, 3, wire_pack(WIRE_ALLOC, 0x20000, number(r.w, 0x20000), 7, 2), nothing), stream_take(r.s, 6, 1000);
+	stream_settle(r.s, 7, false);
+	stream_take(r.s, 5000, 1000);
+	CHECK_EQ(totals(r.l).heap, 5027);
+	CHECK_EQ(places_used(r.w), 1);
+	signal_end(r.w, half, 8, wire_pack(WIRE_FREE, 0x9000, late, 0, 0), nothing);
+	stream_take(r.s, 5001, 1000);
+	CHECK_EQ(totals(r.l).heap, 27);
+	CHECK_EQ(places_used(r.w), 0);
+
+	/* its thread is gone: the place is free again */
+	r.w->thread[0].fs = 0x7000;
+	signal_begin(r.w, 0);
+	CHECK_EQ(places_used(r.w), 1);
+	stream_thread_gone(r.s, 5002, 0x7000);
+	CHECK_EQ(places_used(r.w), 0);
+	struct stream_stats stats;
+	stream_stats(r.s, &stats);
+	CHECK_EQ(stats.bad, 0);
+	CHECK_EQ(stream_missing(r.s), 0);
+	rig_free(&r);
+}
+
+/* Two handlers, one in the other, resize blocks of one counter: the outer one has the lower number, and comes later. */
+static void test_signals_circle(void)
+{
+	struct rig r = rig_new(2);
+	struct stream_stats stats;
+	begin(r.w, 0, 9);
+	begin(r.w, 1, 10);
+	alloc(r.w, 0, 0x1000, 10, 1);
+	stream_take(r.s, 1, 1000);
+	struct wire_signal_event *outer = signal_begin(r.w, 0);
+	uint32_t n = number(r.w, 0x1000);
+	signal_store(r.w, 2, wire_pack(WIRE_LEAVE, 0x1000, number(r.w, 0x1000), 0, 0), nothing);
+	stream_take(r.s, 2, 1000);
+	signal_end(r.w, outer, 2, wire_pack(WIRE_LEAVE, 0x1000, n, 0, 0), nothing);
+	for (uint64_t ms = 10; ms < 4000; ms += 10) {	/* time goes on, as others write */
+		alloc(r.w, 1, 0x40000 + ms * 16, 1, 1);
+		stream_take(r.s, ms, 1000);
+	}
+	stream_stats(r.s, &stats);
+	CHECK_EQ(stats.held_now, 0);
+	CHECK_EQ(stats.bad, 0);
+	CHECK_EQ(stream_missing(r.s), 0);
 	rig_free(&r);
 }
 
@@ -753,12 +825,13 @@ static void garbage(struct wire_process *w, uint64_t *x, unsigned threads)
 	case 4: __atomic_store_n(&w->threads_high, threads, __ATOMIC_RELEASE); break;
 	case 5: __atomic_store_n(&w->signal_head, w->signal_head + a % 5, __ATOMIC_RELEASE); break;
 	case 6: __atomic_store_n(&w->signal_head, a, __ATOMIC_RELEASE); break;
-	case 7: __atomic_store_n(&w->signal[a % WIRE_SIGNAL_RING].turn, __atomic_load_n(&w->signal_tail, __ATOMIC_RELAXED) + b % 300, __ATOMIC_RELEASE); break;
+	case 7: __atomic_store_n(&w->signal[a % WIRE_SIGNAL_PLACES].state, (uint32_t)(b % 5 ? b % 64 : b), __ATOMIC_RELEASE); break;
 	case 8: __atomic_store_n(&w->counter[a % WIRE_COUNTERS], (uint32_t)b, __ATOMIC_RELEASE); break;
 	case 9: __atomic_store_n(&w->ticket, a, __ATOMIC_RELEASE); break;
 	case 10: __atomic_store_n(&th->waiting, 1, __ATOMIC_RELEASE); break;
 	case 11: {
-		struct wire_signal_event *s = &w->signal[a % WIRE_SIGNAL_RING];
+		struct wire_signal_event *s = &w->signal[a % WIRE_SIGNAL_PLACES];
+		__atomic_store_n(&s->order, __atomic_load_n(&w->signal_head, __ATOMIC_RELAXED) - b % 300 + 20, __ATOMIC_RELAXED);
 		__atomic_store_n(&s->event[0].a, test_random(x), __ATOMIC_RELAXED);
 		__atomic_store_n(&s->event[0].b, test_random(x), __ATOMIC_RELAXED);
 		__atomic_store_n(&s->tid, (uint32_t)test_random(x), __ATOMIC_RELAXED);
@@ -890,6 +963,7 @@ int main(void)
 	RUN(test_tickets);
 	RUN(test_time_merge);
 	RUN(test_signals);
+	RUN(test_signals_circle);
 	RUN(test_played);
 	RUN(test_threads);
 	RUN(test_asked);

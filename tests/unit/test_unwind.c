@@ -119,16 +119,16 @@ static void run_signal_alt(void) { by_signal(1); KEEP(); }
 #define MODULES 64
 struct tables {
 	struct cfi cfi;
-	struct wire_image *image;
+	struct wire_tables *tables;
 	struct wire_module module[MODULES];
 	size_t count;
 };
 
 static void tables_build(struct tables *t, const struct modules *modules)
 {
-	t->image = mmap(NULL, sizeof(*t->image), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	t->tables = mmap(NULL, sizeof(*t->tables), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	t->count = 0;
-	CHECK_EQ(cfi_init(&t->cfi, t->image), 0);
+	CHECK_EQ(cfi_init(&t->cfi, t->tables, WIRE_POOL), 0);
 	for (size_t i = 0; i < modules->count && t->count < MODULES; i++)
 		if (!cfi_build(&t->cfi, modules->module[i], &t->module[t->count]))
 			t->count++;
@@ -137,7 +137,7 @@ static void tables_build(struct tables *t, const struct modules *modules)
 static void tables_release(struct tables *t)
 {
 	cfi_release(&t->cfi);
-	munmap(t->image, sizeof(*t->image));
+	munmap(t->tables, sizeof(*t->tables));
 }
 
 static uint64_t word(pid_t pid, uint64_t addr)
@@ -256,7 +256,7 @@ static void check_run(void (*run)(void))
 		return;
 	CHECK_EQ(ptrace(PTRACE_GETREGS, p.pid, 0, &regs), 0);
 	CHECK_EQ(maps_read(&maps, p.pid), 0);
-	CHECK(modules_update(&p.modules, p.pid, &maps, 1, &overlap) > 0);
+	CHECK(modules_update(&p.modules, p.pid, NULL, &maps, 1, &overlap) > 0);
 	maps_release(&maps);
 	frames = unwind_frames(&p, p.pid, &regs, frame, 256, &complete);
 	CHECK(frames > 5);

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/*
+ * home.c - the home's parts are made, and made larger.
+ *
+ * A thread comes to arrive() on its way through the landing (entry.S) at exec and attach, when the blob is all there is; or a forked child's first one,
+ * whose home lacks what its parent shares with mtrun. It makes the memory files; the supervisor, which follows by system call stops, takes hold of each as soon as it is
+ * made, gives it its size and seals it against losing that again; and maps them. A file that has not got its size means that mtrun is gone: then what was done is
+ * undone. At the end the thread serves (service.c).
+ *
+ * Each part that grows is the end of a mapping with nothing behind it: the supervisor has looked for such a place. Larger mappings show more of the same file and keep
+ * their advice (not inherited by a fork, not dumped). Where no system call may be made, or the program's limit on addresses is met, nothing grows: such a
+ * thread has no slot, such a stack ends at its caller.
+ */
+#include "blob.h"
+
+enum { K_PROT_READ = 1, K_PROT_WRITE = 2, K_MAP_SHARED = 1, K_MAP_FIXED_NOREPLACE = 0x100000, K_SEEK_END = 2 };
+enum { K_MFD_CLOEXEC = 1, K_MFD_ALLOW_SEALING = 2, K_MADV_DONTFORK = 10, K_MADV_DONTDUMP = 16, K_MADV_WIPEONFORK = 18 };
+
+/* ---- making ------------------------------------------------------------------------------------------------------------------------ */
+
+/* A descriptor, or negative: none, or nobody has given it its size. */
+static long memory_file(long size)
+{
+	long fd = sys3(__NR_memfd_create, (long)"mtrun", K_MFD_CLOEXEC | K_MFD_ALLOW_SEALING, 0);
+
+	if (fd >= 0 && sys3(__NR_lseek, fd, 0, K_SEEK_END) != size) {
+		sys3(__NR_close, fd, 0, 0);
+		return -1;
+	}
+	return fd;
+}
+
+/* LEN bytes at the home's offset AT, of the file FD, which begins at the offset FROM. */
+static bool map(uint64_t at, uint64_t len, int prot, long fd, uint64_t from)
+{
+	return sys6(__NR_mmap, (long)(HOME + at), (long)len, prot, K_MAP_SHARED | K_MAP_FIXED_NOREPLACE, fd, (long)(at - from)) == (long)(HOME + at);
+}
+
+static void unmap(uint64_t at, uint64_t len)
+{
+	sys3(__NR_munmap, (long)(HOME + at), (long)len, 0);
+}
+
+static void advise(uint64_t at, uint64_t len, int advice)
+{
+	sys3(__NR_madvise, (long)(HOME + at), (long)len, advice);
+}
+
+static bool map_process(const struct wire_guard *g, long fd)
+{
+	const int prot = K_PROT_READ | K_PROT_WRITE;
+
+	if (!map(HOME_BEACON, g->process, prot, fd, HOME_BEACON))
+		return false;
+	if (map(HOME_NODES, g->nodes, prot, fd, HOME_BEACON)) {
+		if (BEACON->magic)		/* else the supervisor is gone */
+			return true;
+		unmap(HOME_NODES, g->nodes);
+	}
+	unmap(HOME_BEACON, g->process);
+	return false;
+}
+
+static bool map_tables(const struct wire_guard *g, long fd)
+{
+	if (!map(HOME_TABLES, g->rules, K_PROT_READ, fd, HOME_TABLES))
+		return false;
+	if (map(HOME_POOL, g->pool, K_PROT_READ, fd, HOME_TABLES))
+		return true;
+	unmap(HOME_TABLES, g->rules);
+	return false;
+}
+
+static bool make(const struct wire_guard *g)
+{
+	long process = memory_file(FILE_PROCESS), tables = -1;
+	bool made;
+
+	if (process < 0)
+		return false;
+	if (g->rules)
+		tables = memory_file(FILE_TABLES);
+	made = (!g->rules || (tables >= 0 && map_tables(g, tables)));
+	if (made && !map_process(g, process)) {
+		made = false;
+		if (g->rules) {
+			unmap(HOME_TABLES, g->rules);
+			unmap(HOME_POOL, g->pool);
+		}
+	}
+	if (tables >= 0)
+		sys3(__NR_close, tables, 0, 0);
+	sys3(__NR_close, process, 0, 0);
+	return made;
+}
+
+/* Returns whether the home is there to stay. */
+bool arrive(void);
+bool arrive(void)
+{
+	const struct wire_guard g = *(const struct wire_guard *)GUARD;
+
+	if (!make(&g))
+		return false;
+	advise(HOME_BEACON, g.process, K_MADV_DONTFORK);
+	advise(HOME_NODES, g.nodes, K_MADV_DONTFORK);
+	advise(HOME_BEACON, g.process, K_MADV_DONTDUMP);
+	advise(HOME_NODES, g.nodes, K_MADV_DONTDUMP);
+	if (g.rules) {
+		advise(HOME_TABLES, g.rules, K_MADV_DONTDUMP);
+		advise(HOME_POOL, g.pool, K_MADV_DONTDUMP);
+		sys3(__NR_mprotect, (long)HOME, 4096, K_PROT_READ | K_PROT_WRITE);
+		advise(HOME_GUARD, 4096, K_MADV_WIPEONFORK);
+	}
+	mail_serve(&PROC->mail);
+	return true;
+}
+
+/* Reached from entry_arrive. */
+void arrive_child(void);
+void arrive_child(void)
+{
+	uint64_t was = signals_block();
+
+	arrive();
+	signals_restore(was);
+}
+
+/* ---- growing ----------------------------------------------------------------------------------------------------------------------- */
+
+#define LOCK_SPINS  1000		/* longer than the call takes, */
+#define LOCK_YIELDS 20000		/* and as long as it takes that a thread that was preempted in it runs again. A handler that has interrupted it would wait for ever */
+
+static bool lock(void)
+{
+	for (int i = 0; i < LOCK_SPINS + LOCK_YIELDS; i++) {
+		if (!load(&PROC->growing) && !__atomic_exchange_n(&PROC->growing, 1, __ATOMIC_ACQUIRE))
+			return true;
+		if (i < LOCK_SPINS)
+			__builtin_ia32_pause();
+		else
+			own_call(__NR_sched_yield, 0, 0, 0, 0);
+	}
+	return false;
+}
+
+static void unlock(void)
+{
+	store(&PROC->growing, 0);
+}
+
+/* The mapping that ends at END gets MORE bytes: its last page stands for it. */
+static bool extend(uint64_t end, uint64_t more)
+{
+	return own_call(__NR_mremap, (long)(end - 4096), 4096, (long)(4096 + more), 0) == (long)(end - 4096);
+}
+
+/* *COUNT of SIZE bytes each are mapped from AT on: there are to be more than WANTED, of MOST. */
+static bool reach(uint32_t *count, uint32_t wanted, uint32_t most, uint64_t at, uint64_t size)
+{
+	uint32_t n, more;
+	bool there;
+
+	if (wanted >= most || !lock())
+		return false;
+	n = load(count);
+	there = wanted < n;
+	if (!there) {
+		more = wanted + 1 - n > n / 2 ? wanted + 1 - n : n / 2;
+		if (size < 4096)
+			more = (uint32_t)(WIRE_PAGES(more * size) / size);
+		if (more > most - n)
+			more = most - n;
+		there = extend(HOME + at + n * size, more * size);
+		if (there)
+			store(count, n + more);
+	}
+	unlock();
+	return there;
+}
+
+noinline bool slots_reach(uint32_t slot)
+{
+	return reach(&PROC->slots, slot, WIRE_THREADS, HOME_THREADS, sizeof(struct wire_thread));
+}
+
+noinline bool nodes_reach(uint32_t node)
+{
+	return reach(&PROC->nodes_mapped, node, WIRE_NODES, HOME_NODES, sizeof(struct wire_node));
+}
+
+#define SLOTS_AHEAD 64u
+#define NODES_AHEAD (1u << 19)
+
+void home_foresee(void)
+{
+	uint32_t slots = load(&PROC->threads_high) + SLOTS_AHEAD, nodes = load(&PROC->nodes) + NODES_AHEAD;
+
+	slots_reach(slots < WIRE_THREADS ? slots : WIRE_THREADS - 1);
+	nodes_reach(nodes < WIRE_NODES ? nodes : WIRE_NODES - 1);
+}
