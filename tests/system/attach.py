@@ -19,7 +19,7 @@ mt.need_mtrun()
 SEED = int(os.environ.get('MTRUN_SEED') or time.time())
 print(f'# MTRUN_SEED={SEED}')
 random.seed(SEED)
-CYCLES = 1000 if mt.SOAK else 50
+CYCLES = 1000 if mt.SOAK else 16
 
 
 class Victim:

@@ -2,10 +2,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
 # frames.sh - the stacks of random allocations in real programs, as the hooks see them, are libunwind's at the same stop (tests/unit/test_frames.c).
-# MTRUN_SOAK=1: 10000 allocations of each program, otherwise 300, or what comes in some seconds.
+# MTRUN_SOAK=1: 10000 allocations of each program, otherwise 150, or what comes in some seconds.
 # Each difference is printed and fails the test; so does more than one stack in a thousand that ends in [truncated].
 #
-# serial
 # timeout: 300
 
 top=$(cd "$(dirname "$0")/../.." && pwd)
@@ -19,7 +18,7 @@ trap 'exit 1' INT TERM
 if [ "${MTRUN_SOAK:-0}" = 1 ]; then
 	count=10000 FRAMES_SECONDS=550
 else
-	count=300 FRAMES_SECONDS=8
+	count=150 FRAMES_SECONDS=24
 fi
 FRAMES_DONE=$tmp/done
 export FRAMES_SECONDS FRAMES_DONE

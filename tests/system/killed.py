@@ -10,7 +10,7 @@ import time
 import mt
 
 mt.need_mtrun()
-ROUNDS = 1000 if mt.SOAK else 50
+ROUNDS = 1000 if mt.SOAK else 20
 seed = int(os.environ.get('MTRUN_SEED') or time.time())
 random.seed(seed)
 print(f'# MTRUN_SEED={seed}')

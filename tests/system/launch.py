@@ -175,7 +175,7 @@ class Terminal:
                 return False
         return True
 
-    def expect(self, pattern, seconds=15):
+    def expect(self, pattern, seconds=30):
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             m = re.search(pattern, self.text)

@@ -14,7 +14,7 @@ import mt
 
 mt.need_mtrun()
 want = re.compile(sys.argv[1] if len(sys.argv) > 1 else '.')
-RUNS = 1000 if mt.SOAK else 50
+RUNS = 1000 if mt.SOAK else 21
 FILE = os.path.join(mt.tmp(), 'books')
 HIT = re.compile(r'^\[MEMTRACER\] alloc memory:(\d+), allocated_memory: (\d+), memory_limit: (\d+), Memory limit exceeded!$', re.M)
 BOOKS = ('before', 'held', 'most', 'asked', 'refused', 'base', 'calls', 'faults')
@@ -66,12 +66,12 @@ if want.search('exact'):
 if want.search('fail'):
     for how in ('gcc', 'static', 'clang-O0', 'musl', 'musl-static', 'jemalloc', 'jemalloc-static', 'tcmalloc', 'mimalloc'):
         path = mt.build('limit.c', how)
-        for threads in (1, 8):
+        for threads in (1, 8) if mt.SOAK or how == 'gcc' else (8,):
             name = f'fail: {threads} threads, {how}'
             if not path:
                 mt.skip(name, mt.build_reason('limit.c', how))
                 continue
-            ops = (10000000 if mt.SOAK else 1000000) // threads if how == 'gcc' else 40000
+            ops = (10000000 if mt.SOAK else 200000) // threads if how == 'gcc' else 40000 if mt.SOAK else 12000
             r = victim(path, threads, 0, 1000000, ops, opts=['--on-limit', 'fail'], ask=('status',), timeout=4 * mt.TIMEOUT)
             b, s = r.books, r.answers.get('status', {})
             bad = [] if r.rc == 0 else [f'status {r.rc}: {r.err[-200:]}']
@@ -88,7 +88,7 @@ if want.search('fail'):
 if want.search('allocators'):
     for how in ('static', 'static-pie', 'clang', 'musl', 'musl-static', 'jemalloc', 'jemalloc-static', 'tcmalloc', 'mimalloc'):
         path = mt.build('limit.c', how)
-        for threads in (1, 8):
+        for threads in (1, 8) if mt.SOAK else (1,):         # eight: as `fail`
             name = f'allocators: {threads} threads, {how}'
             if path:
                 mt.check(name, exact(victim(path, threads, 0, 700000, ask=(), when=''), threads, 700000))
@@ -195,7 +195,7 @@ if want.search('stop'):
 # mtrun's death grants.
 if want.search('killed'):
     path = mt.build('limit_wait.c')
-    for i in range(20 if mt.SOAK else 5):
+    for i in range(20 if mt.SOAK else 2):
         os.path.exists(FILE) and os.unlink(FILE)
         p = mt.Prompt('-c', 'heap', '-l', '1000000', '--on-limit', 'stop', path, FILE)
         bad = [] if p.wait('Memory limit exceeded') and stands_still() else [f'no stop: {p.text[-300:]}']
@@ -206,7 +206,7 @@ if want.search('killed'):
             bad.append(f'the answer is {waiting()[1]}')
         if not mt.until(lambda: not mt.children(), 10):
             bad.append('it did not end')
-        if bad or i == (19 if mt.SOAK else 4):
+        if bad or i == (19 if mt.SOAK else 1):
             mt.check('killed: mtrun, with a request waiting', bad)
         if bad:
             break
@@ -215,7 +215,7 @@ if want.search('killed'):
 if want.search('tree'):
     path = mt.build('limit_wait.c')
     bad = []
-    for i in range(100 if mt.SOAK else 10):
+    for i in range(100 if mt.SOAK else 3):
         r = mt.run([path, FILE, 'children'], ['-c', 'heap', '-l', '1000000'], ask=(), when='')
         pids = books(6)[2:]
         if r.rc != -signal.SIGKILL or not all(pids):

@@ -11,9 +11,9 @@ import load
 import mt
 
 mt.need_mtrun()
-BLOCKS, STACKS = (1000000, 100000) if mt.SOAK else (60000, 5000)
+BLOCKS, STACKS = (1000000, 100000) if mt.SOAK else (20000, 2000)
 SIZE = 32
-ROUNDS = 20 if mt.SOAK else 5
+ROUNDS = 20 if mt.SOAK else 2
 
 QUESTIONS = ['report', 'report --by site', 'report --by stack', 'report --by function', 'report --by file', 'report --by module', 'report --by thread', 'report --by size',
              'report -n 100', 'report --min-age 0', 'report --sort count', 'report --reverse', 'report --match main', 'report --all', 'report --by thread --min-age 0']

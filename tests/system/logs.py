@@ -220,14 +220,14 @@ def commands():
     r.ask(f'log dir {other}')
     r.do('r 1000')
     r.ask('log files 1')
-    if mt.until(lambda: numbers(d) == [8], 5) is None or numbers(other) != [9]:
+    if mt.until(lambda: numbers(d) == [8], 30) is None or numbers(other) != [9]:
         bad.append(f'log dir, log files 1: {numbers(d)}, {numbers(other)}')
     if r.json('log --json')['dir'] != other or len(r.json('status --json')['log_files']) != 2:
         bad.append(r.ask('log --json'))
     r.ask('log files 5; log size 1M')
     for _ in range(8):
         r.do('r 200000')
-    if mt.until(lambda: len(numbers(other)) == 6, 5) is None or numbers(d):
+    if mt.until(lambda: len(numbers(other)) == 6, 30) is None or numbers(d):
         bad.append(f'log files 5, log size 1M: {numbers(d)}, {numbers(other)}')
     if r.text():
         bad.append(r.text())

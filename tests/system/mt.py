@@ -96,10 +96,18 @@ def kill(pid, sig=signal.SIGKILL):
 def children_of(pid):
     """Processes whose parent PID is."""
     found = []
+    try:        # quick; it may miss one while others come and go, so that nothing is believed only where there is something
+        for tid in os.listdir(f'/proc/{pid}/task'):
+            with open(f'/proc/{pid}/task/{tid}/children') as f:
+                found += map(int, f.read().split())
+    except OSError:
+        pass
+    if found:
+        return found
     for d in os.listdir('/proc'):
         if d.isdigit():
             try:
-                with open(f'/proc/{d}/stat') as f:
+                with open(f'/proc/{d}/stat', errors='replace') as f:
                     if int(f.read().rsplit(')', 1)[1].split()[1]) == pid:
                         found.append(int(d))
             except (OSError, IndexError):
@@ -160,7 +168,7 @@ def children():
     return children_of(os.getpid())
 
 
-def until(condition, seconds=10, what=None):
+def until(condition, seconds=30, what=None):
     """Waits for a condition; its value, or None when it did not come."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
@@ -204,6 +212,18 @@ BUILDS = {
 _reasons = {}
 
 
+def headers(path):
+    """Of this project, that PATH includes, and those include: beside it, or from the top."""
+    found = set()
+    with open(path, errors='replace') as f:
+        for name in re.findall(r'^#include "(.*)"', f.read(), re.M):
+            for where in (os.path.dirname(path), TOP):
+                header = os.path.join(where, name)
+                if os.path.exists(header):
+                    found |= {header, *headers(header)}
+    return found
+
+
 def build(source, how='gcc', extra='', name=None):
     """Path of tests/victims/SOURCE built as HOW, or None: no such compiler or library here (why: build_reason)."""
     cc, cxx, flags = BUILDS[how]
@@ -216,7 +236,7 @@ def build(source, how='gcc', extra='', name=None):
     out_dir = os.path.join(BUILD, 'victims', 'as', how)
     os.makedirs(out_dir, exist_ok=True)
     out = os.path.join(out_dir, name or os.path.splitext(os.path.basename(source))[0])
-    deps = [src, os.path.join(VICTIMS, 'victim.h'), os.path.abspath(__file__)]
+    deps = [src, *headers(src), os.path.abspath(__file__)]
     with open(out + '.lock', 'w') as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if os.path.exists(out) and os.path.getmtime(out) > max(os.path.getmtime(d) for d in deps):
@@ -398,7 +418,7 @@ class Prompt:
             return False
         return True
 
-    def wait(self, pattern, seconds=10):
+    def wait(self, pattern, seconds=30):
         """For PATTERN in what was printed since the last send()."""
         end = time.monotonic() + seconds
         while not (m := re.search(pattern, self.text, re.S)) and time.monotonic() < end:
@@ -474,6 +494,47 @@ class Attached:
     def leave(self):
         out = self.p.communicate(b'detach\n', timeout=30)[0].decode()
         return [f'status {self.p.returncode}: {out[:300]}'] if self.p.returncode or out else []
+
+
+def each(rows, fn, jobs=2):
+    """
+    fn(row) for each of ROWS, JOBS at a time, each in a process of its own, which is the parent of what its row leaves behind; what it counts is counted here.
+    Results go through check(), fail() and skip() as everywhere.
+    """
+    global passed, failed, skipped
+    rows, running = list(rows), {}
+    while rows or running:
+        while rows and len(running) < jobs:
+            row = rows.pop(0)
+            r, w = os.pipe()
+            pid = os.fork()
+            if pid == 0:
+                code = 1
+                try:
+                    os.close(r)
+                    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+                    passed = failed = skipped = 0
+                    fn(row)
+                    os.write(w, b'%d %d %d' % (passed, failed, skipped))
+                    code = 0
+                except Exception as e:
+                    print(f'{type(e).__name__}: {e} (line {e.__traceback__.tb_next.tb_lineno if e.__traceback__.tb_next else 0})')
+                finally:
+                    sys.stdout.flush()
+                    os._exit(code)
+            os.close(w)
+            running[pid] = r, row
+        pid, status = os.wait()
+        if pid not in running:
+            continue
+        r, row = running.pop(pid)
+        counts = os.read(r, 100)
+        os.close(r)
+        if status or not counts:
+            fail(f'{getattr(row, "name", row)}', f'its comparison ended with {os.waitstatus_to_exitcode(status)}')
+            continue
+        a, b, c = map(int, counts.split())
+        passed, failed, skipped = passed + a, failed + b, skipped + c
 
 
 # ---- comparing ------------------------------------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ import mt  # noqa: E402
 mt.need_mtrun()
 VICTIM = mt.build('logs.c', extra='-fno-optimize-sibling-calls') or sys.exit(mt.build_reason('logs.c', 'gcc'))
 REDIS_PORT = 17400 + os.getpid() % 1000
-MOMENTS = 400 if mt.SOAK else 40        # intervals that are compared, of each process
+MOMENTS = 400 if mt.SOAK else 20        # intervals that are compared, of each process
 SQL = ("create table t(a,b); with recursive c(i) as (select 1 union all select i+1 from c where i<300000) insert into t select i, hex(i*7) from c;"
        "create index x on t(b); select count(*) from t where b like '%3%'; drop table t; select 1")
 PYTHON = ("import json, time\nd = [{'a': i, 'b': str(i) * (i % 7)} for i in range(20000)]\nt = json.dumps(d)\ntime.sleep(0.35)\ndel d\n"
@@ -349,7 +349,7 @@ def cut_and_damaged():
         data = f.read()
     other = os.path.join(mt.tempfile.mkdtemp(dir=mt.tmp()), os.path.basename(path))
     chance = random.Random(2)
-    tries = 1000 if mt.SOAK else 60
+    tries = 1000 if mt.SOAK else 25
     for i in range(2 * tries):
         at = chance.randrange(len(data))
         with open(other, 'wb') as f:

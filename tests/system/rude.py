@@ -44,7 +44,7 @@ for build in BUILDS:
 # Killed from outside at any instant: what is told adds up, and mtrun ends as its target.
 random.seed(seed := int(os.environ.get('MTRUN_SEED') or time.time()))
 bad = []
-for i in range(200 if mt.SOAK else 12):
+for i in range(200 if mt.SOAK else 6):
     build = ('gcc', 'static', 'jemalloc')[i % 3]
     cmd = [mt.build('threads.c', build), '4', '1000000']
     d = mt.tmp()

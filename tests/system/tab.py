@@ -38,7 +38,7 @@ def tab(p, keys, pattern, tries=5):
             return [f'{keys!r} is not shown: {p.text[-300:]!r}']
         began, cpu = time.monotonic(), p.cpu_ms()
         p.send('\t')
-        m = p.wait(pattern, 3)
+        m = p.wait(pattern)
         took = p.took(began, cpu)
         while p.read(0.02):
             pass

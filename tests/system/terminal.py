@@ -9,7 +9,7 @@ import signal
 import time
 
 import mt
-from window import PROMPT, alive, case, d, mtrun_of, shell_again, traced
+from window import PROMPT, Problem, alive, case, d, mtrun_of, shell_again, traced
 
 
 @case('commands, errors and help at the prompt')
@@ -357,18 +357,114 @@ def _(t, bad):
     mt.kill(pid)
 
 
-@case('the terminal is closed')
+HANGUP = mt.build('hangup.c')
+
+
+def closed(t, words, opts, end):
+    """What the end of the terminal (or whatever END does to mtrun's process id) does to hangup MODE: its lines, and who lives on a moment later."""
+    log = f'{d}/hangup-{t.name}'
+    t.send(f'{mt.MTRUN + " " + opts + " -- " if opts is not None else ""}{words} {log}\n')
+    ups = 2 if ' child' in words else 1
+    up = mt.until(lambda: os.path.exists(log) and (m := re.findall(r'(\d+) up', open(log).read())) and len(m) == ups and m)
+    if not up:
+        raise Problem(f'it did not begin: {t.screen()[-300:]!r}')
+    pids = [int(p) for p in up]
+    parent = mtrun_of(next(p for p in pids if mtrun_of(p) not in pids))
+    if opts == '':
+        t.expect(r'mt> $')
+    end(t, parent)
+    if opts == '' and not mt.until(lambda: not alive(parent), 10):
+        raise Problem('mtrun is still there')
+    if end is close_terminal and not mt.until(lambda: not [p for p in mt.children() if open(f'/proc/{p}/comm').read() == 'mtrun-keeper\n'], 5):
+        raise Problem('the keeper is still there')
+    if end is close_terminal:
+        mt.until(lambda: not alive(min(pids)) or 'end' in open(log).read(), 8)
+    quiet = os.path.getsize(log), time.monotonic()
+    while time.monotonic() < quiet[1] + 0.4:                # what is not to come is waited for, too
+        if os.path.getsize(log) != quiet[0]:
+            quiet = os.path.getsize(log), time.monotonic()
+        time.sleep(0.02)
+    with open(log) as f:
+        lines = f.read().split('\n')[:-1]
+    lives = [alive(p) for p in sorted(pids)]
+    if opts == '' and [p for p in pids if alive(p) and traced(p)]:
+        raise Problem('still traced')
+    for p in pids:
+        mt.kill(p)
+    os.unlink(log)
+    return {x.split()[1] for x in lines} - ({'end'} if not lives[0] else set()), lives     # it may have seen the end before it died of it
+
+
+def close_terminal(t, mtrun):
+    t.tmux('kill-server')
+
+
+def hup(t, mtrun):
+    os.kill(mtrun, signal.SIGHUP)
+
+
+for mode in ('default', 'handle', 'ignore', 'child'):
+    natively = []
+
+    @case(f'the terminal is closed, natively: {mode}')
+    def _(t, bad, mode=mode, natively=natively):
+        natively += closed(t, f'{HANGUP} {mode}', None, close_terminal)
+
+    for opts in ('', '-q -x "wait exit"'):
+        @case(f'the terminal is closed: {mode}{" in batch" if opts else ""}')
+        def _(t, bad, mode=mode, opts=opts, natively=natively):
+            if natively and [*(got := closed(t, f'{HANGUP} {mode}', opts, close_terminal))] != natively:
+                bad.append(f'natively {natively}, here {got}')
+
+
+@case('the terminal is closed over a stopped program')
 def _(t, bad):
-    t.start(f'{PROMPT} 2')
-    pid = t.pid()
-    mtrun = mtrun_of(pid)
+    got = closed(t, f'{HANGUP} stop', '', close_terminal)      # (natively it is the user's shell that kills stopped jobs)
+    if got != ({'up', 'HUP', 'CONT', 'end'}, [True]):
+        bad.append(got)
+
+
+@case('a HUP by kill(2) is not the end of the terminal')
+def _(t, bad):
+    got = closed(t, f'{HANGUP} handle', '', hup)
+    if got != ({'up'}, [True]):
+        bad.append(got)
+    shell_again(t, bad, 'HUP')
+
+
+@case('the terminal is closed over a shell with jobs')
+def _(t, bad):
+    logs = [f'{d}/{x}' for x in ('back', 'front')]
+    t.start('bash --norc --noprofile')
+    t.send('fg\n')
+    for log, end in zip(logs, (' &', '')):
+        t.send(f'{HANGUP} default {log}{end}\n')
+        if not mt.until(lambda: os.path.exists(log) and 'up' in open(log).read()):
+            bad.append(f'{log} did not begin')
+    pids = [int(open(log).read().split()[0]) for log in logs]
+    t.tmux('kill-server')
+    if not mt.until(lambda: not any(alive(p) for p in pids), 10):
+        bad.append(f'{[alive(p) for p in pids]} live on')
+    for log in logs:
+        os.unlink(log)
+
+
+@case('the terminal is closed: an attached program gets nothing')
+def _(t, bad):
+    log = f'{d}/attached'
+    p = mt.popen([HANGUP, 'handle', log], stdin=-1)
+    mt.until(lambda: os.path.exists(log) and 'up' in open(log).read())
+    t.send(f'{mt.MTRUN} -p {p.pid}\n')
+    t.expect(r'mt> $')
+    mtrun = traced(p.pid)
     t.tmux('kill-server')
     if not mt.until(lambda: not alive(mtrun), 10):
         bad.append('mtrun is still there')
-    time.sleep(0.5)
-    if not alive(pid) or traced(pid):
-        bad.append('the program does not live on by itself')
-    mt.kill(pid)
+    time.sleep(0.3)
+    if open(log).read() != f'{p.pid} up\n' or traced(p.pid):
+        bad.append(open(log).read())
+    p.kill()
+    p.wait()
 
 
 @case('redirected descriptors stay redirected')

@@ -130,6 +130,60 @@ os.unlink(os.path.join(d, 'gone.c'))
 r = mt.plain([mt.MTRUN, '-q', '-x', 'wait exit; list main --bytes', './gone'], cwd=d)
 mt.check('list: a source that is gone', [] if re.search(r"its source was not found: '.*/gone\.c'\n +123 +123 +4: \n", r.err.decode()) else [r.err])
 
+# ---- list: the program has written its own line table
+open_dir = os.path.join(d, 'named')
+os.mkdir(open_dir)
+os.chmod(d, 0o755)
+here = {name: os.path.join(open_dir, name) for name in ('plain', 'secret', 'link', 'fifo', 'large', 'held')}
+for name, mode in (('plain', 0o644), ('secret', 0o600), ('large', 0o644)):
+    with open(here[name], 'w') as f:
+        f.write(f'the text of {name}\n' * 3)
+    os.chmod(here[name], mode)
+os.truncate(here['large'], 10 << 30)
+os.symlink('secret', here['link'])
+os.mkfifo(here['fifo'], 0o666)
+here |= {'device': '/dev/zero', 'procfs': '/proc/self/environ'}
+code = '#include <stdlib.h>\n'
+for name, path in here.items():
+    code += f'#line 2 "{path}"\n__attribute__((noinline)) void *from_{name}(void)\n{{\nreturn malloc(77);\n}}\n'
+code += 'int main(void)\n{\n' + ''.join(f'if (!from_{name}()) return 1;\n' for name in here) + 'return 0;\n}\n'
+with open(os.path.join(d, 'named.c'), 'w') as f:
+    f.write(code)
+program = os.path.join(open_dir, 'program')
+subprocess.run(['gcc', '-g', '-O0', '-o', program, os.path.join(d, 'named.c')], check=True)
+WHY = {'secret': 'Permission denied', 'link': 'Permission denied', 'fifo': 'it is no regular file', 'device': 'it is no regular file', 'large': 'it is too large',
+       'procfs': 'it is not on a file system for files'}
+
+
+def check_named(name, text, why):
+    parts = {m[1]: m[2] for m in re.finditer(r'ROUTINE =+ from_(\w+) in [^\n]*\n(.*?)(?=ROUTINE|\Z)', text, re.S)}
+    bad = [w for w in ('secret', 'large') if w in why and f'the text of {w}' in text]
+    bad += [(k, parts.get(k)) for k, w in why.items() if f"source not readable: '{here[k]}': {w}\n" not in parts.get(k, '')]
+    mt.check(name, bad + ([] if re.search(r'77 +77 +4: (?!\n)|77 +77 +4: $', parts.get('plain', ''), re.M) and 'the text of plain' in parts.get('plain', '') else [text]))
+
+
+as_nobody = ['setpriv', '--reuid=65534', '--regid=65534', '--clear-groups'] if os.geteuid() == 0 else []
+why = WHY if as_nobody else {k: w for k, w in WHY.items() if w != 'Permission denied'}
+r = mt.plain([mt.MTRUN, '-q', '-o', os.path.join(d, 'named.'), '-m', 'log', '--log-dir', d, '-x', 'wait exit; list ^from_ --bytes', *as_nobody, program], cwd='/', timeout=30)
+check_named('list: files that the program names are opened with its rights', r.err.decode(), why)
+log = [f for f in os.listdir(d) if f.endswith('.mtlog')]
+if as_nobody:
+    heaps = [f for f in os.listdir(d) if f.startswith('named.') and f.endswith('.heap')]
+    for kind, files in (('a log', log), ('a .heap file', heaps)):
+        for f in files:
+            os.chown(os.path.join(d, f), 65534, 65534)
+        r = mt.plain([mt.MTRUN, '-q', '-x', 'list ^from_ --bytes', '-r', *(os.path.join(d, f) for f in files[-1:])], cwd=d, timeout=30)
+        check_named(f'list: files that {kind} names are opened with the rights of its owner', r.out.decode(), why)
+else:
+    mt.skip('list: rights', 'not root')
+
+# ---- debug files that are none
+strange = os.path.join(open_dir, 'strange')
+subprocess.run(f'cp {program} {strange} && objcopy --only-keep-debug {strange} {strange}.debug && objcopy --strip-all --remove-section=.note.gnu.build-id '
+               f'--add-gnu-debuglink={strange}.debug {strange} && rm {strange}.debug && mkfifo {strange}.debug', shell=True, check=True)
+r = mt.plain([mt.MTRUN, '-q', '-x', 'wait exit; report', strange], cwd=d, timeout=30)
+mt.check('a debuglink to a FIFO is no wait', [] if r.rc == 0 and '0x' in r.err.decode() else [r])
+
 r = mt.plain([mt.MTRUN, '-q', '-x', 'wait exit; trace 0x10; trace 0xffffffffffffffff', 'true'], cwd=d)
 mt.check('at the last instant', [] if r.rc == 0 and r.err.decode().count('is in no block: unmapped\n') == 2 else [r.err])
 mt.finish()

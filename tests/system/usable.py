@@ -124,7 +124,7 @@ for how in ('gcc', 'static', 'jemalloc'):
     if not path:
         mt.skip(f'threads {how}', mt.build_reason('usable.c', how))
         continue
-    rounds = 200 if mt.SOAK else 15
+    rounds = 200 if mt.SOAK else 6
     d = mt.tempfile.mkdtemp(dir=mt.tmp())
     script = 'wait allocs > 100000; ' + '; '.join(f'status --json > {d}/s{i}; report --usable --json > {d}/r{i}' for i in range(rounds)) + \
         f'; kill; wait exit; status --json > {d}/s{rounds}; report --usable --json > {d}/r{rounds}'

@@ -34,7 +34,8 @@ class Terminal:
         self.tmux('set-option', '-g', 'history-limit', '20000')
         self.wait(r'\S')
         self.send("PS1='$ ' TERM=screen; cd; stty -a > before; clear\n")
-        self.wait(r'\A\$ $')
+        self.wait(r'\A\$ $', history=False)
+        self.tmux('clear-history')
 
     def tmux(self, *args):
         return subprocess.run(['tmux', '-L', self.name, *args], env=ENV, capture_output=True, text=True).stdout
@@ -51,7 +52,7 @@ class Terminal:
         text = self.tmux('capture-pane', '-p', '-J', *(('-S', '-5000') if history else ()))
         return re.sub(r'^(\$|mt>|  >)$', r'\1 ', re.sub(r' +$', '', text.rstrip(), flags=re.M), flags=re.M)
 
-    def wait(self, pattern, seconds=8, history=True):
+    def wait(self, pattern, seconds=30, history=True):
         end = time.monotonic() + seconds
         while True:
             text = self.screen(history)
@@ -68,7 +69,7 @@ class Terminal:
         if not self.wait(r'mt> $'):
             raise Problem(f'no prompt: {self.last[-500:]!r}')
 
-    def run(self, commands, seconds=15):
+    def run(self, commands, seconds=30):
         """What COMMANDS print."""
         self.marks += 1
         mark = f'mark-{os.getpid()}-{self.marks}'
@@ -78,7 +79,7 @@ class Terminal:
             raise Problem(f'{commands}: {self.last[-700:]!r}')
         return m[1]
 
-    def expect(self, pattern, seconds=8, history=True):
+    def expect(self, pattern, seconds=30, history=True):
         m = self.wait(pattern, seconds, history)
         if not m:
             raise Problem(f'{pattern!r} did not come: {self.last[-700:]!r}')
