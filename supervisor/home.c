@@ -125,7 +125,8 @@ static int keep_alive(pid_t tid)
 	}
 }
 
-static int await(struct wire_mail *mail, uint32_t wanted, pid_t tid)
+/* -EFAULT: the program has replaced the memory by which we would hear of it. */
+static int await(const struct process *p, struct wire_mail *mail, uint32_t wanted, pid_t tid)
 {
 	struct timespec nap = { .tv_nsec = 2000000 };
 	uint64_t end = pulse_ms() + PATIENCE_MS;
@@ -140,6 +141,8 @@ static int await(struct wire_mail *mail, uint32_t wanted, pid_t tid)
 			return -ETIMEDOUT;
 		if (syscall(SYS_futex, &mail->state, FUTEX_WAIT, state, &nap, NULL, 0) < 0 && errno == ETIMEDOUT) {
 			err = keep_alive(tid);
+			if (!err && shared_is_lost(&p->shared, p->via, p->home + HOME_PROCESS))
+				err = -EFAULT;
 			if (err)
 				return err;
 		}
@@ -147,7 +150,7 @@ static int await(struct wire_mail *mail, uint32_t wanted, pid_t tid)
 }
 
 /* Has the thread that serves MAIL make the calls; results are in calls[].ret. */
-static int work(struct wire_mail *mail, pid_t tid, struct wire_call *calls, uint32_t n)
+static int work(const struct process *p, struct wire_mail *mail, pid_t tid, struct wire_call *calls, uint32_t n)
 {
 	int err;
 
@@ -155,7 +158,7 @@ static int work(struct wire_mail *mail, pid_t tid, struct wire_call *calls, uint
 	mail->ncalls = n;
 	err = post(mail, MAIL_WORK);
 	if (!err)
-		err = await(mail, MAIL_DONE, tid);
+		err = await(p, mail, MAIL_DONE, tid);
 	if (!err)
 		for (uint32_t i = 0; i < n; i++)
 			calls[i].ret = mail->call[i].ret;
@@ -372,7 +375,7 @@ static bool is_filtered(const struct process *p)
 static int serve(struct process *p, pid_t tid, bool fences)
 {
 	struct wire_call call = CALL(SYS_membarrier, fences ? MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED : MEMBARRIER_CMD_QUERY, 0, 0);
-	int err = work(&p->wire->mail, tid, &call, 1);
+	int err = work(p, &p->wire->mail, tid, &call, 1);
 
 	p->fences = fences && !err && call.ret == 0;
 	return err;
@@ -440,11 +443,14 @@ int home_land(struct process *p, pid_t tid, const struct options *options)
 	return err;
 }
 
-/* The thread serves: it is stopped where it is, told that there is no more to do, and taken out. */
-static int recall(struct process *p, struct landing *l)
+/* The thread serves: it is stopped where it is, told that there is no more to do, and taken out; by force if it has not done what it was told, which has ended with ERR. */
+static int recall(struct process *p, struct landing *l, int err)
 {
 	struct event e;
-	int err = tracer_interrupt(l->tid);
+
+	if (err && err != -ESRCH)
+		return landing_force(l);
+	err = tracer_interrupt(l->tid);
 
 	if (!err)
 		err = tracer_wait(l->tid, &e, PATIENCE_MS);
@@ -457,7 +463,8 @@ static int recall(struct process *p, struct landing *l)
 	if (mail_state(&p->wire->mail) == MAIL_IDLE)	/* it has waited for us in vain, and is out of it by itself, or will be */
 		return landing_none(l->tid, -ETIMEDOUT);
 	home_go(&p->wire->mail);
-	return landing_recall(l);
+	err = landing_recall(l);
+	return err == -ETIMEDOUT ? landing_force(l) : err;
 }
 
 int home_attach(struct process *p, pid_t tid, const struct options *options)
@@ -482,7 +489,7 @@ int home_attach(struct process *p, pid_t tid, const struct options *options)
 		landing_none(tid, err);
 	else {
 		err = land(p, &l, options, true);
-		back = p->wire ? recall(p, &l) : landing_recall(&l);
+		back = p->wire ? recall(p, &l, err) : landing_recall(&l);
 	}
 	if (!back)
 		back = slack_clear(p->via, &slack);
@@ -502,8 +509,8 @@ int home_call(struct process *p, pid_t tid, struct wire_call *calls, uint32_t n)
 	if (err)
 		return landing_none(tid, err);
 	tracer_cont(tid, 0);
-	err = work(&p->wire->mail, tid, calls, n);
-	back = recall(p, &l);
+	err = work(p, &p->wire->mail, tid, calls, n);
+	back = recall(p, &l, err);
 	return err ? err : back;
 }
 
@@ -640,7 +647,7 @@ static int map_near_once(struct reach *r, raddr_t lo, raddr_t hi, size_t len, ra
 		return -ENOSPC;
 	err = journal_island(r->p->via, r->p->home, &r->p->plant, call.arg[0], call.arg[0] + len);
 	if (!err)
-		err = r->mail ? work(r->mail, r->tid, &call, 1) : r->caller(r->ctx, r->p, &call, 1);
+		err = r->mail ? work(r->p, r->mail, r->tid, &call, 1) : r->caller(r->ctx, r->p, &call, 1);
 	if (err)
 		return err;
 	if (call.ret == (int64_t)call.arg[0]) {
@@ -749,7 +756,7 @@ static int extend_view(void *ctx, struct image_view *view, const struct image_vi
 		CALL(SYS_mremap, r->p->home + HOME_TABLES + view->rules - 4096, 4096, 4096 + more->rules - view->rules, 0),
 		CALL(SYS_mremap, r->p->home + HOME_POOL + view->pool - 4096, 4096, 4096 + more->pool - view->pool, 0),
 	};
-	int err = r->mail ? work(r->mail, r->tid, call, 2) : r->caller ? r->caller(r->ctx, r->p, call, 2) : -ENOSPC;
+	int err = r->mail ? work(r->p, r->mail, r->tid, call, 2) : r->caller ? r->caller(r->ctx, r->p, call, 2) : -ENOSPC;
 
 	if (err)
 		return err;
@@ -951,7 +958,11 @@ int home_leave(struct process *p, pid_t tid)
 	if (err)
 		return landing_none(tid, err);
 	err = landing_send(&l, p->via, tid, slack.code, slack.code, slack.end);
-	err = err ? landing_none(tid, err) : landing_recall(&l);
+	if (err)
+		return landing_none(tid, err);
+	err = landing_recall(&l);
+	if (err == -ETIMEDOUT)
+		err = landing_force(&l);
 	return err ? err : slack_clear(p->via, &slack);
 }
 

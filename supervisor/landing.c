@@ -148,8 +148,16 @@ int landing_send(struct landing *l, pid_t pid, pid_t tid, raddr_t pc, raddr_t lo
 	if (err)
 		return err;
 	*l = (struct landing){ .pid = pid, .tid = tid, .was = regs, .lo = lo, .hi = hi };
+	err = tracer_get_mask(tid, &l->mask);
+	if (err)
+		return err;
 	restart_whole(pid, tid, &regs);
 	return landing_divert(tid, regs, pc);
+}
+
+static bool is_within(const struct landing *l, raddr_t pc)
+{
+	return (pc >= l->lo && pc < l->hi) || (pc >= l->more_lo && pc < l->more_hi);
 }
 
 int landing_stop(struct landing *l, struct user_regs_struct *regs)
@@ -168,7 +176,7 @@ int landing_stop(struct landing *l, struct user_regs_struct *regs)
 		if (e.kind == EVENT_SYSCALL) {
 			err = tracer_get_regs(l->tid, regs);
 			/* a handler may have come before the signals were blocked */
-			if (err || (regs->rip >= l->lo && regs->rip < l->hi) || (regs->rip >= l->more_lo && regs->rip < l->more_hi))
+			if (err || is_within(l, regs->rip))
 				return err;
 		} else if (e.kind == EVENT_SIGNAL)
 			signal = e.signal;
@@ -220,6 +228,49 @@ int landing_recall(struct landing *l)
 		err = tracer_set_regs(l->tid, &l->was);
 	if (!err)
 		err = tracer_cont(l->tid, 0);
+	return err;
+}
+
+/* Stops it, wherever it is. *SIGNAL: what it was about to get. */
+static int halt(const struct landing *l, int *signal)
+{
+	struct event e;
+	int err = tracer_interrupt(l->tid);
+
+	if (!err)
+		err = tracer_wait(l->tid, &e, PATIENCE_MS);
+	if (err <= 0)
+		return err ? err : -ETIMEDOUT;
+	if (e.kind == EVENT_EXITING)
+		tracer_cont(l->tid, 0);
+	if (e.kind == EVENT_EXITING || e.kind == EVENT_GONE)
+		return -ESRCH;
+	*signal = e.kind == EVENT_SIGNAL ? e.signal : 0;
+	return 0;
+}
+
+int landing_force(struct landing *l)
+{
+	struct user_regs_struct regs;
+	int signal = 0, err = tracer_get_regs(l->tid, &regs);	/* of a thread that is stopped */
+
+	if (err) {
+		err = halt(l, &signal);
+		if (!err)
+			err = tracer_get_regs(l->tid, &regs);
+	}
+	if (!err && !is_within(l, regs.rip)) {
+		tracer_cont(l->tid, signal);
+		return -ETIMEDOUT;
+	}
+	if (!err)
+		err = tracer_set_regs(l->tid, &l->was);
+	if (!err)
+		err = tracer_set_mask(l->tid, l->mask);
+	if (!err)
+		err = tracer_interrupt(l->tid);
+	if (!err)
+		err = tracer_cont(l->tid, signal);
 	return err;
 }
 

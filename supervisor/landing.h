@@ -23,7 +23,8 @@ size_t slack_find(pid_t pid, struct slack found[SLACK_MOST]);
 
 struct landing {			/* one thread on its way through a routine */
 	pid_t pid, tid;
-	struct user_regs_struct was;	/* as it stopped */
+	struct user_regs_struct was;	/* as it stopped, */
+	uint64_t mask;			/* and the signals that it blocked */
 	raddr_t lo, hi;			/* the routine, */
 	raddr_t more_lo, more_hi;	/* and what it calls elsewhere */
 };
@@ -38,6 +39,12 @@ int landing_call(struct landing *l, int64_t *ret) MUST_USE;
  * and reports a stop (EVENT_STOP, or EVENT_GROUP_STOP) before it executes anything.
  */
 int landing_recall(struct landing *l) MUST_USE;
+
+/*
+ * The thread is somewhere in the routine and does not come to its end, as when its program has replaced what the routine reads: it is taken out as it is. It runs on, and
+ * reports a stop first. -ETIMEDOUT: it does not stop, or is not in the routine but in a handler, and goes on there.
+ */
+int landing_force(struct landing *l) MUST_USE;
 
 /* What landing_recall() does for a thread that was not sent: it runs on, and reports a stop first. Returns ERR. */
 int landing_none(pid_t tid, int err);

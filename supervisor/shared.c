@@ -34,6 +34,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "proc.h"
 #include "pulse.h"
 #include "space.h"
 
@@ -115,6 +116,20 @@ void shared_unmap(struct shared *s)
 	if (s->beacon)
 		pulse_unmap(s->beacon, HEAD + s->slots * SLOT);
 	*s = (struct shared){ .beacon = NULL };
+}
+
+/* One word that changes while it is looked at says nothing; that it differs three times, and ours stays, is no accident. */
+bool shared_is_lost(const struct shared *s, pid_t pid, raddr_t where)
+{
+	for (int i = 0; i < 3; i++) {
+		uint32_t before = __atomic_load_n(&s->wire->mail.state, __ATOMIC_ACQUIRE), theirs;
+
+		if (remote_read(pid, where + offsetof(struct wire_process, mail.state), &theirs, sizeof(theirs)) != (ssize_t)sizeof(theirs))
+			return true;
+		if (theirs == before || __atomic_load_n(&s->wire->mail.state, __ATOMIC_ACQUIRE) != before)
+			return false;
+	}
+	return true;
 }
 
 uint32_t shared_slots(struct shared *s)

@@ -26,6 +26,8 @@ int shared_take(pid_t pid, int64_t number, uint64_t size) MUST_USE;
 /* Maps FD, with SLOTS threads. 0 or -errno. Its other fields are zeros, as far as the target has left them so. */
 int shared_map(struct shared *s, int fd, uint32_t slots) MUST_USE;
 void shared_unmap(struct shared *s);
+/* Process PID has something else where its process part was, at WHERE: it has replaced its mapping, or never had this one. */
+bool shared_is_lost(const struct shared *s, pid_t pid, raddr_t where) MUST_USE;
 
 /* How many slots there are to be looked at, all of them mapped: WIRE_THREADS at most. */
 uint32_t shared_slots(struct shared *s);

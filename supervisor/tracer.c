@@ -78,6 +78,16 @@ int tracer_set_regs(pid_t tid, const struct user_regs_struct *regs)
 	return call(PTRACE_SETREGS, tid, NULL, (void *)(uintptr_t)regs);
 }
 
+int tracer_get_mask(pid_t tid, uint64_t *mask)
+{
+	return call(PTRACE_GETSIGMASK, tid, (void *)sizeof(*mask), mask);
+}
+
+int tracer_set_mask(pid_t tid, uint64_t mask)
+{
+	return call(PTRACE_SETSIGMASK, tid, (void *)sizeof(mask), &mask);
+}
+
 int tracer_signal_code(pid_t tid, int *code)
 {
 	siginfo_t info;

@@ -54,5 +54,8 @@ int tracer_get_regs(pid_t tid, struct user_regs_struct *regs) MUST_USE;
 /* The si_code of the signal that the tracee is about to get: greater than 0 if the kernel sends it for what the thread did. */
 int tracer_signal_code(pid_t tid, int *code) MUST_USE;
 int tracer_set_regs(pid_t tid, const struct user_regs_struct *regs) MUST_USE;
+/* The signals that the tracee blocks, bit N - 1 for signal N. */
+int tracer_get_mask(pid_t tid, uint64_t *mask) MUST_USE;
+int tracer_set_mask(pid_t tid, uint64_t mask) MUST_USE;
 
 #endif
