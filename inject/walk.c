@@ -392,6 +392,15 @@ static noinline enum step cfa_uncommon(struct cursor *c, struct wire_range *r, c
 			return STEP_LOST;
 		*cfa += deref;
 		return STEP_ON;
+	case CFA_FRAME:			/* the frame's two words are read by rbp: the stack that they are on is the one from now on */
+		c->rbp_use |= RBP_USED;
+		*cfa = c->reg[WIRE_RBP] + off;
+		if (!c->reg[WIRE_RBP])
+			return STEP_END;
+		if (!readable(c, r, c->reg[WIRE_RBP]) || !readable(c, r, *cfa - 8))
+			return STEP_LOST;
+		c->rsp = *cfa - 8;
+		return STEP_ON;
 	case CFA_RSP_DEREF:
 		if (!load_cfa(c, r, c->rsp + off, cfa))
 			return STEP_LOST;

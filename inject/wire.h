@@ -262,6 +262,7 @@ enum wire_cfa {
 	CFA_REG,		/* callee-saved `reg` + cfa_off: needs the registers that the fast walk does not track */
 	CFA_REG_DEREF,		/* *(reg + cfa_off) + deref */
 	CFA_RSP_DEREF,		/* *(rsp + cfa_off) + deref: hand-written assembly (libcrypto) that keeps the old rsp on its stack */
+	CFA_FRAME,		/* rbp + cfa_off, which may be on another stack; rbp 0: outermost */
 	CFA_SCRATCH,		/* scratch register + cfa_off: only where a signal interrupted; its value is *(ucontext + 40 + 8 * reg) */
 	CFA_KINDS
 };

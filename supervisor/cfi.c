@@ -24,6 +24,7 @@
 #include "array.h"
 #include "callframe.h"
 #include "./elf.h"
+#include "gorules.h"
 #include "infer.h"
 #include "module.h"
 
@@ -292,7 +293,7 @@ static int gap_entries(struct gaps *g, const struct elf *elf)
  * The parts of the executable sections (segments, where the file has no sections) that no FDE is about. Padding between functions is passed over:
  * anything shorter than a function that could call another.
  */
-enum { GAP_MIN = 16, GAPS_MAX = 4 << 20 };	/* more is a language with tables of its own (Go): not worth 100 ms at every start */
+enum { GAP_MIN = 16, GAPS_MAX = 4 << 20 };	/* more is a language with tables of its own: not worth 100 ms at every start */
 
 static int gap_add(struct gaps *g, size_t *room, uint64_t start, uint64_t end)
 {
@@ -355,6 +356,8 @@ static int gaps_infer(struct gaps *g, struct elf *elf, const struct callframe_li
 
 	for (size_t i = 0; i < g->nranges; i++)
 		bytes += g->range[i].end - g->range[i].start;
+	if (!rc && elf_is_go(elf))
+		return go_rows(elf, g->range, g->nranges, lo, &g->row, &g->nrows);
 	if (bytes > GAPS_MAX)
 		g->nranges = 0;
 	if (!rc && g->nranges)
@@ -439,7 +442,7 @@ static int scan_frames(struct callframe_list *list, const struct elf *elf, uint6
 	if (elf_eh_frame(elf, &eh, &hdr) && eh.size <= UINT32_MAX)
 		source = (struct callframe_source){ .data = eh.bytes, .size = eh.size, .vaddr = eh.vaddr };
 	rc = callframe_scan(list, &source, lo, hi);
-	if (rc || list->count > 16 || !debug_frame(elf, &source))
+	if (rc || list->count > 16 || elf_is_go(elf) || !debug_frame(elf, &source))
 		return rc;
 	if (callframe_scan(&other, &source, lo, hi))
 		return 0;

@@ -20,6 +20,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "gotab.h"
 #include "sigbus.h"
 
 #define PAGE 4096u
@@ -62,12 +63,14 @@ struct elf {
 	struct elf_section *section;
 	size_t nsections;
 	struct table dynsym, symtab;
+	struct gotab go;		/* in place of a symtab that is not there; count 0: none */
 	struct gnu_hash hash;
 	const char *soname;
 	const uint8_t *build_id;
 	unsigned build_id_len;
 	bool pie;			/* a program, as opposed to a library */
 	bool has_interpreter;
+	bool is_go;
 };
 
 static struct elf *all_elfs;
@@ -305,6 +308,20 @@ static size_t symbols_at_most(size_t count)
 	return count < MAX_SYMBOLS ? count : MAX_SYMBOLS;
 }
 
+static void read_go(struct elf *e)
+{
+	const struct elf_section *s = elf_section(e, ".gopclntab"), *text = elf_section(e, ".text");
+
+	if (!s)
+		s = elf_section(e, ".data.rel.ro.gopclntab");
+	e->is_go = s && s->type != SHT_NOBITS;
+	if (!e->is_go || e->symtab.count)
+		return;
+	if (!gotab_open(&e->go, e->bytes + s->offset, s->size, text ? text->addr : 0))
+		e->go.count = 0;
+	e->go.count = symbols_at_most(e->go.count);
+}
+
 static void read_tables(struct elf *e)
 {
 	struct dynamic d;
@@ -318,6 +335,7 @@ static void read_tables(struct elf *e)
 	table_from_section(e, SHT_SYMTAB, &e->symtab);
 	e->dynsym.count = symbols_at_most(e->dynsym.count);
 	e->symtab.count = symbols_at_most(e->symtab.count);
+	read_go(e);
 	if (d.soname != UINT64_MAX)
 		e->soname = string_at(&e->dynsym, d.soname);
 	/* an old linker did not say PIE: then it is one that needs nothing and offers nothing */
@@ -514,7 +532,8 @@ const uint8_t *elf_file(const struct elf *elf, size_t *size)
 unsigned elf_type(const struct elf *elf) { return elf->type; }
 uint64_t elf_entry(const struct elf *elf) { return elf->entry; }
 const char *elf_soname(const struct elf *elf) { return elf->soname; }
-size_t elf_symbols(const struct elf *elf) { return elf->dynsym.count + elf->symtab.count; }
+size_t elf_symbols(const struct elf *elf) { return elf->dynsym.count + elf->symtab.count + elf->go.count; }
+bool elf_is_go(const struct elf *elf) { return elf->is_go; }
 size_t elf_exported(const struct elf *elf) { return elf->dynsym.count; }
 bool elf_has_hash(const struct elf *elf) { return elf->hash.bucket; }
 
@@ -648,6 +667,14 @@ bool elf_next_symbol(const struct elf *elf, size_t *cursor, struct elf_symbol *s
 	while (*cursor - elf->dynsym.count < elf->symtab.count) {
 		if (symbol_read(&elf->symtab, (*cursor)++ - elf->dynsym.count, &sym) && symbol_fill(&elf->symtab, &sym, false, symbol))
 			return true;
+	}
+	while (*cursor - elf->dynsym.count - elf->symtab.count < elf->go.count) {
+		struct gotab_function f;
+
+		if (!gotab_function(&elf->go, (*cursor)++ - elf->dynsym.count - elf->symtab.count, &f))
+			continue;
+		*symbol = (struct elf_symbol){ f.name, f.start, f.end - f.start, STT_FUNC, STB_LOCAL, false };
+		return true;
 	}
 	return false;
 }

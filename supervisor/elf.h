@@ -59,7 +59,9 @@ unsigned elf_build_id(const struct elf *elf, const uint8_t **id);	/* its length;
 /* .eh_frame and .eh_frame_hdr; false if there is no .eh_frame. *hdr has size 0 if there is only the former. */
 bool elf_eh_frame(const struct elf *elf, struct elf_bytes *eh_frame, struct elf_bytes *hdr);
 
-/* Defined symbols, functions and others, .dynsym first and then .symtab. *cursor starts at 0. False at the end. */
+bool elf_is_go(const struct elf *elf);		/* built with Go, wholly or in part */
+
+/* Defined symbols, functions and others, .dynsym first and then .symtab, or Go's own table of functions where there is none. *cursor starts at 0. False at the end. */
 bool elf_next_symbol(const struct elf *elf, size_t *cursor, struct elf_symbol *symbol);
 /* The next defined symbol called NAME (there may be several: versions, statics). *cursor starts at 0. Exported names are found by the hash table. */
 bool elf_find(const struct elf *elf, const char *name, size_t *cursor, struct elf_symbol *symbol);

@@ -110,6 +110,7 @@ struct wire_rule image_below_red_zone(struct wire_rule rule)
 		return rule;
 	case CFA_END:
 	case CFA_RBP:
+	case CFA_FRAME:
 	case CFA_RBP_DEREF:
 	case CFA_REG:
 	case CFA_REG_DEREF:

@@ -174,6 +174,17 @@ static bool rust_text_root(const char *text, bool of_trait, const char **root, s
 	return text_root(text, root, len);
 }
 
+/* runtime.mallocgc, runtime.(*mheap).alloc, runtime/internal/syscall.Syscall6; not a compiler's part of a C function of that name: runtime.constprop.0 */
+static bool is_go_runtime(const char *text)
+{
+	static const char *const parts[] = { "constprop", "isra", "part", "cold", "lto_priv", "llvm" };
+	const char *name = text + 8;
+
+	if (strncmp(text, "runtime", 7) || (text[7] != '.' && text[7] != '/'))
+		return false;
+	return !in_table(parts, COUNT(parts), name, strcspn(name, "."));
+}
+
 static bool in_library_namespace(const char *raw, const char *text)
 {
 	enum mangling kind = raw ? demangle_kind(raw) : MANGLING_NONE;
@@ -188,6 +199,8 @@ static bool in_library_namespace(const char *raw, const char *text)
 	}
 	if (kind == MANGLING_CXX)
 		root = demangle_root(raw, &len);
+	else if (is_go_runtime(text))
+		return true;
 	else if (!text_root(text, &root, &len))
 		return false;
 	return root && in_table(cxx_namespaces, COUNT(cxx_namespaces), root, len);

@@ -231,6 +231,8 @@ static void read_symtab(struct symbols *s, struct object *o, void *unused)
 	/* An incomplete one, for want of memory, is better than none. */
 	err = symtab_add(o->symtab, o->file.elf);
 	if (!err)
+		err = symtab_add_go(o->symtab, o->file.elf);
+	if (!err)
 		err = symtab_add_plt(o->symtab, o->file.elf, s->names);
 	if (!err && o->separate.elf)
 		err = symtab_add(o->symtab, o->separate.elf);

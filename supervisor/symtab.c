@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "array.h"
+#include "gotab.h"
 #include "names.h"
 
 #define PLT_ENTRY_BYTES 16
@@ -190,6 +191,31 @@ int symtab_add_plt(struct symtab *t, Elf *elf, struct names *names)
 			return err;
 	}
 	return 0;
+}
+
+/* ---- Go ------------------------------------------------------------------------------------------------------------------------ */
+
+int symtab_add_go(struct symtab *t, Elf *elf)
+{
+	static const char *const place[] = { ".gopclntab", ".data.rel.ro.gopclntab" };
+	GElf_Shdr shdr, text;
+	Elf_Scn *scn = NULL;
+	struct gotab_function f;
+	struct gotab go;
+	Elf_Data *data;
+	int err = 0;
+
+	if (find_section(elf, ".symtab", &shdr) || !find_section(elf, ".text", &text))
+		return 0;
+	for (size_t i = 0; i < 2 && !scn; i++)
+		scn = find_section(elf, place[i], &shdr);
+	data = scn ? elf_getdata(scn, NULL) : NULL;
+	if (!data || !data->d_buf || !gotab_open(&go, data->d_buf, data->d_size, text.sh_addr))
+		return 0;
+	for (size_t i = 0; i < go.count && i < SYMBOLS_MAX && !err; i++)
+		if (gotab_function(&go, i, &f) && f.start >= text.sh_addr && f.end <= text.sh_addr + text.sh_size && strnlen(f.name, NAME_MOST) < NAME_MOST)
+			err = add(t, &(struct symbol){ .name = f.name, .start = f.start, .end = f.end, .limit = text.sh_addr + text.sh_size });
+	return err;
 }
 
 /* ---- searching ----------------------------------------------------------------------------------------------------------------- */

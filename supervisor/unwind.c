@@ -256,7 +256,7 @@ static void put_cfa(struct writer *w, const struct wire_rule *r)
 	unsigned dwarf = 7;
 	uint8_t *len;
 
-	if (r->cfa == CFA_RBP || r->cfa == CFA_RBP_DEREF)
+	if (r->cfa == CFA_RBP || r->cfa == CFA_FRAME || r->cfa == CFA_RBP_DEREF)
 		dwarf = 6;
 	else if ((r->cfa == CFA_REG || r->cfa == CFA_REG_DEREF) && r->reg < WIRE_REGS)
 		dwarf = dwarf_reg[r->reg];

@@ -121,11 +121,7 @@ def compiled(d):
 
 
 def gobuild(d):
-    """A cache of compiled packages that lasts, so that the build under test takes a second."""
-    env = {**os.environ, 'GOCACHE': os.path.join(mt.BUILD, 'programs', 'go'), 'GO111MODULE': 'off', 'HOME': d}
-    os.makedirs(env['GOCACHE'], exist_ok=True)
-    r = subprocess.run(['go', 'build', '-o', 'first', 'x.go'], cwd=d, env=env, capture_output=True, text=True)
-    return '' if r.returncode == 0 else f'go build fails: {r.stderr[-200:]}'
+    return mt.build_go(f'{d}/x.go', f'{d}/first')
 
 
 def database(d):
@@ -151,7 +147,6 @@ def drop():
 
 OBJECTS = {'files': {'x.c': C}, 'prepare': compiled}
 CC1PLUS = '"$(g++ -print-prog-name=cc1plus)" -quiet -imultiarch x86_64-linux-gnu -D_GNU_SOURCE -O1 x.cc -o x.s'
-GOENV = {'GOCACHE': os.path.join(mt.BUILD, 'programs', 'go'), 'GO111MODULE': 'off', 'GOFLAGS': '-p=2'}
 
 TABLE = {
     'servers': [
@@ -182,7 +177,7 @@ TABLE = {
         sh('cc1plus', CC1PLUS, files={'x.cc': CC}, needs=['g++']),
         Program('gcc', 'gcc -Wall -O2 -o x x.c y.c', files={'x.c': C, 'y.c': 'int unused(void) { int n; return n; }\n'}),
         Program('clang', 'clang -O1 -c x.c y.c', files={'x.c': C, 'y.c': 'int broken(void) { return no; }\n'}),
-        sh('go', 'go vet x.go; go build -o x x.go && ./x', files={'x.go': GO}, prepare=gobuild, env=GOENV, vary='^(first|\\.config/)', soak=True),
+        sh('go', 'go vet x.go; go build -o x x.go && ./x', files={'x.go': GO}, prepare=gobuild, env=mt.GO_ENV, vary='^(first|\\.config/)', soak=True),
         Program('objcopy', 'objcopy --only-keep-debug --compress-debug-sections a.o a.debug', **OBJECTS),
         Program('as', 'as -o x.o x.s', files={'x.s': '.globl f\nf:\n\tmov $1, %eax\n\tret\n.data\n' + '.quad f, 1\n' * 1000}),
         Program('ld', 'ld -r -Map x.map -o x.o a.o b.o', **OBJECTS),
