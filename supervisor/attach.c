@@ -34,7 +34,6 @@
 #include "verdict.h"
 
 #define HALT_MS   50			/* a thread that waits for its vfork child cannot stop: another one is asked */
-#define HALT_MOST 30000
 #define PLANT_MS  30000			/* to find the threads outside of a few bytes, and none in a vfork */
 #define PAUSE_MS  64			/* between two looks, at most */
 
@@ -107,12 +106,7 @@ static void give_back(struct session *s, pid_t tid)
 		return;
 	t->state = THREAD_RUNNING;
 	t->group = false;
-	/* its next stop is at hand: only a stopped one can have its filters back */
-	if (proc_status_field(tid, "Seccomp") > 0 && session_halt(s, t, HALT_MOST) == 0) {
-		if (session_unfilter(s, tid, false) < 0)
-			message_verbose(1, "%d: its seccomp filters come back when mtrun leaves", tid);
-		thread_resume(thread_find(s, tid));
-	}
+	session_refilter(s, t);
 }
 
 static int call_in(void *ctx, struct process *p, struct wire_call *calls, uint32_t n)

@@ -171,6 +171,17 @@ int session_unfilter(const struct session *s, pid_t tid, bool on)
 	return tracer_flags(tid, on ? flags | TRACE_UNFILTERED : flags) < 0 ? -EPERM : 0;
 }
 
+void session_refilter(struct session *s, struct thread *t)
+{
+	pid_t tid = t->tid;
+
+	if (proc_status_field(tid, "Seccomp") <= 0 || session_halt(s, t, HALT_MOST) < 0)
+		return;
+	if (session_unfilter(s, tid, false) < 0)
+		message_verbose(1, "%d: its seccomp filters come back when mtrun leaves", tid);
+	thread_resume(thread_find(s, tid));
+}
+
 /* While we are at work all threads of a program wait: nobody comes before us, if we are allowed that. */
 void session_hurry(bool on)
 {

@@ -363,11 +363,6 @@ int home_arm(const struct process *p, bool on)
 	return remote_write(p->via, p->home + HOME_GUARD, &armed, on ? offsetof(struct wire_guard, process) : sizeof(armed.armed));
 }
 
-static bool is_filtered(const struct process *p)
-{
-	return proc_status_field(p->via, "Seccomp") > 0;
-}
-
 #define SLOTS_FILTERED 64u		/* where the program's own hooks can map nothing later */
 #define NODES_FILTERED (1u << 19)
 
@@ -384,7 +379,7 @@ static int serve(struct process *p, pid_t tid, bool fences)
 /* The thread is on its way through the landing. When this fails it is out of it, or going to be by itself. */
 static int land(struct process *p, struct landing *l, const struct options *options, bool attach)
 {
-	bool filtered = is_filtered(p);
+	bool filtered = proc_status_field(p->via, "Seccomp") > 0;
 	struct wire_guard g = plan(p->threads + p->threads / 4 + (filtered ? SLOTS_FILTERED : 1), filtered ? NODES_FILTERED : 0, true);
 	int64_t ret;
 	int err = landing_call(l, &ret);	/* rt_sigprocmask */
@@ -412,26 +407,26 @@ static int land(struct process *p, struct landing *l, const struct options *opti
 	return err;
 }
 
-int home_land(struct process *p, pid_t tid, const struct options *options)
+int home_land(struct process *p, pid_t tid, const struct options *options, struct landing *l)
 {
-	struct landing l = { .pid = p->via, .tid = tid, .hi = UINT64_MAX };
 	struct slack slack;
 	uint8_t *code;
 	size_t len;
 	struct user_regs_struct regs;
 	int err;
 
+	*l = (struct landing){ .pid = p->via, .tid = tid, .hi = UINT64_MAX };
 	p->home = find_place(p->via);
 	len = landing_code(&code, p->home);
 	err = !has_addresses(p->via) ? -E2BIG : !p->home ? -ENOSPC : len ? slack_use(p->via, code, len, &slack) : -ENOMEM;
 	if (len)
 		free(code);
 	if (!err)
-		err = landing_stop(&l, &regs);		/* the way out of execve */
+		err = landing_stop(l, &regs);		/* the way out of execve */
 	if (!err)
-		err = landing_send(&l, p->via, tid, slack.code, slack.code, slack.end);
+		err = landing_send(l, p->via, tid, slack.code, slack.code, slack.end);
 	if (!err)
-		err = land(p, &l, options, false);
+		err = land(p, l, options, false);
 	if (!err)
 		err = home_arm(p, true);
 	if (err) {
@@ -446,20 +441,13 @@ int home_land(struct process *p, pid_t tid, const struct options *options)
 /* The thread serves: it is stopped where it is, told that there is no more to do, and taken out; by force if it has not done what it was told, which has ended with ERR. */
 static int recall(struct process *p, struct landing *l, int err)
 {
-	struct event e;
+	int signal;
 
 	if (err && err != -ESRCH)
 		return landing_force(l);
-	err = tracer_interrupt(l->tid);
-
-	if (!err)
-		err = tracer_wait(l->tid, &e, PATIENCE_MS);
-	if (err <= 0)
-		return err ? err : -ETIMEDOUT;
-	if (e.kind == EVENT_EXITING)
-		tracer_cont(l->tid, 0);
-	if (e.kind == EVENT_EXITING || e.kind == EVENT_GONE)
-		return -ESRCH;
+	err = tracer_halt(l->tid, &signal, PATIENCE_MS);
+	if (err)
+		return err;
 	if (mail_state(&p->wire->mail) == MAIL_IDLE)	/* it has waited for us in vain, and is out of it by itself, or will be */
 		return landing_none(l->tid, -ETIMEDOUT);
 	home_go(&p->wire->mail);
@@ -498,17 +486,23 @@ int home_attach(struct process *p, pid_t tid, const struct options *options)
 	return err ? err : back;
 }
 
-int home_call(struct process *p, pid_t tid, struct wire_call *calls, uint32_t n)
+int home_send(struct process *p, pid_t tid, struct landing *l)
 {
 	raddr_t blob = p->home + HOME_BLOB;
-	struct landing l;
-	int err, back;
+	int err;
 
 	p->wire->mail.state = MAIL_IDLE;
-	err = landing_send(&l, p->via, tid, blob + blob_symbol("entry_service"), blob, p->home + HOME_BEACON);
+	err = landing_send(l, p->via, tid, blob + blob_symbol("entry_service"), blob, p->home + HOME_BEACON);
+	return err ? err : tracer_cont(tid, 0);
+}
+
+int home_call(struct process *p, pid_t tid, struct wire_call *calls, uint32_t n)
+{
+	struct landing l;
+	int back, err = home_send(p, tid, &l);
+
 	if (err)
 		return landing_none(tid, err);
-	tracer_cont(tid, 0);
 	err = work(p, &p->wire->mail, tid, calls, n);
 	back = recall(p, &l, err);
 	return err ? err : back;
@@ -536,19 +530,15 @@ static void wire_inherit(struct wire_process *to, const struct wire_process *fro
  * As many slots as the parent has: a handler that has interrupted a hook may have forked, and then its thread comes back to that hook here. The stacks that it may be in the middle
  * of are zeros here, and get children like any others.
  */
-int home_inherit(struct process *child, struct process *parent, pid_t tid)
+int home_inherit(struct process *child, struct process *parent, pid_t tid, struct landing *filtered)
 {
 	uint32_t slots = shared_slots(&parent->shared), nodes = nodes_count(parent->nodes);
-	struct wire_guard g = plan(slots, nodes, false);
+	struct wire_guard g = plan(filtered && slots < SLOTS_FILTERED ? SLOTS_FILTERED : slots, filtered && nodes < NODES_FILTERED ? NODES_FILTERED : nodes, false);
 	raddr_t blob = parent->home + HOME_BLOB;
 	struct landing l;
 	int64_t ret;
 	int err;
 
-	if (parent->wire->no_syscalls) {
-		tracer_cont(tid, 0);
-		return -EPERM;
-	}
 	child->home = parent->home;
 	err = remote_write(child->via, child->home + HOME_GUARD, &g, sizeof(g));
 	if (!err)
@@ -562,6 +552,7 @@ int home_inherit(struct process *child, struct process *parent, pid_t tid)
 		child->image = image_ref(parent->image);
 		child->view = parent->view;
 		child->wire->root = nodes_root(child->nodes);
+		child->wire->no_syscalls = filtered != NULL;
 		err = image_publish(child->image, &child->modules, &child->plant, child->wire, child->home, &child->view, NULL, NULL);
 		if (err == -ENOSPC)
 			err = 0;
@@ -571,7 +562,9 @@ int home_inherit(struct process *child, struct process *parent, pid_t tid)
 		err = serve(child, tid, true);
 	if (!err)
 		err = home_arm(child, true);
-	if (child->wire)
+	if (!err && filtered)
+		*filtered = l;
+	else if (child->wire)
 		home_go(&child->wire->mail);
 	return err;
 }

@@ -10,6 +10,7 @@
 
 #include "process.h"
 
+struct landing;
 struct options;
 
 /* What -E2BIG means, of those below that put something into a process. */
@@ -17,9 +18,10 @@ struct options;
 
 /*
  * A fresh image gets a home: TID, its only thread, is stopped at PTRACE_EVENT_EXEC and is sent through the landing. When this
- * returns 0 the thread runs in the service loop of p->wire->mail and p's hooks are armed but not planted: home_refresh(), then home_go().
+ * returns 0 the thread runs in the service loop of p->wire->mail and p's hooks are armed but not planted: home_refresh(), then home_go(), or, where it may make
+ * no system call, landing_take_out(L).
  */
-int home_land(struct process *p, pid_t tid, const struct options *options) MUST_USE;
+int home_land(struct process *p, pid_t tid, const struct options *options, struct landing *l) MUST_USE;
 /* A process that runs is to get a home soon: what can be read of it and takes long is read now, before it is touched. 0 or -errno. */
 int home_prepare(struct process *p, const struct options *options) MUST_USE;
 /*
@@ -27,11 +29,16 @@ int home_prepare(struct process *p, const struct options *options) MUST_USE;
  * reports a stop before it executes anything. The hooks are not armed.
  */
 int home_attach(struct process *p, pid_t tid, const struct options *options) MUST_USE;
+/* TID, stopped anywhere, is sent into the service loop of p->wire->mail. landing_take_out(L) brings it back. */
+int home_send(struct process *p, pid_t tid, struct landing *l) MUST_USE;
 /* TID, stopped in the same way and out of the trampoline, makes the N calls for us, and is put back. */
 int home_call(struct process *p, pid_t tid, struct wire_call *calls, uint32_t n) MUST_USE;
 int home_arm(const struct process *p, bool on) MUST_USE;	/* the hooks record from now on, unless P is off (off.c); or do nothing */
-/* CHILD was forked from PARENT, its first thread TID is stopped at its beginning: it gets rings and stacks of its own, and has its parent's tables and hooks. */
-int home_inherit(struct process *child, struct process *parent, pid_t tid) MUST_USE;
+/*
+ * CHILD was forked from PARENT, its first thread TID is stopped at its beginning: it gets rings and stacks of its own, and has its parent's tables and hooks. FILTERED, if not
+ * NULL: its hooks are to make no system call, and when this returns 0 it is in the service loop, to be taken out by landing_take_out(FILTERED).
+ */
+int home_inherit(struct process *child, struct process *parent, pid_t tid, struct landing *filtered) MUST_USE;
 
 /* Objects came or went: brings modules, unwind tables and hooks up to date, with TID serving MAIL. */
 int home_refresh(struct process *p, pid_t tid, struct wire_mail *mail, const struct options *options) MUST_USE;

@@ -231,47 +231,33 @@ int landing_recall(struct landing *l)
 	return err;
 }
 
-/* Stops it, wherever it is. *SIGNAL: what it was about to get. */
-static int halt(const struct landing *l, int *signal)
-{
-	struct event e;
-	int err = tracer_interrupt(l->tid);
-
-	if (!err)
-		err = tracer_wait(l->tid, &e, PATIENCE_MS);
-	if (err <= 0)
-		return err ? err : -ETIMEDOUT;
-	if (e.kind == EVENT_EXITING)
-		tracer_cont(l->tid, 0);
-	if (e.kind == EVENT_EXITING || e.kind == EVENT_GONE)
-		return -ESRCH;
-	*signal = e.kind == EVENT_SIGNAL ? e.signal : 0;
-	return 0;
-}
-
-int landing_force(struct landing *l)
+int landing_take_out(struct landing *l, int *signal)
 {
 	struct user_regs_struct regs;
-	int signal = 0, err = tracer_get_regs(l->tid, &regs);	/* of a thread that is stopped */
+	int err = tracer_get_regs(l->tid, &regs);	/* of a thread that is stopped */
 
+	*signal = 0;
 	if (err) {
-		err = halt(l, &signal);
+		err = tracer_halt(l->tid, signal, PATIENCE_MS);
 		if (!err)
 			err = tracer_get_regs(l->tid, &regs);
 	}
 	if (!err && !is_within(l, regs.rip)) {
-		tracer_cont(l->tid, signal);
+		tracer_cont(l->tid, *signal);
 		return -ETIMEDOUT;
 	}
 	if (!err)
 		err = tracer_set_regs(l->tid, &l->was);
-	if (!err)
-		err = tracer_set_mask(l->tid, l->mask);
+	return err ? err : tracer_set_mask(l->tid, l->mask);
+}
+
+int landing_force(struct landing *l)
+{
+	int signal, err = landing_take_out(l, &signal);
+
 	if (!err)
 		err = tracer_interrupt(l->tid);
-	if (!err)
-		err = tracer_cont(l->tid, signal);
-	return err;
+	return err ? err : tracer_cont(l->tid, signal);
 }
 
 int landing_none(pid_t tid, int err)

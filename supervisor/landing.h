@@ -41,8 +41,13 @@ int landing_call(struct landing *l, int64_t *ret) MUST_USE;
 int landing_recall(struct landing *l) MUST_USE;
 
 /*
+ * The thread is somewhere in the routine: it is stopped, with the registers and the signal mask that it was sent with, and gets *SIGNAL when it goes on. It has made no
+ * system call for that. -ETIMEDOUT: it does not stop, or is not in the routine but in a handler, and goes on there.
+ */
+int landing_take_out(struct landing *l, int *signal) MUST_USE;
+/*
  * The thread is somewhere in the routine and does not come to its end, as when its program has replaced what the routine reads: it is taken out as it is. It runs on, and
- * reports a stop first. -ETIMEDOUT: it does not stop, or is not in the routine but in a handler, and goes on there.
+ * reports a stop first. Fails as landing_take_out().
  */
 int landing_force(struct landing *l) MUST_USE;
 

@@ -42,19 +42,29 @@ static uint64_t now_ns(void)
 	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
+/* The number is the target's word; a thread that could not ask the kernel for it, under seccomp, says 0: then it is the only one, or not known. */
+static const struct thread *asking_thread(struct session *s, const struct process *p, const struct shared_question *q)
+{
+	return thread_find(s, q->tid || p->threads != 1 ? q->tid : p->via);
+}
+
 static void refresh_modules(struct session *s, struct process *p, const struct shared_question *q)
 {
-	const struct thread *t = thread_find(s, q->tid);	/* the number is the target's word */
+	const struct thread *t = asking_thread(s, p, q);
 	int err;
 
 	if (p->lent) {			/* the thread may be stopped by its other tracer at any moment, and we would wait for it */
 		p->lent_loaded = true;
 		return;
 	}
-	err = t && t->process == p && pulse_ms() >= p->refresh_after_ms ? home_refresh(p, q->tid, q->mail, &s->options) : -ESRCH;
+	if (!t || t->process != p || pulse_ms() < p->refresh_after_ms)
+		err = -ESRCH;
+	else if (p->wire->no_syscalls)
+		err = session_refresh_quietly(s, p, t->tid);
+	else
+		err = home_refresh(p, q->tid, q->mail, &s->options);
 	if (err == -ETIMEDOUT)
 		p->refresh_after_ms = pulse_ms() + RETRY_MS;
-
 	if (err && err != -ESRCH)
 		message_verbose(1, "%d: new libraries are not supervised: %s", p->pid, strerror(-err));
 }

@@ -99,9 +99,16 @@ int session_stop_within(struct session *s, struct process *p, unsigned ms);	/* a
 int session_stop_most(struct session *s, struct process *p, unsigned ms);	/* the same; but with -ETIMEDOUT those that have stopped stay so, and P with them */
 bool thread_blocked(const struct thread *t);			/* it waits in the kernel and cannot be stopped (a vfork child's exec, a device) */
 bool thread_in_vfork(const struct thread *t);			/* it waits for a vfork child, or is one */
+#define HALT_MOST 30000		/* ms that an attach waits for a thread to stop, in the end */
 #define MOMENT_MS 100		/* longer than threads take to stop where they are many; not for all to wait for one of them */
 int session_halt(struct session *s, struct thread *t, int ms);	/* stops this one thread, and not by a signal; -EAGAIN: not within that time */
 int session_unfilter(const struct session *s, pid_t tid, bool on);	/* it is stopped, and is to make system calls for us: not for its seccomp filters to judge. -EPERM */
+/* What it was to do is done, and its next stop is at hand: only a stopped thread can have its filters back. */
+void session_refilter(struct session *s, struct thread *t);
+/*
+ * P has new libraries, as TID says, which waits for an answer, and may make no system call: its filters are set aside for those that we need of it. 0; -EPERM: we may not.
+ */
+int session_refresh_quietly(struct session *s, struct process *p, pid_t tid) MUST_USE;
 void session_hurry(bool on);					/* programs stand still until we are done */
 
 /* handover.c */

@@ -20,6 +20,7 @@
 
 #include "array.h"
 #include "home.h"
+#include "landing.h"
 #include "loads.h"
 #include "message.h"
 #include "proc.h"
@@ -197,23 +198,69 @@ static bool is_filtered(pid_t tid)
 	return proc_status_field(tid, "Seccomp") > 0 && proc_status_field(getpid(), "Seccomp") <= 0;
 }
 
+#define FILTERED "it inherits a seccomp filter, which only root may set aside for the calls that mtrun needs made in it"
+
+#define REFILTER_MS 5000
+
+/*
+ * The thread is to have its filters again before its program runs on: it serves in L, or runs if that is NULL, when something went wrong. HELD: the signal that it was about
+ * to get when it was sent there, or 0.
+ */
+static int refilter(struct session *s, pid_t tid, struct landing *l, int held)
+{
+	int signal, err = l ? landing_take_out(l, &signal) : tracer_halt(tid, &signal, REFILTER_MS);
+
+	if (err)
+		return err;
+	if (session_unfilter(s, tid, false) < 0)
+		message_verbose(1, "%d: its seccomp filters come back when mtrun leaves", tid);
+	return tracer_cont(tid, held ? held : signal);
+}
+
+int session_refresh_quietly(struct session *s, struct process *p, pid_t tid)
+{
+	struct landing l;
+	int signal, err = tracer_halt(tid, &signal, REFILTER_MS), out;
+
+	if (err)
+		return err;
+	err = session_unfilter(s, tid, true);
+	if (!err)
+		err = home_send(p, tid, &l);
+	if (err) {
+		if (session_unfilter(s, tid, false) < 0)
+			message_verbose(1, "%d: its seccomp filters come back when mtrun leaves", tid);
+		tracer_cont(tid, signal);
+		return err;
+	}
+	err = home_refresh(p, tid, &p->wire->mail, &s->options);
+	out = refilter(s, tid, &l, signal);
+	return err ? err : out;
+}
+
 static int land(struct session *s, struct process *p, pid_t tid)
 {
+	bool filtered = is_filtered(tid);
 	struct user_regs_struct regs;
+	struct landing l;
 	int err = tracer_get_regs(tid, &regs);
 
 	if (!err && regs.cs != CS_64) {
 		cannot_supervise(s, p, "it is a 32-bit program");
 		return tracer_cont(tid, 0);
 	}
-	if (!err && is_filtered(tid)) {
-		cannot_supervise(s, p, "it inherits a seccomp filter");
+	if (!err && filtered && session_unfilter(s, tid, true) < 0) {
+		cannot_supervise(s, p, FILTERED);
 		return tracer_cont(tid, 0);
 	}
 	if (!err)
-		err = home_land(p, tid, &s->options);
+		err = home_land(p, tid, &s->options, &l);
+	if (err && filtered && refilter(s, tid, NULL, 0) == -ESRCH)
+		return -ESRCH;
 	if (err)
 		return err;
+	if (filtered)
+		p->wire->no_syscalls = 1;
 	err = process_listen(s, p);
 	if (!err)
 		err = home_refresh(p, tid, &p->wire->mail, &s->options);
@@ -221,6 +268,8 @@ static int land(struct session *s, struct process *p, pid_t tid)
 	if (!err && !verdict_image(s, p) && s->options.start_stopped && p == s->main && !s->began && session_stop(s, p) < 0)
 		message_error("cannot stop process %d", (int)p->pid);
 	s->began = true;
+	if (filtered)
+		return refilter(s, tid, &l, 0) < 0 ? -ETIMEDOUT : err;
 	home_go(&p->wire->mail);
 	return err;
 }
@@ -300,6 +349,9 @@ static void begin_child(struct session *s, struct thread *t)
 {
 	struct process *p = t->process;
 	struct process *parent = p->parent;
+	bool filtered = is_filtered(t->tid);
+	pid_t tid = t->tid;
+	struct landing l;
 	int err = -ESRCH;
 
 	t->state = THREAD_RUNNING;
@@ -313,16 +365,21 @@ static void begin_child(struct session *s, struct thread *t)
 		tracer_cont(t->tid, 0);
 		return;
 	}
-	if (is_filtered(t->tid)) {
-		tracer_cont(t->tid, 0);
-		err = -EPERM;
-	} else {
-		err = home_inherit(p, parent, t->tid);
+	if (filtered && session_unfilter(s, tid, true) < 0) {
+		tracer_cont(tid, 0);
+		cannot_supervise(s, p, FILTERED);
+		return;
+	}
+	err = home_inherit(p, parent, tid, filtered ? &l : NULL);
+	if (filtered) {
+		int out = refilter(s, tid, err ? NULL : &l, 0);
+
+		err = err ? err : out;
 	}
 	if (!err)
 		err = process_listen(s, p);
 	if (err && err != -ESRCH)
-		cannot_supervise(s, p, err == -EPERM ? "it inherits a seccomp filter" : landing_error(err));
+		cannot_supervise(s, p, landing_error(err));
 }
 
 static void begin(struct session *s, struct thread *t)

@@ -198,3 +198,20 @@ int tracer_wait(pid_t tid, struct event *event, int ms)
 		nanosleep(&nap, NULL);
 	}
 }
+
+int tracer_halt(pid_t tid, int *signal, int ms)
+{
+	struct event e;
+	int err = tracer_interrupt(tid);
+
+	if (!err)
+		err = tracer_wait(tid, &e, ms);
+	if (err <= 0)
+		return err ? err : -ETIMEDOUT;
+	if (e.kind == EVENT_EXITING)
+		tracer_cont(tid, 0);
+	if (e.kind == EVENT_EXITING || e.kind == EVENT_GONE)
+		return -ESRCH;
+	*signal = e.kind == EVENT_SIGNAL ? e.signal : 0;
+	return 0;
+}

@@ -58,4 +58,7 @@ int tracer_set_regs(pid_t tid, const struct user_regs_struct *regs) MUST_USE;
 int tracer_get_mask(pid_t tid, uint64_t *mask) MUST_USE;
 int tracer_set_mask(pid_t tid, uint64_t mask) MUST_USE;
 
+/* Stops the tracee, wherever it is, within MS milliseconds. *SIGNAL: what it was about to get, 0: nothing. -ETIMEDOUT; -ESRCH: it has ended, or is about to. */
+int tracer_halt(pid_t tid, int *signal, int ms) MUST_USE;
+
 #endif

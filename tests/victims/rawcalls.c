@@ -200,29 +200,58 @@ static void generated(size_t bytes)
 	sleep(2);
 }
 
-/* A filter that kills for a call which this program never makes; then a child, and another program. */
-static void inherited(void)
+/* The filter stands: who makes a forbidden call is killed. */
+static void enforced(void)
 {
-	struct sock_filter f[] = {
-		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_memfd_create, 0, 1),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-	};
+	int status;
+	pid_t pid = fork();
+
+	if (!pid) {
+		void *volatile p = malloc(100);
+
+		free(p);
+		syscall(SYS_memfd_create, "x", 0);
+		_exit(0);
+	}
+	CHECK(waitpid(pid, &status, 0) == pid && WIFSIGNALED(status) && WTERMSIG(status) == SIGSYS);
+}
+
+static void allocate(void)
+{
+	for (int i = 0; i < 20000; i++) {
+		void *volatile p = malloc(1000);
+
+		free(p);
+	}
+	calls();
+}
+
+/* A filter that kills for calls which this program never makes, and mtrun likes to; then a child, and another program. */
+static void inherited(char *self)
+{
+	static const unsigned kills[] = { SYS_memfd_create, SYS_membarrier, SYS_pselect6, SYS_gettid, SYS_sched_yield, SYS_futex };
+	struct sock_filter f[2 * sizeof(kills) / sizeof(*kills) + 2] = { BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)) };
 	struct sock_fprog p = { sizeof(f) / sizeof(*f), f };
 	int status;
 	pid_t pid;
 
+	for (unsigned i = 0; i < sizeof(kills) / sizeof(*kills); i++) {
+		f[2 * i + 1] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, kills[i], 0, 1);
+		f[2 * i + 2] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS);
+	}
+	f[p.len - 1] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
 	CHECK(any(SYS_prctl, PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0, 0) == 0);
 	CHECK(any(SYS_prctl, PR_SET_SECCOMP, SECCOMP_MODE_FILTER, (long)&p, 0, 0, 0) == 0);
+	allocate();
 	pid = fork();
 	if (!pid) {
-		free(malloc(1000));
-		calls();
+		allocate();
+		enforced();
 		_exit(5);
 	}
 	CHECK(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 5);
-	execl("/bin/echo", "echo", "fine", NULL);
+	enforced();
+	execl("/proc/self/exe", self, "heir", NULL);
 }
 
 int main(int argc, char **argv)
@@ -236,8 +265,11 @@ int main(int argc, char **argv)
 	else if (!strcmp(what, "children"))
 		children();
 	else if (!strcmp(what, "inherited"))
-		inherited();
-	else if (!strcmp(what, "generated"))
+		inherited(argv[0]);
+	else if (!strcmp(what, "heir")) {
+		allocate();
+		enforced();
+	} else if (!strcmp(what, "generated"))
 		generated((size_t)atol(argv[2]));
 	else if (!strcmp(what, "block")) {	/* sleeps in a call, until it is told to end; handlers come and the call goes on */
 		struct sigaction again = { .sa_handler = handler, .sa_flags = SA_RESTART };
