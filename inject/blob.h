@@ -52,26 +52,52 @@ static inline long sys3(long nr, long a, long b, long c)
 	return ret;
 }
 
+/* This thread's slot, if it has one that is found at once; else NULL. */
+static inline struct wire_thread *thread_here(void)
+{
+	struct wire_thread *t;
+	uint64_t fs, v;
+
+	if (unlikely(!PROC->tls_ready))
+		return NULL;
+	__asm__ volatile("mov %%fs:0, %0" : "=r"(fs));
+	v = load(&PROC->finder[wire_finder_hash(fs)]);
+	t = &PROC->thread[v & (WIRE_THREADS - 1)];
+	return v >> 16 == fs && load(&t->fs) == fs ? t : NULL;
+}
+
 /*
  * System calls on our own account. None is made any more once the program has gone into seccomp; and it waits, before it does, for those that are under way
  * in other threads, as its filter may be for all of them. Between calls_begin() and calls_end() any may be made.
  */
-static inline bool calls_begin(void)
+struct calls {
+	struct wire_thread *of;		/* this thread, if that is known without a call */
+};
+static inline void calls_end(const struct calls *c)
 {
+	__atomic_fetch_sub(&PROC->calls, 1, __ATOMIC_SEQ_CST);
+	if (c->of)
+		c->of->calls--;
+}
+static inline bool calls_begin(struct calls *c)
+{
+	c->of = thread_here();
+	if (c->of)
+		c->of->calls++;			/* first: a handler that comes in between does not wait for its own thread */
 	__atomic_fetch_add(&PROC->calls, 1, __ATOMIC_SEQ_CST);
 	if (likely(!__atomic_load_n(&PROC->no_syscalls, __ATOMIC_SEQ_CST)))
 		return true;
-	__atomic_fetch_sub(&PROC->calls, 1, __ATOMIC_SEQ_CST);
+	calls_end(c);
 	return false;
 }
-static inline void calls_end(void) { __atomic_fetch_sub(&PROC->calls, 1, __ATOMIC_SEQ_CST); }
 static inline long own_call(long nr, long a, long b, long c, long d)
 {
 	long ret = -38 /* ENOSYS */;
+	struct calls calls;
 
-	if (calls_begin()) {
+	if (calls_begin(&calls)) {
 		ret = sys6(nr, a, b, c, d, 0, 0);
-		calls_end();
+		calls_end(&calls);
 	}
 	return ret;
 }

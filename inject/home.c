@@ -129,13 +129,19 @@ void arrive_child(void)
 /* ---- growing ----------------------------------------------------------------------------------------------------------------------- */
 
 #define LOCK_SPINS  1000		/* longer than the call takes, */
-#define LOCK_YIELDS 20000		/* and as long as it takes that a thread that was preempted in it runs again. A handler that has interrupted it would wait for ever */
+#define LOCK_YIELDS 20000		/* and as long as it takes that a thread that was preempted in it runs again. A handler that has interrupted it does not wait */
 
 static bool lock(void)
 {
+	const struct wire_thread *t = thread_here();
+	uint32_t me = t ? (uint32_t)(t - PROC->thread) + 2 : 1, holder;
+
 	for (int i = 0; i < LOCK_SPINS + LOCK_YIELDS; i++) {
-		if (!load(&PROC->growing) && !__atomic_exchange_n(&PROC->growing, 1, __ATOMIC_ACQUIRE))
+		holder = 0;
+		if (!load(&PROC->growing) && __atomic_compare_exchange_n(&PROC->growing, &holder, me, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
 			return true;
+		if (t && load(&PROC->growing) == me)
+			return false;
 		if (i < LOCK_SPINS)
 			__builtin_ia32_pause();
 		else

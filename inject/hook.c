@@ -1070,12 +1070,25 @@ uint64_t hook_sbrk(uint64_t increment, uint64_t b, uint64_t c, const struct wire
 /* ---- the rest ------------------------------------------------------------------------------------------------------------------- */
 
 /*
- * seccomp is coming: from here on no hook makes a system call, unless it was refused. It may be for all threads: what one of them is in the middle of
- * comes to its end first.
+ * seccomp is coming: from here on no hook makes a system call, unless it was refused. It may be for all threads: what others are in the middle of comes to its
+ * end first. What this thread T itself is in the middle of, if this is a handler, comes to its end only after it.
  */
-#define CALLS_US 2000000		/* one that a handler has interrupted for good */
+#define CALLS_US 2000000		/* one that a handler has left for good */
 
-static uint32_t seccomp_begin(bool applies)
+static bool others_call(const struct wire_thread *t)
+{
+	return (int32_t)(__atomic_load_n(&PROC->calls, __ATOMIC_SEQ_CST) - (t ? t->calls : 0)) > 0;
+}
+
+/* Whether such a call asks for what exists: one that is refused for its numbers alone changes nothing. ARG: its arguments. */
+static bool seccomp_applies(uint64_t number, const uint64_t *arg)
+{
+	if (number == __NR_seccomp)
+		return (uint32_t)arg[0] <= 1;		/* SECCOMP_SET_MODE_STRICT, _FILTER */
+	return (int)arg[0] == K_PR_SET_SECCOMP && (arg[1] == 1 || arg[1] == 2);
+}
+
+static uint32_t seccomp_begin(const struct wire_thread *t, bool applies)
 {
 	struct patience patience = { .calls = true };
 	uint32_t was = PROC->no_syscalls;
@@ -1084,7 +1097,7 @@ static uint32_t seccomp_begin(bool applies)
 		return was;
 	home_foresee();
 	__atomic_store_n(&PROC->no_syscalls, 1, __ATOMIC_SEQ_CST);
-	while ((int32_t)__atomic_load_n(&PROC->calls, __ATOMIC_SEQ_CST) > 0 && patience_left(&patience) && patience.all < CALLS_US)
+	while (others_call(t) && patience_left(&patience) && patience.all < CALLS_US)
 		sys3(__NR_sched_yield, 0, 0, 0);
 	return was;
 }
@@ -1099,10 +1112,10 @@ static uint64_t seccomp_done(uint32_t was, uint64_t ret)
 /* prctl(PR_SET_SECCOMP, ..) and seccomp(SET_MODE_STRICT or FILTER, ..); `arg` 0 means prctl, 1 seccomp. */
 uint64_t hook_prctl(uint64_t *a, const struct wire_hook *h, const struct entry *e)
 {
-	bool applies = h->arg ? a[0] <= 1 : (int)a[0] == K_PR_SET_SECCOMP;
+	bool applies = seccomp_applies(h->arg ? __NR_seccomp : __NR_prctl, a);
 	struct wire_thread *t = thread_self();	/* its slot, while gettid may still be called */
 	bool marked = mark_plain(t, e);
-	uint32_t was = seccomp_begin(applies);
+	uint32_t was = seccomp_begin(t, applies);
 	uint64_t ret = seccomp_done(was, call6(h, a));
 
 	unmark_plain(t, marked);
@@ -1191,7 +1204,7 @@ uint64_t hook_syscall(uint64_t *a, const struct wire_hook *h, const struct entry
 	if (a[0] == __NR_seccomp || a[0] == __NR_prctl) {
 		struct wire_thread *self = thread_self();	/* its slot, while gettid may still be called */
 
-		was = seccomp_begin(a[0] == __NR_seccomp ? a[1] <= 1 : (int)a[1] == K_PR_SET_SECCOMP);
+		was = seccomp_begin(self, seccomp_applies(a[0], a + 1));
 		return seccomp_done(was, syscall_plain(self, h, e, a));
 	}
 	if (a[0] == __NR_ptrace) {
@@ -1281,7 +1294,7 @@ static void raw_forbids(const struct entry *e, uint64_t *a)
 {
 	struct wire_thread *t = thread_self();	/* its slot, while gettid may still be called */
 	bool marked = mark_plain(t, e);
-	uint32_t was = seccomp_begin(a[RAW_NUMBER] == __NR_seccomp ? a[0] <= 1 : (int)a[0] == K_PR_SET_SECCOMP);
+	uint32_t was = seccomp_begin(t, seccomp_applies(a[RAW_NUMBER], a));
 
 	a[RAW_NUMBER] = seccomp_done(was, call_raw(a));
 	unmark_plain(t, marked);

@@ -102,6 +102,7 @@ static void slot_begin(struct wire_thread *t)
 	t->asked = t->head;
 	t->depth = 0;
 	t->places = 0;
+	t->calls = 0;
 	t->gave_up = 0;
 	t->flush = load(&PROC->flush);
 	t->ms = UINT32_MAX;

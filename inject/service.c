@@ -124,9 +124,10 @@ static bool is_asked(const struct wire_mail *mail)
 
 uint64_t ask_loudly(struct wire_thread *t, const struct question *q)
 {
+	struct calls calls;
 	uint64_t was, answer = 0;
 
-	if (!calls_begin())
+	if (!calls_begin(&calls))
 		return 0;
 	was = signals_block();
 	pose(&t->mail, q);
@@ -136,7 +137,7 @@ uint64_t ask_loudly(struct wire_thread *t, const struct question *q)
 	if (mail_serve(&t->mail))
 		answer = t->mail.answer;
 	signals_restore(was);
-	calls_end();
+	calls_end(&calls);
 	return answer;
 }
 

@@ -437,6 +437,7 @@ struct wire_thread {
 	uint32_t ranges_turn;		/* counts changes of `range`; odd: one is under way */
 	uint32_t gave_up;		/* it has waited for mtrun for too long (patience.c), */
 	uint64_t gave_up_tail;		/* with `tail` there */
+	uint32_t calls;			/* of wire_process.calls: a handler that has interrupted them does not wait for them */
 	_Alignas(64) struct wire_mail mail;
 	struct wire_check check[WIRE_CHECKS];	/* where the walk ended, then outermost frame's first */
 	struct wire_frame last[WIRE_DEPTH];	/* outermost first */
@@ -486,7 +487,7 @@ struct wire_process {
 	uint32_t filter;		/* releases are told of by what `known` says */
 	uint32_t pauses;		/* instructions of that name that take a millisecond */
 	uint64_t stood;			/* the beacon's ms + 1 at which a hook has given mtrun up (patience.c); 0: none has */
-	uint32_t growing;		/* some thread is mapping more of the home */
+	uint32_t growing;		/* some thread is mapping more of the home: its slot + 2, or 1 if it has none; 0: none is */
 	uint32_t pad0[3];
 	struct wire_mail mail;		/* of a thread that the supervisor sent to the service loop */
 	_Alignas(64) uint64_t ticket;	/* tickets given out */
