@@ -11,7 +11,9 @@
  * their advice (not inherited by a fork, not dumped). Where no system call may be made, or the program's limit on addresses is met, nothing grows: such a
  * thread has no slot, such a stack ends at its caller.
  */
-#include "blob.h"
+#include <linux/time_types.h>
+
+#include "patience.h"
 
 enum { K_PROT_READ = 1, K_PROT_WRITE = 2, K_MAP_SHARED = 1, K_MAP_FIXED_NOREPLACE = 0x100000, K_SEEK_END = 2 };
 enum { K_MFD_CLOEXEC = 1, K_MFD_ALLOW_SEALING = 2, K_MADV_DONTFORK = 10, K_MADV_DONTDUMP = 16, K_MADV_WIPEONFORK = 18 };
@@ -128,26 +130,25 @@ void arrive_child(void)
 
 /* ---- growing ----------------------------------------------------------------------------------------------------------------------- */
 
-#define LOCK_SPINS  1000		/* longer than the call takes, */
-#define LOCK_YIELDS 20000		/* and as long as it takes that a thread that was preempted in it runs again. A handler that has interrupted it does not wait */
+#define LOCK_SPINS 1000			/* longer than the call takes */
+#define LOCK_NAP   50000		/* ns. Its holder was preempted, and where many threads want to run that can last */
 
 static bool lock(void)
 {
-	const struct wire_thread *t = thread_here();
-	uint32_t me = t ? (uint32_t)(t - PROC->thread) + 2 : 1, holder;
+	const struct __kernel_timespec nap = { .tv_nsec = LOCK_NAP };
+	struct patience patience = { .calls = true };
 
-	for (int i = 0; i < LOCK_SPINS + LOCK_YIELDS; i++) {
-		holder = 0;
-		if (!load(&PROC->growing) && __atomic_compare_exchange_n(&PROC->growing, &holder, me, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+	for (int i = 0;; i++) {
+		if (!load(&PROC->growing) && !__atomic_exchange_n(&PROC->growing, 1, __ATOMIC_ACQUIRE))
 			return true;
-		if (t && load(&PROC->growing) == me)
-			return false;
-		if (i < LOCK_SPINS)
+		if (i < LOCK_SPINS) {
 			__builtin_ia32_pause();
-		else
-			own_call(__NR_sched_yield, 0, 0, 0, 0);
+			continue;
+		}
+		if (!patience_left(&patience))
+			return false;
+		sys3(__NR_nanosleep, (long)&nap, 0, 0);
 	}
-	return false;
 }
 
 static void unlock(void)
@@ -158,30 +159,43 @@ static void unlock(void)
 /* The mapping that ends at END gets MORE bytes: its last page stands for it. */
 static bool extend(uint64_t end, uint64_t more)
 {
-	return own_call(__NR_mremap, (long)(end - 4096), 4096, (long)(4096 + more), 0) == (long)(end - 4096);
+	return sys6(__NR_mremap, (long)(end - 4096), 4096, (long)(4096 + more), 0, 0, 0) == (long)(end - 4096);
 }
 
-/* *COUNT of SIZE bytes each are mapped from AT on: there are to be more than WANTED, of MOST. */
+static bool grow(uint32_t *count, uint32_t wanted, uint32_t most, uint64_t at, uint64_t size)
+{
+	uint32_t n = load(count), more;
+
+	if (wanted < n)
+		return true;
+	more = wanted + 1 - n > n / 2 ? wanted + 1 - n : n / 2;
+	if (size < 4096)
+		more = (uint32_t)(WIRE_PAGES(more * size) / size);
+	if (more > most - n)
+		more = most - n;
+	if (!extend(HOME + at + n * size, more * size))
+		return false;
+	store(count, n + more);
+	return true;
+}
+
+/* *COUNT of SIZE bytes each are mapped from AT on: there are to be more than WANTED, of MOST. No handler of this thread comes in between, which would wait for it. */
 static bool reach(uint32_t *count, uint32_t wanted, uint32_t most, uint64_t at, uint64_t size)
 {
-	uint32_t n, more;
+	struct calls calls;
+	uint64_t was;
 	bool there;
 
-	if (wanted >= most || !lock())
+	if (wanted >= most || !calls_begin(&calls))
 		return false;
-	n = load(count);
-	there = wanted < n;
-	if (!there) {
-		more = wanted + 1 - n > n / 2 ? wanted + 1 - n : n / 2;
-		if (size < 4096)
-			more = (uint32_t)(WIRE_PAGES(more * size) / size);
-		if (more > most - n)
-			more = most - n;
-		there = extend(HOME + at + n * size, more * size);
-		if (there)
-			store(count, n + more);
+	was = signals_block();
+	there = lock();
+	if (there) {
+		there = grow(count, wanted, most, at, size);
+		unlock();
 	}
-	unlock();
+	signals_restore(was);
+	calls_end(&calls);
 	return there;
 }
 

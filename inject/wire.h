@@ -487,7 +487,7 @@ struct wire_process {
 	uint32_t filter;		/* releases are told of by what `known` says */
 	uint32_t pauses;		/* instructions of that name that take a millisecond */
 	uint64_t stood;			/* the beacon's ms + 1 at which a hook has given mtrun up (patience.c); 0: none has */
-	uint32_t growing;		/* some thread is mapping more of the home: its slot + 2, or 1 if it has none; 0: none is */
+	uint32_t growing;		/* some thread is mapping more of the home */
 	uint32_t pad0[3];
 	struct wire_mail mail;		/* of a thread that the supervisor sent to the service loop */
 	_Alignas(64) uint64_t ticket;	/* tickets given out */
