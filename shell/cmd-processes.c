@@ -1,44 +1,75 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include <inttypes.h>
 
+#include "../supervisor/ended.h"
 #include "../supervisor/escape.h"
 #include "processes.h"
 #include "reporting.h"
 
 /* `processes`: the tree, those that ended included. */
-static bool ended(const struct process *p) { return p->state == PROCESS_EXITED || p->state == PROCESS_HELD; }
+static bool ended(enum process_state state) { return state == PROCESS_EXITED || state == PROCESS_HELD; }
+
+static void fill(struct ended *e, const struct process *p)
+{
+	*e = (struct ended){ .pid = p->pid, .ppid = p->ppid, .state = p->state, .wait_status = p->wait_status, .began_ms = p->began_ms, .command = p->command, .exe = p->exe,
+		.unsupervised = p->unsupervised };
+	ledger_totals(p->ledger, &e->totals);
+}
+
+static void row_json(struct json *j, const struct ended *e)
+{
+	json_newline(j);
+	json_object(j, NULL);
+	json_int(j, "pid", e->pid);
+	json_int(j, "ppid", e->ppid);
+	json_string(j, "command", e->command);
+	json_string(j, "state", process_state_name(e->state));
+	if (ended(e->state))
+		json_int(j, "exit_status", reporting_exit_status(e->wait_status));
+	else
+		json_null(j, "exit_status");
+	json_uint(j, "heap", e->totals.heap);
+	json_uint(j, "mmap", e->totals.mmap);
+	json_uint(j, "allocs", e->totals.allocs);
+	json_uint(j, "peak", e->totals.peak);
+	json_uint(j, "began_ms", e->began_ms);
+	json_string(j, "exe", e->exe);
+	json_string(j, "unsupervised", e->unsupervised);
+	json_end_object(j);
+}
 
 void processes_json(struct json *j, const struct shell *shell)
 {
-	json_array(j, "processes");
-	for (const struct process *p = session_processes(shell->session); p; p = p->next) {
-		struct ledger_totals t;
+	const struct ended_list *list = session_ended_list(shell->session);
 
-		ledger_totals(p->ledger, &t);
-		json_newline(j);
-		json_object(j, NULL);
-		json_int(j, "pid", p->pid);
-		json_int(j, "ppid", p->ppid);
-		json_string(j, "command", p->command);
-		json_string(j, "state", process_state_name(p->state));
-		if (ended(p))
-			json_int(j, "exit_status", reporting_exit_status(p->wait_status));
-		else
-			json_null(j, "exit_status");
-		json_uint(j, "heap", t.heap);
-		json_uint(j, "mmap", t.mmap);
-		json_uint(j, "allocs", t.allocs);
-		json_uint(j, "peak", t.peak);
-		json_uint(j, "began_ms", p->began_ms);
-		json_string(j, "exe", p->exe);
-		json_string(j, "unsupervised", p->unsupervised);
-		json_end_object(j);
+	json_array(j, "processes");
+	for (size_t i = 0; i < list->count; i++)
+		row_json(j, ended_line(list, i));
+	for (const struct process *p = session_processes(shell->session); p; p = p->next) {
+		struct ended e;
+
+		fill(&e, p);
+		row_json(j, &e);
 	}
 	json_end_array(j);
 }
 
+static void row_text(FILE *out, const struct ended *e, bool chosen)
+{
+	char end[64];
+
+	escape_printf(out, "%c %7d %7d  %-9s %12" PRIu64 " %12" PRIu64 " %12" PRIu64 "  %s", chosen ? '*' : ' ', (int)e->pid, (int)e->ppid, process_state_name(e->state),
+		e->totals.heap, e->totals.mmap, e->totals.allocs, e->command ? e->command : "?");
+	if (ended(e->state) && e->wait_status)
+		escape_printf(out, " (%s)", reporting_end(e->wait_status, end, sizeof(end)));
+	if (e->unsupervised)
+		escape_printf(out, " (not known: %s)", e->unsupervised);
+	putc('\n', out);
+}
+
 static int processes(struct shell *shell, struct call *call)
 {
+	const struct ended_list *list = session_ended_list(shell->session);
 	const struct process *chosen;
 
 	if (arguments_none(shell, call))
@@ -54,19 +85,16 @@ static int processes(struct shell *shell, struct call *call)
 		json_finish(&j);
 		return 0;
 	}
+	if (list->dropped)
+		escape_printf(call->out, "%" PRIu64 " that ended before these are not listed any more\n", list->dropped);
 	escape_printf(call->out, "  %7s %7s  %-9s %12s %12s %12s  %s\n", "PID", "PPID", "STATE", "HEAP", "MMAP", "ALLOCS", "COMMAND");
+	for (size_t i = 0; i < list->count; i++)
+		row_text(call->out, ended_line(list, i), false);
 	for (const struct process *p = session_processes(shell->session); p; p = p->next) {
-		struct ledger_totals t;
-		char end[64];
+		struct ended e;
 
-		ledger_totals(p->ledger, &t);
-		escape_printf(call->out, "%c %7d %7d  %-9s %12" PRIu64 " %12" PRIu64 " %12" PRIu64 "  %s", p == chosen ? '*' : ' ', (int)p->pid, (int)p->ppid,
-			process_state_name(p->state), t.heap, t.mmap, t.allocs, p->command ? p->command : "?");
-		if (ended(p) && p->wait_status)
-			escape_printf(call->out, " (%s)", reporting_end(p->wait_status, end, sizeof(end)));
-		if (p->unsupervised)
-			escape_printf(call->out, " (not known: %s)", p->unsupervised);
-		putc('\n', call->out);
+		fill(&e, p);
+		row_text(call->out, &e, p == chosen);
 	}
 	return 0;
 }
@@ -75,7 +103,8 @@ const struct command cmd_processes = {
 	.name = "processes",
 	.usage = "[--json]",
 	.summary = "the program and the processes that it started",
-	.help = "A process that executed another program is listed as replaced, with what it had; * marks the one that questions are about.",
+	.help = "A process that executed another program is listed as replaced, with what it had; * marks the one that questions are about.\n"
+		"Of the latest thousand that ended everything can be asked (`process PID`); of up to ten thousand before them the line here is left.",
 	.flags = COMMAND_JSON | COMMAND_TIMES,
 	.run = processes,
 };

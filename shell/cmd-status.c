@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "../supervisor/ended.h"
 #include "../supervisor/escape.h"
 #include "../supervisor/json.h"
 #include "../supervisor/print.h"
@@ -310,6 +311,7 @@ static void print_recording(struct shell *shell, FILE *out, const struct facts *
 			time_text(&time, f->timeline.coarse_until_ms), time_text(&(struct text_buffer){ "" }, f->timeline.coarse_ms));
 	for (const struct process *p = session_processes(shell->session); p; p = p->next)
 		n++;
+	n += session_ended_list(shell->session)->count + session_ended_list(shell->session)->dropped;
 	if (n > 1)
 		fprintf(out, "processes  %zu (`processes` lists them)\n", n);
 }

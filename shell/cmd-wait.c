@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../supervisor/ended.h"
 #include "../supervisor/proc.h"
 #include "../supervisor/units.h"
 #include "command.h"
@@ -188,6 +189,8 @@ static int wait(struct shell *shell, struct call *call)
 		}
 		if (!events_running(shell) || c.what == WAIT_EXIT)
 			limiting_give_up(shell);
+		if (!events_running(shell))
+			session_forget_ended(shell->session);
 		if (shell_turn(shell, timeout))
 			return shell_error(shell, call, "the program can no longer be followed");
 		if (shell_interrupted(shell))

@@ -13,6 +13,7 @@
 #include <readline/history.h>
 #include <readline/readline.h>
 
+#include "../supervisor/ended.h"
 #include "../supervisor/escape.h"
 #include "../supervisor/message.h"
 #include "../supervisor/terminal.h"
@@ -559,6 +560,7 @@ void interactive_run(struct shell *shell)
 
 		if (!prompt.editing)
 			edit();
+		session_forget_ended(shell->session);
 		if (shell_turn(shell, more ? 1 : -1)) {
 			message_error("the program can no longer be followed");
 			break;

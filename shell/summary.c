@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 
+#include "../supervisor/ended.h"
 #include "../supervisor/escape.h"
 #include "../supervisor/print.h"
 #include "../supervisor/units.h"
@@ -43,7 +44,7 @@ static size_t stacks_with_something(const struct profile *profile)
 
 static size_t others(const struct shell *shell, const struct process *main)
 {
-	size_t n = 0;
+	size_t n = session_ended_list(shell->session)->others;
 
 	for (const struct process *p = session_processes(shell->session); p; p = p->next)
 		n += p != main && p->state != PROCESS_REPLACED && p->pid != main->pid;

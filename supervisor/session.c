@@ -401,6 +401,7 @@ void session_free(struct session *s)
 	session_close_log(s);
 	free_processes(s->processes);
 	free_processes(s->buried);
+	ended_release(&s->ended);
 	replay_free(s->log);
 	recorder_free(s->recorder);
 	unwind_release();

@@ -8,6 +8,7 @@
 #include <poll.h>
 
 #include "api.h"
+#include "ended.h"
 #include "launch.h"
 #include "log/recorder.h"
 #include "session.h"
@@ -43,6 +44,8 @@ struct session {
 	struct options options;
 	struct inherited inherited;
 	struct process *processes, **last;
+	struct ended_list ended;	/* of those that are not in the list any more */
+	size_t ended_before;		/* how many that have ended were in it when that was looked at last */
 	struct process *main;		/* the program named; the newest image of it */
 	struct process *chosen;
 	struct process *pinned;

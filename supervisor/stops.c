@@ -147,6 +147,8 @@ void process_close(struct process *p)
 	}
 	recorder_closed(p);
 	home_release(p);
+	image_unref(p->image);
+	p->image = NULL;
 }
 
 void process_unlend(struct session *s, struct process *p)

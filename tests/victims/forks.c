@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* forks.c - N children, one after the other; each releases one block of its parent's. With `exec` every tenth of them becomes true(1). */
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+int main(int argc, char **argv)
+{
+	static void *volatile kept[1000];
+	int n = atoi(argv[1]);
+
+	for (int i = 0; i < 1000; i++)
+		kept[i] = malloc(100 + (size_t)i);
+	for (int i = 0; i < n; i++) {
+		pid_t pid = fork();
+
+		if (!pid) {
+			if (argc > 2 && i % 10 == 0)
+				execl("/bin/true", "true", NULL);
+			free(kept[i % 1000]);
+			_exit(i % 7);
+		}
+		waitpid(pid, NULL, 0);
+	}
+	return 0;
+}
