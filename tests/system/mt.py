@@ -438,12 +438,8 @@ class Prompt:
         return m
 
     def cpu_ms(self):
-        """Of processor time that mtrun has had."""
-        total = 0
-        for tid in os.listdir(f'/proc/{self.pid}/task'):
-            with open(f'/proc/{self.pid}/task/{tid}/schedstat') as f:
-                total += int(f.read().split()[0]) / 1e6
-        return total
+        """Of processor time that mtrun has had, its threads that have ended included: by the process' CPU clock (see clock_getcpuclockid(3))."""
+        return time.clock_gettime(~self.pid << 3 | 2) * 1000
 
     def took(self, began, cpu):
         """Milliseconds since BEGAN (time.monotonic()); where others want the processors too, those that mtrun had since CPU."""
