@@ -119,7 +119,8 @@ if want.search('estimates'):
 if want.search('threads'):
     for threads, text in ((8, '1K'), (8, '64K'), (40, '16K')):
         r = sampled(text, threads, 4)
-        t, told = truth(r.out), rows(r.functions)
+        # what is temporary depends on the schedule: an event that waits for the number of a thread that was preempted comes after what its own thread did next
+        t, told = {k: dict(v, temporary=None) for k, v in truth(r.out).items()}, rows(r.functions)
         bad = sound(r) + agree(r) + estimates([(told, t)], int(text[:-1]) << 10, False)
         for name in ('family', 'passed', 'pooled'):
             if told.get(name, {}).get('size', 0) or told.get(name, {}).get('count', 0):
