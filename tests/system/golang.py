@@ -51,4 +51,12 @@ for name, flags in BUILDS.items():
         a = r.answers
         bad = [f'status {r.rc}: {r.err[-200:]}'] if r.rc else problems(r.out.decode(errors='replace'), a['status'], a['report'], 'main.main' if not goroutines else caller)
         mt.check(f'{name}, {goroutines or "no"} goroutines', bad)
+
+path = os.path.join(mt.tmp(), 'godeep')
+why = mt.build_go(os.path.join(mt.VICTIMS, 'godeep.go'), path)
+if why:
+    mt.skip('small stacks', why)
+else:
+    runs = [mt.run([path], ask=('status',)) for _ in range(100 if mt.SOAK else 5)]
+    mt.check('small stacks', [f'status {r.rc}: {r.out[-100:]} {r.err[-300:]}' for r in runs if r.rc or r.out != b'fine\n'])
 mt.finish()
