@@ -53,7 +53,8 @@ struct process {
 	raddr_t home;			/* 0: not planted yet */
 	struct shared shared;		/* our mapping of the process part */
 	uint32_t question;		/* the slot whose question is the next to be looked at */
-	uint64_t refresh_after_ms;		/* it did not answer us: its libraries are not looked at before then */
+	uint64_t filters_ms;		/* when it was looked at for a seccomp filter last */
+	uint64_t refresh_after_ms;	/* it did not answer us: its libraries are not looked at before then */
 	struct wire_process *wire;	/* in the same, NULL when it has none (any more) */
 	struct nodes *nodes;		/* its stacks, NULL: it never had any */
 	struct image *image;

@@ -246,6 +246,32 @@ static void serve_watches(struct session *s, const struct pollfd *fds)
 			watch[i].fn(watch[i].ctx, fds[i].revents);
 }
 
+/*
+ * A filter that no hook has seen coming, as when generated code has installed it: hooks make no system call from now on. One process at a time is looked at, the one
+ * that was not for the longest time.
+ */
+#define FILTERS_MS 100
+
+static void look_for_filters(struct session *s)
+{
+	uint64_t now = pulse_ms();
+	struct process *next = NULL;
+
+	if (now < s->filters_ms)
+		return;
+	s->filters_ms = now + FILTERS_MS;
+	for (struct process *p = s->processes; p; p = p->next)
+		if (p->wire && p->state <= PROCESS_STOPPED && !p->wire->no_syscalls && (!next || p->filters_ms < next->filters_ms))
+			next = p;
+	if (!next)
+		return;
+	next->filters_ms = now;
+	if (session_is_filtered(next->via)) {
+		__atomic_store_n(&next->wire->no_syscalls, 1, __ATOMIC_SEQ_CST);
+		message_verbose(1, "%d: it has installed a seccomp filter by itself: its hooks make no system call from now on", next->pid);
+	}
+}
+
 static int turn(struct session *s, int timeout_ms)
 {
 	struct pollfd fds[2 + WATCHES] = { { .fd = s->signals, .events = POLLIN }, { .fd = s->bell, .events = POLLIN } };
@@ -283,6 +309,7 @@ static int turn(struct session *s, int timeout_ms)
 	session_serve_questions(s);
 	session_serve_rings(s);
 	credible_turn(s);
+	look_for_filters(s);
 	serve_watches(s, fds + 2);
 	return 0;
 }

@@ -44,6 +44,7 @@ struct session {
 	struct options options;
 	struct inherited inherited;
 	struct process *processes, **last;
+	uint64_t filters_ms;		/* when somebody is looked at for a seccomp filter next */
 	struct ended_list ended;	/* of those that are not in the list any more */
 	size_t ended_before;		/* how many that have ended were in it when that was looked at last */
 	struct process *main;		/* the program named; the newest image of it */
@@ -92,6 +93,7 @@ struct process *process_start(struct session *s, pid_t pid, pid_t ppid, struct l
 void process_finish(struct session *s, struct process *p, enum process_state state, int status);	/* it will say no more */
 void process_close(struct process *p);				/* its rings will not be looked at again */
 int session_serve_stops(struct session *s);			/* all that are there; how many */
+bool session_is_filtered(pid_t tid);				/* it is under seccomp filters that we are not under ourselves */
 int process_listen(struct session *s, struct process *p);	/* its rings are there: a stream for them. 0 or -errno */
 void thread_resume(struct thread *t);				/* from where it was made to stop */
 void process_unlend(struct session *s, struct process *p);	/* its other tracer is done: the records of its threads go */

@@ -191,7 +191,7 @@ static const char *landing_error(int err)
  * Whether an image begins under seccomp filters that we are not under ourselves (in a container all processes have the container's). What they would do to
  * the calls of the landing, and to those of the hooks, nobody can say; often it is death.
  */
-static bool is_filtered(pid_t tid)
+bool session_is_filtered(pid_t tid)
 {
 	int64_t filters = proc_status_field(tid, "Seccomp_filters"), ours = proc_status_field(getpid(), "Seccomp_filters");
 
@@ -242,7 +242,7 @@ int session_refresh_quietly(struct session *s, struct process *p, pid_t tid)
 
 static int land(struct session *s, struct process *p, pid_t tid)
 {
-	bool filtered = is_filtered(tid);
+	bool filtered = session_is_filtered(tid);
 	struct user_regs_struct regs;
 	struct landing l;
 	int err = tracer_get_regs(tid, &regs);
@@ -351,7 +351,7 @@ static void begin_child(struct session *s, struct thread *t)
 {
 	struct process *p = t->process;
 	struct process *parent = p->parent;
-	bool filtered = is_filtered(t->tid);
+	bool filtered = session_is_filtered(t->tid);
 	pid_t tid = t->tid;
 	struct landing l;
 	int err = -ESRCH;
