@@ -321,7 +321,7 @@ static int enter(struct session *s, struct process *p)
 		err = land(s, p);
 	if (!err)
 		err = still(p, true);
-	if (!err && proc_status_field(p->pid, "Seccomp") > 0)
+	if (!err && session_is_filtered(p->via))
 		p->wire->no_syscalls = 1;
 	if (!err)
 		err = process_listen(s, p);

@@ -166,7 +166,7 @@ int session_unfilter(const struct session *s, pid_t tid, bool on)
 {
 	unsigned flags = s->options.follow ? TRACE_CHILDREN : 0;
 
-	if (proc_status_field(tid, "Seccomp") <= 0)
+	if (!session_is_filtered(tid))
 		return 0;
 	return tracer_flags(tid, on ? flags | TRACE_UNFILTERED : flags) < 0 ? -EPERM : 0;
 }
@@ -175,7 +175,7 @@ void session_refilter(struct session *s, struct thread *t)
 {
 	pid_t tid = t->tid;
 
-	if (proc_status_field(tid, "Seccomp") <= 0 || session_halt(s, t, HALT_MOST) < 0)
+	if (!session_is_filtered(tid) || session_halt(s, t, HALT_MOST) < 0)
 		return;
 	if (session_unfilter(s, tid, false) < 0)
 		message_verbose(1, "%d: its seccomp filters come back when mtrun leaves", tid);

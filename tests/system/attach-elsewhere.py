@@ -150,4 +150,18 @@ def _(bad):
     ended(bad, v)
 
 
+# Both are under the same filter: it is not for mtrun to set aside, and lets it do what it does.
+@test('inside a filter, as in a container')
+def _(bad):
+    if 'FENCED' in os.environ:
+        v = mt.Heap(mt.build('heap.c'), 1, 1000, 300, 0)
+        exact(bad, v, v.pid)
+        ended(bad, v)
+        return ''
+    r = mt.plain([mt.build('filtered.c'), sys.executable, __file__, 'inside a filter'], env={**os.environ, 'FENCED': '1'})
+    if r.rc == 77:
+        return 'no seccomp here'
+    return '' if r.rc == 0 else bad.append((r.out + r.err)[-400:].decode(errors='replace'))
+
+
 mt.finish()
