@@ -146,7 +146,11 @@ void summary_print(struct shell *shell, FILE *out)
 	struct profile profile;
 
 	if (p->unsupervised) {
-		escape_printf(out, "mtrun: %s (%d): its allocations are not known: %s\n", p->command ? p->command : "?", (int)p->pid, p->unsupervised);
+		bool ended = p->state == PROCESS_EXITED || p->state == PROCESS_HELD;
+		char end[64];
+
+		escape_printf(out, "mtrun: %s (%d)%s%s: its allocations are not known: %s\n", p->command ? p->command : "?", (int)p->pid, ended ? " " : "",
+			ended ? reporting_end(p->wait_status, end, sizeof(end)) : "", p->unsupervised);
 		return;
 	}
 	if (!sites || profile_from_ledger(&profile, p->ledger, &ask))

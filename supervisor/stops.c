@@ -417,14 +417,28 @@ static struct process *fork_record(struct session *s, struct process *of, pid_t 
 	return p;
 }
 
-/* A child that was killed before its parent's stop told of it. */
+/* It runs, or did not hear yet that it is not to: whoever has its number now. */
+static bool is_alive(pid_t tid)
+{
+	char *text, *state;
+	bool alive;
+
+	if (proc_read(tid, "stat", &text) < 0)
+		return false;
+	state = strrchr(text, ')');		/* behind the name, which may hold anything */
+	alive = state && state[1] == ' ' && state[2] != 'Z' && state[2] != 'X';
+	free(text);
+	return alive;
+}
+
+/* A child or a thread that was killed before its parent's stop told of it. */
 static bool gone_before(struct session *s, pid_t tid, int *status)
 {
 	for (unsigned i = 0; i < GONE_MOST; i++)
 		if (s->gone[i].tid == tid) {
 			*status = s->gone[i].status;
 			s->gone[i].tid = 0;
-			return true;
+			return !is_alive(tid);
 		}
 	return false;
 }
@@ -438,6 +452,8 @@ static void on_new(struct session *s, const struct event *e, struct thread *pare
 	bool waits = t && t->state == THREAD_STRANGER;
 	int status;
 
+	if (shared && !waits && gone_before(s, tid, &status))
+		return;
 	if (!shared) {
 		p = fork_record(s, of, tid);
 		if (p) {
@@ -703,6 +719,32 @@ static void handle(struct session *s, const struct event *e)
 	}
 }
 
+/*
+ * There is neither child nor tracee any more: whoever is still listed has ended, and we did not hear of it, or not in an order that made sense. Those of another tracer
+ * are not ours to wait for.
+ */
+static void nobody_left(struct session *s)
+{
+	for (size_t i = 0; i < s->nthreads;) {
+		struct process *p = s->thread[i].process;
+
+		if (s->thread[i].state == THREAD_LENT) {
+			i++;
+			continue;
+		}
+		message_verbose(1, "%d: its end was not told", s->thread[i].tid);
+		thread_remove(s, &s->thread[i]);
+		if (p && p->state <= PROCESS_STOPPED)
+			process_finish(s, p, PROCESS_EXITED, p->wait_status);
+		if (p && p->state == PROCESS_HELD)
+			p->state = PROCESS_EXITED;
+		if (p && p->state == PROCESS_EXITED)
+			process_close(p);
+		i = 0;
+	}
+	s->held = 0;
+}
+
 int session_serve_stops(struct session *s)
 {
 	bool nested = s->serving;
@@ -714,6 +756,8 @@ int session_serve_stops(struct session *s)
 		handle(s, &e);
 		n++;
 	}
+	if (got == -ECHILD && s->nthreads)
+		nobody_left(s);
 	s->serving = nested;
 	return n;
 }
