@@ -206,28 +206,33 @@ static void keep_deaf(struct session *s, struct process *p)
 	p->deaf = next;
 }
 
+void credible_look(struct session *s, struct process *p)
+{
+	struct credible *c = &p->credible;
+	const char *why = NULL;
+	struct ledger_totals t;
+	uint64_t memory;
+
+	if (c->given_up || !p->stream || p->state > PROCESS_STOPPED || p->off)
+		return;
+	ledger_totals(p->ledger, &t);
+	memory = ledger_memory(p->ledger);
+	if (memory > (c->memory ? c->memory : MEMORY_FIRST) || too_many_bytes(&t, c->peak))
+		why = weigh(p, &t, memory);
+	if (!why && !s->options.nhooks)
+		why = look_up(p, &t);
+	if (why)
+		give_up(s, p, why);
+}
+
 void credible_turn(struct session *s)
 {
 	for (struct process *p = s->processes; p; p = p->next) {
-		struct credible *c = &p->credible;
-		const char *why = NULL;
-		struct ledger_totals t;
-		uint64_t memory;
-
-		if (c->given_up && !c->emptied)
+		if (p->credible.given_up && !p->credible.emptied)
 			empty(s, p);
-		if (c->given_up)
+		if (p->credible.given_up)
 			keep_deaf(s, p);
-		if (c->given_up || !p->stream || p->state > PROCESS_STOPPED || p->off)
-			continue;
-		ledger_totals(p->ledger, &t);
-		memory = ledger_memory(p->ledger);
-		if (memory > (c->memory ? c->memory : MEMORY_FIRST) || too_many_bytes(&t, c->peak))
-			why = weigh(p, &t, memory);
-		if (!why && !s->options.nhooks)
-			why = look_up(p, &t);
-		if (why)
-			give_up(s, p, why);
+		credible_look(s, p);
 	}
 }
 

@@ -26,6 +26,8 @@ struct credible {
 
 /* For the session's loop, after the rings were read. */
 void credible_turn(struct session *s);
+/* The same for P alone: at its end, as long as its memory is still there. */
+void credible_look(struct session *s, struct process *p);
 void credible_release(struct credible *c);
 
 #endif

@@ -125,6 +125,8 @@ static void process_drain(struct process *p)
 void process_finish(struct session *s, struct process *p, enum process_state state, int status)
 {
 	process_drain(p);
+	if (state == PROCESS_HELD)		/* its memory is still there, and still its own */
+		credible_look(s, p);
 	p->state = state;
 	p->wait_status = status;
 	p->ended_ms = pulse_ms();
