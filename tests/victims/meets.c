@@ -29,6 +29,26 @@ static void say(const char *format, size_t a, size_t b)
 		_exit(1);
 }
 
+/* A child and a grandchild, both there when this returns. */
+static void family(void)
+{
+	int both[2], status;
+	char c;
+
+	if (pipe(both))
+		_exit(1);
+	if (fork() == 0) {
+		if (fork())
+			wait(&status);
+		else if (write(both[1], "x", 1) != 1)
+			_exit(1);
+		sleep(100);
+		_exit(0);
+	}
+	if (read(both[0], &c, 1) != 1)
+		_exit(1);
+}
+
 static void *tick(void *unused)
 {
 	(void)unused;
@@ -88,12 +108,8 @@ int main(int argc, char **argv)
 		while (started < 3 || *ticks < 1000)
 			;
 	}
-	if (!strcmp(what, "tree") && fork() == 0) {
-		if (fork())
-			wait(&status);
-		sleep(100);
-		_exit(0);
-	}
+	if (!strcmp(what, "tree"))
+		family();
 	if (!strcmp(what, "child") && fork()) {
 		wait(&status);
 		return WIFEXITED(status) ? WEXITSTATUS(status) : 99;
