@@ -29,6 +29,7 @@ Differences that there are, each allowed for where it is named below:
 
 The same runs show that nothing was dropped, and that at most 1 stack in 1000 is [truncated].
 """
+import ctypes
 import json
 import os
 import shutil
@@ -99,6 +100,11 @@ class Case:
         self.env = env or {}
 
 
+def same_addresses():
+    """In a child before its exec: no randomization. What Python keeps by address (sets of classes) needs now and then some more memory otherwise, with or without mtrun."""
+    ctypes.CDLL(None).personality(0x0040000)	# ADDR_NO_RANDOMIZE
+
+
 class Runner:
     def __init__(self, tmp):
         self.tmp = tmp
@@ -111,7 +117,7 @@ class Runner:
     def lib(self, name):
         return os.path.join(self.tmp, name + ".so")
 
-    def run(self, case, mtrun, lib):
+    def run(self, case, mtrun, lib, prepare=None):
         """One run; returns (exit status, stdout, stderr, contents of case.files)"""
         for d in (self.cwd, self.counts):
             shutil.rmtree(d, ignore_errors=True)
@@ -129,7 +135,7 @@ class Runner:
                "PERL_HASH_SEED": "0", "GIT_CONFIG_NOSYSTEM": "1", "LD_PRELOAD": self.lib(lib), "MTRUN_COUNT_DIR": self.counts}
         env.update(case.env)
         with open(os.path.join(self.tmp, "out"), "w+b") as out, open(os.path.join(self.tmp, "err"), "w+b") as err:
-            p = subprocess.Popen(argv, cwd=self.cwd, env=env, stdin=subprocess.PIPE, stdout=out, stderr=err)
+            p = subprocess.Popen(argv, cwd=self.cwd, env=env, stdin=subprocess.PIPE, stdout=out, stderr=err, preexec_fn=prepare)
             try:
                 if case.drive:
                     p.stdin.close()
@@ -234,10 +240,10 @@ def check(runner, case):
     # apart
     if not case.apart:
         return
-    runner.run(case, False, case.preload)
+    runner.run(case, False, case.preload, same_addresses)
     alone = [r for turns in records(runner.counts).values() for r in turns[-1:]]
     alone.sort(key=lambda r: r.pid)		# the program itself came first
-    got = runner.run(case, True, "inert")
+    got = runner.run(case, True, "inert", same_addresses)
     try:
         status = runner.load(runner.status)
         lines = differences(case, status, alone[0], False)

@@ -24,7 +24,7 @@
 #include "../../supervisor/message.h"
 #include "../../supervisor/options.h"
 #include "../../supervisor/process.h"
-#include "../../supervisor/session.h"
+#include "../../supervisor/session_state.h"
 #include "test.h"
 
 #define FRAMES 1100
@@ -189,19 +189,14 @@ static size_t pcs_of(const struct process *p, uint32_t stack, uint64_t *pc, size
 	return n;
 }
 
-static bool in_vfork(pid_t tid)
+static bool in_vfork(struct session *s, pid_t tid)
 {
-	char name[64], state = 0;
-	FILE *f;
+	const struct thread *t = thread_find(s, tid);
 
-	snprintf(name, sizeof(name), "/proc/%d/stat", (int)tid);
-	f = fopen(name, "r");
-	if (f) {
-		if (fscanf(f, "%*d (%*[^)]) %c", &state) != 1)
-			state = 0;
-		fclose(f);
-	}
-	return state == 'D';
+	for (size_t i = 0; t && i < s->nthreads; i++)
+		if (s->thread[i].guest && s->thread[i].process == t->process)
+			return true;
+	return t && t->process && thread_blocked(t);
 }
 
 static void sample(struct session *s, struct process *p, struct wire_thread *w, struct tally *t)
@@ -211,7 +206,7 @@ static void sample(struct session *s, struct process *p, struct wire_thread *w, 
 	uint32_t id, show = WIRE_STALE_SHOW;
 
 	truth.count = 0;
-	if (in_vfork((pid_t)w->tid)) {		/* its child asks, on its stack: the kernel has the registers of neither as they were */
+	if (in_vfork(s, (pid_t)w->tid)) {		/* its child asks, on its stack: the kernel has the registers of neither as they were */
 		mail_post(&w->mail, MAIL_GO);
 		return;
 	}
