@@ -9,13 +9,6 @@
 /* `processes`: the tree, those that ended included. */
 static bool ended(enum process_state state) { return state == PROCESS_EXITED || state == PROCESS_HELD; }
 
-static void fill(struct ended *e, const struct process *p)
-{
-	*e = (struct ended){ .pid = p->pid, .ppid = p->ppid, .state = p->state, .wait_status = p->wait_status, .began_ms = p->began_ms, .command = p->command, .exe = p->exe,
-		.unsupervised = p->unsupervised };
-	ledger_totals(p->ledger, &e->totals);
-}
-
 static void row_json(struct json *j, const struct ended *e)
 {
 	json_newline(j);
@@ -46,9 +39,8 @@ void processes_json(struct json *j, const struct shell *shell)
 	for (size_t i = 0; i < list->count; i++)
 		row_json(j, ended_line(list, i));
 	for (const struct process *p = session_processes(shell->session); p; p = p->next) {
-		struct ended e;
+		struct ended e = ended_of(p);
 
-		fill(&e, p);
 		row_json(j, &e);
 	}
 	json_end_array(j);
@@ -91,9 +83,8 @@ static int processes(struct shell *shell, struct call *call)
 	for (size_t i = 0; i < list->count; i++)
 		row_text(call->out, ended_line(list, i), false);
 	for (const struct process *p = session_processes(shell->session); p; p = p->next) {
-		struct ended e;
+		struct ended e = ended_of(p);
 
-		fill(&e, p);
 		row_text(call->out, &e, p == chosen);
 	}
 	return 0;

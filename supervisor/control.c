@@ -31,16 +31,10 @@
 
 bool thread_blocked(const struct thread *t)
 {
-	char name[48], *text, *state;
-	bool blocked;
+	char name[48];
 
 	snprintf(name, sizeof(name), "task/%d/stat", t->tid);
-	if (!t->process || proc_read(t->process->pid, name, &text) < 0)
-		return false;
-	state = strrchr(text, ')');		/* behind the name, which may hold anything */
-	blocked = state && state[1] == ' ' && state[2] == 'D';
-	free(text);
-	return blocked;
+	return t->process && proc_state(t->process->pid, name) == 'D';
 }
 
 bool thread_in_vfork(const struct thread *t)
@@ -171,14 +165,19 @@ int session_unfilter(const struct session *s, pid_t tid, bool on)
 	return tracer_flags(tid, on ? flags | TRACE_UNFILTERED : flags) < 0 ? -EPERM : 0;
 }
 
+void session_filter(const struct session *s, pid_t tid)
+{
+	if (session_unfilter(s, tid, false) < 0)
+		message_verbose(1, "%d: its seccomp filters come back when mtrun leaves", tid);
+}
+
 void session_refilter(struct session *s, struct thread *t)
 {
 	pid_t tid = t->tid;
 
 	if (!session_is_filtered(tid) || session_halt(s, t, HALT_MOST) < 0)
 		return;
-	if (session_unfilter(s, tid, false) < 0)
-		message_verbose(1, "%d: its seccomp filters come back when mtrun leaves", tid);
+	session_filter(s, tid);
 	thread_resume(thread_find(s, tid));
 }
 

@@ -38,6 +38,15 @@ static void drop(struct ended *e)
 	*e = (struct ended){ 0 };
 }
 
+struct ended ended_of(const struct process *p)
+{
+	struct ended e = { .pid = p->pid, .ppid = p->ppid, .state = p->state, .wait_status = p->wait_status, .began_ms = p->began_ms, .command = p->command, .exe = p->exe,
+		.unsupervised = p->unsupervised };
+
+	ledger_totals(p->ledger, &e.totals);
+	return e;
+}
+
 /* P's line takes what it can from P. Without memory for the list it is counted only. */
 static void note(struct ended_list *list, struct process *p)
 {
@@ -57,9 +66,7 @@ static void note(struct ended_list *list, struct process *p)
 		list->dropped++;
 	}
 	e = &list->line[(list->first + list->count++) % LINES_MOST];
-	*e = (struct ended){ .pid = p->pid, .ppid = p->ppid, .state = p->state, .wait_status = p->wait_status, .began_ms = p->began_ms, .command = p->command, .exe = p->exe,
-		.unsupervised = p->unsupervised };
-	ledger_totals(p->ledger, &e->totals);
+	*e = ended_of(p);
 	p->command = p->exe = NULL;
 }
 

@@ -30,6 +30,7 @@ struct ended_list {			/* a ring: the oldest is dropped first */
 	uint64_t others;		/* of all of these, those that ended as the last image of their process */
 };
 
+struct ended ended_of(const struct process *p);	/* borrows its texts */
 /* To be called where nobody holds a record of a process: not within a turn of the loop, nor while one is pinned. */
 void session_forget_ended(struct session *s);
 const struct ended_list *session_ended_list(const struct session *s);

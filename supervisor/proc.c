@@ -89,6 +89,18 @@ int proc_open(pid_t pid, const char *name, int flags)
 	return fd >= 0 ? fd : -errno;
 }
 
+char proc_state(pid_t pid, const char *name)
+{
+	char *text, *state, letter;
+
+	if (proc_read(pid, name, &text) < 0)
+		return 0;
+	state = strrchr(text, ')');		/* behind the name, which may hold anything */
+	letter = state && state[1] == ' ' ? state[2] : 0;
+	free(text);
+	return letter;
+}
+
 ssize_t proc_readlink(pid_t pid, const char *name, char *buf, size_t size)
 {
 	char path[128];

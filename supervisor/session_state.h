@@ -108,6 +108,7 @@ bool thread_in_vfork(const struct thread *t);			/* it waits for a vfork child, o
 #define MOMENT_MS 100		/* longer than threads take to stop where they are many; not for all to wait for one of them */
 int session_halt(struct session *s, struct thread *t, int ms);	/* stops this one thread, and not by a signal; -EAGAIN: not within that time */
 int session_unfilter(const struct session *s, pid_t tid, bool on);	/* it is stopped, and is to make system calls for us: not for its seccomp filters to judge. -EPERM */
+void session_filter(const struct session *s, pid_t tid);	/* it is stopped, and has its filters back */
 /* What it was to do is done, and its next stop is at hand: only a stopped thread can have its filters back. */
 void session_refilter(struct session *s, struct thread *t);
 /*

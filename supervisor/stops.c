@@ -216,8 +216,7 @@ static int refilter(struct session *s, pid_t tid, struct landing *l, int held)
 
 	if (err)
 		return err;
-	if (session_unfilter(s, tid, false) < 0)
-		message_verbose(1, "%d: its seccomp filters come back when mtrun leaves", tid);
+	session_filter(s, tid);
 	return tracer_cont(tid, held ? held : signal);
 }
 
@@ -232,8 +231,7 @@ int session_refresh_quietly(struct session *s, struct process *p, pid_t tid)
 	if (!err)
 		err = home_send(p, tid, &l);
 	if (err) {
-		if (session_unfilter(s, tid, false) < 0)
-			message_verbose(1, "%d: its seccomp filters come back when mtrun leaves", tid);
+		session_filter(s, tid);
 		tracer_cont(tid, signal);
 		return err;
 	}
@@ -422,15 +420,9 @@ static struct process *fork_record(struct session *s, struct process *of, pid_t 
 /* It runs, or did not hear yet that it is not to: whoever has its number now. */
 static bool is_alive(pid_t tid)
 {
-	char *text, *state;
-	bool alive;
+	char state = proc_state(tid, "stat");
 
-	if (proc_read(tid, "stat", &text) < 0)
-		return false;
-	state = strrchr(text, ')');		/* behind the name, which may hold anything */
-	alive = state && state[1] == ' ' && state[2] != 'Z' && state[2] != 'X';
-	free(text);
-	return alive;
+	return state && state != 'Z' && state != 'X';
 }
 
 /* A child or a thread that was killed before its parent's stop told of it. */

@@ -33,13 +33,7 @@ def run(opts, words=('60000', '1000', '5'), **kw):
     return r
 
 
-def case(name):
-    def decorate(fn):
-        if want.search(name):
-            bad = []
-            fn(bad)
-            mt.check(name, bad)
-    return decorate
+case = mt.cases(want)
 
 
 def first_refusal(r, bad, base=0):

@@ -317,6 +317,25 @@ ASK = {
 }
 
 
+def cases(want):
+    """A decorator: fn(bad) is run and checked if its name is wanted."""
+    def case(name):
+        def decorate(fn):
+            if want.search(name):
+                bad = []
+                fn(bad)
+                check(name, bad)
+        return decorate
+    return case
+
+
+def as_nobody():
+    """For preexec_fn, as root."""
+    os.setgroups([])
+    os.setgid(65534)
+    os.setuid(65534)
+
+
 def popen(cmd, **kw):
     kw.setdefault('stdin', subprocess.DEVNULL)
     kw.setdefault('start_new_session', True)

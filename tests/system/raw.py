@@ -104,13 +104,6 @@ for how in ('gcc', 'static') if not mt.SOAK else [h for h in BUILDS if 'musl' no
 # and a line says that they are not supervised
 path = mt.build('rawcalls.c')
 
-
-def nobody():
-    os.setgroups([])
-    os.setgid(65534)
-    os.setuid(65534)
-
-
 if os.getuid():
     mt.skip('inherited filters, root', 'not root')
 else:
@@ -126,7 +119,7 @@ else:
             break
     mt.check('inherited filters, root', bad)
 os.chmod(mt.tmp(), 0o777)
-r = mt.plain([mt.MTRUN, '-q', '-x', 'wait exit', path, 'inherited'], preexec_fn=None if os.getuid() else nobody)
+r = mt.plain([mt.MTRUN, '-q', '-x', 'wait exit', path, 'inherited'], preexec_fn=None if os.getuid() else mt.as_nobody)
 bad = [] if r.rc == 0 and r.out == b'fine\n' else [f'status {r.rc}: {r.out} {r.err[-300:]}']
 if r.err.count(b'it inherits a seccomp filter') != 3:      # nobody looks at the children of those that are not supervised
     bad.append(r.err.decode(errors='replace'))

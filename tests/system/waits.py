@@ -19,13 +19,7 @@ I = os.path.join(os.path.dirname(mt.VICTIMS), '..', 'inject')
 STOPPED = 7                     # seconds: a hook gives up after five
 
 
-def case(name):
-    def decorate(fn):
-        if want.search(name):
-            bad = []
-            fn(bad)
-            mt.check(name, bad)
-    return decorate
+case = mt.cases(want)
 
 
 class Launched:
