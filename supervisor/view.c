@@ -135,7 +135,7 @@ static void matcher_release(struct matcher *m)
 struct groups {
 	struct view *v;
 	struct sites *sites;
-	size_t allocated;
+	size_t least, allocated;	/* powers of two */
 	uint64_t *key;			/* of each row of the view */
 	uint32_t *bucket;		/* row + 1 */
 	size_t nbuckets;
@@ -242,7 +242,7 @@ static size_t key_hash(uint64_t key)
 
 static int grow_groups(struct groups *g)
 {
-	size_t n = g->allocated ? g->allocated * 2 : 512;
+	size_t n = g->allocated ? g->allocated * 2 : g->least;
 	struct view_row *row = realloc(g->v->row, n * sizeof(*row));
 	uint64_t *key;
 	uint32_t *bucket;
@@ -456,7 +456,7 @@ static void reverse(struct view *v)
 
 int view_make(struct view *v, const struct profile *p, struct sites *sites, const struct view_options *o)
 {
-	struct groups g = { .v = v, .sites = sites };
+	struct groups g = { .v = v, .sites = sites, .least = 512 };
 	struct order order = { .sort = o->sort, .sites = sites };
 	struct matcher m;
 	int err;
@@ -464,6 +464,8 @@ int view_make(struct view *v, const struct profile *p, struct sites *sites, cons
 	*v = (struct view){ .key = o->key, .ms = p->ms, .since_ms = p->since_ms, .has_totals = p->has_totals, .has_usable = p->has_usable,
 		.is_difference = p->is_difference, .estimated = p->estimated };
 	err = matcher_init(&m, o->match, sites, p);
+	while (o->key == VIEW_STACK && !o->match && g.least < p->count)
+		g.least *= 2;		/* each row is a group: what doubles on the way there would be held beside it */
 	for (size_t i = 0; i < p->count && !err; i++) {
 		sites_rest(sites);
 		if (!matches(&m, p->row[i].stack))
