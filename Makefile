@@ -24,7 +24,7 @@ CSTD := -std=gnu17 -D_GNU_SOURCE
 WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla $(if $(WERROR),-Werror)
 OPT ?= -O2 -g
 CFLAGS ?=
-ALL_CFLAGS = $(CSTD) $(OPT) $(WARN) -DMTRUN_VERSION='"$(VERSION)"' $(LIB_CFLAGS) $(MODE_CFLAGS) -I$(B) $(CFLAGS)
+ALL_CFLAGS = $(CSTD) $(OPT) $(WARN) -DMTRUN_VERSION='"$(VERSION)"' $(LIB_CFLAGS) $(MODE_CFLAGS) -iquote supervisor -iquote . -I$(B) $(CFLAGS)
 
 ifneq ($(SAN)$(COV),)
 MODE_CFLAGS := $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=all) $(if $(COV),--coverage)
@@ -46,7 +46,7 @@ LIBS_shared := $(shell $(PKG_CONFIG) --libs $(PACKAGES)) -liberty -lm -lpthread
 endif
 
 # ---- lists ---------------------------------------------------------------------------------------------------------------------
-SRC := $(wildcard supervisor/*.c supervisor/*/*.c shell/*.c)
+SRC := $(wildcard supervisor/*.c supervisor/*/*.c shell/*.c shell/*/*.c)
 PROTO := $(wildcard supervisor/*/*.proto)
 CARRIED := $(wildcard supervisor/*/*.js supervisor/*/*.css)
 OBJ := $(SRC:%.c=$(B)/%.o) $(PROTO:%.proto=$(B)/%.pb-c.o) $(CARRIED:%=$(B)/%.o)
@@ -73,7 +73,7 @@ tmp = $@.$$$$.tmp
 all: $(B)/mtrun
 
 # ---- the supervisor ------------------------------------------------------------------------------------------------------------
-$(B)/supervisor/static.o: MODE_CFLAGS += $(if $(filter static,$(LINK)),-DMTRUN_STATIC)
+$(B)/supervisor/session/static.o: MODE_CFLAGS += $(if $(filter static,$(LINK)),-DMTRUN_STATIC)
 
 $(B)/%.o: %.c
 	@mkdir -p $(@D)
@@ -143,7 +143,7 @@ $(B)/unit/lib.a: FORCE
 
 $(B)/unit/%.o: tests/unit/%.c
 	@mkdir -p $(@D)
-	$(call say,CC,$<) $(CC) $(ALL_CFLAGS) -iquote supervisor -iquote tests/unit -MMD -MP -MF $(@:.o=.d) -MT $@ -c $< -o $(tmp) && mv $(tmp) $@
+	$(call say,CC,$<) $(CC) $(ALL_CFLAGS) -iquote tests/unit -MMD -MP -MF $(@:.o=.d) -MT $@ -c $< -o $(tmp) && mv $(tmp) $@
 
 $(B)/unit/test_%: $(B)/unit/test_%.o $(B)/unit/lib.a
 	$(call say,LINK,$@) $(CC) $(ALL_CFLAGS) $(LDFLAGS) $< $(B)/unit/lib.a -o $(tmp) $(LIBS_shared) && mv $(tmp) $@
@@ -170,7 +170,7 @@ $(foreach d,system bench demo,$(eval $(call small_rules,$(d))))
 
 $(B)/bench/ledger: tests/bench/ledger.c $(B)/libmtrun.a		# but this one
 	@mkdir -p $(@D)
-	$(call say,CC,$<) $(CC) $(SMALL_CFLAGS) $(MODE_CFLAGS) -MMD -MP -MF $@.d -MT $@ $< $(B)/libmtrun.a -o $(tmp) $(LIBS_shared) && mv $(tmp) $@
+	$(call say,CC,$<) $(CC) $(SMALL_CFLAGS) -iquote supervisor -iquote . $(MODE_CFLAGS) -MMD -MP -MF $@.d -MT $@ $< $(B)/libmtrun.a -o $(tmp) $(LIBS_shared) && mv $(tmp) $@
 
 $(B)/preload/%.so: tests/preload/%.c
 	@mkdir -p $(@D)
@@ -189,10 +189,10 @@ soak:
 	@MTRUN_SOAK=1 $(RUN_ENV) tests/run -j $(JOBS) -o $(B)/soak $(TESTS)
 
 # Every source, and every header alone, through the compiler's front end: quick, for warnings (CC=clang WERROR=1).
-HEADERS := $(wildcard supervisor/*.h supervisor/*/*.h shell/*.h inject/*.h inject/*/*.h)
+HEADERS := $(wildcard supervisor/*/*.h shell/*.h shell/*/*.h inject/*.h inject/*/*.h)
 syntax: $(PROTO:%.proto=$(B)/%.pb-c.h)
 	@bad=0; \
-	for f in $(SRC) $(wildcard tests/unit/test_*.c); do $(CC) $(ALL_CFLAGS) -iquote supervisor -iquote tests/unit -fsyntax-only $$f || bad=1; done; \
+	for f in $(SRC) $(wildcard tests/unit/test_*.c); do $(CC) $(ALL_CFLAGS) -iquote tests/unit -fsyntax-only $$f || bad=1; done; \
 	for f in $(filter %.c,$(BLOB_SRC)); do $(CC) $(BLOB_CFLAGS) -fsyntax-only $$f || bad=1; done; \
 	for f in $(HEADERS); do echo "#include \"$$f\"" | $(CC) $(ALL_CFLAGS) -I. -fsyntax-only -x c - || bad=1; done; \
 	for s in 'c -std=c89' 'c -std=c17' 'c++ -std=c++98' 'c++ -std=c++20'; do \
@@ -213,7 +213,7 @@ FUZZERS := $(patsubst tests/fuzz/%.c,build-fuzz/fuzz/%,$(wildcard tests/fuzz/*.c
 build-fuzz/fuzz/%: tests/fuzz/%.c FORCE
 	@mkdir -p $(@D) build-fuzz/corpus/$*
 	@$(MAKE) --no-print-directory CC=clang BUILD=build-fuzz OPT='-O1 -g -fsanitize=fuzzer-no-link,address,undefined' build-fuzz/unit/lib.a
-	$(call say,LINK,$@) clang $(CSTD) -O1 -g -fsanitize=fuzzer,address,undefined -iquote supervisor $< build-fuzz/unit/lib.a -o $@ $(LIBS_shared)
+	$(call say,LINK,$@) clang $(CSTD) -O1 -g -fsanitize=fuzzer,address,undefined -iquote supervisor -iquote . $< build-fuzz/unit/lib.a -o $@ $(LIBS_shared)
 fuzz: $(FUZZERS)
 	@for f in $(FUZZERS); do n=$${f##*/}; \
 		tests/fuzz/seeds.sh $$n build-fuzz/corpus/$$n && \

@@ -6,7 +6,7 @@
 #ifndef MTRUN_ALIAS_H
 #define MTRUN_ALIAS_H
 
-#include "../supervisor/types.h"
+#include "base/types.h"
 
 /*
  * If a call stands at the beginning of TEXT: the command that it means, to be freed, and *LEN is how long it is. NULL: it is none;

@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../supervisor/message.h"
+#include "base/message.h"
 #include "command.h"
 
 /*

@@ -4,11 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../supervisor/array.h"
-#include "../supervisor/escape.h"
-#include "../supervisor/json.h"
-#include "../supervisor/units.h"
-#include "../supervisor/view.h"
+#include "base/array.h"
+#include "base/escape.h"
+#include "base/json.h"
+#include "base/units.h"
+#include "report/view.h"
 #include "command.h"
 #include "reporting.h"
 

@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../supervisor/escape.h"
-#include "../supervisor/print.h"
-#include "../supervisor/units.h"
+#include "base/escape.h"
+#include "report/print.h"
+#include "base/units.h"
 #include "command.h"
 #include "warm.h"
 

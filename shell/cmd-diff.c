@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include <string.h>
 
-#include "../supervisor/print.h"
+#include "report/print.h"
 #include "command.h"
 #include "reporting.h"
 #include "selection.h"

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../supervisor/escape.h"
+#include "base/escape.h"
 #include "command.h"
 
 /* `dump`: what is live now, in a file that other programs read, too. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include <string.h>
 
-#include "../supervisor/escape.h"
-#include "../supervisor/units.h"
+#include "base/escape.h"
+#include "base/units.h"
 #include "command.h"
 #include "events.h"
 

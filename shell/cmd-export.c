@@ -8,9 +8,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "../supervisor/export/export.h"
-#include "../supervisor/message.h"
-#include "../supervisor/units.h"
+#include "export/export.h"
+#include "base/message.h"
+#include "base/units.h"
 #include "breathing.h"
 #include "command.h"
 #include "exporting.h"

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../supervisor/terminal.h"
+#include "tracee/terminal.h"
 #include "command.h"
 #include "keyboard.h"
 #include "screen.h"

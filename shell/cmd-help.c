@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include "../supervisor/escape.h"
+#include "base/escape.h"
 #include "command.h"
 
 /* `help`: from the same table that dispatches. */

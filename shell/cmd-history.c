@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include "../supervisor/units.h"
+#include "base/units.h"
 #include "command.h"
 #include "interactive.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include <string.h>
 
-#include "../supervisor/escape.h"
-#include "../supervisor/options.h"
+#include "base/escape.h"
+#include "session/options.h"
 #include "command.h"
 #include "interval.h"
 

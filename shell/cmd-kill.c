@@ -2,7 +2,7 @@
 #include <signal.h>
 #include <string.h>
 
-#include "../supervisor/units.h"
+#include "base/units.h"
 #include "command.h"
 
 /* `kill`: any signal; after KILL the next command finds the program at its end. */

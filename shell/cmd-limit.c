@@ -2,10 +2,10 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "../supervisor/api.h"
-#include "../supervisor/escape.h"
-#include "../supervisor/options.h"
-#include "../supervisor/print.h"
+#include "session/api_answer.h"
+#include "base/escape.h"
+#include "session/options.h"
+#include "report/print.h"
 #include "command.h"
 #include "limit-text.h"
 #include "reporting.h"

@@ -7,11 +7,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "../supervisor/escape.h"
-#include "../supervisor/json.h"
-#include "../supervisor/outside.h"
-#include "../supervisor/print.h"
-#include "../supervisor/view.h"
+#include "base/escape.h"
+#include "base/json.h"
+#include "base/outside.h"
+#include "report/print.h"
+#include "report/view.h"
 #include "command.h"
 #include "reporting.h"
 

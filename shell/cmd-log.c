@@ -3,11 +3,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../supervisor/escape.h"
-#include "../supervisor/json.h"
-#include "../supervisor/log/recorder.h"
-#include "../supervisor/options.h"
-#include "../supervisor/units.h"
+#include "base/escape.h"
+#include "base/json.h"
+#include "log/recorder.h"
+#include "session/options.h"
+#include "base/units.h"
 #include "command.h"
 
 /* `log`: the files that a mode with a log writes (supervisor/log/): what there is, and other settings. */

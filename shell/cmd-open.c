@@ -4,10 +4,10 @@
 #include <string.h>
 #include <time.h>
 
-#include "../supervisor/escape.h"
-#include "../supervisor/log/replay.h"
-#include "../supervisor/message.h"
-#include "../supervisor/units.h"
+#include "base/escape.h"
+#include "log/replay.h"
+#include "base/message.h"
+#include "base/units.h"
 #include "opening.h"
 
 /* `open`: another log instead of the one that is open; alone, which ones there are beside it. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include <inttypes.h>
 
-#include "../supervisor/ended.h"
-#include "../supervisor/escape.h"
+#include "session/ended.h"
+#include "base/escape.h"
 #include "processes.h"
 #include "reporting.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include <string.h>
 
-#include "../supervisor/escape.h"
+#include "base/escape.h"
 #include "command.h"
 #include "reporting.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include "../supervisor/print.h"
-#include "../supervisor/profile.h"
-#include "../supervisor/units.h"
+#include "report/print.h"
+#include "process/profile.h"
+#include "base/units.h"
 #include "command.h"
 #include "reporting.h"
 #include "selection.h"

@@ -2,8 +2,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "../supervisor/escape.h"
-#include "../supervisor/options.h"
+#include "base/escape.h"
+#include "session/options.h"
 #include "command.h"
 
 /* `sample`: whether every allocation is recorded, or one per so many bytes. */

@@ -2,8 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../supervisor/escape.h"
-#include "../supervisor/view.h"
+#include "base/escape.h"
+#include "report/view.h"
 #include "command.h"
 #include "reporting.h"
 

@@ -5,10 +5,10 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "../supervisor/escape.h"
-#include "../supervisor/json.h"
-#include "../supervisor/message.h"
-#include "../supervisor/units.h"
+#include "base/escape.h"
+#include "base/json.h"
+#include "base/message.h"
+#include "base/units.h"
 #include "command.h"
 #include "reporting.h"
 

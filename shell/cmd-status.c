@@ -3,12 +3,12 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "../supervisor/ended.h"
-#include "../supervisor/escape.h"
-#include "../supervisor/json.h"
-#include "../supervisor/print.h"
-#include "../supervisor/units.h"
-#include "../supervisor/usable.h"
+#include "session/ended.h"
+#include "base/escape.h"
+#include "base/json.h"
+#include "report/print.h"
+#include "base/units.h"
+#include "process/usable.h"
 #include "command.h"
 #include "heap-status.h"
 #include "limit-text.h"

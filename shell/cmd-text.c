@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include "../supervisor/print.h"
+#include "report/print.h"
 #include "command.h"
 #include "reporting.h"
 

@@ -5,10 +5,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../supervisor/escape.h"
-#include "../supervisor/json.h"
-#include "../supervisor/proc.h"
-#include "../supervisor/units.h"
+#include "base/escape.h"
+#include "base/json.h"
+#include "base/proc.h"
+#include "base/units.h"
 #include "command.h"
 
 /* `threads`: as the kernel lists them now. */

@@ -7,13 +7,13 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "../supervisor/array.h"
-#include "../supervisor/escape.h"
-#include "../supervisor/json.h"
-#include "../supervisor/message.h"
-#include "../supervisor/print.h"
-#include "../supervisor/timeline.h"
-#include "../supervisor/units.h"
+#include "base/array.h"
+#include "base/escape.h"
+#include "base/json.h"
+#include "base/message.h"
+#include "report/print.h"
+#include "ledger/timeline.h"
+#include "base/units.h"
 #include "command.h"
 #include "plot.h"
 #include "reporting.h"

@@ -2,12 +2,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../supervisor/escape.h"
-#include "../supervisor/message.h"
-#include "../supervisor/print.h"
-#include "../supervisor/terminal.h"
-#include "../supervisor/units.h"
-#include "../supervisor/view.h"
+#include "base/escape.h"
+#include "base/message.h"
+#include "report/print.h"
+#include "tracee/terminal.h"
+#include "base/units.h"
+#include "report/view.h"
 #include "command.h"
 #include "keyboard.h"
 #include "reporting.h"

@@ -3,12 +3,12 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "../supervisor/elf.h"
-#include "../supervisor/escape.h"
-#include "../supervisor/json.h"
-#include "../supervisor/place.h"
-#include "../supervisor/print.h"
-#include "../supervisor/units.h"
+#include "symbols/elf.h"
+#include "base/escape.h"
+#include "base/json.h"
+#include "report/classify_address.h"
+#include "report/print.h"
+#include "base/units.h"
 #include "command.h"
 #include "reporting.h"
 #include "warm.h"

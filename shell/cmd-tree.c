@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include <limits.h>
 
-#include "../supervisor/print.h"
-#include "../supervisor/units.h"
-#include "../supervisor/view.h"
+#include "report/print.h"
+#include "base/units.h"
+#include "report/view.h"
 #include "command.h"
 #include "reporting.h"
 

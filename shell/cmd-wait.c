@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../supervisor/ended.h"
-#include "../supervisor/proc.h"
-#include "../supervisor/units.h"
+#include "session/ended.h"
+#include "base/proc.h"
+#include "base/units.h"
 #include "command.h"
 #include "events.h"
 #include "limiting.h"

@@ -3,10 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../supervisor/escape.h"
-#include "../supervisor/json.h"
-#include "../supervisor/proc.h"
-#include "../supervisor/units.h"
+#include "base/escape.h"
+#include "base/json.h"
+#include "base/proc.h"
+#include "base/units.h"
 #include "command.h"
 #include "reporting.h"
 

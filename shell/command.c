@@ -4,7 +4,7 @@
 #include <stdarg.h>
 #include <string.h>
 
-#include "../supervisor/message.h"
+#include "base/message.h"
 
 /*
  * The table of commands and how their arguments are read. Options stand anywhere among the words; long ones may be shortened to what

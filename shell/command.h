@@ -8,9 +8,9 @@
 
 #include <stdio.h>
 
-#include "../supervisor/session.h"
-#include "../supervisor/sites.h"
-#include "../supervisor/types.h"
+#include "session/session.h"
+#include "report/sites.h"
+#include "base/types.h"
 #include "dumping.h"
 #include "spawn.h"
 

@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "../supervisor/compare.h"
+#include "report/compare.h"
 
 /* What is printed points into the files that were read, so they are kept until the next comparison. */
 struct comparing {

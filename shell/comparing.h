@@ -3,7 +3,7 @@
 #ifndef MTRUN_COMPARING_H
 #define MTRUN_COMPARING_H
 
-#include "../supervisor/heap.h"
+#include "report/heapfile.h"
 #include "command.h"
 
 struct comparing;

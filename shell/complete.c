@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../supervisor/array.h"
-#include "../supervisor/escape.h"
-#include "../supervisor/proc.h"
+#include "base/array.h"
+#include "base/escape.h"
+#include "base/proc.h"
 #include "command.h"
 #include "functions.h"
 

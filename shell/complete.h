@@ -6,7 +6,7 @@
 #ifndef MTRUN_COMPLETE_H
 #define MTRUN_COMPLETE_H
 
-#include "../supervisor/types.h"
+#include "base/types.h"
 
 struct shell;
 

@@ -8,8 +8,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../supervisor/heap.h"
-#include "../supervisor/message.h"
+#include "report/heapfile.h"
+#include "base/message.h"
 #include "breathing.h"
 #include "command.h"
 #include "limiting.h"

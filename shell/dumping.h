@@ -6,7 +6,7 @@
 #ifndef MTRUN_DUMPING_H
 #define MTRUN_DUMPING_H
 
-#include "../supervisor/types.h"
+#include "base/types.h"
 
 struct dump_record;
 struct limit_hit;

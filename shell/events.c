@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../supervisor/units.h"
+#include "base/units.h"
 #include "command.h"
 #include "limiting.h"
 

@@ -6,7 +6,7 @@
 #ifndef MTRUN_EVENTS_H
 #define MTRUN_EVENTS_H
 
-#include "../supervisor/types.h"
+#include "base/types.h"
 
 struct shell;
 struct events;

@@ -7,11 +7,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../supervisor/array.h"
-#include "../supervisor/proc.h"
-#include "../supervisor/heap.h"
-#include "../supervisor/log/replay.h"
-#include "../supervisor/timeline.h"
+#include "base/array.h"
+#include "base/proc.h"
+#include "report/heapfile.h"
+#include "log/replay.h"
+#include "ledger/timeline.h"
 
 /*
  * The writers of formats know no session: what they may say about the process is copied here, before the answer begins. Only what was live at earlier moments

@@ -3,7 +3,7 @@
 #ifndef MTRUN_EXPORTING_H
 #define MTRUN_EXPORTING_H
 
-#include "../supervisor/export/export.h"
+#include "export/export.h"
 #include "command.h"
 
 struct exporting {

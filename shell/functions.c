@@ -7,10 +7,10 @@
 #include <string.h>
 #include <time.h>
 
-#include "../supervisor/arena.h"
-#include "../supervisor/demangle.h"
-#include "../supervisor/elf.h"
-#include "../supervisor/process.h"
+#include "base/arena.h"
+#include "symbols/demangle.h"
+#include "symbols/elf.h"
+#include "process/process.h"
 
 /*
  * Names lie one after another in one arena, each ended by a zero, so that a search runs straight through memory. C++ names lose their parameters:

@@ -6,7 +6,7 @@
 #ifndef MTRUN_FUNCTIONS_H
 #define MTRUN_FUNCTIONS_H
 
-#include "../supervisor/types.h"
+#include "base/types.h"
 
 struct process;
 struct functions;

@@ -8,7 +8,7 @@
 #ifndef MTRUN_GRAMMAR_H
 #define MTRUN_GRAMMAR_H
 
-#include "../supervisor/types.h"
+#include "base/types.h"
 
 enum redirect { REDIRECT_NONE, REDIRECT_WRITE, REDIRECT_APPEND, REDIRECT_PIPE };
 

@@ -4,11 +4,11 @@
 #include <inttypes.h>
 #include <time.h>
 
-#include "../supervisor/escape.h"
-#include "../supervisor/heap.h"
-#include "../supervisor/json.h"
-#include "../supervisor/print.h"
-#include "../supervisor/units.h"
+#include "base/escape.h"
+#include "report/heapfile.h"
+#include "base/json.h"
+#include "report/print.h"
+#include "base/units.h"
 
 /* Whose it is, of when, how much. The keys are those that `status` has of a process, as far as a file has them. */
 static struct profile_row sum(const struct profile *p, size_t *stacks)

@@ -13,10 +13,10 @@
 #include <readline/history.h>
 #include <readline/readline.h>
 
-#include "../supervisor/ended.h"
-#include "../supervisor/escape.h"
-#include "../supervisor/message.h"
-#include "../supervisor/terminal.h"
+#include "session/ended.h"
+#include "base/escape.h"
+#include "base/message.h"
+#include "tracee/terminal.h"
 #include "command.h"
 #include "complete.h"
 #include "keyboard.h"

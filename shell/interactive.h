@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-#include "../supervisor/types.h"
+#include "base/types.h"
 
 struct shell;
 struct session;

@@ -8,11 +8,11 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-#include "../supervisor/api.h"
-#include "../supervisor/escape.h"
-#include "../supervisor/message.h"
-#include "../supervisor/print.h"
-#include "../supervisor/units.h"
+#include "session/api_answer.h"
+#include "base/escape.h"
+#include "base/message.h"
+#include "report/print.h"
+#include "base/units.h"
 #include "command.h"
 #include "screen.h"
 #include "usage.h"

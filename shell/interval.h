@@ -5,7 +5,7 @@
 #ifndef MTRUN_INTERVAL_H
 #define MTRUN_INTERVAL_H
 
-#include "../supervisor/types.h"
+#include "base/types.h"
 
 struct shell;
 

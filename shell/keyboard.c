@@ -7,9 +7,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../supervisor/escape.h"
-#include "../supervisor/message.h"
-#include "../supervisor/terminal.h"
+#include "base/escape.h"
+#include "base/message.h"
+#include "tracee/terminal.h"
 #include "command.h"
 
 /*

@@ -3,7 +3,7 @@
 #ifndef MTRUN_KEYBOARD_H
 #define MTRUN_KEYBOARD_H
 
-#include "../supervisor/types.h"
+#include "base/types.h"
 
 struct shell;
 

@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../supervisor/escape.h"
-#include "../supervisor/print.h"
-#include "../supervisor/proc.h"
-#include "../supervisor/units.h"
+#include "base/escape.h"
+#include "report/print.h"
+#include "base/proc.h"
+#include "base/units.h"
 
 #define SITES 10
 

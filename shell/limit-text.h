@@ -3,7 +3,7 @@
 #ifndef MTRUN_LIMIT_TEXT_H
 #define MTRUN_LIMIT_TEXT_H
 
-#include "../supervisor/profile.h"
+#include "process/profile.h"
 #include "command.h"
 
 /*

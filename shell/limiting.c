@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../supervisor/message.h"
+#include "base/message.h"
 #include "command.h"
 #include "events.h"
 #include "limit-text.h"

@@ -5,7 +5,7 @@
 #ifndef MTRUN_LIMITING_H
 #define MTRUN_LIMITING_H
 
-#include "../supervisor/types.h"
+#include "base/types.h"
 
 struct process;
 struct shell;

@@ -4,11 +4,11 @@
 #include <inttypes.h>
 #include <time.h>
 
-#include "../supervisor/escape.h"
-#include "../supervisor/json.h"
-#include "../supervisor/log/replay.h"
-#include "../supervisor/print.h"
-#include "../supervisor/units.h"
+#include "base/escape.h"
+#include "base/json.h"
+#include "log/replay.h"
+#include "report/print.h"
+#include "base/units.h"
 #include "processes.h"
 #include "reporting.h"
 

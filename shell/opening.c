@@ -9,10 +9,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../supervisor/escape.h"
-#include "../supervisor/log/replay.h"
-#include "../supervisor/log/segment.h"
-#include "../supervisor/message.h"
+#include "base/escape.h"
+#include "log/replay.h"
+#include "log/segment.h"
+#include "base/message.h"
 
 /*
  * The work goes on in other threads; this one shows how far they are, on a terminal and only if it takes long enough to be seen, and looks for

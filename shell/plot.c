@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../supervisor/escape.h"
-#include "../supervisor/units.h"
+#include "base/escape.h"
+#include "base/units.h"
 
 /*
  * Each column shows the highest value of its stretch of time, so that no spike is lost however long the record is. In UTF-8 a cell has eight heights,

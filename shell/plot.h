@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-#include "../supervisor/types.h"
+#include "base/types.h"
 
 struct plot_step {
 	uint64_t from_ms, to_ms;	/* [from, to) */

@@ -3,7 +3,7 @@
 #ifndef MTRUN_PROCESSES_H
 #define MTRUN_PROCESSES_H
 
-#include "../supervisor/json.h"
+#include "base/json.h"
 #include "command.h"
 
 /* "processes":[...] within an open object. */

@@ -6,11 +6,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../supervisor/escape.h"
-#include "../supervisor/log/replay.h"
-#include "../supervisor/timeline.h"
-#include "../supervisor/units.h"
-#include "../supervisor/view.h"
+#include "base/escape.h"
+#include "log/replay.h"
+#include "ledger/timeline.h"
+#include "base/units.h"
+#include "report/view.h"
 #include "comparing.h"
 #include "functions.h"
 #include "warm.h"

@@ -5,9 +5,9 @@
 
 #include <regex.h>
 
-#include "../supervisor/profile.h"
-#include "../supervisor/snapshots.h"
-#include "../supervisor/usable.h"
+#include "process/profile.h"
+#include "process/snapshots.h"
+#include "process/usable.h"
 #include "command.h"
 
 /* -n: a number of rows, or `all`. 0, or -1 (said). */

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../supervisor/session.h"
+#include "session/session.h"
 
 /*
  * One queue of bytes for the terminal, filled by everybody, emptied whenever the terminal takes some. As long as anything is in it, nothing more is read

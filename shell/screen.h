@@ -7,8 +7,8 @@
 #ifndef MTRUN_SCREEN_H
 #define MTRUN_SCREEN_H
 
-#include "../supervisor/terminal.h"
-#include "../supervisor/types.h"
+#include "tracee/terminal.h"
+#include "base/types.h"
 
 struct screen;
 struct session;

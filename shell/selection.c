@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "../supervisor/profile.h"
+#include "process/profile.h"
 
 /* What `report` and `diff` do alike, so that an option means and accepts the same in both; they differ in which moments they take and how they print. */
 

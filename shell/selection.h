@@ -8,7 +8,7 @@
 
 #include <regex.h>
 
-#include "../supervisor/view.h"
+#include "report/view.h"
 #include "command.h"
 #include "reporting.h"
 

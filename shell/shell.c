@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../supervisor/message.h"
+#include "base/message.h"
 #include "breathing.h"
 #include "cmd-snapshot.h"
 #include "comparing.h"

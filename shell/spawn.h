@@ -3,7 +3,7 @@
 #ifndef MTRUN_SPAWN_H
 #define MTRUN_SPAWN_H
 
-#include "../supervisor/types.h"
+#include "base/types.h"
 
 struct spawned {
 	pid_t pid;

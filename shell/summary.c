@@ -3,10 +3,10 @@
 
 #include <inttypes.h>
 
-#include "../supervisor/ended.h"
-#include "../supervisor/escape.h"
-#include "../supervisor/print.h"
-#include "../supervisor/units.h"
+#include "session/ended.h"
+#include "base/escape.h"
+#include "report/print.h"
+#include "base/units.h"
 #include "limit-text.h"
 #include "reporting.h"
 #include "unseen.h"

@@ -4,11 +4,11 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "../supervisor/escape.h"
-#include "../supervisor/ledger.h"
-#include "../supervisor/message.h"
-#include "../supervisor/proc.h"
-#include "../supervisor/session.h"
+#include "base/escape.h"
+#include "ledger/ledger.h"
+#include "base/message.h"
+#include "base/proc.h"
+#include "session/session.h"
 #include "command.h"
 #include "usage.h"
 

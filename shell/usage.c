@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../supervisor/elf.h"
-#include "../supervisor/proc.h"
-#include "../supervisor/vmas.h"
+#include "symbols/elf.h"
+#include "base/proc.h"
+#include "base/vmas.h"
 
 /*
  * The kernel's list of mappings is set beside the pages that live blocks begin in. A mapping of a file, the brk heap, a stack, the

@@ -3,7 +3,7 @@
 #ifndef MTRUN_USAGE_H
 #define MTRUN_USAGE_H
 
-#include "../supervisor/process.h"
+#include "process/process.h"
 
 struct usage {
 	bool mapped_known;		/* the maps could be read: the process is there, or held at its last instant */

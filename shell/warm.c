@@ -4,10 +4,10 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "../supervisor/escape.h"
-#include "../supervisor/message.h"
-#include "../supervisor/module.h"
-#include "../supervisor/resolver.h"
+#include "base/escape.h"
+#include "base/message.h"
+#include "symbols/module.h"
+#include "process/resolver.h"
 
 /*
  * Frames that nobody has asked about yet are gathered, some thousand at a time, and given to the worker thread (resolver.h); the session's loop turns

@@ -3,7 +3,7 @@
 #ifndef MTRUN_WARM_H
 #define MTRUN_WARM_H
 
-#include "../supervisor/profile.h"
+#include "process/profile.h"
 #include "command.h"
 
 /*

@@ -9,19 +9,19 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../shell/breathing.h"
-#include "../shell/command.h"
-#include "../shell/interactive.h"
-#include "../shell/limiting.h"
-#include "../shell/opening.h"
-#include "../shell/summary.h"
-#include "escape.h"
-#include "heap.h"
-#include "message.h"
-#include "options.h"
-#include "session.h"
-#include "sigbus.h"
-#include "terminal.h"
+#include "shell/breathing.h"
+#include "shell/command.h"
+#include "shell/interactive.h"
+#include "shell/limiting.h"
+#include "shell/opening.h"
+#include "shell/summary.h"
+#include "base/escape.h"
+#include "report/heapfile.h"
+#include "base/message.h"
+#include "session/options.h"
+#include "session/session.h"
+#include "base/sigbus.h"
+#include "tracee/terminal.h"
 
 /*
  * One run: read the command line, launch, run the commands of -x and -X in order while the program runs, wait for its end, say the summary, end

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include "effect.h"
+#include "arch/effect.h"
 
 /*
  * Whatever an instruction may do to rsp, rbp, a callee-saved register or a slot where one is saved is either followed exactly or forgotten; all that

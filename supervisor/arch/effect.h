@@ -9,8 +9,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "../../inject/wire.h"
-#include "decode.h"
+#include "inject/wire.h"
+#include "arch/insn.h"
 
 enum { RAX, RCX, RDX, RBX, RSP, RBP };	/* as instructions number them */
 #define FRAME_UNKNOWN INT32_MIN

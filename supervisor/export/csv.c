@@ -2,8 +2,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "../escape.h"
-#include "export.h"
+#include "base/escape.h"
+#include "export/export.h"
 
 /*
  * The rows of `report --by site` for spreadsheets, as RFC 4180 has it: what needs it is in quotes, lines end in CR LF. Spreadsheets compute a cell that

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../json.h"
-#include "trie.h"
+#include "base/json.h"
+#include "export/trie.h"
 
 /*
  * DHAT's JSON, version 2, for dh_view.html and the Firefox profiler: by stack what was allocated in total, what was live at the peak (t-gmax) and at the

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include "../print.h"
-#include "../timeline.h"
-#include "export.h"
+#include "report/print.h"
+#include "ledger/timeline.h"
+#include "export/export.h"
 
 /* All of it as one JSON document, for programs: whose it is, `report --by stack --json`, and `timeline --json` with a point only where the amount changes. */
 static void put_program(struct json *j, const struct export *e)

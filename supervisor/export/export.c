@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include "export.h"
+#include "export/export.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "../array.h"
-#include "../units.h"
+#include "base/array.h"
+#include "base/units.h"
 
 /* The table of formats, and what all writers need: the amounts and the stacks of the view that they print. */
 const struct export_format export_formats[] = {

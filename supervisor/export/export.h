@@ -13,11 +13,11 @@
 
 #include <stdio.h>
 
-#include "../marks.h"
-#include "../profile.h"
-#include "../sites.h"
-#include "../types.h"
-#include "../view.h"
+#include "process/marks.h"
+#include "process/profile.h"
+#include "report/sites.h"
+#include "base/types.h"
+#include "report/view.h"
 
 struct modules;
 struct text_buffer;

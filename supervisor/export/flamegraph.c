@@ -4,10 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../escape.h"
-#include "../units.h"
-#include "export.h"
-#include "xml.h"
+#include "base/escape.h"
+#include "base/units.h"
+#include "export/export.h"
+#include "export/xml.h"
 
 /*
  * A flame graph in one SVG file: callers above, what they call beneath, as wide as what they hold; the widest of a function's callees comes first. It is

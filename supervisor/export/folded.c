@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include <inttypes.h>
 
-#include "../escape.h"
-#include "export.h"
+#include "base/escape.h"
+#include "export/export.h"
 
 /*
  * Folded stacks: `outermost;...;innermost BYTES`, one stack a line, each inlined function a frame of its own. The grammar has no escapes: names are as

@@ -6,13 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../array.h"
-#include "../escape.h"
-#include "../units.h"
-#include "../utf8.h"
-#include "export.h"
-#include "graph.h"
-#include "intern.h"
+#include "base/array.h"
+#include "base/escape.h"
+#include "base/units.h"
+#include "base/utf8.h"
+#include "export/export.h"
+#include "export/graph.h"
+#include "base/intern.h"
 
 /*
  * The call graph as jeprof and pprof draw it, in dot's language: a box for each function with what it asked for itself (flat) and with what was called from

@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-#include "../types.h"
+#include "base/types.h"
 
 /* TEXT within quotes of dot's language. */
 void graph_put_text(FILE *out, const char *text);

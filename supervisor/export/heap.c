@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include "../heap.h"
+#include "report/heapfile.h"
 
-#include "export.h"
+#include "export/export.h"
 
 /* The .heap file that `dump` writes, of another moment, or of some stacks only. It has whole stacks: who reads it leaves out what he likes. */
 int export_heap(FILE *out, const struct export *e)

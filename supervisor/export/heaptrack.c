@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../escape.h"
-#include "intern.h"
-#include "trie.h"
+#include "base/escape.h"
+#include "base/intern.h"
+#include "export/trie.h"
 
 /*
  * heaptrack's file, version 3, as text: for heaptrack_gui and heaptrack_print. It is a log of calls, but only sums by stack are kept here; so a log is

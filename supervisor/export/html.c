@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../json.h"
-#include "moments.h"
-#include "trie.h"
+#include "base/json.h"
+#include "export/moments.h"
+#include "export/trie.h"
 
 /*
  * One page with memory over time, and what was live at any moment of it. Here the numbers are written, as JSON; page.js draws them.

@@ -4,12 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../array.h"
-#include "../elf.h"
-#include "../escape.h"
-#include "../module.h"
-#include "export.h"
-#include "intern.h"
+#include "base/array.h"
+#include "symbols/elf.h"
+#include "base/escape.h"
+#include "symbols/module.h"
+#include "export/export.h"
+#include "base/intern.h"
 
 /*
  * jemalloc's heap profile in its text form, heap_v2, with jeprof's table of symbols in front: jeprof needs neither the program nor its libraries.

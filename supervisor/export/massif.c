@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../escape.h"
-#include "moments.h"
-#include "trie.h"
+#include "base/escape.h"
+#include "export/moments.h"
+#include "export/trie.h"
 
 /*
  * massif.out, for ms_print and massif-visualizer. Snapshots are the timeline's points (of many the highest ones), each at the moment of its local maximum;

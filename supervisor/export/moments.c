@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include "moments.h"
+#include "export/moments.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
 #ifndef MTRUN_MOMENTS_H
 #define MTRUN_MOMENTS_H
 
-#include "export.h"
+#include "export/export.h"
 
 /*
  * At most MOST of the points, ascending: the time is cut into stretches of equal length, of each the highest point stays. So the highest of all is among

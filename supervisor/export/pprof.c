@@ -4,11 +4,11 @@
 #include <string.h>
 #include <zlib.h>
 
-#include "../array.h"
-#include "../escape.h"
-#include "../module.h"
-#include "export.h"
-#include "intern.h"
+#include "base/array.h"
+#include "base/escape.h"
+#include "symbols/module.h"
+#include "export/export.h"
+#include "base/intern.h"
 #include "supervisor/export/profile.pb-c.h"	/* made from profile.proto */
 
 /*

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include <errno.h>
 
-#include "../json.h"
-#include "trie.h"
+#include "base/json.h"
+#include "export/trie.h"
 
 /*
  * speedscope's own file. One profile is what was asked for; if that is what is live now, a second one is what was allocated in total. Samples

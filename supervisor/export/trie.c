@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include "trie.h"
+#include "export/trie.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -6,7 +6,7 @@
 #ifndef MTRUN_TRIE_H
 #define MTRUN_TRIE_H
 
-#include "export.h"
+#include "export/export.h"
 
 struct trie_frame {
 	struct symbol_frame at;		/* function, file, line, column, module: what makes it one frame */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include "xml.h"
+#include "export/xml.h"
 
 #include <string.h>
 
-#include "../escape.h"
+#include "base/escape.h"
 
 /* The bytes of the character at TEXT; it is replaced by AS unless that is empty. (What XML cannot have is among what is escaped.) */
 static size_t character(const char *text, char as[ESCAPE_UNIT])

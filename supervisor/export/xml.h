@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-#include "../types.h"
+#include "base/types.h"
 
 /* TEXT with what XML means by < > & " ' escaped; what is no UTF-8 or no character of XML becomes U+FFFD, control characters blanks. */
 void xml_put(FILE *out, const char *text);

@@ -24,7 +24,7 @@
 #ifndef MTRUN_LOG_FORMAT_H
 #define MTRUN_LOG_FORMAT_H
 
-#include "../types.h"
+#include "base/types.h"
 
 /* What happens to a stack's line. The first four are of heap blocks. */
 enum log_kind {

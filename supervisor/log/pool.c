@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include "pool.h"
+#include "log/pool.h"
 
 #include <errno.h>
 #include <pthread.h>

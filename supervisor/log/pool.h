@@ -3,7 +3,7 @@
 #ifndef MTRUN_LOG_POOL_H
 #define MTRUN_LOG_POOL_H
 
-#include "../types.h"
+#include "base/types.h"
 
 struct pool_work {
 	void *ctx;

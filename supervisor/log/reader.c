@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include "reader.h"
+#include "log/reader.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -8,8 +8,8 @@
 #ifndef MTRUN_LOG_READER_H
 #define MTRUN_LOG_READER_H
 
-#include "records.h"
-#include "segment.h"
+#include "log/records.h"
+#include "log/segment.h"
 
 struct log_file {
 	char *path;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include "recorder.h"
+#include "log/recorder.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -8,16 +8,16 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "../array.h"
-#include "../export/intern.h"
-#include "../message.h"
-#include "../proc.h"
-#include "../pulse.h"
-#include "../resolver.h"
-#include "../session_state.h"
-#include "encode.h"
-#include "records.h"
-#include "writer.h"
+#include "base/array.h"
+#include "base/intern.h"
+#include "base/message.h"
+#include "base/proc.h"
+#include "transport/heartbeat.h"
+#include "process/resolver.h"
+#include "session/session_state.h"
+#include "log/event_encode.h"
+#include "log/records.h"
+#include "log/writer.h"
 
 /*
  * A process has a record as long as it does. Its ledger's encoder hands over blocks in the middle of events; before such a block goes the stacks that it

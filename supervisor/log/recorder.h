@@ -8,7 +8,7 @@
 #ifndef MTRUN_LOG_RECORDER_H
 #define MTRUN_LOG_RECORDER_H
 
-#include "../types.h"
+#include "base/types.h"
 
 struct process;
 struct record;				/* of one process */

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include "records.h"
+#include "log/records.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "../array.h"
-#include "../ledger.h"
-#include "../marks.h"
-#include "../process.h"
-#include "../session.h"
-#include "format.h"
-#include "segment.h"
+#include "base/array.h"
+#include "ledger/ledger.h"
+#include "process/marks.h"
+#include "process/process.h"
+#include "session/session.h"
+#include "log/format.h"
+#include "log/segment.h"
 
 /*
  * Numbers are small on average: a delta to the entry before, or counts. Every taker goes on with zeros after the first error, so that it is asked about once, at

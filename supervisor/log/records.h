@@ -9,10 +9,10 @@
 #ifndef MTRUN_LOG_RECORDS_H
 #define MTRUN_LOG_RECORDS_H
 
-#include "../before.h"
-#include "../module.h"
-#include "../symbols.h"
-#include "../types.h"
+#include "process/preattach_heap.h"
+#include "symbols/module.h"
+#include "symbols/symbols.h"
+#include "base/types.h"
 
 /* ---- bytes ------------------------------------------------------------------------------------------------------------------------- */
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include "replay.h"
+#include "log/replay.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -8,12 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../array.h"
-#include "../ledger_replay.h"
-#include "../process.h"
-#include "../timeline.h"
-#include "pool.h"
-#include "replay_state.h"
+#include "base/array.h"
+#include "ledger/ledger_replay.h"
+#include "process/process.h"
+#include "ledger/timeline.h"
+#include "log/pool.h"
+#include "log/replay_state.h"
 
 /*
  * Opening. Each file's index is read, or the file is walked over; that goes on in several threads. Then all blocks are gone through once, in order, and

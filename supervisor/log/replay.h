@@ -8,10 +8,10 @@
 #ifndef MTRUN_LOG_REPLAY_H
 #define MTRUN_LOG_REPLAY_H
 
-#include "../ledger.h"
-#include "../marks.h"
-#include "records.h"
-#include "sets.h"
+#include "ledger/ledger.h"
+#include "process/marks.h"
+#include "log/records.h"
+#include "log/sets.h"
 
 struct replay;
 struct replay_process;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include "replay_state.h"
+#include "log/replay_state.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "../ledger_replay.h"
-#include "../timeline.h"
-#include "../units.h"
+#include "ledger/ledger_replay.h"
+#include "ledger/timeline.h"
+#include "base/units.h"
 
 /*
  * A moment is found by going to the last checkpoint before it and from there on by the events up to the end of its interval: then the ledger's present interval is

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include "replay_state.h"
+#include "log/replay_state.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../inject/wire.h"
-#include "../message.h"
+#include "inject/wire.h"
+#include "base/message.h"
 
 /*
  * Who held it. Nodes have the numbers that they had in the process, in every file the same, and what one file does not say another may; so all of them are read when

@@ -6,10 +6,10 @@
 #ifndef MTRUN_LOG_REPLAY_STATE_H
 #define MTRUN_LOG_REPLAY_STATE_H
 
-#include "../arena.h"
-#include "decode.h"
-#include "reader.h"
-#include "replay.h"
+#include "base/arena.h"
+#include "log/event_decode.h"
+#include "log/reader.h"
+#include "log/replay.h"
 
 #define REPLAY_CURSORS 2		/* two moments are compared, and then others beside them */
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include "segment.h"
+#include "log/segment.h"
 
 #include <ctype.h>
 #include <inttypes.h>

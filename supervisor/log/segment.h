@@ -13,7 +13,7 @@
 #ifndef MTRUN_LOG_SEGMENT_H
 #define MTRUN_LOG_SEGMENT_H
 
-#include "../types.h"
+#include "base/types.h"
 
 #define SEGMENT_MAGIC   "mtrunlog"
 #define SEGMENT_END     "mtrunend"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include "sets.h"
+#include "log/sets.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "reader.h"
+#include "log/reader.h"
 
 /* A directory may have any number of sets: runs that went on at the same time, and older ones. Names are only what is looked at; headers say what is what. */
 

@@ -3,7 +3,7 @@
 #ifndef MTRUN_LOG_SETS_H
 #define MTRUN_LOG_SETS_H
 
-#include "../types.h"
+#include "base/types.h"
 
 struct log_set_file {
 	char *path;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include "writer.h"
+#include "log/writer.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -7,12 +7,12 @@
  *
  * Processor time of the reader alone, medians of 5 runs; figures are in supervisor/blocks.h and compact.h. Linked with the objects that mtrun is made of.
  */
-#include "../../supervisor/ledger.h"
-#include "../../supervisor/ledger_replay.h"
-#include "../../supervisor/log/decode.h"
-#include "../../supervisor/log/encode.h"
-#include "../../supervisor/shared.h"
-#include "../../supervisor/stream.h"
+#include "ledger/ledger.h"
+#include "ledger/ledger_replay.h"
+#include "log/event_decode.h"
+#include "log/event_encode.h"
+#include "transport/shared.h"
+#include "transport/stream.h"
 
 #include <stdio.h>
 #include <stdlib.h>

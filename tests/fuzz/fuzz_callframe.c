@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* fuzz_callframe.c - unwind information as hostile as can be. The first byte says which format; the rest is the section. */
-#include "callframe.h"
+#include "unwind/callframe.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ledger_replay.h"
-#include "log/decode.h"
-#include "timeline.h"
+#include "ledger/ledger_replay.h"
+#include "log/event_decode.h"
+#include "ledger/timeline.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "demangle.h"
-#include "names.h"
-#include "site.h"
+#include "symbols/demangle.h"
+#include "symbols/names.h"
+#include "symbols/site_rule.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -2,7 +2,7 @@
 /* fuzz_elf.c - an ELF file as hostile as can be: every question of elf.h is asked, and every byte that an answer points at is read. */
 #include <string.h>
 
-#include "elf.h"
+#include "symbols/elf.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "escape.h"
-#include "utf8.h"
+#include "base/escape.h"
+#include "base/utf8.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../shell/grammar.h"
-#include "../../supervisor/units.h"
+#include "shell/grammar.h"
+#include "base/units.h"
 
 /* Any text as a script: reading ends, moves on after each mistake, and frees what it took. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);

@@ -5,10 +5,10 @@
 #include <string.h>
 #include <zlib.h>
 
-#include "compare.h"
-#include "heap.h"
-#include "print.h"
-#include "view.h"
+#include "report/compare.h"
+#include "report/heapfile.h"
+#include "report/print.h"
+#include "report/view.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

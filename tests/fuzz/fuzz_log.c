@@ -13,13 +13,13 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "log/decode.h"
+#include "log/event_decode.h"
 #include "log/reader.h"
 #include "log/replay.h"
-#include "module.h"
-#include "print.h"
-#include "sites.h"
-#include "view.h"
+#include "symbols/module.h"
+#include "report/print.h"
+#include "report/sites.h"
+#include "report/view.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

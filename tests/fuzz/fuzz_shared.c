@@ -9,12 +9,12 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "api.h"
-#include "cfi.h"
-#include "limit.h"
-#include "nodes.h"
-#include "process.h"
-#include "shared.h"
+#include "session/api_answer.h"
+#include "unwind/cfi.h"
+#include "process/limit.h"
+#include "transport/nodes.h"
+#include "process/process.h"
+#include "transport/shared.h"
 
 #define SLOTS 4u
 #define LEAST (HOME_THREADS - HOME_PROCESS)

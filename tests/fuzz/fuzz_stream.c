@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* Whatever a target may store in its rings: the stream and the ledger take it, and end up with totals that agree with their blocks. */
-#include "ledger.h"
-#include "shared.h"
-#include "stream.h"
+#include "ledger/ledger.h"
+#include "transport/shared.h"
+#include "transport/stream.h"
 
 #include <stdlib.h>
 #include <string.h>

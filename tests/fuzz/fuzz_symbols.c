@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "elf.h"
-#include "module.h"
-#include "symbols.h"
+#include "symbols/elf.h"
+#include "symbols/module.h"
+#include "symbols/symbols.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

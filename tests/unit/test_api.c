@@ -3,9 +3,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "../../supervisor/api.h"
-#include "../../supervisor/marks.h"
-#include "../../supervisor/session.h"
+#include "session/api_answer.h"
+#include "process/marks.h"
+#include "session/session.h"
 #include "test.h"
 
 static bool own(void *ctx, uint32_t stack)

@@ -9,9 +9,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../../supervisor/before.h"
-#include "../../supervisor/proc.h"
-#include "../../supervisor/process.h"
+#include "process/preattach_heap.h"
+#include "base/proc.h"
+#include "process/process.h"
 
 #define THREADS 12
 #define BLOCKS  60000

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* The table of live blocks, in each layout and while it changes, against a plain array, with friendly, unfriendly and hostile addresses; and what it costs. */
-#include "../../supervisor/compact.h"
+#include "blocks/compact.h"
 #include "test.h"
 
 static uint64_t seed = 1;

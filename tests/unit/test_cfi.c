@@ -15,9 +15,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../../supervisor/callframe.h"
-#include "../../supervisor/cfi.h"
-#include "../../supervisor/elf.h"
+#include "unwind/callframe.h"
+#include "unwind/cfi.h"
+#include "symbols/elf.h"
 #include "test.h"
 
 #define BASE 0x7f0000000000ull

@@ -3,12 +3,12 @@
  * A ledger that is logged, and what is made of its log again: a replay of all, one from each checkpoint, and what was live at each interval. The truth is the
  * live ledger (test_ledger.c has a model for that).
  */
-#include "../../inject/wire.h"
-#include "../../supervisor/ledger.h"
-#include "../../supervisor/ledger_replay.h"
-#include "../../supervisor/log/decode.h"
-#include "../../supervisor/log/encode.h"
-#include "../../supervisor/timeline.h"
+#include "inject/wire.h"
+#include "ledger/ledger.h"
+#include "ledger/ledger_replay.h"
+#include "log/event_decode.h"
+#include "log/event_encode.h"
+#include "ledger/timeline.h"
 #include "test.h"
 
 #include <errno.h>

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* test_credible.c - what processes may say of themselves: a child that has some memory, and ledgers that are filled for it. */
-#include "credible.h"
+#include "session/credible.h"
 
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "process.h"
-#include "pulse.h"
-#include "session_state.h"
+#include "process/process.h"
+#include "transport/heartbeat.h"
+#include "session/session_state.h"
 #include "test.h"
 
 #define ROOM ((size_t)128 << 20)

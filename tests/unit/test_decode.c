@@ -6,8 +6,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "../../supervisor/arch/decode.h"
-#include "../../supervisor/elf.h"
+#include "arch/insn.h"
+#include "symbols/elf.h"
 #include "test.h"
 
 #define LIB "/usr/lib/x86_64-linux-gnu/"

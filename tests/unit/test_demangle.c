@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* test_demangle.c - readable names, and the namespace or crate that a function belongs to. */
-#include "demangle.h"
-#include "site.h"
-#include "symbols.h"
+#include "symbols/demangle.h"
+#include "symbols/site_rule.h"
+#include "symbols/symbols.h"
 #include "test.h"
 
 static void is_called(const char *raw, const char *want)

@@ -9,7 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../../supervisor/elf.h"
+#include "symbols/elf.h"
 #include "test.h"
 
 #define LIBC "/lib/x86_64-linux-gnu/libc.so.6"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* test_escape.c - what is printed of a text: whatever its bytes are it is UTF-8 on one line, without anything unsafe, and what it was can be told from it. */
-#include "escape.h"
+#include "base/escape.h"
 #include "test.h"
-#include "utf8.h"
+#include "base/utf8.h"
 
 static const char *shown(const char *text)
 {

@@ -4,12 +4,12 @@
 #include <errno.h>
 #include <zlib.h>
 
-#include "../../inject/wire.h"
-#include "../../supervisor/export/export.h"
-#include "../../supervisor/export/graph.h"
-#include "../../supervisor/export/intern.h"
-#include "../../supervisor/export/xml.h"
-#include "../../supervisor/units.h"
+#include "inject/wire.h"
+#include "export/export.h"
+#include "export/graph.h"
+#include "base/intern.h"
+#include "export/xml.h"
+#include "base/units.h"
 #include "supervisor/export/profile.pb-c.h"
 
 /*

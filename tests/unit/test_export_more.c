@@ -3,9 +3,9 @@
 
 #include <errno.h>
 
-#include "../../supervisor/export/export.h"
-#include "../../supervisor/export/moments.h"
-#include "../../supervisor/export/trie.h"
+#include "export/export.h"
+#include "export/moments.h"
+#include "export/trie.h"
 
 /*
  * The formats that are about the whole time: a program that takes and gives back blocks at random is played, and what is written about it is read again. Each of

@@ -21,10 +21,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../../supervisor/message.h"
-#include "../../supervisor/options.h"
-#include "../../supervisor/process.h"
-#include "../../supervisor/session_state.h"
+#include "base/message.h"
+#include "session/options.h"
+#include "process/process.h"
+#include "session/session_state.h"
 #include "test.h"
 
 #define FRAMES 1100

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include "freed.h"
+#include "ledger/freed.h"
 
 #include "test.h"
 

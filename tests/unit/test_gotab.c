@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* test_gotab.c - Go's table of functions: tables made by hand of each format, cut anywhere, and with any word changed. */
-#include "../../supervisor/gotab.h"
+#include "symbols/go_functions.h"
 
 #include <string.h>
 

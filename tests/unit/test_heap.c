@@ -4,10 +4,10 @@
 
 #include <zlib.h>
 
-#include "../../inject/wire.h"
-#include "../../supervisor/compare.h"
-#include "../../supervisor/heap.h"
-#include "../../supervisor/view.h"
+#include "inject/wire.h"
+#include "report/compare.h"
+#include "report/heapfile.h"
+#include "report/view.h"
 
 static const struct symbol_frame f_main = { .function = "main", .file = "/src/a b.c", .line = 40, .column = 5, .module = "/bin/app", .address = 0x2000 };
 static const struct symbol_frame f_get[] = {

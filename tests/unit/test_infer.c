@@ -9,10 +9,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../../supervisor/callframe.h"
-#include "../../supervisor/cfi.h"
-#include "../../supervisor/elf.h"
-#include "../../supervisor/infer.h"
+#include "unwind/callframe.h"
+#include "unwind/cfi.h"
+#include "symbols/elf.h"
+#include "unwind/cfi_synthesize.h"
 #include "test.h"
 
 #define LIB "/usr/lib/x86_64-linux-gnu/"

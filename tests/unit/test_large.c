@@ -2,7 +2,7 @@
 /* test_large.c - which releases take a ticket: those of large blocks, whatever else has the same hash. */
 #include <sys/mman.h>
 
-#include "../../inject/large.h"
+#include "inject/large.h"
 #include "test.h"
 
 static struct wire_process *wire;

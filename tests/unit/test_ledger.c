@@ -3,8 +3,8 @@
  * The ledger against a model that is too simple to be wrong: arrays that are searched from front to back, a breakdown that is copied at each
  * new peak. A million random events; after each the totals are compared, now and then everything.
  */
-#include "../../inject/wire.h"
-#include "../../supervisor/ledger.h"
+#include "inject/wire.h"
+#include "ledger/ledger.h"
 #include "test.h"
 
 #include <time.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* test_marks.c - the labels of a program: in order, and bounded. */
-#include "../../supervisor/marks.h"
+#include "process/marks.h"
 #include "test.h"
 
 static void test_order(void)

@@ -8,9 +8,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "../../supervisor/elf.h"
-#include "../../supervisor/module.h"
-#include "../../supervisor/proc.h"
+#include "symbols/elf.h"
+#include "symbols/module.h"
+#include "base/proc.h"
 #include "test.h"
 
 static int update(struct modules *list, uint32_t node, bool *overlap)

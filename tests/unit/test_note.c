@@ -4,9 +4,9 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include "../../inject/mtrun.h"
-#include "../../supervisor/elf.h"
-#include "../../supervisor/note.h"
+#include "inject/mtrun.h"
+#include "symbols/elf.h"
+#include "symbols/note.h"
 #include "test.h"
 
 static const uint8_t *self(size_t *size)

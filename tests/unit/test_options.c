@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "test.h"
 
-#include "../../supervisor/options.h"
+#include "session/options.h"
 
 static struct options o;
 static char why[1024];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* test_outside.c - files that somebody else named: whose rights, which kinds, which root directory. Of children of this process. */
-#include "outside.h"
+#include "base/outside.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "proc.h"
+#include "base/proc.h"
 #include "test.h"
 
 static char dir[64];

@@ -4,7 +4,7 @@
  */
 #include <sys/mman.h>
 
-#include "../../supervisor/patch.h"
+#include "patch/patch.h"
 #include "test.h"
 
 #define SPACE   0x100000u

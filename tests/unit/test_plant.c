@@ -16,11 +16,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../../supervisor/elf.h"
-#include "../../supervisor/hooks.h"
-#include "../../supervisor/module.h"
-#include "../../supervisor/plant.h"
-#include "../../supervisor/proc.h"
+#include "symbols/elf.h"
+#include "patch/hooks.h"
+#include "symbols/module.h"
+#include "patch/plant.h"
+#include "base/proc.h"
 #include "test.h"
 
 /* ---- planting into a file: reads come from it, writes go nowhere ------------------------------------------------------------------- */

@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../../supervisor/proc.h"
+#include "base/proc.h"
 #include "test.h"
 
 /* In a child, before anything opened /proc: 0 ok, 1 wrong, 2 cannot be tried here. */

@@ -3,10 +3,10 @@
 
 #include <errno.h>
 
-#include "../../inject/wire.h"
-#include "../../supervisor/ledger.h"
-#include "../../supervisor/profile.h"
-#include "../../supervisor/snapshots.h"
+#include "inject/wire.h"
+#include "ledger/ledger.h"
+#include "process/profile.h"
+#include "process/snapshots.h"
 
 static struct ledger *filled(void)
 {

@@ -6,8 +6,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../../supervisor/elf.h"
-#include "../../supervisor/raw.h"
+#include "symbols/elf.h"
+#include "patch/inline_syscall.h"
 #include "test.h"
 
 /* NAME is what is in NUMBER's way; the label NAME_call is on the instruction. */

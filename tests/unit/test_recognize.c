@@ -3,8 +3,8 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include "../../supervisor/elf.h"
-#include "../../supervisor/recognize.h"
+#include "symbols/elf.h"
+#include "patch/libc_signature.h"
 #include "test.h"
 
 static struct elf *open_file(const char *path)

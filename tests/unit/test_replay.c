@@ -3,12 +3,12 @@
  * Log files against the ledger that they were written from: two processes with random events, in one file and in several, whole, cut and damaged. What is
  * asked of the log must be what the ledger itself says.
  */
-#include "../../inject/wire.h"
-#include "../../supervisor/ledger.h"
-#include "../../supervisor/log/encode.h"
-#include "../../supervisor/log/replay.h"
-#include "../../supervisor/log/writer.h"
-#include "../../supervisor/timeline.h"
+#include "inject/wire.h"
+#include "ledger/ledger.h"
+#include "log/event_encode.h"
+#include "log/replay.h"
+#include "log/writer.h"
+#include "ledger/timeline.h"
 #include "test.h"
 
 #include <dirent.h>

@@ -3,11 +3,11 @@
  * Sampling in numbers: the hooks' logarithm against libm's, their distances against the distribution that they are to have, what blocks stand for
  * against the sums that it is to be right for; and the ledger with sampled blocks.
  */
-#include "../../inject/sample.h"
-#include "../../inject/wire.h"
-#include "ledger.h"
+#include "inject/sample.h"
+#include "inject/wire.h"
+#include "ledger/ledger.h"
 #include "test.h"
-#include "weights.h"
+#include "ledger/weights.h"
 
 #include <math.h>
 #include <sys/mman.h>

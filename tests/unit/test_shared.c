@@ -7,8 +7,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "../../supervisor/nodes.h"
-#include "../../supervisor/shared.h"
+#include "transport/nodes.h"
+#include "transport/shared.h"
 #include "test.h"
 
 #define SIZE 65536

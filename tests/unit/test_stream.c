@@ -3,9 +3,9 @@
  * The stream against a pretended target. One that plays all its threads by turns, so that the true order is known and any delay between
  * taking a number and storing the event can be played; one of real threads that share a small heap; and one that stores whatever it likes.
  */
-#include "../../supervisor/ledger.h"
-#include "../../supervisor/shared.h"
-#include "../../supervisor/stream.h"
+#include "ledger/ledger.h"
+#include "transport/shared.h"
+#include "transport/stream.h"
 #include "test.h"
 
 #include <pthread.h>

@@ -3,7 +3,7 @@
  * test_symbols.c - addresses to frames, against addr2line of binutils (or llvm-symbolizer, where binutils 2.40 does not read what clang writes).
  * Programs are compiled here, in a directory that goes at the end; what there is no compiler or tool for is skipped.
  */
-#include "symbols.h"
+#include "symbols/symbols.h"
 
 #include <elf.h>
 #include <fcntl.h>
@@ -13,10 +13,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "demangle.h"
-#include "elf.h"
-#include "module.h"
-#include "outside.h"
+#include "symbols/demangle.h"
+#include "symbols/elf.h"
+#include "symbols/module.h"
+#include "base/outside.h"
 #include "test.h"
 
 static char dir[] = "/tmp/mtrun-symbols-XXXXXX";

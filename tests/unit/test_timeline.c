@@ -7,8 +7,8 @@
 
 #include <unistd.h>
 
-#include "../../supervisor/ledger.h"
-#include "../../supervisor/timeline.h"
+#include "ledger/ledger.h"
+#include "ledger/timeline.h"
 
 static uint64_t seed = 88172645463325252ull;
 static uint64_t rnd(void) { return test_random(&seed); }

@@ -3,8 +3,8 @@
 
 #include <errno.h>
 
-#include "../../supervisor/json.h"
-#include "../../supervisor/units.h"
+#include "base/json.h"
+#include "base/units.h"
 
 static void sizes(void)
 {

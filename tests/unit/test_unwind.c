@@ -14,11 +14,11 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-#include "../../supervisor/cfi.h"
-#include "../../supervisor/module.h"
-#include "../../supervisor/proc.h"
-#include "../../supervisor/process.h"
-#include "../../supervisor/unwind.h"
+#include "unwind/cfi.h"
+#include "symbols/module.h"
+#include "base/proc.h"
+#include "process/process.h"
+#include "tracee/backtrace.h"
 #include "test.h"
 
 #define NOTES 64

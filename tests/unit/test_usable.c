@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include "usable.h"
+#include "process/usable.h"
 
 #include <malloc.h>
 #include <stdint.h>

@@ -3,11 +3,11 @@
 
 #include <time.h>
 
-#include "../../inject/wire.h"
-#include "../../supervisor/print.h"
-#include "../../supervisor/profile.h"
-#include "../../supervisor/sites.h"
-#include "../../supervisor/view.h"
+#include "inject/wire.h"
+#include "report/print.h"
+#include "process/profile.h"
+#include "report/sites.h"
+#include "report/view.h"
 
 /*
  * A small program's stacks, made by hand. Node: parent, pc; pc: frames.

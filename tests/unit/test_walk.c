@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #define own_call own_call_in_home
-#include "../../inject/blob.h"
+#include "inject/blob.h"
 #undef own_call
 #undef PROC
 #undef TABLES
@@ -35,7 +35,7 @@ static void looked(const void *at)
 
 #undef load
 #define load(p) ({ __auto_type loaded_ = __atomic_load_n(p, __ATOMIC_ACQUIRE); looked(p); loaded_; })
-#include "../../inject/walk.c"
+#include "inject/walk.c"
 #include "test.h"
 
 bool nodes_reach(uint32_t id)

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "base/message.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/escape.h"
+
+/*
+ * One stream for the whole run. It stands on a descriptor of its own (3 or above, closed on exec), so that neither the target inherits
+ * it nor a closed stderr makes the log file take its number. Text is collected in the stream's buffer and leaves in large
+ * pieces: a table is not torn apart by what the target prints on the same terminal meanwhile.
+ */
+static FILE *stream;
+static int stream_fd = -1;
+static bool (*divert)(void *ctx, const char *text, size_t len);
+static void *divert_ctx;
+static int verbosity;
+static bool colored;
+static bool apart;			/* the stream is standard output: what we have to say is not part of it */
+static bool writing;			/* the stream is being written, and the loop turns meanwhile: nothing may be put into it, */
+static char *later;			/* so what is said then is kept until that is done; NULL: nothing */
+
+static int own_descriptor(int fd)
+{
+	int own = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+
+	return own < 0 ? -errno : own;
+}
+
+static ssize_t stream_write(void *ctx, const char *text, size_t len)
+{
+	size_t done = 0;
+
+	(void)ctx;
+	if (divert) {
+		bool wanted;
+
+		errno = EINTR;
+		writing = true;
+		wanted = divert(divert_ctx, text, len);
+		writing = false;
+		return wanted ? (ssize_t)len : 0;
+	}
+	while (done < len) {
+		ssize_t n = write(stream_fd, text + done, len - done);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return done ? (ssize_t)done : 0;	/* as fopencookie(3) wants it */
+		done += (size_t)n;
+	}
+	return (ssize_t)done;
+}
+
+static int stream_close(void *ctx)
+{
+	(void)ctx;
+	return close(stream_fd);
+}
+
+int message_open(const char *path, int fd, int color, int verbose)
+{
+	int own, low = -1;
+	FILE *f;
+
+	if (path) {
+		low = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0666);
+		if (low < 0)
+			return -errno;
+		fd = low;
+	}
+	own = own_descriptor(fd);
+	if (low >= 0)
+		close(low);
+	if (own == -EBADF)		/* stderr is closed: nobody listens, and that is no failure */
+		own = open("/dev/null", O_WRONLY | O_CLOEXEC);
+	if (own < 0)
+		return own == -1 ? -errno : own;
+	f = fopencookie(NULL, "w", (cookie_io_functions_t){ .write = stream_write, .close = stream_close });
+	if (!f) {
+		close(own);
+		return -ENOMEM;
+	}
+	setvbuf(f, NULL, _IOFBF, 1 << 16);
+	message_close();
+	stream = f;
+	stream_fd = own;
+	verbosity = verbose;
+	apart = !path && fd == STDOUT_FILENO;
+	colored = color == 2 || (color == 1 && isatty(own) && (!getenv("TERM") || strcmp(getenv("TERM"), "dumb")));
+	return 0;
+}
+
+void message_divert(bool (*fn)(void *ctx, const char *text, size_t len), void *ctx)
+{
+	message_flush();
+	divert = fn;
+	divert_ctx = ctx;
+}
+
+void message_close(void)
+{
+	if (stream)
+		fclose(stream);
+	stream = NULL;
+}
+
+FILE *message_stream(void) { return stream ? stream : stderr; }
+
+void message_flush(void)
+{
+	if (writing)
+		return;
+	fflush(message_stream());
+	clearerr(message_stream());
+	while (later) {
+		char *text = later;
+
+		later = NULL;
+		fputs(text, message_stream());
+		free(text);
+		fflush(message_stream());
+		clearerr(message_stream());
+	}
+}
+
+static void keep(char *text)
+{
+	char *all;
+
+	if (asprintf(&all, "%s%s", later ? later : "", text) < 0)
+		return;
+	free(later);
+	later = all;
+}
+
+int message_fd(void) { return stream ? stream_fd : STDERR_FILENO; }
+
+/* To be freed; NULL: out of memory. */
+static char *PRINTF(2, 0) compose(bool error, const char *format, va_list args)
+{
+	char *text = NULL;
+	size_t len;
+	FILE *f = open_memstream(&text, &len);
+
+	if (!f)
+		return NULL;
+	fputs(colored && error ? "\033[1;31mmtrun:\033[0m " : "mtrun: ", f);
+	escape_vprintf(f, format, args);
+	putc('\n', f);
+	if (!fclose(f))
+		return text;
+	free(text);
+	return NULL;
+}
+
+static void PRINTF(2, 0) line(bool error, const char *format, va_list args)
+{
+	FILE *f = apart ? stderr : message_stream();
+	char *whole = compose(error, format, args);
+
+	if (f == stderr)
+		message_flush();
+	if (whole && writing && f != stderr)
+		keep(whole);
+	else if (whole)
+		fputs(whole, f);
+	message_flush();
+	free(whole);
+}
+
+void message_error(const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	line(true, format, args);
+	va_end(args);
+}
+
+void message_say(const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	line(false, format, args);
+	va_end(args);
+}
+
+void message_verbose(int level, const char *format, ...)
+{
+	va_list args;
+
+	if (verbosity < level)
+		return;
+	va_start(args, format);
+	line(false, format, args);
+	va_end(args);
+}

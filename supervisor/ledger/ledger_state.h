@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * ledger_state.h - what a ledger is made of, for the files of the ledger alone: ledger.c (lines and blocks, life), ledger_thread.c, ledger_map.c,
+ * ledger_past.c (intervals, the peak), ledger_fork.c, ledger_replay.c, ledger_ask.c; and for log/encode.c, log/decode.c. What every event goes through
+ * is inline here.
+ */
+#ifndef MTRUN_LEDGER_STATE_H
+#define MTRUN_LEDGER_STATE_H
+
+#include "base/arena.h"
+#include "blocks/blocks.h"
+#include "ledger/freed.h"
+#include "ledger/ledger.h"
+#include "log/event_encode.h"
+#include "ledger/ranges.h"
+#include "ledger/timeline.h"
+#include "ledger/weights.h"
+
+struct line {
+	struct ledger_stack s;
+	uint64_t saved_bytes, epoch;		/* what was live when `epoch` began */
+	uint32_t saved_count, id;
+};
+_Static_assert(sizeof(struct line) == 64, "a stack's line is one cache line");
+
+enum outcome { NOTHING, LEAVING, UNMAPPED, REMAPPING };
+
+struct pending {
+	enum outcome heap, range;
+	bool known, temporary;			/* LEAVING: there was a block; it was the thread's last */
+	bool own, open;				/* REMAPPING: the old one was the program's own; accessible */
+	uint32_t next;				/* in the list of free ones */
+	uint32_t slot;				/* of its thread */
+	raddr_t addr;
+	struct block block;
+	struct weight weight;			/* of the block */
+	struct pieces pieces;
+};
+
+struct thread {
+	pid_t tid;
+	uint32_t pending;			/* index + 1; 0: none */
+	raddr_t last;				/* allocated last, and not freed since */
+};
+
+struct undo {
+	raddr_t addr;
+	struct block old;			/* a is 0: there was none */
+	struct weight weight;
+};
+
+struct ledger {
+	struct blocks blocks;
+	struct arena index;			/* uint32_t line by stack id; 0: none */
+	struct arena lines;			/* struct line; 0 takes what cannot be put anywhere (out of memory) */
+	struct arena threads;			/* struct thread, by index + 1; 0 stands for indexes that were never given */
+	struct arena touched;			/* uint32_t line: each that changed in this interval, or has since its last point; room for all */
+	uint32_t index_size, lines_used, nthreads, touches;
+	bool odd;				/* forked from a parent still, or with such children */
+	bool heap_counts, mmap_counts;
+	uint64_t counted, up_ms, epoch;
+	uint64_t high, high_ms, interval, interval_epoch;	/* of the present interval; the epoch that it began with */
+	uint64_t peak, peak_ms;			/* of those before */
+	struct timeline timeline;
+	struct ledger_history history;		/* `past` is NULL: the timeline is it */
+	struct timeline_held *at_peak;		/* by line, once asked for and until the peak is another */
+	size_t at_peak_lines;
+	uint64_t now_ms;
+	uint32_t tick;
+	struct log_encoder *log;		/* is told of each change before it is made; or NULL */
+
+	uint64_t heap, inherited;		/* bytes; blocks that were there at the fork */
+	uint64_t allocs, frees, unknown_frees, temporary, total_allocated, events;
+	uint64_t mmap, reserved, maps, unmaps;
+
+	struct ranges ranges;
+	struct pieces scratch;
+	bool keep_freed;
+	struct freed freed;			/* what was released with a stack */
+	struct weights weights;			/* of those blocks with BLOCK_COUNTED that stand for more than themselves */
+	uint8_t *known;				/* wire_process.known, or NULL */
+	bool sampled, know_all;
+	struct pending *pending;
+	uint32_t pendings, pending_room, pending_idle;	/* idle: index + 1 */
+
+	void (*on_point)(void *ctx, uint64_t interval, uint64_t bytes, uint64_t ms);	/* or NULL */
+	void *on_point_ctx;
+
+	struct ledger *parent, *children, *sibling;
+	struct undo *undo;
+	size_t undos, undo_room;
+};
+
+static inline void add(int64_t *v, uint64_t d)	/* sizes are the target's word: they may wrap, and that must be defined */
+{
+	*v = (int64_t)((uint64_t)*v + d);
+}
+
+/* ---- lines --------------------------------------------------------------------------------------------------------------------- */
+
+/* The line of STACK, made if there is none yet; 0: out of memory. */
+uint32_t ledger_line_new(struct ledger *l, uint32_t stack);
+
+static inline struct line *line_at(const struct ledger *l, uint32_t line)
+{
+	return (struct line *)l->lines.base + line;
+}
+
+static inline uint32_t line_of(struct ledger *l, uint32_t stack)
+{
+	uint32_t line = stack < l->index_size ? ((uint32_t *)l->index.base)[stack] : 0;
+	return __builtin_expect(line != 0, 1) ? line : ledger_line_new(l, stack);
+}
+
+static inline struct line *line_change(struct ledger *l, uint32_t line)
+{
+	struct line *ln = line_at(l, line);
+	if (ln->epoch != l->epoch) {
+		if (ln->epoch < l->interval_epoch)
+			((uint32_t *)l->touched.base)[l->touches++] = line;
+		ln->epoch = l->epoch;
+		ln->saved_bytes = (uint64_t)ln->s.live_bytes;
+		ln->saved_count = (uint32_t)ln->s.live_count;
+	}
+	return ln;
+}
+
+/* Before anything gets less. */
+static inline void high_raise(struct ledger *l)
+{
+	if (l->counted > l->high) {
+		l->high = l->counted;
+		l->high_ms = l->up_ms;
+		l->epoch++;
+	}
+}
+
+/* ---- changes: all that ever happens to lines, counted and time; a log has nothing else ------------------------------------------- */
+
+static inline void log_op(const struct ledger *l, enum log_kind kind, uint32_t line, uint64_t bytes, uint64_t count)
+{
+	if (__builtin_expect(l->log != NULL, 0))
+		log_encoder_op(l->log, kind, line, bytes, count);
+}
+
+/* Where heap is not counted its sums by stack are not kept: all goes to line 0. */
+static inline uint32_t heap_line(const struct ledger *l, uint32_t line)
+{
+	return l->heap_counts ? line : 0;
+}
+
+static inline void heap_more(struct ledger *l, uint32_t line, struct weight w)
+{
+	log_op(l, LOG_ALLOC, heap_line(l, line), w.bytes, w.count);
+	l->up_ms = l->now_ms;
+	l->allocs += w.count;
+	l->heap += w.bytes;
+	l->total_allocated += w.bytes;
+	if (!l->heap_counts)
+		return;
+	l->counted += w.bytes;
+	struct line *ln = line_change(l, line);
+	add(&ln->s.live_bytes, w.bytes);
+	add(&ln->s.live_count, w.count);
+	ln->s.total_bytes += w.bytes;
+	ln->s.total_count += w.count;
+}
+
+static inline void heap_less(struct ledger *l, uint32_t line, struct weight w, bool temporary)
+{
+	line = heap_line(l, line);
+	log_op(l, temporary ? LOG_FREE_TEMPORARY : LOG_FREE, line, w.bytes, w.count);
+	high_raise(l);
+	l->frees += w.count;
+	l->heap -= w.bytes;
+	struct line *ln = line_change(l, line);
+	if (temporary) {
+		l->temporary += w.count;
+		ln->s.temporary += w.count;
+	}
+	if (!l->heap_counts)
+		return;
+	l->counted -= w.bytes;
+	add(&ln->s.live_bytes, -w.bytes);
+	add(&ln->s.live_count, -w.count);
+}
+
+/* Both, the latter as temporary, where heap counts and it makes no new high. */
+static inline void heap_pair(struct ledger *l, uint32_t line, uint64_t size)
+{
+	log_op(l, LOG_PAIR, line, size, 1);
+	struct line *ln = line_at(l, line);
+	l->allocs++;
+	l->frees++;
+	l->temporary++;
+	l->total_allocated += size;
+	ln->s.total_bytes += size;
+	ln->s.total_count++;
+	ln->s.temporary++;
+}
+
+/* The accessible bytes of LINE's mappings change by CHANGE (two's complement), and the number of those that have any by COUNT. */
+static inline void mmap_change(struct ledger *l, uint32_t line, uint64_t change, int64_t count)
+{
+	log_op(l, LOG_GRANT, line, change, (uint64_t)count);
+	if ((int64_t)change < 0)
+		high_raise(l);
+	else
+		l->up_ms = l->now_ms;
+	l->mmap += change;
+	if (!l->mmap_counts)
+		return;
+	l->counted += change;
+	struct line *ln = line_change(l, line);
+	add(&ln->s.live_bytes, change);
+	ln->s.live_count += count;
+}
+
+/* COUNT more calls were given BYTES. (`total_allocated` goes with `allocs`: blocks only.) */
+static inline void mmap_granted(struct ledger *l, uint32_t line, uint64_t bytes, uint64_t count)
+{
+	if (!l->mmap_counts)
+		return;
+	log_op(l, LOG_GRANTED, line, bytes, count);
+	struct line *ln = line_change(l, line);
+	ln->s.total_bytes += bytes;
+	ln->s.total_count += count;
+}
+
+/* ---- the present interval -------------------------------------------------------------------------------------------------------- */
+
+/* The highest moment of the present interval, so far. */
+struct high {
+	uint64_t bytes, ms;
+	bool now;				/* it is the present one */
+};
+
+static inline struct high high_of(const struct ledger *l)
+{
+	if (l->counted > l->high)
+		return (struct high){ l->counted, l->up_ms, true };	/* nothing got less since */
+	return (struct high){ l->high, l->high_ms, false };
+}
+
+/* The present interval is over, NEXT is the one of the next event. */
+void ledger_interval_end(struct ledger *l, uint64_t next);
+/* What was told with timeline_hold() is a point, if anything is another than at the one before. */
+void ledger_point_add(struct ledger *l, uint64_t interval, uint64_t bytes, uint64_t ms);
+
+/* ---- fork ---------------------------------------------------------------------------------------------------------------------- */
+
+/* The table's entry for ADDR is about to change: to be called where `odd`. Nothing may be half done, the table may be copied here. */
+void ledger_changing(struct ledger *l, raddr_t addr);
+/* The child's table becomes its own: the parent's, without what the parent has done since. */
+void ledger_inherit(struct ledger *l);
+/* The child needs its parent no more. */
+void ledger_leave_parent(struct ledger *l);
+
+static inline void wake(struct ledger *l)
+{
+	if (__builtin_expect(l->odd, 0) && l->parent)
+		ledger_inherit(l);
+}
+
+static inline struct ledger *awake(const struct ledger *l)	/* a child that shares its parent's table still, gets its own */
+{
+	wake((struct ledger *)l);
+	return (struct ledger *)l;
+}
+
+/* NULL: never seen. */
+static inline const struct line *line_seen(const struct ledger *l, uint32_t stack)
+{
+	uint32_t line = stack < awake(l)->index_size ? ((uint32_t *)l->index.base)[stack] : 0;
+	return line ? line_at(l, line) : NULL;
+}
+
+/* ---- weights ------------------------------------------------------------------------------------------------------------------- */
+
+/* What B at ADDR stands for. */
+static inline struct weight weight_of(const struct ledger *l, raddr_t addr, const struct block *b)
+{
+	struct weight w = { block_size(b), 1 };
+	if (__builtin_expect((b->b & BLOCK_COUNTED) != 0, 0))
+		weights_get(&l->weights, addr, &w);
+	return w;
+}
+
+/* B has come back to ADDR, standing for W as before. */
+void ledger_weigh_back(struct ledger *l, raddr_t addr, const struct block *b, struct weight w);
+/* Blocks with BLOCK_COUNTED, or (not COUNTED) all others, which have it then, are added to `known`. */
+void ledger_count_all(struct ledger *l, bool counted);
+
+/* ---- threads ------------------------------------------------------------------------------------------------------------------- */
+
+static inline uint32_t slot_of(const struct ledger *l, uint32_t thread)
+{
+	return thread < l->nthreads ? thread + 1 : 0;
+}
+
+static inline struct thread *thread_at(const struct ledger *l, uint32_t thread)
+{
+	return (struct thread *)l->threads.base + slot_of(l, thread);
+}
+
+static inline uint32_t owner_of(uint32_t thread)
+{
+	return thread < BLOCK_OWNER_MAX ? thread : BLOCK_OWNER_MAX;
+}
+
+/* What THREAD has begun; NULL: nothing. */
+static inline struct pending *pending_of(struct ledger *l, uint32_t thread)
+{
+	uint32_t i = thread_at(l, thread)->pending;
+	return i ? &l->pending[i - 1] : NULL;
+}
+
+/* The same, made if there is nothing. NULL: out of memory. */
+struct pending *ledger_pending_make(struct ledger *l, uint32_t thread);
+/* P may be idle now. */
+void ledger_pending_rest(struct ledger *l, struct pending *p);
+
+#define TIMELINE_WORK 4096u		/* changes in a millisecond, some 50 us: faster than they can come */
+
+static inline void time_change(struct ledger *l, uint64_t ms)
+{
+	if (__builtin_expect(l->log != NULL, 0))
+		log_encoder_time(l->log, ms);
+	l->now_ms = ms;
+	l->tick = ms / 10 < BLOCK_TICK_MAX ? (uint32_t)(ms / 10) : BLOCK_TICK_MAX;
+	if (ms / TIMELINE_MS > l->interval)
+		ledger_interval_end(l, ms / TIMELINE_MS);
+	else if (timeline_busy(&l->timeline))
+		timeline_work(&l->timeline, TIMELINE_WORK);
+}
+
+/* Before each event, with its time. */
+static inline void event(struct ledger *l, uint64_t ms)
+{
+	l->events++;
+	wake(l);
+	if (ms != l->now_ms)
+		time_change(l, ms);
+}
+
+/* ---- mappings ------------------------------------------------------------------------------------------------------------------ */
+
+/* G's accessible bytes change by CHANGE (two's complement). A grant counts once, while it has any. */
+void ledger_grant_account(struct ledger *l, struct grant *g, uint64_t change);
+
+#endif

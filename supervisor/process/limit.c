@@ -1,0 +1,537 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/*
+ * limit.c - whether a request fits.
+ *
+ * Allocated is what the ledger knows, and what is in flight: charged by a hook, its event not applied yet. Each slot has a lease: bytes that we
+ * have given it, ever; of these its thread has charged some, and of those some are settled, their events stored. What we count is
+ *
+ *	live in the ledger + blocks in held events + given + credited - settled, over all slots
+ *
+ * with `settled` as it was before the ring was read, and only if the ring was read as far as it had been written then, and `credited` as it was after. So it is never too little, and
+ * needs nobody to stand still; it is too much by what the leases have left, and for the moment between an event and its `settled`. A request that fits
+ * by that reckoning is granted at once. Otherwise it becomes exact: the leases are closed and collected, the rings and held events waited for, and
+ * threads that are in the middle of their books (they will be through in a moment). What still does not fit then, crosses.
+ *
+ * A collected lease is no more than what its thread has charged. The hook marks itself busy, then reads `given`, then stores `charged`; so
+ * after `given` was closed and a barrier passed, a thread that is not busy has seen it closed, or has stored what it charged.
+ *
+ * The target can write all of this. Its words are held between what it said before and what we gave it; it can cheat itself out of its limit, as
+ * it can by not calling malloc, but not us out of order.
+ */
+#include "process/limit.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "session/api_answer.h"
+#include "base/array.h"
+#include "process/process.h"
+
+#define HANDLERS  WIRE_THREADS		/* the lease of signal handlers inside hooks: given to the byte, charged when given */
+#define LEASES    (WIRE_THREADS + 1)
+#define BUSY      1ull			/* of wire_thread.mark */
+#define MOST      (1ull << 62)		/* sums of two fit */
+#define LEAST     512u			/* less in advance is not worth taking back */
+#define PATIENCE_MS 1000		/* for a thread that keeps books, or an event that others wait for: it was preempted, or is gone */
+#define CALL_MS     100			/* for one inside the real function */
+#define GRACE_MS    3			/* for others who are about to free something, before a verdict that ends the program */
+
+struct lease {
+	uint64_t given, charged, settled, credited;	/* bytes ever; charged: at least */
+	uint64_t settled_seen, head_seen;
+	uint64_t since;			/* when the present question came, + 1; 0: there is none */
+	uint64_t answer, ahead;		/* what was granted last; 0 if it was refused */
+	bool handler;			/* ... to a handler */
+	bool closed;			/* `given` is 0 over there */
+};
+
+static inline uint64_t load64(const uint64_t *p) { return __atomic_load_n(p, __ATOMIC_ACQUIRE); }
+static inline void store64(uint64_t *p, uint64_t v) { __atomic_store_n(p, v, __ATOMIC_SEQ_CST); }
+
+static inline uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
+
+static inline uint64_t between(uint64_t v, uint64_t lo, uint64_t hi)
+{
+	return v < lo ? lo : v > hi ? hi : v;
+}
+
+const char *const limit_action_names[LIMIT_ACTIONS] = { "kill", "stop", "fail", "report" };
+
+/* ---- refusals ------------------------------------------------------------------------------------------------------------------- */
+
+void limit_release(struct limit *l)
+{
+	free(l->refusal);
+	free(l->lease);
+	*l = (struct limit){ 0 };
+}
+
+/* Where STACK is, or belongs. */
+static size_t place_of(const struct limit *l, uint32_t stack)
+{
+	size_t lo = 0, hi = l->refusals;
+
+	while (lo < hi) {
+		size_t mid = (lo + hi) / 2;
+
+		if (l->refusal[mid].stack < stack)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo;
+}
+
+int limit_refused(struct limit *l, uint32_t stack, uint64_t bytes)
+{
+	size_t at = place_of(l, stack);
+
+	if (at == l->refusals || l->refusal[at].stack != stack) {
+		if (array_room(&l->refusal, l->refusals, &l->room, sizeof(*l->refusal)))
+			return -ENOMEM;
+		memmove(&l->refusal[at + 1], &l->refusal[at], (l->refusals - at) * sizeof(*l->refusal));
+		l->refusal[at] = (struct limit_refusal){ .stack = stack };
+		l->refusals++;
+	}
+	l->refusal[at].count++;
+	l->refusal[at].bytes += bytes;
+	return 0;
+}
+
+/* ---- leases --------------------------------------------------------------------------------------------------------------------- */
+
+static uint32_t slots(struct process *p)
+{
+	return shared_slots(&p->shared);
+}
+
+/* What the slot's thread may have charged at most. */
+static uint64_t most(const struct lease *l)
+{
+	return least(l->given, MOST) + least(l->credited, MOST);
+}
+
+/* It can only be credited what it has charged. */
+static void look_credited(struct lease *l, const struct wire_thread *t)
+{
+	uint64_t credited = load64(&t->credited), now = least(credited, load64(&t->charged));
+
+	l->credited = now > l->credited ? now : l->credited;
+}
+
+/* What the slot's thread has charged: it stands still, or it is a lower bound. */
+static uint64_t charged(const struct lease *l, const struct wire_thread *t)
+{
+	return between(load64(&t->charged), l->charged, most(l));
+}
+
+/* The thread stands still, or its lease is closed and it is not keeping books: it has nothing left then. */
+static void take_back(struct lease *l, const struct wire_thread *t)
+{
+	look_credited(l, t);
+	l->charged = charged(l, t);
+	l->given = l->charged > l->credited ? l->charged - l->credited : 0;
+	l->closed = false;
+}
+
+int limit_switch(struct process *p, unsigned count)
+{
+	uint32_t what = (count & LEDGER_COUNT_HEAP ? LIMIT_BLOCKS : 0) | (count & LEDGER_COUNT_MMAP ? LIMIT_MAPS : 0);
+
+	if (!p->wire)
+		return 0;
+	if (what && !p->limit.lease)
+		p->limit.lease = calloc(LEASES, sizeof(*p->limit.lease));
+	if (what && !p->limit.lease)
+		return -ENOMEM;
+	limit_unwatch(p);
+	__atomic_store_n(&p->wire->limited, what, __ATOMIC_SEQ_CST);
+	return 0;
+}
+
+void limit_close(struct process *p)
+{
+	for (uint32_t i = 0, n = slots(p); i < n; i++) {
+		store64(&p->wire->thread[i].given, 0);
+		p->limit.lease[i].closed = true;
+	}
+	p->limit.fenced = false;
+}
+
+void limit_fenced(struct process *p)
+{
+	p->limit.fenced = true;
+}
+
+void limit_thread_gone(struct process *p, uint64_t fs)
+{
+	if (!p->limit.lease || fs <= 1)
+		return;
+	for (uint32_t i = 0, n = slots(p); i < n; i++) {
+		struct wire_thread *t = &p->wire->thread[i];
+		struct lease *l = &p->limit.lease[i];
+
+		if (load64(&t->fs) != fs)
+			continue;
+		store64(&t->given, 0);
+		take_back(l, t);
+		l->settled = l->charged;
+		store64(&t->charged, l->charged);
+		store64(&t->settled, l->charged);
+		l->since = 0;
+		return;
+	}
+}
+
+/* The thread has asked for room in its outermost hook, and waits. (A handler's question says nothing of what it interrupted.) */
+static bool asks(const struct wire_thread *t)
+{
+	return (__atomic_load_n(&t->mail.state, __ATOMIC_ACQUIRE) & MAIL_STATE) == MAIL_ASKED && t->mail.what == ASK_ROOM && !(load64(&t->mail.arg[0]) & ROOM_HANDLER);
+}
+
+/* The thread is keeping books: what it says of them may be half of the truth. */
+static bool busy(const struct wire_thread *t)
+{
+	return load64(&t->fs) > 1 && load64(&t->mark) & BUSY && !asks(t);
+}
+
+static void collect(struct process *p)
+{
+	for (uint32_t i = 0, n = slots(p); i < n && p->limit.fenced; i++) {
+		struct lease *l = &p->limit.lease[i];
+
+		if (!l->closed || busy(&p->wire->thread[i]))
+			continue;
+		take_back(l, &p->wire->thread[i]);
+	}
+}
+
+/* ---- what is allocated ---------------------------------------------------------------------------------------------------------- */
+
+static void look(struct process *p)
+{
+	struct lease *l = p->limit.lease;
+
+	for (uint32_t i = 0, n = slots(p); i < n; i++) {
+		l[i].settled_seen = load64(&p->wire->thread[i].settled);
+		l[i].head_seen = load64(&p->wire->thread[i].head);
+	}
+	l[HANDLERS].settled_seen = load64(&p->wire->signal_settled);
+	l[HANDLERS].head_seen = load64(&p->wire->signal_head);
+}
+
+/* Whether its events were taken out as far as they were there at the look. */
+static bool taken(const struct process *p, uint32_t slot)
+{
+	return (int64_t)(stream_taken(p->stream, slot) - p->limit.lease[slot].head_seen) >= 0;
+}
+
+/* What the look saw settled is known to the stream. Returns whether all is. */
+static bool accept_slot(struct process *p, uint32_t slot)
+{
+	struct lease *l = &p->limit.lease[slot];
+
+	if (!taken(p, slot))
+		return false;
+	if (slot != HANDLERS)
+		look_credited(l, &p->wire->thread[slot]);
+	l->settled = between(l->settled_seen, l->settled, most(l));
+	return true;
+}
+
+static bool accept_all(struct process *p)
+{
+	bool all = accept_slot(p, HANDLERS);
+
+	for (uint32_t i = 0, n = slots(p); i < n; i++)
+		all &= accept_slot(p, i);
+	return all;
+}
+
+/* Bytes, never too few. *HELD: whether events are held. */
+static uint64_t allocated(struct process *p, unsigned count, bool *held)
+{
+	struct lease *l = p->limit.lease;
+	uint64_t sum, waiting;
+
+	*held = stream_held(p->stream, &waiting);
+	sum = least(api_allocated(p, count), MOST) + least(waiting, MOST);
+	for (uint32_t i = 0, n = slots(p); i < n; i++) {
+		look_credited(&l[i], &p->wire->thread[i]);
+		sum = least(sum, MOST) + (most(&l[i]) > l[i].settled ? least(most(&l[i]) - l[i].settled, MOST) : 0);
+	}
+	return least(least(sum, MOST) + least(l[HANDLERS].given - l[HANDLERS].settled, MOST), MOST);
+}
+
+/* ---- a request ------------------------------------------------------------------------------------------------------------------ */
+
+void room_question(struct room_question *q, const struct shared_question *asked)
+{
+	uint64_t first = asked->arg[0];
+
+	*q = (struct room_question){ .slot = asked->slot, .stack = (uint32_t)(first >> 32), .kind = (enum wire_room)(first & 0xff), .handler = first & ROOM_HANDLER };
+	for (int i = 0; i < 4; i++)
+		q->arg[i] = asked->arg[1 + i];
+}
+
+static uint64_t size_at(const struct process *p, raddr_t address)
+{
+	struct ledger_block b;
+
+	return ledger_below(p->ledger, address, &b) && b.address == address ? b.size : 0;
+}
+
+/* By how much `allocated` would grow, if the ledger is up to date; what shrinks it fits. *CHARGE: what is in flight meanwhile. */
+static uint64_t growth(struct process *p, const struct room_question *q, uint64_t *charge)
+{
+	uint64_t n = least(q->arg[0], MOST), was = 0;
+	struct ledger_cover old, there;
+
+	*charge = n;
+	switch (q->kind) {
+	case ROOM_RESIZE:
+		was = size_at(p, q->arg[1]);
+		return n > was ? n - was : 0;
+	case ROOM_MAP:
+		if (q->arg[1]) {		/* what it displaces */
+			ledger_cover(p->ledger, q->arg[1], n, &there);
+			was = there.open;
+		}
+		break;
+	case ROOM_REMAP:
+		ledger_cover(p->ledger, q->arg[1], q->arg[2], &old);
+		was = old.begins_open ? old.open : n;
+		if (q->arg[3]) {
+			ledger_cover(p->ledger, q->arg[3], n, &there);
+			was += there.open;
+		}
+		break;
+	case ROOM_PROTECT:
+		ledger_cover(p->ledger, q->arg[1], n, &there);
+		n = there.closed;
+		break;
+	default:
+		return n;
+	}
+	*charge = n > was ? n - was : 0;
+	return *charge;
+}
+
+/* Not the program's own, so it is not counted; mremap and mprotect of such find nothing of its own there. */
+static bool foreign(struct process *p, const struct room_question *q)
+{
+	return (q->kind == ROOM_MAP || q->kind == ROOM_BREAK) && !process_own_mapping(p, q->stack);
+}
+
+/* How long the question has been waiting. */
+static uint64_t waited(struct lease *l, uint64_t ms)
+{
+	if (!l->since)
+		l->since = ms + 1;
+	return ms + 1 > l->since ? ms + 1 - l->since : 0;
+}
+
+/* Whether another thread is just now doing what may make a difference: it keeps books, or is in a realloc, of which old and new are counted. */
+static bool others_act(struct process *p, uint32_t slot, uint64_t waited_ms)
+{
+	bool resizing = ledger_resizing(p->ledger) && waited_ms < CALL_MS;
+
+	for (uint32_t i = 0, n = slots(p); i < n; i++) {
+		const struct wire_thread *t = &p->wire->thread[i];
+		const struct lease *l = &p->limit.lease[i];
+
+		if (i == slot || load64(&t->fs) <= 1 || !load64(&t->mark) || asks(t))
+			continue;
+		if (busy(t) ? waited_ms < PATIENCE_MS : resizing && most(l) != l->settled)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Whether there are closed leases that are not collected. *OPEN: or such as have something left. Not to be waited for is a thread that a handler has
+ * interrupted in the middle of its books, if the question is that handler's.
+ */
+static bool left_over(struct process *p, const struct room_question *q, bool *open)
+{
+	bool left = false;
+
+	*open = false;
+	for (uint32_t i = 0, n = slots(p); i < n; i++) {
+		const struct lease *l = &p->limit.lease[i];
+
+		if (i == q->slot && q->handler && busy(&p->wire->thread[i]))
+			continue;
+		*open |= !l->closed && most(l) > charged(l, &p->wire->thread[i]);
+		left |= l->closed;
+	}
+	return left;
+}
+
+/* Bytes in advance for one of the threads, when ROOM are left. */
+static uint64_t ahead(const struct process *p, const struct room_question *q, uint64_t room)
+{
+	uint64_t share = p->threads > 1 ? room / (2 * p->threads) : room;
+
+	return q->handler || (share < LEAST && p->threads > 1) ? 0 : share;
+}
+
+static enum room_verdict fits(const struct process *p, const struct room_question *q, const struct room_rules *r, struct room_case *c)
+{
+	uint64_t then = c->allocated + (c->charge > c->growth ? c->charge : c->growth);
+
+	c->ahead = then < r->limit ? ahead(p, q, r->limit - then) : 0;
+	return ROOM_FITS;
+}
+
+enum room_verdict limit_judge(struct process *p, const struct room_question *q, const struct room_rules *r, struct room_case *c)
+{
+	struct lease *own = &p->limit.lease[q->slot];
+	bool all, held, open, closed;
+	uint64_t ms;
+
+	look(p);
+	stream_take(p->stream, r->ms, SIZE_MAX);
+	all = accept_all(p);
+	if (!q->handler)		/* the thread that asks stands still */
+		take_back(own, &p->wire->thread[q->slot]);
+	c->allocated = allocated(p, r->count, &held);
+	c->growth = c->charge = q->arg[0];
+	if (foreign(p, q))
+		c->growth = c->charge = 0;
+	if (!c->growth || (c->allocated <= r->limit && c->growth <= r->limit - c->allocated))
+		return fits(p, q, r, c);
+	ms = waited(own, r->ms);
+	collect(p);
+	closed = left_over(p, q, &open);
+	if (open || (closed && !p->limit.fenced)) {
+		limit_close(p);
+		return ROOM_FENCE;
+	}
+	if ((closed || !all || held) && ms < PATIENCE_MS)
+		return ROOM_LATER;
+	if (!all || held)
+		stream_settle(p->stream, r->ms, false);
+	c->growth = growth(p, q, &c->charge);
+	c->allocated = allocated(p, r->count, &held);
+	if (!c->growth || (c->allocated <= r->limit && c->growth <= r->limit - c->allocated))
+		return fits(p, q, r, c);
+	if (others_act(p, q->slot, ms) || (r->final && !r->frozen && p->threads > 1 && ms < GRACE_MS))
+		return ROOM_LATER;
+	return ROOM_CROSSES;
+}
+
+/* ---- above a limit that is only reported ------------------------------------------------------------------------------------------ */
+
+#define AHEAD_ABOVE (1u << 20)		/* bytes that a thread may have in advance there */
+
+/*
+ * A request has fitted: what was given in advance is taken back, so that the next crossing is asked about. What a thread has taken of it before it sees that may
+ * be that crossing: then the event tells.
+ */
+static void watch(void *ctx, uint32_t thread, struct wire_event e)
+{
+	struct process *p = ctx;
+	struct limit_watch *w = &p->limit.watch;
+	uint64_t was = w->allocated, now = api_allocated(p, w->count);
+
+	w->allocated = now;
+	w->risen |= now > w->limit;
+	if (now <= was || !w->risen || (now > w->limit) == p->limit.above)
+		return;
+	p->limit.above = now > w->limit;
+	if (!p->limit.above) {
+		limit_close(p);
+		return;
+	}
+	w->crossings++;
+	w->last = (struct limit_hit){
+		.process = p, .tid = ledger_thread_tid(p->ledger, thread), .request = now - was, .allocated = was, .limit = w->limit, .stack = wire_stack(e),
+	};
+}
+
+void limit_watch(struct process *p, uint32_t slot, const struct room_rules *r)
+{
+	if (!p->stream || !p->limit.lease)
+		return;
+	p->limit.above = true;
+	p->limit.watch = (struct limit_watch){ .limit = r->limit, .count = r->count, .allocated = api_allocated(p, r->count), .slot = slot };
+	stream_watch(p->stream, watch, p);
+}
+
+void limit_unwatch(struct process *p)
+{
+	p->limit.above = false;
+	if (p->stream)
+		stream_watch(p->stream, NULL, NULL);
+}
+
+bool limit_above(struct process *p, const struct room_question *q, const struct room_rules *r, struct room_case *c)
+{
+	const struct limit_watch *w = &p->limit.watch;
+	uint64_t held;
+
+	look(p);
+	stream_take(p->stream, r->ms, SIZE_MAX);
+	accept_all(p);
+	if (!q->handler)
+		take_back(&p->limit.lease[q->slot], &p->wire->thread[q->slot]);
+	if (!w->risen && q->slot == w->slot && !stream_held(p->stream, &held))	/* what it asked for before has come to nothing */
+		p->limit.above = w->allocated > w->limit;
+	if (!p->limit.above)
+		return false;
+	c->growth = growth(p, q, &c->charge);
+	if (foreign(p, q))
+		c->growth = c->charge = 0;
+	c->ahead = q->handler ? 0 : AHEAD_ABOVE + 16 * least(c->charge, AHEAD_ABOVE);
+	return true;
+}
+
+/* ---- answers ---------------------------------------------------------------------------------------------------------------------- */
+
+uint64_t limit_grant(struct process *p, const struct room_question *q, const struct room_case *c)
+{
+	struct lease *own = &p->limit.lease[q->slot], *handlers = &p->limit.lease[HANDLERS];
+
+	own->since = 0;
+	own->answer = c->charge;
+	own->ahead = c->ahead;
+	own->handler = q->handler;
+	if (q->handler) {
+		handlers->given += c->charge;
+		return c->charge;
+	}
+	own->charged += c->charge;
+	own->given += c->charge + c->ahead;
+	store64(&p->wire->thread[q->slot].given, own->given);
+	return c->charge;
+}
+
+uint64_t limit_refuse(struct process *p, const struct room_question *q)
+{
+	struct lease *own = &p->limit.lease[q->slot];
+
+	own->since = own->answer = own->ahead = 0;
+	if (!q->handler)
+		store64(&p->wire->thread[q->slot].given, own->given);
+	return ROOM_NONE;
+}
+
+void limit_unanswered(struct process *p, uint32_t slot)
+{
+	struct lease *own, *handlers;
+
+	if (!p->limit.lease)
+		return;
+	own = &p->limit.lease[slot];
+	handlers = &p->limit.lease[HANDLERS];
+	if (own->handler)
+		handlers->given -= own->answer;
+	else {
+		own->charged -= own->answer;
+		own->given -= own->answer + own->ahead;
+		store64(&p->wire->thread[slot].given, own->given);
+	}
+	own->answer = own->ahead = own->since = 0;
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * before.h - the heap that a process had before mtrun came to it: how much of it was in use, as glibc's mallinfo2() would say (uordblks + hblkhd). Read from
+ * outside while the process runs; nothing is called in it. Of other allocators it is not known, and why is said.
+ */
+#ifndef MTRUN_BEFORE_H
+#define MTRUN_BEFORE_H
+
+#include "base/types.h"
+
+struct process;
+
+#define BEFORE_NAME "[before attach]"	/* in place of a function */
+
+enum before_state { BEFORE_NONE, BEFORE_KNOWN, BEFORE_UNKNOWN };
+
+struct before {				/* BEFORE_NONE (zeros): it was started by us */
+	enum before_state state;
+	uint64_t bytes, blocks;		/* what malloc had handed out, with its own words and rounding; kept for a thread's next malloc (tcache) too */
+	char why[128];			/* BEFORE_UNKNOWN: the reason, for people */
+};
+
+/*
+ * P's modules must be known. It takes about 0.4 s for each GB in use, and gives up after 5 s. What the process allocates and frees meanwhile may
+ * or may not be in it. MEANWHILE(CTX), if not NULL, is called often; it may do anything but free P.
+ */
+void before_measure(struct before *b, const struct process *p, void (*meanwhile)(void *ctx), void *ctx);
+
+#endif

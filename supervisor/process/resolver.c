@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "process/resolver.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+
+/* One thread for each batch: it lives from resolver_start() to resolver_finish(). All signals stay with the main thread. */
+struct resolver {
+	struct symbols *symbols;
+	const struct resolver_question *question;
+	size_t n, done;
+	bool until_site, stop;
+	pthread_t thread;
+};
+
+static bool has_site(struct symbol_frames f)
+{
+	for (size_t i = 0; i < f.count; i++)
+		if (!f.frame[i].skip)
+			return true;
+	return false;
+}
+
+static void *run(void *arg)
+{
+	struct resolver *r = arg;
+	bool found = false;
+
+	for (size_t i = 0; i < r->n; i++) {
+		const struct resolver_question *q = &r->question[i];
+
+		found &= !q->first;
+		if (!found && !__atomic_load_n(&r->stop, __ATOMIC_RELAXED))
+			found = has_site(symbols_resolve(r->symbols, q->q.module, q->q.pc, q->q.exact)) && r->until_site;
+		__atomic_store_n(&r->done, i + 1, __ATOMIC_RELEASE);
+	}
+	return NULL;
+}
+
+struct resolver *resolver_start(struct symbols *symbols, const struct resolver_question *question, size_t n, bool until_site)
+{
+	struct resolver *r = calloc(1, sizeof(*r));
+	sigset_t all, was;
+	int err;
+
+	if (!r)
+		return NULL;
+	*r = (struct resolver){ .symbols = symbols, .question = question, .n = n, .until_site = until_site };
+	sigfillset(&all);
+	sigdelset(&all, SIGBUS);
+	pthread_sigmask(SIG_SETMASK, &all, &was);
+	err = pthread_create(&r->thread, NULL, run, r);
+	pthread_sigmask(SIG_SETMASK, &was, NULL);
+	if (err) {
+		free(r);
+		return NULL;
+	}
+	return r;
+}
+
+size_t resolver_done(const struct resolver *r)
+{
+	return __atomic_load_n(&r->done, __ATOMIC_ACQUIRE);
+}
+
+void resolver_stop(struct resolver *r)
+{
+	__atomic_store_n(&r->stop, true, __ATOMIC_RELAXED);
+}
+
+void resolver_finish(struct resolver *r)
+{
+	pthread_join(r->thread, NULL);
+	free(r);
+}

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/*
+ * snapshots.c - a short list of named profiles. They are copies, and so stay when the program goes on, and when it ends.
+ */
+#include "process/snapshots.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void forget(struct snapshots *s, size_t i)
+{
+	s->rows -= s->snapshot[i].profile.count;
+	profile_release(&s->snapshot[i].profile);
+	s->count--;
+	memmove(&s->snapshot[i], &s->snapshot[i + 1], (s->count - i) * sizeof(*s->snapshot));
+}
+
+int snapshots_add(struct snapshots *s, const char *name, struct profile *profile)
+{
+	const struct snapshot *same = snapshots_find(s, name);
+	struct snapshot *more;
+	int err = -EINVAL;
+
+	if (!*name || strlen(name) >= SNAPSHOT_NAME)
+		goto fail;
+	if (same)
+		forget(s, (size_t)(same - s->snapshot));
+	err = -ENOSPC;
+	if (s->count == SNAPSHOTS_MOST || (s->rows + profile->count) * sizeof(*profile->row) > SNAPSHOTS_MEMORY)
+		goto fail;
+	err = -ENOMEM;
+	more = realloc(s->snapshot, (s->count + 1) * sizeof(*more));
+	if (!more)
+		goto fail;
+	s->snapshot = more;
+	more += s->count++;
+	*more = (struct snapshot){ .profile = *profile };
+	strcpy(more->name, name);
+	s->rows += profile->count;
+	return 0;
+fail:
+	profile_release(profile);
+	return err;
+}
+
+int snapshot_take(struct snapshots *s, const struct ledger *ledger, const struct profile_ask *ask, const char *name)
+{
+	struct profile_ask all = *ask;
+	struct profile profile;
+	int err;
+
+	all.detail = PROFILE_DEAD;	/* what they have allocated ever is subtracted too */
+	err = profile_from_ledger(&profile, ledger, &all);
+	return err ? err : snapshots_add(s, name, &profile);
+}
+
+const struct snapshot *snapshots_find(const struct snapshots *s, const char *name)
+{
+	for (size_t i = 0; i < s->count; i++)
+		if (!strcmp(s->snapshot[i].name, name))
+			return &s->snapshot[i];
+	return NULL;
+}
+
+void snapshots_release(struct snapshots *s)
+{
+	while (s->count)
+		forget(s, s->count - 1);
+	free(s->snapshot);
+	*s = (struct snapshots){ 0 };
+}

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "report/compare.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "inject/wire.h"
+#include "base/array.h"
+#include "report/stacks.h"
+
+/*
+ * One tree of stacks is grown of all: a node is looked for among those that have the same caller, by what its lines say. A node of a source is brought over
+ * once, at most.
+ */
+struct key {
+	uint32_t hash, id;
+};
+struct compare {
+	struct stacks *stacks;
+	struct sites *sites;
+	uint32_t count;
+	struct key *key;		/* open addressing; id 0: free */
+	size_t keys;
+};
+
+struct compare *compare_new(void)
+{
+	struct compare *c = calloc(1, sizeof(*c));
+	struct sites_source source = { .parent = stacks_parent, .frames = stacks_frames };
+
+	if (!c)
+		return NULL;
+	c->stacks = stacks_new();
+	source.ctx = c->stacks;
+	c->sites = c->stacks ? sites_new(&source) : NULL;
+	if (c->sites)
+		return c;
+	compare_free(c);
+	return NULL;
+}
+
+void compare_free(struct compare *c)
+{
+	if (!c)
+		return;
+	sites_free(c->sites);
+	stacks_free(c->stacks);
+	free(c->key);
+	free(c);
+}
+
+struct sites *compare_sites(struct compare *c) { return c->sites; }
+
+static uint32_t mix(uint32_t h, const char *text)
+{
+	for (; text && *text; text++)
+		h = (h ^ (unsigned char)*text) * 16777619u;
+	return (h ^ 0xff) * 16777619u;
+}
+
+static uint32_t hash(uint32_t parent, struct symbol_frames f)
+{
+	uint32_t h = 2166136261u ^ parent * 2654435761u;
+
+	for (size_t i = 0; i < f.count; i++)
+		h = mix(mix(mix(h ^ f.frame[i].line * 2654435761u, f.frame[i].function), f.frame[i].file), f.frame[i].module);
+	return h;
+}
+
+static bool same_text(const char *a, const char *b)
+{
+	return a == b || (a && b && !strcmp(a, b));
+}
+
+static bool same(const struct compare *c, uint32_t id, uint32_t parent, struct symbol_frames f)
+{
+	uint64_t pc;
+	struct symbol_frames g = stacks_frames(c->stacks, id, 0);
+
+	if (stacks_parent(c->stacks, id, &pc) != parent || f.count != g.count)
+		return false;
+	for (size_t i = 0; i < f.count; i++)
+		if (f.frame[i].line != g.frame[i].line || f.frame[i].column != g.frame[i].column || f.frame[i].inlined != g.frame[i].inlined ||
+		    !same_text(f.frame[i].function, g.frame[i].function) || !same_text(f.frame[i].file, g.frame[i].file) ||
+		    !same_text(f.frame[i].module, g.frame[i].module))
+			return false;
+	return true;
+}
+
+static int grow(struct compare *c)
+{
+	size_t n = c->keys ? c->keys * 2 : 4096;
+	struct key *key = calloc(n, sizeof(*key));
+
+	if (!key)
+		return -ENOMEM;
+	for (size_t i = 0; i < c->keys; i++) {
+		size_t at = c->key[i].hash & (n - 1);
+
+		if (!c->key[i].id)
+			continue;
+		while (key[at].id)
+			at = (at + 1) & (n - 1);
+		key[at] = c->key[i];
+	}
+	free(c->key);
+	c->key = key;
+	c->keys = n;
+	return 0;
+}
+
+/* *ID: our node for one with these lines under PARENT. */
+static int intern(struct compare *c, uint32_t parent, uint64_t pc, struct symbol_frames f, uint32_t *id)
+{
+	uint32_t h = hash(parent, f);
+	size_t at;
+	int err;
+
+	if (c->count * 2 >= c->keys && grow(c))
+		return -ENOMEM;
+	for (at = h & (c->keys - 1); c->key[at].id; at = (at + 1) & (c->keys - 1))
+		if (c->key[at].hash == h && same(c, c->key[at].id, parent, f)) {
+			*id = c->key[at].id;
+			return 0;
+		}
+	err = stacks_add(c->stacks, c->count + 1, parent, pc, f.frame, f.count);
+	if (err)
+		return err == -ENOMEM ? err : -ENOSPC;
+	c->key[at] = (struct key){ h, ++c->count };
+	*id = c->count;
+	return 0;
+}
+
+/* OURS[node]: what is known already. From NODE out to what is, and back in. */
+static int bring(struct compare *c, struct sites *sites, uint32_t *ours, uint32_t node)
+{
+	uint32_t *way = NULL, parent = 0, n = node;
+	size_t steps = 0, room = 0;
+	int err = 0;
+
+	for (; n && n < WIRE_NODES && !ours[n]; n = sites_parent(sites, n)) {
+		err = array_room(&way, steps, &room, sizeof(*way));
+		if (err)
+			break;
+		way[steps++] = n;
+	}
+	parent = n && n < WIRE_NODES ? ours[n] : 0;
+	while (steps-- > 0 && !err) {
+		err = intern(c, parent, sites_pc(sites, way[steps]), sites_frames(sites, way[steps]), &ours[way[steps]]);
+		parent = ours[way[steps]];
+	}
+	free(way);
+	return err;
+}
+
+int compare_add(struct compare *c, struct profile *p, struct sites *sites)
+{
+	uint32_t *ours = calloc(WIRE_NODES, sizeof(*ours));
+	int err = ours ? 0 : -ENOMEM;
+
+	for (size_t i = 0; i < p->count && !err; i++) {
+		uint32_t *stack = &p->row[i].stack;
+
+		err = bring(c, sites, ours, *stack);
+		*stack = *stack < WIRE_NODES ? ours[*stack] : 0;
+		sites_rest(sites);
+	}
+	free(ours);
+	return err;
+}

@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "report/sites.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "inject/wire.h"
+
+/*
+ * Reports ask for the site of every stack, again and again; stacks share most of their nodes. So each node is resolved once, at most,
+ * and its answer kept in a table indexed by node id: 32 bytes that are only touched for nodes that were asked for (the table is
+ * reserved, not committed). A report over warm stacks is then one array access a stack.
+ */
+#define REST 256u				/* stacks between two: some ten microseconds */
+
+struct memo {
+	uint64_t pc;				/* 0: a root */
+	const struct symbol_frame *frame;	/* NULL: not resolved yet */
+	uint32_t nframes;
+	uint32_t site;				/* 0: not known yet */
+	uint32_t parent;
+	uint32_t known;				/* pc and parent are; 2: frames too, also of all callers */
+};
+
+struct sites {
+	struct sites_source source;
+	struct memo *memo;			/* [WIRE_NODES] */
+	struct site *site;			/* [1..count] */
+	uint32_t count, allocated;
+	uint32_t *bucket;			/* open addressing: site numbers by hash */
+	uint32_t nbuckets;			/* power of two */
+	uint32_t worked;			/* since the last rest */
+};
+
+static const struct symbol_frame truncated_frame = { .function = "[truncated]" };
+static const struct symbol_frame no_frame = { .function = "[no stack]" };
+
+struct sites *sites_new(const struct sites_source *source)
+{
+	struct sites *s = calloc(1, sizeof(*s));
+
+	if (!s)
+		return NULL;
+	s->source = *source;
+	s->nbuckets = 1024;
+	s->bucket = calloc(s->nbuckets, sizeof(*s->bucket));
+	s->memo = mmap(NULL, WIRE_NODES * sizeof(*s->memo), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (s->memo == MAP_FAILED || !s->bucket) {
+		if (s->memo != MAP_FAILED)
+			munmap(s->memo, WIRE_NODES * sizeof(*s->memo));
+		free(s->bucket);
+		free(s);
+		return NULL;
+	}
+	return s;
+}
+
+void sites_free(struct sites *s)
+{
+	if (!s)
+		return;
+	munmap(s->memo, WIRE_NODES * sizeof(*s->memo));
+	free(s->bucket);
+	free(s->site);
+	free(s);
+}
+
+void sites_clear(struct sites *s)
+{
+	madvise(s->memo, WIRE_NODES * sizeof(*s->memo), MADV_DONTNEED);
+	memset(s->bucket, 0, s->nbuckets * sizeof(*s->bucket));
+	s->count = 0;
+}
+
+/* NODE in (0, WIRE_NODES). A chain goes to ever smaller ids: whatever else is in there, it ends. */
+static struct memo *known(struct sites *s, uint32_t node)
+{
+	struct memo *m = &s->memo[node];
+
+	if (!m->known) {
+		m->parent = s->source.parent(s->source.ctx, node, &m->pc);
+		if (m->parent >= node)
+			m->parent = 0;
+		m->known = 1;
+	}
+	return m;
+}
+
+static struct memo *resolved(struct sites *s, uint32_t node)
+{
+	static struct memo nothing = { .frame = &no_frame, .nframes = 1, .known = 1 };
+	struct symbol_frames f = { .count = 1, .frame = &no_frame };
+	struct memo *m;
+
+	if (node == 0 || node >= WIRE_NODES)
+		return &nothing;
+	m = known(s, node);
+	if (m->frame)
+		return m;
+	if (m->pc == WIRE_PC_TRUNCATED || m->pc == WIRE_PC_DEEP)
+		f.frame = &truncated_frame;
+	else if (m->pc)
+		f = s->source.frames(s->source.ctx, node, m->pc);
+	m->frame = f.count ? f.frame : &no_frame;
+	m->nframes = f.count ? (uint32_t)f.count : 1;
+	return m;
+}
+
+uint32_t sites_parent(struct sites *s, uint32_t node)
+{
+	uint32_t parent;
+
+	if (node == 0 || node >= WIRE_NODES)
+		return 0;
+	parent = known(s, node)->parent;
+	return parent && known(s, parent)->pc ? parent : 0;
+}
+
+uint64_t sites_pc(struct sites *s, uint32_t node)
+{
+	return node == 0 || node >= WIRE_NODES ? 0 : known(s, node)->pc;
+}
+
+struct symbol_frames sites_frames(struct sites *s, uint32_t node)
+{
+	struct memo *m = resolved(s, node);
+
+	return (struct symbol_frames){ .count = m->nframes, .frame = m->frame };
+}
+
+raddr_t sites_address(struct sites *s, uint32_t node)
+{
+	uint64_t pc = node && node < WIRE_NODES ? known(s, node)->pc : 0;
+
+	if (!pc || pc == WIRE_PC_TRUNCATED || pc == WIRE_PC_DEEP)
+		return 0;
+	return (pc & WIRE_PC_MASK) - !(pc & WIRE_PC_EXACT);
+}
+
+static uint32_t mix(uint32_t h, const char *text)
+{
+	for (; text && *text; text++)
+		h = (h ^ (unsigned char)*text) * 16777619u;
+	return (h ^ 0xff) * 16777619u;
+}
+
+static bool same(const char *a, const char *b)
+{
+	return a == b || (a && b && !strcmp(a, b));
+}
+
+static int grow_buckets(struct sites *s)
+{
+	uint32_t n = s->nbuckets * 2, *bucket = calloc(n, sizeof(*bucket));
+
+	if (!bucket)
+		return -1;
+	for (uint32_t i = 1; i <= s->count; i++) {
+		uint32_t at = s->site[i].hash & (n - 1);
+
+		while (bucket[at])
+			at = (at + 1) & (n - 1);
+		bucket[at] = i;
+	}
+	free(s->bucket);
+	s->bucket = bucket;
+	s->nbuckets = n;
+	return 0;
+}
+
+/* The number of the site at FRAME; out of memory, everything new is the last site known. */
+static uint32_t intern(struct sites *s, const struct symbol_frame *frame)
+{
+	uint32_t h = mix(mix(mix(2166136261u ^ frame->line * 2654435761u, frame->function), frame->file), frame->module);
+	uint32_t at = h & (s->nbuckets - 1);
+	struct site *site;
+
+	for (; s->bucket[at]; at = (at + 1) & (s->nbuckets - 1)) {
+		site = &s->site[s->bucket[at]];
+		if (site->hash == h && site->frame.line == frame->line && same(site->frame.function, frame->function) &&
+		    same(site->frame.file, frame->file) && same(site->frame.module, frame->module))
+			return s->bucket[at];
+	}
+	if (s->count + 2 > s->allocated) {
+		uint32_t n = s->allocated ? s->allocated * 2 : 256;
+
+		site = realloc(s->site, n * sizeof(*site));
+		if (!site)
+			return s->count;
+		s->site = site;
+		s->allocated = n;
+	}
+	s->site[++s->count] = (struct site){ .frame = *frame, .hash = h };
+	s->bucket[at] = s->count;
+	if (s->count * 2 > s->nbuckets)
+		grow_buckets(s);
+	return s->count;
+}
+
+uint32_t sites_of(struct sites *s, uint32_t node)
+{
+	uint32_t n = node, site = 0, stop;
+	const struct symbol_frame *outermost = &no_frame;
+
+	if (node == 0 || node >= WIRE_NODES)
+		return intern(s, &no_frame);
+	if (s->memo[node].site)
+		return s->memo[node].site;
+	for (; n && !site; n = sites_parent(s, n)) {
+		struct memo *m = resolved(s, n);
+
+		site = m->site;
+		if (m->frame == &truncated_frame)
+			break;
+		for (uint32_t i = 0; i < m->nframes && !site; i++)
+			if (!m->frame[i].skip)
+				site = intern(s, &m->frame[i]);
+		outermost = &m->frame[m->nframes - 1];
+	}
+	if (!site)
+		site = intern(s, outermost == &no_frame && n ? &truncated_frame : outermost);
+	/* Every node that was passed on the way has the same site. */
+	stop = n;
+	for (n = node; n != stop; n = sites_parent(s, n))
+		s->memo[n].site = site;
+	return site;
+}
+
+bool sites_settled(const struct sites *s, uint32_t node, bool whole)
+{
+	return node == 0 || node >= WIRE_NODES || (whole ? s->memo[node].known == 2 : s->memo[node].site != 0);
+}
+
+void sites_settle(struct sites *s, uint32_t node, bool whole)
+{
+	if (!whole) {
+		sites_of(s, node);
+		return;
+	}
+	for (uint32_t n = node; !sites_settled(s, n, true); n = s->memo[n].parent)
+		resolved(s, n);
+	for (uint32_t n = node; !sites_settled(s, n, true); n = s->memo[n].parent)
+		s->memo[n].known = 2;
+}
+
+void sites_rest(struct sites *s)
+{
+	if (++s->worked < REST || !s->source.rest)
+		return;
+	s->worked = 0;
+	s->source.rest(s->source.rest_ctx);
+}
+
+const struct site *sites_site(const struct sites *s, uint32_t site) { return &s->site[site]; }
+uint32_t sites_count(const struct sites *s) { return s->count; }

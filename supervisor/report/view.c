@@ -1,0 +1,503 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "report/view.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/*
+ * The list. Each row of the profile gets a number for its group (its site's, its stack's, ...), the groups are gathered in one pass
+ * over an open hash, then sorted and cut. Sites are memoised per stack node (sites.c), so with warm symbols this is all there is
+ * to do: 10^5 stacks take a few milliseconds.
+ */
+const char *const view_key_names[VIEW_KEYS] = { "site", "stack", "function", "file", "module", "thread", "size" };
+const char *const view_sort_names[VIEW_SORTS] = { "size", "count", "total", "temporary" };
+
+/* ---- which stacks match ---------------------------------------------------------------------------------------------------------- */
+
+/* A stack matches if its leaf does or its caller's stack does: one answer per node, and one regexec per line of code. */
+struct matcher {
+	const regex_t *regex;
+	struct sites *sites;
+	uint8_t *node;			/* 0: not known, 1: no, 2: yes */
+	size_t nnodes;
+	struct { const struct symbol_frame *frame; bool yes; } *seen;	/* open addressing by address */
+	size_t count, nseen;
+};
+
+static bool matches_text(const regex_t *regex, const struct symbol_frame *f)
+{
+	const char *base = f->module ? strrchr(f->module, '/') : NULL;
+	char place[4200];
+
+	if (f->function && !regexec(regex, f->function, 0, NULL, 0))
+		return true;
+	if (f->file) {
+		snprintf(place, sizeof(place), "%s:%u", f->file, f->line);
+		if (!regexec(regex, place, 0, NULL, 0))
+			return true;
+	}
+	return f->module && !regexec(regex, base ? base + 1 : f->module, 0, NULL, 0);
+}
+
+static size_t pointer_hash(const void *p) { return (size_t)((uint64_t)(uintptr_t)p * 0x9e3779b97f4a7c15ull >> 20); }
+
+static bool matches_frame(struct matcher *m, const struct symbol_frame *f)
+{
+	size_t at;
+
+	if (m->count * 2 >= m->nseen) {
+		size_t n = m->nseen ? m->nseen * 2 : 1024, old = m->nseen;
+		void *before = m->seen;
+		typeof(m->seen) seen = calloc(n, sizeof(*seen));
+
+		if (!seen)
+			return matches_text(m->regex, f);
+		for (size_t i = 0; i < old; i++) {
+			if (!m->seen[i].frame)
+				continue;
+			at = pointer_hash(m->seen[i].frame) & (n - 1);
+			while (seen[at].frame)
+				at = (at + 1) & (n - 1);
+			seen[at] = m->seen[i];
+		}
+		free(before);
+		m->seen = seen;
+		m->nseen = n;
+	}
+	for (at = pointer_hash(f) & (m->nseen - 1); m->seen[at].frame; at = (at + 1) & (m->nseen - 1))
+		if (m->seen[at].frame == f)
+			return m->seen[at].yes;
+	m->seen[at].frame = f;
+	m->seen[at].yes = matches_text(m->regex, f);
+	m->count++;
+	return m->seen[at].yes;
+}
+
+static bool matches_node(struct matcher *m, uint32_t node)
+{
+	struct symbol_frames f = sites_frames(m->sites, node);
+
+	for (size_t i = 0; i < f.count; i++)
+		if (matches_frame(m, &f.frame[i]))
+			return true;
+	return false;
+}
+
+static bool matches(struct matcher *m, uint32_t stack)
+{
+	uint32_t n;
+	uint8_t answer = 1;
+
+	if (!m->regex)
+		return true;
+	if (stack == 0 || stack >= m->nnodes)
+		return matches_node(m, stack);
+	for (n = stack; n; n = sites_parent(m->sites, n)) {
+		if (m->node[n]) {
+			answer = m->node[n];
+			break;
+		}
+		if (matches_node(m, n)) {
+			answer = 2;
+			break;
+		}
+	}
+	/* Inner nodes all share the answer; the node that it was found at too. */
+	for (uint32_t i = stack; i && i != n; i = sites_parent(m->sites, i))
+		m->node[i] = answer;
+	if (n)
+		m->node[n] = answer;
+	return answer == 2;
+}
+
+static int matcher_init(struct matcher *m, const regex_t *regex, struct sites *sites, const struct profile *p)
+{
+	*m = (struct matcher){ .regex = regex, .sites = sites };
+	if (!regex)
+		return 0;
+	for (size_t i = 0; i < p->count; i++)
+		if (p->row[i].stack >= m->nnodes)
+			m->nnodes = (size_t)p->row[i].stack + 1;
+	m->node = calloc(m->nnodes + 1, 1);
+	return m->node ? 0 : -ENOMEM;
+}
+
+static void matcher_release(struct matcher *m)
+{
+	free(m->node);
+	free(m->seen);
+}
+
+/* ---- groups ------------------------------------------------------------------------------------------------------------------------ */
+
+struct groups {
+	struct view *v;
+	struct sites *sites;
+	size_t least, allocated;	/* powers of two */
+	uint64_t *key;			/* of each row of the view */
+	uint32_t *bucket;		/* row + 1 */
+	size_t nbuckets;
+	uint32_t *of_site;		/* VIEW_FUNCTION, _FILE, _MODULE: site -> lowest site with the same text */
+	size_t nsites;
+	uint32_t *text_bucket;		/* site, by hash of that text */
+	size_t ntext;
+};
+
+static const char *text_of(enum view_key key, const struct symbol_frame *f)
+{
+	const char *text = key == VIEW_FUNCTION ? f->function : key == VIEW_FILE ? f->file : f->module;
+
+	if (!text && key == VIEW_FILE)
+		text = f->module;		/* no line information: the object file stands in */
+	return text ? text : "";
+}
+
+static uint32_t text_hash(const char *text)
+{
+	uint32_t h = 2166136261u;
+
+	for (; *text; text++)
+		h = (h ^ (unsigned char)*text) * 16777619u;
+	return h ^ h >> 15;
+}
+
+static int grow_texts(struct groups *g)
+{
+	size_t n = (size_t)sites_count(g->sites) * 2 + 1024, size = 1024;
+
+	while (size < n * 2)
+		size *= 2;
+	g->of_site = realloc(g->of_site, n * sizeof(*g->of_site));
+	if (!g->of_site)
+		return -ENOMEM;
+	memset(g->of_site + g->nsites, 0, (n - g->nsites) * sizeof(*g->of_site));
+	g->text_bucket = reallocarray(g->text_bucket, size, sizeof(*g->text_bucket));
+	if (!g->text_bucket)
+		return -ENOMEM;
+	memset(g->text_bucket, 0, size * sizeof(*g->text_bucket));
+	g->ntext = size;
+	for (uint32_t i = 1; i < g->nsites; i++) {
+		size_t at;
+
+		if (g->of_site[i] != i)
+			continue;
+		at = text_hash(text_of(g->v->key, &sites_site(g->sites, i)->frame)) & (size - 1);
+		while (g->text_bucket[at])
+			at = (at + 1) & (size - 1);
+		g->text_bucket[at] = i;
+	}
+	g->nsites = n;
+	return 0;
+}
+
+/* The first site whose function (file, module) reads the same stands for all of them. 0: out of memory */
+static uint32_t same_text(struct groups *g, uint32_t site)
+{
+	const char *text;
+	size_t at;
+
+	if (site >= g->nsites && grow_texts(g))
+		return 0;
+	if (g->of_site[site])
+		return g->of_site[site];
+	text = text_of(g->v->key, &sites_site(g->sites, site)->frame);
+	for (at = text_hash(text) & (g->ntext - 1); g->text_bucket[at]; at = (at + 1) & (g->ntext - 1))
+		if (!strcmp(text, text_of(g->v->key, &sites_site(g->sites, g->text_bucket[at])->frame)))
+			return g->of_site[site] = g->text_bucket[at];
+	g->text_bucket[at] = site;
+	return g->of_site[site] = site;
+}
+
+static struct symbol_frame label(enum view_key key, const struct symbol_frame *f)
+{
+	struct symbol_frame l = { 0 };
+
+	switch (key) {
+	case VIEW_SITE:
+	case VIEW_STACK:
+		return *f;
+	case VIEW_FUNCTION:
+		l.function = f->function;
+		l.module = f->module;
+		break;
+	case VIEW_FILE:
+		l.file = text_of(VIEW_FILE, f);
+		break;
+	case VIEW_MODULE:
+		l.module = f->module;
+		break;
+	default:
+		break;
+	}
+	return l;
+}
+
+static size_t key_hash(uint64_t key)
+{
+	key *= 0x9e3779b97f4a7c15ull;
+	return (size_t)(key ^ key >> 31);
+}
+
+static int grow_groups(struct groups *g)
+{
+	size_t n = g->allocated ? g->allocated * 2 : g->least;
+	struct view_row *row = realloc(g->v->row, n * sizeof(*row));
+	uint64_t *key;
+	uint32_t *bucket;
+
+	if (!row)
+		return -ENOMEM;
+	g->v->row = row;
+	key = realloc(g->key, n * sizeof(*key));
+	if (!key)
+		return -ENOMEM;
+	g->key = key;
+	bucket = calloc(n * 2, sizeof(*bucket));
+	if (!bucket)
+		return -ENOMEM;
+	free(g->bucket);
+	g->bucket = bucket;
+	g->nbuckets = n * 2;
+	g->allocated = n;
+	for (size_t i = 0; i < g->v->count; i++) {
+		size_t at = key_hash(key[i]) & (g->nbuckets - 1);
+
+		while (bucket[at])
+			at = (at + 1) & (g->nbuckets - 1);
+		bucket[at] = (uint32_t)i + 1;
+	}
+	return 0;
+}
+
+/* The row of the group KEY; *NEW is set when it was not there. */
+static struct view_row *group(struct groups *g, uint64_t key, bool *new)
+{
+	size_t at;
+
+	if (g->v->count == g->allocated && grow_groups(g))
+		return NULL;
+	for (at = key_hash(key) & (g->nbuckets - 1); g->bucket[at]; at = (at + 1) & (g->nbuckets - 1))
+		if (g->key[g->bucket[at] - 1] == key) {
+			*new = false;
+			return &g->v->row[g->bucket[at] - 1];
+		}
+	g->key[g->v->count] = key;
+	g->bucket[at] = (uint32_t)++g->v->count;
+	*new = true;
+	return &g->v->row[g->v->count - 1];
+}
+
+static int gather(struct groups *g, const struct profile_row *r)
+{
+	enum view_key by = g->v->key;
+	uint32_t site = 0;
+	uint64_t key;
+	struct view_row *row;
+	bool new;
+
+	if (by != VIEW_THREAD && by != VIEW_SIZE)
+		site = sites_of(g->sites, r->stack);
+	switch (by) {
+	case VIEW_SITE: key = site; break;
+	case VIEW_STACK: key = r->stack; break;
+	case VIEW_THREAD: key = r->thread; break;
+	case VIEW_SIZE: key = r->block; break;
+	default:
+		key = same_text(g, site);
+		if (!key)
+			return -ENOMEM;
+	}
+	row = group(g, key, &new);
+	if (!row)
+		return -ENOMEM;
+	if (new) {
+		*row = (struct view_row){ .stack = r->stack, .stack_size = r->size };
+		if (by == VIEW_THREAD)
+			row->thread = r->thread;
+		else if (by == VIEW_SIZE)
+			row->block = r->block;
+		else
+			row->frame = label(by, &sites_site(g->sites, site)->frame);
+	} else if (r->size > row->stack_size) {
+		row->stack = r->stack;
+		row->stack_size = r->size;
+	}
+	row->size += r->size;
+	row->count += r->count;
+	row->total_size += r->total_size;
+	row->total_count += r->total_count;
+	row->temporary += r->temporary;
+	row->usable += r->usable;
+	row->before += r->before;
+	row->count_before += r->count_before;
+	return 0;
+}
+
+/* ---- order -------------------------------------------------------------------------------------------------------------------------- */
+
+static int compare_text(const char *a, const char *b)
+{
+	return strcmp(a ? a : "", b ? b : "");
+}
+
+static int down(int64_t a, int64_t b) { return a < b ? 1 : a > b ? -1 : 0; }
+static int down_unsigned(uint64_t a, uint64_t b) { return a < b ? 1 : a > b ? -1 : 0; }
+
+/* Biggest first; equals in an order that does not depend on how the program was loaded. */
+struct order {
+	enum view_sort sort;
+	struct sites *sites;
+};
+
+static int compare(const void *pa, const void *pb, void *ctx)
+{
+	const struct view_row *a = pa, *b = pb;
+	const struct order *order = ctx;
+	int c = 0;
+
+	sites_rest(order->sites);
+	switch (order->sort) {
+	case SORT_COUNT: c = down(a->count, b->count); break;
+	case SORT_TOTAL: c = down_unsigned(a->total_size, b->total_size); break;
+	case SORT_TEMPORARY: c = down_unsigned(a->temporary, b->temporary); break;
+	default: break;
+	}
+	if (!c)
+		c = down(a->size, b->size);
+	if (!c)
+		c = down(a->count, b->count);
+	if (!c)
+		c = down_unsigned(a->total_size, b->total_size);
+	if (c)
+		return c;
+	c = compare_text(a->frame.file, b->frame.file);
+	if (!c)
+		c = a->frame.line < b->frame.line ? -1 : a->frame.line > b->frame.line;
+	if (!c)
+		c = compare_text(a->frame.function, b->frame.function);
+	if (!c)
+		c = compare_text(a->frame.module, b->frame.module);
+	if (!c)
+		c = a->block < b->block ? -1 : a->block > b->block;
+	if (!c)
+		c = a->thread < b->thread ? -1 : a->thread > b->thread;
+	return c ? c : a->stack < b->stack ? -1 : a->stack > b->stack;
+}
+
+static void swap(struct view_row *a, struct view_row *b)
+{
+	struct view_row r = *a;
+
+	*a = *b;
+	*b = r;
+}
+
+/* The LIMIT first rows in order come to the front: a heap of the best so far, the last of them on top. Sorting them all would cost more than the rest. */
+static void select_first(struct view *v, size_t limit, struct order *order)
+{
+	struct view_row *row = v->row;
+
+	for (size_t i = 0; i < v->count; i++) {
+		size_t at = i;
+
+		if (i < limit) {
+			while (at && compare(&row[at], &row[(at - 1) / 2], order) > 0) {
+				swap(&row[at], &row[(at - 1) / 2]);
+				at = (at - 1) / 2;
+			}
+			continue;
+		}
+		if (compare(&row[i], &row[0], order) > 0)
+			continue;
+		swap(&row[i], &row[0]);
+		for (at = 0;;) {
+			size_t child = 2 * at + 1;
+
+			if (child >= limit)
+				break;
+			if (child + 1 < limit && compare(&row[child + 1], &row[child], order) > 0)
+				child++;
+			if (compare(&row[child], &row[at], order) <= 0)
+				break;
+			swap(&row[child], &row[at]);
+			at = child;
+		}
+	}
+}
+
+static void cut(struct view *v, size_t limit)
+{
+	struct view_row *o = &v->others;
+
+	for (size_t i = limit; i < v->count; i++) {
+		const struct view_row *r = &v->row[i];
+
+		o->size += r->size;
+		o->count += r->count;
+		o->total_size += r->total_size;
+		o->total_count += r->total_count;
+		o->temporary += r->temporary;
+		o->usable += r->usable;
+		o->before += r->before;
+		o->count_before += r->count_before;
+		o->merged++;
+	}
+	if (v->count > limit)
+		v->count = limit;
+}
+
+static void reverse(struct view *v)
+{
+	for (size_t i = 0; i < v->count / 2; i++)
+		swap(&v->row[i], &v->row[v->count - 1 - i]);
+}
+
+int view_make(struct view *v, const struct profile *p, struct sites *sites, const struct view_options *o)
+{
+	struct groups g = { .v = v, .sites = sites, .least = 512 };
+	struct order order = { .sort = o->sort, .sites = sites };
+	struct matcher m;
+	int err;
+
+	*v = (struct view){ .key = o->key, .ms = p->ms, .since_ms = p->since_ms, .has_totals = p->has_totals, .has_usable = p->has_usable,
+		.is_difference = p->is_difference, .estimated = p->estimated };
+	err = matcher_init(&m, o->match, sites, p);
+	while (o->key == VIEW_STACK && !o->match && g.least < p->count)
+		g.least *= 2;		/* each row is a group: what doubles on the way there would be held beside it */
+	for (size_t i = 0; i < p->count && !err; i++) {
+		sites_rest(sites);
+		if (!matches(&m, p->row[i].stack))
+			continue;
+		v->total_size += p->row[i].size;
+		v->total_count += p->row[i].count;
+		v->total_usable += p->row[i].usable;
+		err = gather(&g, &p->row[i]);
+	}
+	matcher_release(&m);
+	free(g.key);
+	free(g.bucket);
+	free(g.of_site);
+	free(g.text_bucket);
+	if (err) {
+		view_release(v);
+		return err;
+	}
+	if (o->limit && v->count / 4 > o->limit)
+		select_first(v, o->limit, &order);
+	if (v->count && o->limit)
+		qsort_r(v->row, v->count / 4 > o->limit ? o->limit : v->count, sizeof(*v->row), compare, &order);
+	cut(v, o->limit);
+	v->reversed = o->reverse;
+	if (o->reverse)
+		reverse(v);
+	return 0;
+}
+
+void view_release(struct view *v)
+{
+	free(v->row);
+	v->row = NULL;
+	v->count = 0;
+}

@@ -1,0 +1,512 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/*
+ * attach.c - getting into a program that runs.
+ *
+ * Its threads are seized; none of them stops for that. What a former mtrun may have left is taken away first. Then one thread is stopped, wherever it is, and sent
+ * through the landing (landing.c): a millisecond or so, then it is back where it was. Everything slow happens while the program runs: reading its objects,
+ * unwind tables, moving instructions; now and then a thread is borrowed again, to map an island. Last of all threads are stopped once, for as
+ * long as it takes to see that none stands in the bytes to be overwritten and to write the jumps.
+ *
+ * A child that is forked meanwhile is followed in any case, also with --no-follow: it may have what we share with its parent, and gets into nobody's hands that way.
+ *
+ * Whatever comes to pass meanwhile is dealt with as ever (stops.c): threads come and go, children are forked, the program ends or becomes another by exec.
+ */
+#include "session/session_state.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/membarrier.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "tracee/attach_check.h"
+#include "tracee/agent.h"
+#include "tracee/journal.h"
+#include "tracee/stub.h"
+#include "base/message.h"
+#include "base/proc.h"
+#include "transport/heartbeat.h"
+#include "tracee/sigframe.h"
+#include "tracee/tracer.h"
+#include "session/limit_enforce.h"
+
+#define HALT_MS   50			/* a thread that waits for its vfork child cannot stop: another one is asked */
+#define PLANT_MS  30000			/* to find the threads outside of a few bytes, and none in a vfork */
+#define PAUSE_MS  64			/* between two looks, at most */
+
+/* ---- one thread that works for us ------------------------------------------------------------------------------------------------------- */
+
+/* The N-th of P's threads that run. Its first thread is the last of them: it takes the signals to the process (session_stop()). NULL: none runs. */
+static struct thread *nth_running(struct session *s, const struct process *p, size_t n)
+{
+	struct thread *first = NULL, *found = NULL;
+	size_t count = 0;
+
+	for (size_t i = 0; i < s->nthreads; i++) {
+		struct thread *t = &s->thread[i];
+
+		if (t->process != p || t->guest || t->state != THREAD_RUNNING)
+			continue;
+		if (t->tid == p->pid)
+			first = t;
+		else if (count++ == n)
+			found = t;
+	}
+	if (found || (first && n == count))
+		return found ? found : first;
+	count += first != NULL;
+	return count ? nth_running(s, p, n % count) : NULL;
+}
+
+/* One of P's threads is stopped. Its id or -errno. */
+static pid_t borrow(struct session *s, struct process *p)
+{
+	uint64_t end = pulse_ms() + HALT_MOST;
+
+	for (size_t n = 0; p->state == PROCESS_RUNNING && pulse_ms() < end; n++) {
+		struct thread *t = nth_running(s, p, n);
+		pid_t tid;
+		int err;
+
+		if (!t)
+			return -ESRCH;
+		tid = t->tid;
+		if (thread_blocked(t)) {
+			session_serve_stops(s);
+			usleep(1000);
+			continue;
+		}
+		err = session_halt(s, t, HALT_MS);
+		t = thread_find(s, tid);
+		if (!err && t->process != p) {		/* it has become another program meanwhile */
+			thread_resume(t);
+			return -ESRCH;
+		}
+		if (!err)
+			err = session_unfilter(s, tid, true);
+		if (!err)
+			return tid;
+		if (err == -EPERM) {
+			thread_resume(thread_find(s, tid));
+			return err;
+		}
+	}
+	return p->state == PROCESS_RUNNING ? -ETIMEDOUT : -ESRCH;
+}
+
+/* It runs on, as home.h says of those that were put back: its next stop is told to session_serve_stops(). */
+static void give_back(struct session *s, pid_t tid)
+{
+	struct thread *t = thread_find(s, tid);
+
+	if (!t)
+		return;
+	t->state = THREAD_RUNNING;
+	t->group = false;
+	session_refilter(s, t);
+}
+
+static int call_in(void *ctx, struct process *p, struct wire_call *calls, uint32_t n)
+{
+	struct session *s = ctx;
+	pid_t tid;
+	int err;
+
+	if (!n)
+		return session_serve_stops(s);
+	session_hurry(true);
+	tid = borrow(s, p);
+	err = tid < 0 ? (int)tid : home_call(p, tid, calls, n);
+	if (tid > 0)
+		give_back(s, tid);
+	session_serve_stops(s);
+	session_hurry(false);
+	return err;
+}
+
+static int land(struct session *s, struct process *p)
+{
+	pid_t tid;
+	int err;
+
+	session_hurry(true);
+	tid = borrow(s, p);
+	err = tid < 0 ? (int)tid : home_attach(p, tid, &s->options);
+	if (tid > 0)
+		give_back(s, tid);
+	session_serve_stops(s);
+	session_hurry(false);
+	return err;
+}
+
+/* ---- planting --------------------------------------------------------------------------------------------------------------------------- */
+
+static bool within(const void *plant, raddr_t pc)
+{
+	return plant_within(plant, pc);
+}
+
+/* All are stopped. Those within the bytes go on in the copies; -EAGAIN: a handler will come back to one of these, or the like. */
+static int step_aside(struct session *s, struct process *p)
+{
+	bool handlers = sigframe_possible(p->via);
+
+	for (size_t i = 0; i < s->nthreads; i++) {
+		const struct thread *t = &s->thread[i];
+		struct user_regs_struct regs;
+
+		if (t->process != p || t->state == THREAD_EXITING)
+			continue;
+		if (t->guest || tracer_get_regs(t->tid, &regs) < 0)
+			return -EAGAIN;
+		if (handlers && sigframe_any(p->via, regs.rsp, within, &p->plant))
+			return -EAGAIN;
+		if (plant_covers(&p->plant, regs.rip) && !plant_moved_pc(&p->plant, regs.rip))
+			return -EAGAIN;
+	}
+	for (size_t i = 0; i < s->nthreads; i++) {
+		struct user_regs_struct regs;
+
+		if (s->thread[i].process != p || s->thread[i].state == THREAD_EXITING || tracer_get_regs(s->thread[i].tid, &regs) < 0 ||
+		    !plant_covers(&p->plant, regs.rip))
+			continue;
+		regs.rip = plant_moved_pc(&p->plant, regs.rip);
+		if (tracer_set_regs(s->thread[i].tid, &regs) < 0)
+			return -EAGAIN;
+	}
+	return 0;
+}
+
+/* A child runs in its memory, and nobody knows where: the others need not stop for that. */
+static bool some_in_vfork(const struct session *s, const struct process *p)
+{
+	for (size_t i = 0; i < s->nthreads; i++)
+		if (s->thread[i].process == p && s->thread[i].state != THREAD_EXITING && thread_in_vfork(&s->thread[i]))
+			return true;
+	return false;
+}
+
+/* All are stopped: children that are forked from now on have nothing of what we share. */
+static void leave_children_alone(const struct session *s, const struct process *p)
+{
+	for (size_t i = 0; i < s->nthreads; i++)
+		if (s->thread[i].process == p && s->thread[i].state == THREAD_STOPPED && tracer_flags(s->thread[i].tid, 0) < 0)
+			message_verbose(1, "%d: its children are followed", p->pid);
+}
+
+static int plant_once(struct session *s, struct process *p)
+{
+	uint64_t began;
+	int err, cont;
+
+	if (some_in_vfork(s, p))
+		return -EAGAIN;
+	session_hurry(true);
+	began = session_us();
+	err = session_stop_within(s, p, MOMENT_MS);
+	if (!err && p->state != PROCESS_STOPPED)
+		err = -ESRCH;
+	if (err == -ETIMEDOUT)
+		err = -EAGAIN;
+	if (!err)
+		err = step_aside(s, p);
+	if (!err)
+		err = home_plant(p);
+	if (!err)
+		err = home_arm(p, true);
+	if (!err && !s->options.follow)
+		leave_children_alone(s, p);
+	cont = session_cont(s, p);
+	session_paused(p, began);
+	session_hurry(false);
+	return err ? err : cont;
+}
+
+static int plant(struct session *s, struct process *p)
+{
+	uint64_t end = pulse_ms() + PLANT_MS, pause = 1;
+	int err = -EAGAIN;
+
+	p->paused_us = 0;
+	while (err == -EAGAIN && pulse_ms() < end && p->state <= PROCESS_STOPPED) {
+		err = plant_once(s, p);
+		for (uint64_t until = pulse_ms() + pause; err == -EAGAIN && pulse_ms() < until; )
+			if (session_turn(s, (int)pause) < 0)
+				return -ESRCH;
+		pause = pause < PAUSE_MS ? 2 * pause : pause;
+	}
+	if (!err)
+		message_verbose(1, "%d: stopped for %.1f ms to plant", p->pid, (double)p->paused_us / 1000);
+	return err;
+}
+
+static bool some_left(const struct plant *plant)
+{
+	for (size_t i = 0; i < plant->count; i++)
+		if (plant->planted[i].later)
+			return true;
+	return false;
+}
+
+/* Libraries that came while we were at it are found by looking once more. */
+static int plant_all(struct session *s, struct process *p)
+{
+	int err = 0;
+
+	for (int i = 0; i < 10 && !err && p->state <= PROCESS_STOPPED; i++) {
+		err = home_plan(p, call_in, s, &s->options);
+		if (err == -ENOSPC || err == -EBUSY) {
+			message_verbose(1, "%d: not everything is supervised: %s", p->pid, strerror(-err));
+			err = 0;
+		}
+		if (err || (i && !some_left(&p->plant)))
+			break;
+		err = plant(s, p);
+	}
+	return err;
+}
+
+/* ---- one process ------------------------------------------------------------------------------------------------------------------------ */
+
+/* A former mtrun was killed: what it left is taken away. */
+static int take_over(struct session *s, struct process *p)
+{
+	struct slack stray[SLACK_MOST];
+	struct leftover left;
+	int err = journal_find(p->via, &left);
+
+	if (err == 0 && !slack_find(p->via, stray))
+		return 0;
+	if (err < 0)
+		return err;
+	p->home = left.home;
+	p->plant = left.plant;
+	err = session_withdraw(s, p);
+	if (session_cont(s, p) < 0)
+		err = -ESRCH;
+	plant_release(&p->plant);
+	p->home = 0;
+	p->left = false;
+	if (!err)
+		message_verbose(1, "%d: what a former mtrun had left in it is taken away", p->pid);
+	return err;
+}
+
+/* It has not ended, nor become another program by exec (which is supervised from its start, then). */
+static int still(const struct process *p, bool with_home)
+{
+	return p->state <= PROCESS_STOPPED && (!with_home || p->wire) ? 0 : -ESRCH;
+}
+
+/* It takes the kernel some milliseconds where there are several threads: one of them waits for that, and no request of another is in the way. */
+static void register_fences(struct session *s, struct process *p)
+{
+	struct wire_call call = { .nr = SYS_membarrier, .arg = { MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED } };
+	uint64_t began = session_us();
+
+	p->fences = call_in(s, p, &call, 1) == 0 && call.ret == 0;
+	message_verbose(2, "%d: registered for memory barriers in %.1f ms", p->pid, (double)(session_us() - began) / 1000);
+}
+
+static int enter(struct session *s, struct process *p)
+{
+	int err = take_over(s, p);
+
+	if (!err)
+		err = still(p, false);
+	if (!err)
+		err = land(s, p);
+	if (!err)
+		err = still(p, true);
+	if (!err && session_is_filtered(p->via))
+		p->wire->no_syscalls = 1;
+	if (!err)
+		err = process_listen(s, p);
+	if (!err)
+		err = plant_all(s, p);
+	if (!err)
+		err = still(p, true);
+	if (!err)
+		register_fences(s, p);
+	p->attaching = false;
+	if (!err)
+		verdict_image(s, p);
+	if (!err)
+		process_describe(p);
+	return err;
+}
+
+static const char *reason(int err)
+{
+	switch (err) {
+	case -EBUSY: return "a former mtrun's hooks are still in use in it: try again";
+	case -EPROTO: return "another version of mtrun was killed while it was attached, and left its hooks: use that one once more";
+	case -EPERM: return "it has a seccomp filter, which only root may set aside for the calls that mtrun needs made in it";
+	case -ENOSPC: return "no room for the trampoline was found in it";
+	case -E2BIG: return HOME_NO_ADDRESSES;
+	case -ETIMEDOUT:
+	case -EAGAIN: return "its threads do not stop";
+	case -ESRCH: return "it has ended";
+	default: return strerror(-err);
+	}
+}
+
+/* A child that was found and ended before we were in it is none that anybody has asked for. */
+static bool worth_saying(const struct session *s, pid_t pid, int err)
+{
+	for (size_t i = 0; i < s->options.npids; i++)
+		if (s->options.pid[i] == pid)
+			return true;
+	return err != -ESRCH;
+}
+
+/* What is in it already goes, and it goes on alone. */
+static void give_up(struct session *s, struct process *p, int err)
+{
+	if (worth_saying(s, p->pid, err))
+		message_error("cannot attach to %d ('%s'): %s", p->pid, p->command ? p->command : "?", reason(err));
+	p->unsupervised = reason(err);
+	if (p->home && p->state <= PROCESS_STOPPED && (session_withdraw(s, p) < 0 || session_cont(s, p) < 0))
+		message_verbose(1, "%d: it is not left as it was found", p->pid);
+}
+
+/* The thread by which the process is to be read: its first, unless that one has ended. */
+static pid_t thread_to_read(pid_t pid)
+{
+	char link[4096];
+	pid_t *tid, found = pid;
+	int n;
+
+	if (proc_readlink(pid, "exe", link, sizeof(link)) >= 0)
+		return pid;
+	n = proc_threads(pid, &tid);
+	if (n > 0)
+		found = tid[n - 1];
+	if (n >= 0)
+		free(tid);
+	return found;
+}
+
+static struct process *begin(struct session *s, pid_t pid)
+{
+	char why[1024];
+	struct process *p;
+	int err = attach_check(pid, s->options.nhooks > 0, why, sizeof(why));
+
+	if (err) {
+		if (worth_saying(s, pid, err))
+			message_error("%s", why);
+		return NULL;
+	}
+	p = process_start(s, pid, (pid_t)proc_status_field(pid, "PPid"), NULL);
+	if (!p) {
+		message_error("out of memory");
+		return NULL;
+	}
+	p->threads = 0;
+	p->via = thread_to_read(pid);
+	p->ledger_used = p->attached = p->attaching = true;
+	process_describe(p);
+	err = home_prepare(p, &s->options);
+	if (!err) {
+		before_measure(&p->before, p, NULL, NULL);
+		err = session_seize(s, p);
+	}
+	if (err) {
+		err = attach_refused(pid, err, why, sizeof(why));
+		if (worth_saying(s, pid, err))
+			message_error("%s", why);
+		p->unsupervised = "it could not be traced";
+		process_finish(s, p, PROCESS_DETACHED, 0);
+		return NULL;
+	}
+	return p;
+}
+
+/* ---- several ---------------------------------------------------------------------------------------------------------------------------- */
+
+static bool is_known(const struct session *s, pid_t pid)
+{
+	for (const struct process *p = s->processes; p; p = p->next)
+		if (p->pid == pid)
+			return true;
+	return false;
+}
+
+/* The children that there are of those that we have; true: some more were found. */
+static bool begin_children(struct session *s)
+{
+	int fd = proc_open(getpid(), "..", O_RDONLY | O_DIRECTORY);
+	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	const struct dirent *entry;
+	bool more = false;
+
+	if (!dir) {
+		if (fd >= 0)
+			close(fd);
+		return false;
+	}
+	while ((entry = readdir(dir))) {
+		pid_t pid = (pid_t)atoi(entry->d_name);
+
+		if (pid <= 0 || is_known(s, pid) || !is_known(s, (pid_t)proc_status_field(pid, "PPid")))
+			continue;
+		if (proc_status_field(pid, "TracerPid") == getpid())	/* forked just now: its parent's stop will tell */
+			continue;
+		more |= begin(s, pid) != NULL;
+	}
+	closedir(dir);
+	return more;
+}
+
+/* Everything that was begun, children forked meanwhile too. How many are supervised: some by their exec meanwhile. */
+static size_t enter_all(struct session *s)
+{
+	size_t n = 0;
+
+	for (struct process *p = s->processes; p; p = p->next) {
+		int err;
+
+		if (!p->attaching || p->state > PROCESS_STOPPED)
+			continue;
+		p->attached = true;
+		err = enter(s, p);
+		if (err && p->state <= PROCESS_STOPPED)
+			give_up(s, p, err);
+	}
+	for (const struct process *p = s->processes; p; p = p->next)
+		n += still(p, true) == 0 && !p->unsupervised;
+	return n;
+}
+
+int session_attach(struct session *s)
+{
+	size_t n = 0;
+
+	if (session_begin_log(s))
+		return -EIO;
+	s->began = s->started = true;
+	for (size_t i = 0; i < s->options.npids; i++) {
+		struct process *p = begin(s, s->options.pid[i]);
+
+		if (!p) {
+			session_detach(s);
+			return -EINVAL;
+		}
+		if (!s->main)
+			s->main = s->chosen = p;
+	}
+	while (s->options.tree && begin_children(s))
+		;
+	n = enter_all(s);
+	pulse_prompt();
+	if (n)
+		return 0;
+	if (s->main && !s->main->unsupervised)
+		message_error("cannot attach to %d ('%s'): %s", s->main->pid, s->main->command ? s->main->command : "?", reason(-ESRCH));
+	session_detach(s);
+	return -EINVAL;
+}

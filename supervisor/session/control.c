@@ -1,0 +1,569 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/*
+ * control.c - acting on targets: stopping and resuming all threads of a process, lending it to another tracer, letting it go, its stacks.
+ *
+ * A thread that is to stop is interrupted and stays wherever it reports next; a signal that came with the stop is delivered when it goes on.
+ * Rings and questions are served meanwhile: a thread that waits for us would never get to its stop.
+ *
+ * A thread that waits in the kernel uninterruptibly (for its vfork child's exec, for a device) reports only when that is over. It counts as stopped: once interrupted
+ * it cannot execute anything before it has reported, and if its process is still stopped then, it stays (stops.c).
+ */
+#include "session/session_state.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "tracee/agent.h"
+#include "base/message.h"
+#include "base/proc.h"
+#include "transport/heartbeat.h"
+#include "tracee/tracer.h"
+#include "tracee/backtrace.h"
+
+/* ---- acting on the target ----------------------------------------------------------------------------------------------------------- */
+
+bool thread_blocked(const struct thread *t)
+{
+	char name[48];
+
+	snprintf(name, sizeof(name), "task/%d/stat", t->tid);
+	return t->process && proc_state(t->process->pid, name) == 'D';
+}
+
+bool thread_in_vfork(const struct thread *t)
+{
+	char name[48], *text;
+	long nr;
+
+	if (t->guest)
+		return true;
+	snprintf(name, sizeof(name), "task/%d/syscall", t->tid);
+	if (!thread_blocked(t) || proc_read(t->process->pid, name, &text) < 0)
+		return false;
+	nr = strtol(text, NULL, 10);
+	free(text);
+	return nr == SYS_vfork || nr == SYS_clone || nr == SYS_clone3;
+}
+
+/* All of P's threads but BUT. BLOCKED: those that are blocked count, too; all were interrupted. */
+static bool all_stopped(const struct session *s, const struct process *p, pid_t but, bool blocked)
+{
+	for (size_t i = 0; i < s->nthreads; i++) {
+		const struct thread *t = &s->thread[i];
+
+		if (t->process == p && t->tid != but && !t->guest && t->state != THREAD_STOPPED && t->state != THREAD_EXITING && !(blocked && thread_blocked(t)))
+			return false;
+	}
+	return true;
+}
+
+#define STOP_MS  5000
+#define SHORT_US 2000
+#define BLOCKED_US 50000	/* a page is read from a disk, or the like: that is waited for */
+
+/* A moment of waiting for stops, which began at BEGAN. Others wait, too, that have stopped: what the programs have said is read only if it takes long. */
+static void await_stop(struct session *s, uint64_t began)
+{
+	if (session_serve_stops(s))
+		return;
+	if (session_us() - began > SHORT_US) {
+		session_serve_questions(s);
+		session_serve_rings(s);
+	}
+	usleep(20);
+}
+
+static void await_stopped(struct session *s, const struct process *p, pid_t but, uint64_t end)
+{
+	uint64_t began = session_us();
+
+	while (!all_stopped(s, p, but, session_us() - began > BLOCKED_US) && pulse_ms() < end)
+		await_stop(s, began);
+}
+
+/*
+ * A signal to the process goes to its first thread if that can take it, else to any: and a call that one sleeps in ends with EINTR that never would have. So the
+ * first thread is the last that stops, and the first that goes on, by itself until it has taken what has come meanwhile.
+ */
+int session_stop_most(struct session *s, struct process *p, unsigned ms)
+{
+	uint64_t end = pulse_ms() + ms;
+	const struct thread *first;
+
+	if (p->state == PROCESS_STOPPED || p->state == PROCESS_HELD)
+		return 0;
+	if (p->state != PROCESS_RUNNING)
+		return -ESRCH;
+	if (p->lent)
+		return -EBUSY;
+	s->stopping = p;
+	for (size_t i = 0; i < s->nthreads; i++)
+		if (s->thread[i].process == p && !s->thread[i].guest && s->thread[i].state == THREAD_RUNNING && s->thread[i].tid != p->pid)
+			tracer_interrupt(s->thread[i].tid);
+	await_stopped(s, p, p->pid, end);
+	first = thread_find(s, p->pid);
+	if (first && first->process == p && first->state == THREAD_RUNNING)
+		tracer_interrupt(first->tid);
+	await_stopped(s, p, 0, end);
+	s->stopping = NULL;
+	if (p->state == PROCESS_RUNNING)
+		p->state = PROCESS_STOPPED;
+	if (p->state > PROCESS_HELD)
+		return -ESRCH;
+	return all_stopped(s, p, 0, true) ? 0 : -ETIMEDOUT;
+}
+
+int session_stop_within(struct session *s, struct process *p, unsigned ms)
+{
+	int err = session_stop_most(s, p, ms);
+
+	if (err == -ETIMEDOUT && session_cont(s, p) < 0)
+		return -ESRCH;
+	return err;
+}
+
+const char *session_stop_error(int err)
+{
+	return err == -ETIMEDOUT ? "some of its threads do not stop; it runs on" : strerror(-err);
+}
+
+int session_halt(struct session *s, struct thread *t, int ms)
+{
+	uint64_t end = pulse_ms() + (uint64_t)ms, began = session_us();
+	pid_t tid = t->tid;
+	int err = tracer_interrupt(tid);
+
+	s->halting = tid;
+	while (!err) {
+		t = thread_find(s, tid);
+		if (!t || t->state == THREAD_EXITING)
+			err = -ESRCH;
+		else if (t->state == THREAD_STOPPED)
+			break;
+		else if (pulse_ms() >= end)
+			err = -EAGAIN;
+		else
+			await_stop(s, began);
+	}
+	s->halting = 0;
+	return err;
+}
+
+int session_unfilter(const struct session *s, pid_t tid, bool on)
+{
+	unsigned flags = s->options.follow ? TRACE_CHILDREN : 0;
+
+	if (!session_is_filtered(tid))
+		return 0;
+	return tracer_flags(tid, on ? flags | TRACE_UNFILTERED : flags) < 0 ? -EPERM : 0;
+}
+
+void session_filter(const struct session *s, pid_t tid)
+{
+	if (session_unfilter(s, tid, false) < 0)
+		message_verbose(1, "%d: its seccomp filters come back when mtrun leaves", tid);
+}
+
+void session_refilter(struct session *s, struct thread *t)
+{
+	pid_t tid = t->tid;
+
+	if (!session_is_filtered(tid) || session_halt(s, t, HALT_MOST) < 0)
+		return;
+	session_filter(s, tid);
+	thread_resume(thread_find(s, tid));
+}
+
+/* While we are at work all threads of a program wait: nobody comes before us, if we are allowed that. */
+void session_hurry(bool on)
+{
+	static struct sched_param before;
+	static int policy = -1, nice_before;
+	struct sched_param first = { .sched_priority = 1 };
+
+	if (on && policy < 0) {
+		policy = sched_getscheduler(0);
+		nice_before = getpriority(PRIO_PROCESS, 0);
+		if (sched_getparam(0, &before) < 0 || sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &first) < 0)
+			setpriority(PRIO_PROCESS, 0, -20);
+	} else if (!on && policy >= 0) {
+		sched_setscheduler(0, policy, &before);
+		setpriority(PRIO_PROCESS, 0, nice_before);
+		pulse_prompt();
+		policy = -1;
+	}
+}
+
+int session_stop(struct session *s, struct process *p)
+{
+	return session_stop_within(s, p, STOP_MS);
+}
+
+#define SIGNALS_US 2000
+
+/* Whether signals to the process wait that its first thread takes. */
+static bool signals_for(pid_t pid)
+{
+	static const char pending[] = "\nShdPnd:", blocked[] = "\nSigBlk:";
+	const char *a, *b;
+	char *status;
+	bool some = false;
+
+	if (proc_read(pid, "status", &status) < 0)
+		return false;
+	a = strstr(status, pending);
+	b = strstr(status, blocked);
+	if (a && b)
+		some = strtoull(a + sizeof(pending) - 1, NULL, 16) & ~strtoull(b + sizeof(blocked) - 1, NULL, 16);
+	free(status);
+	return some;
+}
+
+int session_cont(struct session *s, struct process *p)
+{
+	struct thread *first;
+
+	if (p->state != PROCESS_STOPPED)
+		return 0;
+	p->state = PROCESS_RUNNING;
+	first = thread_find(s, p->pid);
+	if (first && first->process == p && first->state == THREAD_STOPPED) {
+		uint64_t end = session_us() + SIGNALS_US;
+
+		thread_resume(first);
+		while (signals_for(p->pid) && session_us() < end && p->state == PROCESS_RUNNING)
+			if (!session_serve_stops(s))
+				usleep(20);
+	}
+	for (size_t i = 0; i < s->nthreads; i++) {
+		struct thread *t = &s->thread[i];
+
+		if (t->process == p && t->state == THREAD_STOPPED)
+			thread_resume(t);
+	}
+	return 0;
+}
+
+int session_kill(struct session *s, int sig)
+{
+	struct process *p = s->chosen;
+
+	if (!p || p->state > PROCESS_STOPPED)
+		return -ESRCH;
+	if (kill(p->pid, sig) < 0)
+		return -errno;
+	return session_cont(s, p);
+}
+
+void session_limit_kill(struct session *s)
+{
+	s->limit_killed = true;
+	for (struct process *p = s->processes; p; p = p->next) {
+		if (p->state > PROCESS_STOPPED)
+			continue;
+		kill(p->pid, SIGKILL);
+		if (session_cont(s, p))
+			message_verbose(1, "%d: it was stopped and is not continued", p->pid);
+	}
+}
+
+/* The program named is killed, unless it has ended; its children live on, as they would without us. */
+int session_restart(struct session *s)
+{
+	struct process *p = s->main;
+	uint64_t end = pulse_ms() + 5000;
+
+	int err = 0;
+
+	session_hold(s, false);
+	if (p && p->state <= PROCESS_STOPPED) {
+		kill(p->pid, SIGKILL);
+		err = session_cont(s, p);
+	}
+	while (p && p->state <= PROCESS_HELD && !err)
+		err = pulse_ms() < end ? session_turn(s, 20) : -ETIMEDOUT;
+	if (err)
+		return err;
+	s->main_ended = s->detached = s->began = s->started = s->refused = s->limit_killed = false;
+	s->launched = 0;
+	return 0;
+}
+
+int session_lend(struct session *s, struct process *p)
+{
+	bool was_running = p->state == PROCESS_RUNNING;
+	int err = session_stop(s, p);
+
+	if (!err && !all_stopped(s, p, 0, false))	/* another tracer could not have that one, nor could we let go of it */
+		err = was_running && session_cont(s, p) < 0 ? -ESRCH : -ETIMEDOUT;
+	if (err)
+		return err;
+	for (size_t i = 0; i < s->nthreads; i++) {
+		struct thread *t = &s->thread[i];
+
+		if (t->process != p || t->guest)
+			continue;
+		tracer_detach(t->tid, t->signal);
+		t->signal = 0;
+		t->group = false;
+		t->state = THREAD_LENT;
+	}
+	p->state = PROCESS_RUNNING;
+	p->lent = true;
+	p->lent_loaded = false;
+	return 0;
+}
+
+#define CATCH_UP_TRIES 50
+
+/* Threads may have come and gone meanwhile; those that start while we look are found by looking again. */
+int session_seize(struct session *s, struct process *p)
+{
+	unsigned flags = s->options.follow || p->attaching ? TRACE_CHILDREN : 0;
+	bool more = true;
+	int n = 0, err = -ESRCH;
+	pid_t *tid;
+
+	while (more) {
+		more = false;
+		n = proc_threads(p->pid, &tid);
+		for (int i = 0; i < n; i++) {
+			int got = thread_find(s, tid[i]) ? -EBUSY : tracer_seize(tid[i], flags);
+
+			if (got == 0) {
+				more = thread_add(s, tid[i], p, THREAD_RUNNING);
+				p->threads++;
+			} else if (got != -EBUSY && err == -ESRCH)
+				err = got;
+		}
+		if (n >= 0)
+			free(tid);
+	}
+	if (p->threads && !thread_find(s, p->pid))	/* its first thread has ended already */
+		p->via = s->thread[s->nthreads - 1].tid;
+	return p->threads ? 0 : n < 0 ? n : err;
+}
+
+static int refresh_stopped(struct session *s, struct process *p)
+{
+	raddr_t *pc = calloc(s->nthreads + 1, sizeof(*pc));
+	struct user_regs_struct regs;
+	size_t n = 0;
+	int err = pc ? 0 : -ENOMEM;
+
+	for (size_t i = 0; i < s->nthreads && !err; i++) {
+		if (s->thread[i].process != p)
+			continue;
+		if (s->thread[i].guest || tracer_get_regs(s->thread[i].tid, &regs) < 0)
+			err = -EBUSY;
+		else
+			pc[n++] = regs.rip;
+	}
+	if (!err)
+		err = home_refresh_stopped(p, pc, n, &s->options);
+	free(pc);
+	return err;
+}
+
+/* The libraries that were loaded while another tracer had it. */
+static void catch_up(struct session *s, struct process *p)
+{
+	int err = -EBUSY;
+
+	for (unsigned tries = 0; tries < CATCH_UP_TRIES && err == -EBUSY && p->wire && session_stop(s, p) == 0; tries++) {
+		err = refresh_stopped(s, p);
+		if (session_cont(s, p) < 0)
+			return;
+		if (err == -EBUSY && session_turn(s, 1) < 0)
+			return;
+	}
+	if (err)
+		message_verbose(1, "%d: libraries loaded meanwhile are not supervised before the next ones: %s", p->pid, strerror(-err));
+}
+
+int session_take_back(struct session *s, struct process *p)
+{
+	bool alive = p->state == PROCESS_RUNNING;
+
+	process_unlend(s, p);
+	p->threads = 0;
+	if (!alive)
+		return -ESRCH;
+	if (session_seize(s, p) == 0) {
+		if (p->lent_loaded)
+			catch_up(s, p);
+		return 0;
+	}
+	session_serve_stops(s);
+	if (kill(p->pid, 0) < 0 || proc_status_field(p->pid, "Tgid") != p->pid) {
+		process_finish(s, p, PROCESS_EXITED, 0);
+		process_close(p);
+		return -ESRCH;
+	}
+	return -EPERM;
+}
+
+/* Of a thread that is blocked the kernel tells no more than where it has entered it. 0 or -errno. */
+static int blocked_regs(const struct thread *t, struct user_regs_struct *regs)
+{
+	unsigned long long sp, pc;
+	char name[48], *text;
+	const char *at;
+	int n = 0;
+
+	snprintf(name, sizeof(name), "task/%d/syscall", t->tid);
+	if (proc_read(t->process->pid, name, &text) < 0)
+		return -ESRCH;
+	at = strrchr(text, ' ');		/* ... SP PC */
+	while (at && at > text && at[-1] != ' ')
+		at--;
+	if (at)
+		n = sscanf(at, "%llx %llx", &sp, &pc);
+	free(text);
+	if (n != 2)
+		return -EBUSY;
+	*regs = (struct user_regs_struct){ .rsp = sp, .rip = pc };
+	return 0;
+}
+
+static int regs_of(const struct thread *t, struct user_regs_struct *regs)
+{
+	int err = tracer_get_regs(t->tid, regs);
+
+	return err && t->state == THREAD_RUNNING ? blocked_regs(t, regs) : err;
+}
+
+#define BT_FRAMES 1024
+
+int session_bt(struct session *s, struct process *p, pid_t tid, void (*fn)(void *ctx, const struct bt_thread *t), void *ctx)
+{
+	bool was_running = p->state == PROCESS_RUNNING;
+	uint64_t pc[BT_FRAMES];
+	int err = session_stop(s, p), found = 0;
+
+	if (err)
+		return err;
+	for (size_t i = 0; i < s->nthreads; i++) {
+		const struct thread *t = &s->thread[i];
+		struct bt_thread b = { .tid = t->tid, .pc = pc };
+		struct user_regs_struct regs;
+		int n;
+
+		if (t->process != p || t->guest || (tid && t->tid != tid) || regs_of(t, &regs) < 0)
+			continue;
+		n = unwind_stack(p, t->tid, &regs, pc, BT_FRAMES);
+		b.count = n > 0 ? (size_t)n : 0;
+		proc_name(p->pid, t->tid, b.name);
+		fn(ctx, &b);
+		found++;
+	}
+	err = was_running ? session_cont(s, p) : 0;
+	return err ? err : found || !tid ? 0 : -ESRCH;
+}
+
+struct process *session_pin(struct session *s, struct process *p)
+{
+	struct process *before = s->pinned;
+
+	s->pinned = p;
+	return before;
+}
+
+void session_sample(struct session *s, uint64_t period)
+{
+	s->options.sample = period;
+	if (period)
+		s->options.sampled = period;
+	for (struct process *p = s->processes; p; p = p->next)
+		sampling_switch(p, period);
+}
+
+int session_record(struct session *s, enum mode mode, char *why, size_t len)
+{
+	int err = modes[mode].logged ? recorder_on(s, why, len) : 0;
+
+	if (err)
+		return err;
+	if (!modes[mode].logged)
+		recorder_off(s);
+	s->options.mode = mode;
+	err = modes[mode].off ? off_begin(s) : off_end(s);
+	for (struct process *p = s->processes; p; p = p->next)
+		if (!modes[mode].off && ledger_compact(p->ledger, modes[mode].compact))
+			err = -ENOMEM;
+	if (err)
+		snprintf(why, len, "%s", strerror(-err));
+	return err;
+}
+
+/* What had begun ends in the file that it began in. */
+int session_rotate_log(struct session *s, char *why, size_t len)
+{
+	int err = recorder_rotate(s, why, len);
+
+	if (err)
+		session_log_ended(s);
+	return err;
+}
+
+int session_log_dir(struct session *s, const char *dir, char *why, size_t len)
+{
+	char *copy = strdup(dir);
+	struct stat st;
+	int err = 0;
+
+	if (!copy || stat(dir, &st) < 0)
+		err = errno;
+	else if (!S_ISDIR(st.st_mode))
+		err = ENOTDIR;
+	else if (access(dir, W_OK | X_OK) < 0)
+		err = errno;
+	if (err) {
+		snprintf(why, len, "no files can be made in '%s': %s", dir, strerror(err));
+		free(copy);
+		return -err;
+	}
+	free(s->log_dir);
+	s->options.log_dir = s->log_dir = copy;
+	return recorder_is_on(s) ? session_rotate_log(s, why, len) : 0;
+}
+
+void session_each_log(struct session *s, void (*fn)(void *ctx, const char *path, uint64_t bytes), void *ctx)
+{
+	recorder_files(s, fn, ctx);
+}
+
+void session_log_size(struct session *s, uint64_t size) { s->options.log_size = size; }
+
+void session_log_files(struct session *s, uint32_t files)
+{
+	s->options.log_files = files;
+	recorder_keep(s);
+}
+
+void session_log_ended(struct session *s)
+{
+	s->options.mode = mode_logged(s->options.mode, false);
+}
+
+void session_close_log(struct session *s)
+{
+	recorder_off(s);
+}
+
+void session_free_stacks(struct session *s, bool on)
+{
+	s->options.free_stacks = on;
+	for (struct process *p = s->processes; p; p = p->next)
+		if (p->wire) {
+			__atomic_store_n(&p->wire->free_stacks, on, __ATOMIC_RELAXED);
+			ledger_keep_freed(p->ledger, on);
+		}
+}

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * credible.c - finding out that a process lies about its blocks, before its lies have become our memory.
+ *
+ * Nothing is checked for each event. In each turn of the loop the size of a ledger and its sums are compared with what they may be before anybody has to look; that
+ * bound grows with what was found right. Then /proc/PID/status is read:
+ *
+ *  - The sum of live bytes is at most what the process ever had mapped at once. (VmPeak: what is mapped now may be less than what the ledger has not heard of yet.
+ *    With pools on top of malloc, --hook, a byte counts more than once: some times as much is let pass.)
+ *  - Small blocks have been touched, large ones take addresses: there are at most VmHWM / 16 + 2 * VmPeak / 4096 of them, and for each mtrun needs at most 64 bytes.
+ *    Whatever comes on top of that, stacks first of all, is bounded by a constant.
+ *
+ * When the number of live blocks has doubled, some are looked up in the list of mappings. Those outside may be on their way out; so they are looked
+ * up again later. A process most of whose blocks are live and nowhere is no process that we have understood.
+ */
+#include "session/credible.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "tracee/agent.h"
+#include "base/message.h"
+#include "base/proc.h"
+#include "transport/heartbeat.h"
+#include "session/session_state.h"
+#include "base/vmas.h"
+
+#define MEMORY_FIRST ((uint64_t)32 << 20)	/* bytes of a ledger before its process is looked at */
+#define MEMORY_OVER ((uint64_t)200 << 20)	/* that are no blocks: the rest of 300 MB is mtrun itself */
+#define BLOCK_COST 64u
+#define PAGE 4096u
+#define BLOCK_LEAST 16u				/* bytes */
+#define TIMES 4u				/* that a byte may count, */
+#define TIMES_OVER ((uint64_t)256 << 20)
+#define SAMPLED_MOST ((uint64_t)1 << 50)	/* estimates have no such bound, but this one */
+#define BLOCKS_FIRST 65536u
+#define SUSPECT_MS 500u
+#define LOOK_UP_US 20000u
+#define DEAF_MOST ((uint64_t)16 << 20)		/* bytes of the ledger that nobody asks */
+
+static uint64_t field(const char *status, const char *name)
+{
+	const char *at = strstr(status, name);
+
+	return at ? strtoull(at + strlen(name), NULL, 10) * 1024 : 0;
+}
+
+/* ---- more than fits -------------------------------------------------------------------------------------------------------------- */
+
+struct facts {
+	uint64_t peak, touched;			/* bytes that it ever had mapped, and in memory, at once */
+};
+
+static bool read_facts(struct facts *f, const struct process *p)
+{
+	struct residence r;
+	uint64_t ours;
+	char *status;
+
+	if (proc_read(p->via, "status", &status) < 0)
+		return false;
+	f->peak = field(status, "\nVmPeak:");
+	f->touched = field(status, "\nVmHWM:") + field(status, "\nVmSwap:");
+	free(status);
+	residence_begin(&r, p->via, LOOK_UP_US);
+	ours = p->home ? residence_of(&r, p->home, p->home + HOME_SPAN, false) : 0;
+	residence_end(&r);
+	f->touched -= ours < f->touched ? ours : f->touched;
+	return f->peak != 0;			/* 0: its memory is gone */
+}
+
+static uint64_t most_bytes(const struct ledger_totals *t, uint64_t peak)
+{
+	return t->estimated ? SAMPLED_MOST : peak * TIMES + TIMES_OVER;
+}
+
+static bool too_many_bytes(const struct ledger_totals *t, uint64_t peak)
+{
+	uint64_t most = most_bytes(t, peak);
+
+	return t->heap > most || t->mmap_reserved > most || t->heap + t->mmap_reserved > most;
+}
+
+/* NULL, or why it is not to be believed. MEMORY: bytes of its ledger. */
+static const char *weigh(struct process *p, const struct ledger_totals *t, uint64_t memory)
+{
+	struct credible *c = &p->credible;
+	struct facts f;
+
+	if (!read_facts(&f, p))
+		return NULL;
+	c->peak = f.peak;
+	if (too_many_bytes(t, f.peak))
+		return "what it says that it has allocated is more than it has ever mapped";
+	if (memory > MEMORY_OVER + (f.touched / BLOCK_LEAST + 2 * (f.peak / PAGE)) * BLOCK_COST)
+		return "it tells of more blocks and stacks than fit into its memory";
+	c->memory = memory + memory / 4 > MEMORY_FIRST ? memory + memory / 4 : MEMORY_FIRST;
+	return NULL;
+}
+
+/* ---- blocks that are nowhere ------------------------------------------------------------------------------------------------------- */
+
+static bool is_mapped(const struct vmas *v, raddr_t addr)
+{
+	size_t i = vmas_from(v, addr, 0);
+
+	return i < v->count && v->vma[i].start <= addr;
+}
+
+/* Those that are outside now. */
+static void suspect(struct process *p)
+{
+	struct credible *c = &p->credible;
+	struct vmas v;
+
+	if (!c->suspect)
+		c->suspect = malloc(CREDIBLE_SUSPECTS * sizeof(*c->suspect));
+	if (!c->suspect || vmas_read(&v, p->via, LOOK_UP_US))
+		return;
+	c->sample = ledger_some(p->ledger, c->suspect, CREDIBLE_SUSPECTS);
+	c->suspects = 0;
+	for (size_t i = 0; i < c->sample; i++)
+		if (!is_mapped(&v, c->suspect[i]))
+			c->suspect[c->suspects++] = c->suspect[i];
+	vmas_release(&v);
+	c->suspect_ms = pulse_ms();
+	if (c->suspects * 2 <= c->sample)
+		c->suspects = 0;
+}
+
+/* Whether they are live and outside still. */
+static bool convict(struct process *p)
+{
+	struct credible *c = &p->credible;
+	size_t outside = 0;
+	struct vmas v;
+
+	if (pulse_ms() < c->suspect_ms + SUSPECT_MS || vmas_read(&v, p->via, LOOK_UP_US))
+		return false;
+	for (size_t i = 0; i < c->suspects; i++)
+		outside += !is_mapped(&v, c->suspect[i]) && ledger_holds(p->ledger, c->suspect[i]);
+	vmas_release(&v);
+	c->suspects = 0;
+	return outside * 2 > c->sample;
+}
+
+static const char *look_up(struct process *p, const struct ledger_totals *t)
+{
+	struct credible *c = &p->credible;
+
+	if (c->suspects)
+		return convict(p) ? "its blocks lie outside of its memory" : NULL;
+	if (t->live_blocks < (c->blocks ? c->blocks : BLOCKS_FIRST))
+		return NULL;
+	c->blocks = t->live_blocks < UINT64_MAX / 2 ? t->live_blocks * 2 : UINT64_MAX;
+	suspect(p);
+	return NULL;
+}
+
+/* ---- giving up ---------------------------------------------------------------------------------------------------------------------- */
+
+/* As off.c does it: what still comes goes to a ledger that nobody asks. */
+static void give_up(struct session *s, struct process *p, const char *why)
+{
+	struct ledger *deaf = off_ledger(s);
+
+	if (!deaf)
+		return;					/* again in the next turn */
+	p->credible.given_up = true;
+	p->unsupervised = why;
+	p->off = true;
+	p->off_ms = pulse_ms();
+	ledger_free(p->deaf);
+	p->deaf = deaf;
+	if (p->stream)
+		stream_switch(p->stream, deaf);
+	if (home_arm(p, true))
+		message_verbose(1, "%d: its hooks cannot be told", (int)p->pid);
+	message_error("%d ('%s') is given up and runs on unsupervised: %s", (int)p->pid, p->command ? p->command : "?", why);
+}
+
+/* Not while somebody asks it. */
+static void empty(struct session *s, struct process *p)
+{
+	struct ledger *none = p == s->pinned ? NULL : off_ledger(s);
+
+	if (!none)
+		return;
+	recorder_closed(p);
+	ledger_known(p->ledger, NULL);
+	ledger_free(p->ledger);
+	p->ledger = none;
+	p->credible.emptied = true;
+}
+
+/* What the process goes on writing into its rings is taken out, so that nobody waits. */
+static void keep_deaf(struct session *s, struct process *p)
+{
+	struct ledger *next;
+
+	if (!p->deaf || ledger_memory(p->deaf) < DEAF_MOST || !(next = off_ledger(s)))
+		return;
+	if (p->stream)
+		stream_switch(p->stream, next);
+	ledger_free(p->deaf);
+	p->deaf = next;
+}
+
+void credible_look(struct session *s, struct process *p)
+{
+	struct credible *c = &p->credible;
+	const char *why = NULL;
+	struct ledger_totals t;
+	uint64_t memory;
+
+	if (c->given_up || !p->stream || p->state > PROCESS_STOPPED || p->off)
+		return;
+	ledger_totals(p->ledger, &t);
+	memory = ledger_memory(p->ledger);
+	if (memory > (c->memory ? c->memory : MEMORY_FIRST) || too_many_bytes(&t, c->peak))
+		why = weigh(p, &t, memory);
+	if (!why && !s->options.nhooks)
+		why = look_up(p, &t);
+	if (why)
+		give_up(s, p, why);
+}
+
+void credible_turn(struct session *s)
+{
+	for (struct process *p = s->processes; p; p = p->next) {
+		if (p->credible.given_up && !p->credible.emptied)
+			empty(s, p);
+		if (p->credible.given_up)
+			keep_deaf(s, p);
+		credible_look(s, p);
+	}
+}
+
+void credible_release(struct credible *c)
+{
+	free(c->suspect);
+	c->suspect = NULL;
+}

@@ -1,0 +1,341 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/*
+ * detach.c - getting out of a program, so that nothing of ours is left in it.
+ *
+ * With all threads stopped the hooks are switched off and the functions' own bytes restored: nobody comes in any more. A thread can still be inside: by its
+ * pc; in a real function that a hook has called, which the hook's mark says (wire_thread.mark); or in a handler that will come back to such a place. A thread at an
+ * instruction that was moved goes on at the original. The others are let run for a moment, then it is looked again, for four seconds at
+ * most. When all are out one of them unmaps what was ours (home_leave()).
+ *
+ * A mark holds the stack pointer at the hook's entry. If the thread is on the same stack above it, it left the hook by longjmp or the like.
+ */
+#include "session/session_state.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "tracee/agent.h"
+#include "tracee/stub.h"
+#include "base/message.h"
+#include "base/proc.h"
+#include "transport/heartbeat.h"
+#include "tracee/sigframe.h"
+#include "tracee/tracer.h"
+
+#define OUT_MS 4000
+
+/* ---- who is inside ---------------------------------------------------------------------------------------------------------------------- */
+
+struct hook_mark {
+	uint64_t fs, mark;
+};
+
+struct inside {				/* what it takes to tell */
+	const struct process *p;
+	struct slack slack[SLACK_MOST];
+	size_t nslack;
+	bool handlers;
+	bool unmarked;			/* some threads have no slot, and so no mark */
+	struct hook_mark *mark;
+	size_t nmarks;
+	struct maps maps;
+};
+
+static bool is_ours(const void *ctx, raddr_t pc)
+{
+	const struct inside *in = ctx;
+
+	if (home_contains(in->p, pc))
+		return true;
+	for (size_t i = 0; i < in->p->plant.nislands; i++)
+		if (pc >= in->p->plant.island[i].start && pc < in->p->plant.island[i].end)
+			return true;
+	for (size_t i = 0; i < in->nslack; i++)
+		if (pc >= in->slack[i].start && pc < in->slack[i].end)
+			return true;
+	return false;
+}
+
+static uint32_t read_u32(const struct process *p, size_t offset)
+{
+	uint32_t value;
+
+	return remote_read(p->via, p->home + HOME_PROCESS + offset, &value, sizeof(value)) == sizeof(value) ? value : 0;
+}
+
+_Static_assert(offsetof(struct wire_thread, mark) == 8, "fs and mark are read together");
+
+static int read_marks(struct inside *in)
+{
+	const struct process *p = in->p;
+	uint32_t high = p->home ? read_u32(p, offsetof(struct wire_process, threads_high)) : 0;
+	struct remote_span *span;
+
+	in->nmarks = high < WIRE_THREADS ? high : WIRE_THREADS;
+	in->mark = calloc(in->nmarks + 1, sizeof(*in->mark));
+	span = calloc(in->nmarks + 1, sizeof(*span));
+	if (in->mark && span) {
+		for (size_t i = 0; i < in->nmarks; i++)
+			span[i] = (struct remote_span){ p->home + HOME_PROCESS + offsetof(struct wire_process, thread) + i * sizeof(struct wire_thread), sizeof(*in->mark) };
+		remote_read_spans(p->via, span, in->nmarks, in->mark);
+	}
+	free(span);
+	return in->mark ? 0 : -ENOMEM;
+}
+
+static int inside_init(struct inside *in, const struct process *p)
+{
+	int err;
+
+	*in = (struct inside){ .p = p, .handlers = sigframe_possible(p->via) };
+	err = maps_read(&in->maps, p->via);
+	if (err)
+		return err;
+	err = read_marks(in);
+	in->nslack = slack_find(p->via, in->slack);
+	in->unmarked = p->home && read_u32(p, offsetof(struct wire_process, no_slot)) != 0;
+	return err;
+}
+
+static void inside_release(struct inside *in)
+{
+	free(in->mark);
+	maps_release(&in->maps);
+}
+
+static bool is_marked(const struct inside *in, const struct user_regs_struct *regs, bool in_handler)
+{
+	for (size_t i = 0; i < in->nmarks; i++) {
+		raddr_t mark = in->mark[i].mark & ~7ull;
+
+		if (in->mark[i].fs != regs->fs_base || !mark)
+			continue;
+		return in_handler || regs->rsp <= mark || maps_find(&in->maps, regs->rsp) != maps_find(&in->maps, mark);
+	}
+	return false;
+}
+
+static bool any(const void *ctx, raddr_t pc)
+{
+	(void)ctx;
+	(void)pc;
+	return true;
+}
+
+static bool is_inside(const struct inside *in, const struct user_regs_struct *regs)
+{
+	pid_t pid = in->p->via;
+
+	if (is_ours(in, regs->rip) || (in->handlers && sigframe_any(pid, regs->rsp, is_ours, in)))
+		return true;
+	if (in->unmarked && stack_any(pid, regs->rsp, is_ours, in))
+		return true;
+	return is_marked(in, regs, in->handlers && sigframe_any(pid, regs->rsp, any, NULL));
+}
+
+/* All are stopped and the entries are restored. How many are not out. */
+static size_t count_inside(struct session *s, const struct inside *in)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < s->nthreads; i++) {
+		const struct thread *t = &s->thread[i];
+		struct user_regs_struct regs;
+		raddr_t original;
+
+		if (t->process != in->p || t->state == THREAD_EXITING)
+			continue;
+		if (t->guest || t->state != THREAD_STOPPED || tracer_get_regs(t->tid, &regs) < 0) {
+			n++;
+			continue;
+		}
+		original = plant_exact_pc(&in->p->plant, regs.rip);
+		if (original) {
+			regs.rip = original;
+			if (tracer_set_regs(t->tid, &regs) < 0)
+				n++;
+		}
+		n += is_inside(in, &regs);
+	}
+	return n;
+}
+
+/* ---- out -------------------------------------------------------------------------------------------------------------------------------- */
+
+uint64_t session_us(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+}
+
+void session_paused(struct process *p, uint64_t began)
+{
+	uint64_t us = session_us() - began;
+
+	if (us > p->paused_us)
+		p->paused_us = us;
+}
+
+static struct thread *one_stopped(struct session *s, const struct process *p)
+{
+	for (size_t i = 0; i < s->nthreads; i++)
+		if (s->thread[i].process == p && s->thread[i].state == THREAD_STOPPED && s->thread[i].between)
+			return &s->thread[i];
+	return NULL;
+}
+
+/* Nobody is inside. It ends with all threads stopped, as it began. */
+static int unmap(struct session *s, struct process *p, const struct inside *in)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < in->nslack && !err; i++)
+		err = slack_clear(p->via, &in->slack[i]);
+	while (!err && p->home && !p->left) {
+		struct thread *t = one_stopped(s, p);
+		pid_t tid = t ? t->tid : 0;
+
+		if (!t)
+			return -EAGAIN;
+		err = session_unfilter(s, tid, true);
+		if (err)
+			return err;
+		err = home_leave(p, tid);
+		t->state = THREAD_RUNNING;
+		t->group = false;
+		if (!err)
+			err = session_halt(s, t, OUT_MS);
+		if (!err)
+			err = session_unfilter(s, tid, false);
+	}
+	return err;
+}
+
+/* -EAGAIN: not yet, or they did not all stop within MS milliseconds, and then it runs; else all threads are stopped at the end. */
+static int try_out(struct session *s, struct process *p, uint64_t ms)
+{
+	struct inside in;
+	uint64_t began;
+	int err;
+
+	session_hurry(true);
+	began = session_us();
+	err = session_stop_within(s, p, ms);
+	if (!err && p->state != PROCESS_STOPPED)
+		err = -ESRCH;
+	if (err == -ETIMEDOUT)
+		err = -EAGAIN;
+	if (!err && p->home)
+		err = home_arm(p, false);
+	if (!err)
+		err = home_uproot(p);
+	if (!err) {
+		err = inside_init(&in, p);
+		if (!err)
+			err = count_inside(s, &in) ? -EAGAIN : unmap(s, p, &in);
+		inside_release(&in);
+	}
+	session_paused(p, began);
+	session_hurry(false);
+	return err;
+}
+
+/* It runs for MS milliseconds. */
+static int let_run(struct session *s, struct process *p, uint64_t ms)
+{
+	uint64_t until = pulse_ms() + ms;
+	int err = session_cont(s, p);
+
+	while (!err && pulse_ms() < until)
+		err = session_turn(s, (int)ms);
+	return err;
+}
+
+/* Where many threads share a processor each has its turn only now and then: they are let run, and waited for, for longer each time. */
+int session_withdraw(struct session *s, struct process *p)
+{
+	uint64_t ran = 0, ms = 1;
+	int err;
+
+	if (p->home && home_arm(p, false) < 0)		/* at once, whatever keeps the rest from being done */
+		message_verbose(1, "%d: its hooks were not switched off", p->pid);
+	while ((err = try_out(s, p, MOMENT_MS + ms)) == -EAGAIN && ran < OUT_MS) {
+		if (let_run(s, p, ms) < 0)
+			return -ESRCH;
+		ran += ms;
+		ms += ms;
+	}
+	return err == -EAGAIN ? -EBUSY : err;
+}
+
+static void leave(struct session *s, struct process *p)
+{
+	int err;
+
+	p->paused_us = 0;
+	err = p->home ? session_withdraw(s, p) : session_stop_most(s, p, OUT_MS);
+	if (p->state == PROCESS_RUNNING && session_stop_most(s, p, MOMENT_MS) == -ETIMEDOUT)	/* only who is stopped can be let go now; the others when mtrun ends */
+		message_verbose(1, "%d: some of its threads do not stop", p->pid);
+	if (p->state > PROCESS_STOPPED)
+		return;
+	if (err == -EBUSY)
+		message_say("%d: some of its threads are still in hooks: these stay, and do nothing; the next `mtrun -p %d` takes them away", p->pid, p->pid);
+	else if (err)
+		message_verbose(1, "%d: its hooks stay, and do nothing: %s", p->pid, strerror(-err));
+	else if (p->home)
+		message_verbose(1, "%d: stopped for %.1f ms to leave it", p->pid, (double)p->paused_us / 1000);
+}
+
+/* Its first thread goes first, see session_stop(). */
+void session_release_threads(struct session *s, struct process *p)
+{
+	struct thread *first = thread_find(s, p->pid);
+	bool child = p->pid == s->launched && first && first->process == p;
+
+	if (first && first->process == p)
+		tracer_detach(first->tid, first->signal);
+	for (size_t i = 0; i < s->nthreads;) {
+		if (s->thread[i].process != p) {
+			i++;
+			continue;
+		}
+		if (s->thread[i].tid != p->pid)
+			tracer_detach(s->thread[i].tid, s->thread[i].signal);
+		thread_remove(s, &s->thread[i]);
+	}
+	if (child && thread_add(s, p->pid, p, THREAD_LENT) == NULL)
+		p->state = PROCESS_DETACHED;
+}
+
+/* At once, whatever is still to be read: it has waited for us. */
+static void let_go(struct session *s, struct process *p)
+{
+	session_release_threads(s, p);
+	p->state = PROCESS_DETACHED;
+	p->ended_ms = pulse_ms();
+}
+
+/* Every process is left as it was, then let go. */
+void session_detach(struct session *s)
+{
+	for (struct process *p = s->processes; p; p = p->next) {
+		if (p->state > PROCESS_STOPPED)
+			continue;
+		leave(s, p);
+		if (p->state <= PROCESS_STOPPED)
+			let_go(s, p);
+	}
+	session_settle(s);
+	for (size_t i = 0; i < s->nthreads; i++)	/* strangers, and what is at its end */
+		tracer_detach(s->thread[i].tid, s->thread[i].signal);
+	s->nthreads = 0;
+	s->held = 0;
+	for (struct process *p = s->processes; p; p = p->next)
+		process_close(p);
+	s->detached = true;
+	session_close_log(s);
+}

@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/*
+ * handover.c - programs that trace processes themselves. A process has one tracer: where the programs want to be that of one that is ours, it is let go.
+ *
+ * LeakSanitizer traces its own process for a moment, from a thread that it makes for that. The hook around its check asks for the process to be lent
+ * (session_lend): its hooks go on, and when the check returns it is taken back. Often the check ends the program. Of a child of ours wait(2) tells; of others
+ * a descriptor of the process (pidfd).
+ *
+ * strace, gdb, mtrun: the hook of ptrace() asks before the call that makes a process traced. That process is let go for good: its hooks are switched off
+ * and taken out; the code they came to stays, as somebody may be in it. What it becomes is not known to us any more. Who asks must be allowed to
+ * trace it, or one user's process could end the supervision of another's.
+ *
+ * The program that was named calls PTRACE_TRACEME for itself: its tracer would be mtrun, which it has already. It is told so, and stays.
+ */
+#include "session/session_state.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "tracee/agent.h"
+#include "base/message.h"
+#include "base/proc.h"
+#include "transport/heartbeat.h"
+#include "tracee/tracer.h"
+
+#define STOP_MS 1000			/* a thread may wait for its vfork child, and cannot be stopped then */
+
+static const char traced[] = "another program traces it";
+
+/* ---- lent for a leak check ----------------------------------------------------------------------------------------------------------- */
+
+static int lend(struct session *s, struct process *p)
+{
+	int err = session_stop_within(s, p, STOP_MS);
+
+	if (!err)
+		err = session_lend(s, p);
+	if (err) {
+		if (p->state == PROCESS_STOPPED && session_cont(s, p) < 0)
+			return err;
+		message_error("%d ('%s'): LeakSanitizer's check is left out: %s", p->pid, p->command ? p->command : "?", strerror(-err));
+		return err;
+	}
+	p->pidfd = p->pid == s->launched ? -1 : (int)syscall(SYS_pidfd_open, p->pid, 0);
+	return 0;
+}
+
+static void close_pidfd(struct process *p)
+{
+	if (p->pidfd > 0)
+		close(p->pidfd);
+	p->pidfd = 0;
+}
+
+static void take_back(struct session *s, struct process *p)
+{
+	int err = session_take_back(s, p);
+
+	close_pidfd(p);
+	if (err && err != -ESRCH)
+		message_error("cannot take process %d back from LeakSanitizer: %s (it is recorded, but can be neither stopped nor followed)", p->pid, strerror(-err));
+}
+
+/* As <linux/pidfd.h> has it from Linux 6.15 on. */
+struct pidfd_exit {
+	uint64_t mask, cgroup;
+	uint32_t id[11];
+	int32_t exit_code;
+};
+#define PIDFD_GET_EXIT      _IOWR(0xff, 11, struct pidfd_exit)
+#define PIDFD_HAS_EXIT_CODE 8u
+_Static_assert(sizeof(struct pidfd_exit) == 64, "the first version's size");
+
+/* How P has ended: by its descriptor once somebody has waited for it, in /proc/PID/stat until then. 0 where neither tells. */
+static int ended_status(const struct process *p)
+{
+	struct pidfd_exit info = { .mask = PIDFD_HAS_EXIT_CODE };
+	char *text, *at;
+	int status = 0;
+
+	if (proc_read(p->pid, "stat", &text) >= 0) {
+		at = strrchr(text, ' ');
+		status = at && strstr(text, ") Z ") ? atoi(at + 1) : 0;
+		free(text);
+	}
+	if (!status && ioctl(p->pidfd, PIDFD_GET_EXIT, &info) == 0 && info.mask & PIDFD_HAS_EXIT_CODE)
+		status = info.exit_code;
+	return status;
+}
+
+/* Those lent that are not our children. */
+static void serve_lent(struct session *s)
+{
+	for (struct process *p = s->processes; p; p = p->next) {
+		struct pollfd fd = { .fd = p->pidfd, .events = POLLIN };
+
+		if (!p->lent || p->pidfd <= 0 || poll(&fd, 1, 0) <= 0)
+			continue;
+		process_finish(s, p, PROCESS_EXITED, ended_status(p));
+		close_pidfd(p);
+		process_close(p);
+		process_unlend(s, p);
+	}
+}
+
+/* ---- let go for good ----------------------------------------------------------------------------------------------------------------- */
+
+/* Whether a thread of P is just being born: it has to be seen first. */
+static bool is_settled(const struct session *s, const struct process *p)
+{
+	for (size_t i = 0; i < s->nthreads; i++)
+		if (s->thread[i].process == p && s->thread[i].state <= THREAD_STRANGER)
+			return false;
+	return true;
+}
+
+/* P has asked itself, or SELF is NULL. It is running, and is ours no longer. */
+static int let_go(struct session *s, struct process *p, const struct shared_question *self)
+{
+	int err = session_stop_within(s, p, STOP_MS);
+
+	if (err || p->state != PROCESS_STOPPED)
+		goto stays;
+	if (p->home) {
+		err = home_arm(p, false);
+		if (err)
+			goto stays;
+		(void)!home_uproot(p);		/* one that stays leads straight on */
+	}
+	p->unsupervised = traced;
+	process_finish(s, p, PROCESS_DETACHED, 0);
+	if (p->pid == s->launched)		/* we hear of its end */
+		s->main_ended = false;
+	session_release_threads(s, p);
+	if (self)
+		home_answer(self->mail, self->asked);
+	process_close(p);
+	return 0;
+stays:
+	if (p->state == PROCESS_STOPPED && session_cont(s, p) < 0)
+		err = -ESRCH;
+	return err ? err : -ESRCH;
+}
+
+/* A child by vfork of PARENT has no memory of its own: nothing is in it. It gets a record to be named by. */
+static int let_go_guest(struct session *s, struct thread *t, const struct process *parent)
+{
+	pid_t tid = t->tid;
+	int err = session_halt(s, t, MOMENT_MS);
+	struct process *p;
+
+	t = thread_find(s, tid);
+	if (err || !t)
+		return err ? err : -ESRCH;
+	p = process_start(s, tid, parent->pid, NULL);
+	if (p) {
+		process_describe(p);
+		p->unsupervised = traced;
+		process_finish(s, p, PROCESS_DETACHED, 0);
+	}
+	tracer_detach(tid, t->signal);
+	thread_remove(s, t);
+	return 0;
+}
+
+struct users {
+	unsigned real, effective, saved, fs;
+};
+
+static bool users_of(pid_t tid, struct users *u)
+{
+	const char *at;
+	char *text;
+	bool found;
+
+	if (proc_read(tid, "status", &text) < 0)
+		return false;
+	at = strstr(text, "\nUid:");
+	found = at && sscanf(at, "\nUid: %u %u %u %u", &u->real, &u->effective, &u->saved, &u->fs) == 4;
+	free(text);
+	return found;
+}
+
+/* Whether TID may trace OTHER by their users: what else the kernel asks for it asks itself. */
+static bool may_trace(pid_t tid, pid_t other)
+{
+	struct users a, b;
+
+	if (!users_of(tid, &a) || !users_of(other, &b))
+		return false;
+	return a.effective == 0 || (b.real == a.fs && b.effective == a.fs && b.saved == a.fs);
+}
+
+static void tell(struct process *tracer)
+{
+	if (tracer->traces)
+		return;
+	tracer->traces = true;
+	message_say("%d ('%s') traces processes: these run unsupervised", tracer->pid, tracer->command ? tracer->command : "?");
+}
+
+/* False: later. */
+static bool hand_over(struct session *s, struct process *p, const struct shared_question *a)
+{
+	bool traceme = a->arg[0] == PTRACE_TRACEME;
+	struct thread *asks = thread_find(s, (pid_t)a->arg[2]), *t = traceme ? asks : thread_find(s, (pid_t)a->arg[1]);
+	struct process *q, *tracer = p;
+	int err;
+
+	a->mail->answer = TRACE_GO;
+	if (!asks || asks->process != p || !t || !t->process || t->state == THREAD_LENT || (!traceme && !may_trace(asks->tid, t->tid)))
+		goto go;
+	if (traceme && t->tid == s->launched) {
+		a->mail->answer = TRACE_DONE;
+		goto go;
+	}
+	q = t->process;
+	if (q->state > PROCESS_STOPPED)
+		goto go;
+	if (q->state == PROCESS_STOPPED || q->attaching || !is_settled(s, q))
+		return false;
+	if (traceme && !t->guest)
+		for (tracer = s->processes; tracer && (tracer->pid != q->ppid || tracer->state > PROCESS_STOPPED); tracer = tracer->next)
+			;
+	if (tracer)
+		tell(tracer);
+	err = t->guest ? let_go_guest(s, t, q) : let_go(s, q, q == p ? a : NULL);
+	if (err && err != -ESRCH)
+		message_verbose(1, "%d cannot be let go for its other tracer: %s", q->pid, strerror(-err));
+	if (!err && q == p && !t->guest)
+		return true;			/* it is on its way */
+go:
+	home_answer(a->mail, a->asked);
+	return true;
+}
+
+/* ---- questions ----------------------------------------------------------------------------------------------------------------------- */
+
+static bool serve(struct session *s, struct process *p, const struct shared_question *a)
+{
+	if (p->attaching || p->state == PROCESS_STOPPED)
+		return false;
+	switch (a->what) {
+	case ASK_TRACE:
+		return hand_over(s, p, a);
+	case ASK_LEND:
+		a->mail->answer = lend(s, p) ? LENT_NOT : LENT;
+		if (p->wire && !home_answer(a->mail, a->asked) && p->lent)	/* it does without */
+			take_back(s, p);
+		return true;
+	case ASK_BACK:
+		if (p->lent)
+			take_back(s, p);
+		if (p->wire)
+			home_answer(a->mail, a->asked);
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* Whether there was one: the list of processes is another one then. */
+static bool serve_one(struct session *s)
+{
+	for (struct process *p = s->processes; p; p = p->next) {
+		struct shared_question q;
+		uint32_t slot = 0;
+
+		if (!p->wire || p->state > PROCESS_STOPPED)
+			continue;
+		while (shared_question(&p->shared, &slot, &q))
+			if (serve(s, p, &q))
+				return true;
+	}
+	return false;
+}
+
+void session_serve_handovers(struct session *s)
+{
+	serve_lent(s);
+	while (serve_one(s))
+		;
+}

@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/*
+ * verdict.c - what is said to a request for room (limit.c reckons), and what a hit does.
+ *
+ * A verdict that ends or stops the program is given twice: first while it runs, then, with all its threads stopped, once more and for good. So what is
+ * told of it is what is there to be seen, and it is one however many threads ask at the same time: the others stand still by then.
+ */
+#include "session/limit_enforce.h"
+
+#include <errno.h>
+#include <linux/membarrier.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/message.h"
+#include "transport/heartbeat.h"
+
+static bool final(const struct session *s)
+{
+	return s->options.on_limit == LIMIT_KILL || s->options.on_limit == LIMIT_STOP;
+}
+
+/* ---- a hit ------------------------------------------------------------------------------------------------------------------------ */
+
+static void tell(struct session *s, const struct limit_hit *hit)
+{
+	hit->process->limit.hits++;
+	if (s->on_limit)
+		s->on_limit(s->on_limit_ctx, hit);
+}
+
+/* The process is stopped. */
+static void tell_final(struct session *s, const struct limit_hit *hit)
+{
+	tell(s, hit);
+	if (s->options.on_limit == LIMIT_KILL)
+		session_limit_kill(s);
+}
+
+/* ---- requests --------------------------------------------------------------------------------------------------------------------- */
+
+/* Every thread of P passes a memory barrier: those that run now are interrupted; where it has not registered for that, waited for; or stopped for a moment. */
+static int fence(struct session *s, struct process *p)
+{
+	int err;
+
+	if (p->state == PROCESS_STOPPED)
+		return 0;
+	if (p->fences && syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0) == 0)
+		return 0;
+	if (syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0) == 0)
+		return 0;
+	err = session_stop(s, p);
+	return err ? err : session_cont(s, p);
+}
+
+static struct room_rules rules_now(const struct session *s, bool frozen)
+{
+	return (struct room_rules){
+		.limit = s->options.limit ? s->options.limit : UINT64_MAX >> 2, .count = s->options.count, .ms = pulse_ms(), .final = final(s), .frozen = frozen,
+	};
+}
+
+static enum room_verdict judge(struct session *s, struct process *p, const struct room_question *q, struct room_case *c, bool frozen)
+{
+	struct room_rules rules = rules_now(s, frozen);
+	enum room_verdict v = limit_judge(p, q, &rules, c);
+
+	if (v != ROOM_FENCE)
+		return v;
+	if (!frozen && fence(s, p) < 0)
+		return ROOM_LATER;
+	if (!p->wire)
+		return ROOM_LATER;
+	limit_fenced(p);
+	return limit_judge(p, q, &rules, c);
+}
+
+static struct limit_hit hit_of(const struct session *s, struct process *p, const struct room_question *q, const struct room_case *c, pid_t tid)
+{
+	const struct thread *t = thread_find((struct session *)s, tid);	/* the number is the target's word */
+
+	return (struct limit_hit){
+		.process = p, .tid = t && t->process == p ? tid : p->pid, .request = c->growth, .allocated = c->allocated, .limit = s->options.limit,
+		.stack = q->stack, .ms = pulse_ms(),
+	};
+}
+
+#define FREEZE_MS 1000			/* in that time all threads stop, or else ... */
+#define RETRY_MS  1000			/* ... all run for so long */
+
+/* Everything stands still for the last look. Whether the request fits after all. */
+static bool freeze(struct session *s, struct process *p, const struct room_question *q, struct room_case *c, pid_t tid)
+{
+	int err = session_stop_within(s, p, FREEZE_MS);
+	enum room_verdict v;
+	struct limit_hit hit;
+
+	if (err == -ETIMEDOUT)
+		p->limit.retry_ms = pulse_ms() + RETRY_MS;
+	if (err == -ETIMEDOUT && p->wire && s->options.on_limit == LIMIT_KILL) {	/* what there is to be seen is seen */
+		hit = hit_of(s, p, q, c, tid);
+		tell_final(s, &hit);
+	}
+	if (!p->wire || p->state != PROCESS_STOPPED)
+		return false;
+	v = judge(s, p, q, c, true);
+	if (v != ROOM_CROSSES) {
+		if (session_cont(s, p) < 0)
+			message_verbose(1, "cannot continue process %d", (int)p->pid);
+		return v == ROOM_FITS;
+	}
+	hit = hit_of(s, p, q, c, tid);
+	tell_final(s, &hit);
+	return false;
+}
+
+/* The program goes on, with the request granted or not. */
+static bool crossing(struct session *s, struct process *p, const struct room_question *q, const struct room_case *c, pid_t tid)
+{
+	struct limit_hit hit = hit_of(s, p, q, c, tid);
+	struct room_rules rules = rules_now(s, false);
+
+	if (s->options.on_limit == LIMIT_FAIL) {
+		if (limit_refused(&p->limit, q->stack, c->growth) < 0)
+			message_verbose(1, "out of memory: a refusal is not listed");
+		tell(s, &hit);
+		return false;
+	}
+	if (!p->limit.above)
+		tell(s, &hit);
+	if (!p->limit.above)
+		limit_watch(p, q->slot, &rules);
+	return true;
+}
+
+/* Crossings that only the events have told of. */
+void verdict_crossed(struct session *s, struct process *p)
+{
+	struct limit_watch *w = &p->limit.watch;
+	struct limit_hit hit = w->last;
+
+	if (!w->crossings)
+		return;
+	p->limit.hits += w->crossings - 1;
+	w->crossings = 0;
+	hit.ms = pulse_ms();
+	tell(s, &hit);
+}
+
+/* Above a limit that is only reported there is nothing to decide. */
+static bool goes_on_above(struct session *s, struct process *p, const struct room_question *q, struct room_case *c)
+{
+	struct room_rules rules = rules_now(s, false);
+
+	return p->limit.above && s->options.on_limit == LIMIT_REPORT && limit_above(p, q, &rules, c);
+}
+
+bool verdict_answer(struct session *s, struct process *p, const struct shared_question *asked)
+{
+	struct wire_mail *mail = asked->mail;
+	struct room_question q;
+	struct room_case c = { 0 };
+
+	if (!p->stream || !p->limit.lease) {
+		mail->answer = 0;
+		return true;
+	}
+	if (p->state == PROCESS_STOPPED || s->stopping || s->limit_killed || pulse_ms() < p->limit.retry_ms)
+		return false;
+	room_question(&q, asked);
+	if (goes_on_above(s, p, &q, &c)) {
+		mail->answer = limit_grant(p, &q, &c);
+		return true;
+	}
+	switch (judge(s, p, &q, &c, false)) {
+	case ROOM_FITS:
+		p->limit.above &= c.growth == 0;
+		break;
+	case ROOM_CROSSES:
+		if (final(s) ? freeze(s, p, &q, &c, asked->tid) : crossing(s, p, &q, &c, asked->tid))
+			break;
+		if (s->options.on_limit != LIMIT_FAIL)
+			return false;
+		mail->answer = limit_refuse(p, &q);
+		return true;
+	default:
+		return false;
+	}
+	mail->answer = limit_grant(p, &q, &c);
+	return true;
+}
+
+/* ---- a new process ---------------------------------------------------------------------------------------------------------------- */
+
+void verdict_begin(struct session *s, struct process *p)
+{
+	if (limit_switch(p, s->options.limit ? s->options.count : 0) < 0)
+		message_error("out of memory: %d has no limit", (int)p->pid);
+}
+
+/* The program named may be here before anybody is there to be told of it: it is told when session_on_limit() says to whom. */
+static void image_hit(struct session *s, const struct limit_hit *hit)
+{
+	if (!s->on_limit)
+		s->early = *hit;
+	else if (final(s))
+		tell_final(s, hit);
+	else
+		tell(s, hit);
+}
+
+bool verdict_image(struct session *s, struct process *p)
+{
+	struct limit_hit hit = { .process = p, .tid = p->pid, .request = p->image_bytes, .limit = s->options.limit, .image = true, .ms = pulse_ms() };
+
+	if (!s->options.limit || !(s->options.count & COUNT_IMAGE) || p->image_bytes <= s->options.limit)
+		return false;
+	if (final(s) && session_stop(s, p) < 0)
+		message_error("cannot stop process %d", (int)p->pid);
+	if (s->options.on_limit == LIMIT_REPORT) {
+		struct room_rules rules = rules_now(s, false);
+
+		limit_watch(p, UINT32_MAX, &rules);
+	}
+	image_hit(s, &hit);
+	return final(s);
+}
+
+/* ---- settings --------------------------------------------------------------------------------------------------------------------- */
+
+/* What was given in advance was given under another limit. */
+static int apply_limit(struct session *s, struct process *p)
+{
+	int err = limit_switch(p, s->options.limit ? s->options.count : 0);
+
+	if (!err && p->limit.lease) {
+		limit_close(p);
+		err = fence(s, p);
+		if (!err && p->wire)
+			limit_fenced(p);
+	}
+	return err;
+}
+
+int session_limit(struct session *s, uint64_t limit)
+{
+	int err = 0, got;
+
+	s->options.limit = s->api.limit = limit;
+	for (struct process *p = s->processes; p; p = p->next) {
+		if (!p->wire || p->state > PROCESS_STOPPED)
+			continue;
+		got = apply_limit(s, p);
+		if (got && got != -ESRCH)
+			err = got;
+	}
+	return err;
+}
+
+uint64_t session_limit_now(const struct session *s)
+{
+	return s->options.limit;
+}
+
+void session_limit_action(struct session *s, enum limit_action action)
+{
+	s->options.on_limit = action;
+	for (struct process *p = s->processes; p; p = p->next)
+		if (p->wire && p->limit.lease && p->limit.above) {	/* what was given in advance above the limit */
+			limit_unwatch(p);
+			limit_close(p);
+		}
+}
+
+enum limit_action session_limit_action_now(const struct session *s)
+{
+	return s->options.on_limit;
+}
+
+void session_on_limit(struct session *s, void (*fn)(void *ctx, const struct limit_hit *hit), void *ctx)
+{
+	struct limit_hit early = s->early;
+
+	s->on_limit = fn;
+	s->on_limit_ctx = ctx;
+	s->early.process = NULL;
+	if (fn && early.process)
+		image_hit(s, &early);
+}
+
+bool session_limit_killed(const struct session *s)
+{
+	return s->limit_killed;
+}

@@ -1,0 +1,757 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/*
+ * stops.c - what a stop means for the records of threads and processes.
+ *
+ * Threads. Each traced thread has a record. A new one is announced by its parent's stop and reports a first stop of its own; either may come
+ * first, so a stranger that stops is left waiting until it has been announced. Whether it is a thread, a child with memory of its own, or a
+ * vfork child that borrows its parent's until exec, is what kcmp(2) says, not the event.
+ *
+ * Processes. exec makes a new record: its allocations start anew. A process' last thread is seen at its last instant (EVENT_EXITING): its rings
+ * are complete then, and its memory still there; it can be held at that point.
+ */
+#include "session/session_state.h"
+
+#include <errno.h>
+#include <linux/kcmp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/array.h"
+#include "tracee/agent.h"
+#include "tracee/stub.h"
+#include "tracee/fault_fixup.h"
+#include "base/message.h"
+#include "base/proc.h"
+#include "transport/heartbeat.h"
+#include "tracee/restart.h"
+#include "tracee/tracer.h"
+#include "session/limit_enforce.h"
+
+/* ---- threads ---------------------------------------------------------------------------------------------------------------------- */
+
+struct thread *thread_find(struct session *s, pid_t tid)
+{
+	for (size_t i = s->nthreads; i-- > 0;)
+		if (s->thread[i].tid == tid)
+			return &s->thread[i];
+	return NULL;
+}
+
+struct thread *thread_add(struct session *s, pid_t tid, struct process *p, enum thread_state state)
+{
+	struct thread *t;
+
+	if (array_room(&s->thread, s->nthreads, &s->room, sizeof(*s->thread)))
+		return NULL;
+	t = &s->thread[s->nthreads++];
+	*t = (struct thread){ .tid = tid, .process = p, .state = state };
+	return t;
+}
+
+void thread_remove(struct session *s, struct thread *t)
+{
+	*t = s->thread[--s->nthreads];
+}
+
+/* ---- processes -------------------------------------------------------------------------------------------------------------------- */
+
+static void process_append(struct session *s, struct process *p)
+{
+	p->began_ms = p->recorded_ms = p->off_ms = pulse_ms();
+	*s->last = p;
+	s->last = &p->next;
+	if (s->launched || s->options.npids)	/* else it is not yet the program, but what is to become it */
+		recorder_appeared(s, p);
+}
+
+struct process *process_start(struct session *s, pid_t pid, pid_t ppid, struct ledger *ledger)
+{
+	struct process *p = process_new(pid, ppid, s->options.count & (LEDGER_COUNT_HEAP | LEDGER_COUNT_MMAP), ledger);
+
+	if (!p)
+		return NULL;
+	if (ledger_compact(p->ledger, modes[s->options.mode].compact)) {
+		process_free(p);
+		return NULL;
+	}
+	p->threads = 1;
+	p->off = modes[s->options.mode].off;
+	process_append(s, p);
+	return p;
+}
+
+/* A record that never ran as itself: the child between fork and exec. */
+static void process_forget(struct session *s, struct process *p)
+{
+	struct process **at = &s->processes;
+
+	while (*at != p)
+		at = &(*at)->next;
+	*at = p->next;
+	if (s->last == &p->next)
+		s->last = at;
+	if (p == s->pinned) {
+		p->next = s->buried;
+		s->buried = p;
+		return;
+	}
+	process_free(p);
+}
+
+int process_listen(struct session *s, struct process *p)
+{
+	if (p->off && !p->deaf)
+		p->deaf = off_ledger(s);
+	p->stream = p->off && !p->deaf ? NULL : stream_new(&p->shared, p->off ? p->deaf : p->ledger, process_own_mapping, p);
+	ledger_keep_freed(p->ledger, p->wire->free_stacks);
+	if (!p->stream)
+		return -ENOMEM;
+	if (!p->off)
+		sampling_begin(p, s->options.sample);
+	verdict_begin(s, p);
+	recorder_listen(s, p);
+	return 0;
+}
+
+/* Everything that it will ever say is in its rings. */
+static void process_drain(struct process *p)
+{
+	if (p->stream)
+		stream_settle(p->stream, pulse_ms(), true);
+}
+
+void process_finish(struct session *s, struct process *p, enum process_state state, int status)
+{
+	process_drain(p);
+	if (state == PROCESS_HELD)		/* its memory is still there, and still its own */
+		credible_look(s, p);
+	p->state = state;
+	p->wait_status = status;
+	p->ended_ms = pulse_ms();
+	p->threads = 0;
+	if (state == PROCESS_EXITED || state == PROCESS_REPLACED)
+		outside_ended(p->outside);
+	recorder_finished(s, p);
+	if (p == s->main && state != PROCESS_REPLACED)
+		s->main_ended = true;
+}
+
+/* Its rings will not be looked at again. */
+void process_close(struct process *p)
+{
+	if (p->stream) {
+		p->missing = stream_missing(p->stream);
+		stream_stats(p->stream, &p->last_stats);
+		stream_free(p->stream);
+		p->stream = NULL;
+	}
+	recorder_closed(p);
+	home_release(p);
+	image_unref(p->image);
+	p->image = NULL;
+}
+
+void process_unlend(struct session *s, struct process *p)
+{
+	p->lent = false;
+	for (size_t i = 0; i < s->nthreads;)
+		if (s->thread[i].process == p && s->thread[i].state == THREAD_LENT)
+			thread_remove(s, &s->thread[i]);
+		else
+			i++;
+}
+
+/* ---- a new image ------------------------------------------------------------------------------------------------------------------ */
+
+/* The program that was named is not run when it cannot be supervised: nothing of it has run yet. Its later images and its children are. */
+static void cannot_supervise(struct session *s, struct process *p, const char *why)
+{
+	p->unsupervised = why;
+	if (p == s->main && !s->started) {
+		message_error("cannot supervise '%s': %s", p->exe ? p->exe : p->command ? p->command : "?", why);
+		s->refused = true;
+		kill(p->pid, SIGKILL);
+	} else
+		message_error("%d ('%s') runs unsupervised: %s", p->pid, p->command ? p->command : "?", why);
+}
+
+static const char *landing_error(int err)
+{
+	switch (err) {
+	case -ENOSPC: return "no room for the trampoline was found in it";
+	case -E2BIG: return HOME_NO_ADDRESSES;
+	case -ETIMEDOUT: return "it did not answer";
+	default: return strerror(-err);
+	}
+}
+
+#define CS_64 0x33			/* the code segment of a 64-bit program */
+
+/*
+ * Whether an image begins under seccomp filters that we are not under ourselves (in a container all processes have the container's). What they would do to
+ * the calls of the landing, and to those of the hooks, nobody can say; often it is death.
+ */
+bool session_is_filtered(pid_t tid)
+{
+	int64_t filters = proc_status_field(tid, "Seccomp_filters"), ours = proc_status_field(getpid(), "Seccomp_filters");
+
+	if (filters >= 0 && ours >= 0)		/* Linux 5.9 */
+		return filters > ours;
+	return proc_status_field(tid, "Seccomp") > 0 && proc_status_field(getpid(), "Seccomp") <= 0;
+}
+
+#define FILTERED "it inherits a seccomp filter, which only root may set aside for the calls that mtrun needs made in it"
+
+#define REFILTER_MS 5000
+
+/*
+ * The thread is to have its filters again before its program runs on: it serves in L, or runs if that is NULL, when something went wrong. HELD: the signal that it was about
+ * to get when it was sent there, or 0.
+ */
+static int refilter(struct session *s, pid_t tid, struct landing *l, int held)
+{
+	int signal, err = l ? landing_take_out(l, &signal) : tracer_halt(tid, &signal, REFILTER_MS);
+
+	if (err)
+		return err;
+	session_filter(s, tid);
+	return tracer_cont(tid, held ? held : signal);
+}
+
+int session_refresh_quietly(struct session *s, struct process *p, pid_t tid)
+{
+	struct landing l;
+	int signal, err = tracer_halt(tid, &signal, REFILTER_MS), out;
+
+	if (err)
+		return err;
+	err = session_unfilter(s, tid, true);
+	if (!err)
+		err = home_send(p, tid, &l);
+	if (err) {
+		session_filter(s, tid);
+		tracer_cont(tid, signal);
+		return err;
+	}
+	err = home_refresh(p, tid, &p->wire->mail, &s->options);
+	out = refilter(s, tid, &l, signal);
+	return err ? err : out;
+}
+
+static int land(struct session *s, struct process *p, pid_t tid)
+{
+	bool filtered = session_is_filtered(tid);
+	struct user_regs_struct regs;
+	struct landing l;
+	int err = tracer_get_regs(tid, &regs);
+
+	if (!err && regs.cs != CS_64) {
+		cannot_supervise(s, p, "it is a 32-bit program");
+		return tracer_cont(tid, 0);
+	}
+	if (!err && filtered && session_unfilter(s, tid, true) < 0) {
+		cannot_supervise(s, p, FILTERED);
+		return tracer_cont(tid, 0);
+	}
+	if (!err)
+		err = home_land(p, tid, &s->options, &l);
+	if (err && filtered && refilter(s, tid, NULL, 0) == -ESRCH)
+		return -ESRCH;
+	if (err)
+		return err;
+	if (filtered)
+		p->wire->no_syscalls = 1;
+	err = process_listen(s, p);
+	if (!err)
+		err = home_refresh(p, tid, &p->wire->mail, &s->options);
+	/* -S: it is stopped while it still serves us, so that `cont` lets it run its first instruction. */
+	if (!err && !verdict_image(s, p) && s->options.start_stopped && p == s->main && !s->began && session_stop(s, p) < 0)
+		message_error("cannot stop process %d", (int)p->pid);
+	s->began = true;
+	if (filtered)
+		return refilter(s, tid, &l, 0) < 0 ? -ETIMEDOUT : err;
+	home_go(&p->wire->mail);
+	return err;
+}
+
+static void on_exec(struct session *s, const struct event *e)
+{
+	struct thread *t = thread_find(s, e->tid);
+	struct process *old, *p;
+	pid_t ppid;
+	int err;
+
+	if (e->value != (unsigned long)e->tid) {
+		struct thread *former = thread_find(s, (pid_t)e->value);
+
+		if (former)
+			thread_remove(s, former);
+		t = thread_find(s, e->tid);
+	}
+	if (!t || !t->process) {
+		tracer_cont(e->tid, 0);
+		return;
+	}
+	old = t->process;
+	ppid = t->guest ? old->pid : old->ppid;
+	if (!t->guest) {
+		for (size_t i = 0; i < s->nthreads;)
+			if (s->thread[i].process == old && s->thread[i].tid != e->tid && !s->thread[i].guest)
+				thread_remove(s, &s->thread[i]);
+			else
+				i++;
+		t = thread_find(s, e->tid);
+	}
+	p = process_start(s, e->tid, ppid, NULL);
+	if (!p) {
+		message_error("out of memory: %d runs unsupervised", e->tid);
+		tracer_cont(e->tid, 0);
+		return;
+	}
+	if (!t->guest) {
+		if (old == s->chosen)
+			s->chosen = p;
+		if (old == s->main)
+			s->main = p;
+		if (old->ledger_used) {
+			process_finish(s, old, PROCESS_REPLACED, 0);
+			process_close(old);
+		} else
+			process_forget(s, old);
+	}
+	t->process = p;
+	t->guest = false;
+	t->state = THREAD_RUNNING;
+	p->ledger_used = true;
+	process_describe(p);
+	err = land(s, p, e->tid);
+	if (err && err != -ESRCH)
+		cannot_supervise(s, p, landing_error(err));
+	process_describe(p);
+}
+
+/* ---- new threads and children ------------------------------------------------------------------------------------------------------ */
+
+static bool same_memory(pid_t a, pid_t b, bool otherwise)
+{
+	long r = syscall(SYS_kcmp, a, b, KCMP_VM, 0, 0);
+
+	return r < 0 ? otherwise : r == 0;
+}
+
+static bool same_process(pid_t pid, pid_t tid)
+{
+	return proc_status_field(tid, "Tgid") == pid;
+}
+
+/* A child with memory of its own, stopped at its beginning: it inherits the table that its parent had at the fork. */
+static void begin_child(struct session *s, struct thread *t)
+{
+	struct process *p = t->process;
+	struct process *parent = p->parent;
+	bool filtered = session_is_filtered(t->tid);
+	pid_t tid = t->tid;
+	struct landing l;
+	int err = -ESRCH;
+
+	t->state = THREAD_RUNNING;
+	p->parent = NULL;
+	if (parent && parent->attaching) {	/* how much of what we have made there by now it has got nobody knows: we get into it, too */
+		plant_release(&p->plant);
+		p->before = parent->before;
+		p->attaching = true;
+	}
+	if (p->attaching || !parent || !parent->home || !parent->wire) {
+		tracer_cont(t->tid, 0);
+		return;
+	}
+	if (filtered && session_unfilter(s, tid, true) < 0) {
+		tracer_cont(tid, 0);
+		cannot_supervise(s, p, FILTERED);
+		return;
+	}
+	err = home_inherit(p, parent, tid, filtered ? &l : NULL);
+	if (filtered) {
+		int out = refilter(s, tid, err ? NULL : &l, 0);
+
+		err = err ? err : out;
+	}
+	if (!err)
+		err = process_listen(s, p);
+	if (err && err != -ESRCH)
+		cannot_supervise(s, p, landing_error(err));
+}
+
+static void begin(struct session *s, struct thread *t)
+{
+	if (t->process->parent && t->process->pid == t->tid && !t->guest) {
+		begin_child(s, t);
+		return;
+	}
+	if (s->stopping == t->process && !t->guest) {
+		t->state = THREAD_STOPPED;
+		return;
+	}
+	t->state = THREAD_RUNNING;
+	tracer_cont(t->tid, 0);
+}
+
+/* The record of TID, which OF has forked: it inherits the table, unless OF is off. NULL: out of memory. */
+static struct process *fork_record(struct session *s, struct process *of, pid_t tid)
+{
+	struct ledger *ledger = NULL;
+	struct process *p;
+
+	if (of->stream)
+		stream_settle(of->stream, pulse_ms(), false);
+	if (!of->off) {
+		ledger = ledger_fork(of->ledger);
+		if (!ledger)
+			return NULL;
+	}
+	p = process_start(s, tid, of->pid, ledger);
+	if (p)
+		p->off = of->off;
+	return p;
+}
+
+/* It runs, or did not hear yet that it is not to: whoever has its number now. */
+static bool is_alive(pid_t tid)
+{
+	char state = proc_state(tid, "stat");
+
+	return state && state != 'Z' && state != 'X';
+}
+
+/* A child or a thread that was killed before its parent's stop told of it. */
+static bool gone_before(struct session *s, pid_t tid, int *status)
+{
+	for (unsigned i = 0; i < GONE_MOST; i++)
+		if (s->gone[i].tid == tid) {
+			*status = s->gone[i].status;
+			s->gone[i].tid = 0;
+			return !is_alive(tid);
+		}
+	return false;
+}
+
+static void on_new(struct session *s, const struct event *e, struct thread *parent)
+{
+	pid_t tid = (pid_t)e->value;
+	struct process *of = parent->process, *p = of;
+	bool shared = same_memory(e->tid, tid, e->kind != EVENT_FORK), thread = shared && same_process(of->pid, tid);
+	struct thread *t = thread_find(s, tid);
+	bool waits = t && t->state == THREAD_STRANGER;
+	int status;
+
+	if (shared && !waits && gone_before(s, tid, &status))
+		return;
+	if (!shared) {
+		p = fork_record(s, of, tid);
+		if (p) {
+			p->ledger_used = true;
+			p->parent = of;
+			p->command = of->command ? strdup(of->command) : NULL;
+			p->exe = of->exe ? strdup(of->exe) : NULL;
+			p->image_bytes = of->image_bytes;
+			p->before = of->before;	/* it has that heap, too */
+			if (modules_copy(&p->modules, &of->modules) < 0 || plant_copy(&p->plant, &of->plant) < 0)
+				p->parent = NULL;
+		} else
+			p = of;
+	} else if (thread)
+		of->threads++;
+	if (t) {
+		t->process = p;
+		t->state = THREAD_NEW;
+	} else
+		t = thread_add(s, tid, p, THREAD_NEW);
+	if (!t)
+		return;
+	if (!waits && !shared && p != of && gone_before(s, tid, &status)) {
+		process_finish(s, p, PROCESS_EXITED, status);
+		process_close(p);
+		thread_remove(s, t);
+		return;
+	}
+	if (s->limit_killed && !shared)
+		kill(tid, SIGKILL);
+	t->guest = shared && !thread;
+	if (waits)
+		begin(s, t);
+}
+
+/* ---- ends -------------------------------------------------------------------------------------------------------------------------- */
+
+/* Of a thread that has ended, the first one too, /proc tells nothing any more. */
+static void move_via(const struct session *s, struct process *p)
+{
+	for (size_t i = 0; i < s->nthreads; i++)
+		if (s->thread[i].process == p && !s->thread[i].guest && s->thread[i].state != THREAD_EXITING) {
+			p->via = s->thread[i].tid;
+			return;
+		}
+}
+
+static void on_exiting(struct session *s, struct thread *t, const struct event *e)
+{
+	struct process *p = t->process;
+	struct user_regs_struct regs;
+	bool last;
+
+	if (t->guest || !p) {
+		t->state = THREAD_EXITING;
+		tracer_cont(t->tid, 0);
+		return;
+	}
+	last = p->threads <= 1;
+	if (t->state != THREAD_EXITING && p->threads)
+		p->threads--;
+	t->state = THREAD_EXITING;
+	if (p->via == t->tid && !last)
+		move_via(s, p);
+	if (last) {
+		process_finish(s, p, PROCESS_HELD, (int)e->value);
+		if (s->hold && p == s->main && p->ledger_used && !s->refused) {
+			s->held = p->via = t->tid;
+			return;
+		}
+	} else if (p->stream && tracer_get_regs(t->tid, &regs) == 0) {
+		limit_thread_gone(p, regs.fs_base);
+		stream_thread_gone(p->stream, pulse_ms(), regs.fs_base);
+	}
+	tracer_cont(t->tid, 0);
+}
+
+/* Our child, which is no tracee of ours any more: with it the records of its threads go. */
+static void on_untraced_gone(struct session *s, struct process *p, int status)
+{
+	if (p->state == PROCESS_DETACHED) {
+		p->state = PROCESS_EXITED;
+		s->main_ended |= p == s->main;
+	} else {
+		process_finish(s, p, PROCESS_EXITED, status);
+	}
+	p->wait_status = status;
+	process_close(p);
+	process_unlend(s, p);
+}
+
+/*
+ * The first thread's end is told when there are no others any more. One that was killed in the middle of its exec has the first one's number by then, and its own end is
+ * never told.
+ */
+static void remove_threads(struct session *s, const struct process *p)
+{
+	for (size_t i = 0; i < s->nthreads;)
+		if (s->thread[i].process == p && !s->thread[i].guest)
+			thread_remove(s, &s->thread[i]);
+		else
+			i++;
+}
+
+static void on_gone(struct session *s, struct thread *t, const struct event *e)
+{
+	struct process *p = t->process;
+	bool whole = p && !t->guest && t->tid == p->pid;
+
+	if (t->state == THREAD_LENT && t->tid == p->pid) {
+		on_untraced_gone(s, p, (int)e->value);
+		return;
+	}
+	if (t->tid == s->held)
+		s->held = 0;
+	if (p && !t->guest) {
+		if (t->state != THREAD_EXITING && p->threads)
+			p->threads--;
+		/* The last thread may be held while we hear of the end of those before it. */
+		if (t->tid == p->pid || (!p->threads && !(s->held && p == s->main))) {
+			if (p->state != PROCESS_HELD && p->state != PROCESS_EXITED)
+				process_finish(s, p, PROCESS_EXITED, (int)e->value);
+			p->state = PROCESS_EXITED;
+			if (t->tid == p->pid) {
+				p->wait_status = (int)e->value;
+				process_close(p);
+			}
+		}
+	}
+	thread_remove(s, t);
+	if (whole)
+		remove_threads(s, p);
+}
+
+/* ---- events ------------------------------------------------------------------------------------------------------------------------ */
+
+static void on_stranger(struct session *s, const struct event *e)
+{
+	if (e->kind == EVENT_GONE) {
+		s->gone[s->gones++ % GONE_MOST] = (struct gone){ e->tid, (int)e->value };
+		return;
+	}
+	if (s->detached)		/* it could not be let go with the others: it was not to be stopped then */
+		tracer_detach(e->tid, e->kind == EVENT_SIGNAL ? e->signal : 0);
+	else if (e->kind == EVENT_STOP)
+		thread_add(s, e->tid, NULL, THREAD_STRANGER);
+	else
+		tracer_cont(e->tid, e->kind == EVENT_SIGNAL ? e->signal : 0);
+}
+
+/* Job control: when the terminal stops the program, the shell that started mtrun must see mtrun stop too. */
+static void stop_with_it(const struct session *s, const struct thread *t, int signal)
+{
+	if (s->launched && t->tid == s->launched && signal != SIGSTOP && !s->terminal)
+		kill(getpid(), SIGSTOP);
+}
+
+/* Its process is being stopped; or it is by now, and the thread was blocked or is new. */
+static bool stops_with_all(const struct session *s, const struct thread *t)
+{
+	return t->process && !t->guest && (s->stopping == t->process || t->process->state == PROCESS_STOPPED);
+}
+
+static bool is_to_stay(const struct session *s, const struct thread *t)
+{
+	return stops_with_all(s, t) || s->halting == t->tid;
+}
+
+static void resume(struct session *s, struct thread *t, int signal)
+{
+	if (stops_with_all(s, t)) {
+		t->state = THREAD_STOPPED;
+		t->between = false;
+		t->signal = signal;
+		return;
+	}
+	tracer_cont(t->tid, signal);
+}
+
+void thread_resume(struct thread *t)
+{
+	t->state = THREAD_RUNNING;
+	if (t->group)
+		tracer_listen(t->tid);
+	else
+		tracer_cont(t->tid, t->signal);
+	t->group = false;
+	t->signal = 0;
+}
+
+/* A stop that the program knows nothing of: its system call goes on. */
+static void on_stop(struct session *s, struct thread *t, bool group)
+{
+	struct user_regs_struct regs;
+
+	if (t->process && tracer_get_regs(t->tid, &regs) == 0 && restart_interrupted(t->process->pid, t->tid, &regs) && tracer_set_regs(t->tid, &regs) < 0)
+		message_verbose(1, "%d: a system call may have ended with EINTR", t->tid);
+	if (!is_to_stay(s, t)) {
+		if (group)
+			tracer_listen(t->tid);
+		else
+			tracer_cont(t->tid, 0);
+		return;
+	}
+	t->state = THREAD_STOPPED;
+	t->between = true;
+	t->group = group;
+}
+
+static void handle(struct session *s, const struct event *e)
+{
+	struct thread *t = thread_find(s, e->tid);
+
+	if (!t) {
+		on_stranger(s, e);
+		return;
+	}
+	switch (e->kind) {
+	case EVENT_GONE:
+		on_gone(s, t, e);
+		break;
+	case EVENT_EXEC:
+		on_exec(s, e);
+		break;
+	case EVENT_FORK:
+	case EVENT_VFORK:
+	case EVENT_CLONE:
+		on_new(s, e, t);
+		t = thread_find(s, e->tid);
+		if (t && s->halting == t->tid) {
+			/* Its system call has not returned, and its registers would not be what to put back later: on, to another stop. */
+			tracer_interrupt(t->tid);
+			tracer_cont(t->tid, 0);
+		} else if (t) {
+			resume(s, t, 0);
+		}
+		break;
+	case EVENT_EXITING:
+		on_exiting(s, t, e);
+		break;
+	case EVENT_GROUP_STOP:
+		if (t->state == THREAD_NEW)
+			begin(s, t);
+		else {
+			bool stays = is_to_stay(s, t);
+
+			on_stop(s, t, true);
+			if (!stays)
+				stop_with_it(s, t, e->signal);
+		}
+		break;
+	case EVENT_STOP:
+		if (t->state == THREAD_NEW)
+			begin(s, t);
+		else
+			on_stop(s, t, false);
+		break;
+	case EVENT_SIGNAL:
+		resume(s, t, t->process && loads_end_fault(t->process, e->tid, e->signal) ? 0 : e->signal);
+		break;
+	default:
+		resume(s, t, 0);
+	}
+}
+
+/*
+ * There is neither child nor tracee any more: whoever is still listed has ended, and we did not hear of it, or not in an order that made sense. Those of another tracer
+ * are not ours to wait for.
+ */
+static void nobody_left(struct session *s)
+{
+	for (size_t i = 0; i < s->nthreads;) {
+		struct process *p = s->thread[i].process;
+
+		if (s->thread[i].state == THREAD_LENT) {
+			i++;
+			continue;
+		}
+		message_verbose(1, "%d: its end was not told", s->thread[i].tid);
+		thread_remove(s, &s->thread[i]);
+		if (p && p->state <= PROCESS_STOPPED)
+			process_finish(s, p, PROCESS_EXITED, p->wait_status);
+		if (p && p->state == PROCESS_HELD)
+			p->state = PROCESS_EXITED;
+		if (p && p->state == PROCESS_EXITED)
+			process_close(p);
+		i = 0;
+	}
+	s->held = 0;
+}
+
+int session_serve_stops(struct session *s)
+{
+	bool nested = s->serving;
+	struct event e;
+	int n = 0, got;
+
+	s->serving = true;
+	while ((got = tracer_next(&e)) == 1) {
+		handle(s, &e);
+		n++;
+	}
+	if (got == -ECHILD && s->nthreads)
+		nobody_left(s);
+	s->serving = nested;
+	return n;
+}

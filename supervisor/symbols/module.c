@@ -1,0 +1,470 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * module.c - which objects are mapped in a process, told from its maps.
+ *
+ * Rows of one file follow each other with growing offsets, perhaps with anonymous rows (.bss, gaps) between: that is one span. A span with
+ * executable pages is a module; where it lies compared to what its program headers say is its bias. The list only grows: what vanished from the
+ * maps is marked dead, what comes back at the same place lives again, so that a stack recorded at any time finds the module that was there then.
+ *
+ * The maps are read at each dlopen, so the usual case, nothing new, allocates nothing and opens nothing.
+ */
+#include "symbols/module.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "symbols/elf.h"
+#include "base/outside.h"
+#include "base/proc.h"
+
+#define PAGE_MASK 4095ull
+
+/* One object in the maps, not yet compared with the list. */
+struct span {
+	const struct map *first;	/* its lowest row */
+	const struct map *text;		/* its lowest executable row */
+	raddr_t end;
+	raddr_t text_start, text_end;
+	uint64_t last_offset;
+	bool vdso;
+};
+
+static uint64_t map_dev(const struct map *m)
+{
+	return (uint64_t)m->dev_major << 32 | m->dev_minor;
+}
+
+static bool same_object(const struct map *a, const struct map *b)
+{
+	return a->inode == b->inode && a->dev_major == b->dev_major && a->dev_minor == b->dev_minor && strcmp(a->path, b->path) == 0;
+}
+
+static void span_start(struct span *s, const struct map *m)
+{
+	memset(s, 0, sizeof(*s));
+	s->first = m;
+	s->end = m->end;
+	s->last_offset = m->offset;
+	s->vdso = strcmp(m->path, "[vdso]") == 0;
+}
+
+static void span_add(struct span *s, const struct map *m)
+{
+	s->end = m->end;
+	s->last_offset = m->offset;
+	if (!m->exec)
+		return;
+	if (!s->text) {
+		s->text = m;
+		s->text_start = m->start;
+	}
+	s->text_end = m->end;
+}
+
+/*
+ * The next span of MAPS from row *I on. It ends where another file begins, or where the same file begins again (offsets do not grow: mapped
+ * twice). Anonymous rows between two rows of one file belong to it; behind the last one they do only as .bss, which nobody asks for.
+ */
+static bool next_span(const struct maps *maps, size_t *i, struct span *s)
+{
+	size_t j;
+
+	while (*i < maps->count && !maps->map[*i].inode && strcmp(maps->map[*i].path, "[vdso]") != 0)
+		(*i)++;
+	if (*i == maps->count)
+		return false;
+	span_start(s, &maps->map[*i]);
+	span_add(s, s->first);
+	for (j = *i + 1; j < maps->count; j++) {
+		const struct map *m = &maps->map[j];
+
+		if (!m->inode && !m->path[0] && !s->vdso)
+			continue;
+		if (s->vdso || !same_object(m, s->first) || m->offset < s->last_offset || (m->offset == 0 && s->last_offset == 0))
+			break;
+		span_add(s, m);
+	}
+	/* step over the rows used, but not over anonymous ones that turned out to lie behind the end: they are skipped above anyway */
+	*i = j;
+	return true;
+}
+
+/* ---- one module ------------------------------------------------------------------------------------------------------------------ */
+
+/* Is the file behind FD the one that is mapped? Device numbers are no help (btrfs, overlayfs): the inode, or else the first page. */
+static bool is_mapped_file(int fd, pid_t pid, const struct span *s)
+{
+	uint8_t file[1024], memory[1024];
+	struct stat st;
+
+	if (fstat(fd, &st) == 0 && st.st_ino == s->first->inode)
+		return true;
+	return s->first->offset == 0 && pread(fd, file, sizeof(file), 0) == sizeof(file) &&
+	       remote_read(pid, s->first->start, memory, sizeof(memory)) == sizeof(memory) && memcmp(file, memory, sizeof(file)) == 0;
+}
+
+/*
+ * By the mapping itself, which the kernel names and the process holds open for reading or running; that needs privileges, which mtrun uses for it also
+ * where the process may run its own executable but not read it. Else by its path, as the process sees it.
+ */
+static int open_mapped_file(pid_t pid, struct outside *from, const struct span *s)
+{
+	char name[64];
+	int fd;
+
+	snprintf(name, sizeof(name), "map_files/%llx-%llx", (unsigned long long)s->first->start, (unsigned long long)s->first->end);
+	fd = outside_reopen(proc_open(pid, name, O_PATH), OUTSIDE_DEBUG);
+	if (fd >= 0)
+		return fd;
+	fd = s->first->deleted ? -ENOENT : outside_open(from, s->first->path, OUTSIDE_DEBUG);
+	if (fd < 0 || is_mapped_file(fd, pid, s))
+		return fd;
+	close(fd);
+	return -ENOENT;
+}
+
+static struct elf *read_vdso(pid_t pid, const struct span *s)
+{
+	size_t size = s->end - s->first->start;
+	struct elf *elf = NULL;
+	uint8_t *bytes;
+	ssize_t n;
+	int err;
+
+	if (size > 1 << 20)
+		return NULL;
+	bytes = malloc(size);
+	n = bytes ? remote_read(pid, s->first->start, bytes, size) : -1;
+	if (n > 0)
+		elf = elf_from_bytes(bytes, (size_t)n, &err);
+	free(bytes);
+	return elf;
+}
+
+static struct elf *read_elf(pid_t pid, struct outside *from, const struct span *s)
+{
+	struct elf *elf = NULL;
+	int fd, err;
+
+	if (s->vdso) {
+		elf = read_vdso(pid, s);
+	} else {
+		fd = open_mapped_file(pid, from, s);
+		if (fd >= 0) {
+			elf = elf_open(fd, &err);
+			close(fd);
+		}
+	}
+	return elf ? elf : elf_empty();
+}
+
+/* The row MAP of the file lies at start; the segment that contains its offset says which address the file means. */
+static raddr_t bias_of(const struct elf *elf, const struct map *map)
+{
+	const struct elf_segment *seg;
+	size_t n = elf_segments(elf, &seg);
+
+	for (size_t i = 0; i < n; i++) {
+		uint64_t from = seg[i].offset & ~PAGE_MASK;
+
+		if (seg[i].type == PT_LOAD && map->exec == !!(seg[i].flags & PF_X) && map->offset >= from &&
+		    map->offset < seg[i].offset + seg[i].filesz)
+			return map->start - (seg[i].vaddr - seg[i].offset + map->offset);
+	}
+	return map->start - map->offset;
+}
+
+static bool starts_with(const char *s, const char *prefix)
+{
+	return strncmp(s, prefix, strlen(prefix)) == 0;
+}
+
+static bool defines(const struct elf *elf, const char *name)
+{
+	struct elf_symbol symbol;
+	size_t cursor = 0;
+
+	return elf_find(elf, name, &cursor, &symbol);
+}
+
+/* musl's one object is called libc.so, ld-musl-x86_64.so.1 or libc.musl-x86_64.so.1, and is both; glibc's are two. */
+static unsigned roles_by_name(const struct elf *elf, const char *path)
+{
+	const char *slash = strrchr(path, '/'), *name = elf_soname(elf);
+	unsigned roles = 0;
+
+	if (!name)
+		name = slash ? slash + 1 : path;
+	if (starts_with(name, "libc.so.6"))
+		roles |= MODULE_LIBC;
+	else if (starts_with(name, "ld-linux") || starts_with(name, "ld-2."))
+		roles |= MODULE_LDSO;
+	else if (starts_with(name, "ld-musl-") || starts_with(name, "libc.musl-"))
+		roles |= MODULE_LIBC | MODULE_LDSO;
+	else if (strcmp(name, "libc.so") == 0 && defines(elf, "__libc_start_main"))
+		roles |= MODULE_LIBC | (defines(elf, "_dl_debug_state") || defines(elf, "__dls2b") ? MODULE_LDSO : 0);
+	else if (starts_with(name, "libstdc++.so") || starts_with(name, "libc++.so") || starts_with(name, "libc++abi.so") ||
+		 starts_with(name, "libsupc++.so"))
+		roles |= MODULE_CXX;
+	return roles;
+}
+
+/* What the kernel told the new program: where its entry and its ld.so are. */
+struct auxv {
+	raddr_t entry, base;
+};
+
+static void auxv_read(struct auxv *aux, pid_t pid)
+{
+	Elf64_auxv_t entry;
+	char *text = NULL;
+	ssize_t n = proc_read(pid, "auxv", &text);
+
+	memset(aux, 0, sizeof(*aux));
+	if (n < 0)
+		return;
+	for (ssize_t at = 0; at + (ssize_t)sizeof(entry) <= n; at += (ssize_t)sizeof(entry)) {
+		memcpy(&entry, text + at, sizeof(entry));
+		if (entry.a_type == AT_ENTRY)
+			aux->entry = entry.a_un.a_val;
+		else if (entry.a_type == AT_BASE)
+			aux->base = entry.a_un.a_val;
+	}
+	free(text);
+}
+
+static unsigned roles_of(const struct module *m, const struct auxv *aux)
+{
+	unsigned roles = roles_by_name(m->elf, m->path);
+
+	if (strcmp(m->path, "[vdso]") == 0)
+		return MODULE_VDSO;
+	if (aux->entry >= m->start && aux->entry < m->end)
+		roles |= MODULE_EXE;
+	if (aux->base && aux->base == m->start) {
+		roles |= MODULE_LDSO;
+		if (defines(m->elf, "__libc_start_main"))
+			roles |= MODULE_LIBC;
+	}
+	return roles;
+}
+
+static void module_free(struct module *m)
+{
+	if (!m)
+		return;
+	elf_unref(m->elf);
+	free(m->path);
+	free(m);
+}
+
+static struct module *module_new(pid_t pid, struct outside *from, const struct span *s, const struct auxv *aux)
+{
+	struct module *m = calloc(1, sizeof(*m));
+	const uint8_t *id;
+
+	if (!m)
+		return NULL;
+	m->path = strdup(s->first->path);
+	m->elf = read_elf(pid, from, s);
+	if (!m->path || !m->elf) {
+		module_free(m);
+		return NULL;
+	}
+	m->start = s->first->start;
+	m->end = s->end;
+	m->text_start = s->text_start;
+	m->text_end = s->text_end;
+	m->bias = bias_of(m->elf, s->text);
+	m->dev = map_dev(s->first);
+	m->inode = s->first->inode;
+	m->dead = UINT32_MAX;
+	m->build_id_len = elf_build_id(m->elf, &id);
+	if (m->build_id_len)
+		memcpy(m->build_id, id, m->build_id_len);
+	m->roles = roles_of(m, aux);
+	return m;
+}
+
+/* ---- the list ---------------------------------------------------------------------------------------------------------------------- */
+
+static bool is_at(const struct module *m, const struct span *s)
+{
+	return m->text_start == s->text_start && m->start == s->first->start && m->inode == s->first->inode && m->dev == map_dev(s->first) &&
+	       strcmp(m->path, s->first->path) == 0;
+}
+
+static struct module *find_span(const struct modules *list, const struct span *s, bool alive)
+{
+	for (size_t i = list->count; i-- > 0;) {
+		struct module *m = list->module[i];
+
+		if ((m->dead == UINT32_MAX) == alive && is_at(m, s))
+			return m;
+	}
+	return NULL;
+}
+
+static bool overlaps_dead(const struct modules *list, const struct module *m)
+{
+	for (size_t i = 0; i < list->count; i++) {
+		const struct module *o = list->module[i];
+
+		if (o != m && o->dead != UINT32_MAX && m->start < o->end && o->start < m->end)
+			return true;
+	}
+	return false;
+}
+
+static int append(struct modules *list, struct module *m)
+{
+	struct module **bigger;
+
+	if ((list->count & (list->count - 1)) == 0) {	/* grows at powers of two */
+		bigger = realloc(list->module, (list->count ? list->count * 2 : 1) * sizeof(*bigger));
+		if (!bigger)
+			return -ENOMEM;
+		list->module = bigger;
+	}
+	list->module[list->count++] = m;
+	return 0;
+}
+
+/* Marks what MAPS no longer shows as dead, so that it neither stands in the way of, nor is taken for, what is there now. */
+static void bury(struct modules *list, const struct maps *maps, uint32_t node)
+{
+	size_t i = 0;
+	struct span s;
+	bool *seen = calloc(list->count + 1, sizeof(*seen));
+
+	if (!seen)
+		return;
+	while (next_span(maps, &i, &s)) {
+		for (size_t k = 0; s.text && k < list->count; k++)
+			seen[k] |= is_at(list->module[k], &s);
+	}
+	for (size_t k = 0; k < list->count; k++) {
+		struct module *m = list->module[k];
+
+		if (m->dead == UINT32_MAX && !seen[k])
+			m->dead = node;
+	}
+	free(seen);
+}
+
+/* A module that came back. Its text is as in the file again: not planted. */
+static void revive(struct module *m, const struct span *s)
+{
+	m->dead = UINT32_MAX;
+	m->end = s->end;
+	m->text_end = s->text_end;
+	m->planted = false;
+}
+
+int modules_update(struct modules *list, pid_t pid, struct outside *from, const struct maps *maps, uint32_t node, bool *overlap)
+{
+	struct auxv aux;
+	struct module *m;
+	struct span s;
+	bool have_aux = false, over = false;
+	size_t i = 0;
+	int count = 0;
+
+	bury(list, maps, node);
+	while (next_span(maps, &i, &s)) {
+		if (!s.text)
+			continue;
+		m = find_span(list, &s, true);
+		if (m) {
+			m->end = s.end > m->end ? s.end : m->end;
+			m->text_end = s.text_end > m->text_end ? s.text_end : m->text_end;
+			continue;
+		}
+		m = find_span(list, &s, false);
+		if (m) {
+			revive(m, &s);
+		} else {
+			if (!have_aux)
+				auxv_read(&aux, pid);
+			have_aux = true;
+			m = module_new(pid, from, &s, &aux);
+			if (!m || append(list, m) < 0) {
+				module_free(m);
+				return -ENOMEM;
+			}
+			m->born = node;
+		}
+		over |= overlaps_dead(list, m);
+		count++;
+	}
+	if (overlap)
+		*overlap = over;
+	return count;
+}
+
+const struct module *modules_find(const struct modules *list, raddr_t pc, uint32_t node)
+{
+	for (size_t i = list->count; i-- > 0;) {
+		const struct module *m = list->module[i];
+
+		if (pc < m->start || pc >= m->end)
+			continue;
+		if (node == UINT32_MAX ? m->dead == UINT32_MAX : node >= m->born && node < m->dead)
+			return m;
+	}
+	return NULL;
+}
+
+int modules_add(struct modules *list, const struct module *m)
+{
+	struct module *copy = malloc(sizeof(*copy));
+
+	if (!copy)
+		return -ENOMEM;
+	*copy = *m;
+	copy->path = strdup(m->path);
+	copy->elf = elf_empty();
+	if (copy->path && copy->elf && append(list, copy) == 0)
+		return 0;
+	module_free(copy);
+	return -ENOMEM;
+}
+
+int modules_copy(struct modules *to, const struct modules *from)
+{
+	struct modules list = { 0 };
+	struct module *m;
+
+	for (size_t i = 0; i < from->count; i++) {
+		m = malloc(sizeof(*m));
+		if (!m)
+			goto fail;
+		*m = *from->module[i];
+		elf_ref(m->elf);
+		m->path = strdup(m->path);
+		if (!m->path || append(&list, m) < 0) {
+			module_free(m);
+			goto fail;
+		}
+	}
+	*to = list;
+	return 0;
+fail:
+	modules_release(&list);
+	return -ENOMEM;
+}
+
+void modules_release(struct modules *list)
+{
+	for (size_t i = 0; i < list->count; i++)
+		module_free(list->module[i]);
+	free(list->module);
+	list->module = NULL;
+	list->count = 0;
+}

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * site.h - the tables behind the site rule: which functions are an allocator's, which are of a language's library, which of libc.
+ * Pure functions over names. The rule over a whole stack is in sites.h.
+ */
+#ifndef MTRUN_SITE_H
+#define MTRUN_SITE_H
+
+#include "base/types.h"
+
+/* SKIP_ALLOCATOR and SKIP_NAMESPACE for a function: RAW its mangled name (NULL: there is none), TEXT the readable one. */
+unsigned site_classify(const char *raw, const char *text);
+/* In a static executable no module tells libc's functions from the program's: the well-known ones, by their readable name. */
+bool site_is_libc(const char *text);
+/* Whether source FILE is part of a language's or libc's library: what it holds is inlined into the program's own code. */
+bool site_is_library_file(const char *file);
+
+#endif

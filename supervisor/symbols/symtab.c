@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * symtab.c - functions by address.
+ *
+ * One array sorted by start. Symbols overlap (aliases, cold parts, labels inside of assembly), so each entry also knows how far the ones up to it
+ * reach: a search goes back from the last start at or below the address to the nearest symbol that covers it, and stops where none can.
+ * Symbols without a size (assembly) cover what lies between them and the next symbol, within their section.
+ */
+#include "symbols/symtab.h"
+
+#include <errno.h>
+#include <gelf.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "symbols/go_functions.h"
+#include "symbols/names.h"
+
+#define PLT_ENTRY_BYTES 16
+#define SYMBOLS_MAX (4u << 20)		/* some 200 MB */
+#define NAME_MOST 16384u
+
+struct symbol {
+	uint64_t start, end;		/* end == start: size unknown */
+	uint64_t limit;			/* the end of its section */
+	uint64_t reach;			/* the highest end of this and all symbols before it */
+	const char *name;
+	int rank;			/* of symbols alike, the lowest is shown */
+};
+
+struct symtab {
+	struct symbol *symbol;
+	size_t count, room;
+};
+
+struct symtab *symtab_new(void)
+{
+	return calloc(1, sizeof(struct symtab));
+}
+
+void symtab_free(struct symtab *t)
+{
+	if (!t)
+		return;
+	free(t->symbol);
+	free(t);
+}
+
+static int add(struct symtab *t, const struct symbol *s)
+{
+	if (t->count >= SYMBOLS_MAX || array_room(&t->symbol, t->count, &t->room, sizeof(*t->symbol)))
+		return -ENOMEM;
+	t->symbol[t->count++] = *s;
+	return 0;
+}
+
+/* Of names for one address: functions before labels, global before weak before local, few leading underscores, short. */
+static int rank(const GElf_Sym *sym, const char *name)
+{
+	unsigned bind = GELF_ST_BIND(sym->st_info);
+	int score = GELF_ST_TYPE(sym->st_info) == STT_NOTYPE ? 1 << 20 : 0;
+	size_t len = strnlen(name, 4096), bars = 0;
+
+	score += (bind == STB_GLOBAL ? 0 : bind == STB_WEAK ? 1 : 2) << 16;
+	if (strncmp(name, "_Z", 2) && strncmp(name, "_R", 2))
+		while (bars < 15 && name[bars] == '_')
+			bars++;
+	return score + ((int)bars << 12) + (int)(len < 4096 ? len : 4095);
+}
+
+static bool is_function(const GElf_Sym *sym, const char *name)
+{
+	unsigned type = GELF_ST_TYPE(sym->st_info);
+
+	if (sym->st_shndx == SHN_UNDEF || (sym->st_shndx >= SHN_LORESERVE && sym->st_shndx != SHN_XINDEX) || !name[0])
+		return false;
+	if (type == STT_FUNC || type == STT_GNU_IFUNC)
+		return true;
+	return type == STT_NOTYPE && name[0] != '.' && name[0] != '$';
+}
+
+static int add_table(struct symtab *t, Elf *elf, Elf_Scn *scn, const GElf_Shdr *shdr)
+{
+	Elf_Data *data = elf_getdata(scn, NULL);
+	size_t count, nsections = 0;
+	GElf_Shdr *section;
+	int err = 0;
+
+	if (!data || !shdr->sh_entsize || elf_getshdrnum(elf, &nsections) < 0)
+		return 0;
+	section = calloc(nsections + 1, sizeof(*section));
+	if (!section)
+		return -ENOMEM;
+	for (size_t i = 1; i < nsections; i++)
+		gelf_getshdr(elf_getscn(elf, i), &section[i]);
+	count = data->d_size / shdr->sh_entsize;
+	for (size_t i = 1; i < count && !err; i++) {
+		struct symbol s = { 0 };
+		const GElf_Shdr *in;
+		GElf_Sym sym;
+
+		if (!gelf_getsym(data, (int)i, &sym))
+			break;
+		s.name = elf_strptr(elf, shdr->sh_link, sym.st_name);
+		if (!s.name || !is_function(&sym, s.name) || strnlen(s.name, NAME_MOST) == NAME_MOST || sym.st_shndx >= nsections)
+			continue;
+		in = &section[sym.st_shndx];
+		if (!(in->sh_flags & SHF_EXECINSTR) || sym.st_value < in->sh_addr || sym.st_value - in->sh_addr >= in->sh_size)
+			continue;
+		s.start = sym.st_value;
+		s.limit = in->sh_addr + in->sh_size;
+		s.end = sym.st_size > s.limit - s.start ? s.limit : s.start + sym.st_size;
+		s.rank = rank(&sym, s.name);
+		err = add(t, &s);
+	}
+	free(section);
+	return err;
+}
+
+int symtab_add(struct symtab *t, Elf *elf)
+{
+	Elf_Scn *scn = NULL;
+
+	while ((scn = elf_nextscn(elf, scn))) {
+		GElf_Shdr shdr;
+		int err = 0;
+
+		if (gelf_getshdr(scn, &shdr) && (shdr.sh_type == SHT_SYMTAB || shdr.sh_type == SHT_DYNSYM))
+			err = add_table(t, elf, scn, &shdr);
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
+/* ---- the PLT ------------------------------------------------------------------------------------------------------------------- */
+
+static Elf_Scn *find_section(Elf *elf, const char *want, GElf_Shdr *shdr)
+{
+	Elf_Scn *scn = NULL;
+	size_t strings;
+
+	if (elf_getshdrstrndx(elf, &strings) < 0)
+		return NULL;
+	while ((scn = elf_nextscn(elf, scn))) {
+		const char *name = gelf_getshdr(scn, shdr) ? elf_strptr(elf, strings, shdr->sh_name) : NULL;
+
+		if (name && !strcmp(name, want))
+			return scn;
+	}
+	return NULL;
+}
+
+/* Entry i of .plt.sec, or i + 1 of a .plt whose first entry is the resolver's, is for relocation i of .rela.plt. */
+int symtab_add_plt(struct symtab *t, Elf *elf, struct names *names)
+{
+	GElf_Shdr plt, rela, syms;
+	Elf_Scn *scn = find_section(elf, ".rela.plt", &rela);
+	Elf_Data *data = scn ? elf_getdata(scn, NULL) : NULL, *symbols;
+	uint64_t first;
+
+	if (!data || rela.sh_entsize == 0 || !(scn = elf_getscn(elf, rela.sh_link)) || !gelf_getshdr(scn, &syms) ||
+	    !(symbols = elf_getdata(scn, NULL)))
+		return 0;
+	if (find_section(elf, ".plt.sec", &plt))
+		first = plt.sh_addr;
+	else if (find_section(elf, ".plt", &plt))
+		first = plt.sh_addr + PLT_ENTRY_BYTES;
+	else
+		return 0;
+	for (size_t i = 0; i < data->d_size / rela.sh_entsize; i++) {
+		struct symbol s = { .start = first + i * PLT_ENTRY_BYTES, .limit = plt.sh_addr + plt.sh_size };
+		const char *name;
+		char text[512];
+		GElf_Rela r;
+		GElf_Sym sym;
+		int err;
+
+		s.end = s.start + PLT_ENTRY_BYTES;
+		if (s.end > s.limit || s.end < s.start || !gelf_getrela(data, (int)i, &r) ||
+		    !gelf_getsym(symbols, (int)GELF_R_SYM(r.r_info), &sym))
+			break;
+		name = elf_strptr(elf, syms.sh_link, sym.st_name);
+		if (!name || !name[0] || snprintf(text, sizeof(text), "%s@plt", name) >= (int)sizeof(text))
+			continue;
+		s.name = names_intern(names, text);
+		err = add(t, &s);
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
+/* ---- Go ------------------------------------------------------------------------------------------------------------------------ */
+
+int symtab_add_go(struct symtab *t, Elf *elf)
+{
+	static const char *const place[] = { ".gopclntab", ".data.rel.ro.gopclntab" };
+	GElf_Shdr shdr, text;
+	Elf_Scn *scn = NULL;
+	struct gotab_function f;
+	struct gotab go;
+	Elf_Data *data;
+	int err = 0;
+
+	if (find_section(elf, ".symtab", &shdr) || !find_section(elf, ".text", &text))
+		return 0;
+	for (size_t i = 0; i < 2 && !scn; i++)
+		scn = find_section(elf, place[i], &shdr);
+	data = scn ? elf_getdata(scn, NULL) : NULL;
+	if (!data || !data->d_buf || !gotab_open(&go, data->d_buf, data->d_size, text.sh_addr))
+		return 0;
+	for (size_t i = 0; i < go.count && i < SYMBOLS_MAX && !err; i++)
+		if (gotab_function(&go, i, &f) && f.start >= text.sh_addr && f.end <= text.sh_addr + text.sh_size && strnlen(f.name, NAME_MOST) < NAME_MOST)
+			err = add(t, &(struct symbol){ .name = f.name, .start = f.start, .end = f.end, .limit = text.sh_addr + text.sh_size });
+	return err;
+}
+
+/* ---- searching ----------------------------------------------------------------------------------------------------------------- */
+
+static int compare(const void *a, const void *b)
+{
+	const struct symbol *x = a, *y = b;
+
+	if (x->start != y->start)
+		return x->start < y->start ? -1 : 1;
+	if (x->rank != y->rank)
+		return x->rank > y->rank ? -1 : 1;	/* the best last: searches come from above */
+	return strcmp(x->name, y->name);
+}
+
+void symtab_finish(struct symtab *t)
+{
+	uint64_t reach = 0;
+
+	if (t->count)
+		qsort(t->symbol, t->count, sizeof(t->symbol[0]), compare);
+	for (size_t i = 0; i < t->count; i++) {
+		if (t->symbol[i].end > reach)
+			reach = t->symbol[i].end;
+		t->symbol[i].reach = reach;
+	}
+}
+
+const char *symtab_find(const struct symtab *t, uint64_t addr)
+{
+	size_t low = 0, high = t->count;
+
+	while (low < high) {		/* to the first symbol that begins above ADDR */
+		size_t middle = low + (high - low) / 2;
+
+		if (t->symbol[middle].start <= addr)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	for (size_t i = low; i > 0 && t->symbol[i - 1].reach > addr; i--)
+		if (t->symbol[i - 1].end > addr)
+			return t->symbol[i - 1].name;
+	if (low > 0) {
+		const struct symbol *s = &t->symbol[low - 1];
+
+		if (s->end == s->start && addr < s->limit)
+			return s->name;
+	}
+	return NULL;
+}

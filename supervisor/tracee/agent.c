@@ -1,0 +1,969 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/*
+ * home.c - how our part comes to be in a target, and what is done there on our behalf.
+ *
+ * A new image: at the exit stop of its execve the landing (inject/entry.S) is copied into unused zero bytes of a page that is executable
+ * already: behind the vdso, ld.so or the program. One PTRACE_SETREGS sends the thread there. It maps the home's private part; system call
+ * stops tell us so; we put the trampoline there, and the thread goes on in it (inject/home.c): it makes the memory files, of which we take hold as each is made, maps them, and
+ * is in the service loop. There is no breakpoint and no moment with foreign registers: if mtrun dies, the thread finds a file without its size, removes what is there,
+ * restores the registers and returns.
+ *
+ * A program that runs (attach.c): the same with any of its threads, which is put back where it was at once (landing.c); what its part is to have is planned and
+ * made ready while it runs. On our way out (detach.c) a thread is sent through the leaving in the same way, which unmaps everything.
+ *
+ * A forked child has its parent's private part and tables, but `armed` was wiped, and nothing else that its parent shares with us is mapped there. Its thread is sent
+ * through the same code for a file of its own.
+ *
+ * What the calls made there return is taken from the registers of the stopped thread, as far as it decides what we do.
+ */
+#include "tracee/agent.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <linux/membarrier.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "inject/large.h"
+#include "symbols/elf.h"
+#include "patch/hooks.h"
+#include "unwind/image.h"
+#include "tracee/journal.h"
+#include "tracee/stub.h"
+#include "base/message.h"
+#include "transport/nodes.h"
+#include "base/proc.h"
+#include "transport/heartbeat.h"
+#include "session/session.h"
+#include "tracee/tracer.h"
+
+#define PATIENCE_MS 5000		/* a thread that does not answer for so long is not ours any more */
+#define CALL(nr_, ...) { .nr = (nr_), .arg = { __VA_ARGS__ } }
+
+bool home_contains(const struct process *p, raddr_t pc)
+{
+	return p->home && pc - p->home < HOME_BEACON;
+}
+
+bool home_owns(const struct process *p, const struct map *m)
+{
+	if (!p->home || m->start < p->home || m->end > p->home + HOME_SPAN)
+		return false;
+	return m->start < p->home + HOME_BEACON ? !m->inode : m->shared && m->deleted && !strcmp(m->path, "/memfd:mtrun");
+}
+
+/* ---- work by mail --------------------------------------------------------------------------------------------------------------- */
+
+static void futex_wake(uint32_t *word)
+{
+	syscall(SYS_futex, word, FUTEX_WAKE, 1, NULL, NULL, 0);
+}
+
+static uint32_t mail_state(const struct wire_mail *mail)
+{
+	return __atomic_load_n(&mail->state, __ATOMIC_ACQUIRE);
+}
+
+/* -ETIMEDOUT: the thread does not wait for us any more. */
+static int post(struct wire_mail *mail, uint32_t state)
+{
+	uint32_t was = mail_state(mail);
+
+	do
+		if (was >= MAIL_TURN && (was & MAIL_STATE) == MAIL_IDLE)
+			return -ETIMEDOUT;
+	while (!__atomic_compare_exchange_n(&mail->state, &was, (was & ~MAIL_STATE) | state, false, __ATOMIC_SEQ_CST, __ATOMIC_ACQUIRE));
+	futex_wake(&mail->state);
+	return 0;
+}
+
+void home_go(struct wire_mail *mail)
+{
+	if (post(mail, MAIL_GO) < 0)
+		return;				/* it has gone already */
+}
+
+bool home_answer(struct wire_mail *mail, uint32_t asked)
+{
+	uint32_t now = mail_state(mail);
+
+	while ((now & ~MAIL_STATE) == (asked & ~MAIL_STATE) && (now & MAIL_STATE) != MAIL_IDLE)
+		if (__atomic_compare_exchange_n(&mail->state, &now, (asked & ~MAIL_STATE) | MAIL_GO, false, __ATOMIC_SEQ_CST, __ATOMIC_ACQUIRE)) {
+			futex_wake(&mail->state);
+			return true;
+		}
+	/* What it has asked since is not answered by what it has done for the former question. */
+	if ((now & MAIL_STATE) == MAIL_DONE)
+		__atomic_compare_exchange_n(&mail->state, &now, (now & ~MAIL_STATE) | MAIL_ASKED, false, __ATOMIC_SEQ_CST, __ATOMIC_ACQUIRE);
+	return false;
+}
+
+/* Its signals are blocked while it serves; what can come is its death, or a stop that has to be passed over. */
+static int keep_alive(pid_t tid)
+{
+	struct event e;
+	int got = tracer_wait(tid, &e, 0);
+
+	if (got <= 0)
+		return got == -ECHILD ? -ESRCH : 0;
+	switch (e.kind) {
+	case EVENT_GONE:
+		return -ESRCH;
+	case EVENT_EXITING:
+		tracer_cont(tid, 0);
+		return -ESRCH;
+	case EVENT_SIGNAL:
+		return tracer_cont(tid, e.signal);
+	default:
+		return tracer_cont(tid, 0);
+	}
+}
+
+/* -EFAULT: the program has replaced the memory by which we would hear of it. */
+static int await(const struct process *p, struct wire_mail *mail, uint32_t wanted, pid_t tid)
+{
+	struct timespec nap = { .tv_nsec = 2000000 };
+	uint64_t end = pulse_ms() + PATIENCE_MS;
+
+	for (;;) {
+		uint32_t state = mail_state(mail);
+		int err;
+
+		if ((state & MAIL_STATE) == wanted)
+			return 0;
+		if (pulse_ms() > end)
+			return -ETIMEDOUT;
+		if (syscall(SYS_futex, &mail->state, FUTEX_WAIT, state, &nap, NULL, 0) < 0 && errno == ETIMEDOUT) {
+			err = keep_alive(tid);
+			if (!err && shared_is_lost(&p->shared, p->via, p->home + HOME_PROCESS))
+				err = -EFAULT;
+			if (err)
+				return err;
+		}
+	}
+}
+
+/* Has the thread that serves MAIL make the calls; results are in calls[].ret. */
+static int work(const struct process *p, struct wire_mail *mail, pid_t tid, struct wire_call *calls, uint32_t n)
+{
+	int err;
+
+	memcpy(mail->call, calls, n * sizeof(*calls));
+	mail->ncalls = n;
+	err = post(mail, MAIL_WORK);
+	if (!err)
+		err = await(p, mail, MAIL_DONE, tid);
+	if (!err)
+		for (uint32_t i = 0; i < n; i++)
+			calls[i].ret = mail->call[i].ret;
+	return err;
+}
+
+/* ---- the landing ----------------------------------------------------------------------------------------------------------------- */
+
+/*
+ * Where the home is to be: where the kernel itself would put a large mapping, as sanitizers want it, but so far below what is there that its parts can grow in place before
+ * the program's own mappings come down to it. 0: there is no room.
+ */
+#define FAR  (64ull << 30)
+
+static raddr_t find_place(pid_t pid)
+{
+	struct maps maps;
+	raddr_t found = 0, lo, hi;
+
+	if (maps_read(&maps, pid) < 0)
+		return 0;
+	for (size_t i = maps.count; i-- > 0 && !found;) {
+		hi = maps.map[i].start;
+		lo = i ? maps.map[i - 1].end : 1ull << 32;
+		if (hi >> 47 || hi <= lo)
+			continue;
+		if (hi - lo > 4 * FAR)
+			found = hi - FAR - HOME_SPAN;
+	}
+	for (size_t i = maps.count; i-- > 0 && !found;) {	/* no such gap: the middle of one that is large enough */
+		hi = maps.map[i].start;
+		lo = i ? maps.map[i - 1].end : 1ull << 32;
+		if (!(hi >> 47) && hi > lo && hi - lo > 2 * HOME_SPAN)
+			found = lo + (hi - lo - HOME_SPAN) / 2;
+	}
+	maps_release(&maps);
+	return found & ~0x1fffffull;
+}
+
+/*
+ * A limit on addresses (RLIMIT_AS) is the program's own, and what we map counts. Where it leaves little beside that, the program might fail for our sake: it is left alone.
+ */
+#define ADDRESSES (6ull << 20)		/* of the home at first, */
+#define HEADROOM  (16ull << 20)		/* and of libraries and the like, without which it could not even start */
+
+static bool has_addresses(pid_t pid)
+{
+	int64_t used = proc_status_field(pid, "VmSize");
+	struct rlimit limit;
+
+	return prlimit(pid, RLIMIT_AS, NULL, &limit) < 0 || limit.rlim_cur == RLIM_INFINITY || used < 0 ||
+	       limit.rlim_cur >= (uint64_t)used * 1024 + ADDRESSES + HEADROOM;
+}
+
+/* The landing's code with the home's address filled in, in *CODE (to be freed). Returns its length. */
+static size_t landing_code(uint8_t **code, raddr_t home)
+{
+	raddr_t start = blob_symbol("landing"), end = blob_symbol("landing_end");
+
+	*code = malloc(end - start);
+	if (!*code)
+		return 0;
+	memcpy(*code, blob_elf_start + start, end - start);
+	memcpy(*code + (end - start) - 16, &home, sizeof(home));
+	return end - start;
+}
+
+#define PAUSES 2000u
+
+/* How long the target has waited where it must not ask for the time: see inject/patience.c. */
+static uint32_t pauses_a_ms(void)
+{
+	static uint32_t known;
+	struct timespec a, b;
+	uint64_t ns;
+
+	if (known)
+		return known;
+	clock_gettime(CLOCK_MONOTONIC, &a);
+	for (uint32_t i = 0; i < PAUSES; i++)
+		__builtin_ia32_pause();
+	clock_gettime(CLOCK_MONOTONIC, &b);
+	ns = (uint64_t)(b.tv_sec - a.tv_sec) * 1000000000 + (uint64_t)b.tv_nsec - (uint64_t)a.tv_nsec;
+	known = (uint32_t)(PAUSES * 1000000ull / (ns ? ns : 1));
+	known = known < 1000 ? 1000 : known;	/* this thread was preempted, or the like */
+	return known;
+}
+
+/* First words of a process part. The mapping is fresh: all zeros. */
+static void wire_begin(struct wire_process *w, const struct options *options)
+{
+	w->magic = WIRE_MAGIC | WIRE_VERSION;
+	w->depth = options->depth;
+	w->free_stacks = options->free_stacks;
+	w->sample = options->sample;
+	w->seed = sampling_seed();
+	w->pauses = pauses_a_ms();
+}
+
+/* What is mapped at first. SLOTS: of threads that there are, or may be soon. */
+static struct wire_guard plan(uint32_t slots, uint32_t nodes, bool tables)
+{
+	slots = slots < SLOTS_FIRST ? SLOTS_FIRST : slots > WIRE_THREADS ? WIRE_THREADS : slots;
+	nodes = nodes > WIRE_NODES - NODES_FIRST ? WIRE_NODES : (nodes + NODES_FIRST + 127) & ~127u;
+	return (struct wire_guard){
+		.process = HOME_THREADS - HOME_BEACON + slots * (uint64_t)sizeof(struct wire_thread), .nodes = nodes * (uint64_t)sizeof(struct wire_node),
+		.rules = tables ? RULES_FIRST * sizeof(struct wire_rule) : 0, .pool = tables ? POOL_FIRST : 0,
+	};
+}
+
+static uint32_t slots_in(const struct wire_guard *g)
+{
+	return (uint32_t)((g->process - (HOME_THREADS - HOME_BEACON)) / sizeof(struct wire_thread));
+}
+
+/* The memory file of P, which the target has just made as its descriptor NUMBER. ELDER: its parent's stacks, or NULL. */
+static int take_process(struct process *p, int64_t number, const struct wire_guard *g, struct nodes *elder)
+{
+	int fd = number < 0 ? (int)number : shared_take(p->via, number, FILE_PROCESS), err;
+
+	if (fd < 0)
+		return fd;
+	err = fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL) < 0 ? -errno : shared_map(&p->shared, fd, slots_in(g));
+	if (!err) {
+		p->wire = p->shared.wire;
+		p->wire->slots = slots_in(g);
+		p->wire->nodes_mapped = (uint32_t)(g->nodes / sizeof(struct wire_node));
+		p->nodes = nodes_new(fd, p->wire, elder);
+		err = p->nodes ? 0 : -ENOMEM;
+	}
+	close(fd);
+	return err;
+}
+
+static int take_tables(struct process *p, int64_t number, const struct wire_guard *g)
+{
+	int fd = number < 0 ? (int)number : shared_take(p->via, number, FILE_TABLES), err = fd;
+
+	if (fd < 0)
+		return fd;
+	p->image = image_new(fd, &err);
+	close(fd);
+	if (!p->image)
+		return err;
+	p->view = (struct image_view){ g->rules, g->pool };
+	return 0;
+}
+
+/* The routine's next call is a mapping at the home's offset OFFSET. */
+static int await_mapping(const struct process *p, struct landing *l, uint64_t offset)
+{
+	int64_t ret;
+	int err = landing_call(l, &ret);
+
+	if (err)
+		return err;
+	if (ret < 0 && ret >= -4095)
+		return (int)ret;
+	return (raddr_t)ret == p->home + offset ? 0 : -EIO;
+}
+
+/* The thread is on its way through arrive() (inject/home.c), before its first call. What it makes is followed until all is mapped. */
+static int follow(struct process *p, struct landing *l, const struct wire_guard *g, struct nodes *elder)
+{
+	int64_t ret;
+	int err = landing_call(l, &ret);	/* memfd_create */
+
+	if (!err)
+		err = take_process(p, ret, g, elder);
+	if (!err)
+		err = landing_call(l, &ret);	/* lseek */
+	if (!err && g->rules) {
+		err = landing_call(l, &ret);	/* memfd_create */
+		if (!err)
+			err = take_tables(p, ret, g);
+		if (!err)
+			err = landing_call(l, &ret);
+		if (!err)
+			err = await_mapping(p, l, HOME_TABLES);
+		if (!err)
+			err = await_mapping(p, l, HOME_POOL);
+	}
+	if (!err)
+		err = await_mapping(p, l, HOME_BEACON);
+	return err ? err : await_mapping(p, l, HOME_NODES);
+}
+
+/* The trampoline, marked as ours and of this version where an ELF header has nothing. */
+static int write_blob(const struct process *p)
+{
+	size_t len = (size_t)(blob_elf_end - blob_elf_start);
+	const struct wire_journal journal = { .magic = WIRE_MAGIC | WIRE_VERSION };
+	int err = remote_write(p->via, p->home + HOME_BLOB, blob_elf_start, len);
+
+	return err ? err : remote_write(p->via, p->home + HOME_JOURNAL, &journal, offsetof(struct wire_journal, island));
+}
+
+int home_arm(const struct process *p, bool on)
+{
+	const struct wire_guard armed = { .armed = !on ? ARMED_NOT : p->off ? ARMED_OFF : ARMED_ON, .here = 1 };
+
+	return remote_write(p->via, p->home + HOME_GUARD, &armed, on ? offsetof(struct wire_guard, process) : sizeof(armed.armed));
+}
+
+#define SLOTS_FILTERED 64u		/* where the program's own hooks can map nothing later */
+#define NODES_FILTERED (1u << 19)
+
+/* The thread is about to serve. FENCES: see struct process; where there are threads already it takes long. */
+static int serve(struct process *p, pid_t tid, bool fences)
+{
+	struct wire_call call = CALL(SYS_membarrier, fences ? MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED : MEMBARRIER_CMD_QUERY, 0, 0);
+	int err = work(p, &p->wire->mail, tid, &call, 1);
+
+	p->fences = fences && !err && call.ret == 0;
+	return err;
+}
+
+/* The thread is on its way through the landing. When this fails it is out of it, or going to be by itself. */
+static int land(struct process *p, struct landing *l, const struct options *options, bool attach)
+{
+	bool filtered = proc_status_field(p->via, "Seccomp") > 0;
+	struct wire_guard g = plan(p->threads + p->threads / 4 + (filtered ? SLOTS_FILTERED : 1), filtered ? NODES_FILTERED : 0, true);
+	int64_t ret;
+	int err = landing_call(l, &ret);	/* rt_sigprocmask */
+
+	if (!err)
+		err = await_mapping(p, l, HOME_GUARD);
+	if (!err)
+		err = remote_write(p->via, p->home + HOME_GUARD, &g, sizeof(g));
+	if (!err)
+		err = write_blob(p);
+	if (!err) {
+		l->more_lo = p->home + HOME_BLOB;
+		l->more_hi = p->home + HOME_JOURNAL;
+		err = follow(p, l, &g, NULL);
+	}
+	if (!err) {
+		wire_begin(p->wire, options);
+		p->wire->root = nodes_root(p->nodes);
+		p->wire->mail.lean = attach;
+		tracer_cont(l->tid, 0);
+		err = serve(p, l->tid, !attach);
+	}
+	if (err && p->wire)
+		home_go(&p->wire->mail);
+	return err;
+}
+
+int home_land(struct process *p, pid_t tid, const struct options *options, struct landing *l)
+{
+	struct slack slack;
+	uint8_t *code;
+	size_t len;
+	struct user_regs_struct regs;
+	int err;
+
+	*l = (struct landing){ .pid = p->via, .tid = tid, .hi = UINT64_MAX };
+	p->home = find_place(p->via);
+	len = landing_code(&code, p->home);
+	err = !has_addresses(p->via) ? -E2BIG : !p->home ? -ENOSPC : len ? slack_use(p->via, code, len, &slack) : -ENOMEM;
+	if (len)
+		free(code);
+	if (!err)
+		err = landing_stop(l, &regs);		/* the way out of execve */
+	if (!err)
+		err = landing_send(l, p->via, tid, slack.code, slack.code, slack.end);
+	if (!err)
+		err = land(p, l, options, false);
+	if (!err)
+		err = home_arm(p, true);
+	if (err) {
+		if (p->wire)
+			home_go(&p->wire->mail);
+		p->home = p->wire ? p->home : 0;
+		tracer_cont(tid, 0);
+	}
+	return err;
+}
+
+/* The thread serves: it is stopped where it is, told that there is no more to do, and taken out; by force if it has not done what it was told, which has ended with ERR. */
+static int recall(struct process *p, struct landing *l, int err)
+{
+	int signal;
+
+	if (err && err != -ESRCH)
+		return landing_force(l);
+	err = tracer_halt(l->tid, &signal, PATIENCE_MS);
+	if (err)
+		return err;
+	if (mail_state(&p->wire->mail) == MAIL_IDLE)	/* it has waited for us in vain, and is out of it by itself, or will be */
+		return landing_none(l->tid, -ETIMEDOUT);
+	home_go(&p->wire->mail);
+	err = landing_recall(l);
+	return err == -ETIMEDOUT ? landing_force(l) : err;
+}
+
+int home_attach(struct process *p, pid_t tid, const struct options *options)
+{
+	struct landing l;
+	struct slack slack;
+	uint8_t *code;
+	size_t len;
+	int err, back = 0;
+
+	p->home = find_place(p->via);
+	len = landing_code(&code, p->home);
+	err = !has_addresses(p->via) ? -E2BIG : !p->home ? -ENOSPC : len ? slack_use(p->via, code, len, &slack) : -ENOMEM;
+	if (len)
+		free(code);
+	if (err) {
+		p->home = 0;
+		return landing_none(tid, err);
+	}
+	err = landing_send(&l, p->via, tid, slack.code, slack.code, slack.end);
+	if (err)
+		landing_none(tid, err);
+	else {
+		err = land(p, &l, options, true);
+		back = p->wire ? recall(p, &l, err) : landing_recall(&l);
+	}
+	if (!back)
+		back = slack_clear(p->via, &slack);
+	if (!p->wire)
+		p->home = 0;
+	return err ? err : back;
+}
+
+int home_send(struct process *p, pid_t tid, struct landing *l)
+{
+	raddr_t blob = p->home + HOME_BLOB;
+	int err;
+
+	p->wire->mail.state = MAIL_IDLE;
+	err = landing_send(l, p->via, tid, blob + blob_symbol("entry_service"), blob, p->home + HOME_BEACON);
+	return err ? err : tracer_cont(tid, 0);
+}
+
+int home_call(struct process *p, pid_t tid, struct wire_call *calls, uint32_t n)
+{
+	struct landing l;
+	int back, err = home_send(p, tid, &l);
+
+	if (err)
+		return landing_none(tid, err);
+	err = work(p, &p->wire->mail, tid, calls, n);
+	back = recall(p, &l, err);
+	return err ? err : back;
+}
+
+/* ---- fork ------------------------------------------------------------------------------------------------------------------------ */
+
+static void wire_inherit(struct wire_process *to, const struct wire_process *from)
+{
+	to->magic = WIRE_MAGIC | WIRE_VERSION;
+	to->depth = from->depth;
+	to->free_stacks = from->free_stacks;
+	to->limited = from->limited;
+	to->sample = from->sample;
+	to->seed = sampling_seed();
+	to->pauses = from->pauses;
+	to->tls_ready = from->tls_ready;
+	to->libc_start = from->libc_start;
+	to->libc_end = from->libc_end;
+	to->errno_location = from->errno_location;
+	large_copy(to, from);
+}
+
+/*
+ * As many slots as the parent has: a handler that has interrupted a hook may have forked, and then its thread comes back to that hook here. The stacks that it may be in the middle
+ * of are zeros here, and get children like any others.
+ */
+int home_inherit(struct process *child, struct process *parent, pid_t tid, struct landing *filtered)
+{
+	uint32_t slots = shared_slots(&parent->shared), nodes = nodes_count(parent->nodes);
+	struct wire_guard g = plan(filtered && slots < SLOTS_FILTERED ? SLOTS_FILTERED : slots, filtered && nodes < NODES_FILTERED ? NODES_FILTERED : nodes, false);
+	raddr_t blob = parent->home + HOME_BLOB;
+	struct landing l;
+	int64_t ret;
+	int err;
+
+	child->home = parent->home;
+	err = remote_write(child->via, child->home + HOME_GUARD, &g, sizeof(g));
+	if (!err)
+		err = landing_send(&l, child->via, tid, blob + blob_symbol("entry_arrive"), blob, parent->home + HOME_JOURNAL);
+	if (!err)
+		err = landing_call(&l, &ret);		/* rt_sigprocmask */
+	if (!err)
+		err = follow(child, &l, &g, parent->nodes);
+	if (!err) {
+		wire_inherit(child->wire, parent->wire);
+		child->image = image_ref(parent->image);
+		child->view = parent->view;
+		child->wire->root = nodes_root(child->nodes);
+		child->wire->no_syscalls = filtered != NULL;
+		err = image_publish(child->image, &child->modules, &child->plant, child->wire, child->home, &child->view, NULL, NULL);
+		if (err == -ENOSPC)
+			err = 0;
+	}
+	tracer_cont(tid, 0);
+	if (!err)
+		err = serve(child, tid, true);
+	if (!err)
+		err = home_arm(child, true);
+	if (!err && filtered)
+		*filtered = l;
+	else if (child->wire)
+		home_go(&child->wire->mail);
+	return err;
+}
+
+/* ---- modules --------------------------------------------------------------------------------------------------------------------- */
+
+struct reach {				/* how the planter gets at the target */
+	struct process *p;
+	pid_t tid;
+	struct wire_mail *mail;		/* NULL: nobody serves ... */
+	home_caller *caller;		/* ... but somebody can be made to; or NULL: all threads are stopped ... */
+	void *ctx;
+	const raddr_t *pc;		/* ... here */
+	size_t n;
+};
+
+static int reach_write(void *ctx, raddr_t addr, const void *buf, size_t len)
+{
+	return remote_write(((struct reach *)ctx)->p->via, addr, buf, len);
+}
+
+static int reach_note(void *ctx, const struct plant *plant)
+{
+	const struct process *p = ((struct reach *)ctx)->p;
+
+	return p->wire ? journal_write(p->via, p->home, plant) : -ESRCH;
+}
+
+static ssize_t reach_read(void *ctx, raddr_t addr, void *buf, size_t len)
+{
+	return remote_read(((struct reach *)ctx)->p->via, addr, buf, len);
+}
+
+#define JUMP_REACH 0x7ff00000ull	/* of a rel32, with a margin */
+
+/* A hole of LEN bytes from which every byte of [LO, HI) is within a 32-bit jump, the nearest one. */
+static raddr_t find_hole(const struct maps *maps, raddr_t lo, raddr_t hi, size_t len)
+{
+	raddr_t best = 0, distance = UINT64_MAX, end = 65536;
+
+	for (size_t i = 0; i <= maps->count; i++) {
+		raddr_t next = i < maps->count ? maps->map[i].start : 1ull << 47;
+
+		if (i < maps->count && (maps->map[i].start >> 47))
+			break;
+		if (next > end && next - end >= len + 2 * 4096) {
+			raddr_t below = next - len - 4096, above = end + 4096, at = below < lo ? below : above;
+			raddr_t far = at < lo ? hi - at : at + len - lo;
+
+			if (far < JUMP_REACH && far < distance) {
+				distance = far;
+				best = at;
+			}
+		}
+		if (i < maps->count)
+			end = maps->map[i].end;
+	}
+	return best;
+}
+
+/* -EEXIST: the program has mapped something there meanwhile. */
+static int map_near_once(struct reach *r, raddr_t lo, raddr_t hi, size_t len, raddr_t *at)
+{
+	struct wire_call call = CALL(SYS_mmap, 0, len, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1ull, 0);
+	struct maps maps;
+	int err = r->mail || r->caller ? maps_read(&maps, r->p->via) : -ENOSPC;
+
+	if (err)
+		return err;
+	call.arg[0] = find_hole(&maps, lo, hi, len);
+	maps_release(&maps);
+	if (!call.arg[0] || !r->p->wire)
+		return -ENOSPC;
+	err = journal_island(r->p->via, r->p->home, &r->p->plant, call.arg[0], call.arg[0] + len);
+	if (!err)
+		err = r->mail ? work(r->p, r->mail, r->tid, &call, 1) : r->caller(r->ctx, r->p, &call, 1);
+	if (err)
+		return err;
+	if (call.ret == (int64_t)call.arg[0]) {
+		*at = call.arg[0];
+		return 0;
+	}
+	return call.ret < 0 ? (int)call.ret : -ENOSPC;
+}
+
+#define MAP_TRIES 20
+
+static int reach_map_near(void *ctx, raddr_t lo, raddr_t hi, size_t len, raddr_t *at)
+{
+	int err = -EEXIST;
+
+	for (unsigned i = 0; i < MAP_TRIES && err == -EEXIST; i++)
+		err = map_near_once(ctx, lo, hi, len, at);
+	return err == -EEXIST ? -ENOSPC : err;
+}
+
+/*
+ * A thread that ends gives back the chunks in its cache by calling free() on what the program has freed already. Those calls come from libc's text;
+ * in a static executable, from this function.
+ */
+static void find_libc(struct wire_process *w, const struct module *m)
+{
+	struct elf_symbol symbol;
+	size_t cursor = 0;
+
+	if (m->roles & MODULE_LIBC) {
+		w->libc_start = m->text_start;
+		w->libc_end = m->text_end;
+	} else if ((m->roles & MODULE_EXE) && elf_is_static(m->elf) && elf_find(m->elf, "__malloc_arena_thread_freeres", &cursor, &symbol)) {
+		w->libc_start = m->bias + symbol.value;
+		w->libc_end = w->libc_start + symbol.size;
+	}
+}
+
+static bool in_use(const struct reach *r, const struct module *m)
+{
+	for (size_t i = 0; i < r->n; i++)
+		if (r->pc[i] >= m->text_start && r->pc[i] < m->text_end)
+			return true;
+	return false;
+}
+
+static void find_errno(struct wire_process *w, const struct module *m)
+{
+	struct elf_symbol symbol;
+	size_t cursor = 0;
+
+	if ((m->roles & MODULE_LIBC || (m->roles & MODULE_EXE && elf_is_static(m->elf))) && elf_find(m->elf, "__errno_location", &cursor, &symbol))
+		__atomic_store_n(&w->errno_location, m->bias + symbol.value, __ATOMIC_RELEASE);
+}
+
+static int plant_all(struct process *p, const struct plant_ops *ops, const struct options *options)
+{
+	const struct reach *reach = ops->ctx;
+	raddr_t entry[HOOK_KINDS];
+	int err, missed = 0;
+
+	blob_entries(p->home + HOME_BLOB, entry);
+	for (size_t i = 0; i < p->modules.count; i++) {
+		struct module *m = p->modules.module[i];
+
+		if (m->dead != UINT32_MAX || m->planted)
+			continue;
+		if (reach->caller)
+			reach->caller(reach->ctx, p, NULL, 0);
+		if (!p->wire)			/* it has ended, or become another program */
+			return -ESRCH;
+		err = in_use(reach, m) ? -EBUSY : plant_module(&p->plant, m, ops, entry, options->hook, options->nhooks);
+		if (err == -EBUSY || err == -ENOSPC) {
+			missed = missed == -EBUSY ? missed : err;
+			continue;
+		}
+		if (err < 0)
+			return err;
+		if (m->roles & MODULE_LDSO) {
+			err = plant_function(&p->plant, m, ops, entry, "_dl_debug_state", HOOK_DEBUG_STATE);
+			if (err < 0 && err != -ENOENT)
+				message_verbose(1, "libraries that %d loads later are not supervised: %s", p->pid, strerror(-err));
+		}
+		find_libc(p->wire, m);
+		find_errno(p->wire, m);
+	}
+	return missed;
+}
+
+/* Our own mappings are no module of the target's. */
+static void leave_out_home(struct maps *maps, const struct process *p)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < maps->count; i++)
+		if (!home_owns(p, &maps->map[i]))
+			maps->map[n++] = maps->map[i];
+	maps->count = n;
+}
+
+/* More of the tables is to be mapped in the target, at the ends of what is. */
+static int extend_view(void *ctx, struct image_view *view, const struct image_view *more)
+{
+	struct reach *r = ctx;
+	struct wire_call call[] = {
+		CALL(SYS_mremap, r->p->home + HOME_TABLES + view->rules - 4096, 4096, 4096 + more->rules - view->rules, 0),
+		CALL(SYS_mremap, r->p->home + HOME_POOL + view->pool - 4096, 4096, 4096 + more->pool - view->pool, 0),
+	};
+	int err = r->mail ? work(r->p, r->mail, r->tid, call, 2) : r->caller ? r->caller(r->ctx, r->p, call, 2) : -ENOSPC;
+
+	if (err)
+		return err;
+	if (call[0].ret == (int64_t)call[0].arg[0])
+		view->rules = more->rules;
+	if (call[1].ret == (int64_t)call[1].arg[0])
+		view->pool = more->pool;
+	return view->rules == more->rules && view->pool == more->pool ? 0 : -ENOSPC;
+}
+
+static void say_no_tables(const struct process *p)
+{
+	message_say("%d: there is no room in its address space for all unwind tables: some stacks end early", (int)p->pid);
+}
+
+static int refresh(struct process *p, struct reach *reach, const struct options *options)
+{
+	struct plant_ops ops = { reach_map_near, reach_write, reach_read, reach, reach_note, reach->caller };
+	struct maps maps;
+	bool overlap = false;
+	int err = maps_read(&maps, p->via), missed;
+
+	if (err)
+		return err;
+	leave_out_home(&maps, p);
+	err = modules_update(&p->modules, p->via, p->outside, &maps, nodes_count(p->nodes), &overlap);
+	maps_release(&maps);
+	if (err < 0)
+		return err;
+	for (size_t i = 0; i < p->modules.count; i++) {
+		struct module *m = p->modules.module[i];
+
+		if (m->dead != UINT32_MAX && m->planted) {
+			plant_forget(&p->plant, m->start, m->end);
+			m->planted = false;
+		}
+	}
+	if (overlap) {
+		uint32_t root = nodes_root(p->nodes);
+
+		p->wire->root = root ? root : p->wire->root;
+	}
+	for (size_t i = 0; i < p->modules.count; i++)	/* the one beside the other: both take long where there is much code */
+		if (p->modules.module[i]->dead == UINT32_MAX && !p->modules.module[i]->planted)
+			plant_prepare(p->modules.module[i]);
+	image_build(p->image, &p->modules);
+	missed = plant_all(p, &ops, options);
+	if (!p->wire)
+		return -ESRCH;
+	if (missed && missed != -EBUSY && missed != -ENOSPC)
+		return missed;
+	err = image_publish(p->image, &p->modules, &p->plant, p->wire, p->home, &p->view, extend_view, reach);
+	if (err == -ENOSPC && (reach->mail || reach->caller)) {
+		say_no_tables(p);
+		err = 0;
+	}
+	return err ? err : missed;
+}
+
+int home_refresh(struct process *p, pid_t tid, struct wire_mail *mail, const struct options *options)
+{
+	return refresh(p, &(struct reach){ .p = p, .tid = tid, .mail = mail }, options);
+}
+
+int home_refresh_stopped(struct process *p, const raddr_t *pc, size_t n, const struct options *options)
+{
+	return refresh(p, &(struct reach){ .p = p, .pc = pc, .n = n }, options);
+}
+
+int home_prepare(struct process *p, const struct options *options)
+{
+	struct maps maps;
+	bool overlap;
+	int err = maps_read(&maps, p->via);
+
+	if (err)
+		return err;
+	err = modules_update(&p->modules, p->via, p->outside, &maps, 0, &overlap);
+	maps_release(&maps);
+	for (size_t i = 0; i < p->modules.count; i++) {
+		struct module *m = p->modules.module[i];
+		struct hook_sites sites;
+
+		if (hooks_find(&sites, m, options->hook, options->nhooks) < 0)
+			continue;
+		if (sites.allocator)
+			m->roles |= MODULE_ALLOCATOR;
+		hooks_release(&sites);
+		plant_prepare(m);
+	}
+	image_prepare(&p->modules);
+	return err < 0 ? err : 0;
+}
+
+int home_plan(struct process *p, home_caller *caller, void *ctx, const struct options *options)
+{
+	return refresh(p, &(struct reach){ .p = p, .caller = caller, .ctx = ctx }, options);
+}
+
+struct writer {				/* many small writes into one process */
+	pid_t pid;
+	int mem;
+};
+
+static int write_mem(void *ctx, raddr_t addr, const void *buf, size_t len)
+{
+	const struct writer *w = ctx;
+	ssize_t n;
+
+	do
+		n = pwrite(w->mem, buf, len, (off_t)addr);
+	while (n < 0 && errno == EINTR);
+	return n == (ssize_t)len ? 0 : n < 0 ? -errno : -ESRCH;
+}
+
+static ssize_t read_mem(void *ctx, raddr_t addr, void *buf, size_t len)
+{
+	return remote_read(((struct writer *)ctx)->pid, addr, buf, len);
+}
+
+static int with_writer(struct process *p, int (*fn)(struct plant *plant, const struct plant_ops *ops))
+{
+	struct writer w = { p->via, proc_open(p->via, "mem", O_WRONLY) };
+	const struct plant_ops ops = { .write = write_mem, .read = read_mem, .ctx = &w };
+	int err = w.mem < 0 ? w.mem : fn(&p->plant, &ops);
+
+	if (w.mem >= 0)
+		close(w.mem);
+	return err;
+}
+
+int home_plant(struct process *p)
+{
+	return with_writer(p, plant_write);
+}
+
+int home_uproot(struct process *p)
+{
+	return with_writer(p, plant_uproot);
+}
+
+#define LEAVE_MOST 8			/* mappings at a time: the place is small */
+
+/* The home's mappings, its private part last: as long as that is there the rest can be found. Returns how many, at most LEAVE_MOST. */
+static size_t home_mappings(const struct process *p, uint64_t *list)
+{
+	struct maps maps;
+	size_t n = 0;
+
+	if (maps_read(&maps, p->via) < 0)
+		return 0;
+	for (size_t i = 0; i < maps.count && n < LEAVE_MOST - 1; i++)
+		if (home_owns(p, &maps.map[i]) && maps.map[i].start >= p->home + HOME_BEACON) {
+			list[2 * n] = maps.map[i].start;
+			list[2 * n++ + 1] = maps.map[i].end - maps.map[i].start;
+		}
+	maps_release(&maps);
+	if (n < LEAVE_MOST - 1) {
+		list[2 * n] = p->home;
+		list[2 * n++ + 1] = HOME_BEACON;
+	}
+	return n;
+}
+
+/* What is to be unmapped now. Returns how many. */
+static size_t leave_list(struct process *p, uint64_t *list)
+{
+	size_t n = 0;
+
+	while (n < LEAVE_MOST && p->plant.nislands) {
+		const struct island *island = &p->plant.island[--p->plant.nislands];
+
+		list[2 * n] = island->start;
+		list[2 * n++ + 1] = island->end - island->start;
+	}
+	if (!n) {
+		n = home_mappings(p, list);
+		p->left = n && list[2 * n - 2] == p->home;
+	}
+	list[2 * n] = 0;
+	return n;
+}
+
+int home_leave(struct process *p, pid_t tid)
+{
+	raddr_t start = blob_symbol("leaving"), len = blob_symbol("leaving_end") - start;
+	uint64_t list[2 * LEAVE_MOST + 1];
+	uint8_t code[512 + sizeof(list)];
+	size_t n = leave_list(p, list), bytes = (2 * n + 1) * sizeof(*list);
+	struct landing l;
+	struct slack slack;
+	int err;
+
+	if (len > sizeof(code) - sizeof(list))
+		return landing_none(tid, -ENOSPC);
+	memcpy(code, blob_elf_start + start, len);
+	memcpy(code + len, list, bytes);
+	err = slack_use(p->via, code, len + bytes, &slack);
+	if (err)
+		return landing_none(tid, err);
+	err = landing_send(&l, p->via, tid, slack.code, slack.code, slack.end);
+	if (err)
+		return landing_none(tid, err);
+	err = landing_recall(&l);
+	if (err == -ETIMEDOUT)
+		err = landing_force(&l);
+	return err ? err : slack_clear(p->via, &slack);
+}
+
+void home_release(struct process *p)
+{
+	ledger_known(p->ledger, NULL);
+	if (p->nodes && p->wire)
+		nodes_close(p->nodes);
+	shared_unmap(&p->shared);
+	p->wire = NULL;
+}

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/*
+ * launch.c - finding a program, seeing whether it can be supervised, and starting it as if mtrun were not there.
+ *
+ * The child waits on a pipe until it is seized, so that its exec is the first thing we see. It has the environment, descriptors, signal mask and
+ * dispositions that mtrun was started with, in mtrun's process group: job control works as without us. Only what speaks to MiniOB's MemTracer is
+ * taken out of the environment.
+ */
+#include "tracee/launch.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "symbols/elf.h"
+#include "base/message.h"
+#include "tracee/program.h"
+#include "tracee/terminal.h"
+
+/*
+ * By system call: libc hides two signals that it uses itself (32, 33) from sigaction(3), and gives them handlers when a thread is made. A signal
+ * that was ignored when mtrun was started, whichever, is to be ignored in the program.
+ */
+static int signal_action(int sig, const struct kernel_action *set, struct kernel_action *get)
+{
+	return (int)syscall(SYS_rt_sigaction, sig, set, get, sizeof(set->mask));
+}
+
+void inherited_save(struct inherited *i)
+{
+	syscall(SYS_rt_sigprocmask, SIG_SETMASK, NULL, &i->mask, sizeof(i->mask));
+	for (int sig = 1; sig < 65; sig++)
+		if (signal_action(sig, NULL, &i->action[sig]) < 0)
+			i->action[sig] = (struct kernel_action){ 0 };
+	getrlimit(RLIMIT_FSIZE, &i->file_size);
+}
+
+static void inherited_restore(const struct inherited *i)
+{
+	for (int sig = 1; sig < 65; sig++)
+		signal_action(sig, &i->action[sig], NULL);
+	setrlimit(RLIMIT_FSIZE, &i->file_size);
+	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &i->mask, NULL, sizeof(i->mask));
+}
+
+/* ---- finding ---------------------------------------------------------------------------------------------------------------------- */
+
+static int executable(const char *path)
+{
+	struct stat st;
+
+	if (stat(path, &st) < 0)
+		return -errno;
+	if (S_ISDIR(st.st_mode))
+		return -EISDIR;
+	return access(path, X_OK) < 0 ? -errno : 0;
+}
+
+static char *give_up(const char *name, int err, int *status)
+{
+	*status = err == -ENOENT || err == -ENOTDIR ? 127 : 126;
+	message_error("cannot run '%s': %s", name, strerror(-err));
+	return NULL;
+}
+
+char *launch_find(const char *name, int *status)
+{
+	const char *path = getenv("PATH");
+	int err, worst = -ENOENT;
+
+	if (strchr(name, '/')) {
+		err = executable(name);
+		return err ? give_up(name, err, status) : strdup(name);
+	}
+	if (!*name)
+		return give_up(name, -ENOENT, status);
+	if (!path)
+		path = "/bin:/usr/bin";
+	while (path) {
+		const char *end = strchrnul(path, ':');
+		char *file;
+
+		if (asprintf(&file, "%.*s%s%s", (int)(end - path), path, end > path ? "/" : "", name) < 0)
+			return give_up(name, -ENOMEM, status);
+		err = executable(file);
+		if (!err)
+			return file;
+		free(file);
+		if (err == -EACCES)
+			worst = err;
+		path = *end ? end + 1 : NULL;
+	}
+	return give_up(name, worst, status);
+}
+
+/*
+ * MiniOB's libmemtracer.so in the program would hold a limit and print by itself, beside mtrun, the latter also when it is not told to. It is told
+ * neither; an interval of this length never passes.
+ */
+static void silence_memtracer(bool linked)
+{
+	const char *preload = getenv("LD_PRELOAD");
+
+	if (!linked && !getenv("MT_MEMORY_LIMIT") && !getenv("MT_PRINT_INTERVAL_MS") && !(preload && strstr(preload, "libmemtracer.so")))
+		return;
+	unsetenv("MT_MEMORY_LIMIT");
+	setenv("MT_PRINT_INTERVAL_MS", "9223372036854775807", 1);
+}
+
+/* ---- what kind of program --------------------------------------------------------------------------------------------------------- */
+
+static int refuse(const char *path, const char *why)
+{
+	message_error("cannot supervise '%s': %s", path, why);
+	return 126;
+}
+
+static int check_elf(const char *path, int fd, bool hooks_given)
+{
+	char why[256];
+	int err;
+	struct elf *elf = program_open(fd, hooks_given, &err, why, sizeof(why));
+
+	if (!elf && err == -ENOTSUP)
+		return refuse(path, why);
+	if (!elf) {
+		message_error("cannot run '%s': %s", path, why);
+		return 126;
+	}
+	silence_memtracer(elf_needs(elf, "libmemtracer.so"));
+	elf_unref(elf);
+	return 0;
+}
+
+static int check_file(const char *path, bool hooks_given, int scripts)
+{
+	unsigned char head[256] = { 0 };
+	int fd = open(path, O_RDONLY | O_CLOEXEC), ret = 0;
+	struct stat st;
+	ssize_t n;
+
+	if (fd < 0)
+		return refuse(path, "it may be executed but not read, and the kernel hides such a program from tracers: run mtrun as root");
+	if (fstat(fd, &st) == 0 && geteuid() != 0 &&
+	    (((st.st_mode & S_ISUID) && st.st_uid != geteuid()) || ((st.st_mode & (S_ISGID | S_IXGRP)) == (S_ISGID | S_IXGRP) && st.st_gid != getegid()))) {
+		close(fd);
+		return refuse(path, "it is set-user-ID or set-group-ID, which the kernel does not honour under a tracer: run mtrun as root");
+	}
+	n = pread(fd, head, sizeof(head) - 1, 0);
+	if (n >= 20 && !memcmp(head, ELFMAG, SELFMAG))
+		ret = check_elf(path, fd, hooks_given);
+	else if (n > 2 && head[0] == '#' && head[1] == '!' && scripts < 5) {
+		char *interpreter = (char *)head + 2;
+
+		interpreter += strspn(interpreter, " \t");
+		interpreter[strcspn(interpreter, " \t\r\n")] = '\0';
+		if (*interpreter && access(interpreter, X_OK) == 0)
+			ret = check_file(interpreter, hooks_given, scripts + 1);
+	}
+	close(fd);
+	return ret;
+}
+
+int launch_check(const char *path, bool hooks_given)
+{
+	return check_file(path, hooks_given, 0);
+}
+
+/* ---- starting --------------------------------------------------------------------------------------------------------------------- */
+
+static _Noreturn void child(int wait_fd, int tell_fd, const char *path, char **argv, const struct inherited *inherited, bool stdin_null,
+			    const struct terminal *terminal)
+{
+	char byte = 0;		/* still 0 if mtrun died before it said go */
+	int err;
+
+	if (stdin_null) {
+		int null = open("/dev/null", O_RDONLY);
+
+		if (null >= 0) {
+			dup2(null, 0);
+			if (null > 0)
+				close(null);
+		} else
+			close(0);
+	}
+	if (terminal)
+		terminal_enter(terminal);
+	inherited_restore(inherited);
+	while (read(wait_fd, &byte, 1) < 0 && errno == EINTR)
+		;
+	if (byte == 'g')
+		execv(path, argv);
+	err = errno;
+	if (write(tell_fd, &err, sizeof(err)) < 0)
+		_exit(125);
+	_exit(126);
+}
+
+int launch_fork(struct launch *l, const char *path, char **argv, const struct inherited *inherited, bool stdin_null,
+		const struct terminal *terminal)
+{
+	int go[2], tell[2], err;
+
+	if (pipe2(go, O_CLOEXEC) < 0)
+		return -errno;
+	if (pipe2(tell, O_CLOEXEC) < 0) {
+		err = -errno;
+		goto no_tell;
+	}
+	l->pid = fork();
+	if (l->pid < 0) {
+		err = -errno;
+		goto no_fork;
+	}
+	if (l->pid == 0) {
+		close(go[1]);
+		child(go[0], tell[1], path, argv, inherited, stdin_null, terminal);
+	}
+	close(go[0]);
+	close(tell[1]);
+	l->go = go[1];
+	l->failed = tell[0];
+	return 0;
+no_fork:
+	close(tell[0]);
+	close(tell[1]);
+no_tell:
+	close(go[0]);
+	close(go[1]);
+	return err;
+}

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * program.c - what programs mtrun refuses to supervise: those of other processors, 32-bit ones, and static ones whose malloc nothing names.
+ */
+#include "tracee/program.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "symbols/elf.h"
+#include "patch/libc_signature.h"
+
+static const char *machine_name(unsigned machine)
+{
+	switch (machine) {
+	case EM_386: return "i386";
+	case EM_AARCH64: return "AArch64";
+	case EM_ARM: return "ARM";
+	case EM_RISCV: return "RISC-V";
+	case EM_PPC64: return "PowerPC64";
+	case EM_S390: return "S/390";
+	case EM_MIPS: return "MIPS";
+	default: return "unknown";
+	}
+}
+
+static struct elf *refuse(int err, int *error)
+{
+	*error = err;
+	return NULL;
+}
+
+struct elf *program_open(int fd, bool hooks_given, int *error, char *why, size_t len)
+{
+	struct recognized known[RECOGNIZED_MAX];
+	unsigned char head[20] = { 0 };
+	struct elf *elf;
+	unsigned machine;
+	int err;
+
+	if (pread(fd, head, sizeof(head), 0) < 0) {
+		err = -errno;
+		snprintf(why, len, "%s", strerror(-err));
+		return refuse(err, error);
+	}
+	machine = head[18] | (unsigned)head[19] << 8;
+	if (head[EI_CLASS] == ELFCLASS32 && (machine == EM_386 || machine == EM_X86_64)) {
+		snprintf(why, len, "it is a 32-bit program, and mtrun supervises 64-bit ones");
+		return refuse(-ENOTSUP, error);
+	}
+	if (head[EI_CLASS] != ELFCLASS64 || machine != EM_X86_64) {
+		snprintf(why, len, "it is for another processor (%s), and mtrun supervises x86-64 programs", machine_name(machine));
+		return refuse(-ENOTSUP, error);
+	}
+	elf = elf_open(fd, &err);
+	if (!elf) {
+		snprintf(why, len, "%s", strerror(-err));
+		return refuse(err, error);
+	}
+	if (elf_is_static(elf) && !elf_has_functions(elf) && !hooks_given && !recognize_allocator(elf, known)) {
+		elf_unref(elf);
+		snprintf(why, len, "it is statically linked and stripped of its symbols, so its allocator cannot be found (build it without -s, or do not strip it)");
+		return refuse(-ENOTSUP, error);
+	}
+	return elf;
+}

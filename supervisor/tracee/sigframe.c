@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/*
+ * sigframe.c - signal frames, found by their looks: in the registers that the kernel saves, rip is followed by the flags and by the segments, of which the code
+ * segment of a 64-bit program is 0x33.
+ */
+#include "tracee/sigframe.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/proc.h"
+
+#define DEPTH    65536u
+#define RED_ZONE 128u
+#define CS_64    0x33u
+#define LIBC_OWN (3ull << 31)		/* signals 32 and 33 */
+
+bool sigframe_possible(pid_t pid)
+{
+	static const char field[] = "\nSigCgt:";
+	const char *at;
+	char *status;
+	bool some;
+
+	if (proc_read(pid, "status", &status) < 0)
+		return true;
+	at = strstr(status, field);
+	some = !at || strtoull(at + sizeof(field) - 1, NULL, 16) & ~LIBC_OWN;
+	free(status);
+	return some;
+}
+
+static uint64_t word[DEPTH / 8];
+
+static ssize_t read_stack(pid_t pid, raddr_t rsp)
+{
+	return remote_read(pid, (rsp - RED_ZONE) & ~7ull, word, sizeof(word)) / 8;
+}
+
+bool stack_any(pid_t pid, raddr_t rsp, bool (*is)(const void *ctx, raddr_t pc), const void *ctx)
+{
+	ssize_t n = read_stack(pid, rsp);
+
+	for (ssize_t i = 0; i < n; i++)
+		if (is(ctx, word[i]))
+			return true;
+	return false;
+}
+
+bool sigframe_any(pid_t pid, raddr_t rsp, bool (*is)(const void *ctx, raddr_t pc), const void *ctx)
+{
+	ssize_t n = read_stack(pid, rsp);
+
+	for (ssize_t i = 0; i + 2 < n; i++)
+		if ((word[i + 2] & 0xffff) == CS_64 && word[i + 1] >> 22 == 0 && word[i + 1] & 2 && is(ctx, word[i]))
+			return true;
+	return false;
+}

@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/*
+ * landing.c - sending a stopped thread through a routine of ours.
+ *
+ * The thread gets another pc and a lower stack pointer, once, with one PTRACE_SETREGS. The routine saves and restores everything by itself, so there is
+ * no instant at which our death would leave foreign registers. Before that a system call that was interrupted is taken back: the thread would go on by
+ * making it again.
+ *
+ * That is how it goes on when we die. Otherwise it is recalled: at the exit from the routine's last call, which gives it its signals back, it gets the very
+ * registers that it stopped with, and is interrupted once more, so that the kernel looks at them as it would have at first: if a signal
+ * came meanwhile a handler runs and the call ends as it should; else it is restarted.
+ */
+#include "tracee/stub.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+
+#include "base/proc.h"
+#include "tracee/restart.h"
+#include "tracee/tracer.h"
+
+#define CALLS_MOST  10000		/* system call stops of a thread that comes to its end */
+#define PATIENCE_MS 5000		/* a thread that does not get on for so long is not ours any more */
+
+/* ---- places ------------------------------------------------------------------------------------------------------------------------ */
+
+#define SLACK_MAGIC 0x316b6c73746d0000ull	/* "\0\0mtslk1" */
+#define TAIL        1024u
+struct slack_head {
+	uint64_t magic;
+	uint64_t len;			/* of what follows */
+};
+
+static bool read_tail(pid_t pid, const struct map *m, uint8_t tail[TAIL])
+{
+	if (!m->exec || !m->read || m->shared || !strcmp(m->path, "[vsyscall]") || m->end - m->start < TAIL)
+		return false;
+	return remote_read(pid, m->end - TAIL, tail, TAIL) == (ssize_t)TAIL;
+}
+
+/* A file's or the kernel's: anonymous memory is a compiler's, which may give it back, or our own, which goes while the code there runs. */
+static bool stays(const struct map *m)
+{
+	return !strcmp(m->path, "[vdso]") || (m->inode && strncmp(m->path, "/memfd:", 7));
+}
+
+/* Zero bytes at the end of an executable mapping: the linker's padding, which nothing uses. */
+static raddr_t find_room(pid_t pid, size_t need)
+{
+	struct maps maps;
+	raddr_t found = 0;
+
+	if (maps_read(&maps, pid) < 0)
+		return 0;
+	for (size_t i = 0; i < maps.count && !found; i++) {
+		uint8_t tail[TAIL];
+		size_t zero = 0;
+
+		if (!stays(&maps.map[i]) || !read_tail(pid, &maps.map[i], tail))
+			continue;
+		while (zero < sizeof(tail) && tail[sizeof(tail) - 1 - zero] == 0)
+			zero++;
+		if (zero >= need + 32)
+			found = (maps.map[i].end - need) & ~15ull;
+	}
+	maps_release(&maps);
+	return found;
+}
+
+int slack_use(pid_t pid, const void *code, size_t len, struct slack *slack)
+{
+	const struct slack_head head = { SLACK_MAGIC, len };
+	size_t need = sizeof(head) + len;
+	raddr_t at = find_room(pid, need);
+	uint8_t *bytes = at ? malloc(need) : NULL;
+	int err;
+
+	if (!at)
+		return -ENOSPC;
+	if (!bytes)
+		return -ENOMEM;
+	memcpy(bytes, &head, sizeof(head));
+	memcpy(bytes + sizeof(head), code, len);
+	err = remote_write(pid, at, bytes, need);
+	free(bytes);
+	*slack = (struct slack){ at, at + sizeof(head), at + need };
+	return err;
+}
+
+int slack_clear(pid_t pid, const struct slack *slack)
+{
+	static const uint8_t zero[TAIL];
+	size_t len = slack->end - slack->start;
+
+	return len > sizeof(zero) ? -EINVAL : remote_write(pid, slack->start, zero, len);
+}
+
+size_t slack_find(pid_t pid, struct slack found[SLACK_MOST])
+{
+	struct maps maps;
+	size_t n = 0;
+
+	if (maps_read(&maps, pid) < 0)
+		return 0;
+	for (size_t i = 0; i < maps.count && n < SLACK_MOST; i++) {
+		struct slack_head head;
+		uint8_t tail[TAIL];
+
+		if (!read_tail(pid, &maps.map[i], tail))
+			continue;
+		for (size_t at = 0; at + sizeof(head) < sizeof(tail); at += 16) {
+			raddr_t start = maps.map[i].end - TAIL + at;
+
+			memcpy(&head, tail + at, sizeof(head));
+			if (head.magic != SLACK_MAGIC || head.len > sizeof(tail) - at - sizeof(head))
+				continue;
+			found[n++] = (struct slack){ start, start + sizeof(head), start + sizeof(head) + head.len };
+			break;
+		}
+	}
+	maps_release(&maps);
+	return n;
+}
+
+/* ---- there and back ---------------------------------------------------------------------------------------------------------------- */
+
+int landing_divert(pid_t tid, struct user_regs_struct regs, raddr_t pc)
+{
+	uint64_t back = regs.rip;
+	int err;
+
+	regs.rsp -= 136;
+	err = remote_write(tid, regs.rsp, &back, sizeof(back));
+	if (err)
+		return err;
+	regs.rip = pc;
+	regs.orig_rax = (unsigned long long)-1;
+	return tracer_set_regs(tid, &regs);
+}
+
+int landing_send(struct landing *l, pid_t pid, pid_t tid, raddr_t pc, raddr_t lo, raddr_t hi)
+{
+	struct user_regs_struct regs;
+	int err = tracer_get_regs(tid, &regs);
+
+	if (err)
+		return err;
+	*l = (struct landing){ .pid = pid, .tid = tid, .was = regs, .lo = lo, .hi = hi };
+	err = tracer_get_mask(tid, &l->mask);
+	if (err)
+		return err;
+	restart_whole(pid, tid, &regs);
+	return landing_divert(tid, regs, pc);
+}
+
+static bool is_within(const struct landing *l, raddr_t pc)
+{
+	return (pc >= l->lo && pc < l->hi) || (pc >= l->more_lo && pc < l->more_hi);
+}
+
+int landing_stop(struct landing *l, struct user_regs_struct *regs)
+{
+	struct event e;
+	int signal = 0, err;
+
+	for (;;) {
+		err = tracer_syscall(l->tid, signal);
+		if (err)
+			return err;
+		err = tracer_wait(l->tid, &e, PATIENCE_MS);
+		if (err <= 0)
+			return err ? err : -ETIMEDOUT;
+		signal = 0;
+		if (e.kind == EVENT_SYSCALL) {
+			err = tracer_get_regs(l->tid, regs);
+			/* a handler may have come before the signals were blocked */
+			if (err || is_within(l, regs->rip))
+				return err;
+		} else if (e.kind == EVENT_SIGNAL)
+			signal = e.signal;
+		else if (e.kind == EVENT_GONE || e.kind == EVENT_EXITING) {
+			if (e.kind == EVENT_EXITING)
+				tracer_cont(l->tid, 0);
+			return -ESRCH;
+		}
+	}
+}
+
+static bool is_entry(const struct user_regs_struct *regs)
+{
+	return (int64_t)regs->orig_rax >= 0 && (int64_t)regs->rax == -ENOSYS;
+}
+
+int landing_call(struct landing *l, int64_t *ret)
+{
+	struct user_regs_struct regs;
+	int err;
+
+	do					/* the way out of a handler ends in the routine, too */
+		err = landing_stop(l, &regs);
+	while (!err && !is_entry(&regs));
+	if (!err)
+		err = landing_stop(l, &regs);	/* exit */
+	if (!err)
+		*ret = (int64_t)regs.rax;
+	return err;
+}
+
+/* rt_sigprocmask has set a mask and was not asked for the old one, as the routines do last. */
+static bool is_last_call(const struct user_regs_struct *regs)
+{
+	return regs->orig_rax == SYS_rt_sigprocmask && regs->rax == 0 && regs->rdx == 0;
+}
+
+int landing_recall(struct landing *l)
+{
+	struct user_regs_struct regs;
+	int err, calls = 0;
+
+	do
+		err = calls++ < CALLS_MOST ? landing_stop(l, &regs) : -ETIMEDOUT;
+	while (!err && !is_last_call(&regs));
+	if (!err)
+		err = tracer_interrupt(l->tid);
+	if (!err)
+		err = tracer_set_regs(l->tid, &l->was);
+	if (!err)
+		err = tracer_cont(l->tid, 0);
+	return err;
+}
+
+int landing_take_out(struct landing *l, int *signal)
+{
+	struct user_regs_struct regs;
+	int err = tracer_get_regs(l->tid, &regs);	/* of a thread that is stopped */
+
+	*signal = 0;
+	if (err) {
+		err = tracer_halt(l->tid, signal, PATIENCE_MS);
+		if (!err)
+			err = tracer_get_regs(l->tid, &regs);
+	}
+	if (!err && !is_within(l, regs.rip)) {
+		tracer_cont(l->tid, *signal);
+		return -ETIMEDOUT;
+	}
+	if (!err)
+		err = tracer_set_regs(l->tid, &l->was);
+	return err ? err : tracer_set_mask(l->tid, l->mask);
+}
+
+int landing_force(struct landing *l)
+{
+	int signal, err = landing_take_out(l, &signal);
+
+	if (!err)
+		err = tracer_interrupt(l->tid);
+	return err ? err : tracer_cont(l->tid, signal);
+}
+
+int landing_none(pid_t tid, int err)
+{
+	tracer_interrupt(tid);
+	tracer_cont(tid, 0);
+	return err;
+}

@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/*
+ * pulse.c - clock, bell and sign of life of all targets, in a thread of its own.
+ *
+ * Sign of life: the word `alive` of each beacon holds this thread's id and stands on its robust list. When the thread dies, and be it with
+ * the whole process by SIGKILL, the kernel walks the list and sets FUTEX_OWNER_DIED in each word. The list's nodes must not lie in memory
+ * that a target can write, and the kernel wants one fixed distance from node to word; so each mapping of a beacon has a private page
+ * right before it, which holds the node:
+ *
+ *	| private page: struct robust_list | beacon page (shared) | ...
+ *	^ node                             ^ + 4096, alive at + 8
+ *
+ * Bell: futex_waitv(2) (Linux 5.16) sleeps on all bells at once; without it the clock's tick has to do.
+ */
+#include "transport/heartbeat.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/array.h"
+#include "base/space.h"
+
+#define TICK_MS 3
+#define BELLS   120			/* futex_waitv takes 128 at most */
+#define NODE_TO_WORD (4096 + (long)offsetof(struct wire_beacon, alive))
+
+#ifndef SYS_futex_waitv
+#define SYS_futex_waitv 449
+#endif
+struct waitv { uint64_t val, uaddr; uint32_t flags, reserved; };
+#define WAITV_32 2			/* a 32-bit futex, shared */
+
+static struct {
+	pthread_t thread;
+	pthread_mutex_t lock;		/* guards the list */
+	struct wire_beacon **beacon;
+	size_t count, room;
+	struct timespec began;
+	int bell_fd;
+	uint32_t tid;			/* 0 until the thread is up */
+	uint32_t changed;		/* futex: the list is another one */
+	bool stop, sleeping;
+	struct robust_list_head robust;
+} pulse = { .lock = PTHREAD_MUTEX_INITIALIZER, .bell_fd = -1 };
+
+uint64_t pulse_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)((now.tv_sec - pulse.began.tv_sec) * 1000 + (now.tv_nsec - pulse.began.tv_nsec) / 1000000);
+}
+
+/* As <linux/sched/types.h> has it, which cannot be included beside <sched.h>. */
+struct slice {
+	uint32_t size, policy;
+	uint64_t flags;
+	int32_t nice;
+	uint32_t priority;
+	uint64_t runtime, deadline, period;
+};
+
+void pulse_prompt(void)
+{
+	struct slice s = { .size = sizeof(s) };
+
+	if (syscall(SYS_sched_getattr, 0, &s, (unsigned)sizeof(s), 0) < 0)
+		return;
+	s.runtime = 100000;
+	s.flags = 0;
+	syscall(SYS_sched_setattr, 0, &s, 0);
+}
+
+/*
+ * How often BEACON's bell had rung when we last looked, in the page of ours before it. It is kept from one wait to the next: a bell that rings
+ * between a look and the next wait would be missed otherwise, and a target with a full ring would sit there until the tick.
+ */
+static uint32_t *heard_of(struct wire_beacon *beacon)
+{
+	return (uint32_t *)(void *)((char *)beacon - 64);
+}
+
+static bool hear(struct wire_beacon *beacon)
+{
+	uint32_t now = __atomic_load_n(&beacon->bell, __ATOMIC_ACQUIRE);
+	bool news = now != *heard_of(beacon);
+
+	*heard_of(beacon) = now;
+	return news;
+}
+
+static void *pulse_run(void *unused)
+{
+	struct waitv waitv[BELLS + 1];
+	struct wire_beacon *of[BELLS];
+	size_t n;
+
+	(void)unused;
+	pulse.robust.list.next = &pulse.robust.list;
+	pulse.robust.futex_offset = NODE_TO_WORD;
+	syscall(SYS_set_robust_list, &pulse.robust, sizeof(pulse.robust));
+	setpriority(PRIO_PROCESS, 0, -10);	/* a late tick is a wrong date; refused to a plain user, and that is all right */
+	pulse_prompt();
+	__atomic_store_n(&pulse.tid, (uint32_t)gettid(), __ATOMIC_RELEASE);
+
+	while (!__atomic_load_n(&pulse.stop, __ATOMIC_ACQUIRE)) {
+		uint32_t ms = (uint32_t)pulse_ms();
+		struct timespec until;
+		bool rung = false;
+
+		pthread_mutex_lock(&pulse.lock);
+		n = 0;
+		waitv[BELLS] = (struct waitv){ pulse.changed, (uintptr_t)&pulse.changed, WAITV_32, 0 };
+		for (size_t i = 0; i < pulse.count; i++) {
+			struct wire_beacon *b = pulse.beacon[i];
+
+			__atomic_store_n(&b->ms, ms, __ATOMIC_RELAXED);
+			if (n < BELLS) {
+				of[n] = b;
+				waitv[n] = (struct waitv){ *heard_of(b), (uintptr_t)&b->bell, WAITV_32, 0 };
+				n++;
+			}
+		}
+		waitv[n] = waitv[BELLS];
+		pthread_mutex_unlock(&pulse.lock);
+
+		clock_gettime(CLOCK_MONOTONIC, &until);
+		until.tv_nsec += TICK_MS * 1000000;
+		if (until.tv_nsec >= 1000000000) {
+			until.tv_sec++;
+			until.tv_nsec -= 1000000000;
+		}
+		if (syscall(SYS_futex_waitv, waitv, (unsigned)n + 1, 0, &until, CLOCK_MONOTONIC) < 0 && errno == ENOSYS)
+			clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL);
+		pthread_mutex_lock(&pulse.lock);
+		for (size_t i = 0; i < n; i++)
+			for (size_t k = 0; k < pulse.count; k++)
+				if (pulse.beacon[k] == of[i])	/* it may have been unmapped meanwhile */
+					rung |= hear(of[i]);
+		pthread_mutex_unlock(&pulse.lock);
+		if (rung)
+			eventfd_write(pulse.bell_fd, 1);
+	}
+	return NULL;
+}
+
+int pulse_start(void)
+{
+	sigset_t all, was;
+	int err;
+
+	clock_gettime(CLOCK_MONOTONIC, &pulse.began);
+	pulse.bell_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (pulse.bell_fd < 0)
+		return -errno;
+	sigfillset(&all);
+	pthread_sigmask(SIG_BLOCK, &all, &was);
+	err = pthread_create(&pulse.thread, NULL, pulse_run, NULL);
+	pthread_sigmask(SIG_SETMASK, &was, NULL);
+	if (err) {
+		close(pulse.bell_fd);
+		pulse.bell_fd = -1;
+		return -err;
+	}
+	while (!__atomic_load_n(&pulse.tid, __ATOMIC_ACQUIRE))
+		sched_yield();
+	return pulse.bell_fd;
+}
+
+void pulse_stop(void)
+{
+	if (pulse.bell_fd < 0)
+		return;
+	__atomic_store_n(&pulse.stop, true, __ATOMIC_RELEASE);
+	pthread_join(pulse.thread, NULL);
+	close(pulse.bell_fd);
+	pulse.bell_fd = -1;
+	free(pulse.beacon);
+	pulse.beacon = NULL;
+	pulse.count = pulse.room = 0;
+}
+
+static struct robust_list *node_of(struct wire_beacon *b)
+{
+	return (struct robust_list *)((char *)b - 4096);
+}
+
+struct wire_beacon *pulse_map(int fd, size_t size, size_t span)
+{
+	struct wire_beacon *b = space_map(fd, 0, size, span, 4096);
+
+	if (!b)
+		return NULL;
+	pthread_mutex_lock(&pulse.lock);
+	if (array_room(&pulse.beacon, pulse.count, &pulse.room, sizeof(*pulse.beacon))) {
+		pthread_mutex_unlock(&pulse.lock);
+		munmap(node_of(b), size + 4096);
+		errno = ENOMEM;
+		return NULL;
+	}
+	pulse.beacon[pulse.count++] = b;
+	b->ms = (uint32_t)pulse_ms();
+	b->sleeping = pulse.sleeping;
+	*heard_of(b) = 0;
+	node_of(b)->next = pulse.robust.list.next;
+	__atomic_store_n(&b->alive, pulse.tid, __ATOMIC_RELEASE);
+	__atomic_store_n(&pulse.robust.list.next, node_of(b), __ATOMIC_RELEASE);
+	__atomic_store_n(&b->magic, WIRE_MAGIC | WIRE_VERSION, __ATOMIC_RELEASE);
+	__atomic_add_fetch(&pulse.changed, 1, __ATOMIC_RELEASE);
+	pthread_mutex_unlock(&pulse.lock);
+	syscall(SYS_futex, &pulse.changed, FUTEX_WAKE, 1, NULL, NULL, 0);
+	return b;
+}
+
+void pulse_unmap(struct wire_beacon *beacon, size_t size)
+{
+	pthread_mutex_lock(&pulse.lock);
+	for (struct robust_list *r = &pulse.robust.list; r->next != &pulse.robust.list; r = r->next)
+		if (r->next == node_of(beacon)) {
+			__atomic_store_n(&r->next, r->next->next, __ATOMIC_RELEASE);
+			break;
+		}
+	for (size_t i = 0; i < pulse.count; i++)
+		if (pulse.beacon[i] == beacon)
+			pulse.beacon[i] = pulse.beacon[--pulse.count];
+	__atomic_store_n(&beacon->alive, 0, __ATOMIC_RELEASE);
+	pthread_mutex_unlock(&pulse.lock);
+	munmap(node_of(beacon), size + 4096);
+}
+
+void pulse_sleeping(bool sleeping)
+{
+	pthread_mutex_lock(&pulse.lock);
+	pulse.sleeping = sleeping;
+	for (size_t i = 0; i < pulse.count; i++)
+		__atomic_store_n(&pulse.beacon[i]->sleeping, sleeping, __ATOMIC_SEQ_CST);
+	pthread_mutex_unlock(&pulse.lock);
+}

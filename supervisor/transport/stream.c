@@ -1,0 +1,1060 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "transport/stream.h"
+
+#include "ledger/ledger.h"
+#include "transport/shared.h"
+
+#include <linux/futex.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+/*
+ * Each thread of the target writes into a ring of its own; the ledger needs one order. There are four that must agree:
+ *
+ * - within a ring, the order written;
+ * - per address, the numbers that events took from its counter: one whose predecessor has not been seen yet is held in its counter's
+ *   chain until then, while the rest of its ring goes on. A thread's realloc events (LEAVE and its outcomes) must also be applied in the order
+ *   written: one whose turn in its counter has come before the thread's earlier ones is held as well. Both orders are that in which the
+ *   numbers were taken, so they never wait for each other in a circle;
+ * - large blocks and mappings, the tickets: a ring whose next event is not the next ticket's stands still while the others go on;
+ * - time: rings are taken in turns of a few events, the one that is furthest back (by its time events) first, so that sums are never those of
+ *   one thread's future with another's past.
+ *
+ * The first two are kept whatever happens; the others as long as nobody has to wait long for them. Numbers and tickets are
+ * taken just before the event is stored, so what is missing is on its way, unless its thread was killed in between, or is kept from running:
+ * it must not be given up for being late, since what it did would then come in the wrong order. After a second in which the others ran (a
+ * target that is stopped does not age) a number that never came is given up. An answer (stream_settle) does not wait long: what is held is
+ * applied when that is certainly right: an allocation at an address where nothing lives, a free where something does, if no other event on that
+ * address is held before it, and every ring was read once more since it came. A hook stores a free before the real one is called, and an
+ * allocation before its caller knows the address: so what is not in the rings by then is not about that address.
+ *
+ * The rings are the target's memory, whatever it does with them: every word is copied once and then checked, positions are ours,
+ * chains are bounded, and each pass ends after what was there when it began.
+ */
+
+#define RING_MASK    (WIRE_RING - 1)
+#define BATCH        64u		/* events of one ring at a turn */
+#define PUBLISH      512u		/* tell the writer at least that often */
+#define HELD_MOST    (1u << 20)
+#define SEARCH_EACH  64u		/* steps within a chain that an event is good for, */
+#define SEARCH_SAVED (1u << 22)		/* and of those not used, how many may be for later ones */
+#define HINTS        64u
+#define GAP_MS       1000u
+#define STEP_MS      20u		/* at most so much of it passes between two passes */
+#define TICKET_MS    100u		/* a ticket is missed no longer than that, by all the rings that stand still for it */
+#define SETTLE_TRIES 20			/* ms that an answer waits for a number that is on its way */
+#define SETTLE_MOST  (1u << 17)		/* and held events that it looks at again meanwhile: nobody's numbers are on the way by the million */
+#define LOOKS        8u			/* how often a pass looks for new events when all rings stand still */
+#define NO_THREAD    UINT32_MAX
+#define EARLIES      64u
+
+enum halt { GOING, FOR_TICKET };
+
+struct source {				/* where an event came from */
+	uint64_t ms, period;		/* of its samples; 0: they are none */
+	uint32_t thread, slot;
+};
+
+struct ring {
+	struct source from;
+	uint64_t tail, head, told;	/* taken; written, as last seen; what the writer knows of `tail` */
+	uint64_t turn;			/* when it was last served */
+	uint64_t ticket;		/* that it waits for its turn with */
+	uint32_t tid;
+	uint32_t realloc_head, realloc_tail;	/* held events of_realloc(), in the order written */
+	uint32_t hint[HINTS];		/* what it put into a chain last, by the counter's low bits; may be something else by now */
+	bool seen;
+	enum halt halt;
+};
+
+struct held {
+	struct wire_event e, more;
+	struct source from;
+	uint32_t next, seq;		/* index into `held`; 0: none */
+	uint32_t next_realloc, look;	/* of its ring; at which look into the rings it came */
+	bool done;			/* applied before its turn */
+	bool in_chain;			/* not idle */
+};
+
+struct chain {
+	uint32_t head, tail;
+	uint64_t since;			/* `ran` when it began to wait for its present predecessor */
+};
+
+struct stream {
+	struct shared *shared;
+	struct wire_process *wire;
+	struct ledger *ledger;
+	bool (*own)(void *ctx, uint32_t stack);
+	void *ctx;
+	stream_watcher *watcher;	/* or NULL */
+	void *watcher_ctx;
+
+	uint32_t expected[WIRE_COUNTERS];	/* numbers seen or given up, per counter; the low 28 bits are the next one's */
+	struct chain chain[WIRE_COUNTERS];
+	uint64_t waiting[WIRE_COUNTERS / 64];	/* chains that are not empty */
+	uint64_t again[WIRE_COUNTERS / 64];	/* chains whose first may have become ready */
+	uint32_t agains, look;
+	uint32_t steps;			/* that searches may take */
+	struct held *held;
+	uint32_t held_room, held_used, held_idle, held_now, held_most, held_done;
+
+	uint64_t ticket;		/* next */
+	uint64_t early[EARLIES];		/* tickets seen before their turn (from signal handlers) */
+	unsigned earlies;
+	bool halted;			/* at the end of the last pass some ring stood still, */
+	uint64_t halted_ticket, halted_ms;	/* for this one, since then */
+	uint64_t gaps_ms, turn, now;
+	uint64_t ran;			/* ms in which events came */
+
+	struct ring ring[WIRE_THREADS];
+	struct ring *handlers;		/* by slot: what the handlers of its thread say comes from a source of its own. NULL: they have not said anything */
+	uint32_t active[WIRE_THREADS], actives;
+	uint64_t signal_head;		/* as it was when the places were looked at last, */
+	bool signal_quiet;		/* and none was taken or ready */
+
+	uint64_t events, gaps, bad;
+};
+
+static inline uint64_t load64(const uint64_t *p) { return __atomic_load_n(p, __ATOMIC_ACQUIRE); }
+static inline uint32_t load32(const uint32_t *p) { return __atomic_load_n(p, __ATOMIC_ACQUIRE); }
+
+static void ring_init(struct ring *r, uint32_t slot)
+{
+	r->from = (struct source){ .thread = NO_THREAD, .slot = slot };
+}
+
+/* Slots from WIRE_THREADS on are those of handlers. */
+static inline struct ring *ring_at(struct stream *s, uint32_t slot)
+{
+	return slot < WIRE_THREADS ? &s->ring[slot] : &s->handlers[slot - WIRE_THREADS];
+}
+
+struct stream *stream_new(struct shared *shared, struct ledger *ledger, bool (*own)(void *ctx, uint32_t stack), void *ctx)
+{
+	struct stream *s = calloc(1, sizeof(*s));
+	if (!s)
+		return NULL;
+	s->shared = shared;
+	s->wire = shared->wire;
+	s->ledger = ledger;
+	s->own = own;
+	s->ctx = ctx;
+	s->held_used = 1;
+	s->steps = SEARCH_SAVED;
+	s->signal_quiet = true;
+	for (uint32_t i = 0; i < WIRE_THREADS; i++)
+		ring_init(&s->ring[i], i);
+	return s;
+}
+
+void stream_free(struct stream *s)
+{
+	if (!s)
+		return;
+	free(s->handlers);
+	free(s->held);
+	free(s);
+}
+
+/* ---- one event ------------------------------------------------------------------------------------------------------------------ */
+
+static __attribute__((noinline)) void apply_mapping(struct stream *s, const struct source *from, struct wire_event e, struct wire_event more)
+{
+	struct ledger *l = s->ledger;
+	raddr_t addr = wire_address(e);
+	uint32_t stack = wire_stack(e), flags = wire_size(e), t = from->thread;
+	uint64_t ms = from->ms;
+	switch (wire_kind(e)) {
+	case WIRE_MAP:
+		ledger_map(l, t, ms, addr, more.a, flags, stack, flags & WIRE_MAP_ANON && s->own(s->ctx, stack));
+		break;
+	case WIRE_UNMAP: ledger_unmap(l, t, ms, addr, more.a); break;
+	case WIRE_UNMAP_FAILED: ledger_unmap_failed(l, t, ms); break;
+	case WIRE_REMAP_LEAVE: ledger_remap_leave(l, t, ms, addr, more.a); break;
+	case WIRE_REMAP: ledger_remap(l, t, ms, addr, more.a, stack); break;
+	case WIRE_REMAP_FAILED: ledger_remap_failed(l, t, ms); break;
+	case WIRE_PROTECT: ledger_protect(l, t, ms, addr, more.a, flags, stack); break;
+	case WIRE_BREAK: ledger_break(l, t, ms, addr, more.a, stack, s->own(s->ctx, stack)); break;
+	default: break;
+	}
+}
+
+/* An event of a block with WIRE_FLAGS. Whether that is all there is to it. */
+static __attribute__((noinline)) bool apply_counted(struct stream *s, const struct source *from, struct wire_event e, struct wire_event more)
+{
+	uint64_t period = wire_flags(e) & WIRE_SAMPLED ? from->period : 0;
+	uint64_t size = wire_is_wide(wire_kind(e)) ? more.a : wire_size(e);
+	switch (wire_kind(e)) {
+	case WIRE_ALLOC:
+	case WIRE_ALLOC_WIDE:
+		ledger_alloc_counted(s->ledger, from->thread, from->ms, wire_address(e), size, wire_stack(e), period);
+		return true;
+	case WIRE_BECAME:
+	case WIRE_BECAME_WIDE:
+		ledger_became_counted(s->ledger, from->thread, from->ms, wire_address(e), size, wire_stack(e), period);
+		return true;
+	case WIRE_FREE:
+	case WIRE_FREE_WIDE:
+	case WIRE_LEAVE:
+		ledger_went_on(s->ledger, from->thread);
+		return false;
+	default:
+		return false;
+	}
+}
+
+static inline void apply(struct stream *s, const struct source *from, struct wire_event e, struct wire_event more)
+{
+	struct ledger *l = s->ledger;
+	raddr_t addr = wire_address(e);
+	uint32_t t = from->thread;
+	s->events++;
+	if (__builtin_expect(wire_flags(e), 0) && apply_counted(s, from, e, more))
+		return;
+	switch (wire_kind(e)) {
+	case WIRE_ALLOC: ledger_alloc(l, t, from->ms, addr, wire_size(e), wire_stack(e)); break;
+	case WIRE_FREE:
+	case WIRE_FREE_WIDE: ledger_release_by(l, t, from->ms, addr, wire_size(e) & WIRE_FROM_LIBC, wire_stack(e)); break;
+	case WIRE_ALLOC_WIDE: ledger_alloc(l, t, from->ms, addr, more.a, wire_stack(e)); break;
+	case WIRE_LEAVE: ledger_leave(l, t, from->ms, addr); break;
+	case WIRE_BECAME: ledger_became(l, t, from->ms, addr, wire_size(e), wire_stack(e)); break;
+	case WIRE_BECAME_WIDE: ledger_became(l, t, from->ms, addr, more.a, wire_stack(e)); break;
+	case WIRE_STAYED: ledger_stayed(l, t, from->ms); break;
+	case WIRE_GONE: ledger_gone_by(l, t, from->ms, wire_stack(e)); break;
+	default: apply_mapping(s, from, e, more);
+	}
+}
+
+/* ---- numbers -------------------------------------------------------------------------------------------------------------------- */
+
+static void held_free(struct stream *s, uint32_t i)
+{
+	s->held[i].in_chain = false;
+	s->held[i].next = s->held_idle;
+	s->held_idle = i;
+	s->held_now--;
+}
+
+static uint32_t held_new(struct stream *s)
+{
+	uint32_t i = s->held_idle;
+	if (i) {
+		s->held_idle = s->held[i].next;
+	} else {
+		if (s->held_used >= s->held_room) {
+			uint32_t room = s->held_room ? s->held_room * 2 : 256;
+			struct held *v = room <= 2 * HELD_MOST ? realloc(s->held, room * sizeof(*v)) : NULL;
+			if (!v)
+				return 0;
+			s->held = v;
+			s->held_room = room;
+		}
+		i = s->held_used++;
+	}
+	if (++s->held_now > s->held_most)
+		s->held_most = s->held_now;
+	return i;
+}
+
+/* LEAVE and its outcomes: the ledger must get those of one thread in the order written. */
+static inline bool of_realloc(enum wire_kind k)
+{
+	return k >= WIRE_LEAVE && k <= WIRE_GONE;
+}
+
+static inline uint32_t counter_of(const struct stream *s, uint32_t i)
+{
+	return wire_counter(wire_address(s->held[i].e));
+}
+
+static void realloc_put(struct stream *s, uint32_t i)
+{
+	struct ring *r = ring_at(s, s->held[i].from.slot);
+	if (r->realloc_head)
+		s->held[r->realloc_tail].next_realloc = i;
+	else
+		r->realloc_head = i;
+	r->realloc_tail = i;
+	s->held[i].next_realloc = 0;
+}
+
+/* The first of its ring was applied: the next one's chain may go on. */
+static void realloc_taken(struct stream *s, uint32_t i)
+{
+	struct ring *r = ring_at(s, s->held[i].from.slot);
+	uint32_t c;
+	r->realloc_head = s->held[i].next_realloc;
+	if (!r->realloc_head)
+		return;
+	c = counter_of(s, r->realloc_head);
+	if (!(s->again[c / 64] >> c % 64 & 1)) {
+		s->again[c / 64] |= 1ull << c % 64;
+		s->agains++;
+	}
+}
+
+/* No earlier realloc event of its thread is held. */
+static inline bool in_turn(struct stream *s, uint32_t i)
+{
+	return !of_realloc(wire_kind(s->held[i].e)) || ring_at(s, s->held[i].from.slot)->realloc_head == i;
+}
+
+static void apply_held(struct stream *s, uint32_t i)
+{
+	struct held *h = &s->held[i];
+	apply(s, &h->from, h->e, h->more);
+	if (of_realloc(wire_kind(h->e)))
+		realloc_taken(s, i);
+}
+
+static void chain_pop(struct stream *s, uint32_t c)
+{
+	struct chain *ch = &s->chain[c];
+	uint32_t i = ch->head;
+	if (s->held[i].done)
+		s->held_done--;
+	ch->head = s->held[i].next;
+	ch->since = s->ran;
+	held_free(s, i);
+	if (!ch->head) {
+		ch->tail = 0;
+		s->waiting[c / 64] &= ~(1ull << c % 64);
+	}
+}
+
+static void chain_run_one(struct stream *s, uint32_t c)
+{
+	struct chain *ch = &s->chain[c];
+	while (ch->head && s->held[ch->head].seq == (s->expected[c] & WIRE_SEQ_MASK) && (s->held[ch->head].done || in_turn(s, ch->head))) {
+		s->expected[c]++;
+		if (!s->held[ch->head].done)
+			apply_held(s, ch->head);
+		chain_pop(s, c);
+	}
+}
+
+static void chains_run_again(struct stream *s)
+{
+	while (s->agains)
+		for (uint32_t w = 0; w < WIRE_COUNTERS / 64; w++)
+			while (s->again[w]) {
+				uint32_t c = w * 64 + (uint32_t)__builtin_ctzll(s->again[w]);
+				s->again[w] &= s->again[w] - 1;
+				s->agains--;
+				chain_run_one(s, c);
+			}
+}
+
+/* Applies what follows in the chain of counter C, and what that lets go on. */
+static void chain_run(struct stream *s, uint32_t c)
+{
+	chain_run_one(s, c);
+	if (s->agains)
+		chains_run_again(s);
+}
+
+/* Numbers before the chain's first that have not come. */
+static inline uint32_t chain_missing(const struct stream *s, uint32_t c)
+{
+	return (s->held[s->chain[c].head].seq - s->expected[c]) & WIRE_SEQ_MASK;
+}
+
+/* They will not come. */
+static void chain_give_up(struct stream *s, uint32_t c)
+{
+	uint32_t missing = chain_missing(s, c);
+	s->gaps += missing;
+	s->expected[c] += missing;
+	chain_run(s, c);
+}
+
+/*
+ * The first of chain C has its turn there, and has waited for long for an earlier one of its thread's realloc events, which waits for it: a handler in a handler
+ * has written its event before the one that it interrupted. It becomes the first of them.
+ */
+static void chain_uncircle(struct stream *s, uint32_t c)
+{
+	uint32_t first = s->chain[c].head, i;
+	struct ring *r = ring_at(s, s->held[first].from.slot);
+	for (i = r->realloc_head; i && s->held[i].next_realloc != first; )
+		i = s->held[i].next_realloc;
+	if (!i)
+		return;
+	s->held[i].next_realloc = s->held[first].next_realloc;
+	if (r->realloc_tail == first)
+		r->realloc_tail = i;
+	s->held[first].next_realloc = r->realloc_head;
+	r->realloc_head = first;
+	chain_run(s, c);
+}
+
+/* What is still held although no number is missing waits in a circle, which no hook writes. */
+static void chains_break(struct stream *s)
+{
+	for (uint32_t c = 0; c < WIRE_COUNTERS; c++)
+		while (s->chain[c].head) {
+			const struct held *h = &s->held[s->chain[c].head];
+			s->expected[c] += ((h->seq - s->expected[c]) & WIRE_SEQ_MASK) + 1;
+			s->bad++;
+			if (!h->done)
+				apply(s, &h->from, h->e, h->more);
+			chain_pop(s, c);
+		}
+	for (uint32_t i = 0; i < (s->handlers ? 2 : 1) * WIRE_THREADS; i++)
+		ring_at(s, i)->realloc_head = 0;
+}
+
+static void chains_give_up(struct stream *s, bool all)
+{
+	bool progress = true;
+	while (progress && s->held_now) {
+		progress = false;
+		for (uint32_t w = 0; w < WIRE_COUNTERS / 64 && s->held_now; w++)
+			for (uint64_t left = s->waiting[w]; left; left &= left - 1) {
+				uint32_t c = w * 64 + (uint32_t)__builtin_ctzll(left);
+				while (s->chain[c].head && chain_missing(s, c) && (all || s->ran - s->chain[c].since >= GAP_MS)) {
+					chain_give_up(s, c);
+					progress = true;
+				}
+				if (s->chain[c].head && !all && !chain_missing(s, c) && s->ran - s->chain[c].since >= 2 * GAP_MS)
+					chain_uncircle(s, c);
+			}
+	}
+	if (all && s->held_now)
+		chains_break(s);
+}
+
+/* Whether entry I can be applied whatever its predecessors are: see above. */
+static bool certain(struct stream *s, uint32_t i)
+{
+	const struct held *h = &s->held[i];
+	enum wire_kind k = wire_kind(h->e);
+	bool releases = k == WIRE_FREE || k == WIRE_FREE_WIDE || k == WIRE_LEAVE;
+	if (h->look == s->look || !in_turn(s, i))
+		return false;
+	return k == WIRE_STAYED || k == WIRE_GONE || ledger_holds(s->ledger, wire_address(h->e)) == releases;
+}
+
+static void chain_hurry(struct stream *s, uint32_t c)
+{
+	uint64_t passed[16] = { 0 };		/* addresses, by a hash, of which one is held before */
+	for (uint32_t i = s->chain[c].head; i; i = s->held[i].next) {
+		uint64_t address = wire_address(s->held[i].e), *word = &passed[address >> 16 & 15], bit = 1ull << (address >> 4 & 63);
+		if (s->held[i].done)
+			continue;
+		if (*word & bit || !certain(s, i)) {
+			*word |= bit;
+			continue;
+		}
+		apply_held(s, i);
+		s->held[i].done = true;
+		s->held_done++;
+	}
+}
+
+/* Applies what is held wherever its predecessors cannot matter. */
+static void chains_hurry(struct stream *s)
+{
+	for (uint32_t w = 0; w < WIRE_COUNTERS / 64 && s->held_now; w++)
+		for (uint64_t left = s->waiting[w]; left; left &= left - 1)
+			chain_hurry(s, w * 64 + (uint32_t)__builtin_ctzll(left));
+	chains_run_again(s);
+}
+
+/* How far entry I (not 0) is ahead of the number that counter C waits for. */
+static inline uint32_t ahead_of(const struct stream *s, uint32_t c, uint32_t i)
+{
+	return (s->held[i].seq - s->expected[c]) & WIRE_SEQ_MASK;
+}
+
+/*
+ * After which entry of the chain the number that is AHEAD belongs (0: first). The numbers of a SLOT ascend, so the search goes on where its last one ended, and
+ * all searches together pass each entry once for each thread. UINT32_MAX: it is there already, or the searches take longer than any threads' would.
+ */
+static uint32_t chain_place(struct stream *s, uint32_t c, uint32_t ahead, uint32_t slot)
+{
+	const struct chain *ch = &s->chain[c];
+	uint32_t hint = ring_at(s, slot)->hint[c % HINTS], after = 0;
+	s->steps = s->steps < SEARCH_SAVED ? s->steps + SEARCH_EACH : SEARCH_SAVED;
+	if (ch->tail && ahead_of(s, c, ch->tail) < ahead)
+		return ch->tail;
+	if (ch->head && hint && s->held[hint].in_chain && counter_of(s, hint) == c && ahead_of(s, c, hint) < ahead)
+		after = hint;
+	for (uint32_t i = after ? s->held[after].next : ch->head; i; after = i, i = s->held[i].next) {
+		if (ahead_of(s, c, i) == ahead || s->steps-- == 1)
+			return UINT32_MAX;
+		if (ahead_of(s, c, i) > ahead)
+			break;
+	}
+	return after;
+}
+
+static inline void accept_event(struct stream *s, const struct source *from, struct wire_event e, struct wire_event more);
+
+/* An event whose number is not the next one of its counter, or which must wait for a realloc event of its thread. */
+static __attribute__((noinline)) void out_of_turn(struct stream *s, const struct source *from, struct wire_event e, struct wire_event more, uint32_t c)
+{
+	uint32_t ahead = (wire_seq(e) - s->expected[c]) & WIRE_SEQ_MASK;
+	if (ahead > WIRE_SEQ_MASK / 2) {		/* given up before, and here it is */
+		if (s->gaps)
+			s->gaps--;
+		else
+			s->bad++;
+		apply(s, from, e, more);
+		return;
+	}
+	if (s->held_now >= HELD_MOST) {
+		chains_give_up(s, true);
+		accept_event(s, from, e, more);
+		return;
+	}
+	uint32_t after = chain_place(s, c, ahead, from->slot), i = after == UINT32_MAX ? 0 : held_new(s);
+	if (!i) {
+		s->bad++;
+		apply(s, from, e, more);
+		return;
+	}
+	struct chain *ch = &s->chain[c];
+	if (!ch->head) {
+		ch->since = s->ran;
+		s->waiting[c / 64] |= 1ull << c % 64;
+	}
+	s->held[i] = (struct held){ .e = e, .more = more, .from = *from, .seq = wire_seq(e), .look = s->look, .in_chain = true };
+	uint32_t *link = after ? &s->held[after].next : &ch->head;
+	s->held[i].next = *link;
+	*link = i;
+	if (!s->held[i].next)
+		ch->tail = i;
+	ring_at(s, from->slot)->hint[c % HINTS] = i;
+	if (of_realloc(wire_kind(e)))
+		realloc_put(s, i);
+}
+
+/* E, checked: its kind is known, MORE is its second slot if it has one. */
+static inline void accept_event(struct stream *s, const struct source *from, struct wire_event e, struct wire_event more)
+{
+	if (!wire_has_counter(wire_kind(e))) {
+		apply(s, from, e, more);
+		return;
+	}
+	uint32_t c = wire_counter(wire_address(e)), seq = wire_seq(e);
+	if (__builtin_expect((s->expected[c] & WIRE_SEQ_MASK) != seq, 0) ||
+	    (__builtin_expect(s->held_now, 0) && of_realloc(wire_kind(e)) && ring_at(s, from->slot)->realloc_head)) {
+		out_of_turn(s, from, e, more, c);
+		return;
+	}
+	s->expected[c]++;
+	apply(s, from, e, more);
+	if (__builtin_expect(s->held_now, 0) && s->chain[c].head)
+		chain_run(s, c);
+}
+
+/* ---- tickets -------------------------------------------------------------------------------------------------------------------- */
+
+static void ticket_past(struct stream *s, uint64_t ticket)
+{
+	if (ticket >= s->ticket)
+		s->ticket = ticket + 1;
+	for (unsigned i = 0; i < s->earlies; ) {
+		if (s->early[i] > s->ticket) {
+			i++;
+			continue;
+		}
+		if (s->early[i] == s->ticket)
+			s->ticket++;
+		s->early[i] = s->early[--s->earlies];
+		i = 0;
+	}
+}
+
+/* One of a handler, which nobody waits for. */
+static void ticket_early(struct stream *s, uint64_t ticket)
+{
+	if (ticket <= s->ticket || s->earlies == EARLIES)
+		ticket_past(s, ticket);
+	else
+		s->early[s->earlies++] = ticket;
+}
+
+/* ---- rings ---------------------------------------------------------------------------------------------------------------------- */
+
+static void ring_tell(struct stream *s, struct ring *r)
+{
+	struct wire_thread *t = &s->wire->thread[r->from.slot];
+	if (r->told == r->tail)
+		return;
+	r->told = r->tail;
+	__atomic_store_n(&t->tail, r->tail, __ATOMIC_SEQ_CST);
+	if (__atomic_load_n(&t->waiting, __ATOMIC_SEQ_CST)) {
+		__atomic_store_n(&t->waiting, 0, __ATOMIC_SEQ_CST);
+		syscall(SYS_futex, &t->waiting, FUTEX_WAKE, 1, NULL, NULL, 0);
+	}
+}
+
+/* The beacon's 32 bits as our time; a time to come is now. */
+static uint64_t full_time(const struct stream *s, uint32_t ms)
+{
+	uint32_t ago = (uint32_t)s->now - ms;
+	return ago > INT32_MAX || ago > s->now ? s->now : s->now - ago;
+}
+
+static void new_owner(struct stream *s, struct ring *r, uint32_t tid)
+{
+	if (r->from.thread != NO_THREAD) {
+		if (tid == r->tid)
+			return;
+		ledger_thread_ended(s->ledger, r->from.thread);
+	}
+	r->tid = tid;
+	r->from.thread = ledger_thread(s->ledger, (pid_t)(tid & INT32_MAX));
+}
+
+static void fetch(struct wire_event *to, const struct wire_event *from, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		to[i].a = __atomic_load_n(&from[i].a, __ATOMIC_RELAXED);
+		to[i].b = __atomic_load_n(&from[i].b, __ATOMIC_RELAXED);
+	}
+}
+
+/* The next N events of the ring into BUF. */
+static void ring_fetch(const struct stream *s, const struct ring *r, struct wire_event *buf, uint32_t n)
+{
+	const struct wire_event *ring = s->wire->thread[r->from.slot].ring;
+	uint32_t at = r->tail & RING_MASK, straight = n < WIRE_RING - at ? n : WIRE_RING - at;
+	fetch(buf, ring + at, straight);
+	fetch(buf + straight, ring, n - straight);
+}
+
+/* How many of the N events at E are plain allocations and frees whose turn it is: they are counted, and can be applied together. */
+static inline uint32_t plain_run(struct stream *s, const struct wire_event *e, uint32_t n)
+{
+	const bool held = s->held_now;
+	uint32_t i;
+	for (i = 0; i < n; i++) {
+		uint32_t c = wire_counter(wire_address(e[i]));
+		if (!((1u << WIRE_ALLOC | 1u << WIRE_FREE) >> wire_kind(e[i]) & 1) || ((s->expected[c] ^ wire_seq(e[i])) & WIRE_SEQ_MASK) ||
+		    wire_flags(e[i]))
+			break;
+		if (__builtin_expect(held, 0) && s->chain[c].head)
+			break;
+		s->expected[c]++;
+	}
+	return i;
+}
+
+/* The event at E, of N: how many slots it takes, 0 if the ring must wait here (halt says for what). *STOP: a new millisecond begins. */
+static uint32_t ring_one(struct stream *s, struct ring *r, const struct wire_event *e, uint32_t n, bool force, bool *stop)
+{
+	enum wire_kind k = wire_kind(e[0]);
+	if (k == WIRE_TIME) {
+		uint64_t ms = full_time(s, (uint32_t)e[0].b);
+		*stop = ms > r->from.ms;
+		if (*stop)
+			r->from.ms = ms;
+		return 1;
+	}
+	if (k == WIRE_PERIOD) {
+		r->from.period = e[0].b < SAMPLE_MAX ? e[0].b : SAMPLE_MAX;
+		return 1;
+	}
+	if (k == WIRE_THREAD) {
+		new_owner(s, r, (uint32_t)wire_address(e[0]));
+		return 1;
+	}
+	bool wide = wire_is_wide(k);
+	if (k >= WIRE_KINDS || k == WIRE_NONE || (wide && n < 2)) {
+		s->bad++;			/* (or its second slot was never written) */
+		return 1;
+	}
+	if (wide && e[1].b > s->ticket && !force) {
+		r->halt = FOR_TICKET;
+		r->ticket = e[1].b;
+		return 0;
+	}
+	if (wide)
+		ticket_past(s, e[1].b);
+	accept_event(s, &r->from, e[0], wide ? e[1] : (struct wire_event){ 0, 0 });
+	return wide ? 2 : 1;
+}
+
+static __attribute__((noinline)) void watched_run(struct stream *s, const struct ring *r, const struct wire_event *e, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		ledger_batch(s->ledger, r->from.thread, r->from.ms, e + i, 1);
+		s->watcher(s->watcher_ctx, r->from.thread, e[i]);
+	}
+}
+
+/* Takes up to BATCH events; stops at a new millisecond, and where the ring must wait for another. FORCE: not for a ticket. */
+static size_t ring_run(struct stream *s, struct ring *r, bool force)
+{
+	struct wire_event buf[BATCH + 1];
+	uint64_t there = r->head - r->tail;
+	uint32_t have = there < BATCH + 1 ? (uint32_t)there : BATCH + 1, i = 0;
+	bool stop = false;
+	r->halt = GOING;
+	ring_fetch(s, r, buf, have);
+	while (i < have && i < BATCH && !stop) {
+		uint32_t n = plain_run(s, buf + i, (have < BATCH ? have : BATCH) - i);
+		if (n) {
+			if (__builtin_expect(s->watcher != NULL, 0))
+				watched_run(s, r, buf + i, n);
+			else
+				ledger_batch(s->ledger, r->from.thread, r->from.ms, buf + i, n);
+			s->events += n;
+			i += n;
+			continue;
+		}
+		n = ring_one(s, r, buf + i, have - i, force, &stop);
+		if (!n)
+			break;
+		if (__builtin_expect(s->watcher != NULL, 0))
+			s->watcher(s->watcher_ctx, r->from.thread, buf[i]);
+		i += n;
+	}
+	r->tail += i;
+	if (r->tail - r->told >= PUBLISH)
+		ring_tell(s, r);
+	return i;
+}
+
+/* Looks how far each ring has been written. */
+static void rings_look(struct stream *s)
+{
+	uint32_t high = shared_slots(s->shared);
+	s->actives = 0;
+	s->look++;
+	for (uint32_t i = 0; i < high; i++) {
+		struct ring *r = &s->ring[i];
+		struct wire_thread *t = &s->wire->thread[i];
+		uint64_t head = load64(&t->head);
+		if (!r->seen) {
+			r->seen = true;
+			r->tail = r->told = load64(&t->tail);
+		}
+		if (head - r->tail > WIRE_RING) {	/* no hook does that */
+			s->bad++;
+			r->tail = head;
+			ring_tell(s, r);
+		}
+		r->head = head;
+		r->halt = GOING;
+		if (head != r->tail)
+			s->active[s->actives++] = i;
+	}
+}
+
+/* ---- events of handlers ----------------------------------------------------------------------------------------------------------- */
+
+struct ready {				/* a place with an event */
+	uint64_t order;
+	uint32_t place, slot;
+};
+
+static int by_order(const void *a, const void *b)
+{
+	uint64_t x = ((const struct ready *)a)->order, y = ((const struct ready *)b)->order;
+	return (x > y) - (x < y);
+}
+
+static void place_free(struct stream *s, uint32_t place)
+{
+	__atomic_store_n(&s->wire->signal[place].state, PLACE_FREE, __ATOMIC_RELEASE);
+}
+
+/*
+ * What is ready, in order. What is half written stays until its thread goes on, or is gone. What was drawn at HEAD or later may follow, in its thread, an
+ * event that was not ready yet when its place was looked at: next time.
+ */
+static size_t places_look(struct stream *s, uint64_t head, struct ready ready[WIRE_SIGNAL_PLACES])
+{
+	size_t n = 0;
+	s->signal_quiet = true;
+	for (uint32_t i = 0; i < WIRE_SIGNAL_PLACES; i++) {
+		uint32_t state = load32(&s->wire->signal[i].state), slot = state >> 2;
+		uint64_t order = __atomic_load_n(&s->wire->signal[i].order, __ATOMIC_RELAXED);
+		if (state == PLACE_FREE)
+			continue;
+		s->signal_quiet = false;
+		if (slot < WIRE_THREADS && ((state & 3) == PLACE_TAKEN || ((state & 3) == PLACE_READY && order - head < WIRE_SIGNAL_PLACES)))
+			continue;
+		if ((state & 3) != PLACE_READY || slot >= WIRE_THREADS || order >= head) {
+			s->bad++;		/* no hook writes that */
+			place_free(s, i);
+			continue;
+		}
+		ready[n++] = (struct ready){ order, i, slot };
+	}
+	qsort(ready, n, sizeof(*ready), by_order);
+	return n;
+}
+
+static void signal_one(struct stream *s, const struct ready *at)
+{
+	const struct wire_signal_event *g = &s->wire->signal[at->place];
+	struct ring *r = &s->handlers[at->slot];
+	uint32_t ms = load32(&g->ms), tid = load32(&g->tid);
+	struct wire_event e[2];
+	enum wire_kind k;
+	fetch(e, g->event, 2);
+	place_free(s, at->place);
+	k = wire_kind(e[0]);
+	if (k < WIRE_ALLOC || k >= WIRE_PERIOD) {
+		s->bad++;
+		return;
+	}
+	if (!r->seen)
+		ring_init(r, WIRE_THREADS + at->slot);
+	r->seen = true;
+	new_owner(s, r, tid);
+	r->from.ms = full_time(s, ms);
+	if (wire_is_wide(k))
+		ticket_early(s, e[1].b);
+	accept_event(s, &r->from, e[0], e[1]);
+	if (s->watcher)
+		s->watcher(s->watcher_ctx, r->from.thread, e[0]);
+}
+
+/* Takes all that is ready. How many. */
+static size_t signals_take(struct stream *s)
+{
+	uint64_t head = load64(&s->wire->signal_head);
+	struct ready ready[WIRE_SIGNAL_PLACES];
+	size_t n;
+	if (s->signal_quiet && head == s->signal_head)
+		return 0;
+	if (!s->handlers)
+		s->handlers = calloc(WIRE_THREADS, sizeof(*s->handlers));
+	if (!s->handlers)
+		return 0;
+	n = places_look(s, head, ready);
+	s->signal_head = head;
+	for (size_t i = 0; i < n; i++)
+		signal_one(s, &ready[i]);
+	return n;
+}
+
+/* The thread of SLOT is gone, and its handlers' events were taken: what is half written stays so. */
+static void signals_forget(struct stream *s, uint32_t slot)
+{
+	for (uint32_t i = 0; i < WIRE_SIGNAL_PLACES; i++)
+		if (load32(&s->wire->signal[i].state) == (slot << 2 | PLACE_TAKEN))
+			place_free(s, i);
+	if (s->handlers && s->handlers[slot].seen && s->handlers[slot].from.thread != NO_THREAD) {
+		ledger_thread_ended(s->ledger, s->handlers[slot].from.thread);
+		s->handlers[slot].from.thread = NO_THREAD;
+	}
+}
+
+/* ---- passes --------------------------------------------------------------------------------------------------------------------- */
+
+/* The ring that is furthest back in time, and of those the one that has waited longest; NULL: all are done or stand still. */
+static struct ring *next_ring(struct stream *s)
+{
+	struct ring *best = NULL;
+	for (uint32_t i = 0; i < s->actives; ) {
+		struct ring *r = &s->ring[s->active[i]];
+		if (r->tail == r->head) {
+			s->active[i] = s->active[--s->actives];
+			continue;
+		}
+		i++;
+		if (r->halt == FOR_TICKET && r->ticket <= s->ticket)
+			r->halt = GOING;
+		if (r->halt == GOING && (!best || r->from.ms < best->from.ms || (r->from.ms == best->from.ms && r->turn < best->turn)))
+			best = r;
+	}
+	return best;
+}
+
+/* All stand still, and nothing new has come: the lowest ticket goes. */
+static struct ring *go_on(struct stream *s, bool force)
+{
+	struct ring *best = NULL;
+	for (uint32_t i = 0; i < s->actives; i++) {
+		struct ring *r = &s->ring[s->active[i]];
+		if (r->halt == FOR_TICKET && (!best || r->ticket < best->ticket))
+			best = r;
+	}
+	if (!force && !(s->halted && s->ticket == s->halted_ticket && s->now - s->halted_ms >= TICKET_MS))
+		return NULL;
+	return best;
+}
+
+/* Takes what the rings hold now, about BUDGET events at most. FORCE: everything, whatever is missing. */
+static size_t pass(struct stream *s, size_t budget, bool force)
+{
+	size_t taken = signals_take(s), progress = 0;
+	unsigned looks = 0;
+	rings_look(s);
+	while (s->actives && taken < budget) {
+		struct ring *r = next_ring(s);
+		bool forced = false;
+		if (!r && !s->actives)
+			break;
+		if (!r && progress && looks++ < LOOKS) {	/* what they wait for may have been written meanwhile */
+			progress = 0;
+			rings_look(s);
+			continue;
+		}
+		if (!r) {
+			r = go_on(s, force);
+			forced = true;
+		}
+		if (!r)
+			break;
+		r->turn = ++s->turn;
+		uint64_t before = r->tail;
+		taken += ring_run(s, r, forced && r->halt == FOR_TICKET);
+		progress += r->tail - before;
+	}
+	bool halted = false;
+	for (uint32_t i = 0; i < s->actives; i++)
+		halted |= s->ring[s->active[i]].halt != GOING;
+	if (halted && (!s->halted || s->ticket != s->halted_ticket)) {
+		s->halted_ticket = s->ticket;
+		s->halted_ms = s->now;
+	}
+	s->halted = halted;
+	uint32_t high = shared_slots(s->shared);
+	for (uint32_t i = 0; i < high; i++)
+		ring_tell(s, &s->ring[i]);
+	return taken;
+}
+
+size_t stream_take(struct stream *s, uint64_t now, size_t budget)
+{
+	uint64_t step = now > s->now ? now - s->now : 0;
+	s->now += step;
+	size_t n = pass(s, budget, false);
+	if (n)
+		s->ran += step < STEP_MS ? step : STEP_MS;
+	if (s->held_now && s->now - s->gaps_ms >= GAP_MS / 10) {
+		s->gaps_ms = s->now;
+		chains_give_up(s, false);
+	}
+	return n;
+}
+
+static void nap_ms(void)
+{
+	nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+}
+
+void stream_settle(struct stream *s, uint64_t now, bool ended)
+{
+	uint64_t looked_at = 0;
+	s->now = now > s->now ? now : s->now;
+	pass(s, SIZE_MAX, false);
+	for (int i = 0; s->halted && i < SETTLE_TRIES && !ended; i++) {
+		nap_ms();				/* a ticket is on its way */
+		pass(s, SIZE_MAX, false);
+	}
+	pass(s, SIZE_MAX, true);
+	for (int i = 0; s->held_now > s->held_done && i < SETTLE_TRIES && looked_at < SETTLE_MOST && !ended; i++) {
+		pass(s, SIZE_MAX, true);		/* what they wait for may be there by now */
+		looked_at += s->held_now;
+		chains_hurry(s);
+		if (s->held_now > s->held_done)
+			nap_ms();
+	}
+	chains_give_up(s, ended);
+}
+
+void stream_thread_gone(struct stream *s, uint64_t now, uint64_t fs)
+{
+	uint32_t high = shared_slots(s->shared), i = 0;
+	s->now = now > s->now ? now : s->now;
+	if (fs <= 1)
+		return;
+	while (i < high && load64(&s->wire->thread[i].fs) != fs)
+		i++;
+	if (i == high)
+		return;
+	pass(s, SIZE_MAX, false);
+	if (s->ring[i].tail != s->ring[i].head)
+		pass(s, SIZE_MAX, true);
+	if (s->ring[i].from.thread != NO_THREAD)
+		ledger_thread_ended(s->ledger, s->ring[i].from.thread);
+	s->ring[i].from.thread = NO_THREAD;		/* the next owner is another thread, also with the same tid */
+	signals_forget(s, i);
+	__atomic_store_n(&s->wire->thread[i].fs, 1, __ATOMIC_RELEASE);
+}
+
+/* Held events name their thread as the ledger before knew it. */
+void stream_switch(struct stream *s, struct ledger *ledger)
+{
+	s->ledger = ledger;
+	for (uint32_t i = 0; i < (s->handlers ? 2 : 1) * WIRE_THREADS; i++) {
+		struct ring *r = ring_at(s, i);
+		if (r->seen && r->from.thread != NO_THREAD)
+			r->from.thread = ledger_thread(ledger, (pid_t)(r->tid & INT32_MAX));
+	}
+	for (uint32_t i = 1; i < s->held_used; i++)
+		s->held[i].from.thread = ring_at(s, s->held[i].from.slot)->from.thread;
+}
+
+void stream_watch(struct stream *s, stream_watcher *fn, void *ctx)
+{
+	s->watcher = fn;
+	s->watcher_ctx = ctx;
+}
+
+/* ---- questions ------------------------------------------------------------------------------------------------------------------ */
+
+void stream_stats(const struct stream *s, struct stream_stats *out)
+{
+	uint32_t high = shared_slots(s->shared);
+	uint64_t waited_us = 0;
+	*out = (struct stream_stats){
+		.events = s->events, .held_now = s->held_now - s->held_done, .held_most = s->held_most, .gaps = s->gaps, .bad = s->bad,
+		.dropped = load32(&s->wire->no_slot),
+	};
+	for (uint32_t i = 0; i < high; i++) {
+		const struct wire_thread *t = &s->wire->thread[i];
+		out->dropped += load32(&t->lost);
+		out->truncated += load32(&t->truncated);
+		waited_us += load64(&t->waited);
+	}
+	out->waited_ms = waited_us / 1000;
+}
+
+uint64_t stream_taken(const struct stream *s, uint32_t slot)
+{
+	return slot < WIRE_THREADS ? s->ring[slot].tail : s->signal_head;
+}
+
+static uint64_t bytes_given(const struct held *h)
+{
+	switch (wire_kind(h->e)) {
+	case WIRE_ALLOC:
+	case WIRE_BECAME: return wire_size(h->e);
+	case WIRE_ALLOC_WIDE:
+	case WIRE_BECAME_WIDE: return h->more.a;
+	default: return 0;
+	}
+}
+
+size_t stream_held(const struct stream *s, uint64_t *bytes)
+{
+	*bytes = 0;
+	for (uint32_t w = 0; w < WIRE_COUNTERS / 64 && s->held_now > s->held_done; w++)
+		for (uint64_t left = s->waiting[w]; left; left &= left - 1)
+			for (uint32_t i = s->chain[w * 64 + (uint32_t)__builtin_ctzll(left)].head; i; i = s->held[i].next)
+				if (!s->held[i].done)
+					*bytes += bytes_given(&s->held[i]);
+	return s->held_now - s->held_done;
+}
+
+int64_t stream_missing(const struct stream *s)
+{
+	int64_t missing = (int64_t)s->gaps - s->held_done;
+	for (uint32_t c = 0; c < WIRE_COUNTERS; c++)
+		missing += (int32_t)(load32(&s->wire->counter[c]) - s->expected[c]);
+	return missing;
+}
