@@ -9,12 +9,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "shell/breathing.h"
-#include "shell/command.h"
-#include "shell/interactive.h"
-#include "shell/limiting.h"
-#include "shell/opening.h"
-#include "shell/summary.h"
+#include "shell/common/breathing.h"
+#include "patch/hooks.h"
+#include "shell/common/command.h"
+#include "shell/prompt/interactive.h"
+#include "shell/common/limiting.h"
+#include "shell/common/opening.h"
+#include "shell/common/summary.h"
 #include "base/escape.h"
 #include "report/heapfile.h"
 #include "base/message.h"
@@ -22,6 +23,8 @@
 #include "session/session.h"
 #include "base/sigbus.h"
 #include "tracee/terminal.h"
+#include "shell/common/shell.h"
+#include "shell/common/dumping.h"
 
 /*
  * One run: read the command line, launch, run the commands of -x and -X in order while the program runs, wait for its end, say the summary, end
@@ -137,8 +140,8 @@ static bool planted(const struct plant *plant, const char *name)
 /* A --hook that came to nothing makes numbers that look right and are not. */
 static void missed_hooks(const struct session *session, const struct options *o)
 {
-	for (size_t i = 0; i < o->nhooks; i++) {
-		const char *name = o->hook[i].name, *why = NULL;
+	for (size_t i = 0; i < o->agent.nhooks; i++) {
+		const char *name = o->agent.hook[i].name, *why = NULL;
 		bool found = false;
 
 		for (const struct process *p = session_processes(session); p && !found; p = p->next) {

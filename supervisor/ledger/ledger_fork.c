@@ -117,7 +117,7 @@ static void inherit(struct ledger *l)
 /* What the child takes over is nothing that happens: a log of it begins with the whole. */
 void ledger_inherit(struct ledger *l)
 {
-	struct log_encoder *log = l->log;
+	const struct ledger_listener *log = l->log;
 	l->log = NULL;
 	inherit(l);
 	l->log = log;

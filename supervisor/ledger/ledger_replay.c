@@ -55,7 +55,7 @@ void ledger_sums(const struct ledger *l, struct ledger_sums *out)
 		.peak = l->peak, .peak_ms = l->peak_ms, .heap = l->heap, .mmap = l->mmap, .reserved = l->reserved, .inherited = l->inherited,
 		.allocs = l->allocs, .frees = l->frees, .unknown_frees = l->unknown_frees, .temporary = l->temporary,
 		.total_allocated = l->total_allocated, .events = l->events, .maps = l->maps, .unmaps = l->unmaps,
-		.counts = (l->heap_counts ? LEDGER_COUNT_HEAP : 0) | (l->mmap_counts ? LEDGER_COUNT_MMAP : 0) | (l->sampled ? LOG_SAMPLED : 0),
+		.counts = (l->heap_counts ? LEDGER_COUNT_HEAP : 0) | (l->mmap_counts ? LEDGER_COUNT_MMAP : 0) | (l->sampled ? LEDGER_SAMPLED : 0),
 		.pointed = last, .point_interval = last ? last->interval : 0, .point_bytes = last ? last->bytes : 0, .point_ms = last ? last->ms : 0,
 	};
 }
@@ -161,5 +161,5 @@ void ledger_restore_counts(struct ledger *l, const struct ledger_sums *s)
 	l->reserved = s->reserved;
 	l->maps = s->maps;
 	l->unmaps = s->unmaps;
-	l->sampled = s->counts & LOG_SAMPLED;
+	l->sampled = s->counts & LEDGER_SAMPLED;
 }

@@ -7,7 +7,7 @@
 #define MTRUN_LEDGER_REPLAY_H
 
 #include "ledger/ledger.h"
-#include "log/format.h"
+#include "ledger/ledger_changes.h"
 #include "ledger/timeline.h"
 
 /*
@@ -37,7 +37,7 @@ static inline uint64_t ledger_moment(uint64_t ms, uint64_t interval)
 struct ledger_sums {
 	uint64_t now_ms, interval, counted, up_ms, high, high_ms, peak, peak_ms;
 	uint64_t heap, mmap, reserved, inherited, allocs, frees, unknown_frees, temporary, total_allocated, events, maps, unmaps;
-	unsigned counts;		/* LEDGER_COUNT_* | LOG_SAMPLED */
+	unsigned counts;		/* LEDGER_COUNT_* | LEDGER_SAMPLED */
 	bool pointed;			/* there is a point; the last one: */
 	uint64_t point_interval, point_bytes, point_ms;
 };
@@ -65,7 +65,7 @@ void ledger_restore_begin(struct ledger *l, const struct ledger_sums *sums);
 int ledger_restore_line(struct ledger *l, const struct ledger_line_state *line) MUST_USE;
 int ledger_restore_end(struct ledger *l, const struct ledger_sums *sums) MUST_USE;
 
-/* What no change tells, and is told at the end of each block of changes: events, unknown_frees, reserved, maps, unmaps, counts' LOG_SAMPLED. */
+/* What no change tells, and is told at the end of each block of changes: events, unknown_frees, reserved, maps, unmaps, counts' LEDGER_SAMPLED. */
 void ledger_restore_counts(struct ledger *l, const struct ledger_sums *s);
 
 #endif

@@ -11,7 +11,7 @@
 #include "blocks/blocks.h"
 #include "ledger/freed.h"
 #include "ledger/ledger.h"
-#include "log/event_encode.h"
+#include "ledger/ledger_changes.h"
 #include "ledger/ranges.h"
 #include "ledger/timeline.h"
 #include "ledger/weights.h"
@@ -67,7 +67,7 @@ struct ledger {
 	size_t at_peak_lines;
 	uint64_t now_ms;
 	uint32_t tick;
-	struct log_encoder *log;		/* is told of each change before it is made; or NULL */
+	const struct ledger_listener *log;	/* is told of each change before it is made; or NULL */
 
 	uint64_t heap, inherited;		/* bytes; blocks that were there at the fork */
 	uint64_t allocs, frees, unknown_frees, temporary, total_allocated, events;
@@ -140,7 +140,7 @@ static inline void high_raise(struct ledger *l)
 static inline void log_op(const struct ledger *l, enum log_kind kind, uint32_t line, uint64_t bytes, uint64_t count)
 {
 	if (__builtin_expect(l->log != NULL, 0))
-		log_encoder_op(l->log, kind, line, bytes, count);
+		l->log->change(l->log->ctx, kind, line, bytes, count);
 }
 
 /* Where heap is not counted its sums by stack are not kept: all goes to line 0. */
@@ -325,7 +325,7 @@ void ledger_pending_rest(struct ledger *l, struct pending *p);
 static inline void time_change(struct ledger *l, uint64_t ms)
 {
 	if (__builtin_expect(l->log != NULL, 0))
-		log_encoder_time(l->log, ms);
+		l->log->time(l->log->ctx, ms);
 	l->now_ms = ms;
 	l->tick = ms / 10 < BLOCK_TICK_MAX ? (uint32_t)(ms / 10) : BLOCK_TICK_MAX;
 	if (ms / TIMELINE_MS > l->interval)

@@ -75,7 +75,7 @@ static void get_sums(struct leb *in, struct ledger_sums *s)
 	s->point_interval = pointed ? leb_get(in) : 0;
 	s->point_bytes = pointed ? leb_get(in) : 0;
 	s->point_ms = pointed ? leb_get(in) : 0;
-	if (counts > (LEDGER_COUNT_HEAP | LEDGER_COUNT_MMAP | LOG_SAMPLED) || pointed > 1 || s->now_ms > SEGMENT_MS_MOST || s->interval > SEGMENT_MS_MOST / TIMELINE_MS)
+	if (counts > (LEDGER_COUNT_HEAP | LEDGER_COUNT_MMAP | LEDGER_SAMPLED) || pointed > 1 || s->now_ms > SEGMENT_MS_MOST || s->interval > SEGMENT_MS_MOST / TIMELINE_MS)
 		leb_bad(in);
 }
 
@@ -265,7 +265,7 @@ static int tail(struct log_decoder *d, struct leb *in, const struct head *h)
 	s.counts = (unsigned)counts;
 	ledger_sums(d->ledger, &now);
 	if (in->bad || in->at != in->end || d->changes != h->before + h->changes || now.now_ms != h->last_ms || now.interval != h->last_interval ||
-	    now.counted != s.counted || (counts | LOG_SAMPLED) != (now.counts | LOG_SAMPLED))
+	    now.counted != s.counted || (counts | LEDGER_SAMPLED) != (now.counts | LEDGER_SAMPLED))
 		return -EINVAL;
 	ledger_restore_counts(d->ledger, &s);
 	return 0;

@@ -37,6 +37,7 @@ _Static_assert(sizeof(struct log_line) == 64, "one cache line");
 
 struct log_encoder {
 	struct ledger *ledger;
+	struct ledger_listener listener;
 	struct log_sink sink;
 	uint8_t *at, *limit;			/* of the codes; at the limit the block is handed over */
 	uint64_t changes;			/* since the checkpoint */
@@ -261,8 +262,10 @@ static __attribute__((noinline)) void tell_new(struct log_encoder *e, enum log_k
 }
 
 /* Nearly all changes of most programs take the way without a call. */
-void log_encoder_op(struct log_encoder *e, enum log_kind kind, uint32_t line, uint64_t bytes, uint64_t count)
+static void change(void *ctx, enum log_kind kind, uint32_t line, uint64_t bytes, uint64_t count)
 {
+	struct log_encoder *e = ctx;
+
 	if (__builtin_expect(e->at >= e->limit, 0))
 		turn(e);
 	e->changes++;
@@ -287,8 +290,10 @@ void log_encoder_op(struct log_encoder *e, enum log_kind kind, uint32_t line, ui
 	e->at = other ? end : p;
 }
 
-void log_encoder_time(struct log_encoder *e, uint64_t ms)
+static void time_passes(void *ctx, uint64_t ms)
 {
+	struct log_encoder *e = ctx;
+
 	if (e->at >= e->limit)
 		turn(e);
 	e->at = leb_put_signed(put_short(e->at, LOG_CODE_TIME), (int64_t)(ms - e->ledger->now_ms));
@@ -309,7 +314,8 @@ struct log_encoder *log_encoder_new(struct ledger *l, const struct log_sink *sin
 				   .buffer = buffer, .begin = buffer + HEAD_MOST, .end = buffer + HEAD_MOST + LOG_ENCODER_BLOCK };
 	begin(e);
 	ledger_on_point(l, point, e);
-	l->log = e;
+	e->listener = (struct ledger_listener){ .ctx = e, .change = change, .time = time_passes };
+	l->log = &e->listener;
 	return e;
 }
 

@@ -47,8 +47,4 @@ void log_encoder_new_file(struct log_encoder *e);
 
 size_t log_encoder_memory(const struct log_encoder *e);
 
-/* For the ledger alone, before it does what is told: LINE is its number of a stack. */
-void log_encoder_op(struct log_encoder *e, enum log_kind kind, uint32_t line, uint64_t bytes, uint64_t count);
-void log_encoder_time(struct log_encoder *e, uint64_t ms);
-
 #endif

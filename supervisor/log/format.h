@@ -5,13 +5,13 @@
  * Numbers are LEB128: seven bits to a byte, the lowest first, bit 7 set in all but the last; those that may be negative (below: ~) are zigzag: 0, -1, 1, -2 ...
  *
  *	STATE     a checkpoint: all that is needed to begin here. Where it takes several blocks, all but the last have SEGMENT_GOES_ON.
- *	          The first: LEDGER_COUNT_* | LOG_SAMPLED, the numbers of struct ledger_sums in their order, 1 and interval, bytes, ms of the last
+ *	          The first: LEDGER_COUNT_* | LEDGER_SAMPLED, the numbers of struct ledger_sums in their order, 1 and interval, bytes, ms of the last
  *	          point or 0: there is none; how many lines follow, in this block and those after it. Then lines, each whole in its block:
  *	          LINE_* flags, ~ stack less the one before, ~ live bytes, ~ live count, total bytes, total count, and by flag: temporary; ~ bytes,
  *	          ~ count held at the highest moment of the interval, less the live ones; ~ bytes, ~ count at the last point, less the live ones
  *	EVENTS    ms and present interval before these, ms and interval after them, changes since the checkpoint that were told before, changes in
  *	          this block, events in it, bytes of codes; codes; and then
- *	          as they are at the end: LEDGER_COUNT_* | LOG_SAMPLED, events, unknown frees, bytes reserved, maps, unmaps, bytes counted
+ *	          as they are at the end: LEDGER_COUNT_* | LEDGER_SAMPLED, events, unknown frees, bytes reserved, maps, unmaps, bytes counted
  *
  * Codes. A checkpoint begins a new dictionary, in which each of the following codes that says so takes the next number, from 0:
  *
@@ -25,21 +25,11 @@
 #define MTRUN_LOG_FORMAT_H
 
 #include "base/types.h"
+#include "ledger/ledger_changes.h"
 
-/* What happens to a stack's line. The first four are of heap blocks. */
-enum log_kind {
-	LOG_ALLOC,
-	LOG_FREE,
-	LOG_FREE_TEMPORARY,		/* it was the last that its thread had allocated */
-	LOG_PAIR,			/* allocated, and freed at once, below the highest moment of the interval: count is 1 */
-	LOG_GRANT,			/* accessible bytes of its mappings become more or (negative) less; count: mappings that have any */
-	LOG_GRANTED,			/* so many bytes more in all, by COUNT calls */
-	LOG_KINDS
-};
 enum { LOG_CODE_TIME, LOG_CODE_DEFINE, LOG_CODE_WHOLE, LOG_CODES };	/* LOG_CODES and up: what was defined */
 #define LOG_CODES_MOST (1u << 20)	/* codes are below this */
 #define LOG_SHAPE_OTHER 4u
-#define LOG_SAMPLED 4u			/* beside LEDGER_COUNT_*: some blocks stand for others */
 
 /* ---- numbers ------------------------------------------------------------------------------------------------------------------------ */
 

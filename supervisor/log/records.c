@@ -9,7 +9,6 @@
 #include "ledger/ledger.h"
 #include "process/marks.h"
 #include "process/process.h"
-#include "session/session.h"
 #include "log/format.h"
 #include "log/segment.h"
 

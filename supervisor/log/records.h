@@ -9,7 +9,7 @@
 #ifndef MTRUN_LOG_RECORDS_H
 #define MTRUN_LOG_RECORDS_H
 
-#include "process/preattach_heap.h"
+#include "process/preattach.h"
 #include "symbols/module.h"
 #include "symbols/symbols.h"
 #include "base/types.h"

@@ -30,7 +30,6 @@
 #include "symbols/elf.h"
 #include "symbols/module.h"
 #include "symbols/note.h"
-#include "patch/plant.h"
 #include "patch/libc_signature.h"
 
 enum hook_class {

@@ -10,8 +10,14 @@
 #include "base/types.h"
 
 struct elf_symbol;
-struct hook_request;
 struct module;
+
+/* A --hook option, parsed. */
+struct hook_request {
+	char name[128];
+	enum wire_hook_kind kind;	/* HOOK_GENERIC_* */
+	uint32_t arg;			/* from 0 */
+};
 
 struct hook_site {
 	char name[64];			/* the first of its names in the table's order */

@@ -13,6 +13,7 @@
 #include "inject/wire.h"
 #include "base/types.h"
 
+struct hook_request;
 struct module;
 struct plant;
 
@@ -56,13 +57,6 @@ struct plant {
 	char **refused;			/* "NAME in MODULE: why", for status -v */
 	size_t nrefused;
 	size_t unseen;			/* system calls that modules make by themselves and that were not redirected */
-};
-
-/* A --hook option, parsed. */
-struct hook_request {
-	char name[128];
-	enum wire_hook_kind kind;	/* HOOK_GENERIC_* */
-	uint32_t arg;			/* from 0 */
 };
 
 /*

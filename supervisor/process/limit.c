@@ -24,7 +24,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "session/api_answer.h"
 #include "base/array.h"
 #include "process/process.h"
 
@@ -59,13 +58,6 @@ static inline uint64_t between(uint64_t v, uint64_t lo, uint64_t hi)
 const char *const limit_action_names[LIMIT_ACTIONS] = { "kill", "stop", "fail", "report" };
 
 /* ---- refusals ------------------------------------------------------------------------------------------------------------------- */
-
-void limit_release(struct limit *l)
-{
-	free(l->refusal);
-	free(l->lease);
-	*l = (struct limit){ 0 };
-}
 
 /* Where STACK is, or belongs. */
 static size_t place_of(const struct limit *l, uint32_t stack)
@@ -256,7 +248,7 @@ static uint64_t allocated(struct process *p, unsigned count, bool *held)
 	uint64_t sum, waiting;
 
 	*held = stream_held(p->stream, &waiting);
-	sum = least(api_allocated(p, count), MOST) + least(waiting, MOST);
+	sum = least(process_allocated(p, count), MOST) + least(waiting, MOST);
 	for (uint32_t i = 0, n = slots(p); i < n; i++) {
 		look_credited(&l[i], &p->wire->thread[i]);
 		sum = least(sum, MOST) + (most(&l[i]) > l[i].settled ? least(most(&l[i]) - l[i].settled, MOST) : 0);
@@ -434,7 +426,7 @@ static void watch(void *ctx, uint32_t thread, struct wire_event e)
 {
 	struct process *p = ctx;
 	struct limit_watch *w = &p->limit.watch;
-	uint64_t was = w->allocated, now = api_allocated(p, w->count);
+	uint64_t was = w->allocated, now = process_allocated(p, w->count);
 
 	w->allocated = now;
 	w->risen |= now > w->limit;
@@ -456,7 +448,7 @@ void limit_watch(struct process *p, uint32_t slot, const struct room_rules *r)
 	if (!p->stream || !p->limit.lease)
 		return;
 	p->limit.above = true;
-	p->limit.watch = (struct limit_watch){ .limit = r->limit, .count = r->count, .allocated = api_allocated(p, r->count), .slot = slot };
+	p->limit.watch = (struct limit_watch){ .limit = r->limit, .count = r->count, .allocated = process_allocated(p, r->count), .slot = slot };
 	stream_watch(p->stream, watch, p);
 }
 

@@ -1,66 +1,18 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
  * limit.h - the most that a process may have allocated: the books of what its threads were given in advance (inject/wire.h, ASK_ROOM), and whether a
- * request fits. Embedded in struct process. What is done when one does not: verdict.h.
+ * request fits. What is done when one does not: session/limit_enforce.h.
  */
 #ifndef MTRUN_LIMIT_H
 #define MTRUN_LIMIT_H
 
 #include "inject/wire.h"
 #include "base/types.h"
-
-enum limit_action {
-	LIMIT_KILL,			/* the whole tree */
-	LIMIT_STOP,			/* it stays stopped, with the request waiting */
-	LIMIT_FAIL,			/* the call fails as if there were no memory, the program goes on */
-	LIMIT_REPORT,			/* said once per crossing, and granted */
-	LIMIT_ACTIONS,
-};
-extern const char *const limit_action_names[LIMIT_ACTIONS];
+#include "process/limit_books.h"
 
 struct process;
-struct shared_question;			/* shared.h */
+struct shared_question;			/* transport/shared.h */
 
-/* A request that would cross the limit: allocated + request > limit. */
-struct limit_hit {
-	struct process *process;
-	pid_t tid;
-	uint64_t request;		/* bytes by which `allocated` would grow: of a realloc the difference, of a mapping what would become accessible */
-	uint64_t allocated, limit;	/* before the request; at the image's hit 0 */
-	uint32_t stack;			/* the request's; 0: none */
-	bool image;			/* the executable's text alone is above the limit: nothing of the program has run */
-	uint64_t ms;			/* since tracing began */
-};
-
-/* Calls that were refused (LIMIT_FAIL), by stack. */
-struct limit_refusal {
-	uint32_t stack;
-	uint64_t count, bytes;
-};
-
-struct lease;
-
-struct limit {
-	uint64_t hits;			/* requests that would have crossed it, whatever the action */
-	struct limit_refusal *refusal;	/* ascending by stack */
-	size_t refusals, room;
-	bool told, frozen, due;		/* the shell's: a hit was told; the process stays stopped for it; `on limit` is to hear of it */
-	struct limit_hit last;		/* ... that one */
-	bool above;			/* LIMIT_REPORT: the crossing was told, and no request has fitted since; room is given without another look then */
-	struct limit_watch {		/* ... so events tell when it is below, and crosses it again */
-		uint64_t limit, allocated;	/* allocated: after the last event */
-		unsigned count;
-		uint32_t slot;		/* whose request crossed it, */
-		bool risen;		/* and was given its memory */
-		unsigned crossings;	/* that are to be told; the last one: */
-		struct limit_hit last;
-	} watch;
-	struct lease *lease;		/* by slot, the last of handlers; NULL: it never had a limit */
-	bool fenced;			/* since leases were closed last every thread has passed a memory barrier */
-	uint64_t retry_ms;		/* its threads did not stop for a verdict: not again before then */
-};
-
-void limit_release(struct limit *l);
 int limit_refused(struct limit *l, uint32_t stack, uint64_t bytes) MUST_USE;	/* one more: 0 or -ENOMEM */
 
 /* Lets P's hooks charge what COUNT names (LEDGER_COUNT_*), or no more. 0 or -ENOMEM. */

@@ -33,7 +33,7 @@
 #include "symbols/module.h"
 #include "base/proc.h"
 #include "process/process.h"
-#include "process/usable.h"
+#include "process/usable_rule.h"
 
 #define WINDOW   (1u << 20)
 #define PAGE     4096u

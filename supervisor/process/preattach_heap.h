@@ -7,18 +7,9 @@
 #define MTRUN_BEFORE_H
 
 #include "base/types.h"
+#include "process/preattach.h"
 
 struct process;
-
-#define BEFORE_NAME "[before attach]"	/* in place of a function */
-
-enum before_state { BEFORE_NONE, BEFORE_KNOWN, BEFORE_UNKNOWN };
-
-struct before {				/* BEFORE_NONE (zeros): it was started by us */
-	enum before_state state;
-	uint64_t bytes, blocks;		/* what malloc had handed out, with its own words and rounding; kept for a thread's next malloc (tcache) too */
-	char why[128];			/* BEFORE_UNKNOWN: the reason, for people */
-};
 
 /*
  * P's modules must be known. It takes about 0.4 s for each GB in use, and gives up after 5 s. What the process allocates and frees meanwhile may

@@ -9,13 +9,10 @@
 #include <unistd.h>
 
 #include "symbols/elf.h"
-#include "report/heapfile.h"
-#include "tracee/agent.h"
-#include "unwind/image.h"
-#include "log/recorder.h"
-#include "log/replay.h"
-#include "transport/nodes.h"
 #include "base/proc.h"
+#include "process/profile_make.h"
+#include "transport/nodes.h"
+#include "unwind/image.h"
 
 const char *process_state_name(enum process_state state)
 {
@@ -24,8 +21,9 @@ const char *process_state_name(enum process_state state)
 	return name[state];
 }
 
-/* FROM is taken over, NULL: out of memory. */
-static struct process *new_process(pid_t pid, pid_t ppid, unsigned count, struct ledger *ledger, struct outside *from)
+static const struct process_source ours;
+
+struct process *process_from(const struct process_source *source, void *told, pid_t pid, pid_t ppid, unsigned count, struct ledger *ledger, struct outside *from)
 {
 	struct process *p = from ? calloc(1, sizeof(*p)) : NULL;
 
@@ -39,25 +37,27 @@ static struct process *new_process(pid_t pid, pid_t ppid, unsigned count, struct
 	p->ledger = ledger ? ledger : ledger_new(count);
 	p->outside = from;
 	p->symbols = symbols_new(from);
+	p->source = &ours;
 	if (!p->ledger || !p->symbols) {
 		process_free(p);
 		return NULL;
 	}
+	p->source = source;
+	p->told = told;
 	return p;
 }
 
 struct process *process_new(pid_t pid, pid_t ppid, unsigned count, struct ledger *ledger)
 {
-	return new_process(pid, ppid, count, ledger, outside_of_process(pid));
+	return process_from(&ours, NULL, pid, ppid, count, ledger, outside_of_process(pid));
 }
 
 void process_free(struct process *p)
 {
 	if (!p)
 		return;
-	recorder_release(p);
 	stream_free(p->stream);
-	home_release(p);
+	process_unshare(p);
 	image_unref(p->image);
 	nodes_unref(p->nodes);
 	modules_release(&p->modules);
@@ -66,77 +66,25 @@ void process_free(struct process *p)
 	ledger_free(p->deaf);
 	marks_release(&p->marks);
 	snapshots_release(&p->snapshots);
-	limit_release(&p->limit);
+	free(p->limit.refusal);
+	free(p->limit.lease);
 	symbols_free(p->symbols);
 	outside_free(p->outside);
-	credible_release(&p->credible);
-	if (p->heap)
-		heap_release(p->heap);
-	free(p->heap);
+	free(p->credible.suspect);
+	if (p->source->release)
+		p->source->release(p);
 	free(p->command);
 	free(p->exe);
 	free(p);
 }
 
-struct process *process_of_heap(struct heap *heap)
+void process_unshare(struct process *p)
 {
-	struct process *p = new_process(heap->facts.pid, 0, heap->facts.counted, NULL, outside_of_owner(heap->owner));
-	struct heap *own = malloc(sizeof(*own));
-
-	if (!p || !own) {
-		process_free(p);
-		free(own);
-		heap_release(heap);
-		return NULL;
-	}
-	*own = *heap;
-	p->heap = own;
-	p->via = getpid();			/* whose number that is by now nobody knows: files are looked for as we see them */
-	p->state = PROCESS_DETACHED;
-	p->ended_ms = own->profile.ms;
-	p->command = own->facts.command ? strdup(own->facts.command) : NULL;
-	p->exe = own->facts.exe ? strdup(own->facts.exe) : NULL;
-	p->modules = own->modules;
-	p->marks = own->marks;
-	own->modules = (struct modules){ 0 };
-	own->marks = (struct marks){ 0 };
-	p->before = own->facts.before;
-	own->facts.modules = &p->modules;
-	own->facts.marks = &p->marks;
-	return p;
-}
-
-static char *copy(const char *text)
-{
-	return text ? strdup(text) : NULL;
-}
-
-struct process *process_of_log(struct replay_process *log, unsigned count)
-{
-	const struct log_process *facts = replay_facts(log);
-	struct process *p = new_process(facts->pid, facts->ppid, count, replay_ledger(log), outside_of_owner(replay_owner(log)));
-
-	if (!p)
-		return NULL;
-	facts = replay_facts(log);		/* the ledger may have come to an earlier end */
-	if (replay_modules(log, &p->modules) || replay_marks(log, &p->marks)) {
-		process_free(p);
-		return NULL;
-	}
-	p->via = getpid();
-	p->log = log;
-	p->state = (enum process_state)facts->state;
-	p->wait_status = facts->wait_status;
-	p->began_ms = facts->began_ms;
-	p->recorded_ms = replay_recorded_ms(log);
-	p->ended_ms = facts->ended_ms;
-	p->image_bytes = facts->image_bytes;
-	p->before = facts->before;
-	p->command = copy(facts->command);
-	p->exe = copy(facts->exe);
-	p->unsupervised = facts->unsupervised;
-	p->ledger_used = true;
-	return p;
+	ledger_known(p->ledger, NULL);
+	if (p->nodes && p->wire)
+		nodes_close(p->nodes);
+	shared_unmap(&p->shared);
+	p->wire = NULL;
 }
 
 /* What /proc says of it now: name, executable, size of its text. */
@@ -161,14 +109,57 @@ void process_describe(struct process *p)
 		p->image_bytes = (uint64_t)text * 1024;
 }
 
-/* ---- stacks ----------------------------------------------------------------------------------------------------------------------- */
+uint64_t process_allocated(const struct process *p, unsigned count)
+{
+	struct ledger_totals t;
+
+	ledger_totals(p->ledger, &t);
+	return (count & LEDGER_COUNT_HEAP ? t.heap : 0) + (count & LEDGER_COUNT_MMAP ? t.mmap : 0) + (count & COUNT_IMAGE ? p->image_bytes : 0);
+}
+
+/* ---- where its numbers come from ----------------------------------------------------------------------------------------------------- */
 
 uint32_t process_stack_parent(const struct process *p, uint32_t stack, uint64_t *pc)
 {
-	if (p->heap)
-		return stacks_parent(p->heap->stacks, stack, pc);
-	if (p->log)
-		return replay_parent(p->log, stack, pc);
+	return p->source->parent(p, stack, pc);
+}
+
+bool process_question(const struct process *p, uint32_t node, uint64_t pc, struct symbol_question *q)
+{
+	return pc != WIRE_PC_TRUNCATED && pc != WIRE_PC_DEEP && p->source->question(p, node, pc, q);
+}
+
+struct symbol_frames process_frames(struct process *p, uint32_t node, uint64_t pc)
+{
+	return p->source->frames(p, node, pc);
+}
+
+int process_site_skip(struct process *p, const char *regex, const char **error)
+{
+	int err = symbols_site_skip(p->symbols, regex, error);
+
+	return err || !p->source->site_skip ? err : p->source->site_skip(p, regex, error);
+}
+
+int process_profile(const struct process *p, const struct profile_ask *ask, struct profile *profile)
+{
+	return p->source->profile(p, ask, profile);
+}
+
+const char *process_trouble(const struct process *p)
+{
+	return p->source->trouble ? p->source->trouble(p) : "";
+}
+
+/* ---- a process of ours --------------------------------------------------------------------------------------------------------------- */
+
+bool process_in_agent(const struct process *p, raddr_t pc)
+{
+	return p->home && pc - p->home < HOME_BEACON;
+}
+
+static uint32_t our_parent(const struct process *p, uint32_t stack, uint64_t *pc)
+{
 	if (!p->nodes) {
 		*pc = 0;
 		return 0;
@@ -184,50 +175,44 @@ uint32_t process_stack_parent(const struct process *p, uint32_t stack, uint64_t 
 		uint64_t above;
 		uint32_t parent = nodes_parent(p->nodes, stack, &above);
 
-		if (!home_contains(p, above & WIRE_PC_MASK))
+		if (!process_in_agent(p, above & WIRE_PC_MASK))
 			break;
 		stack = parent;
 	}
 	return stack;
 }
 
-bool process_question(const struct process *p, uint32_t node, uint64_t pc, struct symbol_question *q)
+static bool our_question(const struct process *p, uint32_t node, uint64_t pc, struct symbol_question *q)
 {
-	struct symbol_frames told;
+	process_code(p, node, pc, q);
+	return true;
+}
 
-	if (pc == WIRE_PC_TRUNCATED || pc == WIRE_PC_DEEP || p->heap)
-		return false;
+void process_code(const struct process *p, uint32_t node, uint64_t pc, struct symbol_question *q)
+{
 	q->exact = pc & WIRE_PC_EXACT;
 	q->pc = pc & WIRE_PC_MASK;
 	q->module = modules_find(&p->modules, q->pc - !q->exact, node);
-	if (!p->log)
-		return true;
-	if (q->module && !q->module->build_id_len)	/* what has that name here may be anything */
-		q->module = NULL;
-	return !replay_frames(p->log, &p->modules, node, pc, &told);
 }
 
-struct symbol_frames process_frames(struct process *p, uint32_t node, uint64_t pc)
+struct symbol_frames process_look_up(struct process *p, uint32_t node, uint64_t pc)
 {
 	static const struct symbol_frame truncated = { .function = "[truncated]" };
-	struct symbol_frames told;
 	struct symbol_question q;
 
-	if (p->heap)
-		return stacks_frames(p->heap->stacks, node, pc);
-	if (p->log && replay_frames(p->log, &p->modules, node, pc, &told))
-		return told;
 	if (!process_question(p, node, pc, &q))
 		return (struct symbol_frames){ 1, &truncated };
 	return symbols_resolve(p->symbols, q.module, q.pc, q.exact);
 }
 
-int process_site_skip(struct process *p, const char *regex, const char **error)
+static int our_profile(const struct process *p, const struct profile_ask *ask, struct profile *profile)
 {
-	int err = p->heap ? heap_site_skip(p->heap, regex, error) : symbols_site_skip(p->symbols, regex, error);
-
-	return err || !p->log ? err : replay_site_skip(p->log, regex, error);
+	return profile_from_ledger(profile, p->ledger, ask);
 }
+
+static const struct process_source ours = {
+	.parent = our_parent, .question = our_question, .frames = process_look_up, .profile = our_profile,
+};
 
 /*
  * A mapping is the program's own when its caller is neither libc, ld.so nor an allocator. An executable is the program, whatever it defines, but in a

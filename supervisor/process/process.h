@@ -6,17 +6,15 @@
 #ifndef MTRUN_PROCESS_H
 #define MTRUN_PROCESS_H
 
-#include "process/preattach_heap.h"
+#include "process/preattach.h"
 #include "unwind/cfi.h"
-#include "session/credible.h"
 #include "unwind/image.h"
 #include "ledger/ledger.h"
-#include "process/limit.h"
+#include "process/limit_books.h"
 #include "process/marks.h"
 #include "symbols/module.h"
 #include "base/outside.h"
 #include "patch/plant.h"
-#include "process/sampling.h"
 #include "transport/shared.h"
 #include "process/snapshots.h"
 #include "transport/stream.h"
@@ -26,10 +24,30 @@
 enum process_state { PROCESS_RUNNING, PROCESS_STOPPED, PROCESS_HELD, PROCESS_EXITED, PROCESS_REPLACED, PROCESS_DETACHED };
 const char *process_state_name(enum process_state state);	/* "running", "stopped", "exited", ... HELD is "exited" */
 
-struct nodes;				/* nodes.h */
-struct heap;				/* heap.h */
-struct record;				/* log/recorder.h */
-struct replay_process;			/* log/replay.h */
+struct nodes;				/* transport/nodes.h */
+struct process_source;
+struct profile_ask;			/* process/profile_make.h */
+struct record;				/* session/recorder.h */
+
+#define COUNT_IMAGE 4u			/* beside LEDGER_COUNT_*: the executable's text */
+
+struct sampling {			/* process/sampling.h */
+	bool pending;			/* it is on, and every release is told of still */
+	bool fenced;			/* every thread has passed a memory barrier since */
+	uint64_t idle[WIRE_THREADS / 64];	/* slots that were seen not to keep books since then */
+};
+
+#define CREDIBLE_SUSPECTS 512u
+struct credible {			/* session/credible.h */
+	uint64_t memory;		/* bytes of its ledger at which it is looked at again */
+	uint64_t peak;			/* the most that it ever had mapped, as last seen */
+	uint64_t blocks;		/* live blocks at which some of them are looked up again */
+	raddr_t *suspect;		/* blocks that lay outside of its mappings, */
+	size_t suspects, sample;	/* of so many */
+	uint64_t suspect_ms;		/* then */
+	bool given_up;
+	bool emptied;			/* its ledger is another one */
+};
 
 struct process_unseen {			/* the shell's: what is mapped without being counted, while a limit is in force */
 	uint64_t checked_ms;		/* when it was looked at last */
@@ -87,8 +105,8 @@ struct process {
 	bool left;			/* nothing of ours is mapped in it any more */
 	uint64_t paused_us;		/* the longest that all its threads stood still to plant, or to leave */
 
-	struct heap *heap;		/* it is what a file says of one: stacks, symbols and the only profile are in there, the ledger is empty; else NULL */
-	struct replay_process *log;	/* it is what a log says of one: stacks and symbols are in there, the ledger is as it was at the end; borrowed, else NULL */
+	const struct process_source *source;	/* where its numbers come from; never NULL */
+	void *told;			/* the source's: what was read of it; NULL: it is a process of ours */
 
 	struct record *record;		/* in the log; NULL: it was never logged */
 	struct process *parent;		/* between the fork and the child's first stop: where its home comes from */
@@ -99,26 +117,57 @@ struct process {
 
 /* LEDGER: taken over, or NULL for a new one that counts COUNT (LEDGER_COUNT_*). NULL: out of memory. */
 struct process *process_new(pid_t pid, pid_t ppid, unsigned count, struct ledger *ledger) MUST_USE;
-/* The process that HEAP, which is taken over, tells of. NULL: out of memory. */
-struct process *process_of_heap(struct heap *heap) MUST_USE;
-/* The one that LOG, which is to live longer, tells of; COUNT: LEDGER_COUNT_*. NULL: out of memory. */
-struct process *process_of_log(struct replay_process *log, unsigned count) MUST_USE;
+/* A process that SOURCE tells of by TOLD; files are looked at as FROM, which is taken over. LEDGER as above. NULL: out of memory, and TOLD is the caller's still. */
+struct process *process_from(const struct process_source *source, void *told, pid_t pid, pid_t ppid, unsigned count, struct ledger *ledger, struct outside *from) MUST_USE;
 void process_free(struct process *p);
 void process_describe(struct process *p);	/* command, exe, image_bytes from /proc */
 bool process_own_mapping(void *process, uint32_t stack);	/* for stream_new() */
 
-/* Parent node of STACK, 0 at a root; *PC its pc. */
-uint32_t process_stack_parent(const struct process *p, uint32_t stack, uint64_t *pc);
+/* Bytes of P that count as allocated. COUNT: LEDGER_COUNT_* | COUNT_IMAGE. As far as the ledger has been fed. */
+uint64_t process_allocated(const struct process *p, unsigned count);
+
 /* What process_frames() asks symbols_resolve() about: false for a pseudo-frame. */
 struct symbol_question {
 	const struct module *module;
 	raddr_t pc;
 	bool exact;
 };
+
+/*
+ * Where a process' numbers come from: it runs, or ran, under us; or a .heap file or a log tells of it. Of those that tell of one moment only the ledger is empty.
+ * The functions are those below of the same names, and have P's `told`.
+ */
+struct process_source {
+	const char *name;		/* "a log"; NULL: it is a process of ours */
+	bool one_moment;		/* there is no time, no block, no thread to be asked for */
+	uint32_t (*parent)(const struct process *p, uint32_t stack, uint64_t *pc);
+	bool (*question)(const struct process *p, uint32_t node, uint64_t pc, struct symbol_question *q);
+	struct symbol_frames (*frames)(struct process *p, uint32_t node, uint64_t pc);
+	int (*site_skip)(struct process *p, const char *regex, const char **error);
+	int (*profile)(const struct process *p, const struct profile_ask *ask, struct profile *profile);
+	const char *(*trouble)(const struct process *p);	/* after -EBADMSG: what is wrong, in one line */
+	void (*release)(struct process *p);	/* P is being freed */
+};
+
+/* What P holds, as ASK says (process/profile_make.h). -EBADMSG: what tells of P is damaged there, process_trouble() says how. */
+int process_profile(const struct process *p, const struct profile_ask *ask, struct profile *profile) MUST_USE;
+const char *process_trouble(const struct process *p);
+
+/* Parent node of STACK, 0 at a root; *PC its pc. */
+uint32_t process_stack_parent(const struct process *p, uint32_t stack, uint64_t *pc);
+/* False: nothing is to be looked up, process_frames() knows. */
 bool process_question(const struct process *p, uint32_t node, uint64_t pc, struct symbol_question *q);
 /* `set site-skip`, as symbols_site_skip(). */
 int process_site_skip(struct process *p, const char *regex, const char **error) MUST_USE;
 /* Symbol frames at a node: as symbols_resolve with the module that was there. */
 struct symbol_frames process_frames(struct process *p, uint32_t node, uint64_t pc);
+
+/* For sources: the module and address that PC at NODE is of; and what its own file's symbols say of it. */
+void process_code(const struct process *p, uint32_t node, uint64_t pc, struct symbol_question *q);
+struct symbol_frames process_look_up(struct process *p, uint32_t node, uint64_t pc);
+/* PC is in the code of our agent in P. */
+bool process_in_agent(const struct process *p, raddr_t pc);
+/* What is shared with P is mapped here no more: P's `wire` is void. */
+void process_unshare(struct process *p);
 
 #endif

@@ -10,12 +10,6 @@
 
 struct process;
 
-struct sampling {
-	bool pending;			/* it is on, and every release is told of still */
-	bool fenced;			/* every thread has passed a memory barrier since */
-	uint64_t idle[WIRE_THREADS / 64];	/* slots that were seen not to keep books since then */
-};
-
 /* P has its ledger and its home, that of a new process: with the period that the image or the parent had. PERIOD: what it is now. */
 void sampling_begin(struct process *p, uint64_t period);
 /* PERIOD: bytes, at most SAMPLE_MAX; 0: off. From now on, also while it runs. */

@@ -44,17 +44,6 @@ fail:
 	return err;
 }
 
-int snapshot_take(struct snapshots *s, const struct ledger *ledger, const struct profile_ask *ask, const char *name)
-{
-	struct profile_ask all = *ask;
-	struct profile profile;
-	int err;
-
-	all.detail = PROFILE_DEAD;	/* what they have allocated ever is subtracted too */
-	err = profile_from_ledger(&profile, ledger, &all);
-	return err ? err : snapshots_add(s, name, &profile);
-}
-
 const struct snapshot *snapshots_find(const struct snapshots *s, const char *name)
 {
 	for (size_t i = 0; i < s->count; i++)

@@ -25,8 +25,6 @@ struct snapshots {
 
 /* Takes PROFILE over, also on errors; one of the same NAME is replaced. 0, -ENOMEM, -ENOSPC (too many), -EINVAL (no name, or too long). */
 int snapshots_add(struct snapshots *s, const char *name, struct profile *profile) MUST_USE;
-/* What LEDGER holds now, as ASK says, is remembered as NAME. As snapshots_add(). */
-int snapshot_take(struct snapshots *s, const struct ledger *ledger, const struct profile_ask *ask, const char *name) MUST_USE;
 const struct snapshot *snapshots_find(const struct snapshots *s, const char *name);
 void snapshots_release(struct snapshots *s);
 

@@ -1,15 +1,12 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "process/usable.h"
 
-#include <elf.h>
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "symbols/elf.h"
-#include "process/process.h"
 #include "base/proc.h"
+#include "ledger/ledger.h"
 
 /*
  * glibc keeps the size of a block's chunk in the word before it:
@@ -69,147 +66,6 @@ uint64_t usable_jemalloc(uint64_t size)
 	return (size + step - 1) & ~(step - 1);
 }
 
-/* ---- whose rule it is --------------------------------------------------------------------------------------------------------------- */
-
-static bool defines(const struct module *m, const char *name)
-{
-	struct elf_symbol symbol;
-	size_t cursor = 0;
-
-	return elf_find(m->elf, name, &cursor, &symbol);
-}
-
-static const char *base_name(const struct module *m)
-{
-	const char *slash = strrchr(m->path, '/');
-
-	return slash ? slash + 1 : m->path;
-}
-
-static raddr_t dynamic_section(const struct module *exe)
-{
-	const struct elf_segment *segment;
-	size_t n = elf_segments(exe->elf, &segment);
-
-	for (size_t i = 0; i < n; i++)
-		if (segment[i].type == PT_DYNAMIC)
-			return exe->bias + segment[i].vaddr;
-	return 0;
-}
-
-/* The first of ld.so's list of what it has loaded; 0: none. */
-static raddr_t first_loaded(const struct process *p, const struct module *exe)
-{
-	raddr_t at = dynamic_section(exe), first;
-	Elf64_Dyn entry;
-
-	for (unsigned i = 0; at && i < 256; i++, at += sizeof(entry)) {
-		if (remote_read(p->via, at, &entry, sizeof(entry)) != sizeof(entry) || entry.d_tag == DT_NULL)
-			return 0;
-		if (entry.d_tag == DT_DEBUG)
-			return remote_read(p->via, entry.d_un.d_ptr + 8, &first, 8) == 8 ? first : 0;
-	}
-	return 0;
-}
-
-/* Whether names are looked up in M before libc, so that the whole program's malloc is M's. */
-static bool before_libc(const struct process *p, const struct module *exe, const struct module *m)
-{
-	struct { raddr_t bias, name, dynamic, next; } link;
-	raddr_t at;
-
-	if (m == exe)
-		return true;
-	at = first_loaded(p, exe);
-	for (unsigned i = 0; at && i < 65536 && remote_read(p->via, at, &link, sizeof(link)) == sizeof(link); i++, at = link.next) {
-		const struct module *here = modules_find(&p->modules, link.dynamic, UINT32_MAX);
-
-		if (here == m)
-			return true;
-		if (here && here->roles & MODULE_LIBC)
-			return false;
-	}
-	return false;
-}
-
-static bool is_jemalloc(const struct module *m)
-{
-	/* sdallocx came with these size classes */
-	return defines(m, "malloc") && defines(m, "mallctl") && defines(m, "sdallocx");
-}
-
-static bool is_glibc(const struct module *m)
-{
-	if (m->roles & MODULE_LIBC)
-		return !(m->roles & MODULE_LDSO);
-	/* without names it was recognized by glibc's own code */
-	return elf_is_static(m->elf) && (!elf_has_functions(m->elf) || defines(m, "_int_malloc") || defines(m, "__libc_mallopt"));
-}
-
-/* Functions that --hook named, or in a static program those of an allocator beside libc's. */
-static bool has_own(const struct process *p, bool is_libcs)
-{
-	static const char *const prefix[] = { "je_", "_rjem_", "mi_", "tc_" };
-
-	for (size_t i = 0; i < p->plant.count; i++) {
-		const struct planted *f = &p->plant.planted[i];
-
-		if (f->kind >= HOOK_GENERIC_MALLOC && f->kind < HOOK_KINDS)
-			return true;
-		for (size_t k = 0; is_libcs && k < sizeof(prefix) / sizeof(*prefix); k++)
-			if (!strncmp(f->name, prefix[k], strlen(prefix[k])))
-				return true;
-	}
-	return false;
-}
-
-static bool gone(const struct process *p)
-{
-	return p->state == PROCESS_EXITED || p->state == PROCESS_REPLACED || p->state == PROCESS_DETACHED;
-}
-
-/* NULL: the rule is known. */
-static const char *reason(const struct process *p, const struct module *exe, const struct module *libc, const struct module *allocator, size_t allocators)
-{
-	if (gone(p))
-		return "its memory cannot be read any more";
-	if (!exe || !libc || p->unsupervised)
-		return "its allocator is not known";
-	if (allocators > 1 || (allocator && !before_libc(p, exe, allocator)))
-		return "it has several allocators";
-	if ((allocator ? is_jemalloc(allocator) : is_glibc(libc)) && has_own(p, !allocator))
-		return "it has an allocator of its own";
-	return NULL;
-}
-
-void usable_init(struct usable *u, const struct process *p)
-{
-	const struct module *exe = NULL, *libc = NULL, *allocator = NULL;
-	const char *why;
-	size_t allocators = 0;
-
-	*u = (struct usable){ .process = p };
-	for (size_t i = 0; i < p->modules.count; i++) {
-		const struct module *m = p->modules.module[i];
-
-		if (m->roles & MODULE_EXE)
-			exe = m;
-		if (m->roles & MODULE_LIBC || (m->roles & MODULE_EXE && elf_is_static(m->elf)))
-			libc = m;
-		if (m->roles & MODULE_ALLOCATOR) {
-			allocator = m;
-			allocators++;
-		}
-	}
-	why = reason(p, exe, libc, allocator, allocators);
-	if (why)
-		snprintf(u->why, sizeof(u->why), "%s", why);
-	else if (allocator ? is_jemalloc(allocator) : is_glibc(libc))
-		u->rule = allocator ? USABLE_JEMALLOC : USABLE_GLIBC;
-	else
-		snprintf(u->why, sizeof(u->why), "the allocator in %.64s does not let it be told from outside", base_name(allocator ? allocator : libc));
-}
-
 /* ---- reading -------------------------------------------------------------------------------------------------------------------------- */
 
 #define WINDOW (1u << 20)		/* bytes read at once: they stay in the cache until they are looked at */
@@ -243,7 +99,7 @@ static int look(struct reader *r)
 {
 	int stop = 0;
 
-	remote_read_spans(r->u->process->via, r->span, r->spans, r->window);
+	remote_read_spans(r->u->via, r->span, r->spans, r->window);
 	for (size_t i = 0; i < r->blocks && !stop; i++) {
 		uint64_t word[2];
 
@@ -313,7 +169,7 @@ static int each_glibc(struct reader *r)
 	r->block = malloc(BLOCKS * sizeof(*r->block));
 	r->at = malloc(BLOCKS * sizeof(*r->at));
 	if (r->window && r->block && r->at)
-		err = ledger_each_block(r->u->process->ledger, take, r);
+		err = ledger_each_block(r->u->ledger, take, r);
 	if (!err) {
 		page_end(r);
 		err = look(r);
@@ -335,7 +191,7 @@ int usable_each(const struct usable *u, int (*fn)(void *ctx, const struct ledger
 {
 	struct reader r = { .u = u, .fn = fn, .ctx = ctx };
 
-	return u->rule == USABLE_GLIBC ? each_glibc(&r) : ledger_each_block(u->process->ledger, compute, &r);
+	return u->rule == USABLE_GLIBC ? each_glibc(&r) : ledger_each_block(u->ledger, compute, &r);
 }
 
 static int add(void *ctx, const struct ledger_block *b, uint64_t usable)
@@ -359,7 +215,7 @@ int usable_sum(const struct usable *u, size_t pages, uint64_t *sum)
 	pages++;
 	if (u->rule == USABLE_UNKNOWN)
 		return -ENOTSUP;
-	err = ledger_each_page(u->process->ledger, count_page, &pages);
+	err = ledger_each_page(u->ledger, count_page, &pages);
 	if (!err)
 		err = usable_each(u, add, &total);
 

@@ -9,18 +9,18 @@
 
 #include "base/types.h"
 
-struct process;
+struct ledger;
 struct ledger_block;
 
 enum usable_rule { USABLE_UNKNOWN, USABLE_GLIBC, USABLE_JEMALLOC };
 
-struct usable {
-	const struct process *process;
+struct usable {				/* usable_init() (usable_rule.h) */
+	const struct ledger *ledger;	/* of the process */
+	pid_t via;			/* by which its memory is read */
 	enum usable_rule rule;
 	char why[128];			/* USABLE_UNKNOWN: the reason, for people */
 };
 
-void usable_init(struct usable *u, const struct process *p);
 /*
  * Calls FN for each live block, in no order, until it returns nonzero; that is returned. -ENOMEM. The rule must be known. A mapping's is its
  * size. What the process does to a block meanwhile never makes it less than the block's size.

@@ -8,7 +8,7 @@
 
 #include <stdio.h>
 
-#include "process/preattach_heap.h"
+#include "process/preattach.h"
 #include "process/marks.h"
 #include "symbols/module.h"
 #include "process/profile.h"

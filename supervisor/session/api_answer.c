@@ -12,15 +12,6 @@
 #include "base/message.h"
 #include "base/proc.h"
 #include "transport/heartbeat.h"
-#include "session/session.h"
-
-uint64_t api_allocated(const struct process *p, unsigned count)
-{
-	struct ledger_totals t;
-
-	ledger_totals(p->ledger, &t);
-	return (count & LEDGER_COUNT_HEAP ? t.heap : 0) + (count & LEDGER_COUNT_MMAP ? t.mmap : 0) + (count & COUNT_IMAGE ? p->image_bytes : 0);
-}
 
 static uint64_t meta_memory(const struct process *p)
 {
@@ -93,7 +84,7 @@ bool api_answer(struct process *p, const struct shared_question *q, const struct
 		return false;
 	switch (what) {
 	case API_ALLOCATED:
-		answer = api_allocated(p, api->count);
+		answer = process_allocated(p, api->count);
 		break;
 	case API_META:
 		answer = meta_memory(p);

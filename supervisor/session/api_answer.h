@@ -15,9 +15,6 @@ struct api {
 	void *ctx;
 };
 
-/* Bytes allocated now, as far as COUNT names them and the ledger has been fed. */
-uint64_t api_allocated(const struct process *p, unsigned count);
-
 /* Fills in MAIL's answer (its `what` is ASK_API). False: not yet, an event that was begun by another thread is still to come; ask again soon. */
 bool api_answer(struct process *p, const struct shared_question *q, const struct api *api);
 

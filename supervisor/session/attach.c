@@ -12,6 +12,7 @@
  * Whatever comes to pass meanwhile is dealt with as ever (stops.c): threads come and go, children are forked, the program ends or becomes another by exec.
  */
 #include "session/session_state.h"
+#include "process/preattach_heap.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -134,7 +135,7 @@ static int land(struct session *s, struct process *p)
 
 	session_hurry(true);
 	tid = borrow(s, p);
-	err = tid < 0 ? (int)tid : home_attach(p, tid, &s->options);
+	err = tid < 0 ? (int)tid : home_attach(p, tid, &s->options.agent);
 	if (tid > 0)
 		give_back(s, tid);
 	session_serve_stops(s);
@@ -257,7 +258,7 @@ static int plant_all(struct session *s, struct process *p)
 	int err = 0;
 
 	for (int i = 0; i < 10 && !err && p->state <= PROCESS_STOPPED; i++) {
-		err = home_plan(p, call_in, s, &s->options);
+		err = home_plan(p, call_in, s, &s->options.agent);
 		if (err == -ENOSPC || err == -EBUSY) {
 			message_verbose(1, "%d: not everything is supervised: %s", p->pid, strerror(-err));
 			err = 0;
@@ -394,7 +395,7 @@ static struct process *begin(struct session *s, pid_t pid)
 {
 	char why[1024];
 	struct process *p;
-	int err = attach_check(pid, s->options.nhooks > 0, why, sizeof(why));
+	int err = attach_check(pid, s->options.agent.nhooks > 0, why, sizeof(why));
 
 	if (err) {
 		if (worth_saying(s, pid, err))
@@ -410,7 +411,7 @@ static struct process *begin(struct session *s, pid_t pid)
 	p->via = thread_to_read(pid);
 	p->ledger_used = p->attached = p->attaching = true;
 	process_describe(p);
-	err = home_prepare(p, &s->options);
+	err = home_prepare(p, &s->options.agent);
 	if (!err) {
 		before_measure(&p->before, p, NULL, NULL);
 		err = session_seize(s, p);

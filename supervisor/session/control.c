@@ -8,6 +8,8 @@
  * A thread that waits in the kernel uninterruptibly (for its vfork child's exec, for a device) reports only when that is over. It counts as stopped: once interrupted
  * it cannot execute anything before it has reported, and if its process is still stopped then, it stays (stops.c).
  */
+#include "session/recorder.h"
+#include "process/sampling.h"
 #include "session/session_state.h"
 
 #include <errno.h>
@@ -367,7 +369,7 @@ static int refresh_stopped(struct session *s, struct process *p)
 			pc[n++] = regs.rip;
 	}
 	if (!err)
-		err = home_refresh_stopped(p, pc, n, &s->options);
+		err = home_refresh_stopped(p, pc, n, &s->options.agent);
 	free(pc);
 	return err;
 }
@@ -478,7 +480,7 @@ struct process *session_pin(struct session *s, struct process *p)
 
 void session_sample(struct session *s, uint64_t period)
 {
-	s->options.sample = period;
+	s->options.agent.sample = period;
 	if (period)
 		s->options.sampled = period;
 	for (struct process *p = s->processes; p; p = p->next)
@@ -560,7 +562,7 @@ void session_close_log(struct session *s)
 
 void session_free_stacks(struct session *s, bool on)
 {
-	s->options.free_stacks = on;
+	s->options.agent.free_stacks = on;
 	for (struct process *p = s->processes; p; p = p->next)
 		if (p->wire) {
 			__atomic_store_n(&p->wire->free_stacks, on, __ATOMIC_RELAXED);

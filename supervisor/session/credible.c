@@ -22,6 +22,7 @@
 #include "base/message.h"
 #include "base/proc.h"
 #include "transport/heartbeat.h"
+#include "session/recorder.h"
 #include "session/session_state.h"
 #include "base/vmas.h"
 
@@ -219,7 +220,7 @@ void credible_look(struct session *s, struct process *p)
 	memory = ledger_memory(p->ledger);
 	if (memory > (c->memory ? c->memory : MEMORY_FIRST) || too_many_bytes(&t, c->peak))
 		why = weigh(p, &t, memory);
-	if (!why && !s->options.nhooks)
+	if (!why && !s->options.agent.nhooks)
 		why = look_up(p, &t);
 	if (why)
 		give_up(s, p, why);
@@ -236,8 +237,3 @@ void credible_turn(struct session *s)
 	}
 }
 
-void credible_release(struct credible *c)
-{
-	free(c->suspect);
-	c->suspect = NULL;
-}

@@ -11,23 +11,9 @@
 struct process;
 struct session;
 
-#define CREDIBLE_SUSPECTS 512u
-
-struct credible {
-	uint64_t memory;		/* bytes of its ledger at which it is looked at again */
-	uint64_t peak;			/* the most that it ever had mapped, as last seen */
-	uint64_t blocks;		/* live blocks at which some of them are looked up again */
-	raddr_t *suspect;		/* blocks that lay outside of its mappings, */
-	size_t suspects, sample;	/* of so many */
-	uint64_t suspect_ms;		/* then */
-	bool given_up;
-	bool emptied;			/* its ledger is another one */
-};
-
 /* For the session's loop, after the rings were read. */
 void credible_turn(struct session *s);
 /* The same for P alone: at its end, as long as its memory is still there. */
 void credible_look(struct session *s, struct process *p);
-void credible_release(struct credible *c);
 
 #endif

@@ -47,7 +47,7 @@ static bool is_ours(const void *ctx, raddr_t pc)
 {
 	const struct inside *in = ctx;
 
-	if (home_contains(in->p, pc))
+	if (process_in_agent(in->p, pc))
 		return true;
 	for (size_t i = 0; i < in->p->plant.nislands; i++)
 		if (pc >= in->p->plant.island[i].start && pc < in->p->plant.island[i].end)

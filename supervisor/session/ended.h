@@ -2,16 +2,12 @@
 /*
  * ended.h - what is kept of processes that ended long ago. The latest thousand that have ended can be asked like any other; of those before them a line is left, of ten thousand at
  * most, and then only how many they were. A build or a shell script starts a hundred thousand, and each whole record takes some 100 KB.
- *
- * Never forgotten: the program named and the process chosen, who met a limit, who has marks or snapshots, and who is in a log that is being written.
  */
 #ifndef MTRUN_ENDED_H
 #define MTRUN_ENDED_H
 
 #include "ledger/ledger.h"
 #include "process/process.h"
-
-struct session;
 
 struct ended {				/* a line of `processes` */
 	pid_t pid, ppid;
@@ -31,9 +27,8 @@ struct ended_list {			/* a ring: the oldest is dropped first */
 };
 
 struct ended ended_of(const struct process *p);	/* borrows its texts */
-/* To be called where nobody holds a record of a process: not within a turn of the loop, nor while one is pinned. */
-void session_forget_ended(struct session *s);
-const struct ended_list *session_ended_list(const struct session *s);
+/* P's line takes what it can from P. Without memory for the list it is counted only. */
+void ended_add(struct ended_list *list, struct process *p);
 const struct ended *ended_line(const struct ended_list *list, size_t i);	/* I < list->count, the oldest first */
 void ended_release(struct ended_list *list);
 

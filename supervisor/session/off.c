@@ -17,14 +17,16 @@
  * Children. A fork while its parent is off has nothing that could be inherited: it begins with an empty ledger, off, and is switched on as any other. One forked before keeps
  * what it has inherited. A new image comes up with its hooks planted, not armed. What ends while it is off keeps the answers that it had.
  */
+#include "process/sampling.h"
 #include "session/session_state.h"
+#include "process/preattach_heap.h"
 
 #include <errno.h>
 #include <unistd.h>
 
 #include "tracee/agent.h"
 #include "tracee/fault_fixup.h"
-#include "log/recorder.h"
+#include "session/recorder.h"
 #include "transport/heartbeat.h"
 
 struct ledger *off_ledger(const struct session *s)
@@ -125,7 +127,7 @@ static int switch_on(struct session *s, struct process *p, const struct before *
 	p->recorded_ms = pulse_ms();
 	p->off = false;
 	if (p->stream)
-		sampling_anew(p, s->options.sample);
+		sampling_anew(p, s->options.agent.sample);
 	if (p->wire) {
 		ledger_keep_freed(p->ledger, p->wire->free_stacks);
 		loads_forget(p);

@@ -8,7 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "log/recorder.h"
+#include "patch/hooks.h"
+#include "session/recorder.h"
 
 /*
  * One table holds each option with what --help says of it; getopt's own tables are made from it, so that nothing is accepted that is not
@@ -258,15 +259,15 @@ static int add_script(struct parse *p, bool file, const char *text)
 
 static int add_hook(struct parse *p, const char *text)
 {
-	struct hook_request *h = reallocarray(p->o->hook, p->o->nhooks + 1, sizeof(*h));
+	struct hook_request *h = reallocarray(p->o->agent.hook, p->o->agent.nhooks + 1, sizeof(*h));
 
 	if (!h)
 		return bad(p, "out of memory");
-	p->o->hook = h;
-	if (options_hook(text, &h[p->o->nhooks]))
+	p->o->agent.hook = h;
+	if (options_hook(text, &h[p->o->agent.nhooks]))
 		return bad(p, "--hook: '%s' is not accepted: NAME[=KIND][@ARG], KIND one of malloc, calloc, realloc, free, memalign, posix_memalign,"
 			   " ARG from 1 to 6", text);
-	p->o->nhooks++;
+	p->o->agent.nhooks++;
 	return 0;
 }
 
@@ -397,11 +398,11 @@ static int apply(struct parse *p, int c, const char *arg)
 	case OPT_LOG_FILES:
 		return options_log_files(arg, &o->log_files) ? bad(p, "--log-files: '%s' is not accepted: " LOG_FILES_ACCEPTED, arg) : 0;
 	case 's':
-		return options_sample(arg, &o->sample) ? bad(p, "--sample: '%s' is not accepted: " SAMPLE_ACCEPTED, arg) : 0;
+		return options_sample(arg, &o->agent.sample) ? bad(p, "--sample: '%s' is not accepted: " SAMPLE_ACCEPTED, arg) : 0;
 	case OPT_DEPTH:
 		if (number_parse(arg, &n) || n < 1 || n > WIRE_DEPTH)
 			return bad(p, "--depth: '%s' is not accepted: a number from 1 to %u", arg, WIRE_DEPTH);
-		o->depth = (uint32_t)n;
+		o->agent.depth = (uint32_t)n;
 		return 0;
 	case OPT_HOOK:
 		return add_hook(p, arg);
@@ -479,7 +480,7 @@ static int environment(struct parse *p)
 		return bad(p, "MT_MEMORY_LIMIT: '%s' is not accepted: a number of bytes, more than 0 and below 2^63", limit);
 	if (interval && (number_parse(interval, &ms) || ms == 0 || ms > INTERVAL_MAX))
 		return bad(p, "MT_PRINT_INTERVAL_MS: '%s' is not accepted: a number of milliseconds, more than 0", interval);
-	if (o->sample && (limit || o->limit))
+	if (o->agent.sample && (limit || o->limit))
 		return bad(p, "--sample: not with %s: a limit needs every allocation", o->limit ? "--limit" : "MT_MEMORY_LIMIT in the environment");
 	if (modes[o->mode].off && (limit || o->limit))
 		return bad(p, "--mode off: not with %s: a limit needs every allocation", o->limit ? "--limit" : "MT_MEMORY_LIMIT in the environment");
@@ -508,7 +509,7 @@ enum options_result options_parse(struct options *o, int argc, char **argv, FILE
 	char brief[3 * OPTIONS + 3];
 	int c, before, stdin_scripts = 0;
 
-	*o = (struct options){ .count = LEDGER_COUNT_HEAP | LEDGER_COUNT_MMAP | COUNT_IMAGE, .depth = 128, .follow = true, .color = 1, .limit_exit = -1,
+	*o = (struct options){ .count = LEDGER_COUNT_HEAP | LEDGER_COUNT_MMAP | COUNT_IMAGE, .agent.depth = 128, .follow = true, .color = 1, .limit_exit = -1,
 				.log_dir = ".", .log_size = LOG_SIZE, .log_files = LOG_FILES };
 	getopt_tables(brief, names);
 	opterr = 0;
@@ -548,7 +549,7 @@ enum options_result options_parse(struct options *o, int argc, char **argv, FILE
 	if (optind >= argc && !o->npids && !o->open)
 		return bad(&p, "PROGRAM is missing: mtrun [OPTION]... [--] PROGRAM [ARG]..., or -p PID (mtrun --help says more)"), OPTIONS_BAD;
 	o->argv = o->npids || o->open ? NULL : argv + optind;
-	o->sampled = o->sample;
+	o->sampled = o->agent.sample;
 	o->batch = o->nscripts || o->duration_ms || !isatty(0) || !isatty(2);
 	return OPTIONS_RUN;
 }

@@ -9,6 +9,7 @@
 #include "session/mode.h"
 #include "base/proc.h"
 #include "process/process.h"
+#include "tracee/agent.h"
 #include "base/types.h"
 
 struct options {			/* what the command line says; filled by options.c */
@@ -17,7 +18,7 @@ struct options {			/* what the command line says; filled by options.c */
 	size_t npids;
 	bool tree;			/* --tree */
 	unsigned count;			/* LEDGER_COUNT_* | COUNT_IMAGE */
-	uint32_t depth;			/* --depth */
+	struct agent_settings agent;	/* --depth, --sample, --hook; `set free-stacks` */
 	bool follow;			/* not --no-follow */
 	bool start_stopped;		/* -S */
 	bool quiet;
@@ -30,15 +31,11 @@ struct options {			/* what the command line says; filled by options.c */
 	const char *output;		/* -o, how the names of .heap files begin; NULL: the default */
 	uint64_t dump_every;		/* bytes; 0: no */
 	bool dump_peak, dump_exit;
-	struct hook_request *hook;
-	size_t nhooks;
 	struct script { bool file; const char *text; } *script;	/* -x / -X in order */
 	size_t nscripts;
 	bool batch;
-	bool free_stacks;		/* `set free-stacks`: releases say their stack, too; false at first */
 	uint64_t limit;			/* bytes; 0: none */
-	uint64_t sample;		/* bytes; 0: every allocation */
-	uint64_t sampled;		/* the same, as it was when it was on last */
+	uint64_t sampled;		/* agent.sample as it was when it was on last */
 	enum mode mode;
 	const char *log_dir;		/* where log files go, */
 	uint64_t log_size;		/* bytes of one before the next is begun, */
@@ -48,7 +45,6 @@ struct options {			/* what the command line says; filled by options.c */
 	uint64_t interval_ms;		/* usage lines; 0: none */
 	bool stdin_null;		/* -X -: commands come from our standard input, the target's is /dev/null */
 };
-#define COUNT_IMAGE 4u
 
 struct session;
 
@@ -190,6 +186,11 @@ void session_free_stacks(struct session *s, bool on);
  * Returns the one that was pinned before.
  */
 struct process *session_pin(struct session *s, struct process *p);
+
+/* Processes that ended long ago become lines (ended.h). To be called where nobody holds a record: not within a turn of the loop, nor while one is pinned. */
+void session_forget_ended(struct session *s);
+struct ended_list;
+const struct ended_list *session_ended_list(const struct session *s);
 
 /* mtrun's own use, for status. */
 void session_self(const struct session *s, uint64_t *rss_bytes, uint64_t *cpu_ms);

@@ -10,7 +10,6 @@
 #include "session/api_answer.h"
 #include "session/ended.h"
 #include "tracee/launch.h"
-#include "log/recorder.h"
 #include "session/session.h"
 
 enum thread_state { THREAD_NEW, THREAD_STRANGER, THREAD_RUNNING, THREAD_STOPPED, THREAD_EXITING, THREAD_LENT };
@@ -91,6 +90,7 @@ struct thread *thread_add(struct session *s, pid_t tid, struct process *p, enum 
 void thread_remove(struct session *s, struct thread *t);		/* pointers to other threads are void after it */
 struct process *process_start(struct session *s, pid_t pid, pid_t ppid, struct ledger *ledger);	/* as process_new(), at the list's end */
 void process_finish(struct session *s, struct process *p, enum process_state state, int status);	/* it will say no more */
+void process_drop(struct process *p);				/* frees it, and what a log knows of it */
 void process_close(struct process *p);				/* its rings will not be looked at again */
 int session_serve_stops(struct session *s);			/* all that are there; how many */
 bool session_is_filtered(pid_t tid);				/* it is under seccomp filters that we are not under ourselves */

@@ -9,6 +9,9 @@
  * Processes. exec makes a new record: its allocations start anew. A process' last thread is seen at its last instant (EVENT_EXITING): its rings
  * are complete then, and its memory still there; it can be held at that point.
  */
+#include "session/recorder.h"
+#include "session/credible.h"
+#include "process/sampling.h"
 #include "session/session_state.h"
 
 #include <errno.h>
@@ -57,6 +60,12 @@ void thread_remove(struct session *s, struct thread *t)
 
 /* ---- processes -------------------------------------------------------------------------------------------------------------------- */
 
+void process_drop(struct process *p)
+{
+	recorder_release(p);
+	process_free(p);
+}
+
 static void process_append(struct session *s, struct process *p)
 {
 	p->began_ms = p->recorded_ms = p->off_ms = pulse_ms();
@@ -73,7 +82,7 @@ struct process *process_start(struct session *s, pid_t pid, pid_t ppid, struct l
 	if (!p)
 		return NULL;
 	if (ledger_compact(p->ledger, modes[s->options.mode].compact)) {
-		process_free(p);
+		process_drop(p);
 		return NULL;
 	}
 	p->threads = 1;
@@ -97,7 +106,7 @@ static void process_forget(struct session *s, struct process *p)
 		s->buried = p;
 		return;
 	}
-	process_free(p);
+	process_drop(p);
 }
 
 int process_listen(struct session *s, struct process *p)
@@ -109,7 +118,7 @@ int process_listen(struct session *s, struct process *p)
 	if (!p->stream)
 		return -ENOMEM;
 	if (!p->off)
-		sampling_begin(p, s->options.sample);
+		sampling_begin(p, s->options.agent.sample);
 	verdict_begin(s, p);
 	recorder_listen(s, p);
 	return 0;
@@ -148,7 +157,7 @@ void process_close(struct process *p)
 		p->stream = NULL;
 	}
 	recorder_closed(p);
-	home_release(p);
+	process_unshare(p);
 	image_unref(p->image);
 	p->image = NULL;
 }
@@ -235,7 +244,7 @@ int session_refresh_quietly(struct session *s, struct process *p, pid_t tid)
 		tracer_cont(tid, signal);
 		return err;
 	}
-	err = home_refresh(p, tid, &p->wire->mail, &s->options);
+	err = home_refresh(p, tid, &p->wire->mail, &s->options.agent);
 	out = refilter(s, tid, &l, signal);
 	return err ? err : out;
 }
@@ -256,7 +265,7 @@ static int land(struct session *s, struct process *p, pid_t tid)
 		return tracer_cont(tid, 0);
 	}
 	if (!err)
-		err = home_land(p, tid, &s->options, &l);
+		err = home_land(p, tid, &s->options.agent, &l);
 	if (err && filtered && refilter(s, tid, NULL, 0) == -ESRCH)
 		return -ESRCH;
 	if (err)
@@ -265,7 +274,7 @@ static int land(struct session *s, struct process *p, pid_t tid)
 		p->wire->no_syscalls = 1;
 	err = process_listen(s, p);
 	if (!err)
-		err = home_refresh(p, tid, &p->wire->mail, &s->options);
+		err = home_refresh(p, tid, &p->wire->mail, &s->options.agent);
 	/* -S: it is stopped while it still serves us, so that `cont` lets it run its first instruction. */
 	if (!err && !verdict_image(s, p) && s->options.start_stopped && p == s->main && !s->began && session_stop(s, p) < 0)
 		message_error("cannot stop process %d", (int)p->pid);

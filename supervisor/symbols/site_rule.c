@@ -13,7 +13,6 @@
 #include <string.h>
 
 #include "symbols/demangle.h"
-#include "symbols/symbols.h"
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 

@@ -8,6 +8,9 @@
 
 #include "base/types.h"
 
+/* Why the search for a stack's site passes over a function. */
+enum symbol_skip { SKIP_NO, SKIP_ALLOCATOR = 1, SKIP_NAMESPACE = 2, SKIP_LIBRARY = 4, SKIP_USER = 8 };
+
 /* SKIP_ALLOCATOR and SKIP_NAMESPACE for a function: RAW its mangled name (NULL: there is none), TEXT the readable one. */
 unsigned site_classify(const char *raw, const char *text);
 /* In a static executable no module tells libc's functions from the program's: the well-known ones, by their readable name. */

@@ -8,6 +8,7 @@
 #define MTRUN_SYMBOLS_H
 
 #include "base/types.h"
+#include "symbols/site_rule.h"
 
 struct module;
 struct outside;
@@ -23,7 +24,6 @@ struct symbol_frame {
 	bool inlined;
 	unsigned skip;			/* enum symbol_skip: why the site search passes over it */
 };
-enum symbol_skip { SKIP_NO, SKIP_ALLOCATOR = 1, SKIP_NAMESPACE = 2, SKIP_LIBRARY = 4, SKIP_USER = 8 };
 
 struct symbol_frames {
 	size_t count;

@@ -30,6 +30,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "process/sampling.h"
 #include "inject/large.h"
 #include "symbols/elf.h"
 #include "patch/hooks.h"
@@ -40,16 +41,10 @@
 #include "transport/nodes.h"
 #include "base/proc.h"
 #include "transport/heartbeat.h"
-#include "session/session.h"
 #include "tracee/tracer.h"
 
 #define PATIENCE_MS 5000		/* a thread that does not answer for so long is not ours any more */
 #define CALL(nr_, ...) { .nr = (nr_), .arg = { __VA_ARGS__ } }
-
-bool home_contains(const struct process *p, raddr_t pc)
-{
-	return p->home && pc - p->home < HOME_BEACON;
-}
 
 bool home_owns(const struct process *p, const struct map *m)
 {
@@ -248,12 +243,12 @@ static uint32_t pauses_a_ms(void)
 }
 
 /* First words of a process part. The mapping is fresh: all zeros. */
-static void wire_begin(struct wire_process *w, const struct options *options)
+static void wire_begin(struct wire_process *w, const struct agent_settings *settings)
 {
 	w->magic = WIRE_MAGIC | WIRE_VERSION;
-	w->depth = options->depth;
-	w->free_stacks = options->free_stacks;
-	w->sample = options->sample;
+	w->depth = settings->depth;
+	w->free_stacks = settings->free_stacks;
+	w->sample = settings->sample;
 	w->seed = sampling_seed();
 	w->pauses = pauses_a_ms();
 }
@@ -377,7 +372,7 @@ static int serve(struct process *p, pid_t tid, bool fences)
 }
 
 /* The thread is on its way through the landing. When this fails it is out of it, or going to be by itself. */
-static int land(struct process *p, struct landing *l, const struct options *options, bool attach)
+static int land(struct process *p, struct landing *l, const struct agent_settings *settings, bool attach)
 {
 	bool filtered = proc_status_field(p->via, "Seccomp") > 0;
 	struct wire_guard g = plan(p->threads + p->threads / 4 + (filtered ? SLOTS_FILTERED : 1), filtered ? NODES_FILTERED : 0, true);
@@ -396,7 +391,7 @@ static int land(struct process *p, struct landing *l, const struct options *opti
 		err = follow(p, l, &g, NULL);
 	}
 	if (!err) {
-		wire_begin(p->wire, options);
+		wire_begin(p->wire, settings);
 		p->wire->root = nodes_root(p->nodes);
 		p->wire->mail.lean = attach;
 		tracer_cont(l->tid, 0);
@@ -407,7 +402,7 @@ static int land(struct process *p, struct landing *l, const struct options *opti
 	return err;
 }
 
-int home_land(struct process *p, pid_t tid, const struct options *options, struct landing *l)
+int home_land(struct process *p, pid_t tid, const struct agent_settings *settings, struct landing *l)
 {
 	struct slack slack;
 	uint8_t *code;
@@ -426,7 +421,7 @@ int home_land(struct process *p, pid_t tid, const struct options *options, struc
 	if (!err)
 		err = landing_send(l, p->via, tid, slack.code, slack.code, slack.end);
 	if (!err)
-		err = land(p, l, options, false);
+		err = land(p, l, settings, false);
 	if (!err)
 		err = home_arm(p, true);
 	if (err) {
@@ -455,7 +450,7 @@ static int recall(struct process *p, struct landing *l, int err)
 	return err == -ETIMEDOUT ? landing_force(l) : err;
 }
 
-int home_attach(struct process *p, pid_t tid, const struct options *options)
+int home_attach(struct process *p, pid_t tid, const struct agent_settings *settings)
 {
 	struct landing l;
 	struct slack slack;
@@ -476,7 +471,7 @@ int home_attach(struct process *p, pid_t tid, const struct options *options)
 	if (err)
 		landing_none(tid, err);
 	else {
-		err = land(p, &l, options, true);
+		err = land(p, &l, settings, true);
 		back = p->wire ? recall(p, &l, err) : landing_recall(&l);
 	}
 	if (!back)
@@ -696,7 +691,7 @@ static void find_errno(struct wire_process *w, const struct module *m)
 		__atomic_store_n(&w->errno_location, m->bias + symbol.value, __ATOMIC_RELEASE);
 }
 
-static int plant_all(struct process *p, const struct plant_ops *ops, const struct options *options)
+static int plant_all(struct process *p, const struct plant_ops *ops, const struct agent_settings *settings)
 {
 	const struct reach *reach = ops->ctx;
 	raddr_t entry[HOOK_KINDS];
@@ -712,7 +707,7 @@ static int plant_all(struct process *p, const struct plant_ops *ops, const struc
 			reach->caller(reach->ctx, p, NULL, 0);
 		if (!p->wire)			/* it has ended, or become another program */
 			return -ESRCH;
-		err = in_use(reach, m) ? -EBUSY : plant_module(&p->plant, m, ops, entry, options->hook, options->nhooks);
+		err = in_use(reach, m) ? -EBUSY : plant_module(&p->plant, m, ops, entry, settings->hook, settings->nhooks);
 		if (err == -EBUSY || err == -ENOSPC) {
 			missed = missed == -EBUSY ? missed : err;
 			continue;
@@ -765,7 +760,7 @@ static void say_no_tables(const struct process *p)
 	message_say("%d: there is no room in its address space for all unwind tables: some stacks end early", (int)p->pid);
 }
 
-static int refresh(struct process *p, struct reach *reach, const struct options *options)
+static int refresh(struct process *p, struct reach *reach, const struct agent_settings *settings)
 {
 	struct plant_ops ops = { reach_map_near, reach_write, reach_read, reach, reach_note, reach->caller };
 	struct maps maps;
@@ -796,7 +791,7 @@ static int refresh(struct process *p, struct reach *reach, const struct options 
 		if (p->modules.module[i]->dead == UINT32_MAX && !p->modules.module[i]->planted)
 			plant_prepare(p->modules.module[i]);
 	image_build(p->image, &p->modules);
-	missed = plant_all(p, &ops, options);
+	missed = plant_all(p, &ops, settings);
 	if (!p->wire)
 		return -ESRCH;
 	if (missed && missed != -EBUSY && missed != -ENOSPC)
@@ -809,17 +804,17 @@ static int refresh(struct process *p, struct reach *reach, const struct options 
 	return err ? err : missed;
 }
 
-int home_refresh(struct process *p, pid_t tid, struct wire_mail *mail, const struct options *options)
+int home_refresh(struct process *p, pid_t tid, struct wire_mail *mail, const struct agent_settings *settings)
 {
-	return refresh(p, &(struct reach){ .p = p, .tid = tid, .mail = mail }, options);
+	return refresh(p, &(struct reach){ .p = p, .tid = tid, .mail = mail }, settings);
 }
 
-int home_refresh_stopped(struct process *p, const raddr_t *pc, size_t n, const struct options *options)
+int home_refresh_stopped(struct process *p, const raddr_t *pc, size_t n, const struct agent_settings *settings)
 {
-	return refresh(p, &(struct reach){ .p = p, .pc = pc, .n = n }, options);
+	return refresh(p, &(struct reach){ .p = p, .pc = pc, .n = n }, settings);
 }
 
-int home_prepare(struct process *p, const struct options *options)
+int home_prepare(struct process *p, const struct agent_settings *settings)
 {
 	struct maps maps;
 	bool overlap;
@@ -833,7 +828,7 @@ int home_prepare(struct process *p, const struct options *options)
 		struct module *m = p->modules.module[i];
 		struct hook_sites sites;
 
-		if (hooks_find(&sites, m, options->hook, options->nhooks) < 0)
+		if (hooks_find(&sites, m, settings->hook, settings->nhooks) < 0)
 			continue;
 		if (sites.allocator)
 			m->roles |= MODULE_ALLOCATOR;
@@ -844,9 +839,9 @@ int home_prepare(struct process *p, const struct options *options)
 	return err < 0 ? err : 0;
 }
 
-int home_plan(struct process *p, home_caller *caller, void *ctx, const struct options *options)
+int home_plan(struct process *p, home_caller *caller, void *ctx, const struct agent_settings *settings)
 {
-	return refresh(p, &(struct reach){ .p = p, .caller = caller, .ctx = ctx }, options);
+	return refresh(p, &(struct reach){ .p = p, .caller = caller, .ctx = ctx }, settings);
 }
 
 struct writer {				/* many small writes into one process */
@@ -957,13 +952,4 @@ int home_leave(struct process *p, pid_t tid)
 	if (err == -ETIMEDOUT)
 		err = landing_force(&l);
 	return err ? err : slack_clear(p->via, &slack);
-}
-
-void home_release(struct process *p)
-{
-	ledger_known(p->ledger, NULL);
-	if (p->nodes && p->wire)
-		nodes_close(p->nodes);
-	shared_unmap(&p->shared);
-	p->wire = NULL;
 }

@@ -11,7 +11,15 @@
 #include "process/process.h"
 
 struct landing;
-struct options;
+struct hook_request;
+
+struct agent_settings {			/* how a program is recorded, as the agent is told */
+	uint32_t depth;			/* frames of a stack, at most */
+	bool free_stacks;		/* releases say their stack, too */
+	uint64_t sample;		/* bytes; 0: every allocation */
+	struct hook_request *hook;	/* functions to be hooked by name */
+	size_t nhooks;
+};
 
 /* What -E2BIG means, of those below that put something into a process. */
 #define HOME_NO_ADDRESSES "its limit on addresses (RLIMIT_AS, `ulimit -v`) leaves no room for mtrun's part"
@@ -21,14 +29,14 @@ struct options;
  * returns 0 the thread runs in the service loop of p->wire->mail and p's hooks are armed but not planted: home_refresh(), then home_go(), or, where it may make
  * no system call, landing_take_out(L).
  */
-int home_land(struct process *p, pid_t tid, const struct options *options, struct landing *l) MUST_USE;
+int home_land(struct process *p, pid_t tid, const struct agent_settings *settings, struct landing *l) MUST_USE;
 /* A process that runs is to get a home soon: what can be read of it and takes long is read now, before it is touched. 0 or -errno. */
-int home_prepare(struct process *p, const struct options *options) MUST_USE;
+int home_prepare(struct process *p, const struct agent_settings *settings) MUST_USE;
 /*
  * The same for a process that runs: TID, stopped by tracer_interrupt(), is sent through the landing and put back where it was: in any case it runs on, and
  * reports a stop before it executes anything. The hooks are not armed.
  */
-int home_attach(struct process *p, pid_t tid, const struct options *options) MUST_USE;
+int home_attach(struct process *p, pid_t tid, const struct agent_settings *settings) MUST_USE;
 /* TID, stopped anywhere, is sent into the service loop of p->wire->mail. landing_take_out(L) brings it back. */
 int home_send(struct process *p, pid_t tid, struct landing *l) MUST_USE;
 /* TID, stopped in the same way and out of the trampoline, makes the N calls for us, and is put back. */
@@ -41,18 +49,18 @@ int home_arm(const struct process *p, bool on) MUST_USE;	/* the hooks record fro
 int home_inherit(struct process *child, struct process *parent, pid_t tid, struct landing *filtered) MUST_USE;
 
 /* Objects came or went: brings modules, unwind tables and hooks up to date, with TID serving MAIL. */
-int home_refresh(struct process *p, pid_t tid, struct wire_mail *mail, const struct options *options) MUST_USE;
+int home_refresh(struct process *p, pid_t tid, struct wire_mail *mail, const struct agent_settings *settings) MUST_USE;
 /*
  * The same with all threads stopped, at the N addresses PC, and none at our service: no memory can be mapped, so hooks go into the islands that there are (-ENOSPC:
  * not all have room; the next home_refresh() brings the others), and not into a module that a thread is in (-EBUSY).
  */
-int home_refresh_stopped(struct process *p, const raddr_t *pc, size_t n, const struct options *options) MUST_USE;
+int home_refresh_stopped(struct process *p, const raddr_t *pc, size_t n, const struct agent_settings *settings) MUST_USE;
 /*
  * The same with all threads running: everything is made ready, CALLER has one of them make calls for us; but no function is redirected before home_plant(), which wants all
  * threads stopped, none within the bytes to be overwritten (plant_moved_pc()). CALLER is called now and then for nothing (N is 0), so that no event waits long.
  */
 typedef int home_caller(void *ctx, struct process *p, struct wire_call *calls, uint32_t n);
-int home_plan(struct process *p, home_caller *caller, void *ctx, const struct options *options) MUST_USE;
+int home_plan(struct process *p, home_caller *caller, void *ctx, const struct agent_settings *settings) MUST_USE;
 int home_plant(struct process *p) MUST_USE;
 /* The redirected functions are as they were. All threads stopped, as above (plant_exact_pc()). */
 int home_uproot(struct process *p) MUST_USE;
@@ -66,11 +74,7 @@ void home_go(struct wire_mail *mail);
 /* The thread that has ASKED (shared_question.asked) goes on, with the answer in MAIL. False: it has gone on by itself before. */
 bool home_answer(struct wire_mail *mail, uint32_t asked);
 
-/* Our mappings of it go; the ledger stays. The process has ended or was let go. */
-void home_release(struct process *p);
 
-/* Whether PC is in the trampoline's own code. */
-bool home_contains(const struct process *p, raddr_t pc);
 struct map;
 /* Whether M is a mapping of ours. (The home is a range of addresses, most of which is not mapped: others may be in it.) */
 bool home_owns(const struct process *p, const struct map *m);

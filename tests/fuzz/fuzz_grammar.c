@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "shell/grammar.h"
+#include "shell/prompt/grammar.h"
 #include "base/units.h"
 
 /* Any text as a script: reading ends, moves on after each mistake, and frees what it took. */

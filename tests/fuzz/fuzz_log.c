@@ -20,6 +20,7 @@
 #include "report/print.h"
 #include "report/sites.h"
 #include "report/view.h"
+#include "process/profile_make.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

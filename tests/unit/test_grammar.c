@@ -3,7 +3,7 @@
 
 #include <errno.h>
 
-#include "shell/grammar.h"
+#include "shell/prompt/grammar.h"
 
 static bool takes_rest(const char *name) { return !strcmp(name, "wait") || !strcmp(name, "!"); }
 

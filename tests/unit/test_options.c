@@ -2,6 +2,7 @@
 #include "test.h"
 
 #include "session/options.h"
+#include "patch/hooks.h"
 
 static struct options o;
 static char why[1024];
@@ -23,7 +24,7 @@ static enum options_result parse(const char *line)
 	out = open_memstream(&help_text, &help_len);
 	why[0] = '\0';
 	free(o.script);
-	free(o.hook);
+	free(o.agent.hook);
 	free(o.pid);
 	r = options_parse(&o, argc, argv, out, why, sizeof(why));
 	fclose(out);
@@ -36,7 +37,7 @@ static void defaults(void)
 {
 	CHECK_EQ(parse("true"), OPTIONS_RUN);
 	CHECK_EQ(o.count, LEDGER_COUNT_HEAP | LEDGER_COUNT_MMAP | COUNT_IMAGE);
-	CHECK_EQ(o.depth, 128);
+	CHECK_EQ(o.agent.depth, 128);
 	CHECK_EQ(o.mode, MODE_MEM_FAST);
 	CHECK(o.follow && !o.start_stopped && !o.quiet && !o.verbose && !o.messages && !o.duration_ms && o.color == 1);
 	CHECK_STR(o.argv[0], "true");
@@ -52,7 +53,7 @@ static void all_of_them(void)
 	CHECK(!o.script[0].file && !o.script[1].file && o.script[2].file && o.script[3].file);
 	CHECK_STR(o.script[1].text, "report");
 	CHECK_EQ(o.duration_ms, 250);
-	CHECK_EQ(o.depth, 1024);
+	CHECK_EQ(o.agent.depth, 1024);
 	CHECK(o.start_stopped && !o.follow && o.quiet && o.verbose == 2 && o.color == 2 && o.batch);
 	CHECK_STR(o.messages, "m");
 	CHECK_STR(o.argv[0], "prog");
@@ -77,11 +78,11 @@ static void modes_by_name(void)
 static void options_end_at_the_program(void)
 {
 	CHECK_EQ(parse("-q prog -v --depth 3"), OPTIONS_RUN);
-	CHECK_EQ(o.depth, 128);
+	CHECK_EQ(o.agent.depth, 128);
 	CHECK_EQ(o.verbose, 0);
 	CHECK_STR(o.argv[1], "-v");
 	CHECK_EQ(parse("--dep 3 prog"), OPTIONS_RUN);
-	CHECK_EQ(o.depth, 3);
+	CHECK_EQ(o.agent.depth, 3);
 }
 
 static void help_and_version(void)

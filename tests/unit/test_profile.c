@@ -7,6 +7,7 @@
 #include "ledger/ledger.h"
 #include "process/profile.h"
 #include "process/snapshots.h"
+#include "process/profile_make.h"
 
 static struct ledger *filled(void)
 {
@@ -107,7 +108,8 @@ static void difference(void)
 	struct snapshots s = { 0 };
 	struct profile p, before;
 
-	CHECK_EQ(snapshot_take(&s, l, &ask, "one"), 0);
+	CHECK_EQ(profile_from_ledger(&p, l, &ask), 0);
+	CHECK_EQ(snapshots_add(&s, "one", &p), 0);
 	CHECK(snapshots_find(&s, "one") && !snapshots_find(&s, "two"));
 	ledger_release(l, 0, 5000, 0x5000, false);
 	ledger_alloc(l, 0, 5000, 0x6000, 30, 9);

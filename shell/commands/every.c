@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include <string.h>
+
+#include "base/escape.h"
+#include "base/units.h"
+#include "shell/common/events.h"
+#include "shell/common/command.h"
+
+/* `every`: commands again and again. */
+#define AT_LEAST_MS 10
+
+static void list(void *ctx, const char *when, const char *text)
+{
+	escape_printf(ctx, "%s {", when);
+	escape_put_line(ctx, text, strlen(text));
+	fputs("}\n", ctx);
+}
+
+static int every(struct shell *shell, struct call *call)
+{
+	uint64_t ms;
+
+	if (call->argc == 1) {
+		events_each(shell, list, call->out);
+		return 0;
+	}
+	if (call->argc == 2 && !strcmp(call->argv[1], "off")) {
+		events_every_off(shell);
+		return 0;
+	}
+	if (time_parse(call->argv[1], &ms) || ms < AT_LEAST_MS)
+		return shell_error(shell, call, "'%s' is not accepted: " TIME_ACCEPTED ", at least 10ms; or off", call->argv[1]);
+	if (call->argc != 3)
+		return shell_error(shell, call, "the commands are accepted as one word in braces: every %s { status }", call->argv[1]);
+	return events_every(shell, ms, call->argv[2]) ? shell_error(shell, call, "out of memory") : 0;
+}
+
+const struct command cmd_every = {
+	.name = "every",
+	.usage = "[TIME { COMMANDS }|off]",
+	.summary = "run commands each TIME, until the program ends; off: no more; alone: list them",
+	.help = "They run at the prompt and while a command waits, in batch also after the last command. `every 5s { status | head -2 }`",
+	.flags = COMMAND_LIVE,
+	.run = every,
+};

@@ -1,0 +1,382 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "export/export.h"
+#include "process/profile_make.h"
+#include "base/message.h"
+#include "base/units.h"
+#include "shell/common/breathing.h"
+#include "shell/common/exporting.h"
+#include "shell/common/reporting.h"
+#include "shell/common/selection.h"
+#include "shell/common/arguments.h"
+#include "shell/common/command.h"
+#include "shell/common/shell.h"
+
+/*
+ * `export`: what `report --by stack` would say, as a file for somebody's viewer. It is written beside its place and moved there when it is whole, so
+ * that a full disk or a Ctrl-C leaves what was there before.
+ */
+enum { ARG_AT, ARG_SINCE, ARG_MATCH, ARG_TOTAL };
+
+static const struct argument table[] = {
+	[ARG_AT] = { "at", 0, true },
+	[ARG_SINCE] = { "since", 0, true },
+	[ARG_MATCH] = { "match", 0, true },
+	[ARG_TOTAL] = { "total", 0, false },
+	ARGUMENTS_END
+};
+
+struct request {
+	struct selection s;
+	struct moment at, since;
+	bool has_since, total;
+	const struct export_format *format;
+	const char *file;
+	const struct export_ending *ending;	/* of FILE; NULL: it says nothing */
+	char *instead;			/* what is written, since the program that it takes is not there; NULL: FILE */
+};
+
+/* ---- arguments --------------------------------------------------------------------------------------------------------------------- */
+
+static int choose_format(const struct shell *shell, struct call *call, struct request *r, const char *name)
+{
+	char all[256] = "";
+
+	r->format = export_format(name);
+	if (r->format)
+		return 0;
+	for (const struct export_format *f = export_formats; f->name; f++) {
+		strcat(all, f == export_formats ? "" : f[1].name ? ", " : " or ");
+		strcat(all, f->name);
+	}
+	return shell_error(shell, call, "'%s' is not accepted: %s", name, all);
+}
+
+static int one(struct shell *shell, struct call *call, void *ctx, int arg, const char *value)
+{
+	struct request *r = ctx;
+
+	switch (arg) {
+	case ARG_AT:
+		return reporting_moment(shell, call, "--at", value, MOMENTS_PEAK, &r->at);
+	case ARG_SINCE:
+		r->has_since = true;
+		return reporting_moment(shell, call, "--since", value, MOMENTS_SNAPSHOTS, &r->since);
+	case ARG_MATCH:
+		return selection_option(shell, call, &r->s, SELECT_MATCH, value, 0);
+	case ARG_TOTAL:
+		r->total = true;
+		return 0;
+	default:
+		if (!r->format)
+			return choose_format(shell, call, r, value);
+		if (r->file)
+			return arguments_unexpected(shell, call, value);
+		r->file = value;
+		return 0;
+	}
+}
+
+static int choose_ending(const struct shell *shell, struct call *call, struct request *r)
+{
+	const char *last = strrchr(r->file, '.');
+	char all[64] = "";
+
+	for (const struct export_ending *e = r->format->ending; e->ending; e++) {
+		if (last && !strcmp(last, e->ending)) {
+			r->ending = e;
+			return 0;
+		}
+		strcat(all, e == r->format->ending ? "" : e[1].ending ? ", " : " or ");
+		strcat(all, e->ending);
+	}
+	return shell_error(shell, call, "'%s' is not accepted: a file's name that ends in %s", r->file, all);
+}
+
+static int agree(const struct shell *shell, struct call *call, struct request *r)
+{
+	if (!r->format)
+		return shell_error(shell, call, "a format is missing (`help export` lists them)");
+	if (!r->file || !*r->file)
+		return shell_error(shell, call, "the name of a file is missing");
+	if (r->total && (r->at.kind || (r->has_since && r->since.kind == MOMENT_PAST)))
+		return shell_error(shell, call, "--total does not go with --at, nor with --since TIME: of the past, only what was live is kept");
+	if (r->format->flags & EXPORT_TIMELINE && (r->at.kind || r->has_since || r->total || r->s.has_regex))
+		return shell_error(shell, call, "%s is about the whole time and all stacks: without --at, --since, --match and --total", r->format->name);
+	if (r->format->ending && choose_ending(shell, call, r))
+		return -1;
+	return selection_agree(shell, call, &r->s);
+}
+
+/* ---- what is exported -------------------------------------------------------------------------------------------------------------- */
+
+static void describe_moment(const struct request *r, const struct view *view, char *text, size_t len)
+{
+	struct text_buffer at, since;
+	size_t n = 0;
+
+	if (r->at.kind == MOMENT_PEAK)
+		n = (size_t)snprintf(text, len, "at the peak, %s", time_text(&at, view->ms));
+	else if (r->at.kind == MOMENT_PAST || !r->has_since)
+		n = (size_t)snprintf(text, len, "at %s", time_text(&at, view->ms));
+	if (r->has_since && r->since.kind == MOMENT_SNAPSHOT)
+		snprintf(text + n, len - n, "%ssince '%s', %s", n ? ", " : "", r->since.name, time_text(&since, view->since_ms));
+	else if (r->has_since)
+		snprintf(text + n, len - n, "%ssince %s", n ? ", " : "", time_text(&since, view->since_ms));
+}
+
+/* What holds less than before holds nothing where the format has no negative amounts, and it is said. What was allocated stays. */
+static void leave_out_negative(const struct request *r, struct view *view)
+{
+	int64_t bytes = 0;
+	size_t left = 0;
+
+	for (size_t i = 0; i < view->count; i++) {
+		struct view_row *row = &view->row[i];
+
+		if (row->size >= 0 && row->count >= 0)
+			continue;
+		bytes += row->size;
+		left++;
+		row->size = row->count = 0;
+	}
+	if (left && !r->total)
+		message_say("export: %zu stack%s that hold%s less than before (%" PRId64 " bytes) %s left out: %s has no negative amounts", left,
+			    left == 1 ? "" : "s", left == 1 ? "s" : "", bytes, left == 1 ? "is" : "are", r->format->name);
+}
+
+/* ---- the file ---------------------------------------------------------------------------------------------------------------------- */
+
+/* Where it is written until it is whole. */
+struct target {
+	char *path;			/* FILE, with symbolic links resolved */
+	char *part;			/* beside it; NULL: FILE is no regular file, or a descriptor of ours, and is added to */
+	int fd;
+};
+
+static int cannot(const struct shell *shell, struct call *call, const char *file, int err)
+{
+	return shell_error(shell, call, "cannot write '%s': %s", file, strerror(err));
+}
+
+/* /dev/stdout, /dev/fd/3: whatever that is, it is open elsewhere, and nothing may take its place. */
+static bool is_stream(const char *file)
+{
+	struct stat st;
+
+	return !strncmp(file, "/dev/std", 8) || !strncmp(file, "/dev/fd/", 8) || !strncmp(file, "/proc/", 6) || (stat(file, &st) == 0 && !S_ISREG(st.st_mode));
+}
+
+static int target_open(struct target *t, const char *file)
+{
+	mode_t mask;
+
+	*t = (struct target){ .path = realpath(file, NULL), .fd = -1 };
+	if (!t->path)
+		t->path = strdup(file);
+	if (!t->path)
+		return -ENOMEM;
+	if (is_stream(file)) {
+		t->fd = open(file, O_WRONLY | O_APPEND | O_CLOEXEC | O_NONBLOCK);
+		return t->fd < 0 ? -errno : 0;
+	}
+	if (access(t->path, W_OK) && errno != ENOENT)
+		return -errno;
+	if (asprintf(&t->part, "%s.XXXXXX", t->path) < 0) {
+		t->part = NULL;
+		return -ENOMEM;
+	}
+	t->fd = mkostemp(t->part, O_CLOEXEC);
+	if (t->fd < 0)
+		return -errno;
+	mask = umask(0);
+	umask(mask);
+	return fchmod(t->fd, 0666 & ~mask) ? -errno : 0;
+}
+
+/* ERR: whether it came to nothing. 0 or -errno. */
+static int target_close(struct target *t, int err)
+{
+	if (t->fd >= 0 && close(t->fd) && !err)
+		err = -errno;
+	if (t->part && !err && rename(t->part, t->path))
+		err = -errno;
+	if (t->part && err)
+		unlink(t->part);
+	free(t->part);
+	free(t->path);
+	return err;
+}
+
+/* Writes all of it to FD, which is closed. 0 or -errno. */
+static int write_to(struct shell *shell, const struct export_format *format, const struct export *e, int fd)
+{
+	FILE *out = breathing_open(shell, fd);
+	int err;
+
+	if (!out)
+		return -errno;
+	errno = 0;
+	err = format->write(out, e);
+	if (fflush(out) && !err)
+		err = errno ? -errno : -EIO;
+	if (fclose(out) && !err)
+		err = errno ? -errno : -EIO;
+	return err;
+}
+
+/* The same through the ending's shell command, which prints to FD. *STATUS: its exit status. */
+static int write_through(struct shell *shell, const struct request *r, const struct export *e, int fd, int *status)
+{
+	struct spawned child;
+	int err;
+
+	err = shell_spawn(shell, &child, r->ending->command, fd, SPAWN_PIPE);
+	if (err)
+		return err;
+	err = write_to(shell, r->format, e, child.input);
+	*status = shell_await(shell, child.status_fd, AWAIT_LEAVE) ? 0 : spawn_status(&child);	/* Ctrl-C ends it, too */
+	return shell_interrupted(shell) || shell->leave ? -EINTR : err;
+}
+
+/* Whether the program that COMMAND begins with is there. */
+static bool is_there(const char *command)
+{
+	const char *path = getenv("PATH");
+	size_t len = strcspn(command, " ");
+
+	for (const char *at = path ? path : "/usr/bin:/bin", *end; *at; at = end + (*end == ':')) {
+		char file[PATH_MAX];
+
+		end = at + strcspn(at, ":");
+		snprintf(file, sizeof(file), "%.*s/%.*s", (int)(end - at), at, (int)len, command);
+		if (!access(file, X_OK))
+			return true;
+	}
+	return false;
+}
+
+/* Without that program FILE's other ending is written: what it would be made from. */
+static int do_without(struct shell *shell, struct call *call, struct request *r)
+{
+	const struct export_ending *plain = r->format->ending;
+
+	if (!r->ending || !r->ending->command || is_there(r->ending->command))
+		return 0;
+	while (plain->command)
+		plain++;
+	if (asprintf(&r->instead, "%.*s%s", (int)(strrchr(r->file, '.') - r->file), r->file, plain->ending) < 0) {
+		r->instead = NULL;
+		return shell_error(shell, call, "out of memory");
+	}
+	return 0;
+}
+
+static int save(struct shell *shell, struct call *call, const struct request *r, const struct export *e)
+{
+	bool through = r->ending && r->ending->command && !r->instead;
+	const char *file = r->instead ? r->instead : r->file;
+	struct target t;
+	int status = 0, err = target_open(&t, file);
+
+	if (!err && through)
+		err = write_through(shell, r, e, t.fd, &status);
+	else if (!err)
+		err = write_to(shell, r->format, e, fcntl(t.fd, F_DUPFD_CLOEXEC, 3));
+	if (status && (!err || err == -EPIPE))		/* it does not say what the matter was: perhaps it is the same for us */
+		err = write(t.fd, "\n", 1) < 0 ? -errno : -ECHILD;
+	err = target_close(&t, err);
+	if (err == -EINTR)
+		return -1;
+	if (err == -ECHILD)
+		return shell_error(shell, call, "cannot write '%s': '%s' ended with status %d", file, r->ending->command, status);
+	if (err)
+		return cannot(shell, call, file, -err);
+	if (r->instead)
+		return shell_error(shell, call, "'%.*s' is not installed (Debian: apt-get install graphviz); written instead: '%s', of which `%s %s > %s` makes it",
+				   (int)strcspn(r->ending->command, " "), r->ending->command, file, r->ending->command, file, r->file);
+	return 0;
+}
+
+/* ---- the command ------------------------------------------------------------------------------------------------------------------- */
+
+static int write_file(struct shell *shell, struct call *call, struct request *r)
+{
+	unsigned detail = r->total || (r->format->flags & EXPORT_TOTALS && !r->at.kind) ? PROFILE_DEAD : 0;
+	struct exporting x;
+	struct sites *sites;
+	struct view view;
+	char moment[160];
+	int err;
+
+	r->s.view.sort = r->total ? SORT_TOTAL : SORT_SIZE;
+	if (selection_view(shell, call, &r->s, &r->at, r->has_since ? &r->since : NULL, detail, 0, &view, &sites))
+		return -1;
+	view.has_totals &= !r->at.kind;
+	if (!r->has_since && !r->s.has_regex)
+		view.before = shell_before(shell);
+	if (view.is_difference && !(r->format->flags & EXPORT_SIGNED))
+		leave_out_negative(r, &view);
+	describe_moment(r, &view, moment, sizeof(moment));
+	err = exporting_init(&x, shell, session_main(shell->session));
+	if (!err) {
+		x.export.view = &view;
+		x.export.sites = sites;
+		x.export.total = r->total;
+		x.export.moment = moment;
+		err = save(shell, call, r, &x.export);
+		exporting_release(&x);
+	} else {
+		shell_error(shell, call, "out of memory");
+	}
+	view_release(&view);
+	return err ? -1 : 0;
+}
+
+static int export(struct shell *shell, struct call *call)
+{
+	struct request r = { .s.view = { .key = VIEW_STACK, .limit = VIEW_ALL }, .s.has_rows = true };
+	int bad = arguments_each(shell, call, table, one, &r) || agree(shell, call, &r) || do_without(shell, call, &r) || write_file(shell, call, &r);
+
+	free(r.instead);
+	selection_release(&r.s);
+	return bad ? -1 : 0;
+}
+
+const struct command cmd_export = {
+	.name = "export",
+	.usage = "heap|jemalloc|pprof|folded|flamegraph|graph|massif|heaptrack|dhat|speedscope|csv|json|html FILE [--at TIME|peak] [--since SNAP] [--match REGEX]"
+		 " [--total]",
+	.summary = "write FILE for another viewer",
+	.help = "What `report --by stack` shows, all of it, but that frames of an allocator (operator new) at the inner end of a stack are left out (but in heap).\n"
+		"\n"
+		"  heap        a .heap file, as `dump` writes it: mtrun -r, jeprof, google-pprof\n"
+		"  jemalloc    jemalloc's heap profile (heap_v2, text) with its symbols: jeprof, without the program\n"
+		"  pprof       pprof's profile.proto, gzipped: pprof, Perfetto, speedscope, Parca, Pyroscope, Grafana; with live and total amounts\n"
+		"  folded      folded stacks, one a line with its bytes: flamegraph.pl, inferno, speedscope, Perfetto\n"
+		"  flamegraph  a flame graph, one SVG file: a browser, with zoom, search and tooltips, offline\n"
+		"  graph       the call graph, drawn by dot (graphviz): FILE ends in .svg, .pdf or .png; .dot for dot itself\n"
+		"  massif      the timeline as snapshots, each tenth and the peak with a tree: ms_print, massif-visualizer *\n"
+		"  heaptrack   calls, temporary blocks, peak and leaks by stack: heaptrack_gui, heaptrack_print *\n"
+		"  dhat        what was allocated in total, live at the peak, live at the end by stack: dh_view.html, the Firefox profiler *\n"
+		"  speedscope  speedscope's own file; if it is what is live now, also with what was allocated in total\n"
+		"  csv         the rows of `report`: spreadsheets\n"
+		"  json        `report --by stack --json`, timeline and marks in one document: programs\n"
+		"  html        one page: memory over time, flame graph and sites of any moment or range: a browser, offline *\n"
+		"\n"
+		"Those with a * are about the whole time, and take no options.\n"
+		"\n"
+		"  --at TIME|peak  what was live then, as in `report`\n"
+		"  --since SNAP    what has come since a snapshot or a TIME\n"
+		"  --match REGEX   only stacks with a frame that matches, as in `report`\n"
+		"  --total         what was allocated in total, live or not",
+	.run = export,
+};

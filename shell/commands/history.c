@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "base/units.h"
+#include "shell/prompt/interactive.h"
+#include "shell/common/arguments.h"
+#include "shell/common/command.h"
+
+/* `history`: the lines typed, in this run and before. */
+static int history(struct shell *shell, struct call *call)
+{
+	uint64_t n = UINT64_MAX;
+	const char *word;
+
+	if (arguments_one(shell, call, &word))
+		return -1;
+	if (word && number_parse(word, &n))
+		return shell_error(shell, call, "'%s' is not accepted: a number of lines", word);
+	interactive_history(call->out, (size_t)n);
+	return 0;
+}
+
+const struct command cmd_history = {
+	.name = "history",
+	.usage = "[N]",
+	.summary = "the lines typed at the prompt, the last N",
+	.help = "Arrow keys and Ctrl-R find them again. They are kept in $XDG_STATE_HOME/mtrun/history (~/.local/state/mtrun/history).",
+	.run = history,
+};

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "base/units.h"
+#include "shell/common/opening.h"
+#include "shell/common/arguments.h"
+#include "shell/common/command.h"
+#include "shell/common/shell.h"
+
+#define WORKERS_MOST 256u
+
+/* `parse`: all of a log, not only what is asked about. */
+static int parse(struct shell *shell, struct call *call)
+{
+	const char *word;
+	char why[512];
+	uint64_t n = 0;
+
+	if (arguments_one(shell, call, &word))
+		return -1;
+	if (word && (number_parse(word, &n) || n < 1 || n > WORKERS_MOST))
+		return shell_error(shell, call, "'%s' is not accepted: a number of workers, 1 to %u", word, WORKERS_MOST);
+	if (!session_log(shell->session))
+		return shell_error(shell, call, "no log is open (mtrun -r PATH)");
+	if (opening_parse(shell, (unsigned)n, call->out, why, sizeof(why)))
+		return *why ? shell_error(shell, call, "%s", why) : -1;
+	return 0;
+}
+
+const struct command cmd_parse = {
+	.name = "parse",
+	.usage = "[N]",
+	.summary = "read every event of the log that is open, and see whether it is whole",
+	.help = "Questions need no parse: a log opens by what stands at its files' ends, and a moment is found by itself. N: workers at the same time; without it,\n"
+		"one for each file, at most as many as there are processors.",
+	.run = parse,
+};

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include <inttypes.h>
+
+#include "session/ended.h"
+#include "base/escape.h"
+#include "shell/common/processes.h"
+#include "shell/common/reporting.h"
+#include "shell/common/arguments.h"
+#include "shell/common/command.h"
+#include "shell/common/shell.h"
+
+/* `processes`: the tree, those that ended included. */
+static bool ended(enum process_state state) { return state == PROCESS_EXITED || state == PROCESS_HELD; }
+
+static void row_text(FILE *out, const struct ended *e, bool chosen)
+{
+	char end[64];
+
+	escape_printf(out, "%c %7d %7d  %-9s %12" PRIu64 " %12" PRIu64 " %12" PRIu64 "  %s", chosen ? '*' : ' ', (int)e->pid, (int)e->ppid, process_state_name(e->state),
+		e->totals.heap, e->totals.mmap, e->totals.allocs, e->command ? e->command : "?");
+	if (ended(e->state) && e->wait_status)
+		escape_printf(out, " (%s)", reporting_end(e->wait_status, end, sizeof(end)));
+	if (e->unsupervised)
+		escape_printf(out, " (not known: %s)", e->unsupervised);
+	putc('\n', out);
+}
+
+static int processes(struct shell *shell, struct call *call)
+{
+	const struct ended_list *list = session_ended_list(shell->session);
+	const struct process *chosen;
+
+	if (arguments_none(shell, call))
+		return -1;
+	chosen = shell_process(shell);
+	if (call->json) {
+		struct json j;
+
+		json_init(&j, call->out);
+		json_object(&j, NULL);
+		processes_json(&j, shell);
+		json_end_object(&j);
+		json_finish(&j);
+		return 0;
+	}
+	if (list->dropped)
+		escape_printf(call->out, "%" PRIu64 " that ended before these are not listed any more\n", list->dropped);
+	escape_printf(call->out, "  %7s %7s  %-9s %12s %12s %12s  %s\n", "PID", "PPID", "STATE", "HEAP", "MMAP", "ALLOCS", "COMMAND");
+	for (size_t i = 0; i < list->count; i++)
+		row_text(call->out, ended_line(list, i), false);
+	for (const struct process *p = session_processes(shell->session); p; p = p->next) {
+		struct ended e = ended_of(p);
+
+		row_text(call->out, &e, p == chosen);
+	}
+	return 0;
+}
+
+const struct command cmd_processes = {
+	.name = "processes",
+	.usage = "[--json]",
+	.summary = "the program and the processes that it started",
+	.help = "A process that executed another program is listed as replaced, with what it had; * marks the one that questions are about.\n"
+		"Of the latest thousand that ended everything can be asked (`process PID`); of up to ten thousand before them the line here is left.",
+	.flags = COMMAND_JSON | COMMAND_TIMES,
+	.run = processes,
+};

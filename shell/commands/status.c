@@ -1,0 +1,371 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "session/ended.h"
+#include "log/replay_process.h"
+#include "report/heapfile_process.h"
+#include "base/escape.h"
+#include "base/json.h"
+#include "report/print.h"
+#include "base/units.h"
+#include "process/usable.h"
+#include "shell/common/heapfile_status.h"
+#include "shell/common/limit_text.h"
+#include "shell/common/log_status.h"
+#include "shell/common/processes.h"
+#include "shell/common/reporting.h"
+#include "shell/common/usage.h"
+#include "shell/common/arguments.h"
+#include "shell/common/command.h"
+#include "shell/common/shell.h"
+
+#define USABLE_PAGES 32768		/* 20 ms */
+
+/* `status`: the state of things on one screen. All numbers are of one moment: everything that had happened when it was asked for. */
+struct facts {
+	struct process *p;
+	struct ledger_totals t;
+	const char *about;		/* what stands before numbers of it */
+	struct ledger_timeline timeline;
+	struct stream_stats stream;
+	struct usage usage;
+	struct usable rule;
+	int usable_error;		/* as of usable_sum() */
+	uint64_t usable;		/* of the heap */
+	uint64_t allocated, limit, elapsed, self_rss, self_cpu;
+	unsigned count;
+};
+
+static void collect(struct shell *shell, struct facts *f)
+{
+	f->p = shell_process(shell);
+	f->count = session_options(shell->session)->count;
+	ledger_totals(f->p->ledger, &f->t);
+	f->about = print_about(f->t.estimated);
+	ledger_timeline(f->p->ledger, &f->timeline);
+	f->stream = f->p->last_stats;
+	if (f->p->stream)
+		stream_stats(f->p->stream, &f->stream);
+	reporting_usable(&f->rule, f->p);
+	f->usable_error = usable_sum(&f->rule, USABLE_PAGES, &f->usable);
+	usage_read(&f->usage, f->p, &f->t);
+	f->usage.mapped_known &= !f->p->off;		/* those of now are nothing that heap and mmap of then could be among */
+	f->allocated = (f->count & LEDGER_COUNT_HEAP ? f->t.heap : 0) + (f->count & LEDGER_COUNT_MMAP ? f->t.mmap : 0) +
+		       (f->count & COUNT_IMAGE ? f->p->image_bytes : 0);
+	f->limit = session_limit_now(shell->session);
+	f->elapsed = shell_elapsed(shell, f->p);
+	session_self(shell->session, &f->self_rss, &f->self_cpu);
+}
+
+static void known(struct json *j, const char *key, bool is_known, uint64_t value)
+{
+	if (is_known)
+		json_uint(j, key, value);
+	else
+		json_null(j, key);
+}
+
+static void log_file_json(void *ctx, const char *path, uint64_t bytes)
+{
+	(void)bytes;
+	json_string(ctx, NULL, path);
+}
+
+/* What ended while it was off stays so. */
+static const char *mode_name(const struct shell *shell, const struct process *p)
+{
+	return modes[p->off ? MODE_OFF : session_options(shell->session)->mode].name;
+}
+
+static void print_json(struct shell *shell, FILE *out, const struct facts *f)
+{
+	struct json j;
+
+	json_init(&j, out);
+	json_object(&j, NULL);
+	json_int(&j, "pid", f->p->pid);
+	json_string(&j, "state", process_state_name(f->p->state));
+	if (f->p->state == PROCESS_EXITED || f->p->state == PROCESS_HELD)
+		json_int(&j, "exit_status", reporting_exit_status(f->p->wait_status));
+	else
+		json_null(&j, "exit_status");
+	json_uint(&j, "allocated", f->allocated);
+	json_uint(&j, "heap", f->t.heap);
+	known(&j, "usable", !f->usable_error, f->usable);
+	json_uint(&j, "mmap", f->t.mmap);
+	json_uint(&j, "mmap_reserved", f->t.mmap_reserved);
+	known(&j, "mmap_resident", f->usage.mapped_known && f->usage.resident_known, f->usage.mmap_resident);
+	json_uint(&j, "image", f->p->image_bytes);
+	known(&j, "other", f->usage.mapped_known, f->usage.other);
+	known(&j, "unaccounted", f->usage.mapped_known, f->usage.unaccounted);
+	if (f->p->before.state != BEFORE_NONE) {
+		known(&j, "before_attach", f->p->before.state == BEFORE_KNOWN, f->p->before.bytes);
+		known(&j, "before_attach_blocks", f->p->before.state == BEFORE_KNOWN, f->p->before.blocks);
+		if (f->p->before.state == BEFORE_UNKNOWN)
+			json_string(&j, "before_attach_unknown", f->p->before.why);
+	}
+	json_uint(&j, "peak", f->t.peak);
+	json_uint(&j, "peak_ms", f->t.peak_ms);
+	json_uint(&j, "live_blocks", f->t.live_blocks);
+	json_uint(&j, "allocs", f->t.allocs);
+	json_uint(&j, "frees", f->t.frees);
+	json_uint(&j, "maps", f->t.maps);
+	json_uint(&j, "unmaps", f->t.unmaps);
+	json_uint(&j, "unknown_frees", f->t.unknown_frees);
+	json_uint(&j, "temporary", f->t.temporary);
+	json_uint(&j, "total_allocated", f->t.total_allocated);
+	known(&j, "limit", f->limit, f->limit);
+	known(&j, "room", f->limit, limit_room(f->limit, f->allocated));
+	json_uint(&j, "limit_hits", f->p->limit.hits);
+	json_uint(&j, "threads", f->p->threads);
+	known(&j, "rss", f->usage.rss >= 0, (uint64_t)f->usage.rss);
+	json_string(&j, "mode", mode_name(shell, f->p));
+	json_uint(&j, "sample", session_options(shell->session)->agent.sample);
+	known(&j, "off_since_ms", f->p->off, f->p->off_ms);
+	json_uint(&j, "recorded_ms", f->p->recorded_ms);
+	json_uint(&j, "elapsed_ms", f->elapsed);
+	json_uint(&j, "events", f->stream.events);
+	json_uint(&j, "dropped", f->stream.dropped);
+	json_uint(&j, "truncated", f->stream.truncated);
+	json_uint(&j, "waited_ms", f->stream.waited_ms);
+	json_array(&j, "log_files");
+	session_each_log(shell->session, log_file_json, &j);
+	json_end_array(&j);
+	json_object(&j, "timeline");
+	json_uint(&j, "memory", f->timeline.memory);
+	json_uint(&j, "coarse_until_ms", f->timeline.coarse_until_ms);
+	json_uint(&j, "coarse_ms", f->timeline.coarse_ms);
+	json_end_object(&j);
+	json_string(&j, "unsupervised", f->p->unsupervised);
+	json_object(&j, "mtrun");
+	json_uint(&j, "rss", f->self_rss);
+	json_uint(&j, "cpu_ms", f->self_cpu);
+	json_uint(&j, "gaps", f->stream.gaps);
+	json_uint(&j, "bad_events", f->stream.bad);
+	json_int(&j, "missing", f->p->stream ? stream_missing(f->p->stream) : f->p->missing);
+	json_end_object(&j);
+	processes_json(&j, shell);
+	json_end_object(&j);
+	json_finish(&j);
+}
+
+static void print_state(FILE *out, const struct facts *f)
+{
+	struct text_buffer time;
+	char end[64];
+
+	escape_printf(out, "program    %d (%s), ", (int)f->p->pid, f->p->command ? f->p->command : "?");
+	if (f->p->state == PROCESS_EXITED || f->p->state == PROCESS_HELD)
+		fputs(reporting_end(f->p->wait_status, end, sizeof(end)), out);
+	else
+		escape_printf(out, "%s, %u thread%s", process_state_name(f->p->state), f->p->threads, f->p->threads == 1 ? "" : "s");
+	escape_printf(out, ", %s\n", time_text(&time, f->elapsed));
+	if (f->p->unsupervised)
+		escape_printf(out, "           its allocations are not known: %s\n", f->p->unsupervised);
+}
+
+static const char *usable_reason(const struct facts *f)
+{
+	switch (f->usable_error) {
+	case -EFBIG:
+		return "as report --usable tells";
+	case -ENOTSUP:
+		return f->rule.why;
+	default:
+		return "out of memory";
+	}
+}
+
+static void print_memory(FILE *out, const struct facts *f)
+{
+	struct text_buffer size;
+
+	escape_printf(out, "memory     heap %s%" PRIu64 " (usable ", f->about, f->t.heap);
+	if (f->usable_error)
+		escape_printf(out, "%s%s", f->usable_error == -EFBIG ? "" : "unknown: ", usable_reason(f));
+	else
+		escape_printf(out, "%s%" PRIu64, f->about, f->usable);
+	fprintf(out, ") + mmap %" PRIu64 " + image %" PRIu64, f->t.mmap, f->p->image_bytes);
+	if (f->usage.mapped_known)
+		escape_printf(out, " + other %s%" PRIu64 " + unaccounted %" PRIu64 " = %" PRIu64 " mapped; RSS %s", f->about, f->usage.other, f->usage.unaccounted,
+			f->usage.mapped, size_text(&size, (uint64_t)f->usage.rss));
+	putc('\n', out);
+	if (f->t.mmap_reserved)
+		escape_printf(out, "           of its own mappings %s reserved, %s accessible, ", size_text(&size, f->t.mmap_reserved),
+			size_text(&(struct text_buffer){ "" }, f->t.mmap));
+	if (f->t.mmap_reserved && f->usage.mapped_known && f->usage.resident_known)
+		escape_printf(out, "%s resident\n", size_text(&size, f->usage.mmap_resident));
+	else if (f->t.mmap_reserved)
+		fprintf(out, "resident not known\n");
+}
+
+/* What was there is not among what is counted: it is said beside it. */
+static void print_before(FILE *out, const struct process *p)
+{
+	const char *when = p->recorded_ms > p->began_ms ? "recording began" : "the attach";
+	const struct before *b = &p->before;
+	struct text_buffer size;
+
+	if (b->state == BEFORE_KNOWN)
+		escape_printf(out, "           before %s its heap had %" PRIu64 " bytes (%s) in use, in %" PRIu64 " blocks: not among these\n", when, b->bytes,
+			size_text(&size, b->bytes), b->blocks);
+	else if (b->state == BEFORE_UNKNOWN)
+		escape_printf(out, "           what its heap had in use before %s is unknown: %s\n", when, b->why);
+}
+
+static void print_allocated(FILE *out, const struct facts *f)
+{
+	struct text_buffer size, time;
+
+	escape_printf(out, "allocated  %s%" PRIu64 " bytes (%s): %s%s%s%s%s\n", f->about, f->allocated, size_text(&size, f->allocated),
+		f->count & LEDGER_COUNT_HEAP ? "heap" : "", f->count & LEDGER_COUNT_HEAP && f->count & LEDGER_COUNT_MMAP ? " + " : "",
+		f->count & LEDGER_COUNT_MMAP ? "mmap" : "", f->count & COUNT_IMAGE && f->count != COUNT_IMAGE ? " + " : "",
+		f->count & COUNT_IMAGE ? "image" : "");
+	print_before(out, f->p);
+	escape_printf(out, "peak       %s%" PRIu64 " bytes (%s) without the image, at %s%s\n", f->about, f->t.peak, size_text(&size, f->t.peak), time_text(&time, f->t.peak_ms),
+		ledger_threads(f->p->ledger) > 1 ? "; blocks below 4K of different threads are ordered to 1 ms" : "");
+}
+
+static void print_limit(const struct shell *shell, FILE *out, const struct facts *f)
+{
+	uint64_t room = limit_room(f->limit, f->allocated), refused = limit_refused_count(f->p);
+	struct text_buffer size;
+
+	if (f->limit)
+		escape_printf(out, "limit      %" PRIu64 " bytes (%s), room for %" PRIu64 " (%s); at a hit: %s", f->limit, size_text(&size, f->limit), room,
+			size_text(&(struct text_buffer){ "" }, room), limit_action_names[session_limit_action_now(shell->session)]);
+	else
+		fputs("limit      none", out);
+	if (f->p->limit.hits)
+		escape_printf(out, "; %" PRIu64 " hit%s", f->p->limit.hits, f->p->limit.hits == 1 ? "" : "s");
+	if (refused)
+		fprintf(out, ", %" PRIu64 " refused (`limit` lists them)", refused);
+	putc('\n', out);
+}
+
+static double per_second(uint64_t n, const struct facts *f)
+{
+	uint64_t end = f->p->off ? f->p->off_ms : f->elapsed, ms = end - f->p->recorded_ms;
+
+	return ms ? (double)n * 1000 / (double)ms : 0;
+}
+
+static void print_counts(FILE *out, const struct facts *f)
+{
+	const char *about = f->about;
+
+	escape_printf(out, "blocks     %s%" PRIu64 " live; %s%" PRIu64 " allocated (%.0f/s), %s%" PRIu64 " freed (%.0f/s), %s%" PRIu64 " of them temporary; %s%" PRIu64
+		" bytes ever\n", about, f->t.live_blocks, about, f->t.allocs, per_second(f->t.allocs, f), about, f->t.frees, per_second(f->t.frees, f), about,
+		f->t.temporary, about, f->t.total_allocated);
+	if (f->t.maps || f->t.unmaps || f->t.unknown_frees)
+		fprintf(out, "           %" PRIu64 " maps, %" PRIu64 " unmaps, %" PRIu64 " frees of blocks that were never seen\n", f->t.maps, f->t.unmaps,
+			f->t.unknown_frees);
+}
+
+struct logs {
+	size_t count;
+	char last[256];
+};
+
+static void count_log(void *ctx, const char *path, uint64_t bytes)
+{
+	struct logs *l = ctx;
+
+	(void)bytes;
+	l->count++;
+	snprintf(l->last, sizeof(l->last), "%s", path);
+}
+
+static void print_logs(const struct shell *shell, FILE *out)
+{
+	struct logs l = { 0 };
+
+	session_each_log(shell->session, count_log, &l);
+	if (l.count)
+		escape_printf(out, "%zu log file%s up to '%s'", l.count, l.count == 1 ? "" : "s", l.last);
+	else
+		fputs("no log files", out);
+}
+
+static void print_recording(struct shell *shell, FILE *out, const struct facts *f)
+{
+	uint64_t sample = session_options(shell->session)->agent.sample;
+	char what[64] = ", all allocations";
+	struct text_buffer size, time;
+	size_t n = 0;
+
+	if (f->p->off)
+		snprintf(what, sizeof(what), " since %s", time_text(&time, f->p->off_ms));
+	else if (sample)
+		snprintf(what, sizeof(what), ", one allocation per %s bytes", size_text(&size, sample));
+	escape_printf(out, "recording  %s%s; ", mode_name(shell, f->p), what);
+	print_logs(shell, out);
+	fprintf(out, "; %" PRIu64 " events, %" PRIu64 " dropped; %" PRIu64 " stacks truncated\n", f->stream.events, f->stream.dropped, f->stream.truncated);
+	if (f->stream.gaps || f->stream.bad)
+		fprintf(out, "           %" PRIu64 " events never came (their thread was killed in between), %" PRIu64 " were malformed\n", f->stream.gaps,
+			f->stream.bad);
+	if (f->p->recorded_ms > f->p->began_ms)
+		escape_printf(out, "           what is recorded begins at %s: it was off before\n", time_text(&time, f->p->recorded_ms));
+	escape_printf(out, "mtrun      %s of memory, %s of CPU; the program waited %s for it\n", size_text(&size, f->self_rss),
+		time_text(&(struct text_buffer){ "" }, f->self_cpu), time_text(&time, f->stream.waited_ms));
+	if (f->timeline.coarse_until_ms)
+		escape_printf(out, "timeline   %s of memory; before %s it is in intervals of up to %s\n", size_text(&size, f->timeline.memory),
+			time_text(&time, f->timeline.coarse_until_ms), time_text(&(struct text_buffer){ "" }, f->timeline.coarse_ms));
+	for (const struct process *p = session_processes(shell->session); p; p = p->next)
+		n++;
+	n += session_ended_list(shell->session)->count + session_ended_list(shell->session)->dropped;
+	if (n > 1)
+		fprintf(out, "processes  %zu (`processes` lists them)\n", n);
+}
+
+static void print_refused(FILE *out, const struct process *p)
+{
+	for (size_t i = 0; i < p->plant.nrefused; i++)
+		escape_printf(out, "not hooked %s\n", p->plant.refused[i]);
+}
+
+static int status(struct shell *shell, struct call *call)
+{
+	struct facts f = { 0 };
+
+	if (arguments_none(shell, call))
+		return -1;
+	if (heapfile_of(session_main(shell->session))) {
+		heap_status(shell, call, session_main(shell->session));
+		return 0;
+	}
+	if (replay_of(session_main(shell->session))) {
+		log_status(shell, call, session_main(shell->session));
+		return 0;
+	}
+	collect(shell, &f);
+	if (call->json) {
+		print_json(shell, call->out, &f);
+		return 0;
+	}
+	print_state(call->out, &f);
+	print_memory(call->out, &f);
+	print_allocated(call->out, &f);
+	print_limit(shell, call->out, &f);
+	print_counts(call->out, &f);
+	print_recording(shell, call->out, &f);
+	if (session_options(shell->session)->verbose)
+		print_refused(call->out, f.p);
+	return 0;
+}
+
+const struct command cmd_status = {
+	.name = "status",
+	.usage = "[--json]",
+	.summary = "state, memory, counts, and what mtrun itself costs",
+	.help = "heap: live bytes as the program asked for them; usable: what the allocator set aside for those blocks, where that can be told at once. mmap:\n"
+		"accessible bytes of its own mappings. image: the executable's text. other: libraries, files, stacks, and what allocators\n"
+		"hold beyond the live blocks. unaccounted: anonymous memory that nothing here explains. Their sum is what is mapped; RSS is how\n"
+		"much of it is in memory. With -p, allocated and the limit count from the attach on; what glibc's heap had in use before is beside\n"
+		"it, as mallinfo2() counts, and in no sum. The peak is exact while one thread runs; with several it is to what they asked for within a millisecond\n"
+		"in blocks below 4K. -v: also functions that could not be hooked.",
+	.flags = COMMAND_JSON,
+	.run = status,
+};

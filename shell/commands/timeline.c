@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "base/array.h"
+#include "base/escape.h"
+#include "base/json.h"
+#include "base/message.h"
+#include "report/print.h"
+#include "ledger/timeline.h"
+#include "base/units.h"
+#include "shell/common/plot.h"
+#include "shell/common/reporting.h"
+#include "shell/common/arguments.h"
+#include "shell/common/command.h"
+#include "shell/common/shell.h"
+
+/*
+ * `timeline`: what was live over time. The ledger knows it in steps; here they become rows of 100 ms, or a picture. The last row is what is live
+ * now: where the present interval has been higher than that already, both are shown, as if it ended here.
+ */
+enum { ARG_FROM, ARG_TO, ARG_PLOT, ARG_TABLE, ARG_CSV };
+
+static const struct argument table[] = {
+	[ARG_FROM] = { "from", 0, true },
+	[ARG_TO] = { "to", 0, true },
+	[ARG_PLOT] = { "plot", 0, false },
+	[ARG_TABLE] = { "table", 0, false },
+	[ARG_CSV] = { "csv", 0, false },
+	ARGUMENTS_END
+};
+
+struct request {
+	uint64_t from, to;		/* ms */
+	bool has_from, has_to;
+	int shape;			/* ARG_PLOT, ..., or -1 */
+	struct plot_step *step;
+	size_t steps, room;
+	struct plot_mark *mark;
+	size_t marks;
+};
+
+static int step_add(struct request *r, const struct plot_step *s)
+{
+	if (array_room(&r->step, r->steps, &r->room, sizeof(*r->step)))
+		return -ENOMEM;
+	r->step[r->steps++] = *s;
+	return 0;
+}
+
+static uint64_t live(const struct process *p, unsigned count)
+{
+	struct ledger_totals t;
+
+	ledger_totals(p->ledger, &t);
+	return (count & LEDGER_COUNT_HEAP ? t.heap : 0) + (count & LEDGER_COUNT_MMAP ? t.mmap : 0);
+}
+
+/* The steps between R's times, in whole intervals. */
+static int collect(struct shell *shell, struct process *p, struct request *r)
+{
+	uint64_t now = shell_moment(shell, p), end = r->to - r->to % TIMELINE_MS + TIMELINE_MS, at = r->from - r->from % TIMELINE_MS;
+	uint64_t present = live(p, session_options(shell->session)->count);
+	int err = 0;
+
+	while (at < end && !err) {
+		struct ledger_interval i;
+		struct plot_step s = { .from_ms = at };
+
+		ledger_interval(p->ledger, at, &i);
+		s.to_ms = i.to_ms < end ? i.to_ms : end;
+		s.bytes = i.bytes;
+		s.ms = i.ms > at && i.ms < s.to_ms ? i.ms : at;
+		err = step_add(r, &s);
+		at = s.to_ms;
+	}
+	if (!err && end > now && r->step[r->steps - 1].bytes != present)
+		err = step_add(r, &(struct plot_step){ at, at + TIMELINE_MS, present, at });
+	return err;
+}
+
+static int collect_marks(const struct process *p, struct request *r)
+{
+	size_t n = marks_count(&p->marks);
+	uint64_t first = r->step[0].from_ms, end = r->step[r->steps - 1].to_ms;
+
+	r->mark = malloc((n + 1) * sizeof(*r->mark));
+	if (!r->mark)
+		return -ENOMEM;
+	for (size_t i = 0; i < n; i++) {
+		const struct mark *m = marks_at(&p->marks, i);
+
+		if (m->ms >= first && m->ms < end)
+			r->mark[r->marks++] = (struct plot_mark){ m->ms, m->label };
+	}
+	return 0;
+}
+
+/* ---- shapes ------------------------------------------------------------------------------------------------------------------------ */
+
+static void print_json(struct call *call, const struct process *p, const struct request *r)
+{
+	const struct plot_step *peak = plot_peak(r->step, r->steps);
+	struct ledger_timeline t;
+	struct json j;
+
+	ledger_timeline(p->ledger, &t);
+	json_init(&j, call->out);
+	json_object(&j, NULL);
+	json_uint(&j, "interval_ms", TIMELINE_MS);
+	json_array(&j, "points");
+	for (size_t i = 0; i < r->steps && !ferror(call->out); i++)
+		for (uint64_t ms = r->step[i].from_ms; ms < r->step[i].to_ms; ms += TIMELINE_MS) {
+			json_array(&j, NULL);
+			json_uint(&j, NULL, ms);
+			json_uint(&j, NULL, r->step[i].bytes);
+			json_end_array(&j);
+		}
+	json_end_array(&j);
+	json_array(&j, "peak");
+	json_uint(&j, NULL, peak->ms);
+	json_uint(&j, NULL, peak->bytes);
+	json_end_array(&j);
+	json_array(&j, "marks");
+	for (size_t i = 0; i < r->marks; i++) {
+		json_array(&j, NULL);
+		json_uint(&j, NULL, r->mark[i].ms);
+		json_string(&j, NULL, r->mark[i].label);
+		json_end_array(&j);
+	}
+	json_end_array(&j);
+	if (p->off)
+		json_uint(&j, "off_since_ms", p->off_ms);
+	json_uint(&j, "coarse_until_ms", t.coarse_until_ms);
+	json_uint(&j, "coarse_ms", t.coarse_ms);
+	json_end_object(&j);
+	json_finish(&j);
+}
+
+static void print_csv(struct call *call, const struct request *r)
+{
+	fputs("ms,bytes\n", call->out);
+	for (size_t i = 0; i < r->steps && !ferror(call->out); i++)
+		for (uint64_t ms = r->step[i].from_ms; ms < r->step[i].to_ms; ms += TIMELINE_MS)
+			fprintf(call->out, "%" PRIu64 ",%" PRIu64 "\n", ms, r->step[i].bytes);
+}
+
+static const char *note(const struct process *p, char text[160])
+{
+	struct text_buffer until, step;
+	struct ledger_timeline t;
+
+	ledger_timeline(p->ledger, &t);
+	if (!t.coarse_until_ms)
+		return NULL;
+	snprintf(text, 160, "before %s intervals are longer, up to %s: the memory for the timeline is used up", time_text(&until, t.coarse_until_ms),
+		 time_text(&step, t.coarse_ms));
+	return text;
+}
+
+/* What stands before a number. */
+static const char *about(const struct process *p)
+{
+	struct ledger_totals t;
+
+	ledger_totals(p->ledger, &t);
+	return print_about(t.estimated);
+}
+
+static void print_rows(struct call *call, const struct process *p, const struct request *r)
+{
+	const struct plot_step *peak = plot_peak(r->step, r->steps);
+	char text[160];
+	size_t m = 0;
+
+	escape_printf(call->out, "%12s %20s\n", "seconds", "bytes");
+	for (size_t i = 0; i < r->steps && !ferror(call->out); i++)
+		for (uint64_t ms = r->step[i].from_ms; ms < r->step[i].to_ms; ms += TIMELINE_MS) {
+			snprintf(text, sizeof(text), "%s%" PRIu64, about(p), r->step[i].bytes);
+			escape_printf(call->out, "%10" PRIu64 ".%01" PRIu64 " %20s", ms / 1000, ms % 1000 / 100, text);
+			if (&r->step[i] == peak && peak->ms >= ms && peak->ms < ms + TIMELINE_MS)
+				fputs("  peak", call->out);
+			for (; m < r->marks && r->mark[m].ms < ms + TIMELINE_MS; m++)
+				escape_printf(call->out, "  mark: %s", r->mark[m].label);
+			putc('\n', call->out);
+		}
+	if (note(p, text))
+		escape_printf(call->out, "%s\n", text);
+}
+
+static bool is_utf8(void)
+{
+	static const char *const names[] = { "LC_ALL", "LC_CTYPE", "LANG" };
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
+		const char *value = getenv(names[i]);
+
+		if (value && *value)
+			return strcasestr(value, "UTF-8") || strcasestr(value, "UTF8");
+	}
+	return false;
+}
+
+static unsigned from_environment(const char *name, unsigned otherwise)
+{
+	const char *value = getenv(name);
+	uint64_t n;
+
+	return value && number_parse(value, &n) == 0 && n > 0 && n < 10000 ? (unsigned)n : otherwise;
+}
+
+static void print_plot(struct call *call, const struct process *p, const struct request *r)
+{
+	struct plot plot = { .utf8 = is_utf8(), .step = r->step, .steps = r->steps, .mark = r->mark, .marks = r->marks,
+			     .about = about(p) };
+	struct winsize size = { 0 };
+	char text[160];
+
+	if (call->out != message_stream() || ioctl(message_fd(), TIOCGWINSZ, &size))
+		size = (struct winsize){ 0 };
+	plot.columns = size.ws_col ? size.ws_col : from_environment("COLUMNS", 80);
+	plot.rows = (size.ws_row ? size.ws_row : from_environment("LINES", 24)) - 4u;
+	if (plot.rows > 10000)
+		plot.rows = 10;
+	plot.note = note(p, text);
+	plot_print(call->out, &plot);
+}
+
+static void print(struct call *call, const struct process *p, const struct request *r)
+{
+	bool screen = call->out == message_stream() && isatty(message_fd());
+
+	if (call->json)
+		print_json(call, p, r);
+	else if (r->shape == ARG_CSV)
+		print_csv(call, r);
+	else if (r->shape == ARG_PLOT || (r->shape < 0 && screen))
+		print_plot(call, p, r);
+	else
+		print_rows(call, p, r);
+	if (!call->json && r->shape != ARG_CSV)
+		reporting_off(call->out, p);
+}
+
+/* ---- the command ------------------------------------------------------------------------------------------------------------------- */
+
+static int one(struct shell *shell, struct call *call, void *ctx, int arg, const char *value)
+{
+	struct request *r = ctx;
+
+	switch (arg) {
+	case ARG_FROM:
+		r->has_from = true;
+		return reporting_time(shell, call, "--from", value, &r->from);
+	case ARG_TO:
+		r->has_to = true;
+		return reporting_time(shell, call, "--to", value, &r->to);
+	case ARG_WORD:
+		return arguments_unexpected(shell, call, value);
+	default:
+		if (r->shape >= 0 && r->shape != arg)
+			return shell_error(shell, call, "only one of --plot, --table, --json and --csv");
+		r->shape = arg;
+		return 0;
+	}
+}
+
+static int answer(struct shell *shell, struct call *call, struct request *r)
+{
+	struct process *p = shell_process(shell);
+
+	if (call->json && r->shape >= 0)
+		return shell_error(shell, call, "only one of --plot, --table, --json and --csv");
+	if (!r->has_from)
+		r->from = p->recorded_ms;
+	if (!r->has_to)
+		r->to = shell_moment(shell, p);
+	if (r->from > r->to)
+		return shell_error(shell, call, "--from is later than --to");
+	if (collect(shell, p, r) || collect_marks(p, r))
+		return shell_error(shell, call, "out of memory");
+	print(call, p, r);
+	return 0;
+}
+
+static int timeline(struct shell *shell, struct call *call)
+{
+	struct request r = { .shape = -1 };
+	int bad = arguments_each(shell, call, table, one, &r) || answer(shell, call, &r);
+
+	free(r.step);
+	free(r.mark);
+	return bad ? -1 : 0;
+}
+
+const struct command cmd_timeline = {
+	.name = "timeline",
+	.usage = "[--from TIME] [--to TIME] [--plot|--table|--json|--csv]",
+	.summary = "what was live over time, in intervals of 100 ms",
+	.help = "Each interval is shown at its local maximum; the last one is what is live now. TIME: seconds since tracing began (also 250ms, 2m), or a clock\n"
+		"time, 03:12:07 or 2026-11-20T03:12:07. Marks are what the program says by mtrun_mark(). When 64 MB are used up, older intervals are\n"
+		"merged into longer ones, and it is said.\n"
+		"\n"
+		"  --plot     as a picture as wide as the screen: what is shown on a terminal\n"
+		"  --table    one line each: what is shown elsewhere\n"
+		"  --csv      ms,bytes",
+	.flags = COMMAND_JSON | COMMAND_TIMES,
+	.run = timeline,
+};

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/escape.h"
+#include "base/message.h"
+#include "report/print.h"
+#include "tracee/terminal.h"
+#include "base/units.h"
+#include "report/view.h"
+#include "shell/prompt/keyboard.h"
+#include "shell/common/reporting.h"
+#include "shell/prompt/screen.h"
+#include "shell/common/arguments.h"
+#include "shell/common/command.h"
+#include "shell/common/shell.h"
+
+/*
+ * `top`: one line of totals and a report, drawn over itself each second. Each picture is printed into memory first and goes out in one piece,
+ * every line cut at the window's width, so that nothing scrolls or flickers.
+ */
+#define REFRESH_MS 1000
+
+static void head(struct shell *shell, FILE *out, const struct process *p)
+{
+	struct text_buffer heap, mmap, peak, time;
+	struct ledger_totals t;
+	const char *about;
+
+	ledger_totals(p->ledger, &t);
+	about = print_about(t.estimated);
+	escape_printf(out, "%s (%d) %s  %s%s  heap %s%s  mmap %s  peak %s%s  %s%llu blocks\n", p->command ? p->command : "?", (int)p->pid, process_state_name(p->state),
+		p->off ? "off since " : "", time_text(&time, shell_moment(shell, p)), about, size_text(&heap, t.heap), size_text(&mmap, t.mmap), about,
+		size_text(&peak, t.peak), about, (unsigned long long)t.live_blocks);
+}
+
+static int picture(struct shell *shell, struct call *call, size_t rows, FILE *out)
+{
+	struct view_options options = { .key = VIEW_SITE, .sort = SORT_SIZE, .limit = rows };
+	struct profile profile;
+	struct sites *sites;
+	struct view view;
+	int err;
+
+	if (reporting_live(shell, call, &(struct moment){ 0 }, false, &profile, &sites))
+		return -1;
+	head(shell, out, session_main(shell->session));
+	err = view_make(&view, &profile, sites, &options);
+	profile_release(&profile);
+	if (err)
+		return shell_error(shell, call, "out of memory");
+	print_report(out, &view, false);
+	view_release(&view);
+	return 0;
+}
+
+/* TEXT's first lines on the screen, over what is there. */
+static void draw(const struct shell *shell, const char *text)
+{
+	FILE *out = message_stream();
+	unsigned rows, columns;
+
+	terminal_size(shell->terminal, &rows, &columns);
+	fputs("\033[H", out);
+	for (unsigned row = 0; *text && row + 1 < rows; row++) {
+		size_t len = strcspn(text, "\n"), bytes = 0;
+
+		for (unsigned column = 0; bytes < len; bytes++)
+			if (((unsigned char)text[bytes] & 0xc0) != 0x80 && column++ == columns)
+				break;
+		fwrite(text, 1, bytes, out);
+		fputs("\033[K\r\n", out);
+		text += len + (text[len] == '\n');
+	}
+	fputs("\033[J", out);
+	message_flush();
+}
+
+static int refresh(struct shell *shell, struct call *call, uint64_t wanted)
+{
+	unsigned screen_rows, columns;
+	char *text = NULL;
+	size_t len, rows;
+	FILE *out;
+	int err;
+
+	terminal_size(shell->terminal, &screen_rows, &columns);
+	rows = screen_rows > 5 ? screen_rows - 5 : 1;		/* the head, the total, the others, the cursor's */
+	out = open_memstream(&text, &len);
+	if (!out)
+		return shell_error(shell, call, "out of memory");
+	err = picture(shell, call, wanted < rows ? (size_t)wanted : rows, out);
+	fclose(out);
+	if (!err)
+		draw(shell, text);
+	free(text);
+	return err;
+}
+
+static int top(struct shell *shell, struct call *call)
+{
+	static const struct argument table[] = { { "rows", 'n', true }, ARGUMENTS_END };
+	size_t rows = VIEW_ALL;
+	struct arguments a;
+	int arg, err = 0;
+
+	arguments_init(&a, shell, call, table);
+	while ((arg = arguments_next(&a)) != ARG_END) {
+		if (arg == ARG_WORD)
+			return arguments_unexpected(shell, call, a.value);
+		if (arg == ARG_BAD || reporting_rows(shell, call, a.value, &rows))
+			return -1;
+	}
+	if (!shell->screen || call->out != message_stream())
+		return shell_error(shell, call, "it needs the terminal of an interactive run (`every 1s { report }` repeats anywhere)");
+	screen_enter(shell->screen, SCREEN_KEPT);
+	terminal_mode(shell->terminal, TERMINAL_KEYS);
+	fputs("\033[2J", message_stream());
+	do
+		err = refresh(shell, call, rows);
+	while (!err && keyboard_key(shell, REFRESH_MS) == KEY_NONE);
+	terminal_mode(shell->terminal, TERMINAL_SANE);
+	screen_enter(shell->screen, SCREEN_COMMAND);
+	return err;
+}
+
+const struct command cmd_top = {
+	.name = "top",
+	.usage = "[-n N]",
+	.summary = "what is live, refreshed on the screen each second until a key is pressed",
+	.help = "What the program prints meanwhile comes afterwards.",
+	.flags = COMMAND_LIVE,
+	.run = top,
+};

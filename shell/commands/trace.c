@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "symbols/elf.h"
+#include "base/escape.h"
+#include "base/json.h"
+#include "report/classify_address.h"
+#include "report/print.h"
+#include "base/units.h"
+#include "shell/common/reporting.h"
+#include "shell/common/warm.h"
+#include "shell/common/arguments.h"
+#include "shell/common/command.h"
+#include "shell/common/shell.h"
+
+/* `trace`: the story of one address. What it is of that is not in a block (place.h) is also told of one that was freed: it may be another's by now. */
+enum state { LIVE, FREED, NONE };
+static const char *const state_names[] = { "live", "freed", "none" };
+
+struct story {
+	raddr_t address;
+	enum state state;
+	struct ledger_freed b;		/* LIVE: only `block`, and `known` */
+	pid_t thread, freed_thread;
+	uint64_t now;
+	char place[4300];
+};
+
+static uint64_t since(const struct story *t, uint64_t ms) { return t->now > ms ? t->now - ms : 0; }
+
+static void find(struct story *t, struct process *p)
+{
+	t->state = ledger_find(p->ledger, t->address, &t->b.block) ? LIVE : ledger_find_freed(p->ledger, t->address, &t->b) ? FREED : NONE;
+	t->b.known |= t->state == LIVE;
+	if (t->state != NONE && t->b.known)
+		t->thread = ledger_thread_tid(p->ledger, t->b.block.thread);
+	if (t->state == FREED)
+		t->freed_thread = ledger_thread_tid(p->ledger, t->b.thread);
+	if (t->state != LIVE)
+		place_describe(p, t->address, t->place, sizeof(t->place));
+}
+
+static unsigned frames_of(struct sites *sites, uint32_t stack)
+{
+	unsigned n = 0;
+
+	for (uint32_t node = stack; node; node = sites_parent(sites, node))
+		n++;
+	return n;
+}
+
+static void print_text(FILE *out, const struct story *t, const struct process *p, struct sites *sites)
+{
+	const struct ledger_block *b = &t->b.block;
+	struct text_buffer age;
+
+	if (t->state == NONE) {
+		escape_printf(out, "0x%" PRIx64 " is in no block: %s\n", t->address, t->place);
+		return;
+	}
+	fprintf(out, "0x%" PRIx64 " is ", t->address);
+	if (t->address != b->address)
+		fprintf(out, "%" PRIu64 " bytes into ", t->address - b->address);
+	escape_printf(out, "a %s%s of %" PRIu64 " bytes at 0x%" PRIx64, t->state == FREED ? "freed " : "", b->mapping ? "mapping" : "block", b->size, b->address);
+	if (t->b.known)
+		escape_printf(out, ", allocated %s ago by thread %d", age_text(&age, since(t, b->ms)), (int)t->thread);
+	if (t->state == FREED)
+		escape_printf(out, ", freed %s ago by thread %d; now: %s", age_text(&age, since(t, t->b.ms)), (int)t->freed_thread, t->place);
+	fprintf(out, "\nPID: %d\nLen: %" PRIu64 "\n", (int)p->pid, b->size);
+	print_stack(out, sites, b->stack);
+	if (t->state == LIVE)
+		return;
+	if (t->b.stack) {
+		fprintf(out, "freed by (%u frames):\n", frames_of(sites, t->b.stack));
+		print_stack(out, sites, t->b.stack);
+	} else
+		fputs("where it was freed was not recorded (`set free-stacks on` does, from then on)\n", out);
+}
+
+static void stack_json(struct json *j, const char *key, struct sites *sites, bool any, uint32_t stack)
+{
+	if (any) {
+		print_stack_json(j, key, sites, stack);
+		return;
+	}
+	json_array(j, key);
+	json_end_array(j);
+}
+
+static void number_json(struct json *j, const char *key, bool known, uint64_t n)
+{
+	if (known)
+		json_uint(j, key, n);
+	else
+		json_null(j, key);
+}
+
+static void print_json(FILE *out, const struct story *t, const struct process *p, struct sites *sites)
+{
+	const struct ledger_block *b = &t->b.block;
+	bool any = t->state != NONE, freed = t->state == FREED;
+	struct json j;
+
+	json_init(&j, out);
+	json_object(&j, NULL);
+	json_int(&j, "pid", p->pid);
+	json_address(&j, "address", t->address);
+	if (any)
+		json_address(&j, "block", b->address);
+	else
+		json_null(&j, "block");
+	number_json(&j, "size", any, b->size);
+	number_json(&j, "age_ms", any && t->b.known, since(t, b->ms));
+	number_json(&j, "thread", any && t->b.known, (uint64_t)t->thread);
+	json_string(&j, "state", state_names[t->state]);
+	json_string(&j, "kind", any ? b->mapping ? "mmap" : "heap" : NULL);
+	number_json(&j, "freed_ms_ago", freed, since(t, t->b.ms));
+	number_json(&j, "freed_thread", freed, (uint64_t)t->freed_thread);
+	json_string(&j, "what", t->state == LIVE ? NULL : t->place);
+	stack_json(&j, "stack", sites, any, b->stack);
+	stack_json(&j, "free_stack", sites, freed && t->b.stack, t->b.stack);
+	json_end_object(&j);
+	json_finish(&j);
+}
+
+/* What place_describe() will ask about code; the loop turns meanwhile, so this comes before the ledger is asked. */
+static void warm_place(struct shell *shell, struct process *p, raddr_t address)
+{
+	struct symbol_question q = { .module = modules_find(&p->modules, address, UINT32_MAX), .pc = address, .exact = true };
+	struct ledger_block b;
+
+	if (q.module && address >= q.module->text_start && address < q.module->text_end && !ledger_find(p->ledger, address, &b))
+		warm_addresses(shell, p, &q, 1);
+}
+
+static int trace(struct shell *shell, struct call *call)
+{
+	struct story t = { 0 };
+	struct process *p;
+	struct sites *sites;
+	const char *word;
+
+	if (arguments_one(shell, call, &word))
+		return -1;
+	if (!word)
+		return shell_error(shell, call, "an address is missing");
+	if (reporting_address(shell, call, word, &t.address))
+		return -1;
+	p = shell_process(shell);
+	sites = shell_sites(shell, p);
+	if (!sites)
+		return -1;
+	warm_place(shell, p, t.address);
+	t.now = shell_moment(shell, p);
+	find(&t, p);
+	warm_stack(shell, p, sites, t.state == NONE ? 0 : t.b.block.stack);
+	warm_stack(shell, p, sites, t.state == FREED ? t.b.stack : 0);
+	if (call->json)
+		print_json(call->out, &t, p, sites);
+	else
+		print_text(call->out, &t, p, sites);
+	return 0;
+}
+
+const struct command cmd_trace = {
+	.name = "trace",
+	.usage = "ADDR [--json]",
+	.summary = "which block ADDR is in, and who allocated it",
+	.help = "The block's size, age, thread and whole stack, inlined frames beneath the one they are in; ADDR may be anywhere in the block.\n"
+		"Of a block that was freed lately: when and by which thread; by which call after `set free-stacks on`.\n"
+		"ADDR is 0x..., decimal, or the name of a symbol.\n"
+		"Of an address in no block: what it is (a thread's stack, a library's symbol, the allocator's heap, unmapped).",
+	.flags = COMMAND_JSON | COMMAND_LIVE | COMMAND_RECORD,
+	.run = trace,
+};

@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "session/ended.h"
+#include "base/proc.h"
+#include "base/units.h"
+#include "shell/common/events.h"
+#include "shell/common/limiting.h"
+#include "shell/common/command.h"
+#include "shell/common/shell.h"
+
+/*
+ * `wait`: a script goes on when something has happened. The session's loop turns meanwhile; a condition is looked at after each turn, so at
+ * least every few milliseconds while the program is busy.
+ */
+#define TURN_MS 5
+
+enum what { WAIT_TIME, WAIT_EXIT, WAIT_LIMIT, WAIT_CONDITION };
+enum relation { ABOVE, AT_LEAST, BELOW, AT_MOST, EQUAL, UNEQUAL };
+
+struct condition {
+	enum what what;
+	uint64_t ms;
+	int quantity;
+	enum relation relation;
+	uint64_t value;
+	bool has_timeout;
+	uint64_t timeout;
+};
+
+enum quantity { Q_ALLOCATED, Q_HEAP, Q_MMAP, Q_PEAK, Q_LIVE_BLOCKS, Q_ALLOCS, Q_FREES, Q_MAPS, Q_UNMAPS, Q_TOTAL_ALLOCATED, Q_RSS, Q_THREADS, Q_PROCESSES,
+		Q_EVENTS, QUANTITIES };
+static const struct { const char *name; bool bytes; } quantities[QUANTITIES] = {
+	[Q_ALLOCATED] = { "allocated", true }, [Q_HEAP] = { "heap", true }, [Q_MMAP] = { "mmap", true }, [Q_PEAK] = { "peak", true },
+	[Q_LIVE_BLOCKS] = { "live_blocks", false }, [Q_ALLOCS] = { "allocs", false }, [Q_FREES] = { "frees", false }, [Q_MAPS] = { "maps", false },
+	[Q_UNMAPS] = { "unmaps", false }, [Q_TOTAL_ALLOCATED] = { "total_allocated", true }, [Q_RSS] = { "rss", true }, [Q_THREADS] = { "threads", false },
+	[Q_PROCESSES] = { "processes", false }, [Q_EVENTS] = { "events", false },
+};
+static const char *const relations[] = { ">", ">=", "<", "<=", "==", "!=" };
+
+#define ACCEPTED "TIME, exit, limit, or a condition such as `heap > 50M` or `allocs >= 1000`; then optionally timeout TIME"
+
+static uint64_t quantity(struct shell *shell, int which)
+{
+	const struct process *p = session_main(shell->session);
+	unsigned count = session_options(shell->session)->count;
+	struct stream_stats stats = p->last_stats;
+	struct ledger_totals t;
+	uint64_t n = 0;
+	int64_t kb;
+
+	ledger_totals(p->ledger, &t);
+	switch (which) {
+	case Q_ALLOCATED:
+		return (count & LEDGER_COUNT_HEAP ? t.heap : 0) + (count & LEDGER_COUNT_MMAP ? t.mmap : 0) + (count & COUNT_IMAGE ? p->image_bytes : 0);
+	case Q_HEAP: return t.heap;
+	case Q_MMAP: return t.mmap;
+	case Q_PEAK: return t.peak;
+	case Q_LIVE_BLOCKS: return t.live_blocks;
+	case Q_ALLOCS: return t.allocs;
+	case Q_FREES: return t.frees;
+	case Q_MAPS: return t.maps;
+	case Q_UNMAPS: return t.unmaps;
+	case Q_TOTAL_ALLOCATED: return t.total_allocated;
+	case Q_RSS:
+		kb = proc_status_field(p->via, "VmRSS");
+		return kb > 0 ? (uint64_t)kb * 1024 : 0;
+	case Q_THREADS: return p->threads;
+	case Q_PROCESSES:
+		for (p = session_processes(shell->session); p; p = p->next)
+			n += p->state == PROCESS_RUNNING || p->state == PROCESS_STOPPED;
+		return n;
+	default:
+		if (p->stream)
+			stream_stats(p->stream, &stats);
+		return stats.events;
+	}
+}
+
+static bool holds(uint64_t a, enum relation relation, uint64_t b)
+{
+	switch (relation) {
+	case ABOVE: return a > b;
+	case AT_LEAST: return a >= b;
+	case BELOW: return a < b;
+	case AT_MOST: return a <= b;
+	case EQUAL: return a == b;
+	default: return a != b;
+	}
+}
+
+/* NAME OP VALUE with or without blanks between. */
+static int parse_expression(char *text, struct condition *c)
+{
+	size_t name = strcspn(text, " \t<>=!"), op;
+	char *at = text + name + strspn(text + name, " \t");
+
+	c->quantity = -1;
+	for (int i = 0; i < QUANTITIES; i++)
+		if (strlen(quantities[i].name) == name && !strncmp(text, quantities[i].name, name))
+			c->quantity = i;
+	op = strspn(at, "<>=!");
+	for (c->relation = ABOVE; c->relation <= UNEQUAL; c->relation++)
+		if (strlen(relations[c->relation]) == op && !strncmp(at, relations[c->relation], op))
+			break;
+	if (c->quantity < 0 || c->relation > UNEQUAL)
+		return -EINVAL;
+	at += op + strspn(at + op, " \t");
+	return size_parse(at, &c->value);
+}
+
+static int parse(const struct shell *shell, struct call *call, struct condition *c)
+{
+	char *text = strdup(call->rest ? call->rest : ""), *timeout;
+	size_t len;
+	int err = 0;
+
+	*c = (struct condition){ 0 };
+	if (!text)
+		return shell_error(shell, call, "out of memory");
+	timeout = strstr(text, "timeout");
+	if (timeout && timeout > text && strchr(" \t", timeout[-1]) && strchr(" \t", timeout[7])) {
+		const char *value = timeout + 7 + strspn(timeout + 7, " \t");
+
+		if (time_parse(value, &c->timeout))
+			err = shell_error(shell, call, "timeout: '%s' is not accepted: " TIME_ACCEPTED, value);
+		c->has_timeout = true;
+		*timeout = '\0';
+	}
+	for (len = strlen(text); len && strchr(" \t", text[len - 1]); len--)
+		text[len - 1] = '\0';
+	if (!err) {
+		if (!strcmp(text, "exit"))
+			c->what = WAIT_EXIT;
+		else if (!strcmp(text, "limit"))
+			c->what = WAIT_LIMIT;
+		else if (!time_parse(text, &c->ms))
+			c->what = WAIT_TIME;
+		else if (!parse_expression(text, c))
+			c->what = WAIT_CONDITION;
+		else
+			err = shell_error(shell, call, "'%s' is not accepted: " ACCEPTED, call->rest ? call->rest : "");
+	}
+	free(text);
+	return err;
+}
+
+static int wait(struct shell *shell, struct call *call)
+{
+	uint64_t begin = session_ms(shell->session), now;
+	struct condition c;
+
+	if (parse(shell, call, &c))
+		return -1;
+	if (c.what == WAIT_EXIT)
+		session_hold(shell->session, true);
+	session_settle(shell->session);
+	for (;;) {
+		int timeout = TURN_MS;
+
+		now = session_ms(shell->session);
+		if (c.what == WAIT_CONDITION && holds(quantity(shell, c.quantity), c.relation, c.value))
+			return 0;
+		if (c.what == WAIT_TIME && now - begin >= c.ms)
+			return 0;
+		if (c.what == WAIT_LIMIT && shell->limiting.hits > shell->limiting.waited) {
+			shell->limiting.waited = shell->limiting.hits;
+			return 0;
+		}
+		if (session_ended(shell->session)) {
+			if (c.what == WAIT_LIMIT)
+				return shell_error(shell, call, "the program ended without meeting its limit");
+			if (c.what != WAIT_CONDITION)
+				return 0;
+			session_settle(shell->session);
+			if (holds(quantity(shell, c.quantity), c.relation, c.value))
+				return 0;
+			return shell_error(shell, call, "the program ended and `%s` had not come true", call->rest);
+		}
+		if (c.has_timeout && now - begin >= c.timeout)
+			return shell_error(shell, call, "`%s`: the time is over", call->rest);
+		if (c.what != WAIT_CONDITION) {
+			timeout = 200;
+			if (c.what == WAIT_TIME && c.ms - (now - begin) < (uint64_t)timeout)
+				timeout = (int)(c.ms - (now - begin));
+			if (c.has_timeout && c.timeout - (now - begin) < (uint64_t)timeout)
+				timeout = (int)(c.timeout - (now - begin));
+		}
+		if (!events_running(shell) || c.what == WAIT_EXIT)
+			limiting_give_up(shell);
+		if (!events_running(shell))
+			session_forget_ended(shell->session);
+		if (shell_turn(shell, timeout))
+			return shell_error(shell, call, "the program can no longer be followed");
+		if (shell_interrupted(shell))
+			return -1;
+	}
+}
+
+const struct command cmd_wait = {
+	.name = "wait",
+	.usage = "TIME|exit|limit|EXPR [timeout TIME]",
+	.summary = "for scripts: go on when it happens",
+	.help = "`wait 5s`; `wait exit`: the program is at its last instant (kept there until the script ends), or tracing has ended; `wait limit`: a request has\n"
+		"met the limit (one hit for each such wait; in batch what `stop` has stopped is killed at the next wait); `wait heap > 50M`,\n"
+		"`wait allocs >= 1000`: one of allocated heap mmap peak live_blocks allocs frees maps unmaps total_allocated rss threads\n"
+		"processes events, one of > >= < <= == !=, a number (SIZE).\n"
+		"A condition that did not come true before the program's end or the timeout is an error.",
+	.flags = COMMAND_REST | COMMAND_LIVE,
+	.run = wait,
+};

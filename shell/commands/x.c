@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/escape.h"
+#include "base/json.h"
+#include "base/proc.h"
+#include "base/units.h"
+#include "shell/common/reporting.h"
+#include "shell/common/arguments.h"
+#include "shell/common/command.h"
+#include "shell/common/shell.h"
+
+/* `x`: what is in a block, or anywhere else in the program's memory. */
+#define DEFAULT_LEN 256
+#define MAX_LEN (1u << 20)
+
+static void dump(FILE *out, raddr_t address, const uint8_t *data, size_t len)
+{
+	for (size_t at = 0; at < len; at += 16) {
+		size_t n = len - at < 16 ? len - at : 16;
+
+		fprintf(out, "0x%012" PRIx64 " ", address + at);
+		for (size_t i = 0; i < 16; i++) {
+			if (i < n)
+				escape_printf(out, "%s%02x", i == 8 ? "  " : " ", data[at + i]);
+			else
+				fputs(i == 8 ? "    " : "   ", out);
+		}
+		fputs("  |", out);
+		for (size_t i = 0; i < n; i++)
+			putc(data[at + i] >= 0x20 && data[at + i] < 0x7f ? data[at + i] : '.', out);
+		fputs("|\n", out);
+	}
+}
+
+static void print_json(FILE *out, raddr_t address, const uint8_t *data, size_t len, bool in_block, const struct ledger_block *block)
+{
+	char *hex = malloc(len * 2 + 1);
+	struct json j;
+
+	if (!hex)
+		return;
+	hex[0] = '\0';
+	for (size_t i = 0; i < len; i++)
+		snprintf(hex + 2 * i, 3, "%02x", data[i]);
+	json_init(&j, out);
+	json_object(&j, NULL);
+	json_address(&j, "address", address);
+	json_uint(&j, "length", len);
+	if (in_block) {
+		json_address(&j, "block", block->address);
+		json_uint(&j, "size", block->size);
+	} else {
+		json_null(&j, "block");
+		json_null(&j, "size");
+	}
+	json_string(&j, "bytes", hex);
+	json_end_object(&j);
+	json_finish(&j);
+	free(hex);
+}
+
+static int show(struct shell *shell, struct call *call, raddr_t address, uint64_t len)
+{
+	struct process *p = shell_process(shell);
+	struct ledger_block block;
+	bool in_block = ledger_find(p->ledger, address, &block);
+	uint8_t *data;
+	ssize_t n;
+
+	if (!len) {
+		len = DEFAULT_LEN;
+		if (in_block && block.address + block.size - address < len)
+			len = block.address + block.size - address;
+		if (!len)
+			len = 16;
+	}
+	data = malloc(len);
+	if (!data)
+		return shell_error(shell, call, "out of memory");
+	n = remote_read(p->via, address, data, len);
+	if (n <= 0) {
+		free(data);
+		return shell_error(shell, call, "cannot read 0x%" PRIx64 ": %s", address,
+				   p->state == PROCESS_EXITED ? "the process is gone" : "nothing is mapped there");
+	}
+	if (call->json) {
+		print_json(call->out, address, data, (size_t)n, in_block, &block);
+	} else {
+		if (in_block)
+			fprintf(call->out, "block 0x%" PRIx64 " of %" PRIu64 " bytes, stack %" PRIu32 "\n", block.address, block.size, block.stack);
+		dump(call->out, address, data, (size_t)n);
+	}
+	free(data);
+	return 0;
+}
+
+static int examine(struct shell *shell, struct call *call)
+{
+	struct arguments a;
+	raddr_t address = 0;
+	uint64_t len = 0;
+	int arg, words = 0;
+
+	arguments_init(&a, shell, call, NULL);
+	while ((arg = arguments_next(&a)) != ARG_END) {
+		if (arg == ARG_BAD)
+			return -1;
+		if (words == 0 && reporting_address(shell, call, a.value, &address))
+			return -1;
+		if (words == 1 && (size_parse(a.value, &len) || len == 0 || len > MAX_LEN))
+			return shell_error(shell, call, "'%s' is not accepted: a length from 1 to 1M", a.value);
+		if (words == 2)
+			return arguments_unexpected(shell, call, a.value);
+		words++;
+	}
+	if (!words)
+		return shell_error(shell, call, "an address is missing");
+	return show(shell, call, address, len);
+}
+
+const struct command cmd_x = {
+	.name = "x",
+	.usage = "ADDR [LEN] [--json]",
+	.summary = "what is in memory at ADDR, as hex and text",
+	.help = "Without LEN: to the end of the block that ADDR is in, at most 256 bytes. ADDR is 0x..., decimal, or the name of a symbol.",
+	.flags = COMMAND_JSON | COMMAND_LIVE,
+	.run = examine,
+};

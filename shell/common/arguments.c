@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/*
+ * arguments.c - long options may be shortened to what is unique, and take their value after `=` or as the next word; letters may be run together.
+ */
+#include "shell/common/arguments.h"
+
+#include <string.h>
+#include "shell/common/command.h"
+
+void arguments_init(struct arguments *a, const struct shell *shell, struct call *call, const struct argument *table)
+{
+	*a = (struct arguments){ .table = table, .call = call, .shell = shell, .at = 1 };
+}
+
+#define ARG_JSON (-4)
+
+static int bad(struct arguments *a, const char *what, const char *word)
+{
+	shell_error(a->shell, a->call, "%s '%s' (`help %s` lists all)", what, word, a->call->command->name);
+	return ARG_BAD;
+}
+
+static int long_option(struct arguments *a, const char *word)
+{
+	const char *name = word + 2, *equals = strchr(name, '=');
+	size_t len = equals ? (size_t)(equals - name) : strlen(name);
+	int found = ARG_BAD, several = 0;
+
+	for (int i = 0; a->table && a->table[i].name; i++) {
+		if (strncmp(a->table[i].name, name, len))
+			continue;
+		if (a->table[i].name[len] == '\0') {
+			found = i;
+			several = 0;
+			break;
+		}
+		several += found != ARG_BAD;
+		found = i;
+	}
+	if (a->call->command->flags & COMMAND_JSON && len && !strncmp("json", name, len)) {
+		several += found != ARG_BAD && len < 4;
+		found = ARG_JSON;
+	}
+	if (found == ARG_BAD || len == 0)
+		return bad(a, "unknown option", word);
+	if (several)
+		return bad(a, "ambiguous option", word);
+	if (found == ARG_JSON || !a->table[found].value) {
+		if (equals)
+			return bad(a, "no value is taken by", word);
+		return found;
+	}
+	a->value = equals ? equals + 1 : a->call->argv[a->at];
+	if (!a->value)
+		return bad(a, "a value is missing after", word);
+	if (!equals)
+		a->at++;
+	return found;
+}
+
+static int letter_option(struct arguments *a)
+{
+	char c = *a->cluster++, word[3] = { '-', c, '\0' };
+
+	for (int i = 0; a->table && a->table[i].name; i++) {
+		if (a->table[i].letter != c)
+			continue;
+		if (!a->table[i].value)
+			return i;
+		a->value = *a->cluster ? a->cluster : a->call->argv[a->at];
+		if (!*a->cluster)
+			a->at++;
+		a->cluster = NULL;
+		return a->value ? i : bad(a, "a value is missing after", word);
+	}
+	return bad(a, "unknown option", word);
+}
+
+int arguments_next(struct arguments *a)
+{
+	for (;;) {
+		const char *word;
+		int r;
+
+		if (a->cluster && *a->cluster)
+			return letter_option(a);
+		a->cluster = NULL;
+		if (a->at >= a->call->argc)
+			return ARG_END;
+		word = a->call->argv[a->at++];
+		a->value = word;
+		if (a->plain || word[0] != '-' || !word[1])
+			return ARG_WORD;
+		if (!strcmp(word, "--")) {
+			a->plain = true;
+			continue;
+		}
+		if (word[1] != '-') {
+			a->cluster = word + 1;
+			continue;
+		}
+		r = long_option(a, word);
+		if (r != ARG_JSON)
+			return r;
+		a->call->json = true;
+	}
+}
+
+int arguments_each(struct shell *shell, struct call *call, const struct argument *table,
+		   int (*one)(struct shell *shell, struct call *call, void *ctx, int arg, const char *value), void *ctx)
+{
+	struct arguments a;
+	int arg;
+
+	arguments_init(&a, shell, call, table);
+	while ((arg = arguments_next(&a)) != ARG_END)
+		if (arg == ARG_BAD || one(shell, call, ctx, arg, a.value))
+			return -1;
+	return 0;
+}
+
+int arguments_none(const struct shell *shell, struct call *call)
+{
+	const char *word;
+
+	if (arguments_one(shell, call, &word))
+		return -1;
+	return word ? arguments_unexpected(shell, call, word) : 0;
+}
+
+int arguments_one(const struct shell *shell, struct call *call, const char **word)
+{
+	struct arguments a;
+	int arg;
+
+	*word = NULL;
+	arguments_init(&a, shell, call, NULL);
+	while ((arg = arguments_next(&a)) != ARG_END) {
+		if (arg == ARG_BAD)
+			return -1;
+		if (*word)
+			return arguments_unexpected(shell, call, a.value);
+		*word = a.value;
+	}
+	return 0;
+}
+
+int arguments_unexpected(const struct shell *shell, const struct call *call, const char *word)
+{
+	return shell_error(shell, call, "unexpected argument '%s' (`help %s` lists all)", word, call->command->name);
+}

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/*
+ * command.c - commands are found by name or unique abbreviation, and say their errors in one way.
+ */
+#include "shell/common/command.h"
+
+#include <stdarg.h>
+#include <string.h>
+
+#include "base/message.h"
+#include "shell/common/shell.h"
+
+const struct command *command_find(const char *name, char *why, size_t len)
+{
+	const struct command *found = NULL;
+	size_t n = strlen(name), at = 0;
+	bool several = false;
+
+	for (size_t i = 0; commands[i]; i++) {
+		if (!strcmp(commands[i]->name, name))
+			return commands[i];
+		if (n && !strncmp(commands[i]->name, name, n)) {
+			several = found;
+			found = found ? found : commands[i];
+			if (several)
+				break;
+		}
+	}
+	if (found && !several)
+		return found;
+	if (!found) {
+		snprintf(why, len, "unknown command '%s' (`help` lists all)", name);
+		return NULL;
+	}
+	at = (size_t)snprintf(why, len, "'%s' is ambiguous:", name);
+	for (size_t i = 0; commands[i]; i++)
+		if (!strncmp(commands[i]->name, name, n) && at < len)
+			at += (size_t)snprintf(why + at, len - at, " %s", commands[i]->name);
+	return NULL;
+}
+
+int shell_error(const struct shell *shell, const struct call *call, const char *format, ...)
+{
+	char text[1024];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	if (shell->where && call)
+		message_error("%s:%u: %s: %s", shell->where, shell->line, call->command->name, text);
+	else if (shell->where)
+		message_error("%s:%u: %s", shell->where, shell->line, text);
+	else if (call)
+		message_error("%s: %s", call->command->name, text);
+	else
+		message_error("%s", text);
+	return -1;
+}

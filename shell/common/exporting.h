@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* exporting.h - what an exported file says beside its stacks: whose they are, and what that process held over time. */
+#ifndef MTRUN_EXPORTING_H
+#define MTRUN_EXPORTING_H
+
+#include "export/export.h"
+
+struct shell;
+struct process;
+
+struct exporting {
+	struct export export;		/* the caller adds view, sites, total and moment */
+	struct shell *shell;
+	struct process *process;
+	char *command_line;
+	struct export_point *point;
+};
+
+/* About P, which is pinned. 0 or -ENOMEM. */
+int exporting_init(struct exporting *x, struct shell *shell, struct process *p) MUST_USE;
+void exporting_release(struct exporting *x);
+
+#endif

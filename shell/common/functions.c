@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "shell/common/functions.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/arena.h"
+#include "symbols/demangle.h"
+#include "symbols/elf.h"
+#include "process/process.h"
+
+/*
+ * Names lie one after another in one arena, each ended by a zero, so that a search runs straight through memory. C++ names lose their parameters:
+ * what is completed is what one would type. Demangling is what takes the time, so it is done in slices.
+ */
+struct functions {
+	const struct process *process;	/* compared only, with the next two */
+	pid_t pid;
+	uint64_t began_ms;
+	size_t module, cursor;		/* the next symbol to look at */
+	struct arena names;
+	size_t used;
+};
+
+struct functions *functions_new(void)
+{
+	return calloc(1, sizeof(struct functions));
+}
+
+void functions_free(struct functions *f)
+{
+	if (!f)
+		return;
+	arena_release(&f->names);
+	free(f);
+}
+
+static void add(struct functions *f, const char *name, size_t len)
+{
+	if (!len || arena_reach(&f->names, f->used + len + 1))
+		return;
+	memcpy((char *)f->names.base + f->used, name, len);
+	((char *)f->names.base)[f->used + len] = '\0';
+	f->used += len + 1;
+}
+
+static bool is_function(const struct elf_symbol *s)
+{
+	return s->type == STT_FUNC || s->type == STT_GNU_IFUNC;
+}
+
+static void add_symbol(struct functions *f, const struct elf_symbol *s)
+{
+	char *readable;
+
+	if (!is_function(s))
+		return;
+	readable = demangle_name(s->name);
+	if (readable && strstr(readable, "thunk to "))
+		;			/* what the compiler made up; nobody looks for it */
+	else if (readable)
+		add(f, readable, strlen(readable));
+	else
+		add(f, s->name, strcspn(s->name, "@"));
+	free(readable);
+}
+
+static uint64_t now_ms(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
+}
+
+bool functions_gather(struct functions *f, const struct process *p, unsigned ms)
+{
+	uint64_t end = now_ms() + ms;
+
+	if (f->process != p || f->pid != p->pid || f->began_ms != p->began_ms) {
+		f->process = p;
+		f->pid = p->pid;
+		f->began_ms = p->began_ms;
+		f->module = f->cursor = f->used = 0;
+	}
+	while (f->module < p->modules.count) {
+		struct elf_symbol symbol;
+
+		for (unsigned i = 0; i < 256; i++) {
+			if (!elf_next_symbol(p->modules.module[f->module]->elf, &f->cursor, &symbol)) {
+				f->module++;
+				f->cursor = 0;
+				break;
+			}
+			add_symbol(f, &symbol);
+		}
+		if (f->module < p->modules.count && now_ms() >= end)
+			return false;
+	}
+	return true;
+}
+
+void functions_match(const struct functions *f, const char *prefix, void (*fn)(void *ctx, const char *name), void *ctx)
+{
+	const char *name = f->names.base, *end = name + f->used;
+	size_t len = strlen(prefix);
+
+	for (; name < end; name += strlen(name) + 1)
+		if (!strncmp(name, prefix, len))
+			fn(ctx, name);
+}
+
+static bool is_called(const struct elf_symbol *s, const char *name)
+{
+	char *readable;
+	bool is;
+
+	if (!is_function(s))
+		return false;
+	readable = demangle_name(s->name);
+	is = readable && !strcmp(readable, name);
+	free(readable);
+	return is;
+}
+
+static bool find_symbol(const struct process *p, const char *name, raddr_t *address)
+{
+	for (size_t i = 0; i < p->modules.count; i++) {
+		const struct module *m = p->modules.module[i];
+		struct elf_symbol s;
+		size_t cursor = 0;
+
+		if (m->dead == UINT32_MAX && elf_find(m->elf, name, &cursor, &s)) {
+			*address = m->bias + s.value;
+			return true;
+		}
+	}
+	return false;
+}
+
+int functions_find(const struct process *p, const char *name, struct functions_cursor *at, unsigned ms, raddr_t *address)
+{
+	uint64_t end = now_ms() + ms;
+
+	if (!at->module && !at->symbol && find_symbol(p, name, address))
+		return 1;
+	for (; at->module < p->modules.count; at->module++, at->symbol = 0) {
+		const struct module *m = p->modules.module[at->module];
+		struct elf_symbol s;
+
+		for (unsigned i = 1; m->dead == UINT32_MAX && elf_next_symbol(m->elf, &at->symbol, &s); i++) {
+			if (is_called(&s, name)) {
+				*address = m->bias + s.value;
+				return 1;
+			}
+			if (i % 256 == 0 && now_ms() >= end)
+				return 0;
+		}
+	}
+	return -ENOENT;
+}

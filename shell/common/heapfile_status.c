@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "shell/common/heapfile_status.h"
+
+#include <inttypes.h>
+#include <time.h>
+
+#include "report/heapfile_process.h"
+#include "base/escape.h"
+#include "report/heapfile.h"
+#include "base/json.h"
+#include "report/print.h"
+#include "base/units.h"
+#include "shell/common/shell.h"
+#include "shell/common/command.h"
+
+/* Whose it is, of when, how much. The keys are those that `status` has of a process, as far as a file has them. */
+static struct profile_row sum(const struct profile *p, size_t *stacks)
+{
+	struct profile_row all = { 0 };
+
+	*stacks = 0;
+	for (size_t i = 0; i < p->count; i++) {
+		all.size += p->row[i].size;
+		all.count += p->row[i].count;
+		all.total_size += p->row[i].total_size;
+		all.total_count += p->row[i].total_count;
+		*stacks += p->row[i].count != 0;
+	}
+	return all;
+}
+
+static const char *reason(const char *why)
+{
+	switch (*why) {
+	case 'i': return "each so many bytes";
+	case 'm': return "at a new peak";
+	case 'u': return "when it was asked for";
+	case 'e': return "by `export`";
+	case 'f': return "at the end";
+	case 'l': return "at the limit";
+	default:  return "for an unknown reason";
+	}
+}
+
+static void print_json(struct call *call, const struct process *p, const struct profile_row *all)
+{
+	const struct heap_facts *f = &heapfile_of(p)->facts;
+	struct json j;
+
+	json_init(&j, call->out);
+	json_object(&j, NULL);
+	json_int(&j, "pid", p->pid);
+	json_string(&j, "command", p->command);
+	json_string(&j, "why", f->why);
+	json_uint(&j, "clock_ms", f->clock_ms);
+	json_uint(&j, "elapsed_ms", heapfile_of(p)->profile.ms);
+	json_int(&j, "total_size", all->size);
+	json_int(&j, "live_blocks", all->count);
+	if (heapfile_of(p)->profile.has_totals) {
+		json_uint(&j, "total_allocated", all->total_size);
+		json_uint(&j, "allocs", all->total_count);
+	}
+	json_uint(&j, "peak", f->peak);
+	json_uint(&j, "peak_ms", f->peak_ms);
+	json_uint(&j, "sample", f->sample);
+	if (f->limit_hit)
+		json_uint(&j, "limit", f->limit);
+	json_array(&j, "modules");
+	for (size_t i = 0; i < p->modules.count; i++)
+		json_string(&j, NULL, p->modules.module[i]->path);
+	json_end_array(&j);
+	json_end_object(&j);
+	json_finish(&j);
+}
+
+static void print_limit(struct shell *shell, FILE *out, struct process *p)
+{
+	const struct heap_facts *f = &heapfile_of(p)->facts;
+	struct sites *sites;
+
+	if (!f->limit_hit)
+		return;
+	fprintf(out, "limit      %" PRIu64 " bytes: with %" PRIu64 " allocated, %" PRIu64 " more were asked for", f->limit, f->allocated, f->request);
+	sites = f->request_stack ? shell_sites(shell, p) : NULL;
+	fputs(sites ? " by\n" : "\n", out);
+	if (sites)
+		print_stack(out, sites, f->request_stack);
+}
+
+void heap_status(struct shell *shell, struct call *call, const struct process *p)
+{
+	const struct heap_facts *f = &heapfile_of(p)->facts;
+	time_t seconds = (time_t)(f->clock_ms / 1000);
+	struct text_buffer time;
+	struct profile_row all;
+	char clock[32] = "?";
+	struct tm tm;
+	size_t stacks;
+
+	all = sum(&heapfile_of(p)->profile, &stacks);
+	if (call->json) {
+		print_json(call, p, &all);
+		return;
+	}
+	if (localtime_r(&seconds, &tm))
+		strftime(clock, sizeof(clock), "%Y-%m-%d %H:%M:%S", &tm);
+	escape_printf(call->out, "process    %d (%s)%s%s\n", (int)p->pid, p->command ? p->command : "?", p->exe ? ", " : "", p->exe ? p->exe : "");
+	escape_printf(call->out, "written    %s, %s after tracing began, %s\n", clock, time_text(&time, heapfile_of(p)->profile.ms), reason(f->why));
+	fprintf(call->out, "live       %" PRId64 " bytes in %" PRId64 " blocks from %zu stacks\n", all.size, all.count, stacks);
+	if (heapfile_of(p)->profile.has_totals)
+		fprintf(call->out, "allocated  %" PRIu64 " bytes in %" PRIu64 " blocks\n", all.total_size, all.total_count);
+	escape_printf(call->out, "peak       %" PRIu64 " bytes at %s\n", f->peak, time_text(&time, f->peak_ms));
+	if (f->sample)
+		fprintf(call->out, "sampled    one allocation each %" PRIu64 " bytes: the numbers are estimates\n", f->sample);
+	print_limit(shell, call->out, session_main(shell->session));
+}

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "shell/common/limit_text.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "process/profile_make.h"
+#include "base/escape.h"
+#include "report/print.h"
+#include "base/proc.h"
+#include "base/units.h"
+#include "shell/common/shell.h"
+
+#define SITES 10
+
+uint64_t limit_room(uint64_t limit, uint64_t allocated)
+{
+	return limit > allocated ? limit - allocated : 0;
+}
+
+static const char *thread_name(const struct limit_hit *hit, char name[PROC_NAME])
+{
+	proc_name(hit->process->via, hit->tid, name);
+	return *name ? name : "?";
+}
+
+static const char *plural(uint64_t n) { return n == 1 ? "" : "s"; }
+
+static void print_image(FILE *out, const struct limit_hit *hit)
+{
+	const struct process *p = hit->process;
+
+	escape_printf(out, "process %d (%s): the executable's text alone, %" PRIu64 " bytes, is more than the limit; nothing of it has run"
+		" (-c heap,mmap leaves it out)\n", (int)p->pid, p->command ? p->command : "?", hit->request);
+}
+
+static void print_request(FILE *out, const struct limit_hit *hit, struct sites *sites)
+{
+	const struct process *p = hit->process;
+	uint64_t room = limit_room(hit->limit, hit->allocated);
+	struct text_buffer time;
+	char name[PROC_NAME];
+
+	escape_printf(out, "process %d (%s), thread %d (%s), after %s: %" PRIu64 " byte%s more, with %" PRIu64 " byte%s of room left, asked for by\n", (int)p->pid,
+		p->command ? p->command : "?", (int)hit->tid, thread_name(hit, name), time_text(&time, hit->ms), hit->request, plural(hit->request), room,
+		plural(room));
+	print_stack(out, sites, hit->stack);
+}
+
+static void print_held(struct shell *shell, FILE *out, const struct limit_hit *hit, struct sites *sites)
+{
+	struct view_options options = { .key = VIEW_SITE, .sort = SORT_SIZE, .limit = SITES };
+	struct profile_ask ask = { .now_ms = hit->ms, .counted = session_options(shell->session)->count };
+	struct profile profile;
+	struct view view;
+
+	if (process_profile(hit->process, &ask, &profile))
+		return;
+	if (!view_make(&view, &profile, sites, &options)) {
+		fputs("what it holds:\n", out);
+		print_report(out, &view, false);
+		view_release(&view);
+	}
+	profile_release(&profile);
+}
+
+void limit_text(struct shell *shell, FILE *out, const struct limit_hit *hit, bool whole)
+{
+	struct sites *sites;
+
+	fprintf(out, "[MEMTRACER] alloc memory:%" PRIu64 ", allocated_memory: %" PRIu64 ", memory_limit: %" PRIu64 ", Memory limit exceeded!\n", hit->request,
+		hit->allocated, hit->limit);
+	fflush(out);
+	if (!whole)
+		return;
+	if (hit->image) {
+		print_image(out, hit);
+		return;
+	}
+	sites = shell_own_sites(shell, hit->process);
+	if (!sites)
+		return;
+	print_request(out, hit, sites);
+	print_held(shell, out, hit, sites);
+	sites_free(sites);
+}
+
+int limit_refusals(const struct process *p, struct profile *profile)
+{
+	const struct limit *l = &p->limit;
+
+	*profile = (struct profile){ .row = calloc(l->refusals + 1, sizeof(*profile->row)) };
+	if (!profile->row)
+		return -ENOMEM;
+	for (size_t i = 0; i < l->refusals; i++) {
+		const struct limit_refusal *r = &l->refusal[i];
+		uint64_t most = INT64_MAX / l->refusals;	/* requests may be absurd, their sum is to be none the less one */
+
+		profile->row[profile->count++] = (struct profile_row){ .stack = r->stack, .size = (int64_t)(r->bytes < most ? r->bytes : most),
+								       .count = (int64_t)r->count };
+	}
+	return 0;
+}
+
+uint64_t limit_refused_count(const struct process *p)
+{
+	uint64_t n = 0;
+
+	for (size_t i = 0; i < p->limit.refusals; i++)
+		n += p->limit.refusal[i].count;
+	return n;
+}

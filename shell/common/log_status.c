@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "shell/common/log_status.h"
+
+#include <inttypes.h>
+#include <time.h>
+
+#include "base/escape.h"
+#include "base/json.h"
+#include "log/replay.h"
+#include "report/print.h"
+#include "base/units.h"
+#include "shell/common/processes.h"
+#include "shell/common/reporting.h"
+#include "shell/common/shell.h"
+#include "shell/common/command.h"
+
+/* Whose it is, from when to when, what was live at its end. The keys are those that `status` has of a process, as far as a log has them. */
+static uint64_t allocated(const struct process *p, const struct ledger_totals *t, unsigned count)
+{
+	return (count & LEDGER_COUNT_HEAP ? t->heap : 0) + (count & LEDGER_COUNT_MMAP ? t->mmap : 0) + (count & COUNT_IMAGE ? p->image_bytes : 0);
+}
+
+static bool ended(const struct process *p) { return p->state == PROCESS_EXITED || p->state == PROCESS_HELD; }
+
+static void json_files(struct json *j, const struct replay *log)
+{
+	uint64_t bytes;
+
+	json_array(j, "log_files");
+	for (size_t i = 0; i < replay_files(log); i++)
+		json_string(j, NULL, replay_file(log, i, &bytes));
+	json_end_array(j);
+}
+
+static void print_json(struct shell *shell, struct call *call, const struct process *p, const struct ledger_totals *t)
+{
+	const struct replay *log = session_log(shell->session);
+	struct json j;
+
+	json_init(&j, call->out);
+	json_object(&j, NULL);
+	json_int(&j, "pid", p->pid);
+	json_string(&j, "command", p->command);
+	json_string(&j, "state", process_state_name(p->state));
+	if (ended(p))
+		json_int(&j, "exit_status", reporting_exit_status(p->wait_status));
+	else
+		json_null(&j, "exit_status");
+	json_uint(&j, "allocated", allocated(p, t, session_options(shell->session)->count));
+	json_uint(&j, "heap", t->heap);
+	json_uint(&j, "mmap", t->mmap);
+	json_uint(&j, "mmap_reserved", t->mmap_reserved);
+	json_uint(&j, "image", p->image_bytes);
+	json_uint(&j, "peak", t->peak);
+	json_uint(&j, "peak_ms", t->peak_ms);
+	json_uint(&j, "live_blocks", t->live_blocks);
+	json_uint(&j, "allocs", t->allocs);
+	json_uint(&j, "frees", t->frees);
+	json_uint(&j, "maps", t->maps);
+	json_uint(&j, "unmaps", t->unmaps);
+	json_uint(&j, "unknown_frees", t->unknown_frees);
+	json_uint(&j, "temporary", t->temporary);
+	json_uint(&j, "total_allocated", t->total_allocated);
+	json_uint(&j, "sample", session_options(shell->session)->agent.sample);
+	json_uint(&j, "clock_ms", replay_clock_ms(log));
+	json_uint(&j, "began_ms", p->began_ms);
+	json_uint(&j, "recorded_ms", p->recorded_ms);
+	json_uint(&j, "elapsed_ms", shell_moment(shell, p));
+	json_uint(&j, "events", replay_events(log));
+	json_files(&j, log);
+	json_string(&j, "unsupervised", p->unsupervised);
+	processes_json(&j, shell);
+	json_end_object(&j);
+	json_finish(&j);
+}
+
+static void print_record(FILE *out, const struct replay *log)
+{
+	uint64_t bytes, all = 0, began = replay_began_ms(log), ms = replay_ended_ms(log) - began;
+	time_t seconds = (time_t)((replay_clock_ms(log) + began) / 1000);
+	struct text_buffer size, time;
+	size_t files = replay_files(log);
+	char clock[32] = "?";
+	struct tm tm;
+
+	if (localtime_r(&seconds, &tm))
+		strftime(clock, sizeof(clock), "%Y-%m-%d %H:%M:%S", &tm);
+	for (size_t i = 0; i < files; i++) {
+		replay_file(log, i, &bytes);
+		all += bytes;
+	}
+	escape_printf(out, "record     %s from %s", time_text(&time, ms), clock);
+	if (began)
+		escape_printf(out, ", %s after tracing began", time_text(&time, began));
+	escape_printf(out, "; %" PRIu64 " events in %zu file%s, %s\n", replay_events(log), files, files == 1 ? "" : "s", size_text(&size, all));
+	escape_printf(out, "           %s", replay_file(log, 0, &bytes));
+	if (files > 1)
+		escape_printf(out, " to %s", replay_file(log, files - 1, &bytes));
+	putc('\n', out);
+}
+
+static void print_process(struct shell *shell, FILE *out, const struct process *p, const struct ledger_totals *t)
+{
+	unsigned count = session_options(shell->session)->count;
+	const char *about = print_about(t->estimated);
+	struct text_buffer time, size;
+	char end[64];
+
+	escape_printf(out, "process    %d (%s)%s%s, %s at %s\n", (int)p->pid, p->command ? p->command : "?", p->exe ? ", " : "", p->exe ? p->exe : "",
+		ended(p) ? reporting_end(p->wait_status, end, sizeof(end)) : process_state_name(p->state), time_text(&time, p->ended_ms));
+	if (p->unsupervised)
+		escape_printf(out, "           its allocations are not known: %s\n", p->unsupervised);
+	escape_printf(out, "allocated  %s%" PRIu64 " bytes (%s) then: heap %s%" PRIu64 ", mmap %" PRIu64 ", image %" PRIu64 "\n", about, allocated(p, t, count),
+		size_text(&size, allocated(p, t, count)), about, t->heap, t->mmap, p->image_bytes);
+	escape_printf(out, "peak       %s%" PRIu64 " bytes (%s) without the image, at %s\n", about, t->peak, size_text(&size, t->peak), time_text(&time, t->peak_ms));
+	escape_printf(out, "blocks     %s%" PRIu64 " live; %s%" PRIu64 " allocated, %s%" PRIu64 " freed, %s%" PRIu64 " of them temporary; %s%" PRIu64 " bytes ever\n", about,
+		t->live_blocks, about, t->allocs, about, t->frees, about, t->temporary, about, t->total_allocated);
+}
+
+void log_status(struct shell *shell, struct call *call, const struct process *p)
+{
+	uint64_t sample = session_options(shell->session)->agent.sample;
+	struct ledger_totals t;
+	struct text_buffer size;
+	size_t n = replay_processes(session_log(shell->session));
+
+	ledger_totals(p->ledger, &t);
+	if (call->json) {
+		print_json(shell, call, p, &t);
+		return;
+	}
+	print_process(shell, call->out, p, &t);
+	print_record(call->out, session_log(shell->session));
+	if (sample)
+		escape_printf(call->out, "sampled    one allocation per %s bytes: the numbers are estimates\n", size_text(&size, sample));
+	if (n > 1)
+		fprintf(call->out, "processes  %zu (`processes` lists them)\n", n);
+}

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/*
+ * processes.c - one object for each process, those that ended included.
+ */
+#include "shell/common/processes.h"
+
+#include "session/ended.h"
+#include "shell/common/reporting.h"
+#include "shell/common/shell.h"
+
+static bool ended(enum process_state state) { return state == PROCESS_EXITED || state == PROCESS_HELD; }
+
+static void row_json(struct json *j, const struct ended *e)
+{
+	json_newline(j);
+	json_object(j, NULL);
+	json_int(j, "pid", e->pid);
+	json_int(j, "ppid", e->ppid);
+	json_string(j, "command", e->command);
+	json_string(j, "state", process_state_name(e->state));
+	if (ended(e->state))
+		json_int(j, "exit_status", reporting_exit_status(e->wait_status));
+	else
+		json_null(j, "exit_status");
+	json_uint(j, "heap", e->totals.heap);
+	json_uint(j, "mmap", e->totals.mmap);
+	json_uint(j, "allocs", e->totals.allocs);
+	json_uint(j, "peak", e->totals.peak);
+	json_uint(j, "began_ms", e->began_ms);
+	json_string(j, "exe", e->exe);
+	json_string(j, "unsupervised", e->unsupervised);
+	json_end_object(j);
+}
+
+void processes_json(struct json *j, const struct shell *shell)
+{
+	const struct ended_list *list = session_ended_list(shell->session);
+
+	json_array(j, "processes");
+	for (size_t i = 0; i < list->count; i++)
+		row_json(j, ended_line(list, i));
+	for (const struct process *p = session_processes(shell->session); p; p = p->next) {
+		struct ended e = ended_of(p);
+
+		row_json(j, &e);
+	}
+	json_end_array(j);
+}

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "shell/common/warm.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/escape.h"
+#include "base/message.h"
+#include "symbols/module.h"
+#include "process/resolver.h"
+#include "shell/common/shell.h"
+
+/*
+ * Frames that nobody has asked about yet are gathered, some thousand at a time, and given to the worker thread (resolver.h); the session's loop turns
+ * until it is through. Then its answers are taken over, which is quick. Where all is known already this is one look at each stack.
+ */
+#define BATCH 8192			/* questions */
+#define SLICE_MS 2			/* between two turns of the loop */
+#define PROGRESS_MS 1000
+
+struct warming {
+	struct shell *shell;
+	struct process *process, *pinned;
+	struct sites *sites;
+	bool whole, shown;
+	uint64_t began, turned, told;
+	size_t done, all;		/* stacks */
+	struct resolver_question *question;
+	uint32_t *stack;		/* that have questions in the batch */
+	size_t questions, stacks;
+};
+
+static void progress(struct warming *w, const struct module *module)
+{
+	uint64_t now = session_ms(w->shell->session);
+
+	if (now < w->began + PROGRESS_MS || now < w->told + PROGRESS_MS / 5 || !isatty(message_fd()))
+		return;
+	w->told = now;
+	w->shown = true;
+	escape_printf(message_stream(), "\rreading symbols: %zu of %zu stacks%s%.60s\033[K", w->done, w->all, module ? ", " : "", module ? module->path : "");
+	message_flush();
+}
+
+static void turn(struct warming *w, int ms)
+{
+	if (session_turn(w->shell->session, ms))
+		usleep(1000);
+	w->turned = session_ms(w->shell->session);
+}
+
+static bool has_site(struct symbol_frames f)
+{
+	for (size_t i = 0; i < f.count; i++)
+		if (!f.frame[i].skip)
+			return true;
+	return false;
+}
+
+/* Adds the frames of STACK that are not known; false if there are none. */
+static bool gather(struct warming *w, uint32_t stack)
+{
+	struct process *p = w->process;
+	struct symbol_frames known;
+	size_t before = w->questions;
+	uint64_t pc;
+
+	for (uint32_t n = stack, up; n && !(w->whole && sites_settled(w->sites, n, true)); n = up) {
+		struct resolver_question q = { .first = w->questions == before };
+
+		up = process_stack_parent(p, n, &pc);
+		if (!pc || !process_question(p, n, pc, &q.q))
+			continue;
+		if (!symbols_known(p->symbols, q.q.module, q.q.pc, q.q.exact, &known))
+			w->question[w->questions++] = q;
+		else if (!w->whole && has_site(known))
+			break;
+	}
+	return w->questions > before;
+}
+
+static void run_batch(struct warming *w)
+{
+	struct resolver *r = w->questions ? resolver_start(w->process->symbols, w->question, w->questions, !w->whole) : NULL;
+	size_t done;
+
+	for (unsigned turns = 0; r && (done = resolver_done(r)) < w->questions; turns++) {
+		if (shell_interrupted(w->shell))
+			resolver_stop(r);
+		turn(w, turns > 50);
+		progress(w, w->question[done].q.module);
+	}
+	if (r)
+		resolver_finish(r);
+	for (size_t i = 0; i < w->stacks && !shell_interrupted(w->shell); i++)
+		sites_settle(w->sites, w->stack[i], w->whole);
+	w->questions = w->stacks = 0;
+}
+
+static void one(struct warming *w, uint32_t stack)
+{
+	w->done++;
+	if (sites_settled(w->sites, stack, w->whole))
+		return;
+	if (gather(w, stack))
+		w->stack[w->stacks++] = stack;
+	else
+		sites_settle(w->sites, stack, w->whole);
+	if (w->questions > BATCH - WIRE_DEPTH - 1)
+		run_batch(w);
+	if (session_ms(w->shell->session) >= w->turned + SLICE_MS) {
+		turn(w, 0);
+		progress(w, NULL);
+	}
+}
+
+static bool begin(struct warming *w, struct shell *shell, struct process *p, struct sites *sites, bool whole, size_t all)
+{
+	*w = (struct warming){ .shell = shell, .process = p, .sites = sites, .whole = whole, .all = all, .began = session_ms(shell->session) };
+	w->turned = w->began;
+	w->question = malloc(BATCH * sizeof(*w->question));
+	w->stack = malloc(BATCH * sizeof(*w->stack));
+	w->pinned = session_pin(shell->session, p);
+	return w->question && w->stack;
+}
+
+static void end(struct warming *w)
+{
+	session_pin(w->shell->session, w->pinned);
+	free(w->question);
+	free(w->stack);
+	if (!w->shown)
+		return;
+	fputs("\r\033[K", message_stream());
+	message_flush();
+}
+
+void warm_profile(struct shell *shell, struct process *p, struct sites *sites, const struct profile *profile, bool whole)
+{
+	struct warming w;
+	size_t i = 0;
+
+	while (i < profile->count && sites_settled(sites, profile->row[i].stack, whole))
+		i++;
+	if (i == profile->count)
+		return;
+	if (begin(&w, shell, p, sites, whole, profile->count)) {
+		w.done = i;
+		for (; i < profile->count && !shell_interrupted(shell); i++)
+			one(&w, profile->row[i].stack);
+		run_batch(&w);
+	}
+	end(&w);
+}
+
+void warm_addresses(struct shell *shell, struct process *p, const struct symbol_question *q, size_t count)
+{
+	struct symbol_frames known;
+	struct warming w;
+
+	if (begin(&w, shell, p, NULL, true, count))
+		for (; w.done < count && !shell_interrupted(shell); w.done++) {
+			if (!symbols_known(p->symbols, q[w.done].module, q[w.done].pc, q[w.done].exact, &known))
+				w.question[w.questions++] = (struct resolver_question){ .q = q[w.done], .first = true };
+			if (w.questions == BATCH)
+				run_batch(&w);
+		}
+	if (w.questions)
+		run_batch(&w);
+	end(&w);
+}
+
+void warm_stack(struct shell *shell, struct process *p, struct sites *sites, uint32_t stack)
+{
+	struct warming w;
+
+	if (sites_settled(sites, stack, true))
+		return;
+	if (begin(&w, shell, p, sites, true, 1)) {
+		one(&w, stack);
+		run_batch(&w);
+	}
+	end(&w);
+}

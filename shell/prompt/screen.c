@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "shell/prompt/screen.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "session/session.h"
+
+/*
+ * One queue of bytes for the terminal, filled by everybody, emptied whenever the terminal takes some. As long as anything is in it, nothing more is read
+ * from the program. An unfinished line of the program's ("Name? ") gets a line of its own above the prompt; when more comes, that line is
+ * written again with the rest, so that it looks as it would without a prompt beneath.
+ */
+#define CHUNK    65536			/* of the program's output at a time */
+#define QUEUE    (16u << 20)		/* from here on a command waits for the terminal after all */
+#define KEPT     65536
+
+struct screen {
+	struct session *session;
+	struct terminal *terminal;
+	void (*hide)(void), (*show)(void);
+	enum screen_mode mode;
+	bool hidden;			/* SCREEN_PROMPT: the line is off the screen until the queue is empty */
+	bool fresh;			/* the last byte written was a newline */
+	char *queue;
+	size_t start, end, room;
+	char tail[256];			/* the program's unfinished line, when the last thing written is that */
+	size_t tail_len;
+	bool tail_open, tail_whole;	/* there is one (with a line of its own, above the prompt); all of it is in `tail` */
+	bool tail_above;		/* there was one when the prompt was left, and nothing has been written since */
+	bool plain;			/* a terminal without a cursor to move */
+	char *kept;
+	size_t kept_len, kept_lost;
+};
+
+static void on_writable(void *ctx, short revents);
+static void on_program(void *ctx, short revents);
+
+/* ---- the queue ------------------------------------------------------------------------------------------------------------------ */
+
+static void listen_to_program(struct screen *s, bool on)
+{
+	if (s->terminal->master >= 0)
+		session_watch(s->session, s->terminal->master, on ? POLLIN : 0, on_program, s);
+}
+
+static void push(struct screen *s)
+{
+	while (s->start < s->end) {
+		ssize_t n = write(s->terminal->user, s->queue + s->start, s->end - s->start);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0 && errno != EAGAIN)
+			n = (ssize_t)(s->end - s->start);	/* it is gone */
+		if (n < 0)
+			break;
+		s->start += (size_t)n;
+	}
+	if (s->start == s->end) {
+		s->start = s->end = 0;
+		session_watch(s->session, s->terminal->user, 0, NULL, NULL);
+		listen_to_program(s, true);
+		if (s->hidden) {
+			s->hidden = false;
+			s->show();
+		}
+	} else {
+		session_watch(s->session, s->terminal->user, POLLOUT, on_writable, s);
+		listen_to_program(s, false);
+	}
+}
+
+static void on_writable(void *ctx, short revents)
+{
+	(void)revents;
+	push(ctx);
+}
+
+static void add(struct screen *s, const char *text, size_t len)
+{
+	if (!len)
+		return;
+	if (s->room - s->end < len && s->start) {
+		memmove(s->queue, s->queue + s->start, s->end - s->start);
+		s->end -= s->start;
+		s->start = 0;
+	}
+	if (s->room - s->end < len) {
+		size_t room = (s->end + len) * 2;
+		char *queue = s->end + len < QUEUE ? realloc(s->queue, room) : NULL;
+
+		if (!queue) {
+			terminal_write(s->terminal, s->queue + s->start, s->end - s->start);
+			terminal_write(s->terminal, text, len);
+			s->start = s->end = 0;
+			s->fresh = text[len - 1] == '\n';
+			return;
+		}
+		s->queue = queue;
+		s->room = room;
+	}
+	memcpy(s->queue + s->end, text, len);
+	s->end += len;
+	s->fresh = text[len - 1] == '\n';
+}
+
+static void take_prompt_off(struct screen *s)
+{
+	if (s->mode == SCREEN_PROMPT && !s->hidden) {
+		s->hidden = true;
+		s->hide();
+	}
+}
+
+/* ---- the program ---------------------------------------------------------------------------------------------------------------- */
+
+/* Keeps the end of what the program has printed, from the last newline on (or the last carriage return that something follows). */
+static void remember_tail(struct screen *s, const char *text, size_t len)
+{
+	const char *newline = memrchr(text, '\n', len), *back;
+	unsigned rows, columns;
+
+	if (newline) {
+		len -= (size_t)(newline + 1 - text);
+		text = newline + 1;
+		s->tail_len = 0;
+		s->tail_whole = true;
+	}
+	back = len > 1 ? memrchr(text, '\r', len - 1) : NULL;
+	if (back) {
+		len -= (size_t)(back + 1 - text);
+		text = back + 1;
+		s->tail_len = 0;
+		s->tail_whole = true;
+	}
+	terminal_size(s->terminal, &rows, &columns);
+	if (s->tail_len + len > sizeof(s->tail) || s->tail_len + len >= columns || memchr(text, '\033', len) || memchr(text, '\b', len))
+		s->tail_whole = false;
+	if (s->tail_whole) {
+		memcpy(s->tail + s->tail_len, text, len);
+		s->tail_len += len;
+	} else
+		s->tail_len += len ? 1 : 0;
+}
+
+static void close_line(struct screen *s)
+{
+	if (!s->fresh) {
+		s->tail_open = s->tail_len > 0;
+		add(s, "\r\n", 2);
+	}
+}
+
+static void program_prints(struct screen *s, const char *text, size_t len)
+{
+	take_prompt_off(s);
+	if (s->tail_open && s->tail_whole && !s->plain) {
+		add(s, "\033[A\r\033[K", 7);
+		add(s, s->tail, s->tail_len);
+	}
+	s->tail_open = s->tail_above = false;
+	if (s->mode == SCREEN_COMMAND && s->fresh && s->tail_len) {	/* our own text came between */
+		s->tail_len = 0;
+		s->tail_whole = true;
+	}
+	add(s, text, len);
+	remember_tail(s, text, len);
+	if (s->mode == SCREEN_PROMPT)
+		close_line(s);
+}
+
+static void keep(struct screen *s, const char *text, size_t len)
+{
+	if (!s->kept)
+		s->kept = malloc(KEPT);
+	if (!s->kept)
+		return;
+	if (len > KEPT) {
+		s->kept_lost += len - KEPT;
+		text += len - KEPT;
+		len = KEPT;
+	}
+	if (s->kept_len + len > KEPT) {
+		size_t gone = s->kept_len + len - KEPT;
+
+		s->kept_lost += gone;
+		s->kept_len -= gone;
+		memmove(s->kept, s->kept + gone, s->kept_len);
+	}
+	memcpy(s->kept + s->kept_len, text, len);
+	s->kept_len += len;
+}
+
+/* Returns whether there may be more. */
+static bool read_program(struct screen *s)
+{
+	static char text[CHUNK];
+	size_t len = 0;
+	ssize_t n = 0;
+
+	if (s->terminal->master < 0)
+		return false;
+	while (len < sizeof(text) && (n = read(s->terminal->master, text + len, sizeof(text) - len)) > 0)
+		len += (size_t)n;
+	if (n < 0 && errno == EIO)		/* nobody has it open any more */
+		session_watch(s->session, s->terminal->master, 0, NULL, NULL);
+	if (!len)
+		return false;
+	if (s->mode == SCREEN_KEPT)
+		keep(s, text, len);
+	else
+		program_prints(s, text, len);
+	return n > 0;
+}
+
+static void on_program(void *ctx, short revents)
+{
+	struct screen *s = ctx;
+
+	(void)revents;
+	read_program(s);
+	if (s->start < s->end || s->hidden)
+		push(s);
+}
+
+void screen_catch_up(struct screen *s)
+{
+	while (read_program(s))
+		if (s->end - s->start > QUEUE / 4)
+			screen_flush(s);
+	if (s->start < s->end || s->hidden)
+		push(s);
+}
+
+/* ---- ours ----------------------------------------------------------------------------------------------------------------------- */
+
+void screen_write(struct screen *s, const char *text, size_t len)
+{
+	take_prompt_off(s);
+	s->tail_open = s->tail_above = false;
+	add(s, text, len);
+	if (s->mode == SCREEN_PROMPT && !s->fresh)
+		add(s, "\r\n", 2);
+	push(s);
+}
+
+bool screen_done(const struct screen *s) { return s->start == s->end; }
+
+void screen_drop(struct screen *s)
+{
+	s->start = s->end = 0;
+	s->fresh = false;
+	s->tail_len = 0;
+	s->tail_whole = true;
+	push(s);
+}
+
+void screen_flush(struct screen *s)
+{
+	terminal_write(s->terminal, s->queue + s->start, s->end - s->start);
+	s->start = s->end;
+	s->fresh = true;	/* somebody else may write now */
+	push(s);
+}
+
+bool screen_takes_lines(const struct screen *s)
+{
+	return s->mode == SCREEN_COMMAND || s->mode == SCREEN_PROMPT;
+}
+
+void screen_enter(struct screen *s, enum screen_mode mode)
+{
+	enum screen_mode before = s->mode;
+
+	s->mode = mode;
+	if (before == SCREEN_PROMPT && mode != SCREEN_PROMPT) {
+		s->hidden = false;
+		s->tail_above = s->tail_open;	/* no longer the line above: that is the one just typed */
+		s->tail_open = false;
+	}
+	if (mode == SCREEN_HANDED && s->tail_above && s->tail_whole)
+		add(s, s->tail, s->tail_len);	/* the question that is answered now */
+	if (before == SCREEN_KEPT && s->kept_len) {
+		char lost[96];
+
+		if (s->kept_lost)
+			add(s, lost, (size_t)snprintf(lost, sizeof(lost), "[%zu bytes of the program's output are not shown]\r\n", s->kept_lost));
+		program_prints(s, s->kept, s->kept_len);
+	}
+	if (before == SCREEN_KEPT)
+		s->kept_len = s->kept_lost = 0;
+	if (mode == SCREEN_PROMPT)
+		close_line(s);
+	if (s->start < s->end)
+		push(s);
+}
+
+/* ---- life ----------------------------------------------------------------------------------------------------------------------- */
+
+struct screen *screen_new(struct session *session, struct terminal *terminal, void (*hide)(void), void (*show)(void))
+{
+	struct screen *s = calloc(1, sizeof(*s));
+	const char *term = getenv("TERM");
+
+	if (!s)
+		return NULL;
+	s->session = session;
+	s->terminal = terminal;
+	s->hide = hide;
+	s->show = show;
+	s->fresh = s->tail_whole = true;
+	s->plain = !term || !*term || !strcmp(term, "dumb");
+	s->queue = malloc(s->room = CHUNK);
+	if (!s->queue) {
+		free(s);
+		return NULL;
+	}
+	listen_to_program(s, true);
+	return s;
+}
+
+int screen_renew(struct screen *s)
+{
+	int err;
+
+	screen_catch_up(s);
+	listen_to_program(s, false);
+	err = terminal_renew(s->terminal);
+	listen_to_program(s, !err && screen_done(s));
+	return err;
+}
+
+void screen_hang_up(struct screen *s)
+{
+	listen_to_program(s, false);
+	terminal_hang_up(s->terminal);
+}
+
+void screen_free(struct screen *s)
+{
+	if (!s)
+		return;
+	listen_to_program(s, false);
+	session_watch(s->session, s->terminal->user, 0, NULL, NULL);
+	free(s->queue);
+	free(s->kept);
+	free(s);
+}

@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/message.h"
+#include "shell/common/breathing.h"
+#include "shell/common/asked_snapshots.h"
+#include "shell/common/comparing.h"
+#include "shell/common/dumping.h"
+#include "shell/prompt/alias.h"
+#include "shell/common/events.h"
+#include "shell/common/functions.h"
+#include "shell/prompt/grammar.h"
+#include "shell/prompt/interval.h"
+#include "shell/common/limiting.h"
+#include "shell/common/reporting.h"
+#include "shell/prompt/screen.h"
+#include "shell/common/unseen.h"
+#include "shell/common/shell.h"
+#include "shell/common/command.h"
+
+/*
+ * The shell takes commands from the text of -x or from a script, one at a time, and runs each against the session. While it waits (for input,
+ * for a `wait`, for a shell command) the session's loop turns. A script is read as it comes: with `-X -` another program may be at the
+ * other end and wait for the answer to each line.
+ */
+
+#define AWAIT_MS 100
+#define YOUNG_MS 1000
+#define HOLD_MS 60000			/* a batch run keeps the program's last instant no longer than this */
+
+/* ---- life ------------------------------------------------------------------------------------------------------------------------ */
+
+void shell_init(struct shell *shell, struct session *session)
+{
+	uint64_t interval = session_options(session)->interval_ms, now = session_ms(session);
+	int err;
+
+	*shell = (struct shell){ .session = session, .settings = { .rows = 20, .site_skip = strdup("") } };
+	snapshots_for_program(shell);
+	err = interval_set(shell, interval ? interval - now % interval : 0, interval);
+	if (err)
+		message_error("--interval: no timer: %s", strerror(-err));
+	limiting_init(shell);
+	dumping_init(shell);
+}
+
+void shell_forget(struct shell *shell)
+{
+	shell_forget_sites(shell);
+	comparing_release(shell);
+	functions_free(shell->functions);
+	shell->functions = NULL;
+}
+
+void shell_release(struct shell *shell)
+{
+	interval_release(shell);
+	dumping_release(shell);
+	shell_forget(shell);
+	events_free(shell->events);
+	free(shell->settings.site_skip);
+	*shell = (struct shell){ 0 };
+}
+
+int shell_turn(struct shell *shell, int ms)
+{
+	uint64_t now = session_ms(shell->session), enough = session_options(shell->session)->duration_ms;
+	int err;
+
+	if (enough && !shell->traced_enough && now < enough && (ms < 0 || (uint64_t)ms > enough - now))
+		ms = (int)(enough - now < 60000 ? enough - now : 60000);
+	if (shell->events)
+		ms = events_due(shell, ms);
+	err = session_turn(shell->session, ms);
+	now = session_ms(shell->session);
+	if (((enough && now >= enough) || (shell->leave && !shell->screen)) && !shell->traced_enough && !session_ended(shell->session)) {
+		shell->traced_enough = true;
+		session_settle(shell->session);
+		session_detach(shell->session);
+	}
+	if (!shell->ended && session_ended(shell->session)) {
+		shell->ended = true;
+		shell->ended_ms = now;
+	}
+	if (shell->ended && now > shell->ended_ms + HOLD_MS && !shell->screen)
+		session_hold(shell->session, false);
+	dumping_turn(shell);
+	unseen_turn(shell);
+	if (shell->events)
+		events_turn(shell);
+	else
+		limiting_turn(shell, NULL);
+	return err;
+}
+
+static void nothing(void *ctx, short revents)
+{
+	(void)ctx;
+	(void)revents;
+}
+
+/*
+ * A /bin/sh that is just being started can lose a signal: dash keeps one that comes while it forks for later, and then executes another program. So Ctrl-C in its
+ * first moments is repeated as long as it is still there, after longer and longer pauses: a busy machine may give it no turn for some hundred milliseconds.
+ */
+struct repeat {
+	uint64_t when, pause;		/* ms; 0: no Ctrl-C yet; a pause of 0 then: no more */
+};
+
+static void repeat_interrupt(const struct shell *shell, struct repeat *r)
+{
+	uint64_t now = session_ms(shell->session);
+
+	if (!r->when) {
+		r->pause = now - shell->spawned_ms < YOUNG_MS ? AWAIT_MS : 0;
+		r->when = now + r->pause;
+	}
+	if (!r->pause || now < r->when)
+		return;
+	kill(0, SIGINT);
+	r->pause = r->pause < YOUNG_MS ? r->pause * 2 : 0;
+	r->when = now + r->pause;
+}
+
+int shell_await(struct shell *shell, int fd, enum await_end end)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	struct repeat repeat = { 0 };
+	int err = 0;
+
+	if (session_watch(shell->session, fd, POLLIN, nothing, NULL) < 0)
+		return -ENOSPC;
+	while (!err && poll(&p, 1, 0) == 0) {
+		if (end == AWAIT_LEAVE && shell->screen && shell_interrupted(shell))
+			repeat_interrupt(shell, &repeat);
+		err = (end >= AWAIT_LEAVE && shell->leave) || (end == AWAIT_INTERRUPT && shell_interrupted(shell)) ? -EINTR : shell_turn(shell, AWAIT_MS);
+	}
+	session_watch(shell->session, fd, 0, NULL, NULL);
+	return err;
+}
+
+int shell_spawn(struct shell *shell, struct spawned *child, const char *command, int out, enum spawn_input input)
+{
+	int err;
+
+	shell_flush(shell);
+	err = spawn_shell(child, command, out, input);
+	shell->spawned_ms = session_ms(shell->session);
+	if (!err && shell_interrupted(shell))
+		kill(child->pid, SIGINT);
+	return err;
+}
+
+bool shell_interrupted(const struct shell *shell)
+{
+	sigset_t set;
+
+	return shell->interrupted || (shell->screen && sigpending(&set) == 0 && sigismember(&set, SIGINT) == 1);
+}
+
+void shell_flush(struct shell *shell)
+{
+	message_flush();
+	if (shell->screen)
+		screen_flush(shell->screen);
+}
+
+struct process *shell_process(struct shell *shell)
+{
+	session_settle(shell->session);
+	return session_main(shell->session);
+}
+
+const struct before *shell_before(struct shell *shell)
+{
+	const struct process *p = session_main(shell->session);
+
+	return p->before.state == BEFORE_NONE ? NULL : &p->before;
+}
+
+void shell_let_go(struct shell *shell)
+{
+	session_settle(shell->session);
+	session_hold(shell->session, false);
+	session_detach(shell->session);
+	shell->detached = true;
+	dumping_turn(shell);
+}
+
+struct process *shell_alive(struct shell *shell, const struct call *call)
+{
+	struct process *p = shell_process(shell);
+
+	if (p->state == PROCESS_RUNNING || p->state == PROCESS_STOPPED)
+		return p;
+	shell_over(shell, call, p);
+	return NULL;
+}
+
+int shell_over(const struct shell *shell, const struct call *call, const struct process *p)
+{
+	return shell_error(shell, call, "process %d is %s", (int)p->pid, process_state_name(p->state));
+}
+
+uint64_t shell_elapsed(const struct shell *shell, const struct process *p)
+{
+	return p->ended_ms ? p->ended_ms : session_ms(shell->session);
+}
+
+uint64_t shell_moment(const struct shell *shell, const struct process *p)
+{
+	return p->off ? p->off_ms : shell_elapsed(shell, p);
+}

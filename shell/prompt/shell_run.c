@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/*
+ * shell_run.c - from a text or a script to commands that run: each with its output, which may be a file or another program.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/message.h"
+#include "shell/common/breathing.h"
+#include "shell/common/reporting.h"
+#include "shell/common/shell.h"
+#include "shell/prompt/alias.h"
+#include "shell/prompt/grammar.h"
+#include "shell/common/command.h"
+
+static bool takes_rest(const char *name)
+{
+	char why[160];
+	const struct command *c = command_find(name, why, sizeof(why));
+
+	return c && c->flags & COMMAND_REST;
+}
+
+bool shell_is_open(const char *text)
+{
+	struct grammar g = { .at = text, .line = 1, .takes_rest = takes_rest, .expand = alias_expand };
+	struct statement s;
+	int r;
+
+	while ((r = grammar_next(&g, &s)) == 1 || r == -EINVAL)
+		if (r == 1)
+			statement_release(&s);
+	return r == -EAGAIN && g.in_braces;
+}
+
+/* ---- one command ------------------------------------------------------------------------------------------------------------------- */
+
+struct output {
+	FILE *file;
+	int fd;				/* beneath it */
+	struct spawned child;
+};
+
+static int open_output(struct shell *shell, const struct statement *s, struct output *o)
+{
+	int err;
+
+	*o = (struct output){ .file = message_stream(), .fd = message_fd(), .child = { .input = -1 } };
+	if (s->redirect == REDIRECT_WRITE || s->redirect == REDIRECT_APPEND) {
+		o->fd = breathing_create(shell, s->target, s->redirect == REDIRECT_APPEND);
+		o->file = o->fd < 0 ? NULL : breathing_open(shell, o->fd);
+		if (!o->file)
+			return shell_error(shell, NULL, "cannot write '%s': %s", s->target, strerror(errno));
+	} else if (s->redirect == REDIRECT_PIPE) {
+		err = shell_spawn(shell, &o->child, s->target, message_fd(), SPAWN_PIPE);
+		if (err)
+			return shell_error(shell, NULL, "cannot run '%s' by /bin/sh: %s", s->target, strerror(-err));
+		o->fd = o->child.input;
+		o->file = breathing_open(shell, o->fd);
+		if (!o->file)
+			return shell_error(shell, NULL, "cannot run '%s': %s", s->target, strerror(errno));
+	}
+	return 0;
+}
+
+/* Until the shell command at the other end has ended: the target goes on meanwhile. */
+static int reap(struct shell *shell, struct spawned *child)
+{
+	return shell_await(shell, child->status_fd, AWAIT_LEAVE) ? 0 : spawn_status(child);
+}
+
+static int close_output(struct shell *shell, const struct statement *s, struct output *o)
+{
+	int err = 0, status;
+
+	if (s->redirect == REDIRECT_NONE) {
+		message_flush();
+		return 0;
+	}
+	session_pin(shell->session, session_main(shell->session));	/* the answer is made: anything may change now */
+	errno = 0;
+	if (ferror(o->file) | fclose(o->file))		/* both, always */
+		err = errno ? errno : EIO;
+	if (s->redirect == REDIRECT_PIPE) {
+		status = reap(shell, &o->child);
+		return status == 126 || status == 127 ? shell_error(shell, NULL, "'%s' was not run: exit status %d", s->target, status) : 0;
+	}
+	return err ? shell_error(shell, NULL, "cannot write '%s': %s", s->target, strerror(err)) : 0;
+}
+
+/* Whether it needs more than what -r opened. */
+static bool cannot_answer(struct shell *shell, const struct call *call)
+{
+	const struct process *p = session_main(shell->session);
+	unsigned flags = call->command->flags;
+
+	if (!p->source->name || !(flags & COMMAND_LIVE || (p->source->one_moment && flags & COMMAND_TIMES)))
+		return false;
+	shell_error(shell, call, "needs a process, and what is open is %s", p->source->name);
+	return true;
+}
+
+static void run(struct shell *shell, struct statement *s)
+{
+	struct call call = { .argc = s->argc, .argv = s->argv, .rest = s->rest };
+	struct process *pinned;
+	struct output output;
+	char why[160];
+	bool bad;
+
+	call.command = command_find(s->argv[0], why, sizeof(why));
+	if (!call.command) {
+		shell_error(shell, NULL, "%s", why);
+		shell->failed++;
+		return;
+	}
+	if (cannot_answer(shell, &call)) {
+		shell->failed++;
+		return;
+	}
+	if (open_output(shell, s, &output)) {
+		shell->failed++;
+		return;
+	}
+	call.out = output.file;
+	call.fd = output.fd;
+	pinned = session_pin(shell->session, NULL);
+	bad = call.command->run(shell, &call);
+	if (!bad && call.command->flags & COMMAND_RECORD && !call.json)
+		reporting_off(call.out, session_main(shell->session));
+	if (close_output(shell, s, &output))
+		bad = true;
+	session_pin(shell->session, pinned);
+	shell->failed += bad;
+}
+
+/* ---- texts and scripts ------------------------------------------------------------------------------------------------------------- */
+
+/* Runs what is complete in TEXT (all of it if LAST); returns how much was used. *LINE goes on with it. */
+static size_t run_some(struct shell *shell, const char *text, unsigned *line, bool last)
+{
+	struct grammar g = { .at = text, .line = *line, .takes_rest = takes_rest, .expand = alias_expand };
+	struct statement s;
+	const char *before = text;
+
+	while (!shell->quit && !shell_interrupted(shell)) {
+		int r = grammar_next(&g, &s);
+
+		shell->line = r == 1 ? s.line : g.line;
+		if (r == 0 || (r == -EAGAIN && !last)) {
+			before = r == 0 ? g.at : before;
+			*line = r == 0 ? g.line : *line;
+			break;
+		}
+		if (r == -EAGAIN || r == -ENOMEM) {
+			shell_error(shell, NULL, r == -EAGAIN ? "the text ends within quotes or braces" : "out of memory");
+			shell->failed++;
+			return strlen(text);
+		}
+		if (r < 0) {
+			shell_error(shell, NULL, "%s", g.why);
+			shell->failed++;
+		} else {
+			run(shell, &s);
+			statement_release(&s);
+		}
+		before = g.at;
+		*line = g.line;
+	}
+	return (size_t)(before - text);
+}
+
+void shell_run_text(struct shell *shell, const char *name, const char *text)
+{
+	const char *where = shell->where;
+	unsigned line = 1, at = shell->line;
+
+	shell->where = name;
+	run_some(shell, text, &line, true);
+	shell->where = where;
+	shell->line = at;
+}
+
+struct script_buffer {
+	char *text;
+	size_t len, allocated;
+};
+
+/* More of the file: bytes read, 0 at its end, -errno. Pipes and terminals are waited for with the session's loop turning. */
+static ssize_t read_more(struct shell *shell, int fd, struct script_buffer *b)
+{
+	ssize_t n;
+	int err;
+
+	if (b->allocated - b->len < 4096) {
+		char *text = realloc(b->text, b->allocated + 65536);
+
+		if (!text)
+			return -ENOMEM;
+		b->text = text;
+		b->allocated += 65536;
+	}
+	do {
+		err = shell_await(shell, fd, AWAIT_INTERRUPT);
+		if (err)
+			return err;
+		n = read(fd, b->text + b->len, b->allocated - b->len - 1);
+	} while (n < 0 && (errno == EINTR || errno == EAGAIN));
+	if (n < 0)
+		return -errno;
+	if (memchr(b->text + b->len, '\0', (size_t)n))
+		return -EILSEQ;
+	b->len += (size_t)n;
+	b->text[b->len] = '\0';
+	return n;
+}
+
+int shell_run_file(struct shell *shell, const char *path)
+{
+	bool standard = !strcmp(path, "-");
+	const char *where = shell->where;
+	unsigned line = 1, at = shell->line;
+	struct script_buffer b = { 0 };
+	int fd = standard ? fcntl(0, F_DUPFD_CLOEXEC, 3) : open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);	/* a FIFO's writer may come later */
+	ssize_t n = 1;
+
+	if (fd < 0)
+		return -errno;
+	shell->where = standard ? "stdin" : path;
+	while (!shell->quit && !shell_interrupted(shell) && n > 0) {
+		char *newline;
+		size_t used;
+		char kept;
+
+		n = read_more(shell, fd, &b);
+		if (n < 0 || !b.text)
+			break;
+		/* whole lines only, until the last */
+		newline = n ? strrchr(b.text, '\n') : b.text + b.len;
+		if (n && !newline)
+			continue;
+		newline += n ? 1 : 0;
+		kept = *newline;
+		*newline = '\0';
+		used = run_some(shell, b.text, &line, n == 0);
+		*newline = kept;
+		b.len -= used;
+		memmove(b.text, b.text + used, b.len + 1);
+	}
+	free(b.text);
+	close(fd);
+	shell->where = where;
+	shell->line = at;
+	return n < 0 ? (int)n : 0;
+}

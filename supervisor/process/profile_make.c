@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "process/profile_make.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "ledger/ledger.h"
+#include "process/usable.h"
+
+/*
+ * The ledger keeps sums per stack, now and at the peak; those are copied in one pass over the stack ids. Who allocated a block, how large each
+ * one is and how old is only known of live blocks: for such questions the blocks are walked and gathered by (stack, thread, size).
+ */
+#define SUM_MOST (INT64_MAX / 1024)	/* of all rows together: views may multiply a little */
+
+static void sum(int64_t *v, uint64_t more)
+{
+	if (more > INT64_MAX || __builtin_add_overflow(*v, (int64_t)more, v))
+		*v = INT64_MAX;
+}
+
+/* *V takes at most what is *LEFT. */
+static void bound(int64_t *v, int64_t *left)
+{
+	if (*v > *left)
+		*v = *left;
+	else if (*v < -*left)
+		*v = -*left;
+	*left -= *v < 0 ? -*v : *v;
+}
+
+/* Sizes are the process' word. Whoever adds rows up need not think of overflow: what is in them was cut down here. */
+static void bound_rows(struct profile *p)
+{
+	int64_t size = SUM_MOST, count = SUM_MOST, usable = SUM_MOST;
+
+	for (size_t i = 0; i < p->count; i++) {
+		bound(&p->row[i].size, &size);
+		bound(&p->row[i].count, &count);
+		bound(&p->row[i].usable, &usable);
+	}
+}
+
+static struct profile_row *append(struct profile *p, size_t *allocated)
+{
+	if (array_room(&p->row, p->count, allocated, sizeof(*p->row)))
+		return NULL;
+	p->row[p->count] = (struct profile_row){ 0 };
+	return &p->row[p->count++];
+}
+
+static int from_stacks(struct profile *p, const struct ledger *ledger, const struct profile_ask *ask)
+{
+	size_t n = ledger_stacks(ledger), allocated = 0;
+	struct ledger_totals totals;
+
+	ledger_totals(ledger, &totals);
+	p->ms = ask->detail & PROFILE_PEAK ? totals.peak_ms : ask->now_ms;
+	p->has_totals = true;
+	for (uint32_t id = 0; id < n; id++) {
+		const struct ledger_stack *s = ledger_stack(ledger, id);
+		int64_t size = s->live_bytes, count = s->live_count;
+		struct profile_row *row;
+
+		if (ask->detail & PROFILE_PEAK)
+			ledger_stack_at_peak(ledger, id, &size, &count);
+		if (size == 0 && count == 0 && (!(ask->detail & PROFILE_DEAD) || s->total_count == 0))
+			continue;
+		row = append(p, &allocated);
+		if (!row)
+			return -ENOMEM;
+		*row = (struct profile_row){ .stack = id, .size = size, .count = count, .total_size = s->total_bytes,
+					     .total_count = s->total_count, .temporary = s->temporary };
+	}
+	return 0;
+}
+
+/* What is usable, summed by stack. */
+struct usable_sums {
+	const struct profile_ask *ask;
+	int64_t *of_stack;
+	size_t stacks;
+};
+
+static bool counted(const struct profile_ask *ask, const struct ledger_block *b)
+{
+	return ask->counted & (b->mapping ? LEDGER_COUNT_MMAP : LEDGER_COUNT_HEAP);
+}
+
+static int sum_usable(void *ctx, const struct ledger_block *b, uint64_t usable)
+{
+	struct usable_sums *s = ctx;
+
+	if (counted(s->ask, b) && b->stack < s->stacks)
+		sum(&s->of_stack[b->stack], usable);
+	return 0;
+}
+
+static int add_usable(struct profile *p, const struct ledger *ledger, const struct profile_ask *ask)
+{
+	struct usable_sums s = { .ask = ask, .stacks = ledger_stacks(ledger) };
+	int err;
+
+	s.of_stack = calloc(s.stacks + 1, sizeof(*s.of_stack));
+	err = s.of_stack ? usable_each(ask->usable, sum_usable, &s) : -ENOMEM;
+	for (size_t i = 0; !err && i < p->count; i++)
+		p->row[i].usable = s.of_stack[p->row[i].stack];
+	free(s.of_stack);
+	return err;
+}
+
+static int from_past(struct profile *p, const struct ledger *ledger, uint64_t ms)
+{
+	struct ledger_interval interval;
+	struct ledger_held *held;
+	ssize_t n = ledger_past(ledger, ms, &held);
+
+	if (n < 0)
+		return (int)n;
+	ledger_interval(ledger, ms, &interval);
+	p->ms = interval.ms;
+	p->row = calloc((size_t)n + 1, sizeof(*p->row));
+	for (ssize_t i = 0; p->row && i < n; i++)
+		p->row[p->count++] = (struct profile_row){ .stack = held[i].stack, .size = held[i].bytes, .count = held[i].count };
+	free(held);
+	return p->row ? 0 : -ENOMEM;
+}
+
+struct gather {
+	struct profile *p;
+	const struct ledger *ledger;
+	const struct profile_ask *ask;
+	size_t allocated;
+	uint32_t *of_stack;		/* row number + 1 by stack, where nothing else tells rows apart; else NULL */
+	uint32_t *bucket;		/* row number + 1, open addressing */
+	size_t nbuckets;		/* power of two */
+	uint32_t last;			/* row + 1 of the last block: neighbours are often alike */
+};
+
+static size_t gather_hash(uint32_t stack, uint32_t thread, uint64_t block)
+{
+	uint64_t h = (stack ^ (uint64_t)thread << 32) * 0x9e3779b97f4a7c15ull;
+
+	h = (h ^ h >> 29 ^ block) * 0xff51afd7ed558ccdull;
+	return (size_t)(h ^ h >> 32);
+}
+
+static bool gather_is(const struct profile_row *row, const struct profile_row *key)
+{
+	return row->stack == key->stack && row->thread == key->thread && row->block == key->block;
+}
+
+static int gather_rehash(struct gather *g)
+{
+	size_t n = g->nbuckets ? g->nbuckets * 2 : 4096;
+	uint32_t *bucket = calloc(n, sizeof(*bucket));
+
+	if (!bucket)
+		return -ENOMEM;
+	for (size_t i = 0; i < g->p->count; i++) {
+		const struct profile_row *r = &g->p->row[i];
+		size_t at = gather_hash(r->stack, r->thread, r->block) & (n - 1);
+
+		while (bucket[at])
+			at = (at + 1) & (n - 1);
+		bucket[at] = (uint32_t)i + 1;
+	}
+	free(g->bucket);
+	g->bucket = bucket;
+	g->nbuckets = n;
+	return 0;
+}
+
+static struct profile_row *gather_row(struct gather *g, const struct profile_row *key)
+{
+	size_t at;
+	struct profile_row *row;
+
+	if (g->of_stack) {
+		uint32_t *number = &g->of_stack[key->stack];
+
+		row = *number ? &g->p->row[*number - 1] : append(g->p, &g->allocated);
+		if (row && !*number) {
+			*row = *key;
+			*number = (uint32_t)g->p->count;
+		}
+		return row;
+	}
+	if (g->last && gather_is(&g->p->row[g->last - 1], key))
+		return &g->p->row[g->last - 1];
+	if (g->p->count * 2 >= g->nbuckets && gather_rehash(g))
+		return NULL;
+	for (at = gather_hash(key->stack, key->thread, key->block) & (g->nbuckets - 1); g->bucket[at]; at = (at + 1) & (g->nbuckets - 1))
+		if (gather_is(&g->p->row[g->bucket[at] - 1], key)) {
+			g->last = g->bucket[at];
+			return &g->p->row[g->last - 1];
+		}
+	row = append(g->p, &g->allocated);
+	if (!row)
+		return NULL;
+	*row = *key;
+	g->bucket[at] = g->last = (uint32_t)g->p->count;
+	return row;
+}
+
+static int gather_usable(void *ctx, const struct ledger_block *b, uint64_t usable)
+{
+	struct gather *g = ctx;
+	struct profile_row key = { .stack = g->ask->detail & PROFILE_NO_STACKS ? 0 : b->stack }, *row;
+
+	if (!counted(g->ask, b))
+		return 0;
+	if (g->ask->min_age_ms && b->ms + g->ask->min_age_ms > g->ask->now_ms)
+		return 0;
+	if (g->ask->detail & PROFILE_THREADS)
+		key.thread = (uint32_t)ledger_thread_tid(g->ledger, b->thread);
+	if (g->ask->detail & PROFILE_SIZES)
+		key.block = b->size;
+	row = gather_row(g, &key);
+	if (!row)
+		return -ENOMEM;
+	sum(&row->size, b->bytes);
+	sum(&row->count, b->count);
+	sum(&row->usable, usable);
+	return 0;
+}
+
+static int gather_block(void *ctx, const struct ledger_block *b)
+{
+	return gather_usable(ctx, b, 0);
+}
+
+static int from_blocks(struct profile *p, const struct ledger *ledger, const struct profile_ask *ask)
+{
+	struct gather g = { .p = p, .ledger = ledger, .ask = ask };
+	int err;
+
+	if (!(ask->detail & (PROFILE_THREADS | PROFILE_SIZES))) {
+		g.of_stack = calloc(ledger_stacks(ledger) + 1, sizeof(*g.of_stack));
+		if (!g.of_stack)
+			return -ENOMEM;
+	}
+	err = ask->usable ? usable_each(ask->usable, gather_usable, &g) : ledger_each_block(ledger, gather_block, &g);
+	p->ms = ask->now_ms;
+	free(g.of_stack);
+	free(g.bucket);
+	return err;
+}
+
+int profile_from_ledger(struct profile *p, const struct ledger *ledger, const struct profile_ask *ask)
+{
+	bool blocks = ask->detail & (PROFILE_THREADS | PROFILE_SIZES) || ask->min_age_ms;
+	struct ledger_totals totals;
+	int err;
+
+	ledger_totals(ledger, &totals);
+	*p = (struct profile){ .estimated = totals.estimated };
+	if ((blocks || ask->usable) && ask->detail & (PROFILE_PEAK | PROFILE_PAST))
+		return -EINVAL;
+	if (ask->detail & PROFILE_PAST)
+		err = from_past(p, ledger, ask->at_ms);
+	else
+		err = blocks ? from_blocks(p, ledger, ask) : from_stacks(p, ledger, ask);
+	if (!err && ask->usable && !blocks)
+		err = add_usable(p, ledger, ask);
+	p->has_usable = ask->usable;
+	bound_rows(p);
+	if (err)
+		profile_release(p);
+	return err;
+}

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/*
+ * usable_rule.c - whose rule says what is usable: only where one allocator alone serves the program, and it is glibc's or a jemalloc that can be told.
+ */
+#include "process/usable_rule.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <link.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/proc.h"
+#include "process/process.h"
+#include "symbols/elf.h"
+
+static bool defines(const struct module *m, const char *name)
+{
+	struct elf_symbol symbol;
+	size_t cursor = 0;
+
+	return elf_find(m->elf, name, &cursor, &symbol);
+}
+
+static const char *base_name(const struct module *m)
+{
+	const char *slash = strrchr(m->path, '/');
+
+	return slash ? slash + 1 : m->path;
+}
+
+static raddr_t dynamic_section(const struct module *exe)
+{
+	const struct elf_segment *segment;
+	size_t n = elf_segments(exe->elf, &segment);
+
+	for (size_t i = 0; i < n; i++)
+		if (segment[i].type == PT_DYNAMIC)
+			return exe->bias + segment[i].vaddr;
+	return 0;
+}
+
+/* The first of ld.so's list of what it has loaded; 0: none. */
+static raddr_t first_loaded(const struct process *p, const struct module *exe)
+{
+	raddr_t at = dynamic_section(exe), first;
+	Elf64_Dyn entry;
+
+	for (unsigned i = 0; at && i < 256; i++, at += sizeof(entry)) {
+		if (remote_read(p->via, at, &entry, sizeof(entry)) != sizeof(entry) || entry.d_tag == DT_NULL)
+			return 0;
+		if (entry.d_tag == DT_DEBUG)
+			return remote_read(p->via, entry.d_un.d_ptr + 8, &first, 8) == 8 ? first : 0;
+	}
+	return 0;
+}
+
+/* Whether names are looked up in M before libc, so that the whole program's malloc is M's. */
+static bool before_libc(const struct process *p, const struct module *exe, const struct module *m)
+{
+	struct { raddr_t bias, name, dynamic, next; } link;
+	raddr_t at;
+
+	if (m == exe)
+		return true;
+	at = first_loaded(p, exe);
+	for (unsigned i = 0; at && i < 65536 && remote_read(p->via, at, &link, sizeof(link)) == sizeof(link); i++, at = link.next) {
+		const struct module *here = modules_find(&p->modules, link.dynamic, UINT32_MAX);
+
+		if (here == m)
+			return true;
+		if (here && here->roles & MODULE_LIBC)
+			return false;
+	}
+	return false;
+}
+
+static bool is_jemalloc(const struct module *m)
+{
+	/* sdallocx came with these size classes */
+	return defines(m, "malloc") && defines(m, "mallctl") && defines(m, "sdallocx");
+}
+
+static bool is_glibc(const struct module *m)
+{
+	if (m->roles & MODULE_LIBC)
+		return !(m->roles & MODULE_LDSO);
+	/* without names it was recognized by glibc's own code */
+	return elf_is_static(m->elf) && (!elf_has_functions(m->elf) || defines(m, "_int_malloc") || defines(m, "__libc_mallopt"));
+}
+
+/* Functions that --hook named, or in a static program those of an allocator beside libc's. */
+static bool has_own(const struct process *p, bool is_libcs)
+{
+	static const char *const prefix[] = { "je_", "_rjem_", "mi_", "tc_" };
+
+	for (size_t i = 0; i < p->plant.count; i++) {
+		const struct planted *f = &p->plant.planted[i];
+
+		if (f->kind >= HOOK_GENERIC_MALLOC && f->kind < HOOK_KINDS)
+			return true;
+		for (size_t k = 0; is_libcs && k < sizeof(prefix) / sizeof(*prefix); k++)
+			if (!strncmp(f->name, prefix[k], strlen(prefix[k])))
+				return true;
+	}
+	return false;
+}
+
+static bool gone(const struct process *p)
+{
+	return p->state == PROCESS_EXITED || p->state == PROCESS_REPLACED || p->state == PROCESS_DETACHED;
+}
+
+/* NULL: the rule is known. */
+static const char *reason(const struct process *p, const struct module *exe, const struct module *libc, const struct module *allocator, size_t allocators)
+{
+	if (gone(p))
+		return "its memory cannot be read any more";
+	if (!exe || !libc || p->unsupervised)
+		return "its allocator is not known";
+	if (allocators > 1 || (allocator && !before_libc(p, exe, allocator)))
+		return "it has several allocators";
+	if ((allocator ? is_jemalloc(allocator) : is_glibc(libc)) && has_own(p, !allocator))
+		return "it has an allocator of its own";
+	return NULL;
+}
+
+void usable_init(struct usable *u, const struct process *p)
+{
+	const struct module *exe = NULL, *libc = NULL, *allocator = NULL;
+	const char *why;
+	size_t allocators = 0;
+
+	*u = (struct usable){ .via = p->via, .ledger = p->ledger };
+	for (size_t i = 0; i < p->modules.count; i++) {
+		const struct module *m = p->modules.module[i];
+
+		if (m->roles & MODULE_EXE)
+			exe = m;
+		if (m->roles & MODULE_LIBC || (m->roles & MODULE_EXE && elf_is_static(m->elf)))
+			libc = m;
+		if (m->roles & MODULE_ALLOCATOR) {
+			allocator = m;
+			allocators++;
+		}
+	}
+	why = reason(p, exe, libc, allocator, allocators);
+	if (why)
+		snprintf(u->why, sizeof(u->why), "%s", why);
+	else if (allocator ? is_jemalloc(allocator) : is_glibc(libc))
+		u->rule = allocator ? USABLE_JEMALLOC : USABLE_GLIBC;
+	else
+		snprintf(u->why, sizeof(u->why), "the allocator in %.64s does not let it be told from outside", base_name(allocator ? allocator : libc));
+}

@@ -1,0 +1,703 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/*
+ * session.c - one run of mtrun: its life, and the loop that serves stops (stops.c), questions, rings and signals.
+ *
+ * Every turn: stops first (the target waits for us there), questions second, then the rings.
+ */
+#include "session/recorder.h"
+#include "session/credible.h"
+#include "log/replay_process.h"
+#include "report/heapfile_process.h"
+#include "process/sampling.h"
+#include "session/session_state.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tracee/agent.h"
+#include "log/replay.h"
+#include "base/message.h"
+#include "base/proc.h"
+#include "transport/heartbeat.h"
+#include "tracee/terminal.h"
+#include "tracee/tracer.h"
+#include "tracee/backtrace.h"
+#include "session/limit_enforce.h"
+
+#define TICK_MS 8			/* rings are looked at this often, however quiet */
+#define CHUNK   65536			/* events of one process before others have their turn */
+#define BREATH_NS 200000		/* between two breaths: a ring fills in a millisecond or two */
+#define RETRY_MS 30000			/* a mailbox that nobody serves, which took long to find out, is not tried again before */
+#define QUESTIONS_NS 10000000		/* for the questions of one process, in a turn */
+#define AWAKE_NS 20000			/* after a question of the program's own code the next one is looked for so long: to be woken takes longer */
+
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+/* The number is the target's word; a thread that could not ask the kernel for it, under seccomp, says 0: then it is the only one, or not known. */
+static const struct thread *asking_thread(struct session *s, const struct process *p, const struct shared_question *q)
+{
+	return thread_find(s, q->tid || p->threads != 1 ? q->tid : p->via);
+}
+
+static void refresh_modules(struct session *s, struct process *p, const struct shared_question *q)
+{
+	const struct thread *t = asking_thread(s, p, q);
+	int err;
+
+	if (p->lent) {			/* the thread may be stopped by its other tracer at any moment, and we would wait for it */
+		p->lent_loaded = true;
+		return;
+	}
+	if (!t || t->process != p || pulse_ms() < p->refresh_after_ms)
+		err = -ESRCH;
+	else if (p->wire->no_syscalls)
+		err = session_refresh_quietly(s, p, t->tid);
+	else
+		err = home_refresh(p, q->tid, q->mail, &s->options.agent);
+	if (err == -ETIMEDOUT)
+		p->refresh_after_ms = pulse_ms() + RETRY_MS;
+	if (err && err != -ESRCH)
+		message_verbose(1, "%d: new libraries are not supervised: %s", p->pid, strerror(-err));
+}
+
+/* The end of the mapping that ADDR is in, if it can be read, else 0. */
+static uint64_t readable_end(const struct process *p, raddr_t addr)
+{
+	struct maps maps;
+	const struct map *m;
+	uint64_t end = 0;
+
+	if (maps_read(&maps, p->via) < 0)
+		return 0;
+	m = maps_find(&maps, addr);
+	if (m && m->read)
+		end = m->end;
+	maps_release(&maps);
+	return end;
+}
+
+/* All slots of P are looked at, beginning with the one that it had come to: some are left for the next time if that takes long, as with questions that are made up. */
+void session_serve_questions(struct session *s)
+{
+	for (struct process *p = s->processes; p; p = p->next) {
+		struct shared_question q;
+		uint32_t slot = p->question;
+		uint64_t until = 0;
+
+		if (!p->wire || p->state > PROCESS_STOPPED)
+			continue;
+		p->question = 0;
+		while (p->wire && shared_question(&p->shared, &slot, &q)) {
+			if (!until)
+				until = now_ns() + QUESTIONS_NS;
+			else if (now_ns() > until) {
+				p->question = q.slot;
+				break;
+			}
+			switch (q.what) {
+			case ASK_API:
+				if (p->stream && !api_answer(p, &q, &s->api))
+					continue;	/* later */
+				s->asked_ns = now_ns();
+				break;
+			case ASK_ROOM:
+				if (!verdict_answer(s, p, &q))
+					continue;
+				s->asked_ns = now_ns();
+				break;
+			case ASK_LEND:
+			case ASK_BACK:
+			case ASK_TRACE:
+				continue;	/* by session_serve_handovers() */
+			case ASK_READABLE:
+				q.mail->answer = readable_end(p, q.arg[0]);
+				s->asked_ns = now_ns();
+				break;
+			default:
+				refresh_modules(s, p, &q);
+			}
+			if (p->wire && !home_answer(q.mail, q.asked) && q.what == ASK_ROOM)
+				limit_unanswered(p, q.slot);
+		}
+		verdict_crossed(s, p);
+	}
+}
+
+size_t session_serve_rings(struct session *s)
+{
+	size_t n = 0;
+
+	for (struct process *p = s->processes; p; p = p->next)
+		if (p->stream && p->state <= PROCESS_STOPPED) {
+			n += stream_take(p->stream, pulse_ms(), CHUNK);
+			sampling_turn(p, pulse_ms());
+			if (ledger_move(p->ledger))
+				n += CHUNK;		/* it goes on at once */
+		}
+	recorder_turn(s);
+	return n;
+}
+
+bool session_hung_up(const struct session *s)
+{
+	return s->hung_up;
+}
+
+bool session_is_hangup(const struct session *s, int code)
+{
+	return code == SI_KERNEL || (s->controlled && !terminal_controls());
+}
+
+static void forward(const struct session *s, const struct signalfd_siginfo *info)
+{
+	int sig = (int)info->ssi_signo;
+
+	if (!s->launched || s->main_ended || (sig != SIGTERM && sig != SIGHUP && sig != SIGUSR2))
+		return;
+	if (sig == SIGHUP && session_is_hangup(s, info->ssi_code))
+		return;
+	kill(s->main ? s->main->pid : s->launched, sig);
+}
+
+static void serve_signals(struct session *s)
+{
+	struct signalfd_siginfo info;
+
+	while (read(s->signals, &info, sizeof(info)) == sizeof(info)) {
+		s->hung_up |= info.ssi_signo == SIGHUP && info.ssi_code == SI_KERNEL;
+		if (info.ssi_signo == SIGUSR1) {
+			if (s->on_dump)
+				s->on_dump(s->on_dump_ctx);
+		} else if (s->on_signal && info.ssi_signo != SIGCHLD)
+			s->on_signal(s->on_signal_ctx, (int)info.ssi_signo);
+		else
+			forward(s, &info);
+	}
+}
+
+void session_take_signals(struct session *s)
+{
+	serve_signals(s);
+}
+
+/* Something that nobody will ring for: a ring that is half full already, a question that could not be answered at once. */
+static bool rings_filling(const struct session *s)
+{
+	for (struct process *p = s->processes; p; p = p->next) {
+		if (!p->wire || p->state > PROCESS_STOPPED)
+			continue;
+		for (uint32_t i = 0, high = shared_slots(&p->shared); i < high; i++) {
+			const struct wire_thread *t = &p->wire->thread[i];
+
+			if (t->head - t->tail >= WIRE_RING / 2)
+				return true;
+			if ((t->mail.state & MAIL_STATE) == MAIL_ASKED && !(p->state == PROCESS_STOPPED && t->mail.what == ASK_ROOM))
+				return true;
+		}
+	}
+	return false;
+}
+
+/* seccomp: such a target cannot ring. */
+static bool mute_targets(const struct session *s)
+{
+	for (const struct process *p = s->processes; p; p = p->next)
+		if (p->wire && p->state <= PROCESS_STOPPED && p->wire->no_syscalls)
+			return true;
+	return false;
+}
+
+int session_watch(struct session *s, int fd, short events, void (*fn)(void *ctx, short revents), void *ctx)
+{
+	nfds_t i = 0;
+
+	while (i < s->watches && s->watch[i].fd != fd)
+		i++;
+	if (!events) {
+		if (i < s->watches)
+			s->watch[i] = s->watch[--s->watches];
+		return 0;
+	}
+	if (i == WATCHES)
+		return -ENOSPC;
+	s->watch[i] = (struct watch){ fd, events, fn, ctx };
+	if (i == s->watches)
+		s->watches++;
+	return 0;
+}
+
+static void serve_watches(struct session *s, const struct pollfd *fds)
+{
+	struct watch watch[WATCHES];		/* what is called may change the list */
+	nfds_t n = s->watches;
+
+	memcpy(watch, s->watch, n * sizeof(*watch));
+	for (nfds_t i = 0; i < n; i++)
+		if (fds[i].revents)
+			watch[i].fn(watch[i].ctx, fds[i].revents);
+}
+
+/*
+ * A filter that no hook has seen coming, as when generated code has installed it: hooks make no system call from now on. One process at a time is looked at, the one
+ * that was not for the longest time.
+ */
+#define FILTERS_MS 100
+
+static void look_for_filters(struct session *s)
+{
+	uint64_t now = pulse_ms();
+	struct process *next = NULL;
+
+	if (now < s->filters_ms)
+		return;
+	s->filters_ms = now + FILTERS_MS;
+	for (struct process *p = s->processes; p; p = p->next)
+		if (p->wire && p->state <= PROCESS_STOPPED && !p->wire->no_syscalls && (!next || p->filters_ms < next->filters_ms))
+			next = p;
+	if (!next)
+		return;
+	next->filters_ms = now;
+	if (session_is_filtered(next->via)) {
+		__atomic_store_n(&next->wire->no_syscalls, 1, __ATOMIC_SEQ_CST);
+		message_verbose(1, "%d: it has installed a seccomp filter by itself: its hooks make no system call from now on", next->pid);
+	}
+}
+
+static int turn(struct session *s, int timeout_ms)
+{
+	struct pollfd fds[2 + WATCHES] = { { .fd = s->signals, .events = POLLIN }, { .fd = s->bell, .events = POLLIN } };
+	bool live = s->nthreads && !s->main_ended;
+	eventfd_t ignored;
+	bool filling;
+	int stops;
+
+	stops = session_serve_stops(s);
+	session_serve_questions(s);
+	session_serve_handovers(s);
+	if (session_serve_rings(s) >= CHUNK / 2 || stops)
+		timeout_ms = 0;
+	if (timeout_ms == 0 && !s->watches)
+		return 0;
+	for (nfds_t i = 0; i < s->watches; i++)
+		fds[2 + i] = (struct pollfd){ .fd = s->watch[i].fd, .events = s->watch[i].events };
+	for (const struct process *p = s->processes; p && !live; p = p->next)
+		live = p->stream && p->state <= PROCESS_STOPPED;
+	if (live && (timeout_ms < 0 || timeout_ms > TICK_MS))
+		timeout_ms = mute_targets(s) ? 1 : TICK_MS;
+	if (s->asked_ns && now_ns() - s->asked_ns < AWAKE_NS)
+		timeout_ms = 0;
+	if (timeout_ms)
+		pulse_sleeping(true);
+	filling = timeout_ms && rings_filling(s);
+	if ((!filling || s->watches) && poll(fds, 2 + s->watches, filling ? 0 : timeout_ms) < 0 && errno != EINTR)
+		return -errno;
+	if (timeout_ms)
+		pulse_sleeping(false);
+	if (fds[1].revents)
+		eventfd_read(s->bell, &ignored);
+	serve_signals(s);
+	session_serve_stops(s);
+	session_serve_questions(s);
+	session_serve_rings(s);
+	credible_turn(s);
+	look_for_filters(s);
+	serve_watches(s, fds + 2);
+	return 0;
+}
+
+int session_turn(struct session *s, int timeout_ms)
+{
+	bool nested = s->serving;
+	int err;
+
+	s->serving = true;
+	err = turn(s, timeout_ms);
+	s->serving = nested;
+	return err;
+}
+
+void session_settle(struct session *s)
+{
+	session_serve_stops(s);
+	for (struct process *p = s->processes; p; p = p->next)
+		if (p->stream)
+			stream_settle(p->stream, pulse_ms(), p->state > PROCESS_STOPPED);
+}
+
+void session_breathe(struct session *s)
+{
+	uint64_t now = now_ns();
+
+	if (now - s->breathed_ns < BREATH_NS)
+		return;
+	if (!s->pinned || s->serving)
+		session_serve_rings(s);
+	else if (session_turn(s, 0) < 0)
+		return;				/* whoever turns it next hears of that */
+	s->breathed_ns = now_ns();
+}
+
+uint64_t session_ms(const struct session *s)
+{
+	return s->log ? replay_ended_ms(s->log) : pulse_ms();
+}
+
+uint64_t session_clock(const struct session *s)
+{
+	return s->log ? replay_clock_ms(s->log) : s->clock_ms;
+}
+
+/* ---- life -------------------------------------------------------------------------------------------------------------------------- */
+
+/* Our memory files are large. A limit on the size of files is the program's (launch.c gives it back), and must not be our end. */
+static void unlimit_files(void)
+{
+	struct rlimit limit = { RLIM_INFINITY, RLIM_INFINITY };
+
+	if (setrlimit(RLIMIT_FSIZE, &limit) < 0 && getrlimit(RLIMIT_FSIZE, &limit) == 0) {
+		limit.rlim_cur = limit.rlim_max;
+		setrlimit(RLIMIT_FSIZE, &limit);
+	}
+	signal(SIGXFSZ, SIG_IGN);
+}
+
+struct session *session_new(const struct options *options)
+{
+	struct session *s = calloc(1, sizeof(*s));
+	struct timespec now;
+	sigset_t set;
+
+	if (!s)
+		return NULL;
+	s->options = *options;
+	s->api.count = options->count;
+	s->api.limit = options->limit;
+	s->last = &s->processes;
+	clock_gettime(CLOCK_REALTIME, &now);
+	s->clock_ms = (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+	inherited_save(&s->inherited);
+	s->controlled = terminal_controls();
+	s->bell = pulse_start();
+	if (s->bell < 0) {
+		errno = -s->bell;
+		free(s);
+		return NULL;
+	}
+	sigemptyset(&set);
+	sigaddset(&set, SIGCHLD);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGHUP);
+	sigaddset(&set, SIGUSR1);
+	sigaddset(&set, SIGUSR2);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	s->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	signal(SIGCHLD, SIG_DFL);	/* an inherited SIG_IGN would reap the target behind our back */
+	signal(SIGINT, SIG_IGN);
+	signal(SIGQUIT, SIG_IGN);
+	signal(SIGTSTP, SIG_IGN);
+	signal(SIGTTOU, SIG_IGN);
+	signal(SIGPIPE, SIG_IGN);
+	signal(SIGUSR1, SIG_DFL);	/* what is ignored is not queued */
+	unlimit_files();
+	return s;
+}
+
+static void free_processes(struct process *p)
+{
+	struct process *next;
+
+	for (; p; p = next) {
+		next = p->next;
+		process_drop(p);
+	}
+}
+
+void session_free(struct session *s)
+{
+	if (!s)
+		return;
+	session_close_log(s);
+	free_processes(s->processes);
+	free_processes(s->buried);
+	ended_release(&s->ended);
+	replay_free(s->log);
+	recorder_free(s->recorder);
+	unwind_release();
+	pulse_stop();
+	close(s->signals);
+	free(s->log_dir);
+	free(s->thread);
+	free(s);
+}
+
+static void take_over_signals(struct session *s, const int *more, size_t n, void (*fn)(void *ctx, int sig), void *ctx)
+{
+	sigset_t set;
+
+	s->on_signal = fn;
+	s->on_signal_ctx = ctx;
+	sigemptyset(&set);
+	for (size_t i = 0; i < n; i++) {
+		signal(more[i], SIG_DFL);	/* what is ignored is not queued */
+		sigaddset(&set, more[i]);
+	}
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	sigaddset(&set, SIGCHLD);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGHUP);
+	sigaddset(&set, SIGUSR1);
+	signalfd(s->signals, &set, 0);
+}
+
+void session_interactive(struct session *s, const struct terminal *terminal, void (*fn)(void *ctx, int sig), void *ctx)
+{
+	static const int more[] = { SIGINT, SIGTSTP, SIGWINCH, SIGHUP };
+
+	s->terminal = terminal;
+	take_over_signals(s, more, sizeof(more) / sizeof(*more), fn, ctx);
+}
+
+void session_on_signals(struct session *s, void (*fn)(void *ctx, int sig), void *ctx)
+{
+	static const int more[] = { SIGINT };
+
+	take_over_signals(s, more, 1, fn, ctx);
+}
+
+const struct options *session_options(const struct session *s)
+{
+	return &s->options;
+}
+
+static const char *seize_advice(int err)
+{
+	return err == -EPERM || err == -ENOSYS ? " (ptrace is forbidden here: by seccomp, a container's policy, or kernel.yama.ptrace_scope)" : "";
+}
+
+int session_begin_log(struct session *s)
+{
+	char why[600];
+	int err = modes[s->options.mode].logged ? recorder_on(s, why, sizeof(why)) : 0;
+
+	if (err)
+		message_error("%s", why);
+	return err;
+}
+
+/* Up to the exec: only then is there something to supervise. */
+static int await_exec(struct session *s, struct launch *l, const char *path)
+{
+	int failure = 0;
+
+	while (s->nthreads && s->main && !s->main->exe)
+		if (session_turn(s, -1) < 0)
+			break;
+	if (read(l->failed, &failure, sizeof(failure)) == sizeof(failure)) {
+		message_error("cannot run '%s': %s", path, strerror(failure));
+		return failure == ENOENT || failure == ENOTDIR ? 127 : 126;
+	}
+	while (s->refused && s->nthreads)
+		if (session_turn(s, -1) < 0)
+			break;
+	return s->refused ? 126 : 0;
+}
+
+int session_launch(struct session *s, int *status)
+{
+	char **argv = s->options.argv;
+	struct launch l;
+	struct process *p;
+	char *path = launch_find(argv[0], status);
+	int err = -EINVAL;
+
+	if (!path)
+		return -ENOENT;
+	*status = launch_check(path, s->options.agent.nhooks > 0);
+	if (*status)
+		goto out;
+	*status = 125;
+	err = session_begin_log(s);
+	if (err)
+		goto out;
+	err = launch_fork(&l, path, argv, &s->inherited, s->options.stdin_null, s->terminal);
+	if (err) {
+		message_error("cannot start '%s': %s", path, strerror(-err));
+		goto out;
+	}
+	err = tracer_seize(l.pid, s->options.follow ? TRACE_CHILDREN : 0);
+	if (err) {
+		message_error("cannot trace '%s': ptrace: %s%s", path, strerror(-err), seize_advice(err));
+		close(l.go);
+		waitpid(l.pid, NULL, 0);
+		goto close;
+	}
+	p = process_start(s, l.pid, getpid(), NULL);
+	err = -ENOMEM;
+	if (!p || !thread_add(s, l.pid, p, THREAD_RUNNING)) {
+		close(l.go);
+		goto close;
+	}
+	pulse_prompt();			/* after the fork: the program is to be scheduled as without us */
+	s->main = s->chosen = p;
+	s->launched = l.pid;
+	err = write(l.go, "g", 1) == 1 ? 0 : -errno;
+	close(l.go);
+	*status = await_exec(s, &l, path);
+	if (*status)
+		err = -EINVAL;
+	s->started = *status == 0;
+close:
+	close(l.failed);
+out:
+	free(path);
+	return err;
+}
+
+int session_open(struct session *s, struct heap *heap)
+{
+	struct process *p = heapfile_process(heap);
+
+	if (!p)
+		return -ENOMEM;
+	p->next = s->processes;
+	s->processes = s->main = s->chosen = p;
+	s->last = p->next ? s->last : &p->next;
+	return 0;
+}
+
+/* The processes of LOG. NULL: out of memory, or there are none. */
+static struct process *processes_of(struct replay *log, unsigned count)
+{
+	struct process *first = NULL, **last = &first;
+
+	for (size_t i = 0; i < replay_processes(log); i++) {
+		*last = replay_process_new(replay_process(log, i), count);
+		if (!*last) {
+			free_processes(first);
+			return NULL;
+		}
+		last = &(*last)->next;
+	}
+	return first;
+}
+
+int session_open_log(struct session *s, struct replay *log)
+{
+	const struct log_run *run = replay_run(log);
+	unsigned count = run->counted ? run->counted : s->options.count;
+	struct process *p = processes_of(log, count);
+
+	if (!p) {
+		replay_free(log);
+		return -ENOMEM;
+	}
+	free_processes(s->processes);
+	replay_free(s->log);
+	s->log = log;
+	s->options.count = count;
+	s->options.agent.sample = s->options.sampled = run->sample;
+	s->options.agent.depth = run->depth ? run->depth : s->options.agent.depth;
+	s->processes = s->main = s->chosen = p;
+	s->pinned = NULL;
+	for (s->last = &p->next; *s->last; s->last = &(*s->last)->next)
+		;
+	for (p = p->next; p; p = p->next)
+		if (p->pid == s->processes->pid)
+			s->main = s->chosen = p;
+	return 0;
+}
+
+struct replay *session_log(const struct session *s)
+{
+	return s->log;
+}
+
+/* ---- questions --------------------------------------------------------------------------------------------------------------------- */
+
+struct process *session_processes(const struct session *s)
+{
+	return s->processes;
+}
+
+struct process *session_main(const struct session *s)
+{
+	return s->chosen;
+}
+
+int session_choose(struct session *s, pid_t pid)
+{
+	struct process *found = NULL;
+
+	for (struct process *p = s->processes; p; p = p->next)
+		if (p->pid == pid && p->state != PROCESS_REPLACED)
+			found = p;
+	if (!found)
+		return -ESRCH;
+	s->chosen = found;
+	return 0;
+}
+
+void session_on_dump(struct session *s, void (*fn)(void *ctx), void *ctx)
+{
+	s->on_dump = fn;
+	s->on_dump_ctx = ctx;
+}
+
+void session_on_snapshot(struct session *s, void (*fn)(void *ctx, struct process *p, const char *name), void *ctx)
+{
+	s->api.snapshot = fn;
+	s->api.ctx = ctx;
+}
+
+bool session_ended(const struct session *s)
+{
+	return s->main_ended || s->detached || !s->nthreads;
+}
+
+bool session_all_gone(const struct session *s)
+{
+	return !s->nthreads || s->detached;
+}
+
+void session_hold(struct session *s, bool hold)
+{
+	pid_t held = s->held;
+
+	s->hold = hold;
+	if (!hold && held) {
+		s->held = 0;
+		tracer_cont(held, 0);
+	}
+}
+
+int session_exit_status(const struct session *s, int *signal)
+{
+	int status = s->main ? s->main->wait_status : 0;
+
+	*signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+	return WIFEXITED(status) ? WEXITSTATUS(status) : 0;
+}
+void session_self(const struct session *s, uint64_t *rss_bytes, uint64_t *cpu_ms)
+{
+	struct rusage use;
+	int64_t rss = proc_status_field(getpid(), "VmRSS");
+
+	(void)s;
+	getrusage(RUSAGE_SELF, &use);
+	*rss_bytes = rss > 0 ? (uint64_t)rss * 1024 : 0;
+	*cpu_ms = (uint64_t)(use.ru_utime.tv_sec + use.ru_stime.tv_sec) * 1000 + (uint64_t)(use.ru_utime.tv_usec + use.ru_stime.tv_usec) / 1000;
+}
