@@ -53,7 +53,7 @@ OBJ := $(SRC:%.c=$(B)/%.o) $(PROTO:%.proto=$(B)/%.pb-c.o) $(CARRIED:%=$(B)/%.o)
 MAIN := $(B)/supervisor/main.o
 BLOB_SRC := $(wildcard inject/*.c inject/*.S)
 BLOB_OBJ := $(addprefix $(B)/,$(addsuffix .o,$(basename $(BLOB_SRC))))
-UNIT := $(patsubst tests/unit/%.c,$(B)/unit/%,$(wildcard tests/unit/test_*.c))
+UNIT := $(patsubst tests/unit/%.c,$(B)/unit/%,$(wildcard tests/unit/*/test_*.c))
 
 ifeq ($(V),)
 Q := @
@@ -66,7 +66,7 @@ endif
 tmp = $@.$$$$.tmp
 
 .DEFAULT_GOAL := all
-.PHONY: all check syntax print-quick soak bench fuzz demo install uninstall clean FORCE
+.PHONY: all check layers syntax print-quick soak bench fuzz demo install uninstall clean FORCE
 .SUFFIXES:
 .SECONDARY:
 
@@ -145,15 +145,14 @@ $(B)/unit/%.o: tests/unit/%.c
 	@mkdir -p $(@D)
 	$(call say,CC,$<) $(CC) $(ALL_CFLAGS) -iquote tests/unit -MMD -MP -MF $(@:.o=.d) -MT $@ -c $< -o $(tmp) && mv $(tmp) $@
 
-$(B)/unit/test_%: $(B)/unit/test_%.o $(B)/unit/lib.a
+$(UNIT): %: %.o $(B)/unit/lib.a
 	$(call say,LINK,$@) $(CC) $(ALL_CFLAGS) $(LDFLAGS) $< $(B)/unit/lib.a -o $(tmp) $(LIBS_shared) && mv $(tmp) $@
 
-# ---- what system tests, benchmarks and the demo run: small programs, linked with nothing of ours ---------------------------------------
-# (tests/victims are built by the tests themselves, each in many ways: tests/system/mt.py.)
+# ---- what benchmarks and the demo run: small programs, linked with nothing of ours ---------------------------------------
+# (tests/victims are built by the tests themselves, each in many ways: tests/lib/mt.py.)
 SMALL_CFLAGS ?= -std=gnu17 -D_GNU_SOURCE -O2 -g -Wall -Wextra
 SMALL_CXXFLAGS ?= -std=gnu++17 -O2 -g -Wall -Wextra
 small = $(patsubst tests/%.c,$(B)/%,$(wildcard $(1:%=tests/%/*.c))) $(patsubst tests/%.cc,$(B)/%,$(wildcard $(1:%=tests/%/*.cc)))
-SYSTEM := $(call small,system)
 BENCH := $(call small,bench)
 DEMO := $(call small,demo)
 PRELOAD := $(patsubst tests/preload/%.c,$(B)/preload/%.so,$(wildcard tests/preload/*.c))
@@ -166,7 +165,7 @@ $(B)/$(1)/%: tests/$(1)/%.cc
 	@mkdir -p $$(@D)
 	$$(call say,CXX,$$<) g++ $$(SMALL_CXXFLAGS) -MMD -MP -MF $$@.d -MT $$@ $$< -o $$(tmp) -lpthread && mv $$(tmp) $$@
 endef
-$(foreach d,system bench demo,$(eval $(call small_rules,$(d))))
+$(foreach d,bench demo,$(eval $(call small_rules,$(d))))
 
 $(B)/bench/ledger: tests/bench/ledger.c $(B)/libmtrun.a		# but this one
 	@mkdir -p $(@D)
@@ -177,22 +176,26 @@ $(B)/preload/%.so: tests/preload/%.c
 	$(call say,CC,$<) gcc $(SMALL_CFLAGS) -fPIC -shared -MMD -MP -MF $@.d -MT $@ $< -o $(tmp) && mv $(tmp) $@
 
 # ---- tests -----------------------------------------------------------------------------------------------------------------------
-# Every executable file tests/system/*.sh and *.py is a test (what they share is not executable), and so is every tests/system/*.c.
+# Every executable file *.sh and *.py under tests/system is a test; what they share is in tests/lib.
 RUN_ENV = $(if $(SAN)$(COV),MTRUN_SLOW=4) MTRUN=$(abspath $(B))/mtrun MTRUN_BUILD=$(abspath $(B))
-SCRIPTS := $(shell find tests/system -maxdepth 1 \( -name '*.sh' -o -name '*.py' \) -perm -u+x 2>/dev/null | LC_ALL=C sort)
-TESTS ?= $(UNIT) $(SYSTEM) $(SCRIPTS)
+SCRIPTS := $(shell find tests/system \( -name '*.sh' -o -name '*.py' \) -perm -u+x 2>/dev/null | LC_ALL=C sort)
+TESTS ?= tests/layers $(UNIT) $(SCRIPTS)
 
-check soak: all $(UNIT) $(SYSTEM) $(BENCH) $(PRELOAD)
+check soak: all $(UNIT) $(BENCH) $(PRELOAD)
 check:
 	@$(RUN_ENV) tests/run -j $(JOBS) -o $(B)/check $(TESTS)
 soak:
 	@MTRUN_SOAK=1 $(RUN_ENV) tests/run -j $(JOBS) -o $(B)/soak $(TESTS)
 
+# What may include what.
+layers:
+	@tests/layers
+
 # Every source, and every header alone, through the compiler's front end: quick, for warnings (CC=clang WERROR=1).
 HEADERS := $(wildcard supervisor/*/*.h shell/*.h shell/*/*.h inject/*.h inject/*/*.h)
 syntax: $(PROTO:%.proto=$(B)/%.pb-c.h)
 	@bad=0; \
-	for f in $(SRC) $(wildcard tests/unit/test_*.c); do $(CC) $(ALL_CFLAGS) -iquote tests/unit -fsyntax-only $$f || bad=1; done; \
+	for f in $(SRC) $(wildcard tests/unit/*/test_*.c); do $(CC) $(ALL_CFLAGS) -iquote tests/unit -fsyntax-only $$f || bad=1; done; \
 	for f in $(filter %.c,$(BLOB_SRC)); do $(CC) $(BLOB_CFLAGS) -fsyntax-only $$f || bad=1; done; \
 	for f in $(HEADERS); do echo "#include \"$$f\"" | $(CC) $(ALL_CFLAGS) -I. -fsyntax-only -x c - || bad=1; done; \
 	for s in 'c -std=c89' 'c -std=c17' 'c++ -std=c++98' 'c++ -std=c++20'; do \
@@ -248,5 +251,5 @@ uninstall:
 clean:
 	rm -rf $(BUILD) build-san build-cov build-fuzz build-clang
 
--include $(wildcard $(B)/system/*.d $(B)/bench/*.d $(B)/demo/*.d $(B)/preload/*.d)
--include $(OBJ:.o=.d) $(BLOB_OBJ:.o=.d) $(wildcard $(B)/unit/*.d)
+-include $(wildcard $(B)/bench/*.d $(B)/demo/*.d $(B)/preload/*.d)
+-include $(OBJ:.o=.d) $(BLOB_OBJ:.o=.d) $(wildcard $(B)/unit/*/*.d)

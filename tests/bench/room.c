@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "inject/mtrun.h"
+#include "../../inject/mtrun.h"
 
 #define MOST 4096
 

@@ -1,0 +1,296 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""
+Exports, each opened in its own viewer: what the viewer says in total, and its first three rows, are what `report` says, to the byte. The program is
+victims/phases.cc, which goes up, down and up again.
+"""
+import base64
+import csv
+import html
+import json
+import os
+import re
+import shutil
+import subprocess
+
+import sys
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..', 'lib'))
+import mt
+
+mt.need_mtrun()
+DH_VIEW = '/usr/libexec/valgrind/dh_view.html'
+FILES = mt.tmp() + '/files'
+os.mkdir(FILES)
+
+
+def path(name):
+    return os.path.join(FILES, name)
+
+
+def read(name):
+    with open(path(name), newline='') as f:
+        return f.read()
+
+
+def number(text):
+    return int(text.replace(',', ''))
+
+
+def exports(victim):
+    """All formats at the program's end, and what mtrun's own commands say then."""
+    ask = ('report --by stack --json --all > {}/stacks.json', 'report --json > {}/sites.json', 'report --by stack --at peak --json > {}/peak.json',
+           'report --at peak --json > {}/peaksites.json', 'status --json > {}/status.json', 'text --json > {}/text.json', 'text -n all --json > {}/text.json',
+           'timeline --json > {}/timeline.json', 'timeline --csv > {}/timeline.csv', 'export massif {}/massif.out', 'export heaptrack {}/heaptrack.log',
+           'export dhat {}/dhat.out', 'export speedscope {}/out.speedscope.json', 'export csv {}/out.csv', 'export json {}/out.json',
+           'export csv --total {}/total.csv', 'export html {}/out.html', 'export csv --at peak {}/peak.csv')
+    r = mt.plain([mt.MTRUN, '-q', '-x', 'wait exit', *[w for a in ask for w in ('-x', a.format(FILES))], victim])
+    mt.check('all are written', [] if r.rc == 0 and os.path.exists(path('out.json')) else [r.rc, r.err])
+    return {n: json.load(open(path(n + '.json'))) for n in ('stacks', 'sites', 'peak', 'peaksites', 'status', 'text', 'timeline')}
+
+
+def top(report, n=3):
+    return report['mem_report'][:n]
+
+
+# ---- massif -----------------------------------------------------------------------------------------------------------------------
+
+def massif(said):
+    if not shutil.which('ms_print'):
+        return mt.skip('massif', 'no ms_print (valgrind)')
+    text = subprocess.run(['ms_print', path('massif.out')], capture_output=True, text=True).stdout
+    rows = [[number(w) for w in m.groups()] for m in re.finditer(r'^ +(\d+) +([\d,]+) +([\d,]+) +([\d,]+) +0 +0$', text, re.M)]
+    totals, bad = {}, []
+    for _, ms, total, useful in rows:
+        totals.setdefault(ms // 100 * 100, []).append(total)
+        if useful != total:
+            bad.append(f'useful {useful} of {total}')
+    for ms, size in said['timeline']['points']:
+        if ms in totals and size not in totals[ms]:
+            bad.append(f'at {ms} ms {totals[ms]}, timeline {size}')
+    if len(totals) < 8:
+        bad.append(f'{len(totals)} snapshots')
+    m = re.search(r'Detailed snapshots: \[.*?(\d+) \(peak\)', text)
+    peak = rows[int(m[1])][2] if m else 0
+    if peak != said['status']['peak']:
+        bad.append(f'peak {peak}, status {said["status"]["peak"]}')
+    if rows and rows[-1][2] != said['stacks']['total_size']:
+        bad.append(f'at last {rows[-1][2]}, report {said["stacks"]["total_size"]}')
+    mt.check('massif: ms_print totals', bad)
+    tree = text[text.index(m[0]):] if m else ''
+    tree = tree[tree.index('100.00% ({:,}B)'.format(peak)):].split('-----')[0] if m else ''
+    sites = {}
+    for t, where in re.findall(r'^->[\d.]+% \(([\d,]+)B\) 0x[0-9A-F]+: (.*)$', tree, re.M):
+        sites[where] = number(t)
+    bad = []
+    for row in top(said['peaksites'], 1):
+        where = f'{row["function"]} ({os.path.basename(row["file"])}:{row["line"]})'
+        if sites.get(where) != row['size']:
+            bad.append(f'{where}: {sites.get(where)}, report {row["size"]}')
+    for row in top(said['peak']):
+        if '({:,}B)'.format(row['size']) not in tree and row['size'] * 100 >= peak:
+            bad.append(f'no branch of {row["size"]}')
+    mt.check('massif: the tree of the peak', bad)
+
+
+# ---- heaptrack --------------------------------------------------------------------------------------------------------------------
+
+def heaptrack(said):
+    if not shutil.which('heaptrack_print'):
+        return mt.skip('heaptrack', 'no heaptrack_print (heaptrack)')
+    rows = {'total_count': 'allocations', 'temporary': 'temporary', 'size': 'leaked', 'peak': 'peak'}
+    bad = []
+    for key, cost in rows.items():
+        subprocess.run(['heaptrack_print', path('heaptrack.log'), '--flamegraph-cost-type', cost, '-F', path('flame'), '--disable-builtin-suppressions'],
+                       stdout=subprocess.DEVNULL)
+        theirs = sorted((int(line.rsplit(' ', 1)[1]) for line in read('flame').splitlines()), reverse=True)
+        report = said['peak' if key == 'peak' else 'stacks']
+        ours = sorted((r['size' if key == 'peak' else key] for r in report['mem_report']), reverse=True)
+        if sum(theirs) != sum(ours):
+            bad.append(f'{cost}: {sum(theirs)}, report {sum(ours)}')
+        if theirs[:3] != ours[:3]:
+            bad.append(f'{cost}: {theirs[:3]}, report {ours[:3]}')
+    mt.check('heaptrack: heaptrack_print', bad)
+
+
+# ---- in a browser -----------------------------------------------------------------------------------------------------------------
+
+CHROMIUM = shutil.which('chromium') or shutil.which('chromium-browser') or shutil.which('google-chrome')
+
+
+def browse(url, *more):
+    """The page as it is once it has settled. Nothing but files is to be had: names lead nowhere."""
+    r = mt.plain([CHROMIUM, '--headless', '--no-sandbox', '--disable-gpu', '--enable-unsafe-swiftshader', '--allow-file-access-from-files',
+                  f'--user-data-dir={mt.tmp()}/chromium', '--host-resolver-rules=MAP * ~NOTFOUND', '--virtual-time-budget=10000', *more, url],
+                 env=dict(os.environ, HOME=mt.tmp()))
+    mt.until(lambda: not [mt.kill(pid) for pid in mt.children()])   # its helpers outlive it, and have helpers
+    return r.out.decode(errors='replace')
+
+
+def texts(dom):
+    return [html.unescape(t) for t in re.findall(r'[^<>]+(?=<)', dom) if t.strip()]
+
+
+def dhat(said):
+    if not CHROMIUM or not os.path.exists(DH_VIEW):
+        return mt.skip('dhat', 'no dh_view.html (valgrind)' if CHROMIUM else 'no chromium')
+    with open(path('dhat.html'), 'w') as f:
+        f.write('<meta charset="utf-8"><script src="%s"></script><script>onload = () => { onLoad(); const t = new DataTransfer();'
+                't.items.add(new File([%s], "x")); gInput.files = t.files;'
+                'gSelect.selectedIndex = [...gSelect.options].findIndex(o => o.label == decodeURIComponent(location.hash.slice(1)));'
+                'loadFile(); }</script><body>'
+                % (DH_VIEW[:-4] + 'js', json.dumps(read('dhat.out')).replace('</', '<\\/')))
+    bad = []
+    for title, report, size, count in (('Total', 'stacks', 'total_size', 'total_count'), ('At t-gmax', 'peak', 'size', 'count'),
+                                       ('At t-end', 'stacks', 'size', 'count')):
+        text = ''.join(texts(browse(f'file://{path("dhat.html")}#{title.replace(" ", "%20")}%20(bytes)', '--dump-dom')))
+        theirs = [(number(m[1]), number(m[2])) for m in re.finditer(title + r': +([\d,]+) bytes \(.*? in ([\d,]+) blocks', text)]
+        rows = [(r[size], r[count]) for r in said[report]['mem_report']]
+        ours = tuple(map(sum, zip(*rows)))
+        if theirs[:1] != [ours]:
+            bad.append(f'{title}: {theirs[:1]}, report {ours}')
+        bad += [f'{title}: no row of {r}' for r in sorted(rows, reverse=True)[:3] if r not in theirs]
+    mt.check('dhat: dh_view.html', bad)
+
+
+# speedscope's importer is in its page: what `./bootstrap check` put into build/npm, or MTRUN_SPEEDSCOPE=DIR of its unpacked package.
+def speedscope_page():
+    page = (os.environ.get('MTRUN_SPEEDSCOPE') or f'{mt.TOP}/build/npm/node_modules/speedscope') + '/dist/release/index.html'
+    return page if os.path.exists(page) else None
+
+
+def speedscope_bytes(n):
+    """As speedscope writes an amount."""
+    for unit in ('B', 'KB', 'MB', 'GB'):
+        if n < 1024 or unit == 'GB':
+            return f'{n:.0f} B' if unit == 'B' else f'{n:.2f} {unit}'
+        n /= 1024
+
+
+def speedscope_percent(p):
+    return '100%' if p == 100 else f'{p:.0f}%' if p >= 10 else f'{p:.1f}%' if p >= 1 else f'{p:.2f}%'
+
+
+def speedscope(said):
+    d = json.loads(read('out.speedscope.json'))
+    bad = []
+    for p, key in zip(d['profiles'], ('size', 'total_size')):
+        if sum(p['weights']) != p['endValue'] or p['endValue'] != sum(r[key] for r in said['stacks']['mem_report']):
+            bad.append(f'{p["name"]}: {p["endValue"]}')
+        if len(p['samples']) != len(p['weights']) or any(not 0 <= i < len(d['shared']['frames']) for s in p['samples'] for i in s):
+            bad.append(f'{p["name"]}: samples')
+    mt.check('speedscope: the file', bad)
+    page = speedscope_page()
+    if not CHROMIUM or not page:
+        return mt.skip('speedscope: its importer', 'no speedscope in build/npm' if CHROMIUM else 'no chromium')
+    with open(path('speedscope.js'), 'w') as f:
+        f.write('speedscope.loadFileFromBase64("x.speedscope.json", "%s")' % base64.b64encode(read('out.speedscope.json').encode()).decode())
+    words = texts(browse(f'file://{page}#localProfilePath={path("speedscope.js")}&view=sandwich', '--dump-dom'))
+    rows = [(words[i], words[i + 1], words[i + 2]) for i in range(len(words) - 2) if re.fullmatch(r'[\d.]+ [KM]?B \(.*%\)', words[i]) and
+            re.fullmatch(r'[\d.]+ [KM]?B \(.*%\)', words[i + 1])]
+    total = said['stacks']['total_size']
+    ours = [(f'{speedscope_bytes(r["flat"])} ({speedscope_percent(100 * r["flat"] / total)})', r['function'])
+            for r in sorted(said['text']['rows'], key=lambda r: -r['flat'])[:3]]
+    theirs = [(own, name) for _, own, name in rows[:3]]
+    bad = [] if theirs == ours else [f'{theirs}, text {ours}']
+    mt.check('speedscope: its importer', bad)
+
+
+def page_says(dom):
+    """The sum, and the rows of the table of sites: [(bytes, blocks, function)]."""
+    what = re.search(r'id="what" data-bytes="(-?\d+)" data-count="(-?\d+)"', dom)
+    rows = re.findall(r'<tr data-bytes="(-?\d+)" data-count="(-?\d+)">(?:<td class="n">[^<]*</td>)+<td class="name">([^<]*)</td>', dom)
+    return (int(what[1]), int(what[2])) if what else None, [(int(b), int(n), html.unescape(f)) for b, n, f in rows]
+
+
+def page(said):
+    text = read('out.html')
+    mt.check('html: nothing from elsewhere', [m for m in re.findall(r'(?:src|href|url)\s*[=(][^,;]{0,40}', text)] +
+             re.findall(r'https?://(?!www\.w3\.org/2000/svg)\S*', text))
+    mt.check('html: names are no markup', ['a mark is'] if '<b>pictures' in text else [])
+    if not CHROMIUM:
+        return mt.skip('html', 'no chromium')
+    url = f'file://{path("out.html")}'
+    points = said['timeline']['points']
+    peak = said['peaksites']
+    last = said['sites']
+    for name, link, report in (('the end', '', last), ('the peak', '#at=peak', peak), ('a moment', f'#at={peak["time_ms"]}', peak)):
+        total, rows = page_says(browse(url + link, '--dump-dom'))
+        ours = [(r['size'], r['count'], r['function']) for r in top(report)]
+        mt.check(f'html: {name}', [] if total == (report['total_size'], report['total_count']) and rows[:3] == ours and sum(r[0] for r in rows) == total[0]
+                 else [f'{total}, {rows[:3]}, report {report["total_size"]}, {ours}'])
+    for ms, size in points[1:-1:4]:
+        total, rows = page_says(browse(f'{url}#at={ms + 50}', '--dump-dom'))
+        near = [s for m, s in points if abs(m - ms) <= 100]
+        if total[0] not in near or sum(r[0] for r in rows) != total[0]:
+            mt.fail(f'html: at {ms} ms', f'{total}, timeline {near}')
+    total, rows = page_says(browse(f'{url}#from={peak["time_ms"]}&to={last["time_ms"]}', '--dump-dom'))
+    grown = last['total_size'] - peak['total_size']
+    mt.check('html: a range', [] if total[0] == grown == sum(r[0] for r in rows) else [f'{total}, {rows}, report {grown}'])
+    # From the left edge to the right one: what has come since the start. Where the curve begins and ends is the page's business: the edges are outside of it.
+    with open(path('drag.html'), 'w') as f:
+        f.write(text.replace('</body>', """<script>
+            const r = document.getElementById("timeline").getBoundingClientRect();
+            for (const [type, x] of [["pointerdown", r.left + 2], ["pointermove", r.left + 300], ["pointerup", r.right - 2]])
+                document.getElementById("timeline").dispatchEvent(new PointerEvent(type, { clientX: x, clientY: r.top + 50, pointerId: 1, bubbles: true }));
+            </script></body>"""))
+    total, rows = page_says(browse(f'file://{path("drag.html")}', '--dump-dom'))
+    grown = last['total_size'] - points[0][1]
+    mt.check('html: a drag', [] if total[0] == grown == sum(r[0] for r in rows) else [f'{total}, report {grown}'])
+    for way in ('', '--force-dark-mode'):
+        browse(url + '#at=peak', f'--screenshot={path("page.png")}', '--window-size=1280,900', *way.split())
+        size = os.path.getsize(path('page.png')) if os.path.exists(path('page.png')) else 0
+        mt.check(f'html: a picture {way}'.strip(), [] if size > 20000 else [f'{size} bytes'])
+
+
+# ---- tables -----------------------------------------------------------------------------------------------------------------------
+
+def tables(said):
+    bad = []
+    for name, report in (('out', 'sites'), ('peak', 'peaksites')):
+        rows = list(csv.DictReader(open(path(name + '.csv'), newline='')))
+        theirs = [(int(r['size']), int(r['count']), r['function'], r['file'], r['line'], r['module']) for r in rows]
+        ours = [(r['size'], r['count'], r['function'], r['file'] or '', str(r['line'] or ''), r['module']) for r in said[report]['mem_report']]
+        if theirs != ours:
+            bad.append(f'{name}: {theirs[:2]}, report {ours[:2]}')
+    total = sum(int(r['total_size']) for r in csv.DictReader(open(path('total.csv'), newline='')))
+    if total != sum(r['total_size'] for r in said['stacks']['mem_report']):
+        bad.append(f'in total {total}')
+    if '\n' in read('out.csv').replace('\r\n', ''):
+        bad.append('lines end in LF')
+    mt.check('csv', bad)
+    d = json.loads(read('out.json'))
+    bad = []
+    if [r for r in d['report']['mem_report'] if r['size']] != json.load(open(path('stacks.json')))['mem_report'] and \
+            sum(r['size'] for r in d['report']['mem_report']) != said['stacks']['total_size']:
+        bad.append('report')
+    if top(d['report']) and [r['size'] for r in top(d['report'])] != [r['size'] for r in top(said['stacks'])]:
+        bad.append('rows')
+    if d['timeline']['peak'][1] != said['status']['peak'] or d['timeline']['marks'] != said['timeline']['marks'] or len(d['timeline']['marks']) != 3:
+        bad.append(f'timeline: {d["timeline"]["peak"]}, {d["timeline"]["marks"]}')
+    mt.check('json', bad)
+
+
+def options(victim):
+    r = mt.plain([mt.MTRUN, '-q', '-x', 'wait exit; export massif --at peak /dev/null', victim])
+    mt.check('massif takes no --at', [] if b'massif is about the whole time' in r.err else [r.err])
+    r = mt.plain([mt.MTRUN, '-q', '-S', '-x', '; '.join(f'export {f} {path("none")}' for f in ('massif', 'heaptrack', 'dhat', 'speedscope', 'csv', 'json', 'html')),
+                  '-x', 'quit', victim])
+    mt.check('nothing allocated yet', [r.err] if r.err.strip() else [])
+
+
+def main():
+    victim = mt.build('phases.cc')
+    if not victim:
+        return mt.skip('exports', mt.build_reason('phases.cc', 'gcc'))
+    said = exports(victim)
+    massif(said)
+    heaptrack(said)
+    dhat(said)
+    speedscope(said)
+    page(said)
+    tables(said)
+    options(victim)
+
+
+main()
+mt.finish()

@@ -1,0 +1,57 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""bounds - what a program maps, or says that it has, costs mtrun no more than a bounded time and a bounded memory."""
+import json
+import os
+import re
+import subprocess
+import time
+
+import sys
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..', 'lib'))
+import mt
+
+mt.need_mtrun()
+d = mt.tmp()
+
+# ---- status, whatever is mapped: its cost is mtrun's own CPU time, which a busy machine does not change
+MAPPED = mt.build('mapped.c', 'gcc', '-pthread')
+MOST_MS = 150 * mt.SLOW
+
+
+def ask_mapped(what):
+    p = mt.popen([MAPPED, what], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    m = re.match(rb'ready mapped=(\d+) resident=(\d+)\n', p.stdout.readline())
+    if not m:
+        return ['the victim has not said what it has mapped']
+    a = mt.Attached(p.pid)
+    began = time.monotonic()
+    answers = [a.json('status') for _ in range(4)]
+    took = time.monotonic() - began
+    bad = a.leave()
+    p.stdin.close()
+    if p.wait(20):
+        bad.append(f'status {p.returncode}')
+    cost = min(y['mtrun']['cpu_ms'] - x['mtrun']['cpu_ms'] for x, y in zip(answers, answers[1:]))
+    bad += [f'{cost} ms of CPU for one status'] if cost > MOST_MS else []
+    bad += [f'{took:.1f} s for four'] if took > 10 * mt.SLOW else []
+    s = answers[-1]
+    if s['unaccounted'] is None or s['heap'] + s['mmap'] + s['image'] + s['other'] + s['unaccounted'] < int(m[1]):
+        bad.append(f'{s} says less than the {int(m[1])} bytes mapped')
+    return bad
+
+
+for what in ('huge', 'many', 'moving', 'all'):
+    mt.check(f'status: {what}', ask_mapped(what))
+
+
+
+# Launched, its mappings are known; at its end they are still there.
+for what in ('huge', 'many'):
+    r = mt.plain([mt.MTRUN, '-q', '-x', 'wait exit; status --json > status', MAPPED, what], cwd=d, timeout=60)
+    m = re.match(rb'ready mapped=(\d+) resident=(\d+)\n', r.out)
+    with open(os.path.join(d, 'status')) as f:
+        s = json.load(f)
+    mt.check(f'status: {what}: its own mappings', [] if (s['mmap'], s['mmap_resident']) == (int(m[1]), int(m[2])) else [s, m[0]])
+
+mt.finish()

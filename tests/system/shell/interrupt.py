@@ -1,0 +1,71 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-3.0-or-later
+# timeout: 200
+"""interrupt - Ctrl-C while a long answer is made, printed, written or read: the prompt is there in 200 ms, and the next command is answered."""
+import os
+import re
+import time
+
+import sys
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..', 'lib'))
+import mt
+
+mt.need_mtrun()
+LIMIT_MS = 200 * mt.SLOW
+LEVELS, BLOCKS = (17, 1000000) if mt.SOAK else (15, 200000)
+WOOD = mt.build('wood.c')
+ENDLESS = 'report --by stack --json --all'
+
+
+def interrupt(p, command, delay):
+    """Ctrl-C after DELAY s; how long the prompt took, in ms, or None: the command had ended before."""
+    p.send(command + '\n')
+    end = time.monotonic() + delay
+    while (left := end - time.monotonic()) > 0:
+        p.read(left)
+        p.text = p.text[-200:]
+        if re.search(r'mt> $', p.text):
+            return None
+    began, cpu = time.monotonic(), p.cpu_ms()
+    p.send('\x03')
+    while not re.search(r'mt> $', p.text) and time.monotonic() < began + 20:
+        p.read(0.1)
+        p.text = p.text[-200:]
+    return p.took(began, cpu)
+
+
+os.mkfifo(f'{mt.tmp()}/fifo')
+p = mt.Prompt(WOOD, str(LEVELS), str(BLOCKS))
+p.wait('mt> $')
+p.send(f'wait live_blocks >= {BLOCKS}; report -n 1; echo grown\n')
+mt.check('the program has grown', [] if p.wait(r'\ngrown\r\n.*mt> $', 60) else [p.text[-300:]])
+for command in (ENDLESS, f'{ENDLESS} > out', f'{ENDLESS} | cat > /dev/null', f'{ENDLESS} | sleep 100', 'report --stacks -n all', 'blocks -n all', 'diff 0 --by stack --stacks -n all',
+                'tree --json', 'export jemalloc out', 'export pprof out', 'export flamegraph out.svg', 'export graph out.svg', 'wait 100s', 'wait heap > 1T', 'wait exit', 'top', "! sleep 100", 'source fifo', 'every 1s { wait 100s }; wait 100s', 'timeline; wait 100s'):
+    took, bad = [], []
+    for delay in (0.02, 0.1, 0.3, 0.02, 0.1, 0.3):
+        ms = interrupt(p, command, delay)
+        if ms is not None:
+            took.append(ms)
+        p.send('echo on\n')
+        if not p.wait(r'\non\r\n.*mt> $', 20):
+            bad.append(f'{command}: {p.text[-300:]!r}')
+        if bad or (took and min(took) < LIMIT_MS):          # the machine has other work, too
+            break
+    if not took or min(took) >= LIMIT_MS:
+        bad.append(f'{[round(ms) for ms in took]} ms')
+    mt.check(f'Ctrl-C: {command}', bad)
+bad = []
+for i in range(1000 if mt.SOAK else 30):      # while the line is read, the shell command is started, it starts another
+    p.text = ''
+    p.send(('status | sleep 100\n', '! sleep 100\n')[i % 2])
+    time.sleep(i % 40 * 0.0005)
+    p.send('\x03')
+    if not p.wait('mt> $', 10 * mt.SLOW):
+        bad.append(f'{i % 40 * 0.5} ms after it: {p.text[-100:]!r}')
+        p.send('\x03')
+        p.wait('mt> $')
+mt.check('Ctrl-C just after the line', bad)
+p.send('every off; status | head -1\n')
+mt.check('the program runs on', [] if p.wait(r'program .*, running,.*mt> $') else [p.text[-300:]])
+mt.check('it ends', p.end())
+mt.finish()

@@ -1,0 +1,237 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""shell - commands in a batch run: what they print, where it goes, how scripts go on, with which status mtrun ends."""
+import json
+import os
+import re
+import signal
+import subprocess
+import time
+
+import sys
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..', 'lib'))
+import mt
+
+mt.need_mtrun()
+d = mt.tmp()
+SITES = mt.build('sites.c')
+SH = '/bin/sh'
+
+
+def run(name, commands, cmd=('true',), rc=0, opts=('-q',), err=None, out=None, **kw):
+    """COMMANDS by -x; ERR, OUT: regular expressions that must match all of what was printed."""
+    r = mt.plain([mt.MTRUN, *opts, '-x', commands, '--', *cmd], timeout=30, cwd=d, **kw)
+    bad = []
+    r.text = r.err.decode(errors='replace')
+    r.printed = r.out.decode(errors='replace')
+    if r.timed_out:
+        bad.append('timed out')
+    if r.rc != rc:
+        bad.append(f'status {r.rc}, should be {rc}')
+    if err is not None and not re.fullmatch(err, r.text, re.S):
+        bad.append(f'stderr is {r.text[:600]!r}, should be {err!r}')
+    if out is not None and not re.fullmatch(out, r.printed, re.S):
+        bad.append(f'stdout is {r.printed[:600]!r}, should be {out!r}')
+    mt.check(name, bad)
+    return r
+
+
+def read(name):
+    with open(os.path.join(d, name)) as f:
+        return f.read()
+
+
+# ---- where text goes
+run('echo goes to stderr', 'echo a  "b  c" \'d;e\'; echo f # no', err='a b  c d;e\nf\n', out='')
+run('redirections', 'echo one > f; echo two >> f; echo "three" > "g h"', err='')
+mt.check('redirected files', [n for n, t in (('f', 'one\ntwo\n'), ('g h', 'three\n')) if read(n) != t])
+run('a pipe', 'echo "b\na" | sort', err='a\nb\n')
+run('a pipe that closes', 'report --by stack | head -1; echo on', [SITES, '100'], err=r'total_size: \d+\non\n')
+run('a shell command', "! printf 'x;%s\\n' y; echo z", err='x;y\nz\n')
+run('a shell command that fails', '! exit 3', rc=125, err="mtrun: !: 'exit 3': exit status 3\n")
+run('messages in a file', 'echo hello; foo', [SH, '-c', 'echo err >&2; exit 3'], rc=125, opts=['--messages', 'm'], err='err\n')
+mt.check('the file has it all', [] if re.match(r"hello\nmtrun: unknown command 'foo'.*\nmtrun: sh \(\d+\) exited with status 3 after", read('m')) else [read('m')])
+
+# ---- mistakes: one line each, the rest is run, 125
+for what, words in {
+        'foo': "unknown command 'foo'", 's': "'s' is ambiguous: status", 'report --frob': "unknown option '--frob'", 'report -n x': "'x' is not accepted",
+        'report --by y': 'site, stack, function', 'report --sort y': 'size, count, total or temporary', 'report --at x': 'peak',
+        'report --match (': 'regular expression', 'report --min-age 5x': "'5x'", 'report extra': "'extra'", 'report -n': "missing after '-n'",
+        'report --at peak --by thread': 'per stack', 'blocks --site a --stack 1': 'together', 'blocks --min-size 5X': "'5X'", 'text -x': "'-x'",
+        'tree --depth 0': "'0'", 'wait': 'TIME, exit, limit, or a condition', 'wait 5x': "'5x'", 'wait heap >': 'heap >', 'wait heap > 5X': 'heap > 5X',
+        'wait heap > 1G': 'ended', 'kill NOSUCH': "'NOSUCH'", 'process 1': 'no process 1', 'bt 1': 'no thread 1', 'x': 'missing', 'x zz': "'zz'",
+        'x 0x10': 'mapped', 'source /no/such': "'/no/such'", 'set foo': "'foo'", 'record foo': "'foo'", 'set site-skip (': 'regular expression', 'echo a > /no/such/f': '/no/such/f',
+        'echo a > /dev/full': 'No space', 'echo a >': "after '>'", 'echo a |': "after '|'", 'echo } ': "without '{'", 'echo a > b c': 'file name', 'status 1': "'1'",
+        'quit now': "'now'", 'help nothing': "'nothing'", 'echo a | no-such-command-here': 'no-such-command-here'}.items():
+    r = run(f'mistake: {what}', f'wait exit; {what}\necho on', rc=125)
+    lines = [line for line in r.text.splitlines() if line.startswith('mtrun: ')]
+    if len(lines) != 1 or words not in lines[0] or not r.text.endswith('on\n'):
+        mt.fail(f'mistake: {what}: one line and on', r.text)
+run('quotes that do not end', 'echo "a', rc=125, err='mtrun: .*quotes.*\n')
+
+# ---- the gs driver shell's spellings: the same answers as JSON
+GS = {'get_mem_report()': 'report --json', 'get_all_time_size()': 'timeline --json', 'get_mem_report_with_time(100)': 'report --at 0.1 --json'}
+script, same = 'wait exit', []
+for i, (call, command) in enumerate(GS.items()):
+    for k, how in enumerate((call, f"'{call}'", f"'{call}", f'mem_profiler.{call}', f'system.core.mem_profiler.{call}', f"'system.core.{call}'", call.replace('(', '( ').replace(')', ' )'))):
+        script += f'\n{how} > gs{i}.{k}'
+        same.append((how, f'gs{i}.{k}', f'gs{i}'))
+    script += f'\n{command} > gs{i}'
+with open(os.path.join(d, 'gs.mt'), 'w') as f:
+    f.write(script + '\n')
+r = mt.plain([mt.MTRUN, '-q', '-X', 'gs.mt', SITES, '300'], cwd=d, timeout=30)
+mt.check('gs spellings', [r.err.decode()] if r.rc or r.err else [how for how, a, b in same if json.loads(read(a)) != json.loads(read(b))])
+mt.check('gs spellings: keys', [k for k in ('time_ms', 'total_size', 'total_count', 'mem_report') if k not in json.loads(read('gs0'))] +
+         [k for k in ('interval_ms', 'points', 'peak', 'marks') if k not in json.loads(read('gs1'))])
+run('gs spellings: recording', "set_enable_mem_profiler(); record; 'mem_profiler.set_enable_mem_profiler(MemRecordType.MEM_FAST)'; record; set_enable_mem_profiler(MEM_RECORD); record",
+    err='mem\nmem-fast\nmem\n')
+run('gs spellings: log files', 'set_mem_profiler_log_number(20); get_mem_profiler_log_number() | jq -c .files; log --json | jq -c .files', err='20\n20\n')
+for what, words in {'set_enable_mem_profiler(MemRecordType.NO_SUCH)': "'MemRecordType.NO_SUCH' is not accepted", 'get_mem_report(1)': 'takes no argument', 'get_mem_report_with_time()': 'argument is missing', 'get_mem_report(': "')' is missing", 'no_such_call()': 'unknown command'}.items():
+    run(f'mistake: {what}', f'wait exit; {what}\necho on', rc=125, err=f'mtrun: [^\n]*{re.escape(words)}[^\n]*\non\n')
+
+# ---- abbreviations, help
+run('abbreviations', 'wai exit; statu | head -1; rep --j | wc -l', err=r'program .*\n\d+\n')
+r = run('help', 'help')
+for name in re.findall(r'^(\S+) ', r.text.split('\n\n')[0], re.M):
+    h = run(f'help {name}', f'help {name}')
+    if not h.text.startswith(name):
+        mt.fail(f'help {name}: begins with it', h.text)
+
+# ---- lists add up
+r = run('forms of report', 'wait exit; report -n 3 > t; report -n 3 --json > j; report --json > all; report --by stack --json > s; report --at peak --json > p; status --json > st;'
+        'report --stacks -n 2 > k; text -n 3 --bytes > x; text -n 3 --json > xj; tree --json > tr; blocks --json > b; blocks -n 2 --json > b2', [SITES, '100'])
+rows = re.findall(r'^(\S.*?) +line:(\d+) +size:(-?\d+) +count:(\d+) +(.*)$', read('t'), re.M)
+total = int(re.match(r'total_size: (\d+)\n', read('t'))[1])
+a = {n: json.loads(read(n)) for n in ('j', 'all', 's', 'p', 'st', 'xj', 'tr', 'b', 'b2')}
+bad = []
+if len(rows) != 4 or rows[3][0] != '(others)' or sum(int(x[2]) for x in rows) != total:
+    bad.append(f'text: {read("t")}')
+if [x[0] for x in rows[:3]] != [x['file'] for x in a['j']['mem_report'][:3]]:
+    bad.append('text and JSON have not the same rows')
+for n in ('j', 'all', 's', 'p'):
+    if sum(x['size'] for x in a[n]['mem_report']) != a[n]['total_size'] or sum(x['count'] for x in a[n]['mem_report']) != a[n]['total_count']:
+        bad.append(f'{n} does not add up')
+if not a['j']['total_size'] == a['all']['total_size'] == a['s']['total_size'] == total == a['tr']['size'] == a['xj']['total']:
+    bad.append('totals differ between reports')
+if a['p']['total_size'] != a['st']['peak'] or a['p']['time_ms'] != a['st']['peak_ms']:
+    bad.append(f"at peak: {a['p']['total_size']}, status says {a['st']['peak']}")
+if a['st']['heap'] != total or a['st']['live_blocks'] != a['all']['total_count']:
+    bad.append('status and report differ')
+if sum(x['size'] for x in a['b']['blocks']) != total or sum(x['size'] for x in a['b2']['blocks']) + a['b2']['others']['size'] != total:
+    bad.append('blocks do not add up')
+if sum(x['flat'] for x in a['xj']['rows']) != total:
+    bad.append('flats do not add up')
+if not all(x['stack'] and x['stack'][0]['function'] for x in a['s']['mem_report']):
+    bad.append('stacks are missing')
+mt.check('lists add up', bad)
+
+
+run('tree -n', 'wait exit; tree -n 4 > t4; tree -n 4 --json > t4j; tree -n 0 > t0; tree --invert -n 3 --json > i3; tree -n all --json > tall; tree --json > tr', [SITES, '100'])
+four, whole = json.loads(read('t4j')), json.loads(read('tr'))
+
+
+def nodes(node):
+    return sum(1 + nodes(c) for c in node['children'] if c['function'] != '(others)')
+
+
+def in_tree(part, node):
+    """Whether PART is NODE with nothing but less detail."""
+    left = {c['function']: c for c in node['children']}
+    if part['function'] != node['function'] or part['size'] != node['size'] or part['self'] != node['self']:
+        return False
+    for c in part['children']:
+        if c['function'] != '(others)' and not in_tree(c, left.pop(c['function'])):
+            return False
+    return sum(c['size'] for c in left.values()) == sum(c['size'] for c in part['children'] if c['function'] == '(others)')
+
+
+mt.check('tree -n: the biggest, and others', [f'{nodes(four)} nodes'] if nodes(four) != 4 else [] if in_tree(four, whole) else [read('t4j')])
+mt.check('tree -n: as text', [] if read('t0').count('\n') == 2 and '(others)' in read('t0') and read('t4').count('(others)') <= 5 else [read('t0') + read('t4')])
+mt.check('tree -n: inverted, all', [] if nodes(json.loads(read('i3'))) == 3 and json.loads(read('tall')) == whole else [read('i3')])
+
+
+def tree_adds_up(node):
+    return node['size'] == node['self'] + sum(c['size'] for c in node['children']) and all(tree_adds_up(c) for c in node['children'])
+
+
+mt.check('the tree adds up', [] if tree_adds_up(a['tr']) else [read('tr')[:500]])
+k = read('k')
+mt.check('--stacks', [] if re.findall(r'^# (.*)$', k, re.M)[1:] == [f"{i} bytes" for i in re.findall(r'^# (\d+: \d+) bytes$', k, re.M)]
+         and [m[0] for m in re.findall(r'^# (\d+):', k, re.M)] == ['1', '0'] and re.search(r'^   0: \S+\n +at /.*/sites\.c:\d+:\d+$', k, re.M) else [k])
+mt.check('text', [] if re.fullmatch(r'Total: \d+ B\n( *\d+ +\d+\.\d% +\d+\.\d% +\d+ +\d+\.\d% .+\n){4}', read('x')) else [read('x')])
+
+KEYS = {
+    'st': 'pid state exit_status allocated heap usable mmap mmap_reserved mmap_resident image other unaccounted peak peak_ms live_blocks allocs frees maps '
+          'unmaps unknown_frees total_allocated limit limit_hits threads rss mode sample elapsed_ms events dropped truncated waited_ms log_files processes',
+    'all': 'time_ms total_size total_count mem_report', 'b': 'blocks', 'tr': 'function size children', 'xj': 'total rows',
+}
+mt.check('JSON keys', [f'{n}: {k}' for n, ks in KEYS.items() for k in ks.split() if k not in a[n]] +
+         [k for k in 'size count total_size total_count temporary function file line module stack_id stack'.split() if k not in a['s']['mem_report'][0]] +
+         [k for k in 'function file line column module address inlined'.split() if k not in a['s']['mem_report'][0]['stack'][0]] +
+         [k for k in 'pid ppid command state heap mmap allocs'.split() if k not in a['st']['processes'][0]] +
+         [k for k in 'address size age_ms thread stack_id'.split() if k not in a['b']['blocks'][0]])
+
+# ---- the program's end
+for code in (0, 7, 255):
+    run(f'exit status {code}', 'status > /dev/null', [SH, '-c', f'exit {code}'], rc=code, err='')
+for sig in (signal.SIGTERM, signal.SIGKILL, signal.SIGSEGV, signal.SIGABRT):
+    run(f'killed by {sig.name}', 'status > /dev/null', [SH, '-c', f'kill -{sig.value} $$'], rc=-sig, err='')
+run('wait exit holds it', 'wait exit; x 0 ; bt > /dev/null', rc=125)
+run('held after SIGKILL', 'wait exit; status | head -1; bt | head -1', [SH, '-c', 'kill -9 $$'], rc=-9,
+    err=r'program +\d+ \(sh\), killed by SIGKILL, .*\nthread \d+ \(sh\)\n')
+run('the summary', 'echo before', [SITES, '10'], opts=[],
+    err=r'before\nmtrun: sites \(\d+\) exited with status 0 after .*\n  peak +[\d,]+ bytes at .*\n  allocated .*\n  still live  [\d,]+ bytes .*\ntotal_size: \d+\n(\S.* line:\d+ .*\n)+')
+run('kill', 'wait 0.1; kill; status | head -1', ['sleep', '30'], rc=-9, err='program .*killed by SIGKILL.*\n')
+run('kill TERM', 'wait 0.1; kill TERM', ['sleep', '30'], rc=-15, err='')
+run('stop and cont', 'wait 0.1; stop; status | head -1; bt > /dev/null; cont; status | head -1; kill', ['sleep', '30'], rc=-9, err='program .*, stopped,.*\nprogram .*, running,.*\n')
+run('left stopped', 'wait 0.1; stop', ['sleep', '0.3'], err=r'mtrun: no more commands: process \d+ runs on\n')
+run('started stopped', 'status | head -1; cont; wait exit', opts=['-q', '-S'], err='program .*, stopped,.*\n')
+run('wait for a time', 'wait 0.2; echo on', ['sleep', '0.4'], err='on\n')
+run('wait no longer than the program', 'wait 100s; echo on', ['sleep', '0.2'], err='on\n')
+run('wait for allocations', 'wait allocs>=100; echo on', [SITES, '1000'], err='on\n')
+run('wait times out', 'wait heap > 1T timeout 100ms; echo on', ['sleep', '0.3'], rc=125, err='mtrun: wait: .*time is over\non\n')
+run('-d', 'wait exit; status | head -1', [SH, '-c', 'sleep 0.6; exit 9'], rc=9, opts=['-q', '-d', '0.2'], err='program .*, detached,.*\n')
+r = run('set alone', 'set; set rows 100')
+columns = [re.match(r'\S+ +\S+ +# ', x) for x in r.text.splitlines()]
+mt.check('set: columns', [] if len(columns) >= 3 and all(columns) and len({len(m[0]) for m in columns}) == 1 else [r.text])
+run('set', 'set rows 1; set; wait exit; report | wc -l', [SITES, '10'], err='rows +1 .*\nsite-skip +\'\'.*\n3\n')
+run('site-skip', "wait exit; set site-skip '^(branch|leaf_[ab])$'; report --json > skip", [SITES, '10'])
+mt.check('site-skip passes over', [x['function'] for x in json.loads(read('skip'))['mem_report'] if x['function'] in ('branch', 'leaf_a', 'leaf_b')])
+run('a hook that came to nothing', 'status > /dev/null', opts=['-q', '--hook', 'no_such_function'], err="mtrun: --hook: 'no_such_function' was not hooked: .*\n")
+
+# ---- leaving it alone
+for what in ('quit', 'detach'):
+    gone = os.path.join(d, what)
+    began = time.monotonic()
+    p = mt.popen([mt.MTRUN, '-x', f'wait 0.1; {what}; ! touch after-{what}', SH, '-c', f'sleep 1; echo alive > {gone}'], cwd=d,
+                 stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    rc = p.wait(20)
+    mt.check(f'{what}: mtrun ends at once', [] if rc == 0 and time.monotonic() - began < 0.9 and not os.path.exists(gone) else [rc, time.monotonic() - began])
+    mt.check(f'{what}: the program lives on', [] if mt.until(lambda: os.path.exists(gone), 10) else ['it does not'])
+    mt.check(f'{what}: what follows', [] if os.path.exists(os.path.join(d, f'after-{what}')) == (what == 'detach') else ['wrong'])
+
+# ---- scripts
+with open(os.path.join(d, 'inner.mt'), 'w') as f:
+    f.write('echo inner\nfoo\n')
+with open(os.path.join(d, 'outer.mt'), 'w') as f:
+    f.write('# a comment\necho \\\n  one; source inner.mt\n\nreport --frob\necho last')
+r = mt.plain([mt.MTRUN, '-q', '-X', 'outer.mt', 'true'], cwd=d)
+mt.check('a script', [] if r.rc == 125 and re.fullmatch(r"one\ninner\nmtrun: inner\.mt:2: unknown command 'foo'.*\nmtrun: outer\.mt:5: report: unknown option '--frob'.*\nlast\n",
+                                                        r.err.decode()) else [r.err])
+p = mt.popen([mt.MTRUN, '-q', '-X', '-', 'cat'], stdin=subprocess.PIPE, stderr=subprocess.PIPE, stdout=subprocess.PIPE)
+bad = []
+for i in range(3):
+    p.stdin.write(f'echo question {i}\n'.encode())
+    p.stdin.flush()
+    if p.stderr.readline() != f'question {i}\n'.encode():
+        bad.append(f'no answer to {i}')
+    time.sleep(0.02)
+p.stdin.write(b'wait exit\nstatus')
+p.stdin.close()
+text = p.stderr.read().decode()
+if p.wait() != 0 or 'exited with status 0' not in text:
+    bad.append(text)
+mt.check('a conversation through -X -', bad)
+mt.end_group(p)
+
+mt.finish()

@@ -1,0 +1,218 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-3.0-or-later
+# timeout: 300
+"""time - the timeline, reports of the past, snapshots and differences; that all of them agree; the peak of threads that pass blocks to each other."""
+import csv
+import io
+import json
+import os
+import re
+import tempfile
+
+import sys
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..', 'lib'))
+import mt
+
+mt.need_mtrun()
+SOAK = os.environ.get('MTRUN_SOAK') == '1'
+
+
+def script(cmd, text, opts=(), **kw):
+    """Runs CMD with the script TEXT; %D in it is a directory. Result with .file(name), .json(name)."""
+    d = tempfile.mkdtemp(dir=mt.tmp())
+    with open(f'{d}/script.mt', 'w') as f:
+        f.write(text.replace('%D', d) + '\n')
+    r = mt.plain([mt.MTRUN, '-q', '--messages', f'{d}/messages', *opts, '-X', f'{d}/script.mt', '--', *[c.replace('%D', d) for c in cmd]], **kw)
+    r.dir = d
+    r.file = lambda name: open(f'{d}/{name}', errors='replace').read() if os.path.exists(f'{d}/{name}') else ''
+    r.json = lambda name: json.loads(r.file(name) or '{}')
+    r.messages = r.file('messages')
+    return r
+
+
+def spikes():
+    name = '50 MB for 5 ms each 250 ms: each spike, and its stack'
+    path = mt.build('spikes.c', 'gcc')
+    n = 8
+    r = script([path, str(n), '%D/ask', 'report --at %s --json > %D/at%d.json'],
+        'wait exit\ntimeline --json > %D/t.json\ntimeline --csv > %D/t.csv\ntimeline --table > %D/t.txt\nstatus --json > %D/s.json\nsource %D/ask')
+    bad = []
+    t, s = r.json('t.json'), r.json('s.json')
+    if r.rc or not t:
+        mt.fail(name, f'rc {r.rc}: {r.messages}')
+        return
+    points = t['points']
+    if [p[0] for p in points] != [100 * i for i in range(len(points))]:
+        bad.append(f'times are {[p[0] for p in points]}')
+    high = [p[0] for p in points if p[1] >= 50000000]
+    if not n <= len(high) <= n + n // 2:
+        bad.append(f'{len(high)} intervals are high: {high}')
+    if any(p[1] not in range(50000000, 50010000) and p[1] > 10000 for p in points):
+        bad.append(f'values {sorted({p[1] for p in points})}')
+    if t['peak'][1] != s['peak'] or t['peak'][1] != max(p[1] for p in points):
+        bad.append(f'peak {t["peak"]}, of status {s["peak"]}')
+    if points[-1][1] != s['heap'] + s['mmap']:
+        bad.append(f'the last point is {points[-1]}, heap + mmap {s["heap"] + s["mmap"]}')
+    for i in range(n):
+        rows = r.json(f'at{i}.json').get('mem_report', [])
+        if not rows or (rows[0]['function'], rows[0]['size'], rows[0]['count']) != ('spike', 50000000, 1):
+            bad.append(f'spike {i}: {rows[:1]}')
+    rows = list(csv.reader(io.StringIO(r.file('t.csv'))))
+    if rows[0] != ['ms', 'bytes'] or [[int(a) for a in x] for x in rows[1:]] != points:
+        bad.append('CSV differs from JSON')
+    table = [x.split() for x in r.file('t.txt').splitlines()[1:]]
+    if [[round(float(x[0]) * 1000), int(x[1])] for x in table] != points:
+        bad.append('the table differs from JSON')
+    if [x for x in table if x[2:] == ['peak']] != [x for x in table if x[2:]] or not any(x[2:] for x in table):
+        bad.append('the table does not mark the peak')
+    mt.check(name, bad)
+
+
+def passing():
+    runs = 100 if SOAK else 8
+    path = mt.build('passing.c', 'gcc')
+    bad, off = [], []
+    for i in range(runs):
+        r = mt.run([path, '8', '400'], ask=('status', 'timeline --json'))
+        out = dict(x.split() for x in r.out.decode().splitlines())
+        if 'status' not in r.answers or 'max' not in out:
+            bad.append(f'run {i}: rc {r.rc} {r.messages[-200:]}')
+            continue
+        off.append(r.status['peak'] - int(out['max']))
+        if abs(off[-1]) > 8 << 20:
+            bad.append(f'run {i}: peak {r.status["peak"]}, the victim counted {out["max"]}')
+        if r.timeline['peak'][1] != r.status['peak']:
+            bad.append(f'run {i}: peak {r.status["peak"]}, of the timeline {r.timeline["peak"]}')
+        if not 0 <= r.status['heap'] - int(out['left']) < 100000:
+            bad.append(f'run {i}: heap {r.status["heap"]}, the victim has left {out["left"]}')
+    print(f'# peak minus the victim\'s maximum: {min(off, default=0)} .. {max(off, default=0)} bytes in {runs} runs')
+    mt.check(f'8 threads pass 1 MB blocks: the peak is within 8 MB of their own maximum, {runs} runs', bad)
+
+
+def mapped(smaps):
+    """Accessible and resident bytes of /proc/PID/smaps, without what mtrun has there."""
+    accessible = resident = 0
+    maps = re.findall(r'^[0-9a-f]+-[0-9a-f]+ (\S{4}) \S+ \S+ \d+ *(.*)\n(?:.*\n)*?Size: +(\d+) kB\n(?:.*\n)*?Rss: +(\d+) kB$', smaps, re.M)
+    ours = [path.startswith('/memfd:mtrun') for _, path, _, _ in maps] + [False]
+    for i, (access, path, size, rss) in enumerate(maps):
+        blob = not path and maps[i + 1:i + 2] and maps[i + 1][0][:3] == 'r-x' and not maps[i + 1][1]     # what is behind the guard
+        guard = size == '4' and not path and (ours[i + 1] or blob and ours[i + 2])
+        if guard or ours[i] or path == '[vsyscall]' or (access[:3] == 'r-x' and not path):
+            continue
+        accessible += int(size) << 10 if access[:3] != '---' else 0
+        resident += int(rss) << 10
+    return accessible, resident
+
+
+def agree(victim, *arguments):
+    name = f'report, status, timeline, snapshots and the kernel agree while {victim} {" ".join(arguments)} runs'
+    path = mt.build(victim, 'gcc')
+    text = 'wait allocs > 10000\n'
+    for i in range(5):
+        text += (f'wait 70ms\nreport --json > %D/live{i}.json\nstop\nreport --json > %D/r{i}.json\nreport --by stack --json -n 50 > %D/k{i}.json\n'
+                 f'status --json > %D/s{i}.json\ntimeline --json > %D/t{i}.json\nsnapshot s{i}\nsnapshot --json > %D/n{i}.json\ndiff s{i} --json > %D/d{i}.json\n'
+                 f'text --json > %D/x{i}.json\ntree --json > %D/e{i}.json\n! cat /proc/$(grep -o "pid.:[0-9]*" %D/s{i}.json | sed "s/.*://;q")/smaps > %D/smaps{i}\ncont\n')
+    text += 'stop\nreport --json > %D/last.json\nreport --since s0 --json > %D/since.json\ndiff s0 --by stack --json > %D/diff.json\ndiff s0 s4 --json > %D/between.json\nkill\n'
+    r = script([path, *arguments], text)
+    bad = []
+    try:
+        for i in range(5):
+            live, rep, k, s, t, x, e = (r.json(f'{c}{i}.json') for c in ('live', 'r', 'k', 's', 't', 'x', 'e'))
+            total = s['heap'] + s['mmap']
+            sums = {'rows': sum(a['size'] for a in rep['mem_report']), 'stacks': sum(a['size'] for a in k['mem_report']), 'total_size': rep['total_size'],
+                    'timeline': t['points'][-1][1], 'text': x['total'], 'tree': e['size'],
+                    'snapshot': [a for a in r.json(f'n{i}.json')['snapshots'] if a['name'] == f's{i}'][0]['total_size']}
+            bad += [f'{i}: {what} is {value}, heap + mmap {total}' for what, value in sums.items() if value != total]
+            accessible, resident = mapped(r.file(f'smaps{i}'))
+            if total + s['image'] + s['other'] + s['unaccounted'] != accessible or not 0 <= s['unaccounted'] <= 65536:
+                bad.append(f'{i}: {total} + image {s["image"]} + other {s["other"]} + unaccounted {s["unaccounted"]}, the kernel has {accessible}')
+            if abs(s['rss'] - resident) > 65536:
+                bad.append(f'{i}: rss {s["rss"]}, the kernel has {resident}')
+            if sum(a['size'] for a in live['mem_report']) != live['total_size']:
+                bad.append(f'{i}: running, rows do not add up')
+            if r.json(f'd{i}.json')['mem_report']:
+                bad.append(f'{i}: differs from its own snapshot: {r.json(f"d{i}.json")["mem_report"][:2]}')
+        change = r.json('last.json')['total_size'] - r.json('r0.json')['total_size']
+        for f in ('since', 'diff'):
+            d = r.json(f + '.json')
+            if d['total_size'] != change or sum(a['size'] for a in d['mem_report']) != change:
+                bad.append(f'{f}: {d["total_size"]}, should be {change}')
+            sizes = [a['size'] for a in d['mem_report']]
+            if sizes != sorted(sizes, reverse=True) or (victim == 'wood.c' and f == 'diff' and sizes and sizes[-1] >= 0):
+                bad.append(f'{f}: not the biggest growth first, or nothing negative')
+        d = r.json('between.json')
+        if d['total_size'] != r.json('r4.json')['total_size'] - r.json('r0.json')['total_size']:
+            bad.append(f'between: {d["total_size"]}')
+    except (KeyError, IndexError, ValueError) as err:
+        bad.append(f'{err!r}: {r.messages[-400:]}')
+    mt.check(name, bad)
+
+
+def texts():
+    path = mt.build('spikes.c', 'gcc')
+    r = script([path, '3', '%D/ask'], 'snapshot before\nwait 20ms\nwait exit\nsnapshot\ndiff before > %D/d\ndiff 0 peak --by stack > %D/k\ndiff peak before --by stack --stacks -n all > %D/n\n'
+               'report --since before > %D/r')
+    bad = []
+    if not re.search(r'^before +at .*: \d+ bytes in \d+ blocks$', r.messages, re.M):
+        bad.append(f'snapshot: {r.messages!r}')
+    if not re.search(r'^\+ 50000000 \(50000000 - 0\) 1 allocs STACK#\d+$', r.file('k'), re.M) and 'spike' not in r.file('k'):
+        bad.append(f'diff by stack: {r.file("k")!r}')
+    if not re.search(r'^- 50000000 \(0 - 50000000\) 0 allocs STACK#\d+$', r.file('n'), re.M) or '0: spike' not in r.file('n'):
+        bad.append(f'diff by stack, backwards: {r.file("n")!r}')
+    for f in 'dkn':
+        if not re.match(r'total_size: -?\d+\n', r.file(f)) or not re.search(r'^Total increase == -?\d+$', r.file(f), re.M):
+            bad.append(f'{f}: {r.file(f)!r}')
+    if not r.file('r').startswith('total_size: '):
+        bad.append(f'report --since: {r.file("r")!r}')
+    mt.check('differences as text', bad)
+
+
+def plots():
+    path = mt.build('spikes.c', 'gcc')
+    for columns, lines, locale in ((80, 24, 'C.UTF-8'), (200, 60, 'C.UTF-8'), (80, 24, 'C'), (200, 50, 'C'), (41, 12, 'C')):
+        env = dict(os.environ, COLUMNS=str(columns), LINES=str(lines), LC_ALL=locale, LANG=locale)
+        r = script([path, '4', '%D/ask'], 'wait exit\ntimeline --plot > %D/p\ntimeline --plot --from 0.3 --to 0.6 > %D/q', env=env)
+        bad = []
+        for f in 'pq':
+            text = r.file(f).splitlines()
+            if len(text) != lines - 4:
+                bad.append(f'{len(text)} lines, not {lines - 4}')
+            if max(map(len, text), default=0) > columns or not any(len(x) == columns for x in text):
+                bad.append(f'{max(map(len, text), default=0)} columns, not {columns}')
+            if not any('peak 47.7M at ' in x for x in text) or not any(x.lstrip().startswith('47.7M') for x in text):
+                bad.append('the peak is not named')
+            if locale == 'C' and not r.file(f).isascii():
+                bad.append('not ASCII')
+            if not re.search('█|#', r.file(f)):
+                bad.append('no bars')
+        mt.check(f'plot of {columns} by {lines - 4}, {locale}', bad + ([r.file('p') + r.messages] if bad else []))
+
+
+def refused():
+    path = mt.build('spikes.c', 'gcc')
+    bad = []
+    wrong = {
+        'report --at 1h': 'outside the record', 'report --at 2001-02-03T04:05:06': 'outside the record', 'report --at tomorrow': 'not accepted',
+        'report --at 25:00:00': 'not accepted', 'report --at -1': 'not accepted', 'report --at 0.1 --by thread': 'do not go with',
+        'report --at 0 --all': 'do not go with', 'report --since nothing': 'no snapshot', 'timeline --from 9h': 'outside the record',
+        'timeline --from 0.1 --to 0': 'later than', 'timeline --csv --plot': 'only one of', 'timeline --json --csv': 'only one of', 'timeline x': 'unexpected',
+        'diff': 'missing', 'diff nothing': 'no snapshot', 'diff 0 0 0': 'unexpected', 'diff 0 --by thread': 'not accepted', 'diff 0 --match (': 'regular expression',
+        'snapshot a b': 'unexpected', 'snapshot ""': 'not kept', 'snapshot ' + 'x' * 65: 'not kept', 'text --at x': 'not accepted', 'tree --at 1h': 'outside the record',
+        'timeline > /dev/full': 'No space left',
+    }
+    for command, why in wrong.items():
+        r = script([path, '1', '%D/ask'], f'wait exit\n{command}\necho after')
+        said = r.messages.splitlines()
+        if r.rc != 125 or len(said) != 2 or why not in said[0] or said[1] != 'after':
+            bad.append(f'{command}: rc {r.rc}, {said}')
+    mt.check(f'{len(wrong)} mistakes: one line each, and the next command runs', bad)
+
+
+spikes()
+passing()
+agree('wood.c', '8', '10000')
+agree('prompt.c', '8')          # threads
+texts()
+plots()
+refused()
+mt.finish()
