@@ -433,23 +433,6 @@ int home_land(struct process *p, pid_t tid, const struct agent_settings *setting
 	return err;
 }
 
-/* The thread serves: it is stopped where it is, told that there is no more to do, and taken out; by force if it has not done what it was told, which has ended with ERR. */
-static int recall(struct process *p, struct landing *l, int err)
-{
-	int signal;
-
-	if (err && err != -ESRCH)
-		return landing_force(l);
-	err = tracer_halt(l->tid, &signal, PATIENCE_MS);
-	if (err)
-		return err;
-	if (mail_state(&p->wire->mail) == MAIL_IDLE)	/* it has waited for us in vain, and is out of it by itself, or will be */
-		return landing_none(l->tid, -ETIMEDOUT);
-	home_go(&p->wire->mail);
-	err = landing_recall(l);
-	return err == -ETIMEDOUT ? landing_force(l) : err;
-}
-
 int home_attach(struct process *p, pid_t tid, const struct agent_settings *settings)
 {
 	struct landing l;
@@ -472,7 +455,7 @@ int home_attach(struct process *p, pid_t tid, const struct agent_settings *setti
 		landing_none(tid, err);
 	else {
 		err = land(p, &l, settings, true);
-		back = p->wire ? recall(p, &l, err) : landing_recall(&l);
+		back = p->wire ? landing_force(&l) : landing_recall(&l);	/* as home_call() */
 	}
 	if (!back)
 		back = slack_clear(p->via, &slack);
@@ -499,7 +482,8 @@ int home_call(struct process *p, pid_t tid, struct wire_call *calls, uint32_t n)
 	if (err)
 		return landing_none(tid, err);
 	err = work(p, &p->wire->mail, tid, calls, n);
-	back = recall(p, &l, err);
+	/* It is not asked to go by itself: a program that overwrites the mail would make that take as long as we have patience, for each thread. */
+	back = landing_force(&l);
 	return err ? err : back;
 }
 

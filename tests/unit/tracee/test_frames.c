@@ -31,6 +31,7 @@
 
 struct tally {
 	size_t samples, frames, equal, differ, truncated, deep, overtaken, signals;
+	size_t truncated_plain;		/* of those, without a signal's frame */
 	size_t shown;
 };
 
@@ -150,7 +151,7 @@ static void print_difference(const struct process *p, const struct stack *hook, 
 
 static void compare(const struct process *p, struct stack *hook, const struct stack *truth, struct tally *t)
 {
-	size_t i;
+	size_t i, signals = 0, truncated = t->truncated;
 	bool cut = false;
 
 	if (hook->count && (hook->pc[hook->count - 1] == WIRE_PC_TRUNCATED || hook->pc[hook->count - 1] == WIRE_PC_DEEP)) {
@@ -165,7 +166,9 @@ static void compare(const struct process *p, struct stack *hook, const struct st
 	for (i = 0; i < hook->count && i < truth->count && hook->pc[i] == truth->pc[i]; i++)
 		;
 	for (size_t k = 0; k < i; k++)
-		t->signals += (truth->pc[k] & WIRE_PC_EXACT) != 0;
+		signals += (truth->pc[k] & WIRE_PC_EXACT) != 0;
+	t->signals += signals;
+	t->truncated_plain += t->truncated > truncated && !signals;
 	if (i == hook->count && (i == truth->count || (cut && hook->count >= 127))) {
 		t->equal++;
 		return;
@@ -401,7 +404,8 @@ static __attribute__((unused)) void test_own_program(void)
 	print_tally("own program", &t);
 	CHECK(t.samples >= 20);
 	CHECK_EQ(t.differ, 0);
-	CHECK_EQ(t.truncated, 0);
+	/* A timer can interrupt where glibc's call frame information is wrong for an instruction: libunwind comes to the same end there (else the stacks differ). */
+	CHECK_EQ(t.truncated_plain, 0);
 }
 
 int main(int argc, char **argv)
