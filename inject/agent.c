@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 /*
- * home.c - the home's parts are made, and made larger.
+ * agent.c - the agent's parts are made, and made larger.
  *
- * A thread comes to arrive() on its way through the landing (entry.S) at exec and attach, when the blob is all there is; or a forked child's first one,
- * whose home lacks what its parent shares with mtrun. It makes the memory files; the supervisor, which follows by system call stops, takes hold of each as soon as it is
+ * A thread comes to arrive() on its way through the bootstrap stub (entry.S) at exec and attach, when the blob is all there is; or a forked child's first one,
+ * whose agent lacks what its parent shares with mtrun. It makes the memory files; the supervisor, which follows by system call stops, takes hold of each as soon as it is
  * made, gives it its size and seals it against losing that again; and maps them. A file that has not got its size means that mtrun is gone: then what was done is
  * undone. At the end the thread serves (service.c).
  *
@@ -32,44 +32,44 @@ static long memory_file(long size)
 	return fd;
 }
 
-/* LEN bytes at the home's offset AT, of the file FD, which begins at the offset FROM. */
+/* LEN bytes at the agent's offset AT, of the file FD, which begins at the offset FROM. */
 static bool map(uint64_t at, uint64_t len, int prot, long fd, uint64_t from)
 {
-	return sys6(__NR_mmap, (long)(HOME + at), (long)len, prot, K_MAP_SHARED | K_MAP_FIXED_NOREPLACE, fd, (long)(at - from)) == (long)(HOME + at);
+	return sys6(__NR_mmap, (long)(AGENT + at), (long)len, prot, K_MAP_SHARED | K_MAP_FIXED_NOREPLACE, fd, (long)(at - from)) == (long)(AGENT + at);
 }
 
 static void unmap(uint64_t at, uint64_t len)
 {
-	sys3(__NR_munmap, (long)(HOME + at), (long)len, 0);
+	sys3(__NR_munmap, (long)(AGENT + at), (long)len, 0);
 }
 
 static void advise(uint64_t at, uint64_t len, int advice)
 {
-	sys3(__NR_madvise, (long)(HOME + at), (long)len, advice);
+	sys3(__NR_madvise, (long)(AGENT + at), (long)len, advice);
 }
 
 static bool map_process(const struct wire_guard *g, long fd)
 {
 	const int prot = K_PROT_READ | K_PROT_WRITE;
 
-	if (!map(HOME_BEACON, g->process, prot, fd, HOME_BEACON))
+	if (!map(AGENT_BEACON, g->process, prot, fd, AGENT_BEACON))
 		return false;
-	if (map(HOME_NODES, g->nodes, prot, fd, HOME_BEACON)) {
+	if (map(AGENT_NODES, g->nodes, prot, fd, AGENT_BEACON)) {
 		if (BEACON->magic)		/* else the supervisor is gone */
 			return true;
-		unmap(HOME_NODES, g->nodes);
+		unmap(AGENT_NODES, g->nodes);
 	}
-	unmap(HOME_BEACON, g->process);
+	unmap(AGENT_BEACON, g->process);
 	return false;
 }
 
 static bool map_tables(const struct wire_guard *g, long fd)
 {
-	if (!map(HOME_TABLES, g->rules, K_PROT_READ, fd, HOME_TABLES))
+	if (!map(AGENT_TABLES, g->rules, K_PROT_READ, fd, AGENT_TABLES))
 		return false;
-	if (map(HOME_POOL, g->pool, K_PROT_READ, fd, HOME_TABLES))
+	if (map(AGENT_POOL, g->pool, K_PROT_READ, fd, AGENT_TABLES))
 		return true;
-	unmap(HOME_TABLES, g->rules);
+	unmap(AGENT_TABLES, g->rules);
 	return false;
 }
 
@@ -86,8 +86,8 @@ static bool make(const struct wire_guard *g)
 	if (made && !map_process(g, process)) {
 		made = false;
 		if (g->rules) {
-			unmap(HOME_TABLES, g->rules);
-			unmap(HOME_POOL, g->pool);
+			unmap(AGENT_TABLES, g->rules);
+			unmap(AGENT_POOL, g->pool);
 		}
 	}
 	if (tables >= 0)
@@ -96,7 +96,7 @@ static bool make(const struct wire_guard *g)
 	return made;
 }
 
-/* Returns whether the home is there to stay. */
+/* Returns whether the agent is there to stay. */
 bool arrive(void);
 bool arrive(void)
 {
@@ -104,15 +104,15 @@ bool arrive(void)
 
 	if (!make(&g))
 		return false;
-	advise(HOME_BEACON, g.process, K_MADV_DONTFORK);
-	advise(HOME_NODES, g.nodes, K_MADV_DONTFORK);
-	advise(HOME_BEACON, g.process, K_MADV_DONTDUMP);
-	advise(HOME_NODES, g.nodes, K_MADV_DONTDUMP);
+	advise(AGENT_BEACON, g.process, K_MADV_DONTFORK);
+	advise(AGENT_NODES, g.nodes, K_MADV_DONTFORK);
+	advise(AGENT_BEACON, g.process, K_MADV_DONTDUMP);
+	advise(AGENT_NODES, g.nodes, K_MADV_DONTDUMP);
 	if (g.rules) {
-		advise(HOME_TABLES, g.rules, K_MADV_DONTDUMP);
-		advise(HOME_POOL, g.pool, K_MADV_DONTDUMP);
-		sys3(__NR_mprotect, (long)HOME, 4096, K_PROT_READ | K_PROT_WRITE);
-		advise(HOME_GUARD, 4096, K_MADV_WIPEONFORK);
+		advise(AGENT_TABLES, g.rules, K_MADV_DONTDUMP);
+		advise(AGENT_POOL, g.pool, K_MADV_DONTDUMP);
+		sys3(__NR_mprotect, (long)AGENT, 4096, K_PROT_READ | K_PROT_WRITE);
+		advise(AGENT_GUARD, 4096, K_MADV_WIPEONFORK);
 	}
 	mail_serve(&PROC->mail);
 	return true;
@@ -173,7 +173,7 @@ static bool grow(uint32_t *count, uint32_t wanted, uint32_t most, uint64_t at, u
 		more = (uint32_t)(WIRE_PAGES(more * size) / size);
 	if (more > most - n)
 		more = most - n;
-	if (!extend(HOME + at + n * size, more * size))
+	if (!extend(AGENT + at + n * size, more * size))
 		return false;
 	store(count, n + more);
 	return true;
@@ -201,18 +201,18 @@ static bool reach(uint32_t *count, uint32_t wanted, uint32_t most, uint64_t at, 
 
 noinline bool slots_reach(uint32_t slot)
 {
-	return reach(&PROC->slots, slot, WIRE_THREADS, HOME_THREADS, sizeof(struct wire_thread));
+	return reach(&PROC->slots, slot, WIRE_THREADS, AGENT_THREADS, sizeof(struct wire_thread));
 }
 
 noinline bool nodes_reach(uint32_t node)
 {
-	return reach(&PROC->nodes_mapped, node, WIRE_NODES, HOME_NODES, sizeof(struct wire_node));
+	return reach(&PROC->nodes_mapped, node, WIRE_NODES, AGENT_NODES, sizeof(struct wire_node));
 }
 
 #define SLOTS_AHEAD 64u
 #define NODES_AHEAD (1u << 19)
 
-void home_foresee(void)
+void agent_foresee(void)
 {
 	uint32_t slots = load(&PROC->threads_high) + SLOTS_AHEAD, nodes = load(&PROC->nodes) + NODES_AHEAD;
 

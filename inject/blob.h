@@ -3,7 +3,7 @@
  * blob.h - inside the trampoline: where things are, the little that replaces a libc, and who calls whom.
  *
  * The code runs in somebody else's process, in the middle of its malloc. It uses no stack to speak of, no TLS, no errno, no SSE
- * register, no memory but the home. It is compiled for general registers only, and the link fails if anything is undefined.
+ * register, no memory but the agent. It is compiled for general registers only, and the link fails if anything is undefined.
  */
 #ifndef MTRUN_BLOB_H
 #define MTRUN_BLOB_H
@@ -13,14 +13,14 @@
 
 #include "wire.h"
 
-/* The blob's ELF header is at home + HOME_BLOB; the linker gives us its address relative to rip. */
+/* The blob's ELF header is at agent + AGENT_BLOB; the linker gives us its address relative to rip. */
 extern const char blob_start[] __attribute__((visibility("hidden")));
-#define HOME   ((uintptr_t)blob_start - HOME_BLOB)
-#define GUARD  ((volatile struct wire_guard *)(HOME + HOME_GUARD))
-#define BEACON ((struct wire_beacon *)(HOME + HOME_BEACON))
-#define PROC   ((struct wire_process *)(HOME + HOME_PROCESS))
-#define NODES  ((struct wire_node *)(HOME + HOME_NODES))
-#define TABLES ((const struct wire_tables *)(HOME + HOME_TABLES))
+#define AGENT   ((uintptr_t)blob_start - AGENT_BLOB)
+#define GUARD  ((volatile struct wire_guard *)(AGENT + AGENT_GUARD))
+#define BEACON ((struct wire_beacon *)(AGENT + AGENT_BEACON))
+#define PROC   ((struct wire_process *)(AGENT + AGENT_PROCESS))
+#define NODES  ((struct wire_node *)(AGENT + AGENT_NODES))
+#define TABLES ((const struct wire_tables *)(AGENT + AGENT_TABLES))
 
 #define likely(x)   __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
@@ -102,10 +102,10 @@ static inline long own_call(long nr, long a, long b, long c, long d)
 	return ret;
 }
 
-/* home.c */
+/* agent.c */
 bool slots_reach(uint32_t slot);		/* the slot is mapped; false: there is no more room for it */
 bool nodes_reach(uint32_t node);		/* the same of a node */
-void home_foresee(void);			/* no system call can be made soon: what may be needed is mapped now */
+void agent_foresee(void);			/* no system call can be made soon: what may be needed is mapped now */
 
 /* A fork has happened within a call: this is the child, which has neither slots nor anything else that is shared with its parent. */
 static inline bool orphaned(void) { return unlikely(!GUARD->here); }

@@ -14,7 +14,7 @@
 #define TO_GUARD   (-0x1000)		/* from the blob's start */
 #define TO_HERE    (-0x1000 + 4)
 #define TO_PROCESS 0x100000
-#define HOME_BEACON 0x100000
+#define AGENT_BEACON 0x100000
 #define NOT 0				/* enum wire_armed */
 #define OFF 1
 
@@ -429,7 +429,7 @@ call_framed:
 
 /*
  * The supervisor sends a stopped thread here: its stack pointer lowered by 136 (the red zone and one slot), its pc in that slot. Everything
- * is saved, the service is done (or a forked child's home made), everything is restored; `ret 128` leaves rsp as it was. Vector registers are not touched.
+ * is saved, the service is done (or a forked child's agent made), everything is restored; `ret 128` leaves rsp as it was. Vector registers are not touched.
  */
 	.macro	errand name, function
 	.globl	\name
@@ -468,12 +468,12 @@ call_framed:
 	errand	entry_arrive, arrive_child
 
 /*
- * The landing: the first of ours that runs in a process, copied into unused bytes of a page that is executable already. Entered like
- * entry_service. It maps the private parts of the home; the supervisor follows by system call stops, writes the blob there, which makes the others and does
+ * The bootstrap stub: the first of ours that runs in a process, copied into unused bytes of a page that is executable already. Entered like
+ * entry_service. It maps the private parts of the agent; the supervisor follows by system call stops, writes the blob there, which makes the others and does
  * the rest. Should mtrun die at any point, what is done so far is undone and the program goes on.
  *
- *	at = mmap(home, HOME_BEACON, r-x, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
- *	if (at == home && !(*(home + HOME_BLOB) && (home + HOME_BLOB + arrive)())) munmap(home, HOME_BEACON);
+ *	at = mmap(agent, AGENT_BEACON, r-x, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+ *	if (at == agent && !(*(agent + AGENT_BLOB) && (agent + AGENT_BLOB + arrive)())) munmap(agent, AGENT_BEACON);
  */
 
 /* The thread's mask is kept below the registers; rbp: their end. */
@@ -496,13 +496,13 @@ call_framed:
 	syscall
 	.endm
 
-	.section .text.landing, "ax"
-	.globl	landing
-	.hidden	landing
-	.globl	landing_end
-	.hidden	landing_end
-	.type	landing, @function
-landing:
+	.section .text.bootstrap, "ax"
+	.globl	bootstrap
+	.hidden	bootstrap
+	.globl	bootstrap_end
+	.hidden	bootstrap_end
+	.type	bootstrap, @function
+bootstrap:
 	pushfq
 	cld
 	.irp	r, rax, rcx, rdx, rsi, rdi, r8, r9, r10, r11, rbx, rbp
@@ -510,9 +510,9 @@ landing:
 	.endr
 	mov	rbp, rsp
 	block_signals
-	mov	rbx, [rip + landing_home]
+	mov	rbx, [rip + bootstrap_agent]
 	mov	rdi, rbx
-	mov	esi, HOME_BEACON
+	mov	esi, AGENT_BEACON
 	mov	edx, 5				/* read, execute */
 	mov	r10d, 0x100022			/* MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE */
 	mov	r8, -1
@@ -523,14 +523,14 @@ landing:
 	jne	3f
 	cmp	dword ptr [rbx + 0x1000], 0	/* the blob's first bytes: the supervisor was here */
 	je	1f
-	mov	rax, [rip + landing_arrive]
+	mov	rax, [rip + bootstrap_arrive]
 	add	rax, rbx
 	and	rsp, -16
 	call	rax
 	test	al, al
 	jne	3f
 1:	mov	rdi, rbx
-	mov	esi, HOME_BEACON
+	mov	esi, AGENT_BEACON
 	mov	eax, __NR_munmap
 	syscall
 3:	restore_signals
@@ -541,24 +541,24 @@ landing:
 	popfq
 	ret	128
 	.balign	8
-landing_home:
+bootstrap_agent:
 	.quad	0				/* its address: the supervisor writes it */
-landing_arrive:
-	.quad	arrive + 0x1000			/* from the home's start */
-landing_end:
-	.size	landing, . - landing
+bootstrap_arrive:
+	.quad	arrive + 0x1000			/* from the agent's start */
+bootstrap_end:
+	.size	bootstrap, . - bootstrap
 
 /*
- * The leaving: the last of ours that runs in a process, in the same kind of place and entered in the same way, when nothing else of ours is in use any more.
+ * The unmap stub: the last of ours that runs in a process, in the same kind of place and entered in the same way, when nothing else of ours is in use any more.
  * It unmaps what is listed behind it: address, length, ..., 0.
  */
-	.globl	leaving
-	.hidden	leaving
-	.globl	leaving_end
-	.hidden	leaving_end
-	.type	leaving, @function
+	.globl	unmap_stub
+	.hidden	unmap_stub
+	.globl	unmap_stub_end
+	.hidden	unmap_stub_end
+	.type	unmap_stub, @function
 	.balign	8
-leaving:
+unmap_stub:
 	pushfq
 	cld
 	.irp	r, rax, rcx, rdx, rsi, rdi, r8, r9, r10, r11, rbx, rbp
@@ -566,7 +566,7 @@ leaving:
 	.endr
 	mov	rbp, rsp
 	block_signals
-	lea	rbx, [rip + leaving_end]
+	lea	rbx, [rip + unmap_stub_end]
 1:	mov	rdi, [rbx]
 	test	rdi, rdi
 	je	2f
@@ -583,7 +583,7 @@ leaving:
 	popfq
 	ret	128
 	.balign	8
-leaving_end:
-	.size	leaving, . - leaving
+unmap_stub_end:
+	.size	unmap_stub, . - unmap_stub
 
 	.section .note.GNU-stack, "", @progbits

@@ -1095,7 +1095,7 @@ static uint32_t seccomp_begin(const struct wire_thread *t, bool applies)
 
 	if (!applies || was)
 		return was;
-	home_foresee();
+	agent_foresee();
 	__atomic_store_n(&PROC->no_syscalls, 1, __ATOMIC_SEQ_CST);
 	while (others_call(t) && patience_left(&patience) && patience.all < CALLS_US)
 		sys3(__NR_sched_yield, 0, 0, 0);
@@ -1383,7 +1383,7 @@ static __attribute__((used)) void numbers(void)
 	NUMBER(known_mask, WIRE_KNOWN - 1);
 }
 
-_Static_assert(HOME_PROCESS - HOME_BLOB == 0x100000, "entry.S knows this");
+_Static_assert(AGENT_PROCESS - AGENT_BLOB == 0x100000, "entry.S knows this");
 _Static_assert(ARMED_NOT == 0 && ARMED_OFF == 1, "entry.S knows these");
-_Static_assert(HOME_BEACON == 0x100000 && HOME_BLOB == 0x1000 && offsetof(struct wire_guard, here) == 4, "entry.S knows these");
+_Static_assert(AGENT_BEACON == 0x100000 && AGENT_BLOB == 0x1000 && offsetof(struct wire_guard, here) == 4, "entry.S knows these");
 _Static_assert(offsetof(struct wire_hook, orig) == 8 && offsetof(struct wire_hook, nothrow) == 16, "entry.S knows this");

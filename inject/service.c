@@ -3,7 +3,7 @@
  * service.c - a thread of the target works for the supervisor: it makes the system calls that a mailbox asks for.
  *
  * Three ways lead here. A hook asks a question of its own (ld.so has new objects), the supervisor has sent a stopped thread to entry_service
- * (at attach), or it has just made the home (home.c, after exec and fork). Either way the thread sits in this loop, with all signals blocked, until it is told to go; if mtrun
+ * (at attach), or it has just made the agent (agent.c, after exec and fork). Either way the thread sits in this loop, with all signals blocked, until it is told to go; if mtrun
  * dies, or does nothing for long (patience.c), it goes by itself. So nothing needs foreign registers in the target for longer than one ptrace call, and there is no instant at
  * which mtrun's death would leave it in a wrong state.
  */

@@ -15,7 +15,7 @@
  * and has no effect otherwise, and kept as ranges per thread, which hold every word that is remembered. Whoever unmaps or protects memory makes the threads
  * concerned forget before (stacks_forget). Not all who do so pass a hook, and another thread may do it between the proof and the read. Nobody takes
  * away a stack that is in use; but wrong unwind information, or a stack that once led into another one, may have made us read beyond it. So each read may
- * fail: the kernel then tells the supervisor of the fault, who ends it (supervisor/loads.c); the word is LOAD_FAILED, and all threads
+ * fail: the kernel then tells the supervisor of the fault, who ends it (supervisor/tracee/fault_fixup.c); the word is LOAD_FAILED, and all threads
  * forget. Hence wrong unwind information ends in [truncated], never in a fault that the program sees.
  *
  * Rules that need a register other than rsp and rbp are rare (hand-written assembly): the walk then starts again with all six
@@ -796,7 +796,7 @@ noinline uint32_t walk_plain(const struct entry *e)
  */
 static bool in_blob(uint64_t pc)
 {
-	return (pc & WIRE_PC_MASK) - (uint64_t)blob_start < HOME_JOURNAL - HOME_BLOB;
+	return (pc & WIRE_PC_MASK) - (uint64_t)blob_start < AGENT_JOURNAL - AGENT_BLOB;
 }
 
 /* Below the return address of a hook's entry lies the one of its C function: see entry.S for the layouts; in its short way through malloc the real one's. */

@@ -2,17 +2,17 @@
 /*
  * wire.h - what the target's side (inject/) and our side (supervisor/) share: the one contract between the two address spaces.
  *
- * Everything that the trampoline needs lies in one range of addresses in the target, the "home", most of which is not mapped: its parts are as small as
+ * Everything that the trampoline needs lies in one range of addresses in the target, the "agent", most of which is not mapped: its parts are as small as
  * they can be, and grow at their ends (mremap(2) needs no descriptor). Nowhere else in the target is anything of ours, but for the jumps at the
  * allocators' entries and the stub islands near them. No descriptor stays open in the target: memory files are mapped here and there, then closed.
  *
- *      home + 0          guard     private page, wiped on fork: "armed". A forked child that nobody caught reads 0 and is inert.
+ *      agent + 0          guard     private page, wiped on fork: "armed". A forked child that nobody caught reads 0 and is inert.
  *           + 0x1000     blob      private: the trampoline's code and constants, r-x
- *           + HOME_JOURNAL         private: struct wire_journal, what was done to the process' code
- *           + HOME_BEACON          one page: clock, door bell, sign of life               |
- *           + HOME_PROCESS         struct wire_process: counters, modules, rings          | one file for each process, not inherited by a fork
- *           + HOME_NODES           struct wire_node[]: stacks                             |
- *           + HOME_TABLES          struct wire_tables: unwind rules; read-only, sealed against writing. A forked child shares its parent's
+ *           + AGENT_JOURNAL         private: struct wire_journal, what was done to the process' code
+ *           + AGENT_BEACON          one page: clock, door bell, sign of life               |
+ *           + AGENT_PROCESS         struct wire_process: counters, modules, rings          | one file for each process, not inherited by a fork
+ *           + AGENT_NODES           struct wire_node[]: stacks                             |
+ *           + AGENT_TABLES          struct wire_tables: unwind rules; read-only, sealed against writing. A forked child shares its parent's
  *
  * A forked child has the private parts (its hooks are its own to undo) and the tables, which nobody but mtrun can change. What its parent writes it cannot
  * reach: it gets a file of its own, or nothing.
@@ -39,7 +39,7 @@
 
 /* ---- the beacon: written by mtrun; only `bell` is written by the target ------------------------------------------------------ */
 
-/* `alive` is on the robust list of mtrun's pulse thread (set_robust_list(2)): the kernel sets FUTEX_OWNER_DIED in it when that thread dies,
+/* `alive` is on the robust list of mtrun's heartbeat thread (set_robust_list(2)): the kernel sets FUTEX_OWNER_DIED in it when that thread dies,
  * however it dies. */
 #define WIRE_OWNER_DIED 0x40000000u
 
@@ -487,7 +487,7 @@ struct wire_process {
 	uint32_t filter;		/* releases are told of by what `known` says */
 	uint32_t pauses;		/* instructions of that name that take a millisecond */
 	uint64_t stood;			/* the beacon's ms + 1 at which a hook has given mtrun up (patience.c); 0: none has */
-	uint32_t growing;		/* some thread is mapping more of the home */
+	uint32_t growing;		/* some thread is mapping more of the agent */
 	uint32_t pad0[3];
 	struct wire_mail mail;		/* of a thread that the supervisor sent to the service loop */
 	_Alignas(64) uint64_t ticket;	/* tickets given out */
@@ -513,7 +513,7 @@ struct wire_process {
 	_Alignas(4096) struct wire_thread thread[WIRE_THREADS];
 };
 
-/* ---- the home ------------------------------------------------------------------------------------------------------------------ */
+/* ---- the agent ------------------------------------------------------------------------------------------------------------------ */
 
 enum wire_armed {
 	ARMED_NOT,			/* nobody is there: every hook passes straight through */
@@ -548,20 +548,20 @@ struct wire_journal {			/* mtrun alone writes it */
 };
 
 #define WIRE_PAGES(n) (((uint64_t)(n) + 4095) & ~4095ull)
-#define HOME_GUARD   0x0ull
-#define HOME_BLOB    0x1000ull
-#define HOME_JOURNAL 0x40000ull
-#define HOME_BEACON  0x100000ull
-#define HOME_PROCESS (HOME_BEACON + 0x1000)
-#define HOME_THREADS (HOME_PROCESS + offsetof(struct wire_process, thread))
-#define HOME_NODES   (HOME_PROCESS + WIRE_PAGES(sizeof(struct wire_process)))
-#define HOME_TABLES  (HOME_NODES + WIRE_PAGES(WIRE_NODES * sizeof(struct wire_node)))
-#define HOME_POOL    (HOME_TABLES + offsetof(struct wire_tables, pool))
-#define HOME_SPAN    (HOME_TABLES + WIRE_PAGES(sizeof(struct wire_tables)))
-_Static_assert(HOME_JOURNAL + sizeof(struct wire_journal) <= HOME_BEACON, "the journal fits");
-/* The memory files, of fixed (sparse) size: a process' is [HOME_BEACON, HOME_TABLES), an image's tables [HOME_TABLES, HOME_SPAN). */
-#define FILE_PROCESS (HOME_TABLES - HOME_BEACON)
-#define FILE_TABLES  (HOME_SPAN - HOME_TABLES)
+#define AGENT_GUARD   0x0ull
+#define AGENT_BLOB    0x1000ull
+#define AGENT_JOURNAL 0x40000ull
+#define AGENT_BEACON  0x100000ull
+#define AGENT_PROCESS (AGENT_BEACON + 0x1000)
+#define AGENT_THREADS (AGENT_PROCESS + offsetof(struct wire_process, thread))
+#define AGENT_NODES   (AGENT_PROCESS + WIRE_PAGES(sizeof(struct wire_process)))
+#define AGENT_TABLES  (AGENT_NODES + WIRE_PAGES(WIRE_NODES * sizeof(struct wire_node)))
+#define AGENT_POOL    (AGENT_TABLES + offsetof(struct wire_tables, pool))
+#define AGENT_SPAN    (AGENT_TABLES + WIRE_PAGES(sizeof(struct wire_tables)))
+_Static_assert(AGENT_JOURNAL + sizeof(struct wire_journal) <= AGENT_BEACON, "the journal fits");
+/* The memory files, of fixed (sparse) size: a process' is [AGENT_BEACON, AGENT_TABLES), an image's tables [AGENT_TABLES, AGENT_SPAN). */
+#define FILE_PROCESS (AGENT_TABLES - AGENT_BEACON)
+#define FILE_TABLES  (AGENT_SPAN - AGENT_TABLES)
 /* What is mapped at first. */
 #define SLOTS_FIRST 2u
 #define NODES_FIRST 8192u

@@ -322,7 +322,7 @@ static int write_file(struct shell *shell, struct call *call, struct request *r)
 		return -1;
 	view.has_totals &= !r->at.kind;
 	if (!r->has_since && !r->s.has_regex)
-		view.before = shell_before(shell);
+		view.before = shell_preattach(shell);
 	if (view.is_difference && !(r->format->flags & EXPORT_SIGNED))
 		leave_out_negative(r, &view);
 	describe_moment(r, &view, moment, sizeof(moment));

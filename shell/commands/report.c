@@ -103,7 +103,7 @@ static int print(struct shell *shell, struct call *call, struct request *r)
 		return -1;
 	view.usable_unknown = r->usable && !r->s.usable ? usable.why : NULL;
 	if (!r->has_since && !r->min_age && !r->s.has_regex)
-		view.before = shell_before(shell);
+		view.before = shell_preattach(shell);
 	view.off_ms = session_main(shell->session)->off ? &session_main(shell->session)->off_ms : NULL;
 	if (call->json)
 		print_report_json(call->out, &view, sites, r->s.stacks || view.key == VIEW_STACK);

@@ -100,11 +100,11 @@ static void print_json(struct shell *shell, FILE *out, const struct facts *f)
 	json_uint(&j, "image", f->p->image_bytes);
 	known(&j, "other", f->usage.mapped_known, f->usage.other);
 	known(&j, "unaccounted", f->usage.mapped_known, f->usage.unaccounted);
-	if (f->p->before.state != BEFORE_NONE) {
-		known(&j, "before_attach", f->p->before.state == BEFORE_KNOWN, f->p->before.bytes);
-		known(&j, "before_attach_blocks", f->p->before.state == BEFORE_KNOWN, f->p->before.blocks);
-		if (f->p->before.state == BEFORE_UNKNOWN)
-			json_string(&j, "before_attach_unknown", f->p->before.why);
+	if (f->p->preattach.state != PREATTACH_NONE) {
+		known(&j, "before_attach", f->p->preattach.state == PREATTACH_KNOWN, f->p->preattach.bytes);
+		known(&j, "before_attach_blocks", f->p->preattach.state == PREATTACH_KNOWN, f->p->preattach.blocks);
+		if (f->p->preattach.state == PREATTACH_UNKNOWN)
+			json_string(&j, "before_attach_unknown", f->p->preattach.why);
 	}
 	json_uint(&j, "peak", f->t.peak);
 	json_uint(&j, "peak_ms", f->t.peak_ms);
@@ -205,13 +205,13 @@ static void print_memory(FILE *out, const struct facts *f)
 static void print_before(FILE *out, const struct process *p)
 {
 	const char *when = p->recorded_ms > p->began_ms ? "recording began" : "the attach";
-	const struct before *b = &p->before;
+	const struct preattach_heap *b = &p->preattach;
 	struct text_buffer size;
 
-	if (b->state == BEFORE_KNOWN)
+	if (b->state == PREATTACH_KNOWN)
 		escape_printf(out, "           before %s its heap had %" PRIu64 " bytes (%s) in use, in %" PRIu64 " blocks: not among these\n", when, b->bytes,
 			size_text(&size, b->bytes), b->blocks);
-	else if (b->state == BEFORE_UNKNOWN)
+	else if (b->state == PREATTACH_UNKNOWN)
 		escape_printf(out, "           what its heap had in use before %s is unknown: %s\n", when, b->why);
 }
 

@@ -49,7 +49,7 @@ static int text(struct shell *shell, struct call *call)
 	profile_release(&profile);
 	if (err)
 		return shell_error(shell, call, "out of memory");
-	t.before = shell_before(shell);
+	t.before = shell_preattach(shell);
 	if (call->json)
 		print_table_json(call->out, &t);
 	else

@@ -15,7 +15,7 @@
 #include "shell/common/command.h"
 #include "shell/common/shell.h"
 
-/* `trace`: the story of one address. What it is of that is not in a block (place.h) is also told of one that was freed: it may be another's by now. */
+/* `trace`: the story of one address. What it is of that is not in a block (classify_address.h) is also told of one that was freed: it may be another's by now. */
 enum state { LIVE, FREED, NONE };
 static const char *const state_names[] = { "live", "freed", "none" };
 
@@ -39,7 +39,7 @@ static void find(struct story *t, struct process *p)
 	if (t->state == FREED)
 		t->freed_thread = ledger_thread_tid(p->ledger, t->b.thread);
 	if (t->state != LIVE)
-		place_describe(p, t->address, t->place, sizeof(t->place));
+		classify_address(p, t->address, t->place, sizeof(t->place));
 }
 
 static unsigned frames_of(struct sites *sites, uint32_t stack)
@@ -125,7 +125,7 @@ static void print_json(FILE *out, const struct story *t, const struct process *p
 	json_finish(&j);
 }
 
-/* What place_describe() will ask about code; the loop turns meanwhile, so this comes before the ledger is asked. */
+/* What classify_address() will ask about code; the loop turns meanwhile, so this comes before the ledger is asked. */
 static void warm_place(struct shell *shell, struct process *p, raddr_t address)
 {
 	struct symbol_question q = { .module = modules_find(&p->modules, address, UINT32_MAX), .pc = address, .exact = true };

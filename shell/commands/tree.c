@@ -58,7 +58,7 @@ static int tree(struct shell *shell, struct call *call)
 		tree_release(&t);
 	if (err)
 		return shell_error(shell, call, "out of memory");
-	t.before = shell_before(shell);
+	t.before = shell_preattach(shell);
 	if (call->json)
 		print_tree_json(call->out, &t);
 	else

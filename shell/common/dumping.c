@@ -117,7 +117,7 @@ static int take(struct dump *d, const struct shell *shell, enum dump_why why)
 	d->facts = (struct heap_facts){
 		.pid = p->pid, .command = p->command, .exe = p->exe, .why = d->why, .clock_ms = clock_at(shell, d->profile.ms), .counted = count,
 		.sample = d->profile.estimated ? session_options(shell->session)->sampled : 0,
-		.peak = t.peak, .peak_ms = t.peak_ms, .before = p->before, .marks = &p->marks, .modules = &p->modules,
+		.peak = t.peak, .peak_ms = t.peak_ms, .preattach = p->preattach, .marks = &p->marks, .modules = &p->modules,
 	};
 	return 0;
 }

@@ -81,7 +81,7 @@ int shell_run_file(struct shell *shell, const char *path) MUST_USE;
 /* The program the questions are about, with everything that has happened so far in its ledger. Never NULL once the session has launched. */
 struct process *shell_process(struct shell *shell);
 /* The heap that it had before an attach; NULL: it was started by us. */
-const struct before *shell_before(struct shell *shell);
+const struct preattach_heap *shell_preattach(struct shell *shell);
 /* The same if it is running or stopped; NULL: it has ended, or was let go (said). */
 struct process *shell_alive(struct shell *shell, const struct call *call);
 /* The moment that answers about it are of: now, its end, or when recording was switched off. In ms since tracing began. */

@@ -55,7 +55,7 @@ static int each_mapping(void *ctx, const struct ledger_block *b)
 
 static bool ours(const struct process *p, const struct vma *v)
 {
-	if (p->home && v->start >= p->home && v->end <= p->home + HOME_SPAN && (v->file || v->start < p->home + HOME_BEACON))
+	if (p->agent && v->start >= p->agent && v->end <= p->agent + AGENT_SPAN && (v->file || v->start < p->agent + AGENT_BEACON))
 		return true;
 	for (size_t i = 0; i < p->plant.nislands; i++)
 		if (v->start >= p->plant.island[i].start && v->start < p->plant.island[i].end)

@@ -178,11 +178,11 @@ struct process *shell_process(struct shell *shell)
 	return session_main(shell->session);
 }
 
-const struct before *shell_before(struct shell *shell)
+const struct preattach_heap *shell_preattach(struct shell *shell)
 {
 	const struct process *p = session_main(shell->session);
 
-	return p->before.state == BEFORE_NONE ? NULL : &p->before;
+	return p->preattach.state == PREATTACH_NONE ? NULL : &p->preattach;
 }
 
 void shell_let_go(struct shell *shell)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
  * effect.h - what an x86-64 instruction does to its frame: how far rsp and rbp are below the CFA, and where the caller's registers are. Pure; for
- * infer.c, which follows the ways through the code. Jumps, calls and returns change nothing here.
+ * cfi_synthesize.c, which follows the ways through the code. Jumps, calls and returns change nothing here.
  */
 #ifndef MTRUN_EFFECT_H
 #define MTRUN_EFFECT_H

@@ -29,7 +29,7 @@
 /*
  *       63    60 59                14  13   12  11      0
  *  a   | tick hi |      size (46)    | P  | U | offset   |     U: used. P: passed, an entry that belongs here lies further on
- *  b   |    tick lo (24)   | owner (16) | C |  line (23) |     line: of the stack; owner: thread, saturating; tick: 10 ms
+ *  b   |    tick lo (24)   | owner (16) | C |  stack total (23) |     stack total: of the stack; owner: thread, saturating; tick: 10 ms
  *       63               40 39        24  23  22        0      C: it is in wire_process.known, and may stand for more (weights.h)
  */
 struct block {
@@ -109,20 +109,20 @@ bool blocks_walk(const struct blocks *t, struct blocks_walk *w);
 int blocks_each_page(const struct blocks *t, int (*fn)(void *ctx, raddr_t page), void *ctx);
 /* The live block with the highest address that is <= ADDR, if any. */
 bool blocks_below(const struct blocks *t, raddr_t addr, raddr_t *start, struct block *out);
-/* What is left of the block freed last of those that ADDR was in, if it still is: its size and line; owner and tick are those of its release. */
+/* What is left of the block freed last of those that ADDR was in, if it still is: its size and stack total; owner and tick are those of its release. */
 bool blocks_freed(const struct blocks *t, raddr_t addr, raddr_t *start, struct block *out);
 /* All addresses in ascending order, in memory that the caller frees. -ENOMEM, or how many. */
 ssize_t blocks_addresses(const struct blocks *t, raddr_t **out) MUST_USE;
 
 static inline uint64_t block_size(const struct block *b) { return b->a >> 14 & BLOCK_SIZE_MAX; }
-static inline uint32_t block_line(const struct block *b) { return b->b & 0x7fffff; }
+static inline uint32_t block_total(const struct block *b) { return b->b & 0x7fffff; }
 static inline uint32_t block_owner(const struct block *b) { return b->b >> 24 & 0xffff; }
 static inline uint32_t block_tick(const struct block *b) { return (uint32_t)(b->a >> 60) << 24 | (uint32_t)(b->b >> 40); }
 
-static inline struct block block_at(raddr_t addr, uint64_t size, uint32_t line, uint32_t owner, uint32_t tick)
+static inline struct block block_at(raddr_t addr, uint64_t size, uint32_t total, uint32_t owner, uint32_t tick)
 {
 	return (struct block){ (addr & BLOCK_OFFSET) | BLOCK_USED | size << 14 | (uint64_t)(tick >> 24) << 60,
-			       (uint64_t)tick << 40 | (uint64_t)owner << 24 | line };
+			       (uint64_t)tick << 40 | (uint64_t)owner << 24 | total };
 }
 
 /* What of an entry says who and when. */
@@ -202,10 +202,10 @@ static inline bool blocks_vacant(const struct blocks *t, const struct block_page
 }
 
 /* Where blocks_vacant() is true: as if a block had been put in and taken out again. */
-static inline void blocks_leave(struct blocks *t, const struct block_page *p, raddr_t addr, uint32_t place, uint64_t size, uint32_t line,
+static inline void blocks_leave(struct blocks *t, const struct block_page *p, raddr_t addr, uint32_t place, uint64_t size, uint32_t total,
 				struct block stamp)
 {
-	blocks_chunk(t, p)[place & p->mask] = (struct block){ stamp.a | size << 14 | (addr & BLOCK_OFFSET), stamp.b | line };
+	blocks_chunk(t, p)[place & p->mask] = (struct block){ stamp.a | size << 14 | (addr & BLOCK_OFFSET), stamp.b | total };
 }
 
 /* B, found by blocks_get_in in page P, is no more. */

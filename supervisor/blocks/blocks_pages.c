@@ -183,13 +183,13 @@ static const uint8_t crowd[] = { 1, 2, 4, 7, 12, 22, 40, 100 };
 static struct block *probe(struct blocks *t, struct block_page *p, raddr_t addr, bool *was)
 {
 	struct block *c = blocks_chunk(t, p), *found = NULL;
-	uint32_t size = p->mask + 1u, home = block_place(addr) & p->mask, n;
+	uint32_t size = p->mask + 1u, agent = block_place(addr) & p->mask, n;
 	uint32_t reach = p->count & PAGE_LONG || size < BLOCK_WINDOW ? size : BLOCK_WINDOW;
 	uint64_t key = (addr & BLOCK_OFFSET) | BLOCK_USED;
 
 	*was = false;
 	for (n = 0; n < reach; n++) {
-		struct block *b = &c[(home + n) & p->mask];
+		struct block *b = &c[(agent + n) & p->mask];
 		if ((b->a & (BLOCK_OFFSET | BLOCK_USED)) == key) {
 			*was = true;
 			return b;
@@ -207,11 +207,11 @@ static struct block *probe(struct blocks *t, struct block_page *p, raddr_t addr,
 		return NULL;
 	reach = (p->count & PAGE_COUNT) * 4 < size || size < BLOCK_WINDOW ? size : BLOCK_WINDOW;
 	for (; n < reach; n++) {
-		struct block *b = &c[(home + n) & p->mask];
+		struct block *b = &c[(agent + n) & p->mask];
 		if (b->a & BLOCK_USED)
 			continue;
 		for (uint32_t i = 0; i < n; i++)
-			c[(home + i) & p->mask].a |= BLOCK_PASSED;
+			c[(agent + i) & p->mask].a |= BLOCK_PASSED;
 		p->count |= n < BLOCK_WINDOW ? PAGE_DIRTY : PAGE_DIRTY | PAGE_LONG;
 		return b;
 	}

@@ -14,8 +14,8 @@
  * pages back, or becomes one with its other half. So at most 4096 entries are ever moved at once, some 20 us, and never is there an old table beside a
  * new one.
  *
- * Within a segment entries lie in the order of their tags, each at its home or as little behind it as that order allows, without a gap in between. The
- * home grows with the tag, so a search begins there and ends at the first larger tag or gap, also when nothing is found: 3 entries on average, and
+ * Within a segment entries lie in the order of their tags, each at its agent or as little behind it as that order allows, without a gap in between. The
+ * agent grows with the tag, so a search begins there and ends at the first larger tag or gap, also when nothing is found: 3 entries on average, and
  * taking out leaves no mark behind. The last entry of a segment is never used, searches end there.
  */
 
@@ -28,7 +28,7 @@
 #define PER_PAGE    ((uint32_t)(PAGE / sizeof(struct compact_entry)))
 #define PAGES_MOST  (COMPACT_SEGMENT / PER_PAGE)
 #define STRIDE      ((size_t)PAGES_MOST * PAGE)
-#define SPILL       32u			/* entries at the end that are nobody's home */
+#define SPILL       32u			/* entries at the end that are nobody's agent */
 #define FULL        13u			/* so many of FULL_OF entries are used at most: beyond that each one more costs more time than its memory is worth */
 #define FULL_OF     16u
 #define FREED       1024u
@@ -88,11 +88,11 @@ static uint32_t segment_of(const struct compact *c, uint64_t k)
 	return c->directory[k >> (BITS - c->depth)];
 }
 
-static uint32_t homes(const struct compact_segment *s) { return s->pages * PER_PAGE - SPILL; }
+static uint32_t agents(const struct compact_segment *s) { return s->pages * PER_PAGE - SPILL; }
 
-static uint32_t home_of(const struct compact_segment *s, uint64_t tag)
+static uint32_t agent_of(const struct compact_segment *s, uint64_t tag)
 {
-	return (uint32_t)((tag << s->depth & MASK) * homes(s) >> BITS);
+	return (uint32_t)((tag << s->depth & MASK) * agents(s) >> BITS);
 }
 
 static bool addressable(raddr_t addr)
@@ -102,7 +102,7 @@ static bool addressable(raddr_t addr)
 
 bool compact_fits(raddr_t addr, const struct block *b)
 {
-	return addressable(addr) && block_size(b) < 1u << 20 && block_line(b);
+	return addressable(addr) && block_size(b) < 1u << 20 && block_total(b);
 }
 
 static struct compact_entry packed(uint64_t k, const struct block *b)
@@ -123,7 +123,7 @@ static raddr_t address_of(const struct compact *c, const struct compact_segment 
 /* Where TAG is, or would have to be. */
 static uint32_t seek(const struct compact_segment *s, const struct compact_entry *e, uint64_t tag)
 {
-	uint32_t i = home_of(s, tag);
+	uint32_t i = agent_of(s, tag);
 	while (e[i].b && tag_of(&e[i]) < tag)
 		i++;
 	return i;
@@ -172,8 +172,8 @@ static bool laid(struct compact *c, uint32_t segment, const struct compact_entry
 	give_pages(c, segment, pages);
 	memset(e, 0, pages * PAGE);
 	for (uint32_t i = 0; i < n; i++) {
-		uint32_t home = home_of(s, tag_of(&v[i]));
-		at = home > at ? home : at;
+		uint32_t agent = agent_of(s, tag_of(&v[i]));
+		at = agent > at ? agent : at;
 		if (at >= pages * PER_PAGE - 1)
 			return false;
 		e[at++] = v[i];
@@ -312,7 +312,7 @@ static void thin(struct compact *c, uint32_t segment)
 {
 	struct compact_entry v[COMPACT_SEGMENT];
 	const struct compact_segment *s = &c->segment[segment];
-	if (s->count * 8 >= homes(s) * 3 || merge(c, segment) || pages_for(s->count) >= s->pages)
+	if (s->count * 8 >= agents(s) * 3 || merge(c, segment) || pages_for(s->count) >= s->pages)
 		return;
 	lay(c, segment, v, gather(c, segment, v), pages_for(s->count));
 }
@@ -389,7 +389,7 @@ static bool insert(struct compact *c, uint32_t segment, uint32_t at, struct comp
 	struct compact_segment *s = &c->segment[segment];
 	struct compact_entry *e = entries(c, segment);
 	uint32_t end = at;
-	if (s->count >= homes(s) / FULL_OF * FULL)
+	if (s->count >= agents(s) / FULL_OF * FULL)
 		return false;
 	while (e[end].b)
 		end++;
@@ -433,7 +433,7 @@ bool compact_take(struct compact *c, raddr_t addr, struct block *out)
 	struct compact_entry *e = entries(c, segment);
 	uint32_t at = (uint32_t)(found - e), end = at + 1;
 	*out = unpacked(addr, found);
-	while (e[end].b && home_of(s, tag_of(&e[end])) < end)
+	while (e[end].b && agent_of(s, tag_of(&e[end])) < end)
 		end++;
 	memmove(&e[at], &e[at + 1], (end - at - 1) * sizeof(*e));
 	e[end - 1] = (struct compact_entry){ 0 };
@@ -456,7 +456,7 @@ void compact_fetch(const struct compact *c, raddr_t addr)
 {
 	uint64_t k = scrambled(c, addr);
 	uint32_t segment = segment_of(c, k);
-	const struct compact_entry *e = entries(c, segment) + home_of(&c->segment[segment], k & ((1ull << TAG_BITS) - 1));
+	const struct compact_entry *e = entries(c, segment) + agent_of(&c->segment[segment], k & ((1ull << TAG_BITS) - 1));
 	__builtin_prefetch(e, 1);
 	__builtin_prefetch(e + 4, 1);
 }

@@ -17,7 +17,7 @@
 /*
  *       63                 24 23      4 3     0
  *  a   |      tag (40)       | size (20)|tick hi|     sorted by tag
- *  b   |      as in struct block                |     0: no entry. (Where there is one its line is not 0.)
+ *  b   |      as in struct block                |     0: no entry. (Where there is one its stack total is not 0.)
  */
 struct compact_entry {
 	uint64_t a, b;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
  * mix.h - live blocks where they are not in one table of pages alone (blocks.h): most in a compact table, in pages those that do not fit there; and while
- * the layout changes, also in the table that they come from. For blocks.c alone.
+ * the layout changes, also in the table that they come from. For blocks_pages.c alone.
  */
 #ifndef MTRUN_MIX_H
 #define MTRUN_MIX_H

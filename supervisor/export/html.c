@@ -301,12 +301,12 @@ static void put_name(struct json *j, const char *name)
 }
 
 /* What was there before the attach has no stacks, and is in no sum. */
-static void put_before(struct json *j, const struct before *b)
+static void put_before(struct json *j, const struct preattach_heap *b)
 {
 	if (!b)
 		return;
 	json_object(j, "before");
-	if (b->state == BEFORE_KNOWN) {
+	if (b->state == PREATTACH_KNOWN) {
 		json_uint(j, "bytes", b->bytes);
 		json_uint(j, "blocks", b->blocks);
 	} else {

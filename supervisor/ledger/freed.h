@@ -14,7 +14,7 @@
 struct freed_block {
 	raddr_t address;
 	uint64_t size;
-	uint32_t line, owner, tick;		/* as blocks.h has them: of its allocation */
+	uint32_t total, owner, tick;		/* as blocks.h has them: of its allocation */
 	uint32_t freed_owner, freed_tick, freed_stack;
 };
 

@@ -39,14 +39,14 @@ size_t ledger_stacks(const struct ledger *l)
 const struct ledger_stack *ledger_stack(const struct ledger *l, uint32_t stack)
 {
 	static const struct ledger_stack none;
-	const struct line *ln = line_seen(l, stack);
-	return ln ? &ln->s : &none;
+	const struct stack_total *st = total_seen(l, stack);
+	return st ? &st->s : &none;
 }
 
 static struct ledger_block describe_as(const struct ledger *l, raddr_t addr, const struct block *b, struct weight w)
 {
 	return (struct ledger_block){
-		.address = addr, .size = block_size(b), .bytes = w.bytes, .count = w.count, .stack = line_at(l, block_line(b))->id,
+		.address = addr, .size = block_size(b), .bytes = w.bytes, .count = w.count, .stack = total_at(l, block_total(b))->id,
 		.thread = block_owner(b), .ms = block_tick(b) * 10ull,
 	};
 }
@@ -59,7 +59,7 @@ static struct ledger_block describe(const struct ledger *l, raddr_t addr, const 
 static struct ledger_block describe_range(const struct ledger *l, const struct range *r)
 {
 	return (struct ledger_block){
-		.address = r->start, .size = r->end - r->start, .bytes = r->end - r->start, .count = 1, .stack = line_at(l, r->grant->line)->id,
+		.address = r->start, .size = r->end - r->start, .bytes = r->end - r->start, .count = 1, .stack = total_at(l, r->grant->total)->id,
 		.thread = r->grant->thread, .ms = r->grant->tick * 10ull, .mapping = true,
 	};
 }
@@ -106,7 +106,7 @@ static int each_heap(const struct ledger *l, int (*fn)(void *ctx, const struct l
 	free(extra);
 	while (!err && blocks_walk(&l->blocks, &w)) {
 		for (size_t i = 0; i < w.count; i++)
-			__builtin_prefetch(line_at(l, block_line(&w.block[i])));
+			__builtin_prefetch(total_at(l, block_total(&w.block[i])));
 		for (size_t i = 0; i < w.count && !err; i++) {
 			struct ledger_block found = describe(l, w.addr[i], &w.block[i]);
 			err = fn(ctx, &found);
@@ -223,7 +223,7 @@ bool ledger_find_freed(const struct ledger *l, raddr_t addr, struct ledger_freed
 	const struct freed_block *f = freed_find(&l->freed, addr);
 	if (f && (!left || f->freed_tick >= block_tick(&b))) {
 		*out = (struct ledger_freed){
-			.block = { .address = f->address, .size = f->size, .stack = line_at(l, f->line)->id, .thread = f->owner, .ms = f->tick * 10ull },
+			.block = { .address = f->address, .size = f->size, .stack = total_at(l, f->total)->id, .thread = f->owner, .ms = f->tick * 10ull },
 			.known = true, .thread = f->freed_owner, .stack = f->freed_stack, .ms = f->freed_tick * 10ull,
 		};
 		return true;
@@ -236,8 +236,8 @@ bool ledger_find_freed(const struct ledger *l, raddr_t addr, struct ledger_freed
 
 size_t ledger_memory(const struct ledger *l)
 {
-	return sizeof(*l) + blocks_memory(&l->blocks) + l->index_size * sizeof(uint32_t) + l->lines_used * sizeof(struct line) +
+	return sizeof(*l) + blocks_memory(&l->blocks) + l->index_size * sizeof(uint32_t) + l->totals_used * sizeof(struct stack_total) +
 	       l->nthreads * sizeof(struct thread) + l->pending_room * sizeof(struct pending) + l->undo_room * sizeof(struct undo) +
-	       l->lines_used * sizeof(uint32_t) + timeline_memory(&l->timeline) + ranges_memory(&l->ranges) + freed_memory(&l->freed) +
+	       l->totals_used * sizeof(uint32_t) + timeline_memory(&l->timeline) + ranges_memory(&l->ranges) + freed_memory(&l->freed) +
 	       weights_memory(&l->weights);
 }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * ledger_changes.h - all that ever happens to a ledger's lines, as it is told to whoever writes it down (log/event_encode.c).
+ * ledger_changes.h - all that ever happens to a ledger's stack totals, as it is told to whoever writes it down (log/event_encode.c).
  */
 #ifndef MTRUN_LEDGER_CHANGES_H
 #define MTRUN_LEDGER_CHANGES_H
 
 #include "base/types.h"
 
-/* What happens to a stack's line. The first four are of heap blocks. */
+/* What happens to a stack's total. The first four are of heap blocks. */
 enum log_kind {
 	LOG_ALLOC,
 	LOG_FREE,
@@ -19,10 +19,10 @@ enum log_kind {
 };
 #define LEDGER_SAMPLED 4u		/* beside LEDGER_COUNT_*: some blocks stand for others */
 
-/* Called before a change is made, so that all that was told before is what the ledger holds. LINE is its number of a stack. */
+/* Called before a change is made, so that all that was told before is what the ledger holds. TOTAL is its number of a stack. */
 struct ledger_listener {
 	void *ctx;
-	void (*change)(void *ctx, enum log_kind kind, uint32_t line, uint64_t bytes, uint64_t count);
+	void (*change)(void *ctx, enum log_kind kind, uint32_t total, uint64_t bytes, uint64_t count);
 	void (*time)(void *ctx, uint64_t ms);
 };
 

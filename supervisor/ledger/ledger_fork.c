@@ -63,9 +63,9 @@ static void revert(struct ledger *l, const struct undo *u)
 /* All sums anew, from the blocks and ranges. */
 static void sum_up(struct ledger *l)
 {
-	struct line *line = l->lines.base;
-	for (uint32_t i = 0; i < l->lines_used; i++)
-		line[i] = (struct line){ .id = line[i].id };
+	struct stack_total *total = l->totals.base;
+	for (uint32_t i = 0; i < l->totals_used; i++)
+		total[i] = (struct stack_total){ .id = total[i].id };
 	uint64_t mmap = l->mmap, counted = l->counted;
 	for (const struct range *r = ranges_from(&l->ranges, 0); r; r = ranges_from(&l->ranges, r->end))
 		if (r->open)
@@ -76,14 +76,14 @@ static void sum_up(struct ledger *l)
 	while (l->heap_counts && blocks_walk(&l->blocks, &w))
 		for (size_t i = 0; i < w.count; i++) {
 			struct weight weight = weight_of(l, w.addr[i], &w.block[i]);
-			add(&line[block_line(&w.block[i])].s.live_bytes, weight.bytes);
-			add(&line[block_line(&w.block[i])].s.live_count, weight.count);
+			add(&total[block_total(&w.block[i])].s.live_bytes, weight.bytes);
+			add(&total[block_total(&w.block[i])].s.live_count, weight.count);
 		}
 	l->touches = 0;
-	for (uint32_t i = 1; i < l->lines_used; i++) {
-		line[i].epoch = 0;
-		if (line[i].s.live_bytes || line[i].s.live_count)	/* the first point has them all */
-			line_change(l, i);
+	for (uint32_t i = 1; i < l->totals_used; i++) {
+		total[i].epoch = 0;
+		if (total[i].s.live_bytes || total[i].s.live_count)	/* the first point has them all */
+			total_change(l, i);
 	}
 }
 
@@ -103,12 +103,12 @@ static void inherit(struct ledger *l)
 	free(l->undo);
 	l->undo = NULL;
 	l->undos = l->undo_room = 0;
-	if (arena_reach(&l->touched, parent->lines_used * sizeof(uint32_t)) ||
+	if (arena_reach(&l->touched, parent->totals_used * sizeof(uint32_t)) ||
 	    arena_copy(&l->index, &parent->index, parent->index_size * sizeof(uint32_t)) ||
-	    arena_copy(&l->lines, &parent->lines, parent->lines_used * sizeof(struct line)))
+	    arena_copy(&l->totals, &parent->totals, parent->totals_used * sizeof(struct stack_total)))
 		return;
 	l->index_size = parent->index_size;
-	l->lines_used = parent->lines_used;
+	l->totals_used = parent->totals_used;
 	sum_up(l);
 	if (l->known)
 		ledger_count_all(l, true);
@@ -129,7 +129,7 @@ static int ranges_inherit(struct ledger *l, const struct ledger *parent)
 	for (const struct range *r = ranges_from(&parent->ranges, 0); r && !err; r = ranges_from(&parent->ranges, r->end)) {
 		struct grant *g = r->grant->twin, *old = r->grant;
 		if (!g) {
-			g = grant_new(old->line, old->thread, old->tick, old->charged);
+			g = grant_new(old->total, old->thread, old->tick, old->charged);
 			if (!g) {
 				err = -ENOMEM;
 				break;
@@ -174,7 +174,7 @@ static int pending_inherit(struct ledger *l, const struct ledger *parent)
 				l->reserved -= r.end - r.start;
 				continue;
 			}
-			r.grant = grant_new(r.grant->line, r.grant->thread, r.grant->tick, r.grant->charged);
+			r.grant = grant_new(r.grant->total, r.grant->thread, r.grant->tick, r.grant->charged);
 			if (!r.grant)
 				return -ENOMEM;
 			if (ranges_put(&l->ranges, &r)) {

@@ -15,7 +15,7 @@ void ledger_grant_account(struct ledger *l, struct grant *g, uint64_t change)
 {
 	bool had = g->bytes != 0;
 	g->bytes += change;
-	mmap_change(l, g->line, change, (g->bytes != 0) - had);
+	mmap_change(l, g->total, change, (g->bytes != 0) - had);
 }
 
 static void pieces_gone(struct ledger *l, const struct pieces *p)
@@ -50,7 +50,7 @@ static int displace(struct ledger *l, raddr_t start, raddr_t end)
 /* A call of the program's own was given [START, END), where nothing is. */
 static void place(struct ledger *l, uint32_t thread, raddr_t start, raddr_t end, bool open, uint32_t stack)
 {
-	struct grant *g = start < end ? grant_new(line_of(l, stack), thread, l->tick, open) : NULL;
+	struct grant *g = start < end ? grant_new(total_of(l, stack), thread, l->tick, open) : NULL;
 	if (!g)
 		return;
 	if (ranges_put(&l->ranges, &(struct range){ start, end, g, open })) {
@@ -60,7 +60,7 @@ static void place(struct ledger *l, uint32_t thread, raddr_t start, raddr_t end,
 	l->reserved += end - start;
 	if (open) {
 		ledger_grant_account(l, g, end - start);
-		mmap_granted(l, g->line, end - start, 1);
+		mmap_granted(l, g->total, end - start, 1);
 	}
 }
 
@@ -197,7 +197,7 @@ void ledger_protect(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t addr
 		} else if (!r.open && open) {
 			if (!r.grant->charged) {
 				if (!grant)
-					grant = grant_new(line_of(l, stack), thread, l->tick, true);
+					grant = grant_new(total_of(l, stack), thread, l->tick, true);
 				if (grant)
 					r.grant = grant;
 				granted += bytes;
@@ -214,7 +214,7 @@ void ledger_protect(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t addr
 		}
 	}
 	if (grant) {
-		mmap_granted(l, grant->line, granted, 1);
+		mmap_granted(l, grant->total, granted, 1);
 		grant_put(grant);
 	}
 	pieces_clear(&l->scratch);

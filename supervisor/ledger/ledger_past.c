@@ -6,18 +6,18 @@
 
 /*
  * The highest moment of each interval of 100 ms. Allocations only add up; the first release after a new high of the interval raises its `high`, and with
- * it the epoch. A line that changes saves what it held before its first change in an epoch. So at the end a line held at the high what it
+ * it the epoch. A stack total that changes saves what it held before its first change in an epoch. So at the end a stack total held at the high what it
  * saved, if it did so in the present epoch, and what it holds now if it has not changed since. This costs one comparison per event. Lines that
  * changed are listed once an interval (`touched`), and when it ends those are written into the timeline. The peak is the highest of these
  * moments: it needs no trick of its own. What the timeline costs of an event (tests/bench/ledger.c, 4 M events a second): nothing in pairs, 3 % with 1000
  * stacks, 5 % with 5000, 5 to 10 % where 50 000 stacks change at random all the time.
  */
 
-/* What a line held then. */
-static struct timeline_held held_at(const struct ledger *l, const struct high *h, const struct line *ln)
+/* What a stack total held then. */
+static struct timeline_held held_at(const struct ledger *l, const struct high *h, const struct stack_total *st)
 {
-	bool saved = !h->now && ln->epoch == l->epoch;
-	return (struct timeline_held){ saved ? ln->saved_bytes : (uint64_t)ln->s.live_bytes, saved ? ln->saved_count : (uint32_t)ln->s.live_count, 0 };
+	bool saved = !h->now && st->epoch == l->epoch;
+	return (struct timeline_held){ saved ? st->saved_bytes : (uint64_t)st->s.live_bytes, saved ? st->saved_count : (uint32_t)st->s.live_count, 0 };
 }
 
 void ledger_point_add(struct ledger *l, uint64_t interval, uint64_t bytes, uint64_t ms)
@@ -39,17 +39,17 @@ void ledger_interval_end(struct ledger *l, uint64_t next)
 	uint64_t epoch = l->epoch + 1;
 	for (uint32_t i = 0; i < l->touches; i++) {
 		if (i + 8 < l->touches) {
-			__builtin_prefetch(line_at(l, touched[i + 8]));
+			__builtin_prefetch(total_at(l, touched[i + 8]));
 			timeline_prefetch(&l->timeline, touched[i + 8]);
 		}
-		struct line *ln = line_at(l, touched[i]);
-		struct timeline_held held = held_at(l, &h, ln);
+		struct stack_total *st = total_at(l, touched[i]);
+		struct timeline_held held = held_at(l, &h, st);
 		timeline_hold(&l->timeline, touched[i], held.bytes, held.count);
-		if (held.bytes == (uint64_t)ln->s.live_bytes && held.count == (uint32_t)ln->s.live_count)
+		if (held.bytes == (uint64_t)st->s.live_bytes && held.count == (uint32_t)st->s.live_count)
 			continue;
-		ln->epoch = epoch;
-		ln->saved_bytes = (uint64_t)ln->s.live_bytes;
-		ln->saved_count = (uint32_t)ln->s.live_count;
+		st->epoch = epoch;
+		st->saved_bytes = (uint64_t)st->s.live_bytes;
+		st->saved_count = (uint32_t)st->s.live_count;
 		touched[kept++] = touched[i];
 	}
 	l->epoch = epoch;
@@ -57,7 +57,7 @@ void ledger_interval_end(struct ledger *l, uint64_t next)
 	ledger_point_add(l, l->interval, h.bytes, h.ms);
 	if (next > l->interval + 1) {
 		for (uint32_t i = 0; i < kept; i++)
-			timeline_hold(&l->timeline, touched[i], line_at(l, touched[i])->saved_bytes, line_at(l, touched[i])->saved_count);
+			timeline_hold(&l->timeline, touched[i], total_at(l, touched[i])->saved_bytes, total_at(l, touched[i])->saved_count);
 		ledger_point_add(l, l->interval + 1, l->counted, (l->interval + 1) * TIMELINE_MS);
 		l->touches = 0;
 		l->epoch++;
@@ -90,11 +90,11 @@ static const struct timeline_held *told_at_peak(struct ledger *l)
 	ssize_t n = l->history.past(l->history.ctx, l->peak_ms, &held);
 	if (n < 0)
 		return NULL;
-	l->at_peak_lines = l->lines_used;
-	l->at_peak = calloc(l->at_peak_lines + 1, sizeof(*l->at_peak));
+	l->at_peak_totals = l->totals_used;
+	l->at_peak = calloc(l->at_peak_totals + 1, sizeof(*l->at_peak));
 	for (ssize_t i = 0; i < n && l->at_peak; i++) {
-		uint32_t line = held[i].stack < l->index_size ? ((uint32_t *)l->index.base)[held[i].stack] : 0;
-		l->at_peak[line] = (struct timeline_held){ (uint64_t)held[i].bytes, (uint32_t)held[i].count, 0 };
+		uint32_t total = held[i].stack < l->index_size ? ((uint32_t *)l->index.base)[held[i].stack] : 0;
+		l->at_peak[total] = (struct timeline_held){ (uint64_t)held[i].bytes, (uint32_t)held[i].count, 0 };
 	}
 	free(held);
 	return l->at_peak;
@@ -107,24 +107,24 @@ static const struct timeline_held *at_peak(struct ledger *l)
 		return told_at_peak(l);
 	size_t i = l->at_peak ? 0 : timeline_highest(&l->timeline);
 	if (i && timeline_point(&l->timeline, i - 1)->bytes == l->peak) {
-		l->at_peak_lines = l->timeline.lines;
-		l->at_peak = timeline_breakdown(&l->timeline, i - 1, l->at_peak_lines);
+		l->at_peak_totals = l->timeline.totals;
+		l->at_peak = timeline_breakdown(&l->timeline, i - 1, l->at_peak_totals);
 	}
 	return l->at_peak;
 }
 
 void ledger_stack_at_peak(const struct ledger *l, uint32_t stack, int64_t *bytes, int64_t *count)
 {
-	const struct line *ln = line_seen(l, stack);
+	const struct stack_total *st = total_seen(l, stack);
 	struct high h = high_of(l);
 	struct timeline_held held = { 0 };
-	if (ln && h.bytes > l->peak) {
-		held = held_at(l, &h, ln);
-	} else if (ln) {
+	if (st && h.bytes > l->peak) {
+		held = held_at(l, &h, st);
+	} else if (st) {
 		const struct timeline_held *v = at_peak((struct ledger *)l);
-		uint32_t line = ((uint32_t *)l->index.base)[stack];
-		if (v && line < l->at_peak_lines)
-			held = v[line];
+		uint32_t total = ((uint32_t *)l->index.base)[stack];
+		if (v && total < l->at_peak_totals)
+			held = v[total];
 	}
 	*bytes = (int64_t)held.bytes;
 	*count = held.count;
@@ -155,28 +155,28 @@ void ledger_interval(const struct ledger *l, uint64_t ms, struct ledger_interval
 ssize_t ledger_past(const struct ledger *l, uint64_t ms, struct ledger_held **out)
 {
 	uint64_t interval = ms / TIMELINE_MS;
-	size_t n = 0, lines = awake(l)->lines_used, i = timeline_find(&l->timeline, interval);
+	size_t n = 0, totals = awake(l)->totals_used, i = timeline_find(&l->timeline, interval);
 	struct high h = high_of(l);
 	struct timeline_held *held = NULL;
 	if (interval < l->interval && l->history.past)
 		return l->history.past(l->history.ctx, ms, out);
-	struct ledger_held *v = malloc((lines + 1) * sizeof(*v));
+	struct ledger_held *v = malloc((totals + 1) * sizeof(*v));
 	if (interval > l->interval)
 		h.now = true;
 	if (interval < l->interval && i)
-		held = timeline_breakdown(&l->timeline, i - 1, lines);
+		held = timeline_breakdown(&l->timeline, i - 1, totals);
 	if (!v || (interval < l->interval && i && !held)) {
 		free(v);
 		return -ENOMEM;
 	}
-	for (uint32_t line = 1; line < lines; line++) {
+	for (uint32_t total = 1; total < totals; total++) {
 		struct timeline_held at = { 0 };
 		if (interval >= l->interval)
-			at = held_at(l, &h, line_at(l, line));
+			at = held_at(l, &h, total_at(l, total));
 		else if (held)
-			at = held[line];
+			at = held[total];
 		if (at.bytes || at.count)
-			v[n++] = (struct ledger_held){ line_at(l, line)->id, (int64_t)at.bytes, at.count };
+			v[n++] = (struct ledger_held){ total_at(l, total)->id, (int64_t)at.bytes, at.count };
 	}
 	free(held);
 	*out = v;

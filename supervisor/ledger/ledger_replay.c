@@ -7,12 +7,12 @@
 #include <stdlib.h>
 
 /*
- * A ledger's present state, told and taken up again, and the changes of its lines. What a replay does with a change is what the live ledger did: the same
+ * A ledger's present state, told and taken up again, and the changes of its stack totals. What a replay does with a change is what the live ledger did: the same
  * inline functions (ledger_state.h); so its intervals, its peak and its timeline come out the same.
  *
- * A state has to be complete for that: also what each line held at the highest moment so far of the present interval, and at the timeline's last
+ * A state has to be complete for that: also what each stack total held at the highest moment so far of the present interval, and at the timeline's last
  * point, if that is something else. Epochs are only compared, so a restored ledger has its own: 3 is the present one, 2 is that with which the interval
- * began. A line in `touched` has 2, or 3 if it has changed since the high; one that is as it was at the last point 1; and 0 is one that the state does
+ * began. A stack total in `touched` has 2, or 3 if it has changed since the high; one that is as it was at the last point 1; and 0 is one that the state does
  * not tell of.
  */
 enum { UNTOLD, QUIET, TOUCHED, SAVED };
@@ -60,39 +60,39 @@ void ledger_sums(const struct ledger *l, struct ledger_sums *out)
 	};
 }
 
-uint32_t ledger_lines(const struct ledger *l)
+uint32_t ledger_total_count(const struct ledger *l)
 {
-	return l->lines_used;
+	return l->totals_used;
 }
 
-bool ledger_line_state(const struct ledger *l, uint32_t line, struct ledger_line_state *out)
+bool ledger_total_state(const struct ledger *l, uint32_t total, struct ledger_total_state *out)
 {
-	const struct line *ln = line_at(l, line);
-	uint64_t bytes = (uint64_t)ln->s.live_bytes, high = bytes, point = bytes;
-	uint32_t count = (uint32_t)ln->s.live_count, high_count = count, point_count = count;
-	if (ln->epoch == l->epoch && l->counted <= l->high) {
-		high = ln->saved_bytes;
-		high_count = ln->saved_count;
+	const struct stack_total *st = total_at(l, total);
+	uint64_t bytes = (uint64_t)st->s.live_bytes, high = bytes, point = bytes;
+	uint32_t count = (uint32_t)st->s.live_count, high_count = count, point_count = count;
+	if (st->epoch == l->epoch && l->counted <= l->high) {
+		high = st->saved_bytes;
+		high_count = st->saved_count;
 	}
-	if (ln->epoch >= l->interval_epoch) {
-		struct timeline_held last = timeline_last(&l->timeline, line);
+	if (st->epoch >= l->interval_epoch) {
+		struct timeline_held last = timeline_last(&l->timeline, total);
 		point = last.bytes;
 		point_count = last.count;
 	}
-	*out = (struct ledger_line_state){
-		.stack = ln->id, .s = ln->s, .high_bytes = high, .high_count = high_count, .point_bytes = point, .point_count = point_count,
-		.flags = (ln->s.temporary ? LINE_TEMPORARY : 0) | (high != bytes || high_count != count ? LINE_HIGH : 0) |
-			 (point != bytes || point_count != count ? LINE_POINT : 0),
+	*out = (struct ledger_total_state){
+		.stack = st->id, .s = st->s, .high_bytes = high, .high_count = high_count, .point_bytes = point, .point_count = point_count,
+		.flags = (st->s.temporary ? TOTAL_TEMPORARY : 0) | (high != bytes || high_count != count ? TOTAL_HIGH : 0) |
+			 (point != bytes || point_count != count ? TOTAL_POINT : 0),
 	};
-	return out->flags || bytes || ln->s.live_count || ln->s.total_bytes || ln->s.total_count;
+	return out->flags || bytes || st->s.live_count || st->s.total_bytes || st->s.total_count;
 }
 
 /* ---- and taken up ------------------------------------------------------------------------------------------------------------------ */
 
 void ledger_restore_begin(struct ledger *l, const struct ledger_sums *s)
 {
-	for (uint32_t i = 0; i < l->lines_used; i++)
-		*line_at(l, i) = (struct line){ .id = line_at(l, i)->id, .epoch = UNTOLD };
+	for (uint32_t i = 0; i < l->totals_used; i++)
+		*total_at(l, i) = (struct stack_total){ .id = total_at(l, i)->id, .epoch = UNTOLD };
 	l->touches = 0;
 	l->epoch = SAVED;
 	l->interval_epoch = TOUCHED;
@@ -118,21 +118,21 @@ void ledger_restore_begin(struct ledger *l, const struct ledger_sums *s)
 	ledger_restore_counts(l, s);
 }
 
-int ledger_restore_line(struct ledger *l, const struct ledger_line_state *s)
+int ledger_restore_total(struct ledger *l, const struct ledger_total_state *s)
 {
-	uint32_t line = line_of(l, s->stack);
-	struct line *ln = line_at(l, line);
-	if (!line)
+	uint32_t total = total_of(l, s->stack);
+	struct stack_total *st = total_at(l, total);
+	if (!total)
 		return -ENOMEM;
-	if (ln->epoch != UNTOLD)
+	if (st->epoch != UNTOLD)
 		return -EINVAL;
-	ln->s = s->s;
-	ln->saved_bytes = s->high_bytes;
-	ln->saved_count = s->high_count;
-	ln->epoch = s->flags & LINE_HIGH ? SAVED : s->flags & LINE_POINT ? TOUCHED : QUIET;
-	if (ln->epoch != QUIET)
-		((uint32_t *)l->touched.base)[l->touches++] = line;
-	return timeline_hold(&l->timeline, line, s->point_bytes, s->point_count);
+	st->s = s->s;
+	st->saved_bytes = s->high_bytes;
+	st->saved_count = s->high_count;
+	st->epoch = s->flags & TOTAL_HIGH ? SAVED : s->flags & TOTAL_POINT ? TOUCHED : QUIET;
+	if (st->epoch != QUIET)
+		((uint32_t *)l->touched.base)[l->touches++] = total;
+	return timeline_hold(&l->timeline, total, s->point_bytes, s->point_count);
 }
 
 /* The timeline's last point is the one that the state says, whether it is there or not. */
@@ -141,8 +141,8 @@ int ledger_restore_end(struct ledger *l, const struct ledger_sums *s)
 	const struct timeline *t = &l->timeline;
 	const struct timeline_point *last = t->count ? timeline_point(t, t->count - 1) : NULL;
 	int err = 0;
-	for (uint32_t i = 1; i < l->lines_used && i < t->lines && !err; i++)
-		if (line_at(l, i)->epoch == UNTOLD)
+	for (uint32_t i = 1; i < l->totals_used && i < t->totals && !err; i++)
+		if (total_at(l, i)->epoch == UNTOLD)
 			err = timeline_hold(&l->timeline, i, 0, 0);
 	if (err || (!s->pointed && !last))
 		return err;

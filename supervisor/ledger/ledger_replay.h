@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * ledger_replay.h - ledgers without blocks: lines, totals, intervals and the timeline, made from the changes that another ledger has written down (log/). All
+ * ledger_replay.h - ledgers without blocks: stack totals, totals, intervals and the timeline, made from the changes that another ledger has written down (log/). All
  * questions of ledger.h can be asked; those about blocks find none. Pure data.
  */
 #ifndef MTRUN_LEDGER_REPLAY_H
@@ -33,7 +33,7 @@ static inline uint64_t ledger_moment(uint64_t ms, uint64_t interval)
 
 /* ---- for log/ ----------------------------------------------------------------------------------------------------------------------- */
 
-/* All that a ledger knows but its lines: bytes, ms, numbers. */
+/* All that a ledger knows but its stack totals: bytes, ms, numbers. */
 struct ledger_sums {
 	uint64_t now_ms, interval, counted, up_ms, high, high_ms, peak, peak_ms;
 	uint64_t heap, mmap, reserved, inherited, allocs, frees, unknown_frees, temporary, total_allocated, events, maps, unmaps;
@@ -42,13 +42,13 @@ struct ledger_sums {
 	uint64_t point_interval, point_bytes, point_ms;
 };
 
-#define LINE_TEMPORARY 1u		/* has any */
-#define LINE_HIGH      2u		/* held something else at the highest moment of this interval */
-#define LINE_POINT     4u		/* held something else at the last point */
-#define LINE_FLAGS     7u
-struct ledger_line_state {
+#define TOTAL_TEMPORARY 1u		/* has any */
+#define TOTAL_HIGH      2u		/* held something else at the highest moment of this interval */
+#define TOTAL_POINT     4u		/* held something else at the last point */
+#define TOTAL_FLAGS     7u
+struct ledger_total_state {
 	uint32_t stack;
-	unsigned flags;			/* LINE_* */
+	unsigned flags;			/* TOTAL_* */
 	struct ledger_stack s;
 	uint64_t high_bytes, point_bytes;	/* what it held then; the same as now without the flag */
 	uint32_t high_count, point_count;
@@ -56,13 +56,13 @@ struct ledger_line_state {
 
 void ledger_sums(const struct ledger *l, struct ledger_sums *out);
 /* Line numbers are below this. */
-uint32_t ledger_lines(const struct ledger *l);
+uint32_t ledger_total_count(const struct ledger *l);
 /* False: there is nothing in it. */
-bool ledger_line_state(const struct ledger *l, uint32_t line, struct ledger_line_state *out);
+bool ledger_total_state(const struct ledger *l, uint32_t total, struct ledger_total_state *out);
 
-/* L becomes what is told: _begin, _line for each, _end with the same sums. -EINVAL: a line comes twice, or the last point cannot follow L's. -ENOMEM. */
+/* L becomes what is told: _begin, _total for each, _end with the same sums. -EINVAL: a stack total comes twice, or the last point cannot follow L's. -ENOMEM. */
 void ledger_restore_begin(struct ledger *l, const struct ledger_sums *sums);
-int ledger_restore_line(struct ledger *l, const struct ledger_line_state *line) MUST_USE;
+int ledger_restore_total(struct ledger *l, const struct ledger_total_state *total) MUST_USE;
 int ledger_restore_end(struct ledger *l, const struct ledger_sums *sums) MUST_USE;
 
 /* What no change tells, and is told at the end of each block of changes: events, unknown_frees, reserved, maps, unmaps, counts' LEDGER_SAMPLED. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * ledger_state.h - what a ledger is made of, for the files of the ledger alone: ledger.c (lines and blocks, life), ledger_thread.c, ledger_map.c,
+ * ledger_state.h - what a ledger is made of, for the files of the ledger alone: ledger_stacks.c (stack totals and blocks, life), ledger_thread.c, ledger_map.c,
  * ledger_past.c (intervals, the peak), ledger_fork.c, ledger_replay.c, ledger_ask.c; and for log/encode.c, log/decode.c. What every event goes through
  * is inline here.
  */
@@ -16,12 +16,12 @@
 #include "ledger/timeline.h"
 #include "ledger/weights.h"
 
-struct line {
+struct stack_total {
 	struct ledger_stack s;
 	uint64_t saved_bytes, epoch;		/* what was live when `epoch` began */
 	uint32_t saved_count, id;
 };
-_Static_assert(sizeof(struct line) == 64, "a stack's line is one cache line");
+_Static_assert(sizeof(struct stack_total) == 64, "a stack's line is one cache line");
 
 enum outcome { NOTHING, LEAVING, UNMAPPED, REMAPPING };
 
@@ -51,11 +51,11 @@ struct undo {
 
 struct ledger {
 	struct blocks blocks;
-	struct arena index;			/* uint32_t line by stack id; 0: none */
-	struct arena lines;			/* struct line; 0 takes what cannot be put anywhere (out of memory) */
+	struct arena index;			/* uint32_t: a stack total by stack id; 0: none */
+	struct arena totals;			/* struct stack_total; 0 takes what cannot be put anywhere (out of memory) */
 	struct arena threads;			/* struct thread, by index + 1; 0 stands for indexes that were never given */
-	struct arena touched;			/* uint32_t line: each that changed in this interval, or has since its last point; room for all */
-	uint32_t index_size, lines_used, nthreads, touches;
+	struct arena touched;			/* uint32_t: a stack total: each that changed in this interval, or has since its last point; room for all */
+	uint32_t index_size, totals_used, nthreads, touches;
 	bool odd;				/* forked from a parent still, or with such children */
 	bool heap_counts, mmap_counts;
 	uint64_t counted, up_ms, epoch;
@@ -63,8 +63,8 @@ struct ledger {
 	uint64_t peak, peak_ms;			/* of those before */
 	struct timeline timeline;
 	struct ledger_history history;		/* `past` is NULL: the timeline is it */
-	struct timeline_held *at_peak;		/* by line, once asked for and until the peak is another */
-	size_t at_peak_lines;
+	struct timeline_held *at_peak;		/* by stack total, once asked for and until the peak is another */
+	size_t at_peak_totals;
 	uint64_t now_ms;
 	uint32_t tick;
 	const struct ledger_listener *log;	/* is told of each change before it is made; or NULL */
@@ -96,33 +96,33 @@ static inline void add(int64_t *v, uint64_t d)	/* sizes are the target's word: t
 	*v = (int64_t)((uint64_t)*v + d);
 }
 
-/* ---- lines --------------------------------------------------------------------------------------------------------------------- */
+/* ---- stack totals --------------------------------------------------------------------------------------------------------------------- */
 
-/* The line of STACK, made if there is none yet; 0: out of memory. */
-uint32_t ledger_line_new(struct ledger *l, uint32_t stack);
+/* The stack total of STACK, made if there is none yet; 0: out of memory. */
+uint32_t ledger_total_new(struct ledger *l, uint32_t stack);
 
-static inline struct line *line_at(const struct ledger *l, uint32_t line)
+static inline struct stack_total *total_at(const struct ledger *l, uint32_t total)
 {
-	return (struct line *)l->lines.base + line;
+	return (struct stack_total *)l->totals.base + total;
 }
 
-static inline uint32_t line_of(struct ledger *l, uint32_t stack)
+static inline uint32_t total_of(struct ledger *l, uint32_t stack)
 {
-	uint32_t line = stack < l->index_size ? ((uint32_t *)l->index.base)[stack] : 0;
-	return __builtin_expect(line != 0, 1) ? line : ledger_line_new(l, stack);
+	uint32_t total = stack < l->index_size ? ((uint32_t *)l->index.base)[stack] : 0;
+	return __builtin_expect(total != 0, 1) ? total : ledger_total_new(l, stack);
 }
 
-static inline struct line *line_change(struct ledger *l, uint32_t line)
+static inline struct stack_total *total_change(struct ledger *l, uint32_t total)
 {
-	struct line *ln = line_at(l, line);
-	if (ln->epoch != l->epoch) {
-		if (ln->epoch < l->interval_epoch)
-			((uint32_t *)l->touched.base)[l->touches++] = line;
-		ln->epoch = l->epoch;
-		ln->saved_bytes = (uint64_t)ln->s.live_bytes;
-		ln->saved_count = (uint32_t)ln->s.live_count;
+	struct stack_total *st = total_at(l, total);
+	if (st->epoch != l->epoch) {
+		if (st->epoch < l->interval_epoch)
+			((uint32_t *)l->touched.base)[l->touches++] = total;
+		st->epoch = l->epoch;
+		st->saved_bytes = (uint64_t)st->s.live_bytes;
+		st->saved_count = (uint32_t)st->s.live_count;
 	}
-	return ln;
+	return st;
 }
 
 /* Before anything gets less. */
@@ -135,23 +135,23 @@ static inline void high_raise(struct ledger *l)
 	}
 }
 
-/* ---- changes: all that ever happens to lines, counted and time; a log has nothing else ------------------------------------------- */
+/* ---- changes: all that ever happens to stack totals, counted and time; a log has nothing else ------------------------------------------- */
 
-static inline void log_op(const struct ledger *l, enum log_kind kind, uint32_t line, uint64_t bytes, uint64_t count)
+static inline void log_op(const struct ledger *l, enum log_kind kind, uint32_t total, uint64_t bytes, uint64_t count)
 {
 	if (__builtin_expect(l->log != NULL, 0))
-		l->log->change(l->log->ctx, kind, line, bytes, count);
+		l->log->change(l->log->ctx, kind, total, bytes, count);
 }
 
-/* Where heap is not counted its sums by stack are not kept: all goes to line 0. */
-static inline uint32_t heap_line(const struct ledger *l, uint32_t line)
+/* Where heap is not counted its sums by stack are not kept: all goes to stack total 0. */
+static inline uint32_t heap_total(const struct ledger *l, uint32_t total)
 {
-	return l->heap_counts ? line : 0;
+	return l->heap_counts ? total : 0;
 }
 
-static inline void heap_more(struct ledger *l, uint32_t line, struct weight w)
+static inline void heap_more(struct ledger *l, uint32_t total, struct weight w)
 {
-	log_op(l, LOG_ALLOC, heap_line(l, line), w.bytes, w.count);
+	log_op(l, LOG_ALLOC, heap_total(l, total), w.bytes, w.count);
 	l->up_ms = l->now_ms;
 	l->allocs += w.count;
 	l->heap += w.bytes;
@@ -159,50 +159,50 @@ static inline void heap_more(struct ledger *l, uint32_t line, struct weight w)
 	if (!l->heap_counts)
 		return;
 	l->counted += w.bytes;
-	struct line *ln = line_change(l, line);
-	add(&ln->s.live_bytes, w.bytes);
-	add(&ln->s.live_count, w.count);
-	ln->s.total_bytes += w.bytes;
-	ln->s.total_count += w.count;
+	struct stack_total *st = total_change(l, total);
+	add(&st->s.live_bytes, w.bytes);
+	add(&st->s.live_count, w.count);
+	st->s.total_bytes += w.bytes;
+	st->s.total_count += w.count;
 }
 
-static inline void heap_less(struct ledger *l, uint32_t line, struct weight w, bool temporary)
+static inline void heap_less(struct ledger *l, uint32_t total, struct weight w, bool temporary)
 {
-	line = heap_line(l, line);
-	log_op(l, temporary ? LOG_FREE_TEMPORARY : LOG_FREE, line, w.bytes, w.count);
+	total = heap_total(l, total);
+	log_op(l, temporary ? LOG_FREE_TEMPORARY : LOG_FREE, total, w.bytes, w.count);
 	high_raise(l);
 	l->frees += w.count;
 	l->heap -= w.bytes;
-	struct line *ln = line_change(l, line);
+	struct stack_total *st = total_change(l, total);
 	if (temporary) {
 		l->temporary += w.count;
-		ln->s.temporary += w.count;
+		st->s.temporary += w.count;
 	}
 	if (!l->heap_counts)
 		return;
 	l->counted -= w.bytes;
-	add(&ln->s.live_bytes, -w.bytes);
-	add(&ln->s.live_count, -w.count);
+	add(&st->s.live_bytes, -w.bytes);
+	add(&st->s.live_count, -w.count);
 }
 
 /* Both, the latter as temporary, where heap counts and it makes no new high. */
-static inline void heap_pair(struct ledger *l, uint32_t line, uint64_t size)
+static inline void heap_pair(struct ledger *l, uint32_t total, uint64_t size)
 {
-	log_op(l, LOG_PAIR, line, size, 1);
-	struct line *ln = line_at(l, line);
+	log_op(l, LOG_PAIR, total, size, 1);
+	struct stack_total *st = total_at(l, total);
 	l->allocs++;
 	l->frees++;
 	l->temporary++;
 	l->total_allocated += size;
-	ln->s.total_bytes += size;
-	ln->s.total_count++;
-	ln->s.temporary++;
+	st->s.total_bytes += size;
+	st->s.total_count++;
+	st->s.temporary++;
 }
 
-/* The accessible bytes of LINE's mappings change by CHANGE (two's complement), and the number of those that have any by COUNT. */
-static inline void mmap_change(struct ledger *l, uint32_t line, uint64_t change, int64_t count)
+/* The accessible bytes of TOTAL's mappings change by CHANGE (two's complement), and the number of those that have any by COUNT. */
+static inline void mmap_change(struct ledger *l, uint32_t total, uint64_t change, int64_t count)
 {
-	log_op(l, LOG_GRANT, line, change, (uint64_t)count);
+	log_op(l, LOG_GRANT, total, change, (uint64_t)count);
 	if ((int64_t)change < 0)
 		high_raise(l);
 	else
@@ -211,20 +211,20 @@ static inline void mmap_change(struct ledger *l, uint32_t line, uint64_t change,
 	if (!l->mmap_counts)
 		return;
 	l->counted += change;
-	struct line *ln = line_change(l, line);
-	add(&ln->s.live_bytes, change);
-	ln->s.live_count += count;
+	struct stack_total *st = total_change(l, total);
+	add(&st->s.live_bytes, change);
+	st->s.live_count += count;
 }
 
 /* COUNT more calls were given BYTES. (`total_allocated` goes with `allocs`: blocks only.) */
-static inline void mmap_granted(struct ledger *l, uint32_t line, uint64_t bytes, uint64_t count)
+static inline void mmap_granted(struct ledger *l, uint32_t total, uint64_t bytes, uint64_t count)
 {
 	if (!l->mmap_counts)
 		return;
-	log_op(l, LOG_GRANTED, line, bytes, count);
-	struct line *ln = line_change(l, line);
-	ln->s.total_bytes += bytes;
-	ln->s.total_count += count;
+	log_op(l, LOG_GRANTED, total, bytes, count);
+	struct stack_total *st = total_change(l, total);
+	st->s.total_bytes += bytes;
+	st->s.total_count += count;
 }
 
 /* ---- the present interval -------------------------------------------------------------------------------------------------------- */
@@ -269,10 +269,10 @@ static inline struct ledger *awake(const struct ledger *l)	/* a child that share
 }
 
 /* NULL: never seen. */
-static inline const struct line *line_seen(const struct ledger *l, uint32_t stack)
+static inline const struct stack_total *total_seen(const struct ledger *l, uint32_t stack)
 {
-	uint32_t line = stack < awake(l)->index_size ? ((uint32_t *)l->index.base)[stack] : 0;
-	return line ? line_at(l, line) : NULL;
+	uint32_t total = stack < awake(l)->index_size ? ((uint32_t *)l->index.base)[stack] : 0;
+	return total ? total_at(l, total) : NULL;
 }
 
 /* ---- weights ------------------------------------------------------------------------------------------------------------------- */

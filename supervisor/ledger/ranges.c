@@ -23,11 +23,11 @@ struct place {
 	size_t leaf, i;
 };
 
-struct grant *grant_new(uint32_t line, uint32_t thread, uint32_t tick, bool charged)
+struct grant *grant_new(uint32_t total, uint32_t thread, uint32_t tick, bool charged)
 {
 	struct grant *g = malloc(sizeof(*g));
 	if (g)
-		*g = (struct grant){ .refs = 1, .line = line, .thread = thread, .tick = tick, .charged = charged };
+		*g = (struct grant){ .refs = 1, .total = total, .thread = thread, .tick = tick, .charged = charged };
 	return g;
 }
 

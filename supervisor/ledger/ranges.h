@@ -12,8 +12,8 @@
 
 struct grant {
 	uint32_t refs;
-	uint32_t line, thread, tick;	/* of the call that is charged, as the ledger keeps them */
-	bool charged;			/* false: reserved only (PROT_NONE), nobody is charged yet; `line` is mmap's */
+	uint32_t total, thread, tick;	/* of the call that is charged, as the ledger keeps them */
+	bool charged;			/* false: reserved only (PROT_NONE), nobody is charged yet; `total` is mmap's */
 	uint64_t bytes;			/* accessible now; the ledger's */
 	struct grant *twin;		/* while a table is copied: the copy */
 };
@@ -45,7 +45,7 @@ int ranges_put(struct ranges *r, const struct range *piece) MUST_USE;
 const struct range *ranges_from(const struct ranges *r, raddr_t addr);
 size_t ranges_memory(const struct ranges *r);
 
-struct grant *grant_new(uint32_t line, uint32_t thread, uint32_t tick, bool charged) MUST_USE;
+struct grant *grant_new(uint32_t total, uint32_t thread, uint32_t tick, bool charged) MUST_USE;
 void grant_put(struct grant *g);
 void pieces_clear(struct pieces *p);	/* drops the references; the memory stays */
 void pieces_release(struct pieces *p);

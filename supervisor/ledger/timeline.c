@@ -6,15 +6,15 @@
 #include <string.h>
 
 /*
- * Changes are absolute: what a line holds at a point is its last change up to there. To know a point's breakdown the changes up to it are read from the
+ * Changes are absolute: what a stack total holds at a point is its last change up to there. To know a point's breakdown the changes up to it are read from the
  * front, 64 MB in some 10 ms, and nothing needs an index.
  *
  * Merging. Points are steps: each holds from its interval to that of the next. The older ones are looked at through a grid of G intervals: of all
  * steps that reach into a cell the highest is the cell's. What is chosen comes in ascending order, so one pass writes the new rows over the old ones:
- * changes are gathered up to the chosen point and written out for those lines that then hold something else than at the point written before.
+ * changes are gathered up to the chosen point and written out for those stack totals that then hold something else than at the point written before.
  * Never more is written than has been read.
  *
- * With 10^5 lines that takes 50 ms and more, and a program waits as long as its ledger is busy. So it is done a little at a time (timeline_work), while new
+ * With 10^5 stack totals that takes 50 ms and more, and a program waits as long as its ledger is busy. So it is done a little at a time (timeline_work), while new
  * points come. In between there is a gap in both rows, which readers pass over: what was written, then what belongs to no closed cell yet.
  *
  *	points   | written | gap | from the one on that opened the present cell ... |
@@ -25,8 +25,8 @@
 struct merge {
 	uint64_t limit, grid;		/* below the interval LIMIT only one point in GRID intervals stays */
 	uint64_t wanted, last;		/* LIMIT was, before it was made a multiple of GRID; the last point was, when it began */
-	struct arena now, out;		/* struct timeline_held by line: at the point read last; written last. now[].line: it is in `dirty` */
-	struct arena dirty;		/* uint32_t line */
+	struct arena now, out;		/* struct timeline_held by stack total: at the point read last; written last. now[].total: it is in `dirty` */
+	struct arena dirty;		/* uint32_t: a stack total */
 	size_t dirties, read;		/* changes taken into `now` */
 	size_t at, first;		/* the point to be looked at; that opened the cell */
 	bool moving;			/* what comes is only moved */
@@ -70,7 +70,7 @@ static size_t used(const struct timeline *t)
 
 size_t timeline_memory(const struct timeline *t)
 {
-	return used(t) + t->lines * sizeof(struct timeline_held);
+	return used(t) + t->totals * sizeof(struct timeline_held);
 }
 
 static struct timeline_point *points(const struct timeline *t) { return t->points.base; }
@@ -115,18 +115,18 @@ static void cell_close(struct timeline *t)
 	for (; m->read < m->best.end; m->read++) {
 		struct timeline_held c = change[m->read];
 
-		if (!now[c.line].line)
-			dirty[m->dirties++] = c.line;
-		now[c.line] = (struct timeline_held){ c.bytes, c.count, 1 };
+		if (!now[c.total].total)
+			dirty[m->dirties++] = c.total;
+		now[c.total] = (struct timeline_held){ c.bytes, c.count, 1 };
 	}
 	for (size_t i = 0; i < m->dirties; i++) {
-		uint32_t line = dirty[i];
+		uint32_t total = dirty[i];
 
-		now[line].line = 0;
-		if (now[line].bytes == out[line].bytes && now[line].count == out[line].count)
+		now[total].total = 0;
+		if (now[total].bytes == out[total].bytes && now[total].count == out[total].count)
 			continue;
-		out[line] = now[line];
-		change[m->changed++] = (struct timeline_held){ now[line].bytes, now[line].count, line };
+		out[total] = now[total];
+		change[m->changed++] = (struct timeline_held){ now[total].bytes, now[total].count, total };
 	}
 	m->dirties = 0;
 	p[m->count++] = (struct timeline_point){ m->from, m->best.bytes, m->best.ms, m->span, m->changed };
@@ -217,8 +217,8 @@ static int merge_reach(struct timeline *t)
 {
 	struct merge *m = t->merge;
 
-	if (arena_reach(&m->now, (t->lines + 1) * sizeof(struct timeline_held)) || arena_reach(&m->out, (t->lines + 1) * sizeof(struct timeline_held)) ||
-	    arena_reach(&m->dirty, (t->lines + 1) * sizeof(uint32_t)))
+	if (arena_reach(&m->now, (t->totals + 1) * sizeof(struct timeline_held)) || arena_reach(&m->out, (t->totals + 1) * sizeof(struct timeline_held)) ||
+	    arena_reach(&m->dirty, (t->totals + 1) * sizeof(uint32_t)))
 		return -ENOMEM;
 	return 0;
 }
@@ -278,7 +278,7 @@ static int coarsen(struct timeline *t, uint64_t limit, uint64_t grid, uint64_t l
 		if (last != points(t)[t->count - 1].interval)	/* others have come meanwhile */
 			return coarsen(t, 0, 0, 0);
 	}
-	/* So many lines that one point fills the budget: then it is exceeded, but not looked at again for each point. */
+	/* So many stack totals that one point fills the budget: then it is exceeded, but not looked at again for each point. */
 	t->room = used(t) + t->budget / 4 > t->budget - t->budget / 8 ? used(t) + t->budget / 4 : t->budget - t->budget / 8;
 	return 0;
 }
@@ -322,17 +322,17 @@ int timeline_work(struct timeline *t, size_t work)
 
 /* ---- writing -------------------------------------------------------------------------------------------------------------------- */
 
-int timeline_hold(struct timeline *t, uint32_t line, uint64_t bytes, uint32_t count)
+int timeline_hold(struct timeline *t, uint32_t total, uint64_t bytes, uint32_t count)
 {
 	struct timeline_held *last;
 	size_t end;
 
-	if (line >= t->lines) {
-		if (arena_reach(&t->last, (line + 1) * sizeof(*last)))
+	if (total >= t->totals) {
+		if (arena_reach(&t->last, (total + 1) * sizeof(*last)))
 			return -ENOMEM;
-		t->lines = line + 1;
+		t->totals = total + 1;
 	}
-	last = (struct timeline_held *)t->last.base + line;
+	last = (struct timeline_held *)t->last.base + total;
 	if (last->bytes == bytes && last->count == count)
 		return 0;
 	end = changes_end(t);
@@ -341,7 +341,7 @@ int timeline_hold(struct timeline *t, uint32_t line, uint64_t bytes, uint32_t co
 	last->bytes = bytes;
 	last->count = count;
 	if (t->budget)
-		changes(t)[end] = (struct timeline_held){ bytes, count, line };
+		changes(t)[end] = (struct timeline_held){ bytes, count, total };
 	t->changed++;
 	return 0;
 }
@@ -393,9 +393,9 @@ size_t timeline_highest(const struct timeline *t)
 	return best;
 }
 
-struct timeline_held *timeline_breakdown(const struct timeline *t, size_t i, size_t lines)
+struct timeline_held *timeline_breakdown(const struct timeline *t, size_t i, size_t totals)
 {
-	struct timeline_held *held = calloc(lines + 1, sizeof(*held));
+	struct timeline_held *held = calloc(totals + 1, sizeof(*held));
 	const struct timeline_held *change = changes(t);
 
 	const struct merge *m = t->merge;
@@ -407,8 +407,8 @@ struct timeline_held *timeline_breakdown(const struct timeline *t, size_t i, siz
 			if (j >= end)
 				break;
 		}
-		if (change[j].line < lines)
-			held[change[j].line] = change[j];
+		if (change[j].total < totals)
+			held[change[j].total] = change[j];
 	}
 	return held;
 }

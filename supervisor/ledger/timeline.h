@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * timeline.h - what was live in each interval of 100 ms, at its local maximum, in sum and by line (the ledger's number for a stack). Pure data.
+ * timeline.h - what was live in each interval of 100 ms, at its local maximum, in sum and by stack total (the ledger's number for a stack). Pure data.
  *
- * A point holds until the next one, so an interval in which nothing changed needs none. Of each point only those lines are kept that hold something else
+ * A point holds until the next one, so an interval in which nothing changed needs none. Of each point only those stack totals are kept that hold something else
  * than at the point before. The whole stays within a budget of bytes: when that is used up, neighbours in the older half are merged into
  * intervals of 200, 400 ... ms, each with the sum and the breakdown of the larger one; so the highest of all points is never lost. That goes on beside the
  * rest, a little at a time (timeline_work).
@@ -25,15 +25,15 @@ struct timeline_point {
 struct timeline_held {
 	uint64_t bytes;
 	uint32_t count;
-	uint32_t line;			/* in the row of changes; unused elsewhere */
+	uint32_t total;			/* in the row of changes; unused elsewhere */
 };
 
 struct timeline {
 	struct arena points;		/* struct timeline_point */
 	struct arena changes;		/* struct timeline_held, in the order of the points */
-	struct arena last;		/* struct timeline_held by line: at the last point */
+	struct arena last;		/* struct timeline_held by stack total: at the last point */
 	struct merge *merge;		/* under way; then there is a gap in both rows */
-	size_t count, changed, lines;
+	size_t count, changed, totals;
 	size_t budget, room;		/* for points and changes; room: what may be used before neighbours are merged */
 	uint64_t coarse_until;		/* intervals below this may be merged ones */
 	uint64_t step;			/* the longest of them, in intervals */
@@ -44,12 +44,12 @@ void timeline_init(struct timeline *t, size_t budget);
 void timeline_release(struct timeline *t);
 size_t timeline_memory(const struct timeline *t);
 
-/* At the point that comes next LINE holds BYTES in COUNT blocks. Only lines that may have changed need to be told. 0 or -ENOMEM. */
-int timeline_hold(struct timeline *t, uint32_t line, uint64_t bytes, uint32_t count);
-/* timeline_hold(LINE) is to come. */
-static inline void timeline_prefetch(const struct timeline *t, uint32_t line)
+/* At the point that comes next TOTAL holds BYTES in COUNT blocks. Only stack totals that may have changed need to be told. 0 or -ENOMEM. */
+int timeline_hold(struct timeline *t, uint32_t total, uint64_t bytes, uint32_t count);
+/* timeline_hold(TOTAL) is to come. */
+static inline void timeline_prefetch(const struct timeline *t, uint32_t total)
 {
-	__builtin_prefetch((const void *)((uintptr_t)t->last.base + line * sizeof(struct timeline_held)), 1);	/* there may be none yet */
+	__builtin_prefetch((const void *)((uintptr_t)t->last.base + total * sizeof(struct timeline_held)), 1);	/* there may be none yet */
 }
 /* That point: the maximum of INTERVAL and of all that follow up to the next point's. Ascending. 0 or -ENOMEM: it is left out. */
 int timeline_add(struct timeline *t, uint64_t interval, uint64_t bytes, uint64_t ms);
@@ -62,12 +62,12 @@ const struct timeline_point *timeline_point(const struct timeline *t, size_t i);
 size_t timeline_find(const struct timeline *t, uint64_t interval);
 /* The highest, the first of several; as index + 1, 0: there is none. */
 size_t timeline_highest(const struct timeline *t);
-/* What LINE held at the last point, or with timeline_hold() since. */
-static inline struct timeline_held timeline_last(const struct timeline *t, uint32_t line)
+/* What TOTAL held at the last point, or with timeline_hold() since. */
+static inline struct timeline_held timeline_last(const struct timeline *t, uint32_t total)
 {
-	return line < t->lines ? ((const struct timeline_held *)t->last.base)[line] : (struct timeline_held){ 0 };
+	return total < t->totals ? ((const struct timeline_held *)t->last.base)[total] : (struct timeline_held){ 0 };
 }
-/* What each line held at point I: LINES entries for the caller to free. NULL: out of memory. */
-struct timeline_held *timeline_breakdown(const struct timeline *t, size_t i, size_t lines) MUST_USE;
+/* What each stack total held at point I: TOTALS entries for the caller to free. NULL: out of memory. */
+struct timeline_held *timeline_breakdown(const struct timeline *t, size_t i, size_t totals) MUST_USE;
 
 #endif

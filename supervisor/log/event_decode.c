@@ -15,7 +15,7 @@
  * that was left out, or comes twice, would make a ledger that never was; and so would codes after which it does not hold as many bytes as the block says.
  */
 struct meaning {
-	uint32_t line;
+	uint32_t total;
 	uint32_t shape;			/* log_kind, or LOG_SHAPE_OTHER */
 	uint64_t bytes;
 };
@@ -28,8 +28,8 @@ struct log_decoder {
 	uint64_t changes;		/* since the STATE */
 
 	struct ledger_sums sums;	/* of a STATE that goes on */
-	uint64_t lines;			/* that are to come still */
-	uint32_t stack;			/* the last line's */
+	uint64_t totals;			/* that are to come still */
+	uint32_t stack;			/* the last stack total's */
 	bool state;			/* one goes on */
 };
 
@@ -79,7 +79,7 @@ static void get_sums(struct leb *in, struct ledger_sums *s)
 		leb_bad(in);
 }
 
-static void get_line(struct leb *in, struct ledger_line_state *s, uint32_t stack_before)
+static void get_line(struct leb *in, struct ledger_total_state *s, uint32_t stack_before)
 {
 	uint64_t flags = leb_get(in), stack = (uint64_t)leb_get_signed(in) + stack_before;
 	s->flags = (unsigned)flags;
@@ -88,19 +88,19 @@ static void get_line(struct leb *in, struct ledger_line_state *s, uint32_t stack
 	s->s.live_count = leb_get_signed(in);
 	s->s.total_bytes = leb_get(in);
 	s->s.total_count = leb_get(in);
-	s->s.temporary = flags & LINE_TEMPORARY ? leb_get(in) : 0;
-	s->high_bytes = (uint64_t)s->s.live_bytes + (flags & LINE_HIGH ? (uint64_t)leb_get_signed(in) : 0);
-	s->high_count = (uint32_t)s->s.live_count + (uint32_t)(flags & LINE_HIGH ? (uint64_t)leb_get_signed(in) : 0);
-	s->point_bytes = (uint64_t)s->s.live_bytes + (flags & LINE_POINT ? (uint64_t)leb_get_signed(in) : 0);
-	s->point_count = (uint32_t)s->s.live_count + (uint32_t)(flags & LINE_POINT ? (uint64_t)leb_get_signed(in) : 0);
-	if (flags > LINE_FLAGS || stack >= WIRE_NODES)
+	s->s.temporary = flags & TOTAL_TEMPORARY ? leb_get(in) : 0;
+	s->high_bytes = (uint64_t)s->s.live_bytes + (flags & TOTAL_HIGH ? (uint64_t)leb_get_signed(in) : 0);
+	s->high_count = (uint32_t)s->s.live_count + (uint32_t)(flags & TOTAL_HIGH ? (uint64_t)leb_get_signed(in) : 0);
+	s->point_bytes = (uint64_t)s->s.live_bytes + (flags & TOTAL_POINT ? (uint64_t)leb_get_signed(in) : 0);
+	s->point_count = (uint32_t)s->s.live_count + (uint32_t)(flags & TOTAL_POINT ? (uint64_t)leb_get_signed(in) : 0);
+	if (flags > TOTAL_FLAGS || stack >= WIRE_NODES)
 		leb_bad(in);
 }
 
 static void state_begin(struct log_decoder *d, struct leb *in)
 {
 	get_sums(in, &d->sums);
-	d->lines = leb_get(in);
+	d->totals = leb_get(in);
 	d->stack = 0;
 	d->changes = 0;
 	d->defined = 0;
@@ -111,7 +111,7 @@ static void state_begin(struct log_decoder *d, struct leb *in)
 static int state(struct log_decoder *d, const struct log_block *b)
 {
 	struct leb in = { b->raw, b->raw + b->len, false };
-	struct ledger_line_state s;
+	struct ledger_total_state s;
 	bool more = b->flags & SEGMENT_GOES_ON;
 	int err = 0;
 	d->ready = false;
@@ -121,9 +121,9 @@ static int state(struct log_decoder *d, const struct log_block *b)
 	while (!err && !in.bad && in.at < in.end) {
 		get_line(&in, &s, d->stack);
 		d->stack = s.stack;
-		err = in.bad || !d->lines-- ? -EINVAL : ledger_restore_line(d->ledger, &s);
+		err = in.bad || !d->totals-- ? -EINVAL : ledger_restore_total(d->ledger, &s);
 	}
-	if (err || in.bad || (more && !d->lines) || (!more && d->lines))
+	if (err || in.bad || (more && !d->totals) || (!more && d->totals))
 		return err ? err : -EINVAL;
 	d->state = more;
 	if (!more)
@@ -148,25 +148,25 @@ static void get_head(struct leb *in, struct head *h)
 		leb_bad(in);
 }
 
-static inline void happen(struct ledger *l, uint64_t kind, uint32_t line, uint64_t bytes, uint64_t count)
+static inline void happen(struct ledger *l, uint64_t kind, uint32_t total, uint64_t bytes, uint64_t count)
 {
 	struct weight w = { bytes, count };
 	switch (kind) {
-	case LOG_ALLOC: heap_more(l, line, w); break;
-	case LOG_FREE: heap_less(l, line, w, false); break;
-	case LOG_FREE_TEMPORARY: heap_less(l, line, w, true); break;
-	case LOG_PAIR: heap_pair(l, line, bytes); break;
-	case LOG_GRANT: mmap_change(l, line, bytes, (int64_t)count); break;
-	case LOG_GRANTED: mmap_granted(l, line, bytes, count); break;
+	case LOG_ALLOC: heap_more(l, total, w); break;
+	case LOG_FREE: heap_less(l, total, w, false); break;
+	case LOG_FREE_TEMPORARY: heap_less(l, total, w, true); break;
+	case LOG_PAIR: heap_pair(l, total, bytes); break;
+	case LOG_GRANT: mmap_change(l, total, bytes, (int64_t)count); break;
+	case LOG_GRANTED: mmap_granted(l, total, bytes, count); break;
 	}
 }
 
 static inline void mean(struct ledger *l, const struct meaning *m, uint64_t what)
 {
 	if (m->shape == LOG_SHAPE_OTHER)
-		happen(l, what & 3, m->line, what >> 2, 1);
+		happen(l, what & 3, m->total, what >> 2, 1);
 	else
-		happen(l, m->shape, m->line, m->bytes, 1);
+		happen(l, m->shape, m->total, m->bytes, 1);
 }
 
 static int define(struct log_decoder *d, struct leb *in)
@@ -174,11 +174,11 @@ static int define(struct log_decoder *d, struct leb *in)
 	uint64_t shape = leb_get(in), stack = leb_get(in), what = leb_get(in);
 	if (in->bad || shape > LOG_SHAPE_OTHER || stack >= WIRE_NODES || d->defined >= LOG_CODES_MOST - LOG_CODES)
 		return -EINVAL;
-	uint32_t line = line_of(d->ledger, (uint32_t)stack);
-	if (!line || arena_reach(&d->meanings, (d->defined + 1) * sizeof(struct meaning)))
+	uint32_t total = total_of(d->ledger, (uint32_t)stack);
+	if (!total || arena_reach(&d->meanings, (d->defined + 1) * sizeof(struct meaning)))
 		return -ENOMEM;
 	struct meaning *m = (struct meaning *)d->meanings.base + d->defined++;
-	*m = (struct meaning){ line, (uint32_t)shape, what };
+	*m = (struct meaning){ total, (uint32_t)shape, what };
 	mean(d->ledger, m, what);
 	d->changes++;
 	return 0;
@@ -189,10 +189,10 @@ static int whole(struct log_decoder *d, struct leb *in)
 	uint64_t kind = leb_get(in), stack = leb_get(in), bytes = (uint64_t)leb_get_signed(in), count = (uint64_t)leb_get_signed(in);
 	if (in->bad || kind >= LOG_KINDS || stack >= WIRE_NODES)
 		return -EINVAL;
-	uint32_t line = line_of(d->ledger, (uint32_t)stack);
-	if (!line)
+	uint32_t total = total_of(d->ledger, (uint32_t)stack);
+	if (!total)
 		return -ENOMEM;
-	happen(d->ledger, kind, line, bytes, count);
+	happen(d->ledger, kind, total, bytes, count);
 	d->changes++;
 	return 0;
 }

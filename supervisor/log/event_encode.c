@@ -12,9 +12,9 @@
  * The ledger tells each change before it makes it, so whenever one is told, all that was told before is what the ledger holds: a block may end there,
  * and a state be written.
  *
- * A change mostly is one that its stack has made before, with the same size. Each line of the ledger has a line here, one cache line too: its first few
+ * A change mostly is one that its stack has made before, with the same size. Each stack total of the ledger has a row here, one cache line too: its first few
  * changes, which have numbers, and one number for all others of it, which are told with their size. So there is no table of changes that grows or is
- * searched, and a change costs one look into that line and mostly one to three bytes.
+ * searched, and a change costs one look into that row and mostly one to three bytes.
  *
  * Measured (tests/bench/ledger.c), ns an event beside the ledger's: pairs 5, phases of a program 12, 10^4 and 10^5 blocks replaced at random 14 and 18;
  * where 50 000 stacks allocate all sizes at random 45, mostly for what is told the first time.
@@ -23,7 +23,7 @@
 #define SIZE_MOST  ((1ull << 30) - 2)		/* changes of larger blocks are told in full */
 #define CODE_MOST  64u				/* bytes: more than any code takes */
 #define LINE_MOST  (12 * LEB_MOST)
-#define HEAD_MOST  (40 * LEB_MOST)		/* what stands before the codes, or before a state's lines */
+#define HEAD_MOST  (40 * LEB_MOST)		/* what stands before the codes, or before a state's stack totals */
 #define TAIL_MOST  (8 * LEB_MOST)
 
 struct log_line {
@@ -41,13 +41,13 @@ struct log_encoder {
 	struct log_sink sink;
 	uint8_t *at, *limit;			/* of the codes; at the limit the block is handed over */
 	uint64_t changes;			/* since the checkpoint */
-	struct log_line *line;
-	uint32_t lines;				/* that there is room for */
+	struct log_line *total;
+	uint32_t totals;				/* that there is room for */
 	uint32_t dictionary, codes;		/* its number, and of what is in it the next code */
 	uint32_t file;
 	bool due;				/* a checkpoint comes before anything else */
 
-	struct arena rows;			/* of `line` */
+	struct arena rows;			/* of `total` */
 	uint8_t *buffer, *begin, *end;		/* codes are in [begin, end), with room before and behind */
 	uint64_t before;			/* changes that were in earlier blocks */
 	uint64_t first_ms, first_interval, first_events, first_sampled;	/* as it was when the block began */
@@ -104,24 +104,24 @@ static void end_block(struct log_encoder *e)
 
 /* ---- states ------------------------------------------------------------------------------------------------------------------------ */
 
-static void tell_node(struct log_encoder *e, uint32_t line)
+static void tell_node(struct log_encoder *e, uint32_t total)
 {
-	uint32_t stack = line_at(e->ledger, line)->id;
-	if (line < e->lines && e->line[line].file == e->file)
+	uint32_t stack = total_at(e->ledger, total)->id;
+	if (total < e->totals && e->total[total].file == e->file)
 		return;
-	if (line < e->lines)
-		e->line[line].file = e->file;
+	if (total < e->totals)
+		e->total[total].file = e->file;
 	if (stack)
 		e->sink.node(e->sink.ctx, stack);
 }
 
-/* Out of memory: changes of lines without room are told in full. */
-static void make_room(struct log_encoder *e, uint32_t lines)
+/* Out of memory: changes of stack totals without room are told in full. */
+static void make_room(struct log_encoder *e, uint32_t totals)
 {
-	if (lines <= e->lines || arena_reach(&e->rows, lines * sizeof(struct log_line)))
+	if (totals <= e->totals || arena_reach(&e->rows, totals * sizeof(struct log_line)))
 		return;
-	e->line = e->rows.base;
-	e->lines = (uint32_t)(e->rows.size / sizeof(struct log_line));
+	e->total = e->rows.base;
+	e->totals = (uint32_t)(e->rows.size / sizeof(struct log_line));
 }
 
 static void point(void *ctx, uint64_t interval, uint64_t bytes, uint64_t ms)
@@ -148,7 +148,7 @@ static uint8_t *put_sums(uint8_t *p, const struct ledger_sums *s)
 	return leb_put(p, s->point_ms);
 }
 
-static uint8_t *put_line(uint8_t *p, const struct ledger_line_state *s, uint32_t stack_before)
+static uint8_t *put_line(uint8_t *p, const struct ledger_total_state *s, uint32_t stack_before)
 {
 	p = leb_put(p, s->flags);
 	p = leb_put_signed(p, (int64_t)s->stack - stack_before);
@@ -156,13 +156,13 @@ static uint8_t *put_line(uint8_t *p, const struct ledger_line_state *s, uint32_t
 	p = leb_put_signed(p, s->s.live_count);
 	p = leb_put(p, s->s.total_bytes);
 	p = leb_put(p, s->s.total_count);
-	if (s->flags & LINE_TEMPORARY)
+	if (s->flags & TOTAL_TEMPORARY)
 		p = leb_put(p, s->s.temporary);
-	if (s->flags & LINE_HIGH) {
+	if (s->flags & TOTAL_HIGH) {
 		p = leb_put_signed(p, (int64_t)(s->high_bytes - (uint64_t)s->s.live_bytes));
 		p = leb_put_signed(p, (int32_t)(s->high_count - (uint32_t)s->s.live_count));
 	}
-	if (s->flags & LINE_POINT) {
+	if (s->flags & TOTAL_POINT) {
 		p = leb_put_signed(p, (int64_t)(s->point_bytes - (uint64_t)s->s.live_bytes));
 		p = leb_put_signed(p, (int32_t)(s->point_count - (uint32_t)s->s.live_count));
 	}
@@ -174,18 +174,18 @@ static void write_state(struct log_encoder *e)
 {
 	const struct ledger *l = e->ledger;
 	struct ledger_sums sums;
-	struct ledger_line_state s;
-	uint32_t lines = ledger_lines(l), told = 0, before = 0;
-	for (uint32_t i = 1; i < lines; i++)
-		told += ledger_line_state(l, i, &s);
+	struct ledger_total_state s;
+	uint32_t totals = ledger_total_count(l), told = 0, before = 0;
+	for (uint32_t i = 1; i < totals; i++)
+		told += ledger_total_state(l, i, &s);
 	ledger_sums(l, &sums);
 	sums.events = e->first_events;		/* the one whose changes are to be told now is of the next block */
 	if (sums.pointed)
 		point(e, sums.point_interval, sums.point_bytes, sums.point_ms);
-	make_room(e, lines);
+	make_room(e, totals);
 	uint8_t *p = leb_put(put_sums(e->buffer, &sums), told);
-	for (uint32_t i = 1; i < lines; i++) {
-		if (!ledger_line_state(l, i, &s))
+	for (uint32_t i = 1; i < totals; i++) {
+		if (!ledger_total_state(l, i, &s))
 			continue;
 		if (p > e->end - LINE_MOST) {
 			hand_over(e, SEGMENT_STATE, SEGMENT_GOES_ON, e->buffer, p);
@@ -208,10 +208,10 @@ static void write_state(struct log_encoder *e)
 
 static __attribute__((noinline)) void turn(struct log_encoder *e)
 {
-	uint64_t lines = LOG_ENCODER_LINES * (uint64_t)ledger_lines(e->ledger);
+	uint64_t totals = LOG_ENCODER_LINES * (uint64_t)ledger_total_count(e->ledger);
 	if (!e->due)
 		end_block(e);
-	if (e->due || e->changes >= (lines > LOG_ENCODER_EVENTS ? lines : LOG_ENCODER_EVENTS))
+	if (e->due || e->changes >= (totals > LOG_ENCODER_EVENTS ? totals : LOG_ENCODER_EVENTS))
 		write_state(e);
 }
 
@@ -224,11 +224,11 @@ static inline uint8_t *put_short(uint8_t *at, uint32_t v)
 	return at + 1 + two + three;
 }
 
-static void tell_whole(struct log_encoder *e, enum log_kind kind, uint32_t line, uint64_t bytes, uint64_t count)
+static void tell_whole(struct log_encoder *e, enum log_kind kind, uint32_t total, uint64_t bytes, uint64_t count)
 {
 	uint8_t *p = put_short(e->at, LOG_CODE_WHOLE);
 	p = leb_put(p, kind);
-	p = leb_put(p, line_at(e->ledger, line)->id);
+	p = leb_put(p, total_at(e->ledger, total)->id);
 	p = leb_put_signed(p, (int64_t)bytes);
 	e->at = leb_put_signed(p, (int64_t)count);
 }
@@ -238,50 +238,50 @@ static inline bool is_numbered(enum log_kind kind, uint64_t bytes, uint64_t coun
 	return kind <= LOG_PAIR && count == 1 && bytes <= SIZE_MOST;
 }
 
-/* LINE has no number for the change yet; or the change is not of the kind that has one. */
-static __attribute__((noinline)) void tell_new(struct log_encoder *e, enum log_kind kind, uint32_t line, uint64_t bytes, uint64_t count)
+/* TOTAL has no number for the change yet; or the change is not of the kind that has one. */
+static __attribute__((noinline)) void tell_new(struct log_encoder *e, enum log_kind kind, uint32_t total, uint64_t bytes, uint64_t count)
 {
-	make_room(e, line + 1);
-	tell_node(e, line);
-	if (!is_numbered(kind, bytes, count) || line >= e->lines || e->codes >= LOG_CODES_MOST) {
-		tell_whole(e, kind, line, bytes, count);
+	make_room(e, total + 1);
+	tell_node(e, total);
+	if (!is_numbered(kind, bytes, count) || total >= e->totals || e->codes >= LOG_CODES_MOST) {
+		tell_whole(e, kind, total, bytes, count);
 		return;
 	}
-	struct log_line *ln = &e->line[line];
-	if (ln->dictionary != e->dictionary)
-		*ln = (struct log_line){ .dictionary = e->dictionary, .file = ln->file };
+	struct log_line *st = &e->total[total];
+	if (st->dictionary != e->dictionary)
+		*st = (struct log_line){ .dictionary = e->dictionary, .file = st->file };
 	uint32_t what = (uint32_t)bytes << 2 | kind;
 	uint8_t *p = put_short(e->at, LOG_CODE_DEFINE);
-	p = put_short(p, ln->used < SLOTS ? (unsigned)kind : LOG_SHAPE_OTHER);
-	p = leb_put(p, line_at(e->ledger, line)->id);
-	e->at = leb_put(p, ln->used < SLOTS ? bytes : what);
-	if (ln->used < SLOTS)
-		ln->key[ln->used] = what + 1;
-	ln->code[ln->used] = e->codes++;
-	ln->used += ln->used < SLOTS;
+	p = put_short(p, st->used < SLOTS ? (unsigned)kind : LOG_SHAPE_OTHER);
+	p = leb_put(p, total_at(e->ledger, total)->id);
+	e->at = leb_put(p, st->used < SLOTS ? bytes : what);
+	if (st->used < SLOTS)
+		st->key[st->used] = what + 1;
+	st->code[st->used] = e->codes++;
+	st->used += st->used < SLOTS;
 }
 
 /* Nearly all changes of most programs take the way without a call. */
-static void change(void *ctx, enum log_kind kind, uint32_t line, uint64_t bytes, uint64_t count)
+static void change(void *ctx, enum log_kind kind, uint32_t total, uint64_t bytes, uint64_t count)
 {
 	struct log_encoder *e = ctx;
 
 	if (__builtin_expect(e->at >= e->limit, 0))
 		turn(e);
 	e->changes++;
-	if (!is_numbered(kind, bytes, count) || line >= e->lines || e->line[line].dictionary != e->dictionary) {
-		tell_new(e, kind, line, bytes, count);
+	if (!is_numbered(kind, bytes, count) || total >= e->totals || e->total[total].dictionary != e->dictionary) {
+		tell_new(e, kind, total, bytes, count);
 		return;
 	}
-	const struct log_line *ln = &e->line[line];
+	const struct log_line *st = &e->total[total];
 	uint32_t what = (uint32_t)bytes << 2 | kind, found = 1u << SLOTS;
 #pragma GCC unroll 6
 	for (uint32_t i = 0; i < SLOTS; i++)
-		found |= (uint32_t)(ln->key[i] == what + 1) << i;
+		found |= (uint32_t)(st->key[i] == what + 1) << i;
 	bool other = found == 1u << SLOTS;
-	uint32_t code = ln->code[__builtin_ctz(found)];
+	uint32_t code = st->code[__builtin_ctz(found)];
 	if (__builtin_expect(!code, 0)) {
-		tell_new(e, kind, line, bytes, count);
+		tell_new(e, kind, total, bytes, count);
 		return;
 	}
 	uint8_t *p = put_short(e->at, code), *end = put_short(p, what);
@@ -357,5 +357,5 @@ void log_encoder_new_file(struct log_encoder *e)
 
 size_t log_encoder_memory(const struct log_encoder *e)
 {
-	return sizeof(*e) + HEAD_MOST + LOG_ENCODER_BLOCK + TAIL_MOST + ledger_lines(e->ledger) * sizeof(struct log_line);
+	return sizeof(*e) + HEAD_MOST + LOG_ENCODER_BLOCK + TAIL_MOST + ledger_total_count(e->ledger) * sizeof(struct log_line);
 }

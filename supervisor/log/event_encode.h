@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * encode.h - a ledger's changes as blocks of a log (format.h): STATE and EVENTS. No I/O, no clock, no thread: finished blocks go to a sink. One encoder
- * for one ledger, which it belongs to as long as it lives: free it first. Memory: LOG_ENCODER_BLOCK bytes, and 64 bytes for each stack's line.
+ * event_encode.h - a ledger's changes as blocks of a log (format.h): STATE and EVENTS. No I/O, no clock, no thread: finished blocks go to a sink. One encoder
+ * for one ledger, which it belongs to as long as it lives: free it first. Memory: LOG_ENCODER_BLOCK bytes, and 64 bytes for each stack's total.
  */
 #ifndef MTRUN_LOG_ENCODE_H
 #define MTRUN_LOG_ENCODE_H
@@ -13,7 +13,7 @@ struct ledger;
 struct log_encoder;
 
 #define LOG_ENCODER_BLOCK  (256u << 10)		/* a block is handed over when it has grown to this */
-#define LOG_ENCODER_EVENTS (4u << 20)		/* changes between two checkpoints, at least; or LOG_ENCODER_LINES for each line, if that is more */
+#define LOG_ENCODER_EVENTS (4u << 20)		/* changes between two checkpoints, at least; or LOG_ENCODER_LINES for each stack total, if that is more */
 #define LOG_ENCODER_LINES  64u
 
 /*

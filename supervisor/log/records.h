@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * records.h - what the blocks of a log say, but those of events and states (encode.h, decode.h): both ways, so that writer and reader agree. Pure data.
+ * records.h - what the blocks of a log say, but those of events and states (event_encode.h, decode.h): both ways, so that writer and reader agree. Pure data.
  *
  * log_put_X() appends one payload's bytes to a buffer. Where a payload is a row of entries, each call appends one of them, and what was put may be cut into
  * blocks between any two calls. log_take_X() reads what one block holds and trusts nothing of it: -EINVAL is anything that is not as it must be.
@@ -58,7 +58,7 @@ struct log_process {
 	uint64_t sample;		/* 0: every allocation */
 	uint64_t image_bytes;
 	unsigned threads;		/* that it has had */
-	struct before before;
+	struct preattach_heap preattach;
 	const char *command, *exe, *unsupervised;	/* or NULL */
 };
 void log_put_process(struct log_bytes *b, const struct log_process *p);

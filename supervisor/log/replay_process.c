@@ -90,7 +90,7 @@ struct process *replay_process_new(struct replay_process *log, unsigned count)
 	p->recorded_ms = replay_recorded_ms(log);
 	p->ended_ms = facts->ended_ms;
 	p->image_bytes = facts->image_bytes;
-	p->before = facts->before;
+	p->preattach = facts->preattach;
 	p->command = copy(facts->command);
 	p->exe = copy(facts->exe);
 	p->unsupervised = facts->unsupervised;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * replay_state.h - what an open set of log files is made of, for replay.c (opening, the whole), replay_moment.c (what was live when) and replay_stacks.c
+ * replay_state.h - what an open set of log files is made of, for replay_open.c (opening, the whole), replay_moment.c (what was live when) and replay_stacks.c
  * (who held it). Nobody else includes it.
  */
 #ifndef MTRUN_LOG_REPLAY_STATE_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * segment.h - one file of a log: its frame, around blocks whose contents are others' business (encode.h, records.h). For writer.c and reader.c. Pure data.
+ * segment.h - one file of a log: its frame, around blocks whose contents are others' business (event_encode.h, records.h). For writer.c and reader.c. Pure data.
  *
  *	header  64 bytes
  *	blocks  each a header of 32 bytes and a zstd frame

@@ -326,10 +326,10 @@ static int find_by_walk(struct candidates *c, const struct elf *elf, size_t from
 }
 
 /* No symbols at all: what is known by its code. */
-static int find_recognized(struct candidates *c, const struct elf *elf)
+static int find_by_signature(struct candidates *c, const struct elf *elf)
 {
-	struct recognized found[RECOGNIZED_MAX];
-	size_t n = recognize_allocator(elf, found);
+	struct libc_function found[LIBC_FUNCTIONS_MOST];
+	size_t n = libc_signature_find(elf, found);
 	int err = 0;
 
 	for (size_t i = 0; !err && i < n; i++) {
@@ -390,7 +390,7 @@ static int find_candidates(struct candidates *c, const struct module *m)
 	int err;
 
 	if ((m->roles & MODULE_EXE) && elf_is_static(m->elf) && !elf_has_functions(m->elf))
-		return find_recognized(c, m->elf);
+		return find_by_signature(c, m->elf);
 	if (!elf_has_hash(m->elf)) {
 		if (walk || elf_symbols(m->elf) < WALK_MOST)
 			return find_by_walk(c, m->elf, 0);

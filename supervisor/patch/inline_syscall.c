@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 /*
- * raw.c - finds `syscall` instructions.
+ * inline_syscall.c - finds `syscall` instructions.
  *
  * All of a file's code is searched for the two bytes 0f 05, sixteen at a time: a compiler's 80 MB take some ten milliseconds, and have a thousand such
  * places that are the middle of something else. So the function around each (by .eh_frame_hdr, or by symbol) is decoded from its start. Each
@@ -37,7 +37,7 @@
 
 struct sites {
 	struct elf *elf;		/* counted; NULL: free */
-	struct raw_site *site;
+	struct inline_syscall *site;
 	size_t count, room, dark;
 	uint64_t used;
 	pthread_t thread;		/* if it is running */
@@ -349,9 +349,9 @@ static int64_t number_behind(const struct insn *i, int64_t number, int64_t *push
 {
 	int64_t top = *pushed;
 
-	*pushed = RAW_UNKNOWN;
+	*pushed = INLINE_SYSCALL_UNKNOWN;
 	if (i->vex || i->map != MAP_ONE)
-		return keeps_eax(i) ? number : RAW_UNKNOWN;
+		return keeps_eax(i) ? number : INLINE_SYSCALL_UNKNOWN;
 	if ((i->opcode & 0xf8) == 0xb8)
 		return i->rm ? number : (int64_t)(uint32_t)i->imm;
 	if (i->opcode == 0xc7 && (i->reg & 7) == 0 && is_register(i, 0))
@@ -364,13 +364,13 @@ static int64_t number_behind(const struct insn *i, int64_t number, int64_t *push
 	}
 	if ((i->opcode & 0xf8) == 0x58)
 		return i->rm ? number : top;
-	return keeps_eax(i) ? number : RAW_UNKNOWN;
+	return keeps_eax(i) ? number : INLINE_SYSCALL_UNKNOWN;
 }
 
 static bool of_interest(int64_t number)
 {
 	switch (number) {
-	case RAW_UNKNOWN:
+	case INLINE_SYSCALL_UNKNOWN:
 	case SYS_mmap: case SYS_munmap: case SYS_mremap: case SYS_mprotect: case SYS_brk:
 	case SYS_prctl: case SYS_seccomp:
 		return true;
@@ -381,17 +381,17 @@ static bool of_interest(int64_t number)
 
 static int64_t number_at(const struct body *b, size_t at)
 {
-	int64_t number = RAW_UNKNOWN, pushed = RAW_UNKNOWN;
+	int64_t number = INLINE_SYSCALL_UNKNOWN, pushed = INLINE_SYSCALL_UNKNOWN;
 	struct insn i;
 
 	for (size_t o = 0; o < at; o += i.len) {
 		if (b->flag[o] & TARGET)
-			number = pushed = RAW_UNKNOWN;
+			number = pushed = INLINE_SYSCALL_UNKNOWN;
 		if (!decode(b->bytes + o, b->size - o, &i))
-			return RAW_UNKNOWN;
+			return INLINE_SYSCALL_UNKNOWN;
 		number = number_behind(&i, number, &pushed);
 	}
-	return b->flag[at] & TARGET ? RAW_UNKNOWN : number;
+	return b->flag[at] & TARGET ? INLINE_SYSCALL_UNKNOWN : number;
 }
 
 /* ---- windows ------------------------------------------------------------------------------------------------------------------------ */
@@ -449,7 +449,7 @@ static unsigned windows(const struct body *b, size_t at, struct window w[BEFORE_
 }
 
 /* Windows that are safe as far as the function tells; those that begin with a whole instruction of five bytes first, and not marked FAR. */
-static void choose_windows(struct raw_site *s, const struct body *b)
+static void choose_windows(struct inline_syscall *s, const struct body *b)
 {
 	struct window w[BEFORE_MOST + 1];
 	size_t at = (size_t)(s->vaddr - s->start);
@@ -457,7 +457,7 @@ static void choose_windows(struct raw_site *s, const struct body *b)
 
 	s->why = "something branches into the bytes around it, or may do so";
 	for (unsigned pass = 0; pass < 2; pass++)
-		for (unsigned k = 0; k < n && s->nwindows < RAW_WINDOWS; k++) {
+		for (unsigned k = 0; k < n && s->nwindows < INLINE_SYSCALL_WINDOWS; k++) {
 			bool aside = w[k].at < at && (b->flag[at] & TARGET);	/* some calls would pass by */
 
 			if (w[k].whole != !pass || aside || is_inner_target(b, w[k].at) || (!w[k].whole && has_blind_jumps(b)))
@@ -474,7 +474,7 @@ static void choose_windows(struct raw_site *s, const struct body *b)
 struct afar {
 	uint64_t lo, hi;		/* all windows */
 	uint8_t *bit;
-	struct raw_site *site;
+	struct inline_syscall *site;
 	size_t count;
 };
 
@@ -489,7 +489,7 @@ static void afar_mark(struct afar *a, uint64_t vaddr)
 static void afar_hit(struct afar *a, uint64_t vaddr)
 {
 	for (size_t i = 0; i < a->count; i++) {
-		struct raw_site *s = &a->site[i];
+		struct inline_syscall *s = &a->site[i];
 		unsigned n = s->nwhole;
 
 		for (unsigned k = s->nwhole; k < s->nwindows; k++)
@@ -554,15 +554,15 @@ static int check_afar(struct sites *s, const struct text *text, size_t ntexts)
  * Go's functions check that their stack has room, and make it larger; what runs behind the last check may use some hundred bytes. The runtime maps memory on the thread's own
  * stack, by calls whose number is known; any other system call is made where the goroutine is.
  */
-static void leave_goroutines(struct raw_site *site, const struct elf *elf)
+static void leave_goroutines(struct inline_syscall *site, const struct elf *elf)
 {
-	if (site->number != RAW_UNKNOWN || !elf_is_go(elf))
+	if (site->number != INLINE_SYSCALL_UNKNOWN || !elf_is_go(elf))
 		return;
 	site->nwindows = site->nwhole = 0;
 	site->why = "it is made on a goroutine's stack, which may have no room for more";
 }
 
-static int add_site(struct sites *s, const struct raw_site *site)
+static int add_site(struct sites *s, const struct inline_syscall *site)
 {
 	if (array_room(&s->site, s->count, &s->room, sizeof(*s->site)))
 		return -ENOMEM;
@@ -577,7 +577,7 @@ static int look_at_function(struct sites *s, const struct function *f, const str
 
 	for (; !err && *at < t->size && t->vaddr + *at < f->end; *at = next_candidate(t, *at + 1)) {
 		size_t o = (size_t)(t->vaddr + *at - f->start);
-		struct raw_site site = { .vaddr = t->vaddr + *at, .start = f->start, .end = f->end, .next = f->next };
+		struct inline_syscall site = { .vaddr = t->vaddr + *at, .start = f->start, .end = f->end, .next = f->next };
 		struct insn i;
 
 		if (o >= b->known)
@@ -728,7 +728,7 @@ static void sites_release(struct sites *s)
 	*s = (struct sites){ .elf = NULL };
 }
 
-void raw_forget(void)
+void inline_syscall_forget(void)
 {
 	for (size_t i = 0; i < KEPT; i++)
 		sites_release(&kept[i]);
@@ -772,7 +772,7 @@ static void *run(void *arg)
 	return NULL;
 }
 
-void raw_begin(struct elf *elf)
+void inline_syscall_begin(struct elf *elf)
 {
 	struct sites *s;
 	sigset_t all, was;
@@ -791,7 +791,7 @@ void raw_begin(struct elf *elf)
 		run(s);
 }
 
-int raw_find(struct elf *elf, const struct raw_site **site, size_t *count, size_t *dark)
+int inline_syscall_find(struct elf *elf, const struct inline_syscall **site, size_t *count, size_t *dark)
 {
 	struct sites *s = known(elf);
 

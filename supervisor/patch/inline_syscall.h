@@ -1,38 +1,38 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * raw.h - the system calls that a module makes by itself: where its code has a `syscall` instruction that may change mappings or install a
+ * inline_syscall.h - the system calls that a module makes by itself: where its code has a `syscall` instruction that may change mappings or install a
  * seccomp filter, and which instructions around it a jump can replace. Knows the file only; plant.c does the rest.
  */
-#ifndef MTRUN_RAW_H
-#define MTRUN_RAW_H
+#ifndef MTRUN_INLINE_SYSCALL_H
+#define MTRUN_INLINE_SYSCALL_H
 
 #include "base/types.h"
 
 struct elf;
 
-#define RAW_WINDOWS 6
-#define RAW_UNKNOWN (-1)
+#define INLINE_SYSCALL_WINDOWS 6
+#define INLINE_SYSCALL_UNKNOWN (-1)
 
 /* Addresses are the file's own. */
-struct raw_site {
+struct inline_syscall {
 	uint64_t vaddr;			/* of the instruction */
 	uint64_t start, end;		/* the function that it is in */
 	uint64_t next;			/* where the next function begins, UINT64_MAX: not known */
-	int64_t number;			/* what eax holds there; RAW_UNKNOWN: several, or not to be told */
-	uint64_t window[RAW_WINDOWS];	/* places where the jump may go, the best first: the site itself, or an instruction before it */
+	int64_t number;			/* what eax holds there; INLINE_SYSCALL_UNKNOWN: several, or not to be told */
+	uint64_t window[INLINE_SYSCALL_WINDOWS];	/* places where the jump may go, the best first: the site itself, or an instruction before it */
 	unsigned nwhole;		/* so many of these begin with an instruction of five bytes */
 	unsigned nwindows;		/* 0: none, and `why` says why */
 	const char *why;
 };
 
 /*
- * The sites in ELF's code, by address. They are found once for each file, and stay valid until raw_forget(). A `syscall` whose number is known and is of
+ * The sites in ELF's code, by address. They are found once for each file, and stay valid until inline_syscall_forget(). A `syscall` whose number is known and is of
  * no interest is left out. *DARK: places that look like one, in code of which nothing is known (no function, or one that cannot be decoded).
  */
-int raw_find(struct elf *elf, const struct raw_site **site, size_t *count, size_t *dark) MUST_USE;
-/* Begins to, if ELF is large: raw_find() then waits for the end. */
-void raw_begin(struct elf *elf);
+int inline_syscall_find(struct elf *elf, const struct inline_syscall **site, size_t *count, size_t *dark) MUST_USE;
+/* Begins to, if ELF is large: inline_syscall_find() then waits for the end. */
+void inline_syscall_begin(struct elf *elf);
 /* Gives back what is kept about files. */
-void raw_forget(void);
+void inline_syscall_forget(void);
 
 #endif

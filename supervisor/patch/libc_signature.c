@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * recognize.c - finds malloc where no symbol names it.
+ * libc_signature.c - finds malloc where no symbol names it.
  *
  * A distribution strips its static programs (Debian's busybox-static), but it links them with the libc.a that it also ships, and mtrun is
  * linked with that one, too: so we carry the very code that we look for. All of glibc's malloc.c is one object file, so the distances
@@ -40,7 +40,7 @@ static const struct own {
 	uintptr_t at;
 } *own_functions(size_t *count)
 {
-	static struct own own[RECOGNIZED_MAX];
+	static struct own own[LIBC_FUNCTIONS_MOST];
 
 	own[0] = (struct own){ "malloc", (uintptr_t)malloc };
 	own[1] = (struct own){ "free", (uintptr_t)free };
@@ -50,7 +50,7 @@ static const struct own {
 	own[5] = (struct own){ "posix_memalign", (uintptr_t)posix_memalign };
 	own[6] = (struct own){ "valloc", (uintptr_t)valloc };
 	own[7] = (struct own){ "pvalloc", (uintptr_t)pvalloc };
-	*count = RECOGNIZED_MAX;
+	*count = LIBC_FUNCTIONS_MOST;
 	return own;
 }
 
@@ -122,7 +122,7 @@ static uint64_t find_once(const struct elf *elf, const struct pattern *p)
 	return found;
 }
 
-static size_t find_all(const struct elf *elf, csh capstone, struct recognized *out)
+static size_t find_all(const struct elf *elf, csh capstone, struct libc_function *out)
 {
 	size_t count;
 	const struct own *own = own_functions(&count);
@@ -138,7 +138,7 @@ static size_t find_all(const struct elf *elf, csh capstone, struct recognized *o
 			first = find_once(elf, &p);
 		if (!first)
 			return 0;
-		out[i] = (struct recognized){ own[i].name, first + (own[i].at - own[0].at) };
+		out[i] = (struct libc_function){ own[i].name, first + (own[i].at - own[0].at) };
 		code = elf_at(elf, out[i].vaddr, p.len, NULL);
 		if (!code || !matches(&p, code))
 			return 0;
@@ -146,7 +146,7 @@ static size_t find_all(const struct elf *elf, csh capstone, struct recognized *o
 	return count;
 }
 
-size_t recognize_allocator(const struct elf *elf, struct recognized out[RECOGNIZED_MAX])
+size_t libc_signature_find(const struct elf *elf, struct libc_function out[LIBC_FUNCTIONS_MOST])
 {
 	struct note note;
 	csh capstone;

@@ -49,7 +49,7 @@ struct job {
 	uint8_t bytes[PATCH_BYTES];	/* at address */
 	size_t nbytes;
 	raddr_t hook, stub, orig;
-	const struct raw_site *raw;	/* a system call, or NULL: a function */
+	const struct inline_syscall *raw;	/* a system call, or NULL: a function */
 };
 struct batch {
 	struct job *job;
@@ -214,7 +214,7 @@ static bool has_entry(const raddr_t *entry, enum wire_hook_kind kind)
 /* The window WHERE for a jump. The job is complete if that works. */
 static bool prepare_window(const struct plant_ops *ops, const struct module *m, struct job *j, uint64_t where, const char **why)
 {
-	const struct raw_site *r = j->raw;
+	const struct inline_syscall *r = j->raw;
 	ssize_t n;
 
 	j->address = m->bias + where;
@@ -233,7 +233,7 @@ static bool overlaps(const struct batch *b, size_t count, const struct job *j)
 }
 
 /* A function that is hooked by its name counts what it does. */
-static bool is_hooked(const struct hook_site *site, size_t count, const struct raw_site *r)
+static bool is_hooked(const struct hook_site *site, size_t count, const struct inline_syscall *r)
 {
 	for (size_t i = 0; i < count; i++)
 		if (!site[i].refuse && r->start <= site[i].vaddr && site[i].vaddr < r->end)
@@ -244,7 +244,7 @@ static bool is_hooked(const struct hook_site *site, size_t count, const struct r
 /* Of COUNT jobs that are ready: J becomes the next one, for a system call. */
 static bool prepare_raw(struct plant *plant, const struct batch *b, size_t count, const struct module *m, const struct plant_ops *ops, struct job *j)
 {
-	const struct raw_site *r = j->raw;
+	const struct inline_syscall *r = j->raw;
 	const char *why = r->why;
 
 	for (unsigned k = 0; k < r->nwindows; k++) {
@@ -261,11 +261,11 @@ static bool prepare_raw(struct plant *plant, const struct batch *b, size_t count
 	return false;
 }
 
-static struct hook_site raw_hook(const struct raw_site *r)
+static struct hook_site raw_hook(const struct inline_syscall *r)
 {
 	struct hook_site site = { .kind = HOOK_RAW, .vaddr = r->vaddr };
 
-	if (r->number == RAW_UNKNOWN)
+	if (r->number == INLINE_SYSCALL_UNKNOWN)
 		snprintf(site.name, sizeof(site.name), "the system call at 0x%llx", (unsigned long long)r->vaddr);
 	else
 		snprintf(site.name, sizeof(site.name), "the system call (number %lld) at 0x%llx", (long long)r->number, (unsigned long long)r->vaddr);
@@ -273,7 +273,7 @@ static struct hook_site raw_hook(const struct raw_site *r)
 }
 
 static int choose(struct plant *plant, struct batch *b, const struct module *m, const struct plant_ops *ops, const raddr_t *entry,
-		  const struct hook_site *site, size_t count, const struct raw_site *raw, size_t nraw)
+		  const struct hook_site *site, size_t count, const struct inline_syscall *raw, size_t nraw)
 {
 	size_t kept = 0;
 
@@ -517,7 +517,7 @@ static int plant_batch(struct plant *plant, const struct module *m, const struct
 /* ---- the interface --------------------------------------------------------------------------------------------------------------------------- */
 
 static int plant_sites(struct plant *plant, const struct module *m, const struct plant_ops *ops, const raddr_t *entry,
-		       const struct hook_site *site, size_t count, const struct raw_site *raw, size_t nraw)
+		       const struct hook_site *site, size_t count, const struct inline_syscall *raw, size_t nraw)
 {
 	struct batch b;
 	int n = choose(plant, &b, m, ops, entry, site, count, raw, nraw);
@@ -534,24 +534,24 @@ static bool may_call(const struct module *m)
 	return !(m->roles & (MODULE_LIBC | MODULE_LDSO | MODULE_VDSO));
 }
 
-static int find_raw(const struct module *m, const struct raw_site **raw, size_t *nraw)
+static int find_raw(const struct module *m, const struct inline_syscall **raw, size_t *nraw)
 {
 	size_t dark;
 
 	*nraw = 0;
-	return may_call(m) ? raw_find(m->elf, raw, nraw, &dark) : 0;
+	return may_call(m) ? inline_syscall_find(m->elf, raw, nraw, &dark) : 0;
 }
 
 void plant_prepare(const struct module *module)
 {
 	if (may_call(module))
-		raw_begin(module->elf);
+		inline_syscall_begin(module->elf);
 }
 
 int plant_module(struct plant *plant, struct module *module, const struct plant_ops *ops, const raddr_t entry[HOOK_KINDS],
 		 const struct hook_request *request, size_t nrequests)
 {
-	const struct raw_site *raw;
+	const struct inline_syscall *raw;
 	struct hook_sites sites;
 	size_t nraw;
 	int n;

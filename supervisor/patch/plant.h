@@ -4,7 +4,7 @@
  *
  * For each function found (hooks.c has the table of names) the first instructions are moved to an island within 2 GiB of it, followed by a jump
  * back; the entry becomes `jmp rel32` to the function's stub in the same island; the stub loads the address of its struct wire_hook into r11
- * and jumps to the blob's entry for its kind. A system call that a module makes by itself (raw.h) is redirected in the same way: there the stub lies in the
+ * and jumps to the blob's entry for its kind. A system call that a module makes by itself (inline_syscall.h) is redirected in the same way: there the stub lies in the
  * copy, before the call. Whoever calls this guarantees that no thread runs in the bytes to be patched.
  */
 #ifndef MTRUN_PLANT_H

@@ -5,14 +5,14 @@
 
 #include "base/types.h"
 
-#define BEFORE_NAME "[before attach]"	/* in place of a function */
+#define PREATTACH_NAME "[before attach]"	/* in place of a function */
 
-enum before_state { BEFORE_NONE, BEFORE_KNOWN, BEFORE_UNKNOWN };
+enum preattach_state { PREATTACH_NONE, PREATTACH_KNOWN, PREATTACH_UNKNOWN };
 
-struct before {				/* BEFORE_NONE (zeros): it was started by us */
-	enum before_state state;
+struct preattach_heap {				/* PREATTACH_NONE (zeros): it was started by us */
+	enum preattach_state state;
 	uint64_t bytes, blocks;		/* what malloc had handed out, with its own words and rounding; kept for a thread's next malloc (tcache) too */
-	char why[128];			/* BEFORE_UNKNOWN: the reason, for people */
+	char why[128];			/* PREATTACH_UNKNOWN: the reason, for people */
 };
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * before.c - how much of glibc's heap is in use, found by walking it.
+ * preattach_heap.c - how much of glibc's heap is in use, found by walking it.
  *
  * glibc knows what it has from the system, for each arena and for blocks that are mappings of their own. It does not know what it has handed out: mallinfo2()
  * adds up what is free, and so do we, but by walking all chunks in order of address, in large reads, for its lists of free chunks change under our hands while
@@ -481,7 +481,7 @@ static int walk_main(struct walk *w, const struct allocator *a, const struct sta
 }
 
 /* What is in use of the arena whose state is at STATE. */
-static int measure(struct before *b, struct walk *w, const struct allocator *a, raddr_t state, raddr_t *next)
+static int measure(struct preattach_heap *b, struct walk *w, const struct allocator *a, raddr_t state, raddr_t *next)
 {
 	uint64_t top[2] = { 0 }, used;
 	struct state s;
@@ -511,7 +511,7 @@ static int measure(struct before *b, struct walk *w, const struct allocator *a, 
 	return 0;
 }
 
-static const char *measure_all(struct before *b, struct walk *w, const struct allocator *a)
+static const char *measure_all(struct preattach_heap *b, struct walk *w, const struct allocator *a)
 {
 	raddr_t state = a->main, next = 0;
 
@@ -545,14 +545,14 @@ static const struct module *libc_of(const struct process *p)
 }
 
 /* Once its allocator is found P is not asked any more. */
-void before_measure(struct before *b, const struct process *p, void (*meanwhile)(void *ctx), void *ctx)
+void preattach_heap_measure(struct preattach_heap *b, const struct process *p, void (*meanwhile)(void *ctx), void *ctx)
 {
 	struct walk w = { .via = p->via, .until = now_ns() + LONGEST, .meanwhile = meanwhile, .ctx = ctx };
 	struct allocator a = { 0 };
 	const char *why = NULL;
 	struct usable rule;
 
-	*b = (struct before){ .state = BEFORE_UNKNOWN };
+	*b = (struct preattach_heap){ .state = PREATTACH_UNKNOWN };
 	usable_init(&rule, p);
 	if (rule.rule == USABLE_UNKNOWN)
 		why = rule.why;
@@ -567,8 +567,8 @@ void before_measure(struct before *b, const struct process *p, void (*meanwhile)
 		why = w.window ? measure_all(b, &w, &a) : "out of memory";
 	free(w.window);
 	if (why)
-		*b = (struct before){ .state = BEFORE_UNKNOWN };
+		*b = (struct preattach_heap){ .state = PREATTACH_UNKNOWN };
 	else
-		b->state = BEFORE_KNOWN;
+		b->state = PREATTACH_KNOWN;
 	snprintf(b->why, sizeof(b->why), "%s", why ? why : "");
 }

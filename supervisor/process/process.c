@@ -63,7 +63,7 @@ void process_free(struct process *p)
 	modules_release(&p->modules);
 	plant_release(&p->plant);
 	ledger_free(p->ledger);
-	ledger_free(p->deaf);
+	ledger_free(p->discarding);
 	marks_release(&p->marks);
 	snapshots_release(&p->snapshots);
 	free(p->limit.refusal);
@@ -155,7 +155,7 @@ const char *process_trouble(const struct process *p)
 
 bool process_in_agent(const struct process *p, raddr_t pc)
 {
-	return p->home && pc - p->home < HOME_BEACON;
+	return p->agent && pc - p->agent < AGENT_BEACON;
 }
 
 static uint32_t our_parent(const struct process *p, uint32_t stack, uint64_t *pc)

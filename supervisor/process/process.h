@@ -68,7 +68,7 @@ struct process {
 	unsigned threads;		/* alive now */
 	const char *unsupervised;	/* why its allocations are not known (static and stripped, ...), or NULL */
 
-	raddr_t home;			/* 0: not planted yet */
+	raddr_t agent;			/* 0: not planted yet */
 	struct shared shared;		/* our mapping of the process part */
 	uint32_t question;		/* the slot whose question is the next to be looked at */
 	uint64_t filters_ms;		/* when it was looked at for a seccomp filter last */
@@ -88,13 +88,13 @@ struct process {
 	struct snapshots snapshots;
 	struct process_unseen unseen;
 	struct limit limit;
-	struct before before;		/* -p: the heap that was there */
+	struct preattach_heap preattach;		/* -p: the heap that was there */
 	struct sampling sampling;
 	struct credible credible;
 	bool off;			/* nothing is recorded, and its answers are of `off_ms` (off.c) */
 	uint64_t off_ms;
 	uint64_t recorded_ms;		/* when what is recorded of it begins: with itself, or when it was off last */
-	struct ledger *deaf;		/* off: gets what still comes from hooks that were on their way; else NULL */
+	struct ledger *discarding;		/* off: gets what still comes from hooks that were on their way; else NULL */
 	bool fences;			/* membarrier(2) reaches its threads */
 	bool attached;			/* it ran before we came */
 	bool attaching;			/* and we are not yet in */
@@ -109,7 +109,7 @@ struct process {
 	void *told;			/* the source's: what was read of it; NULL: it is a process of ours */
 
 	struct record *record;		/* in the log; NULL: it was never logged */
-	struct process *parent;		/* between the fork and the child's first stop: where its home comes from */
+	struct process *parent;		/* between the fork and the child's first stop: where its agent comes from */
 	bool ledger_used;		/* it has run as itself: the record is kept when an exec replaces it */
 	struct stream_stats last_stats;	/* once `stream` is gone: what it said last, */
 	int64_t missing;		/* and stream_missing() */

@@ -133,7 +133,7 @@ void sampling_turn(struct process *p, uint64_t ms)
 {
 	uint64_t bytes;
 
-	if (!p->sampling.pending || p->deaf || !p->wire || !p->stream || !all_idle(p))
+	if (!p->sampling.pending || p->discarding || !p->wire || !p->stream || !all_idle(p))
 		return;
 	stream_settle(p->stream, ms, false);
 	if (!stream_held(p->stream, &bytes))

@@ -10,7 +10,7 @@
 
 struct process;
 
-/* P has its ledger and its home, that of a new process: with the period that the image or the parent had. PERIOD: what it is now. */
+/* P has its ledger and its agent, that of a new process: with the period that the image or the parent had. PERIOD: what it is now. */
 void sampling_begin(struct process *p, uint64_t period);
 /* PERIOD: bytes, at most SAMPLE_MAX; 0: off. From now on, also while it runs. */
 void sampling_switch(struct process *p, uint64_t period);

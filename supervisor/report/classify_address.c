@@ -191,7 +191,7 @@ static void say_mapped(struct lines *l, struct process *p, const struct map *m, 
 {
 	const struct module *module = module_at(p, addr);
 
-	if (home_owns(p, m))
+	if (agent_owns(p, m))
 		say(l, "mtrun's own memory");
 	else if (!strcmp(m->path, "[stack]")) {
 		raddr_t rsp = main_thread_rsp(p);
@@ -205,7 +205,7 @@ static void say_mapped(struct lines *l, struct process *p, const struct map *m, 
 		say_anonymous(l, p, m, addr);
 }
 
-void place_describe(struct process *p, raddr_t addr, char *text, size_t len)
+void classify_address(struct process *p, raddr_t addr, char *text, size_t len)
 {
 	struct lines l = { .text = text, .len = len };
 	struct maps maps;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * heap.h - .heap files: one profile with all that is needed to look at it elsewhere, without the program. The first part is the text that gperftools
+ * heapfile.h - .heap files: one profile with all that is needed to look at it elsewhere, without the program. The first part is the text that gperftools
  * writes, which jeprof, google-pprof and go's pprof read; behind it, in lines that those pass over, are the symbols (mtrun-heap(5)).
  */
 #ifndef MTRUN_HEAP_H
@@ -30,7 +30,7 @@ struct heap_facts {
 	bool limit_hit;			/* it was written at a hit of the limit: */
 	uint64_t request, allocated, limit;
 	uint32_t request_stack;		/* 0: none */
-	struct before before;
+	struct preattach_heap preattach;
 	const struct marks *marks;
 	const struct modules *modules;
 };

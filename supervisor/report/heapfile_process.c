@@ -95,7 +95,7 @@ struct process *heapfile_process(struct heap *heap)
 	p->marks = own->marks;
 	own->modules = (struct modules){ 0 };
 	own->marks = (struct marks){ 0 };
-	p->before = own->facts.before;
+	p->preattach = own->facts.preattach;
 	own->facts.modules = &p->modules;
 	own->facts.marks = &p->marks;
 	return p;

@@ -174,18 +174,18 @@ static bool line_limit(struct reader *r)
 
 static bool line_before(struct reader *r)
 {
-	struct before *b = &r->h->facts.before;
+	struct preattach_heap *b = &r->h->facts.preattach;
 
-	b->state = BEFORE_KNOWN;
+	b->state = PREATTACH_KNOWN;
 	return take(r, 10, BYTES_MOST, &b->bytes) && take(r, 10, BYTES_MOST, &b->blocks) && at_end(r);
 }
 
 static bool line_before_unknown(struct reader *r)
 {
-	struct before *b = &r->h->facts.before;
+	struct preattach_heap *b = &r->h->facts.preattach;
 	const char *why = take_text(r);
 
-	b->state = BEFORE_UNKNOWN;
+	b->state = PREATTACH_UNKNOWN;
 	snprintf(b->why, sizeof(b->why), "%s", why ? why : "");
 	return why;
 }

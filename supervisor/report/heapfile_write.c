@@ -405,11 +405,11 @@ static void put_facts(struct writer *w, const struct heap_facts *f, const struct
 	put(w, "# peak %" PRIu64 " %" PRIu64 "\n", f->peak, f->peak_ms);
 	if (f->limit_hit)
 		put(w, "# limit %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu32 "\n", f->request, f->allocated, f->limit, f->request_stack);
-	if (f->before.state == BEFORE_KNOWN)
-		put(w, "# before %" PRIu64 " %" PRIu64 "\n", f->before.bytes, f->before.blocks);
-	if (f->before.state == BEFORE_UNKNOWN) {
+	if (f->preattach.state == PREATTACH_KNOWN)
+		put(w, "# before %" PRIu64 " %" PRIu64 "\n", f->preattach.bytes, f->preattach.blocks);
+	if (f->preattach.state == PREATTACH_UNKNOWN) {
 		put(w, "# before_unknown ");
-		put_text(w, f->before.why);
+		put_text(w, f->preattach.why);
 	}
 	for (size_t i = 0; f->marks && i < marks_count(f->marks); i++) {
 		put(w, "# mark %" PRIu64 " ", marks_at(f->marks, i)->ms);

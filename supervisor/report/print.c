@@ -130,14 +130,14 @@ static void print_total(FILE *out, const struct view *v)
 }
 
 /* What has no stack and no place among the rows, as one line. */
-static void print_before(FILE *out, const struct before *b)
+static void print_before(FILE *out, const struct preattach_heap *b)
 {
 	if (!b)
 		return;
-	if (b->state == BEFORE_KNOWN)
-		fprintf(out, BEFORE_NAME "  size:%" PRIu64 "  count:%" PRIu64 "  (when recording began; not in total_size)\n", b->bytes, b->blocks);
+	if (b->state == PREATTACH_KNOWN)
+		fprintf(out, PREATTACH_NAME "  size:%" PRIu64 "  count:%" PRIu64 "  (when recording began; not in total_size)\n", b->bytes, b->blocks);
 	else
-		escape_printf(out, BEFORE_NAME "  size:unknown  (%s)\n", b->why);
+		escape_printf(out, PREATTACH_NAME "  size:unknown  (%s)\n", b->why);
 }
 
 void print_report(FILE *out, const struct view *v, bool totals)
@@ -334,9 +334,9 @@ static void total_json(struct json *j, const struct view *v, const char *key, ui
 		json_null(j, key);		/* live blocks do not tell what there was before them */
 }
 
-static void before_amount(struct json *j, const char *key, const struct before *b, uint64_t value)
+static void before_amount(struct json *j, const char *key, const struct preattach_heap *b, uint64_t value)
 {
-	if (b->state == BEFORE_KNOWN)
+	if (b->state == PREATTACH_KNOWN)
 		json_uint(j, key, value);
 	else
 		json_null(j, key);
@@ -386,7 +386,7 @@ static void row_json(struct json *j, const struct view *v, const struct view_row
 }
 
 /* As a row, with the keys that a row has. */
-static void before_row(struct json *j, const struct before *b, bool stacks)
+static void before_row(struct json *j, const struct preattach_heap *b, bool stacks)
 {
 	static const char *const unknown[] = { "total_size", "total_count", "temporary", "file", "line", "module", "stack_id" };
 
@@ -394,7 +394,7 @@ static void before_row(struct json *j, const struct before *b, bool stacks)
 	json_object(j, NULL);
 	before_amount(j, "size", b, b->bytes);
 	before_amount(j, "count", b, b->blocks);
-	json_string(j, "function", BEFORE_NAME);
+	json_string(j, "function", PREATTACH_NAME);
 	for (size_t i = 0; i < sizeof(unknown) / sizeof(*unknown); i++)
 		json_null(j, unknown[i]);
 	json_bool(j, "outside_total", true);
@@ -479,9 +479,9 @@ void print_table(FILE *out, const struct table *t, bool bytes)
 	if (!t->before)
 		return;
 	snprintf(total, sizeof(total), "unknown");
-	if (t->before->state == BEFORE_KNOWN)
+	if (t->before->state == PREATTACH_KNOWN)
 		amount(total, sizeof(total), &(struct table){ 0 }, (int64_t)t->before->bytes, bytes);
-	escape_printf(out, "%8s %6s %6s %8s %6s %s\n", total, "-", "-", total, "-", BEFORE_NAME);
+	escape_printf(out, "%8s %6s %6s %8s %6s %s\n", total, "-", "-", total, "-", PREATTACH_NAME);
 }
 
 static void table_row_json(struct json *j, const struct table_row *r)
@@ -511,7 +511,7 @@ void print_table_json(FILE *out, const struct table *t)
 		json_object(&j, NULL);
 		before_amount(&j, "flat", t->before, t->before->bytes);
 		before_amount(&j, "cum", t->before, t->before->bytes);
-		json_string(&j, "function", BEFORE_NAME);
+		json_string(&j, "function", PREATTACH_NAME);
 		json_bool(&j, "outside_total", true);
 		json_end_object(&j);
 	}
@@ -629,17 +629,17 @@ void print_tree(FILE *out, const struct tree *t, unsigned min_share)
 	escape_printf(out, "%s\n", t->node[0].function);
 	draw_below(&d, 0);
 	free(d.guide);
-	if (t->before && t->before->state == BEFORE_KNOWN)
-		escape_printf(out, "%12" PRIu64 " %6s  %s\n", t->before->bytes, "-", BEFORE_NAME);
+	if (t->before && t->before->state == PREATTACH_KNOWN)
+		escape_printf(out, "%12" PRIu64 " %6s  %s\n", t->before->bytes, "-", PREATTACH_NAME);
 	else if (t->before)
-		escape_printf(out, "%12s %6s  %s\n", "unknown", "-", BEFORE_NAME);
+		escape_printf(out, "%12s %6s  %s\n", "unknown", "-", PREATTACH_NAME);
 }
 
 /* The last child of the whole. */
-static void before_node(struct json *j, const struct before *b)
+static void before_node(struct json *j, const struct preattach_heap *b)
 {
 	json_object(j, NULL);
-	json_string(j, "function", BEFORE_NAME);
+	json_string(j, "function", PREATTACH_NAME);
 	before_amount(j, "size", b, b->bytes);
 	before_amount(j, "self", b, b->bytes);
 	json_bool(j, "outside_total", true);

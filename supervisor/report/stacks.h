@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * stacks.h - stacks with their symbols that are no live process': read from a file (heap.h), or of several sources brought together. Nodes as sites.h has
+ * stacks.h - stacks with their symbols that are no live process': read from a file (heapfile.h), or of several sources brought together. Nodes as sites.h has
  * them: a caller has the lower number. Pure data; the strings are borrowed.
  */
 #ifndef MTRUN_STACKS_H

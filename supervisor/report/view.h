@@ -42,7 +42,7 @@ struct view {
 	uint64_t ms, since_ms;
 	bool has_totals, has_usable, reversed, is_difference, estimated;
 	const char *usable_unknown;	/* asked for, and why there is none; NULL: not so. Set by the caller, who keeps it */
-	const struct before *before;
+	const struct preattach_heap *before;
 	const uint64_t *off_ms;		/* since when nothing is recorded; NULL: it is. Set and kept by the caller, too */
 	int64_t total_size, total_count, total_usable;	/* sums over all rows and `others` */
 	size_t count;
@@ -71,7 +71,7 @@ struct table_row {
 };
 struct table {
 	bool estimated;
-	const struct before *before;
+	const struct preattach_heap *before;
 	int64_t total;
 	size_t count;
 	struct table_row *row;
@@ -95,7 +95,7 @@ struct tree_node {
 };
 struct tree {
 	bool estimated;
-	const struct before *before;
+	const struct preattach_heap *before;
 	size_t count, allocated;
 	struct tree_node *node;		/* node[0]: the whole */
 	uint32_t *bucket;

@@ -25,7 +25,7 @@ static bool settled(const struct process *p)
 {
 	struct stream_stats stats;
 
-	stream_settle(p->stream, pulse_ms(), false);
+	stream_settle(p->stream, heartbeat_ms(), false);
 	stream_stats(p->stream, &stats);
 	return !stats.held_now;
 }
@@ -63,7 +63,7 @@ static void take_mark(struct process *p, raddr_t at)
 	char label[MARKS_LABEL];
 
 	copy_text(p, at, label);
-	if (marks_add(&p->marks, pulse_ms(), label) < 0)
+	if (marks_add(&p->marks, heartbeat_ms(), label) < 0)
 		message_verbose(1, "out of memory: the mark '%s' is not kept", label);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * api.h - answers what the program's own code asks through inject/mtrun.h, while its thread waits for it.
+ * api_answer.h - answers what the program's own code asks through inject/mtrun.h, while its thread waits for it.
  */
 #ifndef MTRUN_API_H
 #define MTRUN_API_H

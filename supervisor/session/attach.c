@@ -3,7 +3,7 @@
  * attach.c - getting into a program that runs.
  *
  * Its threads are seized; none of them stops for that. What a former mtrun may have left is taken away first. Then one thread is stopped, wherever it is, and sent
- * through the landing (landing.c): a millisecond or so, then it is back where it was. Everything slow happens while the program runs: reading its objects,
+ * through the bootstrap stub (stub.c): a millisecond or so, then it is back where it was. Everything slow happens while the program runs: reading its objects,
  * unwind tables, moving instructions; now and then a thread is borrowed again, to map an island. Last of all threads are stopped once, for as
  * long as it takes to see that none stands in the bytes to be overwritten and to write the jumps.
  *
@@ -49,7 +49,7 @@ static struct thread *nth_running(struct session *s, const struct process *p, si
 	for (size_t i = 0; i < s->nthreads; i++) {
 		struct thread *t = &s->thread[i];
 
-		if (t->process != p || t->guest || t->state != THREAD_RUNNING)
+		if (t->process != p || t->vfork_child || t->state != THREAD_RUNNING)
 			continue;
 		if (t->tid == p->pid)
 			first = t;
@@ -65,9 +65,9 @@ static struct thread *nth_running(struct session *s, const struct process *p, si
 /* One of P's threads is stopped. Its id or -errno. */
 static pid_t borrow(struct session *s, struct process *p)
 {
-	uint64_t end = pulse_ms() + HALT_MOST;
+	uint64_t end = heartbeat_ms() + HALT_MOST;
 
-	for (size_t n = 0; p->state == PROCESS_RUNNING && pulse_ms() < end; n++) {
+	for (size_t n = 0; p->state == PROCESS_RUNNING && heartbeat_ms() < end; n++) {
 		struct thread *t = nth_running(s, p, n);
 		pid_t tid;
 		int err;
@@ -98,7 +98,7 @@ static pid_t borrow(struct session *s, struct process *p)
 	return p->state == PROCESS_RUNNING ? -ETIMEDOUT : -ESRCH;
 }
 
-/* It runs on, as home.h says of those that were put back: its next stop is told to session_serve_stops(). */
+/* It runs on, as agent.h says of those that were put back: its next stop is told to session_serve_stops(). */
 static void give_back(struct session *s, pid_t tid)
 {
 	struct thread *t = thread_find(s, tid);
@@ -120,7 +120,7 @@ static int call_in(void *ctx, struct process *p, struct wire_call *calls, uint32
 		return session_serve_stops(s);
 	session_hurry(true);
 	tid = borrow(s, p);
-	err = tid < 0 ? (int)tid : home_call(p, tid, calls, n);
+	err = tid < 0 ? (int)tid : agent_call(p, tid, calls, n);
 	if (tid > 0)
 		give_back(s, tid);
 	session_serve_stops(s);
@@ -135,7 +135,7 @@ static int land(struct session *s, struct process *p)
 
 	session_hurry(true);
 	tid = borrow(s, p);
-	err = tid < 0 ? (int)tid : home_attach(p, tid, &s->options.agent);
+	err = tid < 0 ? (int)tid : agent_attach(p, tid, &s->options.agent);
 	if (tid > 0)
 		give_back(s, tid);
 	session_serve_stops(s);
@@ -161,7 +161,7 @@ static int step_aside(struct session *s, struct process *p)
 
 		if (t->process != p || t->state == THREAD_EXITING)
 			continue;
-		if (t->guest || tracer_get_regs(t->tid, &regs) < 0)
+		if (t->vfork_child || tracer_get_regs(t->tid, &regs) < 0)
 			return -EAGAIN;
 		if (handlers && sigframe_any(p->via, regs.rsp, within, &p->plant))
 			return -EAGAIN;
@@ -215,9 +215,9 @@ static int plant_once(struct session *s, struct process *p)
 	if (!err)
 		err = step_aside(s, p);
 	if (!err)
-		err = home_plant(p);
+		err = agent_plant(p);
 	if (!err)
-		err = home_arm(p, true);
+		err = agent_arm(p, true);
 	if (!err && !s->options.follow)
 		leave_children_alone(s, p);
 	cont = session_cont(s, p);
@@ -228,13 +228,13 @@ static int plant_once(struct session *s, struct process *p)
 
 static int plant(struct session *s, struct process *p)
 {
-	uint64_t end = pulse_ms() + PLANT_MS, pause = 1;
+	uint64_t end = heartbeat_ms() + PLANT_MS, pause = 1;
 	int err = -EAGAIN;
 
 	p->paused_us = 0;
-	while (err == -EAGAIN && pulse_ms() < end && p->state <= PROCESS_STOPPED) {
+	while (err == -EAGAIN && heartbeat_ms() < end && p->state <= PROCESS_STOPPED) {
 		err = plant_once(s, p);
-		for (uint64_t until = pulse_ms() + pause; err == -EAGAIN && pulse_ms() < until; )
+		for (uint64_t until = heartbeat_ms() + pause; err == -EAGAIN && heartbeat_ms() < until; )
 			if (session_turn(s, (int)pause) < 0)
 				return -ESRCH;
 		pause = pause < PAUSE_MS ? 2 * pause : pause;
@@ -258,7 +258,7 @@ static int plant_all(struct session *s, struct process *p)
 	int err = 0;
 
 	for (int i = 0; i < 10 && !err && p->state <= PROCESS_STOPPED; i++) {
-		err = home_plan(p, call_in, s, &s->options.agent);
+		err = agent_plan(p, call_in, s, &s->options.agent);
 		if (err == -ENOSPC || err == -EBUSY) {
 			message_verbose(1, "%d: not everything is supervised: %s", p->pid, strerror(-err));
 			err = 0;
@@ -275,21 +275,21 @@ static int plant_all(struct session *s, struct process *p)
 /* A former mtrun was killed: what it left is taken away. */
 static int take_over(struct session *s, struct process *p)
 {
-	struct slack stray[SLACK_MOST];
+	struct code_cave stray[CAVE_MOST];
 	struct leftover left;
 	int err = journal_find(p->via, &left);
 
-	if (err == 0 && !slack_find(p->via, stray))
+	if (err == 0 && !cave_find(p->via, stray))
 		return 0;
 	if (err < 0)
 		return err;
-	p->home = left.home;
+	p->agent = left.agent;
 	p->plant = left.plant;
 	err = session_withdraw(s, p);
 	if (session_cont(s, p) < 0)
 		err = -ESRCH;
 	plant_release(&p->plant);
-	p->home = 0;
+	p->agent = 0;
 	p->left = false;
 	if (!err)
 		message_verbose(1, "%d: what a former mtrun had left in it is taken away", p->pid);
@@ -297,9 +297,9 @@ static int take_over(struct session *s, struct process *p)
 }
 
 /* It has not ended, nor become another program by exec (which is supervised from its start, then). */
-static int still(const struct process *p, bool with_home)
+static int still(const struct process *p, bool with_agent)
 {
-	return p->state <= PROCESS_STOPPED && (!with_home || p->wire) ? 0 : -ESRCH;
+	return p->state <= PROCESS_STOPPED && (!with_agent || p->wire) ? 0 : -ESRCH;
 }
 
 /* It takes the kernel some milliseconds where there are several threads: one of them waits for that, and no request of another is in the way. */
@@ -334,7 +334,7 @@ static int enter(struct session *s, struct process *p)
 		register_fences(s, p);
 	p->attaching = false;
 	if (!err)
-		verdict_image(s, p);
+		limit_enforce_image(s, p);
 	if (!err)
 		process_describe(p);
 	return err;
@@ -347,7 +347,7 @@ static const char *reason(int err)
 	case -EPROTO: return "another version of mtrun was killed while it was attached, and left its hooks: use that one once more";
 	case -EPERM: return "it has a seccomp filter, which only root may set aside for the calls that mtrun needs made in it";
 	case -ENOSPC: return "no room for the trampoline was found in it";
-	case -E2BIG: return HOME_NO_ADDRESSES;
+	case -E2BIG: return AGENT_NO_ADDRESSES;
 	case -ETIMEDOUT:
 	case -EAGAIN: return "its threads do not stop";
 	case -ESRCH: return "it has ended";
@@ -370,7 +370,7 @@ static void give_up(struct session *s, struct process *p, int err)
 	if (worth_saying(s, p->pid, err))
 		message_error("cannot attach to %d ('%s'): %s", p->pid, p->command ? p->command : "?", reason(err));
 	p->unsupervised = reason(err);
-	if (p->home && p->state <= PROCESS_STOPPED && (session_withdraw(s, p) < 0 || session_cont(s, p) < 0))
+	if (p->agent && p->state <= PROCESS_STOPPED && (session_withdraw(s, p) < 0 || session_cont(s, p) < 0))
 		message_verbose(1, "%d: it is not left as it was found", p->pid);
 }
 
@@ -411,9 +411,9 @@ static struct process *begin(struct session *s, pid_t pid)
 	p->via = thread_to_read(pid);
 	p->ledger_used = p->attached = p->attaching = true;
 	process_describe(p);
-	err = home_prepare(p, &s->options.agent);
+	err = agent_prepare(p, &s->options.agent);
 	if (!err) {
-		before_measure(&p->before, p, NULL, NULL);
+		preattach_heap_measure(&p->preattach, p, NULL, NULL);
 		err = session_seize(s, p);
 	}
 	if (err) {
@@ -503,7 +503,7 @@ int session_attach(struct session *s)
 	while (s->options.tree && begin_children(s))
 		;
 	n = enter_all(s);
-	pulse_prompt();
+	heartbeat_prompt();
 	if (n)
 		return 0;
 	if (s->main && !s->main->unsupervised)

@@ -44,7 +44,7 @@ bool thread_in_vfork(const struct thread *t)
 	char name[48], *text;
 	long nr;
 
-	if (t->guest)
+	if (t->vfork_child)
 		return true;
 	snprintf(name, sizeof(name), "task/%d/syscall", t->tid);
 	if (!thread_blocked(t) || proc_read(t->process->pid, name, &text) < 0)
@@ -60,7 +60,7 @@ static bool all_stopped(const struct session *s, const struct process *p, pid_t 
 	for (size_t i = 0; i < s->nthreads; i++) {
 		const struct thread *t = &s->thread[i];
 
-		if (t->process == p && t->tid != but && !t->guest && t->state != THREAD_STOPPED && t->state != THREAD_EXITING && !(blocked && thread_blocked(t)))
+		if (t->process == p && t->tid != but && !t->vfork_child && t->state != THREAD_STOPPED && t->state != THREAD_EXITING && !(blocked && thread_blocked(t)))
 			return false;
 	}
 	return true;
@@ -86,7 +86,7 @@ static void await_stopped(struct session *s, const struct process *p, pid_t but,
 {
 	uint64_t began = session_us();
 
-	while (!all_stopped(s, p, but, session_us() - began > BLOCKED_US) && pulse_ms() < end)
+	while (!all_stopped(s, p, but, session_us() - began > BLOCKED_US) && heartbeat_ms() < end)
 		await_stop(s, began);
 }
 
@@ -96,7 +96,7 @@ static void await_stopped(struct session *s, const struct process *p, pid_t but,
  */
 int session_stop_most(struct session *s, struct process *p, unsigned ms)
 {
-	uint64_t end = pulse_ms() + ms;
+	uint64_t end = heartbeat_ms() + ms;
 	const struct thread *first;
 
 	if (p->state == PROCESS_STOPPED || p->state == PROCESS_HELD)
@@ -107,7 +107,7 @@ int session_stop_most(struct session *s, struct process *p, unsigned ms)
 		return -EBUSY;
 	s->stopping = p;
 	for (size_t i = 0; i < s->nthreads; i++)
-		if (s->thread[i].process == p && !s->thread[i].guest && s->thread[i].state == THREAD_RUNNING && s->thread[i].tid != p->pid)
+		if (s->thread[i].process == p && !s->thread[i].vfork_child && s->thread[i].state == THREAD_RUNNING && s->thread[i].tid != p->pid)
 			tracer_interrupt(s->thread[i].tid);
 	await_stopped(s, p, p->pid, end);
 	first = thread_find(s, p->pid);
@@ -138,7 +138,7 @@ const char *session_stop_error(int err)
 
 int session_halt(struct session *s, struct thread *t, int ms)
 {
-	uint64_t end = pulse_ms() + (uint64_t)ms, began = session_us();
+	uint64_t end = heartbeat_ms() + (uint64_t)ms, began = session_us();
 	pid_t tid = t->tid;
 	int err = tracer_interrupt(tid);
 
@@ -149,7 +149,7 @@ int session_halt(struct session *s, struct thread *t, int ms)
 			err = -ESRCH;
 		else if (t->state == THREAD_STOPPED)
 			break;
-		else if (pulse_ms() >= end)
+		else if (heartbeat_ms() >= end)
 			err = -EAGAIN;
 		else
 			await_stop(s, began);
@@ -198,7 +198,7 @@ void session_hurry(bool on)
 	} else if (!on && policy >= 0) {
 		sched_setscheduler(0, policy, &before);
 		setpriority(PRIO_PROCESS, 0, nice_before);
-		pulse_prompt();
+		heartbeat_prompt();
 		policy = -1;
 	}
 }
@@ -280,7 +280,7 @@ void session_limit_kill(struct session *s)
 int session_restart(struct session *s)
 {
 	struct process *p = s->main;
-	uint64_t end = pulse_ms() + 5000;
+	uint64_t end = heartbeat_ms() + 5000;
 
 	int err = 0;
 
@@ -290,7 +290,7 @@ int session_restart(struct session *s)
 		err = session_cont(s, p);
 	}
 	while (p && p->state <= PROCESS_HELD && !err)
-		err = pulse_ms() < end ? session_turn(s, 20) : -ETIMEDOUT;
+		err = heartbeat_ms() < end ? session_turn(s, 20) : -ETIMEDOUT;
 	if (err)
 		return err;
 	s->main_ended = s->detached = s->began = s->started = s->refused = s->limit_killed = false;
@@ -310,7 +310,7 @@ int session_lend(struct session *s, struct process *p)
 	for (size_t i = 0; i < s->nthreads; i++) {
 		struct thread *t = &s->thread[i];
 
-		if (t->process != p || t->guest)
+		if (t->process != p || t->vfork_child)
 			continue;
 		tracer_detach(t->tid, t->signal);
 		t->signal = 0;
@@ -363,13 +363,13 @@ static int refresh_stopped(struct session *s, struct process *p)
 	for (size_t i = 0; i < s->nthreads && !err; i++) {
 		if (s->thread[i].process != p)
 			continue;
-		if (s->thread[i].guest || tracer_get_regs(s->thread[i].tid, &regs) < 0)
+		if (s->thread[i].vfork_child || tracer_get_regs(s->thread[i].tid, &regs) < 0)
 			err = -EBUSY;
 		else
 			pc[n++] = regs.rip;
 	}
 	if (!err)
-		err = home_refresh_stopped(p, pc, n, &s->options.agent);
+		err = agent_refresh_stopped(p, pc, n, &s->options.agent);
 	free(pc);
 	return err;
 }
@@ -458,7 +458,7 @@ int session_bt(struct session *s, struct process *p, pid_t tid, void (*fn)(void 
 		struct user_regs_struct regs;
 		int n;
 
-		if (t->process != p || t->guest || (tid && t->tid != tid) || regs_of(t, &regs) < 0)
+		if (t->process != p || t->vfork_child || (tid && t->tid != tid) || regs_of(t, &regs) < 0)
 			continue;
 		n = unwind_stack(p, t->tid, &regs, pc, BT_FRAMES);
 		b.count = n > 0 ? (size_t)n : 0;

@@ -64,7 +64,7 @@ static bool read_facts(struct facts *f, const struct process *p)
 	f->touched = field(status, "\nVmHWM:") + field(status, "\nVmSwap:");
 	free(status);
 	residence_begin(&r, p->via, LOOK_UP_US);
-	ours = p->home ? residence_of(&r, p->home, p->home + HOME_SPAN, false) : 0;
+	ours = p->agent ? residence_of(&r, p->agent, p->agent + AGENT_SPAN, false) : 0;
 	residence_end(&r);
 	f->touched -= ours < f->touched ? ours : f->touched;
 	return f->peak != 0;			/* 0: its memory is gone */
@@ -124,7 +124,7 @@ static void suspect(struct process *p)
 		if (!is_mapped(&v, c->suspect[i]))
 			c->suspect[c->suspects++] = c->suspect[i];
 	vmas_release(&v);
-	c->suspect_ms = pulse_ms();
+	c->suspect_ms = heartbeat_ms();
 	if (c->suspects * 2 <= c->sample)
 		c->suspects = 0;
 }
@@ -136,7 +136,7 @@ static bool convict(struct process *p)
 	size_t outside = 0;
 	struct vmas v;
 
-	if (pulse_ms() < c->suspect_ms + SUSPECT_MS || vmas_read(&v, p->via, LOOK_UP_US))
+	if (heartbeat_ms() < c->suspect_ms + SUSPECT_MS || vmas_read(&v, p->via, LOOK_UP_US))
 		return false;
 	for (size_t i = 0; i < c->suspects; i++)
 		outside += !is_mapped(&v, c->suspect[i]) && ledger_holds(p->ledger, c->suspect[i]);
@@ -163,19 +163,19 @@ static const char *look_up(struct process *p, const struct ledger_totals *t)
 /* As off.c does it: what still comes goes to a ledger that nobody asks. */
 static void give_up(struct session *s, struct process *p, const char *why)
 {
-	struct ledger *deaf = off_ledger(s);
+	struct ledger *discarding = off_ledger(s);
 
-	if (!deaf)
+	if (!discarding)
 		return;					/* again in the next turn */
 	p->credible.given_up = true;
 	p->unsupervised = why;
 	p->off = true;
-	p->off_ms = pulse_ms();
-	ledger_free(p->deaf);
-	p->deaf = deaf;
+	p->off_ms = heartbeat_ms();
+	ledger_free(p->discarding);
+	p->discarding = discarding;
 	if (p->stream)
-		stream_switch(p->stream, deaf);
-	if (home_arm(p, true))
+		stream_switch(p->stream, discarding);
+	if (agent_arm(p, true))
 		message_verbose(1, "%d: its hooks cannot be told", (int)p->pid);
 	message_error("%d ('%s') is given up and runs on unsupervised: %s", (int)p->pid, p->command ? p->command : "?", why);
 }
@@ -195,16 +195,16 @@ static void empty(struct session *s, struct process *p)
 }
 
 /* What the process goes on writing into its rings is taken out, so that nobody waits. */
-static void keep_deaf(struct session *s, struct process *p)
+static void keep_discarding(struct session *s, struct process *p)
 {
 	struct ledger *next;
 
-	if (!p->deaf || ledger_memory(p->deaf) < DEAF_MOST || !(next = off_ledger(s)))
+	if (!p->discarding || ledger_memory(p->discarding) < DEAF_MOST || !(next = off_ledger(s)))
 		return;
 	if (p->stream)
 		stream_switch(p->stream, next);
-	ledger_free(p->deaf);
-	p->deaf = next;
+	ledger_free(p->discarding);
+	p->discarding = next;
 }
 
 void credible_look(struct session *s, struct process *p)
@@ -232,7 +232,7 @@ void credible_turn(struct session *s)
 		if (p->credible.given_up && !p->credible.emptied)
 			empty(s, p);
 		if (p->credible.given_up)
-			keep_deaf(s, p);
+			keep_discarding(s, p);
 		credible_look(s, p);
 	}
 }

@@ -5,7 +5,7 @@
  * With all threads stopped the hooks are switched off and the functions' own bytes restored: nobody comes in any more. A thread can still be inside: by its
  * pc; in a real function that a hook has called, which the hook's mark says (wire_thread.mark); or in a handler that will come back to such a place. A thread at an
  * instruction that was moved goes on at the original. The others are let run for a moment, then it is looked again, for four seconds at
- * most. When all are out one of them unmaps what was ours (home_leave()).
+ * most. When all are out one of them unmaps what was ours (agent_leave()).
  *
  * A mark holds the stack pointer at the hook's entry. If the thread is on the same stack above it, it left the hook by longjmp or the like.
  */
@@ -34,8 +34,8 @@ struct hook_mark {
 
 struct inside {				/* what it takes to tell */
 	const struct process *p;
-	struct slack slack[SLACK_MOST];
-	size_t nslack;
+	struct code_cave cave[CAVE_MOST];
+	size_t ncaves;
 	bool handlers;
 	bool unmarked;			/* some threads have no slot, and so no mark */
 	struct hook_mark *mark;
@@ -52,8 +52,8 @@ static bool is_ours(const void *ctx, raddr_t pc)
 	for (size_t i = 0; i < in->p->plant.nislands; i++)
 		if (pc >= in->p->plant.island[i].start && pc < in->p->plant.island[i].end)
 			return true;
-	for (size_t i = 0; i < in->nslack; i++)
-		if (pc >= in->slack[i].start && pc < in->slack[i].end)
+	for (size_t i = 0; i < in->ncaves; i++)
+		if (pc >= in->cave[i].start && pc < in->cave[i].end)
 			return true;
 	return false;
 }
@@ -62,7 +62,7 @@ static uint32_t read_u32(const struct process *p, size_t offset)
 {
 	uint32_t value;
 
-	return remote_read(p->via, p->home + HOME_PROCESS + offset, &value, sizeof(value)) == sizeof(value) ? value : 0;
+	return remote_read(p->via, p->agent + AGENT_PROCESS + offset, &value, sizeof(value)) == sizeof(value) ? value : 0;
 }
 
 _Static_assert(offsetof(struct wire_thread, mark) == 8, "fs and mark are read together");
@@ -70,7 +70,7 @@ _Static_assert(offsetof(struct wire_thread, mark) == 8, "fs and mark are read to
 static int read_marks(struct inside *in)
 {
 	const struct process *p = in->p;
-	uint32_t high = p->home ? read_u32(p, offsetof(struct wire_process, threads_high)) : 0;
+	uint32_t high = p->agent ? read_u32(p, offsetof(struct wire_process, threads_high)) : 0;
 	struct remote_span *span;
 
 	in->nmarks = high < WIRE_THREADS ? high : WIRE_THREADS;
@@ -78,7 +78,7 @@ static int read_marks(struct inside *in)
 	span = calloc(in->nmarks + 1, sizeof(*span));
 	if (in->mark && span) {
 		for (size_t i = 0; i < in->nmarks; i++)
-			span[i] = (struct remote_span){ p->home + HOME_PROCESS + offsetof(struct wire_process, thread) + i * sizeof(struct wire_thread), sizeof(*in->mark) };
+			span[i] = (struct remote_span){ p->agent + AGENT_PROCESS + offsetof(struct wire_process, thread) + i * sizeof(struct wire_thread), sizeof(*in->mark) };
 		remote_read_spans(p->via, span, in->nmarks, in->mark);
 	}
 	free(span);
@@ -94,8 +94,8 @@ static int inside_init(struct inside *in, const struct process *p)
 	if (err)
 		return err;
 	err = read_marks(in);
-	in->nslack = slack_find(p->via, in->slack);
-	in->unmarked = p->home && read_u32(p, offsetof(struct wire_process, no_slot)) != 0;
+	in->ncaves = cave_find(p->via, in->cave);
+	in->unmarked = p->agent && read_u32(p, offsetof(struct wire_process, no_slot)) != 0;
 	return err;
 }
 
@@ -147,7 +147,7 @@ static size_t count_inside(struct session *s, const struct inside *in)
 
 		if (t->process != in->p || t->state == THREAD_EXITING)
 			continue;
-		if (t->guest || t->state != THREAD_STOPPED || tracer_get_regs(t->tid, &regs) < 0) {
+		if (t->vfork_child || t->state != THREAD_STOPPED || tracer_get_regs(t->tid, &regs) < 0) {
 			n++;
 			continue;
 		}
@@ -193,9 +193,9 @@ static int unmap(struct session *s, struct process *p, const struct inside *in)
 {
 	int err = 0;
 
-	for (size_t i = 0; i < in->nslack && !err; i++)
-		err = slack_clear(p->via, &in->slack[i]);
-	while (!err && p->home && !p->left) {
+	for (size_t i = 0; i < in->ncaves && !err; i++)
+		err = cave_clear(p->via, &in->cave[i]);
+	while (!err && p->agent && !p->left) {
 		struct thread *t = one_stopped(s, p);
 		pid_t tid = t ? t->tid : 0;
 
@@ -204,7 +204,7 @@ static int unmap(struct session *s, struct process *p, const struct inside *in)
 		err = session_unfilter(s, tid, true);
 		if (err)
 			return err;
-		err = home_leave(p, tid);
+		err = agent_leave(p, tid);
 		t->state = THREAD_RUNNING;
 		t->group = false;
 		if (!err)
@@ -229,10 +229,10 @@ static int try_out(struct session *s, struct process *p, uint64_t ms)
 		err = -ESRCH;
 	if (err == -ETIMEDOUT)
 		err = -EAGAIN;
-	if (!err && p->home)
-		err = home_arm(p, false);
+	if (!err && p->agent)
+		err = agent_arm(p, false);
 	if (!err)
-		err = home_uproot(p);
+		err = agent_uproot(p);
 	if (!err) {
 		err = inside_init(&in, p);
 		if (!err)
@@ -247,10 +247,10 @@ static int try_out(struct session *s, struct process *p, uint64_t ms)
 /* It runs for MS milliseconds. */
 static int let_run(struct session *s, struct process *p, uint64_t ms)
 {
-	uint64_t until = pulse_ms() + ms;
+	uint64_t until = heartbeat_ms() + ms;
 	int err = session_cont(s, p);
 
-	while (!err && pulse_ms() < until)
+	while (!err && heartbeat_ms() < until)
 		err = session_turn(s, (int)ms);
 	return err;
 }
@@ -261,7 +261,7 @@ int session_withdraw(struct session *s, struct process *p)
 	uint64_t ran = 0, ms = 1;
 	int err;
 
-	if (p->home && home_arm(p, false) < 0)		/* at once, whatever keeps the rest from being done */
+	if (p->agent && agent_arm(p, false) < 0)		/* at once, whatever keeps the rest from being done */
 		message_verbose(1, "%d: its hooks were not switched off", p->pid);
 	while ((err = try_out(s, p, MOMENT_MS + ms)) == -EAGAIN && ran < OUT_MS) {
 		if (let_run(s, p, ms) < 0)
@@ -277,7 +277,7 @@ static void leave(struct session *s, struct process *p)
 	int err;
 
 	p->paused_us = 0;
-	err = p->home ? session_withdraw(s, p) : session_stop_most(s, p, OUT_MS);
+	err = p->agent ? session_withdraw(s, p) : session_stop_most(s, p, OUT_MS);
 	if (p->state == PROCESS_RUNNING && session_stop_most(s, p, MOMENT_MS) == -ETIMEDOUT)	/* only who is stopped can be let go now; the others when mtrun ends */
 		message_verbose(1, "%d: some of its threads do not stop", p->pid);
 	if (p->state > PROCESS_STOPPED)
@@ -286,7 +286,7 @@ static void leave(struct session *s, struct process *p)
 		message_say("%d: some of its threads are still in hooks: these stay, and do nothing; the next `mtrun -p %d` takes them away", p->pid, p->pid);
 	else if (err)
 		message_verbose(1, "%d: its hooks stay, and do nothing: %s", p->pid, strerror(-err));
-	else if (p->home)
+	else if (p->agent)
 		message_verbose(1, "%d: stopped for %.1f ms to leave it", p->pid, (double)p->paused_us / 1000);
 }
 
@@ -316,7 +316,7 @@ static void let_go(struct session *s, struct process *p)
 {
 	session_release_threads(s, p);
 	p->state = PROCESS_DETACHED;
-	p->ended_ms = pulse_ms();
+	p->ended_ms = heartbeat_ms();
 }
 
 /* Every process is left as it was, then let go. */
@@ -330,7 +330,7 @@ void session_detach(struct session *s)
 			let_go(s, p);
 	}
 	session_settle(s);
-	for (size_t i = 0; i < s->nthreads; i++)	/* strangers, and what is at its end */
+	for (size_t i = 0; i < s->nthreads; i++)	/* unannounced tracees, and what is at its end */
 		tracer_detach(s->thread[i].tid, s->thread[i].signal);
 	s->nthreads = 0;
 	s->held = 0;

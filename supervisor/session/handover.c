@@ -116,7 +116,7 @@ static void serve_lent(struct session *s)
 static bool is_settled(const struct session *s, const struct process *p)
 {
 	for (size_t i = 0; i < s->nthreads; i++)
-		if (s->thread[i].process == p && s->thread[i].state <= THREAD_STRANGER)
+		if (s->thread[i].process == p && s->thread[i].state <= THREAD_UNANNOUNCED)
 			return false;
 	return true;
 }
@@ -128,11 +128,11 @@ static int let_go(struct session *s, struct process *p, const struct shared_ques
 
 	if (err || p->state != PROCESS_STOPPED)
 		goto stays;
-	if (p->home) {
-		err = home_arm(p, false);
+	if (p->agent) {
+		err = agent_arm(p, false);
 		if (err)
 			goto stays;
-		(void)!home_uproot(p);		/* one that stays leads straight on */
+		(void)!agent_uproot(p);		/* one that stays leads straight on */
 	}
 	p->unsupervised = traced;
 	process_finish(s, p, PROCESS_DETACHED, 0);
@@ -140,7 +140,7 @@ static int let_go(struct session *s, struct process *p, const struct shared_ques
 		s->main_ended = false;
 	session_release_threads(s, p);
 	if (self)
-		home_answer(self->mail, self->asked);
+		agent_answer(self->mail, self->asked);
 	process_close(p);
 	return 0;
 stays:
@@ -150,7 +150,7 @@ stays:
 }
 
 /* A child by vfork of PARENT has no memory of its own: nothing is in it. It gets a record to be named by. */
-static int let_go_guest(struct session *s, struct thread *t, const struct process *parent)
+static int let_go_vfork_child(struct session *s, struct thread *t, const struct process *parent)
 {
 	pid_t tid = t->tid;
 	int err = session_halt(s, t, MOMENT_MS);
@@ -226,18 +226,18 @@ static bool hand_over(struct session *s, struct process *p, const struct shared_
 		goto go;
 	if (q->state == PROCESS_STOPPED || q->attaching || !is_settled(s, q))
 		return false;
-	if (traceme && !t->guest)
+	if (traceme && !t->vfork_child)
 		for (tracer = s->processes; tracer && (tracer->pid != q->ppid || tracer->state > PROCESS_STOPPED); tracer = tracer->next)
 			;
 	if (tracer)
 		tell(tracer);
-	err = t->guest ? let_go_guest(s, t, q) : let_go(s, q, q == p ? a : NULL);
+	err = t->vfork_child ? let_go_vfork_child(s, t, q) : let_go(s, q, q == p ? a : NULL);
 	if (err && err != -ESRCH)
 		message_verbose(1, "%d cannot be let go for its other tracer: %s", q->pid, strerror(-err));
-	if (!err && q == p && !t->guest)
+	if (!err && q == p && !t->vfork_child)
 		return true;			/* it is on its way */
 go:
-	home_answer(a->mail, a->asked);
+	agent_answer(a->mail, a->asked);
 	return true;
 }
 
@@ -252,14 +252,14 @@ static bool serve(struct session *s, struct process *p, const struct shared_ques
 		return hand_over(s, p, a);
 	case ASK_LEND:
 		a->mail->answer = lend(s, p) ? LENT_NOT : LENT;
-		if (p->wire && !home_answer(a->mail, a->asked) && p->lent)	/* it does without */
+		if (p->wire && !agent_answer(a->mail, a->asked) && p->lent)	/* it does without */
 			take_back(s, p);
 		return true;
 	case ASK_BACK:
 		if (p->lent)
 			take_back(s, p);
 		if (p->wire)
-			home_answer(a->mail, a->asked);
+			agent_answer(a->mail, a->asked);
 		return true;
 	default:
 		return false;

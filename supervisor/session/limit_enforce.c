@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 /*
- * verdict.c - what is said to a request for room (limit.c reckons), and what a hit does.
+ * limit_enforce.c - what is said to a request for room (limit.c reckons), and what a hit does.
  *
  * A verdict that ends or stops the program is given twice: first while it runs, then, with all its threads stopped, once more and for good. So what is
  * told of it is what is there to be seen, and it is one however many threads ask at the same time: the others stand still by then.
@@ -57,7 +57,7 @@ static int fence(struct session *s, struct process *p)
 static struct room_rules rules_now(const struct session *s, bool frozen)
 {
 	return (struct room_rules){
-		.limit = s->options.limit ? s->options.limit : UINT64_MAX >> 2, .count = s->options.count, .ms = pulse_ms(), .final = final(s), .frozen = frozen,
+		.limit = s->options.limit ? s->options.limit : UINT64_MAX >> 2, .count = s->options.count, .ms = heartbeat_ms(), .final = final(s), .frozen = frozen,
 	};
 }
 
@@ -82,7 +82,7 @@ static struct limit_hit hit_of(const struct session *s, struct process *p, const
 
 	return (struct limit_hit){
 		.process = p, .tid = t && t->process == p ? tid : p->pid, .request = c->growth, .allocated = c->allocated, .limit = s->options.limit,
-		.stack = q->stack, .ms = pulse_ms(),
+		.stack = q->stack, .ms = heartbeat_ms(),
 	};
 }
 
@@ -97,7 +97,7 @@ static bool freeze(struct session *s, struct process *p, const struct room_quest
 	struct limit_hit hit;
 
 	if (err == -ETIMEDOUT)
-		p->limit.retry_ms = pulse_ms() + RETRY_MS;
+		p->limit.retry_ms = heartbeat_ms() + RETRY_MS;
 	if (err == -ETIMEDOUT && p->wire && s->options.on_limit == LIMIT_KILL) {	/* what there is to be seen is seen */
 		hit = hit_of(s, p, q, c, tid);
 		tell_final(s, &hit);
@@ -135,7 +135,7 @@ static bool crossing(struct session *s, struct process *p, const struct room_que
 }
 
 /* Crossings that only the events have told of. */
-void verdict_crossed(struct session *s, struct process *p)
+void limit_enforce_crossed(struct session *s, struct process *p)
 {
 	struct limit_watch *w = &p->limit.watch;
 	struct limit_hit hit = w->last;
@@ -144,7 +144,7 @@ void verdict_crossed(struct session *s, struct process *p)
 		return;
 	p->limit.hits += w->crossings - 1;
 	w->crossings = 0;
-	hit.ms = pulse_ms();
+	hit.ms = heartbeat_ms();
 	tell(s, &hit);
 }
 
@@ -156,7 +156,7 @@ static bool goes_on_above(struct session *s, struct process *p, const struct roo
 	return p->limit.above && s->options.on_limit == LIMIT_REPORT && limit_above(p, q, &rules, c);
 }
 
-bool verdict_answer(struct session *s, struct process *p, const struct shared_question *asked)
+bool limit_enforce_answer(struct session *s, struct process *p, const struct shared_question *asked)
 {
 	struct wire_mail *mail = asked->mail;
 	struct room_question q;
@@ -166,7 +166,7 @@ bool verdict_answer(struct session *s, struct process *p, const struct shared_qu
 		mail->answer = 0;
 		return true;
 	}
-	if (p->state == PROCESS_STOPPED || s->stopping || s->limit_killed || pulse_ms() < p->limit.retry_ms)
+	if (p->state == PROCESS_STOPPED || s->stopping || s->limit_killed || heartbeat_ms() < p->limit.retry_ms)
 		return false;
 	room_question(&q, asked);
 	if (goes_on_above(s, p, &q, &c)) {
@@ -193,7 +193,7 @@ bool verdict_answer(struct session *s, struct process *p, const struct shared_qu
 
 /* ---- a new process ---------------------------------------------------------------------------------------------------------------- */
 
-void verdict_begin(struct session *s, struct process *p)
+void limit_enforce_begin(struct session *s, struct process *p)
 {
 	if (limit_switch(p, s->options.limit ? s->options.count : 0) < 0)
 		message_error("out of memory: %d has no limit", (int)p->pid);
@@ -210,9 +210,9 @@ static void image_hit(struct session *s, const struct limit_hit *hit)
 		tell(s, hit);
 }
 
-bool verdict_image(struct session *s, struct process *p)
+bool limit_enforce_image(struct session *s, struct process *p)
 {
-	struct limit_hit hit = { .process = p, .tid = p->pid, .request = p->image_bytes, .limit = s->options.limit, .image = true, .ms = pulse_ms() };
+	struct limit_hit hit = { .process = p, .tid = p->pid, .request = p->image_bytes, .limit = s->options.limit, .image = true, .ms = heartbeat_ms() };
 
 	if (!s->options.limit || !(s->options.count & COUNT_IMAGE) || p->image_bytes <= s->options.limit)
 		return false;

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * verdict.h - the session's part of the limit: it answers requests for room, and does what is to be done about one that does not fit.
+ * limit_enforce.h - the session's part of the limit: it answers requests for room, and does what is to be done about one that does not fit.
  * Its settings and who hears of it: session.h.
  */
-#ifndef MTRUN_VERDICT_H
-#define MTRUN_VERDICT_H
+#ifndef MTRUN_LIMIT_ENFORCE_H
+#define MTRUN_LIMIT_ENFORCE_H
 
 #include "session/session_state.h"
 
 /* P has just got its hooks: the limit holds for it, too. */
-void verdict_begin(struct session *s, struct process *p);
+void limit_enforce_begin(struct session *s, struct process *p);
 /* P is a new image that has not run yet: whether its text alone is above the limit, and it is to be stopped for that, or was killed. */
-bool verdict_image(struct session *s, struct process *p);
+bool limit_enforce_image(struct session *s, struct process *p);
 /* Tells of crossings that events have told of (LIMIT_REPORT). */
-void verdict_crossed(struct session *s, struct process *p);
+void limit_enforce_crossed(struct session *s, struct process *p);
 /* Answers MAIL's question (ASK_ROOM) from SLOT, whose thread is TID by its own account. False: later, or never, as its process is being stopped or killed. */
-bool verdict_answer(struct session *s, struct process *p, const struct shared_question *asked);
+bool limit_enforce_answer(struct session *s, struct process *p, const struct shared_question *asked);
 
 #endif

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 /*
- * session.c - one run of mtrun: its life, and the loop that serves stops (stops.c), questions, rings and signals.
+ * loop.c - one run of mtrun: its life, and the loop that serves stops (stops.c), questions, rings and signals.
  *
  * Every turn: stops first (the target waits for us there), questions second, then the rings.
  */
@@ -62,14 +62,14 @@ static void refresh_modules(struct session *s, struct process *p, const struct s
 		p->lent_loaded = true;
 		return;
 	}
-	if (!t || t->process != p || pulse_ms() < p->refresh_after_ms)
+	if (!t || t->process != p || heartbeat_ms() < p->refresh_after_ms)
 		err = -ESRCH;
 	else if (p->wire->no_syscalls)
 		err = session_refresh_quietly(s, p, t->tid);
 	else
-		err = home_refresh(p, q->tid, q->mail, &s->options.agent);
+		err = agent_refresh(p, q->tid, q->mail, &s->options.agent);
 	if (err == -ETIMEDOUT)
-		p->refresh_after_ms = pulse_ms() + RETRY_MS;
+		p->refresh_after_ms = heartbeat_ms() + RETRY_MS;
 	if (err && err != -ESRCH)
 		message_verbose(1, "%d: new libraries are not supervised: %s", p->pid, strerror(-err));
 }
@@ -115,7 +115,7 @@ void session_serve_questions(struct session *s)
 				s->asked_ns = now_ns();
 				break;
 			case ASK_ROOM:
-				if (!verdict_answer(s, p, &q))
+				if (!limit_enforce_answer(s, p, &q))
 					continue;
 				s->asked_ns = now_ns();
 				break;
@@ -130,10 +130,10 @@ void session_serve_questions(struct session *s)
 			default:
 				refresh_modules(s, p, &q);
 			}
-			if (p->wire && !home_answer(q.mail, q.asked) && q.what == ASK_ROOM)
+			if (p->wire && !agent_answer(q.mail, q.asked) && q.what == ASK_ROOM)
 				limit_unanswered(p, q.slot);
 		}
-		verdict_crossed(s, p);
+		limit_enforce_crossed(s, p);
 	}
 }
 
@@ -143,8 +143,8 @@ size_t session_serve_rings(struct session *s)
 
 	for (struct process *p = s->processes; p; p = p->next)
 		if (p->stream && p->state <= PROCESS_STOPPED) {
-			n += stream_take(p->stream, pulse_ms(), CHUNK);
-			sampling_turn(p, pulse_ms());
+			n += stream_take(p->stream, heartbeat_ms(), CHUNK);
+			sampling_turn(p, heartbeat_ms());
 			if (ledger_move(p->ledger))
 				n += CHUNK;		/* it goes on at once */
 		}
@@ -259,7 +259,7 @@ static void serve_watches(struct session *s, const struct pollfd *fds)
 
 static void look_for_filters(struct session *s)
 {
-	uint64_t now = pulse_ms();
+	uint64_t now = heartbeat_ms();
 	struct process *next = NULL;
 
 	if (now < s->filters_ms)
@@ -301,12 +301,12 @@ static int turn(struct session *s, int timeout_ms)
 	if (s->asked_ns && now_ns() - s->asked_ns < AWAKE_NS)
 		timeout_ms = 0;
 	if (timeout_ms)
-		pulse_sleeping(true);
+		heartbeat_sleeping(true);
 	filling = timeout_ms && rings_filling(s);
 	if ((!filling || s->watches) && poll(fds, 2 + s->watches, filling ? 0 : timeout_ms) < 0 && errno != EINTR)
 		return -errno;
 	if (timeout_ms)
-		pulse_sleeping(false);
+		heartbeat_sleeping(false);
 	if (fds[1].revents)
 		eventfd_read(s->bell, &ignored);
 	serve_signals(s);
@@ -335,7 +335,7 @@ void session_settle(struct session *s)
 	session_serve_stops(s);
 	for (struct process *p = s->processes; p; p = p->next)
 		if (p->stream)
-			stream_settle(p->stream, pulse_ms(), p->state > PROCESS_STOPPED);
+			stream_settle(p->stream, heartbeat_ms(), p->state > PROCESS_STOPPED);
 }
 
 void session_breathe(struct session *s)
@@ -353,7 +353,7 @@ void session_breathe(struct session *s)
 
 uint64_t session_ms(const struct session *s)
 {
-	return s->log ? replay_ended_ms(s->log) : pulse_ms();
+	return s->log ? replay_ended_ms(s->log) : heartbeat_ms();
 }
 
 uint64_t session_clock(const struct session *s)
@@ -391,7 +391,7 @@ struct session *session_new(const struct options *options)
 	s->clock_ms = (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 	inherited_save(&s->inherited);
 	s->controlled = terminal_controls();
-	s->bell = pulse_start();
+	s->bell = heartbeat_start();
 	if (s->bell < 0) {
 		errno = -s->bell;
 		free(s);
@@ -436,8 +436,8 @@ void session_free(struct session *s)
 	ended_release(&s->ended);
 	replay_free(s->log);
 	recorder_free(s->recorder);
-	unwind_release();
-	pulse_stop();
+	backtrace_release();
+	heartbeat_stop();
 	close(s->signals);
 	free(s->log_dir);
 	free(s->thread);
@@ -551,7 +551,7 @@ int session_launch(struct session *s, int *status)
 		close(l.go);
 		goto close;
 	}
-	pulse_prompt();			/* after the fork: the program is to be scheduled as without us */
+	heartbeat_prompt();			/* after the fork: the program is to be scheduled as without us */
 	s->main = s->chosen = p;
 	s->launched = l.pid;
 	err = write(l.go, "g", 1) == 1 ? 0 : -errno;

@@ -6,7 +6,7 @@
  * enum wire_armed). Nobody is stopped. What had returned by then is in the rings, and what is in the rings is put into the ledger, which from then on
  * nobody touches: so answers are those of that moment. In flight are threads inside hooks: in the real function, which may take as long as it
  * likes, or between it and their event, or with the first half of a realloc told of. What they still have to tell comes all the same, takes its numbers and its place in the rings, and must be
- * taken out in order, or later events would wait for it in vain. So the stream goes on as ever, into a ledger that nobody asks (`deaf`).
+ * taken out in order, or later events would wait for it in vain. So the stream goes on as ever, into a ledger that nobody asks (`discarding`).
  *
  * On again. What was allocated and freed meanwhile is not known, so the record begins anew, as at an attach: how much of the heap is in use is measured, then the process gets an
  * empty ledger, then its hooks are armed, and then the ledger listens: what was told before that was told by who could free it untold. An event that
@@ -53,10 +53,10 @@ static struct process *next(const struct session *s, bool off)
 /* Where a process ends, or becomes another by exec, its memory is gone before we are told: that is waited for. */
 static int arm(struct session *s, struct process *p)
 {
-	uint64_t end = pulse_ms() + GONE_MS;
+	uint64_t end = heartbeat_ms() + GONE_MS;
 	int err = 0;
 
-	while (is_alive(p) && p->wire && !p->attaching && (err = home_arm(p, true)) && pulse_ms() < end)
+	while (is_alive(p) && p->wire && !p->attaching && (err = agent_arm(p, true)) && heartbeat_ms() < end)
 		if (session_turn(s, 1) < 0)
 			break;
 	return is_alive(p) ? err : 0;
@@ -69,17 +69,17 @@ static int switch_off(struct session *s, struct process *p)
 	int err;
 
 	if (p->stream) {
-		p->deaf = off_ledger(s);
-		if (!p->deaf)
+		p->discarding = off_ledger(s);
+		if (!p->discarding)
 			return -ENOMEM;
 	}
 	p->off = true;
 	err = arm(s, p);
 	p->off = is_alive(p);		/* what has ended meanwhile is complete */
-	p->off_ms = pulse_ms();
+	p->off_ms = heartbeat_ms();
 	if (p->stream && p->off) {
 		stream_settle(p->stream, p->off_ms, false);
-		stream_switch(p->stream, p->deaf);
+		stream_switch(p->stream, p->discarding);
 	}
 	return err;
 }
@@ -103,39 +103,39 @@ int off_begin(struct session *s)
 /* What was told before P was armed may be of blocks whose release nobody told of: so all of it is taken out, then the new ledger listens. */
 static void listen_again(struct session *s, struct process *p)
 {
-	stream_settle(p->stream, pulse_ms(), false);
+	stream_settle(p->stream, heartbeat_ms(), false);
 	stream_switch(p->stream, p->ledger);
-	ledger_free(p->deaf);
-	p->deaf = NULL;
-	p->recorded_ms = pulse_ms();
+	ledger_free(p->discarding);
+	p->discarding = NULL;
+	p->recorded_ms = heartbeat_ms();
 	recorder_listen(s, p);
 }
 
-static int switch_on(struct session *s, struct process *p, const struct before *before)
+static int switch_on(struct session *s, struct process *p, const struct preattach_heap *before)
 {
 	struct ledger *ledger = off_ledger(s);
 	int err;
 
 	if (!ledger)
 		return -ENOMEM;
-	while (pulse_ms() <= p->off_ms)		/* a millisecond is of one record */
+	while (heartbeat_ms() <= p->off_ms)		/* a millisecond is of one record */
 		usleep(100);
 	ledger_known(p->ledger, NULL);
 	ledger_free(p->ledger);
 	p->ledger = ledger;
-	p->before = *before;
-	p->recorded_ms = pulse_ms();
+	p->preattach = *before;
+	p->recorded_ms = heartbeat_ms();
 	p->off = false;
 	if (p->stream)
 		sampling_anew(p, s->options.agent.sample);
 	if (p->wire) {
 		ledger_keep_freed(p->ledger, p->wire->free_stacks);
-		loads_forget(p);
+		fault_fixup_forget(p);
 	}
 	err = arm(s, p);
 	if (p->wire)
-		loads_forget(p);		/* a munmap may have been on its way */
-	if (p->stream && p->deaf)
+		fault_fixup_forget(p);		/* a munmap may have been on its way */
+	if (p->stream && p->discarding)
 		listen_again(s, p);
 	return err;
 }
@@ -153,9 +153,9 @@ int off_end(struct session *s)
 
 	while (!err && (p = next(s, true))) {
 		struct process *pinned = session_pin(s, p);
-		struct before before;
+		struct preattach_heap before;
 
-		before_measure(&before, p, breathe, s);
+		preattach_heap_measure(&before, p, breathe, s);
 		if (is_alive(p))
 			err = switch_on(s, p, &before);
 		session_pin(s, pinned);

@@ -126,7 +126,7 @@ static void put_facts(struct record *c)
 	log_put_process(&b, &(struct log_process){
 		.pid = p->pid, .ppid = p->ppid, .state = p->state, .wait_status = p->wait_status, .began_ms = p->recorded_ms, .ended_ms = p->ended_ms,
 		.sample = c->recorder->session->options.sampled, .image_bytes = p->image_bytes, .threads = (unsigned)ledger_threads(p->ledger),
-		.before = p->before, .command = p->command, .exe = p->exe, .unsupervised = p->unsupervised });
+		.preattach = p->preattach, .command = p->command, .exe = p->exe, .unsupervised = p->unsupervised });
 	put_changed(c, SEGMENT_PROCESS, &c->facts, &b);
 }
 
@@ -477,8 +477,8 @@ static void begin_file(struct recorder *r)
 	const struct options *o = &r->session->options;
 
 	r->rotating = false;
-	r->symbols_ms = pulse_ms() + SYMBOLS_MS;
-	log_writer_begin(r->writer, o->log_dir, r->file, pulse_ms());
+	r->symbols_ms = heartbeat_ms() + SYMBOLS_MS;
+	log_writer_begin(r->writer, o->log_dir, r->file, heartbeat_ms());
 	put_run(r);
 	for (struct record *c = r->records; c; c = c->next) {
 		record_clear(c);
@@ -499,7 +499,7 @@ static void flush(struct recorder *r)
 	}
 	if (r->run_of != r->session->main)
 		put_run(r);
-	r->flushed_ms = pulse_ms();
+	r->flushed_ms = heartbeat_ms();
 }
 
 /* All that the file is to have is in it. */
@@ -572,7 +572,7 @@ int recorder_on(struct session *s, char *why, size_t len)
 	r->file += r->file ? 2 : 1;	/* the number that is left out says that something is missing there */
 	r->out_of_memory = false;
 	r->on = true;
-	r->flushed_ms = pulse_ms();
+	r->flushed_ms = heartbeat_ms();
 	begin_file(r);
 	for (struct process *p = s->processes; p; p = p->next) {
 		if (!p->record && p->state <= PROCESS_STOPPED)
@@ -673,7 +673,7 @@ void recorder_turn(struct session *s)
 
 	if (!r || !r->on || r->busy)
 		return;
-	now = pulse_ms();
+	now = heartbeat_ms();
 	if (now < r->turned_ms + TURN_MS && log_writer_size(r->writer) < s->options.log_size)
 		return;
 	r->turned_ms = now;

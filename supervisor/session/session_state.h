@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * session_state.h - what session.c (the loop), stops.c (what stops mean) and control.c (acting on targets) share. Nobody else includes it.
+ * session_state.h - what loop.c (the loop), stops.c (what stops mean) and control.c (acting on targets) share. Nobody else includes it.
  */
 #ifndef MTRUN_SESSION_STATE_H
 #define MTRUN_SESSION_STATE_H
@@ -12,13 +12,13 @@
 #include "tracee/launch.h"
 #include "session/session.h"
 
-enum thread_state { THREAD_NEW, THREAD_STRANGER, THREAD_RUNNING, THREAD_STOPPED, THREAD_EXITING, THREAD_LENT };
+enum thread_state { THREAD_NEW, THREAD_UNANNOUNCED, THREAD_RUNNING, THREAD_STOPPED, THREAD_EXITING, THREAD_LENT };
 
 struct thread {
 	pid_t tid;
-	struct process *process;	/* NULL: a stranger */
+	struct process *process;	/* NULL: unannounced */
 	enum thread_state state;
-	bool guest;			/* a vfork child: lives in the process' memory without being of it */
+	bool vfork_child;			/* a vfork child: lives in the process' memory without being of it */
 	bool between;			/* it has stopped on its way back to the program: not by a signal, nor within a system call (its own fork, ...) */
 	bool group;			/* what it stopped for is a stop signal's: it is not to run on before SIGCONT */
 	int signal;			/* to be delivered when resumed */
@@ -131,7 +131,7 @@ int off_begin(struct session *s);				/* nothing is recorded in any process that 
 int off_end(struct session *s);					/* the opposite */
 struct ledger *off_ledger(const struct session *s);		/* an empty one. NULL: out of memory */
 
-/* session.c */
+/* loop.c */
 int session_begin_log(struct session *s);			/* what the options ask for is ready before a program does anything. 0 or -errno (said) */
 void session_serve_questions(struct session *s);
 size_t session_serve_rings(struct session *s);			/* how many events */

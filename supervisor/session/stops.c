@@ -3,7 +3,7 @@
  * stops.c - what a stop means for the records of threads and processes.
  *
  * Threads. Each traced thread has a record. A new one is announced by its parent's stop and reports a first stop of its own; either may come
- * first, so a stranger that stops is left waiting until it has been announced. Whether it is a thread, a child with memory of its own, or a
+ * first, so an unannounced tracee that stops is left waiting until it has been announced. Whether it is a thread, a child with memory of its own, or a
  * vfork child that borrows its parent's until exec, is what kcmp(2) says, not the event.
  *
  * Processes. exec makes a new record: its allocations start anew. A process' last thread is seen at its last instant (EVENT_EXITING): its rings
@@ -68,7 +68,7 @@ void process_drop(struct process *p)
 
 static void process_append(struct session *s, struct process *p)
 {
-	p->began_ms = p->recorded_ms = p->off_ms = pulse_ms();
+	p->began_ms = p->recorded_ms = p->off_ms = heartbeat_ms();
 	*s->last = p;
 	s->last = &p->next;
 	if (s->launched || s->options.npids)	/* else it is not yet the program, but what is to become it */
@@ -111,15 +111,15 @@ static void process_forget(struct session *s, struct process *p)
 
 int process_listen(struct session *s, struct process *p)
 {
-	if (p->off && !p->deaf)
-		p->deaf = off_ledger(s);
-	p->stream = p->off && !p->deaf ? NULL : stream_new(&p->shared, p->off ? p->deaf : p->ledger, process_own_mapping, p);
+	if (p->off && !p->discarding)
+		p->discarding = off_ledger(s);
+	p->stream = p->off && !p->discarding ? NULL : stream_new(&p->shared, p->off ? p->discarding : p->ledger, process_own_mapping, p);
 	ledger_keep_freed(p->ledger, p->wire->free_stacks);
 	if (!p->stream)
 		return -ENOMEM;
 	if (!p->off)
 		sampling_begin(p, s->options.agent.sample);
-	verdict_begin(s, p);
+	limit_enforce_begin(s, p);
 	recorder_listen(s, p);
 	return 0;
 }
@@ -128,7 +128,7 @@ int process_listen(struct session *s, struct process *p)
 static void process_drain(struct process *p)
 {
 	if (p->stream)
-		stream_settle(p->stream, pulse_ms(), true);
+		stream_settle(p->stream, heartbeat_ms(), true);
 }
 
 void process_finish(struct session *s, struct process *p, enum process_state state, int status)
@@ -138,7 +138,7 @@ void process_finish(struct session *s, struct process *p, enum process_state sta
 		credible_look(s, p);
 	p->state = state;
 	p->wait_status = status;
-	p->ended_ms = pulse_ms();
+	p->ended_ms = heartbeat_ms();
 	p->threads = 0;
 	if (state == PROCESS_EXITED || state == PROCESS_REPLACED)
 		outside_ended(p->outside);
@@ -186,11 +186,11 @@ static void cannot_supervise(struct session *s, struct process *p, const char *w
 		message_error("%d ('%s') runs unsupervised: %s", p->pid, p->command ? p->command : "?", why);
 }
 
-static const char *landing_error(int err)
+static const char *stub_error(int err)
 {
 	switch (err) {
 	case -ENOSPC: return "no room for the trampoline was found in it";
-	case -E2BIG: return HOME_NO_ADDRESSES;
+	case -E2BIG: return AGENT_NO_ADDRESSES;
 	case -ETIMEDOUT: return "it did not answer";
 	default: return strerror(-err);
 	}
@@ -200,7 +200,7 @@ static const char *landing_error(int err)
 
 /*
  * Whether an image begins under seccomp filters that we are not under ourselves (in a container all processes have the container's). What they would do to
- * the calls of the landing, and to those of the hooks, nobody can say; often it is death.
+ * the calls of the bootstrap stub, and to those of the hooks, nobody can say; often it is death.
  */
 bool session_is_filtered(pid_t tid)
 {
@@ -219,9 +219,9 @@ bool session_is_filtered(pid_t tid)
  * The thread is to have its filters again before its program runs on: it serves in L, or runs if that is NULL, when something went wrong. HELD: the signal that it was about
  * to get when it was sent there, or 0.
  */
-static int refilter(struct session *s, pid_t tid, struct landing *l, int held)
+static int refilter(struct session *s, pid_t tid, struct stub_run *l, int held)
 {
-	int signal, err = l ? landing_take_out(l, &signal) : tracer_halt(tid, &signal, REFILTER_MS);
+	int signal, err = l ? stub_take_out(l, &signal) : tracer_halt(tid, &signal, REFILTER_MS);
 
 	if (err)
 		return err;
@@ -231,20 +231,20 @@ static int refilter(struct session *s, pid_t tid, struct landing *l, int held)
 
 int session_refresh_quietly(struct session *s, struct process *p, pid_t tid)
 {
-	struct landing l;
+	struct stub_run l;
 	int signal, err = tracer_halt(tid, &signal, REFILTER_MS), out;
 
 	if (err)
 		return err;
 	err = session_unfilter(s, tid, true);
 	if (!err)
-		err = home_send(p, tid, &l);
+		err = agent_send(p, tid, &l);
 	if (err) {
 		session_filter(s, tid);
 		tracer_cont(tid, signal);
 		return err;
 	}
-	err = home_refresh(p, tid, &p->wire->mail, &s->options.agent);
+	err = agent_refresh(p, tid, &p->wire->mail, &s->options.agent);
 	out = refilter(s, tid, &l, signal);
 	return err ? err : out;
 }
@@ -253,7 +253,7 @@ static int land(struct session *s, struct process *p, pid_t tid)
 {
 	bool filtered = session_is_filtered(tid);
 	struct user_regs_struct regs;
-	struct landing l;
+	struct stub_run l;
 	int err = tracer_get_regs(tid, &regs);
 
 	if (!err && regs.cs != CS_64) {
@@ -265,7 +265,7 @@ static int land(struct session *s, struct process *p, pid_t tid)
 		return tracer_cont(tid, 0);
 	}
 	if (!err)
-		err = home_land(p, tid, &s->options.agent, &l);
+		err = agent_land(p, tid, &s->options.agent, &l);
 	if (err && filtered && refilter(s, tid, NULL, 0) == -ESRCH)
 		return -ESRCH;
 	if (err)
@@ -274,14 +274,14 @@ static int land(struct session *s, struct process *p, pid_t tid)
 		p->wire->no_syscalls = 1;
 	err = process_listen(s, p);
 	if (!err)
-		err = home_refresh(p, tid, &p->wire->mail, &s->options.agent);
+		err = agent_refresh(p, tid, &p->wire->mail, &s->options.agent);
 	/* -S: it is stopped while it still serves us, so that `cont` lets it run its first instruction. */
-	if (!err && !verdict_image(s, p) && s->options.start_stopped && p == s->main && !s->began && session_stop(s, p) < 0)
+	if (!err && !limit_enforce_image(s, p) && s->options.start_stopped && p == s->main && !s->began && session_stop(s, p) < 0)
 		message_error("cannot stop process %d", (int)p->pid);
 	s->began = true;
 	if (filtered)
 		return refilter(s, tid, &l, 0) < 0 ? -ETIMEDOUT : err;
-	home_go(&p->wire->mail);
+	agent_go(&p->wire->mail);
 	return err;
 }
 
@@ -304,10 +304,10 @@ static void on_exec(struct session *s, const struct event *e)
 		return;
 	}
 	old = t->process;
-	ppid = t->guest ? old->pid : old->ppid;
-	if (!t->guest) {
+	ppid = t->vfork_child ? old->pid : old->ppid;
+	if (!t->vfork_child) {
 		for (size_t i = 0; i < s->nthreads;)
-			if (s->thread[i].process == old && s->thread[i].tid != e->tid && !s->thread[i].guest)
+			if (s->thread[i].process == old && s->thread[i].tid != e->tid && !s->thread[i].vfork_child)
 				thread_remove(s, &s->thread[i]);
 			else
 				i++;
@@ -319,7 +319,7 @@ static void on_exec(struct session *s, const struct event *e)
 		tracer_cont(e->tid, 0);
 		return;
 	}
-	if (!t->guest) {
+	if (!t->vfork_child) {
 		if (old == s->chosen)
 			s->chosen = p;
 		if (old == s->main)
@@ -331,13 +331,13 @@ static void on_exec(struct session *s, const struct event *e)
 			process_forget(s, old);
 	}
 	t->process = p;
-	t->guest = false;
+	t->vfork_child = false;
 	t->state = THREAD_RUNNING;
 	p->ledger_used = true;
 	process_describe(p);
 	err = land(s, p, e->tid);
 	if (err && err != -ESRCH)
-		cannot_supervise(s, p, landing_error(err));
+		cannot_supervise(s, p, stub_error(err));
 	process_describe(p);
 }
 
@@ -362,17 +362,17 @@ static void begin_child(struct session *s, struct thread *t)
 	struct process *parent = p->parent;
 	bool filtered = session_is_filtered(t->tid);
 	pid_t tid = t->tid;
-	struct landing l;
+	struct stub_run l;
 	int err = -ESRCH;
 
 	t->state = THREAD_RUNNING;
 	p->parent = NULL;
 	if (parent && parent->attaching) {	/* how much of what we have made there by now it has got nobody knows: we get into it, too */
 		plant_release(&p->plant);
-		p->before = parent->before;
+		p->preattach = parent->preattach;
 		p->attaching = true;
 	}
-	if (p->attaching || !parent || !parent->home || !parent->wire) {
+	if (p->attaching || !parent || !parent->agent || !parent->wire) {
 		tracer_cont(t->tid, 0);
 		return;
 	}
@@ -381,7 +381,7 @@ static void begin_child(struct session *s, struct thread *t)
 		cannot_supervise(s, p, FILTERED);
 		return;
 	}
-	err = home_inherit(p, parent, tid, filtered ? &l : NULL);
+	err = agent_inherit(p, parent, tid, filtered ? &l : NULL);
 	if (filtered) {
 		int out = refilter(s, tid, err ? NULL : &l, 0);
 
@@ -390,16 +390,16 @@ static void begin_child(struct session *s, struct thread *t)
 	if (!err)
 		err = process_listen(s, p);
 	if (err && err != -ESRCH)
-		cannot_supervise(s, p, landing_error(err));
+		cannot_supervise(s, p, stub_error(err));
 }
 
 static void begin(struct session *s, struct thread *t)
 {
-	if (t->process->parent && t->process->pid == t->tid && !t->guest) {
+	if (t->process->parent && t->process->pid == t->tid && !t->vfork_child) {
 		begin_child(s, t);
 		return;
 	}
-	if (s->stopping == t->process && !t->guest) {
+	if (s->stopping == t->process && !t->vfork_child) {
 		t->state = THREAD_STOPPED;
 		return;
 	}
@@ -414,7 +414,7 @@ static struct process *fork_record(struct session *s, struct process *of, pid_t 
 	struct process *p;
 
 	if (of->stream)
-		stream_settle(of->stream, pulse_ms(), false);
+		stream_settle(of->stream, heartbeat_ms(), false);
 	if (!of->off) {
 		ledger = ledger_fork(of->ledger);
 		if (!ledger)
@@ -452,7 +452,7 @@ static void on_new(struct session *s, const struct event *e, struct thread *pare
 	struct process *of = parent->process, *p = of;
 	bool shared = same_memory(e->tid, tid, e->kind != EVENT_FORK), thread = shared && same_process(of->pid, tid);
 	struct thread *t = thread_find(s, tid);
-	bool waits = t && t->state == THREAD_STRANGER;
+	bool waits = t && t->state == THREAD_UNANNOUNCED;
 	int status;
 
 	if (shared && !waits && gone_before(s, tid, &status))
@@ -465,7 +465,7 @@ static void on_new(struct session *s, const struct event *e, struct thread *pare
 			p->command = of->command ? strdup(of->command) : NULL;
 			p->exe = of->exe ? strdup(of->exe) : NULL;
 			p->image_bytes = of->image_bytes;
-			p->before = of->before;	/* it has that heap, too */
+			p->preattach = of->preattach;	/* it has that heap, too */
 			if (modules_copy(&p->modules, &of->modules) < 0 || plant_copy(&p->plant, &of->plant) < 0)
 				p->parent = NULL;
 		} else
@@ -487,7 +487,7 @@ static void on_new(struct session *s, const struct event *e, struct thread *pare
 	}
 	if (s->limit_killed && !shared)
 		kill(tid, SIGKILL);
-	t->guest = shared && !thread;
+	t->vfork_child = shared && !thread;
 	if (waits)
 		begin(s, t);
 }
@@ -498,7 +498,7 @@ static void on_new(struct session *s, const struct event *e, struct thread *pare
 static void move_via(const struct session *s, struct process *p)
 {
 	for (size_t i = 0; i < s->nthreads; i++)
-		if (s->thread[i].process == p && !s->thread[i].guest && s->thread[i].state != THREAD_EXITING) {
+		if (s->thread[i].process == p && !s->thread[i].vfork_child && s->thread[i].state != THREAD_EXITING) {
 			p->via = s->thread[i].tid;
 			return;
 		}
@@ -510,7 +510,7 @@ static void on_exiting(struct session *s, struct thread *t, const struct event *
 	struct user_regs_struct regs;
 	bool last;
 
-	if (t->guest || !p) {
+	if (t->vfork_child || !p) {
 		t->state = THREAD_EXITING;
 		tracer_cont(t->tid, 0);
 		return;
@@ -529,7 +529,7 @@ static void on_exiting(struct session *s, struct thread *t, const struct event *
 		}
 	} else if (p->stream && tracer_get_regs(t->tid, &regs) == 0) {
 		limit_thread_gone(p, regs.fs_base);
-		stream_thread_gone(p->stream, pulse_ms(), regs.fs_base);
+		stream_thread_gone(p->stream, heartbeat_ms(), regs.fs_base);
 	}
 	tracer_cont(t->tid, 0);
 }
@@ -555,7 +555,7 @@ static void on_untraced_gone(struct session *s, struct process *p, int status)
 static void remove_threads(struct session *s, const struct process *p)
 {
 	for (size_t i = 0; i < s->nthreads;)
-		if (s->thread[i].process == p && !s->thread[i].guest)
+		if (s->thread[i].process == p && !s->thread[i].vfork_child)
 			thread_remove(s, &s->thread[i]);
 		else
 			i++;
@@ -564,7 +564,7 @@ static void remove_threads(struct session *s, const struct process *p)
 static void on_gone(struct session *s, struct thread *t, const struct event *e)
 {
 	struct process *p = t->process;
-	bool whole = p && !t->guest && t->tid == p->pid;
+	bool whole = p && !t->vfork_child && t->tid == p->pid;
 
 	if (t->state == THREAD_LENT && t->tid == p->pid) {
 		on_untraced_gone(s, p, (int)e->value);
@@ -572,7 +572,7 @@ static void on_gone(struct session *s, struct thread *t, const struct event *e)
 	}
 	if (t->tid == s->held)
 		s->held = 0;
-	if (p && !t->guest) {
+	if (p && !t->vfork_child) {
 		if (t->state != THREAD_EXITING && p->threads)
 			p->threads--;
 		/* The last thread may be held while we hear of the end of those before it. */
@@ -593,7 +593,7 @@ static void on_gone(struct session *s, struct thread *t, const struct event *e)
 
 /* ---- events ------------------------------------------------------------------------------------------------------------------------ */
 
-static void on_stranger(struct session *s, const struct event *e)
+static void on_unannounced(struct session *s, const struct event *e)
 {
 	if (e->kind == EVENT_GONE) {
 		s->gone[s->gones++ % GONE_MOST] = (struct gone){ e->tid, (int)e->value };
@@ -602,7 +602,7 @@ static void on_stranger(struct session *s, const struct event *e)
 	if (s->detached)		/* it could not be let go with the others: it was not to be stopped then */
 		tracer_detach(e->tid, e->kind == EVENT_SIGNAL ? e->signal : 0);
 	else if (e->kind == EVENT_STOP)
-		thread_add(s, e->tid, NULL, THREAD_STRANGER);
+		thread_add(s, e->tid, NULL, THREAD_UNANNOUNCED);
 	else
 		tracer_cont(e->tid, e->kind == EVENT_SIGNAL ? e->signal : 0);
 }
@@ -617,7 +617,7 @@ static void stop_with_it(const struct session *s, const struct thread *t, int si
 /* Its process is being stopped; or it is by now, and the thread was blocked or is new. */
 static bool stops_with_all(const struct session *s, const struct thread *t)
 {
-	return t->process && !t->guest && (s->stopping == t->process || t->process->state == PROCESS_STOPPED);
+	return t->process && !t->vfork_child && (s->stopping == t->process || t->process->state == PROCESS_STOPPED);
 }
 
 static bool is_to_stay(const struct session *s, const struct thread *t)
@@ -671,7 +671,7 @@ static void handle(struct session *s, const struct event *e)
 	struct thread *t = thread_find(s, e->tid);
 
 	if (!t) {
-		on_stranger(s, e);
+		on_unannounced(s, e);
 		return;
 	}
 	switch (e->kind) {
@@ -715,7 +715,7 @@ static void handle(struct session *s, const struct event *e)
 			on_stop(s, t, false);
 		break;
 	case EVENT_SIGNAL:
-		resume(s, t, t->process && loads_end_fault(t->process, e->tid, e->signal) ? 0 : e->signal);
+		resume(s, t, t->process && fault_fixup_end_fault(t->process, e->tid, e->signal) ? 0 : e->signal);
 		break;
 	default:
 		resume(s, t, 0);

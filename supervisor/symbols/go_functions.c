@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 /*
- * gotab.c - reads the table of functions in Go programs.
+ * go_functions.c - reads the table of functions in Go programs.
  *
  *	header	magic 4, zeros 2, quantum 1, pointer size 1, functions 8, files 8, [1.18 on: text 8], then offsets of 8 bytes from the header's start: of the names, of
  *		three tables that are of no use here, of the functions

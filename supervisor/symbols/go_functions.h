@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * gotab.h - the functions of a program that was built with Go, by the table that its own runtime reads (.gopclntab), which `-ldflags=-s` leaves in it.
+ * go_functions.h - the functions of a program that was built with Go, by the table that its own runtime reads (.gopclntab), which `-ldflags=-s` leaves in it.
  * Pure: bytes in, names and addresses out. Nothing is allocated: names are in the bytes, which the caller keeps.
  *
  * The format is that of Go 1.16 (magic 0xfffffffa), 1.18 (0xfffffff0) and 1.20 (0xfffffff1): runtime/symtab.go, `pcHeader`, `functab` and `_func`.

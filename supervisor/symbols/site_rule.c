@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * site.c - the tables behind the site rule.
+ * site_rule.c - the tables behind the site rule.
  *
  * A site is where the program, not a library on its behalf, asked for memory. Namespaces are read off mangled names where there are
  * any (demangle_root), since there the function's own namespace comes first whatever its template arguments are; functions

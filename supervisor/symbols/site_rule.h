@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * site.h - the tables behind the site rule: which functions are an allocator's, which are of a language's library, which of libc.
+ * site_rule.h - the tables behind the site rule: which functions are an allocator's, which are of a language's library, which of libc.
  * Pure functions over names. The rule over a whole stack is in sites.h.
  */
 #ifndef MTRUN_SITE_H

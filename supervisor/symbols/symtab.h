@@ -19,7 +19,7 @@ void symtab_free(struct symtab *t);
 int symtab_add(struct symtab *t, Elf *elf) MUST_USE;
 /* Adds the PLT's entries as NAME@plt. ELF must be the loaded file itself. */
 int symtab_add_plt(struct symtab *t, Elf *elf, struct names *names) MUST_USE;
-/* Adds what Go's own table of functions has (gotab.h), for a file that has no .symtab. */
+/* Adds what Go's own table of functions has (go_functions.h), for a file that has no .symtab. */
 int symtab_add_go(struct symtab *t, Elf *elf) MUST_USE;
 /* To be called when all is added. */
 void symtab_finish(struct symtab *t);

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 /*
- * home.c - how our part comes to be in a target, and what is done there on our behalf.
+ * agent.c - how our part comes to be in a target, and what is done there on our behalf.
  *
- * A new image: at the exit stop of its execve the landing (inject/entry.S) is copied into unused zero bytes of a page that is executable
- * already: behind the vdso, ld.so or the program. One PTRACE_SETREGS sends the thread there. It maps the home's private part; system call
- * stops tell us so; we put the trampoline there, and the thread goes on in it (inject/home.c): it makes the memory files, of which we take hold as each is made, maps them, and
+ * A new image: at the exit stop of its execve the bootstrap stub (inject/entry.S) is copied into unused zero bytes of a page that is executable
+ * already: behind the vdso, ld.so or the program. One PTRACE_SETREGS sends the thread there. It maps the agent's private part; system call
+ * stops tell us so; we put the trampoline there, and the thread goes on in it (inject/agent.c): it makes the memory files, of which we take hold as each is made, maps them, and
  * is in the service loop. There is no breakpoint and no moment with foreign registers: if mtrun dies, the thread finds a file without its size, removes what is there,
  * restores the registers and returns.
  *
- * A program that runs (attach.c): the same with any of its threads, which is put back where it was at once (landing.c); what its part is to have is planned and
- * made ready while it runs. On our way out (detach.c) a thread is sent through the leaving in the same way, which unmaps everything.
+ * A program that runs (attach.c): the same with any of its threads, which is put back where it was at once (stub.c); what its part is to have is planned and
+ * made ready while it runs. On our way out (detach.c) a thread is sent through the unmap stub in the same way, which unmaps everything.
  *
  * A forked child has its parent's private part and tables, but `armed` was wiped, and nothing else that its parent shares with us is mapped there. Its thread is sent
  * through the same code for a file of its own.
@@ -46,11 +46,11 @@
 #define PATIENCE_MS 5000		/* a thread that does not answer for so long is not ours any more */
 #define CALL(nr_, ...) { .nr = (nr_), .arg = { __VA_ARGS__ } }
 
-bool home_owns(const struct process *p, const struct map *m)
+bool agent_owns(const struct process *p, const struct map *m)
 {
-	if (!p->home || m->start < p->home || m->end > p->home + HOME_SPAN)
+	if (!p->agent || m->start < p->agent || m->end > p->agent + AGENT_SPAN)
 		return false;
-	return m->start < p->home + HOME_BEACON ? !m->inode : m->shared && m->deleted && !strcmp(m->path, "/memfd:mtrun");
+	return m->start < p->agent + AGENT_BEACON ? !m->inode : m->shared && m->deleted && !strcmp(m->path, "/memfd:mtrun");
 }
 
 /* ---- work by mail --------------------------------------------------------------------------------------------------------------- */
@@ -78,13 +78,13 @@ static int post(struct wire_mail *mail, uint32_t state)
 	return 0;
 }
 
-void home_go(struct wire_mail *mail)
+void agent_go(struct wire_mail *mail)
 {
 	if (post(mail, MAIL_GO) < 0)
 		return;				/* it has gone already */
 }
 
-bool home_answer(struct wire_mail *mail, uint32_t asked)
+bool agent_answer(struct wire_mail *mail, uint32_t asked)
 {
 	uint32_t now = mail_state(mail);
 
@@ -124,7 +124,7 @@ static int keep_alive(pid_t tid)
 static int await(const struct process *p, struct wire_mail *mail, uint32_t wanted, pid_t tid)
 {
 	struct timespec nap = { .tv_nsec = 2000000 };
-	uint64_t end = pulse_ms() + PATIENCE_MS;
+	uint64_t end = heartbeat_ms() + PATIENCE_MS;
 
 	for (;;) {
 		uint32_t state = mail_state(mail);
@@ -132,11 +132,11 @@ static int await(const struct process *p, struct wire_mail *mail, uint32_t wante
 
 		if ((state & MAIL_STATE) == wanted)
 			return 0;
-		if (pulse_ms() > end)
+		if (heartbeat_ms() > end)
 			return -ETIMEDOUT;
 		if (syscall(SYS_futex, &mail->state, FUTEX_WAIT, state, &nap, NULL, 0) < 0 && errno == ETIMEDOUT) {
 			err = keep_alive(tid);
-			if (!err && shared_is_lost(&p->shared, p->via, p->home + HOME_PROCESS))
+			if (!err && shared_is_lost(&p->shared, p->via, p->agent + AGENT_PROCESS))
 				err = -EFAULT;
 			if (err)
 				return err;
@@ -160,10 +160,10 @@ static int work(const struct process *p, struct wire_mail *mail, pid_t tid, stru
 	return err;
 }
 
-/* ---- the landing ----------------------------------------------------------------------------------------------------------------- */
+/* ---- the bootstrap stub ----------------------------------------------------------------------------------------------------------------- */
 
 /*
- * Where the home is to be: where the kernel itself would put a large mapping, as sanitizers want it, but so far below what is there that its parts can grow in place before
+ * Where the agent is to be: where the kernel itself would put a large mapping, as sanitizers want it, but so far below what is there that its parts can grow in place before
  * the program's own mappings come down to it. 0: there is no room.
  */
 #define FAR  (64ull << 30)
@@ -181,13 +181,13 @@ static raddr_t find_place(pid_t pid)
 		if (hi >> 47 || hi <= lo)
 			continue;
 		if (hi - lo > 4 * FAR)
-			found = hi - FAR - HOME_SPAN;
+			found = hi - FAR - AGENT_SPAN;
 	}
 	for (size_t i = maps.count; i-- > 0 && !found;) {	/* no such gap: the middle of one that is large enough */
 		hi = maps.map[i].start;
 		lo = i ? maps.map[i - 1].end : 1ull << 32;
-		if (!(hi >> 47) && hi > lo && hi - lo > 2 * HOME_SPAN)
-			found = lo + (hi - lo - HOME_SPAN) / 2;
+		if (!(hi >> 47) && hi > lo && hi - lo > 2 * AGENT_SPAN)
+			found = lo + (hi - lo - AGENT_SPAN) / 2;
 	}
 	maps_release(&maps);
 	return found & ~0x1fffffull;
@@ -196,7 +196,7 @@ static raddr_t find_place(pid_t pid)
 /*
  * A limit on addresses (RLIMIT_AS) is the program's own, and what we map counts. Where it leaves little beside that, the program might fail for our sake: it is left alone.
  */
-#define ADDRESSES (6ull << 20)		/* of the home at first, */
+#define ADDRESSES (6ull << 20)		/* of the agent at first, */
 #define HEADROOM  (16ull << 20)		/* and of libraries and the like, without which it could not even start */
 
 static bool has_addresses(pid_t pid)
@@ -208,16 +208,16 @@ static bool has_addresses(pid_t pid)
 	       limit.rlim_cur >= (uint64_t)used * 1024 + ADDRESSES + HEADROOM;
 }
 
-/* The landing's code with the home's address filled in, in *CODE (to be freed). Returns its length. */
-static size_t landing_code(uint8_t **code, raddr_t home)
+/* The bootstrap stub's code with the agent's address filled in, in *CODE (to be freed). Returns its length. */
+static size_t stub_code(uint8_t **code, raddr_t agent)
 {
-	raddr_t start = blob_symbol("landing"), end = blob_symbol("landing_end");
+	raddr_t start = blob_symbol("bootstrap"), end = blob_symbol("bootstrap_end");
 
 	*code = malloc(end - start);
 	if (!*code)
 		return 0;
 	memcpy(*code, blob_elf_start + start, end - start);
-	memcpy(*code + (end - start) - 16, &home, sizeof(home));
+	memcpy(*code + (end - start) - 16, &agent, sizeof(agent));
 	return end - start;
 }
 
@@ -259,14 +259,14 @@ static struct wire_guard plan(uint32_t slots, uint32_t nodes, bool tables)
 	slots = slots < SLOTS_FIRST ? SLOTS_FIRST : slots > WIRE_THREADS ? WIRE_THREADS : slots;
 	nodes = nodes > WIRE_NODES - NODES_FIRST ? WIRE_NODES : (nodes + NODES_FIRST + 127) & ~127u;
 	return (struct wire_guard){
-		.process = HOME_THREADS - HOME_BEACON + slots * (uint64_t)sizeof(struct wire_thread), .nodes = nodes * (uint64_t)sizeof(struct wire_node),
+		.process = AGENT_THREADS - AGENT_BEACON + slots * (uint64_t)sizeof(struct wire_thread), .nodes = nodes * (uint64_t)sizeof(struct wire_node),
 		.rules = tables ? RULES_FIRST * sizeof(struct wire_rule) : 0, .pool = tables ? POOL_FIRST : 0,
 	};
 }
 
 static uint32_t slots_in(const struct wire_guard *g)
 {
-	return (uint32_t)((g->process - (HOME_THREADS - HOME_BEACON)) / sizeof(struct wire_thread));
+	return (uint32_t)((g->process - (AGENT_THREADS - AGENT_BEACON)) / sizeof(struct wire_thread));
 }
 
 /* The memory file of P, which the target has just made as its descriptor NUMBER. ELDER: its parent's stacks, or NULL. */
@@ -302,43 +302,43 @@ static int take_tables(struct process *p, int64_t number, const struct wire_guar
 	return 0;
 }
 
-/* The routine's next call is a mapping at the home's offset OFFSET. */
-static int await_mapping(const struct process *p, struct landing *l, uint64_t offset)
+/* The routine's next call is a mapping at the agent's offset OFFSET. */
+static int await_mapping(const struct process *p, struct stub_run *l, uint64_t offset)
 {
 	int64_t ret;
-	int err = landing_call(l, &ret);
+	int err = stub_call(l, &ret);
 
 	if (err)
 		return err;
 	if (ret < 0 && ret >= -4095)
 		return (int)ret;
-	return (raddr_t)ret == p->home + offset ? 0 : -EIO;
+	return (raddr_t)ret == p->agent + offset ? 0 : -EIO;
 }
 
-/* The thread is on its way through arrive() (inject/home.c), before its first call. What it makes is followed until all is mapped. */
-static int follow(struct process *p, struct landing *l, const struct wire_guard *g, struct nodes *elder)
+/* The thread is on its way through arrive() (inject/agent.c), before its first call. What it makes is followed until all is mapped. */
+static int follow(struct process *p, struct stub_run *l, const struct wire_guard *g, struct nodes *elder)
 {
 	int64_t ret;
-	int err = landing_call(l, &ret);	/* memfd_create */
+	int err = stub_call(l, &ret);	/* memfd_create */
 
 	if (!err)
 		err = take_process(p, ret, g, elder);
 	if (!err)
-		err = landing_call(l, &ret);	/* lseek */
+		err = stub_call(l, &ret);	/* lseek */
 	if (!err && g->rules) {
-		err = landing_call(l, &ret);	/* memfd_create */
+		err = stub_call(l, &ret);	/* memfd_create */
 		if (!err)
 			err = take_tables(p, ret, g);
 		if (!err)
-			err = landing_call(l, &ret);
+			err = stub_call(l, &ret);
 		if (!err)
-			err = await_mapping(p, l, HOME_TABLES);
+			err = await_mapping(p, l, AGENT_TABLES);
 		if (!err)
-			err = await_mapping(p, l, HOME_POOL);
+			err = await_mapping(p, l, AGENT_POOL);
 	}
 	if (!err)
-		err = await_mapping(p, l, HOME_BEACON);
-	return err ? err : await_mapping(p, l, HOME_NODES);
+		err = await_mapping(p, l, AGENT_BEACON);
+	return err ? err : await_mapping(p, l, AGENT_NODES);
 }
 
 /* The trampoline, marked as ours and of this version where an ELF header has nothing. */
@@ -346,16 +346,16 @@ static int write_blob(const struct process *p)
 {
 	size_t len = (size_t)(blob_elf_end - blob_elf_start);
 	const struct wire_journal journal = { .magic = WIRE_MAGIC | WIRE_VERSION };
-	int err = remote_write(p->via, p->home + HOME_BLOB, blob_elf_start, len);
+	int err = remote_write(p->via, p->agent + AGENT_BLOB, blob_elf_start, len);
 
-	return err ? err : remote_write(p->via, p->home + HOME_JOURNAL, &journal, offsetof(struct wire_journal, island));
+	return err ? err : remote_write(p->via, p->agent + AGENT_JOURNAL, &journal, offsetof(struct wire_journal, island));
 }
 
-int home_arm(const struct process *p, bool on)
+int agent_arm(const struct process *p, bool on)
 {
 	const struct wire_guard armed = { .armed = !on ? ARMED_NOT : p->off ? ARMED_OFF : ARMED_ON, .here = 1 };
 
-	return remote_write(p->via, p->home + HOME_GUARD, &armed, on ? offsetof(struct wire_guard, process) : sizeof(armed.armed));
+	return remote_write(p->via, p->agent + AGENT_GUARD, &armed, on ? offsetof(struct wire_guard, process) : sizeof(armed.armed));
 }
 
 #define SLOTS_FILTERED 64u		/* where the program's own hooks can map nothing later */
@@ -371,23 +371,23 @@ static int serve(struct process *p, pid_t tid, bool fences)
 	return err;
 }
 
-/* The thread is on its way through the landing. When this fails it is out of it, or going to be by itself. */
-static int land(struct process *p, struct landing *l, const struct agent_settings *settings, bool attach)
+/* The thread is on its way through the bootstrap stub. When this fails it is out of it, or going to be by itself. */
+static int land(struct process *p, struct stub_run *l, const struct agent_settings *settings, bool attach)
 {
 	bool filtered = proc_status_field(p->via, "Seccomp") > 0;
 	struct wire_guard g = plan(p->threads + p->threads / 4 + (filtered ? SLOTS_FILTERED : 1), filtered ? NODES_FILTERED : 0, true);
 	int64_t ret;
-	int err = landing_call(l, &ret);	/* rt_sigprocmask */
+	int err = stub_call(l, &ret);	/* rt_sigprocmask */
 
 	if (!err)
-		err = await_mapping(p, l, HOME_GUARD);
+		err = await_mapping(p, l, AGENT_GUARD);
 	if (!err)
-		err = remote_write(p->via, p->home + HOME_GUARD, &g, sizeof(g));
+		err = remote_write(p->via, p->agent + AGENT_GUARD, &g, sizeof(g));
 	if (!err)
 		err = write_blob(p);
 	if (!err) {
-		l->more_lo = p->home + HOME_BLOB;
-		l->more_hi = p->home + HOME_JOURNAL;
+		l->more_lo = p->agent + AGENT_BLOB;
+		l->more_hi = p->agent + AGENT_JOURNAL;
 		err = follow(p, l, &g, NULL);
 	}
 	if (!err) {
@@ -398,92 +398,92 @@ static int land(struct process *p, struct landing *l, const struct agent_setting
 		err = serve(p, l->tid, !attach);
 	}
 	if (err && p->wire)
-		home_go(&p->wire->mail);
+		agent_go(&p->wire->mail);
 	return err;
 }
 
-int home_land(struct process *p, pid_t tid, const struct agent_settings *settings, struct landing *l)
+int agent_land(struct process *p, pid_t tid, const struct agent_settings *settings, struct stub_run *l)
 {
-	struct slack slack;
+	struct code_cave cave;
 	uint8_t *code;
 	size_t len;
 	struct user_regs_struct regs;
 	int err;
 
-	*l = (struct landing){ .pid = p->via, .tid = tid, .hi = UINT64_MAX };
-	p->home = find_place(p->via);
-	len = landing_code(&code, p->home);
-	err = !has_addresses(p->via) ? -E2BIG : !p->home ? -ENOSPC : len ? slack_use(p->via, code, len, &slack) : -ENOMEM;
+	*l = (struct stub_run){ .pid = p->via, .tid = tid, .hi = UINT64_MAX };
+	p->agent = find_place(p->via);
+	len = stub_code(&code, p->agent);
+	err = !has_addresses(p->via) ? -E2BIG : !p->agent ? -ENOSPC : len ? cave_use(p->via, code, len, &cave) : -ENOMEM;
 	if (len)
 		free(code);
 	if (!err)
-		err = landing_stop(l, &regs);		/* the way out of execve */
+		err = stub_stop(l, &regs);		/* the way out of execve */
 	if (!err)
-		err = landing_send(l, p->via, tid, slack.code, slack.code, slack.end);
+		err = stub_send(l, p->via, tid, cave.code, cave.code, cave.end);
 	if (!err)
 		err = land(p, l, settings, false);
 	if (!err)
-		err = home_arm(p, true);
+		err = agent_arm(p, true);
 	if (err) {
 		if (p->wire)
-			home_go(&p->wire->mail);
-		p->home = p->wire ? p->home : 0;
+			agent_go(&p->wire->mail);
+		p->agent = p->wire ? p->agent : 0;
 		tracer_cont(tid, 0);
 	}
 	return err;
 }
 
-int home_attach(struct process *p, pid_t tid, const struct agent_settings *settings)
+int agent_attach(struct process *p, pid_t tid, const struct agent_settings *settings)
 {
-	struct landing l;
-	struct slack slack;
+	struct stub_run l;
+	struct code_cave cave;
 	uint8_t *code;
 	size_t len;
 	int err, back = 0;
 
-	p->home = find_place(p->via);
-	len = landing_code(&code, p->home);
-	err = !has_addresses(p->via) ? -E2BIG : !p->home ? -ENOSPC : len ? slack_use(p->via, code, len, &slack) : -ENOMEM;
+	p->agent = find_place(p->via);
+	len = stub_code(&code, p->agent);
+	err = !has_addresses(p->via) ? -E2BIG : !p->agent ? -ENOSPC : len ? cave_use(p->via, code, len, &cave) : -ENOMEM;
 	if (len)
 		free(code);
 	if (err) {
-		p->home = 0;
-		return landing_none(tid, err);
+		p->agent = 0;
+		return stub_none(tid, err);
 	}
-	err = landing_send(&l, p->via, tid, slack.code, slack.code, slack.end);
+	err = stub_send(&l, p->via, tid, cave.code, cave.code, cave.end);
 	if (err)
-		landing_none(tid, err);
+		stub_none(tid, err);
 	else {
 		err = land(p, &l, settings, true);
-		back = p->wire ? landing_force(&l) : landing_recall(&l);	/* as home_call() */
+		back = p->wire ? stub_force(&l) : stub_recall(&l);	/* as agent_call() */
 	}
 	if (!back)
-		back = slack_clear(p->via, &slack);
+		back = cave_clear(p->via, &cave);
 	if (!p->wire)
-		p->home = 0;
+		p->agent = 0;
 	return err ? err : back;
 }
 
-int home_send(struct process *p, pid_t tid, struct landing *l)
+int agent_send(struct process *p, pid_t tid, struct stub_run *l)
 {
-	raddr_t blob = p->home + HOME_BLOB;
+	raddr_t blob = p->agent + AGENT_BLOB;
 	int err;
 
 	p->wire->mail.state = MAIL_IDLE;
-	err = landing_send(l, p->via, tid, blob + blob_symbol("entry_service"), blob, p->home + HOME_BEACON);
+	err = stub_send(l, p->via, tid, blob + blob_symbol("entry_service"), blob, p->agent + AGENT_BEACON);
 	return err ? err : tracer_cont(tid, 0);
 }
 
-int home_call(struct process *p, pid_t tid, struct wire_call *calls, uint32_t n)
+int agent_call(struct process *p, pid_t tid, struct wire_call *calls, uint32_t n)
 {
-	struct landing l;
-	int back, err = home_send(p, tid, &l);
+	struct stub_run l;
+	int back, err = agent_send(p, tid, &l);
 
 	if (err)
-		return landing_none(tid, err);
+		return stub_none(tid, err);
 	err = work(p, &p->wire->mail, tid, calls, n);
 	/* It is not asked to go by itself: a program that overwrites the mail would make that take as long as we have patience, for each thread. */
-	back = landing_force(&l);
+	back = stub_force(&l);
 	return err ? err : back;
 }
 
@@ -509,21 +509,21 @@ static void wire_inherit(struct wire_process *to, const struct wire_process *fro
  * As many slots as the parent has: a handler that has interrupted a hook may have forked, and then its thread comes back to that hook here. The stacks that it may be in the middle
  * of are zeros here, and get children like any others.
  */
-int home_inherit(struct process *child, struct process *parent, pid_t tid, struct landing *filtered)
+int agent_inherit(struct process *child, struct process *parent, pid_t tid, struct stub_run *filtered)
 {
 	uint32_t slots = shared_slots(&parent->shared), nodes = nodes_count(parent->nodes);
 	struct wire_guard g = plan(filtered && slots < SLOTS_FILTERED ? SLOTS_FILTERED : slots, filtered && nodes < NODES_FILTERED ? NODES_FILTERED : nodes, false);
-	raddr_t blob = parent->home + HOME_BLOB;
-	struct landing l;
+	raddr_t blob = parent->agent + AGENT_BLOB;
+	struct stub_run l;
 	int64_t ret;
 	int err;
 
-	child->home = parent->home;
-	err = remote_write(child->via, child->home + HOME_GUARD, &g, sizeof(g));
+	child->agent = parent->agent;
+	err = remote_write(child->via, child->agent + AGENT_GUARD, &g, sizeof(g));
 	if (!err)
-		err = landing_send(&l, child->via, tid, blob + blob_symbol("entry_arrive"), blob, parent->home + HOME_JOURNAL);
+		err = stub_send(&l, child->via, tid, blob + blob_symbol("entry_arrive"), blob, parent->agent + AGENT_JOURNAL);
 	if (!err)
-		err = landing_call(&l, &ret);		/* rt_sigprocmask */
+		err = stub_call(&l, &ret);		/* rt_sigprocmask */
 	if (!err)
 		err = follow(child, &l, &g, parent->nodes);
 	if (!err) {
@@ -532,7 +532,7 @@ int home_inherit(struct process *child, struct process *parent, pid_t tid, struc
 		child->view = parent->view;
 		child->wire->root = nodes_root(child->nodes);
 		child->wire->no_syscalls = filtered != NULL;
-		err = image_publish(child->image, &child->modules, &child->plant, child->wire, child->home, &child->view, NULL, NULL);
+		err = image_publish(child->image, &child->modules, &child->plant, child->wire, child->agent, &child->view, NULL, NULL);
 		if (err == -ENOSPC)
 			err = 0;
 	}
@@ -540,11 +540,11 @@ int home_inherit(struct process *child, struct process *parent, pid_t tid, struc
 	if (!err)
 		err = serve(child, tid, true);
 	if (!err)
-		err = home_arm(child, true);
+		err = agent_arm(child, true);
 	if (!err && filtered)
 		*filtered = l;
 	else if (child->wire)
-		home_go(&child->wire->mail);
+		agent_go(&child->wire->mail);
 	return err;
 }
 
@@ -554,7 +554,7 @@ struct reach {				/* how the planter gets at the target */
 	struct process *p;
 	pid_t tid;
 	struct wire_mail *mail;		/* NULL: nobody serves ... */
-	home_caller *caller;		/* ... but somebody can be made to; or NULL: all threads are stopped ... */
+	agent_caller *caller;		/* ... but somebody can be made to; or NULL: all threads are stopped ... */
 	void *ctx;
 	const raddr_t *pc;		/* ... here */
 	size_t n;
@@ -569,7 +569,7 @@ static int reach_note(void *ctx, const struct plant *plant)
 {
 	const struct process *p = ((struct reach *)ctx)->p;
 
-	return p->wire ? journal_write(p->via, p->home, plant) : -ESRCH;
+	return p->wire ? journal_write(p->via, p->agent, plant) : -ESRCH;
 }
 
 static ssize_t reach_read(void *ctx, raddr_t addr, void *buf, size_t len)
@@ -617,7 +617,7 @@ static int map_near_once(struct reach *r, raddr_t lo, raddr_t hi, size_t len, ra
 	maps_release(&maps);
 	if (!call.arg[0] || !r->p->wire)
 		return -ENOSPC;
-	err = journal_island(r->p->via, r->p->home, &r->p->plant, call.arg[0], call.arg[0] + len);
+	err = journal_island(r->p->via, r->p->agent, &r->p->plant, call.arg[0], call.arg[0] + len);
 	if (!err)
 		err = r->mail ? work(r->p, r->mail, r->tid, &call, 1) : r->caller(r->ctx, r->p, &call, 1);
 	if (err)
@@ -681,7 +681,7 @@ static int plant_all(struct process *p, const struct plant_ops *ops, const struc
 	raddr_t entry[HOOK_KINDS];
 	int err, missed = 0;
 
-	blob_entries(p->home + HOME_BLOB, entry);
+	blob_entries(p->agent + AGENT_BLOB, entry);
 	for (size_t i = 0; i < p->modules.count; i++) {
 		struct module *m = p->modules.module[i];
 
@@ -710,12 +710,12 @@ static int plant_all(struct process *p, const struct plant_ops *ops, const struc
 }
 
 /* Our own mappings are no module of the target's. */
-static void leave_out_home(struct maps *maps, const struct process *p)
+static void leave_out_agent(struct maps *maps, const struct process *p)
 {
 	size_t n = 0;
 
 	for (size_t i = 0; i < maps->count; i++)
-		if (!home_owns(p, &maps->map[i]))
+		if (!agent_owns(p, &maps->map[i]))
 			maps->map[n++] = maps->map[i];
 	maps->count = n;
 }
@@ -725,8 +725,8 @@ static int extend_view(void *ctx, struct image_view *view, const struct image_vi
 {
 	struct reach *r = ctx;
 	struct wire_call call[] = {
-		CALL(SYS_mremap, r->p->home + HOME_TABLES + view->rules - 4096, 4096, 4096 + more->rules - view->rules, 0),
-		CALL(SYS_mremap, r->p->home + HOME_POOL + view->pool - 4096, 4096, 4096 + more->pool - view->pool, 0),
+		CALL(SYS_mremap, r->p->agent + AGENT_TABLES + view->rules - 4096, 4096, 4096 + more->rules - view->rules, 0),
+		CALL(SYS_mremap, r->p->agent + AGENT_POOL + view->pool - 4096, 4096, 4096 + more->pool - view->pool, 0),
 	};
 	int err = r->mail ? work(r->p, r->mail, r->tid, call, 2) : r->caller ? r->caller(r->ctx, r->p, call, 2) : -ENOSPC;
 
@@ -753,7 +753,7 @@ static int refresh(struct process *p, struct reach *reach, const struct agent_se
 
 	if (err)
 		return err;
-	leave_out_home(&maps, p);
+	leave_out_agent(&maps, p);
 	err = modules_update(&p->modules, p->via, p->outside, &maps, nodes_count(p->nodes), &overlap);
 	maps_release(&maps);
 	if (err < 0)
@@ -780,7 +780,7 @@ static int refresh(struct process *p, struct reach *reach, const struct agent_se
 		return -ESRCH;
 	if (missed && missed != -EBUSY && missed != -ENOSPC)
 		return missed;
-	err = image_publish(p->image, &p->modules, &p->plant, p->wire, p->home, &p->view, extend_view, reach);
+	err = image_publish(p->image, &p->modules, &p->plant, p->wire, p->agent, &p->view, extend_view, reach);
 	if (err == -ENOSPC && (reach->mail || reach->caller)) {
 		say_no_tables(p);
 		err = 0;
@@ -788,17 +788,17 @@ static int refresh(struct process *p, struct reach *reach, const struct agent_se
 	return err ? err : missed;
 }
 
-int home_refresh(struct process *p, pid_t tid, struct wire_mail *mail, const struct agent_settings *settings)
+int agent_refresh(struct process *p, pid_t tid, struct wire_mail *mail, const struct agent_settings *settings)
 {
 	return refresh(p, &(struct reach){ .p = p, .tid = tid, .mail = mail }, settings);
 }
 
-int home_refresh_stopped(struct process *p, const raddr_t *pc, size_t n, const struct agent_settings *settings)
+int agent_refresh_stopped(struct process *p, const raddr_t *pc, size_t n, const struct agent_settings *settings)
 {
 	return refresh(p, &(struct reach){ .p = p, .pc = pc, .n = n }, settings);
 }
 
-int home_prepare(struct process *p, const struct agent_settings *settings)
+int agent_prepare(struct process *p, const struct agent_settings *settings)
 {
 	struct maps maps;
 	bool overlap;
@@ -823,7 +823,7 @@ int home_prepare(struct process *p, const struct agent_settings *settings)
 	return err < 0 ? err : 0;
 }
 
-int home_plan(struct process *p, home_caller *caller, void *ctx, const struct agent_settings *settings)
+int agent_plan(struct process *p, agent_caller *caller, void *ctx, const struct agent_settings *settings)
 {
 	return refresh(p, &(struct reach){ .p = p, .caller = caller, .ctx = ctx }, settings);
 }
@@ -860,20 +860,20 @@ static int with_writer(struct process *p, int (*fn)(struct plant *plant, const s
 	return err;
 }
 
-int home_plant(struct process *p)
+int agent_plant(struct process *p)
 {
 	return with_writer(p, plant_write);
 }
 
-int home_uproot(struct process *p)
+int agent_uproot(struct process *p)
 {
 	return with_writer(p, plant_uproot);
 }
 
 #define LEAVE_MOST 8			/* mappings at a time: the place is small */
 
-/* The home's mappings, its private part last: as long as that is there the rest can be found. Returns how many, at most LEAVE_MOST. */
-static size_t home_mappings(const struct process *p, uint64_t *list)
+/* The agent's mappings, its private part last: as long as that is there the rest can be found. Returns how many, at most LEAVE_MOST. */
+static size_t agent_mappings(const struct process *p, uint64_t *list)
 {
 	struct maps maps;
 	size_t n = 0;
@@ -881,14 +881,14 @@ static size_t home_mappings(const struct process *p, uint64_t *list)
 	if (maps_read(&maps, p->via) < 0)
 		return 0;
 	for (size_t i = 0; i < maps.count && n < LEAVE_MOST - 1; i++)
-		if (home_owns(p, &maps.map[i]) && maps.map[i].start >= p->home + HOME_BEACON) {
+		if (agent_owns(p, &maps.map[i]) && maps.map[i].start >= p->agent + AGENT_BEACON) {
 			list[2 * n] = maps.map[i].start;
 			list[2 * n++ + 1] = maps.map[i].end - maps.map[i].start;
 		}
 	maps_release(&maps);
 	if (n < LEAVE_MOST - 1) {
-		list[2 * n] = p->home;
-		list[2 * n++ + 1] = HOME_BEACON;
+		list[2 * n] = p->agent;
+		list[2 * n++ + 1] = AGENT_BEACON;
 	}
 	return n;
 }
@@ -905,35 +905,35 @@ static size_t leave_list(struct process *p, uint64_t *list)
 		list[2 * n++ + 1] = island->end - island->start;
 	}
 	if (!n) {
-		n = home_mappings(p, list);
-		p->left = n && list[2 * n - 2] == p->home;
+		n = agent_mappings(p, list);
+		p->left = n && list[2 * n - 2] == p->agent;
 	}
 	list[2 * n] = 0;
 	return n;
 }
 
-int home_leave(struct process *p, pid_t tid)
+int agent_leave(struct process *p, pid_t tid)
 {
-	raddr_t start = blob_symbol("leaving"), len = blob_symbol("leaving_end") - start;
+	raddr_t start = blob_symbol("unmap_stub"), len = blob_symbol("unmap_stub_end") - start;
 	uint64_t list[2 * LEAVE_MOST + 1];
 	uint8_t code[512 + sizeof(list)];
 	size_t n = leave_list(p, list), bytes = (2 * n + 1) * sizeof(*list);
-	struct landing l;
-	struct slack slack;
+	struct stub_run l;
+	struct code_cave cave;
 	int err;
 
 	if (len > sizeof(code) - sizeof(list))
-		return landing_none(tid, -ENOSPC);
+		return stub_none(tid, -ENOSPC);
 	memcpy(code, blob_elf_start + start, len);
 	memcpy(code + len, list, bytes);
-	err = slack_use(p->via, code, len + bytes, &slack);
+	err = cave_use(p->via, code, len + bytes, &cave);
 	if (err)
-		return landing_none(tid, err);
-	err = landing_send(&l, p->via, tid, slack.code, slack.code, slack.end);
+		return stub_none(tid, err);
+	err = stub_send(&l, p->via, tid, cave.code, cave.code, cave.end);
 	if (err)
-		return landing_none(tid, err);
-	err = landing_recall(&l);
+		return stub_none(tid, err);
+	err = stub_recall(&l);
 	if (err == -ETIMEDOUT)
-		err = landing_force(&l);
-	return err ? err : slack_clear(p->via, &slack);
+		err = stub_force(&l);
+	return err ? err : cave_clear(p->via, &cave);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * unwind.c - stacks of stopped threads: libunwind's DWARF interpreter over accessors of ours.
+ * backtrace.c - stacks of stopped threads: libunwind's DWARF interpreter over accessors of ours.
  *
  * libunwind asks three things. Registers: those of the stop, which the caller has taken. Memory: from the process, page by page, kept for
  * the length of one stack. And the unwind information of a pc: we know which module it is in and keep, for each file, a sorted table of its
@@ -8,7 +8,7 @@
  * nor symbols nor the file system, and what it computes from an FDE owes nothing to callframe.c: tests compare the two.
  *
  * Some code has no FDE of its own: moved instructions in an island of ours (where the state is that of the place they were moved from), and code
- * without call frame information whose rules were read off its instructions (infer.c). For such a pc we write an FDE that says the same as the rule. It lies,
+ * without call frame information whose rules were read off its instructions (cfi_synthesize.c). For such a pc we write an FDE that says the same as the rule. It lies,
  * like the tables, in a range of addresses that no process has, and is served by the memory accessor.
  *
  * Where nothing is known the stack ends; libunwind's guess that rbp is a frame pointer is not taken.
@@ -100,7 +100,7 @@ static void file_release(struct unwind_file *f)
 	memset(f, 0, sizeof(*f));
 }
 
-void unwind_release(void)
+void backtrace_release(void)
 {
 	for (size_t i = 0; i < FILES; i++)
 		file_release(&files[i]);
@@ -164,7 +164,7 @@ static struct elf *blob_elf(void)
 
 static bool in_blob(const struct process *p, raddr_t pc)
 {
-	return p->home && pc >= p->home + HOME_BLOB && pc < p->home + HOME_JOURNAL;
+	return p->agent && pc >= p->agent + AGENT_BLOB && pc < p->agent + AGENT_JOURNAL;
 }
 
 /* The file that PC is in, and its relocation. NULL: none that we know. */
@@ -173,8 +173,8 @@ static struct unwind_file *file_at(const struct process *p, raddr_t pc, uint64_t
 	const struct module *m;
 
 	if (in_blob(p, pc)) {
-		*bias = p->home + HOME_BLOB;
-		return blob_elf() ? file_of(blob_elf(), 0, HOME_JOURNAL - HOME_BLOB) : NULL;
+		*bias = p->agent + AGENT_BLOB;
+		return blob_elf() ? file_of(blob_elf(), 0, AGENT_JOURNAL - AGENT_BLOB) : NULL;
 	}
 	m = modules_find(&p->modules, pc, UINT32_MAX);
 	if (!m || pc < m->text_start || pc >= m->text_end)
@@ -184,7 +184,7 @@ static struct unwind_file *file_at(const struct process *p, raddr_t pc, uint64_t
 }
 
 /* The rule at OFFSET for code that has no FDE. */
-static const struct wire_rule *inferred_rule(struct unwind_file *f, uint32_t offset)
+static const struct wire_rule *synthesized_rule(struct unwind_file *f, uint32_t offset)
 {
 	if (!f->rules) {
 		struct cfi *rules = calloc(1, sizeof(*rules));
@@ -402,7 +402,7 @@ static int find_proc_info(unw_addr_space_t as, unw_word_t ip, unw_proc_info_t *p
 		return find_synthetic(u, as, ip, pi, need, &rule);
 	}
 	if (frame < 0)
-		return find_synthetic(u, as, ip, pi, need, inferred_rule(f, offset));
+		return find_synthetic(u, as, ip, pi, need, synthesized_rule(f, offset));
 	if (f->lo + f->frames.frame[frame].start == elf_entry(f->elf))
 		return find_synthetic(u, as, ip, pi, need, &outermost);
 	u->file = f;

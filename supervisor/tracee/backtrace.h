@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * unwind.h - the stack of a stopped thread, through libunwind's remote unwinding. It makes no ptrace call: the registers are given, memory
+ * backtrace.h - the stack of a stopped thread, through libunwind's remote unwinding. It makes no ptrace call: the registers are given, memory
  * is read by remote_read(). Frames of the trampoline are passed over, a pc in a moved instruction is given as where it was moved from.
  */
 #ifndef MTRUN_UNWIND_H
@@ -29,6 +29,6 @@ ssize_t unwind_frames(const struct process *p, pid_t tid, const struct user_regs
 int unwind_stack(struct process *p, pid_t tid, const struct user_regs_struct *regs, uint64_t *pc, size_t max) MUST_USE;
 
 /* Gives back the tables that are kept about files between calls. */
-void unwind_release(void);
+void backtrace_release(void);
 
 #endif

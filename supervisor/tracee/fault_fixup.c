@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 /*
- * loads.c - a stack walk in the target has read memory that is no longer there.
+ * fault_fixup.c - a stack walk in the target has read memory that is no longer there.
  *
  * The walk proves a page once and reads it often (inject/walk.c). Between the two the page may go in a way that no hook sees, or while another thread reads it. Natively
  * nothing would have read there, so the program must not get the signal. The loads concerned are listed in the trampoline's section .loads, and each
@@ -21,7 +21,7 @@
 
 #define LOAD_FAILED (~0ull)		/* as in inject/walk.c */
 
-void loads_forget(struct process *p)
+void fault_fixup_forget(struct process *p)
 {
 	uint32_t high = shared_slots(&p->shared);
 
@@ -59,24 +59,24 @@ static unsigned long long *load_target(struct user_regs_struct *regs, raddr_t at
 	return reg[(insn[0] & 4) << 1 | (insn[2] >> 3 & 7)];
 }
 
-bool loads_end_fault(struct process *p, pid_t tid, int signal)
+bool fault_fixup_end_fault(struct process *p, pid_t tid, int signal)
 {
 	struct user_regs_struct regs;
 	unsigned long long *target;
 	raddr_t at, next;
 	int code;
 
-	if ((signal != SIGSEGV && signal != SIGBUS) || !p->home || !p->wire || tracer_get_regs(tid, &regs) < 0)
+	if ((signal != SIGSEGV && signal != SIGBUS) || !p->agent || !p->wire || tracer_get_regs(tid, &regs) < 0)
 		return false;
-	at = regs.rip - (p->home + HOME_BLOB);
-	next = at < HOME_BEACON - HOME_BLOB ? load_end(at) : 0;
+	at = regs.rip - (p->agent + AGENT_BLOB);
+	next = at < AGENT_BEACON - AGENT_BLOB ? load_end(at) : 0;
 	target = next ? load_target(&regs, at) : NULL;
 	if (!target || tracer_signal_code(tid, &code) < 0 || code <= 0)
 		return false;
 	*target = LOAD_FAILED;
-	regs.rip = p->home + HOME_BLOB + next;
+	regs.rip = p->agent + AGENT_BLOB + next;
 	if (tracer_set_regs(tid, &regs) < 0)
 		return false;
-	loads_forget(p);
+	fault_fixup_forget(p);
 	return true;
 }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* loads.h - the trampoline's loads that may fail, ended when they do. */
-#ifndef MTRUN_LOADS_H
-#define MTRUN_LOADS_H
+/* fault_fixup.h - the trampoline's loads that may fail, ended when they do. */
+#ifndef MTRUN_FAULT_FIXUP_H
+#define MTRUN_FAULT_FIXUP_H
 
 #include "process/process.h"
 
 /* TID of P has stopped for SIGNAL. True: the signal is a fault of such a load and is not to be delivered; the thread can go on. */
-bool loads_end_fault(struct process *p, pid_t tid, int signal) MUST_USE;
-/* Every thread of P proves its stacks again before it next reads there. P has its home. */
-void loads_forget(struct process *p);
+bool fault_fixup_end_fault(struct process *p, pid_t tid, int signal) MUST_USE;
+/* Every thread of P proves its stacks again before it next reads there. P has its agent. */
+void fault_fixup_forget(struct process *p);
 
 #endif

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 /*
- * journal.c - the record of planted functions and islands in the home, written before the deed, and read by whoever comes after our death.
+ * journal.c - the record of planted functions and islands in the agent, written before the deed, and read by whoever comes after our death.
  *
  * It lies in the process' private memory, so that a forked child has it, too. The program can write there. So a record counts only where it fits what is in place: a function's entry holds the jump to a stub in one
- * of the islands, in an executable mapping; an island is an anonymous r-x mapping of just these bounds, empty or beginning with a hook of this home's.
+ * of the islands, in an executable mapping; an island is an anonymous r-x mapping of just these bounds, empty or beginning with a hook of this agent's.
  */
 #include "tracee/journal.h"
 
@@ -16,12 +16,12 @@
 
 /* ---- writing ----------------------------------------------------------------------------------------------------------------------- */
 
-static raddr_t at(raddr_t home, size_t offset)
+static raddr_t at(raddr_t agent, size_t offset)
 {
-	return home + HOME_JOURNAL + offset;
+	return agent + AGENT_JOURNAL + offset;
 }
 
-int journal_write(pid_t pid, raddr_t home, const struct plant *plant)
+int journal_write(pid_t pid, raddr_t agent, const struct plant *plant)
 {
 	struct wire_plant *list = calloc(plant->count + 1, sizeof(*list));
 	uint32_t count = (uint32_t)plant->count;
@@ -40,14 +40,14 @@ int journal_write(pid_t pid, raddr_t home, const struct plant *plant)
 		list[i] = w;
 	}
 	if (!err)
-		err = remote_write(pid, at(home, offsetof(struct wire_journal, plant)), list, plant->count * sizeof(*list));
+		err = remote_write(pid, at(agent, offsetof(struct wire_journal, plant)), list, plant->count * sizeof(*list));
 	if (!err)
-		err = remote_write(pid, at(home, offsetof(struct wire_journal, plants)), &count, sizeof(count));
+		err = remote_write(pid, at(agent, offsetof(struct wire_journal, plants)), &count, sizeof(count));
 	free(list);
 	return err;
 }
 
-int journal_island(pid_t pid, raddr_t home, const struct plant *plant, raddr_t start, raddr_t end)
+int journal_island(pid_t pid, raddr_t agent, const struct plant *plant, raddr_t start, raddr_t end)
 {
 	uint64_t island[2] = { start, end };
 	uint32_t count = (uint32_t)plant->nislands + 1;
@@ -55,33 +55,33 @@ int journal_island(pid_t pid, raddr_t home, const struct plant *plant, raddr_t s
 
 	if (plant->nislands >= WIRE_ISLANDS)
 		return -ENOSPC;
-	err = remote_write(pid, at(home, offsetof(struct wire_journal, island) + plant->nislands * sizeof(island)), island, sizeof(island));
-	return err ? err : remote_write(pid, at(home, offsetof(struct wire_journal, islands)), &count, sizeof(count));
+	err = remote_write(pid, at(agent, offsetof(struct wire_journal, island) + plant->nislands * sizeof(island)), island, sizeof(island));
+	return err ? err : remote_write(pid, at(agent, offsetof(struct wire_journal, islands)), &count, sizeof(count));
 }
 
 /* ---- reading ----------------------------------------------------------------------------------------------------------------------- */
 
-static uint64_t read_magic(pid_t pid, raddr_t home)
+static uint64_t read_magic(pid_t pid, raddr_t agent)
 {
 	uint64_t magic;
 
-	return remote_read(pid, at(home, 0), &magic, sizeof(magic)) == sizeof(magic) ? magic : 0;
+	return remote_read(pid, at(agent, 0), &magic, sizeof(magic)) == sizeof(magic) ? magic : 0;
 }
 
 /* The trampoline's mapping: anonymous, executable, of that size, with an ELF header, and a journal behind it. Before it lies the guard page. */
-static raddr_t find_home(pid_t pid, const struct maps *maps, uint64_t *magic)
+static raddr_t find_agent(pid_t pid, const struct maps *maps, uint64_t *magic)
 {
 	for (size_t i = 0; i < maps->count; i++) {
 		const struct map *m = &maps->map[i];
 		char elf[4];
 
-		if (m->inode || m->path[0] || !m->exec || m->write || m->shared || m->end - m->start != HOME_BEACON - HOME_BLOB)
+		if (m->inode || m->path[0] || !m->exec || m->write || m->shared || m->end - m->start != AGENT_BEACON - AGENT_BLOB)
 			continue;
 		if (remote_read(pid, m->start, elf, sizeof(elf)) != sizeof(elf) || memcmp(elf, "\177ELF", sizeof(elf)) != 0)
 			continue;
-		*magic = read_magic(pid, m->start - HOME_BLOB);
+		*magic = read_magic(pid, m->start - AGENT_BLOB);
 		if ((*magic ^ WIRE_MAGIC) < 1 << 16)
-			return m->start - HOME_BLOB;
+			return m->start - AGENT_BLOB;
 	}
 	return 0;
 }
@@ -95,7 +95,7 @@ static bool is_old(const struct maps *maps)
 	return false;
 }
 
-static bool read_island(pid_t pid, const struct maps *maps, raddr_t home, raddr_t start, raddr_t end)
+static bool read_island(pid_t pid, const struct maps *maps, raddr_t agent, raddr_t start, raddr_t end)
 {
 	const struct map *m = maps_find(maps, start);
 	uint64_t first;
@@ -104,7 +104,7 @@ static bool read_island(pid_t pid, const struct maps *maps, raddr_t home, raddr_
 		return false;
 	if (remote_read(pid, start, &first, sizeof(first)) != sizeof(first))
 		return false;
-	return first == 0 || first - home < HOME_BEACON;
+	return first == 0 || first - agent < AGENT_BEACON;
 }
 
 static int add_island(struct plant *plant, raddr_t start, raddr_t end)
@@ -157,12 +157,12 @@ static int add_planted(struct plant *plant, const struct wire_plant *w)
 	return 0;
 }
 
-static int take(pid_t pid, const struct maps *maps, raddr_t home, const struct wire_journal *j, struct plant *plant)
+static int take(pid_t pid, const struct maps *maps, raddr_t agent, const struct wire_journal *j, struct plant *plant)
 {
 	int err = 0;
 
 	for (uint32_t i = 0; i < j->islands && i < WIRE_ISLANDS && !err; i++)
-		if (read_island(pid, maps, home, j->island[i].start, j->island[i].end))
+		if (read_island(pid, maps, agent, j->island[i].start, j->island[i].end))
 			err = add_island(plant, j->island[i].start, j->island[i].end);
 	for (uint32_t i = 0; i < j->plants && i < WIRE_PLANTS && !err; i++)
 		if (fits(plant, maps, &j->plant[i]))
@@ -173,20 +173,20 @@ static int take(pid_t pid, const struct maps *maps, raddr_t home, const struct w
 static int find(pid_t pid, const struct maps *maps, struct leftover *left)
 {
 	uint64_t magic = 0;
-	raddr_t home = find_home(pid, maps, &magic);
+	raddr_t agent = find_agent(pid, maps, &magic);
 	struct wire_journal *j;
 	int err = 0;
 
-	*left = (struct leftover){ .home = home };
-	if (!home)
+	*left = (struct leftover){ .agent = agent };
+	if (!agent)
 		return is_old(maps) ? -EPROTO : 0;
 	if (magic != (WIRE_MAGIC | WIRE_VERSION))
 		return -EPROTO;
 	j = malloc(sizeof(*j));
 	if (!j)
 		return -ENOMEM;
-	if (remote_read(pid, at(home, 0), j, sizeof(*j)) == sizeof(*j))
-		err = take(pid, maps, home, j, &left->plant);
+	if (remote_read(pid, at(agent, 0), j, sizeof(*j)) == sizeof(*j))
+		err = take(pid, maps, agent, j, &left->plant);
 	free(j);
 	if (err)
 		plant_release(&left->plant);

@@ -35,7 +35,7 @@ static struct elf *refuse(int err, int *error)
 
 struct elf *program_open(int fd, bool hooks_given, int *error, char *why, size_t len)
 {
-	struct recognized known[RECOGNIZED_MAX];
+	struct libc_function known[LIBC_FUNCTIONS_MOST];
 	unsigned char head[20] = { 0 };
 	struct elf *elf;
 	unsigned machine;
@@ -60,7 +60,7 @@ struct elf *program_open(int fd, bool hooks_given, int *error, char *why, size_t
 		snprintf(why, len, "%s", strerror(-err));
 		return refuse(err, error);
 	}
-	if (elf_is_static(elf) && !elf_has_functions(elf) && !hooks_given && !recognize_allocator(elf, known)) {
+	if (elf_is_static(elf) && !elf_has_functions(elf) && !hooks_given && !libc_signature_find(elf, known)) {
 		elf_unref(elf);
 		snprintf(why, len, "it is statically linked and stripped of its symbols, so its allocator cannot be found (build it without -s, or do not strip it)");
 		return refuse(-ENOTSUP, error);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 /*
- * landing.c - sending a stopped thread through a routine of ours.
+ * stub.c - sending a stopped thread through a routine of ours.
  *
  * The thread gets another pc and a lower stack pointer, once, with one PTRACE_SETREGS. The routine saves and restores everything by itself, so there is
  * no instant at which our death would leave foreign registers. Before that a system call that was interrupted is taken back: the thread would go on by
@@ -26,9 +26,9 @@
 
 /* ---- places ------------------------------------------------------------------------------------------------------------------------ */
 
-#define SLACK_MAGIC 0x316b6c73746d0000ull	/* "\0\0mtslk1" */
+#define CAVE_MAGIC 0x316b6c73746d0000ull	/* "\0\0mtslk1" */
 #define TAIL        1024u
-struct slack_head {
+struct cave_head {
 	uint64_t magic;
 	uint64_t len;			/* of what follows */
 };
@@ -69,9 +69,9 @@ static raddr_t find_room(pid_t pid, size_t need)
 	return found;
 }
 
-int slack_use(pid_t pid, const void *code, size_t len, struct slack *slack)
+int cave_use(pid_t pid, const void *code, size_t len, struct code_cave *cave)
 {
-	const struct slack_head head = { SLACK_MAGIC, len };
+	const struct cave_head head = { CAVE_MAGIC, len };
 	size_t need = sizeof(head) + len;
 	raddr_t at = find_room(pid, need);
 	uint8_t *bytes = at ? malloc(need) : NULL;
@@ -85,27 +85,27 @@ int slack_use(pid_t pid, const void *code, size_t len, struct slack *slack)
 	memcpy(bytes + sizeof(head), code, len);
 	err = remote_write(pid, at, bytes, need);
 	free(bytes);
-	*slack = (struct slack){ at, at + sizeof(head), at + need };
+	*cave = (struct code_cave){ at, at + sizeof(head), at + need };
 	return err;
 }
 
-int slack_clear(pid_t pid, const struct slack *slack)
+int cave_clear(pid_t pid, const struct code_cave *cave)
 {
 	static const uint8_t zero[TAIL];
-	size_t len = slack->end - slack->start;
+	size_t len = cave->end - cave->start;
 
-	return len > sizeof(zero) ? -EINVAL : remote_write(pid, slack->start, zero, len);
+	return len > sizeof(zero) ? -EINVAL : remote_write(pid, cave->start, zero, len);
 }
 
-size_t slack_find(pid_t pid, struct slack found[SLACK_MOST])
+size_t cave_find(pid_t pid, struct code_cave found[CAVE_MOST])
 {
 	struct maps maps;
 	size_t n = 0;
 
 	if (maps_read(&maps, pid) < 0)
 		return 0;
-	for (size_t i = 0; i < maps.count && n < SLACK_MOST; i++) {
-		struct slack_head head;
+	for (size_t i = 0; i < maps.count && n < CAVE_MOST; i++) {
+		struct cave_head head;
 		uint8_t tail[TAIL];
 
 		if (!read_tail(pid, &maps.map[i], tail))
@@ -114,9 +114,9 @@ size_t slack_find(pid_t pid, struct slack found[SLACK_MOST])
 			raddr_t start = maps.map[i].end - TAIL + at;
 
 			memcpy(&head, tail + at, sizeof(head));
-			if (head.magic != SLACK_MAGIC || head.len > sizeof(tail) - at - sizeof(head))
+			if (head.magic != CAVE_MAGIC || head.len > sizeof(tail) - at - sizeof(head))
 				continue;
-			found[n++] = (struct slack){ start, start + sizeof(head), start + sizeof(head) + head.len };
+			found[n++] = (struct code_cave){ start, start + sizeof(head), start + sizeof(head) + head.len };
 			break;
 		}
 	}
@@ -126,7 +126,7 @@ size_t slack_find(pid_t pid, struct slack found[SLACK_MOST])
 
 /* ---- there and back ---------------------------------------------------------------------------------------------------------------- */
 
-int landing_divert(pid_t tid, struct user_regs_struct regs, raddr_t pc)
+int stub_divert(pid_t tid, struct user_regs_struct regs, raddr_t pc)
 {
 	uint64_t back = regs.rip;
 	int err;
@@ -140,27 +140,27 @@ int landing_divert(pid_t tid, struct user_regs_struct regs, raddr_t pc)
 	return tracer_set_regs(tid, &regs);
 }
 
-int landing_send(struct landing *l, pid_t pid, pid_t tid, raddr_t pc, raddr_t lo, raddr_t hi)
+int stub_send(struct stub_run *l, pid_t pid, pid_t tid, raddr_t pc, raddr_t lo, raddr_t hi)
 {
 	struct user_regs_struct regs;
 	int err = tracer_get_regs(tid, &regs);
 
 	if (err)
 		return err;
-	*l = (struct landing){ .pid = pid, .tid = tid, .was = regs, .lo = lo, .hi = hi };
+	*l = (struct stub_run){ .pid = pid, .tid = tid, .was = regs, .lo = lo, .hi = hi };
 	err = tracer_get_mask(tid, &l->mask);
 	if (err)
 		return err;
 	restart_whole(pid, tid, &regs);
-	return landing_divert(tid, regs, pc);
+	return stub_divert(tid, regs, pc);
 }
 
-static bool is_within(const struct landing *l, raddr_t pc)
+static bool is_within(const struct stub_run *l, raddr_t pc)
 {
 	return (pc >= l->lo && pc < l->hi) || (pc >= l->more_lo && pc < l->more_hi);
 }
 
-int landing_stop(struct landing *l, struct user_regs_struct *regs)
+int stub_stop(struct stub_run *l, struct user_regs_struct *regs)
 {
 	struct event e;
 	int signal = 0, err;
@@ -193,16 +193,16 @@ static bool is_entry(const struct user_regs_struct *regs)
 	return (int64_t)regs->orig_rax >= 0 && (int64_t)regs->rax == -ENOSYS;
 }
 
-int landing_call(struct landing *l, int64_t *ret)
+int stub_call(struct stub_run *l, int64_t *ret)
 {
 	struct user_regs_struct regs;
 	int err;
 
 	do					/* the way out of a handler ends in the routine, too */
-		err = landing_stop(l, &regs);
+		err = stub_stop(l, &regs);
 	while (!err && !is_entry(&regs));
 	if (!err)
-		err = landing_stop(l, &regs);	/* exit */
+		err = stub_stop(l, &regs);	/* exit */
 	if (!err)
 		*ret = (int64_t)regs.rax;
 	return err;
@@ -214,13 +214,13 @@ static bool is_last_call(const struct user_regs_struct *regs)
 	return regs->orig_rax == SYS_rt_sigprocmask && regs->rax == 0 && regs->rdx == 0;
 }
 
-int landing_recall(struct landing *l)
+int stub_recall(struct stub_run *l)
 {
 	struct user_regs_struct regs;
 	int err, calls = 0;
 
 	do
-		err = calls++ < CALLS_MOST ? landing_stop(l, &regs) : -ETIMEDOUT;
+		err = calls++ < CALLS_MOST ? stub_stop(l, &regs) : -ETIMEDOUT;
 	while (!err && !is_last_call(&regs));
 	if (!err)
 		err = tracer_interrupt(l->tid);
@@ -231,7 +231,7 @@ int landing_recall(struct landing *l)
 	return err;
 }
 
-int landing_take_out(struct landing *l, int *signal)
+int stub_take_out(struct stub_run *l, int *signal)
 {
 	struct user_regs_struct regs;
 	int err = tracer_get_regs(l->tid, &regs);	/* of a thread that is stopped */
@@ -251,16 +251,16 @@ int landing_take_out(struct landing *l, int *signal)
 	return err ? err : tracer_set_mask(l->tid, l->mask);
 }
 
-int landing_force(struct landing *l)
+int stub_force(struct stub_run *l)
 {
-	int signal, err = landing_take_out(l, &signal);
+	int signal, err = stub_take_out(l, &signal);
 
 	if (!err)
 		err = tracer_interrupt(l->tid);
 	return err ? err : tracer_cont(l->tid, signal);
 }
 
-int landing_none(pid_t tid, int err)
+int stub_none(pid_t tid, int err)
 {
 	tracer_interrupt(tid);
 	tracer_cont(tid, 0);

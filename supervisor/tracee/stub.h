@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * landing.h - routines of ours (inject/entry.S: the landing, the leaving, the service) run by a thread of the target that was stopped anywhere: where their code
+ * stub.h - routines of ours (inject/entry.S: the bootstrap stub, the unmap stub, the service) run by a thread of the target that was stopped anywhere: where their code
  * is put, how the thread is sent there, and how it is put back, system call and all, as if it had only been stopped.
  */
-#ifndef MTRUN_LANDING_H
-#define MTRUN_LANDING_H
+#ifndef MTRUN_STUB_H
+#define MTRUN_STUB_H
 
 #include <sys/user.h>
 
 #include "base/types.h"
 
 /* Unused zero bytes at the end of an executable mapping, for a while. What is in them says so itself, so that those of a former mtrun are found. */
-struct slack {
+struct code_cave {
 	raddr_t start, code, end;
 };
 /* Puts CODE there. 0, -ENOSPC (there is no such place), -errno. */
-int slack_use(pid_t pid, const void *code, size_t len, struct slack *slack) MUST_USE;
-int slack_clear(pid_t pid, const struct slack *slack) MUST_USE;
-#define SLACK_MOST 8
-/* Those in use, at most SLACK_MOST; how many. */
-size_t slack_find(pid_t pid, struct slack found[SLACK_MOST]);
+int cave_use(pid_t pid, const void *code, size_t len, struct code_cave *cave) MUST_USE;
+int cave_clear(pid_t pid, const struct code_cave *cave) MUST_USE;
+#define CAVE_MOST 8
+/* Those in use, at most CAVE_MOST; how many. */
+size_t cave_find(pid_t pid, struct code_cave found[CAVE_MOST]);
 
-struct landing {			/* one thread on its way through a routine */
+struct stub_run {			/* one thread on its way through a routine */
 	pid_t pid, tid;
 	struct user_regs_struct was;	/* as it stopped, */
 	uint64_t mask;			/* and the signals that it blocked */
@@ -29,32 +29,32 @@ struct landing {			/* one thread on its way through a routine */
 	raddr_t more_lo, more_hi;	/* and what it calls elsewhere */
 };
 /* TID is stopped, not by a signal: sends it to PC; the routine is all in [LO, HI). It begins when the thread runs on. */
-int landing_send(struct landing *l, pid_t pid, pid_t tid, raddr_t pc, raddr_t lo, raddr_t hi) MUST_USE;
+int stub_send(struct stub_run *l, pid_t pid, pid_t tid, raddr_t pc, raddr_t lo, raddr_t hi) MUST_USE;
 /* Lets the thread run to the routine's next system call stop, entry or exit. -ESRCH: it was killed. */
-int landing_stop(struct landing *l, struct user_regs_struct *regs) MUST_USE;
+int stub_stop(struct stub_run *l, struct user_regs_struct *regs) MUST_USE;
 /* Lets the thread run through the routine's next system call: *RET is its result. -ESRCH: it was killed. */
-int landing_call(struct landing *l, int64_t *ret) MUST_USE;
+int stub_call(struct stub_run *l, int64_t *ret) MUST_USE;
 /*
  * The routine is at its end, or is going to be with no more work for it: once its signals are as they were the thread is taken out of it. It runs on then,
  * and reports a stop (EVENT_STOP, or EVENT_GROUP_STOP) before it executes anything.
  */
-int landing_recall(struct landing *l) MUST_USE;
+int stub_recall(struct stub_run *l) MUST_USE;
 
 /*
  * The thread is somewhere in the routine: it is stopped, with the registers and the signal mask that it was sent with, and gets *SIGNAL when it goes on. It has made no
  * system call for that. -ETIMEDOUT: it does not stop, or is not in the routine but in a handler, and goes on there.
  */
-int landing_take_out(struct landing *l, int *signal) MUST_USE;
+int stub_take_out(struct stub_run *l, int *signal) MUST_USE;
 /*
  * The thread is somewhere in the routine and does not come to its end, as when its program has replaced what the routine reads: it is taken out as it is. It runs on, and
- * reports a stop first. Fails as landing_take_out().
+ * reports a stop first. Fails as stub_take_out().
  */
-int landing_force(struct landing *l) MUST_USE;
+int stub_force(struct stub_run *l) MUST_USE;
 
-/* What landing_recall() does for a thread that was not sent: it runs on, and reports a stop first. Returns ERR. */
-int landing_none(pid_t tid, int err);
+/* What stub_recall() does for a thread that was not sent: it runs on, and reports a stop first. Returns ERR. */
+int stub_none(pid_t tid, int err);
 
 /* Puts the stopped thread at PC; it finds its way back (see entry_service). Its system call is not looked at. */
-int landing_divert(pid_t tid, struct user_regs_struct regs, raddr_t pc) MUST_USE;
+int stub_divert(pid_t tid, struct user_regs_struct regs, raddr_t pc) MUST_USE;
 
 #endif

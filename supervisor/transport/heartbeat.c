@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 /*
- * pulse.c - clock, bell and sign of life of all targets, in a thread of its own.
+ * heartbeat.c - clock, bell and sign of life of all targets, in a thread of its own.
  *
  * Sign of life: the word `alive` of each beacon holds this thread's id and stands on its robust list. When the thread dies, and be it with
  * the whole process by SIGKILL, the kernel walks the list and sets FUTEX_OWNER_DIED in each word. The list's nodes must not lie in memory
@@ -51,14 +51,14 @@ static struct {
 	uint32_t changed;		/* futex: the list is another one */
 	bool stop, sleeping;
 	struct robust_list_head robust;
-} pulse = { .lock = PTHREAD_MUTEX_INITIALIZER, .bell_fd = -1 };
+} heartbeat = { .lock = PTHREAD_MUTEX_INITIALIZER, .bell_fd = -1 };
 
-uint64_t pulse_ms(void)
+uint64_t heartbeat_ms(void)
 {
 	struct timespec now;
 
 	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)((now.tv_sec - pulse.began.tv_sec) * 1000 + (now.tv_nsec - pulse.began.tv_nsec) / 1000000);
+	return (uint64_t)((now.tv_sec - heartbeat.began.tv_sec) * 1000 + (now.tv_nsec - heartbeat.began.tv_nsec) / 1000000);
 }
 
 /* As <linux/sched/types.h> has it, which cannot be included beside <sched.h>. */
@@ -70,7 +70,7 @@ struct slice {
 	uint64_t runtime, deadline, period;
 };
 
-void pulse_prompt(void)
+void heartbeat_prompt(void)
 {
 	struct slice s = { .size = sizeof(s) };
 
@@ -99,30 +99,30 @@ static bool hear(struct wire_beacon *beacon)
 	return news;
 }
 
-static void *pulse_run(void *unused)
+static void *heartbeat_run(void *unused)
 {
 	struct waitv waitv[BELLS + 1];
 	struct wire_beacon *of[BELLS];
 	size_t n;
 
 	(void)unused;
-	pulse.robust.list.next = &pulse.robust.list;
-	pulse.robust.futex_offset = NODE_TO_WORD;
-	syscall(SYS_set_robust_list, &pulse.robust, sizeof(pulse.robust));
+	heartbeat.robust.list.next = &heartbeat.robust.list;
+	heartbeat.robust.futex_offset = NODE_TO_WORD;
+	syscall(SYS_set_robust_list, &heartbeat.robust, sizeof(heartbeat.robust));
 	setpriority(PRIO_PROCESS, 0, -10);	/* a late tick is a wrong date; refused to a plain user, and that is all right */
-	pulse_prompt();
-	__atomic_store_n(&pulse.tid, (uint32_t)gettid(), __ATOMIC_RELEASE);
+	heartbeat_prompt();
+	__atomic_store_n(&heartbeat.tid, (uint32_t)gettid(), __ATOMIC_RELEASE);
 
-	while (!__atomic_load_n(&pulse.stop, __ATOMIC_ACQUIRE)) {
-		uint32_t ms = (uint32_t)pulse_ms();
+	while (!__atomic_load_n(&heartbeat.stop, __ATOMIC_ACQUIRE)) {
+		uint32_t ms = (uint32_t)heartbeat_ms();
 		struct timespec until;
 		bool rung = false;
 
-		pthread_mutex_lock(&pulse.lock);
+		pthread_mutex_lock(&heartbeat.lock);
 		n = 0;
-		waitv[BELLS] = (struct waitv){ pulse.changed, (uintptr_t)&pulse.changed, WAITV_32, 0 };
-		for (size_t i = 0; i < pulse.count; i++) {
-			struct wire_beacon *b = pulse.beacon[i];
+		waitv[BELLS] = (struct waitv){ heartbeat.changed, (uintptr_t)&heartbeat.changed, WAITV_32, 0 };
+		for (size_t i = 0; i < heartbeat.count; i++) {
+			struct wire_beacon *b = heartbeat.beacon[i];
 
 			__atomic_store_n(&b->ms, ms, __ATOMIC_RELAXED);
 			if (n < BELLS) {
@@ -132,7 +132,7 @@ static void *pulse_run(void *unused)
 			}
 		}
 		waitv[n] = waitv[BELLS];
-		pthread_mutex_unlock(&pulse.lock);
+		pthread_mutex_unlock(&heartbeat.lock);
 
 		clock_gettime(CLOCK_MONOTONIC, &until);
 		until.tv_nsec += TICK_MS * 1000000;
@@ -142,52 +142,52 @@ static void *pulse_run(void *unused)
 		}
 		if (syscall(SYS_futex_waitv, waitv, (unsigned)n + 1, 0, &until, CLOCK_MONOTONIC) < 0 && errno == ENOSYS)
 			clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL);
-		pthread_mutex_lock(&pulse.lock);
+		pthread_mutex_lock(&heartbeat.lock);
 		for (size_t i = 0; i < n; i++)
-			for (size_t k = 0; k < pulse.count; k++)
-				if (pulse.beacon[k] == of[i])	/* it may have been unmapped meanwhile */
+			for (size_t k = 0; k < heartbeat.count; k++)
+				if (heartbeat.beacon[k] == of[i])	/* it may have been unmapped meanwhile */
 					rung |= hear(of[i]);
-		pthread_mutex_unlock(&pulse.lock);
+		pthread_mutex_unlock(&heartbeat.lock);
 		if (rung)
-			eventfd_write(pulse.bell_fd, 1);
+			eventfd_write(heartbeat.bell_fd, 1);
 	}
 	return NULL;
 }
 
-int pulse_start(void)
+int heartbeat_start(void)
 {
 	sigset_t all, was;
 	int err;
 
-	clock_gettime(CLOCK_MONOTONIC, &pulse.began);
-	pulse.bell_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (pulse.bell_fd < 0)
+	clock_gettime(CLOCK_MONOTONIC, &heartbeat.began);
+	heartbeat.bell_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (heartbeat.bell_fd < 0)
 		return -errno;
 	sigfillset(&all);
 	pthread_sigmask(SIG_BLOCK, &all, &was);
-	err = pthread_create(&pulse.thread, NULL, pulse_run, NULL);
+	err = pthread_create(&heartbeat.thread, NULL, heartbeat_run, NULL);
 	pthread_sigmask(SIG_SETMASK, &was, NULL);
 	if (err) {
-		close(pulse.bell_fd);
-		pulse.bell_fd = -1;
+		close(heartbeat.bell_fd);
+		heartbeat.bell_fd = -1;
 		return -err;
 	}
-	while (!__atomic_load_n(&pulse.tid, __ATOMIC_ACQUIRE))
+	while (!__atomic_load_n(&heartbeat.tid, __ATOMIC_ACQUIRE))
 		sched_yield();
-	return pulse.bell_fd;
+	return heartbeat.bell_fd;
 }
 
-void pulse_stop(void)
+void heartbeat_stop(void)
 {
-	if (pulse.bell_fd < 0)
+	if (heartbeat.bell_fd < 0)
 		return;
-	__atomic_store_n(&pulse.stop, true, __ATOMIC_RELEASE);
-	pthread_join(pulse.thread, NULL);
-	close(pulse.bell_fd);
-	pulse.bell_fd = -1;
-	free(pulse.beacon);
-	pulse.beacon = NULL;
-	pulse.count = pulse.room = 0;
+	__atomic_store_n(&heartbeat.stop, true, __ATOMIC_RELEASE);
+	pthread_join(heartbeat.thread, NULL);
+	close(heartbeat.bell_fd);
+	heartbeat.bell_fd = -1;
+	free(heartbeat.beacon);
+	heartbeat.beacon = NULL;
+	heartbeat.count = heartbeat.room = 0;
 }
 
 static struct robust_list *node_of(struct wire_beacon *b)
@@ -195,54 +195,54 @@ static struct robust_list *node_of(struct wire_beacon *b)
 	return (struct robust_list *)((char *)b - 4096);
 }
 
-struct wire_beacon *pulse_map(int fd, size_t size, size_t span)
+struct wire_beacon *heartbeat_map(int fd, size_t size, size_t span)
 {
 	struct wire_beacon *b = space_map(fd, 0, size, span, 4096);
 
 	if (!b)
 		return NULL;
-	pthread_mutex_lock(&pulse.lock);
-	if (array_room(&pulse.beacon, pulse.count, &pulse.room, sizeof(*pulse.beacon))) {
-		pthread_mutex_unlock(&pulse.lock);
+	pthread_mutex_lock(&heartbeat.lock);
+	if (array_room(&heartbeat.beacon, heartbeat.count, &heartbeat.room, sizeof(*heartbeat.beacon))) {
+		pthread_mutex_unlock(&heartbeat.lock);
 		munmap(node_of(b), size + 4096);
 		errno = ENOMEM;
 		return NULL;
 	}
-	pulse.beacon[pulse.count++] = b;
-	b->ms = (uint32_t)pulse_ms();
-	b->sleeping = pulse.sleeping;
+	heartbeat.beacon[heartbeat.count++] = b;
+	b->ms = (uint32_t)heartbeat_ms();
+	b->sleeping = heartbeat.sleeping;
 	*heard_of(b) = 0;
-	node_of(b)->next = pulse.robust.list.next;
-	__atomic_store_n(&b->alive, pulse.tid, __ATOMIC_RELEASE);
-	__atomic_store_n(&pulse.robust.list.next, node_of(b), __ATOMIC_RELEASE);
+	node_of(b)->next = heartbeat.robust.list.next;
+	__atomic_store_n(&b->alive, heartbeat.tid, __ATOMIC_RELEASE);
+	__atomic_store_n(&heartbeat.robust.list.next, node_of(b), __ATOMIC_RELEASE);
 	__atomic_store_n(&b->magic, WIRE_MAGIC | WIRE_VERSION, __ATOMIC_RELEASE);
-	__atomic_add_fetch(&pulse.changed, 1, __ATOMIC_RELEASE);
-	pthread_mutex_unlock(&pulse.lock);
-	syscall(SYS_futex, &pulse.changed, FUTEX_WAKE, 1, NULL, NULL, 0);
+	__atomic_add_fetch(&heartbeat.changed, 1, __ATOMIC_RELEASE);
+	pthread_mutex_unlock(&heartbeat.lock);
+	syscall(SYS_futex, &heartbeat.changed, FUTEX_WAKE, 1, NULL, NULL, 0);
 	return b;
 }
 
-void pulse_unmap(struct wire_beacon *beacon, size_t size)
+void heartbeat_unmap(struct wire_beacon *beacon, size_t size)
 {
-	pthread_mutex_lock(&pulse.lock);
-	for (struct robust_list *r = &pulse.robust.list; r->next != &pulse.robust.list; r = r->next)
+	pthread_mutex_lock(&heartbeat.lock);
+	for (struct robust_list *r = &heartbeat.robust.list; r->next != &heartbeat.robust.list; r = r->next)
 		if (r->next == node_of(beacon)) {
 			__atomic_store_n(&r->next, r->next->next, __ATOMIC_RELEASE);
 			break;
 		}
-	for (size_t i = 0; i < pulse.count; i++)
-		if (pulse.beacon[i] == beacon)
-			pulse.beacon[i] = pulse.beacon[--pulse.count];
+	for (size_t i = 0; i < heartbeat.count; i++)
+		if (heartbeat.beacon[i] == beacon)
+			heartbeat.beacon[i] = heartbeat.beacon[--heartbeat.count];
 	__atomic_store_n(&beacon->alive, 0, __ATOMIC_RELEASE);
-	pthread_mutex_unlock(&pulse.lock);
+	pthread_mutex_unlock(&heartbeat.lock);
 	munmap(node_of(beacon), size + 4096);
 }
 
-void pulse_sleeping(bool sleeping)
+void heartbeat_sleeping(bool sleeping)
 {
-	pthread_mutex_lock(&pulse.lock);
-	pulse.sleeping = sleeping;
-	for (size_t i = 0; i < pulse.count; i++)
-		__atomic_store_n(&pulse.beacon[i]->sleeping, sleeping, __ATOMIC_SEQ_CST);
-	pthread_mutex_unlock(&pulse.lock);
+	pthread_mutex_lock(&heartbeat.lock);
+	heartbeat.sleeping = sleeping;
+	for (size_t i = 0; i < heartbeat.count; i++)
+		__atomic_store_n(&heartbeat.beacon[i]->sleeping, sleeping, __ATOMIC_SEQ_CST);
+	pthread_mutex_unlock(&heartbeat.lock);
 }

@@ -29,7 +29,7 @@ struct nodes *nodes_new(int fd, struct wire_process *wire, struct nodes *elder)
 
 	if (!n)
 		return NULL;
-	n->node = space_map(fd, HOME_NODES - HOME_BEACON, FIRST * SIZE, WIRE_NODES * SIZE, 0);
+	n->node = space_map(fd, AGENT_NODES - AGENT_BEACON, FIRST * SIZE, WIRE_NODES * SIZE, 0);
 	if (!n->node) {
 		free(n);
 		return NULL;

@@ -2,14 +2,14 @@
 /*
  * shared.c - what a target shares with us, and what it can do with that.
  *
- * We may be root, the target anybody, and every byte of its home is its to write, at any time, between two looks of ours, from any of its threads and from
+ * We may be root, the target anybody, and every byte of its agent is its to write, at any time, between two looks of ours, from any of its threads and from
  * any process that has its memory (vfork, CLONE_VM). So: every word is copied once, checked, and the copy used; no descriptor, path, process or address from there is acted upon with
  * our rights; what is done with a lie is done to the liar.
  *
  *	the files	are the target's own, of its own making, reached by the descriptor that it made (pidfd_getfd(2) gives us no right that it has not got). A
  *			number that is a lie leads to another file of its own: it must be an empty, unlinked memory file that was never sealed. Sealed, it cannot be cut off under
  *			us. A hole punched into it reads as zeros.
- *	beacon		only `bell` is read: it wakes us. `alive` is on a robust list whose nodes are not shared (pulse.c).
+ *	beacon		only `bell` is read: it wakes us. `alive` is on a robust list whose nodes are not shared (heartbeat.c).
  *	threads_high	how many slots are looked at: WIRE_THREADS at most.
  *	slot.fs, tid	who it is. A tid is shown, and compared with threads that we trace; it is never signalled or traced for being named there.
  *	slot.head, ring	what is taken out is between our own tail and that; at most WIRE_RING events, each of them checked (stream.c).
@@ -99,22 +99,22 @@ int shared_take(pid_t pid, int64_t number, uint64_t size)
 /* ---- the process part -------------------------------------------------------------------------------------------------------------- */
 
 #define SLOT ((uint64_t)sizeof(struct wire_thread))
-#define HEAD (HOME_THREADS - HOME_BEACON)
+#define HEAD (AGENT_THREADS - AGENT_BEACON)
 
 int shared_map(struct shared *s, int fd, uint32_t slots)
 {
-	struct wire_beacon *b = pulse_map(fd, HEAD + slots * SLOT, HOME_NODES - HOME_BEACON);
+	struct wire_beacon *b = heartbeat_map(fd, HEAD + slots * SLOT, AGENT_NODES - AGENT_BEACON);
 
 	if (!b)
 		return -errno;
-	*s = (struct shared){ b, (struct wire_process *)(void *)((char *)b + (HOME_PROCESS - HOME_BEACON)), slots };
+	*s = (struct shared){ b, (struct wire_process *)(void *)((char *)b + (AGENT_PROCESS - AGENT_BEACON)), slots };
 	return 0;
 }
 
 void shared_unmap(struct shared *s)
 {
 	if (s->beacon)
-		pulse_unmap(s->beacon, HEAD + s->slots * SLOT);
+		heartbeat_unmap(s->beacon, HEAD + s->slots * SLOT);
 	*s = (struct shared){ .beacon = NULL };
 }
 

@@ -10,7 +10,7 @@
 #include "inject/wire.h"
 #include "base/types.h"
 
-/* The process part of a home, mapped here. Embedded in struct process. */
+/* The process part of an agent, mapped here. Embedded in struct process. */
 struct shared {
 	struct wire_beacon *beacon;	/* NULL: none (any more) */
 	struct wire_process *wire;	/* in the same; of `thread` only as many as `slots` may be touched */
@@ -37,7 +37,7 @@ uint32_t shared_slots_mapped(const struct shared *s);	/* those of them that are 
 struct shared_question {
 	struct wire_mail *mail;		/* to be answered there */
 	uint32_t slot;
-	uint32_t asked;			/* the mailbox' state with its turn, for home_answer() */
+	uint32_t asked;			/* the mailbox' state with its turn, for agent_answer() */
 	uint32_t what;			/* anything; enum wire_what, if the target is honest */
 	pid_t tid;			/* as the target says */
 	uint64_t arg[5];

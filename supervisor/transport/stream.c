@@ -15,10 +15,10 @@
  * Each thread of the target writes into a ring of its own; the ledger needs one order. There are four that must agree:
  *
  * - within a ring, the order written;
- * - per address, the numbers that events took from its counter: one whose predecessor has not been seen yet is held in its counter's
- *   chain until then, while the rest of its ring goes on. A thread's realloc events (LEAVE and its outcomes) must also be applied in the order
+ * - per address, the sequence numbers that events took from its counter: one whose predecessor has not been seen yet is held in its counter's
+ *   reorder queue until then, while the rest of its ring goes on. A thread's realloc events (LEAVE and its outcomes) must also be applied in the order
  *   written: one whose turn in its counter has come before the thread's earlier ones is held as well. Both orders are that in which the
- *   numbers were taken, so they never wait for each other in a circle;
+ *   sequence numbers were taken, so they never wait for each other in a circle;
  * - large blocks and mappings, the tickets: a ring whose next event is not the next ticket's stands still while the others go on;
  * - time: rings are taken in turns of a few events, the one that is furthest back (by its time events) first, so that sums are never those of
  *   one thread's future with another's past.
@@ -26,27 +26,27 @@
  * The first two are kept whatever happens; the others as long as nobody has to wait long for them. Numbers and tickets are
  * taken just before the event is stored, so what is missing is on its way, unless its thread was killed in between, or is kept from running:
  * it must not be given up for being late, since what it did would then come in the wrong order. After a second in which the others ran (a
- * target that is stopped does not age) a number that never came is given up. An answer (stream_settle) does not wait long: what is held is
+ * target that is stopped does not age) a sequence number that never came is given up. An answer (stream_settle) does not wait long: what is held is
  * applied when that is certainly right: an allocation at an address where nothing lives, a free where something does, if no other event on that
  * address is held before it, and every ring was read once more since it came. A hook stores a free before the real one is called, and an
  * allocation before its caller knows the address: so what is not in the rings by then is not about that address.
  *
  * The rings are the target's memory, whatever it does with them: every word is copied once and then checked, positions are ours,
- * chains are bounded, and each pass ends after what was there when it began.
+ * reorder queues are bounded, and each pass ends after what was there when it began.
  */
 
 #define RING_MASK    (WIRE_RING - 1)
 #define BATCH        64u		/* events of one ring at a turn */
 #define PUBLISH      512u		/* tell the writer at least that often */
 #define HELD_MOST    (1u << 20)
-#define SEARCH_EACH  64u		/* steps within a chain that an event is good for, */
+#define SEARCH_EACH  64u		/* steps within a reorder queue that an event is good for, */
 #define SEARCH_SAVED (1u << 22)		/* and of those not used, how many may be for later ones */
 #define HINTS        64u
 #define GAP_MS       1000u
 #define STEP_MS      20u		/* at most so much of it passes between two passes */
 #define TICKET_MS    100u		/* a ticket is missed no longer than that, by all the rings that stand still for it */
-#define SETTLE_TRIES 20			/* ms that an answer waits for a number that is on its way */
-#define SETTLE_MOST  (1u << 17)		/* and held events that it looks at again meanwhile: nobody's numbers are on the way by the million */
+#define SETTLE_TRIES 20			/* ms that an answer waits for a sequence number that is on its way */
+#define SETTLE_MOST  (1u << 17)		/* and held events that it looks at again meanwhile: nobody's sequence numbers are on the way by the million */
 #define LOOKS        8u			/* how often a pass looks for new events when all rings stand still */
 #define NO_THREAD    UINT32_MAX
 #define EARLIES      64u
@@ -65,7 +65,7 @@ struct ring {
 	uint64_t ticket;		/* that it waits for its turn with */
 	uint32_t tid;
 	uint32_t realloc_head, realloc_tail;	/* held events of_realloc(), in the order written */
-	uint32_t hint[HINTS];		/* what it put into a chain last, by the counter's low bits; may be something else by now */
+	uint32_t hint[HINTS];		/* what it put into a reorder queue last, by the counter's low bits; may be something else by now */
 	bool seen;
 	enum halt halt;
 };
@@ -76,10 +76,10 @@ struct held {
 	uint32_t next, seq;		/* index into `held`; 0: none */
 	uint32_t next_realloc, look;	/* of its ring; at which look into the rings it came */
 	bool done;			/* applied before its turn */
-	bool in_chain;			/* not idle */
+	bool in_queue;			/* not idle */
 };
 
-struct chain {
+struct reorder_queue {
 	uint32_t head, tail;
 	uint64_t since;			/* `ran` when it began to wait for its present predecessor */
 };
@@ -93,10 +93,10 @@ struct stream {
 	stream_watcher *watcher;	/* or NULL */
 	void *watcher_ctx;
 
-	uint32_t expected[WIRE_COUNTERS];	/* numbers seen or given up, per counter; the low 28 bits are the next one's */
-	struct chain chain[WIRE_COUNTERS];
-	uint64_t waiting[WIRE_COUNTERS / 64];	/* chains that are not empty */
-	uint64_t again[WIRE_COUNTERS / 64];	/* chains whose first may have become ready */
+	uint32_t expected[WIRE_COUNTERS];	/* sequence numbers seen or given up, per counter; the low 28 bits are the next one's */
+	struct reorder_queue queue[WIRE_COUNTERS];
+	uint64_t waiting[WIRE_COUNTERS / 64];	/* reorder queues that are not empty */
+	uint64_t again[WIRE_COUNTERS / 64];	/* reorder queues whose first may have become ready */
 	uint32_t agains, look;
 	uint32_t steps;			/* that searches may take */
 	struct held *held;
@@ -229,11 +229,11 @@ static inline void apply(struct stream *s, const struct source *from, struct wir
 	}
 }
 
-/* ---- numbers -------------------------------------------------------------------------------------------------------------------- */
+/* ---- sequence numbers -------------------------------------------------------------------------------------------------------------------- */
 
 static void held_free(struct stream *s, uint32_t i)
 {
-	s->held[i].in_chain = false;
+	s->held[i].in_queue = false;
 	s->held[i].next = s->held_idle;
 	s->held_idle = i;
 	s->held_now--;
@@ -282,7 +282,7 @@ static void realloc_put(struct stream *s, uint32_t i)
 	s->held[i].next_realloc = 0;
 }
 
-/* The first of its ring was applied: the next one's chain may go on. */
+/* The first of its ring was applied: the next one's reorder queue may go on. */
 static void realloc_taken(struct stream *s, uint32_t i)
 {
 	struct ring *r = ring_at(s, s->held[i].from.slot);
@@ -311,9 +311,9 @@ static void apply_held(struct stream *s, uint32_t i)
 		realloc_taken(s, i);
 }
 
-static void chain_pop(struct stream *s, uint32_t c)
+static void queue_pop(struct stream *s, uint32_t c)
 {
-	struct chain *ch = &s->chain[c];
+	struct reorder_queue *ch = &s->queue[c];
 	uint32_t i = ch->head;
 	if (s->held[i].done)
 		s->held_done--;
@@ -326,14 +326,14 @@ static void chain_pop(struct stream *s, uint32_t c)
 	}
 }
 
-static void chain_run_one(struct stream *s, uint32_t c)
+static void queue_run_one(struct stream *s, uint32_t c)
 {
-	struct chain *ch = &s->chain[c];
+	struct reorder_queue *ch = &s->queue[c];
 	while (ch->head && s->held[ch->head].seq == (s->expected[c] & WIRE_SEQ_MASK) && (s->held[ch->head].done || in_turn(s, ch->head))) {
 		s->expected[c]++;
 		if (!s->held[ch->head].done)
 			apply_held(s, ch->head);
-		chain_pop(s, c);
+		queue_pop(s, c);
 	}
 }
 
@@ -345,40 +345,40 @@ static void chains_run_again(struct stream *s)
 				uint32_t c = w * 64 + (uint32_t)__builtin_ctzll(s->again[w]);
 				s->again[w] &= s->again[w] - 1;
 				s->agains--;
-				chain_run_one(s, c);
+				queue_run_one(s, c);
 			}
 }
 
-/* Applies what follows in the chain of counter C, and what that lets go on. */
-static void chain_run(struct stream *s, uint32_t c)
+/* Applies what follows in the reorder queue of counter C, and what that lets go on. */
+static void queue_run(struct stream *s, uint32_t c)
 {
-	chain_run_one(s, c);
+	queue_run_one(s, c);
 	if (s->agains)
 		chains_run_again(s);
 }
 
-/* Numbers before the chain's first that have not come. */
-static inline uint32_t chain_missing(const struct stream *s, uint32_t c)
+/* Numbers before the reorder queue's first that have not come. */
+static inline uint32_t queue_missing(const struct stream *s, uint32_t c)
 {
-	return (s->held[s->chain[c].head].seq - s->expected[c]) & WIRE_SEQ_MASK;
+	return (s->held[s->queue[c].head].seq - s->expected[c]) & WIRE_SEQ_MASK;
 }
 
 /* They will not come. */
-static void chain_give_up(struct stream *s, uint32_t c)
+static void queue_give_up(struct stream *s, uint32_t c)
 {
-	uint32_t missing = chain_missing(s, c);
+	uint32_t missing = queue_missing(s, c);
 	s->gaps += missing;
 	s->expected[c] += missing;
-	chain_run(s, c);
+	queue_run(s, c);
 }
 
 /*
- * The first of chain C has its turn there, and has waited for long for an earlier one of its thread's realloc events, which waits for it: a handler in a handler
+ * The first of reorder queue C has its turn there, and has waited for long for an earlier one of its thread's realloc events, which waits for it: a handler in a handler
  * has written its event before the one that it interrupted. It becomes the first of them.
  */
-static void chain_uncircle(struct stream *s, uint32_t c)
+static void queue_uncircle(struct stream *s, uint32_t c)
 {
-	uint32_t first = s->chain[c].head, i;
+	uint32_t first = s->queue[c].head, i;
 	struct ring *r = ring_at(s, s->held[first].from.slot);
 	for (i = r->realloc_head; i && s->held[i].next_realloc != first; )
 		i = s->held[i].next_realloc;
@@ -389,20 +389,20 @@ static void chain_uncircle(struct stream *s, uint32_t c)
 		r->realloc_tail = i;
 	s->held[first].next_realloc = r->realloc_head;
 	r->realloc_head = first;
-	chain_run(s, c);
+	queue_run(s, c);
 }
 
-/* What is still held although no number is missing waits in a circle, which no hook writes. */
+/* What is still held although no sequence number is missing waits in a circle, which no hook writes. */
 static void chains_break(struct stream *s)
 {
 	for (uint32_t c = 0; c < WIRE_COUNTERS; c++)
-		while (s->chain[c].head) {
-			const struct held *h = &s->held[s->chain[c].head];
+		while (s->queue[c].head) {
+			const struct held *h = &s->held[s->queue[c].head];
 			s->expected[c] += ((h->seq - s->expected[c]) & WIRE_SEQ_MASK) + 1;
 			s->bad++;
 			if (!h->done)
 				apply(s, &h->from, h->e, h->more);
-			chain_pop(s, c);
+			queue_pop(s, c);
 		}
 	for (uint32_t i = 0; i < (s->handlers ? 2 : 1) * WIRE_THREADS; i++)
 		ring_at(s, i)->realloc_head = 0;
@@ -416,12 +416,12 @@ static void chains_give_up(struct stream *s, bool all)
 		for (uint32_t w = 0; w < WIRE_COUNTERS / 64 && s->held_now; w++)
 			for (uint64_t left = s->waiting[w]; left; left &= left - 1) {
 				uint32_t c = w * 64 + (uint32_t)__builtin_ctzll(left);
-				while (s->chain[c].head && chain_missing(s, c) && (all || s->ran - s->chain[c].since >= GAP_MS)) {
-					chain_give_up(s, c);
+				while (s->queue[c].head && queue_missing(s, c) && (all || s->ran - s->queue[c].since >= GAP_MS)) {
+					queue_give_up(s, c);
 					progress = true;
 				}
-				if (s->chain[c].head && !all && !chain_missing(s, c) && s->ran - s->chain[c].since >= 2 * GAP_MS)
-					chain_uncircle(s, c);
+				if (s->queue[c].head && !all && !queue_missing(s, c) && s->ran - s->queue[c].since >= 2 * GAP_MS)
+					queue_uncircle(s, c);
 			}
 	}
 	if (all && s->held_now)
@@ -439,10 +439,10 @@ static bool certain(struct stream *s, uint32_t i)
 	return k == WIRE_STAYED || k == WIRE_GONE || ledger_holds(s->ledger, wire_address(h->e)) == releases;
 }
 
-static void chain_hurry(struct stream *s, uint32_t c)
+static void queue_hurry(struct stream *s, uint32_t c)
 {
 	uint64_t passed[16] = { 0 };		/* addresses, by a hash, of which one is held before */
-	for (uint32_t i = s->chain[c].head; i; i = s->held[i].next) {
+	for (uint32_t i = s->queue[c].head; i; i = s->held[i].next) {
 		uint64_t address = wire_address(s->held[i].e), *word = &passed[address >> 16 & 15], bit = 1ull << (address >> 4 & 63);
 		if (s->held[i].done)
 			continue;
@@ -461,28 +461,28 @@ static void chains_hurry(struct stream *s)
 {
 	for (uint32_t w = 0; w < WIRE_COUNTERS / 64 && s->held_now; w++)
 		for (uint64_t left = s->waiting[w]; left; left &= left - 1)
-			chain_hurry(s, w * 64 + (uint32_t)__builtin_ctzll(left));
+			queue_hurry(s, w * 64 + (uint32_t)__builtin_ctzll(left));
 	chains_run_again(s);
 }
 
-/* How far entry I (not 0) is ahead of the number that counter C waits for. */
+/* How far entry I (not 0) is ahead of the sequence number that counter C waits for. */
 static inline uint32_t ahead_of(const struct stream *s, uint32_t c, uint32_t i)
 {
 	return (s->held[i].seq - s->expected[c]) & WIRE_SEQ_MASK;
 }
 
 /*
- * After which entry of the chain the number that is AHEAD belongs (0: first). The numbers of a SLOT ascend, so the search goes on where its last one ended, and
+ * After which entry of the reorder queue the sequence number that is AHEAD belongs (0: first). The sequence numbers of a SLOT ascend, so the search goes on where its last one ended, and
  * all searches together pass each entry once for each thread. UINT32_MAX: it is there already, or the searches take longer than any threads' would.
  */
-static uint32_t chain_place(struct stream *s, uint32_t c, uint32_t ahead, uint32_t slot)
+static uint32_t queue_place(struct stream *s, uint32_t c, uint32_t ahead, uint32_t slot)
 {
-	const struct chain *ch = &s->chain[c];
+	const struct reorder_queue *ch = &s->queue[c];
 	uint32_t hint = ring_at(s, slot)->hint[c % HINTS], after = 0;
 	s->steps = s->steps < SEARCH_SAVED ? s->steps + SEARCH_EACH : SEARCH_SAVED;
 	if (ch->tail && ahead_of(s, c, ch->tail) < ahead)
 		return ch->tail;
-	if (ch->head && hint && s->held[hint].in_chain && counter_of(s, hint) == c && ahead_of(s, c, hint) < ahead)
+	if (ch->head && hint && s->held[hint].in_queue && counter_of(s, hint) == c && ahead_of(s, c, hint) < ahead)
 		after = hint;
 	for (uint32_t i = after ? s->held[after].next : ch->head; i; after = i, i = s->held[i].next) {
 		if (ahead_of(s, c, i) == ahead || s->steps-- == 1)
@@ -495,7 +495,7 @@ static uint32_t chain_place(struct stream *s, uint32_t c, uint32_t ahead, uint32
 
 static inline void accept_event(struct stream *s, const struct source *from, struct wire_event e, struct wire_event more);
 
-/* An event whose number is not the next one of its counter, or which must wait for a realloc event of its thread. */
+/* An event whose sequence number is not the next one of its counter, or which must wait for a realloc event of its thread. */
 static __attribute__((noinline)) void out_of_turn(struct stream *s, const struct source *from, struct wire_event e, struct wire_event more, uint32_t c)
 {
 	uint32_t ahead = (wire_seq(e) - s->expected[c]) & WIRE_SEQ_MASK;
@@ -512,18 +512,18 @@ static __attribute__((noinline)) void out_of_turn(struct stream *s, const struct
 		accept_event(s, from, e, more);
 		return;
 	}
-	uint32_t after = chain_place(s, c, ahead, from->slot), i = after == UINT32_MAX ? 0 : held_new(s);
+	uint32_t after = queue_place(s, c, ahead, from->slot), i = after == UINT32_MAX ? 0 : held_new(s);
 	if (!i) {
 		s->bad++;
 		apply(s, from, e, more);
 		return;
 	}
-	struct chain *ch = &s->chain[c];
+	struct reorder_queue *ch = &s->queue[c];
 	if (!ch->head) {
 		ch->since = s->ran;
 		s->waiting[c / 64] |= 1ull << c % 64;
 	}
-	s->held[i] = (struct held){ .e = e, .more = more, .from = *from, .seq = wire_seq(e), .look = s->look, .in_chain = true };
+	s->held[i] = (struct held){ .e = e, .more = more, .from = *from, .seq = wire_seq(e), .look = s->look, .in_queue = true };
 	uint32_t *link = after ? &s->held[after].next : &ch->head;
 	s->held[i].next = *link;
 	*link = i;
@@ -549,8 +549,8 @@ static inline void accept_event(struct stream *s, const struct source *from, str
 	}
 	s->expected[c]++;
 	apply(s, from, e, more);
-	if (__builtin_expect(s->held_now, 0) && s->chain[c].head)
-		chain_run(s, c);
+	if (__builtin_expect(s->held_now, 0) && s->queue[c].head)
+		queue_run(s, c);
 }
 
 /* ---- tickets -------------------------------------------------------------------------------------------------------------------- */
@@ -640,7 +640,7 @@ static inline uint32_t plain_run(struct stream *s, const struct wire_event *e, u
 		if (!((1u << WIRE_ALLOC | 1u << WIRE_FREE) >> wire_kind(e[i]) & 1) || ((s->expected[c] ^ wire_seq(e[i])) & WIRE_SEQ_MASK) ||
 		    wire_flags(e[i]))
 			break;
-		if (__builtin_expect(held, 0) && s->chain[c].head)
+		if (__builtin_expect(held, 0) && s->queue[c].head)
 			break;
 		s->expected[c]++;
 	}
@@ -1045,7 +1045,7 @@ size_t stream_held(const struct stream *s, uint64_t *bytes)
 	*bytes = 0;
 	for (uint32_t w = 0; w < WIRE_COUNTERS / 64 && s->held_now > s->held_done; w++)
 		for (uint64_t left = s->waiting[w]; left; left &= left - 1)
-			for (uint32_t i = s->chain[w * 64 + (uint32_t)__builtin_ctzll(left)].head; i; i = s->held[i].next)
+			for (uint32_t i = s->queue[w * 64 + (uint32_t)__builtin_ctzll(left)].head; i; i = s->held[i].next)
 				if (!s->held[i].done)
 					*bytes += bytes_given(&s->held[i]);
 	return s->held_now - s->held_done;

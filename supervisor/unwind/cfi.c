@@ -225,11 +225,11 @@ static void build_rule(void *ctx, uint32_t offset, const struct wire_rule *rule)
 /* ---- code without call frame information ------------------------------------------------------------------------------------ */
 
 struct gaps {
-	struct infer_range *range, *data;
+	struct cfi_synth_range *range, *data;
 	size_t nranges, ndata;
 	uint64_t *entry;
 	size_t nentries, room;
-	struct infer_row *row;
+	struct cfi_synth_row *row;
 	size_t nrows, next;
 };
 
@@ -301,7 +301,7 @@ static int gap_add(struct gaps *g, size_t *room, uint64_t start, uint64_t end)
 		return 0;
 	if (array_room(&g->range, g->nranges, room, sizeof(*g->range)))
 		return -ENOMEM;
-	g->range[g->nranges++] = (struct infer_range){ start, end };
+	g->range[g->nranges++] = (struct cfi_synth_range){ start, end };
 	return 0;
 }
 
@@ -341,16 +341,16 @@ static int gaps_data(struct gaps *g, const struct elf *elf)
 		return -ENOMEM;
 	for (size_t i = 0; i < n; i++)
 		if (segment[i].type == PT_LOAD && !(segment[i].flags & PF_X) && segment[i].filesz)
-			g->data[g->ndata++] = (struct infer_range){ (segment[i].vaddr + 7) & ~7ull, segment[i].vaddr + segment[i].filesz };
+			g->data[g->ndata++] = (struct cfi_synth_range){ (segment[i].vaddr + 7) & ~7ull, segment[i].vaddr + segment[i].filesz };
 	return 0;
 }
 
 enum { MANY_BYTES = 4096, FEW_ENTRIES = 2 };
 
-static int gaps_infer(struct gaps *g, struct elf *elf, const struct callframe_list *frames, uint64_t lo, uint64_t hi)
+static int gaps_synthesize(struct gaps *g, struct elf *elf, const struct callframe_list *frames, uint64_t lo, uint64_t hi)
 {
 	struct file file = { elf, frames };
-	struct infer_input in = { .code = gap_code, .described = gap_described, .ctx = &file, .start = elf_entry(elf), .lo = lo };
+	struct cfi_synth_input in = { .code = gap_code, .described = gap_described, .ctx = &file, .start = elf_entry(elf), .lo = lo };
 	int rc = gaps_find(g, elf, frames, lo, hi);
 	uint64_t bytes = 0;
 
@@ -372,7 +372,7 @@ static int gaps_infer(struct gaps *g, struct elf *elf, const struct callframe_li
 	in.nentries = g->nentries;
 	in.data = g->data;
 	in.ndata = g->ndata;
-	return infer_rows(&in, &g->row, &g->nrows);
+	return cfi_synth_rows(&in, &g->row, &g->nrows);
 }
 
 static void gaps_release(struct gaps *g)
@@ -496,7 +496,7 @@ static struct rows *rows_read(struct elf *elf, uint64_t lo, uint64_t hi, int *er
 	*error = scan_frames(&frames, elf, lo, hi);
 	if (*error)
 		return NULL;
-	*error = gaps_infer(&gaps, elf, &frames, lo, hi);
+	*error = gaps_synthesize(&gaps, elf, &frames, lo, hi);
 	if (!*error) {
 		build_rows(&b, &frames, &gaps, (uint32_t)(hi - lo), elf_entry(elf));
 		*error = build_finish(&b);

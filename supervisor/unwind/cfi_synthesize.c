@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * infer.c - where the return address is, in code that nobody describes.
+ * cfi_synthesize.c - where the return address is, in code that nobody describes.
  *
  * The code is followed from the places where functions begin (symbols, targets of calls), instruction by instruction and along all branches, with a state: how far
  * rsp and rbp are below the CFA, which callee-saved registers have been changed, and where they were saved before. Where two ways meet with different states, what
@@ -59,8 +59,8 @@ struct vector {
 	size_t count, room;
 };
 
-struct infer {
-	const struct infer_input *in;
+struct synthesis {
+	const struct cfi_synth_input *in;
 	uint32_t *base;			/* position of each range's first byte */
 	const uint8_t **bytes;		/* each range's code; NULL: not in the file */
 	uint32_t size;			/* positions */
@@ -76,7 +76,7 @@ struct infer {
 
 /* ---- small things ----------------------------------------------------------------------------------------------------------- */
 
-static void *push(struct infer *f, struct vector *v, size_t size)
+static void *push(struct synthesis *f, struct vector *v, size_t size)
 {
 	if (array_room(&v->item, v->count, &v->room, size)) {
 		f->failed = true;
@@ -85,17 +85,17 @@ static void *push(struct infer *f, struct vector *v, size_t size)
 	return (char *)v->item + size * v->count++;
 }
 
-static struct frame_state *state_at(const struct infer *f, uint32_t id)
+static struct frame_state *state_at(const struct synthesis *f, uint32_t id)
 {
 	return (struct frame_state *)f->states.item + id;
 }
 
-static struct function *function_at(const struct infer *f, uint32_t n)
+static struct function *function_at(const struct synthesis *f, uint32_t n)
 {
 	return (struct function *)f->functions.item + n;
 }
 
-static size_t range_of(const struct infer *f, uint32_t pos)
+static size_t range_of(const struct synthesis *f, uint32_t pos)
 {
 	size_t lo = 0, hi = f->in->nranges;
 
@@ -110,9 +110,9 @@ static size_t range_of(const struct infer *f, uint32_t pos)
 	return lo;
 }
 
-static uint32_t pos_of(const struct infer *f, uint64_t vaddr)
+static uint32_t pos_of(const struct synthesis *f, uint64_t vaddr)
 {
-	const struct infer_range *r = f->in->range;
+	const struct cfi_synth_range *r = f->in->range;
 	size_t lo = 0, hi = f->in->nranges;
 
 	while (lo < hi) {
@@ -128,14 +128,14 @@ static uint32_t pos_of(const struct infer *f, uint64_t vaddr)
 	return f->base[lo] + (uint32_t)(vaddr - r[lo].start);
 }
 
-static uint64_t vaddr_of(const struct infer *f, uint32_t pos)
+static uint64_t vaddr_of(const struct synthesis *f, uint32_t pos)
 {
 	size_t r = range_of(f, pos);
 
 	return f->in->range[r].start + (pos - f->base[r]);
 }
 
-static uint16_t state_id(struct infer *f, const struct frame_state *s)
+static uint16_t state_id(struct synthesis *f, const struct frame_state *s)
 {
 	const uint32_t *w = (const uint32_t *)(const void *)s;
 	uint32_t h = 0;
@@ -165,7 +165,7 @@ static uint16_t state_id(struct infer *f, const struct frame_state *s)
 
 /* ---- functions -------------------------------------------------------------------------------------------------------------- */
 
-static uint32_t *entry_slot(const struct infer *f, uint32_t pos)
+static uint32_t *entry_slot(const struct synthesis *f, uint32_t pos)
 {
 	uint32_t h = pos * 0x9e3779b1u;
 
@@ -177,7 +177,7 @@ static uint32_t *entry_slot(const struct infer *f, uint32_t pos)
 	}
 }
 
-static bool entry_room(struct infer *f)
+static bool entry_room(struct synthesis *f)
 {
 	uint32_t slots = f->entry_slots ? f->entry_slots * 2 : 1024;
 
@@ -195,7 +195,7 @@ static bool entry_room(struct infer *f)
 	return true;
 }
 
-static struct work *work_add(struct infer *f, uint32_t pos, uint32_t function, uint16_t state, bool over_call)
+static struct work *work_add(struct synthesis *f, uint32_t pos, uint32_t function, uint16_t state, bool over_call)
 {
 	struct work *w = push(f, &f->work, sizeof(*w));
 
@@ -205,7 +205,7 @@ static struct work *work_add(struct infer *f, uint32_t pos, uint32_t function, u
 }
 
 /* The function at POS, made (with its first step of work) if it is new. Index, or NO_POS. */
-static uint32_t function_get(struct infer *f, uint32_t pos, uint16_t state)
+static uint32_t function_get(struct synthesis *f, uint32_t pos, uint16_t state)
 {
 	struct function *new;
 	uint32_t *slot;
@@ -226,12 +226,12 @@ static uint32_t function_get(struct infer *f, uint32_t pos, uint16_t state)
 	return (uint32_t)f->functions.count - 1;
 }
 
-static bool is_entry(const struct infer *f, uint32_t pos)
+static bool is_entry(const struct synthesis *f, uint32_t pos)
 {
 	return f->entry_slots && *entry_slot(f, pos);
 }
 
-static void returns(struct infer *f, uint32_t function)
+static void returns(struct synthesis *f, uint32_t function)
 {
 	uint32_t next;
 
@@ -251,7 +251,7 @@ static void returns(struct infer *f, uint32_t function)
 }
 
 /* When CALLEE returns: FUNCTION goes on at POS with STATE, or (NO_POS) returns itself. */
-static void when_returns(struct infer *f, uint32_t callee, uint32_t pos, uint32_t function, uint16_t state)
+static void when_returns(struct synthesis *f, uint32_t callee, uint32_t pos, uint32_t function, uint16_t state)
 {
 	struct waiter *w;
 
@@ -284,7 +284,7 @@ struct run {
 };
 
 /* The run comes to its position with its state. False: nothing new there. The run's state becomes what holds there now. */
-static bool arrive(struct infer *f, struct run *r)
+static bool arrive(struct synthesis *f, struct run *r)
 {
 	uint16_t was = f->map[r->pos];
 
@@ -309,7 +309,7 @@ static bool arrive(struct infer *f, struct run *r)
 }
 
 /* The jump goes on at VADDR in the same function, or leaves it. */
-static void jump_to(struct infer *f, const struct run *r, uint64_t vaddr)
+static void jump_to(struct synthesis *f, const struct run *r, uint64_t vaddr)
 {
 	uint32_t pos = pos_of(f, vaddr);
 
@@ -320,7 +320,7 @@ static void jump_to(struct infer *f, const struct run *r, uint64_t vaddr)
 }
 
 /* A function that has an FDE: nothing in it returns or leads out of it. */
-static bool has_no_return(struct infer *f, uint64_t vaddr, uint64_t end)
+static bool has_no_return(struct synthesis *f, uint64_t vaddr, uint64_t end)
 {
 	size_t left = 0;
 	const uint8_t *p = f->in->code(f->in->ctx, vaddr, &left);
@@ -348,7 +348,7 @@ static bool has_no_return(struct infer *f, uint64_t vaddr, uint64_t end)
 	return p != NULL;
 }
 
-static bool never_returns(struct infer *f, uint64_t vaddr)
+static bool never_returns(struct synthesis *f, uint64_t vaddr)
 {
 	size_t slot = (vaddr ^ vaddr >> 8) % (sizeof(f->callee) / sizeof(f->callee[0]));
 	uint64_t end;
@@ -363,7 +363,7 @@ static bool never_returns(struct infer *f, uint64_t vaddr)
 	return f->callee[slot].never;
 }
 
-static void call_to(struct infer *f, const struct run *r, uint64_t vaddr, uint32_t next)
+static void call_to(struct synthesis *f, const struct run *r, uint64_t vaddr, uint32_t next)
 {
 	uint32_t pos = pos_of(f, vaddr), callee = NO_POS;
 
@@ -376,7 +376,7 @@ static void call_to(struct infer *f, const struct run *r, uint64_t vaddr, uint32
 }
 
 /* jmp through a register: a switch, if a table of offsets was mentioned just before. */
-static bool jump_table(struct infer *f, const struct run *r)
+static bool jump_table(struct synthesis *f, const struct run *r)
 {
 	size_t left = 0;
 	const uint8_t *table = r->table ? f->in->code(f->in->ctx, r->table, &left) : NULL;
@@ -400,7 +400,7 @@ static bool jump_table(struct infer *f, const struct run *r)
 }
 
 /* jmp [table + 8 * register]: the same in code that is linked to a fixed address. */
-static bool jump_table_absolute(struct infer *f, const struct run *r, const struct insn *i)
+static bool jump_table_absolute(struct synthesis *f, const struct run *r, const struct insn *i)
 {
 	uint64_t at = (uint64_t)(int64_t)i->disp, target[4096];
 	int64_t n = r->bound >= 0 && r->bound < 4096 ? r->bound + 1 : 0;
@@ -420,7 +420,7 @@ static bool jump_table_absolute(struct infer *f, const struct run *r, const stru
 	return true;
 }
 
-static void indirect_jump(struct infer *f, const struct run *r, const struct insn *i)
+static void indirect_jump(struct synthesis *f, const struct run *r, const struct insn *i)
 {
 	if (i->mod != 3 && i->base == DECODE_NO_REG && i->index != DECODE_NO_REG) {
 		if (jump_table_absolute(f, r, i))
@@ -431,7 +431,7 @@ static void indirect_jump(struct infer *f, const struct run *r, const struct ins
 }
 
 /* An address that code loads may be that of a function that is called through a pointer. */
-static void guess(struct infer *f, uint64_t vaddr)
+static void guess(struct synthesis *f, uint64_t vaddr)
 {
 	uint32_t pos = pos_of(f, vaddr), *g;
 
@@ -442,7 +442,7 @@ static void guess(struct infer *f, uint64_t vaddr)
 		*g = pos;
 }
 
-static void notice(struct infer *f, struct run *r, const struct insn *i, uint64_t next)
+static void notice(struct synthesis *f, struct run *r, const struct insn *i, uint64_t next)
 {
 	if (i->map != MAP_ONE || i->vex)
 		return;
@@ -462,7 +462,7 @@ static void notice(struct infer *f, struct run *r, const struct insn *i, uint64_
 enum flow { FLOW_ON, FLOW_STOP, FLOW_CALLED };
 
 /* What the instruction does to the control flow. NEXT is the position behind it, NO_POS at a range's end. */
-static enum flow flow(struct infer *f, struct run *r, const struct insn *i, uint64_t end, uint32_t next)
+static enum flow flow(struct synthesis *f, struct run *r, const struct insn *i, uint64_t end, uint32_t next)
 {
 	uint64_t target = end + (uint64_t)i->imm;
 
@@ -514,7 +514,7 @@ static bool is_padding(const struct insn *i)
 }
 
 /* Bytes that this instruction would share with another that was reached before: one of the two is not code. */
-static bool overlaps(const struct infer *f, uint32_t pos, unsigned len)
+static bool overlaps(const struct synthesis *f, uint32_t pos, unsigned len)
 {
 	for (unsigned k = 1; k < len; k++)
 		if (f->map[pos + k] != STATE_NONE && f->map[pos + k] != INSIDE)
@@ -542,14 +542,14 @@ static bool is_return(const struct insn *i)
 }
 
 /* What was followed from FROM to a return at TO cannot have been its function: the stack pointer is not where a return needs it. */
-static void forget_run(struct infer *f, uint32_t from, uint32_t to)
+static void forget_run(struct synthesis *f, uint32_t from, uint32_t to)
 {
 	for (uint32_t pos = from; pos <= to; pos++)
 		if (f->map[pos] != INSIDE && f->map[pos] != STATE_NONE)
 			f->map[pos] = STATE_BAD;
 }
 
-static void follow(struct infer *f, struct work w)
+static void follow(struct synthesis *f, struct work w)
 {
 	size_t range = range_of(f, w.pos);
 	const uint8_t *bytes = f->bytes[range];
@@ -599,7 +599,7 @@ static void follow(struct infer *f, struct work w)
 	}
 }
 
-static void drain(struct infer *f)
+static void drain(struct synthesis *f)
 {
 	while (f->work.count && !f->failed) {
 		struct work w = ((struct work *)f->work.item)[--f->work.count];
@@ -612,7 +612,7 @@ static void drain(struct infer *f)
 }
 
 /* Guessed functions are taken only where nothing else claims the place and a function could begin: aligned, behind padding or another's end. */
-static void try_guesses(struct infer *f)
+static void try_guesses(struct synthesis *f)
 {
 	for (size_t n = 0; n < f->guesses.count && !f->failed; n++) {
 		uint32_t pos = ((uint32_t *)f->guesses.item)[n];
@@ -639,7 +639,7 @@ static bool never_goes_on(const struct insn *i)
 }
 
 /* Marks where instructions begin, notes the targets of calls in `guesses`. */
-static void sweep(struct infer *f, uint8_t *mark)
+static void sweep(struct synthesis *f, uint8_t *mark)
 {
 	for (size_t r = 0; r < f->in->nranges; r++) {
 		const uint8_t *bytes = f->bytes[r];
@@ -667,7 +667,7 @@ static void sweep(struct infer *f, uint8_t *mark)
 	}
 }
 
-static void try_pointers(struct infer *f, const uint8_t *mark)
+static void try_pointers(struct synthesis *f, const uint8_t *mark)
 {
 	for (size_t d = 0; d < f->in->ndata && !f->failed; d++) {
 		size_t left = 0;
@@ -691,7 +691,7 @@ static void try_pointers(struct infer *f, const uint8_t *mark)
 }
 
 /* The entry point hands main() to the libc by its address. */
-static void try_main(struct infer *f, const uint8_t *mark)
+static void try_main(struct synthesis *f, const uint8_t *mark)
 {
 	uint64_t vaddr = f->in->start;
 	size_t left = 0;
@@ -717,7 +717,7 @@ static void try_main(struct infer *f, const uint8_t *mark)
 	}
 }
 
-static void find_functions(struct infer *f)
+static void find_functions(struct synthesis *f)
 {
 	uint8_t *mark = calloc(f->size + 1, 1);
 
@@ -740,7 +740,7 @@ static void find_functions(struct infer *f)
 }
 
 /* mov rax, 15; syscall: what the kernel lets a handler return to. The byte before belongs to it: return addresses are looked up less 1. */
-static void find_signal_frames(struct infer *f)
+static void find_signal_frames(struct synthesis *f)
 {
 	static const uint8_t restore[] = { 0x48, 0xc7, 0xc0, 15, 0, 0, 0, 0x0f, 0x05 };
 
@@ -785,18 +785,18 @@ static struct wire_rule rule_of(const struct frame_state *s)
 	return r;
 }
 
-static void emit(struct infer *f, struct vector *rows, uint32_t offset, const struct wire_rule *rule)
+static void emit(struct synthesis *f, struct vector *rows, uint32_t offset, const struct wire_rule *rule)
 {
-	struct infer_row *last = rows->count ? (struct infer_row *)rows->item + rows->count - 1 : NULL, *row;
+	struct cfi_synth_row *last = rows->count ? (struct cfi_synth_row *)rows->item + rows->count - 1 : NULL, *row;
 
 	if (last && !memcmp(&last->rule, rule, sizeof(*rule)))
 		return;
 	row = push(f, rows, sizeof(*row));
 	if (row)
-		*row = (struct infer_row){ offset, *rule };
+		*row = (struct cfi_synth_row){ offset, *rule };
 }
 
-static void make_rows(struct infer *f, struct vector *rows)
+static void make_rows(struct synthesis *f, struct vector *rows)
 {
 	static const struct wire_rule none, signal = { .cfa = CFA_SIGNAL };
 
@@ -821,7 +821,7 @@ static void make_rows(struct infer *f, struct vector *rows)
 
 /* ---- all of it ------------------------------------------------------------------------------------------------------------------ */
 
-static int infer_begin(struct infer *f, const struct infer_input *in)
+static int synthesize_begin(struct synthesis *f, const struct cfi_synth_input *in)
 {
 	uint64_t size = 0;
 
@@ -848,7 +848,7 @@ static int infer_begin(struct infer *f, const struct infer_input *in)
 	return f->map && f->owner ? 0 : -ENOMEM;
 }
 
-static void reserve_states(struct infer *f)
+static void reserve_states(struct synthesis *f)
 {
 	struct frame_state entry = { .rsp = 8, .rbp = FRAME_UNKNOWN }, bad = { .bad = true }, start = { .rsp = 8, .rbp = FRAME_UNKNOWN, .outermost = true };
 
@@ -864,7 +864,7 @@ static void reserve_states(struct infer *f)
 	*state_at(f, STATE_START) = start;
 }
 
-static void infer_end(struct infer *f)
+static void synthesize_end(struct synthesis *f)
 {
 	free(f->base);
 	free(f->bytes);
@@ -879,15 +879,15 @@ static void infer_end(struct infer *f)
 	free(f);
 }
 
-int infer_rows(const struct infer_input *in, struct infer_row **rows, size_t *count)
+int cfi_synth_rows(const struct cfi_synth_input *in, struct cfi_synth_row **rows, size_t *count)
 {
-	struct infer *f = calloc(1, sizeof(*f));
+	struct synthesis *f = calloc(1, sizeof(*f));
 	struct vector out = { .item = NULL };
 	int rc;
 
 	if (!f)
 		return -ENOMEM;
-	rc = infer_begin(f, in);
+	rc = synthesize_begin(f, in);
 	if (rc)
 		goto out;
 	reserve_states(f);
@@ -905,7 +905,7 @@ int infer_rows(const struct infer_input *in, struct infer_row **rows, size_t *co
 	make_rows(f, &out);
 	rc = f->failed ? -ENOMEM : 0;
 out:
-	infer_end(f);
+	synthesize_end(f);
 	if (rc) {
 		free(out.item);
 		return rc;

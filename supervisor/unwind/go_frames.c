@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 /*
- * gorules.c - how the stacks of Go programs are walked.
+ * go_frames.c - how the stacks of Go programs are walked.
  *
  * A function of Go that has a frame saves rbp below its return address and lets rbp point there: the caller's frame is found by rbp alone, wherever it is. That is what
  * leads from the thread's own stack, on which the runtime allocates (runtime.systemstack), back to the goroutine that has asked for memory: the switch leaves rbp as
@@ -91,7 +91,7 @@ static int functions_read(const struct elf *elf, struct function **function, siz
 }
 
 struct out {
-	struct infer_row *row;
+	struct cfi_synth_row *row;
 	size_t count, room;
 	const struct wire_rule *last;
 };
@@ -102,12 +102,12 @@ static int emit(struct out *o, uint64_t offset, const struct wire_rule *rule)
 		return 0;
 	if (array_room(&o->row, o->count, &o->room, sizeof(*o->row)))
 		return -ENOMEM;
-	o->row[o->count++] = (struct infer_row){ (uint32_t)offset, *rule };
+	o->row[o->count++] = (struct cfi_synth_row){ (uint32_t)offset, *rule };
 	o->last = rule;
 	return 0;
 }
 
-int go_rows(const struct elf *elf, const struct infer_range *range, size_t nranges, uint64_t lo, struct infer_row **rows, size_t *count)
+int go_rows(const struct elf *elf, const struct cfi_synth_range *range, size_t nranges, uint64_t lo, struct cfi_synth_row **rows, size_t *count)
 {
 	struct out o = { .row = NULL };
 	struct function *f;

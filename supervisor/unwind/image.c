@@ -364,14 +364,14 @@ static void add(struct publication *out, const struct wire_module *table, uint32
 	out->module[out->count++] = *table;
 }
 
-static int collect(struct image *image, const struct modules *modules, const struct plant *plant, raddr_t home, struct publication *out)
+static int collect(struct image *image, const struct modules *modules, const struct plant *plant, raddr_t agent, struct publication *out)
 {
 	const struct built *b;
 	int err;
 
 	if (!image->blob.elf)
-		image->blob = (struct module){ .elf = blob_elf(), .bias = home + HOME_BLOB, .start = home + HOME_BLOB, .end = home + HOME_JOURNAL,
-			.text_start = home + HOME_BLOB, .text_end = home + HOME_JOURNAL, .dead = UINT32_MAX };
+		image->blob = (struct module){ .elf = blob_elf(), .bias = agent + AGENT_BLOB, .start = agent + AGENT_BLOB, .end = agent + AGENT_JOURNAL,
+			.text_start = agent + AGENT_BLOB, .text_end = agent + AGENT_JOURNAL, .dead = UINT32_MAX };
 	b = build(image, &image->blob, &err);
 	if (!b)
 		return err;
@@ -455,13 +455,13 @@ static void publish(const struct publication *out, struct wire_process *wire)
 	free(old);
 }
 
-int image_publish(struct image *image, const struct modules *modules, const struct plant *plant, struct wire_process *wire, raddr_t home,
+int image_publish(struct image *image, const struct modules *modules, const struct plant *plant, struct wire_process *wire, raddr_t agent,
 		  struct image_view *view, image_extend *extend, void *ctx)
 {
 	struct publication out = { calloc(WIRE_MODULES, sizeof(*out.module)), calloc(WIRE_MODULES, sizeof(*out.rules)), 0 };
 	struct image_view wanted;
 	uint32_t lost;
-	int err = out.module && out.rules ? collect(image, modules, plant, home, &out) : -ENOMEM;
+	int err = out.module && out.rules ? collect(image, modules, plant, agent, &out) : -ENOMEM;
 
 	if (err)
 		goto out;

@@ -43,10 +43,10 @@ struct image_view {
 /* How a process comes to have MORE mapped. 0 or -errno: it has what *VIEW says then. */
 typedef int image_extend(void *ctx, struct image_view *view, const struct image_view *more);
 /*
- * Builds what is missing and publishes the table of all live modules of the process whose part is WIRE and whose home is at HOME, the trampoline and PLANT's islands among
+ * Builds what is missing and publishes the table of all live modules of the process whose part is WIRE and whose agent is at HOME, the trampoline and PLANT's islands among
  * them; forgets cached rules of dead ones. Modules whose rows do not fit into what the process has mapped have none there: -ENOSPC, after all else is done.
  */
-int image_publish(struct image *image, const struct modules *modules, const struct plant *plant, struct wire_process *wire, raddr_t home,
+int image_publish(struct image *image, const struct modules *modules, const struct plant *plant, struct wire_process *wire, raddr_t agent,
 		  struct image_view *view, image_extend *extend, void *ctx) MUST_USE;
 
 #endif

@@ -84,12 +84,12 @@ static void same_points(const struct ledger *a, const struct ledger *b, uint64_t
 
 static void same_lines(const struct ledger *a, const struct ledger *b)
 {
-	struct ledger_line_state x, y;
+	struct ledger_total_state x, y;
 
-	if (ledger_lines(a) != ledger_lines(b))
+	if (ledger_total_count(a) != ledger_total_count(b))
 		fail("the lines differ");
-	for (uint32_t i = 0; i < ledger_lines(a); i++)
-		if (ledger_line_state(a, i, &x) != ledger_line_state(b, i, &y) || memcmp(&x, &y, sizeof(x)))
+	for (uint32_t i = 0; i < ledger_total_count(a); i++)
+		if (ledger_total_state(a, i, &x) != ledger_total_state(b, i, &y) || memcmp(&x, &y, sizeof(x)))
 			fail("a line differs");
 }
 

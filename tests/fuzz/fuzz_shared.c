@@ -17,7 +17,7 @@
 #include "transport/shared.h"
 
 #define SLOTS 4u
-#define LEAST (HOME_THREADS - HOME_PROCESS)
+#define LEAST (AGENT_THREADS - AGENT_PROCESS)
 
 static bool own(void *ctx, uint32_t stack)
 {

@@ -38,7 +38,9 @@ def problems(out, status, report, caller):
     if status['unaccounted'] or status['dropped']:
         bad.append(f'{status["unaccounted"]} unaccounted, {status["dropped"]} dropped')
     if of_inner(report, caller) < MB << 20:
-        bad.append(f'{of_inner(report, caller)} bytes are of main.inner by {caller}')
+        rows = sorted(report['mem_report'], key=lambda row: -row['size'])[:4]
+        bad.append(f'{of_inner(report, caller)} bytes are of main.inner by {caller}; the largest: ' +
+                   '; '.join(f'{row["size"]} by ' + ' < '.join(f['function'] for f in row['stack']) for row in rows))
     return bad
 
 

@@ -40,7 +40,7 @@ static unsigned churn_some(struct blocks *t, uint8_t *live, raddr_t start, uint6
 		const struct block *b = blocks_get(t, a, &copy);
 		wrong += (b != NULL) != live[k];
 		if (b) {
-			wrong += block_size(b) != k || block_tick(b) != 12345678 || block_owner(b) != 3 || block_line(b) != 7;
+			wrong += block_size(b) != k || block_tick(b) != 12345678 || block_owner(b) != 3 || block_total(b) != 7;
 			wrong += !blocks_take(t, a, block_stamp(5, 99), &copy) || block_size(&copy) != k || block_tick(&copy) != 12345678;
 			count--;
 		} else {
@@ -112,16 +112,16 @@ static void test_borders(void)
 	init(&t);
 	for (size_t i = 0; i < sizeof(addr) / sizeof(*addr); i++)
 		for (size_t j = 0; j < sizeof(size) / sizeof(*size); j++) {
-			uint32_t tick = j % 2 ? BLOCK_TICK_MAX : 0, owner = j % 3 ? BLOCK_OWNER_MAX : 0, line = j % 4 ? 0x7fffff : 0;
-			struct block b = block_at(addr[i], size[j], line, owner, tick), was, copy;
+			uint32_t tick = j % 2 ? BLOCK_TICK_MAX : 0, owner = j % 3 ? BLOCK_OWNER_MAX : 0, total = j % 4 ? 0x7fffff : 0;
+			struct block b = block_at(addr[i], size[j], total, owner, tick), was, copy;
 			CHECK(blocks_put(&t, addr[i], b, &was));
 			CHECK_EQ(was.a != 0, j > 0);
 			const struct block *got = blocks_get(&t, addr[i], &copy);
-			CHECK(got && block_size(got) == size[j] && block_tick(got) == tick && block_owner(got) == owner && block_line(got) == line);
+			CHECK(got && block_size(got) == size[j] && block_tick(got) == tick && block_owner(got) == owner && block_total(got) == total);
 			CHECK(!(got->b & BLOCK_COUNTED));
 			blocks_count(&t, addr[i]);
 			got = blocks_get(&t, addr[i], &copy);
-			CHECK(got && got->b & BLOCK_COUNTED && block_line(got) == line);
+			CHECK(got && got->b & BLOCK_COUNTED && block_total(got) == total);
 			change(&t);
 		}
 	blocks_release(&t);

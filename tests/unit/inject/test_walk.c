@@ -7,7 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define own_call own_call_in_home
+#define own_call own_call_in_agent
 #include "inject/blob.h"
 #undef own_call
 #undef PROC

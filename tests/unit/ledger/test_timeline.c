@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * The timeline against models that are too simple to be wrong: one that keeps what every line held at every moment, and for merged intervals one that takes
+ * The timeline against models that are too simple to be wrong: one that keeps what every stack total held at every moment, and for merged intervals one that takes
  * the maximum over what the intervals held before.
  */
 #include "test.h"
@@ -194,7 +194,7 @@ struct moment {
  * Each interval of the timeline is the highest of a range of original ones that holds it: so its sum is one that was there nearby, at least the
  * interval's own, its breakdown belongs to it, and the highest of all is there.
  */
-static void merged_by(size_t budget, unsigned lines, unsigned changes)
+static void merged_by(size_t budget, unsigned totals, unsigned changes)
 {
 	struct moment *m = calloc(LENGTH, sizeof(*m));
 	struct timeline t;
@@ -206,15 +206,15 @@ static void merged_by(size_t budget, unsigned lines, unsigned changes)
 		if (rnd() % 8 == 0)
 			continue;
 		for (unsigned n = 0; n < changes; n++) {
-			unsigned line = (unsigned)(rnd() % lines);
+			unsigned total = (unsigned)(rnd() % totals);
 
-			m[i].held[line] = rnd() % 3 ? rnd() % 1000 : 0;
+			m[i].held[total] = rnd() % 3 ? rnd() % 1000 : 0;
 		}
 		m[i].bytes = 0;
-		for (unsigned line = 0; line < lines; line++)
-			m[i].bytes += m[i].held[line];
-		for (unsigned line = 0; line < lines; line++)
-			CHECK_EQ(timeline_hold(&t, line, m[i].held[line], (uint32_t)(m[i].held[line] / 7)), 0);
+		for (unsigned total = 0; total < totals; total++)
+			m[i].bytes += m[i].held[total];
+		for (unsigned total = 0; total < totals; total++)
+			CHECK_EQ(timeline_hold(&t, total, m[i].held[total], (uint32_t)(m[i].held[total] / 7)), 0);
 		CHECK_EQ(timeline_add(&t, i, m[i].bytes, i * 100 + 5), 0);
 		size_t used = t.count * sizeof(struct timeline_point) + t.changed * sizeof(struct timeline_held);
 		CHECK(used <= budget || t.count <= 26);	/* some there must be: cells double in size */
@@ -232,9 +232,9 @@ static void merged_by(size_t budget, unsigned lines, unsigned changes)
 			CHECK(m[j].bytes <= p->bytes);
 			CHECK(p->span > 1 || m[j].bytes == p->bytes);
 		}
-		for (unsigned line = 0; line < LINES; line++) {
-			CHECK_EQ(held[line].bytes, m[of].held[line]);
-			CHECK_EQ(held[line].count, m[of].held[line] / 7);
+		for (unsigned total = 0; total < LINES; total++) {
+			CHECK_EQ(held[total].bytes, m[of].held[total]);
+			CHECK_EQ(held[total].count, m[of].held[total] / 7);
 		}
 		free(held);
 		found = p->bytes > found ? p->bytes : found;
@@ -262,16 +262,16 @@ static void merged_often(void)
 		merged_by(1000 + rnd() % 30000, 1 + (unsigned)(rnd() % LINES), 1 + (unsigned)(rnd() % 10));
 }
 
-/* So many lines that one point is larger than the budget: it is exceeded, and the merging does not begin again with each point. */
+/* So many stack totals that one point is larger than the budget: it is exceeded, and the merging does not begin again with each point. */
 static void lines_without_end(void)
 {
 	struct timeline t;
-	uint32_t line = 0;
+	uint32_t total = 0;
 
 	timeline_init(&t, 10000);
 	for (uint64_t i = 1; i < 5000; i++) {
 		for (unsigned n = 0; n < 10; n++)
-			CHECK_EQ(timeline_hold(&t, line++, i, 1), 0);
+			CHECK_EQ(timeline_hold(&t, total++, i, 1), 0);
 		CHECK_EQ(timeline_add(&t, i, i * 10, i * 100), 0);
 	}
 	CHECK_EQ(t.changed, 49990);

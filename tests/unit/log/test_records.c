@@ -59,7 +59,7 @@ static void test_facts(void)
 {
 	struct log_run run = { 7, 4096, 128, "0.1", "a b" }, run2;
 	struct log_process p = { .pid = 12, .ppid = 3, .state = 2, .wait_status = -9, .began_ms = 5, .ended_ms = 77, .sample = 1, .image_bytes = 9, .threads = 4,
-				 .before = { .state = BEFORE_UNKNOWN, .why = "because" }, .command = "sh", .exe = NULL, .unsupervised = "static" }, q;
+				 .preattach = { .state = PREATTACH_UNKNOWN, .why = "because" }, .command = "sh", .exe = NULL, .unsupervised = "static" }, q;
 	struct log_bytes b = { 0 };
 	struct log_input in;
 
@@ -74,7 +74,7 @@ static void test_facts(void)
 	log_put_process(&b, &p);
 	in = input(&b);
 	CHECK(!log_take_process(&in, &q) && q.pid == 12 && q.ppid == 3 && q.state == 2 && q.wait_status == -9 && q.began_ms == 5 && q.ended_ms == 77);
-	CHECK(q.sample == 1 && q.image_bytes == 9 && q.threads == 4 && q.before.state == BEFORE_UNKNOWN && !strcmp(q.before.why, "because"));
+	CHECK(q.sample == 1 && q.image_bytes == 9 && q.threads == 4 && q.preattach.state == PREATTACH_UNKNOWN && !strcmp(q.preattach.why, "because"));
 	CHECK(!strcmp(q.command, "sh") && !q.exe && !strcmp(q.unsupervised, "static"));
 	for (size_t n = 0; n < b.len; n++) {
 		in = (struct log_input){ b.data, b.data + n, false };

@@ -39,11 +39,11 @@ __asm__(".section .text.elsewhere, \"ax\"\n.cfi_startproc\njmp from_afar_back\n.
 __asm__(".text\n.balign 16\ncrowded:\n.cfi_startproc\nnop\n.globl crowded_call\ncrowded_call: syscall\n.cfi_endproc\nnext_one:\n.cfi_startproc\nret\n.cfi_endproc\n");
 extern const char crowded_call[];
 
-static const struct raw_site *all;
+static const struct inline_syscall *all;
 static size_t count;
 static uint64_t base;
 
-static const struct raw_site *find(const char *at)
+static const struct inline_syscall *find(const char *at)
 {
 	for (size_t i = 0; i < count; i++)
 		if (all[i].vaddr == (uintptr_t)at - base)
@@ -56,13 +56,13 @@ static void test_numbers(void)
 	static const struct { const char *name, *at; int64_t number; } known[] = {
 		{ "mov eax, n, others behind it", known_call, SYS_mmap }, { "mov eax, n", known_directly_call, SYS_munmap },
 		{ "push n; pop rax", known_short_call, SYS_brk }, { "mov rax, n", rax_too_call, SYS_mmap },
-		{ "the number is overwritten", lost_call, RAW_UNKNOWN }, { "the number is changed", added_call, RAW_UNKNOWN },
-		{ "two ways with two numbers", joined_call, RAW_UNKNOWN }, { "no number", by_table_call, RAW_UNKNOWN },
-		{ "a loop back to behind it", retried_call, RAW_UNKNOWN },
+		{ "the number is overwritten", lost_call, INLINE_SYSCALL_UNKNOWN }, { "the number is changed", added_call, INLINE_SYSCALL_UNKNOWN },
+		{ "two ways with two numbers", joined_call, INLINE_SYSCALL_UNKNOWN }, { "no number", by_table_call, INLINE_SYSCALL_UNKNOWN },
+		{ "a loop back to behind it", retried_call, INLINE_SYSCALL_UNKNOWN },
 	};
 
 	for (size_t i = 0; i < sizeof(known) / sizeof(*known); i++) {
-		const struct raw_site *s = find(known[i].at);
+		const struct inline_syscall *s = find(known[i].at);
 
 		CHECK_STR(s && s->number == known[i].number ? known[i].name : "another number", known[i].name);
 	}
@@ -74,7 +74,7 @@ static void test_numbers(void)
 
 static void test_windows(void)
 {
-	const struct raw_site *s = find(known_directly_call);
+	const struct inline_syscall *s = find(known_directly_call);
 
 	CHECK(s && s->nwhole == 1 && s->window[0] == s->vaddr - 5);	/* mov eax, n: its five bytes */
 	s = find(known_call);
@@ -101,7 +101,7 @@ static int list(const char *path)
 	if (!elf)
 		return 1;
 	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &a);
-	err = raw_find(elf, &all, &count, &dark);
+	err = inline_syscall_find(elf, &all, &count, &dark);
 	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &b);
 	for (size_t i = 0; i < count; i++)
 		printf("0x%lx in 0x%lx-0x%lx: number %ld, %u windows, %u whole\n", all[i].vaddr, all[i].start, all[i].end, (long)all[i].number, all[i].nwindows, all[i].nwhole);
@@ -113,10 +113,10 @@ static struct elf *self;
 
 static void test_kept(void)
 {
-	const struct raw_site *twice;
+	const struct inline_syscall *twice;
 	size_t again, dark;
 
-	CHECK(raw_find(self, &twice, &again, &dark) == 0 && twice == all && again == count);
+	CHECK(inline_syscall_find(self, &twice, &again, &dark) == 0 && twice == all && again == count);
 }
 
 int main(int argc, char **argv)
@@ -130,13 +130,13 @@ int main(int argc, char **argv)
 	fd = open("/proc/self/exe", O_RDONLY);
 	self = elf_open(fd, &err);
 	close(fd);
-	if (!self || !elf_find(self, "known", &cursor, &symbol) || raw_find(self, &all, &count, &dark))
+	if (!self || !elf_find(self, "known", &cursor, &symbol) || inline_syscall_find(self, &all, &count, &dark))
 		return 1;
 	base = (uintptr_t)known - symbol.value;
 	RUN(test_numbers);
 	RUN(test_windows);
 	RUN(test_kept);
-	raw_forget();
+	inline_syscall_forget();
 	elf_unref(self);
 	return test_status();
 }

@@ -20,32 +20,32 @@ static struct elf *open_file(const char *path)
 /* Programs that have symbols are not searched, whatever they are. */
 static void test_not_stripped(void)
 {
-	struct recognized found[RECOGNIZED_MAX];
+	struct libc_function found[LIBC_FUNCTIONS_MOST];
 	struct elf *e = open_file("/proc/self/exe");
 
 	CHECK(e != NULL);
 	if (e)
-		CHECK_EQ(recognize_allocator(e, found), 0);
+		CHECK_EQ(libc_signature_find(e, found), 0);
 	elf_unref(e);
 }
 
 static void test_dynamic(void)
 {
-	struct recognized found[RECOGNIZED_MAX];
+	struct libc_function found[LIBC_FUNCTIONS_MOST];
 	struct elf *e = open_file("/bin/sh");
 
 	if (e)
-		CHECK_EQ(recognize_allocator(e, found), 0);
+		CHECK_EQ(libc_signature_find(e, found), 0);
 	elf_unref(e);
 }
 
 static void test_nonsense(void)
 {
-	struct recognized found[RECOGNIZED_MAX];
+	struct libc_function found[LIBC_FUNCTIONS_MOST];
 	struct elf *e = elf_empty();
 
 	CHECK(e != NULL);
-	CHECK_EQ(recognize_allocator(e, found), 0);
+	CHECK_EQ(libc_signature_find(e, found), 0);
 	elf_unref(e);
 }
 

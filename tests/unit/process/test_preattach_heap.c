@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* What before.c finds in a child's heap against the child's own mallinfo2(). */
+/* What preattach_heap.c finds in a child's heap against the child's own mallinfo2(). */
 #include "test.h"
 
 #include <malloc.h>
@@ -102,11 +102,11 @@ static void check(void (*prepare)(void))
 	CHECK_EQ(maps_read(&maps, pid), 0);
 	CHECK(modules_update(&p->modules, pid, NULL, &maps, 0, &overlap) > 0);
 	maps_release(&maps);
-	before_measure(&p->before, p, NULL, NULL);
-	CHECK_STR(p->before.why, "");
-	CHECK_EQ(p->before.state, BEFORE_KNOWN);
-	CHECK_EQ(p->before.bytes, truth);
-	printf("# %lu bytes in %lu blocks, %lu by mallinfo2\n", (unsigned long)p->before.bytes, (unsigned long)p->before.blocks, (unsigned long)truth);
+	preattach_heap_measure(&p->preattach, p, NULL, NULL);
+	CHECK_STR(p->preattach.why, "");
+	CHECK_EQ(p->preattach.state, PREATTACH_KNOWN);
+	CHECK_EQ(p->preattach.bytes, truth);
+	printf("# %lu bytes in %lu blocks, %lu by mallinfo2\n", (unsigned long)p->preattach.bytes, (unsigned long)p->preattach.blocks, (unsigned long)truth);
 	kill(pid, SIGKILL);
 	waitpid(pid, NULL, 0);
 	process_free(p);

@@ -58,7 +58,7 @@ static char *written(size_t *len)
 	struct modules modules = { 0 };
 	struct marks marks = { 0 };
 	struct heap_facts facts = { .pid = 812, .command = "app", .exe = "/bin/app", .why = "u0", .clock_ms = 1795273445123, .counted = 3, .peak = 5000, .peak_ms = 99,
-				    .limit_hit = true, .request = 10, .allocated = 4104, .limit = 4110, .request_stack = 9, .before = { BEFORE_KNOWN, 70, 3, "" },
+				    .limit_hit = true, .request = 10, .allocated = 4104, .limit = 4110, .request_stack = 9, .preattach = { PREATTACH_KNOWN, 70, 3, "" },
 				    .marks = &marks, .modules = &modules };
 	struct sites *sites = sites_of_source();
 	char *text = NULL;
@@ -162,7 +162,7 @@ static void test_what_was_written(void)
 	CHECK_EQ(h.facts.peak, 5000);
 	CHECK_EQ(h.facts.peak_ms, 99);
 	CHECK(h.facts.limit_hit && h.facts.request == 10 && h.facts.allocated == 4104 && h.facts.limit == 4110 && h.facts.request_stack == 9);
-	CHECK(h.facts.before.state == BEFORE_KNOWN && h.facts.before.bytes == 70 && h.facts.before.blocks == 3);
+	CHECK(h.facts.preattach.state == PREATTACH_KNOWN && h.facts.preattach.bytes == 70 && h.facts.preattach.blocks == 3);
 	CHECK_EQ(h.marks.made, 1);
 	CHECK_STR(marks_at(&h.marks, 0)->label, "phase 2");
 	CHECK_EQ(h.modules.count, 1);

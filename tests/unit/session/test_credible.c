@@ -149,7 +149,7 @@ static void test_too_many_stacks(void)
 #endif
 
 /* It goes on writing: that costs no more. */
-static void test_deaf(void)
+static void test_discarding(void)
 {
 	struct subject t;
 
@@ -159,9 +159,9 @@ static void test_deaf(void)
 	credible_turn(&t.session);
 	for (size_t i = 0; i < 300; i++) {
 		for (size_t k = 0; k < 10000; k++)
-			ledger_alloc(t.p->deaf, 0, 1, NOWHERE + (i * 10000 + k) * 4096, 10, 1);
+			ledger_alloc(t.p->discarding, 0, 1, NOWHERE + (i * 10000 + k) * 4096, 10, 1);
 		credible_turn(&t.session);
-		CHECK(ledger_memory(t.p->deaf) < (uint64_t)32 << 20);
+		CHECK(ledger_memory(t.p->discarding) < (uint64_t)32 << 20);
 	}
 	end(&t);
 }
@@ -174,7 +174,7 @@ int main(void)
 	if (p == MAP_FAILED || !wire)
 		return 77;
 	room = (raddr_t)(uintptr_t)p;
-	if (pulse_start() < 0)
+	if (heartbeat_start() < 0)
 		return 77;
 	RUN(test_honest);
 #ifdef __SANITIZE_ADDRESS__
@@ -188,7 +188,7 @@ int main(void)
 	RUN(test_too_many_bytes);
 	RUN(test_too_many_stacks);
 #endif
-	RUN(test_deaf);
+	RUN(test_discarding);
 	free(wire);
 	return test_status();
 }

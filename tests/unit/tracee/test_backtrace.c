@@ -3,7 +3,7 @@
  * test_backtrace.c - stacks of a stopped child whose frames say themselves where they return to.
  *
  * The child runs a chain of functions, each of which notes its return address (a handler: the interrupted pc) in shared memory, and stops itself at
- * the innermost one. Then three unwinders must agree: the child's own notes, unwind.c (libunwind, from the FDEs), and a plain walk over the rules that
+ * the innermost one. Then three unwinders must agree: the child's own notes, backtrace.c (libunwind, from the FDEs), and a plain walk over the rules that
  * cfi.c makes, which is what the trampoline does.
  */
 #include <fcntl.h>
@@ -299,6 +299,6 @@ int main(void)
 	RUN(test_through_libc);
 	RUN(test_signal);
 	RUN(test_signal_alt_stack);
-	unwind_release();
+	backtrace_release();
 	return test_status();
 }

@@ -197,7 +197,7 @@ static bool in_vfork(struct session *s, pid_t tid)
 	const struct thread *t = thread_find(s, tid);
 
 	for (size_t i = 0; t && i < s->nthreads; i++)
-		if (s->thread[i].guest && s->thread[i].process == t->process)
+		if (s->thread[i].vfork_child && s->thread[i].process == t->process)
 			return true;
 	return t && t->process && thread_blocked(t);
 }
@@ -268,7 +268,7 @@ static bool enough(const struct tally *t, size_t count, uint64_t began)
 
 static bool can_ask(const struct process *p)
 {
-	return p->state == PROCESS_RUNNING && p->home && p->wire && p->stream;
+	return p->state == PROCESS_RUNNING && p->agent && p->wire && p->stream;
 }
 
 static int run(char **argv, size_t count, struct tally *t)

@@ -83,7 +83,7 @@ static void add(struct shared *s, struct wire_node *node, uint32_t parent, uint6
 
 static struct wire_node *nodes_of(int fd)
 {
-	return mmap(NULL, 4096 * sizeof(struct wire_node), PROT_READ | PROT_WRITE, MAP_SHARED, fd, HOME_NODES - HOME_BEACON);
+	return mmap(NULL, 4096 * sizeof(struct wire_node), PROT_READ | PROT_WRITE, MAP_SHARED, fd, AGENT_NODES - AGENT_BEACON);
 }
 
 static void test_nodes(void)

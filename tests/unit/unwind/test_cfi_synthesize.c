@@ -89,10 +89,10 @@ static void compare_file(const char *path, bool stripped)
 	const struct elf_section *text = elf ? elf_section(elf, ".text") : NULL;
 	struct callframe_list list;
 	struct elf_bytes eh, hdr;
-	struct infer_input in = { .code = code, .ctx = elf };
-	struct infer_range range, data[16];
+	struct cfi_synth_input in = { .code = code, .ctx = elf };
+	struct cfi_synth_range range, data[16];
 	const struct elf_segment *segment;
-	struct infer_row *row;
+	struct cfi_synth_row *row;
 	struct tally t = { .bytes = 0 };
 	uint64_t *entry;
 	size_t rows, r = 0;
@@ -113,17 +113,17 @@ static void compare_file(const char *path, bool stripped)
 		entry[0] = elf_entry(elf);
 		for (size_t i = 0; i < n && in.ndata < 16; i++)
 			if (segment[i].type == PT_LOAD && !(segment[i].flags & PF_X))
-				data[in.ndata++] = (struct infer_range){ (segment[i].vaddr + 7) & ~7ull, segment[i].vaddr + segment[i].filesz };
+				data[in.ndata++] = (struct cfi_synth_range){ (segment[i].vaddr + 7) & ~7ull, segment[i].vaddr + segment[i].filesz };
 		in.data = data;
 	}
-	range = (struct infer_range){ text->addr, text->addr + text->size };
+	range = (struct cfi_synth_range){ text->addr, text->addr + text->size };
 	in.entry = entry;
 	in.range = &range;
 	in.nranges = 1;
 	in.lo = text->addr;
 	in.start = elf_entry(elf);
 	ms = now_ms();
-	CHECK_EQ(infer_rows(&in, &row, &rows), 0);
+	CHECK_EQ(cfi_synth_rows(&in, &row, &rows), 0);
 	ms = now_ms() - ms;
 	for (size_t i = 0; i < list.count; i++) {
 		uint32_t step = list.frame[i].end - list.frame[i].start > 20000 ? 37 : 3;

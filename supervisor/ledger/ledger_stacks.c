@@ -11,8 +11,8 @@
  * is the path of most events (ledger_batch), with all that it calls in one file or inline. The other subjects have files of their own
  * (ledger_state.h).
  *
- * Stack ids are node ids of the image, and most nodes are inner frames that never allocate: an index (4 bytes per id) leads to the line, and
- * a block's entry keeps the line's number, so that a free needs no index.
+ * Stack ids are node ids of the image, and most nodes are inner frames that never allocate: an index (4 bytes per id) leads to the stack total, and
+ * a block's entry keeps the stack total's number, so that a free needs no index.
  *
  * realloc. What is leaving is taken out of the table at once, another thread may be given its address before the outcome is known, and
  * kept in the thread's `pending`, still counted, until BECAME, STAYED or GONE. ledger_map.c does the same with pieces of ranges.
@@ -20,9 +20,9 @@
 
 #define LEDGER_BATCH 64u
 
-/* ---- lines --------------------------------------------------------------------------------------------------------------------- */
+/* ---- stack totals --------------------------------------------------------------------------------------------------------------------- */
 
-uint32_t ledger_line_new(struct ledger *l, uint32_t stack)
+uint32_t ledger_total_new(struct ledger *l, uint32_t stack)
 {
 	if (stack >= WIRE_NODES)
 		stack = 0;
@@ -33,12 +33,12 @@ uint32_t ledger_line_new(struct ledger *l, uint32_t stack)
 		l->index_size = stack + 1;
 	if (index[stack])
 		return index[stack];
-	if (arena_reach(&l->lines, (l->lines_used + 1) * sizeof(struct line)))
+	if (arena_reach(&l->totals, (l->totals_used + 1) * sizeof(struct stack_total)))
 		return 0;
-	if (arena_reach(&l->touched, (l->lines_used + 1) * sizeof(uint32_t)))
+	if (arena_reach(&l->touched, (l->totals_used + 1) * sizeof(uint32_t)))
 		return 0;
-	line_at(l, l->lines_used)->id = stack;
-	return index[stack] = l->lines_used++;
+	total_at(l, l->totals_used)->id = stack;
+	return index[stack] = l->totals_used++;
 }
 
 /* ---- life ---------------------------------------------------------------------------------------------------------------------- */
@@ -54,12 +54,12 @@ struct ledger *ledger_new(unsigned count)
 	}
 	timeline_init(&l->timeline, TIMELINE_BUDGET);
 	l->epoch = l->interval_epoch = 1;
-	if (arena_reach(&l->lines, sizeof(struct line)) || arena_reach(&l->threads, sizeof(struct thread)) ||
+	if (arena_reach(&l->totals, sizeof(struct stack_total)) || arena_reach(&l->threads, sizeof(struct thread)) ||
 	    arena_reach(&l->touched, sizeof(uint32_t))) {
 		ledger_free(l);
 		return NULL;
 	}
-	l->lines_used = 1;
+	l->totals_used = 1;
 	l->heap_counts = count & LEDGER_COUNT_HEAP;
 	l->mmap_counts = count & LEDGER_COUNT_MMAP;
 	return l;
@@ -86,7 +86,7 @@ void ledger_free(struct ledger *l)
 	arena_release(&l->touched);
 	arena_release(&l->threads);
 	arena_release(&l->index);
-	arena_release(&l->lines);
+	arena_release(&l->totals);
 	blocks_release(&l->blocks);
 	free(l);
 }
@@ -172,15 +172,15 @@ static inline struct spot spot_of(const struct ledger *l, raddr_t addr)
 /* Somebody has the address of B, whose free was never seen. */
 static __attribute__((noinline)) void free_unseen(struct ledger *l, raddr_t addr, const struct block *b)
 {
-	heap_less(l, block_line(b), weight_of(l, addr, b), false);
+	heap_less(l, block_total(b), weight_of(l, addr, b), false);
 	if (b->b & BLOCK_COUNTED)
 		uncount(l, addr);
 }
 
 INLINE void grant_block(struct ledger *l, struct thread *t, uint32_t owner, struct spot at, raddr_t addr, uint64_t size, uint32_t stack)
 {
-	uint32_t line = line_of(l, stack);
-	struct block b = block_at(addr, size, line, owner, l->tick), was;
+	uint32_t total = total_of(l, stack);
+	struct block b = block_at(addr, size, total, owner, l->tick), was;
 	if (__builtin_expect(l->know_all, 0))
 		b.b |= BLOCK_COUNTED;
 	bool put = blocks_put_in(&l->blocks, at.page, addr, at.place, b, &was);
@@ -188,7 +188,7 @@ INLINE void grant_block(struct ledger *l, struct thread *t, uint32_t owner, stru
 		free_unseen(l, addr, &was);
 	if (__builtin_expect(!put, 0))
 		return;
-	heap_more(l, line, (struct weight){ size, 1 });
+	heap_more(l, total, (struct weight){ size, 1 });
 	if (__builtin_expect(l->know_all, 0))
 		wire_known_add(l->known, addr);
 	t->last = addr;
@@ -206,7 +206,7 @@ static inline bool is_temporary(struct thread *t, uint32_t owner, raddr_t addr, 
 static __attribute__((noinline)) void remember(struct ledger *l, raddr_t addr, const struct block *b, uint32_t owner, uint32_t stack)
 {
 	struct freed_block f = {
-		.address = addr, .size = block_size(b), .line = block_line(b), .owner = block_owner(b), .tick = block_tick(b),
+		.address = addr, .size = block_size(b), .total = block_total(b), .owner = block_owner(b), .tick = block_tick(b),
 		.freed_owner = owner, .freed_tick = l->tick, .freed_stack = stack,
 	};
 	freed_add(&l->freed, &f);
@@ -228,7 +228,7 @@ INLINE void release_block(struct ledger *l, struct thread *t, uint32_t owner, st
 		l->unknown_frees += !from_libc && !l->sampled;
 		return;
 	}
-	heap_less(l, block_line(b), weight_of(l, addr, b), is_temporary(t, owner, addr, b));
+	heap_less(l, block_total(b), weight_of(l, addr, b), is_temporary(t, owner, addr, b));
 	if (__builtin_expect((b->b & BLOCK_COUNTED) != 0, 0))
 		uncount(l, addr);
 	if (__builtin_expect(stack, 0))
@@ -254,10 +254,10 @@ void ledger_alloc(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t addr, 
 static void alloc_counted(struct ledger *l, uint32_t thread, raddr_t addr, uint64_t size, uint32_t stack, uint64_t period)
 {
 	struct thread *t = thread_at(l, thread);
-	uint32_t line = line_of(l, stack);
+	uint32_t total = total_of(l, stack);
 	struct weight w;
 	size = size < BLOCK_SIZE_MAX ? size : BLOCK_SIZE_MAX;
-	struct block b = block_at(addr, size, line, owner_of(thread), l->tick), was;
+	struct block b = block_at(addr, size, total, owner_of(thread), l->tick), was;
 	b.b |= BLOCK_COUNTED;
 	if (__builtin_expect(l->odd, 0))
 		ledger_changing(l, addr);
@@ -269,7 +269,7 @@ static void alloc_counted(struct ledger *l, uint32_t thread, raddr_t addr, uint6
 	w = weights_of(&l->weights, size, period);
 	if (period && weights_put(&l->weights, addr, &w))
 		w = (struct weight){ size, 1 };		/* out of memory: it stands for itself */
-	heap_more(l, line, w);
+	heap_more(l, total, w);
 	t->last = addr;
 }
 
@@ -303,13 +303,13 @@ static inline bool is_nothing(const struct ledger *l, struct spot at, uint64_t s
 
 INLINE void came_and_went(struct ledger *l, struct thread *t, struct block stamp, struct spot at, raddr_t addr, uint64_t size, uint32_t stack)
 {
-	uint32_t line = line_of(l, stack);
-	heap_pair(l, line, size);
-	blocks_leave(&l->blocks, at.page, addr, at.place, size, line, stamp);
+	uint32_t total = total_of(l, stack);
+	heap_pair(l, total, size);
+	blocks_leave(&l->blocks, at.page, addr, at.place, size, total, stamp);
 	t->last = 0;
 }
 
-/* Pages are looked up and entries and lines sent for first, all at once, so that the misses wait for each other as little as they can. */
+/* Pages are looked up and entries and stack totals sent for first, all at once, so that the misses wait for each other as little as they can. */
 void ledger_batch(struct ledger *l, uint32_t thread, uint64_t ms, const struct wire_event *e, size_t n)
 {
 	struct spot spot[LEDGER_BATCH];
@@ -338,7 +338,7 @@ void ledger_batch(struct ledger *l, uint32_t thread, uint64_t ms, const struct w
 		blocks_fetch(&l->blocks, spot[i].page, before, spot[i].place);
 		uint32_t stack = wire_stack(e[i]);
 		if (stack < l->index_size)
-			__builtin_prefetch(line_at(l, ((uint32_t *)l->index.base)[stack]), 1);
+			__builtin_prefetch(total_at(l, ((uint32_t *)l->index.base)[stack]), 1);
 	}
 	uint32_t moves = l->blocks.moves;
 	for (size_t i = 0; i < n; i++) {
@@ -361,8 +361,8 @@ void ledger_weigh_back(struct ledger *l, raddr_t addr, const struct block *b, st
 	struct weight own = { block_size(b), 1 };
 	if ((w.bytes == own.bytes && w.count == own.count) || !weights_put(&l->weights, addr, &w))
 		return;
-	heap_less(l, block_line(b), w, false);		/* out of memory: it stands for itself */
-	heap_more(l, block_line(b), own);
+	heap_less(l, block_total(b), w, false);		/* out of memory: it stands for itself */
+	heap_more(l, block_total(b), own);
 }
 
 static void heap_back(struct ledger *l, struct pending *p)
@@ -376,7 +376,7 @@ static void heap_back(struct ledger *l, struct pending *p)
 			if (p->temporary)
 				((struct thread *)l->threads.base)[p->slot].last = p->addr;
 		} else {
-			heap_less(l, block_line(&p->block), p->weight, false);	/* somebody else has its address */
+			heap_less(l, block_total(&p->block), p->weight, false);	/* somebody else has its address */
 			if (p->block.b & BLOCK_COUNTED && l->known)
 				wire_known_take(l->known, p->addr);
 		}
@@ -412,7 +412,7 @@ static void leave_done(struct ledger *l, uint32_t thread, uint32_t stack)
 	if (!p || p->heap != LEAVING)
 		return;
 	if (p->known) {
-		heap_less(l, block_line(&p->block), p->weight, p->temporary);
+		heap_less(l, block_total(&p->block), p->weight, p->temporary);
 		if (p->block.b & BLOCK_COUNTED && l->known)
 			wire_known_take(l->known, p->addr);
 		if (__builtin_expect(l->keep_freed, 0))
