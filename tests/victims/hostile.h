@@ -91,13 +91,13 @@ static int seen_find(struct seen *s)
 	*s = (struct seen){ .maps = 0 };
 	s->maps = shared_find(s->map);
 	for (int i = 0; i < s->maps && !s->process; i++) {
-		uintptr_t at = s->map[i].start, process = at + (HOME_PROCESS - HOME_BEACON);
+		uintptr_t at = s->map[i].start, process = at + (AGENT_PROCESS - AGENT_BEACON);
 
 		if (!s->map[i].writable || word_at(at) != (WIRE_MAGIC | WIRE_VERSION) || word_at(process) != (WIRE_MAGIC | WIRE_VERSION))
 			continue;
 		s->beacon = (void *)at;
 		s->process = (void *)process;
-		s->node = (void *)(at + (HOME_NODES - HOME_BEACON));
+		s->node = (void *)(at + (AGENT_NODES - AGENT_BEACON));
 	}
 	return s->process && writable(s, s->process, 64);
 }
