@@ -2,23 +2,38 @@
 /*
  * agent.c - the agent's parts are made, and made larger.
  *
- * A thread comes to arrive() on its way through the bootstrap stub (entry.S) at exec and attach, when the blob is all there is; or a forked child's first one,
- * whose agent lacks what its parent shares with mtrun. It makes the memory files; the supervisor, which follows by system call stops, takes hold of each as soon as it is
- * made, gives it its size and seals it against losing that again; and maps them. A file that has not got its size means that mtrun is gone: then what was done is
- * undone. At the end the thread serves (service.c).
+ * A thread comes to arrive() on its way through the bootstrap stub (entry.S) at exec and attach,
+ * when the blob is all there is; or a forked child's first one, whose agent lacks what its parent
+ * shares with mtrun. It makes the memory files; the supervisor, which follows by system call stops,
+ * takes hold of each as soon as it is made, gives it its size and seals it against losing that
+ * again; and maps them. A file that has not got its size means that mtrun is gone: then what was
+ * done is undone. At the end the thread serves (service.c).
  *
- * Each part that grows is the end of a mapping with nothing behind it: the supervisor has looked for such a place. Larger mappings show more of the same file and keep
- * their advice (not inherited by a fork, not dumped). Where no system call may be made, or the program's limit on addresses is met, nothing grows: such a
- * thread has no slot, such a stack ends at its caller.
+ * Each part that grows is the end of a mapping with nothing behind it: the supervisor has looked
+ * for such a place. Larger mappings show more of the same file and keep their advice (not inherited
+ * by a fork, not dumped). Where no system call may be made, or the program's limit on addresses is
+ * met, nothing grows: such a thread has no slot, such a stack ends at its caller.
  */
 #include <linux/time_types.h>
 
 #include "patience.h"
 
-enum { K_PROT_READ = 1, K_PROT_WRITE = 2, K_MAP_SHARED = 1, K_MAP_FIXED_NOREPLACE = 0x100000, K_SEEK_END = 2 };
-enum { K_MFD_CLOEXEC = 1, K_MFD_ALLOW_SEALING = 2, K_MADV_DONTFORK = 10, K_MADV_DONTDUMP = 16, K_MADV_WIPEONFORK = 18 };
+enum {
+	K_PROT_READ = 1,
+	K_PROT_WRITE = 2,
+	K_MAP_SHARED = 1,
+	K_MAP_FIXED_NOREPLACE = 0x100000,
+	K_SEEK_END = 2
+};
+enum {
+	K_MFD_CLOEXEC = 1,
+	K_MFD_ALLOW_SEALING = 2,
+	K_MADV_DONTFORK = 10,
+	K_MADV_DONTDUMP = 16,
+	K_MADV_WIPEONFORK = 18
+};
 
-/* ---- making ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- making -------------------------------------------------------------- */
 
 /* A descriptor, or negative: none, or nobody has given it its size. */
 static long memory_file(long size)
@@ -35,7 +50,9 @@ static long memory_file(long size)
 /* LEN bytes at the agent's offset AT, of the file FD, which begins at the offset FROM. */
 static bool map(uint64_t at, uint64_t len, int prot, long fd, uint64_t from)
 {
-	return sys6(__NR_mmap, (long)(AGENT + at), (long)len, prot, K_MAP_SHARED | K_MAP_FIXED_NOREPLACE, fd, (long)(at - from)) == (long)(AGENT + at);
+	return sys6(__NR_mmap, (long)(AGENT + at), (long)len, prot,
+		    K_MAP_SHARED | K_MAP_FIXED_NOREPLACE, fd,
+		    (long)(at - from)) == (long)(AGENT + at);
 }
 
 static void unmap(uint64_t at, uint64_t len)
@@ -55,7 +72,7 @@ static bool map_process(const struct wire_guard *g, long fd)
 	if (!map(AGENT_BEACON, g->process, prot, fd, AGENT_BEACON))
 		return false;
 	if (map(AGENT_NODES, g->nodes, prot, fd, AGENT_BEACON)) {
-		if (BEACON->magic)		/* else the supervisor is gone */
+		if (BEACON->magic) /* else the supervisor is gone */
 			return true;
 		unmap(AGENT_NODES, g->nodes);
 	}
@@ -128,10 +145,11 @@ void arrive_child(void)
 	signals_restore(was);
 }
 
-/* ---- growing ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- growing ------------------------------------------------------------- */
 
-#define LOCK_SPINS 1000			/* longer than the call takes */
-#define LOCK_NAP   50000		/* ns. Its holder was preempted, and where many threads want to run that can last */
+#define LOCK_SPINS 1000 /* longer than the call takes */
+/* ns. Its holder was preempted, and where many threads want to run that can last */
+#define LOCK_NAP 50000
 
 static bool lock(void)
 {
@@ -139,7 +157,8 @@ static bool lock(void)
 	struct patience patience = { .calls = true };
 
 	for (int i = 0;; i++) {
-		if (!load(&PROC->growing) && !__atomic_exchange_n(&PROC->growing, 1, __ATOMIC_ACQUIRE))
+		if (!load(&PROC->growing) &&
+		    !__atomic_exchange_n(&PROC->growing, 1, __ATOMIC_ACQUIRE))
 			return true;
 		if (i < LOCK_SPINS) {
 			__builtin_ia32_pause();
@@ -151,15 +170,13 @@ static bool lock(void)
 	}
 }
 
-static void unlock(void)
-{
-	store(&PROC->growing, 0);
-}
+static void unlock(void) { store(&PROC->growing, 0); }
 
 /* The mapping that ends at END gets MORE bytes: its last page stands for it. */
 static bool extend(uint64_t end, uint64_t more)
 {
-	return sys6(__NR_mremap, (long)(end - 4096), 4096, (long)(4096 + more), 0, 0, 0) == (long)(end - 4096);
+	return sys6(__NR_mremap, (long)(end - 4096), 4096, (long)(4096 + more), 0, 0, 0) ==
+	       (long)(end - 4096);
 }
 
 static bool grow(uint32_t *count, uint32_t wanted, uint32_t most, uint64_t at, uint64_t size)
@@ -179,7 +196,10 @@ static bool grow(uint32_t *count, uint32_t wanted, uint32_t most, uint64_t at, u
 	return true;
 }
 
-/* *COUNT of SIZE bytes each are mapped from AT on: there are to be more than WANTED, of MOST. No handler of this thread comes in between, which would wait for it. */
+/*
+ * *COUNT of SIZE bytes each are mapped from AT on: there are to be more than WANTED, of MOST. No
+ * handler of this thread comes in between, which would wait for it.
+ */
 static bool reach(uint32_t *count, uint32_t wanted, uint32_t most, uint64_t at, uint64_t size)
 {
 	struct calls calls;
@@ -214,7 +234,8 @@ noinline bool nodes_reach(uint32_t node)
 
 void agent_foresee(void)
 {
-	uint32_t slots = load(&PROC->threads_high) + SLOTS_AHEAD, nodes = load(&PROC->nodes) + NODES_AHEAD;
+	uint32_t slots = load(&PROC->threads_high) + SLOTS_AHEAD,
+		 nodes = load(&PROC->nodes) + NODES_AHEAD;
 
 	slots_reach(slots < WIRE_THREADS ? slots : WIRE_THREADS - 1);
 	nodes_reach(nodes < WIRE_NODES ? nodes : WIRE_NODES - 1);

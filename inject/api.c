@@ -2,13 +2,15 @@
 /*
  * api.c - what the program's own code asks through mtrun.h: passed on to the supervisor, who knows.
  *
- * No event is written and no allocator is called, so such a call may come from anywhere, a signal handler inside another hook included. A text
- * is passed as an address: the supervisor copies it, and a bad pointer hurts nobody.
+ * No event is written and no allocator is called, so such a call may come from anywhere, a signal
+ * handler inside another hook included. A text is passed as an address: the supervisor copies it,
+ * and a bad pointer hurts nobody.
  */
 #include "hook.h"
 #include "ring.h"
 
-uint64_t hook_api(uint64_t text, uint64_t b, uint64_t c, const struct wire_hook *h, const struct entry *e)
+uint64_t hook_api(uint64_t text, uint64_t b, uint64_t c, const struct wire_hook *h,
+		  const struct entry *e)
 {
 	struct wire_thread *t = thread_self();
 

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * blob.h - inside the trampoline: where things are, the little that replaces a libc, and who calls whom.
+ * blob.h - inside the trampoline: where things are, the little that replaces a libc, and who calls
+ * whom.
  *
- * The code runs in somebody else's process, in the middle of its malloc. It uses no stack to speak of, no TLS, no errno, no SSE
- * register, no memory but the agent. It is compiled for general registers only, and the link fails if anything is undefined.
+ * The code runs in somebody else's process, in the middle of its malloc. It uses no stack to speak
+ * of, no TLS, no errno, no SSE register, no memory but the agent. It is compiled for general
+ * registers only, and the link fails if anything is undefined.
  */
 #ifndef MTRUN_BLOB_H
 #define MTRUN_BLOB_H
@@ -13,9 +15,11 @@
 
 #include "wire.h"
 
-/* The blob's ELF header is at agent + AGENT_BLOB; the linker gives us its address relative to rip. */
+/*
+ * The blob's ELF header is at agent + AGENT_BLOB; the linker gives us its address relative to rip.
+ */
 extern const char blob_start[] __attribute__((visibility("hidden")));
-#define AGENT   ((uintptr_t)blob_start - AGENT_BLOB)
+#define AGENT  ((uintptr_t)blob_start - AGENT_BLOB)
 #define GUARD  ((volatile struct wire_guard *)(AGENT + AGENT_GUARD))
 #define BEACON ((struct wire_beacon *)(AGENT + AGENT_BEACON))
 #define PROC   ((struct wire_process *)(AGENT + AGENT_PROCESS))
@@ -25,14 +29,16 @@ extern const char blob_start[] __attribute__((visibility("hidden")));
 #define likely(x)   __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
 #define noinline    __attribute__((noinline))
-#define load(p)        __atomic_load_n(p, __ATOMIC_ACQUIRE)
-#define store(p, v)    __atomic_store_n(p, v, __ATOMIC_RELEASE)
+#define load(p)	    __atomic_load_n(p, __ATOMIC_ACQUIRE)
+#define store(p, v) __atomic_store_n(p, v, __ATOMIC_RELEASE)
 
 /* What entry.S leaves on the stack at a hook's entry, in the order of enum wire_reg. */
 struct entry {
 	uint64_t reg[WIRE_REGS];
-	uint64_t ra;			/* the hooked function's return address: its slot is where every walk begins */
-	uint64_t stack_arg;		/* the caller's: seventh argument of a function that has one */
+	/* the hooked function's return address: its slot is where every walk begins */
+	uint64_t ra;
+	/* the caller's: seventh argument of a function that has one */
+	uint64_t stack_arg;
 };
 _Static_assert(offsetof(struct entry, ra) == 48, "entry.S pushes six registers");
 
@@ -42,13 +48,19 @@ static inline long sys6(long nr, long a, long b, long c, long d, long e, long f)
 	register long r10 __asm__("r10") = d;
 	register long r8 __asm__("r8") = e;
 	register long r9 __asm__("r9") = f;
-	__asm__ volatile("syscall" : "=a"(ret) : "0"(nr), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9) : "rcx", "r11", "memory");
+	__asm__ volatile("syscall"
+			 : "=a"(ret)
+			 : "0"(nr), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
+			 : "rcx", "r11", "memory");
 	return ret;
 }
 static inline long sys3(long nr, long a, long b, long c)
 {
 	long ret;
-	__asm__ volatile("syscall" : "=a"(ret) : "0"(nr), "D"(a), "S"(b), "d"(c) : "rcx", "r11", "memory");
+	__asm__ volatile("syscall"
+			 : "=a"(ret)
+			 : "0"(nr), "D"(a), "S"(b), "d"(c)
+			 : "rcx", "r11", "memory");
 	return ret;
 }
 
@@ -67,11 +79,12 @@ static inline struct wire_thread *thread_here(void)
 }
 
 /*
- * System calls on our own account. None is made any more once the program has gone into seccomp; and it waits, before it does, for those that are under way
- * in other threads, as its filter may be for all of them. Between calls_begin() and calls_end() any may be made.
+ * System calls on our own account. None is made any more once the program has gone into seccomp;
+ * and it waits, before it does, for those that are under way in other threads, as its filter may be
+ * for all of them. Between calls_begin() and calls_end() any may be made.
  */
 struct calls {
-	struct wire_thread *of;		/* this thread, if that is known without a call */
+	struct wire_thread *of; /* this thread, if that is known without a call */
 };
 static inline void calls_end(const struct calls *c)
 {
@@ -83,7 +96,8 @@ static inline bool calls_begin(struct calls *c)
 {
 	c->of = thread_here();
 	if (c->of)
-		c->of->calls++;			/* first: a handler that comes in between does not wait for its own thread */
+		/* first: a handler that comes in between does not wait for its own thread */
+		c->of->calls++;
 	__atomic_fetch_add(&PROC->calls, 1, __ATOMIC_SEQ_CST);
 	if (likely(!__atomic_load_n(&PROC->no_syscalls, __ATOMIC_SEQ_CST)))
 		return true;
@@ -103,40 +117,55 @@ static inline long own_call(long nr, long a, long b, long c, long d)
 }
 
 /* agent.c */
-bool slots_reach(uint32_t slot);		/* the slot is mapped; false: there is no more room for it */
-bool nodes_reach(uint32_t node);		/* the same of a node */
-void agent_foresee(void);			/* no system call can be made soon: what may be needed is mapped now */
+/* the slot is mapped; false: there is no more room for it */
+bool slots_reach(uint32_t slot);
+bool nodes_reach(uint32_t node); /* the same of a node */
+/* no system call can be made soon: what may be needed is mapped now */
+void agent_foresee(void);
 
-/* A fork has happened within a call: this is the child, which has neither slots nor anything else that is shared with its parent. */
+/*
+ * A fork has happened within a call: this is the child, which has neither slots nor anything else
+ * that is shared with its parent.
+ */
 static inline bool orphaned(void) { return unlikely(!GUARD->here); }
 
 /* ring.c */
 bool mtrun_alive(void);
-void hooks_off(void);				/* mtrun is gone: from now on every hook passes straight through */
+/* mtrun is gone: from now on every hook passes straight through */
+void hooks_off(void);
 void bell_ring(void);
-bool ring_wait(struct wire_thread *t, unsigned n);	/* until N events fit; false: they will not */
-/* A place for an event of a handler inside another hook of T's. NULL: mtrun is gone, or none became free in time; the event is lost. */
+/* until N events fit; false: they will not */
+bool ring_wait(struct wire_thread *t, unsigned n);
+/*
+ * A place for an event of a handler inside another hook of T's. NULL: mtrun is gone, or none became
+ * free in time; the event is lost.
+ */
 struct wire_signal_event *signal_place(struct wire_thread *t);
-void signal_put(struct wire_thread *t, struct wire_signal_event *place, struct wire_event first, struct wire_event second);
-void signal_forget(struct wire_thread *t);	/* what T has taken will not be filled: its handlers were left by siglongjmp */
+void signal_put(struct wire_thread *t, struct wire_signal_event *place, struct wire_event first,
+		struct wire_event second);
+/* what T has taken will not be filled: its handlers were left by siglongjmp */
+void signal_forget(struct wire_thread *t);
 
 /* walk.c */
-uint32_t walk(struct wire_thread *t, const struct entry *e);	/* stack id of the hook's caller */
-uint32_t walk_plain(const struct entry *e);	/* the same without touching the thread's memory */
+uint32_t walk(struct wire_thread *t, const struct entry *e); /* stack id of the hook's caller */
+uint32_t walk_plain(const struct entry *e); /* the same without touching the thread's memory */
 enum nesting { NESTED, SIGNALLED, STALE };
 enum nesting nesting(const struct wire_thread *t, const struct entry *e);
-void stacks_forget(uint64_t lo, uint64_t hi);	/* the range is about to be taken away: no thread reads there any more without a new proof */
+/* the range is about to be taken away: no thread reads there any more without a new proof */
+void stacks_forget(uint64_t lo, uint64_t hi);
 
 /* service.c */
-bool mail_serve(struct wire_mail *mail);	/* false: mtrun is gone, or does nothing */
-uint64_t signals_block(void);			/* all of them; the mask that was */
+bool mail_serve(struct wire_mail *mail); /* false: mtrun is gone, or does nothing */
+uint64_t signals_block(void);		 /* all of them; the mask that was */
 void signals_restore(uint64_t was);
 #define QUESTION_ARGS 5
 struct question {
 	enum wire_what what;
 	uint64_t arg[QUESTION_ARGS];
 };
-uint64_t ask(struct wire_thread *t, const struct question *q);	/* the answer; 0: mtrun is gone, or does nothing */
-uint64_t ask_loudly(struct wire_thread *t, const struct question *q);	/* of one that takes system calls; 0 also where none are allowed */
+/* the answer; 0: mtrun is gone, or does nothing */
+uint64_t ask(struct wire_thread *t, const struct question *q);
+/* of one that takes system calls; 0 also where none are allowed */
+uint64_t ask_loudly(struct wire_thread *t, const struct question *q);
 
 #endif

@@ -2,10 +2,12 @@
 /*
  * entry.S - where the target's control flow enters and leaves the trampoline.
  *
- * A patched function jumps to its stub, the stub sets r11 to its struct wire_hook and jumps here. Unless `armed` is ARMED_ON we go straight on to the
- * moved instructions: nothing but r11 and the flags has changed. Otherwise the six callee-saved registers are pushed, as a record for the
- * stack walk (C preserves them, so they need not be popped), and a C function is called with the arguments still in their registers. A few kinds
- * of hooks do that also while nothing is recorded (ARMED_OFF).
+ * A patched function jumps to its stub, the stub sets r11 to its struct wire_hook and jumps here.
+ * Unless `armed` is ARMED_ON we go straight on to the moved instructions: nothing but r11 and the
+ * flags has changed. Otherwise the six callee-saved registers are pushed, as a record for the stack
+ * walk (C preserves them, so they need not be popped), and a C function is called with the
+ * arguments still in their registers. A few kinds of hooks do that also while nothing is recorded
+ * (ARMED_OFF).
  */
 #include <asm/unistd.h>
 
@@ -114,9 +116,11 @@ entry_\name:
 	.endm
 
 /*
- * malloc while sampling: nearly every block is only counted down here, in the slot of its thread (thread_self() in ring.h), whose mark stands meanwhile as
- * in any other hook. The rest is C's: a block that uses up the countdown (which is as before then), no slot yet, a hook around this one, another period,
- * one byte (which operator new(0) may have made of 0) or none. The names in lower case are those of hook.c.
+ * malloc while sampling: nearly every block is only counted down here, in the slot of its thread
+ * (thread_self() in ring.h), whose mark stands meanwhile as in any other hook. The rest is C's: a
+ * block that uses up the countdown (which is as before then), no slot yet, a hook around this one,
+ * another period, one byte (which operator new(0) may have made of 0) or none. The names in lower
+ * case are those of hook.c.
  */
 	.globl	entry_malloc
 	.hidden	entry_malloc
@@ -168,7 +172,10 @@ entry_malloc:
 	.cfi_endproc
 	.size	entry_malloc, . - entry_malloc
 
-/* free while sampling: nearly every block is one that the supervisor cannot know, by wire_known(), or else by wire_process.released. */
+/*
+ * free while sampling: nearly every block is one that the supervisor cannot know, by wire_known(),
+ * or else by wire_process.released.
+ */
 	.globl	entry_free
 	.hidden	entry_free
 	.type	entry_free, @function
@@ -216,8 +223,9 @@ entry_free:
 	entry6	generic
 
 /*
- * operator new may throw, and nothing can be thrown through a frame of ours: hook_new calls the nothrow form. When that gives NULL (or the
- * call is not ours to count) the real one is entered by a jump, as if we had never been there.
+ * operator new may throw, and nothing can be thrown through a frame of ours: hook_new calls the
+ * nothrow form. When that gives NULL (or the call is not ours to count) the real one is entered by
+ * a jump, as if we had never been there.
  */
 	.globl	entry_new
 	.hidden	entry_new
@@ -246,7 +254,10 @@ entry_new:
 	.cfi_endproc
 	.size	entry_new, . - entry_new
 
-/* operator new of 0 bytes leaves a word for the malloc that follows; any other goes straight on, as the real function may throw. */
+/*
+ * operator new of 0 bytes leaves a word for the malloc that follows; any other goes straight on, as
+ * the real function may throw.
+ */
 	.globl	entry_new_zero
 	.hidden	entry_new_zero
 	.type	entry_new_zero, @function
@@ -266,7 +277,10 @@ entry_new_zero:
 	.cfi_endproc
 	.size	entry_new_zero, . - entry_new_zero
 
-/* libc's syscall(): only those numbers stop here that change mappings or, also while nothing is recorded, forbid system calls or trace. */
+/*
+ * libc's syscall(): only those numbers stop here that change mappings or, also while nothing is
+ * recorded, forbid system calls or trace.
+ */
 	.globl	entry_syscall
 	.hidden	entry_syscall
 	.type	entry_syscall, @function
@@ -296,11 +310,13 @@ entry_syscall:
 	.size	entry_syscall, . - entry_syscall
 
 /*
- * A system call that a program makes by its own instruction: of which number is seen only here. Whatever is none of ours is made at once by that instruction
- * (it may return twice, on another stack, or never), with everything as it was but rcx and r11, which the kernel changes anyway. The flags are the
- * program's, so nothing may change them before they are saved.
+ * A system call that a program makes by its own instruction: of which number is seen only here.
+ * Whatever is none of ours is made at once by that instruction (it may return twice, on another
+ * stack, or never), with everything as it was but rcx and r11, which the kernel changes anyway. The
+ * flags are the program's, so nothing may change them before they are saved.
  *
- * What is ours is done below the red zone: a return address that stands for the site, the six registers, flags, our hook, the arguments and the number.
+ * What is ours is done below the red zone: a return address that stands for the site, the six
+ * registers, flags, our hook, the arguments and the number.
  */
 	.macro is_number nr, to
 	lea	ecx, [rax - \nr]
@@ -388,7 +404,8 @@ entry_raw:
 	.cfi_adjust_cfa_offset -64
 	popfq
 	.cfi_adjust_cfa_offset -8
-	lea	rsp, [rsp + 184]		/* six registers, the return address, the red zone */
+	/* six registers, the return address, the red zone */
+	lea	rsp, [rsp + 184]
 	.cfi_def_cfa rsp, 8
 	.cfi_undefined rip
 	jmp	rcx
@@ -396,8 +413,9 @@ entry_raw:
 	.size	entry_raw, . - entry_raw
 
 /*
- * call_framed(fn, a, b, c, entry): fn(a, b, c) with rbp at a frame like the one that the hook's caller called from: its rbp, and where it goes on.
- * So whoever follows frame pointers comes from here to the hook's caller.
+ * call_framed(fn, a, b, c, entry): fn(a, b, c) with rbp at a frame like the one that the hook's
+ * caller called from: its rbp, and where it goes on. So whoever follows frame pointers comes from
+ * here to the hook's caller.
  */
 	.globl	call_framed
 	.hidden	call_framed
@@ -428,8 +446,10 @@ call_framed:
 	.size	call_framed, . - call_framed
 
 /*
- * The supervisor sends a stopped thread here: its stack pointer lowered by 136 (the red zone and one slot), its pc in that slot. Everything
- * is saved, the service is done (or a forked child's agent made), everything is restored; `ret 128` leaves rsp as it was. Vector registers are not touched.
+ * The supervisor sends a stopped thread here: its stack pointer lowered by 136 (the red zone and
+ * one slot), its pc in that slot. Everything is saved, the service is done (or a forked child's
+ * agent made), everything is restored; `ret 128` leaves rsp as it was. Vector registers are not
+ * touched.
  */
 	.macro	errand name, function
 	.globl	\name
@@ -468,12 +488,16 @@ call_framed:
 	errand	entry_arrive, arrive_child
 
 /*
- * The bootstrap stub: the first of ours that runs in a process, copied into unused bytes of a page that is executable already. Entered like
- * entry_service. It maps the private parts of the agent; the supervisor follows by system call stops, writes the blob there, which makes the others and does
- * the rest. Should mtrun die at any point, what is done so far is undone and the program goes on.
+ * The bootstrap stub: the first of ours that runs in a process, copied into unused bytes of a page
+ * that is executable already. Entered like entry_service. It maps the private parts of the agent;
+ * the supervisor follows by system call stops, writes the blob there, which makes the others and
+ * does the rest. Should mtrun die at any point, what is done so far is undone and the program goes
+ * on.
  *
- *	at = mmap(agent, AGENT_BEACON, r-x, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
- *	if (at == agent && !(*(agent + AGENT_BLOB) && (agent + AGENT_BLOB + arrive)())) munmap(agent, AGENT_BEACON);
+ *	at = mmap(agent, AGENT_BEACON, r-x,
+ *		  MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+ *	if (at == agent && !(*(agent + AGENT_BLOB) && (agent + AGENT_BLOB + arrive)()))
+ *	munmap(agent, AGENT_BEACON);
  */
 
 /* The thread's mask is kept below the registers; rbp: their end. */
@@ -514,14 +538,16 @@ bootstrap:
 	mov	rdi, rbx
 	mov	esi, AGENT_BEACON
 	mov	edx, 5				/* read, execute */
-	mov	r10d, 0x100022			/* MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE */
+	/* MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE */
+	mov	r10d, 0x100022
 	mov	r8, -1
 	xor	r9d, r9d
 	mov	eax, __NR_mmap
 	syscall
 	cmp	rax, rbx
 	jne	3f
-	cmp	dword ptr [rbx + 0x1000], 0	/* the blob's first bytes: the supervisor was here */
+	/* the blob's first bytes: the supervisor was here */
+	cmp	dword ptr [rbx + 0x1000], 0
 	je	1f
 	mov	rax, [rip + bootstrap_arrive]
 	add	rax, rbx
@@ -549,8 +575,9 @@ bootstrap_end:
 	.size	bootstrap, . - bootstrap
 
 /*
- * The unmap stub: the last of ours that runs in a process, in the same kind of place and entered in the same way, when nothing else of ours is in use any more.
- * It unmaps what is listed behind it: address, length, ..., 0.
+ * The unmap stub: the last of ours that runs in a process, in the same kind of place and entered in
+ * the same way, when nothing else of ours is in use any more. It unmaps what is listed behind it:
+ * address, length, ..., 0.
  */
 	.globl	unmap_stub
 	.hidden	unmap_stub

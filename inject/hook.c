@@ -2,26 +2,31 @@
 /*
  * hook.c - what happens around each allocator function.
  *
- * Order. An event takes its number from the counter of its address: an allocation after the real function has returned the address, a
- * release before the real function may give it to somebody else. So between two owners of one address the numbers are in the order of
- * ownership, whatever the threads do. realloc does both: LEAVE before, BECAME, STAYED or GONE after.
+ * Order. An event takes its number from the counter of its address: an allocation after the real
+ * function has returned the address, a release before the real function may give it to somebody
+ * else. So between two owners of one address the numbers are in the order of ownership, whatever
+ * the threads do. realloc does both: LEAVE before, BECAME, STAYED or GONE after.
  *
- * Once. The outermost hook of a thread counts, what the real function calls inside (aligned_alloc -> malloc -> mmap) does not: `mark` holds the
- * outermost hook's frame meanwhile. Bit 0 of the mark says that the hook is keeping books, during which nothing of the program's runs but a
- * signal handler; such an event goes to a place apart (wire_process.signal) and leaves the thread's state alone. A mark can also be stale, when a handler
- * left by siglongjmp. nesting() tells these apart.
+ * Once. The outermost hook of a thread counts, what the real function calls inside (aligned_alloc
+ * -> malloc -> mmap) does not: `mark` holds the outermost hook's frame meanwhile. Bit 0 of the mark
+ * says that the hook is keeping books, during which nothing of the program's runs but a signal
+ * handler; such an event goes to a place apart (wire_process.signal) and leaves the thread's state
+ * alone. A mark can also be stale, when a handler left by siglongjmp. nesting() tells these apart.
  *
- * A limit. What a call is about to be given is charged before the real function is called (wire.h, ASK_ROOM). If it is refused, the real function is
- * called all the same, for so much that no allocator and no kernel has it: so exceptions and new handlers are those of the real thing.
+ * A limit. What a call is about to be given is charged before the real function is called (wire.h,
+ * ASK_ROOM). If it is refused, the real function is called all the same, for so much that no
+ * allocator and no kernel has it: so exceptions and new handlers are those of the real thing.
  *
- * Sampling. Most blocks are not told of (wire.h): what a call is about to be given is counted down before the real function is called. In malloc and free
- * entry.S does that itself, and comes here only with a block that is sampled, or that may be known.
+ * Sampling. Most blocks are not told of (wire.h): what a call is about to be given is counted down
+ * before the real function is called. In malloc and free entry.S does that itself, and comes here
+ * only with a block that is sampled, or that may be known.
  *
- * errno is not touched but for a refusal: nothing here calls libc, and the real function's value stands.
+ * errno is not touched but for a refusal: nothing here calls libc, and the real function's value
+ * stands.
  */
 #include "hook.h"
-#include "patience.h"
 #include "large.h"
+#include "patience.h"
 #include "ring.h"
 #include "sample.h"
 
@@ -39,9 +44,11 @@ static inline uint64_t call3(const struct wire_hook *h, uint64_t a, uint64_t b, 
 /* entry.S: the real function finds the frame of the hook's caller behind ours. */
 uint64_t call_framed(fn3 fn, uint64_t a, uint64_t b, uint64_t c, const struct entry *e);
 
-static inline uint64_t call_block(const struct wire_hook *h, const struct entry *e, uint64_t a, uint64_t b, uint64_t c)
+static inline uint64_t call_block(const struct wire_hook *h, const struct entry *e, uint64_t a,
+				  uint64_t b, uint64_t c)
 {
-	return unlikely(h->arg & WIRE_FRAMED) ? call_framed((fn3)h->orig, a, b, c, e) : call3(h, a, b, c);
+	return unlikely(h->arg & WIRE_FRAMED) ? call_framed((fn3)h->orig, a, b, c, e)
+					      : call3(h, a, b, c);
 }
 
 static inline uint64_t call6(const struct wire_hook *h, const uint64_t *a)
@@ -49,26 +56,26 @@ static inline uint64_t call6(const struct wire_hook *h, const uint64_t *a)
 	return ((fn6)h->orig)(a[0], a[1], a[2], a[3], a[4], a[5]);
 }
 
-/* ---- who is counting ------------------------------------------------------------------------------------------------------------ */
+/* ---- who is counting ----------------------------------------------------- */
 
 struct scope {
-	struct wire_thread *t;		/* NULL: not to be counted */
-	bool minimal;			/* from a handler inside another hook: t's state is not ours */
+	struct wire_thread *t; /* NULL: not to be counted */
+	/* from a handler inside another hook: t's state is not ours */
+	bool minimal;
 };
 
 static noinline struct scope scope_inner(struct wire_thread *t, const struct entry *e)
 {
 	switch (nesting(t, e)) {
-	case SIGNALLED:
-		return (struct scope){ t, true };
+	case SIGNALLED: return (struct scope){ t, true };
 	case STALE:
 		t->mark = 0;
 		t->depth = 0;
 		signal_forget(t);
-		store(&t->stale, 1);	/* it may have been left in the middle of a change of its ranges */
+		/* it may have been left in the middle of a change of its ranges */
+		store(&t->stale, 1);
 		return (struct scope){ t, false };
-	default:
-		return (struct scope){ NULL, false };
+	default: return (struct scope){ NULL, false };
 	}
 }
 
@@ -102,8 +109,9 @@ static inline void mark_none(struct scope s)
 }
 
 /*
- * A real function that is called without an event. Its thread is marked all the same: whoever takes our part away has to know that it will come back here. False: it
- * is marked already (or has no slot).
+ * A real function that is called without an event. Its thread is marked all the same: whoever takes
+ * our part away has to know that it will come back here. False: it is marked already (or has no
+ * slot).
  */
 static inline bool mark_plain(struct wire_thread *t, const struct entry *e)
 {
@@ -120,7 +128,7 @@ static inline void unmark_plain(struct wire_thread *t, bool marked)
 		store(&t->mark, 0);
 }
 
-/* ---- events --------------------------------------------------------------------------------------------------------------------- */
+/* ---- events -------------------------------------------------------------- */
 
 static inline uint32_t take_number(uint64_t address)
 {
@@ -144,8 +152,9 @@ static noinline bool event_lost(struct wire_thread *t)
 }
 
 /*
- * Room for a time event and a wide one; the time event if a millisecond has passed. *PLACE: where an event goes from a handler inside another hook; not set
- * otherwise. False: the event is lost, and must not take a number.
+ * Room for a time event and a wide one; the time event if a millisecond has passed. *PLACE: where
+ * an event goes from a handler inside another hook; not set otherwise. False: the event is lost,
+ * and must not take a number.
  */
 static inline bool begin_event(struct scope s, struct wire_signal_event **place)
 {
@@ -174,7 +183,8 @@ static inline void emit(struct scope s, struct wire_signal_event *place, struct 
 		ring_put(s.t, e);
 }
 
-static noinline void emit_wide(struct scope s, struct wire_signal_event *place, struct wire_event e, uint64_t size, uint64_t ticket)
+static noinline void emit_wide(struct scope s, struct wire_signal_event *place, struct wire_event e,
+			       uint64_t size, uint64_t ticket)
 {
 	struct wire_event more = { size, ticket };
 
@@ -184,12 +194,13 @@ static noinline void emit_wide(struct scope s, struct wire_signal_event *place, 
 		ring_put2(s.t, e, more);
 }
 
-/* ---- sampling ------------------------------------------------------------------------------------------------------------------- */
+/* ---- sampling ------------------------------------------------------------ */
 
-enum choice { WHOLE, SAMPLED, LEFT_OUT };	/* told of as one block, as a sample, not at all */
+enum choice { WHOLE, SAMPLED, LEFT_OUT }; /* told of as one block, as a sample, not at all */
 
 /* The countdown is used up, or of another period. */
-static noinline enum choice choose_anew(struct scope s, const struct entry *e, uint64_t size, uint64_t period)
+static noinline enum choice choose_anew(struct scope s, const struct entry *e, uint64_t size,
+					uint64_t period)
 {
 	struct wire_thread *t = s.t;
 	uint64_t was = t->sample;
@@ -201,7 +212,8 @@ static noinline enum choice choose_anew(struct scope s, const struct entry *e, u
 	if (was != period) {
 		if (!ring_room(t, 1))
 			return WHOLE;
-		ring_put(t, (struct wire_event){ (uint64_t)WIRE_PERIOD << WIRE_ADDRESS_BITS, period });
+		ring_put(t,
+			 (struct wire_event){ (uint64_t)WIRE_PERIOD << WIRE_ADDRESS_BITS, period });
 		t->sample = period;
 		t->drawn = 0;
 		if (size < t->countdown) {
@@ -214,8 +226,13 @@ static noinline enum choice choose_anew(struct scope s, const struct entry *e, u
 	return SAMPLED;
 }
 
-/* What is to be said of a block of SIZE bytes that the thread is about to ask for. One instruction counts down: a handler may come at any time. */
-static inline __attribute__((always_inline)) enum choice choose(struct scope s, const struct entry *e, uint64_t size)
+/*
+ * What is to be said of a block of SIZE bytes that the thread is about to ask for. One instruction
+ * counts down: a handler may come at any time.
+ */
+static inline __attribute__((always_inline)) enum choice choose(struct scope s,
+								const struct entry *e,
+								uint64_t size)
 {
 	uint64_t period = load(&PROC->sample);
 	bool used_up;
@@ -246,7 +263,8 @@ static inline bool may_be_known(uint64_t address)
 {
 	const struct wire_process *p = PROC;
 
-	return likely(!load(&p->filter)) || (load(&p->known[wire_known(address)]) && load(&p->released[wire_counter(address)]) != address);
+	return likely(!load(&p->filter)) || (load(&p->known[wire_known(address)]) &&
+					     load(&p->released[wire_counter(address)]) != address);
 }
 
 static inline uint32_t release_flags(struct scope s, uint64_t address)
@@ -263,12 +281,16 @@ static noinline uint32_t free_flags(struct scope s, uint64_t address)
 	return release_flags(s, address);
 }
 
-/* ---- events of blocks ----------------------------------------------------------------------------------------------------------- */
+/* ---- events of blocks ---------------------------------------------------- */
 
-/* ALLOC or BECAME, whose wide forms follow them in enum wire_kind. Its number is taken as late as possible: the fewer instructions between
- * it and the store, the fewer events have to wait for each other in the reader. */
-static inline __attribute__((always_inline)) void emit_block(struct scope s, const struct entry *e, enum wire_kind kind, uint64_t address, uint64_t size,
-							     enum choice choice)
+/*
+ * ALLOC or BECAME, whose wide forms follow them in enum wire_kind. Its number is taken as late as
+ * possible: the fewer instructions between it and the store, the fewer events have to wait for each
+ * other in the reader.
+ */
+static inline __attribute__((always_inline)) void emit_block(struct scope s, const struct entry *e,
+							     enum wire_kind kind, uint64_t address,
+							     uint64_t size, enum choice choice)
 {
 	uint32_t stack = stack_of(s, e), flags;
 	struct wire_signal_event *place = NULL;
@@ -277,13 +299,15 @@ static inline __attribute__((always_inline)) void emit_block(struct scope s, con
 		return;
 	flags = choice_flags(s, choice, address);
 	if (likely(size < WIRE_WIDE)) {
-		emit(s, place, wire_pack(kind, address, take_number(address), (uint32_t)size | flags, stack));
+		emit(s, place,
+		     wire_pack(kind, address, take_number(address), (uint32_t)size | flags, stack));
 	} else {
 		uint32_t number;
 
 		large_add(PROC, address);
 		number = take_number(address);
-		emit_wide(s, place, wire_pack(kind + 1, address, number, flags, stack), size, take_ticket());
+		emit_wide(s, place, wire_pack(kind + 1, address, number, flags, stack), size,
+			  take_ticket());
 	}
 }
 
@@ -292,23 +316,26 @@ static noinline uint32_t release_stack(struct scope s, const struct entry *e)
 	return stack_of(s, e);
 }
 
-static inline bool limited(uint32_t what)
-{
-	return unlikely(load(&PROC->limited) & what);
-}
+static inline bool limited(uint32_t what) { return unlikely(load(&PROC->limited) & what); }
 
-/* The block at ADDRESS is released, by NUMBER, and the thread's events end at HEAD: if the last one gave it the block, its size is known. */
+/*
+ * The block at ADDRESS is released, by NUMBER, and the thread's events end at HEAD: if the last one
+ * gave it the block, its size is known.
+ */
 static inline void credit(struct scope s, uint64_t address, uint32_t number, uint64_t head)
 {
 	struct wire_thread *t = s.t;
-	struct wire_event last = t->ring[(head - 1) & (WIRE_RING - 1)], block = wire_pack(WIRE_ALLOC, address, number - 1, 0, 0);
+	struct wire_event last = t->ring[(head - 1) & (WIRE_RING - 1)],
+			  block = wire_pack(WIRE_ALLOC, address, number - 1, 0, 0);
 
-	if (last.a != block.a || (uint16_t)last.b != (uint16_t)block.b || s.minimal || head <= t->asked || !load(&t->given))
+	if (last.a != block.a || (uint16_t)last.b != (uint16_t)block.b || s.minimal ||
+	    head <= t->asked || !load(&t->given))
 		return;
 	store(&t->credited, t->credited + wire_size(last));
 }
 
-static inline __attribute__((always_inline)) void emit_free(struct scope s, const struct entry *e, uint64_t address)
+static inline __attribute__((always_inline)) void emit_free(struct scope s, const struct entry *e,
+							    uint64_t address)
 {
 	struct wire_process *p = PROC;
 	uint32_t flags = e->ra - p->libc_start < p->libc_end - p->libc_start ? WIRE_FROM_LIBC : 0;
@@ -326,11 +353,13 @@ static inline __attribute__((always_inline)) void emit_free(struct scope s, cons
 	if (likely(!large_take(p, address)))
 		emit(s, place, wire_pack(WIRE_FREE, address, number, flags, stack));
 	else
-		emit_wide(s, place, wire_pack(WIRE_FREE_WIDE, address, number, flags, stack), 0, take_ticket());
+		emit_wide(s, place, wire_pack(WIRE_FREE_WIDE, address, number, flags, stack), 0,
+			  take_ticket());
 }
 
 /* False: it was lost. */
-static inline bool emit_plain(struct scope s, enum wire_kind kind, uint64_t address, uint32_t flags, uint32_t stack)
+static inline bool emit_plain(struct scope s, enum wire_kind kind, uint64_t address, uint32_t flags,
+			      uint32_t stack)
 {
 	struct wire_signal_event *place = NULL;
 
@@ -340,47 +369,60 @@ static inline bool emit_plain(struct scope s, enum wire_kind kind, uint64_t addr
 	return true;
 }
 
-static void emit_map(struct scope s, enum wire_kind kind, uint64_t address, uint64_t length, uint32_t flags, uint32_t stack)
+static void emit_map(struct scope s, enum wire_kind kind, uint64_t address, uint64_t length,
+		     uint32_t flags, uint32_t stack)
 {
 	struct wire_signal_event *place = NULL;
 
 	if (begin_event(s, &place))
-		emit_wide(s, place, wire_pack(kind, address, 0, flags, stack), length, take_ticket());
+		emit_wide(s, place, wire_pack(kind, address, 0, flags, stack), length,
+			  take_ticket());
 }
 
-/* ---- the limit ------------------------------------------------------------------------------------------------------------------ */
+/* ---- the limit ----------------------------------------------------------- */
 
-#define IMPOSSIBLE     (1ull << 63)	/* for an allocator */
-#define IMPOSSIBLE_MAP ((1ull << 47) - 8192)	/* for the kernel: all addresses but two pages; of more it would say EINVAL */
+#define IMPOSSIBLE (1ull << 63) /* for an allocator */
+/* for the kernel: all addresses but two pages; of more it would say EINVAL */
+#define IMPOSSIBLE_MAP ((1ull << 47) - 8192)
 #define CHARGE_MOST    (1ull << 62)
 
 /* The answer: what is to be charged, and has been; or ROOM_NONE. The thread is busy. */
-static noinline uint64_t charge_asking(struct scope s, const struct entry *e, enum wire_room kind, const uint64_t arg[4])
+static noinline uint64_t charge_asking(struct scope s, const struct entry *e, enum wire_room kind,
+				       const uint64_t arg[4])
 {
 	uint32_t truncated = s.t->truncated;
 	uint64_t stack = stack_of(s, e), answer;
 
-	s.t->truncated = truncated;	/* the event's walk counts it */
+	s.t->truncated = truncated; /* the event's walk counts it */
 	if (!s.minimal)
 		s.t->asked = s.t->head;
-	answer = ask(s.t, &(struct question){ ASK_ROOM, { kind | (s.minimal ? ROOM_HANDLER : 0) | stack << 32, arg[0], arg[1], arg[2], arg[3] } });
+	answer = ask(s.t, &(struct question){ ASK_ROOM,
+					      { kind | (s.minimal ? ROOM_HANDLER : 0) | stack << 32,
+						arg[0], arg[1], arg[2], arg[3] } });
 	if (!s.minimal && answer != ROOM_NONE)
 		store(&s.t->charged, s.t->charged + answer);
 	return answer;
 }
 
-static noinline uint64_t charge_block_asking(struct scope s, const struct entry *e, enum wire_room kind, uint64_t size, uint64_t old)
+static noinline uint64_t charge_block_asking(struct scope s, const struct entry *e,
+					     enum wire_room kind, uint64_t size, uint64_t old)
 {
 	return charge_asking(s, e, kind, (uint64_t[4]){ size, old });
 }
 
-/* `given` may be taken back at any time: the busy mark, set before it is read, tells that it may have been seen just before. */
-static inline __attribute__((always_inline)) uint64_t charge(struct scope s, const struct entry *e, enum wire_room kind, uint64_t size, uint64_t old)
+/*
+ * `given` may be taken back at any time: the busy mark, set before it is read, tells that it may
+ * have been seen just before.
+ */
+static inline __attribute__((always_inline)) uint64_t charge(struct scope s, const struct entry *e,
+							     enum wire_room kind, uint64_t size,
+							     uint64_t old)
 {
 	uint64_t charged = s.t->charged;
 
 	mark_busy(s, e);
-	if (unlikely(s.minimal || size > CHARGE_MOST || (int64_t)(load(&s.t->given) + s.t->credited - charged) < (int64_t)size))
+	if (unlikely(s.minimal || size > CHARGE_MOST ||
+		     (int64_t)(load(&s.t->given) + s.t->credited - charged) < (int64_t)size))
 		return charge_block_asking(s, e, kind, size, old);
 	store(&s.t->charged, charged + size);
 	return size;
@@ -395,7 +437,10 @@ static inline void settle(struct scope s, uint64_t charged)
 		store(&s.t->settled, s.t->charged);
 }
 
-/* A refused call says ENOMEM whatever the allocator says. Should it have given something nevertheless, that was not charged. */
+/*
+ * A refused call says ENOMEM whatever the allocator says. Should it have given something
+ * nevertheless, that was not charged.
+ */
 static noinline void say_no_memory(struct scope s)
 {
 	int *(*location)(void) = (int *(*)(void))load(&PROC->errno_location);
@@ -406,7 +451,7 @@ static noinline void say_no_memory(struct scope s)
 		*location() = 12 /* ENOMEM */;
 }
 
-/* ---- blocks --------------------------------------------------------------------------------------------------------------------- */
+/* ---- blocks -------------------------------------------------------------- */
 
 #define usual_case static inline __attribute__((always_inline))
 
@@ -421,9 +466,12 @@ static inline uint64_t given_block(enum shape shape, uint64_t ret, uint64_t a)
 	return (int)ret == 0 ? *(uint64_t *)a : 0;
 }
 
-/* A function that gives one block of SIZE bytes. CHARGES: a limit counts it, and then every block is told of. */
-usual_case uint64_t give(struct scope s, enum shape shape, bool charges, uint64_t size, uint64_t a, uint64_t b, uint64_t c, const struct wire_hook *h,
-			 const struct entry *e)
+/*
+ * A function that gives one block of SIZE bytes. CHARGES: a limit counts it, and then every block
+ * is told of.
+ */
+usual_case uint64_t give(struct scope s, enum shape shape, bool charges, uint64_t size, uint64_t a,
+			 uint64_t b, uint64_t c, const struct wire_hook *h, const struct entry *e)
 {
 	uint64_t charged = charges ? charge(s, e, ROOM_BLOCK, size, 0) : 0, ret, p;
 	bool refused = charges && unlikely(charged == ROOM_NONE);
@@ -431,7 +479,8 @@ usual_case uint64_t give(struct scope s, enum shape shape, bool charges, uint64_
 
 	mark_call(s, e);
 	if (refused)
-		ret = call_block(h, e, shape == SIZE_FIRST ? IMPOSSIBLE : a, shape == SIZE_SECOND ? IMPOSSIBLE : b,
+		ret = call_block(h, e, shape == SIZE_FIRST ? IMPOSSIBLE : a,
+				 shape == SIZE_SECOND ? IMPOSSIBLE : b,
 				 shape == SIZE_THIRD_RESULT_BEHIND_FIRST ? IMPOSSIBLE : c);
 	else
 		ret = call_block(h, e, a, b, c);
@@ -472,33 +521,38 @@ static noinline uint64_t one_or_zero(struct wire_thread *t)
 }
 
 /*
- * malloc and free are most of all calls. Their usual case (no other hook around it) is compiled on its own, with a limit and without, so that nothing
- * in it asks which case it is.
+ * malloc and free are most of all calls. Their usual case (no other hook around it) is compiled on
+ * its own, with a limit and without, so that nothing in it asks which case it is.
  */
-usual_case uint64_t malloc_counted(struct scope s, bool charges, uint64_t a, uint64_t b, uint64_t c, const struct wire_hook *h, const struct entry *e)
+usual_case uint64_t malloc_counted(struct scope s, bool charges, uint64_t a, uint64_t b, uint64_t c,
+				   const struct wire_hook *h, const struct entry *e)
 {
 	return give(s, SIZE_FIRST, charges, unlikely(a == 1) ? one_or_zero(s.t) : a, a, b, c, h, e);
 }
 
-static noinline uint64_t malloc_inner(uint64_t a, uint64_t b, uint64_t c, const struct wire_hook *h, const struct entry *e)
+static noinline uint64_t malloc_inner(uint64_t a, uint64_t b, uint64_t c, const struct wire_hook *h,
+				      const struct entry *e)
 {
 	struct scope s = scope_enter(e);
 
 	return s.t ? malloc_counted(s, limited(LIMIT_BLOCKS), a, b, c, h, e) : call3(h, a, b, c);
 }
 
-uint64_t hook_malloc(uint64_t a, uint64_t b, uint64_t c, const struct wire_hook *h, const struct entry *e)
+uint64_t hook_malloc(uint64_t a, uint64_t b, uint64_t c, const struct wire_hook *h,
+		     const struct entry *e)
 {
 	struct wire_thread *t = thread_self();
 
 	if (unlikely(!t || t->mark))
 		return malloc_inner(a, b, c, h, e);
 	if (limited(LIMIT_BLOCKS))
-		return malloc_counted((struct scope){ t, false }, true, a, b, c, h, e);	/* not a call: it would save all registers anew */
+		/* not a call: it would save all registers anew */
+		return malloc_counted((struct scope){ t, false }, true, a, b, c, h, e);
 	return malloc_counted((struct scope){ t, false }, false, a, b, c, h, e);
 }
 
-usual_case uint64_t free_counted(struct scope s, uint64_t p, uint64_t b, uint64_t c, const struct wire_hook *h, const struct entry *e)
+usual_case uint64_t free_counted(struct scope s, uint64_t p, uint64_t b, uint64_t c,
+				 const struct wire_hook *h, const struct entry *e)
 {
 	uint64_t ret;
 
@@ -511,7 +565,8 @@ usual_case uint64_t free_counted(struct scope s, uint64_t p, uint64_t b, uint64_
 	return ret;
 }
 
-static noinline uint64_t free_unseen(struct wire_thread *t, uint64_t p, uint64_t b, uint64_t c, const struct wire_hook *h, const struct entry *e)
+static noinline uint64_t free_unseen(struct wire_thread *t, uint64_t p, uint64_t b, uint64_t c,
+				     const struct wire_hook *h, const struct entry *e)
 {
 	bool marked = mark_plain(t, e);
 	uint64_t ret = call3(h, p, b, c);
@@ -520,14 +575,16 @@ static noinline uint64_t free_unseen(struct wire_thread *t, uint64_t p, uint64_t
 	return ret;
 }
 
-static noinline uint64_t free_inner(uint64_t p, uint64_t b, uint64_t c, const struct wire_hook *h, const struct entry *e)
+static noinline uint64_t free_inner(uint64_t p, uint64_t b, uint64_t c, const struct wire_hook *h,
+				    const struct entry *e)
 {
 	struct scope s = scope_enter(e);
 
 	return s.t && p ? free_counted(s, p, b, c, h, e) : free_unseen(s.t, p, b, c, h, e);
 }
 
-uint64_t hook_free(uint64_t p, uint64_t b, uint64_t c, const struct wire_hook *h, const struct entry *e)
+uint64_t hook_free(uint64_t p, uint64_t b, uint64_t c, const struct wire_hook *h,
+		   const struct entry *e)
 {
 	struct wire_thread *t = thread_self();
 
@@ -537,12 +594,15 @@ uint64_t hook_free(uint64_t p, uint64_t b, uint64_t c, const struct wire_hook *h
 }
 
 /* The others of one block: rarer, so the case is found out on the way. */
-static inline __attribute__((always_inline)) uint64_t give_any(enum shape shape, uint64_t size, uint64_t a, uint64_t b, uint64_t c,
-							      const struct wire_hook *h, const struct entry *e)
+static inline __attribute__((always_inline)) uint64_t give_any(enum shape shape, uint64_t size,
+							       uint64_t a, uint64_t b, uint64_t c,
+							       const struct wire_hook *h,
+							       const struct entry *e)
 {
 	struct scope s = scope_enter(e);
 
-	return likely(s.t) ? give(s, shape, limited(LIMIT_BLOCKS), size, a, b, c, h, e) : call3(h, a, b, c);
+	return likely(s.t) ? give(s, shape, limited(LIMIT_BLOCKS), size, a, b, c, h, e)
+			   : call3(h, a, b, c);
 }
 
 /* More than there are numbers for: the real function will see that and fail by itself. */
@@ -553,28 +613,33 @@ static inline uint64_t product(uint64_t n, uint64_t size, uint64_t if_none)
 	return unlikely(__builtin_mul_overflow(n, size, &total)) ? if_none : total;
 }
 
-uint64_t hook_calloc(uint64_t n, uint64_t size, uint64_t c, const struct wire_hook *h, const struct entry *e)
+uint64_t hook_calloc(uint64_t n, uint64_t size, uint64_t c, const struct wire_hook *h,
+		     const struct entry *e)
 {
 	return give_any(SIZE_FIRST, product(n, size, 0), n, size, c, h, e);
 }
 
-uint64_t hook_memalign(uint64_t alignment, uint64_t size, uint64_t c, const struct wire_hook *h, const struct entry *e)
+uint64_t hook_memalign(uint64_t alignment, uint64_t size, uint64_t c, const struct wire_hook *h,
+		       const struct entry *e)
 {
 	return give_any(SIZE_SECOND, size, alignment, size, c, h, e);
 }
 
-uint64_t hook_posix_memalign(uint64_t out, uint64_t alignment, uint64_t size, const struct wire_hook *h, const struct entry *e)
+uint64_t hook_posix_memalign(uint64_t out, uint64_t alignment, uint64_t size,
+			     const struct wire_hook *h, const struct entry *e)
 {
 	return give_any(SIZE_THIRD_RESULT_BEHIND_FIRST, size, out, alignment, size, h, e);
 }
 
-#define NEW_SAVED_SIZE 5		/* words below the registers: where entry.S has the size that the real function gets */
+/* words below the registers: where entry.S has the size that the real function gets */
+#define NEW_SAVED_SIZE 5
 
 /*
- * The nothrow form takes a tag argument after the size (and the alignment), which it does not look at. When the request is refused the real one
- * is asked for the impossible.
+ * The nothrow form takes a tag argument after the size (and the alignment), which it does not look
+ * at. When the request is refused the real one is asked for the impossible.
  */
-uint64_t hook_new(uint64_t size, uint64_t alignment, uint64_t c, const struct wire_hook *h, const struct entry *e)
+uint64_t hook_new(uint64_t size, uint64_t alignment, uint64_t c, const struct wire_hook *h,
+		  const struct entry *e)
 {
 	struct scope s = scope_enter(e);
 	const struct wire_hook nothrow = { .orig = h->nothrow, .arg = h->arg };
@@ -607,22 +672,25 @@ uint64_t hook_new(uint64_t size, uint64_t alignment, uint64_t c, const struct wi
 	return p;
 }
 
-/* ---- realloc -------------------------------------------------------------------------------------------------------------------- */
+/* ---- realloc ------------------------------------------------------------- */
 
 struct resize {
-	bool charges, leaves;		/* leaves: there was a LEAVE */
-	bool large;			/* and its release took it out of the large ones */
-	enum choice choice;		/* about the new block */
-	uint64_t charged;		/* charge()'s answer */
+	bool charges, leaves; /* leaves: there was a LEAVE */
+	bool large;	      /* and its release took it out of the large ones */
+	enum choice choice;   /* about the new block */
+	uint64_t charged;     /* charge()'s answer */
 };
 
 /* OLD (not NULL) is about to be resized to SIZE. */
-static struct resize resize_begin(struct scope s, const struct entry *e, bool charges, uint64_t old, uint64_t size)
+static struct resize resize_begin(struct scope s, const struct entry *e, bool charges, uint64_t old,
+				  uint64_t size)
 {
-	struct resize r = { .charges = charges, .charged = charges ? charge(s, e, ROOM_RESIZE, size, old) : 0 };
+	struct resize r = { .charges = charges,
+			    .charged = charges ? charge(s, e, ROOM_RESIZE, size, old) : 0 };
 
 	mark_busy(s, e);
-	r.leaves = r.charged != ROOM_NONE && may_be_known(old) && emit_plain(s, WIRE_LEAVE, old, release_flags(s, old), 0);
+	r.leaves = r.charged != ROOM_NONE && may_be_known(old) &&
+		   emit_plain(s, WIRE_LEAVE, old, release_flags(s, old), 0);
 	if (r.leaves)
 		r.large = large_take(PROC, old);
 	if (!charges)
@@ -632,12 +700,13 @@ static struct resize resize_begin(struct scope s, const struct entry *e, bool ch
 }
 
 /* The real function gave P. */
-static uint64_t resize_done(struct scope s, const struct entry *e, const struct resize *r, uint64_t old, uint64_t size, uint64_t p)
+static uint64_t resize_done(struct scope s, const struct entry *e, const struct resize *r,
+			    uint64_t old, uint64_t size, uint64_t p)
 {
 	if (orphaned())
 		return p;
 	mark_busy(s, e);
-	if (r->charged == ROOM_NONE) {	/* it is as it was */
+	if (r->charged == ROOM_NONE) { /* it is as it was */
 		say_no_memory(s);
 		mark_none(s);
 		return p;
@@ -656,7 +725,8 @@ static uint64_t resize_done(struct scope s, const struct entry *e, const struct 
 	return p;
 }
 
-uint64_t hook_realloc(uint64_t old, uint64_t size, uint64_t c, const struct wire_hook *h, const struct entry *e)
+uint64_t hook_realloc(uint64_t old, uint64_t size, uint64_t c, const struct wire_hook *h,
+		      const struct entry *e)
 {
 	struct scope s = scope_enter(e);
 	bool charges = limited(LIMIT_BLOCKS);
@@ -667,10 +737,12 @@ uint64_t hook_realloc(uint64_t old, uint64_t size, uint64_t c, const struct wire
 	if (!old)
 		return give(s, SIZE_SECOND, charges, size, old, size, c, h, e);
 	r = resize_begin(s, e, charges, old, size);
-	return resize_done(s, e, &r, old, size, call_block(h, e, old, r.charged == ROOM_NONE ? IMPOSSIBLE : size, c));
+	return resize_done(s, e, &r, old, size,
+			   call_block(h, e, old, r.charged == ROOM_NONE ? IMPOSSIBLE : size, c));
 }
 
-uint64_t hook_reallocarray(uint64_t old, uint64_t n, uint64_t size, const struct wire_hook *h, const struct entry *e)
+uint64_t hook_reallocarray(uint64_t old, uint64_t n, uint64_t size, const struct wire_hook *h,
+			   const struct entry *e)
 {
 	struct scope s = scope_enter(e);
 	bool charges = limited(LIMIT_BLOCKS);
@@ -681,16 +753,21 @@ uint64_t hook_reallocarray(uint64_t old, uint64_t n, uint64_t size, const struct
 		return call3(h, old, n, size);
 	if (!old)
 		return give(s, SIZE_SECOND, charges, product(n, size, 0), old, n, size, h, e);
-	total = product(n, size, UINT64_MAX);	/* it will fail, and that is not realloc(p, 0) */
+	total = product(n, size, UINT64_MAX); /* it will fail, and that is not realloc(p, 0) */
 	charges &= total != UINT64_MAX;
 	r = resize_begin(s, e, charges, old, total);
-	return resize_done(s, e, &r, old, total, call_block(h, e, old, r.charged == ROOM_NONE ? IMPOSSIBLE : n, size));
+	return resize_done(s, e, &r, old, total,
+			   call_block(h, e, old, r.charged == ROOM_NONE ? IMPOSSIBLE : n, size));
 }
 
-/* ---- --hook --------------------------------------------------------------------------------------------------------------------- */
+/* ---- --hook -------------------------------------------------------------- */
 
-/* The same for a function of the program's, with up to six arguments, of which `arg` is the size or the pointer. */
-static uint64_t generic_free(struct scope s, uint64_t p, const uint64_t *a, const struct wire_hook *h, const struct entry *e)
+/*
+ * The same for a function of the program's, with up to six arguments, of which `arg` is the size or
+ * the pointer.
+ */
+static uint64_t generic_free(struct scope s, uint64_t p, const uint64_t *a,
+			     const struct wire_hook *h, const struct entry *e)
 {
 	uint64_t ret;
 
@@ -705,7 +782,8 @@ static uint64_t generic_free(struct scope s, uint64_t p, const uint64_t *a, cons
 	return ret;
 }
 
-static uint64_t generic_give(struct scope s, uint64_t *size_arg, uint64_t size, const uint64_t *a, const struct wire_hook *h, const struct entry *e)
+static uint64_t generic_give(struct scope s, uint64_t *size_arg, uint64_t size, const uint64_t *a,
+			     const struct wire_hook *h, const struct entry *e)
 {
 	bool charges = limited(LIMIT_BLOCKS);
 	uint64_t charged = charges ? charge(s, e, ROOM_BLOCK, size, 0) : 0, ret, p;
@@ -718,7 +796,9 @@ static uint64_t generic_give(struct scope s, uint64_t *size_arg, uint64_t size, 
 	if (orphaned())
 		return ret;
 	mark_busy(s, e);
-	p = given_block(h->kind == HOOK_GENERIC_POSIX_MEMALIGN ? SIZE_THIRD_RESULT_BEHIND_FIRST : SIZE_FIRST, ret, a[0]);
+	p = given_block(h->kind == HOOK_GENERIC_POSIX_MEMALIGN ? SIZE_THIRD_RESULT_BEHIND_FIRST
+							       : SIZE_FIRST,
+			ret, a[0]);
 	if (p && choice != LEFT_OUT)
 		emit_block(s, e, WIRE_ALLOC, p, size, choice);
 	if (charged == ROOM_NONE)
@@ -739,14 +819,11 @@ uint64_t hook_generic(uint64_t *a, const struct wire_hook *h, const struct entry
 	if (unlikely(!s.t))
 		return call6(h, a);
 	switch (h->kind) {
-	case HOOK_GENERIC_FREE:
-		return generic_free(s, *at, a, h, e);
-	case HOOK_GENERIC_CALLOC:
-		return generic_give(s, at, product(*at, *next, 0), a, h, e);
-	case HOOK_GENERIC_REALLOC:
-		break;
-	default:			/* posix_memalign: (out, alignment, size), ARG is the size's place */
-		return generic_give(s, at, *at, a, h, e);
+	case HOOK_GENERIC_FREE: return generic_free(s, *at, a, h, e);
+	case HOOK_GENERIC_CALLOC: return generic_give(s, at, product(*at, *next, 0), a, h, e);
+	case HOOK_GENERIC_REALLOC: break;
+	/* posix_memalign: (out, alignment, size), ARG is the size's place */
+	default: return generic_give(s, at, *at, a, h, e);
 	}
 	if (!*at)
 		return generic_give(s, next, *next, a, h, e);
@@ -758,20 +835,21 @@ uint64_t hook_generic(uint64_t *a, const struct wire_hook *h, const struct entry
 	return resize_done(s, e, &r, old, size, call6(h, a));
 }
 
-/* ---- mappings ------------------------------------------------------------------------------------------------------------------- */
+/* ---- mappings ------------------------------------------------------------ */
 
 /* Arguments and results of mmap(2) and the kernel's constants, which are ABI. */
-enum { K_MAP_SHARED = 1, K_MAP_FIXED = 0x10, K_MAP_ANONYMOUS = 0x20, K_MREMAP_FIXED = 2, K_MREMAP_DONTUNMAP = 4, K_PR_SET_SECCOMP = 22 };
+enum {
+	K_MAP_SHARED = 1,
+	K_MAP_FIXED = 0x10,
+	K_MAP_ANONYMOUS = 0x20,
+	K_MREMAP_FIXED = 2,
+	K_MREMAP_DONTUNMAP = 4,
+	K_PR_SET_SECCOMP = 22
+};
 
-static inline bool failed(uint64_t ret)
-{
-	return ret >= (uint64_t)-4095;
-}
+static inline bool failed(uint64_t ret) { return ret >= (uint64_t)-4095; }
 
-static inline uint64_t pages(uint64_t n)
-{
-	return (n + 4095) & ~4095ull;
-}
+static inline uint64_t pages(uint64_t n) { return (n + 4095) & ~4095ull; }
 
 /* 0: not known, and then nothing is said of what becomes of it. */
 static uint64_t current_break(void)
@@ -786,7 +864,8 @@ static void forget(uint64_t addr, uint64_t length)
 	uint64_t end;
 
 	if (length && addr < 1ull << WIRE_ADDRESS_BITS)
-		stacks_forget(addr, __builtin_add_overflow(addr, pages(length), &end) ? UINT64_MAX : end);
+		stacks_forget(addr,
+			      __builtin_add_overflow(addr, pages(length), &end) ? UINT64_MAX : end);
 }
 
 /* The break is about to be ADDR, and was OLD. */
@@ -804,13 +883,15 @@ void memory_leaves(uint64_t nr, const uint64_t *a)
 			forget(a[0], a[1]);
 		break;
 	case __NR_mremap:
-		forget(a[0], a[1]);	/* also what stays mapped: it is empty then, and may wait for whom userfaultfd has put in charge of it */
+		/*
+		 * also what stays mapped: it is empty then, and may wait for whom userfaultfd has
+		 * put in charge of it
+		 */
+		forget(a[0], a[1]);
 		if (a[3] & K_MREMAP_FIXED)
 			forget(a[4], a[2]);
 		break;
-	case __NR_munmap:
-		forget(a[0], a[1]);
-		break;
+	case __NR_munmap: forget(a[0], a[1]); break;
 	case __NR_mprotect:
 	case __NR_pkey_mprotect:
 		if (!(a[2] & WIRE_PROT_READ))
@@ -821,13 +902,17 @@ void memory_leaves(uint64_t nr, const uint64_t *a)
 			forget_break(a[0], current_break());
 		break;
 	case __NR_shmdt:
-		forget(a[0], 1ull << WIRE_ADDRESS_BITS);	/* how long it is is not said */
+		forget(a[0], 1ull << WIRE_ADDRESS_BITS); /* how long it is is not said */
 		break;
 	}
 }
 
-/* What a call that may make bytes accessible is charged; ROOM_NONE: refused. Only the supervisor knows what is there already, and whose it is. */
-static uint64_t charge_map(struct scope s, const struct entry *e, enum wire_room kind, uint64_t length, uint64_t address, uint64_t old_length, uint64_t to)
+/*
+ * What a call that may make bytes accessible is charged; ROOM_NONE: refused. Only the supervisor
+ * knows what is there already, and whose it is.
+ */
+static uint64_t charge_map(struct scope s, const struct entry *e, enum wire_room kind,
+			   uint64_t length, uint64_t address, uint64_t old_length, uint64_t to)
 {
 	if (!limited(LIMIT_MAPS))
 		return 0;
@@ -846,22 +931,26 @@ static void map_end(struct scope s, const struct entry *e, uint64_t charged)
 }
 
 /*
- * Each has a first half before the real function, which charges and, if that is refused, makes the call impossible in its arguments; and a second half
- * with what the real function returned. The mark stands meanwhile: where a program puts its own mmap before libc's, the inner one is not counted again.
+ * Each has a first half before the real function, which charges and, if that is refused, makes the
+ * call impossible in its arguments; and a second half with what the real function returned. The
+ * mark stands meanwhile: where a program puts its own mmap before libc's, the inner one is not
+ * counted again.
  */
 static uint64_t map_begin(struct scope s, const struct entry *e, uint64_t *a)
 {
 	uint64_t charged = 0;
 
 	if (a[2] & 7 && a[3] & K_MAP_ANONYMOUS)
-		charged = charge_map(s, e, ROOM_MAP, pages(a[1]), a[3] & K_MAP_FIXED ? a[0] : 0, 0, 0);
+		charged = charge_map(s, e, ROOM_MAP, pages(a[1]), a[3] & K_MAP_FIXED ? a[0] : 0, 0,
+				     0);
 	if (charged == ROOM_NONE)
 		a[1] = IMPOSSIBLE_MAP;
 	mark_call(s, e);
 	return charged;
 }
 
-static uint64_t map_done(struct scope s, const struct entry *e, uint64_t charged, uint64_t ret, const uint64_t *a)
+static uint64_t map_done(struct scope s, const struct entry *e, uint64_t charged, uint64_t ret,
+			 const uint64_t *a)
 {
 	uint32_t what = (uint32_t)a[2] & 7;
 
@@ -886,7 +975,8 @@ static void unmap_begin(struct scope s, const struct entry *e, uint64_t addr, ui
 	mark_call(s, e);
 }
 
-static uint64_t unmap_done(struct scope s, const struct entry *e, uint64_t ret, uint64_t addr, uint64_t length)
+static uint64_t unmap_done(struct scope s, const struct entry *e, uint64_t ret, uint64_t addr,
+			   uint64_t length)
 {
 	if (orphaned())
 		return ret;
@@ -901,7 +991,8 @@ static uint64_t unmap_done(struct scope s, const struct entry *e, uint64_t ret, 
 /* What munmap and mremap refuse without looking; no event then. */
 static bool valid_range(uint64_t addr, uint64_t length)
 {
-	return length && !(addr & 4095) && addr < 1ull << WIRE_ADDRESS_BITS && length <= 1ull << WIRE_ADDRESS_BITS;
+	return length && !(addr & 4095) && addr < 1ull << WIRE_ADDRESS_BITS &&
+	       length <= 1ull << WIRE_ADDRESS_BITS;
 }
 
 /* A is mremap's (old, old length, new length, flags, new address). */
@@ -909,7 +1000,8 @@ static uint64_t remap_begin(struct scope s, const struct entry *e, uint64_t *a)
 {
 	uint64_t leaves = a[3] & K_MREMAP_DONTUNMAP ? 0 : a[1], charged;
 
-	charged = charge_map(s, e, ROOM_REMAP, pages(a[2]), a[0], pages(leaves), a[3] & K_MREMAP_FIXED ? a[4] : 0);
+	charged = charge_map(s, e, ROOM_REMAP, pages(a[2]), a[0], pages(leaves),
+			     a[3] & K_MREMAP_FIXED ? a[4] : 0);
 	if (charged == ROOM_NONE) {
 		a[2] = IMPOSSIBLE_MAP;
 		a[3] = 0;
@@ -921,13 +1013,14 @@ static uint64_t remap_begin(struct scope s, const struct entry *e, uint64_t *a)
 	return charged;
 }
 
-static uint64_t remap_done(struct scope s, const struct entry *e, uint64_t charged, uint64_t ret, const uint64_t *a)
+static uint64_t remap_done(struct scope s, const struct entry *e, uint64_t charged, uint64_t ret,
+			   const uint64_t *a)
 {
 	if (orphaned())
 		return ret;
 	mark_busy(s, e);
 	if (charged == ROOM_NONE)
-		;			/* it is as it was */
+		; /* it is as it was */
 	else if (failed(ret))
 		emit_map(s, WIRE_REMAP_FAILED, a[0], pages(a[2]), 0, 0);
 	else
@@ -942,12 +1035,13 @@ static uint64_t protect_begin(struct scope s, const struct entry *e, uint64_t *a
 	uint64_t charged = a[2] & 7 ? charge_map(s, e, ROOM_PROTECT, pages(a[1]), a[0], 0, 0) : 0;
 
 	if (charged == ROOM_NONE)
-		a[1] = -4096ull;	/* past the end of all addresses: ENOMEM */
+		a[1] = -4096ull; /* past the end of all addresses: ENOMEM */
 	mark_call(s, e);
 	return charged;
 }
 
-static uint64_t protect_done(struct scope s, const struct entry *e, uint64_t charged, uint64_t ret, const uint64_t *a)
+static uint64_t protect_done(struct scope s, const struct entry *e, uint64_t charged, uint64_t ret,
+			     const uint64_t *a)
 {
 	if (orphaned())
 		return ret;
@@ -968,7 +1062,8 @@ static uint64_t break_begin(struct scope s, const struct entry *e, int64_t growt
 	return charged;
 }
 
-static void break_done(struct scope s, const struct entry *e, uint64_t charged, uint64_t now, uint64_t old)
+static void break_done(struct scope s, const struct entry *e, uint64_t charged, uint64_t now,
+		       uint64_t old)
 {
 	if (orphaned())
 		return;
@@ -991,7 +1086,8 @@ uint64_t hook_mmap(uint64_t *a, const struct wire_hook *h, const struct entry *e
 	return map_done(s, e, charged, call6(h, a), a);
 }
 
-uint64_t hook_munmap(uint64_t addr, uint64_t length, uint64_t c, const struct wire_hook *h, const struct entry *e)
+uint64_t hook_munmap(uint64_t addr, uint64_t length, uint64_t c, const struct wire_hook *h,
+		     const struct entry *e)
 {
 	struct scope s = scope_enter(e);
 
@@ -1024,7 +1120,8 @@ uint64_t hook_mremap(uint64_t *a, const struct wire_hook *h, const struct entry 
 	return remap_done(s, e, charged, call6(h, a), a);
 }
 
-uint64_t hook_mprotect(uint64_t addr, uint64_t length, uint64_t prot, const struct wire_hook *h, const struct entry *e)
+uint64_t hook_mprotect(uint64_t addr, uint64_t length, uint64_t prot, const struct wire_hook *h,
+		       const struct entry *e)
 {
 	struct scope s = scope_enter(e);
 	uint64_t a[3] = { addr, length, prot }, charged;
@@ -1036,7 +1133,8 @@ uint64_t hook_mprotect(uint64_t addr, uint64_t length, uint64_t prot, const stru
 	return protect_done(s, e, charged, call3(h, a[0], a[1], a[2]), a);
 }
 
-uint64_t hook_brk(uint64_t addr, uint64_t b, uint64_t c, const struct wire_hook *h, const struct entry *e)
+uint64_t hook_brk(uint64_t addr, uint64_t b, uint64_t c, const struct wire_hook *h,
+		  const struct entry *e)
 {
 	struct scope s = scope_enter(e);
 	uint64_t ret, old = current_break(), charged;
@@ -1050,7 +1148,8 @@ uint64_t hook_brk(uint64_t addr, uint64_t b, uint64_t c, const struct wire_hook 
 	return ret;
 }
 
-uint64_t hook_sbrk(uint64_t increment, uint64_t b, uint64_t c, const struct wire_hook *h, const struct entry *e)
+uint64_t hook_sbrk(uint64_t increment, uint64_t b, uint64_t c, const struct wire_hook *h,
+		   const struct entry *e)
 {
 	struct scope s = scope_enter(e);
 	uint64_t ret, charged, old;
@@ -1062,29 +1161,34 @@ uint64_t hook_sbrk(uint64_t increment, uint64_t b, uint64_t c, const struct wire
 	if (!s.t)
 		return call3(h, increment, b, c);
 	charged = break_begin(s, e, (int64_t)increment);
-	ret = call3(h, charged == ROOM_NONE ? IMPOSSIBLE_MAP : increment, b, c);	/* it calls brk */
+	/* it calls brk */
+	ret = call3(h, charged == ROOM_NONE ? IMPOSSIBLE_MAP : increment, b, c);
 	break_done(s, e, charged, failed(ret) ? ret : ret + increment, ret);
 	return ret;
 }
 
-/* ---- the rest ------------------------------------------------------------------------------------------------------------------- */
+/* ---- the rest ------------------------------------------------------------ */
 
 /*
- * seccomp is coming: from here on no hook makes a system call, unless it was refused. It may be for all threads: what others are in the middle of comes to its
- * end first. What this thread T itself is in the middle of, if this is a handler, comes to its end only after it.
+ * seccomp is coming: from here on no hook makes a system call, unless it was refused. It may be for
+ * all threads: what others are in the middle of comes to its end first. What this thread T itself
+ * is in the middle of, if this is a handler, comes to its end only after it.
  */
-#define CALLS_US 2000000		/* one that a handler has left for good */
+#define CALLS_US 2000000 /* one that a handler has left for good */
 
 static bool others_call(const struct wire_thread *t)
 {
 	return (int32_t)(__atomic_load_n(&PROC->calls, __ATOMIC_SEQ_CST) - (t ? t->calls : 0)) > 0;
 }
 
-/* Whether such a call asks for what exists: one that is refused for its numbers alone changes nothing. ARG: its arguments. */
+/*
+ * Whether such a call asks for what exists: one that is refused for its numbers alone changes
+ * nothing. ARG: its arguments.
+ */
 static bool seccomp_applies(uint64_t number, const uint64_t *arg)
 {
 	if (number == __NR_seccomp)
-		return (uint32_t)arg[0] <= 1;		/* SECCOMP_SET_MODE_STRICT, _FILTER */
+		return (uint32_t)arg[0] <= 1; /* SECCOMP_SET_MODE_STRICT, _FILTER */
 	return (int)arg[0] == K_PR_SET_SECCOMP && (arg[1] == 1 || arg[1] == 2);
 }
 
@@ -1109,11 +1213,14 @@ static uint64_t seccomp_done(uint32_t was, uint64_t ret)
 	return ret;
 }
 
-/* prctl(PR_SET_SECCOMP, ..) and seccomp(SET_MODE_STRICT or FILTER, ..); `arg` 0 means prctl, 1 seccomp. */
+/*
+ * prctl(PR_SET_SECCOMP, ..) and seccomp(SET_MODE_STRICT or FILTER, ..); `arg` 0 means prctl, 1
+ * seccomp.
+ */
 uint64_t hook_prctl(uint64_t *a, const struct wire_hook *h, const struct entry *e)
 {
 	bool applies = seccomp_applies(h->arg ? __NR_seccomp : __NR_prctl, a);
-	struct wire_thread *t = thread_self();	/* its slot, while gettid may still be called */
+	struct wire_thread *t = thread_self(); /* its slot, while gettid may still be called */
 	bool marked = mark_plain(t, e);
 	uint32_t was = seccomp_begin(t, applies);
 	uint64_t ret = seccomp_done(was, call6(h, a));
@@ -1123,16 +1230,19 @@ uint64_t hook_prctl(uint64_t *a, const struct wire_hook *h, const struct entry *
 }
 
 /*
- * A process has one tracer. A call that makes a process traced waits until mtrun has let go of that process, if it had it. In a child by vfork the slot is its
- * parent's, which waits.
+ * A process has one tracer. A call that makes a process traced waits until mtrun has let go of that
+ * process, if it had it. In a child by vfork the slot is its parent's, which waits.
  */
 enum { K_PTRACE_TRACEME = 0, K_PTRACE_ATTACH = 16, K_PTRACE_SEIZE = 0x4206 };
 
 static uint64_t trace_begin(struct wire_thread *t, uint64_t request, uint64_t pid)
 {
-	if (!t || ((int)request != K_PTRACE_TRACEME && (int)request != K_PTRACE_ATTACH && (int)request != K_PTRACE_SEIZE))
+	if (!t || ((int)request != K_PTRACE_TRACEME && (int)request != K_PTRACE_ATTACH &&
+		   (int)request != K_PTRACE_SEIZE))
 		return TRACE_GO;
-	return ask(t, &(struct question){ ASK_TRACE, { (uint32_t)request, (uint32_t)pid, (uint64_t)own_call(__NR_gettid, 0, 0, 0, 0) } });
+	return ask(t, &(struct question){ ASK_TRACE,
+					  { (uint32_t)request, (uint32_t)pid,
+					    (uint64_t)own_call(__NR_gettid, 0, 0, 0, 0) } });
 }
 
 uint64_t hook_ptrace(uint64_t *a, const struct wire_hook *h, const struct entry *e)
@@ -1146,15 +1256,17 @@ uint64_t hook_ptrace(uint64_t *a, const struct wire_hook *h, const struct entry 
 }
 
 /*
- * LeakSanitizer's checks stop all threads of their process by ptrace, so mtrun lets go of it meanwhile. What they allocate is not the program's. Often they
- * end the program.
+ * LeakSanitizer's checks stop all threads of their process by ptrace, so mtrun lets go of it
+ * meanwhile. What they allocate is not the program's. Often they end the program.
  */
-uint64_t hook_leak_check(uint64_t a, uint64_t b, uint64_t c, const struct wire_hook *h, const struct entry *e)
+uint64_t hook_leak_check(uint64_t a, uint64_t b, uint64_t c, const struct wire_hook *h,
+			 const struct entry *e)
 {
 	struct scope s = scope_enter(e);
 	uint64_t answer, ret = 0;
 
-	if (!s.t || s.minimal)			/* __lsan_do_leak_check has asked, and calls the other */
+	/* __lsan_do_leak_check has asked, and calls the other */
+	if (!s.t || s.minimal)
 		return call3(h, a, b, c);
 	mark_call(s, e);
 	answer = ask(s.t, &(struct question){ ASK_LEND, { 0 } });
@@ -1168,13 +1280,17 @@ uint64_t hook_leak_check(uint64_t a, uint64_t b, uint64_t c, const struct wire_h
 	return ret;
 }
 
-/* A[0] is the number; the sixth argument of the system call is on the caller's stack. errno is libc's business: the real syscall() is called. */
+/*
+ * A[0] is the number; the sixth argument of the system call is on the caller's stack. errno is
+ * libc's business: the real syscall() is called.
+ */
 static uint64_t call_syscall(const struct wire_hook *h, const struct entry *e, const uint64_t *a)
 {
 	return ((fn7)h->orig)(a[0], a[1], a[2], a[3], a[4], a[5], e->stack_arg);
 }
 
-static uint64_t syscall_plain(struct wire_thread *t, const struct wire_hook *h, const struct entry *e, const uint64_t *a)
+static uint64_t syscall_plain(struct wire_thread *t, const struct wire_hook *h,
+			      const struct entry *e, const uint64_t *a)
 {
 	bool marked = mark_plain(t, e);
 	uint64_t ret = call_syscall(h, e, a);
@@ -1183,7 +1299,8 @@ static uint64_t syscall_plain(struct wire_thread *t, const struct wire_hook *h, 
 	return ret;
 }
 
-static uint64_t syscall_break(struct scope s, const struct wire_hook *h, const struct entry *e, uint64_t *a)
+static uint64_t syscall_break(struct scope s, const struct wire_hook *h, const struct entry *e,
+			      uint64_t *a)
 {
 	uint64_t old = current_break(), charged, ret;
 
@@ -1202,7 +1319,8 @@ uint64_t hook_syscall(uint64_t *a, const struct wire_hook *h, const struct entry
 	uint32_t was;
 
 	if (a[0] == __NR_seccomp || a[0] == __NR_prctl) {
-		struct wire_thread *self = thread_self();	/* its slot, while gettid may still be called */
+		/* its slot, while gettid may still be called */
+		struct wire_thread *self = thread_self();
 
 		was = seccomp_begin(self, seccomp_applies(a[0], a + 1));
 		return seccomp_done(was, syscall_plain(self, h, e, a));
@@ -1210,7 +1328,8 @@ uint64_t hook_syscall(uint64_t *a, const struct wire_hook *h, const struct entry
 	if (a[0] == __NR_ptrace) {
 		struct wire_thread *self = thread_self();
 
-		return trace_begin(self, a[1], a[2]) == TRACE_DONE ? 0 : syscall_plain(self, h, e, a);
+		return trace_begin(self, a[1], a[2]) == TRACE_DONE ? 0
+								   : syscall_plain(self, h, e, a);
 	}
 	s = scope_enter(e);
 	memory_leaves(a[0], a + 1);
@@ -1233,23 +1352,26 @@ uint64_t hook_syscall(uint64_t *a, const struct wire_hook *h, const struct entry
 	case __NR_mprotect:
 		charged = protect_begin(s, e, a + 1);
 		return protect_done(s, e, charged, call_syscall(h, e, a), a + 1);
-	case __NR_brk:
-		return syscall_break(s, h, e, a);
+	case __NR_brk: return syscall_break(s, h, e, a);
 	}
 	return syscall_plain(s.t, h, e, a);
 }
 
-/* ---- system calls by the program's own instruction ------------------------------------------------------------------------------ */
+/* ---- system calls by the program's own instruction ----------------------- */
 
 enum { RAW_NUMBER = 6, RAW_ARGS };
-#define RAW_FRAMES 8192ull		/* what ours take below the entry, and more */
+#define RAW_FRAMES 8192ull /* what ours take below the entry, and more */
 
 static uint64_t call_raw(const uint64_t a[RAW_ARGS])
 {
-	return (uint64_t)sys6((long)a[RAW_NUMBER], (long)a[0], (long)a[1], (long)a[2], (long)a[3], (long)a[4], (long)a[5]);
+	return (uint64_t)sys6((long)a[RAW_NUMBER], (long)a[0], (long)a[1], (long)a[2], (long)a[3],
+			      (long)a[4], (long)a[5]);
 }
 
-/* The stack that we are on would not be there when the call returns, as at the end of threads that are not libc's. */
+/*
+ * The stack that we are on would not be there when the call returns, as at the end of threads that
+ * are not libc's.
+ */
 static bool takes_stack(const struct entry *e, uint64_t addr, uint64_t length)
 {
 	return addr < (uint64_t)(e + 1) && (uint64_t)e - RAW_FRAMES < addr + length;
@@ -1272,7 +1394,8 @@ static bool raw_remaps(struct scope s, const struct entry *e, uint64_t *a)
 {
 	uint64_t charged;
 
-	if (!valid_range(a[0], a[1] ? a[1] : 1) || takes_stack(e, a[0], a[1]) || (a[3] & K_MREMAP_FIXED && takes_stack(e, a[4], a[2])))
+	if (!valid_range(a[0], a[1] ? a[1] : 1) || takes_stack(e, a[0], a[1]) ||
+	    (a[3] & K_MREMAP_FIXED && takes_stack(e, a[4], a[2])))
 		return false;
 	charged = remap_begin(s, e, a);
 	a[RAW_NUMBER] = remap_done(s, e, charged, call_raw(a), a);
@@ -1281,7 +1404,8 @@ static bool raw_remaps(struct scope s, const struct entry *e, uint64_t *a)
 
 static uint64_t raw_break(struct scope s, const struct entry *e, uint64_t *a)
 {
-	uint64_t old = current_break(), charged = break_begin(s, e, old && a[0] ? (int64_t)(a[0] - old) : 0), ret;
+	uint64_t old = current_break(),
+		 charged = break_begin(s, e, old && a[0] ? (int64_t)(a[0] - old) : 0), ret;
 
 	if (charged == ROOM_NONE)
 		a[0] = IMPOSSIBLE_MAP;
@@ -1292,7 +1416,7 @@ static uint64_t raw_break(struct scope s, const struct entry *e, uint64_t *a)
 
 static void raw_forbids(const struct entry *e, uint64_t *a)
 {
-	struct wire_thread *t = thread_self();	/* its slot, while gettid may still be called */
+	struct wire_thread *t = thread_self(); /* its slot, while gettid may still be called */
 	bool marked = mark_plain(t, e);
 	uint32_t was = seccomp_begin(t, seccomp_applies(a[RAW_NUMBER], a));
 
@@ -1300,7 +1424,10 @@ static void raw_forbids(const struct entry *e, uint64_t *a)
 	unmark_plain(t, marked);
 }
 
-/* Only those numbers come here that entry.S lets through. What is not dealt with is left to the program's own instruction. */
+/*
+ * Only those numbers come here that entry.S lets through. What is not dealt with is left to the
+ * program's own instruction.
+ */
 bool hook_raw(uint64_t *a, const struct wire_hook *h, const struct entry *e)
 {
 	uint32_t nr = (uint32_t)a[RAW_NUMBER];
@@ -1326,19 +1453,15 @@ bool hook_raw(uint64_t *a, const struct wire_hook *h, const struct entry *e)
 		charged = map_begin(s, e, a);
 		a[RAW_NUMBER] = map_done(s, e, charged, call_raw(a), a);
 		return true;
-	case __NR_munmap:
-		return raw_unmaps(s, e, a);
-	case __NR_mremap:
-		return raw_remaps(s, e, a);
+	case __NR_munmap: return raw_unmaps(s, e, a);
+	case __NR_mremap: return raw_remaps(s, e, a);
 	case __NR_mprotect:
 		if (!(a[2] & WIRE_PROT_WRITE) && takes_stack(e, a[0], a[1]))
 			return false;
 		charged = protect_begin(s, e, a);
 		a[RAW_NUMBER] = protect_done(s, e, charged, call_raw(a), a);
 		return true;
-	case __NR_brk:
-		a[RAW_NUMBER] = raw_break(s, e, a);
-		return true;
+	case __NR_brk: a[RAW_NUMBER] = raw_break(s, e, a); return true;
 	}
 	return false;
 }
@@ -1362,7 +1485,10 @@ uint64_t hook_debug_state(uint64_t *a, const struct wire_hook *h, const struct e
 }
 
 /* What entry.S knows by name. */
-#define NUMBER(name, value) __asm__ volatile(".globl " #name "\n\t.hidden " #name "\n\t.set " #name ", %c0" : : "i"(value))
+#define NUMBER(name, value)                                                             \
+	__asm__ volatile(".globl " #name "\n\t.hidden " #name "\n\t.set " #name ", %c0" \
+			 :                                                              \
+			 : "i"(value))
 static __attribute__((used)) void numbers(void)
 {
 	NUMBER(process_tls_ready, offsetof(struct wire_process, tls_ready));
@@ -1385,5 +1511,8 @@ static __attribute__((used)) void numbers(void)
 
 _Static_assert(AGENT_PROCESS - AGENT_BLOB == 0x100000, "entry.S knows this");
 _Static_assert(ARMED_NOT == 0 && ARMED_OFF == 1, "entry.S knows these");
-_Static_assert(AGENT_BEACON == 0x100000 && AGENT_BLOB == 0x1000 && offsetof(struct wire_guard, here) == 4, "entry.S knows these");
-_Static_assert(offsetof(struct wire_hook, orig) == 8 && offsetof(struct wire_hook, nothrow) == 16, "entry.S knows this");
+_Static_assert(AGENT_BEACON == 0x100000 && AGENT_BLOB == 0x1000 &&
+		       offsetof(struct wire_guard, here) == 4,
+	       "entry.S knows these");
+_Static_assert(offsetof(struct wire_hook, orig) == 8 && offsetof(struct wire_hook, nothrow) == 16,
+	       "entry.S knows this");

@@ -1,19 +1,24 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * hook.h - the C functions behind entry.S, one per kind of hook. They return what the hooked function returns. Those of up to three arguments get
- * them as they came; the others get the six argument registers in memory, theirs to change.
+ * hook.h - the C functions behind entry.S, one per kind of hook. They return what the hooked
+ * function returns. Those of up to three arguments get them as they came; the others get the six
+ * argument registers in memory, theirs to change.
  */
 #ifndef MTRUN_HOOK_H
 #define MTRUN_HOOK_H
 
 #include "blob.h"
 
-#define HOOK3(name) uint64_t hook_##name(uint64_t a, uint64_t b, uint64_t c, const struct wire_hook *h, const struct entry *e)
-#define HOOK6(name) uint64_t hook_##name(uint64_t *a, const struct wire_hook *h, const struct entry *e)
+#define HOOK3(name)                                                                         \
+	uint64_t hook_##name(uint64_t a, uint64_t b, uint64_t c, const struct wire_hook *h, \
+			     const struct entry *e)
+#define HOOK6(name) \
+	uint64_t hook_##name(uint64_t *a, const struct wire_hook *h, const struct entry *e)
 
 /*
- * System call NR with the arguments A is about to be made, by whatever way: what it may take away no thread reads any more without a new proof. For calls that change
- * mappings; others do nothing here.
+ * System call NR with the arguments A is about to be made, by whatever way: what it may take away
+ * no thread reads any more without a new proof. For calls that change mappings; others do nothing
+ * here.
  */
 void memory_leaves(uint64_t nr, const uint64_t *a);
 
@@ -40,7 +45,10 @@ HOOK6(ptrace);
 HOOK3(leak_check);
 HOOK3(api);
 
-/* A system call of the program's own: A has its six arguments, then its number. True: it was made, and its result is in the place of the number. */
+/*
+ * A system call of the program's own: A has its six arguments, then its number. True: it was made,
+ * and its result is in the place of the number.
+ */
 bool hook_raw(uint64_t *a, const struct wire_hook *h, const struct entry *e);
 
 #endif

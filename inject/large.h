@@ -1,13 +1,18 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * large.h - which addresses have blocks whose release takes a ticket, as their allocation did (WIRE_ALLOC_WIDE).
+ * large.h - which addresses have blocks whose release takes a ticket, as their allocation did
+ * (WIRE_ALLOC_WIDE).
  *
- * The release of a block knows only its address, and that of a small block must stay cheap. So there are two tables: `large`, of bytes, says how many such blocks have
- * an address with a hash; where it is not 0, `large_at` has the addresses, in lines of WIRE_LARGE_WAYS. An address is put in by whoever got the
- * block, before anybody else can have it, and taken out by whoever gives it back, before it is given back: so nobody else changes its entry.
+ * The release of a block knows only its address, and that of a small block must stay cheap. So
+ * there are two tables: `large`, of bytes, says how many such blocks have an address with a hash;
+ * where it is not 0, `large_at` has the addresses, in lines of WIRE_LARGE_WAYS. An address is put
+ * in by whoever got the block, before anybody else can have it, and taken out by whoever gives it
+ * back, before it is given back: so nobody else changes its entry.
  *
- * An address whose release was not told of (nothing was recorded then) stays until it is used and released again: that release takes a ticket in vain. When a
- * line is full the byte says so for good: each release with that hash takes a ticket, needed or not. So none is ever missing, whatever happens in hours.
+ * An address whose release was not told of (nothing was recorded then) stays until it is used and
+ * released again: that release takes a ticket in vain. When a line is full the byte says so for
+ * good: each release with that hash takes a ticket, needed or not. So none is ever missing,
+ * whatever happens in hours.
  */
 #ifndef MTRUN_LARGE_H
 #define MTRUN_LARGE_H
@@ -20,7 +25,9 @@ static inline void large_count(uint8_t *at, int by)
 {
 	uint8_t n = __atomic_load_n(at, __ATOMIC_RELAXED);
 
-	while (n != WIRE_LARGE_FULL && !__atomic_compare_exchange_n(at, &n, (uint8_t)(n + by), true, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+	while (n != WIRE_LARGE_FULL &&
+	       !__atomic_compare_exchange_n(at, &n, (uint8_t)(n + by), true, __ATOMIC_ACQ_REL,
+					    __ATOMIC_RELAXED))
 		;
 }
 
@@ -41,7 +48,8 @@ static inline void large_add(struct wire_process *p, uint64_t address)
 		uint64_t none = 0;
 
 		if (!__atomic_load_n(&way[i], __ATOMIC_RELAXED) &&
-		    __atomic_compare_exchange_n(&way[i], &none, address, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
+		    __atomic_compare_exchange_n(&way[i], &none, address, false, __ATOMIC_ACQ_REL,
+						__ATOMIC_RELAXED)) {
 			large_count(&p->large[hash], 1);
 			return;
 		}
@@ -49,7 +57,8 @@ static inline void large_add(struct wire_process *p, uint64_t address)
 	__atomic_store_n(&p->large[hash], WIRE_LARGE_FULL, __ATOMIC_RELEASE);
 }
 
-static __attribute__((__noinline__, __unused__)) bool large_take_found(struct wire_process *p, uint64_t address)
+static __attribute__((__noinline__, __unused__)) bool large_take_found(struct wire_process *p,
+								       uint64_t address)
 {
 	uint32_t hash = wire_large_hash(address);
 	uint64_t *way = large_line(p, hash);
@@ -66,7 +75,10 @@ static __attribute__((__noinline__, __unused__)) bool large_take_found(struct wi
 /* Whether the release of ADDRESS takes a ticket. It is taken out. */
 static inline bool large_take(struct wire_process *p, uint64_t address)
 {
-	return __builtin_expect(__atomic_load_n(&p->large[wire_large_hash(address)], __ATOMIC_RELAXED) != 0, 0) && large_take_found(p, address);
+	return __builtin_expect(__atomic_load_n(&p->large[wire_large_hash(address)],
+						__ATOMIC_RELAXED) != 0,
+				0) &&
+	       large_take_found(p, address);
 }
 
 /* TO's, which are empty, become FROM's. Most lines were never touched, and are left alone. */
@@ -76,7 +88,8 @@ static inline void large_copy(struct wire_process *to, const struct wire_process
 		to->large[hash] = from->large[hash];
 		if (to->large[hash])
 			for (int i = 0; i < WIRE_LARGE_WAYS; i++)
-				large_line(to, hash)[i] = from->large_at[hash / WIRE_LARGE_HASHES][i];
+				large_line(to, hash)[i] =
+					from->large_at[hash / WIRE_LARGE_HASHES][i];
 	}
 }
 

@@ -2,30 +2,38 @@
 /*
  * mtrun.h - a program asks mtrun about its own memory, and tells it where it stands.
  *
- *	size_t mtrun_allocated_memory(void);		bytes allocated now, as `mtrun --count` says: heap, mappings, the executable's text
+ *	size_t mtrun_allocated_memory(void);		bytes allocated now, as `mtrun --count`
+ *	                                                says: heap, mappings, the executable's text
  *	size_t mtrun_meta_memory(void);			8 bytes for each live block
  *	size_t mtrun_memory_limit(void);		the limit in bytes, 0: none
  *	void mtrun_mark(const char *label);		a label on the timeline
- *	void mtrun_snapshot(const char *name);		as the command `snapshot NAME`, at exactly this point
+ *	void mtrun_snapshot(const char *name);		as the command `snapshot NAME`, at exactly
+ *	                                                this point
  *
- * This header is all there is: nothing to link, C and C++, gcc 8 or later and clang, x86-64 Linux (elsewhere every answer is 0). Without mtrun a
- * call costs a function call and returns 0. Under mtrun it is answered exactly: everything that had been allocated and freed when it was
- * called is in the answer. Of a text 64 bytes are taken. No function fails, allocates or changes errno; all may be called in a signal handler.
+ * This header is all there is: nothing to link, C and C++, gcc 8 or later and clang, x86-64 Linux
+ * (elsewhere every answer is 0). Without mtrun a call costs a function call and returns 0. Under
+ * mtrun it is answered exactly: everything that had been allocated and freed when it was called is
+ * in the answer. Of a text 64 bytes are taken. No function fails, allocates or changes errno; all
+ * may be called in a signal handler.
  *
- * How it works: each function used leaves a note (section .note.mtrun, owner "mtrun": what it is, where it is) in the part of the file that is
- * loaded, which static linking, --gc-sections, LTO and strip keep. mtrun finds the note and redirects the function, whose body is 14 bytes of nops, in
+ * How it works: each function used leaves a note (section .note.mtrun, owner "mtrun": what it is,
+ * where it is) in the part of the file that is loaded, which static linking, --gc-sections, LTO and
+ * strip keep. mtrun finds the note and redirects the function, whose body is 14 bytes of nops, in
  * which the number of the note is repeated, and `return 0`.
  *
  * Copyright (c) 2026 The mtrun authors
  *
- * Permission is hereby granted, free of charge, to any person obtaining a copy of this software and associated documentation files (the
- * "Software"), to deal in the Software without restriction, including without limitation the rights to use, copy, modify, merge, publish, distribute,
- * sublicense, and/or sell copies of the Software, and to permit persons to whom the Software is furnished to do so.
+ * Permission is hereby granted, free of charge, to any person obtaining a copy of this software and
+ * associated documentation files (the "Software"), to deal in the Software without restriction,
+ * including without limitation the rights to use, copy, modify, merge, publish, distribute,
+ * sublicense, and/or sell copies of the Software, and to permit persons to whom the Software is
+ * furnished to do so.
  *
- * THE SOFTWARE IS PROVIDED "AS IS", WITHOUT WARRANTY OF ANY KIND, EXPRESS OR IMPLIED, INCLUDING BUT NOT LIMITED TO THE WARRANTIES OF
- * MERCHANTABILITY, FITNESS FOR A PARTICULAR PURPOSE AND NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
- * DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM, OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE
- * OR OTHER DEALINGS IN THE SOFTWARE.
+ * THE SOFTWARE IS PROVIDED "AS IS", WITHOUT WARRANTY OF ANY KIND, EXPRESS OR IMPLIED, INCLUDING BUT
+ * NOT LIMITED TO THE WARRANTIES OF MERCHANTABILITY, FITNESS FOR A PARTICULAR PURPOSE AND
+ * NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
+ * DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
+ * OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
  */
 #ifndef MTRUN_H
 #define MTRUN_H
@@ -33,7 +41,8 @@
 #include <stddef.h>
 
 /* MTRUN_NONE, defined by whoever includes this, leaves everything out. */
-#if defined(__x86_64__) && !defined(__ILP32__) && defined(__linux__) && defined(__ELF__) && defined(__has_attribute) && !defined(MTRUN_NONE)
+#if defined(__x86_64__) && !defined(__ILP32__) && defined(__linux__) && defined(__ELF__) && \
+	defined(__has_attribute) && !defined(MTRUN_NONE)
 #if __has_attribute(naked)
 #define MTRUN_HERE 1
 #endif
@@ -41,17 +50,22 @@
 
 #ifdef MTRUN_HERE
 
-/* noipa: gcc must not conclude anything for the callers from a body that will not be the one that runs. */
+/*
+ * noipa: gcc must not conclude anything for the callers from a body that will not be the one that
+ * runs.
+ */
 #if __has_attribute(noipa)
 #define MTRUN_NOIPA __attribute__((noipa))
 #else
 #define MTRUN_NOIPA
 #endif
-#define MTRUN_FUNCTION(type) MTRUN_NOIPA __attribute__((naked, noinline, unused, no_instrument_function)) static type
+#define MTRUN_FUNCTION(type) \
+	MTRUN_NOIPA __attribute__((naked, noinline, unused, no_instrument_function)) static type
 
 /*
- * nopl KIND(%rax); nopl 0(%rax); xor %eax, %eax; ret. In bytes, which mean the same whatever the assembler's dialect. The numbers of the kinds and
- * the form of note and body are known to every mtrun; they never change.
+ * nopl KIND(%rax); nopl 0(%rax); xor %eax, %eax; ret. In bytes, which mean the same whatever the
+ * assembler's dialect. The numbers of the kinds and the form of note and body are known to every
+ * mtrun; they never change.
  */
 #define MTRUN_BODY(kind)                                                        \
 	__asm__ volatile(".balign 8\n"                                          \

@@ -2,13 +2,15 @@
 /*
  * ring.c - a thread's slot: found by its thread pointer, its events written, its reader waited for.
  *
- * A slot belongs to the thread whose %fs base it holds. Only that thread writes events into it, so a ring needs no lock: the event is stored,
- * then `head`. The supervisor frees the slot at the thread's end (it holds the thread in its exit stop meanwhile, so that no
- * other thread can come with the same %fs before).
+ * A slot belongs to the thread whose %fs base it holds. Only that thread writes events into it, so
+ * a ring needs no lock: the event is stored, then `head`. The supervisor frees the slot at the
+ * thread's end (it holds the thread in its exit stop meanwhile, so that no other thread can come
+ * with the same %fs before).
  *
- * When the ring is full the thread waits, asleep on a futex; where system calls are forbidden it spins. In both cases it looks at
- * the sign of life: without a reader there is nothing to wait for, and the hooks are switched off for good. A reader that does not move is not waited for
- * for ever (patience.c): the event is lost.
+ * When the ring is full the thread waits, asleep on a futex; where system calls are forbidden it
+ * spins. In both cases it looks at the sign of life: without a reader there is nothing to wait for,
+ * and the hooks are switched off for good. A reader that does not move is not waited for for ever
+ * (patience.c): the event is lost.
  */
 #include "ring.h"
 
@@ -24,17 +26,18 @@ bool mtrun_alive(void)
 	return alive != 0 && !(alive & WIRE_OWNER_DIED);
 }
 
-void hooks_off(void)
-{
-	GUARD->armed = ARMED_NOT;
-}
+void hooks_off(void) { GUARD->armed = ARMED_NOT; }
 
-/* Wakes the supervisor if it sleeps. The flag is taken down by whoever rings, so that one nap costs one system call. */
+/*
+ * Wakes the supervisor if it sleeps. The flag is taken down by whoever rings, so that one nap costs
+ * one system call.
+ */
 void bell_ring(void)
 {
 	struct wire_beacon *b = BEACON;
 
-	if (PROC->no_syscalls || !load(&b->sleeping) || !__atomic_exchange_n(&b->sleeping, 0, __ATOMIC_ACQ_REL))
+	if (PROC->no_syscalls || !load(&b->sleeping) ||
+	    !__atomic_exchange_n(&b->sleeping, 0, __ATOMIC_ACQ_REL))
 		return;
 	__atomic_add_fetch(&b->bell, 1, __ATOMIC_RELEASE);
 	own_call(__NR_futex, (long)&b->bell, FUTEX_WAKE, 1, 0);
@@ -71,8 +74,9 @@ noinline bool ring_wait(struct wire_thread *t, unsigned n)
 }
 
 /*
- * Before it has a thread pointer: a static program calls brk that early. Programs without a libc may never have one, or (Go) one with which %fs:0 is not the
- * thread pointer itself: there it is asked for each time.
+ * Before it has a thread pointer: a static program calls brk that early. Programs without a libc
+ * may never have one, or (Go) one with which %fs:0 is not the thread pointer itself: there it is
+ * asked for each time.
  */
 noinline uint64_t thread_pointer_early(void)
 {
@@ -81,7 +85,8 @@ noinline uint64_t thread_pointer_early(void)
 	if (sys3(__NR_arch_prctl, 0x1003 /* ARCH_GET_FS */, (long)&fs, 0) || !fs)
 		return 2;
 	/* readable? see walk.c */
-	if (sys6(__NR_rt_sigprocmask, -1, (long)fs, 0, 8, 0, 0) == -22 /* EINVAL */ && *(volatile uint64_t *)fs == fs)
+	if (sys6(__NR_rt_sigprocmask, -1, (long)fs, 0, 8, 0, 0) == -22 /* EINVAL */ &&
+	    *(volatile uint64_t *)fs == fs)
 		PROC->tls_ready = 1;
 	return fs;
 }
@@ -116,7 +121,8 @@ static bool slot_take(struct wire_thread *t, uint64_t fs)
 {
 	uint64_t owner = load(&t->fs);
 
-	return owner <= 1 && __atomic_compare_exchange_n(&t->fs, &owner, fs, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+	return owner <= 1 && __atomic_compare_exchange_n(&t->fs, &owner, fs, false,
+							 __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
 }
 
 /* The slot of FS, or a free one: one that was given back, or the next that was never used. */
@@ -136,7 +142,9 @@ static struct wire_thread *slot_of(uint64_t fs)
 		if (!slot_take(t, fs))
 			continue;
 		high = load(&p->threads_high);
-		while (high < i + 1 && !__atomic_compare_exchange_n(&p->threads_high, &high, i + 1, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+		while (high < i + 1 &&
+		       !__atomic_compare_exchange_n(&p->threads_high, &high, i + 1, false,
+						    __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
 			;
 		slot_begin(t);
 		return t;
@@ -182,7 +190,8 @@ static struct wire_signal_event *place_take(const struct wire_thread *t)
 		struct wire_signal_event *s = &p->signal[(at + i) % WIRE_SIGNAL_PLACES];
 		uint32_t free = PLACE_FREE;
 
-		if (__atomic_compare_exchange_n(&s->state, &free, place_state(t, PLACE_TAKEN), false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+		if (__atomic_compare_exchange_n(&s->state, &free, place_state(t, PLACE_TAKEN),
+						false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
 			return s;
 	}
 	return NULL;
@@ -208,8 +217,12 @@ struct wire_signal_event *signal_place(struct wire_thread *t)
 	return s;
 }
 
-/* The order is drawn when the event is complete: of two that one thread has written one after the other the first has the lower one. */
-void signal_put(struct wire_thread *t, struct wire_signal_event *s, struct wire_event first, struct wire_event second)
+/*
+ * The order is drawn when the event is complete: of two that one thread has written one after the
+ * other the first has the lower one.
+ */
+void signal_put(struct wire_thread *t, struct wire_signal_event *s, struct wire_event first,
+		struct wire_event second)
 {
 	s->tid = t->tid;
 	s->ms = load(&BEACON->ms);
@@ -228,6 +241,7 @@ void signal_forget(struct wire_thread *t)
 	for (uint32_t i = 0; i < WIRE_SIGNAL_PLACES; i++) {
 		uint32_t taken = place_state(t, PLACE_TAKEN);
 
-		__atomic_compare_exchange_n(&PROC->signal[i].state, &taken, PLACE_FREE, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+		__atomic_compare_exchange_n(&PROC->signal[i].state, &taken, PLACE_FREE, false,
+					    __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
 	}
 }

@@ -8,7 +8,10 @@
 uint64_t thread_pointer_early(void);
 struct wire_thread *slot_find(uint64_t fs, uint32_t at);
 
-/* The thread pointer names the thread. While tls_ready is 0 %fs:0 must not be read; 2 stands for a missing one, as 0 and 1 mean free slots. */
+/*
+ * The thread pointer names the thread. While tls_ready is 0 %fs:0 must not be read; 2 stands for a
+ * missing one, as 0 and 1 mean free slots.
+ */
 static inline uint64_t thread_pointer(void)
 {
 	uint64_t fs;
@@ -32,15 +35,19 @@ static inline struct wire_thread *thread_self(void)
 	return slot_find(fs, at);
 }
 
-/* Makes sure that N more events fit. False: mtrun is gone, or does not take them out: nothing is to be written. */
+/*
+ * Makes sure that N more events fit. False: mtrun is gone, or does not take them out: nothing is to
+ * be written.
+ */
 static inline bool ring_room(struct wire_thread *t, unsigned n)
 {
 	return likely(t->head + n - t->tail_seen <= WIRE_RING) || ring_wait(t, n);
 }
 
 /*
- * The reader has had every line of the ring in its cache, so each first store to one is a miss, and the next locked instruction would wait for
- * it. The lines are asked for early: a third off the cost of a pair.
+ * The reader has had every line of the ring in its cache, so each first store to one is a miss, and
+ * the next locked instruction would wait for it. The lines are asked for early: a third off the
+ * cost of a pair.
  */
 #define RING_AHEAD 16u
 static inline void ring_prepare(const struct wire_thread *t, uint64_t head)
@@ -48,7 +55,10 @@ static inline void ring_prepare(const struct wire_thread *t, uint64_t head)
 	__asm__ volatile("prefetchw %0" : : "m"(t->ring[(head + RING_AHEAD) & (WIRE_RING - 1)]));
 }
 
-/* The bell rings when a ring becomes half full: the reader then has the other half's time to wake up. */
+/*
+ * The bell rings when a ring becomes half full: the reader then has the other half's time to wake
+ * up.
+ */
 static inline void ring_advance(struct wire_thread *t, unsigned n)
 {
 	uint64_t head = t->head + n;

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 /*
- * service.c - a thread of the target works for the supervisor: it makes the system calls that a mailbox asks for.
+ * service.c - a thread of the target works for the supervisor: it makes the system calls that a
+ * mailbox asks for.
  *
- * Three ways lead here. A hook asks a question of its own (ld.so has new objects), the supervisor has sent a stopped thread to entry_service
- * (at attach), or it has just made the agent (agent.c, after exec and fork). Either way the thread sits in this loop, with all signals blocked, until it is told to go; if mtrun
- * dies, or does nothing for long (patience.c), it goes by itself. So nothing needs foreign registers in the target for longer than one ptrace call, and there is no instant at
- * which mtrun's death would leave it in a wrong state.
+ * Three ways lead here. A hook asks a question of its own (ld.so has new objects), the supervisor
+ * has sent a stopped thread to entry_service (at attach), or it has just made the agent (agent.c,
+ * after exec and fork). Either way the thread sits in this loop, with all signals blocked, until it
+ * is told to go; if mtrun dies, or does nothing for long (patience.c), it goes by itself. So
+ * nothing needs foreign registers in the target for longer than one ptrace call, and there is no
+ * instant at which mtrun's death would leave it in a wrong state.
  */
 #include <linux/futex.h>
 #include <linux/time_types.h>
@@ -25,12 +28,13 @@ void signals_restore(uint64_t was)
 	sys6(__NR_rt_sigprocmask, 2 /* SIG_SETMASK */, (long)&was, 0, 8, 0, 0);
 }
 
-#define LEAN_SPINS 500			/* some microseconds */
-#define LEAN_NAP   50000		/* ns */
+#define LEAN_SPINS 500	 /* some microseconds */
+#define LEAN_NAP   50000 /* ns */
 
 /*
- * Until STATE changes, or a while. LEAN: the thread may have been taken out of a system call whose rest the kernel keeps in its restart block, of which it has one:
- * a futex wait that is interrupted would take its place, pselect never does.
+ * Until STATE changes, or a while. LEAN: the thread may have been taken out of a system call whose
+ * rest the kernel keeps in its restart block, of which it has one: a futex wait that is interrupted
+ * would take its place, pselect never does.
  */
 static void mail_nap(struct wire_mail *mail, uint32_t state)
 {
@@ -53,7 +57,8 @@ static void mail_work(struct wire_mail *mail, uint32_t state)
 	for (uint32_t i = 0; i < mail->ncalls && i < MAIL_CALLS; i++) {
 		struct wire_call *c = &mail->call[i];
 
-		c->ret = sys6(c->nr, (long)c->arg[0], (long)c->arg[1], (long)c->arg[2], (long)c->arg[3], (long)c->arg[4], (long)c->arg[5]);
+		c->ret = sys6(c->nr, (long)c->arg[0], (long)c->arg[1], (long)c->arg[2],
+			      (long)c->arg[3], (long)c->arg[4], (long)c->arg[5]);
 	}
 	store(&mail->state, (state & ~MAIL_STATE) | MAIL_DONE);
 	sys6(__NR_futex, (long)&mail->state, FUTEX_WAKE, 1, 0, 0, 0);
@@ -62,7 +67,8 @@ static void mail_work(struct wire_mail *mail, uint32_t state)
 /* From now on nobody's answer is meant for it. False: it is there already, or some work is. */
 static bool mail_take_back(struct wire_mail *mail, uint32_t state)
 {
-	return __atomic_compare_exchange_n(&mail->state, &state, (state & ~MAIL_STATE) | MAIL_IDLE, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+	return __atomic_compare_exchange_n(&mail->state, &state, (state & ~MAIL_STATE) | MAIL_IDLE,
+					   false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
 }
 
 bool mail_serve(struct wire_mail *mail)
@@ -73,9 +79,7 @@ bool mail_serve(struct wire_mail *mail)
 		uint32_t state = load(&mail->state);
 
 		switch (state & MAIL_STATE) {
-		case MAIL_GO:
-			store(&mail->state, (state & ~MAIL_STATE) | MAIL_IDLE);
-			return true;
+		case MAIL_GO: store(&mail->state, (state & ~MAIL_STATE) | MAIL_IDLE); return true;
 		case MAIL_WORK:
 			mail_work(mail, state);
 			patience = (struct patience){ .calls = true };
@@ -120,7 +124,8 @@ static bool is_asked(const struct wire_mail *mail)
 	return (load(&mail->state) & MAIL_STATE) == MAIL_ASKED;
 }
 
-#define SPINS 200			/* some microseconds: less than it takes to fall asleep and be woken */
+/* some microseconds: less than it takes to fall asleep and be woken */
+#define SPINS 200
 
 uint64_t ask_loudly(struct wire_thread *t, const struct question *q)
 {
@@ -151,7 +156,8 @@ static void await_silently(struct wire_mail *m)
 
 		if (!mtrun_alive())
 			hooks_off();
-		if ((mtrun_alive() && patience_left(&patience)) || (state & MAIL_STATE) != MAIL_ASKED)
+		if ((mtrun_alive() && patience_left(&patience)) ||
+		    (state & MAIL_STATE) != MAIL_ASKED)
 			continue;
 		if (!mail_take_back(m, state))
 			continue;
@@ -160,8 +166,9 @@ static void await_silently(struct wire_mail *m)
 }
 
 /*
- * After seccomp: the supervisor looks into the mailboxes of such a process often. No signal can be blocked, so a handler may come here in the middle of its
- * own thread's question: it lets that one be answered, and leaves the mailbox as it was, but for the turn.
+ * After seccomp: the supervisor looks into the mailboxes of such a process often. No signal can be
+ * blocked, so a handler may come here in the middle of its own thread's question: it lets that one
+ * be answered, and leaves the mailbox as it was, but for the turn.
  */
 static uint64_t ask_silently(struct wire_thread *t, const struct question *q)
 {

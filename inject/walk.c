@@ -2,51 +2,62 @@
 /*
  * walk.c - the call stack at a hook, as the id of a node in the image's tree of stacks.
  *
- * A frame is where its pc was found (the slot), the pc, and the registers there. The caller's frame follows from the rule of that pc
- * (wire_rule, made by the supervisor from .eh_frame, found through a direct-mapped cache, else by search in the module's table).
+ * A frame is where its pc was found (the slot), the pc, and the registers there. The caller's frame
+ * follows from the rule of that pc (wire_rule, made by the supervisor from .eh_frame, found through
+ * a direct-mapped cache, else by search in the module's table).
  *
- * Each thread remembers its last stack, outermost frame first, and with it `check`: every memory word that the way out depended on, with its
- * value then: the return addresses, the last one included, at which the walk ended; those saved rbp that an outer frame's rule really needs; saved rsp. A walk
- * ends at the first frame that is remembered (same slot, same pc, same rbp where it matters; behind a signal frame the same rsp, which the slot does not
- * tell there) provided all words checked below it still hold: the same start and the same memory lead to the same continuation, so this is
- * exact, not a guess. What the memory costs is one compare per word; what it saves is a rule and a table look-up per frame.
+ * Each thread remembers its last stack, outermost frame first, and with it `check`: every memory
+ * word that the way out depended on, with its value then: the return addresses, the last one
+ * included, at which the walk ended; those saved rbp that an outer frame's rule really needs; saved
+ * rsp. A walk ends at the first frame that is remembered (same slot, same pc, same rbp where it
+ * matters; behind a signal frame the same rsp, which the slot does not tell there) provided all
+ * words checked below it still hold: the same start and the same memory lead to the same
+ * continuation, so this is exact, not a guess. What the memory costs is one compare per word; what
+ * it saves is a rule and a table look-up per frame.
  *
- * A word is read only if its page is known to be mapped: stack pages are proved readable once, by a system call that fails with EFAULT
- * and has no effect otherwise, and kept as ranges per thread, which hold every word that is remembered. Whoever unmaps or protects memory makes the threads
- * concerned forget before (stacks_forget). Not all who do so pass a hook, and another thread may do it between the proof and the read. Nobody takes
- * away a stack that is in use; but wrong unwind information, or a stack that once led into another one, may have made us read beyond it. So each read may
- * fail: the kernel then tells the supervisor of the fault, who ends it (supervisor/tracee/fault_fixup.c); the word is LOAD_FAILED, and all threads
- * forget. Hence wrong unwind information ends in [truncated], never in a fault that the program sees.
+ * A word is read only if its page is known to be mapped: stack pages are proved readable once, by a
+ * system call that fails with EFAULT and has no effect otherwise, and kept as ranges per thread,
+ * which hold every word that is remembered. Whoever unmaps or protects memory makes the threads
+ * concerned forget before (stacks_forget). Not all who do so pass a hook, and another thread may do
+ * it between the proof and the read. Nobody takes away a stack that is in use; but wrong unwind
+ * information, or a stack that once led into another one, may have made us read beyond it. So each
+ * read may fail: the kernel then tells the supervisor of the fault, who ends it
+ * (supervisor/tracee/fault_fixup.c); the word is LOAD_FAILED, and all threads forget. Hence wrong
+ * unwind information ends in [truncated], never in a fault that the program sees.
  *
- * Rules that need a register other than rsp and rbp are rare (hand-written assembly): the walk then starts again with all six
- * callee-saved registers tracked, and nothing is remembered of it.
+ * Rules that need a register other than rsp and rbp are rare (hand-written assembly): the walk then
+ * starts again with all six callee-saved registers tracked, and nothing is remembered of it.
  */
 #include "blob.h"
 #include "ring.h"
 
 enum { RBP_SAME = 1, RBP_USED = 2 };
-enum { NEEDS_RBP = 1, NEEDS_RSP = 2 };	/* wire_frame.needs */
-enum { RED_ZONE = 128 };		/* what lies below rsp and is still the function's */
+enum { NEEDS_RBP = 1, NEEDS_RSP = 2 }; /* wire_frame.needs */
+enum { RED_ZONE = 128 };	       /* what lies below rsp and is still the function's */
 
 struct cursor {
-	uint64_t slot;			/* where pc was found */
-	uint64_t pc;			/* WIRE_PC_EXACT if interrupted */
-	uint64_t rsp;			/* in that frame, at its call */
+	uint64_t slot; /* where pc was found */
+	uint64_t pc;   /* WIRE_PC_EXACT if interrupted */
+	uint64_t rsp;  /* in that frame, at its call */
 	uint64_t reg[WIRE_REGS];
-	uint64_t rbp_slot, rsp_slot;	/* what the step that led here loaded them from; 0: nothing */
-	uint64_t rsp_word;		/* what was in rsp_slot */
-	struct wire_thread *t;		/* whose ranges these are; NULL: the walk has one range of its own */
-	uint8_t rbp_use;		/* what the step away from here did with rbp */
-	uint8_t stacks;			/* how often the walk has come to another range */
+	/* what the step that led here loaded them from; 0: nothing */
+	uint64_t rbp_slot, rsp_slot;
+	uint64_t rsp_word; /* what was in rsp_slot */
+	/* whose ranges these are; NULL: the walk has one range of its own */
+	struct wire_thread *t;
+	uint8_t rbp_use; /* what the step away from here did with rbp */
+	uint8_t stacks;	 /* how often the walk has come to another range */
 };
 
 enum step { STEP_ON, STEP_END, STEP_LOST, STEP_NEEDS_ALL };
 
-/* ---- readable memory ---------------------------------------------------------------------------------------------------------- */
+/* ---- readable memory ----------------------------------------------------- */
 
 /*
- * Up to where the memory is readable that begins with ADDR's page; 0: that page is not. rt_sigprocmask copies the new set in before it looks at `how`: EFAULT if it
- * cannot, EINVAL if it can. Nothing changes. Where no system call may be made mtrun reads the list of mappings, and its answer goes further than a page.
+ * Up to where the memory is readable that begins with ADDR's page; 0: that page is not.
+ * rt_sigprocmask copies the new set in before it looks at `how`: EFAULT if it cannot, EINVAL if it
+ * can. Nothing changes. Where no system call may be made mtrun reads the list of mappings, and its
+ * answer goes further than a page.
  */
 static noinline uint64_t readable_end(uint64_t addr)
 {
@@ -61,22 +72,19 @@ static noinline uint64_t readable_end(uint64_t addr)
 	return page > addr ? page : 0;
 }
 
-static bool page_readable(uint64_t addr)
-{
-	return readable_end(addr) != 0;
-}
+static bool page_readable(uint64_t addr) { return readable_end(addr) != 0; }
 
-/* Another thread may look at T's ranges at any time (stacks_forget): it can tell that they were being changed. */
+/*
+ * Another thread may look at T's ranges at any time (stacks_forget): it can tell that they were
+ * being changed.
+ */
 static void ranges_begin(struct wire_thread *t)
 {
 	store(&t->ranges_turn, t->ranges_turn | 1);
 	__asm__ volatile("" ::: "memory");
 }
 
-static void ranges_end(struct wire_thread *t)
-{
-	store(&t->ranges_turn, t->ranges_turn + 1);
-}
+static void ranges_end(struct wire_thread *t) { store(&t->ranges_turn, t->ranges_turn + 1); }
 
 static void ranges_clear(struct wire_thread *t)
 {
@@ -110,7 +118,10 @@ static void range_first(struct wire_thread *t, int i, struct wire_range first)
 	ranges_end(t);
 }
 
-/* A first range that begins with PAGE, which is readable. The one that was used longest ago is dropped, and with it what is remembered of it. */
+/*
+ * A first range that begins with PAGE, which is readable. The one that was used longest ago is
+ * dropped, and with it what is remembered of it.
+ */
 static void range_add(struct wire_thread *t, uint64_t page)
 {
 	if (is_remembered(t, &t->range[WIRE_RANGES - 1]))
@@ -167,7 +178,8 @@ static noinline struct wire_range *range_search(struct wire_thread *t, uint64_t 
 {
 	uint64_t page = rsp & ~4095ull;
 	struct wire_range *r = t->range;
-	uint32_t stale = unlikely(load(&t->stale)) ? __atomic_exchange_n(&t->stale, 0, __ATOMIC_SEQ_CST) : 0;
+	uint32_t stale =
+		unlikely(load(&t->stale)) ? __atomic_exchange_n(&t->stale, 0, __ATOMIC_SEQ_CST) : 0;
 
 	if (stale == WIRE_STALE_SHOW)
 		ask_loudly(t, &(struct question){ ASK_FRAMES, { 0 } });
@@ -204,15 +216,19 @@ static inline bool readable(struct cursor *c, struct wire_range *r, uint64_t add
 	return likely(addr - r->lo < r->hi - r->lo) || range_extend(c, r, addr);
 }
 
-/* A load that may fail. The supervisor knows where these are: .loads has how far it is from there to the instruction, and from there to the next one. */
-#define LOAD_FAILED (~0ull)		/* no pc, and no rsp or rbp that leads anywhere */
+/*
+ * A load that may fail. The supervisor knows where these are: .loads has how far it is from there
+ * to the instruction, and from there to the next one.
+ */
+#define LOAD_FAILED (~0ull) /* no pc, and no rsp or rbp that leads anywhere */
 
 static inline uint64_t peek(uint64_t addr)
 {
 	uint64_t word;
 
 	__asm__("1: mov %1, %0\n2:\n\t.pushsection .loads, \"a\"\n\t.long 1b - ., 2b - .\n\t.popsection"
-		: "=r"(word) : "m"(*(const uint64_t *)addr));
+		: "=r"(word)
+		: "m"(*(const uint64_t *)addr));
 	return word;
 }
 
@@ -238,7 +254,7 @@ void stacks_forget(uint64_t lo, uint64_t hi)
 	}
 }
 
-/* ---- rules --------------------------------------------------------------------------------------------------------------------- */
+/* ---- rules --------------------------------------------------------------- */
 
 static const struct wire_module *module_find(const struct wire_modules *m, uint64_t pc)
 {
@@ -260,8 +276,9 @@ static const struct wire_module *module_find(const struct wire_modules *m, uint6
 #define TABLE_TRIES 8
 
 /*
- * The module of PC. A thread may be kept from running while one table after the other is published: what it has read holds if the counter is the same afterwards, as the
- * supervisor changes a table only while it is not the current one. *NOW: the counter.
+ * The module of PC. A thread may be kept from running while one table after the other is published:
+ * what it has read holds if the counter is the same afterwards, as the supervisor changes a table
+ * only while it is not the current one. *NOW: the counter.
  */
 static bool module_of(uint64_t pc, struct wire_module *out, uint32_t *now)
 {
@@ -286,14 +303,18 @@ static bool in_pool(uint64_t at, uint64_t count, uint64_t size)
 	return at <= WIRE_POOL && at % size == 0 && count <= (WIRE_POOL - at) / size;
 }
 
-/* The row of offset OFF. The tables are where the target can write: nothing outside of them is read, whatever they say. */
+/*
+ * The row of offset OFF. The tables are where the target can write: nothing outside of them is
+ * read, whatever they say.
+ */
 static uint32_t rule_of(const struct wire_module *m, uint64_t off)
 {
 	const uint8_t *pool = TABLES->pool;
 	const uint32_t *offs, *index;
 	uint32_t lo, hi;
 
-	if (!m->nrows || !in_pool(m->rows, m->nrows, sizeof(uint32_t)) || !in_pool(m->rules, m->nrows, sizeof(uint16_t)) ||
+	if (!m->nrows || !in_pool(m->rows, m->nrows, sizeof(uint32_t)) ||
+	    !in_pool(m->rules, m->nrows, sizeof(uint16_t)) ||
 	    !in_pool(m->index, (off >> 10) + 2, sizeof(uint32_t)))
 		return 0;
 	offs = (const uint32_t *)(pool + m->rows);
@@ -315,8 +336,9 @@ static uint32_t rule_of(const struct wire_module *m, uint64_t off)
 }
 
 /*
- * What is put into the cache must not outlive its module. The supervisor publishes first and clears the cache then: either it sees this entry or we see its new
- * counter. Who has used the entry meanwhile does not remember it.
+ * What is put into the cache must not outlive its module. The supervisor publishes first and clears
+ * the cache then: either it sees this entry or we see its new counter. Who has used the entry
+ * meanwhile does not remember it.
  */
 static noinline uint32_t rule_search(uint64_t pc)
 {
@@ -340,10 +362,23 @@ static inline const struct wire_rule *rule_at(uint64_t pc)
 	return &TABLES->rule[likely(c >> 16 == pc) ? (uint32_t)(c & 0xffff) : rule_search(pc)];
 }
 
-/* ---- one step outwards --------------------------------------------------------------------------------------------------------- */
+/* ---- one step outwards --------------------------------------------------- */
 
-/* The kernel's rt_sigframe past its return address: ucontext, whose registers stand at these offsets. */
-enum { UC_REGS = 40, UC_R12 = 72, UC_R13 = 80, UC_R14 = 88, UC_R15 = 96, UC_RBP = 120, UC_RBX = 128, UC_RSP = 160, UC_RIP = 168 };
+/*
+ * The kernel's rt_sigframe past its return address: ucontext, whose registers stand at these
+ * offsets.
+ */
+enum {
+	UC_REGS = 40,
+	UC_R12 = 72,
+	UC_R13 = 80,
+	UC_R14 = 88,
+	UC_R15 = 96,
+	UC_RBP = 120,
+	UC_RBX = 128,
+	UC_RSP = 160,
+	UC_RIP = 168
+};
 
 static noinline enum step step_signal(struct cursor *c, struct wire_range *r)
 {
@@ -373,15 +408,20 @@ static noinline enum step step_signal(struct cursor *c, struct wire_range *r)
 /* The CFA is in a word of memory: one more that the way out depends on. */
 static inline bool load_cfa(struct cursor *c, struct wire_range *r, uint64_t at, uint64_t *cfa)
 {
-	if (at < c->rsp - RED_ZONE || !readable(c, r, at))	/* libcrypto keeps it just below rsp */
+	/* libcrypto keeps it just below rsp */
+	if (at < c->rsp - RED_ZONE || !readable(c, r, at))
 		return false;
 	c->rsp_slot = at;
 	*cfa = c->rsp_word = peek(at);
 	return true;
 }
 
-/* The canonical frame address, by the rules that are less common. Registers but rsp and rbp are known only if ALL. */
-static noinline enum step cfa_uncommon(struct cursor *c, struct wire_range *r, const struct wire_rule *u, bool all, uint64_t *cfa)
+/*
+ * The canonical frame address, by the rules that are less common. Registers but rsp and rbp are
+ * known only if ALL.
+ */
+static noinline enum step cfa_uncommon(struct cursor *c, struct wire_range *r,
+				       const struct wire_rule *u, bool all, uint64_t *cfa)
 {
 	uint64_t off = (uint64_t)(int64_t)u->cfa_off, deref = (uint64_t)(int64_t)u->deref;
 
@@ -392,7 +432,10 @@ static noinline enum step cfa_uncommon(struct cursor *c, struct wire_range *r, c
 			return STEP_LOST;
 		*cfa += deref;
 		return STEP_ON;
-	case CFA_FRAME:			/* the frame's two words are read by rbp: the stack that they are on is the one from now on */
+	/*
+	 * the frame's two words are read by rbp: the stack that they are on is the one from now on
+	 */
+	case CFA_FRAME:
 		c->rbp_use |= RBP_USED;
 		*cfa = c->reg[WIRE_RBP] + off;
 		if (!c->reg[WIRE_RBP])
@@ -406,10 +449,9 @@ static noinline enum step cfa_uncommon(struct cursor *c, struct wire_range *r, c
 			return STEP_LOST;
 		*cfa += deref;
 		return STEP_ON;
-	case CFA_PLT:
-		*cfa = c->rsp + off + ((c->pc & 15) >= u->reg ? 8 : 0);
-		return STEP_ON;
-	case CFA_SCRATCH:		/* still in the signal frame that we came from: the pc's slot is in it */
+	case CFA_PLT: *cfa = c->rsp + off + ((c->pc & 15) >= u->reg ? 8 : 0); return STEP_ON;
+	/* still in the signal frame that we came from: the pc's slot is in it */
+	case CFA_SCRATCH:
 		if (!(c->pc & WIRE_PC_EXACT) || u->reg > 16)
 			return STEP_LOST;
 		c->rsp_slot = c->slot - UC_RIP + UC_REGS + 8 * u->reg;
@@ -429,17 +471,17 @@ static noinline enum step cfa_uncommon(struct cursor *c, struct wire_range *r, c
 			return STEP_LOST;
 		*cfa += deref;
 		return STEP_ON;
-	case CFA_END:
-		return STEP_END;
-	default:
-		return STEP_LOST;
+	case CFA_END: return STEP_END;
+	default: return STEP_LOST;
 	}
 }
 
 /* ALL: every callee-saved register of the cursor is known. Otherwise only rsp and rbp are. */
-static inline __attribute__((always_inline)) enum step step(struct cursor *c, struct wire_range *r, bool all)
+static inline __attribute__((always_inline)) enum step step(struct cursor *c, struct wire_range *r,
+							    bool all)
 {
-	const struct wire_rule *u = rule_at(c->pc & WIRE_PC_EXACT ? c->pc & WIRE_PC_MASK : c->pc - 1);
+	const struct wire_rule *u =
+		rule_at(c->pc & WIRE_PC_EXACT ? c->pc & WIRE_PC_MASK : c->pc - 1);
 	uint64_t cfa, at, rbp = c->reg[WIRE_RBP];
 	int16_t off = u->off[WIRE_RBP];
 	enum step s;
@@ -474,8 +516,11 @@ static inline __attribute__((always_inline)) enum step step(struct cursor *c, st
 		for (int i = WIRE_RBX; i < WIRE_REGS; i++) {
 			if (u->off[i] == RULE_SAME)
 				continue;
-			at = (u->from_rbp & 1 << i ? rbp : cfa) + (uint64_t)(int64_t)(u->off[i] * 8);
-			c->reg[i] = u->off[i] == RULE_LOST || at - r->lo > r->hi - r->lo - 8 ? 0 : peek(at);
+			at = (u->from_rbp & 1 << i ? rbp : cfa) +
+			     (uint64_t)(int64_t)(u->off[i] * 8);
+			c->reg[i] = u->off[i] == RULE_LOST || at - r->lo > r->hi - r->lo - 8
+					    ? 0
+					    : peek(at);
 		}
 	c->slot = cfa - 8;
 	c->rsp = cfa;
@@ -503,12 +548,14 @@ static void cursor_begin_all(struct cursor *c, struct wire_thread *t, const stru
 		c->reg[i] = e->reg[i];
 }
 
-/* ---- the tree of stacks -------------------------------------------------------------------------------------------------------- */
+/* ---- the tree of stacks -------------------------------------------------- */
 
 /*
- * A node's children hang in three short chains whose heads are in the node itself: going from a stack to one that branches off it costs the
- * lines of the nodes on the way and no other. A node with very many children (a hub: an interpreter's loop) has the later ones in a hash
- * table. A chain only grows, and whoever adds to it has just seen that it is not full, so a child is never in both.
+ * A node's children hang in three short chains whose heads are in the node itself: going from a
+ * stack to one that branches off it costs the lines of the nodes on the way and no other. A node
+ * with very many children (a hub: an interpreter's loop) has the later ones in a hash table. A
+ * chain only grows, and whoever adds to it has just seen that it is not full, so a child is never
+ * in both.
  */
 #define CHAIN_FULL 6
 
@@ -547,7 +594,8 @@ static noinline uint32_t node_insert(uint32_t parent, uint64_t pc)
 
 		for (id = head; id; id = node[id].next, length++)
 			if (node[id].pc == pc)
-				return id;	/* if another thread was first, our id stays unused */
+				/* if another thread was first, our id stays unused */
+				return id;
 		if (unlikely(length >= CHAIN_FULL)) {
 			chain = &PROC->bucket[wire_node_hash(parent, pc) & (WIRE_BUCKETS - 1)];
 			head = load(chain);
@@ -558,9 +606,11 @@ static noinline uint32_t node_insert(uint32_t parent, uint64_t pc)
 		if (!mine)
 			mine = node_new(parent, pc);
 		if (!mine)
-			return parent;		/* full: the stack ends here; the supervisor says so */
+			/* full: the stack ends here; the supervisor says so */
+			return parent;
 		node[mine].next = head;
-		if (__atomic_compare_exchange_n(chain, &head, mine, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+		if (__atomic_compare_exchange_n(chain, &head, mine, false, __ATOMIC_ACQ_REL,
+						__ATOMIC_ACQUIRE))
 			return mine;
 	}
 }
@@ -578,7 +628,7 @@ static inline uint32_t node_child(uint32_t parent, uint64_t pc)
 	return memo;
 }
 
-/* ---- the walk ------------------------------------------------------------------------------------------------------------------ */
+/* ---- the walk ------------------------------------------------------------ */
 
 /* How many of the first FRAMES remembered frames still hold. */
 static inline uint32_t remembered_valid(const struct wire_thread *t, uint32_t frames)
@@ -587,11 +637,12 @@ static inline uint32_t remembered_valid(const struct wire_thread *t, uint32_t fr
 	uint32_t n = frames ? t->last[frames - 1].checks : 0, i;
 	uint64_t differs = 0;
 
-	if (unlikely(!t->depth))	/* this walk has dropped a range with words of it */
+	if (unlikely(!t->depth)) /* this walk has dropped a range with words of it */
 		return 0;
 	for (i = 0; i + 4 <= n; i += 4)
 		differs |= (peek(c[i].slot) ^ c[i].value) | (peek(c[i + 1].slot) ^ c[i + 1].value) |
-			   (peek(c[i + 2].slot) ^ c[i + 2].value) | (peek(c[i + 3].slot) ^ c[i + 3].value);
+			   (peek(c[i + 2].slot) ^ c[i + 2].value) |
+			   (peek(c[i + 3].slot) ^ c[i + 3].value);
 	for (; i < n; i++)
 		differs |= peek(c[i].slot) ^ c[i].value;
 	if (likely(!differs))
@@ -603,7 +654,10 @@ static inline uint32_t remembered_valid(const struct wire_thread *t, uint32_t fr
 	return frames;
 }
 
-/* A walk of COUNT frames has ended at C: what it read last is what made it end. Returns how many words. */
+/*
+ * A walk of COUNT frames has ended at C: what it read last is what made it end. Returns how many
+ * words.
+ */
 static uint32_t remember_end(struct wire_thread *t, uint32_t count, const struct cursor *c)
 {
 	uint32_t checks = 0;
@@ -615,11 +669,16 @@ static uint32_t remember_end(struct wire_thread *t, uint32_t count, const struct
 	return checks;
 }
 
-/* Appends the COUNT fresh frames (innermost first) to the KEPT remembered ones, and gives them their nodes. C: where the walk stands. */
-static uint32_t remember(struct wire_thread *t, uint32_t kept, uint32_t count, uint32_t base, const struct cursor *c)
+/*
+ * Appends the COUNT fresh frames (innermost first) to the KEPT remembered ones, and gives them
+ * their nodes. C: where the walk stands.
+ */
+static uint32_t remember(struct wire_thread *t, uint32_t kept, uint32_t count, uint32_t base,
+			 const struct cursor *c)
 {
 	uint32_t node = kept ? t->last[kept - 1].node : base;
-	uint32_t checks = kept ? t->last[kept - 1].checks + t->last[kept - 1].own_checks : remember_end(t, count, c);
+	uint32_t checks = kept ? t->last[kept - 1].checks + t->last[kept - 1].own_checks
+			       : remember_end(t, count, c);
 	bool outer_needs = kept ? t->last[kept - 1].needs & NEEDS_RBP : false;
 
 	while (count) {
@@ -637,7 +696,10 @@ static uint32_t remember(struct wire_thread *t, uint32_t kept, uint32_t count, u
 			to->needs |= NEEDS_RSP;
 			to->rsp_word = f->rsp_word;
 		}
-		/* a match of this frame relies on the words of the frames outside of it; a match further in, on its own too */
+		/*
+		 * a match of this frame relies on the words of the frames outside of it; a match
+		 * further in, on its own too
+		 */
 		to->checks = (uint16_t)checks;
 		t->check[checks].slot = f->slot;
 		t->check[checks++].value = f->pc & ~WIRE_PC_EXACT;
@@ -651,7 +713,8 @@ static uint32_t remember(struct wire_thread *t, uint32_t kept, uint32_t count, u
 		}
 		to->own_checks = (uint8_t)(checks - to->checks);
 	}
-	t->depth = unlikely(c->stacks >= WIRE_RANGES) ? 0 : kept;	/* 0: words of it lie in no range */
+	/* 0: words of it lie in no range */
+	t->depth = unlikely(c->stacks >= WIRE_RANGES) ? 0 : kept;
 	return node;
 }
 
@@ -662,7 +725,8 @@ static inline bool same_registers(const struct wire_frame *l, const struct curso
 {
 	if (!l->needs)
 		return true;
-	return (!(l->needs & NEEDS_RBP) || l->rbp == c->reg[WIRE_RBP]) && (likely(!(l->needs & NEEDS_RSP)) || l->rsp_word == c->rsp);
+	return (!(l->needs & NEEDS_RBP) || l->rbp == c->reg[WIRE_RBP]) &&
+	       (likely(!(l->needs & NEEDS_RSP)) || l->rsp_word == c->rsp);
 }
 
 uint32_t walk(struct wire_thread *t, const struct entry *e)
@@ -684,7 +748,8 @@ uint32_t walk(struct wire_thread *t, const struct entry *e)
 
 		while (k && t->last[k - 1].slot < c.slot)
 			k--;
-		if (k && t->last[k - 1].slot == c.slot && t->last[k - 1].pc == c.pc && same_registers(&t->last[k - 1], &c)) {
+		if (k && t->last[k - 1].slot == c.slot && t->last[k - 1].pc == c.pc &&
+		    same_registers(&t->last[k - 1], &c)) {
 			uint32_t valid = remembered_valid(t, k);
 
 			if (likely(valid == k))
@@ -738,9 +803,12 @@ cut:
 	return base;
 }
 
-/* With every register, remembering nothing. R: the ranges of T, or one alone. PC: room for DEPTH of them. Returns the node. */
-static uint32_t walk_full(struct wire_thread *t, struct wire_range *r, const struct entry *e, struct wire_frame *frame, uint64_t *pc, uint32_t depth,
-			  enum step *end)
+/*
+ * With every register, remembering nothing. R: the ranges of T, or one alone. PC: room for DEPTH of
+ * them. Returns the node.
+ */
+static uint32_t walk_full(struct wire_thread *t, struct wire_range *r, const struct entry *e,
+			  struct wire_frame *frame, uint64_t *pc, uint32_t depth, enum step *end)
 {
 	struct cursor c;
 	uint32_t count = 0, node;
@@ -785,28 +853,34 @@ noinline uint32_t walk_plain(const struct entry *e)
 	struct wire_range r = { (uint64_t)e & ~4095ull, ((uint64_t)e & ~4095ull) + 4096 };
 	enum step end;
 
-	return walk_full(NULL, &r, e, NULL, pc, PROC->depth < PLAIN_DEPTH ? PROC->depth : PLAIN_DEPTH, &end);
+	return walk_full(NULL, &r, e, NULL, pc,
+			 PROC->depth < PLAIN_DEPTH ? PROC->depth : PLAIN_DEPTH, &end);
 }
 
 /*
- * A hook was entered while this thread's mark says that it is in one already. Walk out to the marked frame: straight there means that the
- * real function called another allocator function; past a signal frame, that a handler interrupted us; never there, that the
- * marked frame was left by a longjmp or an unwind. The slot of a frame that was left may belong to another one by now, often to the
- * very next call: so what was called from there must be ours.
+ * A hook was entered while this thread's mark says that it is in one already. Walk out to the
+ * marked frame: straight there means that the real function called another allocator function; past
+ * a signal frame, that a handler interrupted us; never there, that the marked frame was left by a
+ * longjmp or an unwind. The slot of a frame that was left may belong to another one by now, often
+ * to the very next call: so what was called from there must be ours.
  */
 static bool in_blob(uint64_t pc)
 {
 	return (pc & WIRE_PC_MASK) - (uint64_t)blob_start < AGENT_JOURNAL - AGENT_BLOB;
 }
 
-/* Below the return address of a hook's entry lies the one of its C function: see entry.S for the layouts; in its short way through malloc the real one's. */
+/*
+ * Below the return address of a hook's entry lies the one of its C function: see entry.S for the
+ * layouts; in its short way through malloc the real one's.
+ */
 static bool entry_below(uint64_t slot)
 {
 	return page_readable((slot - 16) & ~4095ull) && page_readable((slot - 112) & ~4095ull) &&
-	       (in_blob(peek(slot - 16)) || in_blob(peek(slot - 64)) || in_blob(peek(slot - 96)) || in_blob(peek(slot - 112)));
+	       (in_blob(peek(slot - 16)) || in_blob(peek(slot - 64)) || in_blob(peek(slot - 96)) ||
+		in_blob(peek(slot - 112)));
 }
 
-#define NESTING_DEPTH (1u << 16)	/* of a recursion inside a hook: some milliseconds */
+#define NESTING_DEPTH (1u << 16) /* of a recursion inside a hook: some milliseconds */
 
 noinline enum nesting nesting(const struct wire_thread *t, const struct entry *e)
 {
@@ -828,6 +902,12 @@ noinline enum nesting nesting(const struct wire_thread *t, const struct entry *e
 			break;
 		signalled |= (c.pc & WIRE_PC_EXACT) != 0;
 	}
-	/* Not found. Above us on the same stack it may still be there, if the unwind information was no help. */
-	return s == STEP_LOST && marked > (uint64_t)e && marked - (uint64_t)e < 4096 && entry_below(marked) ? NESTED : STALE;
+	/*
+	 * Not found. Above us on the same stack it may still be there, if the unwind information
+	 * was no help.
+	 */
+	return s == STEP_LOST && marked > (uint64_t)e && marked - (uint64_t)e < 4096 &&
+			       entry_below(marked)
+		       ? NESTED
+		       : STALE;
 }

@@ -1,32 +1,44 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * wire.h - what the target's side (inject/) and our side (supervisor/) share: the one contract between the two address spaces.
+ * wire.h - what the target's side (inject/) and our side (supervisor/) share: the one contract
+ * between the two address spaces.
  *
- * Everything that the trampoline needs lies in one range of addresses in the target, the "agent", most of which is not mapped: its parts are as small as
- * they can be, and grow at their ends (mremap(2) needs no descriptor). Nowhere else in the target is anything of ours, but for the jumps at the
- * allocators' entries and the stub islands near them. No descriptor stays open in the target: memory files are mapped here and there, then closed.
+ * Everything that the trampoline needs lies in one range of addresses in the target, the "agent",
+ * most of which is not mapped: its parts are as small as they can be, and grow at their ends
+ * (mremap(2) needs no descriptor). Nowhere else in the target is anything of ours, but for the
+ * jumps at the allocators' entries and the stub islands near them. No descriptor stays open in the
+ * target: memory files are mapped here and there, then closed.
  *
- *      agent + 0          guard     private page, wiped on fork: "armed". A forked child that nobody caught reads 0 and is inert.
- *           + 0x1000     blob      private: the trampoline's code and constants, r-x
- *           + AGENT_JOURNAL         private: struct wire_journal, what was done to the process' code
- *           + AGENT_BEACON          one page: clock, door bell, sign of life               |
- *           + AGENT_PROCESS         struct wire_process: counters, modules, rings          | one file for each process, not inherited by a fork
- *           + AGENT_NODES           struct wire_node[]: stacks                             |
- *           + AGENT_TABLES          struct wire_tables: unwind rules; read-only, sealed against writing. A forked child shares its parent's
+ *      agent + 0               guard    private page, wiped on fork: "armed". A forked child that
+ *                                       nobody caught reads 0 and is inert.
+ *            + 0x1000          blob     private: the trampoline's code and constants, r-x
+ *            + AGENT_JOURNAL            private: struct wire_journal, what was done to the
+ *                                       process' code
+ *            + AGENT_BEACON             one page: clock, door bell, sign of life | one file for
+ *            + AGENT_PROCESS            struct wire_process: counters, modules,..| each process,
+ *            + AGENT_NODES              struct wire_node[]: stacks               | not inherited
+ *            + AGENT_TABLES             struct wire_tables: unwind rules; read-only, sealed against
+ *                                       writing. A forked child shares its parent's
  *
- * A forked child has the private parts (its hooks are its own to undo) and the tables, which nobody but mtrun can change. What its parent writes it cannot
- * reach: it gets a file of its own, or nothing.
+ * A forked child has the private parts (its hooks are its own to undo) and the tables, which nobody
+ * but mtrun can change. What its parent writes it cannot reach: it gets a file of its own, or
+ * nothing.
  *
- * Events go from a hook to the supervisor through a ring in its thread's slot: one writer, one reader, no system call, no lock. The ring is
- * shared memory, so the reader sees an event as soon as the hook has stored `head`; also from a target that was killed, and from one that has
- * closed its descriptors or entered seccomp. (Measured beside a pipe of 4 KiB frames: 38 against 42-49 ns a pair, and there is no
- * descriptor that a target could close, replace or write to.) When a ring is half full the hook rings the bell if the supervisor sleeps;
- * when it is full the hook waits for the reader. mtrun's death is seen in `beacon.alive`: a robust futex, which the kernel marks when its owner dies.
+ * Events go from a hook to the supervisor through a ring in its thread's slot: one writer, one
+ * reader, no system call, no lock. The ring is shared memory, so the reader sees an event as soon
+ * as the hook has stored `head`; also from a target that was killed, and from one that has closed
+ * its descriptors or entered seccomp. (Measured beside a pipe of 4 KiB frames: 38 against 42-49 ns
+ * a pair, and there is no descriptor that a target could close, replace or write to.) When a ring
+ * is half full the hook rings the bell if the supervisor sleeps; when it is full the hook waits for
+ * the reader. mtrun's death is seen in `beacon.alive`: a robust futex, which the kernel marks when
+ * its owner dies.
  *
- * Events on one address are ordered by a counter that they hash to (see WIRE_COUNTERS): an allocation takes its number after the real
- * function has returned, a free before the real one is called. Large blocks and mappings also take a ticket from one global counter.
+ * Events on one address are ordered by a counter that they hash to (see WIRE_COUNTERS): an
+ * allocation takes its number after the real function has returned, a free before the real one is
+ * called. Large blocks and mappings also take a ticket from one global counter.
  *
- * The supervisor trusts none of this: it reads a word once, checks it, then uses it. Little endian, x86-64, natural alignment.
+ * The supervisor trusts none of this: it reads a word once, checks it, then uses it. Little endian,
+ * x86-64, natural alignment.
  */
 #ifndef MTRUN_WIRE_H
 #define MTRUN_WIRE_H
@@ -34,26 +46,31 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define WIRE_MAGIC   0x316e7572746d0000ull	/* "\0\0mtrun1" */
+#define WIRE_MAGIC   0x316e7572746d0000ull /* "\0\0mtrun1" */
 #define WIRE_VERSION 3
 
-/* ---- the beacon: written by mtrun; only `bell` is written by the target ------------------------------------------------------ */
+/* ---- the beacon: written by mtrun; only `bell` is written by the target ---- */
 
-/* `alive` is on the robust list of mtrun's heartbeat thread (set_robust_list(2)): the kernel sets FUTEX_OWNER_DIED in it when that thread dies,
- * however it dies. */
+/*
+ * `alive` is on the robust list of mtrun's heartbeat thread (set_robust_list(2)): the kernel sets
+ * FUTEX_OWNER_DIED in it when that thread dies, however it dies.
+ */
 #define WIRE_OWNER_DIED 0x40000000u
 
 struct wire_beacon {
-	uint64_t magic;			/* WIRE_MAGIC | WIRE_VERSION */
-	uint32_t alive;			/* see above; low 30 bits: mtrun's thread id. 0: not up yet, or gone */
+	uint64_t magic; /* WIRE_MAGIC | WIRE_VERSION */
+	/* see above; low 30 bits: mtrun's thread id. 0: not up yet, or gone */
+	uint32_t alive;
 	uint32_t pad0[13];
-	uint32_t ms;			/* offset 64: milliseconds since tracing began, from the supervisor's clock */
+	/* offset 64: milliseconds since tracing began, from the supervisor's clock */
+	uint32_t ms;
 	uint32_t pad1[15];
-	uint32_t bell;			/* offset 128: futex; a hook adds 1 and wakes it when `sleeping` is set */
-	uint32_t sleeping;		/* the supervisor sleeps, or is about to */
+	/* offset 128: futex; a hook adds 1 and wakes it when `sleeping` is set */
+	uint32_t bell;
+	uint32_t sleeping; /* the supervisor sleeps, or is about to */
 };
 
-/* ---- events --------------------------------------------------------------------------------------------------------------- */
+/* ---- events -------------------------------------------------------------- */
 
 /*
  *  63         52 51   47 46                            0
@@ -72,70 +89,110 @@ _Static_assert(sizeof(struct wire_event) == 16, "an event is 16 bytes");
 
 enum wire_kind {
 	WIRE_NONE,
-	WIRE_TIME,		/* b: the beacon's ms. Before the first event of a thread in a new millisecond. No counter */
-	WIRE_THREAD,		/* address: tid; the slot has a new owner. No counter. Always the owner's first event */
-	WIRE_ALLOC,		/* address, size, stack */
-	WIRE_ALLOC_WIDE,	/* the same, size >= WIRE_WIDE: second slot {size, ticket} */
-	WIRE_FREE,		/* address; size field: WIRE_FROM_LIBC; stack: the freeing stack or 0 */
-	WIRE_FREE_WIDE,		/* the same with {0, ticket} */
-	WIRE_LEAVE,		/* realloc is about to be called for this address */
-	WIRE_BECAME,		/* realloc gave this address (takes this address' counter); size, stack. Ends the thread's LEAVE */
-	WIRE_BECAME_WIDE,	/* the same; second slot {size, ticket} */
-	WIRE_STAYED,		/* realloc failed: the block of LEAVE (same address, its counter again) is as it was */
-	WIRE_GONE,		/* realloc(p, 0) freed it: as STAYED, but the block is gone. size and stack field as FREE */
-	/* mappings: no address counter, ordered by their tickets alone; always two slots, {length, ticket}; `size` field: protection, flags */
-	WIRE_MAP,		/* mmap gave address; size field: WIRE_PROT_* | WIRE_MAP_*; stack */
-	WIRE_UNMAP,		/* munmap of address is about to be called */
-	WIRE_UNMAP_FAILED,	/* ... and failed: what UNMAP took out is put back */
-	WIRE_REMAP_LEAVE,	/* mremap of address (old length) is about to be called */
-	WIRE_REMAP,		/* ... gave address, new length; stack. Ends the thread's REMAP_LEAVE */
-	WIRE_REMAP_FAILED,	/* ... failed */
-	WIRE_PROTECT,		/* mprotect(address, length, size field: WIRE_PROT_*) succeeded; stack */
-	WIRE_BREAK,		/* the program's own brk/sbrk: address = the new break, length = the old one; stack */
-	WIRE_PERIOD,		/* b: the period of this thread's samples from here on. No counter */
+	/*
+	 * b: the beacon's ms. Before the first event of a thread in a new millisecond. No counter
+	 */
+	WIRE_TIME,
+	/* address: tid; the slot has a new owner. No counter. Always the owner's first event */
+	WIRE_THREAD,
+	WIRE_ALLOC,	 /* address, size, stack */
+	WIRE_ALLOC_WIDE, /* the same, size >= WIRE_WIDE: second slot {size, ticket} */
+	/* address; size field: WIRE_FROM_LIBC; stack: the freeing stack or 0 */
+	WIRE_FREE,
+	WIRE_FREE_WIDE, /* the same with {0, ticket} */
+	WIRE_LEAVE,	/* realloc is about to be called for this address */
+	/*
+	 * realloc gave this address (takes this address' counter); size, stack. Ends the thread's
+	 * LEAVE
+	 */
+	WIRE_BECAME,
+	WIRE_BECAME_WIDE, /* the same; second slot {size, ticket} */
+	/* realloc failed: the block of LEAVE (same address, its counter again) is as it was */
+	WIRE_STAYED,
+	/* realloc(p, 0) freed it: as STAYED, but the block is gone. size and stack field as FREE */
+	WIRE_GONE,
+	/*
+	 * mappings: no address counter, ordered by their tickets alone; always two slots, {length,
+	 * ticket}; `size` field: protection, flags
+	 */
+	WIRE_MAP,	   /* mmap gave address; size field: WIRE_PROT_* | WIRE_MAP_*; stack */
+	WIRE_UNMAP,	   /* munmap of address is about to be called */
+	WIRE_UNMAP_FAILED, /* ... and failed: what UNMAP took out is put back */
+	WIRE_REMAP_LEAVE,  /* mremap of address (old length) is about to be called */
+	/* ... gave address, new length; stack. Ends the thread's REMAP_LEAVE */
+	WIRE_REMAP,
+	WIRE_REMAP_FAILED, /* ... failed */
+	/* mprotect(address, length, size field: WIRE_PROT_*) succeeded; stack */
+	WIRE_PROTECT,
+	/* the program's own brk/sbrk: address = the new break, length = the old one; stack */
+	WIRE_BREAK,
+	/* b: the period of this thread's samples from here on. No counter */
+	WIRE_PERIOD,
 	WIRE_KINDS
 };
 
-#define WIRE_WIDE         4096u		/* sizes from here on take a ticket, and a second slot */
-#define WIRE_FROM_LIBC    1u		/* FREE: called from inside libc (thread exit frees its cached chunks again) */
-#define WIRE_SAMPLED      (1u << 23)	/* ALLOC*, BECAME*: the block stands for others, too (see below) */
-#define WIRE_COUNTED      (1u << 22)	/* ALLOC*, BECAME*: the hook has counted its address in wire_process.known */
-#define WIRE_LATER        (1u << 22)	/* FREE*, LEAVE, while sampling: the block is not what its thread has allocated last */
-#define WIRE_FLAGS        (WIRE_SAMPLED | WIRE_COUNTED)	/* what is no size */
-#define WIRE_PROT_READ    1u		/* as PROT_* */
-#define WIRE_PROT_WRITE   2u
-#define WIRE_PROT_EXEC    4u
-#define WIRE_MAP_ANON     8u
-#define WIRE_MAP_SHARED   16u
+#define WIRE_WIDE 4096u /* sizes from here on take a ticket, and a second slot */
+/* FREE: called from inside libc (thread exit frees its cached chunks again) */
+#define WIRE_FROM_LIBC 1u
+/* ALLOC*, BECAME*: the block stands for others, too (see below) */
+#define WIRE_SAMPLED (1u << 23)
+/* ALLOC*, BECAME*: the hook has counted its address in wire_process.known */
+#define WIRE_COUNTED (1u << 22)
+/* FREE*, LEAVE, while sampling: the block is not what its thread has allocated last */
+#define WIRE_LATER	(1u << 22)
+#define WIRE_FLAGS	(WIRE_SAMPLED | WIRE_COUNTED) /* what is no size */
+#define WIRE_PROT_READ	1u			      /* as PROT_* */
+#define WIRE_PROT_WRITE 2u
+#define WIRE_PROT_EXEC	4u
+#define WIRE_MAP_ANON	8u
+#define WIRE_MAP_SHARED 16u
 
 #define WIRE_ADDRESS_BITS 47
 #define WIRE_ADDRESS_MASK ((1ull << WIRE_ADDRESS_BITS) - 1)
-#define WIRE_SEQ_BITS     28
-#define WIRE_SEQ_MASK     ((1u << WIRE_SEQ_BITS) - 1)
-#define WIRE_STACK_BITS   24
+#define WIRE_SEQ_BITS	  28
+#define WIRE_SEQ_MASK	  ((1u << WIRE_SEQ_BITS) - 1)
+#define WIRE_STACK_BITS	  24
 
-static inline struct wire_event wire_pack(enum wire_kind kind, uint64_t address, uint32_t seq, uint32_t size, uint32_t stack)
+static inline struct wire_event wire_pack(enum wire_kind kind, uint64_t address, uint32_t seq,
+					  uint32_t size, uint32_t stack)
 {
 	struct wire_event e = {
 		.a = (address & WIRE_ADDRESS_MASK) | (uint64_t)kind << 47 | (uint64_t)seq << 52,
-		.b = (uint64_t)stack << 40 | (uint64_t)(size & 0xffffff) << 16 | ((seq >> 12) & 0xffff),
+		.b = (uint64_t)stack << 40 | (uint64_t)(size & 0xffffff) << 16 |
+		     ((seq >> 12) & 0xffff),
 	};
 	return e;
 }
-static inline enum wire_kind wire_kind(struct wire_event e) { return (enum wire_kind)(e.a >> 47 & 31); }
+static inline enum wire_kind wire_kind(struct wire_event e)
+{
+	return (enum wire_kind)(e.a >> 47 & 31);
+}
 static inline uint64_t wire_address(struct wire_event e) { return e.a & WIRE_ADDRESS_MASK; }
-static inline uint32_t wire_seq(struct wire_event e) { return (uint32_t)(e.a >> 52) | (uint32_t)(e.b & 0xffff) << 12; }
-static inline uint32_t wire_size(struct wire_event e) { return (uint32_t)(e.b >> 16) & 0xffffff & ~WIRE_FLAGS; }
-static inline uint32_t wire_flags(struct wire_event e) { return (uint32_t)(e.b >> 16) & WIRE_FLAGS; }
+static inline uint32_t wire_seq(struct wire_event e)
+{
+	return (uint32_t)(e.a >> 52) | (uint32_t)(e.b & 0xffff) << 12;
+}
+static inline uint32_t wire_size(struct wire_event e)
+{
+	return (uint32_t)(e.b >> 16) & 0xffffff & ~WIRE_FLAGS;
+}
+static inline uint32_t wire_flags(struct wire_event e)
+{
+	return (uint32_t)(e.b >> 16) & WIRE_FLAGS;
+}
 static inline uint32_t wire_stack(struct wire_event e) { return (uint32_t)(e.b >> 40); }
 static inline int wire_is_wide(enum wire_kind k)
 {
-	return k == WIRE_ALLOC_WIDE || k == WIRE_FREE_WIDE || k == WIRE_BECAME_WIDE || (k >= WIRE_MAP && k <= WIRE_BREAK);
+	return k == WIRE_ALLOC_WIDE || k == WIRE_FREE_WIDE || k == WIRE_BECAME_WIDE ||
+	       (k >= WIRE_MAP && k <= WIRE_BREAK);
 }
 static inline int wire_has_counter(enum wire_kind k) { return k >= WIRE_ALLOC && k <= WIRE_GONE; }
 static inline int wire_has_ticket(enum wire_kind k) { return wire_is_wide(k); }
 
-/* Which counter an address takes its numbers from. Counters start at 0; the first event of a counter has seq 0. */
+/*
+ * Which counter an address takes its numbers from. Counters start at 0; the first event of a
+ * counter has seq 0.
+ */
 #define WIRE_COUNTERS 4096u
 static inline uint32_t wire_counter(uint64_t address)
 {
@@ -143,324 +200,467 @@ static inline uint32_t wire_counter(uint64_t address)
 }
 
 /*
- * Sampling. With wire_process.sample (a period, in bytes; 0: every block is told of) a thread counts down the bytes that are asked for, from an exponentially
- * distributed random number with that mean. The block that uses it up is told of, as WIRE_SAMPLED; of the others there is no event and no
- * number, and their release is told of only where it cannot be excluded that the supervisor knows the block:
+ * Sampling. With wire_process.sample (a period, in bytes; 0: every block is told of) a thread
+ * counts down the bytes that are asked for, from an exponentially distributed random number with
+ * that mean. The block that uses it up is told of, as WIRE_SAMPLED; of the others there is no event
+ * and no number, and their release is told of only where it cannot be excluded that the supervisor
+ * knows the block:
  *
- * `known` counts, by a hash of their addresses, blocks that the supervisor knows. The hook adds the block before its ALLOC or BECAME (WIRE_COUNTED), the
- * supervisor takes it out when it has applied the release. So an entry is never too small, and a release is left out where it is 0. Blocks that
- * were told of before sampling began are added by the supervisor, which sets `filter` when all are in: until then every release is told of. A hook
- * counts what it tells of whenever `sample` is set at that moment, whatever it was when the call began; with the thread's mark BUSY, so that the
+ * `known` counts, by a hash of their addresses, blocks that the supervisor knows. The hook adds the
+ * block before its ALLOC or BECAME (WIRE_COUNTED), the supervisor takes it out when it has applied
+ * the release. So an entry is never too small, and a release is left out where it is 0. Blocks that
+ * were told of before sampling began are added by the supervisor, which sets `filter` when all are
+ * in: until then every release is told of. A hook counts what it tells of whenever `sample` is set
+ * at that moment, whatever it was when the call began; with the thread's mark BUSY, so that the
  * supervisor can know when those that had seen 0 are done.
  *
- * Until the supervisor has applied it a release leaves its block in `known`, and such an address comes again at once: `released` has, for each counter, the address of
- * the FREE told of last, or 0 once an allocation was told of. A FREE stores it before the real function is called, so an address found there is one that
- * the supervisor does not know.
+ * Until the supervisor has applied it a release leaves its block in `known`, and such an address
+ * comes again at once: `released` has, for each counter, the address of the FREE told of last, or 0
+ * once an allocation was told of. A FREE stores it before the real function is called, so an
+ * address found there is one that the supervisor does not know.
  */
-#define SAMPLE_MAX      (1ull << 30)	/* the longest period: a block of one byte then stands for as many as a count in the timeline can hold */
-#define WIRE_KNOWN      (1u << 18)
-#define WIRE_KNOWN_FULL 255u		/* cannot be told any more: stays */
+/*
+ * the longest period: a block of one byte then stands for as many as a count in the timeline can
+ * hold
+ */
+#define SAMPLE_MAX	(1ull << 30)
+#define WIRE_KNOWN	(1u << 18)
+#define WIRE_KNOWN_FULL 255u /* cannot be told any more: stays */
 static inline uint32_t wire_known(uint64_t address)
 {
-	return (uint32_t)(address >> 4 ^ address >> 22) & (WIRE_KNOWN - 1);	/* neighbours stay neighbours; entry.S has the same */
+	/* neighbours stay neighbours; entry.S has the same */
+	return (uint32_t)(address >> 4 ^ address >> 22) & (WIRE_KNOWN - 1);
 }
 static inline void wire_known_add(uint8_t *known, uint64_t address)
 {
 	uint8_t *at = &known[wire_known(address)], n = __atomic_load_n(at, __ATOMIC_RELAXED);
-	while (n != WIRE_KNOWN_FULL && !__atomic_compare_exchange_n(at, &n, (uint8_t)(n + 1), 0, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
+	while (n != WIRE_KNOWN_FULL &&
+	       !__atomic_compare_exchange_n(at, &n, (uint8_t)(n + 1), 0, __ATOMIC_SEQ_CST,
+					    __ATOMIC_RELAXED))
 		;
 }
 static inline void wire_known_take(uint8_t *known, uint64_t address)
 {
 	uint8_t *at = &known[wire_known(address)], n = __atomic_load_n(at, __ATOMIC_RELAXED);
-	while (n && n != WIRE_KNOWN_FULL && !__atomic_compare_exchange_n(at, &n, (uint8_t)(n - 1), 0, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
+	while (n && n != WIRE_KNOWN_FULL &&
+	       !__atomic_compare_exchange_n(at, &n, (uint8_t)(n - 1), 0, __ATOMIC_SEQ_CST,
+					    __ATOMIC_RELAXED))
 		;
 }
 
-/* ---- a question, and the service that runs in the target on our behalf ----------------------------------------------------- */
+/* ---- a question, and the service that runs in the target on our behalf ---- */
 
 /*
- * A mailbox makes a thread of the target work for us without ptrace: it sits in the blob's loop, waits for `state` to become
- * MAIL_WORK, makes the system calls listed, sets MAIL_DONE, and so on until MAIL_GO lets it return to what it did. When mtrun dies the loop
- * ends as by MAIL_GO. A hook that has a question fills `what`/`arg`, sets MAIL_ASKED and enters the same loop; `answer` is the reply.
- * A hook does not wait for ever (inject/patience.c): it takes its question back by MAIL_IDLE. Each question has a turn, in the bits above MAIL_STATE, so that
- * an answer that comes too late is not taken for that of the next one. The turn is 0 where the supervisor has sent the thread.
+ * A mailbox makes a thread of the target work for us without ptrace: it sits in the blob's loop,
+ * waits for `state` to become MAIL_WORK, makes the system calls listed, sets MAIL_DONE, and so on
+ * until MAIL_GO lets it return to what it did. When mtrun dies the loop ends as by MAIL_GO. A hook
+ * that has a question fills `what`/`arg`, sets MAIL_ASKED and enters the same loop; `answer` is the
+ * reply. A hook does not wait for ever (inject/patience.c): it takes its question back by
+ * MAIL_IDLE. Each question has a turn, in the bits above MAIL_STATE, so that an answer that comes
+ * too late is not taken for that of the next one. The turn is 0 where the supervisor has sent the
+ * thread.
  */
 enum wire_mail_state { MAIL_IDLE, MAIL_ASKED, MAIL_WORK, MAIL_DONE, MAIL_GO };
-#define MAIL_STATE 0xffu		/* of `state`: enum wire_mail_state */
-#define MAIL_TURN  0x100u		/* added for each question */
+#define MAIL_STATE 0xffu  /* of `state`: enum wire_mail_state */
+#define MAIL_TURN  0x100u /* added for each question */
 enum wire_what {
-	ASK_NOTHING,		/* the service was entered because the supervisor sent the thread there */
-	ASK_MODULES,		/* ld.so's _dl_debug_state was called: modules came or went */
-	ASK_FRAMES,		/* a test wants to look at this thread's stack before the hook does (WIRE_STALE_SHOW) */
-	ASK_API,		/* the program's own code asks, or tells: arg[0] is enum wire_api, arg[1] the address of a text */
-	ASK_ROOM,		/* a request under a limit: see below */
-	ASK_LEND,		/* LeakSanitizer is about to trace this process; enum wire_lent */
-	ASK_BACK,		/* and is done */
-	ASK_TRACE,		/* ptrace(arg[0], arg[1], ..) that makes its caller (thread arg[2]) a tracer or a tracee; enum wire_trace */
-	ASK_READABLE,		/* no system calls may be made: up to where is the memory readable that arg[0] is in? 0: it is not */
+	/* the service was entered because the supervisor sent the thread there */
+	ASK_NOTHING,
+	ASK_MODULES, /* ld.so's _dl_debug_state was called: modules came or went */
+	/* a test wants to look at this thread's stack before the hook does (WIRE_STALE_SHOW) */
+	ASK_FRAMES,
+	/*
+	 * the program's own code asks, or tells: arg[0] is enum wire_api, arg[1] the address of a
+	 * text
+	 */
+	ASK_API,
+	ASK_ROOM, /* a request under a limit: see below */
+	ASK_LEND, /* LeakSanitizer is about to trace this process; enum wire_lent */
+	ASK_BACK, /* and is done */
+	/*
+	 * ptrace(arg[0], arg[1], ..) that makes its caller (thread arg[2]) a tracer or a tracee;
+	 * enum wire_trace
+	 */
+	ASK_TRACE,
+	/*
+	 * no system calls may be made: up to where is the memory readable that arg[0] is in? 0: it
+	 * is not
+	 */
+	ASK_READABLE,
 };
 /* Both 0 if mtrun is gone: then nobody traces anything. */
-enum wire_lent { LENT_NOT_NEEDED, LENT, LENT_NOT };	/* LENT_NOT: it cannot be, so the check is not to be made */
-enum wire_trace { TRACE_GO, TRACE_DONE };		/* make the call; or: it is as if it had been made */
+/* LENT_NOT: it cannot be, so the check is not to be made */
+enum wire_lent { LENT_NOT_NEEDED, LENT, LENT_NOT };
+/* make the call; or: it is as if it had been made */
+enum wire_trace { TRACE_GO, TRACE_DONE };
 /* What mtrun.h offers. These numbers are in the notes of programs out there. */
 enum wire_api { API_ALLOCATED = 1, API_META, API_LIMIT, API_MARK, API_SNAPSHOT, API_KINDS };
 
 /*
- * A limit. While wire_process.limited says so, what a call is about to be given is charged before the real function is called: blocks by
- * their size, from what the supervisor has given the thread in advance; if that is not enough the hook asks, with the call's stack. Mappings always
- * ask, and are told what to charge. In struct wire_thread, `charged` and `settled` only grow: what lies between `settled` and `charged` is in
- * flight, as the event that makes it known, or the call's failure, is still to come; what lies between `charged` and `given` + `credited` is left.
- * Most blocks are freed by their own thread before it allocates another. Then the thread's last event is the block's, it says the size, and if nobody has had a
- * number of that address' counter in between, as much may be charged again: `credited`, stored before the release's event; but not while `given` is 0, and
- * not for what may have been allocated before there was a limit: an event before `asked`.
- * settled is stored after the event, and only the thread itself stores it and `charged`, with plain stores and the mark's BUSY bit set around. To take back
- * what is left the supervisor stores 0 in `given`, has every thread pass a memory barrier, and reads `charged` where no BUSY bit is.
- * The answer: bytes to be charged, at once and without another look at `given`; or ROOM_NONE. It is 0 at first, so that mtrun's death grants.
+ * A limit. While wire_process.limited says so, what a call is about to be given is charged before
+ * the real function is called: blocks by their size, from what the supervisor has given the thread
+ * in advance; if that is not enough the hook asks, with the call's stack. Mappings always ask, and
+ * are told what to charge. In struct wire_thread, `charged` and `settled` only grow: what lies
+ * between `settled` and `charged` is in flight, as the event that makes it known, or the call's
+ * failure, is still to come; what lies between `charged` and `given` + `credited` is left. Most
+ * blocks are freed by their own thread before it allocates another. Then the thread's last event is
+ * the block's, it says the size, and if nobody has had a number of that address' counter in
+ * between, as much may be charged again: `credited`, stored before the release's event; but not
+ * while `given` is 0, and not for what may have been allocated before there was a limit: an event
+ * before `asked`. settled is stored after the event, and only the thread itself stores it and
+ * `charged`, with plain stores and the mark's BUSY bit set around. To take back what is left the
+ * supervisor stores 0 in `given`, has every thread pass a memory barrier, and reads `charged` where
+ * no BUSY bit is. The answer: bytes to be charged, at once and without another look at `given`; or
+ * ROOM_NONE. It is 0 at first, so that mtrun's death grants.
  */
-#define LIMIT_BLOCKS 1u			/* bits of wire_process.limited */
+#define LIMIT_BLOCKS 1u /* bits of wire_process.limited */
 #define LIMIT_MAPS   2u
 #define ROOM_NONE    (~0ull)
-enum wire_room {		/* arg[0]: the kind | ROOM_HANDLER | stack << 32; arg[1] and on: */
-	ROOM_BLOCK,		/* size */
-	ROOM_RESIZE,		/* size, the block's address */
-	ROOM_MAP,		/* length, address (0: where the kernel likes) of accessible anonymous memory */
-	ROOM_REMAP,		/* new length, old address, old length, new address (0: where the kernel likes) */
-	ROOM_PROTECT,		/* length, address that is to be accessible */
-	ROOM_BREAK,		/* bytes by which it grows */
-	ROOM_KINDS
+enum wire_room {	      /* arg[0]: the kind | ROOM_HANDLER | stack << 32; arg[1] and on: */
+		 ROOM_BLOCK,  /* size */
+		 ROOM_RESIZE, /* size, the block's address */
+		 /* length, address (0: where the kernel likes) of accessible anonymous memory */
+		 ROOM_MAP,
+		 /* new length, old address, old length, new address (0: where the kernel likes) */
+		 ROOM_REMAP,
+		 ROOM_PROTECT, /* length, address that is to be accessible */
+		 ROOM_BREAK,   /* bytes by which it grows */
+		 ROOM_KINDS
 };
-#define ROOM_HANDLER 0x100u	/* from a handler inside another hook: nothing of the thread's is used, see signal_settled */
+/* from a handler inside another hook: nothing of the thread's is used, see signal_settled */
+#define ROOM_HANDLER 0x100u
 
 #define MAIL_CALLS 16
 struct wire_call {
 	int64_t nr;
 	uint64_t arg[6];
-	int64_t ret;			/* result or -errno */
+	int64_t ret; /* result or -errno */
 };
 struct wire_mail {
-	uint32_t state;			/* futex: enum wire_mail_state, and the turn */
-	uint32_t what;			/* enum wire_what */
+	uint32_t state; /* futex: enum wire_mail_state, and the turn */
+	uint32_t what;	/* enum wire_what */
 	uint64_t arg[5];
 	uint64_t answer;
 	uint32_t ncalls;
-	uint32_t lean;			/* wait by calls that leave the thread's interrupted one restartable: see mail_serve() */
+	/* wait by calls that leave the thread's interrupted one restartable: see mail_serve() */
+	uint32_t lean;
 	struct wire_call call[MAIL_CALLS];
 };
 
-/* ---- unwinding: rules, modules ---------------------------------------------------------------------------------------------- */
+/* ---- unwinding: rules, modules ------------------------------------------- */
 
-/* How to get from a frame to its caller, for a range of PCs. Row offsets are from the module's `start`. The return address is at CFA-8. */
+/*
+ * How to get from a frame to its caller, for a range of PCs. Row offsets are from the module's
+ * `start`. The return address is at CFA-8.
+ */
 enum wire_cfa {
-	CFA_NONE,		/* no rule: the stack is truncated here */
-	CFA_END,		/* outermost frame (return address undefined) */
-	CFA_RSP,		/* rsp + cfa_off */
-	CFA_RBP,		/* rbp + cfa_off */
-	CFA_RBP_DEREF,		/* *(rbp + cfa_off) + deref: gcc's re-aligned stacks */
-	CFA_PLT,		/* rsp + cfa_off + ((pc & 15) >= reg ? 8 : 0): lazy PLT entries, exact pcs only; `reg` is 11, 10 or 9 */
-	CFA_SIGNAL,		/* signal frame: registers in the ucontext at rsp (struct rt_sigframe past its return address) */
-	CFA_REG,		/* callee-saved `reg` + cfa_off: needs the registers that the fast walk does not track */
-	CFA_REG_DEREF,		/* *(reg + cfa_off) + deref */
-	CFA_RSP_DEREF,		/* *(rsp + cfa_off) + deref: hand-written assembly (libcrypto) that keeps the old rsp on its stack */
-	CFA_FRAME,		/* rbp + cfa_off, which may be on another stack; rbp 0: outermost */
-	CFA_SCRATCH,		/* scratch register + cfa_off: only where a signal interrupted; its value is *(ucontext + 40 + 8 * reg) */
+	CFA_NONE,      /* no rule: the stack is truncated here */
+	CFA_END,       /* outermost frame (return address undefined) */
+	CFA_RSP,       /* rsp + cfa_off */
+	CFA_RBP,       /* rbp + cfa_off */
+	CFA_RBP_DEREF, /* *(rbp + cfa_off) + deref: gcc's re-aligned stacks */
+	/*
+	 * rsp + cfa_off + ((pc & 15) >= reg ? 8 : 0): lazy PLT entries, exact pcs only; `reg` is
+	 * 11, 10 or 9
+	 */
+	CFA_PLT,
+	/*
+	 * signal frame: registers in the ucontext at rsp (struct rt_sigframe past its return
+	 * address)
+	 */
+	CFA_SIGNAL,
+	/* callee-saved `reg` + cfa_off: needs the registers that the fast walk does not track */
+	CFA_REG,
+	CFA_REG_DEREF, /* *(reg + cfa_off) + deref */
+	/*
+	 * *(rsp + cfa_off) + deref: hand-written assembly (libcrypto) that keeps the old rsp on its
+	 * stack
+	 */
+	CFA_RSP_DEREF,
+	CFA_FRAME, /* rbp + cfa_off, which may be on another stack; rbp 0: outermost */
+	/*
+	 * scratch register + cfa_off: only where a signal interrupted; its value is *(ucontext + 40
+	 * + 8 * reg)
+	 */
+	CFA_SCRATCH,
 	CFA_KINDS
 };
 /* indexes of callee-saved registers in wire_rule.off and struct wire_entry */
 enum wire_reg { WIRE_RBP, WIRE_RBX, WIRE_R12, WIRE_R13, WIRE_R14, WIRE_R15, WIRE_REGS };
-#define RULE_SAME INT16_MIN		/* the register is as it was */
-#define RULE_LOST (INT16_MIN + 1)	/* cannot be told (an expression, another register) */
+#define RULE_SAME INT16_MIN	  /* the register is as it was */
+#define RULE_LOST (INT16_MIN + 1) /* cannot be told (an expression, another register) */
 
 struct wire_rule {
-	uint8_t cfa;			/* enum wire_cfa */
-	uint8_t reg;			/* CFA_REG*: enum wire_reg; CFA_PLT: see there */
-	uint8_t from_rbp;		/* bit i: register i was saved at rbp + 8 * off[i] (this frame's rbp) instead of CFA + 8 * off[i] */
+	uint8_t cfa; /* enum wire_cfa */
+	uint8_t reg; /* CFA_REG*: enum wire_reg; CFA_PLT: see there */
+	/*
+	 * bit i: register i was saved at rbp + 8 * off[i] (this frame's rbp) instead of CFA + 8 *
+	 * off[i]
+	 */
+	uint8_t from_rbp;
 	uint8_t pad;
-	int32_t cfa_off;		/* bytes */
-	int16_t off[WIRE_REGS];		/* where each register was saved: CFA + 8 * off; or RULE_SAME, RULE_LOST */
-	int16_t deref;			/* *_DEREF: bytes added to the word that was read */
+	int32_t cfa_off; /* bytes */
+	/* where each register was saved: CFA + 8 * off; or RULE_SAME, RULE_LOST */
+	int16_t off[WIRE_REGS];
+	int16_t deref; /* *_DEREF: bytes added to the word that was read */
 	uint8_t pad2[10];
 };
 _Static_assert(sizeof(struct wire_rule) == 32, "a rule is 32 bytes");
 
-/* A mapped object with code. Offsets are into the tables' `pool` (bytes). Rows are sorted; row i covers [offs[i], offs[i+1]), the last
- * one to the end of the module. `index` has one u32 per 1 KiB of the module plus one: the first row whose offset is > its start, minus one. */
+/*
+ * A mapped object with code. Offsets are into the tables' `pool` (bytes). Rows are sorted; row i
+ * covers [offs[i], offs[i+1]), the last one to the end of the module. `index` has one u32 per 1 KiB
+ * of the module plus one: the first row whose offset is > its start, minus one.
+ */
 struct wire_module {
-	uint64_t start, end;		/* absolute addresses: lowest and highest+1 of its executable segments */
-	uint64_t rows;			/* pool offset of u32 offs[nrows] */
-	uint64_t rules;			/* pool offset of u16 rule[nrows]: index into wire_tables.rule */
-	uint64_t index;			/* pool offset of u32 index[(end - start + 1023) / 1024 + 1] */
+	/* absolute addresses: lowest and highest+1 of its executable segments */
+	uint64_t start, end;
+	uint64_t rows; /* pool offset of u32 offs[nrows] */
+	/* pool offset of u16 rule[nrows]: index into wire_tables.rule */
+	uint64_t rules;
+	/* pool offset of u32 index[(end - start + 1023) / 1024 + 1] */
+	uint64_t index;
 	uint32_t nrows;
 	uint32_t pad;
 };
 #define WIRE_MODULES 2048
-struct wire_modules {			/* sorted by start; which of two holds: wire_process.modules_now */
+/* sorted by start; which of two holds: wire_process.modules_now */
+struct wire_modules {
 	uint32_t count;
 	uint32_t pad[15];
 	struct wire_module module[WIRE_MODULES];
 };
 
-/* ---- stacks ------------------------------------------------------------------------------------------------------------------ */
+/* ---- stacks -------------------------------------------------------------- */
 
 /*
- * A stack is a node; its parent is its caller; the chain ends at a root. Ids are dense, handed out by a counter, parent < child always;
- * a node is never changed after it was published but for `next`-chains' heads and the memo. Root nodes have parent 0 and pc 0; the
- * pseudo-frame [truncated] is a node with pc WIRE_PC_TRUNCATED or WIRE_PC_DEEP below the root. Node 0 means "no stack".
+ * A stack is a node; its parent is its caller; the chain ends at a root. Ids are dense, handed out
+ * by a counter, parent < child always; a node is never changed after it was published but for
+ * `next`-chains' heads and the memo. Root nodes have parent 0 and pc 0; the pseudo-frame
+ * [truncated] is a node with pc WIRE_PC_TRUNCATED or WIRE_PC_DEEP below the root. Node 0 means "no
+ * stack".
  */
-#define WIRE_NODES      (1u << 22)
-#define WIRE_BUCKETS    (1u << 18)	/* for children of nodes that have very many */
-#define WIRE_KIDS       3u
-#define WIRE_PC_TRUNCATED 1ull		/* no way to go on from there */
-#define WIRE_PC_DEEP      2ull		/* deeper than --depth */
-#define WIRE_PC_EXACT   (1ull << 62)	/* the pc was interrupted (signal), not a return address: do not subtract 1 */
-#define WIRE_PC_MASK    WIRE_ADDRESS_MASK
+#define WIRE_NODES	  (1u << 22)
+#define WIRE_BUCKETS	  (1u << 18) /* for children of nodes that have very many */
+#define WIRE_KIDS	  3u
+#define WIRE_PC_TRUNCATED 1ull /* no way to go on from there */
+#define WIRE_PC_DEEP	  2ull /* deeper than --depth */
+/* the pc was interrupted (signal), not a return address: do not subtract 1 */
+#define WIRE_PC_EXACT (1ull << 62)
+#define WIRE_PC_MASK  WIRE_ADDRESS_MASK
 struct wire_node {
 	uint64_t pc;
 	uint32_t parent;
-	uint32_t next;			/* in its parent's chain, or its bucket's */
-	uint32_t memo;			/* the child found last */
-	uint32_t kid[WIRE_KIDS];	/* its first children, in three chains: see walk.c */
+	uint32_t next;		 /* in its parent's chain, or its bucket's */
+	uint32_t memo;		 /* the child found last */
+	uint32_t kid[WIRE_KIDS]; /* its first children, in three chains: see walk.c */
 };
 _Static_assert(sizeof(struct wire_node) == 32, "a node is 32 bytes");
 static inline uint32_t wire_node_hash(uint32_t parent, uint64_t pc)
 {
-	uint64_t h = (pc ^ (uint64_t)parent << 40 ^ (uint64_t)parent * 0x9e3779b97f4a7c15ull) * 0xff51afd7ed558ccdull;
-	return (uint32_t)(h >> 43);	/* 21 bits */
+	uint64_t h = (pc ^ (uint64_t)parent << 40 ^ (uint64_t)parent * 0x9e3779b97f4a7c15ull) *
+		     0xff51afd7ed558ccdull;
+	return (uint32_t)(h >> 43); /* 21 bits */
 }
 
-#define WIRE_RULES      65536u
-#define WIRE_RULE_CACHE (1u << 15)	/* entries of {pc 48 | rule 16}; direct mapped; each process has its own, as it has its own modules */
-#define WIRE_POOL       (128u << 20)
+#define WIRE_RULES 65536u
+/*
+ * entries of {pc 48 | rule 16}; direct mapped; each process has its own, as it has its own modules
+ */
+#define WIRE_RULE_CACHE (1u << 15)
+#define WIRE_POOL	(128u << 20)
 
 /* Written by mtrun alone, and only appended to. */
 struct wire_tables {
-	struct wire_rule rule[WIRE_RULES];	/* rule 0 is CFA_NONE */
-	uint8_t pool[WIRE_POOL];	/* modules' rows */
+	struct wire_rule rule[WIRE_RULES]; /* rule 0 is CFA_NONE */
+	uint8_t pool[WIRE_POOL];	   /* modules' rows */
 };
-static inline uint32_t wire_cache_slot(uint64_t pc) { return (uint32_t)((pc ^ pc >> 15) & (WIRE_RULE_CACHE - 1)); }
+static inline uint32_t wire_cache_slot(uint64_t pc)
+{
+	return (uint32_t)((pc ^ pc >> 15) & (WIRE_RULE_CACHE - 1));
+}
 
-/* ---- hooks ------------------------------------------------------------------------------------------------------------------- */
+/* ---- hooks --------------------------------------------------------------- */
 
 enum wire_hook_kind {
-	HOOK_MALLOC,		/* (.. size at arg ..) -> pointer or NULL */
-	HOOK_CALLOC,		/* (n, size) */
-	HOOK_REALLOC,		/* (pointer, size) */
-	HOOK_REALLOCARRAY,	/* (pointer, n, size) */
-	HOOK_FREE,		/* (.. pointer at arg ..) */
-	HOOK_MEMALIGN,		/* (alignment, size) -> pointer or NULL; also aligned_alloc */
-	HOOK_POSIX_MEMALIGN,	/* (out, alignment, size) -> 0 or errno */
-	HOOK_PVALLOC,		/* (size): counts the size asked for */
-	HOOK_NEW,		/* operator new: calls `nothrow` instead, on NULL goes on in the real one */
-	HOOK_NEW_ZERO,		/* libstdc++'s operator new, which makes 1 of 0 before it calls malloc: remembers the 0 */
-	HOOK_MMAP,		/* also mmap64 */
-	HOOK_MUNMAP, HOOK_MREMAP, HOOK_MPROTECT, HOOK_BRK, HOOK_SBRK,
-	HOOK_SYSCALL,		/* libc's syscall(): passes on what it knows to the above, the rest straight through */
-	HOOK_PRCTL,		/* prctl(PR_SET_SECCOMP), seccomp(): no system call from hooks after it */
-	HOOK_DEBUG_STATE,	/* ld.so's _dl_debug_state */
-	HOOK_LEAK_CHECK,	/* LeakSanitizer's checks, which trace their own process */
-	HOOK_PTRACE,		/* ptrace(): a process has one tracer, and that may be mtrun */
-	HOOK_API,		/* a function of mtrun.h; `arg` is enum wire_api */
-	HOOK_RAW,		/* a system call that a module makes by itself, any of them: see entry_raw */
-	HOOK_GENERIC_MALLOC, HOOK_GENERIC_CALLOC, HOOK_GENERIC_REALLOC, HOOK_GENERIC_FREE, HOOK_GENERIC_MEMALIGN, HOOK_GENERIC_POSIX_MEMALIGN,
-				/* --hook: the same with `arg` counted from 1, up to six register arguments */
+	HOOK_MALLOC,	     /* (.. size at arg ..) -> pointer or NULL */
+	HOOK_CALLOC,	     /* (n, size) */
+	HOOK_REALLOC,	     /* (pointer, size) */
+	HOOK_REALLOCARRAY,   /* (pointer, n, size) */
+	HOOK_FREE,	     /* (.. pointer at arg ..) */
+	HOOK_MEMALIGN,	     /* (alignment, size) -> pointer or NULL; also aligned_alloc */
+	HOOK_POSIX_MEMALIGN, /* (out, alignment, size) -> 0 or errno */
+	HOOK_PVALLOC,	     /* (size): counts the size asked for */
+	/* operator new: calls `nothrow` instead, on NULL goes on in the real one */
+	HOOK_NEW,
+	/* libstdc++'s operator new, which makes 1 of 0 before it calls malloc: remembers the 0 */
+	HOOK_NEW_ZERO,
+	HOOK_MMAP, /* also mmap64 */
+	HOOK_MUNMAP,
+	HOOK_MREMAP,
+	HOOK_MPROTECT,
+	HOOK_BRK,
+	HOOK_SBRK,
+	/* libc's syscall(): passes on what it knows to the above, the rest straight through */
+	HOOK_SYSCALL,
+	/* prctl(PR_SET_SECCOMP), seccomp(): no system call from hooks after it */
+	HOOK_PRCTL,
+	HOOK_DEBUG_STATE, /* ld.so's _dl_debug_state */
+	HOOK_LEAK_CHECK,  /* LeakSanitizer's checks, which trace their own process */
+	HOOK_PTRACE,	  /* ptrace(): a process has one tracer, and that may be mtrun */
+	HOOK_API,	  /* a function of mtrun.h; `arg` is enum wire_api */
+	/* a system call that a module makes by itself, any of them: see entry_raw */
+	HOOK_RAW,
+	HOOK_GENERIC_MALLOC,
+	HOOK_GENERIC_CALLOC,
+	HOOK_GENERIC_REALLOC,
+	HOOK_GENERIC_FREE,
+	HOOK_GENERIC_MEMALIGN,
+	HOOK_GENERIC_POSIX_MEMALIGN,
+	/* --hook: the same with `arg` counted from 1, up to six register arguments */
 	HOOK_KINDS
 };
 
-/* One per hooked function, in the island beside its stub. The stub loads its address into r11 and jumps to `entry`. */
+/*
+ * One per hooked function, in the island beside its stub. The stub loads its address into r11 and
+ * jumps to `entry`.
+ */
 struct wire_hook {
-	uint64_t entry;			/* in the blob: wire_blob_entries[kind] + blob base */
-	uint64_t orig;			/* the moved instructions, then back into the function */
-	uint64_t nothrow;		/* HOOK_NEW: the moved-instructions address of the nothrow form of the same module. HOOK_RAW: the return
-					 * address that stands for the site, in the island. Else 0 */
-	uint32_t kind;			/* enum wire_hook_kind */
-	uint32_t arg;			/* position of the size or pointer, from 0 (generic and sized forms); or WIRE_FRAMED */
+	uint64_t entry; /* in the blob: wire_blob_entries[kind] + blob base */
+	uint64_t orig;	/* the moved instructions, then back into the function */
+	/*
+	 * HOOK_NEW: the moved-instructions address of the nothrow form of the same module.
+	 * HOOK_RAW: the return address that stands for the site, in the island. Else 0
+	 */
+	uint64_t nothrow;
+	uint32_t kind; /* enum wire_hook_kind */
+	/* position of the size or pointer, from 0 (generic and sized forms); or WIRE_FRAMED */
+	uint32_t arg;
 };
-#define WIRE_FRAMED (1u << 31)		/* the real function walks its stack by frame pointers (a sanitizer's malloc): it is to find its caller's frame */
+/*
+ * the real function walks its stack by frame pointers (a sanitizer's malloc): it is to find its
+ * caller's frame
+ */
+#define WIRE_FRAMED (1u << 31)
 
-/* ---- threads ------------------------------------------------------------------------------------------------------------------ */
+/* ---- threads ------------------------------------------------------------- */
 
-#define WIRE_RING    8192u		/* events; a power of two */
-#define WIRE_DEPTH   1024u		/* the most frames kept */
-#define WIRE_THREADS 2048u		/* slots, taken from the lowest free one */
-#define WIRE_FINDER  4096u		/* entries of wire_process.finder */
+#define WIRE_RING    8192u /* events; a power of two */
+#define WIRE_DEPTH   1024u /* the most frames kept */
+#define WIRE_THREADS 2048u /* slots, taken from the lowest free one */
+#define WIRE_FINDER  4096u /* entries of wire_process.finder */
 
 /* One frame of the thread's last stack (inject/walk.c tells how they are used). */
 struct wire_frame {
-	uint64_t slot;			/* where its pc was found */
-	uint64_t pc;			/* the pc; WIRE_PC_EXACT if it was interrupted */
-	uint64_t rbp;			/* rbp in that frame */
+	uint64_t slot; /* where its pc was found */
+	uint64_t pc;   /* the pc; WIRE_PC_EXACT if it was interrupted */
+	uint64_t rbp;  /* rbp in that frame */
 	uint32_t node;
-	uint16_t checks;		/* entries of `check` before this frame's own */
-	uint8_t own_checks;		/* and its own: 1 to 3 */
-	uint8_t needs : 2;		/* what decides what lies further out, besides slot and pc: NEEDS_* of walk.c */
-	uint8_t rbp_use : 2;		/* while walking: what the frame's rule does with rbp */
-	uint64_t rbp_slot;		/* while walking: where the caller's rbp was loaded from; 0: it is the same */
-	uint64_t rsp_slot;		/* while walking: where rsp was loaded from (signal frames, re-aligned stacks), 0: nowhere */
-	uint64_t rsp_word;		/* what was there; kept where rsp decides */
+	uint16_t checks;    /* entries of `check` before this frame's own */
+	uint8_t own_checks; /* and its own: 1 to 3 */
+	/* what decides what lies further out, besides slot and pc: NEEDS_* of walk.c */
+	uint8_t needs : 2;
+	uint8_t rbp_use : 2; /* while walking: what the frame's rule does with rbp */
+	/* while walking: where the caller's rbp was loaded from; 0: it is the same */
+	uint64_t rbp_slot;
+	/*
+	 * while walking: where rsp was loaded from (signal frames, re-aligned stacks), 0: nowhere
+	 */
+	uint64_t rsp_slot;
+	uint64_t rsp_word; /* what was there; kept where rsp decides */
 };
-struct wire_check { uint64_t slot, value; };	/* the remembered stack holds as long as *slot == value */
-struct wire_range { uint64_t lo, hi; };	/* stack pages known to be readable */
-#define WIRE_RANGES 4
-#define WIRE_CHECKS (2 + 3 * WIRE_DEPTH)
+/* the remembered stack holds as long as *slot == value */
+struct wire_check {
+	uint64_t slot, value;
+};
+struct wire_range {
+	uint64_t lo, hi;
+}; /* stack pages known to be readable */
+#define WIRE_RANGES	4
+#define WIRE_CHECKS	(2 + 3 * WIRE_DEPTH)
 #define WIRE_STALE_SHOW 2u
 
 struct wire_thread {
 	/* written by the owner */
-	uint64_t fs;			/* thread pointer; 0 never used, 1 was used. Set to 1 by the supervisor at the thread's end */
-	uint64_t mark;			/* entry rsp of the outermost hook | 1 while it keeps books; 0: outside */
-	uint64_t head;			/* events written so far; the event is in ring[head % WIRE_RING] */
-	uint64_t tail_seen;		/* the owner's copy of `tail` */
-	uint32_t ms;			/* of its last time event */
+	/*
+	 * thread pointer; 0 never used, 1 was used. Set to 1 by the supervisor at the thread's end
+	 */
+	uint64_t fs;
+	/* entry rsp of the outermost hook | 1 while it keeps books; 0: outside */
+	uint64_t mark;
+	/* events written so far; the event is in ring[head % WIRE_RING] */
+	uint64_t head;
+	uint64_t tail_seen; /* the owner's copy of `tail` */
+	uint32_t ms;	    /* of its last time event */
 	uint32_t tid;
-	uint32_t flush;			/* wire_process.flush at its last walk */
-	uint32_t depth;			/* valid entries of `last` */
-	uint64_t countdown;		/* bytes until the next sample, at least 1 */
-	uint64_t sample;		/* the period that it was drawn for */
+	uint32_t flush;	    /* wire_process.flush at its last walk */
+	uint32_t depth;	    /* valid entries of `last` */
+	uint64_t countdown; /* bytes until the next sample, at least 1 */
+	uint64_t sample;    /* the period that it was drawn for */
 	/* written by the supervisor */
-	uint64_t tail;			/* offset 64: events taken so far */
+	uint64_t tail; /* offset 64: events taken so far */
 	uint64_t pad1[7];
-	uint32_t waiting;		/* futex: the owner sleeps until `tail` moves; the supervisor sets 0 and wakes */
-	uint32_t stale;			/* 1: another thread unmapped a range that `range` may name: forget them; or WIRE_STALE_SHOW */
-	uint32_t truncated;		/* stacks of this thread that ended in [truncated] below the depth asked for */
-	uint32_t lost;			/* events that could not be written */
+	/* futex: the owner sleeps until `tail` moves; the supervisor sets 0 and wakes */
+	uint32_t waiting;
+	/*
+	 * 1: another thread unmapped a range that `range` may name: forget them; or WIRE_STALE_SHOW
+	 */
+	uint32_t stale;
+	/* stacks of this thread that ended in [truncated] below the depth asked for */
+	uint32_t truncated;
+	uint32_t lost; /* events that could not be written */
 	struct wire_range range[WIRE_RANGES];
-	_Alignas(64) uint64_t given;	/* by the supervisor; these three: see ASK_ROOM */
-	uint64_t charged, settled, credited;	/* by the owner */
-	uint64_t asked;			/* `head` when it last asked: blocks since have been charged */
-	_Alignas(64) uint64_t waited;	/* microseconds that it waited for the reader */
-	uint64_t random;		/* state of its random numbers; 0: not yet */
-	uint64_t drawn;			/* `countdown` when the last sample was taken */
-	uint64_t told;			/* the block told of last while sampling */
-	uint32_t base_truncated;	/* the remembered stack ends in [truncated] */
-	uint32_t new_zero;		/* operator new(0) was called: the malloc(1) that follows is of 0 bytes */
-	uint32_t places;		/* of `signal` that its handlers have taken and not filled yet */
-	uint32_t ranges_turn;		/* counts changes of `range`; odd: one is under way */
-	uint32_t gave_up;		/* it has waited for mtrun for too long (patience.c), */
-	uint64_t gave_up_tail;		/* with `tail` there */
-	uint32_t calls;			/* of wire_process.calls: a handler that has interrupted them does not wait for them */
+	_Alignas(64) uint64_t given;	     /* by the supervisor; these three: see ASK_ROOM */
+	uint64_t charged, settled, credited; /* by the owner */
+	/* `head` when it last asked: blocks since have been charged */
+	uint64_t asked;
+	_Alignas(64) uint64_t waited; /* microseconds that it waited for the reader */
+	uint64_t random;	      /* state of its random numbers; 0: not yet */
+	uint64_t drawn;		      /* `countdown` when the last sample was taken */
+	uint64_t told;		      /* the block told of last while sampling */
+	uint32_t base_truncated;      /* the remembered stack ends in [truncated] */
+	/* operator new(0) was called: the malloc(1) that follows is of 0 bytes */
+	uint32_t new_zero;
+	/* of `signal` that its handlers have taken and not filled yet */
+	uint32_t places;
+	uint32_t ranges_turn;  /* counts changes of `range`; odd: one is under way */
+	uint32_t gave_up;      /* it has waited for mtrun for too long (patience.c), */
+	uint64_t gave_up_tail; /* with `tail` there */
+	/* of wire_process.calls: a handler that has interrupted them does not wait for them */
+	uint32_t calls;
 	_Alignas(64) struct wire_mail mail;
-	struct wire_check check[WIRE_CHECKS];	/* where the walk ended, then outermost frame's first */
-	struct wire_frame last[WIRE_DEPTH];	/* outermost first */
-	struct wire_frame fresh[WIRE_DEPTH];	/* the walk under way, innermost first */
+	/* where the walk ended, then outermost frame's first */
+	struct wire_check check[WIRE_CHECKS];
+	struct wire_frame last[WIRE_DEPTH];  /* outermost first */
+	struct wire_frame fresh[WIRE_DEPTH]; /* the walk under way, innermost first */
 	_Alignas(4096) struct wire_event ring[WIRE_RING];
 };
-static inline uint32_t wire_finder_hash(uint64_t fs) { return (uint32_t)((fs >> 6) * 0x9e3779b1u >> 16 & (WIRE_FINDER - 1)); }
+static inline uint32_t wire_finder_hash(uint64_t fs)
+{
+	return (uint32_t)((fs >> 6) * 0x9e3779b1u >> 16 & (WIRE_FINDER - 1));
+}
 
-#define WIRE_LARGE        65536u
-#define WIRE_LARGE_HASHES 4u		/* share a line of addresses */
-#define WIRE_LARGE_WAYS   8
-#define WIRE_LARGE_FULL   255u		/* cannot be told any more: stays */
-static inline uint32_t wire_large_hash(uint64_t address) { return (uint32_t)((address >> 4) * 0x9e3779b1u >> 16 & (WIRE_LARGE - 1)); }
+#define WIRE_LARGE	  65536u
+#define WIRE_LARGE_HASHES 4u /* share a line of addresses */
+#define WIRE_LARGE_WAYS	  8
+#define WIRE_LARGE_FULL	  255u /* cannot be told any more: stays */
+static inline uint32_t wire_large_hash(uint64_t address)
+{
+	return (uint32_t)((address >> 4) * 0x9e3779b1u >> 16 & (WIRE_LARGE - 1));
+}
 
 /*
- * Events of a signal handler that interrupted a hook: any thread, any time, few. A handler can be interrupted by another one, or stopped, while it writes
- * one. So they are places rather than a queue: a free one is taken (before the event takes a number), filled, and said to be ready; the reader takes what is
- * ready, in the order drawn from `signal_head`, and sets it free. Nobody waits for one that is half written but its own event.
+ * Events of a signal handler that interrupted a hook: any thread, any time, few. A handler can be
+ * interrupted by another one, or stopped, while it writes one. So they are places rather than a
+ * queue: a free one is taken (before the event takes a number), filled, and said to be ready; the
+ * reader takes what is ready, in the order drawn from `signal_head`, and sets it free. Nobody waits
+ * for one that is half written but its own event.
  */
 #define WIRE_SIGNAL_PLACES 256u
-enum wire_place { PLACE_FREE, PLACE_TAKEN, PLACE_READY };	/* the last two: | slot of the thread << 2 */
+/* the last two: | slot of the thread << 2 */
+enum wire_place { PLACE_FREE, PLACE_TAKEN, PLACE_READY };
 struct wire_signal_event {
-	uint32_t state;			/* enum wire_place */
+	uint32_t state; /* enum wire_place */
 	uint32_t tid, ms, pad;
 	uint64_t order;
 	struct wire_event event[2];
@@ -469,81 +669,106 @@ struct wire_signal_event {
 _Static_assert(sizeof(struct wire_signal_event) == 64, "one cache line");
 
 struct wire_process {
-	uint64_t magic;			/* WIRE_MAGIC | WIRE_VERSION */
-	uint32_t root;			/* node that new stacks start from */
-	uint32_t flush;			/* changes when remembered stacks are void (module gone) */
-	uint32_t depth;			/* --depth */
-	uint32_t modules_now;		/* counts publications: modules[modules_now & 1] holds, the other one may be changing */
-	uint32_t tls_ready;		/* %fs:0 may be read */
-	uint32_t no_syscalls;		/* seccomp: hooks make no system call any more */
-	uint64_t libc_start, libc_end;	/* frees from here are WIRE_FROM_LIBC */
-	uint32_t slots;			/* of `thread`, that are mapped */
-	uint32_t nodes_mapped;		/* of the nodes */
-	uint32_t free_stacks;		/* releases say their stack, too. In the line that every hook reads anyway, and so is */
-	uint32_t limited;		/* LIMIT_* */
-	uint64_t errno_location;	/* libc's function, 0: not known. Some allocators leave errno alone when realloc fails */
-	uint64_t sample;		/* the period, see above; 0: off */
-	uint64_t seed;			/* for random numbers: another one in each process */
-	uint32_t filter;		/* releases are told of by what `known` says */
-	uint32_t pauses;		/* instructions of that name that take a millisecond */
-	uint64_t stood;			/* the beacon's ms + 1 at which a hook has given mtrun up (patience.c); 0: none has */
-	uint32_t growing;		/* some thread is mapping more of the agent */
+	uint64_t magic; /* WIRE_MAGIC | WIRE_VERSION */
+	uint32_t root;	/* node that new stacks start from */
+	uint32_t flush; /* changes when remembered stacks are void (module gone) */
+	uint32_t depth; /* --depth */
+	/* counts publications: modules[modules_now & 1] holds, the other one may be changing */
+	uint32_t modules_now;
+	uint32_t tls_ready;	       /* %fs:0 may be read */
+	uint32_t no_syscalls;	       /* seccomp: hooks make no system call any more */
+	uint64_t libc_start, libc_end; /* frees from here are WIRE_FROM_LIBC */
+	uint32_t slots;		       /* of `thread`, that are mapped */
+	uint32_t nodes_mapped;	       /* of the nodes */
+	/* releases say their stack, too. In the line that every hook reads anyway, and so is */
+	uint32_t free_stacks;
+	uint32_t limited; /* LIMIT_* */
+	/* libc's function, 0: not known. Some allocators leave errno alone when realloc fails */
+	uint64_t errno_location;
+	uint64_t sample; /* the period, see above; 0: off */
+	uint64_t seed;	 /* for random numbers: another one in each process */
+	uint32_t filter; /* releases are told of by what `known` says */
+	uint32_t pauses; /* instructions of that name that take a millisecond */
+	/* the beacon's ms + 1 at which a hook has given mtrun up (patience.c); 0: none has */
+	uint64_t stood;
+	uint32_t growing; /* some thread is mapping more of the agent */
 	uint32_t pad0[3];
-	struct wire_mail mail;		/* of a thread that the supervisor sent to the service loop */
-	_Alignas(64) uint64_t ticket;	/* tickets given out */
+	/* of a thread that the supervisor sent to the service loop */
+	struct wire_mail mail;
+	_Alignas(64) uint64_t ticket; /* tickets given out */
 	uint64_t pad1[7];
-	uint64_t signal_head;		/* how many of handlers' events were made ready */
+	uint64_t signal_head; /* how many of handlers' events were made ready */
 	uint64_t pad3;
-	uint32_t calls;			/* system calls of ours that are under way: seccomp waits for them */
-	uint32_t no_slot;		/* events lost because all thread slots were taken */
-	uint32_t threads_high;		/* slots that were ever used lie below this */
-	uint64_t signal_settled;	/* bytes granted to handlers (ROOM_SIGNAL) whose event was stored, or whose call failed; after the event */
+	/* system calls of ours that are under way: seccomp waits for them */
+	uint32_t calls;
+	uint32_t no_slot;      /* events lost because all thread slots were taken */
+	uint32_t threads_high; /* slots that were ever used lie below this */
+	/*
+	 * bytes granted to handlers (ROOM_SIGNAL) whose event was stored, or whose call failed;
+	 * after the event
+	 */
+	uint64_t signal_settled;
 	uint64_t pad2[4];
-	uint64_t finder[WIRE_FINDER];	/* thread pointer << 16 | slot: a hint, right if the slot has that `fs` */
+	/* thread pointer << 16 | slot: a hint, right if the slot has that `fs` */
+	uint64_t finder[WIRE_FINDER];
 	uint32_t counter[WIRE_COUNTERS];
-	uint8_t large[WIRE_LARGE];	/* how many blocks of WIRE_WIDE bytes or more live at addresses with this hash: see large.h */
-	_Alignas(64) uint64_t large_at[WIRE_LARGE / WIRE_LARGE_HASHES][WIRE_LARGE_WAYS];	/* their addresses; 0: none */
+	/*
+	 * how many blocks of WIRE_WIDE bytes or more live at addresses with this hash: see large.h
+	 */
+	uint8_t large[WIRE_LARGE];
+	/* their addresses; 0: none */
+	_Alignas(64) uint64_t large_at[WIRE_LARGE / WIRE_LARGE_HASHES][WIRE_LARGE_WAYS];
 	uint8_t known[WIRE_KNOWN];
 	uint64_t released[WIRE_COUNTERS];
 	struct wire_signal_event signal[WIRE_SIGNAL_PLACES];
 	struct wire_modules modules[2];
-	uint64_t cache[WIRE_RULE_CACHE];	/* {pc 48 | rule 16} */
+	uint64_t cache[WIRE_RULE_CACHE]; /* {pc 48 | rule 16} */
 	uint32_t bucket[WIRE_BUCKETS];
-	_Alignas(64) uint32_t nodes;	/* ids given out so far; may exceed WIRE_NODES when full */
+	_Alignas(64) uint32_t nodes; /* ids given out so far; may exceed WIRE_NODES when full */
 	_Alignas(4096) struct wire_thread thread[WIRE_THREADS];
 };
 
-/* ---- the agent ------------------------------------------------------------------------------------------------------------------ */
+/* ---- the agent ----------------------------------------------------------- */
 
 enum wire_armed {
-	ARMED_NOT,			/* nobody is there: every hook passes straight through */
-	ARMED_OFF,			/* nothing is recorded: all do, but for those that tell of new libraries and of seccomp, and mtrun.h's */
+	ARMED_NOT, /* nobody is there: every hook passes straight through */
+	/*
+	 * nothing is recorded: all do, but for those that tell of new libraries and of seccomp, and
+	 * mtrun.h's
+	 */
+	ARMED_OFF,
 	ARMED_ON
 };
-struct wire_guard {			/* private, wiped on fork */
-	uint32_t armed;			/* enum wire_armed */
-	uint32_t here;			/* the process part is. 0 in a forked child: nothing of it may be touched */
+struct wire_guard {	/* private, wiped on fork */
+	uint32_t armed; /* enum wire_armed */
+	/* the process part is. 0 in a forked child: nothing of it may be touched */
+	uint32_t here;
 	/* what arrive() is to map, in bytes */
-	uint64_t process, nodes, rules, pool;	/* of which the last two are 0 where the tables are there */
+	/* of which the last two are 0 where the tables are there */
+	uint64_t process, nodes, rules, pool;
 };
 
 /*
- * What was done to the process' code, said before it is done: a later mtrun undoes it should this one be killed. It believes none of it that the memory
- * does not confirm.
+ * What was done to the process' code, said before it is done: a later mtrun undoes it should this
+ * one be killed. It believes none of it that the memory does not confirm.
  */
 #define WIRE_PLANTS  4096u
 #define WIRE_ISLANDS 64u
-#define WIRE_MOVED   32u		/* bytes of a function's entry that may be moved */
-struct wire_plant {			/* as struct planted (supervisor/plant.h) */
+#define WIRE_MOVED   32u /* bytes of a function's entry that may be moved */
+struct wire_plant {	 /* as struct planted (supervisor/plant.h) */
 	uint64_t entry, stub, orig;
 	uint8_t nbytes, ninsn, pad[6];
 	uint8_t original[WIRE_MOVED], patched[WIRE_MOVED];
-	struct { uint8_t from, to; } insn[16];
+	struct {
+		uint8_t from, to;
+	} insn[16];
 };
-struct wire_journal {			/* mtrun alone writes it */
-	uint64_t magic;			/* WIRE_MAGIC | WIRE_VERSION */
+struct wire_journal {	/* mtrun alone writes it */
+	uint64_t magic; /* WIRE_MAGIC | WIRE_VERSION */
 	uint32_t plants, islands;
-	struct { uint64_t start, end; } island[WIRE_ISLANDS];
+	struct {
+		uint64_t start, end;
+	} island[WIRE_ISLANDS];
 	struct wire_plant plant[WIRE_PLANTS];
 };
 
@@ -559,7 +784,10 @@ struct wire_journal {			/* mtrun alone writes it */
 #define AGENT_POOL    (AGENT_TABLES + offsetof(struct wire_tables, pool))
 #define AGENT_SPAN    (AGENT_TABLES + WIRE_PAGES(sizeof(struct wire_tables)))
 _Static_assert(AGENT_JOURNAL + sizeof(struct wire_journal) <= AGENT_BEACON, "the journal fits");
-/* The memory files, of fixed (sparse) size: a process' is [AGENT_BEACON, AGENT_TABLES), an image's tables [AGENT_TABLES, AGENT_SPAN). */
+/*
+ * The memory files, of fixed (sparse) size: a process' is [AGENT_BEACON, AGENT_TABLES), an image's
+ * tables [AGENT_TABLES, AGENT_SPAN).
+ */
 #define FILE_PROCESS (AGENT_TABLES - AGENT_BEACON)
 #define FILE_TABLES  (AGENT_SPAN - AGENT_TABLES)
 /* What is mapped at first. */

@@ -9,26 +9,27 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "shell/common/breathing.h"
-#include "patch/hooks.h"
-#include "shell/common/command.h"
-#include "shell/prompt/interactive.h"
-#include "shell/common/limiting.h"
-#include "shell/common/opening.h"
-#include "shell/common/summary.h"
 #include "base/escape.h"
-#include "report/heapfile.h"
 #include "base/message.h"
+#include "base/sigbus.h"
+#include "patch/hooks.h"
+#include "report/heapfile.h"
 #include "session/options.h"
 #include "session/session.h"
-#include "base/sigbus.h"
-#include "tracee/terminal.h"
-#include "shell/common/shell.h"
+#include "shell/common/breathing.h"
+#include "shell/common/command.h"
 #include "shell/common/dumping.h"
+#include "shell/common/limiting.h"
+#include "shell/common/opening.h"
+#include "shell/common/shell.h"
+#include "shell/common/summary.h"
+#include "shell/prompt/interactive.h"
+#include "tracee/terminal.h"
 
 /*
- * One run: read the command line, launch, run the commands of -x and -X in order while the program runs, wait for its end, say the summary, end
- * as it did. The program is held at its last instant until the commands are done, so that each of them still finds everything.
+ * One run: read the command line, launch, run the commands of -x and -X in order while the program
+ * runs, wait for its end, say the summary, end as it did. The program is held at its last instant
+ * until the commands are done, so that each of them still finds everything.
  */
 
 /* A script that cannot be read is known before the program has done anything. */
@@ -41,7 +42,8 @@ static int check_scripts(const struct options *o)
 
 		if (!o->script[i].file)
 			continue;
-		if (strcmp(path, "-") ? access(path, R_OK) || stat(path, &st) : fstat(STDIN_FILENO, &st))
+		if (strcmp(path, "-") ? access(path, R_OK) || stat(path, &st)
+				      : fstat(STDIN_FILENO, &st))
 			err = errno;
 		else if (S_ISDIR(st.st_mode))
 			err = EISDIR;
@@ -63,7 +65,8 @@ static void run_scripts(struct shell *shell, const struct options *o)
 		else
 			shell_run_text(shell, NULL, o->script[i].text);
 		if (err) {
-			message_error("cannot read the script '%s': %s", o->script[i].text, strerror(-err));
+			message_error("cannot read the script '%s': %s", o->script[i].text,
+				      strerror(-err));
 			shell->failed++;
 		}
 	}
@@ -80,7 +83,8 @@ static void let_run(struct shell *shell)
 		message_say("no more commands: process %d runs on", (int)p->pid);
 		err = session_cont(shell->session, p);
 		if (err)
-			message_error("cannot continue process %d: %s", (int)p->pid, strerror(-err));
+			message_error("cannot continue process %d: %s", (int)p->pid,
+				      strerror(-err));
 	}
 }
 
@@ -102,7 +106,7 @@ static int wait_for(struct shell *shell, bool (*done)(const struct session *))
 
 static void summary(struct shell *shell, pid_t named)
 {
-	if (!session_choose(shell->session, named)) {	/* whatever the commands were about */
+	if (!session_choose(shell->session, named)) { /* whatever the commands were about */
 		summary_print(shell, message_stream());
 		message_flush();
 	}
@@ -124,7 +128,8 @@ static const char *refusal(const struct plant *plant, const char *name)
 	size_t len = strlen(name);
 
 	for (size_t i = 0; i < plant->nrefused; i++)
-		if (!strncmp(plant->refused[i], name, len) && !strncmp(plant->refused[i] + len, " in ", 4))
+		if (!strncmp(plant->refused[i], name, len) &&
+		    !strncmp(plant->refused[i] + len, " in ", 4))
 			return plant->refused[i] + len;
 	return NULL;
 }
@@ -144,20 +149,24 @@ static void missed_hooks(const struct session *session, const struct options *o)
 		const char *name = o->agent.hook[i].name, *why = NULL;
 		bool found = false;
 
-		for (const struct process *p = session_processes(session); p && !found; p = p->next) {
+		for (const struct process *p = session_processes(session); p && !found;
+		     p = p->next) {
 			found = planted(&p->plant, name);
 			why = why ? why : refusal(&p->plant, name);
 		}
 		if (!found && why)
 			message_error("--hook: '%s' was not hooked%s", name, why);
 		else if (!found)
-			message_error("--hook: '%s' was not hooked: the program and its libraries define no such function", name);
+			message_error(
+				"--hook: '%s' was not hooked: the program and its libraries define no such function",
+				name);
 	}
 }
 
 /*
- * After -d the program is no tracee any more but still our child: its end is waited for, signals are passed on, a stop by the terminal is
- * followed, as while it was traced. The signals are blocked; they are taken one by one.
+ * After -d the program is no tracee any more but still our child: its end is waited for, signals
+ * are passed on, a stop by the terminal is followed, as while it was traced. The signals are
+ * blocked; they are taken one by one.
  */
 static int wait_untraced(const struct session *session, pid_t pid)
 {
@@ -182,12 +191,16 @@ static int wait_untraced(const struct session *session, pid_t pid)
 			continue;
 		}
 		sig = sigwaitinfo(&set, &info);
-		if (sig > 0 && sig != SIGCHLD && !(sig == SIGHUP && session_is_hangup(session, info.si_code)))
+		if (sig > 0 && sig != SIGCHLD &&
+		    !(sig == SIGHUP && session_is_hangup(session, info.si_code)))
 			kill(pid, sig);
 	}
 }
 
-/* To the program's end, or the end of our part in it. *STATUS: its wait status, if it was not traced to its end. 0 or -errno (said). */
+/*
+ * To the program's end, or the end of our part in it. *STATUS: its wait status, if it was not
+ * traced to its end. 0 or -errno (said).
+ */
 static int follow(struct shell *shell, const struct options *o, int *status)
 {
 	pid_t named = session_main(shell->session)->pid;
@@ -200,7 +213,8 @@ static int follow(struct shell *shell, const struct options *o, int *status)
 	err = wait_for(shell, session_ended);
 	if (err)
 		return err;
-	shell->interrupted = false;		/* what was asked for is told, also when a signal ended it */
+	/* what was asked for is told, also when a signal ended it */
+	shell->interrupted = false;
 	dumping_turn(shell);
 	missed_hooks(shell->session, o);
 	if (!o->quiet)
@@ -268,12 +282,12 @@ static int run(const struct options *o)
 		session_free(session);
 		return status;
 	}
-	leave = shell.leave;		/* one that came early */
+	leave = shell.leave; /* one that came early */
 	shell_init(&shell, session);
 	shell.leave = shell.interrupted = leave;
 	breathing_messages(&shell);
 	if (follow(&shell, o, &untraced)) {
-		session_detach(session);	/* our end must not become its end */
+		session_detach(session); /* our end must not become its end */
 		status = EXIT_FAILED;
 	} else if (shell.failed) {
 		status = EXIT_FAILED;
@@ -314,12 +328,19 @@ static int open_heap(struct session *session, const char *path)
 	return 0;
 }
 
-/* What is said of logs is not among the answers: those go to stdout, and somebody may parse them. 0, or -1 (said). */
+/*
+ * What is said of logs is not among the answers: those go to stdout, and somebody may parse them.
+ * 0, or -1 (said).
+ */
 static int open_logs(struct session *session, const struct options *o)
 {
 	char why[512];
 
-	if (opening_log(session, NULL, o->open, o->nopens, o->quiet ? NULL : o->messages ? message_stream() : stderr, why, sizeof(why)) == 0)
+	if (opening_log(session, NULL, o->open, o->nopens,
+			o->quiet      ? NULL
+			: o->messages ? message_stream()
+				      : stderr,
+			why, sizeof(why)) == 0)
 		return 0;
 	message_error("%s", why);
 	return -1;
@@ -366,7 +387,10 @@ static int replay(const struct options *o)
 	return status;
 }
 
-/* The status of an interactive run: the program's, if it ended by itself. What commands said was for the one who typed them. */
+/*
+ * The status of an interactive run: the program's, if it ended by itself. What commands said was
+ * for the one who typed them.
+ */
 static int leave(struct shell *shell, const struct options *o, int *sig)
 {
 	struct session *session = shell->session;
@@ -403,7 +427,9 @@ static int interact(const struct options *o)
 		goto out;
 	}
 	session_hold(session, true);
-	if (!(o->open ? open_recorded(session, o) : o->npids ? session_attach(session) : session_launch(session, &status))) {
+	if (!(o->open	 ? open_recorded(session, o)
+	      : o->npids ? session_attach(session)
+			 : session_launch(session, &status))) {
 		interactive_run(&shell);
 		status = leave(&shell, o, &sig);
 	}
@@ -423,27 +449,28 @@ out:
 
 int main(int argc, char **argv)
 {
-	static struct options options;	/* what it points at lives as long as mtrun */
+	static struct options options; /* what it points at lives as long as mtrun */
 	char why[1024];
 	int err;
 
 	sigbus_survive();
 	switch (options_parse(&options, argc, argv, stdout, why, sizeof(why))) {
-	case OPTIONS_BAD:
-		message_error("%s", why);
-		return EXIT_FAILED;
-	case OPTIONS_DONE:
-		return fflush(stdout) || ferror(stdout) ? EXIT_FAILED : 0;
-	case OPTIONS_RUN:
-		break;
+	case OPTIONS_BAD: message_error("%s", why); return EXIT_FAILED;
+	case OPTIONS_DONE: return fflush(stdout) || ferror(stdout) ? EXIT_FAILED : 0;
+	case OPTIONS_RUN: break;
 	}
-	err = message_open(options.messages, options.batch && !options.argv ? STDOUT_FILENO : STDERR_FILENO, options.color, options.verbose);
+	err = message_open(options.messages,
+			   options.batch && !options.argv ? STDOUT_FILENO : STDERR_FILENO,
+			   options.color, options.verbose);
 	if (err) {
-		message_error("cannot write '%s' (--messages): %s", options.messages ? options.messages : "stderr", strerror(-err));
+		message_error("cannot write '%s' (--messages): %s",
+			      options.messages ? options.messages : "stderr", strerror(-err));
 		return EXIT_FAILED;
 	}
-	err = check_scripts(&options) ? EXIT_FAILED : !options.batch ? interact(&options) :
-	      options.open ? replay(&options) : run(&options);
+	err = check_scripts(&options) ? EXIT_FAILED
+	      : !options.batch	      ? interact(&options)
+	      : options.open	      ? replay(&options)
+				      : run(&options);
 	message_close();
 	return err;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT-0 */
 /*
- * mt_info.h - mtrun.h by the names that programs written for MiniOB's MemTracer use. With this directory in the include path such a program
- * needs no libmemtracer.so, neither to link nor to run. Licence: see mtrun.h.
+ * mt_info.h - mtrun.h by the names that programs written for MiniOB's MemTracer use. With this
+ * directory in the include path such a program needs no libmemtracer.so, neither to link nor to
+ * run. Licence: see mtrun.h.
  */
 #ifndef MTRUN_MEMTRACER_MT_INFO_H
 #define MTRUN_MEMTRACER_MT_INFO_H

@@ -9,21 +9,18 @@
 #include "base/json.h"
 #include "base/units.h"
 #include "report/view.h"
-#include "shell/common/reporting.h"
 #include "shell/common/arguments.h"
-#include "shell/common/shell.h"
 #include "shell/common/command.h"
+#include "shell/common/reporting.h"
+#include "shell/common/shell.h"
 
 /* `blocks`: the live blocks themselves, one a row. */
 enum { ARG_SITE, ARG_STACK, ARG_MIN_SIZE, ARG_ROWS, ARG_SORT };
 
 static const struct argument arguments[] = {
-	[ARG_SITE] = { "site", 0, true },
-	[ARG_STACK] = { "stack", 0, true },
-	[ARG_MIN_SIZE] = { "min-size", 0, true },
-	[ARG_ROWS] = { "rows", 'n', true },
-	[ARG_SORT] = { "sort", 0, true },
-	ARGUMENTS_END
+	[ARG_SITE] = { "site", 0, true },	  [ARG_STACK] = { "stack", 0, true },
+	[ARG_MIN_SIZE] = { "min-size", 0, true }, [ARG_ROWS] = { "rows", 'n', true },
+	[ARG_SORT] = { "sort", 0, true },	  ARGUMENTS_END
 };
 
 struct collection {
@@ -35,13 +32,14 @@ struct collection {
 	uint64_t stack;
 	regex_t regex;
 	struct sites *sites;
-	uint8_t *site;			/* 0: not looked at, 1: no, 2: yes */
+	uint8_t *site; /* 0: not looked at, 1: no, 2: yes */
 	size_t nsites;
 	size_t rows;
 	struct ledger_block *block;
 	size_t count, allocated;
-	bool dropped;			/* the first ROWS are in order, and what comes after the last of them is of no interest */
-	uint64_t others_size;		/* of those that were cut off */
+	/* the first ROWS are in order, and what comes after the last of them is of no interest */
+	bool dropped;
+	uint64_t others_size; /* of those that were cut off */
 	size_t others;
 };
 
@@ -99,7 +97,10 @@ static int append(struct collection *c, const struct ledger_block *b)
 	return 0;
 }
 
-/* Only the first ROWS are kept when that is few: twice as many are gathered, sorted, and the second half summed. */
+/*
+ * Only the first ROWS are kept when that is few: twice as many are gathered, sorted, and the second
+ * half summed.
+ */
 static void drop(struct collection *c, size_t keep)
 {
 	if (c->count)
@@ -116,7 +117,8 @@ static void drop(struct collection *c, size_t keep)
 /* Whether B comes after ROWS others already. */
 static bool is_far(const struct collection *c, const struct ledger_block *b)
 {
-	return c->dropped && (!c->rows || (c->by_age ? by_age : by_size)(b, &c->block[c->rows - 1]) > 0);
+	return c->dropped &&
+	       (!c->rows || (c->by_age ? by_age : by_size)(b, &c->block[c->rows - 1]) > 0);
 }
 
 static int collect(void *ctx, const struct ledger_block *b)
@@ -125,7 +127,8 @@ static int collect(void *ctx, const struct ledger_block *b)
 
 	if (++c->seen % 4096 == 0 && shell_interrupted(c->shell))
 		return -EINTR;
-	if (!(c->counted & (b->mapping ? LEDGER_COUNT_MMAP : LEDGER_COUNT_HEAP)) || b->size < c->min_size)
+	if (!(c->counted & (b->mapping ? LEDGER_COUNT_MMAP : LEDGER_COUNT_HEAP)) ||
+	    b->size < c->min_size)
 		return 0;
 	if ((c->by_stack && b->stack != c->stack) || (c->by_site && !site_matches(c, b->stack)))
 		return 0;
@@ -179,18 +182,24 @@ static void print_text(FILE *out, const struct collection *c, struct process *p,
 	}
 	for (size_t i = 0; i < c->count && !ferror(out); i++) {
 		const struct ledger_block *b = &c->block[i];
-		const struct symbol_frame *f = &sites_site(c->sites, sites_of(c->sites, b->stack))->frame;
+		const struct symbol_frame *f =
+			&sites_site(c->sites, sites_of(c->sites, b->stack))->frame;
 		struct text_buffer age;
 
-		escape_printf(out, "0x%012" PRIx64 "  size:%-*" PRIu64 "  age:%-6s  thread:%-7d  stack:%-7" PRIu32 "  %s", b->address, width, b->size,
-			age_text(&age, now > b->ms ? now - b->ms : 0), (int)ledger_thread_tid(p->ledger, b->thread), b->stack,
-			f->function ? f->function : "??");
+		escape_printf(out,
+			      "0x%012" PRIx64 "  size:%-*" PRIu64
+			      "  age:%-6s  thread:%-7d  stack:%-7" PRIu32 "  %s",
+			      b->address, width, b->size,
+			      age_text(&age, now > b->ms ? now - b->ms : 0),
+			      (int)ledger_thread_tid(p->ledger, b->thread), b->stack,
+			      f->function ? f->function : "??");
 		if (f->file)
 			escape_printf(out, " at %s:%u", f->file, f->line);
 		escape_printf(out, "%s\n", b->mapping ? " (mapping)" : "");
 	}
 	if (c->others)
-		fprintf(out, "(others)        size:%" PRIu64 "  (%zu more)\n", c->others_size, c->others);
+		fprintf(out, "(others)        size:%" PRIu64 "  (%zu more)\n", c->others_size,
+			c->others);
 }
 
 static int list(struct shell *shell, struct call *call, struct collection *c, struct process *p)
@@ -224,20 +233,27 @@ static int one(struct shell *shell, struct call *call, void *ctx, int arg, const
 		return c->by_site ? 0 : -1;
 	case ARG_STACK:
 		c->by_stack = true;
-		return number_parse(value, &c->stack) ? shell_error(shell, call, "--stack: '%s' is not accepted: a stack's number, as `report --by stack`"
-								    " shows", value) : 0;
+		return number_parse(value, &c->stack)
+			       ? shell_error(
+					 shell, call,
+					 "--stack: '%s' is not accepted: a stack's number, as `report --by stack`"
+					 " shows",
+					 value)
+			       : 0;
 	case ARG_MIN_SIZE:
-		return size_parse(value, &c->min_size) ? shell_error(shell, call, "--min-size: '%s' is not accepted: " SIZE_ACCEPTED, value) : 0;
-	case ARG_ROWS:
-		c->has_rows = true;
-		return reporting_rows(shell, call, value, &c->rows);
+		return size_parse(value, &c->min_size)
+			       ? shell_error(shell, call,
+					     "--min-size: '%s' is not accepted: " SIZE_ACCEPTED,
+					     value)
+			       : 0;
+	case ARG_ROWS: c->has_rows = true; return reporting_rows(shell, call, value, &c->rows);
 	case ARG_SORT:
 		if (strcmp(value, "size") && strcmp(value, "age"))
-			return shell_error(shell, call, "--sort: '%s' is not accepted: size or age", value);
+			return shell_error(shell, call, "--sort: '%s' is not accepted: size or age",
+					   value);
 		c->by_age = !strcmp(value, "age");
 		return 0;
-	default:
-		return arguments_unexpected(shell, call, value);
+	default: return arguments_unexpected(shell, call, value);
 	}
 }
 

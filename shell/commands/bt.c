@@ -5,15 +5,16 @@
 #include <string.h>
 
 #include "base/escape.h"
-#include "report/print.h"
 #include "base/units.h"
-#include "shell/common/warm.h"
+#include "report/print.h"
 #include "shell/common/arguments.h"
-#include "shell/common/shell.h"
 #include "shell/common/command.h"
+#include "shell/common/shell.h"
+#include "shell/common/warm.h"
 
 /*
- * `bt`: what the program's threads are doing. While they are stopped only addresses are taken; symbols come when they run on.
+ * `bt`: what the program's threads are doing. While they are stopped only addresses are taken;
+ * symbols come when they run on.
  */
 struct copy {
 	pid_t tid;
@@ -121,8 +122,11 @@ static int bt(struct shell *shell, struct call *call)
 
 	if (arguments_one(shell, call, &word))
 		return -1;
-	if (word && strcmp(word, "all") && (number_parse(word, &tid) || tid == 0 || tid > INT32_MAX))
-		return shell_error(shell, call, "'%s' is not accepted: a thread id, as `threads` lists them, or all", word);
+	if (word && strcmp(word, "all") &&
+	    (number_parse(word, &tid) || tid == 0 || tid > INT32_MAX))
+		return shell_error(
+			shell, call,
+			"'%s' is not accepted: a thread id, as `threads` lists them, or all", word);
 	p = shell_process(shell);
 	err = session_bt(shell->session, p, (pid_t)tid, keep, &copies);
 	if (!err && !copies.failed && !copies.count && tid)
@@ -130,11 +134,13 @@ static int bt(struct shell *shell, struct call *call)
 	if (!err && !copies.failed)
 		warm(shell, p, &copies);
 	if (err == -ESRCH && tid)
-		shell_error(shell, call, "there is no thread %" PRIu64 " here (`threads` lists them)", tid);
+		shell_error(shell, call,
+			    "there is no thread %" PRIu64 " here (`threads` lists them)", tid);
 	else if (err == -ESRCH)
 		shell_error(shell, call, "the process is gone");
 	else if (err || copies.failed)
-		shell_error(shell, call, "cannot stop and read the process: %s", copies.failed ? strerror(ENOMEM) : session_stop_error(err));
+		shell_error(shell, call, "cannot stop and read the process: %s",
+			    copies.failed ? strerror(ENOMEM) : session_stop_error(err));
 	else if (call->json)
 		print_json(call->out, p, &copies);
 	else

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include <string.h>
 #include "shell/common/arguments.h"
-#include "shell/common/shell.h"
 #include "shell/common/command.h"
-
+#include "shell/common/shell.h"
+#include <string.h>
 
 /* `cont`: after `stop`, or a start with -S. */
 static int cont(struct shell *shell, struct call *call)
@@ -17,7 +16,9 @@ static int cont(struct shell *shell, struct call *call)
 	if (!p)
 		return -1;
 	err = session_cont(shell->session, p);
-	return err ? shell_error(shell, call, "cannot continue process %d: %s", (int)p->pid, strerror(-err)) : 0;
+	return err ? shell_error(shell, call, "cannot continue process %d: %s", (int)p->pid,
+				 strerror(-err))
+		   : 0;
 }
 
 const struct command cmd_cont = {

@@ -2,18 +2,21 @@
 #include <string.h>
 
 #include "report/print.h"
-#include "shell/common/reporting.h"
-#include "shell/common/selection.h"
 #include "shell/common/arguments.h"
 #include "shell/common/command.h"
+#include "shell/common/reporting.h"
+#include "shell/common/selection.h"
 
-/* `diff`: what came between two moments. The same profile as `report --since`, printed as a difference. */
+/*
+ * `diff`: what came between two moments. The same profile as `report --since`, printed as a
+ * difference.
+ */
 static const struct argument table[] = { SELECTION_ARGUMENTS, ARGUMENTS_END };
 
 struct request {
 	struct selection s;
 	struct moment moment[2];
-	unsigned moments;		/* given */
+	unsigned moments; /* given */
 };
 
 static int one(struct shell *shell, struct call *call, void *ctx, int arg, const char *value)
@@ -26,7 +29,9 @@ static int one(struct shell *shell, struct call *call, void *ctx, int arg, const
 		return arguments_unexpected(shell, call, value);
 	if (r->moments++ == 1 && !strcmp(value, "now"))
 		return 0;
-	return reporting_moment(shell, call, r->moments == 1 ? "A" : "B", value, MOMENTS_SNAPSHOTS | MOMENTS_PEAK | MOMENTS_FILES, &r->moment[r->moments - 1]);
+	return reporting_moment(shell, call, r->moments == 1 ? "A" : "B", value,
+				MOMENTS_SNAPSHOTS | MOMENTS_PEAK | MOMENTS_FILES,
+				&r->moment[r->moments - 1]);
 }
 
 static int print(struct shell *shell, struct call *call, struct request *r)
@@ -35,8 +40,11 @@ static int print(struct shell *shell, struct call *call, struct request *r)
 	struct view view;
 
 	if (!r->moments)
-		return shell_error(shell, call, "what to compare with is missing: the name of a snapshot, a TIME, or a .heap file");
-	if (selection_agree(shell, call, &r->s) || selection_view(shell, call, &r->s, &r->moment[1], &r->moment[0], 0, 0, &view, &sites))
+		return shell_error(
+			shell, call,
+			"what to compare with is missing: the name of a snapshot, a TIME, or a .heap file");
+	if (selection_agree(shell, call, &r->s) ||
+	    selection_view(shell, call, &r->s, &r->moment[1], &r->moment[0], 0, 0, &view, &sites))
 		return -1;
 	if (call->json)
 		print_report_json(call->out, &view, sites, r->s.stacks || view.key == VIEW_STACK);
@@ -57,7 +65,8 @@ static int diff(struct shell *shell, struct call *call)
 
 const struct command cmd_diff = {
 	.name = "diff",
-	.usage = "A [B] [-n N] [--by site|stack|function|file|module] [--stacks] [--match REGEX] [--json]",
+	.usage =
+		"A [B] [-n N] [--by site|stack|function|file|module] [--stacks] [--match REGEX] [--json]",
 	.summary = "what has come and gone between two moments, biggest growth first",
 	.help = "A, B: the name of a snapshot, a TIME as in `report --at`, peak, or a .heap file; without B: now. Each row: growth (bytes at B - bytes at A), blocks\n"
 		"at B, and where; at the end the sum. Rows that are cut off are summed in one, so that rows always add up. With a file, stacks are the same\n"

@@ -7,8 +7,8 @@
 #include "base/escape.h"
 #include "shell/common/arguments.h"
 #include "shell/common/command.h"
-#include "shell/common/shell.h"
 #include "shell/common/dumping.h"
+#include "shell/common/shell.h"
 
 /* `dump`: what is live now, in a file that other programs read, too. */
 static int dump(struct shell *shell, struct call *call)
@@ -22,9 +22,12 @@ static int dump(struct shell *shell, struct call *call)
 		return -1;
 	err = dumping_write(shell, p, prefix, DUMP_ASKED, &d);
 	if (err == 0)
-		escape_printf(call->out, "%s: %" PRId64 " bytes in %" PRId64 " blocks from %zu stacks\n", d.file, d.bytes, d.blocks, d.stacks);
+		escape_printf(call->out,
+			      "%s: %" PRId64 " bytes in %" PRId64 " blocks from %zu stacks\n",
+			      d.file, d.bytes, d.blocks, d.stacks);
 	else if (err != -EINTR)
-		shell_error(shell, call, "cannot write '%s': %s", d.file ? d.file : "a .heap file", strerror(-err));
+		shell_error(shell, call, "cannot write '%s': %s", d.file ? d.file : "a .heap file",
+			    strerror(-err));
 	free(d.file);
 	return err ? -1 : 0;
 }

@@ -3,8 +3,8 @@
 
 #include "base/escape.h"
 #include "base/units.h"
-#include "shell/common/events.h"
 #include "shell/common/command.h"
+#include "shell/common/events.h"
 
 /* `every`: commands again and again. */
 #define AT_LEAST_MS 10
@@ -29,10 +29,16 @@ static int every(struct shell *shell, struct call *call)
 		return 0;
 	}
 	if (time_parse(call->argv[1], &ms) || ms < AT_LEAST_MS)
-		return shell_error(shell, call, "'%s' is not accepted: " TIME_ACCEPTED ", at least 10ms; or off", call->argv[1]);
+		return shell_error(shell, call,
+				   "'%s' is not accepted: " TIME_ACCEPTED ", at least 10ms; or off",
+				   call->argv[1]);
 	if (call->argc != 3)
-		return shell_error(shell, call, "the commands are accepted as one word in braces: every %s { status }", call->argv[1]);
-	return events_every(shell, ms, call->argv[2]) ? shell_error(shell, call, "out of memory") : 0;
+		return shell_error(
+			shell, call,
+			"the commands are accepted as one word in braces: every %s { status }",
+			call->argv[1]);
+	return events_every(shell, ms, call->argv[2]) ? shell_error(shell, call, "out of memory")
+						      : 0;
 }
 
 const struct command cmd_every = {

@@ -8,31 +8,30 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "export/export.h"
-#include "process/profile_make.h"
 #include "base/message.h"
 #include "base/units.h"
+#include "export/export.h"
+#include "process/profile_make.h"
+#include "shell/common/arguments.h"
 #include "shell/common/breathing.h"
+#include "shell/common/command.h"
 #include "shell/common/exporting.h"
 #include "shell/common/reporting.h"
 #include "shell/common/selection.h"
-#include "shell/common/arguments.h"
-#include "shell/common/command.h"
 #include "shell/common/shell.h"
 
 /*
- * `export`: what `report --by stack` would say, as a file for somebody's viewer. It is written beside its place and moved there when it is whole, so
- * that a full disk or a Ctrl-C leaves what was there before.
+ * `export`: what `report --by stack` would say, as a file for somebody's viewer. It is written
+ * beside its place and moved there when it is whole, so that a full disk or a Ctrl-C leaves what
+ * was there before.
  */
 enum { ARG_AT, ARG_SINCE, ARG_MATCH, ARG_TOTAL };
 
-static const struct argument table[] = {
-	[ARG_AT] = { "at", 0, true },
-	[ARG_SINCE] = { "since", 0, true },
-	[ARG_MATCH] = { "match", 0, true },
-	[ARG_TOTAL] = { "total", 0, false },
-	ARGUMENTS_END
-};
+static const struct argument table[] = { [ARG_AT] = { "at", 0, true },
+					 [ARG_SINCE] = { "since", 0, true },
+					 [ARG_MATCH] = { "match", 0, true },
+					 [ARG_TOTAL] = { "total", 0, false },
+					 ARGUMENTS_END };
 
 struct request {
 	struct selection s;
@@ -40,13 +39,15 @@ struct request {
 	bool has_since, total;
 	const struct export_format *format;
 	const char *file;
-	const struct export_ending *ending;	/* of FILE; NULL: it says nothing */
-	char *instead;			/* what is written, since the program that it takes is not there; NULL: FILE */
+	const struct export_ending *ending; /* of FILE; NULL: it says nothing */
+	/* what is written, since the program that it takes is not there; NULL: FILE */
+	char *instead;
 };
 
-/* ---- arguments --------------------------------------------------------------------------------------------------------------------- */
+/* ---- arguments ----------------------------------------------------------- */
 
-static int choose_format(const struct shell *shell, struct call *call, struct request *r, const char *name)
+static int choose_format(const struct shell *shell, struct call *call, struct request *r,
+			 const char *name)
 {
 	char all[256] = "";
 
@@ -65,16 +66,13 @@ static int one(struct shell *shell, struct call *call, void *ctx, int arg, const
 	struct request *r = ctx;
 
 	switch (arg) {
-	case ARG_AT:
-		return reporting_moment(shell, call, "--at", value, MOMENTS_PEAK, &r->at);
+	case ARG_AT: return reporting_moment(shell, call, "--at", value, MOMENTS_PEAK, &r->at);
 	case ARG_SINCE:
 		r->has_since = true;
-		return reporting_moment(shell, call, "--since", value, MOMENTS_SNAPSHOTS, &r->since);
-	case ARG_MATCH:
-		return selection_option(shell, call, &r->s, SELECT_MATCH, value, 0);
-	case ARG_TOTAL:
-		r->total = true;
-		return 0;
+		return reporting_moment(shell, call, "--since", value, MOMENTS_SNAPSHOTS,
+					&r->since);
+	case ARG_MATCH: return selection_option(shell, call, &r->s, SELECT_MATCH, value, 0);
+	case ARG_TOTAL: r->total = true; return 0;
 	default:
 		if (!r->format)
 			return choose_format(shell, call, r, value);
@@ -98,7 +96,8 @@ static int choose_ending(const struct shell *shell, struct call *call, struct re
 		strcat(all, e == r->format->ending ? "" : e[1].ending ? ", " : " or ");
 		strcat(all, e->ending);
 	}
-	return shell_error(shell, call, "'%s' is not accepted: a file's name that ends in %s", r->file, all);
+	return shell_error(shell, call, "'%s' is not accepted: a file's name that ends in %s",
+			   r->file, all);
 }
 
 static int agree(const struct shell *shell, struct call *call, struct request *r)
@@ -108,17 +107,24 @@ static int agree(const struct shell *shell, struct call *call, struct request *r
 	if (!r->file || !*r->file)
 		return shell_error(shell, call, "the name of a file is missing");
 	if (r->total && (r->at.kind || (r->has_since && r->since.kind == MOMENT_PAST)))
-		return shell_error(shell, call, "--total does not go with --at, nor with --since TIME: of the past, only what was live is kept");
-	if (r->format->flags & EXPORT_TIMELINE && (r->at.kind || r->has_since || r->total || r->s.has_regex))
-		return shell_error(shell, call, "%s is about the whole time and all stacks: without --at, --since, --match and --total", r->format->name);
+		return shell_error(
+			shell, call,
+			"--total does not go with --at, nor with --since TIME: of the past, only what was live is kept");
+	if (r->format->flags & EXPORT_TIMELINE &&
+	    (r->at.kind || r->has_since || r->total || r->s.has_regex))
+		return shell_error(
+			shell, call,
+			"%s is about the whole time and all stacks: without --at, --since, --match and --total",
+			r->format->name);
 	if (r->format->ending && choose_ending(shell, call, r))
 		return -1;
 	return selection_agree(shell, call, &r->s);
 }
 
-/* ---- what is exported -------------------------------------------------------------------------------------------------------------- */
+/* ---- what is exported ---------------------------------------------------- */
 
-static void describe_moment(const struct request *r, const struct view *view, char *text, size_t len)
+static void describe_moment(const struct request *r, const struct view *view, char *text,
+			    size_t len)
 {
 	struct text_buffer at, since;
 	size_t n = 0;
@@ -128,12 +134,17 @@ static void describe_moment(const struct request *r, const struct view *view, ch
 	else if (r->at.kind == MOMENT_PAST || !r->has_since)
 		n = (size_t)snprintf(text, len, "at %s", time_text(&at, view->ms));
 	if (r->has_since && r->since.kind == MOMENT_SNAPSHOT)
-		snprintf(text + n, len - n, "%ssince '%s', %s", n ? ", " : "", r->since.name, time_text(&since, view->since_ms));
+		snprintf(text + n, len - n, "%ssince '%s', %s", n ? ", " : "", r->since.name,
+			 time_text(&since, view->since_ms));
 	else if (r->has_since)
-		snprintf(text + n, len - n, "%ssince %s", n ? ", " : "", time_text(&since, view->since_ms));
+		snprintf(text + n, len - n, "%ssince %s", n ? ", " : "",
+			 time_text(&since, view->since_ms));
 }
 
-/* What holds less than before holds nothing where the format has no negative amounts, and it is said. What was allocated stays. */
+/*
+ * What holds less than before holds nothing where the format has no negative amounts, and it is
+ * said. What was allocated stays.
+ */
 static void leave_out_negative(const struct request *r, struct view *view)
 {
 	int64_t bytes = 0;
@@ -149,16 +160,19 @@ static void leave_out_negative(const struct request *r, struct view *view)
 		row->size = row->count = 0;
 	}
 	if (left && !r->total)
-		message_say("export: %zu stack%s that hold%s less than before (%" PRId64 " bytes) %s left out: %s has no negative amounts", left,
-			    left == 1 ? "" : "s", left == 1 ? "s" : "", bytes, left == 1 ? "is" : "are", r->format->name);
+		message_say("export: %zu stack%s that hold%s less than before (%" PRId64
+			    " bytes) %s left out: %s has no negative amounts",
+			    left, left == 1 ? "" : "s", left == 1 ? "s" : "", bytes,
+			    left == 1 ? "is" : "are", r->format->name);
 }
 
-/* ---- the file ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- the file ------------------------------------------------------------ */
 
 /* Where it is written until it is whole. */
 struct target {
-	char *path;			/* FILE, with symbolic links resolved */
-	char *part;			/* beside it; NULL: FILE is no regular file, or a descriptor of ours, and is added to */
+	char *path; /* FILE, with symbolic links resolved */
+	/* beside it; NULL: FILE is no regular file, or a descriptor of ours, and is added to */
+	char *part;
 	int fd;
 };
 
@@ -167,12 +181,15 @@ static int cannot(const struct shell *shell, struct call *call, const char *file
 	return shell_error(shell, call, "cannot write '%s': %s", file, strerror(err));
 }
 
-/* /dev/stdout, /dev/fd/3: whatever that is, it is open elsewhere, and nothing may take its place. */
+/*
+ * /dev/stdout, /dev/fd/3: whatever that is, it is open elsewhere, and nothing may take its place.
+ */
 static bool is_stream(const char *file)
 {
 	struct stat st;
 
-	return !strncmp(file, "/dev/std", 8) || !strncmp(file, "/dev/fd/", 8) || !strncmp(file, "/proc/", 6) || (stat(file, &st) == 0 && !S_ISREG(st.st_mode));
+	return !strncmp(file, "/dev/std", 8) || !strncmp(file, "/dev/fd/", 8) ||
+	       !strncmp(file, "/proc/", 6) || (stat(file, &st) == 0 && !S_ISREG(st.st_mode));
 }
 
 static int target_open(struct target *t, const char *file)
@@ -217,7 +234,8 @@ static int target_close(struct target *t, int err)
 }
 
 /* Writes all of it to FD, which is closed. 0 or -errno. */
-static int write_to(struct shell *shell, const struct export_format *format, const struct export *e, int fd)
+static int write_to(struct shell *shell, const struct export_format *format, const struct export *e,
+		    int fd)
 {
 	FILE *out = breathing_open(shell, fd);
 	int err;
@@ -234,7 +252,8 @@ static int write_to(struct shell *shell, const struct export_format *format, con
 }
 
 /* The same through the ending's shell command, which prints to FD. *STATUS: its exit status. */
-static int write_through(struct shell *shell, const struct request *r, const struct export *e, int fd, int *status)
+static int write_through(struct shell *shell, const struct request *r, const struct export *e,
+			 int fd, int *status)
 {
 	struct spawned child;
 	int err;
@@ -243,7 +262,9 @@ static int write_through(struct shell *shell, const struct request *r, const str
 	if (err)
 		return err;
 	err = write_to(shell, r->format, e, child.input);
-	*status = shell_await(shell, child.status_fd, AWAIT_LEAVE) ? 0 : spawn_status(&child);	/* Ctrl-C ends it, too */
+	*status = shell_await(shell, child.status_fd, AWAIT_LEAVE)
+			  ? 0
+			  : spawn_status(&child); /* Ctrl-C ends it, too */
 	return shell_interrupted(shell) || shell->leave ? -EINTR : err;
 }
 
@@ -273,14 +294,16 @@ static int do_without(struct shell *shell, struct call *call, struct request *r)
 		return 0;
 	while (plain->command)
 		plain++;
-	if (asprintf(&r->instead, "%.*s%s", (int)(strrchr(r->file, '.') - r->file), r->file, plain->ending) < 0) {
+	if (asprintf(&r->instead, "%.*s%s", (int)(strrchr(r->file, '.') - r->file), r->file,
+		     plain->ending) < 0) {
 		r->instead = NULL;
 		return shell_error(shell, call, "out of memory");
 	}
 	return 0;
 }
 
-static int save(struct shell *shell, struct call *call, const struct request *r, const struct export *e)
+static int save(struct shell *shell, struct call *call, const struct request *r,
+		const struct export *e)
 {
 	bool through = r->ending && r->ending->command && !r->instead;
 	const char *file = r->instead ? r->instead : r->file;
@@ -291,26 +314,32 @@ static int save(struct shell *shell, struct call *call, const struct request *r,
 		err = write_through(shell, r, e, t.fd, &status);
 	else if (!err)
 		err = write_to(shell, r->format, e, fcntl(t.fd, F_DUPFD_CLOEXEC, 3));
-	if (status && (!err || err == -EPIPE))		/* it does not say what the matter was: perhaps it is the same for us */
+	/* it does not say what the matter was: perhaps it is the same for us */
+	if (status && (!err || err == -EPIPE))
 		err = write(t.fd, "\n", 1) < 0 ? -errno : -ECHILD;
 	err = target_close(&t, err);
 	if (err == -EINTR)
 		return -1;
 	if (err == -ECHILD)
-		return shell_error(shell, call, "cannot write '%s': '%s' ended with status %d", file, r->ending->command, status);
+		return shell_error(shell, call, "cannot write '%s': '%s' ended with status %d",
+				   file, r->ending->command, status);
 	if (err)
 		return cannot(shell, call, file, -err);
 	if (r->instead)
-		return shell_error(shell, call, "'%.*s' is not installed (Debian: apt-get install graphviz); written instead: '%s', of which `%s %s > %s` makes it",
-				   (int)strcspn(r->ending->command, " "), r->ending->command, file, r->ending->command, file, r->file);
+		return shell_error(
+			shell, call,
+			"'%.*s' is not installed (Debian: apt-get install graphviz); written instead: '%s', of which `%s %s > %s` makes it",
+			(int)strcspn(r->ending->command, " "), r->ending->command, file,
+			r->ending->command, file, r->file);
 	return 0;
 }
 
-/* ---- the command ------------------------------------------------------------------------------------------------------------------- */
+/* ---- the command --------------------------------------------------------- */
 
 static int write_file(struct shell *shell, struct call *call, struct request *r)
 {
-	unsigned detail = r->total || (r->format->flags & EXPORT_TOTALS && !r->at.kind) ? PROFILE_DEAD : 0;
+	unsigned detail =
+		r->total || (r->format->flags & EXPORT_TOTALS && !r->at.kind) ? PROFILE_DEAD : 0;
 	struct exporting x;
 	struct sites *sites;
 	struct view view;
@@ -318,7 +347,8 @@ static int write_file(struct shell *shell, struct call *call, struct request *r)
 	int err;
 
 	r->s.view.sort = r->total ? SORT_TOTAL : SORT_SIZE;
-	if (selection_view(shell, call, &r->s, &r->at, r->has_since ? &r->since : NULL, detail, 0, &view, &sites))
+	if (selection_view(shell, call, &r->s, &r->at, r->has_since ? &r->since : NULL, detail, 0,
+			   &view, &sites))
 		return -1;
 	view.has_totals &= !r->at.kind;
 	if (!r->has_since && !r->s.has_regex)
@@ -343,8 +373,10 @@ static int write_file(struct shell *shell, struct call *call, struct request *r)
 
 static int export(struct shell *shell, struct call *call)
 {
-	struct request r = { .s.view = { .key = VIEW_STACK, .limit = VIEW_ALL }, .s.has_rows = true };
-	int bad = arguments_each(shell, call, table, one, &r) || agree(shell, call, &r) || do_without(shell, call, &r) || write_file(shell, call, &r);
+	struct request r = { .s.view = { .key = VIEW_STACK, .limit = VIEW_ALL },
+			     .s.has_rows = true };
+	int bad = arguments_each(shell, call, table, one, &r) || agree(shell, call, &r) ||
+		  do_without(shell, call, &r) || write_file(shell, call, &r);
 
 	free(r.instead);
 	selection_release(&r.s);
@@ -353,8 +385,9 @@ static int export(struct shell *shell, struct call *call)
 
 const struct command cmd_export = {
 	.name = "export",
-	.usage = "heap|jemalloc|pprof|folded|flamegraph|graph|massif|heaptrack|dhat|speedscope|csv|json|html FILE [--at TIME|peak] [--since SNAP] [--match REGEX]"
-		 " [--total]",
+	.usage =
+		"heap|jemalloc|pprof|folded|flamegraph|graph|massif|heaptrack|dhat|speedscope|csv|json|html FILE [--at TIME|peak] [--since SNAP] [--match REGEX]"
+		" [--total]",
 	.summary = "write FILE for another viewer",
 	.help = "What `report --by stack` shows, all of it, but that frames of an allocator (operator new) at the inner end of a stack are left out (but in heap).\n"
 		"\n"

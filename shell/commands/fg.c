@@ -4,23 +4,24 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "tracee/terminal.h"
-#include "shell/prompt/keyboard.h"
-#include "shell/prompt/screen.h"
 #include "shell/common/arguments.h"
 #include "shell/common/command.h"
 #include "shell/common/shell.h"
+#include "shell/prompt/keyboard.h"
+#include "shell/prompt/screen.h"
+#include "tracee/terminal.h"
 
 /*
- * `fg`: every key goes to the program's terminal as it is, which makes of Ctrl-C what it makes of it for the program. Only Ctrl-Z is ours.
- * As much is read from the user as the program's terminal takes.
+ * `fg`: every key goes to the program's terminal as it is, which makes of Ctrl-C what it makes of
+ * it for the program. Only Ctrl-Z is ours. As much is read from the user as the program's terminal
+ * takes.
  */
 #define CTRL_Z 0x1a
 
 struct hand {
 	int master;
 	char keys[1024];
-	size_t len;			/* taken from the user, not yet taken by the program */
+	size_t len; /* taken from the user, not yet taken by the program */
 	bool back;
 };
 
@@ -65,9 +66,12 @@ static int fg(struct shell *shell, struct call *call)
 	if (arguments_none(shell, call))
 		return -1;
 	if (!session_options(shell->session)->argv)
-		return shell_error(shell, call, "the program was not started here: it has a terminal of its own, or none");
+		return shell_error(
+			shell, call,
+			"the program was not started here: it has a terminal of its own, or none");
 	if (!shell->screen)
-		return shell_error(shell, call, "this is not an interactive run: the program has the terminal");
+		return shell_error(shell, call,
+				   "this is not an interactive run: the program has the terminal");
 	p = shell_process(shell);
 	if (p->state == PROCESS_STOPPED)
 		err = session_cont(shell->session, session_main(shell->session));

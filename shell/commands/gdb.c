@@ -9,8 +9,9 @@
 #include "shell/common/shell.h"
 
 /*
- * `gdb`: a process can have one tracer, so ours lets go of it while gdb has it. The hooks need no tracer: recording goes on. What they cannot do
- * meanwhile is ask about new libraries; those are found when gdb has left.
+ * `gdb`: a process can have one tracer, so ours lets go of it while gdb has it. The hooks need no
+ * tracer: recording goes on. What they cannot do meanwhile is ask about new libraries; those are
+ * found when gdb has left.
  */
 static int run_gdb(struct shell *shell, struct call *call, pid_t pid, int *status)
 {
@@ -20,7 +21,8 @@ static int run_gdb(struct shell *shell, struct call *call, pid_t pid, int *statu
 
 	if (asprintf(&command, "exec gdb -p %d %s", (int)pid, call->rest ? call->rest : "") < 0)
 		return -ENOMEM;
-	err = shell_spawn(shell, &child, command, message_fd(), shell->screen ? SPAWN_OURS : SPAWN_NULL);
+	err = shell_spawn(shell, &child, command, message_fd(),
+			  shell->screen ? SPAWN_OURS : SPAWN_NULL);
 	free(command);
 	if (!err)
 		err = shell_await(shell, child.status_fd, AWAIT_READABLE);
@@ -39,17 +41,25 @@ static int gdb(struct shell *shell, struct call *call)
 		return -1;
 	err = session_lend(shell->session, p);
 	if (err)
-		return shell_error(shell, call, "cannot let go of process %d: %s", (int)p->pid, session_stop_error(err));
+		return shell_error(shell, call, "cannot let go of process %d: %s", (int)p->pid,
+				   session_stop_error(err));
 	err = run_gdb(shell, call, p->pid, &status);
-	shell->interrupted = false;		/* Ctrl-C was for gdb */
+	shell->interrupted = false; /* Ctrl-C was for gdb */
 	back = session_take_back(shell->session, p);
 	if (!back && stopped)
 		back = session_stop(shell->session, p);
 	if (back && back != -ESRCH)
-		return shell_error(shell, call, "cannot take process %d back: %s (it is recorded, but can be neither stopped nor followed)", (int)p->pid, strerror(-back));
+		return shell_error(
+			shell, call,
+			"cannot take process %d back: %s (it is recorded, but can be neither stopped nor followed)",
+			(int)p->pid, strerror(-back));
 	if (err)
 		return shell_error(shell, call, "cannot run gdb: %s", strerror(-err));
-	return status ? shell_error(shell, call, status == 127 ? "gdb was not found: exit status %d" : "gdb: exit status %d", status) : 0;
+	return status ? shell_error(shell, call,
+				    status == 127 ? "gdb was not found: exit status %d"
+						  : "gdb: exit status %d",
+				    status)
+		      : 0;
 }
 
 const struct command cmd_gdb = {

@@ -14,15 +14,17 @@ static int help(struct shell *shell, struct call *call)
 		c = command_find(call->argv[1], why, sizeof(why));
 		if (!c)
 			return shell_error(shell, call, "%s", why);
-		escape_printf(call->out, "%s%s%s\n  %s\n", c->name, *c->usage ? " " : "", c->usage, c->summary);
+		escape_printf(call->out, "%s%s%s\n  %s\n", c->name, *c->usage ? " " : "", c->usage,
+			      c->summary);
 		if (c->help)
-			fprintf(call->out, "\n%s\n", c->help);		/* lines of ours */
+			fprintf(call->out, "\n%s\n", c->help); /* lines of ours */
 		return 0;
 	}
 	for (size_t i = 0; commands[i]; i++)
 		escape_printf(call->out, "%-10s %s\n", commands[i]->name, commands[i]->summary);
 	fputs("\n`help COMMAND` says more. Names may be shortened to what is unique. `;` or a newline ends a command, # begins a comment;\n"
-	      "'...' and \"...\" quote; `> FILE`, `>> FILE` and `| SHELL COMMAND` stand after the arguments.\n", call->out);
+	      "'...' and \"...\" quote; `> FILE`, `>> FILE` and `| SHELL COMMAND` stand after the arguments.\n",
+	      call->out);
 	return 0;
 }
 

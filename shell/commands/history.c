@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "base/units.h"
-#include "shell/prompt/interactive.h"
 #include "shell/common/arguments.h"
 #include "shell/common/command.h"
+#include "shell/prompt/interactive.h"
 
 /* `history`: the lines typed, in this run and before. */
 static int history(struct shell *shell, struct call *call)

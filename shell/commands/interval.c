@@ -3,10 +3,10 @@
 
 #include "base/escape.h"
 #include "session/options.h"
-#include "shell/prompt/interval.h"
 #include "shell/common/arguments.h"
 #include "shell/common/command.h"
 #include "shell/common/shell.h"
+#include "shell/prompt/interval.h"
 
 /* `interval`: how often a usage line is printed. */
 static int command_interval(struct shell *shell, struct call *call)
@@ -19,11 +19,13 @@ static int command_interval(struct shell *shell, struct call *call)
 	if (arguments_one(shell, call, &word))
 		return -1;
 	if (!word) {
-		escape_printf(call->out, "%s\n", shell->interval.ms ? age_text(&time, shell->interval.ms) : "off");
+		escape_printf(call->out, "%s\n",
+			      shell->interval.ms ? age_text(&time, shell->interval.ms) : "off");
 		return 0;
 	}
 	if (strcmp(word, "off") && options_interval(word, &ms))
-		return shell_error(shell, call, "'%s' is not accepted: " INTERVAL_ACCEPTED "; or off", word);
+		return shell_error(shell, call,
+				   "'%s' is not accepted: " INTERVAL_ACCEPTED "; or off", word);
 	err = interval_set(shell, ms, ms);
 	return err ? shell_error(shell, call, "no timer: %s", strerror(-err)) : 0;
 }

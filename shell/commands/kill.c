@@ -37,13 +37,16 @@ static int command_kill(struct shell *shell, struct call *call)
 		return -1;
 	sig = word ? signal_parse(word) : SIGKILL;
 	if (!sig)
-		return shell_error(shell, call, "'%s' is not accepted: a signal's name (TERM, SIGTERM) or number", word);
+		return shell_error(
+			shell, call,
+			"'%s' is not accepted: a signal's name (TERM, SIGTERM) or number", word);
 	p = shell_process(shell);
 	if (p->state == PROCESS_EXITED || p->state == PROCESS_HELD || p->state == PROCESS_REPLACED)
 		return shell_over(shell, call, p);
 	err = session_kill(shell->session, sig);
 	if (err)
-		return shell_error(shell, call, "cannot signal process %d: %s", (int)p->pid, strerror(-err));
+		return shell_error(shell, call, "cannot signal process %d: %s", (int)p->pid,
+				   strerror(-err));
 	/* The next command finds it dead. Other signals are the program's business. */
 	until = session_ms(shell->session) + KILL_MS;
 	while (sig == SIGKILL && p->state <= PROCESS_STOPPED && session_ms(shell->session) < until)

@@ -2,28 +2,29 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "session/api_answer.h"
 #include "base/escape.h"
-#include "session/options.h"
 #include "report/print.h"
-#include "shell/common/limit_text.h"
-#include "shell/common/reporting.h"
+#include "session/api_answer.h"
+#include "session/options.h"
 #include "shell/common/arguments.h"
 #include "shell/common/command.h"
+#include "shell/common/limit_text.h"
+#include "shell/common/reporting.h"
 #include "shell/common/shell.h"
 
 /* `limit`: the limit, what is left of it, and what was refused; or another one. */
 struct request {
-	const char *limit;		/* NULL: only asked about */
+	const char *limit; /* NULL: only asked about */
 	bool change_action, stacks, has_rows;
 	enum limit_action action;
 	size_t rows;
 };
 
 enum { ARG_ON, ARG_ROWS, ARG_STACKS };
-static const struct argument table[] = {
-	[ARG_ON] = { "on", 0, true }, [ARG_ROWS] = { "rows", 'n', true }, [ARG_STACKS] = { "stacks", 0, false }, ARGUMENTS_END
-};
+static const struct argument table[] = { [ARG_ON] = { "on", 0, true },
+					 [ARG_ROWS] = { "rows", 'n', true },
+					 [ARG_STACKS] = { "stacks", 0, false },
+					 ARGUMENTS_END };
 
 static int one(struct shell *shell, struct call *call, void *ctx, int arg, const char *value)
 {
@@ -33,11 +34,10 @@ static int one(struct shell *shell, struct call *call, void *ctx, int arg, const
 	case ARG_ON:
 		r->change_action = true;
 		if (options_on_limit(value, &r->action))
-			return shell_error(shell, call, "--on: '%s' is not accepted: " ON_LIMIT_ACCEPTED, value);
+			return shell_error(shell, call,
+					   "--on: '%s' is not accepted: " ON_LIMIT_ACCEPTED, value);
 		return 0;
-	case ARG_ROWS:
-		r->has_rows = true;
-		return reporting_rows(shell, call, value, &r->rows);
+	case ARG_ROWS: r->has_rows = true; return reporting_rows(shell, call, value, &r->rows);
 	case ARG_STACKS: r->stacks = true; return 0;
 	default:
 		if (r->limit)
@@ -52,11 +52,13 @@ static int parse(struct shell *shell, struct call *call, struct request *r)
 	if (arguments_each(shell, call, table, one, r))
 		return -1;
 	if ((r->limit || r->change_action) && (call->json || r->stacks || r->has_rows))
-		return shell_error(shell, call, "--json, --stacks and -n are about what was refused: not with another limit or --on");
+		return shell_error(
+			shell, call,
+			"--json, --stacks and -n are about what was refused: not with another limit or --on");
 	return 0;
 }
 
-/* ---- change ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- change -------------------------------------------------------------- */
 
 static int change(struct shell *shell, struct call *call, const struct request *r)
 {
@@ -64,22 +66,29 @@ static int change(struct shell *shell, struct call *call, const struct request *
 	int err;
 
 	if (r->limit && strcmp(r->limit, "off") && options_limit(r->limit, &limit))
-		return shell_error(shell, call, "'%s' is not accepted: " LIMIT_ACCEPTED "; or off", r->limit);
+		return shell_error(shell, call, "'%s' is not accepted: " LIMIT_ACCEPTED "; or off",
+				   r->limit);
 	if (limit && session_options(shell->session)->agent.sample)
-		return shell_error(shell, call, "a limit needs every allocation: first `sample off`");
+		return shell_error(shell, call,
+				   "a limit needs every allocation: first `sample off`");
 	if (limit && modes[session_options(shell->session)->mode].off)
-		return shell_error(shell, call, "a limit needs every allocation, and nothing is recorded: first `record mem-fast`");
+		return shell_error(
+			shell, call,
+			"a limit needs every allocation, and nothing is recorded: first `record mem-fast`");
 	if (r->change_action)
 		session_limit_action(shell->session, r->action);
 	for (struct process *p = session_processes(shell->session); p; p = p->next)
-		p->limit.told = false;		/* the first refusal under it is told again */
+		p->limit.told = false; /* the first refusal under it is told again */
 	err = r->limit ? session_limit(shell->session, limit) : 0;
-	return err ? shell_error(shell, call, "it could not be set in all processes: %s", strerror(-err)) : 0;
+	return err ? shell_error(shell, call, "it could not be set in all processes: %s",
+				 strerror(-err))
+		   : 0;
 }
 
-/* ---- show -------------------------------------------------------------------------------------------------------------------------- */
+/* ---- show ---------------------------------------------------------------- */
 
-static void print_json(const struct shell *shell, FILE *out, const struct process *p, uint64_t allocated, const struct view *v, struct sites *sites)
+static void print_json(const struct shell *shell, FILE *out, const struct process *p,
+		       uint64_t allocated, const struct view *v, struct sites *sites)
 {
 	uint64_t limit = session_limit_now(shell->session);
 	struct json j;
@@ -127,21 +136,25 @@ static void print_json(const struct shell *shell, FILE *out, const struct proces
 	json_finish(&j);
 }
 
-static void print_text(const struct shell *shell, FILE *out, const struct process *p, uint64_t allocated, const struct view *v, struct sites *sites,
-		       bool stacks)
+static void print_text(const struct shell *shell, FILE *out, const struct process *p,
+		       uint64_t allocated, const struct view *v, struct sites *sites, bool stacks)
 {
 	uint64_t limit = session_limit_now(shell->session), refused = limit_refused_count(p);
 	struct text_buffer size;
 
 	if (limit)
-		escape_printf(out, "limit      %" PRIu64 " bytes (%s); at a hit: %s\n", limit, size_text(&size, limit),
-			limit_action_names[session_limit_action_now(shell->session)]);
+		escape_printf(out, "limit      %" PRIu64 " bytes (%s); at a hit: %s\n", limit,
+			      size_text(&size, limit),
+			      limit_action_names[session_limit_action_now(shell->session)]);
 	else
 		fputs("limit      none\n", out);
-	escape_printf(out, "allocated  %" PRIu64 " bytes (%s)", allocated, size_text(&size, allocated));
+	escape_printf(out, "allocated  %" PRIu64 " bytes (%s)", allocated,
+		      size_text(&size, allocated));
 	if (limit)
-		escape_printf(out, ", room for %" PRIu64 " (%s)", limit_room(limit, allocated), size_text(&size, limit_room(limit, allocated)));
-	escape_printf(out, "\nhits       %" PRIu64 "; %" PRIu64 " request%s refused\n", p->limit.hits, refused, refused == 1 ? "" : "s");
+		escape_printf(out, ", room for %" PRIu64 " (%s)", limit_room(limit, allocated),
+			      size_text(&size, limit_room(limit, allocated)));
+	escape_printf(out, "\nhits       %" PRIu64 "; %" PRIu64 " request%s refused\n",
+		      p->limit.hits, refused, refused == 1 ? "" : "s");
 	if (refused && stacks)
 		print_report_stacks(out, v, sites);
 	else if (refused)
@@ -151,8 +164,11 @@ static void print_text(const struct shell *shell, FILE *out, const struct proces
 static int show(struct shell *shell, struct call *call, const struct request *r)
 {
 	struct process *p = shell_process(shell);
-	struct view_options options = { .key = r->stacks || call->json ? VIEW_STACK : VIEW_SITE, .sort = SORT_COUNT,
-					.limit = r->has_rows ? r->rows : call->json ? VIEW_ALL : shell->settings.rows };
+	struct view_options options = { .key = r->stacks || call->json ? VIEW_STACK : VIEW_SITE,
+					.sort = SORT_COUNT,
+					.limit = r->has_rows  ? r->rows
+						 : call->json ? VIEW_ALL
+							      : shell->settings.rows };
 	struct sites *sites = shell_sites(shell, p);
 	struct profile profile;
 	struct view view;
@@ -188,7 +204,8 @@ static int limit(struct shell *shell, struct call *call)
 const struct command cmd_limit = {
 	.name = "limit",
 	.usage = "[SIZE|off] [--on kill|stop|fail|report] [-n N] [--stacks] [--json]",
-	.summary = "the most a process may have allocated: change it; alone: what is left of it, and the sites that were refused",
+	.summary =
+		"the most a process may have allocated: change it; alone: what is left of it, and the sites that were refused",
 	.help = "It holds for each process on its own, for what -c counts, from the next request on, also when it is below what is in use. A request that\n"
 		"waits at the old limit is looked at again with `cont`. --on: what a hit does.\n"
 		"  kill    all processes are killed\n"

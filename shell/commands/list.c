@@ -12,21 +12,21 @@
 #include "base/outside.h"
 #include "report/print.h"
 #include "report/view.h"
-#include "shell/common/reporting.h"
 #include "shell/common/arguments.h"
 #include "shell/common/command.h"
+#include "shell/common/reporting.h"
 #include "shell/common/shell.h"
 
-/* `list`: a function's source with bytes beside its lines, as jeprof's. The source is looked for where the debug information says, as the target sees it and
- * with its rights (outside.h). */
+/*
+ * `list`: a function's source with bytes beside its lines, as jeprof's. The source is looked for
+ * where the debug information says, as the target sees it and with its rights (outside.h).
+ */
 enum { ARG_BYTES };
 
-static const struct argument arguments[] = {
-	[ARG_BYTES] = { "bytes", 0, false },
-	ARGUMENTS_END
-};
+static const struct argument arguments[] = { [ARG_BYTES] = { "bytes", 0, false }, ARGUMENTS_END };
 
-#define AROUND 5			/* lines shown before the first and after the last that hold something */
+/* lines shown before the first and after the last that hold something */
+#define AROUND 5
 
 /* A file's text, read at once and up to a bound: it may grow while it is shown. */
 struct source {
@@ -82,8 +82,8 @@ static bool source_line(struct source *source, const char **line, size_t *len)
 }
 
 struct style {
-	bool exact;			/* bytes, not MB */
-	const char *about;		/* before a number */
+	bool exact;	   /* bytes, not MB */
+	const char *about; /* before a number */
 };
 
 static const char *amount(char text[24], int64_t bytes, const struct style *style)
@@ -97,17 +97,20 @@ static const char *amount(char text[24], int64_t bytes, const struct style *styl
 	return text;
 }
 
-static void row(FILE *out, const struct listing_line *l, unsigned number, const char *source, size_t len, const struct style *style)
+static void row(FILE *out, const struct listing_line *l, unsigned number, const char *source,
+		size_t len, const struct style *style)
 {
 	char flat[24], cum[24];
 
-	escape_printf(out, "%10s %10s %5u: ", amount(flat, l ? l->flat : 0, style), amount(cum, l ? l->cum : 0, style), number);
+	escape_printf(out, "%10s %10s %5u: ", amount(flat, l ? l->flat : 0, style),
+		      amount(cum, l ? l->cum : 0, style), number);
 	escape_put_line(out, source, len - (len && source[len - 1] == '\r'));
 	putc('\n', out);
 }
 
 /* Lines that are no longer in the file are shown without their source. */
-static void print_lines(FILE *out, const struct listing_function *f, struct source *source, const struct style *style)
+static void print_lines(FILE *out, const struct listing_function *f, struct source *source,
+			const struct style *style)
 {
 	unsigned first = f->line[0].line, last = f->line[f->count - 1].line, number = 0;
 	const char *gone = source->text ? "(not in the file any more)" : "", *text;
@@ -130,24 +133,31 @@ static void print_lines(FILE *out, const struct listing_function *f, struct sour
 		row(out, &f->line[i], f->line[i].line, gone, strlen(gone), style);
 }
 
-static void print_text(FILE *out, const struct listing *l, const struct process *p, const struct style *style)
+static void print_text(FILE *out, const struct listing *l, const struct process *p,
+		       const struct style *style)
 {
 	char total[24], flat[24], cum[24];
 
-	escape_printf(out, "Total: %s %s\n", amount(total, l->total, style), style->exact ? "B" : "MB");
+	escape_printf(out, "Total: %s %s\n", amount(total, l->total, style),
+		      style->exact ? "B" : "MB");
 	for (size_t i = 0; i < l->count; i++) {
 		const struct listing_function *f = &l->function[i];
 		struct source source;
 		int err = source_open(&source, p, f->file);
 
-		escape_printf(out, "ROUTINE ====================== %s in %s\n", f->function, f->file ? f->file : f->module ? f->module : "??");
-		escape_printf(out, "%10s %10s Total (flat / cumulative)\n", amount(flat, f->flat, style), amount(cum, f->cum, style));
+		escape_printf(out, "ROUTINE ====================== %s in %s\n", f->function,
+			      f->file	  ? f->file
+			      : f->module ? f->module
+					  : "??");
+		escape_printf(out, "%10s %10s Total (flat / cumulative)\n",
+			      amount(flat, f->flat, style), amount(cum, f->cum, style));
 		if (!f->file)
 			fputs("no line is known of it: there is no debug information\n", out);
 		else if (err == -ENOENT)
 			escape_printf(out, "its source was not found: '%s'\n", f->file);
 		else if (err)
-			escape_printf(out, "source not readable: '%s': %s\n", f->file, outside_error(err));
+			escape_printf(out, "source not readable: '%s': %s\n", f->file,
+				      outside_error(err));
 		print_lines(out, f, &source, style);
 		free(source.text);
 	}
@@ -205,7 +215,10 @@ static int make(struct shell *shell, struct call *call, const char *name, struct
 	profile_release(&profile);
 	if (err)
 		return shell_error(shell, call, "out of memory");
-	return l->count ? 0 : shell_error(shell, call, "no function '%s' is in the stack of anything that is live", name);
+	return l->count ? 0
+			: shell_error(shell, call,
+				      "no function '%s' is in the stack of anything that is live",
+				      name);
 }
 
 static int list(struct shell *shell, struct call *call)
@@ -221,7 +234,10 @@ static int list(struct shell *shell, struct call *call)
 		if (arg == ARG_BAD)
 			return -1;
 		if (arg == ARG_WORD && name)
-			return shell_error(shell, call, "unexpected argument '%s' (quote a name that has blanks in it)", a.value);
+			return shell_error(
+				shell, call,
+				"unexpected argument '%s' (quote a name that has blanks in it)",
+				a.value);
 		bytes |= arg == ARG_BYTES;
 		if (arg == ARG_WORD)
 			name = a.value;
@@ -233,7 +249,8 @@ static int list(struct shell *shell, struct call *call)
 	if (call->json)
 		print_json(call->out, &l);
 	else
-		print_text(call->out, &l, session_main(shell->session), &(struct style){ bytes, print_about(l.estimated) });
+		print_text(call->out, &l, session_main(shell->session),
+			   &(struct style){ bytes, print_about(l.estimated) });
 	listing_release(&l);
 	return 0;
 }

@@ -5,14 +5,17 @@
 
 #include "base/escape.h"
 #include "base/json.h"
-#include "session/recorder.h"
-#include "session/options.h"
 #include "base/units.h"
+#include "session/options.h"
+#include "session/recorder.h"
 #include "shell/common/arguments.h"
 #include "shell/common/command.h"
 #include "shell/common/shell.h"
 
-/* `log`: the files that a mode with a log writes (supervisor/log/): what there is, and other settings. */
+/*
+ * `log`: the files that a mode with a log writes (supervisor/log/): what there is, and other
+ * settings.
+ */
 struct listing {
 	FILE *out;
 	struct json *json;
@@ -48,8 +51,11 @@ static int show(struct shell *shell, struct call *call)
 	struct json j;
 
 	if (!call->json) {
-		escape_printf(call->out, "%s: directory '%s', files of %s, %" PRIu32 " kept beside the one being written\n", modes[o->mode].logged ? "on" : "off", o->log_dir,
-			size_text(&size, o->log_size), o->log_files);
+		escape_printf(call->out,
+			      "%s: directory '%s', files of %s, %" PRIu32
+			      " kept beside the one being written\n",
+			      modes[o->mode].logged ? "on" : "off", o->log_dir,
+			      size_text(&size, o->log_size), o->log_files);
 		session_each_log(shell->session, list_text, &l);
 		return 0;
 	}
@@ -120,13 +126,15 @@ static int set_dir(struct shell *shell, const struct call *call, const char *val
 	return 0;
 }
 
-struct request { const char *what, *value; };
+struct request {
+	const char *what, *value;
+};
 
 static int argument(struct shell *shell, struct call *call, void *ctx, int arg, const char *value)
 {
 	struct request *r = ctx;
 
-	(void)arg;			/* it has no options but --json */
+	(void)arg; /* it has no options but --json */
 	if (r->value)
 		return arguments_unexpected(shell, call, value);
 	*(r->what ? &r->value : &r->what) = value;
@@ -149,14 +157,17 @@ static int log_files(struct shell *shell, struct call *call)
 		return show(shell, call);
 	for (size_t i = 0; i < sizeof(settings) / sizeof(*settings); i++)
 		if (!strcmp(r.what, settings[i].name))
-			return r.value ? settings[i].set(shell, call, r.value) : shell_error(shell, call, "%s: a value is missing", r.what);
+			return r.value ? settings[i].set(shell, call, r.value)
+				       : shell_error(shell, call, "%s: a value is missing", r.what);
 	if (r.value)
 		return arguments_unexpected(shell, call, r.value);
 	if (!strcmp(r.what, "on") || !strcmp(r.what, "off"))
 		return turn(shell, call, r.what[1] == 'n');
 	if (!strcmp(r.what, "rotate"))
 		return rotate(shell, call);
-	return shell_error(shell, call, "'%s' is not accepted: on, off, rotate, files N, size SIZE or dir DIR", r.what);
+	return shell_error(shell, call,
+			   "'%s' is not accepted: on, off, rotate, files N, size SIZE or dir DIR",
+			   r.what);
 }
 
 const struct command cmd_log = {

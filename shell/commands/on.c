@@ -2,8 +2,8 @@
 #include <string.h>
 
 #include "base/escape.h"
-#include "shell/common/events.h"
 #include "shell/common/command.h"
+#include "shell/common/events.h"
 #include "shell/common/shell.h"
 
 /* `on`: commands when something happens. */
@@ -24,10 +24,15 @@ static int on(struct shell *shell, struct call *call)
 		if (strcmp(call->argv[1], event_names[i]))
 			continue;
 		if (call->argc != 3)
-			return shell_error(shell, call, "the commands are accepted as one word in braces: on %s { status }", event_names[i]);
+			return shell_error(
+				shell, call,
+				"the commands are accepted as one word in braces: on %s { status }",
+				event_names[i]);
 		if (i == ON_EXIT)
 			session_hold(shell->session, true);
-		return events_on(shell, (enum event_when)i, call->argv[2]) ? shell_error(shell, call, "out of memory") : 0;
+		return events_on(shell, (enum event_when)i, call->argv[2])
+			       ? shell_error(shell, call, "out of memory")
+			       : 0;
 	}
 	return shell_error(shell, call, "'%s' is not accepted: exit, limit or peak", call->argv[1]);
 }
@@ -35,7 +40,8 @@ static int on(struct shell *shell, struct call *call)
 const struct command cmd_on = {
 	.name = "on",
 	.usage = "[exit|limit|peak { COMMANDS }]",
-	.summary = "run commands when the program ends, meets its limit, or has a new peak; alone: list them",
+	.summary =
+		"run commands when the program ends, meets its limit, or has a new peak; alone: list them",
 	.help = "`on exit { report -n 5 }`: the program is at its last instant then and everything can be asked.\n"
 		"`on limit { bt all }`: the process that met the limit is the chosen one; with `kill` and `stop` all its threads are frozen, and in batch it\n"
 		"is killed after them unless they let it go on (`limit 200M; cont`). Several hits in one moment are told once.\n"

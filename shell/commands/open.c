@@ -5,18 +5,19 @@
 #include <time.h>
 
 #include "base/escape.h"
-#include "log/replay.h"
 #include "base/message.h"
 #include "base/units.h"
-#include "shell/common/opening.h"
+#include "log/replay.h"
 #include "shell/common/arguments.h"
 #include "shell/common/command.h"
+#include "shell/common/opening.h"
 #include "shell/common/shell.h"
 
 /* `open`: another log instead of the one that is open; alone, which ones there are beside it. */
 static void print_set(FILE *out, const struct log_set *set, bool is_open)
 {
-	const char *path = set->file[0].path, *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+	const char *path = set->file[0].path, *slash = strrchr(path, '/'),
+		   *name = slash ? slash + 1 : path;
 	time_t seconds = (time_t)(set->clock_ms / 1000);
 	struct text_buffer size;
 	uint64_t bytes = 0;
@@ -27,8 +28,10 @@ static void print_set(FILE *out, const struct log_set *set, bool is_open)
 		bytes += set->file[i].bytes;
 	if (localtime_r(&seconds, &tm))
 		strftime(clock, sizeof(clock), "%Y-%m-%d %H:%M:%S", &tm);
-	escape_printf(out, "%c %-28.*s %s  %8s in %zu file%s, %" PRIu32 " to %" PRIu32 "\n", is_open ? '*' : ' ', (int)strcspn(name, "-"), name, clock,
-		size_text(&size, bytes), set->files, set->files == 1 ? "" : "s", set->file[0].number, set->file[set->files - 1].number);
+	escape_printf(out, "%c %-28.*s %s  %8s in %zu file%s, %" PRIu32 " to %" PRIu32 "\n",
+		      is_open ? '*' : ' ', (int)strcspn(name, "-"), name, clock,
+		      size_text(&size, bytes), set->files, set->files == 1 ? "" : "s",
+		      set->file[0].number, set->file[set->files - 1].number);
 }
 
 static void left_out(void *ctx, const char *text)
@@ -58,7 +61,9 @@ static int list(struct shell *shell, struct call *call)
 	if (err)
 		return shell_error(shell, call, "%s", why);
 	for (size_t i = 0; i < sets.count; i++)
-		print_set(call->out, &sets.set[i], sets.set[i].clock_ms == replay_clock_ms(log) && sets.set[i].set == replay_set(log));
+		print_set(call->out, &sets.set[i],
+			  sets.set[i].clock_ms == replay_clock_ms(log) &&
+				  sets.set[i].set == replay_set(log));
 	log_sets_release(&sets);
 	return 0;
 }
@@ -88,7 +93,9 @@ static int open_paths(struct shell *shell, struct call *call)
 static int open_log(struct shell *shell, struct call *call)
 {
 	if (!session_options(shell->session)->open)
-		return shell_error(shell, call, "a program is what questions are about: logs are opened by mtrun -r PATH");
+		return shell_error(
+			shell, call,
+			"a program is what questions are about: logs are opened by mtrun -r PATH");
 	return open_paths(shell, call);
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "base/units.h"
-#include "shell/common/opening.h"
 #include "shell/common/arguments.h"
 #include "shell/common/command.h"
+#include "shell/common/opening.h"
 #include "shell/common/shell.h"
 
 #define WORKERS_MOST 256u
@@ -17,7 +17,9 @@ static int parse(struct shell *shell, struct call *call)
 	if (arguments_one(shell, call, &word))
 		return -1;
 	if (word && (number_parse(word, &n) || n < 1 || n > WORKERS_MOST))
-		return shell_error(shell, call, "'%s' is not accepted: a number of workers, 1 to %u", word, WORKERS_MOST);
+		return shell_error(shell, call,
+				   "'%s' is not accepted: a number of workers, 1 to %u", word,
+				   WORKERS_MOST);
 	if (!session_log(shell->session))
 		return shell_error(shell, call, "no log is open (mtrun -r PATH)");
 	if (opening_parse(shell, (unsigned)n, call->out, why, sizeof(why)))

@@ -18,13 +18,20 @@ static int process(struct shell *shell, struct call *call)
 		return -1;
 	if (word) {
 		if (number_parse(word, &pid) || pid > INT32_MAX)
-			return shell_error(shell, call, "'%s' is not accepted: a process id, as `processes` lists them", word);
+			return shell_error(
+				shell, call,
+				"'%s' is not accepted: a process id, as `processes` lists them",
+				word);
 		session_settle(shell->session);
 		if (session_choose(shell->session, (pid_t)pid))
-			return shell_error(shell, call, "there is no process %" PRIu64 " here (`processes` lists them)", pid);
+			return shell_error(shell, call,
+					   "there is no process %" PRIu64
+					   " here (`processes` lists them)",
+					   pid);
 	}
 	p = shell_process(shell);
-	escape_printf(call->out, "process %d (%s), %s\n", (int)p->pid, p->command ? p->command : "?", process_state_name(p->state));
+	escape_printf(call->out, "process %d (%s), %s\n", (int)p->pid,
+		      p->command ? p->command : "?", process_state_name(p->state));
 	return 0;
 }
 

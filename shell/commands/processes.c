@@ -1,23 +1,28 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include <inttypes.h>
 
-#include "session/ended.h"
 #include "base/escape.h"
-#include "shell/common/processes.h"
-#include "shell/common/reporting.h"
+#include "session/ended.h"
 #include "shell/common/arguments.h"
 #include "shell/common/command.h"
+#include "shell/common/processes.h"
+#include "shell/common/reporting.h"
 #include "shell/common/shell.h"
 
 /* `processes`: the tree, those that ended included. */
-static bool ended(enum process_state state) { return state == PROCESS_EXITED || state == PROCESS_HELD; }
+static bool ended(enum process_state state)
+{
+	return state == PROCESS_EXITED || state == PROCESS_HELD;
+}
 
 static void row_text(FILE *out, const struct ended *e, bool chosen)
 {
 	char end[64];
 
-	escape_printf(out, "%c %7d %7d  %-9s %12" PRIu64 " %12" PRIu64 " %12" PRIu64 "  %s", chosen ? '*' : ' ', (int)e->pid, (int)e->ppid, process_state_name(e->state),
-		e->totals.heap, e->totals.mmap, e->totals.allocs, e->command ? e->command : "?");
+	escape_printf(out, "%c %7d %7d  %-9s %12" PRIu64 " %12" PRIu64 " %12" PRIu64 "  %s",
+		      chosen ? '*' : ' ', (int)e->pid, (int)e->ppid, process_state_name(e->state),
+		      e->totals.heap, e->totals.mmap, e->totals.allocs,
+		      e->command ? e->command : "?");
 	if (ended(e->state) && e->wait_status)
 		escape_printf(out, " (%s)", reporting_end(e->wait_status, end, sizeof(end)));
 	if (e->unsupervised)
@@ -44,8 +49,11 @@ static int processes(struct shell *shell, struct call *call)
 		return 0;
 	}
 	if (list->dropped)
-		escape_printf(call->out, "%" PRIu64 " that ended before these are not listed any more\n", list->dropped);
-	escape_printf(call->out, "  %7s %7s  %-9s %12s %12s %12s  %s\n", "PID", "PPID", "STATE", "HEAP", "MMAP", "ALLOCS", "COMMAND");
+		escape_printf(call->out,
+			      "%" PRIu64 " that ended before these are not listed any more\n",
+			      list->dropped);
+	escape_printf(call->out, "  %7s %7s  %-9s %12s %12s %12s  %s\n", "PID", "PPID", "STATE",
+		      "HEAP", "MMAP", "ALLOCS", "COMMAND");
 	for (size_t i = 0; i < list->count; i++)
 		row_text(call->out, ended_line(list, i), false);
 	for (const struct process *p = session_processes(shell->session); p; p = p->next) {

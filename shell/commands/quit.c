@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include "shell/prompt/interactive.h"
 #include "shell/common/arguments.h"
 #include "shell/common/command.h"
 #include "shell/common/shell.h"
+#include "shell/prompt/interactive.h"
 
-/* `quit`: as `detach`, and no further command is run; at the prompt it asks whether the program shall live. */
+/*
+ * `quit`: as `detach`, and no further command is run; at the prompt it asks whether the program
+ * shall live.
+ */
 static int quit(struct shell *shell, struct call *call)
 {
 	if (arguments_none(shell, call))

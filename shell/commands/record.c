@@ -2,9 +2,9 @@
 #include <string.h>
 
 #include "base/escape.h"
-#include "shell/common/reporting.h"
 #include "shell/common/arguments.h"
 #include "shell/common/command.h"
+#include "shell/common/reporting.h"
 #include "shell/common/shell.h"
 
 /* `record`: the mode of recording (supervisor/mode.h). */
@@ -22,14 +22,18 @@ static int record(struct shell *shell, struct call *call)
 		if (p->off)
 			reporting_off(call->out, p);
 		else
-			escape_printf(call->out, "%s\n", modes[session_options(shell->session)->mode].name);
+			escape_printf(call->out, "%s\n",
+				      modes[session_options(shell->session)->mode].name);
 		return 0;
 	}
 	if (mode_parse(word, &mode))
 		return shell_error(shell, call, "'%s' is not accepted: " MODE_ACCEPTED, word);
 	if (modes[mode].off && session_limit_now(shell->session))
-		return shell_error(shell, call, "a limit needs every allocation: first `limit off`");
-	return session_record(shell->session, mode, why, sizeof(why)) ? shell_error(shell, call, "%s", why) : 0;
+		return shell_error(shell, call,
+				   "a limit needs every allocation: first `limit off`");
+	return session_record(shell->session, mode, why, sizeof(why))
+		       ? shell_error(shell, call, "%s", why)
+		       : 0;
 }
 
 const struct command cmd_record = {

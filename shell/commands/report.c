@@ -1,29 +1,36 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include "report/print.h"
-#include "process/profile.h"
 #include "base/units.h"
-#include "shell/common/reporting.h"
-#include "shell/common/selection.h"
+#include "process/profile.h"
+#include "report/print.h"
 #include "shell/common/arguments.h"
 #include "shell/common/command.h"
+#include "shell/common/reporting.h"
+#include "shell/common/selection.h"
 #include "shell/common/shell.h"
 
 /*
- * `report`: what is live, by any key. The command only says which profile it wants and how to look at it; the work is profile.c's and view.c's.
+ * `report`: what is live, by any key. The command only says which profile it wants and how to look
+ * at it; the work is profile.c's and view.c's.
  */
-enum { ARG_SORT = SELECT_OPTIONS, ARG_AT, ARG_SINCE, ARG_MIN_AGE, ARG_USABLE, ARG_ALL, ARG_REVERSE };
-
-static const struct argument table[] = {
-	SELECTION_ARGUMENTS,
-	[ARG_SORT] = { "sort", 0, true },
-	[ARG_AT] = { "at", 0, true },
-	[ARG_SINCE] = { "since", 0, true },
-	[ARG_MIN_AGE] = { "min-age", 0, true },
-	[ARG_USABLE] = { "usable", 0, false },
-	[ARG_ALL] = { "all", 0, false },
-	[ARG_REVERSE] = { "reverse", 0, false },
-	ARGUMENTS_END
+enum {
+	ARG_SORT = SELECT_OPTIONS,
+	ARG_AT,
+	ARG_SINCE,
+	ARG_MIN_AGE,
+	ARG_USABLE,
+	ARG_ALL,
+	ARG_REVERSE
 };
+
+static const struct argument table[] = { SELECTION_ARGUMENTS,
+					 [ARG_SORT] = { "sort", 0, true },
+					 [ARG_AT] = { "at", 0, true },
+					 [ARG_SINCE] = { "since", 0, true },
+					 [ARG_MIN_AGE] = { "min-age", 0, true },
+					 [ARG_USABLE] = { "usable", 0, false },
+					 [ARG_ALL] = { "all", 0, false },
+					 [ARG_REVERSE] = { "reverse", 0, false },
+					 ARGUMENTS_END };
 
 struct request {
 	struct selection s;
@@ -43,14 +50,16 @@ static int one(struct shell *shell, struct call *call, void *ctx, int arg, const
 		n = selection_choice(shell, call, "sort", value, view_sort_names, VIEW_SORTS);
 		r->s.view.sort = (enum view_sort)n;
 		return n < 0 ? -1 : 0;
-	case ARG_AT:
-		return reporting_moment(shell, call, "--at", value, MOMENTS_PEAK, &r->at);
+	case ARG_AT: return reporting_moment(shell, call, "--at", value, MOMENTS_PEAK, &r->at);
 	case ARG_SINCE:
 		r->has_since = true;
-		return reporting_moment(shell, call, "--since", value, MOMENTS_SNAPSHOTS, &r->since);
+		return reporting_moment(shell, call, "--since", value, MOMENTS_SNAPSHOTS,
+					&r->since);
 	case ARG_MIN_AGE:
 		if (time_parse(value, &r->min_age))
-			return shell_error(shell, call, "--min-age: '%s' is not accepted: " TIME_ACCEPTED, value);
+			return shell_error(shell, call,
+					   "--min-age: '%s' is not accepted: " TIME_ACCEPTED,
+					   value);
 		return 0;
 	case ARG_USABLE: r->usable = true; return 0;
 	case ARG_ALL: r->all = true; return 0;
@@ -70,16 +79,26 @@ static int agree(const struct shell *shell, struct call *call, struct request *r
 	if (selection_agree(shell, call, &r->s))
 		return -1;
 	if ((live_only || r->usable) && session_main(shell->session)->told)
-		return shell_error(shell, call, "--by thread, --by size, --min-age and --usable are about single blocks: %s has sums by stack only",
-				   session_main(shell->session)->source->name);
+		return shell_error(
+			shell, call,
+			"--by thread, --by size, --min-age and --usable are about single blocks: %s has sums by stack only",
+			session_main(shell->session)->source->name);
 	if (live_only && (r->at.kind || r->has_since))
-		return shell_error(shell, call, "--at and --since do not go with --by thread, --by size or --min-age: of the past, only sums per stack are kept");
+		return shell_error(
+			shell, call,
+			"--at and --since do not go with --by thread, --by size or --min-age: of the past, only sums per stack are kept");
 	if (r->usable && (r->at.kind || r->has_since))
-		return shell_error(shell, call, "--usable does not go with --at and --since: what the allocator set aside is known of live blocks only");
+		return shell_error(
+			shell, call,
+			"--usable does not go with --at and --since: what the allocator set aside is known of live blocks only");
 	if (totals && (r->at.kind == MOMENT_PAST || (r->has_since && r->since.kind == MOMENT_PAST)))
-		return shell_error(shell, call, "--all, --sort total and --sort temporary do not go with a TIME: of the past, only what was live is kept");
+		return shell_error(
+			shell, call,
+			"--all, --sort total and --sort temporary do not go with a TIME: of the past, only what was live is kept");
 	if (live_only && totals)
-		return shell_error(shell, call, "--by thread, --by size and --min-age are about live blocks: not with --all, --sort total, --sort temporary");
+		return shell_error(
+			shell, call,
+			"--by thread, --by size and --min-age are about live blocks: not with --all, --sort total, --sort temporary");
 	if (v->key == VIEW_THREAD)
 		r->detail |= PROFILE_THREADS;
 	if (v->key == VIEW_SIZE)
@@ -99,12 +118,14 @@ static int print(struct shell *shell, struct call *call, struct request *r)
 		reporting_usable(&usable, shell_process(shell));
 		r->s.usable = usable.rule == USABLE_UNKNOWN ? NULL : &usable;
 	}
-	if (selection_view(shell, call, &r->s, &r->at, r->has_since ? &r->since : NULL, r->detail, r->min_age, &view, &sites))
+	if (selection_view(shell, call, &r->s, &r->at, r->has_since ? &r->since : NULL, r->detail,
+			   r->min_age, &view, &sites))
 		return -1;
 	view.usable_unknown = r->usable && !r->s.usable ? usable.why : NULL;
 	if (!r->has_since && !r->min_age && !r->s.has_regex)
 		view.before = shell_preattach(shell);
-	view.off_ms = session_main(shell->session)->off ? &session_main(shell->session)->off_ms : NULL;
+	view.off_ms = session_main(shell->session)->off ? &session_main(shell->session)->off_ms
+							: NULL;
 	if (call->json)
 		print_report_json(call->out, &view, sites, r->s.stacks || view.key == VIEW_STACK);
 	else if (r->s.stacks)
@@ -118,7 +139,8 @@ static int print(struct shell *shell, struct call *call, struct request *r)
 static int report(struct shell *shell, struct call *call)
 {
 	struct request r = { .s.view = { .key = VIEW_SITE, .sort = SORT_SIZE } };
-	int bad = arguments_each(shell, call, table, one, &r) || agree(shell, call, &r) || print(shell, call, &r);
+	int bad = arguments_each(shell, call, table, one, &r) || agree(shell, call, &r) ||
+		  print(shell, call, &r);
 
 	selection_release(&r.s);
 	return bad ? -1 : 0;
@@ -126,8 +148,9 @@ static int report(struct shell *shell, struct call *call)
 
 const struct command cmd_report = {
 	.name = "report",
-	.usage = "[-n N] [--by site|stack|function|file|module|thread|size] [--sort size|count|total|temporary] [--stacks] [--at TIME|peak]"
-		 " [--since SNAP] [--min-age TIME] [--match REGEX] [--usable] [--all] [--reverse] [--json]",
+	.usage =
+		"[-n N] [--by site|stack|function|file|module|thread|size] [--sort size|count|total|temporary] [--stacks] [--at TIME|peak]"
+		" [--since SNAP] [--min-age TIME] [--match REGEX] [--usable] [--all] [--reverse] [--json]",
 	.summary = "what is live, biggest first",
 	.help = "Rows are gathered --by site if nothing else is said: walking out from the allocator, the first frame, inlined ones included, whose\n"
 		"function is no allocator, not in namespace std, __gnu_cxx, core or alloc, and not in libc, libstdc++, libc++ or ld.so.\n"

@@ -18,16 +18,19 @@ static int sample(struct shell *shell, struct call *call)
 	if (arguments_one(shell, call, &word))
 		return -1;
 	if (!word && period)
-		escape_printf(call->out, "one allocation per %" PRIu64 " bytes (%s)\n", period, size_text(&size, period));
+		escape_printf(call->out, "one allocation per %" PRIu64 " bytes (%s)\n", period,
+			      size_text(&size, period));
 	else if (!word)
 		fputs("off: every allocation\n", call->out);
 	if (!word)
 		return 0;
 	period = 0;
 	if (strcmp(word, "off") && options_sample(word, &period))
-		return shell_error(shell, call, "'%s' is not accepted: " SAMPLE_ACCEPTED "; or off", word);
+		return shell_error(shell, call, "'%s' is not accepted: " SAMPLE_ACCEPTED "; or off",
+				   word);
 	if (period && session_limit_now(shell->session))
-		return shell_error(shell, call, "a limit needs every allocation: first `limit off`");
+		return shell_error(shell, call,
+				   "a limit needs every allocation: first `limit off`");
 	session_sample(shell->session, period);
 	return 0;
 }

@@ -4,8 +4,8 @@
 
 #include "base/escape.h"
 #include "report/view.h"
-#include "shell/common/reporting.h"
 #include "shell/common/command.h"
+#include "shell/common/reporting.h"
 #include "shell/common/shell.h"
 
 /* `set`: one table of settings, each with how it is changed and shown. */
@@ -26,9 +26,13 @@ static int set_site_skip(struct shell *shell, struct call *call, const char *val
 {
 	const char *why = "";
 
-	if (!shell_sites(shell, shell_process(shell)))		/* at least one that compiles it */
+	if (!shell_sites(shell, shell_process(shell))) /* at least one that compiles it */
 		return -1;
-	return shell_site_skip(shell, value, &why) ? shell_error(shell, call, "site-skip: '%s' is no POSIX extended regular expression: %s", value, why) : 0;
+	return shell_site_skip(shell, value, &why)
+		       ? shell_error(shell, call,
+				     "site-skip: '%s' is no POSIX extended regular expression: %s",
+				     value, why)
+		       : 0;
 }
 
 static void show_site_skip(const struct shell *shell, FILE *out)
@@ -41,7 +45,8 @@ static int set_free_stacks(struct shell *shell, struct call *call, const char *v
 	bool on = !strcmp(value, "on");
 
 	if (!on && strcmp(value, "off"))
-		return shell_error(shell, call, "free-stacks: '%s' is not accepted: on or off", value);
+		return shell_error(shell, call, "free-stacks: '%s' is not accepted: on or off",
+				   value);
 	session_free_stacks(shell->session, on);
 	return 0;
 }
@@ -57,17 +62,16 @@ static const struct {
 	void (*show)(const struct shell *shell, FILE *out);
 } settings[] = {
 	{ "rows", "how many rows text lists show, or all", set_rows, show_rows },
-	{ "site-skip", "functions that the search for a site passes over, too ('': none)", set_site_skip, show_site_skip },
-	{ "free-stacks", "whether `trace` can say which call freed a block", set_free_stacks, show_free_stacks },
+	{ "site-skip", "functions that the search for a site passes over, too ('': none)",
+	  set_site_skip, show_site_skip },
+	{ "free-stacks", "whether `trace` can say which call freed a block", set_free_stacks,
+	  show_free_stacks },
 };
 #define SETTINGS (sizeof(settings) / sizeof(*settings))
 
-const char *setting_name(size_t i)
-{
-	return i < SETTINGS ? settings[i].name : NULL;
-}
+const char *setting_name(size_t i) { return i < SETTINGS ? settings[i].name : NULL; }
 
-#define VALUE_WIDTH 7			/* of most values */
+#define VALUE_WIDTH 7 /* of most values */
 
 static int show(const struct shell *shell, struct call *call, size_t i)
 {
@@ -79,7 +83,8 @@ static int show(const struct shell *shell, struct call *call, size_t i)
 		return shell_error(shell, call, "out of memory");
 	settings[i].show(shell, text);
 	fclose(text);
-	escape_printf(call->out, "%-11s %-*s # %s\n", settings[i].name, VALUE_WIDTH, value, settings[i].help);
+	escape_printf(call->out, "%-11s %-*s # %s\n", settings[i].name, VALUE_WIDTH, value,
+		      settings[i].help);
 	free(value);
 	return 0;
 }
@@ -96,11 +101,14 @@ static int set(struct shell *shell, struct call *call)
 	for (i = 0; i < SETTINGS && strcmp(settings[i].name, call->argv[1]); i++)
 		;
 	if (i == SETTINGS)
-		return shell_error(shell, call, "there is no setting '%s' (`set` lists all)", call->argv[1]);
+		return shell_error(shell, call, "there is no setting '%s' (`set` lists all)",
+				   call->argv[1]);
 	if (call->argc == 2)
 		return show(shell, call, i);
 	if (call->argc > 3)
-		return shell_error(shell, call, "unexpected argument '%s' (quote a value that has blanks in it)", call->argv[3]);
+		return shell_error(shell, call,
+				   "unexpected argument '%s' (quote a value that has blanks in it)",
+				   call->argv[3]);
 	return settings[i].set(shell, call, call->argv[2]);
 }
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include <string.h>
-#include "shell/common/command.h"
 #include "shell/common/shell.h"
-
+#include "shell/common/command.h"
+#include <string.h>
 
 /* `!`: a shell command, while the program goes on. */
 static int shell_command(struct shell *shell, struct call *call)
@@ -13,12 +12,15 @@ static int shell_command(struct shell *shell, struct call *call)
 	if (!call->rest || !*call->rest)
 		return shell_error(shell, call, "a shell command is missing");
 	fflush(call->out);
-	err = shell_spawn(shell, &child, call->rest, call->fd, shell->screen ? SPAWN_OURS : SPAWN_NULL);
+	err = shell_spawn(shell, &child, call->rest, call->fd,
+			  shell->screen ? SPAWN_OURS : SPAWN_NULL);
 	if (err)
-		return shell_error(shell, call, "cannot run '%s' by /bin/sh: %s", call->rest, strerror(-err));
+		return shell_error(shell, call, "cannot run '%s' by /bin/sh: %s", call->rest,
+				   strerror(-err));
 	err = shell_await(shell, child.status_fd, AWAIT_LEAVE);
 	if (err)
-		return shell_error(shell, call, "the program can no longer be followed: %s", strerror(-err));
+		return shell_error(shell, call, "the program can no longer be followed: %s",
+				   strerror(-err));
 	status = spawn_status(&child);
 	return status ? shell_error(shell, call, "'%s': exit status %d", call->rest, status) : 0;
 }

@@ -7,12 +7,15 @@
 #include "base/escape.h"
 #include "base/json.h"
 #include "base/units.h"
-#include "shell/common/reporting.h"
 #include "shell/common/arguments.h"
 #include "shell/common/command.h"
+#include "shell/common/reporting.h"
 #include "shell/common/shell.h"
 
-/* `snapshot`: what is live now is remembered under a name, for `diff` and `report --since`. The program can do the same by mtrun_snapshot(). */
+/*
+ * `snapshot`: what is live now is remembered under a name, for `diff` and `report --since`. The
+ * program can do the same by mtrun_snapshot().
+ */
 static int64_t bytes_of(const struct profile *p, int64_t *blocks)
 {
 	int64_t bytes = 0;
@@ -61,7 +64,8 @@ static void list(struct call *call, const struct snapshots *s)
 		const struct profile *p = &s->snapshot[i].profile;
 		int64_t bytes = bytes_of(p, &blocks);
 
-		escape_printf(call->out, "%-20s at %s: %" PRId64 " bytes in %" PRId64 " blocks\n", s->snapshot[i].name, time_text(&time, p->ms), bytes, blocks);
+		escape_printf(call->out, "%-20s at %s: %" PRId64 " bytes in %" PRId64 " blocks\n",
+			      s->snapshot[i].name, time_text(&time, p->ms), bytes, blocks);
 	}
 }
 

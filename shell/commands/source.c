@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include <string.h>
 #include "shell/common/command.h"
 #include "shell/common/shell.h"
+#include <string.h>
 
-
-/* `source`: commands from a file. A file may name another; one that names itself ends at the limit. */
+/*
+ * `source`: commands from a file. A file may name another; one that names itself ends at the limit.
+ */
 #define NESTING_MAX 16
 
 static int source(struct shell *shell, struct call *call)
@@ -18,7 +19,8 @@ static int source(struct shell *shell, struct call *call)
 	shell->nesting++;
 	err = shell_run_file(shell, call->argv[1]);
 	shell->nesting--;
-	return err ? shell_error(shell, call, "cannot read '%s': %s", call->argv[1], strerror(-err)) : 0;
+	return err ? shell_error(shell, call, "cannot read '%s': %s", call->argv[1], strerror(-err))
+		   : 0;
 }
 
 const struct command cmd_source = {

@@ -3,37 +3,40 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "session/ended.h"
-#include "log/replay_process.h"
-#include "report/heapfile_process.h"
 #include "base/escape.h"
 #include "base/json.h"
-#include "report/print.h"
 #include "base/units.h"
+#include "log/replay_process.h"
 #include "process/usable.h"
+#include "report/heapfile_process.h"
+#include "report/print.h"
+#include "session/ended.h"
+#include "shell/common/arguments.h"
+#include "shell/common/command.h"
 #include "shell/common/heapfile_status.h"
 #include "shell/common/limit_text.h"
 #include "shell/common/log_status.h"
 #include "shell/common/processes.h"
 #include "shell/common/reporting.h"
-#include "shell/common/usage.h"
-#include "shell/common/arguments.h"
-#include "shell/common/command.h"
 #include "shell/common/shell.h"
+#include "shell/common/usage.h"
 
-#define USABLE_PAGES 32768		/* 20 ms */
+#define USABLE_PAGES 32768 /* 20 ms */
 
-/* `status`: the state of things on one screen. All numbers are of one moment: everything that had happened when it was asked for. */
+/*
+ * `status`: the state of things on one screen. All numbers are of one moment: everything that had
+ * happened when it was asked for.
+ */
 struct facts {
 	struct process *p;
 	struct ledger_totals t;
-	const char *about;		/* what stands before numbers of it */
+	const char *about; /* what stands before numbers of it */
 	struct ledger_timeline timeline;
 	struct stream_stats stream;
 	struct usage usage;
 	struct usable rule;
-	int usable_error;		/* as of usable_sum() */
-	uint64_t usable;		/* of the heap */
+	int usable_error; /* as of usable_sum() */
+	uint64_t usable;  /* of the heap */
 	uint64_t allocated, limit, elapsed, self_rss, self_cpu;
 	unsigned count;
 };
@@ -51,8 +54,10 @@ static void collect(struct shell *shell, struct facts *f)
 	reporting_usable(&f->rule, f->p);
 	f->usable_error = usable_sum(&f->rule, USABLE_PAGES, &f->usable);
 	usage_read(&f->usage, f->p, &f->t);
-	f->usage.mapped_known &= !f->p->off;		/* those of now are nothing that heap and mmap of then could be among */
-	f->allocated = (f->count & LEDGER_COUNT_HEAP ? f->t.heap : 0) + (f->count & LEDGER_COUNT_MMAP ? f->t.mmap : 0) +
+	/* those of now are nothing that heap and mmap of then could be among */
+	f->usage.mapped_known &= !f->p->off;
+	f->allocated = (f->count & LEDGER_COUNT_HEAP ? f->t.heap : 0) +
+		       (f->count & LEDGER_COUNT_MMAP ? f->t.mmap : 0) +
 		       (f->count & COUNT_IMAGE ? f->p->image_bytes : 0);
 	f->limit = session_limit_now(shell->session);
 	f->elapsed = shell_elapsed(shell, f->p);
@@ -96,13 +101,16 @@ static void print_json(struct shell *shell, FILE *out, const struct facts *f)
 	known(&j, "usable", !f->usable_error, f->usable);
 	json_uint(&j, "mmap", f->t.mmap);
 	json_uint(&j, "mmap_reserved", f->t.mmap_reserved);
-	known(&j, "mmap_resident", f->usage.mapped_known && f->usage.resident_known, f->usage.mmap_resident);
+	known(&j, "mmap_resident", f->usage.mapped_known && f->usage.resident_known,
+	      f->usage.mmap_resident);
 	json_uint(&j, "image", f->p->image_bytes);
 	known(&j, "other", f->usage.mapped_known, f->usage.other);
 	known(&j, "unaccounted", f->usage.mapped_known, f->usage.unaccounted);
 	if (f->p->preattach.state != PREATTACH_NONE) {
-		known(&j, "before_attach", f->p->preattach.state == PREATTACH_KNOWN, f->p->preattach.bytes);
-		known(&j, "before_attach_blocks", f->p->preattach.state == PREATTACH_KNOWN, f->p->preattach.blocks);
+		known(&j, "before_attach", f->p->preattach.state == PREATTACH_KNOWN,
+		      f->p->preattach.bytes);
+		known(&j, "before_attach_blocks", f->p->preattach.state == PREATTACH_KNOWN,
+		      f->p->preattach.blocks);
 		if (f->p->preattach.state == PREATTACH_UNKNOWN)
 			json_string(&j, "before_attach_unknown", f->p->preattach.why);
 	}
@@ -156,25 +164,25 @@ static void print_state(FILE *out, const struct facts *f)
 	struct text_buffer time;
 	char end[64];
 
-	escape_printf(out, "program    %d (%s), ", (int)f->p->pid, f->p->command ? f->p->command : "?");
+	escape_printf(out, "program    %d (%s), ", (int)f->p->pid,
+		      f->p->command ? f->p->command : "?");
 	if (f->p->state == PROCESS_EXITED || f->p->state == PROCESS_HELD)
 		fputs(reporting_end(f->p->wait_status, end, sizeof(end)), out);
 	else
-		escape_printf(out, "%s, %u thread%s", process_state_name(f->p->state), f->p->threads, f->p->threads == 1 ? "" : "s");
+		escape_printf(out, "%s, %u thread%s", process_state_name(f->p->state),
+			      f->p->threads, f->p->threads == 1 ? "" : "s");
 	escape_printf(out, ", %s\n", time_text(&time, f->elapsed));
 	if (f->p->unsupervised)
-		escape_printf(out, "           its allocations are not known: %s\n", f->p->unsupervised);
+		escape_printf(out, "           its allocations are not known: %s\n",
+			      f->p->unsupervised);
 }
 
 static const char *usable_reason(const struct facts *f)
 {
 	switch (f->usable_error) {
-	case -EFBIG:
-		return "as report --usable tells";
-	case -ENOTSUP:
-		return f->rule.why;
-	default:
-		return "out of memory";
+	case -EFBIG: return "as report --usable tells";
+	case -ENOTSUP: return f->rule.why;
+	default: return "out of memory";
 	}
 }
 
@@ -184,17 +192,22 @@ static void print_memory(FILE *out, const struct facts *f)
 
 	escape_printf(out, "memory     heap %s%" PRIu64 " (usable ", f->about, f->t.heap);
 	if (f->usable_error)
-		escape_printf(out, "%s%s", f->usable_error == -EFBIG ? "" : "unknown: ", usable_reason(f));
+		escape_printf(out, "%s%s",
+			      f->usable_error == -EFBIG ? "" : "unknown: ", usable_reason(f));
 	else
 		escape_printf(out, "%s%" PRIu64, f->about, f->usable);
 	fprintf(out, ") + mmap %" PRIu64 " + image %" PRIu64, f->t.mmap, f->p->image_bytes);
 	if (f->usage.mapped_known)
-		escape_printf(out, " + other %s%" PRIu64 " + unaccounted %" PRIu64 " = %" PRIu64 " mapped; RSS %s", f->about, f->usage.other, f->usage.unaccounted,
-			f->usage.mapped, size_text(&size, (uint64_t)f->usage.rss));
+		escape_printf(out,
+			      " + other %s%" PRIu64 " + unaccounted %" PRIu64 " = %" PRIu64
+			      " mapped; RSS %s",
+			      f->about, f->usage.other, f->usage.unaccounted, f->usage.mapped,
+			      size_text(&size, (uint64_t)f->usage.rss));
 	putc('\n', out);
 	if (f->t.mmap_reserved)
-		escape_printf(out, "           of its own mappings %s reserved, %s accessible, ", size_text(&size, f->t.mmap_reserved),
-			size_text(&(struct text_buffer){ "" }, f->t.mmap));
+		escape_printf(out, "           of its own mappings %s reserved, %s accessible, ",
+			      size_text(&size, f->t.mmap_reserved),
+			      size_text(&(struct text_buffer){ "" }, f->t.mmap));
 	if (f->t.mmap_reserved && f->usage.mapped_known && f->usage.resident_known)
 		escape_printf(out, "%s resident\n", size_text(&size, f->usage.mmap_resident));
 	else if (f->t.mmap_reserved)
@@ -209,23 +222,33 @@ static void print_before(FILE *out, const struct process *p)
 	struct text_buffer size;
 
 	if (b->state == PREATTACH_KNOWN)
-		escape_printf(out, "           before %s its heap had %" PRIu64 " bytes (%s) in use, in %" PRIu64 " blocks: not among these\n", when, b->bytes,
-			size_text(&size, b->bytes), b->blocks);
+		escape_printf(out,
+			      "           before %s its heap had %" PRIu64
+			      " bytes (%s) in use, in %" PRIu64 " blocks: not among these\n",
+			      when, b->bytes, size_text(&size, b->bytes), b->blocks);
 	else if (b->state == PREATTACH_UNKNOWN)
-		escape_printf(out, "           what its heap had in use before %s is unknown: %s\n", when, b->why);
+		escape_printf(out, "           what its heap had in use before %s is unknown: %s\n",
+			      when, b->why);
 }
 
 static void print_allocated(FILE *out, const struct facts *f)
 {
 	struct text_buffer size, time;
 
-	escape_printf(out, "allocated  %s%" PRIu64 " bytes (%s): %s%s%s%s%s\n", f->about, f->allocated, size_text(&size, f->allocated),
-		f->count & LEDGER_COUNT_HEAP ? "heap" : "", f->count & LEDGER_COUNT_HEAP && f->count & LEDGER_COUNT_MMAP ? " + " : "",
-		f->count & LEDGER_COUNT_MMAP ? "mmap" : "", f->count & COUNT_IMAGE && f->count != COUNT_IMAGE ? " + " : "",
-		f->count & COUNT_IMAGE ? "image" : "");
+	escape_printf(out, "allocated  %s%" PRIu64 " bytes (%s): %s%s%s%s%s\n", f->about,
+		      f->allocated, size_text(&size, f->allocated),
+		      f->count & LEDGER_COUNT_HEAP ? "heap" : "",
+		      f->count & LEDGER_COUNT_HEAP && f->count & LEDGER_COUNT_MMAP ? " + " : "",
+		      f->count & LEDGER_COUNT_MMAP ? "mmap" : "",
+		      f->count & COUNT_IMAGE && f->count != COUNT_IMAGE ? " + " : "",
+		      f->count & COUNT_IMAGE ? "image" : "");
 	print_before(out, f->p);
-	escape_printf(out, "peak       %s%" PRIu64 " bytes (%s) without the image, at %s%s\n", f->about, f->t.peak, size_text(&size, f->t.peak), time_text(&time, f->t.peak_ms),
-		ledger_threads(f->p->ledger) > 1 ? "; blocks below 4K of different threads are ordered to 1 ms" : "");
+	escape_printf(out, "peak       %s%" PRIu64 " bytes (%s) without the image, at %s%s\n",
+		      f->about, f->t.peak, size_text(&size, f->t.peak),
+		      time_text(&time, f->t.peak_ms),
+		      ledger_threads(f->p->ledger) > 1
+			      ? "; blocks below 4K of different threads are ordered to 1 ms"
+			      : "");
 }
 
 static void print_limit(const struct shell *shell, FILE *out, const struct facts *f)
@@ -234,12 +257,17 @@ static void print_limit(const struct shell *shell, FILE *out, const struct facts
 	struct text_buffer size;
 
 	if (f->limit)
-		escape_printf(out, "limit      %" PRIu64 " bytes (%s), room for %" PRIu64 " (%s); at a hit: %s", f->limit, size_text(&size, f->limit), room,
-			size_text(&(struct text_buffer){ "" }, room), limit_action_names[session_limit_action_now(shell->session)]);
+		escape_printf(out,
+			      "limit      %" PRIu64 " bytes (%s), room for %" PRIu64
+			      " (%s); at a hit: %s",
+			      f->limit, size_text(&size, f->limit), room,
+			      size_text(&(struct text_buffer){ "" }, room),
+			      limit_action_names[session_limit_action_now(shell->session)]);
 	else
 		fputs("limit      none", out);
 	if (f->p->limit.hits)
-		escape_printf(out, "; %" PRIu64 " hit%s", f->p->limit.hits, f->p->limit.hits == 1 ? "" : "s");
+		escape_printf(out, "; %" PRIu64 " hit%s", f->p->limit.hits,
+			      f->p->limit.hits == 1 ? "" : "s");
 	if (refused)
 		fprintf(out, ", %" PRIu64 " refused (`limit` lists them)", refused);
 	putc('\n', out);
@@ -256,12 +284,18 @@ static void print_counts(FILE *out, const struct facts *f)
 {
 	const char *about = f->about;
 
-	escape_printf(out, "blocks     %s%" PRIu64 " live; %s%" PRIu64 " allocated (%.0f/s), %s%" PRIu64 " freed (%.0f/s), %s%" PRIu64 " of them temporary; %s%" PRIu64
-		" bytes ever\n", about, f->t.live_blocks, about, f->t.allocs, per_second(f->t.allocs, f), about, f->t.frees, per_second(f->t.frees, f), about,
-		f->t.temporary, about, f->t.total_allocated);
+	escape_printf(out,
+		      "blocks     %s%" PRIu64 " live; %s%" PRIu64 " allocated (%.0f/s), %s%" PRIu64
+		      " freed (%.0f/s), %s%" PRIu64 " of them temporary; %s%" PRIu64
+		      " bytes ever\n",
+		      about, f->t.live_blocks, about, f->t.allocs, per_second(f->t.allocs, f),
+		      about, f->t.frees, per_second(f->t.frees, f), about, f->t.temporary, about,
+		      f->t.total_allocated);
 	if (f->t.maps || f->t.unmaps || f->t.unknown_frees)
-		fprintf(out, "           %" PRIu64 " maps, %" PRIu64 " unmaps, %" PRIu64 " frees of blocks that were never seen\n", f->t.maps, f->t.unmaps,
-			f->t.unknown_frees);
+		fprintf(out,
+			"           %" PRIu64 " maps, %" PRIu64 " unmaps, %" PRIu64
+			" frees of blocks that were never seen\n",
+			f->t.maps, f->t.unmaps, f->t.unknown_frees);
 }
 
 struct logs {
@@ -284,7 +318,8 @@ static void print_logs(const struct shell *shell, FILE *out)
 
 	session_each_log(shell->session, count_log, &l);
 	if (l.count)
-		escape_printf(out, "%zu log file%s up to '%s'", l.count, l.count == 1 ? "" : "s", l.last);
+		escape_printf(out, "%zu log file%s up to '%s'", l.count, l.count == 1 ? "" : "s",
+			      l.last);
 	else
 		fputs("no log files", out);
 }
@@ -299,23 +334,35 @@ static void print_recording(struct shell *shell, FILE *out, const struct facts *
 	if (f->p->off)
 		snprintf(what, sizeof(what), " since %s", time_text(&time, f->p->off_ms));
 	else if (sample)
-		snprintf(what, sizeof(what), ", one allocation per %s bytes", size_text(&size, sample));
+		snprintf(what, sizeof(what), ", one allocation per %s bytes",
+			 size_text(&size, sample));
 	escape_printf(out, "recording  %s%s; ", mode_name(shell, f->p), what);
 	print_logs(shell, out);
-	fprintf(out, "; %" PRIu64 " events, %" PRIu64 " dropped; %" PRIu64 " stacks truncated\n", f->stream.events, f->stream.dropped, f->stream.truncated);
+	fprintf(out, "; %" PRIu64 " events, %" PRIu64 " dropped; %" PRIu64 " stacks truncated\n",
+		f->stream.events, f->stream.dropped, f->stream.truncated);
 	if (f->stream.gaps || f->stream.bad)
-		fprintf(out, "           %" PRIu64 " events never came (their thread was killed in between), %" PRIu64 " were malformed\n", f->stream.gaps,
-			f->stream.bad);
+		fprintf(out,
+			"           %" PRIu64
+			" events never came (their thread was killed in between), %" PRIu64
+			" were malformed\n",
+			f->stream.gaps, f->stream.bad);
 	if (f->p->recorded_ms > f->p->began_ms)
-		escape_printf(out, "           what is recorded begins at %s: it was off before\n", time_text(&time, f->p->recorded_ms));
-	escape_printf(out, "mtrun      %s of memory, %s of CPU; the program waited %s for it\n", size_text(&size, f->self_rss),
-		time_text(&(struct text_buffer){ "" }, f->self_cpu), time_text(&time, f->stream.waited_ms));
+		escape_printf(out, "           what is recorded begins at %s: it was off before\n",
+			      time_text(&time, f->p->recorded_ms));
+	escape_printf(out, "mtrun      %s of memory, %s of CPU; the program waited %s for it\n",
+		      size_text(&size, f->self_rss),
+		      time_text(&(struct text_buffer){ "" }, f->self_cpu),
+		      time_text(&time, f->stream.waited_ms));
 	if (f->timeline.coarse_until_ms)
-		escape_printf(out, "timeline   %s of memory; before %s it is in intervals of up to %s\n", size_text(&size, f->timeline.memory),
-			time_text(&time, f->timeline.coarse_until_ms), time_text(&(struct text_buffer){ "" }, f->timeline.coarse_ms));
+		escape_printf(out,
+			      "timeline   %s of memory; before %s it is in intervals of up to %s\n",
+			      size_text(&size, f->timeline.memory),
+			      time_text(&time, f->timeline.coarse_until_ms),
+			      time_text(&(struct text_buffer){ "" }, f->timeline.coarse_ms));
 	for (const struct process *p = session_processes(shell->session); p; p = p->next)
 		n++;
-	n += session_ended_list(shell->session)->count + session_ended_list(shell->session)->dropped;
+	n += session_ended_list(shell->session)->count +
+	     session_ended_list(shell->session)->dropped;
 	if (n > 1)
 		fprintf(out, "processes  %zu (`processes` lists them)\n", n);
 }

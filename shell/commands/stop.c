@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include <string.h>
 #include "shell/common/arguments.h"
 #include "shell/common/command.h"
 #include "shell/common/shell.h"
-
+#include <string.h>
 
 /* `stop`: all threads of the process, until `cont`. */
 static int stop(struct shell *shell, struct call *call)
@@ -17,7 +16,9 @@ static int stop(struct shell *shell, struct call *call)
 	if (!p)
 		return -1;
 	err = session_stop(shell->session, p);
-	return err ? shell_error(shell, call, "cannot stop process %d: %s", (int)p->pid, session_stop_error(err)) : 0;
+	return err ? shell_error(shell, call, "cannot stop process %d: %s", (int)p->pid,
+				 session_stop_error(err))
+		   : 0;
 }
 
 const struct command cmd_stop = {

@@ -1,20 +1,18 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "report/print.h"
-#include "shell/common/reporting.h"
 #include "shell/common/arguments.h"
 #include "shell/common/command.h"
+#include "shell/common/reporting.h"
 #include "shell/common/shell.h"
 
 /* `text`: jeprof's table of functions, flat and cumulative. */
 enum { ARG_CUM, ARG_ROWS, ARG_BYTES, ARG_AT };
 
-static const struct argument arguments[] = {
-	[ARG_CUM] = { "cum", 0, false },
-	[ARG_ROWS] = { "rows", 'n', true },
-	[ARG_BYTES] = { "bytes", 0, false },
-	[ARG_AT] = { "at", 0, true },
-	ARGUMENTS_END
-};
+static const struct argument arguments[] = { [ARG_CUM] = { "cum", 0, false },
+					     [ARG_ROWS] = { "rows", 'n', true },
+					     [ARG_BYTES] = { "bytes", 0, false },
+					     [ARG_AT] = { "at", 0, true },
+					     ARGUMENTS_END };
 
 static int text(struct shell *shell, struct call *call)
 {
@@ -38,7 +36,8 @@ static int text(struct shell *shell, struct call *call)
 		has_rows |= arg == ARG_ROWS;
 		if (arg == ARG_ROWS && reporting_rows(shell, call, a.value, &rows))
 			return -1;
-		if (arg == ARG_AT && reporting_moment(shell, call, "--at", a.value, MOMENTS_PEAK, &moment))
+		if (arg == ARG_AT &&
+		    reporting_moment(shell, call, "--at", a.value, MOMENTS_PEAK, &moment))
 			return -1;
 	}
 	if (!has_rows && !call->json)

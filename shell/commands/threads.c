@@ -14,7 +14,11 @@
 #include "shell/common/shell.h"
 
 /* `threads`: as the kernel lists them now. */
-struct thread { pid_t tid; char name[PROC_NAME]; char state; };
+struct thread {
+	pid_t tid;
+	char name[PROC_NAME];
+	char state;
+};
 
 static int thread_order(const void *a, const void *b)
 {
@@ -44,8 +48,10 @@ static const char *state_name(char c)
 	case 'R': return "running";
 	case 'S': return "sleeping";
 	case 'D': return "waiting";
-	case 't': case 'T': return "stopped";
-	case 'Z': case 'X': return "exited";
+	case 't':
+	case 'T': return "stopped";
+	case 'Z':
+	case 'X': return "exited";
 	default: return "?";
 	}
 }
@@ -92,7 +98,8 @@ static int threads(struct shell *shell, struct call *call)
 	if (arguments_none(shell, call))
 		return -1;
 	p = shell_process(shell);
-	t = p->state == PROCESS_EXITED || p->state == PROCESS_REPLACED ? NULL : read_threads(p->pid, &n);
+	t = p->state == PROCESS_EXITED || p->state == PROCESS_REPLACED ? NULL
+								       : read_threads(p->pid, &n);
 	if (!t)
 		n = 0;
 	if (call->json) {
@@ -114,7 +121,8 @@ static int threads(struct shell *shell, struct call *call)
 	} else {
 		escape_printf(call->out, "%8s  %-8s  %s\n", "TID", "STATE", "NAME");
 		for (size_t i = 0; i < n; i++)
-			escape_printf(call->out, "%8d  %-8s  %s\n", (int)t[i].tid, state_name(t[i].state), t[i].name);
+			escape_printf(call->out, "%8d  %-8s  %s\n", (int)t[i].tid,
+				      state_name(t[i].state), t[i].name);
 	}
 	free(t);
 	return 0;

@@ -11,34 +11,32 @@
 #include "base/escape.h"
 #include "base/json.h"
 #include "base/message.h"
-#include "report/print.h"
-#include "ledger/timeline.h"
 #include "base/units.h"
-#include "shell/common/plot.h"
-#include "shell/common/reporting.h"
+#include "ledger/timeline.h"
+#include "report/print.h"
 #include "shell/common/arguments.h"
 #include "shell/common/command.h"
+#include "shell/common/plot.h"
+#include "shell/common/reporting.h"
 #include "shell/common/shell.h"
 
 /*
- * `timeline`: what was live over time. The ledger knows it in steps; here they become rows of 100 ms, or a picture. The last row is what is live
- * now: where the present interval has been higher than that already, both are shown, as if it ended here.
+ * `timeline`: what was live over time. The ledger knows it in steps; here they become rows of 100
+ * ms, or a picture. The last row is what is live now: where the present interval has been higher
+ * than that already, both are shown, as if it ended here.
  */
 enum { ARG_FROM, ARG_TO, ARG_PLOT, ARG_TABLE, ARG_CSV };
 
 static const struct argument table[] = {
-	[ARG_FROM] = { "from", 0, true },
-	[ARG_TO] = { "to", 0, true },
-	[ARG_PLOT] = { "plot", 0, false },
-	[ARG_TABLE] = { "table", 0, false },
-	[ARG_CSV] = { "csv", 0, false },
-	ARGUMENTS_END
+	[ARG_FROM] = { "from", 0, true },  [ARG_TO] = { "to", 0, true },
+	[ARG_PLOT] = { "plot", 0, false }, [ARG_TABLE] = { "table", 0, false },
+	[ARG_CSV] = { "csv", 0, false },   ARGUMENTS_END
 };
 
 struct request {
-	uint64_t from, to;		/* ms */
+	uint64_t from, to; /* ms */
 	bool has_from, has_to;
-	int shape;			/* ARG_PLOT, ..., or -1 */
+	int shape; /* ARG_PLOT, ..., or -1 */
 	struct plot_step *step;
 	size_t steps, room;
 	struct plot_mark *mark;
@@ -64,7 +62,8 @@ static uint64_t live(const struct process *p, unsigned count)
 /* The steps between R's times, in whole intervals. */
 static int collect(struct shell *shell, struct process *p, struct request *r)
 {
-	uint64_t now = shell_moment(shell, p), end = r->to - r->to % TIMELINE_MS + TIMELINE_MS, at = r->from - r->from % TIMELINE_MS;
+	uint64_t now = shell_moment(shell, p), end = r->to - r->to % TIMELINE_MS + TIMELINE_MS,
+		 at = r->from - r->from % TIMELINE_MS;
 	uint64_t present = live(p, session_options(shell->session)->count);
 	int err = 0;
 
@@ -101,7 +100,7 @@ static int collect_marks(const struct process *p, struct request *r)
 	return 0;
 }
 
-/* ---- shapes ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- shapes -------------------------------------------------------------- */
 
 static void print_json(struct call *call, const struct process *p, const struct request *r)
 {
@@ -158,8 +157,9 @@ static const char *note(const struct process *p, char text[160])
 	ledger_timeline(p->ledger, &t);
 	if (!t.coarse_until_ms)
 		return NULL;
-	snprintf(text, 160, "before %s intervals are longer, up to %s: the memory for the timeline is used up", time_text(&until, t.coarse_until_ms),
-		 time_text(&step, t.coarse_ms));
+	snprintf(text, 160,
+		 "before %s intervals are longer, up to %s: the memory for the timeline is used up",
+		 time_text(&until, t.coarse_until_ms), time_text(&step, t.coarse_ms));
 	return text;
 }
 
@@ -182,7 +182,8 @@ static void print_rows(struct call *call, const struct process *p, const struct 
 	for (size_t i = 0; i < r->steps && !ferror(call->out); i++)
 		for (uint64_t ms = r->step[i].from_ms; ms < r->step[i].to_ms; ms += TIMELINE_MS) {
 			snprintf(text, sizeof(text), "%s%" PRIu64, about(p), r->step[i].bytes);
-			escape_printf(call->out, "%10" PRIu64 ".%01" PRIu64 " %20s", ms / 1000, ms % 1000 / 100, text);
+			escape_printf(call->out, "%10" PRIu64 ".%01" PRIu64 " %20s", ms / 1000,
+				      ms % 1000 / 100, text);
 			if (&r->step[i] == peak && peak->ms >= ms && peak->ms < ms + TIMELINE_MS)
 				fputs("  peak", call->out);
 			for (; m < r->marks && r->mark[m].ms < ms + TIMELINE_MS; m++)
@@ -211,12 +212,17 @@ static unsigned from_environment(const char *name, unsigned otherwise)
 	const char *value = getenv(name);
 	uint64_t n;
 
-	return value && number_parse(value, &n) == 0 && n > 0 && n < 10000 ? (unsigned)n : otherwise;
+	return value && number_parse(value, &n) == 0 && n > 0 && n < 10000 ? (unsigned)n
+									   : otherwise;
 }
 
 static void print_plot(struct call *call, const struct process *p, const struct request *r)
 {
-	struct plot plot = { .utf8 = is_utf8(), .step = r->step, .steps = r->steps, .mark = r->mark, .marks = r->marks,
+	struct plot plot = { .utf8 = is_utf8(),
+			     .step = r->step,
+			     .steps = r->steps,
+			     .mark = r->mark,
+			     .marks = r->marks,
 			     .about = about(p) };
 	struct winsize size = { 0 };
 	char text[160];
@@ -247,7 +253,7 @@ static void print(struct call *call, const struct process *p, const struct reque
 		reporting_off(call->out, p);
 }
 
-/* ---- the command ------------------------------------------------------------------------------------------------------------------- */
+/* ---- the command --------------------------------------------------------- */
 
 static int one(struct shell *shell, struct call *call, void *ctx, int arg, const char *value)
 {
@@ -257,14 +263,12 @@ static int one(struct shell *shell, struct call *call, void *ctx, int arg, const
 	case ARG_FROM:
 		r->has_from = true;
 		return reporting_time(shell, call, "--from", value, &r->from);
-	case ARG_TO:
-		r->has_to = true;
-		return reporting_time(shell, call, "--to", value, &r->to);
-	case ARG_WORD:
-		return arguments_unexpected(shell, call, value);
+	case ARG_TO: r->has_to = true; return reporting_time(shell, call, "--to", value, &r->to);
+	case ARG_WORD: return arguments_unexpected(shell, call, value);
 	default:
 		if (r->shape >= 0 && r->shape != arg)
-			return shell_error(shell, call, "only one of --plot, --table, --json and --csv");
+			return shell_error(shell, call,
+					   "only one of --plot, --table, --json and --csv");
 		r->shape = arg;
 		return 0;
 	}

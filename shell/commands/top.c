@@ -4,20 +4,21 @@
 
 #include "base/escape.h"
 #include "base/message.h"
-#include "report/print.h"
-#include "tracee/terminal.h"
 #include "base/units.h"
+#include "report/print.h"
 #include "report/view.h"
-#include "shell/prompt/keyboard.h"
-#include "shell/common/reporting.h"
-#include "shell/prompt/screen.h"
 #include "shell/common/arguments.h"
 #include "shell/common/command.h"
+#include "shell/common/reporting.h"
 #include "shell/common/shell.h"
+#include "shell/prompt/keyboard.h"
+#include "shell/prompt/screen.h"
+#include "tracee/terminal.h"
 
 /*
- * `top`: one line of totals and a report, drawn over itself each second. Each picture is printed into memory first and goes out in one piece,
- * every line cut at the window's width, so that nothing scrolls or flickers.
+ * `top`: one line of totals and a report, drawn over itself each second. Each picture is printed
+ * into memory first and goes out in one piece, every line cut at the window's width, so that
+ * nothing scrolls or flickers.
  */
 #define REFRESH_MS 1000
 
@@ -29,9 +30,11 @@ static void head(struct shell *shell, FILE *out, const struct process *p)
 
 	ledger_totals(p->ledger, &t);
 	about = print_about(t.estimated);
-	escape_printf(out, "%s (%d) %s  %s%s  heap %s%s  mmap %s  peak %s%s  %s%llu blocks\n", p->command ? p->command : "?", (int)p->pid, process_state_name(p->state),
-		p->off ? "off since " : "", time_text(&time, shell_moment(shell, p)), about, size_text(&heap, t.heap), size_text(&mmap, t.mmap), about,
-		size_text(&peak, t.peak), about, (unsigned long long)t.live_blocks);
+	escape_printf(out, "%s (%d) %s  %s%s  heap %s%s  mmap %s  peak %s%s  %s%llu blocks\n",
+		      p->command ? p->command : "?", (int)p->pid, process_state_name(p->state),
+		      p->off ? "off since " : "", time_text(&time, shell_moment(shell, p)), about,
+		      size_text(&heap, t.heap), size_text(&mmap, t.mmap), about,
+		      size_text(&peak, t.peak), about, (unsigned long long)t.live_blocks);
 }
 
 static int picture(struct shell *shell, struct call *call, size_t rows, FILE *out)
@@ -85,7 +88,8 @@ static int refresh(struct shell *shell, struct call *call, uint64_t wanted)
 	int err;
 
 	terminal_size(shell->terminal, &screen_rows, &columns);
-	rows = screen_rows > 5 ? screen_rows - 5 : 1;		/* the head, the total, the others, the cursor's */
+	/* the head, the total, the others, the cursor's */
+	rows = screen_rows > 5 ? screen_rows - 5 : 1;
 	out = open_memstream(&text, &len);
 	if (!out)
 		return shell_error(shell, call, "out of memory");
@@ -112,7 +116,9 @@ static int top(struct shell *shell, struct call *call)
 			return -1;
 	}
 	if (!shell->screen || call->out != message_stream())
-		return shell_error(shell, call, "it needs the terminal of an interactive run (`every 1s { report }` repeats anywhere)");
+		return shell_error(
+			shell, call,
+			"it needs the terminal of an interactive run (`every 1s { report }` repeats anywhere)");
 	screen_enter(shell->screen, SCREEN_KEPT);
 	terminal_mode(shell->terminal, TERMINAL_KEYS);
 	fputs("\033[2J", message_stream());

@@ -3,26 +3,29 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "symbols/elf.h"
 #include "base/escape.h"
 #include "base/json.h"
+#include "base/units.h"
 #include "report/classify_address.h"
 #include "report/print.h"
-#include "base/units.h"
-#include "shell/common/reporting.h"
-#include "shell/common/warm.h"
 #include "shell/common/arguments.h"
 #include "shell/common/command.h"
+#include "shell/common/reporting.h"
 #include "shell/common/shell.h"
+#include "shell/common/warm.h"
+#include "symbols/elf.h"
 
-/* `trace`: the story of one address. What it is of that is not in a block (classify_address.h) is also told of one that was freed: it may be another's by now. */
+/*
+ * `trace`: the story of one address. What it is of that is not in a block (classify_address.h) is
+ * also told of one that was freed: it may be another's by now.
+ */
 enum state { LIVE, FREED, NONE };
 static const char *const state_names[] = { "live", "freed", "none" };
 
 struct story {
 	raddr_t address;
 	enum state state;
-	struct ledger_freed b;		/* LIVE: only `block`, and `known` */
+	struct ledger_freed b; /* LIVE: only `block`, and `known` */
 	pid_t thread, freed_thread;
 	uint64_t now;
 	char place[4300];
@@ -32,7 +35,9 @@ static uint64_t since(const struct story *t, uint64_t ms) { return t->now > ms ?
 
 static void find(struct story *t, struct process *p)
 {
-	t->state = ledger_find(p->ledger, t->address, &t->b.block) ? LIVE : ledger_find_freed(p->ledger, t->address, &t->b) ? FREED : NONE;
+	t->state = ledger_find(p->ledger, t->address, &t->b.block)   ? LIVE
+		   : ledger_find_freed(p->ledger, t->address, &t->b) ? FREED
+								     : NONE;
 	t->b.known |= t->state == LIVE;
 	if (t->state != NONE && t->b.known)
 		t->thread = ledger_thread_tid(p->ledger, t->b.block.thread);
@@ -51,7 +56,8 @@ static unsigned frames_of(struct sites *sites, uint32_t stack)
 	return n;
 }
 
-static void print_text(FILE *out, const struct story *t, const struct process *p, struct sites *sites)
+static void print_text(FILE *out, const struct story *t, const struct process *p,
+		       struct sites *sites)
 {
 	const struct ledger_block *b = &t->b.block;
 	struct text_buffer age;
@@ -63,11 +69,15 @@ static void print_text(FILE *out, const struct story *t, const struct process *p
 	fprintf(out, "0x%" PRIx64 " is ", t->address);
 	if (t->address != b->address)
 		fprintf(out, "%" PRIu64 " bytes into ", t->address - b->address);
-	escape_printf(out, "a %s%s of %" PRIu64 " bytes at 0x%" PRIx64, t->state == FREED ? "freed " : "", b->mapping ? "mapping" : "block", b->size, b->address);
+	escape_printf(out, "a %s%s of %" PRIu64 " bytes at 0x%" PRIx64,
+		      t->state == FREED ? "freed " : "", b->mapping ? "mapping" : "block", b->size,
+		      b->address);
 	if (t->b.known)
-		escape_printf(out, ", allocated %s ago by thread %d", age_text(&age, since(t, b->ms)), (int)t->thread);
+		escape_printf(out, ", allocated %s ago by thread %d",
+			      age_text(&age, since(t, b->ms)), (int)t->thread);
 	if (t->state == FREED)
-		escape_printf(out, ", freed %s ago by thread %d; now: %s", age_text(&age, since(t, t->b.ms)), (int)t->freed_thread, t->place);
+		escape_printf(out, ", freed %s ago by thread %d; now: %s",
+			      age_text(&age, since(t, t->b.ms)), (int)t->freed_thread, t->place);
 	fprintf(out, "\nPID: %d\nLen: %" PRIu64 "\n", (int)p->pid, b->size);
 	print_stack(out, sites, b->stack);
 	if (t->state == LIVE)
@@ -76,10 +86,12 @@ static void print_text(FILE *out, const struct story *t, const struct process *p
 		fprintf(out, "freed by (%u frames):\n", frames_of(sites, t->b.stack));
 		print_stack(out, sites, t->b.stack);
 	} else
-		fputs("where it was freed was not recorded (`set free-stacks on` does, from then on)\n", out);
+		fputs("where it was freed was not recorded (`set free-stacks on` does, from then on)\n",
+		      out);
 }
 
-static void stack_json(struct json *j, const char *key, struct sites *sites, bool any, uint32_t stack)
+static void stack_json(struct json *j, const char *key, struct sites *sites, bool any,
+		       uint32_t stack)
 {
 	if (any) {
 		print_stack_json(j, key, sites, stack);
@@ -97,7 +109,8 @@ static void number_json(struct json *j, const char *key, bool known, uint64_t n)
 		json_null(j, key);
 }
 
-static void print_json(FILE *out, const struct story *t, const struct process *p, struct sites *sites)
+static void print_json(FILE *out, const struct story *t, const struct process *p,
+		       struct sites *sites)
 {
 	const struct ledger_block *b = &t->b.block;
 	bool any = t->state != NONE, freed = t->state == FREED;
@@ -125,13 +138,19 @@ static void print_json(FILE *out, const struct story *t, const struct process *p
 	json_finish(&j);
 }
 
-/* What classify_address() will ask about code; the loop turns meanwhile, so this comes before the ledger is asked. */
+/*
+ * What classify_address() will ask about code; the loop turns meanwhile, so this comes before the
+ * ledger is asked.
+ */
 static void warm_place(struct shell *shell, struct process *p, raddr_t address)
 {
-	struct symbol_question q = { .module = modules_find(&p->modules, address, UINT32_MAX), .pc = address, .exact = true };
+	struct symbol_question q = { .module = modules_find(&p->modules, address, UINT32_MAX),
+				     .pc = address,
+				     .exact = true };
 	struct ledger_block b;
 
-	if (q.module && address >= q.module->text_start && address < q.module->text_end && !ledger_find(p->ledger, address, &b))
+	if (q.module && address >= q.module->text_start && address < q.module->text_end &&
+	    !ledger_find(p->ledger, address, &b))
 		warm_addresses(shell, p, &q, 1);
 }
 

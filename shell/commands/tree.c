@@ -1,26 +1,25 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include <limits.h>
 
-#include "report/print.h"
 #include "base/units.h"
+#include "report/print.h"
 #include "report/view.h"
-#include "shell/common/reporting.h"
 #include "shell/common/arguments.h"
 #include "shell/common/command.h"
+#include "shell/common/reporting.h"
 #include "shell/common/shell.h"
 
 /* `tree`: who calls whom, with what each branch holds. */
 enum { ARG_INVERT, ARG_DEPTH, ARG_ROWS, ARG_AT };
 
-static const struct argument arguments[] = {
-	[ARG_INVERT] = { "invert", 0, false },
-	[ARG_DEPTH] = { "depth", 0, true },
-	[ARG_ROWS] = { "rows", 'n', true },
-	[ARG_AT] = { "at", 0, true },
-	ARGUMENTS_END
-};
+static const struct argument arguments[] = { [ARG_INVERT] = { "invert", 0, false },
+					     [ARG_DEPTH] = { "depth", 0, true },
+					     [ARG_ROWS] = { "rows", 'n', true },
+					     [ARG_AT] = { "at", 0, true },
+					     ARGUMENTS_END };
 
-#define MIN_SHARE 5			/* per mille of the whole: smaller branches are summed in the text */
+/* per mille of the whole: smaller branches are summed in the text */
+#define MIN_SHARE 5
 
 static int tree(struct shell *shell, struct call *call)
 {
@@ -42,12 +41,17 @@ static int tree(struct shell *shell, struct call *call)
 		if (arg == ARG_WORD)
 			return arguments_unexpected(shell, call, a.value);
 		invert |= arg == ARG_INVERT;
-		if (arg == ARG_DEPTH && (number_parse(a.value, &depth) || depth < 1 || depth > UINT_MAX))
-			return shell_error(shell, call, "--depth: '%s' is not accepted: a number of levels from 1 on", a.value);
+		if (arg == ARG_DEPTH &&
+		    (number_parse(a.value, &depth) || depth < 1 || depth > UINT_MAX))
+			return shell_error(
+				shell, call,
+				"--depth: '%s' is not accepted: a number of levels from 1 on",
+				a.value);
 		has_rows |= arg == ARG_ROWS;
 		if (arg == ARG_ROWS && reporting_rows(shell, call, a.value, &rows))
 			return -1;
-		if (arg == ARG_AT && reporting_moment(shell, call, "--at", a.value, MOMENTS_PEAK, &moment))
+		if (arg == ARG_AT &&
+		    reporting_moment(shell, call, "--at", a.value, MOMENTS_PEAK, &moment))
 			return -1;
 	}
 	if (reporting_live(shell, call, &moment, true, &profile, &sites))

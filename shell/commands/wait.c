@@ -3,17 +3,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "session/ended.h"
 #include "base/proc.h"
 #include "base/units.h"
+#include "session/ended.h"
+#include "shell/common/command.h"
 #include "shell/common/events.h"
 #include "shell/common/limiting.h"
-#include "shell/common/command.h"
 #include "shell/common/shell.h"
 
 /*
- * `wait`: a script goes on when something has happened. The session's loop turns meanwhile; a condition is looked at after each turn, so at
- * least every few milliseconds while the program is busy.
+ * `wait`: a script goes on when something has happened. The session's loop turns meanwhile; a
+ * condition is looked at after each turn, so at least every few milliseconds while the program is
+ * busy.
  */
 #define TURN_MS 5
 
@@ -30,17 +31,46 @@ struct condition {
 	uint64_t timeout;
 };
 
-enum quantity { Q_ALLOCATED, Q_HEAP, Q_MMAP, Q_PEAK, Q_LIVE_BLOCKS, Q_ALLOCS, Q_FREES, Q_MAPS, Q_UNMAPS, Q_TOTAL_ALLOCATED, Q_RSS, Q_THREADS, Q_PROCESSES,
-		Q_EVENTS, QUANTITIES };
-static const struct { const char *name; bool bytes; } quantities[QUANTITIES] = {
-	[Q_ALLOCATED] = { "allocated", true }, [Q_HEAP] = { "heap", true }, [Q_MMAP] = { "mmap", true }, [Q_PEAK] = { "peak", true },
-	[Q_LIVE_BLOCKS] = { "live_blocks", false }, [Q_ALLOCS] = { "allocs", false }, [Q_FREES] = { "frees", false }, [Q_MAPS] = { "maps", false },
-	[Q_UNMAPS] = { "unmaps", false }, [Q_TOTAL_ALLOCATED] = { "total_allocated", true }, [Q_RSS] = { "rss", true }, [Q_THREADS] = { "threads", false },
-	[Q_PROCESSES] = { "processes", false }, [Q_EVENTS] = { "events", false },
+enum quantity {
+	Q_ALLOCATED,
+	Q_HEAP,
+	Q_MMAP,
+	Q_PEAK,
+	Q_LIVE_BLOCKS,
+	Q_ALLOCS,
+	Q_FREES,
+	Q_MAPS,
+	Q_UNMAPS,
+	Q_TOTAL_ALLOCATED,
+	Q_RSS,
+	Q_THREADS,
+	Q_PROCESSES,
+	Q_EVENTS,
+	QUANTITIES
+};
+static const struct {
+	const char *name;
+	bool bytes;
+} quantities[QUANTITIES] = {
+	[Q_ALLOCATED] = { "allocated", true },
+	[Q_HEAP] = { "heap", true },
+	[Q_MMAP] = { "mmap", true },
+	[Q_PEAK] = { "peak", true },
+	[Q_LIVE_BLOCKS] = { "live_blocks", false },
+	[Q_ALLOCS] = { "allocs", false },
+	[Q_FREES] = { "frees", false },
+	[Q_MAPS] = { "maps", false },
+	[Q_UNMAPS] = { "unmaps", false },
+	[Q_TOTAL_ALLOCATED] = { "total_allocated", true },
+	[Q_RSS] = { "rss", true },
+	[Q_THREADS] = { "threads", false },
+	[Q_PROCESSES] = { "processes", false },
+	[Q_EVENTS] = { "events", false },
 };
 static const char *const relations[] = { ">", ">=", "<", "<=", "==", "!=" };
 
-#define ACCEPTED "TIME, exit, limit, or a condition such as `heap > 50M` or `allocs >= 1000`; then optionally timeout TIME"
+#define ACCEPTED \
+	"TIME, exit, limit, or a condition such as `heap > 50M` or `allocs >= 1000`; then optionally timeout TIME"
 
 static uint64_t quantity(struct shell *shell, int which)
 {
@@ -54,7 +84,9 @@ static uint64_t quantity(struct shell *shell, int which)
 	ledger_totals(p->ledger, &t);
 	switch (which) {
 	case Q_ALLOCATED:
-		return (count & LEDGER_COUNT_HEAP ? t.heap : 0) + (count & LEDGER_COUNT_MMAP ? t.mmap : 0) + (count & COUNT_IMAGE ? p->image_bytes : 0);
+		return (count & LEDGER_COUNT_HEAP ? t.heap : 0) +
+		       (count & LEDGER_COUNT_MMAP ? t.mmap : 0) +
+		       (count & COUNT_IMAGE ? p->image_bytes : 0);
 	case Q_HEAP: return t.heap;
 	case Q_MMAP: return t.mmap;
 	case Q_PEAK: return t.peak;
@@ -103,7 +135,8 @@ static int parse_expression(char *text, struct condition *c)
 			c->quantity = i;
 	op = strspn(at, "<>=!");
 	for (c->relation = ABOVE; c->relation <= UNEQUAL; c->relation++)
-		if (strlen(relations[c->relation]) == op && !strncmp(at, relations[c->relation], op))
+		if (strlen(relations[c->relation]) == op &&
+		    !strncmp(at, relations[c->relation], op))
 			break;
 	if (c->quantity < 0 || c->relation > UNEQUAL)
 		return -EINVAL;
@@ -125,7 +158,8 @@ static int parse(const struct shell *shell, struct call *call, struct condition 
 		const char *value = timeout + 7 + strspn(timeout + 7, " \t");
 
 		if (time_parse(value, &c->timeout))
-			err = shell_error(shell, call, "timeout: '%s' is not accepted: " TIME_ACCEPTED, value);
+			err = shell_error(shell, call,
+					  "timeout: '%s' is not accepted: " TIME_ACCEPTED, value);
 		c->has_timeout = true;
 		*timeout = '\0';
 	}
@@ -141,7 +175,8 @@ static int parse(const struct shell *shell, struct call *call, struct condition 
 		else if (!parse_expression(text, c))
 			c->what = WAIT_CONDITION;
 		else
-			err = shell_error(shell, call, "'%s' is not accepted: " ACCEPTED, call->rest ? call->rest : "");
+			err = shell_error(shell, call, "'%s' is not accepted: " ACCEPTED,
+					  call->rest ? call->rest : "");
 	}
 	free(text);
 	return err;
@@ -161,7 +196,8 @@ static int wait(struct shell *shell, struct call *call)
 		int timeout = TURN_MS;
 
 		now = session_ms(shell->session);
-		if (c.what == WAIT_CONDITION && holds(quantity(shell, c.quantity), c.relation, c.value))
+		if (c.what == WAIT_CONDITION &&
+		    holds(quantity(shell, c.quantity), c.relation, c.value))
 			return 0;
 		if (c.what == WAIT_TIME && now - begin >= c.ms)
 			return 0;
@@ -171,13 +207,16 @@ static int wait(struct shell *shell, struct call *call)
 		}
 		if (session_ended(shell->session)) {
 			if (c.what == WAIT_LIMIT)
-				return shell_error(shell, call, "the program ended without meeting its limit");
+				return shell_error(shell, call,
+						   "the program ended without meeting its limit");
 			if (c.what != WAIT_CONDITION)
 				return 0;
 			session_settle(shell->session);
 			if (holds(quantity(shell, c.quantity), c.relation, c.value))
 				return 0;
-			return shell_error(shell, call, "the program ended and `%s` had not come true", call->rest);
+			return shell_error(shell, call,
+					   "the program ended and `%s` had not come true",
+					   call->rest);
 		}
 		if (c.has_timeout && now - begin >= c.timeout)
 			return shell_error(shell, call, "`%s`: the time is over", call->rest);

@@ -7,14 +7,14 @@
 #include "base/json.h"
 #include "base/proc.h"
 #include "base/units.h"
-#include "shell/common/reporting.h"
 #include "shell/common/arguments.h"
 #include "shell/common/command.h"
+#include "shell/common/reporting.h"
 #include "shell/common/shell.h"
 
 /* `x`: what is in a block, or anywhere else in the program's memory. */
 #define DEFAULT_LEN 256
-#define MAX_LEN (1u << 20)
+#define MAX_LEN	    (1u << 20)
 
 static void dump(FILE *out, raddr_t address, const uint8_t *data, size_t len)
 {
@@ -35,7 +35,8 @@ static void dump(FILE *out, raddr_t address, const uint8_t *data, size_t len)
 	}
 }
 
-static void print_json(FILE *out, raddr_t address, const uint8_t *data, size_t len, bool in_block, const struct ledger_block *block)
+static void print_json(FILE *out, raddr_t address, const uint8_t *data, size_t len, bool in_block,
+		       const struct ledger_block *block)
 {
 	char *hex = malloc(len * 2 + 1);
 	struct json j;
@@ -84,13 +85,16 @@ static int show(struct shell *shell, struct call *call, raddr_t address, uint64_
 	if (n <= 0) {
 		free(data);
 		return shell_error(shell, call, "cannot read 0x%" PRIx64 ": %s", address,
-				   p->state == PROCESS_EXITED ? "the process is gone" : "nothing is mapped there");
+				   p->state == PROCESS_EXITED ? "the process is gone"
+							      : "nothing is mapped there");
 	}
 	if (call->json) {
 		print_json(call->out, address, data, (size_t)n, in_block, &block);
 	} else {
 		if (in_block)
-			fprintf(call->out, "block 0x%" PRIx64 " of %" PRIu64 " bytes, stack %" PRIu32 "\n", block.address, block.size, block.stack);
+			fprintf(call->out,
+				"block 0x%" PRIx64 " of %" PRIu64 " bytes, stack %" PRIu32 "\n",
+				block.address, block.size, block.stack);
 		dump(call->out, address, data, (size_t)n);
 	}
 	free(data);
@@ -111,7 +115,8 @@ static int examine(struct shell *shell, struct call *call)
 		if (words == 0 && reporting_address(shell, call, a.value, &address))
 			return -1;
 		if (words == 1 && (size_parse(a.value, &len) || len == 0 || len > MAX_LEN))
-			return shell_error(shell, call, "'%s' is not accepted: a length from 1 to 1M", a.value);
+			return shell_error(shell, call,
+					   "'%s' is not accepted: a length from 1 to 1M", a.value);
 		if (words == 2)
 			return arguments_unexpected(shell, call, a.value);
 		words++;

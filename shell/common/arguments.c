@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 /*
- * arguments.c - long options may be shortened to what is unique, and take their value after `=` or as the next word; letters may be run together.
+ * arguments.c - long options may be shortened to what is unique, and take their value after `=` or
+ * as the next word; letters may be run together.
  */
 #include "shell/common/arguments.h"
 
-#include <string.h>
 #include "shell/common/command.h"
+#include <string.h>
 
-void arguments_init(struct arguments *a, const struct shell *shell, struct call *call, const struct argument *table)
+void arguments_init(struct arguments *a, const struct shell *shell, struct call *call,
+		    const struct argument *table)
 {
 	*a = (struct arguments){ .table = table, .call = call, .shell = shell, .at = 1 };
 }
@@ -16,7 +18,8 @@ void arguments_init(struct arguments *a, const struct shell *shell, struct call 
 
 static int bad(struct arguments *a, const char *what, const char *word)
 {
-	shell_error(a->shell, a->call, "%s '%s' (`help %s` lists all)", what, word, a->call->command->name);
+	shell_error(a->shell, a->call, "%s '%s' (`help %s` lists all)", what, word,
+		    a->call->command->name);
 	return ARG_BAD;
 }
 
@@ -107,7 +110,9 @@ int arguments_next(struct arguments *a)
 }
 
 int arguments_each(struct shell *shell, struct call *call, const struct argument *table,
-		   int (*one)(struct shell *shell, struct call *call, void *ctx, int arg, const char *value), void *ctx)
+		   int (*one)(struct shell *shell, struct call *call, void *ctx, int arg,
+			      const char *value),
+		   void *ctx)
 {
 	struct arguments a;
 	int arg;
@@ -147,5 +152,6 @@ int arguments_one(const struct shell *shell, struct call *call, const char **wor
 
 int arguments_unexpected(const struct shell *shell, const struct call *call, const char *word)
 {
-	return shell_error(shell, call, "unexpected argument '%s' (`help %s` lists all)", word, call->command->name);
+	return shell_error(shell, call, "unexpected argument '%s' (`help %s` lists all)", word,
+			   call->command->name);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 /*
- * asked_snapshots.c - the program can ask for a snapshot by mtrun_snapshot(), as the user does by `snapshot`.
+ * asked_snapshots.c - the program can ask for a snapshot by mtrun_snapshot(), as the user does by
+ * `snapshot`.
  */
 #include "shell/common/asked_snapshots.h"
 
@@ -12,8 +13,10 @@
 
 int snapshot_take(struct shell *shell, struct process *p, const char *name)
 {
-	struct profile_ask ask = { .now_ms = shell_moment(shell, p), .counted = session_options(shell->session)->count,
-				   .detail = PROFILE_DEAD };	/* what they have allocated ever is subtracted too */
+	struct profile_ask ask = { .now_ms = shell_moment(shell, p),
+				   .counted = session_options(shell->session)->count,
+				   /* what they have allocated ever is subtracted too */
+				   .detail = PROFILE_DEAD };
 	struct profile profile;
 	int err = process_profile(p, &ask, &profile);
 
@@ -22,7 +25,9 @@ int snapshot_take(struct shell *shell, struct process *p, const char *name)
 
 const char *snapshot_why(int err)
 {
-	return err == -ENOSPC ? "there are too many (at most 1000, 256 MB of them)" : err == -EINVAL ? "a name has 1 to 64 bytes" : "out of memory";
+	return err == -ENOSPC	? "there are too many (at most 1000, 256 MB of them)"
+	       : err == -EINVAL ? "a name has 1 to 64 bytes"
+				: "out of memory";
 }
 
 static void on_program(void *ctx, struct process *p, const char *name)
@@ -30,7 +35,8 @@ static void on_program(void *ctx, struct process *p, const char *name)
 	int err = snapshot_take(ctx, p, name);
 
 	if (err)
-		message_verbose(1, "%d: its snapshot '%s' is not kept: %s", (int)p->pid, name, snapshot_why(err));
+		message_verbose(1, "%d: its snapshot '%s' is not kept: %s", (int)p->pid, name,
+				snapshot_why(err));
 }
 
 void snapshots_for_program(struct shell *shell)

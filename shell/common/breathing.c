@@ -15,30 +15,33 @@
 #include "shell/common/shell.h"
 
 /*
- * What a report of 10^5 stacks prints, a gigabyte, takes seconds. Its profile is a copy, so with each piece that is written the session's loop may turn:
- * the program goes on at its own speed. Where the reader is slow, its pipe is waited for in the same way, until the user has enough. A file is never
- * waited for by poll(2), but the kernel may well make a caller sleep for a tenth of a second, while the disk is behind, and when a large file is cut off or
- * closed: so calls about files are made in a thread of their own.
+ * What a report of 10^5 stacks prints, a gigabyte, takes seconds. Its profile is a copy, so with
+ * each piece that is written the session's loop may turn: the program goes on at its own speed.
+ * Where the reader is slow, its pipe is waited for in the same way, until the user has enough. A
+ * file is never waited for by poll(2), but the kernel may well make a caller sleep for a tenth of a
+ * second, while the disk is behind, and when a large file is cut off or closed: so calls about
+ * files are made in a thread of their own.
  */
-#define PIECE   (64u << 10)		/* as much as a pipe takes; made and written within a millisecond */
+/* as much as a pipe takes; made and written within a millisecond */
+#define PIECE	(64u << 10)
 #define WAIT_MS 1
 
 struct breathing {
 	struct shell *shell;
 	int fd;
-	int err;			/* why it could not be written: what fclose() says */
+	int err; /* why it could not be written: what fclose() says */
 	bool is_file;
 	char buffer[PIECE];
 };
 
-/* ---- calls about files ---------------------------------------------------------------------------------------------------------- */
+/* ---- calls about files --------------------------------------------------- */
 
 struct errand {
 	enum { ERRAND_OPEN, ERRAND_WRITE, ERRAND_CLOSE } what;
-	const char *text;		/* a path; or LEN bytes */
+	const char *text; /* a path; or LEN bytes */
 	size_t len;
 	int flags, fd;
-	ssize_t ret;			/* or -errno */
+	ssize_t ret; /* or -errno */
 };
 
 static void *errand_run(void *ctx)
@@ -46,14 +49,9 @@ static void *errand_run(void *ctx)
 	struct errand *e = ctx;
 
 	switch (e->what) {
-	case ERRAND_OPEN:
-		e->ret = open(e->text, e->flags, 0666);
-		break;
-	case ERRAND_WRITE:
-		e->ret = write(e->fd, e->text, e->len);
-		break;
-	case ERRAND_CLOSE:
-		e->ret = close(e->fd);
+	case ERRAND_OPEN: e->ret = open(e->text, e->flags, 0666); break;
+	case ERRAND_WRITE: e->ret = write(e->fd, e->text, e->len); break;
+	case ERRAND_CLOSE: e->ret = close(e->fd);
 	}
 	if (e->ret < 0)
 		e->ret = -errno;
@@ -95,7 +93,7 @@ static ssize_t errand_do(struct shell *shell, struct errand *e)
 	return e->ret;
 }
 
-/* ---- streams -------------------------------------------------------------------------------------------------------------------- */
+/* ---- streams ------------------------------------------------------------- */
 
 static ssize_t put_piece(struct shell *shell, int fd, bool is_file, const char *text, size_t len)
 {
@@ -123,7 +121,8 @@ static size_t put(struct shell *shell, int fd, bool is_file, const char *text, s
 			poll(&p, 1, WAIT_MS);
 			continue;
 		}
-		n = put_piece(shell, fd, is_file, text + done, len - done < PIECE ? len - done : PIECE);
+		n = put_piece(shell, fd, is_file, text + done,
+			      len - done < PIECE ? len - done : PIECE);
 		if (n < 0 && (errno == EINTR || errno == EAGAIN))
 			continue;
 		if (n < 0)
@@ -140,7 +139,7 @@ static ssize_t breathing_write(void *cookie, const char *text, size_t len)
 
 	if (done < len)
 		b->err = errno;
-	return (ssize_t)done;		/* 0: an error, to stdio */
+	return (ssize_t)done; /* 0: an error, to stdio */
 }
 
 static int breathing_close(void *cookie)
@@ -161,7 +160,10 @@ FILE *breathing_open(struct shell *shell, int fd)
 {
 	struct breathing *b = malloc(sizeof(*b));
 	struct stat st;
-	FILE *f = b ? fopencookie(b, "w", (cookie_io_functions_t){ .write = breathing_write, .close = breathing_close }) : NULL;
+	FILE *f = b ? fopencookie(b, "w",
+				  (cookie_io_functions_t){ .write = breathing_write,
+							   .close = breathing_close })
+		    : NULL;
 
 	if (!f) {
 		free(b);
@@ -179,7 +181,10 @@ FILE *breathing_open(struct shell *shell, int fd)
 
 int breathing_create(struct shell *shell, const char *path, bool append)
 {
-	struct errand e = { .what = ERRAND_OPEN, .text = path, .flags = O_WRONLY | O_CREAT | O_CLOEXEC | (append ? O_APPEND : O_TRUNC) };
+	struct errand e = { .what = ERRAND_OPEN,
+			    .text = path,
+			    .flags = O_WRONLY | O_CREAT | O_CLOEXEC |
+				     (append ? O_APPEND : O_TRUNC) };
 
 	return (int)errand_do(shell, &e);
 }
@@ -189,7 +194,4 @@ static bool divert(void *ctx, const char *text, size_t len)
 	return put(ctx, message_fd(), false, text, len) == len;
 }
 
-void breathing_messages(struct shell *shell)
-{
-	message_divert(shell ? divert : NULL, shell);
-}
+void breathing_messages(struct shell *shell) { message_divert(shell ? divert : NULL, shell); }

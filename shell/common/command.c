@@ -48,7 +48,8 @@ int shell_error(const struct shell *shell, const struct call *call, const char *
 	vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
 	if (shell->where && call)
-		message_error("%s:%u: %s: %s", shell->where, shell->line, call->command->name, text);
+		message_error("%s:%u: %s: %s", shell->where, shell->line, call->command->name,
+			      text);
 	else if (shell->where)
 		message_error("%s:%u: %s", shell->where, shell->line, text);
 	else if (call)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * command.h - what a shell command is. One table (shell/commands/table.c) dispatches, completes abbreviations and is what `help` prints. Each command lives in a file
- * of its own, shell/commands/NAME.c, with its entry, help and code.
+ * command.h - what a shell command is. One table (shell/commands/table.c) dispatches, completes
+ * abbreviations and is what `help` prints. Each command lives in a file of its own,
+ * shell/commands/NAME.c, with its entry, help and code.
  */
 #ifndef MTRUN_COMMAND_H
 #define MTRUN_COMMAND_H
@@ -15,29 +16,31 @@ struct shell;
 /* One call of a command. */
 struct call {
 	const struct command *command;
-	int argc;			/* argv[0]: the command's full name */
+	int argc; /* argv[0]: the command's full name */
 	char **argv;
-	const char *rest;		/* COMMAND_REST: the rest of its line */
-	FILE *out;			/* what it prints goes here */
-	int fd;				/* the descriptor beneath, for other programs */
-	bool json;			/* --json was given (COMMAND_JSON) */
+	const char *rest; /* COMMAND_REST: the rest of its line */
+	FILE *out;	  /* what it prints goes here */
+	int fd;		  /* the descriptor beneath, for other programs */
+	bool json;	  /* --json was given (COMMAND_JSON) */
 };
 
 enum command_flags {
-	COMMAND_REST     = 1,		/* takes the rest of its line as it is */
-	COMMAND_JSON     = 2,		/* takes --json */
-	COMMAND_LIVE     = 4,		/* needs a process: not for what -r opened */
-	COMMAND_TIMES    = 8,		/* needs more than one moment: not for a .heap file */
-	COMMAND_RECORD   = 16,		/* answers from what is recorded: since when that is off stands below its text */
+	COMMAND_REST = 1,  /* takes the rest of its line as it is */
+	COMMAND_JSON = 2,  /* takes --json */
+	COMMAND_LIVE = 4,  /* needs a process: not for what -r opened */
+	COMMAND_TIMES = 8, /* needs more than one moment: not for a .heap file */
+	/* answers from what is recorded: since when that is off stands below its text */
+	COMMAND_RECORD = 16,
 };
 
 struct command {
 	const char *name;
-	const char *usage;		/* what follows the name */
-	const char *summary;		/* one line */
-	const char *help;		/* more of them, or NULL */
+	const char *usage;   /* what follows the name */
+	const char *summary; /* one line */
+	const char *help;    /* more of them, or NULL */
 	unsigned flags;
-	int (*run)(struct shell *shell, struct call *call);	/* 0, or -1 when shell_error() has said why */
+	/* 0, or -1 when shell_error() has said why */
+	int (*run)(struct shell *shell, struct call *call);
 };
 
 /* The table, in the order of `help`; NULL ends it. */
@@ -47,7 +50,11 @@ const struct command *command_find(const char *name, char *why, size_t len);
 /* The name of setting number I, NULL behind the last. */
 const char *setting_name(size_t i);
 
-/* Says "COMMAND: text" in one line, with the place in the script; returns -1 for `return shell_error(...)`. */
-int shell_error(const struct shell *shell, const struct call *call, const char *format, ...) PRINTF(3, 4);
+/*
+ * Says "COMMAND: text" in one line, with the place in the script; returns -1 for `return
+ * shell_error(...)`.
+ */
+int shell_error(const struct shell *shell, const struct call *call, const char *format, ...)
+	PRINTF(3, 4);
 
 #endif

@@ -5,15 +5,17 @@
 #include <stdlib.h>
 
 #include "process/profile_make.h"
-#include "report/heapfile_process.h"
 #include "report/compare.h"
-#include "shell/common/shell.h"
+#include "report/heapfile_process.h"
 #include "shell/common/command.h"
+#include "shell/common/shell.h"
 
-/* What is printed points into the files that were read, so they are kept until the next comparison. */
+/*
+ * What is printed points into the files that were read, so they are kept until the next comparison.
+ */
 struct comparing {
 	struct compare *compare;
-	struct heap heap[2];		/* read for it; at most both sides */
+	struct heap heap[2]; /* read for it; at most both sides */
 	size_t heaps;
 };
 
@@ -40,17 +42,21 @@ int comparing_begin(struct shell *shell)
 	return shell->comparing->compare ? 0 : -ENOMEM;
 }
 
-int comparing_add(struct shell *shell, struct call *call, struct profile *profile, struct sites *sites)
+int comparing_add(struct shell *shell, struct call *call, struct profile *profile,
+		  struct sites *sites)
 {
 	int err = compare_add(shell->comparing->compare, profile, sites);
 
 	if (!err)
 		return 0;
 	profile_release(profile);
-	return shell_error(shell, call, err == -ENOMEM ? "out of memory" : "there are too many stacks to compare");
+	return shell_error(shell, call,
+			   err == -ENOMEM ? "out of memory"
+					  : "there are too many stacks to compare");
 }
 
-int comparing_file(struct shell *shell, struct call *call, const char *file, unsigned detail, struct profile *profile)
+int comparing_file(struct shell *shell, struct call *call, const char *file, unsigned detail,
+		   struct profile *profile)
 {
 	struct comparing *c = shell->comparing;
 	struct heap *heap = &c->heap[c->heaps];

@@ -8,31 +8,33 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/message.h"
 #include "process/profile_make.h"
 #include "report/heapfile.h"
-#include "base/message.h"
 #include "shell/common/breathing.h"
-#include "shell/common/warm.h"
 #include "shell/common/shell.h"
+#include "shell/common/warm.h"
 
 /*
- * A dump is a copy of the sums by stack, taken at one instant; then the symbols are read and the file is written, with the loop turning: the program does
- * not wait for it. What is due is found by looking at every process after each turn. A process that ends is dumped when its end is seen; the one that was
- * named is held there until then.
+ * A dump is a copy of the sums by stack, taken at one instant; then the symbols are read and the
+ * file is written, with the loop turning: the program does not wait for it. What is due is found by
+ * looking at every process after each turn. A process that ends is dumped when its end is seen; the
+ * one that was named is held there until then.
  */
-#define PEAK_MS 1000			/* between two dumps of new peaks */
+#define PEAK_MS 1000 /* between two dumps of new peaks */
 
 static const char why_letter[DUMP_WHYS] = { 'i', 'm', 'u', 'f', 'l' };
 
 /* One for each pid, so that the files of a program that replaces itself go on being counted. */
 struct dump_record {
 	pid_t pid;
-	uint64_t began_ms;		/* when the record of the image began that the following are about */
+	/* when the record of the image began that the following are about */
+	uint64_t began_ms;
 	unsigned seq, number[DUMP_WHYS];
-	uint64_t every;			/* allocated in total when it is due */
-	uint64_t peak, peak_at;		/* the last that was written, when */
+	uint64_t every;		/* allocated in total when it is due */
+	uint64_t peak, peak_at; /* the last that was written, when */
 	bool asked, ended;
-	char *file;			/* that was written at its end, NULL: none */
+	char *file; /* that was written at its end, NULL: none */
 };
 
 static struct dump_record *record_of(struct shell *shell, const struct process *p)
@@ -49,7 +51,9 @@ static struct dump_record *record_of(struct shell *shell, const struct process *
 			return NULL;
 		d->record = r;
 		r += d->records++;
-		*r = (struct dump_record){ .pid = p->pid, .began_ms = p->recorded_ms, .every = session_options(shell->session)->dump_every };
+		*r = (struct dump_record){ .pid = p->pid,
+					   .began_ms = p->recorded_ms,
+					   .every = session_options(shell->session)->dump_every };
 	}
 	if (r->began_ms != p->recorded_ms) {
 		r->began_ms = p->recorded_ms;
@@ -60,7 +64,7 @@ static struct dump_record *record_of(struct shell *shell, const struct process *
 	return r;
 }
 
-/* ---- one file -------------------------------------------------------------------------------------------------------------------- */
+/* ---- one file ------------------------------------------------------------ */
 
 struct dump {
 	struct process *process;
@@ -84,7 +88,8 @@ static int name_it(struct dump *d, struct shell *shell, const char *prefix, enum
 		snprintf(d->why, sizeof(d->why), "%c", why_letter[why]);
 	if (!prefix)
 		prefix = otherwise ? otherwise : "./mtrun.";
-	if (asprintf(&d->dumped->file, "%s%d.%u.%s.heap", prefix, (int)r->pid, r->seq++, d->why) >= 0)
+	if (asprintf(&d->dumped->file, "%s%d.%u.%s.heap", prefix, (int)r->pid, r->seq++, d->why) >=
+	    0)
 		return 0;
 	d->dumped->file = NULL;
 	return -ENOMEM;
@@ -95,14 +100,17 @@ static uint64_t clock_at(const struct shell *shell, uint64_t ms)
 	struct timespec t;
 
 	clock_gettime(CLOCK_REALTIME, &t);
-	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000 - (session_ms(shell->session) - ms);
+	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000 -
+	       (session_ms(shell->session) - ms);
 }
 
 static int take(struct dump *d, const struct shell *shell, enum dump_why why)
 {
 	const struct process *p = d->process;
 	unsigned count = session_options(shell->session)->count;
-	struct profile_ask ask = { .now_ms = shell_moment(shell, p), .counted = count, .detail = PROFILE_DEAD | (why == DUMP_PEAK ? PROFILE_PEAK : 0) };
+	struct profile_ask ask = { .now_ms = shell_moment(shell, p),
+				   .counted = count,
+				   .detail = PROFILE_DEAD | (why == DUMP_PEAK ? PROFILE_PEAK : 0) };
 	int err = process_profile(p, &ask, &d->profile);
 	struct ledger_totals t;
 
@@ -115,9 +123,18 @@ static int take(struct dump *d, const struct shell *shell, enum dump_why why)
 	}
 	ledger_totals(p->ledger, &t);
 	d->facts = (struct heap_facts){
-		.pid = p->pid, .command = p->command, .exe = p->exe, .why = d->why, .clock_ms = clock_at(shell, d->profile.ms), .counted = count,
+		.pid = p->pid,
+		.command = p->command,
+		.exe = p->exe,
+		.why = d->why,
+		.clock_ms = clock_at(shell, d->profile.ms),
+		.counted = count,
 		.sample = d->profile.estimated ? session_options(shell->session)->sampled : 0,
-		.peak = t.peak, .peak_ms = t.peak_ms, .preattach = p->preattach, .marks = &p->marks, .modules = &p->modules,
+		.peak = t.peak,
+		.peak_ms = t.peak_ms,
+		.preattach = p->preattach,
+		.marks = &p->marks,
+		.modules = &p->modules,
 	};
 	return 0;
 }
@@ -131,12 +148,12 @@ static int put(const struct dump *d, struct shell *shell, struct sites *sites)
 
 	if (asprintf(&part, "%s.XXXXXX", d->dumped->file) < 0)
 		return -ENOMEM;
-	fd = mkostemp(part, O_CLOEXEC);		/* mode 0600 */
+	fd = mkostemp(part, O_CLOEXEC); /* mode 0600 */
 	f = fd < 0 ? NULL : breathing_open(shell, fd);
 	if (f) {
 		err = heap_write(f, &d->facts, &d->profile, sites);
 		errno = 0;
-		if (ferror(f) | fclose(f) && !err)	/* both, always */
+		if (ferror(f) | fclose(f) && !err) /* both, always */
 			err = errno ? -errno : -EIO;
 	}
 	if (!f || (!err && rename(part, d->dumped->file) < 0))
@@ -147,7 +164,8 @@ static int put(const struct dump *d, struct shell *shell, struct sites *sites)
 	return err;
 }
 
-int dumping_write(struct shell *shell, struct process *p, const char *prefix, enum dump_why why, struct dumped *dumped)
+int dumping_write(struct shell *shell, struct process *p, const char *prefix, enum dump_why why,
+		  struct dumped *dumped)
 {
 	struct dump d = { .process = p, .dumped = dumped };
 	struct sites *sites = shell_sites(shell, p);
@@ -168,7 +186,8 @@ int dumping_write(struct shell *shell, struct process *p, const char *prefix, en
 int dumping_limit(struct shell *shell, const struct limit_hit *hit, struct dumped *dumped)
 {
 	struct dump d = { .process = hit->process, .dumped = dumped };
-	struct sites *sites = shell_own_sites(shell, hit->process);	/* another command may be at work with the others */
+	/* another command may be at work with the others */
+	struct sites *sites = shell_own_sites(shell, hit->process);
 	int err = sites ? name_it(&d, shell, NULL, DUMP_LIMIT) : -ENOMEM;
 
 	if (!err)
@@ -186,23 +205,26 @@ int dumping_limit(struct shell *shell, const struct limit_hit *hit, struct dumpe
 	return err;
 }
 
-/* ---- what is due ----------------------------------------------------------------------------------------------------------------- */
+/* ---- what is due --------------------------------------------------------- */
 
 static bool is_over(const struct process *p)
 {
 	return p->state > PROCESS_STOPPED && p->state != PROCESS_REPLACED;
 }
 
-static bool peak_is_due(const struct options *o, const struct dump_record *r, const struct process *p, const struct ledger_totals *t, uint64_t now)
+static bool peak_is_due(const struct options *o, const struct dump_record *r,
+			const struct process *p, const struct ledger_totals *t, uint64_t now)
 {
-	return o->dump_peak && t->peak > r->peak && (is_over(p) || !r->peak_at || now >= r->peak_at + PEAK_MS);
+	return o->dump_peak && t->peak > r->peak &&
+	       (is_over(p) || !r->peak_at || now >= r->peak_at + PEAK_MS);
 }
 
 /* Whether one of P is due, and why; then the next one is due after it. */
 static bool is_due(struct shell *shell, const struct process *p, enum dump_why *why)
 {
 	const struct options *o = session_options(shell->session);
-	struct dump_record *r = p->unsupervised || p->state == PROCESS_REPLACED ? NULL : record_of(shell, p);
+	struct dump_record *r =
+		p->unsupervised || p->state == PROCESS_REPLACED ? NULL : record_of(shell, p);
 	uint64_t now = session_ms(shell->session);
 	struct ledger_totals t;
 
@@ -236,8 +258,10 @@ static void tell_end(struct shell *shell, const struct process *p, struct dumped
 	char which[80] = "";
 
 	if (p != session_main(shell->session))
-		snprintf(which, sizeof(which), " in %s (%d)", p->command ? p->command : "?", (int)p->pid);
-	message_say("%lld byte%s in %lld block%s from %zu stack%s still live%s", (long long)d->bytes, plural((uint64_t)d->bytes), (long long)d->blocks,
+		snprintf(which, sizeof(which), " in %s (%d)", p->command ? p->command : "?",
+			 (int)p->pid);
+	message_say("%lld byte%s in %lld block%s from %zu stack%s still live%s",
+		    (long long)d->bytes, plural((uint64_t)d->bytes), (long long)d->blocks,
 		    plural((uint64_t)d->blocks), d->stacks, plural(d->stacks), which);
 	if (!r)
 		return;
@@ -252,13 +276,15 @@ static void write_due(struct shell *shell, struct process *p, enum dump_why why)
 	struct dumped d;
 	int err;
 
-	shell->interrupted &= why != DUMP_END;		/* what ends us does not end this; Ctrl-C while it is written does */
+	/* what ends us does not end this; Ctrl-C while it is written does */
+	shell->interrupted &= why != DUMP_END;
 	err = dumping_write(shell, p, NULL, why, &d);
 	shell->interrupted |= interrupted;
 	if (err == -EINTR)
 		message_say("interrupted: '%s' is not written", d.file);
 	else if (err && !shell->dumping.failing)
-		message_error("cannot write '%s': %s", d.file ? d.file : "a .heap file", strerror(-err));
+		message_error("cannot write '%s': %s", d.file ? d.file : "a .heap file",
+			      strerror(-err));
 	shell->dumping.failing = err;
 	if (!err && why == DUMP_ASKED)
 		message_say("wrote '%s'", d.file);
@@ -288,7 +314,8 @@ void dumping_turn(struct shell *shell)
 	for (p = session_processes(shell->session); p;)
 		if (is_due(shell, p, &why)) {
 			write_due(shell, p, why);
-			p = session_processes(shell->session);	/* the list may be another one now */
+			/* the list may be another one now */
+			p = session_processes(shell->session);
 		} else {
 			p = p->next;
 		}
@@ -303,7 +330,7 @@ const char *dumping_at_end(const struct shell *shell, pid_t pid)
 	return NULL;
 }
 
-/* ---- life ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- life ---------------------------------------------------------------- */
 
 static void on_ask(void *ctx)
 {
@@ -312,10 +339,7 @@ static void on_ask(void *ctx)
 	shell->dumping.asked = true;
 }
 
-void dumping_init(struct shell *shell)
-{
-	session_on_dump(shell->session, on_ask, shell);
-}
+void dumping_init(struct shell *shell) { session_on_dump(shell->session, on_ask, shell); }
 
 void dumping_release(struct shell *shell)
 {

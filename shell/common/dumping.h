@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * dumping.h - when .heap files are written (`dump`, SIGUSR1, --dump-every, --dump-peak, the end, a hit of the limit), and what they are called:
- * PREFIX<pid>.<seq>.<why>.heap. A file is there whole or not at all. What cannot be written is said, and the program goes on.
+ * dumping.h - when .heap files are written (`dump`, SIGUSR1, --dump-every, --dump-peak, the end, a
+ * hit of the limit), and what they are called: PREFIX<pid>.<seq>.<why>.heap. A file is there whole
+ * or not at all. What cannot be written is said, and the program goes on.
  */
 #ifndef MTRUN_DUMPING_H
 #define MTRUN_DUMPING_H
@@ -17,8 +18,9 @@ enum dump_why { DUMP_EVERY, DUMP_PEAK, DUMP_ASKED, DUMP_END, DUMP_LIMIT, DUMP_WH
 
 /* A file that was written, or not. */
 struct dumped {
-	char *file;			/* its name, to be freed; NULL: out of memory before there was one */
-	int64_t bytes, blocks;		/* what is in it */
+	/* its name, to be freed; NULL: out of memory before there was one */
+	char *file;
+	int64_t bytes, blocks; /* what is in it */
 	size_t stacks;
 };
 
@@ -29,10 +31,11 @@ void dumping_turn(struct shell *shell);
 /* The file that was written at PID's end, NULL: none. */
 const char *dumping_at_end(const struct shell *shell, pid_t pid);
 /*
- * Writes one of P, of now; the symbols are read while the loop turns. PREFIX NULL: that of -o, or the default. 0 or -errno, -EINTR if the user does not
- * want it any more; *D is filled in any case.
+ * Writes one of P, of now; the symbols are read while the loop turns. PREFIX NULL: that of -o, or
+ * the default. 0 or -errno, -EINTR if the user does not want it any more; *D is filled in any case.
  */
-int dumping_write(struct shell *shell, struct process *p, const char *prefix, enum dump_why why, struct dumped *d) MUST_USE;
+int dumping_write(struct shell *shell, struct process *p, const char *prefix, enum dump_why why,
+		  struct dumped *d) MUST_USE;
 /* The same for a hit of the limit, within a turn of the loop: everything waits for it. */
 int dumping_limit(struct shell *shell, const struct limit_hit *hit, struct dumped *d) MUST_USE;
 

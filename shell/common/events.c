@@ -11,8 +11,9 @@
 #include "shell/common/shell.h"
 
 /*
- * A block is text, read again each time it runs. What is due is found by the clock and by looking at the program after each turn; a block that takes
- * longer than its interval is not made up for. A peak is told at most once a second, and the last one in any case: at the program's end.
+ * A block is text, read again each time it runs. What is due is found by the clock and by looking
+ * at the program after each turn; a block that takes longer than its interval is not made up for. A
+ * peak is told at most once a second, and the last one in any case: at the program's end.
  */
 #define PEAK_MS 1000
 
@@ -98,10 +99,11 @@ void events_every_off(struct shell *shell)
 	struct events *e = shell->events;
 
 	for (struct every *every = e ? e->every : NULL; every; every = every->next)
-		every->ms = 0;		/* one of them may be running; they go at the next turn */
+		every->ms = 0; /* one of them may be running; they go at the next turn */
 }
 
-void events_each(const struct shell *shell, void (*fn)(void *ctx, const char *when, const char *text), void *ctx)
+void events_each(const struct shell *shell,
+		 void (*fn)(void *ctx, const char *when, const char *text), void *ctx)
 {
 	const struct events *e = shell->events;
 	struct text_buffer time;
@@ -126,10 +128,7 @@ bool events_has(const struct shell *shell, enum event_when when)
 	return shell->events && shell->events->on[when];
 }
 
-bool events_running(const struct shell *shell)
-{
-	return shell->events && shell->events->running;
-}
+bool events_running(const struct shell *shell) { return shell->events && shell->events->running; }
 
 void events_free(struct events *e)
 {
@@ -154,7 +153,8 @@ int events_due(const struct shell *shell, int ms)
 	const struct events *e = shell->events;
 	uint64_t now = session_ms(shell->session);
 
-	for (const struct every *every = e->every; every && !e->running && !shell->ended; every = every->next) {
+	for (const struct every *every = e->every; every && !e->running && !shell->ended;
+	     every = every->next) {
 		uint64_t left = every->due > now ? every->due - now : 0;
 
 		if (every->ms && (ms < 0 || left < (uint64_t)ms))

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * events.h - commands that wait for their moment: `every TIME { }`, `on exit|limit|peak { }`. They run between two turns of the loop, at the prompt and
- * while a command waits, never inside one another.
+ * events.h - commands that wait for their moment: `every TIME { }`, `on exit|limit|peak { }`. They
+ * run between two turns of the loop, at the prompt and while a command waits, never inside one
+ * another.
  */
 #ifndef MTRUN_EVENTS_H
 #define MTRUN_EVENTS_H
@@ -20,7 +21,8 @@ int events_on(struct shell *shell, enum event_when when, const char *text) MUST_
 int events_every(struct shell *shell, uint64_t ms, const char *text) MUST_USE;
 void events_every_off(struct shell *shell);
 /* Calls FN for each: WHEN is "every TIME" or "on NAME". */
-void events_each(const struct shell *shell, void (*fn)(void *ctx, const char *when, const char *text), void *ctx);
+void events_each(const struct shell *shell,
+		 void (*fn)(void *ctx, const char *when, const char *text), void *ctx);
 bool events_has(const struct shell *shell, enum event_when when);
 /* Whether a block is at work. */
 bool events_running(const struct shell *shell);

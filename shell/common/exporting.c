@@ -7,24 +7,28 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "process/profile_make.h"
-#include "report/heapfile_process.h"
 #include "base/array.h"
 #include "base/proc.h"
-#include "report/heapfile.h"
-#include "log/replay.h"
 #include "ledger/timeline.h"
+#include "log/replay.h"
+#include "process/profile_make.h"
+#include "report/heapfile.h"
+#include "report/heapfile_process.h"
 #include "shell/common/shell.h"
 
 /*
- * The writers of formats know no session: what they may say about the process is copied here, before the answer begins. Only what was live at earlier moments
- * is asked for as they come to it.
+ * The writers of formats know no session: what they may say about the process is copied here,
+ * before the answer begins. Only what was live at earlier moments is asked for as they come to it.
  */
 static char *arguments(const struct shell *shell, const struct process *p)
 {
 	const struct replay *log = session_log(shell->session);
-	const char *told = log && p->pid == session_processes(shell->session)->pid ? replay_run(log)->command_line : NULL;
-	bool there = !log && (p->state == PROCESS_RUNNING || p->state == PROCESS_STOPPED || p->state == PROCESS_HELD);	/* the pid may be another's by now */
+	const char *told = log && p->pid == session_processes(shell->session)->pid
+				   ? replay_run(log)->command_line
+				   : NULL;
+	/* the pid may be another's by now */
+	bool there = !log && (p->state == PROCESS_RUNNING || p->state == PROCESS_STOPPED ||
+			      p->state == PROCESS_HELD);
 	char *text = told ? strdup(told) : there ? proc_command_line(p->via) : NULL;
 
 	return text ? text : strdup(p->exe ? p->exe : p->command ? p->command : "");
@@ -42,7 +46,9 @@ static int collect(struct exporting *x)
 			return -ENOMEM;
 		ledger_interval(x->process->ledger, at, &i);
 		i.to_ms = i.to_ms < end ? i.to_ms : end;
-		x->point[e->points++] = (struct export_point){ at, i.to_ms, i.bytes, i.ms > at && i.ms < i.to_ms ? i.ms : at };
+		x->point[e->points++] =
+			(struct export_point){ at, i.to_ms, i.bytes,
+					       i.ms > at && i.ms < i.to_ms ? i.ms : at };
 		at = i.to_ms;
 	}
 	e->point = x->point;
@@ -52,15 +58,14 @@ static int collect(struct exporting *x)
 static int past(void *ctx, uint64_t ms, struct profile *out)
 {
 	struct exporting *x = ctx;
-	struct profile_ask ask = { .detail = PROFILE_PAST, .at_ms = ms, .counted = session_options(x->shell->session)->count };
+	struct profile_ask ask = { .detail = PROFILE_PAST,
+				   .at_ms = ms,
+				   .counted = session_options(x->shell->session)->count };
 
 	return process_profile(x->process, &ask, out);
 }
 
-static bool interrupted(void *ctx)
-{
-	return shell_interrupted(((struct exporting *)ctx)->shell);
-}
+static bool interrupted(void *ctx) { return shell_interrupted(((struct exporting *)ctx)->shell); }
 
 int exporting_init(struct exporting *x, struct shell *shell, struct process *p)
 {
@@ -69,12 +74,26 @@ int exporting_init(struct exporting *x, struct shell *shell, struct process *p)
 	struct export *e = &x->export;
 
 	ledger_totals(p->ledger, &totals);
-	*x = (struct exporting){ .shell = shell, .process = p, .command_line = arguments(shell, p) };
-	*e = (struct export){ .pid = p->pid, .command = p->command, .exe = p->exe, .command_line = x->command_line, .modules = &p->modules,
-			      .counted = session_options(shell->session)->count, .sample = session_options(shell->session)->sampled,
-			      .began = session_clock(shell->session), .began_ms = p->recorded_ms, .now_ms = shell_moment(shell, p),
-			      .peak = totals.peak, .peak_ms = totals.peak_ms, .marks = &p->marks, .past = past, .interrupted = interrupted, .ctx = x };
-	if (heap) {			/* one moment of a run that is over */
+	*x = (struct exporting){ .shell = shell,
+				 .process = p,
+				 .command_line = arguments(shell, p) };
+	*e = (struct export){ .pid = p->pid,
+			      .command = p->command,
+			      .exe = p->exe,
+			      .command_line = x->command_line,
+			      .modules = &p->modules,
+			      .counted = session_options(shell->session)->count,
+			      .sample = session_options(shell->session)->sampled,
+			      .began = session_clock(shell->session),
+			      .began_ms = p->recorded_ms,
+			      .now_ms = shell_moment(shell, p),
+			      .peak = totals.peak,
+			      .peak_ms = totals.peak_ms,
+			      .marks = &p->marks,
+			      .past = past,
+			      .interrupted = interrupted,
+			      .ctx = x };
+	if (heap) { /* one moment of a run that is over */
 		const struct heap_facts *f = &heap->facts;
 
 		e->began = f->clock_ms - heap->profile.ms;

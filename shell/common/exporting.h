@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* exporting.h - what an exported file says beside its stacks: whose they are, and what that process held over time. */
+/*
+ * exporting.h - what an exported file says beside its stacks: whose they are, and what that process
+ * held over time.
+ */
 #ifndef MTRUN_EXPORTING_H
 #define MTRUN_EXPORTING_H
 
@@ -9,7 +12,7 @@ struct shell;
 struct process;
 
 struct exporting {
-	struct export export;		/* the caller adds view, sites, total and moment */
+	struct export export; /* the caller adds view, sites, total and moment */
 	struct shell *shell;
 	struct process *process;
 	char *command_line;

@@ -8,27 +8,25 @@
 #include <time.h>
 
 #include "base/arena.h"
+#include "process/process.h"
 #include "symbols/demangle.h"
 #include "symbols/elf.h"
-#include "process/process.h"
 
 /*
- * Names lie one after another in one arena, each ended by a zero, so that a search runs straight through memory. C++ names lose their parameters:
- * what is completed is what one would type. Demangling is what takes the time, so it is done in slices.
+ * Names lie one after another in one arena, each ended by a zero, so that a search runs straight
+ * through memory. C++ names lose their parameters: what is completed is what one would type.
+ * Demangling is what takes the time, so it is done in slices.
  */
 struct functions {
-	const struct process *process;	/* compared only, with the next two */
+	const struct process *process; /* compared only, with the next two */
 	pid_t pid;
 	uint64_t began_ms;
-	size_t module, cursor;		/* the next symbol to look at */
+	size_t module, cursor; /* the next symbol to look at */
 	struct arena names;
 	size_t used;
 };
 
-struct functions *functions_new(void)
-{
-	return calloc(1, sizeof(struct functions));
-}
+struct functions *functions_new(void) { return calloc(1, sizeof(struct functions)); }
 
 void functions_free(struct functions *f)
 {
@@ -60,7 +58,7 @@ static void add_symbol(struct functions *f, const struct elf_symbol *s)
 		return;
 	readable = demangle_name(s->name);
 	if (readable && strstr(readable, "thunk to "))
-		;			/* what the compiler made up; nobody looks for it */
+		; /* what the compiler made up; nobody looks for it */
 	else if (readable)
 		add(f, readable, strlen(readable));
 	else
@@ -90,7 +88,8 @@ bool functions_gather(struct functions *f, const struct process *p, unsigned ms)
 		struct elf_symbol symbol;
 
 		for (unsigned i = 0; i < 256; i++) {
-			if (!elf_next_symbol(p->modules.module[f->module]->elf, &f->cursor, &symbol)) {
+			if (!elf_next_symbol(p->modules.module[f->module]->elf, &f->cursor,
+					     &symbol)) {
 				f->module++;
 				f->cursor = 0;
 				break;
@@ -103,7 +102,8 @@ bool functions_gather(struct functions *f, const struct process *p, unsigned ms)
 	return true;
 }
 
-void functions_match(const struct functions *f, const char *prefix, void (*fn)(void *ctx, const char *name), void *ctx)
+void functions_match(const struct functions *f, const char *prefix,
+		     void (*fn)(void *ctx, const char *name), void *ctx)
 {
 	const char *name = f->names.base, *end = name + f->used;
 	size_t len = strlen(prefix);
@@ -141,7 +141,8 @@ static bool find_symbol(const struct process *p, const char *name, raddr_t *addr
 	return false;
 }
 
-int functions_find(const struct process *p, const char *name, struct functions_cursor *at, unsigned ms, raddr_t *address)
+int functions_find(const struct process *p, const char *name, struct functions_cursor *at,
+		   unsigned ms, raddr_t *address)
 {
 	uint64_t end = now_ms() + ms;
 
@@ -151,7 +152,8 @@ int functions_find(const struct process *p, const char *name, struct functions_c
 		const struct module *m = p->modules.module[at->module];
 		struct elf_symbol s;
 
-		for (unsigned i = 1; m->dead == UINT32_MAX && elf_next_symbol(m->elf, &at->symbol, &s); i++) {
+		for (unsigned i = 1;
+		     m->dead == UINT32_MAX && elf_next_symbol(m->elf, &at->symbol, &s); i++) {
 			if (is_called(&s, name)) {
 				*address = m->bias + s.value;
 				return 1;

@@ -4,16 +4,19 @@
 #include <inttypes.h>
 #include <time.h>
 
-#include "report/heapfile_process.h"
 #include "base/escape.h"
-#include "report/heapfile.h"
 #include "base/json.h"
-#include "report/print.h"
 #include "base/units.h"
-#include "shell/common/shell.h"
+#include "report/heapfile.h"
+#include "report/heapfile_process.h"
+#include "report/print.h"
 #include "shell/common/command.h"
+#include "shell/common/shell.h"
 
-/* Whose it is, of when, how much. The keys are those that `status` has of a process, as far as a file has them. */
+/*
+ * Whose it is, of when, how much. The keys are those that `status` has of a process, as far as a
+ * file has them.
+ */
 static struct profile_row sum(const struct profile *p, size_t *stacks)
 {
 	struct profile_row all = { 0 };
@@ -38,7 +41,7 @@ static const char *reason(const char *why)
 	case 'e': return "by `export`";
 	case 'f': return "at the end";
 	case 'l': return "at the limit";
-	default:  return "for an unknown reason";
+	default: return "for an unknown reason";
 	}
 }
 
@@ -80,7 +83,10 @@ static void print_limit(struct shell *shell, FILE *out, struct process *p)
 
 	if (!f->limit_hit)
 		return;
-	fprintf(out, "limit      %" PRIu64 " bytes: with %" PRIu64 " allocated, %" PRIu64 " more were asked for", f->limit, f->allocated, f->request);
+	fprintf(out,
+		"limit      %" PRIu64 " bytes: with %" PRIu64 " allocated, %" PRIu64
+		" more were asked for",
+		f->limit, f->allocated, f->request);
 	sites = f->request_stack ? shell_sites(shell, p) : NULL;
 	fputs(sites ? " by\n" : "\n", out);
 	if (sites)
@@ -104,13 +110,21 @@ void heap_status(struct shell *shell, struct call *call, const struct process *p
 	}
 	if (localtime_r(&seconds, &tm))
 		strftime(clock, sizeof(clock), "%Y-%m-%d %H:%M:%S", &tm);
-	escape_printf(call->out, "process    %d (%s)%s%s\n", (int)p->pid, p->command ? p->command : "?", p->exe ? ", " : "", p->exe ? p->exe : "");
-	escape_printf(call->out, "written    %s, %s after tracing began, %s\n", clock, time_text(&time, heapfile_of(p)->profile.ms), reason(f->why));
-	fprintf(call->out, "live       %" PRId64 " bytes in %" PRId64 " blocks from %zu stacks\n", all.size, all.count, stacks);
+	escape_printf(call->out, "process    %d (%s)%s%s\n", (int)p->pid,
+		      p->command ? p->command : "?", p->exe ? ", " : "", p->exe ? p->exe : "");
+	escape_printf(call->out, "written    %s, %s after tracing began, %s\n", clock,
+		      time_text(&time, heapfile_of(p)->profile.ms), reason(f->why));
+	fprintf(call->out, "live       %" PRId64 " bytes in %" PRId64 " blocks from %zu stacks\n",
+		all.size, all.count, stacks);
 	if (heapfile_of(p)->profile.has_totals)
-		fprintf(call->out, "allocated  %" PRIu64 " bytes in %" PRIu64 " blocks\n", all.total_size, all.total_count);
-	escape_printf(call->out, "peak       %" PRIu64 " bytes at %s\n", f->peak, time_text(&time, f->peak_ms));
+		fprintf(call->out, "allocated  %" PRIu64 " bytes in %" PRIu64 " blocks\n",
+			all.total_size, all.total_count);
+	escape_printf(call->out, "peak       %" PRIu64 " bytes at %s\n", f->peak,
+		      time_text(&time, f->peak_ms));
 	if (f->sample)
-		fprintf(call->out, "sampled    one allocation each %" PRIu64 " bytes: the numbers are estimates\n", f->sample);
+		fprintf(call->out,
+			"sampled    one allocation each %" PRIu64
+			" bytes: the numbers are estimates\n",
+			f->sample);
 	print_limit(shell, call->out, session_main(shell->session));
 }

@@ -6,11 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "process/profile_make.h"
 #include "base/escape.h"
-#include "report/print.h"
 #include "base/proc.h"
 #include "base/units.h"
+#include "process/profile_make.h"
+#include "report/print.h"
 #include "shell/common/shell.h"
 
 #define SITES 10
@@ -32,8 +32,11 @@ static void print_image(FILE *out, const struct limit_hit *hit)
 {
 	const struct process *p = hit->process;
 
-	escape_printf(out, "process %d (%s): the executable's text alone, %" PRIu64 " bytes, is more than the limit; nothing of it has run"
-		" (-c heap,mmap leaves it out)\n", (int)p->pid, p->command ? p->command : "?", hit->request);
+	escape_printf(out,
+		      "process %d (%s): the executable's text alone, %" PRIu64
+		      " bytes, is more than the limit; nothing of it has run"
+		      " (-c heap,mmap leaves it out)\n",
+		      (int)p->pid, p->command ? p->command : "?", hit->request);
 }
 
 static void print_request(FILE *out, const struct limit_hit *hit, struct sites *sites)
@@ -43,16 +46,21 @@ static void print_request(FILE *out, const struct limit_hit *hit, struct sites *
 	struct text_buffer time;
 	char name[PROC_NAME];
 
-	escape_printf(out, "process %d (%s), thread %d (%s), after %s: %" PRIu64 " byte%s more, with %" PRIu64 " byte%s of room left, asked for by\n", (int)p->pid,
-		p->command ? p->command : "?", (int)hit->tid, thread_name(hit, name), time_text(&time, hit->ms), hit->request, plural(hit->request), room,
-		plural(room));
+	escape_printf(out,
+		      "process %d (%s), thread %d (%s), after %s: %" PRIu64
+		      " byte%s more, with %" PRIu64 " byte%s of room left, asked for by\n",
+		      (int)p->pid, p->command ? p->command : "?", (int)hit->tid,
+		      thread_name(hit, name), time_text(&time, hit->ms), hit->request,
+		      plural(hit->request), room, plural(room));
 	print_stack(out, sites, hit->stack);
 }
 
-static void print_held(struct shell *shell, FILE *out, const struct limit_hit *hit, struct sites *sites)
+static void print_held(struct shell *shell, FILE *out, const struct limit_hit *hit,
+		       struct sites *sites)
 {
 	struct view_options options = { .key = VIEW_SITE, .sort = SORT_SIZE, .limit = SITES };
-	struct profile_ask ask = { .now_ms = hit->ms, .counted = session_options(shell->session)->count };
+	struct profile_ask ask = { .now_ms = hit->ms,
+				   .counted = session_options(shell->session)->count };
 	struct profile profile;
 	struct view view;
 
@@ -70,8 +78,10 @@ void limit_text(struct shell *shell, FILE *out, const struct limit_hit *hit, boo
 {
 	struct sites *sites;
 
-	fprintf(out, "[MEMTRACER] alloc memory:%" PRIu64 ", allocated_memory: %" PRIu64 ", memory_limit: %" PRIu64 ", Memory limit exceeded!\n", hit->request,
-		hit->allocated, hit->limit);
+	fprintf(out,
+		"[MEMTRACER] alloc memory:%" PRIu64 ", allocated_memory: %" PRIu64
+		", memory_limit: %" PRIu64 ", Memory limit exceeded!\n",
+		hit->request, hit->allocated, hit->limit);
 	fflush(out);
 	if (!whole)
 		return;
@@ -96,10 +106,13 @@ int limit_refusals(const struct process *p, struct profile *profile)
 		return -ENOMEM;
 	for (size_t i = 0; i < l->refusals; i++) {
 		const struct limit_refusal *r = &l->refusal[i];
-		uint64_t most = INT64_MAX / l->refusals;	/* requests may be absurd, their sum is to be none the less one */
+		/* requests may be absurd, their sum is to be none the less one */
+		uint64_t most = INT64_MAX / l->refusals;
 
-		profile->row[profile->count++] = (struct profile_row){ .stack = r->stack, .size = (int64_t)(r->bytes < most ? r->bytes : most),
-								       .count = (int64_t)r->count };
+		profile->row[profile->count++] =
+			(struct profile_row){ .stack = r->stack,
+					      .size = (int64_t)(r->bytes < most ? r->bytes : most),
+					      .count = (int64_t)r->count };
 	}
 	return 0;
 }

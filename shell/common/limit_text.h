@@ -3,16 +3,16 @@
 #ifndef MTRUN_LIMIT_TEXT_H
 #define MTRUN_LIMIT_TEXT_H
 
-#include <stdio.h>
 #include "process/profile.h"
+#include <stdio.h>
 
 struct shell;
 struct process;
 struct limit_hit;
 
 /*
- * The line that others parse; then (WHOLE) whose request it was, its stack, what the process holds, and what happens now. Does not turn the loop:
- * the process may be frozen.
+ * The line that others parse; then (WHOLE) whose request it was, its stack, what the process holds,
+ * and what happens now. Does not turn the loop: the process may be frozen.
  */
 void limit_text(struct shell *shell, FILE *out, const struct limit_hit *hit, bool whole);
 

@@ -5,14 +5,16 @@
 #include <string.h>
 
 #include "base/message.h"
+#include "shell/common/dumping.h"
 #include "shell/common/limit_text.h"
 #include "shell/common/shell.h"
-#include "shell/common/dumping.h"
 
 /*
- * The session calls on_hit() with the process frozen, within a turn of its loop, where no command may run. So `kill` is `stop` as long as `on limit`
- * has commands: they run after the turn, with everything still to be seen, and then it is killed. Where they let it go on with nothing changed it
- * meets the limit again with the same request: in batch that would go on for ever, so they are not run a second time.
+ * The session calls on_hit() with the process frozen, within a turn of its loop, where no command
+ * may run. So `kill` is `stop` as long as `on limit` has commands: they run after the turn, with
+ * everything still to be seen, and then it is killed. Where they let it go on with nothing changed
+ * it meets the limit again with the same request: in batch that would go on for ever, so they are
+ * not run a second time.
  */
 struct process *limiting_frozen(const struct shell *shell)
 {
@@ -25,27 +27,37 @@ struct process *limiting_frozen(const struct shell *shell)
 }
 
 /* What happens now. */
-static void tell(struct shell *shell, const struct limit_hit *hit, enum limit_action action, bool again)
+static void tell(struct shell *shell, const struct limit_hit *hit, enum limit_action action,
+		 bool again)
 {
 	const struct process *p = hit->process;
-	const char *name = p->command ? p->command : "?", *when = shell->limiting.kill ? ", when the commands of `on limit` have run" : "";
+	const char *name = p->command ? p->command : "?",
+		   *when = shell->limiting.kill ? ", when the commands of `on limit` have run" : "";
 	size_t others = 0;
 
-	for (const struct process *other = session_processes(shell->session); other; other = other->next)
+	for (const struct process *other = session_processes(shell->session); other;
+	     other = other->next)
 		others += other != p && other->state <= PROCESS_STOPPED;
 	if (action == LIMIT_KILL && others)
-		message_say("%s (%d) is killed at its limit, and %zu other process%s%s", name, (int)p->pid, others, others == 1 ? "" : "es", when);
+		message_say("%s (%d) is killed at its limit, and %zu other process%s%s", name,
+			    (int)p->pid, others, others == 1 ? "" : "es", when);
 	else if (action == LIMIT_KILL)
 		message_say("%s (%d) is killed at its limit%s", name, (int)p->pid, when);
 	else if (action == LIMIT_STOP && shell->screen)
-		message_say("%s (%d) is stopped at its limit, the request waits: `limit SIZE` and `cont` let it go on, `kill` ends it", name, (int)p->pid);
+		message_say(
+			"%s (%d) is stopped at its limit, the request waits: `limit SIZE` and `cont` let it go on, `kill` ends it",
+			name, (int)p->pid);
 	else if (action == LIMIT_STOP && again)
-		message_say("%s (%d) is killed: it met its limit again with the same request", name, (int)p->pid);
-	else if (action == LIMIT_STOP)
-		message_say("%s (%d) is stopped at its limit, the request waits; it is killed unless the commands let it go on (`limit SIZE; cont`)", name,
+		message_say("%s (%d) is killed: it met its limit again with the same request", name,
 			    (int)p->pid);
+	else if (action == LIMIT_STOP)
+		message_say(
+			"%s (%d) is stopped at its limit, the request waits; it is killed unless the commands let it go on (`limit SIZE; cont`)",
+			name, (int)p->pid);
 	else if (action == LIMIT_FAIL)
-		message_say("the request fails; %s (%d) goes on, and what is refused from now on is counted (`limit` lists it)", name, (int)p->pid);
+		message_say(
+			"the request fails; %s (%d) goes on, and what is refused from now on is counted (`limit` lists it)",
+			name, (int)p->pid);
 	else
 		message_say("the request is granted: %s (%d) goes on", name, (int)p->pid);
 }
@@ -60,7 +72,8 @@ static void dump(struct shell *shell, const struct limit_hit *hit)
 		return;
 	err = dumping_limit(shell, hit, &d);
 	if (err)
-		message_error("cannot write '%s': %s", d.file ? d.file : "a .heap file", strerror(-err));
+		message_error("cannot write '%s': %s", d.file ? d.file : "a .heap file",
+			      strerror(-err));
 	else
 		message_say("all of it is in '%s'", d.file);
 	free(d.file);
@@ -68,7 +81,8 @@ static void dump(struct shell *shell, const struct limit_hit *hit)
 
 static bool same(const struct limit_hit *a, const struct limit_hit *b)
 {
-	return a->tid == b->tid && a->request == b->request && a->stack == b->stack && a->allocated == b->allocated && a->limit == b->limit;
+	return a->tid == b->tid && a->request == b->request && a->stack == b->stack &&
+	       a->allocated == b->allocated && a->limit == b->limit;
 }
 
 static void on_hit(void *ctx, const struct limit_hit *hit)
@@ -77,11 +91,12 @@ static void on_hit(void *ctx, const struct limit_hit *hit)
 	struct limiting *l = &shell->limiting;
 	struct limit *limit = &hit->process->limit;
 	enum limit_action action = session_limit_action_now(shell->session);
-	bool stays = action == LIMIT_KILL || action == LIMIT_STOP, again = stays && same(&limit->last, hit);
+	bool stays = action == LIMIT_KILL || action == LIMIT_STOP,
+	     again = stays && same(&limit->last, hit);
 	bool whole = (stays || !limit->told) && !again;
 
 	limit->frozen = stays;
-	if (l->kill)			/* by the time its turn comes it will have been killed */
+	if (l->kill) /* by the time its turn comes it will have been killed */
 		return;
 	l->hits += !again;
 	limit->due = !again;
@@ -100,14 +115,11 @@ static void on_hit(void *ctx, const struct limit_hit *hit)
 	message_flush();
 }
 
-void limiting_init(struct shell *shell)
-{
-	session_on_limit(shell->session, on_hit, shell);
-}
+void limiting_init(struct shell *shell) { session_on_limit(shell->session, on_hit, shell); }
 
 static void run_commands(struct shell *shell, const char *text)
 {
-	char *copy = strdup(text);		/* they may replace themselves */
+	char *copy = strdup(text); /* they may replace themselves */
 
 	if (copy)
 		shell_run_text(shell, NULL, copy);
@@ -131,7 +143,8 @@ void limiting_turn(struct shell *shell, const char *text)
 		if (session_choose(shell->session, pid) == 0 && text)
 			run_commands(shell, text);
 		/* what runs on was chosen for its commands only */
-		if (!stays && session_main(shell->session)->pid == pid && session_choose(shell->session, before))
+		if (!stays && session_main(shell->session)->pid == pid &&
+		    session_choose(shell->session, before))
 			message_verbose(1, "%d: it was chosen, and is gone", before);
 	}
 	if (!l->kill)

@@ -6,21 +6,29 @@
 
 #include "base/escape.h"
 #include "base/json.h"
+#include "base/units.h"
 #include "log/replay.h"
 #include "report/print.h"
-#include "base/units.h"
+#include "shell/common/command.h"
 #include "shell/common/processes.h"
 #include "shell/common/reporting.h"
 #include "shell/common/shell.h"
-#include "shell/common/command.h"
 
-/* Whose it is, from when to when, what was live at its end. The keys are those that `status` has of a process, as far as a log has them. */
+/*
+ * Whose it is, from when to when, what was live at its end. The keys are those that `status` has of
+ * a process, as far as a log has them.
+ */
 static uint64_t allocated(const struct process *p, const struct ledger_totals *t, unsigned count)
 {
-	return (count & LEDGER_COUNT_HEAP ? t->heap : 0) + (count & LEDGER_COUNT_MMAP ? t->mmap : 0) + (count & COUNT_IMAGE ? p->image_bytes : 0);
+	return (count & LEDGER_COUNT_HEAP ? t->heap : 0) +
+	       (count & LEDGER_COUNT_MMAP ? t->mmap : 0) +
+	       (count & COUNT_IMAGE ? p->image_bytes : 0);
 }
 
-static bool ended(const struct process *p) { return p->state == PROCESS_EXITED || p->state == PROCESS_HELD; }
+static bool ended(const struct process *p)
+{
+	return p->state == PROCESS_EXITED || p->state == PROCESS_HELD;
+}
 
 static void json_files(struct json *j, const struct replay *log)
 {
@@ -32,7 +40,8 @@ static void json_files(struct json *j, const struct replay *log)
 	json_end_array(j);
 }
 
-static void print_json(struct shell *shell, struct call *call, const struct process *p, const struct ledger_totals *t)
+static void print_json(struct shell *shell, struct call *call, const struct process *p,
+		       const struct ledger_totals *t)
 {
 	const struct replay *log = session_log(shell->session);
 	struct json j;
@@ -92,29 +101,42 @@ static void print_record(FILE *out, const struct replay *log)
 	escape_printf(out, "record     %s from %s", time_text(&time, ms), clock);
 	if (began)
 		escape_printf(out, ", %s after tracing began", time_text(&time, began));
-	escape_printf(out, "; %" PRIu64 " events in %zu file%s, %s\n", replay_events(log), files, files == 1 ? "" : "s", size_text(&size, all));
+	escape_printf(out, "; %" PRIu64 " events in %zu file%s, %s\n", replay_events(log), files,
+		      files == 1 ? "" : "s", size_text(&size, all));
 	escape_printf(out, "           %s", replay_file(log, 0, &bytes));
 	if (files > 1)
 		escape_printf(out, " to %s", replay_file(log, files - 1, &bytes));
 	putc('\n', out);
 }
 
-static void print_process(struct shell *shell, FILE *out, const struct process *p, const struct ledger_totals *t)
+static void print_process(struct shell *shell, FILE *out, const struct process *p,
+			  const struct ledger_totals *t)
 {
 	unsigned count = session_options(shell->session)->count;
 	const char *about = print_about(t->estimated);
 	struct text_buffer time, size;
 	char end[64];
 
-	escape_printf(out, "process    %d (%s)%s%s, %s at %s\n", (int)p->pid, p->command ? p->command : "?", p->exe ? ", " : "", p->exe ? p->exe : "",
-		ended(p) ? reporting_end(p->wait_status, end, sizeof(end)) : process_state_name(p->state), time_text(&time, p->ended_ms));
+	escape_printf(out, "process    %d (%s)%s%s, %s at %s\n", (int)p->pid,
+		      p->command ? p->command : "?", p->exe ? ", " : "", p->exe ? p->exe : "",
+		      ended(p) ? reporting_end(p->wait_status, end, sizeof(end))
+			       : process_state_name(p->state),
+		      time_text(&time, p->ended_ms));
 	if (p->unsupervised)
-		escape_printf(out, "           its allocations are not known: %s\n", p->unsupervised);
-	escape_printf(out, "allocated  %s%" PRIu64 " bytes (%s) then: heap %s%" PRIu64 ", mmap %" PRIu64 ", image %" PRIu64 "\n", about, allocated(p, t, count),
-		size_text(&size, allocated(p, t, count)), about, t->heap, t->mmap, p->image_bytes);
-	escape_printf(out, "peak       %s%" PRIu64 " bytes (%s) without the image, at %s\n", about, t->peak, size_text(&size, t->peak), time_text(&time, t->peak_ms));
-	escape_printf(out, "blocks     %s%" PRIu64 " live; %s%" PRIu64 " allocated, %s%" PRIu64 " freed, %s%" PRIu64 " of them temporary; %s%" PRIu64 " bytes ever\n", about,
-		t->live_blocks, about, t->allocs, about, t->frees, about, t->temporary, about, t->total_allocated);
+		escape_printf(out, "           its allocations are not known: %s\n",
+			      p->unsupervised);
+	escape_printf(out,
+		      "allocated  %s%" PRIu64 " bytes (%s) then: heap %s%" PRIu64 ", mmap %" PRIu64
+		      ", image %" PRIu64 "\n",
+		      about, allocated(p, t, count), size_text(&size, allocated(p, t, count)),
+		      about, t->heap, t->mmap, p->image_bytes);
+	escape_printf(out, "peak       %s%" PRIu64 " bytes (%s) without the image, at %s\n", about,
+		      t->peak, size_text(&size, t->peak), time_text(&time, t->peak_ms));
+	escape_printf(out,
+		      "blocks     %s%" PRIu64 " live; %s%" PRIu64 " allocated, %s%" PRIu64
+		      " freed, %s%" PRIu64 " of them temporary; %s%" PRIu64 " bytes ever\n",
+		      about, t->live_blocks, about, t->allocs, about, t->frees, about, t->temporary,
+		      about, t->total_allocated);
 }
 
 void log_status(struct shell *shell, struct call *call, const struct process *p)
@@ -132,7 +154,9 @@ void log_status(struct shell *shell, struct call *call, const struct process *p)
 	print_process(shell, call->out, p, &t);
 	print_record(call->out, session_log(shell->session));
 	if (sample)
-		escape_printf(call->out, "sampled    one allocation per %s bytes: the numbers are estimates\n", size_text(&size, sample));
+		escape_printf(call->out,
+			      "sampled    one allocation per %s bytes: the numbers are estimates\n",
+			      size_text(&size, sample));
 	if (n > 1)
 		fprintf(call->out, "processes  %zu (`processes` lists them)\n", n);
 }

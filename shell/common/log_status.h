@@ -7,7 +7,6 @@ struct shell;
 struct call;
 struct process;
 
-
 void log_status(struct shell *shell, struct call *call, const struct process *p);
 
 #endif

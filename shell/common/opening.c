@@ -10,21 +10,22 @@
 #include <unistd.h>
 
 #include "base/escape.h"
+#include "base/message.h"
 #include "log/replay.h"
 #include "log/segment.h"
-#include "base/message.h"
 #include "shell/common/shell.h"
 
 /*
- * The work goes on in other threads; this one shows how far they are, on a terminal and only if it takes long enough to be seen, and looks for
- * Ctrl-C. The lines are MemTracer's, which others parse.
+ * The work goes on in other threads; this one shows how far they are, on a terminal and only if it
+ * takes long enough to be seen, and looks for Ctrl-C. The lines are MemTracer's, which others
+ * parse.
  */
-#define BAR_MS    300
+#define BAR_MS	  300
 #define BAR_WIDTH 40u
 
 struct opening {
-	struct shell *shell;		/* or NULL */
-	FILE *out;			/* or NULL */
+	struct shell *shell; /* or NULL */
+	FILE *out;	     /* or NULL */
 	uint64_t began_ms;
 	bool shown;
 };
@@ -64,11 +65,14 @@ static void file(void *ctx, const char *path)
 static bool progress(void *ctx, uint64_t done, uint64_t all)
 {
 	struct opening *o = ctx;
-	unsigned part = all ? (unsigned)((double)(done < all ? done : all) / (double)all * BAR_WIDTH) : BAR_WIDTH;
+	unsigned part =
+		all ? (unsigned)((double)(done < all ? done : all) / (double)all * BAR_WIDTH)
+		    : BAR_WIDTH;
 
 	if (now_ms() > o->began_ms + BAR_MS && isatty(STDERR_FILENO)) {
-		escape_printf(stderr, "\r[%.*s%.*s] %3u %%", (int)part, "########################################", (int)(BAR_WIDTH - part),
-			"........................................", part * 100 / BAR_WIDTH);
+		escape_printf(stderr, "\r[%.*s%.*s] %3u %%", (int)part,
+			      "########################################", (int)(BAR_WIDTH - part),
+			      "........................................", part * 100 / BAR_WIDTH);
 		fflush(stderr);
 		o->shown = true;
 	}
@@ -88,7 +92,10 @@ static void complete(struct opening *o, const struct replay *log)
 		return;
 	if (localtime_r(&seconds, &tm))
 		strftime(clock, sizeof(clock), "%Y-%m-%d %H:%M:%S", &tm);
-	escape_printf(o->out, "Process complete, profiler contains record for %" PRIu64 " ms, start from %s\n", ended > began ? ended - began : 0, clock);
+	escape_printf(o->out,
+		      "Process complete, profiler contains record for %" PRIu64
+		      " ms, start from %s\n",
+		      ended > began ? ended - began : 0, clock);
 	fflush(o->out);
 }
 
@@ -102,13 +109,16 @@ bool opening_is_log(const char *path)
 	if (fd < 0)
 		return false;
 	if (fstat(fd, &st) == 0)
-		is = S_ISDIR(st.st_mode) || (S_ISREG(st.st_mode) && pread(fd, magic, sizeof(magic), 0) == sizeof(magic) && !memcmp(magic, SEGMENT_MAGIC, sizeof(magic)));
+		is = S_ISDIR(st.st_mode) ||
+		     (S_ISREG(st.st_mode) && pread(fd, magic, sizeof(magic), 0) == sizeof(magic) &&
+		      !memcmp(magic, SEGMENT_MAGIC, sizeof(magic)));
 	close(fd);
 	return is;
 }
 
 /* Files that were named are all meant: they are of one run, one after the other. */
-static int agree(const struct log_sets *sets, char *const *path, size_t paths, char *why, size_t len)
+static int agree(const struct log_sets *sets, char *const *path, size_t paths, char *why,
+		 size_t len)
 {
 	const struct log_set *set = &sets->set[sets->count - 1];
 	struct stat st;
@@ -117,9 +127,12 @@ static int agree(const struct log_sets *sets, char *const *path, size_t paths, c
 		if (stat(path[i], &st) == 0 && S_ISDIR(st.st_mode))
 			return 0;
 	if (sets->count > 1)
-		snprintf(why, len, "these files are of %zu runs: one of them can be open (`open` lists them)", sets->count);
+		snprintf(why, len,
+			 "these files are of %zu runs: one of them can be open (`open` lists them)",
+			 sets->count);
 	else if (log_set_newest(set))
-		snprintf(why, len, "between these files number %" PRIu32 " is missing", set->file[log_set_newest(set)].number - 1);
+		snprintf(why, len, "between these files number %" PRIu32 " is missing",
+			 set->file[log_set_newest(set)].number - 1);
 	else
 		return 0;
 	return -1;
@@ -149,10 +162,13 @@ static int take(struct opening *o, struct session *session, struct replay *r, ch
 	return 0;
 }
 
-int opening_log(struct session *session, struct shell *shell, char *const *path, size_t paths, FILE *out, char *why, size_t len)
+int opening_log(struct session *session, struct shell *shell, char *const *path, size_t paths,
+		FILE *out, char *why, size_t len)
 {
 	struct opening o = { .shell = shell, .out = out, .began_ms = now_ms() };
-	const struct replay_watch watch = { .ctx = &o, .trouble = trouble, .file = file, .progress = progress };
+	const struct replay_watch watch = {
+		.ctx = &o, .trouble = trouble, .file = file, .progress = progress
+	};
 	struct log_sets sets;
 	struct replay *r;
 
@@ -171,7 +187,11 @@ int opening_log(struct session *session, struct shell *shell, char *const *path,
 int opening_parse(struct shell *shell, unsigned workers, FILE *out, char *why, size_t len)
 {
 	struct opening o = { .shell = shell, .out = out, .began_ms = now_ms() };
-	const struct replay_watch watch = { .ctx = &o, .workers = workers, .trouble = trouble, .file = file, .progress = progress };
+	const struct replay_watch watch = { .ctx = &o,
+					    .workers = workers,
+					    .trouble = trouble,
+					    .file = file,
+					    .progress = progress };
 	struct replay *log = session_log(shell->session);
 	uint64_t events;
 	int err = replay_check(log, &watch, &events);

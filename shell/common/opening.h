@@ -3,20 +3,24 @@
 #ifndef MTRUN_OPENING_H
 #define MTRUN_OPENING_H
 
-#include <stdio.h>
 #include "session/session.h"
+#include <stdio.h>
 
 struct shell;
-
 
 /* Whether PATH is a log, or may have some: a directory. */
 bool opening_is_log(const char *path);
 /*
- * The newest run among PATHS is what questions are about; the one that was open before is no more. The texts go to OUT, NULL: nowhere. SHELL may be NULL: there is none
- * yet. 0, or -1 with WHY, in a line; "" if it was interrupted.
+ * The newest run among PATHS is what questions are about; the one that was open before is no more.
+ * The texts go to OUT, NULL: nowhere. SHELL may be NULL: there is none yet. 0, or -1 with WHY, in a
+ * line; "" if it was interrupted.
  */
-int opening_log(struct session *session, struct shell *shell, char *const *path, size_t paths, FILE *out, char *why, size_t len) MUST_USE;
-/* Reads every event of the log that is open, by WORKERS threads (0: as many as there are files, at most the processors). As above. */
+int opening_log(struct session *session, struct shell *shell, char *const *path, size_t paths,
+		FILE *out, char *why, size_t len) MUST_USE;
+/*
+ * Reads every event of the log that is open, by WORKERS threads (0: as many as there are files, at
+ * most the processors). As above.
+ */
 int opening_parse(struct shell *shell, unsigned workers, FILE *out, char *why, size_t len) MUST_USE;
 
 #endif

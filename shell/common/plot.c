@@ -9,13 +9,15 @@
 #include "base/units.h"
 
 /*
- * Each column shows the highest value of its stretch of time, so that no spike is lost however long the record is. In UTF-8 a cell has eight heights,
- * in ASCII two. From above: the peak's arrow and name, the bars, the axis, its times, and if there are any the marks' letters with what they stand for.
+ * Each column shows the highest value of its stretch of time, so that no spike is lost however long
+ * the record is. In UTF-8 a cell has eight heights, in ASCII two. From above: the peak's arrow and
+ * name, the bars, the axis, its times, and if there are any the marks' letters with what they stand
+ * for.
  */
-#define LABEL     9			/* columns before the axis */
-#define PER_LABEL 4			/* rows for each amount */
-#define PER_TIME  16			/* columns for each time */
-#define LEGENDS   4			/* lines, at most */
+#define LABEL	  9  /* columns before the axis */
+#define PER_LABEL 4  /* rows for each amount */
+#define PER_TIME  16 /* columns for each time */
+#define LEGENDS	  4  /* lines, at most */
 
 const struct plot_step *plot_peak(const struct plot_step *step, size_t steps)
 {
@@ -32,20 +34,23 @@ const char *plot_time(char text[32], uint64_t ms, uint64_t span)
 	uint64_t s = ms / 1000;
 
 	if (span < 100000 && ms < 1000000)
-		snprintf(text, 32, span < 10000 ? "%" PRIu64 ".%02" PRIu64 "s" : "%" PRIu64 ".%01" PRIu64 "s", s, span < 10000 ? ms % 1000 / 10 : ms % 1000 / 100);
+		snprintf(text, 32,
+			 span < 10000 ? "%" PRIu64 ".%02" PRIu64 "s" : "%" PRIu64 ".%01" PRIu64 "s",
+			 s, span < 10000 ? ms % 1000 / 10 : ms % 1000 / 100);
 	else if (s < 3600)
 		snprintf(text, 32, "%" PRIu64 ":%02" PRIu64, s / 60, s % 60);
 	else
-		snprintf(text, 32, "%" PRIu64 ":%02" PRIu64 ":%02" PRIu64, s / 3600, s / 60 % 60, s % 60);
+		snprintf(text, 32, "%" PRIu64 ":%02" PRIu64 ":%02" PRIu64, s / 3600, s / 60 % 60,
+			 s % 60);
 	return text;
 }
 
 struct canvas {
 	const struct plot *p;
-	unsigned width, height;		/* of the bars */
+	unsigned width, height; /* of the bars */
 	uint64_t from, span, top;
-	uint64_t *column;		/* its highest value */
-	unsigned peak;			/* column */
+	uint64_t *column; /* its highest value */
+	unsigned peak;	  /* column */
 };
 
 static unsigned column_of(const struct canvas *c, uint64_t ms)
@@ -60,22 +65,22 @@ static void columns_fill(struct canvas *c)
 	for (size_t i = 0; i < c->p->steps; i++) {
 		const struct plot_step *s = &c->p->step[i];
 
-		for (unsigned x = column_of(c, s->from_ms), last = column_of(c, s->to_ms - 1); x <= last; x++)
+		for (unsigned x = column_of(c, s->from_ms), last = column_of(c, s->to_ms - 1);
+		     x <= last; x++)
 			if (s->bytes > c->column[x])
 				c->column[x] = s->bytes;
 	}
 }
 
-static void spaces(FILE *out, unsigned n)
-{
-	escape_printf(out, "%*s", (int)n, "");
-}
+static void spaces(FILE *out, unsigned n) { escape_printf(out, "%*s", (int)n, ""); }
 
 static void print_peak(FILE *out, const struct canvas *c, const struct plot_step *peak)
 {
 	char text[96], time[32];
 	struct text_buffer size;
-	unsigned len = (unsigned)snprintf(text, sizeof(text), "peak %s%s at %s", c->p->about, size_text(&size, peak->bytes), plot_time(time, peak->ms, c->span));
+	unsigned len = (unsigned)snprintf(text, sizeof(text), "peak %s%s at %s", c->p->about,
+					  size_text(&size, peak->bytes),
+					  plot_time(time, peak->ms, c->span));
 	const char *arrow = c->p->utf8 ? "\342\226\274" : "v";
 
 	spaces(out, LABEL + 1);
@@ -96,7 +101,7 @@ static unsigned eighths(const struct canvas *c, unsigned x, unsigned y)
 	unsigned n = (unsigned)(height + 0.5);
 
 	if (!n && c->column[x])
-		n = 1;			/* something is there */
+		n = 1; /* something is there */
 	return n <= y * 8 ? 0 : n - y * 8 < 8 ? n - y * 8 : 8;
 }
 
@@ -114,14 +119,21 @@ static void print_bars(FILE *out, const struct canvas *c)
 {
 	for (unsigned y = c->height; y-- > 0;) {
 		struct text_buffer size;
-		bool labelled = y + 1 == c->height || ((y + 1) % PER_LABEL == 0 && y + 2 < c->height && c->top >= c->height);
+		bool labelled = y + 1 == c->height || ((y + 1) % PER_LABEL == 0 &&
+						       y + 2 < c->height && c->top >= c->height);
 		unsigned last = 0;
 
 		if (labelled)
-			escape_printf(out, "%*s", LABEL - 1, size_text(&size, c->top / c->height * (y + 1) + c->top % c->height * (y + 1) / c->height));
+			escape_printf(out, "%*s", LABEL - 1,
+				      size_text(&size,
+						c->top / c->height * (y + 1) +
+							c->top % c->height * (y + 1) / c->height));
 		else
 			spaces(out, LABEL - 1);
-		fputs(labelled ? c->p->utf8 ? " \342\224\244" : " +" : c->p->utf8 ? " \342\224\202" : " |", out);
+		fputs(labelled	   ? c->p->utf8 ? " \342\224\244" : " +"
+		      : c->p->utf8 ? " \342\224\202"
+				   : " |",
+		      out);
 		for (unsigned x = 0; x < c->width; x++)
 			if (eighths(c, x, y))
 				last = x + 1;
@@ -145,7 +157,9 @@ static void print_axis(FILE *out, const struct canvas *c)
 	putc('\n', out);
 	spaces(out, LABEL + 1);
 	for (unsigned x = 0; x < c->width; x += PER_TIME) {
-		unsigned len = (unsigned)strlen(plot_time(time, c->from + (uint64_t)((double)c->span * x / c->width), c->span));
+		unsigned len = (unsigned)strlen(
+			plot_time(time, c->from + (uint64_t)((double)c->span * x / c->width),
+				  c->span));
 
 		if (x + len > c->width)
 			break;
@@ -182,7 +196,10 @@ static unsigned print_label(FILE *out, const char *label, bool utf8, unsigned wi
 	return n;
 }
 
-static char letter(size_t i) { return i < 26 ? (char)('a' + i) : i < 52 ? (char)('A' + i - 26) : '*'; }
+static char letter(size_t i)
+{
+	return i < 26 ? (char)('a' + i) : i < 52 ? (char)('A' + i - 26) : '*';
+}
 
 static void print_marks(FILE *out, const struct canvas *c, unsigned lines)
 {
@@ -224,7 +241,8 @@ static void print_marks(FILE *out, const struct canvas *c, unsigned lines)
 /* How many lines the marks' names take. */
 static unsigned legend_lines(const struct plot *p)
 {
-	unsigned per_line = (p->columns - LABEL - 1) / 56 ? (p->columns - LABEL - 1) / 56 : 1, lines = (unsigned)((p->marks + per_line - 1) / per_line);
+	unsigned per_line = (p->columns - LABEL - 1) / 56 ? (p->columns - LABEL - 1) / 56 : 1,
+		 lines = (unsigned)((p->marks + per_line - 1) / per_line);
 
 	return lines < LEGENDS ? lines : LEGENDS;
 }
@@ -243,7 +261,8 @@ void plot_print(FILE *out, const struct plot *p)
 		return;
 	columns_fill(&c);
 	c.peak = column_of(&c, peak->ms < c.from ? c.from : peak->ms);
-	if (c.column[c.peak] != peak->bytes)	/* (its moment may be of another thread's interval) */
+	/* (its moment may be of another thread's interval) */
+	if (c.column[c.peak] != peak->bytes)
 		c.peak = column_of(&c, peak->from_ms);
 	print_peak(out, &c, peak);
 	print_bars(out, &c);

@@ -8,7 +8,10 @@
 #include "shell/common/reporting.h"
 #include "shell/common/shell.h"
 
-static bool ended(enum process_state state) { return state == PROCESS_EXITED || state == PROCESS_HELD; }
+static bool ended(enum process_state state)
+{
+	return state == PROCESS_EXITED || state == PROCESS_HELD;
+}
 
 static void row_json(struct json *j, const struct ended *e)
 {

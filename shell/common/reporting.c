@@ -6,19 +6,22 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "process/usable_rule.h"
 #include "base/escape.h"
-#include "log/replay.h"
-#include "ledger/timeline.h"
 #include "base/units.h"
+#include "ledger/timeline.h"
+#include "log/replay.h"
+#include "process/usable_rule.h"
 #include "report/view.h"
+#include "shell/common/command.h"
 #include "shell/common/comparing.h"
 #include "shell/common/functions.h"
-#include "shell/common/warm.h"
 #include "shell/common/shell.h"
-#include "shell/common/command.h"
+#include "shell/common/warm.h"
 
-/* Shared by report, text, tree and blocks, so that the same option means and accepts the same everywhere. */
+/*
+ * Shared by report, text, tree and blocks, so that the same option means and accepts the same
+ * everywhere.
+ */
 int reporting_rows(const struct shell *shell, struct call *call, const char *value, size_t *rows)
 {
 	uint64_t n;
@@ -28,12 +31,14 @@ int reporting_rows(const struct shell *shell, struct call *call, const char *val
 		return 0;
 	}
 	if (number_parse(value, &n))
-		return shell_error(shell, call, "-n: '%s' is not accepted: a number of rows, or all", value);
+		return shell_error(shell, call,
+				   "-n: '%s' is not accepted: a number of rows, or all", value);
 	*rows = (size_t)n;
 	return 0;
 }
 
-int reporting_regex(const struct shell *shell, struct call *call, const char *option, const char *value, regex_t *regex)
+int reporting_regex(const struct shell *shell, struct call *call, const char *option,
+		    const char *value, regex_t *regex)
 {
 	int err = regcomp(regex, value, REG_EXTENDED | REG_NOSUB);
 	char why[128];
@@ -41,7 +46,8 @@ int reporting_regex(const struct shell *shell, struct call *call, const char *op
 	if (!err)
 		return 0;
 	regerror(err, regex, why, sizeof(why));
-	return shell_error(shell, call, "--%s: '%s' is no POSIX extended regular expression: %s", option, value, why);
+	return shell_error(shell, call, "--%s: '%s' is no POSIX extended regular expression: %s",
+			   option, value, why);
 }
 
 #define SLICE_MS 2
@@ -56,19 +62,25 @@ int reporting_address(struct shell *shell, struct call *call, const char *text, 
 	if (address_parse(text, address) == 0)
 		return 0;
 	session_pin(shell->session, p);
-	while (!shell_interrupted(shell) && (found = functions_find(p, text, &at, SLICE_MS, address)) == 0)
+	while (!shell_interrupted(shell) &&
+	       (found = functions_find(p, text, &at, SLICE_MS, address)) == 0)
 		if (session_turn(shell->session, 0))
 			break;
 	session_pin(shell->session, NULL);
 	if (found > 0)
 		return 0;
-	return found ? shell_error(shell, call, "'%s' is not accepted: an address, 0x... or decimal, or a symbol's name", text) : -1;
+	return found ? shell_error(
+			       shell, call,
+			       "'%s' is not accepted: an address, 0x... or decimal, or a symbol's name",
+			       text)
+		     : -1;
 }
 
-/* ---- moments -------------------------------------------------------------------------------------------------------------------- */
+/* ---- moments ------------------------------------------------------------- */
 
 /* *MS is in the interval after that of END, the present, at most. */
-static int in_record(struct shell *shell, struct call *call, const char *what, const char *value, uint64_t end, uint64_t *ms)
+static int in_record(struct shell *shell, struct call *call, const char *what, const char *value,
+		     uint64_t end, uint64_t *ms)
 {
 	struct process *p = shell_process(shell);
 	uint64_t elapsed = session_ms(shell->session);
@@ -76,15 +88,19 @@ static int in_record(struct shell *shell, struct call *call, const char *what, c
 	int err = moment_parse(value, session_clock(shell->session), elapsed, ms);
 
 	if (err == -EINVAL)
-		return shell_error(shell, call, "%s: '%s' is not accepted: " MOMENT_ACCEPTED, what, value);
+		return shell_error(shell, call, "%s: '%s' is not accepted: " MOMENT_ACCEPTED, what,
+				   value);
 	/* Whole intervals: the present one, and where it begins the next, are in it. */
-	if (err || *ms / TIMELINE_MS > end / TIMELINE_MS + 1 || *ms / TIMELINE_MS < p->recorded_ms / TIMELINE_MS)
-		return shell_error(shell, call, "%s: '%s' is outside the record, which goes from %s to %s", what, value, time_text(&from, p->recorded_ms),
-				   time_text(&to, end));
+	if (err || *ms / TIMELINE_MS > end / TIMELINE_MS + 1 ||
+	    *ms / TIMELINE_MS < p->recorded_ms / TIMELINE_MS)
+		return shell_error(shell, call,
+				   "%s: '%s' is outside the record, which goes from %s to %s", what,
+				   value, time_text(&from, p->recorded_ms), time_text(&to, end));
 	return 0;
 }
 
-int reporting_time(struct shell *shell, struct call *call, const char *what, const char *value, uint64_t *ms)
+int reporting_time(struct shell *shell, struct call *call, const char *what, const char *value,
+		   uint64_t *ms)
 {
 	uint64_t end = shell_moment(shell, shell_process(shell));
 
@@ -95,19 +111,25 @@ int reporting_time(struct shell *shell, struct call *call, const char *what, con
 	return 0;
 }
 
-/* Anything that is there and is no time; a name that ends as it should is one in any case, so that it is said what is wrong with it. */
+/*
+ * Anything that is there and is no time; a name that ends as it should is one in any case, so that
+ * it is said what is wrong with it.
+ */
 static bool is_file(const char *value)
 {
 	size_t len = strlen(value);
 	uint64_t ms;
 
-	return (len > 5 && !strcmp(value + len - 5, ".heap")) || (moment_parse(value, 0, 0, &ms) == -EINVAL && access(value, F_OK) == 0);
+	return (len > 5 && !strcmp(value + len - 5, ".heap")) ||
+	       (moment_parse(value, 0, 0, &ms) == -EINVAL && access(value, F_OK) == 0);
 }
 
-int reporting_moment(struct shell *shell, struct call *call, const char *what, const char *value, unsigned kinds, struct moment *m)
+int reporting_moment(struct shell *shell, struct call *call, const char *what, const char *value,
+		     unsigned kinds, struct moment *m)
 {
 	const struct snapshots *all = &session_main(shell->session)->snapshots;
-	const struct snapshot *snapshot = kinds & MOMENTS_SNAPSHOTS ? snapshots_find(all, value) : NULL;
+	const struct snapshot *snapshot = kinds & MOMENTS_SNAPSHOTS ? snapshots_find(all, value)
+								    : NULL;
 	uint64_t ms, end = shell_moment(shell, shell_process(shell));
 
 	*m = (struct moment){ .kind = MOMENT_PAST };
@@ -116,8 +138,12 @@ int reporting_moment(struct shell *shell, struct call *call, const char *what, c
 		return 0;
 	}
 	if (session_main(shell->session)->source->one_moment)
-		return shell_error(shell, call, "%s: '%s' is not accepted: a .heap file holds one moment%s", what, value,
-				   kinds & MOMENTS_FILES ? ", which can be compared with another .heap file" : "");
+		return shell_error(shell, call,
+				   "%s: '%s' is not accepted: a .heap file holds one moment%s",
+				   what, value,
+				   kinds & MOMENTS_FILES
+					   ? ", which can be compared with another .heap file"
+					   : "");
 	if (snapshot) {
 		m->kind = MOMENT_SNAPSHOT;
 		strcpy(m->name, snapshot->name);
@@ -128,18 +154,24 @@ int reporting_moment(struct shell *shell, struct call *call, const char *what, c
 		return 0;
 	}
 	if (kinds & MOMENTS_SNAPSHOTS && moment_parse(value, 0, 0, &ms) == -EINVAL)
-		return shell_error(shell, call, "%s: there is no snapshot '%s' (`snapshot` lists them), and it is no time either: " MOMENT_ACCEPTED, what,
-				   value);
-	if (!(kinds & MOMENTS_SNAPSHOTS) && kinds & MOMENTS_PEAK && moment_parse(value, 0, 0, &ms) == -EINVAL)
-		return shell_error(shell, call, "%s: '%s' is not accepted: peak, " MOMENT_ACCEPTED, what, value);
+		return shell_error(
+			shell, call,
+			"%s: there is no snapshot '%s' (`snapshot` lists them), and it is no time either: " MOMENT_ACCEPTED,
+			what, value);
+	if (!(kinds & MOMENTS_SNAPSHOTS) && kinds & MOMENTS_PEAK &&
+	    moment_parse(value, 0, 0, &ms) == -EINVAL)
+		return shell_error(shell, call, "%s: '%s' is not accepted: peak, " MOMENT_ACCEPTED,
+				   what, value);
 	if (in_record(shell, call, what, value, end, &m->ms))
 		return -1;
-	if (m->ms / TIMELINE_MS > end / TIMELINE_MS)	/* where timeline has the present, if it is not the last interval's maximum */
+	/* where timeline has the present, if it is not the last interval's maximum */
+	if (m->ms / TIMELINE_MS > end / TIMELINE_MS)
 		m->kind = MOMENT_NOW;
 	return 0;
 }
 
-static int profile_at(struct process *p, const struct moment *m, struct profile_ask *ask, struct profile *profile)
+static int profile_at(struct process *p, const struct moment *m, struct profile_ask *ask,
+		      struct profile *profile)
 {
 	const struct snapshot *snapshot;
 
@@ -149,15 +181,12 @@ static int profile_at(struct process *p, const struct moment *m, struct profile_
 	case MOMENT_SNAPSHOT:
 		snapshot = snapshots_find(&p->snapshots, m->name);
 		return snapshot ? profile_copy(profile, &snapshot->profile) : -ENOENT;
-	case MOMENT_PEAK:
-		ask->detail |= PROFILE_PEAK;
-		break;
+	case MOMENT_PEAK: ask->detail |= PROFILE_PEAK; break;
 	case MOMENT_PAST:
 		ask->detail |= PROFILE_PAST;
 		ask->at_ms = m->ms;
 		break;
-	default:
-		break;
+	default: break;
 	}
 	return process_profile(p, ask, profile);
 }
@@ -168,11 +197,13 @@ static int cannot(const struct shell *shell, struct call *call, int err, const s
 
 	if (err == -EBADMSG)
 		return shell_error(shell, call, "%s", process_trouble(p));
-	return err == -ENOENT ? shell_error(shell, call, "there is no snapshot '%s'", m->name) : shell_error(shell, call, "out of memory");
+	return err == -ENOENT ? shell_error(shell, call, "there is no snapshot '%s'", m->name)
+			      : shell_error(shell, call, "out of memory");
 }
 
 /* One side of a comparison, its stacks being the comparison's. SITES: the process' own. */
-static int side(struct shell *shell, struct call *call, const struct moment *m, struct profile_ask ask, struct profile *profile, struct sites *sites)
+static int side(struct shell *shell, struct call *call, const struct moment *m,
+		struct profile_ask ask, struct profile *profile, struct sites *sites)
 {
 	struct process *p = session_main(shell->session);
 	int err;
@@ -183,11 +214,14 @@ static int side(struct shell *shell, struct call *call, const struct moment *m, 
 	err = profile_at(p, m, &ask, profile);
 	if (err)
 		return cannot(shell, call, err, m);
-	return reporting_warm(shell, profile, sites, true) ? -1 : comparing_add(shell, call, profile, sites);
+	return reporting_warm(shell, profile, sites, true)
+		       ? -1
+		       : comparing_add(shell, call, profile, sites);
 }
 
 /* Where a file is one of the moments. *SITES: in, the process' own; out, the comparison's. */
-static int compare(struct shell *shell, struct call *call, const struct moment *m, const struct moment *since, const struct profile_ask *ask,
+static int compare(struct shell *shell, struct call *call, const struct moment *m,
+		   const struct moment *since, const struct profile_ask *ask,
 		   struct profile *profile, struct sites **sites)
 {
 	struct profile before = { 0 };
@@ -213,15 +247,22 @@ static int compare(struct shell *shell, struct call *call, const struct moment *
 	return err ? shell_error(shell, call, "out of memory") : 0;
 }
 
-/* Snapshots stay when recording begins anew, but what they hold and what is live later are not of one record. */
-static int one_record(const struct shell *shell, struct call *call, const struct process *p, const struct moment *m, const struct moment *since)
+/*
+ * Snapshots stay when recording begins anew, but what they hold and what is live later are not of
+ * one record.
+ */
+static int one_record(const struct shell *shell, struct call *call, const struct process *p,
+		      const struct moment *m, const struct moment *since)
 {
 	const struct moment *both[] = { since, m };
 	const struct snapshot *old = NULL;
 	unsigned olds = 0;
 
 	for (size_t i = 0; i < 2; i++) {
-		const struct snapshot *snapshot = both[i]->kind == MOMENT_SNAPSHOT ? snapshots_find(&p->snapshots, both[i]->name) : NULL;
+		const struct snapshot *snapshot =
+			both[i]->kind == MOMENT_SNAPSHOT
+				? snapshots_find(&p->snapshots, both[i]->name)
+				: NULL;
 
 		if (snapshot && snapshot->profile.ms < p->recorded_ms) {
 			old = snapshot;
@@ -230,15 +271,23 @@ static int one_record(const struct shell *shell, struct call *call, const struct
 	}
 	if (olds != 1)
 		return 0;
-	return shell_error(shell, call, "the snapshot '%s' was taken before recording was off and began anew: what it holds is not known any more", old->name);
+	return shell_error(
+		shell, call,
+		"the snapshot '%s' was taken before recording was off and began anew: what it holds is not known any more",
+		old->name);
 }
 
-int reporting_profile(struct shell *shell, struct call *call, const struct moment *m, const struct moment *since, unsigned detail, uint64_t min_age,
+int reporting_profile(struct shell *shell, struct call *call, const struct moment *m,
+		      const struct moment *since, unsigned detail, uint64_t min_age,
 		      const struct usable *usable, struct profile *profile, struct sites **sites)
 {
 	struct process *p = shell_process(shell);
-	struct profile_ask ask = { .now_ms = shell_moment(shell, p), .counted = session_options(shell->session)->count, .min_age_ms = min_age, .usable = usable,
-				   .detail = detail | (since ? PROFILE_DEAD : 0) }, ask_since = ask;
+	struct profile_ask ask = { .now_ms = shell_moment(shell, p),
+				   .counted = session_options(shell->session)->count,
+				   .min_age_ms = min_age,
+				   .usable = usable,
+				   .detail = detail | (since ? PROFILE_DEAD : 0) },
+			   ask_since = ask;
 	struct profile before = { 0 };
 	int err;
 
@@ -249,7 +298,8 @@ int reporting_profile(struct shell *shell, struct call *call, const struct momen
 		return compare(shell, call, m, since, &ask, profile, sites);
 	if (since && one_record(shell, call, p, m, since))
 		return -1;
-	session_pin(shell->session, p);		/* from here on only the profile and the stacks are asked, whatever the program does */
+	/* from here on only the profile and the stacks are asked, whatever the program does */
+	session_pin(shell->session, p);
 	err = profile_at(p, m, &ask, profile);
 	if (!err && since) {
 		err = profile_at(p, since, &ask_since, &before);
@@ -271,14 +321,15 @@ int reporting_warm(struct shell *shell, struct profile *profile, struct sites *s
 	return -1;
 }
 
-int reporting_live(struct shell *shell, struct call *call, const struct moment *m, bool whole, struct profile *profile, struct sites **sites)
+int reporting_live(struct shell *shell, struct call *call, const struct moment *m, bool whole,
+		   struct profile *profile, struct sites **sites)
 {
 	if (reporting_profile(shell, call, m, NULL, 0, 0, NULL, profile, sites))
 		return -1;
 	return reporting_warm(shell, profile, *sites, whole);
 }
 
-/* ---- off ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- off ----------------------------------------------------------------- */
 
 void reporting_off(FILE *out, const struct process *p)
 {
@@ -297,12 +348,14 @@ void reporting_usable(struct usable *u, const struct process *p)
 	snprintf(u->why, sizeof(u->why), "nothing is recorded, and the blocks may be gone");
 }
 
-/* ---- ends ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- ends ---------------------------------------------------------------- */
 
 const char *reporting_end(int wait_status, char *text, size_t len)
 {
 	if (WIFSIGNALED(wait_status))
-		snprintf(text, len, "killed by SIG%s", sigabbrev_np(WTERMSIG(wait_status)) ? sigabbrev_np(WTERMSIG(wait_status)) : "?");
+		snprintf(text, len, "killed by SIG%s",
+			 sigabbrev_np(WTERMSIG(wait_status)) ? sigabbrev_np(WTERMSIG(wait_status))
+							     : "?");
 	else
 		snprintf(text, len, "exited with status %d", WEXITSTATUS(wait_status));
 	return text;

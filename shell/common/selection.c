@@ -4,12 +4,16 @@
 #include <string.h>
 
 #include "process/profile.h"
-#include "shell/common/shell.h"
 #include "shell/common/command.h"
+#include "shell/common/shell.h"
 
-/* What `report` and `diff` do alike, so that an option means and accepts the same in both; they differ in which moments they take and how they print. */
+/*
+ * What `report` and `diff` do alike, so that an option means and accepts the same in both; they
+ * differ in which moments they take and how they print.
+ */
 
-int selection_choice(const struct shell *shell, struct call *call, const char *option, const char *value, const char *const *names, int n)
+int selection_choice(const struct shell *shell, struct call *call, const char *option,
+		     const char *value, const char *const *names, int n)
 {
 	char all[128] = "";
 
@@ -23,7 +27,8 @@ int selection_choice(const struct shell *shell, struct call *call, const char *o
 	return shell_error(shell, call, "--%s: '%s' is not accepted: %s", option, value, all);
 }
 
-int selection_option(struct shell *shell, struct call *call, struct selection *s, int arg, const char *value, int keys)
+int selection_option(struct shell *shell, struct call *call, struct selection *s, int arg,
+		     const char *value, int keys)
 {
 	int n;
 
@@ -36,9 +41,7 @@ int selection_option(struct shell *shell, struct call *call, struct selection *s
 		s->view.key = (enum view_key)n;
 		s->by = true;
 		return n < 0 ? -1 : 0;
-	case SELECT_STACKS:
-		s->stacks = true;
-		return 0;
+	case SELECT_STACKS: s->stacks = true; return 0;
 	default:
 		if (s->has_regex)
 			regfree(&s->regex);
@@ -59,10 +62,12 @@ int selection_agree(const struct shell *shell, struct call *call, struct selecti
 	return 0;
 }
 
-int selection_view(struct shell *shell, struct call *call, struct selection *s, const struct moment *m, const struct moment *since, unsigned detail,
+int selection_view(struct shell *shell, struct call *call, struct selection *s,
+		   const struct moment *m, const struct moment *since, unsigned detail,
 		   uint64_t min_age, struct view *view, struct sites **sites)
 {
-	bool whole = s->view.key != VIEW_SITE || s->has_regex || (s->stacks && s->view.limit == VIEW_ALL);
+	bool whole = s->view.key != VIEW_SITE || s->has_regex ||
+		     (s->stacks && s->view.limit == VIEW_ALL);
 	struct profile profile;
 	int err;
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * shell.h - the shell: it takes commands from -x, from a script or from the prompt, runs each against the session, and turns the session's loop while it waits.
+ * shell.h - the shell: it takes commands from -x, from a script or from the prompt, runs each
+ * against the session, and turns the session's loop while it waits.
  */
 #ifndef MTRUN_SHELL_H
 #define MTRUN_SHELL_H
@@ -13,30 +14,35 @@
 #include "shell/common/spawn.h"
 
 struct call;
-struct dump_record;			/* shell/common/dumping.c */
-struct events;				/* shell/common/events.c */
-struct functions;			/* shell/common/functions.h */
-struct screen;				/* shell/prompt/screen.h */
+struct dump_record; /* shell/common/dumping.c */
+struct events;	    /* shell/common/events.c */
+struct functions;   /* shell/common/functions.h */
+struct screen;	    /* shell/prompt/screen.h */
 
 struct settings {
-	size_t rows;			/* how many rows text lists show */
-	char *site_skip;		/* regular expression; never NULL */
+	size_t rows;	 /* how many rows text lists show */
+	char *site_skip; /* regular expression; never NULL */
 };
 
-struct dumping {			/* .heap files (dumping.h) */
-	struct dump_record *record;	/* by pid */
+struct dumping {		    /* .heap files (dumping.h) */
+	struct dump_record *record; /* by pid */
 	size_t records;
-	bool asked;			/* SIGUSR1 has come */
+	bool asked; /* SIGUSR1 has come */
 	bool running;
-	bool failing;			/* the last one that was due could not be written: said once */
+	/* the last one that was due could not be written: said once */
+	bool failing;
 };
 
-struct interval { uint64_t ms; int fd; };	/* usage lines; ms 0: none */
+struct interval {
+	uint64_t ms;
+	int fd;
+}; /* usage lines; ms 0: none */
 
-struct limiting {			/* hits of the limit */
-	uint64_t hits, waited;		/* how many there were, of all processes; how many of them `wait limit` has seen */
-	bool commands;			/* `on limit` has some */
-	bool kill;			/* they come first: until they have run, `kill` is `stop` */
+struct limiting { /* hits of the limit */
+	/* how many there were, of all processes; how many of them `wait limit` has seen */
+	uint64_t hits, waited;
+	bool commands; /* `on limit` has some */
+	bool kill;     /* they come first: until they have run, `kill` is `stop` */
 };
 
 struct comparing;
@@ -45,27 +51,29 @@ struct process_sites;
 struct shell {
 	struct session *session;
 	struct settings settings;
-	bool quit;			/* `quit`: no more commands, mtrun ends at once */
-	bool detached;			/* by `quit`, `detach` */
-	unsigned failed;		/* commands that did */
-	unsigned nesting;		/* of `source` */
-	const char *where;		/* script being read, NULL: -x */
+	bool quit;	   /* `quit`: no more commands, mtrun ends at once */
+	bool detached;	   /* by `quit`, `detach` */
+	unsigned failed;   /* commands that did */
+	unsigned nesting;  /* of `source` */
+	const char *where; /* script being read, NULL: -x */
 	unsigned line;
-	bool ended;			/* the program's end, or the end of tracing, was seen ... */
-	uint64_t ended_ms;		/* ... at this moment */
-	bool traced_enough;		/* -d has passed */
-	struct screen *screen;		/* interactive; NULL in batch, as the next */
+	bool ended;	       /* the program's end, or the end of tracing, was seen ... */
+	uint64_t ended_ms;     /* ... at this moment */
+	bool traced_enough;    /* -d has passed */
+	struct screen *screen; /* interactive; NULL in batch, as the next */
 	struct terminal *terminal;
-	bool interrupted;		/* Ctrl-C: the command at work is to end; cleared before the next line */
-	uint64_t spawned_ms;		/* when the last shell command was started */
-	bool leave;			/* the user's terminal is gone, or we were told to: detach and end */
-	bool killed;			/* because the user said so on leaving */
-	struct events *events;		/* `every`, `on` */
+	/* Ctrl-C: the command at work is to end; cleared before the next line */
+	bool interrupted;
+	uint64_t spawned_ms; /* when the last shell command was started */
+	/* the user's terminal is gone, or we were told to: detach and end */
+	bool leave;
+	bool killed;	       /* because the user said so on leaving */
+	struct events *events; /* `every`, `on` */
 	struct interval interval;
 	struct limiting limiting;
-	struct dumping dumping;		/* .heap files */
-	struct functions *functions;	/* for completion */
-	struct comparing *comparing;	/* files that the last answer was about; NULL: none */
+	struct dumping dumping;	     /* .heap files */
+	struct functions *functions; /* for completion */
+	struct comparing *comparing; /* files that the last answer was about; NULL: none */
 	struct process_sites *sites;
 };
 
@@ -73,18 +81,30 @@ struct shell {
 void shell_init(struct shell *shell, struct session *session);
 void shell_release(struct shell *shell);
 
-/* Runs all commands in TEXT (from -x, or the file NAME); each error is said and counted in `failed`. */
+/*
+ * Runs all commands in TEXT (from -x, or the file NAME); each error is said and counted in
+ * `failed`.
+ */
 void shell_run_text(struct shell *shell, const char *name, const char *text);
-/* Runs the commands of a file as they are read, "-": stdin. 0 or -errno when it cannot be read (not said). */
+/*
+ * Runs the commands of a file as they are read, "-": stdin. 0 or -errno when it cannot be read (not
+ * said).
+ */
 int shell_run_file(struct shell *shell, const char *path) MUST_USE;
 
-/* The program the questions are about, with everything that has happened so far in its ledger. Never NULL once the session has launched. */
+/*
+ * The program the questions are about, with everything that has happened so far in its ledger.
+ * Never NULL once the session has launched.
+ */
 struct process *shell_process(struct shell *shell);
 /* The heap that it had before an attach; NULL: it was started by us. */
 const struct preattach_heap *shell_preattach(struct shell *shell);
 /* The same if it is running or stopped; NULL: it has ended, or was let go (said). */
 struct process *shell_alive(struct shell *shell, const struct call *call);
-/* The moment that answers about it are of: now, its end, or when recording was switched off. In ms since tracing began. */
+/*
+ * The moment that answers about it are of: now, its end, or when recording was switched off. In ms
+ * since tracing began.
+ */
 uint64_t shell_moment(const struct shell *shell, const struct process *p);
 /* Now, or its end. */
 uint64_t shell_elapsed(const struct shell *shell, const struct process *p);
@@ -113,11 +133,21 @@ void shell_flush(struct shell *shell);
 /* Whether TEXT ends within braces: more lines must come. */
 bool shell_is_open(const char *text);
 
-/* One turn of the session's loop, at most MS; keeps the time-outs of batch runs (-d, the hold at the end). */
+/*
+ * One turn of the session's loop, at most MS; keeps the time-outs of batch runs (-d, the hold at
+ * the end).
+ */
 int shell_turn(struct shell *shell, int ms) MUST_USE;
-/* spawn_shell(), after what was said before. Ctrl-C reaches it by itself, and ends it; one that came before it was there is passed on. 0 or -errno. */
-int shell_spawn(struct shell *shell, struct spawned *child, const char *command, int out, enum spawn_input input) MUST_USE;
-/* Turns it until FD can be read, or is at its end; or until we are to leave, or also by Ctrl-C: -EINTR. 0 or -errno. */
+/*
+ * spawn_shell(), after what was said before. Ctrl-C reaches it by itself, and ends it; one that
+ * came before it was there is passed on. 0 or -errno.
+ */
+int shell_spawn(struct shell *shell, struct spawned *child, const char *command, int out,
+		enum spawn_input input) MUST_USE;
+/*
+ * Turns it until FD can be read, or is at its end; or until we are to leave, or also by Ctrl-C:
+ * -EINTR. 0 or -errno.
+ */
 enum await_end { AWAIT_READABLE, AWAIT_LEAVE, AWAIT_INTERRUPT };
 int shell_await(struct shell *shell, int fd, enum await_end end) MUST_USE;
 

@@ -1,24 +1,32 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 /*
- * shell_sites.c - the stacks of each process that was asked about, with their symbols, are kept from one answer to the next.
+ * shell_sites.c - the stacks of each process that was asked about, with their symbols, are kept
+ * from one answer to the next.
  */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "shell/common/shell.h"
 #include "shell/common/command.h"
+#include "shell/common/shell.h"
 
 struct process_sites {
 	struct process_sites *next;
-	struct process *process;	/* only compared until it is known to live: records of short-lived processes go away ... */
-	pid_t pid;			/* ... and their memory may be another's by now */
+	/* only compared until it is known to live: records of short-lived processes go away ... */
+	struct process *process;
+	pid_t pid; /* ... and their memory may be another's by now */
 	uint64_t began_ms;
 	struct sites *sites;
 };
 
-static uint32_t parent(void *ctx, uint32_t node, uint64_t *pc) { return process_stack_parent(ctx, node, pc); }
-static struct symbol_frames frames(void *ctx, uint32_t node, uint64_t pc) { return process_frames(ctx, node, pc); }
+static uint32_t parent(void *ctx, uint32_t node, uint64_t *pc)
+{
+	return process_stack_parent(ctx, node, pc);
+}
+static struct symbol_frames frames(void *ctx, uint32_t node, uint64_t pc)
+{
+	return process_frames(ctx, node, pc);
+}
 static void rest(void *ctx) { session_breathe(ctx); }
 
 static bool lives(const struct shell *shell, const struct process_sites *s)
@@ -44,13 +52,18 @@ static void forget_dead(struct shell *shell)
 
 struct sites *shell_own_sites(struct shell *shell, struct process *p)
 {
-	struct sites_source source = { .parent = parent, .frames = frames, .ctx = p, .rest = rest, .rest_ctx = shell->session };
+	struct sites_source source = { .parent = parent,
+				       .frames = frames,
+				       .ctx = p,
+				       .rest = rest,
+				       .rest_ctx = shell->session };
 	struct sites *sites = sites_new(&source);
 	const char *why;
 
 	if (!sites)
 		shell_error(shell, NULL, "out of memory");
-	else if (*shell->settings.site_skip && process_site_skip(p, shell->settings.site_skip, &why))
+	else if (*shell->settings.site_skip &&
+		 process_site_skip(p, shell->settings.site_skip, &why))
 		shell_error(shell, NULL, "site-skip: %s", why);
 	return sites;
 }

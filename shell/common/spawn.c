@@ -10,9 +10,10 @@
 #include <unistd.h>
 
 /*
- * The session's loop waits for any child, so the status of ours may be taken by it. Therefore an outer /bin/sh runs the command in an
- * inner one and writes the inner one's status into a pipe: its end of file without a status means that the outer one was killed.
- * posix_spawn, not fork: mtrun may be large, and a fork would make its pages copy-on-write while the target is at its fastest.
+ * The session's loop waits for any child, so the status of ours may be taken by it. Therefore an
+ * outer /bin/sh runs the command in an inner one and writes the inner one's status into a pipe: its
+ * end of file without a status means that the outer one was killed. posix_spawn, not fork: mtrun
+ * may be large, and a fork would make its pages copy-on-write while the target is at its fastest.
  */
 extern char **environ;
 

@@ -3,20 +3,22 @@
 
 #include <inttypes.h>
 
-#include "session/ended.h"
 #include "base/escape.h"
-#include "report/print.h"
 #include "base/units.h"
+#include "report/print.h"
+#include "session/ended.h"
 #include "shell/common/limit_text.h"
 #include "shell/common/reporting.h"
+#include "shell/common/shell.h"
 #include "shell/common/unseen.h"
 #include "shell/common/warm.h"
-#include "shell/common/shell.h"
 
 #define SUMMARY_ROWS 10
 
 /* 1234567 -> 1,234,567 */
-struct grouped { char text[32]; };
+struct grouped {
+	char text[32];
+};
 static const char *grouped(struct grouped *g, uint64_t n)
 {
 	char digits[24];
@@ -64,16 +66,21 @@ static void print_limit(const struct shell *shell, FILE *out, const struct proce
 
 		if (!p->limit.hits)
 			continue;
-		escape_printf(out, "  limit       %s bytes, hit %s time%s", limit ? GROUPED(limit) : "no", GROUPED(p->limit.hits), plural(p->limit.hits));
+		escape_printf(out, "  limit       %s bytes, hit %s time%s",
+			      limit ? GROUPED(limit) : "no", GROUPED(p->limit.hits),
+			      plural(p->limit.hits));
 		if (p != named)
-			escape_printf(out, " by %s (%d)", p->command ? p->command : "?", (int)p->pid);
+			escape_printf(out, " by %s (%d)", p->command ? p->command : "?",
+				      (int)p->pid);
 		if (refused)
-			escape_printf(out, ", %s request%s refused", GROUPED(refused), plural(refused));
+			escape_printf(out, ", %s request%s refused", GROUPED(refused),
+				      plural(refused));
 		putc('\n', out);
 	}
 }
 
-static void print_numbers(const struct shell *shell, FILE *out, const struct process *p, const struct profile *profile)
+static void print_numbers(const struct shell *shell, FILE *out, const struct process *p,
+			  const struct profile *profile)
 {
 	struct text_buffer time;
 	struct stream_stats stream = p->last_stats;
@@ -92,7 +99,9 @@ static void print_numbers(const struct shell *shell, FILE *out, const struct pro
 		count += profile->row[i].count;
 	}
 	escape_printf(out, "mtrun: %s (%d) %s", p->command ? p->command : "?", (int)p->pid,
-		p->state == PROCESS_EXITED || p->state == PROCESS_HELD ? reporting_end(p->wait_status, end, sizeof(end)) : process_state_name(p->state));
+		      p->state == PROCESS_EXITED || p->state == PROCESS_HELD
+			      ? reporting_end(p->wait_status, end, sizeof(end))
+			      : process_state_name(p->state));
 	if (session_limit_killed(shell->session))
 		fputs(p->limit.hits ? " at its limit" : ", another process at its limit", out);
 	escape_printf(out, " after %s", time_text(&time, shell_elapsed(shell, p)));
@@ -100,22 +109,29 @@ static void print_numbers(const struct shell *shell, FILE *out, const struct pro
 	if (n)
 		escape_printf(out, "; %zu other process%s followed", n, n == 1 ? "" : "es");
 	if (p->off)
-		escape_printf(out, "\n  off since   %s: the numbers are those of then", time_text(&time, p->off_ms));
-	escape_printf(out, "\n  peak        %s%s bytes at %s\n", about, GROUPED(t.peak), time_text(&time, t.peak_ms));
-	escape_printf(out, "  allocated   %s%s bytes in %s%s block%s; freed %s%s; %s%s temporary", about, GROUPED(t.total_allocated), about, GROUPED(t.allocs),
-		plural(t.allocs), about, GROUPED(t.frees), about, GROUPED(t.temporary));
+		escape_printf(out, "\n  off since   %s: the numbers are those of then",
+			      time_text(&time, p->off_ms));
+	escape_printf(out, "\n  peak        %s%s bytes at %s\n", about, GROUPED(t.peak),
+		      time_text(&time, t.peak_ms));
+	escape_printf(out, "  allocated   %s%s bytes in %s%s block%s; freed %s%s; %s%s temporary",
+		      about, GROUPED(t.total_allocated), about, GROUPED(t.allocs), plural(t.allocs),
+		      about, GROUPED(t.frees), about, GROUPED(t.temporary));
 	if (t.maps)
-		escape_printf(out, "; %s map%s, %s unmap%s", GROUPED(t.maps), plural(t.maps), GROUPED(t.unmaps), plural(t.unmaps));
+		escape_printf(out, "; %s map%s, %s unmap%s", GROUPED(t.maps), plural(t.maps),
+			      GROUPED(t.unmaps), plural(t.unmaps));
 	n = stacks_with_something(profile);
-	escape_printf(out, "\n  still live  %s%s bytes in %s%s block%s from %s stack%s\n", about, GROUPED((uint64_t)size), about, GROUPED((uint64_t)count),
-		plural((uint64_t)count), GROUPED(n), plural(n));
+	escape_printf(out, "\n  still live  %s%s bytes in %s%s block%s from %s stack%s\n", about,
+		      GROUPED((uint64_t)size), about, GROUPED((uint64_t)count),
+		      plural((uint64_t)count), GROUPED(n), plural(n));
 	print_limit(shell, out, p);
 	unseen_summary(out, p);
 	if (stream.dropped || stream.bad)
-		escape_printf(out, "  not exact   %s events dropped, %s malformed\n", GROUPED(stream.dropped), GROUPED(stream.bad));
+		escape_printf(out, "  not exact   %s events dropped, %s malformed\n",
+			      GROUPED(stream.dropped), GROUPED(stream.bad));
 }
 
-static void print_sites(struct shell *shell, FILE *out, struct process *p, struct sites *sites, const struct profile *profile, enum view_sort sort)
+static void print_sites(struct shell *shell, FILE *out, struct process *p, struct sites *sites,
+			const struct profile *profile, enum view_sort sort)
 {
 	struct view_options options = { .key = VIEW_SITE, .sort = sort, .limit = SUMMARY_ROWS };
 	struct view view;
@@ -142,7 +158,8 @@ static void print_refused(struct shell *shell, FILE *out, struct process *p, str
 void summary_print(struct shell *shell, FILE *out)
 {
 	struct process *p = shell_process(shell);
-	struct profile_ask ask = { .now_ms = shell_moment(shell, p), .counted = session_options(shell->session)->count };
+	struct profile_ask ask = { .now_ms = shell_moment(shell, p),
+				   .counted = session_options(shell->session)->count };
 	struct sites *sites = shell_sites(shell, p);
 	struct profile profile;
 
@@ -150,14 +167,17 @@ void summary_print(struct shell *shell, FILE *out)
 		bool ended = p->state == PROCESS_EXITED || p->state == PROCESS_HELD;
 		char end[64];
 
-		escape_printf(out, "mtrun: %s (%d)%s%s: its allocations are not known: %s\n", p->command ? p->command : "?", (int)p->pid, ended ? " " : "",
-			ended ? reporting_end(p->wait_status, end, sizeof(end)) : "", p->unsupervised);
+		escape_printf(out, "mtrun: %s (%d)%s%s: its allocations are not known: %s\n",
+			      p->command ? p->command : "?", (int)p->pid, ended ? " " : "",
+			      ended ? reporting_end(p->wait_status, end, sizeof(end)) : "",
+			      p->unsupervised);
 		return;
 	}
 	if (!sites || profile_from_ledger(&profile, p->ledger, &ask))
 		return;
 	print_numbers(shell, out, p, &profile);
-	if (!(p->limit.told && session_limit_killed(shell->session)))		/* told at the hit */
+	/* told at the hit */
+	if (!(p->limit.told && session_limit_killed(shell->session)))
 		print_sites(shell, out, p, sites, &profile, SORT_SIZE);
 	profile_release(&profile);
 	print_refused(shell, out, p, sites);

@@ -7,8 +7,10 @@
 
 struct shell;
 
-
-/* Peak, totals, what is still live and the top sites, of the program that was named; while it is held at its last instant. */
+/*
+ * Peak, totals, what is still live and the top sites, of the program that was named; while it is
+ * held at its last instant.
+ */
 void summary_print(struct shell *shell, FILE *out);
 
 #endif

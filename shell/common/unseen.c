@@ -5,27 +5,30 @@
 #include <stdlib.h>
 
 #include "base/escape.h"
-#include "ledger/ledger.h"
 #include "base/message.h"
 #include "base/proc.h"
+#include "ledger/ledger.h"
 #include "session/session.h"
-#include "shell/common/usage.h"
 #include "shell/common/shell.h"
+#include "shell/common/usage.h"
 
 /*
- * The kernel says in a few words how large the data of a process is (/proc/PID/statm). Only when that has grown by more than what is counted are the
- * mappings looked at (usage.h). What is unaccounted when the process is first looked at was there before, and allocators' own tables grow with
- * what they hold: neither is told.
+ * The kernel says in a few words how large the data of a process is (/proc/PID/statm). Only when
+ * that has grown by more than what is counted are the mappings looked at (usage.h). What is
+ * unaccounted when the process is first looked at was there before, and allocators' own tables grow
+ * with what they hold: neither is told.
  */
 #define EVERY_MS 1000u
-#define LEAST    (1u << 20)		/* bytes */
-#define PART     8u			/* of what is counted */
+#define LEAST	 (1u << 20) /* bytes */
+#define PART	 8u	    /* of what is counted */
 
 static int64_t data_bytes(const struct process *p)
 {
 	char *text = NULL;
 	uint64_t pages = 0;
-	int n = proc_read(p->via, "statm", &text) > 0 ? sscanf(text, "%*u %*u %*u %*u %*u %" SCNu64, &pages) : 0;
+	int n = proc_read(p->via, "statm", &text) > 0
+			? sscanf(text, "%*u %*u %*u %*u %*u %" SCNu64, &pages)
+			: 0;
 
 	free(text);
 	return n == 1 ? (int64_t)(pages * 4096) : -1;
@@ -56,7 +59,9 @@ static void look(struct process *p)
 	if (u->told || u->bytes < LEAST + counted / PART)
 		return;
 	u->told = true;
-	message_say("%d (%s): the limit cannot see %" PRIu64 " bytes, which it has mapped by system calls that are not hooked (`unaccounted` in `status`)",
+	message_say(
+		"%d (%s): the limit cannot see %" PRIu64
+		" bytes, which it has mapped by system calls that are not hooked (`unaccounted` in `status`)",
 		(int)p->pid, p->command ? p->command : "?", u->bytes);
 }
 
@@ -67,7 +72,8 @@ void unseen_turn(struct shell *shell)
 	if (!session_limit_now(shell->session))
 		return;
 	for (struct process *p = session_processes(shell->session); p; p = p->next) {
-		if (p->state > PROCESS_STOPPED || !p->stream || p->off || now < p->began_ms + EVERY_MS / 2 || now - p->unseen.checked_ms < EVERY_MS / 2)
+		if (p->state > PROCESS_STOPPED || !p->stream || p->off ||
+		    now < p->began_ms + EVERY_MS / 2 || now - p->unseen.checked_ms < EVERY_MS / 2)
 			continue;
 		p->unseen.checked_ms = now;
 		look(p);
@@ -77,5 +83,9 @@ void unseen_turn(struct shell *shell)
 void unseen_summary(FILE *out, const struct process *p)
 {
 	if (p->unseen.told)
-		escape_printf(out, "  not seen    %" PRIu64 " bytes, mapped by system calls that are not hooked: no limit holds for them\n", p->unseen.bytes);
+		escape_printf(
+			out,
+			"  not seen    %" PRIu64
+			" bytes, mapped by system calls that are not hooked: no limit holds for them\n",
+			p->unseen.bytes);
 }

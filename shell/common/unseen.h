@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* unseen.h - memory that a process has mapped in ways that no hook sees, while a limit is in force: it is said once, and in the summary. */
+/*
+ * unseen.h - memory that a process has mapped in ways that no hook sees, while a limit is in force:
+ * it is said once, and in the summary.
+ */
 #ifndef MTRUN_UNSEEN_H
 #define MTRUN_UNSEEN_H
 
@@ -8,7 +11,10 @@
 struct shell;
 struct process;
 
-/* To be called between two turns of the loop: once a second it looks, where something has grown that the ledger does not tell of. */
+/*
+ * To be called between two turns of the loop: once a second it looks, where something has grown
+ * that the ledger does not tell of.
+ */
 void unseen_turn(struct shell *shell);
 /* The line of the summary, if there is something to say of P. */
 void unseen_summary(FILE *out, const struct process *p);

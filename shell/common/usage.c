@@ -4,29 +4,32 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "symbols/elf.h"
 #include "base/proc.h"
 #include "base/vmas.h"
+#include "symbols/elf.h"
 
 /*
- * The kernel's list of mappings is set beside the pages that live blocks begin in. A mapping of a file, the brk heap, a stack, the
- * anonymous tail of a file's data, one with a live block or with a thread's control block in it is explained: `other`, as far as it is
- * not heap or the program's own mapping. What is left over is `unaccounted`. What cannot be told in time is not known.
+ * The kernel's list of mappings is set beside the pages that live blocks begin in. A mapping of a
+ * file, the brk heap, a stack, the anonymous tail of a file's data, one with a live block or with a
+ * thread's control block in it is explained: `other`, as far as it is not heap or the program's own
+ * mapping. What is left over is `unaccounted`. What cannot be told in time is not known.
  *
- * The kernel makes one mapping of neighbours. So what is explained by a control block alone, or as the tail of a file's data, is only as much as those may
- * be; behind a guard it is a thread's stack, and whole.
+ * The kernel makes one mapping of neighbours. So what is explained by a control block alone, or as
+ * the tail of a file's data, is only as much as those may be; behind a guard it is a thread's
+ * stack, and whole.
  */
-#define CONTROL_BLOCK (64u << 10)	/* ld.so's first thread's, with its thread-local variables */
-#define FILE_TAIL     (1u << 20)	/* of a file that is no module of ours */
-#define MAPPED_US 60000u		/* for the list */
-#define RESIDENT_US 45000u		/* for each of the two sums of pages */
+/* ld.so's first thread's, with its thread-local variables */
+#define CONTROL_BLOCK (64u << 10)
+#define FILE_TAIL     (1u << 20) /* of a file that is no module of ours */
+#define MAPPED_US     60000u	 /* for the list */
+#define RESIDENT_US   45000u	 /* for each of the two sums of pages */
 
 enum why { UNEXPLAINED, BY_CONTROL_BLOCK, BY_BLOCKS };
 
 struct spans {
 	struct vmas vmas;
-	uint8_t *explained;		/* one for each mapping: enum why */
-	size_t at;			/* the one found last */
+	uint8_t *explained; /* one for each mapping: enum why */
+	size_t at;	    /* the one found last */
 	struct residence residence;
 	uint64_t resident;
 };
@@ -48,14 +51,16 @@ static int each_mapping(void *ctx, const struct ledger_block *b)
 	struct spans *s = ctx;
 
 	s->resident += residence_of(&s->residence, b->address, end, true);
-	for (s->at = vmas_from(&s->vmas, b->address, s->at); s->at < s->vmas.count && s->vmas.vma[s->at].start < end; s->at++)
+	for (s->at = vmas_from(&s->vmas, b->address, s->at);
+	     s->at < s->vmas.count && s->vmas.vma[s->at].start < end; s->at++)
 		s->explained[s->at] = BY_BLOCKS;
 	return 0;
 }
 
 static bool ours(const struct process *p, const struct vma *v)
 {
-	if (p->agent && v->start >= p->agent && v->end <= p->agent + AGENT_SPAN && (v->file || v->start < p->agent + AGENT_BEACON))
+	if (p->agent && v->start >= p->agent && v->end <= p->agent + AGENT_SPAN &&
+	    (v->file || v->start < p->agent + AGENT_BEACON))
 		return true;
 	for (size_t i = 0; i < p->plant.nislands; i++)
 		if (v->start >= p->plant.island[i].start && v->start < p->plant.island[i].end)
@@ -91,7 +96,8 @@ static raddr_t tail_end(const struct process *p, const struct vma *v)
 			continue;
 		n = elf_segments(m->elf, &segment);
 		for (size_t k = 0; k < n; k++)
-			if (segment[k].type == 1 /* PT_LOAD */ && m->bias + segment[k].vaddr + segment[k].memsz > end)
+			if (segment[k].type == 1 /* PT_LOAD */ &&
+			    m->bias + segment[k].vaddr + segment[k].memsz > end)
 				end = m->bias + segment[k].vaddr + segment[k].memsz;
 		if (end > v->start)
 			return (end + 4095) & ~4095ull;
@@ -99,23 +105,23 @@ static raddr_t tail_end(const struct process *p, const struct vma *v)
 	return 0;
 }
 
-static uint64_t least(uint64_t a, uint64_t b)
-{
-	return a < b ? a : b;
-}
+static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
 /* How much of a mapping is explained: by what is in it, its name, its neighbours. */
 static uint64_t explained_bytes(const struct spans *s, const struct process *p, size_t i)
 {
 	const struct vma *v = &s->vmas.vma[i];
-	bool guarded = (i && v[-1].end == v->start && is_guard(&v[-1])) ||	/* a thread's stack (in use or kept for the next one) behind its guard */
-		       (i + 1 < s->vmas.count && v[1].start == v->end && is_guard(&v[1]));	/* an arena that can grow */
-	uint64_t size = v->end - v->start, bytes = s->explained[i] == BY_CONTROL_BLOCK ? least(size, CONTROL_BLOCK) : 0;
+	/* a thread's stack (in use or kept for the next one) behind its guard */
+	bool guarded = (i && v[-1].end == v->start && is_guard(&v[-1])) ||
+		       (i + 1 < s->vmas.count && v[1].start == v->end &&
+			is_guard(&v[1])); /* an arena that can grow */
+	uint64_t size = v->end - v->start,
+		 bytes = s->explained[i] == BY_CONTROL_BLOCK ? least(size, CONTROL_BLOCK) : 0;
 	raddr_t end;
 
 	if (v->named || guarded || s->explained[i] == BY_BLOCKS)
 		return size;
-	if (i && v[-1].end == v->start && v[-1].file) {		/* .bss behind a file's data */
+	if (i && v[-1].end == v->start && v[-1].file) { /* .bss behind a file's data */
 		end = tail_end(p, v);
 		bytes += end ? end - v->start : FILE_TAIL;
 	}
@@ -124,7 +130,9 @@ static uint64_t explained_bytes(const struct spans *s, const struct process *p, 
 
 static int64_t process_rss(const struct process *p)
 {
-	int64_t kb = p->state == PROCESS_EXITED || p->state == PROCESS_REPLACED ? -1 : proc_status_field(p->via, "VmRSS");
+	int64_t kb = p->state == PROCESS_EXITED || p->state == PROCESS_REPLACED
+			     ? -1
+			     : proc_status_field(p->via, "VmRSS");
 
 	return kb < 0 ? -1 : kb * 1024;
 }

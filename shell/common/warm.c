@@ -6,16 +6,17 @@
 
 #include "base/escape.h"
 #include "base/message.h"
-#include "symbols/module.h"
 #include "process/resolver.h"
 #include "shell/common/shell.h"
+#include "symbols/module.h"
 
 /*
- * Frames that nobody has asked about yet are gathered, some thousand at a time, and given to the worker thread (resolver.h); the session's loop turns
- * until it is through. Then its answers are taken over, which is quick. Where all is known already this is one look at each stack.
+ * Frames that nobody has asked about yet are gathered, some thousand at a time, and given to the
+ * worker thread (resolver.h); the session's loop turns until it is through. Then its answers are
+ * taken over, which is quick. Where all is known already this is one look at each stack.
  */
-#define BATCH 8192			/* questions */
-#define SLICE_MS 2			/* between two turns of the loop */
+#define BATCH	    8192 /* questions */
+#define SLICE_MS    2	 /* between two turns of the loop */
 #define PROGRESS_MS 1000
 
 struct warming {
@@ -24,9 +25,9 @@ struct warming {
 	struct sites *sites;
 	bool whole, shown;
 	uint64_t began, turned, told;
-	size_t done, all;		/* stacks */
+	size_t done, all; /* stacks */
 	struct resolver_question *question;
-	uint32_t *stack;		/* that have questions in the batch */
+	uint32_t *stack; /* that have questions in the batch */
 	size_t questions, stacks;
 };
 
@@ -34,11 +35,13 @@ static void progress(struct warming *w, const struct module *module)
 {
 	uint64_t now = session_ms(w->shell->session);
 
-	if (now < w->began + PROGRESS_MS || now < w->told + PROGRESS_MS / 5 || !isatty(message_fd()))
+	if (now < w->began + PROGRESS_MS || now < w->told + PROGRESS_MS / 5 ||
+	    !isatty(message_fd()))
 		return;
 	w->told = now;
 	w->shown = true;
-	escape_printf(message_stream(), "\rreading symbols: %zu of %zu stacks%s%.60s\033[K", w->done, w->all, module ? ", " : "", module ? module->path : "");
+	escape_printf(message_stream(), "\rreading symbols: %zu of %zu stacks%s%.60s\033[K",
+		      w->done, w->all, module ? ", " : "", module ? module->path : "");
 	message_flush();
 }
 
@@ -81,7 +84,9 @@ static bool gather(struct warming *w, uint32_t stack)
 
 static void run_batch(struct warming *w)
 {
-	struct resolver *r = w->questions ? resolver_start(w->process->symbols, w->question, w->questions, !w->whole) : NULL;
+	struct resolver *r = w->questions ? resolver_start(w->process->symbols, w->question,
+							   w->questions, !w->whole)
+					  : NULL;
 	size_t done;
 
 	for (unsigned turns = 0; r && (done = resolver_done(r)) < w->questions; turns++) {
@@ -114,9 +119,15 @@ static void one(struct warming *w, uint32_t stack)
 	}
 }
 
-static bool begin(struct warming *w, struct shell *shell, struct process *p, struct sites *sites, bool whole, size_t all)
+static bool begin(struct warming *w, struct shell *shell, struct process *p, struct sites *sites,
+		  bool whole, size_t all)
 {
-	*w = (struct warming){ .shell = shell, .process = p, .sites = sites, .whole = whole, .all = all, .began = session_ms(shell->session) };
+	*w = (struct warming){ .shell = shell,
+			       .process = p,
+			       .sites = sites,
+			       .whole = whole,
+			       .all = all,
+			       .began = session_ms(shell->session) };
 	w->turned = w->began;
 	w->question = malloc(BATCH * sizeof(*w->question));
 	w->stack = malloc(BATCH * sizeof(*w->stack));
@@ -135,7 +146,8 @@ static void end(struct warming *w)
 	message_flush();
 }
 
-void warm_profile(struct shell *shell, struct process *p, struct sites *sites, const struct profile *profile, bool whole)
+void warm_profile(struct shell *shell, struct process *p, struct sites *sites,
+		  const struct profile *profile, bool whole)
 {
 	struct warming w;
 	size_t i = 0;
@@ -153,15 +165,18 @@ void warm_profile(struct shell *shell, struct process *p, struct sites *sites, c
 	end(&w);
 }
 
-void warm_addresses(struct shell *shell, struct process *p, const struct symbol_question *q, size_t count)
+void warm_addresses(struct shell *shell, struct process *p, const struct symbol_question *q,
+		    size_t count)
 {
 	struct symbol_frames known;
 	struct warming w;
 
 	if (begin(&w, shell, p, NULL, true, count))
 		for (; w.done < count && !shell_interrupted(shell); w.done++) {
-			if (!symbols_known(p->symbols, q[w.done].module, q[w.done].pc, q[w.done].exact, &known))
-				w.question[w.questions++] = (struct resolver_question){ .q = q[w.done], .first = true };
+			if (!symbols_known(p->symbols, q[w.done].module, q[w.done].pc,
+					   q[w.done].exact, &known))
+				w.question[w.questions++] =
+					(struct resolver_question){ .q = q[w.done], .first = true };
 			if (w.questions == BATCH)
 				run_batch(&w);
 		}

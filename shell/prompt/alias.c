@@ -1,25 +1,28 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "shell/prompt/alias.h"
 
+#include "session/mode.h"
+#include "shell/common/command.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "shell/common/command.h"
-#include "session/mode.h"
-
 
 /* Looked for where a command begins, before quotes are: the leading ' has no other. */
 static const struct alias {
 	const char *name;
 	const char *command;
-	const char *with;		/* the command for a call with an argument, %s being it; NULL: takes none */
-	bool needed;			/* the argument is */
-	bool mode;			/* it is a recording mode, as MemRecordType.NAME */
+	/* the command for a call with an argument, %s being it; NULL: takes none */
+	const char *with;
+	bool needed; /* the argument is */
+	bool mode;   /* it is a recording mode, as MemRecordType.NAME */
 } table[] = {
 	{ .name = "get_mem_report", .command = "report --json" },
 	{ .name = "get_all_time_size", .command = "timeline --json" },
 	{ .name = "get_mem_report_with_time", .with = "report --json --at %sms", .needed = true },
-	{ .name = "set_enable_mem_profiler", .command = "record mem", .with = "record %s", .mode = true },
+	{ .name = "set_enable_mem_profiler",
+	  .command = "record mem",
+	  .with = "record %s",
+	  .mode = true },
 	{ .name = "start_mem_log_profiler", .command = "parse", .with = "parse %s" },
 	{ .name = "get_mem_profiler_log_number", .command = "log --json" },
 	{ .name = "set_mem_profiler_log_number", .with = "log files %s", .needed = true },
@@ -99,8 +102,11 @@ char *alias_expand(const char *text, size_t *len, char *why, size_t why_len)
 	*len = (size_t)(at - text);
 	snprintf(word, sizeof(word), "%.*s", (int)(end - argument), argument);
 	if (*word ? !a->with : a->needed)
-		snprintf(why, why_len, *word ? "%s() takes no argument" : "%s(): an argument is missing", a->name);
-	else if (asprintf(&command, *word ? a->with : a->command, a->mode ? mode_named(word) : word) < 0)
+		snprintf(why, why_len,
+			 *word ? "%s() takes no argument" : "%s(): an argument is missing",
+			 a->name);
+	else if (asprintf(&command, *word ? a->with : a->command,
+			  a->mode ? mode_named(word) : word) < 0)
 		command = NULL;
 	return command;
 }

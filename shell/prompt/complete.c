@@ -10,29 +10,30 @@
 #include "base/array.h"
 #include "base/escape.h"
 #include "base/proc.h"
-#include "shell/common/functions.h"
-#include "shell/common/shell.h"
 #include "shell/common/asked_snapshots.h"
 #include "shell/common/command.h"
+#include "shell/common/functions.h"
+#include "shell/common/shell.h"
 
 /*
- * The line before the word is read as the grammar does, roughly: which command it is in, which words that has so far. Then the usage line is gone
- * through word by word; what belongs to the option before the cursor, or to no option, is offered if it begins as the word does.
+ * The line before the word is read as the grammar does, roughly: which command it is in, which
+ * words that has so far. Then the usage line is gone through word by word; what belongs to the
+ * option before the cursor, or to no option, is offered if it begins as the word does.
  */
-#define WORDS     32
-#define MOST      2000			/* more are not shown to anybody */
+#define WORDS	  32
+#define MOST	  2000 /* more are not shown to anybody */
 #define SLICE_MS  2
-#define GATHER_MS 1000			/* nobody waits longer for Tab */
+#define GATHER_MS 1000 /* nobody waits longer for Tab */
 
 struct place {
 	char *copy;
-	const char *word[WORDS];	/* of the command so far, its name first */
+	const char *word[WORDS]; /* of the command so far, its name first */
 	size_t words;
-	bool file;			/* behind > or >> */
-	bool shell_command;		/* behind | */
+	bool file;	    /* behind > or >> */
+	bool shell_command; /* behind | */
 };
 
-/* ---- where we are --------------------------------------------------------------------------------------------------------------- */
+/* ---- where we are -------------------------------------------------------- */
 
 static void begin_command(struct place *p)
 {
@@ -84,7 +85,7 @@ static bool find_place(struct place *p, const char *line, size_t len)
 	return true;
 }
 
-/* ---- what there is -------------------------------------------------------------------------------------------------------------- */
+/* ---- what there is ------------------------------------------------------- */
 
 struct search {
 	struct shell *shell;
@@ -110,7 +111,8 @@ static void offer(struct search *s, const char *word)
 {
 	struct completions *c = s->c;
 
-	if (strncmp(word, s->text, strlen(s->text)) || !escape_is_plain(word))	/* what cannot be shown as it is could not be typed either */
+	/* what cannot be shown as it is could not be typed either */
+	if (strncmp(word, s->text, strlen(s->text)) || !escape_is_plain(word))
 		return;
 	shorten(c, word);
 	if (c->count == MOST) {
@@ -123,10 +125,7 @@ static void offer(struct search *s, const char *word)
 	c->count += c->word[c->count] != NULL;
 }
 
-static void offer_function(void *ctx, const char *name)
-{
-	offer(ctx, name);
-}
+static void offer_function(void *ctx, const char *name) { offer(ctx, name); }
 
 /* The loop turns meanwhile. */
 static void offer_functions(struct search *s)
@@ -139,7 +138,8 @@ static void offer_functions(struct search *s)
 	if (!shell->functions)
 		return;
 	end = session_ms(shell->session) + GATHER_MS;
-	while (!functions_gather(shell->functions, session_main(shell->session), SLICE_MS) && session_ms(shell->session) < end && !shell->interrupted)
+	while (!functions_gather(shell->functions, session_main(shell->session), SLICE_MS) &&
+	       session_ms(shell->session) < end && !shell->interrupted)
 		if (session_turn(shell->session, 0))
 			break;
 	functions_match(shell->functions, s->text, offer_function, s);
@@ -219,18 +219,24 @@ static void offer_kind(struct search *s, const struct command *command, const ch
 			offer(s, shell_snapshot_name(s->shell, i));
 }
 
-/* ---- the usage line ------------------------------------------------------------------------------------------------------------- */
+/* ---- the usage line ------------------------------------------------------ */
 
-/* Offers what the usage line has for the option OPTION (its values), for NULL: arguments, or with OPTIONS: the options themselves. */
-static void offer_usage(struct search *s, const struct command *command, const char *option, bool options)
+/*
+ * Offers what the usage line has for the option OPTION (its values), for NULL: arguments, or with
+ * OPTIONS: the options themselves.
+ */
+static void offer_usage(struct search *s, const struct command *command, const char *option,
+			bool options)
 {
 	char *copy = strdup(command->usage), *save = NULL, *inner;
 	char current[64] = "";
 
-	for (char *token = copy ? strtok_r(copy, " ", &save) : NULL; token; token = strtok_r(NULL, " ", &save)) {
+	for (char *token = copy ? strtok_r(copy, " ", &save) : NULL; token;
+	     token = strtok_r(NULL, " ", &save)) {
 		bool closes = strchr(token, ']');
 
-		for (char *part = strtok_r(token, "[]|", &inner); part; part = strtok_r(NULL, "[]|", &inner)) {
+		for (char *part = strtok_r(token, "[]|", &inner); part;
+		     part = strtok_r(NULL, "[]|", &inner)) {
 			size_t len = strlen(part);
 
 			if (len > 3 && !strcmp(part + len - 3, "..."))
@@ -323,7 +329,8 @@ static int by_text(const void *a, const void *b)
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-void complete(struct shell *shell, const char *line, size_t start, const char *text, struct completions *c)
+void complete(struct shell *shell, const char *line, size_t start, const char *text,
+	      struct completions *c)
 {
 	struct search s = { .shell = shell, .c = c, .text = text };
 	struct place place;
@@ -350,5 +357,6 @@ bool complete_prepare(struct shell *shell)
 {
 	if (!shell->functions)
 		shell->functions = functions_new();
-	return shell->functions && !functions_gather(shell->functions, session_main(shell->session), SLICE_MS);
+	return shell->functions &&
+	       !functions_gather(shell->functions, session_main(shell->session), SLICE_MS);
 }

@@ -7,8 +7,8 @@
 #include <string.h>
 
 /*
- * One pass, a word at a time. A word is built in a buffer of its own; whether any part of it was quoted is remembered, because `>` quoted is
- * an argument and `>` alone is not.
+ * One pass, a word at a time. A word is built in a buffer of its own; whether any part of it was
+ * quoted is remembered, because `>` quoted is an argument and `>` alone is not.
  */
 struct word {
 	char *text;
@@ -65,7 +65,8 @@ static int quoted(struct grammar *g, struct word *w, char quote, bool keep)
 	if (keep && put(w, quote))
 		return -ENOMEM;
 	while (*g->at && *g->at != quote) {
-		if (quote == '"' && *g->at == '\\' && g->at[1] && (keep || g->at[1] == '"' || g->at[1] == '\\')) {
+		if (quote == '"' && *g->at == '\\' && g->at[1] &&
+		    (keep || g->at[1] == '"' || g->at[1] == '\\')) {
 			if (keep && put(w, *g->at))
 				return -ENOMEM;
 			g->at++;
@@ -131,7 +132,7 @@ static int word(struct grammar *g, struct word *w)
 		}
 	}
 	if (!err && !w->text) {
-		err = put(w, ' ');		/* '' is a word too */
+		err = put(w, ' '); /* '' is a word too */
 		if (!err) {
 			w->len = 0;
 			w->text[0] = '\0';
@@ -200,7 +201,8 @@ static int file_target(struct grammar *g, struct statement *s, enum redirect red
 
 	skip_blanks(g);
 	if (ends(*g->at))
-		return wrong(g, redirect == REDIRECT_WRITE ? "a file name is missing after '>'" : "a file name is missing after '>>'");
+		return wrong(g, redirect == REDIRECT_WRITE ? "a file name is missing after '>'"
+							   : "a file name is missing after '>>'");
 	err = word(g, &w);
 	if (!err && !*w.text)
 		err = wrong(g, "the file name after '>' is empty");
@@ -211,7 +213,10 @@ static int file_target(struct grammar *g, struct statement *s, enum redirect red
 	s->redirect = redirect;
 	s->target = w.text;
 	skip_blanks(g);
-	return ends(*g->at) ? 0 : wrong(g, "nothing may follow the file name after '>': arguments come before it");
+	return ends(*g->at)
+		       ? 0
+		       : wrong(g,
+			       "nothing may follow the file name after '>': arguments come before it");
 }
 
 static int pipe_target(struct grammar *g, struct statement *s)
@@ -251,8 +256,10 @@ static int arguments(struct grammar *g, struct statement *s)
 
 		skip_blanks(g);
 		if (ends(*g->at))
-			return s->redirect && !s->argc ? wrong(g, "a command is missing before the redirection") : 0;
-		if (s->argc == 0 && *g->at == '!') {		/* `!ls`: a word of its own */
+			return s->redirect && !s->argc
+				       ? wrong(g, "a command is missing before the redirection")
+				       : 0;
+		if (s->argc == 0 && *g->at == '!') { /* `!ls`: a word of its own */
 			g->at++;
 			w = (struct word){ .text = strdup("!") };
 			err = w.text ? 0 : -ENOMEM;
@@ -268,7 +275,9 @@ static int arguments(struct grammar *g, struct statement *s)
 		}
 		free(w.text);
 		if (err || done)
-			return err ? err : s->argc ? 0 : wrong(g, "a command is missing before the redirection");
+			return err	 ? err
+			       : s->argc ? 0
+					 : wrong(g, "a command is missing before the redirection");
 		if (s->argc == 1 && g->takes_rest && g->takes_rest(s->argv[0]))
 			return rest(g, &s->rest);
 	}
@@ -288,7 +297,10 @@ static void resume(struct grammar *g)
 	}
 }
 
-/* A command may have another spelling: its words are those of the command it stands for, and what follows is read as always. */
+/*
+ * A command may have another spelling: its words are those of the command it stands for, and what
+ * follows is read as always.
+ */
 static int call(struct grammar *g, struct statement *s)
 {
 	struct grammar inner = { .takes_rest = NULL };

@@ -13,41 +13,42 @@
 #include <readline/history.h>
 #include <readline/readline.h>
 
-#include "session/ended.h"
 #include "base/escape.h"
 #include "base/message.h"
-#include "tracee/terminal.h"
+#include "session/ended.h"
+#include "shell/common/reporting.h"
+#include "shell/common/shell.h"
 #include "shell/prompt/complete.h"
 #include "shell/prompt/keyboard.h"
-#include "shell/common/reporting.h"
 #include "shell/prompt/screen.h"
-#include "shell/common/shell.h"
+#include "tracee/terminal.h"
 
 /*
- * readline is used by its callbacks: it is given a key when one is there, and hands a line over when there is one. Between keys the session's loop turns.
- * While a command runs readline is off and the terminal is as the user has it, so that Ctrl-C makes a signal, which the loop finds in its
- * descriptor and long work by looking whether one is pending; it is never delivered.
+ * readline is used by its callbacks: it is given a key when one is there, and hands a line over
+ * when there is one. Between keys the session's loop turns. While a command runs readline is off
+ * and the terminal is as the user has it, so that Ctrl-C makes a signal, which the loop finds in
+ * its descriptor and long work by looking whether one is pending; it is never delivered.
  *
  * readline knows no contexts, so what its callbacks need is in `prompt`.
  */
-#define PROMPT       "mt> "
+#define PROMPT	     "mt> "
 #define CONTINUATION "  > "
 #define HISTORY_MAX  1000
 
 static struct {
 	struct shell *shell;
-	bool editing;			/* readline has the terminal */
-	bool key;			/* there is something to read */
-	bool line_done;			/* the user has ended a line: this one, NULL for Ctrl-D */
+	bool editing;	/* readline has the terminal */
+	bool key;	/* there is something to read */
+	bool line_done; /* the user has ended a line: this one, NULL for Ctrl-D */
 	char *line;
-	char *unfinished;		/* lines before, within braces */
+	char *unfinished; /* lines before, within braces */
 	bool suspend, resized;
-	char *history;			/* its file, NULL: none */
+	char *history; /* its file, NULL: none */
 	bool told_end;
-	bool more_words;		/* Tab: there are more than are listed */
+	bool more_words; /* Tab: there are more than are listed */
 } prompt;
 
-/* ---- files ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- files --------------------------------------------------------------- */
 
 /* $XDG/mtrun/NAME, or ~/DEFAULT/mtrun/NAME; to be freed. NULL: there is no home. */
 static char *user_file(const char *variable, const char *otherwise, const char *name)
@@ -97,7 +98,8 @@ static void history_open(void)
 /* At once, so that it is there however we end. */
 static void history_add(const char *line)
 {
-	const HIST_ENTRY *last = history_length ? history_get(history_base + history_length - 1) : NULL;
+	const HIST_ENTRY *last = history_length ? history_get(history_base + history_length - 1)
+						: NULL;
 
 	if (!line[strspn(line, " \t")] || (last && !strcmp(last->line, line)))
 		return;
@@ -138,9 +140,12 @@ static void run_rc(struct shell *shell)
 	free(path);
 }
 
-/* ---- completion ----------------------------------------------------------------------------------------------------------------- */
+/* ---- completion ---------------------------------------------------------- */
 
-/* WORD as it must be typed: one with blanks and the like (`operator new`, templates) in quotes, which stay open until it is COMPLETE. To be freed. */
+/*
+ * WORD as it must be typed: one with blanks and the like (`operator new`, templates) in quotes,
+ * which stay open until it is COMPLETE. To be freed.
+ */
 static char *quoted(const char *word, bool is_complete)
 {
 	char *text;
@@ -179,7 +184,10 @@ static char **attempted(const char *text, int start, int end)
 	return list;
 }
 
-/* Names of files that cannot be shown as they are are not offered; readline itself would print them. The first of LIST is what all have in common, or the only one. */
+/*
+ * Names of files that cannot be shown as they are are not offered; readline itself would print
+ * them. The first of LIST is what all have in common, or the only one.
+ */
 static int leave_out(char **list)
 {
 	size_t n = 1;
@@ -210,7 +218,8 @@ static void display(char **words, int count, int longest)
 
 	if (count >= rl_completion_query_items) {
 		rl_crlf();
-		escape_printf(rl_outstream, "Display %s %d possibilities? (y or n)", prompt.more_words ? "the first" : "all", count);
+		escape_printf(rl_outstream, "Display %s %d possibilities? (y or n)",
+			      prompt.more_words ? "the first" : "all", count);
 		fflush(rl_outstream);
 		do
 			key = get_key(NULL);
@@ -223,7 +232,7 @@ static void display(char **words, int count, int longest)
 	rl_forced_update_display();
 }
 
-/* ---- the terminal --------------------------------------------------------------------------------------------------------------- */
+/* ---- the terminal -------------------------------------------------------- */
 
 static void hide(void)
 {
@@ -251,7 +260,10 @@ static void nothing(void *ctx, short revents)
 	(void)revents;
 }
 
-/* Where readline asks something itself (`Display all 200 possibilities?`) it waits here: the loop goes on turning. */
+/*
+ * Where readline asks something itself (`Display all 200 possibilities?`) it waits here: the loop
+ * goes on turning.
+ */
 static int get_key(FILE *unused)
 {
 	struct shell *shell = prompt.shell;
@@ -266,7 +278,8 @@ static int get_key(FILE *unused)
 	session_watch(shell->session, 0, 0, NULL, NULL);
 	if (n > 0)
 		return (unsigned char)c;
-	return shell->interrupted && !shell->leave && n == 0 ? ABORT_CHAR : EOF;	/* what was typed before Ctrl-C is gone, and no end of file */
+	/* what was typed before Ctrl-C is gone, and no end of file */
+	return shell->interrupted && !shell->leave && n == 0 ? ABORT_CHAR : EOF;
 }
 
 static void on_line(char *line)
@@ -314,24 +327,21 @@ static void on_signal(void *ctx, int sig)
 	struct shell *shell = ctx;
 
 	switch (sig) {
-	case SIGINT:
-		shell->interrupted = true;
-		break;
-	case SIGTSTP:
-		prompt.suspend = true;
-		break;
+	case SIGINT: shell->interrupted = true; break;
+	case SIGTSTP: prompt.suspend = true; break;
 	case SIGWINCH:
 		terminal_resized(shell->terminal);
 		prompt.resized = true;
 		break;
 	case SIGTERM:
-	case SIGHUP:
-		shell->leave = shell->interrupted = true;
-		break;
+	case SIGHUP: shell->leave = shell->interrupted = true; break;
 	}
 }
 
-/* Ctrl-Z: stopped as any program, if the shell that started us has job control (else the kernel ignores it). */
+/*
+ * Ctrl-Z: stopped as any program, if the shell that started us has job control (else the kernel
+ * ignores it).
+ */
 static void suspend(void)
 {
 	sigset_t set;
@@ -370,7 +380,7 @@ static void clear_line(void)
 	edit();
 }
 
-/* ---- lines ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- lines --------------------------------------------------------------- */
 
 /* Lines up to the brace that closes the first one's. NULL: more must come. */
 static char *whole(char *line)
@@ -401,8 +411,10 @@ static void tell_end(struct shell *shell)
 		return;
 	prompt.told_end = true;
 	screen_catch_up(shell->screen);
-	message_say("%s (%d) %s; everything can still be asked (%s`quit` ends)", p->command ? p->command : "?", (int)p->pid,
-		    reporting_end(p->wait_status, end, sizeof(end)), session_options(shell->session)->argv ? "`run` starts it again, " : "");
+	message_say("%s (%d) %s; everything can still be asked (%s`quit` ends)",
+		    p->command ? p->command : "?", (int)p->pid,
+		    reporting_end(p->wait_status, end, sizeof(end)),
+		    session_options(shell->session)->argv ? "`run` starts it again, " : "");
 }
 
 static void run_line(struct shell *shell, char *line)
@@ -422,7 +434,9 @@ static void run_line(struct shell *shell, char *line)
 	}
 }
 
-/* Until all that the command has printed is on the terminal, or the user does not want it any more. */
+/*
+ * Until all that the command has printed is on the terminal, or the user does not want it any more.
+ */
 static void drain(struct shell *shell)
 {
 	while (!screen_done(shell->screen) && !shell->quit && !shell->leave) {
@@ -450,7 +464,7 @@ static void take_line(struct shell *shell)
 
 		screen_write(shell->screen, "\r\n", 2);
 		if (tcgetattr(0, &tio) < 0)
-			shell->leave = true;	/* not Ctrl-D: the terminal is gone */
+			shell->leave = true; /* not Ctrl-D: the terminal is gone */
 		else if (interactive_leave(shell) == 0)
 			shell->quit = true;
 	}
@@ -460,7 +474,7 @@ static void take_line(struct shell *shell)
 	shell->interrupted = shell->leave;
 }
 
-/* ---- leaving -------------------------------------------------------------------------------------------------------------------- */
+/* ---- leaving ------------------------------------------------------------- */
 
 static bool runs(const struct shell *shell)
 {
@@ -477,7 +491,9 @@ int interactive_leave(struct shell *shell)
 		key = 'd';
 	else if (runs(shell)) {
 		shell->interrupted = false;
-		key = keyboard_ask(shell, "The program still runs: (k)ill it, (d)etach from it, (c)ancel?", "kdc");
+		key = keyboard_ask(shell,
+				   "The program still runs: (k)ill it, (d)etach from it, (c)ancel?",
+				   "kdc");
 		if (shell->leave)
 			return 0;
 		if (key != 'k' && key != 'd')
@@ -498,8 +514,8 @@ int interactive_leave(struct shell *shell)
 #define CLOSED_MS 100
 
 /*
- * The user's terminal was closed, or a signal asks for our end. Who closes a terminal may signal its programs before: so it is looked again when the
- * program runs by itself.
+ * The user's terminal was closed, or a signal asks for our end. Who closes a terminal may signal
+ * its programs before: so it is looked again when the program runs by itself.
  */
 static void leave(struct shell *shell)
 {
@@ -512,7 +528,7 @@ static void leave(struct shell *shell)
 		screen_hang_up(shell->screen);
 }
 
-/* ---- life ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- life ---------------------------------------------------------------- */
 
 int interactive_open(struct shell *shell, struct terminal *terminal)
 {
@@ -523,7 +539,7 @@ int interactive_open(struct shell *shell, struct terminal *terminal)
 	rl_readline_name = name;
 	rl_catch_signals = 0;
 	rl_catch_sigwinch = 0;
-	rl_change_environment = 0;		/* the program's is as we found it */
+	rl_change_environment = 0; /* the program's is as we found it */
 	rl_instream = stdin;
 	rl_outstream = fd < 0 ? NULL : fdopen(fd, "w");
 	rl_getc_function = get_key;
@@ -548,9 +564,11 @@ int interactive_open(struct shell *shell, struct terminal *terminal)
 
 void interactive_run(struct shell *shell)
 {
-	rl_variable_bind("show-all-if-ambiguous", "on");	/* unless ~/.inputrc, which comes next, has it otherwise */
+	/* unless ~/.inputrc, which comes next, has it otherwise */
+	rl_variable_bind("show-all-if-ambiguous", "on");
 	rl_initialize();
-	rl_variable_bind("enable-bracketed-paste", "off");	/* the terminal would be left in it if we were killed */
+	/* the terminal would be left in it if we were killed */
+	rl_variable_bind("enable-bracketed-paste", "off");
 	rl_variable_bind("page-completions", "off");
 	history_open();
 	run_rc(shell);
@@ -578,7 +596,8 @@ void interactive_run(struct shell *shell)
 		if (prompt.key) {
 			prompt.key = false;
 			session_watch(shell->session, 0, 0, NULL, NULL);
-			screen_flush(shell->screen);	/* the line is on the screen when readline changes it */
+			/* the line is on the screen when readline changes it */
+			screen_flush(shell->screen);
 			rl_callback_read_char();
 			session_watch(shell->session, 0, POLLIN, on_key, NULL);
 			if (shell->interrupted && !prompt.line_done)

@@ -9,12 +9,13 @@
 
 #include "base/escape.h"
 #include "base/message.h"
-#include "tracee/terminal.h"
 #include "shell/common/shell.h"
+#include "tracee/terminal.h"
 
 /*
- * The terminal, opened once more: standard input is shared with the shell that started us, and must go on blocking. What poll(2) has seen can be gone when it is
- * read: Ctrl-C makes the terminal forget it. Where it cannot be opened (after su(1), say) standard input has to do.
+ * The terminal, opened once more: standard input is shared with the shell that started us, and must
+ * go on blocking. What poll(2) has seen can be gone when it is read: Ctrl-C makes the terminal
+ * forget it. Where it cannot be opened (after su(1), say) standard input has to do.
  */
 static int keys(void)
 {
@@ -55,7 +56,8 @@ int keyboard_key(struct shell *shell, int ms)
 
 	session_watch(shell->session, 0, POLLIN, nothing, NULL);
 	for (;;) {
-		n = shell_interrupted(shell) || shell->leave ? KEY_STOP : keyboard_take(shell, &c, 1);
+		n = shell_interrupted(shell) || shell->leave ? KEY_STOP
+							     : keyboard_take(shell, &c, 1);
 		if (n)
 			break;
 		now = session_ms(shell->session);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* keyboard.h - keys from the user's terminal while no line is edited; the loop turns meanwhile. The terminal's mode is the caller's business. */
+/*
+ * keyboard.h - keys from the user's terminal while no line is edited; the loop turns meanwhile. The
+ * terminal's mode is the caller's business.
+ */
 #ifndef MTRUN_KEYBOARD_H
 #define MTRUN_KEYBOARD_H
 
@@ -7,7 +10,7 @@
 
 struct shell;
 
-enum { KEY_NONE = -1, KEY_STOP = -2 };	/* time is over; Ctrl-C, or there is no terminal any more */
+enum { KEY_NONE = -1, KEY_STOP = -2 }; /* time is over; Ctrl-C, or there is no terminal any more */
 
 /* The next key, waited for at most MS (-1: as long as it takes). */
 int keyboard_key(struct shell *shell, int ms);

@@ -11,28 +11,34 @@
 #include "session/session.h"
 
 /*
- * One queue of bytes for the terminal, filled by everybody, emptied whenever the terminal takes some. As long as anything is in it, nothing more is read
- * from the program. An unfinished line of the program's ("Name? ") gets a line of its own above the prompt; when more comes, that line is
+ * One queue of bytes for the terminal, filled by everybody, emptied whenever the terminal takes
+ * some. As long as anything is in it, nothing more is read from the program. An unfinished line of
+ * the program's ("Name? ") gets a line of its own above the prompt; when more comes, that line is
  * written again with the rest, so that it looks as it would without a prompt beneath.
  */
-#define CHUNK    65536			/* of the program's output at a time */
-#define QUEUE    (16u << 20)		/* from here on a command waits for the terminal after all */
-#define KEPT     65536
+#define CHUNK 65536 /* of the program's output at a time */
+/* from here on a command waits for the terminal after all */
+#define QUEUE (16u << 20)
+#define KEPT  65536
 
 struct screen {
 	struct session *session;
 	struct terminal *terminal;
 	void (*hide)(void), (*show)(void);
 	enum screen_mode mode;
-	bool hidden;			/* SCREEN_PROMPT: the line is off the screen until the queue is empty */
-	bool fresh;			/* the last byte written was a newline */
+	/* SCREEN_PROMPT: the line is off the screen until the queue is empty */
+	bool hidden;
+	bool fresh; /* the last byte written was a newline */
 	char *queue;
 	size_t start, end, room;
-	char tail[256];			/* the program's unfinished line, when the last thing written is that */
+	/* the program's unfinished line, when the last thing written is that */
+	char tail[256];
 	size_t tail_len;
-	bool tail_open, tail_whole;	/* there is one (with a line of its own, above the prompt); all of it is in `tail` */
-	bool tail_above;		/* there was one when the prompt was left, and nothing has been written since */
-	bool plain;			/* a terminal without a cursor to move */
+	/* there is one (with a line of its own, above the prompt); all of it is in `tail` */
+	bool tail_open, tail_whole;
+	/* there was one when the prompt was left, and nothing has been written since */
+	bool tail_above;
+	bool plain; /* a terminal without a cursor to move */
 	char *kept;
 	size_t kept_len, kept_lost;
 };
@@ -40,7 +46,7 @@ struct screen {
 static void on_writable(void *ctx, short revents);
 static void on_program(void *ctx, short revents);
 
-/* ---- the queue ------------------------------------------------------------------------------------------------------------------ */
+/* ---- the queue ----------------------------------------------------------- */
 
 static void listen_to_program(struct screen *s, bool on)
 {
@@ -56,7 +62,7 @@ static void push(struct screen *s)
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0 && errno != EAGAIN)
-			n = (ssize_t)(s->end - s->start);	/* it is gone */
+			n = (ssize_t)(s->end - s->start); /* it is gone */
 		if (n < 0)
 			break;
 		s->start += (size_t)n;
@@ -117,9 +123,12 @@ static void take_prompt_off(struct screen *s)
 	}
 }
 
-/* ---- the program ---------------------------------------------------------------------------------------------------------------- */
+/* ---- the program --------------------------------------------------------- */
 
-/* Keeps the end of what the program has printed, from the last newline on (or the last carriage return that something follows). */
+/*
+ * Keeps the end of what the program has printed, from the last newline on (or the last carriage
+ * return that something follows).
+ */
 static void remember_tail(struct screen *s, const char *text, size_t len)
 {
 	const char *newline = memrchr(text, '\n', len), *back;
@@ -139,7 +148,8 @@ static void remember_tail(struct screen *s, const char *text, size_t len)
 		s->tail_whole = true;
 	}
 	terminal_size(s->terminal, &rows, &columns);
-	if (s->tail_len + len > sizeof(s->tail) || s->tail_len + len >= columns || memchr(text, '\033', len) || memchr(text, '\b', len))
+	if (s->tail_len + len > sizeof(s->tail) || s->tail_len + len >= columns ||
+	    memchr(text, '\033', len) || memchr(text, '\b', len))
 		s->tail_whole = false;
 	if (s->tail_whole) {
 		memcpy(s->tail + s->tail_len, text, len);
@@ -164,7 +174,8 @@ static void program_prints(struct screen *s, const char *text, size_t len)
 		add(s, s->tail, s->tail_len);
 	}
 	s->tail_open = s->tail_above = false;
-	if (s->mode == SCREEN_COMMAND && s->fresh && s->tail_len) {	/* our own text came between */
+	/* our own text came between */
+	if (s->mode == SCREEN_COMMAND && s->fresh && s->tail_len) {
 		s->tail_len = 0;
 		s->tail_whole = true;
 	}
@@ -205,9 +216,10 @@ static bool read_program(struct screen *s)
 
 	if (s->terminal->master < 0)
 		return false;
-	while (len < sizeof(text) && (n = read(s->terminal->master, text + len, sizeof(text) - len)) > 0)
+	while (len < sizeof(text) &&
+	       (n = read(s->terminal->master, text + len, sizeof(text) - len)) > 0)
 		len += (size_t)n;
-	if (n < 0 && errno == EIO)		/* nobody has it open any more */
+	if (n < 0 && errno == EIO) /* nobody has it open any more */
 		session_watch(s->session, s->terminal->master, 0, NULL, NULL);
 	if (!len)
 		return false;
@@ -237,7 +249,7 @@ void screen_catch_up(struct screen *s)
 		push(s);
 }
 
-/* ---- ours ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- ours ---------------------------------------------------------------- */
 
 void screen_write(struct screen *s, const char *text, size_t len)
 {
@@ -264,7 +276,7 @@ void screen_flush(struct screen *s)
 {
 	terminal_write(s->terminal, s->queue + s->start, s->end - s->start);
 	s->start = s->end;
-	s->fresh = true;	/* somebody else may write now */
+	s->fresh = true; /* somebody else may write now */
 	push(s);
 }
 
@@ -280,16 +292,21 @@ void screen_enter(struct screen *s, enum screen_mode mode)
 	s->mode = mode;
 	if (before == SCREEN_PROMPT && mode != SCREEN_PROMPT) {
 		s->hidden = false;
-		s->tail_above = s->tail_open;	/* no longer the line above: that is the one just typed */
+		/* no longer the line above: that is the one just typed */
+		s->tail_above = s->tail_open;
 		s->tail_open = false;
 	}
 	if (mode == SCREEN_HANDED && s->tail_above && s->tail_whole)
-		add(s, s->tail, s->tail_len);	/* the question that is answered now */
+		add(s, s->tail, s->tail_len); /* the question that is answered now */
 	if (before == SCREEN_KEPT && s->kept_len) {
 		char lost[96];
 
 		if (s->kept_lost)
-			add(s, lost, (size_t)snprintf(lost, sizeof(lost), "[%zu bytes of the program's output are not shown]\r\n", s->kept_lost));
+			add(s, lost,
+			    (size_t)snprintf(
+				    lost, sizeof(lost),
+				    "[%zu bytes of the program's output are not shown]\r\n",
+				    s->kept_lost));
 		program_prints(s, s->kept, s->kept_len);
 	}
 	if (before == SCREEN_KEPT)
@@ -300,9 +317,10 @@ void screen_enter(struct screen *s, enum screen_mode mode)
 		push(s);
 }
 
-/* ---- life ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- life ---------------------------------------------------------------- */
 
-struct screen *screen_new(struct session *session, struct terminal *terminal, void (*hide)(void), void (*show)(void))
+struct screen *screen_new(struct session *session, struct terminal *terminal, void (*hide)(void),
+			  void (*show)(void))
 {
 	struct screen *s = calloc(1, sizeof(*s));
 	const char *term = getenv("TERM");

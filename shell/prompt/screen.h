@@ -1,27 +1,32 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * screen.h - what is written on the user's terminal in an interactive run, and in which order: what the program prints, what commands print, and
- * the line being typed, which moves down for both. Nothing here waits for the terminal: what it does not take yet is kept, and the program
- * has to wait with its output until that is gone.
+ * screen.h - what is written on the user's terminal in an interactive run, and in which order: what
+ * the program prints, what commands print, and the line being typed, which moves down for both.
+ * Nothing here waits for the terminal: what it does not take yet is kept, and the program has to
+ * wait with its output until that is gone.
  */
 #ifndef MTRUN_SCREEN_H
 #define MTRUN_SCREEN_H
 
-#include "tracee/terminal.h"
 #include "base/types.h"
+#include "tracee/terminal.h"
 
 struct screen;
 struct session;
 
 enum screen_mode {
-	SCREEN_COMMAND,			/* a command is at work: everything is written as it comes */
-	SCREEN_PROMPT,			/* a line is being typed: it is taken off before and put back after */
-	SCREEN_HANDED,			/* the keyboard is the program's, and so is the screen */
-	SCREEN_KEPT,			/* a command draws on the whole screen: the program's output is kept for later */
+	/* a command is at work: everything is written as it comes */
+	SCREEN_COMMAND,
+	/* a line is being typed: it is taken off before and put back after */
+	SCREEN_PROMPT,
+	SCREEN_HANDED, /* the keyboard is the program's, and so is the screen */
+	/* a command draws on the whole screen: the program's output is kept for later */
+	SCREEN_KEPT,
 };
 
 /* HIDE takes the line being typed off the screen, SHOW puts it back. NULL: out of memory. */
-struct screen *screen_new(struct session *session, struct terminal *terminal, void (*hide)(void), void (*show)(void)) MUST_USE;
+struct screen *screen_new(struct session *session, struct terminal *terminal, void (*hide)(void),
+			  void (*show)(void)) MUST_USE;
 void screen_free(struct screen *s);
 
 /* Leaving SCREEN_KEPT writes what was kept; SCREEN_PROMPT begins on a line of its own. */

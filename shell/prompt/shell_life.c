@@ -9,40 +9,43 @@
 #include <unistd.h>
 
 #include "base/message.h"
-#include "shell/common/breathing.h"
 #include "shell/common/asked_snapshots.h"
+#include "shell/common/breathing.h"
+#include "shell/common/command.h"
 #include "shell/common/comparing.h"
 #include "shell/common/dumping.h"
-#include "shell/prompt/alias.h"
 #include "shell/common/events.h"
 #include "shell/common/functions.h"
-#include "shell/prompt/grammar.h"
-#include "shell/prompt/interval.h"
 #include "shell/common/limiting.h"
 #include "shell/common/reporting.h"
-#include "shell/prompt/screen.h"
-#include "shell/common/unseen.h"
 #include "shell/common/shell.h"
-#include "shell/common/command.h"
+#include "shell/common/unseen.h"
+#include "shell/prompt/alias.h"
+#include "shell/prompt/grammar.h"
+#include "shell/prompt/interval.h"
+#include "shell/prompt/screen.h"
 
 /*
- * The shell takes commands from the text of -x or from a script, one at a time, and runs each against the session. While it waits (for input,
- * for a `wait`, for a shell command) the session's loop turns. A script is read as it comes: with `-X -` another program may be at the
- * other end and wait for the answer to each line.
+ * The shell takes commands from the text of -x or from a script, one at a time, and runs each
+ * against the session. While it waits (for input, for a `wait`, for a shell command) the session's
+ * loop turns. A script is read as it comes: with `-X -` another program may be at the other end and
+ * wait for the answer to each line.
  */
 
 #define AWAIT_MS 100
 #define YOUNG_MS 1000
-#define HOLD_MS 60000			/* a batch run keeps the program's last instant no longer than this */
+/* a batch run keeps the program's last instant no longer than this */
+#define HOLD_MS 60000
 
-/* ---- life ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- life ---------------------------------------------------------------- */
 
 void shell_init(struct shell *shell, struct session *session)
 {
 	uint64_t interval = session_options(session)->interval_ms, now = session_ms(session);
 	int err;
 
-	*shell = (struct shell){ .session = session, .settings = { .rows = 20, .site_skip = strdup("") } };
+	*shell = (struct shell){ .session = session,
+				 .settings = { .rows = 20, .site_skip = strdup("") } };
 	snapshots_for_program(shell);
 	err = interval_set(shell, interval ? interval - now % interval : 0, interval);
 	if (err)
@@ -71,16 +74,19 @@ void shell_release(struct shell *shell)
 
 int shell_turn(struct shell *shell, int ms)
 {
-	uint64_t now = session_ms(shell->session), enough = session_options(shell->session)->duration_ms;
+	uint64_t now = session_ms(shell->session),
+		 enough = session_options(shell->session)->duration_ms;
 	int err;
 
-	if (enough && !shell->traced_enough && now < enough && (ms < 0 || (uint64_t)ms > enough - now))
+	if (enough && !shell->traced_enough && now < enough &&
+	    (ms < 0 || (uint64_t)ms > enough - now))
 		ms = (int)(enough - now < 60000 ? enough - now : 60000);
 	if (shell->events)
 		ms = events_due(shell, ms);
 	err = session_turn(shell->session, ms);
 	now = session_ms(shell->session);
-	if (((enough && now >= enough) || (shell->leave && !shell->screen)) && !shell->traced_enough && !session_ended(shell->session)) {
+	if (((enough && now >= enough) || (shell->leave && !shell->screen)) &&
+	    !shell->traced_enough && !session_ended(shell->session)) {
 		shell->traced_enough = true;
 		session_settle(shell->session);
 		session_detach(shell->session);
@@ -107,11 +113,13 @@ static void nothing(void *ctx, short revents)
 }
 
 /*
- * A /bin/sh that is just being started can lose a signal: dash keeps one that comes while it forks for later, and then executes another program. So Ctrl-C in its
- * first moments is repeated as long as it is still there, after longer and longer pauses: a busy machine may give it no turn for some hundred milliseconds.
+ * A /bin/sh that is just being started can lose a signal: dash keeps one that comes while it forks
+ * for later, and then executes another program. So Ctrl-C in its first moments is repeated as long
+ * as it is still there, after longer and longer pauses: a busy machine may give it no turn for some
+ * hundred milliseconds.
  */
 struct repeat {
-	uint64_t when, pause;		/* ms; 0: no Ctrl-C yet; a pause of 0 then: no more */
+	uint64_t when, pause; /* ms; 0: no Ctrl-C yet; a pause of 0 then: no more */
 };
 
 static void repeat_interrupt(const struct shell *shell, struct repeat *r)
@@ -140,13 +148,17 @@ int shell_await(struct shell *shell, int fd, enum await_end end)
 	while (!err && poll(&p, 1, 0) == 0) {
 		if (end == AWAIT_LEAVE && shell->screen && shell_interrupted(shell))
 			repeat_interrupt(shell, &repeat);
-		err = (end >= AWAIT_LEAVE && shell->leave) || (end == AWAIT_INTERRUPT && shell_interrupted(shell)) ? -EINTR : shell_turn(shell, AWAIT_MS);
+		err = (end >= AWAIT_LEAVE && shell->leave) ||
+				      (end == AWAIT_INTERRUPT && shell_interrupted(shell))
+			      ? -EINTR
+			      : shell_turn(shell, AWAIT_MS);
 	}
 	session_watch(shell->session, fd, 0, NULL, NULL);
 	return err;
 }
 
-int shell_spawn(struct shell *shell, struct spawned *child, const char *command, int out, enum spawn_input input)
+int shell_spawn(struct shell *shell, struct spawned *child, const char *command, int out,
+		enum spawn_input input)
 {
 	int err;
 
@@ -162,7 +174,8 @@ bool shell_interrupted(const struct shell *shell)
 {
 	sigset_t set;
 
-	return shell->interrupted || (shell->screen && sigpending(&set) == 0 && sigismember(&set, SIGINT) == 1);
+	return shell->interrupted ||
+	       (shell->screen && sigpending(&set) == 0 && sigismember(&set, SIGINT) == 1);
 }
 
 void shell_flush(struct shell *shell)
@@ -206,7 +219,8 @@ struct process *shell_alive(struct shell *shell, const struct call *call)
 
 int shell_over(const struct shell *shell, const struct call *call, const struct process *p)
 {
-	return shell_error(shell, call, "process %d is %s", (int)p->pid, process_state_name(p->state));
+	return shell_error(shell, call, "process %d is %s", (int)p->pid,
+			   process_state_name(p->state));
 }
 
 uint64_t shell_elapsed(const struct shell *shell, const struct process *p)

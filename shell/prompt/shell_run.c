@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 /*
- * shell_run.c - from a text or a script to commands that run: each with its output, which may be a file or another program.
+ * shell_run.c - from a text or a script to commands that run: each with its output, which may be a
+ * file or another program.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -10,11 +11,11 @@
 
 #include "base/message.h"
 #include "shell/common/breathing.h"
+#include "shell/common/command.h"
 #include "shell/common/reporting.h"
 #include "shell/common/shell.h"
 #include "shell/prompt/alias.h"
 #include "shell/prompt/grammar.h"
-#include "shell/common/command.h"
 
 static bool takes_rest(const char *name)
 {
@@ -26,7 +27,9 @@ static bool takes_rest(const char *name)
 
 bool shell_is_open(const char *text)
 {
-	struct grammar g = { .at = text, .line = 1, .takes_rest = takes_rest, .expand = alias_expand };
+	struct grammar g = {
+		.at = text, .line = 1, .takes_rest = takes_rest, .expand = alias_expand
+	};
 	struct statement s;
 	int r;
 
@@ -36,11 +39,11 @@ bool shell_is_open(const char *text)
 	return r == -EAGAIN && g.in_braces;
 }
 
-/* ---- one command ------------------------------------------------------------------------------------------------------------------- */
+/* ---- one command --------------------------------------------------------- */
 
 struct output {
 	FILE *file;
-	int fd;				/* beneath it */
+	int fd; /* beneath it */
 	struct spawned child;
 };
 
@@ -48,20 +51,25 @@ static int open_output(struct shell *shell, const struct statement *s, struct ou
 {
 	int err;
 
-	*o = (struct output){ .file = message_stream(), .fd = message_fd(), .child = { .input = -1 } };
+	*o = (struct output){ .file = message_stream(),
+			      .fd = message_fd(),
+			      .child = { .input = -1 } };
 	if (s->redirect == REDIRECT_WRITE || s->redirect == REDIRECT_APPEND) {
 		o->fd = breathing_create(shell, s->target, s->redirect == REDIRECT_APPEND);
 		o->file = o->fd < 0 ? NULL : breathing_open(shell, o->fd);
 		if (!o->file)
-			return shell_error(shell, NULL, "cannot write '%s': %s", s->target, strerror(errno));
+			return shell_error(shell, NULL, "cannot write '%s': %s", s->target,
+					   strerror(errno));
 	} else if (s->redirect == REDIRECT_PIPE) {
 		err = shell_spawn(shell, &o->child, s->target, message_fd(), SPAWN_PIPE);
 		if (err)
-			return shell_error(shell, NULL, "cannot run '%s' by /bin/sh: %s", s->target, strerror(-err));
+			return shell_error(shell, NULL, "cannot run '%s' by /bin/sh: %s", s->target,
+					   strerror(-err));
 		o->fd = o->child.input;
 		o->file = breathing_open(shell, o->fd);
 		if (!o->file)
-			return shell_error(shell, NULL, "cannot run '%s': %s", s->target, strerror(errno));
+			return shell_error(shell, NULL, "cannot run '%s': %s", s->target,
+					   strerror(errno));
 	}
 	return 0;
 }
@@ -80,15 +88,20 @@ static int close_output(struct shell *shell, const struct statement *s, struct o
 		message_flush();
 		return 0;
 	}
-	session_pin(shell->session, session_main(shell->session));	/* the answer is made: anything may change now */
+	/* the answer is made: anything may change now */
+	session_pin(shell->session, session_main(shell->session));
 	errno = 0;
-	if (ferror(o->file) | fclose(o->file))		/* both, always */
+	if (ferror(o->file) | fclose(o->file)) /* both, always */
 		err = errno ? errno : EIO;
 	if (s->redirect == REDIRECT_PIPE) {
 		status = reap(shell, &o->child);
-		return status == 126 || status == 127 ? shell_error(shell, NULL, "'%s' was not run: exit status %d", s->target, status) : 0;
+		return status == 126 || status == 127
+			       ? shell_error(shell, NULL, "'%s' was not run: exit status %d",
+					     s->target, status)
+			       : 0;
 	}
-	return err ? shell_error(shell, NULL, "cannot write '%s': %s", s->target, strerror(err)) : 0;
+	return err ? shell_error(shell, NULL, "cannot write '%s': %s", s->target, strerror(err))
+		   : 0;
 }
 
 /* Whether it needs more than what -r opened. */
@@ -97,7 +110,8 @@ static bool cannot_answer(struct shell *shell, const struct call *call)
 	const struct process *p = session_main(shell->session);
 	unsigned flags = call->command->flags;
 
-	if (!p->source->name || !(flags & COMMAND_LIVE || (p->source->one_moment && flags & COMMAND_TIMES)))
+	if (!p->source->name ||
+	    !(flags & COMMAND_LIVE || (p->source->one_moment && flags & COMMAND_TIMES)))
 		return false;
 	shell_error(shell, call, "needs a process, and what is open is %s", p->source->name);
 	return true;
@@ -137,12 +151,17 @@ static void run(struct shell *shell, struct statement *s)
 	shell->failed += bad;
 }
 
-/* ---- texts and scripts ------------------------------------------------------------------------------------------------------------- */
+/* ---- texts and scripts --------------------------------------------------- */
 
-/* Runs what is complete in TEXT (all of it if LAST); returns how much was used. *LINE goes on with it. */
+/*
+ * Runs what is complete in TEXT (all of it if LAST); returns how much was used. *LINE goes on with
+ * it.
+ */
 static size_t run_some(struct shell *shell, const char *text, unsigned *line, bool last)
 {
-	struct grammar g = { .at = text, .line = *line, .takes_rest = takes_rest, .expand = alias_expand };
+	struct grammar g = {
+		.at = text, .line = *line, .takes_rest = takes_rest, .expand = alias_expand
+	};
 	struct statement s;
 	const char *before = text;
 
@@ -156,7 +175,9 @@ static size_t run_some(struct shell *shell, const char *text, unsigned *line, bo
 			break;
 		}
 		if (r == -EAGAIN || r == -ENOMEM) {
-			shell_error(shell, NULL, r == -EAGAIN ? "the text ends within quotes or braces" : "out of memory");
+			shell_error(shell, NULL,
+				    r == -EAGAIN ? "the text ends within quotes or braces"
+						 : "out of memory");
 			shell->failed++;
 			return strlen(text);
 		}
@@ -189,7 +210,10 @@ struct script_buffer {
 	size_t len, allocated;
 };
 
-/* More of the file: bytes read, 0 at its end, -errno. Pipes and terminals are waited for with the session's loop turning. */
+/*
+ * More of the file: bytes read, 0 at its end, -errno. Pipes and terminals are waited for with the
+ * session's loop turning.
+ */
 static ssize_t read_more(struct shell *shell, int fd, struct script_buffer *b)
 {
 	ssize_t n;
@@ -224,7 +248,9 @@ int shell_run_file(struct shell *shell, const char *path)
 	const char *where = shell->where;
 	unsigned line = 1, at = shell->line;
 	struct script_buffer b = { 0 };
-	int fd = standard ? fcntl(0, F_DUPFD_CLOEXEC, 3) : open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);	/* a FIFO's writer may come later */
+	/* a FIFO's writer may come later */
+	int fd = standard ? fcntl(0, F_DUPFD_CLOEXEC, 3)
+			  : open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	ssize_t n = 1;
 
 	if (fd < 0)

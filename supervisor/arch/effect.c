@@ -2,23 +2,24 @@
 #include "arch/effect.h"
 
 /*
- * Whatever an instruction may do to rsp, rbp, a callee-saved register or a slot where one is saved is either followed exactly or forgotten; all that
- * an instruction can do besides does not matter here. Byte registers and operands of 32 bits end what is known of the register.
+ * Whatever an instruction may do to rsp, rbp, a callee-saved register or a slot where one is saved
+ * is either followed exactly or forgotten; all that an instruction can do besides does not matter
+ * here. Byte registers and operands of 32 bits end what is known of the register.
  */
 
-#define MAX_DEPTH (1 << 24)		/* bytes of stack in one frame; beyond it is nonsense */
+#define MAX_DEPTH (1 << 24) /* bytes of stack in one frame; beyond it is nonsense */
 
 int effect_saved(unsigned hw)
 {
-	static const int8_t reg[16] = { -1, -1, -1, WIRE_RBX, -1, WIRE_RBP, -1, -1, -1, -1, -1, -1, WIRE_R12, WIRE_R13, WIRE_R14, WIRE_R15 };
+	static const int8_t reg[16] = {
+		-1, -1, -1, WIRE_RBX, -1,	WIRE_RBP, -1,	    -1,
+		-1, -1, -1, -1,	      WIRE_R12, WIRE_R13, WIRE_R14, WIRE_R15
+	};
 
 	return hw < 16 ? reg[hw] : -1;
 }
 
-static bool rbp_is_callers(const struct frame_state *s)
-{
-	return !(s->changed & 1u << WIRE_RBP);
-}
+static bool rbp_is_callers(const struct frame_state *s) { return !(s->changed & 1u << WIRE_RBP); }
 
 static void set_rsp(struct frame_state *s, int32_t rsp)
 {
@@ -29,7 +30,7 @@ static void set_rsp(struct frame_state *s, int32_t rsp)
 		s->rsp = FRAME_UNKNOWN;
 	for (unsigned i = 0; i < WIRE_REGS; i++)
 		if (s->saved[i] > rsp)
-			s->saved[i] = 0;		/* it is below the stack pointer now */
+			s->saved[i] = 0; /* it is below the stack pointer now */
 }
 
 /* A register gets a value that we do not follow. */
@@ -56,7 +57,8 @@ static int32_t operand(const struct frame_state *s, const struct insn *i)
 {
 	int32_t reg = i->base == RSP ? s->rsp : i->base == RBP ? s->rbp : FRAME_UNKNOWN;
 
-	if (reg == FRAME_UNKNOWN || i->index != DECODE_NO_REG || i->disp < -MAX_DEPTH || i->disp > MAX_DEPTH)
+	if (reg == FRAME_UNKNOWN || i->index != DECODE_NO_REG || i->disp < -MAX_DEPTH ||
+	    i->disp > MAX_DEPTH)
 		return FRAME_UNKNOWN;
 	return reg - i->disp;
 }
@@ -80,7 +82,7 @@ static void load_reg(struct frame_state *s, unsigned hw, int32_t from)
 	if (hw == RBP)
 		s->rbp = FRAME_UNKNOWN;
 	if (reg >= 0 && from != FRAME_UNKNOWN && from > 0 && s->saved[reg] == from) {
-		s->changed &= (uint8_t)~(1u << reg);
+		s->changed &= (uint8_t) ~(1u << reg);
 		return;
 	}
 	clobber(s, hw);
@@ -104,8 +106,10 @@ static void store(struct frame_state *s, const struct insn *i, int src)
 		return;
 	for (unsigned k = 0; k < WIRE_REGS; k++)
 		if (s->saved[k] && at > s->saved[k] - 8 && at < s->saved[k] + 8 && (int)k != reg)
-			s->saved[k] = 0;		/* no longer a saved register: the slot has a second life */
-	if (reg >= 0 && !(s->changed & 1u << reg) && at % 8 == 0 && s->rsp != FRAME_UNKNOWN && at <= s->rsp)
+			/* no longer a saved register: the slot has a second life */
+			s->saved[k] = 0;
+	if (reg >= 0 && !(s->changed & 1u << reg) && at % 8 == 0 && s->rsp != FRAME_UNKNOWN &&
+	    at <= s->rsp)
 		s->saved[reg] = at;
 	else if (reg >= 0 && s->saved[reg] == at)
 		s->saved[reg] = 0;
@@ -157,15 +161,15 @@ static void apply_low(struct frame_state *s, const struct insn *i)
 {
 	unsigned form = i->opcode & 7, reg = form & 2 ? i->reg : i->rm;
 
-	if (form > 3 || i->opcode >= 0x38)			/* into al, eax; cmp */
+	if (form > 3 || i->opcode >= 0x38) /* into al, eax; cmp */
 		return;
 	if (!(form & 2) && i->mod != 3) {
 		store(s, i, -1);
 		return;
 	}
-	if ((i->opcode | 3) == 0x33 && form != 0 && form != 2 && i->mod == 3 && i->reg == i->rm && i->rm == RBP &&
-	    s->after_syscall && rbp_is_callers(s) && !s->saved[WIRE_RBP])
-		s->outermost = true;				/* xor ebp, ebp */
+	if ((i->opcode | 3) == 0x33 && form != 0 && form != 2 && i->mod == 3 && i->reg == i->rm &&
+	    i->rm == RBP && s->after_syscall && rbp_is_callers(s) && !s->saved[WIRE_RBP])
+		s->outermost = true; /* xor ebp, ebp */
 	if (form & 1)
 		clobber(s, reg);
 	else
@@ -210,25 +214,20 @@ static void apply_one(struct frame_state *s, const struct insn *i)
 		return;
 	}
 	switch (op) {
-	case 0x50 ... 0x57:
-		effect_push(s, i->rm);
-		break;
-	case 0x58 ... 0x5f:
-		pop_reg(s, i->rm);
-		break;
-	case 0x68: case 0x6a: case 0x9c:
-		effect_push(s, RAX);
-		break;
-	case 0x9d:
-		pop_reg(s, RAX);
-		break;
-	case 0x63: case 0x69: case 0x6b:
-		clobber(s, i->reg);
-		break;
-	case 0x80: case 0x81: case 0x83:
-		apply_immediate(s, i);
-		break;
-	case 0x86: case 0x87:
+	case 0x50 ... 0x57: effect_push(s, i->rm); break;
+	case 0x58 ... 0x5f: pop_reg(s, i->rm); break;
+	case 0x68:
+	case 0x6a:
+	case 0x9c: effect_push(s, RAX); break;
+	case 0x9d: pop_reg(s, RAX); break;
+	case 0x63:
+	case 0x69:
+	case 0x6b: clobber(s, i->reg); break;
+	case 0x80:
+	case 0x81:
+	case 0x83: apply_immediate(s, i); break;
+	case 0x86:
+	case 0x87:
 		clobber_byte(s, i->reg, i);
 		clobber(s, i->reg);
 		if (i->mod == 3)
@@ -250,9 +249,7 @@ static void apply_one(struct frame_state *s, const struct insn *i)
 		else
 			clobber(s, i->rm);
 		break;
-	case 0x8a:
-		clobber_byte(s, i->reg, i);
-		break;
+	case 0x8a: clobber_byte(s, i->reg, i); break;
 	case 0x8b:
 		if (!i->wide)
 			clobber(s, i->reg);
@@ -265,29 +262,30 @@ static void apply_one(struct frame_state *s, const struct insn *i)
 		if (i->mod == 3)
 			clobber(s, i->rm);
 		break;
-	case 0x8d:
-		apply_lea(s, i);
-		break;
-	case 0x8f:
-		pop_reg(s, i->mod == 3 ? i->rm : RAX);
-		break;
+	case 0x8d: apply_lea(s, i); break;
+	case 0x8f: pop_reg(s, i->mod == 3 ? i->rm : RAX); break;
 	case 0x90 ... 0x97:
 		if (i->rm != RAX)
 			clobber(s, i->rm);
 		break;
-	case 0xb0 ... 0xb7:
-		clobber_byte(s, i->rm, i);
-		break;
-	case 0xb8 ... 0xbf:
-		clobber(s, i->rm);
-		break;
-	case 0xc0: case 0xd0: case 0xd2: case 0xc6: case 0xf6: case 0xfe:
+	case 0xb0 ... 0xb7: clobber_byte(s, i->rm, i); break;
+	case 0xb8 ... 0xbf: clobber(s, i->rm); break;
+	case 0xc0:
+	case 0xd0:
+	case 0xd2:
+	case 0xc6:
+	case 0xf6:
+	case 0xfe:
 		if (i->mod != 3)
 			store(s, i, -1);
 		else if (op != 0xf6 || (i->reg & 7) == 2 || (i->reg & 7) == 3)
 			clobber_byte(s, i->rm, i);
 		break;
-	case 0xc1: case 0xd1: case 0xd3: case 0xc7: case 0xf7:
+	case 0xc1:
+	case 0xd1:
+	case 0xd3:
+	case 0xc7:
+	case 0xf7:
 		if (i->mod != 3)
 			store(s, i, -1);
 		else if (op != 0xf7 || (i->reg & 7) == 2 || (i->reg & 7) == 3)
@@ -297,9 +295,7 @@ static void apply_one(struct frame_state *s, const struct insn *i)
 		s->rsp = FRAME_UNKNOWN;
 		clobber(s, RBP);
 		break;
-	case 0xc9:
-		apply_leave(s);
-		break;
+	case 0xc9: apply_leave(s); break;
 	case 0xff:
 		if ((i->reg & 7) == 6)
 			effect_push(s, RAX);
@@ -312,13 +308,19 @@ static void apply_one(struct frame_state *s, const struct insn *i)
 static void apply_0f(struct frame_state *s, const struct insn *i)
 {
 	switch (i->opcode) {
-	case 0x05:
-		s->after_syscall = true;
-		break;
-	case 0x2c: case 0x2d: case 0x50: case 0xc5: case 0xd7:	/* a general register from vector ones */
-	case 0x40 ... 0x4f: case 0xaf: case 0xb6 ... 0xb8: case 0xbc ... 0xbf: case 0x02: case 0x03:
-		clobber(s, i->reg);
-		break;
+	case 0x05: s->after_syscall = true; break;
+	/* a general register from vector ones */
+	case 0x2c:
+	case 0x2d:
+	case 0x50:
+	case 0xc5:
+	case 0xd7:
+	case 0x40 ... 0x4f:
+	case 0xaf:
+	case 0xb6 ... 0xb8:
+	case 0xbc ... 0xbf:
+	case 0x02:
+	case 0x03: clobber(s, i->reg); break;
 	case 0x7e:
 		if (i->mod == 3 && i->prefix != 0xf3)
 			clobber(s, i->rm);
@@ -327,10 +329,19 @@ static void apply_0f(struct frame_state *s, const struct insn *i)
 		if (i->mod == 3)
 			clobber_byte(s, i->rm, i);
 		break;
-	case 0xa2:
-		clobber(s, RBX);
-		break;
-	case 0xa4: case 0xa5: case 0xab: case 0xac: case 0xad: case 0xb3: case 0xbb: case 0xb0: case 0xb1: case 0x00: case 0xc7: case 0xae:
+	case 0xa2: clobber(s, RBX); break;
+	case 0xa4:
+	case 0xa5:
+	case 0xab:
+	case 0xac:
+	case 0xad:
+	case 0xb3:
+	case 0xbb:
+	case 0xb0:
+	case 0xb1:
+	case 0x00:
+	case 0xc7:
+	case 0xae:
 		if (i->mod == 3)
 			clobber(s, i->rm);
 		break;
@@ -338,22 +349,22 @@ static void apply_0f(struct frame_state *s, const struct insn *i)
 		if (i->mod == 3 && (i->reg & 7) != 4)
 			clobber(s, i->rm);
 		break;
-	case 0xc0: case 0xc1:
+	case 0xc0:
+	case 0xc1:
 		clobber_byte(s, i->reg, i);
 		clobber(s, i->reg);
 		if (i->mod == 3)
 			clobber(s, i->rm);
 		break;
-	case 0xc8 ... 0xcf:
-		clobber(s, i->rm);
-		break;
+	case 0xc8 ... 0xcf: clobber(s, i->rm); break;
 	}
 }
 
 static void apply_vex(struct frame_state *s, const struct insn *i)
 {
-	if (i->map == MAP_0F && (i->opcode == 0x2c || i->opcode == 0x2d || i->opcode == 0x50 || i->opcode == 0xc5 || i->opcode == 0xd7 ||
-				 i->opcode == 0x93 || i->opcode == 0x78 || i->opcode == 0x79))
+	if (i->map == MAP_0F &&
+	    (i->opcode == 0x2c || i->opcode == 0x2d || i->opcode == 0x50 || i->opcode == 0xc5 ||
+	     i->opcode == 0xd7 || i->opcode == 0x93 || i->opcode == 0x78 || i->opcode == 0x79))
 		clobber(s, i->reg);
 	else if (i->map == MAP_0F && i->opcode == 0x7e && i->prefix == 0x66 && i->mod == 3)
 		clobber(s, i->rm);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * effect.h - what an x86-64 instruction does to its frame: how far rsp and rbp are below the CFA, and where the caller's registers are. Pure; for
- * cfi_synthesize.c, which follows the ways through the code. Jumps, calls and returns change nothing here.
+ * effect.h - what an x86-64 instruction does to its frame: how far rsp and rbp are below the CFA,
+ * and where the caller's registers are. Pure; for cfi_synthesize.c, which follows the ways through
+ * the code. Jumps, calls and returns change nothing here.
  */
 #ifndef MTRUN_EFFECT_H
 #define MTRUN_EFFECT_H
@@ -9,19 +10,20 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "inject/wire.h"
 #include "arch/insn.h"
+#include "inject/wire.h"
 
-enum { RAX, RCX, RDX, RBX, RSP, RBP };	/* as instructions number them */
+enum { RAX, RCX, RDX, RBX, RSP, RBP }; /* as instructions number them */
 #define FRAME_UNKNOWN INT32_MIN
 
 struct frame_state {
-	int32_t rsp, rbp;		/* CFA - register, or FRAME_UNKNOWN */
-	int32_t saved[WIRE_REGS];	/* CFA - address where the caller's value is kept; 0: nowhere */
-	uint8_t changed;		/* bit i: register i no longer has its caller's value */
+	int32_t rsp, rbp; /* CFA - register, or FRAME_UNKNOWN */
+	/* CFA - address where the caller's value is kept; 0: nowhere */
+	int32_t saved[WIRE_REGS];
+	uint8_t changed; /* bit i: register i no longer has its caller's value */
 	bool outermost;
 	bool after_syscall;
-	bool bad;			/* nothing is known */
+	bool bad; /* nothing is known */
 };
 
 void effect_apply(struct frame_state *s, const struct insn *i);

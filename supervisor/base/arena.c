@@ -6,17 +6,19 @@
 #include <sys/mman.h>
 
 /*
- * A private anonymous mapping that is doubled with mremap(2). Once it is large it is kept aligned to 2 MiB: huge pages need that, and so does
- * moving it by whole page tables. Nothing is ever given back but all of it.
+ * A private anonymous mapping that is doubled with mremap(2). Once it is large it is kept aligned
+ * to 2 MiB: huge pages need that, and so does moving it by whole page tables. Nothing is ever given
+ * back but all of it.
  */
 
-#define HUGE_PAGE (2u << 20)
+#define HUGE_PAGE   (2u << 20)
 #define ARENA_LEAST (64u << 10)
 
 /* A free range of SIZE bytes on a 2 MiB boundary: a larger reservation, cut on both sides. */
 static void *reserve_aligned(size_t size)
 {
-	uint8_t *p = mmap(NULL, size + HUGE_PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	uint8_t *p = mmap(NULL, size + HUGE_PAGE, PROT_NONE,
+			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (p == MAP_FAILED)
 		return NULL;
 	size_t head = -(uintptr_t)p & (HUGE_PAGE - 1);
@@ -63,7 +65,8 @@ int arena_reach(struct arena *a, size_t bytes)
 			return -ENOMEM;
 		}
 		if (!p)
-			p = mmap(NULL, wanted, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+			p = mmap(NULL, wanted, PROT_READ | PROT_WRITE,
+				 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 		if (p == MAP_FAILED)
 			return -ENOMEM;
 	} else if (wanted >= ARENA_HUGE) {
@@ -78,7 +81,8 @@ int arena_reach(struct arena *a, size_t bytes)
 	a->base = p;
 	a->size = wanted;
 	if (wanted >= ARENA_HUGE)
-		madvise(p, wanted, MADV_HUGEPAGE);	/* a wish: without it everything still holds */
+		/* a wish: without it everything still holds */
+		madvise(p, wanted, MADV_HUGEPAGE);
 	return 0;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * array.h - arrays that grow by one entry at a time, their room doubling. For arenas, which never move, see arena.h.
+ * array.h - arrays that grow by one entry at a time, their room doubling. For arenas, which never
+ * move, see arena.h.
  */
 #ifndef MTRUN_ARRAY_H
 #define MTRUN_ARRAY_H
@@ -13,7 +14,10 @@
 
 #define ARRAY_LEAST 16u
 
-/* ARRAY: the address of a pointer to entries of SIZE bytes, NULL at first, for the caller to free. Makes room for one more than COUNT. 0, or -ENOMEM: it is as it was. */
+/*
+ * ARRAY: the address of a pointer to entries of SIZE bytes, NULL at first, for the caller to free.
+ * Makes room for one more than COUNT. 0, or -ENOMEM: it is as it was.
+ */
 static inline MUST_USE int array_room(void *array, size_t count, size_t *room, size_t size)
 {
 	size_t n = *room ? *room * 2 : ARRAY_LEAST;

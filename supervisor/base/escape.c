@@ -8,32 +8,54 @@
 #include "base/utf8.h"
 
 /*
- * Escaping is done where text leaves, not where it enters: names are compared, searched for and opened as they are, and what is composed of them is
- * escaped once, whole. To make that hard to forget it is the printf layer that does it: nobody has to know whether a %s is from outside, and a
- * test sees to it that nobody prints a %s in another way.
+ * Escaping is done where text leaves, not where it enters: names are compared, searched for and
+ * opened as they are, and what is composed of them is escaped once, whole. To make that hard to
+ * forget it is the printf layer that does it: nobody has to know whether a %s is from outside, and
+ * a test sees to it that nobody prints a %s in another way.
  *
- * The cost is one look at each byte: nearly all names are ASCII, of which whole runs are written at once.
+ * The cost is one look at each byte: nearly all names are ASCII, of which whole runs are written at
+ * once.
  */
 
-/* ---- which ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- which --------------------------------------------------------------- */
 
-/* Ranges in order: controls, all of Unicode's format characters, and what else is seen nowhere. Variation selectors and combining marks are of what they follow. */
-static const struct { uint32_t first, last; } unsafe[] = {
-	{ 0x0000, 0x001f }, { 0x007f, 0x009f },		/* controls */
-	{ 0x00ad, 0x00ad },				/* soft hyphen */
-	{ 0x034f, 0x034f },				/* grapheme joiner */
-	{ 0x0600, 0x0605 }, { 0x061c, 0x061c }, { 0x06dd, 0x06dd }, { 0x070f, 0x070f }, { 0x0890, 0x0891 }, { 0x08e2, 0x08e2 },	/* Arabic, Syriac */
-	{ 0x115f, 0x1160 }, { 0x17b4, 0x17b5 },		/* fillers, vowels that are not shown */
-	{ 0x180b, 0x180f },				/* Mongolian selectors and vowel separator */
-	{ 0x200b, 0x200f },				/* zero width, marks of direction */
-	{ 0x2028, 0x202e },				/* line and paragraph separator, embeddings, overrides */
-	{ 0x2060, 0x206f },				/* word joiner, isolates, deprecated ones */
-	{ 0x3164, 0x3164 },				/* filler */
-	{ 0xfdd0, 0xfdef },				/* noncharacters */
-	{ 0xfeff, 0xfeff }, { 0xffa0, 0xffa0 },		/* byte order mark, filler */
-	{ 0xfff0, 0xfffb },				/* unassigned, interlinear annotation */
-	{ 0x110bd, 0x110bd }, { 0x110cd, 0x110cd }, { 0x13430, 0x1343f }, { 0x1bca0, 0x1bca3 }, { 0x1d173, 0x1d17a },
-	{ 0xe0000, 0xe0fff },				/* tags */
+/*
+ * Ranges in order: controls, all of Unicode's format characters, and what else is seen nowhere.
+ * Variation selectors and combining marks are of what they follow.
+ */
+static const struct {
+	uint32_t first, last;
+} unsafe[] = {
+	{ 0x0000, 0x001f },
+	{ 0x007f, 0x009f }, /* controls */
+	{ 0x00ad, 0x00ad }, /* soft hyphen */
+	{ 0x034f, 0x034f }, /* grapheme joiner */
+	/* Arabic, Syriac */
+	{ 0x0600, 0x0605 },
+	{ 0x061c, 0x061c },
+	{ 0x06dd, 0x06dd },
+	{ 0x070f, 0x070f },
+	{ 0x0890, 0x0891 },
+	{ 0x08e2, 0x08e2 },
+	{ 0x115f, 0x1160 },
+	{ 0x17b4, 0x17b5 }, /* fillers, vowels that are not shown */
+	/* Mongolian selectors and vowel separator */
+	{ 0x180b, 0x180f },
+	{ 0x200b, 0x200f }, /* zero width, marks of direction */
+	/* line and paragraph separator, embeddings, overrides */
+	{ 0x2028, 0x202e },
+	{ 0x2060, 0x206f }, /* word joiner, isolates, deprecated ones */
+	{ 0x3164, 0x3164 }, /* filler */
+	{ 0xfdd0, 0xfdef }, /* noncharacters */
+	{ 0xfeff, 0xfeff },
+	{ 0xffa0, 0xffa0 }, /* byte order mark, filler */
+	{ 0xfff0, 0xfffb }, /* unassigned, interlinear annotation */
+	{ 0x110bd, 0x110bd },
+	{ 0x110cd, 0x110cd },
+	{ 0x13430, 0x1343f },
+	{ 0x1bca0, 0x1bca3 },
+	{ 0x1d173, 0x1d17a },
+	{ 0xe0000, 0xe0fff }, /* tags */
 };
 
 bool escape_is_unsafe(uint32_t c)
@@ -71,7 +93,11 @@ size_t escape_unit(const char *text, char as[ESCAPE_UNIT])
 	else if (c == '\\')
 		strcpy(as, "\\\\");
 	else if (escape_is_unsafe(c))
-		snprintf(as, ESCAPE_UNIT, c < 0x80 ? "\\x%02" PRIx32 : c < 0x10000 ? "\\u%04" PRIx32 : "\\U%08" PRIx32, c);
+		snprintf(as, ESCAPE_UNIT,
+			 c < 0x80      ? "\\x%02" PRIx32
+			 : c < 0x10000 ? "\\u%04" PRIx32
+				       : "\\U%08" PRIx32,
+			 c);
 	return n ? (size_t)n : 1;
 }
 
@@ -91,11 +117,14 @@ bool escape_is_plain(const char *text)
 	return true;
 }
 
-/* ---- texts ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- texts --------------------------------------------------------------- */
 
-enum keep { KEEP_NOTHING, KEEP_LINE };	/* KEEP_LINE: tabs and backslashes are themselves */
+enum keep { KEEP_NOTHING, KEEP_LINE }; /* KEEP_LINE: tabs and backslashes are themselves */
 
-/* How many of the LEN bytes at TEXT are ordinary before one is not. Eight at a time: a byte's high bit is set by 0x80, or by a borrow. */
+/*
+ * How many of the LEN bytes at TEXT are ordinary before one is not. Eight at a time: a byte's high
+ * bit is set by 0x80, or by a borrow.
+ */
 static size_t ordinary_run(const char *text, size_t len)
 {
 	const uint64_t ones = 0x0101010101010101, high = ones << 7;
@@ -103,7 +132,9 @@ static size_t ordinary_run(const char *text, size_t len)
 
 	for (uint64_t x; n + 8 <= len; n += 8) {
 		memcpy(&x, text + n, 8);
-		if ((x | (x - ones * ' ') | ((x ^ ones * 0x7f) - ones) | ((x ^ ones * '\\') - ones)) & high)
+		if ((x | (x - ones * ' ') | ((x ^ ones * 0x7f) - ones) |
+		     ((x ^ ones * '\\') - ones)) &
+		    high)
 			break;
 	}
 	while (n < len && is_ordinary(text[n]))
@@ -139,10 +170,7 @@ static size_t put(FILE *out, const char *text, enum keep keep)
 	return columns;
 }
 
-void escape_put(FILE *out, const char *text)
-{
-	put(out, text, KEEP_NOTHING);
-}
+void escape_put(FILE *out, const char *text) { put(out, text, KEEP_NOTHING); }
 
 /* Where at most LEN bytes of TEXT end, without a part of a character. */
 static size_t end_of(const char *text, size_t len)
@@ -187,10 +215,7 @@ static size_t put_short(FILE *out, const char *text, enum keep keep)
 	return columns + 1 + put(out, tail, keep);
 }
 
-size_t escape_columns(const char *text)
-{
-	return put_short(NULL, text, KEEP_NOTHING);
-}
+size_t escape_columns(const char *text) { return put_short(NULL, text, KEEP_NOTHING); }
 
 void escape_put_line(FILE *out, const char *text, size_t len)
 {
@@ -220,14 +245,16 @@ char *escape_copy(const char *text)
 	return copy;
 }
 
-/* ---- printf ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- printf -------------------------------------------------------------- */
 
-struct arguments { va_list list; };	/* so that a function can take from the caller's */
+struct arguments {
+	va_list list;
+}; /* so that a function can take from the caller's */
 
 struct directive {
 	bool left, zero, sign, blank, form;
-	int width, precision;		/* precision: -1: none */
-	char length;			/* 'H' for hh, 'h', 'l', 'L' for ll, 'z', 'j', 't', or 0 */
+	int width, precision; /* precision: -1: none */
+	char length;	      /* 'H' for hh, 'h', 'l', 'L' for ll, 'z', 'j', 't', or 0 */
 	char conversion;
 };
 
@@ -305,7 +332,8 @@ static uintmax_t take_unsigned(struct arguments *a, char length)
 /* D for the C library, with `*.*` for the numbers; LENGTH as it shall be there. */
 static void respell(char text[16], const struct directive *d, const char *length)
 {
-	snprintf(text, 16, "%%%s%s%s%s%s*.*%s%c", d->left ? "-" : "", d->zero ? "0" : "", d->sign ? "+" : "", d->blank ? " " : "", d->form ? "#" : "", length,
+	snprintf(text, 16, "%%%s%s%s%s%s*.*%s%c", d->left ? "-" : "", d->zero ? "0" : "",
+		 d->sign ? "+" : "", d->blank ? " " : "", d->form ? "#" : "", length,
 		 d->conversion);
 }
 
@@ -369,14 +397,13 @@ static void put_one(FILE *out, const struct directive *d, struct arguments *a)
 	intmax_t number;
 
 	switch (d->conversion) {
-	case 's':
-		put_string(out, d, va_arg(a->list, const char *));
-		break;
+	case 's': put_string(out, d, va_arg(a->list, const char *)); break;
 	case 'd':
 	case 'i':
 		number = take_signed(a, d->length);
 		if (is_simple(d)) {
-			put_decimal(out, d, number < 0 ? -(uintmax_t)number : (uintmax_t)number, number < 0);
+			put_decimal(out, d, number < 0 ? -(uintmax_t)number : (uintmax_t)number,
+				    number < 0);
 			break;
 		}
 		respell(format, d, "j");
@@ -394,9 +421,7 @@ static void put_one(FILE *out, const struct directive *d, struct arguments *a)
 		respell(format, d, "j");
 		fprintf(out, format, d->width, d->precision, value);
 		break;
-	case 'c':
-		put_string(out, d, (char[]){ (char)va_arg(a->list, int), '\0' });
-		break;
+	case 'c': put_string(out, d, (char[]){ (char)va_arg(a->list, int), '\0' }); break;
 	case 'f':
 	case 'F':
 	case 'g':
@@ -408,8 +433,7 @@ static void put_one(FILE *out, const struct directive *d, struct arguments *a)
 		respell(format, d, "");
 		fprintf(out, format, d->width, d->precision, va_arg(a->list, void *));
 		break;
-	default:			/* `%%` */
-		putc_unlocked('%', out);
+	default: /* `%%` */ putc_unlocked('%', out);
 	}
 }
 #pragma GCC diagnostic pop

@@ -53,7 +53,8 @@ uint32_t intern(struct intern *t, const void *key)
 
 	if (t->count * 2 >= t->nbuckets && grow(t))
 		return 0;
-	for (at = hash(t, key) & (t->nbuckets - 1); t->bucket[at]; at = (at + 1) & (t->nbuckets - 1))
+	for (at = hash(t, key) & (t->nbuckets - 1); t->bucket[at];
+	     at = (at + 1) & (t->nbuckets - 1))
 		if (equal(t, t->key[t->bucket[at] - 1], key))
 			return t->bucket[at];
 	t->key[t->count++] = key;

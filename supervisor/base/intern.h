@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * intern.h - numbers for things that a format writes once and then names by number: texts, frames, modules. Numbers go from 1 in the order of appearance.
- * Keys are kept as pointers and must outlive the table. A struct intern that is all zeros is an empty one; intern_release() frees.
+ * intern.h - numbers for things that a format writes once and then names by number: texts, frames,
+ * modules. Numbers go from 1 in the order of appearance. Keys are kept as pointers and must outlive
+ * the table. A struct intern that is all zeros is an empty one; intern_release() frees.
  */
 #ifndef MTRUN_INTERN_H
 #define MTRUN_INTERN_H
@@ -9,10 +10,14 @@
 #include "base/types.h"
 
 struct intern {
-	bool texts;			/* keys are equal if their texts are; else if they are the same pointer. To be set while it is empty */
+	/*
+	 * keys are equal if their texts are; else if they are the same pointer. To be set while it
+	 * is empty
+	 */
+	bool texts;
 	size_t count;
-	const void **key;		/* number I's is key[I - 1] */
-	uint32_t *bucket;		/* open addressing */
+	const void **key; /* number I's is key[I - 1] */
+	uint32_t *bucket; /* open addressing */
 	size_t nbuckets;
 };
 

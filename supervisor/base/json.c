@@ -9,8 +9,8 @@
 #include "base/utf8.h"
 
 /*
- * A writer without a tree: reports may have 10^5 rows with a stack each, so nothing is kept but whether a comma is due. Nesting is
- * the caller's: what it opens it closes.
+ * A writer without a tree: reports may have 10^5 rows with a stack each, so nothing is kept but
+ * whether a comma is due. Nesting is the caller's: what it opens it closes.
  */
 void json_init(struct json *j, FILE *out)
 {
@@ -28,7 +28,8 @@ static void hidden(FILE *out, uint32_t c)
 	if (c < 0x10000)
 		fprintf(out, "\\u%04" PRIx32, c);
 	else
-		fprintf(out, "\\u%04" PRIx32 "\\u%04" PRIx32, 0xd7c0 + (c >> 10), 0xdc00 + (c & 0x3ff));
+		fprintf(out, "\\u%04" PRIx32 "\\u%04" PRIx32, 0xd7c0 + (c >> 10),
+			0xdc00 + (c & 0x3ff));
 }
 
 static void quoted(FILE *out, const char *text, bool in_page)
@@ -76,7 +77,7 @@ static void before(struct json *j, const char *key)
 	if (j->comma)
 		putc_unlocked(',', j->out);
 	j->comma = true;
-	if (key) {			/* ours: nothing in it needs an escape */
+	if (key) { /* ours: nothing in it needs an escape */
 		putc_unlocked('"', j->out);
 		fputs_unlocked(key, j->out);
 		putc_unlocked('"', j->out);

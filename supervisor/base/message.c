@@ -11,9 +11,10 @@
 #include "base/escape.h"
 
 /*
- * One stream for the whole run. It stands on a descriptor of its own (3 or above, closed on exec), so that neither the target inherits
- * it nor a closed stderr makes the log file take its number. Text is collected in the stream's buffer and leaves in large
- * pieces: a table is not torn apart by what the target prints on the same terminal meanwhile.
+ * One stream for the whole run. It stands on a descriptor of its own (3 or above, closed on exec),
+ * so that neither the target inherits it nor a closed stderr makes the log file take its number.
+ * Text is collected in the stream's buffer and leaves in large pieces: a table is not torn apart by
+ * what the target prints on the same terminal meanwhile.
  */
 static FILE *stream;
 static int stream_fd = -1;
@@ -21,9 +22,12 @@ static bool (*divert)(void *ctx, const char *text, size_t len);
 static void *divert_ctx;
 static int verbosity;
 static bool colored;
-static bool apart;			/* the stream is standard output: what we have to say is not part of it */
-static bool writing;			/* the stream is being written, and the loop turns meanwhile: nothing may be put into it, */
-static char *later;			/* so what is said then is kept until that is done; NULL: nothing */
+/* the stream is standard output: what we have to say is not part of it */
+static bool apart;
+/* the stream is being written, and the loop turns meanwhile: nothing may be put into it, */
+static bool writing;
+/* so what is said then is kept until that is done; NULL: nothing */
+static char *later;
 
 static int own_descriptor(int fd)
 {
@@ -52,7 +56,7 @@ static ssize_t stream_write(void *ctx, const char *text, size_t len)
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0)
-			return done ? (ssize_t)done : 0;	/* as fopencookie(3) wants it */
+			return done ? (ssize_t)done : 0; /* as fopencookie(3) wants it */
 		done += (size_t)n;
 	}
 	return (ssize_t)done;
@@ -78,11 +82,13 @@ int message_open(const char *path, int fd, int color, int verbose)
 	own = own_descriptor(fd);
 	if (low >= 0)
 		close(low);
-	if (own == -EBADF)		/* stderr is closed: nobody listens, and that is no failure */
+	/* stderr is closed: nobody listens, and that is no failure */
+	if (own == -EBADF)
 		own = open("/dev/null", O_WRONLY | O_CLOEXEC);
 	if (own < 0)
 		return own == -1 ? -errno : own;
-	f = fopencookie(NULL, "w", (cookie_io_functions_t){ .write = stream_write, .close = stream_close });
+	f = fopencookie(NULL, "w",
+			(cookie_io_functions_t){ .write = stream_write, .close = stream_close });
 	if (!f) {
 		close(own);
 		return -ENOMEM;
@@ -93,7 +99,8 @@ int message_open(const char *path, int fd, int color, int verbose)
 	stream_fd = own;
 	verbosity = verbose;
 	apart = !path && fd == STDOUT_FILENO;
-	colored = color == 2 || (color == 1 && isatty(own) && (!getenv("TERM") || strcmp(getenv("TERM"), "dumb")));
+	colored = color == 2 || (color == 1 && isatty(own) &&
+				 (!getenv("TERM") || strcmp(getenv("TERM"), "dumb")));
 	return 0;
 }
 

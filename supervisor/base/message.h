@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * message.h - where mtrun's own text goes: one stream for what commands print and one prefix for what mtrun has to say.
- * The stream is a copy of stderr, stdout or the file of --messages, with a buffer of its own; it is never inherited by the target.
- * A broken pipe or a full disk loses text, never the target. Before message_open() everything goes to stderr.
+ * message.h - where mtrun's own text goes: one stream for what commands print and one prefix for
+ * what mtrun has to say. The stream is a copy of stderr, stdout or the file of --messages, with a
+ * buffer of its own; it is never inherited by the target. A broken pipe or a full disk loses text,
+ * never the target. Before message_open() everything goes to stderr.
  */
 #ifndef MTRUN_MESSAGE_H
 #define MTRUN_MESSAGE_H
@@ -11,13 +12,17 @@
 
 #include "base/types.h"
 
-/* To the file PATH (made or emptied), or with NULL to a copy of descriptor FD; lines of `mtrun:` go to stderr where that is stdout. COLOR: 0 never, 1 if a terminal, 2 always. 0 or -errno. */
+/*
+ * To the file PATH (made or emptied), or with NULL to a copy of descriptor FD; lines of `mtrun:` go
+ * to stderr where that is stdout. COLOR: 0 never, 1 if a terminal, 2 always. 0 or -errno.
+ */
 int message_open(const char *path, int fd, int color, int verbose) MUST_USE;
 void message_close(void);
 
 /*
- * From now on FN writes all of it (a terminal on which somebody may be typing); it is given whole lines where they are short. False: nobody wants it any
- * more, which is an error of the stream until message_flush(). NULL: no more.
+ * From now on FN writes all of it (a terminal on which somebody may be typing); it is given whole
+ * lines where they are short. False: nobody wants it any more, which is an error of the stream
+ * until message_flush(). NULL: no more.
  */
 void message_divert(bool (*fn)(void *ctx, const char *text, size_t len), void *ctx);
 
@@ -27,7 +32,10 @@ void message_flush(void);
 /* The descriptor under it: standard output of shell commands that are started. */
 int message_fd(void);
 
-/* One line each: "mtrun: " + text + newline, written in one piece. Each %s is escaped (escape.h): it never makes a second line. */
+/*
+ * One line each: "mtrun: " + text + newline, written in one piece. Each %s is escaped (escape.h):
+ * it never makes a second line.
+ */
 void message_error(const char *format, ...) PRINTF(1, 2);
 void message_say(const char *format, ...) PRINTF(1, 2);
 /* Only with -v given at least LEVEL times. */

@@ -2,17 +2,23 @@
 /*
  * outside.c - opening files that somebody else has named.
  *
- * mtrun may be root while the process is not, and the process has written what is read here: a line table may name /etc/shadow, a debuglink a FIFO, a
- * dwo name a device whose opening alone does something. Therefore, in this order:
+ * mtrun may be root while the process is not, and the process has written what is read here: a line
+ * table may name /etc/shadow, a debuglink a FIFO, a dwo name a device whose opening alone does
+ * something. Therefore, in this order:
  *
- *  - The root directory is the process' (/proc/PID/root), and no link leads out of it. The maps name files as they are in there, too.
- *  - The look-up and the opening are done by a thread that lives for this one call and has the process' fsuid, fsgid and groups, and of the
- *    capabilities that override permissions only what the process itself has. Credentials are the thread's: nothing has to be restored, and nothing
- *    else runs with them. Where our rights are the same, which is the usual case, there is no such thread.
- *  - The file is first opened with O_PATH, which touches nothing. When it is found to be a regular file of an ordinary file system,
- *    and not too large, it is opened by that descriptor, so that what was checked is what is opened. O_NONBLOCK: a lease does not hold us up.
+ *  - The root directory is the process' (/proc/PID/root), and no link leads out of it. The maps
+ *    name files as they are in there, too.
+ *  - The look-up and the opening are done by a thread that lives for this one call and has the
+ *    process' fsuid, fsgid and groups, and of the capabilities that override permissions only what
+ *    the process itself has. Credentials are the thread's: nothing has to be restored, and nothing
+ *    else runs with them. Where our rights are the same, which is the usual case, there is no such
+ *    thread.
+ *  - The file is first opened with O_PATH, which touches nothing. When it is found to be a regular
+ *    file of an ordinary file system, and not too large, it is opened by that descriptor, so that
+ *    what was checked is what is opened. O_NONBLOCK: a lease does not hold us up.
  *
- * A process that is gone leaves its last rights. If its root directory was not ours, its names mean nothing any more.
+ * A process that is gone leaves its last rights. If its root directory was not ours, its names mean
+ * nothing any more.
  */
 #include "base/outside.h"
 
@@ -37,10 +43,11 @@
 
 #include "base/proc.h"
 
-#define DEBUG_DIR "/usr/lib/debug/"
+#define DEBUG_DIR  "/usr/lib/debug/"
 #define FILE_FLAGS (O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK)
-#define OVERRIDE (1u << CAP_DAC_OVERRIDE | 1u << CAP_DAC_READ_SEARCH)	/* those that make permissions of files no matter */
-#define NOBODY 65534u
+/* those that make permissions of files no matter */
+#define OVERRIDE    (1u << CAP_DAC_OVERRIDE | 1u << CAP_DAC_READ_SEARCH)
+#define NOBODY	    65534u
 #define HOLLOW_FROM ((off_t)256 << 20)
 #define GROUPS_MOST 65536u
 
@@ -49,20 +56,21 @@ struct rights {
 	gid_t gid;
 	gid_t *group;
 	size_t groups;
-	uint32_t override;		/* of OVERRIDE */
+	uint32_t override; /* of OVERRIDE */
 };
 
 struct outside {
 	pthread_mutex_t lock;
-	pid_t pid;			/* 0: none, or gone */
-	uint64_t began;			/* when it was started, in the kernel's ticks: another one of its number began later */
+	pid_t pid; /* 0: none, or gone */
+	/* when it was started, in the kernel's ticks: another one of its number began later */
+	uint64_t began;
 	struct rights rights;
-	bool known;			/* its rights are */
-	bool ours;			/* named by ourselves */
-	bool elsewhere;			/* its root directory is not ours */
+	bool known;	/* its rights are */
+	bool ours;	/* named by ourselves */
+	bool elsewhere; /* its root directory is not ours */
 };
 
-/* ---- rights --------------------------------------------------------------------------------------------------------------------- */
+/* ---- rights -------------------------------------------------------------- */
 
 static void rights_release(struct rights *r)
 {
@@ -89,8 +97,8 @@ static bool same_user_namespace(pid_t pid)
 {
 	char theirs[64], own[64];
 
-	return proc_readlink(pid, "ns/user", theirs, sizeof(theirs)) > 0 && proc_readlink(getpid(), "ns/user", own, sizeof(own)) > 0 &&
-	       !strcmp(theirs, own);
+	return proc_readlink(pid, "ns/user", theirs, sizeof(theirs)) > 0 &&
+	       proc_readlink(getpid(), "ns/user", own, sizeof(own)) > 0 && !strcmp(theirs, own);
 }
 
 /* The line of STATUS that begins with NAME, behind it. */
@@ -118,7 +126,8 @@ static int read_groups(struct rights *r, const char *at)
 		if (end == at || r->groups == GROUPS_MOST)
 			break;
 		if (r->groups == room) {
-			gid_t *bigger = realloc(r->group, (room = room ? room * 2 : 16) * sizeof(*bigger));
+			gid_t *bigger =
+				realloc(r->group, (room = room ? room * 2 : 16) * sizeof(*bigger));
 
 			if (!bigger)
 				return -ENOMEM;
@@ -168,7 +177,10 @@ static bool has_group(const gid_t *group, size_t n, gid_t wanted)
 	return false;
 }
 
-/* Whether we may no more than R allows: then nothing need be changed. A user's own groups are not taken from him. */
+/*
+ * Whether we may no more than R allows: then nothing need be changed. A user's own groups are not
+ * taken from him.
+ */
 static bool rights_are_ours(const struct rights *r)
 {
 	uint32_t override = own_override();
@@ -178,7 +190,8 @@ static bool rights_are_ours(const struct rights *r)
 
 	if (!ours || r->uid || override)
 		return ours;
-	n = getgroups(0, NULL);			/* root without power over files: its groups decide */
+	/* root without power over files: its groups decide */
+	n = getgroups(0, NULL);
 	group = calloc((size_t)(n > 0 ? n : 0) + 1, sizeof(*group));
 	n = group ? getgroups(n, group) : -1;
 	ours = n >= 0 && getegid() == r->gid;
@@ -208,14 +221,19 @@ static int rights_take(const struct rights *r)
 	return syscall(SYS_capset, &header, data) ? -errno : 0;
 }
 
-/* ---- one file ------------------------------------------------------------------------------------------------------------------- */
+/* ---- one file ------------------------------------------------------------ */
 
 /* Files there are regular, and reading them is not: it may wait, it may do something. */
 static bool is_special(int fd)
 {
-	static const uint32_t special[] = { PROC_SUPER_MAGIC, SYSFS_MAGIC, DEBUGFS_MAGIC, TRACEFS_MAGIC, SECURITYFS_MAGIC, CGROUP_SUPER_MAGIC,
-					    CGROUP2_SUPER_MAGIC, SELINUX_MAGIC, SMACK_MAGIC, PSTOREFS_MAGIC, EFIVARFS_MAGIC, BPF_FS_MAGIC,
-					    BINFMTFS_MAGIC, 0x62656570 /* configfs */, NSFS_MAGIC, BINDERFS_SUPER_MAGIC };
+	static const uint32_t special[] = { PROC_SUPER_MAGIC,	 SYSFS_MAGIC,
+					    DEBUGFS_MAGIC,	 TRACEFS_MAGIC,
+					    SECURITYFS_MAGIC,	 CGROUP_SUPER_MAGIC,
+					    CGROUP2_SUPER_MAGIC, SELINUX_MAGIC,
+					    SMACK_MAGIC,	 PSTOREFS_MAGIC,
+					    EFIVARFS_MAGIC,	 BPF_FS_MAGIC,
+					    BINFMTFS_MAGIC,	 0x62656570 /* configfs */,
+					    NSFS_MAGIC,		 BINDERFS_SUPER_MAGIC };
 	struct statfs fs;
 
 	if (fstatfs(fd, &fs))
@@ -226,10 +244,14 @@ static bool is_special(int fd)
 	return false;
 }
 
-/* A large file that hardly has anything in it costs whoever made it nothing. (File systems that pack may store a little less than there is.) */
+/*
+ * A large file that hardly has anything in it costs whoever made it nothing. (File systems that
+ * pack may store a little less than there is.)
+ */
 static bool is_hollow(const struct stat *st)
 {
-	return st->st_size > HOLLOW_FROM && st->st_blocks > 0 && st->st_blocks * 512 < st->st_size / 64;
+	return st->st_size > HOLLOW_FROM && st->st_blocks > 0 &&
+	       st->st_blocks * 512 < st->st_size / 64;
 }
 
 static int check(int fd, uint64_t most)
@@ -274,10 +296,12 @@ static int find_plainly(int root, const char *path)
 
 static int find(int root, const char *path)
 {
-	struct open_how how = { .flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS };
+	struct open_how how = { .flags = O_PATH | O_CLOEXEC,
+				.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS };
 	int fd = (int)syscall(SYS_openat2, root, path, &how, sizeof(how));
 
-	if (fd < 0 && (errno == ENOSYS || errno == EPERM))	/* an old kernel, or a container's filter */
+	/* an old kernel, or a container's filter */
+	if (fd < 0 && (errno == ENOSYS || errno == EPERM))
 		return find_plainly(root, path);
 	return fd >= 0 ? fd : -errno;
 }
@@ -321,7 +345,10 @@ static void *with_rights(void *arg)
 	return NULL;
 }
 
-/* Another fsuid makes the whole process one that only root may look into, as if it had been set-user-ID: that is taken back. */
+/*
+ * Another fsuid makes the whole process one that only root may look into, as if it had been
+ * set-user-ID: that is taken back.
+ */
 static int open_as(const struct rights *r, int root, const char *path, uint64_t most)
 {
 	struct job job = { .rights = r, .root = root, .path = path, .most = most };
@@ -343,7 +370,7 @@ static int open_as(const struct rights *r, int root, const char *path, uint64_t 
 	return job.result;
 }
 
-/* ---- whose names they are --------------------------------------------------------------------------------------------------------- */
+/* ---- whose names they are ------------------------------------------------ */
 
 static uint64_t start_time(pid_t pid)
 {
@@ -352,8 +379,11 @@ static uint64_t start_time(pid_t pid)
 
 	if (proc_read(pid, "stat", &text) < 0)
 		return 0;
-	end = strrchr(text, ')');		/* a name may hold anything */
-	if (!end || sscanf(end + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu", &ticks) != 1)
+	end = strrchr(text, ')'); /* a name may hold anything */
+	if (!end ||
+	    sscanf(end + 1,
+		   " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu",
+		   &ticks) != 1)
 		ticks = 0;
 	free(text);
 	return ticks;
@@ -363,10 +393,11 @@ static bool is_our_root(int fd)
 {
 	struct statx theirs, own;
 
-	if (statx(fd, "", AT_EMPTY_PATH, STATX_INO | STATX_MNT_ID, &theirs) || statx(AT_FDCWD, "/", 0, STATX_INO | STATX_MNT_ID, &own))
+	if (statx(fd, "", AT_EMPTY_PATH, STATX_INO | STATX_MNT_ID, &theirs) ||
+	    statx(AT_FDCWD, "/", 0, STATX_INO | STATX_MNT_ID, &own))
 		return false;
-	return theirs.stx_ino == own.stx_ino && theirs.stx_dev_major == own.stx_dev_major && theirs.stx_dev_minor == own.stx_dev_minor &&
-	       theirs.stx_mnt_id == own.stx_mnt_id;
+	return theirs.stx_ino == own.stx_ino && theirs.stx_dev_major == own.stx_dev_major &&
+	       theirs.stx_dev_minor == own.stx_dev_minor && theirs.stx_mnt_id == own.stx_mnt_id;
 }
 
 /* Its first thread may have ended before the others: then another one's. */
@@ -431,7 +462,7 @@ struct outside *outside_of_owner(uid_t uid)
 	o->ours = uid == OUTSIDE_OURS || uid == geteuid();
 	o->known = true;
 	o->rights.uid = uid;
-	o->rights.gid = NOBODY;			/* which groups he is in is not known */
+	o->rights.gid = NOBODY; /* which groups he is in is not known */
 	return o;
 }
 
@@ -516,7 +547,8 @@ int outside_open_debug(struct outside *o, const char *path)
 {
 	int fd = outside_open(o, path, OUTSIDE_DEBUG);
 
-	if (fd >= 0 || !o || strncmp(path, DEBUG_DIR, sizeof(DEBUG_DIR) - 1) || strstr(path, "/../"))
+	if (fd >= 0 || !o || strncmp(path, DEBUG_DIR, sizeof(DEBUG_DIR) - 1) ||
+	    strstr(path, "/../"))
 		return fd;
 	return open_shared(o, path);
 }
@@ -524,15 +556,15 @@ int outside_open_debug(struct outside *o, const char *path)
 const char *outside_error(int err)
 {
 	switch (err) {
-	case -EINVAL:	   return "it is no regular file";
+	case -EINVAL: return "it is no regular file";
 	case -EMEDIUMTYPE: return "it is not on a file system for files";
-	case -EFBIG:	   return "it is too large";
-	case -EXDEV:	   return "its program, which had another root directory, is gone";
-	default:	   return strerror(-err);
+	case -EFBIG: return "it is too large";
+	case -EXDEV: return "its program, which had another root directory, is gone";
+	default: return strerror(-err);
 	}
 }
 
-/* ---- what libdw opens ------------------------------------------------------------------------------------------------------------- */
+/* ---- what libdw opens ---------------------------------------------------- */
 
 static _Thread_local struct outside *entered;
 
@@ -544,7 +576,10 @@ struct outside *outside_enter(struct outside *o)
 	return before;
 }
 
-/* libdw has no way to be given these files. Its open(2) is this one: in a program, what the program defines is what its libraries call. */
+/*
+ * libdw has no way to be given these files. Its open(2) is this one: in a program, what the program
+ * defines is what its libraries call.
+ */
 int open(const char *path, int flags, ...)
 {
 	mode_t mode = 0;

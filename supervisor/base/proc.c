@@ -2,9 +2,11 @@
 /*
  * proc.c - /proc and the memory of another process.
  *
- * One descriptor of procfs' root is opened at the first use and kept. It is /proc, if that is a procfs of our own pid namespace; else a detached mount
- * of our own, which exists nowhere in the file system and goes when we do. Memory is read by process_vm_readv, which needs
- * no descriptor, and written through /proc/PID/mem, which alone writes to pages that the process itself may not write.
+ * One descriptor of procfs' root is opened at the first use and kept. It is /proc, if that is a
+ * procfs of our own pid namespace; else a detached mount of our own, which exists nowhere in the
+ * file system and goes when we do. Memory is read by process_vm_readv, which needs no descriptor,
+ * and written through /proc/PID/mem, which alone writes to pages that the process itself may not
+ * write.
  */
 #include "base/proc.h"
 
@@ -23,7 +25,7 @@
 
 #include "base/array.h"
 
-/* ---- procfs -------------------------------------------------------------------------------------------------------------------- */
+/* ---- procfs -------------------------------------------------------------- */
 
 static int proc_root = -1;
 
@@ -52,7 +54,8 @@ static int mount_procfs(void)
 	if (fs < 0)
 		return -errno;
 	if (fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) == 0)
-		mnt = fsmount(fs, FSMOUNT_CLOEXEC, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
+		mnt = fsmount(fs, FSMOUNT_CLOEXEC,
+			      MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
 	err = errno;
 	close(fs);
 	return mnt >= 0 ? mnt : -err;
@@ -95,7 +98,7 @@ char proc_state(pid_t pid, const char *name)
 
 	if (proc_read(pid, name, &text) < 0)
 		return 0;
-	state = strrchr(text, ')');		/* behind the name, which may hold anything */
+	state = strrchr(text, ')'); /* behind the name, which may hold anything */
 	letter = state && state[1] == ' ' ? state[2] : 0;
 	free(text);
 	return letter;
@@ -133,7 +136,8 @@ static ssize_t read_all(int fd, char **text)
 		if (n <= 0)
 			break;
 		len += (size_t)n;
-		if (size - len > 4096)		/* procfs gives at most a page at a time: a smaller rest would cost calls */
+		/* procfs gives at most a page at a time: a smaller rest would cost calls */
+		if (size - len > 4096)
 			continue;
 		bigger = realloc(buf, size * 2);
 		if (!bigger) {
@@ -202,7 +206,7 @@ int64_t proc_status_field(pid_t pid, const char *field)
 	return value;
 }
 
-#define COMMAND_LINE (64u << 10)	/* longer ones are cut */
+#define COMMAND_LINE (64u << 10) /* longer ones are cut */
 
 char *proc_command_line(pid_t pid)
 {
@@ -224,12 +228,13 @@ char *proc_command_line(pid_t pid)
 	for (ssize_t i = 0; i < n - 1; i++)
 		if (!text[i])
 			text[i] = ' ';
-	while (n > 0 && (!text[n - 1] || text[n - 1] == ' '))		/* where a program has written what it does over its arguments */
+	/* where a program has written what it does over its arguments */
+	while (n > 0 && (!text[n - 1] || text[n - 1] == ' '))
 		text[--n] = '\0';
 	return text;
 }
 
-/* ---- maps ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- maps ---------------------------------------------------------------- */
 
 static uint64_t parse_number(char **p, unsigned base)
 {
@@ -286,7 +291,8 @@ static void parse_path(char *p, struct map *m)
 	if (strchr(p, '\\'))
 		unescape_newlines(p);
 	len = strlen(p);
-	if (*p == '/' && len >= sizeof(deleted) && strcmp(p + len - (sizeof(deleted) - 1), deleted) == 0) {
+	if (*p == '/' && len >= sizeof(deleted) &&
+	    strcmp(p + len - (sizeof(deleted) - 1), deleted) == 0) {
 		p[len - (sizeof(deleted) - 1)] = 0;
 		m->deleted = true;
 	}
@@ -375,11 +381,14 @@ const struct map *maps_find(const struct maps *maps, raddr_t addr)
 	return lo < maps->count && addr >= maps->map[lo].start ? &maps->map[lo] : NULL;
 }
 
-/* ---- memory ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- memory -------------------------------------------------------------- */
 
 #define PAGE 4096u
 
-/* At once: the lock on the process' mappings, for which its threads may queue, is taken once for each element. */
+/*
+ * At once: the lock on the process' mappings, for which its threads may queue, is taken once for
+ * each element.
+ */
 static size_t read_whole(pid_t pid, raddr_t addr, void *buf, size_t len)
 {
 	struct iovec remote = { (void *)addr, len }, local = { buf, len };
@@ -388,7 +397,10 @@ static size_t read_whole(pid_t pid, raddr_t addr, void *buf, size_t len)
 	return n < 0 ? 0 : (size_t)n;
 }
 
-/* process_vm_readv ends short where an *element* of the remote vector is unreadable: give it page by page, in batches. */
+/*
+ * process_vm_readv ends short where an *element* of the remote vector is unreadable: give it page
+ * by page, in batches.
+ */
 static ssize_t read_pages(pid_t pid, raddr_t addr, char *buf, size_t len)
 {
 	struct iovec remote[64], local = { .iov_base = buf };
@@ -471,7 +483,10 @@ void remote_read_spans(pid_t pid, const struct remote_span *span, size_t n, void
 	}
 }
 
-/* The descriptor is not kept: it belongs to the address space it was opened on, and after a vfork child's exec that is its parent's. */
+/*
+ * The descriptor is not kept: it belongs to the address space it was opened on, and after a vfork
+ * child's exec that is its parent's.
+ */
 int remote_write(pid_t pid, raddr_t addr, const void *buf, size_t len)
 {
 	size_t done = 0;
@@ -485,7 +500,7 @@ int remote_write(pid_t pid, raddr_t addr, const void *buf, size_t len)
 		if (n > 0)
 			done += (size_t)n;
 		else if (n == 0)
-			err = -ESRCH;		/* the address space is gone */
+			err = -ESRCH; /* the address space is gone */
 		else if (errno != EINTR)
 			err = -errno;
 	}

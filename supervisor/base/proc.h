@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * proc.h - /proc and the memory of another process.
- * All access to procfs goes through proc_open(): where /proc is not mounted (a bare chroot), it makes a detached
- * procfs mount of its own (fsopen/fsmount, needs CAP_SYS_ADMIN) and uses that. Everything returns -errno on failure.
+ * proc.h - /proc and the memory of another process. All access to procfs goes through proc_open():
+ * where /proc is not mounted (a bare chroot), it makes a detached procfs mount of its own
+ * (fsopen/fsmount, needs CAP_SYS_ADMIN) and uses that. Everything returns -errno on failure.
  */
 #ifndef MTRUN_PROC_H
 #define MTRUN_PROC_H
@@ -12,7 +12,10 @@
 /* Opens /proc/PID/NAME (O_CLOEXEC is added). Returns a descriptor or -errno. */
 int proc_open(pid_t pid, const char *name, int flags) MUST_USE;
 
-/* Reads /proc/PID/NAME whole into a NUL-terminated buffer that the caller frees. Returns its length or -errno. */
+/*
+ * Reads /proc/PID/NAME whole into a NUL-terminated buffer that the caller frees. Returns its length
+ * or -errno.
+ */
 ssize_t proc_read(pid_t pid, const char *name, char **text) MUST_USE;
 
 /* What the symbolic link /proc/PID/NAME holds, NUL-terminated. Returns its length or -errno. */
@@ -26,7 +29,8 @@ struct map {
 	uint64_t inode;
 	uint32_t dev_major, dev_minor;
 	bool read, write, exec, shared;
-	char *path;			/* "" if anonymous, "[stack]" and so on; " (deleted)" stripped and kept in `deleted` */
+	/* "" if anonymous, "[stack]" and so on; " (deleted)" stripped and kept in `deleted` */
+	char *path;
 	bool deleted;
 };
 struct maps {
@@ -38,15 +42,24 @@ int maps_read(struct maps *maps, pid_t pid) MUST_USE;
 void maps_release(struct maps *maps);
 const struct map *maps_find(const struct maps *maps, raddr_t addr);
 
-/* Copies LEN bytes from the process' memory. Returns the bytes read (short at the first unreadable page) or -errno. */
+/*
+ * Copies LEN bytes from the process' memory. Returns the bytes read (short at the first unreadable
+ * page) or -errno.
+ */
 ssize_t remote_read(pid_t pid, raddr_t addr, void *buf, size_t len) MUST_USE;
 struct remote_span {
 	raddr_t address;
 	size_t len;
 };
-/* Copies N pieces, one behind the other, into BUF, many with one system call. What cannot be read is zeros. */
+/*
+ * Copies N pieces, one behind the other, into BUF, many with one system call. What cannot be read
+ * is zeros.
+ */
 void remote_read_spans(pid_t pid, const struct remote_span *span, size_t n, void *buf);
-/* Writes through page protections (copy on write), as a debugger does, by /proc/PID/mem. Returns 0 or -errno, all or nothing said. */
+/*
+ * Writes through page protections (copy on write), as a debugger does, by /proc/PID/mem. Returns 0
+ * or -errno, all or nothing said.
+ */
 int remote_write(pid_t pid, raddr_t addr, const void *buf, size_t len) MUST_USE;
 
 /* What thread TID of PID calls itself, any bytes but NUL; empty: it cannot be read. */
@@ -59,7 +72,10 @@ int proc_threads(pid_t pid, pid_t **tid) MUST_USE;
 /* A field of /proc/PID/status such as "VmRSS" in its own unit (kB for Vm*), or -errno. */
 int64_t proc_status_field(pid_t pid, const char *field);
 
-/* The arguments of process PID with blanks between, for the caller to free. NULL: they are not to be had (any more). */
+/*
+ * The arguments of process PID with blanks between, for the caller to free. NULL: they are not to
+ * be had (any more).
+ */
 char *proc_command_line(pid_t pid) MUST_USE;
 
 #endif

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 /*
- * space.c - one mapping after the other in a part of mtrun's address space where the kernel puts nothing by itself: it fills the top first.
+ * space.c - one mapping after the other in a part of mtrun's address space where the kernel puts
+ * nothing by itself: it fills the top first.
  */
 #include "base/space.h"
 
 #include <sys/mman.h>
 
-#define FIRST (1ull << 45)		/* above what sanitizers use, far below libraries and stacks */
+/* above what sanitizers use, far below libraries and stacks */
+#define FIRST (1ull << 45)
 #define LAST  (5ull << 44)
 #define GAP   (1ull << 30)
 #define TRIES 64
@@ -32,11 +34,14 @@ void *space_map(int fd, uint64_t offset, size_t len, size_t span, size_t before)
 {
 	for (int i = 0; i < TRIES; i++) {
 		uint64_t at = next(before + span);
-		char *p = mmap((void *)at, before + len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+		char *p = mmap((void *)at, before + len, PROT_READ | PROT_WRITE,
+			       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE,
+			       -1, 0);
 
 		if (p == MAP_FAILED)
 			continue;
-		if (mmap(p + before, len, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, (off_t)offset) != MAP_FAILED)
+		if (mmap(p + before, len, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd,
+			 (off_t)offset) != MAP_FAILED)
 			return p + before;
 		munmap(p, before + len);
 		return NULL;

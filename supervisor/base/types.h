@@ -11,7 +11,7 @@
 /* An address in the target. An integer on purpose: nobody can dereference it by mistake. */
 typedef uint64_t raddr_t;
 
-#define MUST_USE  __attribute__((warn_unused_result))
+#define MUST_USE     __attribute__((warn_unused_result))
 #define PRINTF(f, a) __attribute__((format(printf, f, a)))
 
 #endif

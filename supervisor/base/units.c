@@ -8,8 +8,8 @@
 #include <time.h>
 
 /*
- * A size that is misread as "no limit" costs somebody a night, so everything here is all or nothing: digits, one unit, the end.
- * No sign, no blank, no exponent, no silent overflow.
+ * A size that is misread as "no limit" costs somebody a night, so everything here is all or
+ * nothing: digits, one unit, the end. No sign, no blank, no exponent, no silent overflow.
  */
 static int digits(const char **text, uint64_t *n)
 {
@@ -19,7 +19,8 @@ static int digits(const char **text, uint64_t *n)
 	if (*s < '0' || *s > '9')
 		return -EINVAL;
 	for (; *s >= '0' && *s <= '9'; s++)
-		if (__builtin_mul_overflow(v, 10, &v) || __builtin_add_overflow(v, (uint64_t)(*s - '0'), &v))
+		if (__builtin_mul_overflow(v, 10, &v) ||
+		    __builtin_add_overflow(v, (uint64_t)(*s - '0'), &v))
 			return -ERANGE;
 	*text = s;
 	*n = v;
@@ -68,7 +69,10 @@ int size_parse(const char *text, uint64_t *bytes)
 
 int time_parse(const char *text, uint64_t *ms)
 {
-	static const struct { const char *name; uint64_t ms; } units[] = {
+	static const struct {
+		const char *name;
+		uint64_t ms;
+	} units[] = {
 		{ "", 1000 }, { "ms", 1 }, { "s", 1000 }, { "m", 60000 }, { "h", 3600000 },
 	};
 	uint64_t whole, part = 0, scale = 1;
@@ -103,7 +107,8 @@ static int clock_parse(const char *s, struct tm *tm, uint64_t *part)
 	uint64_t scale = 100;
 	int used = 0;
 
-	if (sscanf(s, "%2d:%2d:%2d%n", &tm->tm_hour, &tm->tm_min, &tm->tm_sec, &used) != 3 || used < 5 || s[used - 1] < '0' || s[used - 1] > '9')
+	if (sscanf(s, "%2d:%2d:%2d%n", &tm->tm_hour, &tm->tm_min, &tm->tm_sec, &used) != 3 ||
+	    used < 5 || s[used - 1] < '0' || s[used - 1] > '9')
 		return -EINVAL;
 	for (int i = 0; i < used; i++)
 		if (s[i] != ':' && (s[i] < '0' || s[i] > '9'))
@@ -125,7 +130,8 @@ static int date_parse(const char **s, struct tm *tm)
 	for (int i = 0; i < 10; i++)
 		if (i == 4 || i == 7 ? (*s)[i] != '-' : (*s)[i] < '0' || (*s)[i] > '9')
 			return -EINVAL;
-	if (sscanf(*s, "%4d-%2d-%2d%n", &tm->tm_year, &tm->tm_mon, &tm->tm_mday, &used) != 3 || used != 10 || (*s)[10] != 'T')
+	if (sscanf(*s, "%4d-%2d-%2d%n", &tm->tm_year, &tm->tm_mon, &tm->tm_mday, &used) != 3 ||
+	    used != 10 || (*s)[10] != 'T')
 		return -EINVAL;
 	if (tm->tm_mon < 1 || tm->tm_mon > 12 || tm->tm_mday < 1 || tm->tm_mday > 31)
 		return -EINVAL;
@@ -154,13 +160,13 @@ int moment_parse(const char *text, uint64_t began, uint64_t now, uint64_t *ms)
 	tm.tm_isdst = -1;
 	at = mktime(&tm);
 	if (!dated && at > last) {
-		tm.tm_mday--;		/* yesterday's */
+		tm.tm_mday--; /* yesterday's */
 		tm.tm_isdst = -1;
 		at = mktime(&tm);
 	}
 	if (at < 0 || (uint64_t)at * 1000 + part + 1000 <= began)
 		return -ERANGE;
-	*ms = (uint64_t)at * 1000 + part;	/* (the second in which it began is in it) */
+	*ms = (uint64_t)at * 1000 + part; /* (the second in which it began is in it) */
 	*ms = *ms > began ? *ms - began : 0;
 	return 0;
 }
@@ -219,7 +225,8 @@ const char *time_text(struct text_buffer *b, uint64_t ms)
 	else if (s < 3600)
 		snprintf(b->text, sizeof(b->text), "%" PRIu64 ":%02" PRIu64 " min", s / 60, s % 60);
 	else
-		snprintf(b->text, sizeof(b->text), "%" PRIu64 ":%02" PRIu64 ":%02" PRIu64 " h", s / 3600, s / 60 % 60, s % 60);
+		snprintf(b->text, sizeof(b->text), "%" PRIu64 ":%02" PRIu64 ":%02" PRIu64 " h",
+			 s / 3600, s / 60 % 60, s % 60);
 	return b->text;
 }
 

@@ -32,17 +32,12 @@ int utf8_decode(const char *text, uint32_t *value)
 	int n = utf8_length(text);
 
 	switch (n) {
-	case 1:
-		*value = s[0];
-		break;
-	case 2:
-		*value = (s[0] & 0x1fu) << 6 | (s[1] & 0x3fu);
-		break;
-	case 3:
-		*value = (s[0] & 0x0fu) << 12 | (s[1] & 0x3fu) << 6 | (s[2] & 0x3fu);
-		break;
+	case 1: *value = s[0]; break;
+	case 2: *value = (s[0] & 0x1fu) << 6 | (s[1] & 0x3fu); break;
+	case 3: *value = (s[0] & 0x0fu) << 12 | (s[1] & 0x3fu) << 6 | (s[2] & 0x3fu); break;
 	case 4:
-		*value = (s[0] & 0x07u) << 18 | (s[1] & 0x3fu) << 12 | (s[2] & 0x3fu) << 6 | (s[3] & 0x3fu);
+		*value = (s[0] & 0x07u) << 18 | (s[1] & 0x3fu) << 12 | (s[2] & 0x3fu) << 6 |
+			 (s[3] & 0x3fu);
 		break;
 	}
 	return n;

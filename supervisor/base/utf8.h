@@ -5,7 +5,10 @@
 
 #include "base/types.h"
 
-/* Length of the UTF-8 sequence at TEXT (1-4), or 0 if it is none: overlong forms, surrogates and values past U+10FFFF are none. */
+/*
+ * Length of the UTF-8 sequence at TEXT (1-4), or 0 if it is none: overlong forms, surrogates and
+ * values past U+10FFFF are none.
+ */
 int utf8_length(const char *text);
 /* The same, and its code point. */
 int utf8_decode(const char *text, uint32_t *value);

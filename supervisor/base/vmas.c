@@ -2,10 +2,13 @@
 /*
  * vmas.c - mappings, and pages in memory, without what is slow.
  *
- * A process may map 64 TB that it never touches, 65530 mappings (vm.max_map_count), files with long names, and change all of that while we look.
- * Reading /proc/PID/maps makes the kernel write every name out, and /proc/PID/pagemap has eight bytes for each page, there or not. PROCMAP_QUERY (Linux
- * 6.11) tells a mapping without its name, in 0.8 us, where a short line of text takes 0.4. PAGEMAP_SCAN (6.7) passes over page tables that do
- * not exist: its cost is that of what is in memory. On older kernels the two files are read, up to the deadline. A process that maps ahead of us cannot keep us for longer than that.
+ * A process may map 64 TB that it never touches, 65530 mappings (vm.max_map_count), files with long
+ * names, and change all of that while we look. Reading /proc/PID/maps makes the kernel write every
+ * name out, and /proc/PID/pagemap has eight bytes for each page, there or not. PROCMAP_QUERY (Linux
+ * 6.11) tells a mapping without its name, in 0.8 us, where a short line of text takes 0.4.
+ * PAGEMAP_SCAN (6.7) passes over page tables that do not exist: its cost is that of what is in
+ * memory. On older kernels the two files are read, up to the deadline. A process that maps ahead of
+ * us cannot keep us for longer than that.
  */
 #include "base/vmas.h"
 
@@ -20,7 +23,7 @@
 #include "base/array.h"
 #include "base/proc.h"
 
-#define PAGE 4096u
+#define PAGE	  4096u
 #define VMAS_MOST (1u << 20)
 
 /* Of our own CPU time: a busy machine makes no answer poorer. */
@@ -32,7 +35,7 @@ static uint64_t now_us(void)
 	return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
 }
 
-/* ---- mappings ------------------------------------------------------------------------------------------------------------------ */
+/* ---- mappings ------------------------------------------------------------ */
 
 /* As in linux/fs.h, which may be older than the kernel. */
 struct procmap_query {
@@ -43,8 +46,8 @@ struct procmap_query {
 	uint64_t name, build_id;
 };
 #define PROCMAP_QUERY _IOWR('f', 17, struct procmap_query)
-#define QUERY_ACCESS 7u			/* of vma_flags: readable, writable, executable */
-#define QUERY_NEXT 16u			/* flags: the mapping at the address, or the next one */
+#define QUERY_ACCESS  7u  /* of vma_flags: readable, writable, executable */
+#define QUERY_NEXT    16u /* flags: the mapping at the address, or the next one */
 
 static int add(struct vmas *v, raddr_t start, raddr_t end, bool access, bool file, bool named)
 {
@@ -52,7 +55,9 @@ static int add(struct vmas *v, raddr_t start, raddr_t end, bool access, bool fil
 		return -ETIME;
 	if (array_room(&v->vma, v->count, &v->room, sizeof(*v->vma)))
 		return -ENOMEM;
-	v->vma[v->count++] = (struct vma){ .start = start, .end = end, .access = access, .file = file, .named = named };
+	v->vma[v->count++] = (struct vma){
+		.start = start, .end = end, .access = access, .file = file, .named = named
+	};
 	return 0;
 }
 
@@ -60,7 +65,10 @@ static int add(struct vmas *v, raddr_t start, raddr_t end, bool access, bool fil
 static bool has_name(int fd, raddr_t start)
 {
 	char name[128];
-	struct procmap_query q = { .size = sizeof(q), .address = start, .name_size = sizeof(name), .name = (uintptr_t)name };
+	struct procmap_query q = { .size = sizeof(q),
+				   .address = start,
+				   .name_size = sizeof(name),
+				   .name = (uintptr_t)name };
 
 	return ioctl(fd, PROCMAP_QUERY, &q) ? errno == ENAMETOOLONG : q.name_size > 0;
 }
@@ -72,10 +80,13 @@ static int query_from(struct vmas *v, int fd, raddr_t from, uint64_t until_us)
 	int err = 0;
 
 	while (!err) {
-		q = (struct procmap_query){ .size = sizeof(q), .flags = QUERY_NEXT, .address = q.end };
+		q = (struct procmap_query){ .size = sizeof(q),
+					    .flags = QUERY_NEXT,
+					    .address = q.end };
 		if (ioctl(fd, PROCMAP_QUERY, &q))
 			return errno == ENOENT ? 0 : -errno;
-		err = add(v, q.start, q.end, q.vma_flags & QUERY_ACCESS, q.inode != 0, q.inode != 0 || has_name(fd, q.start));
+		err = add(v, q.start, q.end, q.vma_flags & QUERY_ACCESS, q.inode != 0,
+			  q.inode != 0 || has_name(fd, q.start));
 		if (!err && !(v->count % 256) && now_us() > until_us)
 			err = -ETIME;
 	}
@@ -97,7 +108,10 @@ static raddr_t hex(const char **at)
 	}
 }
 
-/* "55d0c8e1d000-55d0c8e1f000 r-xp 00002000 fe:00 1311    /usr/bin/true", LEN characters and a NUL. Names begin at column 73 or later. */
+/*
+ * "55d0c8e1d000-55d0c8e1f000 r-xp 00002000 fe:00 1311    /usr/bin/true", LEN characters and a NUL.
+ *                                                        Names begin at column 73 or later.
+ */
 static int add_line(struct vmas *v, const char *line, size_t len)
 {
 	const char *at = line, *name;
@@ -109,9 +123,10 @@ static int add_line(struct vmas *v, const char *line, size_t len)
 	if (start >= end || (size_t)(at - line) + 6 > len)
 		return 0;
 	name = len < 73 ? NULL : strpbrk(at + 6, "/[");
-	if (name && !strcmp(name, "[vsyscall]"))	/* of the kernel */
+	if (name && !strcmp(name, "[vsyscall]")) /* of the kernel */
 		return 0;
-	return add(v, start, end, at[1] == 'r' || at[2] == 'w' || at[3] == 'x', name && *name == '/', name);
+	return add(v, start, end, at[1] == 'r' || at[2] == 'w' || at[3] == 'x',
+		   name && *name == '/', name);
 }
 
 /* The lines of TEXT[*LEN]; what is left of it is the beginning of one more. */
@@ -130,7 +145,10 @@ static int add_lines(struct vmas *v, char *text, size_t *len)
 	return err;
 }
 
-/* The text is quicker than questions, but for long names. -E2BIG: they are long; what is known so far stays. */
+/*
+ * The text is quicker than questions, but for long names. -E2BIG: they are long; what is known so
+ * far stays.
+ */
 static int read_text(struct vmas *v, int fd, uint64_t until_us)
 {
 	char text[16384];
@@ -192,7 +210,7 @@ size_t vmas_from(const struct vmas *v, raddr_t addr, size_t hint)
 	return low;
 }
 
-/* ---- pages in memory ------------------------------------------------------------------------------------------------------------- */
+/* ---- pages in memory ----------------------------------------------------- */
 
 struct scan_region {
 	uint64_t start, end, categories;
@@ -204,13 +222,15 @@ struct scan {
 #define PAGEMAP_SCAN _IOWR('f', 16, struct scan)
 #define SCAN_PRESENT 8u
 #define SCAN_SWAPPED 16u
-#define STEP ((uint64_t)1 << 30)	/* bytes of addresses for the first call; where there is little, each is larger than the last */
+/* bytes of addresses for the first call; where there is little, each is larger than the last */
+#define STEP	  ((uint64_t)1 << 30)
 #define STEP_MOST ((uint64_t)8 << 40)
-#define SOON_US 200u			/* a call that takes less */
+#define SOON_US	  200u /* a call that takes less */
 
 void residence_begin(struct residence *r, pid_t pid, uint64_t limit_us)
 {
-	*r = (struct residence){ .fd = proc_open(pid, "pagemap", O_RDONLY), .until_us = now_us() + limit_us };
+	*r = (struct residence){ .fd = proc_open(pid, "pagemap", O_RDONLY),
+				 .until_us = now_us() + limit_us };
 }
 
 void residence_end(struct residence *r)
@@ -233,8 +253,12 @@ static uint64_t scan_pages(struct residence *r, raddr_t start, raddr_t end, bool
 	uint64_t bytes = 0, step = STEP, began;
 
 	while (start < end && in_time(r)) {
-		struct scan scan = { .size = sizeof(scan), .start = start, .end = end - start > step ? start + step : end, .region = (uintptr_t)region,
-				     .regions = 512, .any_of = SCAN_PRESENT | (swapped ? SCAN_SWAPPED : 0) };
+		struct scan scan = { .size = sizeof(scan),
+				     .start = start,
+				     .end = end - start > step ? start + step : end,
+				     .region = (uintptr_t)region,
+				     .regions = 512,
+				     .any_of = SCAN_PRESENT | (swapped ? SCAN_SWAPPED : 0) };
 		int n;
 
 		scan.wanted = scan.any_of;

@@ -7,19 +7,23 @@
 #include <sys/auxv.h>
 
 /*
- * The rare parts of the table: a page's first block, a chunk that has become too small, looking for what is no longer used.
+ * The rare parts of the table: a page's first block, a chunk that has become too small, looking for
+ * what is no longer used.
  *
- * An entry lies at its place (block_place) or up to BLOCK_WINDOW - 1 entries further on; each entry that was passed over on the way is marked,
- * so a search ends at the first unmarked one and taking an entry out moves nothing. When no place is left within the window the chunk doubles. It
- * need not be full for that; but while it is less than a quarter full, entries are put further away instead: only hostile
- * addresses do that, and so they cannot make the table large. At 4096 entries every address has a place of its own.
+ * An entry lies at its place (block_place) or up to BLOCK_WINDOW - 1 entries further on; each entry
+ * that was passed over on the way is marked, so a search ends at the first unmarked one and taking
+ * an entry out moves nothing. When no place is left within the window the chunk doubles. It need
+ * not be full for that; but while it is less than a quarter full, entries are put further away
+ * instead: only hostile addresses do that, and so they cannot make the table large. At 4096 entries
+ * every address has a place of its own.
  *
- * Chunks that are not used any more go into lists by size. A page keeps its chunk when its last block goes, for the next one; when the pool has
- * grown by half since the last time, all pages are looked through for chunks that are empty or eight times too large.
+ * Chunks that are not used any more go into lists by size. A page keeps its chunk when its last
+ * block goes, for the next one; when the pool has grown by half since the last time, all pages are
+ * looked through for chunks that are empty or eight times too large.
  */
 
-#define PAGES_LEAST   256u
-#define TRIM_LEAST    (64u << 10)	/* entries */
+#define PAGES_LEAST 256u
+#define TRIM_LEAST  (64u << 10) /* entries */
 
 static uint64_t random_odd(void)
 {
@@ -45,7 +49,8 @@ int blocks_init(struct blocks *t)
 	t->mask = PAGES_LEAST - 1;
 	t->shift = 64 - (unsigned)__builtin_ctz(PAGES_LEAST);
 	t->factor = random_odd();
-	((struct block *)t->pool.base)->a = BLOCK_PASSED;	/* the chunk of pages that have none: never found, never free */
+	/* the chunk of pages that have none: never found, never free */
+	((struct block *)t->pool.base)->a = BLOCK_PASSED;
 	t->pool_used = 1;
 	t->pool_trim = TRIM_LEAST;
 	return 0;
@@ -54,7 +59,8 @@ int blocks_init(struct blocks *t)
 static struct arena page_arena(const struct block_page *page, size_t mask)
 {
 	size_t size = (mask + 1) * sizeof(*page);
-	return (struct arena){ .base = (void *)page, .size = size < (64u << 10) ? 64u << 10 : size };
+	return (struct arena){ .base = (void *)page,
+			       .size = size < (64u << 10) ? 64u << 10 : size };
 }
 
 void blocks_release(struct blocks *t)
@@ -77,7 +83,8 @@ int blocks_copy(struct blocks *to, const struct blocks *from)
 	int err = arena_copy(&pages, &old, (from->mask + 1) * sizeof(struct block_page));
 	to->page = pages.base;
 	if (!err)
-		err = arena_copy(&to->pool, &from->pool, (size_t)from->pool_used * sizeof(struct block));
+		err = arena_copy(&to->pool, &from->pool,
+				 (size_t)from->pool_used * sizeof(struct block));
 	if (!err && from->mix && !(to->mix = mix_copy(from->mix)))
 		err = -ENOMEM;
 	if (err)
@@ -87,7 +94,8 @@ int blocks_copy(struct blocks *to, const struct blocks *from)
 
 size_t blocks_memory(const struct blocks *t)
 {
-	return (t->mask + 1) * sizeof(struct block_page) + (size_t)t->pool_used * sizeof(struct block) + (t->mix ? mix_memory(t->mix) : 0);
+	return (t->mask + 1) * sizeof(struct block_page) +
+	       (size_t)t->pool_used * sizeof(struct block) + (t->mix ? mix_memory(t->mix) : 0);
 }
 
 int blocks_compact(struct blocks *t, bool compact)
@@ -120,7 +128,7 @@ bool blocks_move(struct blocks *t, size_t n)
 	return false;
 }
 
-/* ---- chunks -------------------------------------------------------------------------------------------------------------------- */
+/* ---- chunks -------------------------------------------------------------- */
 
 static struct block *entry(const struct blocks *t, uint32_t i)
 {
@@ -154,16 +162,17 @@ static uint32_t chunk_new(struct blocks *t, unsigned class)
 	while (from < BLOCK_CLASSES && !(chunk = chunk_idle(t, from)))
 		from++;
 	if (chunk) {
-		while (from > class) {		/* a larger one: give back its upper halves */
+		while (from > class) { /* a larger one: give back its upper halves */
 			from--;
 			chunk_free(t, chunk + (1u << from), from);
 		}
 		memset(entry(t, chunk), 0, n * sizeof(struct block));
 		return chunk;
 	}
-	uint32_t align = n < 4 ? n : 4;		/* cache lines */
+	uint32_t align = n < 4 ? n : 4; /* cache lines */
 	uint32_t first = (t->pool_used + align - 1) & -align;
-	if (first > UINT32_MAX - 2 * n || arena_reach(&t->pool, (size_t)(first + n) * sizeof(struct block)))
+	if (first > UINT32_MAX - 2 * n ||
+	    arena_reach(&t->pool, (size_t)(first + n) * sizeof(struct block)))
 		return 0;
 	for (uint32_t i = t->pool_used; i < first; i++)
 		chunk_free(t, i, 0);
@@ -171,15 +180,19 @@ static uint32_t chunk_new(struct blocks *t, unsigned class)
 	return first;
 }
 
-/* ---- entries ------------------------------------------------------------------------------------------------------------------- */
+/* ---- entries ------------------------------------------------------------- */
 
 /*
- * Entries in a chunk from which on a collision makes it larger, by class: larger chunks sooner. In the heap of most programs, of small blocks, a page has
- * some 40 to 100, gets 128 entries, and there its blocks do not collide; with few large ones in a page the memory counts.
+ * Entries in a chunk from which on a collision makes it larger, by class: larger chunks sooner. In
+ * the heap of most programs, of small blocks, a page has some 40 to 100, gets 128 entries, and
+ * there its blocks do not collide; with few large ones in a page the memory counts.
  */
 static const uint8_t crowd[] = { 1, 2, 4, 7, 12, 22, 40, 100 };
 
-/* The entry of page P for ADDR, if there is one; else a free one that it may have, *WAS false; else NULL. */
+/*
+ * The entry of page P for ADDR, if there is one; else a free one that it may have, *WAS false; else
+ * NULL.
+ */
 static struct block *probe(struct blocks *t, struct block_page *p, raddr_t addr, bool *was)
 {
 	struct block *c = blocks_chunk(t, p), *found = NULL;
@@ -227,7 +240,10 @@ struct block *blocks_get_far(const struct blocks *t, raddr_t addr, const struct 
 	return NULL;
 }
 
-/* A free entry for ADDR in a chunk that is being filled, where it cannot be yet; NULL: none near enough. */
+/*
+ * A free entry for ADDR in a chunk that is being filled, where it cannot be yet; NULL: none near
+ * enough.
+ */
 static inline struct block *seat(struct block *c, struct block_page *p, raddr_t addr)
 {
 	uint32_t i = block_place(addr) & p->mask, n = 0;
@@ -242,11 +258,15 @@ static inline struct block *seat(struct block *c, struct block_page *p, raddr_t 
 	return &c[(i + n) & p->mask];
 }
 
-/* Gives page P a chunk of at least 1 << CLASS entries; it may need more to find a place for each. */
+/*
+ * Gives page P a chunk of at least 1 << CLASS entries; it may need more to find a place for each.
+ */
 static int resize(struct blocks *t, struct block_page *p, unsigned class)
 {
-	for (; class < BLOCK_CLASSES; class++) {
-		struct block_page new = { .number = p->number, .mask = (uint16_t)((1u << class) - 1), .chunk = chunk_new(t, class) };
+	for (; class < BLOCK_CLASSES; class ++) {
+		struct block_page new = { .number = p->number,
+					  .mask = (uint16_t)((1u << class) - 1),
+					  .chunk = chunk_new(t, class) };
 		if (!new.chunk)
 			return -ENOMEM;
 		const struct block *c = blocks_chunk(t, p);
@@ -273,7 +293,7 @@ static int resize(struct blocks *t, struct block_page *p, unsigned class)
 	return -ENOMEM;
 }
 
-/* ---- pages --------------------------------------------------------------------------------------------------------------------- */
+/* ---- pages --------------------------------------------------------------- */
 
 /* Makes a table of 1 << BITS pages; pages without blocks are left out. */
 static int rehash(struct blocks *t, unsigned bits)
@@ -308,13 +328,14 @@ static int rehash(struct blocks *t, unsigned bits)
 
 static struct block_page *page_add(struct blocks *t, raddr_t addr)
 {
-	bool dense = t->pool_used / 8 > t->pages;	/* then a table that is emptier, and so faster, costs little */
+	/* then a table that is emptier, and so faster, costs little */
+	bool dense = t->pool_used / 8 > t->pages;
 	if (t->pages >= (t->mask + 1) / 8 * (dense ? 3 : 6)) {
 		size_t live = 0;
 		for (size_t i = 0; i <= t->mask; i++)
 			live += (t->page[i].count & PAGE_COUNT) != 0;
 		int err = rehash(t, 64 - t->shift + (live > (t->mask + 1) / 16 * (dense ? 3 : 6)));
-		if (err && t->pages >= t->mask)		/* one must stay free, searches end there */
+		if (err && t->pages >= t->mask) /* one must stay free, searches end there */
 			return NULL;
 	}
 	size_t i = blocks_slot(t, addr >> 12);
@@ -358,7 +379,9 @@ static struct block *place(struct blocks *t, raddr_t addr, bool *was)
 {
 	if (t->pool_used >= t->pool_trim) {
 		trim(t);
-		t->pool_trim = t->pool_used + t->pool_used / 2 < UINT32_MAX ? t->pool_used + t->pool_used / 2 : UINT32_MAX;
+		t->pool_trim = t->pool_used + t->pool_used / 2 < UINT32_MAX
+				       ? t->pool_used + t->pool_used / 2
+				       : UINT32_MAX;
 	}
 	struct block_page *p = blocks_page(t, addr);
 	if (!p && !(p = page_add(t, addr)))
@@ -374,7 +397,7 @@ static struct block *place(struct blocks *t, raddr_t addr, bool *was)
 	return b;
 }
 
-/* ---- single blocks ------------------------------------------------------------------------------------------------------------- */
+/* ---- single blocks ------------------------------------------------------- */
 
 bool blocks_put_slowly(struct blocks *t, raddr_t addr, struct block block, struct block *was)
 {
@@ -432,7 +455,7 @@ void blocks_fetch_slowly(const struct blocks *t, raddr_t addr)
 	compact_fetch(&t->mix->compact, addr);
 }
 
-/* ---- questions ----------------------------------------------------------------------------------------------------------------- */
+/* ---- questions ----------------------------------------------------------- */
 
 bool blocks_walk(const struct blocks *t, struct blocks_walk *w)
 {
@@ -470,7 +493,8 @@ bool blocks_below(const struct blocks *t, raddr_t addr, raddr_t *start, struct b
 			const struct block *c = blocks_chunk(t, p);
 			for (uint32_t i = 0; i <= p->mask; i++) {
 				uint64_t o = c[i].a & BLOCK_OFFSET;
-				if ((c[i].a & BLOCK_USED) && o <= limit && (!best || o > (best->a & BLOCK_OFFSET)))
+				if ((c[i].a & BLOCK_USED) && o <= limit &&
+				    (!best || o > (best->a & BLOCK_OFFSET)))
 					best = &c[i];
 			}
 		}
@@ -479,10 +503,12 @@ bool blocks_below(const struct blocks *t, raddr_t addr, raddr_t *start, struct b
 			*out = *best;
 			return true;
 		}
-		p = NULL;			/* then the last one of the nearest page below that has any */
+		/* then the last one of the nearest page below that has any */
+		p = NULL;
 		for (size_t i = 0; turn == 0 && i <= t->mask; i++) {
 			const struct block_page *q = &t->page[i];
-			if ((q->count & PAGE_COUNT) && q->number - 1 < addr >> 12 && (!p || q->number > p->number))
+			if ((q->count & PAGE_COUNT) && q->number - 1 < addr >> 12 &&
+			    (!p || q->number > p->number))
 				p = q;
 		}
 		limit = BLOCK_OFFSET;
@@ -503,7 +529,8 @@ bool blocks_freed(const struct blocks *t, raddr_t addr, raddr_t *start, struct b
 		const struct block *c = blocks_chunk(t, p);
 		for (uint32_t j = 0; j <= p->mask; j++) {
 			raddr_t at = (p->number - 1) << 12 | (c[j].a & BLOCK_OFFSET);
-			if ((c[j].a & BLOCK_USED) || !(c[j].a & ~BLOCK_PASSED) || at > addr || (addr != at && addr - at >= block_size(&c[j])))
+			if ((c[j].a & BLOCK_USED) || !(c[j].a & ~BLOCK_PASSED) || at > addr ||
+			    (addr != at && addr - at >= block_size(&c[j])))
 				continue;
 			if (best && block_tick(&c[j]) < block_tick(best))
 				continue;
@@ -516,9 +543,12 @@ bool blocks_freed(const struct blocks *t, raddr_t addr, raddr_t *start, struct b
 	return best;
 }
 
-#define DIGIT 11u				/* bits that are sorted by at once */
+#define DIGIT 11u /* bits that are sorted by at once */
 
-/* Ascending, by digits from the last to the first; SPARE has room for N, too. Returns the one of both that has them. */
+/*
+ * Ascending, by digits from the last to the first; SPARE has room for N, too. Returns the one of
+ * both that has them.
+ */
 static raddr_t *sort(raddr_t *v, raddr_t *spare, size_t n)
 {
 	raddr_t any = 0;

@@ -9,36 +9,43 @@
 #include <sys/mman.h>
 
 /*
- * Extendible hashing: the first `depth` bits of the scrambled address lead through a directory to a segment, which is a small table of 256 to 4096
- * entries. One that has become too full gets another page of memory; when it has all it may have, it becomes two. One that has become too empty gives
- * pages back, or becomes one with its other half. So at most 4096 entries are ever moved at once, some 20 us, and never is there an old table beside a
- * new one.
+ * Extendible hashing: the first `depth` bits of the scrambled address lead through a directory to a
+ * segment, which is a small table of 256 to 4096 entries. One that has become too full gets another
+ * page of memory; when it has all it may have, it becomes two. One that has become too empty gives
+ * pages back, or becomes one with its other half. So at most 4096 entries are ever moved at once,
+ * some 20 us, and never is there an old table beside a new one.
  *
- * Within a segment entries lie in the order of their tags, each at its agent or as little behind it as that order allows, without a gap in between. The
- * agent grows with the tag, so a search begins there and ends at the first larger tag or gap, also when nothing is found: 3 entries on average, and
- * taking out leaves no mark behind. The last entry of a segment is never used, searches end there.
+ * Within a segment entries lie in the order of their tags, each at its agent or as little behind it
+ * as that order allows, without a gap in between. The agent grows with the tag, so a search begins
+ * there and ends at the first larger tag or gap, also when nothing is found: 3 entries on average,
+ * and taking out leaves no mark behind. The last entry of a segment is never used, searches end
+ * there.
  */
 
-#define BITS        44u			/* of a scrambled address */
-#define MASK        ((1ull << BITS) - 1)
+#define BITS	    44u /* of a scrambled address */
+#define MASK	    ((1ull << BITS) - 1)
 #define TAG_BITS    40u
 #define DEPTH_LEAST (BITS - TAG_BITS)
 #define DEPTH_MOST  24u
-#define PAGE        4096u
+#define PAGE	    4096u
 #define PER_PAGE    ((uint32_t)(PAGE / sizeof(struct compact_entry)))
 #define PAGES_MOST  (COMPACT_SEGMENT / PER_PAGE)
-#define STRIDE      ((size_t)PAGES_MOST * PAGE)
-#define SPILL       32u			/* entries at the end that are nobody's agent */
-#define FULL        13u			/* so many of FULL_OF entries are used at most: beyond that each one more costs more time than its memory is worth */
-#define FULL_OF     16u
-#define FREED       1024u
+#define STRIDE	    ((size_t)PAGES_MOST * PAGE)
+#define SPILL	    32u /* entries at the end that are nobody's agent */
+/*
+ * so many of FULL_OF entries are used at most: beyond that each one more costs more time than its
+ * memory is worth
+ */
+#define FULL	13u
+#define FULL_OF 16u
+#define FREED	1024u
 
 struct compact_freed {
 	raddr_t addr;
 	struct block block;
 };
 
-/* ---- addresses ------------------------------------------------------------------------------------------------------------------ */
+/* ---- addresses ----------------------------------------------------------- */
 
 static uint64_t scrambled(const struct compact *c, raddr_t addr)
 {
@@ -54,7 +61,8 @@ static raddr_t plain(const struct compact *c, uint64_t k)
 	return (k * c->inverse[0] & MASK) << 3;
 }
 
-static uint64_t inverse(uint64_t odd)		/* modulo 2^64: each step doubles the bits that are right */
+/* modulo 2^64: each step doubles the bits that are right */
+static uint64_t inverse(uint64_t odd)
 {
 	uint64_t x = odd;
 	for (int i = 0; i < 5; i++)
@@ -74,7 +82,7 @@ static void choose_factors(struct compact *c)
 	}
 }
 
-/* ---- entries -------------------------------------------------------------------------------------------------------------------- */
+/* ---- entries ------------------------------------------------------------- */
 
 static uint64_t tag_of(const struct compact_entry *e) { return e->a >> 24; }
 
@@ -95,10 +103,7 @@ static uint32_t agent_of(const struct compact_segment *s, uint64_t tag)
 	return (uint32_t)((tag << s->depth & MASK) * agents(s) >> BITS);
 }
 
-static bool addressable(raddr_t addr)
-{
-	return !(addr & 7) && addr >> (BITS + 3) == 0;
-}
+static bool addressable(raddr_t addr) { return !(addr & 7) && addr >> (BITS + 3) == 0; }
 
 bool compact_fits(raddr_t addr, const struct block *b)
 {
@@ -112,10 +117,13 @@ static struct compact_entry packed(uint64_t k, const struct block *b)
 
 static struct block unpacked(raddr_t addr, const struct compact_entry *e)
 {
-	return (struct block){ (addr & BLOCK_OFFSET) | BLOCK_USED | (e->a >> 4 & 0xfffff) << 14 | e->a << 60, e->b };
+	return (struct block){
+		(addr & BLOCK_OFFSET) | BLOCK_USED | (e->a >> 4 & 0xfffff) << 14 | e->a << 60, e->b
+	};
 }
 
-static raddr_t address_of(const struct compact *c, const struct compact_segment *s, const struct compact_entry *e)
+static raddr_t address_of(const struct compact *c, const struct compact_segment *s,
+			  const struct compact_entry *e)
 {
 	return plain(c, (uint64_t)(s->prefix >> (s->depth - DEPTH_LEAST)) << TAG_BITS | tag_of(e));
 }
@@ -140,9 +148,12 @@ static struct compact_entry *find(const struct compact *c, raddr_t addr, uint32_
 	return e->b && tag_of(e) == tag ? e : NULL;
 }
 
-/* ---- segments ------------------------------------------------------------------------------------------------------------------- */
+/* ---- segments ------------------------------------------------------------ */
 
-/* All entries of a segment, in their order: every place is copied, and the next one over it where it was empty. */
+/*
+ * All entries of a segment, in their order: every place is copied, and the next one over it where
+ * it was empty.
+ */
 static uint32_t gather(const struct compact *c, uint32_t segment, struct compact_entry *out)
 {
 	const struct compact_entry *e = entries(c, segment);
@@ -158,13 +169,18 @@ static void give_pages(struct compact *c, uint32_t segment, uint32_t pages)
 {
 	struct compact_segment *s = &c->segment[segment];
 	if (pages < s->pages)
-		madvise(c->base + segment * STRIDE + pages * PAGE, (s->pages - pages) * PAGE, MADV_DONTNEED);
+		madvise(c->base + segment * STRIDE + pages * PAGE, (s->pages - pages) * PAGE,
+			MADV_DONTNEED);
 	c->pages = c->pages - s->pages + pages;
 	s->pages = (uint8_t)pages;
 }
 
-/* The segment has these N entries and no others, in so many PAGES. False: the last ones find no place. */
-static bool laid(struct compact *c, uint32_t segment, const struct compact_entry *v, uint32_t n, uint32_t pages)
+/*
+ * The segment has these N entries and no others, in so many PAGES. False: the last ones find no
+ * place.
+ */
+static bool laid(struct compact *c, uint32_t segment, const struct compact_entry *v, uint32_t n,
+		 uint32_t pages)
 {
 	const struct compact_segment *s = &c->segment[segment];
 	struct compact_entry *e = entries(c, segment);
@@ -183,7 +199,8 @@ static bool laid(struct compact *c, uint32_t segment, const struct compact_entry
 }
 
 /* The same in at least so many; there is room for them, the caller has seen to that. */
-static void lay(struct compact *c, uint32_t segment, const struct compact_entry *v, uint32_t n, uint32_t pages)
+static void lay(struct compact *c, uint32_t segment, const struct compact_entry *v, uint32_t n,
+		uint32_t pages)
 {
 	while (!laid(c, segment, v, n, pages)) {
 		pages++;
@@ -212,7 +229,7 @@ static int directory_double(struct compact *c)
 	uint32_t *v = realloc(c->directory, 2 * n * sizeof(*v));
 	if (!v)
 		return -ENOMEM;
-	for (size_t i = n; i-- > 0; )
+	for (size_t i = n; i-- > 0;)
 		v[2 * i] = v[2 * i + 1] = v[i];
 	c->directory = v;
 	c->depth++;
@@ -230,11 +247,12 @@ static int reserve(struct compact *c, uint32_t room)
 	if (c->base)
 		base = mremap(c->base, c->room * STRIDE, room * STRIDE, MREMAP_MAYMOVE);
 	else
-		base = mmap(NULL, room * STRIDE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+		base = mmap(NULL, room * STRIDE, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (base == MAP_FAILED)
 		return -ENOMEM;
 	if (!c->base)
-		madvise(base, room * STRIDE, MADV_NOHUGEPAGE);	/* they would be mostly unused */
+		madvise(base, room * STRIDE, MADV_NOHUGEPAGE); /* they would be mostly unused */
 	c->base = base;
 	c->room = room;
 	return 0;
@@ -260,7 +278,8 @@ static int split(struct compact *c, uint32_t segment)
 	struct compact_entry v[COMPACT_SEGMENT];
 	unsigned depth = c->segment[segment].depth;
 	uint32_t n = gather(c, segment, v), low = 0, new;
-	if (depth == DEPTH_MOST || (depth == c->depth && directory_double(c)) || segment_new(c, &new))
+	if (depth == DEPTH_MOST || (depth == c->depth && directory_double(c)) ||
+	    segment_new(c, &new))
 		return -ENOMEM;
 	while (low < n && !(tag_of(&v[low]) >> (BITS - 1 - depth) & 1))
 		low++;
@@ -292,7 +311,8 @@ static bool merge(struct compact *c, uint32_t segment)
 	if (s->depth == DEPTH_LEAST)
 		return false;
 	uint32_t other = c->directory[(size_t)(s->prefix ^ 1) << (c->depth - s->depth)];
-	if (c->segment[other].depth != s->depth || c->segment[other].count + s->count > COMPACT_SEGMENT / 2)
+	if (c->segment[other].depth != s->depth ||
+	    c->segment[other].count + s->count > COMPACT_SEGMENT / 2)
 		return false;
 	uint32_t low = s->prefix & 1 ? other : segment, high = low == segment ? other : segment;
 	uint32_t n = gather(c, low, v);
@@ -317,7 +337,7 @@ static void thin(struct compact *c, uint32_t segment)
 	lay(c, segment, v, gather(c, segment, v), pages_for(s->count));
 }
 
-/* ---- the table ------------------------------------------------------------------------------------------------------------------ */
+/* ---- the table ----------------------------------------------------------- */
 
 int compact_init(struct compact *c)
 {
@@ -371,7 +391,8 @@ int compact_copy(struct compact *to, const struct compact *from)
 
 size_t compact_memory(const struct compact *c)
 {
-	return c->pages * PAGE + (sizeof(*c->directory) << c->depth) + c->segments * sizeof(*c->segment) + (c->freed ? FREED * sizeof(*c->freed) : 0);
+	return c->pages * PAGE + (sizeof(*c->directory) << c->depth) +
+	       c->segments * sizeof(*c->segment) + (c->freed ? FREED * sizeof(*c->freed) : 0);
 }
 
 bool compact_get(const struct compact *c, raddr_t addr, struct block *out)
@@ -456,12 +477,13 @@ void compact_fetch(const struct compact *c, raddr_t addr)
 {
 	uint64_t k = scrambled(c, addr);
 	uint32_t segment = segment_of(c, k);
-	const struct compact_entry *e = entries(c, segment) + agent_of(&c->segment[segment], k & ((1ull << TAG_BITS) - 1));
+	const struct compact_entry *e =
+		entries(c, segment) + agent_of(&c->segment[segment], k & ((1ull << TAG_BITS) - 1));
 	__builtin_prefetch(e, 1);
 	__builtin_prefetch(e + 4, 1);
 }
 
-/* ---- what was taken out --------------------------------------------------------------------------------------------------------- */
+/* ---- what was taken out -------------------------------------------------- */
 
 void compact_remember(struct compact *c, raddr_t addr, const struct block *b)
 {
@@ -474,7 +496,7 @@ void compact_remember(struct compact *c, raddr_t addr, const struct block *b)
 bool compact_freed(const struct compact *c, raddr_t addr, raddr_t *start, struct block *out)
 {
 	uint64_t least = c->taken < FREED ? 0 : c->taken - FREED;
-	for (uint64_t i = c->freed ? c->taken : 0; i-- > least; ) {
+	for (uint64_t i = c->freed ? c->taken : 0; i-- > least;) {
 		const struct compact_freed *f = &c->freed[i % FREED];
 		if (addr != f->addr && addr - f->addr >= block_size(&f->block))
 			continue;
@@ -485,7 +507,7 @@ bool compact_freed(const struct compact *c, raddr_t addr, raddr_t *start, struct
 	return false;
 }
 
-/* ---- all of them ---------------------------------------------------------------------------------------------------------------- */
+/* ---- all of them --------------------------------------------------------- */
 
 bool compact_walk(const struct compact *c, struct blocks_walk *w)
 {

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * compact.h - live blocks by address in as little memory as they need: one hash table, 16 bytes an entry, 13 of 16 in use at most.
+ * compact.h - live blocks by address in as little memory as they need: one hash table, 16 bytes an
+ * entry, 13 of 16 in use at most.
  *
- * An entry has no room for the whole address: it is a number of 44 bits, scrambled one to one; 4 bits of that follow from where the entry is, the
- * other 40 are in it. Blocks that cannot be said so (compact_fits) must go elsewhere: those not aligned to 8, of 1 MiB and more.
+ * An entry has no room for the whole address: it is a number of 44 bits, scrambled one to one; 4
+ * bits of that follow from where the entry is, the other 40 are in it. Blocks that cannot be said
+ * so (compact_fits) must go elsewhere: those not aligned to 8, of 1 MiB and more.
  *
- * Measured with tests/bench/ledger.c on two busy cores, from the ring to the end of the ledger, ns an event: pairs 33; 10^4, 10^5 and 10^6 live blocks, one
- * replaced at random, 71, 89 and 176. Bytes for a live block: 21 whatever the heap is like. With 7 of 8 in use instead of 13 of 16: 19.4, and
- * 84, 102 and 205 ns.
+ * Measured with tests/bench/ledger.c on two busy cores, from the ring to the end of the ledger, ns
+ * an event: pairs 33; 10^4, 10^5 and 10^6 live blocks, one replaced at random, 71, 89 and 176.
+ * Bytes for a live block: 21 whatever the heap is like. With 7 of 8 in use instead of 13 of 16:
+ * 19.4, and 84, 102 and 205 ns.
  */
 #ifndef MTRUN_COMPACT_H
 #define MTRUN_COMPACT_H
@@ -17,7 +20,7 @@
 /*
  *       63                 24 23      4 3     0
  *  a   |      tag (40)       | size (20)|tick hi|     sorted by tag
- *  b   |      as in struct block                |     0: no entry. (Where there is one its stack total is not 0.)
+ *  b   |      as in struct block                |     0: no entry. (Else its total is not 0.)
  */
 struct compact_entry {
 	uint64_t a, b;
@@ -25,27 +28,32 @@ struct compact_entry {
 
 /* Entries whose scrambled addresses begin with the same bits. */
 struct compact_segment {
-	uint32_t prefix;		/* those bits; of a segment that is not in use: the next such, plus 1 */
-	uint8_t depth;			/* how many */
-	uint8_t pages;			/* of memory; 0: not in use */
-	uint16_t count;			/* of entries */
+	/* those bits; of a segment that is not in use: the next such, plus 1 */
+	uint32_t prefix;
+	uint8_t depth;	/* how many */
+	uint8_t pages;	/* of memory; 0: not in use */
+	uint16_t count; /* of entries */
 };
 
 struct compact {
-	uint32_t *directory;		/* the segment by the first `depth` bits */
+	uint32_t *directory; /* the segment by the first `depth` bits */
 	unsigned depth;
 	struct compact_segment *segment;
-	uint32_t segments, room, idle;	/* room: reserved, also in `base`; idle: first segment not in use, plus 1 */
-	uint32_t drained;		/* segments before this one are empty, compact_drain() was there */
-	uint8_t *base;			/* segment I is at I * 64 KiB; only what it uses of that is ever touched */
-	size_t count;			/* of entries */
-	size_t pages;			/* of 4 KiB, in use by all segments */
-	uint64_t factor[2], inverse[2];	/* random: the target must not be able to choose addresses that collide */
-	struct compact_freed *freed;	/* a ring of those that were taken out last */
+	/* room: reserved, also in `base`; idle: first segment not in use, plus 1 */
+	uint32_t segments, room, idle;
+	/* segments before this one are empty, compact_drain() was there */
+	uint32_t drained;
+	/* segment I is at I * 64 KiB; only what it uses of that is ever touched */
+	uint8_t *base;
+	size_t count; /* of entries */
+	size_t pages; /* of 4 KiB, in use by all segments */
+	/* random: the target must not be able to choose addresses that collide */
+	uint64_t factor[2], inverse[2];
+	struct compact_freed *freed; /* a ring of those that were taken out last */
 	uint64_t taken;
 };
 
-#define COMPACT_SEGMENT 4096u		/* more entries no segment has */
+#define COMPACT_SEGMENT 4096u /* more entries no segment has */
 
 int compact_init(struct compact *c) MUST_USE;
 void compact_release(struct compact *c);
@@ -55,7 +63,10 @@ size_t compact_memory(const struct compact *c);
 
 bool compact_fits(raddr_t addr, const struct block *b);
 bool compact_get(const struct compact *c, raddr_t addr, struct block *out);
-/* B, which fits, lives at ADDR; what lived there is in *WAS, of which `a` is 0 if nothing did. -ENOMEM, also if the table can have no more entries there. */
+/*
+ * B, which fits, lives at ADDR; what lived there is in *WAS, of which `a` is 0 if nothing did.
+ * -ENOMEM, also if the table can have no more entries there.
+ */
 int compact_put(struct compact *c, raddr_t addr, const struct block *b, struct block *was) MUST_USE;
 /* What lives at ADDR is in *OUT and no longer in the table. False: nothing does. */
 bool compact_take(struct compact *c, raddr_t addr, struct block *out);
@@ -69,7 +80,10 @@ bool compact_freed(const struct compact *c, raddr_t addr, raddr_t *start, struct
 
 /* Part of blocks_walk(). */
 bool compact_walk(const struct compact *c, struct blocks_walk *w);
-/* Takes out up to COMPACT_SEGMENT blocks, any: how many; 0: there are no more. Nothing may be put in from the first call on until the last. */
+/*
+ * Takes out up to COMPACT_SEGMENT blocks, any: how many; 0: there are no more. Nothing may be put
+ * in from the first call on until the last.
+ */
 size_t compact_drain(struct compact *c, raddr_t *addr, struct block *b);
 
 #endif

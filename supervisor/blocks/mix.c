@@ -5,12 +5,15 @@
 #include <stdlib.h>
 
 /*
- * Switching the layout of a table of 10^7 blocks takes seconds, and for so long nobody may wait. So nothing is done at once: the table becomes a mix, new
- * blocks go to where they belong from then on, those that are there follow little by little, and every question looks at all places, of which at most
- * one has the answer. Turning back on the way is no special case: the old pages and the new ones change their roles.
+ * Switching the layout of a table of 10^7 blocks takes seconds, and for so long nobody may wait. So
+ * nothing is done at once: the table becomes a mix, new blocks go to where they belong from then
+ * on, those that are there follow little by little, and every question looks at all places, of
+ * which at most one has the answer. Turning back on the way is no special case: the old pages and
+ * the new ones change their roles.
  *
- *      compact wanted:   old  ->  compact, pages (what does not fit)       afterwards `old` is gone, the mix stays
- *      pages wanted:     old, compact  ->  pages                           afterwards `pages` are the table, the mix is gone
+ *      compact wanted:   old -> compact, pages (what does not fit) afterwards `old` is gone, the
+ *                        mix stays
+ *      pages wanted:     old, compact -> pages afterwards `pages` are the table, the mix is gone
  */
 
 struct mix *mix_new(struct blocks *t)
@@ -53,7 +56,8 @@ struct mix *mix_copy(const struct mix *m)
 		return NULL;
 	to->leaving = m->leaving;
 	to->moved = m->moved;
-	if (compact_copy(&to->compact, &m->compact) || blocks_copy(&to->pages, &m->pages) || (m->old.page && blocks_copy(&to->old, &m->old))) {
+	if (compact_copy(&to->compact, &m->compact) || blocks_copy(&to->pages, &m->pages) ||
+	    (m->old.page && blocks_copy(&to->old, &m->old))) {
 		mix_free(to);
 		return NULL;
 	}
@@ -62,7 +66,8 @@ struct mix *mix_copy(const struct mix *m)
 
 size_t mix_memory(const struct mix *m)
 {
-	return sizeof(*m) + compact_memory(&m->compact) + blocks_memory(&m->pages) + (m->old.page ? blocks_memory(&m->old) : 0);
+	return sizeof(*m) + compact_memory(&m->compact) + blocks_memory(&m->pages) +
+	       (m->old.page ? blocks_memory(&m->old) : 0);
 }
 
 int mix_turn(struct mix *m, bool leaving)
@@ -82,7 +87,7 @@ int mix_turn(struct mix *m, bool leaving)
 	return 0;
 }
 
-/* ---- single blocks -------------------------------------------------------------------------------------------------------------- */
+/* ---- single blocks ------------------------------------------------------- */
 
 const struct block *mix_get(const struct mix *m, raddr_t addr, struct block *copy)
 {
@@ -94,13 +99,15 @@ const struct block *mix_get(const struct mix *m, raddr_t addr, struct block *cop
 
 static bool take_from_pages(struct mix *m, raddr_t addr, struct block stamp, struct block *out)
 {
-	return blocks_take(&m->pages, addr, stamp, out) || (m->old.page && blocks_take(&m->old, addr, stamp, out));
+	return blocks_take(&m->pages, addr, stamp, out) ||
+	       (m->old.page && blocks_take(&m->old, addr, stamp, out));
 }
 
 /* To where it belongs, in neither of which it is yet. */
 static bool settle(struct mix *m, raddr_t addr, struct block block, struct block *was)
 {
-	if (!m->leaving && compact_fits(addr, &block) && !compact_put(&m->compact, addr, &block, was))
+	if (!m->leaving && compact_fits(addr, &block) &&
+	    !compact_put(&m->compact, addr, &block, was))
 		return true;
 	return blocks_put(&m->pages, addr, block, was);
 }
@@ -109,7 +116,8 @@ bool mix_put(struct mix *m, raddr_t addr, struct block block, struct block *was)
 {
 	struct block before, stamp = block_stamp(block_owner(&block), block_tick(&block));
 	bool compact = !m->leaving && compact_fits(addr, &block);
-	bool other = take_from_pages(m, addr, stamp, &before) || (!compact && compact_take(&m->compact, addr, &before));
+	bool other = take_from_pages(m, addr, stamp, &before) ||
+		     (!compact && compact_take(&m->compact, addr, &before));
 	bool put = settle(m, addr, block, was);
 	if (other)
 		*was = before;
@@ -120,7 +128,8 @@ bool mix_take(struct mix *m, raddr_t addr, struct block stamp, struct block *out
 {
 	if (!compact_take(&m->compact, addr, out))
 		return take_from_pages(m, addr, stamp, out);
-	struct block left = { (out->a & ~(BLOCK_USED | 0xfull << 60)) | stamp.a, (out->b & 0xffffff) | stamp.b };
+	struct block left = { (out->a & ~(BLOCK_USED | 0xfull << 60)) | stamp.a,
+			      (out->b & 0xffffff) | stamp.b };
 	compact_remember(&m->compact, addr, &left);
 	return true;
 }
@@ -130,10 +139,11 @@ void mix_count(struct mix *m, raddr_t addr)
 	struct block copy;
 	if (compact_count(&m->compact, addr))
 		return;
-	blocks_count(blocks_get(&m->pages, addr, &copy) || !m->old.page ? &m->pages : &m->old, addr);
+	blocks_count(blocks_get(&m->pages, addr, &copy) || !m->old.page ? &m->pages : &m->old,
+		     addr);
 }
 
-/* ---- moving --------------------------------------------------------------------------------------------------------------------- */
+/* ---- moving -------------------------------------------------------------- */
 
 /* The blocks of page P of the old table. Out of memory: some stay. */
 static size_t move_page(struct mix *m, struct block_page *p)
@@ -156,7 +166,10 @@ static size_t move_page(struct mix *m, struct block_page *p)
 /* The blocks of one segment. Out of memory: the rest goes back. */
 static size_t move_segment(struct mix *m)
 {
-	struct { raddr_t addr[COMPACT_SEGMENT]; struct block block[COMPACT_SEGMENT]; } *v = malloc(sizeof(*v));
+	struct {
+		raddr_t addr[COMPACT_SEGMENT];
+		struct block block[COMPACT_SEGMENT];
+	} *v = malloc(sizeof(*v));
 	size_t n = v ? compact_drain(&m->compact, v->addr, v->block) : 0, i = 0;
 	struct block was;
 	while (i < n && settle(m, v->addr[i], v->block[i], &was))
@@ -188,13 +201,15 @@ bool mix_move(struct mix *m, size_t n)
 	return m->leaving && m->compact.count;
 }
 
-/* ---- questions ------------------------------------------------------------------------------------------------------------------ */
+/* ---- questions ----------------------------------------------------------- */
 
 bool mix_walk(const struct mix *m, struct blocks_walk *w)
 {
 	w->count = 0;
 	for (; w->part < 3; w->part++, w->page = w->entry = 0)
-		if (w->part == 0 ? compact_walk(&m->compact, w) : w->part == 1 ? blocks_walk(&m->pages, w) : m->old.page && blocks_walk(&m->old, w))
+		if (w->part == 0   ? compact_walk(&m->compact, w)
+		    : w->part == 1 ? blocks_walk(&m->pages, w)
+				   : m->old.page && blocks_walk(&m->old, w))
 			return true;
 	return false;
 }
@@ -226,7 +241,8 @@ bool mix_freed(const struct mix *m, raddr_t addr, raddr_t *start, struct block *
 	for (int i = 0; i < 2; i++) {
 		struct block b;
 		raddr_t at;
-		if (!t[i]->page || !blocks_freed(t[i], addr, &at, &b) || (found && block_tick(&b) <= block_tick(out)))
+		if (!t[i]->page || !blocks_freed(t[i], addr, &at, &b) ||
+		    (found && block_tick(&b) <= block_tick(out)))
 			continue;
 		*start = at;
 		*out = b;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * mix.h - live blocks where they are not in one table of pages alone (blocks.h): most in a compact table, in pages those that do not fit there; and while
- * the layout changes, also in the table that they come from. For blocks_pages.c alone.
+ * mix.h - live blocks where they are not in one table of pages alone (blocks.h): most in a compact
+ * table, in pages those that do not fit there; and while the layout changes, also in the table that
+ * they come from. For blocks_pages.c alone.
  */
 #ifndef MTRUN_MIX_H
 #define MTRUN_MIX_H
@@ -9,17 +10,18 @@
 #include "blocks/compact.h"
 
 struct mix {
-	bool leaving;			/* all go to `pages`, which then are the table */
+	bool leaving; /* all go to `pages`, which then are the table */
 	struct compact compact;
 	struct blocks pages;
-	struct blocks old;		/* blocks are only taken from it; released: `page` is NULL */
-	size_t moved;			/* its first so many pages are empty */
+	/* blocks are only taken from it; released: `page` is NULL */
+	struct blocks old;
+	size_t moved; /* its first so many pages are empty */
 };
 
 /* A mix with all of T, which is then empty. NULL: out of memory. */
 struct mix *mix_new(struct blocks *t) MUST_USE;
 void mix_free(struct mix *m);
-struct mix *mix_copy(const struct mix *m) MUST_USE;	/* NULL: out of memory */
+struct mix *mix_copy(const struct mix *m) MUST_USE; /* NULL: out of memory */
 size_t mix_memory(const struct mix *m);
 /* Where blocks go from now on. 0 or -ENOMEM: as it was. */
 int mix_turn(struct mix *m, bool leaving) MUST_USE;

@@ -6,8 +6,9 @@
 #include "export/export.h"
 
 /*
- * The rows of `report --by site` for spreadsheets, as RFC 4180 has it: what needs it is in quotes, lines end in CR LF. Spreadsheets compute a cell that
- * begins as a formula does, also with what a name makes them fetch or run; an apostrophe in front keeps it a text.
+ * The rows of `report --by site` for spreadsheets, as RFC 4180 has it: what needs it is in quotes,
+ * lines end in CR LF. Spreadsheets compute a cell that begins as a formula does, also with what a
+ * name makes them fetch or run; an apostrophe in front keeps it a text.
  */
 static void put_text(FILE *out, const char *text)
 {

@@ -7,16 +7,18 @@
 #include "export/trie.h"
 
 /*
- * DHAT's JSON, version 2, for dh_view.html and the Firefox profiler: by stack what was allocated in total, what was live at the peak (t-gmax) and at the
- * end. Lifetimes are not known by stack, and left out: the viewer shows NaN for them. Of `Max`, which is a stack's own peak, the larger of the two is
- * written. Stacks that read the same are one: the viewer accepts no two.
+ * DHAT's JSON, version 2, for dh_view.html and the Firefox profiler: by stack what was allocated in
+ * total, what was live at the peak (t-gmax) and at the end. Lifetimes are not known by stack, and
+ * left out: the viewer shows NaN for them. Of `Max`, which is a stack's own peak, the larger of the
+ * two is written. Stacks that read the same are one: the viewer accepts no two.
  */
 struct place {
-	uint64_t total, totals, peak, peaks, end, ends;		/* bytes and blocks each */
+	uint64_t total, totals, peak, peaks, end, ends; /* bytes and blocks each */
 	bool is_leaf;
 };
 
-static int collect(const struct export *e, struct trie *t, struct place **place, const struct profile *at_peak)
+static int collect(const struct export *e, struct trie *t, struct place **place,
+		   const struct profile *at_peak)
 {
 	uint32_t node;
 	int err = 0;
@@ -32,7 +34,8 @@ static int collect(const struct export *e, struct trie *t, struct place **place,
 	return err ? err : *place ? 0 : -ENOMEM;
 }
 
-static void add_up(const struct export *e, const struct trie *t, struct place *place, const struct profile *at_peak)
+static void add_up(const struct export *e, const struct trie *t, struct place *place,
+		   const struct profile *at_peak)
 {
 	for (size_t i = 0; i < e->view->count; i++) {
 		const struct view_row *r = &e->view->row[i];
@@ -59,8 +62,12 @@ static int put_frame(struct json *j, const struct trie_frame *f)
 	char line[16], *text;
 
 	snprintf(line, sizeof(line), ":%u", f->at.line);
-	if (asprintf(&text, "0x%llX: %s (%s%s%s)", (unsigned long long)f->address, export_name(&f->at), f->at.file ? "" : "in ",
-		     f->at.file ? f->at.file : f->at.module ? f->at.module : "???", f->at.file ? line : "") < 0)
+	if (asprintf(&text, "0x%llX: %s (%s%s%s)", (unsigned long long)f->address,
+		     export_name(&f->at), f->at.file ? "" : "in ",
+		     f->at.file	    ? f->at.file
+		     : f->at.module ? f->at.module
+				    : "???",
+		     f->at.file ? line : "") < 0)
 		return -ENOMEM;
 	json_newline(j);
 	json_string(j, NULL, text);
@@ -89,7 +96,8 @@ static void put_place(struct json *j, const struct trie *t, const struct place *
 	json_end_object(j);
 }
 
-static int put_document(struct json *j, const struct export *e, const struct trie *t, const struct place *place)
+static int put_document(struct json *j, const struct export *e, const struct trie *t,
+			const struct place *place)
 {
 	int err = 0;
 
@@ -130,7 +138,8 @@ int export_dhat(FILE *out, const struct export *e)
 	int err = trie_init(&t, false);
 
 	if (!err)
-		err = e->past && e->points ? e->past(e->ctx, e->peak_ms, &at_peak) : export_profile(e, &at_peak);
+		err = e->past && e->points ? e->past(e->ctx, e->peak_ms, &at_peak)
+					   : export_profile(e, &at_peak);
 	if (!err)
 		err = collect(e, &t, &place, &at_peak);
 	if (!err) {

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include "report/print.h"
-#include "ledger/timeline.h"
 #include "export/export.h"
+#include "ledger/timeline.h"
+#include "report/print.h"
 
-/* All of it as one JSON document, for programs: whose it is, `report --by stack --json`, and `timeline --json` with a point only where the amount changes. */
+/*
+ * All of it as one JSON document, for programs: whose it is, `report --by stack --json`, and
+ * `timeline --json` with a point only where the amount changes.
+ */
 static void put_program(struct json *j, const struct export *e)
 {
 	json_object(j, "program");

@@ -8,7 +8,10 @@
 #include "base/array.h"
 #include "base/units.h"
 
-/* The table of formats, and what all writers need: the amounts and the stacks of the view that they print. */
+/*
+ * The table of formats, and what all writers need: the amounts and the stacks of the view that they
+ * print.
+ */
 const struct export_format export_formats[] = {
 	{ "heap", EXPORT_TOTALS, export_heap, NULL },
 	{ "jemalloc", EXPORT_TOTALS, export_jemalloc, NULL },
@@ -34,10 +37,16 @@ const struct export_format *export_format(const char *name)
 	return NULL;
 }
 
-/* ---- amounts ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- amounts ------------------------------------------------------------- */
 
-int64_t export_size(const struct export *e, const struct view_row *r) { return e->total ? (int64_t)r->total_size : r->size; }
-int64_t export_count(const struct export *e, const struct view_row *r) { return e->total ? (int64_t)r->total_count : r->count; }
+int64_t export_size(const struct export *e, const struct view_row *r)
+{
+	return e->total ? (int64_t)r->total_size : r->size;
+}
+int64_t export_count(const struct export *e, const struct view_row *r)
+{
+	return e->total ? (int64_t)r->total_count : r->count;
+}
 
 int64_t export_total(const struct export *e)
 {
@@ -68,7 +77,9 @@ const char *export_amount(struct text_buffer *b, int64_t bytes)
 
 const char *export_noun(const struct export *e)
 {
-	return e->total ? "allocated in total" : e->view->is_difference ? "more than before" : "live";
+	return e->total			? "allocated in total"
+	       : e->view->is_difference ? "more than before"
+					: "live";
 }
 
 int export_rest(const struct export *e)
@@ -79,7 +90,10 @@ int export_rest(const struct export *e)
 
 int export_profile(const struct export *e, struct profile *p)
 {
-	*p = (struct profile){ .ms = e->view->ms, .since_ms = e->view->since_ms, .is_difference = e->view->is_difference, .estimated = e->view->estimated };
+	*p = (struct profile){ .ms = e->view->ms,
+			       .since_ms = e->view->since_ms,
+			       .is_difference = e->view->is_difference,
+			       .estimated = e->view->estimated };
 	p->row = calloc(e->view->count + 1, sizeof(*p->row));
 	if (!p->row)
 		return -ENOMEM;
@@ -87,12 +101,14 @@ int export_profile(const struct export *e, struct profile *p)
 		const struct view_row *r = &e->view->row[i];
 
 		if (export_size(e, r) || export_count(e, r))
-			p->row[p->count++] = (struct profile_row){ .stack = r->stack, .size = export_size(e, r), .count = export_count(e, r) };
+			p->row[p->count++] = (struct profile_row){ .stack = r->stack,
+								   .size = export_size(e, r),
+								   .count = export_count(e, r) };
 	}
 	return 0;
 }
 
-/* ---- stacks ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- stacks -------------------------------------------------------------- */
 
 static int add(struct export_stack *s, const struct export_location *location)
 {
@@ -118,7 +134,8 @@ int export_stack(const struct export *e, const struct view_row *r, struct export
 
 	stack->count = 0;
 	for (uint32_t node = r->stack;;) {
-		struct export_location l = { sites_frames(e->sites, node), sites_address(e->sites, node), node };
+		struct export_location l = { sites_frames(e->sites, node),
+					     sites_address(e->sites, node), node };
 
 		if (add(stack, &l))
 			return -ENOMEM;
@@ -126,10 +143,11 @@ int export_stack(const struct export *e, const struct view_row *r, struct export
 		if (!node)
 			break;
 	}
-	while (inner < stack->count && (skip = allocators(stack->location[inner].frames)) == stack->location[inner].frames.count)
+	while (inner < stack->count && (skip = allocators(stack->location[inner].frames)) ==
+					       stack->location[inner].frames.count)
 		inner++;
 	if (inner == stack->count)
-		return 0;		/* nothing else is known of it */
+		return 0; /* nothing else is known of it */
 	stack->count -= inner;
 	memmove(stack->location, stack->location + inner, stack->count * sizeof(*stack->location));
 	stack->location[0].frames.frame += skip;

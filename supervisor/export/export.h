@@ -1,84 +1,114 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * export.h - what a process held, in the formats of other people's viewers. One table (export.c) names the formats; each is written by a file of its own.
+ * export.h - what a process held, in the formats of other people's viewers. One table (export.c)
+ * names the formats; each is written by a file of its own.
  *
- * What is exported is `report --by stack`: the rows of that view, in its order. One rule is added, so that a viewer's leaf is the function that
- * `text` has as flat: frames at a stack's inner end that are an allocator's (operator new, __rust_alloc) are left out, unless there are no others. (heap.c has them all.)
+ * What is exported is `report --by stack`: the rows of that view, in its order. One rule is added,
+ * so that a viewer's leaf is the function that `text` has as flat: frames at a stack's inner end
+ * that are an allocator's (operator new, __rust_alloc) are left out, unless there are no others.
+ * (heap.c has them all.)
  *
- * A writer prints to a stream and need not look at its errors: the caller does, at the end. It calls export_rest() for each stack, so that a live
- * process is served meanwhile.
+ * A writer prints to a stream and need not look at its errors: the caller does, at the end. It
+ * calls export_rest() for each stack, so that a live process is served meanwhile.
  */
 #ifndef MTRUN_EXPORT_H
 #define MTRUN_EXPORT_H
 
 #include <stdio.h>
 
+#include "base/types.h"
 #include "process/marks.h"
 #include "process/profile.h"
 #include "report/sites.h"
-#include "base/types.h"
 #include "report/view.h"
 
 struct modules;
 struct text_buffer;
 
-/* The most that was live in [from_ms, to_ms), and when that was. Points follow each other without gaps; values hold until they change. */
+/*
+ * The most that was live in [from_ms, to_ms), and when that was. Points follow each other without
+ * gaps; values hold until they change.
+ */
 struct export_point {
 	uint64_t from_ms, to_ms;
 	uint64_t bytes, ms;
 };
 
-struct export {
+struct export
+{
 	/* what is exported */
-	const struct view *view;	/* by stack, all rows; view->ms: the moment, view->is_difference, view->since_ms; has_totals: what is live *now* */
+	/*
+	 * by stack, all rows; view->ms: the moment, view->is_difference, view->since_ms;
+	 * has_totals: what is live *now*
+	 */
+	const struct view *view;
 	struct sites *sites;
-	bool total;			/* the amounts are what was allocated in total, live or not */
-	const char *moment;		/* the same for people: "now", "at the peak", "at 3.2 s", "since 'before'" */
-	unsigned counted;		/* LEDGER_COUNT_*: which kinds are in it */
-	uint64_t sample;		/* bytes on average between two that are recorded now; 0: each is. view->estimated: what is exported was scaled up from some */
+	/* the amounts are what was allocated in total, live or not */
+	bool total;
+	/* the same for people: "now", "at the peak", "at 3.2 s", "since 'before'" */
+	const char *moment;
+	unsigned counted; /* LEDGER_COUNT_*: which kinds are in it */
+	/*
+	 * bytes on average between two that are recorded now; 0: each is. view->estimated: what is
+	 * exported was scaled up from some
+	 */
+	uint64_t sample;
 
 	/* whose it is; each may be NULL */
-	pid_t pid;			/* 0: unknown */
-	const char *command, *exe;	/* its name; the executable's path */
-	const char *command_line;	/* with its arguments, one blank between */
+	pid_t pid;		   /* 0: unknown */
+	const char *command, *exe; /* its name; the executable's path */
+	const char *command_line;  /* with its arguments, one blank between */
 	const struct modules *modules;
-	uint64_t began;			/* when tracing began, ms of the clock: what all other times count from */
-	uint64_t began_ms, now_ms;	/* of the process; its end if that has been */
+	/* when tracing began, ms of the clock: what all other times count from */
+	uint64_t began;
+	uint64_t began_ms, now_ms; /* of the process; its end if that has been */
 
 	/* what was live over time; points 0: not known */
 	const struct export_point *point;
 	size_t points;
 	uint64_t peak, peak_ms;
-	const struct marks *marks;	/* NULL: none */
-	/* What was live at the maximum of the point that MS is in, by stack; for the caller to release. 0 or -errno. */
+	const struct marks *marks; /* NULL: none */
+	/*
+	 * What was live at the maximum of the point that MS is in, by stack; for the caller to
+	 * release. 0 or -errno.
+	 */
 	int (*past)(void *ctx, uint64_t ms, struct profile *out);
 
-	bool (*interrupted)(void *ctx);	/* the user has enough; NULL: never */
+	bool (*interrupted)(void *ctx); /* the user has enough; NULL: never */
 	void *ctx;
 };
 
 enum export_flags {
-	EXPORT_SIGNED = 1,		/* a difference may have negative amounts in it; elsewhere the caller leaves such rows out, and says so */
-	EXPORT_TOTALS = 2,		/* wants the totals, too: rows with nothing live are in the view */
-	EXPORT_TIMELINE = 4,		/* is about the whole time and all stacks: no option goes with it */
+	/*
+	 * a difference may have negative amounts in it; elsewhere the caller leaves such rows out,
+	 * and says so
+	 */
+	EXPORT_SIGNED = 1,
+	/* wants the totals, too: rows with nothing live are in the view */
+	EXPORT_TOTALS = 2,
+	/* is about the whole time and all stacks: no option goes with it */
+	EXPORT_TIMELINE = 4,
 };
 
-/* What is written becomes what FILE's ending says by a shell command, of its input; NULL: it is that already. A NULL ending ends a list. */
+/*
+ * What is written becomes what FILE's ending says by a shell command, of its input; NULL: it is
+ * that already. A NULL ending ends a list.
+ */
 struct export_ending {
 	const char *ending, *command;
 };
 
 struct export_format {
 	const char *name;
-	unsigned flags;			/* enum export_flags */
-	int (*write)(FILE *out, const struct export *e);	/* 0, -ENOMEM, -EINTR */
-	const struct export_ending *ending;	/* what FILE may end in; NULL: in anything */
+	unsigned flags;					 /* enum export_flags */
+	int (*write)(FILE *out, const struct export *e); /* 0, -ENOMEM, -EINTR */
+	const struct export_ending *ending; /* what FILE may end in; NULL: in anything */
 };
 /* The table, in the order of help and manual; a NULL name ends it. */
 extern const struct export_format export_formats[];
-const struct export_format *export_format(const char *name);		/* NULL: there is none */
+const struct export_format *export_format(const char *name); /* NULL: there is none */
 
-/* ---- for the writers --------------------------------------------------------------------------------------------------------------- */
+/* ---- for the writers ----------------------------------------------------- */
 
 /* The amounts of a row: what is live, or with `total` what was allocated. */
 int64_t export_size(const struct export *e, const struct view_row *r);
@@ -91,26 +121,35 @@ const char *export_amount(struct text_buffer *b, int64_t bytes);
 const char *export_noun(const struct export *e);
 /* To be called for each stack: 0, or -EINTR. */
 int export_rest(const struct export *e) MUST_USE;
-/* The rows' amounts as a profile, which a table or a tree can be made of; for the caller to release. 0 or -ENOMEM. */
+/*
+ * The rows' amounts as a profile, which a table or a tree can be made of; for the caller to
+ * release. 0 or -ENOMEM.
+ */
 int export_profile(const struct export *e, struct profile *p) MUST_USE;
 
-/* The stack of a row, innermost first. Starts empty (all zeros), is used again for each row, export_stack_release() frees. */
+/*
+ * The stack of a row, innermost first. Starts empty (all zeros), is used again for each row,
+ * export_stack_release() frees.
+ */
 struct export_location {
-	struct symbol_frames frames;	/* innermost first, count >= 1; their address identifies the location */
-	raddr_t address;		/* within the call; 0: a pseudo-frame, as [truncated] */
+	/* innermost first, count >= 1; their address identifies the location */
+	struct symbol_frames frames;
+	raddr_t address; /* within the call; 0: a pseudo-frame, as [truncated] */
 	uint32_t node;
 };
 struct export_stack {
-	size_t count, room;		/* count >= 1 after export_stack() */
+	size_t count, room; /* count >= 1 after export_stack() */
 	struct export_location *location;
 };
-int export_stack(const struct export *e, const struct view_row *r, struct export_stack *stack) MUST_USE;	/* 0 or -ENOMEM */
+/* 0 or -ENOMEM */
+int export_stack(const struct export *e, const struct view_row *r,
+		 struct export_stack *stack) MUST_USE;
 void export_stack_release(struct export_stack *stack);
 
 /* A function's name for a viewer: never NULL or empty. */
 const char *export_name(const struct symbol_frame *f);
 
-/* ---- the writers --------------------------------------------------------------------------------------------------------------------- */
+/* ---- the writers --------------------------------------------------------- */
 
 int export_heap(FILE *out, const struct export *e);
 int export_pprof(FILE *out, const struct export *e);

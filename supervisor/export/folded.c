@@ -5,9 +5,11 @@
 #include "export/export.h"
 
 /*
- * Folded stacks: `outermost;...;innermost BYTES`, one stack a line, each inlined function a frame of its own. The grammar has no escapes: names are as
- * everywhere (escape.h), and what separates frames is replaced within them. Readers take the text behind the last blank as the amount, so blanks may be in names. Stacks that read
- * the same (they differ in addresses only) are lines of their own; readers add them up.
+ * Folded stacks: `outermost;...;innermost BYTES`, one stack a line, each inlined function a frame
+ * of its own. The grammar has no escapes: names are as everywhere (escape.h), and what separates
+ * frames is replaced within them. Readers take the text behind the last blank as the amount, so
+ * blanks may be in names. Stacks that read the same (they differ in addresses only) are lines of
+ * their own; readers add them up.
  */
 static void put_name(FILE *out, const char *name)
 {

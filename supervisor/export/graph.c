@@ -8,45 +8,48 @@
 
 #include "base/array.h"
 #include "base/escape.h"
+#include "base/intern.h"
 #include "base/units.h"
 #include "base/utf8.h"
 #include "export/export.h"
 #include "export/graph.h"
-#include "base/intern.h"
 
 /*
- * The call graph as jeprof and pprof draw it, in dot's language: a box for each function with what it asked for itself (flat) and with what was called from
- * it (cum), the larger the more it asked for itself; an arrow for each call with what went through it. Functions that hold little are left out, and the legend
- * says so; an arrow over such is dashed.
+ * The call graph as jeprof and pprof draw it, in dot's language: a box for each function with what
+ * it asked for itself (flat) and with what was called from it (cum), the larger the more it asked
+ * for itself; an arrow for each call with what went through it. Functions that hold little are left
+ * out, and the legend says so; an arrow over such is dashed.
  *
- * Boxes are the rows of the table that `text` prints. Arrows are found by one more walk over the stacks; one that a stack goes along twice counts once.
+ * Boxes are the rows of the table that `text` prints. Arrows are found by one more walk over the
+ * stacks; one that a stack goes along twice counts once.
  */
-#define NODES         80		/* at most */
+#define NODES	      80 /* at most */
 #define NODE_FRACTION 0.005
 #define EDGE_FRACTION 0.001
-#define LABEL         60		/* bytes of a name in a box; all of it is in the tooltip */
+#define LABEL	      60 /* bytes of a name in a box; all of it is in the tooltip */
 
 struct edge {
-	uint32_t from, to;		/* nodes */
+	uint32_t from, to; /* nodes */
 	int64_t size;
-	uint32_t row;			/* the last stack that was counted, plus 1 */
-	bool indirect;			/* something was left out in between */
+	uint32_t row;  /* the last stack that was counted, plus 1 */
+	bool indirect; /* something was left out in between */
 };
 
 struct graph {
 	FILE *out;
 	const struct export *e;
-	struct table t;			/* by cum; the first `nodes` are drawn */
+	struct table t; /* by cum; the first `nodes` are drawn */
 	size_t nodes;
-	int64_t least_node, least_edge;	/* bytes */
+	int64_t least_node, least_edge; /* bytes */
 	struct intern names;		/* of all rows, number I being row I - 1 */
 	struct intern keys;		/* of the edges */
 	struct edge *edge;
 	size_t room;
-	bool called[NODES];		/* it is in a stack; an allocator's functions that were left out of all are not */
+	/* it is in a stack; an allocator's functions that were left out of all are not */
+	bool called[NODES];
 };
 
-/* ---- names ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- names --------------------------------------------------------------- */
 
 void graph_put_text(FILE *out, const char *text)
 {
@@ -54,18 +57,21 @@ void graph_put_text(FILE *out, const char *text)
 
 	for (size_t len; *text; text += len) {
 		len = escape_unit(text, as);
-		if (*as == '\\')		/* for dot a backslash begins an escape, too */
+		if (*as == '\\') /* for dot a backslash begins an escape, too */
 			fprintf(out, as[1] == '\\' ? "\\\\\\\\" : "\\\\%.10s", as + 1);
 		else if (*text == '"')
 			fputs("\\\"", out);
-		else if (*text == '&')		/* dot knows HTML's entities */
+		else if (*text == '&') /* dot knows HTML's entities */
 			fputs("&amp;", out);
 		else
 			fwrite(text, 1, len, out);
 	}
 }
 
-static bool is_ident(char c) { return isalnum((unsigned char)c) || c == '_' || c == '~' || (unsigned char)c >= 0x80; }
+static bool is_ident(char c)
+{
+	return isalnum((unsigned char)c) || c == '_' || c == '~' || (unsigned char)c >= 0x80;
+}
 
 /* What is behind the bracket at P and all within. */
 static const char *behind(const char *p)
@@ -88,7 +94,8 @@ void graph_short_name(char *to, size_t size, const char *name)
 	size_t n = 0;
 
 	for (const char *p = name; *p && n + 5 < size;) {
-		if (!strncmp(p, "operator", 8) && (p == name || !is_ident(p[-1])) && !is_ident(p[8])) {
+		if (!strncmp(p, "operator", 8) && (p == name || !is_ident(p[-1])) &&
+		    !is_ident(p[8])) {
 			size_t len = 8 + strspn(p + 8, "<>=-*+!&|^%/,~[]");
 
 			len += len == 8 && !strncmp(p + 8, "()", 2) ? 2 : 0;
@@ -97,7 +104,8 @@ void graph_short_name(char *to, size_t size, const char *name)
 			memcpy(to + n, p, len);
 			n += len;
 			p += len;
-		} else if (p > name && ((*p == '<' && is_ident(p[-1])) || (*p == '(' && !strchr(": (", p[-1])))) {
+		} else if (p > name && ((*p == '<' && is_ident(p[-1])) ||
+					(*p == '(' && !strchr(": (", p[-1])))) {
 			p = behind(p);
 		} else {
 			int len = utf8_length(p);
@@ -109,12 +117,13 @@ void graph_short_name(char *to, size_t size, const char *name)
 	to[n] = '\0';
 }
 
-/* ---- edges ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- edges --------------------------------------------------------------- */
 
 static struct edge *edge(struct graph *g, uint32_t from, uint32_t to)
 {
 	size_t before = g->keys.count;
-	uint32_t n = intern(&g->keys, (const void *)(uintptr_t)((uint64_t)(from + 1) << 32 | (to + 1)));
+	uint32_t n =
+		intern(&g->keys, (const void *)(uintptr_t)((uint64_t)(from + 1) << 32 | (to + 1)));
 
 	if (n == 0)
 		return NULL;
@@ -125,7 +134,10 @@ static struct edge *edge(struct graph *g, uint32_t from, uint32_t to)
 	return &g->edge[n - 1];
 }
 
-/* The calls of one stack, from its outermost function that is drawn to the innermost. ROW: its number, plus 1. */
+/*
+ * The calls of one stack, from its outermost function that is drawn to the innermost. ROW: its
+ * number, plus 1.
+ */
 static int add_calls(struct graph *g, const struct export_stack *stack, int64_t size, uint32_t row)
 {
 	uint32_t caller = UINT32_MAX;
@@ -178,7 +190,7 @@ static int find_edges(struct graph *g)
 	return err;
 }
 
-/* ---- drawing ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- drawing ------------------------------------------------------------- */
 
 static double share(const struct graph *g, int64_t size)
 {
@@ -197,10 +209,13 @@ static void put_node(const struct graph *g, size_t i)
 	graph_put_text(g->out, name);
 	fputs("\\n", g->out);
 	if (r->flat)
-		escape_printf(g->out, "%s (%.1f%%)\\r", export_amount(&amount, r->flat), 100 * flat);
+		escape_printf(g->out, "%s (%.1f%%)\\r", export_amount(&amount, r->flat),
+			      100 * flat);
 	if (r->flat != r->cum)
-		escape_printf(g->out, "%s%s (%.1f%%)\\r", r->flat ? "of " : "", export_amount(&amount, r->cum), 100 * cum);
-	fprintf(g->out, "\", fontsize=%.1f, fillcolor=\"0.08 %.3f 1.0\", tooltip=\"", 8 + 40 * sqrt(flat), 0.6 * sqrt(flat));
+		escape_printf(g->out, "%s%s (%.1f%%)\\r", r->flat ? "of " : "",
+			      export_amount(&amount, r->cum), 100 * cum);
+	fprintf(g->out, "\", fontsize=%.1f, fillcolor=\"0.08 %.3f 1.0\", tooltip=\"",
+		8 + 40 * sqrt(flat), 0.6 * sqrt(flat));
 	graph_put_text(g->out, r->function);
 	fprintf(g->out, ": %" PRId64 " of %" PRId64 " bytes\"];\n", r->flat, r->cum);
 }
@@ -210,8 +225,12 @@ static void put_edge(const struct graph *g, const struct edge *e)
 	double part = share(g, e->size);
 	struct text_buffer amount;
 
-	escape_printf(g->out, "n%" PRIu32 " -> n%" PRIu32 " [label=\" %s\", weight=%d, penwidth=%.2f%s, tooltip=\"%" PRId64 " bytes\"];\n", e->from, e->to,
-		export_amount(&amount, e->size), 1 + (int)(100 * part), 0.7 + 5 * part, e->indirect ? ", style=dashed" : "", e->size);
+	escape_printf(g->out,
+		      "n%" PRIu32 " -> n%" PRIu32
+		      " [label=\" %s\", weight=%d, penwidth=%.2f%s, tooltip=\"%" PRId64
+		      " bytes\"];\n",
+		      e->from, e->to, export_amount(&amount, e->size), 1 + (int)(100 * part),
+		      0.7 + 5 * part, e->indirect ? ", style=dashed" : "", e->size);
 }
 
 static void put_legend(const struct graph *g)
@@ -228,18 +247,21 @@ static void put_legend(const struct graph *g)
 	graph_put_text(g->out, e->command ? e->command : "");
 	if (e->pid)
 		fprintf(g->out, " (%d)", (int)e->pid);
-	escape_printf(g->out, "\\lTotal: %s%s %s\\l", e->view->estimated ? "~" : "", export_amount(&amount, g->t.total), export_noun(e));
+	escape_printf(g->out, "\\lTotal: %s%s %s\\l", e->view->estimated ? "~" : "",
+		      export_amount(&amount, g->t.total), export_noun(e));
 	graph_put_text(g->out, e->moment);
 	fprintf(g->out, "\\l%zu of %zu functions\\l", drawn, all);
 	escape_printf(g->out, "Dropped nodes with < %s\\l", export_amount(&amount, g->least_node));
-	escape_printf(g->out, "Dropped edges with < %s\\l\", tooltip=\"%" PRId64 " bytes\"];\n", export_amount(&amount, g->least_edge), g->t.total);
+	escape_printf(g->out, "Dropped edges with < %s\\l\", tooltip=\"%" PRId64 " bytes\"];\n",
+		      export_amount(&amount, g->least_edge), g->t.total);
 }
 
 static void draw(const struct graph *g)
 {
 	fputs("digraph \"", g->out);
 	graph_put_text(g->out, g->e->command ? g->e->command : "");
-	fputs("\" {\nnode [shape=box, style=filled, fontname=\"Helvetica\"];\nedge [fontname=\"Helvetica\", fontsize=10];\n", g->out);
+	fputs("\" {\nnode [shape=box, style=filled, fontname=\"Helvetica\"];\nedge [fontname=\"Helvetica\", fontsize=10];\n",
+	      g->out);
 	put_legend(g);
 	for (size_t i = 0; i < g->nodes; i++)
 		if (g->called[i])
@@ -291,6 +313,8 @@ int export_graph(FILE *out, const struct export *e)
 	return err;
 }
 
-const struct export_ending graph_endings[] = {
-	{ ".svg", "dot -q -Tsvg" }, { ".pdf", "dot -q -Tpdf" }, { ".png", "dot -q -Tpng" }, { ".dot", NULL }, { NULL, NULL }
-};
+const struct export_ending graph_endings[] = { { ".svg", "dot -q -Tsvg" },
+					       { ".pdf", "dot -q -Tpdf" },
+					       { ".png", "dot -q -Tpng" },
+					       { ".dot", NULL },
+					       { NULL, NULL } };

@@ -9,8 +9,9 @@
 #include "export/trie.h"
 
 /*
- * heaptrack's file, version 3, as text: for heaptrack_gui and heaptrack_print. It is a log of calls, but only sums by stack are kept here; so a log is
- * made up that comes to the same sums. Each stack's blocks are of four kinds:
+ * heaptrack's file, version 3, as text: for heaptrack_gui and heaptrack_print. It is a log of
+ * calls, but only sums by stack are kept here; so a log is made up that comes to the same sums.
+ * Each stack's blocks are of four kinds:
  *
  *	        start    peak    end
  *	both      +....................		live at the peak and at the end
@@ -18,11 +19,14 @@
  *	end                  +..........		live at the end only
  *	gone   +-					at neither
  *
- * How many are of which kind is not known either, but for their sums: what is live at the peak, at the end, what was allocated in total. As many as these
- * allow are taken to be `both`. Within a kind all blocks of a stack have one size, or two that differ by 1 byte, so that the sums are exact.
+ * How many are of which kind is not known either, but for their sums: what is live at the peak, at
+ * the end, what was allocated in total. As many as these allow are taken to be `both`. Within a
+ * kind all blocks of a stack have one size, or two that differ by 1 byte, so that the sums are
+ * exact.
  *
- * So the reader's totals, peak, leaks, temporaries and calls are true, by stack and in sum; in between its curves are not, and sizes are averages. The file says so.
- * (A temporary block that was live at the peak is not told to be temporary.)
+ * So the reader's totals, peak, leaks, temporaries and calls are true, by stack and in sum; in
+ * between its curves are not, and sizes are averages. The file says so. (A temporary block that was
+ * live at the peak is not told to be temporary.)
  */
 struct kind {
 	uint64_t count, bytes;
@@ -39,20 +43,24 @@ struct heaptrack {
 	struct stack_log *log;
 	size_t logs;
 	struct profile at_peak;
-	uint64_t peak;			/* bytes */
-	uint64_t infos;			/* alloc-infos written; number 0 is never used */
+	uint64_t peak;	/* bytes */
+	uint64_t infos; /* alloc-infos written; number 0 is never used */
 };
 
-/* ---- which blocks ------------------------------------------------------------------------------------------------------------------ */
+/* ---- which blocks -------------------------------------------------------- */
 
 /*
- * COUNT blocks are live both at the peak and at the end: how many bytes may they have? At least *LOW, at most *HIGH; false: it cannot be.
- * A kind without blocks has no bytes, and none that is gone was larger than MOST on average: it would have made a peak of its own.
+ * COUNT blocks are live both at the peak and at the end: how many bytes may they have? At least
+ * *LOW, at most *HIGH; false: it cannot be. A kind without blocks has no bytes, and none that is
+ * gone was larger than MOST on average: it would have made a peak of its own.
  */
-static bool both_bytes(struct kind all, struct kind peak, struct kind end, uint64_t count, uint64_t most, uint64_t *bytes)
+static bool both_bytes(struct kind all, struct kind peak, struct kind end, uint64_t count,
+		       uint64_t most, uint64_t *bytes)
 {
-	int64_t gone = (int64_t)(all.count + count) - (int64_t)(peak.count + end.count), spare = (int64_t)all.bytes - (int64_t)(peak.bytes + end.bytes);
-	int64_t low = spare < 0 ? -spare : 0, high = (int64_t)(peak.bytes < end.bytes ? peak.bytes : end.bytes);
+	int64_t gone = (int64_t)(all.count + count) - (int64_t)(peak.count + end.count),
+		spare = (int64_t)all.bytes - (int64_t)(peak.bytes + end.bytes);
+	int64_t low = spare < 0 ? -spare : 0,
+		high = (int64_t)(peak.bytes < end.bytes ? peak.bytes : end.bytes);
 
 	if (gone < 0)
 		return false;
@@ -69,10 +77,12 @@ static bool both_bytes(struct kind all, struct kind peak, struct kind end, uint6
 }
 
 /*
- * The kinds of a stack's blocks. What really happened is one solution, so there is one; but for mappings that were unmapped in part, which have
- * shrunk without a call: then none is taken to be `both`, and what is missing in total is added.
+ * The kinds of a stack's blocks. What really happened is one solution, so there is one; but for
+ * mappings that were unmapped in part, which have shrunk without a call: then none is taken to be
+ * `both`, and what is missing in total is added.
  */
-static void divide(struct stack_log *l, struct kind all, struct kind peak, struct kind end, uint64_t most)
+static void divide(struct stack_log *l, struct kind all, struct kind peak, struct kind end,
+		   uint64_t most)
 {
 	uint64_t count = peak.count < end.count ? peak.count : end.count, bytes = 0;
 
@@ -102,7 +112,8 @@ static int by_stack(const void *a, const void *b)
 
 static struct kind kind_of(int64_t count, int64_t bytes)
 {
-	return (struct kind){ count > 0 ? (uint64_t)count : 0, count > 0 && bytes > 0 ? (uint64_t)bytes : 0 };
+	return (struct kind){ count > 0 ? (uint64_t)count : 0,
+			      count > 0 && bytes > 0 ? (uint64_t)bytes : 0 };
 }
 
 static int collect(struct heaptrack *h)
@@ -116,14 +127,17 @@ static int collect(struct heaptrack *h)
 	qsort(h->at_peak.row, h->at_peak.count, sizeof(*h->at_peak.row), by_stack);
 	for (size_t i = 0; i < v->count && !err; i++) {
 		const struct view_row *r = &v->row[i];
-		const struct profile_row *p = bsearch(&(struct profile_row){ .stack = r->stack }, h->at_peak.row, h->at_peak.count, sizeof(*p), by_stack);
+		const struct profile_row *p = bsearch(&(struct profile_row){ .stack = r->stack },
+						      h->at_peak.row, h->at_peak.count, sizeof(*p),
+						      by_stack);
 		struct stack_log *l = &h->log[h->logs++];
 
 		err = export_rest(h->e);
 		if (!err)
 			err = trie_stack(&h->trie, h->e, r->stack, &l->trace);
 		l->temporary = r->temporary;
-		divide(l, kind_of((int64_t)r->total_count, (int64_t)r->total_size), p ? kind_of(p->count, p->size) : (struct kind){ 0 },
+		divide(l, kind_of((int64_t)r->total_count, (int64_t)r->total_size),
+		       p ? kind_of(p->count, p->size) : (struct kind){ 0 },
 		       kind_of(r->count, r->size), h->peak);
 		if (l->temporary > l->gone.count)
 			l->temporary = l->gone.count;
@@ -131,7 +145,7 @@ static int collect(struct heaptrack *h)
 	return err;
 }
 
-/* ---- definitions ------------------------------------------------------------------------------------------------------------------- */
+/* ---- definitions --------------------------------------------------------- */
 
 static void put_string(FILE *out, const char *text)
 {
@@ -150,7 +164,8 @@ static void put_frames(struct heaptrack *h)
 
 	for (size_t i = 0; i < h->trie.frames; i++) {
 		const struct trie_frame *f = &h->trie.frame[i];
-		uint32_t module = intern(&strings, f->at.module ? f->at.module : "??"), function = intern(&strings, export_name(&f->at));
+		uint32_t module = intern(&strings, f->at.module ? f->at.module : "??"),
+			 function = intern(&strings, export_name(&f->at));
 		uint32_t file = f->at.file ? intern(&strings, f->at.file) : 0;
 
 		while (said < strings.count)
@@ -165,29 +180,32 @@ static void put_frames(struct heaptrack *h)
 		fprintf(h->out, "t %x %x\n", h->trie.node[i].frame + 1, h->trie.node[i].parent);
 }
 
-/* ---- calls ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- calls --------------------------------------------------------------- */
 
 /*
- * A size has two alloc-infos that read the same, by which blocks are taken and given back: readers hold a block for temporary if it is given back by the
- * info of the call before.
+ * A size has two alloc-infos that read the same, by which blocks are taken and given back: readers
+ * hold a block for temporary if it is given back by the info of the call before.
  */
 struct size_class {
 	uint64_t count, info;
 };
 
-static struct size_class size_class(struct heaptrack *h, const struct stack_log *l, uint64_t size, uint64_t count)
+static struct size_class size_class(struct heaptrack *h, const struct stack_log *l, uint64_t size,
+				    uint64_t count)
 {
 	struct size_class c = { count, h->infos };
 
 	if (count) {
-		fprintf(h->out, "a %" PRIx64 " %x\na %" PRIx64 " %x\n", size, l->trace, size, l->trace);
+		fprintf(h->out, "a %" PRIx64 " %x\na %" PRIx64 " %x\n", size, l->trace, size,
+			l->trace);
 		h->infos += 2;
 	}
 	return c;
 }
 
 /* The blocks of K as at most two sizes. */
-static void size_classes(struct heaptrack *h, const struct stack_log *l, struct kind k, struct size_class c[2])
+static void size_classes(struct heaptrack *h, const struct stack_log *l, struct kind k,
+			 struct size_class c[2])
 {
 	uint64_t size = k.count ? k.bytes / k.count : 0, larger = k.count ? k.bytes % k.count : 0;
 
@@ -234,9 +252,11 @@ static int pass(struct heaptrack *h, const struct stack_log *l)
 	for (int i = 0; i < 2 && !err; i++) {
 		uint64_t n = temporary < c[i].count ? temporary : c[i].count;
 
-		snprintf(call, sizeof(call), "+ %" PRIx64 "\n- %" PRIx64 "\n", c[i].info, c[i].info);
+		snprintf(call, sizeof(call), "+ %" PRIx64 "\n- %" PRIx64 "\n", c[i].info,
+			 c[i].info);
 		err = put_calls(h, call, n);
-		snprintf(call, sizeof(call), "+ %" PRIx64 "\n- %" PRIx64 "\n", c[i].info, c[i].info + 1);
+		snprintf(call, sizeof(call), "+ %" PRIx64 "\n- %" PRIx64 "\n", c[i].info,
+			 c[i].info + 1);
 		if (!err)
 			err = put_calls(h, call, c[i].count - n);
 		temporary -= n;
@@ -246,7 +266,8 @@ static int pass(struct heaptrack *h, const struct stack_log *l)
 
 static int put_log(struct heaptrack *h)
 {
-	uint64_t began = h->e->began_ms, peak = h->e->peak_ms > began ? h->e->peak_ms - began : 0, now = h->e->now_ms - began;
+	uint64_t began = h->e->began_ms, peak = h->e->peak_ms > began ? h->e->peak_ms - began : 0,
+		 now = h->e->now_ms - began;
 	int err = 0;
 
 	fputs("a 0 0\nc 0\n", h->out);
@@ -267,15 +288,17 @@ static int put_log(struct heaptrack *h)
 	return err;
 }
 
-/* ---- the file ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- the file ------------------------------------------------------------ */
 
 static void put_header(struct heaptrack *h)
 {
 	fputs("v 10400 3\n"
-	      "# Written by mtrun " MTRUN_VERSION " from sums by stack, not from a log of calls. True, by stack and in sum: calls, bytes, temporary allocations,\n"
+	      "# Written by mtrun " MTRUN_VERSION
+	      " from sums by stack, not from a log of calls. True, by stack and in sum: calls, bytes, temporary allocations,\n"
 	      "# what was live at the peak and at the end. Made up: when it was between start, peak and end; the sizes of single blocks (averages).\n",
 	      h->out);
-	fputs(h->e->view->estimated ? "# All numbers are estimates from samples.\nX " : "X ", h->out);
+	fputs(h->e->view->estimated ? "# All numbers are estimates from samples.\nX " : "X ",
+	      h->out);
 	escape_put(h->out, h->e->command_line ? h->e->command_line : "unknown");
 	fputs("\nI 1000 0\n", h->out);
 }
@@ -286,7 +309,8 @@ int export_heaptrack(FILE *out, const struct export *e)
 	int err = trie_init(&h.trie, false);
 
 	if (!err)
-		err = e->past && e->points ? e->past(e->ctx, e->peak_ms, &h.at_peak) : export_profile(e, &h.at_peak);
+		err = e->past && e->points ? e->past(e->ctx, e->peak_ms, &h.at_peak)
+					   : export_profile(e, &h.at_peak);
 	if (!err)
 		err = collect(&h);
 	if (!err) {

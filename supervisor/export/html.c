@@ -8,21 +8,25 @@
 #include "export/trie.h"
 
 /*
- * One page with memory over time, and what was live at any moment of it. Here the numbers are written, as JSON; page.js draws them.
+ * One page with memory over time, and what was live at any moment of it. Here the numbers are
+ * written, as JSON; page.js draws them.
  *
- * The page is bounded, whatever the program was: the curve has so many points (of many the highest), some of them are key moments, of which it is known what each
- * stack held. Of the stacks those that held the most at any of these are named, as many as fit; the others are summed by site, so that the table of sites
- * has nothing left out but very many sites; what these held is the difference to the moment's sum, which the page shows as `(others)`. So rows
- * always add up. A moment is written as what differs from the one before; if that is too much, only each second (fourth, ...) one stays, the peak and the last
- * one in any case.
+ * The page is bounded, whatever the program was: the curve has so many points (of many the
+ * highest), some of them are key moments, of which it is known what each stack held. Of the stacks
+ * those that held the most at any of these are named, as many as fit; the others are summed by
+ * site, so that the table of sites has nothing left out but very many sites; what these held is the
+ * difference to the moment's sum, which the page shows as `(others)`. So rows always add up. A
+ * moment is written as what differs from the one before; if that is too much, only each second
+ * (fourth, ...) one stays, the peak and the last one in any case.
  */
-#define CURVE 1500u
-#define KEYS 150u
+#define CURVE  1500u
+#define KEYS   150u
 #define STACKS 3000u
-#define SITES 1000u			/* for stacks that are not named */
-#define NAMES (2u << 20)		/* bytes for functions, files and the nodes of stacks, about */
-#define CHANGES 160000u			/* between key moments */
-#define LONGEST 500u			/* bytes of a name */
+#define SITES  1000u /* for stacks that are not named */
+/* bytes for functions, files and the nodes of stacks, about */
+#define NAMES	(2u << 20)
+#define CHANGES 160000u /* between key moments */
+#define LONGEST 500u	/* bytes of a name */
 
 struct amount {
 	int64_t bytes, count;
@@ -30,7 +34,7 @@ struct amount {
 struct key {
 	uint64_t from_ms, to_ms, ms;
 	struct amount all;
-	bool left_out;			/* it is not known any more what was live then */
+	bool left_out; /* it is not known any more what was live then */
 };
 struct candidate {
 	uint32_t stack;
@@ -41,21 +45,21 @@ struct page {
 	const struct export *e;
 	struct json j;
 	struct trie trie;
-	struct key *key;		/* the last one is now */
+	struct key *key; /* the last one is now */
 	size_t keys, peak;
-	struct candidate *stack;	/* biggest first */
-	size_t stacks, of;		/* named, of how many */
-	uint32_t *rest;			/* sites of others */
+	struct candidate *stack; /* biggest first */
+	size_t stacks, of;	 /* named, of how many */
+	uint32_t *rest;		 /* sites of others */
 	size_t rests;
-	size_t columns;			/* stacks and rests */
-	int64_t *most;			/* by stack id */
-	uint32_t *number;		/* by stack id: its column, plus 1; 0: none */
+	size_t columns;	  /* stacks and rests */
+	int64_t *most;	  /* by stack id */
+	uint32_t *number; /* by stack id: its column, plus 1; 0: none */
 	size_t ids;
-	struct amount *held;		/* [key][column] */
+	struct amount *held; /* [key][column] */
 };
 extern const char page_js[], page_js_end[], page_css[], page_css_end[];
 
-/* ---- moments ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- moments ------------------------------------------------------------- */
 
 static int choose_keys(struct page *p)
 {
@@ -73,10 +77,15 @@ static int choose_keys(struct page *p)
 	for (size_t i = 0; i < (size_t)n; i++) {
 		const struct export_point *point = &p->e->point[index[i]];
 
-		p->key[i] = (struct key){ .from_ms = point->from_ms, .to_ms = point->to_ms, .ms = point->ms, .all.bytes = (int64_t)point->bytes };
+		p->key[i] = (struct key){ .from_ms = point->from_ms,
+					  .to_ms = point->to_ms,
+					  .ms = point->ms,
+					  .all.bytes = (int64_t)point->bytes };
 	}
 	p->peak = peak;
-	p->key[n] = (struct key){ p->e->now_ms, p->e->now_ms, p->e->now_ms, { export_total(p->e), 0 }, false };
+	p->key[n] = (struct key){
+		p->e->now_ms, p->e->now_ms, p->e->now_ms, { export_total(p->e), 0 }, false
+	};
 	p->keys = (size_t)n + 1;
 	free(index);
 	return 0;
@@ -88,10 +97,11 @@ static int profile_of(const struct page *p, size_t key, struct profile *profile)
 
 	if (err)
 		return err;
-	return key + 1 == p->keys ? export_profile(p->e, profile) : p->e->past(p->e->ctx, p->key[key].ms, profile);
+	return key + 1 == p->keys ? export_profile(p->e, profile)
+				  : p->e->past(p->e->ctx, p->key[key].ms, profile);
 }
 
-/* ---- stacks ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- stacks -------------------------------------------------------------- */
 
 static int reach(struct page *p, uint32_t stack)
 {
@@ -189,7 +199,7 @@ static int choose_stacks(struct page *p)
 static int choose_sites(struct page *p)
 {
 	size_t room = 0;
-	uint32_t *column = NULL;		/* by site, plus 1 */
+	uint32_t *column = NULL; /* by site, plus 1 */
 	int err = 0;
 
 	p->rest = calloc(SITES, sizeof(*p->rest));
@@ -245,21 +255,24 @@ static int fill(struct page *p)
 		}
 		if (!err)
 			profile_release(&profile);
-		p->key[k].left_out = all.bytes != p->key[k].all.bytes;		/* merged with a higher one meanwhile */
+		/* merged with a higher one meanwhile */
+		p->key[k].left_out = all.bytes != p->key[k].all.bytes;
 		p->key[k].all = all;
 	}
 	return err;
 }
 
-/* ---- fewer moments ----------------------------------------------------------------------------------------------------------------- */
+/* ---- fewer moments ------------------------------------------------------- */
 
 static size_t changes(const struct page *p, size_t key, size_t before)
 {
-	const struct amount *now = &p->held[key * p->columns], *then = before < p->keys ? &p->held[before * p->columns] : NULL;
+	const struct amount *now = &p->held[key * p->columns],
+			    *then = before < p->keys ? &p->held[before * p->columns] : NULL;
 	size_t n = 0;
 
 	for (size_t i = 0; i < p->columns; i++)
-		n += then ? now[i].bytes != then[i].bytes || now[i].count != then[i].count : now[i].bytes || now[i].count;
+		n += then ? now[i].bytes != then[i].bytes || now[i].count != then[i].count
+			  : now[i].bytes || now[i].count;
 	return n;
 }
 
@@ -281,7 +294,7 @@ static void thin_out(struct page *p)
 	}
 }
 
-/* ---- writing ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- writing ------------------------------------------------------------- */
 
 /* A name is cut at LONGEST bytes, not within a character. */
 static void put_name(struct json *j, const char *name)
@@ -360,7 +373,8 @@ static int put_curve(struct page *p)
 
 static uint32_t site_of(const struct page *p, size_t column)
 {
-	return column < p->stacks ? sites_of(p->e->sites, p->stack[column].stack) : p->rest[column - p->stacks];
+	return column < p->stacks ? sites_of(p->e->sites, p->stack[column].stack)
+				  : p->rest[column - p->stacks];
 }
 
 static void put_stacks(struct page *p)
@@ -389,7 +403,8 @@ static void put_stacks(struct page *p)
 	json_newline(j);
 	json_uint(j, "named", p->stacks);
 	json_uint(j, "of", p->of);
-	json_array(j, "columns");		/* node and site; those that are not named have node 0 */
+	/* node and site; those that are not named have node 0 */
+	json_array(j, "columns");
 	for (size_t i = 0; i < p->columns; i++) {
 		json_uint(j, NULL, i < p->stacks ? p->trie.leaf[p->stack[i].stack] : 0);
 		json_uint(j, NULL, site_of(p, i));
@@ -431,7 +446,9 @@ static int put_sites(struct page *p)
 static void put_changes(struct page *p, size_t key, size_t before)
 {
 	for (size_t i = 0; i < p->columns; i++) {
-		struct amount now = p->held[key * p->columns + i], then = before < p->keys ? p->held[before * p->columns + i] : (struct amount){ 0 };
+		struct amount now = p->held[key * p->columns + i],
+			      then = before < p->keys ? p->held[before * p->columns + i]
+						      : (struct amount){ 0 };
 
 		if (now.bytes == then.bytes && now.count == then.count)
 			continue;
@@ -473,10 +490,12 @@ static int put_page(struct page *p)
 
 	fputs("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<title>mtrun</title>\n"
 	      "<meta name=\"viewport\" content=\"width=device-width\">\n"
-	      "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'\">\n<style>\n", p->out);
+	      "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'\">\n<style>\n",
+	      p->out);
 	fwrite(page_css, 1, (size_t)(page_css_end - page_css), p->out);
 	fputs("</style>\n</head>\n<body>\n<noscript>This page needs JavaScript: all of it is in the page, nothing is loaded from elsewhere.</noscript>\n"
-	      "<script type=\"application/json\" id=\"data\">\n", p->out);
+	      "<script type=\"application/json\" id=\"data\">\n",
+	      p->out);
 	json_init(&p->j, p->out);
 	p->j.in_page = p->j.shown = true;
 	json_object(&p->j, NULL);

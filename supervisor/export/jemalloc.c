@@ -5,26 +5,32 @@
 #include <string.h>
 
 #include "base/array.h"
-#include "symbols/elf.h"
 #include "base/escape.h"
-#include "symbols/module.h"
-#include "export/export.h"
 #include "base/intern.h"
+#include "export/export.h"
+#include "symbols/elf.h"
+#include "symbols/module.h"
 
 /*
- * jemalloc's heap profile in its text form, heap_v2, with jeprof's table of symbols in front: jeprof needs neither the program nor its libraries.
+ * jemalloc's heap profile in its text form, heap_v2, with jeprof's table of symbols in front:
+ * jeprof needs neither the program nor its libraries.
  *
- * heap_v2/0: the amounts are as they are, jeprof scales nothing. jeprof looks up the innermost address of a stack as it is and all others less 1, and its
- * table is by address. So each location gets an address that no other has, its own if it can, and that is what the table has; callers are written plus 1.
+ * heap_v2/0: the amounts are as they are, jeprof scales nothing. jeprof looks up the innermost
+ * address of a stack as it is and all others less 1, and its table is by address. So each location
+ * gets an address that no other has, its own if it can, and that is what the table has; callers are
+ * written plus 1.
  */
-#define INVENTED (1ull << 63)		/* no address of a program's */
+#define INVENTED (1ull << 63) /* no address of a program's */
 
 struct writer {
 	FILE *out;
 	const struct export *e;
-	struct intern locations;	/* by frames */
-	struct intern taken;		/* addresses */
-	struct { raddr_t address; size_t frames; } *location;	/* of each number */
+	struct intern locations; /* by frames */
+	struct intern taken;	 /* addresses */
+	struct {
+		raddr_t address;
+		size_t frames;
+	} * location; /* of each number */
 	size_t room;
 };
 
@@ -63,7 +69,10 @@ static int find_locations(struct writer *w)
 	return err;
 }
 
-/* `--` separates functions that are inlined into each other, lines end names, and nothing else may stand there. */
+/*
+ * `--` separates functions that are inlined into each other, lines end names, and nothing else may
+ * stand there.
+ */
 static void put_name(FILE *out, const char *name)
 {
 	char as[ESCAPE_UNIT];
@@ -99,9 +108,11 @@ static void put_symbols(struct writer *w)
 	fputs("---\n--- heap\n", w->out);
 }
 
-static void put_amounts(struct writer *w, int64_t count, int64_t size, uint64_t total_count, uint64_t total_size)
+static void put_amounts(struct writer *w, int64_t count, int64_t size, uint64_t total_count,
+			uint64_t total_size)
 {
-	fprintf(w->out, "  t*: %" PRId64 ": %" PRId64 " [%" PRIu64 ": %" PRIu64 "]\n", count, size, total_count, total_size);
+	fprintf(w->out, "  t*: %" PRId64 ": %" PRId64 " [%" PRIu64 ": %" PRIu64 "]\n", count, size,
+		total_count, total_size);
 }
 
 static void put_total(struct writer *w)
@@ -137,15 +148,20 @@ static int put_stacks(struct writer *w)
 			break;
 		putc('@', w->out);
 		for (size_t k = 0; k < stack.count; k++)
-			fprintf(w->out, " 0x%" PRIx64, w->location[location(w, &stack.location[k]) - 1].address + (k > 0));
+			fprintf(w->out, " 0x%" PRIx64,
+				w->location[location(w, &stack.location[k]) - 1].address + (k > 0));
 		putc('\n', w->out);
-		put_amounts(w, export_count(w->e, r), export_size(w->e, r), totals ? r->total_count : 0, totals ? r->total_size : 0);
+		put_amounts(w, export_count(w->e, r), export_size(w->e, r),
+			    totals ? r->total_count : 0, totals ? r->total_size : 0);
 	}
 	export_stack_release(&stack);
 	return err;
 }
 
-/* Where in its file M's text is: a log does not say, but it is as far from the beginning as in memory, unless the linker was told otherwise. */
+/*
+ * Where in its file M's text is: a log does not say, but it is as far from the beginning as in
+ * memory, unless the linker was told otherwise.
+ */
 static uint64_t file_offset(const struct module *m)
 {
 	uint64_t vaddr = m->text_start - m->bias;
@@ -166,8 +182,8 @@ static void put_modules(struct writer *w)
 	for (size_t i = 0; all && i < all->count; i++) {
 		const struct module *m = all->module[i];
 
-		fprintf(w->out, "%" PRIx64 "-%" PRIx64 " r-xp %08" PRIx64 " 00:00 %" PRIu64 " ", (uint64_t)m->text_start, (uint64_t)m->text_end,
-			file_offset(m), m->inode);
+		fprintf(w->out, "%" PRIx64 "-%" PRIx64 " r-xp %08" PRIx64 " 00:00 %" PRIu64 " ",
+			(uint64_t)m->text_start, (uint64_t)m->text_end, file_offset(m), m->inode);
 		put_name(w->out, m->path);
 		putc('\n', w->out);
 	}

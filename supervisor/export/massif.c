@@ -9,15 +9,17 @@
 #include "export/trie.h"
 
 /*
- * massif.out, for ms_print and massif-visualizer. Snapshots are the timeline's points (of many the highest ones), each at the moment of its local maximum;
- * each tenth one and the highest have a tree with the allocating frame on top, which leaves out what is below 1 %, as massif does. A level that
- * held for long has a second snapshot at its end: viewers that join the dots would draw a slope. The last one is what is live now.
+ * massif.out, for ms_print and massif-visualizer. Snapshots are the timeline's points (of many the
+ * highest ones), each at the moment of its local maximum; each tenth one and the highest have a
+ * tree with the allocating frame on top, which leaves out what is below 1 %, as massif does. A
+ * level that held for long has a second snapshot at its end: viewers that join the dots would draw
+ * a slope. The last one is what is live now.
  */
-#define SNAPSHOTS 500u			/* as points; with the ends about twice as many at most */
-#define DETAILED 10u
-#define DEPTH 30u			/* massif's default */
+#define SNAPSHOTS 500u /* as points; with the ends about twice as many at most */
+#define DETAILED  10u
+#define DEPTH	  30u /* massif's default */
 
-struct branch {				/* a node that is shown */
+struct branch { /* a node that is shown */
 	uint32_t node;
 	int64_t bytes;
 };
@@ -25,18 +27,22 @@ struct massif {
 	FILE *out;
 	const struct export *e;
 	struct trie trie;
-	int64_t *sum, *rest;		/* by node: bytes; of children that are not shown, and how many */
+	/* by node: bytes; of children that are not shown, and how many */
+	int64_t *sum, *rest;
 	uint32_t *places;
-	size_t room;			/* nodes that the three have room for */
-	struct branch *branch;		/* by parent, biggest first */
+	size_t room;	       /* nodes that the three have room for */
+	struct branch *branch; /* by parent, biggest first */
 	size_t branches;
 	int64_t total;
-	uint64_t number, last_ms;	/* of snapshots */
+	uint64_t number, last_ms; /* of snapshots */
 };
 
-/* ---- a tree ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- a tree -------------------------------------------------------------- */
 
-static bool is_shown(const struct massif *m, uint32_t node) { return node == 0 || m->sum[node] * 100 >= m->total; }
+static bool is_shown(const struct massif *m, uint32_t node)
+{
+	return node == 0 || m->sum[node] * 100 >= m->total;
+}
 
 static int room_for_nodes(struct massif *m)
 {
@@ -115,7 +121,8 @@ static const struct branch *children(const struct massif *m, uint32_t node, size
 		else
 			high = middle;
 	}
-	for (*n = 0; low + *n < m->branches && m->trie.node[m->branch[low + *n].node].parent == node;)
+	for (*n = 0;
+	     low + *n < m->branches && m->trie.node[m->branch[low + *n].node].parent == node;)
 		++*n;
 	return &m->branch[low];
 }
@@ -157,7 +164,9 @@ static void put_rest(const struct massif *m, uint32_t node, unsigned depth)
 {
 	uint32_t n = m->places[node];
 
-	escape_printf(m->out, "%*sn0: %" PRId64 " in %u place%s below massif's threshold (1.00%%)\n", (int)depth, "", m->rest[node], n, n == 1 ? "," : "s, all");
+	escape_printf(m->out,
+		      "%*sn0: %" PRId64 " in %u place%s below massif's threshold (1.00%%)\n",
+		      (int)depth, "", m->rest[node], n, n == 1 ? "," : "s, all");
 }
 
 /* Biggest first, what is not shown by name in its place among them. */
@@ -195,24 +204,31 @@ static void put_node(const struct massif *m, uint32_t node, unsigned depth)
 		put_below(m, node, depth + 1);
 }
 
-/* ---- snapshots --------------------------------------------------------------------------------------------------------------------- */
+/* ---- snapshots ----------------------------------------------------------- */
 
 /* TREE: `detailed` or `peak`, of P; NULL: none. */
-static int put_snapshot(struct massif *m, uint64_t ms, uint64_t bytes, const char *tree, const struct profile *p)
+static int put_snapshot(struct massif *m, uint64_t ms, uint64_t bytes, const char *tree,
+			const struct profile *p)
 {
 	int err = tree ? tree_prepare(m, p) : 0;
 
 	if (err)
 		return err;
 	m->last_ms = ms > m->last_ms ? ms : m->last_ms;
-	escape_printf(m->out, "#-----------\nsnapshot=%" PRIu64 "\n#-----------\ntime=%" PRIu64 "\nmem_heap_B=%" PRIu64 "\nmem_heap_extra_B=0\nmem_stacks_B=0\n"
-		"heap_tree=%s\n", m->number++, m->last_ms, bytes, tree ? tree : "empty");
+	escape_printf(m->out,
+		      "#-----------\nsnapshot=%" PRIu64 "\n#-----------\ntime=%" PRIu64
+		      "\nmem_heap_B=%" PRIu64 "\nmem_heap_extra_B=0\nmem_stacks_B=0\n"
+		      "heap_tree=%s\n",
+		      m->number++, m->last_ms, bytes, tree ? tree : "empty");
 	if (tree)
 		put_node(m, 0, 0);
 	return 0;
 }
 
-/* While we were at the others, its interval may have been merged with a higher one: then it has no tree. */
+/*
+ * While we were at the others, its interval may have been merged with a higher one: then it has no
+ * tree.
+ */
 static int put_with_tree(struct massif *m, const struct export_point *point, bool peak)
 {
 	struct profile p;
@@ -223,7 +239,8 @@ static int put_with_tree(struct massif *m, const struct export_point *point, boo
 		return err;
 	for (size_t i = 0; i < p.count; i++)
 		sum += p.row[i].size;
-	err = put_snapshot(m, point->ms, point->bytes, sum == (int64_t)point->bytes ? peak ? "peak" : "detailed" : NULL, &p);
+	err = put_snapshot(m, point->ms, point->bytes,
+			   sum == (int64_t)point->bytes ? peak ? "peak" : "detailed" : NULL, &p);
 	profile_release(&p);
 	return err;
 }
@@ -253,7 +270,8 @@ static int put_now(struct massif *m)
 	int err = export_profile(m->e, &p);
 
 	if (!err) {
-		err = put_snapshot(m, m->e->now_ms, (uint64_t)export_total(m->e), m->e->points ? "detailed" : "peak", &p);
+		err = put_snapshot(m, m->e->now_ms, (uint64_t)export_total(m->e),
+				   m->e->points ? "detailed" : "peak", &p);
 		profile_release(&p);
 	}
 	return err;
@@ -268,7 +286,10 @@ int export_massif(FILE *out, const struct export *e)
 	int err = n < 0 ? (int)n : trie_init(&m.trie, true);
 
 	if (!err) {
-		escape_printf(out, "desc: mtrun " MTRUN_VERSION ", what calls allocated and was live%s\ncmd: ", e->view->estimated ? ", estimated from samples" : "");
+		escape_printf(out,
+			      "desc: mtrun " MTRUN_VERSION
+			      ", what calls allocated and was live%s\ncmd: ",
+			      e->view->estimated ? ", estimated from samples" : "");
 		put_text(out, e->command_line ? e->command_line : "unknown");
 		fputs("\ntime_unit: ms\n", out);
 		err = put_points(&m, index, (size_t)n, stretch);

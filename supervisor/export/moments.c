@@ -4,11 +4,15 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* A day of a busy process has 864000 points, more than a graph has columns. What a graph is looked at for are the highest ones. */
+/*
+ * A day of a busy process has 864000 points, more than a graph has columns. What a graph is looked
+ * at for are the highest ones.
+ */
 ssize_t moments_choose(const struct export *e, size_t most, size_t **index, uint64_t *stretch)
 {
 	size_t *chosen = calloc(e->points + 1, sizeof(*chosen)), n = 0;
-	uint64_t first = e->points ? e->point[0].from_ms : 0, end = e->points ? e->point[e->points - 1].to_ms : 0;
+	uint64_t first = e->points ? e->point[0].from_ms : 0,
+		 end = e->points ? e->point[e->points - 1].to_ms : 0;
 	uint64_t width = (end - first + most - 1) / most, last = 0;
 
 	if (!chosen)

@@ -6,18 +6,20 @@
 
 #include "base/array.h"
 #include "base/escape.h"
-#include "symbols/module.h"
-#include "export/export.h"
 #include "base/intern.h"
-#include "supervisor/export/profile.pb-c.h"	/* made from profile.proto */
+#include "export/export.h"
+#include "supervisor/export/profile.pb-c.h" /* made from profile.proto */
+#include "symbols/module.h"
 
 /*
  * profile.proto, gzipped, as pprof, speedscope, Perfetto, Parca, Pyroscope and Grafana read it.
  *
- * A message's fields may come in any order and in pieces: bytes of two Profiles one after the other are one Profile with the fields of both. So the whole
- * is never in memory: each sample goes out as a Profile of its own, and what they refer to (locations, functions, mappings, strings) follows.
+ * A message's fields may come in any order and in pieces: bytes of two Profiles one after the other
+ * are one Profile with the fields of both. So the whole is never in memory: each sample goes out as
+ * a Profile of its own, and what they refer to (locations, functions, mappings, strings) follows.
  *
- * Addresses are within the call, and mappings say that they are symbolized: readers need no file of the program's.
+ * Addresses are within the call, and mappings say that they are symbolized: readers need no file of
+ * the program's.
  */
 #define PIECE 65536u
 
@@ -30,21 +32,25 @@ typedef Perftools__Profiles__Function Function;
 typedef Perftools__Profiles__ValueType ValueType;
 
 struct writer {
-	ProtobufCBuffer base;		/* first: what pack_to_buffer() is given */
+	ProtobufCBuffer base; /* first: what pack_to_buffer() is given */
 	FILE *out;
 	const struct export *e;
 	z_stream z;
 	bool failed;
 	unsigned char piece[PIECE];
-	struct intern strings;		/* number 1 is "", 0 in the file */
+	struct intern strings; /* number 1 is "", 0 in the file */
 	struct intern functions;
-	struct intern locations;	/* by frames */
-	struct intern mappings;		/* by module */
-	struct { raddr_t address; uint32_t mapping, lines; } *location;		/* of each number, the last being room */
+	struct intern locations; /* by frames */
+	struct intern mappings;	 /* by module */
+	/* of each number, the last being room */
+	struct {
+		raddr_t address;
+		uint32_t mapping, lines;
+	} * location;
 	size_t room;
 };
 
-/* ---- bytes ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- bytes --------------------------------------------------------------- */
 
 static void compress_some(struct writer *w, int flush)
 {
@@ -66,7 +72,7 @@ static void append(ProtobufCBuffer *buffer, size_t len, const uint8_t *data)
 	while (len) {
 		uInt n = len < UINT32_MAX ? (uInt)len : UINT32_MAX;
 
-		w->z.next_in = (Bytef *)(uintptr_t)data;	/* zlib does not write there */
+		w->z.next_in = (Bytef *)(uintptr_t)data; /* zlib does not write there */
 		w->z.avail_in = n;
 		compress_some(w, Z_NO_FLUSH);
 		data += n;
@@ -79,7 +85,7 @@ static void put(struct writer *w, const Profile *p)
 	protobuf_c_message_pack_to_buffer(&p->base, &w->base);
 }
 
-/* ---- what samples refer to --------------------------------------------------------------------------------------------------------- */
+/* ---- what samples refer to ----------------------------------------------- */
 
 /* A text's place in the string table. */
 static int64_t string(struct writer *w, const char *text)
@@ -92,7 +98,9 @@ static int64_t string(struct writer *w, const char *text)
 
 static uint32_t mapping(struct writer *w, const struct export_location *l)
 {
-	const struct module *m = w->e->modules && l->address ? modules_find(w->e->modules, l->address, l->node) : NULL;
+	const struct module *m = w->e->modules && l->address
+					 ? modules_find(w->e->modules, l->address, l->node)
+					 : NULL;
 	uint32_t n = m ? intern(&w->mappings, m) : 0;
 
 	w->failed |= m && !n;
@@ -115,9 +123,10 @@ static uint32_t location(struct writer *w, const struct export_location *l)
 	return n;
 }
 
-/* ---- the parts --------------------------------------------------------------------------------------------------------------------- */
+/* ---- the parts ----------------------------------------------------------- */
 
-static const char *const type_names[] = { "alloc_objects", "alloc_space", "inuse_objects", "inuse_space" };
+static const char *const type_names[] = { "alloc_objects", "alloc_space", "inuse_objects",
+					  "inuse_space" };
 static const char *const type_units[] = { "count", "bytes", "count", "bytes" };
 
 static void put_head(struct writer *w)
@@ -142,13 +151,16 @@ static void put_head(struct writer *w)
 	p.period_type = &period;
 	p.period = e->sample ? (int64_t)e->sample : 1;
 	p.time_nanos = (int64_t)((e->began + e->view->ms) * 1000000);
-	p.duration_nanos = (int64_t)((e->view->ms - (e->view->is_difference ? e->view->since_ms : e->began_ms)) * 1000000);
+	p.duration_nanos = (int64_t)((e->view->ms -
+				      (e->view->is_difference ? e->view->since_ms : e->began_ms)) *
+				     1000000);
 	p.n_comment = 2;
 	p.comment = comment;
 	put(w, &p);
 }
 
-static int put_sample(struct writer *w, const struct view_row *r, const struct export_stack *stack, uint64_t *ids)
+static int put_sample(struct writer *w, const struct view_row *r, const struct export_stack *stack,
+		      uint64_t *ids)
 {
 	int64_t value[4] = { (int64_t)r->total_count, (int64_t)r->total_size, r->count, r->size };
 	size_t first = w->e->view->has_totals ? 0 : 2;
@@ -269,7 +281,8 @@ static void put_mapping(struct writer *w, uint32_t id, const struct module *m, c
 	mapping.memory_limit = m->end;
 	mapping.filename = string(w, m->path);
 	mapping.build_id = string(w, build_id);
-	mapping.has_functions = mapping.has_filenames = mapping.has_line_numbers = mapping.has_inline_frames = true;
+	mapping.has_functions = mapping.has_filenames = mapping.has_line_numbers =
+		mapping.has_inline_frames = true;
 	p.n_mapping = 1;
 	p.mapping = &mappings;
 	put(w, &p);
@@ -289,7 +302,8 @@ static int put_mappings(struct writer *w, char (**build_ids)[80])
 static int put_strings(struct writer *w)
 {
 	for (size_t i = 0; i < w->strings.count && !ferror(w->out); i++) {
-		char *copy = escape_copy(w->strings.key[i]);	/* which is UTF-8, as protobuf wants it */
+		/* which is UTF-8, as protobuf wants it */
+		char *copy = escape_copy(w->strings.key[i]);
 		Profile p = PERFTOOLS__PROFILES__PROFILE__INIT;
 
 		if (!copy)
@@ -334,13 +348,15 @@ static int put_all(struct writer *w, char (**build_ids)[80])
 int export_pprof(FILE *out, const struct export *e)
 {
 	struct writer *w = calloc(1, sizeof(*w));
-	char (*build_ids)[80] = NULL;
+	char(*build_ids)[80] = NULL;
 	int err;
 
 	if (!w)
 		return -ENOMEM;
 	*w = (struct writer){ .base = { append }, .out = out, .e = e, .strings.texts = true };
-	if (deflateInit2(&w->z, Z_DEFAULT_COMPRESSION, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) != Z_OK) {	/* + 16: gzip */
+	/* + 16: gzip */
+	if (deflateInit2(&w->z, Z_DEFAULT_COMPRESSION, Z_DEFLATED, 15 + 16, 8,
+			 Z_DEFAULT_STRATEGY) != Z_OK) {
 		free(w);
 		return -ENOMEM;
 	}

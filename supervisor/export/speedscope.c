@@ -5,8 +5,9 @@
 #include "export/trie.h"
 
 /*
- * speedscope's own file. One profile is what was asked for; if that is what is live now, a second one is what was allocated in total. Samples
- * are stacks, their weights bytes; a stack without bytes is in none. Frames are functions: by a line it would tell apart what it adds up.
+ * speedscope's own file. One profile is what was asked for; if that is what is live now, a second
+ * one is what was allocated in total. Samples are stacks, their weights bytes; a stack without
+ * bytes is in none. Frames are functions: by a line it would tell apart what it adds up.
  */
 static void put_frames(struct json *j, const struct trie *t)
 {
@@ -35,7 +36,10 @@ static int64_t amount(const struct export *e, const struct view_row *r, bool tot
 	return size > 0 ? size : 0;
 }
 
-/* From the outermost frame inwards; LEAF's ancestors are found from the other end, so their numbers wait on the C stack. */
+/*
+ * From the outermost frame inwards; LEAF's ancestors are found from the other end, so their numbers
+ * wait on the C stack.
+ */
 static void put_sample(struct json *j, const struct trie *t, uint32_t leaf)
 {
 	uint32_t depth = 0, *frame;
@@ -51,7 +55,8 @@ static void put_sample(struct json *j, const struct trie *t, uint32_t leaf)
 	json_end_array(j);
 }
 
-static void put_profile(struct json *j, const struct export *e, const struct trie *t, const char *name, bool total)
+static void put_profile(struct json *j, const struct export *e, const struct trie *t,
+			const char *name, bool total)
 {
 	const struct view *v = e->view;
 	int64_t sum = 0;

@@ -6,8 +6,9 @@
 #include <string.h>
 
 /*
- * Two hash tables with chains through the entries: of frames by what they read, of nodes by parent and frame. Both are as large as their rooms for
- * entries, and grow with them. A stack's node is remembered by the stack's number: the same stacks come again for each moment.
+ * Two hash tables with chains through the entries: of frames by what they read, of nodes by parent
+ * and frame. Both are as large as their rooms for entries, and grow with them. A stack's node is
+ * remembered by the stack's number: the same stacks come again for each moment.
  */
 static uint32_t mix(uint32_t h, uint32_t v) { return (h ^ v) * 0x9e3779b1u ^ h >> 15; }
 
@@ -20,20 +21,22 @@ static uint32_t mix_text(uint32_t h, const char *text)
 
 static uint32_t frame_hash(const struct symbol_frame *f)
 {
-	return mix_text(mix_text(mix_text(mix(2166136261u, f->line), f->function), f->file), f->module);
+	return mix_text(mix_text(mix_text(mix(2166136261u, f->line), f->function), f->file),
+			f->module);
 }
 
-static bool same_text(const char *a, const char *b)
-{
-	return a == b || (a && b && !strcmp(a, b));
-}
+static bool same_text(const char *a, const char *b) { return a == b || (a && b && !strcmp(a, b)); }
 
 static bool same_frame(const struct symbol_frame *a, const struct symbol_frame *b)
 {
-	return a->line == b->line && same_text(a->function, b->function) && same_text(a->file, b->file) && same_text(a->module, b->module);
+	return a->line == b->line && same_text(a->function, b->function) &&
+	       same_text(a->file, b->file) && same_text(a->module, b->module);
 }
 
-/* *ENTRY has room for one more than N, *BUCKET (cleared if it is new) as many as entries. True: the buckets are to be filled. */
+/*
+ * *ENTRY has room for one more than N, *BUCKET (cleared if it is new) as many as entries. True: the
+ * buckets are to be filled.
+ */
 static int grow(void **entry, uint32_t **bucket, size_t *room, size_t n, size_t size, bool *again)
 {
 	size_t more = *room ? *room * 2 : 1024;
@@ -72,7 +75,7 @@ int trie_init(struct trie *t, bool inverted)
 	return 0;
 }
 
-/* ---- frames ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- frames -------------------------------------------------------------- */
 
 static void frame_link(struct trie *t, size_t i)
 {
@@ -82,16 +85,19 @@ static void frame_link(struct trie *t, size_t i)
 	*bucket = (uint32_t)i + 1;
 }
 
-static int frame_number(struct trie *t, const struct symbol_frame *f, raddr_t address, uint32_t *number)
+static int frame_number(struct trie *t, const struct symbol_frame *f, raddr_t address,
+			uint32_t *number)
 {
 	bool again;
-	int err = grow((void **)&t->frame, &t->frame_bucket, &t->frame_room, t->frames, sizeof(*t->frame), &again);
+	int err = grow((void **)&t->frame, &t->frame_bucket, &t->frame_room, t->frames,
+		       sizeof(*t->frame), &again);
 
 	if (err)
 		return err;
 	for (size_t i = 0; again && i < t->frames; i++)
 		frame_link(t, i);
-	for (uint32_t at = t->frame_bucket[frame_hash(f) & (t->frame_room - 1)]; at; at = t->frame[at - 1].next)
+	for (uint32_t at = t->frame_bucket[frame_hash(f) & (t->frame_room - 1)]; at;
+	     at = t->frame[at - 1].next)
 		if (same_frame(&t->frame[at - 1].at, f)) {
 			*number = at - 1;
 			return 0;
@@ -102,13 +108,17 @@ static int frame_number(struct trie *t, const struct symbol_frame *f, raddr_t ad
 	return 0;
 }
 
-/* ---- nodes ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- nodes --------------------------------------------------------------- */
 
-static uint32_t node_hash(uint32_t parent, uint32_t frame) { return mix(mix(2166136261u, parent), frame); }
+static uint32_t node_hash(uint32_t parent, uint32_t frame)
+{
+	return mix(mix(2166136261u, parent), frame);
+}
 
 static void node_link(struct trie *t, size_t i)
 {
-	uint32_t *bucket = &t->node_bucket[node_hash(t->node[i].parent, t->node[i].frame) & (t->node_room - 1)];
+	uint32_t *bucket = &t->node_bucket[node_hash(t->node[i].parent, t->node[i].frame) &
+					   (t->node_room - 1)];
 
 	t->node[i].next = *bucket;
 	*bucket = (uint32_t)i;
@@ -118,13 +128,15 @@ static void node_link(struct trie *t, size_t i)
 static int node_step(struct trie *t, uint32_t frame, uint32_t *node)
 {
 	bool again;
-	int err = grow((void **)&t->node, &t->node_bucket, &t->node_room, t->nodes, sizeof(*t->node), &again);
+	int err = grow((void **)&t->node, &t->node_bucket, &t->node_room, t->nodes,
+		       sizeof(*t->node), &again);
 
 	if (err)
 		return err;
 	for (size_t i = 1; again && i < t->nodes; i++)
 		node_link(t, i);
-	for (uint32_t at = t->node_bucket[node_hash(*node, frame) & (t->node_room - 1)]; at; at = t->node[at].next)
+	for (uint32_t at = t->node_bucket[node_hash(*node, frame) & (t->node_room - 1)]; at;
+	     at = t->node[at].next)
 		if (t->node[at].parent == *node && t->node[at].frame == frame) {
 			*node = at;
 			return 0;
@@ -135,7 +147,7 @@ static int node_step(struct trie *t, uint32_t frame, uint32_t *node)
 	return 0;
 }
 
-/* ---- stacks ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- stacks -------------------------------------------------------------- */
 
 static int step(struct trie *t, const struct export_location *l, size_t frame, uint32_t *node)
 {
@@ -155,7 +167,8 @@ static int take_apart(struct trie *t, const struct export *e, uint32_t stack, ui
 
 	*node = 0;
 	for (size_t i = 0; i < t->stack.count && !err; i++) {
-		const struct export_location *l = &t->stack.location[t->inverted ? i : t->stack.count - 1 - i];
+		const struct export_location *l =
+			&t->stack.location[t->inverted ? i : t->stack.count - 1 - i];
 
 		for (size_t j = 0; j < l->frames.count && !err; j++)
 			err = step(t, l, t->inverted ? j : l->frames.count - 1 - j, node);

@@ -5,7 +5,10 @@
 
 #include "base/escape.h"
 
-/* The bytes of the character at TEXT; it is replaced by AS unless that is empty. (What XML cannot have is among what is escaped.) */
+/*
+ * The bytes of the character at TEXT; it is replaced by AS unless that is empty. (What XML cannot
+ * have is among what is escaped.)
+ */
 static size_t character(const char *text, char as[ESCAPE_UNIT])
 {
 	const char *entity = NULL;
@@ -59,7 +62,4 @@ void xml_put_cut(FILE *out, const char *text, size_t characters)
 		fputs_unlocked(characters < 2 ? "" : "..", out);
 }
 
-void xml_put(FILE *out, const char *text)
-{
-	xml_put_cut(out, text, SIZE_MAX);
-}
+void xml_put(FILE *out, const char *text) { xml_put_cut(out, text, SIZE_MAX); }

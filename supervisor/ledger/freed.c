@@ -5,8 +5,9 @@
 #include <string.h>
 
 /*
- * Programs free few addresses very often, and what is asked for is mostly one that was freed once and then used again by mistake. So it is
- * not the last N releases that are kept but the last one of each address, in a table of small sets; a busy address takes one place.
+ * Programs free few addresses very often, and what is asked for is mostly one that was freed once
+ * and then used again by mistake. So it is not the last N releases that are kept but the last one
+ * of each address, in a table of small sets; a busy address takes one place.
  */
 #define FREED_BYTES (sizeof(struct freed_block) * FREED_SETS * FREED_WAYS)
 
@@ -39,7 +40,8 @@ void freed_add(struct freed *f, const struct freed_block *b)
 
 static bool held(const struct freed_block *b, raddr_t addr)
 {
-	return b->address && (addr == b->address || (addr > b->address && addr - b->address < b->size));
+	return b->address &&
+	       (addr == b->address || (addr > b->address && addr - b->address < b->size));
 }
 
 const struct freed_block *freed_find(const struct freed *f, raddr_t addr)
@@ -49,14 +51,12 @@ const struct freed_block *freed_find(const struct freed *f, raddr_t addr)
 	for (size_t i = 0; f->block && i < FREED_SETS * FREED_WAYS; i++) {
 		const struct freed_block *b = &f->block[i];
 
-		if (held(b, addr) && (!best || b->freed_tick > best->freed_tick ||
-				      (b->freed_tick == best->freed_tick && b->address > best->address)))
+		if (held(b, addr) &&
+		    (!best || b->freed_tick > best->freed_tick ||
+		     (b->freed_tick == best->freed_tick && b->address > best->address)))
 			best = b;
 	}
 	return best;
 }
 
-size_t freed_memory(const struct freed *f)
-{
-	return f->block ? FREED_BYTES : 0;
-}
+size_t freed_memory(const struct freed *f) { return f->block ? FREED_BYTES : 0; }

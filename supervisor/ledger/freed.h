@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * freed.h - blocks that were released, with who did it: a bounded history, asked by address. Pure data. A zeroed struct freed is an empty one
- * that has no memory; freed_release() gives it back. An address is remembered until it is released again, or WAYS others with the same place were.
+ * freed.h - blocks that were released, with who did it: a bounded history, asked by address. Pure
+ * data. A zeroed struct freed is an empty one that has no memory; freed_release() gives it back. An
+ * address is remembered until it is released again, or WAYS others with the same place were.
  */
 #ifndef MTRUN_FREED_H
 #define MTRUN_FREED_H
@@ -14,18 +15,22 @@
 struct freed_block {
 	raddr_t address;
 	uint64_t size;
-	uint32_t total, owner, tick;		/* as blocks.h has them: of its allocation */
+	uint32_t total, owner, tick; /* as blocks.h has them: of its allocation */
 	uint32_t freed_owner, freed_tick, freed_stack;
 };
 
 struct freed {
-	struct freed_block *block;		/* [FREED_SETS][FREED_WAYS], the newest first; NULL: nothing yet */
+	/* [FREED_SETS][FREED_WAYS], the newest first; NULL: nothing yet */
+	struct freed_block *block;
 };
 
 void freed_release(struct freed *f);
 /* Out of memory: it is forgotten at once. */
 void freed_add(struct freed *f, const struct freed_block *b);
-/* Of those that ADDR was in (also inside) the one that was freed last; NULL: none. Looks at all of them. */
+/*
+ * Of those that ADDR was in (also inside) the one that was freed last; NULL: none. Looks at all of
+ * them.
+ */
 const struct freed_block *freed_find(const struct freed *f, raddr_t addr);
 size_t freed_memory(const struct freed *f);
 

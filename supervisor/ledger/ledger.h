@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * ledger.h - who holds what: live blocks by address, totals by stack, peak. Pure data: no I/O, no clock; time comes with the events.
+ * ledger.h - who holds what: live blocks by address, totals by stack, peak. Pure data: no I/O, no
+ * clock; time comes with the events.
  *
- * One ledger per process. Fed by stream.c in an order that is total per address. Answers are exact for what has been fed.
+ * One ledger per process. Fed by stream.c in an order that is total per address. Answers are exact
+ * for what has been fed.
  */
 #ifndef MTRUN_LEDGER_H
 #define MTRUN_LEDGER_H
@@ -11,43 +13,64 @@
 
 struct ledger;
 
-/* What a stack has done, of the kinds that the ledger counts (ledger_new). Valid until the next event. */
+/*
+ * What a stack has done, of the kinds that the ledger counts (ledger_new). Valid until the next
+ * event.
+ */
 struct ledger_stack {
-	int64_t live_bytes, live_count;		/* heap and mappings; a mapping counts 1 while any byte of it is accessible */
+	/* heap and mappings; a mapping counts 1 while any byte of it is accessible */
+	int64_t live_bytes, live_count;
 	uint64_t total_bytes, total_count, temporary;
 };
 
 struct ledger_totals {
-	uint64_t heap, mmap, mmap_reserved;	/* bytes live: blocks; accessible / all bytes of own mappings */
+	/* bytes live: blocks; accessible / all bytes of own mappings */
+	uint64_t heap, mmap, mmap_reserved;
 	uint64_t live_blocks;
 	uint64_t allocs, frees, maps, unmaps, unknown_frees, temporary;
-	uint64_t total_allocated;		/* bytes of all `allocs` */
-	uint64_t peak, peak_ms;			/* of heap + mmap, as far as counted (ledger_count) */
+	uint64_t total_allocated; /* bytes of all `allocs` */
+	/* of heap + mmap, as far as counted (ledger_count) */
+	uint64_t peak, peak_ms;
 	uint64_t events;
-	bool estimated;				/* some blocks are not told of, others stand for them: all but mappings, events and unknown_frees are estimates */
+	/*
+	 * some blocks are not told of, others stand for them: all but mappings, events and
+	 * unknown_frees are estimates
+	 */
+	bool estimated;
 };
 
 struct ledger_block {
 	raddr_t address;
-	uint64_t size;				/* its own */
-	uint64_t bytes, count;			/* what it stands for: `size` and 1, unless it was sampled. The totals and the stacks are sums of these */
+	uint64_t size; /* its own */
+	/*
+	 * what it stands for: `size` and 1, unless it was sampled. The totals and the stacks are
+	 * sums of these
+	 */
+	uint64_t bytes, count;
 	uint32_t stack;
-	uint32_t thread;			/* index from ledger_thread() */
-	uint64_t ms;				/* when, to 10 ms */
+	uint32_t thread; /* index from ledger_thread() */
+	uint64_t ms;	 /* when, to 10 ms */
 	bool mapping;
 };
 
 #define LEDGER_COUNT_HEAP 1u
 #define LEDGER_COUNT_MMAP 2u
 
-struct ledger *ledger_new(unsigned count) MUST_USE;	/* LEDGER_COUNT_*: what `peak` and the stacks are about. NULL: out of memory */
+/* LEDGER_COUNT_*: what `peak` and the stacks are about. NULL: out of memory */
+struct ledger *ledger_new(unsigned count) MUST_USE;
 void ledger_free(struct ledger *l);
-/* The table of a forked child: the parent's live blocks, counts 0, peak = what is live. Costs next to nothing until the child's first event or
- * question but ledger_totals(), so not for a child that execs; the parent may be freed before. NULL: out of memory. */
+/*
+ * The table of a forked child: the parent's live blocks, counts 0, peak = what is live. Costs next
+ * to nothing until the child's first event or question but ledger_totals(), so not for a child that
+ * execs; the parent may be freed before. NULL: out of memory.
+ */
 struct ledger *ledger_fork(struct ledger *parent) MUST_USE;
 
-/* From now on the table of live blocks is the one that needs least memory, or (not COMPACT, as at first) the fastest one. 0 or -ENOMEM. What is there follows, some
- * thousand blocks and less than a millisecond at a time, by ledger_move(), until that is false. */
+/*
+ * From now on the table of live blocks is the one that needs least memory, or (not COMPACT, as at
+ * first) the fastest one. 0 or -ENOMEM. What is there follows, some thousand blocks and less than a
+ * millisecond at a time, by ledger_move(), until that is false.
+ */
 int ledger_compact(struct ledger *l, bool compact) MUST_USE;
 bool ledger_move(struct ledger *l);
 
@@ -59,89 +82,133 @@ size_t ledger_threads(const struct ledger *l);
 void ledger_thread_ended(struct ledger *l, uint32_t thread);
 
 /* Events. MS: milliseconds since tracing began. */
-void ledger_alloc(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t addr, uint64_t size, uint32_t stack);
+void ledger_alloc(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t addr, uint64_t size,
+		  uint32_t stack);
 void ledger_release(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t addr, bool from_libc);
 /*
- * Sampling (inject/wire.h). ledger_sampled(): from now on there are blocks that are not told of, so a release of what is not known is nothing special. A block that its
- * hook has counted in the table `known` comes with ledger_alloc_counted(): PERIOD is that of its sample, 0: it stands for itself alone.
+ * Sampling (inject/wire.h). ledger_sampled(): from now on there are blocks that are not told of, so
+ * a release of what is not known is nothing special. A block that its hook has counted in the table
+ * `known` comes with ledger_alloc_counted(): PERIOD is that of its sample, 0: it stands for itself
+ * alone.
  */
 void ledger_sampled(struct ledger *l);
-void ledger_alloc_counted(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t addr, uint64_t size, uint32_t stack, uint64_t period);
-void ledger_became_counted(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t addr, uint64_t size, uint32_t stack, uint64_t period);
-/* THREAD has allocated, and that is not told of or not yet, since it allocated the block that it releases next: which is not `temporary`. */
+void ledger_alloc_counted(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t addr,
+			  uint64_t size, uint32_t stack, uint64_t period);
+void ledger_became_counted(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t addr,
+			   uint64_t size, uint32_t stack, uint64_t period);
+/*
+ * THREAD has allocated, and that is not told of or not yet, since it allocated the block that it
+ * releases next: which is not `temporary`.
+ */
 void ledger_went_on(struct ledger *l, uint32_t thread);
-/* The table of the process, into which those blocks go that are counted already (a new process has its parent's); borrowed until it is another one. NULL: none. */
+/*
+ * The table of the process, into which those blocks go that are counted already (a new process has
+ * its parent's); borrowed until it is another one. NULL: none.
+ */
 void ledger_known(struct ledger *l, uint8_t *known);
-/* ON: all other blocks go into it, too, those that are there and those to come; until ON is false. */
+/*
+ * ON: all other blocks go into it, too, those that are there and those to come; until ON is false.
+ */
 void ledger_know_all(struct ledger *l, bool on);
 /* The same with the stack of the release, 0: not known. */
-void ledger_release_by(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t addr, bool from_libc, uint32_t stack);
-/* realloc: OLD is leaving; it stays counted until the outcome. At most one outstanding per thread. */
+void ledger_release_by(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t addr, bool from_libc,
+		       uint32_t stack);
+/*
+ * realloc: OLD is leaving; it stays counted until the outcome. At most one outstanding per thread.
+ */
 void ledger_leave(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t old);
-void ledger_became(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t addr, uint64_t size, uint32_t stack);
+void ledger_became(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t addr, uint64_t size,
+		   uint32_t stack);
 void ledger_stayed(struct ledger *l, uint32_t thread, uint64_t ms);
 void ledger_gone(struct ledger *l, uint32_t thread, uint64_t ms);
 void ledger_gone_by(struct ledger *l, uint32_t thread, uint64_t ms, uint32_t stack);
-/* Mappings. PROT: WIRE_PROT_*; FLAGS: WIRE_MAP_*. OWN: made by the program (not libc, ld.so, an allocator) and anonymous: counted;
- * otherwise only what it displaces matters. Lengths are rounded up to whole pages, as the kernel does, the break's excepted. An accessible byte
- * is charged to the call that first made it so. `maps`/`unmaps` count calls that gave or took some; mremap is one of each. */
-void ledger_map(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t addr, uint64_t len, unsigned prot_flags, uint32_t stack, bool own);
+/*
+ * Mappings. PROT: WIRE_PROT_*; FLAGS: WIRE_MAP_*. OWN: made by the program (not libc, ld.so, an
+ * allocator) and anonymous: counted; otherwise only what it displaces matters. Lengths are rounded
+ * up to whole pages, as the kernel does, the break's excepted. An accessible byte is charged to the
+ * call that first made it so. `maps`/`unmaps` count calls that gave or took some; mremap is one of
+ * each.
+ */
+void ledger_map(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t addr, uint64_t len,
+		unsigned prot_flags, uint32_t stack, bool own);
 void ledger_unmap(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t addr, uint64_t len);
 void ledger_unmap_failed(struct ledger *l, uint32_t thread, uint64_t ms);
-void ledger_remap_leave(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t old, uint64_t old_len);
-void ledger_remap(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t addr, uint64_t len, uint32_t stack);
+void ledger_remap_leave(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t old,
+			uint64_t old_len);
+void ledger_remap(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t addr, uint64_t len,
+		  uint32_t stack);
 void ledger_remap_failed(struct ledger *l, uint32_t thread, uint64_t ms);
-void ledger_protect(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t addr, uint64_t len, unsigned prot, uint32_t stack);
-void ledger_break(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t now, raddr_t old, uint32_t stack, bool own);
+void ledger_protect(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t addr, uint64_t len,
+		    unsigned prot, uint32_t stack);
+void ledger_break(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t now, raddr_t old,
+		  uint32_t stack, bool own);
 /* The same for N events of WIRE_ALLOC and WIRE_FREE in a row (wire.h), several times faster. */
 struct wire_event;
-void ledger_batch(struct ledger *l, uint32_t thread, uint64_t ms, const struct wire_event *e, size_t n);
+void ledger_batch(struct ledger *l, uint32_t thread, uint64_t ms, const struct wire_event *e,
+		  size_t n);
 
 /* Questions. */
 void ledger_totals(const struct ledger *l, struct ledger_totals *out);
-size_t ledger_stacks(const struct ledger *l);			/* ids are below this */
-const struct ledger_stack *ledger_stack(const struct ledger *l, uint32_t stack);	/* never NULL: zeros if never seen */
+size_t ledger_stacks(const struct ledger *l); /* ids are below this */
+/* never NULL: zeros if never seen */
+const struct ledger_stack *ledger_stack(const struct ledger *l, uint32_t stack);
 /* What STACK held at the peak. */
 void ledger_stack_at_peak(const struct ledger *l, uint32_t stack, int64_t *bytes, int64_t *count);
 
 /*
- * The past, in intervals of 100 ms, each at its local maximum; older ones may be merged into longer ones. With several threads the maxima are
- * as exact as the order of their events is.
+ * The past, in intervals of 100 ms, each at its local maximum; older ones may be merged into longer
+ * ones. With several threads the maxima are as exact as the order of their events is.
  */
 struct ledger_interval {
-	uint64_t from_ms, to_ms;		/* the value holds for all intervals within; to_ms: exclusive, UINT64_MAX: up to now */
-	uint64_t bytes;				/* live at the maximum, as far as counted */
-	uint64_t ms;				/* when that was */
-	uint64_t span;				/* more than 1: it is the maximum of that many intervals */
+	/* the value holds for all intervals within; to_ms: exclusive, UINT64_MAX: up to now */
+	uint64_t from_ms, to_ms;
+	uint64_t bytes; /* live at the maximum, as far as counted */
+	uint64_t ms;	/* when that was */
+	/* more than 1: it is the maximum of that many intervals */
+	uint64_t span;
 };
 struct ledger_held {
 	uint32_t stack;
 	int64_t bytes, count;
 };
 struct ledger_timeline {
-	size_t points, memory;			/* bytes of our memory */
-	uint64_t coarse_until_ms, coarse_ms;	/* before this some intervals are longer than 100 ms: up to how much */
+	size_t points, memory; /* bytes of our memory */
+	/* before this some intervals are longer than 100 ms: up to how much */
+	uint64_t coarse_until_ms, coarse_ms;
 };
 void ledger_interval(const struct ledger *l, uint64_t ms, struct ledger_interval *out);
-/* What each stack held at the maximum of the interval that MS is in, in no order; the caller frees. Number of entries, or -ENOMEM. */
+/*
+ * What each stack held at the maximum of the interval that MS is in, in no order; the caller frees.
+ * Number of entries, or -ENOMEM.
+ */
 ssize_t ledger_past(const struct ledger *l, uint64_t ms, struct ledger_held **out) MUST_USE;
 void ledger_timeline(const struct ledger *l, struct ledger_timeline *out);
 
 /*
- * Where the past of a ledger is told, if it is not in its own timeline: for intervals before the present one, whose number is PRESENT. As ledger_interval() and
- * ledger_past(), which may give other errors then. PEAK, PEAK_MS: the highest moment of those intervals.
+ * Where the past of a ledger is told, if it is not in its own timeline: for intervals before the
+ * present one, whose number is PRESENT. As ledger_interval() and ledger_past(), which may give
+ * other errors then. PEAK, PEAK_MS: the highest moment of those intervals.
  */
 struct ledger_history {
 	void *ctx;
 	void (*interval)(void *ctx, uint64_t ms, uint64_t present, struct ledger_interval *out);
 	ssize_t (*past)(void *ctx, uint64_t ms, struct ledger_held **out);
 };
-void ledger_look_back(struct ledger *l, const struct ledger_history *history, uint64_t peak, uint64_t peak_ms);
+void ledger_look_back(struct ledger *l, const struct ledger_history *history, uint64_t peak,
+		      uint64_t peak_ms);
 
-/* Calls FN for each live block (heap first, in no order) until it returns nonzero; that is returned. -ENOMEM. */
-int ledger_each_block(const struct ledger *l, int (*fn)(void *ctx, const struct ledger_block *b), void *ctx);
-/* The same for mappings alone; and for the pages (4 KiB) of the heap that a live block begins in, in no order, without those of a realloc under way. */
-int ledger_each_mapping(const struct ledger *l, int (*fn)(void *ctx, const struct ledger_block *b), void *ctx);
+/*
+ * Calls FN for each live block (heap first, in no order) until it returns nonzero; that is
+ * returned. -ENOMEM.
+ */
+int ledger_each_block(const struct ledger *l, int (*fn)(void *ctx, const struct ledger_block *b),
+		      void *ctx);
+/*
+ * The same for mappings alone; and for the pages (4 KiB) of the heap that a live block begins in,
+ * in no order, without those of a realloc under way.
+ */
+int ledger_each_mapping(const struct ledger *l, int (*fn)(void *ctx, const struct ledger_block *b),
+			void *ctx);
 int ledger_each_page(const struct ledger *l, int (*fn)(void *ctx, raddr_t page), void *ctx);
 /* Whether a live block begins at ADDR. */
 bool ledger_holds(const struct ledger *l, raddr_t addr);
@@ -151,18 +218,27 @@ size_t ledger_some(const struct ledger *l, raddr_t *addr, size_t most);
 bool ledger_find(const struct ledger *l, raddr_t addr, struct ledger_block *out);
 /* The live block (not mapping) with the highest address that is <= ADDR. */
 bool ledger_below(const struct ledger *l, raddr_t addr, struct ledger_block *out);
-/* Whether a block that a realloc ends is remembered with the realloc's stack, as releases with a stack always are. At first not. */
+/*
+ * Whether a block that a realloc ends is remembered with the realloc's stack, as releases with a
+ * stack always are. At first not.
+ */
 void ledger_keep_freed(struct ledger *l, bool keep);
-/* What is known of the block that ADDR was in and that was freed last: nothing is kept for it, so it may be forgotten when something new
- * comes near. Unless its releases came with stacks (ledger_release_by), when it was allocated and by whom is not known: known is false. */
+/*
+ * What is known of the block that ADDR was in and that was freed last: nothing is kept for it, so
+ * it may be forgotten when something new comes near. Unless its releases came with stacks
+ * (ledger_release_by), when it was allocated and by whom is not known: known is false.
+ */
 struct ledger_freed {
-	struct ledger_block block;	/* thread and ms: of its allocation, if known */
+	struct ledger_block block; /* thread and ms: of its allocation, if known */
 	bool known;
-	uint32_t thread, stack;		/* who freed it; stack 0: not known */
-	uint64_t ms;			/* when, to 10 ms */
+	uint32_t thread, stack; /* who freed it; stack 0: not known */
+	uint64_t ms;		/* when, to 10 ms */
 };
 bool ledger_find_freed(const struct ledger *l, raddr_t addr, struct ledger_freed *out);
-/* What of [ADDR, ADDR + LEN) is in the program's own mappings: bytes that are accessible, and not; and whether ADDR is in an accessible one. */
+/*
+ * What of [ADDR, ADDR + LEN) is in the program's own mappings: bytes that are accessible, and not;
+ * and whether ADDR is in an accessible one.
+ */
 struct ledger_cover {
 	uint64_t open, closed;
 	bool begins_open;

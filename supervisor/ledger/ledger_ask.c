@@ -5,21 +5,29 @@
 #include <stdlib.h>
 
 /*
- * Questions about the present. Blocks and ranges that a call under way has taken out of the tables are live until its outcome is known, so the
- * answers take them from `pending` as well.
+ * Questions about the present. Blocks and ranges that a call under way has taken out of the tables
+ * are live until its outcome is known, so the answers take them from `pending` as well.
  */
 
 void ledger_totals(const struct ledger *l, struct ledger_totals *out)
 {
 	struct high h = high_of(l);
 	*out = (struct ledger_totals){
-		.heap = l->heap, .mmap = l->mmap, .mmap_reserved = l->reserved,
+		.heap = l->heap,
+		.mmap = l->mmap,
+		.mmap_reserved = l->reserved,
 		.live_blocks = l->inherited + l->allocs - l->frees,
-		.allocs = l->allocs, .frees = l->frees, .maps = l->maps, .unmaps = l->unmaps,
-		.unknown_frees = l->unknown_frees, .temporary = l->temporary, .total_allocated = l->total_allocated,
+		.allocs = l->allocs,
+		.frees = l->frees,
+		.maps = l->maps,
+		.unmaps = l->unmaps,
+		.unknown_frees = l->unknown_frees,
+		.temporary = l->temporary,
+		.total_allocated = l->total_allocated,
 		.peak = h.bytes > l->peak ? h.bytes : l->peak,
 		.peak_ms = h.bytes > l->peak ? h.ms : l->peak_ms,
-		.events = l->events, .estimated = l->sampled,
+		.events = l->events,
+		.estimated = l->sampled,
 	};
 }
 
@@ -31,10 +39,7 @@ bool ledger_resizing(const struct ledger *l)
 	return false;
 }
 
-size_t ledger_stacks(const struct ledger *l)
-{
-	return awake(l)->index_size;
-}
+size_t ledger_stacks(const struct ledger *l) { return awake(l)->index_size; }
 
 const struct ledger_stack *ledger_stack(const struct ledger *l, uint32_t stack)
 {
@@ -43,11 +48,17 @@ const struct ledger_stack *ledger_stack(const struct ledger *l, uint32_t stack)
 	return st ? &st->s : &none;
 }
 
-static struct ledger_block describe_as(const struct ledger *l, raddr_t addr, const struct block *b, struct weight w)
+static struct ledger_block describe_as(const struct ledger *l, raddr_t addr, const struct block *b,
+				       struct weight w)
 {
 	return (struct ledger_block){
-		.address = addr, .size = block_size(b), .bytes = w.bytes, .count = w.count, .stack = total_at(l, block_total(b))->id,
-		.thread = block_owner(b), .ms = block_tick(b) * 10ull,
+		.address = addr,
+		.size = block_size(b),
+		.bytes = w.bytes,
+		.count = w.count,
+		.stack = total_at(l, block_total(b))->id,
+		.thread = block_owner(b),
+		.ms = block_tick(b) * 10ull,
 	};
 }
 
@@ -59,8 +70,14 @@ static struct ledger_block describe(const struct ledger *l, raddr_t addr, const 
 static struct ledger_block describe_range(const struct ledger *l, const struct range *r)
 {
 	return (struct ledger_block){
-		.address = r->start, .size = r->end - r->start, .bytes = r->end - r->start, .count = 1, .stack = total_at(l, r->grant->total)->id,
-		.thread = r->grant->thread, .ms = r->grant->tick * 10ull, .mapping = true,
+		.address = r->start,
+		.size = r->end - r->start,
+		.bytes = r->end - r->start,
+		.count = 1,
+		.stack = total_at(l, r->grant->total)->id,
+		.thread = r->grant->thread,
+		.ms = r->grant->tick * 10ull,
+		.mapping = true,
 	};
 }
 
@@ -93,7 +110,8 @@ static ssize_t pending_blocks(const struct ledger *l, bool mapping, struct ledge
 	return (ssize_t)n;
 }
 
-static int each_heap(const struct ledger *l, int (*fn)(void *ctx, const struct ledger_block *b), void *ctx)
+static int each_heap(const struct ledger *l, int (*fn)(void *ctx, const struct ledger_block *b),
+		     void *ctx)
 {
 	struct blocks_walk w = { 0 };
 	struct ledger_block *extra;
@@ -115,7 +133,8 @@ static int each_heap(const struct ledger *l, int (*fn)(void *ctx, const struct l
 	return err;
 }
 
-static int each_mapping(const struct ledger *l, int (*fn)(void *ctx, const struct ledger_block *b), void *ctx)
+static int each_mapping(const struct ledger *l, int (*fn)(void *ctx, const struct ledger_block *b),
+			void *ctx)
 {
 	struct ledger_block *extra;
 	int err = 0;
@@ -138,13 +157,15 @@ static int each_mapping(const struct ledger *l, int (*fn)(void *ctx, const struc
 	return err;
 }
 
-int ledger_each_block(const struct ledger *l, int (*fn)(void *ctx, const struct ledger_block *b), void *ctx)
+int ledger_each_block(const struct ledger *l, int (*fn)(void *ctx, const struct ledger_block *b),
+		      void *ctx)
 {
 	int err = each_heap(awake(l), fn, ctx);
 	return err ? err : each_mapping(l, fn, ctx);
 }
 
-int ledger_each_mapping(const struct ledger *l, int (*fn)(void *ctx, const struct ledger_block *b), void *ctx)
+int ledger_each_mapping(const struct ledger *l, int (*fn)(void *ctx, const struct ledger_block *b),
+			void *ctx)
 {
 	return each_mapping(awake(l), fn, ctx);
 }
@@ -157,7 +178,9 @@ int ledger_each_page(const struct ledger *l, int (*fn)(void *ctx, raddr_t page),
 size_t ledger_some(const struct ledger *l, raddr_t *addr, size_t most)
 {
 	const struct blocks *t = &awake(l)->blocks;
-	struct blocks_walk w = { .page = t->mix ? 0 : (size_t)(l->events * 0x9e3779b97f4a7c15ull >> 20) & t->mask };
+	struct blocks_walk w = {
+		.page = t->mix ? 0 : (size_t)(l->events * 0x9e3779b97f4a7c15ull >> 20) & t->mask
+	};
 	size_t n = 0;
 	while (n < most && blocks_walk(t, &w))
 		for (size_t i = 0; i < w.count && n < most; i++)
@@ -223,21 +246,31 @@ bool ledger_find_freed(const struct ledger *l, raddr_t addr, struct ledger_freed
 	const struct freed_block *f = freed_find(&l->freed, addr);
 	if (f && (!left || f->freed_tick >= block_tick(&b))) {
 		*out = (struct ledger_freed){
-			.block = { .address = f->address, .size = f->size, .stack = total_at(l, f->total)->id, .thread = f->owner, .ms = f->tick * 10ull },
-			.known = true, .thread = f->freed_owner, .stack = f->freed_stack, .ms = f->freed_tick * 10ull,
+			.block = { .address = f->address,
+				   .size = f->size,
+				   .stack = total_at(l, f->total)->id,
+				   .thread = f->owner,
+				   .ms = f->tick * 10ull },
+			.known = true,
+			.thread = f->freed_owner,
+			.stack = f->freed_stack,
+			.ms = f->freed_tick * 10ull,
 		};
 		return true;
 	}
 	if (!left)
 		return false;
-	*out = (struct ledger_freed){ .block = describe(l, start, &b), .thread = block_owner(&b), .ms = block_tick(&b) * 10ull };
+	*out = (struct ledger_freed){ .block = describe(l, start, &b),
+				      .thread = block_owner(&b),
+				      .ms = block_tick(&b) * 10ull };
 	return true;
 }
 
 size_t ledger_memory(const struct ledger *l)
 {
-	return sizeof(*l) + blocks_memory(&l->blocks) + l->index_size * sizeof(uint32_t) + l->totals_used * sizeof(struct stack_total) +
-	       l->nthreads * sizeof(struct thread) + l->pending_room * sizeof(struct pending) + l->undo_room * sizeof(struct undo) +
-	       l->totals_used * sizeof(uint32_t) + timeline_memory(&l->timeline) + ranges_memory(&l->ranges) + freed_memory(&l->freed) +
-	       weights_memory(&l->weights);
+	return sizeof(*l) + blocks_memory(&l->blocks) + l->index_size * sizeof(uint32_t) +
+	       l->totals_used * sizeof(struct stack_total) + l->nthreads * sizeof(struct thread) +
+	       l->pending_room * sizeof(struct pending) + l->undo_room * sizeof(struct undo) +
+	       l->totals_used * sizeof(uint32_t) + timeline_memory(&l->timeline) +
+	       ranges_memory(&l->ranges) + freed_memory(&l->freed) + weights_memory(&l->weights);
 }

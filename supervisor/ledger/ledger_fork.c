@@ -7,9 +7,10 @@
 #include "base/array.h"
 
 /*
- * The child's table is the parent's, but the child mostly execs and never needs it. So it only registers with the parent, which from then on
- * writes down for it what it changes (`undo`). The first event or question of the child copies the parent's table and undoes
- * that. `odd` is set in both for the while, the one test that this costs the others.
+ * The child's table is the parent's, but the child mostly execs and never needs it. So it only
+ * registers with the parent, which from then on writes down for it what it changes (`undo`). The
+ * first event or question of the child copies the parent's table and undoes that. `odd` is set in
+ * both for the while, the one test that this costs the others.
  */
 
 #define UNDO_LEAST 4096u
@@ -23,7 +24,10 @@ static bool undo_add(struct ledger *c, raddr_t addr, const struct block *b, stru
 	}
 	if (array_room(&c->undo, c->undos, &c->undo_room, sizeof(*c->undo)))
 		return false;
-	c->undo[c->undos++] = (struct undo){ .addr = addr, .old = b ? (struct block){ b->a & ~BLOCK_PASSED, b->b } : (struct block){ 0 }, .weight = w };
+	c->undo[c->undos++] = (struct undo){ .addr = addr,
+					     .old = b ? (struct block){ b->a & ~BLOCK_PASSED, b->b }
+						      : (struct block){ 0 },
+					     .weight = w };
 	return true;
 }
 
@@ -67,7 +71,8 @@ static void sum_up(struct ledger *l)
 	for (uint32_t i = 0; i < l->totals_used; i++)
 		total[i] = (struct stack_total){ .id = total[i].id };
 	uint64_t mmap = l->mmap, counted = l->counted;
-	for (const struct range *r = ranges_from(&l->ranges, 0); r; r = ranges_from(&l->ranges, r->end))
+	for (const struct range *r = ranges_from(&l->ranges, 0); r;
+	     r = ranges_from(&l->ranges, r->end))
 		if (r->open)
 			ledger_grant_account(l, r->grant, r->end - r->start);
 	l->mmap = mmap;
@@ -82,7 +87,8 @@ static void sum_up(struct ledger *l)
 	l->touches = 0;
 	for (uint32_t i = 1; i < l->totals_used; i++) {
 		total[i].epoch = 0;
-		if (total[i].s.live_bytes || total[i].s.live_count)	/* the first point has them all */
+		/* the first point has them all */
+		if (total[i].s.live_bytes || total[i].s.live_count)
 			total_change(l, i);
 	}
 }
@@ -93,19 +99,21 @@ static void inherit(struct ledger *l)
 	struct blocks blocks;
 	ledger_leave_parent(l);
 	if (blocks_copy(&blocks, &parent->blocks))
-		return;				/* out of memory: the blocks stay unknown */
+		return; /* out of memory: the blocks stay unknown */
 	blocks_release(&l->blocks);
 	l->blocks = blocks;
 	if (weights_copy(&l->weights, &parent->weights))
-		weights_release(&l->weights);		/* out of memory: blocks stand for themselves */
-	for (size_t i = l->undos; i-- > 0; )
+		/* out of memory: blocks stand for themselves */
+		weights_release(&l->weights);
+	for (size_t i = l->undos; i-- > 0;)
 		revert(l, &l->undo[i]);
 	free(l->undo);
 	l->undo = NULL;
 	l->undos = l->undo_room = 0;
 	if (arena_reach(&l->touched, parent->totals_used * sizeof(uint32_t)) ||
 	    arena_copy(&l->index, &parent->index, parent->index_size * sizeof(uint32_t)) ||
-	    arena_copy(&l->totals, &parent->totals, parent->totals_used * sizeof(struct stack_total)))
+	    arena_copy(&l->totals, &parent->totals,
+		       parent->totals_used * sizeof(struct stack_total)))
 		return;
 	l->index_size = parent->index_size;
 	l->totals_used = parent->totals_used;
@@ -126,7 +134,8 @@ void ledger_inherit(struct ledger *l)
 static int ranges_inherit(struct ledger *l, const struct ledger *parent)
 {
 	int err = 0;
-	for (const struct range *r = ranges_from(&parent->ranges, 0); r && !err; r = ranges_from(&parent->ranges, r->end)) {
+	for (const struct range *r = ranges_from(&parent->ranges, 0); r && !err;
+	     r = ranges_from(&parent->ranges, r->end)) {
 		struct grant *g = r->grant->twin, *old = r->grant;
 		if (!g) {
 			g = grant_new(old->total, old->thread, old->tick, old->charged);
@@ -134,14 +143,15 @@ static int ranges_inherit(struct ledger *l, const struct ledger *parent)
 				err = -ENOMEM;
 				break;
 			}
-			old->twin = g;		/* and one reference for the time of copying */
+			old->twin = g; /* and one reference for the time of copying */
 		}
 		g->refs++;
 		err = ranges_put(&l->ranges, &(struct range){ r->start, r->end, g, r->open });
 		if (err)
 			grant_put(g);
 	}
-	for (const struct range *r = ranges_from(&parent->ranges, 0); r; r = ranges_from(&parent->ranges, r->end)) {
+	for (const struct range *r = ranges_from(&parent->ranges, 0); r;
+	     r = ranges_from(&parent->ranges, r->end)) {
 		if (r->grant->twin)
 			grant_put(r->grant->twin);
 		r->grant->twin = NULL;
@@ -149,7 +159,9 @@ static int ranges_inherit(struct ledger *l, const struct ledger *parent)
 	return err;
 }
 
-/* Where another thread of the parent was in a realloc or mremap, the child has the old block still. */
+/*
+ * Where another thread of the parent was in a realloc or mremap, the child has the old block still.
+ */
 static int pending_inherit(struct ledger *l, const struct ledger *parent)
 {
 	for (uint32_t i = 0; i < parent->pendings; i++) {
@@ -174,7 +186,8 @@ static int pending_inherit(struct ledger *l, const struct ledger *parent)
 				l->reserved -= r.end - r.start;
 				continue;
 			}
-			r.grant = grant_new(r.grant->total, r.grant->thread, r.grant->tick, r.grant->charged);
+			r.grant = grant_new(r.grant->total, r.grant->thread, r.grant->tick,
+					    r.grant->charged);
 			if (!r.grant)
 				return -ENOMEM;
 			if (ranges_put(&l->ranges, &r)) {
@@ -189,7 +202,8 @@ static int pending_inherit(struct ledger *l, const struct ledger *parent)
 struct ledger *ledger_fork(struct ledger *parent)
 {
 	wake(parent);
-	struct ledger *l = ledger_new((parent->heap_counts ? LEDGER_COUNT_HEAP : 0) | (parent->mmap_counts ? LEDGER_COUNT_MMAP : 0));
+	struct ledger *l = ledger_new((parent->heap_counts ? LEDGER_COUNT_HEAP : 0) |
+				      (parent->mmap_counts ? LEDGER_COUNT_MMAP : 0));
 	if (!l)
 		return NULL;
 	l->sampled = parent->sampled;
@@ -201,7 +215,8 @@ struct ledger *ledger_fork(struct ledger *parent)
 	l->sibling = parent->children;
 	parent->children = l;
 	parent->odd = l->odd = true;
-	if (arena_copy(&l->threads, &parent->threads, (parent->nthreads + 1) * sizeof(struct thread)) ||
+	if (arena_copy(&l->threads, &parent->threads,
+		       (parent->nthreads + 1) * sizeof(struct thread)) ||
 	    ranges_inherit(l, parent) || pending_inherit(l, parent)) {
 		ledger_free(l);
 		return NULL;

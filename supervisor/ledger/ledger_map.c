@@ -4,9 +4,10 @@
 #include "inject/wire.h"
 
 /*
- * Mappings: which ranges of addresses are the program's own, which of them are accessible, and who is charged for them. A call first cuts out of the
- * table (ranges.h) whatever its range displaces, then puts in what it made. What munmap and mremap cut out is kept in the thread's `pending` until it
- * is known that the call has not failed.
+ * Mappings: which ranges of addresses are the program's own, which of them are accessible, and who
+ * is charged for them. A call first cuts out of the table (ranges.h) whatever its range displaces,
+ * then puts in what it made. What munmap and mremap cut out is kept in the thread's `pending` until
+ * it is known that the call has not failed.
  */
 
 #define PROT_ANY (WIRE_PROT_READ | WIRE_PROT_WRITE | WIRE_PROT_EXEC)
@@ -48,7 +49,8 @@ static int displace(struct ledger *l, raddr_t start, raddr_t end)
 }
 
 /* A call of the program's own was given [START, END), where nothing is. */
-static void place(struct ledger *l, uint32_t thread, raddr_t start, raddr_t end, bool open, uint32_t stack)
+static void place(struct ledger *l, uint32_t thread, raddr_t start, raddr_t end, bool open,
+		  uint32_t stack)
 {
 	struct grant *g = start < end ? grant_new(total_of(l, stack), thread, l->tick, open) : NULL;
 	if (!g)
@@ -64,7 +66,8 @@ static void place(struct ledger *l, uint32_t thread, raddr_t start, raddr_t end,
 	}
 }
 
-void ledger_map(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t addr, uint64_t len, unsigned prot_flags, uint32_t stack, bool own)
+void ledger_map(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t addr, uint64_t len,
+		unsigned prot_flags, uint32_t stack, bool own)
 {
 	event(l, ms);
 	raddr_t end = end_of(addr, len);
@@ -80,9 +83,12 @@ static void range_back(struct ledger *l, struct pending *p, bool counted)
 	for (size_t i = 0; i < p->pieces.count; i++) {
 		const struct range *piece = &p->pieces.piece[i];
 		uint64_t put = 0;
-		for (raddr_t at = piece->start; at < piece->end; ) {
+		for (raddr_t at = piece->start; at < piece->end;) {
 			const struct range *next = ranges_from(&l->ranges, at);
-			struct range gap = { at, next && next->start < piece->end ? next->start : piece->end, piece->grant, piece->open };
+			struct range gap = { at,
+					     next && next->start < piece->end ? next->start
+									      : piece->end,
+					     piece->grant, piece->open };
 			at = next && next->start < piece->end ? next->end : piece->end;
 			if (gap.start >= gap.end)
 				continue;
@@ -105,7 +111,7 @@ static void range_back(struct ledger *l, struct pending *p, bool counted)
 static struct pending *range_begin(struct ledger *l, uint32_t thread)
 {
 	struct pending *p = ledger_pending_make(l, thread);
-	if (p && p->range == REMAPPING)		/* its outcome never came */
+	if (p && p->range == REMAPPING) /* its outcome never came */
 		range_back(l, p, true);
 	if (p)
 		pieces_clear(&p->pieces);
@@ -138,7 +144,8 @@ void ledger_unmap_failed(struct ledger *l, uint32_t thread, uint64_t ms)
 	ledger_pending_rest(l, p);
 }
 
-void ledger_remap_leave(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t old, uint64_t old_len)
+void ledger_remap_leave(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t old,
+			uint64_t old_len)
 {
 	event(l, ms);
 	struct pending *p = range_begin(l, thread);
@@ -148,11 +155,13 @@ void ledger_remap_leave(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t 
 	p->range = REMAPPING;
 	p->own = r && r->start <= old;
 	p->open = p->own && r->open;
-	if (old_len && ranges_cut(&l->ranges, old, end_of(old, old_len), &p->pieces))	/* 0: a second view of a shared mapping */
+	/* 0: a second view of a shared mapping */
+	if (old_len && ranges_cut(&l->ranges, old, end_of(old, old_len), &p->pieces))
 		p->own = false;
 }
 
-void ledger_remap(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t addr, uint64_t len, uint32_t stack)
+void ledger_remap(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t addr, uint64_t len,
+		  uint32_t stack)
 {
 	event(l, ms);
 	struct pending *p = pending_of(l, thread);
@@ -180,8 +189,12 @@ void ledger_remap_failed(struct ledger *l, uint32_t thread, uint64_t ms)
 	ledger_pending_rest(l, p);
 }
 
-/* The bytes of a mapping that was never accessible are charged to the mprotect that makes them so, others to whom they were before. */
-void ledger_protect(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t addr, uint64_t len, unsigned prot, uint32_t stack)
+/*
+ * The bytes of a mapping that was never accessible are charged to the mprotect that makes them so,
+ * others to whom they were before.
+ */
+void ledger_protect(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t addr, uint64_t len,
+		    unsigned prot, uint32_t stack)
 {
 	event(l, ms);
 	bool open = prot & PROT_ANY;
@@ -197,7 +210,8 @@ void ledger_protect(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t addr
 		} else if (!r.open && open) {
 			if (!r.grant->charged) {
 				if (!grant)
-					grant = grant_new(total_of(l, stack), thread, l->tick, true);
+					grant = grant_new(total_of(l, stack), thread, l->tick,
+							  true);
 				if (grant)
 					r.grant = grant;
 				granted += bytes;
@@ -220,7 +234,8 @@ void ledger_protect(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t addr
 	pieces_clear(&l->scratch);
 }
 
-void ledger_break(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t now, raddr_t old, uint32_t stack, bool own)
+void ledger_break(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t now, raddr_t old,
+		  uint32_t stack, bool own)
 {
 	event(l, ms);
 	if (now < old) {
@@ -237,7 +252,8 @@ void ledger_cover(const struct ledger *l, raddr_t addr, uint64_t len, struct led
 {
 	raddr_t end = end_of(addr, len);
 	*out = (struct ledger_cover){ 0 };
-	for (const struct range *r = ranges_from(&l->ranges, addr); r && (r->start < end || r->start <= addr); r = ranges_from(&l->ranges, r->end)) {
+	for (const struct range *r = ranges_from(&l->ranges, addr);
+	     r && (r->start < end || r->start <= addr); r = ranges_from(&l->ranges, r->end)) {
 		raddr_t from = r->start > addr ? r->start : addr, to = r->end < end ? r->end : end;
 		if (r->start <= addr)
 			out->begins_open = r->open;

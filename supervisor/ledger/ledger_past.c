@@ -5,32 +5,39 @@
 #include <stdlib.h>
 
 /*
- * The highest moment of each interval of 100 ms. Allocations only add up; the first release after a new high of the interval raises its `high`, and with
- * it the epoch. A stack total that changes saves what it held before its first change in an epoch. So at the end a stack total held at the high what it
- * saved, if it did so in the present epoch, and what it holds now if it has not changed since. This costs one comparison per event. Lines that
- * changed are listed once an interval (`touched`), and when it ends those are written into the timeline. The peak is the highest of these
- * moments: it needs no trick of its own. What the timeline costs of an event (tests/bench/ledger.c, 4 M events a second): nothing in pairs, 3 % with 1000
- * stacks, 5 % with 5000, 5 to 10 % where 50 000 stacks change at random all the time.
+ * The highest moment of each interval of 100 ms. Allocations only add up; the first release after a
+ * new high of the interval raises its `high`, and with it the epoch. A stack total that changes
+ * saves what it held before its first change in an epoch. So at the end a stack total held at the
+ * high what it saved, if it did so in the present epoch, and what it holds now if it has not
+ * changed since. This costs one comparison per event. Lines that changed are listed once an
+ * interval (`touched`), and when it ends those are written into the timeline. The peak is the
+ * highest of these moments: it needs no trick of its own. What the timeline costs of an event
+ * (tests/bench/ledger.c, 4 M events a second): nothing in pairs, 3 % with 1000 stacks, 5 % with
+ * 5000, 5 to 10 % where 50 000 stacks change at random all the time.
  */
 
 /* What a stack total held then. */
-static struct timeline_held held_at(const struct ledger *l, const struct high *h, const struct stack_total *st)
+static struct timeline_held held_at(const struct ledger *l, const struct high *h,
+				    const struct stack_total *st)
 {
 	bool saved = !h->now && st->epoch == l->epoch;
-	return (struct timeline_held){ saved ? st->saved_bytes : (uint64_t)st->s.live_bytes, saved ? st->saved_count : (uint32_t)st->s.live_count, 0 };
+	return (struct timeline_held){ saved ? st->saved_bytes : (uint64_t)st->s.live_bytes,
+				       saved ? st->saved_count : (uint32_t)st->s.live_count, 0 };
 }
 
 void ledger_point_add(struct ledger *l, uint64_t interval, uint64_t bytes, uint64_t ms)
 {
 	const struct timeline *t = &l->timeline;
 	timeline_add(&l->timeline, interval, bytes, ms);
-	if (l->on_point && t->count && timeline_point(t, t->count - 1)->interval == interval)	/* nothing is added where nothing has changed */
+	/* nothing is added where nothing has changed */
+	if (l->on_point && t->count && timeline_point(t, t->count - 1)->interval == interval)
 		l->on_point(l->on_point_ctx, interval, bytes, ms);
 }
 
 /*
- * Lines that since the high have come to hold something else are the next interval's to write, whether they change in it or not; where there are
- * quiet ones in between, the first of these writes them.
+ * Lines that since the high have come to hold something else are the next interval's to write,
+ * whether they change in it or not; where there are quiet ones in between, the first of these
+ * writes them.
  */
 void ledger_interval_end(struct ledger *l, uint64_t next)
 {
@@ -45,7 +52,8 @@ void ledger_interval_end(struct ledger *l, uint64_t next)
 		struct stack_total *st = total_at(l, touched[i]);
 		struct timeline_held held = held_at(l, &h, st);
 		timeline_hold(&l->timeline, touched[i], held.bytes, held.count);
-		if (held.bytes == (uint64_t)st->s.live_bytes && held.count == (uint32_t)st->s.live_count)
+		if (held.bytes == (uint64_t)st->s.live_bytes &&
+		    held.count == (uint32_t)st->s.live_count)
 			continue;
 		st->epoch = epoch;
 		st->saved_bytes = (uint64_t)st->s.live_bytes;
@@ -57,7 +65,9 @@ void ledger_interval_end(struct ledger *l, uint64_t next)
 	ledger_point_add(l, l->interval, h.bytes, h.ms);
 	if (next > l->interval + 1) {
 		for (uint32_t i = 0; i < kept; i++)
-			timeline_hold(&l->timeline, touched[i], total_at(l, touched[i])->saved_bytes, total_at(l, touched[i])->saved_count);
+			timeline_hold(&l->timeline, touched[i],
+				      total_at(l, touched[i])->saved_bytes,
+				      total_at(l, touched[i])->saved_count);
 		ledger_point_add(l, l->interval + 1, l->counted, (l->interval + 1) * TIMELINE_MS);
 		l->touches = 0;
 		l->epoch++;
@@ -74,7 +84,8 @@ void ledger_interval_end(struct ledger *l, uint64_t next)
 	l->interval_epoch = l->epoch;
 }
 
-void ledger_look_back(struct ledger *l, const struct ledger_history *history, uint64_t peak, uint64_t peak_ms)
+void ledger_look_back(struct ledger *l, const struct ledger_history *history, uint64_t peak,
+		      uint64_t peak_ms)
 {
 	l->history = *history;
 	l->peak = peak;
@@ -93,8 +104,11 @@ static const struct timeline_held *told_at_peak(struct ledger *l)
 	l->at_peak_totals = l->totals_used;
 	l->at_peak = calloc(l->at_peak_totals + 1, sizeof(*l->at_peak));
 	for (ssize_t i = 0; i < n && l->at_peak; i++) {
-		uint32_t total = held[i].stack < l->index_size ? ((uint32_t *)l->index.base)[held[i].stack] : 0;
-		l->at_peak[total] = (struct timeline_held){ (uint64_t)held[i].bytes, (uint32_t)held[i].count, 0 };
+		uint32_t total = held[i].stack < l->index_size
+					 ? ((uint32_t *)l->index.base)[held[i].stack]
+					 : 0;
+		l->at_peak[total] = (struct timeline_held){ (uint64_t)held[i].bytes,
+							    (uint32_t)held[i].count, 0 };
 	}
 	free(held);
 	return l->at_peak;
@@ -136,20 +150,24 @@ void ledger_interval(const struct ledger *l, uint64_t ms, struct ledger_interval
 	size_t i = timeline_find(&l->timeline, interval);
 	const struct timeline_point *p = i ? timeline_point(&l->timeline, i - 1) : NULL;
 	struct high h = high_of(l);
-	if (interval > l->interval) {		/* nothing has happened since */
-		*out = (struct ledger_interval){ (l->interval + 1) * TIMELINE_MS, UINT64_MAX, l->counted, (l->interval + 1) * TIMELINE_MS, 1 };
+	if (interval > l->interval) { /* nothing has happened since */
+		*out = (struct ledger_interval){ (l->interval + 1) * TIMELINE_MS, UINT64_MAX,
+						 l->counted, (l->interval + 1) * TIMELINE_MS, 1 };
 		return;
 	}
 	if (interval == l->interval) {
-		*out = (struct ledger_interval){ interval * TIMELINE_MS, (interval + 1) * TIMELINE_MS, h.bytes, h.ms, 1 };
+		*out = (struct ledger_interval){ interval * TIMELINE_MS,
+						 (interval + 1) * TIMELINE_MS, h.bytes, h.ms, 1 };
 		return;
 	}
 	if (l->history.past) {
 		l->history.interval(l->history.ctx, ms, l->interval, out);
 		return;
 	}
-	uint64_t end = i < l->timeline.count ? timeline_point(&l->timeline, i)->interval : l->interval;
-	*out = (struct ledger_interval){ p ? p->interval * TIMELINE_MS : 0, end * TIMELINE_MS, p ? p->bytes : 0, p ? p->ms : 0, p ? p->span : 1 };
+	uint64_t end = i < l->timeline.count ? timeline_point(&l->timeline, i)->interval
+					     : l->interval;
+	*out = (struct ledger_interval){ p ? p->interval * TIMELINE_MS : 0, end * TIMELINE_MS,
+					 p ? p->bytes : 0, p ? p->ms : 0, p ? p->span : 1 };
 }
 
 ssize_t ledger_past(const struct ledger *l, uint64_t ms, struct ledger_held **out)
@@ -176,7 +194,8 @@ ssize_t ledger_past(const struct ledger *l, uint64_t ms, struct ledger_held **ou
 		else if (held)
 			at = held[total];
 		if (at.bytes || at.count)
-			v[n++] = (struct ledger_held){ total_at(l, total)->id, (int64_t)at.bytes, at.count };
+			v[n++] = (struct ledger_held){ total_at(l, total)->id, (int64_t)at.bytes,
+						       at.count };
 	}
 	free(held);
 	*out = v;
@@ -190,6 +209,8 @@ void ledger_timeline(const struct ledger *l, struct ledger_timeline *out)
 		*out = (struct ledger_timeline){ .coarse_ms = TIMELINE_MS };
 		return;
 	}
-	*out = (struct ledger_timeline){ .points = t->count, .memory = timeline_memory(t), .coarse_until_ms = t->coarse_until * TIMELINE_MS,
+	*out = (struct ledger_timeline){ .points = t->count,
+					 .memory = timeline_memory(t),
+					 .coarse_until_ms = t->coarse_until * TIMELINE_MS,
 					 .coarse_ms = t->step * TIMELINE_MS };
 }

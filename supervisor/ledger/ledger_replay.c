@@ -7,13 +7,15 @@
 #include <stdlib.h>
 
 /*
- * A ledger's present state, told and taken up again, and the changes of its stack totals. What a replay does with a change is what the live ledger did: the same
- * inline functions (ledger_state.h); so its intervals, its peak and its timeline come out the same.
+ * A ledger's present state, told and taken up again, and the changes of its stack totals. What a
+ * replay does with a change is what the live ledger did: the same inline functions
+ * (ledger_state.h); so its intervals, its peak and its timeline come out the same.
  *
- * A state has to be complete for that: also what each stack total held at the highest moment so far of the present interval, and at the timeline's last
- * point, if that is something else. Epochs are only compared, so a restored ledger has its own: 3 is the present one, 2 is that with which the interval
- * began. A stack total in `touched` has 2, or 3 if it has changed since the high; one that is as it was at the last point 1; and 0 is one that the state does
- * not tell of.
+ * A state has to be complete for that: also what each stack total held at the highest moment so far
+ * of the present interval, and at the timeline's last point, if that is something else. Epochs are
+ * only compared, so a restored ledger has its own: 3 is the present one, 2 is that with which the
+ * interval began. A stack total in `touched` has 2, or 3 if it has changed since the high; one that
+ * is as it was at the last point 1; and 0 is one that the state does not tell of.
  */
 enum { UNTOLD, QUIET, TOUCHED, SAVED };
 
@@ -25,7 +27,9 @@ struct ledger *ledger_replay_new(size_t budget)
 	return l;
 }
 
-void ledger_on_point(struct ledger *l, void (*fn)(void *ctx, uint64_t interval, uint64_t bytes, uint64_t ms), void *ctx)
+void ledger_on_point(struct ledger *l,
+		     void (*fn)(void *ctx, uint64_t interval, uint64_t bytes, uint64_t ms),
+		     void *ctx)
 {
 	l->on_point = fn;
 	l->on_point_ctx = ctx;
@@ -39,31 +43,46 @@ void ledger_present(const struct ledger *l, uint64_t *interval, uint64_t *bytes,
 	*ms = h.ms;
 }
 
-uint64_t ledger_now(const struct ledger *l)
-{
-	return l->now_ms;
-}
+uint64_t ledger_now(const struct ledger *l) { return l->now_ms; }
 
-/* ---- a state, told ----------------------------------------------------------------------------------------------------------------- */
+/* ---- a state, told ------------------------------------------------------- */
 
 void ledger_sums(const struct ledger *l, struct ledger_sums *out)
 {
 	const struct timeline *t = &l->timeline;
 	const struct timeline_point *last = t->count ? timeline_point(t, t->count - 1) : NULL;
 	*out = (struct ledger_sums){
-		.now_ms = l->now_ms, .interval = l->interval, .counted = l->counted, .up_ms = l->up_ms, .high = l->high, .high_ms = l->high_ms,
-		.peak = l->peak, .peak_ms = l->peak_ms, .heap = l->heap, .mmap = l->mmap, .reserved = l->reserved, .inherited = l->inherited,
-		.allocs = l->allocs, .frees = l->frees, .unknown_frees = l->unknown_frees, .temporary = l->temporary,
-		.total_allocated = l->total_allocated, .events = l->events, .maps = l->maps, .unmaps = l->unmaps,
-		.counts = (l->heap_counts ? LEDGER_COUNT_HEAP : 0) | (l->mmap_counts ? LEDGER_COUNT_MMAP : 0) | (l->sampled ? LEDGER_SAMPLED : 0),
-		.pointed = last, .point_interval = last ? last->interval : 0, .point_bytes = last ? last->bytes : 0, .point_ms = last ? last->ms : 0,
+		.now_ms = l->now_ms,
+		.interval = l->interval,
+		.counted = l->counted,
+		.up_ms = l->up_ms,
+		.high = l->high,
+		.high_ms = l->high_ms,
+		.peak = l->peak,
+		.peak_ms = l->peak_ms,
+		.heap = l->heap,
+		.mmap = l->mmap,
+		.reserved = l->reserved,
+		.inherited = l->inherited,
+		.allocs = l->allocs,
+		.frees = l->frees,
+		.unknown_frees = l->unknown_frees,
+		.temporary = l->temporary,
+		.total_allocated = l->total_allocated,
+		.events = l->events,
+		.maps = l->maps,
+		.unmaps = l->unmaps,
+		.counts = (l->heap_counts ? LEDGER_COUNT_HEAP : 0) |
+			  (l->mmap_counts ? LEDGER_COUNT_MMAP : 0) |
+			  (l->sampled ? LEDGER_SAMPLED : 0),
+		.pointed = last,
+		.point_interval = last ? last->interval : 0,
+		.point_bytes = last ? last->bytes : 0,
+		.point_ms = last ? last->ms : 0,
 	};
 }
 
-uint32_t ledger_total_count(const struct ledger *l)
-{
-	return l->totals_used;
-}
+uint32_t ledger_total_count(const struct ledger *l) { return l->totals_used; }
 
 bool ledger_total_state(const struct ledger *l, uint32_t total, struct ledger_total_state *out)
 {
@@ -80,14 +99,20 @@ bool ledger_total_state(const struct ledger *l, uint32_t total, struct ledger_to
 		point_count = last.count;
 	}
 	*out = (struct ledger_total_state){
-		.stack = st->id, .s = st->s, .high_bytes = high, .high_count = high_count, .point_bytes = point, .point_count = point_count,
-		.flags = (st->s.temporary ? TOTAL_TEMPORARY : 0) | (high != bytes || high_count != count ? TOTAL_HIGH : 0) |
+		.stack = st->id,
+		.s = st->s,
+		.high_bytes = high,
+		.high_count = high_count,
+		.point_bytes = point,
+		.point_count = point_count,
+		.flags = (st->s.temporary ? TOTAL_TEMPORARY : 0) |
+			 (high != bytes || high_count != count ? TOTAL_HIGH : 0) |
 			 (point != bytes || point_count != count ? TOTAL_POINT : 0),
 	};
 	return out->flags || bytes || st->s.live_count || st->s.total_bytes || st->s.total_count;
 }
 
-/* ---- and taken up ------------------------------------------------------------------------------------------------------------------ */
+/* ---- and taken up -------------------------------------------------------- */
 
 void ledger_restore_begin(struct ledger *l, const struct ledger_sums *s)
 {
@@ -146,7 +171,8 @@ int ledger_restore_end(struct ledger *l, const struct ledger_sums *s)
 			err = timeline_hold(&l->timeline, i, 0, 0);
 	if (err || (!s->pointed && !last))
 		return err;
-	if (!s->pointed || s->point_interval >= s->interval || (last && last->interval > s->point_interval))
+	if (!s->pointed || s->point_interval >= s->interval ||
+	    (last && last->interval > s->point_interval))
 		return -EINVAL;
 	if (last && last->interval == s->point_interval)
 		return last->bytes == s->point_bytes ? 0 : -EINVAL;

@@ -6,21 +6,24 @@
 #include <stdlib.h>
 
 /*
- * A ledger is made when a process is planted or forked, fed by its stream, asked by the shell, and freed with the process' record. Live blocks are in
- * blocks.h, own mappings in ranges.h; here is what is summed up from them: one 64-byte line per stack that ever allocated, and totals. Here too
- * is the path of most events (ledger_batch), with all that it calls in one file or inline. The other subjects have files of their own
- * (ledger_state.h).
+ * A ledger is made when a process is planted or forked, fed by its stream, asked by the shell, and
+ * freed with the process' record. Live blocks are in blocks.h, own mappings in ranges.h; here is
+ * what is summed up from them: one 64-byte line per stack that ever allocated, and totals. Here too
+ * is the path of most events (ledger_batch), with all that it calls in one file or inline. The
+ * other subjects have files of their own (ledger_state.h).
  *
- * Stack ids are node ids of the image, and most nodes are inner frames that never allocate: an index (4 bytes per id) leads to the stack total, and
- * a block's entry keeps the stack total's number, so that a free needs no index.
+ * Stack ids are node ids of the image, and most nodes are inner frames that never allocate: an
+ * index (4 bytes per id) leads to the stack total, and a block's entry keeps the stack total's
+ * number, so that a free needs no index.
  *
- * realloc. What is leaving is taken out of the table at once, another thread may be given its address before the outcome is known, and
- * kept in the thread's `pending`, still counted, until BECAME, STAYED or GONE. ledger_map.c does the same with pieces of ranges.
+ * realloc. What is leaving is taken out of the table at once, another thread may be given its
+ * address before the outcome is known, and kept in the thread's `pending`, still counted, until
+ * BECAME, STAYED or GONE. ledger_map.c does the same with pieces of ranges.
  */
 
 #define LEDGER_BATCH 64u
 
-/* ---- stack totals --------------------------------------------------------------------------------------------------------------------- */
+/* ---- stack totals -------------------------------------------------------- */
 
 uint32_t ledger_total_new(struct ledger *l, uint32_t stack)
 {
@@ -41,7 +44,7 @@ uint32_t ledger_total_new(struct ledger *l, uint32_t stack)
 	return index[stack] = l->totals_used++;
 }
 
-/* ---- life ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- life ---------------------------------------------------------------- */
 
 struct ledger *ledger_new(unsigned count)
 {
@@ -54,7 +57,8 @@ struct ledger *ledger_new(unsigned count)
 	}
 	timeline_init(&l->timeline, TIMELINE_BUDGET);
 	l->epoch = l->interval_epoch = 1;
-	if (arena_reach(&l->totals, sizeof(struct stack_total)) || arena_reach(&l->threads, sizeof(struct thread)) ||
+	if (arena_reach(&l->totals, sizeof(struct stack_total)) ||
+	    arena_reach(&l->threads, sizeof(struct thread)) ||
 	    arena_reach(&l->touched, sizeof(uint32_t))) {
 		ledger_free(l);
 		return NULL;
@@ -91,17 +95,11 @@ void ledger_free(struct ledger *l)
 	free(l);
 }
 
-int ledger_compact(struct ledger *l, bool compact)
-{
-	return blocks_compact(&l->blocks, compact);
-}
+int ledger_compact(struct ledger *l, bool compact) { return blocks_compact(&l->blocks, compact); }
 
-bool ledger_move(struct ledger *l)
-{
-	return blocks_move(&l->blocks, 2048);
-}
+bool ledger_move(struct ledger *l) { return blocks_move(&l->blocks, 2048); }
 
-/* ---- sampling ------------------------------------------------------------------------------------------------------------------ */
+/* ---- sampling ------------------------------------------------------------ */
 
 /* B at ADDR, which was counted, is gone. */
 static __attribute__((noinline)) void uncount(struct ledger *l, raddr_t addr)
@@ -130,15 +128,12 @@ void ledger_count_all(struct ledger *l, bool counted)
 	}
 }
 
-void ledger_sampled(struct ledger *l)
-{
-	l->sampled = true;
-}
+void ledger_sampled(struct ledger *l) { l->sampled = true; }
 
 void ledger_known(struct ledger *l, uint8_t *known)
 {
 	l->known = known;
-	if (known && !l->parent)		/* else when it has its own blocks */
+	if (known && !l->parent) /* else when it has its own blocks */
 		ledger_count_all(l, true);
 }
 
@@ -150,16 +145,14 @@ void ledger_know_all(struct ledger *l, bool on)
 		ledger_count_all(l, false);
 }
 
-void ledger_went_on(struct ledger *l, uint32_t thread)
-{
-	thread_at(l, thread)->last = 0;
-}
+void ledger_went_on(struct ledger *l, uint32_t thread) { thread_at(l, thread)->last = 0; }
 
-/* ---- blocks -------------------------------------------------------------------------------------------------------------------- */
+/* ---- blocks -------------------------------------------------------------- */
 
-#define INLINE static inline __attribute__((always_inline))	/* the body of ledger_batch's loop */
+/* the body of ledger_batch's loop */
+#define INLINE static inline __attribute__((always_inline))
 
-struct spot {				/* where an address belongs in the table */
+struct spot { /* where an address belongs in the table */
 	struct block_page *page;
 	uint32_t place;
 };
@@ -170,14 +163,16 @@ static inline struct spot spot_of(const struct ledger *l, raddr_t addr)
 }
 
 /* Somebody has the address of B, whose free was never seen. */
-static __attribute__((noinline)) void free_unseen(struct ledger *l, raddr_t addr, const struct block *b)
+static __attribute__((noinline)) void free_unseen(struct ledger *l, raddr_t addr,
+						  const struct block *b)
 {
 	heap_less(l, block_total(b), weight_of(l, addr, b), false);
 	if (b->b & BLOCK_COUNTED)
 		uncount(l, addr);
 }
 
-INLINE void grant_block(struct ledger *l, struct thread *t, uint32_t owner, struct spot at, raddr_t addr, uint64_t size, uint32_t stack)
+INLINE void grant_block(struct ledger *l, struct thread *t, uint32_t owner, struct spot at,
+			raddr_t addr, uint64_t size, uint32_t stack)
 {
 	uint32_t total = total_of(l, stack);
 	struct block b = block_at(addr, size, total, owner, l->tick), was;
@@ -194,7 +189,8 @@ INLINE void grant_block(struct ledger *l, struct thread *t, uint32_t owner, stru
 	t->last = addr;
 }
 
-static inline bool is_temporary(struct thread *t, uint32_t owner, raddr_t addr, const struct block *b)
+static inline bool is_temporary(struct thread *t, uint32_t owner, raddr_t addr,
+				const struct block *b)
 {
 	if (t->last != addr || block_owner(b) != owner)
 		return false;
@@ -203,22 +199,27 @@ static inline bool is_temporary(struct thread *t, uint32_t owner, raddr_t addr, 
 }
 
 /* The freed table knows more of B than what is left of it in its place. */
-static __attribute__((noinline)) void remember(struct ledger *l, raddr_t addr, const struct block *b, uint32_t owner, uint32_t stack)
+static __attribute__((noinline)) void remember(struct ledger *l, raddr_t addr,
+					       const struct block *b, uint32_t owner,
+					       uint32_t stack)
 {
 	struct freed_block f = {
-		.address = addr, .size = block_size(b), .total = block_total(b), .owner = block_owner(b), .tick = block_tick(b),
-		.freed_owner = owner, .freed_tick = l->tick, .freed_stack = stack,
+		.address = addr,
+		.size = block_size(b),
+		.total = block_total(b),
+		.owner = block_owner(b),
+		.tick = block_tick(b),
+		.freed_owner = owner,
+		.freed_tick = l->tick,
+		.freed_stack = stack,
 	};
 	freed_add(&l->freed, &f);
 }
 
-void ledger_keep_freed(struct ledger *l, bool keep)
-{
-	l->keep_freed = keep;
-}
+void ledger_keep_freed(struct ledger *l, bool keep) { l->keep_freed = keep; }
 
-INLINE void release_block(struct ledger *l, struct thread *t, uint32_t owner, struct block stamp, struct spot at, raddr_t addr, bool from_libc,
-			  uint32_t stack)
+INLINE void release_block(struct ledger *l, struct thread *t, uint32_t owner, struct block stamp,
+			  struct spot at, raddr_t addr, bool from_libc, uint32_t stack)
 {
 	struct block *in = at.page ? blocks_get_in(&l->blocks, at.page, addr, at.place) : NULL, out;
 	const struct block *b = in;
@@ -241,17 +242,20 @@ static void alloc(struct ledger *l, uint32_t thread, raddr_t addr, uint64_t size
 {
 	if (__builtin_expect(l->odd, 0))
 		ledger_changing(l, addr);
-	grant_block(l, thread_at(l, thread), owner_of(thread), spot_of(l, addr), addr, size < BLOCK_SIZE_MAX ? size : BLOCK_SIZE_MAX, stack);
+	grant_block(l, thread_at(l, thread), owner_of(thread), spot_of(l, addr), addr,
+		    size < BLOCK_SIZE_MAX ? size : BLOCK_SIZE_MAX, stack);
 }
 
-void ledger_alloc(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t addr, uint64_t size, uint32_t stack)
+void ledger_alloc(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t addr, uint64_t size,
+		  uint32_t stack)
 {
 	event(l, ms);
 	alloc(l, thread, addr, size, stack);
 }
 
 /* The block sampled with PERIOD, 0: not sampled, is one that the hook has counted. */
-static void alloc_counted(struct ledger *l, uint32_t thread, raddr_t addr, uint64_t size, uint32_t stack, uint64_t period)
+static void alloc_counted(struct ledger *l, uint32_t thread, raddr_t addr, uint64_t size,
+			  uint32_t stack, uint64_t period)
 {
 	struct thread *t = thread_at(l, thread);
 	uint32_t total = total_of(l, stack);
@@ -268,23 +272,27 @@ static void alloc_counted(struct ledger *l, uint32_t thread, raddr_t addr, uint6
 		return;
 	w = weights_of(&l->weights, size, period);
 	if (period && weights_put(&l->weights, addr, &w))
-		w = (struct weight){ size, 1 };		/* out of memory: it stands for itself */
+		w = (struct weight){ size, 1 }; /* out of memory: it stands for itself */
 	heap_more(l, total, w);
 	t->last = addr;
 }
 
-void ledger_alloc_counted(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t addr, uint64_t size, uint32_t stack, uint64_t period)
+void ledger_alloc_counted(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t addr,
+			  uint64_t size, uint32_t stack, uint64_t period)
 {
 	event(l, ms);
 	alloc_counted(l, thread, addr, size, stack, period);
 }
 
-void ledger_release_by(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t addr, bool from_libc, uint32_t stack)
+void ledger_release_by(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t addr, bool from_libc,
+		       uint32_t stack)
 {
 	event(l, ms);
 	if (__builtin_expect(l->odd, 0))
 		ledger_changing(l, addr);
-	release_block(l, thread_at(l, thread), owner_of(thread), block_stamp(owner_of(thread), l->tick), spot_of(l, addr), addr, from_libc, stack);
+	release_block(l, thread_at(l, thread), owner_of(thread),
+		      block_stamp(owner_of(thread), l->tick), spot_of(l, addr), addr, from_libc,
+		      stack);
 }
 
 void ledger_release(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t addr, bool from_libc)
@@ -293,15 +301,17 @@ void ledger_release(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t addr
 }
 
 /*
- * A block that is freed by the very next event need not go into the table, if nobody is there and it makes no new high: half of the cost of a
- * pair, and a fifth of clang's frees.
+ * A block that is freed by the very next event need not go into the table, if nobody is there and
+ * it makes no new high: half of the cost of a pair, and a fifth of clang's frees.
  */
 static inline bool is_nothing(const struct ledger *l, struct spot at, uint64_t size)
 {
-	return l->heap_counts && l->counted + size <= l->high && blocks_vacant(&l->blocks, at.page, at.place);
+	return l->heap_counts && l->counted + size <= l->high &&
+	       blocks_vacant(&l->blocks, at.page, at.place);
 }
 
-INLINE void came_and_went(struct ledger *l, struct thread *t, struct block stamp, struct spot at, raddr_t addr, uint64_t size, uint32_t stack)
+INLINE void came_and_went(struct ledger *l, struct thread *t, struct block stamp, struct spot at,
+			  raddr_t addr, uint64_t size, uint32_t stack)
 {
 	uint32_t total = total_of(l, stack);
 	heap_pair(l, total, size);
@@ -309,8 +319,12 @@ INLINE void came_and_went(struct ledger *l, struct thread *t, struct block stamp
 	t->last = 0;
 }
 
-/* Pages are looked up and entries and stack totals sent for first, all at once, so that the misses wait for each other as little as they can. */
-void ledger_batch(struct ledger *l, uint32_t thread, uint64_t ms, const struct wire_event *e, size_t n)
+/*
+ * Pages are looked up and entries and stack totals sent for first, all at once, so that the misses
+ * wait for each other as little as they can.
+ */
+void ledger_batch(struct ledger *l, uint32_t thread, uint64_t ms, const struct wire_event *e,
+		  size_t n)
 {
 	struct spot spot[LEDGER_BATCH];
 	struct thread *t = thread_at(l, thread);
@@ -318,9 +332,11 @@ void ledger_batch(struct ledger *l, uint32_t thread, uint64_t ms, const struct w
 
 	for (; n > LEDGER_BATCH || (n && l->odd); e++, n--) {
 		if (wire_kind(*e) == WIRE_ALLOC)
-			ledger_alloc(l, thread, ms, wire_address(*e), wire_size(*e), wire_stack(*e));
+			ledger_alloc(l, thread, ms, wire_address(*e), wire_size(*e),
+				     wire_stack(*e));
 		else
-			ledger_release_by(l, thread, ms, wire_address(*e), wire_size(*e) & WIRE_FROM_LIBC, wire_stack(*e));
+			ledger_release_by(l, thread, ms, wire_address(*e),
+					  wire_size(*e) & WIRE_FROM_LIBC, wire_stack(*e));
 	}
 	if (!n)
 		return;
@@ -343,16 +359,20 @@ void ledger_batch(struct ledger *l, uint32_t thread, uint64_t ms, const struct w
 	uint32_t moves = l->blocks.moves;
 	for (size_t i = 0; i < n; i++) {
 		raddr_t addr = wire_address(e[i]);
-		if (__builtin_expect(!spot[i].page || l->blocks.moves != moves, 0))	/* it may have come or moved since */
+		/* it may have come or moved since */
+		if (__builtin_expect(!spot[i].page || l->blocks.moves != moves, 0))
 			spot[i].page = blocks_page(&l->blocks, addr);
-		if (wire_kind(e[i]) == WIRE_ALLOC && i + 1 < n && wire_address(e[i + 1]) == addr && wire_kind(e[i + 1]) == WIRE_FREE &&
-		    !wire_stack(e[i + 1]) && is_nothing(l, spot[i], wire_size(e[i]))) {
-			came_and_went(l, t, stamp, spot[i], addr, wire_size(e[i]), wire_stack(e[i]));
+		if (wire_kind(e[i]) == WIRE_ALLOC && i + 1 < n && wire_address(e[i + 1]) == addr &&
+		    wire_kind(e[i + 1]) == WIRE_FREE && !wire_stack(e[i + 1]) &&
+		    is_nothing(l, spot[i], wire_size(e[i]))) {
+			came_and_went(l, t, stamp, spot[i], addr, wire_size(e[i]),
+				      wire_stack(e[i]));
 			i++;
 		} else if (wire_kind(e[i]) == WIRE_ALLOC)
 			grant_block(l, t, owner, spot[i], addr, wire_size(e[i]), wire_stack(e[i]));
 		else
-			release_block(l, t, owner, stamp, spot[i], addr, wire_size(e[i]) & WIRE_FROM_LIBC, wire_stack(e[i]));
+			release_block(l, t, owner, stamp, spot[i], addr,
+				      wire_size(e[i]) & WIRE_FROM_LIBC, wire_stack(e[i]));
 	}
 }
 
@@ -361,7 +381,7 @@ void ledger_weigh_back(struct ledger *l, raddr_t addr, const struct block *b, st
 	struct weight own = { block_size(b), 1 };
 	if ((w.bytes == own.bytes && w.count == own.count) || !weights_put(&l->weights, addr, &w))
 		return;
-	heap_less(l, block_total(b), w, false);		/* out of memory: it stands for itself */
+	heap_less(l, block_total(b), w, false); /* out of memory: it stands for itself */
 	heap_more(l, block_total(b), own);
 }
 
@@ -371,12 +391,14 @@ static void heap_back(struct ledger *l, struct pending *p)
 		struct block copy;
 		if (l->odd)
 			ledger_changing(l, p->addr);
-		if (!blocks_get(&l->blocks, p->addr, &copy) && blocks_put(&l->blocks, p->addr, p->block, &copy)) {
+		if (!blocks_get(&l->blocks, p->addr, &copy) &&
+		    blocks_put(&l->blocks, p->addr, p->block, &copy)) {
 			ledger_weigh_back(l, p->addr, &p->block, p->weight);
 			if (p->temporary)
 				((struct thread *)l->threads.base)[p->slot].last = p->addr;
 		} else {
-			heap_less(l, block_total(&p->block), p->weight, false);	/* somebody else has its address */
+			/* somebody else has its address */
+			heap_less(l, block_total(&p->block), p->weight, false);
 			if (p->block.b & BLOCK_COUNTED && l->known)
 				wire_known_take(l->known, p->addr);
 		}
@@ -390,7 +412,7 @@ void ledger_leave(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t old)
 	struct pending *p = ledger_pending_make(l, thread);
 	if (!p)
 		return;
-	if (p->heap == LEAVING)			/* its outcome never came */
+	if (p->heap == LEAVING) /* its outcome never came */
 		heap_back(l, p);
 	if (l->odd)
 		ledger_changing(l, old);
@@ -423,14 +445,16 @@ static void leave_done(struct ledger *l, uint32_t thread, uint32_t stack)
 	ledger_pending_rest(l, p);
 }
 
-void ledger_became(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t addr, uint64_t size, uint32_t stack)
+void ledger_became(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t addr, uint64_t size,
+		   uint32_t stack)
 {
 	event(l, ms);
 	leave_done(l, thread, stack);
 	alloc(l, thread, addr, size, stack);
 }
 
-void ledger_became_counted(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t addr, uint64_t size, uint32_t stack, uint64_t period)
+void ledger_became_counted(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t addr,
+			   uint64_t size, uint32_t stack, uint64_t period)
 {
 	event(l, ms);
 	leave_done(l, thread, stack);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * ledger_state.h - what a ledger is made of, for the files of the ledger alone: ledger_stacks.c (stack totals and blocks, life), ledger_thread.c, ledger_map.c,
- * ledger_past.c (intervals, the peak), ledger_fork.c, ledger_replay.c, ledger_ask.c; and for log/encode.c, log/decode.c. What every event goes through
- * is inline here.
+ * ledger_state.h - what a ledger is made of, for the files of the ledger alone: ledger_stacks.c
+ * (stack totals and blocks, life), ledger_thread.c, ledger_map.c, ledger_past.c (intervals, the
+ * peak), ledger_fork.c, ledger_replay.c, ledger_ask.c; and for log/encode.c, log/decode.c. What
+ * every event goes through is inline here.
  */
 #ifndef MTRUN_LEDGER_STATE_H
 #define MTRUN_LEDGER_STATE_H
@@ -18,7 +19,7 @@
 
 struct stack_total {
 	struct ledger_stack s;
-	uint64_t saved_bytes, epoch;		/* what was live when `epoch` began */
+	uint64_t saved_bytes, epoch; /* what was live when `epoch` began */
 	uint32_t saved_count, id;
 };
 _Static_assert(sizeof(struct stack_total) == 64, "a stack's line is one cache line");
@@ -27,63 +28,77 @@ enum outcome { NOTHING, LEAVING, UNMAPPED, REMAPPING };
 
 struct pending {
 	enum outcome heap, range;
-	bool known, temporary;			/* LEAVING: there was a block; it was the thread's last */
-	bool own, open;				/* REMAPPING: the old one was the program's own; accessible */
-	uint32_t next;				/* in the list of free ones */
-	uint32_t slot;				/* of its thread */
+	/* LEAVING: there was a block; it was the thread's last */
+	bool known, temporary;
+	/* REMAPPING: the old one was the program's own; accessible */
+	bool own, open;
+	uint32_t next; /* in the list of free ones */
+	uint32_t slot; /* of its thread */
 	raddr_t addr;
 	struct block block;
-	struct weight weight;			/* of the block */
+	struct weight weight; /* of the block */
 	struct pieces pieces;
 };
 
 struct thread {
 	pid_t tid;
-	uint32_t pending;			/* index + 1; 0: none */
-	raddr_t last;				/* allocated last, and not freed since */
+	uint32_t pending; /* index + 1; 0: none */
+	raddr_t last;	  /* allocated last, and not freed since */
 };
 
 struct undo {
 	raddr_t addr;
-	struct block old;			/* a is 0: there was none */
+	struct block old; /* a is 0: there was none */
 	struct weight weight;
 };
 
 struct ledger {
 	struct blocks blocks;
-	struct arena index;			/* uint32_t: a stack total by stack id; 0: none */
-	struct arena totals;			/* struct stack_total; 0 takes what cannot be put anywhere (out of memory) */
-	struct arena threads;			/* struct thread, by index + 1; 0 stands for indexes that were never given */
-	struct arena touched;			/* uint32_t: a stack total: each that changed in this interval, or has since its last point; room for all */
+	struct arena index; /* uint32_t: a stack total by stack id; 0: none */
+	/* struct stack_total; 0 takes what cannot be put anywhere (out of memory) */
+	struct arena totals;
+	/* struct thread, by index + 1; 0 stands for indexes that were never given */
+	struct arena threads;
+	/*
+	 * uint32_t: a stack total: each that changed in this interval, or has since its last point;
+	 * room for all
+	 */
+	struct arena touched;
 	uint32_t index_size, totals_used, nthreads, touches;
-	bool odd;				/* forked from a parent still, or with such children */
+	/* forked from a parent still, or with such children */
+	bool odd;
 	bool heap_counts, mmap_counts;
 	uint64_t counted, up_ms, epoch;
-	uint64_t high, high_ms, interval, interval_epoch;	/* of the present interval; the epoch that it began with */
-	uint64_t peak, peak_ms;			/* of those before */
+	/* of the present interval; the epoch that it began with */
+	uint64_t high, high_ms, interval, interval_epoch;
+	uint64_t peak, peak_ms; /* of those before */
 	struct timeline timeline;
-	struct ledger_history history;		/* `past` is NULL: the timeline is it */
-	struct timeline_held *at_peak;		/* by stack total, once asked for and until the peak is another */
+	struct ledger_history history; /* `past` is NULL: the timeline is it */
+	/* by stack total, once asked for and until the peak is another */
+	struct timeline_held *at_peak;
 	size_t at_peak_totals;
 	uint64_t now_ms;
 	uint32_t tick;
-	const struct ledger_listener *log;	/* is told of each change before it is made; or NULL */
+	/* is told of each change before it is made; or NULL */
+	const struct ledger_listener *log;
 
-	uint64_t heap, inherited;		/* bytes; blocks that were there at the fork */
+	uint64_t heap, inherited; /* bytes; blocks that were there at the fork */
 	uint64_t allocs, frees, unknown_frees, temporary, total_allocated, events;
 	uint64_t mmap, reserved, maps, unmaps;
 
 	struct ranges ranges;
 	struct pieces scratch;
 	bool keep_freed;
-	struct freed freed;			/* what was released with a stack */
-	struct weights weights;			/* of those blocks with BLOCK_COUNTED that stand for more than themselves */
-	uint8_t *known;				/* wire_process.known, or NULL */
+	struct freed freed; /* what was released with a stack */
+	/* of those blocks with BLOCK_COUNTED that stand for more than themselves */
+	struct weights weights;
+	uint8_t *known; /* wire_process.known, or NULL */
 	bool sampled, know_all;
 	struct pending *pending;
-	uint32_t pendings, pending_room, pending_idle;	/* idle: index + 1 */
+	uint32_t pendings, pending_room, pending_idle; /* idle: index + 1 */
 
-	void (*on_point)(void *ctx, uint64_t interval, uint64_t bytes, uint64_t ms);	/* or NULL */
+	/* or NULL */
+	void (*on_point)(void *ctx, uint64_t interval, uint64_t bytes, uint64_t ms);
 	void *on_point_ctx;
 
 	struct ledger *parent, *children, *sibling;
@@ -91,12 +106,10 @@ struct ledger {
 	size_t undos, undo_room;
 };
 
-static inline void add(int64_t *v, uint64_t d)	/* sizes are the target's word: they may wrap, and that must be defined */
-{
-	*v = (int64_t)((uint64_t)*v + d);
-}
+/* sizes are the target's word: they may wrap, and that must be defined */
+static inline void add(int64_t *v, uint64_t d) { *v = (int64_t)((uint64_t)*v + d); }
 
-/* ---- stack totals --------------------------------------------------------------------------------------------------------------------- */
+/* ---- stack totals -------------------------------------------------------- */
 
 /* The stack total of STACK, made if there is none yet; 0: out of memory. */
 uint32_t ledger_total_new(struct ledger *l, uint32_t stack);
@@ -135,9 +148,10 @@ static inline void high_raise(struct ledger *l)
 	}
 }
 
-/* ---- changes: all that ever happens to stack totals, counted and time; a log has nothing else ------------------------------------------- */
+/* ---- changes: all that happens to stack totals, and time; a log has nothing else ---- */
 
-static inline void log_op(const struct ledger *l, enum log_kind kind, uint32_t total, uint64_t bytes, uint64_t count)
+static inline void log_op(const struct ledger *l, enum log_kind kind, uint32_t total,
+			  uint64_t bytes, uint64_t count)
 {
 	if (__builtin_expect(l->log != NULL, 0))
 		l->log->change(l->log->ctx, kind, total, bytes, count);
@@ -199,7 +213,10 @@ static inline void heap_pair(struct ledger *l, uint32_t total, uint64_t size)
 	st->s.temporary++;
 }
 
-/* The accessible bytes of TOTAL's mappings change by CHANGE (two's complement), and the number of those that have any by COUNT. */
+/*
+ * The accessible bytes of TOTAL's mappings change by CHANGE (two's complement), and the number of
+ * those that have any by COUNT.
+ */
 static inline void mmap_change(struct ledger *l, uint32_t total, uint64_t change, int64_t count)
 {
 	log_op(l, LOG_GRANT, total, change, (uint64_t)count);
@@ -227,18 +244,18 @@ static inline void mmap_granted(struct ledger *l, uint32_t total, uint64_t bytes
 	st->s.total_count += count;
 }
 
-/* ---- the present interval -------------------------------------------------------------------------------------------------------- */
+/* ---- the present interval ------------------------------------------------ */
 
 /* The highest moment of the present interval, so far. */
 struct high {
 	uint64_t bytes, ms;
-	bool now;				/* it is the present one */
+	bool now; /* it is the present one */
 };
 
 static inline struct high high_of(const struct ledger *l)
 {
 	if (l->counted > l->high)
-		return (struct high){ l->counted, l->up_ms, true };	/* nothing got less since */
+		return (struct high){ l->counted, l->up_ms, true }; /* nothing got less since */
 	return (struct high){ l->high, l->high_ms, false };
 }
 
@@ -247,9 +264,12 @@ void ledger_interval_end(struct ledger *l, uint64_t next);
 /* What was told with timeline_hold() is a point, if anything is another than at the one before. */
 void ledger_point_add(struct ledger *l, uint64_t interval, uint64_t bytes, uint64_t ms);
 
-/* ---- fork ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- fork ---------------------------------------------------------------- */
 
-/* The table's entry for ADDR is about to change: to be called where `odd`. Nothing may be half done, the table may be copied here. */
+/*
+ * The table's entry for ADDR is about to change: to be called where `odd`. Nothing may be half
+ * done, the table may be copied here.
+ */
 void ledger_changing(struct ledger *l, raddr_t addr);
 /* The child's table becomes its own: the parent's, without what the parent has done since. */
 void ledger_inherit(struct ledger *l);
@@ -262,7 +282,8 @@ static inline void wake(struct ledger *l)
 		ledger_inherit(l);
 }
 
-static inline struct ledger *awake(const struct ledger *l)	/* a child that shares its parent's table still, gets its own */
+/* a child that shares its parent's table still, gets its own */
+static inline struct ledger *awake(const struct ledger *l)
 {
 	wake((struct ledger *)l);
 	return (struct ledger *)l;
@@ -275,7 +296,7 @@ static inline const struct stack_total *total_seen(const struct ledger *l, uint3
 	return total ? total_at(l, total) : NULL;
 }
 
-/* ---- weights ------------------------------------------------------------------------------------------------------------------- */
+/* ---- weights ------------------------------------------------------------- */
 
 /* What B at ADDR stands for. */
 static inline struct weight weight_of(const struct ledger *l, raddr_t addr, const struct block *b)
@@ -288,10 +309,12 @@ static inline struct weight weight_of(const struct ledger *l, raddr_t addr, cons
 
 /* B has come back to ADDR, standing for W as before. */
 void ledger_weigh_back(struct ledger *l, raddr_t addr, const struct block *b, struct weight w);
-/* Blocks with BLOCK_COUNTED, or (not COUNTED) all others, which have it then, are added to `known`. */
+/*
+ * Blocks with BLOCK_COUNTED, or (not COUNTED) all others, which have it then, are added to `known`.
+ */
 void ledger_count_all(struct ledger *l, bool counted);
 
-/* ---- threads ------------------------------------------------------------------------------------------------------------------- */
+/* ---- threads ------------------------------------------------------------- */
 
 static inline uint32_t slot_of(const struct ledger *l, uint32_t thread)
 {
@@ -320,7 +343,8 @@ struct pending *ledger_pending_make(struct ledger *l, uint32_t thread);
 /* P may be idle now. */
 void ledger_pending_rest(struct ledger *l, struct pending *p);
 
-#define TIMELINE_WORK 4096u		/* changes in a millisecond, some 50 us: faster than they can come */
+/* changes in a millisecond, some 50 us: faster than they can come */
+#define TIMELINE_WORK 4096u
 
 static inline void time_change(struct ledger *l, uint64_t ms)
 {
@@ -343,9 +367,11 @@ static inline void event(struct ledger *l, uint64_t ms)
 		time_change(l, ms);
 }
 
-/* ---- mappings ------------------------------------------------------------------------------------------------------------------ */
+/* ---- mappings ------------------------------------------------------------ */
 
-/* G's accessible bytes change by CHANGE (two's complement). A grant counts once, while it has any. */
+/*
+ * G's accessible bytes change by CHANGE (two's complement). A grant counts once, while it has any.
+ */
 void ledger_grant_account(struct ledger *l, struct grant *g, uint64_t change);
 
 #endif

@@ -4,15 +4,17 @@
 #include <stdlib.h>
 
 /*
- * Threads, and what each has begun and not finished. Most never have anything begun, so a thread is 16 bytes, and the records of those who do
- * are reused. A thread's index stays valid when it has ended.
+ * Threads, and what each has begun and not finished. Most never have anything begun, so a thread is
+ * 16 bytes, and the records of those who do are reused. A thread's index stays valid when it has
+ * ended.
  */
 
 #define THREADS_MAX (1u << 20)
 
 uint32_t ledger_thread(struct ledger *l, pid_t tid)
 {
-	if (l->nthreads >= THREADS_MAX || arena_reach(&l->threads, (l->nthreads + 2) * sizeof(struct thread)))
+	if (l->nthreads >= THREADS_MAX ||
+	    arena_reach(&l->threads, (l->nthreads + 2) * sizeof(struct thread)))
 		return l->nthreads ? l->nthreads - 1 : 0;
 	((struct thread *)l->threads.base)[++l->nthreads] = (struct thread){ .tid = tid };
 	return l->nthreads - 1;
@@ -23,10 +25,7 @@ pid_t ledger_thread_tid(const struct ledger *l, uint32_t thread)
 	return thread < l->nthreads ? ((struct thread *)l->threads.base)[thread + 1].tid : 0;
 }
 
-size_t ledger_threads(const struct ledger *l)
-{
-	return l->nthreads;
-}
+size_t ledger_threads(const struct ledger *l) { return l->nthreads; }
 
 struct pending *ledger_pending_make(struct ledger *l, uint32_t thread)
 {

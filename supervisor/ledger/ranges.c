@@ -8,8 +8,9 @@
 #include "base/array.h"
 
 /*
- * A row of leaves of up to LEAF ranges each: two binary searches to find, one short memmove to change, also with 10^6 mappings. Programs have
- * tens of mappings, so nothing here is tuned further than that.
+ * A row of leaves of up to LEAF ranges each: two binary searches to find, one short memmove to
+ * change, also with 10^6 mappings. Programs have tens of mappings, so nothing here is tuned further
+ * than that.
  */
 
 #define LEAF 128u
@@ -27,7 +28,11 @@ struct grant *grant_new(uint32_t total, uint32_t thread, uint32_t tick, bool cha
 {
 	struct grant *g = malloc(sizeof(*g));
 	if (g)
-		*g = (struct grant){ .refs = 1, .total = total, .thread = thread, .tick = tick, .charged = charged };
+		*g = (struct grant){ .refs = 1,
+				     .total = total,
+				     .thread = thread,
+				     .tick = tick,
+				     .charged = charged };
 	return g;
 }
 
@@ -64,14 +69,15 @@ void ranges_release(struct ranges *r)
 
 size_t ranges_memory(const struct ranges *r)
 {
-	return r->leaves * sizeof(struct range_leaf) + r->room * sizeof(*r->leaf) + r->count * sizeof(struct grant);
+	return r->leaves * sizeof(struct range_leaf) + r->room * sizeof(*r->leaf) +
+	       r->count * sizeof(struct grant);
 }
 
 /* The first range with end > ADDR; past the last leaf if there is none. */
 static struct place seek(const struct ranges *r, raddr_t addr)
 {
 	size_t lo = 0, hi = r->leaves;
-	while (lo < hi) {			/* the first leaf whose last range ends above */
+	while (lo < hi) { /* the first leaf whose last range ends above */
 		size_t mid = (lo + hi) / 2;
 		const struct range_leaf *f = r->leaf[mid];
 		if (f->range[f->count - 1].end > addr)
@@ -119,7 +125,7 @@ static int leaf_add(struct ranges *r, size_t where)
 static int insert(struct ranges *r, const struct range *piece)
 {
 	struct place at = seek(r, piece->start);
-	if (at.leaf == r->leaves) {		/* behind all */
+	if (at.leaf == r->leaves) { /* behind all */
 		if (!r->leaves) {
 			int err = leaf_add(r, 0);
 			if (err)
@@ -129,7 +135,8 @@ static int insert(struct ranges *r, const struct range *piece)
 		at.i = r->leaf[at.leaf]->count;
 	}
 	struct range_leaf *f = r->leaf[at.leaf];
-	if (f->count == LEAF) {			/* split; at the very end begin a new one, so that ascending rows fill them */
+	/* split; at the very end begin a new one, so that ascending rows fill them */
+	if (f->count == LEAF) {
 		size_t keep = at.i == LEAF ? LEAF : LEAF / 2;
 		int err = leaf_add(r, at.leaf + 1);
 		if (err)
@@ -150,7 +157,7 @@ static int insert(struct ranges *r, const struct range *piece)
 	return 0;
 }
 
-static void delete(struct ranges *r, struct place at)
+static void delete (struct ranges *r, struct place at)
 {
 	struct range_leaf *f = r->leaf[at.leaf];
 	f->count--;
@@ -201,16 +208,19 @@ int ranges_cut(struct ranges *r, raddr_t start, raddr_t end, struct pieces *out)
 	size_t before = out ? out->count : 0;
 	struct place at = seek(r, start);
 	for (struct place p = at; !err && out && p.leaf < r->leaves; p.leaf++, p.i = 0)
-		for (; !err && p.i < r->leaf[p.leaf]->count && r->leaf[p.leaf]->range[p.i].start < end; p.i++)
+		for (; !err && p.i < r->leaf[p.leaf]->count &&
+		       r->leaf[p.leaf]->range[p.i].start < end;
+		     p.i++)
 			err = append(out, &r->leaf[p.leaf]->range[p.i]);
 	if (err) {
 		while (out && out->count > before)
 			grant_put(out->piece[--out->count].grant);
 		return err;
 	}
-	for (at = seek(r, start); at.leaf < r->leaves && r->leaf[at.leaf]->range[at.i].start < end; at = seek(r, start)) {
+	for (at = seek(r, start); at.leaf < r->leaves && r->leaf[at.leaf]->range[at.i].start < end;
+	     at = seek(r, start)) {
 		grant_put(r->leaf[at.leaf]->range[at.i].grant);
-		delete(r, at);
+		delete (r, at);
 	}
 	return 0;
 }
@@ -225,16 +235,18 @@ int ranges_put(struct ranges *r, const struct range *piece)
 	struct place next = seek(r, piece->start);
 	if (piece->start) {
 		struct place prev = seek(r, piece->start - 1);
-		struct range *low = prev.leaf < r->leaves ? &r->leaf[prev.leaf]->range[prev.i] : NULL;
+		struct range *low = prev.leaf < r->leaves ? &r->leaf[prev.leaf]->range[prev.i]
+							  : NULL;
 		if (low && joins(low, piece)) {
 			low->end = piece->end;
 			grant_put(piece->grant);
 			next = seek(r, piece->end);
-			struct range *high = next.leaf < r->leaves ? &r->leaf[next.leaf]->range[next.i] : NULL;
+			struct range *high =
+				next.leaf < r->leaves ? &r->leaf[next.leaf]->range[next.i] : NULL;
 			if (high && joins(low, high)) {
 				low->end = high->end;
 				grant_put(high->grant);
-				delete(r, next);
+				delete (r, next);
 			}
 			return 0;
 		}

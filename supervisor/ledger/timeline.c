@@ -6,16 +6,21 @@
 #include <string.h>
 
 /*
- * Changes are absolute: what a stack total holds at a point is its last change up to there. To know a point's breakdown the changes up to it are read from the
- * front, 64 MB in some 10 ms, and nothing needs an index.
+ * Changes are absolute: what a stack total holds at a point is its last change up to there. To know
+ * a point's breakdown the changes up to it are read from the front, 64 MB in some 10 ms, and
+ * nothing needs an index.
  *
- * Merging. Points are steps: each holds from its interval to that of the next. The older ones are looked at through a grid of G intervals: of all
- * steps that reach into a cell the highest is the cell's. What is chosen comes in ascending order, so one pass writes the new rows over the old ones:
- * changes are gathered up to the chosen point and written out for those stack totals that then hold something else than at the point written before.
- * Never more is written than has been read.
+ * Merging. Points are steps: each holds from its interval to that of the next. The older ones are
+ * looked at through a grid of G intervals: of all steps that reach into a cell the highest is the
+ * cell's. What is chosen comes in ascending order, so one pass writes the new rows over the old
+ * ones: changes are gathered up to the chosen point and written out for those stack totals that
+ * then hold something else than at the point written before. Never more is written than has been
+ * read.
  *
- * With 10^5 stack totals that takes 50 ms and more, and a program waits as long as its ledger is busy. So it is done a little at a time (timeline_work), while new
- * points come. In between there is a gap in both rows, which readers pass over: what was written, then what belongs to no closed cell yet.
+ * With 10^5 stack totals that takes 50 ms and more, and a program waits as long as its ledger is
+ * busy. So it is done a little at a time (timeline_work), while new points come. In between there
+ * is a gap in both rows, which readers pass over: what was written, then what belongs to no closed
+ * cell yet.
  *
  *	points   | written | gap | from the one on that opened the present cell ... |
  *	changes  | written | gap | not read yet ...                                |
@@ -23,16 +28,23 @@
 #define WORK_LEAST 64u
 
 struct merge {
-	uint64_t limit, grid;		/* below the interval LIMIT only one point in GRID intervals stays */
-	uint64_t wanted, last;		/* LIMIT was, before it was made a multiple of GRID; the last point was, when it began */
-	struct arena now, out;		/* struct timeline_held by stack total: at the point read last; written last. now[].total: it is in `dirty` */
-	struct arena dirty;		/* uint32_t: a stack total */
-	size_t dirties, read;		/* changes taken into `now` */
-	size_t at, first;		/* the point to be looked at; that opened the cell */
-	bool moving;			/* what comes is only moved */
-	size_t count, changed;		/* written */
+	/* below the interval LIMIT only one point in GRID intervals stays */
+	uint64_t limit, grid;
+	/* LIMIT was, before it was made a multiple of GRID; the last point was, when it began */
+	uint64_t wanted, last;
+	/*
+	 * struct timeline_held by stack total: at the point read last; written last. now[].total:
+	 * it is in `dirty`
+	 */
+	struct arena now, out;
+	struct arena dirty;    /* uint32_t: a stack total */
+	size_t dirties, read;  /* changes taken into `now` */
+	size_t at, first;      /* the point to be looked at; that opened the cell */
+	bool moving;	       /* what comes is only moved */
+	size_t count, changed; /* written */
 	bool open;
-	uint64_t cell, from;		/* of the cell that is open: number times grid, and where its point begins */
+	/* of the cell that is open: number times grid, and where its point begins */
+	uint64_t cell, from;
 	uint64_t span;
 	struct timeline_point best;
 };
@@ -77,15 +89,22 @@ static struct timeline_point *points(const struct timeline *t) { return t->point
 static struct timeline_held *changes(const struct timeline *t) { return t->changes.base; }
 
 /* The rows' ends, gaps included. */
-static size_t points_end(const struct timeline *t) { return t->count + (t->merge ? t->merge->first - t->merge->count : 0); }
-static size_t changes_end(const struct timeline *t) { return t->changed + (t->merge ? t->merge->read - t->merge->changed : 0); }
+static size_t points_end(const struct timeline *t)
+{
+	return t->count + (t->merge ? t->merge->first - t->merge->count : 0);
+}
+static size_t changes_end(const struct timeline *t)
+{
+	return t->changed + (t->merge ? t->merge->read - t->merge->changed : 0);
+}
 
 const struct timeline_point *timeline_point(const struct timeline *t, size_t i)
 {
-	return &points(t)[t->merge && i >= t->merge->count ? i - t->merge->count + t->merge->first : i];
+	return &points(
+		t)[t->merge && i >= t->merge->count ? i - t->merge->count + t->merge->first : i];
 }
 
-/* ---- merging -------------------------------------------------------------------------------------------------------------------- */
+/* ---- merging ------------------------------------------------------------- */
 
 /* The gap has become another one: ENDS are as they were. */
 static void merge_count(struct timeline *t, size_t points_were, size_t changes_were)
@@ -107,8 +126,9 @@ static void cell_close(struct timeline *t)
 	if (!m->open)
 		return;
 	m->open = false;
-	if (m->count && m->best.end <= m->read && p[m->count - 1].ms == m->best.ms && p[m->count - 1].bytes == m->best.bytes) {
-		if (m->span > p[m->count - 1].span)	/* the one before goes on */
+	if (m->count && m->best.end <= m->read && p[m->count - 1].ms == m->best.ms &&
+	    p[m->count - 1].bytes == m->best.bytes) {
+		if (m->span > p[m->count - 1].span) /* the one before goes on */
 			p[m->count - 1].span = m->span;
 		return;
 	}
@@ -126,14 +146,17 @@ static void cell_close(struct timeline *t)
 		if (now[total].bytes == out[total].bytes && now[total].count == out[total].count)
 			continue;
 		out[total] = now[total];
-		change[m->changed++] = (struct timeline_held){ now[total].bytes, now[total].count, total };
+		change[m->changed++] =
+			(struct timeline_held){ now[total].bytes, now[total].count, total };
 	}
 	m->dirties = 0;
-	p[m->count++] = (struct timeline_point){ m->from, m->best.bytes, m->best.ms, m->span, m->changed };
+	p[m->count++] =
+		(struct timeline_point){ m->from, m->best.bytes, m->best.ms, m->span, m->changed };
 }
 
 /* Point P holds in the cell that INTERVAL is in, from there on. */
-static void cell_see(struct timeline *t, uint64_t interval, uint64_t grid, const struct timeline_point *p)
+static void cell_see(struct timeline *t, uint64_t interval, uint64_t grid,
+		     const struct timeline_point *p)
 {
 	struct merge *m = t->merge;
 	uint64_t cell = interval - interval % grid;
@@ -155,7 +178,8 @@ static void cell_see(struct timeline *t, uint64_t interval, uint64_t grid, const
 }
 
 /* Point P holds in [FROM, END). */
-static void step_see(struct timeline *t, uint64_t from, uint64_t end, uint64_t grid, const struct timeline_point *p)
+static void step_see(struct timeline *t, uint64_t from, uint64_t end, uint64_t grid,
+		     const struct timeline_point *p)
 {
 	uint64_t second = from - from % grid + grid, last = (end - 1) - (end - 1) % grid;
 
@@ -163,7 +187,7 @@ static void step_see(struct timeline *t, uint64_t from, uint64_t end, uint64_t g
 		return;
 	cell_see(t, from, grid, p);
 	if (second < end)
-		cell_see(t, second, grid, p);	/* goes on until another point begins */
+		cell_see(t, second, grid, p); /* goes on until another point begins */
 	if (last > second)
 		cell_see(t, last, grid, p);
 }
@@ -198,7 +222,8 @@ static size_t merge_one(struct timeline *t, size_t end_of_points)
 		m->first = m->at;
 		return (m->read - read) / 8 + 1;
 	}
-	m->moving = p.interval >= m->limit;	/* its cell is its own: with it all is read up to there */
+	/* its cell is its own: with it all is read up to there */
+	m->moving = p.interval >= m->limit;
 	step_see(t, p.interval, middle, m->grid, &p);
 	step_see(t, middle, end, 1, &p);
 	m->at++;
@@ -217,7 +242,8 @@ static int merge_reach(struct timeline *t)
 {
 	struct merge *m = t->merge;
 
-	if (arena_reach(&m->now, (t->totals + 1) * sizeof(struct timeline_held)) || arena_reach(&m->out, (t->totals + 1) * sizeof(struct timeline_held)) ||
+	if (arena_reach(&m->now, (t->totals + 1) * sizeof(struct timeline_held)) ||
+	    arena_reach(&m->out, (t->totals + 1) * sizeof(struct timeline_held)) ||
 	    arena_reach(&m->dirty, (t->totals + 1) * sizeof(uint32_t)))
 		return -ENOMEM;
 	return 0;
@@ -228,7 +254,9 @@ static int merge_begin(struct timeline *t, uint64_t limit, uint64_t grid, uint64
 	t->merge = calloc(1, sizeof(*t->merge));
 	if (!t->merge)
 		return -ENOMEM;
-	*t->merge = (struct merge){ .limit = limit - limit % grid, .grid = grid, .wanted = limit, .last = last };
+	*t->merge = (struct merge){
+		.limit = limit - limit % grid, .grid = grid, .wanted = limit, .last = last
+	};
 	if (t->merge->limit > t->coarse_until)
 		t->coarse_until = t->merge->limit;
 	if (grid > t->step)
@@ -236,12 +264,17 @@ static int merge_begin(struct timeline *t, uint64_t limit, uint64_t grid, uint64
 	return 0;
 }
 
-/* The interval of the point that the second half of the memory begins with; never above the last one's. */
+/*
+ * The interval of the point that the second half of the memory begins with; never above the last
+ * one's.
+ */
 static uint64_t middle_of(const struct timeline *t)
 {
 	size_t i = 0;
 
-	while (i + 1 < t->count && (i + 1) * sizeof(struct timeline_point) + points(t)[i].end * sizeof(struct timeline_held) < used(t) / 2)
+	while (i + 1 < t->count && (i + 1) * sizeof(struct timeline_point) +
+						   points(t)[i].end * sizeof(struct timeline_held) <
+					   used(t) / 2)
 		i++;
 	return points(t)[i].interval;
 }
@@ -257,7 +290,9 @@ static uint64_t finest(const struct timeline *t, uint64_t limit)
 	return span;
 }
 
-/* Another round, if it is needed: AFTER the one with that limit, grid and last point, 0: the first. */
+/*
+ * Another round, if it is needed: AFTER the one with that limit, grid and last point, 0: the first.
+ */
 static int coarsen(struct timeline *t, uint64_t limit, uint64_t grid, uint64_t last)
 {
 	uint64_t first = points(t)[0].interval;
@@ -271,15 +306,19 @@ static int coarsen(struct timeline *t, uint64_t limit, uint64_t grid, uint64_t l
 		grid *= 2;
 		if (grid <= limit - first && grid < 1u << 23)
 			return merge_begin(t, limit, grid, last);
-		if (limit != last) {		/* the older half is one point already */
+		if (limit != last) { /* the older half is one point already */
 			limit = last;
 			return merge_begin(t, limit, finest(t, limit) * 2, last);
 		}
-		if (last != points(t)[t->count - 1].interval)	/* others have come meanwhile */
+		if (last != points(t)[t->count - 1].interval) /* others have come meanwhile */
 			return coarsen(t, 0, 0, 0);
 	}
-	/* So many stack totals that one point fills the budget: then it is exceeded, but not looked at again for each point. */
-	t->room = used(t) + t->budget / 4 > t->budget - t->budget / 8 ? used(t) + t->budget / 4 : t->budget - t->budget / 8;
+	/*
+	 * So many stack totals that one point fills the budget: then it is exceeded, but not looked
+	 * at again for each point.
+	 */
+	t->room = used(t) + t->budget / 4 > t->budget - t->budget / 8 ? used(t) + t->budget / 4
+								      : t->budget - t->budget / 8;
 	return 0;
 }
 
@@ -320,7 +359,7 @@ int timeline_work(struct timeline *t, size_t work)
 	return err;
 }
 
-/* ---- writing -------------------------------------------------------------------------------------------------------------------- */
+/* ---- writing ------------------------------------------------------------- */
 
 int timeline_hold(struct timeline *t, uint32_t total, uint64_t bytes, uint32_t count)
 {
@@ -356,17 +395,18 @@ int timeline_add(struct timeline *t, uint64_t interval, uint64_t bytes, uint64_t
 	if (was == bytes && end == changed)
 		return 0;
 	if (arena_reach(&t->points, (at + 1) * sizeof(*before)))
-		return -ENOMEM;			/* its changes belong to the next one */
+		return -ENOMEM; /* its changes belong to the next one */
 	points(t)[at] = (struct timeline_point){ interval, bytes, ms, 1, changed };
 	t->count = t->budget ? t->count + 1 : 1;
 	if (t->budget && !t->merge && used(t) > t->room)
 		err = coarsen(t, 0, 0, 0);
-	if (!err && t->merge)			/* if need be, all of it, so that the budget is kept */
+	/* if need be, all of it, so that the budget is kept */
+	if (!err && t->merge)
 		err = timeline_work(t, used(t) > t->budget ? SIZE_MAX : changed - end + WORK_LEAST);
 	return err;
 }
 
-/* ---- reading -------------------------------------------------------------------------------------------------------------------- */
+/* ---- reading ------------------------------------------------------------- */
 
 size_t timeline_find(const struct timeline *t, uint64_t interval)
 {
@@ -402,7 +442,7 @@ struct timeline_held *timeline_breakdown(const struct timeline *t, size_t i, siz
 	size_t end = t->budget ? timeline_point(t, i)->end : 0;
 
 	for (size_t j = 0; held && j < end; j++) {
-		if (m && i >= m->count && j == m->changed) {	/* over the gap */
+		if (m && i >= m->count && j == m->changed) { /* over the gap */
 			j = m->read;
 			if (j >= end)
 				break;

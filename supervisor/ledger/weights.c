@@ -8,14 +8,15 @@
 #include <sys/auxv.h>
 
 /*
- * A block of SIZE bytes is sampled with the probability p = 1 - exp(-SIZE / PERIOD), as each of its bytes is hit or not without regard to the others. Let it
- * stand for 1/p blocks of its size, and every sum over sampled blocks is, on average, the sum over all. A block of no bytes is sampled like
- * one of one byte.
+ * A block of SIZE bytes is sampled with the probability p = 1 - exp(-SIZE / PERIOD), as each of its
+ * bytes is hit or not without regard to the others. Let it stand for 1/p blocks of its size, and
+ * every sum over sampled blocks is, on average, the sum over all. A block of no bytes is sampled
+ * like one of one byte.
  *
- * Sampled blocks are few and their entries lie in no order, so they have a table of their own beside that of all blocks (blocks.h): linear
- * probing, no marks left by what is taken out.
+ * Sampled blocks are few and their entries lie in no order, so they have a table of their own
+ * beside that of all blocks (blocks.h): linear probing, no marks left by what is taken out.
  */
-#define LEAST 64u
+#define LEAST	    64u
 #define PERIOD_MOST ((uint64_t)1 << 46)
 
 static size_t place(const struct weights *w, raddr_t address)
@@ -63,10 +64,11 @@ struct weight weights_of(struct weights *w, uint64_t size, uint64_t period)
 
 	if (!period)
 		return (struct weight){ size, 1 };
-	if (period > PERIOD_MOST)		/* the process' word */
+	if (period > PERIOD_MOST) /* the process' word */
 		period = PERIOD_MOST;
 	stands_for = -1 / expm1(-(double)(size ? size : 1) / (double)period);
-	return (struct weight){ whole((double)size * stands_for, &w->bytes), whole(stands_for, &w->count) };
+	return (struct weight){ whole((double)size * stands_for, &w->bytes),
+				whole(stands_for, &w->count) };
 }
 
 static int grow(struct weights *w)
@@ -90,8 +92,9 @@ static int grow(struct weights *w)
 	w->mask = n - 1;
 	w->used = 0;
 	for (size_t i = 0; old.entry && i <= old.mask; i++)
-		if (old.entry[i].address && weights_put(w, old.entry[i].address, &old.entry[i].weight))
-			abort();		/* there is room */
+		if (old.entry[i].address &&
+		    weights_put(w, old.entry[i].address, &old.entry[i].weight))
+			abort(); /* there is room */
 	free(old.entry);
 	return 0;
 }

@@ -5,32 +5,34 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "inject/wire.h"
 #include "base/arena.h"
+#include "inject/wire.h"
 #include "ledger/ledger_replay.h"
 #include "ledger/ledger_state.h"
 
 /*
- * The dictionary is a row, by number: what was defined since the last STATE. EVENTS that do not go on exactly where the ledger is are refused: a block
- * that was left out, or comes twice, would make a ledger that never was; and so would codes after which it does not hold as many bytes as the block says.
+ * The dictionary is a row, by number: what was defined since the last STATE. EVENTS that do not go
+ * on exactly where the ledger is are refused: a block that was left out, or comes twice, would make
+ * a ledger that never was; and so would codes after which it does not hold as many bytes as the
+ * block says.
  */
 struct meaning {
 	uint32_t total;
-	uint32_t shape;			/* log_kind, or LOG_SHAPE_OTHER */
+	uint32_t shape; /* log_kind, or LOG_SHAPE_OTHER */
 	uint64_t bytes;
 };
 
 struct log_decoder {
 	struct ledger *ledger;
-	struct arena meanings;		/* struct meaning, by code less LOG_CODES */
+	struct arena meanings; /* struct meaning, by code less LOG_CODES */
 	uint32_t defined;
 	bool ready;
-	uint64_t changes;		/* since the STATE */
+	uint64_t changes; /* since the STATE */
 
-	struct ledger_sums sums;	/* of a STATE that goes on */
-	uint64_t totals;			/* that are to come still */
-	uint32_t stack;			/* the last stack total's */
-	bool state;			/* one goes on */
+	struct ledger_sums sums; /* of a STATE that goes on */
+	uint64_t totals;	 /* that are to come still */
+	uint32_t stack;		 /* the last stack total's */
+	bool state;		 /* one goes on */
 };
 
 struct log_decoder *log_decoder_new(struct ledger *l)
@@ -49,24 +51,38 @@ void log_decoder_free(struct log_decoder *d)
 	free(d);
 }
 
-bool log_decoder_ready(const struct log_decoder *d)
-{
-	return d->ready;
-}
+bool log_decoder_ready(const struct log_decoder *d) { return d->ready; }
 
 size_t log_decoder_memory(const struct log_decoder *d)
 {
 	return sizeof(*d) + d->defined * sizeof(struct meaning);
 }
 
-/* ---- STATE ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- STATE --------------------------------------------------------------- */
 
 static void get_sums(struct leb *in, struct ledger_sums *s)
 {
 	uint64_t counts = leb_get(in), pointed;
-	uint64_t *const v[] = { &s->now_ms, &s->interval, &s->counted, &s->up_ms, &s->high, &s->high_ms, &s->peak, &s->peak_ms, &s->heap, &s->mmap,
-				&s->reserved, &s->inherited, &s->allocs, &s->frees, &s->unknown_frees, &s->temporary, &s->total_allocated,
-				&s->events, &s->maps, &s->unmaps };
+	uint64_t *const v[] = { &s->now_ms,
+				&s->interval,
+				&s->counted,
+				&s->up_ms,
+				&s->high,
+				&s->high_ms,
+				&s->peak,
+				&s->peak_ms,
+				&s->heap,
+				&s->mmap,
+				&s->reserved,
+				&s->inherited,
+				&s->allocs,
+				&s->frees,
+				&s->unknown_frees,
+				&s->temporary,
+				&s->total_allocated,
+				&s->events,
+				&s->maps,
+				&s->unmaps };
 	for (size_t i = 0; i < sizeof(v) / sizeof(*v); i++)
 		*v[i] = leb_get(in);
 	pointed = leb_get(in);
@@ -75,7 +91,8 @@ static void get_sums(struct leb *in, struct ledger_sums *s)
 	s->point_interval = pointed ? leb_get(in) : 0;
 	s->point_bytes = pointed ? leb_get(in) : 0;
 	s->point_ms = pointed ? leb_get(in) : 0;
-	if (counts > (LEDGER_COUNT_HEAP | LEDGER_COUNT_MMAP | LEDGER_SAMPLED) || pointed > 1 || s->now_ms > SEGMENT_MS_MOST || s->interval > SEGMENT_MS_MOST / TIMELINE_MS)
+	if (counts > (LEDGER_COUNT_HEAP | LEDGER_COUNT_MMAP | LEDGER_SAMPLED) || pointed > 1 ||
+	    s->now_ms > SEGMENT_MS_MOST || s->interval > SEGMENT_MS_MOST / TIMELINE_MS)
 		leb_bad(in);
 }
 
@@ -89,10 +106,14 @@ static void get_line(struct leb *in, struct ledger_total_state *s, uint32_t stac
 	s->s.total_bytes = leb_get(in);
 	s->s.total_count = leb_get(in);
 	s->s.temporary = flags & TOTAL_TEMPORARY ? leb_get(in) : 0;
-	s->high_bytes = (uint64_t)s->s.live_bytes + (flags & TOTAL_HIGH ? (uint64_t)leb_get_signed(in) : 0);
-	s->high_count = (uint32_t)s->s.live_count + (uint32_t)(flags & TOTAL_HIGH ? (uint64_t)leb_get_signed(in) : 0);
-	s->point_bytes = (uint64_t)s->s.live_bytes + (flags & TOTAL_POINT ? (uint64_t)leb_get_signed(in) : 0);
-	s->point_count = (uint32_t)s->s.live_count + (uint32_t)(flags & TOTAL_POINT ? (uint64_t)leb_get_signed(in) : 0);
+	s->high_bytes = (uint64_t)s->s.live_bytes +
+			(flags & TOTAL_HIGH ? (uint64_t)leb_get_signed(in) : 0);
+	s->high_count = (uint32_t)s->s.live_count +
+			(uint32_t)(flags & TOTAL_HIGH ? (uint64_t)leb_get_signed(in) : 0);
+	s->point_bytes = (uint64_t)s->s.live_bytes +
+			 (flags & TOTAL_POINT ? (uint64_t)leb_get_signed(in) : 0);
+	s->point_count = (uint32_t)s->s.live_count +
+			 (uint32_t)(flags & TOTAL_POINT ? (uint64_t)leb_get_signed(in) : 0);
 	if (flags > TOTAL_FLAGS || stack >= WIRE_NODES)
 		leb_bad(in);
 }
@@ -132,7 +153,7 @@ static int state(struct log_decoder *d, const struct log_block *b)
 	return err;
 }
 
-/* ---- EVENTS ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- EVENTS -------------------------------------------------------------- */
 
 struct head {
 	uint64_t first_ms, first_interval, last_ms, last_interval, before, changes, events, codes;
@@ -140,15 +161,18 @@ struct head {
 
 static void get_head(struct leb *in, struct head *h)
 {
-	uint64_t *const v[] = { &h->first_ms, &h->first_interval, &h->last_ms, &h->last_interval, &h->before, &h->changes, &h->events, &h->codes };
+	uint64_t *const v[] = { &h->first_ms, &h->first_interval, &h->last_ms, &h->last_interval,
+				&h->before,   &h->changes,	  &h->events,  &h->codes };
 	for (size_t i = 0; i < sizeof(v) / sizeof(*v); i++)
 		*v[i] = leb_get(in);
-	if (h->codes > (uint64_t)(in->end - in->at) || h->first_ms > SEGMENT_MS_MOST || h->last_ms > SEGMENT_MS_MOST || h->first_interval > SEGMENT_MS_MOST / TIMELINE_MS ||
+	if (h->codes > (uint64_t)(in->end - in->at) || h->first_ms > SEGMENT_MS_MOST ||
+	    h->last_ms > SEGMENT_MS_MOST || h->first_interval > SEGMENT_MS_MOST / TIMELINE_MS ||
 	    h->last_interval > SEGMENT_MS_MOST / TIMELINE_MS)
 		leb_bad(in);
 }
 
-static inline void happen(struct ledger *l, uint64_t kind, uint32_t total, uint64_t bytes, uint64_t count)
+static inline void happen(struct ledger *l, uint64_t kind, uint32_t total, uint64_t bytes,
+			  uint64_t count)
 {
 	struct weight w = { bytes, count };
 	switch (kind) {
@@ -172,7 +196,8 @@ static inline void mean(struct ledger *l, const struct meaning *m, uint64_t what
 static int define(struct log_decoder *d, struct leb *in)
 {
 	uint64_t shape = leb_get(in), stack = leb_get(in), what = leb_get(in);
-	if (in->bad || shape > LOG_SHAPE_OTHER || stack >= WIRE_NODES || d->defined >= LOG_CODES_MOST - LOG_CODES)
+	if (in->bad || shape > LOG_SHAPE_OTHER || stack >= WIRE_NODES ||
+	    d->defined >= LOG_CODES_MOST - LOG_CODES)
 		return -EINVAL;
 	uint32_t total = total_of(d->ledger, (uint32_t)stack);
 	if (!total || arena_reach(&d->meanings, (d->defined + 1) * sizeof(struct meaning)))
@@ -186,7 +211,8 @@ static int define(struct log_decoder *d, struct leb *in)
 
 static int whole(struct log_decoder *d, struct leb *in)
 {
-	uint64_t kind = leb_get(in), stack = leb_get(in), bytes = (uint64_t)leb_get_signed(in), count = (uint64_t)leb_get_signed(in);
+	uint64_t kind = leb_get(in), stack = leb_get(in), bytes = (uint64_t)leb_get_signed(in),
+		 count = (uint64_t)leb_get_signed(in);
 	if (in->bad || kind >= LOG_KINDS || stack >= WIRE_NODES)
 		return -EINVAL;
 	uint32_t total = total_of(d->ledger, (uint32_t)stack);
@@ -236,7 +262,8 @@ static int codes(struct log_decoder *d, struct leb *in, uint64_t stop_ms)
 		if (__builtin_expect(code >= LOG_CODES, 1)) {
 			if (__builtin_expect(code - LOG_CODES >= d->defined, 0))
 				return -EINVAL;
-			const struct meaning *m = (const struct meaning *)d->meanings.base + (code - LOG_CODES);
+			const struct meaning *m = (const struct meaning *)d->meanings.base +
+						  (code - LOG_CODES);
 			mean(d->ledger, m, m->shape == LOG_SHAPE_OTHER ? leb_get(in) : 0);
 			d->changes++;
 		} else if (code == LOG_CODE_DEFINE) {
@@ -264,7 +291,8 @@ static int tail(struct log_decoder *d, struct leb *in, const struct head *h)
 	s.counted = leb_get(in);
 	s.counts = (unsigned)counts;
 	ledger_sums(d->ledger, &now);
-	if (in->bad || in->at != in->end || d->changes != h->before + h->changes || now.now_ms != h->last_ms || now.interval != h->last_interval ||
+	if (in->bad || in->at != in->end || d->changes != h->before + h->changes ||
+	    now.now_ms != h->last_ms || now.interval != h->last_interval ||
 	    now.counted != s.counted || (counts | LEDGER_SAMPLED) != (now.counts | LEDGER_SAMPLED))
 		return -EINVAL;
 	ledger_restore_counts(d->ledger, &s);
@@ -278,7 +306,8 @@ static int events(struct log_decoder *d, const struct log_block *b, uint64_t sto
 	struct head h;
 	get_head(&in, &h);
 	ledger_sums(d->ledger, &now);
-	if (in.bad || (!*at && (h.first_ms != now.now_ms || h.first_interval != now.interval || h.before != d->changes)))
+	if (in.bad || (!*at && (h.first_ms != now.now_ms || h.first_interval != now.interval ||
+				h.before != d->changes)))
 		return -EINVAL;
 	const uint8_t *begin = in.at, *end = begin + h.codes;
 	if (*at && (*at < (size_t)(begin - b->raw) || *at > (size_t)(end - b->raw)))
@@ -298,7 +327,7 @@ static int events(struct log_decoder *d, const struct log_block *b, uint64_t sto
 	return err;
 }
 
-/* ---- both -------------------------------------------------------------------------------------------------------------------------- */
+/* ---- both ---------------------------------------------------------------- */
 
 int log_decode(struct log_decoder *d, const struct log_block *b, uint64_t stop_ms, size_t *at)
 {

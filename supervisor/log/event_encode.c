@@ -9,29 +9,33 @@
 #include "ledger/ledger_state.h"
 
 /*
- * The ledger tells each change before it makes it, so whenever one is told, all that was told before is what the ledger holds: a block may end there,
- * and a state be written.
+ * The ledger tells each change before it makes it, so whenever one is told, all that was told
+ * before is what the ledger holds: a block may end there, and a state be written.
  *
- * A change mostly is one that its stack has made before, with the same size. Each stack total of the ledger has a row here, one cache line too: its first few
- * changes, which have numbers, and one number for all others of it, which are told with their size. So there is no table of changes that grows or is
- * searched, and a change costs one look into that row and mostly one to three bytes.
+ * A change mostly is one that its stack has made before, with the same size. Each stack total of
+ * the ledger has a row here, one cache line too: its first few changes, which have numbers, and one
+ * number for all others of it, which are told with their size. So there is no table of changes that
+ * grows or is searched, and a change costs one look into that row and mostly one to three bytes.
  *
- * Measured (tests/bench/ledger.c), ns an event beside the ledger's: pairs 5, phases of a program 12, 10^4 and 10^5 blocks replaced at random 14 and 18;
- * where 50 000 stacks allocate all sizes at random 45, mostly for what is told the first time.
+ * Measured (tests/bench/ledger.c), ns an event beside the ledger's: pairs 5, phases of a program
+ * 12, 10^4 and 10^5 blocks replaced at random 14 and 18; where 50 000 stacks allocate all sizes at
+ * random 45, mostly for what is told the first time.
  */
-#define SLOTS      6u
-#define SIZE_MOST  ((1ull << 30) - 2)		/* changes of larger blocks are told in full */
-#define CODE_MOST  64u				/* bytes: more than any code takes */
-#define LINE_MOST  (12 * LEB_MOST)
-#define HEAD_MOST  (40 * LEB_MOST)		/* what stands before the codes, or before a state's stack totals */
-#define TAIL_MOST  (8 * LEB_MOST)
+#define SLOTS	  6u
+#define SIZE_MOST ((1ull << 30) - 2) /* changes of larger blocks are told in full */
+#define CODE_MOST 64u		     /* bytes: more than any code takes */
+#define LINE_MOST (12 * LEB_MOST)
+/* what stands before the codes, or before a state's stack totals */
+#define HEAD_MOST (40 * LEB_MOST)
+#define TAIL_MOST (8 * LEB_MOST)
 
 struct log_line {
-	uint32_t key[SLOTS];			/* size * 4 + log_kind + 1; 0: free */
-	uint32_t code[SLOTS + 1];		/* what stands for that; the last: for all others, 0 as long as there is a free slot */
-	uint32_t dictionary;			/* for which all this holds */
-	uint32_t used;				/* slots */
-	uint32_t file;				/* in which its stack was told */
+	uint32_t key[SLOTS]; /* size * 4 + log_kind + 1; 0: free */
+	/* what stands for that; the last: for all others, 0 as long as there is a free slot */
+	uint32_t code[SLOTS + 1];
+	uint32_t dictionary; /* for which all this holds */
+	uint32_t used;	     /* slots */
+	uint32_t file;	     /* in which its stack was told */
 };
 _Static_assert(sizeof(struct log_line) == 64, "one cache line");
 
@@ -39,22 +43,26 @@ struct log_encoder {
 	struct ledger *ledger;
 	struct ledger_listener listener;
 	struct log_sink sink;
-	uint8_t *at, *limit;			/* of the codes; at the limit the block is handed over */
-	uint64_t changes;			/* since the checkpoint */
+	/* of the codes; at the limit the block is handed over */
+	uint8_t *at, *limit;
+	uint64_t changes; /* since the checkpoint */
 	struct log_line *total;
-	uint32_t totals;				/* that there is room for */
-	uint32_t dictionary, codes;		/* its number, and of what is in it the next code */
+	uint32_t totals;	    /* that there is room for */
+	uint32_t dictionary, codes; /* its number, and of what is in it the next code */
 	uint32_t file;
-	bool due;				/* a checkpoint comes before anything else */
+	bool due; /* a checkpoint comes before anything else */
 
-	struct arena rows;			/* of `total` */
-	uint8_t *buffer, *begin, *end;		/* codes are in [begin, end), with room before and behind */
-	uint64_t before;			/* changes that were in earlier blocks */
-	uint64_t first_ms, first_interval, first_events, first_sampled;	/* as it was when the block began */
-	uint64_t points;			/* this interval's was the last that was told, plus 1; 0: none in this file */
+	struct arena rows; /* of `total` */
+	/* codes are in [begin, end), with room before and behind */
+	uint8_t *buffer, *begin, *end;
+	uint64_t before; /* changes that were in earlier blocks */
+	/* as it was when the block began */
+	uint64_t first_ms, first_interval, first_events, first_sampled;
+	/* this interval's was the last that was told, plus 1; 0: none in this file */
+	uint64_t points;
 };
 
-/* ---- blocks ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- blocks -------------------------------------------------------------- */
 
 /* The present block is empty, and begins with what the ledger holds. */
 static void begin(struct log_encoder *e)
@@ -69,15 +77,23 @@ static void begin(struct log_encoder *e)
 	e->first_sampled = l->sampled;
 }
 
-static void hand_over(struct log_encoder *e, unsigned type, unsigned flags, const uint8_t *raw, const uint8_t *end)
+static void hand_over(struct log_encoder *e, unsigned type, unsigned flags, const uint8_t *raw,
+		      const uint8_t *end)
 {
 	const struct ledger *l = e->ledger;
 	uint64_t last = ledger_moment(l->now_ms, l->interval);
 	bool events = type == SEGMENT_EVENTS;
-	e->sink.block(e->sink.ctx, &(struct log_block){
-		.type = type, .flags = flags, .raw = raw, .len = (size_t)(end - raw), .last_ms = last,
-		.first_ms = events ? ledger_moment(e->first_ms, e->first_interval) : last, .events = events ? l->events - e->first_events : 0,
-	});
+	e->sink.block(e->sink.ctx,
+		      &(struct log_block){
+			      .type = type,
+			      .flags = flags,
+			      .raw = raw,
+			      .len = (size_t)(end - raw),
+			      .last_ms = last,
+			      .first_ms = events ? ledger_moment(e->first_ms, e->first_interval)
+						 : last,
+			      .events = events ? l->events - e->first_events : 0,
+		      });
 }
 
 static void end_block(struct log_encoder *e)
@@ -86,15 +102,22 @@ static void end_block(struct log_encoder *e)
 	if (e->at == e->begin && l->events == e->first_events && l->sampled == e->first_sampled)
 		return;
 	uint8_t head[HEAD_MOST], *p = head;
-	const uint64_t in_head[] = { e->first_ms, e->first_interval, l->now_ms, l->interval, e->before, e->changes - e->before,
-				     l->events - e->first_events, (uint64_t)(e->at - e->begin) };
+	const uint64_t in_head[] = { e->first_ms,
+				     e->first_interval,
+				     l->now_ms,
+				     l->interval,
+				     e->before,
+				     e->changes - e->before,
+				     l->events - e->first_events,
+				     (uint64_t)(e->at - e->begin) };
 	for (size_t i = 0; i < sizeof(in_head) / sizeof(*in_head); i++)
 		p = leb_put(p, in_head[i]);
 	size_t n = (size_t)(p - head);
 	memcpy(e->begin - n, head, n);
 	struct ledger_sums s;
 	ledger_sums(l, &s);
-	const uint64_t in_tail[] = { s.counts, s.events, s.unknown_frees, s.reserved, s.maps, s.unmaps, s.counted };
+	const uint64_t in_tail[] = { s.counts, s.events, s.unknown_frees, s.reserved,
+				     s.maps,   s.unmaps, s.counted };
 	p = e->at;
 	for (size_t i = 0; i < sizeof(in_tail) / sizeof(*in_tail); i++)
 		p = leb_put(p, in_tail[i]);
@@ -102,7 +125,7 @@ static void end_block(struct log_encoder *e)
 	begin(e);
 }
 
-/* ---- states ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- states -------------------------------------------------------------- */
 
 static void tell_node(struct log_encoder *e, uint32_t total)
 {
@@ -135,9 +158,13 @@ static void point(void *ctx, uint64_t interval, uint64_t bytes, uint64_t ms)
 
 static uint8_t *put_sums(uint8_t *p, const struct ledger_sums *s)
 {
-	const uint64_t v[] = { s->counts, s->now_ms, s->interval, s->counted, s->up_ms, s->high, s->high_ms, s->peak, s->peak_ms, s->heap, s->mmap,
-			       s->reserved, s->inherited, s->allocs, s->frees, s->unknown_frees, s->temporary, s->total_allocated, s->events,
-			       s->maps, s->unmaps };
+	const uint64_t v[] = { s->counts,	 s->now_ms,    s->interval,
+			       s->counted,	 s->up_ms,     s->high,
+			       s->high_ms,	 s->peak,      s->peak_ms,
+			       s->heap,		 s->mmap,      s->reserved,
+			       s->inherited,	 s->allocs,    s->frees,
+			       s->unknown_frees, s->temporary, s->total_allocated,
+			       s->events,	 s->maps,      s->unmaps };
 	for (size_t i = 0; i < sizeof(v) / sizeof(*v); i++)
 		p = leb_put(p, v[i]);
 	p = leb_put(p, s->pointed);
@@ -179,7 +206,8 @@ static void write_state(struct log_encoder *e)
 	for (uint32_t i = 1; i < totals; i++)
 		told += ledger_total_state(l, i, &s);
 	ledger_sums(l, &sums);
-	sums.events = e->first_events;		/* the one whose changes are to be told now is of the next block */
+	/* the one whose changes are to be told now is of the next block */
+	sums.events = e->first_events;
 	if (sums.pointed)
 		point(e, sums.point_interval, sums.point_bytes, sums.point_ms);
 	make_room(e, totals);
@@ -204,7 +232,7 @@ static void write_state(struct log_encoder *e)
 	e->first_events = sums.events;
 }
 
-/* ---- changes ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- changes ------------------------------------------------------------- */
 
 static __attribute__((noinline)) void turn(struct log_encoder *e)
 {
@@ -219,12 +247,14 @@ static __attribute__((noinline)) void turn(struct log_encoder *e)
 static inline uint8_t *put_short(uint8_t *at, uint32_t v)
 {
 	uint32_t two = v >= 1u << 7, three = v >= 1u << 14;
-	uint32_t bytes = (v & 0x7f) | (v & 0x3f80) << 1 | (v & 0x1fc000) << 2 | two << 7 | three << 15;
+	uint32_t bytes = (v & 0x7f) | (v & 0x3f80) << 1 | (v & 0x1fc000) << 2 | two << 7 |
+			 three << 15;
 	memcpy(at, &bytes, sizeof(bytes));
 	return at + 1 + two + three;
 }
 
-static void tell_whole(struct log_encoder *e, enum log_kind kind, uint32_t total, uint64_t bytes, uint64_t count)
+static void tell_whole(struct log_encoder *e, enum log_kind kind, uint32_t total, uint64_t bytes,
+		       uint64_t count)
 {
 	uint8_t *p = put_short(e->at, LOG_CODE_WHOLE);
 	p = leb_put(p, kind);
@@ -239,7 +269,8 @@ static inline bool is_numbered(enum log_kind kind, uint64_t bytes, uint64_t coun
 }
 
 /* TOTAL has no number for the change yet; or the change is not of the kind that has one. */
-static __attribute__((noinline)) void tell_new(struct log_encoder *e, enum log_kind kind, uint32_t total, uint64_t bytes, uint64_t count)
+static __attribute__((noinline)) void tell_new(struct log_encoder *e, enum log_kind kind,
+					       uint32_t total, uint64_t bytes, uint64_t count)
 {
 	make_room(e, total + 1);
 	tell_node(e, total);
@@ -269,7 +300,8 @@ static void change(void *ctx, enum log_kind kind, uint32_t total, uint64_t bytes
 	if (__builtin_expect(e->at >= e->limit, 0))
 		turn(e);
 	e->changes++;
-	if (!is_numbered(kind, bytes, count) || total >= e->totals || e->total[total].dictionary != e->dictionary) {
+	if (!is_numbered(kind, bytes, count) || total >= e->totals ||
+	    e->total[total].dictionary != e->dictionary) {
 		tell_new(e, kind, total, bytes, count);
 		return;
 	}
@@ -299,7 +331,7 @@ static void time_passes(void *ctx, uint64_t ms)
 	e->at = leb_put_signed(put_short(e->at, LOG_CODE_TIME), (int64_t)(ms - e->ledger->now_ms));
 }
 
-/* ---- life -------------------------------------------------------------------------------------------------------------------------- */
+/* ---- life ---------------------------------------------------------------- */
 
 struct log_encoder *log_encoder_new(struct ledger *l, const struct log_sink *sink)
 {
@@ -310,8 +342,15 @@ struct log_encoder *log_encoder_new(struct ledger *l, const struct log_sink *sin
 		free(e);
 		return NULL;
 	}
-	*e = (struct log_encoder){ .ledger = l, .sink = *sink, .dictionary = 1, .codes = LOG_CODES, .file = 1, .due = true,
-				   .buffer = buffer, .begin = buffer + HEAD_MOST, .end = buffer + HEAD_MOST + LOG_ENCODER_BLOCK };
+	*e = (struct log_encoder){ .ledger = l,
+				   .sink = *sink,
+				   .dictionary = 1,
+				   .codes = LOG_CODES,
+				   .file = 1,
+				   .due = true,
+				   .buffer = buffer,
+				   .begin = buffer + HEAD_MOST,
+				   .end = buffer + HEAD_MOST + LOG_ENCODER_BLOCK };
 	begin(e);
 	ledger_on_point(l, point, e);
 	e->listener = (struct ledger_listener){ .ctx = e, .change = change, .time = time_passes };
@@ -357,5 +396,6 @@ void log_encoder_new_file(struct log_encoder *e)
 
 size_t log_encoder_memory(const struct log_encoder *e)
 {
-	return sizeof(*e) + HEAD_MOST + LOG_ENCODER_BLOCK + TAIL_MOST + ledger_total_count(e->ledger) * sizeof(struct log_line);
+	return sizeof(*e) + HEAD_MOST + LOG_ENCODER_BLOCK + TAIL_MOST +
+	       ledger_total_count(e->ledger) * sizeof(struct log_line);
 }

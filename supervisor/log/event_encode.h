@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * event_encode.h - a ledger's changes as blocks of a log (format.h): STATE and EVENTS. No I/O, no clock, no thread: finished blocks go to a sink. One encoder
- * for one ledger, which it belongs to as long as it lives: free it first. Memory: LOG_ENCODER_BLOCK bytes, and 64 bytes for each stack's total.
+ * event_encode.h - a ledger's changes as blocks of a log (format.h): STATE and EVENTS. No I/O, no
+ * clock, no thread: finished blocks go to a sink. One encoder for one ledger, which it belongs to
+ * as long as it lives: free it first. Memory: LOG_ENCODER_BLOCK bytes, and 64 bytes for each
+ * stack's total.
  */
 #ifndef MTRUN_LOG_ENCODE_H
 #define MTRUN_LOG_ENCODE_H
@@ -12,15 +14,22 @@
 struct ledger;
 struct log_encoder;
 
-#define LOG_ENCODER_BLOCK  (256u << 10)		/* a block is handed over when it has grown to this */
-#define LOG_ENCODER_EVENTS (4u << 20)		/* changes between two checkpoints, at least; or LOG_ENCODER_LINES for each stack total, if that is more */
+/* a block is handed over when it has grown to this */
+#define LOG_ENCODER_BLOCK (256u << 10)
+/*
+ * changes between two checkpoints, at least; or LOG_ENCODER_LINES for each stack total, if that is
+ * more
+ */
+#define LOG_ENCODER_EVENTS (4u << 20)
 #define LOG_ENCODER_LINES  64u
 
 /*
- * What is called may come within any event of the ledger, so it may not ask the ledger, nor call the encoder.
- * NODE: STACK is in the next block, for the first time since the file began (after that only when memory is short): it is to be written before that
- * block. BLOCK: borrowed for the call; its process is 0, for the sink to fill in. A STATE may be many in a row.
- * POINT (may be NULL): the timeline has got another point, complete and final. Ascending; a file's first is the one that was the last before it.
+ * What is called may come within any event of the ledger, so it may not ask the ledger, nor call
+ * the encoder. NODE: STACK is in the next block, for the first time since the file began (after
+ * that only when memory is short): it is to be written before that block. BLOCK: borrowed for the
+ * call; its process is 0, for the sink to fill in. A STATE may be many in a row. POINT (may be
+ * NULL): the timeline has got another point, complete and final. Ascending; a file's first is the
+ * one that was the last before it.
  */
 struct log_sink {
 	void *ctx;
@@ -30,8 +39,9 @@ struct log_sink {
 };
 
 /*
- * From now on L is logged to SINK, which is copied. The first block is a STATE; it comes with the first event, or when one of the calls below is made. A
- * forked child that shares its parent's table still (ledger_fork) goes on to do so, with nothing written, until its first event or
+ * From now on L is logged to SINK, which is copied. The first block is a STATE; it comes with the
+ * first event, or when one of the calls below is made. A forked child that shares its parent's
+ * table still (ledger_fork) goes on to do so, with nothing written, until its first event or
  * log_encoder_checkpoint(). NULL: out of memory.
  */
 struct log_encoder *log_encoder_new(struct ledger *l, const struct log_sink *sink) MUST_USE;
@@ -40,9 +50,15 @@ void log_encoder_free(struct log_encoder *e);
 
 /* These only between events. Hands over what there is; then all that L knows is in the blocks. */
 void log_encoder_flush(struct log_encoder *e);
-/* The same, and a STATE behind it. Otherwise they come by themselves, when LOG_ENCODER_EVENTS says so. */
+/*
+ * The same, and a STATE behind it. Otherwise they come by themselves, when LOG_ENCODER_EVENTS says
+ * so.
+ */
 void log_encoder_checkpoint(struct log_encoder *e);
-/* After log_encoder_flush(), which was the last for the old file: all nodes and points are new, and a STATE comes (not from a child that shares). */
+/*
+ * After log_encoder_flush(), which was the last for the old file: all nodes and points are new, and
+ * a STATE comes (not from a child that shares).
+ */
 void log_encoder_new_file(struct log_encoder *e);
 
 size_t log_encoder_memory(const struct log_encoder *e);

@@ -13,8 +13,8 @@
 
 struct pool {
 	const struct pool_work *work;
-	pthread_mutex_t lock;		/* guards what follows */
-	pthread_cond_t idle;		/* a worker has ended */
+	pthread_mutex_t lock; /* guards what follows */
+	pthread_cond_t idle;  /* a worker has ended */
 	size_t next, jobs;
 	unsigned running;
 	int err;
@@ -78,7 +78,10 @@ static void look_on(struct pool *p)
 
 int pool_run(const struct pool_work *work, unsigned workers, size_t jobs)
 {
-	struct pool p = { .work = work, .lock = PTHREAD_MUTEX_INITIALIZER, .idle = PTHREAD_COND_INITIALIZER, .jobs = jobs };
+	struct pool p = { .work = work,
+			  .lock = PTHREAD_MUTEX_INITIALIZER,
+			  .idle = PTHREAD_COND_INITIALIZER,
+			  .jobs = jobs };
 	pthread_t *thread;
 	sigset_t all, was;
 	unsigned made = 0;

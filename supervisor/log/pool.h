@@ -12,11 +12,17 @@ struct pool_work {
 	void (*end)(void *ctx, void *own);
 	/* Job number JOB, in order of the numbers. */
 	void (*job)(void *ctx, void *own, size_t job);
-	/* Called in the thread that asked, several times a second and after the last job; false: what has not begun is left undone. NULL: is not. */
+	/*
+	 * Called in the thread that asked, several times a second and after the last job; false:
+	 * what has not begun is left undone. NULL: is not.
+	 */
 	bool (*look)(void *ctx);
 };
 
-/* JOBS jobs by WORKERS threads, at least one. 0, -ECANCELED: LOOK said so; -ENOMEM, -EAGAIN: not all were done. */
+/*
+ * JOBS jobs by WORKERS threads, at least one. 0, -ECANCELED: LOOK said so; -ENOMEM, -EAGAIN: not
+ * all were done.
+ */
 int pool_run(const struct pool_work *work, unsigned workers, size_t jobs) MUST_USE;
 /* Processors that we may use. */
 unsigned pool_processors(void);

@@ -7,17 +7,18 @@
 
 #include "base/array.h"
 #include "ledger/ledger.h"
-#include "process/marks.h"
-#include "process/process.h"
 #include "log/format.h"
 #include "log/segment.h"
+#include "process/marks.h"
+#include "process/process.h"
 
 /*
- * Numbers are small on average: a delta to the entry before, or counts. Every taker goes on with zeros after the first error, so that it is asked about once, at
- * the end; what is made of a payload is in proportion to its bytes, since each entry has some.
+ * Numbers are small on average: a delta to the entry before, or counts. Every taker goes on with
+ * zeros after the first error, so that it is asked about once, at the end; what is made of a
+ * payload is in proportion to its bytes, since each entry has some.
  */
 
-/* ---- bytes ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- bytes --------------------------------------------------------------- */
 
 void log_bytes_release(struct log_bytes *b)
 {
@@ -54,10 +55,7 @@ void log_put_number(struct log_bytes *b, uint64_t n)
 		b->len += (size_t)(leb_put(to, n) - to);
 }
 
-void log_put_signed(struct log_bytes *b, int64_t n)
-{
-	log_put_number(b, leb_zigzag(n));
-}
+void log_put_signed(struct log_bytes *b, int64_t n) { log_put_number(b, leb_zigzag(n)); }
 
 void log_put_bytes(struct log_bytes *b, const void *bytes, size_t n)
 {
@@ -122,7 +120,7 @@ static int whole(const struct log_input *in)
 	return in->wrong || in->at != in->end ? -EINVAL : 0;
 }
 
-/* ---- RUN, PROCESS -------------------------------------------------------------------------------------------------------------------- */
+/* ---- RUN, PROCESS -------------------------------------------------------- */
 
 void log_put_run(struct log_bytes *b, const struct log_run *run)
 {
@@ -135,7 +133,8 @@ void log_put_run(struct log_bytes *b, const struct log_run *run)
 
 int log_take_run(struct log_input *in, struct log_run *run)
 {
-	run->counted = (unsigned)log_take_number(in, LEDGER_COUNT_HEAP | LEDGER_COUNT_MMAP | COUNT_IMAGE);
+	run->counted =
+		(unsigned)log_take_number(in, LEDGER_COUNT_HEAP | LEDGER_COUNT_MMAP | COUNT_IMAGE);
 	run->sample = log_take_number(in, INT64_MAX);
 	run->depth = (uint32_t)log_take_number(in, UINT32_MAX);
 	run->version = log_take_string(in);
@@ -191,7 +190,7 @@ int log_take_process(struct log_input *in, struct log_process *p)
 	return whole(in);
 }
 
-/* ---- MODULES ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- MODULES ------------------------------------------------------------- */
 
 void log_put_modules(struct log_bytes *b, const struct modules *modules)
 {
@@ -247,7 +246,7 @@ int log_take_modules(struct log_input *in, struct modules *modules)
 	return err;
 }
 
-/* ---- NODES --------------------------------------------------------------------------------------------------------------------------- */
+/* ---- NODES --------------------------------------------------------------- */
 
 /* WIRE_PC_EXACT is near the top: it goes to the bottom, so that numbers stay short. */
 static uint64_t pc_told(uint64_t pc) { return pc << 2 | pc >> 62; }
@@ -260,7 +259,8 @@ void log_put_node(struct log_bytes *b, const struct log_node *node)
 	log_put_number(b, pc_told(node->pc));
 }
 
-int log_take_nodes(struct log_input *in, int (*fn)(void *ctx, const struct log_node *node), void *ctx)
+int log_take_nodes(struct log_input *in, int (*fn)(void *ctx, const struct log_node *node),
+		   void *ctx)
 {
 	int err = 0;
 
@@ -277,7 +277,7 @@ int log_take_nodes(struct log_input *in, int (*fn)(void *ctx, const struct log_n
 	return err;
 }
 
-/* ---- SYMBOLS ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- SYMBOLS ------------------------------------------------------------- */
 
 #define SKIP_TOLD (SKIP_ALLOCATOR | SKIP_NAMESPACE | SKIP_LIBRARY)
 
@@ -315,7 +315,8 @@ static void take_frame(struct log_input *in, struct symbol_frame *f)
 	in->wrong |= !f->function;
 }
 
-int log_take_symbols(struct log_input *in, int (*fn)(void *ctx, const struct log_symbol *symbol), void *ctx)
+int log_take_symbols(struct log_input *in, int (*fn)(void *ctx, const struct log_symbol *symbol),
+		     void *ctx)
 {
 	struct symbol_frame frame[LOG_SYMBOL_FRAMES];
 	int err = 0;
@@ -324,7 +325,8 @@ int log_take_symbols(struct log_input *in, int (*fn)(void *ctx, const struct log
 		struct log_symbol symbol = { .module = (uint32_t)log_take_number(in, UINT32_MAX) };
 
 		symbol.pc = pc_taken(log_take_number(in, UINT64_MAX));
-		symbol.frames = (struct symbol_frames){ log_take_number(in, LOG_SYMBOL_FRAMES), frame };
+		symbol.frames =
+			(struct symbol_frames){ log_take_number(in, LOG_SYMBOL_FRAMES), frame };
 		for (size_t i = 0; i < symbol.frames.count && !in->wrong; i++)
 			take_frame(in, &frame[i]);
 		err = in->wrong || !symbol.frames.count ? -EINVAL : fn(ctx, &symbol);
@@ -332,7 +334,7 @@ int log_take_symbols(struct log_input *in, int (*fn)(void *ctx, const struct log
 	return err;
 }
 
-/* ---- MARKS --------------------------------------------------------------------------------------------------------------------------- */
+/* ---- MARKS --------------------------------------------------------------- */
 
 void log_put_mark(struct log_bytes *b, const struct log_mark *mark)
 {
@@ -341,7 +343,8 @@ void log_put_mark(struct log_bytes *b, const struct log_mark *mark)
 	log_put_string(b, mark->label);
 }
 
-int log_take_marks(struct log_input *in, int (*fn)(void *ctx, const struct log_mark *mark), void *ctx)
+int log_take_marks(struct log_input *in, int (*fn)(void *ctx, const struct log_mark *mark),
+		   void *ctx)
 {
 	int err = 0;
 
@@ -350,12 +353,14 @@ int log_take_marks(struct log_input *in, int (*fn)(void *ctx, const struct log_m
 
 		mark.ms = log_take_number(in, SEGMENT_MS_MOST);
 		mark.label = log_take_string(in);
-		err = in->wrong || !mark.label || strlen(mark.label) >= MARKS_LABEL ? -EINVAL : fn(ctx, &mark);
+		err = in->wrong || !mark.label || strlen(mark.label) >= MARKS_LABEL
+			      ? -EINVAL
+			      : fn(ctx, &mark);
 	}
 	return err;
 }
 
-/* ---- INDEX --------------------------------------------------------------------------------------------------------------------------- */
+/* ---- INDEX --------------------------------------------------------------- */
 
 int log_index_entry(struct log_index *index, const struct log_entry *entry)
 {
@@ -385,7 +390,8 @@ const struct log_points *log_index_points(const struct log_index *index, uint32_
 {
 	size_t at = place_of(index, process);
 
-	return at < index->processes && index->points[at].process == process ? &index->points[at] : NULL;
+	return at < index->processes && index->points[at].process == process ? &index->points[at]
+									     : NULL;
 }
 
 int log_index_point(struct log_index *index, uint32_t process, const struct log_point *point)
@@ -456,7 +462,8 @@ void log_put_index(struct log_bytes *b, const struct log_index *index)
 	}
 }
 
-#define ENTRY_LEAST 7u			/* bytes: a number for each of what it says takes one at least */
+/* bytes: a number for each of what it says takes one at least */
+#define ENTRY_LEAST 7u
 
 /* There is as much room as it takes: of many files the entries stay in memory. */
 static int take_entries(struct log_input *in, struct log_index *index)
@@ -479,7 +486,8 @@ static int take_entries(struct log_input *in, struct log_index *index)
 		e.first_ms = before.last_ms + (uint64_t)log_take_signed(in);
 		e.last_ms = e.first_ms + (uint64_t)log_take_signed(in);
 		e.events = log_take_number(in, UINT64_MAX);
-		if (in->wrong || e.offset <= before.offset || e.offset > INT64_MAX || e.first_ms > SEGMENT_MS_MOST || e.last_ms > SEGMENT_MS_MOST)
+		if (in->wrong || e.offset <= before.offset || e.offset > INT64_MAX ||
+		    e.first_ms > SEGMENT_MS_MOST || e.last_ms > SEGMENT_MS_MOST)
 			return -EINVAL;
 		if (log_index_entry(index, &e))
 			return -ENOMEM;
@@ -490,7 +498,8 @@ static int take_entries(struct log_input *in, struct log_index *index)
 
 static int take_points(struct log_input *in, struct log_index *index)
 {
-	uint64_t process = log_take_number(in, UINT32_MAX), count = log_take_number(in, (uint64_t)(in->end - in->at));
+	uint64_t process = log_take_number(in, UINT32_MAX),
+		 count = log_take_number(in, (uint64_t)(in->end - in->at));
 	struct log_point p = { 0 };
 
 	if (index->processes && process <= index->points[index->processes - 1].process)
@@ -501,7 +510,8 @@ static int take_points(struct log_input *in, struct log_index *index)
 		p.interval += step;
 		p.bytes += (uint64_t)log_take_signed(in);
 		p.ms += (uint64_t)log_take_signed(in);
-		if (in->wrong || (i && !step) || p.interval > SEGMENT_MS_MOST || p.ms > SEGMENT_MS_MOST)
+		if (in->wrong || (i && !step) || p.interval > SEGMENT_MS_MOST ||
+		    p.ms > SEGMENT_MS_MOST)
 			return -EINVAL;
 		if (log_index_point(index, (uint32_t)process, &p))
 			return -ENOMEM;

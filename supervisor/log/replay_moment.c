@@ -6,23 +6,26 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/units.h"
 #include "ledger/ledger_replay.h"
 #include "ledger/timeline.h"
-#include "base/units.h"
 
 /*
- * A moment is found by going to the last checkpoint before it and from there on by the events up to the end of its interval: then the ledger's present interval is
- * the one that is asked about, or an earlier one, and nothing has happened since. A few ledgers stay where they were: questions often come in order of
- * time.
+ * A moment is found by going to the last checkpoint before it and from there on by the events up to
+ * the end of its interval: then the ledger's present interval is the one that is asked about, or an
+ * earlier one, and nothing has happened since. A few ledgers stay where they were: questions often
+ * come in order of time.
  */
 
 bool replay_begins_state(const struct replay_process *p, size_t i)
 {
-	const struct log_entry *e = replay_entry(p->replay, p->ref[i]), *before = i ? replay_entry(p->replay, p->ref[i - 1]) : NULL;
+	const struct log_entry *e = replay_entry(p->replay, p->ref[i]),
+			       *before = i ? replay_entry(p->replay, p->ref[i - 1]) : NULL;
 
 	if (e->type != SEGMENT_STATE)
 		return false;
-	return !before || p->ref[i].file != p->ref[i - 1].file || before->type != SEGMENT_STATE || !(before->flags & SEGMENT_GOES_ON);
+	return !before || p->ref[i].file != p->ref[i - 1].file || before->type != SEGMENT_STATE ||
+	       !(before->flags & SEGMENT_GOES_ON);
 }
 
 int replay_cursor_init(struct replay_cursor *c, size_t ref)
@@ -52,7 +55,8 @@ static bool is_indexed(const struct replay_process *p, size_t i, struct log_bloc
 	return log_decode_head(&b) == 0 && b.first_ms == e->first_ms && b.last_ms == e->last_ms;
 }
 
-int replay_go_on(struct replay_process *p, struct replay_cursor *c, struct log_unpacked *u, uint64_t stop_ms, size_t end)
+int replay_go_on(struct replay_process *p, struct replay_cursor *c, struct log_unpacked *u,
+		 uint64_t stop_ms, size_t end)
 {
 	int err = 0;
 
@@ -65,7 +69,11 @@ int replay_go_on(struct replay_process *p, struct replay_cursor *c, struct log_u
 			break;
 		if (log_file_read(&p->replay->file[ref->file], ref->entry, u))
 			return -EBADMSG;
-		b = (struct log_block){ .type = u->type, .flags = u->flags, .process = u->process, .raw = u->raw, .len = u->len };
+		b = (struct log_block){ .type = u->type,
+					.flags = u->flags,
+					.process = u->process,
+					.raw = u->raw,
+					.len = u->len };
 		if (!is_indexed(p, c->ref, b))
 			return -EBADMSG;
 		err = log_decode(c->decoder, &b, stop_ms, &c->at);
@@ -83,7 +91,8 @@ int replay_go_on(struct replay_process *p, struct replay_cursor *c, struct log_u
 static size_t checkpoint(const struct replay_process *p, size_t below, uint64_t stop_ms)
 {
 	for (size_t i = below; i; i--)
-		if (replay_begins_state(p, i - 1) && replay_entry(p->replay, p->ref[i - 1])->first_ms < stop_ms)
+		if (replay_begins_state(p, i - 1) &&
+		    replay_entry(p->replay, p->ref[i - 1])->first_ms < stop_ms)
 			return i;
 	return 0;
 }
@@ -103,11 +112,17 @@ static void tell_damage(struct replay_process *p, const struct replay_cursor *c)
 	if (!c->began)
 		from = replay_entry(p->replay, *ref)->first_ms;
 	p->troubled = true;
-	snprintf(p->trouble, sizeof(p->trouble), "'%s' is damaged at byte %" PRIu64 ": what process %d had from %s to %s is not known", p->replay->file[ref->file].path,
-		 replay_entry(p->replay, *ref)->offset, (int)p->facts.pid, time_text(&a, from), time_text(&b, to));
+	snprintf(p->trouble, sizeof(p->trouble),
+		 "'%s' is damaged at byte %" PRIu64
+		 ": what process %d had from %s to %s is not known",
+		 p->replay->file[ref->file].path, replay_entry(p->replay, *ref)->offset,
+		 (int)p->facts.pid, time_text(&a, from), time_text(&b, to));
 }
 
-/* The cursor that is next to it: after checkpoint START and not behind it; or one that is moved to START. NULL: out of memory. */
+/*
+ * The cursor that is next to it: after checkpoint START and not behind it; or one that is moved to
+ * START. NULL: out of memory.
+ */
 static struct replay_cursor *choose(struct replay_process *p, size_t start, uint64_t stop_ms)
 {
 	struct replay_cursor *best = NULL, *oldest = &p->cursor[0];
@@ -115,7 +130,8 @@ static struct replay_cursor *choose(struct replay_process *p, size_t start, uint
 	for (size_t i = 0; i < REPLAY_CURSORS; i++) {
 		struct replay_cursor *c = &p->cursor[i];
 
-		if (c->ledger && c->ref >= start && c->stop_ms <= stop_ms && (!best || c->stop_ms > best->stop_ms))
+		if (c->ledger && c->ref >= start && c->stop_ms <= stop_ms &&
+		    (!best || c->stop_ms > best->stop_ms))
 			best = c;
 		if (c->used < oldest->used)
 			oldest = c;
@@ -126,7 +142,10 @@ static struct replay_cursor *choose(struct replay_process *p, size_t start, uint
 	return replay_cursor_init(oldest, start) ? NULL : oldest;
 }
 
-/* The ledger as it was at the end of the interval of MS. 0: there was nothing yet if *LEDGER is NULL. */
+/*
+ * The ledger as it was at the end of the interval of MS. 0: there was nothing yet if *LEDGER is
+ * NULL.
+ */
 static int at(struct replay_process *p, uint64_t ms, const struct ledger **ledger)
 {
 	uint64_t stop_ms = (ms / TIMELINE_MS + 1) * TIMELINE_MS;
@@ -152,7 +171,7 @@ static int at(struct replay_process *p, uint64_t ms, const struct ledger **ledge
 	return err;
 }
 
-/* ---- what the ledger of the end asks ---------------------------------------------------------------------------------------------------- */
+/* ---- what the ledger of the end asks ------------------------------------- */
 
 /* The points of intervals up to INTERVAL. */
 static size_t points_to(const struct log_points *points, uint64_t interval)
@@ -178,7 +197,8 @@ static void interval(void *ctx, uint64_t ms, uint64_t present, struct ledger_int
 
 	uint64_t end = i < p->points.count ? p->points.point[i].interval : present;
 
-	*out = (struct ledger_interval){ at_point ? at_point->interval * TIMELINE_MS : 0, end * TIMELINE_MS, at_point ? at_point->bytes : 0,
+	*out = (struct ledger_interval){ at_point ? at_point->interval * TIMELINE_MS : 0,
+					 end * TIMELINE_MS, at_point ? at_point->bytes : 0,
 					 at_point ? at_point->ms : 0, 1 };
 }
 
@@ -246,10 +266,7 @@ struct ledger *replay_ledger(struct replay_process *p)
 	return l;
 }
 
-bool replay_troubled(const struct replay_process *p)
-{
-	return p->troubled;
-}
+bool replay_troubled(const struct replay_process *p) { return p->troubled; }
 
 const char *replay_trouble(struct replay_process *p)
 {

@@ -10,29 +10,32 @@
 
 #include "base/array.h"
 #include "ledger/ledger_replay.h"
-#include "process/process.h"
 #include "ledger/timeline.h"
 #include "log/pool.h"
 #include "log/replay_state.h"
+#include "process/process.h"
 
 /*
- * Opening. Each file's index is read, or the file is walked over; that goes on in several threads. Then all blocks are gone through once, in order, and
- * each process gets a list of its states and events. Files without an index have no points: those are made by replaying them, stretch by stretch, each
- * from one checkpoint to the next, again in several threads. replay_check() does the same with all of them.
+ * Opening. Each file's index is read, or the file is walked over; that goes on in several threads.
+ * Then all blocks are gone through once, in order, and each process gets a list of its states and
+ * events. Files without an index have no points: those are made by replaying them, stretch by
+ * stretch, each from one checkpoint to the next, again in several threads. replay_check() does the
+ * same with all of them.
  */
 #define PROCESSES_MOST (1u << 16)
-#define WALK_BACK      256u		/* blocks with stacks and symbols may be between those of a state */
+/* blocks with stacks and symbols may be between those of a state */
+#define WALK_BACK 256u
 
-/* ---- files ------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- files --------------------------------------------------------------- */
 
 struct loading {
 	struct replay *r;
 	const struct replay_watch *watch;
-	_Atomic uint64_t done;		/* bytes */
+	_Atomic uint64_t done; /* bytes */
 	uint64_t all;
-	atomic_bool *loaded;		/* by file */
+	atomic_bool *loaded; /* by file */
 	bool *told;
-	bool failed;			/* out of memory */
+	bool failed; /* out of memory */
 };
 
 static void *worker_begin(void *ctx)
@@ -77,14 +80,19 @@ static const struct log_entry *walked_state(const struct log_index *index, uint3
 static int walk_block(void *ctx, struct log_entry *entry)
 {
 	struct walking *w = ctx;
-	struct log_block b = { .type = entry->type, .flags = entry->flags, .process = entry->process, .raw = w->u->raw, .len = w->u->len };
+	struct log_block b = { .type = entry->type,
+			       .flags = entry->flags,
+			       .process = entry->process,
+			       .raw = w->u->raw,
+			       .len = w->u->len };
 	const struct log_entry *before;
 
 	w->loading->done += entry->offset - w->at;
 	w->at = entry->offset;
 	if (entry->type != SEGMENT_EVENTS && entry->type != SEGMENT_STATE)
 		return 0;
-	before = entry->type == SEGMENT_STATE ? walked_state(&w->file->index, entry->process) : NULL;
+	before = entry->type == SEGMENT_STATE ? walked_state(&w->file->index, entry->process)
+					      : NULL;
 	if (before)
 		b.first_ms = b.last_ms = before->first_ms;
 	else if (log_decode_head(&b))
@@ -135,19 +143,25 @@ static void tell_cut(const struct replay_watch *watch, const struct log_file *f)
 	char text[512];
 
 	if (f->whole == f->size)
-		snprintf(text, sizeof(text), "'%s' was not brought to its end: it is open up to its last block", f->path);
+		snprintf(text, sizeof(text),
+			 "'%s' was not brought to its end: it is open up to its last block",
+			 f->path);
 	else
-		snprintf(text, sizeof(text), "'%s' is cut off or damaged: it is open up to its last whole block, %" PRIu64 " of %" PRIu64 " bytes", f->path, f->whole, f->size);
+		snprintf(
+			text, sizeof(text),
+			"'%s' is cut off or damaged: it is open up to its last whole block, %" PRIu64
+			" of %" PRIu64 " bytes",
+			f->path, f->whole, f->size);
 	watch->trouble(watch->ctx, text);
 }
 
-/* ---- stretches ---------------------------------------------------------------------------------------------------------------------------- */
+/* ---- stretches ----------------------------------------------------------- */
 
 /* From one checkpoint of a process up to the next. */
 struct stretch {
 	struct replay_process *process;
 	size_t from, end;
-	struct log_index points;	/* of that process alone */
+	struct log_index points; /* of that process alone */
 	uint64_t events;
 	bool damaged, no_memory;
 };
@@ -157,7 +171,7 @@ struct replaying {
 	const struct replay_watch *watch;
 	struct stretch *stretch;
 	size_t stretches, room;
-	_Atomic uint64_t done;		/* blocks */
+	_Atomic uint64_t done; /* blocks */
 	uint64_t all;
 };
 
@@ -165,7 +179,8 @@ static void on_point(void *ctx, uint64_t interval, uint64_t bytes, uint64_t ms)
 {
 	struct stretch *s = ctx;
 
-	if (log_index_point(&s->points, s->process->number, &(struct log_point){ interval, bytes, ms }))
+	if (log_index_point(&s->points, s->process->number,
+			    &(struct log_point){ interval, bytes, ms }))
 		s->no_memory = true;
 }
 
@@ -210,7 +225,8 @@ static int find_stretches(struct replaying *x, bool all)
 			bool begins = j < p->refs && replay_begins_state(p, j);
 
 			if (from != SIZE_MAX && (j == p->refs || begins)) {
-				if ((all || !x->r->file[p->ref[from].file].indexed) && add_stretch(x, p, from, j))
+				if ((all || !x->r->file[p->ref[from].file].indexed) &&
+				    add_stretch(x, p, from, j))
 					return -ENOMEM;
 				from = SIZE_MAX;
 			}
@@ -241,7 +257,11 @@ static bool look_at_stretches(void *ctx)
 /* In the order of the files, so that each block is near the one that was read before. */
 static int replay_stretches(struct replaying *x)
 {
-	const struct pool_work work = { .ctx = x, .begin = worker_begin, .end = worker_end, .job = replay_stretch, .look = look_at_stretches };
+	const struct pool_work work = { .ctx = x,
+					.begin = worker_begin,
+					.end = worker_end,
+					.job = replay_stretch,
+					.look = look_at_stretches };
 	int err;
 
 	if (!x->stretches)
@@ -260,7 +280,7 @@ static void release_stretches(struct replaying *x)
 	free(x->stretch);
 }
 
-/* ---- processes ----------------------------------------------------------------------------------------------------------------------------- */
+/* ---- processes ----------------------------------------------------------- */
 
 /* That of NUMBER, made if there is none. NULL: out of memory, or there are too many. */
 static struct replay_process *process_of(struct replay *r, uint32_t number)
@@ -278,7 +298,8 @@ static struct replay_process *process_of(struct replay *r, uint32_t number)
 	}
 	if (low < r->processes && r->process[low]->number == number)
 		return r->process[low];
-	if (r->processes == PROCESSES_MOST || array_room(&r->process, r->processes, &r->process_room, sizeof(*r->process)))
+	if (r->processes == PROCESSES_MOST ||
+	    array_room(&r->process, r->processes, &r->process_room, sizeof(*r->process)))
 		return NULL;
 	p = calloc(1, sizeof(*p));
 	if (!p)
@@ -287,7 +308,8 @@ static struct replay_process *process_of(struct replay *r, uint32_t number)
 	p->number = number;
 	p->facts.began_ms = UINT64_MAX;
 	p->modules.entry = UINT32_MAX;
-	memmove(&r->process[low + 1], &r->process[low], (r->processes++ - low) * sizeof(*r->process));
+	memmove(&r->process[low + 1], &r->process[low],
+		(r->processes++ - low) * sizeof(*r->process));
 	return r->process[low] = p;
 }
 
@@ -358,9 +380,7 @@ static int take_block(struct replay *r, struct replay_ref ref)
 	if (!p)
 		return -ENOMEM;
 	switch (e->type) {
-	case SEGMENT_PROCESS:
-		take_facts(r, p, ref);
-		return 0;
+	case SEGMENT_PROCESS: take_facts(r, p, ref); return 0;
 	case SEGMENT_MODULES:
 		if (!p->modules_go_on)
 			p->modules = ref;
@@ -372,10 +392,8 @@ static int take_block(struct replay *r, struct replay_ref ref)
 		return add_ref(&p->ref, &p->refs, &p->ref_room, ref);
 	case SEGMENT_NODES:
 	case SEGMENT_SYMBOLS:
-	case SEGMENT_MARKS:
-		return add_ref(&p->said, &p->saids, &p->said_room, ref);
-	default:
-		return 0;
+	case SEGMENT_MARKS: return add_ref(&p->said, &p->saids, &p->said_room, ref);
+	default: return 0;
 	}
 }
 
@@ -390,8 +408,9 @@ static int take_blocks(struct replay *r)
 }
 
 /*
- * Where its record begins: in the first file that has it, unless it began later itself. And where it ends: at the end of the last file, but that one may have
- * been cut, and then what it did since its last block is not known.
+ * Where its record begins: in the first file that has it, unless it began later itself. And where
+ * it ends: at the end of the last file, but that one may have been cut, and then what it did since
+ * its last block is not known.
  */
 static void bound(struct replay_process *p)
 {
@@ -406,20 +425,25 @@ static void bound(struct replay_process *p)
 		p->facts.state = PROCESS_DETACHED;
 	}
 	p->recorded_ms = p->facts.began_ms > file_ms ? p->facts.began_ms : file_ms;
-	if (p->recorded_ms > p->facts.ended_ms)		/* it had just ended when the file was begun */
+	/* it had just ended when the file was begun */
+	if (p->recorded_ms > p->facts.ended_ms)
 		p->recorded_ms = p->facts.ended_ms;
 }
 
 static int by_beginning(const void *a, const void *b)
 {
-	const struct replay_process *x = *(struct replay_process *const *)a, *y = *(struct replay_process *const *)b;
+	const struct replay_process *x = *(struct replay_process *const *)a,
+				    *y = *(struct replay_process *const *)b;
 
 	if (x->facts.began_ms != y->facts.began_ms)
 		return x->facts.began_ms < y->facts.began_ms ? -1 : 1;
 	return x->number < y->number ? -1 : 1;
 }
 
-/* Numbers are given when something is told of a process for the first time: the order in which they appeared is that of their beginnings. */
+/*
+ * Numbers are given when something is told of a process for the first time: the order in which they
+ * appeared is that of their beginnings.
+ */
 static void bounds(struct replay *r)
 {
 	for (size_t i = 0; i < r->processes; i++) {
@@ -434,7 +458,7 @@ static void bounds(struct replay *r)
 		qsort(r->process, r->processes, sizeof(*r->process), by_beginning);
 }
 
-/* ---- points -------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- points -------------------------------------------------------------- */
 
 static int add_points(struct log_index *all, const struct log_points *points)
 {
@@ -455,8 +479,11 @@ static int gather_points(struct replay *r, const struct replaying *x)
 	for (uint32_t i = 0; i < r->files && !err; i++) {
 		for (size_t j = 0; j < r->file[i].index.processes && !err; j++)
 			err = add_points(&all, &r->file[i].index.points[j]);
-		for (; next < x->stretches && x->stretch[next].process->ref[x->stretch[next].from].file == i && !err; next++)
-			err = add_points(&all, log_index_points(&x->stretch[next].points, x->stretch[next].process->number));
+		for (; next < x->stretches &&
+		       x->stretch[next].process->ref[x->stretch[next].from].file == i && !err;
+		     next++)
+			err = add_points(&all, log_index_points(&x->stretch[next].points,
+								x->stretch[next].process->number));
 	}
 	for (size_t i = 0; i < all.processes && !err; i++) {
 		struct replay_process *p = process_of(r, all.points[i].process);
@@ -472,9 +499,10 @@ static int gather_points(struct replay *r, const struct replaying *x)
 	return err;
 }
 
-/* ---- the whole ------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- the whole ----------------------------------------------------------- */
 
-static int open_files(struct replay *r, const struct log_set *set, const struct replay_watch *watch, char *why, size_t len)
+static int open_files(struct replay *r, const struct log_set *set, const struct replay_watch *watch,
+		      char *why, size_t len)
 {
 	size_t first = log_set_newest(set);
 	char text[256];
@@ -490,7 +518,10 @@ static int open_files(struct replay *r, const struct log_set *set, const struct 
 		r->files++;
 	}
 	if (first) {
-		snprintf(text, sizeof(text), "file %" PRIu32 " is not there: what was before file %" PRIu32 " is left out", set->file[first].number - 1, set->file[first].number);
+		snprintf(text, sizeof(text),
+			 "file %" PRIu32 " is not there: what was before file %" PRIu32
+			 " is left out",
+			 set->file[first].number - 1, set->file[first].number);
 		watch->trouble(watch->ctx, text);
 	}
 	return 0;
@@ -499,7 +530,9 @@ static int open_files(struct replay *r, const struct log_set *set, const struct 
 static int load_files(struct replay *r, const struct replay_watch *watch)
 {
 	struct loading l = { .r = r, .watch = watch };
-	const struct pool_work work = { .ctx = &l, .begin = worker_begin, .end = worker_end, .job = load_file, .look = look };
+	const struct pool_work work = {
+		.ctx = &l, .begin = worker_begin, .end = worker_end, .job = load_file, .look = look
+	};
 	int err;
 
 	for (size_t i = 0; i < r->files; i++)
@@ -526,7 +559,8 @@ static int make_points(struct replay *r, const struct replay_watch *watch)
 	return err;
 }
 
-struct replay *replay_open(const struct log_set *set, const struct replay_watch *watch, char *why, size_t len)
+struct replay *replay_open(const struct log_set *set, const struct replay_watch *watch, char *why,
+			   size_t len)
 {
 	struct replay *r = calloc(1, sizeof(*r));
 	int err = r ? log_unpacked_init(&r->unpacked) : -ENOMEM;
@@ -549,7 +583,7 @@ struct replay *replay_open(const struct log_set *set, const struct replay_watch 
 	for (size_t i = 0; i < r->files; i++)
 		if (!r->file[i].indexed) {
 			watch->file(watch->ctx, r->file[i].path);
-			if (r->processes)	/* else it is told that there is nothing */
+			if (r->processes) /* else it is told that there is nothing */
 				tell_cut(watch, &r->file[i]);
 		}
 	return r;
@@ -606,13 +640,18 @@ static int compare(const struct stretch *s, const struct replay_watch *watch)
 	int err = 0;
 
 	if (s->damaged) {
-		snprintf(text, sizeof(text), "'%s' is damaged: some of what process %d did is not known", path, (int)s->process->facts.pid);
+		snprintf(text, sizeof(text),
+			 "'%s' is damaged: some of what process %d did is not known", path,
+			 (int)s->process->facts.pid);
 		err = -EINVAL;
 	}
 	for (size_t i = 0; !err && points && i < points->count; i++)
 		if (!is_told(s->process, &points->point[i])) {
-			snprintf(text, sizeof(text), "'%s' is wrong: its index and its events differ, for process %d at %" PRIu64 " ms", path,
-				 (int)s->process->facts.pid, points->point[i].ms);
+			snprintf(
+				text, sizeof(text),
+				"'%s' is wrong: its index and its events differ, for process %d at %" PRIu64
+				" ms",
+				path, (int)s->process->facts.pid, points->point[i].ms);
 			err = -EINVAL;
 		}
 	if (err)
@@ -621,14 +660,18 @@ static int compare(const struct stretch *s, const struct replay_watch *watch)
 }
 
 /* Stacks, symbols and marks are only read where they are asked for. */
-static int check_said(struct replay *r, const struct replay_process *p, const struct replay_watch *watch)
+static int check_said(struct replay *r, const struct replay_process *p,
+		      const struct replay_watch *watch)
 {
 	char text[512];
 
 	for (size_t i = 0; i < p->saids; i++)
 		if (log_file_read(&r->file[p->said[i].file], p->said[i].entry, &r->unpacked)) {
-			snprintf(text, sizeof(text), "'%s' is damaged at byte %" PRIu64 ": some stacks, names or marks of process %d are not known", r->file[p->said[i].file].path,
-				 replay_entry(r, p->said[i])->offset, (int)p->facts.pid);
+			snprintf(text, sizeof(text),
+				 "'%s' is damaged at byte %" PRIu64
+				 ": some stacks, names or marks of process %d are not known",
+				 r->file[p->said[i].file].path, replay_entry(r, p->said[i])->offset,
+				 (int)p->facts.pid);
 			watch->trouble(watch->ctx, text);
 			return -EINVAL;
 		}

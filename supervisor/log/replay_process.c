@@ -8,7 +8,8 @@
 #include "process/profile_make.h"
 
 /*
- * The struct replay_process is the process' `told`, borrowed. Names come from the log; those that are not in it are looked up in the files, if they are the same still.
+ * The struct replay_process is the process' `told`, borrowed. Names come from the log; those that
+ * are not in it are looked up in the files, if they are the same still.
  */
 static uint32_t parent(const struct process *p, uint32_t stack, uint64_t *pc)
 {
@@ -20,7 +21,8 @@ static bool question(const struct process *p, uint32_t node, uint64_t pc, struct
 	struct symbol_frames told;
 
 	process_code(p, node, pc, q);
-	if (q->module && !q->module->build_id_len)	/* what has that name here may be anything */
+	/* what has that name here may be anything */
+	if (q->module && !q->module->build_id_len)
 		q->module = NULL;
 	return !replay_frames(p->told, &p->modules, node, pc, &told);
 }
@@ -51,14 +53,16 @@ static int profile(const struct process *p, const struct profile_ask *ask, struc
 	return err;
 }
 
-static const char *trouble(const struct process *p)
-{
-	return replay_trouble(p->told);
-}
+static const char *trouble(const struct process *p) { return replay_trouble(p->told); }
 
 static const struct process_source source = {
 	.name = "a log",
-	.parent = parent, .question = question, .frames = frames, .site_skip = site_skip, .profile = profile, .trouble = trouble,
+	.parent = parent,
+	.question = question,
+	.frames = frames,
+	.site_skip = site_skip,
+	.profile = profile,
+	.trouble = trouble,
 };
 
 struct replay_process *replay_of(const struct process *p)
@@ -66,19 +70,17 @@ struct replay_process *replay_of(const struct process *p)
 	return p->source == &source ? p->told : NULL;
 }
 
-static char *copy(const char *text)
-{
-	return text ? strdup(text) : NULL;
-}
+static char *copy(const char *text) { return text ? strdup(text) : NULL; }
 
 struct process *replay_process_new(struct replay_process *log, unsigned count)
 {
 	const struct log_process *facts = replay_facts(log);
-	struct process *p = process_from(&source, log, facts->pid, facts->ppid, count, replay_ledger(log), outside_of_owner(replay_owner(log)));
+	struct process *p = process_from(&source, log, facts->pid, facts->ppid, count,
+					 replay_ledger(log), outside_of_owner(replay_owner(log)));
 
 	if (!p)
 		return NULL;
-	facts = replay_facts(log);		/* the ledger may have come to an earlier end */
+	facts = replay_facts(log); /* the ledger may have come to an earlier end */
 	if (replay_modules(log, &p->modules) || replay_marks(log, &p->marks)) {
 		process_free(p);
 		return NULL;

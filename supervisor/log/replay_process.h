@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * replay_process.h - a process that a log tells of, as a source of numbers (process/process.h): its ledger is as it was at the end.
+ * replay_process.h - a process that a log tells of, as a source of numbers (process/process.h): its
+ * ledger is as it was at the end.
  */
 #ifndef MTRUN_LOG_REPLAY_PROCESS_H
 #define MTRUN_LOG_REPLAY_PROCESS_H
@@ -9,7 +10,10 @@
 #include "log/replay.h"
 #include "process/process.h"
 
-/* The process that LOG, which is to live longer, tells of; COUNT: LEDGER_COUNT_*. NULL: out of memory. */
+/*
+ * The process that LOG, which is to live longer, tells of; COUNT: LEDGER_COUNT_*. NULL: out of
+ * memory.
+ */
 struct process *replay_process_new(struct replay_process *log, unsigned count) MUST_USE;
 /* What tells of P; NULL: no log does. */
 struct replay_process *replay_of(const struct process *p);

@@ -7,33 +7,38 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "inject/wire.h"
 #include "base/message.h"
+#include "inject/wire.h"
 
 /*
- * Who held it. Nodes have the numbers that they had in the process, in every file the same, and what one file does not say another may; so all of them are read when
- * the first stack is asked for. Symbols are told by pc and module: many nodes share them.
+ * Who held it. Nodes have the numbers that they had in the process, in every file the same, and
+ * what one file does not say another may; so all of them are read when the first stack is asked
+ * for. Symbols are told by pc and module: many nodes share them.
  */
 struct replay_node {
-	uint64_t pc;			/* 0: no such node */
+	uint64_t pc; /* 0: no such node */
 	uint32_t parent, depth;
 };
 
-#define GATHER_MOST (64u << 20)		/* bytes of one value in several blocks */
+#define GATHER_MOST (64u << 20) /* bytes of one value in several blocks */
 
 static struct replay_node *node_at(const struct replay_process *p, uint32_t id)
 {
 	return id && id < p->nodes ? (struct replay_node *)p->node.base + id : NULL;
 }
 
-/* One whose caller is not there, or that would make a stack deeper than any program's, is left out: its stack ends below it. */
+/*
+ * One whose caller is not there, or that would make a stack deeper than any program's, is left out:
+ * its stack ends below it.
+ */
 static int add_node(void *ctx, const struct log_node *n)
 {
 	struct replay_process *p = ctx;
 	const struct replay_node *caller = node_at(p, n->parent);
 	uint32_t depth = caller ? caller->depth + 1 : 1;
 
-	if (n->id >= WIRE_NODES || !n->pc || (n->parent && !(caller && caller->pc)) || depth > WIRE_DEPTH + 1)
+	if (n->id >= WIRE_NODES || !n->pc || (n->parent && !(caller && caller->pc)) ||
+	    depth > WIRE_DEPTH + 1)
 		return -EINVAL;
 	if (arena_reach(&p->node, (n->id + 1) * sizeof(struct replay_node)))
 		return -ENOMEM;
@@ -43,7 +48,7 @@ static int add_node(void *ctx, const struct log_node *n)
 	return 0;
 }
 
-/* ---- symbols ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- symbols ------------------------------------------------------------- */
 
 static size_t symbol_hash(uint32_t module, uint64_t pc)
 {
@@ -52,9 +57,11 @@ static size_t symbol_hash(uint32_t module, uint64_t pc)
 	return (size_t)(h ^ h >> 32);
 }
 
-static struct replay_symbol *symbol_find(const struct replay_process *p, uint32_t module, uint64_t pc)
+static struct replay_symbol *symbol_find(const struct replay_process *p, uint32_t module,
+					 uint64_t pc)
 {
-	struct replay_symbol *s = p->buckets ? p->bucket[symbol_hash(module, pc) & (p->buckets - 1)] : NULL;
+	struct replay_symbol *s = p->buckets ? p->bucket[symbol_hash(module, pc) & (p->buckets - 1)]
+					     : NULL;
 
 	while (s && (s->module != module || s->pc != pc))
 		s = s->next;
@@ -70,7 +77,8 @@ static int more_buckets(struct replay_process *p)
 		return -ENOMEM;
 	for (size_t i = 0; i < p->buckets; i++)
 		while ((s = p->bucket[i])) {
-			struct replay_symbol **to = &bucket[symbol_hash(s->module, s->pc) & (n - 1)];
+			struct replay_symbol **to =
+				&bucket[symbol_hash(s->module, s->pc) & (n - 1)];
 
 			p->bucket[i] = s->next;
 			s->next = *to;
@@ -99,7 +107,8 @@ static const char *keep(char **at, const char *text)
 /* Frames and their strings in one piece. */
 static struct replay_symbol *symbol_copy(const struct log_symbol *told)
 {
-	size_t n = told->frames.count, size = sizeof(struct replay_symbol) + n * sizeof(struct symbol_frame);
+	size_t n = told->frames.count,
+	       size = sizeof(struct replay_symbol) + n * sizeof(struct symbol_frame);
 	struct replay_symbol *s;
 	char *at;
 
@@ -141,14 +150,19 @@ static int add_symbol(void *ctx, const struct log_symbol *told)
 	return 0;
 }
 
-/* ---- reading ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- reading ------------------------------------------------------------- */
 
-/* Damaged blocks are passed over: what only they tell of is shown without names. It is told once for each process, by the first of them. */
+/*
+ * Damaged blocks are passed over: what only they tell of is shown without names. It is told once
+ * for each process, by the first of them.
+ */
 static void tell_damage(struct replay_process *p, struct replay_ref ref)
 {
 	if (!p->nameless)
-		message_say("'%s' is damaged at byte %" PRIu64 ": some stacks, names or marks of process %d are not known", p->replay->file[ref.file].path,
-			    replay_entry(p->replay, ref)->offset, (int)p->facts.pid);
+		message_say("'%s' is damaged at byte %" PRIu64
+			    ": some stacks, names or marks of process %d are not known",
+			    p->replay->file[ref.file].path, replay_entry(p->replay, ref)->offset,
+			    (int)p->facts.pid);
 	p->nameless = true;
 }
 
@@ -175,7 +189,8 @@ static void read_stacks(struct replay_process *p)
 
 		if (type == SEGMENT_MARKS || !read_said(p, i, &in))
 			continue;
-		err = type == SEGMENT_NODES ? log_take_nodes(&in, add_node, p) : log_take_symbols(&in, add_symbol, p);
+		err = type == SEGMENT_NODES ? log_take_nodes(&in, add_node, p)
+					    : log_take_symbols(&in, add_symbol, p);
 		if (err == -EINVAL)
 			tell_damage(p, p->said[i]);
 	}
@@ -192,7 +207,7 @@ static void want_stacks(struct replay_process *p)
 	p->has_stacks = true;
 	read_stacks(p);
 	if (p->site_skip && apply_skip(p, p->site_skip, &error))
-		p->site_skip[0] = '\0';		/* it was right when it was given */
+		p->site_skip[0] = '\0'; /* it was right when it was given */
 }
 
 uint32_t replay_parent(struct replay_process *p, uint32_t node, uint64_t *pc)
@@ -205,9 +220,11 @@ uint32_t replay_parent(struct replay_process *p, uint32_t node, uint64_t *pc)
 	return n ? n->parent : 0;
 }
 
-bool replay_frames(struct replay_process *p, const struct modules *modules, uint32_t node, uint64_t pc, struct symbol_frames *frames)
+bool replay_frames(struct replay_process *p, const struct modules *modules, uint32_t node,
+		   uint64_t pc, struct symbol_frames *frames)
 {
-	const struct module *m = modules_find(modules, (pc & WIRE_PC_MASK) - !(pc & WIRE_PC_EXACT), node);
+	const struct module *m =
+		modules_find(modules, (pc & WIRE_PC_MASK) - !(pc & WIRE_PC_EXACT), node);
 	const struct replay_symbol *s;
 	uint32_t number = 0;
 
@@ -220,7 +237,7 @@ bool replay_frames(struct replay_process *p, const struct modules *modules, uint
 	return s;
 }
 
-/* ---- site-skip ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- site-skip ----------------------------------------------------------- */
 
 static int apply_skip(struct replay_process *p, const char *regex, const char **error)
 {
@@ -236,9 +253,11 @@ static int apply_skip(struct replay_process *p, const char *regex, const char **
 	for (size_t i = 0; i < p->buckets; i++)
 		for (struct replay_symbol *s = p->bucket[i]; s; s = s->next)
 			for (uint32_t j = 0; j < s->count; j++) {
-				bool skip = *regex && !regexec(&compiled, s->frame[j].function, 0, NULL, 0);
+				bool skip = *regex &&
+					    !regexec(&compiled, s->frame[j].function, 0, NULL, 0);
 
-				s->frame[j].skip = (s->frame[j].skip & ~(unsigned)SKIP_USER) | (skip ? SKIP_USER : 0);
+				s->frame[j].skip = (s->frame[j].skip & ~(unsigned)SKIP_USER) |
+						   (skip ? SKIP_USER : 0);
 			}
 	if (*regex)
 		regfree(&compiled);
@@ -259,7 +278,7 @@ int replay_site_skip(struct replay_process *p, const char *regex, const char **e
 	return 0;
 }
 
-/* ---- modules, marks --------------------------------------------------------------------------------------------------------------------- */
+/* ---- modules, marks ------------------------------------------------------ */
 
 int replay_modules(struct replay_process *p, struct modules *modules)
 {
@@ -271,14 +290,15 @@ int replay_modules(struct replay_process *p, struct modules *modules)
 	*modules = (struct modules){ 0 };
 	if (p->modules.entry == UINT32_MAX)
 		return 0;
-	err = log_file_gather(&r->file[p->modules.file], p->modules.entry, GATHER_MOST, &r->unpacked, &bytes);
+	err = log_file_gather(&r->file[p->modules.file], p->modules.entry, GATHER_MOST,
+			      &r->unpacked, &bytes);
 	in = (struct log_input){ .at = bytes.data, .end = bytes.data + bytes.len };
 	if (!err)
 		err = log_take_modules(&in, modules);
 	log_bytes_release(&bytes);
 	if (err != -EINVAL)
 		return err;
-	tell_damage(p, p->modules);		/* addresses are in none */
+	tell_damage(p, p->modules); /* addresses are in none */
 	return 0;
 }
 
@@ -305,7 +325,8 @@ int replay_marks(struct replay_process *p, struct marks *marks)
 
 	*marks = (struct marks){ 0 };
 	for (size_t i = 0; i < p->saids && err != -ENOMEM; i++)
-		if (replay_entry(p->replay, p->said[i])->type == SEGMENT_MARKS && read_said(p, i, &in))
+		if (replay_entry(p->replay, p->said[i])->type == SEGMENT_MARKS &&
+		    read_said(p, i, &in))
 			err = log_take_marks(&in, add_mark, &take);
 	if (err != -ENOMEM)
 		return 0;

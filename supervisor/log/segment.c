@@ -6,15 +6,20 @@
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
-#define XXH_STATIC_LINKING_ONLY		/* for the size of its state, which has been the same since it is there */
+/* for the size of its state, which has been the same since it is there */
+#define XXH_STATIC_LINKING_ONLY
 #include <xxhash.h>
 #include <zstd.h>
 
-/* The frame of a log's file, both ways, so that what is written is what is looked for. The structs are the bytes of the file. */
+/*
+ * The frame of a log's file, both ways, so that what is written is what is looked for. The structs
+ * are the bytes of the file.
+ */
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the structs are the bytes of the file");
 
-#define ID_DIGITS 8			/* of the set's number; two runs of one day in one directory */
+/* of the set's number; two runs of one day in one directory */
+#define ID_DIGITS 8
 
 void segment_header_seal(struct segment_header *h)
 {
@@ -24,7 +29,8 @@ void segment_header_seal(struct segment_header *h)
 
 bool segment_header_whole(const struct segment_header *h)
 {
-	return !memcmp(h->magic, SEGMENT_MAGIC, sizeof(h->magic)) && h->check == XXH64(h, offsetof(struct segment_header, check), 0);
+	return !memcmp(h->magic, SEGMENT_MAGIC, sizeof(h->magic)) &&
+	       h->check == XXH64(h, offsetof(struct segment_header, check), 0);
 }
 
 static uint64_t block_check(const struct segment_block *b, const void *packed)
@@ -45,7 +51,8 @@ void segment_block_seal(struct segment_block *b, const void *packed)
 
 bool segment_block_plausible(const struct segment_block *b)
 {
-	return b->magic == SEGMENT_BLOCK && b->raw <= SEGMENT_RAW && b->packed <= ZSTD_COMPRESSBOUND(SEGMENT_RAW) && !b->zero;
+	return b->magic == SEGMENT_BLOCK && b->raw <= SEGMENT_RAW &&
+	       b->packed <= ZSTD_COMPRESSBOUND(SEGMENT_RAW) && !b->zero;
 }
 
 bool segment_block_whole(const struct segment_block *b, const void *packed)
@@ -62,10 +69,11 @@ void segment_trailer_make(struct segment_trailer *t, uint64_t index)
 
 bool segment_trailer_whole(const struct segment_trailer *t)
 {
-	return !memcmp(t->magic, SEGMENT_END, sizeof(t->magic)) && t->check == XXH64(&t->index, sizeof(t->index), 0);
+	return !memcmp(t->magic, SEGMENT_END, sizeof(t->magic)) &&
+	       t->check == XXH64(&t->index, sizeof(t->index), 0);
 }
 
-/* ---- names ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- names --------------------------------------------------------------- */
 
 void segment_name(char name[SEGMENT_NAME], uint64_t clock_ms, uint64_t set, uint32_t number)
 {
@@ -73,7 +81,8 @@ void segment_name(char name[SEGMENT_NAME], uint64_t clock_ms, uint64_t set, uint
 	struct tm tm = { 0 };
 
 	localtime_r(&seconds, &tm);
-	snprintf(name, SEGMENT_NAME, "memlog%04u%02u%02u_%0*" PRIx32 "-%" PRIu32 ".mtlog", (unsigned)(tm.tm_year + 1900) % 10000, (unsigned)(tm.tm_mon + 1) % 100,
+	snprintf(name, SEGMENT_NAME, "memlog%04u%02u%02u_%0*" PRIx32 "-%" PRIu32 ".mtlog",
+		 (unsigned)(tm.tm_year + 1900) % 10000, (unsigned)(tm.tm_mon + 1) % 100,
 		 (unsigned)tm.tm_mday % 100, ID_DIGITS, (uint32_t)set, number);
 }
 
@@ -89,6 +98,7 @@ static bool pass(const char **at, int (*is)(int))
 
 bool segment_is_name(const char *name)
 {
-	return !strncmp(name, "memlog", 6) && (name += 6, pass(&name, isdigit)) && *name++ == '_' && pass(&name, isalnum) && *name++ == '-' &&
-	       pass(&name, isdigit) && !strcmp(name, ".mtlog");
+	return !strncmp(name, "memlog", 6) && (name += 6, pass(&name, isdigit)) && *name++ == '_' &&
+	       pass(&name, isalnum) && *name++ == '-' && pass(&name, isdigit) &&
+	       !strcmp(name, ".mtlog");
 }

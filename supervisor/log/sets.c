@@ -10,7 +10,10 @@
 
 #include "log/reader.h"
 
-/* A directory may have any number of sets: runs that went on at the same time, and older ones. Names are only what is looked at; headers say what is what. */
+/*
+ * A directory may have any number of sets: runs that went on at the same time, and older ones.
+ * Names are only what is looked at; headers say what is what.
+ */
 
 static struct log_set *set_of(struct log_sets *sets, const struct segment_header *h)
 {
@@ -30,12 +33,14 @@ static struct log_set *set_of(struct log_sets *sets, const struct segment_header
 static int add(struct log_sets *sets, const struct log_file *f)
 {
 	struct log_set *set = set_of(sets, &f->header);
-	struct log_set_file *more = set ? reallocarray(set->file, set->files + 1, sizeof(*more)) : NULL;
+	struct log_set_file *more = set ? reallocarray(set->file, set->files + 1, sizeof(*more))
+					: NULL;
 
 	if (!more)
 		return -ENOMEM;
 	set->file = more;
-	more[set->files] = (struct log_set_file){ strdup(f->path), f->header.number, f->size, f->header.began_ms };
+	more[set->files] = (struct log_set_file){ strdup(f->path), f->header.number, f->size,
+						  f->header.began_ms };
 	if (!more[set->files].path)
 		return -ENOMEM;
 	set->files++;
@@ -56,7 +61,9 @@ static int add_file(struct log_sets *sets, const char *path, char *why, size_t l
 	return err;
 }
 
-static int add_directory(struct log_sets *sets, const char *path, void (*trouble)(void *ctx, const char *text), void *ctx, char *why, size_t len)
+static int add_directory(struct log_sets *sets, const char *path,
+			 void (*trouble)(void *ctx, const char *text), void *ctx, char *why,
+			 size_t len)
 {
 	DIR *dir = opendir(path);
 	struct dirent *d;
@@ -71,7 +78,8 @@ static int add_directory(struct log_sets *sets, const char *path, void (*trouble
 
 		if (!segment_is_name(d->d_name))
 			continue;
-		if (asprintf(&file, "%s%s%s", path, path[strlen(path) - 1] == '/' ? "" : "/", d->d_name) < 0) {
+		if (asprintf(&file, "%s%s%s", path, path[strlen(path) - 1] == '/' ? "" : "/",
+			     d->d_name) < 0) {
 			snprintf(why, len, "out of memory");
 			err = -ENOMEM;
 			break;
@@ -118,7 +126,8 @@ static void drop_doubles(struct log_set *set)
 	set->files = n;
 }
 
-int log_sets_find(struct log_sets *sets, char *const *path, size_t paths, void (*trouble)(void *ctx, const char *text), void *ctx, char *why, size_t len)
+int log_sets_find(struct log_sets *sets, char *const *path, size_t paths,
+		  void (*trouble)(void *ctx, const char *text), void *ctx, char *why, size_t len)
 {
 	int err = 0;
 

@@ -15,31 +15,38 @@
 #include <zstd.h>
 
 /*
- * The main thread makes blocks and must not wait for a disk: it puts them into a queue, a ring of bytes, so that memory stays the same however far the thread is
- * behind. The thread takes them out one by one, packs them, writes them. What both look at is under `lock`, but for what is atomic; the file is
- * the thread's alone.
+ * The main thread makes blocks and must not wait for a disk: it puts them into a queue, a ring of
+ * bytes, so that memory stays the same however far the thread is behind. The thread takes them out
+ * one by one, packs them, writes them. What both look at is under `lock`, but for what is atomic;
+ * the file is the thread's alone.
  *
- * A file that somebody deletes goes on existing for us, and nobody would ever read it: so after each block its number of names is asked for.
+ * A file that somebody deletes goes on existing for us, and nobody would ever read it: so after
+ * each block its number of names is asked for.
  */
-#define RING        (4u << 20)		/* bytes; the largest item is a quarter of that and a little */
-#define ALIGNED     16u
-#define LEVEL_FACTS 3			/* of zstd, for all but events, which are nearly everything: see log_writer_pack() */
-#define ENTRY_BYTES 12u			/* of a block in the index, about */
+/* bytes; the largest item is a quarter of that and a little */
+#define RING	(4u << 20)
+#define ALIGNED 16u
+/* of zstd, for all but events, which are nearly everything: see log_writer_pack() */
+#define LEVEL_FACTS 3
+#define ENTRY_BYTES 12u /* of a block in the index, about */
 #define POINT_BYTES 8u
 
 struct item {
-	uint32_t room;			/* bytes in the ring, multiples of ALIGNED, */
-	enum { ITEM_PAD, ITEM_BEGIN, ITEM_BLOCK, ITEM_POINT, ITEM_END, ITEM_KEEP, ITEM_QUIT } what;	/* PAD: ends here, it goes on at the ring's beginning */
-	struct log_block block;		/* its bytes follow the item */
+	uint32_t room; /* bytes in the ring, multiples of ALIGNED, */
+	/* PAD: ends here, it goes on at the ring's beginning */
+	enum { ITEM_PAD, ITEM_BEGIN, ITEM_BLOCK, ITEM_POINT, ITEM_END, ITEM_KEEP, ITEM_QUIT } what;
+	struct log_block block; /* its bytes follow the item */
 	struct log_point point;
 	uint32_t process, number;
 	uint64_t began_ms;
-	char text[];			/* BEGIN: the path; BLOCK: the bytes */
+	char text[]; /* BEGIN: the path; BLOCK: the bytes */
 };
 
-_Static_assert(sizeof(struct item) + SEGMENT_RAW <= RING / 2 && offsetof(struct item, block) <= ALIGNED, "there is always room for one, and for a pad");
+_Static_assert(sizeof(struct item) + SEGMENT_RAW <= RING / 2 &&
+		       offsetof(struct item, block) <= ALIGNED,
+	       "there is always room for one, and for a pad");
 
-struct kept {				/* a file that is there */
+struct kept { /* a file that is there */
 	char *path;
 	uint64_t bytes;
 };
@@ -47,32 +54,33 @@ struct kept {				/* a file that is there */
 struct log_writer {
 	pthread_t thread;
 	pthread_mutex_t lock;
-	pthread_cond_t more, less;	/* items in the ring; done with */
+	pthread_cond_t more, less; /* items in the ring; done with */
 	uint8_t *ring;
-	uint64_t head, tail;		/* bytes that were ever put in, and are done with */
-	struct kept *kept;		/* oldest first; the last one is the open one, if one is */
+	uint64_t head, tail; /* bytes that were ever put in, and are done with */
+	struct kept *kept;   /* oldest first; the last one is the open one, if one is */
 	size_t nkept;
 
-	uint32_t begun;			/* files, by the main thread, */
-	uint64_t put;			/* and raw bytes into the last one of them */
-	uint32_t reached;		/* atomic: files that the thread has begun; */
-	uint64_t size, waiting;		/* atomic: of its file with the index; raw bytes that are still in the queue */
-	uint64_t raw, packed;		/* atomic: of all blocks so far */
-	bool failed;			/* atomic */
-	char error[512];		/* written before `failed` is set, and not while it is */
+	uint32_t begun;	  /* files, by the main thread, */
+	uint64_t put;	  /* and raw bytes into the last one of them */
+	uint32_t reached; /* atomic: files that the thread has begun; */
+	/* atomic: of its file with the index; raw bytes that are still in the queue */
+	uint64_t size, waiting;
+	uint64_t raw, packed; /* atomic: of all blocks so far */
+	bool failed;	      /* atomic */
+	char error[512];      /* written before `failed` is set, and not while it is */
 
-	int level;			/* atomic: of events */
+	int level; /* atomic: of events */
 	uint64_t clock_ms, set;
 	uint32_t keep;
-	int fd;				/* -1: none is open */
+	int fd; /* -1: none is open */
 	uint64_t offset;
 	struct log_index index;
 	ZSTD_CCtx *zstd;
 	size_t room;
-	uint8_t *out;			/* a block, packed, with its header before it */
+	uint8_t *out; /* a block, packed, with its header before it */
 };
 
-/* ---- errors ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- errors -------------------------------------------------------------- */
 
 static const char *path_of(const struct log_writer *w)
 {
@@ -88,14 +96,15 @@ static void fail(struct log_writer *w, const char *what, const char *path, const
 	}
 	if (w->fd >= 0) {
 		if (ftruncate(w->fd, (off_t)w->offset) < 0)
-			errno = 0;	/* then it ends with a piece of a block, which readers know */
+			/* then it ends with a piece of a block, which readers know */
+			errno = 0;
 		close(w->fd);
 	}
 	w->fd = -1;
 	log_index_release(&w->index);
 }
 
-/* ---- the file ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- the file ------------------------------------------------------------ */
 
 /* 0, or -1 (said). */
 static int put_bytes(struct log_writer *w, const void *bytes, size_t len)
@@ -133,11 +142,21 @@ static void set_size(struct log_writer *w)
 
 static int put_block(struct log_writer *w, const struct log_block *b)
 {
-	struct segment_block head = { .type = (uint16_t)b->type, .flags = (uint16_t)b->flags, .process = b->process, .raw = (uint32_t)b->len };
-	struct log_entry entry = { .offset = w->offset, .type = b->type, .flags = b->flags, .process = b->process,
-				   .first_ms = b->first_ms, .last_ms = b->last_ms, .events = b->events };
-	int level = b->type == SEGMENT_EVENTS ? __atomic_load_n(&w->level, __ATOMIC_RELAXED) : LEVEL_FACTS;
-	size_t n = ZSTD_compressCCtx(w->zstd, w->out + sizeof(head), w->room - sizeof(head), b->raw, b->len, level);
+	struct segment_block head = { .type = (uint16_t)b->type,
+				      .flags = (uint16_t)b->flags,
+				      .process = b->process,
+				      .raw = (uint32_t)b->len };
+	struct log_entry entry = { .offset = w->offset,
+				   .type = b->type,
+				   .flags = b->flags,
+				   .process = b->process,
+				   .first_ms = b->first_ms,
+				   .last_ms = b->last_ms,
+				   .events = b->events };
+	int level = b->type == SEGMENT_EVENTS ? __atomic_load_n(&w->level, __ATOMIC_RELAXED)
+					      : LEVEL_FACTS;
+	size_t n = ZSTD_compressCCtx(w->zstd, w->out + sizeof(head), w->room - sizeof(head), b->raw,
+				     b->len, level);
 
 	if (ZSTD_isError(n)) {
 		fail(w, "pack a block of", path_of(w), strerror(ENOMEM));
@@ -171,7 +190,9 @@ static int put_index(struct log_writer *w)
 	}
 	for (size_t at = 0; !err && at < bytes.len; at += SEGMENT_RAW) {
 		bool more = bytes.len - at > SEGMENT_RAW;
-		struct log_block b = { .type = SEGMENT_INDEX, .flags = more ? SEGMENT_GOES_ON : 0, .raw = bytes.data + at,
+		struct log_block b = { .type = SEGMENT_INDEX,
+				       .flags = more ? SEGMENT_GOES_ON : 0,
+				       .raw = bytes.data + at,
 				       .len = more ? SEGMENT_RAW : bytes.len - at };
 
 		err = put_block(w, &b);
@@ -186,7 +207,7 @@ static int put_index(struct log_writer *w)
 	return err;
 }
 
-/* ---- the set ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- the set ------------------------------------------------------------- */
 
 static void prune(struct log_writer *w)
 {
@@ -251,7 +272,11 @@ static int keep_path(struct log_writer *w, const char *path)
 
 static void begin_file(struct log_writer *w, const struct item *i)
 {
-	struct segment_header header = { .version = SEGMENT_VERSION, .set = w->set, .number = i->number, .clock_ms = w->clock_ms, .began_ms = i->began_ms };
+	struct segment_header header = { .version = SEGMENT_VERSION,
+					 .set = w->set,
+					 .number = i->number,
+					 .clock_ms = w->clock_ms,
+					 .began_ms = i->began_ms };
 	int fd;
 
 	end_file(w);
@@ -276,7 +301,7 @@ static void begin_file(struct log_writer *w, const struct item *i)
 	set_size(w);
 }
 
-/* ---- the thread -------------------------------------------------------------------------------------------------------------------- */
+/* ---- the thread ---------------------------------------------------------- */
 
 static void do_block(struct log_writer *w, struct item *i)
 {
@@ -291,12 +316,8 @@ static void do_block(struct log_writer *w, struct item *i)
 static void do_item(struct log_writer *w, struct item *i)
 {
 	switch (i->what) {
-	case ITEM_BEGIN:
-		begin_file(w, i);
-		break;
-	case ITEM_BLOCK:
-		do_block(w, i);
-		break;
+	case ITEM_BEGIN: begin_file(w, i); break;
+	case ITEM_BLOCK: do_block(w, i); break;
 	case ITEM_POINT:
 		if (w->fd >= 0 && log_index_point(&w->index, i->process, &i->point))
 			fail(w, "go on with", path_of(w), strerror(ENOMEM));
@@ -306,11 +327,8 @@ static void do_item(struct log_writer *w, struct item *i)
 		prune(w);
 		break;
 	case ITEM_END:
-	case ITEM_QUIT:
-		end_file(w);
-		break;
-	case ITEM_PAD:
-		break;
+	case ITEM_QUIT: end_file(w); break;
+	case ITEM_PAD: break;
 	}
 }
 
@@ -358,7 +376,8 @@ static void enqueue(struct log_writer *w, const struct item *i)
 /* A new item with MORE bytes behind it, in one piece; enqueue() is to follow. */
 static struct item *item_new(struct log_writer *w, int what, size_t more)
 {
-	size_t room = (sizeof(struct item) + more + ALIGNED - 1) / ALIGNED * ALIGNED, left = RING - w->head % RING;
+	size_t room = (sizeof(struct item) + more + ALIGNED - 1) / ALIGNED * ALIGNED,
+	       left = RING - w->head % RING;
 	struct item *i;
 
 	if (left < room) {
@@ -380,7 +399,7 @@ static void enqueue_number(struct log_writer *w, int what, uint32_t number)
 	enqueue(w, i);
 }
 
-/* ---- from outside ------------------------------------------------------------------------------------------------------------------ */
+/* ---- from outside -------------------------------------------------------- */
 
 struct log_writer *log_writer_new(uint64_t clock_ms, uint32_t keep)
 {
@@ -444,7 +463,8 @@ void log_writer_begin(struct log_writer *w, const char *dir, uint32_t number, ui
 	char name[SEGMENT_NAME];
 
 	segment_name(name, w->clock_ms, w->set, number);
-	snprintf(i->text, room, "%s%s%s", strcmp(dir, ".") ? dir : "", strcmp(dir, ".") && dir[strlen(dir) - 1] != '/' ? "/" : "", name);
+	snprintf(i->text, room, "%s%s%s", strcmp(dir, ".") ? dir : "",
+		 strcmp(dir, ".") && dir[strlen(dir) - 1] != '/' ? "/" : "", name);
 	i->number = number;
 	i->began_ms = began_ms;
 	w->begun++;
@@ -491,12 +511,14 @@ void log_writer_wait(struct log_writer *w)
 
 uint64_t log_writer_size(const struct log_writer *w)
 {
-	uint64_t raw = __atomic_load_n(&w->raw, __ATOMIC_RELAXED), packed = __atomic_load_n(&w->packed, __ATOMIC_RELAXED);
+	uint64_t raw = __atomic_load_n(&w->raw, __ATOMIC_RELAXED),
+		 packed = __atomic_load_n(&w->packed, __ATOMIC_RELAXED);
 	bool reached = __atomic_load_n(&w->reached, __ATOMIC_ACQUIRE) == w->begun;
 	uint64_t size = reached ? __atomic_load_n(&w->size, __ATOMIC_RELAXED) : 0;
 	uint64_t waiting = reached ? __atomic_load_n(&w->waiting, __ATOMIC_RELAXED) : w->put;
 
-	return size + (raw ? (uint64_t)((double)waiting * (double)packed / (double)raw) : waiting / 2);
+	return size +
+	       (raw ? (uint64_t)((double)waiting * (double)packed / (double)raw) : waiting / 2);
 }
 
 const char *log_writer_error(const struct log_writer *w)
@@ -504,7 +526,8 @@ const char *log_writer_error(const struct log_writer *w)
 	return __atomic_load_n(&w->failed, __ATOMIC_ACQUIRE) ? w->error : NULL;
 }
 
-void log_writer_files(struct log_writer *w, void (*fn)(void *ctx, const char *path, uint64_t bytes), void *ctx)
+void log_writer_files(struct log_writer *w, void (*fn)(void *ctx, const char *path, uint64_t bytes),
+		      void *ctx)
 {
 	pthread_mutex_lock(&w->lock);
 	for (size_t i = 0; i < w->nkept; i++)

@@ -2,21 +2,26 @@
 /*
  * hooks.c - the allocator functions by name, and where they count.
  *
- * Every definition of an allocator function is hooked, in every module; the trampoline counts the outermost call. The exceptions:
+ * Every definition of an allocator function is hooked, in every module; the trampoline counts the
+ * outermost call. The exceptions:
  *  - glibc's ld.so: what it has of malloc is its own, for the time before libc is there.
- *  - functions that make mappings, prctl and ptrace have names that a program may use for something else: only in a libc, in a static
- *    executable, or beside a malloc of the same module (tcmalloc's mmap makes its own system calls).
- *  - operator new and delete, in libstdc++ and in programs, go through malloc, and are seen there. They are hooked only in a module
- *    that brings its own malloc, because there they may go straight to its inside (jemalloc, tcmalloc, mimalloc). operator new may throw, and
- *    must not throw through a frame of ours: it is hooked only if there is a nothrow form beside it to call instead. operator delete is hooked
- *    exactly where its operator new is, for a pointer must be seen coming and going in the same place. The aligned forms are hooked
- *    everywhere: libstdc++ rounds the size up to the alignment before it asks for memory. It also makes 1 of a size of 0: where its
- *    operator new is not hooked, the trampoline is told of a 0 (HOOK_NEW_ZERO).
+ *  - functions that make mappings, prctl and ptrace have names that a program may use for something
+ *    else: only in a libc, in a static executable, or beside a malloc of the same module
+ *    (tcmalloc's mmap makes its own system calls).
+ *  - operator new and delete, in libstdc++ and in programs, go through malloc, and are seen there.
+ *    They are hooked only in a module that brings its own malloc, because there they may go
+ *    straight to its inside (jemalloc, tcmalloc, mimalloc). operator new may throw, and must not
+ *    throw through a frame of ours: it is hooked only if there is a nothrow form beside it to call
+ *    instead. operator delete is hooked exactly where its operator new is, for a pointer must be
+ *    seen coming and going in the same place. The aligned forms are hooked everywhere: libstdc++
+ *    rounds the size up to the alignment before it asks for memory. It also makes 1 of a size of 0:
+ *    where its operator new is not hooked, the trampoline is told of a 0 (HOOK_NEW_ZERO).
  *
  * What inject/mtrun.h puts into a program is found by its notes, not by name.
  *
- * Exported names are looked up one by one in the module's hash table. Where that cannot be (no hash table; .symtab of an executable), the symbols
- * are walked, and the first four letters tell nearly all of them from the ~120 names of the table.
+ * Exported names are looked up one by one in the module's hash table. Where that cannot be (no hash
+ * table; .symtab of an executable), the symbols are walked, and the first four letters tell nearly
+ * all of them from the ~120 names of the table.
  */
 #include "patch/hooks.h"
 
@@ -27,25 +32,28 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "patch/libc_signature.h"
 #include "symbols/elf.h"
 #include "symbols/module.h"
 #include "symbols/note.h"
-#include "patch/libc_signature.h"
 
 enum hook_class {
-	HEAP,			/* any module but glibc's ld.so */
-	NEW, NEW_ALIGNED,	/* see above: need `pair`, the nothrow form */
-	NOTHROW, NOTHROW_ALIGNED,
-	DELETE, DELETE_ALIGNED,
-	MAPPING,		/* see above */
-	SANITIZER,		/* LeakSanitizer's checks: what atexit calls has a local name */
-	ASKING,			/* the program asks about its memory */
+	HEAP, /* any module but glibc's ld.so */
+	NEW,
+	NEW_ALIGNED, /* see above: need `pair`, the nothrow form */
+	NOTHROW,
+	NOTHROW_ALIGNED,
+	DELETE,
+	DELETE_ALIGNED,
+	MAPPING,   /* see above */
+	SANITIZER, /* LeakSanitizer's checks: what atexit calls has a local name */
+	ASKING,	   /* the program asks about its memory */
 };
 
 struct hook_rule {
 	const char *name;
 	uint8_t kind, arg, class;
-	bool prefixed;		/* also as je_malloc, _rjem_malloc, mi_malloc, tc_malloc */
+	bool prefixed; /* also as je_malloc, _rjem_malloc, mi_malloc, tc_malloc */
 	const char *pair;
 };
 
@@ -136,9 +144,12 @@ static const struct hook_rule rules[] = {
 static const char *const prefixes[] = { "je_", "_rjem_", "_rjem_je_", "mi_", "tc_" };
 #define PREFIXES (sizeof(prefixes) / sizeof(*prefixes))
 
-/* ---- names ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- names --------------------------------------------------------------- */
 
-/* A small open hash of the rules by name, and one bit for each hash of four first letters that any of them begins with, prefixes too. */
+/*
+ * A small open hash of the rules by name, and one bit for each hash of four first letters that any
+ * of them begins with, prefixes too.
+ */
 static uint8_t slot[512];
 static uint64_t first4[64];
 static bool ready;
@@ -242,11 +253,11 @@ static const struct hook_rule *rule_for(const char *name, bool *prefix)
 	return r;
 }
 
-/* ---- candidates -------------------------------------------------------------------------------------------------------------------- */
+/* ---- candidates ---------------------------------------------------------- */
 
 struct candidate {
 	struct elf_symbol symbol;
-	const struct hook_rule *rule;		/* NULL: a request */
+	const struct hook_rule *rule; /* NULL: a request */
 	const struct hook_request *request;
 	bool prefix;
 };
@@ -255,8 +266,8 @@ struct candidates {
 	size_t count, room;
 };
 
-static int add(struct candidates *c, const struct elf_symbol *symbol, const struct hook_rule *rule, bool prefix,
-	       const struct hook_request *request)
+static int add(struct candidates *c, const struct elf_symbol *symbol, const struct hook_rule *rule,
+	       bool prefix, const struct hook_request *request)
 {
 	if (array_room(&c->item, c->count, &c->room, sizeof(*c->item)))
 		return -ENOMEM;
@@ -269,7 +280,8 @@ static bool is_code(const struct elf_symbol *s)
 	return s->type == STT_FUNC || s->type == STT_GNU_IFUNC;
 }
 
-static int add_exported(struct candidates *c, const struct elf *elf, const char *name, const struct hook_rule *rule, bool prefix)
+static int add_exported(struct candidates *c, const struct elf *elf, const char *name,
+			const struct hook_rule *rule, bool prefix)
 {
 	struct elf_symbol symbol;
 	size_t cursor = 0;
@@ -298,12 +310,14 @@ static int find_by_hash(struct candidates *c, const struct elf *elf)
 }
 
 /*
- * In .symtab a local `free` may be anything; a local je_free is what it says (hidden by the way it was built). In a static PIE all of libc's
- * functions that were hidden in its archive are local.
+ * In .symtab a local `free` may be anything; a local je_free is what it says (hidden by the way it
+ * was built). In a static PIE all of libc's functions that were hidden in its archive are local.
  */
-static bool may_take(const struct elf *elf, const struct elf_symbol *s, const struct hook_rule *r, bool prefix)
+static bool may_take(const struct elf *elf, const struct elf_symbol *s, const struct hook_rule *r,
+		     bool prefix)
 {
-	return s->bind != STB_LOCAL || prefix || r->class == SANITIZER || (elf_is_static(elf) && elf_type(elf) == ET_DYN);
+	return s->bind != STB_LOCAL || prefix || r->class == SANITIZER ||
+	       (elf_is_static(elf) && elf_type(elf) == ET_DYN);
 }
 
 static int find_by_walk(struct candidates *c, const struct elf *elf, size_t from)
@@ -333,14 +347,16 @@ static int find_by_signature(struct candidates *c, const struct elf *elf)
 	int err = 0;
 
 	for (size_t i = 0; !err && i < n; i++) {
-		struct elf_symbol symbol = { found[i].name, found[i].vaddr, 0, STT_FUNC, STB_GLOBAL, false };
+		struct elf_symbol symbol = { found[i].name, found[i].vaddr, 0,
+					     STT_FUNC,	    STB_GLOBAL,	    false };
 
 		err = add(c, &symbol, rule_plain(symbol.name), false, NULL);
 	}
 	return err;
 }
 
-static int find_requested(struct candidates *c, const struct elf *elf, const struct hook_request *request, size_t n)
+static int find_requested(struct candidates *c, const struct elf *elf,
+			  const struct hook_request *request, size_t n)
 {
 	struct elf_symbol symbol;
 	int err = 0;
@@ -356,7 +372,10 @@ static int find_requested(struct candidates *c, const struct elf *elf, const str
 	return err;
 }
 
-/* The functions of mtrun.h are static, and their names are in no table: nothing else comes upon them. */
+/*
+ * The functions of mtrun.h are static, and their names are in no table: nothing else comes upon
+ * them.
+ */
 static int find_noted(struct candidates *c, const struct elf *elf)
 {
 	static const struct hook_rule noted[API_KINDS] = {
@@ -371,7 +390,8 @@ static int find_noted(struct candidates *c, const struct elf *elf)
 	int err = 0;
 
 	while (!err && note_next(elf, &cursor, &n)) {
-		struct elf_symbol symbol = { note_name(n.what), n.vaddr, NOTE_BODY, STT_FUNC, STB_LOCAL, false };
+		struct elf_symbol symbol = { note_name(n.what), n.vaddr,   NOTE_BODY,
+					     STT_FUNC,		STB_LOCAL, false };
 
 		err = add(c, &symbol, &noted[n.what], false, NULL);
 	}
@@ -379,14 +399,16 @@ static int find_noted(struct candidates *c, const struct elf *elf)
 }
 
 /*
- * .symtab is walked in executables only: what a library offers is exported. Above this many symbols (a browser with debug
- * information) it would take long and show what .dynsym has anyway, unless the executable is static.
+ * .symtab is walked in executables only: what a library offers is exported. Above this many symbols
+ * (a browser with debug information) it would take long and show what .dynsym has anyway, unless
+ * the executable is static.
  */
 #define WALK_MOST 400000u
 
 static int find_candidates(struct candidates *c, const struct module *m)
 {
-	bool walk = (m->roles & MODULE_EXE) && (elf_is_static(m->elf) || elf_symbols(m->elf) < WALK_MOST);
+	bool walk = (m->roles & MODULE_EXE) &&
+		    (elf_is_static(m->elf) || elf_symbols(m->elf) < WALK_MOST);
 	int err;
 
 	if ((m->roles & MODULE_EXE) && elf_is_static(m->elf) && !elf_has_functions(m->elf))
@@ -402,7 +424,7 @@ static int find_candidates(struct candidates *c, const struct module *m)
 	return err;
 }
 
-/* ---- rules by module ---------------------------------------------------------------------------------------------------------------- */
+/* ---- rules by module ----------------------------------------------------- */
 
 static const struct candidate *named(const struct candidates *c, const char *name)
 {
@@ -421,14 +443,17 @@ static bool defines(const struct elf *elf, const char *name)
 	return elf_find(elf, name, &cursor, &symbol);
 }
 
-/* A static executable's malloc is libc's own if libc's malloc.o came with it: these are not what an allocator that stands in for it defines. */
+/*
+ * A static executable's malloc is libc's own if libc's malloc.o came with it: these are not what an
+ * allocator that stands in for it defines.
+ */
 static bool malloc_is_libcs(const struct module *m, const struct candidate *malloc_)
 {
 	if (m->roles & MODULE_LIBC)
 		return true;
 	if (!elf_is_static(m->elf))
 		return false;
-	if (!elf_has_functions(m->elf))		/* recognized by libc's own code */
+	if (!elf_has_functions(m->elf)) /* recognized by libc's own code */
 		return true;
 	return defines(m->elf, "_int_malloc") || defines(m->elf, "__libc_mallopt") ||
 	       (malloc_->symbol.bind == STB_WEAK && defines(m->elf, "__libc_malloc_impl"));
@@ -453,12 +478,17 @@ static struct rules_here rules_here(const struct candidates *c, const struct mod
 	for (size_t i = 0; i < c->count; i++)
 		prefixed |= c->item[i].prefix;
 	h.allocator = h.heap && ((own && !malloc_is_libcs(m, own)) || (!own && prefixed));
-	h.mapping = h.heap && ((m->roles & MODULE_LIBC) || own || ((m->roles & MODULE_EXE) && elf_is_static(m->elf)));
+	h.mapping = h.heap && ((m->roles & MODULE_LIBC) || own ||
+			       ((m->roles & MODULE_EXE) && elf_is_static(m->elf)));
 	if (own && h.allocator && !(m->roles & MODULE_CXX))
 		h.cxx = named(c, "_Znwm") && has_pair(c, "_Znam" NT, "_Znwm" NT);
 	h.cxx_aligned = h.heap && named(c, "_Znwm" AL) && has_pair(c, "_Znam" AL NT, "_Znwm" AL NT);
-	/* a program's own operator new is not libstdc++'s, which brings get_new_handler with it when it is linked statically */
-	h.cxx_zero = h.heap && !h.cxx && ((m->roles & MODULE_CXX) || defines(m->elf, "_ZSt15get_new_handlerv"));
+	/*
+	 * a program's own operator new is not libstdc++'s, which brings get_new_handler with it
+	 * when it is linked statically
+	 */
+	h.cxx_zero = h.heap && !h.cxx &&
+		     ((m->roles & MODULE_CXX) || defines(m->elf, "_ZSt15get_new_handlerv"));
 	return h;
 }
 
@@ -467,23 +497,24 @@ static bool applies(const struct rules_here *h, const struct candidate *c)
 	if (c->request)
 		return true;
 	switch ((enum hook_class)c->rule->class) {
-	case HEAP:	      return h->heap;
-	case MAPPING:	      return h->mapping;
+	case HEAP: return h->heap;
+	case MAPPING: return h->mapping;
 	case SANITIZER:
-	case ASKING:	      return true;
-	case NEW:	      return h->cxx || (h->cxx_zero && strcmp(c->rule->name, "_Znwm") == 0);
+	case ASKING: return true;
+	case NEW: return h->cxx || (h->cxx_zero && strcmp(c->rule->name, "_Znwm") == 0);
 	case NOTHROW:
-	case DELETE:	      return h->cxx;
+	case DELETE: return h->cxx;
 	case NEW_ALIGNED:
 	case NOTHROW_ALIGNED:
-	case DELETE_ALIGNED:  return h->cxx_aligned;
+	case DELETE_ALIGNED: return h->cxx_aligned;
 	}
 	return false;
 }
 
-/* ---- sites ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- sites --------------------------------------------------------------- */
 
-static void site_from(struct hook_site *s, const struct candidate *c, const struct candidates *all, const struct rules_here *h)
+static void site_from(struct hook_site *s, const struct candidate *c, const struct candidates *all,
+		      const struct rules_here *h)
 {
 	const struct candidate *pair = NULL;
 
@@ -500,9 +531,10 @@ static void site_from(struct hook_site *s, const struct candidate *c, const stru
 	if (s->kind != HOOK_NEW)
 		return;
 	pair = named(all, c->rule->pair);
-	if (!pair)	/* operator new[] does as operator new */
+	if (!pair) /* operator new[] does as operator new */
 		pair = named(all, c->rule->class == NEW ? "_Znwm" NT : "_Znwm" AL NT);
-	if (pair && pair->symbol.value == s->vaddr)	/* built without exceptions: one function for both */
+	/* built without exceptions: one function for both */
+	if (pair && pair->symbol.value == s->vaddr)
 		s->kind = HOOK_MALLOC;
 	else if (pair)
 		s->nothrow = pair->symbol.value;
@@ -536,14 +568,16 @@ static int make_sites(struct hook_sites *sites, struct candidates *c, const stru
 	for (size_t i = 0; i < c->count; i++) {
 		const struct candidate *item = &c->item[i];
 
-		if (!applies(h, item) || (sites->count && sites->site[sites->count - 1].vaddr == item->symbol.value))
+		if (!applies(h, item) ||
+		    (sites->count && sites->site[sites->count - 1].vaddr == item->symbol.value))
 			continue;
 		site_from(&sites->site[sites->count++], item, c, h);
 	}
 	return 0;
 }
 
-int hooks_find(struct hook_sites *sites, const struct module *module, const struct hook_request *request, size_t nrequests)
+int hooks_find(struct hook_sites *sites, const struct module *module,
+	       const struct hook_request *request, size_t nrequests)
 {
 	struct candidates c = { 0 };
 	struct rules_here here;
@@ -565,7 +599,8 @@ int hooks_find(struct hook_sites *sites, const struct module *module, const stru
 	return err;
 }
 
-int hooks_find_one(struct hook_site *site, const struct module *module, const char *name, enum wire_hook_kind kind)
+int hooks_find_one(struct hook_site *site, const struct module *module, const char *name,
+		   enum wire_hook_kind kind)
 {
 	struct elf_symbol symbol;
 	size_t cursor = 0;

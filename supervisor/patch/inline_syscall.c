@@ -2,18 +2,22 @@
 /*
  * inline_syscall.c - finds `syscall` instructions.
  *
- * All of a file's code is searched for the two bytes 0f 05, sixteen at a time: a compiler's 80 MB take some ten milliseconds, and have a thousand such
- * places that are the middle of something else. So the function around each (by .eh_frame_hdr, or by symbol) is decoded from its start. Each
- * instruction is looked at for what it leaves in eax: most system calls have their number set just before, and most numbers are none of ours.
+ * All of a file's code is searched for the two bytes 0f 05, sixteen at a time: a compiler's 80 MB
+ * take some ten milliseconds, and have a thousand such places that are the middle of something
+ * else. So the function around each (by .eh_frame_hdr, or by symbol) is decoded from its start.
+ * Each instruction is looked at for what it leaves in eax: most system calls have their number set
+ * just before, and most numbers are none of ours.
  *
- * A jump takes five bytes, the instruction has two. It is replaced together with whole instructions before or behind it; nothing may branch into the
- * five bytes but to the first. The function's own branches are known from decoding it. A branch from elsewhere (gcc puts rare code in another section,
- * and it comes back to any place), or by a table, is not: so a window is best whose first instruction alone has five bytes, for nobody branches into an
- * instruction. The other windows are taken only where the tables of all the function's indirect jumps were found, and no relative branch in the file's code
- * leads there.
+ * A jump takes five bytes, the instruction has two. It is replaced together with whole instructions
+ * before or behind it; nothing may branch into the five bytes but to the first. The function's own
+ * branches are known from decoding it. A branch from elsewhere (gcc puts rare code in another
+ * section, and it comes back to any place), or by a table, is not: so a window is best whose first
+ * instruction alone has five bytes, for nobody branches into an instruction. The other windows are
+ * taken only where the tables of all the function's indirect jumps were found, and no relative
+ * branch in the file's code leads there.
  *
- * What is found is kept for the next process that maps the same file. A large file is read by a thread of its own, while the caller builds the file's unwind
- * tables: it takes about as long.
+ * What is found is kept for the next process that maps the same file. A large file is read by a
+ * thread of its own, while the caller builds the file's unwind tables: it takes about as long.
  */
 #include "patch/inline_syscall.h"
 
@@ -30,25 +34,25 @@
 #include "base/array.h"
 #include "symbols/elf.h"
 
-#define JUMP     5u			/* bytes of a jump */
-#define CALL     2u			/* of a syscall instruction */
-#define FUNCTION_MOST (1u << 20)	/* bytes: a longer function is not decoded */
-#define SEARCH_MOST   (8u << 20)	/* bytes of code that are searched for branches */
+#define JUMP	      5u	 /* bytes of a jump */
+#define CALL	      2u	 /* of a syscall instruction */
+#define FUNCTION_MOST (1u << 20) /* bytes: a longer function is not decoded */
+#define SEARCH_MOST   (8u << 20) /* bytes of code that are searched for branches */
 
 struct sites {
-	struct elf *elf;		/* counted; NULL: free */
+	struct elf *elf; /* counted; NULL: free */
 	struct inline_syscall *site;
 	size_t count, room, dark;
 	uint64_t used;
-	pthread_t thread;		/* if it is running */
+	pthread_t thread; /* if it is running */
 	bool running;
-	int error;			/* of the thread */
+	int error; /* of the thread */
 };
 #define KEPT 128u
 static struct sites kept[KEPT];
 static uint64_t kept_clock;
 
-/* ---- candidates --------------------------------------------------------------------------------------------------------------------- */
+/* ---- candidates ---------------------------------------------------------- */
 
 struct text {
 	const uint8_t *bytes;
@@ -64,7 +68,8 @@ static size_t next_candidate(const struct text *t, size_t at)
 	for (; at + 17 <= t->size; at += 16) {
 		__m128i a = _mm_loadu_si128((const __m128i *)(const void *)(t->bytes + at));
 		__m128i b = _mm_loadu_si128((const __m128i *)(const void *)(t->bytes + at + 1));
-		unsigned hit = (unsigned)_mm_movemask_epi8(_mm_and_si128(_mm_cmpeq_epi8(a, first), _mm_cmpeq_epi8(b, second)));
+		unsigned hit = (unsigned)_mm_movemask_epi8(
+			_mm_and_si128(_mm_cmpeq_epi8(a, first), _mm_cmpeq_epi8(b, second)));
 
 		if (hit)
 			return at + (unsigned)__builtin_ctz(hit);
@@ -75,9 +80,12 @@ static size_t next_candidate(const struct text *t, size_t at)
 	return t->size;
 }
 
-/* ---- functions ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- functions ----------------------------------------------------------- */
 
-/* The sorted table of .eh_frame_hdr, in the encoding that linkers write: pairs of 32-bit distances from the header. */
+/*
+ * The sorted table of .eh_frame_hdr, in the encoding that linkers write: pairs of 32-bit distances
+ * from the header.
+ */
 struct table {
 	const uint8_t *entry;
 	size_t count;
@@ -102,7 +110,8 @@ static void table_open(struct table *t, const struct elf *elf)
 	struct elf_bytes hdr;
 
 	memset(t, 0, sizeof(*t));
-	if (!elf_eh_frame(elf, &t->eh, &hdr) || hdr.size < 12 || hdr.bytes[0] != 1 || hdr.bytes[2] != 0x03 || hdr.bytes[3] != 0x3b)
+	if (!elf_eh_frame(elf, &t->eh, &hdr) || hdr.size < 12 || hdr.bytes[0] != 1 ||
+	    hdr.bytes[2] != 0x03 || hdr.bytes[3] != 0x3b)
 		return;
 	/* the pointer to .eh_frame has four bytes in each encoding that is used with this table */
 	t->count = (uint32_t)read_i32(hdr.bytes + 8);
@@ -164,7 +173,9 @@ static int by_start(const void *a, const void *b)
 {
 	const struct function *x = a, *y = b;
 
-	return x->start != y->start ? (x->start < y->start ? -1 : 1) : x->end < y->end ? -1 : x->end > y->end;
+	return x->start != y->start ? (x->start < y->start ? -1 : 1)
+	       : x->end < y->end    ? -1
+				    : x->end > y->end;
 }
 
 static int symbols_read(struct symbols *symbols, const struct elf *elf)
@@ -208,44 +219,51 @@ static bool function_by_symbol(const struct symbols *symbols, uint64_t vaddr, st
 	return vaddr < f->end;
 }
 
-/* ---- a function, decoded ------------------------------------------------------------------------------------------------------------ */
+/* ---- a function, decoded ------------------------------------------------- */
 
-enum { STARTS = 1, TARGET = 2 };	/* what is known of a byte */
+enum { STARTS = 1, TARGET = 2 }; /* what is known of a byte */
 
 struct body {
 	const uint8_t *bytes;
 	size_t size;
-	uint8_t *flag;			/* one for each byte */
-	unsigned indirect, tables;	/* jumps through a register or memory; tables of places in this function that were found */
-	size_t known;			/* bytes that could be decoded */
+	uint8_t *flag; /* one for each byte */
+	/* jumps through a register or memory; tables of places in this function that were found */
+	unsigned indirect, tables;
+	size_t known; /* bytes that could be decoded */
 };
 
 static bool is_short_jump(const struct insn *i)
 {
-	return i->map == MAP_ONE && ((i->opcode & 0xf0) == 0x70 || i->opcode == 0xeb || (i->opcode & 0xfc) == 0xe0);
+	return i->map == MAP_ONE &&
+	       ((i->opcode & 0xf0) == 0x70 || i->opcode == 0xeb || (i->opcode & 0xfc) == 0xe0);
 }
 
 static bool is_near_jump(const struct insn *i)
 {
-	return (i->map == MAP_ONE && (i->opcode == 0xe9 || i->opcode == 0xe8)) || (i->map == MAP_0F && !i->vex && (i->opcode & 0xf0) == 0x80);
+	return (i->map == MAP_ONE && (i->opcode == 0xe9 || i->opcode == 0xe8)) ||
+	       (i->map == MAP_0F && !i->vex && (i->opcode & 0xf0) == 0x80);
 }
 
 /* jmp through anything but a fixed place, which is where another object's function is. */
 static bool is_table_jump(const struct insn *i)
 {
-	return i->map == MAP_ONE && i->opcode == 0xff && (i->reg & 7) == 4 && (i->mod == 3 || i->base != DECODE_RIP);
+	return i->map == MAP_ONE && i->opcode == 0xff && (i->reg & 7) == 4 &&
+	       (i->mod == 3 || i->base != DECODE_RIP);
 }
 
 #define TABLE_MOST 4096u
 
 /*
- * Marks what a table at VADDR, outside of the function at START, leads to: distances from the table (`lea` gave its address), or addresses (a jump's own
- * operand). A table is told by its first two entries, and ends where an entry leads out of the function.
+ * Marks what a table at VADDR, outside of the function at START, leads to: distances from the table
+ * (`lea` gave its address), or addresses (a jump's own operand). A table is told by its first two
+ * entries, and ends where an entry leads out of the function.
  */
-static void read_table(struct body *b, const struct elf *elf, uint64_t start, uint64_t vaddr, bool distances)
+static void read_table(struct body *b, const struct elf *elf, uint64_t start, uint64_t vaddr,
+		       bool distances)
 {
 	size_t left = 0, width = distances ? 4 : 8, n = 0;
-	const uint8_t *entry = vaddr - start < b->size ? NULL : elf_at(elf, vaddr, 2 * width, &left);
+	const uint8_t *entry = vaddr - start < b->size ? NULL
+						       : elf_at(elf, vaddr, 2 * width, &left);
 
 	for (; entry && n < TABLE_MOST && (n + 1) * width <= left; n++) {
 		uint64_t to = 0;
@@ -260,24 +278,27 @@ static void read_table(struct body *b, const struct elf *elf, uint64_t start, ui
 	b->tables += n >= 2;
 }
 
-/* An instruction that refers to a table: lea r, [rip + x], or one with an operand of [index * 8 + x]. */
-static void look_for_table(struct body *b, const struct elf *elf, uint64_t start, const struct insn *i)
+/*
+ * An instruction that refers to a table: lea r, [rip + x], or one with an operand of [index * 8 +
+ * x].
+ */
+static void look_for_table(struct body *b, const struct elf *elf, uint64_t start,
+			   const struct insn *i)
 {
 	if (i->map != MAP_ONE || i->vex)
 		return;
 	if (i->opcode == 0x8d && i->base == DECODE_RIP)
 		read_table(b, elf, start, start + b->known + (uint64_t)(int64_t)i->disp, true);
-	else if ((i->opcode == 0xff || i->opcode == 0x8b) && i->mod != 3 && i->base == DECODE_NO_REG && i->index != DECODE_NO_REG)
+	else if ((i->opcode == 0xff || i->opcode == 0x8b) && i->mod != 3 &&
+		 i->base == DECODE_NO_REG && i->index != DECODE_NO_REG)
 		read_table(b, elf, start, (uint64_t)(int64_t)i->disp, false);
 }
 
 /* Jumps that may lead anywhere in the function. */
-static bool has_blind_jumps(const struct body *b)
-{
-	return b->indirect > b->tables;
-}
+static bool has_blind_jumps(const struct body *b) { return b->indirect > b->tables; }
 
-static int body_decode(struct body *b, const struct elf *elf, uint64_t start, const uint8_t *bytes, size_t size)
+static int body_decode(struct body *b, const struct elf *elf, uint64_t start, const uint8_t *bytes,
+		       size_t size)
 {
 	struct insn i;
 
@@ -299,35 +320,74 @@ static int body_decode(struct body *b, const struct elf *elf, uint64_t start, co
 	return 0;
 }
 
-/* ---- the number --------------------------------------------------------------------------------------------------------------------- */
+/* ---- the number ---------------------------------------------------------- */
 
-static bool is_register(const struct insn *i, unsigned reg)
-{
-	return i->mod == 3 && i->rm == reg;
-}
+static bool is_register(const struct insn *i, unsigned reg) { return i->mod == 3 && i->rm == reg; }
 
-/* Instructions of which it is certain that they leave eax alone. RM, REG: the operand that is written. */
+/*
+ * Instructions of which it is certain that they leave eax alone. RM, REG: the operand that is
+ * written.
+ */
 static bool keeps_eax_one(const struct insn *i)
 {
 	bool writes_rm = !is_register(i, 0), writes_reg = i->reg != 0;
 
 	switch (i->opcode) {
-	case 0x88: case 0x89: case 0xc6: case 0xc7:
-	case 0x00: case 0x01: case 0x08: case 0x09: case 0x20: case 0x21: case 0x28: case 0x29: case 0x30: case 0x31:
-	case 0xc0: case 0xc1: case 0xd0: case 0xd1: case 0xd2: case 0xd3:
-		return writes_rm;
-	case 0x80: case 0x81: case 0x83:
-		return writes_rm || (i->reg & 7) == 7;
-	case 0xf6: case 0xf7:
-		return (i->reg & 7) <= 1 || ((i->reg & 7) <= 3 && writes_rm);
-	case 0x02: case 0x03: case 0x0a: case 0x0b: case 0x22: case 0x23: case 0x2a: case 0x2b: case 0x32: case 0x33:
-	case 0x63: case 0x8a: case 0x8b: case 0x8d:
-		return writes_reg;
-	case 0x38: case 0x39: case 0x3a: case 0x3b: case 0x3c: case 0x3d: case 0x84: case 0x85: case 0xa8: case 0xa9:
-	case 0x68: case 0x6a: case 0x90:
-		return true;
+	case 0x88:
+	case 0x89:
+	case 0xc6:
+	case 0xc7:
+	case 0x00:
+	case 0x01:
+	case 0x08:
+	case 0x09:
+	case 0x20:
+	case 0x21:
+	case 0x28:
+	case 0x29:
+	case 0x30:
+	case 0x31:
+	case 0xc0:
+	case 0xc1:
+	case 0xd0:
+	case 0xd1:
+	case 0xd2:
+	case 0xd3: return writes_rm;
+	case 0x80:
+	case 0x81:
+	case 0x83: return writes_rm || (i->reg & 7) == 7;
+	case 0xf6:
+	case 0xf7: return (i->reg & 7) <= 1 || ((i->reg & 7) <= 3 && writes_rm);
+	case 0x02:
+	case 0x03:
+	case 0x0a:
+	case 0x0b:
+	case 0x22:
+	case 0x23:
+	case 0x2a:
+	case 0x2b:
+	case 0x32:
+	case 0x33:
+	case 0x63:
+	case 0x8a:
+	case 0x8b:
+	case 0x8d: return writes_reg;
+	case 0x38:
+	case 0x39:
+	case 0x3a:
+	case 0x3b:
+	case 0x3c:
+	case 0x3d:
+	case 0x84:
+	case 0x85:
+	case 0xa8:
+	case 0xa9:
+	case 0x68:
+	case 0x6a:
+	case 0x90: return true;
 	default:
-		return (i->opcode & 0xf8) == 0x50 || (i->opcode & 0xf0) == 0x70;	/* push, jcc */
+		/* push, jcc */
+		return (i->opcode & 0xf8) == 0x50 || (i->opcode & 0xf0) == 0x70;
 	}
 }
 
@@ -337,14 +397,21 @@ static bool keeps_eax(const struct insn *i)
 		return false;
 	if (i->map == MAP_0F)
 		return i->opcode == 0x1f || i->opcode == 0x1e || (i->opcode & 0xf0) == 0x80 ||
-		       ((i->opcode & 0xf0) == 0x10) || i->opcode == 0x28 || i->opcode == 0x29 || i->opcode == 0x6f || i->opcode == 0x7f || i->opcode == 0xef ||
-		       i->opcode == 0x57 || (((i->opcode & 0xf0) == 0x40 || i->opcode == 0xb6 || i->opcode == 0xb7 || i->opcode == 0xbe || i->opcode == 0xbf) && i->reg != 0);
+		       ((i->opcode & 0xf0) == 0x10) || i->opcode == 0x28 || i->opcode == 0x29 ||
+		       i->opcode == 0x6f || i->opcode == 0x7f || i->opcode == 0xef ||
+		       i->opcode == 0x57 ||
+		       (((i->opcode & 0xf0) == 0x40 || i->opcode == 0xb6 || i->opcode == 0xb7 ||
+			 i->opcode == 0xbe || i->opcode == 0xbf) &&
+			i->reg != 0);
 	if (i->map != MAP_ONE)
 		return false;
 	return keeps_eax_one(i);
 }
 
-/* What eax holds behind instruction I, if it held NUMBER before. *PUSHED: what a push of a constant left on top of the stack. */
+/*
+ * What eax holds behind instruction I, if it held NUMBER before. *PUSHED: what a push of a constant
+ * left on top of the stack.
+ */
 static int64_t number_behind(const struct insn *i, int64_t number, int64_t *pushed)
 {
 	int64_t top = *pushed;
@@ -371,11 +438,14 @@ static bool of_interest(int64_t number)
 {
 	switch (number) {
 	case INLINE_SYSCALL_UNKNOWN:
-	case SYS_mmap: case SYS_munmap: case SYS_mremap: case SYS_mprotect: case SYS_brk:
-	case SYS_prctl: case SYS_seccomp:
-		return true;
-	default:
-		return false;
+	case SYS_mmap:
+	case SYS_munmap:
+	case SYS_mremap:
+	case SYS_mprotect:
+	case SYS_brk:
+	case SYS_prctl:
+	case SYS_seccomp: return true;
+	default: return false;
 	}
 }
 
@@ -394,22 +464,31 @@ static int64_t number_at(const struct body *b, size_t at)
 	return b->flag[at] & TARGET ? INLINE_SYSCALL_UNKNOWN : number;
 }
 
-/* ---- windows ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- windows ------------------------------------------------------------- */
 
-/* What may run before the call in our copy: it moves data between registers, and leaves the stack pointer alone. */
+/*
+ * What may run before the call in our copy: it moves data between registers, and leaves the stack
+ * pointer alone.
+ */
 static bool may_precede(const struct insn *i)
 {
 	if (i->map != MAP_ONE || i->vex || i->prefix || i->base == DECODE_RIP)
 		return false;
 	switch (i->opcode) {
-	case 0x89: case 0x31: case 0x01: case 0x29: case 0x21: case 0x09:
-		return i->mod == 3 && i->rm != 4;
-	case 0x8b: case 0x33: case 0x8d: case 0x63: case 0x03: case 0x2b:
-		return i->reg != 4;
-	case 0xc7:
-		return i->mod == 3 && (i->reg & 7) == 0 && i->rm != 4;
-	default:
-		return (i->opcode & 0xf8) == 0xb8 && i->rm != 4;
+	case 0x89:
+	case 0x31:
+	case 0x01:
+	case 0x29:
+	case 0x21:
+	case 0x09: return i->mod == 3 && i->rm != 4;
+	case 0x8b:
+	case 0x33:
+	case 0x8d:
+	case 0x63:
+	case 0x03:
+	case 0x2b: return i->reg != 4;
+	case 0xc7: return i->mod == 3 && (i->reg & 7) == 0 && i->rm != 4;
+	default: return (i->opcode & 0xf8) == 0xb8 && i->rm != 4;
 	}
 }
 
@@ -423,10 +502,10 @@ static bool is_inner_target(const struct body *b, size_t from)
 
 struct window {
 	size_t at;
-	bool whole;			/* its first instruction has five bytes or more */
+	bool whole; /* its first instruction has five bytes or more */
 };
 
-#define BEFORE_MOST 5			/* instructions before the call */
+#define BEFORE_MOST  5 /* instructions before the call */
 #define BEFORE_BYTES 26
 
 /* The places before the call at AT, the nearest first, and the call itself. */
@@ -448,7 +527,10 @@ static unsigned windows(const struct body *b, size_t at, struct window w[BEFORE_
 	return n;
 }
 
-/* Windows that are safe as far as the function tells; those that begin with a whole instruction of five bytes first, and not marked FAR. */
+/*
+ * Windows that are safe as far as the function tells; those that begin with a whole instruction of
+ * five bytes first, and not marked FAR.
+ */
 static void choose_windows(struct inline_syscall *s, const struct body *b)
 {
 	struct window w[BEFORE_MOST + 1];
@@ -458,21 +540,23 @@ static void choose_windows(struct inline_syscall *s, const struct body *b)
 	s->why = "something branches into the bytes around it, or may do so";
 	for (unsigned pass = 0; pass < 2; pass++)
 		for (unsigned k = 0; k < n && s->nwindows < INLINE_SYSCALL_WINDOWS; k++) {
-			bool aside = w[k].at < at && (b->flag[at] & TARGET);	/* some calls would pass by */
+			/* some calls would pass by */
+			bool aside = w[k].at < at && (b->flag[at] & TARGET);
 
-			if (w[k].whole != !pass || aside || is_inner_target(b, w[k].at) || (!w[k].whole && has_blind_jumps(b)))
+			if (w[k].whole != !pass || aside || is_inner_target(b, w[k].at) ||
+			    (!w[k].whole && has_blind_jumps(b)))
 				continue;
 			s->nwhole += w[k].whole;
 			s->window[s->nwindows++] = s->start + w[k].at;
 		}
 }
 
-/* ---- branches from elsewhere -------------------------------------------------------------------------------------------------------- */
+/* ---- branches from elsewhere --------------------------------------------- */
 
-#define BLOCK 16u			/* bytes that share a bit */
+#define BLOCK 16u /* bytes that share a bit */
 
 struct afar {
-	uint64_t lo, hi;		/* all windows */
+	uint64_t lo, hi; /* all windows */
 	uint8_t *bit;
 	struct inline_syscall *site;
 	size_t count;
@@ -513,7 +597,10 @@ static void afar_search(struct afar *a, const struct text *t)
 	}
 }
 
-/* Takes out windows into which a 32-bit distance in the file's code leads from where it is. Where there is too much code, all that could be such. */
+/*
+ * Takes out windows into which a 32-bit distance in the file's code leads from where it is. Where
+ * there is too much code, all that could be such.
+ */
 static int check_afar(struct sites *s, const struct text *text, size_t ntexts)
 {
 	struct afar a = { .lo = UINT64_MAX, .site = s->site, .count = s->count };
@@ -548,11 +635,12 @@ static int check_afar(struct sites *s, const struct text *text, size_t ntexts)
 	return 0;
 }
 
-/* ---- a file ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- a file -------------------------------------------------------------- */
 
 /*
- * Go's functions check that their stack has room, and make it larger; what runs behind the last check may use some hundred bytes. The runtime maps memory on the thread's own
- * stack, by calls whose number is known; any other system call is made where the goroutine is.
+ * Go's functions check that their stack has room, and make it larger; what runs behind the last
+ * check may use some hundred bytes. The runtime maps memory on the thread's own stack, by calls
+ * whose number is known; any other system call is made where the goroutine is.
  */
 static void leave_goroutines(struct inline_syscall *site, const struct elf *elf)
 {
@@ -571,18 +659,22 @@ static int add_site(struct sites *s, const struct inline_syscall *site)
 }
 
 /* All candidates from AT on that are in function F, whose body is B. *AT goes on behind it. */
-static int look_at_function(struct sites *s, const struct function *f, const struct body *b, const struct text *t, size_t *at)
+static int look_at_function(struct sites *s, const struct function *f, const struct body *b,
+			    const struct text *t, size_t *at)
 {
 	int err = 0;
 
 	for (; !err && *at < t->size && t->vaddr + *at < f->end; *at = next_candidate(t, *at + 1)) {
 		size_t o = (size_t)(t->vaddr + *at - f->start);
-		struct inline_syscall site = { .vaddr = t->vaddr + *at, .start = f->start, .end = f->end, .next = f->next };
+		struct inline_syscall site = {
+			.vaddr = t->vaddr + *at, .start = f->start, .end = f->end, .next = f->next
+		};
 		struct insn i;
 
 		if (o >= b->known)
 			s->dark++;
-		if (o >= b->known || !(b->flag[o] & STARTS) || !decode(b->bytes + o, b->size - o, &i) || i.len != CALL)
+		if (o >= b->known || !(b->flag[o] & STARTS) ||
+		    !decode(b->bytes + o, b->size - o, &i) || i.len != CALL)
 			continue;
 		site.number = number_at(b, o);
 		if (!of_interest(site.number))
@@ -595,8 +687,9 @@ static int look_at_function(struct sites *s, const struct function *f, const str
 }
 
 /*
- * Whether some way of decoding the bytes before O has an instruction begin there. Of 15 neighbouring places one is where an instruction begins (or it is the
- * function's first), and ways soon become one. So most of what is the middle of something is seen quickly.
+ * Whether some way of decoding the bytes before O has an instruction begin there. Of 15
+ * neighbouring places one is where an instruction begins (or it is the function's first), and ways
+ * soon become one. So most of what is the middle of something is seen quickly.
  */
 #define LEAD 40u
 
@@ -619,14 +712,15 @@ static bool may_begin(const struct text *t, uint64_t function, size_t o)
 	return o - from <= LEAD && seen[o - from];
 }
 
-struct source {				/* of what functions there are */
+struct source { /* of what functions there are */
 	const struct elf *elf;
 	struct table table;
 	struct symbols symbols;
 };
 
 /* The function that VADDR, in T, is in, if it can be decoded as a whole. */
-static bool function_at(struct source *from, const struct text *t, uint64_t vaddr, struct function *f)
+static bool function_at(struct source *from, const struct text *t, uint64_t vaddr,
+			struct function *f)
 {
 	if (!function_by_table(&from->table, vaddr, f)) {
 		if (!from->symbols.read && symbols_read(&from->symbols, from->elf) < 0)
@@ -634,7 +728,8 @@ static bool function_at(struct source *from, const struct text *t, uint64_t vadd
 		if (!function_by_symbol(&from->symbols, vaddr, f))
 			return false;
 	}
-	return f->start >= t->vaddr && f->end - t->vaddr <= t->size && f->end - f->start <= FUNCTION_MOST;
+	return f->start >= t->vaddr && f->end - t->vaddr <= t->size &&
+	       f->end - f->start <= FUNCTION_MOST;
 }
 
 static int search(struct sites *s, struct source *from, const struct text *t)
@@ -655,7 +750,8 @@ static int search(struct sites *s, struct source *from, const struct text *t)
 			at = next_candidate(t, at + 1);
 			continue;
 		}
-		err = body_decode(&b, from->elf, f.start, t->bytes + (f.start - t->vaddr), (size_t)(f.end - f.start));
+		err = body_decode(&b, from->elf, f.start, t->bytes + (f.start - t->vaddr),
+				  (size_t)(f.end - f.start));
 		if (!err)
 			err = look_at_function(s, &f, &b, t, &at);
 		free(b.flag);
@@ -665,7 +761,8 @@ static int search(struct sites *s, struct source *from, const struct text *t)
 
 #define TEXTS 16
 
-static size_t add_text(struct text *text, size_t n, const struct elf *elf, uint64_t vaddr, uint64_t size)
+static size_t add_text(struct text *text, size_t n, const struct elf *elf, uint64_t vaddr,
+		       uint64_t size)
 {
 	const uint8_t *bytes = n < TEXTS && size ? elf_at(elf, vaddr, size, NULL) : NULL;
 
@@ -675,7 +772,10 @@ static size_t add_text(struct text *text, size_t n, const struct elf *elf, uint6
 	return n + 1;
 }
 
-/* The sections with code. A file without sections is taken by segments, which may have constants and tables in them. */
+/*
+ * The sections with code. A file without sections is taken by segments, which may have constants
+ * and tables in them.
+ */
 static size_t find_texts(struct text *text, const struct elf *elf)
 {
 	const struct elf_segment *segment;
@@ -683,7 +783,8 @@ static size_t find_texts(struct text *text, const struct elf *elf)
 	size_t count = elf_sections(elf, &section), n = 0;
 
 	for (size_t i = 0; i < count; i++)
-		if (section[i].flags & SHF_ALLOC && section[i].flags & SHF_EXECINSTR && section[i].type == SHT_PROGBITS)
+		if (section[i].flags & SHF_ALLOC && section[i].flags & SHF_EXECINSTR &&
+		    section[i].type == SHT_PROGBITS)
 			n = add_text(text, n, elf, section[i].addr, section[i].size);
 	if (n)
 		return n;
@@ -710,7 +811,7 @@ static int find(struct sites *s, const struct elf *elf)
 	return err;
 }
 
-/* ---- kept --------------------------------------------------------------------------------------------------------------------------- */
+/* ---- kept ---------------------------------------------------------------- */
 
 static void await(struct sites *s)
 {
@@ -762,7 +863,7 @@ static struct sites *place(struct elf *elf)
 	return oldest;
 }
 
-#define LARGE (2u << 20)		/* bytes of a file: half a millisecond */
+#define LARGE (2u << 20) /* bytes of a file: half a millisecond */
 
 static void *run(void *arg)
 {
@@ -791,7 +892,8 @@ void inline_syscall_begin(struct elf *elf)
 		run(s);
 }
 
-int inline_syscall_find(struct elf *elf, const struct inline_syscall **site, size_t *count, size_t *dark)
+int inline_syscall_find(struct elf *elf, const struct inline_syscall **site, size_t *count,
+			size_t *dark)
 {
 	struct sites *s = known(elf);
 

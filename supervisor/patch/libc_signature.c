@@ -2,19 +2,22 @@
 /*
  * libc_signature.c - finds malloc where no symbol names it.
  *
- * A distribution strips its static programs (Debian's busybox-static), but it links them with the libc.a that it also ships, and mtrun is
- * linked with that one, too: so we carry the very code that we look for. All of glibc's malloc.c is one object file, so the distances
- * between its functions are the same wherever it was linked. What the linker fills in (calls, addresses relative to rip, thread-local offsets)
- * differs, and is left out of the comparison:
+ * A distribution strips its static programs (Debian's busybox-static), but it links them with the
+ * libc.a that it also ships, and mtrun is linked with that one, too: so we carry the very code that
+ * we look for. All of glibc's malloc.c is one object file, so the distances between its functions
+ * are the same wherever it was linked. What the linker fills in (calls, addresses relative to rip,
+ * thread-local offsets) differs, and is left out of the comparison:
  *
  *      ours   48 8b 05 .. .. .. ..   64 8b 18   48 85 c0   0f 85 .. .. .. ..
  *      theirs 48 8b 05 .. .. .. ..   64 8b 18   48 85 c0   0f 85 .. .. .. ..
  *
- * It counts as found if malloc's first instructions are in the program exactly once and each of the other functions is where it has to be, all
- * with their first instructions: over 300 bytes that are equal. Another build of glibc does not match, and the program is then what it was: stripped.
+ * It counts as found if malloc's first instructions are in the program exactly once and each of the
+ * other functions is where it has to be, all with their first instructions: over 300 bytes that are
+ * equal. Another build of glibc does not match, and the program is then what it was: stripped.
  *
- * Only a file with a .gnu_debuglink is looked at, that is one whose symbols a distribution has put elsewhere, and one that has asked for us by mtrun.h. What
- * else somebody has stripped himself was built with who knows what, and gets a clear message instead of a search.
+ * Only a file with a .gnu_debuglink is looked at, that is one whose symbols a distribution has put
+ * elsewhere, and one that has asked for us by mtrun.h. What else somebody has stripped himself was
+ * built with who knows what, and gets a clear message instead of a search.
  */
 #include "patch/libc_signature.h"
 
@@ -27,8 +30,9 @@
 #include "symbols/elf.h"
 #include "symbols/note.h"
 
-#define WINDOW 64			/* bytes compared of each function */
-#define ENOUGH 28			/* of these that must count, or the function is too vague to look for */
+#define WINDOW 64 /* bytes compared of each function */
+/* of these that must count, or the function is too vague to look for */
+#define ENOUGH 28
 
 struct pattern {
 	uint8_t bytes[WINDOW], mask[WINDOW];
@@ -38,7 +42,7 @@ struct pattern {
 static const struct own {
 	const char *name;
 	uintptr_t at;
-} *own_functions(size_t *count)
+} * own_functions(size_t *count)
 {
 	static struct own own[LIBC_FUNCTIONS_MOST];
 
@@ -62,7 +66,10 @@ static void mask_operands(struct pattern *p, size_t at, const cs_insn *insn)
 
 	if (x->encoding.disp_offset && x->encoding.disp_size == 4)
 		memset(p->mask + at + x->encoding.disp_offset, 0, 4);
-	/* branches; and `mov x@GOTTPOFF(%rip), %r`, `cmp x@GOTPCREL(%rip), %r`, which the linker has made into immediates of 64-bit instructions */
+	/*
+	 * branches; and `mov x@GOTTPOFF(%rip), %r`, `cmp x@GOTPCREL(%rip), %r`, which the linker
+	 * has made into immediates of 64-bit instructions
+	 */
 	if (x->encoding.imm_size == 4 && (op == 0xe8 || op == 0xe9 || op == 0x0f || (x->rex & 8)))
 		memset(p->mask + at + x->encoding.imm_offset, 0, 4);
 }
@@ -109,9 +116,12 @@ static uint64_t find_once(const struct elf *elf, const struct pattern *p)
 
 	for (size_t i = 0; i < count; i++) {
 		const struct elf_segment *s = &segment[i];
-		const uint8_t *code = s->type == PT_LOAD && (s->flags & PF_X) ? elf_at(elf, s->vaddr, s->filesz, NULL) : NULL;
+		const uint8_t *code = s->type == PT_LOAD && (s->flags & PF_X)
+					      ? elf_at(elf, s->vaddr, s->filesz, NULL)
+					      : NULL;
 
-		for (size_t at = 0; code && at + p->len <= s->filesz; at += 16) {	/* functions are aligned to 16 */
+		/* functions are aligned to 16 */
+		for (size_t at = 0; code && at + p->len <= s->filesz; at += 16) {
 			if (!matches(p, code + at))
 				continue;
 			if (found)
@@ -152,7 +162,8 @@ size_t libc_signature_find(const struct elf *elf, struct libc_function out[LIBC_
 	csh capstone;
 	size_t count = 0, cursor = 0;
 
-	if (elf_has_functions(elf) || !elf_is_static(elf) || (!elf_section(elf, ".gnu_debuglink") && !note_next(elf, &cursor, &note)))
+	if (elf_has_functions(elf) || !elf_is_static(elf) ||
+	    (!elf_section(elf, ".gnu_debuglink") && !note_next(elf, &cursor, &note)))
 		return 0;
 	if (cs_open(CS_ARCH_X86, CS_MODE_64, &capstone) != CS_ERR_OK)
 		return 0;

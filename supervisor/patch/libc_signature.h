@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
  * libc_signature.h - glibc's allocator in a static program that has no symbols, found by its code.
- * Knows ELF files only; keeps nothing. What it finds is certain enough to be patched: see libc_signature.c.
+ * Knows ELF files only; keeps nothing. What it finds is certain enough to be patched: see
+ * libc_signature.c.
  */
 #ifndef MTRUN_LIBC_SIGNATURE_H
 #define MTRUN_LIBC_SIGNATURE_H
@@ -11,8 +12,8 @@
 struct elf;
 
 struct libc_function {
-	const char *name;		/* "malloc", ...: static */
-	uint64_t vaddr;			/* the file's address of the function */
+	const char *name; /* "malloc", ...: static */
+	uint64_t vaddr;	  /* the file's address of the function */
 };
 #define LIBC_FUNCTIONS_MOST 8
 

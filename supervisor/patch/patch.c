@@ -2,18 +2,24 @@
 /*
  * patch.c - moving instructions on x86-64.
  *
- * Instructions are taken from the entry on until five bytes are covered; endbr64 stays where it is, and the jump goes behind it. Most instructions are
- * copied as they are. What refers to its own address is rewritten so that it means the same from elsewhere; every such reference becomes a
+ * Instructions are taken from the entry on until five bytes are covered; endbr64 stays where it is,
+ * and the jump goes behind it. Most instructions are copied as they are. What refers to its own
+ * address is rewritten so that it means the same from elsewhere; every such reference becomes a
  * fixup, a signed 32-bit distance that is filled in when the place is known:
  *
- *      op [rip + x], imm      the same bytes; x counts from the end of the instruction, behind the immediate
- *      jmp x                  jmp rel32, whatever size it had. As the first instruction (musl: `malloc: jmp default_malloc`) it is the whole copy
+ *      op [rip + x], imm      the same bytes; x counts from the end of the instruction, behind the
+ *                             immediate
+ *      jmp x                  jmp rel32, whatever size it had. As the first instruction (musl:
+ *                             `malloc: jmp default_malloc`) it is the whole copy
  *      jcc x                  jcc rel32
- *      call x, call [rip+x]   push of the original return address, then jmp: so that whoever unwinds, or throws, through the callee
- *                             finds a return address in the function and not one in our copy. It must therefore end behind the five bytes
+ *      call x, call [rip+x]   push of the original return address, then jmp: so that whoever
+ *                             unwinds, or throws, through the callee finds a return address in the
+ *                             function and not one in our copy. It must therefore end behind the
+ *                             five bytes
  *
- * Refused: loop and jrcxz, xbegin, int3, 16-bit branches, addresses relative to eip; anything that the decoder does not know; a function that ends
- * before five bytes and has no padding behind it; a branch from the function's body into the five bytes.
+ * Refused: loop and jrcxz, xbegin, int3, 16-bit branches, addresses relative to eip; anything that
+ * the decoder does not know; a function that ends before five bytes and has no padding behind it; a
+ * branch from the function's body into the five bytes.
  */
 #include "patch/patch.h"
 
@@ -53,16 +59,18 @@ static bool is_endbr64(const uint8_t *p, size_t len)
 	return len >= 4 && memcmp(p, "\xf3\x0f\x1e\xfa", 4) == 0;
 }
 
-/* ---- what kind of instruction ------------------------------------------------------------------------------------------------------- */
+/* ---- what kind of instruction -------------------------------------------- */
 
 enum flow {
-	FLOW_ON,		/* to the next instruction, wherever it is */
-	FLOW_RIP,		/* the same; has an operand relative to rip */
-	FLOW_JUMP, FLOW_COND, FLOW_CALL,	/* to an address that is in the instruction */
-	FLOW_CALL_RIP,		/* call [rip + x] */
-	FLOW_CALL_OTHER,	/* call through a register or other memory */
-	FLOW_END,		/* never to the next one: ret, jmp through a register */
-	FLOW_END_RIP,		/* jmp [rip + x] */
+	FLOW_ON,  /* to the next instruction, wherever it is */
+	FLOW_RIP, /* the same; has an operand relative to rip */
+	FLOW_JUMP,
+	FLOW_COND,
+	FLOW_CALL,	 /* to an address that is in the instruction */
+	FLOW_CALL_RIP,	 /* call [rip + x] */
+	FLOW_CALL_OTHER, /* call through a register or other memory */
+	FLOW_END,	 /* never to the next one: ret, jmp through a register */
+	FLOW_END_RIP,	 /* jmp [rip + x] */
 	FLOW_REFUSE,
 };
 
@@ -102,31 +110,32 @@ static enum flow flow_of_branch(const cs_insn *insn, const char **why)
 		return FLOW_REFUSE;
 	}
 	switch (insn->id) {
-	case X86_INS_JMP:
-		return direct ? FLOW_JUMP : rip ? FLOW_END_RIP : FLOW_END;
-	case X86_INS_CALL:
-		return direct ? FLOW_CALL : rip ? FLOW_CALL_RIP : FLOW_CALL_OTHER;
-	default:
-		return FLOW_COND;
+	case X86_INS_JMP: return direct ? FLOW_JUMP : rip ? FLOW_END_RIP : FLOW_END;
+	case X86_INS_CALL: return direct ? FLOW_CALL : rip ? FLOW_CALL_RIP : FLOW_CALL_OTHER;
+	default: return FLOW_COND;
 	}
 }
 
 static bool is_odd_branch(const cs_insn *insn)
 {
 	switch (insn->id) {
-	case X86_INS_LJMP: case X86_INS_LCALL:
-	case X86_INS_LOOP: case X86_INS_LOOPE: case X86_INS_LOOPNE:
-	case X86_INS_JCXZ: case X86_INS_JECXZ: case X86_INS_JRCXZ:
-	case X86_INS_XBEGIN:
-		return true;
-	default:
-		return false;
+	case X86_INS_LJMP:
+	case X86_INS_LCALL:
+	case X86_INS_LOOP:
+	case X86_INS_LOOPE:
+	case X86_INS_LOOPNE:
+	case X86_INS_JCXZ:
+	case X86_INS_JECXZ:
+	case X86_INS_JRCXZ:
+	case X86_INS_XBEGIN: return true;
+	default: return false;
 	}
 }
 
 static bool is_breakpoint(const cs_insn *insn)
 {
-	return insn->bytes[0] == 0xcc || insn->id == X86_INS_INT || insn->id == X86_INS_INTO || insn->id == X86_INS_INT1;
+	return insn->bytes[0] == 0xcc || insn->id == X86_INS_INT || insn->id == X86_INS_INTO ||
+	       insn->id == X86_INS_INT1;
 }
 
 static enum flow flow_of(const cs_insn *insn, const char **why)
@@ -145,12 +154,13 @@ static enum flow flow_of(const cs_insn *insn, const char **why)
 	}
 	if (has_group(insn, X86_GRP_JUMP) || has_group(insn, X86_GRP_CALL))
 		return flow_of_branch(insn, why);
-	if (has_group(insn, X86_GRP_RET) || has_group(insn, X86_GRP_IRET) || insn->id == X86_INS_UD2 || insn->id == X86_INS_HLT)
+	if (has_group(insn, X86_GRP_RET) || has_group(insn, X86_GRP_IRET) ||
+	    insn->id == X86_INS_UD2 || insn->id == X86_INS_HLT)
 		return FLOW_END;
 	return has_base(insn, X86_REG_RIP) ? FLOW_RIP : FLOW_ON;
 }
 
-/* ---- the copy ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- the copy ------------------------------------------------------------ */
 
 static void put(struct patch *p, const void *bytes, size_t n)
 {
@@ -158,10 +168,7 @@ static void put(struct patch *p, const void *bytes, size_t n)
 	p->len = (uint8_t)(p->len + n);
 }
 
-static void put_u32(struct patch *p, uint32_t v)
-{
-	put(p, &v, sizeof(v));
-}
+static void put_u32(struct patch *p, uint32_t v) { put(p, &v, sizeof(v)); }
 
 static void put_fixup(struct patch *p, uint8_t at, uint8_t end, raddr_t target)
 {
@@ -181,15 +188,17 @@ static bool has_displacement(const cs_insn *insn, int32_t disp)
 	const cs_x86 *x = &insn->detail->x86;
 
 	for (unsigned i = 0; i < x->op_count; i++) {
-		if (x->operands[i].type == X86_OP_MEM && x->operands[i].mem.base == X86_REG_RIP && x->operands[i].mem.disp == disp)
+		if (x->operands[i].type == X86_OP_MEM && x->operands[i].mem.base == X86_REG_RIP &&
+		    x->operands[i].mem.disp == disp)
 			return true;
 	}
 	return false;
 }
 
 /*
- * As it is, its displacement to be filled in: the four bytes behind the modrm byte. (What capstone 4 says of the displacement's size is wrong
- * behind an operand-size prefix.) False if the decoder and the bytes do not agree on what is there.
+ * As it is, its displacement to be filled in: the four bytes behind the modrm byte. (What capstone
+ * 4 says of the displacement's size is wrong behind an operand-size prefix.) False if the decoder
+ * and the bytes do not agree on what is there.
  */
 static bool put_rip(struct patch *p, const cs_insn *insn)
 {
@@ -201,12 +210,16 @@ static bool put_rip(struct patch *p, const cs_insn *insn)
 	memcpy(&disp, insn->bytes + at, 4);
 	if (!has_displacement(insn, disp))
 		return false;
-	put_fixup(p, (uint8_t)(p->len + at), (uint8_t)(p->len + insn->size), insn->address + insn->size + (uint64_t)(int64_t)disp);
+	put_fixup(p, (uint8_t)(p->len + at), (uint8_t)(p->len + insn->size),
+		  insn->address + insn->size + (uint64_t)(int64_t)disp);
 	put(p, insn->bytes, insn->size);
 	return true;
 }
 
-/* push the address behind the call: the low half extended by the processor, then the high half over it. Leaves the flags alone. */
+/*
+ * push the address behind the call: the low half extended by the processor, then the high half over
+ * it. Leaves the flags alone.
+ */
 static void put_push(struct patch *p, raddr_t value)
 {
 	put(p, "\x68", 1);
@@ -222,7 +235,7 @@ static bool put_call_rip(struct patch *p, const cs_insn *insn)
 	put_push(p, insn->address + insn->size);
 	if (!put_rip(p, insn) || p->code[modrm] != 0x15)
 		return false;
-	p->code[modrm] = 0x25;		/* ff /2 -> ff /4: jmp [rip + x] */
+	p->code[modrm] = 0x25; /* ff /2 -> ff /4: jmp [rip + x] */
 	return true;
 }
 
@@ -234,26 +247,23 @@ static void put_cond(struct patch *p, const cs_insn *insn)
 	put_branch(p, jcc, 2, (raddr_t)insn->detail->x86.operands[0].imm);
 }
 
-/* Returns false, with *why, if this instruction cannot be moved. AFTER: does anything have to run behind it in the bytes to be overwritten? */
-static bool put_insn(struct patch *p, const cs_insn *insn, enum flow flow, bool after, const char **why)
+/*
+ * Returns false, with *why, if this instruction cannot be moved. AFTER: does anything have to run
+ * behind it in the bytes to be overwritten?
+ */
+static bool put_insn(struct patch *p, const cs_insn *insn, enum flow flow, bool after,
+		     const char **why)
 {
 	raddr_t target = (raddr_t)insn->detail->x86.operands[0].imm;
 
 	*why = "an operand that the decoder does not explain";
 	switch (flow) {
 	case FLOW_ON:
-	case FLOW_END:
-		put(p, insn->bytes, insn->size);
-		return true;
+	case FLOW_END: put(p, insn->bytes, insn->size); return true;
 	case FLOW_RIP:
-	case FLOW_END_RIP:
-		return put_rip(p, insn);
-	case FLOW_JUMP:
-		put_branch(p, "\xe9", 1, target);
-		return true;
-	case FLOW_COND:
-		put_cond(p, insn);
-		return true;
+	case FLOW_END_RIP: return put_rip(p, insn);
+	case FLOW_JUMP: put_branch(p, "\xe9", 1, target); return true;
+	case FLOW_COND: put_cond(p, insn); return true;
 	case FLOW_CALL:
 		put_push(p, insn->address + insn->size);
 		put_branch(p, "\xe9", 1, target);
@@ -262,23 +272,24 @@ static bool put_insn(struct patch *p, const cs_insn *insn, enum flow flow, bool 
 		if (after)
 			break;
 		return put_call_rip(p, insn);
-	case FLOW_CALL_OTHER:
-		break;
-	case FLOW_REFUSE:
-		return false;
+	case FLOW_CALL_OTHER: break;
+	case FLOW_REFUSE: return false;
 	}
 	*why = "a call in its first bytes returns into them";
 	return false;
 }
 
-/* ---- decoding ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- decoding ------------------------------------------------------------ */
 
 static bool is_padding(const cs_insn *insn)
 {
 	return insn->id == X86_INS_NOP || insn->bytes[0] == 0xcc;
 }
 
-/* Behind the last instruction of a short function: is what lies there up to five bytes never executed? Zeros are taken as such too. */
+/*
+ * Behind the last instruction of a short function: is what lies there up to five bytes never
+ * executed? Zeros are taken as such too.
+ */
 static bool padded(csh handle, const uint8_t *bytes, size_t len, size_t from)
 {
 	cs_insn *insn = scratch(handle);
@@ -288,7 +299,8 @@ static bool padded(csh handle, const uint8_t *bytes, size_t len, size_t from)
 			from++;
 			continue;
 		}
-		if (from >= len || !decode(handle, bytes + from, len - from, from, insn) || !is_padding(insn))
+		if (from >= len || !decode(handle, bytes + from, len - from, from, insn) ||
+		    !is_padding(insn))
 			return false;
 		from += insn->size;
 	}
@@ -306,7 +318,10 @@ static void mark_insn(struct patch *p, size_t from)
 	p->insn[p->ninsn].to = p->len;
 }
 
-/* A branch to an instruction that was moved goes to its copy: such targets are offsets in the copy, marked by bit 63. */
+/*
+ * A branch to an instruction that was moved goes to its copy: such targets are offsets in the copy,
+ * marked by bit 63.
+ */
 #define IN_COPY (1ull << 63)
 
 static bool resolve_inner_targets(struct patch *p, raddr_t back)
@@ -332,7 +347,8 @@ static int refuse(const char **why, const char *text)
 	return -EOPNOTSUPP;
 }
 
-static int decode_insns(struct patch *p, const uint8_t *bytes, size_t len, uint64_t size, const char **why)
+static int decode_insns(struct patch *p, const uint8_t *bytes, size_t len, uint64_t size,
+			const char **why)
 {
 	csh handle = decoder();
 	cs_insn *insn = scratch(handle);
@@ -362,7 +378,8 @@ static int decode_insns(struct patch *p, const uint8_t *bytes, size_t len, uint6
 	return 0;
 }
 
-int patch_decode(struct patch *patch, raddr_t addr, const uint8_t *bytes, size_t len, uint64_t size, const char **why)
+int patch_decode(struct patch *patch, raddr_t addr, const uint8_t *bytes, size_t len, uint64_t size,
+		 const char **why)
 {
 	size_t keep = is_endbr64(bytes, len) ? 4 : 0;
 
@@ -378,7 +395,8 @@ static void put_check(struct patch *p)
 	p->call = p->len;
 }
 
-int patch_site(struct patch *p, raddr_t addr, raddr_t site, const uint8_t *bytes, size_t len, raddr_t end, raddr_t limit, const char **why)
+int patch_site(struct patch *p, raddr_t addr, raddr_t site, const uint8_t *bytes, size_t len,
+	       raddr_t end, raddr_t limit, const char **why)
 {
 	csh handle = decoder();
 	cs_insn *insn = scratch(handle);
@@ -388,14 +406,17 @@ int patch_site(struct patch *p, raddr_t addr, raddr_t site, const uint8_t *bytes
 	memset(p, 0, sizeof(*p));
 	p->entry = addr;
 	while ((at < PATCH_JUMP || at <= call) && !ends(flow)) {
-		if (at >= len || p->ninsn + 1u >= sizeof(p->insn) / sizeof(p->insn[0]) || !decode(handle, bytes + at, len - at, addr + at, insn))
-			return refuse(why, "the bytes around it are no instructions that are known");
+		if (at >= len || p->ninsn + 1u >= sizeof(p->insn) / sizeof(p->insn[0]) ||
+		    !decode(handle, bytes + at, len - at, addr + at, insn))
+			return refuse(why,
+				      "the bytes around it are no instructions that are known");
 		if (at == call)
 			put_check(p);
 		flow = flow_of(insn, why);
 		mark_insn(p, at);
 		at += insn->size;
-		if (p->len + 32u > sizeof(p->code) || !put_insn(p, insn, flow, at < PATCH_JUMP, why))
+		if (p->len + 32u > sizeof(p->code) ||
+		    !put_insn(p, insn, flow, at < PATCH_JUMP, why))
 			return -EOPNOTSUPP;
 		p->ninsn++;
 	}
@@ -403,7 +424,8 @@ int patch_site(struct patch *p, raddr_t addr, raddr_t site, const uint8_t *bytes
 	mark_insn(p, p->nbytes);
 	if (!p->call)
 		return refuse(why, "the bytes around it are no instructions that are known");
-	if (at > size || addr + PATCH_JUMP > limit || (at < PATCH_JUMP && !padded(handle, bytes, len, at)))
+	if (at > size || addr + PATCH_JUMP > limit ||
+	    (at < PATCH_JUMP && !padded(handle, bytes, len, at)))
 		return refuse(why, "the function ends behind it");
 	if (!ends(flow) && flow != FLOW_CALL && flow != FLOW_CALL_RIP)
 		put_branch(p, "\xe9", 1, p->entry + at);
@@ -457,12 +479,13 @@ int patch_jump(uint8_t *out, raddr_t at, raddr_t to)
 	return 0;
 }
 
-/* ---- branches in a body --------------------------------------------------------------------------------------------------------------- */
+/* ---- branches in a body -------------------------------------------------- */
 
 /*
- * First without decoding: every byte that could begin a short or near branch, at its right place or in the middle of something. That
- * finds all of them and is quick; only if some seem to hit is the function decoded, as far as the last of them, to see whether they
- * are instructions. Returns where that one ends, 0 if there is none.
+ * First without decoding: every byte that could begin a short or near branch, at its right place or
+ * in the middle of something. That finds all of them and is quick; only if some seem to hit is the
+ * function decoded, as far as the last of them, to see whether they are instructions. Returns where
+ * that one ends, 0 if there is none.
  */
 static size_t seems_target(raddr_t addr, const uint8_t *b, size_t size, raddr_t lo, raddr_t hi)
 {
@@ -474,7 +497,9 @@ static size_t seems_target(raddr_t addr, const uint8_t *b, size_t size, raddr_t 
 
 		if ((b[i] & 0xf0) == 0x70 || b[i] == 0xeb || (b[i] & 0xfc) == 0xe0) {
 			t = addr + i + 2 + (uint64_t)(int64_t)(int8_t)b[i + 1];
-		} else if (i + 5 <= size && (b[i] == 0xe8 || b[i] == 0xe9 || (b[i] & 0xf0) == 0x80)) {	/* 0f 8x: seen at its second byte */
+		} else if (i + 5 <= size &&
+			   (b[i] == 0xe8 || b[i] == 0xe9 ||
+			    (b[i] & 0xf0) == 0x80)) { /* 0f 8x: seen at its second byte */
 			memcpy(&d, b + i + 1, 4);
 			t = addr + i + 5 + (uint64_t)(int64_t)d;
 		}
@@ -486,7 +511,8 @@ static size_t seems_target(raddr_t addr, const uint8_t *b, size_t size, raddr_t 
 
 static bool direct_target(const cs_insn *insn, raddr_t *target)
 {
-	if (!has_group(insn, X86_GRP_JUMP) && !has_group(insn, X86_GRP_CALL) && !is_odd_branch(insn))
+	if (!has_group(insn, X86_GRP_JUMP) && !has_group(insn, X86_GRP_CALL) &&
+	    !is_odd_branch(insn))
 		return false;
 	if (!has_immediate_target(insn))
 		return false;
@@ -503,7 +529,8 @@ bool patch_is_target(raddr_t addr, const uint8_t *body, size_t size, raddr_t lo,
 
 	while (at < last) {
 		if (!decode(handle, body + at, size - at, addr + at, insn))
-			return true;		/* data among the code: cannot be told, so rather not */
+			/* data among the code: cannot be told, so rather not */
+			return true;
 		/* what lies in the bytes to be moved was looked at by patch_decode() */
 		if (addr + at >= hi && direct_target(insn, &t) && t > lo && t < hi)
 			return true;

@@ -4,22 +4,23 @@
  *
  * A batch is what one module needs. It is laid out in a buffer of ours and written with one write:
  *
- *      island.used -> | struct wire_hook | ... | stub, moved instructions | stub, moved instructions | ...   <- island.end
+ *      island.used -> | struct wire_hook | ... | stub, moved instructions | ...   <- island.end
  *
  *      stub:           lea r11, [rip + its wire_hook]
  *                      jmp [r11]                       (entry is the first member)
  *      moved:          the function's first instructions
  *                      jmp back
  *
- *      a system call:  instructions before it, if they were moved
- *                      lea r11, [rip + its wire_hook]
- *                      jmp [r11]                       (which comes back to the next line, or behind it)
- *                      the call, instructions behind it, jmp back
+ *      a system call:  instructions before it, if they were moved lea r11, [rip + its wire_hook]
+ *                      jmp [r11] (which comes back to the next line, or behind it) the call,
+ *                      instructions behind it, jmp back
  *
- * Then each function's first five bytes become a jump to its stub. Hooks lie together, so that they share lines with each other and not with code.
- * An island belongs to a stretch of address space, not to a module: the next module within reach goes on where this one ended.
+ * Then each function's first five bytes become a jump to its stub. Hooks lie together, so that they
+ * share lines with each other and not with code. An island belongs to a stretch of address space,
+ * not to a module: the next module within reach goes on where this one ended.
  *
- * The records in struct plant say what was done, for undoing it, and for telling where a program counter in an island stands.
+ * The records in struct plant say what was done, for undoing it, and for telling where a program
+ * counter in an island stands.
  */
 #include "patch/plant.h"
 
@@ -28,16 +29,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "symbols/elf.h"
 #include "patch/hooks.h"
-#include "symbols/module.h"
-#include "patch/patch.h"
 #include "patch/inline_syscall.h"
+#include "patch/patch.h"
+#include "symbols/elf.h"
+#include "symbols/module.h"
 
 #define ISLAND_BYTES 8192u
 #define STUB_BYTES   16u
 #define ALIGN16(n)   (((n) + 15) & ~(size_t)15)
-#define REACH        0x7fff0000ull	/* a little less than 2 GiB */
+#define REACH	     0x7fff0000ull /* a little less than 2 GiB */
 
 _Static_assert(offsetof(struct wire_hook, entry) == 0, "the stub jumps through the first member");
 
@@ -46,17 +47,17 @@ struct job {
 	struct hook_site site;
 	raddr_t address;
 	struct patch patch;
-	uint8_t bytes[PATCH_BYTES];	/* at address */
+	uint8_t bytes[PATCH_BYTES]; /* at address */
 	size_t nbytes;
 	raddr_t hook, stub, orig;
-	const struct inline_syscall *raw;	/* a system call, or NULL: a function */
+	const struct inline_syscall *raw; /* a system call, or NULL: a function */
 };
 struct batch {
 	struct job *job;
 	size_t count;
 };
 
-/* ---- refusals -------------------------------------------------------------------------------------------------------------------------- */
+/* ---- refusals ------------------------------------------------------------ */
 
 static void refuse(struct plant *plant, const struct module *m, const char *name, const char *why)
 {
@@ -70,7 +71,7 @@ static void refuse(struct plant *plant, const struct module *m, const char *name
 		plant->refused[plant->nrefused++] = text;
 }
 
-/* ---- records ----------------------------------------------------------------------------------------------------------------------------- */
+/* ---- records ------------------------------------------------------------- */
 
 static struct planted *find_planted(const struct plant *plant, raddr_t entry)
 {
@@ -121,9 +122,12 @@ static void record(struct plant *plant, const struct job *j)
 	snprintf(p->name, sizeof(p->name), "%s", j->site.name);
 }
 
-/* ---- choosing ------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- choosing ------------------------------------------------------------ */
 
-/* Still redirected from before? A record whose bytes are gone is of a module that was unmapped; it is dropped. */
+/*
+ * Still redirected from before? A record whose bytes are gone is of a module that was unmapped; it
+ * is dropped.
+ */
 static bool still_planted(struct plant *plant, const struct plant_ops *ops, raddr_t entry)
 {
 	struct planted *p = find_planted(plant, entry);
@@ -133,7 +137,8 @@ static bool still_planted(struct plant *plant, const struct plant_ops *ops, radd
 		return false;
 	if (p->later)
 		return true;
-	if (ops->read(ops->ctx, entry, now, sizeof(now)) == sizeof(now) && memcmp(now, p->patched, sizeof(now)) == 0)
+	if (ops->read(ops->ctx, entry, now, sizeof(now)) == sizeof(now) &&
+	    memcmp(now, p->patched, sizeof(now)) == 0)
 		return true;
 	remove_planted(plant, p);
 	return false;
@@ -148,19 +153,25 @@ static bool is_branched_into(const struct module *m, const struct job *j)
 
 	if (!body)
 		return false;
-	return patch_is_target(j->address, body, size < left ? size : left, j->patch.entry, j->patch.entry + PATCH_JUMP);
+	return patch_is_target(j->address, body, size < left ? size : left, j->patch.entry,
+			       j->patch.entry + PATCH_JUMP);
 }
 
-/* A function shorter than the jump that replaces it: padding by its bytes, but does anything begin there? */
+/*
+ * A function shorter than the jump that replaces it: padding by its bytes, but does anything begin
+ * there?
+ */
 static bool is_crowded(const struct module *m, const struct job *j)
 {
 	uint64_t end = j->patch.entry + PATCH_JUMP - m->bias;
 
-	return j->site.size && j->site.vaddr + j->site.size < end && elf_next_address(m->elf, j->site.vaddr) < end;
+	return j->site.size && j->site.vaddr + j->site.size < end &&
+	       elf_next_address(m->elf, j->site.vaddr) < end;
 }
 
 /* Reads and decodes the function of a job. False: refused. */
-static bool prepare(struct plant *plant, const struct module *m, const struct plant_ops *ops, struct job *j)
+static bool prepare(struct plant *plant, const struct module *m, const struct plant_ops *ops,
+		    struct job *j)
 {
 	const char *why = j->site.refuse;
 	ssize_t n;
@@ -190,7 +201,9 @@ static void add_inner_check(struct batch *b, const struct module *m, const struc
 {
 	size_t left = 0;
 	const uint8_t *body = elf_at(m->elf, site->vaddr, 1, &left);
-	raddr_t inner = body && site->size && site->size <= left && site->size <= 128 ? patch_only_callee(site->vaddr, body, site->size) : 0;
+	raddr_t inner = body && site->size && site->size <= left && site->size <= 128
+				? patch_only_callee(site->vaddr, body, site->size)
+				: 0;
 	struct job *j = &b->job[b->count];
 
 	if (!inner || !elf_at(m->elf, inner, PATCH_JUMP, NULL))
@@ -212,7 +225,8 @@ static bool has_entry(const raddr_t *entry, enum wire_hook_kind kind)
 }
 
 /* The window WHERE for a jump. The job is complete if that works. */
-static bool prepare_window(const struct plant_ops *ops, const struct module *m, struct job *j, uint64_t where, const char **why)
+static bool prepare_window(const struct plant_ops *ops, const struct module *m, struct job *j,
+			   uint64_t where, const char **why)
 {
 	const struct inline_syscall *r = j->raw;
 	ssize_t n;
@@ -221,13 +235,15 @@ static bool prepare_window(const struct plant_ops *ops, const struct module *m, 
 	j->site.vaddr = where;
 	n = ops->read(ops->ctx, j->address, j->bytes, sizeof(j->bytes));
 	j->nbytes = n < 0 ? 0 : (size_t)n;
-	return patch_site(&j->patch, j->address, m->bias + r->vaddr, j->bytes, j->nbytes, m->bias + r->end, m->bias + r->next, why) == 0;
+	return patch_site(&j->patch, j->address, m->bias + r->vaddr, j->bytes, j->nbytes,
+			  m->bias + r->end, m->bias + r->next, why) == 0;
 }
 
 static bool overlaps(const struct batch *b, size_t count, const struct job *j)
 {
 	for (size_t i = 0; i < count; i++)
-		if (b->job[i].patch.entry < j->patch.entry + j->patch.nbytes && j->patch.entry < b->job[i].patch.entry + b->job[i].patch.nbytes)
+		if (b->job[i].patch.entry < j->patch.entry + j->patch.nbytes &&
+		    j->patch.entry < b->job[i].patch.entry + b->job[i].patch.nbytes)
 			return true;
 	return false;
 }
@@ -242,7 +258,8 @@ static bool is_hooked(const struct hook_site *site, size_t count, const struct i
 }
 
 /* Of COUNT jobs that are ready: J becomes the next one, for a system call. */
-static bool prepare_raw(struct plant *plant, const struct batch *b, size_t count, const struct module *m, const struct plant_ops *ops, struct job *j)
+static bool prepare_raw(struct plant *plant, const struct batch *b, size_t count,
+			const struct module *m, const struct plant_ops *ops, struct job *j)
 {
 	const struct inline_syscall *r = j->raw;
 	const char *why = r->why;
@@ -266,14 +283,17 @@ static struct hook_site raw_hook(const struct inline_syscall *r)
 	struct hook_site site = { .kind = HOOK_RAW, .vaddr = r->vaddr };
 
 	if (r->number == INLINE_SYSCALL_UNKNOWN)
-		snprintf(site.name, sizeof(site.name), "the system call at 0x%llx", (unsigned long long)r->vaddr);
+		snprintf(site.name, sizeof(site.name), "the system call at 0x%llx",
+			 (unsigned long long)r->vaddr);
 	else
-		snprintf(site.name, sizeof(site.name), "the system call (number %lld) at 0x%llx", (long long)r->number, (unsigned long long)r->vaddr);
+		snprintf(site.name, sizeof(site.name), "the system call (number %lld) at 0x%llx",
+			 (long long)r->number, (unsigned long long)r->vaddr);
 	return site;
 }
 
-static int choose(struct plant *plant, struct batch *b, const struct module *m, const struct plant_ops *ops, const raddr_t *entry,
-		  const struct hook_site *site, size_t count, const struct inline_syscall *raw, size_t nraw)
+static int choose(struct plant *plant, struct batch *b, const struct module *m,
+		  const struct plant_ops *ops, const raddr_t *entry, const struct hook_site *site,
+		  size_t count, const struct inline_syscall *raw, size_t nraw)
 {
 	size_t kept = 0;
 
@@ -290,7 +310,8 @@ static int choose(struct plant *plant, struct batch *b, const struct module *m, 
 		struct job *j = &b->job[i];
 
 		j->address = m->bias + j->site.vaddr;
-		if (!has_entry(entry, j->site.kind) || still_planted(plant, ops, j->address) || still_planted(plant, ops, j->address + 4))
+		if (!has_entry(entry, j->site.kind) || still_planted(plant, ops, j->address) ||
+		    still_planted(plant, ops, j->address + 4))
 			continue;
 		if (prepare(plant, m, ops, j))
 			b->job[kept++] = *j;
@@ -305,7 +326,7 @@ static int choose(struct plant *plant, struct batch *b, const struct module *m, 
 	return 0;
 }
 
-/* ---- islands ----------------------------------------------------------------------------------------------------------------------------- */
+/* ---- islands ------------------------------------------------------------- */
 
 /* Everything of the module that moved instructions can refer to, .bss too. */
 static void module_span(const struct module *m, raddr_t *lo, raddr_t *hi)
@@ -318,14 +339,16 @@ static void module_span(const struct module *m, raddr_t *lo, raddr_t *hi)
 	for (size_t i = 0; i < n; i++) {
 		raddr_t end = m->bias + seg[i].vaddr + seg[i].memsz;
 
-		if (seg[i].memsz && seg[i].vaddr + m->bias >= m->start && end > *hi && end - m->start < REACH)
+		if (seg[i].memsz && seg[i].vaddr + m->bias >= m->start && end > *hi &&
+		    end - m->start < REACH)
 			*hi = end;
 	}
 }
 
 static bool reaches(const struct island *island, raddr_t lo, raddr_t hi)
 {
-	raddr_t a = island->start < lo ? island->start : lo, b = island->end > hi ? island->end : hi;
+	raddr_t a = island->start < lo ? island->start : lo,
+		b = island->end > hi ? island->end : hi;
 
 	return b - a < REACH;
 }
@@ -341,10 +364,12 @@ static struct island *find_island(struct plant *plant, raddr_t lo, raddr_t hi, s
 	return NULL;
 }
 
-static struct island *new_island(struct plant *plant, const struct plant_ops *ops, raddr_t lo, raddr_t hi, size_t need, int *error)
+static struct island *new_island(struct plant *plant, const struct plant_ops *ops, raddr_t lo,
+				 raddr_t hi, size_t need, int *error)
 {
 	size_t len = need > ISLAND_BYTES ? (need + 4095) & ~(size_t)4095 : ISLAND_BYTES;
-	struct island *bigger = realloc(plant->island, (plant->nislands + 1) * sizeof(*bigger)), *island;
+	struct island *bigger = realloc(plant->island, (plant->nislands + 1) * sizeof(*bigger)),
+		      *island;
 	raddr_t at = 0;
 
 	if (!bigger) {
@@ -360,7 +385,7 @@ static struct island *new_island(struct plant *plant, const struct plant_ops *op
 	return island;
 }
 
-/* ---- writing ------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- writing ------------------------------------------------------------- */
 
 /* Gives every job its places from AT on; returns the end. */
 static raddr_t lay_out(struct batch *b, raddr_t at)
@@ -391,8 +416,12 @@ static void write_stub(uint8_t *out, const struct job *j)
 	memcpy(out + 7, "\x41\xff\x23", 3);
 }
 
-/* The nothrow form may be hooked itself: then its moved instructions are called, or else it would count. */
-static raddr_t nothrow_of(const struct plant *plant, const struct batch *b, const struct module *m, const struct job *j)
+/*
+ * The nothrow form may be hooked itself: then its moved instructions are called, or else it would
+ * count.
+ */
+static raddr_t nothrow_of(const struct plant *plant, const struct batch *b, const struct module *m,
+			  const struct job *j)
 {
 	raddr_t address = m->bias + j->site.nothrow;
 
@@ -409,7 +438,10 @@ static raddr_t nothrow_of(const struct plant *plant, const struct batch *b, cons
 	return address;
 }
 
-/* Fixes the copies for their places. What cannot reach what it refers to is refused; its place in the island stays empty. */
+/*
+ * Fixes the copies for their places. What cannot reach what it refers to is refused; its place in
+ * the island stays empty.
+ */
 static void place(struct plant *plant, struct batch *b, const struct module *m)
 {
 	size_t kept = 0;
@@ -418,9 +450,11 @@ static void place(struct plant *plant, struct batch *b, const struct module *m)
 	for (size_t i = 0; i < b->count; i++) {
 		struct job *j = &b->job[i];
 
-		if (patch_place(&j->patch, j->orig) < 0 || patch_jump(jump, j->patch.entry, j->stub) < 0 ||
+		if (patch_place(&j->patch, j->orig) < 0 ||
+		    patch_jump(jump, j->patch.entry, j->stub) < 0 ||
 		    (j->raw && patch_hook(&j->patch, j->orig, j->hook) < 0))
-			refuse(plant, m, j->site.name, "what its first bytes refer to is out of reach");
+			refuse(plant, m, j->site.name,
+			       "what its first bytes refer to is out of reach");
 		else
 			b->job[kept++] = *j;
 	}
@@ -436,13 +470,16 @@ static bool is_sanitizer(const struct batch *b)
 	return false;
 }
 
-static void fill_island(const struct plant *plant, const struct batch *b, const struct module *m, const raddr_t *entry, uint8_t *out, raddr_t at)
+static void fill_island(const struct plant *plant, const struct batch *b, const struct module *m,
+			const raddr_t *entry, uint8_t *out, raddr_t at)
 {
 	uint32_t framed = is_sanitizer(b) ? WIRE_FRAMED : 0;
 
 	for (size_t i = 0; i < b->count; i++) {
 		const struct job *j = &b->job[i];
-		struct wire_hook hook = { .orig = j->orig, .kind = (uint32_t)j->site.kind, .arg = j->site.arg };
+		struct wire_hook hook = { .orig = j->orig,
+					  .kind = (uint32_t)j->site.kind,
+					  .arg = j->site.arg };
 
 		hook.entry = entry[j->site.kind];
 		hook.arg |= j->site.kind < HOOK_MMAP ? framed : 0;
@@ -469,17 +506,20 @@ static int write_entries(struct plant *plant, const struct plant_ops *ops, const
 	if (ops->note)
 		err = ops->note(ops->ctx, plant);
 	for (; !err && !ops->later && written < plant->count; written++)
-		err = ops->write(ops->ctx, plant->planted[written].entry, plant->planted[written].patched, PATCH_JUMP);
+		err = ops->write(ops->ctx, plant->planted[written].entry,
+				 plant->planted[written].patched, PATCH_JUMP);
 	if (err < 0) {
 		while (written-- > first)
-			(void)!ops->write(ops->ctx, plant->planted[written].entry, plant->planted[written].original, PATCH_JUMP);
+			(void)!ops->write(ops->ctx, plant->planted[written].entry,
+					  plant->planted[written].original, PATCH_JUMP);
 		plant->count = first;
 	}
 	return err;
 }
 
 /* Island first, entries last: nothing jumps to what is not there yet. */
-static int plant_batch(struct plant *plant, const struct module *m, const struct plant_ops *ops, const raddr_t *entry, struct batch *b)
+static int plant_batch(struct plant *plant, const struct module *m, const struct plant_ops *ops,
+		       const raddr_t *entry, struct batch *b)
 {
 	raddr_t lo, hi, at;
 	size_t need = (size_t)lay_out(b, 0);
@@ -514,10 +554,11 @@ static int plant_batch(struct plant *plant, const struct module *m, const struct
 	return (int)b->count;
 }
 
-/* ---- the interface --------------------------------------------------------------------------------------------------------------------------- */
+/* ---- the interface ------------------------------------------------------- */
 
-static int plant_sites(struct plant *plant, const struct module *m, const struct plant_ops *ops, const raddr_t *entry,
-		       const struct hook_site *site, size_t count, const struct inline_syscall *raw, size_t nraw)
+static int plant_sites(struct plant *plant, const struct module *m, const struct plant_ops *ops,
+		       const raddr_t *entry, const struct hook_site *site, size_t count,
+		       const struct inline_syscall *raw, size_t nraw)
 {
 	struct batch b;
 	int n = choose(plant, &b, m, ops, entry, site, count, raw, nraw);
@@ -548,8 +589,9 @@ void plant_prepare(const struct module *module)
 		inline_syscall_begin(module->elf);
 }
 
-int plant_module(struct plant *plant, struct module *module, const struct plant_ops *ops, const raddr_t entry[HOOK_KINDS],
-		 const struct hook_request *request, size_t nrequests)
+int plant_module(struct plant *plant, struct module *module, const struct plant_ops *ops,
+		 const raddr_t entry[HOOK_KINDS], const struct hook_request *request,
+		 size_t nrequests)
 {
 	const struct inline_syscall *raw;
 	struct hook_sites sites;
@@ -573,8 +615,8 @@ int plant_module(struct plant *plant, struct module *module, const struct plant_
 	return n;
 }
 
-int plant_function(struct plant *plant, struct module *module, const struct plant_ops *ops, const raddr_t entry[HOOK_KINDS],
-		   const char *name, enum wire_hook_kind kind)
+int plant_function(struct plant *plant, struct module *module, const struct plant_ops *ops,
+		   const raddr_t entry[HOOK_KINDS], const char *name, enum wire_hook_kind kind)
 {
 	struct hook_site site;
 	raddr_t at;
@@ -598,7 +640,8 @@ int plant_write(struct plant *plant, const struct plant_ops *ops)
 		struct planted *p = &plant->planted[i];
 		uint8_t now[sizeof(p->original)];
 
-		if (p->later && (ops->read(ops->ctx, p->entry, now, p->nbytes) != p->nbytes || memcmp(now, p->original, p->nbytes) != 0))
+		if (p->later && (ops->read(ops->ctx, p->entry, now, p->nbytes) != p->nbytes ||
+				 memcmp(now, p->original, p->nbytes) != 0))
 			continue;
 		if (p->later)
 			err = ops->write(ops->ctx, p->entry, p->patched, PATCH_JUMP);
@@ -611,7 +654,10 @@ int plant_write(struct plant *plant, const struct plant_ops *ops)
 	return err;
 }
 
-/* Only where our jump still is: a module that was unmapped left its place to others. Every entry is tried; the first error is told. */
+/*
+ * Only where our jump still is: a module that was unmapped left its place to others. Every entry is
+ * tried; the first error is told.
+ */
 int plant_uproot(struct plant *plant, const struct plant_ops *ops)
 {
 	int err = 0;
@@ -621,7 +667,8 @@ int plant_uproot(struct plant *plant, const struct plant_ops *ops)
 		uint8_t now[PATCH_JUMP];
 		int e;
 
-		if (ops->read(ops->ctx, p->entry, now, sizeof(now)) != sizeof(now) || memcmp(now, p->patched, sizeof(now)) != 0)
+		if (ops->read(ops->ctx, p->entry, now, sizeof(now)) != sizeof(now) ||
+		    memcmp(now, p->patched, sizeof(now)) != 0)
 			continue;
 		e = ops->write(ops->ctx, p->entry, p->original, PATCH_JUMP);
 		err = err ? err : e;
@@ -638,7 +685,10 @@ static bool is_used(const struct plant *plant, const struct island *island)
 	return false;
 }
 
-/* An island whose modules are all gone starts over, or else a program that opens and closes an allocator all day would fill the address space. */
+/*
+ * An island whose modules are all gone starts over, or else a program that opens and closes an
+ * allocator all day would fill the address space.
+ */
 void plant_forget(struct plant *plant, raddr_t start, raddr_t end)
 {
 	size_t kept = 0, count = plant->count;
@@ -674,17 +724,17 @@ static unsigned behind_call(const struct planted *p)
 	return 0;
 }
 
-raddr_t plant_site(const struct planted *p)
-{
-	return p->entry + behind_call(p) - 2;
-}
+raddr_t plant_site(const struct planted *p) { return p->entry + behind_call(p) - 2; }
 
 static bool is_within(const struct planted *p, raddr_t pc)
 {
 	return pc > p->entry && pc - p->entry < PATCH_JUMP;
 }
 
-/* A thread that waits in a system call stands behind the instruction, and may be sent back to it to make the call again. */
+/*
+ * A thread that waits in a system call stands behind the instruction, and may be sent back to it to
+ * make the call again.
+ */
 static bool is_covered(const struct planted *p, raddr_t pc)
 {
 	unsigned behind = behind_call(p);
@@ -724,7 +774,7 @@ raddr_t plant_moved_pc(const struct plant *plant, raddr_t pc)
 
 raddr_t plant_exact_pc(const struct plant *plant, raddr_t pc)
 {
-	for (size_t i = 0; i < plant->count; i++)	/* first: one may begin where a copy ends */
+	for (size_t i = 0; i < plant->count; i++) /* first: one may begin where a copy ends */
 		if (pc == plant->planted[i].stub)
 			return plant->planted[i].entry;
 	for (size_t i = 0; i < plant->count; i++) {
@@ -747,11 +797,15 @@ raddr_t plant_original_pc(const struct plant *plant, raddr_t pc)
 	for (p = plant->planted; p < plant->planted + plant->count; p++) {
 		if (pc < p->orig || pc - p->orig >= PATCH_CODE)
 			continue;
-		if (p->kind == HOOK_RAW && pc - p->orig < p->call && pc - p->orig + PATCH_CHECK >= p->call)
+		if (p->kind == HOOK_RAW && pc - p->orig < p->call &&
+		    pc - p->orig + PATCH_CHECK >= p->call)
 			return plant_site(p);
 		for (k = p->ninsn; k > 0 && pc - p->orig < p->insn[k].to; k--)
 			;
-		/* the last one is the jump back, 5 bytes, or nothing; where it is nothing, the next stub may begin, but that was looked for */
+		/*
+		 * the last one is the jump back, 5 bytes, or nothing; where it is nothing, the next
+		 * stub may begin, but that was looked for
+		 */
 		if (k < p->ninsn || pc - p->orig < (raddr_t)p->insn[k].to + PATCH_JUMP)
 			return p->entry + p->insn[k].from;
 	}
@@ -771,7 +825,8 @@ bool plant_stands(const struct plant *plant, raddr_t pc)
 	for (size_t i = 0; i < plant->count; i++) {
 		const struct planted *p = &plant->planted[i];
 
-		if (p->kind == HOOK_RAW && pc - (p->orig + p->call - PATCH_CHECK + PATCH_STANDS) < PATCH_CHECK - PATCH_STANDS)
+		if (p->kind == HOOK_RAW && pc - (p->orig + p->call - PATCH_CHECK + PATCH_STANDS) <
+						   PATCH_CHECK - PATCH_STANDS)
 			return true;
 	}
 	return false;

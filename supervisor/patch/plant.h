@@ -2,46 +2,59 @@
 /*
  * plant.h - redirects allocator functions of a module into the trampoline.
  *
- * For each function found (hooks.c has the table of names) the first instructions are moved to an island within 2 GiB of it, followed by a jump
- * back; the entry becomes `jmp rel32` to the function's stub in the same island; the stub loads the address of its struct wire_hook into r11
- * and jumps to the blob's entry for its kind. A system call that a module makes by itself (inline_syscall.h) is redirected in the same way: there the stub lies in the
- * copy, before the call. Whoever calls this guarantees that no thread runs in the bytes to be patched.
+ * For each function found (hooks.c has the table of names) the first instructions are moved to an
+ * island within 2 GiB of it, followed by a jump back; the entry becomes `jmp rel32` to the
+ * function's stub in the same island; the stub loads the address of its struct wire_hook into r11
+ * and jumps to the blob's entry for its kind. A system call that a module makes by itself
+ * (inline_syscall.h) is redirected in the same way: there the stub lies in the copy, before the
+ * call. Whoever calls this guarantees that no thread runs in the bytes to be patched.
  */
 #ifndef MTRUN_PLANT_H
 #define MTRUN_PLANT_H
 
-#include "inject/wire.h"
 #include "base/types.h"
+#include "inject/wire.h"
 
 struct hook_request;
 struct module;
 struct plant;
 
-/* How the planter acts on a target: given by whoever knows how to reach it. All return 0 or -errno. */
+/*
+ * How the planter acts on a target: given by whoever knows how to reach it. All return 0 or -errno.
+ */
 struct plant_ops {
-	/* Maps LEN bytes (page multiple) of anonymous r-x memory within 2 GiB of all of [LO, HI); the address goes to *AT. */
+	/*
+	 * Maps LEN bytes (page multiple) of anonymous r-x memory within 2 GiB of all of [LO, HI);
+	 * the address goes to *AT.
+	 */
 	int (*map_near)(void *ctx, raddr_t lo, raddr_t hi, size_t len, raddr_t *at);
 	int (*write)(void *ctx, raddr_t addr, const void *buf, size_t len);
 	ssize_t (*read)(void *ctx, raddr_t addr, void *buf, size_t len);
 	void *ctx;
 	/* What PLANT says is about to be written; may be NULL. */
 	int (*note)(void *ctx, const struct plant *plant);
-	bool later;			/* entries are written by plant_write(), not at once */
+	bool later; /* entries are written by plant_write(), not at once */
 };
 
-/* One function, or system call, that was redirected: enough to undo it, to move a program counter in or out, and to name it. */
+/*
+ * One function, or system call, that was redirected: enough to undo it, to move a program counter
+ * in or out, and to name it.
+ */
 struct planted {
-	raddr_t entry;			/* first patched byte */
-	uint8_t nbytes;			/* overwritten and moved bytes */
+	raddr_t entry;	/* first patched byte */
+	uint8_t nbytes; /* overwritten and moved bytes */
 	uint8_t original[32];
 	uint8_t patched[32];
-	raddr_t stub, orig;		/* in the island; orig = moved instructions */
-	raddr_t hook;			/* its struct wire_hook in the island */
+	raddr_t stub, orig; /* in the island; orig = moved instructions */
+	raddr_t hook;	    /* its struct wire_hook in the island */
 	uint8_t ninsn;
-	struct { uint8_t from, to; } insn[16];	/* instruction offsets: in the function, in the moved copy */
+	/* instruction offsets: in the function, in the moved copy */
+	struct {
+		uint8_t from, to;
+	} insn[16];
 	enum wire_hook_kind kind;
-	uint8_t call;			/* HOOK_RAW: where in the copy the system call is */
-	bool later;			/* its entry has not been written yet */
+	uint8_t call; /* HOOK_RAW: where in the copy the system call is */
+	bool later;   /* its entry has not been written yet */
 	char name[64];
 };
 
@@ -54,40 +67,61 @@ struct plant {
 	size_t count;
 	struct island *island;
 	size_t nislands;
-	char **refused;			/* "NAME in MODULE: why", for status -v */
+	char **refused; /* "NAME in MODULE: why", for status -v */
 	size_t nrefused;
-	size_t unseen;			/* system calls that modules make by themselves and that were not redirected */
+	/* system calls that modules make by themselves and that were not redirected */
+	size_t unseen;
 };
 
 /*
- * ENTRY[kind]: address in the target of the blob's entry for each kind (0: none). Marks the module's `planted` and MODULE_ALLOCATOR
- * role. Returns how many functions were redirected, or -errno and then none was. 0 with elf_has_functions() false: stripped, nothing to be found by name.
+ * ENTRY[kind]: address in the target of the blob's entry for each kind (0: none). Marks the
+ * module's `planted` and MODULE_ALLOCATOR role. Returns how many functions were redirected, or
+ * -errno and then none was. 0 with elf_has_functions() false: stripped, nothing to be found by
+ * name.
  */
-int plant_module(struct plant *plant, struct module *module, const struct plant_ops *ops, const raddr_t entry[HOOK_KINDS],
-		 const struct hook_request *request, size_t nrequests) MUST_USE;
+int plant_module(struct plant *plant, struct module *module, const struct plant_ops *ops,
+		 const raddr_t entry[HOOK_KINDS], const struct hook_request *request,
+		 size_t nrequests) MUST_USE;
 /* Begins to look through a large MODULE, beside the caller. */
 void plant_prepare(const struct module *module);
-/* Only the one function NAME (e.g. "_dl_debug_state"), as KIND. 0; -ENOENT if the module does not define it; -EOPNOTSUPP: refused, see `refused`. */
-int plant_function(struct plant *plant, struct module *module, const struct plant_ops *ops, const raddr_t entry[HOOK_KINDS],
-		   const char *name, enum wire_hook_kind kind) MUST_USE;
 /*
- * Writes the entries that were left for later. One whose bytes are not what they were when it was looked at is dropped. 0 or -errno: then some are written, some not,
- * and plant_uproot() takes back what was.
+ * Only the one function NAME (e.g. "_dl_debug_state"), as KIND. 0; -ENOENT if the module does not
+ * define it; -EOPNOTSUPP: refused, see `refused`.
+ */
+int plant_function(struct plant *plant, struct module *module, const struct plant_ops *ops,
+		   const raddr_t entry[HOOK_KINDS], const char *name,
+		   enum wire_hook_kind kind) MUST_USE;
+/*
+ * Writes the entries that were left for later. One whose bytes are not what they were when it was
+ * looked at is dropped. 0 or -errno: then some are written, some not, and plant_uproot() takes back
+ * what was.
  */
 int plant_write(struct plant *plant, const struct plant_ops *ops) MUST_USE;
-/* Where a thread that stands at PC, within bytes that are going to be overwritten (or have been), goes on: in the moved copy. 0: it may stay. */
+/*
+ * Where a thread that stands at PC, within bytes that are going to be overwritten (or have been),
+ * goes on: in the moved copy. 0: it may stay.
+ */
 raddr_t plant_moved_pc(const struct plant *plant, raddr_t pc);
 /* Whether PC is such a place. */
 bool plant_covers(const struct plant *plant, raddr_t pc);
-/* The same for a pc to which a handler will return: where a call was to be made again that is the call's own. */
+/*
+ * The same for a pc to which a handler will return: where a call was to be made again that is the
+ * call's own.
+ */
 bool plant_within(const struct plant *plant, raddr_t pc);
 /* Restores the original bytes of everything planted (islands stay mapped). */
 int plant_uproot(struct plant *plant, const struct plant_ops *ops) MUST_USE;
 /* Forgets what was planted in [start, end): the module was unmapped. */
 void plant_forget(struct plant *plant, raddr_t start, raddr_t end);
-/* The same exactly: 0 also where the thread must go on for some instructions before it can be taken out. */
+/*
+ * The same exactly: 0 also where the thread must go on for some instructions before it can be taken
+ * out.
+ */
 raddr_t plant_exact_pc(const struct plant *plant, raddr_t pc);
-/* A pc in an island's moved code -> where it would be in the original function (0: not in an island); for unwinding. In a stub: the entry. */
+/*
+ * A pc in an island's moved code -> where it would be in the original function (0: not in an
+ * island); for unwinding. In a stub: the entry.
+ */
 raddr_t plant_original_pc(const struct plant *plant, raddr_t pc);
 /* Whether PC lies in an island. */
 bool plant_in_island(const struct plant *plant, raddr_t pc);

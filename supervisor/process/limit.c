@@ -2,21 +2,27 @@
 /*
  * limit.c - whether a request fits.
  *
- * Allocated is what the ledger knows, and what is in flight: charged by a hook, its event not applied yet. Each slot has a lease: bytes that we
- * have given it, ever; of these its thread has charged some, and of those some are settled, their events stored. What we count is
+ * Allocated is what the ledger knows, and what is in flight: charged by a hook, its event not
+ * applied yet. Each slot has a lease: bytes that we have given it, ever; of these its thread has
+ * charged some, and of those some are settled, their events stored. What we count is
  *
  *	live in the ledger + blocks in held events + given + credited - settled, over all slots
  *
- * with `settled` as it was before the ring was read, and only if the ring was read as far as it had been written then, and `credited` as it was after. So it is never too little, and
- * needs nobody to stand still; it is too much by what the leases have left, and for the moment between an event and its `settled`. A request that fits
- * by that reckoning is granted at once. Otherwise it becomes exact: the leases are closed and collected, the rings and held events waited for, and
- * threads that are in the middle of their books (they will be through in a moment). What still does not fit then, crosses.
+ * with `settled` as it was before the ring was read, and only if the ring was read as far as it had
+ * been written then, and `credited` as it was after. So it is never too little, and needs nobody to
+ * stand still; it is too much by what the leases have left, and for the moment between an event and
+ * its `settled`. A request that fits by that reckoning is granted at once. Otherwise it becomes
+ * exact: the leases are closed and collected, the rings and held events waited for, and threads
+ * that are in the middle of their books (they will be through in a moment). What still does not fit
+ * then, crosses.
  *
- * A collected lease is no more than what its thread has charged. The hook marks itself busy, then reads `given`, then stores `charged`; so
- * after `given` was closed and a barrier passed, a thread that is not busy has seen it closed, or has stored what it charged.
+ * A collected lease is no more than what its thread has charged. The hook marks itself busy, then
+ * reads `given`, then stores `charged`; so after `given` was closed and a barrier passed, a thread
+ * that is not busy has seen it closed, or has stored what it charged.
  *
- * The target can write all of this. Its words are held between what it said before and what we gave it; it can cheat itself out of its limit, as
- * it can by not calling malloc, but not us out of order.
+ * The target can write all of this. Its words are held between what it said before and what we gave
+ * it; it can cheat itself out of its limit, as it can by not calling malloc, but not us out of
+ * order.
  */
 #include "process/limit.h"
 
@@ -27,22 +33,25 @@
 #include "base/array.h"
 #include "process/process.h"
 
-#define HANDLERS  WIRE_THREADS		/* the lease of signal handlers inside hooks: given to the byte, charged when given */
-#define LEASES    (WIRE_THREADS + 1)
-#define BUSY      1ull			/* of wire_thread.mark */
-#define MOST      (1ull << 62)		/* sums of two fit */
-#define LEAST     512u			/* less in advance is not worth taking back */
-#define PATIENCE_MS 1000		/* for a thread that keeps books, or an event that others wait for: it was preempted, or is gone */
-#define CALL_MS     100			/* for one inside the real function */
-#define GRACE_MS    3			/* for others who are about to free something, before a verdict that ends the program */
+/* the lease of signal handlers inside hooks: given to the byte, charged when given */
+#define HANDLERS WIRE_THREADS
+#define LEASES	 (WIRE_THREADS + 1)
+#define BUSY	 1ull	      /* of wire_thread.mark */
+#define MOST	 (1ull << 62) /* sums of two fit */
+#define LEAST	 512u	      /* less in advance is not worth taking back */
+/* for a thread that keeps books, or an event that others wait for: it was preempted, or is gone */
+#define PATIENCE_MS 1000
+#define CALL_MS	    100 /* for one inside the real function */
+/* for others who are about to free something, before a verdict that ends the program */
+#define GRACE_MS 3
 
 struct lease {
-	uint64_t given, charged, settled, credited;	/* bytes ever; charged: at least */
+	uint64_t given, charged, settled, credited; /* bytes ever; charged: at least */
 	uint64_t settled_seen, head_seen;
-	uint64_t since;			/* when the present question came, + 1; 0: there is none */
-	uint64_t answer, ahead;		/* what was granted last; 0 if it was refused */
-	bool handler;			/* ... to a handler */
-	bool closed;			/* `given` is 0 over there */
+	uint64_t since;		/* when the present question came, + 1; 0: there is none */
+	uint64_t answer, ahead; /* what was granted last; 0 if it was refused */
+	bool handler;		/* ... to a handler */
+	bool closed;		/* `given` is 0 over there */
 };
 
 static inline uint64_t load64(const uint64_t *p) { return __atomic_load_n(p, __ATOMIC_ACQUIRE); }
@@ -57,7 +66,7 @@ static inline uint64_t between(uint64_t v, uint64_t lo, uint64_t hi)
 
 const char *const limit_action_names[LIMIT_ACTIONS] = { "kill", "stop", "fail", "report" };
 
-/* ---- refusals ------------------------------------------------------------------------------------------------------------------- */
+/* ---- refusals ------------------------------------------------------------ */
 
 /* Where STACK is, or belongs. */
 static size_t place_of(const struct limit *l, uint32_t stack)
@@ -82,7 +91,8 @@ int limit_refused(struct limit *l, uint32_t stack, uint64_t bytes)
 	if (at == l->refusals || l->refusal[at].stack != stack) {
 		if (array_room(&l->refusal, l->refusals, &l->room, sizeof(*l->refusal)))
 			return -ENOMEM;
-		memmove(&l->refusal[at + 1], &l->refusal[at], (l->refusals - at) * sizeof(*l->refusal));
+		memmove(&l->refusal[at + 1], &l->refusal[at],
+			(l->refusals - at) * sizeof(*l->refusal));
 		l->refusal[at] = (struct limit_refusal){ .stack = stack };
 		l->refusals++;
 	}
@@ -91,12 +101,9 @@ int limit_refused(struct limit *l, uint32_t stack, uint64_t bytes)
 	return 0;
 }
 
-/* ---- leases --------------------------------------------------------------------------------------------------------------------- */
+/* ---- leases -------------------------------------------------------------- */
 
-static uint32_t slots(struct process *p)
-{
-	return shared_slots(&p->shared);
-}
+static uint32_t slots(struct process *p) { return shared_slots(&p->shared); }
 
 /* What the slot's thread may have charged at most. */
 static uint64_t most(const struct lease *l)
@@ -118,7 +125,10 @@ static uint64_t charged(const struct lease *l, const struct wire_thread *t)
 	return between(load64(&t->charged), l->charged, most(l));
 }
 
-/* The thread stands still, or its lease is closed and it is not keeping books: it has nothing left then. */
+/*
+ * The thread stands still, or its lease is closed and it is not keeping books: it has nothing left
+ * then.
+ */
 static void take_back(struct lease *l, const struct wire_thread *t)
 {
 	look_credited(l, t);
@@ -129,7 +139,8 @@ static void take_back(struct lease *l, const struct wire_thread *t)
 
 int limit_switch(struct process *p, unsigned count)
 {
-	uint32_t what = (count & LEDGER_COUNT_HEAP ? LIMIT_BLOCKS : 0) | (count & LEDGER_COUNT_MMAP ? LIMIT_MAPS : 0);
+	uint32_t what = (count & LEDGER_COUNT_HEAP ? LIMIT_BLOCKS : 0) |
+			(count & LEDGER_COUNT_MMAP ? LIMIT_MAPS : 0);
 
 	if (!p->wire)
 		return 0;
@@ -151,10 +162,7 @@ void limit_close(struct process *p)
 	p->limit.fenced = false;
 }
 
-void limit_fenced(struct process *p)
-{
-	p->limit.fenced = true;
-}
+void limit_fenced(struct process *p) { p->limit.fenced = true; }
 
 void limit_thread_gone(struct process *p, uint64_t fs)
 {
@@ -176,10 +184,14 @@ void limit_thread_gone(struct process *p, uint64_t fs)
 	}
 }
 
-/* The thread has asked for room in its outermost hook, and waits. (A handler's question says nothing of what it interrupted.) */
+/*
+ * The thread has asked for room in its outermost hook, and waits. (A handler's question says
+ * nothing of what it interrupted.)
+ */
 static bool asks(const struct wire_thread *t)
 {
-	return (__atomic_load_n(&t->mail.state, __ATOMIC_ACQUIRE) & MAIL_STATE) == MAIL_ASKED && t->mail.what == ASK_ROOM && !(load64(&t->mail.arg[0]) & ROOM_HANDLER);
+	return (__atomic_load_n(&t->mail.state, __ATOMIC_ACQUIRE) & MAIL_STATE) == MAIL_ASKED &&
+	       t->mail.what == ASK_ROOM && !(load64(&t->mail.arg[0]) & ROOM_HANDLER);
 }
 
 /* The thread is keeping books: what it says of them may be half of the truth. */
@@ -199,7 +211,7 @@ static void collect(struct process *p)
 	}
 }
 
-/* ---- what is allocated ---------------------------------------------------------------------------------------------------------- */
+/* ---- what is allocated --------------------------------------------------- */
 
 static void look(struct process *p)
 {
@@ -251,18 +263,22 @@ static uint64_t allocated(struct process *p, unsigned count, bool *held)
 	sum = least(process_allocated(p, count), MOST) + least(waiting, MOST);
 	for (uint32_t i = 0, n = slots(p); i < n; i++) {
 		look_credited(&l[i], &p->wire->thread[i]);
-		sum = least(sum, MOST) + (most(&l[i]) > l[i].settled ? least(most(&l[i]) - l[i].settled, MOST) : 0);
+		sum = least(sum, MOST) +
+		      (most(&l[i]) > l[i].settled ? least(most(&l[i]) - l[i].settled, MOST) : 0);
 	}
 	return least(least(sum, MOST) + least(l[HANDLERS].given - l[HANDLERS].settled, MOST), MOST);
 }
 
-/* ---- a request ------------------------------------------------------------------------------------------------------------------ */
+/* ---- a request ----------------------------------------------------------- */
 
 void room_question(struct room_question *q, const struct shared_question *asked)
 {
 	uint64_t first = asked->arg[0];
 
-	*q = (struct room_question){ .slot = asked->slot, .stack = (uint32_t)(first >> 32), .kind = (enum wire_room)(first & 0xff), .handler = first & ROOM_HANDLER };
+	*q = (struct room_question){ .slot = asked->slot,
+				     .stack = (uint32_t)(first >> 32),
+				     .kind = (enum wire_room)(first & 0xff),
+				     .handler = first & ROOM_HANDLER };
 	for (int i = 0; i < 4; i++)
 		q->arg[i] = asked->arg[1 + i];
 }
@@ -274,7 +290,10 @@ static uint64_t size_at(const struct process *p, raddr_t address)
 	return ledger_below(p->ledger, address, &b) && b.address == address ? b.size : 0;
 }
 
-/* By how much `allocated` would grow, if the ledger is up to date; what shrinks it fits. *CHARGE: what is in flight meanwhile. */
+/*
+ * By how much `allocated` would grow, if the ledger is up to date; what shrinks it fits. *CHARGE:
+ * what is in flight meanwhile.
+ */
 static uint64_t growth(struct process *p, const struct room_question *q, uint64_t *charge)
 {
 	uint64_t n = least(q->arg[0], MOST), was = 0;
@@ -282,11 +301,9 @@ static uint64_t growth(struct process *p, const struct room_question *q, uint64_
 
 	*charge = n;
 	switch (q->kind) {
-	case ROOM_RESIZE:
-		was = size_at(p, q->arg[1]);
-		return n > was ? n - was : 0;
+	case ROOM_RESIZE: was = size_at(p, q->arg[1]); return n > was ? n - was : 0;
 	case ROOM_MAP:
-		if (q->arg[1]) {		/* what it displaces */
+		if (q->arg[1]) { /* what it displaces */
 			ledger_cover(p->ledger, q->arg[1], n, &there);
 			was = there.open;
 		}
@@ -303,14 +320,16 @@ static uint64_t growth(struct process *p, const struct room_question *q, uint64_
 		ledger_cover(p->ledger, q->arg[1], n, &there);
 		n = there.closed;
 		break;
-	default:
-		return n;
+	default: return n;
 	}
 	*charge = n > was ? n - was : 0;
 	return *charge;
 }
 
-/* Not the program's own, so it is not counted; mremap and mprotect of such find nothing of its own there. */
+/*
+ * Not the program's own, so it is not counted; mremap and mprotect of such find nothing of its own
+ * there.
+ */
 static bool foreign(struct process *p, const struct room_question *q)
 {
 	return (q->kind == ROOM_MAP || q->kind == ROOM_BREAK) && !process_own_mapping(p, q->stack);
@@ -324,7 +343,10 @@ static uint64_t waited(struct lease *l, uint64_t ms)
 	return ms + 1 > l->since ? ms + 1 - l->since : 0;
 }
 
-/* Whether another thread is just now doing what may make a difference: it keeps books, or is in a realloc, of which old and new are counted. */
+/*
+ * Whether another thread is just now doing what may make a difference: it keeps books, or is in a
+ * realloc, of which old and new are counted.
+ */
 static bool others_act(struct process *p, uint32_t slot, uint64_t waited_ms)
 {
 	bool resizing = ledger_resizing(p->ledger) && waited_ms < CALL_MS;
@@ -342,8 +364,9 @@ static bool others_act(struct process *p, uint32_t slot, uint64_t waited_ms)
 }
 
 /*
- * Whether there are closed leases that are not collected. *OPEN: or such as have something left. Not to be waited for is a thread that a handler has
- * interrupted in the middle of its books, if the question is that handler's.
+ * Whether there are closed leases that are not collected. *OPEN: or such as have something left.
+ * Not to be waited for is a thread that a handler has interrupted in the middle of its books, if
+ * the question is that handler's.
  */
 static bool left_over(struct process *p, const struct room_question *q, bool *open)
 {
@@ -369,7 +392,8 @@ static uint64_t ahead(const struct process *p, const struct room_question *q, ui
 	return q->handler || (share < LEAST && p->threads > 1) ? 0 : share;
 }
 
-static enum room_verdict fits(const struct process *p, const struct room_question *q, const struct room_rules *r, struct room_case *c)
+static enum room_verdict fits(const struct process *p, const struct room_question *q,
+			      const struct room_rules *r, struct room_case *c)
 {
 	uint64_t then = c->allocated + (c->charge > c->growth ? c->charge : c->growth);
 
@@ -377,7 +401,8 @@ static enum room_verdict fits(const struct process *p, const struct room_questio
 	return ROOM_FITS;
 }
 
-enum room_verdict limit_judge(struct process *p, const struct room_question *q, const struct room_rules *r, struct room_case *c)
+enum room_verdict limit_judge(struct process *p, const struct room_question *q,
+			      const struct room_rules *r, struct room_case *c)
 {
 	struct lease *own = &p->limit.lease[q->slot];
 	bool all, held, open, closed;
@@ -386,7 +411,7 @@ enum room_verdict limit_judge(struct process *p, const struct room_question *q, 
 	look(p);
 	stream_take(p->stream, r->ms, SIZE_MAX);
 	all = accept_all(p);
-	if (!q->handler)		/* the thread that asks stands still */
+	if (!q->handler) /* the thread that asks stands still */
 		take_back(own, &p->wire->thread[q->slot]);
 	c->allocated = allocated(p, r->count, &held);
 	c->growth = c->charge = q->arg[0];
@@ -409,18 +434,20 @@ enum room_verdict limit_judge(struct process *p, const struct room_question *q, 
 	c->allocated = allocated(p, r->count, &held);
 	if (!c->growth || (c->allocated <= r->limit && c->growth <= r->limit - c->allocated))
 		return fits(p, q, r, c);
-	if (others_act(p, q->slot, ms) || (r->final && !r->frozen && p->threads > 1 && ms < GRACE_MS))
+	if (others_act(p, q->slot, ms) ||
+	    (r->final && !r->frozen && p->threads > 1 && ms < GRACE_MS))
 		return ROOM_LATER;
 	return ROOM_CROSSES;
 }
 
-/* ---- above a limit that is only reported ------------------------------------------------------------------------------------------ */
+/* ---- above a limit that is only reported --------------------------------- */
 
-#define AHEAD_ABOVE (1u << 20)		/* bytes that a thread may have in advance there */
+#define AHEAD_ABOVE (1u << 20) /* bytes that a thread may have in advance there */
 
 /*
- * A request has fitted: what was given in advance is taken back, so that the next crossing is asked about. What a thread has taken of it before it sees that may
- * be that crossing: then the event tells.
+ * A request has fitted: what was given in advance is taken back, so that the next crossing is asked
+ * about. What a thread has taken of it before it sees that may be that crossing: then the event
+ * tells.
  */
 static void watch(void *ctx, uint32_t thread, struct wire_event e)
 {
@@ -439,7 +466,12 @@ static void watch(void *ctx, uint32_t thread, struct wire_event e)
 	}
 	w->crossings++;
 	w->last = (struct limit_hit){
-		.process = p, .tid = ledger_thread_tid(p->ledger, thread), .request = now - was, .allocated = was, .limit = w->limit, .stack = wire_stack(e),
+		.process = p,
+		.tid = ledger_thread_tid(p->ledger, thread),
+		.request = now - was,
+		.allocated = was,
+		.limit = w->limit,
+		.stack = wire_stack(e),
 	};
 }
 
@@ -448,7 +480,10 @@ void limit_watch(struct process *p, uint32_t slot, const struct room_rules *r)
 	if (!p->stream || !p->limit.lease)
 		return;
 	p->limit.above = true;
-	p->limit.watch = (struct limit_watch){ .limit = r->limit, .count = r->count, .allocated = process_allocated(p, r->count), .slot = slot };
+	p->limit.watch = (struct limit_watch){ .limit = r->limit,
+					       .count = r->count,
+					       .allocated = process_allocated(p, r->count),
+					       .slot = slot };
 	stream_watch(p->stream, watch, p);
 }
 
@@ -459,7 +494,8 @@ void limit_unwatch(struct process *p)
 		stream_watch(p->stream, NULL, NULL);
 }
 
-bool limit_above(struct process *p, const struct room_question *q, const struct room_rules *r, struct room_case *c)
+bool limit_above(struct process *p, const struct room_question *q, const struct room_rules *r,
+		 struct room_case *c)
 {
 	const struct limit_watch *w = &p->limit.watch;
 	uint64_t held;
@@ -469,7 +505,8 @@ bool limit_above(struct process *p, const struct room_question *q, const struct 
 	accept_all(p);
 	if (!q->handler)
 		take_back(&p->limit.lease[q->slot], &p->wire->thread[q->slot]);
-	if (!w->risen && q->slot == w->slot && !stream_held(p->stream, &held))	/* what it asked for before has come to nothing */
+	/* what it asked for before has come to nothing */
+	if (!w->risen && q->slot == w->slot && !stream_held(p->stream, &held))
 		p->limit.above = w->allocated > w->limit;
 	if (!p->limit.above)
 		return false;
@@ -480,7 +517,7 @@ bool limit_above(struct process *p, const struct room_question *q, const struct 
 	return true;
 }
 
-/* ---- answers ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- answers ------------------------------------------------------------- */
 
 uint64_t limit_grant(struct process *p, const struct room_question *q, const struct room_case *c)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * limit_books.h - what is known of one process' limit: hits, refusals, what its threads were given in advance. Embedded in struct process; limit.h keeps it.
+ * limit_books.h - what is known of one process' limit: hits, refusals, what its threads were given
+ * in advance. Embedded in struct process; limit.h keeps it.
  */
 #ifndef MTRUN_LIMIT_BOOKS_H
 #define MTRUN_LIMIT_BOOKS_H
@@ -8,10 +9,11 @@
 #include "base/types.h"
 
 enum limit_action {
-	LIMIT_KILL,			/* the whole tree */
-	LIMIT_STOP,			/* it stays stopped, with the request waiting */
-	LIMIT_FAIL,			/* the call fails as if there were no memory, the program goes on */
-	LIMIT_REPORT,			/* said once per crossing, and granted */
+	LIMIT_KILL, /* the whole tree */
+	LIMIT_STOP, /* it stays stopped, with the request waiting */
+	/* the call fails as if there were no memory, the program goes on */
+	LIMIT_FAIL,
+	LIMIT_REPORT, /* said once per crossing, and granted */
 	LIMIT_ACTIONS,
 };
 extern const char *const limit_action_names[LIMIT_ACTIONS];
@@ -22,11 +24,16 @@ struct process;
 struct limit_hit {
 	struct process *process;
 	pid_t tid;
-	uint64_t request;		/* bytes by which `allocated` would grow: of a realloc the difference, of a mapping what would become accessible */
-	uint64_t allocated, limit;	/* before the request; at the image's hit 0 */
-	uint32_t stack;			/* the request's; 0: none */
-	bool image;			/* the executable's text alone is above the limit: nothing of the program has run */
-	uint64_t ms;			/* since tracing began */
+	/*
+	 * bytes by which `allocated` would grow: of a realloc the difference, of a mapping what
+	 * would become accessible
+	 */
+	uint64_t request;
+	uint64_t allocated, limit; /* before the request; at the image's hit 0 */
+	uint32_t stack;		   /* the request's; 0: none */
+	/* the executable's text alone is above the limit: nothing of the program has run */
+	bool image;
+	uint64_t ms; /* since tracing began */
 };
 
 /* Calls that were refused (LIMIT_FAIL), by stack. */
@@ -38,23 +45,36 @@ struct limit_refusal {
 struct lease;
 
 struct limit {
-	uint64_t hits;			/* requests that would have crossed it, whatever the action */
-	struct limit_refusal *refusal;	/* ascending by stack */
+	/* requests that would have crossed it, whatever the action */
+	uint64_t hits;
+	struct limit_refusal *refusal; /* ascending by stack */
 	size_t refusals, room;
-	bool told, frozen, due;		/* the shell's: a hit was told; the process stays stopped for it; `on limit` is to hear of it */
-	struct limit_hit last;		/* ... that one */
-	bool above;			/* LIMIT_REPORT: the crossing was told, and no request has fitted since; room is given without another look then */
-	struct limit_watch {		/* ... so events tell when it is below, and crosses it again */
-		uint64_t limit, allocated;	/* allocated: after the last event */
+	/*
+	 * the shell's: a hit was told; the process stays stopped for it; `on limit` is to hear of
+	 * it
+	 */
+	bool told, frozen, due;
+	struct limit_hit last; /* ... that one */
+	/*
+	 * LIMIT_REPORT: the crossing was told, and no request has fitted since; room is given
+	 * without another look then
+	 */
+	bool above;
+	/* ... so events tell when it is below, and crosses it again */
+	struct limit_watch {
+		uint64_t limit, allocated; /* allocated: after the last event */
 		unsigned count;
-		uint32_t slot;		/* whose request crossed it, */
-		bool risen;		/* and was given its memory */
-		unsigned crossings;	/* that are to be told; the last one: */
+		uint32_t slot;	    /* whose request crossed it, */
+		bool risen;	    /* and was given its memory */
+		unsigned crossings; /* that are to be told; the last one: */
 		struct limit_hit last;
 	} watch;
-	struct lease *lease;		/* by slot, the last of handlers; NULL: it never had a limit */
-	bool fenced;			/* since leases were closed last every thread has passed a memory barrier */
-	uint64_t retry_ms;		/* its threads did not stop for a verdict: not again before then */
+	/* by slot, the last of handlers; NULL: it never had a limit */
+	struct lease *lease;
+	/* since leases were closed last every thread has passed a memory barrier */
+	bool fenced;
+	/* its threads did not stop for a verdict: not again before then */
+	uint64_t retry_ms;
 };
 
 #endif

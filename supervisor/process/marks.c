@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 /*
- * marks.c - a ring of labels. It is bounded because its size is in the program's hands: one that marks each request of a day keeps its last thousand.
+ * marks.c - a ring of labels. It is bounded because its size is in the program's hands: one that
+ * marks each request of a day keeps its last thousand.
  */
 #include "process/marks.h"
 
@@ -27,10 +28,7 @@ size_t marks_count(const struct marks *m)
 	return m->made < MARKS_MOST ? (size_t)m->made : MARKS_MOST;
 }
 
-uint64_t marks_forgotten(const struct marks *m)
-{
-	return m->made - marks_count(m);
-}
+uint64_t marks_forgotten(const struct marks *m) { return m->made - marks_count(m); }
 
 const struct mark *marks_at(const struct marks *m, size_t i)
 {

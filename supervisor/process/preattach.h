@@ -1,18 +1,25 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* preattach.h - what is known of the heap that a process had before mtrun attached to it; preattach_heap.h measures it. */
+/*
+ * preattach.h - what is known of the heap that a process had before mtrun attached to it;
+ * preattach_heap.h measures it.
+ */
 #ifndef MTRUN_PREATTACH_H
 #define MTRUN_PREATTACH_H
 
 #include "base/types.h"
 
-#define PREATTACH_NAME "[before attach]"	/* in place of a function */
+#define PREATTACH_NAME "[before attach]" /* in place of a function */
 
 enum preattach_state { PREATTACH_NONE, PREATTACH_KNOWN, PREATTACH_UNKNOWN };
 
-struct preattach_heap {				/* PREATTACH_NONE (zeros): it was started by us */
+struct preattach_heap { /* PREATTACH_NONE (zeros): it was started by us */
 	enum preattach_state state;
-	uint64_t bytes, blocks;		/* what malloc had handed out, with its own words and rounding; kept for a thread's next malloc (tcache) too */
-	char why[128];			/* PREATTACH_UNKNOWN: the reason, for people */
+	/*
+	 * what malloc had handed out, with its own words and rounding; kept for a thread's next
+	 * malloc (tcache) too
+	 */
+	uint64_t bytes, blocks;
+	char why[128]; /* PREATTACH_UNKNOWN: the reason, for people */
 };
 
 #endif

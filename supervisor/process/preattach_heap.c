@@ -2,22 +2,28 @@
 /*
  * preattach_heap.c - how much of glibc's heap is in use, found by walking it.
  *
- * glibc knows what it has from the system, for each arena and for blocks that are mappings of their own. It does not know what it has handed out: mallinfo2()
- * adds up what is free, and so do we, but by walking all chunks in order of address, in large reads, for its lists of free chunks change under our hands while
- * the process runs, and would cost a system call a chunk. (Each read waits for the lock that its threads' mmap() and mprotect() take, and of many threads'
- * arenas most are small: such a one is read once, and all that is asked of it is answered from there.) Chunks follow each other without a gap; whether one is in use
- * says its successor:
+ * glibc knows what it has from the system, for each arena and for blocks that are mappings of their
+ * own. It does not know what it has handed out: mallinfo2() adds up what is free, and so do we, but
+ * by walking all chunks in order of address, in large reads, for its lists of free chunks change
+ * under our hands while the process runs, and would cost a system call a chunk. (Each read waits
+ * for the lock that its threads' mmap() and mprotect() take, and of many threads' arenas most are
+ * small: such a one is read once, and all that is asked of it is answered from there.) Chunks
+ * follow each other without a gap; whether one is in use says its successor:
  *
- *      | previous | size |A|M|P|  block ...  | previous | size |A|M|P| ...      P: the chunk before is in use
+ *      | previous | size |A|M|P|  block ...  | previous | size |A|M|P| ...
  *
- *  - The main arena is one region made by brk, from mp_.sbrk_base to its top chunk. If somebody else moves the break, two fences (chunks of 16) stand before
- *    the gap, and the walk goes on behind it where a row of chunks makes sense again.
- *  - A thread's arena consists of heaps, aligned to their greatest size, the newest of which has the top chunk; each names the one before. An older heap
- *    ends with a fence and a chunk of 0.
+ * P: the chunk before is in use
+ *
+ *  - The main arena is one region made by brk, from mp_.sbrk_base to its top chunk. If somebody
+ *    else moves the break, two fences (chunks of 16) stand before the gap, and the walk goes on
+ *    behind it where a row of chunks makes sense again.
+ *  - A thread's arena consists of heaps, aligned to their greatest size, the newest of which has
+ *    the top chunk; each names the one before. An older heap ends with a fence and a chunk of 0.
  *  - Small free chunks (fast bins) look as if they were in use: their lists are followed.
  *
- * main_arena and mp_ have no exported names. In libc's data they are recognised by what they hold: 127 pairs of list heads of which the empty ones
- * point to themselves, and a ring of arenas; the beginning of the break beside two sums of whole pages.
+ * main_arena and mp_ have no exported names. In libc's data they are recognised by what they hold:
+ * 127 pairs of list heads of which the empty ones point to themselves, and a ring of arenas; the
+ * beginning of the break beside two sums of whole pages.
  */
 #include "process/preattach_heap.h"
 
@@ -29,26 +35,28 @@
 #include <string.h>
 #include <time.h>
 
-#include "symbols/elf.h"
-#include "symbols/module.h"
 #include "base/proc.h"
 #include "process/process.h"
 #include "process/usable_rule.h"
+#include "symbols/elf.h"
+#include "symbols/module.h"
 
-#define WINDOW   (1u << 20)
-#define PAGE     4096u
-#define ARENAS   65536u			/* more than that is no ring */
-#define BINS     127u
+#define WINDOW	 (1u << 20)
+#define PAGE	 4096u
+#define ARENAS	 65536u /* more than that is no ring */
+#define BINS	 127u
 #define FASTBINS 10u
-#define TRIES    4			/* of an arena that goes while it is walked */
-#define LONGEST  5000000000ull		/* ns */
-#define CHAIN    12u			/* chunks that must make sense for a walk to begin in the unknown */
-#define HEAP     (64u << 20)		/* a heap's greatest size, unless a tunable says that they consist of huge pages */
+#define TRIES	 4	       /* of an arena that goes while it is walked */
+#define LONGEST	 5000000000ull /* ns */
+/* chunks that must make sense for a walk to begin in the unknown */
+#define CHAIN 12u
+/* a heap's greatest size, unless a tunable says that they consist of huge pages */
+#define HEAP (64u << 20)
 
-#define IN_USE   1ull			/* the flags in a chunk's size; IN_USE: of the one before */
-#define FLAGS    7ull
-#define FENCE    16u
-#define LEAST    32u
+#define IN_USE 1ull /* the flags in a chunk's size; IN_USE: of the one before */
+#define FLAGS  7ull
+#define FENCE  16u
+#define LEAST  32u
 
 /* struct malloc_state, from its fast bins on; what is before them differs between versions. */
 struct state {
@@ -70,9 +78,9 @@ struct heap {
 
 struct walk {
 	pid_t via;
-	uint64_t until;			/* CLOCK_MONOTONIC, ns */
+	uint64_t until; /* CLOCK_MONOTONIC, ns */
 	uint8_t *window;
-	raddr_t at;			/* of the window */
+	raddr_t at; /* of the window */
 	size_t have;
 	uint64_t free, blocks;
 	void (*meanwhile)(void *ctx);
@@ -115,9 +123,12 @@ static bool get(const struct walk *w, raddr_t at, void *out, size_t len)
 	return in_window(w, at, out, len) || read_all(w->via, at, out, len);
 }
 
-/* ---- chunks ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- chunks -------------------------------------------------------------- */
 
-/* The chunk at AT: its two words, from the window, which is moved there if it is elsewhere. 0, -ETIME, -EFAULT. */
+/*
+ * The chunk at AT: its two words, from the window, which is moved there if it is elsewhere. 0,
+ * -ETIME, -EFAULT.
+ */
 static int chunk(struct walk *w, raddr_t at, raddr_t end, uint64_t word[2])
 {
 	if (in_window(w, at, word, 16))
@@ -167,11 +178,14 @@ static int find(struct walk *w, raddr_t *at, raddr_t end)
 	return err;
 }
 
-/* All chunks of [AT, END); the one at END is known to be a chunk, too, or a fence. Adds to w->free and w->blocks. */
+/*
+ * All chunks of [AT, END); the one at END is known to be a chunk, too, or a fence. Adds to w->free
+ * and w->blocks.
+ */
 static int walk(struct walk *w, raddr_t at, raddr_t end)
 {
 	uint64_t word[2], size = 0;
-	bool fresh = false;		/* the word was read just now */
+	bool fresh = false; /* the word was read just now */
 	int err;
 
 	while (at <= end) {
@@ -191,10 +205,10 @@ static int walk(struct walk *w, raddr_t at, raddr_t end)
 		} else if (size == FENCE && at + FENCE == end) {
 			return 0;
 		} else if (size > end - at && !(size & 8) && at + size < end + (64u << 20)) {
-			w->free += end - at;	/* the top has come down to here meanwhile */
+			w->free += end - at; /* the top has come down to here meanwhile */
 			return 0;
 		} else if (!fresh) {
-			w->have = 0;	/* a chunk that changed while we came: once more */
+			w->have = 0; /* a chunk that changed while we came: once more */
 			fresh = true;
 			size = 0;
 		} else {
@@ -209,9 +223,9 @@ static int walk(struct walk *w, raddr_t at, raddr_t end)
 	return 0;
 }
 
-/* ---- fast bins -------------------------------------------------------------------------------------------------------------------- */
+/* ---- fast bins ----------------------------------------------------------- */
 
-struct pages {				/* the last pages that were looked at */
+struct pages { /* the last pages that were looked at */
 	raddr_t at[64];
 	uint8_t byte[64][PAGE];
 };
@@ -221,7 +235,7 @@ static bool cached(const struct walk *w, struct pages *p, raddr_t at, void *out,
 	raddr_t page = at & ~(raddr_t)(PAGE - 1);
 	size_t i = (page / PAGE) % 64;
 
-	if (in_window(w, at, out, len))		/* walked last */
+	if (in_window(w, at, out, len)) /* walked last */
 		return true;
 	if (at + len > page + PAGE)
 		return read_all(w->via, at, out, len);
@@ -236,12 +250,17 @@ static bool cached(const struct walk *w, struct pages *p, raddr_t at, void *out,
 }
 
 /* Whether AT is a chunk of SIZE; its words. */
-static bool is_chunk(const struct walk *w, struct pages *p, raddr_t at, uint64_t size, uint64_t word[3])
+static bool is_chunk(const struct walk *w, struct pages *p, raddr_t at, uint64_t size,
+		     uint64_t word[3])
 {
-	return at && !(at & 15) && cached(w, p, at, word, 3 * sizeof(*word)) && (word[1] & ~FLAGS) == size;
+	return at && !(at & 15) && cached(w, p, at, word, 3 * sizeof(*word)) &&
+	       (word[1] & ~FLAGS) == size;
 }
 
-/* A list of free chunks of SIZE that begins at AT. From 2.32 on a link is hidden by its own address. A chunk that was taken meanwhile ends the list. */
+/*
+ * A list of free chunks of SIZE that begins at AT. From 2.32 on a link is hidden by its own
+ * address. A chunk that was taken meanwhile ends the list.
+ */
 static int follow(struct walk *w, struct pages *p, raddr_t at, uint64_t size)
 {
 	uint64_t word[3], next[3];
@@ -277,13 +296,13 @@ static int walk_fast(struct walk *w, const struct state *state)
 	return err;
 }
 
-/* ---- recognising ------------------------------------------------------------------------------------------------------------------ */
+/* ---- recognising --------------------------------------------------------- */
 
 struct allocator {
-	raddr_t main;			/* main_arena's struct state */
-	unsigned prefix;		/* bytes of struct malloc_state before it */
+	raddr_t main;	 /* main_arena's struct state */
+	unsigned prefix; /* bytes of struct malloc_state before it */
 	raddr_t sbrk_base;
-	uint64_t mappings, mapped;	/* blocks that are mappings of their own, and their bytes */
+	uint64_t mappings, mapped; /* blocks that are mappings of their own, and their bytes */
 };
 
 /* A part of the module's data, copied. */
@@ -317,7 +336,9 @@ static bool is_ring(const struct data *d, raddr_t from, raddr_t next, unsigned p
 	for (unsigned i = 0; i < ARENAS && now_ns() < d->until; i++) {
 		if (next == from - prefix)
 			return true;
-		if (!next || next & 7 || !read_all(d->via, next + prefix + offsetof(struct state, next), &next, sizeof(next)))
+		if (!next || next & 7 ||
+		    !read_all(d->via, next + prefix + offsetof(struct state, next), &next,
+			      sizeof(next)))
 			return false;
 	}
 	return false;
@@ -331,15 +352,17 @@ static bool is_state(const struct data *d, size_t at, unsigned *prefix)
 	for (unsigned i = 0; i < BINS; i++) {
 		raddr_t own = d->base + at + offsetof(struct state, bin) + 16 * i - 16;
 
-		if (s.bin[i][0] == own ? s.bin[i][1] != own : !s.bin[i][0] || !s.bin[i][1] || (s.bin[i][0] | s.bin[i][1]) & 15)
+		if (s.bin[i][0] == own
+			    ? s.bin[i][1] != own
+			    : !s.bin[i][0] || !s.bin[i][1] || (s.bin[i][0] | s.bin[i][1]) & 15)
 			return false;
 	}
 	if (!s.top || s.top & 15 || s.most_system < s.system)
 		return false;
-	*prefix = 16;			/* mutex, flags, have_fastchunks */
+	*prefix = 16; /* mutex, flags, have_fastchunks */
 	if (is_ring(d, d->base + at, s.next, *prefix))
 		return true;
-	*prefix = 8;			/* before 2.27 */
+	*prefix = 8; /* before 2.27 */
 	return is_ring(d, d->base + at, s.next, *prefix);
 }
 
@@ -355,7 +378,8 @@ static bool find_main(struct allocator *a, const struct data *d)
 		for (unsigned i = 0; i < BINS && first + 16 * i <= at; i++) {
 			size_t begin = at - 16 * i - first;
 
-			if (begin + sizeof(struct state) <= d->len && is_state(d, begin, &a->prefix)) {
+			if (begin + sizeof(struct state) <= d->len &&
+			    is_state(d, begin, &a->prefix)) {
 				a->main = d->base + begin;
 				return true;
 			}
@@ -364,19 +388,24 @@ static bool find_main(struct allocator *a, const struct data *d)
 	return false;
 }
 
-#define MMAPS_MAX 65536u		/* n_mmaps_max, unless mallopt(3) has changed it */
+#define MMAPS_MAX 65536u /* n_mmaps_max, unless mallopt(3) has changed it */
 
 /*
- * The part of mp_ around sbrk_base; the four numbers are 4 bytes each and in versions from 2.35 on begin 4 bytes earlier:
+ * The part of mp_ around sbrk_base; the four numbers are 4 bytes each and in versions from 2.35 on
+ * begin 4 bytes earlier:
  *
- *	n_mmaps | n_mmaps_max | max_n_mmaps | no_dyn_threshold | (4 bytes) | mmapped_mem | max_mmapped_mem | sbrk_base
+ *	n_mmaps | n_mmaps_max | max_n_mmaps | no_dyn_threshold | (4 bytes) | mmapped_mem |
+ *	max_mmapped_mem | sbrk_base
  */
-static bool is_parameters(struct allocator *a, const struct data *d, size_t at, unsigned numbers, const struct state *main)
+static bool is_parameters(struct allocator *a, const struct data *d, size_t at, unsigned numbers,
+			  const struct state *main)
 {
 	uint64_t base = word_at(d, at), most = word_at(d, at - 8), mapped = word_at(d, at - 16);
-	uint32_t n = int_at(d, at - numbers), n_max = int_at(d, at - numbers + 4), n_most = int_at(d, at - numbers + 8);
+	uint32_t n = int_at(d, at - numbers), n_max = int_at(d, at - numbers + 4),
+		 n_most = int_at(d, at - numbers + 8);
 
-	if ((most | mapped) & (PAGE - 1) || mapped > most || n > n_most || n_most > n_max || !n != !mapped || mapped / PAGE < n)
+	if ((most | mapped) & (PAGE - 1) || mapped > most || n > n_most || n_most > n_max ||
+	    !n != !mapped || mapped / PAGE < n)
 		return false;
 	if (main->system ? base > main->top || main->top - base > main->system : base != 0)
 		return false;
@@ -409,9 +438,13 @@ static const char *find_allocator(struct allocator *a, const struct module *m, c
 	bool found = false, parameters = false;
 
 	for (size_t i = 0; i < n && !found; i++) {
-		struct data d = { .base = m->bias + segment[i].vaddr, .via = w->via, .until = w->until, .len = segment[i].filesz };
+		struct data d = { .base = m->bias + segment[i].vaddr,
+				  .via = w->via,
+				  .until = w->until,
+				  .len = segment[i].filesz };
 
-		if (segment[i].type != PT_LOAD || !(segment[i].flags & PF_W) || d.len > MOST_DATA || d.base & 7)
+		if (segment[i].type != PT_LOAD || !(segment[i].flags & PF_W) || d.len > MOST_DATA ||
+		    d.base & 7)
 			continue;
 		d.byte = malloc(d.len + 1);
 		if (!d.byte)
@@ -420,10 +453,12 @@ static const char *find_allocator(struct allocator *a, const struct module *m, c
 		parameters = found && find_parameters(a, &d);
 		free(d.byte);
 	}
-	return parameters ? NULL : found ? "malloc's own figures were not found in it" : "malloc's main arena was not found in it";
+	return parameters ? NULL
+	       : found	  ? "malloc's own figures were not found in it"
+			  : "malloc's main arena was not found in it";
 }
 
-/* ---- arenas ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- arenas -------------------------------------------------------------- */
 
 /* The heap of AT, a place in the arena ARENA; 0: there is none. */
 static raddr_t heap_of(const struct walk *w, raddr_t at, raddr_t arena, struct heap *heap)
@@ -433,14 +468,16 @@ static raddr_t heap_of(const struct walk *w, raddr_t at, raddr_t arena, struct h
 	for (unsigned i = 0; i < 16; i++, size = i == 1 ? 1u << 20 : size * 2) {
 		raddr_t start = at & ~(size - 1);
 
-		if (start && get(w, start, heap, sizeof(*heap)) && heap->arena == arena && !(heap->size & (PAGE - 1)) && heap->size <= size)
+		if (start && get(w, start, heap, sizeof(*heap)) && heap->arena == arena &&
+		    !(heap->size & (PAGE - 1)) && heap->size <= size)
 			return start;
 	}
 	return 0;
 }
 
 /* All heaps of the arena whose state S is at STATE, from the newest. */
-static int walk_heaps(struct walk *w, const struct allocator *a, raddr_t state, const struct state *s)
+static int walk_heaps(struct walk *w, const struct allocator *a, raddr_t state,
+		      const struct state *s)
 {
 	raddr_t arena = state - a->prefix, end = s->top, at, own;
 	struct heap heap;
@@ -466,14 +503,17 @@ static int walk_heaps(struct walk *w, const struct allocator *a, raddr_t state, 
 
 static const char *failure(int err)
 {
-	return err == -ETIME ? "its heap is too large to be walked in 5 s" : err == -ENOMEM ? "out of memory" :
-	       err == -ERANGE ? "its heap is not in one piece" : "its heap changed too fast";
+	return err == -ETIME	? "its heap is too large to be walked in 5 s"
+	       : err == -ENOMEM ? "out of memory"
+	       : err == -ERANGE ? "its heap is not in one piece"
+				: "its heap changed too fast";
 }
 
 /* Of the main arena all from sbrk_base to the break is its own, or it has had to make mappings. */
 static int walk_main(struct walk *w, const struct allocator *a, const struct state *s, uint64_t top)
 {
-	uint64_t whole = s->top + top - a->sbrk_base, off = whole > s->system ? whole - s->system : s->system - whole;
+	uint64_t whole = s->top + top - a->sbrk_base,
+		 off = whole > s->system ? whole - s->system : s->system - whole;
 
 	if (off > s->system / 128 + PAGE)
 		return -ERANGE;
@@ -481,7 +521,8 @@ static int walk_main(struct walk *w, const struct allocator *a, const struct sta
 }
 
 /* What is in use of the arena whose state is at STATE. */
-static int measure(struct preattach_heap *b, struct walk *w, const struct allocator *a, raddr_t state, raddr_t *next)
+static int measure(struct preattach_heap *b, struct walk *w, const struct allocator *a,
+		   raddr_t state, raddr_t *next)
 {
 	uint64_t top[2] = { 0 }, used;
 	struct state s;
@@ -538,16 +579,20 @@ static const struct module *libc_of(const struct process *p)
 	for (size_t i = 0; i < p->modules.count; i++) {
 		const struct module *m = p->modules.module[i];
 
-		if (m->dead == UINT32_MAX && (m->roles & MODULE_LIBC || (m->roles & MODULE_EXE && elf_is_static(m->elf))))
+		if (m->dead == UINT32_MAX &&
+		    (m->roles & MODULE_LIBC || (m->roles & MODULE_EXE && elf_is_static(m->elf))))
 			libc = m;
 	}
 	return libc;
 }
 
 /* Once its allocator is found P is not asked any more. */
-void preattach_heap_measure(struct preattach_heap *b, const struct process *p, void (*meanwhile)(void *ctx), void *ctx)
+void preattach_heap_measure(struct preattach_heap *b, const struct process *p,
+			    void (*meanwhile)(void *ctx), void *ctx)
 {
-	struct walk w = { .via = p->via, .until = now_ns() + LONGEST, .meanwhile = meanwhile, .ctx = ctx };
+	struct walk w = {
+		.via = p->via, .until = now_ns() + LONGEST, .meanwhile = meanwhile, .ctx = ctx
+	};
 	struct allocator a = { 0 };
 	const char *why = NULL;
 	struct usable rule;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * preattach_heap.h - the heap that a process had before mtrun came to it: how much of it was in use, as glibc's mallinfo2() would say (uordblks + hblkhd). Read from
- * outside while the process runs; nothing is called in it. Of other allocators it is not known, and why is said.
+ * preattach_heap.h - the heap that a process had before mtrun came to it: how much of it was in
+ * use, as glibc's mallinfo2() would say (uordblks + hblkhd). Read from outside while the process
+ * runs; nothing is called in it. Of other allocators it is not known, and why is said.
  */
 #ifndef MTRUN_PREATTACH_HEAP_H
 #define MTRUN_PREATTACH_HEAP_H
@@ -12,9 +13,11 @@
 struct process;
 
 /*
- * P's modules must be known. It takes about 0.4 s for each GB in use, and gives up after 5 s. What the process allocates and frees meanwhile may
- * or may not be in it. MEANWHILE(CTX), if not NULL, is called often; it may do anything but free P.
+ * P's modules must be known. It takes about 0.4 s for each GB in use, and gives up after 5 s. What
+ * the process allocates and frees meanwhile may or may not be in it. MEANWHILE(CTX), if not NULL,
+ * is called often; it may do anything but free P.
  */
-void preattach_heap_measure(struct preattach_heap *b, const struct process *p, void (*meanwhile)(void *ctx), void *ctx);
+void preattach_heap_measure(struct preattach_heap *b, const struct process *p,
+			    void (*meanwhile)(void *ctx), void *ctx);
 
 #endif

@@ -8,22 +8,24 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "symbols/elf.h"
 #include "base/proc.h"
 #include "process/profile_make.h"
+#include "symbols/elf.h"
 #include "transport/nodes.h"
 #include "unwind/image.h"
 
 const char *process_state_name(enum process_state state)
 {
-	static const char *const name[] = { "running", "stopped", "exited", "exited", "replaced", "detached" };
+	static const char *const name[] = { "running", "stopped",  "exited",
+					    "exited",  "replaced", "detached" };
 
 	return name[state];
 }
 
 static const struct process_source ours;
 
-struct process *process_from(const struct process_source *source, void *told, pid_t pid, pid_t ppid, unsigned count, struct ledger *ledger, struct outside *from)
+struct process *process_from(const struct process_source *source, void *told, pid_t pid, pid_t ppid,
+			     unsigned count, struct ledger *ledger, struct outside *from)
 {
 	struct process *p = from ? calloc(1, sizeof(*p)) : NULL;
 
@@ -114,17 +116,19 @@ uint64_t process_allocated(const struct process *p, unsigned count)
 	struct ledger_totals t;
 
 	ledger_totals(p->ledger, &t);
-	return (count & LEDGER_COUNT_HEAP ? t.heap : 0) + (count & LEDGER_COUNT_MMAP ? t.mmap : 0) + (count & COUNT_IMAGE ? p->image_bytes : 0);
+	return (count & LEDGER_COUNT_HEAP ? t.heap : 0) + (count & LEDGER_COUNT_MMAP ? t.mmap : 0) +
+	       (count & COUNT_IMAGE ? p->image_bytes : 0);
 }
 
-/* ---- where its numbers come from ----------------------------------------------------------------------------------------------------- */
+/* ---- where its numbers come from ----------------------------------------- */
 
 uint32_t process_stack_parent(const struct process *p, uint32_t stack, uint64_t *pc)
 {
 	return p->source->parent(p, stack, pc);
 }
 
-bool process_question(const struct process *p, uint32_t node, uint64_t pc, struct symbol_question *q)
+bool process_question(const struct process *p, uint32_t node, uint64_t pc,
+		      struct symbol_question *q)
 {
 	return pc != WIRE_PC_TRUNCATED && pc != WIRE_PC_DEEP && p->source->question(p, node, pc, q);
 }
@@ -151,7 +155,7 @@ const char *process_trouble(const struct process *p)
 	return p->source->trouble ? p->source->trouble(p) : "";
 }
 
-/* ---- a process of ours --------------------------------------------------------------------------------------------------------------- */
+/* ---- a process of ours --------------------------------------------------- */
 
 bool process_in_agent(const struct process *p, raddr_t pc)
 {
@@ -171,7 +175,8 @@ static uint32_t our_parent(const struct process *p, uint32_t stack, uint64_t *pc
 		if (original)
 			*pc = original | WIRE_PC_EXACT;
 	}
-	while (stack) {			/* frames of ours, where a signal interrupted a hook, are passed over */
+	/* frames of ours, where a signal interrupted a hook, are passed over */
+	while (stack) {
 		uint64_t above;
 		uint32_t parent = nodes_parent(p->nodes, stack, &above);
 
@@ -182,7 +187,8 @@ static uint32_t our_parent(const struct process *p, uint32_t stack, uint64_t *pc
 	return stack;
 }
 
-static bool our_question(const struct process *p, uint32_t node, uint64_t pc, struct symbol_question *q)
+static bool our_question(const struct process *p, uint32_t node, uint64_t pc,
+			 struct symbol_question *q)
 {
 	process_code(p, node, pc, q);
 	return true;
@@ -205,18 +211,23 @@ struct symbol_frames process_look_up(struct process *p, uint32_t node, uint64_t 
 	return symbols_resolve(p->symbols, q.module, q.pc, q.exact);
 }
 
-static int our_profile(const struct process *p, const struct profile_ask *ask, struct profile *profile)
+static int our_profile(const struct process *p, const struct profile_ask *ask,
+		       struct profile *profile)
 {
 	return profile_from_ledger(profile, p->ledger, ask);
 }
 
 static const struct process_source ours = {
-	.parent = our_parent, .question = our_question, .frames = process_look_up, .profile = our_profile,
+	.parent = our_parent,
+	.question = our_question,
+	.frames = process_look_up,
+	.profile = our_profile,
 };
 
 /*
- * A mapping is the program's own when its caller is neither libc, ld.so nor an allocator. An executable is the program, whatever it defines, but in a
- * static one the function tells: there thread stacks are mapped by code that came from libc.
+ * A mapping is the program's own when its caller is neither libc, ld.so nor an allocator. An
+ * executable is the program, whatever it defines, but in a static one the function tells: there
+ * thread stacks are mapped by code that came from libc.
  */
 bool process_own_mapping(void *ctx, uint32_t stack)
 {

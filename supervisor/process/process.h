@@ -1,129 +1,164 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * process.h - one supervised process: what it is, what of ours is in it, what it has told.
- * Lives from the fork or exec that made it until the session ends; exec replaces the record by a new one (the old one stays, state REPLACED).
+ * process.h - one supervised process: what it is, what of ours is in it, what it has told. Lives
+ * from the fork or exec that made it until the session ends; exec replaces the record by a new one
+ * (the old one stays, state REPLACED).
  */
 #ifndef MTRUN_PROCESS_H
 #define MTRUN_PROCESS_H
 
-#include "process/preattach.h"
-#include "unwind/cfi.h"
-#include "unwind/image.h"
+#include "base/outside.h"
+#include "base/types.h"
 #include "ledger/ledger.h"
+#include "patch/plant.h"
 #include "process/limit_books.h"
 #include "process/marks.h"
-#include "symbols/module.h"
-#include "base/outside.h"
-#include "patch/plant.h"
-#include "transport/shared.h"
+#include "process/preattach.h"
 #include "process/snapshots.h"
-#include "transport/stream.h"
+#include "symbols/module.h"
 #include "symbols/symbols.h"
-#include "base/types.h"
+#include "transport/shared.h"
+#include "transport/stream.h"
+#include "unwind/cfi.h"
+#include "unwind/image.h"
 
-enum process_state { PROCESS_RUNNING, PROCESS_STOPPED, PROCESS_HELD, PROCESS_EXITED, PROCESS_REPLACED, PROCESS_DETACHED };
-const char *process_state_name(enum process_state state);	/* "running", "stopped", "exited", ... HELD is "exited" */
+enum process_state {
+	PROCESS_RUNNING,
+	PROCESS_STOPPED,
+	PROCESS_HELD,
+	PROCESS_EXITED,
+	PROCESS_REPLACED,
+	PROCESS_DETACHED
+};
+/* "running", "stopped", "exited", ... HELD is "exited" */
+const char *process_state_name(enum process_state state);
 
-struct nodes;				/* transport/nodes.h */
+struct nodes; /* transport/nodes.h */
 struct process_source;
-struct profile_ask;			/* process/profile_make.h */
-struct record;				/* session/recorder.h */
+struct profile_ask; /* process/profile_make.h */
+struct record;	    /* session/recorder.h */
 
-#define COUNT_IMAGE 4u			/* beside LEDGER_COUNT_*: the executable's text */
+#define COUNT_IMAGE 4u /* beside LEDGER_COUNT_*: the executable's text */
 
-struct sampling {			/* process/sampling.h */
-	bool pending;			/* it is on, and every release is told of still */
-	bool fenced;			/* every thread has passed a memory barrier since */
-	uint64_t idle[WIRE_THREADS / 64];	/* slots that were seen not to keep books since then */
+struct sampling {     /* process/sampling.h */
+	bool pending; /* it is on, and every release is told of still */
+	bool fenced;  /* every thread has passed a memory barrier since */
+	/* slots that were seen not to keep books since then */
+	uint64_t idle[WIRE_THREADS / 64];
 };
 
 #define CREDIBLE_SUSPECTS 512u
-struct credible {			/* session/credible.h */
-	uint64_t memory;		/* bytes of its ledger at which it is looked at again */
-	uint64_t peak;			/* the most that it ever had mapped, as last seen */
-	uint64_t blocks;		/* live blocks at which some of them are looked up again */
-	raddr_t *suspect;		/* blocks that lay outside of its mappings, */
-	size_t suspects, sample;	/* of so many */
-	uint64_t suspect_ms;		/* then */
+struct credible {		 /* session/credible.h */
+	uint64_t memory;	 /* bytes of its ledger at which it is looked at again */
+	uint64_t peak;		 /* the most that it ever had mapped, as last seen */
+	uint64_t blocks;	 /* live blocks at which some of them are looked up again */
+	raddr_t *suspect;	 /* blocks that lay outside of its mappings, */
+	size_t suspects, sample; /* of so many */
+	uint64_t suspect_ms;	 /* then */
 	bool given_up;
-	bool emptied;			/* its ledger is another one */
+	bool emptied; /* its ledger is another one */
 };
 
-struct process_unseen {			/* the shell's: what is mapped without being counted, while a limit is in force */
-	uint64_t checked_ms;		/* when it was looked at last */
-	int64_t rest;			/* bytes of its data beyond what is counted, then */
-	uint64_t base, bytes;		/* what was there at first; unaccounted bytes beyond that */
+/* the shell's: what is mapped without being counted, while a limit is in force */
+struct process_unseen {
+	uint64_t checked_ms;  /* when it was looked at last */
+	int64_t rest;	      /* bytes of its data beyond what is counted, then */
+	uint64_t base, bytes; /* what was there at first; unaccounted bytes beyond that */
 	bool begun, told;
 };
 
 struct process {
-	struct process *next;		/* in order of appearance */
+	struct process *next; /* in order of appearance */
 	pid_t pid, ppid;
-	pid_t via;			/* the thread by which /proc and the memory are read: another one where the first has ended before the others */
-	char *command;			/* argv[0]'s last part, as in /proc/PID/comm */
-	char *exe;			/* path of the executable */
+	/*
+	 * the thread by which /proc and the memory are read: another one where the first has ended
+	 * before the others
+	 */
+	pid_t via;
+	char *command; /* argv[0]'s last part, as in /proc/PID/comm */
+	char *exe;     /* path of the executable */
 	enum process_state state;
-	int wait_status;		/* as from wait(2), once EXITED */
+	int wait_status; /* as from wait(2), once EXITED */
 	uint64_t began_ms, ended_ms;
-	unsigned threads;		/* alive now */
-	const char *unsupervised;	/* why its allocations are not known (static and stripped, ...), or NULL */
+	unsigned threads; /* alive now */
+	/* why its allocations are not known (static and stripped, ...), or NULL */
+	const char *unsupervised;
 
-	raddr_t agent;			/* 0: not planted yet */
-	struct shared shared;		/* our mapping of the process part */
-	uint32_t question;		/* the slot whose question is the next to be looked at */
-	uint64_t filters_ms;		/* when it was looked at for a seccomp filter last */
-	uint64_t refresh_after_ms;	/* it did not answer us: its libraries are not looked at before then */
-	struct wire_process *wire;	/* in the same, NULL when it has none (any more) */
-	struct nodes *nodes;		/* its stacks, NULL: it never had any */
+	raddr_t agent;	      /* 0: not planted yet */
+	struct shared shared; /* our mapping of the process part */
+	uint32_t question;    /* the slot whose question is the next to be looked at */
+	uint64_t filters_ms;  /* when it was looked at for a seccomp filter last */
+	/* it did not answer us: its libraries are not looked at before then */
+	uint64_t refresh_after_ms;
+	struct wire_process *wire; /* in the same, NULL when it has none (any more) */
+	struct nodes *nodes;	   /* its stacks, NULL: it never had any */
 	struct image *image;
-	struct image_view view;		/* how much of that its own mappings show */
+	struct image_view view; /* how much of that its own mappings show */
 	struct modules modules;
 	struct plant plant;
-	struct ledger *ledger;		/* never NULL */
-	struct stream *stream;		/* NULL until planted */
-	struct outside *outside;	/* who names the files that are looked at for it; never NULL */
-	struct symbols *symbols;	/* never NULL */
-	uint64_t image_bytes;		/* the executable's text, as VmExe */
-	struct marks marks;		/* what it said by mtrun_mark() */
+	struct ledger *ledger; /* never NULL */
+	struct stream *stream; /* NULL until planted */
+	/* who names the files that are looked at for it; never NULL */
+	struct outside *outside;
+	struct symbols *symbols; /* never NULL */
+	uint64_t image_bytes;	 /* the executable's text, as VmExe */
+	struct marks marks;	 /* what it said by mtrun_mark() */
 	struct snapshots snapshots;
 	struct process_unseen unseen;
 	struct limit limit;
-	struct preattach_heap preattach;		/* -p: the heap that was there */
+	struct preattach_heap preattach; /* -p: the heap that was there */
 	struct sampling sampling;
 	struct credible credible;
-	bool off;			/* nothing is recorded, and its answers are of `off_ms` (off.c) */
+	/* nothing is recorded, and its answers are of `off_ms` (off.c) */
+	bool off;
 	uint64_t off_ms;
-	uint64_t recorded_ms;		/* when what is recorded of it begins: with itself, or when it was off last */
-	struct ledger *discarding;		/* off: gets what still comes from hooks that were on their way; else NULL */
-	bool fences;			/* membarrier(2) reaches its threads */
-	bool attached;			/* it ran before we came */
-	bool attaching;			/* and we are not yet in */
-	bool lent;			/* another tracer has it, and is going to give it back */
-	bool lent_loaded;		/* libraries came or went meanwhile */
-	int pidfd;			/* to hear of its end meanwhile; 0 or -1: none */
-	bool traces;			/* it traces processes, and that was said */
-	bool left;			/* nothing of ours is mapped in it any more */
-	uint64_t paused_us;		/* the longest that all its threads stood still to plant, or to leave */
+	/* when what is recorded of it begins: with itself, or when it was off last */
+	uint64_t recorded_ms;
+	/* off: gets what still comes from hooks that were on their way; else NULL */
+	struct ledger *discarding;
+	bool fences;	  /* membarrier(2) reaches its threads */
+	bool attached;	  /* it ran before we came */
+	bool attaching;	  /* and we are not yet in */
+	bool lent;	  /* another tracer has it, and is going to give it back */
+	bool lent_loaded; /* libraries came or went meanwhile */
+	int pidfd;	  /* to hear of its end meanwhile; 0 or -1: none */
+	bool traces;	  /* it traces processes, and that was said */
+	bool left;	  /* nothing of ours is mapped in it any more */
+	/* the longest that all its threads stood still to plant, or to leave */
+	uint64_t paused_us;
 
-	const struct process_source *source;	/* where its numbers come from; never NULL */
-	void *told;			/* the source's: what was read of it; NULL: it is a process of ours */
+	const struct process_source *source; /* where its numbers come from; never NULL */
+	/* the source's: what was read of it; NULL: it is a process of ours */
+	void *told;
 
-	struct record *record;		/* in the log; NULL: it was never logged */
-	struct process *parent;		/* between the fork and the child's first stop: where its agent comes from */
-	bool ledger_used;		/* it has run as itself: the record is kept when an exec replaces it */
-	struct stream_stats last_stats;	/* once `stream` is gone: what it said last, */
+	struct record *record; /* in the log; NULL: it was never logged */
+	/* between the fork and the child's first stop: where its agent comes from */
+	struct process *parent;
+	/* it has run as itself: the record is kept when an exec replaces it */
+	bool ledger_used;
+	struct stream_stats last_stats; /* once `stream` is gone: what it said last, */
 	int64_t missing;		/* and stream_missing() */
 };
 
-/* LEDGER: taken over, or NULL for a new one that counts COUNT (LEDGER_COUNT_*). NULL: out of memory. */
+/*
+ * LEDGER: taken over, or NULL for a new one that counts COUNT (LEDGER_COUNT_*). NULL: out of
+ * memory.
+ */
 struct process *process_new(pid_t pid, pid_t ppid, unsigned count, struct ledger *ledger) MUST_USE;
-/* A process that SOURCE tells of by TOLD; files are looked at as FROM, which is taken over. LEDGER as above. NULL: out of memory, and TOLD is the caller's still. */
-struct process *process_from(const struct process_source *source, void *told, pid_t pid, pid_t ppid, unsigned count, struct ledger *ledger, struct outside *from) MUST_USE;
+/*
+ * A process that SOURCE tells of by TOLD; files are looked at as FROM, which is taken over. LEDGER
+ * as above. NULL: out of memory, and TOLD is the caller's still.
+ */
+struct process *process_from(const struct process_source *source, void *told, pid_t pid, pid_t ppid,
+			     unsigned count, struct ledger *ledger, struct outside *from) MUST_USE;
 void process_free(struct process *p);
-void process_describe(struct process *p);	/* command, exe, image_bytes from /proc */
-bool process_own_mapping(void *process, uint32_t stack);	/* for stream_new() */
+void process_describe(struct process *p);		 /* command, exe, image_bytes from /proc */
+bool process_own_mapping(void *process, uint32_t stack); /* for stream_new() */
 
-/* Bytes of P that count as allocated. COUNT: LEDGER_COUNT_* | COUNT_IMAGE. As far as the ledger has been fed. */
+/*
+ * Bytes of P that count as allocated. COUNT: LEDGER_COUNT_* | COUNT_IMAGE. As far as the ledger has
+ * been fed.
+ */
 uint64_t process_allocated(const struct process *p, unsigned count);
 
 /* What process_frames() asks symbols_resolve() about: false for a pseudo-frame. */
@@ -134,35 +169,47 @@ struct symbol_question {
 };
 
 /*
- * Where a process' numbers come from: it runs, or ran, under us; or a .heap file or a log tells of it. Of those that tell of one moment only the ledger is empty.
- * The functions are those below of the same names, and have P's `told`.
+ * Where a process' numbers come from: it runs, or ran, under us; or a .heap file or a log tells of
+ * it. Of those that tell of one moment only the ledger is empty. The functions are those below of
+ * the same names, and have P's `told`.
  */
 struct process_source {
-	const char *name;		/* "a log"; NULL: it is a process of ours */
-	bool one_moment;		/* there is no time, no block, no thread to be asked for */
+	const char *name; /* "a log"; NULL: it is a process of ours */
+	bool one_moment;  /* there is no time, no block, no thread to be asked for */
 	uint32_t (*parent)(const struct process *p, uint32_t stack, uint64_t *pc);
-	bool (*question)(const struct process *p, uint32_t node, uint64_t pc, struct symbol_question *q);
+	bool (*question)(const struct process *p, uint32_t node, uint64_t pc,
+			 struct symbol_question *q);
 	struct symbol_frames (*frames)(struct process *p, uint32_t node, uint64_t pc);
 	int (*site_skip)(struct process *p, const char *regex, const char **error);
-	int (*profile)(const struct process *p, const struct profile_ask *ask, struct profile *profile);
-	const char *(*trouble)(const struct process *p);	/* after -EBADMSG: what is wrong, in one line */
-	void (*release)(struct process *p);	/* P is being freed */
+	int (*profile)(const struct process *p, const struct profile_ask *ask,
+		       struct profile *profile);
+	/* after -EBADMSG: what is wrong, in one line */
+	const char *(*trouble)(const struct process *p);
+	void (*release)(struct process *p); /* P is being freed */
 };
 
-/* What P holds, as ASK says (process/profile_make.h). -EBADMSG: what tells of P is damaged there, process_trouble() says how. */
-int process_profile(const struct process *p, const struct profile_ask *ask, struct profile *profile) MUST_USE;
+/*
+ * What P holds, as ASK says (process/profile_make.h). -EBADMSG: what tells of P is damaged there,
+ * process_trouble() says how.
+ */
+int process_profile(const struct process *p, const struct profile_ask *ask,
+		    struct profile *profile) MUST_USE;
 const char *process_trouble(const struct process *p);
 
 /* Parent node of STACK, 0 at a root; *PC its pc. */
 uint32_t process_stack_parent(const struct process *p, uint32_t stack, uint64_t *pc);
 /* False: nothing is to be looked up, process_frames() knows. */
-bool process_question(const struct process *p, uint32_t node, uint64_t pc, struct symbol_question *q);
+bool process_question(const struct process *p, uint32_t node, uint64_t pc,
+		      struct symbol_question *q);
 /* `set site-skip`, as symbols_site_skip(). */
 int process_site_skip(struct process *p, const char *regex, const char **error) MUST_USE;
 /* Symbol frames at a node: as symbols_resolve with the module that was there. */
 struct symbol_frames process_frames(struct process *p, uint32_t node, uint64_t pc);
 
-/* For sources: the module and address that PC at NODE is of; and what its own file's symbols say of it. */
+/*
+ * For sources: the module and address that PC at NODE is of; and what its own file's symbols say of
+ * it.
+ */
 void process_code(const struct process *p, uint32_t node, uint64_t pc, struct symbol_question *q);
 struct symbol_frames process_look_up(struct process *p, uint32_t node, uint64_t pc);
 /* PC is in the code of our agent in P. */

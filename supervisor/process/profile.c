@@ -34,7 +34,8 @@ static bool changed(const struct profile_row *r)
 }
 
 /* NOW without BEFORE; either may be NULL: it is not there. */
-static struct profile_row row_subtract(const struct profile_row *now, const struct profile_row *before)
+static struct profile_row row_subtract(const struct profile_row *now,
+				       const struct profile_row *before)
 {
 	static const struct profile_row none;
 	struct profile_row r = now ? *now : (struct profile_row){ .stack = before->stack };
@@ -70,8 +71,10 @@ int profile_subtract(struct profile *p, struct profile *before)
 	sort_by_stack(p);
 	sort_by_stack(before);
 	while (i < p->count || j < before->count) {
-		bool left = i < p->count && (j == before->count || p->row[i].stack <= before->row[j].stack);
-		bool right = j < before->count && (i == p->count || before->row[j].stack <= p->row[i].stack);
+		bool left = i < p->count &&
+			    (j == before->count || p->row[i].stack <= before->row[j].stack);
+		bool right = j < before->count &&
+			     (i == p->count || before->row[j].stack <= p->row[i].stack);
 
 		row[n] = row_subtract(left ? &p->row[i] : NULL, right ? &before->row[j] : NULL);
 		if (!p->has_totals || !before->has_totals)

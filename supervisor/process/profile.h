@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * profile.h - what stacks hold at one moment: the one form that every report is made from, wherever the numbers come from (a ledger now, at
- * its peak or at a time in between, a snapshot, the difference of two of them; later files, logs). A copy: it stays as it was while the target runs on. Caller's storage, profile_release() frees.
+ * profile.h - what stacks hold at one moment: the one form that every report is made from, wherever
+ * the numbers come from (a ledger now, at its peak or at a time in between, a snapshot, the
+ * difference of two of them; later files, logs). A copy: it stays as it was while the target runs
+ * on. Caller's storage, profile_release() frees.
  */
 #ifndef MTRUN_PROFILE_H
 #define MTRUN_PROFILE_H
@@ -10,26 +12,31 @@
 
 struct profile_row {
 	uint32_t stack;
-	uint32_t thread;		/* tid; 0 unless PROFILE_THREADS */
-	uint64_t block;			/* the size of each of its blocks; 0 unless PROFILE_SIZES */
-	int64_t size, count;		/* live */
-	uint64_t total_size, total_count, temporary;	/* since the start; 0 unless `has_totals` */
-	int64_t usable;			/* what the allocator set aside for `size`; 0 unless `has_usable` */
-	int64_t before;			/* of a difference: the live bytes at the earlier moment, `size` being what came since */
+	uint32_t thread;     /* tid; 0 unless PROFILE_THREADS */
+	uint64_t block;	     /* the size of each of its blocks; 0 unless PROFILE_SIZES */
+	int64_t size, count; /* live */
+	uint64_t total_size, total_count, temporary; /* since the start; 0 unless `has_totals` */
+	/* what the allocator set aside for `size`; 0 unless `has_usable` */
+	int64_t usable;
+	/* of a difference: the live bytes at the earlier moment, `size` being what came since */
+	int64_t before;
 	int64_t count_before;
 };
 
 struct profile {
-	uint64_t ms;			/* the moment, since tracing began */
-	uint64_t since_ms;		/* of a difference: the earlier moment */
+	uint64_t ms;	   /* the moment, since tracing began */
+	uint64_t since_ms; /* of a difference: the earlier moment */
 	bool has_totals, has_usable, is_difference;
-	bool estimated;			/* from samples, already scaled up (weights.h) */
+	bool estimated; /* from samples, already scaled up (weights.h) */
 	size_t count;
-	struct profile_row *row;	/* one for each stack (thread, block size) */
+	struct profile_row *row; /* one for each stack (thread, block size) */
 };
 
-int profile_copy(struct profile *to, const struct profile *from) MUST_USE;	/* 0 or -ENOMEM */
-/* P becomes what has come since BEFORE (less: negative), stack by stack; both by stack alone, and may be sorted here. 0 or -ENOMEM. */
+int profile_copy(struct profile *to, const struct profile *from) MUST_USE; /* 0 or -ENOMEM */
+/*
+ * P becomes what has come since BEFORE (less: negative), stack by stack; both by stack alone, and
+ * may be sorted here. 0 or -ENOMEM.
+ */
 int profile_subtract(struct profile *p, struct profile *before) MUST_USE;
 /* Of a difference: what holds as much as before is left out. */
 void profile_drop_unchanged(struct profile *p);

@@ -10,10 +10,11 @@
 #include "process/usable.h"
 
 /*
- * The ledger keeps sums per stack, now and at the peak; those are copied in one pass over the stack ids. Who allocated a block, how large each
- * one is and how old is only known of live blocks: for such questions the blocks are walked and gathered by (stack, thread, size).
+ * The ledger keeps sums per stack, now and at the peak; those are copied in one pass over the stack
+ * ids. Who allocated a block, how large each one is and how old is only known of live blocks: for
+ * such questions the blocks are walked and gathered by (stack, thread, size).
  */
-#define SUM_MOST (INT64_MAX / 1024)	/* of all rows together: views may multiply a little */
+#define SUM_MOST (INT64_MAX / 1024) /* of all rows together: views may multiply a little */
 
 static void sum(int64_t *v, uint64_t more)
 {
@@ -31,7 +32,10 @@ static void bound(int64_t *v, int64_t *left)
 	*left -= *v < 0 ? -*v : *v;
 }
 
-/* Sizes are the process' word. Whoever adds rows up need not think of overflow: what is in them was cut down here. */
+/*
+ * Sizes are the process' word. Whoever adds rows up need not think of overflow: what is in them was
+ * cut down here.
+ */
 static void bound_rows(struct profile *p)
 {
 	int64_t size = SUM_MOST, count = SUM_MOST, usable = SUM_MOST;
@@ -51,7 +55,8 @@ static struct profile_row *append(struct profile *p, size_t *allocated)
 	return &p->row[p->count++];
 }
 
-static int from_stacks(struct profile *p, const struct ledger *ledger, const struct profile_ask *ask)
+static int from_stacks(struct profile *p, const struct ledger *ledger,
+		       const struct profile_ask *ask)
 {
 	size_t n = ledger_stacks(ledger), allocated = 0;
 	struct ledger_totals totals;
@@ -66,13 +71,18 @@ static int from_stacks(struct profile *p, const struct ledger *ledger, const str
 
 		if (ask->detail & PROFILE_PEAK)
 			ledger_stack_at_peak(ledger, id, &size, &count);
-		if (size == 0 && count == 0 && (!(ask->detail & PROFILE_DEAD) || s->total_count == 0))
+		if (size == 0 && count == 0 &&
+		    (!(ask->detail & PROFILE_DEAD) || s->total_count == 0))
 			continue;
 		row = append(p, &allocated);
 		if (!row)
 			return -ENOMEM;
-		*row = (struct profile_row){ .stack = id, .size = size, .count = count, .total_size = s->total_bytes,
-					     .total_count = s->total_count, .temporary = s->temporary };
+		*row = (struct profile_row){ .stack = id,
+					     .size = size,
+					     .count = count,
+					     .total_size = s->total_bytes,
+					     .total_count = s->total_count,
+					     .temporary = s->temporary };
 	}
 	return 0;
 }
@@ -123,7 +133,9 @@ static int from_past(struct profile *p, const struct ledger *ledger, uint64_t ms
 	p->ms = interval.ms;
 	p->row = calloc((size_t)n + 1, sizeof(*p->row));
 	for (ssize_t i = 0; p->row && i < n; i++)
-		p->row[p->count++] = (struct profile_row){ .stack = held[i].stack, .size = held[i].bytes, .count = held[i].count };
+		p->row[p->count++] = (struct profile_row){ .stack = held[i].stack,
+							   .size = held[i].bytes,
+							   .count = held[i].count };
 	free(held);
 	return p->row ? 0 : -ENOMEM;
 }
@@ -133,10 +145,11 @@ struct gather {
 	const struct ledger *ledger;
 	const struct profile_ask *ask;
 	size_t allocated;
-	uint32_t *of_stack;		/* row number + 1 by stack, where nothing else tells rows apart; else NULL */
-	uint32_t *bucket;		/* row number + 1, open addressing */
-	size_t nbuckets;		/* power of two */
-	uint32_t last;			/* row + 1 of the last block: neighbours are often alike */
+	/* row number + 1 by stack, where nothing else tells rows apart; else NULL */
+	uint32_t *of_stack;
+	uint32_t *bucket; /* row number + 1, open addressing */
+	size_t nbuckets;  /* power of two */
+	uint32_t last;	  /* row + 1 of the last block: neighbours are often alike */
 };
 
 static size_t gather_hash(uint32_t stack, uint32_t thread, uint64_t block)
@@ -192,7 +205,8 @@ static struct profile_row *gather_row(struct gather *g, const struct profile_row
 		return &g->p->row[g->last - 1];
 	if (g->p->count * 2 >= g->nbuckets && gather_rehash(g))
 		return NULL;
-	for (at = gather_hash(key->stack, key->thread, key->block) & (g->nbuckets - 1); g->bucket[at]; at = (at + 1) & (g->nbuckets - 1))
+	for (at = gather_hash(key->stack, key->thread, key->block) & (g->nbuckets - 1);
+	     g->bucket[at]; at = (at + 1) & (g->nbuckets - 1))
 		if (gather_is(&g->p->row[g->bucket[at] - 1], key)) {
 			g->last = g->bucket[at];
 			return &g->p->row[g->last - 1];
@@ -208,7 +222,8 @@ static struct profile_row *gather_row(struct gather *g, const struct profile_row
 static int gather_usable(void *ctx, const struct ledger_block *b, uint64_t usable)
 {
 	struct gather *g = ctx;
-	struct profile_row key = { .stack = g->ask->detail & PROFILE_NO_STACKS ? 0 : b->stack }, *row;
+	struct profile_row key = { .stack = g->ask->detail & PROFILE_NO_STACKS ? 0 : b->stack },
+			   *row;
 
 	if (!counted(g->ask, b))
 		return 0;
@@ -232,7 +247,8 @@ static int gather_block(void *ctx, const struct ledger_block *b)
 	return gather_usable(ctx, b, 0);
 }
 
-static int from_blocks(struct profile *p, const struct ledger *ledger, const struct profile_ask *ask)
+static int from_blocks(struct profile *p, const struct ledger *ledger,
+		       const struct profile_ask *ask)
 {
 	struct gather g = { .p = p, .ledger = ledger, .ask = ask };
 	int err;
@@ -242,14 +258,16 @@ static int from_blocks(struct profile *p, const struct ledger *ledger, const str
 		if (!g.of_stack)
 			return -ENOMEM;
 	}
-	err = ask->usable ? usable_each(ask->usable, gather_usable, &g) : ledger_each_block(ledger, gather_block, &g);
+	err = ask->usable ? usable_each(ask->usable, gather_usable, &g)
+			  : ledger_each_block(ledger, gather_block, &g);
 	p->ms = ask->now_ms;
 	free(g.of_stack);
 	free(g.bucket);
 	return err;
 }
 
-int profile_from_ledger(struct profile *p, const struct ledger *ledger, const struct profile_ask *ask)
+int profile_from_ledger(struct profile *p, const struct ledger *ledger,
+			const struct profile_ask *ask)
 {
 	bool blocks = ask->detail & (PROFILE_THREADS | PROFILE_SIZES) || ask->min_age_ms;
 	struct ledger_totals totals;

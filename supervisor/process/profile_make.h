@@ -12,24 +12,31 @@ struct ledger;
 struct usable;
 
 enum profile_detail {
-	PROFILE_PEAK    = 1,		/* what was live at the peak */
-	PROFILE_THREADS = 2,		/* rows tell allocating threads apart; live blocks only */
-	PROFILE_SIZES   = 4,		/* rows tell block sizes apart; live blocks only */
-	PROFILE_DEAD    = 8,		/* also stacks that hold nothing */
-	PROFILE_NO_STACKS = 16,		/* with _THREADS, _SIZES: stacks are not told apart, all are 0 */
-	PROFILE_PAST    = 32,		/* what was live at the maximum of the interval that `at_ms` is in */
+	PROFILE_PEAK = 1,    /* what was live at the peak */
+	PROFILE_THREADS = 2, /* rows tell allocating threads apart; live blocks only */
+	PROFILE_SIZES = 4,   /* rows tell block sizes apart; live blocks only */
+	PROFILE_DEAD = 8,    /* also stacks that hold nothing */
+	/* with _THREADS, _SIZES: stacks are not told apart, all are 0 */
+	PROFILE_NO_STACKS = 16,
+	/* what was live at the maximum of the interval that `at_ms` is in */
+	PROFILE_PAST = 32,
 };
 
 struct profile_ask {
-	unsigned detail;		/* enum profile_detail */
-	unsigned counted;		/* LEDGER_COUNT_*: which kinds are in it */
+	unsigned detail;  /* enum profile_detail */
+	unsigned counted; /* LEDGER_COUNT_*: which kinds are in it */
 	uint64_t now_ms;
-	uint64_t min_age_ms;		/* only blocks at least this old; 0: all */
+	uint64_t min_age_ms; /* only blocks at least this old; 0: all */
 	uint64_t at_ms;
-	const struct usable *usable;	/* NULL: not asked for; else its rule is known, and it is what is live now */
+	/* NULL: not asked for; else its rule is known, and it is what is live now */
+	const struct usable *usable;
 };
 
-/* 0, -ENOMEM, or -EINVAL if the peak or the past is asked for in a detail that is not kept, or what is usable of it. */
-int profile_from_ledger(struct profile *p, const struct ledger *ledger, const struct profile_ask *ask) MUST_USE;
+/*
+ * 0, -ENOMEM, or -EINVAL if the peak or the past is asked for in a detail that is not kept, or what
+ * is usable of it.
+ */
+int profile_from_ledger(struct profile *p, const struct ledger *ledger,
+			const struct profile_ask *ask) MUST_USE;
 
 #endif

@@ -5,7 +5,10 @@
 #include <signal.h>
 #include <stdlib.h>
 
-/* One thread for each batch: it lives from resolver_start() to resolver_finish(). All signals stay with the main thread. */
+/*
+ * One thread for each batch: it lives from resolver_start() to resolver_finish(). All signals stay
+ * with the main thread.
+ */
 struct resolver {
 	struct symbols *symbols;
 	const struct resolver_question *question;
@@ -32,13 +35,16 @@ static void *run(void *arg)
 
 		found &= !q->first;
 		if (!found && !__atomic_load_n(&r->stop, __ATOMIC_RELAXED))
-			found = has_site(symbols_resolve(r->symbols, q->q.module, q->q.pc, q->q.exact)) && r->until_site;
+			found = has_site(symbols_resolve(r->symbols, q->q.module, q->q.pc,
+							 q->q.exact)) &&
+				r->until_site;
 		__atomic_store_n(&r->done, i + 1, __ATOMIC_RELEASE);
 	}
 	return NULL;
 }
 
-struct resolver *resolver_start(struct symbols *symbols, const struct resolver_question *question, size_t n, bool until_site)
+struct resolver *resolver_start(struct symbols *symbols, const struct resolver_question *question,
+				size_t n, bool until_site)
 {
 	struct resolver *r = calloc(1, sizeof(*r));
 	sigset_t all, was;
@@ -46,7 +52,9 @@ struct resolver *resolver_start(struct symbols *symbols, const struct resolver_q
 
 	if (!r)
 		return NULL;
-	*r = (struct resolver){ .symbols = symbols, .question = question, .n = n, .until_site = until_site };
+	*r = (struct resolver){
+		.symbols = symbols, .question = question, .n = n, .until_site = until_site
+	};
 	sigfillset(&all);
 	sigdelset(&all, SIGBUS);
 	pthread_sigmask(SIG_SETMASK, &all, &was);
@@ -64,10 +72,7 @@ size_t resolver_done(const struct resolver *r)
 	return __atomic_load_n(&r->done, __ATOMIC_ACQUIRE);
 }
 
-void resolver_stop(struct resolver *r)
-{
-	__atomic_store_n(&r->stop, true, __ATOMIC_RELAXED);
-}
+void resolver_stop(struct resolver *r) { __atomic_store_n(&r->stop, true, __ATOMIC_RELAXED); }
 
 void resolver_finish(struct resolver *r)
 {

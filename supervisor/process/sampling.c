@@ -2,16 +2,21 @@
 /*
  * sampling.c - sampling switched on and off while the threads of the target are wherever they are.
  *
- * On. The period is set: from then on hooks count each block that they tell of in `known` (inject/wire.h), and still tell of every release. A hook may have
- * looked just before, so every thread is made to pass a memory barrier, and then each is waited for until it was seen once not to keep books: what it tells of after
- * that is counted. What they had told of until then is taken out of the rings and is in the ledger, whose blocks are counted now. Then every
- * block that the ledger knows or will know is counted, and releases of others need not be told of: `filter`. Nobody waits for that.
+ * On. The period is set: from then on hooks count each block that they tell of in `known`
+ * (inject/wire.h), and still tell of every release. A hook may have looked just before, so every
+ * thread is made to pass a memory barrier, and then each is waited for until it was seen once not
+ * to keep books: what it tells of after that is counted. What they had told of until then is taken
+ * out of the rings and is in the ledger, whose blocks are counted now. Then every block that the
+ * ledger knows or will know is counted, and releases of others need not be told of: `filter`.
+ * Nobody waits for that.
  *
- * Anew. While nothing is recorded (off.c) hooks count nothing, and all that was counted is forgotten, if nobody is just now about to count: what stays counted by
- * mistake is only told of in vain. Recording then begins as above.
+ * Anew. While nothing is recorded (off.c) hooks count nothing, and all that was counted is
+ * forgotten, if nobody is just now about to count: what stays counted by mistake is only told of in
+ * vain. Recording then begins as above.
  *
- * Off. First `filter`, then the period: who sees a block that was told of as of old sees that every release is told of, too. Blocks stay counted until they are
- * released, so that it can be on again at any time.
+ * Off. First `filter`, then the period: who sees a block that was told of as of old sees that every
+ * release is told of, too. Blocks stay counted until they are released, so that it can be on again
+ * at any time.
  */
 #include "process/sampling.h"
 
@@ -24,8 +29,9 @@
 #include "inject/large.h"
 #include "process/process.h"
 
-#define BUSY  1u			/* of wire_thread.mark */
-#define LOOKS 1000			/* some 50 us: a thread that allocates is busy often, and never for long */
+#define BUSY 1u /* of wire_thread.mark */
+/* some 50 us: a thread that allocates is busy often, and never for long */
+#define LOOKS 1000
 
 uint64_t sampling_seed(void)
 {
@@ -39,7 +45,8 @@ uint64_t sampling_seed(void)
 /* All that is told of is counted. */
 static void filter(struct process *p)
 {
-	for (uint32_t i = 0; i < WIRE_COUNTERS; i++)	/* blocks that were told of when nobody looked after that */
+	/* blocks that were told of when nobody looked after that */
+	for (uint32_t i = 0; i < WIRE_COUNTERS; i++)
 		__atomic_store_n(&p->wire->released[i], 0, __ATOMIC_RELAXED);
 	ledger_know_all(p->ledger, true);
 	__atomic_store_n(&p->wire->filter, 1, __ATOMIC_SEQ_CST);
@@ -76,10 +83,14 @@ void sampling_switch(struct process *p, uint64_t period)
 	p->sampling = (struct sampling){ .pending = true };
 }
 
-/* Those that run now are interrupted; where the kernel cannot do that, it takes as long as it takes. */
+/*
+ * Those that run now are interrupted; where the kernel cannot do that, it takes as long as it
+ * takes.
+ */
 static bool fence(const struct process *p)
 {
-	return (p->fences && syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0) == 0) || syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0) == 0;
+	return (p->fences && syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0) == 0) ||
+	       syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0) == 0;
 }
 
 /* Whether each thread was seen not to keep books. */
@@ -91,7 +102,8 @@ static bool seen_idle(struct process *p)
 	for (uint32_t i = 0; i < high; i++) {
 		const struct wire_thread *t = &p->wire->thread[i];
 
-		if (__atomic_load_n(&t->fs, __ATOMIC_ACQUIRE) <= 1 || !(__atomic_load_n(&t->mark, __ATOMIC_ACQUIRE) & BUSY))
+		if (__atomic_load_n(&t->fs, __ATOMIC_ACQUIRE) <= 1 ||
+		    !(__atomic_load_n(&t->mark, __ATOMIC_ACQUIRE) & BUSY))
 			p->sampling.idle[i / 64] |= 1ull << i % 64;
 		all &= p->sampling.idle[i / 64] >> i % 64 & 1;
 	}

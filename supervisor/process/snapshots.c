@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 /*
- * snapshots.c - a short list of named profiles. They are copies, and so stay when the program goes on, and when it ends.
+ * snapshots.c - a short list of named profiles. They are copies, and so stay when the program goes
+ * on, and when it ends.
  */
 #include "process/snapshots.h"
 
@@ -27,7 +28,8 @@ int snapshots_add(struct snapshots *s, const char *name, struct profile *profile
 	if (same)
 		forget(s, (size_t)(same - s->snapshot));
 	err = -ENOSPC;
-	if (s->count == SNAPSHOTS_MOST || (s->rows + profile->count) * sizeof(*profile->row) > SNAPSHOTS_MEMORY)
+	if (s->count == SNAPSHOTS_MOST ||
+	    (s->rows + profile->count) * sizeof(*profile->row) > SNAPSHOTS_MEMORY)
 		goto fail;
 	err = -ENOMEM;
 	more = realloc(s->snapshot, (s->count + 1) * sizeof(*more));

@@ -1,29 +1,32 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * snapshots.h - what a process held when it was asked to be remembered, under a name. Pure data, embedded in struct process. Bounded: names are also
- * the program's own to give (mtrun_snapshot).
+ * snapshots.h - what a process held when it was asked to be remembered, under a name. Pure data,
+ * embedded in struct process. Bounded: names are also the program's own to give (mtrun_snapshot).
  */
 #ifndef MTRUN_SNAPSHOTS_H
 #define MTRUN_SNAPSHOTS_H
 
-#include "process/profile.h"
 #include "base/types.h"
+#include "process/profile.h"
 
-#define SNAPSHOTS_MOST   1000u
+#define SNAPSHOTS_MOST	 1000u
 #define SNAPSHOTS_MEMORY ((size_t)256 << 20)
-#define SNAPSHOT_NAME    65u		/* bytes, with the end */
+#define SNAPSHOT_NAME	 65u /* bytes, with the end */
 
 struct snapshot {
 	char name[SNAPSHOT_NAME];
-	struct profile profile;		/* by stack; its ms is when it was taken */
+	struct profile profile; /* by stack; its ms is when it was taken */
 };
 struct snapshots {
-	struct snapshot *snapshot;	/* in the order taken */
+	struct snapshot *snapshot; /* in the order taken */
 	size_t count;
-	size_t rows;			/* of all */
+	size_t rows; /* of all */
 };
 
-/* Takes PROFILE over, also on errors; one of the same NAME is replaced. 0, -ENOMEM, -ENOSPC (too many), -EINVAL (no name, or too long). */
+/*
+ * Takes PROFILE over, also on errors; one of the same NAME is replaced. 0, -ENOMEM, -ENOSPC (too
+ * many), -EINVAL (no name, or too long).
+ */
 int snapshots_add(struct snapshots *s, const char *name, struct profile *profile) MUST_USE;
 const struct snapshot *snapshots_find(const struct snapshots *s, const char *name);
 void snapshots_release(struct snapshots *s);

@@ -13,39 +13,47 @@
  *
  *	       | previous | head            | the block ...        | previous | head
  *	       +----------+-----------------+----------------------+----------+------
- *	chunk -^          | size | A | M | P|^- address            ^- the block may use this word too, unless it is M
+ *	chunk -^          | size | A | M | P|^- address            ^- the block may use this
+ *	                                                              word too, unless it is M
  *
- * M: a mapping of its own, which began `previous` bytes before the chunk. These words are read in large pieces, because a system call for each
- * block would take seconds. The program may run meanwhile, and free the block or resize it: then the words can be anything, and one that such
- * a block cannot have counts for nothing; the block is taken as malloc would have made it.
+ * M: a mapping of its own, which began `previous` bytes before the chunk. These words are read in
+ * large pieces, because a system call for each block would take seconds. The program may run
+ * meanwhile, and free the block or resize it: then the words can be anything, and one that such a
+ * block cannot have counts for nothing; the block is taken as malloc would have made it.
  *
- * jemalloc's size classes are documented: multiples of 16 up to 128, then four for each doubling. Blocks asked for with an alignment may be in a
- * larger class than their size tells; their alignment is not in the ledger, and they are taken as if it had not been asked for.
+ * jemalloc's size classes are documented: multiples of 16 up to 128, then four for each doubling.
+ * Blocks asked for with an alignment may be in a larger class than their size tells; their
+ * alignment is not in the ledger, and they are taken as if it had not been asked for.
  *
- * The others: tcmalloc and mimalloc leave a block in its class when realloc makes it smaller, so that its size does not tell the class, and
- * where they keep it is nobody's business but theirs. musl has it in a form that only its own version can read.
+ * The others: tcmalloc and mimalloc leave a block in its class when realloc makes it smaller, so
+ * that its size does not tell the class, and where they keep it is nobody's business but theirs.
+ * musl has it in a form that only its own version can read.
  */
 
-/* ---- the rules ------------------------------------------------------------------------------------------------------------------- */
+/* ---- the rules ----------------------------------------------------------- */
 
-#define GLIBC_MAPPED   2u
-#define GLIBC_FLAGS    7u
-#define GLIBC_LEAST    32u		/* bytes of the smallest chunk: what is left over is part of a block up to this much */
-#define GLIBC_PAGE     4096u
-#define GLIBC_HUGE     (2u << 20)	/* mappings are rounded up to that by a tunable */
+#define GLIBC_MAPPED 2u
+#define GLIBC_FLAGS  7u
+/* bytes of the smallest chunk: what is left over is part of a block up to this much */
+#define GLIBC_LEAST 32u
+#define GLIBC_PAGE  4096u
+#define GLIBC_HUGE  (2u << 20) /* mappings are rounded up to that by a tunable */
 
 uint64_t usable_glibc(raddr_t address, uint64_t size, uint64_t previous, uint64_t head)
 {
-	uint64_t usual = (size + 8 + 15) & ~15ull, chunk = head & ~(uint64_t)GLIBC_FLAGS, aligned = address & -address;
+	uint64_t usual = (size + 8 + 15) & ~15ull, chunk = head & ~(uint64_t)GLIBC_FLAGS,
+		 aligned = address & -address;
 
 	if (usual < GLIBC_LEAST)
 		usual = GLIBC_LEAST;
 	if (aligned == 16)
-		aligned = 0;		/* every block is */
+		aligned = 0; /* every block is */
 	if (head & GLIBC_MAPPED) {
-		bool whole = !((address - 16 - previous) % GLIBC_PAGE) && !((previous + chunk) % GLIBC_PAGE);
+		bool whole = !((address - 16 - previous) % GLIBC_PAGE) &&
+			     !((previous + chunk) % GLIBC_PAGE);
 
-		if (whole && chunk >= size + 16 && chunk - size - 16 <= aligned + GLIBC_PAGE + GLIBC_HUGE)
+		if (whole && chunk >= size + 16 &&
+		    chunk - size - 16 <= aligned + GLIBC_PAGE + GLIBC_HUGE)
 			return chunk - 16;
 	} else if (!(chunk & 15) && chunk >= usual && chunk - usual <= aligned + GLIBC_LEAST) {
 		return chunk - 8;
@@ -60,20 +68,21 @@ uint64_t usable_jemalloc(uint64_t size)
 
 	if (size <= 8)
 		return 8;
-	log = 63 - (unsigned)__builtin_clzll(size * 2 - 1);	/* size is in (2^(log-1), 2^log] */
+	log = 63 - (unsigned)__builtin_clzll(size * 2 - 1); /* size is in (2^(log-1), 2^log] */
 	if (log > 7)
 		step = 1ull << (log - 3);
 	return (size + step - 1) & ~(step - 1);
 }
 
-/* ---- reading -------------------------------------------------------------------------------------------------------------------------- */
+/* ---- reading ------------------------------------------------------------- */
 
-#define WINDOW (1u << 20)		/* bytes read at once: they stay in the cache until they are looked at */
-#define SPANS  512u			/* in a window */
+/* bytes read at once: they stay in the cache until they are looked at */
+#define WINDOW (1u << 20)
+#define SPANS  512u /* in a window */
 #define BLOCKS 16384u
-#define PAGE   4096u			/* the ledger's; so many blocks at most begin in it */
-#define GAP    1024u			/* to read this much more costs no more than another span */
-#define WORDS  16u			/* before a block */
+#define PAGE   4096u /* the ledger's; so many blocks at most begin in it */
+#define GAP    1024u /* to read this much more costs no more than another span */
+#define WORDS  16u   /* before a block */
 
 struct reader {
 	const struct usable *u;
@@ -81,10 +90,10 @@ struct reader {
 	void *ctx;
 	struct remote_span span[SPANS];
 	size_t spans, used;
-	size_t blocks, first;		/* first: of the page whose blocks are being told */
+	size_t blocks, first; /* first: of the page whose blocks are being told */
 	uint8_t *window;
-	struct ledger_block *block;	/* those whose words will be in the window, */
-	uint32_t *at;			/* and where */
+	struct ledger_block *block; /* those whose words will be in the window, */
+	uint32_t *at;		    /* and where */
 };
 
 /* What is usable of all that B stands for. */
@@ -92,7 +101,8 @@ static uint64_t in_all(const struct ledger_block *b, uint64_t usable)
 {
 	if (b->count == 1 && b->bytes == b->size)
 		return usable;
-	return b->size ? (uint64_t)((double)usable * (double)b->bytes / (double)b->size) : usable * b->count;
+	return b->size ? (uint64_t)((double)usable * (double)b->bytes / (double)b->size)
+		       : usable * b->count;
 }
 
 static int look(struct reader *r)
@@ -104,7 +114,10 @@ static int look(struct reader *r)
 		uint64_t word[2];
 
 		memcpy(word, r->window + r->at[i], sizeof(word));
-		stop = r->fn(r->ctx, &r->block[i], in_all(&r->block[i], usable_glibc(r->block[i].address, r->block[i].size, word[0], word[1])));
+		stop = r->fn(r->ctx, &r->block[i],
+			     in_all(&r->block[i],
+				    usable_glibc(r->block[i].address, r->block[i].size, word[0],
+						 word[1])));
 	}
 	r->spans = r->used = r->blocks = r->first = 0;
 	return stop;
@@ -141,7 +154,8 @@ static void page_end(struct reader *r)
 	reach(r, from - WORDS, to);
 	last = &r->span[r->spans - 1];
 	for (; r->first < r->blocks; r->first++)
-		r->at[r->first] = (uint32_t)(r->used - last->len + (r->block[r->first].address - WORDS - last->address));
+		r->at[r->first] = (uint32_t)(r->used - last->len +
+					     (r->block[r->first].address - WORDS - last->address));
 }
 
 /* Blocks come page by page. */
@@ -152,9 +166,11 @@ static int take(void *ctx, const struct ledger_block *b)
 
 	if (b->mapping)
 		return r->fn(r->ctx, b, b->size);
-	if (r->first == r->blocks || r->blocks == BLOCKS || b->address >> 12 != r->block[r->first].address >> 12) {
+	if (r->first == r->blocks || r->blocks == BLOCKS ||
+	    b->address >> 12 != r->block[r->first].address >> 12) {
 		page_end(r);
-		if (r->spans == SPANS || r->blocks > BLOCKS - PAGE || r->used > WINDOW - GAP - PAGE - WORDS)
+		if (r->spans == SPANS || r->blocks > BLOCKS - PAGE ||
+		    r->used > WINDOW - GAP - PAGE - WORDS)
 			stop = look(r);
 	}
 	r->block[r->blocks++] = *b;
@@ -187,7 +203,8 @@ static int compute(void *ctx, const struct ledger_block *b)
 	return r->fn(r->ctx, b, b->mapping ? b->size : in_all(b, usable_jemalloc(b->size)));
 }
 
-int usable_each(const struct usable *u, int (*fn)(void *ctx, const struct ledger_block *b, uint64_t usable), void *ctx)
+int usable_each(const struct usable *u,
+		int (*fn)(void *ctx, const struct ledger_block *b, uint64_t usable), void *ctx)
 {
 	struct reader r = { .u = u, .fn = fn, .ctx = ctx };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 /*
- * usable_rule.c - whose rule says what is usable: only where one allocator alone serves the program, and it is glibc's or a jemalloc that can be told.
+ * usable_rule.c - whose rule says what is usable: only where one allocator alone serves the
+ * program, and it is glibc's or a jemalloc that can be told.
  */
 #include "process/usable_rule.h"
 
@@ -47,10 +48,12 @@ static raddr_t first_loaded(const struct process *p, const struct module *exe)
 	Elf64_Dyn entry;
 
 	for (unsigned i = 0; at && i < 256; i++, at += sizeof(entry)) {
-		if (remote_read(p->via, at, &entry, sizeof(entry)) != sizeof(entry) || entry.d_tag == DT_NULL)
+		if (remote_read(p->via, at, &entry, sizeof(entry)) != sizeof(entry) ||
+		    entry.d_tag == DT_NULL)
 			return 0;
 		if (entry.d_tag == DT_DEBUG)
-			return remote_read(p->via, entry.d_un.d_ptr + 8, &first, 8) == 8 ? first : 0;
+			return remote_read(p->via, entry.d_un.d_ptr + 8, &first, 8) == 8 ? first
+											 : 0;
 	}
 	return 0;
 }
@@ -58,13 +61,17 @@ static raddr_t first_loaded(const struct process *p, const struct module *exe)
 /* Whether names are looked up in M before libc, so that the whole program's malloc is M's. */
 static bool before_libc(const struct process *p, const struct module *exe, const struct module *m)
 {
-	struct { raddr_t bias, name, dynamic, next; } link;
+	struct {
+		raddr_t bias, name, dynamic, next;
+	} link;
 	raddr_t at;
 
 	if (m == exe)
 		return true;
 	at = first_loaded(p, exe);
-	for (unsigned i = 0; at && i < 65536 && remote_read(p->via, at, &link, sizeof(link)) == sizeof(link); i++, at = link.next) {
+	for (unsigned i = 0;
+	     at && i < 65536 && remote_read(p->via, at, &link, sizeof(link)) == sizeof(link);
+	     i++, at = link.next) {
 		const struct module *here = modules_find(&p->modules, link.dynamic, UINT32_MAX);
 
 		if (here == m)
@@ -86,7 +93,8 @@ static bool is_glibc(const struct module *m)
 	if (m->roles & MODULE_LIBC)
 		return !(m->roles & MODULE_LDSO);
 	/* without names it was recognized by glibc's own code */
-	return elf_is_static(m->elf) && (!elf_has_functions(m->elf) || defines(m, "_int_malloc") || defines(m, "__libc_mallopt"));
+	return elf_is_static(m->elf) && (!elf_has_functions(m->elf) || defines(m, "_int_malloc") ||
+					 defines(m, "__libc_mallopt"));
 }
 
 /* Functions that --hook named, or in a static program those of an allocator beside libc's. */
@@ -108,11 +116,14 @@ static bool has_own(const struct process *p, bool is_libcs)
 
 static bool gone(const struct process *p)
 {
-	return p->state == PROCESS_EXITED || p->state == PROCESS_REPLACED || p->state == PROCESS_DETACHED;
+	return p->state == PROCESS_EXITED || p->state == PROCESS_REPLACED ||
+	       p->state == PROCESS_DETACHED;
 }
 
 /* NULL: the rule is known. */
-static const char *reason(const struct process *p, const struct module *exe, const struct module *libc, const struct module *allocator, size_t allocators)
+static const char *reason(const struct process *p, const struct module *exe,
+			  const struct module *libc, const struct module *allocator,
+			  size_t allocators)
 {
 	if (gone(p))
 		return "its memory cannot be read any more";
@@ -150,5 +161,7 @@ void usable_init(struct usable *u, const struct process *p)
 	else if (allocator ? is_jemalloc(allocator) : is_glibc(libc))
 		u->rule = allocator ? USABLE_JEMALLOC : USABLE_GLIBC;
 	else
-		snprintf(u->why, sizeof(u->why), "the allocator in %.64s does not let it be told from outside", base_name(allocator ? allocator : libc));
+		snprintf(u->why, sizeof(u->why),
+			 "the allocator in %.64s does not let it be told from outside",
+			 base_name(allocator ? allocator : libc));
 }

@@ -8,19 +8,21 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/proc.h"
 #include "inject/wire.h"
+#include "process/process.h"
 #include "symbols/demangle.h"
 #include "symbols/elf.h"
 #include "tracee/agent.h"
-#include "base/proc.h"
-#include "process/process.h"
 
 /*
- * The kernel's list of mappings says most. It does not say whose an anonymous mapping is: glibc and musl put a thread's control block at the
- * top of its stack, and the thread pointer, by which our slots know their threads, points there; the stack pointer of a thread that sleeps is in
- * /proc. Everything else that is anonymous, and has blocks below the address in the same mapping, belongs to an allocator.
+ * The kernel's list of mappings says most. It does not say whose an anonymous mapping is: glibc and
+ * musl put a thread's control block at the top of its stack, and the thread pointer, by which our
+ * slots know their threads, points there; the stack pointer of a thread that sleeps is in /proc.
+ * Everything else that is anonymous, and has blocks below the address in the same mapping, belongs
+ * to an allocator.
  */
-#define CONTROL_BLOCK 4096		/* at most, above the thread pointer */
+#define CONTROL_BLOCK 4096 /* at most, above the thread pointer */
 
 struct lines {
 	char *text;
@@ -38,7 +40,7 @@ static void PRINTF(2, 3) say(struct lines *l, const char *format, ...)
 	l->used = n < 0 ? l->used : l->used + (size_t)n < l->len ? l->used + (size_t)n : l->len - 1;
 }
 
-/* ---- stacks ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- stacks -------------------------------------------------------------- */
 
 /* The stack pointer of a thread that is in a system call; 0: it runs. */
 static raddr_t sleeping_rsp(pid_t pid, pid_t tid)
@@ -86,12 +88,9 @@ static pid_t stack_owner(const struct process *p, const struct map *m, raddr_t a
 	return found;
 }
 
-static raddr_t main_thread_rsp(const struct process *p)
-{
-	return sleeping_rsp(p->via, p->pid);
-}
+static raddr_t main_thread_rsp(const struct process *p) { return sleeping_rsp(p->via, p->pid); }
 
-/* ---- modules --------------------------------------------------------------------------------------------------------------------- */
+/* ---- modules ------------------------------------------------------------- */
 
 static const struct module *module_at(const struct process *p, raddr_t addr)
 {
@@ -110,7 +109,8 @@ static const char *section_at(const struct module *m, uint64_t vaddr)
 	size_t n = elf_sections(m->elf, &s);
 
 	for (size_t i = 0; i < n; i++)
-		if (s[i].flags & 2 /* SHF_ALLOC */ && !(s[i].flags & 0x400 /* SHF_TLS */) && vaddr >= s[i].addr && vaddr - s[i].addr < s[i].size)
+		if (s[i].flags & 2 /* SHF_ALLOC */ && !(s[i].flags & 0x400 /* SHF_TLS */) &&
+		    vaddr >= s[i].addr && vaddr - s[i].addr < s[i].size)
 			return s[i].name;
 	return NULL;
 }
@@ -123,7 +123,8 @@ static bool symbol_at(const struct module *m, uint64_t vaddr, struct elf_symbol 
 	bool found = false;
 
 	while (elf_next_symbol(m->elf, &cursor, &s)) {
-		if (vaddr < s.value || vaddr - s.value >= (s.size ? s.size : 1) || (found && s.size >= best->size) || !*s.name || s.type > 2)
+		if (vaddr < s.value || vaddr - s.value >= (s.size ? s.size : 1) ||
+		    (found && s.size >= best->size) || !*s.name || s.type > 2)
 			continue;
 		*best = s;
 		found = true;
@@ -161,9 +162,10 @@ static void say_module(struct lines *l, struct process *p, const struct module *
 	}
 }
 
-/* ---- the whole ------------------------------------------------------------------------------------------------------------------- */
+/* ---- the whole ----------------------------------------------------------- */
 
-static void say_anonymous(struct lines *l, const struct process *p, const struct map *m, raddr_t addr)
+static void say_anonymous(struct lines *l, const struct process *p, const struct map *m,
+			  raddr_t addr)
 {
 	pid_t tid = stack_owner(p, m, addr);
 	struct ledger_block below;
@@ -196,11 +198,13 @@ static void say_mapped(struct lines *l, struct process *p, const struct map *m, 
 	else if (!strcmp(m->path, "[stack]")) {
 		raddr_t rsp = main_thread_rsp(p);
 
-		say(l, "the stack of thread %d%s", (int)p->pid, rsp && addr < rsp - 128 && rsp < m->end ? ", below what is in use" : "");
+		say(l, "the stack of thread %d%s", (int)p->pid,
+		    rsp && addr < rsp - 128 && rsp < m->end ? ", below what is in use" : "");
 	} else if (module)
 		say_module(l, p, module, addr);
 	else if (m->path[0] && strcmp(m->path, "[heap]"))
-		say(l, "%s+0x%" PRIx64 "%s", m->path, addr - m->start + m->offset, m->deleted ? " (deleted)" : "");
+		say(l, "%s+0x%" PRIx64 "%s", m->path, addr - m->start + m->offset,
+		    m->deleted ? " (deleted)" : "");
 	else
 		say_anonymous(l, p, m, addr);
 }
@@ -212,7 +216,8 @@ void classify_address(struct process *p, raddr_t addr, char *text, size_t len)
 	const struct map *m;
 
 	text[0] = '\0';
-	if (p->state == PROCESS_EXITED || p->state == PROCESS_REPLACED || p->state == PROCESS_DETACHED || maps_read(&maps, p->via)) {
+	if (p->state == PROCESS_EXITED || p->state == PROCESS_REPLACED ||
+	    p->state == PROCESS_DETACHED || maps_read(&maps, p->via)) {
 		say(&l, "unknown: the process is gone");
 		return;
 	}

@@ -5,13 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "inject/wire.h"
 #include "base/array.h"
+#include "inject/wire.h"
 #include "report/stacks.h"
 
 /*
- * One tree of stacks is grown of all: a node is looked for among those that have the same caller, by what its lines say. A node of a source is brought over
- * once, at most.
+ * One tree of stacks is grown of all: a node is looked for among those that have the same caller,
+ * by what its lines say. A node of a source is brought over once, at most.
  */
 struct key {
 	uint32_t hash, id;
@@ -20,7 +20,7 @@ struct compare {
 	struct stacks *stacks;
 	struct sites *sites;
 	uint32_t count;
-	struct key *key;		/* open addressing; id 0: free */
+	struct key *key; /* open addressing; id 0: free */
 	size_t keys;
 };
 
@@ -64,14 +64,13 @@ static uint32_t hash(uint32_t parent, struct symbol_frames f)
 	uint32_t h = 2166136261u ^ parent * 2654435761u;
 
 	for (size_t i = 0; i < f.count; i++)
-		h = mix(mix(mix(h ^ f.frame[i].line * 2654435761u, f.frame[i].function), f.frame[i].file), f.frame[i].module);
+		h = mix(mix(mix(h ^ f.frame[i].line * 2654435761u, f.frame[i].function),
+			    f.frame[i].file),
+			f.frame[i].module);
 	return h;
 }
 
-static bool same_text(const char *a, const char *b)
-{
-	return a == b || (a && b && !strcmp(a, b));
-}
+static bool same_text(const char *a, const char *b) { return a == b || (a && b && !strcmp(a, b)); }
 
 static bool same(const struct compare *c, uint32_t id, uint32_t parent, struct symbol_frames f)
 {
@@ -81,8 +80,10 @@ static bool same(const struct compare *c, uint32_t id, uint32_t parent, struct s
 	if (stacks_parent(c->stacks, id, &pc) != parent || f.count != g.count)
 		return false;
 	for (size_t i = 0; i < f.count; i++)
-		if (f.frame[i].line != g.frame[i].line || f.frame[i].column != g.frame[i].column || f.frame[i].inlined != g.frame[i].inlined ||
-		    !same_text(f.frame[i].function, g.frame[i].function) || !same_text(f.frame[i].file, g.frame[i].file) ||
+		if (f.frame[i].line != g.frame[i].line || f.frame[i].column != g.frame[i].column ||
+		    f.frame[i].inlined != g.frame[i].inlined ||
+		    !same_text(f.frame[i].function, g.frame[i].function) ||
+		    !same_text(f.frame[i].file, g.frame[i].file) ||
 		    !same_text(f.frame[i].module, g.frame[i].module))
 			return false;
 	return true;
@@ -111,7 +112,8 @@ static int grow(struct compare *c)
 }
 
 /* *ID: our node for one with these lines under PARENT. */
-static int intern(struct compare *c, uint32_t parent, uint64_t pc, struct symbol_frames f, uint32_t *id)
+static int intern(struct compare *c, uint32_t parent, uint64_t pc, struct symbol_frames f,
+		  uint32_t *id)
 {
 	uint32_t h = hash(parent, f);
 	size_t at;
@@ -147,7 +149,8 @@ static int bring(struct compare *c, struct sites *sites, uint32_t *ours, uint32_
 	}
 	parent = n && n < WIRE_NODES ? ours[n] : 0;
 	while (steps-- > 0 && !err) {
-		err = intern(c, parent, sites_pc(sites, way[steps]), sites_frames(sites, way[steps]), &ours[way[steps]]);
+		err = intern(c, parent, sites_pc(sites, way[steps]),
+			     sites_frames(sites, way[steps]), &ours[way[steps]]);
 		parent = ours[way[steps]];
 	}
 	free(way);

@@ -9,7 +9,8 @@
 #include "process/profile_make.h"
 
 /*
- * The struct heap is the process' `told`; modules and marks move into the process, everything else stays there until the process is freed.
+ * The struct heap is the process' `told`; modules and marks move into the process, everything else
+ * stays there until the process is freed.
  */
 static uint32_t parent(const struct process *p, uint32_t stack, uint64_t *pc)
 {
@@ -21,7 +22,7 @@ static uint32_t parent(const struct process *p, uint32_t stack, uint64_t *pc)
 static bool question(const struct process *p, uint32_t node, uint64_t pc, struct symbol_question *q)
 {
 	(void)p, (void)node, (void)pc, (void)q;
-	return false;			/* all names are in the file */
+	return false; /* all names are in the file */
 }
 
 static struct symbol_frames frames(struct process *p, uint32_t node, uint64_t pc)
@@ -43,7 +44,8 @@ int heapfile_profile(const struct heap *heap, unsigned detail, struct profile *p
 	if (profile_copy(profile, &heap->profile))
 		return -ENOMEM;
 	for (size_t i = 0; i < profile->count; i++)
-		if (profile->row[i].size || profile->row[i].count || (detail & PROFILE_DEAD && profile->row[i].total_count))
+		if (profile->row[i].size || profile->row[i].count ||
+		    (detail & PROFILE_DEAD && profile->row[i].total_count))
 			profile->row[n++] = profile->row[i];
 	profile->count = n;
 	return 0;
@@ -61,8 +63,14 @@ static void release(struct process *p)
 }
 
 static const struct process_source source = {
-	.name = "a .heap file", .one_moment = true,
-	.parent = parent, .question = question, .frames = frames, .site_skip = site_skip, .profile = profile, .release = release,
+	.name = "a .heap file",
+	.one_moment = true,
+	.parent = parent,
+	.question = question,
+	.frames = frames,
+	.site_skip = site_skip,
+	.profile = profile,
+	.release = release,
 };
 
 const struct heap *heapfile_of(const struct process *p)
@@ -70,15 +78,15 @@ const struct heap *heapfile_of(const struct process *p)
 	return p->source == &source ? p->told : NULL;
 }
 
-static char *copy(const char *text)
-{
-	return text ? strdup(text) : NULL;
-}
+static char *copy(const char *text) { return text ? strdup(text) : NULL; }
 
 struct process *heapfile_process(struct heap *heap)
 {
 	struct heap *own = malloc(sizeof(*own));
-	struct process *p = own ? process_from(&source, own, heap->facts.pid, 0, heap->facts.counted, NULL, outside_of_owner(heap->owner)) : NULL;
+	struct process *p = own ? process_from(&source, own, heap->facts.pid, 0,
+					       heap->facts.counted, NULL,
+					       outside_of_owner(heap->owner))
+				: NULL;
 
 	if (!p) {
 		free(own);
@@ -86,7 +94,8 @@ struct process *heapfile_process(struct heap *heap)
 		return NULL;
 	}
 	*own = *heap;
-	p->via = getpid();		/* whose number that is by now nobody knows: files are looked for as we see them */
+	/* whose number that is by now nobody knows: files are looked for as we see them */
+	p->via = getpid();
 	p->state = PROCESS_DETACHED;
 	p->ended_ms = own->profile.ms;
 	p->command = copy(own->facts.command);

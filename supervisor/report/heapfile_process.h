@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * heapfile_process.h - the process that a .heap file tells of, as a source of numbers (process/process.h): one moment, without a ledger.
+ * heapfile_process.h - the process that a .heap file tells of, as a source of numbers
+ * (process/process.h): one moment, without a ledger.
  */
 #ifndef MTRUN_HEAPFILE_PROCESS_H
 #define MTRUN_HEAPFILE_PROCESS_H

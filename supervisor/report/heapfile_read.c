@@ -13,27 +13,29 @@
 #include <unistd.h>
 #include <zlib.h>
 
+#include "base/outside.h"
 #include "inject/wire.h"
 #include "ledger/ledger.h"
-#include "base/outside.h"
 
 /*
- * The file comes from somewhere: nothing in it is trusted. It is read whole, its checksum is compared, and its lines are taken one by one, in place: strings
- * stay where they are. Everything that is made of it is in proportion to its lines, and a line that is not as mtrun-heap(5) says is an error.
+ * The file comes from somewhere: nothing in it is trusted. It is read whole, its checksum is
+ * compared, and its lines are taken one by one, in place: strings stay where they are. Everything
+ * that is made of it is in proportion to its lines, and a line that is not as mtrun-heap(5) says is
+ * an error.
  */
-#define FRAMES_MOST 64u			/* lines of one address */
-#define BYTES_MOST  (INT64_MAX / 1024)	/* in all rows together: views may multiply a little */
+#define FRAMES_MOST 64u		       /* lines of one address */
+#define BYTES_MOST  (INT64_MAX / 1024) /* in all rows together: views may multiply a little */
 #define SKIP_KNOWN  (SKIP_ALLOCATOR | SKIP_NAMESPACE | SKIP_LIBRARY)
 
 struct reader {
 	struct heap *h;
-	char *at, *end;			/* in the line */
+	char *at, *end; /* in the line */
 	const char **string;
-	size_t strings, frames;		/* so far; there is room for all */
+	size_t strings, frames; /* so far; there is room for all */
 	bool no_memory;
 	bool has_live, has_totals;
-	int64_t live_bytes, live_blocks;	/* as the file says */
-	uint64_t bytes, blocks;		/* of the rows, without their signs */
+	int64_t live_bytes, live_blocks; /* as the file says */
+	uint64_t bytes, blocks;		 /* of the rows, without their signs */
 	char *why;
 	size_t len;
 };
@@ -48,7 +50,7 @@ static int PRINTF(2, 3) wrong(struct reader *r, const char *format, ...)
 	return -EINVAL;
 }
 
-/* ---- words ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- words --------------------------------------------------------------- */
 
 static int digit_of(char c)
 {
@@ -63,7 +65,8 @@ static bool take(struct reader *r, int base, uint64_t most, uint64_t *n)
 	if (digit_of(*r->at) >= base)
 		return false;
 	for (; digit_of(*r->at) < base; r->at++)
-		if (__builtin_mul_overflow(v, (uint64_t)base, &v) || __builtin_add_overflow(v, (uint64_t)digit_of(*r->at), &v))
+		if (__builtin_mul_overflow(v, (uint64_t)base, &v) ||
+		    __builtin_add_overflow(v, (uint64_t)digit_of(*r->at), &v))
 			return false;
 	if (v > most || (*r->at && *r->at != ' '))
 		return false;
@@ -109,7 +112,8 @@ static char *take_text(struct reader *r)
 			*to++ = *r->at;
 			continue;
 		}
-		if (r->at[1] != 'x' || (high = digit_of(r->at[2])) > 15 || (low = digit_of(r->at[3])) > 15 || !(high | low))
+		if (r->at[1] != 'x' || (high = digit_of(r->at[2])) > 15 ||
+		    (low = digit_of(r->at[3])) > 15 || !(high | low))
 			return NULL;
 		*to++ = (char)(high << 4 | low);
 		r->at += 3;
@@ -120,7 +124,7 @@ static char *take_text(struct reader *r)
 
 static bool at_end(const struct reader *r) { return r->at == r->end; }
 
-/* ---- lines ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- lines --------------------------------------------------------------- */
 
 static bool line_pid(struct reader *r)
 {
@@ -135,10 +139,22 @@ static bool line_pid(struct reader *r)
 static bool line_command(struct reader *r) { return (r->h->facts.command = take_text(r)); }
 static bool line_exe(struct reader *r) { return (r->h->facts.exe = take_text(r)); }
 static bool line_why(struct reader *r) { return (r->h->facts.why = take_text(r)); }
-static bool line_clock(struct reader *r) { return take(r, 10, INT64_MAX, &r->h->facts.clock_ms) && at_end(r); }
-static bool line_elapsed(struct reader *r) { return take(r, 10, INT64_MAX, &r->h->profile.ms) && at_end(r); }
-static bool line_sample(struct reader *r) { return take(r, 10, INT64_MAX, &r->h->facts.sample) && at_end(r); }
-static bool line_peak(struct reader *r) { return take_u64(r, &r->h->facts.peak) && take_u64(r, &r->h->facts.peak_ms) && at_end(r); }
+static bool line_clock(struct reader *r)
+{
+	return take(r, 10, INT64_MAX, &r->h->facts.clock_ms) && at_end(r);
+}
+static bool line_elapsed(struct reader *r)
+{
+	return take(r, 10, INT64_MAX, &r->h->profile.ms) && at_end(r);
+}
+static bool line_sample(struct reader *r)
+{
+	return take(r, 10, INT64_MAX, &r->h->facts.sample) && at_end(r);
+}
+static bool line_peak(struct reader *r)
+{
+	return take_u64(r, &r->h->facts.peak) && take_u64(r, &r->h->facts.peak_ms) && at_end(r);
+}
 
 static bool line_counted(struct reader *r)
 {
@@ -146,7 +162,8 @@ static bool line_counted(struct reader *r)
 
 	if (!kinds)
 		return false;
-	r->h->facts.counted = (strstr(kinds, "heap") ? LEDGER_COUNT_HEAP : 0) | (strstr(kinds, "mmap") ? LEDGER_COUNT_MMAP : 0);
+	r->h->facts.counted = (strstr(kinds, "heap") ? LEDGER_COUNT_HEAP : 0) |
+			      (strstr(kinds, "mmap") ? LEDGER_COUNT_MMAP : 0);
 	return true;
 }
 
@@ -169,7 +186,8 @@ static bool line_limit(struct reader *r)
 	struct heap_facts *f = &r->h->facts;
 
 	f->limit_hit = true;
-	return take_u64(r, &f->request) && take_u64(r, &f->allocated) && take_u64(r, &f->limit) && take_u32(r, &f->request_stack) && at_end(r);
+	return take_u64(r, &f->request) && take_u64(r, &f->allocated) && take_u64(r, &f->limit) &&
+	       take_u32(r, &f->request_stack) && at_end(r);
 }
 
 static bool line_before(struct reader *r)
@@ -177,7 +195,8 @@ static bool line_before(struct reader *r)
 	struct preattach_heap *b = &r->h->facts.preattach;
 
 	b->state = PREATTACH_KNOWN;
-	return take(r, 10, BYTES_MOST, &b->bytes) && take(r, 10, BYTES_MOST, &b->blocks) && at_end(r);
+	return take(r, 10, BYTES_MOST, &b->bytes) && take(r, 10, BYTES_MOST, &b->blocks) &&
+	       at_end(r);
 }
 
 static bool line_before_unknown(struct reader *r)
@@ -206,8 +225,10 @@ static bool take_build_id(struct reader *r, struct module *m)
 	if (*r->at == '-') {
 		r->at++;
 	} else {
-		while (m->build_id_len < sizeof(m->build_id) && digit_of(r->at[0]) < 16 && digit_of(r->at[1]) < 16) {
-			m->build_id[m->build_id_len++] = (uint8_t)(digit_of(r->at[0]) << 4 | digit_of(r->at[1]));
+		while (m->build_id_len < sizeof(m->build_id) && digit_of(r->at[0]) < 16 &&
+		       digit_of(r->at[1]) < 16) {
+			m->build_id[m->build_id_len++] =
+				(uint8_t)(digit_of(r->at[0]) << 4 | digit_of(r->at[1]));
 			r->at += 2;
 		}
 	}
@@ -219,8 +240,9 @@ static bool line_module(struct reader *r)
 	struct module m = { .dead = UINT32_MAX };
 	uint64_t offset, roles;
 
-	if (!take_hex(r, &m.start) || !take_hex(r, &m.end) || !take_hex(r, &m.text_start) || !take_hex(r, &m.text_end) || !take_hex(r, &m.bias) ||
-	    !take_hex(r, &offset) || !take(r, 16, UINT32_MAX, &roles) || !take_build_id(r, &m))
+	if (!take_hex(r, &m.start) || !take_hex(r, &m.end) || !take_hex(r, &m.text_start) ||
+	    !take_hex(r, &m.text_end) || !take_hex(r, &m.bias) || !take_hex(r, &offset) ||
+	    !take(r, 16, UINT32_MAX, &roles) || !take_build_id(r, &m))
 		return false;
 	m.roles = (unsigned)roles;
 	m.path = take_text(r);
@@ -251,8 +273,9 @@ static bool line_frame(struct reader *r)
 	struct symbol_frame *f = &r->h->frame[r->frames++];
 	uint32_t skip, inlined;
 
-	if (!take_string(r, &f->function) || !take_string(r, &f->file) || !take_u32(r, &f->line) || !take_u32(r, &f->column) || !take_string(r, &f->module) ||
-	    !take_hex(r, &f->address) || !take_u32(r, &skip) || !take_u32(r, &inlined) || inlined > 1)
+	if (!take_string(r, &f->function) || !take_string(r, &f->file) || !take_u32(r, &f->line) ||
+	    !take_u32(r, &f->column) || !take_string(r, &f->module) || !take_hex(r, &f->address) ||
+	    !take_u32(r, &skip) || !take_u32(r, &inlined) || inlined > 1)
 		return false;
 	f->skip = skip & SKIP_KNOWN;
 	f->inlined = inlined;
@@ -265,9 +288,11 @@ static bool line_node(struct reader *r)
 	uint64_t pc;
 	int err;
 
-	if (!take_u32(r, &id) || !take_u32(r, &parent) || !take_hex(r, &pc) || !take_u32(r, &first) || !take_u32(r, &count) || !at_end(r))
+	if (!take_u32(r, &id) || !take_u32(r, &parent) || !take_hex(r, &pc) ||
+	    !take_u32(r, &first) || !take_u32(r, &count) || !at_end(r))
 		return false;
-	if (!first || !count || count > FRAMES_MOST || first > r->frames || count > r->frames - first + 1)
+	if (!first || !count || count > FRAMES_MOST || first > r->frames ||
+	    count > r->frames - first + 1)
 		return false;
 	err = stacks_add(r->h->stacks, id, parent, pc, &r->h->frame[first - 1], count);
 	r->no_memory = err == -ENOMEM;
@@ -279,23 +304,32 @@ static bool line_row(struct reader *r)
 	struct profile *p = &r->h->profile;
 	struct profile_row *row = &p->row[p->count++];
 
-	if (!take_u32(r, &row->stack) || !take_signed(r, &row->size) || !take_signed(r, &row->count))
+	if (!take_u32(r, &row->stack) || !take_signed(r, &row->size) ||
+	    !take_signed(r, &row->count))
 		return false;
-	if (p->has_totals && (!take_u64(r, &row->total_size) || !take_u64(r, &row->total_count) || !take_u64(r, &row->temporary)))
+	if (p->has_totals && (!take_u64(r, &row->total_size) || !take_u64(r, &row->total_count) ||
+			      !take_u64(r, &row->temporary)))
 		return false;
 	r->bytes += (uint64_t)(row->size < 0 ? -row->size : row->size);
 	r->blocks += (uint64_t)(row->count < 0 ? -row->count : row->count);
-	return at_end(r) && r->bytes <= BYTES_MOST && r->blocks <= BYTES_MOST && (!row->stack || stacks_has(r->h->stacks, row->stack));
+	return at_end(r) && r->bytes <= BYTES_MOST && r->blocks <= BYTES_MOST &&
+	       (!row->stack || stacks_has(r->h->stacks, row->stack));
 }
 
 static const struct {
 	const char *word;
 	bool (*take)(struct reader *r);
 } kinds[] = {
-	{ "r", line_row }, { "n", line_node }, { "f", line_frame }, { "s", line_string }, { "module", line_module }, { "mark", line_mark },
-	{ "pid", line_pid }, { "command", line_command }, { "exe", line_exe }, { "why", line_why }, { "clock", line_clock }, { "elapsed", line_elapsed },
-	{ "counted", line_counted }, { "sample", line_sample }, { "live", line_live }, { "total", line_total }, { "peak", line_peak },
-	{ "limit", line_limit }, { "before", line_before }, { "before_unknown", line_before_unknown },
+	{ "r", line_row },	     { "n", line_node },
+	{ "f", line_frame },	     { "s", line_string },
+	{ "module", line_module },   { "mark", line_mark },
+	{ "pid", line_pid },	     { "command", line_command },
+	{ "exe", line_exe },	     { "why", line_why },
+	{ "clock", line_clock },     { "elapsed", line_elapsed },
+	{ "counted", line_counted }, { "sample", line_sample },
+	{ "live", line_live },	     { "total", line_total },
+	{ "peak", line_peak },	     { "limit", line_limit },
+	{ "before", line_before },   { "before_unknown", line_before_unknown },
 };
 
 /* TEXT: a line without its `# `. What is not known is passed over. */
@@ -315,9 +349,10 @@ static bool take_line(struct reader *r, char *text, char *end)
 	return true;
 }
 
-/* ---- the whole ------------------------------------------------------------------------------------------------------------------- */
+/* ---- the whole ----------------------------------------------------------- */
 
-static const char beginning[] = "heap profile: ", second_part[] = "\n# mtrun heap ", last_line[] = "\n# end ";
+static const char beginning[] = "heap profile: ", second_part[] = "\n# mtrun heap ",
+		  last_line[] = "\n# end ";
 
 static bool begins(const char *at, const char *end, const char *text)
 {
@@ -336,12 +371,14 @@ static int check(struct reader *r, char *text, size_t size, char **end)
 		return wrong(r, "it is no .heap file");
 	if (!memmem(text, size, second_part, sizeof(second_part) - 1))
 		return wrong(r, "it is cut off, or it is not of mtrun: it has no symbols");
-	if (size < tail || memcmp(text + size - tail, last_line, sizeof(last_line) - 1) || text[size - 1] != '\n')
+	if (size < tail || memcmp(text + size - tail, last_line, sizeof(last_line) - 1) ||
+	    text[size - 1] != '\n')
 		return wrong(r, "it is cut off");
 	text[size - 1] = '\0';
 	r->at = text + size - 9;
 	*end = text + size - tail + 1;
-	if (!take_hex(r, &crc) || *r->at || crc != (crc32(0, (const Bytef *)text, (uInt)(*end - text)) & UINT32_MAX))
+	if (!take_hex(r, &crc) || *r->at ||
+	    crc != (crc32(0, (const Bytef *)text, (uInt)(*end - text)) & UINT32_MAX))
 		return wrong(r, "it is damaged: its checksum is not that of what is in it");
 	if (memchr(text, '\0', (size_t)(*end - text)))
 		return wrong(r, "it is damaged: there are zero bytes in it");
@@ -362,7 +399,9 @@ static int make_room(struct reader *r, const char *at, const char *end)
 	r->h->frame = calloc(frames + 1, sizeof(*r->h->frame));
 	r->h->profile.row = calloc(rows + 1, sizeof(*r->h->profile.row));
 	r->h->stacks = stacks_new();
-	return r->string && r->h->frame && r->h->profile.row && r->h->stacks ? 0 : wrong(r, "out of memory");
+	return r->string && r->h->frame && r->h->profile.row && r->h->stacks
+		       ? 0
+		       : wrong(r, "out of memory");
 }
 
 static int take_lines(struct reader *r, char *at, char *end, size_t number)
@@ -374,7 +413,9 @@ static int take_lines(struct reader *r, char *at, char *end, size_t number)
 			newline = end - 1;
 		*newline = '\0';
 		if (strncmp(at, "# ", 2) || !take_line(r, at + 2, newline))
-			return r->no_memory ? wrong(r, "out of memory") : wrong(r, "line %zu is not as it should be: '%.40s'", number, at);
+			return r->no_memory ? wrong(r, "out of memory")
+					    : wrong(r, "line %zu is not as it should be: '%.40s'",
+						    number, at);
 		at = newline + 1;
 	}
 	return 0;
@@ -391,7 +432,7 @@ static int agree(struct reader *r)
 	if (!r->has_live || bytes != r->live_bytes || blocks != r->live_blocks)
 		return wrong(r, "its rows do not add up");
 	if (r->h->facts.request_stack && !stacks_has(r->h->stacks, r->h->facts.request_stack))
-		r->h->facts.request_stack = 0;		/* it holds nothing */
+		r->h->facts.request_stack = 0; /* it holds nothing */
 	return 0;
 }
 
@@ -415,7 +456,8 @@ static int parse(struct reader *r, char *text, size_t size)
 	if (!take_u64(r, &n) || *r->at)
 		return wrong(r, "its format has no version");
 	if (n != HEAP_VERSION)
-		return wrong(r, "its format is version %" PRIu64 ", this mtrun knows %u", n, HEAP_VERSION);
+		return wrong(r, "its format is version %" PRIu64 ", this mtrun knows %u", n,
+			     HEAP_VERSION);
 	if (make_room(r, at, end) || take_lines(r, at, end, line + 1) || agree(r))
 		return -EINVAL;
 	return 0;
@@ -457,7 +499,7 @@ static char *read_all(const char *path, size_t *size, uid_t *owner)
 	text = err ? NULL : malloc((size_t)st.st_size + 1);
 	if (!text && !err)
 		err = ENOMEM;
-	for (*size = 0; !err && n > 0 && *size < (size_t)st.st_size; *size += n > 0 ? (size_t)n : 0) {
+	for (*size = 0; !err && n > 0 && *size<(size_t)st.st_size; *size += n> 0 ? (size_t)n : 0) {
 		n = read(fd, text + *size, (size_t)st.st_size - *size);
 		err = n < 0 ? errno : 0;
 	}
@@ -481,7 +523,10 @@ int heap_read(struct heap *h, const char *path, char *why, size_t len)
 		h->owner = owner;
 		return err;
 	}
-	snprintf(why, len, "%s", errno == EISDIR ? "it is a directory, not a .heap file" : errno == ENODEV ? "it is no regular file" : strerror(errno));
+	snprintf(why, len, "%s",
+		 errno == EISDIR   ? "it is a directory, not a .heap file"
+		 : errno == ENODEV ? "it is no regular file"
+				   : strerror(errno));
 	return -EINVAL;
 }
 

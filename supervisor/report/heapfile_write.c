@@ -8,10 +8,10 @@
 #include <string.h>
 #include <zlib.h>
 
-#include "inject/wire.h"
-#include "symbols/elf.h"
 #include "base/escape.h"
+#include "inject/wire.h"
 #include "ledger/ledger.h"
+#include "symbols/elf.h"
 
 /*
  *	heap profile: ...		the sums
@@ -20,21 +20,30 @@
  *	# mtrun heap 1			from here on what mtrun itself reads, man/mtrun-heap.5:
  *	# pid ...			facts
  *	# module ...
- *	# s, # f, # n			strings, frames, nodes of the tree of stacks: each before what refers to it
+ *	# s, # f, # n			strings, frames, nodes of the tree of stacks: each before
+ *	                                what refers to it
  *	# r				the rows once more, by node
  *	# end CRC			of all before
  *
- * It is written as a stream: of all stacks only a bit for each node is held, and a number for each string and each list of frames.
+ * It is written as a stream: of all stacks only a bit for each node is held, and a number for each
+ * string and each list of frames.
  */
 #define BUFFER 65536u
-#define LINE   512u			/* room for what is put in one piece; strings are put byte by byte */
+/* room for what is put in one piece; strings are put byte by byte */
+#define LINE 512u
 
-struct strings {			/* texts that have a number; open addressing */
-	struct { const char *text; uint32_t number; } *slot;
+struct strings { /* texts that have a number; open addressing */
+	struct {
+		const char *text;
+		uint32_t number;
+	} * slot;
 	size_t slots, count;
 };
-struct lists {				/* lists of frames, by their first frame */
-	struct { const struct symbol_frame *frame; uint32_t number; } *slot;
+struct lists { /* lists of frames, by their first frame */
+	struct {
+		const struct symbol_frame *frame;
+		uint32_t number;
+	} * slot;
 	size_t slots, count;
 	uint32_t frames;
 };
@@ -94,8 +103,9 @@ static void put_address(struct writer *w, uint64_t address)
 }
 
 /*
- * To the end of a line. What is unsafe to print (escape.h) is written byte by byte as \xNN, so that readers need to know of nothing else. An equals
- * sign would be an assignment to readers of MAPPED_LIBRARIES.
+ * To the end of a line. What is unsafe to print (escape.h) is written byte by byte as \xNN, so that
+ * readers need to know of nothing else. An equals sign would be an assignment to readers of
+ * MAPPED_LIBRARIES.
  */
 static void put_text(struct writer *w, const char *text)
 {
@@ -113,7 +123,7 @@ static void put_text(struct writer *w, const char *text)
 	put_char(w, '\n');
 }
 
-/* ---- what others read -------------------------------------------------------------------------------------------------------------- */
+/* ---- what others read ---------------------------------------------------- */
 
 static bool is_allocator(struct symbol_frames f)
 {
@@ -123,7 +133,9 @@ static bool is_allocator(struct symbol_frames f)
 	return true;
 }
 
-/* Where the stack begins for others: they do not know all names that an allocator's functions have. */
+/*
+ * Where the stack begins for others: they do not know all names that an allocator's functions have.
+ */
 static uint32_t leaf(struct sites *sites, uint32_t stack)
 {
 	for (uint32_t n = stack; n; n = sites_parent(sites, n))
@@ -132,7 +144,10 @@ static uint32_t leaf(struct sites *sites, uint32_t stack)
 	return stack;
 }
 
-/* jeprof takes the first address as it is and looks up all others less 1; go's pprof takes 1 from all. */
+/*
+ * jeprof takes the first address as it is and looks up all others less 1; go's pprof takes 1 from
+ * all.
+ */
 static void put_stack(struct writer *w, uint32_t stack)
 {
 	bool first = true;
@@ -146,19 +161,24 @@ static void put_stack(struct writer *w, uint32_t stack)
 		first = false;
 	}
 	if (first)
-		put_address(w, 1);	/* a row without any is refused by some */
+		put_address(w, 1); /* a row without any is refused by some */
 	put_char(w, '\n');
 }
 
-/* Of a profile without totals, what is live stands for them. A reader takes bytes without a block for an error. */
+/*
+ * Of a profile without totals, what is live stands for them. A reader takes bytes without a block
+ * for an error.
+ */
 static void put_amounts(struct writer *w, const struct profile *p, const struct profile_row *r)
 {
 	int64_t count = r->count ? r->count : r->size != 0;
 
 	if (p->has_totals)
-		put(w, "%6" PRId64 ": %8" PRId64 " [%6" PRIu64 ": %8" PRIu64 "] @", count, r->size, r->total_count, r->total_size);
+		put(w, "%6" PRId64 ": %8" PRId64 " [%6" PRIu64 ": %8" PRIu64 "] @", count, r->size,
+		    r->total_count, r->total_size);
 	else
-		put(w, "%6" PRId64 ": %8" PRId64 " [%6" PRId64 ": %8" PRId64 "] @", count, r->size, count, r->size);
+		put(w, "%6" PRId64 ": %8" PRId64 " [%6" PRId64 ": %8" PRId64 "] @", count, r->size,
+		    count, r->size);
 }
 
 static struct profile_row sum(const struct profile *p)
@@ -199,7 +219,8 @@ static uint64_t text_offset(const struct module *m)
 	for (size_t i = 0; i < n; i++) {
 		uint64_t from = s[i].vaddr & ~UINT64_C(4095);
 
-		if (s[i].type == 1 /* PT_LOAD */ && vaddr >= from && vaddr < s[i].vaddr + s[i].memsz)
+		if (s[i].type == 1 /* PT_LOAD */ && vaddr >= from &&
+		    vaddr < s[i].vaddr + s[i].memsz)
 			return vaddr - from + (s[i].offset & ~UINT64_C(4095));
 	}
 	return m->text_start - m->start;
@@ -210,13 +231,17 @@ static bool overlaps_living(const struct modules *list, const struct module *m)
 	for (size_t i = 0; i < list->count; i++) {
 		const struct module *o = list->module[i];
 
-		if (o != m && (o->dead == UINT32_MAX || m->dead != UINT32_MAX) && m->text_start < o->text_end && o->text_start < m->text_end)
+		if (o != m && (o->dead == UINT32_MAX || m->dead != UINT32_MAX) &&
+		    m->text_start < o->text_end && o->text_start < m->text_end)
 			return true;
 	}
 	return false;
 }
 
-/* As the kernel has them, the text alone. What was unloaded is there, too, unless something else lies in its place. */
+/*
+ * As the kernel has them, the text alone. What was unloaded is there, too, unless something else
+ * lies in its place.
+ */
 static void put_maps(struct writer *w, const struct modules *list)
 {
 	put(w, "\nMAPPED_LIBRARIES:\n");
@@ -225,13 +250,14 @@ static void put_maps(struct writer *w, const struct modules *list)
 
 		if (m->dead != UINT32_MAX && overlaps_living(list, m))
 			continue;
-		put(w, "%08" PRIx64 "-%08" PRIx64 " r-xp %08" PRIx64 " %02x:%02x %-26" PRIu64 " ", m->text_start, m->text_end, text_offset(m),
-		    (unsigned)(m->dev >> 32), (unsigned)m->dev, m->inode);
+		put(w, "%08" PRIx64 "-%08" PRIx64 " r-xp %08" PRIx64 " %02x:%02x %-26" PRIu64 " ",
+		    m->text_start, m->text_end, text_offset(m), (unsigned)(m->dev >> 32),
+		    (unsigned)m->dev, m->inode);
 		put_text(w, m->path);
 	}
 }
 
-/* ---- what mtrun reads -------------------------------------------------------------------------------------------------------------- */
+/* ---- what mtrun reads ---------------------------------------------------- */
 
 static size_t text_hash(const char *text)
 {
@@ -242,7 +268,10 @@ static size_t text_hash(const char *text)
 	return h ^ h >> 15;
 }
 
-static size_t pointer_hash(const void *p) { return (size_t)((uint64_t)(uintptr_t)p * 0x9e3779b97f4a7c15ull >> 20); }
+static size_t pointer_hash(const void *p)
+{
+	return (size_t)((uint64_t)(uintptr_t)p * 0x9e3779b97f4a7c15ull >> 20);
+}
 
 static int grow_strings(struct strings *s)
 {
@@ -277,7 +306,8 @@ static int put_string(struct writer *w, const char *text, uint32_t *number)
 		return 0;
 	if (s->count * 2 >= s->slots && grow_strings(s))
 		return -ENOMEM;
-	for (at = text_hash(text) & (s->slots - 1); s->slot[at].text; at = (at + 1) & (s->slots - 1))
+	for (at = text_hash(text) & (s->slots - 1); s->slot[at].text;
+	     at = (at + 1) & (s->slots - 1))
 		if (!strcmp(s->slot[at].text, text))
 			break;
 	if (!s->slot[at].text) {
@@ -294,10 +324,11 @@ static int put_frame(struct writer *w, const struct symbol_frame *f)
 {
 	uint32_t function, file, module;
 
-	if (put_string(w, f->function, &function) || put_string(w, f->file, &file) || put_string(w, f->module, &module))
+	if (put_string(w, f->function, &function) || put_string(w, f->file, &file) ||
+	    put_string(w, f->module, &module))
 		return -ENOMEM;
-	put(w, "# f %" PRIu32 " %" PRIu32 " %u %u %" PRIu32 " %" PRIx64 " %u %u\n", function, file, f->line, f->column, module, f->address,
-	    f->skip & ~(unsigned)SKIP_USER, f->inlined);
+	put(w, "# f %" PRIu32 " %" PRIu32 " %u %u %" PRIu32 " %" PRIx64 " %u %u\n", function, file,
+	    f->line, f->column, module, f->address, f->skip & ~(unsigned)SKIP_USER, f->inlined);
 	return 0;
 }
 
@@ -331,7 +362,8 @@ static int put_frames(struct writer *w, struct symbol_frames f, uint32_t *number
 
 	if (l->count * 2 >= l->slots && grow_lists(l))
 		return -ENOMEM;
-	for (at = pointer_hash(f.frame) & (l->slots - 1); l->slot[at].frame; at = (at + 1) & (l->slots - 1))
+	for (at = pointer_hash(f.frame) & (l->slots - 1); l->slot[at].frame;
+	     at = (at + 1) & (l->slots - 1))
 		if (l->slot[at].frame == f.frame) {
 			*number = l->slot[at].number;
 			return 0;
@@ -348,7 +380,8 @@ static int put_frames(struct writer *w, struct symbol_frames f, uint32_t *number
 
 static void use(struct writer *w, uint64_t *used, uint32_t stack)
 {
-	for (uint32_t n = stack; n && n < WIRE_NODES && !(used[n / 64] >> n % 64 & 1); n = sites_parent(w->sites, n))
+	for (uint32_t n = stack; n && n < WIRE_NODES && !(used[n / 64] >> n % 64 & 1);
+	     n = sites_parent(w->sites, n))
 		used[n / 64] |= UINT64_C(1) << n % 64;
 }
 
@@ -373,8 +406,8 @@ static int put_nodes(struct writer *w, const struct heap_facts *facts, const str
 		f = sites_frames(w->sites, n);
 		err = put_frames(w, f, &frame);
 		if (!err)
-			put(w, "# n %" PRIu32 " %" PRIu32 " %" PRIx64 " %" PRIu32 " %zu\n", n, sites_parent(w->sites, n), sites_pc(w->sites, n), frame,
-			    f.count);
+			put(w, "# n %" PRIu32 " %" PRIu32 " %" PRIx64 " %" PRIu32 " %zu\n", n,
+			    sites_parent(w->sites, n), sites_pc(w->sites, n), frame, f.count);
 		sites_rest(w->sites);
 	}
 	free(used);
@@ -397,16 +430,20 @@ static void put_facts(struct writer *w, const struct heap_facts *f, const struct
 	put(w, "# why ");
 	put_text(w, f->why);
 	put(w, "# clock %" PRIu64 "\n# elapsed %" PRIu64 "\n", f->clock_ms, p->ms);
-	put(w, "# counted%s%s\n", f->counted & LEDGER_COUNT_HEAP ? " heap" : "", f->counted & LEDGER_COUNT_MMAP ? " mmap" : "");
+	put(w, "# counted%s%s\n", f->counted & LEDGER_COUNT_HEAP ? " heap" : "",
+	    f->counted & LEDGER_COUNT_MMAP ? " mmap" : "");
 	put(w, "# sample %" PRIu64 "\n", f->sample);
 	put(w, "# live %" PRId64 " %" PRId64 "\n", all.size, all.count);
 	if (p->has_totals)
-		put(w, "# total %" PRIu64 " %" PRIu64 " %" PRIu64 "\n", all.total_size, all.total_count, all.temporary);
+		put(w, "# total %" PRIu64 " %" PRIu64 " %" PRIu64 "\n", all.total_size,
+		    all.total_count, all.temporary);
 	put(w, "# peak %" PRIu64 " %" PRIu64 "\n", f->peak, f->peak_ms);
 	if (f->limit_hit)
-		put(w, "# limit %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu32 "\n", f->request, f->allocated, f->limit, f->request_stack);
+		put(w, "# limit %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu32 "\n", f->request,
+		    f->allocated, f->limit, f->request_stack);
 	if (f->preattach.state == PREATTACH_KNOWN)
-		put(w, "# before %" PRIu64 " %" PRIu64 "\n", f->preattach.bytes, f->preattach.blocks);
+		put(w, "# before %" PRIu64 " %" PRIu64 "\n", f->preattach.bytes,
+		    f->preattach.blocks);
 	if (f->preattach.state == PREATTACH_UNKNOWN) {
 		put(w, "# before_unknown ");
 		put_text(w, f->preattach.why);
@@ -422,8 +459,11 @@ static void put_modules(struct writer *w, const struct modules *list)
 	for (size_t i = 0; i < list->count; i++) {
 		const struct module *m = list->module[i];
 
-		put(w, "# module %" PRIx64 " %" PRIx64 " %" PRIx64 " %" PRIx64 " %" PRIx64 " %" PRIx64 " %x ", m->start, m->end, m->text_start, m->text_end,
-		    m->bias, text_offset(m), m->roles);
+		put(w,
+		    "# module %" PRIx64 " %" PRIx64 " %" PRIx64 " %" PRIx64 " %" PRIx64 " %" PRIx64
+		    " %x ",
+		    m->start, m->end, m->text_start, m->text_end, m->bias, text_offset(m),
+		    m->roles);
 		for (unsigned k = 0; k < m->build_id_len; k++)
 			put(w, "%02x", m->build_id[k]);
 		put(w, m->build_id_len ? " " : "- ");
@@ -438,12 +478,14 @@ static void put_rows(struct writer *w, const struct profile *p)
 
 		put(w, "# r %" PRIu32 " %" PRId64 " %" PRId64, r->stack, r->size, r->count);
 		if (p->has_totals)
-			put(w, " %" PRIu64 " %" PRIu64 " %" PRIu64, r->total_size, r->total_count, r->temporary);
+			put(w, " %" PRIu64 " %" PRIu64 " %" PRIu64, r->total_size, r->total_count,
+			    r->temporary);
 		put_char(w, '\n');
 	}
 }
 
-int heap_write(FILE *out, const struct heap_facts *facts, const struct profile *p, struct sites *sites)
+int heap_write(FILE *out, const struct heap_facts *facts, const struct profile *p,
+	       struct sites *sites)
 {
 	struct writer *w = calloc(1, sizeof(*w));
 	int err;

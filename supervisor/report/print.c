@@ -9,18 +9,20 @@
 #include "base/escape.h"
 
 /*
- * Lists are laid out in two passes: the widest cell of each column first, then the rows, so that columns line up whatever the paths
- * are. Nothing is shortened but what is absurdly long (escape.h): a row that is grepped or cut by a script must say all. Nobody wants the rest of what cannot be written: a pipe that
- * was closed, a command that was interrupted.
+ * Lists are laid out in two passes: the widest cell of each column first, then the rows, so that
+ * columns line up whatever the paths are. Nothing is shortened but what is absurdly long
+ * (escape.h): a row that is grepped or cut by a script must say all. Nobody wants the rest of what
+ * cannot be written: a pipe that was closed, a command that was interrupted.
  */
 
-/* ---- lists ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- lists --------------------------------------------------------------- */
 
-#define CELLS  10
-#define WIDEST 256			/* characters: one absurd name does not fill all other lines with blanks */
+#define CELLS 10
+/* characters: one absurd name does not fill all other lines with blanks */
+#define WIDEST 256
 struct line {
 	size_t count;
-	const char *cell[CELLS];	/* the last one is not padded */
+	const char *cell[CELLS]; /* the last one is not padded */
 	char text[CELLS][48];
 };
 
@@ -72,12 +74,8 @@ static void row_line(struct line *l, const struct view *v, const struct view_row
 		cellf(l, "line:%u", f->line);
 		break;
 	case VIEW_FUNCTION:
-	case VIEW_MODULE:
-		cell(l, others ? "(others)" : f->module ? f->module : "??");
-		break;
-	case VIEW_FILE:
-		cell(l, others ? "(others)" : f->file && *f->file ? f->file : "??");
-		break;
+	case VIEW_MODULE: cell(l, others ? "(others)" : f->module ? f->module : "??"); break;
+	case VIEW_FILE: cell(l, others ? "(others)" : f->file && *f->file ? f->file : "??"); break;
 	case VIEW_THREAD:
 		if (others)
 			cell(l, "(others)");
@@ -124,7 +122,8 @@ static void print_total(FILE *out, const struct view *v)
 {
 	escape_printf(out, "total_size: %s%" PRId64 "\n", print_about(v->estimated), v->total_size);
 	if (v->has_usable)
-		escape_printf(out, "total_usable: %s%" PRId64 "\n", print_about(v->estimated), v->total_usable);
+		escape_printf(out, "total_usable: %s%" PRId64 "\n", print_about(v->estimated),
+			      v->total_usable);
 	else if (v->usable_unknown)
 		escape_printf(out, "total_usable: unknown: %s\n", v->usable_unknown);
 }
@@ -135,7 +134,10 @@ static void print_before(FILE *out, const struct preattach_heap *b)
 	if (!b)
 		return;
 	if (b->state == PREATTACH_KNOWN)
-		fprintf(out, PREATTACH_NAME "  size:%" PRIu64 "  count:%" PRIu64 "  (when recording began; not in total_size)\n", b->bytes, b->blocks);
+		fprintf(out,
+			PREATTACH_NAME "  size:%" PRIu64 "  count:%" PRIu64
+				       "  (when recording began; not in total_size)\n",
+			b->bytes, b->blocks);
 	else
 		escape_printf(out, PREATTACH_NAME "  size:unknown  (%s)\n", b->why);
 }
@@ -165,7 +167,7 @@ void print_report(FILE *out, const struct view *v, bool totals)
 	print_before(out, v->before);
 }
 
-/* ---- stacks --------------------------------------------------------------------------------------------------------------------- */
+/* ---- stacks -------------------------------------------------------------- */
 
 void print_frames(FILE *out, struct symbol_frames frames, unsigned number)
 {
@@ -177,7 +179,8 @@ void print_frames(FILE *out, struct symbol_frames frames, unsigned number)
 		else
 			escape_printf(out, "      %s\n", f->function ? f->function : "??");
 		if (f->file && f->column)
-			escape_printf(out, "             at %s:%u:%u\n", f->file, f->line, f->column);
+			escape_printf(out, "             at %s:%u:%u\n", f->file, f->line,
+				      f->column);
 		else if (f->file && f->line)
 			escape_printf(out, "             at %s:%u\n", f->file, f->line);
 		else if (f->file)
@@ -215,7 +218,8 @@ void print_report_stacks(FILE *out, const struct view *v, struct sites *sites)
 	if (v->others.merged) {
 		escape_printf(out, "# (others): %s%" PRId64 " bytes", about, v->others.size);
 		stack_usable(out, v, &v->others);
-		escape_printf(out, "      %s%" PRId64 " block%s from %zu more\n\n", about, v->others.count, v->others.count == 1 ? "" : "s", v->others.merged);
+		escape_printf(out, "      %s%" PRId64 " block%s from %zu more\n\n", about,
+			      v->others.count, v->others.count == 1 ? "" : "s", v->others.merged);
 	}
 	for (size_t i = v->count; i-- > 0 && !ferror(out);) {
 		const struct view_row *r = &v->row[i];
@@ -223,21 +227,24 @@ void print_report_stacks(FILE *out, const struct view *v, struct sites *sites)
 
 		escape_printf(out, "# %zu: %s%" PRId64 " bytes", rank, about, r->size);
 		stack_usable(out, v, r);
-		escape_printf(out, "      %s%" PRId64 " block%s, stack %" PRIu32 "\n", about, r->count, r->count == 1 ? "" : "s", r->stack);
+		escape_printf(out, "      %s%" PRId64 " block%s, stack %" PRIu32 "\n", about,
+			      r->count, r->count == 1 ? "" : "s", r->stack);
 		print_stack(out, sites, r->stack);
 		if (i)
 			putc('\n', out);
 	}
 }
 
-/* ---- differences ---------------------------------------------------------------------------------------------------------------- */
+/* ---- differences --------------------------------------------------------- */
 
 static void difference_amounts(FILE *out, const struct view *v, const struct view_row *r)
 {
 	const char *about = print_about(v->estimated);
 
-	escape_printf(out, "%c %s%" PRIu64 " (%s%" PRId64 " - %s%" PRId64 ") %s%" PRId64 " allocs", r->size < 0 ? '-' : '+', about,
-		r->size < 0 ? -(uint64_t)r->size : (uint64_t)r->size, about, r->before + r->size, about, r->before, about, r->count_before + r->count);
+	escape_printf(out, "%c %s%" PRIu64 " (%s%" PRId64 " - %s%" PRId64 ") %s%" PRId64 " allocs",
+		      r->size < 0 ? '-' : '+', about,
+		      r->size < 0 ? -(uint64_t)r->size : (uint64_t)r->size, about,
+		      r->before + r->size, about, r->before, about, r->count_before + r->count);
 }
 
 static void difference_place(FILE *out, const struct view *v, const struct view_row *r)
@@ -278,10 +285,11 @@ void print_difference(FILE *out, const struct view *v, struct sites *sites, bool
 		difference_amounts(out, v, &v->others);
 		fprintf(out, "  (others)  (%zu more)\n", v->others.merged);
 	}
-	escape_printf(out, "Total increase == %s%" PRId64 "\n", print_about(v->estimated), v->total_size);
+	escape_printf(out, "Total increase == %s%" PRId64 "\n", print_about(v->estimated),
+		      v->total_size);
 }
 
-/* ---- JSON ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- JSON ---------------------------------------------------------------- */
 
 static void frame_json(struct json *j, const struct symbol_frame *f)
 {
@@ -331,10 +339,11 @@ static void total_json(struct json *j, const struct view *v, const char *key, ui
 	if (v->has_totals)
 		json_uint(j, key, value);
 	else
-		json_null(j, key);		/* live blocks do not tell what there was before them */
+		json_null(j, key); /* live blocks do not tell what there was before them */
 }
 
-static void before_amount(struct json *j, const char *key, const struct preattach_heap *b, uint64_t value)
+static void before_amount(struct json *j, const char *key, const struct preattach_heap *b,
+			  uint64_t value)
 {
 	if (b->state == PREATTACH_KNOWN)
 		json_uint(j, key, value);
@@ -351,7 +360,8 @@ static void usable_json(struct json *j, const struct view *v, const char *key, i
 		json_null(j, key);
 }
 
-static void row_json(struct json *j, const struct view *v, const struct view_row *r, struct sites *sites, bool stacks)
+static void row_json(struct json *j, const struct view *v, const struct view_row *r,
+		     struct sites *sites, bool stacks)
 {
 	static const struct symbol_frame others = { .function = "(others)" };
 	const struct symbol_frame *f = r->merged ? &others : &r->frame;
@@ -388,7 +398,8 @@ static void row_json(struct json *j, const struct view *v, const struct view_row
 /* As a row, with the keys that a row has. */
 static void before_row(struct json *j, const struct preattach_heap *b, bool stacks)
 {
-	static const char *const unknown[] = { "total_size", "total_count", "temporary", "file", "line", "module", "stack_id" };
+	static const char *const unknown[] = { "total_size", "total_count", "temporary", "file",
+					       "line",	     "module",	    "stack_id" };
 
 	json_newline(j);
 	json_object(j, NULL);
@@ -405,7 +416,8 @@ static void before_row(struct json *j, const struct preattach_heap *b, bool stac
 	json_end_object(j);
 }
 
-void print_view_json(struct json *j, const char *key, const struct view *v, struct sites *sites, bool stacks)
+void print_view_json(struct json *j, const char *key, const struct view *v, struct sites *sites,
+		     bool stacks)
 {
 	json_object(j, key);
 	json_uint(j, "time_ms", v->ms);
@@ -438,7 +450,7 @@ void print_report_json(FILE *out, const struct view *v, struct sites *sites, boo
 	json_finish(&j);
 }
 
-/* ---- table of functions --------------------------------------------------------------------------------------------------------- */
+/* ---- table of functions -------------------------------------------------- */
 
 static const char *amount(char *text, size_t len, const struct table *t, int64_t v, bool bytes)
 {
@@ -455,13 +467,17 @@ static const char *percent(char *text, size_t len, int64_t v, int64_t total)
 	return text;
 }
 
-static void table_line(FILE *out, const struct table *t, const struct table_row *r, int64_t sum, bool bytes)
+static void table_line(FILE *out, const struct table *t, const struct table_row *r, int64_t sum,
+		       bool bytes)
 {
 	char flat[32], flat_part[16], sum_part[16], cum[32], cum_part[16];
 
-	escape_printf(out, "%8s %6s %6s %8s %6s %s\n", amount(flat, sizeof(flat), t, r->flat, bytes), percent(flat_part, sizeof(flat_part), r->flat, t->total),
-		percent(sum_part, sizeof(sum_part), sum, t->total), amount(cum, sizeof(cum), t, r->cum, bytes),
-		percent(cum_part, sizeof(cum_part), r->cum, t->total), r->function);
+	escape_printf(out, "%8s %6s %6s %8s %6s %s\n",
+		      amount(flat, sizeof(flat), t, r->flat, bytes),
+		      percent(flat_part, sizeof(flat_part), r->flat, t->total),
+		      percent(sum_part, sizeof(sum_part), sum, t->total),
+		      amount(cum, sizeof(cum), t, r->cum, bytes),
+		      percent(cum_part, sizeof(cum_part), r->cum, t->total), r->function);
 }
 
 void print_table(FILE *out, const struct table *t, bool bytes)
@@ -469,7 +485,8 @@ void print_table(FILE *out, const struct table *t, bool bytes)
 	char total[32];
 	int64_t sum = 0;
 
-	escape_printf(out, "Total: %s %s\n", amount(total, sizeof(total), t, t->total, bytes), bytes ? "B" : "MB");
+	escape_printf(out, "Total: %s %s\n", amount(total, sizeof(total), t, t->total, bytes),
+		      bytes ? "B" : "MB");
 	for (size_t i = 0; i < t->count && !ferror(out); i++) {
 		sum += t->row[i].flat;
 		table_line(out, t, &t->row[i], sum, bytes);
@@ -480,7 +497,8 @@ void print_table(FILE *out, const struct table *t, bool bytes)
 		return;
 	snprintf(total, sizeof(total), "unknown");
 	if (t->before->state == PREATTACH_KNOWN)
-		amount(total, sizeof(total), &(struct table){ 0 }, (int64_t)t->before->bytes, bytes);
+		amount(total, sizeof(total), &(struct table){ 0 }, (int64_t)t->before->bytes,
+		       bytes);
 	escape_printf(out, "%8s %6s %6s %8s %6s %s\n", total, "-", "-", total, "-", PREATTACH_NAME);
 }
 
@@ -520,17 +538,17 @@ void print_table_json(FILE *out, const struct table *t)
 	json_finish(&j);
 }
 
-/* ---- call tree ------------------------------------------------------------------------------------------------------------------- */
+/* ---- call tree ----------------------------------------------------------- */
 
 /*
- * Guides as in `tree`. A chain of single callees is not indented further: only where the bytes divide does the tree, or a stack of
- * 100 frames would run off the screen.
+ * Guides as in `tree`. A chain of single callees is not indented further: only where the bytes
+ * divide does the tree, or a stack of 100 frames would run off the screen.
  */
 struct drawing {
 	FILE *out;
 	const struct tree *t;
-	int64_t least;			/* smaller branches are summed */
-	char *guide;			/* what to print before the children of the current node */
+	int64_t least; /* smaller branches are summed */
+	char *guide;   /* what to print before the children of the current node */
 	size_t len, allocated;
 };
 
@@ -539,7 +557,8 @@ static void draw_amounts(struct drawing *d, int64_t size)
 	char text[32], part[16];
 
 	snprintf(text, sizeof(text), "%s%" PRId64, print_about(d->t->estimated), size);
-	escape_printf(d->out, "%12s %6s  ", text, percent(part, sizeof(part), size, d->t->node[0].size));
+	escape_printf(d->out, "%12s %6s  ", text,
+		      percent(part, sizeof(part), size, d->t->node[0].size));
 }
 
 static bool push(struct drawing *d, const char *text)
@@ -562,7 +581,8 @@ static bool push(struct drawing *d, const char *text)
 static void draw_below(struct drawing *d, uint32_t node);
 
 /* The parts of NODE in order: its shown children, then what it allocates itself, then the rest. */
-static void draw_child(struct drawing *d, uint32_t child, const char *label, int64_t size, bool last)
+static void draw_child(struct drawing *d, uint32_t child, const char *label, int64_t size,
+		       bool last)
 {
 	size_t len = d->len;
 
@@ -604,12 +624,13 @@ static void draw_below(struct drawing *d, uint32_t node)
 		node = only;
 	}
 	if (parts == 0)
-		return;			/* all of it is its own, or too little to tell apart */
+		return; /* all of it is its own, or too little to tell apart */
 	for (c = n->child; c && !ferror(d->out); c = d->t->node[c].next) {
 		if (d->t->node[c].size < d->least && d->t->node[c].size > -d->least)
 			continue;
 		parts--;
-		draw_child(d, c, d->t->node[c].function, d->t->node[c].size, parts == 0 && !n->self && !merged);
+		draw_child(d, c, d->t->node[c].function, d->t->node[c].size,
+			   parts == 0 && !n->self && !merged);
 	}
 	if (n->self)
 		draw_child(d, 0, "(self)", n->self, !merged);
@@ -619,7 +640,9 @@ static void draw_below(struct drawing *d, uint32_t node)
 
 void print_tree(FILE *out, const struct tree *t, unsigned min_share)
 {
-	struct drawing d = { .out = out, .t = t, .least = t->node[0].size * (int64_t)min_share / 1000 };
+	struct drawing d = { .out = out,
+			     .t = t,
+			     .least = t->node[0].size * (int64_t)min_share / 1000 };
 
 	if (d.least < 1)
 		d.least = 1;
@@ -630,7 +653,8 @@ void print_tree(FILE *out, const struct tree *t, unsigned min_share)
 	draw_below(&d, 0);
 	free(d.guide);
 	if (t->before && t->before->state == PREATTACH_KNOWN)
-		escape_printf(out, "%12" PRIu64 " %6s  %s\n", t->before->bytes, "-", PREATTACH_NAME);
+		escape_printf(out, "%12" PRIu64 " %6s  %s\n", t->before->bytes, "-",
+			      PREATTACH_NAME);
 	else if (t->before)
 		escape_printf(out, "%12s %6s  %s\n", "unknown", "-", PREATTACH_NAME);
 }

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* print.h - views as text for people and as JSON for programs, in the layouts that spec and other tools fix. Everything goes to a stdio stream. */
+/*
+ * print.h - views as text for people and as JSON for programs, in the layouts that spec and other
+ * tools fix. Everything goes to a stdio stream.
+ */
 #ifndef MTRUN_PRINT_H
 #define MTRUN_PRINT_H
 
@@ -12,17 +15,26 @@
 /* What stands before a number that is an estimate. */
 static inline const char *print_about(bool estimated) { return estimated ? "~" : ""; }
 
-/* `FILE  line:N  size:BYTES  count:N  FUNCTION` and its relatives for other keys, columns aligned; `total_size: N` first.
- * TOTALS: also what was allocated ever. */
+/*
+ * `FILE line:N size:BYTES count:N FUNCTION` and its relatives for other keys, columns aligned;
+ * `total_size: N` first. TOTALS: also what was allocated ever.
+ */
 void print_report(FILE *out, const struct view *v, bool totals);
-/* Blocks headed `# N: BYTES bytes`, rank 0 (the biggest) last, or first if V is reversed; V is by stack or site (then the stack is its largest). */
+/*
+ * Blocks headed `# N: BYTES bytes`, rank 0 (the biggest) last, or first if V is reversed; V is by
+ * stack or site (then the stack is its largest).
+ */
 void print_report_stacks(FILE *out, const struct view *v, struct sites *sites);
-/* A difference, as UMDH has it: `+ 21280 (61712 - 40432) 58 allocs STACK#53`, for other keys with what the row is about. STACKS: with whole stacks. */
+/*
+ * A difference, as UMDH has it: `+ 21280 (61712 - 40432) 58 allocs STACK#53`, for other keys with
+ * what the row is about. STACKS: with whole stacks.
+ */
 void print_difference(FILE *out, const struct view *v, struct sites *sites, bool stacks);
 /* STACKS: each row with its stack. */
 void print_report_json(FILE *out, const struct view *v, struct sites *sites, bool stacks);
 /* The same within a document. */
-void print_view_json(struct json *j, const char *key, const struct view *v, struct sites *sites, bool stacks);
+void print_view_json(struct json *j, const char *key, const struct view *v, struct sites *sites,
+		     bool stacks);
 
 /* Numbered frames, inlined ones beneath without a number, `at FILE:LINE:COL`. */
 void print_stack(FILE *out, struct sites *sites, uint32_t stack);

@@ -8,29 +8,31 @@
 #include "inject/wire.h"
 
 /*
- * Reports ask for the site of every stack, again and again; stacks share most of their nodes. So each node is resolved once, at most,
- * and its answer kept in a table indexed by node id: 32 bytes that are only touched for nodes that were asked for (the table is
- * reserved, not committed). A report over warm stacks is then one array access a stack.
+ * Reports ask for the site of every stack, again and again; stacks share most of their nodes. So
+ * each node is resolved once, at most, and its answer kept in a table indexed by node id: 32 bytes
+ * that are only touched for nodes that were asked for (the table is reserved, not committed). A
+ * report over warm stacks is then one array access a stack.
  */
-#define REST 256u				/* stacks between two: some ten microseconds */
+#define REST 256u /* stacks between two: some ten microseconds */
 
 struct memo {
-	uint64_t pc;				/* 0: a root */
-	const struct symbol_frame *frame;	/* NULL: not resolved yet */
+	uint64_t pc;			  /* 0: a root */
+	const struct symbol_frame *frame; /* NULL: not resolved yet */
 	uint32_t nframes;
-	uint32_t site;				/* 0: not known yet */
+	uint32_t site; /* 0: not known yet */
 	uint32_t parent;
-	uint32_t known;				/* pc and parent are; 2: frames too, also of all callers */
+	/* pc and parent are; 2: frames too, also of all callers */
+	uint32_t known;
 };
 
 struct sites {
 	struct sites_source source;
-	struct memo *memo;			/* [WIRE_NODES] */
-	struct site *site;			/* [1..count] */
+	struct memo *memo; /* [WIRE_NODES] */
+	struct site *site; /* [1..count] */
 	uint32_t count, allocated;
-	uint32_t *bucket;			/* open addressing: site numbers by hash */
-	uint32_t nbuckets;			/* power of two */
-	uint32_t worked;			/* since the last rest */
+	uint32_t *bucket;  /* open addressing: site numbers by hash */
+	uint32_t nbuckets; /* power of two */
+	uint32_t worked;   /* since the last rest */
 };
 
 static const struct symbol_frame truncated_frame = { .function = "[truncated]" };
@@ -45,7 +47,8 @@ struct sites *sites_new(const struct sites_source *source)
 	s->source = *source;
 	s->nbuckets = 1024;
 	s->bucket = calloc(s->nbuckets, sizeof(*s->bucket));
-	s->memo = mmap(NULL, WIRE_NODES * sizeof(*s->memo), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	s->memo = mmap(NULL, WIRE_NODES * sizeof(*s->memo), PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (s->memo == MAP_FAILED || !s->bucket) {
 		if (s->memo != MAP_FAILED)
 			munmap(s->memo, WIRE_NODES * sizeof(*s->memo));
@@ -145,10 +148,7 @@ static uint32_t mix(uint32_t h, const char *text)
 	return (h ^ 0xff) * 16777619u;
 }
 
-static bool same(const char *a, const char *b)
-{
-	return a == b || (a && b && !strcmp(a, b));
-}
+static bool same(const char *a, const char *b) { return a == b || (a && b && !strcmp(a, b)); }
 
 static int grow_buckets(struct sites *s)
 {
@@ -172,13 +172,16 @@ static int grow_buckets(struct sites *s)
 /* The number of the site at FRAME; out of memory, everything new is the last site known. */
 static uint32_t intern(struct sites *s, const struct symbol_frame *frame)
 {
-	uint32_t h = mix(mix(mix(2166136261u ^ frame->line * 2654435761u, frame->function), frame->file), frame->module);
+	uint32_t h =
+		mix(mix(mix(2166136261u ^ frame->line * 2654435761u, frame->function), frame->file),
+		    frame->module);
 	uint32_t at = h & (s->nbuckets - 1);
 	struct site *site;
 
 	for (; s->bucket[at]; at = (at + 1) & (s->nbuckets - 1)) {
 		site = &s->site[s->bucket[at]];
-		if (site->hash == h && site->frame.line == frame->line && same(site->frame.function, frame->function) &&
+		if (site->hash == h && site->frame.line == frame->line &&
+		    same(site->frame.function, frame->function) &&
 		    same(site->frame.file, frame->file) && same(site->frame.module, frame->module))
 			return s->bucket[at];
 	}
@@ -229,7 +232,8 @@ uint32_t sites_of(struct sites *s, uint32_t node)
 
 bool sites_settled(const struct sites *s, uint32_t node, bool whole)
 {
-	return node == 0 || node >= WIRE_NODES || (whole ? s->memo[node].known == 2 : s->memo[node].site != 0);
+	return node == 0 || node >= WIRE_NODES ||
+	       (whole ? s->memo[node].known == 2 : s->memo[node].site != 0);
 }
 
 void sites_settle(struct sites *s, uint32_t node, bool whole)

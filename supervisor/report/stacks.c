@@ -4,14 +4,16 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "inject/wire.h"
 #include "base/array.h"
+#include "inject/wire.h"
 
 /*
- * An array in the order of the ids, which need not follow each other: a file has only those nodes that lead to something, under the numbers that they had
- * in the process. It is searched once for each node: sites.c remembers what it was told.
+ * An array in the order of the ids, which need not follow each other: a file has only those nodes
+ * that lead to something, under the numbers that they had in the process. It is searched once for
+ * each node: sites.c remembers what it was told.
  */
-#define DEPTH_MOST (16u * WIRE_DEPTH)	/* lines from a root on: what draws trees goes down as deep */
+/* lines from a root on: what draws trees goes down as deep */
+#define DEPTH_MOST (16u * WIRE_DEPTH)
 
 struct node {
 	uint32_t id, parent;
@@ -24,10 +26,7 @@ struct stacks {
 	size_t count, room;
 };
 
-struct stacks *stacks_new(void)
-{
-	return calloc(1, sizeof(struct stacks));
-}
+struct stacks *stacks_new(void) { return calloc(1, sizeof(struct stacks)); }
 
 void stacks_free(struct stacks *s)
 {
@@ -54,23 +53,27 @@ static const struct node *find(const struct stacks *s, uint32_t id)
 	return NULL;
 }
 
-int stacks_add(struct stacks *s, uint32_t id, uint32_t parent, uint64_t pc, const struct symbol_frame *line, size_t lines)
+int stacks_add(struct stacks *s, uint32_t id, uint32_t parent, uint64_t pc,
+	       const struct symbol_frame *line, size_t lines)
 {
 	const struct node *caller = parent ? find(s, parent) : NULL;
 	size_t depth = lines + (caller ? caller->depth : 0);
 
-	if (!id || id >= WIRE_NODES || (s->count && id <= s->node[s->count - 1].id) || (parent && !caller) || !pc || !lines || depth > DEPTH_MOST)
+	if (!id || id >= WIRE_NODES || (s->count && id <= s->node[s->count - 1].id) ||
+	    (parent && !caller) || !pc || !lines || depth > DEPTH_MOST)
 		return -EINVAL;
 	if (array_room(&s->node, s->count, &s->room, sizeof(*s->node)))
 		return -ENOMEM;
-	s->node[s->count++] = (struct node){ .id = id, .parent = parent, .pc = pc, .line = line, .lines = (uint32_t)lines, .depth = (uint32_t)depth };
+	s->node[s->count++] = (struct node){ .id = id,
+					     .parent = parent,
+					     .pc = pc,
+					     .line = line,
+					     .lines = (uint32_t)lines,
+					     .depth = (uint32_t)depth };
 	return 0;
 }
 
-bool stacks_has(const struct stacks *s, uint32_t id)
-{
-	return find(s, id);
-}
+bool stacks_has(const struct stacks *s, uint32_t id) { return find(s, id); }
 
 uint32_t stacks_parent(void *ctx, uint32_t node, uint64_t *pc)
 {

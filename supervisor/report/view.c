@@ -7,22 +7,31 @@
 #include <string.h>
 
 /*
- * The list. Each row of the profile gets a number for its group (its site's, its stack's, ...), the groups are gathered in one pass
- * over an open hash, then sorted and cut. Sites are memoised per stack node (sites.c), so with warm symbols this is all there is
- * to do: 10^5 stacks take a few milliseconds.
+ * The list. Each row of the profile gets a number for its group (its site's, its stack's, ...), the
+ * groups are gathered in one pass over an open hash, then sorted and cut. Sites are memoised per
+ * stack node (sites.c), so with warm symbols this is all there is to do: 10^5 stacks take a few
+ * milliseconds.
  */
-const char *const view_key_names[VIEW_KEYS] = { "site", "stack", "function", "file", "module", "thread", "size" };
+const char *const view_key_names[VIEW_KEYS] = { "site",	  "stack",  "function", "file",
+						"module", "thread", "size" };
 const char *const view_sort_names[VIEW_SORTS] = { "size", "count", "total", "temporary" };
 
-/* ---- which stacks match ---------------------------------------------------------------------------------------------------------- */
+/* ---- which stacks match -------------------------------------------------- */
 
-/* A stack matches if its leaf does or its caller's stack does: one answer per node, and one regexec per line of code. */
+/*
+ * A stack matches if its leaf does or its caller's stack does: one answer per node, and one regexec
+ * per line of code.
+ */
 struct matcher {
 	const regex_t *regex;
 	struct sites *sites;
-	uint8_t *node;			/* 0: not known, 1: no, 2: yes */
+	uint8_t *node; /* 0: not known, 1: no, 2: yes */
 	size_t nnodes;
-	struct { const struct symbol_frame *frame; bool yes; } *seen;	/* open addressing by address */
+	/* open addressing by address */
+	struct {
+		const struct symbol_frame *frame;
+		bool yes;
+	} * seen;
 	size_t count, nseen;
 };
 
@@ -41,7 +50,10 @@ static bool matches_text(const regex_t *regex, const struct symbol_frame *f)
 	return f->module && !regexec(regex, base ? base + 1 : f->module, 0, NULL, 0);
 }
 
-static size_t pointer_hash(const void *p) { return (size_t)((uint64_t)(uintptr_t)p * 0x9e3779b97f4a7c15ull >> 20); }
+static size_t pointer_hash(const void *p)
+{
+	return (size_t)((uint64_t)(uintptr_t)p * 0x9e3779b97f4a7c15ull >> 20);
+}
 
 static bool matches_frame(struct matcher *m, const struct symbol_frame *f)
 {
@@ -66,7 +78,8 @@ static bool matches_frame(struct matcher *m, const struct symbol_frame *f)
 		m->seen = seen;
 		m->nseen = n;
 	}
-	for (at = pointer_hash(f) & (m->nseen - 1); m->seen[at].frame; at = (at + 1) & (m->nseen - 1))
+	for (at = pointer_hash(f) & (m->nseen - 1); m->seen[at].frame;
+	     at = (at + 1) & (m->nseen - 1))
 		if (m->seen[at].frame == f)
 			return m->seen[at].yes;
 	m->seen[at].frame = f;
@@ -112,7 +125,8 @@ static bool matches(struct matcher *m, uint32_t stack)
 	return answer == 2;
 }
 
-static int matcher_init(struct matcher *m, const regex_t *regex, struct sites *sites, const struct profile *p)
+static int matcher_init(struct matcher *m, const regex_t *regex, struct sites *sites,
+			const struct profile *p)
 {
 	*m = (struct matcher){ .regex = regex, .sites = sites };
 	if (!regex)
@@ -130,27 +144,30 @@ static void matcher_release(struct matcher *m)
 	free(m->seen);
 }
 
-/* ---- groups ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- groups -------------------------------------------------------------- */
 
 struct groups {
 	struct view *v;
 	struct sites *sites;
-	size_t least, allocated;	/* powers of two */
-	uint64_t *key;			/* of each row of the view */
-	uint32_t *bucket;		/* row + 1 */
+	size_t least, allocated; /* powers of two */
+	uint64_t *key;		 /* of each row of the view */
+	uint32_t *bucket;	 /* row + 1 */
 	size_t nbuckets;
-	uint32_t *of_site;		/* VIEW_FUNCTION, _FILE, _MODULE: site -> lowest site with the same text */
+	/* VIEW_FUNCTION, _FILE, _MODULE: site -> lowest site with the same text */
+	uint32_t *of_site;
 	size_t nsites;
-	uint32_t *text_bucket;		/* site, by hash of that text */
+	uint32_t *text_bucket; /* site, by hash of that text */
 	size_t ntext;
 };
 
 static const char *text_of(enum view_key key, const struct symbol_frame *f)
 {
-	const char *text = key == VIEW_FUNCTION ? f->function : key == VIEW_FILE ? f->file : f->module;
+	const char *text = key == VIEW_FUNCTION ? f->function
+			   : key == VIEW_FILE	? f->file
+						: f->module;
 
 	if (!text && key == VIEW_FILE)
-		text = f->module;		/* no line information: the object file stands in */
+		text = f->module; /* no line information: the object file stands in */
 	return text ? text : "";
 }
 
@@ -192,7 +209,10 @@ static int grow_texts(struct groups *g)
 	return 0;
 }
 
-/* The first site whose function (file, module) reads the same stands for all of them. 0: out of memory */
+/*
+ * The first site whose function (file, module) reads the same stands for all of them. 0: out of
+ * memory
+ */
 static uint32_t same_text(struct groups *g, uint32_t site)
 {
 	const char *text;
@@ -203,8 +223,10 @@ static uint32_t same_text(struct groups *g, uint32_t site)
 	if (g->of_site[site])
 		return g->of_site[site];
 	text = text_of(g->v->key, &sites_site(g->sites, site)->frame);
-	for (at = text_hash(text) & (g->ntext - 1); g->text_bucket[at]; at = (at + 1) & (g->ntext - 1))
-		if (!strcmp(text, text_of(g->v->key, &sites_site(g->sites, g->text_bucket[at])->frame)))
+	for (at = text_hash(text) & (g->ntext - 1); g->text_bucket[at];
+	     at = (at + 1) & (g->ntext - 1))
+		if (!strcmp(text,
+			    text_of(g->v->key, &sites_site(g->sites, g->text_bucket[at])->frame)))
 			return g->of_site[site] = g->text_bucket[at];
 	g->text_bucket[at] = site;
 	return g->of_site[site] = site;
@@ -216,20 +238,14 @@ static struct symbol_frame label(enum view_key key, const struct symbol_frame *f
 
 	switch (key) {
 	case VIEW_SITE:
-	case VIEW_STACK:
-		return *f;
+	case VIEW_STACK: return *f;
 	case VIEW_FUNCTION:
 		l.function = f->function;
 		l.module = f->module;
 		break;
-	case VIEW_FILE:
-		l.file = text_of(VIEW_FILE, f);
-		break;
-	case VIEW_MODULE:
-		l.module = f->module;
-		break;
-	default:
-		break;
+	case VIEW_FILE: l.file = text_of(VIEW_FILE, f); break;
+	case VIEW_MODULE: l.module = f->module; break;
+	default: break;
 	}
 	return l;
 }
@@ -278,7 +294,8 @@ static struct view_row *group(struct groups *g, uint64_t key, bool *new)
 
 	if (g->v->count == g->allocated && grow_groups(g))
 		return NULL;
-	for (at = key_hash(key) & (g->nbuckets - 1); g->bucket[at]; at = (at + 1) & (g->nbuckets - 1))
+	for (at = key_hash(key) & (g->nbuckets - 1); g->bucket[at];
+	     at = (at + 1) & (g->nbuckets - 1))
 		if (g->key[g->bucket[at] - 1] == key) {
 			*new = false;
 			return &g->v->row[g->bucket[at] - 1];
@@ -335,12 +352,9 @@ static int gather(struct groups *g, const struct profile_row *r)
 	return 0;
 }
 
-/* ---- order -------------------------------------------------------------------------------------------------------------------------- */
+/* ---- order --------------------------------------------------------------- */
 
-static int compare_text(const char *a, const char *b)
-{
-	return strcmp(a ? a : "", b ? b : "");
-}
+static int compare_text(const char *a, const char *b) { return strcmp(a ? a : "", b ? b : ""); }
 
 static int down(int64_t a, int64_t b) { return a < b ? 1 : a > b ? -1 : 0; }
 static int down_unsigned(uint64_t a, uint64_t b) { return a < b ? 1 : a > b ? -1 : 0; }
@@ -394,7 +408,10 @@ static void swap(struct view_row *a, struct view_row *b)
 	*b = r;
 }
 
-/* The LIMIT first rows in order come to the front: a heap of the best so far, the last of them on top. Sorting them all would cost more than the rest. */
+/*
+ * The LIMIT first rows in order come to the front: a heap of the best so far, the last of them on
+ * top. Sorting them all would cost more than the rest.
+ */
 static void select_first(struct view *v, size_t limit, struct order *order)
 {
 	struct view_row *row = v->row;
@@ -454,18 +471,25 @@ static void reverse(struct view *v)
 		swap(&v->row[i], &v->row[v->count - 1 - i]);
 }
 
-int view_make(struct view *v, const struct profile *p, struct sites *sites, const struct view_options *o)
+int view_make(struct view *v, const struct profile *p, struct sites *sites,
+	      const struct view_options *o)
 {
 	struct groups g = { .v = v, .sites = sites, .least = 512 };
 	struct order order = { .sort = o->sort, .sites = sites };
 	struct matcher m;
 	int err;
 
-	*v = (struct view){ .key = o->key, .ms = p->ms, .since_ms = p->since_ms, .has_totals = p->has_totals, .has_usable = p->has_usable,
-		.is_difference = p->is_difference, .estimated = p->estimated };
+	*v = (struct view){ .key = o->key,
+			    .ms = p->ms,
+			    .since_ms = p->since_ms,
+			    .has_totals = p->has_totals,
+			    .has_usable = p->has_usable,
+			    .is_difference = p->is_difference,
+			    .estimated = p->estimated };
 	err = matcher_init(&m, o->match, sites, p);
 	while (o->key == VIEW_STACK && !o->match && g.least < p->count)
-		g.least *= 2;		/* each row is a group: what doubles on the way there would be held beside it */
+		/* each row is a group: what doubles on the way there would be held beside it */
+		g.least *= 2;
 	for (size_t i = 0; i < p->count && !err; i++) {
 		sites_rest(sites);
 		if (!matches(&m, p->row[i].stack))
@@ -487,7 +511,8 @@ int view_make(struct view *v, const struct profile *p, struct sites *sites, cons
 	if (o->limit && v->count / 4 > o->limit)
 		select_first(v, o->limit, &order);
 	if (v->count && o->limit)
-		qsort_r(v->row, v->count / 4 > o->limit ? o->limit : v->count, sizeof(*v->row), compare, &order);
+		qsort_r(v->row, v->count / 4 > o->limit ? o->limit : v->count, sizeof(*v->row),
+			compare, &order);
 	cut(v, o->limit);
 	v->reversed = o->reverse;
 	if (o->reverse)

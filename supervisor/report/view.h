@@ -1,25 +1,36 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * view.h - a profile as somebody wants to see it: its rows gathered by a key, filtered, sorted, cut. Three shapes: a list (report), jeprof's
- * table of functions (text), the call tree (tree). Each adds up to its profile: what is cut off is summed, what is filtered out is not in the total.
- * Caller's storage; strings belong to the symbols under `sites`. The heap that was there before an attach (`before`, set and kept by the caller; NULL: to be
- * left out) is shown beside these sums and in none of them.
+ * view.h - a profile as somebody wants to see it: its rows gathered by a key, filtered, sorted,
+ * cut. Three shapes: a list (report), jeprof's table of functions (text), the call tree (tree).
+ * Each adds up to its profile: what is cut off is summed, what is filtered out is not in the total.
+ * Caller's storage; strings belong to the symbols under `sites`. The heap that was there before an
+ * attach (`before`, set and kept by the caller; NULL: to be left out) is shown beside these sums
+ * and in none of them.
  */
 #ifndef MTRUN_VIEW_H
 #define MTRUN_VIEW_H
 
 #include <regex.h>
 
+#include "base/types.h"
 #include "process/preattach_heap.h"
 #include "process/profile.h"
 #include "report/sites.h"
-#include "base/types.h"
 
 #define VIEW_ALL SIZE_MAX
 
-/* ---- list -------------------------------------------------------------------------------------------------------------------- */
+/* ---- list ---------------------------------------------------------------- */
 
-enum view_key { VIEW_SITE, VIEW_STACK, VIEW_FUNCTION, VIEW_FILE, VIEW_MODULE, VIEW_THREAD, VIEW_SIZE, VIEW_KEYS };
+enum view_key {
+	VIEW_SITE,
+	VIEW_STACK,
+	VIEW_FUNCTION,
+	VIEW_FILE,
+	VIEW_MODULE,
+	VIEW_THREAD,
+	VIEW_SIZE,
+	VIEW_KEYS
+};
 enum view_sort { SORT_SIZE, SORT_COUNT, SORT_TOTAL, SORT_TEMPORARY, VIEW_SORTS };
 extern const char *const view_key_names[VIEW_KEYS];
 extern const char *const view_sort_names[VIEW_SORTS];
@@ -28,46 +39,60 @@ struct view_row {
 	int64_t size, count;
 	int64_t usable;
 	uint64_t total_size, total_count, temporary;
-	int64_t before, count_before;	/* of a difference */
-	uint32_t stack;			/* the largest of its stacks */
+	int64_t before, count_before; /* of a difference */
+	uint32_t stack;		      /* the largest of its stacks */
 	int64_t stack_size;
-	uint32_t thread;		/* VIEW_THREAD: tid */
-	uint64_t block;			/* VIEW_SIZE: bytes of each block */
-	struct symbol_frame frame;	/* VIEW_SITE, _STACK, _FUNCTION, _FILE, _MODULE: the fields that the key names, the others NULL */
-	size_t merged;			/* of `others`: rows in it */
+	uint32_t thread; /* VIEW_THREAD: tid */
+	uint64_t block;	 /* VIEW_SIZE: bytes of each block */
+	/*
+	 * VIEW_SITE, _STACK, _FUNCTION, _FILE, _MODULE: the fields that the key names, the others
+	 * NULL
+	 */
+	struct symbol_frame frame;
+	size_t merged; /* of `others`: rows in it */
 };
 
 struct view {
 	enum view_key key;
 	uint64_t ms, since_ms;
 	bool has_totals, has_usable, reversed, is_difference, estimated;
-	const char *usable_unknown;	/* asked for, and why there is none; NULL: not so. Set by the caller, who keeps it */
+	/* asked for, and why there is none; NULL: not so. Set by the caller, who keeps it */
+	const char *usable_unknown;
 	const struct preattach_heap *before;
-	const uint64_t *off_ms;		/* since when nothing is recorded; NULL: it is. Set and kept by the caller, too */
-	int64_t total_size, total_count, total_usable;	/* sums over all rows and `others` */
+	/* since when nothing is recorded; NULL: it is. Set and kept by the caller, too */
+	const uint64_t *off_ms;
+	int64_t total_size, total_count, total_usable; /* sums over all rows and `others` */
 	size_t count;
-	struct view_row *row;		/* in the order asked for */
-	struct view_row others;		/* what -n cut off; merged == 0: nothing */
+	struct view_row *row;	/* in the order asked for */
+	struct view_row others; /* what -n cut off; merged == 0: nothing */
 };
 
 struct view_options {
 	enum view_key key;
 	enum view_sort sort;
-	size_t limit;			/* rows; VIEW_ALL */
-	bool reverse;			/* smallest first */
-	const regex_t *match;		/* only stacks with a frame whose function, file (path:line) or module's name matches; NULL: all */
+	size_t limit; /* rows; VIEW_ALL */
+	bool reverse; /* smallest first */
+	/*
+	 * only stacks with a frame whose function, file (path:line) or module's name matches; NULL:
+	 * all
+	 */
+	const regex_t *match;
 };
 
-int view_make(struct view *v, const struct profile *p, struct sites *sites, const struct view_options *o) MUST_USE;	/* 0, -ENOMEM */
+/* 0, -ENOMEM */
+int view_make(struct view *v, const struct profile *p, struct sites *sites,
+	      const struct view_options *o) MUST_USE;
 void view_release(struct view *v);
 
-/* ---- table of functions -------------------------------------------------------------------------------------------------------- */
+/* ---- table of functions -------------------------------------------------- */
 
 struct table_row {
 	const char *function;
-	int64_t flat;			/* of stacks whose innermost frame, allocators left out, is this function */
-	int64_t cum;			/* of stacks in which it is at all: once each, however often it recurs */
-	uint32_t id;			/* for table_make() */
+	/* of stacks whose innermost frame, allocators left out, is this function */
+	int64_t flat;
+	/* of stacks in which it is at all: once each, however often it recurs */
+	int64_t cum;
+	uint32_t id; /* for table_make() */
 };
 struct table {
 	bool estimated;
@@ -75,21 +100,24 @@ struct table {
 	int64_t total;
 	size_t count;
 	struct table_row *row;
-	struct table_row others;	/* what was cut off, function NULL: nothing; cum: of the stacks that any of them is in */
+	/* what was cut off, function NULL: nothing; cum: of the stacks that any of them is in */
+	struct table_row others;
 };
 
-int table_make(struct table *t, const struct profile *p, struct sites *sites, bool by_cum, size_t limit) MUST_USE;
+int table_make(struct table *t, const struct profile *p, struct sites *sites, bool by_cum,
+	       size_t limit) MUST_USE;
 void table_release(struct table *t);
 
-/* ---- call tree ------------------------------------------------------------------------------------------------------------------- */
+/* ---- call tree ----------------------------------------------------------- */
 
 struct tree_node {
 	const char *function;
-	const struct symbol_frame *frame;	/* the first that was seen of it; NULL: the whole, (others) */
-	int64_t size;			/* of all stacks through here */
-	int64_t self;			/* of those that end here */
-	int64_t count;			/* as size, in blocks */
-	uint32_t child, next;		/* first child and next sibling, biggest first; 0: none */
+	/* the first that was seen of it; NULL: the whole, (others) */
+	const struct symbol_frame *frame;
+	int64_t size;	      /* of all stacks through here */
+	int64_t self;	      /* of those that end here */
+	int64_t count;	      /* as size, in blocks */
+	uint32_t child, next; /* first child and next sibling, biggest first; 0: none */
 	uint32_t parent;
 	uint32_t hash_next;
 };
@@ -97,44 +125,54 @@ struct tree {
 	bool estimated;
 	const struct preattach_heap *before;
 	size_t count, allocated;
-	struct tree_node *node;		/* node[0]: the whole */
+	struct tree_node *node; /* node[0]: the whole */
 	uint32_t *bucket;
 	size_t nbuckets;
 };
 
 enum tree_shape {
-	TREE_INVERT = 1,		/* from the allocating frame outwards, instead of from the outermost frame inwards */
-	TREE_TRIM   = 2,		/* an allocator's frames at the inner end are left out, unless there are no others */
+	/* from the allocating frame outwards, instead of from the outermost frame inwards */
+	TREE_INVERT = 1,
+	/* an allocator's frames at the inner end are left out, unless there are no others */
+	TREE_TRIM = 2,
 };
 /* SHAPE: enum tree_shape; DEPTH: the most levels below the whole. */
-int tree_make(struct tree *t, const struct profile *p, struct sites *sites, unsigned shape, unsigned depth) MUST_USE;
-/* Keeps the biggest LIMIT nodes below the whole; what a node loses becomes its last child, `(others)`. 0 or -ENOMEM. */
+int tree_make(struct tree *t, const struct profile *p, struct sites *sites, unsigned shape,
+	      unsigned depth) MUST_USE;
+/*
+ * Keeps the biggest LIMIT nodes below the whole; what a node loses becomes its last child,
+ * `(others)`. 0 or -ENOMEM.
+ */
 int tree_cut(struct tree *t, size_t limit) MUST_USE;
 void tree_release(struct tree *t);
 
-/* ---- lines of a function ---------------------------------------------------------------------------------------------------------- */
+/* ---- lines of a function ------------------------------------------------- */
 
 struct listing_line {
-	unsigned line;			/* 0: unknown */
-	int64_t flat, cum;		/* as in a table, of the line */
-	uint32_t row;			/* for listing_make() */
+	unsigned line;	   /* 0: unknown */
+	int64_t flat, cum; /* as in a table, of the line */
+	uint32_t row;	   /* for listing_make() */
 };
 struct listing_function {
 	const char *function, *file, *module;
 	int64_t flat, cum;
-	size_t count;			/* of lines that hold anything, in order; at least 1 */
+	size_t count; /* of lines that hold anything, in order; at least 1 */
 	struct listing_line *line;
 	uint32_t row;
 };
 struct listing {
 	bool estimated;
-	int64_t total;			/* of the profile */
+	int64_t total; /* of the profile */
 	size_t count;
-	struct listing_function *function;	/* biggest first */
+	struct listing_function *function; /* biggest first */
 };
 
-/* Of every function called NAME (parameters left out, namespaces may be), or with REGEX whose name matches it. 0 or -ENOMEM. */
-int listing_make(struct listing *l, const struct profile *p, struct sites *sites, const char *name, const regex_t *regex) MUST_USE;
+/*
+ * Of every function called NAME (parameters left out, namespaces may be), or with REGEX whose name
+ * matches it. 0 or -ENOMEM.
+ */
+int listing_make(struct listing *l, const struct profile *p, struct sites *sites, const char *name,
+		 const regex_t *regex) MUST_USE;
 void listing_release(struct listing *l);
 
 #endif

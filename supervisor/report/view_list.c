@@ -6,14 +6,16 @@
 #include <string.h>
 
 /*
- * jeprof's `list`: the bytes of one function's lines. Each stack is walked once, frame by frame; what it holds goes to every line of a wanted function
- * that is in it (once, however often the line recurs), and to the innermost frame's as its own. Lines are few: they are looked up one by one.
+ * jeprof's `list`: the bytes of one function's lines. Each stack is walked once, frame by frame;
+ * what it holds goes to every line of a wanted function that is in it (once, however often the line
+ * recurs), and to the innermost frame's as its own. Lines are few: they are looked up one by one.
  */
 struct wanted {
 	struct listing *l;
 	const char *name;
 	const regex_t *regex;
-	uint32_t row;			/* of the profile, plus 1: what has counted for it already */
+	/* of the profile, plus 1: what has counted for it already */
+	uint32_t row;
 };
 
 /* NAME is the whole name, or what is before its parameters, with or without its namespaces. */
@@ -23,7 +25,8 @@ static bool is_called(const char *function, const char *name)
 	const char *at = function;
 
 	while ((at = strstr(at, name))) {
-		if ((at == function || (at - function >= 2 && at[-1] == ':' && at[-2] == ':')) && (!at[len] || at[len] == '(' || at[len] == '<'))
+		if ((at == function || (at - function >= 2 && at[-1] == ':' && at[-2] == ':')) &&
+		    (!at[len] || at[len] == '(' || at[len] == '<'))
 			return true;
 		at++;
 	}
@@ -32,26 +35,27 @@ static bool is_called(const char *function, const char *name)
 
 static bool matches(const struct wanted *w, const struct symbol_frame *f)
 {
-	return f->function && (w->regex ? regexec(w->regex, f->function, 0, NULL, 0) == 0 : is_called(f->function, w->name));
+	return f->function && (w->regex ? regexec(w->regex, f->function, 0, NULL, 0) == 0
+					: is_called(f->function, w->name));
 }
 
-static bool same(const char *a, const char *b)
-{
-	return a == b || (a && b && !strcmp(a, b));
-}
+static bool same(const char *a, const char *b) { return a == b || (a && b && !strcmp(a, b)); }
 
 static struct listing_function *function_of(struct listing *l, const struct symbol_frame *f)
 {
 	struct listing_function *v;
 
 	for (size_t i = 0; i < l->count; i++)
-		if (same(l->function[i].function, f->function) && same(l->function[i].file, f->file))
+		if (same(l->function[i].function, f->function) &&
+		    same(l->function[i].file, f->file))
 			return &l->function[i];
 	v = reallocarray(l->function, l->count + 1, sizeof(*v));
 	if (!v)
 		return NULL;
 	l->function = v;
-	v[l->count] = (struct listing_function){ .function = f->function, .file = f->file, .module = f->module };
+	v[l->count] = (struct listing_function){ .function = f->function,
+						 .file = f->file,
+						 .module = f->module };
 	return &v[l->count++];
 }
 
@@ -92,7 +96,7 @@ static int count_frame(struct wanted *w, const struct symbol_frame *frame, int64
 
 static int count_stack(struct wanted *w, struct sites *sites, const struct profile_row *row)
 {
-	bool own = true;		/* no frame but allocators' so far */
+	bool own = true; /* no frame but allocators' so far */
 
 	for (uint32_t node = row->stack; node; node = sites_parent(sites, node)) {
 		struct symbol_frames f = sites_frames(sites, node);
@@ -122,7 +126,8 @@ static int by_cum(const void *a, const void *b)
 	return x->cum > y->cum ? -1 : x->cum < y->cum;
 }
 
-int listing_make(struct listing *l, const struct profile *p, struct sites *sites, const char *name, const regex_t *regex)
+int listing_make(struct listing *l, const struct profile *p, struct sites *sites, const char *name,
+		 const regex_t *regex)
 {
 	struct wanted w = { .l = l, .name = name, .regex = regex };
 	int err = 0;
@@ -135,7 +140,8 @@ int listing_make(struct listing *l, const struct profile *p, struct sites *sites
 		err = count_stack(&w, sites, &p->row[i]);
 	}
 	for (size_t i = 0; i < l->count; i++)
-		qsort(l->function[i].line, l->function[i].count, sizeof(*l->function[i].line), by_line);
+		qsort(l->function[i].line, l->function[i].count, sizeof(*l->function[i].line),
+		      by_line);
 	if (l->count)
 		qsort(l->function, l->count, sizeof(*l->function), by_cum);
 	if (err)

@@ -6,30 +6,38 @@
 #include <string.h>
 
 /*
- * jeprof's table. A function's cum is the sum of the stacks that it is in. Going through every frame of every stack would cost stacks times depth; stacks are
- * a tree, so one walk over the nodes that lead to something live does it: entering a node adds what all stacks through it hold to
- * each of its functions that is not already open further out (recursion counts once).
+ * jeprof's table. A function's cum is the sum of the stacks that it is in. Going through every
+ * frame of every stack would cost stacks times depth; stacks are a tree, so one walk over the nodes
+ * that lead to something live does it: entering a node adds what all stacks through it hold to each
+ * of its functions that is not already open further out (recursion counts once).
  *
- * The nodes are given by number, parents below children: sums go up in one pass from the highest to the lowest, which also strings
- * the children of each node together for the walk.
+ * The nodes are given by number, parents below children: sums go up in one pass from the highest to
+ * the lowest, which also strings the children of each node together for the walk.
  */
 struct forest {
-	size_t nodes;			/* ids are below this */
-	int64_t *sum;			/* of stacks through the node */
+	size_t nodes; /* ids are below this */
+	int64_t *sum; /* of stacks through the node */
 	uint8_t *used;
-	uint32_t *child, *sibling;	/* lists of used nodes; child[0]: the outermost ones */
+	uint32_t *child, *sibling; /* lists of used nodes; child[0]: the outermost ones */
 };
 
 struct names {
-	const char **text;		/* by id */
+	const char **text; /* by id */
 	size_t count, allocated;
-	struct { const struct symbol_frame *frame; uint32_t id; } *by_frame;	/* open addressing */
+	/* open addressing */
+	struct {
+		const struct symbol_frame *frame;
+		uint32_t id;
+	} * by_frame;
 	size_t nframes, frames_used;
-	uint32_t *by_text;		/* id + 1 */
+	uint32_t *by_text; /* id + 1 */
 	size_t ntexts;
 };
 
-static size_t pointer_hash(const void *p) { return (size_t)((uint64_t)(uintptr_t)p * 0x9e3779b97f4a7c15ull >> 20); }
+static size_t pointer_hash(const void *p)
+{
+	return (size_t)((uint64_t)(uintptr_t)p * 0x9e3779b97f4a7c15ull >> 20);
+}
 
 static size_t text_hash(const char *text)
 {
@@ -88,7 +96,10 @@ static int names_grow_texts(struct names *n)
 	return 0;
 }
 
-/* The number of the function at F, or -ENOMEM. Frames are kept for the life of the symbols, so their addresses are good keys. */
+/*
+ * The number of the function at F, or -ENOMEM. Frames are kept for the life of the symbols, so
+ * their addresses are good keys.
+ */
 static int64_t names_id(struct names *n, const struct symbol_frame *f)
 {
 	const char *text = f->function ? f->function : "??";
@@ -96,12 +107,14 @@ static int64_t names_id(struct names *n, const struct symbol_frame *f)
 
 	if (n->frames_used * 2 >= n->nframes && names_grow_frames(n))
 		return -ENOMEM;
-	for (at = pointer_hash(f) & (n->nframes - 1); n->by_frame[at].frame; at = (at + 1) & (n->nframes - 1))
+	for (at = pointer_hash(f) & (n->nframes - 1); n->by_frame[at].frame;
+	     at = (at + 1) & (n->nframes - 1))
 		if (n->by_frame[at].frame == f)
 			return n->by_frame[at].id;
 	if (n->count == n->allocated && names_grow_texts(n))
 		return -ENOMEM;
-	for (slot = text_hash(text) & (n->ntexts - 1); n->by_text[slot]; slot = (slot + 1) & (n->ntexts - 1))
+	for (slot = text_hash(text) & (n->ntexts - 1); n->by_text[slot];
+	     slot = (slot + 1) & (n->ntexts - 1))
 		if (!strcmp(n->text[n->by_text[slot] - 1], text))
 			break;
 	if (!n->by_text[slot]) {
@@ -164,9 +177,9 @@ struct walk {
 	struct forest f;
 	struct names names;
 	struct sites *sites;
-	int64_t *cum, *flat;		/* by function */
-	uint32_t *open;			/* how many times it is open on the way from the root */
-	uint8_t *cut;			/* second walk: only these count, as one */
+	int64_t *cum, *flat; /* by function */
+	uint32_t *open;	     /* how many times it is open on the way from the root */
+	uint8_t *cut;	     /* second walk: only these count, as one */
 	size_t allocated;
 	int64_t cut_cum;
 	uint32_t cut_open;
@@ -299,7 +312,10 @@ static int by_cum(const void *pa, const void *pb)
 	return ca != cb ? (ca < cb ? 1 : -1) : strcmp(a->function, b->function);
 }
 
-/* What was cut off becomes one row. Its cum needs a second walk: a stack with two of these functions counts once. */
+/*
+ * What was cut off becomes one row. Its cum needs a second walk: a stack with two of these
+ * functions counts once.
+ */
 static int cut(struct table *t, struct walk *w, size_t limit)
 {
 	if (t->count <= limit)
@@ -323,7 +339,8 @@ static int cut(struct table *t, struct walk *w, size_t limit)
 	return 0;
 }
 
-int table_make(struct table *t, const struct profile *p, struct sites *sites, bool cum, size_t limit)
+int table_make(struct table *t, const struct profile *p, struct sites *sites, bool cum,
+	       size_t limit)
 {
 	struct walk w = { .sites = sites };
 	int err;
@@ -344,7 +361,9 @@ int table_make(struct table *t, const struct profile *p, struct sites *sites, bo
 			t->total += p->row[i].size;
 		for (size_t id = 0; id < w.names.count; id++)
 			if (w.flat[id] || w.cum[id])
-				t->row[t->count++] = (struct table_row){ w.names.text[id], w.flat[id], w.cum[id], (uint32_t)id };
+				t->row[t->count++] = (struct table_row){ w.names.text[id],
+									 w.flat[id], w.cum[id],
+									 (uint32_t)id };
 		qsort(t->row, t->count, sizeof(*t->row), cum ? by_cum : by_flat);
 		err = cut(t, &w, limit);
 	}

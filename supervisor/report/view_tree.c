@@ -6,9 +6,10 @@
 #include <string.h>
 
 /*
- * The call tree: stack nodes are one per return address, people want one per function. So every stack is walked and its functions are
- * merged under their parents as they come; a hash of (parent, function) finds the place. Node 0 is the whole; children are sorted at the end.
- * Inlined functions are levels of their own.
+ * The call tree: stack nodes are one per return address, people want one per function. So every
+ * stack is walked and its functions are merged under their parents as they come; a hash of (parent,
+ * function) finds the place. Node 0 is the whole; children are sorted at the end. Inlined functions
+ * are levels of their own.
  */
 static size_t place(const struct tree *t, uint32_t parent, const char *function)
 {
@@ -60,14 +61,19 @@ static uint32_t below(struct tree *t, uint32_t parent, const struct symbol_frame
 		if (t->node[i].parent == parent && !strcmp(t->node[i].function, function))
 			return i;
 	i = (uint32_t)t->count++;
-	t->node[i] = (struct tree_node){ .function = function, .frame = frame, .parent = parent, .hash_next = t->bucket[at], .next = t->node[parent].child };
+	t->node[i] = (struct tree_node){ .function = function,
+					 .frame = frame,
+					 .parent = parent,
+					 .hash_next = t->bucket[at],
+					 .next = t->node[parent].child };
 	t->node[parent].child = i;
 	t->bucket[at] = i;
 	return i;
 }
 
 struct path {
-	const struct symbol_frame **frame;	/* outermost or innermost first, as the tree is built */
+	/* outermost or innermost first, as the tree is built */
+	const struct symbol_frame **frame;
 	size_t count, allocated;
 };
 
@@ -102,7 +108,7 @@ static void path_trim(struct path *path)
 static int path_of(struct path *path, struct sites *sites, uint32_t stack, unsigned shape)
 {
 	path->count = 0;
-	for (uint32_t n = stack;; ) {
+	for (uint32_t n = stack;;) {
 		struct symbol_frames f = sites_frames(sites, n);
 
 		for (size_t i = 0; i < f.count; i++)
@@ -123,12 +129,15 @@ static int path_of(struct path *path, struct sites *sites, uint32_t stack, unsig
 	return 0;
 }
 
-struct order { const struct tree *t; };
+struct order {
+	const struct tree *t;
+};
 
 static int compare(const void *pa, const void *pb, void *ctx)
 {
 	const struct tree *t = ((const struct order *)ctx)->t;
-	const struct tree_node *a = &t->node[*(const uint32_t *)pa], *b = &t->node[*(const uint32_t *)pb];
+	const struct tree_node *a = &t->node[*(const uint32_t *)pa],
+			       *b = &t->node[*(const uint32_t *)pb];
 
 	return a->size != b->size ? (a->size < b->size ? 1 : -1) : strcmp(a->function, b->function);
 }
@@ -165,7 +174,8 @@ static int sort_children(struct tree *t)
 	return 0;
 }
 
-int tree_make(struct tree *t, const struct profile *p, struct sites *sites, unsigned shape, unsigned depth)
+int tree_make(struct tree *t, const struct profile *p, struct sites *sites, unsigned shape,
+	      unsigned depth)
 {
 	struct path path = { 0 };
 	int err;
@@ -231,7 +241,11 @@ static void merge_children(struct tree *t, uint32_t node, const bool *keep)
 	}
 	*link = others;
 	if (others)
-		t->node[others] = (struct tree_node){ .function = "(others)", .size = size, .self = size, .count = count, .parent = node };
+		t->node[others] = (struct tree_node){ .function = "(others)",
+						      .size = size,
+						      .self = size,
+						      .count = count,
+						      .parent = node };
 }
 
 /* A node comes before its children and is no smaller: so what is kept is a tree. */
@@ -257,7 +271,8 @@ int tree_cut(struct tree *t, size_t limit)
 		least += size[i] == size[limit - 1];
 	keep[0] = true;
 	for (size_t i = 1; i < t->count && limit; i++) {
-		keep[i] = t->node[i].size > size[limit - 1] || (t->node[i].size == size[limit - 1] && least);
+		keep[i] = t->node[i].size > size[limit - 1] ||
+			  (t->node[i].size == size[limit - 1] && least);
 		least -= keep[i] && t->node[i].size == size[limit - 1];
 	}
 	for (size_t i = 0; i < t->count; i++)

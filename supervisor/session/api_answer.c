@@ -2,15 +2,17 @@
 /*
  * api.c - mtrun.h, our side.
  *
- * An answer is exact: each allocation that had returned, in whatever thread, is in it. Its event is in a ring by then, and the rings are emptied first. But an
- * event may have to wait for an earlier one of the same address, whose thread has drawn its number and not written it yet. Then the question
- * stays where it is and is looked at again: that thread may need us to go on. (The stream gives up a gap after a second.)
+ * An answer is exact: each allocation that had returned, in whatever thread, is in it. Its event is
+ * in a ring by then, and the rings are emptied first. But an event may have to wait for an earlier
+ * one of the same address, whose thread has drawn its number and not written it yet. Then the
+ * question stays where it is and is looked at again: that thread may need us to go on. (The stream
+ * gives up a gap after a second.)
  */
 #include "session/api_answer.h"
 
-#include "process/marks.h"
 #include "base/message.h"
 #include "base/proc.h"
+#include "process/marks.h"
 #include "transport/heartbeat.h"
 
 static uint64_t meta_memory(const struct process *p)
@@ -83,21 +85,11 @@ bool api_answer(struct process *p, const struct shared_question *q, const struct
 	if ((what == API_ALLOCATED || what == API_META || what == API_SNAPSHOT) && !settled(p))
 		return false;
 	switch (what) {
-	case API_ALLOCATED:
-		answer = process_allocated(p, api->count);
-		break;
-	case API_META:
-		answer = meta_memory(p);
-		break;
-	case API_LIMIT:
-		answer = api->limit;
-		break;
-	case API_MARK:
-		take_mark(p, text);
-		break;
-	case API_SNAPSHOT:
-		take_snapshot(p, text, api);
-		break;
+	case API_ALLOCATED: answer = process_allocated(p, api->count); break;
+	case API_META: answer = meta_memory(p); break;
+	case API_LIMIT: answer = api->limit; break;
+	case API_MARK: take_mark(p, text); break;
+	case API_SNAPSHOT: take_snapshot(p, text, api); break;
 	}
 	q->mail->answer = answer;
 	return true;

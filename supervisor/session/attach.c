@@ -2,17 +2,21 @@
 /*
  * attach.c - getting into a program that runs.
  *
- * Its threads are seized; none of them stops for that. What a former mtrun may have left is taken away first. Then one thread is stopped, wherever it is, and sent
- * through the bootstrap stub (stub.c): a millisecond or so, then it is back where it was. Everything slow happens while the program runs: reading its objects,
- * unwind tables, moving instructions; now and then a thread is borrowed again, to map an island. Last of all threads are stopped once, for as
- * long as it takes to see that none stands in the bytes to be overwritten and to write the jumps.
+ * Its threads are seized; none of them stops for that. What a former mtrun may have left is taken
+ * away first. Then one thread is stopped, wherever it is, and sent through the bootstrap stub
+ * (stub.c): a millisecond or so, then it is back where it was. Everything slow happens while the
+ * program runs: reading its objects, unwind tables, moving instructions; now and then a thread is
+ * borrowed again, to map an island. Last of all threads are stopped once, for as long as it takes
+ * to see that none stands in the bytes to be overwritten and to write the jumps.
  *
- * A child that is forked meanwhile is followed in any case, also with --no-follow: it may have what we share with its parent, and gets into nobody's hands that way.
+ * A child that is forked meanwhile is followed in any case, also with --no-follow: it may have what
+ * we share with its parent, and gets into nobody's hands that way.
  *
- * Whatever comes to pass meanwhile is dealt with as ever (stops.c): threads come and go, children are forked, the program ends or becomes another by exec.
+ * Whatever comes to pass meanwhile is dealt with as ever (stops.c): threads come and go, children
+ * are forked, the program ends or becomes another by exec.
  */
-#include "session/session_state.h"
 #include "process/preattach_heap.h"
+#include "session/session_state.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -23,24 +27,29 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "tracee/attach_check.h"
-#include "tracee/agent.h"
-#include "tracee/journal.h"
-#include "tracee/stub.h"
 #include "base/message.h"
 #include "base/proc.h"
-#include "transport/heartbeat.h"
-#include "tracee/sigframe.h"
-#include "tracee/tracer.h"
 #include "session/limit_enforce.h"
+#include "tracee/agent.h"
+#include "tracee/attach_check.h"
+#include "tracee/journal.h"
+#include "tracee/sigframe.h"
+#include "tracee/stub.h"
+#include "tracee/tracer.h"
+#include "transport/heartbeat.h"
 
-#define HALT_MS   50			/* a thread that waits for its vfork child cannot stop: another one is asked */
-#define PLANT_MS  30000			/* to find the threads outside of a few bytes, and none in a vfork */
-#define PAUSE_MS  64			/* between two looks, at most */
+/* a thread that waits for its vfork child cannot stop: another one is asked */
+#define HALT_MS 50
+/* to find the threads outside of a few bytes, and none in a vfork */
+#define PLANT_MS 30000
+#define PAUSE_MS 64 /* between two looks, at most */
 
-/* ---- one thread that works for us ------------------------------------------------------------------------------------------------------- */
+/* ---- one thread that works for us ---------------------------------------- */
 
-/* The N-th of P's threads that run. Its first thread is the last of them: it takes the signals to the process (session_stop()). NULL: none runs. */
+/*
+ * The N-th of P's threads that run. Its first thread is the last of them: it takes the signals to
+ * the process (session_stop()). NULL: none runs.
+ */
 static struct thread *nth_running(struct session *s, const struct process *p, size_t n)
 {
 	struct thread *first = NULL, *found = NULL;
@@ -82,7 +91,8 @@ static pid_t borrow(struct session *s, struct process *p)
 		}
 		err = session_halt(s, t, HALT_MS);
 		t = thread_find(s, tid);
-		if (!err && t->process != p) {		/* it has become another program meanwhile */
+		/* it has become another program meanwhile */
+		if (!err && t->process != p) {
 			thread_resume(t);
 			return -ESRCH;
 		}
@@ -98,7 +108,10 @@ static pid_t borrow(struct session *s, struct process *p)
 	return p->state == PROCESS_RUNNING ? -ETIMEDOUT : -ESRCH;
 }
 
-/* It runs on, as agent.h says of those that were put back: its next stop is told to session_serve_stops(). */
+/*
+ * It runs on, as agent.h says of those that were put back: its next stop is told to
+ * session_serve_stops().
+ */
 static void give_back(struct session *s, pid_t tid)
 {
 	struct thread *t = thread_find(s, tid);
@@ -143,14 +156,14 @@ static int land(struct session *s, struct process *p)
 	return err;
 }
 
-/* ---- planting --------------------------------------------------------------------------------------------------------------------------- */
+/* ---- planting ------------------------------------------------------------ */
 
-static bool within(const void *plant, raddr_t pc)
-{
-	return plant_within(plant, pc);
-}
+static bool within(const void *plant, raddr_t pc) { return plant_within(plant, pc); }
 
-/* All are stopped. Those within the bytes go on in the copies; -EAGAIN: a handler will come back to one of these, or the like. */
+/*
+ * All are stopped. Those within the bytes go on in the copies; -EAGAIN: a handler will come back to
+ * one of these, or the like.
+ */
 static int step_aside(struct session *s, struct process *p)
 {
 	bool handlers = sigframe_possible(p->via);
@@ -171,7 +184,8 @@ static int step_aside(struct session *s, struct process *p)
 	for (size_t i = 0; i < s->nthreads; i++) {
 		struct user_regs_struct regs;
 
-		if (s->thread[i].process != p || s->thread[i].state == THREAD_EXITING || tracer_get_regs(s->thread[i].tid, &regs) < 0 ||
+		if (s->thread[i].process != p || s->thread[i].state == THREAD_EXITING ||
+		    tracer_get_regs(s->thread[i].tid, &regs) < 0 ||
 		    !plant_covers(&p->plant, regs.rip))
 			continue;
 		regs.rip = plant_moved_pc(&p->plant, regs.rip);
@@ -185,7 +199,8 @@ static int step_aside(struct session *s, struct process *p)
 static bool some_in_vfork(const struct session *s, const struct process *p)
 {
 	for (size_t i = 0; i < s->nthreads; i++)
-		if (s->thread[i].process == p && s->thread[i].state != THREAD_EXITING && thread_in_vfork(&s->thread[i]))
+		if (s->thread[i].process == p && s->thread[i].state != THREAD_EXITING &&
+		    thread_in_vfork(&s->thread[i]))
 			return true;
 	return false;
 }
@@ -194,7 +209,8 @@ static bool some_in_vfork(const struct session *s, const struct process *p)
 static void leave_children_alone(const struct session *s, const struct process *p)
 {
 	for (size_t i = 0; i < s->nthreads; i++)
-		if (s->thread[i].process == p && s->thread[i].state == THREAD_STOPPED && tracer_flags(s->thread[i].tid, 0) < 0)
+		if (s->thread[i].process == p && s->thread[i].state == THREAD_STOPPED &&
+		    tracer_flags(s->thread[i].tid, 0) < 0)
 			message_verbose(1, "%d: its children are followed", p->pid);
 }
 
@@ -234,13 +250,15 @@ static int plant(struct session *s, struct process *p)
 	p->paused_us = 0;
 	while (err == -EAGAIN && heartbeat_ms() < end && p->state <= PROCESS_STOPPED) {
 		err = plant_once(s, p);
-		for (uint64_t until = heartbeat_ms() + pause; err == -EAGAIN && heartbeat_ms() < until; )
+		for (uint64_t until = heartbeat_ms() + pause;
+		     err == -EAGAIN && heartbeat_ms() < until;)
 			if (session_turn(s, (int)pause) < 0)
 				return -ESRCH;
 		pause = pause < PAUSE_MS ? 2 * pause : pause;
 	}
 	if (!err)
-		message_verbose(1, "%d: stopped for %.1f ms to plant", p->pid, (double)p->paused_us / 1000);
+		message_verbose(1, "%d: stopped for %.1f ms to plant", p->pid,
+				(double)p->paused_us / 1000);
 	return err;
 }
 
@@ -260,7 +278,8 @@ static int plant_all(struct session *s, struct process *p)
 	for (int i = 0; i < 10 && !err && p->state <= PROCESS_STOPPED; i++) {
 		err = agent_plan(p, call_in, s, &s->options.agent);
 		if (err == -ENOSPC || err == -EBUSY) {
-			message_verbose(1, "%d: not everything is supervised: %s", p->pid, strerror(-err));
+			message_verbose(1, "%d: not everything is supervised: %s", p->pid,
+					strerror(-err));
 			err = 0;
 		}
 		if (err || (i && !some_left(&p->plant)))
@@ -270,7 +289,7 @@ static int plant_all(struct session *s, struct process *p)
 	return err;
 }
 
-/* ---- one process ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- one process --------------------------------------------------------- */
 
 /* A former mtrun was killed: what it left is taken away. */
 static int take_over(struct session *s, struct process *p)
@@ -296,20 +315,27 @@ static int take_over(struct session *s, struct process *p)
 	return err;
 }
 
-/* It has not ended, nor become another program by exec (which is supervised from its start, then). */
+/*
+ * It has not ended, nor become another program by exec (which is supervised from its start, then).
+ */
 static int still(const struct process *p, bool with_agent)
 {
 	return p->state <= PROCESS_STOPPED && (!with_agent || p->wire) ? 0 : -ESRCH;
 }
 
-/* It takes the kernel some milliseconds where there are several threads: one of them waits for that, and no request of another is in the way. */
+/*
+ * It takes the kernel some milliseconds where there are several threads: one of them waits for
+ * that, and no request of another is in the way.
+ */
 static void register_fences(struct session *s, struct process *p)
 {
-	struct wire_call call = { .nr = SYS_membarrier, .arg = { MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED } };
+	struct wire_call call = { .nr = SYS_membarrier,
+				  .arg = { MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED } };
 	uint64_t began = session_us();
 
 	p->fences = call_in(s, p, &call, 1) == 0 && call.ret == 0;
-	message_verbose(2, "%d: registered for memory barriers in %.1f ms", p->pid, (double)(session_us() - began) / 1000);
+	message_verbose(2, "%d: registered for memory barriers in %.1f ms", p->pid,
+			(double)(session_us() - began) / 1000);
 }
 
 static int enter(struct session *s, struct process *p)
@@ -344,8 +370,10 @@ static const char *reason(int err)
 {
 	switch (err) {
 	case -EBUSY: return "a former mtrun's hooks are still in use in it: try again";
-	case -EPROTO: return "another version of mtrun was killed while it was attached, and left its hooks: use that one once more";
-	case -EPERM: return "it has a seccomp filter, which only root may set aside for the calls that mtrun needs made in it";
+	case -EPROTO:
+		return "another version of mtrun was killed while it was attached, and left its hooks: use that one once more";
+	case -EPERM:
+		return "it has a seccomp filter, which only root may set aside for the calls that mtrun needs made in it";
 	case -ENOSPC: return "no room for the trampoline was found in it";
 	case -E2BIG: return AGENT_NO_ADDRESSES;
 	case -ETIMEDOUT:
@@ -368,9 +396,11 @@ static bool worth_saying(const struct session *s, pid_t pid, int err)
 static void give_up(struct session *s, struct process *p, int err)
 {
 	if (worth_saying(s, p->pid, err))
-		message_error("cannot attach to %d ('%s'): %s", p->pid, p->command ? p->command : "?", reason(err));
+		message_error("cannot attach to %d ('%s'): %s", p->pid,
+			      p->command ? p->command : "?", reason(err));
 	p->unsupervised = reason(err);
-	if (p->agent && p->state <= PROCESS_STOPPED && (session_withdraw(s, p) < 0 || session_cont(s, p) < 0))
+	if (p->agent && p->state <= PROCESS_STOPPED &&
+	    (session_withdraw(s, p) < 0 || session_cont(s, p) < 0))
 		message_verbose(1, "%d: it is not left as it was found", p->pid);
 }
 
@@ -427,7 +457,7 @@ static struct process *begin(struct session *s, pid_t pid)
 	return p;
 }
 
-/* ---- several ---------------------------------------------------------------------------------------------------------------------------- */
+/* ---- several ------------------------------------------------------------- */
 
 static bool is_known(const struct session *s, pid_t pid)
 {
@@ -453,9 +483,11 @@ static bool begin_children(struct session *s)
 	while ((entry = readdir(dir))) {
 		pid_t pid = (pid_t)atoi(entry->d_name);
 
-		if (pid <= 0 || is_known(s, pid) || !is_known(s, (pid_t)proc_status_field(pid, "PPid")))
+		if (pid <= 0 || is_known(s, pid) ||
+		    !is_known(s, (pid_t)proc_status_field(pid, "PPid")))
 			continue;
-		if (proc_status_field(pid, "TracerPid") == getpid())	/* forked just now: its parent's stop will tell */
+		/* forked just now: its parent's stop will tell */
+		if (proc_status_field(pid, "TracerPid") == getpid())
 			continue;
 		more |= begin(s, pid) != NULL;
 	}
@@ -463,7 +495,10 @@ static bool begin_children(struct session *s)
 	return more;
 }
 
-/* Everything that was begun, children forked meanwhile too. How many are supervised: some by their exec meanwhile. */
+/*
+ * Everything that was begun, children forked meanwhile too. How many are supervised: some by their
+ * exec meanwhile.
+ */
 static size_t enter_all(struct session *s)
 {
 	size_t n = 0;
@@ -507,7 +542,8 @@ int session_attach(struct session *s)
 	if (n)
 		return 0;
 	if (s->main && !s->main->unsupervised)
-		message_error("cannot attach to %d ('%s'): %s", s->main->pid, s->main->command ? s->main->command : "?", reason(-ESRCH));
+		message_error("cannot attach to %d ('%s'): %s", s->main->pid,
+			      s->main->command ? s->main->command : "?", reason(-ESRCH));
 	session_detach(s);
 	return -EINVAL;
 }

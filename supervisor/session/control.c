@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 /*
- * control.c - acting on targets: stopping and resuming all threads of a process, lending it to another tracer, letting it go, its stacks.
+ * control.c - acting on targets: stopping and resuming all threads of a process, lending it to
+ * another tracer, letting it go, its stacks.
  *
- * A thread that is to stop is interrupted and stays wherever it reports next; a signal that came with the stop is delivered when it goes on.
- * Rings and questions are served meanwhile: a thread that waits for us would never get to its stop.
+ * A thread that is to stop is interrupted and stays wherever it reports next; a signal that came
+ * with the stop is delivered when it goes on. Rings and questions are served meanwhile: a thread
+ * that waits for us would never get to its stop.
  *
- * A thread that waits in the kernel uninterruptibly (for its vfork child's exec, for a device) reports only when that is over. It counts as stopped: once interrupted
- * it cannot execute anything before it has reported, and if its process is still stopped then, it stays (stops.c).
+ * A thread that waits in the kernel uninterruptibly (for its vfork child's exec, for a device)
+ * reports only when that is over. It counts as stopped: once interrupted it cannot execute anything
+ * before it has reported, and if its process is still stopped then, it stays (stops.c).
  */
-#include "session/recorder.h"
 #include "process/sampling.h"
+#include "session/recorder.h"
 #include "session/session_state.h"
 
 #include <errno.h>
@@ -22,14 +25,14 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "tracee/agent.h"
 #include "base/message.h"
 #include "base/proc.h"
-#include "transport/heartbeat.h"
-#include "tracee/tracer.h"
+#include "tracee/agent.h"
 #include "tracee/backtrace.h"
+#include "tracee/tracer.h"
+#include "transport/heartbeat.h"
 
-/* ---- acting on the target ----------------------------------------------------------------------------------------------------------- */
+/* ---- acting on the target ------------------------------------------------ */
 
 bool thread_blocked(const struct thread *t)
 {
@@ -60,17 +63,22 @@ static bool all_stopped(const struct session *s, const struct process *p, pid_t 
 	for (size_t i = 0; i < s->nthreads; i++) {
 		const struct thread *t = &s->thread[i];
 
-		if (t->process == p && t->tid != but && !t->vfork_child && t->state != THREAD_STOPPED && t->state != THREAD_EXITING && !(blocked && thread_blocked(t)))
+		if (t->process == p && t->tid != but && !t->vfork_child &&
+		    t->state != THREAD_STOPPED && t->state != THREAD_EXITING &&
+		    !(blocked && thread_blocked(t)))
 			return false;
 	}
 	return true;
 }
 
-#define STOP_MS  5000
-#define SHORT_US 2000
-#define BLOCKED_US 50000	/* a page is read from a disk, or the like: that is waited for */
+#define STOP_MS	   5000
+#define SHORT_US   2000
+#define BLOCKED_US 50000 /* a page is read from a disk, or the like: that is waited for */
 
-/* A moment of waiting for stops, which began at BEGAN. Others wait, too, that have stopped: what the programs have said is read only if it takes long. */
+/*
+ * A moment of waiting for stops, which began at BEGAN. Others wait, too, that have stopped: what
+ * the programs have said is read only if it takes long.
+ */
 static void await_stop(struct session *s, uint64_t began)
 {
 	if (session_serve_stops(s))
@@ -91,8 +99,9 @@ static void await_stopped(struct session *s, const struct process *p, pid_t but,
 }
 
 /*
- * A signal to the process goes to its first thread if that can take it, else to any: and a call that one sleeps in ends with EINTR that never would have. So the
- * first thread is the last that stops, and the first that goes on, by itself until it has taken what has come meanwhile.
+ * A signal to the process goes to its first thread if that can take it, else to any: and a call
+ * that one sleeps in ends with EINTR that never would have. So the first thread is the last that
+ * stops, and the first that goes on, by itself until it has taken what has come meanwhile.
  */
 int session_stop_most(struct session *s, struct process *p, unsigned ms)
 {
@@ -107,7 +116,8 @@ int session_stop_most(struct session *s, struct process *p, unsigned ms)
 		return -EBUSY;
 	s->stopping = p;
 	for (size_t i = 0; i < s->nthreads; i++)
-		if (s->thread[i].process == p && !s->thread[i].vfork_child && s->thread[i].state == THREAD_RUNNING && s->thread[i].tid != p->pid)
+		if (s->thread[i].process == p && !s->thread[i].vfork_child &&
+		    s->thread[i].state == THREAD_RUNNING && s->thread[i].tid != p->pid)
 			tracer_interrupt(s->thread[i].tid);
 	await_stopped(s, p, p->pid, end);
 	first = thread_find(s, p->pid);
@@ -183,7 +193,10 @@ void session_refilter(struct session *s, struct thread *t)
 	thread_resume(thread_find(s, tid));
 }
 
-/* While we are at work all threads of a program wait: nobody comes before us, if we are allowed that. */
+/*
+ * While we are at work all threads of a program wait: nobody comes before us, if we are allowed
+ * that.
+ */
 void session_hurry(bool on)
 {
 	static struct sched_param before;
@@ -193,7 +206,8 @@ void session_hurry(bool on)
 	if (on && policy < 0) {
 		policy = sched_getscheduler(0);
 		nice_before = getpriority(PRIO_PROCESS, 0);
-		if (sched_getparam(0, &before) < 0 || sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &first) < 0)
+		if (sched_getparam(0, &before) < 0 ||
+		    sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &first) < 0)
 			setpriority(PRIO_PROCESS, 0, -20);
 	} else if (!on && policy >= 0) {
 		sched_setscheduler(0, policy, &before);
@@ -223,7 +237,8 @@ static bool signals_for(pid_t pid)
 	a = strstr(status, pending);
 	b = strstr(status, blocked);
 	if (a && b)
-		some = strtoull(a + sizeof(pending) - 1, NULL, 16) & ~strtoull(b + sizeof(blocked) - 1, NULL, 16);
+		some = strtoull(a + sizeof(pending) - 1, NULL, 16) &
+		       ~strtoull(b + sizeof(blocked) - 1, NULL, 16);
 	free(status);
 	return some;
 }
@@ -276,7 +291,9 @@ void session_limit_kill(struct session *s)
 	}
 }
 
-/* The program named is killed, unless it has ended; its children live on, as they would without us. */
+/*
+ * The program named is killed, unless it has ended; its children live on, as they would without us.
+ */
 int session_restart(struct session *s)
 {
 	struct process *p = s->main;
@@ -303,7 +320,8 @@ int session_lend(struct session *s, struct process *p)
 	bool was_running = p->state == PROCESS_RUNNING;
 	int err = session_stop(s, p);
 
-	if (!err && !all_stopped(s, p, 0, false))	/* another tracer could not have that one, nor could we let go of it */
+	/* another tracer could not have that one, nor could we let go of it */
+	if (!err && !all_stopped(s, p, 0, false))
 		err = was_running && session_cont(s, p) < 0 ? -ESRCH : -ETIMEDOUT;
 	if (err)
 		return err;
@@ -325,7 +343,10 @@ int session_lend(struct session *s, struct process *p)
 
 #define CATCH_UP_TRIES 50
 
-/* Threads may have come and gone meanwhile; those that start while we look are found by looking again. */
+/*
+ * Threads may have come and gone meanwhile; those that start while we look are found by looking
+ * again.
+ */
 int session_seize(struct session *s, struct process *p)
 {
 	unsigned flags = s->options.follow || p->attaching ? TRACE_CHILDREN : 0;
@@ -348,7 +369,7 @@ int session_seize(struct session *s, struct process *p)
 		if (n >= 0)
 			free(tid);
 	}
-	if (p->threads && !thread_find(s, p->pid))	/* its first thread has ended already */
+	if (p->threads && !thread_find(s, p->pid)) /* its first thread has ended already */
 		p->via = s->thread[s->nthreads - 1].tid;
 	return p->threads ? 0 : n < 0 ? n : err;
 }
@@ -379,7 +400,9 @@ static void catch_up(struct session *s, struct process *p)
 {
 	int err = -EBUSY;
 
-	for (unsigned tries = 0; tries < CATCH_UP_TRIES && err == -EBUSY && p->wire && session_stop(s, p) == 0; tries++) {
+	for (unsigned tries = 0;
+	     tries < CATCH_UP_TRIES && err == -EBUSY && p->wire && session_stop(s, p) == 0;
+	     tries++) {
 		err = refresh_stopped(s, p);
 		if (session_cont(s, p) < 0)
 			return;
@@ -387,7 +410,10 @@ static void catch_up(struct session *s, struct process *p)
 			return;
 	}
 	if (err)
-		message_verbose(1, "%d: libraries loaded meanwhile are not supervised before the next ones: %s", p->pid, strerror(-err));
+		message_verbose(
+			1,
+			"%d: libraries loaded meanwhile are not supervised before the next ones: %s",
+			p->pid, strerror(-err));
 }
 
 int session_take_back(struct session *s, struct process *p)
@@ -412,7 +438,9 @@ int session_take_back(struct session *s, struct process *p)
 	return -EPERM;
 }
 
-/* Of a thread that is blocked the kernel tells no more than where it has entered it. 0 or -errno. */
+/*
+ * Of a thread that is blocked the kernel tells no more than where it has entered it. 0 or -errno.
+ */
 static int blocked_regs(const struct thread *t, struct user_regs_struct *regs)
 {
 	unsigned long long sp, pc;
@@ -423,7 +451,7 @@ static int blocked_regs(const struct thread *t, struct user_regs_struct *regs)
 	snprintf(name, sizeof(name), "task/%d/syscall", t->tid);
 	if (proc_read(t->process->pid, name, &text) < 0)
 		return -ESRCH;
-	at = strrchr(text, ' ');		/* ... SP PC */
+	at = strrchr(text, ' '); /* ... SP PC */
 	while (at && at > text && at[-1] != ' ')
 		at--;
 	if (at)
@@ -444,7 +472,8 @@ static int regs_of(const struct thread *t, struct user_regs_struct *regs)
 
 #define BT_FRAMES 1024
 
-int session_bt(struct session *s, struct process *p, pid_t tid, void (*fn)(void *ctx, const struct bt_thread *t), void *ctx)
+int session_bt(struct session *s, struct process *p, pid_t tid,
+	       void (*fn)(void *ctx, const struct bt_thread *t), void *ctx)
 {
 	bool was_running = p->state == PROCESS_RUNNING;
 	uint64_t pc[BT_FRAMES];
@@ -458,7 +487,8 @@ int session_bt(struct session *s, struct process *p, pid_t tid, void (*fn)(void 
 		struct user_regs_struct regs;
 		int n;
 
-		if (t->process != p || t->vfork_child || (tid && t->tid != tid) || regs_of(t, &regs) < 0)
+		if (t->process != p || t->vfork_child || (tid && t->tid != tid) ||
+		    regs_of(t, &regs) < 0)
 			continue;
 		n = unwind_stack(p, t->tid, &regs, pc, BT_FRAMES);
 		b.count = n > 0 ? (size_t)n : 0;
@@ -537,7 +567,8 @@ int session_log_dir(struct session *s, const char *dir, char *why, size_t len)
 	return recorder_is_on(s) ? session_rotate_log(s, why, len) : 0;
 }
 
-void session_each_log(struct session *s, void (*fn)(void *ctx, const char *path, uint64_t bytes), void *ctx)
+void session_each_log(struct session *s, void (*fn)(void *ctx, const char *path, uint64_t bytes),
+		      void *ctx)
 {
 	recorder_files(s, fn, ctx);
 }
@@ -550,15 +581,9 @@ void session_log_files(struct session *s, uint32_t files)
 	recorder_keep(s);
 }
 
-void session_log_ended(struct session *s)
-{
-	s->options.mode = mode_logged(s->options.mode, false);
-}
+void session_log_ended(struct session *s) { s->options.mode = mode_logged(s->options.mode, false); }
 
-void session_close_log(struct session *s)
-{
-	recorder_off(s);
-}
+void session_close_log(struct session *s) { recorder_off(s); }
 
 void session_free_stacks(struct session *s, bool on)
 {

@@ -1,43 +1,50 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * credible.c - finding out that a process lies about its blocks, before its lies have become our memory.
+ * credible.c - finding out that a process lies about its blocks, before its lies have become our
+ * memory.
  *
- * Nothing is checked for each event. In each turn of the loop the size of a ledger and its sums are compared with what they may be before anybody has to look; that
- * bound grows with what was found right. Then /proc/PID/status is read:
+ * Nothing is checked for each event. In each turn of the loop the size of a ledger and its sums are
+ * compared with what they may be before anybody has to look; that bound grows with what was found
+ * right. Then /proc/PID/status is read:
  *
- *  - The sum of live bytes is at most what the process ever had mapped at once. (VmPeak: what is mapped now may be less than what the ledger has not heard of yet.
- *    With pools on top of malloc, --hook, a byte counts more than once: some times as much is let pass.)
- *  - Small blocks have been touched, large ones take addresses: there are at most VmHWM / 16 + 2 * VmPeak / 4096 of them, and for each mtrun needs at most 64 bytes.
- *    Whatever comes on top of that, stacks first of all, is bounded by a constant.
+ *  - The sum of live bytes is at most what the process ever had mapped at once. (VmPeak: what is
+ *    mapped now may be less than what the ledger has not heard of yet. With pools on top of malloc,
+ *    --hook, a byte counts more than once: some times as much is let pass.)
+ *  - Small blocks have been touched, large ones take addresses: there are at most VmHWM / 16 + 2 *
+ *    VmPeak / 4096 of them, and for each mtrun needs at most 64 bytes. Whatever comes on top of
+ *    that, stacks first of all, is bounded by a constant.
  *
- * When the number of live blocks has doubled, some are looked up in the list of mappings. Those outside may be on their way out; so they are looked
- * up again later. A process most of whose blocks are live and nowhere is no process that we have understood.
+ * When the number of live blocks has doubled, some are looked up in the list of mappings. Those
+ * outside may be on their way out; so they are looked up again later. A process most of whose
+ * blocks are live and nowhere is no process that we have understood.
  */
 #include "session/credible.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "tracee/agent.h"
 #include "base/message.h"
 #include "base/proc.h"
-#include "transport/heartbeat.h"
+#include "base/vmas.h"
 #include "session/recorder.h"
 #include "session/session_state.h"
-#include "base/vmas.h"
+#include "tracee/agent.h"
+#include "transport/heartbeat.h"
 
-#define MEMORY_FIRST ((uint64_t)32 << 20)	/* bytes of a ledger before its process is looked at */
-#define MEMORY_OVER ((uint64_t)200 << 20)	/* that are no blocks: the rest of 300 MB is mtrun itself */
-#define BLOCK_COST 64u
-#define PAGE 4096u
-#define BLOCK_LEAST 16u				/* bytes */
-#define TIMES 4u				/* that a byte may count, */
-#define TIMES_OVER ((uint64_t)256 << 20)
-#define SAMPLED_MOST ((uint64_t)1 << 50)	/* estimates have no such bound, but this one */
+/* bytes of a ledger before its process is looked at */
+#define MEMORY_FIRST ((uint64_t)32 << 20)
+/* that are no blocks: the rest of 300 MB is mtrun itself */
+#define MEMORY_OVER  ((uint64_t)200 << 20)
+#define BLOCK_COST   64u
+#define PAGE	     4096u
+#define BLOCK_LEAST  16u /* bytes */
+#define TIMES	     4u	 /* that a byte may count, */
+#define TIMES_OVER   ((uint64_t)256 << 20)
+#define SAMPLED_MOST ((uint64_t)1 << 50) /* estimates have no such bound, but this one */
 #define BLOCKS_FIRST 65536u
-#define SUSPECT_MS 500u
-#define LOOK_UP_US 20000u
-#define DEAF_MOST ((uint64_t)16 << 20)		/* bytes of the ledger that nobody asks */
+#define SUSPECT_MS   500u
+#define LOOK_UP_US   20000u
+#define DEAF_MOST    ((uint64_t)16 << 20) /* bytes of the ledger that nobody asks */
 
 static uint64_t field(const char *status, const char *name)
 {
@@ -46,10 +53,11 @@ static uint64_t field(const char *status, const char *name)
 	return at ? strtoull(at + strlen(name), NULL, 10) * 1024 : 0;
 }
 
-/* ---- more than fits -------------------------------------------------------------------------------------------------------------- */
+/* ---- more than fits ------------------------------------------------------ */
 
 struct facts {
-	uint64_t peak, touched;			/* bytes that it ever had mapped, and in memory, at once */
+	/* bytes that it ever had mapped, and in memory, at once */
+	uint64_t peak, touched;
 };
 
 static bool read_facts(struct facts *f, const struct process *p)
@@ -67,7 +75,7 @@ static bool read_facts(struct facts *f, const struct process *p)
 	ours = p->agent ? residence_of(&r, p->agent, p->agent + AGENT_SPAN, false) : 0;
 	residence_end(&r);
 	f->touched -= ours < f->touched ? ours : f->touched;
-	return f->peak != 0;			/* 0: its memory is gone */
+	return f->peak != 0; /* 0: its memory is gone */
 }
 
 static uint64_t most_bytes(const struct ledger_totals *t, uint64_t peak)
@@ -99,7 +107,7 @@ static const char *weigh(struct process *p, const struct ledger_totals *t, uint6
 	return NULL;
 }
 
-/* ---- blocks that are nowhere ------------------------------------------------------------------------------------------------------- */
+/* ---- blocks that are nowhere --------------------------------------------- */
 
 static bool is_mapped(const struct vmas *v, raddr_t addr)
 {
@@ -158,7 +166,7 @@ static const char *look_up(struct process *p, const struct ledger_totals *t)
 	return NULL;
 }
 
-/* ---- giving up ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- giving up ----------------------------------------------------------- */
 
 /* As off.c does it: what still comes goes to a ledger that nobody asks. */
 static void give_up(struct session *s, struct process *p, const char *why)
@@ -166,7 +174,7 @@ static void give_up(struct session *s, struct process *p, const char *why)
 	struct ledger *discarding = off_ledger(s);
 
 	if (!discarding)
-		return;					/* again in the next turn */
+		return; /* again in the next turn */
 	p->credible.given_up = true;
 	p->unsupervised = why;
 	p->off = true;
@@ -177,7 +185,8 @@ static void give_up(struct session *s, struct process *p, const char *why)
 		stream_switch(p->stream, discarding);
 	if (agent_arm(p, true))
 		message_verbose(1, "%d: its hooks cannot be told", (int)p->pid);
-	message_error("%d ('%s') is given up and runs on unsupervised: %s", (int)p->pid, p->command ? p->command : "?", why);
+	message_error("%d ('%s') is given up and runs on unsupervised: %s", (int)p->pid,
+		      p->command ? p->command : "?", why);
 }
 
 /* Not while somebody asks it. */
@@ -236,4 +245,3 @@ void credible_turn(struct session *s)
 		credible_look(s, p);
 	}
 }
-

@@ -2,12 +2,15 @@
 /*
  * detach.c - getting out of a program, so that nothing of ours is left in it.
  *
- * With all threads stopped the hooks are switched off and the functions' own bytes restored: nobody comes in any more. A thread can still be inside: by its
- * pc; in a real function that a hook has called, which the hook's mark says (wire_thread.mark); or in a handler that will come back to such a place. A thread at an
- * instruction that was moved goes on at the original. The others are let run for a moment, then it is looked again, for four seconds at
- * most. When all are out one of them unmaps what was ours (agent_leave()).
+ * With all threads stopped the hooks are switched off and the functions' own bytes restored: nobody
+ * comes in any more. A thread can still be inside: by its pc; in a real function that a hook has
+ * called, which the hook's mark says (wire_thread.mark); or in a handler that will come back to
+ * such a place. A thread at an instruction that was moved goes on at the original. The others are
+ * let run for a moment, then it is looked again, for four seconds at most. When all are out one of
+ * them unmaps what was ours (agent_leave()).
  *
- * A mark holds the stack pointer at the hook's entry. If the thread is on the same stack above it, it left the hook by longjmp or the like.
+ * A mark holds the stack pointer at the hook's entry. If the thread is on the same stack above it,
+ * it left the hook by longjmp or the like.
  */
 #include "session/session_state.h"
 
@@ -16,28 +19,28 @@
 #include <string.h>
 #include <time.h>
 
-#include "tracee/agent.h"
-#include "tracee/stub.h"
 #include "base/message.h"
 #include "base/proc.h"
-#include "transport/heartbeat.h"
+#include "tracee/agent.h"
 #include "tracee/sigframe.h"
+#include "tracee/stub.h"
 #include "tracee/tracer.h"
+#include "transport/heartbeat.h"
 
 #define OUT_MS 4000
 
-/* ---- who is inside ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- who is inside ------------------------------------------------------- */
 
 struct hook_mark {
 	uint64_t fs, mark;
 };
 
-struct inside {				/* what it takes to tell */
+struct inside { /* what it takes to tell */
 	const struct process *p;
 	struct code_cave cave[CAVE_MOST];
 	size_t ncaves;
 	bool handlers;
-	bool unmarked;			/* some threads have no slot, and so no mark */
+	bool unmarked; /* some threads have no slot, and so no mark */
 	struct hook_mark *mark;
 	size_t nmarks;
 	struct maps maps;
@@ -62,7 +65,10 @@ static uint32_t read_u32(const struct process *p, size_t offset)
 {
 	uint32_t value;
 
-	return remote_read(p->via, p->agent + AGENT_PROCESS + offset, &value, sizeof(value)) == sizeof(value) ? value : 0;
+	return remote_read(p->via, p->agent + AGENT_PROCESS + offset, &value, sizeof(value)) ==
+			       sizeof(value)
+		       ? value
+		       : 0;
 }
 
 _Static_assert(offsetof(struct wire_thread, mark) == 8, "fs and mark are read together");
@@ -78,7 +84,11 @@ static int read_marks(struct inside *in)
 	span = calloc(in->nmarks + 1, sizeof(*span));
 	if (in->mark && span) {
 		for (size_t i = 0; i < in->nmarks; i++)
-			span[i] = (struct remote_span){ p->agent + AGENT_PROCESS + offsetof(struct wire_process, thread) + i * sizeof(struct wire_thread), sizeof(*in->mark) };
+			span[i] = (struct remote_span){
+				p->agent + AGENT_PROCESS + offsetof(struct wire_process, thread) +
+					i * sizeof(struct wire_thread),
+				sizeof(*in->mark)
+			};
 		remote_read_spans(p->via, span, in->nmarks, in->mark);
 	}
 	free(span);
@@ -112,7 +122,8 @@ static bool is_marked(const struct inside *in, const struct user_regs_struct *re
 
 		if (in->mark[i].fs != regs->fs_base || !mark)
 			continue;
-		return in_handler || regs->rsp <= mark || maps_find(&in->maps, regs->rsp) != maps_find(&in->maps, mark);
+		return in_handler || regs->rsp <= mark ||
+		       maps_find(&in->maps, regs->rsp) != maps_find(&in->maps, mark);
 	}
 	return false;
 }
@@ -147,7 +158,8 @@ static size_t count_inside(struct session *s, const struct inside *in)
 
 		if (t->process != in->p || t->state == THREAD_EXITING)
 			continue;
-		if (t->vfork_child || t->state != THREAD_STOPPED || tracer_get_regs(t->tid, &regs) < 0) {
+		if (t->vfork_child || t->state != THREAD_STOPPED ||
+		    tracer_get_regs(t->tid, &regs) < 0) {
 			n++;
 			continue;
 		}
@@ -162,7 +174,7 @@ static size_t count_inside(struct session *s, const struct inside *in)
 	return n;
 }
 
-/* ---- out -------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- out ----------------------------------------------------------------- */
 
 uint64_t session_us(void)
 {
@@ -183,7 +195,8 @@ void session_paused(struct process *p, uint64_t began)
 static struct thread *one_stopped(struct session *s, const struct process *p)
 {
 	for (size_t i = 0; i < s->nthreads; i++)
-		if (s->thread[i].process == p && s->thread[i].state == THREAD_STOPPED && s->thread[i].between)
+		if (s->thread[i].process == p && s->thread[i].state == THREAD_STOPPED &&
+		    s->thread[i].between)
 			return &s->thread[i];
 	return NULL;
 }
@@ -215,7 +228,10 @@ static int unmap(struct session *s, struct process *p, const struct inside *in)
 	return err;
 }
 
-/* -EAGAIN: not yet, or they did not all stop within MS milliseconds, and then it runs; else all threads are stopped at the end. */
+/*
+ * -EAGAIN: not yet, or they did not all stop within MS milliseconds, and then it runs; else all
+ * threads are stopped at the end.
+ */
 static int try_out(struct session *s, struct process *p, uint64_t ms)
 {
 	struct inside in;
@@ -255,13 +271,17 @@ static int let_run(struct session *s, struct process *p, uint64_t ms)
 	return err;
 }
 
-/* Where many threads share a processor each has its turn only now and then: they are let run, and waited for, for longer each time. */
+/*
+ * Where many threads share a processor each has its turn only now and then: they are let run, and
+ * waited for, for longer each time.
+ */
 int session_withdraw(struct session *s, struct process *p)
 {
 	uint64_t ran = 0, ms = 1;
 	int err;
 
-	if (p->agent && agent_arm(p, false) < 0)		/* at once, whatever keeps the rest from being done */
+	/* at once, whatever keeps the rest from being done */
+	if (p->agent && agent_arm(p, false) < 0)
 		message_verbose(1, "%d: its hooks were not switched off", p->pid);
 	while ((err = try_out(s, p, MOMENT_MS + ms)) == -EAGAIN && ran < OUT_MS) {
 		if (let_run(s, p, ms) < 0)
@@ -278,16 +298,21 @@ static void leave(struct session *s, struct process *p)
 
 	p->paused_us = 0;
 	err = p->agent ? session_withdraw(s, p) : session_stop_most(s, p, OUT_MS);
-	if (p->state == PROCESS_RUNNING && session_stop_most(s, p, MOMENT_MS) == -ETIMEDOUT)	/* only who is stopped can be let go now; the others when mtrun ends */
+	/* only who is stopped can be let go now; the others when mtrun ends */
+	if (p->state == PROCESS_RUNNING && session_stop_most(s, p, MOMENT_MS) == -ETIMEDOUT)
 		message_verbose(1, "%d: some of its threads do not stop", p->pid);
 	if (p->state > PROCESS_STOPPED)
 		return;
 	if (err == -EBUSY)
-		message_say("%d: some of its threads are still in hooks: these stay, and do nothing; the next `mtrun -p %d` takes them away", p->pid, p->pid);
+		message_say(
+			"%d: some of its threads are still in hooks: these stay, and do nothing; the next `mtrun -p %d` takes them away",
+			p->pid, p->pid);
 	else if (err)
-		message_verbose(1, "%d: its hooks stay, and do nothing: %s", p->pid, strerror(-err));
+		message_verbose(1, "%d: its hooks stay, and do nothing: %s", p->pid,
+				strerror(-err));
 	else if (p->agent)
-		message_verbose(1, "%d: stopped for %.1f ms to leave it", p->pid, (double)p->paused_us / 1000);
+		message_verbose(1, "%d: stopped for %.1f ms to leave it", p->pid,
+				(double)p->paused_us / 1000);
 }
 
 /* Its first thread goes first, see session_stop(). */
@@ -330,7 +355,8 @@ void session_detach(struct session *s)
 			let_go(s, p);
 	}
 	session_settle(s);
-	for (size_t i = 0; i < s->nthreads; i++)	/* unannounced tracees, and what is at its end */
+	/* unannounced tracees, and what is at its end */
+	for (size_t i = 0; i < s->nthreads; i++)
 		tracer_detach(s->thread[i].tid, s->thread[i].signal);
 	s->nthreads = 0;
 	s->held = 0;

@@ -17,8 +17,14 @@ static void drop(struct ended *e)
 
 struct ended ended_of(const struct process *p)
 {
-	struct ended e = { .pid = p->pid, .ppid = p->ppid, .state = p->state, .wait_status = p->wait_status, .began_ms = p->began_ms, .command = p->command, .exe = p->exe,
-		.unsupervised = p->unsupervised };
+	struct ended e = { .pid = p->pid,
+			   .ppid = p->ppid,
+			   .state = p->state,
+			   .wait_status = p->wait_status,
+			   .began_ms = p->began_ms,
+			   .command = p->command,
+			   .exe = p->exe,
+			   .unsupervised = p->unsupervised };
 
 	ledger_totals(p->ledger, &e.totals);
 	return e;

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * ended.h - what is kept of processes that ended long ago. The latest thousand that have ended can be asked like any other; of those before them a line is left, of ten thousand at
- * most, and then only how many they were. A build or a shell script starts a hundred thousand, and each whole record takes some 100 KB.
+ * ended.h - what is kept of processes that ended long ago. The latest thousand that have ended can
+ * be asked like any other; of those before them a line is left, of ten thousand at most, and then
+ * only how many they were. A build or a shell script starts a hundred thousand, and each whole
+ * record takes some 100 KB.
  */
 #ifndef MTRUN_ENDED_H
 #define MTRUN_ENDED_H
@@ -9,27 +11,29 @@
 #include "ledger/ledger.h"
 #include "process/process.h"
 
-struct ended {				/* a line of `processes` */
+struct ended { /* a line of `processes` */
 	pid_t pid, ppid;
-	enum process_state state;	/* EXITED or REPLACED */
+	enum process_state state; /* EXITED or REPLACED */
 	int wait_status;
 	uint64_t began_ms;
 	char *command, *exe;
-	const char *unsupervised;	/* as in struct process */
+	const char *unsupervised; /* as in struct process */
 	struct ledger_totals totals;
 };
 
-struct ended_list {			/* a ring: the oldest is dropped first */
+struct ended_list { /* a ring: the oldest is dropped first */
 	struct ended *line;
 	size_t count, first;
-	uint64_t dropped;		/* lines */
-	uint64_t others;		/* of all of these, those that ended as the last image of their process */
+	uint64_t dropped; /* lines */
+	/* of all of these, those that ended as the last image of their process */
+	uint64_t others;
 };
 
-struct ended ended_of(const struct process *p);	/* borrows its texts */
+struct ended ended_of(const struct process *p); /* borrows its texts */
 /* P's line takes what it can from P. Without memory for the list it is counted only. */
 void ended_add(struct ended_list *list, struct process *p);
-const struct ended *ended_line(const struct ended_list *list, size_t i);	/* I < list->count, the oldest first */
+/* I < list->count, the oldest first */
+const struct ended *ended_line(const struct ended_list *list, size_t i);
 void ended_release(struct ended_list *list);
 
 #endif

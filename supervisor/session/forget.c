@@ -2,14 +2,15 @@
 /*
  * forget.c - forgets processes that ended long ago: of each a line is left (ended.h).
  *
- * Never forgotten: the program named and the process chosen, who met a limit, who has marks or snapshots, and who is in a log that is being written.
+ * Never forgotten: the program named and the process chosen, who met a limit, who has marks or
+ * snapshots, and who is in a log that is being written.
  */
 #include <stdlib.h>
 
 #include "session/session_state.h"
 
-#define WHOLE_MOST 1000u
-#define WHOLE_BYTES (128ull << 20)	/* of their tables */
+#define WHOLE_MOST  1000u
+#define WHOLE_BYTES (128ull << 20) /* of their tables */
 
 static bool is_over(const struct process *p)
 {
@@ -19,7 +20,8 @@ static bool is_over(const struct process *p)
 /* Somebody may come back to it, or points to it. */
 static bool is_wanted(const struct session *s, const struct process *p)
 {
-	if (!is_over(p) || p == s->main || p == s->chosen || p->stream || p->record || p->limit.hits || marks_count(&p->marks) || p->snapshots.count || p->pid == s->held)
+	if (!is_over(p) || p == s->main || p == s->chosen || p->stream || p->record ||
+	    p->limit.hits || marks_count(&p->marks) || p->snapshots.count || p->pid == s->held)
 		return true;
 	for (size_t i = 0; i < s->nthreads; i++)
 		if (s->thread[i].process == p)
@@ -59,7 +61,8 @@ void session_forget_ended(struct session *s)
 		return;
 	for (const struct process *p = s->processes; p; p = p->next)
 		bytes += bytes_of(p);
-	for (struct process **at = &s->processes; *at && (count > WHOLE_MOST || bytes > WHOLE_BYTES);) {
+	for (struct process **at = &s->processes;
+	     *at && (count > WHOLE_MOST || bytes > WHOLE_BYTES);) {
 		if (is_wanted(s, *at)) {
 			at = &(*at)->next;
 			continue;

@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 /*
- * handover.c - programs that trace processes themselves. A process has one tracer: where the programs want to be that of one that is ours, it is let go.
+ * handover.c - programs that trace processes themselves. A process has one tracer: where the
+ * programs want to be that of one that is ours, it is let go.
  *
- * LeakSanitizer traces its own process for a moment, from a thread that it makes for that. The hook around its check asks for the process to be lent
- * (session_lend): its hooks go on, and when the check returns it is taken back. Often the check ends the program. Of a child of ours wait(2) tells; of others
- * a descriptor of the process (pidfd).
+ * LeakSanitizer traces its own process for a moment, from a thread that it makes for that. The hook
+ * around its check asks for the process to be lent (session_lend): its hooks go on, and when the
+ * check returns it is taken back. Often the check ends the program. Of a child of ours wait(2)
+ * tells; of others a descriptor of the process (pidfd).
  *
- * strace, gdb, mtrun: the hook of ptrace() asks before the call that makes a process traced. That process is let go for good: its hooks are switched off
- * and taken out; the code they came to stays, as somebody may be in it. What it becomes is not known to us any more. Who asks must be allowed to
- * trace it, or one user's process could end the supervision of another's.
+ * strace, gdb, mtrun: the hook of ptrace() asks before the call that makes a process traced. That
+ * process is let go for good: its hooks are switched off and taken out; the code they came to
+ * stays, as somebody may be in it. What it becomes is not known to us any more. Who asks must be
+ * allowed to trace it, or one user's process could end the supervision of another's.
  *
- * The program that was named calls PTRACE_TRACEME for itself: its tracer would be mtrun, which it has already. It is told so, and stays.
+ * The program that was named calls PTRACE_TRACEME for itself: its tracer would be mtrun, which it
+ * has already. It is told so, and stays.
  */
 #include "session/session_state.h"
 
@@ -24,17 +28,18 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "tracee/agent.h"
 #include "base/message.h"
 #include "base/proc.h"
-#include "transport/heartbeat.h"
+#include "tracee/agent.h"
 #include "tracee/tracer.h"
+#include "transport/heartbeat.h"
 
-#define STOP_MS 1000			/* a thread may wait for its vfork child, and cannot be stopped then */
+/* a thread may wait for its vfork child, and cannot be stopped then */
+#define STOP_MS 1000
 
 static const char traced[] = "another program traces it";
 
-/* ---- lent for a leak check ----------------------------------------------------------------------------------------------------------- */
+/* ---- lent for a leak check ----------------------------------------------- */
 
 static int lend(struct session *s, struct process *p)
 {
@@ -45,7 +50,8 @@ static int lend(struct session *s, struct process *p)
 	if (err) {
 		if (p->state == PROCESS_STOPPED && session_cont(s, p) < 0)
 			return err;
-		message_error("%d ('%s'): LeakSanitizer's check is left out: %s", p->pid, p->command ? p->command : "?", strerror(-err));
+		message_error("%d ('%s'): LeakSanitizer's check is left out: %s", p->pid,
+			      p->command ? p->command : "?", strerror(-err));
 		return err;
 	}
 	p->pidfd = p->pid == s->launched ? -1 : (int)syscall(SYS_pidfd_open, p->pid, 0);
@@ -65,7 +71,9 @@ static void take_back(struct session *s, struct process *p)
 
 	close_pidfd(p);
 	if (err && err != -ESRCH)
-		message_error("cannot take process %d back from LeakSanitizer: %s (it is recorded, but can be neither stopped nor followed)", p->pid, strerror(-err));
+		message_error(
+			"cannot take process %d back from LeakSanitizer: %s (it is recorded, but can be neither stopped nor followed)",
+			p->pid, strerror(-err));
 }
 
 /* As <linux/pidfd.h> has it from Linux 6.15 on. */
@@ -74,11 +82,14 @@ struct pidfd_exit {
 	uint32_t id[11];
 	int32_t exit_code;
 };
-#define PIDFD_GET_EXIT      _IOWR(0xff, 11, struct pidfd_exit)
+#define PIDFD_GET_EXIT	    _IOWR(0xff, 11, struct pidfd_exit)
 #define PIDFD_HAS_EXIT_CODE 8u
 _Static_assert(sizeof(struct pidfd_exit) == 64, "the first version's size");
 
-/* How P has ended: by its descriptor once somebody has waited for it, in /proc/PID/stat until then. 0 where neither tells. */
+/*
+ * How P has ended: by its descriptor once somebody has waited for it, in /proc/PID/stat until then.
+ * 0 where neither tells.
+ */
 static int ended_status(const struct process *p)
 {
 	struct pidfd_exit info = { .mask = PIDFD_HAS_EXIT_CODE };
@@ -90,7 +101,8 @@ static int ended_status(const struct process *p)
 		status = at && strstr(text, ") Z ") ? atoi(at + 1) : 0;
 		free(text);
 	}
-	if (!status && ioctl(p->pidfd, PIDFD_GET_EXIT, &info) == 0 && info.mask & PIDFD_HAS_EXIT_CODE)
+	if (!status && ioctl(p->pidfd, PIDFD_GET_EXIT, &info) == 0 &&
+	    info.mask & PIDFD_HAS_EXIT_CODE)
 		status = info.exit_code;
 	return status;
 }
@@ -110,7 +122,7 @@ static void serve_lent(struct session *s)
 	}
 }
 
-/* ---- let go for good ----------------------------------------------------------------------------------------------------------------- */
+/* ---- let go for good ----------------------------------------------------- */
 
 /* Whether a thread of P is just being born: it has to be seen first. */
 static bool is_settled(const struct session *s, const struct process *p)
@@ -132,11 +144,11 @@ static int let_go(struct session *s, struct process *p, const struct shared_ques
 		err = agent_arm(p, false);
 		if (err)
 			goto stays;
-		(void)!agent_uproot(p);		/* one that stays leads straight on */
+		(void)!agent_uproot(p); /* one that stays leads straight on */
 	}
 	p->unsupervised = traced;
 	process_finish(s, p, PROCESS_DETACHED, 0);
-	if (p->pid == s->launched)		/* we hear of its end */
+	if (p->pid == s->launched) /* we hear of its end */
 		s->main_ended = false;
 	session_release_threads(s, p);
 	if (self)
@@ -149,7 +161,10 @@ stays:
 	return err ? err : -ESRCH;
 }
 
-/* A child by vfork of PARENT has no memory of its own: nothing is in it. It gets a record to be named by. */
+/*
+ * A child by vfork of PARENT has no memory of its own: nothing is in it. It gets a record to be
+ * named by.
+ */
 static int let_go_vfork_child(struct session *s, struct thread *t, const struct process *parent)
 {
 	pid_t tid = t->tid;
@@ -183,7 +198,8 @@ static bool users_of(pid_t tid, struct users *u)
 	if (proc_read(tid, "status", &text) < 0)
 		return false;
 	at = strstr(text, "\nUid:");
-	found = at && sscanf(at, "\nUid: %u %u %u %u", &u->real, &u->effective, &u->saved, &u->fs) == 4;
+	found = at &&
+		sscanf(at, "\nUid: %u %u %u %u", &u->real, &u->effective, &u->saved, &u->fs) == 4;
 	free(text);
 	return found;
 }
@@ -203,19 +219,22 @@ static void tell(struct process *tracer)
 	if (tracer->traces)
 		return;
 	tracer->traces = true;
-	message_say("%d ('%s') traces processes: these run unsupervised", tracer->pid, tracer->command ? tracer->command : "?");
+	message_say("%d ('%s') traces processes: these run unsupervised", tracer->pid,
+		    tracer->command ? tracer->command : "?");
 }
 
 /* False: later. */
 static bool hand_over(struct session *s, struct process *p, const struct shared_question *a)
 {
 	bool traceme = a->arg[0] == PTRACE_TRACEME;
-	struct thread *asks = thread_find(s, (pid_t)a->arg[2]), *t = traceme ? asks : thread_find(s, (pid_t)a->arg[1]);
+	struct thread *asks = thread_find(s, (pid_t)a->arg[2]),
+		      *t = traceme ? asks : thread_find(s, (pid_t)a->arg[1]);
 	struct process *q, *tracer = p;
 	int err;
 
 	a->mail->answer = TRACE_GO;
-	if (!asks || asks->process != p || !t || !t->process || t->state == THREAD_LENT || (!traceme && !may_trace(asks->tid, t->tid)))
+	if (!asks || asks->process != p || !t || !t->process || t->state == THREAD_LENT ||
+	    (!traceme && !may_trace(asks->tid, t->tid)))
 		goto go;
 	if (traceme && t->tid == s->launched) {
 		a->mail->answer = TRACE_DONE;
@@ -227,32 +246,35 @@ static bool hand_over(struct session *s, struct process *p, const struct shared_
 	if (q->state == PROCESS_STOPPED || q->attaching || !is_settled(s, q))
 		return false;
 	if (traceme && !t->vfork_child)
-		for (tracer = s->processes; tracer && (tracer->pid != q->ppid || tracer->state > PROCESS_STOPPED); tracer = tracer->next)
+		for (tracer = s->processes;
+		     tracer && (tracer->pid != q->ppid || tracer->state > PROCESS_STOPPED);
+		     tracer = tracer->next)
 			;
 	if (tracer)
 		tell(tracer);
 	err = t->vfork_child ? let_go_vfork_child(s, t, q) : let_go(s, q, q == p ? a : NULL);
 	if (err && err != -ESRCH)
-		message_verbose(1, "%d cannot be let go for its other tracer: %s", q->pid, strerror(-err));
+		message_verbose(1, "%d cannot be let go for its other tracer: %s", q->pid,
+				strerror(-err));
 	if (!err && q == p && !t->vfork_child)
-		return true;			/* it is on its way */
+		return true; /* it is on its way */
 go:
 	agent_answer(a->mail, a->asked);
 	return true;
 }
 
-/* ---- questions ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- questions ----------------------------------------------------------- */
 
 static bool serve(struct session *s, struct process *p, const struct shared_question *a)
 {
 	if (p->attaching || p->state == PROCESS_STOPPED)
 		return false;
 	switch (a->what) {
-	case ASK_TRACE:
-		return hand_over(s, p, a);
+	case ASK_TRACE: return hand_over(s, p, a);
 	case ASK_LEND:
 		a->mail->answer = lend(s, p) ? LENT_NOT : LENT;
-		if (p->wire && !agent_answer(a->mail, a->asked) && p->lent)	/* it does without */
+		/* it does without */
+		if (p->wire && !agent_answer(a->mail, a->asked) && p->lent)
 			take_back(s, p);
 		return true;
 	case ASK_BACK:
@@ -261,8 +283,7 @@ static bool serve(struct session *s, struct process *p, const struct shared_ques
 		if (p->wire)
 			agent_answer(a->mail, a->asked);
 		return true;
-	default:
-		return false;
+	default: return false;
 	}
 }
 

@@ -2,8 +2,9 @@
 /*
  * limit_enforce.c - what is said to a request for room (limit.c reckons), and what a hit does.
  *
- * A verdict that ends or stops the program is given twice: first while it runs, then, with all its threads stopped, once more and for good. So what is
- * told of it is what is there to be seen, and it is one however many threads ask at the same time: the others stand still by then.
+ * A verdict that ends or stops the program is given twice: first while it runs, then, with all its
+ * threads stopped, once more and for good. So what is told of it is what is there to be seen, and
+ * it is one however many threads ask at the same time: the others stand still by then.
  */
 #include "session/limit_enforce.h"
 
@@ -20,7 +21,7 @@ static bool final(const struct session *s)
 	return s->options.on_limit == LIMIT_KILL || s->options.on_limit == LIMIT_STOP;
 }
 
-/* ---- a hit ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- a hit --------------------------------------------------------------- */
 
 static void tell(struct session *s, const struct limit_hit *hit)
 {
@@ -37,9 +38,12 @@ static void tell_final(struct session *s, const struct limit_hit *hit)
 		session_limit_kill(s);
 }
 
-/* ---- requests --------------------------------------------------------------------------------------------------------------------- */
+/* ---- requests ------------------------------------------------------------ */
 
-/* Every thread of P passes a memory barrier: those that run now are interrupted; where it has not registered for that, waited for; or stopped for a moment. */
+/*
+ * Every thread of P passes a memory barrier: those that run now are interrupted; where it has not
+ * registered for that, waited for; or stopped for a moment.
+ */
 static int fence(struct session *s, struct process *p)
 {
 	int err;
@@ -57,11 +61,16 @@ static int fence(struct session *s, struct process *p)
 static struct room_rules rules_now(const struct session *s, bool frozen)
 {
 	return (struct room_rules){
-		.limit = s->options.limit ? s->options.limit : UINT64_MAX >> 2, .count = s->options.count, .ms = heartbeat_ms(), .final = final(s), .frozen = frozen,
+		.limit = s->options.limit ? s->options.limit : UINT64_MAX >> 2,
+		.count = s->options.count,
+		.ms = heartbeat_ms(),
+		.final = final(s),
+		.frozen = frozen,
 	};
 }
 
-static enum room_verdict judge(struct session *s, struct process *p, const struct room_question *q, struct room_case *c, bool frozen)
+static enum room_verdict judge(struct session *s, struct process *p, const struct room_question *q,
+			       struct room_case *c, bool frozen)
 {
 	struct room_rules rules = rules_now(s, frozen);
 	enum room_verdict v = limit_judge(p, q, &rules, c);
@@ -76,21 +85,29 @@ static enum room_verdict judge(struct session *s, struct process *p, const struc
 	return limit_judge(p, q, &rules, c);
 }
 
-static struct limit_hit hit_of(const struct session *s, struct process *p, const struct room_question *q, const struct room_case *c, pid_t tid)
+static struct limit_hit hit_of(const struct session *s, struct process *p,
+			       const struct room_question *q, const struct room_case *c, pid_t tid)
 {
-	const struct thread *t = thread_find((struct session *)s, tid);	/* the number is the target's word */
+	/* the number is the target's word */
+	const struct thread *t = thread_find((struct session *)s, tid);
 
 	return (struct limit_hit){
-		.process = p, .tid = t && t->process == p ? tid : p->pid, .request = c->growth, .allocated = c->allocated, .limit = s->options.limit,
-		.stack = q->stack, .ms = heartbeat_ms(),
+		.process = p,
+		.tid = t && t->process == p ? tid : p->pid,
+		.request = c->growth,
+		.allocated = c->allocated,
+		.limit = s->options.limit,
+		.stack = q->stack,
+		.ms = heartbeat_ms(),
 	};
 }
 
-#define FREEZE_MS 1000			/* in that time all threads stop, or else ... */
-#define RETRY_MS  1000			/* ... all run for so long */
+#define FREEZE_MS 1000 /* in that time all threads stop, or else ... */
+#define RETRY_MS  1000 /* ... all run for so long */
 
 /* Everything stands still for the last look. Whether the request fits after all. */
-static bool freeze(struct session *s, struct process *p, const struct room_question *q, struct room_case *c, pid_t tid)
+static bool freeze(struct session *s, struct process *p, const struct room_question *q,
+		   struct room_case *c, pid_t tid)
 {
 	int err = session_stop_within(s, p, FREEZE_MS);
 	enum room_verdict v;
@@ -98,7 +115,8 @@ static bool freeze(struct session *s, struct process *p, const struct room_quest
 
 	if (err == -ETIMEDOUT)
 		p->limit.retry_ms = heartbeat_ms() + RETRY_MS;
-	if (err == -ETIMEDOUT && p->wire && s->options.on_limit == LIMIT_KILL) {	/* what there is to be seen is seen */
+	/* what there is to be seen is seen */
+	if (err == -ETIMEDOUT && p->wire && s->options.on_limit == LIMIT_KILL) {
 		hit = hit_of(s, p, q, c, tid);
 		tell_final(s, &hit);
 	}
@@ -116,7 +134,8 @@ static bool freeze(struct session *s, struct process *p, const struct room_quest
 }
 
 /* The program goes on, with the request granted or not. */
-static bool crossing(struct session *s, struct process *p, const struct room_question *q, const struct room_case *c, pid_t tid)
+static bool crossing(struct session *s, struct process *p, const struct room_question *q,
+		     const struct room_case *c, pid_t tid)
 {
 	struct limit_hit hit = hit_of(s, p, q, c, tid);
 	struct room_rules rules = rules_now(s, false);
@@ -149,11 +168,13 @@ void limit_enforce_crossed(struct session *s, struct process *p)
 }
 
 /* Above a limit that is only reported there is nothing to decide. */
-static bool goes_on_above(struct session *s, struct process *p, const struct room_question *q, struct room_case *c)
+static bool goes_on_above(struct session *s, struct process *p, const struct room_question *q,
+			  struct room_case *c)
 {
 	struct room_rules rules = rules_now(s, false);
 
-	return p->limit.above && s->options.on_limit == LIMIT_REPORT && limit_above(p, q, &rules, c);
+	return p->limit.above && s->options.on_limit == LIMIT_REPORT &&
+	       limit_above(p, q, &rules, c);
 }
 
 bool limit_enforce_answer(struct session *s, struct process *p, const struct shared_question *asked)
@@ -166,7 +187,8 @@ bool limit_enforce_answer(struct session *s, struct process *p, const struct sha
 		mail->answer = 0;
 		return true;
 	}
-	if (p->state == PROCESS_STOPPED || s->stopping || s->limit_killed || heartbeat_ms() < p->limit.retry_ms)
+	if (p->state == PROCESS_STOPPED || s->stopping || s->limit_killed ||
+	    heartbeat_ms() < p->limit.retry_ms)
 		return false;
 	room_question(&q, asked);
 	if (goes_on_above(s, p, &q, &c)) {
@@ -174,24 +196,22 @@ bool limit_enforce_answer(struct session *s, struct process *p, const struct sha
 		return true;
 	}
 	switch (judge(s, p, &q, &c, false)) {
-	case ROOM_FITS:
-		p->limit.above &= c.growth == 0;
-		break;
+	case ROOM_FITS: p->limit.above &= c.growth == 0; break;
 	case ROOM_CROSSES:
-		if (final(s) ? freeze(s, p, &q, &c, asked->tid) : crossing(s, p, &q, &c, asked->tid))
+		if (final(s) ? freeze(s, p, &q, &c, asked->tid)
+			     : crossing(s, p, &q, &c, asked->tid))
 			break;
 		if (s->options.on_limit != LIMIT_FAIL)
 			return false;
 		mail->answer = limit_refuse(p, &q);
 		return true;
-	default:
-		return false;
+	default: return false;
 	}
 	mail->answer = limit_grant(p, &q, &c);
 	return true;
 }
 
-/* ---- a new process ---------------------------------------------------------------------------------------------------------------- */
+/* ---- a new process ------------------------------------------------------- */
 
 void limit_enforce_begin(struct session *s, struct process *p)
 {
@@ -199,7 +219,10 @@ void limit_enforce_begin(struct session *s, struct process *p)
 		message_error("out of memory: %d has no limit", (int)p->pid);
 }
 
-/* The program named may be here before anybody is there to be told of it: it is told when session_on_limit() says to whom. */
+/*
+ * The program named may be here before anybody is there to be told of it: it is told when
+ * session_on_limit() says to whom.
+ */
 static void image_hit(struct session *s, const struct limit_hit *hit)
 {
 	if (!s->on_limit)
@@ -212,9 +235,15 @@ static void image_hit(struct session *s, const struct limit_hit *hit)
 
 bool limit_enforce_image(struct session *s, struct process *p)
 {
-	struct limit_hit hit = { .process = p, .tid = p->pid, .request = p->image_bytes, .limit = s->options.limit, .image = true, .ms = heartbeat_ms() };
+	struct limit_hit hit = { .process = p,
+				 .tid = p->pid,
+				 .request = p->image_bytes,
+				 .limit = s->options.limit,
+				 .image = true,
+				 .ms = heartbeat_ms() };
 
-	if (!s->options.limit || !(s->options.count & COUNT_IMAGE) || p->image_bytes <= s->options.limit)
+	if (!s->options.limit || !(s->options.count & COUNT_IMAGE) ||
+	    p->image_bytes <= s->options.limit)
 		return false;
 	if (final(s) && session_stop(s, p) < 0)
 		message_error("cannot stop process %d", (int)p->pid);
@@ -227,7 +256,7 @@ bool limit_enforce_image(struct session *s, struct process *p)
 	return final(s);
 }
 
-/* ---- settings --------------------------------------------------------------------------------------------------------------------- */
+/* ---- settings ------------------------------------------------------------ */
 
 /* What was given in advance was given under another limit. */
 static int apply_limit(struct session *s, struct process *p)
@@ -258,27 +287,23 @@ int session_limit(struct session *s, uint64_t limit)
 	return err;
 }
 
-uint64_t session_limit_now(const struct session *s)
-{
-	return s->options.limit;
-}
+uint64_t session_limit_now(const struct session *s) { return s->options.limit; }
 
 void session_limit_action(struct session *s, enum limit_action action)
 {
 	s->options.on_limit = action;
 	for (struct process *p = s->processes; p; p = p->next)
-		if (p->wire && p->limit.lease && p->limit.above) {	/* what was given in advance above the limit */
+		/* what was given in advance above the limit */
+		if (p->wire && p->limit.lease && p->limit.above) {
 			limit_unwatch(p);
 			limit_close(p);
 		}
 }
 
-enum limit_action session_limit_action_now(const struct session *s)
-{
-	return s->options.on_limit;
-}
+enum limit_action session_limit_action_now(const struct session *s) { return s->options.on_limit; }
 
-void session_on_limit(struct session *s, void (*fn)(void *ctx, const struct limit_hit *hit), void *ctx)
+void session_on_limit(struct session *s, void (*fn)(void *ctx, const struct limit_hit *hit),
+		      void *ctx)
 {
 	struct limit_hit early = s->early;
 
@@ -289,7 +314,4 @@ void session_on_limit(struct session *s, void (*fn)(void *ctx, const struct limi
 		image_hit(s, &early);
 }
 
-bool session_limit_killed(const struct session *s)
-{
-	return s->limit_killed;
-}
+bool session_limit_killed(const struct session *s) { return s->limit_killed; }

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 /*
- * loop.c - one run of mtrun: its life, and the loop that serves stops (stops.c), questions, rings and signals.
+ * loop.c - one run of mtrun: its life, and the loop that serves stops (stops.c), questions, rings
+ * and signals.
  *
  * Every turn: stops first (the target waits for us there), questions second, then the rings.
  */
-#include "session/recorder.h"
-#include "session/credible.h"
 #include "log/replay_process.h"
-#include "report/heapfile_process.h"
 #include "process/sampling.h"
+#include "report/heapfile_process.h"
+#include "session/credible.h"
+#include "session/recorder.h"
 #include "session/session_state.h"
 
 #include <errno.h>
@@ -22,22 +23,28 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "tracee/agent.h"
-#include "log/replay.h"
 #include "base/message.h"
 #include "base/proc.h"
-#include "transport/heartbeat.h"
+#include "log/replay.h"
+#include "session/limit_enforce.h"
+#include "tracee/agent.h"
+#include "tracee/backtrace.h"
 #include "tracee/terminal.h"
 #include "tracee/tracer.h"
-#include "tracee/backtrace.h"
-#include "session/limit_enforce.h"
+#include "transport/heartbeat.h"
 
-#define TICK_MS 8			/* rings are looked at this often, however quiet */
-#define CHUNK   65536			/* events of one process before others have their turn */
-#define BREATH_NS 200000		/* between two breaths: a ring fills in a millisecond or two */
-#define RETRY_MS 30000			/* a mailbox that nobody serves, which took long to find out, is not tried again before */
-#define QUESTIONS_NS 10000000		/* for the questions of one process, in a turn */
-#define AWAKE_NS 20000			/* after a question of the program's own code the next one is looked for so long: to be woken takes longer */
+#define TICK_MS 8     /* rings are looked at this often, however quiet */
+#define CHUNK	65536 /* events of one process before others have their turn */
+/* between two breaths: a ring fills in a millisecond or two */
+#define BREATH_NS 200000
+/* a mailbox that nobody serves, which took long to find out, is not tried again before */
+#define RETRY_MS     30000
+#define QUESTIONS_NS 10000000 /* for the questions of one process, in a turn */
+/*
+ * after a question of the program's own code the next one is looked for so long: to be woken takes
+ * longer
+ */
+#define AWAKE_NS 20000
 
 static uint64_t now_ns(void)
 {
@@ -47,8 +54,12 @@ static uint64_t now_ns(void)
 	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
-/* The number is the target's word; a thread that could not ask the kernel for it, under seccomp, says 0: then it is the only one, or not known. */
-static const struct thread *asking_thread(struct session *s, const struct process *p, const struct shared_question *q)
+/*
+ * The number is the target's word; a thread that could not ask the kernel for it, under seccomp,
+ * says 0: then it is the only one, or not known.
+ */
+static const struct thread *asking_thread(struct session *s, const struct process *p,
+					  const struct shared_question *q)
 {
 	return thread_find(s, q->tid || p->threads != 1 ? q->tid : p->via);
 }
@@ -58,7 +69,8 @@ static void refresh_modules(struct session *s, struct process *p, const struct s
 	const struct thread *t = asking_thread(s, p, q);
 	int err;
 
-	if (p->lent) {			/* the thread may be stopped by its other tracer at any moment, and we would wait for it */
+	/* the thread may be stopped by its other tracer at any moment, and we would wait for it */
+	if (p->lent) {
 		p->lent_loaded = true;
 		return;
 	}
@@ -71,7 +83,8 @@ static void refresh_modules(struct session *s, struct process *p, const struct s
 	if (err == -ETIMEDOUT)
 		p->refresh_after_ms = heartbeat_ms() + RETRY_MS;
 	if (err && err != -ESRCH)
-		message_verbose(1, "%d: new libraries are not supervised: %s", p->pid, strerror(-err));
+		message_verbose(1, "%d: new libraries are not supervised: %s", p->pid,
+				strerror(-err));
 }
 
 /* The end of the mapping that ADDR is in, if it can be read, else 0. */
@@ -90,7 +103,10 @@ static uint64_t readable_end(const struct process *p, raddr_t addr)
 	return end;
 }
 
-/* All slots of P are looked at, beginning with the one that it had come to: some are left for the next time if that takes long, as with questions that are made up. */
+/*
+ * All slots of P are looked at, beginning with the one that it had come to: some are left for the
+ * next time if that takes long, as with questions that are made up.
+ */
 void session_serve_questions(struct session *s)
 {
 	for (struct process *p = s->processes; p; p = p->next) {
@@ -111,7 +127,7 @@ void session_serve_questions(struct session *s)
 			switch (q.what) {
 			case ASK_API:
 				if (p->stream && !api_answer(p, &q, &s->api))
-					continue;	/* later */
+					continue; /* later */
 				s->asked_ns = now_ns();
 				break;
 			case ASK_ROOM:
@@ -121,14 +137,12 @@ void session_serve_questions(struct session *s)
 				break;
 			case ASK_LEND:
 			case ASK_BACK:
-			case ASK_TRACE:
-				continue;	/* by session_serve_handovers() */
+			case ASK_TRACE: continue; /* by session_serve_handovers() */
 			case ASK_READABLE:
 				q.mail->answer = readable_end(p, q.arg[0]);
 				s->asked_ns = now_ns();
 				break;
-			default:
-				refresh_modules(s, p, &q);
+			default: refresh_modules(s, p, &q);
 			}
 			if (p->wire && !agent_answer(q.mail, q.asked) && q.what == ASK_ROOM)
 				limit_unanswered(p, q.slot);
@@ -146,16 +160,13 @@ size_t session_serve_rings(struct session *s)
 			n += stream_take(p->stream, heartbeat_ms(), CHUNK);
 			sampling_turn(p, heartbeat_ms());
 			if (ledger_move(p->ledger))
-				n += CHUNK;		/* it goes on at once */
+				n += CHUNK; /* it goes on at once */
 		}
 	recorder_turn(s);
 	return n;
 }
 
-bool session_hung_up(const struct session *s)
-{
-	return s->hung_up;
-}
+bool session_hung_up(const struct session *s) { return s->hung_up; }
 
 bool session_is_hangup(const struct session *s, int code)
 {
@@ -189,12 +200,12 @@ static void serve_signals(struct session *s)
 	}
 }
 
-void session_take_signals(struct session *s)
-{
-	serve_signals(s);
-}
+void session_take_signals(struct session *s) { serve_signals(s); }
 
-/* Something that nobody will ring for: a ring that is half full already, a question that could not be answered at once. */
+/*
+ * Something that nobody will ring for: a ring that is half full already, a question that could not
+ * be answered at once.
+ */
 static bool rings_filling(const struct session *s)
 {
 	for (struct process *p = s->processes; p; p = p->next) {
@@ -205,7 +216,8 @@ static bool rings_filling(const struct session *s)
 
 			if (t->head - t->tail >= WIRE_RING / 2)
 				return true;
-			if ((t->mail.state & MAIL_STATE) == MAIL_ASKED && !(p->state == PROCESS_STOPPED && t->mail.what == ASK_ROOM))
+			if ((t->mail.state & MAIL_STATE) == MAIL_ASKED &&
+			    !(p->state == PROCESS_STOPPED && t->mail.what == ASK_ROOM))
 				return true;
 		}
 	}
@@ -221,7 +233,8 @@ static bool mute_targets(const struct session *s)
 	return false;
 }
 
-int session_watch(struct session *s, int fd, short events, void (*fn)(void *ctx, short revents), void *ctx)
+int session_watch(struct session *s, int fd, short events, void (*fn)(void *ctx, short revents),
+		  void *ctx)
 {
 	nfds_t i = 0;
 
@@ -242,7 +255,7 @@ int session_watch(struct session *s, int fd, short events, void (*fn)(void *ctx,
 
 static void serve_watches(struct session *s, const struct pollfd *fds)
 {
-	struct watch watch[WATCHES];		/* what is called may change the list */
+	struct watch watch[WATCHES]; /* what is called may change the list */
 	nfds_t n = s->watches;
 
 	memcpy(watch, s->watch, n * sizeof(*watch));
@@ -252,8 +265,9 @@ static void serve_watches(struct session *s, const struct pollfd *fds)
 }
 
 /*
- * A filter that no hook has seen coming, as when generated code has installed it: hooks make no system call from now on. One process at a time is looked at, the one
- * that was not for the longest time.
+ * A filter that no hook has seen coming, as when generated code has installed it: hooks make no
+ * system call from now on. One process at a time is looked at, the one that was not for the longest
+ * time.
  */
 #define FILTERS_MS 100
 
@@ -266,20 +280,25 @@ static void look_for_filters(struct session *s)
 		return;
 	s->filters_ms = now + FILTERS_MS;
 	for (struct process *p = s->processes; p; p = p->next)
-		if (p->wire && p->state <= PROCESS_STOPPED && !p->wire->no_syscalls && (!next || p->filters_ms < next->filters_ms))
+		if (p->wire && p->state <= PROCESS_STOPPED && !p->wire->no_syscalls &&
+		    (!next || p->filters_ms < next->filters_ms))
 			next = p;
 	if (!next)
 		return;
 	next->filters_ms = now;
 	if (session_is_filtered(next->via)) {
 		__atomic_store_n(&next->wire->no_syscalls, 1, __ATOMIC_SEQ_CST);
-		message_verbose(1, "%d: it has installed a seccomp filter by itself: its hooks make no system call from now on", next->pid);
+		message_verbose(
+			1,
+			"%d: it has installed a seccomp filter by itself: its hooks make no system call from now on",
+			next->pid);
 	}
 }
 
 static int turn(struct session *s, int timeout_ms)
 {
-	struct pollfd fds[2 + WATCHES] = { { .fd = s->signals, .events = POLLIN }, { .fd = s->bell, .events = POLLIN } };
+	struct pollfd fds[2 + WATCHES] = { { .fd = s->signals, .events = POLLIN },
+					   { .fd = s->bell, .events = POLLIN } };
 	bool live = s->nthreads && !s->main_ended;
 	eventfd_t ignored;
 	bool filling;
@@ -303,7 +322,8 @@ static int turn(struct session *s, int timeout_ms)
 	if (timeout_ms)
 		heartbeat_sleeping(true);
 	filling = timeout_ms && rings_filling(s);
-	if ((!filling || s->watches) && poll(fds, 2 + s->watches, filling ? 0 : timeout_ms) < 0 && errno != EINTR)
+	if ((!filling || s->watches) && poll(fds, 2 + s->watches, filling ? 0 : timeout_ms) < 0 &&
+	    errno != EINTR)
 		return -errno;
 	if (timeout_ms)
 		heartbeat_sleeping(false);
@@ -347,7 +367,7 @@ void session_breathe(struct session *s)
 	if (!s->pinned || s->serving)
 		session_serve_rings(s);
 	else if (session_turn(s, 0) < 0)
-		return;				/* whoever turns it next hears of that */
+		return; /* whoever turns it next hears of that */
 	s->breathed_ns = now_ns();
 }
 
@@ -361,9 +381,12 @@ uint64_t session_clock(const struct session *s)
 	return s->log ? replay_clock_ms(s->log) : s->clock_ms;
 }
 
-/* ---- life -------------------------------------------------------------------------------------------------------------------------- */
+/* ---- life ---------------------------------------------------------------- */
 
-/* Our memory files are large. A limit on the size of files is the program's (launch.c gives it back), and must not be our end. */
+/*
+ * Our memory files are large. A limit on the size of files is the program's (launch.c gives it
+ * back), and must not be our end.
+ */
 static void unlimit_files(void)
 {
 	struct rlimit limit = { RLIM_INFINITY, RLIM_INFINITY };
@@ -405,13 +428,14 @@ struct session *session_new(const struct options *options)
 	sigaddset(&set, SIGUSR2);
 	sigprocmask(SIG_BLOCK, &set, NULL);
 	s->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-	signal(SIGCHLD, SIG_DFL);	/* an inherited SIG_IGN would reap the target behind our back */
+	/* an inherited SIG_IGN would reap the target behind our back */
+	signal(SIGCHLD, SIG_DFL);
 	signal(SIGINT, SIG_IGN);
 	signal(SIGQUIT, SIG_IGN);
 	signal(SIGTSTP, SIG_IGN);
 	signal(SIGTTOU, SIG_IGN);
 	signal(SIGPIPE, SIG_IGN);
-	signal(SIGUSR1, SIG_DFL);	/* what is ignored is not queued */
+	signal(SIGUSR1, SIG_DFL); /* what is ignored is not queued */
 	unlimit_files();
 	return s;
 }
@@ -444,7 +468,8 @@ void session_free(struct session *s)
 	free(s);
 }
 
-static void take_over_signals(struct session *s, const int *more, size_t n, void (*fn)(void *ctx, int sig), void *ctx)
+static void take_over_signals(struct session *s, const int *more, size_t n,
+			      void (*fn)(void *ctx, int sig), void *ctx)
 {
 	sigset_t set;
 
@@ -452,7 +477,7 @@ static void take_over_signals(struct session *s, const int *more, size_t n, void
 	s->on_signal_ctx = ctx;
 	sigemptyset(&set);
 	for (size_t i = 0; i < n; i++) {
-		signal(more[i], SIG_DFL);	/* what is ignored is not queued */
+		signal(more[i], SIG_DFL); /* what is ignored is not queued */
 		sigaddset(&set, more[i]);
 	}
 	sigprocmask(SIG_BLOCK, &set, NULL);
@@ -463,7 +488,8 @@ static void take_over_signals(struct session *s, const int *more, size_t n, void
 	signalfd(s->signals, &set, 0);
 }
 
-void session_interactive(struct session *s, const struct terminal *terminal, void (*fn)(void *ctx, int sig), void *ctx)
+void session_interactive(struct session *s, const struct terminal *terminal,
+			 void (*fn)(void *ctx, int sig), void *ctx)
 {
 	static const int more[] = { SIGINT, SIGTSTP, SIGWINCH, SIGHUP };
 
@@ -478,14 +504,13 @@ void session_on_signals(struct session *s, void (*fn)(void *ctx, int sig), void 
 	take_over_signals(s, more, 1, fn, ctx);
 }
 
-const struct options *session_options(const struct session *s)
-{
-	return &s->options;
-}
+const struct options *session_options(const struct session *s) { return &s->options; }
 
 static const char *seize_advice(int err)
 {
-	return err == -EPERM || err == -ENOSYS ? " (ptrace is forbidden here: by seccomp, a container's policy, or kernel.yama.ptrace_scope)" : "";
+	return err == -EPERM || err == -ENOSYS
+		       ? " (ptrace is forbidden here: by seccomp, a container's policy, or kernel.yama.ptrace_scope)"
+		       : "";
 }
 
 int session_begin_log(struct session *s)
@@ -540,7 +565,8 @@ int session_launch(struct session *s, int *status)
 	}
 	err = tracer_seize(l.pid, s->options.follow ? TRACE_CHILDREN : 0);
 	if (err) {
-		message_error("cannot trace '%s': ptrace: %s%s", path, strerror(-err), seize_advice(err));
+		message_error("cannot trace '%s': ptrace: %s%s", path, strerror(-err),
+			      seize_advice(err));
 		close(l.go);
 		waitpid(l.pid, NULL, 0);
 		goto close;
@@ -551,7 +577,8 @@ int session_launch(struct session *s, int *status)
 		close(l.go);
 		goto close;
 	}
-	heartbeat_prompt();			/* after the fork: the program is to be scheduled as without us */
+	/* after the fork: the program is to be scheduled as without us */
+	heartbeat_prompt();
 	s->main = s->chosen = p;
 	s->launched = l.pid;
 	err = write(l.go, "g", 1) == 1 ? 0 : -errno;
@@ -621,22 +648,13 @@ int session_open_log(struct session *s, struct replay *log)
 	return 0;
 }
 
-struct replay *session_log(const struct session *s)
-{
-	return s->log;
-}
+struct replay *session_log(const struct session *s) { return s->log; }
 
-/* ---- questions --------------------------------------------------------------------------------------------------------------------- */
+/* ---- questions ----------------------------------------------------------- */
 
-struct process *session_processes(const struct session *s)
-{
-	return s->processes;
-}
+struct process *session_processes(const struct session *s) { return s->processes; }
 
-struct process *session_main(const struct session *s)
-{
-	return s->chosen;
-}
+struct process *session_main(const struct session *s) { return s->chosen; }
 
 int session_choose(struct session *s, pid_t pid)
 {
@@ -657,21 +675,16 @@ void session_on_dump(struct session *s, void (*fn)(void *ctx), void *ctx)
 	s->on_dump_ctx = ctx;
 }
 
-void session_on_snapshot(struct session *s, void (*fn)(void *ctx, struct process *p, const char *name), void *ctx)
+void session_on_snapshot(struct session *s,
+			 void (*fn)(void *ctx, struct process *p, const char *name), void *ctx)
 {
 	s->api.snapshot = fn;
 	s->api.ctx = ctx;
 }
 
-bool session_ended(const struct session *s)
-{
-	return s->main_ended || s->detached || !s->nthreads;
-}
+bool session_ended(const struct session *s) { return s->main_ended || s->detached || !s->nthreads; }
 
-bool session_all_gone(const struct session *s)
-{
-	return !s->nthreads || s->detached;
-}
+bool session_all_gone(const struct session *s) { return !s->nthreads || s->detached; }
 
 void session_hold(struct session *s, bool hold)
 {
@@ -699,5 +712,6 @@ void session_self(const struct session *s, uint64_t *rss_bytes, uint64_t *cpu_ms
 	(void)s;
 	getrusage(RUSAGE_SELF, &use);
 	*rss_bytes = rss > 0 ? (uint64_t)rss * 1024 : 0;
-	*cpu_ms = (uint64_t)(use.ru_utime.tv_sec + use.ru_stime.tv_sec) * 1000 + (uint64_t)(use.ru_utime.tv_usec + use.ru_stime.tv_usec) / 1000;
+	*cpu_ms = (uint64_t)(use.ru_utime.tv_sec + use.ru_stime.tv_sec) * 1000 +
+		  (uint64_t)(use.ru_utime.tv_usec + use.ru_stime.tv_usec) / 1000;
 }

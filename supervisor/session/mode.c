@@ -4,13 +4,16 @@
 #include <errno.h>
 #include <string.h>
 
-/* The recording modes. Both spellings are said here, so that the command line, the shell and the gs driver's calls know the same ones. */
+/*
+ * The recording modes. Both spellings are said here, so that the command line, the shell and the gs
+ * driver's calls know the same ones.
+ */
 const struct mode_facts modes[MODES] = {
 	[MODE_MEM_FAST] = { .name = "mem-fast", .gs = "MEM_FAST" },
-	[MODE_MEM]      = { .name = "mem", .gs = "MEM_RECORD", .compact = true },
+	[MODE_MEM] = { .name = "mem", .gs = "MEM_RECORD", .compact = true },
 	[MODE_LOG_FAST] = { .name = "log-fast", .gs = "LOG_FAST", .logged = true },
-	[MODE_LOG]      = { .name = "log", .gs = "LOG_RECORD", .compact = true, .logged = true },
-	[MODE_OFF]      = { .name = "off", .gs = "CLOSED", .off = true },
+	[MODE_LOG] = { .name = "log", .gs = "LOG_RECORD", .compact = true, .logged = true },
+	[MODE_OFF] = { .name = "off", .gs = "CLOSED", .off = true },
 };
 
 int mode_parse(const char *text, enum mode *mode)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * mode.h - how what happens is recorded: chosen at the start by -m, switched on the running program by `record`. A mode is a row of the table in
- * mode.c; session_record() does what the rows differ in.
+ * mode.h - how what happens is recorded: chosen at the start by -m, switched on the running program
+ * by `record`. A mode is a row of the table in mode.c; session_record() does what the rows differ
+ * in.
  */
 #ifndef MTRUN_MODE_H
 #define MTRUN_MODE_H
@@ -13,10 +14,11 @@ enum mode { MODE_MEM_FAST, MODE_MEM, MODE_LOG_FAST, MODE_LOG, MODE_OFF, MODES };
 
 struct mode_facts {
 	const char *name;
-	const char *gs;			/* as the gs driver's shell has it: MemRecordType.NAME */
-	bool off;			/* nothing is recorded (off.c) */
-	bool compact;			/* the table of live blocks is the one that needs least memory */
-	bool logged;			/* what happens is in log files, too (log/) */
+	const char *gs; /* as the gs driver's shell has it: MemRecordType.NAME */
+	bool off;	/* nothing is recorded (off.c) */
+	/* the table of live blocks is the one that needs least memory */
+	bool compact;
+	bool logged; /* what happens is in log files, too (log/) */
 };
 extern const struct mode_facts modes[MODES];
 

@@ -2,31 +2,40 @@
 /*
  * off.c - recording nothing for a while, and recording again.
  *
- * Off. One word is written in each process, and its hooks pass straight through; but those stay that we must hear of at any time (new libraries, seccomp, what the program itself asks:
- * enum wire_armed). Nobody is stopped. What had returned by then is in the rings, and what is in the rings is put into the ledger, which from then on
- * nobody touches: so answers are those of that moment. In flight are threads inside hooks: in the real function, which may take as long as it
- * likes, or between it and their event, or with the first half of a realloc told of. What they still have to tell comes all the same, takes its numbers and its place in the rings, and must be
- * taken out in order, or later events would wait for it in vain. So the stream goes on as ever, into a ledger that nobody asks (`discarding`).
+ * Off. One word is written in each process, and its hooks pass straight through; but those stay
+ * that we must hear of at any time (new libraries, seccomp, what the program itself asks: enum
+ * wire_armed). Nobody is stopped. What had returned by then is in the rings, and what is in the
+ * rings is put into the ledger, which from then on nobody touches: so answers are those of that
+ * moment. In flight are threads inside hooks: in the real function, which may take as long as it
+ * likes, or between it and their event, or with the first half of a realloc told of. What they
+ * still have to tell comes all the same, takes its numbers and its place in the rings, and must be
+ * taken out in order, or later events would wait for it in vain. So the stream goes on as ever,
+ * into a ledger that nobody asks (`discarding`).
  *
- * On again. What was allocated and freed meanwhile is not known, so the record begins anew, as at an attach: how much of the heap is in use is measured, then the process gets an
- * empty ledger, then its hooks are armed, and then the ledger listens: what was told before that was told by who could free it untold. An event that
- * comes later from a hook that was on its way since before is as good as a new one: the block that it tells of is there; an outcome of a realloc or mremap
+ * On again. What was allocated and freed meanwhile is not known, so the record begins anew, as at
+ * an attach: how much of the heap is in use is measured, then the process gets an empty ledger,
+ * then its hooks are armed, and then the ledger listens: what was told before that was told by who
+ * could free it untold. An event that comes later from a hook that was on its way since before is
+ * as good as a new one: the block that it tells of is there; an outcome of a realloc or mremap
  * without its beginning is that of a block never seen, as are the releases of all that was there.
- * While nobody told of munmap a remembered stack may have lost its memory, so every thread is made to prove its own again.
+ * While nobody told of munmap a remembered stack may have lost its memory, so every thread is made
+ * to prove its own again.
  *
- * Children. A fork while its parent is off has nothing that could be inherited: it begins with an empty ledger, off, and is switched on as any other. One forked before keeps
- * what it has inherited. A new image comes up with its hooks planted, not armed. What ends while it is off keeps the answers that it had.
+ * Children. A fork while its parent is off has nothing that could be inherited: it begins with an
+ * empty ledger, off, and is switched on as any other. One forked before keeps what it has
+ * inherited. A new image comes up with its hooks planted, not armed. What ends while it is off
+ * keeps the answers that it had.
  */
+#include "process/preattach_heap.h"
 #include "process/sampling.h"
 #include "session/session_state.h"
-#include "process/preattach_heap.h"
 
 #include <errno.h>
 #include <unistd.h>
 
+#include "session/recorder.h"
 #include "tracee/agent.h"
 #include "tracee/fault_fixup.h"
-#include "session/recorder.h"
 #include "transport/heartbeat.h"
 
 struct ledger *off_ledger(const struct session *s)
@@ -34,10 +43,7 @@ struct ledger *off_ledger(const struct session *s)
 	return ledger_new(s->options.count & (LEDGER_COUNT_HEAP | LEDGER_COUNT_MMAP));
 }
 
-static bool is_alive(const struct process *p)
-{
-	return p->state <= PROCESS_STOPPED;
-}
+static bool is_alive(const struct process *p) { return p->state <= PROCESS_STOPPED; }
 
 /* One that is alive and off, or not. */
 static struct process *next(const struct session *s, bool off)
@@ -50,19 +56,23 @@ static struct process *next(const struct session *s, bool off)
 
 #define GONE_MS 1000
 
-/* Where a process ends, or becomes another by exec, its memory is gone before we are told: that is waited for. */
+/*
+ * Where a process ends, or becomes another by exec, its memory is gone before we are told: that is
+ * waited for.
+ */
 static int arm(struct session *s, struct process *p)
 {
 	uint64_t end = heartbeat_ms() + GONE_MS;
 	int err = 0;
 
-	while (is_alive(p) && p->wire && !p->attaching && (err = agent_arm(p, true)) && heartbeat_ms() < end)
+	while (is_alive(p) && p->wire && !p->attaching && (err = agent_arm(p, true)) &&
+	       heartbeat_ms() < end)
 		if (session_turn(s, 1) < 0)
 			break;
 	return is_alive(p) ? err : 0;
 }
 
-/* ---- off -------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- off ----------------------------------------------------------------- */
 
 static int switch_off(struct session *s, struct process *p)
 {
@@ -75,7 +85,7 @@ static int switch_off(struct session *s, struct process *p)
 	}
 	p->off = true;
 	err = arm(s, p);
-	p->off = is_alive(p);		/* what has ended meanwhile is complete */
+	p->off = is_alive(p); /* what has ended meanwhile is complete */
 	p->off_ms = heartbeat_ms();
 	if (p->stream && p->off) {
 		stream_settle(p->stream, p->off_ms, false);
@@ -98,9 +108,12 @@ int off_begin(struct session *s)
 	return err;
 }
 
-/* ---- on --------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- on ------------------------------------------------------------------ */
 
-/* What was told before P was armed may be of blocks whose release nobody told of: so all of it is taken out, then the new ledger listens. */
+/*
+ * What was told before P was armed may be of blocks whose release nobody told of: so all of it is
+ * taken out, then the new ledger listens.
+ */
 static void listen_again(struct session *s, struct process *p)
 {
 	stream_settle(p->stream, heartbeat_ms(), false);
@@ -118,7 +131,7 @@ static int switch_on(struct session *s, struct process *p, const struct preattac
 
 	if (!ledger)
 		return -ENOMEM;
-	while (heartbeat_ms() <= p->off_ms)		/* a millisecond is of one record */
+	while (heartbeat_ms() <= p->off_ms) /* a millisecond is of one record */
 		usleep(100);
 	ledger_known(p->ledger, NULL);
 	ledger_free(p->ledger);
@@ -134,16 +147,13 @@ static int switch_on(struct session *s, struct process *p, const struct preattac
 	}
 	err = arm(s, p);
 	if (p->wire)
-		fault_fixup_forget(p);		/* a munmap may have been on its way */
+		fault_fixup_forget(p); /* a munmap may have been on its way */
 	if (p->stream && p->discarding)
 		listen_again(s, p);
 	return err;
 }
 
-static void breathe(void *ctx)
-{
-	session_breathe(ctx);
-}
+static void breathe(void *ctx) { session_breathe(ctx); }
 
 /* Measuring takes its time, and the loop turns meanwhile: processes come and go. */
 int off_end(struct session *s)

@@ -12,60 +12,89 @@
 #include "session/recorder.h"
 
 /*
- * One table holds each option with what --help says of it; getopt's own tables are made from it, so that nothing is accepted that is not
- * documented. Options end at the first word that is none: what follows belongs to the program.
+ * One table holds each option with what --help says of it; getopt's own tables are made from it, so
+ * that nothing is accepted that is not documented. Options end at the first word that is none: what
+ * follows belongs to the program.
  */
 #ifndef MTRUN_VERSION
 #define MTRUN_VERSION "0"
 #endif
 
-enum { OPT_DEPTH = 256, OPT_HOOK, OPT_NO_FOLLOW, OPT_MESSAGES, OPT_COLOR, OPT_ON_LIMIT, OPT_LIMIT_EXIT, OPT_TREE,
-       OPT_DUMP_EVERY, OPT_DUMP_PEAK, OPT_DUMP_EXIT, OPT_LOG_DIR, OPT_LOG_SIZE, OPT_LOG_FILES };
-#define LOG_SIZE  (100u << 20)
-#define LOG_FILES 10u
-#define INTERVAL_MS 5000		/* -i without a TIME; as MemTracer */
+enum {
+	OPT_DEPTH = 256,
+	OPT_HOOK,
+	OPT_NO_FOLLOW,
+	OPT_MESSAGES,
+	OPT_COLOR,
+	OPT_ON_LIMIT,
+	OPT_LIMIT_EXIT,
+	OPT_TREE,
+	OPT_DUMP_EVERY,
+	OPT_DUMP_PEAK,
+	OPT_DUMP_EXIT,
+	OPT_LOG_DIR,
+	OPT_LOG_SIZE,
+	OPT_LOG_FILES
+};
+#define LOG_SIZE    (100u << 20)
+#define LOG_FILES   10u
+#define INTERVAL_MS 5000 /* -i without a TIME; as MemTracer */
 
 static const struct {
 	const char *name;
-	int value;			/* below 256: the short form */
-	const char *arg;		/* in brackets with its `=`: it may be left out */
+	int value;	 /* below 256: the short form */
+	const char *arg; /* in brackets with its `=`: it may be left out */
 	const char *help;
 } table[] = {
-	{ "pid", 'p', "PID[,PID]...", "supervise these running processes instead of starting one: they live on when mtrun leaves; may be repeated" },
+	{ "pid", 'p', "PID[,PID]...",
+	  "supervise these running processes instead of starting one: they live on when mtrun leaves; may be repeated" },
 	{ "tree", OPT_TREE, NULL, "with -p: also the children that they have already" },
-	{ "replay", 'r', "PATH...", "open what was recorded: a directory of logs (its newest run), log files of one run, or a .heap file;\nnothing is started" },
-	{ "limit", 'l', "SIZE", "the most the program may have allocated: the request that would cross it is never granted" },
+	{ "replay", 'r', "PATH...",
+	  "open what was recorded: a directory of logs (its newest run), log files of one run, or a .heap file;\nnothing is started" },
+	{ "limit", 'l', "SIZE",
+	  "the most the program may have allocated: the request that would cross it is never granted" },
 	{ "on-limit", OPT_ON_LIMIT, "ACTION",
 	  "what happens then: kill (default; the program and its children), stop (it is frozen, to be looked at: at the\n"
 	  "prompt, or by the commands of `on limit`, and then killed), fail (the request fails as if there were no memory),\n"
 	  "report (it is said once per crossing, and granted)" },
-	{ "limit-exit", OPT_LIMIT_EXIT, "N", "exit status after a limit's kill (default: as killed by SIGKILL)" },
-	{ "count", 'c', "LIST", "what counts as allocated: any of heap,mmap,image (default: all three)" },
+	{ "limit-exit", OPT_LIMIT_EXIT, "N",
+	  "exit status after a limit's kill (default: as killed by SIGKILL)" },
+	{ "count", 'c', "LIST",
+	  "what counts as allocated: any of heap,mmap,image (default: all three)" },
 	{ "interval", 'i', "[=TIME]", "print a line of what is allocated every TIME (5s)" },
 	{ "execute", 'x', "CMDS", "run shell commands while the program runs; may be repeated" },
-	{ "script", 'X', "FILE", "run shell commands from FILE (-: stdin; the program's stdin is then /dev/null)" },
-	{ "duration", 'd', "TIME", "stop tracing after TIME, then wait for the program; with -p: leave after TIME" },
+	{ "script", 'X', "FILE",
+	  "run shell commands from FILE (-: stdin; the program's stdin is then /dev/null)" },
+	{ "duration", 'd', "TIME",
+	  "stop tracing after TIME, then wait for the program; with -p: leave after TIME" },
 	{ "output", 'o', "PREFIX",
 	  "how the names of .heap files begin, PREFIX<pid>.<seq>.<why>.heap (default ./mtrun.);\n"
 	  "implies --dump-exit" },
-	{ "dump-every", OPT_DUMP_EVERY, "SIZE", "write one each time that SIZE more bytes were allocated" },
-	{ "dump-peak", OPT_DUMP_PEAK, NULL, "write one at each new peak: at most one a second, and the last in any case" },
+	{ "dump-every", OPT_DUMP_EVERY, "SIZE",
+	  "write one each time that SIZE more bytes were allocated" },
+	{ "dump-peak", OPT_DUMP_PEAK, NULL,
+	  "write one at each new peak: at most one a second, and the last in any case" },
 	{ "dump-exit", OPT_DUMP_EXIT, NULL, "write one at the end, of the program or of -d" },
 	{ "mode", 'm', "MODE",
 	  "how what happens is recorded: mem-fast (default), or mem: less memory, more time; log-fast, log: the same, and\n"
 	  "everything is in log files, too, for --replay; off: not at all until `record` says so (`help record` has numbers)" },
 	{ "log-dir", OPT_LOG_DIR, "DIR", "where log files go (default .)" },
-	{ "log-size", OPT_LOG_SIZE, "SIZE", "when one has this size, the next one is begun (default 100M)" },
-	{ "log-files", OPT_LOG_FILES, "N", "how many are kept beside the one being written (default 10): the oldest is deleted" },
-	{ "sample", 's', "SIZE", "record one allocation per SIZE bytes on average, and estimate from these (default: record every one)" },
+	{ "log-size", OPT_LOG_SIZE, "SIZE",
+	  "when one has this size, the next one is begun (default 100M)" },
+	{ "log-files", OPT_LOG_FILES, "N",
+	  "how many are kept beside the one being written (default 10): the oldest is deleted" },
+	{ "sample", 's', "SIZE",
+	  "record one allocation per SIZE bytes on average, and estimate from these (default: record every one)" },
 	{ "depth", OPT_DEPTH, "N", "most frames kept per stack (default 128, at most 1024)" },
 	{ "hook", OPT_HOOK, "NAME[=KIND][@ARG]",
 	  "NAME is an allocator function of the program: KIND malloc (default), calloc, realloc, free, memalign or\n"
 	  "posix_memalign; ARG the position (from 1) of its size; free: of the pointer; realloc, calloc: of the\n"
 	  "pointer, the count, with the size behind it; may be repeated" },
-	{ "stopped", 'S', NULL, "start with the program stopped at its first instruction; `cont` runs it" },
+	{ "stopped", 'S', NULL,
+	  "start with the program stopped at its first instruction; `cont` runs it" },
 	{ "no-follow", OPT_NO_FOLLOW, NULL, "leave forked and exec'd children alone" },
-	{ "messages", OPT_MESSAGES, "FILE", "mtrun's own text goes to FILE, apart from the program's stderr" },
+	{ "messages", OPT_MESSAGES, "FILE",
+	  "mtrun's own text goes to FILE, apart from the program's stderr" },
 	{ "quiet", 'q', NULL, "no summary at the end" },
 	{ "verbose", 'v', NULL, "say more; may be repeated" },
 	{ "color", OPT_COLOR, "WHEN", "auto (default), always or never" },
@@ -74,17 +103,15 @@ static const struct {
 };
 #define OPTIONS (sizeof(table) / sizeof(*table))
 
-static bool optional(size_t i)
-{
-	return table[i].arg && table[i].arg[0] == '[';
-}
+static bool optional(size_t i) { return table[i].arg && table[i].arg[0] == '['; }
 
 static void help(FILE *out)
 {
 	fputs("Usage: mtrun [OPTION]... [--] PROGRAM [ARG]...\n"
 	      "       mtrun [OPTION]... -p PID[,PID]...\n"
 	      "       mtrun [OPTION]... -r PATH...\n"
-	      "Runs PROGRAM, or watches running processes, and tells what it has allocated: where, how much, since when; to the byte.\n\n", out);
+	      "Runs PROGRAM, or watches running processes, and tells what it has allocated: where, how much, since when; to the byte.\n\n",
+	      out);
 	for (size_t i = 0; i < OPTIONS; i++) {
 		char left[64], brief[8] = "    ";
 		const char *text = table[i].help, *line;
@@ -92,15 +119,16 @@ static void help(FILE *out)
 
 		if (table[i].value < 256)
 			snprintf(brief, sizeof(brief), "-%c, ", table[i].value);
-		snprintf(left, sizeof(left), "  %s--%s%s%s", brief, table[i].name, table[i].arg && !optional(i) ? " " : "",
-			 table[i].arg ? table[i].arg : "");
+		snprintf(left, sizeof(left), "  %s--%s%s%s", brief, table[i].name,
+			 table[i].arg && !optional(i) ? " " : "", table[i].arg ? table[i].arg : "");
 		if (strlen(left) > 27) {
 			fprintf(out, "%s\n", left);
 			left[0] = '\0';
 		}
 		for (; text; text = line ? line + 1 : NULL) {
 			line = strchr(text, '\n');
-			fprintf(out, "%-28s%.*s\n", first ? left : "", line ? (int)(line - text) : (int)strlen(text), text);
+			fprintf(out, "%-28s%.*s\n", first ? left : "",
+				line ? (int)(line - text) : (int)strlen(text), text);
 			first = false;
 		}
 	}
@@ -108,13 +136,19 @@ static void help(FILE *out)
 	      "MT_MEMORY_LIMIT (bytes) and MT_PRINT_INTERVAL_MS in the environment are defaults of -l and -i.\n"
 	      "Commands for -x and -X: mtrun -x help true\n"
 	      "Exit status: 125 if mtrun or a command of -x, -X failed; --limit-exit; the program's own; 126 if PROGRAM cannot be run\n"
-	      "or supervised, 127 if it was not found. With -p and -r: 0.\n", out);
+	      "or supervised, 127 if it was not found. With -p and -r: 0.\n",
+	      out);
 }
 
 int options_count(const char *list, unsigned *count)
 {
-	static const struct { const char *name; unsigned bit; } kinds[] = {
-		{ "heap", LEDGER_COUNT_HEAP }, { "mmap", LEDGER_COUNT_MMAP }, { "image", COUNT_IMAGE },
+	static const struct {
+		const char *name;
+		unsigned bit;
+	} kinds[] = {
+		{ "heap", LEDGER_COUNT_HEAP },
+		{ "mmap", LEDGER_COUNT_MMAP },
+		{ "image", COUNT_IMAGE },
 	};
 	unsigned bits = 0;
 
@@ -197,9 +231,16 @@ int options_interval(const char *text, uint64_t *ms)
 
 int options_hook(const char *text, struct hook_request *hook)
 {
-	static const struct { const char *name; enum wire_hook_kind kind; } kinds[] = {
-		{ "malloc", HOOK_GENERIC_MALLOC }, { "calloc", HOOK_GENERIC_CALLOC }, { "realloc", HOOK_GENERIC_REALLOC },
-		{ "free", HOOK_GENERIC_FREE }, { "memalign", HOOK_GENERIC_MEMALIGN }, { "posix_memalign", HOOK_GENERIC_POSIX_MEMALIGN },
+	static const struct {
+		const char *name;
+		enum wire_hook_kind kind;
+	} kinds[] = {
+		{ "malloc", HOOK_GENERIC_MALLOC },
+		{ "calloc", HOOK_GENERIC_CALLOC },
+		{ "realloc", HOOK_GENERIC_REALLOC },
+		{ "free", HOOK_GENERIC_FREE },
+		{ "memalign", HOOK_GENERIC_MEMALIGN },
+		{ "posix_memalign", HOOK_GENERIC_POSIX_MEMALIGN },
 	};
 	struct hook_request h = { .kind = HOOK_GENERIC_MALLOC };
 	size_t len = strcspn(text, "=@"), i;
@@ -219,7 +260,10 @@ int options_hook(const char *text, struct hook_request *hook)
 		h.kind = kinds[i].kind;
 		text += len;
 	}
-	/* where the function of that name has it; realloc: the pointer, calloc: the count, with the size behind */
+	/*
+	 * where the function of that name has it; realloc: the pointer, calloc: the count, with the
+	 * size behind
+	 */
 	h.arg = h.kind == HOOK_GENERIC_MEMALIGN ? 1 : h.kind == HOOK_GENERIC_POSIX_MEMALIGN ? 2 : 0;
 	if (*text == '@') {
 		if (number_parse(text + 1, &arg) || arg < 1 || arg > 6)
@@ -265,8 +309,11 @@ static int add_hook(struct parse *p, const char *text)
 		return bad(p, "out of memory");
 	p->o->agent.hook = h;
 	if (options_hook(text, &h[p->o->agent.nhooks]))
-		return bad(p, "--hook: '%s' is not accepted: NAME[=KIND][@ARG], KIND one of malloc, calloc, realloc, free, memalign, posix_memalign,"
-			   " ARG from 1 to 6", text);
+		return bad(
+			p,
+			"--hook: '%s' is not accepted: NAME[=KIND][@ARG], KIND one of malloc, calloc, realloc, free, memalign, posix_memalign,"
+			" ARG from 1 to 6",
+			text);
 	p->o->agent.nhooks++;
 	return 0;
 }
@@ -278,7 +325,10 @@ static int add_pid(struct parse *p, const char *list, const char *text)
 	pid_t *more;
 
 	if (number_parse(text, &n) || n < 1 || n > INT32_MAX)
-		return bad(p, "--pid: '%s' in '%s' is not accepted: numbers of processes, with commas between", text, list);
+		return bad(
+			p,
+			"--pid: '%s' in '%s' is not accepted: numbers of processes, with commas between",
+			text, list);
 	for (size_t i = 0; i < o->npids; i++)
 		if (o->pid[i] == (pid_t)n)
 			return bad(p, "--pid: '%s' is there twice", text);
@@ -306,7 +356,8 @@ static int add_open(struct parse *p, const char *path)
 	char **more;
 
 	if (!*path)
-		return bad(p, "--replay: '' is not accepted: a directory, log files, or a .heap file");
+		return bad(p,
+			   "--replay: '' is not accepted: a directory, log files, or a .heap file");
 	more = reallocarray(p->o->open, p->o->nopens + 1, sizeof(*more));
 	if (!more)
 		return bad(p, "out of memory");
@@ -324,8 +375,11 @@ static int check_open(struct parse *p)
 		return 0;
 	if (o->npids)
 		return bad(p, "--replay and --pid exclude each other");
-	if (o->duration_ms || o->dump_every || o->dump_peak || o->dump_exit || o->start_stopped || o->interval_ms || o->limit)
-		return bad(p, "--replay goes with none of --duration, --output, --dump-..., --stopped, --interval, --limit: nothing runs");
+	if (o->duration_ms || o->dump_every || o->dump_peak || o->dump_exit || o->start_stopped ||
+	    o->interval_ms || o->limit)
+		return bad(
+			p,
+			"--replay goes with none of --duration, --output, --dump-..., --stopped, --interval, --limit: nothing runs");
 	return 0;
 }
 
@@ -335,11 +389,15 @@ static int check_attach(struct parse *p, const char *program)
 	const struct options *o = p->o;
 
 	if (!o->npids)
-		return o->tree ? bad(p, "'--tree' goes only with --pid: of a program that is started all children are supervised (--no-follow: none)") : 0;
+		return o->tree ? bad(p,
+				     "'--tree' goes only with --pid: of a program that is started all children are supervised (--no-follow: none)")
+			       : 0;
 	if (program)
 		return bad(p, "--pid starts no program: '%s' is not accepted behind it", program);
 	if (o->start_stopped)
-		return bad(p, "--stopped is not accepted with --pid: the process runs already (the command `stop` stops it)");
+		return bad(
+			p,
+			"--stopped is not accepted with --pid: the process runs already (the command `stop` stops it)");
 	if (o->tree && !o->follow)
 		return bad(p, "--tree and --no-follow exclude each other");
 	return 0;
@@ -364,65 +422,91 @@ static int apply(struct parse *p, int c, const char *arg)
 
 	switch (c) {
 	case 'c':
-		return options_count(arg, &o->count) ? bad(p, "--count: '%s' is not accepted: any of heap,mmap,image, with commas between", arg) : 0;
+		return options_count(arg, &o->count)
+			       ? bad(p,
+				     "--count: '%s' is not accepted: any of heap,mmap,image, with commas between",
+				     arg)
+			       : 0;
 	case 'l':
-		return options_limit(arg, &o->limit) ? bad(p, "--limit: '%s' is not accepted: " LIMIT_ACCEPTED, arg) : 0;
+		return options_limit(arg, &o->limit)
+			       ? bad(p, "--limit: '%s' is not accepted: " LIMIT_ACCEPTED, arg)
+			       : 0;
 	case OPT_ON_LIMIT:
-		return options_on_limit(arg, &o->on_limit) ? bad(p, "--on-limit: '%s' is not accepted: " ON_LIMIT_ACCEPTED, arg) : 0;
+		return options_on_limit(arg, &o->on_limit)
+			       ? bad(p, "--on-limit: '%s' is not accepted: " ON_LIMIT_ACCEPTED, arg)
+			       : 0;
 	case OPT_LIMIT_EXIT:
 		if (number_parse(arg, &n) || n > 255)
-			return bad(p, "--limit-exit: '%s' is not accepted: a number from 0 to 255", arg);
+			return bad(p, "--limit-exit: '%s' is not accepted: a number from 0 to 255",
+				   arg);
 		o->limit_exit = (int)n;
 		return 0;
 	case 'i':
 		o->interval_ms = INTERVAL_MS;
-		return arg && options_interval(arg, &o->interval_ms) ? bad(p, "--interval: '%s' is not accepted: " INTERVAL_ACCEPTED, arg) : 0;
-	case 'x':
-		return add_script(p, false, arg);
-	case 'X':
-		return add_script(p, true, arg);
+		return arg && options_interval(arg, &o->interval_ms)
+			       ? bad(p, "--interval: '%s' is not accepted: " INTERVAL_ACCEPTED, arg)
+			       : 0;
+	case 'x': return add_script(p, false, arg);
+	case 'X': return add_script(p, true, arg);
 	case 'd':
 		if (time_parse(arg, &n) || n == 0)
-			return bad(p, "--duration: '%s' is not accepted: " TIME_ACCEPTED ", more than 0", arg);
+			return bad(p,
+				   "--duration: '%s' is not accepted: " TIME_ACCEPTED
+				   ", more than 0",
+				   arg);
 		o->duration_ms = n;
 		return 0;
 	case 'm':
-		return mode_parse(arg, &o->mode) ? bad(p, "--mode: '%s' is not accepted: " MODE_ACCEPTED, arg) : 0;
+		return mode_parse(arg, &o->mode)
+			       ? bad(p, "--mode: '%s' is not accepted: " MODE_ACCEPTED, arg)
+			       : 0;
 	case OPT_LOG_DIR:
 		if (!*arg)
 			return bad(p, "--log-dir: '' is not accepted: the name of a directory");
 		o->log_dir = arg;
 		return 0;
 	case OPT_LOG_SIZE:
-		return options_log_size(arg, &o->log_size) ? bad(p, "--log-size: '%s' is not accepted: " LOG_SIZE_ACCEPTED, arg) : 0;
+		return options_log_size(arg, &o->log_size)
+			       ? bad(p, "--log-size: '%s' is not accepted: " LOG_SIZE_ACCEPTED, arg)
+			       : 0;
 	case OPT_LOG_FILES:
-		return options_log_files(arg, &o->log_files) ? bad(p, "--log-files: '%s' is not accepted: " LOG_FILES_ACCEPTED, arg) : 0;
+		return options_log_files(arg, &o->log_files)
+			       ? bad(p, "--log-files: '%s' is not accepted: " LOG_FILES_ACCEPTED,
+				     arg)
+			       : 0;
 	case 's':
-		return options_sample(arg, &o->agent.sample) ? bad(p, "--sample: '%s' is not accepted: " SAMPLE_ACCEPTED, arg) : 0;
+		return options_sample(arg, &o->agent.sample)
+			       ? bad(p, "--sample: '%s' is not accepted: " SAMPLE_ACCEPTED, arg)
+			       : 0;
 	case OPT_DEPTH:
 		if (number_parse(arg, &n) || n < 1 || n > WIRE_DEPTH)
-			return bad(p, "--depth: '%s' is not accepted: a number from 1 to %u", arg, WIRE_DEPTH);
+			return bad(p, "--depth: '%s' is not accepted: a number from 1 to %u", arg,
+				   WIRE_DEPTH);
 		o->agent.depth = (uint32_t)n;
 		return 0;
-	case OPT_HOOK:
-		return add_hook(p, arg);
-	case 'p':
-		return add_pids(p, arg);
+	case OPT_HOOK: return add_hook(p, arg);
+	case 'p': return add_pids(p, arg);
 	case OPT_TREE: o->tree = true; return 0;
 	case 'S': o->start_stopped = true; return 0;
 	case OPT_NO_FOLLOW: o->follow = false; return 0;
 	case 'o':
 		if (!*arg)
-			return bad(p, "--output: '' is not accepted: how the names of .heap files begin");
+			return bad(
+				p,
+				"--output: '' is not accepted: how the names of .heap files begin");
 		o->output = arg;
 		o->dump_exit = true;
 		return 0;
 	case OPT_DUMP_EVERY:
-		return size_parse(arg, &o->dump_every) || !o->dump_every ? bad(p, "--dump-every: '%s' is not accepted: " SIZE_ACCEPTED ", more than 0", arg) : 0;
+		return size_parse(arg, &o->dump_every) || !o->dump_every
+			       ? bad(p,
+				     "--dump-every: '%s' is not accepted: " SIZE_ACCEPTED
+				     ", more than 0",
+				     arg)
+			       : 0;
 	case OPT_DUMP_PEAK: o->dump_peak = true; return 0;
 	case OPT_DUMP_EXIT: o->dump_exit = true; return 0;
-	case 'r':
-		return add_open(p, arg);
+	case 'r': return add_open(p, arg);
 	case OPT_MESSAGES:
 		if (!*arg)
 			return bad(p, "--messages: '' is not accepted: the name of a file");
@@ -430,18 +514,21 @@ static int apply(struct parse *p, int c, const char *arg)
 		return 0;
 	case 'q': o->quiet = true; return 0;
 	case 'v': o->verbose++; return 0;
-	case OPT_COLOR:
-		return set_color(p, arg);
+	case OPT_COLOR: return set_color(p, arg);
 	}
 	return bad(p, "unknown option");
 }
 
 static void getopt_tables(char *brief, struct option *names)
 {
-	*brief++ = '+';			/* the first word that is no option is PROGRAM */
+	*brief++ = '+'; /* the first word that is no option is PROGRAM */
 	*brief++ = ':';
 	for (size_t i = 0; i < OPTIONS; i++) {
-		names[i] = (struct option){ table[i].name, !table[i].arg ? no_argument : optional(i) ? optional_argument : required_argument, NULL, table[i].value };
+		names[i] = (struct option){ table[i].name,
+					    !table[i].arg ? no_argument
+					    : optional(i) ? optional_argument
+							  : required_argument,
+					    NULL, table[i].value };
 		if (table[i].value >= 256)
 			continue;
 		*brief++ = (char)table[i].value;
@@ -462,14 +549,18 @@ static int unknown(struct parse *p, char **argv, int before)
 	if (optopt && (optopt >= 256 || strncmp(word, "--", 2) == 0)) {
 		for (size_t i = 0; i < OPTIONS; i++)
 			if (table[i].value == optopt && !table[i].arg)
-				return bad(p, "option '%s' takes no value (mtrun --help lists all)", word);
+				return bad(p, "option '%s' takes no value (mtrun --help lists all)",
+					   word);
 	}
 	if (!strncmp(word, "--", 2))
 		return bad(p, "unknown option '%s' (mtrun --help lists all)", word);
 	return bad(p, "unknown option '-%c' (mtrun --help lists all)", optopt);
 }
 
-/* As MemTracer has them. What they say is refused or taken as strictly as on the command line, which goes before. */
+/*
+ * As MemTracer has them. What they say is refused or taken as strictly as on the command line,
+ * which goes before.
+ */
 static int environment(struct parse *p)
 {
 	const char *limit = getenv("MT_MEMORY_LIMIT"), *interval = getenv("MT_PRINT_INTERVAL_MS");
@@ -477,13 +568,21 @@ static int environment(struct parse *p)
 	uint64_t bytes, ms;
 
 	if (limit && (number_parse(limit, &bytes) || bytes == 0 || bytes > LIMIT_MAX))
-		return bad(p, "MT_MEMORY_LIMIT: '%s' is not accepted: a number of bytes, more than 0 and below 2^63", limit);
+		return bad(
+			p,
+			"MT_MEMORY_LIMIT: '%s' is not accepted: a number of bytes, more than 0 and below 2^63",
+			limit);
 	if (interval && (number_parse(interval, &ms) || ms == 0 || ms > INTERVAL_MAX))
-		return bad(p, "MT_PRINT_INTERVAL_MS: '%s' is not accepted: a number of milliseconds, more than 0", interval);
+		return bad(
+			p,
+			"MT_PRINT_INTERVAL_MS: '%s' is not accepted: a number of milliseconds, more than 0",
+			interval);
 	if (o->agent.sample && (limit || o->limit))
-		return bad(p, "--sample: not with %s: a limit needs every allocation", o->limit ? "--limit" : "MT_MEMORY_LIMIT in the environment");
+		return bad(p, "--sample: not with %s: a limit needs every allocation",
+			   o->limit ? "--limit" : "MT_MEMORY_LIMIT in the environment");
 	if (modes[o->mode].off && (limit || o->limit))
-		return bad(p, "--mode off: not with %s: a limit needs every allocation", o->limit ? "--limit" : "MT_MEMORY_LIMIT in the environment");
+		return bad(p, "--mode off: not with %s: a limit needs every allocation",
+			   o->limit ? "--limit" : "MT_MEMORY_LIMIT in the environment");
 	if (limit && !o->limit)
 		o->limit = bytes;
 	if (!o->interval_ms)
@@ -496,28 +595,39 @@ static int stray_time(struct parse *p, int argc, char **argv)
 {
 	uint64_t ms;
 
-	if (optind >= argc || optind < 2 || (strcmp(argv[optind - 1], "-i") && strcmp(argv[optind - 1], "--interval")) ||
+	if (optind >= argc || optind < 2 ||
+	    (strcmp(argv[optind - 1], "-i") && strcmp(argv[optind - 1], "--interval")) ||
 	    time_parse(argv[optind], &ms))
 		return 0;
-	return bad(p, "--interval: '%s' is not accepted as a word of its own: -i%s or --interval=%s", argv[optind], argv[optind], argv[optind]);
+	return bad(p,
+		   "--interval: '%s' is not accepted as a word of its own: -i%s or --interval=%s",
+		   argv[optind], argv[optind], argv[optind]);
 }
 
-enum options_result options_parse(struct options *o, int argc, char **argv, FILE *out, char *why, size_t len)
+enum options_result options_parse(struct options *o, int argc, char **argv, FILE *out, char *why,
+				  size_t len)
 {
 	struct parse p = { o, why, len };
 	struct option names[OPTIONS + 1];
 	char brief[3 * OPTIONS + 3];
 	int c, before, stdin_scripts = 0;
 
-	*o = (struct options){ .count = LEDGER_COUNT_HEAP | LEDGER_COUNT_MMAP | COUNT_IMAGE, .agent.depth = 128, .follow = true, .color = 1, .limit_exit = -1,
-				.log_dir = ".", .log_size = LOG_SIZE, .log_files = LOG_FILES };
+	*o = (struct options){ .count = LEDGER_COUNT_HEAP | LEDGER_COUNT_MMAP | COUNT_IMAGE,
+			       .agent.depth = 128,
+			       .follow = true,
+			       .color = 1,
+			       .limit_exit = -1,
+			       .log_dir = ".",
+			       .log_size = LOG_SIZE,
+			       .log_files = LOG_FILES };
 	getopt_tables(brief, names);
 	opterr = 0;
 	optind = 0;
 	for (;;) {
 		before = optind ? optind : 1;
 		c = getopt_long(argc, argv, brief, names, NULL);
-		if (c == -1 && o->open && optind < argc) {	/* no program: words are more of what -r opens, and options may follow */
+		/* no program: words are more of what -r opens, and options may follow */
+		if (c == -1 && o->open && optind < argc) {
 			if (add_open(&p, argv[optind++]))
 				return OPTIONS_BAD;
 			continue;
@@ -535,7 +645,9 @@ enum options_result options_parse(struct options *o, int argc, char **argv, FILE
 		if (c == '?')
 			return unknown(&p, argv, before), OPTIONS_BAD;
 		if (c == ':')
-			return bad(&p, "option '%s' needs a value (mtrun --help lists all)", argv[before]), OPTIONS_BAD;
+			return bad(&p, "option '%s' needs a value (mtrun --help lists all)",
+				   argv[before]),
+			       OPTIONS_BAD;
 		if (apply(&p, c, optarg))
 			return OPTIONS_BAD;
 	}
@@ -543,11 +655,15 @@ enum options_result options_parse(struct options *o, int argc, char **argv, FILE
 		stdin_scripts += o->script[i].file && !strcmp(o->script[i].text, "-");
 	o->stdin_null = stdin_scripts > 0;
 	if (stdin_scripts > 1)
-		return bad(&p, "--script: '-' is accepted once: stdin can be read only once"), OPTIONS_BAD;
-	if (check_open(&p) || environment(&p) || stray_time(&p, argc, argv) || check_attach(&p, argv[optind]))
+		return bad(&p, "--script: '-' is accepted once: stdin can be read only once"),
+		       OPTIONS_BAD;
+	if (check_open(&p) || environment(&p) || stray_time(&p, argc, argv) ||
+	    check_attach(&p, argv[optind]))
 		return OPTIONS_BAD;
 	if (optind >= argc && !o->npids && !o->open)
-		return bad(&p, "PROGRAM is missing: mtrun [OPTION]... [--] PROGRAM [ARG]..., or -p PID (mtrun --help says more)"), OPTIONS_BAD;
+		return bad(&p,
+			   "PROGRAM is missing: mtrun [OPTION]... [--] PROGRAM [ARG]..., or -p PID (mtrun --help says more)"),
+		       OPTIONS_BAD;
 	o->argv = o->npids || o->open ? NULL : argv + optind;
 	o->sampled = o->agent.sample;
 	o->batch = o->nscripts || o->duration_ms || !isatty(0) || !isatty(2);

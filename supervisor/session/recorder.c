@@ -12,81 +12,101 @@
 #include "base/intern.h"
 #include "base/message.h"
 #include "base/proc.h"
-#include "transport/heartbeat.h"
-#include "process/resolver.h"
-#include "session/session_state.h"
 #include "log/event_encode.h"
 #include "log/records.h"
 #include "log/writer.h"
+#include "process/resolver.h"
+#include "session/session_state.h"
+#include "transport/heartbeat.h"
 
 /*
- * A process has a record as long as it does. Its ledger's encoder hands over blocks in the middle of events; before such a block goes the stacks that it
- * is the first to name, before these the modules, before all the process itself, so that one that never says anything (a child between fork and exec) is not in the log at all.
+ * A process has a record as long as it does. Its ledger's encoder hands over blocks in the middle
+ * of events; before such a block goes the stacks that it is the first to name, before these the
+ * modules, before all the process itself, so that one that never says anything (a child between
+ * fork and exec) is not in the log at all.
  *
- * Symbols are told after the stacks: those that are known by slices of a turn, the others are first read by the worker thread (resolver.h). A file is
- * brought to its end when all are told, so it may become somewhat larger than it is to be; by a quarter, then the programs wait for the worker. Children
- * ask their parents' symbols: a shell's hundred processes need not read the same library a hundred times.
+ * Symbols are told after the stacks: those that are known by slices of a turn, the others are first
+ * read by the worker thread (resolver.h). A file is brought to its end when all are told, so it may
+ * become somewhat larger than it is to be; by a quarter, then the programs wait for the worker.
+ * Children ask their parents' symbols: a shell's hundred processes need not read the same library a
+ * hundred times.
  */
-#define TURN_MS   20			/* between two looks at what is to be told beside events */
-#define FLUSH_MS  1000			/* what a SIGKILL of ours takes away, at most, beside what the writer's queue holds */
-#define SYMBOLS_MS 2000			/* a program that begins has other things to do than to wait for a processor, while we read debug information */
-#define SLICE     2048u			/* stacks' nodes whose symbols are told in a turn: half a millisecond */
+#define TURN_MS 20 /* between two looks at what is to be told beside events */
+/* what a SIGKILL of ours takes away, at most, beside what the writer's queue holds */
+#define FLUSH_MS 1000
+/*
+ * a program that begins has other things to do than to wait for a processor, while we read debug
+ * information
+ */
+#define SYMBOLS_MS 2000
+/* stacks' nodes whose symbols are told in a turn: half a millisecond */
+#define SLICE	  2048u
 #define QUESTIONS 4096u
-#define PIECE     (256u << 10)		/* bytes of entries that go into a block */
+#define PIECE	  (256u << 10) /* bytes of entries that go into a block */
 
-struct asked {				/* a node that was told without its symbols */
+struct asked { /* a node that was told without its symbols */
 	uint64_t pc;
 	uint32_t node;
 };
 
 struct record {
-	struct record *next;		/* in order of appearance */
+	struct record *next; /* in order of appearance */
 	struct recorder *recorder;
 	struct process *process;
-	struct record *elder;		/* whose symbols are asked; NULL: its own */
+	struct record *elder; /* whose symbols are asked; NULL: its own */
 	uint32_t number;
-	struct log_encoder *encoder;	/* NULL: it is not logged (any more) */
+	struct log_encoder *encoder; /* NULL: it is not logged (any more) */
 
 	/* of the file: */
-	bool begun;			/* it is in there */
-	uint64_t *told;			/* bit for each node: it is in there; NULL: none */
-	struct log_bytes facts, modules;	/* the last PROCESS and MODULES */
-	size_t module_count;		/* with the next one: what MODULES was made of */
+	bool begun;			 /* it is in there */
+	uint64_t *told;			 /* bit for each node: it is in there; NULL: none */
+	struct log_bytes facts, modules; /* the last PROCESS and MODULES */
+	size_t module_count;		 /* with the next one: what MODULES was made of */
 	uint64_t module_lives;
-	struct log_bytes nodes, symbols;	/* entries that are no block yet */
+	struct log_bytes nodes, symbols; /* entries that are no block yet */
 	struct asked *asked;
 	size_t nasked, asked_room;
-	struct intern frames;		/* whose symbols were told */
-	uint64_t marks;			/* so many were told */
+	struct intern frames; /* whose symbols were told */
+	uint64_t marks;	      /* so many were told */
 };
 
 struct recorder {
 	struct session *session;
 	struct log_writer *writer;
-	const struct process *run_of;	/* the program when RUN was told */
+	const struct process *run_of; /* the program when RUN was told */
 	struct record *records, **last;
 	bool on, busy, rotating;
-	bool out_of_memory;		/* something could not be noted that must be in the file */
-	uint32_t file, processes;	/* numbers that were given last */
+	bool out_of_memory;	  /* something could not be noted that must be in the file */
+	uint32_t file, processes; /* numbers that were given last */
 	uint64_t turned_ms, flushed_ms;
-	uint64_t symbols_ms;		/* not before this */
-	uint64_t least;			/* a file is not ended before it has this size: what it needs to stand alone, and half of that */
-	struct resolver *resolver;	/* at work on the following */
+	uint64_t symbols_ms; /* not before this */
+	/*
+	 * a file is not ended before it has this size: what it needs to stand alone, and half of
+	 * that
+	 */
+	uint64_t least;
+	struct resolver *resolver; /* at work on the following */
 	struct resolver_question *question;
 	size_t questions;
 };
 
 #define TOLD_BYTES (WIRE_NODES / 8)
 
-/* ---- blocks ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- blocks -------------------------------------------------------------- */
 
-/* What B holds: entries have been cut before they are too many; something else that is too long goes on in the next block. */
+/*
+ * What B holds: entries have been cut before they are too many; something else that is too long
+ * goes on in the next block.
+ */
 static void put(struct recorder *r, enum segment_type type, uint32_t process, struct log_bytes *b)
 {
 	r->out_of_memory |= b->failed;
 	for (size_t at = 0; at < b->len; at += SEGMENT_RAW) {
 		bool more = b->len - at > SEGMENT_RAW;
-		struct log_block block = { .type = type, .flags = more ? SEGMENT_GOES_ON : 0, .process = process, .raw = b->data + at,
+		struct log_block block = { .type = type,
+					   .flags = more ? SEGMENT_GOES_ON : 0,
+					   .process = process,
+					   .raw = b->data + at,
 					   .len = more ? SEGMENT_RAW : b->len - at };
 
 		log_writer_put(r->writer, &block);
@@ -107,7 +127,8 @@ static bool same(const struct log_bytes *a, const struct log_bytes *b)
 }
 
 /* B, which is taken over, unless it is what WAS says. */
-static void put_changed(struct record *c, enum segment_type type, struct log_bytes *was, struct log_bytes *b)
+static void put_changed(struct record *c, enum segment_type type, struct log_bytes *was,
+			struct log_bytes *b)
 {
 	if (same(was, b) && !b->failed) {
 		log_bytes_release(b);
@@ -123,10 +144,19 @@ static void put_facts(struct record *c)
 	const struct process *p = c->process;
 	struct log_bytes b = { 0 };
 
-	log_put_process(&b, &(struct log_process){
-		.pid = p->pid, .ppid = p->ppid, .state = p->state, .wait_status = p->wait_status, .began_ms = p->recorded_ms, .ended_ms = p->ended_ms,
-		.sample = c->recorder->session->options.sampled, .image_bytes = p->image_bytes, .threads = (unsigned)ledger_threads(p->ledger),
-		.preattach = p->preattach, .command = p->command, .exe = p->exe, .unsupervised = p->unsupervised });
+	log_put_process(&b, &(struct log_process){ .pid = p->pid,
+						   .ppid = p->ppid,
+						   .state = p->state,
+						   .wait_status = p->wait_status,
+						   .began_ms = p->recorded_ms,
+						   .ended_ms = p->ended_ms,
+						   .sample = c->recorder->session->options.sampled,
+						   .image_bytes = p->image_bytes,
+						   .threads = (unsigned)ledger_threads(p->ledger),
+						   .preattach = p->preattach,
+						   .command = p->command,
+						   .exe = p->exe,
+						   .unsupervised = p->unsupervised });
 	put_changed(c, SEGMENT_PROCESS, &c->facts, &b);
 }
 
@@ -137,7 +167,8 @@ static void put_modules(struct record *c)
 	uint64_t lives = 0;
 
 	for (size_t i = 0; i < list->count; i++)
-		lives += ((uint64_t)list->module[i]->born << 32 | list->module[i]->dead) * (2 * i + 1);
+		lives += ((uint64_t)list->module[i]->born << 32 | list->module[i]->dead) *
+			 (2 * i + 1);
 	if (list->count == c->module_count && lives == c->module_lives)
 		return;
 	c->module_count = list->count;
@@ -157,7 +188,8 @@ static void put_marks(struct record *c)
 	for (; c->marks < marks->made; c->marks++) {
 		const struct mark *m = marks_at(marks, (size_t)(c->marks - forgotten));
 
-		log_put_mark(&b, &(struct log_mark){ .number = c->marks, .ms = m->ms, .label = m->label });
+		log_put_mark(&b, &(struct log_mark){
+					 .number = c->marks, .ms = m->ms, .label = m->label });
 	}
 	put(c->recorder, SEGMENT_MARKS, c->number, &b);
 	log_bytes_release(&b);
@@ -210,18 +242,22 @@ static void put_run(struct recorder *r)
 		line = command_line(o->argv);
 	r->run_of = p;
 
-	log_put_run(&b, &(struct log_run){ .counted = o->count, .sample = o->agent.sample, .depth = o->agent.depth, .version = MTRUN_VERSION, .command_line = line });
+	log_put_run(&b, &(struct log_run){ .counted = o->count,
+					   .sample = o->agent.sample,
+					   .depth = o->agent.depth,
+					   .version = MTRUN_VERSION,
+					   .command_line = line });
 	put(r, SEGMENT_RUN, 0, &b);
 	log_bytes_release(&b);
 	free(line);
 }
 
-/* ---- the encoders' sink ------------------------------------------------------------------------------------------------------------ */
+/* ---- the encoders' sink -------------------------------------------------- */
 
 static void ask(struct record *c, uint32_t node, uint64_t pc)
 {
 	if (array_room(&c->asked, c->nasked, &c->asked_room, sizeof(*c->asked)))
-		return;			/* then it has none */
+		return; /* then it has none */
 	c->asked[c->nasked++] = (struct asked){ pc, node };
 }
 
@@ -229,7 +265,8 @@ static bool told(struct record *c)
 {
 	if (c->told)
 		return true;
-	c->told = mmap(NULL, TOLD_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	c->told = mmap(NULL, TOLD_BYTES, PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (c->told != MAP_FAILED)
 		return true;
 	c->told = NULL;
@@ -249,14 +286,16 @@ static void on_node(void *ctx, uint32_t stack)
 	while (at && at < WIRE_NODES && n < WIRE_DEPTH + 2 && !(c->told[at / 64] >> at % 64 & 1)) {
 		node[n] = at;
 		at = parent[n] = process_stack_parent(c->process, at, &pc[n]);
-		if (pc[n])		/* else it is a root */
+		if (pc[n]) /* else it is a root */
 			n++;
 	}
 	while (n-- > 0) {
-		bool rooted = parent[n] && parent[n] < WIRE_NODES && c->told[parent[n] / 64] >> parent[n] % 64 & 1;
+		bool rooted = parent[n] && parent[n] < WIRE_NODES &&
+			      c->told[parent[n] / 64] >> parent[n] % 64 & 1;
 
 		c->told[node[n] / 64] |= UINT64_C(1) << node[n] % 64;
-		log_put_node(&c->nodes, &(struct log_node){ node[n], rooted ? parent[n] : 0, pc[n] });
+		log_put_node(&c->nodes,
+			     &(struct log_node){ node[n], rooted ? parent[n] : 0, pc[n] });
 		ask(c, node[n], pc[n]);
 		if (c->nodes.len >= PIECE)
 			put_begin(c);
@@ -270,7 +309,9 @@ static void on_block(void *ctx, const struct log_block *b)
 
 	put_begin(c);
 	own.process = c->number;
-	log_writer_pack(c->recorder->writer, modes[c->recorder->session->options.mode].compact ? LOG_PACK_SMALL : LOG_PACK_FAST);
+	log_writer_pack(c->recorder->writer, modes[c->recorder->session->options.mode].compact
+						     ? LOG_PACK_SMALL
+						     : LOG_PACK_FAST);
 	log_writer_put(c->recorder->writer, &own);
 }
 
@@ -278,15 +319,20 @@ static void on_point(void *ctx, uint64_t interval, uint64_t bytes, uint64_t ms)
 {
 	struct record *c = ctx;
 
-	log_writer_point(c->recorder->writer, c->number, &(struct log_point){ interval, bytes, ms });
+	log_writer_point(c->recorder->writer, c->number,
+			 &(struct log_point){ interval, bytes, ms });
 }
 
-/* ---- symbols ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- symbols ------------------------------------------------------------- */
 
-/* Where its elder has ended, and with it the way to the files as it saw them, it may still be in another root directory than ours. */
+/*
+ * Where its elder has ended, and with it the way to the files as it saw them, it may still be in
+ * another root directory than ours.
+ */
 static struct symbols *symbols_of(const struct record *c)
 {
-	bool own = !c->elder || (c->elder->process->state > PROCESS_STOPPED && c->process->state <= PROCESS_STOPPED);
+	bool own = !c->elder || (c->elder->process->state > PROCESS_STOPPED &&
+				 c->process->state <= PROCESS_STOPPED);
 
 	return own ? c->process->symbols : c->elder->process->symbols;
 }
@@ -300,7 +346,8 @@ static uint32_t module_number(const struct process *p, const struct module *m)
 	return m && i < p->modules.count ? (uint32_t)i + 1 : 0;
 }
 
-static void tell_symbol(struct record *c, const struct asked *a, const struct module *module, struct symbol_frames frames)
+static void tell_symbol(struct record *c, const struct asked *a, const struct module *module,
+			struct symbol_frames frames)
 {
 	size_t before = c->frames.count;
 
@@ -308,12 +355,16 @@ static void tell_symbol(struct record *c, const struct asked *a, const struct mo
 		return;
 	if (frames.count > LOG_SYMBOL_FRAMES)
 		frames.count = LOG_SYMBOL_FRAMES;
-	log_put_symbol(&c->symbols, &(struct log_symbol){ module_number(c->process, module), a->pc, frames });
+	log_put_symbol(&c->symbols,
+		       &(struct log_symbol){ module_number(c->process, module), a->pc, frames });
 	if (c->symbols.len >= PIECE)
 		put_rest(c);
 }
 
-/* Tells those of MOST nodes that are known, and starts the worker on others. How many nodes it has looked at. */
+/*
+ * Tells those of MOST nodes that are known, and starts the worker on others. How many nodes it has
+ * looked at.
+ */
 static size_t tell_symbols(struct recorder *r, struct record *c, size_t most)
 {
 	struct symbols *symbols = symbols_of(c);
@@ -332,7 +383,8 @@ static size_t tell_symbols(struct recorder *r, struct record *c, size_t most)
 			continue;
 		}
 		if (r->questions < QUESTIONS)
-			r->question[r->questions++] = (struct resolver_question){ .q = q, .first = true };
+			r->question[r->questions++] =
+				(struct resolver_question){ .q = q, .first = true };
 		c->asked[left++] = a;
 	}
 	if (c->nasked > n)
@@ -375,12 +427,12 @@ static uint64_t full_size(const struct recorder *r)
 }
 
 /* and so much is too much. */
-static uint64_t most_size(const struct recorder *r)
-{
-	return full_size(r) / 4 * 5;
-}
+static uint64_t most_size(const struct recorder *r) { return full_size(r) / 4 * 5; }
 
-/* All that the file has asked for so far; the programs go on meanwhile, as long as there is room for what they do. */
+/*
+ * All that the file has asked for so far; the programs go on meanwhile, as long as there is room
+ * for what they do.
+ */
 static void symbols_all(struct recorder *r)
 {
 	while (symbols_turn(r)) {
@@ -392,7 +444,7 @@ static void symbols_all(struct recorder *r)
 	}
 }
 
-/* ---- records ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- records ------------------------------------------------------------- */
 
 /* Nothing of it is in the file that comes next. */
 static void record_clear(struct record *c)
@@ -455,7 +507,10 @@ void recorder_release(struct process *p)
 	p->record = NULL;
 }
 
-/* P's events go into the log from now on; while it is off it has none. Without memory for that they do not, and the file is at its end. */
+/*
+ * P's events go into the log from now on; while it is off it has none. Without memory for that they
+ * do not, and the file is at its end.
+ */
 static void begin(struct recorder *r, struct process *p)
 {
 	struct record *c;
@@ -464,12 +519,15 @@ static void begin(struct recorder *r, struct process *p)
 		return;
 	c = p->record ? p->record : record_new(r, p);
 	if (c && !c->encoder)
-		c->encoder = log_encoder_new(p->ledger, &(struct log_sink){ .ctx = c, .node = on_node, .block = on_block, .point = on_point });
+		c->encoder = log_encoder_new(p->ledger, &(struct log_sink){ .ctx = c,
+									    .node = on_node,
+									    .block = on_block,
+									    .point = on_point });
 	if (!c || !c->encoder)
 		r->out_of_memory = true;
 }
 
-/* ---- files ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- files --------------------------------------------------------------- */
 
 /* File number r->file, for all that are logged. An error is the writer's. */
 static void begin_file(struct recorder *r)
@@ -495,7 +553,7 @@ static void flush(struct recorder *r)
 			log_encoder_flush(c->encoder);
 		put_rest(c);
 		if (!c->encoder && c->begun && !c->nasked)
-			record_clear(c);	/* it has ended: there is nothing more to be told */
+			record_clear(c); /* it has ended: there is nothing more to be told */
 	}
 	if (r->run_of != r->session->main)
 		put_run(r);
@@ -507,7 +565,8 @@ static void complete(struct recorder *r)
 {
 	flush(r);
 	symbols_all(r);
-	flush(r);			/* what has come meanwhile: its symbols are missing, but for those that were known */
+	/* what has come meanwhile: its symbols are missing, but for those that were known */
+	flush(r);
 	symbols_turn(r);
 	resolver_is_busy(r);
 	flush(r);
@@ -569,7 +628,8 @@ int recorder_on(struct session *s, char *why, size_t len)
 		return -ENOMEM;
 	}
 	r = s->recorder;
-	r->file += r->file ? 2 : 1;	/* the number that is left out says that something is missing there */
+	/* the number that is left out says that something is missing there */
+	r->file += r->file ? 2 : 1;
 	r->out_of_memory = false;
 	r->on = true;
 	r->flushed_ms = heartbeat_ms();
@@ -577,7 +637,8 @@ int recorder_on(struct session *s, char *why, size_t len)
 	for (struct process *p = s->processes; p; p = p->next) {
 		if (!p->record && p->state <= PROCESS_STOPPED)
 			recorder_appeared(s, p);
-		if (p->stream && !p->off)	/* those come when they are on again, with another ledger */
+		/* those come when they are on again, with another ledger */
+		if (p->stream && !p->off)
 			begin(r, p);
 	}
 	return await_begin(r, why, len);
@@ -597,10 +658,7 @@ void recorder_off(struct session *s)
 	r->busy = false;
 }
 
-bool recorder_is_on(const struct session *s)
-{
-	return s->recorder && s->recorder->on;
-}
+bool recorder_is_on(const struct session *s) { return s->recorder && s->recorder->on; }
 
 int recorder_rotate(struct session *s, char *why, size_t len)
 {
@@ -620,7 +678,8 @@ void recorder_keep(struct session *s)
 		log_writer_keep(s->recorder->writer, s->options.log_files);
 }
 
-void recorder_files(struct session *s, void (*fn)(void *ctx, const char *path, uint64_t bytes), void *ctx)
+void recorder_files(struct session *s, void (*fn)(void *ctx, const char *path, uint64_t bytes),
+		    void *ctx)
 {
 	if (s->recorder)
 		log_writer_files(s->recorder->writer, fn, ctx);
@@ -637,7 +696,7 @@ void recorder_free(struct recorder *r)
 	free(r);
 }
 
-/* ---- in the loop ------------------------------------------------------------------------------------------------------------------- */
+/* ---- in the loop --------------------------------------------------------- */
 
 static bool failed(struct recorder *r)
 {
@@ -648,11 +707,16 @@ static bool failed(struct recorder *r)
 	stop(r);
 	log_writer_end(r->writer);
 	session_log_ended(r->session);
-	message_error("%s: the log ends here, recording goes on in memory (`log on` resumes)", error ? error : strerror(ENOMEM));	/* the loop turns meanwhile */
+	/* the loop turns meanwhile */
+	message_error("%s: the log ends here, recording goes on in memory (`log on` resumes)",
+		      error ? error : strerror(ENOMEM));
 	return true;
 }
 
-/* Whether the file is to end now: it is full, and its symbols are there, or it has waited for them long enough. */
+/*
+ * Whether the file is to end now: it is full, and its symbols are there, or it has waited for them
+ * long enough.
+ */
 static bool is_over(struct recorder *r, uint64_t now)
 {
 	uint64_t size = log_writer_size(r->writer);
@@ -702,7 +766,10 @@ void recorder_listen(struct session *s, struct process *p)
 		begin(s->recorder, p);
 }
 
-/* Its last events. One that shared its parent's table to the end has its own now, unless it has become another program. */
+/*
+ * Its last events. One that shared its parent's table to the end has its own now, unless it has
+ * become another program.
+ */
 static void last_blocks(struct record *c)
 {
 	if (!c->begun && c->process->state != PROCESS_REPLACED)

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * recorder.h - the log of a run: which processes are in it, and what the files say of them beside their events, so that each stands alone. It is the session's;
- * nothing of it is there until a log is asked for.
+ * recorder.h - the log of a run: which processes are in it, and what the files say of them beside
+ * their events, so that each stands alone. It is the session's; nothing of it is there until a log
+ * is asked for.
  *
- * After an error (disk full, the file deleted) that is said once, and recording goes on in memory until recorder_on().
+ * After an error (disk full, the file deleted) that is said once, and recording goes on in memory
+ * until recorder_on().
  */
 #ifndef MTRUN_RECORDER_H
 #define MTRUN_RECORDER_H
@@ -11,20 +13,24 @@
 #include "base/types.h"
 
 struct process;
-struct record;				/* of one process */
+struct record; /* of one process */
 struct recorder;
 struct session;
 
-#define LOG_SIZE_LEAST (64u << 10)	/* bytes of a file before the next one is begun */
+#define LOG_SIZE_LEAST (64u << 10) /* bytes of a file before the next one is begun */
 #define LOG_SIZE_MOST  (UINT64_C(1) << 40)
 #define LOG_FILES_MOST 100000u
 
 /*
- * From now on the events of all processes are logged, into a new file as the session's options say (log_dir, log_size, log_files). 0, or -errno with one line
- * in WHY: then everything is as before. Nothing, if it is on.
+ * From now on the events of all processes are logged, into a new file as the session's options say
+ * (log_dir, log_size, log_files). 0, or -errno with one line in WHY: then everything is as before.
+ * Nothing, if it is on.
  */
 int recorder_on(struct session *s, char *why, size_t len) MUST_USE;
-/* No more; what has happened so far is in the file, which is brought to its end. Nothing, if it is off. */
+/*
+ * No more; what has happened so far is in the file, which is brought to its end. Nothing, if it is
+ * off.
+ */
 void recorder_off(struct session *s);
 bool recorder_is_on(const struct session *s);
 /* A new file is begun, as recorder_on(). It must be on. */
@@ -32,15 +38,19 @@ int recorder_rotate(struct session *s, char *why, size_t len) MUST_USE;
 /* The session's log_files is another one. */
 void recorder_keep(struct session *s);
 /* Calls FN for each file of the run that is there, in order. */
-void recorder_files(struct session *s, void (*fn)(void *ctx, const char *path, uint64_t bytes), void *ctx);
-void recorder_free(struct recorder *r);		/* it is off, or its file is brought to its end without what is not in it yet */
+void recorder_files(struct session *s, void (*fn)(void *ctx, const char *path, uint64_t bytes),
+		    void *ctx);
+/* it is off, or its file is brought to its end without what is not in it yet */
+void recorder_free(struct recorder *r);
 
 /* For the session: to be called often. */
 void recorder_turn(struct session *s);
-void recorder_appeared(struct session *s, struct process *p);	/* P is the last in the list: the log has processes in the same order */
-void recorder_listen(struct session *s, struct process *p);	/* P's events begin */
-void recorder_finished(struct session *s, struct process *p);	/* it will send no more */
-void recorder_closed(struct process *p);			/* and what else is known of it changes no more */
-void recorder_release(struct process *p);			/* it is going to be freed */
+/* P is the last in the list: the log has processes in the same order */
+void recorder_appeared(struct session *s, struct process *p);
+void recorder_listen(struct session *s, struct process *p);   /* P's events begin */
+void recorder_finished(struct session *s, struct process *p); /* it will send no more */
+/* and what else is known of it changes no more */
+void recorder_closed(struct process *p);
+void recorder_release(struct process *p); /* it is going to be freed */
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * session_state.h - what loop.c (the loop), stops.c (what stops mean) and control.c (acting on targets) share. Nobody else includes it.
+ * session_state.h - what loop.c (the loop), stops.c (what stops mean) and control.c (acting on
+ * targets) share. Nobody else includes it.
  */
 #ifndef MTRUN_SESSION_STATE_H
 #define MTRUN_SESSION_STATE_H
@@ -9,25 +10,38 @@
 
 #include "session/api_answer.h"
 #include "session/ended.h"
-#include "tracee/launch.h"
 #include "session/session.h"
+#include "tracee/launch.h"
 
-enum thread_state { THREAD_NEW, THREAD_UNANNOUNCED, THREAD_RUNNING, THREAD_STOPPED, THREAD_EXITING, THREAD_LENT };
+enum thread_state {
+	THREAD_NEW,
+	THREAD_UNANNOUNCED,
+	THREAD_RUNNING,
+	THREAD_STOPPED,
+	THREAD_EXITING,
+	THREAD_LENT
+};
 
 struct thread {
 	pid_t tid;
-	struct process *process;	/* NULL: unannounced */
+	struct process *process; /* NULL: unannounced */
 	enum thread_state state;
-	bool vfork_child;			/* a vfork child: lives in the process' memory without being of it */
-	bool between;			/* it has stopped on its way back to the program: not by a signal, nor within a system call (its own fork, ...) */
-	bool group;			/* what it stopped for is a stop signal's: it is not to run on before SIGCONT */
-	int signal;			/* to be delivered when resumed */
+	/* a vfork child: lives in the process' memory without being of it */
+	bool vfork_child;
+	/*
+	 * it has stopped on its way back to the program: not by a signal, nor within a system call
+	 * (its own fork, ...)
+	 */
+	bool between;
+	/* what it stopped for is a stop signal's: it is not to run on before SIGCONT */
+	bool group;
+	int signal; /* to be delivered when resumed */
 };
 
 #define WATCHES 8
 
 #define GONE_MOST 16
-struct gone {				/* who has ended before anybody told who it is */
+struct gone { /* who has ended before anybody told who it is */
 	pid_t tid;
 	int status;
 };
@@ -43,97 +57,134 @@ struct session {
 	struct options options;
 	struct inherited inherited;
 	struct process *processes, **last;
-	uint64_t filters_ms;		/* when somebody is looked at for a seccomp filter next */
-	struct ended_list ended;	/* of those that are not in the list any more */
-	size_t ended_before;		/* how many that have ended were in it when that was looked at last */
-	struct process *main;		/* the program named; the newest image of it */
+	uint64_t filters_ms;	 /* when somebody is looked at for a seccomp filter next */
+	struct ended_list ended; /* of those that are not in the list any more */
+	/* how many that have ended were in it when that was looked at last */
+	size_t ended_before;
+	struct process *main; /* the program named; the newest image of it */
 	struct process *chosen;
 	struct process *pinned;
-	struct process *buried;		/* out of the list, but somebody had them pinned */
+	struct process *buried; /* out of the list, but somebody had them pinned */
 	struct thread *thread;
 	size_t nthreads, room;
 	int bell, signals;
 	struct api api;
-	struct recorder *recorder;	/* NULL: no log was ever asked for */
-	char *log_dir;			/* options.log_dir, once it was another one; NULL: argv's */
-	uint64_t asked_ns;		/* when the program itself asked last */
+	struct recorder *recorder; /* NULL: no log was ever asked for */
+	char *log_dir;		   /* options.log_dir, once it was another one; NULL: argv's */
+	uint64_t asked_ns;	   /* when the program itself asked last */
 	pid_t launched;
 	bool hold, main_ended, detached, began;
-	bool serving;			/* stops, or a turn: what is said meanwhile must not begin another */
+	/* stops, or a turn: what is said meanwhile must not begin another */
+	bool serving;
 	uint64_t breathed_ns;
-	const struct process *stopping;	/* whose threads stay where they stop: session_stop() is at it */
-	pid_t halting;			/* the one thread that does, 0: none */
-	pid_t held;			/* thread held at its last instant, 0: none */
-	const struct terminal *terminal;	/* interactive: the program's own */
-	bool controlled;		/* we had a controlling terminal at the beginning */
-	bool hung_up;			/* the kernel has sent SIGHUP */
+	/* whose threads stay where they stop: session_stop() is at it */
+	const struct process *stopping;
+	pid_t halting;			 /* the one thread that does, 0: none */
+	pid_t held;			 /* thread held at its last instant, 0: none */
+	const struct terminal *terminal; /* interactive: the program's own */
+	bool controlled;		 /* we had a controlling terminal at the beginning */
+	bool hung_up;			 /* the kernel has sent SIGHUP */
 	void (*on_signal)(void *ctx, int sig);
 	void *on_signal_ctx;
 	void (*on_dump)(void *ctx);
 	void *on_dump_ctx;
 	void (*on_limit)(void *ctx, const struct limit_hit *hit);
 	void *on_limit_ctx;
-	struct limit_hit early;		/* of the image, when nobody was there to be told; no process: none */
+	/* of the image, when nobody was there to be told; no process: none */
+	struct limit_hit early;
 	bool limit_killed;
-	struct gone gone[GONE_MOST];	/* the latest */
+	struct gone gone[GONE_MOST]; /* the latest */
 	unsigned gones;
 	struct watch watch[WATCHES];
 	nfds_t watches;
-	struct replay *log;		/* open, or NULL */
-	uint64_t clock_ms;		/* when tracing began, since 1970 */
-	bool started, refused;		/* the program named runs; or was found to be of a kind that we cannot supervise */
+	struct replay *log; /* open, or NULL */
+	uint64_t clock_ms;  /* when tracing began, since 1970 */
+	/* the program named runs; or was found to be of a kind that we cannot supervise */
+	bool started, refused;
 };
 
 /* stops.c */
 struct thread *thread_find(struct session *s, pid_t tid);
-struct thread *thread_add(struct session *s, pid_t tid, struct process *p, enum thread_state state);	/* NULL: out of memory */
-void thread_remove(struct session *s, struct thread *t);		/* pointers to other threads are void after it */
-struct process *process_start(struct session *s, pid_t pid, pid_t ppid, struct ledger *ledger);	/* as process_new(), at the list's end */
-void process_finish(struct session *s, struct process *p, enum process_state state, int status);	/* it will say no more */
-void process_drop(struct process *p);				/* frees it, and what a log knows of it */
-void process_close(struct process *p);				/* its rings will not be looked at again */
-int session_serve_stops(struct session *s);			/* all that are there; how many */
-bool session_is_filtered(pid_t tid);				/* it is under seccomp filters that we are not under ourselves */
-int process_listen(struct session *s, struct process *p);	/* its rings are there: a stream for them. 0 or -errno */
-void thread_resume(struct thread *t);				/* from where it was made to stop */
-void process_unlend(struct session *s, struct process *p);	/* its other tracer is done: the records of its threads go */
+/* NULL: out of memory */
+struct thread *thread_add(struct session *s, pid_t tid, struct process *p, enum thread_state state);
+/* pointers to other threads are void after it */
+void thread_remove(struct session *s, struct thread *t);
+/* as process_new(), at the list's end */
+struct process *process_start(struct session *s, pid_t pid, pid_t ppid, struct ledger *ledger);
+/* it will say no more */
+void process_finish(struct session *s, struct process *p, enum process_state state, int status);
+/* frees it, and what a log knows of it */
+void process_drop(struct process *p);
+/* its rings will not be looked at again */
+void process_close(struct process *p);
+int session_serve_stops(struct session *s); /* all that are there; how many */
+/* it is under seccomp filters that we are not under ourselves */
+bool session_is_filtered(pid_t tid);
+/* its rings are there: a stream for them. 0 or -errno */
+int process_listen(struct session *s, struct process *p);
+void thread_resume(struct thread *t); /* from where it was made to stop */
+/* its other tracer is done: the records of its threads go */
+void process_unlend(struct session *s, struct process *p);
 
 /* control.c */
-int session_seize(struct session *s, struct process *p);	/* all its threads, and those that start meanwhile. 0 or -errno */
-int session_stop_within(struct session *s, struct process *p, unsigned ms);	/* as session_stop(), in that time */
-int session_stop_most(struct session *s, struct process *p, unsigned ms);	/* the same; but with -ETIMEDOUT those that have stopped stay so, and P with them */
-bool thread_blocked(const struct thread *t);			/* it waits in the kernel and cannot be stopped (a vfork child's exec, a device) */
-bool thread_in_vfork(const struct thread *t);			/* it waits for a vfork child, or is one */
-#define HALT_MOST 30000		/* ms that an attach waits for a thread to stop, in the end */
-#define MOMENT_MS 100		/* longer than threads take to stop where they are many; not for all to wait for one of them */
-int session_halt(struct session *s, struct thread *t, int ms);	/* stops this one thread, and not by a signal; -EAGAIN: not within that time */
-int session_unfilter(const struct session *s, pid_t tid, bool on);	/* it is stopped, and is to make system calls for us: not for its seccomp filters to judge. -EPERM */
-void session_filter(const struct session *s, pid_t tid);	/* it is stopped, and has its filters back */
-/* What it was to do is done, and its next stop is at hand: only a stopped thread can have its filters back. */
+/* all its threads, and those that start meanwhile. 0 or -errno */
+int session_seize(struct session *s, struct process *p);
+/* as session_stop(), in that time */
+int session_stop_within(struct session *s, struct process *p, unsigned ms);
+/* the same; but with -ETIMEDOUT those that have stopped stay so, and P with them */
+int session_stop_most(struct session *s, struct process *p, unsigned ms);
+/* it waits in the kernel and cannot be stopped (a vfork child's exec, a device) */
+bool thread_blocked(const struct thread *t);
+/* it waits for a vfork child, or is one */
+bool thread_in_vfork(const struct thread *t);
+#define HALT_MOST 30000 /* ms that an attach waits for a thread to stop, in the end */
+/* longer than threads take to stop where they are many; not for all to wait for one of them */
+#define MOMENT_MS 100
+/* stops this one thread, and not by a signal; -EAGAIN: not within that time */
+int session_halt(struct session *s, struct thread *t, int ms);
+/*
+ * it is stopped, and is to make system calls for us: not for its seccomp filters to judge. -EPERM
+ */
+int session_unfilter(const struct session *s, pid_t tid, bool on);
+/* it is stopped, and has its filters back */
+void session_filter(const struct session *s, pid_t tid);
+/*
+ * What it was to do is done, and its next stop is at hand: only a stopped thread can have its
+ * filters back.
+ */
 void session_refilter(struct session *s, struct thread *t);
 /*
- * P has new libraries, as TID says, which waits for an answer, and may make no system call: its filters are set aside for those that we need of it. 0; -EPERM: we may not.
+ * P has new libraries, as TID says, which waits for an answer, and may make no system call: its
+ * filters are set aside for those that we need of it. 0; -EPERM: we may not.
  */
 int session_refresh_quietly(struct session *s, struct process *p, pid_t tid) MUST_USE;
-void session_hurry(bool on);					/* programs stand still until we are done */
+/* programs stand still until we are done */
+void session_hurry(bool on);
 
 /* handover.c */
-void session_serve_handovers(struct session *s);		/* what programs ask that trace processes themselves */
+/* what programs ask that trace processes themselves */
+void session_serve_handovers(struct session *s);
 
 /* detach.c */
-void session_release_threads(struct session *s, struct process *p);	/* they are stopped, and go on untraced. We hear of the end of our own child all the same */
-uint64_t session_us(void);					/* a clock for pauses */
-void session_paused(struct process *p, uint64_t began);		/* all threads of P stood still since then */
-int session_withdraw(struct session *s, struct process *p);	/* nothing of ours is left in it; it runs on. -EBUSY: it is in use and stays, inert */
+/* they are stopped, and go on untraced. We hear of the end of our own child all the same */
+void session_release_threads(struct session *s, struct process *p);
+uint64_t session_us(void); /* a clock for pauses */
+/* all threads of P stood still since then */
+void session_paused(struct process *p, uint64_t began);
+/* nothing of ours is left in it; it runs on. -EBUSY: it is in use and stays, inert */
+int session_withdraw(struct session *s, struct process *p);
 
 /* off.c */
-int off_begin(struct session *s);				/* nothing is recorded in any process that is there. 0 or -errno: of some not */
-int off_end(struct session *s);					/* the opposite */
-struct ledger *off_ledger(const struct session *s);		/* an empty one. NULL: out of memory */
+/* nothing is recorded in any process that is there. 0 or -errno: of some not */
+int off_begin(struct session *s);
+int off_end(struct session *s); /* the opposite */
+/* an empty one. NULL: out of memory */
+struct ledger *off_ledger(const struct session *s);
 
 /* loop.c */
-int session_begin_log(struct session *s);			/* what the options ask for is ready before a program does anything. 0 or -errno (said) */
+/* what the options ask for is ready before a program does anything. 0 or -errno (said) */
+int session_begin_log(struct session *s);
 void session_serve_questions(struct session *s);
-size_t session_serve_rings(struct session *s);			/* how many events */
+size_t session_serve_rings(struct session *s); /* how many events */
 
 #endif

@@ -2,16 +2,18 @@
 /*
  * stops.c - what a stop means for the records of threads and processes.
  *
- * Threads. Each traced thread has a record. A new one is announced by its parent's stop and reports a first stop of its own; either may come
- * first, so an unannounced tracee that stops is left waiting until it has been announced. Whether it is a thread, a child with memory of its own, or a
+ * Threads. Each traced thread has a record. A new one is announced by its parent's stop and reports
+ * a first stop of its own; either may come first, so an unannounced tracee that stops is left
+ * waiting until it has been announced. Whether it is a thread, a child with memory of its own, or a
  * vfork child that borrows its parent's until exec, is what kcmp(2) says, not the event.
  *
- * Processes. exec makes a new record: its allocations start anew. A process' last thread is seen at its last instant (EVENT_EXITING): its rings
- * are complete then, and its memory still there; it can be held at that point.
+ * Processes. exec makes a new record: its allocations start anew. A process' last thread is seen at
+ * its last instant (EVENT_EXITING): its rings are complete then, and its memory still there; it can
+ * be held at that point.
  */
-#include "session/recorder.h"
-#include "session/credible.h"
 #include "process/sampling.h"
+#include "session/credible.h"
+#include "session/recorder.h"
 #include "session/session_state.h"
 
 #include <errno.h>
@@ -22,17 +24,17 @@
 #include <unistd.h>
 
 #include "base/array.h"
-#include "tracee/agent.h"
-#include "tracee/stub.h"
-#include "tracee/fault_fixup.h"
 #include "base/message.h"
 #include "base/proc.h"
-#include "transport/heartbeat.h"
-#include "tracee/restart.h"
-#include "tracee/tracer.h"
 #include "session/limit_enforce.h"
+#include "tracee/agent.h"
+#include "tracee/fault_fixup.h"
+#include "tracee/restart.h"
+#include "tracee/stub.h"
+#include "tracee/tracer.h"
+#include "transport/heartbeat.h"
 
-/* ---- threads ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- threads ------------------------------------------------------------- */
 
 struct thread *thread_find(struct session *s, pid_t tid)
 {
@@ -53,12 +55,9 @@ struct thread *thread_add(struct session *s, pid_t tid, struct process *p, enum 
 	return t;
 }
 
-void thread_remove(struct session *s, struct thread *t)
-{
-	*t = s->thread[--s->nthreads];
-}
+void thread_remove(struct session *s, struct thread *t) { *t = s->thread[--s->nthreads]; }
 
-/* ---- processes -------------------------------------------------------------------------------------------------------------------- */
+/* ---- processes ----------------------------------------------------------- */
 
 void process_drop(struct process *p)
 {
@@ -71,13 +70,16 @@ static void process_append(struct session *s, struct process *p)
 	p->began_ms = p->recorded_ms = p->off_ms = heartbeat_ms();
 	*s->last = p;
 	s->last = &p->next;
-	if (s->launched || s->options.npids)	/* else it is not yet the program, but what is to become it */
+	/* else it is not yet the program, but what is to become it */
+	if (s->launched || s->options.npids)
 		recorder_appeared(s, p);
 }
 
 struct process *process_start(struct session *s, pid_t pid, pid_t ppid, struct ledger *ledger)
 {
-	struct process *p = process_new(pid, ppid, s->options.count & (LEDGER_COUNT_HEAP | LEDGER_COUNT_MMAP), ledger);
+	struct process *p = process_new(pid, ppid,
+					s->options.count & (LEDGER_COUNT_HEAP | LEDGER_COUNT_MMAP),
+					ledger);
 
 	if (!p)
 		return NULL;
@@ -113,7 +115,10 @@ int process_listen(struct session *s, struct process *p)
 {
 	if (p->off && !p->discarding)
 		p->discarding = off_ledger(s);
-	p->stream = p->off && !p->discarding ? NULL : stream_new(&p->shared, p->off ? p->discarding : p->ledger, process_own_mapping, p);
+	p->stream = p->off && !p->discarding
+			    ? NULL
+			    : stream_new(&p->shared, p->off ? p->discarding : p->ledger,
+					 process_own_mapping, p);
 	ledger_keep_freed(p->ledger, p->wire->free_stacks);
 	if (!p->stream)
 		return -ENOMEM;
@@ -134,7 +139,7 @@ static void process_drain(struct process *p)
 void process_finish(struct session *s, struct process *p, enum process_state state, int status)
 {
 	process_drain(p);
-	if (state == PROCESS_HELD)		/* its memory is still there, and still its own */
+	if (state == PROCESS_HELD) /* its memory is still there, and still its own */
 		credible_look(s, p);
 	p->state = state;
 	p->wait_status = status;
@@ -172,18 +177,26 @@ void process_unlend(struct session *s, struct process *p)
 			i++;
 }
 
-/* ---- a new image ------------------------------------------------------------------------------------------------------------------ */
+/* ---- a new image --------------------------------------------------------- */
 
-/* The program that was named is not run when it cannot be supervised: nothing of it has run yet. Its later images and its children are. */
+/*
+ * The program that was named is not run when it cannot be supervised: nothing of it has run yet.
+ * Its later images and its children are.
+ */
 static void cannot_supervise(struct session *s, struct process *p, const char *why)
 {
 	p->unsupervised = why;
 	if (p == s->main && !s->started) {
-		message_error("cannot supervise '%s': %s", p->exe ? p->exe : p->command ? p->command : "?", why);
+		message_error("cannot supervise '%s': %s",
+			      p->exe	   ? p->exe
+			      : p->command ? p->command
+					   : "?",
+			      why);
 		s->refused = true;
 		kill(p->pid, SIGKILL);
 	} else
-		message_error("%d ('%s') runs unsupervised: %s", p->pid, p->command ? p->command : "?", why);
+		message_error("%d ('%s') runs unsupervised: %s", p->pid,
+			      p->command ? p->command : "?", why);
 }
 
 static const char *stub_error(int err)
@@ -196,28 +209,32 @@ static const char *stub_error(int err)
 	}
 }
 
-#define CS_64 0x33			/* the code segment of a 64-bit program */
+#define CS_64 0x33 /* the code segment of a 64-bit program */
 
 /*
- * Whether an image begins under seccomp filters that we are not under ourselves (in a container all processes have the container's). What they would do to
- * the calls of the bootstrap stub, and to those of the hooks, nobody can say; often it is death.
+ * Whether an image begins under seccomp filters that we are not under ourselves (in a container all
+ * processes have the container's). What they would do to the calls of the bootstrap stub, and to
+ * those of the hooks, nobody can say; often it is death.
  */
 bool session_is_filtered(pid_t tid)
 {
-	int64_t filters = proc_status_field(tid, "Seccomp_filters"), ours = proc_status_field(getpid(), "Seccomp_filters");
+	int64_t filters = proc_status_field(tid, "Seccomp_filters"),
+		ours = proc_status_field(getpid(), "Seccomp_filters");
 
-	if (filters >= 0 && ours >= 0)		/* Linux 5.9 */
+	if (filters >= 0 && ours >= 0) /* Linux 5.9 */
 		return filters > ours;
 	return proc_status_field(tid, "Seccomp") > 0 && proc_status_field(getpid(), "Seccomp") <= 0;
 }
 
-#define FILTERED "it inherits a seccomp filter, which only root may set aside for the calls that mtrun needs made in it"
+#define FILTERED \
+	"it inherits a seccomp filter, which only root may set aside for the calls that mtrun needs made in it"
 
 #define REFILTER_MS 5000
 
 /*
- * The thread is to have its filters again before its program runs on: it serves in L, or runs if that is NULL, when something went wrong. HELD: the signal that it was about
- * to get when it was sent there, or 0.
+ * The thread is to have its filters again before its program runs on: it serves in L, or runs if
+ * that is NULL, when something went wrong. HELD: the signal that it was about to get when it was
+ * sent there, or 0.
  */
 static int refilter(struct session *s, pid_t tid, struct stub_run *l, int held)
 {
@@ -275,8 +292,12 @@ static int land(struct session *s, struct process *p, pid_t tid)
 	err = process_listen(s, p);
 	if (!err)
 		err = agent_refresh(p, tid, &p->wire->mail, &s->options.agent);
-	/* -S: it is stopped while it still serves us, so that `cont` lets it run its first instruction. */
-	if (!err && !limit_enforce_image(s, p) && s->options.start_stopped && p == s->main && !s->began && session_stop(s, p) < 0)
+	/*
+	 * -S: it is stopped while it still serves us, so that `cont` lets it run its first
+	 * instruction.
+	 */
+	if (!err && !limit_enforce_image(s, p) && s->options.start_stopped && p == s->main &&
+	    !s->began && session_stop(s, p) < 0)
 		message_error("cannot stop process %d", (int)p->pid);
 	s->began = true;
 	if (filtered)
@@ -307,7 +328,8 @@ static void on_exec(struct session *s, const struct event *e)
 	ppid = t->vfork_child ? old->pid : old->ppid;
 	if (!t->vfork_child) {
 		for (size_t i = 0; i < s->nthreads;)
-			if (s->thread[i].process == old && s->thread[i].tid != e->tid && !s->thread[i].vfork_child)
+			if (s->thread[i].process == old && s->thread[i].tid != e->tid &&
+			    !s->thread[i].vfork_child)
 				thread_remove(s, &s->thread[i]);
 			else
 				i++;
@@ -341,7 +363,7 @@ static void on_exec(struct session *s, const struct event *e)
 	process_describe(p);
 }
 
-/* ---- new threads and children ------------------------------------------------------------------------------------------------------ */
+/* ---- new threads and children -------------------------------------------- */
 
 static bool same_memory(pid_t a, pid_t b, bool otherwise)
 {
@@ -350,12 +372,12 @@ static bool same_memory(pid_t a, pid_t b, bool otherwise)
 	return r < 0 ? otherwise : r == 0;
 }
 
-static bool same_process(pid_t pid, pid_t tid)
-{
-	return proc_status_field(tid, "Tgid") == pid;
-}
+static bool same_process(pid_t pid, pid_t tid) { return proc_status_field(tid, "Tgid") == pid; }
 
-/* A child with memory of its own, stopped at its beginning: it inherits the table that its parent had at the fork. */
+/*
+ * A child with memory of its own, stopped at its beginning: it inherits the table that its parent
+ * had at the fork.
+ */
 static void begin_child(struct session *s, struct thread *t)
 {
 	struct process *p = t->process;
@@ -367,7 +389,10 @@ static void begin_child(struct session *s, struct thread *t)
 
 	t->state = THREAD_RUNNING;
 	p->parent = NULL;
-	if (parent && parent->attaching) {	/* how much of what we have made there by now it has got nobody knows: we get into it, too */
+	/*
+	 * how much of what we have made there by now it has got nobody knows: we get into it, too
+	 */
+	if (parent && parent->attaching) {
 		plant_release(&p->plant);
 		p->preattach = parent->preattach;
 		p->attaching = true;
@@ -407,7 +432,10 @@ static void begin(struct session *s, struct thread *t)
 	tracer_cont(t->tid, 0);
 }
 
-/* The record of TID, which OF has forked: it inherits the table, unless OF is off. NULL: out of memory. */
+/*
+ * The record of TID, which OF has forked: it inherits the table, unless OF is off. NULL: out of
+ * memory.
+ */
 static struct process *fork_record(struct session *s, struct process *of, pid_t tid)
 {
 	struct ledger *ledger = NULL;
@@ -450,7 +478,8 @@ static void on_new(struct session *s, const struct event *e, struct thread *pare
 {
 	pid_t tid = (pid_t)e->value;
 	struct process *of = parent->process, *p = of;
-	bool shared = same_memory(e->tid, tid, e->kind != EVENT_FORK), thread = shared && same_process(of->pid, tid);
+	bool shared = same_memory(e->tid, tid, e->kind != EVENT_FORK),
+	     thread = shared && same_process(of->pid, tid);
 	struct thread *t = thread_find(s, tid);
 	bool waits = t && t->state == THREAD_UNANNOUNCED;
 	int status;
@@ -465,8 +494,9 @@ static void on_new(struct session *s, const struct event *e, struct thread *pare
 			p->command = of->command ? strdup(of->command) : NULL;
 			p->exe = of->exe ? strdup(of->exe) : NULL;
 			p->image_bytes = of->image_bytes;
-			p->preattach = of->preattach;	/* it has that heap, too */
-			if (modules_copy(&p->modules, &of->modules) < 0 || plant_copy(&p->plant, &of->plant) < 0)
+			p->preattach = of->preattach; /* it has that heap, too */
+			if (modules_copy(&p->modules, &of->modules) < 0 ||
+			    plant_copy(&p->plant, &of->plant) < 0)
 				p->parent = NULL;
 		} else
 			p = of;
@@ -492,13 +522,14 @@ static void on_new(struct session *s, const struct event *e, struct thread *pare
 		begin(s, t);
 }
 
-/* ---- ends -------------------------------------------------------------------------------------------------------------------------- */
+/* ---- ends ---------------------------------------------------------------- */
 
 /* Of a thread that has ended, the first one too, /proc tells nothing any more. */
 static void move_via(const struct session *s, struct process *p)
 {
 	for (size_t i = 0; i < s->nthreads; i++)
-		if (s->thread[i].process == p && !s->thread[i].vfork_child && s->thread[i].state != THREAD_EXITING) {
+		if (s->thread[i].process == p && !s->thread[i].vfork_child &&
+		    s->thread[i].state != THREAD_EXITING) {
 			p->via = s->thread[i].tid;
 			return;
 		}
@@ -549,8 +580,8 @@ static void on_untraced_gone(struct session *s, struct process *p, int status)
 }
 
 /*
- * The first thread's end is told when there are no others any more. One that was killed in the middle of its exec has the first one's number by then, and its own end is
- * never told.
+ * The first thread's end is told when there are no others any more. One that was killed in the
+ * middle of its exec has the first one's number by then, and its own end is never told.
  */
 static void remove_threads(struct session *s, const struct process *p)
 {
@@ -591,7 +622,7 @@ static void on_gone(struct session *s, struct thread *t, const struct event *e)
 		remove_threads(s, p);
 }
 
-/* ---- events ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- events -------------------------------------------------------------- */
 
 static void on_unannounced(struct session *s, const struct event *e)
 {
@@ -599,7 +630,8 @@ static void on_unannounced(struct session *s, const struct event *e)
 		s->gone[s->gones++ % GONE_MOST] = (struct gone){ e->tid, (int)e->value };
 		return;
 	}
-	if (s->detached)		/* it could not be let go with the others: it was not to be stopped then */
+	/* it could not be let go with the others: it was not to be stopped then */
+	if (s->detached)
 		tracer_detach(e->tid, e->kind == EVENT_SIGNAL ? e->signal : 0);
 	else if (e->kind == EVENT_STOP)
 		thread_add(s, e->tid, NULL, THREAD_UNANNOUNCED);
@@ -607,7 +639,10 @@ static void on_unannounced(struct session *s, const struct event *e)
 		tracer_cont(e->tid, e->kind == EVENT_SIGNAL ? e->signal : 0);
 }
 
-/* Job control: when the terminal stops the program, the shell that started mtrun must see mtrun stop too. */
+/*
+ * Job control: when the terminal stops the program, the shell that started mtrun must see mtrun
+ * stop too.
+ */
 static void stop_with_it(const struct session *s, const struct thread *t, int signal)
 {
 	if (s->launched && t->tid == s->launched && signal != SIGSTOP && !s->terminal)
@@ -617,7 +652,8 @@ static void stop_with_it(const struct session *s, const struct thread *t, int si
 /* Its process is being stopped; or it is by now, and the thread was blocked or is new. */
 static bool stops_with_all(const struct session *s, const struct thread *t)
 {
-	return t->process && !t->vfork_child && (s->stopping == t->process || t->process->state == PROCESS_STOPPED);
+	return t->process && !t->vfork_child &&
+	       (s->stopping == t->process || t->process->state == PROCESS_STOPPED);
 }
 
 static bool is_to_stay(const struct session *s, const struct thread *t)
@@ -652,7 +688,9 @@ static void on_stop(struct session *s, struct thread *t, bool group)
 {
 	struct user_regs_struct regs;
 
-	if (t->process && tracer_get_regs(t->tid, &regs) == 0 && restart_interrupted(t->process->pid, t->tid, &regs) && tracer_set_regs(t->tid, &regs) < 0)
+	if (t->process && tracer_get_regs(t->tid, &regs) == 0 &&
+	    restart_interrupted(t->process->pid, t->tid, &regs) &&
+	    tracer_set_regs(t->tid, &regs) < 0)
 		message_verbose(1, "%d: a system call may have ended with EINTR", t->tid);
 	if (!is_to_stay(s, t)) {
 		if (group)
@@ -675,28 +713,25 @@ static void handle(struct session *s, const struct event *e)
 		return;
 	}
 	switch (e->kind) {
-	case EVENT_GONE:
-		on_gone(s, t, e);
-		break;
-	case EVENT_EXEC:
-		on_exec(s, e);
-		break;
+	case EVENT_GONE: on_gone(s, t, e); break;
+	case EVENT_EXEC: on_exec(s, e); break;
 	case EVENT_FORK:
 	case EVENT_VFORK:
 	case EVENT_CLONE:
 		on_new(s, e, t);
 		t = thread_find(s, e->tid);
 		if (t && s->halting == t->tid) {
-			/* Its system call has not returned, and its registers would not be what to put back later: on, to another stop. */
+			/*
+			 * Its system call has not returned, and its registers would not be what to
+			 * put back later: on, to another stop.
+			 */
 			tracer_interrupt(t->tid);
 			tracer_cont(t->tid, 0);
 		} else if (t) {
 			resume(s, t, 0);
 		}
 		break;
-	case EVENT_EXITING:
-		on_exiting(s, t, e);
-		break;
+	case EVENT_EXITING: on_exiting(s, t, e); break;
 	case EVENT_GROUP_STOP:
 		if (t->state == THREAD_NEW)
 			begin(s, t);
@@ -715,16 +750,18 @@ static void handle(struct session *s, const struct event *e)
 			on_stop(s, t, false);
 		break;
 	case EVENT_SIGNAL:
-		resume(s, t, t->process && fault_fixup_end_fault(t->process, e->tid, e->signal) ? 0 : e->signal);
+		resume(s, t,
+		       t->process && fault_fixup_end_fault(t->process, e->tid, e->signal)
+			       ? 0
+			       : e->signal);
 		break;
-	default:
-		resume(s, t, 0);
+	default: resume(s, t, 0);
 	}
 }
 
 /*
- * There is neither child nor tracee any more: whoever is still listed has ended, and we did not hear of it, or not in an order that made sense. Those of another tracer
- * are not ours to wait for.
+ * There is neither child nor tracee any more: whoever is still listed has ended, and we did not
+ * hear of it, or not in an order that made sense. Those of another tracer are not ours to wait for.
  */
 static void nobody_left(struct session *s)
 {

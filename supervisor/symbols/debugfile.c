@@ -2,9 +2,10 @@
 /*
  * debugfile.c - finding and opening the files that symbols are in.
  *
- * libelf maps the files, so that only what is looked at is read. A mapped file that somebody truncates raises SIGBUS: symbols.c, through which all of
- * this is used, catches that. libdw would find dwz's file by itself, but in our root directory, and debuginfod, which must not be
- * asked from here; therefore all searching is done by hand, and all opening by outside.c.
+ * libelf maps the files, so that only what is looked at is read. A mapped file that somebody
+ * truncates raises SIGBUS: symbols.c, through which all of this is used, catches that. libdw would
+ * find dwz's file by itself, but in our root directory, and debuginfod, which must not be asked
+ * from here; therefore all searching is done by hand, and all opening by outside.c.
  */
 #include "symbols/debugfile.h"
 
@@ -23,10 +24,11 @@
 
 #include "base/outside.h"
 
-#define DEBUG_DIR "/usr/lib/debug"
-#define MINIMAL_MAX (128u << 20)	/* bytes that .gnu_debugdata may unpack to */
-#define UNPACKED_MAX ((uint64_t)2 << 30)	/* bytes that the compressed sections of a file may unpack to, */
-#define RATIO_MAX 1100u			/* and of each byte of them: zlib can do 1032 */
+#define DEBUG_DIR   "/usr/lib/debug"
+#define MINIMAL_MAX (128u << 20) /* bytes that .gnu_debugdata may unpack to */
+/* bytes that the compressed sections of a file may unpack to, */
+#define UNPACKED_MAX ((uint64_t)2 << 30)
+#define RATIO_MAX    1100u /* and of each byte of them: zlib can do 1032 */
 
 /* One that is empty is a placeholder of somebody's, no ELF file. */
 static int open_regular(struct outside *from, const char *path)
@@ -122,7 +124,10 @@ static bool has_build_id(Elf *elf, const uint8_t *id, size_t len)
 	return debugfile_build_id(elf, &own) == len && !memcmp(own, id, len);
 }
 
-/* A file that is what we look for in all but name is no use if it has neither DWARF nor symbols: the stripped file itself, found again. */
+/*
+ * A file that is what we look for in all but name is no use if it has neither DWARF nor symbols:
+ * the stripped file itself, found again.
+ */
 static bool has_symbols(Elf *elf)
 {
 	Elf_Scn *scn = NULL;
@@ -137,15 +142,17 @@ static bool has_symbols(Elf *elf)
 		if (!gelf_getshdr(scn, &shdr) || shdr.sh_type == SHT_NOBITS)
 			continue;
 		name = elf_strptr(elf, strings, shdr.sh_name);
-		if (shdr.sh_type == SHT_SYMTAB || (name && (!strcmp(name, ".debug_info") || !strcmp(name, ".zdebug_info"))))
+		if (shdr.sh_type == SHT_SYMTAB ||
+		    (name && (!strcmp(name, ".debug_info") || !strcmp(name, ".zdebug_info"))))
 			return true;
 	}
 	return false;
 }
 
-/* ---- separate files ------------------------------------------------------------------------------------------------------------ */
+/* ---- separate files ------------------------------------------------------ */
 
-static int open_by_build_id(struct debugfile *f, struct outside *from, const uint8_t *id, size_t len)
+static int open_by_build_id(struct debugfile *f, struct outside *from, const uint8_t *id,
+			    size_t len)
 {
 	char path[sizeof(DEBUG_DIR) + 256];
 	size_t n;
@@ -173,8 +180,11 @@ static bool has_checksum(const struct debugfile *f, uint32_t want)
 	return bytes && (uint32_t)crc32_z(crc, (const Bytef *)bytes, size) == want;
 }
 
-/* PATH is taken if it is MAIN's debug file by build-id, or where one of them has none, by checksum. */
-static int open_linked(struct debugfile *f, struct outside *from, const struct debugfile *main, const char *path, uint32_t crc)
+/*
+ * PATH is taken if it is MAIN's debug file by build-id, or where one of them has none, by checksum.
+ */
+static int open_linked(struct debugfile *f, struct outside *from, const struct debugfile *main,
+		       const char *path, uint32_t crc)
 {
 	const uint8_t *id, *theirs;
 	size_t len, n;
@@ -184,16 +194,19 @@ static int open_linked(struct debugfile *f, struct outside *from, const struct d
 		return err;
 	len = debugfile_build_id(main->elf, &id);
 	n = debugfile_build_id(f->elf, &theirs);
-	if ((len && n ? len == n && !memcmp(id, theirs, n) : has_checksum(f, crc)) && has_symbols(f->elf))
+	if ((len && n ? len == n && !memcmp(id, theirs, n) : has_checksum(f, crc)) &&
+	    has_symbols(f->elf))
 		return 0;
 	debugfile_close(f);
 	return -ENOENT;
 }
 
-static int open_by_debuglink(struct debugfile *f, struct outside *from, const struct debugfile *main)
+static int open_by_debuglink(struct debugfile *f, struct outside *from,
+			     const struct debugfile *main)
 {
 	GElf_Word crc;
-	const char *link = dwelf_elf_gnu_debuglink(main->elf, &crc), *slash = strrchr(main->path, '/');
+	const char *link = dwelf_elf_gnu_debuglink(main->elf, &crc),
+		   *slash = strrchr(main->path, '/');
 	const char *const forms[] = { "%.*s/%s", "%.*s/.debug/%s", DEBUG_DIR "%.*s/%s" };
 	int dirlen = slash ? (int)(slash - main->path) : 0;
 	char path[PATH_MAX];
@@ -201,7 +214,8 @@ static int open_by_debuglink(struct debugfile *f, struct outside *from, const st
 	if (!link || !link[0] || strchr(link, '/') || !slash)
 		return -ENOENT;
 	for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
-		if (snprintf(path, sizeof(path), forms[i], dirlen, main->path, link) >= (int)sizeof(path))
+		if (snprintf(path, sizeof(path), forms[i], dirlen, main->path, link) >=
+		    (int)sizeof(path))
 			continue;
 		if (strcmp(path, main->path) && open_linked(f, from, main, path, crc) == 0)
 			return 0;
@@ -220,7 +234,8 @@ int debugfile_separate(struct debugfile *f, struct outside *from, const struct d
 	return open_by_debuglink(f, from, main);
 }
 
-int debugfile_common(struct debugfile *f, struct outside *from, const struct debugfile *of, Dwarf *dwarf)
+int debugfile_common(struct debugfile *f, struct outside *from, const struct debugfile *of,
+		     Dwarf *dwarf)
 {
 	const char *name, *slash = strrchr(of->path, '/');
 	const void *id;
@@ -233,8 +248,9 @@ int debugfile_common(struct debugfile *f, struct outside *from, const struct deb
 	if (open_by_build_id(f, from, id, (size_t)len) == 0)
 		return 0;
 	if (name[0] == '/')
-		slash = of->path;		/* an absolute name stands alone */
-	if (!slash || snprintf(path, sizeof(path), "%.*s%s%s", (int)(slash - of->path), of->path, name[0] == '/' ? "" : "/", name) >= (int)sizeof(path))
+		slash = of->path; /* an absolute name stands alone */
+	if (!slash || snprintf(path, sizeof(path), "%.*s%s%s", (int)(slash - of->path), of->path,
+			       name[0] == '/' ? "" : "/", name) >= (int)sizeof(path))
 		return -ENOENT;
 	if (debugfile_open(f, from, path) < 0)
 		return -ENOENT;
@@ -256,7 +272,7 @@ static uint64_t unpacked_size(Elf *elf, Elf_Scn *scn, const GElf_Shdr *shdr, siz
 		return gelf_getchdr(scn, &chdr) ? chdr.ch_size : UINT64_MAX;
 	if (!name || strncmp(name, ".zdebug", 7))
 		return 0;
-	raw = elf_rawdata(scn, NULL);		/* "ZLIB", then the size, big-endian */
+	raw = elf_rawdata(scn, NULL); /* "ZLIB", then the size, big-endian */
 	if (!raw || !raw->d_buf || raw->d_size < 12)
 		return UINT64_MAX;
 	for (int i = 4; i < 12; i++)
@@ -286,7 +302,7 @@ bool debugfile_unpacks(const struct debugfile *f)
 	return true;
 }
 
-/* ---- .gnu_debugdata: an xz-compressed ELF file with the symbols that .dynsym lacks ------------------------------------------------ */
+/* ---- .gnu_debugdata: an xz-compressed ELF file with the symbols that .dynsym lacks ---- */
 
 static Elf_Data *debugdata(Elf *elf)
 {
@@ -297,7 +313,8 @@ static Elf_Data *debugdata(Elf *elf)
 		return NULL;
 	while ((scn = elf_nextscn(elf, scn))) {
 		GElf_Shdr shdr;
-		const char *name = gelf_getshdr(scn, &shdr) ? elf_strptr(elf, strings, shdr.sh_name) : NULL;
+		const char *name = gelf_getshdr(scn, &shdr) ? elf_strptr(elf, strings, shdr.sh_name)
+							    : NULL;
 
 		if (name && !strcmp(name, ".gnu_debugdata") && shdr.sh_type != SHT_NOBITS)
 			return elf_rawdata(scn, NULL);

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * debugfile.h - the ELF files that hold a module's symbols: its own file, the separate debug file, the small one in .gnu_debugdata, dwz's common file.
- * Files are opened as who named them may (outside.h), those below /usr/lib/debug that a process' root directory lacks in ours; only what carries the
- * right build-id or checksum is taken. The caller owns a struct debugfile and closes it; elf == NULL: not open.
+ * debugfile.h - the ELF files that hold a module's symbols: its own file, the separate debug file,
+ * the small one in .gnu_debugdata, dwz's common file. Files are opened as who named them may
+ * (outside.h), those below /usr/lib/debug that a process' root directory lacks in ours; only what
+ * carries the right build-id or checksum is taken. The caller owns a struct debugfile and closes
+ * it; elf == NULL: not open.
  */
 #ifndef MTRUN_DEBUGFILE_H
 #define MTRUN_DEBUGFILE_H
@@ -16,9 +18,10 @@ struct outside;
 
 struct debugfile {
 	Elf *elf;
-	int fd;				/* -1: none */
-	void *image;			/* ours, if the file is not one of the file system; or NULL */
-	char *path;			/* as the process names it; "" for an image */
+	int fd; /* -1: none */
+	/* ours, if the file is not one of the file system; or NULL */
+	void *image;
+	char *path; /* as the process names it; "" for an image */
 };
 
 /* FROM: who named it (outside.h); NULL: we did. 0 or -errno (-ENOEXEC: no ELF file). */
@@ -30,14 +33,19 @@ void debugfile_close(struct debugfile *f);
 /* The build-id of ELF; 0 if it has none. */
 size_t debugfile_build_id(Elf *elf, const uint8_t **id);
 
-/* Whether the compressed sections of F, which is open, unpack to what a file may: libdw unpacks them all at once. */
+/*
+ * Whether the compressed sections of F, which is open, unpack to what a file may: libdw unpacks
+ * them all at once.
+ */
 bool debugfile_unpacks(const struct debugfile *f);
 
 /* The separate debug file of MAIN by build-id, then by debuglink. -ENOENT: there is none. */
-int debugfile_separate(struct debugfile *f, struct outside *from, const struct debugfile *main) MUST_USE;
+int debugfile_separate(struct debugfile *f, struct outside *from,
+		       const struct debugfile *main) MUST_USE;
 /* What MAIN's .gnu_debugdata holds. */
 int debugfile_minimal(struct debugfile *f, const struct debugfile *main) MUST_USE;
 /* The common file that dwz moved parts of DWARF to; it was read from file OF. */
-int debugfile_common(struct debugfile *f, struct outside *from, const struct debugfile *of, Dwarf *dwarf) MUST_USE;
+int debugfile_common(struct debugfile *f, struct outside *from, const struct debugfile *of,
+		     Dwarf *dwarf) MUST_USE;
 
 #endif

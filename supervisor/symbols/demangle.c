@@ -2,8 +2,9 @@
 /*
  * demangle.c - readable names, by libiberty, and roots of mangled names, by ourselves.
  *
- * Which namespace a function is in cannot be told safely from the readable name: template arguments, lambdas and conversion operators
- * put other names first. In the mangled name it is always at the front, so demangle_root() reads it there.
+ * Which namespace a function is in cannot be told safely from the readable name: template
+ * arguments, lambdas and conversion operators put other names first. In the mangled name it is
+ * always at the front, so demangle_root() reads it there.
  */
 #include "symbols/demangle.h"
 
@@ -11,15 +12,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Longer names are shown as they are: they come from generated code, and demangling them may take very long. */
+/*
+ * Longer names are shown as they are: they come from generated code, and demangling them may take
+ * very long.
+ */
 #define NAME_MAX_RAW 16384
 
-static bool is_digit(char c)
-{
-	return c >= '0' && c <= '9';
-}
+static bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-/* Legacy Rust mangling is Itanium's with a hash as the last name: 17h, 16 hex digits, E; the compiler may add .llvm.NNN. */
+/*
+ * Legacy Rust mangling is Itanium's with a hash as the last name: 17h, 16 hex digits, E; the
+ * compiler may add .llvm.NNN.
+ */
 static bool is_legacy_rust(const char *raw)
 {
 	const char *p = raw;
@@ -53,32 +57,24 @@ static char *demangled(const char *raw, int params)
 	if (kind == MANGLING_NONE || strlen(raw) > NAME_MAX_RAW)
 		return NULL;
 	switch (kind) {
-	case MANGLING_RUST:
-		text = rust_demangle(raw, params | DMGL_ANSI);
-		break;
-	case MANGLING_D:
-		text = dlang_demangle(raw, params | DMGL_ANSI);
-		break;
-	default:
-		text = cplus_demangle_v3(raw, params | DMGL_ANSI | DMGL_RET_DROP);
+	case MANGLING_RUST: text = rust_demangle(raw, params | DMGL_ANSI); break;
+	case MANGLING_D: text = dlang_demangle(raw, params | DMGL_ANSI); break;
+	default: text = cplus_demangle_v3(raw, params | DMGL_ANSI | DMGL_RET_DROP);
 	}
-	if (text && !*text) {		/* a Rust crate without a name, "_RC0_": not readable */
+	if (text && !*text) { /* a Rust crate without a name, "_RC0_": not readable */
 		free(text);
 		text = NULL;
 	}
 	return text;
 }
 
-char *demangle(const char *raw)
-{
-	return demangled(raw, DMGL_PARAMS);
-}
+char *demangle(const char *raw) { return demangled(raw, DMGL_PARAMS); }
 
 char *demangle_name(const char *raw)
 {
 	char *text = demangled(raw, 0);
 
-	if (text && demangle_kind(raw) == MANGLING_D)	/* libiberty writes them in any case */
+	if (text && demangle_kind(raw) == MANGLING_D) /* libiberty writes them in any case */
 		text[strcspn(text, "(")] = '\0';
 	return text;
 }
@@ -115,7 +111,10 @@ static const char *skip_call_offset(const char *p)
 	return p;
 }
 
-/* To where the encoding of the function proper begins: past thunk and clone prefixes, and into the function that a local name is in. */
+/*
+ * To where the encoding of the function proper begins: past thunk and clone prefixes, and into the
+ * function that a local name is in.
+ */
 static const char *itanium_encoding(const char *p)
 {
 	if (*p == 'T' && (p[1] == 'h' || p[1] == 'v'))
@@ -141,12 +140,15 @@ static const char *itanium_root(const char *p, size_t *len)
 		*len = 3;
 		return "std";
 	}
-	if (*p == 'L')			/* internal linkage */
+	if (*p == 'L') /* internal linkage */
 		p++;
 	return is_digit(*p) ? source_name(p, len) : NULL;
 }
 
-/* A legacy Rust name's first part may be a type in brackets, as in _$LT$alloc..vec..Vec$LT$T$GT$$u20$as...: then the readable name must tell. */
+/*
+ * A legacy Rust name's first part may be a type in brackets, as in
+ * _$LT$alloc..vec..Vec$LT$T$GT$$u20$as...: then the readable name must tell.
+ */
 static const char *legacy_rust_root(const char *p, size_t *len)
 {
 	const char *name = source_name(p + 1, len);
@@ -164,7 +166,10 @@ static const char *skip_disambiguator(const char *p)
 	return *p == '_' ? p + 1 : p;
 }
 
-/* v0 paths nest to the left: N <namespace> <path> <name>, I <path> <args>, X and M (impls) <the path the impl is in>, C <crate>. */
+/*
+ * v0 paths nest to the left: N <namespace> <path> <name>, I <path> <args>, X and M (impls) <the
+ * path the impl is in>, C <crate>.
+ */
 static const char *rust_root(const char *p, size_t *len)
 {
 	for (;;) {
@@ -174,22 +179,20 @@ static const char *rust_root(const char *p, size_t *len)
 				return NULL;
 			p += 2;
 			break;
-		case 'I':
-			p++;
-			break;
+		case 'I': p++; break;
 		case 'X':
-		case 'M':
-			p = skip_disambiguator(p + 1);
-			break;
+		case 'M': p = skip_disambiguator(p + 1); break;
 		case 'C':
 			p = skip_disambiguator(p + 1);
 			p = source_name(p, len);
-			/* Names that begin with a digit or an underscore have a separator in front, which the length does not count. */
+			/*
+			 * Names that begin with a digit or an underscore have a separator in front,
+			 * which the length does not count.
+			 */
 			if (p && *p == '_')
 				return strnlen(p, *len + 1) > *len ? p + 1 : NULL;
 			return p;
-		default:		/* Y (a trait's own method) and back references */
-			return NULL;
+		default: /* Y (a trait's own method) and back references */ return NULL;
 		}
 	}
 }
@@ -197,11 +200,9 @@ static const char *rust_root(const char *p, size_t *len)
 const char *demangle_root(const char *raw, size_t *len)
 {
 	switch (demangle_kind(raw)) {
-	case MANGLING_CXX:
-		return itanium_root(raw + 2, len);
+	case MANGLING_CXX: return itanium_root(raw + 2, len);
 	case MANGLING_RUST:
 		return raw[1] == 'R' ? rust_root(raw + 2, len) : legacy_rust_root(raw + 2, len);
-	default:
-		return NULL;
+	default: return NULL;
 	}
 }

@@ -2,13 +2,15 @@
 /*
  * elf.c - an ELF file, mapped, checked, and shared by all who need it.
  *
- * The file is mapped in front of a page of zeros, so that whatever runs over its end (a name without a NUL) ends there. The few headers are
- * copied at the start; tables are given out only after their whole extent was found to lie in the file; symbols are checked one by one as they
- * are read. All open files are in one list: the same file is mapped once, and if one is truncated under us, the SIGBUS handler finds in that list that
- * the address is a file's, and puts zeros there.
+ * The file is mapped in front of a page of zeros, so that whatever runs over its end (a name
+ * without a NUL) ends there. The few headers are copied at the start; tables are given out only
+ * after their whole extent was found to lie in the file; symbols are checked one by one as they are
+ * read. All open files are in one list: the same file is mapped once, and if one is truncated under
+ * us, the SIGBUS handler finds in that list that the address is a file's, and puts zeros there.
  *
- * Names are looked up through the GNU hash table where there is one: about a hundred allocator names cost microseconds even in a library of
- * 60 000 symbols, where a walk over all of them would cost milliseconds at each start of a compiler.
+ * Names are looked up through the GNU hash table where there is one: about a hundred allocator
+ * names cost microseconds even in a library of 60 000 symbols, where a walk over all of them would
+ * cost milliseconds at each start of a compiler.
  */
 #include "symbols/elf.h"
 
@@ -20,24 +22,24 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "symbols/go_functions.h"
 #include "base/sigbus.h"
+#include "symbols/go_functions.h"
 
-#define PAGE 4096u
-#define PAGE_UP(n) (((n) + PAGE - 1) & ~(size_t)(PAGE - 1))
+#define PAGE	    4096u
+#define PAGE_UP(n)  (((n) + PAGE - 1) & ~(size_t)(PAGE - 1))
 #define MAX_HEADERS 65535u
 
 /* What is beyond these makes a file slow to read and is in none that a linker makes. */
-#define MAX_SEGMENTS 512u		/* program headers: further ones are left out */
-#define MAX_NOTES (64u << 10)		/* bytes of notes that are looked at */
-#define MAX_DYNAMIC (1u << 20)		/* bytes of .dynamic */
-#define MAX_BUCKETS (1u << 24)		/* of .gnu.hash */
-#define MAX_SYMBOLS (4u << 20)		/* of a table */
-#define MAX_CHAIN (1u << 16)		/* symbols with the same bucket */
-#define MAX_EH_FRAME (256u << 20)	/* bytes */
+#define MAX_SEGMENTS 512u	  /* program headers: further ones are left out */
+#define MAX_NOTES    (64u << 10)  /* bytes of notes that are looked at */
+#define MAX_DYNAMIC  (1u << 20)	  /* bytes of .dynamic */
+#define MAX_BUCKETS  (1u << 24)	  /* of .gnu.hash */
+#define MAX_SYMBOLS  (4u << 20)	  /* of a table */
+#define MAX_CHAIN    (1u << 16)	  /* symbols with the same bucket */
+#define MAX_EH_FRAME (256u << 20) /* bytes */
 
 struct table {
-	const Elf64_Sym *symbol;	/* maybe unaligned: read with memcpy */
+	const Elf64_Sym *symbol; /* maybe unaligned: read with memcpy */
 	size_t count;
 	const char *strings;
 	size_t strings_size;
@@ -50,12 +52,12 @@ struct gnu_hash {
 };
 
 struct elf {
-	struct elf *next;		/* all that are open */
+	struct elf *next; /* all that are open */
 	unsigned refs;
 	const uint8_t *bytes;
 	size_t size;
-	size_t mapped;			/* bytes of the mapping; 0: on the heap */
-	struct stat st;			/* of the file; st_ino 0: none */
+	size_t mapped;	/* bytes of the mapping; 0: on the heap */
+	struct stat st; /* of the file; st_ino 0: none */
 	unsigned type;
 	uint64_t entry;
 	struct elf_segment *segment;
@@ -63,19 +65,19 @@ struct elf {
 	struct elf_section *section;
 	size_t nsections;
 	struct table dynsym, symtab;
-	struct gotab go;		/* in place of a symtab that is not there; count 0: none */
+	struct gotab go; /* in place of a symtab that is not there; count 0: none */
 	struct gnu_hash hash;
 	const char *soname;
 	const uint8_t *build_id;
 	unsigned build_id_len;
-	bool pie;			/* a program, as opposed to a library */
+	bool pie; /* a program, as opposed to a library */
 	bool has_interpreter;
 	bool is_go;
 };
 
 static struct elf *all_elfs;
 
-/* ---- reading with care ------------------------------------------------------------------------------------------------------------ */
+/* ---- reading with care --------------------------------------------------- */
 
 static bool inside(const struct elf *e, uint64_t offset, uint64_t len)
 {
@@ -90,7 +92,10 @@ static uint32_t u32_at(const uint8_t *p)
 	return v;
 }
 
-/* A name in the string table, NULL if it lies outside. It ends in the mapping, or in the zeros behind it. */
+/*
+ * A name in the string table, NULL if it lies outside. It ends in the mapping, or in the zeros
+ * behind it.
+ */
 static const char *string_at(const struct table *t, uint64_t offset)
 {
 	return offset < t->strings_size ? t->strings + offset : NULL;
@@ -100,7 +105,8 @@ static int read_segments(struct elf *e, const Elf64_Ehdr *eh)
 {
 	size_t n = eh->e_phnum;
 
-	if (!n || eh->e_phentsize != sizeof(Elf64_Phdr) || n >= PN_XNUM || !inside(e, eh->e_phoff, n * sizeof(Elf64_Phdr)))
+	if (!n || eh->e_phentsize != sizeof(Elf64_Phdr) || n >= PN_XNUM ||
+	    !inside(e, eh->e_phoff, n * sizeof(Elf64_Phdr)))
 		return 0;
 	n = n < MAX_SEGMENTS ? n : MAX_SEGMENTS;
 	e->segment = calloc(n, sizeof(*e->segment));
@@ -111,7 +117,8 @@ static int read_segments(struct elf *e, const Elf64_Ehdr *eh)
 		Elf64_Phdr ph;
 
 		memcpy(&ph, e->bytes + eh->e_phoff + i * sizeof(ph), sizeof(ph));
-		*s = (struct elf_segment){ ph.p_type, ph.p_flags, ph.p_offset, ph.p_vaddr, ph.p_filesz, ph.p_memsz };
+		*s = (struct elf_segment){ ph.p_type,  ph.p_flags,  ph.p_offset,
+					   ph.p_vaddr, ph.p_filesz, ph.p_memsz };
 		if (s->offset > e->size)
 			s->offset = s->filesz = 0;
 		else if (s->filesz > e->size - s->offset)
@@ -131,7 +138,8 @@ static void name_sections(struct elf *e, uint32_t index, const uint32_t *name)
 
 	if (index >= e->nsections)
 		return;
-	if (e->section[index].type == SHT_STRTAB && inside(e, e->section[index].offset, e->section[index].size)) {
+	if (e->section[index].type == SHT_STRTAB &&
+	    inside(e, e->section[index].offset, e->section[index].size)) {
 		strings.strings = (const char *)e->bytes + e->section[index].offset;
 		strings.strings_size = e->section[index].size;
 	}
@@ -166,8 +174,9 @@ static int read_sections(struct elf *e, const Elf64_Ehdr *eh)
 	}
 	for (size_t i = 0; i < n; i++) {
 		memcpy(&sh, e->bytes + eh->e_shoff + i * sizeof(sh), sizeof(sh));
-		e->section[i] = (struct elf_section){ "", sh.sh_type, sh.sh_link, sh.sh_flags, sh.sh_addr, sh.sh_offset, sh.sh_size,
-						      sh.sh_entsize };
+		e->section[i] = (struct elf_section){ "",	   sh.sh_type,	 sh.sh_link,
+						      sh.sh_flags, sh.sh_addr,	 sh.sh_offset,
+						      sh.sh_size,  sh.sh_entsize };
 		name[i] = sh.sh_name;
 		if (sh.sh_type != SHT_NOBITS && !inside(e, sh.sh_offset, sh.sh_size))
 			e->section[i].type = SHT_NULL;
@@ -178,7 +187,7 @@ static int read_sections(struct elf *e, const Elf64_Ehdr *eh)
 	return 0;
 }
 
-/* ---- symbol tables ------------------------------------------------------------------------------------------------------------------ */
+/* ---- symbol tables ------------------------------------------------------- */
 
 static void table_from_section(const struct elf *e, uint32_t type, struct table *t)
 {
@@ -224,18 +233,19 @@ static void read_dynamic(const struct elf *e, struct dynamic *d)
 	if (i == e->nsegments)
 		return;
 	s = &e->segment[i];
-	for (uint64_t at = 0; at + sizeof(dyn) <= s->filesz && at < MAX_DYNAMIC; at += sizeof(dyn)) {
+	for (uint64_t at = 0; at + sizeof(dyn) <= s->filesz && at < MAX_DYNAMIC;
+	     at += sizeof(dyn)) {
 		memcpy(&dyn, e->bytes + s->offset + at, sizeof(dyn));
 		switch (dyn.d_tag) {
-		case DT_NULL:	  return;
-		case DT_SYMTAB:	  d->symtab = dyn.d_un.d_ptr; break;
-		case DT_STRTAB:	  d->strtab = dyn.d_un.d_ptr; break;
-		case DT_STRSZ:	  d->strsz = dyn.d_un.d_val; break;
-		case DT_HASH:	  d->hash = dyn.d_un.d_ptr; break;
+		case DT_NULL: return;
+		case DT_SYMTAB: d->symtab = dyn.d_un.d_ptr; break;
+		case DT_STRTAB: d->strtab = dyn.d_un.d_ptr; break;
+		case DT_STRSZ: d->strsz = dyn.d_un.d_val; break;
+		case DT_HASH: d->hash = dyn.d_un.d_ptr; break;
 		case DT_GNU_HASH: d->gnu_hash = dyn.d_un.d_ptr; break;
-		case DT_SONAME:	  d->soname = dyn.d_un.d_val; break;
-		case DT_FLAGS_1:  d->flags = dyn.d_un.d_val; break;
-		case DT_NEEDED:	  d->needed = true; break;
+		case DT_SONAME: d->soname = dyn.d_un.d_val; break;
+		case DT_FLAGS_1: d->flags = dyn.d_un.d_val; break;
+		case DT_NEEDED: d->needed = true; break;
 		}
 	}
 }
@@ -255,7 +265,8 @@ static void read_gnu_hash(struct elf *e, uint64_t vaddr)
 	h.nblooms = u32_at(p + 8);
 	h.shift = u32_at(p + 12);
 	fixed = 16 + 8ull * h.nblooms + 4ull * h.nbuckets;
-	if (!h.nbuckets || h.nbuckets > MAX_BUCKETS || !h.nblooms || (h.nblooms & (h.nblooms - 1)) || h.shift > 31 || fixed > left)
+	if (!h.nbuckets || h.nbuckets > MAX_BUCKETS || !h.nblooms ||
+	    (h.nblooms & (h.nblooms - 1)) || h.shift > 31 || fixed > left)
 		return;
 	h.bloom = p + 16;
 	h.bucket = h.bloom + 8ull * h.nblooms;
@@ -282,7 +293,9 @@ static size_t count_by_hash(const struct elf *e, uint64_t sysv)
 	}
 	if (last < h->first)
 		return 0;
-	for (uint32_t n = 0; n < MAX_CHAIN && last - h->first < h->nchain && !(u32_at(h->chain + 4ull * (last - h->first)) & 1); n++)
+	for (uint32_t n = 0; n < MAX_CHAIN && last - h->first < h->nchain &&
+			     !(u32_at(h->chain + 4ull * (last - h->first)) & 1);
+	     n++)
 		last++;
 	return (size_t)last + 1;
 }
@@ -303,10 +316,7 @@ static void table_from_dynamic(const struct elf *e, const struct dynamic *d, str
 	t->strings_size = d->strsz;
 }
 
-static size_t symbols_at_most(size_t count)
-{
-	return count < MAX_SYMBOLS ? count : MAX_SYMBOLS;
-}
+static size_t symbols_at_most(size_t count) { return count < MAX_SYMBOLS ? count : MAX_SYMBOLS; }
 
 static void read_go(struct elf *e)
 {
@@ -339,10 +349,11 @@ static void read_tables(struct elf *e)
 	if (d.soname != UINT64_MAX)
 		e->soname = string_at(&e->dynsym, d.soname);
 	/* an old linker did not say PIE: then it is one that needs nothing and offers nothing */
-	e->pie = (d.flags & DF_1_PIE) || (e->entry && !e->soname && !d.needed && e->dynsym.count <= 1);
+	e->pie = (d.flags & DF_1_PIE) ||
+		 (e->entry && !e->soname && !d.needed && e->dynsym.count <= 1);
 }
 
-/* ---- notes, interpreter ---------------------------------------------------------------------------------------------------------------- */
+/* ---- notes, interpreter -------------------------------------------------- */
 
 static void read_notes(struct elf *e, const uint8_t *p, uint64_t size, uint64_t *left)
 {
@@ -353,7 +364,8 @@ static void read_notes(struct elf *e, const uint8_t *p, uint64_t size, uint64_t 
 
 		if (whole - ((desc + 3) & ~3ull) + desc > size)
 			return;
-		if (u32_at(p + 8) == NT_GNU_BUILD_ID && name == 4 && memcmp(p + 12, "GNU", 4) == 0) {
+		if (u32_at(p + 8) == NT_GNU_BUILD_ID && name == 4 &&
+		    memcmp(p + 12, "GNU", 4) == 0) {
 			e->build_id = d;
 			e->build_id_len = desc > 32 ? 32 : (unsigned)desc;
 		}
@@ -379,8 +391,8 @@ static int read_headers(struct elf *e)
 	if (e->size < sizeof(eh))
 		return -ENOEXEC;
 	memcpy(&eh, e->bytes, sizeof(eh));
-	if (memcmp(eh.e_ident, ELFMAG, SELFMAG) || eh.e_ident[EI_CLASS] != ELFCLASS64 || eh.e_ident[EI_DATA] != ELFDATA2LSB ||
-	    eh.e_machine != EM_X86_64)
+	if (memcmp(eh.e_ident, ELFMAG, SELFMAG) || eh.e_ident[EI_CLASS] != ELFCLASS64 ||
+	    eh.e_ident[EI_DATA] != ELFDATA2LSB || eh.e_machine != EM_X86_64)
 		return -ENOEXEC;
 	e->type = eh.e_type;
 	e->entry = eh.e_entry;
@@ -391,7 +403,8 @@ static int read_headers(struct elf *e)
 		return err;
 	for (size_t i = 0; i < e->nsegments; i++) {
 		if (e->segment[i].type == PT_NOTE && e->segment[i].filesz)
-			read_notes(e, e->bytes + e->segment[i].offset, e->segment[i].filesz, &notes);
+			read_notes(e, e->bytes + e->segment[i].offset, e->segment[i].filesz,
+				   &notes);
 		else if (e->segment[i].type == PT_INTERP)
 			e->has_interpreter |= is_path(e, &e->segment[i]);
 	}
@@ -399,7 +412,7 @@ static int read_headers(struct elf *e)
 	return 0;
 }
 
-/* ---- life ------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- life ---------------------------------------------------------------- */
 
 static void elf_free(struct elf *e)
 {
@@ -500,7 +513,8 @@ struct elf *elf_open(int fd, int *error)
 		*error = -errno;
 		return NULL;
 	}
-	if (!S_ISREG(st.st_mode) || st.st_size < (off_t)sizeof(Elf64_Ehdr) || st.st_size > (off_t)1 << 40) {
+	if (!S_ISREG(st.st_mode) || st.st_size < (off_t)sizeof(Elf64_Ehdr) ||
+	    st.st_size > (off_t)1 << 40) {
 		*error = -ENOEXEC;
 		return NULL;
 	}
@@ -521,7 +535,7 @@ struct elf *elf_open(int fd, int *error)
 	return finish(e, err ? err : read_headers(e), error);
 }
 
-/* ---- questions -------------------------------------------------------------------------------------------------------------------------- */
+/* ---- questions ----------------------------------------------------------- */
 
 const uint8_t *elf_file(const struct elf *elf, size_t *size)
 {
@@ -532,7 +546,10 @@ const uint8_t *elf_file(const struct elf *elf, size_t *size)
 unsigned elf_type(const struct elf *elf) { return elf->type; }
 uint64_t elf_entry(const struct elf *elf) { return elf->entry; }
 const char *elf_soname(const struct elf *elf) { return elf->soname; }
-size_t elf_symbols(const struct elf *elf) { return elf->dynsym.count + elf->symtab.count + elf->go.count; }
+size_t elf_symbols(const struct elf *elf)
+{
+	return elf->dynsym.count + elf->symtab.count + elf->go.count;
+}
 bool elf_is_go(const struct elf *elf) { return elf->is_go; }
 size_t elf_exported(const struct elf *elf) { return elf->dynsym.count; }
 bool elf_has_hash(const struct elf *elf) { return elf->hash.bucket; }
@@ -544,13 +561,16 @@ bool elf_needs(const struct elf *elf, const char *name)
 	for (size_t i = 0; i < elf->nsegments; i++) {
 		const struct elf_segment *s = &elf->segment[i];
 
-		for (uint64_t at = 0; s->type == PT_DYNAMIC && at + sizeof(dyn) <= s->filesz && at < MAX_DYNAMIC; at += sizeof(dyn)) {
+		for (uint64_t at = 0;
+		     s->type == PT_DYNAMIC && at + sizeof(dyn) <= s->filesz && at < MAX_DYNAMIC;
+		     at += sizeof(dyn)) {
 			const char *needed;
 
 			memcpy(&dyn, elf->bytes + s->offset + at, sizeof(dyn));
 			if (dyn.d_tag == DT_NULL)
 				break;
-			needed = dyn.d_tag == DT_NEEDED ? string_at(&elf->dynsym, dyn.d_un.d_val) : NULL;
+			needed = dyn.d_tag == DT_NEEDED ? string_at(&elf->dynsym, dyn.d_un.d_val)
+							: NULL;
 			if (needed && !strncmp(needed, name, strlen(name)))
 				return true;
 		}
@@ -589,7 +609,8 @@ const uint8_t *elf_at(const struct elf *elf, uint64_t vaddr, size_t len, size_t 
 	for (size_t i = 0; i < elf->nsegments; i++) {
 		const struct elf_segment *s = &elf->segment[i];
 
-		if (s->type != PT_LOAD || vaddr < s->vaddr || vaddr - s->vaddr > s->filesz || len > s->filesz - (vaddr - s->vaddr))
+		if (s->type != PT_LOAD || vaddr < s->vaddr || vaddr - s->vaddr > s->filesz ||
+		    len > s->filesz - (vaddr - s->vaddr))
 			continue;
 		if (left)
 			*left = s->filesz - (vaddr - s->vaddr);
@@ -604,7 +625,7 @@ unsigned elf_build_id(const struct elf *elf, const uint8_t **id)
 	return elf->build_id_len;
 }
 
-/* ---- unwind sections ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- unwind sections ----------------------------------------------------- */
 
 static bool part_of_section(const struct elf *elf, const char *name, struct elf_bytes *part)
 {
@@ -616,8 +637,12 @@ static bool part_of_section(const struct elf *elf, const char *name, struct elf_
 	return true;
 }
 
-/* Byte 1 of .eh_frame_hdr says how the address of .eh_frame is written: in practice relative to itself, 4 bytes. */
-static bool eh_frame_from_hdr(const struct elf *elf, const struct elf_bytes *hdr, struct elf_bytes *eh_frame)
+/*
+ * Byte 1 of .eh_frame_hdr says how the address of .eh_frame is written: in practice relative to
+ * itself, 4 bytes.
+ */
+static bool eh_frame_from_hdr(const struct elf *elf, const struct elf_bytes *hdr,
+			      struct elf_bytes *eh_frame)
 {
 	size_t left;
 
@@ -638,12 +663,15 @@ bool elf_eh_frame(const struct elf *elf, struct elf_bytes *eh_frame, struct elf_
 		if (s->type == PT_GNU_EH_FRAME && s->filesz)
 			*hdr = (struct elf_bytes){ s->vaddr, elf->bytes + s->offset, s->filesz };
 	}
-	return (part_of_section(elf, ".eh_frame", eh_frame) || (hdr->size && eh_frame_from_hdr(elf, hdr, eh_frame))) && eh_frame->size <= MAX_EH_FRAME;
+	return (part_of_section(elf, ".eh_frame", eh_frame) ||
+		(hdr->size && eh_frame_from_hdr(elf, hdr, eh_frame))) &&
+	       eh_frame->size <= MAX_EH_FRAME;
 }
 
-/* ---- symbols ------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- symbols ------------------------------------------------------------- */
 
-static bool symbol_fill(const struct table *t, const Elf64_Sym *sym, bool dynamic, struct elf_symbol *out)
+static bool symbol_fill(const struct table *t, const Elf64_Sym *sym, bool dynamic,
+			struct elf_symbol *out)
 {
 	const char *name;
 
@@ -652,7 +680,12 @@ static bool symbol_fill(const struct table *t, const Elf64_Sym *sym, bool dynami
 	name = string_at(t, sym->st_name);
 	if (!name || !*name)
 		return false;
-	*out = (struct elf_symbol){ name, sym->st_value, sym->st_size, ELF64_ST_TYPE(sym->st_info), ELF64_ST_BIND(sym->st_info), dynamic };
+	*out = (struct elf_symbol){ name,
+				    sym->st_value,
+				    sym->st_size,
+				    ELF64_ST_TYPE(sym->st_info),
+				    ELF64_ST_BIND(sym->st_info),
+				    dynamic };
 	return true;
 }
 
@@ -661,19 +694,23 @@ bool elf_next_symbol(const struct elf *elf, size_t *cursor, struct elf_symbol *s
 	Elf64_Sym sym;
 
 	while (*cursor < elf->dynsym.count) {
-		if (symbol_read(&elf->dynsym, (*cursor)++, &sym) && symbol_fill(&elf->dynsym, &sym, true, symbol))
+		if (symbol_read(&elf->dynsym, (*cursor)++, &sym) &&
+		    symbol_fill(&elf->dynsym, &sym, true, symbol))
 			return true;
 	}
 	while (*cursor - elf->dynsym.count < elf->symtab.count) {
-		if (symbol_read(&elf->symtab, (*cursor)++ - elf->dynsym.count, &sym) && symbol_fill(&elf->symtab, &sym, false, symbol))
+		if (symbol_read(&elf->symtab, (*cursor)++ - elf->dynsym.count, &sym) &&
+		    symbol_fill(&elf->symtab, &sym, false, symbol))
 			return true;
 	}
 	while (*cursor - elf->dynsym.count - elf->symtab.count < elf->go.count) {
 		struct gotab_function f;
 
-		if (!gotab_function(&elf->go, (*cursor)++ - elf->dynsym.count - elf->symtab.count, &f))
+		if (!gotab_function(&elf->go, (*cursor)++ - elf->dynsym.count - elf->symtab.count,
+				    &f))
 			continue;
-		*symbol = (struct elf_symbol){ f.name, f.start, f.end - f.start, STT_FUNC, STB_LOCAL, false };
+		*symbol = (struct elf_symbol){ f.name,	 f.start,   f.end - f.start,
+					       STT_FUNC, STB_LOCAL, false };
 		return true;
 	}
 	return false;
@@ -712,15 +749,18 @@ static uint32_t hash_first(const struct gnu_hash *g, uint32_t hash)
 }
 
 /* From symbol I on along its chain. */
-static bool hash_find(const struct elf *elf, const char *name, uint32_t i, size_t *cursor, struct elf_symbol *symbol)
+static bool hash_find(const struct elf *elf, const char *name, uint32_t i, size_t *cursor,
+		      struct elf_symbol *symbol)
 {
 	const struct gnu_hash *g = &elf->hash;
-	uint32_t hash = gnu_hash(name), link, end = i < UINT32_MAX - MAX_CHAIN ? i + MAX_CHAIN : UINT32_MAX;
+	uint32_t hash = gnu_hash(name), link,
+		 end = i < UINT32_MAX - MAX_CHAIN ? i + MAX_CHAIN : UINT32_MAX;
 	Elf64_Sym sym;
 
 	for (; i < end && i >= g->first && i - g->first < g->nchain && i < elf->dynsym.count; i++) {
 		link = u32_at(g->chain + 4ull * (i - g->first));
-		if ((link | 1) == (hash | 1) && symbol_read(&elf->dynsym, i, &sym) && symbol_fill(&elf->dynsym, &sym, true, symbol) &&
+		if ((link | 1) == (hash | 1) && symbol_read(&elf->dynsym, i, &sym) &&
+		    symbol_fill(&elf->dynsym, &sym, true, symbol) &&
 		    strcmp(symbol->name, name) == 0) {
 			*cursor = link & 1 ? elf->dynsym.count : (size_t)i + 1;
 			return true;
@@ -731,7 +771,8 @@ static bool hash_find(const struct elf *elf, const char *name, uint32_t i, size_
 	return false;
 }
 
-bool elf_find_exported(const struct elf *elf, const char *name, size_t *cursor, struct elf_symbol *symbol)
+bool elf_find_exported(const struct elf *elf, const char *name, size_t *cursor,
+		       struct elf_symbol *symbol)
 {
 	uint32_t i;
 
@@ -744,7 +785,8 @@ bool elf_find_exported(const struct elf *elf, const char *name, size_t *cursor, 
 		*cursor = elf->dynsym.count;
 		return false;
 	}
-	while (*cursor < elf->dynsym.count && elf_next_symbol(elf, cursor, symbol) && symbol->dynamic) {
+	while (*cursor < elf->dynsym.count && elf_next_symbol(elf, cursor, symbol) &&
+	       symbol->dynamic) {
 		if (strcmp(symbol->name, name) == 0)
 			return true;
 	}

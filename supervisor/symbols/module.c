@@ -2,11 +2,14 @@
 /*
  * module.c - which objects are mapped in a process, told from its maps.
  *
- * Rows of one file follow each other with growing offsets, perhaps with anonymous rows (.bss, gaps) between: that is one span. A span with
- * executable pages is a module; where it lies compared to what its program headers say is its bias. The list only grows: what vanished from the
- * maps is marked dead, what comes back at the same place lives again, so that a stack recorded at any time finds the module that was there then.
+ * Rows of one file follow each other with growing offsets, perhaps with anonymous rows (.bss, gaps)
+ * between: that is one span. A span with executable pages is a module; where it lies compared to
+ * what its program headers say is its bias. The list only grows: what vanished from the maps is
+ * marked dead, what comes back at the same place lives again, so that a stack recorded at any time
+ * finds the module that was there then.
  *
- * The maps are read at each dlopen, so the usual case, nothing new, allocates nothing and opens nothing.
+ * The maps are read at each dlopen, so the usual case, nothing new, allocates nothing and opens
+ * nothing.
  */
 #include "symbols/module.h"
 
@@ -19,30 +22,28 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "symbols/elf.h"
 #include "base/outside.h"
 #include "base/proc.h"
+#include "symbols/elf.h"
 
 #define PAGE_MASK 4095ull
 
 /* One object in the maps, not yet compared with the list. */
 struct span {
-	const struct map *first;	/* its lowest row */
-	const struct map *text;		/* its lowest executable row */
+	const struct map *first; /* its lowest row */
+	const struct map *text;	 /* its lowest executable row */
 	raddr_t end;
 	raddr_t text_start, text_end;
 	uint64_t last_offset;
 	bool vdso;
 };
 
-static uint64_t map_dev(const struct map *m)
-{
-	return (uint64_t)m->dev_major << 32 | m->dev_minor;
-}
+static uint64_t map_dev(const struct map *m) { return (uint64_t)m->dev_major << 32 | m->dev_minor; }
 
 static bool same_object(const struct map *a, const struct map *b)
 {
-	return a->inode == b->inode && a->dev_major == b->dev_major && a->dev_minor == b->dev_minor && strcmp(a->path, b->path) == 0;
+	return a->inode == b->inode && a->dev_major == b->dev_major &&
+	       a->dev_minor == b->dev_minor && strcmp(a->path, b->path) == 0;
 }
 
 static void span_start(struct span *s, const struct map *m)
@@ -68,14 +69,16 @@ static void span_add(struct span *s, const struct map *m)
 }
 
 /*
- * The next span of MAPS from row *I on. It ends where another file begins, or where the same file begins again (offsets do not grow: mapped
- * twice). Anonymous rows between two rows of one file belong to it; behind the last one they do only as .bss, which nobody asks for.
+ * The next span of MAPS from row *I on. It ends where another file begins, or where the same file
+ * begins again (offsets do not grow: mapped twice). Anonymous rows between two rows of one file
+ * belong to it; behind the last one they do only as .bss, which nobody asks for.
  */
 static bool next_span(const struct maps *maps, size_t *i, struct span *s)
 {
 	size_t j;
 
-	while (*i < maps->count && !maps->map[*i].inode && strcmp(maps->map[*i].path, "[vdso]") != 0)
+	while (*i < maps->count && !maps->map[*i].inode &&
+	       strcmp(maps->map[*i].path, "[vdso]") != 0)
 		(*i)++;
 	if (*i == maps->count)
 		return false;
@@ -86,18 +89,25 @@ static bool next_span(const struct maps *maps, size_t *i, struct span *s)
 
 		if (!m->inode && !m->path[0] && !s->vdso)
 			continue;
-		if (s->vdso || !same_object(m, s->first) || m->offset < s->last_offset || (m->offset == 0 && s->last_offset == 0))
+		if (s->vdso || !same_object(m, s->first) || m->offset < s->last_offset ||
+		    (m->offset == 0 && s->last_offset == 0))
 			break;
 		span_add(s, m);
 	}
-	/* step over the rows used, but not over anonymous ones that turned out to lie behind the end: they are skipped above anyway */
+	/*
+	 * step over the rows used, but not over anonymous ones that turned out to lie behind the
+	 * end: they are skipped above anyway
+	 */
 	*i = j;
 	return true;
 }
 
-/* ---- one module ------------------------------------------------------------------------------------------------------------------ */
+/* ---- one module ---------------------------------------------------------- */
 
-/* Is the file behind FD the one that is mapped? Device numbers are no help (btrfs, overlayfs): the inode, or else the first page. */
+/*
+ * Is the file behind FD the one that is mapped? Device numbers are no help (btrfs, overlayfs): the
+ * inode, or else the first page.
+ */
 static bool is_mapped_file(int fd, pid_t pid, const struct span *s)
 {
 	uint8_t file[1024], memory[1024];
@@ -106,19 +116,22 @@ static bool is_mapped_file(int fd, pid_t pid, const struct span *s)
 	if (fstat(fd, &st) == 0 && st.st_ino == s->first->inode)
 		return true;
 	return s->first->offset == 0 && pread(fd, file, sizeof(file), 0) == sizeof(file) &&
-	       remote_read(pid, s->first->start, memory, sizeof(memory)) == sizeof(memory) && memcmp(file, memory, sizeof(file)) == 0;
+	       remote_read(pid, s->first->start, memory, sizeof(memory)) == sizeof(memory) &&
+	       memcmp(file, memory, sizeof(file)) == 0;
 }
 
 /*
- * By the mapping itself, which the kernel names and the process holds open for reading or running; that needs privileges, which mtrun uses for it also
- * where the process may run its own executable but not read it. Else by its path, as the process sees it.
+ * By the mapping itself, which the kernel names and the process holds open for reading or running;
+ * that needs privileges, which mtrun uses for it also where the process may run its own executable
+ * but not read it. Else by its path, as the process sees it.
  */
 static int open_mapped_file(pid_t pid, struct outside *from, const struct span *s)
 {
 	char name[64];
 	int fd;
 
-	snprintf(name, sizeof(name), "map_files/%llx-%llx", (unsigned long long)s->first->start, (unsigned long long)s->first->end);
+	snprintf(name, sizeof(name), "map_files/%llx-%llx", (unsigned long long)s->first->start,
+		 (unsigned long long)s->first->end);
 	fd = outside_reopen(proc_open(pid, name, O_PATH), OUTSIDE_DEBUG);
 	if (fd >= 0)
 		return fd;
@@ -164,7 +177,10 @@ static struct elf *read_elf(pid_t pid, struct outside *from, const struct span *
 	return elf ? elf : elf_empty();
 }
 
-/* The row MAP of the file lies at start; the segment that contains its offset says which address the file means. */
+/*
+ * The row MAP of the file lies at start; the segment that contains its offset says which address
+ * the file means.
+ */
 static raddr_t bias_of(const struct elf *elf, const struct map *map)
 {
 	const struct elf_segment *seg;
@@ -173,8 +189,8 @@ static raddr_t bias_of(const struct elf *elf, const struct map *map)
 	for (size_t i = 0; i < n; i++) {
 		uint64_t from = seg[i].offset & ~PAGE_MASK;
 
-		if (seg[i].type == PT_LOAD && map->exec == !!(seg[i].flags & PF_X) && map->offset >= from &&
-		    map->offset < seg[i].offset + seg[i].filesz)
+		if (seg[i].type == PT_LOAD && map->exec == !!(seg[i].flags & PF_X) &&
+		    map->offset >= from && map->offset < seg[i].offset + seg[i].filesz)
 			return map->start - (seg[i].vaddr - seg[i].offset + map->offset);
 	}
 	return map->start - map->offset;
@@ -193,7 +209,10 @@ static bool defines(const struct elf *elf, const char *name)
 	return elf_find(elf, name, &cursor, &symbol);
 }
 
-/* musl's one object is called libc.so, ld-musl-x86_64.so.1 or libc.musl-x86_64.so.1, and is both; glibc's are two. */
+/*
+ * musl's one object is called libc.so, ld-musl-x86_64.so.1 or libc.musl-x86_64.so.1, and is both;
+ * glibc's are two.
+ */
 static unsigned roles_by_name(const struct elf *elf, const char *path)
 {
 	const char *slash = strrchr(path, '/'), *name = elf_soname(elf);
@@ -208,9 +227,11 @@ static unsigned roles_by_name(const struct elf *elf, const char *path)
 	else if (starts_with(name, "ld-musl-") || starts_with(name, "libc.musl-"))
 		roles |= MODULE_LIBC | MODULE_LDSO;
 	else if (strcmp(name, "libc.so") == 0 && defines(elf, "__libc_start_main"))
-		roles |= MODULE_LIBC | (defines(elf, "_dl_debug_state") || defines(elf, "__dls2b") ? MODULE_LDSO : 0);
-	else if (starts_with(name, "libstdc++.so") || starts_with(name, "libc++.so") || starts_with(name, "libc++abi.so") ||
-		 starts_with(name, "libsupc++.so"))
+		roles |= MODULE_LIBC |
+			 (defines(elf, "_dl_debug_state") || defines(elf, "__dls2b") ? MODULE_LDSO
+										     : 0);
+	else if (starts_with(name, "libstdc++.so") || starts_with(name, "libc++.so") ||
+		 starts_with(name, "libc++abi.so") || starts_with(name, "libsupc++.so"))
 		roles |= MODULE_CXX;
 	return roles;
 }
@@ -264,7 +285,8 @@ static void module_free(struct module *m)
 	free(m);
 }
 
-static struct module *module_new(pid_t pid, struct outside *from, const struct span *s, const struct auxv *aux)
+static struct module *module_new(pid_t pid, struct outside *from, const struct span *s,
+				 const struct auxv *aux)
 {
 	struct module *m = calloc(1, sizeof(*m));
 	const uint8_t *id;
@@ -292,11 +314,12 @@ static struct module *module_new(pid_t pid, struct outside *from, const struct s
 	return m;
 }
 
-/* ---- the list ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- the list ------------------------------------------------------------ */
 
 static bool is_at(const struct module *m, const struct span *s)
 {
-	return m->text_start == s->text_start && m->start == s->first->start && m->inode == s->first->inode && m->dev == map_dev(s->first) &&
+	return m->text_start == s->text_start && m->start == s->first->start &&
+	       m->inode == s->first->inode && m->dev == map_dev(s->first) &&
 	       strcmp(m->path, s->first->path) == 0;
 }
 
@@ -326,8 +349,9 @@ static int append(struct modules *list, struct module *m)
 {
 	struct module **bigger;
 
-	if ((list->count & (list->count - 1)) == 0) {	/* grows at powers of two */
-		bigger = realloc(list->module, (list->count ? list->count * 2 : 1) * sizeof(*bigger));
+	if ((list->count & (list->count - 1)) == 0) { /* grows at powers of two */
+		bigger = realloc(list->module,
+				 (list->count ? list->count * 2 : 1) * sizeof(*bigger));
 		if (!bigger)
 			return -ENOMEM;
 		list->module = bigger;
@@ -336,7 +360,10 @@ static int append(struct modules *list, struct module *m)
 	return 0;
 }
 
-/* Marks what MAPS no longer shows as dead, so that it neither stands in the way of, nor is taken for, what is there now. */
+/*
+ * Marks what MAPS no longer shows as dead, so that it neither stands in the way of, nor is taken
+ * for, what is there now.
+ */
 static void bury(struct modules *list, const struct maps *maps, uint32_t node)
 {
 	size_t i = 0;
@@ -367,7 +394,8 @@ static void revive(struct module *m, const struct span *s)
 	m->planted = false;
 }
 
-int modules_update(struct modules *list, pid_t pid, struct outside *from, const struct maps *maps, uint32_t node, bool *overlap)
+int modules_update(struct modules *list, pid_t pid, struct outside *from, const struct maps *maps,
+		   uint32_t node, bool *overlap)
 {
 	struct auxv aux;
 	struct module *m;

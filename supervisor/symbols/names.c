@@ -2,8 +2,9 @@
 /*
  * names.c - interned strings and demangled names.
  *
- * Two open-addressed hash tables (strings; names by their raw form) over chunks of memory that are only ever given back together. A process has
- * far fewer distinct names than stack frames, so that everything else can hold plain pointers.
+ * Two open-addressed hash tables (strings; names by their raw form) over chunks of memory that are
+ * only ever given back together. A process has far fewer distinct names than stack frames, so that
+ * everything else can hold plain pointers.
  */
 #include "symbols/names.h"
 
@@ -13,7 +14,7 @@
 #include "symbols/demangle.h"
 #include "symbols/site_rule.h"
 
-#define LONGEST 65536u			/* bytes of a string; no name is longer */
+#define LONGEST	    65536u /* bytes of a string; no name is longer */
 #define CHUNK_BYTES 65536
 
 struct chunk {
@@ -23,28 +24,25 @@ struct chunk {
 
 struct slot {
 	uint32_t hash;
-	const char *key;		/* NULL: free */
-	struct name *name;		/* in the table of names only */
+	const char *key;   /* NULL: free */
+	struct name *name; /* in the table of names only */
 };
 
 struct table {
 	struct slot *slot;
-	size_t size, used;		/* size: 0 or a power of two */
+	size_t size, used; /* size: 0 or a power of two */
 };
 
 struct names {
 	struct chunk *chunks;
-	size_t left;			/* bytes, at the end of the first chunk */
+	size_t left; /* bytes, at the end of the first chunk */
 	char *free;
 	struct table strings, names;
 };
 
 static const struct name unknown_name = { .text = "?" };
 
-struct names *names_new(void)
-{
-	return calloc(1, sizeof(struct names));
-}
+struct names *names_new(void) { return calloc(1, sizeof(struct names)); }
 
 void names_free(struct names *n)
 {
@@ -72,7 +70,8 @@ void *names_alloc(struct names *n, size_t len)
 
 		if (!c)
 			return NULL;
-		if (bytes == len && n->chunks) {	/* a large one: the first chunk stays in use */
+		/* a large one: the first chunk stays in use */
+		if (bytes == len && n->chunks) {
 			c->next = n->chunks->next;
 			n->chunks->next = c;
 			return c->bytes;
@@ -151,13 +150,18 @@ const char *names_intern(struct names *n, const char *string)
 	return copy;
 }
 
-/* How much of RAW is the function's name: compilers append to the names of parts and clones they make, linkers the version. */
+/*
+ * How much of RAW is the function's name: compilers append to the names of parts and clones they
+ * make, linkers the version.
+ */
 static size_t bare_length(const char *raw)
 {
-	static const char *const suffix[] = { ".cold", ".isra.", ".constprop.", ".part.", ".lto_priv.", ".llvm." };
+	static const char *const suffix[] = { ".cold",	".isra.",     ".constprop.",
+					      ".part.", ".lto_priv.", ".llvm." };
 	size_t len = raw[0] ? 1 + strcspn(raw + 1, "@") : 0;
 
-	for (const char *p = strchr(raw, '.'); p && p > raw && p < raw + len; p = strchr(p + 1, '.'))
+	for (const char *p = strchr(raw, '.'); p && p > raw && p < raw + len;
+	     p = strchr(p + 1, '.'))
 		for (size_t i = 0; i < sizeof(suffix) / sizeof(suffix[0]); i++)
 			if (!strncmp(p, suffix[i], strlen(suffix[i])))
 				return (size_t)(p - raw);

@@ -7,7 +7,8 @@
  *      what                    enum wire_api
  *      distance                from this word to the function
  *
- * Linkers lay notes of all owners end to end, with paddings on which they do not agree, so they are not parsed: ours is looked for.
+ * Linkers lay notes of all owners end to end, with paddings on which they do not agree, so they are
+ * not parsed: ours is looked for.
  */
 #include "symbols/note.h"
 
@@ -17,7 +18,8 @@
 #include "symbols/elf.h"
 
 #define NOTE_BYTES 28u
-static const uint8_t head[20] = { 6, 0, 0, 0, 8, 0, 0, 0, 1, 0, 0, 0, 'm', 't', 'r', 'u', 'n', 0, 0, 0 };
+static const uint8_t head[20] = { 6, 0, 0,   0,	  8,   0,   0,	 0, 1, 0,
+				  0, 0, 'm', 't', 'r', 'u', 'n', 0, 0, 0 };
 
 static uint32_t word(const uint8_t *p)
 {
@@ -30,7 +32,10 @@ static uint32_t word(const uint8_t *p)
 /* nopl WHAT(%rax); nopl 0(%rax); xor %eax, %eax; ret */
 static bool is_ours(const struct elf *elf, const struct note *n)
 {
-	const uint8_t body[NOTE_BODY] = { 0x0f, 0x1f, 0x80, (uint8_t)n->what, 0, 0, 0, 0x0f, 0x1f, 0x80, 0, 0, 0, 0, 0x31, 0xc0, 0xc3 };
+	const uint8_t body[NOTE_BODY] = {
+		0x0f, 0x1f, 0x80, (uint8_t)n->what, 0, 0, 0, 0x0f, 0x1f, 0x80, 0, 0, 0, 0,
+		0x31, 0xc0, 0xc3
+	};
 	const uint8_t *code = elf_at(elf, n->vaddr, NOTE_BODY, NULL);
 
 	return code && memcmp(code, body, NOTE_BODY) == 0;
@@ -44,17 +49,20 @@ bool note_next(const struct elf *elf, size_t *cursor, struct note *note)
 
 	for (size_t i = 0; i < n; i++) {
 		const struct elf_segment *s = &segment[i];
-		const uint8_t *bytes = s->type == PT_NOTE ? elf_at(elf, s->vaddr, s->filesz, NULL) : NULL;
+		const uint8_t *bytes = s->type == PT_NOTE ? elf_at(elf, s->vaddr, s->filesz, NULL)
+							  : NULL;
 		size_t steps = bytes ? s->filesz / 4 : 0;
 
 		for (; *cursor < before + steps; ++*cursor) {
 			size_t at = (*cursor - before) * 4;
 			struct note found;
 
-			if (s->filesz - at < NOTE_BYTES || memcmp(bytes + at, head, sizeof(head)) != 0)
+			if (s->filesz - at < NOTE_BYTES ||
+			    memcmp(bytes + at, head, sizeof(head)) != 0)
 				continue;
 			found.what = (enum wire_api)word(bytes + at + 20);
-			found.vaddr = s->vaddr + at + 24 + (uint64_t)(int64_t)(int32_t)word(bytes + at + 24);
+			found.vaddr = s->vaddr + at + 24 +
+				      (uint64_t)(int64_t)(int32_t)word(bytes + at + 24);
 			if (!note_name(found.what) || !is_ours(elf, &found))
 				continue;
 			++*cursor;
@@ -69,8 +77,9 @@ bool note_next(const struct elf *elf, size_t *cursor, struct note *note)
 const char *note_name(enum wire_api what)
 {
 	static const char *const name[API_KINDS] = {
-		[API_ALLOCATED] = "mtrun_allocated_memory", [API_META] = "mtrun_meta_memory", [API_LIMIT] = "mtrun_memory_limit",
-		[API_MARK] = "mtrun_mark", [API_SNAPSHOT] = "mtrun_snapshot",
+		[API_ALLOCATED] = "mtrun_allocated_memory", [API_META] = "mtrun_meta_memory",
+		[API_LIMIT] = "mtrun_memory_limit",	    [API_MARK] = "mtrun_mark",
+		[API_SNAPSHOT] = "mtrun_snapshot",
 	};
 
 	return (unsigned)what < API_KINDS ? name[what] : NULL;

@@ -2,17 +2,22 @@
 /*
  * scopes.c - functions, inlined functions and lines by address, from DWARF by libdw.
  *
- * libdw answers "what is at this address" by walking a unit's whole tree each time. Stacks ask that tens of thousands of times, so the tree is walked
- * once per unit and flattened:
+ * libdw answers "what is at this address" by walking a unit's whole tree each time. Stacks ask that
+ * tens of thousands of times, so the tree is walked once per unit and flattened:
  *
- *	scopes      one per subprogram and inlined subroutine that has code, each knowing the scope around it
- *	segments    [start, start of the next) -> the innermost scope, or none; sorted, without overlap
- *	containers  namespaces, classes and functions as ranges of DIE offsets: the qualified name of a DIE that has no linkage name
+ *	scopes      one per subprogram and inlined subroutine that has code, each knowing the scope
+ *	            around it
+ *	segments    [start, start of the next) -> the innermost scope, or none; sorted, without
+ *	            overlap
+ *	containers  namespaces, classes and functions as ranges of DIE offsets: the qualified name
+ *	            of a DIE that has no linkage name
  *
- * A question is then two binary searches (unit, segment) and a walk from the innermost scope outwards. Which unit an address is in is told by the
- * units' own range lists; .debug_aranges, which clang does not write and gcc leaves incomplete, is asked only about units that have none.
+ * A question is then two binary searches (unit, segment) and a walk from the innermost scope
+ * outwards. Which unit an address is in is told by the units' own range lists; .debug_aranges,
+ * which clang does not write and gcc leaves incomplete, is asked only about units that have none.
  *
- * DWARF comes from files that anybody may have made: trees are walked with a budget of one DIE per byte, siblings must lead forward, nesting is bounded.
+ * DWARF comes from files that anybody may have made: trees are walked with a budget of one DIE per
+ * byte, siblings must lead forward, nesting is bounded.
  */
 #include "symbols/scopes.h"
 
@@ -25,17 +30,19 @@
 #include "symbols/demangle.h"
 #include "symbols/names.h"
 
-#define DEPTH_MAX 200			/* nested DIEs; compilers stay below 50 */
+#define DEPTH_MAX    200 /* nested DIEs; compilers stay below 50 */
 #define SEGMENTS_MAX (4u << 20)
-#define RANGES_MAX (4u << 20)		/* of all units: as many are looked at, wherever they are listed */
-#define QUALIFIED_MAX 4096		/* bytes of a name put together */
+/* of all units: as many are looked at, wherever they are listed */
+#define RANGES_MAX    (4u << 20)
+#define QUALIFIED_MAX 4096 /* bytes of a name put together */
 
 struct scope {
 	Dwarf_Die die;
-	int32_t parent;			/* the scope that an inlined function was inlined into; -1: none */
+	/* the scope that an inlined function was inlined into; -1: none */
+	int32_t parent;
 	bool inlined;
-	bool resolved;			/* the fields below are filled in */
-	uint64_t copy;			/* as in struct scope_frame */
+	bool resolved; /* the fields below are filled in */
+	uint64_t copy; /* as in struct scope_frame */
 	const struct name *name;
 	const char *call_file;
 	unsigned call_line, call_column;
@@ -43,38 +50,39 @@ struct scope {
 
 struct segment {
 	uint64_t low, high;
-	int32_t scope;			/* -1: none */
-	int32_t depth;			/* while they still overlap */
+	int32_t scope; /* -1: none */
+	int32_t depth; /* while they still overlap */
 };
 
 struct container {
-	Dwarf_Off low, high;		/* the DIEs within */
+	Dwarf_Off low, high; /* the DIEs within */
 	Dwarf_Die die;
 	int32_t parent;
 };
 
-struct copy {				/* a function that was not inlined, at least here */
-	const void *declaration;	/* its DIE */
+struct copy {			 /* a function that was not inlined, at least here */
+	const void *declaration; /* its DIE */
 	uint64_t low;
 };
 
 struct unit {
-	const void *cu;			/* libdw's, the key of the tree of units */
+	const void *cu; /* libdw's, the key of the tree of units */
 	Dwarf_Die die;
 	bool walked;
-	bool has_ranges;		/* its own DIE says where its code is */
+	bool has_ranges; /* its own DIE says where its code is */
 	struct scope *scope;
 	struct segment *segment;
 	struct container *container;
-	struct copy *copy;		/* sorted; made when first asked for */
+	struct copy *copy; /* sorted; made when first asked for */
 	size_t copies;
 	size_t scopes, segments, containers, scope_room, segment_room, container_room;
-	uint64_t budget;		/* DIEs that may still be visited */
-	size_t looked;			/* ranges of scopes that were looked at: many DIEs may name one list */
+	uint64_t budget; /* DIEs that may still be visited */
+	/* ranges of scopes that were looked at: many DIEs may name one list */
+	size_t looked;
 };
 
-struct range {				/* of addresses, to a unit */
-	uint64_t low, high, reach;	/* reach: the highest end so far */
+struct range {			   /* of addresses, to a unit */
+	uint64_t low, high, reach; /* reach: the highest end so far */
 	struct unit *unit;
 };
 
@@ -83,13 +91,13 @@ struct scopes {
 	struct names *names;
 	struct scope_span *span;
 	size_t spans;
-	void *units;			/* tree of struct unit */
+	void *units; /* tree of struct unit */
 	struct range *range;
 	size_t ranges, range_room;
 	bool indexed;
 };
 
-/* ---- small things -------------------------------------------------------------------------------------------------------------- */
+/* ---- small things -------------------------------------------------------- */
 
 /* Linkers leave the ranges of functions they dropped at 0 or so. */
 static bool is_code(const struct scopes *s, uint64_t low, uint64_t high)
@@ -138,7 +146,8 @@ static void free_unit(void *unit)
 	free(u);
 }
 
-struct scopes *scopes_new(Dwarf *dwarf, const struct scope_span *span, size_t nspans, struct names *names)
+struct scopes *scopes_new(Dwarf *dwarf, const struct scope_span *span, size_t nspans,
+			  struct names *names)
 {
 	struct scopes *s = calloc(1, sizeof(*s));
 
@@ -166,11 +175,12 @@ void scopes_free(struct scopes *s)
 	free(s);
 }
 
-/* ---- which unit ---------------------------------------------------------------------------------------------------------------- */
+/* ---- which unit ---------------------------------------------------------- */
 
 static void add_range(struct scopes *s, uint64_t low, uint64_t high, struct unit *u)
 {
-	if (is_code(s, low, high) && !array_room(&s->range, s->ranges, &s->range_room, sizeof(*s->range)))
+	if (is_code(s, low, high) &&
+	    !array_room(&s->range, s->ranges, &s->range_room, sizeof(*s->range)))
 		s->range[s->ranges++] = (struct range){ .low = low, .high = high, .unit = u };
 }
 
@@ -190,8 +200,8 @@ static void add_aranges(struct scopes *s)
 		Dwarf_Die die;
 		struct unit *u;
 
-		if (!a || dwarf_getarangeinfo(a, &low, &len, &offset) != 0 || !dwarf_offdie(s->dwarf, offset, &die) ||
-		    !(u = unit_of(s, &die)))
+		if (!a || dwarf_getarangeinfo(a, &low, &len, &offset) != 0 ||
+		    !dwarf_offdie(s->dwarf, offset, &die) || !(u = unit_of(s, &die)))
 			continue;
 		if (!u->has_ranges)
 			add_range(s, low, low + len, u);
@@ -222,9 +232,12 @@ static void index_units(struct scopes *s)
 		struct unit *u;
 		size_t before = s->ranges;
 
-		if ((type != DW_UT_compile && type != DW_UT_skeleton) || dwarf_tag(&die) == DW_TAG_partial_unit || !(u = unit_of(s, &die)))
+		if ((type != DW_UT_compile && type != DW_UT_skeleton) ||
+		    dwarf_tag(&die) == DW_TAG_partial_unit || !(u = unit_of(s, &die)))
 			continue;
-		for (; looked < RANGES_MAX && (next = dwarf_ranges(&die, next, &base, &low, &high)) > 0; looked++)
+		for (; looked < RANGES_MAX &&
+		       (next = dwarf_ranges(&die, next, &base, &low, &high)) > 0;
+		     looked++)
 			add_range(s, low, high, u);
 		u->has_ranges = s->ranges > before;
 		silent |= !u->has_ranges;
@@ -256,7 +269,7 @@ static size_t ranges_up_to(const struct scopes *s, uint64_t addr)
 	return low;
 }
 
-/* ---- a unit's tree ------------------------------------------------------------------------------------------------------------- */
+/* ---- a unit's tree ------------------------------------------------------- */
 
 static bool is_container(int tag)
 {
@@ -268,10 +281,8 @@ static bool is_container(int tag)
 	case DW_TAG_union_type:
 	case DW_TAG_enumeration_type:
 	case DW_TAG_interface_type:
-	case DW_TAG_subprogram:
-		return true;
-	default:
-		return false;
+	case DW_TAG_subprogram: return true;
+	default: return false;
 	}
 }
 
@@ -282,32 +293,37 @@ static bool is_block(int tag)
 	case DW_TAG_try_block:
 	case DW_TAG_catch_block:
 	case DW_TAG_with_stmt:
-	case DW_TAG_common_block:
-		return true;
-	default:
-		return false;
+	case DW_TAG_common_block: return true;
+	default: return false;
 	}
 }
 
 /* Adds DIE as a scope if it has code. Its index, or -1. */
-static int32_t add_scope(struct scopes *s, struct unit *u, Dwarf_Die *die, int tag, int32_t parent, int depth)
+static int32_t add_scope(struct scopes *s, struct unit *u, Dwarf_Die *die, int tag, int32_t parent,
+			 int depth)
 {
 	Dwarf_Addr base, low, high;
 	ptrdiff_t next = 0;
 	int32_t index = -1;
 
-	for (; u->looked < SEGMENTS_MAX && (next = dwarf_ranges(die, next, &base, &low, &high)) > 0; u->looked++) {
+	for (; u->looked < SEGMENTS_MAX && (next = dwarf_ranges(die, next, &base, &low, &high)) > 0;
+	     u->looked++) {
 		if (!is_code(s, low, high))
 			continue;
 		if (index < 0) {
 			if (array_room(&u->scope, u->scopes, &u->scope_room, sizeof(*u->scope)))
 				return -1;
 			index = (int32_t)u->scopes++;
-			u->scope[index] = (struct scope){ .die = *die, .parent = tag == DW_TAG_inlined_subroutine ? parent : -1,
-							  .inlined = tag == DW_TAG_inlined_subroutine };
+			u->scope[index] =
+				(struct scope){ .die = *die,
+						.parent = tag == DW_TAG_inlined_subroutine ? parent
+											   : -1,
+						.inlined = tag == DW_TAG_inlined_subroutine };
 		}
 		if (!array_room(&u->segment, u->segments, &u->segment_room, sizeof(*u->segment)))
-			u->segment[u->segments++] = (struct segment){ .low = low, .high = high, .scope = index, .depth = depth };
+			u->segment[u->segments++] = (struct segment){
+				.low = low, .high = high, .scope = index, .depth = depth
+			};
 	}
 	return index;
 }
@@ -316,11 +332,13 @@ static int32_t add_container(struct unit *u, Dwarf_Die *die, int32_t parent)
 {
 	if (array_room(&u->container, u->containers, &u->container_room, sizeof(*u->container)))
 		return -1;
-	u->container[u->containers] = (struct container){ .low = dwarf_dieoffset(die), .die = *die, .parent = parent };
+	u->container[u->containers] =
+		(struct container){ .low = dwarf_dieoffset(die), .die = *die, .parent = parent };
 	return (int32_t)u->containers++;
 }
 
-static void walk(struct scopes *s, struct unit *u, Dwarf_Die *parent, int32_t scope, int32_t container, int depth)
+static void walk(struct scopes *s, struct unit *u, Dwarf_Die *parent, int32_t scope,
+		 int32_t container, int depth)
 {
 	Dwarf_Off last = dwarf_dieoffset(parent);
 	Dwarf_Die die;
@@ -332,7 +350,7 @@ static void walk(struct scopes *s, struct unit *u, Dwarf_Die *parent, int32_t sc
 		Dwarf_Off offset = dwarf_dieoffset(&die);
 		int32_t inner = scope, own = container;
 
-		if (offset <= last || u->budget-- == 0) {	/* backwards, or round and round */
+		if (offset <= last || u->budget-- == 0) { /* backwards, or round and round */
 			u->budget = 0;
 			return;
 		}
@@ -351,7 +369,8 @@ static void walk(struct scopes *s, struct unit *u, Dwarf_Die *parent, int32_t sc
 		else if (tag != DW_TAG_inlined_subroutine && !is_block(tag))
 			continue;
 		walk(s, u, &die, inner, own, depth + 1);
-		if (own >= 0 && container >= 0 && u->container[own].high > u->container[container].high)
+		if (own >= 0 && container >= 0 &&
+		    u->container[own].high > u->container[container].high)
 			u->container[container].high = u->container[own].high;
 	} while (u->budget && dwarf_siblingof(&die, &die) == 0);
 }
@@ -373,7 +392,7 @@ static int compare_segments(const void *a, const void *b)
 struct flattening {
 	struct segment *out;
 	size_t count, room;
-	struct segment *open;		/* stack of those that POS is within */
+	struct segment *open; /* stack of those that POS is within */
 	size_t opened, open_room;
 	uint64_t pos;
 };
@@ -384,7 +403,8 @@ static void emit(struct flattening *f, uint64_t up_to, int32_t scope)
 	if (up_to <= f->pos)
 		return;
 	if (!array_room(&f->out, f->count, &f->room, sizeof(*f->out)))
-		f->out[f->count++] = (struct segment){ .low = f->pos, .high = up_to, .scope = scope };
+		f->out[f->count++] =
+			(struct segment){ .low = f->pos, .high = up_to, .scope = scope };
 	f->pos = up_to;
 }
 
@@ -431,18 +451,22 @@ static void walk_unit(struct scopes *s, struct unit *u)
 	if (u->walked)
 		return;
 	u->walked = true;
-	if (dwarf_cu_info(root.cu, NULL, &type, NULL, NULL, NULL, NULL, NULL) == 0 && type == DW_UT_skeleton &&
+	if (dwarf_cu_info(root.cu, NULL, &type, NULL, NULL, NULL, NULL, NULL) == 0 &&
+	    type == DW_UT_skeleton &&
 	    dwarf_cu_info(root.cu, NULL, NULL, NULL, &split, NULL, NULL, NULL) == 0 && split.addr)
 		root = split;
 	/* No DIE is smaller than a byte, and no unit larger than what follows its DIE. */
 	offset = dwarf_dieoffset(&root) - dwarf_cuoffset(&root);
-	u->budget = dwarf_nextcu(dwarf_cu_getdwarf(root.cu), offset, &next, &header, NULL, NULL, NULL) == 0 && next > offset ?
-		next - offset : UINT32_MAX;
+	u->budget = dwarf_nextcu(dwarf_cu_getdwarf(root.cu), offset, &next, &header, NULL, NULL,
+				 NULL) == 0 &&
+				    next > offset
+			    ? next - offset
+			    : UINT32_MAX;
 	walk(s, u, &root, -1, -1, 0);
 	flatten(u);
 }
 
-/* ---- names --------------------------------------------------------------------------------------------------------------------- */
+/* ---- names --------------------------------------------------------------- */
 
 static const char *string_attribute(Dwarf_Die *die, unsigned attribute)
 {
@@ -458,7 +482,8 @@ static void declaration(Dwarf_Die *die)
 		Dwarf_Attribute attr;
 		Dwarf_Die origin;
 
-		if (!dwarf_attr(die, DW_AT_abstract_origin, &attr) && !dwarf_attr(die, DW_AT_specification, &attr))
+		if (!dwarf_attr(die, DW_AT_abstract_origin, &attr) &&
+		    !dwarf_attr(die, DW_AT_specification, &attr))
 			return;
 		if (!dwarf_formref_die(&attr, &origin))
 			return;
@@ -515,8 +540,9 @@ static bool prepend(char *buf, size_t *start, const char *name)
 }
 
 /*
- * The name of a function: the linkage name, or NULL and in BUF from *START on the qualified name ("": none). Functions without a linkage name are C's, and in C++
- * those of local classes and lambdas, and templates over them; their qualified name has no parameters.
+ * The name of a function: the linkage name, or NULL and in BUF from *START on the qualified name
+ * ("": none). Functions without a linkage name are C's, and in C++ those of local classes and
+ * lambdas, and templates over them; their qualified name has no parameters.
  */
 static const char *function_name(struct scopes *s, Dwarf_Die die, char *buf, size_t *start)
 {
@@ -530,11 +556,14 @@ static const char *function_name(struct scopes *s, Dwarf_Die die, char *buf, siz
 
 		if (!linkage)
 			linkage = string_attribute(&die, DW_AT_MIPS_linkage_name);
-		if (linkage && demangle_kind(linkage) == MANGLING_NONE && dwarf_hasattr_integrate(&die, DW_AT_name))
-			linkage = NULL;			/* C: __GI_strdup is only how the assembler calls strdup */
+		if (linkage && demangle_kind(linkage) == MANGLING_NONE &&
+		    dwarf_hasattr_integrate(&die, DW_AT_name))
+			/* C: __GI_strdup is only how the assembler calls strdup */
+			linkage = NULL;
 		if (linkage && i == 0)
 			return linkage;
-		if (linkage && dwarf_tag(&die) == DW_TAG_subprogram) {	/* a local class of a function that has one */
+		/* a local class of a function that has one */
+		if (linkage && dwarf_tag(&die) == DW_TAG_subprogram) {
 			const struct name *name = names_symbol(s->names, linkage);
 
 			prepend(buf, start, name->text);
@@ -542,7 +571,7 @@ static const char *function_name(struct scopes *s, Dwarf_Die die, char *buf, siz
 		}
 		plain = plain_name(&die);
 		if (!plain || (i == 0 && !dwarf_hasattr_integrate(&die, DW_AT_name))) {
-			buf[*start = QUALIFIED_MAX - 1] = 0;
+			buf[ *start = QUALIFIED_MAX - 1] = 0;
 			return NULL;
 		}
 		if (!prepend(buf, start, plain))
@@ -556,7 +585,10 @@ static const char *function_name(struct scopes *s, Dwarf_Die die, char *buf, siz
 	return NULL;
 }
 
-/* Drops what no one needs to read: "/./" and "//". Not "..", which may lead elsewhere where directories are symbolic links. */
+/*
+ * Drops what no one needs to read: "/./" and "//". Not "..", which may lead elsewhere where
+ * directories are symbolic links.
+ */
 static void tidy(char *path)
 {
 	char *to = path;
@@ -572,7 +604,10 @@ static void tidy(char *path)
 	*to = 0;
 }
 
-/* libdw puts the directory before a file's name, but not always the unit's directory before a relative one. */
+/*
+ * libdw puts the directory before a file's name, but not always the unit's directory before a
+ * relative one.
+ */
 static const char *source_path(struct scopes *s, struct unit *u, const char *path)
 {
 	const char *dir = NULL, *interned;
@@ -583,7 +618,7 @@ static const char *source_path(struct scopes *s, struct unit *u, const char *pat
 		return NULL;
 	if (path[0] != '/')
 		dir = string_attribute(&u->die, DW_AT_comp_dir);
-	if (dir && dir[0] == '/')		/* distributions make it ".", or like it */
+	if (dir && dir[0] == '/') /* distributions make it ".", or like it */
 		len = strlen(dir);
 	whole = malloc(len + strlen(path) + 2);
 	if (!whole)
@@ -620,7 +655,8 @@ static void resolve_call(struct scopes *s, struct unit *u, struct scope *scope)
 	scope->call_line = number_attribute(&scope->die, DW_AT_call_line);
 	scope->call_column = number_attribute(&scope->die, DW_AT_call_column);
 	if (dwarf_formudata(dwarf_attr(&scope->die, DW_AT_call_file, &attr), &index) == 0 &&
-	    dwarf_diecu(&scope->die, &cudie, NULL, NULL) && dwarf_getsrcfiles(&cudie, &files, &count) == 0 && index < count)
+	    dwarf_diecu(&scope->die, &cudie, NULL, NULL) &&
+	    dwarf_getsrcfiles(&cudie, &files, &count) == 0 && index < count)
 		scope->call_file = source_path(s, u, dwarf_filesrc(files, index, NULL, NULL));
 }
 
@@ -635,11 +671,10 @@ static bool is_cxx(Dwarf_Die *die)
 	case DW_LANG_C_plus_plus_03:
 	case DW_LANG_C_plus_plus_11:
 	case DW_LANG_C_plus_plus_14:
-	case 0x2b:			/* C++17 and C++20, which libdw 0.188's header has no names for */
-	case 0x2c:
-		return true;
-	default:
-		return false;
+	/* C++17 and C++20, which libdw 0.188's header has no names for */
+	case 0x2b:
+	case 0x2c: return true;
+	default: return false;
 	}
 }
 
@@ -697,7 +732,7 @@ static void resolve_scope(struct scopes *s, struct unit *u, struct scope *scope)
 	free(buf);
 }
 
-/* ---- questions ----------------------------------------------------------------------------------------------------------------- */
+/* ---- questions ----------------------------------------------------------- */
 
 static int32_t scope_at(const struct unit *u, uint64_t addr)
 {
@@ -728,7 +763,8 @@ static void find_line(struct scopes *s, struct unit *u, uint64_t addr, struct sc
 		at->column = (unsigned)number;
 }
 
-static size_t find_in_unit(struct scopes *s, struct unit *u, uint64_t addr, struct scope_frame *frame, size_t max)
+static size_t find_in_unit(struct scopes *s, struct unit *u, uint64_t addr,
+			   struct scope_frame *frame, size_t max)
 {
 	struct scope_frame at = { 0 };
 	int32_t index;
@@ -754,9 +790,12 @@ static size_t find_in_unit(struct scopes *s, struct unit *u, uint64_t addr, stru
 		at.copy = scope->copy;
 		if (n == max)
 			n--;
-		if (at.name || !at.inlined)	/* a part of a function that gcc split off may be inlined without a name */
+		/* a part of a function that gcc split off may be inlined without a name */
+		if (at.name || !at.inlined)
 			frame[n++] = at;
-		at = (struct scope_frame){ .file = scope->call_file, .line = scope->call_line, .column = scope->call_column };
+		at = (struct scope_frame){ .file = scope->call_file,
+					   .line = scope->call_line,
+					   .column = scope->call_column };
 		index = scope->parent;
 	}
 	return n;
@@ -768,7 +807,10 @@ size_t scopes_find(struct scopes *s, uint64_t addr, struct scope_frame *frame, s
 
 	if (!s->indexed)
 		index_units(s);
-	/* Mostly one unit. Where ranges overlap: the one that begins last and knows a function, else any that knows a line. */
+	/*
+	 * Mostly one unit. Where ranges overlap: the one that begins last and knows a function,
+	 * else any that knows a line.
+	 */
 	for (size_t i = ranges_up_to(s, addr); i > 0 && s->range[i - 1].reach > addr; i--) {
 		struct range *r = &s->range[i - 1];
 		size_t n = r->high > addr ? find_in_unit(s, r->unit, addr, frame, max) : 0;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * scopes.h - what DWARF says about an address: the function, the functions inlined there, and the source line of each.
- * Units are found by an index of their address ranges; a unit's own tree is read once, when first asked about.
+ * scopes.h - what DWARF says about an address: the function, the functions inlined there, and the
+ * source line of each. Units are found by an index of their address ranges; a unit's own tree is
+ * read once, when first asked about.
  */
 #ifndef MTRUN_SCOPES_H
 #define MTRUN_SCOPES_H
@@ -15,25 +16,29 @@ struct names;
 struct scopes;
 
 struct scope_frame {
-	const struct name *name;	/* NULL: only the line is known */
-	const char *file;		/* NULL: unknown */
-	unsigned line, column;		/* 0: unknown */
+	const struct name *name; /* NULL: only the line is known */
+	const char *file;	 /* NULL: unknown */
+	unsigned line, column;	 /* 0: unknown */
 	bool inlined;
-	/* If the name was put together from DWARF's nesting, for want of a linkage name, and so has no parameters: an address in a copy of the
-	 * function that was not inlined, where a symbol table may know more. 0: the name is complete, or there is no such copy. */
+	/*
+	 * If the name was put together from DWARF's nesting, for want of a linkage name, and so has
+	 * no parameters: an address in a copy of the function that was not inlined, where a symbol
+	 * table may know more. 0: the name is complete, or there is no such copy.
+	 */
 	uint64_t copy;
 };
 
-struct scope_span {			/* addresses that code can be at */
+struct scope_span { /* addresses that code can be at */
 	uint64_t low, high;
 };
 
 /* DWARF and NAMES must outlive it. SPAN is copied. NULL: out of memory. */
-struct scopes *scopes_new(Dwarf *dwarf, const struct scope_span *span, size_t nspans, struct names *names) MUST_USE;
+struct scopes *scopes_new(Dwarf *dwarf, const struct scope_span *span, size_t nspans,
+			  struct names *names) MUST_USE;
 void scopes_free(struct scopes *s);
 /*
- * The frames at the file's address ADDR, innermost first, at most MAX (of deeper inlining the innermost and the containing function are kept).
- * 0: DWARF knows nothing about it.
+ * The frames at the file's address ADDR, innermost first, at most MAX (of deeper inlining the
+ * innermost and the containing function are kept). 0: DWARF knows nothing about it.
  */
 size_t scopes_find(struct scopes *s, uint64_t addr, struct scope_frame *frame, size_t max);
 

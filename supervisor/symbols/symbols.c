@@ -2,17 +2,21 @@
 /*
  * symbols.c - from addresses to frames.
  *
- *	module (one mapping) -> object (one file: ELF, debug files, symbol table, DWARF index) -> frames
+ *	module (one mapping) -> object (one file: ELF, debug files, symbol table, DWARF index) ->
+ *	frames
  *
- * An object is made when the first address in one of its modules is asked about, and kept. Its parts are read as they are needed: the symbol table when DWARF
- * does not know a function, a unit's tree at the first address in the unit. Frames are made once per address and module and never
+ * An object is made when the first address in one of its modules is asked about, and kept. Its
+ * parts are read as they are needed: the symbol table when DWARF does not know a function, a unit's
+ * tree at the first address in the unit. Frames are made once per address and module and never
  * change but for SKIP_USER, which follows `set site-skip`.
  *
- * Files are read through mappings, and somebody may truncate one at any time. That is a SIGBUS in the middle of libelf or libdw: while an object is
- * being asked, a handler jumps out of it, and the object answers in hex from then on; what libdw held is not freed, since nobody knows its state.
+ * Files are read through mappings, and somebody may truncate one at any time. That is a SIGBUS in
+ * the middle of libelf or libdw: while an object is being asked, a handler jumps out of it, and the
+ * object answers in hex from then on; what libdw held is not freed, since nobody knows its state.
  *
- * A worker thread (resolver.h) may ask while the main thread serves the target, which in a static program asks, too: one lock for everything here, held
- * for one answer at a time. Frames that were given out stay where they are.
+ * A worker thread (resolver.h) may ask while the main thread serves the target, which in a static
+ * program asks, too: one lock for everything here, held for one answer at a time. Frames that were
+ * given out stay where they are.
  */
 #include "symbols/symbols.h"
 
@@ -27,32 +31,34 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/outside.h"
 #include "symbols/debugfile.h"
 #include "symbols/elf.h"
 #include "symbols/module.h"
 #include "symbols/names.h"
-#include "base/outside.h"
 #include "symbols/scopes.h"
 #include "symbols/site_rule.h"
 #include "symbols/symtab.h"
 
-#define FRAMES_MAX 64			/* of one address: inlined ones and the function; gcc stops inlining long before */
-#define IMAGE_MAX (256u << 20)		/* bytes of a file that is gone from the file system and is copied from our mapping */
+/* of one address: inlined ones and the function; gcc stops inlining long before */
+#define FRAMES_MAX 64
+/* bytes of a file that is gone from the file system and is copied from our mapping */
+#define IMAGE_MAX (256u << 20)
 
 /* What is known about one file. */
 struct object {
 	struct object *next;
-	const char *path;		/* with the next three: which file */
+	const char *path; /* with the next three: which file */
 	uint64_t dev, inode;
 	uint8_t build_id[32];
 	unsigned build_id_len;
 	struct debugfile file, separate, minimal, common;
 	Dwarf *dwarf, *common_dwarf;
-	struct scopes *scopes;		/* NULL: no DWARF */
-	struct symtab *symtab;		/* NULL: not read yet */
+	struct scopes *scopes; /* NULL: no DWARF */
+	struct symtab *symtab; /* NULL: not read yet */
 	bool is_static;
 	bool opened;
-	bool broken;			/* reading it failed in the middle: hex only */
+	bool broken; /* reading it failed in the middle: hex only */
 };
 
 /* One module that was asked about. MODULE is only a key; it may be gone. */
@@ -76,36 +82,38 @@ struct answer {
 #define MAPPING_BUCKETS 256
 
 struct symbols {
-	struct outside *from;		/* who names the files */
+	struct outside *from; /* who names the files */
 	struct names *names;
 	struct object *objects;
 	struct mapping *mapping[MAPPING_BUCKETS];
-	struct mapping nowhere;		/* for addresses in no module */
-	struct answer *answer;		/* hash table */
+	struct mapping nowhere; /* for addresses in no module */
+	struct answer *answer;	/* hash table */
 	size_t answers, answer_room;
 	regex_t skip;
 	bool has_skip;
 };
 
-/* ---- files that shrink --------------------------------------------------------------------------------------------------------- */
+/* ---- files that shrink --------------------------------------------------- */
 
-static _Thread_local sigjmp_buf *sigbus_exit;	/* of the thread that is in guarded() */
+static _Thread_local sigjmp_buf *sigbus_exit; /* of the thread that is in guarded() */
 static struct sigaction sigbus_before;
 
 static void on_sigbus(int sig, siginfo_t *info, void *context)
 {
 	if (sigbus_exit)
 		siglongjmp(*sigbus_exit, 1);
-	if (sigbus_before.sa_flags & SA_SIGINFO)	/* another thread, in a file of elf.c's */
+	if (sigbus_before.sa_flags & SA_SIGINFO) /* another thread, in a file of elf.c's */
 		sigbus_before.sa_sigaction(sig, info, context);
 	else
 		_exit(128 + SIGBUS);
 }
 
 /* Runs FN(object, arg). False if the file went away under it. */
-static bool guarded(void (*fn)(struct symbols *s, struct object *o, void *arg), struct symbols *s, struct object *o, void *arg)
+static bool guarded(void (*fn)(struct symbols *s, struct object *o, void *arg), struct symbols *s,
+		    struct object *o, void *arg)
 {
-	struct sigaction handler = { .sa_sigaction = on_sigbus, .sa_flags = SA_NODEFER | SA_SIGINFO };
+	struct sigaction handler = { .sa_sigaction = on_sigbus,
+				     .sa_flags = SA_NODEFER | SA_SIGINFO };
 	sigjmp_buf here;
 	bool whole;
 
@@ -123,9 +131,12 @@ static bool guarded(void (*fn)(struct symbols *s, struct object *o, void *arg), 
 	return whole;
 }
 
-/* ---- objects ------------------------------------------------------------------------------------------------------------------- */
+/* ---- objects ------------------------------------------------------------- */
 
-/* Whether what stands under the module's name in the file system is what is mapped: programs are rebuilt and upgraded while they run. */
+/*
+ * Whether what stands under the module's name in the file system is what is mapped: programs are
+ * rebuilt and upgraded while they run.
+ */
 static bool is_same_file(const struct debugfile *f, const struct module *m)
 {
 	const uint8_t *id, *image;
@@ -153,10 +164,12 @@ static bool open_file(struct symbols *s, struct object *o, const struct module *
 	}
 	/* Deleted, replaced, or the vdso: module.c still has its bytes. */
 	image = m->elf ? elf_file(m->elf, &size) : NULL;
-	if (!image || size < sizeof(Elf64_Ehdr) || size > IMAGE_MAX || debugfile_copy(&o->file, image, size) != 0)
+	if (!image || size < sizeof(Elf64_Ehdr) || size > IMAGE_MAX ||
+	    debugfile_copy(&o->file, image, size) != 0)
 		return false;
 	free(o->file.path);
-	o->file.path = strdup(m->path ? m->path : "");		/* debug files are looked for beside it */
+	/* debug files are looked for beside it */
+	o->file.path = strdup(m->path ? m->path : "");
 	return o->file.path != NULL;
 }
 
@@ -174,19 +187,23 @@ static size_t code_spans(Elf *elf, struct scope_span *span, size_t max, bool *is
 		if (!gelf_getphdr(elf, (int)i, &p))
 			break;
 		interpreter |= p.p_type == PT_INTERP;
-		if (p.p_type == PT_LOAD && (p.p_flags & PF_X) && p.p_vaddr + p.p_memsz > p.p_vaddr && n < max)
-			span[n++] = (struct scope_span){ .low = p.p_vaddr, .high = p.p_vaddr + p.p_memsz };
+		if (p.p_type == PT_LOAD && (p.p_flags & PF_X) &&
+		    p.p_vaddr + p.p_memsz > p.p_vaddr && n < max)
+			span[n++] = (struct scope_span){ .low = p.p_vaddr,
+							 .high = p.p_vaddr + p.p_memsz };
 	}
 	*is_static = !interpreter;
 	return n;
 }
 
-static bool open_dwarf(struct symbols *s, struct object *o, const struct debugfile *f, const struct scope_span *span, size_t spans)
+static bool open_dwarf(struct symbols *s, struct object *o, const struct debugfile *f,
+		       const struct scope_span *span, size_t spans)
 {
 	Dwarf_Off next;
 	size_t header;
 
-	o->dwarf = f->elf && debugfile_unpacks(f) ? dwarf_begin_elf(f->elf, DWARF_C_READ, NULL) : NULL;
+	o->dwarf = f->elf && debugfile_unpacks(f) ? dwarf_begin_elf(f->elf, DWARF_C_READ, NULL)
+						  : NULL;
 	if (!o->dwarf)
 		return false;
 	if (dwarf_nextcu(o->dwarf, 0, &next, &header, NULL, NULL, NULL) != 0) {
@@ -194,9 +211,13 @@ static bool open_dwarf(struct symbols *s, struct object *o, const struct debugfi
 		o->dwarf = NULL;
 		return false;
 	}
-	if (debugfile_common(&o->common, s->from, f, o->dwarf) == 0 && debugfile_unpacks(&o->common))
+	if (debugfile_common(&o->common, s->from, f, o->dwarf) == 0 &&
+	    debugfile_unpacks(&o->common))
 		o->common_dwarf = dwarf_begin_elf(o->common.elf, DWARF_C_READ, NULL);
-	/* Without one, libdw would look for it by itself; -1 is what it writes down after having found none. */
+	/*
+	 * Without one, libdw would look for it by itself; -1 is what it writes down after having
+	 * found none.
+	 */
 	dwarf_setalt(o->dwarf, o->common_dwarf ? o->common_dwarf : (Dwarf *)-1);
 	if (o->common_dwarf)
 		dwarf_setalt(o->common_dwarf, (Dwarf *)-1);
@@ -242,7 +263,8 @@ static void read_symtab(struct symbols *s, struct object *o, void *unused)
 	symtab_finish(o->symtab);
 }
 
-static void ask_object(void (*fn)(struct symbols *s, struct object *o, void *arg), struct symbols *s, struct object *o, void *arg)
+static void ask_object(void (*fn)(struct symbols *s, struct object *o, void *arg),
+		       struct symbols *s, struct object *o, void *arg)
 {
 	if (!o->broken && !guarded(fn, s, o, arg))
 		o->broken = true;
@@ -271,7 +293,8 @@ static struct object *object_of(struct symbols *s, const struct module *m, const
 	unsigned len = m->build_id_len <= sizeof(o->build_id) ? m->build_id_len : 0;
 
 	for (o = s->objects; o; o = o->next)
-		if (o->path == path && o->dev == m->dev && o->inode == m->inode && o->build_id_len == len && !memcmp(o->build_id, m->build_id, len))
+		if (o->path == path && o->dev == m->dev && o->inode == m->inode &&
+		    o->build_id_len == len && !memcmp(o->build_id, m->build_id, len))
 			return o;
 	o = calloc(1, sizeof(*o));
 	if (!o)
@@ -295,12 +318,15 @@ static struct mapping *mapping_of(struct symbols *s, const struct module *m)
 		return &s->nowhere;
 	bucket = &s->mapping[((uintptr_t)m >> 4) % MAPPING_BUCKETS];
 	for (p = *bucket; p; p = p->next)
-		if (p->module == m && p->start == m->start && p->bias == m->bias && p->inode == m->inode)
+		if (p->module == m && p->start == m->start && p->bias == m->bias &&
+		    p->inode == m->inode)
 			return p;
 	p = calloc(1, sizeof(*p));
 	if (!p)
 		return &s->nowhere;
-	*p = (struct mapping){ .next = *bucket, .module = m, .start = m->start, .bias = m->bias, .inode = m->inode };
+	*p = (struct mapping){
+		.next = *bucket, .module = m, .start = m->start, .bias = m->bias, .inode = m->inode
+	};
 	p->path = m->path ? names_intern(s->names, m->path) : NULL;
 	p->object = object_of(s, m, p->path ? p->path : "");
 	*bucket = p;
@@ -311,13 +337,13 @@ static struct mapping *mapping_of(struct symbols *s, const struct module *m)
 	return p;
 }
 
-/* ---- frames -------------------------------------------------------------------------------------------------------------------- */
+/* ---- frames -------------------------------------------------------------- */
 
 struct question {
-	uint64_t addr;			/* in the file */
+	uint64_t addr; /* in the file */
 	struct scope_frame frame[FRAMES_MAX];
 	size_t count;
-	const struct name *symbol;	/* of the frame that DWARF could not name, or NULL */
+	const struct name *symbol; /* of the frame that DWARF could not name, or NULL */
 };
 
 static const char *symbol_at(struct symbols *s, struct object *o, uint64_t addr)
@@ -349,8 +375,8 @@ static unsigned user_skip(const struct symbols *s, const char *function)
 	return s->has_skip && regexec(&s->skip, function, 0, NULL, 0) == 0 ? SKIP_USER : 0;
 }
 
-static unsigned skip_flags(const struct symbols *s, const struct symbol_frame *f, const struct name *name, const struct module *m,
-			   const struct object *o)
+static unsigned skip_flags(const struct symbols *s, const struct symbol_frame *f,
+			   const struct name *name, const struct module *m, const struct object *o)
 {
 	unsigned skip = name ? name->skip : 0;
 
@@ -372,7 +398,8 @@ static const char *hex(struct symbols *s, uint64_t addr)
 }
 
 /* Fills FRAME from answer Q; NULL in case of no memory. */
-static struct symbol_frame *make_frames(struct symbols *s, const struct question *q, const struct mapping *p, const struct module *m, raddr_t pc)
+static struct symbol_frame *make_frames(struct symbols *s, const struct question *q,
+					const struct mapping *p, const struct module *m, raddr_t pc)
 {
 	size_t count = q->count ? q->count : 1;
 	struct symbol_frame *frame = names_alloc(s->names, count * sizeof(*frame));
@@ -381,7 +408,9 @@ static struct symbol_frame *make_frames(struct symbols *s, const struct question
 		return NULL;
 	for (size_t i = 0; i < count; i++) {
 		const struct scope_frame *from = q->count ? &q->frame[i] : NULL;
-		const struct name *name = from && from->name ? from->name : i == count - 1 ? q->symbol : NULL;
+		const struct name *name = from && from->name ? from->name
+					  : i == count - 1   ? q->symbol
+							     : NULL;
 
 		frame[i] = (struct symbol_frame){ .module = p->path, .address = pc };
 		frame[i].function = name ? name->text : hex(s, pc - p->bias);
@@ -404,7 +433,8 @@ static size_t answer_hash(const struct mapping *p, raddr_t pc, bool exact)
 }
 
 /* The place of an answer, taken or free. NULL: out of memory. */
-static struct answer *answer_slot(struct symbols *s, const struct mapping *p, raddr_t pc, bool exact)
+static struct answer *answer_slot(struct symbols *s, const struct mapping *p, raddr_t pc,
+				  bool exact)
 {
 	size_t i;
 
@@ -426,17 +456,20 @@ static struct answer *answer_slot(struct symbols *s, const struct mapping *p, ra
 		s->answer = bigger;
 		s->answer_room = room;
 	}
-	for (i = answer_hash(p, pc, exact) & (s->answer_room - 1); s->answer[i].used; i = (i + 1) & (s->answer_room - 1))
-		if (s->answer[i].mapping == p && s->answer[i].pc == pc && s->answer[i].exact == exact)
+	for (i = answer_hash(p, pc, exact) & (s->answer_room - 1); s->answer[i].used;
+	     i = (i + 1) & (s->answer_room - 1))
+		if (s->answer[i].mapping == p && s->answer[i].pc == pc &&
+		    s->answer[i].exact == exact)
 			break;
 	return &s->answer[i];
 }
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-static struct symbol_frames resolve(struct symbols *s, const struct module *module, raddr_t pc, bool exact)
+static struct symbol_frames resolve(struct symbols *s, const struct module *module, raddr_t pc,
+				    bool exact)
 {
-	static const struct symbol_frame unknown = { .function = "?" };	/* out of memory */
+	static const struct symbol_frame unknown = { .function = "?" }; /* out of memory */
 	const struct mapping *p = mapping_of(s, module);
 	struct answer *a = answer_slot(s, p, pc, exact);
 	struct symbol_frame *frame;
@@ -457,12 +490,18 @@ static struct symbol_frames resolve(struct symbols *s, const struct module *modu
 	frame = make_frames(s, &q, p, module, pc);
 	if (!frame)
 		return (struct symbol_frames){ .count = 1, .frame = &unknown };
-	*a = (struct answer){ .mapping = p, .pc = pc, .exact = exact, .used = true, .count = (uint32_t)(q.count ? q.count : 1), .frame = frame };
+	*a = (struct answer){ .mapping = p,
+			      .pc = pc,
+			      .exact = exact,
+			      .used = true,
+			      .count = (uint32_t)(q.count ? q.count : 1),
+			      .frame = frame };
 	s->answers++;
 	return (struct symbol_frames){ .count = a->count, .frame = a->frame };
 }
 
-struct symbol_frames symbols_resolve(struct symbols *s, const struct module *module, raddr_t pc, bool exact)
+struct symbol_frames symbols_resolve(struct symbols *s, const struct module *module, raddr_t pc,
+				     bool exact)
 {
 	struct symbol_frames f;
 
@@ -472,14 +511,18 @@ struct symbol_frames symbols_resolve(struct symbols *s, const struct module *mod
 	return f;
 }
 
-bool symbols_known(struct symbols *s, const struct module *m, raddr_t pc, bool exact, struct symbol_frames *frames)
+bool symbols_known(struct symbols *s, const struct module *m, raddr_t pc, bool exact,
+		   struct symbol_frames *frames)
 {
-	const struct mapping *p = m ? s->mapping[((uintptr_t)m >> 4) % MAPPING_BUCKETS] : &s->nowhere;
+	const struct mapping *p = m ? s->mapping[((uintptr_t)m >> 4) % MAPPING_BUCKETS]
+				    : &s->nowhere;
 	const struct answer *a;
 
 	if (pthread_mutex_trylock(&lock))
 		return false;
-	while (p && m && !(p->module == m && p->start == m->start && p->bias == m->bias && p->inode == m->inode))
+	while (p && m &&
+	       !(p->module == m && p->start == m->start && p->bias == m->bias &&
+		 p->inode == m->inode))
 		p = p->next;
 	a = p ? answer_slot(s, p, pc, exact) : NULL;
 	if (a && a->used)
@@ -488,7 +531,7 @@ bool symbols_known(struct symbols *s, const struct module *m, raddr_t pc, bool e
 	return a && a->used;
 }
 
-/* ---- the site ------------------------------------------------------------------------------------------------------------------ */
+/* ---- the site ------------------------------------------------------------ */
 
 int symbols_site_skip(struct symbols *s, const char *regex, const char **error)
 {
@@ -514,13 +557,14 @@ int symbols_site_skip(struct symbols *s, const char *regex, const char **error)
 		struct answer *a = &s->answer[i];
 
 		for (size_t j = 0; a->used && j < a->count; j++)
-			a->frame[j].skip = (a->frame[j].skip & ~(unsigned)SKIP_USER) | user_skip(s, a->frame[j].function);
+			a->frame[j].skip = (a->frame[j].skip & ~(unsigned)SKIP_USER) |
+					   user_skip(s, a->frame[j].function);
 	}
 	pthread_mutex_unlock(&lock);
 	return 0;
 }
 
-/* ---- the whole ----------------------------------------------------------------------------------------------------------------- */
+/* ---- the whole ----------------------------------------------------------- */
 
 struct symbols *symbols_new(struct outside *from)
 {

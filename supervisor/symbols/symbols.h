@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * symbols.h - from an address in a module to function, file, line, inlined frames; and which frame of a stack is its site.
- * libelf and libdw read the module's file, its separate debug file (build-id, debuglink, .gnu_debugdata) as the target sees them. Answers are cached
- * for the life of the cache; strings belong to it. Asking is safe from several threads.
+ * symbols.h - from an address in a module to function, file, line, inlined frames; and which frame
+ * of a stack is its site. libelf and libdw read the module's file, its separate debug file
+ * (build-id, debuglink, .gnu_debugdata) as the target sees them. Answers are cached for the life of
+ * the cache; strings belong to it. Asking is safe from several threads.
  */
 #ifndef MTRUN_SYMBOLS_H
 #define MTRUN_SYMBOLS_H
@@ -14,15 +15,19 @@ struct module;
 struct outside;
 struct symbols;
 
-/* One line of a stack: innermost inlined function first; the last one of an address is the function that contains it. */
+/*
+ * One line of a stack: innermost inlined function first; the last one of an address is the function
+ * that contains it.
+ */
 struct symbol_frame {
-	const char *function;		/* demangled, or "0x..." hex of the file's address when unknown */
-	const char *file;		/* NULL: unknown */
-	unsigned line, column;		/* 0: unknown */
-	const char *module;		/* path; NULL: none */
+	/* demangled, or "0x..." hex of the file's address when unknown */
+	const char *function;
+	const char *file;      /* NULL: unknown */
+	unsigned line, column; /* 0: unknown */
+	const char *module;    /* path; NULL: none */
 	raddr_t address;
 	bool inlined;
-	unsigned skip;			/* enum symbol_skip: why the site search passes over it */
+	unsigned skip; /* enum symbol_skip: why the site search passes over it */
 };
 
 struct symbol_frames {
@@ -33,11 +38,22 @@ struct symbol_frames {
 /* FROM, borrowed: who names the files (outside.h); NULL: we do. NULL: out of memory. */
 struct symbols *symbols_new(struct outside *from) MUST_USE;
 void symbols_free(struct symbols *s);
-/* The frames at PC in MODULE (NULL: in none). EXACT: the pc itself, otherwise pc - 1 is looked up (a return address). Never fails: count >= 1. */
-struct symbol_frames symbols_resolve(struct symbols *s, const struct module *module, raddr_t pc, bool exact);
-/* Whether the answer is known, so that symbols_resolve() is quick; then it is in *FRAMES. False also while another thread asks. */
-bool symbols_known(struct symbols *s, const struct module *module, raddr_t pc, bool exact, struct symbol_frames *frames) MUST_USE;
-/* `set site-skip REGEX` (POSIX extended, found anywhere in the function's name; "" clears), for frames given out before, too. -EINVAL and *error (static) if it does not compile. */
+/*
+ * The frames at PC in MODULE (NULL: in none). EXACT: the pc itself, otherwise pc - 1 is looked up
+ * (a return address). Never fails: count >= 1.
+ */
+struct symbol_frames symbols_resolve(struct symbols *s, const struct module *module, raddr_t pc,
+				     bool exact);
+/*
+ * Whether the answer is known, so that symbols_resolve() is quick; then it is in *FRAMES. False
+ * also while another thread asks.
+ */
+bool symbols_known(struct symbols *s, const struct module *module, raddr_t pc, bool exact,
+		   struct symbol_frames *frames) MUST_USE;
+/*
+ * `set site-skip REGEX` (POSIX extended, found anywhere in the function's name; "" clears), for
+ * frames given out before, too. -EINVAL and *error (static) if it does not compile.
+ */
 int symbols_site_skip(struct symbols *s, const char *regex, const char **error) MUST_USE;
 
 #endif

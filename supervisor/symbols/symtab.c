@@ -2,9 +2,10 @@
 /*
  * symtab.c - functions by address.
  *
- * One array sorted by start. Symbols overlap (aliases, cold parts, labels inside of assembly), so each entry also knows how far the ones up to it
- * reach: a search goes back from the last start at or below the address to the nearest symbol that covers it, and stops where none can.
- * Symbols without a size (assembly) cover what lies between them and the next symbol, within their section.
+ * One array sorted by start. Symbols overlap (aliases, cold parts, labels inside of assembly), so
+ * each entry also knows how far the ones up to it reach: a search goes back from the last start at
+ * or below the address to the nearest symbol that covers it, and stops where none can. Symbols
+ * without a size (assembly) cover what lies between them and the next symbol, within their section.
  */
 #include "symbols/symtab.h"
 
@@ -19,15 +20,15 @@
 #include "symbols/names.h"
 
 #define PLT_ENTRY_BYTES 16
-#define SYMBOLS_MAX (4u << 20)		/* some 200 MB */
-#define NAME_MOST 16384u
+#define SYMBOLS_MAX	(4u << 20) /* some 200 MB */
+#define NAME_MOST	16384u
 
 struct symbol {
-	uint64_t start, end;		/* end == start: size unknown */
-	uint64_t limit;			/* the end of its section */
-	uint64_t reach;			/* the highest end of this and all symbols before it */
+	uint64_t start, end; /* end == start: size unknown */
+	uint64_t limit;	     /* the end of its section */
+	uint64_t reach;	     /* the highest end of this and all symbols before it */
 	const char *name;
-	int rank;			/* of symbols alike, the lowest is shown */
+	int rank; /* of symbols alike, the lowest is shown */
 };
 
 struct symtab {
@@ -35,10 +36,7 @@ struct symtab {
 	size_t count, room;
 };
 
-struct symtab *symtab_new(void)
-{
-	return calloc(1, sizeof(struct symtab));
-}
+struct symtab *symtab_new(void) { return calloc(1, sizeof(struct symtab)); }
 
 void symtab_free(struct symtab *t)
 {
@@ -50,13 +48,17 @@ void symtab_free(struct symtab *t)
 
 static int add(struct symtab *t, const struct symbol *s)
 {
-	if (t->count >= SYMBOLS_MAX || array_room(&t->symbol, t->count, &t->room, sizeof(*t->symbol)))
+	if (t->count >= SYMBOLS_MAX ||
+	    array_room(&t->symbol, t->count, &t->room, sizeof(*t->symbol)))
 		return -ENOMEM;
 	t->symbol[t->count++] = *s;
 	return 0;
 }
 
-/* Of names for one address: functions before labels, global before weak before local, few leading underscores, short. */
+/*
+ * Of names for one address: functions before labels, global before weak before local, few leading
+ * underscores, short.
+ */
 static int rank(const GElf_Sym *sym, const char *name)
 {
 	unsigned bind = GELF_ST_BIND(sym->st_info);
@@ -74,7 +76,8 @@ static bool is_function(const GElf_Sym *sym, const char *name)
 {
 	unsigned type = GELF_ST_TYPE(sym->st_info);
 
-	if (sym->st_shndx == SHN_UNDEF || (sym->st_shndx >= SHN_LORESERVE && sym->st_shndx != SHN_XINDEX) || !name[0])
+	if (sym->st_shndx == SHN_UNDEF ||
+	    (sym->st_shndx >= SHN_LORESERVE && sym->st_shndx != SHN_XINDEX) || !name[0])
 		return false;
 	if (type == STT_FUNC || type == STT_GNU_IFUNC)
 		return true;
@@ -104,10 +107,12 @@ static int add_table(struct symtab *t, Elf *elf, Elf_Scn *scn, const GElf_Shdr *
 		if (!gelf_getsym(data, (int)i, &sym))
 			break;
 		s.name = elf_strptr(elf, shdr->sh_link, sym.st_name);
-		if (!s.name || !is_function(&sym, s.name) || strnlen(s.name, NAME_MOST) == NAME_MOST || sym.st_shndx >= nsections)
+		if (!s.name || !is_function(&sym, s.name) ||
+		    strnlen(s.name, NAME_MOST) == NAME_MOST || sym.st_shndx >= nsections)
 			continue;
 		in = &section[sym.st_shndx];
-		if (!(in->sh_flags & SHF_EXECINSTR) || sym.st_value < in->sh_addr || sym.st_value - in->sh_addr >= in->sh_size)
+		if (!(in->sh_flags & SHF_EXECINSTR) || sym.st_value < in->sh_addr ||
+		    sym.st_value - in->sh_addr >= in->sh_size)
 			continue;
 		s.start = sym.st_value;
 		s.limit = in->sh_addr + in->sh_size;
@@ -127,7 +132,8 @@ int symtab_add(struct symtab *t, Elf *elf)
 		GElf_Shdr shdr;
 		int err = 0;
 
-		if (gelf_getshdr(scn, &shdr) && (shdr.sh_type == SHT_SYMTAB || shdr.sh_type == SHT_DYNSYM))
+		if (gelf_getshdr(scn, &shdr) &&
+		    (shdr.sh_type == SHT_SYMTAB || shdr.sh_type == SHT_DYNSYM))
 			err = add_table(t, elf, scn, &shdr);
 		if (err)
 			return err;
@@ -135,7 +141,7 @@ int symtab_add(struct symtab *t, Elf *elf)
 	return 0;
 }
 
-/* ---- the PLT ------------------------------------------------------------------------------------------------------------------- */
+/* ---- the PLT ------------------------------------------------------------- */
 
 static Elf_Scn *find_section(Elf *elf, const char *want, GElf_Shdr *shdr)
 {
@@ -145,7 +151,8 @@ static Elf_Scn *find_section(Elf *elf, const char *want, GElf_Shdr *shdr)
 	if (elf_getshdrstrndx(elf, &strings) < 0)
 		return NULL;
 	while ((scn = elf_nextscn(elf, scn))) {
-		const char *name = gelf_getshdr(scn, shdr) ? elf_strptr(elf, strings, shdr->sh_name) : NULL;
+		const char *name = gelf_getshdr(scn, shdr) ? elf_strptr(elf, strings, shdr->sh_name)
+							   : NULL;
 
 		if (name && !strcmp(name, want))
 			return scn;
@@ -153,7 +160,10 @@ static Elf_Scn *find_section(Elf *elf, const char *want, GElf_Shdr *shdr)
 	return NULL;
 }
 
-/* Entry i of .plt.sec, or i + 1 of a .plt whose first entry is the resolver's, is for relocation i of .rela.plt. */
+/*
+ * Entry i of .plt.sec, or i + 1 of a .plt whose first entry is the resolver's, is for relocation i
+ * of .rela.plt.
+ */
 int symtab_add_plt(struct symtab *t, Elf *elf, struct names *names)
 {
 	GElf_Shdr plt, rela, syms;
@@ -161,8 +171,8 @@ int symtab_add_plt(struct symtab *t, Elf *elf, struct names *names)
 	Elf_Data *data = scn ? elf_getdata(scn, NULL) : NULL, *symbols;
 	uint64_t first;
 
-	if (!data || rela.sh_entsize == 0 || !(scn = elf_getscn(elf, rela.sh_link)) || !gelf_getshdr(scn, &syms) ||
-	    !(symbols = elf_getdata(scn, NULL)))
+	if (!data || rela.sh_entsize == 0 || !(scn = elf_getscn(elf, rela.sh_link)) ||
+	    !gelf_getshdr(scn, &syms) || !(symbols = elf_getdata(scn, NULL)))
 		return 0;
 	if (find_section(elf, ".plt.sec", &plt))
 		first = plt.sh_addr;
@@ -171,7 +181,8 @@ int symtab_add_plt(struct symtab *t, Elf *elf, struct names *names)
 	else
 		return 0;
 	for (size_t i = 0; i < data->d_size / rela.sh_entsize; i++) {
-		struct symbol s = { .start = first + i * PLT_ENTRY_BYTES, .limit = plt.sh_addr + plt.sh_size };
+		struct symbol s = { .start = first + i * PLT_ENTRY_BYTES,
+				    .limit = plt.sh_addr + plt.sh_size };
 		const char *name;
 		char text[512];
 		GElf_Rela r;
@@ -183,7 +194,8 @@ int symtab_add_plt(struct symtab *t, Elf *elf, struct names *names)
 		    !gelf_getsym(symbols, (int)GELF_R_SYM(r.r_info), &sym))
 			break;
 		name = elf_strptr(elf, syms.sh_link, sym.st_name);
-		if (!name || !name[0] || snprintf(text, sizeof(text), "%s@plt", name) >= (int)sizeof(text))
+		if (!name || !name[0] ||
+		    snprintf(text, sizeof(text), "%s@plt", name) >= (int)sizeof(text))
 			continue;
 		s.name = names_intern(names, text);
 		err = add(t, &s);
@@ -193,7 +205,7 @@ int symtab_add_plt(struct symtab *t, Elf *elf, struct names *names)
 	return 0;
 }
 
-/* ---- Go ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- Go ------------------------------------------------------------------ */
 
 int symtab_add_go(struct symtab *t, Elf *elf)
 {
@@ -213,12 +225,16 @@ int symtab_add_go(struct symtab *t, Elf *elf)
 	if (!data || !data->d_buf || !gotab_open(&go, data->d_buf, data->d_size, text.sh_addr))
 		return 0;
 	for (size_t i = 0; i < go.count && i < SYMBOLS_MAX && !err; i++)
-		if (gotab_function(&go, i, &f) && f.start >= text.sh_addr && f.end <= text.sh_addr + text.sh_size && strnlen(f.name, NAME_MOST) < NAME_MOST)
-			err = add(t, &(struct symbol){ .name = f.name, .start = f.start, .end = f.end, .limit = text.sh_addr + text.sh_size });
+		if (gotab_function(&go, i, &f) && f.start >= text.sh_addr &&
+		    f.end <= text.sh_addr + text.sh_size && strnlen(f.name, NAME_MOST) < NAME_MOST)
+			err = add(t, &(struct symbol){ .name = f.name,
+						       .start = f.start,
+						       .end = f.end,
+						       .limit = text.sh_addr + text.sh_size });
 	return err;
 }
 
-/* ---- searching ----------------------------------------------------------------------------------------------------------------- */
+/* ---- searching ----------------------------------------------------------- */
 
 static int compare(const void *a, const void *b)
 {
@@ -227,7 +243,8 @@ static int compare(const void *a, const void *b)
 	if (x->start != y->start)
 		return x->start < y->start ? -1 : 1;
 	if (x->rank != y->rank)
-		return x->rank > y->rank ? -1 : 1;	/* the best last: searches come from above */
+		/* the best last: searches come from above */
+		return x->rank > y->rank ? -1 : 1;
 	return strcmp(x->name, y->name);
 }
 
@@ -248,7 +265,7 @@ const char *symtab_find(const struct symtab *t, uint64_t addr)
 {
 	size_t low = 0, high = t->count;
 
-	while (low < high) {		/* to the first symbol that begins above ADDR */
+	while (low < high) { /* to the first symbol that begins above ADDR */
 		size_t middle = low + (high - low) / 2;
 
 		if (t->symbol[middle].start <= addr)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * symtab.h - the functions of a file by address, from its symbol tables: .dynsym, .symtab (of the file, its debug file, its .gnu_debugdata) and the PLT.
- * Filled once, then asked. Names stay where the ELF files have them: those must outlive the table.
+ * symtab.h - the functions of a file by address, from its symbol tables: .dynsym, .symtab (of the
+ * file, its debug file, its .gnu_debugdata) and the PLT. Filled once, then asked. Names stay where
+ * the ELF files have them: those must outlive the table.
  */
 #ifndef MTRUN_SYMTAB_H
 #define MTRUN_SYMTAB_H
@@ -13,7 +14,7 @@
 struct names;
 struct symtab;
 
-struct symtab *symtab_new(void) MUST_USE;	/* NULL: out of memory */
+struct symtab *symtab_new(void) MUST_USE; /* NULL: out of memory */
 void symtab_free(struct symtab *t);
 /* Adds all functions of ELF. 0 or -errno; tables that make no sense are left out. */
 int symtab_add(struct symtab *t, Elf *elf) MUST_USE;

@@ -2,19 +2,24 @@
 /*
  * agent.c - how our part comes to be in a target, and what is done there on our behalf.
  *
- * A new image: at the exit stop of its execve the bootstrap stub (inject/entry.S) is copied into unused zero bytes of a page that is executable
- * already: behind the vdso, ld.so or the program. One PTRACE_SETREGS sends the thread there. It maps the agent's private part; system call
- * stops tell us so; we put the trampoline there, and the thread goes on in it (inject/agent.c): it makes the memory files, of which we take hold as each is made, maps them, and
- * is in the service loop. There is no breakpoint and no moment with foreign registers: if mtrun dies, the thread finds a file without its size, removes what is there,
- * restores the registers and returns.
+ * A new image: at the exit stop of its execve the bootstrap stub (inject/entry.S) is copied into
+ * unused zero bytes of a page that is executable already: behind the vdso, ld.so or the program.
+ * One PTRACE_SETREGS sends the thread there. It maps the agent's private part; system call stops
+ * tell us so; we put the trampoline there, and the thread goes on in it (inject/agent.c): it makes
+ * the memory files, of which we take hold as each is made, maps them, and is in the service loop.
+ * There is no breakpoint and no moment with foreign registers: if mtrun dies, the thread finds a
+ * file without its size, removes what is there, restores the registers and returns.
  *
- * A program that runs (attach.c): the same with any of its threads, which is put back where it was at once (stub.c); what its part is to have is planned and
- * made ready while it runs. On our way out (detach.c) a thread is sent through the unmap stub in the same way, which unmaps everything.
+ * A program that runs (attach.c): the same with any of its threads, which is put back where it was
+ * at once (stub.c); what its part is to have is planned and made ready while it runs. On our way
+ * out (detach.c) a thread is sent through the unmap stub in the same way, which unmaps everything.
  *
- * A forked child has its parent's private part and tables, but `armed` was wiped, and nothing else that its parent shares with us is mapped there. Its thread is sent
- * through the same code for a file of its own.
+ * A forked child has its parent's private part and tables, but `armed` was wiped, and nothing else
+ * that its parent shares with us is mapped there. Its thread is sent through the same code for a
+ * file of its own.
  *
- * What the calls made there return is taken from the registers of the stopped thread, as far as it decides what we do.
+ * What the calls made there return is taken from the registers of the stopped thread, as far as it
+ * decides what we do.
  */
 #include "tracee/agent.h"
 
@@ -30,35 +35,38 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "process/sampling.h"
+#include "base/message.h"
+#include "base/proc.h"
 #include "inject/large.h"
-#include "symbols/elf.h"
 #include "patch/hooks.h"
-#include "unwind/image.h"
+#include "process/sampling.h"
+#include "symbols/elf.h"
 #include "tracee/journal.h"
 #include "tracee/stub.h"
-#include "base/message.h"
-#include "transport/nodes.h"
-#include "base/proc.h"
-#include "transport/heartbeat.h"
 #include "tracee/tracer.h"
+#include "transport/heartbeat.h"
+#include "transport/nodes.h"
+#include "unwind/image.h"
 
-#define PATIENCE_MS 5000		/* a thread that does not answer for so long is not ours any more */
-#define CALL(nr_, ...) { .nr = (nr_), .arg = { __VA_ARGS__ } }
+/* a thread that does not answer for so long is not ours any more */
+#define PATIENCE_MS 5000
+#define CALL(nr_, ...)                              \
+	{                                           \
+		.nr = (nr_), .arg = { __VA_ARGS__ } \
+	}
 
 bool agent_owns(const struct process *p, const struct map *m)
 {
 	if (!p->agent || m->start < p->agent || m->end > p->agent + AGENT_SPAN)
 		return false;
-	return m->start < p->agent + AGENT_BEACON ? !m->inode : m->shared && m->deleted && !strcmp(m->path, "/memfd:mtrun");
+	return m->start < p->agent + AGENT_BEACON
+		       ? !m->inode
+		       : m->shared && m->deleted && !strcmp(m->path, "/memfd:mtrun");
 }
 
-/* ---- work by mail --------------------------------------------------------------------------------------------------------------- */
+/* ---- work by mail -------------------------------------------------------- */
 
-static void futex_wake(uint32_t *word)
-{
-	syscall(SYS_futex, word, FUTEX_WAKE, 1, NULL, NULL, 0);
-}
+static void futex_wake(uint32_t *word) { syscall(SYS_futex, word, FUTEX_WAKE, 1, NULL, NULL, 0); }
 
 static uint32_t mail_state(const struct wire_mail *mail)
 {
@@ -73,7 +81,8 @@ static int post(struct wire_mail *mail, uint32_t state)
 	do
 		if (was >= MAIL_TURN && (was & MAIL_STATE) == MAIL_IDLE)
 			return -ETIMEDOUT;
-	while (!__atomic_compare_exchange_n(&mail->state, &was, (was & ~MAIL_STATE) | state, false, __ATOMIC_SEQ_CST, __ATOMIC_ACQUIRE));
+	while (!__atomic_compare_exchange_n(&mail->state, &was, (was & ~MAIL_STATE) | state, false,
+					    __ATOMIC_SEQ_CST, __ATOMIC_ACQUIRE));
 	futex_wake(&mail->state);
 	return 0;
 }
@@ -81,7 +90,7 @@ static int post(struct wire_mail *mail, uint32_t state)
 void agent_go(struct wire_mail *mail)
 {
 	if (post(mail, MAIL_GO) < 0)
-		return;				/* it has gone already */
+		return; /* it has gone already */
 }
 
 bool agent_answer(struct wire_mail *mail, uint32_t asked)
@@ -89,17 +98,22 @@ bool agent_answer(struct wire_mail *mail, uint32_t asked)
 	uint32_t now = mail_state(mail);
 
 	while ((now & ~MAIL_STATE) == (asked & ~MAIL_STATE) && (now & MAIL_STATE) != MAIL_IDLE)
-		if (__atomic_compare_exchange_n(&mail->state, &now, (asked & ~MAIL_STATE) | MAIL_GO, false, __ATOMIC_SEQ_CST, __ATOMIC_ACQUIRE)) {
+		if (__atomic_compare_exchange_n(&mail->state, &now, (asked & ~MAIL_STATE) | MAIL_GO,
+						false, __ATOMIC_SEQ_CST, __ATOMIC_ACQUIRE)) {
 			futex_wake(&mail->state);
 			return true;
 		}
 	/* What it has asked since is not answered by what it has done for the former question. */
 	if ((now & MAIL_STATE) == MAIL_DONE)
-		__atomic_compare_exchange_n(&mail->state, &now, (now & ~MAIL_STATE) | MAIL_ASKED, false, __ATOMIC_SEQ_CST, __ATOMIC_ACQUIRE);
+		__atomic_compare_exchange_n(&mail->state, &now, (now & ~MAIL_STATE) | MAIL_ASKED,
+					    false, __ATOMIC_SEQ_CST, __ATOMIC_ACQUIRE);
 	return false;
 }
 
-/* Its signals are blocked while it serves; what can come is its death, or a stop that has to be passed over. */
+/*
+ * Its signals are blocked while it serves; what can come is its death, or a stop that has to be
+ * passed over.
+ */
 static int keep_alive(pid_t tid)
 {
 	struct event e;
@@ -108,15 +122,10 @@ static int keep_alive(pid_t tid)
 	if (got <= 0)
 		return got == -ECHILD ? -ESRCH : 0;
 	switch (e.kind) {
-	case EVENT_GONE:
-		return -ESRCH;
-	case EVENT_EXITING:
-		tracer_cont(tid, 0);
-		return -ESRCH;
-	case EVENT_SIGNAL:
-		return tracer_cont(tid, e.signal);
-	default:
-		return tracer_cont(tid, 0);
+	case EVENT_GONE: return -ESRCH;
+	case EVENT_EXITING: tracer_cont(tid, 0); return -ESRCH;
+	case EVENT_SIGNAL: return tracer_cont(tid, e.signal);
+	default: return tracer_cont(tid, 0);
 	}
 }
 
@@ -134,7 +143,8 @@ static int await(const struct process *p, struct wire_mail *mail, uint32_t wante
 			return 0;
 		if (heartbeat_ms() > end)
 			return -ETIMEDOUT;
-		if (syscall(SYS_futex, &mail->state, FUTEX_WAIT, state, &nap, NULL, 0) < 0 && errno == ETIMEDOUT) {
+		if (syscall(SYS_futex, &mail->state, FUTEX_WAIT, state, &nap, NULL, 0) < 0 &&
+		    errno == ETIMEDOUT) {
 			err = keep_alive(tid);
 			if (!err && shared_is_lost(&p->shared, p->via, p->agent + AGENT_PROCESS))
 				err = -EFAULT;
@@ -145,7 +155,8 @@ static int await(const struct process *p, struct wire_mail *mail, uint32_t wante
 }
 
 /* Has the thread that serves MAIL make the calls; results are in calls[].ret. */
-static int work(const struct process *p, struct wire_mail *mail, pid_t tid, struct wire_call *calls, uint32_t n)
+static int work(const struct process *p, struct wire_mail *mail, pid_t tid, struct wire_call *calls,
+		uint32_t n)
 {
 	int err;
 
@@ -160,13 +171,14 @@ static int work(const struct process *p, struct wire_mail *mail, pid_t tid, stru
 	return err;
 }
 
-/* ---- the bootstrap stub ----------------------------------------------------------------------------------------------------------------- */
+/* ---- the bootstrap stub -------------------------------------------------- */
 
 /*
- * Where the agent is to be: where the kernel itself would put a large mapping, as sanitizers want it, but so far below what is there that its parts can grow in place before
- * the program's own mappings come down to it. 0: there is no room.
+ * Where the agent is to be: where the kernel itself would put a large mapping, as sanitizers want
+ * it, but so far below what is there that its parts can grow in place before the program's own
+ * mappings come down to it. 0: there is no room.
  */
-#define FAR  (64ull << 30)
+#define FAR (64ull << 30)
 
 static raddr_t find_place(pid_t pid)
 {
@@ -183,7 +195,8 @@ static raddr_t find_place(pid_t pid)
 		if (hi - lo > 4 * FAR)
 			found = hi - FAR - AGENT_SPAN;
 	}
-	for (size_t i = maps.count; i-- > 0 && !found;) {	/* no such gap: the middle of one that is large enough */
+	/* no such gap: the middle of one that is large enough */
+	for (size_t i = maps.count; i-- > 0 && !found;) {
 		hi = maps.map[i].start;
 		lo = i ? maps.map[i - 1].end : 1ull << 32;
 		if (!(hi >> 47) && hi > lo && hi - lo > 2 * AGENT_SPAN)
@@ -194,21 +207,26 @@ static raddr_t find_place(pid_t pid)
 }
 
 /*
- * A limit on addresses (RLIMIT_AS) is the program's own, and what we map counts. Where it leaves little beside that, the program might fail for our sake: it is left alone.
+ * A limit on addresses (RLIMIT_AS) is the program's own, and what we map counts. Where it leaves
+ * little beside that, the program might fail for our sake: it is left alone.
  */
-#define ADDRESSES (6ull << 20)		/* of the agent at first, */
-#define HEADROOM  (16ull << 20)		/* and of libraries and the like, without which it could not even start */
+#define ADDRESSES (6ull << 20) /* of the agent at first, */
+/* and of libraries and the like, without which it could not even start */
+#define HEADROOM (16ull << 20)
 
 static bool has_addresses(pid_t pid)
 {
 	int64_t used = proc_status_field(pid, "VmSize");
 	struct rlimit limit;
 
-	return prlimit(pid, RLIMIT_AS, NULL, &limit) < 0 || limit.rlim_cur == RLIM_INFINITY || used < 0 ||
-	       limit.rlim_cur >= (uint64_t)used * 1024 + ADDRESSES + HEADROOM;
+	return prlimit(pid, RLIMIT_AS, NULL, &limit) < 0 || limit.rlim_cur == RLIM_INFINITY ||
+	       used < 0 || limit.rlim_cur >= (uint64_t)used * 1024 + ADDRESSES + HEADROOM;
 }
 
-/* The bootstrap stub's code with the agent's address filled in, in *CODE (to be freed). Returns its length. */
+/*
+ * The bootstrap stub's code with the agent's address filled in, in *CODE (to be freed). Returns its
+ * length.
+ */
 static size_t stub_code(uint8_t **code, raddr_t agent)
 {
 	raddr_t start = blob_symbol("bootstrap"), end = blob_symbol("bootstrap_end");
@@ -236,9 +254,10 @@ static uint32_t pauses_a_ms(void)
 	for (uint32_t i = 0; i < PAUSES; i++)
 		__builtin_ia32_pause();
 	clock_gettime(CLOCK_MONOTONIC, &b);
-	ns = (uint64_t)(b.tv_sec - a.tv_sec) * 1000000000 + (uint64_t)b.tv_nsec - (uint64_t)a.tv_nsec;
+	ns = (uint64_t)(b.tv_sec - a.tv_sec) * 1000000000 + (uint64_t)b.tv_nsec -
+	     (uint64_t)a.tv_nsec;
 	known = (uint32_t)(PAUSES * 1000000ull / (ns ? ns : 1));
-	known = known < 1000 ? 1000 : known;	/* this thread was preempted, or the like */
+	known = known < 1000 ? 1000 : known; /* this thread was preempted, or the like */
 	return known;
 }
 
@@ -259,24 +278,33 @@ static struct wire_guard plan(uint32_t slots, uint32_t nodes, bool tables)
 	slots = slots < SLOTS_FIRST ? SLOTS_FIRST : slots > WIRE_THREADS ? WIRE_THREADS : slots;
 	nodes = nodes > WIRE_NODES - NODES_FIRST ? WIRE_NODES : (nodes + NODES_FIRST + 127) & ~127u;
 	return (struct wire_guard){
-		.process = AGENT_THREADS - AGENT_BEACON + slots * (uint64_t)sizeof(struct wire_thread), .nodes = nodes * (uint64_t)sizeof(struct wire_node),
-		.rules = tables ? RULES_FIRST * sizeof(struct wire_rule) : 0, .pool = tables ? POOL_FIRST : 0,
+		.process = AGENT_THREADS - AGENT_BEACON +
+			   slots * (uint64_t)sizeof(struct wire_thread),
+		.nodes = nodes * (uint64_t)sizeof(struct wire_node),
+		.rules = tables ? RULES_FIRST * sizeof(struct wire_rule) : 0,
+		.pool = tables ? POOL_FIRST : 0,
 	};
 }
 
 static uint32_t slots_in(const struct wire_guard *g)
 {
-	return (uint32_t)((g->process - (AGENT_THREADS - AGENT_BEACON)) / sizeof(struct wire_thread));
+	return (uint32_t)((g->process - (AGENT_THREADS - AGENT_BEACON)) /
+			  sizeof(struct wire_thread));
 }
 
-/* The memory file of P, which the target has just made as its descriptor NUMBER. ELDER: its parent's stacks, or NULL. */
-static int take_process(struct process *p, int64_t number, const struct wire_guard *g, struct nodes *elder)
+/*
+ * The memory file of P, which the target has just made as its descriptor NUMBER. ELDER: its
+ * parent's stacks, or NULL.
+ */
+static int take_process(struct process *p, int64_t number, const struct wire_guard *g,
+			struct nodes *elder)
 {
 	int fd = number < 0 ? (int)number : shared_take(p->via, number, FILE_PROCESS), err;
 
 	if (fd < 0)
 		return fd;
-	err = fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL) < 0 ? -errno : shared_map(&p->shared, fd, slots_in(g));
+	err = fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL) < 0 ? -errno
+						      : shared_map(&p->shared, fd, slots_in(g));
 	if (!err) {
 		p->wire = p->shared.wire;
 		p->wire->slots = slots_in(g);
@@ -315,18 +343,22 @@ static int await_mapping(const struct process *p, struct stub_run *l, uint64_t o
 	return (raddr_t)ret == p->agent + offset ? 0 : -EIO;
 }
 
-/* The thread is on its way through arrive() (inject/agent.c), before its first call. What it makes is followed until all is mapped. */
-static int follow(struct process *p, struct stub_run *l, const struct wire_guard *g, struct nodes *elder)
+/*
+ * The thread is on its way through arrive() (inject/agent.c), before its first call. What it makes
+ * is followed until all is mapped.
+ */
+static int follow(struct process *p, struct stub_run *l, const struct wire_guard *g,
+		  struct nodes *elder)
 {
 	int64_t ret;
-	int err = stub_call(l, &ret);	/* memfd_create */
+	int err = stub_call(l, &ret); /* memfd_create */
 
 	if (!err)
 		err = take_process(p, ret, g, elder);
 	if (!err)
-		err = stub_call(l, &ret);	/* lseek */
+		err = stub_call(l, &ret); /* lseek */
 	if (!err && g->rules) {
-		err = stub_call(l, &ret);	/* memfd_create */
+		err = stub_call(l, &ret); /* memfd_create */
 		if (!err)
 			err = take_tables(p, ret, g);
 		if (!err)
@@ -348,36 +380,53 @@ static int write_blob(const struct process *p)
 	const struct wire_journal journal = { .magic = WIRE_MAGIC | WIRE_VERSION };
 	int err = remote_write(p->via, p->agent + AGENT_BLOB, blob_elf_start, len);
 
-	return err ? err : remote_write(p->via, p->agent + AGENT_JOURNAL, &journal, offsetof(struct wire_journal, island));
+	return err ? err
+		   : remote_write(p->via, p->agent + AGENT_JOURNAL, &journal,
+				  offsetof(struct wire_journal, island));
 }
 
 int agent_arm(const struct process *p, bool on)
 {
-	const struct wire_guard armed = { .armed = !on ? ARMED_NOT : p->off ? ARMED_OFF : ARMED_ON, .here = 1 };
+	const struct wire_guard armed = { .armed = !on	    ? ARMED_NOT
+						   : p->off ? ARMED_OFF
+							    : ARMED_ON,
+					  .here = 1 };
 
-	return remote_write(p->via, p->agent + AGENT_GUARD, &armed, on ? offsetof(struct wire_guard, process) : sizeof(armed.armed));
+	return remote_write(p->via, p->agent + AGENT_GUARD, &armed,
+			    on ? offsetof(struct wire_guard, process) : sizeof(armed.armed));
 }
 
-#define SLOTS_FILTERED 64u		/* where the program's own hooks can map nothing later */
+#define SLOTS_FILTERED 64u /* where the program's own hooks can map nothing later */
 #define NODES_FILTERED (1u << 19)
 
-/* The thread is about to serve. FENCES: see struct process; where there are threads already it takes long. */
+/*
+ * The thread is about to serve. FENCES: see struct process; where there are threads already it
+ * takes long.
+ */
 static int serve(struct process *p, pid_t tid, bool fences)
 {
-	struct wire_call call = CALL(SYS_membarrier, fences ? MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED : MEMBARRIER_CMD_QUERY, 0, 0);
+	struct wire_call call =
+		CALL(SYS_membarrier,
+		     fences ? MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED : MEMBARRIER_CMD_QUERY, 0,
+		     0);
 	int err = work(p, &p->wire->mail, tid, &call, 1);
 
 	p->fences = fences && !err && call.ret == 0;
 	return err;
 }
 
-/* The thread is on its way through the bootstrap stub. When this fails it is out of it, or going to be by itself. */
-static int land(struct process *p, struct stub_run *l, const struct agent_settings *settings, bool attach)
+/*
+ * The thread is on its way through the bootstrap stub. When this fails it is out of it, or going to
+ * be by itself.
+ */
+static int land(struct process *p, struct stub_run *l, const struct agent_settings *settings,
+		bool attach)
 {
 	bool filtered = proc_status_field(p->via, "Seccomp") > 0;
-	struct wire_guard g = plan(p->threads + p->threads / 4 + (filtered ? SLOTS_FILTERED : 1), filtered ? NODES_FILTERED : 0, true);
+	struct wire_guard g = plan(p->threads + p->threads / 4 + (filtered ? SLOTS_FILTERED : 1),
+				   filtered ? NODES_FILTERED : 0, true);
 	int64_t ret;
-	int err = stub_call(l, &ret);	/* rt_sigprocmask */
+	int err = stub_call(l, &ret); /* rt_sigprocmask */
 
 	if (!err)
 		err = await_mapping(p, l, AGENT_GUARD);
@@ -402,7 +451,8 @@ static int land(struct process *p, struct stub_run *l, const struct agent_settin
 	return err;
 }
 
-int agent_land(struct process *p, pid_t tid, const struct agent_settings *settings, struct stub_run *l)
+int agent_land(struct process *p, pid_t tid, const struct agent_settings *settings,
+	       struct stub_run *l)
 {
 	struct code_cave cave;
 	uint8_t *code;
@@ -413,11 +463,14 @@ int agent_land(struct process *p, pid_t tid, const struct agent_settings *settin
 	*l = (struct stub_run){ .pid = p->via, .tid = tid, .hi = UINT64_MAX };
 	p->agent = find_place(p->via);
 	len = stub_code(&code, p->agent);
-	err = !has_addresses(p->via) ? -E2BIG : !p->agent ? -ENOSPC : len ? cave_use(p->via, code, len, &cave) : -ENOMEM;
+	err = !has_addresses(p->via) ? -E2BIG
+	      : !p->agent	     ? -ENOSPC
+	      : len		     ? cave_use(p->via, code, len, &cave)
+				     : -ENOMEM;
 	if (len)
 		free(code);
 	if (!err)
-		err = stub_stop(l, &regs);		/* the way out of execve */
+		err = stub_stop(l, &regs); /* the way out of execve */
 	if (!err)
 		err = stub_send(l, p->via, tid, cave.code, cave.code, cave.end);
 	if (!err)
@@ -443,7 +496,10 @@ int agent_attach(struct process *p, pid_t tid, const struct agent_settings *sett
 
 	p->agent = find_place(p->via);
 	len = stub_code(&code, p->agent);
-	err = !has_addresses(p->via) ? -E2BIG : !p->agent ? -ENOSPC : len ? cave_use(p->via, code, len, &cave) : -ENOMEM;
+	err = !has_addresses(p->via) ? -E2BIG
+	      : !p->agent	     ? -ENOSPC
+	      : len		     ? cave_use(p->via, code, len, &cave)
+				     : -ENOMEM;
 	if (len)
 		free(code);
 	if (err) {
@@ -455,7 +511,7 @@ int agent_attach(struct process *p, pid_t tid, const struct agent_settings *sett
 		stub_none(tid, err);
 	else {
 		err = land(p, &l, settings, true);
-		back = p->wire ? stub_force(&l) : stub_recall(&l);	/* as agent_call() */
+		back = p->wire ? stub_force(&l) : stub_recall(&l); /* as agent_call() */
 	}
 	if (!back)
 		back = cave_clear(p->via, &cave);
@@ -470,7 +526,8 @@ int agent_send(struct process *p, pid_t tid, struct stub_run *l)
 	int err;
 
 	p->wire->mail.state = MAIL_IDLE;
-	err = stub_send(l, p->via, tid, blob + blob_symbol("entry_service"), blob, p->agent + AGENT_BEACON);
+	err = stub_send(l, p->via, tid, blob + blob_symbol("entry_service"), blob,
+			p->agent + AGENT_BEACON);
 	return err ? err : tracer_cont(tid, 0);
 }
 
@@ -482,12 +539,15 @@ int agent_call(struct process *p, pid_t tid, struct wire_call *calls, uint32_t n
 	if (err)
 		return stub_none(tid, err);
 	err = work(p, &p->wire->mail, tid, calls, n);
-	/* It is not asked to go by itself: a program that overwrites the mail would make that take as long as we have patience, for each thread. */
+	/*
+	 * It is not asked to go by itself: a program that overwrites the mail would make that take
+	 * as long as we have patience, for each thread.
+	 */
 	back = stub_force(&l);
 	return err ? err : back;
 }
 
-/* ---- fork ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- fork ---------------------------------------------------------------- */
 
 static void wire_inherit(struct wire_process *to, const struct wire_process *from)
 {
@@ -506,13 +566,17 @@ static void wire_inherit(struct wire_process *to, const struct wire_process *fro
 }
 
 /*
- * As many slots as the parent has: a handler that has interrupted a hook may have forked, and then its thread comes back to that hook here. The stacks that it may be in the middle
- * of are zeros here, and get children like any others.
+ * As many slots as the parent has: a handler that has interrupted a hook may have forked, and then
+ * its thread comes back to that hook here. The stacks that it may be in the middle of are zeros
+ * here, and get children like any others.
  */
-int agent_inherit(struct process *child, struct process *parent, pid_t tid, struct stub_run *filtered)
+int agent_inherit(struct process *child, struct process *parent, pid_t tid,
+		  struct stub_run *filtered)
 {
 	uint32_t slots = shared_slots(&parent->shared), nodes = nodes_count(parent->nodes);
-	struct wire_guard g = plan(filtered && slots < SLOTS_FILTERED ? SLOTS_FILTERED : slots, filtered && nodes < NODES_FILTERED ? NODES_FILTERED : nodes, false);
+	struct wire_guard g = plan(filtered && slots < SLOTS_FILTERED ? SLOTS_FILTERED : slots,
+				   filtered && nodes < NODES_FILTERED ? NODES_FILTERED : nodes,
+				   false);
 	raddr_t blob = parent->agent + AGENT_BLOB;
 	struct stub_run l;
 	int64_t ret;
@@ -521,9 +585,10 @@ int agent_inherit(struct process *child, struct process *parent, pid_t tid, stru
 	child->agent = parent->agent;
 	err = remote_write(child->via, child->agent + AGENT_GUARD, &g, sizeof(g));
 	if (!err)
-		err = stub_send(&l, child->via, tid, blob + blob_symbol("entry_arrive"), blob, parent->agent + AGENT_JOURNAL);
+		err = stub_send(&l, child->via, tid, blob + blob_symbol("entry_arrive"), blob,
+				parent->agent + AGENT_JOURNAL);
 	if (!err)
-		err = stub_call(&l, &ret);		/* rt_sigprocmask */
+		err = stub_call(&l, &ret); /* rt_sigprocmask */
 	if (!err)
 		err = follow(child, &l, &g, parent->nodes);
 	if (!err) {
@@ -532,7 +597,8 @@ int agent_inherit(struct process *child, struct process *parent, pid_t tid, stru
 		child->view = parent->view;
 		child->wire->root = nodes_root(child->nodes);
 		child->wire->no_syscalls = filtered != NULL;
-		err = image_publish(child->image, &child->modules, &child->plant, child->wire, child->agent, &child->view, NULL, NULL);
+		err = image_publish(child->image, &child->modules, &child->plant, child->wire,
+				    child->agent, &child->view, NULL, NULL);
 		if (err == -ENOSPC)
 			err = 0;
 	}
@@ -548,15 +614,16 @@ int agent_inherit(struct process *child, struct process *parent, pid_t tid, stru
 	return err;
 }
 
-/* ---- modules --------------------------------------------------------------------------------------------------------------------- */
+/* ---- modules ------------------------------------------------------------- */
 
-struct reach {				/* how the planter gets at the target */
+struct reach { /* how the planter gets at the target */
 	struct process *p;
 	pid_t tid;
-	struct wire_mail *mail;		/* NULL: nobody serves ... */
-	agent_caller *caller;		/* ... but somebody can be made to; or NULL: all threads are stopped ... */
+	struct wire_mail *mail; /* NULL: nobody serves ... */
+	/* ... but somebody can be made to; or NULL: all threads are stopped ... */
+	agent_caller *caller;
 	void *ctx;
-	const raddr_t *pc;		/* ... here */
+	const raddr_t *pc; /* ... here */
 	size_t n;
 };
 
@@ -577,9 +644,11 @@ static ssize_t reach_read(void *ctx, raddr_t addr, void *buf, size_t len)
 	return remote_read(((struct reach *)ctx)->p->via, addr, buf, len);
 }
 
-#define JUMP_REACH 0x7ff00000ull	/* of a rel32, with a margin */
+#define JUMP_REACH 0x7ff00000ull /* of a rel32, with a margin */
 
-/* A hole of LEN bytes from which every byte of [LO, HI) is within a 32-bit jump, the nearest one. */
+/*
+ * A hole of LEN bytes from which every byte of [LO, HI) is within a 32-bit jump, the nearest one.
+ */
 static raddr_t find_hole(const struct maps *maps, raddr_t lo, raddr_t hi, size_t len)
 {
 	raddr_t best = 0, distance = UINT64_MAX, end = 65536;
@@ -590,7 +659,8 @@ static raddr_t find_hole(const struct maps *maps, raddr_t lo, raddr_t hi, size_t
 		if (i < maps->count && (maps->map[i].start >> 47))
 			break;
 		if (next > end && next - end >= len + 2 * 4096) {
-			raddr_t below = next - len - 4096, above = end + 4096, at = below < lo ? below : above;
+			raddr_t below = next - len - 4096, above = end + 4096,
+				at = below < lo ? below : above;
 			raddr_t far = at < lo ? hi - at : at + len - lo;
 
 			if (far < JUMP_REACH && far < distance) {
@@ -607,7 +677,8 @@ static raddr_t find_hole(const struct maps *maps, raddr_t lo, raddr_t hi, size_t
 /* -EEXIST: the program has mapped something there meanwhile. */
 static int map_near_once(struct reach *r, raddr_t lo, raddr_t hi, size_t len, raddr_t *at)
 {
-	struct wire_call call = CALL(SYS_mmap, 0, len, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1ull, 0);
+	struct wire_call call = CALL(SYS_mmap, 0, len, PROT_READ | PROT_EXEC,
+				     MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1ull, 0);
 	struct maps maps;
 	int err = r->mail || r->caller ? maps_read(&maps, r->p->via) : -ENOSPC;
 
@@ -619,7 +690,8 @@ static int map_near_once(struct reach *r, raddr_t lo, raddr_t hi, size_t len, ra
 		return -ENOSPC;
 	err = journal_island(r->p->via, r->p->agent, &r->p->plant, call.arg[0], call.arg[0] + len);
 	if (!err)
-		err = r->mail ? work(r->p, r->mail, r->tid, &call, 1) : r->caller(r->ctx, r->p, &call, 1);
+		err = r->mail ? work(r->p, r->mail, r->tid, &call, 1)
+			      : r->caller(r->ctx, r->p, &call, 1);
 	if (err)
 		return err;
 	if (call.ret == (int64_t)call.arg[0]) {
@@ -641,8 +713,8 @@ static int reach_map_near(void *ctx, raddr_t lo, raddr_t hi, size_t len, raddr_t
 }
 
 /*
- * A thread that ends gives back the chunks in its cache by calling free() on what the program has freed already. Those calls come from libc's text;
- * in a static executable, from this function.
+ * A thread that ends gives back the chunks in its cache by calling free() on what the program has
+ * freed already. Those calls come from libc's text; in a static executable, from this function.
  */
 static void find_libc(struct wire_process *w, const struct module *m)
 {
@@ -652,7 +724,8 @@ static void find_libc(struct wire_process *w, const struct module *m)
 	if (m->roles & MODULE_LIBC) {
 		w->libc_start = m->text_start;
 		w->libc_end = m->text_end;
-	} else if ((m->roles & MODULE_EXE) && elf_is_static(m->elf) && elf_find(m->elf, "__malloc_arena_thread_freeres", &cursor, &symbol)) {
+	} else if ((m->roles & MODULE_EXE) && elf_is_static(m->elf) &&
+		   elf_find(m->elf, "__malloc_arena_thread_freeres", &cursor, &symbol)) {
 		w->libc_start = m->bias + symbol.value;
 		w->libc_end = w->libc_start + symbol.size;
 	}
@@ -671,11 +744,13 @@ static void find_errno(struct wire_process *w, const struct module *m)
 	struct elf_symbol symbol;
 	size_t cursor = 0;
 
-	if ((m->roles & MODULE_LIBC || (m->roles & MODULE_EXE && elf_is_static(m->elf))) && elf_find(m->elf, "__errno_location", &cursor, &symbol))
+	if ((m->roles & MODULE_LIBC || (m->roles & MODULE_EXE && elf_is_static(m->elf))) &&
+	    elf_find(m->elf, "__errno_location", &cursor, &symbol))
 		__atomic_store_n(&w->errno_location, m->bias + symbol.value, __ATOMIC_RELEASE);
 }
 
-static int plant_all(struct process *p, const struct plant_ops *ops, const struct agent_settings *settings)
+static int plant_all(struct process *p, const struct plant_ops *ops,
+		     const struct agent_settings *settings)
 {
 	const struct reach *reach = ops->ctx;
 	raddr_t entry[HOOK_KINDS];
@@ -689,9 +764,11 @@ static int plant_all(struct process *p, const struct plant_ops *ops, const struc
 			continue;
 		if (reach->caller)
 			reach->caller(reach->ctx, p, NULL, 0);
-		if (!p->wire)			/* it has ended, or become another program */
+		if (!p->wire) /* it has ended, or become another program */
 			return -ESRCH;
-		err = in_use(reach, m) ? -EBUSY : plant_module(&p->plant, m, ops, entry, settings->hook, settings->nhooks);
+		err = in_use(reach, m) ? -EBUSY
+				       : plant_module(&p->plant, m, ops, entry, settings->hook,
+						      settings->nhooks);
 		if (err == -EBUSY || err == -ENOSPC) {
 			missed = missed == -EBUSY ? missed : err;
 			continue;
@@ -699,9 +776,12 @@ static int plant_all(struct process *p, const struct plant_ops *ops, const struc
 		if (err < 0)
 			return err;
 		if (m->roles & MODULE_LDSO) {
-			err = plant_function(&p->plant, m, ops, entry, "_dl_debug_state", HOOK_DEBUG_STATE);
+			err = plant_function(&p->plant, m, ops, entry, "_dl_debug_state",
+					     HOOK_DEBUG_STATE);
 			if (err < 0 && err != -ENOENT)
-				message_verbose(1, "libraries that %d loads later are not supervised: %s", p->pid, strerror(-err));
+				message_verbose(
+					1, "libraries that %d loads later are not supervised: %s",
+					p->pid, strerror(-err));
 		}
 		find_libc(p->wire, m);
 		find_errno(p->wire, m);
@@ -725,10 +805,14 @@ static int extend_view(void *ctx, struct image_view *view, const struct image_vi
 {
 	struct reach *r = ctx;
 	struct wire_call call[] = {
-		CALL(SYS_mremap, r->p->agent + AGENT_TABLES + view->rules - 4096, 4096, 4096 + more->rules - view->rules, 0),
-		CALL(SYS_mremap, r->p->agent + AGENT_POOL + view->pool - 4096, 4096, 4096 + more->pool - view->pool, 0),
+		CALL(SYS_mremap, r->p->agent + AGENT_TABLES + view->rules - 4096, 4096,
+		     4096 + more->rules - view->rules, 0),
+		CALL(SYS_mremap, r->p->agent + AGENT_POOL + view->pool - 4096, 4096,
+		     4096 + more->pool - view->pool, 0),
 	};
-	int err = r->mail ? work(r->p, r->mail, r->tid, call, 2) : r->caller ? r->caller(r->ctx, r->p, call, 2) : -ENOSPC;
+	int err = r->mail     ? work(r->p, r->mail, r->tid, call, 2)
+		  : r->caller ? r->caller(r->ctx, r->p, call, 2)
+			      : -ENOSPC;
 
 	if (err)
 		return err;
@@ -741,12 +825,15 @@ static int extend_view(void *ctx, struct image_view *view, const struct image_vi
 
 static void say_no_tables(const struct process *p)
 {
-	message_say("%d: there is no room in its address space for all unwind tables: some stacks end early", (int)p->pid);
+	message_say(
+		"%d: there is no room in its address space for all unwind tables: some stacks end early",
+		(int)p->pid);
 }
 
 static int refresh(struct process *p, struct reach *reach, const struct agent_settings *settings)
 {
-	struct plant_ops ops = { reach_map_near, reach_write, reach_read, reach, reach_note, reach->caller };
+	struct plant_ops ops = { reach_map_near, reach_write, reach_read,
+				 reach,		 reach_note,  reach->caller };
 	struct maps maps;
 	bool overlap = false;
 	int err = maps_read(&maps, p->via), missed;
@@ -754,7 +841,8 @@ static int refresh(struct process *p, struct reach *reach, const struct agent_se
 	if (err)
 		return err;
 	leave_out_agent(&maps, p);
-	err = modules_update(&p->modules, p->via, p->outside, &maps, nodes_count(p->nodes), &overlap);
+	err = modules_update(&p->modules, p->via, p->outside, &maps, nodes_count(p->nodes),
+			     &overlap);
 	maps_release(&maps);
 	if (err < 0)
 		return err;
@@ -771,7 +859,8 @@ static int refresh(struct process *p, struct reach *reach, const struct agent_se
 
 		p->wire->root = root ? root : p->wire->root;
 	}
-	for (size_t i = 0; i < p->modules.count; i++)	/* the one beside the other: both take long where there is much code */
+	/* the one beside the other: both take long where there is much code */
+	for (size_t i = 0; i < p->modules.count; i++)
 		if (p->modules.module[i]->dead == UINT32_MAX && !p->modules.module[i]->planted)
 			plant_prepare(p->modules.module[i]);
 	image_build(p->image, &p->modules);
@@ -780,7 +869,8 @@ static int refresh(struct process *p, struct reach *reach, const struct agent_se
 		return -ESRCH;
 	if (missed && missed != -EBUSY && missed != -ENOSPC)
 		return missed;
-	err = image_publish(p->image, &p->modules, &p->plant, p->wire, p->agent, &p->view, extend_view, reach);
+	err = image_publish(p->image, &p->modules, &p->plant, p->wire, p->agent, &p->view,
+			    extend_view, reach);
 	if (err == -ENOSPC && (reach->mail || reach->caller)) {
 		say_no_tables(p);
 		err = 0;
@@ -788,12 +878,14 @@ static int refresh(struct process *p, struct reach *reach, const struct agent_se
 	return err ? err : missed;
 }
 
-int agent_refresh(struct process *p, pid_t tid, struct wire_mail *mail, const struct agent_settings *settings)
+int agent_refresh(struct process *p, pid_t tid, struct wire_mail *mail,
+		  const struct agent_settings *settings)
 {
 	return refresh(p, &(struct reach){ .p = p, .tid = tid, .mail = mail }, settings);
 }
 
-int agent_refresh_stopped(struct process *p, const raddr_t *pc, size_t n, const struct agent_settings *settings)
+int agent_refresh_stopped(struct process *p, const raddr_t *pc, size_t n,
+			  const struct agent_settings *settings)
 {
 	return refresh(p, &(struct reach){ .p = p, .pc = pc, .n = n }, settings);
 }
@@ -823,12 +915,13 @@ int agent_prepare(struct process *p, const struct agent_settings *settings)
 	return err < 0 ? err : 0;
 }
 
-int agent_plan(struct process *p, agent_caller *caller, void *ctx, const struct agent_settings *settings)
+int agent_plan(struct process *p, agent_caller *caller, void *ctx,
+	       const struct agent_settings *settings)
 {
 	return refresh(p, &(struct reach){ .p = p, .caller = caller, .ctx = ctx }, settings);
 }
 
-struct writer {				/* many small writes into one process */
+struct writer { /* many small writes into one process */
 	pid_t pid;
 	int mem;
 };
@@ -849,7 +942,8 @@ static ssize_t read_mem(void *ctx, raddr_t addr, void *buf, size_t len)
 	return remote_read(((struct writer *)ctx)->pid, addr, buf, len);
 }
 
-static int with_writer(struct process *p, int (*fn)(struct plant *plant, const struct plant_ops *ops))
+static int with_writer(struct process *p,
+		       int (*fn)(struct plant *plant, const struct plant_ops *ops))
 {
 	struct writer w = { p->via, proc_open(p->via, "mem", O_WRONLY) };
 	const struct plant_ops ops = { .write = write_mem, .read = read_mem, .ctx = &w };
@@ -860,19 +954,16 @@ static int with_writer(struct process *p, int (*fn)(struct plant *plant, const s
 	return err;
 }
 
-int agent_plant(struct process *p)
-{
-	return with_writer(p, plant_write);
-}
+int agent_plant(struct process *p) { return with_writer(p, plant_write); }
 
-int agent_uproot(struct process *p)
-{
-	return with_writer(p, plant_uproot);
-}
+int agent_uproot(struct process *p) { return with_writer(p, plant_uproot); }
 
-#define LEAVE_MOST 8			/* mappings at a time: the place is small */
+#define LEAVE_MOST 8 /* mappings at a time: the place is small */
 
-/* The agent's mappings, its private part last: as long as that is there the rest can be found. Returns how many, at most LEAVE_MOST. */
+/*
+ * The agent's mappings, its private part last: as long as that is there the rest can be found.
+ * Returns how many, at most LEAVE_MOST.
+ */
 static size_t agent_mappings(const struct process *p, uint64_t *list)
 {
 	struct maps maps;

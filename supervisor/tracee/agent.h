@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * agent.h - our part inside a target: brought in, given work, kept up with the target's modules, taken out of use.
+ * agent.h - our part inside a target: brought in, given work, kept up with the target's modules,
+ * taken out of use.
  *
- * Everything but the first step happens through a mailbox (wire.h): the thread that serves it runs by itself, so that mtrun may die at any
- * instant. Functions return 0 or -errno; the target's thread is alive and able to go on after each failure.
+ * Everything but the first step happens through a mailbox (wire.h): the thread that serves it runs
+ * by itself, so that mtrun may die at any instant. Functions return 0 or -errno; the target's
+ * thread is alive and able to go on after each failure.
  */
 #ifndef MTRUN_AGENT_H
 #define MTRUN_AGENT_H
@@ -13,70 +15,100 @@
 struct stub_run;
 struct hook_request;
 
-struct agent_settings {			/* how a program is recorded, as the agent is told */
-	uint32_t depth;			/* frames of a stack, at most */
-	bool free_stacks;		/* releases say their stack, too */
-	uint64_t sample;		/* bytes; 0: every allocation */
-	struct hook_request *hook;	/* functions to be hooked by name */
+struct agent_settings {		   /* how a program is recorded, as the agent is told */
+	uint32_t depth;		   /* frames of a stack, at most */
+	bool free_stacks;	   /* releases say their stack, too */
+	uint64_t sample;	   /* bytes; 0: every allocation */
+	struct hook_request *hook; /* functions to be hooked by name */
 	size_t nhooks;
 };
 
 /* What -E2BIG means, of those below that put something into a process. */
-#define AGENT_NO_ADDRESSES "its limit on addresses (RLIMIT_AS, `ulimit -v`) leaves no room for mtrun's part"
+#define AGENT_NO_ADDRESSES \
+	"its limit on addresses (RLIMIT_AS, `ulimit -v`) leaves no room for mtrun's part"
 
 /*
- * A fresh image gets an agent: TID, its only thread, is stopped at PTRACE_EVENT_EXEC and is sent through the bootstrap stub. When this
- * returns 0 the thread runs in the service loop of p->wire->mail and p's hooks are armed but not planted: agent_refresh(), then agent_go(), or, where it may make
- * no system call, stub_take_out(L).
+ * A fresh image gets an agent: TID, its only thread, is stopped at PTRACE_EVENT_EXEC and is sent
+ * through the bootstrap stub. When this returns 0 the thread runs in the service loop of
+ * p->wire->mail and p's hooks are armed but not planted: agent_refresh(), then agent_go(), or,
+ * where it may make no system call, stub_take_out(L).
  */
-int agent_land(struct process *p, pid_t tid, const struct agent_settings *settings, struct stub_run *l) MUST_USE;
-/* A process that runs is to get an agent soon: what can be read of it and takes long is read now, before it is touched. 0 or -errno. */
+int agent_land(struct process *p, pid_t tid, const struct agent_settings *settings,
+	       struct stub_run *l) MUST_USE;
+/*
+ * A process that runs is to get an agent soon: what can be read of it and takes long is read now,
+ * before it is touched. 0 or -errno.
+ */
 int agent_prepare(struct process *p, const struct agent_settings *settings) MUST_USE;
 /*
- * The same for a process that runs: TID, stopped by tracer_interrupt(), is sent through the bootstrap stub and put back where it was: in any case it runs on, and
- * reports a stop before it executes anything. The hooks are not armed.
+ * The same for a process that runs: TID, stopped by tracer_interrupt(), is sent through the
+ * bootstrap stub and put back where it was: in any case it runs on, and reports a stop before it
+ * executes anything. The hooks are not armed.
  */
 int agent_attach(struct process *p, pid_t tid, const struct agent_settings *settings) MUST_USE;
-/* TID, stopped anywhere, is sent into the service loop of p->wire->mail. stub_take_out(L) brings it back. */
+/*
+ * TID, stopped anywhere, is sent into the service loop of p->wire->mail. stub_take_out(L) brings it
+ * back.
+ */
 int agent_send(struct process *p, pid_t tid, struct stub_run *l) MUST_USE;
-/* TID, stopped in the same way and out of the trampoline, makes the N calls for us, and is put back. */
+/*
+ * TID, stopped in the same way and out of the trampoline, makes the N calls for us, and is put
+ * back.
+ */
 int agent_call(struct process *p, pid_t tid, struct wire_call *calls, uint32_t n) MUST_USE;
-int agent_arm(const struct process *p, bool on) MUST_USE;	/* the hooks record from now on, unless P is off (off.c); or do nothing */
+/* the hooks record from now on, unless P is off (off.c); or do nothing */
+int agent_arm(const struct process *p, bool on) MUST_USE;
 /*
- * CHILD was forked from PARENT, its first thread TID is stopped at its beginning: it gets rings and stacks of its own, and has its parent's tables and hooks. FILTERED, if not
- * NULL: its hooks are to make no system call, and when this returns 0 it is in the service loop, to be taken out by stub_take_out(FILTERED).
+ * CHILD was forked from PARENT, its first thread TID is stopped at its beginning: it gets rings and
+ * stacks of its own, and has its parent's tables and hooks. FILTERED, if not NULL: its hooks are to
+ * make no system call, and when this returns 0 it is in the service loop, to be taken out by
+ * stub_take_out(FILTERED).
  */
-int agent_inherit(struct process *child, struct process *parent, pid_t tid, struct stub_run *filtered) MUST_USE;
+int agent_inherit(struct process *child, struct process *parent, pid_t tid,
+		  struct stub_run *filtered) MUST_USE;
 
-/* Objects came or went: brings modules, unwind tables and hooks up to date, with TID serving MAIL. */
-int agent_refresh(struct process *p, pid_t tid, struct wire_mail *mail, const struct agent_settings *settings) MUST_USE;
 /*
- * The same with all threads stopped, at the N addresses PC, and none at our service: no memory can be mapped, so hooks go into the islands that there are (-ENOSPC:
- * not all have room; the next agent_refresh() brings the others), and not into a module that a thread is in (-EBUSY).
+ * Objects came or went: brings modules, unwind tables and hooks up to date, with TID serving MAIL.
  */
-int agent_refresh_stopped(struct process *p, const raddr_t *pc, size_t n, const struct agent_settings *settings) MUST_USE;
+int agent_refresh(struct process *p, pid_t tid, struct wire_mail *mail,
+		  const struct agent_settings *settings) MUST_USE;
 /*
- * The same with all threads running: everything is made ready, CALLER has one of them make calls for us; but no function is redirected before agent_plant(), which wants all
- * threads stopped, none within the bytes to be overwritten (plant_moved_pc()). CALLER is called now and then for nothing (N is 0), so that no event waits long.
+ * The same with all threads stopped, at the N addresses PC, and none at our service: no memory can
+ * be mapped, so hooks go into the islands that there are (-ENOSPC: not all have room; the next
+ * agent_refresh() brings the others), and not into a module that a thread is in (-EBUSY).
+ */
+int agent_refresh_stopped(struct process *p, const raddr_t *pc, size_t n,
+			  const struct agent_settings *settings) MUST_USE;
+/*
+ * The same with all threads running: everything is made ready, CALLER has one of them make calls
+ * for us; but no function is redirected before agent_plant(), which wants all threads stopped, none
+ * within the bytes to be overwritten (plant_moved_pc()). CALLER is called now and then for nothing
+ * (N is 0), so that no event waits long.
  */
 typedef int agent_caller(void *ctx, struct process *p, struct wire_call *calls, uint32_t n);
-int agent_plan(struct process *p, agent_caller *caller, void *ctx, const struct agent_settings *settings) MUST_USE;
+int agent_plan(struct process *p, agent_caller *caller, void *ctx,
+	       const struct agent_settings *settings) MUST_USE;
 int agent_plant(struct process *p) MUST_USE;
 /* The redirected functions are as they were. All threads stopped, as above (plant_exact_pc()). */
 int agent_uproot(struct process *p) MUST_USE;
 /*
- * Nothing of ours is in use any more: TID, stopped by tracer_interrupt(), unmaps it and is put back as by agent_attach(). It takes several times if there are very many
- * islands: until p->left.
+ * Nothing of ours is in use any more: TID, stopped by tracer_interrupt(), unmaps it and is put back
+ * as by agent_attach(). It takes several times if there are very many islands: until p->left.
  */
 int agent_leave(struct process *p, pid_t tid) MUST_USE;
 /* The thread that serves MAIL goes on. */
 void agent_go(struct wire_mail *mail);
-/* The thread that has ASKED (shared_question.asked) goes on, with the answer in MAIL. False: it has gone on by itself before. */
+/*
+ * The thread that has ASKED (shared_question.asked) goes on, with the answer in MAIL. False: it has
+ * gone on by itself before.
+ */
 bool agent_answer(struct wire_mail *mail, uint32_t asked);
 
-
 struct map;
-/* Whether M is a mapping of ours. (The agent is a range of addresses, most of which is not mapped: others may be in it.) */
+/*
+ * Whether M is a mapping of ours. (The agent is a range of addresses, most of which is not mapped:
+ * others may be in it.)
+ */
 bool agent_owns(const struct process *p, const struct map *m);
 
 #endif

@@ -2,8 +2,10 @@
 /*
  * attach_check.c - says why a process cannot be attached to before anything is done to it.
  *
- * Whether we may is the kernel's to decide, by the users, the capabilities, whether the process is dumpable, its user namespace, and the security modules. It
- * decides in the same way about opening /proc/PID/mem as about PTRACE_SEIZE (PTRACE_MODE_ATTACH), so that is asked; only when it refuses do we look for the reason.
+ * Whether we may is the kernel's to decide, by the users, the capabilities, whether the process is
+ * dumpable, its user namespace, and the security modules. It decides in the same way about opening
+ * /proc/PID/mem as about PTRACE_SEIZE (PTRACE_MODE_ATTACH), so that is asked; only when it refuses
+ * do we look for the reason.
  */
 #include "tracee/attach_check.h"
 
@@ -17,16 +19,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/proc.h"
 #include "symbols/elf.h"
 #include "tracee/keeper.h"
-#include "base/proc.h"
 #include "tracee/program.h"
 
-#define KERNEL_THREAD 0x00200000u	/* PF_KTHREAD of the flags in /proc/PID/stat */
+#define KERNEL_THREAD 0x00200000u /* PF_KTHREAD of the flags in /proc/PID/stat */
 
 struct line {
 	pid_t pid;
-	char comm[PROC_NAME];		/* of PID */
+	char comm[PROC_NAME]; /* of PID */
 	char *why;
 	size_t len;
 };
@@ -36,7 +38,8 @@ static int PRINTF(3, 4) refuse(const struct line *l, int err, const char *format
 	va_list args;
 	int n;
 
-	n = snprintf(l->why, l->len, "cannot attach to %d%s%s%s: ", (int)l->pid, *l->comm ? " ('" : "", l->comm, *l->comm ? "')" : "");
+	n = snprintf(l->why, l->len, "cannot attach to %d%s%s%s: ", (int)l->pid,
+		     *l->comm ? " ('" : "", l->comm, *l->comm ? "')" : "");
 	if (n < 0 || (size_t)n >= l->len)
 		return err;
 	va_start(args, format);
@@ -45,7 +48,7 @@ static int PRINTF(3, 4) refuse(const struct line *l, int err, const char *format
 	return err;
 }
 
-/* ---- what /proc/PID/status says --------------------------------------------------------------------------------------------------- */
+/* ---- what /proc/PID/status says ------------------------------------------ */
 
 static const char *field(const char *status, const char *name)
 {
@@ -88,7 +91,7 @@ static bool is_kernel_thread(pid_t pid)
 	return flags & KERNEL_THREAD;
 }
 
-/* ---- why the kernel refuses -------------------------------------------------------------------------------------------------------- */
+/* ---- why the kernel refuses ---------------------------------------------- */
 
 /* kernel.yama.ptrace_scope; -1: there is no yama. */
 static int yama_scope(void)
@@ -118,7 +121,8 @@ static bool is_dumpable(pid_t pid, const char *status)
 {
 	struct stat st;
 	int fd = proc_open(pid, "stat", O_PATH);
-	bool dumpable = fd < 0 || fstat(fd, &st) < 0 || (long)st.st_uid == strtol(field(status, "Uid"), NULL, 10);
+	bool dumpable = fd < 0 || fstat(fd, &st) < 0 ||
+			(long)st.st_uid == strtol(field(status, "Uid"), NULL, 10);
 
 	if (fd >= 0)
 		close(fd);
@@ -137,23 +141,39 @@ static int refused(const struct line *l, int err, const char *status, const char
 	int scope = yama_scope();
 
 	if (scope == 3)
-		return refuse(l, err, "%s (kernel.yama.ptrace_scope is 3: nobody may attach until the machine is started anew with a lower one)", strerror(-err));
+		return refuse(
+			l, err,
+			"%s (kernel.yama.ptrace_scope is 3: nobody may attach until the machine is started anew with a lower one)",
+			strerror(-err));
 	if (capable)
-		return refuse(l, err, "%s (a security policy forbids it, or it is in another user namespace: run mtrun there, or outside as root)", strerror(-err));
+		return refuse(
+			l, err,
+			"%s (a security policy forbids it, or it is in another user namespace: run mtrun there, or outside as root)",
+			strerror(-err));
 	if (geteuid() == 0)
-		return refuse(l, err, "%s (root here lacks the capability CAP_SYS_PTRACE: give it, as with `docker run --cap-add=SYS_PTRACE`, or run mtrun outside of the container)",
-			      strerror(-err));
+		return refuse(
+			l, err,
+			"%s (root here lacks the capability CAP_SYS_PTRACE: give it, as with `docker run --cap-add=SYS_PTRACE`, or run mtrun outside of the container)",
+			strerror(-err));
 	if (!is_ours(status))
-		return refuse(l, err, "%s (it runs as user %ld: run mtrun as root%s)", strerror(-err), number(status, "Uid"),
+		return refuse(l, err, "%s (it runs as user %ld: run mtrun as root%s)",
+			      strerror(-err), number(status, "Uid"),
 			      number(status, "Uid") ? ", or as that user" : "");
 	if (has_more(status, own) || !is_dumpable(l->pid, status))
-		return refuse(l, err, "%s (it has privileges, or keeps others out by prctl(PR_SET_DUMPABLE): run mtrun as root)", strerror(-err));
+		return refuse(
+			l, err,
+			"%s (it has privileges, or keeps others out by prctl(PR_SET_DUMPABLE): run mtrun as root)",
+			strerror(-err));
 	if (scope == 2)
-		return refuse(l, err, "%s (kernel.yama.ptrace_scope is 2: run mtrun as root)", strerror(-err));
-	if (scope == 1)
-		return refuse(l, err, "%s (kernel.yama.ptrace_scope is 1: run mtrun as root, or set it to 0, or let the program call prctl(PR_SET_PTRACER, ...))",
+		return refuse(l, err, "%s (kernel.yama.ptrace_scope is 2: run mtrun as root)",
 			      strerror(-err));
-	return refuse(l, err, "%s (a security policy forbids it: run mtrun as root)", strerror(-err));
+	if (scope == 1)
+		return refuse(
+			l, err,
+			"%s (kernel.yama.ptrace_scope is 1: run mtrun as root, or set it to 0, or let the program call prctl(PR_SET_PTRACER, ...))",
+			strerror(-err));
+	return refuse(l, err, "%s (a security policy forbids it: run mtrun as root)",
+		      strerror(-err));
 }
 
 static int why_refused(const struct line *l, int err)
@@ -171,9 +191,12 @@ static int why_refused(const struct line *l, int err)
 	return err;
 }
 
-/* ---- the process ------------------------------------------------------------------------------------------------------------------- */
+/* ---- the process --------------------------------------------------------- */
 
-/* What STATUS says of one of its threads. *ALIVE becomes the first that has not ended: the others may at any time. */
+/*
+ * What STATUS says of one of its threads. *ALIVE becomes the first that has not ended: the others
+ * may at any time.
+ */
 static int check_thread(const struct line *l, pid_t tid, const char *status, pid_t *alive)
 {
 	long tracer = number(status, "TracerPid");
@@ -181,13 +204,18 @@ static int check_thread(const struct line *l, pid_t tid, const char *status, pid
 
 	if (tracer) {
 		proc_name((pid_t)tracer, (pid_t)tracer, comm);
-		return refuse(l, -EBUSY, "it is traced already, by %ld ('%s'): end that, or let it detach, first", tracer, comm);
+		return refuse(
+			l, -EBUSY,
+			"it is traced already, by %ld ('%s'): end that, or let it detach, first",
+			tracer, comm);
 	}
 	if (ended(status))
 		return 0;
 	if (number(status, "Seccomp") == 1)
-		return refuse(l, -EPERM, "it has forbidden itself all system calls but four (seccomp's strict mode), and would be killed for one of ours:"
-			      " start it under mtrun");
+		return refuse(
+			l, -EPERM,
+			"it has forbidden itself all system calls but four (seccomp's strict mode), and would be killed for one of ours:"
+			" start it under mtrun");
 	if (!*alive)
 		*alive = tid;
 	return 0;
@@ -212,11 +240,15 @@ static pid_t check_threads(const struct line *l)
 	}
 	free(tid);
 	if (!err && !alive)
-		return refuse(l, -ESRCH, "it has ended, and waits for its parent to take note of it (a zombie)");
+		return refuse(
+			l, -ESRCH,
+			"it has ended, and waits for its parent to take note of it (a zombie)");
 	return err ? err : alive;
 }
 
-/* VIA: a thread of it that lives. Only now, that the kernel lets us: it hides the file otherwise. */
+/*
+ * VIA: a thread of it that lives. Only now, that the kernel lets us: it hides the file otherwise.
+ */
 static int check_program(const struct line *l, pid_t via, bool hooks_given)
 {
 	int err = 0, fd = proc_open(via, "exe", O_RDONLY);
@@ -241,12 +273,15 @@ static int check_kind(const struct line *l, const char *status)
 
 	if (tgid != l->pid) {
 		proc_name((pid_t)tgid, (pid_t)tgid, comm);
-		return refuse(l, -EINVAL, "it is a thread of process %ld ('%s'): -p %ld", tgid, comm, tgid);
+		return refuse(l, -EINVAL, "it is a thread of process %ld ('%s'): -p %ld", tgid,
+			      comm, tgid);
 	}
 	if (l->pid == getpid())
 		return refuse(l, -EINVAL, "it is mtrun itself");
 	if (!strcmp(l->comm, KEEPER_NAME))
-		return refuse(l, -EINVAL, "it is mtrun's own, and keeps the terminal of a program that mtrun has started");
+		return refuse(
+			l, -EINVAL,
+			"it is mtrun's own, and keeps the terminal of a program that mtrun has started");
 	if (proc_read(getpid(), "status", &own) > 0 && number(own, "TracerPid") == l->pid)
 		err = refuse(l, -EINVAL, "it traces this mtrun, and each would wait for the other");
 	free(own);
@@ -274,7 +309,11 @@ int attach_check(pid_t pid, bool hooks_given, char *why, size_t len)
 		return via;
 	fd = proc_open(via, "mem", O_RDONLY);
 	if (fd < 0)
-		return fd == -EACCES || fd == -EPERM ? why_refused(&l, fd) : refuse(&l, fd, "%s", fd == -ESRCH || fd == -ENOENT ? "it has ended" : strerror(-fd));
+		return fd == -EACCES || fd == -EPERM
+			       ? why_refused(&l, fd)
+			       : refuse(&l, fd, "%s",
+					fd == -ESRCH || fd == -ENOENT ? "it has ended"
+								      : strerror(-fd));
 	close(fd);
 	return check_program(&l, via, hooks_given);
 }
@@ -287,6 +326,6 @@ int attach_refused(pid_t pid, int err, char *why, size_t len)
 	proc_name(pid, pid, l.comm);
 	if (err == -ESRCH)
 		return refuse(&l, err, "it has ended");
-	via = check_threads(&l);	/* it has ended or got a tracer since */
+	via = check_threads(&l); /* it has ended or got a tracer since */
 	return via < 0 ? via : why_refused(&l, err);
 }

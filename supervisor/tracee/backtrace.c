@@ -2,16 +2,21 @@
 /*
  * backtrace.c - stacks of stopped threads: libunwind's DWARF interpreter over accessors of ours.
  *
- * libunwind asks three things. Registers: those of the stop, which the caller has taken. Memory: from the process, page by page, kept for
- * the length of one stack. And the unwind information of a pc: we know which module it is in and keep, for each file, a sorted table of its
- * FDEs; libunwind searches that table and reads the FDE itself. So it needs neither .eh_frame_hdr (many static programs and musl's have none)
- * nor symbols nor the file system, and what it computes from an FDE owes nothing to callframe.c: tests compare the two.
+ * libunwind asks three things. Registers: those of the stop, which the caller has taken. Memory:
+ * from the process, page by page, kept for the length of one stack. And the unwind information of a
+ * pc: we know which module it is in and keep, for each file, a sorted table of its FDEs; libunwind
+ * searches that table and reads the FDE itself. So it needs neither .eh_frame_hdr (many static
+ * programs and musl's have none) nor symbols nor the file system, and what it computes from an FDE
+ * owes nothing to callframe.c: tests compare the two.
  *
- * Some code has no FDE of its own: moved instructions in an island of ours (where the state is that of the place they were moved from), and code
- * without call frame information whose rules were read off its instructions (cfi_synthesize.c). For such a pc we write an FDE that says the same as the rule. It lies,
- * like the tables, in a range of addresses that no process has, and is served by the memory accessor.
+ * Some code has no FDE of its own: moved instructions in an island of ours (where the state is that
+ * of the place they were moved from), and code without call frame information whose rules were read
+ * off its instructions (cfi_synthesize.c). For such a pc we write an FDE that says the same as the
+ * rule. It lies, like the tables, in a range of addresses that no process has, and is served by the
+ * memory accessor.
  *
- * Where nothing is known the stack ends; libunwind's guess that rbp is a frame pointer is not taken.
+ * Where nothing is known the stack ends; libunwind's guess that rbp is a frame pointer is not
+ * taken.
  */
 #include "tracee/backtrace.h"
 
@@ -21,56 +26,59 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/proc.h"
+#include "patch/plant.h"
+#include "process/process.h"
+#include "symbols/elf.h"
+#include "symbols/module.h"
 #include "unwind/callframe.h"
 #include "unwind/cfi.h"
-#include "symbols/elf.h"
 #include "unwind/image.h"
-#include "symbols/module.h"
-#include "patch/plant.h"
-#include "base/proc.h"
-#include "process/process.h"
 
 /* Exported by libunwind for accessors such as ours, but in no header of it. */
 #define search_unwind_table UNW_OBJ(dwarf_search_unwind_table)
-extern int search_unwind_table(unw_addr_space_t as, unw_word_t ip, unw_dyn_info_t *di, unw_proc_info_t *pi, int need_unwind_info, void *arg);
+extern int search_unwind_table(unw_addr_space_t as, unw_word_t ip, unw_dyn_info_t *di,
+			       unw_proc_info_t *pi, int need_unwind_info, void *arg);
 
 /* The trampoline's ELF file; absent in programs that do not embed it. */
 extern const uint8_t blob_elf_start[] __attribute__((weak));
 extern const uint8_t blob_elf_end[] __attribute__((weak));
 
-#define FAKE_TABLE 0xdead000000000000ull	/* of the file in use: an address that is no address, on any machine */
-#define FAKE_ENTRY 0xdead800000000000ull	/* an FDE of ours, with a table of its own in front */
-#define PAGE 4096u
-#define PAGES 32u
-#define FILES 64u
+/* of the file in use: an address that is no address, on any machine */
+#define FAKE_TABLE 0xdead000000000000ull
+/* an FDE of ours, with a table of its own in front */
+#define FAKE_ENTRY 0xdead800000000000ull
+#define PAGE	   4096u
+#define PAGES	   32u
+#define FILES	   64u
 
-struct table_entry {			/* as in .eh_frame_hdr */
-	int32_t start, fde;		/* both relative to the module's text */
+struct table_entry {	    /* as in .eh_frame_hdr */
+	int32_t start, fde; /* both relative to the module's text */
 };
 
 /* What is kept of a file: its FDEs in order, and the table that libunwind searches. */
 struct unwind_file {
-	struct elf *elf;		/* counted; NULL: free */
-	uint64_t lo, hi;		/* its code, virtual addresses */
+	struct elf *elf; /* counted; NULL: free */
+	uint64_t lo, hi; /* its code, virtual addresses */
 	struct callframe_list frames;
 	struct elf_bytes section;
 	struct table_entry *table;
-	struct cfi *rules;		/* made when code without FDE is met */
+	struct cfi *rules; /* made when code without FDE is met */
 	struct wire_module module;
-	uint64_t used;			/* when, for eviction */
+	uint64_t used; /* when, for eviction */
 };
 
 struct unwinding {
 	const struct process *process;
 	pid_t tid;
 	const struct user_regs_struct *regs;
-	const struct unwind_file *file;	/* whose table is at FAKE_TABLE */
+	const struct unwind_file *file; /* whose table is at FAKE_TABLE */
 	uint64_t bias;			/* of that file's module */
 	uint8_t entry[512];		/* at FAKE_ENTRY */
 	size_t entry_size;
 	struct page {
 		uint64_t addr;
-		size_t len;		/* 0: free or unreadable */
+		size_t len; /* 0: free or unreadable */
 		uint8_t bytes[PAGE];
 	} page[PAGES];
 };
@@ -78,7 +86,7 @@ struct unwinding {
 static struct unwind_file files[FILES];
 static uint64_t files_clock;
 
-/* ---- files ------------------------------------------------------------------------------------------------------------------ */
+/* ---- files --------------------------------------------------------------- */
 
 static void rules_free(struct cfi *rules)
 {
@@ -114,7 +122,9 @@ static int file_read(struct unwind_file *f, struct elf *elf, uint64_t lo, uint64
 
 	*f = (struct unwind_file){ .lo = lo, .hi = hi };
 	if (elf_eh_frame(elf, &f->section, &hdr))
-		source = (struct callframe_source){ .data = f->section.bytes, .size = f->section.size, .vaddr = f->section.vaddr };
+		source = (struct callframe_source){ .data = f->section.bytes,
+						    .size = f->section.size,
+						    .vaddr = f->section.vaddr };
 	else
 		f->section.size = 0;
 	rc = callframe_scan(&f->frames, &source, lo, hi);
@@ -158,7 +168,8 @@ static struct elf *blob_elf(void)
 	int error;
 
 	if (!elf && blob_elf_start)
-		elf = elf_from_bytes(blob_elf_start, (size_t)(blob_elf_end - blob_elf_start), &error);
+		elf = elf_from_bytes(blob_elf_start, (size_t)(blob_elf_end - blob_elf_start),
+				     &error);
 	return elf;
 }
 
@@ -188,7 +199,9 @@ static const struct wire_rule *synthesized_rule(struct unwind_file *f, uint32_t 
 {
 	if (!f->rules) {
 		struct cfi *rules = calloc(1, sizeof(*rules));
-		struct wire_tables *tables = mmap(NULL, sizeof(*tables), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+		struct wire_tables *tables = mmap(NULL, sizeof(*tables), PROT_READ | PROT_WRITE,
+						  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
+						  0);
 
 		if (!rules || tables == MAP_FAILED || cfi_init(rules, tables, WIRE_POOL)) {
 			free(rules);
@@ -203,7 +216,7 @@ static const struct wire_rule *synthesized_rule(struct unwind_file *f, uint32_t 
 	return f->module.nrows ? cfi_lookup(f->rules, &f->module, f->lo + offset) : NULL;
 }
 
-/* ---- an FDE of ours --------------------------------------------------------------------------------------------------------- */
+/* ---- an FDE of ours ------------------------------------------------------ */
 
 struct writer {
 	uint8_t *p, *end;
@@ -242,17 +255,16 @@ static uint8_t *put_expression(struct writer *w, unsigned dwarf, int64_t offset)
 	return len;
 }
 
-static void end_expression(struct writer *w, uint8_t *len)
-{
-	*len = (uint8_t)(w->p - len - 1);
-}
+static void end_expression(struct writer *w, uint8_t *len) { *len = (uint8_t)(w->p - len - 1); }
 
 static const uint8_t dwarf_reg[WIRE_REGS] = { 6, 3, 12, 13, 14, 15 };
 
 static void put_cfa(struct writer *w, const struct wire_rule *r)
 {
-	static const uint8_t plt[] = { 0x80, 0x00, 0x3f, 0x1a }, plt_end[] = { 0x2a, 0x33, 0x24, 0x22 };
-	static const uint8_t scratch[] = { 8, 9, 10, 11, 12, 13, 14, 15, 5, 4, 6, 3, 1, 0, 2 };	/* gregs' index -> DWARF's number */
+	static const uint8_t plt[] = { 0x80, 0x00, 0x3f, 0x1a },
+			     plt_end[] = { 0x2a, 0x33, 0x24, 0x22 };
+	/* gregs' index -> DWARF's number */
+	static const uint8_t scratch[] = { 8, 9, 10, 11, 12, 13, 14, 15, 5, 4, 6, 3, 1, 0, 2 };
 	unsigned dwarf = 7;
 	uint8_t *len;
 
@@ -266,7 +278,7 @@ static void put_cfa(struct writer *w, const struct wire_rule *r)
 	len = put_expression(w, dwarf, r->cfa_off);
 	if (r->cfa == CFA_RBP_DEREF || r->cfa == CFA_RSP_DEREF || r->cfa == CFA_REG_DEREF) {
 		put(w, 0x06, 1);
-		put(w, 0x11, 1);				/* consts deref; plus */
+		put(w, 0x11, 1); /* consts deref; plus */
 		put_sleb(w, r->deref);
 		put(w, 0x22, 1);
 	} else if (r->cfa == CFA_PLT) {
@@ -291,7 +303,8 @@ static void put_saved(struct writer *w, unsigned dwarf, unsigned base, int64_t o
 
 static void put_rule(struct writer *w, const struct wire_rule *r)
 {
-	static const uint8_t greg[] = { 13, 12, 14, 11, 9, 8, 10, 15, 0, 1, 2, 3, 4, 5, 6, 7, 16 };	/* DWARF's number -> gregs' index */
+	/* DWARF's number -> gregs' index */
+	static const uint8_t greg[] = { 13, 12, 14, 11, 9, 8, 10, 15, 0, 1, 2, 3, 4, 5, 6, 7, 16 };
 
 	if (r->cfa == CFA_END) {
 		put(w, 0x07, 1);
@@ -316,18 +329,23 @@ static void put_rule(struct writer *w, const struct wire_rule *r)
 		} else if (r->from_rbp & 1u << i)
 			put_saved(w, dwarf_reg[i], 6, r->off[i] * 8);
 		else {
-			put(w, 0x11, 1);			/* offset_extended_sf, in units of -8 */
+			/* offset_extended_sf, in units of -8 */
+			put(w, 0x11, 1);
 			put(w, dwarf_reg[i], 1);
 			put_sleb(w, -r->off[i]);
 		}
 	}
 }
 
-/* At FAKE_ENTRY: a table of one entry (8 bytes), a CIE, an FDE for the one byte at IP that says what RULE says. */
+/*
+ * At FAKE_ENTRY: a table of one entry (8 bytes), a CIE, an FDE for the one byte at IP that says
+ * what RULE says.
+ */
 enum { CIE_AT = 8 };
 static void write_entry(struct unwinding *u, uint64_t ip, const struct wire_rule *rule)
 {
-	static const uint8_t start[] = { 1, 0x78, 16, 1, 0x00, 0x0c, 7, 8, 0x90, 1 };	/* factors 1 and -8; RA 16; absolute; cfa rsp+8; RA at -8 */
+	/* factors 1 and -8; RA 16; absolute; cfa rsp+8; RA at -8 */
+	static const uint8_t start[] = { 1, 0x78, 16, 1, 0x00, 0x0c, 7, 8, 0x90, 1 };
 	struct writer w = { .p = u->entry + CIE_AT, .end = u->entry + sizeof(u->entry) - 8 };
 	uint8_t *cie = w.p, *fde;
 	struct table_entry one;
@@ -359,16 +377,20 @@ static void write_entry(struct unwinding *u, uint64_t ip, const struct wire_rule
 	u->entry_size = (size_t)(w.p - u->entry) + 8;
 }
 
-/* ---- what libunwind asks ----------------------------------------------------------------------------------------------------- */
+/* ---- what libunwind asks ------------------------------------------------- */
 
 /*
- * A search in a table of one whose segment base is FAKE_ENTRY: the FDE is found relative to it. The table's start is relative to it as well, and an
- * offset has 32 bits only, hence the two steps: the entry's start is 0 and IP is given as the base.
+ * A search in a table of one whose segment base is FAKE_ENTRY: the FDE is found relative to it. The
+ * table's start is relative to it as well, and an offset has 32 bits only, hence the two steps: the
+ * entry's start is 0 and IP is given as the base.
  */
-static int find_synthetic(struct unwinding *u, unw_addr_space_t as, unw_word_t ip, unw_proc_info_t *pi, int need, const struct wire_rule *rule)
+static int find_synthetic(struct unwinding *u, unw_addr_space_t as, unw_word_t ip,
+			  unw_proc_info_t *pi, int need, const struct wire_rule *rule)
 {
 	unw_dyn_info_t di = {
-		.start_ip = 0, .end_ip = UINT64_MAX, .format = UNW_INFO_FORMAT_IP_OFFSET,
+		.start_ip = 0,
+		.end_ip = UINT64_MAX,
+		.format = UNW_INFO_FORMAT_IP_OFFSET,
 		.u.rti = { .segbase = FAKE_ENTRY, .table_len = 1, .table_data = FAKE_ENTRY },
 	};
 
@@ -379,7 +401,8 @@ static int find_synthetic(struct unwinding *u, unw_addr_space_t as, unw_word_t i
 	return search_unwind_table(as, ip, &di, pi, need, u);
 }
 
-static int find_proc_info(unw_addr_space_t as, unw_word_t ip, unw_proc_info_t *pi, int need, void *arg)
+static int find_proc_info(unw_addr_space_t as, unw_word_t ip, unw_proc_info_t *pi, int need,
+			  void *arg)
 {
 	struct unwinding *u = arg;
 	static const struct wire_rule outermost = { .cfa = CFA_END };
@@ -462,15 +485,20 @@ static int access_mem(unw_addr_space_t as, unw_word_t addr, unw_word_t *value, i
 	if (addr - FAKE_ENTRY < sizeof(u->entry))
 		ok = read_from(u->entry, u->entry_size, addr - FAKE_ENTRY, value);
 	else if (addr - FAKE_TABLE < FAKE_ENTRY - FAKE_TABLE)
-		ok = u->file && read_from((const uint8_t *)u->file->table, u->file->frames.count * sizeof(struct table_entry), addr - FAKE_TABLE, value);
-	else if (u->file && u->file->section.size && addr - (u->bias + u->file->section.vaddr) < u->file->section.size)
-		ok = read_from(u->file->section.bytes, u->file->section.size, addr - (u->bias + u->file->section.vaddr), value);
+		ok = u->file && read_from((const uint8_t *)u->file->table,
+					  u->file->frames.count * sizeof(struct table_entry),
+					  addr - FAKE_TABLE, value);
+	else if (u->file && u->file->section.size &&
+		 addr - (u->bias + u->file->section.vaddr) < u->file->section.size)
+		ok = read_from(u->file->section.bytes, u->file->section.size,
+			       addr - (u->bias + u->file->section.vaddr), value);
 	else
 		ok = read_process(u, addr, value);
 	return ok ? 0 : -UNW_EINVAL;
 }
 
-static int access_reg(unw_addr_space_t as, unw_regnum_t reg, unw_word_t *value, int write, void *arg)
+static int access_reg(unw_addr_space_t as, unw_regnum_t reg, unw_word_t *value, int write,
+		      void *arg)
 {
 	const struct user_regs_struct *r = ((struct unwinding *)arg)->regs;
 
@@ -500,7 +528,8 @@ static int access_reg(unw_addr_space_t as, unw_regnum_t reg, unw_word_t *value, 
 	return 0;
 }
 
-static int access_fpreg(unw_addr_space_t as, unw_regnum_t reg, unw_fpreg_t *value, int write, void *arg)
+static int access_fpreg(unw_addr_space_t as, unw_regnum_t reg, unw_fpreg_t *value, int write,
+			void *arg)
 {
 	(void)as, (void)reg, (void)value, (void)write, (void)arg;
 	return -UNW_EBADREG;
@@ -512,7 +541,8 @@ static int no_resume(unw_addr_space_t as, unw_cursor_t *cursor, void *arg)
 	return -UNW_EINVAL;
 }
 
-static int no_name(unw_addr_space_t as, unw_word_t ip, char *name, size_t size, unw_word_t *offset, void *arg)
+static int no_name(unw_addr_space_t as, unw_word_t ip, char *name, size_t size, unw_word_t *offset,
+		   void *arg)
 {
 	(void)as, (void)ip, (void)name, (void)size, (void)offset, (void)arg;
 	return -UNW_ENOINFO;
@@ -520,7 +550,9 @@ static int no_name(unw_addr_space_t as, unw_word_t ip, char *name, size_t size, 
 
 static unw_addr_space_t address_space(void)
 {
-	static unw_accessors_t accessors = { find_proc_info, put_unwind_info, no_dyn_info, access_mem, access_reg, access_fpreg, no_resume, no_name };
+	static unw_accessors_t accessors = { find_proc_info, put_unwind_info, no_dyn_info,
+					     access_mem,     access_reg,      access_fpreg,
+					     no_resume,	     no_name };
 	static unw_addr_space_t as;
 
 	if (!as) {
@@ -531,7 +563,7 @@ static unw_addr_space_t address_space(void)
 	return as;
 }
 
-/* ---- stacks ----------------------------------------------------------------------------------------------------------------- */
+/* ---- stacks -------------------------------------------------------------- */
 
 /* The frame at CURSOR. EXACT: its pc was interrupted. */
 static struct unwind_frame frame_at(const struct process *p, unw_cursor_t *cursor, bool exact)
@@ -547,7 +579,8 @@ static struct unwind_frame frame_at(const struct process *p, unw_cursor_t *curso
 	return f;
 }
 
-ssize_t unwind_frames(const struct process *p, pid_t tid, const struct user_regs_struct *regs, struct unwind_frame *frame, size_t max, bool *complete)
+ssize_t unwind_frames(const struct process *p, pid_t tid, const struct user_regs_struct *regs,
+		      struct unwind_frame *frame, size_t max, bool *complete)
 {
 	unw_addr_space_t as = address_space();
 	struct unwinding *u = as ? calloc(1, sizeof(*u)) : NULL;
@@ -571,7 +604,8 @@ ssize_t unwind_frames(const struct process *p, pid_t tid, const struct user_regs
 		step = unw_step(&cursor);
 		if (step <= 0)
 			break;
-		exact = unw_is_signal_frame(&cursor) > 0;	/* of the frame just reached: a signal interrupted it */
+		/* of the frame just reached: a signal interrupted it */
+		exact = unw_is_signal_frame(&cursor) > 0;
 		if (!unw_get_reg(&cursor, UNW_REG_SP, &sp))
 			frame[n - 1].cfa = sp;
 	}
@@ -581,9 +615,11 @@ ssize_t unwind_frames(const struct process *p, pid_t tid, const struct user_regs
 	return (ssize_t)n;
 }
 
-int unwind_stack(struct process *p, pid_t tid, const struct user_regs_struct *regs, uint64_t *pc, size_t max)
+int unwind_stack(struct process *p, pid_t tid, const struct user_regs_struct *regs, uint64_t *pc,
+		 size_t max)
 {
-	struct unwind_frame *frame = reallocarray(NULL, max + 16, sizeof(*frame));	/* with room for those that are passed over */
+	/* with room for those that are passed over */
+	struct unwind_frame *frame = reallocarray(NULL, max + 16, sizeof(*frame));
 	ssize_t n;
 	size_t count = 0;
 

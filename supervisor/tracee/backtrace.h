@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * backtrace.h - the stack of a stopped thread, through libunwind's remote unwinding. It makes no ptrace call: the registers are given, memory
- * is read by remote_read(). Frames of the trampoline are passed over, a pc in a moved instruction is given as where it was moved from.
+ * backtrace.h - the stack of a stopped thread, through libunwind's remote unwinding. It makes no
+ * ptrace call: the registers are given, memory is read by remote_read(). Frames of the trampoline
+ * are passed over, a pc in a moved instruction is given as where it was moved from.
  */
 #ifndef MTRUN_UNWIND_H
 #define MTRUN_UNWIND_H
@@ -13,20 +14,27 @@
 struct process;
 
 struct unwind_frame {
-	raddr_t pc;			/* an island's translated to the function it belongs to */
-	raddr_t cfa;			/* rsp in the caller, before its next push; 0: not known */
-	bool exact;			/* the pc itself was about to run; otherwise it is a return address */
-	bool ours;			/* in the trampoline */
+	raddr_t pc;  /* an island's translated to the function it belongs to */
+	raddr_t cfa; /* rsp in the caller, before its next push; 0: not known */
+	/* the pc itself was about to run; otherwise it is a return address */
+	bool exact;
+	bool ours; /* in the trampoline */
 };
 
-/* All frames, leaf first. Returns how many (at least 1), or -errno. *COMPLETE, if not NULL: the outermost one was reached. */
-ssize_t unwind_frames(const struct process *p, pid_t tid, const struct user_regs_struct *regs, struct unwind_frame *frame, size_t max, bool *complete) MUST_USE;
+/*
+ * All frames, leaf first. Returns how many (at least 1), or -errno. *COMPLETE, if not NULL: the
+ * outermost one was reached.
+ */
+ssize_t unwind_frames(const struct process *p, pid_t tid, const struct user_regs_struct *regs,
+		      struct unwind_frame *frame, size_t max, bool *complete) MUST_USE;
 
 /*
- * The program's own frames, leaf first: pc[0] is exact, the others are return addresses, or exact with WIRE_PC_EXACT set where a signal
- * interrupted. Where the thread is inside the trampoline, pc[0] lies in the call that led there. Returns how many, or -errno.
+ * The program's own frames, leaf first: pc[0] is exact, the others are return addresses, or exact
+ * with WIRE_PC_EXACT set where a signal interrupted. Where the thread is inside the trampoline,
+ * pc[0] lies in the call that led there. Returns how many, or -errno.
  */
-int unwind_stack(struct process *p, pid_t tid, const struct user_regs_struct *regs, uint64_t *pc, size_t max) MUST_USE;
+int unwind_stack(struct process *p, pid_t tid, const struct user_regs_struct *regs, uint64_t *pc,
+		 size_t max) MUST_USE;
 
 /* Gives back the tables that are kept about files between calls. */
 void backtrace_release(void);

@@ -2,13 +2,16 @@
 /*
  * fault_fixup.c - a stack walk in the target has read memory that is no longer there.
  *
- * The walk proves a page once and reads it often (inject/walk.c). Between the two the page may go in a way that no hook sees, or while another thread reads it. Natively
- * nothing would have read there, so the program must not get the signal. The loads concerned are listed in the trampoline's section .loads, and each
- * is `mov r64, [..]`: its register gets the value that stands for a failed load, and the thread goes on behind it. The list and the instruction are read from the
- * trampoline that we carry, not from the target's copy.
+ * The walk proves a page once and reads it often (inject/walk.c). Between the two the page may go
+ * in a way that no hook sees, or while another thread reads it. Natively nothing would have read
+ * there, so the program must not get the signal. The loads concerned are listed in the trampoline's
+ * section .loads, and each is `mov r64, [..]`: its register gets the value that stands for a failed
+ * load, and the thread goes on behind it. The list and the instruction are read from the trampoline
+ * that we carry, not from the target's copy.
  *
- * The kernel has looked at the signal's disposition before we are told: a thread that blocks or ignores SIGSEGV has lost that. So this is for what cannot
- * be known before; whoever can know makes the threads forget (stacks_forget).
+ * The kernel has looked at the signal's disposition before we are told: a thread that blocks or
+ * ignores SIGSEGV has lost that. So this is for what cannot be known before; whoever can know makes
+ * the threads forget (stacks_forget).
  */
 #include "tracee/fault_fixup.h"
 
@@ -16,10 +19,10 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "unwind/image.h"
 #include "tracee/tracer.h"
+#include "unwind/image.h"
 
-#define LOAD_FAILED (~0ull)		/* as in inject/walk.c */
+#define LOAD_FAILED (~0ull) /* as in inject/walk.c */
 
 void fault_fixup_forget(struct process *p)
 {
@@ -29,7 +32,9 @@ void fault_fixup_forget(struct process *p)
 		__atomic_store_n(&p->wire->thread[i].stale, 1, __ATOMIC_SEQ_CST);
 }
 
-/* The instruction behind the load at offset AT of the trampoline; 0: there is none of them at AT. */
+/*
+ * The instruction behind the load at offset AT of the trampoline; 0: there is none of them at AT.
+ */
 static raddr_t load_end(raddr_t at)
 {
 	raddr_t entry = blob_symbol("loads_start"), end = blob_symbol("loads_end");
@@ -47,14 +52,19 @@ static raddr_t load_end(raddr_t at)
 	return 0;
 }
 
-/* Where REGS has the register that the load at offset AT is into. NULL: that is another instruction. */
+/*
+ * Where REGS has the register that the load at offset AT is into. NULL: that is another
+ * instruction.
+ */
 static unsigned long long *load_target(struct user_regs_struct *regs, raddr_t at)
 {
-	unsigned long long *const reg[] = { &regs->rax, &regs->rcx, &regs->rdx, &regs->rbx, &regs->rsp, &regs->rbp, &regs->rsi, &regs->rdi,
-					    &regs->r8, &regs->r9, &regs->r10, &regs->r11, &regs->r12, &regs->r13, &regs->r14, &regs->r15 };
+	unsigned long long *const reg[] = { &regs->rax, &regs->rcx, &regs->rdx, &regs->rbx,
+					    &regs->rsp, &regs->rbp, &regs->rsi, &regs->rdi,
+					    &regs->r8,	&regs->r9,  &regs->r10, &regs->r11,
+					    &regs->r12, &regs->r13, &regs->r14, &regs->r15 };
 	const uint8_t *insn = blob_bytes(at, 3);
 
-	if (!insn || (insn[0] & 0xf8) != 0x48 || insn[1] != 0x8b)	/* REX.W, mov r64, r/m64 */
+	if (!insn || (insn[0] & 0xf8) != 0x48 || insn[1] != 0x8b) /* REX.W, mov r64, r/m64 */
 		return NULL;
 	return reg[(insn[0] & 4) << 1 | (insn[2] >> 3 & 7)];
 }
@@ -66,7 +76,8 @@ bool fault_fixup_end_fault(struct process *p, pid_t tid, int signal)
 	raddr_t at, next;
 	int code;
 
-	if ((signal != SIGSEGV && signal != SIGBUS) || !p->agent || !p->wire || tracer_get_regs(tid, &regs) < 0)
+	if ((signal != SIGSEGV && signal != SIGBUS) || !p->agent || !p->wire ||
+	    tracer_get_regs(tid, &regs) < 0)
 		return false;
 	at = regs.rip - (p->agent + AGENT_BLOB);
 	next = at < AGENT_BEACON - AGENT_BLOB ? load_end(at) : 0;

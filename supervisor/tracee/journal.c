@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 /*
- * journal.c - the record of planted functions and islands in the agent, written before the deed, and read by whoever comes after our death.
+ * journal.c - the record of planted functions and islands in the agent, written before the deed,
+ * and read by whoever comes after our death.
  *
- * It lies in the process' private memory, so that a forked child has it, too. The program can write there. So a record counts only where it fits what is in place: a function's entry holds the jump to a stub in one
- * of the islands, in an executable mapping; an island is an anonymous r-x mapping of just these bounds, empty or beginning with a hook of this agent's.
+ * It lies in the process' private memory, so that a forked child has it, too. The program can write
+ * there. So a record counts only where it fits what is in place: a function's entry holds the jump
+ * to a stub in one of the islands, in an executable mapping; an island is an anonymous r-x mapping
+ * of just these bounds, empty or beginning with a hook of this agent's.
  */
 #include "tracee/journal.h"
 
@@ -11,15 +14,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "patch/patch.h"
 #include "base/proc.h"
+#include "patch/patch.h"
 
-/* ---- writing ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- writing ------------------------------------------------------------- */
 
-static raddr_t at(raddr_t agent, size_t offset)
-{
-	return agent + AGENT_JOURNAL + offset;
-}
+static raddr_t at(raddr_t agent, size_t offset) { return agent + AGENT_JOURNAL + offset; }
 
 int journal_write(pid_t pid, raddr_t agent, const struct plant *plant)
 {
@@ -31,18 +31,26 @@ int journal_write(pid_t pid, raddr_t agent, const struct plant *plant)
 		err = -ENOSPC;
 	for (size_t i = 0; i < plant->count && !err; i++) {
 		const struct planted *p = &plant->planted[i];
-		struct wire_plant w = { .entry = p->entry, .stub = p->stub, .orig = p->orig, .nbytes = p->nbytes, .ninsn = p->ninsn };
+		struct wire_plant w = { .entry = p->entry,
+					.stub = p->stub,
+					.orig = p->orig,
+					.nbytes = p->nbytes,
+					.ninsn = p->ninsn };
 
-		_Static_assert(sizeof(w.original) == sizeof(p->original) && sizeof(w.insn) == sizeof(p->insn), "a record holds what a planted function has");
+		_Static_assert(sizeof(w.original) == sizeof(p->original) &&
+				       sizeof(w.insn) == sizeof(p->insn),
+			       "a record holds what a planted function has");
 		memcpy(w.original, p->original, sizeof(w.original));
 		memcpy(w.patched, p->patched, sizeof(w.patched));
 		memcpy(w.insn, p->insn, sizeof(w.insn));
 		list[i] = w;
 	}
 	if (!err)
-		err = remote_write(pid, at(agent, offsetof(struct wire_journal, plant)), list, plant->count * sizeof(*list));
+		err = remote_write(pid, at(agent, offsetof(struct wire_journal, plant)), list,
+				   plant->count * sizeof(*list));
 	if (!err)
-		err = remote_write(pid, at(agent, offsetof(struct wire_journal, plants)), &count, sizeof(count));
+		err = remote_write(pid, at(agent, offsetof(struct wire_journal, plants)), &count,
+				   sizeof(count));
 	free(list);
 	return err;
 }
@@ -55,11 +63,16 @@ int journal_island(pid_t pid, raddr_t agent, const struct plant *plant, raddr_t 
 
 	if (plant->nislands >= WIRE_ISLANDS)
 		return -ENOSPC;
-	err = remote_write(pid, at(agent, offsetof(struct wire_journal, island) + plant->nislands * sizeof(island)), island, sizeof(island));
-	return err ? err : remote_write(pid, at(agent, offsetof(struct wire_journal, islands)), &count, sizeof(count));
+	err = remote_write(pid,
+			   at(agent, offsetof(struct wire_journal, island) +
+					     plant->nislands * sizeof(island)),
+			   island, sizeof(island));
+	return err ? err
+		   : remote_write(pid, at(agent, offsetof(struct wire_journal, islands)), &count,
+				  sizeof(count));
 }
 
-/* ---- reading ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- reading ------------------------------------------------------------- */
 
 static uint64_t read_magic(pid_t pid, raddr_t agent)
 {
@@ -68,16 +81,21 @@ static uint64_t read_magic(pid_t pid, raddr_t agent)
 	return remote_read(pid, at(agent, 0), &magic, sizeof(magic)) == sizeof(magic) ? magic : 0;
 }
 
-/* The trampoline's mapping: anonymous, executable, of that size, with an ELF header, and a journal behind it. Before it lies the guard page. */
+/*
+ * The trampoline's mapping: anonymous, executable, of that size, with an ELF header, and a journal
+ * behind it. Before it lies the guard page.
+ */
 static raddr_t find_agent(pid_t pid, const struct maps *maps, uint64_t *magic)
 {
 	for (size_t i = 0; i < maps->count; i++) {
 		const struct map *m = &maps->map[i];
 		char elf[4];
 
-		if (m->inode || m->path[0] || !m->exec || m->write || m->shared || m->end - m->start != AGENT_BEACON - AGENT_BLOB)
+		if (m->inode || m->path[0] || !m->exec || m->write || m->shared ||
+		    m->end - m->start != AGENT_BEACON - AGENT_BLOB)
 			continue;
-		if (remote_read(pid, m->start, elf, sizeof(elf)) != sizeof(elf) || memcmp(elf, "\177ELF", sizeof(elf)) != 0)
+		if (remote_read(pid, m->start, elf, sizeof(elf)) != sizeof(elf) ||
+		    memcmp(elf, "\177ELF", sizeof(elf)) != 0)
 			continue;
 		*magic = read_magic(pid, m->start - AGENT_BLOB);
 		if ((*magic ^ WIRE_MAGIC) < 1 << 16)
@@ -90,17 +108,20 @@ static raddr_t find_agent(pid_t pid, const struct maps *maps, uint64_t *magic)
 static bool is_old(const struct maps *maps)
 {
 	for (size_t i = 0; i < maps->count; i++)
-		if (maps->map[i].deleted && maps->map[i].exec && !strcmp(maps->map[i].path, "/memfd:mtrun"))
+		if (maps->map[i].deleted && maps->map[i].exec &&
+		    !strcmp(maps->map[i].path, "/memfd:mtrun"))
 			return true;
 	return false;
 }
 
-static bool read_island(pid_t pid, const struct maps *maps, raddr_t agent, raddr_t start, raddr_t end)
+static bool read_island(pid_t pid, const struct maps *maps, raddr_t agent, raddr_t start,
+			raddr_t end)
 {
 	const struct map *m = maps_find(maps, start);
 	uint64_t first;
 
-	if (!m || m->start != start || m->end != end || m->inode || m->path[0] || !m->exec || m->write || m->shared)
+	if (!m || m->start != start || m->end != end || m->inode || m->path[0] || !m->exec ||
+	    m->write || m->shared)
 		return false;
 	if (remote_read(pid, start, &first, sizeof(first)) != sizeof(first))
 		return false;
@@ -126,15 +147,20 @@ static bool in_island(const struct plant *plant, raddr_t at)
 	return false;
 }
 
-/* Whether the record W is of a jump that could have been ours. (Whether it still stands is looked at when it is taken away.) */
+/*
+ * Whether the record W is of a jump that could have been ours. (Whether it still stands is looked
+ * at when it is taken away.)
+ */
 static bool fits(const struct plant *plant, const struct maps *maps, const struct wire_plant *w)
 {
 	const struct map *m = maps_find(maps, w->entry);
 	uint8_t jump[PATCH_JUMP];
 
-	if (!m || !m->exec || w->entry + PATCH_JUMP > m->end || w->nbytes < PATCH_JUMP || w->nbytes > sizeof(w->original) || w->ninsn > 15)
+	if (!m || !m->exec || w->entry + PATCH_JUMP > m->end || w->nbytes < PATCH_JUMP ||
+	    w->nbytes > sizeof(w->original) || w->ninsn > 15)
 		return false;
-	if (!in_island(plant, w->stub) || !in_island(plant, w->orig) || patch_jump(jump, w->entry, w->stub) < 0 || memcmp(jump, w->patched, PATCH_JUMP) != 0)
+	if (!in_island(plant, w->stub) || !in_island(plant, w->orig) ||
+	    patch_jump(jump, w->entry, w->stub) < 0 || memcmp(jump, w->patched, PATCH_JUMP) != 0)
 		return false;
 	for (unsigned i = 0; i <= w->ninsn; i++)
 		if (w->insn[i].from > w->nbytes || w->insn[i].to > PATCH_CODE)
@@ -144,20 +170,26 @@ static bool fits(const struct plant *plant, const struct maps *maps, const struc
 
 static int add_planted(struct plant *plant, const struct wire_plant *w)
 {
-	struct planted *bigger = reallocarray(plant->planted, plant->count + 1, sizeof(*bigger)), *p;
+	struct planted *bigger = reallocarray(plant->planted, plant->count + 1, sizeof(*bigger)),
+		       *p;
 
 	if (!bigger)
 		return -ENOMEM;
 	plant->planted = bigger;
 	p = &bigger[plant->count++];
-	*p = (struct planted){ .entry = w->entry, .nbytes = w->nbytes, .stub = w->stub, .orig = w->orig, .ninsn = w->ninsn };
+	*p = (struct planted){ .entry = w->entry,
+			       .nbytes = w->nbytes,
+			       .stub = w->stub,
+			       .orig = w->orig,
+			       .ninsn = w->ninsn };
 	memcpy(p->original, w->original, sizeof(p->original));
 	memcpy(p->patched, w->patched, sizeof(p->patched));
 	memcpy(p->insn, w->insn, sizeof(p->insn));
 	return 0;
 }
 
-static int take(pid_t pid, const struct maps *maps, raddr_t agent, const struct wire_journal *j, struct plant *plant)
+static int take(pid_t pid, const struct maps *maps, raddr_t agent, const struct wire_journal *j,
+		struct plant *plant)
 {
 	int err = 0;
 

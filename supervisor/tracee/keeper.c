@@ -12,23 +12,30 @@
 #include <unistd.h>
 
 /*
- * A socket tells the keeper everything: a message with a descriptor is a terminal to hold, one without is a good-bye or says that the user's terminal
- * was closed (LEFT, HUNG_UP), its end without a good-bye is mtrun's death. The kernel closes a dead process' files before it tells the parent, so the terminal is put right before
- * the shell that started mtrun looks at it.
+ * A socket tells the keeper everything: a message with a descriptor is a terminal to hold, one
+ * without is a good-bye or says that the user's terminal was closed (LEFT, HUNG_UP), its end
+ * without a good-bye is mtrun's death. The kernel closes a dead process' files before it tells the
+ * parent, so the terminal is put right before the shell that started mtrun looks at it.
  *
- * It is a session of its own: nothing that is typed, and no end of the user's session, reaches it; and it may write to a terminal that is not its own
- * at any time.
+ * It is a session of its own: nothing that is typed, and no end of the user's session, reaches it;
+ * and it may write to a terminal that is not its own at any time.
  */
 enum { USER = 0, SOCKET = 1, MASTER = 2 };	/* its only descriptors */
-enum { HOLD = 'h', LEFT = 'q', HUNG_UP = 'u' };	/* messages */
+enum { HOLD = 'h', LEFT = 'q', HUNG_UP = 'u' }; /* messages */
 
 /* The next message, with its descriptor in *FD or -1; 0: mtrun is gone. */
 static int receive(int *fd)
 {
-	union { struct cmsghdr head; char space[CMSG_SPACE(sizeof(int))]; } control;
+	union {
+		struct cmsghdr head;
+		char space[CMSG_SPACE(sizeof(int))];
+	} control;
 	char byte = 0;
 	struct iovec iov = { &byte, 1 };
-	struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control) };
+	struct msghdr m = { .msg_iov = &iov,
+			    .msg_iovlen = 1,
+			    .msg_control = &control,
+			    .msg_controllen = sizeof(control) };
 	const struct cmsghdr *c;
 	ssize_t n;
 
@@ -65,7 +72,9 @@ static bool put(const char *text, ssize_t len)
 	return true;
 }
 
-/* A program can have closed its terminal and be of its session all the same: it would be hung up. */
+/*
+ * A program can have closed its terminal and be of its session all the same: it would be hung up.
+ */
 static bool has_session(void)
 {
 	pid_t sid;
@@ -106,7 +115,7 @@ static _Noreturn void keep(const struct termios *saved)
 			left = true;
 			continue;
 		}
-		if (fd != MASTER) {		/* it is the first, and got the number by itself */
+		if (fd != MASTER) { /* it is the first, and got the number by itself */
 			dup3(fd, MASTER, O_CLOEXEC);
 			close(fd);
 		}
@@ -119,7 +128,10 @@ static _Noreturn void keep(const struct termios *saved)
 	_exit(0);
 }
 
-/* Its descriptors in their places, all others closed: nobody waits in vain for the end of a pipe that we were given. */
+/*
+ * Its descriptors in their places, all others closed: nobody waits in vain for the end of a pipe
+ * that we were given.
+ */
 static void move_in(int user, int end)
 {
 	int own = fcntl(user, F_DUPFD_CLOEXEC, 3), socket = fcntl(end, F_DUPFD_CLOEXEC, 3);
@@ -155,10 +167,16 @@ int keeper_start(int user, const struct termios *saved)
 
 int keeper_hold(int keeper, int master)
 {
-	union { struct cmsghdr head; char space[CMSG_SPACE(sizeof(int))]; } control = { .head = { .cmsg_len = CMSG_LEN(sizeof(int)) } };
+	union {
+		struct cmsghdr head;
+		char space[CMSG_SPACE(sizeof(int))];
+	} control = { .head = { .cmsg_len = CMSG_LEN(sizeof(int)) } };
 	char message = HOLD;
 	struct iovec iov = { &message, 1 };
-	struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control) };
+	struct msghdr m = { .msg_iov = &iov,
+			    .msg_iovlen = 1,
+			    .msg_control = &control,
+			    .msg_controllen = sizeof(control) };
 
 	control.head.cmsg_level = SOL_SOCKET;
 	control.head.cmsg_type = SCM_RIGHTS;

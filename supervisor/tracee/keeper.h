@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * keeper.h - a small process beside mtrun that holds the program's terminal as well. While mtrun lives it does nothing. When mtrun is gone, however
- * it went, the keeper makes the user's terminal sane again and goes on passing what the program prints, as long as either exists: so the program
+ * keeper.h - a small process beside mtrun that holds the program's terminal as well. While mtrun
+ * lives it does nothing. When mtrun is gone, however it went, the keeper makes the user's terminal
+ * sane again and goes on passing what the program prints, as long as either exists: so the program
  * is never hung up.
  */
 #ifndef MTRUN_KEEPER_H
@@ -11,15 +12,20 @@
 
 #include "base/types.h"
 
-#define KEEPER_NAME "mtrun-keeper"	/* in /proc/PID/comm */
+#define KEEPER_NAME "mtrun-keeper" /* in /proc/PID/comm */
 
-/* USER: the user's terminal; SAVED: how it shall be left. A descriptor for the others, or -errno. */
+/*
+ * USER: the user's terminal; SAVED: how it shall be left. A descriptor for the others, or -errno.
+ */
 int keeper_start(int user, const struct termios *saved) MUST_USE;
 /* The program's terminal is (or is now) MASTER. 0 or -errno. */
 int keeper_hold(int keeper, int master) MUST_USE;
 /* We leave, and have made the user's terminal sane ourselves. */
 void keeper_leave(int keeper);
-/* The user's terminal is gone, and the program's is to go with it: the keeper has ended when this returns. */
+/*
+ * The user's terminal is gone, and the program's is to go with it: the keeper has ended when this
+ * returns.
+ */
 void keeper_end(int keeper);
 
 #endif

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 /*
- * launch.c - finding a program, seeing whether it can be supervised, and starting it as if mtrun were not there.
+ * launch.c - finding a program, seeing whether it can be supervised, and starting it as if mtrun
+ * were not there.
  *
- * The child waits on a pipe until it is seized, so that its exec is the first thing we see. It has the environment, descriptors, signal mask and
- * dispositions that mtrun was started with, in mtrun's process group: job control works as without us. Only what speaks to MiniOB's MemTracer is
+ * The child waits on a pipe until it is seized, so that its exec is the first thing we see. It has
+ * the environment, descriptors, signal mask and dispositions that mtrun was started with, in
+ * mtrun's process group: job control works as without us. Only what speaks to MiniOB's MemTracer is
  * taken out of the environment.
  */
 #include "tracee/launch.h"
@@ -17,14 +19,15 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "symbols/elf.h"
 #include "base/message.h"
+#include "symbols/elf.h"
 #include "tracee/program.h"
 #include "tracee/terminal.h"
 
 /*
- * By system call: libc hides two signals that it uses itself (32, 33) from sigaction(3), and gives them handlers when a thread is made. A signal
- * that was ignored when mtrun was started, whichever, is to be ignored in the program.
+ * By system call: libc hides two signals that it uses itself (32, 33) from sigaction(3), and gives
+ * them handlers when a thread is made. A signal that was ignored when mtrun was started, whichever,
+ * is to be ignored in the program.
  */
 static int signal_action(int sig, const struct kernel_action *set, struct kernel_action *get)
 {
@@ -48,7 +51,7 @@ static void inherited_restore(const struct inherited *i)
 	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &i->mask, NULL, sizeof(i->mask));
 }
 
-/* ---- finding ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- finding ------------------------------------------------------------- */
 
 static int executable(const char *path)
 {
@@ -85,7 +88,8 @@ char *launch_find(const char *name, int *status)
 		const char *end = strchrnul(path, ':');
 		char *file;
 
-		if (asprintf(&file, "%.*s%s%s", (int)(end - path), path, end > path ? "/" : "", name) < 0)
+		if (asprintf(&file, "%.*s%s%s", (int)(end - path), path, end > path ? "/" : "",
+			     name) < 0)
 			return give_up(name, -ENOMEM, status);
 		err = executable(file);
 		if (!err)
@@ -99,20 +103,21 @@ char *launch_find(const char *name, int *status)
 }
 
 /*
- * MiniOB's libmemtracer.so in the program would hold a limit and print by itself, beside mtrun, the latter also when it is not told to. It is told
- * neither; an interval of this length never passes.
+ * MiniOB's libmemtracer.so in the program would hold a limit and print by itself, beside mtrun, the
+ * latter also when it is not told to. It is told neither; an interval of this length never passes.
  */
 static void silence_memtracer(bool linked)
 {
 	const char *preload = getenv("LD_PRELOAD");
 
-	if (!linked && !getenv("MT_MEMORY_LIMIT") && !getenv("MT_PRINT_INTERVAL_MS") && !(preload && strstr(preload, "libmemtracer.so")))
+	if (!linked && !getenv("MT_MEMORY_LIMIT") && !getenv("MT_PRINT_INTERVAL_MS") &&
+	    !(preload && strstr(preload, "libmemtracer.so")))
 		return;
 	unsetenv("MT_MEMORY_LIMIT");
 	setenv("MT_PRINT_INTERVAL_MS", "9223372036854775807", 1);
 }
 
-/* ---- what kind of program --------------------------------------------------------------------------------------------------------- */
+/* ---- what kind of program ------------------------------------------------ */
 
 static int refuse(const char *path, const char *why)
 {
@@ -145,11 +150,17 @@ static int check_file(const char *path, bool hooks_given, int scripts)
 	ssize_t n;
 
 	if (fd < 0)
-		return refuse(path, "it may be executed but not read, and the kernel hides such a program from tracers: run mtrun as root");
+		return refuse(
+			path,
+			"it may be executed but not read, and the kernel hides such a program from tracers: run mtrun as root");
 	if (fstat(fd, &st) == 0 && geteuid() != 0 &&
-	    (((st.st_mode & S_ISUID) && st.st_uid != geteuid()) || ((st.st_mode & (S_ISGID | S_IXGRP)) == (S_ISGID | S_IXGRP) && st.st_gid != getegid()))) {
+	    (((st.st_mode & S_ISUID) && st.st_uid != geteuid()) ||
+	     ((st.st_mode & (S_ISGID | S_IXGRP)) == (S_ISGID | S_IXGRP) &&
+	      st.st_gid != getegid()))) {
 		close(fd);
-		return refuse(path, "it is set-user-ID or set-group-ID, which the kernel does not honour under a tracer: run mtrun as root");
+		return refuse(
+			path,
+			"it is set-user-ID or set-group-ID, which the kernel does not honour under a tracer: run mtrun as root");
 	}
 	n = pread(fd, head, sizeof(head) - 1, 0);
 	if (n >= 20 && !memcmp(head, ELFMAG, SELFMAG))
@@ -166,17 +177,15 @@ static int check_file(const char *path, bool hooks_given, int scripts)
 	return ret;
 }
 
-int launch_check(const char *path, bool hooks_given)
-{
-	return check_file(path, hooks_given, 0);
-}
+int launch_check(const char *path, bool hooks_given) { return check_file(path, hooks_given, 0); }
 
-/* ---- starting --------------------------------------------------------------------------------------------------------------------- */
+/* ---- starting ------------------------------------------------------------ */
 
-static _Noreturn void child(int wait_fd, int tell_fd, const char *path, char **argv, const struct inherited *inherited, bool stdin_null,
+static _Noreturn void child(int wait_fd, int tell_fd, const char *path, char **argv,
+			    const struct inherited *inherited, bool stdin_null,
 			    const struct terminal *terminal)
 {
-	char byte = 0;		/* still 0 if mtrun died before it said go */
+	char byte = 0; /* still 0 if mtrun died before it said go */
 	int err;
 
 	if (stdin_null) {
@@ -202,8 +211,8 @@ static _Noreturn void child(int wait_fd, int tell_fd, const char *path, char **a
 	_exit(126);
 }
 
-int launch_fork(struct launch *l, const char *path, char **argv, const struct inherited *inherited, bool stdin_null,
-		const struct terminal *terminal)
+int launch_fork(struct launch *l, const char *path, char **argv, const struct inherited *inherited,
+		bool stdin_null, const struct terminal *terminal)
 {
 	int go[2], tell[2], err;
 

@@ -11,7 +11,7 @@
 #include "base/types.h"
 
 /* What mtrun found when it was started and its children must find again. */
-struct kernel_action {			/* struct sigaction as the kernel has it on x86-64 */
+struct kernel_action { /* struct sigaction as the kernel has it on x86-64 */
 	uint64_t handler, flags, restorer, mask;
 };
 struct inherited {
@@ -21,19 +21,30 @@ struct inherited {
 };
 void inherited_save(struct inherited *i);
 
-/* The file that ARGV[0] means, as execvp searches; to be freed. NULL and *status = 126 or 127, the message having been said. */
+/*
+ * The file that ARGV[0] means, as execvp searches; to be freed. NULL and *status = 126 or 127, the
+ * message having been said.
+ */
 char *launch_find(const char *name, int *status) MUST_USE;
-/* Whether mtrun can supervise PATH (and, of a script, its interpreter). 0, or 126 with the message said. */
+/*
+ * Whether mtrun can supervise PATH (and, of a script, its interpreter). 0, or 126 with the message
+ * said.
+ */
 int launch_check(const char *path, bool hooks_given) MUST_USE;
 
 struct launch {
 	pid_t pid;
-	int go;				/* write "g" to it: the child execs; closed without: it exits */
-	int failed;			/* then read: an int errno if exec failed, nothing if it did not */
+	/* write "g" to it: the child execs; closed without: it exits */
+	int go;
+	/* then read: an int errno if exec failed, nothing if it did not */
+	int failed;
 };
 struct terminal;
-/* Forks the child. STDIN_NULL: its standard input is /dev/null. TERMINAL: its own, or NULL: ours. 0 or -errno. */
-int launch_fork(struct launch *l, const char *path, char **argv, const struct inherited *inherited, bool stdin_null,
-		const struct terminal *terminal) MUST_USE;
+/*
+ * Forks the child. STDIN_NULL: its standard input is /dev/null. TERMINAL: its own, or NULL: ours. 0
+ * or -errno.
+ */
+int launch_fork(struct launch *l, const char *path, char **argv, const struct inherited *inherited,
+		bool stdin_null, const struct terminal *terminal) MUST_USE;
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * program.c - what programs mtrun refuses to supervise: those of other processors, 32-bit ones, and static ones whose malloc nothing names.
+ * program.c - what programs mtrun refuses to supervise: those of other processors, 32-bit ones, and
+ * static ones whose malloc nothing names.
  */
 #include "tracee/program.h"
 
@@ -10,8 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "symbols/elf.h"
 #include "patch/libc_signature.h"
+#include "symbols/elf.h"
 
 static const char *machine_name(unsigned machine)
 {
@@ -52,7 +53,9 @@ struct elf *program_open(int fd, bool hooks_given, int *error, char *why, size_t
 		return refuse(-ENOTSUP, error);
 	}
 	if (head[EI_CLASS] != ELFCLASS64 || machine != EM_X86_64) {
-		snprintf(why, len, "it is for another processor (%s), and mtrun supervises x86-64 programs", machine_name(machine));
+		snprintf(why, len,
+			 "it is for another processor (%s), and mtrun supervises x86-64 programs",
+			 machine_name(machine));
 		return refuse(-ENOTSUP, error);
 	}
 	elf = elf_open(fd, &err);
@@ -60,9 +63,12 @@ struct elf *program_open(int fd, bool hooks_given, int *error, char *why, size_t
 		snprintf(why, len, "%s", strerror(-err));
 		return refuse(err, error);
 	}
-	if (elf_is_static(elf) && !elf_has_functions(elf) && !hooks_given && !libc_signature_find(elf, known)) {
+	if (elf_is_static(elf) && !elf_has_functions(elf) && !hooks_given &&
+	    !libc_signature_find(elf, known)) {
 		elf_unref(elf);
-		snprintf(why, len, "it is statically linked and stripped of its symbols, so its allocator cannot be found (build it without -s, or do not strip it)");
+		snprintf(
+			why, len,
+			"it is statically linked and stripped of its symbols, so its allocator cannot be found (build it without -s, or do not strip it)");
 		return refuse(-ENOTSUP, error);
 	}
 	return elf;

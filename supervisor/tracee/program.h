@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * program.h - whether a program's file is of a kind that mtrun can supervise: launched (launch.c) or running already (attach_check.c).
+ * program.h - whether a program's file is of a kind that mtrun can supervise: launched (launch.c)
+ * or running already (attach_check.c).
  */
 #ifndef MTRUN_PROGRAM_H
 #define MTRUN_PROGRAM_H
@@ -10,8 +11,9 @@
 struct elf;
 
 /*
- * FD: an ELF file, as its first bytes say. HOOKS_GIVEN: --hook names its allocator. To be released with elf_unref(). NULL: *error is -ENOTSUP, and WHY says what
- * kind it is of, or what elf_open() found, as strerror(3) says in WHY.
+ * FD: an ELF file, as its first bytes say. HOOKS_GIVEN: --hook names its allocator. To be released
+ * with elf_unref(). NULL: *error is -ENOTSUP, and WHY says what kind it is of, or what elf_open()
+ * found, as strerror(3) says in WHY.
  */
 struct elf *program_open(int fd, bool hooks_given, int *error, char *why, size_t len) MUST_USE;
 

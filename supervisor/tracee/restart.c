@@ -2,8 +2,10 @@
 /*
  * restart.c - system calls that are interrupted by our stops.
  *
- * A blocking call that a stop interrupts has returned one of four codes that no program ever sees, with orig_rax still its number: on the way back to the
- * program the kernel turns them into a new call, or into EINTR where a handler was run. Calls that return EINTR themselves leave it nothing to decide.
+ * A blocking call that a stop interrupts has returned one of four codes that no program ever sees,
+ * with orig_rax still its number: on the way back to the program the kernel turns them into a new
+ * call, or into EINTR where a handler was run. Calls that return EINTR themselves leave it nothing
+ * to decide.
  */
 #include "tracee/restart.h"
 
@@ -17,22 +19,41 @@
 #include "base/proc.h"
 
 /* As in the kernel's include/linux/errno.h. */
-enum { ERESTARTSYS_ = 512, ERESTARTNOINTR_ = 513, ERESTARTNOHAND_ = 514, ERESTART_RESTARTBLOCK_ = 516 };
+enum {
+	ERESTARTSYS_ = 512,
+	ERESTARTNOINTR_ = 513,
+	ERESTARTNOHAND_ = 514,
+	ERESTART_RESTARTBLOCK_ = 516
+};
 
-#define SYSCALL_BYTES 2			/* of the instruction */
+#define SYSCALL_BYTES 2 /* of the instruction */
 
 /* Those that return EINTR at a stop; the socket calls do if they have a timeout. */
 static bool ends_at_stops(uint64_t nr)
 {
 	switch (nr) {
-	case SYS_epoll_wait: case SYS_epoll_pwait: case SYS_epoll_pwait2:
-	case SYS_semop: case SYS_semtimedop:
+	case SYS_epoll_wait:
+	case SYS_epoll_pwait:
+	case SYS_epoll_pwait2:
+	case SYS_semop:
+	case SYS_semtimedop:
 	case SYS_rt_sigtimedwait:
-	case SYS_io_getevents: case SYS_io_pgetevents: case SYS_io_uring_enter:
-	case SYS_read: case SYS_readv: case SYS_recvfrom: case SYS_recvmsg: case SYS_recvmmsg:
-	case SYS_write: case SYS_writev: case SYS_sendto: case SYS_sendmsg: case SYS_sendmmsg:
-	case SYS_accept: case SYS_accept4: case SYS_connect:
-		return true;
+	case SYS_io_getevents:
+	case SYS_io_pgetevents:
+	case SYS_io_uring_enter:
+	case SYS_read:
+	case SYS_readv:
+	case SYS_recvfrom:
+	case SYS_recvmsg:
+	case SYS_recvmmsg:
+	case SYS_write:
+	case SYS_writev:
+	case SYS_sendto:
+	case SYS_sendmsg:
+	case SYS_sendmmsg:
+	case SYS_accept:
+	case SYS_accept4:
+	case SYS_connect: return true;
 	}
 	return false;
 }
@@ -44,10 +65,13 @@ static uint64_t mask_in(const char *status, const char *field)
 	return at ? strtoull(at + strlen(field), NULL, 16) : 0;
 }
 
-#define BIT(sig) (1ull << ((sig) - 1))
+#define BIT(sig)	   (1ull << ((sig)-1))
 #define IGNORED_BY_DEFAULT (BIT(SIGCHLD) | BIT(SIGURG) | BIT(SIGWINCH) | BIT(SIGCONT))
 
-/* Whether a signal waits that would have ended the call without us: a tracee is also sent those that it ignores. */
+/*
+ * Whether a signal waits that would have ended the call without us: a tracee is also sent those
+ * that it ignores.
+ */
 static bool signal_waits(pid_t pid, pid_t tid)
 {
 	uint64_t pending, ignored, caught;
@@ -56,7 +80,8 @@ static bool signal_waits(pid_t pid, pid_t tid)
 	snprintf(file, sizeof(file), "task/%d/status", tid);
 	if (proc_read(pid, file, &status) < 0)
 		return true;
-	pending = (mask_in(status, "\nSigPnd:") | mask_in(status, "\nShdPnd:")) & ~mask_in(status, "\nSigBlk:");
+	pending = (mask_in(status, "\nSigPnd:") | mask_in(status, "\nShdPnd:")) &
+		  ~mask_in(status, "\nSigBlk:");
 	ignored = mask_in(status, "\nSigIgn:");
 	caught = mask_in(status, "\nSigCgt:");
 	free(status);
@@ -72,7 +97,8 @@ static void again(struct user_regs_struct *regs, uint64_t nr)
 
 bool restart_interrupted(pid_t pid, pid_t tid, struct user_regs_struct *regs)
 {
-	if ((int64_t)regs->orig_rax < 0 || (int64_t)regs->rax != -EINTR || !ends_at_stops(regs->orig_rax) || signal_waits(pid, tid))
+	if ((int64_t)regs->orig_rax < 0 || (int64_t)regs->rax != -EINTR ||
+	    !ends_at_stops(regs->orig_rax) || signal_waits(pid, tid))
 		return false;
 	again(regs, regs->orig_rax);
 	return true;
@@ -84,12 +110,8 @@ void restart_whole(pid_t pid, pid_t tid, struct user_regs_struct *regs)
 		switch (-(int64_t)regs->rax) {
 		case ERESTARTSYS_:
 		case ERESTARTNOINTR_:
-		case ERESTARTNOHAND_:
-			again(regs, regs->orig_rax);
-			break;
-		case ERESTART_RESTARTBLOCK_:
-			again(regs, SYS_restart_syscall);
-			break;
+		case ERESTARTNOHAND_: again(regs, regs->orig_rax); break;
+		case ERESTART_RESTARTBLOCK_: again(regs, SYS_restart_syscall); break;
 		default:
 			if (restart_interrupted(pid, tid, regs))
 				break;

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * restart.h - a system call that a stop of ours has interrupted goes on as if it had not been. Most of them the kernel restarts by itself, when the thread
- * runs on where it stopped; a few return EINTR at any stop (signal(7)): these we restart. A thread that is sent elsewhere first needs both done.
+ * restart.h - a system call that a stop of ours has interrupted goes on as if it had not been. Most
+ * of them the kernel restarts by itself, when the thread runs on where it stopped; a few return
+ * EINTR at any stop (signal(7)): these we restart. A thread that is sent elsewhere first needs both
+ * done.
  */
 #ifndef MTRUN_RESTART_H
 #define MTRUN_RESTART_H
@@ -10,9 +12,15 @@
 
 #include "base/types.h"
 
-/* TID has stopped, with no signal of its own that the call would end for. True: REGS are other ones now, to be set. */
+/*
+ * TID has stopped, with no signal of its own that the call would end for. True: REGS are other ones
+ * now, to be set.
+ */
 bool restart_interrupted(pid_t pid, pid_t tid, struct user_regs_struct *regs) MUST_USE;
-/* REGS of a thread that stopped anywhere, made so that it can go on from them at any time later: before the call, if it was in one. */
+/*
+ * REGS of a thread that stopped anywhere, made so that it can go on from them at any time later:
+ * before the call, if it was in one.
+ */
 void restart_whole(pid_t pid, pid_t tid, struct user_regs_struct *regs);
 
 #endif

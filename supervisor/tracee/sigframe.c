@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 /*
- * sigframe.c - signal frames, found by their looks: in the registers that the kernel saves, rip is followed by the flags and by the segments, of which the code
- * segment of a 64-bit program is 0x33.
+ * sigframe.c - signal frames, found by their looks: in the registers that the kernel saves, rip is
+ * followed by the flags and by the segments, of which the code segment of a 64-bit program is 0x33.
  */
 #include "tracee/sigframe.h"
 
@@ -10,10 +10,10 @@
 
 #include "base/proc.h"
 
-#define DEPTH    65536u
+#define DEPTH	 65536u
 #define RED_ZONE 128u
-#define CS_64    0x33u
-#define LIBC_OWN (3ull << 31)		/* signals 32 and 33 */
+#define CS_64	 0x33u
+#define LIBC_OWN (3ull << 31) /* signals 32 and 33 */
 
 bool sigframe_possible(pid_t pid)
 {
@@ -52,7 +52,8 @@ bool sigframe_any(pid_t pid, raddr_t rsp, bool (*is)(const void *ctx, raddr_t pc
 	ssize_t n = read_stack(pid, rsp);
 
 	for (ssize_t i = 0; i + 2 < n; i++)
-		if ((word[i + 2] & 0xffff) == CS_64 && word[i + 1] >> 22 == 0 && word[i + 1] & 2 && is(ctx, word[i]))
+		if ((word[i + 2] & 0xffff) == CS_64 && word[i + 1] >> 22 == 0 && word[i + 1] & 2 &&
+		    is(ctx, word[i]))
 			return true;
 	return false;
 }

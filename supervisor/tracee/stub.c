@@ -2,12 +2,14 @@
 /*
  * stub.c - sending a stopped thread through a routine of ours.
  *
- * The thread gets another pc and a lower stack pointer, once, with one PTRACE_SETREGS. The routine saves and restores everything by itself, so there is
- * no instant at which our death would leave foreign registers. Before that a system call that was interrupted is taken back: the thread would go on by
- * making it again.
+ * The thread gets another pc and a lower stack pointer, once, with one PTRACE_SETREGS. The routine
+ * saves and restores everything by itself, so there is no instant at which our death would leave
+ * foreign registers. Before that a system call that was interrupted is taken back: the thread would
+ * go on by making it again.
  *
- * That is how it goes on when we die. Otherwise it is recalled: at the exit from the routine's last call, which gives it its signals back, it gets the very
- * registers that it stopped with, and is interrupted once more, so that the kernel looks at them as it would have at first: if a signal
+ * That is how it goes on when we die. Otherwise it is recalled: at the exit from the routine's last
+ * call, which gives it its signals back, it gets the very registers that it stopped with, and is
+ * interrupted once more, so that the kernel looks at them as it would have at first: if a signal
  * came meanwhile a handler runs and the call ends as it should; else it is restarted.
  */
 #include "tracee/stub.h"
@@ -21,26 +23,31 @@
 #include "tracee/restart.h"
 #include "tracee/tracer.h"
 
-#define CALLS_MOST  10000		/* system call stops of a thread that comes to its end */
-#define PATIENCE_MS 5000		/* a thread that does not get on for so long is not ours any more */
+#define CALLS_MOST 10000 /* system call stops of a thread that comes to its end */
+/* a thread that does not get on for so long is not ours any more */
+#define PATIENCE_MS 5000
 
-/* ---- places ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- places -------------------------------------------------------------- */
 
-#define CAVE_MAGIC 0x316b6c73746d0000ull	/* "\0\0mtslk1" */
-#define TAIL        1024u
+#define CAVE_MAGIC 0x316b6c73746d0000ull /* "\0\0mtslk1" */
+#define TAIL	   1024u
 struct cave_head {
 	uint64_t magic;
-	uint64_t len;			/* of what follows */
+	uint64_t len; /* of what follows */
 };
 
 static bool read_tail(pid_t pid, const struct map *m, uint8_t tail[TAIL])
 {
-	if (!m->exec || !m->read || m->shared || !strcmp(m->path, "[vsyscall]") || m->end - m->start < TAIL)
+	if (!m->exec || !m->read || m->shared || !strcmp(m->path, "[vsyscall]") ||
+	    m->end - m->start < TAIL)
 		return false;
 	return remote_read(pid, m->end - TAIL, tail, TAIL) == (ssize_t)TAIL;
 }
 
-/* A file's or the kernel's: anonymous memory is a compiler's, which may give it back, or our own, which goes while the code there runs. */
+/*
+ * A file's or the kernel's: anonymous memory is a compiler's, which may give it back, or our own,
+ * which goes while the code there runs.
+ */
 static bool stays(const struct map *m)
 {
 	return !strcmp(m->path, "[vdso]") || (m->inode && strncmp(m->path, "/memfd:", 7));
@@ -116,7 +123,8 @@ size_t cave_find(pid_t pid, struct code_cave found[CAVE_MOST])
 			memcpy(&head, tail + at, sizeof(head));
 			if (head.magic != CAVE_MAGIC || head.len > sizeof(tail) - at - sizeof(head))
 				continue;
-			found[n++] = (struct code_cave){ start, start + sizeof(head), start + sizeof(head) + head.len };
+			found[n++] = (struct code_cave){ start, start + sizeof(head),
+							 start + sizeof(head) + head.len };
 			break;
 		}
 	}
@@ -124,7 +132,7 @@ size_t cave_find(pid_t pid, struct code_cave found[CAVE_MOST])
 	return n;
 }
 
-/* ---- there and back ---------------------------------------------------------------------------------------------------------------- */
+/* ---- there and back ------------------------------------------------------ */
 
 int stub_divert(pid_t tid, struct user_regs_struct regs, raddr_t pc)
 {
@@ -198,11 +206,12 @@ int stub_call(struct stub_run *l, int64_t *ret)
 	struct user_regs_struct regs;
 	int err;
 
-	do					/* the way out of a handler ends in the routine, too */
+	/* the way out of a handler ends in the routine, too */
+	do
 		err = stub_stop(l, &regs);
 	while (!err && !is_entry(&regs));
 	if (!err)
-		err = stub_stop(l, &regs);	/* exit */
+		err = stub_stop(l, &regs); /* exit */
 	if (!err)
 		*ret = (int64_t)regs.rax;
 	return err;
@@ -234,7 +243,7 @@ int stub_recall(struct stub_run *l)
 int stub_take_out(struct stub_run *l, int *signal)
 {
 	struct user_regs_struct regs;
-	int err = tracer_get_regs(l->tid, &regs);	/* of a thread that is stopped */
+	int err = tracer_get_regs(l->tid, &regs); /* of a thread that is stopped */
 
 	*signal = 0;
 	if (err) {

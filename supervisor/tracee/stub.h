@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * stub.h - routines of ours (inject/entry.S: the bootstrap stub, the unmap stub, the service) run by a thread of the target that was stopped anywhere: where their code
- * is put, how the thread is sent there, and how it is put back, system call and all, as if it had only been stopped.
+ * stub.h - routines of ours (inject/entry.S: the bootstrap stub, the unmap stub, the service) run
+ * by a thread of the target that was stopped anywhere: where their code is put, how the thread is
+ * sent there, and how it is put back, system call and all, as if it had only been stopped.
  */
 #ifndef MTRUN_STUB_H
 #define MTRUN_STUB_H
@@ -10,7 +11,10 @@
 
 #include "base/types.h"
 
-/* Unused zero bytes at the end of an executable mapping, for a while. What is in them says so itself, so that those of a former mtrun are found. */
+/*
+ * Unused zero bytes at the end of an executable mapping, for a while. What is in them says so
+ * itself, so that those of a former mtrun are found.
+ */
 struct code_cave {
 	raddr_t start, code, end;
 };
@@ -21,40 +25,58 @@ int cave_clear(pid_t pid, const struct code_cave *cave) MUST_USE;
 /* Those in use, at most CAVE_MOST; how many. */
 size_t cave_find(pid_t pid, struct code_cave found[CAVE_MOST]);
 
-struct stub_run {			/* one thread on its way through a routine */
+struct stub_run { /* one thread on its way through a routine */
 	pid_t pid, tid;
-	struct user_regs_struct was;	/* as it stopped, */
-	uint64_t mask;			/* and the signals that it blocked */
-	raddr_t lo, hi;			/* the routine, */
-	raddr_t more_lo, more_hi;	/* and what it calls elsewhere */
+	struct user_regs_struct was; /* as it stopped, */
+	uint64_t mask;		     /* and the signals that it blocked */
+	raddr_t lo, hi;		     /* the routine, */
+	raddr_t more_lo, more_hi;    /* and what it calls elsewhere */
 };
-/* TID is stopped, not by a signal: sends it to PC; the routine is all in [LO, HI). It begins when the thread runs on. */
-int stub_send(struct stub_run *l, pid_t pid, pid_t tid, raddr_t pc, raddr_t lo, raddr_t hi) MUST_USE;
-/* Lets the thread run to the routine's next system call stop, entry or exit. -ESRCH: it was killed. */
+/*
+ * TID is stopped, not by a signal: sends it to PC; the routine is all in [LO, HI). It begins when
+ * the thread runs on.
+ */
+int stub_send(struct stub_run *l, pid_t pid, pid_t tid, raddr_t pc, raddr_t lo,
+	      raddr_t hi) MUST_USE;
+/*
+ * Lets the thread run to the routine's next system call stop, entry or exit. -ESRCH: it was killed.
+ */
 int stub_stop(struct stub_run *l, struct user_regs_struct *regs) MUST_USE;
-/* Lets the thread run through the routine's next system call: *RET is its result. -ESRCH: it was killed. */
+/*
+ * Lets the thread run through the routine's next system call: *RET is its result. -ESRCH: it was
+ * killed.
+ */
 int stub_call(struct stub_run *l, int64_t *ret) MUST_USE;
 /*
- * The routine is at its end, or is going to be with no more work for it: once its signals are as they were the thread is taken out of it. It runs on then,
- * and reports a stop (EVENT_STOP, or EVENT_GROUP_STOP) before it executes anything.
+ * The routine is at its end, or is going to be with no more work for it: once its signals are as
+ * they were the thread is taken out of it. It runs on then, and reports a stop (EVENT_STOP, or
+ * EVENT_GROUP_STOP) before it executes anything.
  */
 int stub_recall(struct stub_run *l) MUST_USE;
 
 /*
- * The thread is somewhere in the routine: it is stopped, with the registers and the signal mask that it was sent with, and gets *SIGNAL when it goes on. It has made no
- * system call for that. -ETIMEDOUT: it does not stop, or is not in the routine but in a handler, and goes on there.
+ * The thread is somewhere in the routine: it is stopped, with the registers and the signal mask
+ * that it was sent with, and gets *SIGNAL when it goes on. It has made no system call for that.
+ * -ETIMEDOUT: it does not stop, or is not in the routine but in a handler, and goes on there.
  */
 int stub_take_out(struct stub_run *l, int *signal) MUST_USE;
 /*
- * The thread is somewhere in the routine and does not come to its end, as when its program has replaced what the routine reads: it is taken out as it is. It runs on, and
- * reports a stop first. Fails as stub_take_out().
+ * The thread is somewhere in the routine and does not come to its end, as when its program has
+ * replaced what the routine reads: it is taken out as it is. It runs on, and reports a stop first.
+ * Fails as stub_take_out().
  */
 int stub_force(struct stub_run *l) MUST_USE;
 
-/* What stub_recall() does for a thread that was not sent: it runs on, and reports a stop first. Returns ERR. */
+/*
+ * What stub_recall() does for a thread that was not sent: it runs on, and reports a stop first.
+ * Returns ERR.
+ */
 int stub_none(pid_t tid, int err);
 
-/* Puts the stopped thread at PC; it finds its way back (see entry_service). Its system call is not looked at. */
+/*
+ * Puts the stopped thread at PC; it finds its way back (see entry_service). Its system call is not
+ * looked at.
+ */
 int stub_divert(pid_t tid, struct user_regs_struct regs, raddr_t pc) MUST_USE;
 
 #endif

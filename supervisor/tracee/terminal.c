@@ -14,12 +14,14 @@
 #include "tracee/keeper.h"
 
 /*
- * Two terminals. The user's is opened anew, so that it can be written to without waiting and without changing how the shell that started us
- * finds it. The program's is a pty with the same settings and size. It is a new one for each start: when a session's leader ends, the kernel
- * hangs its terminal up.
+ * Two terminals. The user's is opened anew, so that it can be written to without waiting and
+ * without changing how the shell that started us finds it. The program's is a pty with the same
+ * settings and size. It is a new one for each start: when a session's leader ends, the kernel hangs
+ * its terminal up.
  *
- * When the user's terminal is closed, the program's is closed too, by us and by the keeper: the kernel hangs it up, and the program's session finds it
- * as it would have found the user's. Its leader gets SIGHUP and SIGCONT by that, its foreground group gets them from us.
+ * When the user's terminal is closed, the program's is closed too, by us and by the keeper: the
+ * kernel hangs it up, and the program's session finds it as it would have found the user's. Its
+ * leader gets SIGHUP and SIGCONT by that, its foreground group gets them from us.
  */
 
 /* Not by the file: /dev/tty is the same terminal. */
@@ -37,7 +39,7 @@ static int open_again(int fd)
 
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 	again = open(path, O_RDWR | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-	if (again < 0)		/* it is another user's: then as it is */
+	if (again < 0) /* it is another user's: then as it is */
 		again = fcntl(fd, F_DUPFD_CLOEXEC, 3);
 	return again < 0 ? -errno : again;
 }

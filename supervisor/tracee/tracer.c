@@ -2,8 +2,9 @@
 /*
  * tracer.c - the one file that knows ptrace.
  *
- * Always PTRACE_SEIZE: stops are then told apart by the kernel (PTRACE_EVENT_STOP), a group stop can be waited in (LISTEN), and nothing
- * is sent to the tracee. Every thread, child and exec is reported through its event option.
+ * Always PTRACE_SEIZE: stops are then told apart by the kernel (PTRACE_EVENT_STOP), a group stop
+ * can be waited in (LISTEN), and nothing is sent to the tracee. Every thread, child and exec is
+ * reported through its event option.
  */
 #include "tracee/tracer.h"
 
@@ -17,7 +18,8 @@
 
 static long options(unsigned flags)
 {
-	long o = PTRACE_O_TRACECLONE | PTRACE_O_TRACEEXEC | PTRACE_O_TRACEEXIT | PTRACE_O_TRACESYSGOOD;
+	long o = PTRACE_O_TRACECLONE | PTRACE_O_TRACEEXEC | PTRACE_O_TRACEEXIT |
+		 PTRACE_O_TRACESYSGOOD;
 
 	if (flags & TRACE_CHILDREN)
 		o |= PTRACE_O_TRACEFORK | PTRACE_O_TRACEVFORK;
@@ -53,15 +55,9 @@ int tracer_syscall(pid_t tid, int signal)
 	return call(PTRACE_SYSCALL, tid, NULL, (void *)(long)signal);
 }
 
-int tracer_listen(pid_t tid)
-{
-	return call(PTRACE_LISTEN, tid, NULL, NULL);
-}
+int tracer_listen(pid_t tid) { return call(PTRACE_LISTEN, tid, NULL, NULL); }
 
-int tracer_interrupt(pid_t tid)
-{
-	return call(PTRACE_INTERRUPT, tid, NULL, NULL);
-}
+int tracer_interrupt(pid_t tid) { return call(PTRACE_INTERRUPT, tid, NULL, NULL); }
 
 int tracer_detach(pid_t tid, int signal)
 {
@@ -118,24 +114,12 @@ static void decode(pid_t tid, int status, struct event *e)
 	case PTRACE_EVENT_STOP:
 		e->kind = e->signal == SIGTRAP ? EVENT_STOP : EVENT_GROUP_STOP;
 		break;
-	case PTRACE_EVENT_EXEC:
-		e->kind = EVENT_EXEC;
-		break;
-	case PTRACE_EVENT_FORK:
-		e->kind = EVENT_FORK;
-		break;
-	case PTRACE_EVENT_VFORK:
-		e->kind = EVENT_VFORK;
-		break;
-	case PTRACE_EVENT_CLONE:
-		e->kind = EVENT_CLONE;
-		break;
-	case PTRACE_EVENT_EXIT:
-		e->kind = EVENT_EXITING;
-		break;
-	default:
-		e->kind = e->signal == (SIGTRAP | 0x80) ? EVENT_SYSCALL : EVENT_SIGNAL;
-		return;
+	case PTRACE_EVENT_EXEC: e->kind = EVENT_EXEC; break;
+	case PTRACE_EVENT_FORK: e->kind = EVENT_FORK; break;
+	case PTRACE_EVENT_VFORK: e->kind = EVENT_VFORK; break;
+	case PTRACE_EVENT_CLONE: e->kind = EVENT_CLONE; break;
+	case PTRACE_EVENT_EXIT: e->kind = EVENT_EXITING; break;
+	default: e->kind = e->signal == (SIGTRAP | 0x80) ? EVENT_SYSCALL : EVENT_SIGNAL; return;
 	}
 	e->value = message(tid);
 }

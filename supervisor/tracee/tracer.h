@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * tracer.h - every ptrace(2) and wait4(2) call of mtrun. A stop is decoded into a struct event first; what to do about it is session.c's.
- * All calls come from the thread that seized. Functions return 0 or -errno; -ESRCH means that the thread was killed meanwhile.
+ * tracer.h - every ptrace(2) and wait4(2) call of mtrun. A stop is decoded into a struct event
+ * first; what to do about it is session.c's. All calls come from the thread that seized. Functions
+ * return 0 or -errno; -ESRCH means that the thread was killed meanwhile.
  */
 #ifndef MTRUN_TRACER_H
 #define MTRUN_TRACER_H
@@ -12,16 +13,17 @@
 
 enum event_kind {
 	EVENT_NONE,
-	EVENT_SIGNAL,		/* about to be delivered: pass `signal` on when resuming */
-	EVENT_GROUP_STOP,	/* stopped by a stop signal: tracer_listen() */
-	EVENT_STOP,		/* a new thread's first stop, or the answer to tracer_interrupt() */
-	EVENT_EXEC,		/* `value`: the thread id that it had before */
-	EVENT_FORK,		/* fork, vfork or clone: `value` is the new thread's id */
-	EVENT_VFORK,		/* the same, the parent is suspended until the child execs or exits */
+	EVENT_SIGNAL,	  /* about to be delivered: pass `signal` on when resuming */
+	EVENT_GROUP_STOP, /* stopped by a stop signal: tracer_listen() */
+	EVENT_STOP,	  /* a new thread's first stop, or the answer to tracer_interrupt() */
+	EVENT_EXEC,	  /* `value`: the thread id that it had before */
+	EVENT_FORK,	  /* fork, vfork or clone: `value` is the new thread's id */
+	/* the same, the parent is suspended until the child execs or exits */
+	EVENT_VFORK,
 	EVENT_CLONE,
-	EVENT_EXITING,		/* last instant of a thread; `value`: its wait status */
-	EVENT_SYSCALL,		/* entry to or exit from a system call */
-	EVENT_GONE,		/* the thread is no more; `value`: wait status */
+	EVENT_EXITING, /* last instant of a thread; `value`: its wait status */
+	EVENT_SYSCALL, /* entry to or exit from a system call */
+	EVENT_GONE,    /* the thread is no more; `value`: wait status */
 };
 
 struct event {
@@ -31,18 +33,25 @@ struct event {
 	unsigned long value;
 };
 
-#define TRACE_CHILDREN 1u	/* follow fork, vfork, clone with memory of its own */
+#define TRACE_CHILDREN 1u /* follow fork, vfork, clone with memory of its own */
 #define TRACE_EXITKILL 2u
-#define TRACE_UNFILTERED 4u	/* its seccomp filters are not asked: wants CAP_SYS_ADMIN, and none of our own */
+/* its seccomp filters are not asked: wants CAP_SYS_ADMIN, and none of our own */
+#define TRACE_UNFILTERED 4u
 
 int tracer_seize(pid_t tid, unsigned flags) MUST_USE;
 
 /* Other FLAGS for a stopped tracee. */
 int tracer_flags(pid_t tid, unsigned flags) MUST_USE;
 
-/* The next event of any tracee, without waiting. 1: *event is filled; 0: none; -ECHILD: no tracees are left. */
+/*
+ * The next event of any tracee, without waiting. 1: *event is filled; 0: none; -ECHILD: no tracees
+ * are left.
+ */
 int tracer_next(struct event *event) MUST_USE;
-/* Waits for an event of TID, at most MS milliseconds: 1, or 0 on time-out, or -errno. An end (EVENT_GONE) is told by tracer_next() once more: records depend on it. */
+/*
+ * Waits for an event of TID, at most MS milliseconds: 1, or 0 on time-out, or -errno. An end
+ * (EVENT_GONE) is told by tracer_next() once more: records depend on it.
+ */
 int tracer_wait(pid_t tid, struct event *event, int ms) MUST_USE;
 
 int tracer_cont(pid_t tid, int signal);
@@ -51,14 +60,20 @@ int tracer_listen(pid_t tid);
 int tracer_interrupt(pid_t tid);
 int tracer_detach(pid_t tid, int signal);
 int tracer_get_regs(pid_t tid, struct user_regs_struct *regs) MUST_USE;
-/* The si_code of the signal that the tracee is about to get: greater than 0 if the kernel sends it for what the thread did. */
+/*
+ * The si_code of the signal that the tracee is about to get: greater than 0 if the kernel sends it
+ * for what the thread did.
+ */
 int tracer_signal_code(pid_t tid, int *code) MUST_USE;
 int tracer_set_regs(pid_t tid, const struct user_regs_struct *regs) MUST_USE;
 /* The signals that the tracee blocks, bit N - 1 for signal N. */
 int tracer_get_mask(pid_t tid, uint64_t *mask) MUST_USE;
 int tracer_set_mask(pid_t tid, uint64_t mask) MUST_USE;
 
-/* Stops the tracee, wherever it is, within MS milliseconds. *SIGNAL: what it was about to get, 0: nothing. -ETIMEDOUT; -ESRCH: it has ended, or is about to. */
+/*
+ * Stops the tracee, wherever it is, within MS milliseconds. *SIGNAL: what it was about to get, 0:
+ * nothing. -ETIMEDOUT; -ESRCH: it has ended, or is about to.
+ */
 int tracer_halt(pid_t tid, int *signal, int ms) MUST_USE;
 
 #endif

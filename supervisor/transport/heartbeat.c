@@ -2,15 +2,17 @@
 /*
  * heartbeat.c - clock, bell and sign of life of all targets, in a thread of its own.
  *
- * Sign of life: the word `alive` of each beacon holds this thread's id and stands on its robust list. When the thread dies, and be it with
- * the whole process by SIGKILL, the kernel walks the list and sets FUTEX_OWNER_DIED in each word. The list's nodes must not lie in memory
- * that a target can write, and the kernel wants one fixed distance from node to word; so each mapping of a beacon has a private page
- * right before it, which holds the node:
+ * Sign of life: the word `alive` of each beacon holds this thread's id and stands on its robust
+ * list. When the thread dies, and be it with the whole process by SIGKILL, the kernel walks the
+ * list and sets FUTEX_OWNER_DIED in each word. The list's nodes must not lie in memory that a
+ * target can write, and the kernel wants one fixed distance from node to word; so each mapping of a
+ * beacon has a private page right before it, which holds the node:
  *
  *	| private page: struct robust_list | beacon page (shared) | ...
  *	^ node                             ^ + 4096, alive at + 8
  *
- * Bell: futex_waitv(2) (Linux 5.16) sleeps on all bells at once; without it the clock's tick has to do.
+ * Bell: futex_waitv(2) (Linux 5.16) sleeps on all bells at once; without it the clock's tick has to
+ * do.
  */
 #include "transport/heartbeat.h"
 
@@ -30,25 +32,28 @@
 #include "base/array.h"
 #include "base/space.h"
 
-#define TICK_MS 3
-#define BELLS   120			/* futex_waitv takes 128 at most */
+#define TICK_MS	     3
+#define BELLS	     120 /* futex_waitv takes 128 at most */
 #define NODE_TO_WORD (4096 + (long)offsetof(struct wire_beacon, alive))
 
 #ifndef SYS_futex_waitv
 #define SYS_futex_waitv 449
 #endif
-struct waitv { uint64_t val, uaddr; uint32_t flags, reserved; };
-#define WAITV_32 2			/* a 32-bit futex, shared */
+struct waitv {
+	uint64_t val, uaddr;
+	uint32_t flags, reserved;
+};
+#define WAITV_32 2 /* a 32-bit futex, shared */
 
 static struct {
 	pthread_t thread;
-	pthread_mutex_t lock;		/* guards the list */
+	pthread_mutex_t lock; /* guards the list */
 	struct wire_beacon **beacon;
 	size_t count, room;
 	struct timespec began;
 	int bell_fd;
-	uint32_t tid;			/* 0 until the thread is up */
-	uint32_t changed;		/* futex: the list is another one */
+	uint32_t tid;	  /* 0 until the thread is up */
+	uint32_t changed; /* futex: the list is another one */
 	bool stop, sleeping;
 	struct robust_list_head robust;
 } heartbeat = { .lock = PTHREAD_MUTEX_INITIALIZER, .bell_fd = -1 };
@@ -58,7 +63,8 @@ uint64_t heartbeat_ms(void)
 	struct timespec now;
 
 	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)((now.tv_sec - heartbeat.began.tv_sec) * 1000 + (now.tv_nsec - heartbeat.began.tv_nsec) / 1000000);
+	return (uint64_t)((now.tv_sec - heartbeat.began.tv_sec) * 1000 +
+			  (now.tv_nsec - heartbeat.began.tv_nsec) / 1000000);
 }
 
 /* As <linux/sched/types.h> has it, which cannot be included beside <sched.h>. */
@@ -82,8 +88,9 @@ void heartbeat_prompt(void)
 }
 
 /*
- * How often BEACON's bell had rung when we last looked, in the page of ours before it. It is kept from one wait to the next: a bell that rings
- * between a look and the next wait would be missed otherwise, and a target with a full ring would sit there until the tick.
+ * How often BEACON's bell had rung when we last looked, in the page of ours before it. It is kept
+ * from one wait to the next: a bell that rings between a look and the next wait would be missed
+ * otherwise, and a target with a full ring would sit there until the tick.
  */
 static uint32_t *heard_of(struct wire_beacon *beacon)
 {
@@ -109,7 +116,8 @@ static void *heartbeat_run(void *unused)
 	heartbeat.robust.list.next = &heartbeat.robust.list;
 	heartbeat.robust.futex_offset = NODE_TO_WORD;
 	syscall(SYS_set_robust_list, &heartbeat.robust, sizeof(heartbeat.robust));
-	setpriority(PRIO_PROCESS, 0, -10);	/* a late tick is a wrong date; refused to a plain user, and that is all right */
+	/* a late tick is a wrong date; refused to a plain user, and that is all right */
+	setpriority(PRIO_PROCESS, 0, -10);
 	heartbeat_prompt();
 	__atomic_store_n(&heartbeat.tid, (uint32_t)gettid(), __ATOMIC_RELEASE);
 
@@ -120,14 +128,16 @@ static void *heartbeat_run(void *unused)
 
 		pthread_mutex_lock(&heartbeat.lock);
 		n = 0;
-		waitv[BELLS] = (struct waitv){ heartbeat.changed, (uintptr_t)&heartbeat.changed, WAITV_32, 0 };
+		waitv[BELLS] = (struct waitv){ heartbeat.changed, (uintptr_t)&heartbeat.changed,
+					       WAITV_32, 0 };
 		for (size_t i = 0; i < heartbeat.count; i++) {
 			struct wire_beacon *b = heartbeat.beacon[i];
 
 			__atomic_store_n(&b->ms, ms, __ATOMIC_RELAXED);
 			if (n < BELLS) {
 				of[n] = b;
-				waitv[n] = (struct waitv){ *heard_of(b), (uintptr_t)&b->bell, WAITV_32, 0 };
+				waitv[n] = (struct waitv){ *heard_of(b), (uintptr_t)&b->bell,
+							   WAITV_32, 0 };
 				n++;
 			}
 		}
@@ -140,12 +150,15 @@ static void *heartbeat_run(void *unused)
 			until.tv_sec++;
 			until.tv_nsec -= 1000000000;
 		}
-		if (syscall(SYS_futex_waitv, waitv, (unsigned)n + 1, 0, &until, CLOCK_MONOTONIC) < 0 && errno == ENOSYS)
+		if (syscall(SYS_futex_waitv, waitv, (unsigned)n + 1, 0, &until, CLOCK_MONOTONIC) <
+			    0 &&
+		    errno == ENOSYS)
 			clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL);
 		pthread_mutex_lock(&heartbeat.lock);
 		for (size_t i = 0; i < n; i++)
 			for (size_t k = 0; k < heartbeat.count; k++)
-				if (heartbeat.beacon[k] == of[i])	/* it may have been unmapped meanwhile */
+				/* it may have been unmapped meanwhile */
+				if (heartbeat.beacon[k] == of[i])
 					rung |= hear(of[i]);
 		pthread_mutex_unlock(&heartbeat.lock);
 		if (rung)
@@ -202,7 +215,8 @@ struct wire_beacon *heartbeat_map(int fd, size_t size, size_t span)
 	if (!b)
 		return NULL;
 	pthread_mutex_lock(&heartbeat.lock);
-	if (array_room(&heartbeat.beacon, heartbeat.count, &heartbeat.room, sizeof(*heartbeat.beacon))) {
+	if (array_room(&heartbeat.beacon, heartbeat.count, &heartbeat.room,
+		       sizeof(*heartbeat.beacon))) {
 		pthread_mutex_unlock(&heartbeat.lock);
 		munmap(node_of(b), size + 4096);
 		errno = ENOMEM;
@@ -225,7 +239,8 @@ struct wire_beacon *heartbeat_map(int fd, size_t size, size_t span)
 void heartbeat_unmap(struct wire_beacon *beacon, size_t size)
 {
 	pthread_mutex_lock(&heartbeat.lock);
-	for (struct robust_list *r = &heartbeat.robust.list; r->next != &heartbeat.robust.list; r = r->next)
+	for (struct robust_list *r = &heartbeat.robust.list; r->next != &heartbeat.robust.list;
+	     r = r->next)
 		if (r->next == node_of(beacon)) {
 			__atomic_store_n(&r->next, r->next->next, __ATOMIC_RELEASE);
 			break;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 /*
- * nodes.c - stacks as the target tells them. It can write whatever it likes: a number is less than WIRE_NODES, a parent's number is less than its child's, so every way out ends.
+ * nodes.c - stacks as the target tells them. It can write whatever it likes: a number is less than
+ * WIRE_NODES, a parent's number is less than its child's, so every way out ends.
  */
 #include "transport/nodes.h"
 
@@ -9,14 +10,14 @@
 
 #include "base/space.h"
 
-#define SIZE   ((uint64_t)sizeof(struct wire_node))
-#define FIRST  32768u			/* of those mapped here; a MiB */
+#define SIZE  ((uint64_t)sizeof(struct wire_node))
+#define FIRST 32768u /* of those mapped here; a MiB */
 
 struct nodes {
 	unsigned refs;
 	struct nodes *elder;
-	uint32_t base;			/* below it: elder's */
-	struct wire_process *wire;	/* NULL: `count` is final */
+	uint32_t base;		   /* below it: elder's */
+	struct wire_process *wire; /* NULL: `count` is final */
 	uint32_t count, mapped;
 	struct wire_node *node;
 };
@@ -36,7 +37,7 @@ struct nodes *nodes_new(int fd, struct wire_process *wire, struct nodes *elder)
 	}
 	n->refs = 1;
 	n->mapped = FIRST;
-	n->base = elder ? nodes_count(elder) : 1;	/* 0 means no stack */
+	n->base = elder ? nodes_count(elder) : 1; /* 0 means no stack */
 	n->elder = elder ? nodes_ref(elder) : NULL;
 	n->wire = wire;
 	__atomic_store_n(&wire->nodes, n->base, __ATOMIC_RELEASE);

@@ -1,20 +1,25 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * nodes.h - our side of a process' stacks (struct wire_node[]), which its hooks write. A forked child goes on with its parent's numbers: those up to its BASE are
- * its parent's stacks, which it cannot change; later ones are its own. Counted: they are asked as long as somebody has blocks of them.
+ * nodes.h - our side of a process' stacks (struct wire_node[]), which its hooks write. A forked
+ * child goes on with its parent's numbers: those up to its BASE are its parent's stacks, which it
+ * cannot change; later ones are its own. Counted: they are asked as long as somebody has blocks of
+ * them.
  */
 #ifndef MTRUN_NODES_H
 #define MTRUN_NODES_H
 
-#include "inject/wire.h"
 #include "base/types.h"
+#include "inject/wire.h"
 
 struct nodes;
 
-/* Of the process whose memory file is FD and whose part WIRE is mapped; ELDER: of its parent, or NULL. NULL: out of memory. */
+/*
+ * Of the process whose memory file is FD and whose part WIRE is mapped; ELDER: of its parent, or
+ * NULL. NULL: out of memory.
+ */
 struct nodes *nodes_new(int fd, struct wire_process *wire, struct nodes *elder) MUST_USE;
 struct nodes *nodes_ref(struct nodes *n);
-void nodes_unref(struct nodes *n);		/* NULL is fine */
+void nodes_unref(struct nodes *n); /* NULL is fine */
 /* WIRE is going to be unmapped: there will be no more. */
 void nodes_close(struct nodes *n);
 

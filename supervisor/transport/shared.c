@@ -2,29 +2,45 @@
 /*
  * shared.c - what a target shares with us, and what it can do with that.
  *
- * We may be root, the target anybody, and every byte of its agent is its to write, at any time, between two looks of ours, from any of its threads and from
- * any process that has its memory (vfork, CLONE_VM). So: every word is copied once, checked, and the copy used; no descriptor, path, process or address from there is acted upon with
- * our rights; what is done with a lie is done to the liar.
+ * We may be root, the target anybody, and every byte of its agent is its to write, at any time,
+ * between two looks of ours, from any of its threads and from any process that has its memory
+ * (vfork, CLONE_VM). So: every word is copied once, checked, and the copy used; no descriptor,
+ * path, process or address from there is acted upon with our rights; what is done with a lie is
+ * done to the liar.
  *
- *	the files	are the target's own, of its own making, reached by the descriptor that it made (pidfd_getfd(2) gives us no right that it has not got). A
- *			number that is a lie leads to another file of its own: it must be an empty, unlinked memory file that was never sealed. Sealed, it cannot be cut off under
- *			us. A hole punched into it reads as zeros.
- *	beacon		only `bell` is read: it wakes us. `alive` is on a robust list whose nodes are not shared (heartbeat.c).
+ *	the files	are the target's own, of its own making, reached by the descriptor that it
+ *	                made (pidfd_getfd(2) gives us no right that it has not got). A number that
+ *	                is a lie leads to another file of its own: it must be an empty, unlinked
+ *	                memory file that was never sealed. Sealed, it cannot be cut off under us. A
+ *	                hole punched into it reads as zeros.
+ *	beacon		only `bell` is read: it wakes us. `alive` is on a robust list whose nodes
+ *	                are not shared (heartbeat.c).
  *	threads_high	how many slots are looked at: WIRE_THREADS at most.
- *	slot.fs, tid	who it is. A tid is shown, and compared with threads that we trace; it is never signalled or traced for being named there.
- *	slot.head, ring	what is taken out is between our own tail and that; at most WIRE_RING events, each of them checked (stream.c).
- *	slot.mark	whether a thread keeps books: some questions wait for it, for a time that is ours (limit.c, sampling.c).
- *	slot.charged..	held between what was said before and what was given (limit.c): a target can cheat itself out of its limit, as by not asking at all.
- *	slot.mail	a question: copied by shared_question(). Its texts are addresses in the target, read as far as they can be. An answer is written, not relied upon.
- *			Results of calls that a mailbox made: the address of a mapping, which is compared with what was asked for. A lie leaves our stubs where the target says,
- *			in its own memory, by /proc/PID/mem, which writes nothing there that the target could not.
- *	counter, ticket	how many numbers were given out, for `status`. Orders are made of the events' own, whose gaps are given up after a second of ours.
+ *	slot.fs, tid	who it is. A tid is shown, and compared with threads that we trace; it is
+ *	                never signalled or traced for being named there.
+ *	slot.head, ring	what is taken out is between our own tail and that; at most WIRE_RING
+ *	                events, each of them checked (stream.c).
+ *	slot.mark	whether a thread keeps books: some questions wait for it, for a time that is
+ *	                ours (limit.c, sampling.c).
+ *	slot.charged..	held between what was said before and what was given (limit.c): a target can
+ *	                cheat itself out of its limit, as by not asking at all.
+ *	slot.mail	a question: copied by shared_question(). Its texts are addresses in the
+ *	                target, read as far as they can be. An answer is written, not relied upon.
+ *	                Results of calls that a mailbox made: the address of a mapping, which is
+ *	                compared with what was asked for. A lie leaves our stubs where the target
+ *	                says, in its own memory, by /proc/PID/mem, which writes nothing there that
+ *	                the target could not.
+ *	counter, ticket	how many numbers were given out, for `status`. Orders are made of the
+ *	                events' own, whose gaps are given up after a second of ours.
  *	signal ring	as a thread's.
  *	known, large ..	the hooks' own. Written by us, not read.
- *	nodes		parents are less than children, pcs are numbers that are looked up; `nodes` is WIRE_NODES at most (nodes.c).
+ *	nodes		parents are less than children, pcs are numbers that are looked up; `nodes`
+ *	                is WIRE_NODES at most (nodes.c).
  *	modules, cache	written by us; read by the hooks.
- *	tables		sealed against everybody else before anything is written. Shared with children that fork.
- *	guard, journal	private to the process, written by /proc/PID/mem. A journal is believed only where the memory confirms it (journal.c).
+ *	tables		sealed against everybody else before anything is written. Shared with
+ *	                children that fork.
+ *	guard, journal	private to the process, written by /proc/PID/mem. A journal is believed only
+ *	                where the memory confirms it (journal.c).
  */
 #include "transport/shared.h"
 
@@ -35,25 +51,26 @@
 #include <unistd.h>
 
 #include "base/proc.h"
-#include "transport/heartbeat.h"
 #include "base/space.h"
+#include "transport/heartbeat.h"
 
 #ifndef PIDFD_THREAD
 #define PIDFD_THREAD O_EXCL
 #endif
-#define SEALS_OF_NEW (F_SEAL_EXEC)	/* vm.memfd_noexec sets it */
+#define SEALS_OF_NEW (F_SEAL_EXEC) /* vm.memfd_noexec sets it */
 #ifndef F_SEAL_EXEC
 #undef SEALS_OF_NEW
 #define SEALS_OF_NEW 0x20
 #endif
 
-/* ---- files ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- files --------------------------------------------------------------- */
 
 static int open_pidfd(pid_t pid)
 {
 	int fd = (int)syscall(SYS_pidfd_open, pid, 0);
 
-	if (fd < 0 && (errno == EINVAL || errno == ENOENT))	/* another thread than its process' first, which has ended */
+	/* another thread than its process' first, which has ended */
+	if (fd < 0 && (errno == EINVAL || errno == ENOENT))
 		fd = (int)syscall(SYS_pidfd_open, pid, PIDFD_THREAD);
 	return fd < 0 ? -errno : fd;
 }
@@ -76,7 +93,8 @@ static bool is_new_memory_file(int fd)
 	int seals = fcntl(fd, F_GET_SEALS), flags = fcntl(fd, F_GETFL);
 	struct stat st;
 
-	return seals >= 0 && !(seals & ~SEALS_OF_NEW) && flags >= 0 && (flags & O_ACCMODE) == O_RDWR && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
+	return seals >= 0 && !(seals & ~SEALS_OF_NEW) && flags >= 0 &&
+	       (flags & O_ACCMODE) == O_RDWR && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
 	       st.st_nlink == 0 && st.st_size == 0;
 }
 
@@ -88,7 +106,8 @@ int shared_take(pid_t pid, int64_t number, uint64_t size)
 		return fd;
 	if (!is_new_memory_file(fd))
 		err = -EPERM;
-	else if (ftruncate(fd, (off_t)size) < 0 || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) < 0)
+	else if (ftruncate(fd, (off_t)size) < 0 ||
+		 fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) < 0)
 		err = -errno;
 	if (!err)
 		return fd;
@@ -96,7 +115,7 @@ int shared_take(pid_t pid, int64_t number, uint64_t size)
 	return err;
 }
 
-/* ---- the process part -------------------------------------------------------------------------------------------------------------- */
+/* ---- the process part ---------------------------------------------------- */
 
 #define SLOT ((uint64_t)sizeof(struct wire_thread))
 #define HEAD (AGENT_THREADS - AGENT_BEACON)
@@ -107,7 +126,10 @@ int shared_map(struct shared *s, int fd, uint32_t slots)
 
 	if (!b)
 		return -errno;
-	*s = (struct shared){ b, (struct wire_process *)(void *)((char *)b + (AGENT_PROCESS - AGENT_BEACON)), slots };
+	*s = (struct shared){
+		b, (struct wire_process *)(void *)((char *)b + (AGENT_PROCESS - AGENT_BEACON)),
+		slots
+	};
 	return 0;
 }
 
@@ -118,15 +140,20 @@ void shared_unmap(struct shared *s)
 	*s = (struct shared){ .beacon = NULL };
 }
 
-/* One word that changes while it is looked at says nothing; that it differs three times, and ours stays, is no accident. */
+/*
+ * One word that changes while it is looked at says nothing; that it differs three times, and ours
+ * stays, is no accident.
+ */
 bool shared_is_lost(const struct shared *s, pid_t pid, raddr_t where)
 {
 	for (int i = 0; i < 3; i++) {
 		uint32_t before = __atomic_load_n(&s->wire->mail.state, __ATOMIC_ACQUIRE), theirs;
 
-		if (remote_read(pid, where + offsetof(struct wire_process, mail.state), &theirs, sizeof(theirs)) != (ssize_t)sizeof(theirs))
+		if (remote_read(pid, where + offsetof(struct wire_process, mail.state), &theirs,
+				sizeof(theirs)) != (ssize_t)sizeof(theirs))
 			return true;
-		if (theirs == before || __atomic_load_n(&s->wire->mail.state, __ATOMIC_ACQUIRE) != before)
+		if (theirs == before ||
+		    __atomic_load_n(&s->wire->mail.state, __ATOMIC_ACQUIRE) != before)
 			return false;
 	}
 	return true;
@@ -158,15 +185,20 @@ uint32_t shared_slots_mapped(const struct shared *s)
 
 bool shared_question(struct shared *s, uint32_t *slot, struct shared_question *q)
 {
-	for (uint32_t high = shared_slots(s); *slot < high; ) {
+	for (uint32_t high = shared_slots(s); *slot < high;) {
 		struct wire_thread *t = &s->wire->thread[*slot];
 		uint32_t asked = __atomic_load_n(&t->mail.state, __ATOMIC_ACQUIRE);
 
 		(*slot)++;
 		if ((asked & MAIL_STATE) != MAIL_ASKED)
 			continue;
-		*q = (struct shared_question){ .mail = &t->mail, .slot = *slot - 1, .asked = asked, .what = __atomic_load_n(&t->mail.what, __ATOMIC_RELAXED),
-			.tid = (pid_t)(__atomic_load_n(&t->tid, __ATOMIC_RELAXED) & INT32_MAX) };
+		*q = (struct shared_question){
+			.mail = &t->mail,
+			.slot = *slot - 1,
+			.asked = asked,
+			.what = __atomic_load_n(&t->mail.what, __ATOMIC_RELAXED),
+			.tid = (pid_t)(__atomic_load_n(&t->tid, __ATOMIC_RELAXED) & INT32_MAX)
+		};
 		for (int i = 0; i < 5; i++)
 			q->arg[i] = __atomic_load_n(&t->mail.arg[i], __ATOMIC_RELAXED);
 		return true;

@@ -12,60 +12,81 @@
 #include <unistd.h>
 
 /*
- * Each thread of the target writes into a ring of its own; the ledger needs one order. There are four that must agree:
+ * Each thread of the target writes into a ring of its own; the ledger needs one order. There are
+ * four that must agree:
  *
  * - within a ring, the order written;
- * - per address, the sequence numbers that events took from its counter: one whose predecessor has not been seen yet is held in its counter's
- *   reorder queue until then, while the rest of its ring goes on. A thread's realloc events (LEAVE and its outcomes) must also be applied in the order
- *   written: one whose turn in its counter has come before the thread's earlier ones is held as well. Both orders are that in which the
- *   sequence numbers were taken, so they never wait for each other in a circle;
- * - large blocks and mappings, the tickets: a ring whose next event is not the next ticket's stands still while the others go on;
- * - time: rings are taken in turns of a few events, the one that is furthest back (by its time events) first, so that sums are never those of
- *   one thread's future with another's past.
+ * - per address, the sequence numbers that events took from its counter: one whose predecessor has
+ *   not been seen yet is held in its counter's reorder queue until then, while the rest of its ring
+ *   goes on. A thread's realloc events (LEAVE and its outcomes) must also be applied in the order
+ *   written: one whose turn in its counter has come before the thread's earlier ones is held as
+ *   well. Both orders are that in which the sequence numbers were taken, so they never wait for
+ *   each other in a circle;
+ * - large blocks and mappings, the tickets: a ring whose next event is not the next ticket's stands
+ *   still while the others go on;
+ * - time: rings are taken in turns of a few events, the one that is furthest back (by its time
+ *   events) first, so that sums are never those of one thread's future with another's past.
  *
- * The first two are kept whatever happens; the others as long as nobody has to wait long for them. Numbers and tickets are
- * taken just before the event is stored, so what is missing is on its way, unless its thread was killed in between, or is kept from running:
- * it must not be given up for being late, since what it did would then come in the wrong order. After a second in which the others ran (a
- * target that is stopped does not age) a sequence number that never came is given up. An answer (stream_settle) does not wait long: what is held is
- * applied when that is certainly right: an allocation at an address where nothing lives, a free where something does, if no other event on that
- * address is held before it, and every ring was read once more since it came. A hook stores a free before the real one is called, and an
- * allocation before its caller knows the address: so what is not in the rings by then is not about that address.
+ * The first two are kept whatever happens; the others as long as nobody has to wait long for them.
+ * Numbers and tickets are taken just before the event is stored, so what is missing is on its way,
+ * unless its thread was killed in between, or is kept from running: it must not be given up for
+ * being late, since what it did would then come in the wrong order. After a second in which the
+ * others ran (a target that is stopped does not age) a sequence number that never came is given up.
+ * An answer (stream_settle) does not wait long: what is held is applied when that is certainly
+ * right: an allocation at an address where nothing lives, a free where something does, if no other
+ * event on that address is held before it, and every ring was read once more since it came. A hook
+ * stores a free before the real one is called, and an allocation before its caller knows the
+ * address: so what is not in the rings by then is not about that address.
  *
- * The rings are the target's memory, whatever it does with them: every word is copied once and then checked, positions are ours,
- * reorder queues are bounded, and each pass ends after what was there when it began.
+ * The rings are the target's memory, whatever it does with them: every word is copied once and then
+ * checked, positions are ours, reorder queues are bounded, and each pass ends after what was there
+ * when it began.
  */
 
-#define RING_MASK    (WIRE_RING - 1)
-#define BATCH        64u		/* events of one ring at a turn */
-#define PUBLISH      512u		/* tell the writer at least that often */
-#define HELD_MOST    (1u << 20)
-#define SEARCH_EACH  64u		/* steps within a reorder queue that an event is good for, */
-#define SEARCH_SAVED (1u << 22)		/* and of those not used, how many may be for later ones */
-#define HINTS        64u
-#define GAP_MS       1000u
-#define STEP_MS      20u		/* at most so much of it passes between two passes */
-#define TICKET_MS    100u		/* a ticket is missed no longer than that, by all the rings that stand still for it */
-#define SETTLE_TRIES 20			/* ms that an answer waits for a sequence number that is on its way */
-#define SETTLE_MOST  (1u << 17)		/* and held events that it looks at again meanwhile: nobody's sequence numbers are on the way by the million */
-#define LOOKS        8u			/* how often a pass looks for new events when all rings stand still */
-#define NO_THREAD    UINT32_MAX
-#define EARLIES      64u
+#define RING_MASK (WIRE_RING - 1)
+#define BATCH	  64u  /* events of one ring at a turn */
+#define PUBLISH	  512u /* tell the writer at least that often */
+#define HELD_MOST (1u << 20)
+/* steps within a reorder queue that an event is good for, */
+#define SEARCH_EACH  64u
+#define SEARCH_SAVED (1u << 22) /* and of those not used, how many may be for later ones */
+#define HINTS	     64u
+#define GAP_MS	     1000u
+#define STEP_MS	     20u /* at most so much of it passes between two passes */
+/* a ticket is missed no longer than that, by all the rings that stand still for it */
+#define TICKET_MS 100u
+/* ms that an answer waits for a sequence number that is on its way */
+#define SETTLE_TRIES 20
+/*
+ * and held events that it looks at again meanwhile: nobody's sequence numbers are on the way by the
+ * million
+ */
+#define SETTLE_MOST (1u << 17)
+/* how often a pass looks for new events when all rings stand still */
+#define LOOKS	  8u
+#define NO_THREAD UINT32_MAX
+#define EARLIES	  64u
 
 enum halt { GOING, FOR_TICKET };
 
-struct source {				/* where an event came from */
-	uint64_t ms, period;		/* of its samples; 0: they are none */
+struct source {		     /* where an event came from */
+	uint64_t ms, period; /* of its samples; 0: they are none */
 	uint32_t thread, slot;
 };
 
 struct ring {
 	struct source from;
-	uint64_t tail, head, told;	/* taken; written, as last seen; what the writer knows of `tail` */
-	uint64_t turn;			/* when it was last served */
-	uint64_t ticket;		/* that it waits for its turn with */
+	/* taken; written, as last seen; what the writer knows of `tail` */
+	uint64_t tail, head, told;
+	uint64_t turn;	 /* when it was last served */
+	uint64_t ticket; /* that it waits for its turn with */
 	uint32_t tid;
-	uint32_t realloc_head, realloc_tail;	/* held events of_realloc(), in the order written */
-	uint32_t hint[HINTS];		/* what it put into a reorder queue last, by the counter's low bits; may be something else by now */
+	uint32_t realloc_head, realloc_tail; /* held events of_realloc(), in the order written */
+	/*
+	 * what it put into a reorder queue last, by the counter's low bits; may be something else
+	 * by now
+	 */
+	uint32_t hint[HINTS];
 	bool seen;
 	enum halt halt;
 };
@@ -73,15 +94,16 @@ struct ring {
 struct held {
 	struct wire_event e, more;
 	struct source from;
-	uint32_t next, seq;		/* index into `held`; 0: none */
-	uint32_t next_realloc, look;	/* of its ring; at which look into the rings it came */
-	bool done;			/* applied before its turn */
-	bool in_queue;			/* not idle */
+	uint32_t next, seq;	     /* index into `held`; 0: none */
+	uint32_t next_realloc, look; /* of its ring; at which look into the rings it came */
+	bool done;		     /* applied before its turn */
+	bool in_queue;		     /* not idle */
 };
 
 struct reorder_queue {
 	uint32_t head, tail;
-	uint64_t since;			/* `ran` when it began to wait for its present predecessor */
+	/* `ran` when it began to wait for its present predecessor */
+	uint64_t since;
 };
 
 struct stream {
@@ -90,31 +112,38 @@ struct stream {
 	struct ledger *ledger;
 	bool (*own)(void *ctx, uint32_t stack);
 	void *ctx;
-	stream_watcher *watcher;	/* or NULL */
+	stream_watcher *watcher; /* or NULL */
 	void *watcher_ctx;
 
-	uint32_t expected[WIRE_COUNTERS];	/* sequence numbers seen or given up, per counter; the low 28 bits are the next one's */
+	/* sequence numbers seen or given up, per counter; the low 28 bits are the next one's */
+	uint32_t expected[WIRE_COUNTERS];
 	struct reorder_queue queue[WIRE_COUNTERS];
-	uint64_t waiting[WIRE_COUNTERS / 64];	/* reorder queues that are not empty */
-	uint64_t again[WIRE_COUNTERS / 64];	/* reorder queues whose first may have become ready */
+	uint64_t waiting[WIRE_COUNTERS / 64]; /* reorder queues that are not empty */
+	/* reorder queues whose first may have become ready */
+	uint64_t again[WIRE_COUNTERS / 64];
 	uint32_t agains, look;
-	uint32_t steps;			/* that searches may take */
+	uint32_t steps; /* that searches may take */
 	struct held *held;
 	uint32_t held_room, held_used, held_idle, held_now, held_most, held_done;
 
-	uint64_t ticket;		/* next */
-	uint64_t early[EARLIES];		/* tickets seen before their turn (from signal handlers) */
+	uint64_t ticket; /* next */
+	/* tickets seen before their turn (from signal handlers) */
+	uint64_t early[EARLIES];
 	unsigned earlies;
-	bool halted;			/* at the end of the last pass some ring stood still, */
-	uint64_t halted_ticket, halted_ms;	/* for this one, since then */
+	bool halted;			   /* at the end of the last pass some ring stood still, */
+	uint64_t halted_ticket, halted_ms; /* for this one, since then */
 	uint64_t gaps_ms, turn, now;
-	uint64_t ran;			/* ms in which events came */
+	uint64_t ran; /* ms in which events came */
 
 	struct ring ring[WIRE_THREADS];
-	struct ring *handlers;		/* by slot: what the handlers of its thread say comes from a source of its own. NULL: they have not said anything */
+	/*
+	 * by slot: what the handlers of its thread say comes from a source of its own. NULL: they
+	 * have not said anything
+	 */
+	struct ring *handlers;
 	uint32_t active[WIRE_THREADS], actives;
-	uint64_t signal_head;		/* as it was when the places were looked at last, */
-	bool signal_quiet;		/* and none was taken or ready */
+	uint64_t signal_head; /* as it was when the places were looked at last, */
+	bool signal_quiet;    /* and none was taken or ready */
 
 	uint64_t events, gaps, bad;
 };
@@ -133,7 +162,8 @@ static inline struct ring *ring_at(struct stream *s, uint32_t slot)
 	return slot < WIRE_THREADS ? &s->ring[slot] : &s->handlers[slot - WIRE_THREADS];
 }
 
-struct stream *stream_new(struct shared *shared, struct ledger *ledger, bool (*own)(void *ctx, uint32_t stack), void *ctx)
+struct stream *stream_new(struct shared *shared, struct ledger *ledger,
+			  bool (*own)(void *ctx, uint32_t stack), void *ctx)
 {
 	struct stream *s = calloc(1, sizeof(*s));
 	if (!s)
@@ -160,9 +190,10 @@ void stream_free(struct stream *s)
 	free(s);
 }
 
-/* ---- one event ------------------------------------------------------------------------------------------------------------------ */
+/* ---- one event ----------------------------------------------------------- */
 
-static __attribute__((noinline)) void apply_mapping(struct stream *s, const struct source *from, struct wire_event e, struct wire_event more)
+static __attribute__((noinline)) void apply_mapping(struct stream *s, const struct source *from,
+						    struct wire_event e, struct wire_event more)
 {
 	struct ledger *l = s->ledger;
 	raddr_t addr = wire_address(e);
@@ -170,7 +201,8 @@ static __attribute__((noinline)) void apply_mapping(struct stream *s, const stru
 	uint64_t ms = from->ms;
 	switch (wire_kind(e)) {
 	case WIRE_MAP:
-		ledger_map(l, t, ms, addr, more.a, flags, stack, flags & WIRE_MAP_ANON && s->own(s->ctx, stack));
+		ledger_map(l, t, ms, addr, more.a, flags, stack,
+			   flags & WIRE_MAP_ANON && s->own(s->ctx, stack));
 		break;
 	case WIRE_UNMAP: ledger_unmap(l, t, ms, addr, more.a); break;
 	case WIRE_UNMAP_FAILED: ledger_unmap_failed(l, t, ms); break;
@@ -184,30 +216,31 @@ static __attribute__((noinline)) void apply_mapping(struct stream *s, const stru
 }
 
 /* An event of a block with WIRE_FLAGS. Whether that is all there is to it. */
-static __attribute__((noinline)) bool apply_counted(struct stream *s, const struct source *from, struct wire_event e, struct wire_event more)
+static __attribute__((noinline)) bool apply_counted(struct stream *s, const struct source *from,
+						    struct wire_event e, struct wire_event more)
 {
 	uint64_t period = wire_flags(e) & WIRE_SAMPLED ? from->period : 0;
 	uint64_t size = wire_is_wide(wire_kind(e)) ? more.a : wire_size(e);
 	switch (wire_kind(e)) {
 	case WIRE_ALLOC:
 	case WIRE_ALLOC_WIDE:
-		ledger_alloc_counted(s->ledger, from->thread, from->ms, wire_address(e), size, wire_stack(e), period);
+		ledger_alloc_counted(s->ledger, from->thread, from->ms, wire_address(e), size,
+				     wire_stack(e), period);
 		return true;
 	case WIRE_BECAME:
 	case WIRE_BECAME_WIDE:
-		ledger_became_counted(s->ledger, from->thread, from->ms, wire_address(e), size, wire_stack(e), period);
+		ledger_became_counted(s->ledger, from->thread, from->ms, wire_address(e), size,
+				      wire_stack(e), period);
 		return true;
 	case WIRE_FREE:
 	case WIRE_FREE_WIDE:
-	case WIRE_LEAVE:
-		ledger_went_on(s->ledger, from->thread);
-		return false;
-	default:
-		return false;
+	case WIRE_LEAVE: ledger_went_on(s->ledger, from->thread); return false;
+	default: return false;
 	}
 }
 
-static inline void apply(struct stream *s, const struct source *from, struct wire_event e, struct wire_event more)
+static inline void apply(struct stream *s, const struct source *from, struct wire_event e,
+			 struct wire_event more)
 {
 	struct ledger *l = s->ledger;
 	raddr_t addr = wire_address(e);
@@ -218,7 +251,10 @@ static inline void apply(struct stream *s, const struct source *from, struct wir
 	switch (wire_kind(e)) {
 	case WIRE_ALLOC: ledger_alloc(l, t, from->ms, addr, wire_size(e), wire_stack(e)); break;
 	case WIRE_FREE:
-	case WIRE_FREE_WIDE: ledger_release_by(l, t, from->ms, addr, wire_size(e) & WIRE_FROM_LIBC, wire_stack(e)); break;
+	case WIRE_FREE_WIDE:
+		ledger_release_by(l, t, from->ms, addr, wire_size(e) & WIRE_FROM_LIBC,
+				  wire_stack(e));
+		break;
 	case WIRE_ALLOC_WIDE: ledger_alloc(l, t, from->ms, addr, more.a, wire_stack(e)); break;
 	case WIRE_LEAVE: ledger_leave(l, t, from->ms, addr); break;
 	case WIRE_BECAME: ledger_became(l, t, from->ms, addr, wire_size(e), wire_stack(e)); break;
@@ -229,7 +265,7 @@ static inline void apply(struct stream *s, const struct source *from, struct wir
 	}
 }
 
-/* ---- sequence numbers -------------------------------------------------------------------------------------------------------------------- */
+/* ---- sequence numbers ---------------------------------------------------- */
 
 static void held_free(struct stream *s, uint32_t i)
 {
@@ -247,7 +283,8 @@ static uint32_t held_new(struct stream *s)
 	} else {
 		if (s->held_used >= s->held_room) {
 			uint32_t room = s->held_room ? s->held_room * 2 : 256;
-			struct held *v = room <= 2 * HELD_MOST ? realloc(s->held, room * sizeof(*v)) : NULL;
+			struct held *v = room <= 2 * HELD_MOST ? realloc(s->held, room * sizeof(*v))
+							       : NULL;
 			if (!v)
 				return 0;
 			s->held = v;
@@ -261,10 +298,7 @@ static uint32_t held_new(struct stream *s)
 }
 
 /* LEAVE and its outcomes: the ledger must get those of one thread in the order written. */
-static inline bool of_realloc(enum wire_kind k)
-{
-	return k >= WIRE_LEAVE && k <= WIRE_GONE;
-}
+static inline bool of_realloc(enum wire_kind k) { return k >= WIRE_LEAVE && k <= WIRE_GONE; }
 
 static inline uint32_t counter_of(const struct stream *s, uint32_t i)
 {
@@ -300,7 +334,8 @@ static void realloc_taken(struct stream *s, uint32_t i)
 /* No earlier realloc event of its thread is held. */
 static inline bool in_turn(struct stream *s, uint32_t i)
 {
-	return !of_realloc(wire_kind(s->held[i].e)) || ring_at(s, s->held[i].from.slot)->realloc_head == i;
+	return !of_realloc(wire_kind(s->held[i].e)) ||
+	       ring_at(s, s->held[i].from.slot)->realloc_head == i;
 }
 
 static void apply_held(struct stream *s, uint32_t i)
@@ -329,7 +364,8 @@ static void queue_pop(struct stream *s, uint32_t c)
 static void queue_run_one(struct stream *s, uint32_t c)
 {
 	struct reorder_queue *ch = &s->queue[c];
-	while (ch->head && s->held[ch->head].seq == (s->expected[c] & WIRE_SEQ_MASK) && (s->held[ch->head].done || in_turn(s, ch->head))) {
+	while (ch->head && s->held[ch->head].seq == (s->expected[c] & WIRE_SEQ_MASK) &&
+	       (s->held[ch->head].done || in_turn(s, ch->head))) {
 		s->expected[c]++;
 		if (!s->held[ch->head].done)
 			apply_held(s, ch->head);
@@ -373,14 +409,15 @@ static void queue_give_up(struct stream *s, uint32_t c)
 }
 
 /*
- * The first of reorder queue C has its turn there, and has waited for long for an earlier one of its thread's realloc events, which waits for it: a handler in a handler
- * has written its event before the one that it interrupted. It becomes the first of them.
+ * The first of reorder queue C has its turn there, and has waited for long for an earlier one of
+ * its thread's realloc events, which waits for it: a handler in a handler has written its event
+ * before the one that it interrupted. It becomes the first of them.
  */
 static void queue_uncircle(struct stream *s, uint32_t c)
 {
 	uint32_t first = s->queue[c].head, i;
 	struct ring *r = ring_at(s, s->held[first].from.slot);
-	for (i = r->realloc_head; i && s->held[i].next_realloc != first; )
+	for (i = r->realloc_head; i && s->held[i].next_realloc != first;)
 		i = s->held[i].next_realloc;
 	if (!i)
 		return;
@@ -392,7 +429,10 @@ static void queue_uncircle(struct stream *s, uint32_t c)
 	queue_run(s, c);
 }
 
-/* What is still held although no sequence number is missing waits in a circle, which no hook writes. */
+/*
+ * What is still held although no sequence number is missing waits in a circle, which no hook
+ * writes.
+ */
 static void chains_break(struct stream *s)
 {
 	for (uint32_t c = 0; c < WIRE_COUNTERS; c++)
@@ -416,11 +456,13 @@ static void chains_give_up(struct stream *s, bool all)
 		for (uint32_t w = 0; w < WIRE_COUNTERS / 64 && s->held_now; w++)
 			for (uint64_t left = s->waiting[w]; left; left &= left - 1) {
 				uint32_t c = w * 64 + (uint32_t)__builtin_ctzll(left);
-				while (s->queue[c].head && queue_missing(s, c) && (all || s->ran - s->queue[c].since >= GAP_MS)) {
+				while (s->queue[c].head && queue_missing(s, c) &&
+				       (all || s->ran - s->queue[c].since >= GAP_MS)) {
 					queue_give_up(s, c);
 					progress = true;
 				}
-				if (s->queue[c].head && !all && !queue_missing(s, c) && s->ran - s->queue[c].since >= 2 * GAP_MS)
+				if (s->queue[c].head && !all && !queue_missing(s, c) &&
+				    s->ran - s->queue[c].since >= 2 * GAP_MS)
 					queue_uncircle(s, c);
 			}
 	}
@@ -436,14 +478,17 @@ static bool certain(struct stream *s, uint32_t i)
 	bool releases = k == WIRE_FREE || k == WIRE_FREE_WIDE || k == WIRE_LEAVE;
 	if (h->look == s->look || !in_turn(s, i))
 		return false;
-	return k == WIRE_STAYED || k == WIRE_GONE || ledger_holds(s->ledger, wire_address(h->e)) == releases;
+	return k == WIRE_STAYED || k == WIRE_GONE ||
+	       ledger_holds(s->ledger, wire_address(h->e)) == releases;
 }
 
 static void queue_hurry(struct stream *s, uint32_t c)
 {
-	uint64_t passed[16] = { 0 };		/* addresses, by a hash, of which one is held before */
+	/* addresses, by a hash, of which one is held before */
+	uint64_t passed[16] = { 0 };
 	for (uint32_t i = s->queue[c].head; i; i = s->held[i].next) {
-		uint64_t address = wire_address(s->held[i].e), *word = &passed[address >> 16 & 15], bit = 1ull << (address >> 4 & 63);
+		uint64_t address = wire_address(s->held[i].e), *word = &passed[address >> 16 & 15],
+			 bit = 1ull << (address >> 4 & 63);
 		if (s->held[i].done)
 			continue;
 		if (*word & bit || !certain(s, i)) {
@@ -472,8 +517,10 @@ static inline uint32_t ahead_of(const struct stream *s, uint32_t c, uint32_t i)
 }
 
 /*
- * After which entry of the reorder queue the sequence number that is AHEAD belongs (0: first). The sequence numbers of a SLOT ascend, so the search goes on where its last one ended, and
- * all searches together pass each entry once for each thread. UINT32_MAX: it is there already, or the searches take longer than any threads' would.
+ * After which entry of the reorder queue the sequence number that is AHEAD belongs (0: first). The
+ * sequence numbers of a SLOT ascend, so the search goes on where its last one ended, and all
+ * searches together pass each entry once for each thread. UINT32_MAX: it is there already, or the
+ * searches take longer than any threads' would.
  */
 static uint32_t queue_place(struct stream *s, uint32_t c, uint32_t ahead, uint32_t slot)
 {
@@ -482,9 +529,11 @@ static uint32_t queue_place(struct stream *s, uint32_t c, uint32_t ahead, uint32
 	s->steps = s->steps < SEARCH_SAVED ? s->steps + SEARCH_EACH : SEARCH_SAVED;
 	if (ch->tail && ahead_of(s, c, ch->tail) < ahead)
 		return ch->tail;
-	if (ch->head && hint && s->held[hint].in_queue && counter_of(s, hint) == c && ahead_of(s, c, hint) < ahead)
+	if (ch->head && hint && s->held[hint].in_queue && counter_of(s, hint) == c &&
+	    ahead_of(s, c, hint) < ahead)
 		after = hint;
-	for (uint32_t i = after ? s->held[after].next : ch->head; i; after = i, i = s->held[i].next) {
+	for (uint32_t i = after ? s->held[after].next : ch->head; i;
+	     after = i, i = s->held[i].next) {
 		if (ahead_of(s, c, i) == ahead || s->steps-- == 1)
 			return UINT32_MAX;
 		if (ahead_of(s, c, i) > ahead)
@@ -493,13 +542,19 @@ static uint32_t queue_place(struct stream *s, uint32_t c, uint32_t ahead, uint32
 	return after;
 }
 
-static inline void accept_event(struct stream *s, const struct source *from, struct wire_event e, struct wire_event more);
+static inline void accept_event(struct stream *s, const struct source *from, struct wire_event e,
+				struct wire_event more);
 
-/* An event whose sequence number is not the next one of its counter, or which must wait for a realloc event of its thread. */
-static __attribute__((noinline)) void out_of_turn(struct stream *s, const struct source *from, struct wire_event e, struct wire_event more, uint32_t c)
+/*
+ * An event whose sequence number is not the next one of its counter, or which must wait for a
+ * realloc event of its thread.
+ */
+static __attribute__((noinline)) void out_of_turn(struct stream *s, const struct source *from,
+						  struct wire_event e, struct wire_event more,
+						  uint32_t c)
 {
 	uint32_t ahead = (wire_seq(e) - s->expected[c]) & WIRE_SEQ_MASK;
-	if (ahead > WIRE_SEQ_MASK / 2) {		/* given up before, and here it is */
+	if (ahead > WIRE_SEQ_MASK / 2) { /* given up before, and here it is */
 		if (s->gaps)
 			s->gaps--;
 		else
@@ -512,7 +567,8 @@ static __attribute__((noinline)) void out_of_turn(struct stream *s, const struct
 		accept_event(s, from, e, more);
 		return;
 	}
-	uint32_t after = queue_place(s, c, ahead, from->slot), i = after == UINT32_MAX ? 0 : held_new(s);
+	uint32_t after = queue_place(s, c, ahead, from->slot),
+		 i = after == UINT32_MAX ? 0 : held_new(s);
 	if (!i) {
 		s->bad++;
 		apply(s, from, e, more);
@@ -523,7 +579,12 @@ static __attribute__((noinline)) void out_of_turn(struct stream *s, const struct
 		ch->since = s->ran;
 		s->waiting[c / 64] |= 1ull << c % 64;
 	}
-	s->held[i] = (struct held){ .e = e, .more = more, .from = *from, .seq = wire_seq(e), .look = s->look, .in_queue = true };
+	s->held[i] = (struct held){ .e = e,
+				    .more = more,
+				    .from = *from,
+				    .seq = wire_seq(e),
+				    .look = s->look,
+				    .in_queue = true };
 	uint32_t *link = after ? &s->held[after].next : &ch->head;
 	s->held[i].next = *link;
 	*link = i;
@@ -535,7 +596,8 @@ static __attribute__((noinline)) void out_of_turn(struct stream *s, const struct
 }
 
 /* E, checked: its kind is known, MORE is its second slot if it has one. */
-static inline void accept_event(struct stream *s, const struct source *from, struct wire_event e, struct wire_event more)
+static inline void accept_event(struct stream *s, const struct source *from, struct wire_event e,
+				struct wire_event more)
 {
 	if (!wire_has_counter(wire_kind(e))) {
 		apply(s, from, e, more);
@@ -543,7 +605,8 @@ static inline void accept_event(struct stream *s, const struct source *from, str
 	}
 	uint32_t c = wire_counter(wire_address(e)), seq = wire_seq(e);
 	if (__builtin_expect((s->expected[c] & WIRE_SEQ_MASK) != seq, 0) ||
-	    (__builtin_expect(s->held_now, 0) && of_realloc(wire_kind(e)) && ring_at(s, from->slot)->realloc_head)) {
+	    (__builtin_expect(s->held_now, 0) && of_realloc(wire_kind(e)) &&
+	     ring_at(s, from->slot)->realloc_head)) {
 		out_of_turn(s, from, e, more, c);
 		return;
 	}
@@ -553,13 +616,13 @@ static inline void accept_event(struct stream *s, const struct source *from, str
 		queue_run(s, c);
 }
 
-/* ---- tickets -------------------------------------------------------------------------------------------------------------------- */
+/* ---- tickets ------------------------------------------------------------- */
 
 static void ticket_past(struct stream *s, uint64_t ticket)
 {
 	if (ticket >= s->ticket)
 		s->ticket = ticket + 1;
-	for (unsigned i = 0; i < s->earlies; ) {
+	for (unsigned i = 0; i < s->earlies;) {
 		if (s->early[i] > s->ticket) {
 			i++;
 			continue;
@@ -580,7 +643,7 @@ static void ticket_early(struct stream *s, uint64_t ticket)
 		s->early[s->earlies++] = ticket;
 }
 
-/* ---- rings ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- rings --------------------------------------------------------------- */
 
 static void ring_tell(struct stream *s, struct ring *r)
 {
@@ -622,7 +685,8 @@ static void fetch(struct wire_event *to, const struct wire_event *from, uint32_t
 }
 
 /* The next N events of the ring into BUF. */
-static void ring_fetch(const struct stream *s, const struct ring *r, struct wire_event *buf, uint32_t n)
+static void ring_fetch(const struct stream *s, const struct ring *r, struct wire_event *buf,
+		       uint32_t n)
 {
 	const struct wire_event *ring = s->wire->thread[r->from.slot].ring;
 	uint32_t at = r->tail & RING_MASK, straight = n < WIRE_RING - at ? n : WIRE_RING - at;
@@ -630,15 +694,18 @@ static void ring_fetch(const struct stream *s, const struct ring *r, struct wire
 	fetch(buf + straight, ring, n - straight);
 }
 
-/* How many of the N events at E are plain allocations and frees whose turn it is: they are counted, and can be applied together. */
+/*
+ * How many of the N events at E are plain allocations and frees whose turn it is: they are counted,
+ * and can be applied together.
+ */
 static inline uint32_t plain_run(struct stream *s, const struct wire_event *e, uint32_t n)
 {
 	const bool held = s->held_now;
 	uint32_t i;
 	for (i = 0; i < n; i++) {
 		uint32_t c = wire_counter(wire_address(e[i]));
-		if (!((1u << WIRE_ALLOC | 1u << WIRE_FREE) >> wire_kind(e[i]) & 1) || ((s->expected[c] ^ wire_seq(e[i])) & WIRE_SEQ_MASK) ||
-		    wire_flags(e[i]))
+		if (!((1u << WIRE_ALLOC | 1u << WIRE_FREE) >> wire_kind(e[i]) & 1) ||
+		    ((s->expected[c] ^ wire_seq(e[i])) & WIRE_SEQ_MASK) || wire_flags(e[i]))
 			break;
 		if (__builtin_expect(held, 0) && s->queue[c].head)
 			break;
@@ -647,8 +714,12 @@ static inline uint32_t plain_run(struct stream *s, const struct wire_event *e, u
 	return i;
 }
 
-/* The event at E, of N: how many slots it takes, 0 if the ring must wait here (halt says for what). *STOP: a new millisecond begins. */
-static uint32_t ring_one(struct stream *s, struct ring *r, const struct wire_event *e, uint32_t n, bool force, bool *stop)
+/*
+ * The event at E, of N: how many slots it takes, 0 if the ring must wait here (halt says for what).
+ * *STOP: a new millisecond begins.
+ */
+static uint32_t ring_one(struct stream *s, struct ring *r, const struct wire_event *e, uint32_t n,
+			 bool force, bool *stop)
 {
 	enum wire_kind k = wire_kind(e[0]);
 	if (k == WIRE_TIME) {
@@ -668,7 +739,7 @@ static uint32_t ring_one(struct stream *s, struct ring *r, const struct wire_eve
 	}
 	bool wide = wire_is_wide(k);
 	if (k >= WIRE_KINDS || k == WIRE_NONE || (wide && n < 2)) {
-		s->bad++;			/* (or its second slot was never written) */
+		s->bad++; /* (or its second slot was never written) */
 		return 1;
 	}
 	if (wide && e[1].b > s->ticket && !force) {
@@ -682,7 +753,8 @@ static uint32_t ring_one(struct stream *s, struct ring *r, const struct wire_eve
 	return wide ? 2 : 1;
 }
 
-static __attribute__((noinline)) void watched_run(struct stream *s, const struct ring *r, const struct wire_event *e, uint32_t n)
+static __attribute__((noinline)) void watched_run(struct stream *s, const struct ring *r,
+						  const struct wire_event *e, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++) {
 		ledger_batch(s->ledger, r->from.thread, r->from.ms, e + i, 1);
@@ -690,7 +762,10 @@ static __attribute__((noinline)) void watched_run(struct stream *s, const struct
 	}
 }
 
-/* Takes up to BATCH events; stops at a new millisecond, and where the ring must wait for another. FORCE: not for a ticket. */
+/*
+ * Takes up to BATCH events; stops at a new millisecond, and where the ring must wait for another.
+ * FORCE: not for a ticket.
+ */
 static size_t ring_run(struct stream *s, struct ring *r, bool force)
 {
 	struct wire_event buf[BATCH + 1];
@@ -737,7 +812,7 @@ static void rings_look(struct stream *s)
 			r->seen = true;
 			r->tail = r->told = load64(&t->tail);
 		}
-		if (head - r->tail > WIRE_RING) {	/* no hook does that */
+		if (head - r->tail > WIRE_RING) { /* no hook does that */
 			s->bad++;
 			r->tail = head;
 			ring_tell(s, r);
@@ -749,9 +824,9 @@ static void rings_look(struct stream *s)
 	}
 }
 
-/* ---- events of handlers ----------------------------------------------------------------------------------------------------------- */
+/* ---- events of handlers -------------------------------------------------- */
 
-struct ready {				/* a place with an event */
+struct ready { /* a place with an event */
 	uint64_t order;
 	uint32_t place, slot;
 };
@@ -768,8 +843,9 @@ static void place_free(struct stream *s, uint32_t place)
 }
 
 /*
- * What is ready, in order. What is half written stays until its thread goes on, or is gone. What was drawn at HEAD or later may follow, in its thread, an
- * event that was not ready yet when its place was looked at: next time.
+ * What is ready, in order. What is half written stays until its thread goes on, or is gone. What
+ * was drawn at HEAD or later may follow, in its thread, an event that was not ready yet when its
+ * place was looked at: next time.
  */
 static size_t places_look(struct stream *s, uint64_t head, struct ready ready[WIRE_SIGNAL_PLACES])
 {
@@ -781,10 +857,12 @@ static size_t places_look(struct stream *s, uint64_t head, struct ready ready[WI
 		if (state == PLACE_FREE)
 			continue;
 		s->signal_quiet = false;
-		if (slot < WIRE_THREADS && ((state & 3) == PLACE_TAKEN || ((state & 3) == PLACE_READY && order - head < WIRE_SIGNAL_PLACES)))
+		if (slot < WIRE_THREADS &&
+		    ((state & 3) == PLACE_TAKEN ||
+		     ((state & 3) == PLACE_READY && order - head < WIRE_SIGNAL_PLACES)))
 			continue;
 		if ((state & 3) != PLACE_READY || slot >= WIRE_THREADS || order >= head) {
-			s->bad++;		/* no hook writes that */
+			s->bad++; /* no hook writes that */
 			place_free(s, i);
 			continue;
 		}
@@ -839,7 +917,9 @@ static size_t signals_take(struct stream *s)
 	return n;
 }
 
-/* The thread of SLOT is gone, and its handlers' events were taken: what is half written stays so. */
+/*
+ * The thread of SLOT is gone, and its handlers' events were taken: what is half written stays so.
+ */
 static void signals_forget(struct stream *s, uint32_t slot)
 {
 	for (uint32_t i = 0; i < WIRE_SIGNAL_PLACES; i++)
@@ -851,13 +931,16 @@ static void signals_forget(struct stream *s, uint32_t slot)
 	}
 }
 
-/* ---- passes --------------------------------------------------------------------------------------------------------------------- */
+/* ---- passes -------------------------------------------------------------- */
 
-/* The ring that is furthest back in time, and of those the one that has waited longest; NULL: all are done or stand still. */
+/*
+ * The ring that is furthest back in time, and of those the one that has waited longest; NULL: all
+ * are done or stand still.
+ */
 static struct ring *next_ring(struct stream *s)
 {
 	struct ring *best = NULL;
-	for (uint32_t i = 0; i < s->actives; ) {
+	for (uint32_t i = 0; i < s->actives;) {
 		struct ring *r = &s->ring[s->active[i]];
 		if (r->tail == r->head) {
 			s->active[i] = s->active[--s->actives];
@@ -866,7 +949,8 @@ static struct ring *next_ring(struct stream *s)
 		i++;
 		if (r->halt == FOR_TICKET && r->ticket <= s->ticket)
 			r->halt = GOING;
-		if (r->halt == GOING && (!best || r->from.ms < best->from.ms || (r->from.ms == best->from.ms && r->turn < best->turn)))
+		if (r->halt == GOING && (!best || r->from.ms < best->from.ms ||
+					 (r->from.ms == best->from.ms && r->turn < best->turn)))
 			best = r;
 	}
 	return best;
@@ -881,12 +965,16 @@ static struct ring *go_on(struct stream *s, bool force)
 		if (r->halt == FOR_TICKET && (!best || r->ticket < best->ticket))
 			best = r;
 	}
-	if (!force && !(s->halted && s->ticket == s->halted_ticket && s->now - s->halted_ms >= TICKET_MS))
+	if (!force &&
+	    !(s->halted && s->ticket == s->halted_ticket && s->now - s->halted_ms >= TICKET_MS))
 		return NULL;
 	return best;
 }
 
-/* Takes what the rings hold now, about BUDGET events at most. FORCE: everything, whatever is missing. */
+/*
+ * Takes what the rings hold now, about BUDGET events at most. FORCE: everything, whatever is
+ * missing.
+ */
 static size_t pass(struct stream *s, size_t budget, bool force)
 {
 	size_t taken = signals_take(s), progress = 0;
@@ -897,7 +985,8 @@ static size_t pass(struct stream *s, size_t budget, bool force)
 		bool forced = false;
 		if (!r && !s->actives)
 			break;
-		if (!r && progress && looks++ < LOOKS) {	/* what they wait for may have been written meanwhile */
+		/* what they wait for may have been written meanwhile */
+		if (!r && progress && looks++ < LOOKS) {
 			progress = 0;
 			rings_look(s);
 			continue;
@@ -941,10 +1030,7 @@ size_t stream_take(struct stream *s, uint64_t now, size_t budget)
 	return n;
 }
 
-static void nap_ms(void)
-{
-	nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
-}
+static void nap_ms(void) { nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL); }
 
 void stream_settle(struct stream *s, uint64_t now, bool ended)
 {
@@ -952,12 +1038,14 @@ void stream_settle(struct stream *s, uint64_t now, bool ended)
 	s->now = now > s->now ? now : s->now;
 	pass(s, SIZE_MAX, false);
 	for (int i = 0; s->halted && i < SETTLE_TRIES && !ended; i++) {
-		nap_ms();				/* a ticket is on its way */
+		nap_ms(); /* a ticket is on its way */
 		pass(s, SIZE_MAX, false);
 	}
 	pass(s, SIZE_MAX, true);
-	for (int i = 0; s->held_now > s->held_done && i < SETTLE_TRIES && looked_at < SETTLE_MOST && !ended; i++) {
-		pass(s, SIZE_MAX, true);		/* what they wait for may be there by now */
+	for (int i = 0;
+	     s->held_now > s->held_done && i < SETTLE_TRIES && looked_at < SETTLE_MOST && !ended;
+	     i++) {
+		pass(s, SIZE_MAX, true); /* what they wait for may be there by now */
 		looked_at += s->held_now;
 		chains_hurry(s);
 		if (s->held_now > s->held_done)
@@ -981,7 +1069,8 @@ void stream_thread_gone(struct stream *s, uint64_t now, uint64_t fs)
 		pass(s, SIZE_MAX, true);
 	if (s->ring[i].from.thread != NO_THREAD)
 		ledger_thread_ended(s->ledger, s->ring[i].from.thread);
-	s->ring[i].from.thread = NO_THREAD;		/* the next owner is another thread, also with the same tid */
+	/* the next owner is another thread, also with the same tid */
+	s->ring[i].from.thread = NO_THREAD;
 	signals_forget(s, i);
 	__atomic_store_n(&s->wire->thread[i].fs, 1, __ATOMIC_RELEASE);
 }
@@ -1005,14 +1094,18 @@ void stream_watch(struct stream *s, stream_watcher *fn, void *ctx)
 	s->watcher_ctx = ctx;
 }
 
-/* ---- questions ------------------------------------------------------------------------------------------------------------------ */
+/* ---- questions ----------------------------------------------------------- */
 
 void stream_stats(const struct stream *s, struct stream_stats *out)
 {
 	uint32_t high = shared_slots(s->shared);
 	uint64_t waited_us = 0;
 	*out = (struct stream_stats){
-		.events = s->events, .held_now = s->held_now - s->held_done, .held_most = s->held_most, .gaps = s->gaps, .bad = s->bad,
+		.events = s->events,
+		.held_now = s->held_now - s->held_done,
+		.held_most = s->held_most,
+		.gaps = s->gaps,
+		.bad = s->bad,
 		.dropped = load32(&s->wire->no_slot),
 	};
 	for (uint32_t i = 0; i < high; i++) {
@@ -1045,7 +1138,8 @@ size_t stream_held(const struct stream *s, uint64_t *bytes)
 	*bytes = 0;
 	for (uint32_t w = 0; w < WIRE_COUNTERS / 64 && s->held_now > s->held_done; w++)
 		for (uint64_t left = s->waiting[w]; left; left &= left - 1)
-			for (uint32_t i = s->queue[w * 64 + (uint32_t)__builtin_ctzll(left)].head; i; i = s->held[i].next)
+			for (uint32_t i = s->queue[w * 64 + (uint32_t)__builtin_ctzll(left)].head;
+			     i; i = s->held[i].next)
 				if (!s->held[i].done)
 					*bytes += bytes_given(&s->held[i]);
 	return s->held_now - s->held_done;

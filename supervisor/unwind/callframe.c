@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * callframe.c - DWARF call frame information: FDEs, CIEs, and the little machine that their instructions run on.
+ * callframe.c - DWARF call frame information: FDEs, CIEs, and the little machine that their
+ * instructions run on.
  *
- * A CIE is read once, its initial instructions are run, and the state that results is kept. A scan goes over the whole section, notes the FDEs and sorts
- * them if the linker has not. callframe_rows() copies the CIE's state and runs the FDE's instructions over it. The state is a struct wire_rule
- * already, with what a rule cannot say beside it, so that most rows cost a few stores.
+ * A CIE is read once, its initial instructions are run, and the state that results is kept. A scan
+ * goes over the whole section, notes the FDEs and sorts them if the linker has not.
+ * callframe_rows() copies the CIE's state and runs the FDE's instructions over it. The state is a
+ * struct wire_rule already, with what a rule cannot say beside it, so that most rows cost a few
+ * stores.
  *
  * What compilers and hand-written assembly really use of the expressions is recognised by shape:
  *
- *	CFA = *(reg + N) [+ M]			re-aligned stacks (reg is rbp), assembly that keeps the old rsp on its stack (reg is rsp)
+ *	CFA = *(reg + N) [+ M]			re-aligned stacks (reg is rbp), assembly that keeps
+ *	                                        the old rsp on its stack (reg is rsp)
  *	CFA = rsp + 8 + ((rip & 15) >= K) * 8	lazy PLT entries
  *	CFA = *(rsp + 160), augmentation S	signal frames: the ucontext is at rsp
  *	register saved at rbp + N		re-aligned stacks
@@ -25,34 +29,35 @@
 
 enum { DW_RBX = 3, DW_RBP = 6, DW_RSP = 7, DW_RIP = 16, DW_REGS = 17 };
 enum ra { RA_NONE, RA_OK, RA_UNDEFINED };
-enum { UCONTEXT_RSP = 160 };		/* offsetof(ucontext_t, uc_mcontext.gregs[REG_RSP]) */
+enum { UCONTEXT_RSP = 160 }; /* offsetof(ucontext_t, uc_mcontext.gregs[REG_RSP]) */
 #define REMEMBER_MAX 8
 
 /* The machine's registers. A row is `rule` unless what is beside it says otherwise. */
 struct state {
 	struct wire_rule rule;
-	uint8_t ra;			/* enum ra */
-	bool odd;			/* rsp has a rule of its own: no frame that C code returns to */
-	bool cfa_is_register;		/* DW_CFA_def_cfa_offset and the like make sense */
+	uint8_t ra; /* enum ra */
+	/* rsp has a rule of its own: no frame that C code returns to */
+	bool odd;
+	bool cfa_is_register; /* DW_CFA_def_cfa_offset and the like make sense */
 };
 
 struct callframe_state {
 	struct state initial;
-	uint32_t offset;		/* of the CIE in the section */
+	uint32_t offset; /* of the CIE in the section */
 	uint32_t code_align;
 	int32_t data_align;
-	uint8_t encoding;		/* of addresses in FDEs */
-	bool augmented;			/* 'z': FDEs have augmentation data */
+	uint8_t encoding; /* of addresses in FDEs */
+	bool augmented;	  /* 'z': FDEs have augmentation data */
 	bool signal;
 	bool valid;
 };
 
 struct cursor {
 	const uint8_t *p, *end;
-	bool bad;			/* ran over the end; everything read since is 0 */
+	bool bad; /* ran over the end; everything read since is 0 */
 };
 
-/* ---- reading ---------------------------------------------------------------------------------------------------------------- */
+/* ---- reading ------------------------------------------------------------- */
 
 static uint64_t take(struct cursor *c, unsigned bytes)
 {
@@ -145,15 +150,18 @@ static uint64_t take_pointer(struct cursor *c, const struct callframe_source *s,
 	case 0x20: return s->text_base + v;
 	case 0x30: return s->data_base + v;
 	}
-	c->bad = true;			/* aligned, relative to a function, indirect: not for code addresses on this machine */
+	/* aligned, relative to a function, indirect: not for code addresses on this machine */
+	c->bad = true;
 	return 0;
 }
 
-/* ---- the state -------------------------------------------------------------------------------------------------------------- */
+/* ---- the state ----------------------------------------------------------- */
 
 int callframe_reg(uint64_t dwarf)
 {
-	static const int8_t reg[DW_REGS] = { -1, -1, -1, WIRE_RBX, -1, -1, WIRE_RBP, -1, -1, -1, -1, -1, WIRE_R12, WIRE_R13, WIRE_R14, WIRE_R15, -1 };
+	static const int8_t reg[DW_REGS] = { -1,       -1,	 -1,	   WIRE_RBX, -1, -1,
+					     WIRE_RBP, -1,	 -1,	   -1,	     -1, -1,
+					     WIRE_R12, WIRE_R13, WIRE_R14, WIRE_R15, -1 };
 
 	return dwarf < DW_REGS ? reg[dwarf] : -1;
 }
@@ -170,7 +178,8 @@ static struct state state_empty(void)
 /* DEREF: the CFA is read from memory at the register + offset. */
 static void set_cfa(struct state *s, uint64_t dwarf, int64_t offset, bool deref)
 {
-	static const int8_t scratch[] = { 13, 12, 14, -1, 9, 8, -1, -1, 0, 1, 2, 3 };	/* DWARF's number -> index in the ucontext's gregs */
+	/* DWARF's number -> index in the ucontext's gregs */
+	static const int8_t scratch[] = { 13, 12, 14, -1, 9, 8, -1, -1, 0, 1, 2, 3 };
 	int reg = callframe_reg(dwarf);
 
 	s->rule.reg = 0;
@@ -219,7 +228,8 @@ static void set_saved(struct state *s, uint64_t dwarf, int64_t bytes, bool from_
 		bool fits = bytes % 8 == 0 && bytes / 8 > RULE_LOST && bytes / 8 <= INT16_MAX;
 
 		s->rule.off[reg] = fits ? (int16_t)(bytes / 8) : RULE_LOST;
-		s->rule.from_rbp = (uint8_t)((s->rule.from_rbp & ~(1u << reg)) | (fits && from_rbp ? 1u << reg : 0));
+		s->rule.from_rbp = (uint8_t)((s->rule.from_rbp & ~(1u << reg)) |
+					     (fits && from_rbp ? 1u << reg : 0));
 	} else if (dwarf == DW_RIP)
 		s->ra = bytes == -8 && !from_rbp ? RA_OK : RA_NONE;
 	else if (dwarf == DW_RSP)
@@ -232,7 +242,7 @@ static void set_simple(struct state *s, uint64_t dwarf, int16_t rule)
 
 	if (reg >= 0) {
 		s->rule.off[reg] = rule;
-		s->rule.from_rbp &= (uint8_t)~(1u << reg);
+		s->rule.from_rbp &= (uint8_t) ~(1u << reg);
 	} else if (dwarf == DW_RIP)
 		s->ra = RA_NONE;
 	else if (dwarf == DW_RSP)
@@ -245,7 +255,8 @@ static void set_initial(struct state *s, uint64_t dwarf, const struct state *ini
 
 	if (reg >= 0) {
 		s->rule.off[reg] = initial->rule.off[reg];
-		s->rule.from_rbp = (uint8_t)((s->rule.from_rbp & ~(1u << reg)) | (initial->rule.from_rbp & 1u << reg));
+		s->rule.from_rbp = (uint8_t)((s->rule.from_rbp & ~(1u << reg)) |
+					     (initial->rule.from_rbp & 1u << reg));
 	} else if (dwarf == DW_RIP)
 		s->ra = initial->ra;
 	else if (dwarf == DW_RSP)
@@ -255,7 +266,8 @@ static void set_initial(struct state *s, uint64_t dwarf, const struct state *ini
 /* `breg R, N; deref` and `breg R, N; deref; plus_uconst M`; the PLT's. */
 static void set_cfa_expression(struct state *s, struct cursor e)
 {
-	static const uint8_t plt[] = { 0x80, 0x00, 0x3f, 0x1a };	/* breg16 0; lit15; and; litK; ge; lit3; shl; plus */
+	/* breg16 0; lit15; and; litK; ge; lit3; shl; plus */
+	static const uint8_t plt[] = { 0x80, 0x00, 0x3f, 0x1a };
 	static const uint8_t plt_end[] = { 0x2a, 0x33, 0x24, 0x22 };
 	uint8_t op = (uint8_t)take(&e, 1);
 	int64_t offset = take_sleb(&e);
@@ -265,7 +277,8 @@ static void set_cfa_expression(struct state *s, struct cursor e)
 	s->cfa_is_register = false;
 	if (e.bad || op < 0x70 || op > 0x8f)
 		return;
-	if (left == 9 && op == 0x70 + DW_RSP && !memcmp(e.p, plt, 4) && !memcmp(e.p + 5, plt_end, 4) && e.p[4] >= 0x30 && e.p[4] <= 0x3f) {
+	if (left == 9 && op == 0x70 + DW_RSP && !memcmp(e.p, plt, 4) &&
+	    !memcmp(e.p + 5, plt_end, 4) && e.p[4] >= 0x30 && e.p[4] <= 0x3f) {
 		set_cfa(s, DW_RSP, offset, true);
 		s->rule.cfa = CFA_PLT;
 		s->rule.reg = e.p[4] - 0x30;
@@ -301,7 +314,8 @@ static void state_rule(const struct state *s, bool signal, struct wire_rule *out
 		*out = (struct wire_rule){ .cfa = CFA_END };
 		return;
 	}
-	if (signal && s->rule.cfa == CFA_RSP_DEREF && s->rule.cfa_off == UCONTEXT_RSP && !s->rule.deref) {
+	if (signal && s->rule.cfa == CFA_RSP_DEREF && s->rule.cfa_off == UCONTEXT_RSP &&
+	    !s->rule.deref) {
 		*out = (struct wire_rule){ .cfa = CFA_SIGNAL };
 		return;
 	}
@@ -312,18 +326,21 @@ static void state_rule(const struct state *s, bool signal, struct wire_rule *out
 	*out = s->rule;
 }
 
-/* ---- instructions ----------------------------------------------------------------------------------------------------------- */
+/* ---- instructions -------------------------------------------------------- */
 
 struct machine {
 	const struct callframe_source *source;
 	const struct callframe_state *cie;
 	struct state now;
-	bool dirty;			/* `now` has changed since the last row */
+	bool dirty; /* `now` has changed since the last row */
 	unsigned remembered;
 	struct state memory[REMEMBER_MAX];
 };
 
-/* The instructions above 0x3f, but for those that move the location, and DW_CFA_set_loc. False: not one that exists. */
+/*
+ * The instructions above 0x3f, but for those that move the location, and DW_CFA_set_loc. False: not
+ * one that exists.
+ */
 static bool execute(struct machine *m, uint8_t op, struct cursor *c)
 {
 	struct state *s = &m->now;
@@ -331,89 +348,75 @@ static bool execute(struct machine *m, uint8_t op, struct cursor *c)
 	uint64_t reg;
 
 	switch (op) {
-	case 0x00:						/* nop */
-		return true;
-	case 0x05:						/* offset_extended */
+	case 0x00: /* nop */ return true;
+	case 0x05: /* offset_extended */
 		reg = take_uleb(c);
 		set_saved(s, reg, (int64_t)take_uleb(c) * factor, false);
 		break;
-	case 0x06:						/* restore_extended */
-		set_initial(s, take_uleb(c), &m->cie->initial);
-		break;
-	case 0x07:						/* undefined */
+	case 0x06: /* restore_extended */ set_initial(s, take_uleb(c), &m->cie->initial); break;
+	case 0x07: /* undefined */
 		reg = take_uleb(c);
 		set_simple(s, reg, RULE_LOST);
 		if (reg == DW_RIP)
 			s->ra = RA_UNDEFINED;
 		break;
-	case 0x08:						/* same_value */
-		set_simple(s, take_uleb(c), RULE_SAME);
-		break;
-	case 0x09:						/* register */
+	case 0x08: /* same_value */ set_simple(s, take_uleb(c), RULE_SAME); break;
+	case 0x09: /* register */
 		set_simple(s, take_uleb(c), RULE_LOST);
 		take_uleb(c);
 		break;
-	case 0x0a:						/* remember_state */
+	case 0x0a: /* remember_state */
 		if (m->remembered == REMEMBER_MAX)
 			return false;
 		m->memory[m->remembered++] = *s;
 		return true;
-	case 0x0b:						/* restore_state */
+	case 0x0b: /* restore_state */
 		if (!m->remembered)
 			return false;
 		*s = m->memory[--m->remembered];
 		break;
-	case 0x0c:						/* def_cfa */
+	case 0x0c: /* def_cfa */
 		reg = take_uleb(c);
 		set_cfa(s, reg, (int64_t)take_uleb(c), false);
 		break;
-	case 0x0d:						/* def_cfa_register */
-		set_cfa_register(s, take_uleb(c));
-		break;
-	case 0x0e:						/* def_cfa_offset */
-		set_cfa_offset(s, (int64_t)take_uleb(c));
-		break;
-	case 0x0f:						/* def_cfa_expression */
-		set_cfa_expression(s, take_block(c));
-		break;
-	case 0x10:						/* expression */
+	case 0x0d: /* def_cfa_register */ set_cfa_register(s, take_uleb(c)); break;
+	case 0x0e: /* def_cfa_offset */ set_cfa_offset(s, (int64_t)take_uleb(c)); break;
+	case 0x0f: /* def_cfa_expression */ set_cfa_expression(s, take_block(c)); break;
+	case 0x10: /* expression */
 		reg = take_uleb(c);
 		set_saved_expression(s, reg, take_block(c));
 		break;
-	case 0x11:						/* offset_extended_sf */
+	case 0x11: /* offset_extended_sf */
 		reg = take_uleb(c);
 		set_saved(s, reg, take_sleb(c) * factor, false);
 		break;
-	case 0x12:						/* def_cfa_sf */
+	case 0x12: /* def_cfa_sf */
 		reg = take_uleb(c);
 		set_cfa(s, reg, take_sleb(c) * factor, false);
 		break;
-	case 0x13:						/* def_cfa_offset_sf */
-		set_cfa_offset(s, take_sleb(c) * factor);
-		break;
-	case 0x14:						/* val_offset: the register is CFA + N; for rsp the default, said aloud */
+	case 0x13: /* def_cfa_offset_sf */ set_cfa_offset(s, take_sleb(c) * factor); break;
+	/* val_offset: the register is CFA + N; for rsp the default, said aloud */
+	case 0x14:
 		reg = take_uleb(c);
 		if (take_uleb(c) || reg != DW_RSP)
 			set_simple(s, reg, RULE_LOST);
 		break;
-	case 0x15:						/* val_offset_sf */
+	case 0x15: /* val_offset_sf */
 		reg = take_uleb(c);
 		if (take_sleb(c) || reg != DW_RSP)
 			set_simple(s, reg, RULE_LOST);
 		break;
-	case 0x16:						/* val_expression */
+	case 0x16: /* val_expression */
 		set_simple(s, take_uleb(c), RULE_LOST);
 		take_block(c);
 		break;
-	case 0x2e:						/* GNU_args_size: bytes of arguments being pushed, already in the CFA */
-		take_uleb(c);
-		return true;
-	case 0x2f:						/* GNU_negative_offset_extended */
+	/* GNU_args_size: bytes of arguments being pushed, already in the CFA */
+	case 0x2e: take_uleb(c); return true;
+	case 0x2f: /* GNU_negative_offset_extended */
 		reg = take_uleb(c);
 		set_saved(s, reg, -(int64_t)take_uleb(c) * factor, false);
 		break;
-	default:
-		return false;
+	default: return false;
 	}
 	m->dirty = true;
 	return !c->bad;
@@ -437,16 +440,17 @@ static bool advance(uint8_t op, struct cursor *c, uint64_t align, uint64_t *delt
 
 static inline bool step(struct machine *m, uint8_t op, struct cursor *c)
 {
-	if (op >> 6 == 2) {					/* offset */
+	if (op >> 6 == 2) { /* offset */
 		uint64_t n = take_uleb(c);
 
 		if (callframe_reg(op & 0x3f) < 0 && (op & 0x3f) != DW_RIP && (op & 0x3f) != DW_RSP)
-			return !c->bad;				/* a register that nobody asks about: no new row */
+			/* a register that nobody asks about: no new row */
+			return !c->bad;
 		set_saved(&m->now, op & 0x3f, (int64_t)n * m->cie->data_align, false);
 		m->dirty = true;
 		return !c->bad;
 	}
-	if (op >> 6 == 3) {					/* restore */
+	if (op >> 6 == 3) { /* restore */
 		set_initial(&m->now, op & 0x3f, &m->cie->initial);
 		m->dirty = true;
 		return true;
@@ -454,12 +458,15 @@ static inline bool step(struct machine *m, uint8_t op, struct cursor *c)
 	return execute(m, op, c);
 }
 
-void callframe_rows(const struct callframe_list *list, size_t i, void (*row)(void *ctx, uint32_t offset, const struct wire_rule *rule), void *ctx)
+void callframe_rows(const struct callframe_list *list, size_t i,
+		    void (*row)(void *ctx, uint32_t offset, const struct wire_rule *rule),
+		    void *ctx)
 {
 	const struct callframe *f = &list->frame[i];
 	const struct callframe_state *cie = &list->cie[f->cie];
 	struct machine m;
-	struct cursor c = { .p = list->source.data + f->insns, .end = list->source.data + f->insns_end };
+	struct cursor c = { .p = list->source.data + f->insns,
+			    .end = list->source.data + f->insns_end };
 	struct wire_rule rule;
 	uint64_t at = f->start, to;
 
@@ -472,7 +479,7 @@ void callframe_rows(const struct callframe_list *list, size_t i, void (*row)(voi
 		uint8_t op = *c.p++;
 		uint64_t delta;
 
-		if (op == 0x01)					/* set_loc */
+		if (op == 0x01) /* set_loc */
 			to = take_pointer(&c, &list->source, cie->encoding) - list->lo;
 		else if (advance(op, &c, cie->code_align, &delta))
 			to = at + delta;
@@ -537,9 +544,12 @@ struct wire_rule callframe_rule(const struct callframe_list *list, size_t i, uin
 	return f.rule;
 }
 
-/* ---- CIEs and FDEs ---------------------------------------------------------------------------------------------------------- */
+/* ---- CIEs and FDEs ------------------------------------------------------- */
 
-/* An entry's extent: C is left behind its length field, *NEXT at the entry's end. False: nothing more that can be read. */
+/*
+ * An entry's extent: C is left behind its length field, *NEXT at the entry's end. False: nothing
+ * more that can be read.
+ */
 static bool entry_begin(struct cursor *c, const uint8_t **next, bool *wide)
 {
 	uint64_t len = take(c, 4);
@@ -553,8 +563,12 @@ static bool entry_begin(struct cursor *c, const uint8_t **next, bool *wide)
 	return true;
 }
 
-/* Augmentation string at *AUG, its data in C. False: the addresses in this CIE's FDEs cannot be understood. */
-static bool cie_augmentation(struct callframe_state *cie, const struct callframe_source *s, const char *aug, struct cursor *c)
+/*
+ * Augmentation string at *AUG, its data in C. False: the addresses in this CIE's FDEs cannot be
+ * understood.
+ */
+static bool cie_augmentation(struct callframe_state *cie, const struct callframe_source *s,
+			     const char *aug, struct cursor *c)
 {
 	struct cursor data;
 
@@ -566,13 +580,11 @@ static bool cie_augmentation(struct callframe_state *cie, const struct callframe
 	data = take_block(c);
 	while (*++aug)
 		switch (*aug) {
-		case 'R':
-			cie->encoding = (uint8_t)take(&data, 1);
-			break;
+		case 'R': cie->encoding = (uint8_t)take(&data, 1); break;
 		case 'P': {
 			unsigned encoding = (unsigned)take(&data, 1);
 
-			if (encoding == 0x50) {			/* aligned to 8 bytes in memory */
+			if (encoding == 0x50) { /* aligned to 8 bytes in memory */
 				uint64_t here = s->vaddr + (uint64_t)(data.p - s->data);
 
 				take(&data, (unsigned)(-here & 7));
@@ -581,16 +593,10 @@ static bool cie_augmentation(struct callframe_state *cie, const struct callframe
 			take_encoded(&data, encoding);
 			break;
 		}
-		case 'L':
-			take(&data, 1);
-			break;
-		case 'S':
-			cie->signal = true;
-			break;
-		case 'B':
-			break;
-		default:
-			return false;
+		case 'L': take(&data, 1); break;
+		case 'S': cie->signal = true; break;
+		case 'B': break;
+		default: return false;
 		}
 	return !data.bad;
 }
@@ -631,7 +637,7 @@ static void cie_read(struct callframe_state *cie, const struct callframe_source 
 	if (c.bad || !c.p)
 		return;
 	c.p++;
-	if (version == 4 && take(&c, 2) != 8)			/* address size 8, no segments */
+	if (version == 4 && take(&c, 2) != 8) /* address size 8, no segments */
 		return;
 	cie->code_align = (uint32_t)take_uleb(&c);
 	cie->data_align = (int32_t)take_sleb(&c);
@@ -648,7 +654,7 @@ struct scan {
 	struct callframe_list *list;
 	uint64_t hi;
 	size_t room, cie_room;
-	uint32_t slot[256];		/* CIE index + 1 by a hash of its offset */
+	uint32_t slot[256]; /* CIE index + 1 by a hash of its offset */
 };
 
 /* Index of the CIE at OFFSET, or -ENOMEM. */
@@ -671,7 +677,8 @@ static int scan_add(struct scan *s, struct callframe f)
 	struct callframe_list *l = s->list;
 
 	if (l->count == s->room) {
-		size_t room = s->room ? s->room * 2 : l->source.size / 64 + 16;	/* an FDE is rarely smaller than 24 bytes, on average 50 */
+		/* an FDE is rarely smaller than 24 bytes, on average 50 */
+		size_t room = s->room ? s->room * 2 : l->source.size / 64 + 16;
 		struct callframe *frame = reallocarray(l->frame, room, sizeof(*frame));
 
 		if (!frame)
@@ -683,7 +690,10 @@ static int scan_add(struct scan *s, struct callframe f)
 	return 0;
 }
 
-/* The FDE at offset FDE whose CIE is at offset CIE; C is behind the CIE pointer and ends with the entry. */
+/*
+ * The FDE at offset FDE whose CIE is at offset CIE; C is behind the CIE pointer and ends with the
+ * entry.
+ */
 static int scan_fde(struct scan *s, uint32_t fde, uint32_t cie_offset, struct cursor c)
 {
 	struct callframe_list *l = s->list;
@@ -704,9 +714,13 @@ static int scan_fde(struct scan *s, uint32_t fde, uint32_t cie_offset, struct cu
 		return 0;
 	end = len < s->hi - start ? start + len : s->hi;
 	return scan_add(s, (struct callframe){
-		.start = (uint32_t)(start - l->lo), .end = (uint32_t)(end - l->lo), .cie = (uint32_t)n, .fde = fde,
-		.insns = (uint32_t)(c.p - l->source.data), .insns_end = (uint32_t)(c.end - l->source.data),
-	});
+				   .start = (uint32_t)(start - l->lo),
+				   .end = (uint32_t)(end - l->lo),
+				   .cie = (uint32_t)n,
+				   .fde = fde,
+				   .insns = (uint32_t)(c.p - l->source.data),
+				   .insns_end = (uint32_t)(c.end - l->source.data),
+			   });
 }
 
 static int scan_entries(struct scan *s)
@@ -724,7 +738,8 @@ static int scan_entries(struct scan *s)
 
 		if (!entry_begin(&c, &next, &wide))
 			break;
-		if (next == c.p)				/* crtend.o's terminator, or padding; more may follow where objects were merged */
+		/* crtend.o's terminator, or padding; more may follow where objects were merged */
+		if (next == c.p)
 			continue;
 		body = (struct cursor){ .p = c.p, .end = next };
 		at = (uint64_t)(c.p - src->data);
@@ -732,7 +747,7 @@ static int scan_entries(struct scan *s)
 		if (body.bad || id == (!src->debug_frame ? 0 : wide ? UINT64_MAX : UINT32_MAX))
 			continue;
 		if (!src->debug_frame)
-			id = at - id;				/* distance back from this field */
+			id = at - id; /* distance back from this field */
 		if (id >= src->size)
 			continue;
 		rc = scan_fde(s, begin, (uint32_t)id, body);
@@ -742,7 +757,10 @@ static int scan_entries(struct scan *s)
 	return 0;
 }
 
-/* Stable radix sort by start: linkers give the order of their input files, which is nearly but not always that of the addresses. */
+/*
+ * Stable radix sort by start: linkers give the order of their input files, which is nearly but not
+ * always that of the addresses.
+ */
 static int sort_frames(struct callframe_list *l)
 {
 	struct callframe *from = l->frame, *to, *tmp;
@@ -774,7 +792,7 @@ static int sort_frames(struct callframe_list *l)
 		from = to;
 		to = swap;
 	}
-	if (from != l->frame)		/* three passes: the result is in the other buffer */
+	if (from != l->frame) /* three passes: the result is in the other buffer */
 		memcpy(l->frame, from, l->count * sizeof(*from));
 	free(tmp);
 	return 0;
@@ -795,7 +813,8 @@ static void clip_overlaps(struct callframe_list *l)
 	l->count = n;
 }
 
-int callframe_scan(struct callframe_list *list, const struct callframe_source *source, uint64_t lo, uint64_t hi)
+int callframe_scan(struct callframe_list *list, const struct callframe_source *source, uint64_t lo,
+		   uint64_t hi)
 {
 	struct scan s = { .list = list, .hi = hi };
 	int rc;

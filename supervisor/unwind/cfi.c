@@ -1,18 +1,22 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * cfi.c - the tables by which the trampoline walks stacks: built from a module's call frame information, written into the image's pool.
+ * cfi.c - the tables by which the trampoline walks stacks: built from a module's call frame
+ * information, written into the image's pool.
  *
  * For each module the pool gets three arrays, one behind the other:
  *
- *	offs[nrows]	ascending offsets from the module's start; row i holds until offs[i + 1], the last one to the module's end
+ *	offs[nrows]	ascending offsets from the module's start; row i holds until offs[i + 1],
+ *	                the last one to the module's end
  *	rule[nrows]	index into wire_tables.rule: the same few hundred rules serve all modules
- *	index[]		for each KiB of code the row that holds at its beginning, so that a search looks at some ten rows
+ *	index[]		for each KiB of code the row that holds at its beginning, so that a search
+ *	                looks at some ten rows
  *
- * They are made in memory of our own first and kept there for the next process that maps the same file. The rules are kept here too, with the hash table
- * that finds equal ones.
+ * They are made in memory of our own first and kept there for the next process that maps the same
+ * file. The rules are kept here too, with the hash table that finds equal ones.
  *
- * The tables are appended to, never changed: a hook may read the old ones at any time. A target that made their file anew while it was attached to could have kept
- * a way to write there: what is read back (cfi_lookup()) is checked.
+ * The tables are appended to, never changed: a hook may read the old ones at any time. A target
+ * that made their file anew while it was attached to could have kept a way to write there: what is
+ * read back (cfi_lookup()) is checked.
  */
 #include "unwind/cfi.h"
 
@@ -22,20 +26,21 @@
 #include <string.h>
 
 #include "base/array.h"
-#include "unwind/callframe.h"
 #include "symbols/elf.h"
-#include "unwind/go_frames.h"
-#include "unwind/cfi_synthesize.h"
 #include "symbols/module.h"
+#include "unwind/callframe.h"
+#include "unwind/cfi_synthesize.h"
+#include "unwind/go_frames.h"
 
 #define HASH_SLOTS (WIRE_RULES * 2)
-#define KIB 1024u
+#define KIB	   1024u
 
-/* ---- rules ------------------------------------------------------------------------------------------------------------------ */
+/* ---- rules --------------------------------------------------------------- */
 
 struct cfi_rules {
 	struct wire_rule rule[WIRE_RULES];
-	uint16_t slot[HASH_SLOTS];	/* index of a rule; 0: free (rule 0, CFA_NONE, is never looked for here) */
+	/* index of a rule; 0: free (rule 0, CFA_NONE, is never looked for here) */
+	uint16_t slot[HASH_SLOTS];
 	uint32_t count;
 };
 
@@ -77,7 +82,9 @@ int cfi_init(struct cfi *cfi, struct wire_tables *tables, uint64_t pool_size)
 	if (!rules)
 		return -ENOMEM;
 	rules->count = 1;
-	*cfi = (struct cfi){ .tables = tables, .pool_size = pool_size, .nrules = 1, .rules = rules };
+	*cfi = (struct cfi){
+		.tables = tables, .pool_size = pool_size, .nrules = 1, .rules = rules
+	};
 	tables->rule[0] = rules->rule[0];
 	return 0;
 }
@@ -88,28 +95,29 @@ void cfi_release(struct cfi *cfi)
 	cfi->rules = NULL;
 }
 
-/* ---- what is known of a file -------------------------------------------------------------------------------------------------- */
+/* ---- what is known of a file --------------------------------------------- */
 
 /*
- * The rows of one file's code, with rules numbered on their own. They are the same wherever the file is mapped, so they are kept for the next
- * process that maps it: g++ starts four programs, and each maps the same libc.
+ * The rows of one file's code, with rules numbered on their own. They are the same wherever the
+ * file is mapped, so they are kept for the next process that maps it: g++ starts four programs, and
+ * each maps the same libc.
  */
 struct rows {
-	struct elf *elf;		/* counted; NULL: free */
+	struct elf *elf; /* counted; NULL: free */
 	uint64_t lo, hi;
 	uint32_t *offs;
 	uint16_t *rule;
 	size_t n, room;
 	struct wire_rule *rules;
 	uint32_t nrules;
-	uint64_t used;			/* when, for eviction */
+	uint64_t used; /* when, for eviction */
 };
 
-#define KEPT 64u
+#define KEPT	   64u
 #define KEPT_BYTES (48u << 20)
 static struct rows kept[KEPT];
 static uint64_t kept_clock;
-static struct cfi_rules *numbering;	/* of the file that is being read */
+static struct cfi_rules *numbering; /* of the file that is being read */
 
 static void rows_release(struct rows *r)
 {
@@ -167,13 +175,14 @@ static struct rows *rows_keep(struct rows *new)
 	}
 }
 
-/* ---- making rows -------------------------------------------------------------------------------------------------------------- */
+/* ---- making rows --------------------------------------------------------- */
 
 struct build {
 	struct rows rows;
 	struct cfi_rules *rules;
 	int error;
-	struct wire_rule last;		/* the rule of `last_index`, so that equal neighbours need no search */
+	/* the rule of `last_index`, so that equal neighbours need no search */
+	struct wire_rule last;
 	uint16_t last_index;
 };
 
@@ -222,7 +231,7 @@ static void build_rule(void *ctx, uint32_t offset, const struct wire_rule *rule)
 	build_row(b, offset, b->last_index);
 }
 
-/* ---- code without call frame information ------------------------------------------------------------------------------------ */
+/* ---- code without call frame information --------------------------------- */
 
 struct gaps {
 	struct cfi_synth_range *range, *data;
@@ -246,9 +255,13 @@ static const uint8_t *gap_code(void *ctx, uint64_t vaddr, size_t *left)
 static uint64_t gap_described(void *ctx, uint64_t vaddr)
 {
 	const struct callframe_list *frames = ((struct file *)ctx)->frames;
-	ssize_t i = vaddr >= frames->lo && vaddr - frames->lo <= UINT32_MAX ? callframe_find(frames, (uint32_t)(vaddr - frames->lo)) : -1;
+	ssize_t i = vaddr >= frames->lo && vaddr - frames->lo <= UINT32_MAX
+			    ? callframe_find(frames, (uint32_t)(vaddr - frames->lo))
+			    : -1;
 
-	return i >= 0 && frames->lo + frames->frame[i].start == vaddr ? frames->lo + frames->frame[i].end : 0;
+	return i >= 0 && frames->lo + frames->frame[i].start == vaddr
+		       ? frames->lo + frames->frame[i].end
+		       : 0;
 }
 
 static int gap_entry(struct gaps *g, uint64_t vaddr)
@@ -284,16 +297,20 @@ static int gap_entries(struct gaps *g, const struct elf *elf)
 	if (elf_entry(elf))
 		rc = gap_entry(g, elf_entry(elf));
 	while (!rc && elf_next_symbol(elf, &cursor, &symbol))
-		if ((symbol.type == STT_FUNC || symbol.type == STT_NOTYPE || symbol.type == STT_GNU_IFUNC) && in_gap(g, symbol.value))
+		if ((symbol.type == STT_FUNC || symbol.type == STT_NOTYPE ||
+		     symbol.type == STT_GNU_IFUNC) &&
+		    in_gap(g, symbol.value))
 			rc = gap_entry(g, symbol.value);
 	return rc;
 }
 
 /*
- * The parts of the executable sections (segments, where the file has no sections) that no FDE is about. Padding between functions is passed over:
- * anything shorter than a function that could call another.
+ * The parts of the executable sections (segments, where the file has no sections) that no FDE is
+ * about. Padding between functions is passed over: anything shorter than a function that could call
+ * another.
  */
-enum { GAP_MIN = 16, GAPS_MAX = 4 << 20 };	/* more is a language with tables of its own: not worth 100 ms at every start */
+/* more is a language with tables of its own: not worth 100 ms at every start */
+enum { GAP_MIN = 16, GAPS_MAX = 4 << 20 };
 
 static int gap_add(struct gaps *g, size_t *room, uint64_t start, uint64_t end)
 {
@@ -305,7 +322,8 @@ static int gap_add(struct gaps *g, size_t *room, uint64_t start, uint64_t end)
 	return 0;
 }
 
-static int gaps_find(struct gaps *g, const struct elf *elf, const struct callframe_list *frames, uint64_t lo, uint64_t hi)
+static int gaps_find(struct gaps *g, const struct elf *elf, const struct callframe_list *frames,
+		     uint64_t lo, uint64_t hi)
 {
 	const struct elf_segment *segment;
 	size_t nsegments = elf_segments(elf, &segment), room = 0, i = 0;
@@ -314,7 +332,8 @@ static int gaps_find(struct gaps *g, const struct elf *elf, const struct callfra
 	for (size_t s = 0; s < nsegments && !rc; s++) {
 		uint64_t at = segment[s].vaddr, end = segment[s].vaddr + segment[s].filesz;
 
-		if (segment[s].type != PT_LOAD || !(segment[s].flags & PF_X) || at < lo || end > hi || end < at)
+		if (segment[s].type != PT_LOAD || !(segment[s].flags & PF_X) || at < lo ||
+		    end > hi || end < at)
 			continue;
 		if (g->nranges && at < g->range[g->nranges - 1].end)
 			continue;
@@ -341,16 +360,23 @@ static int gaps_data(struct gaps *g, const struct elf *elf)
 		return -ENOMEM;
 	for (size_t i = 0; i < n; i++)
 		if (segment[i].type == PT_LOAD && !(segment[i].flags & PF_X) && segment[i].filesz)
-			g->data[g->ndata++] = (struct cfi_synth_range){ (segment[i].vaddr + 7) & ~7ull, segment[i].vaddr + segment[i].filesz };
+			g->data[g->ndata++] =
+				(struct cfi_synth_range){ (segment[i].vaddr + 7) & ~7ull,
+							  segment[i].vaddr + segment[i].filesz };
 	return 0;
 }
 
 enum { MANY_BYTES = 4096, FEW_ENTRIES = 2 };
 
-static int gaps_synthesize(struct gaps *g, struct elf *elf, const struct callframe_list *frames, uint64_t lo, uint64_t hi)
+static int gaps_synthesize(struct gaps *g, struct elf *elf, const struct callframe_list *frames,
+			   uint64_t lo, uint64_t hi)
 {
 	struct file file = { elf, frames };
-	struct cfi_synth_input in = { .code = gap_code, .described = gap_described, .ctx = &file, .start = elf_entry(elf), .lo = lo };
+	struct cfi_synth_input in = { .code = gap_code,
+				      .described = gap_described,
+				      .ctx = &file,
+				      .start = elf_entry(elf),
+				      .lo = lo };
 	int rc = gaps_find(g, elf, frames, lo, hi);
 	uint64_t bytes = 0;
 
@@ -362,7 +388,8 @@ static int gaps_synthesize(struct gaps *g, struct elf *elf, const struct callfra
 		g->nranges = 0;
 	if (!rc && g->nranges)
 		rc = gap_entries(g, elf);
-	if (!rc && g->nranges && g->nentries <= FEW_ENTRIES && bytes >= MANY_BYTES && elf_is_static(elf) && elf_type(elf) == ET_EXEC)
+	if (!rc && g->nranges && g->nentries <= FEW_ENTRIES && bytes >= MANY_BYTES &&
+	    elf_is_static(elf) && elf_type(elf) == ET_EXEC)
 		rc = gaps_data(g, elf);
 	if (rc || !(g->nentries || g->data))
 		return rc;
@@ -397,10 +424,11 @@ static void build_gap(struct build *b, struct gaps *g, uint32_t from, uint32_t t
 		build_rule(b, g->row[g->next].offset, &g->row[g->next].rule);
 }
 
-/* ---- a module --------------------------------------------------------------------------------------------------------------- */
+/* ---- a module ------------------------------------------------------------ */
 
 /* ENTRY: where the kernel starts the program; nothing called it, whatever its FDE says. */
-static void build_rows(struct build *b, const struct callframe_list *frames, struct gaps *g, uint32_t size, uint64_t entry)
+static void build_rows(struct build *b, const struct callframe_list *frames, struct gaps *g,
+		       uint32_t size, uint64_t entry)
 {
 	static const struct wire_rule outermost = { .cfa = CFA_END };
 	uint32_t at = 0;
@@ -425,13 +453,19 @@ static bool debug_frame(const struct elf *elf, struct callframe_source *source)
 
 	if (!section || section->type == SHT_NOBITS || section->flags & SHF_COMPRESSED)
 		return false;
-	if (section->offset > size || section->size > size - section->offset || section->size > UINT32_MAX)
+	if (section->offset > size || section->size > size - section->offset ||
+	    section->size > UINT32_MAX)
 		return false;
-	*source = (struct callframe_source){ .data = file + section->offset, .size = section->size, .debug_frame = true };
+	*source = (struct callframe_source){ .data = file + section->offset,
+					     .size = section->size,
+					     .debug_frame = true };
 	return true;
 }
 
-/* The frames of both sections: where .eh_frame is silent .debug_frame may speak. Only one is used: the one that knows more. */
+/*
+ * The frames of both sections: where .eh_frame is silent .debug_frame may speak. Only one is used:
+ * the one that knows more.
+ */
 static int scan_frames(struct callframe_list *list, const struct elf *elf, uint64_t lo, uint64_t hi)
 {
 	struct callframe_source source = { .size = 0 };
@@ -440,7 +474,9 @@ static int scan_frames(struct callframe_list *list, const struct elf *elf, uint6
 	int rc;
 
 	if (elf_eh_frame(elf, &eh, &hdr) && eh.size <= UINT32_MAX)
-		source = (struct callframe_source){ .data = eh.bytes, .size = eh.size, .vaddr = eh.vaddr };
+		source = (struct callframe_source){ .data = eh.bytes,
+						    .size = eh.size,
+						    .vaddr = eh.vaddr };
 	rc = callframe_scan(list, &source, lo, hi);
 	if (rc || list->count > 16 || elf_is_go(elf) || !debug_frame(elf, &source))
 		return rc;
@@ -483,7 +519,10 @@ static int build_finish(struct build *b)
 	return 0;
 }
 
-/* Reads ELF's code in [lo, hi) (the file's addresses). NULL and *error, or rows that stay until the next such call. */
+/*
+ * Reads ELF's code in [lo, hi) (the file's addresses). NULL and *error, or rows that stay until the
+ * next such call.
+ */
 static struct rows *rows_read(struct elf *elf, uint64_t lo, uint64_t hi, int *error)
 {
 	struct gaps gaps = { .range = NULL };
@@ -513,16 +552,13 @@ static struct rows *rows_read(struct elf *elf, uint64_t lo, uint64_t hi, int *er
 	return rows_keep(&b.rows);
 }
 
-/* ---- into an image ---------------------------------------------------------------------------------------------------------------- */
+/* ---- into an image ------------------------------------------------------- */
 
-static uint64_t align_up(uint64_t v, uint64_t to)
-{
-	return (v + to - 1) / to * to;
-}
+static uint64_t align_up(uint64_t v, uint64_t to) { return (v + to - 1) / to * to; }
 
 static void write_rules(struct cfi *cfi, const struct rows *r, uint16_t *to)
 {
-	static uint16_t number[WIRE_RULES];	/* the file's -> the image's */
+	static uint16_t number[WIRE_RULES]; /* the file's -> the image's */
 
 	for (uint32_t i = 0; i < r->nrules; i++)
 		number[i] = rule_index(cfi->rules, &r->rules[i]);
@@ -566,7 +602,8 @@ static int rows_write(struct cfi *cfi, const struct rows *r, struct wire_module 
 	return 0;
 }
 
-int cfi_build_elf(struct cfi *cfi, struct elf *elf, raddr_t text_start, raddr_t text_end, raddr_t bias, struct wire_module *out)
+int cfi_build_elf(struct cfi *cfi, struct elf *elf, raddr_t text_start, raddr_t text_end,
+		  raddr_t bias, struct wire_module *out)
 {
 	struct wire_module m = { .start = text_start, .end = text_end };
 	struct rows *rows;
@@ -580,14 +617,15 @@ int cfi_build_elf(struct cfi *cfi, struct elf *elf, raddr_t text_start, raddr_t 
 	if (!rows)
 		return rc;
 	if (rows->n == 1 && !rows->rule[0])
-		return -ENOENT;			/* nothing is known about any of it */
+		return -ENOENT; /* nothing is known about any of it */
 	rc = rows_write(cfi, rows, &m);
 	if (!rc)
 		*out = m;
 	return rc;
 }
 
-int cfi_build_rows(struct cfi *cfi, raddr_t start, raddr_t end, const struct cfi_row *row, size_t count, struct wire_module *out)
+int cfi_build_rows(struct cfi *cfi, raddr_t start, raddr_t end, const struct cfi_row *row,
+		   size_t count, struct wire_module *out)
 {
 	struct wire_module m = { .start = start, .end = end };
 	struct build b;
@@ -608,7 +646,8 @@ int cfi_build_rows(struct cfi *cfi, raddr_t start, raddr_t end, const struct cfi
 
 int cfi_build(struct cfi *cfi, const struct module *module, struct wire_module *out)
 {
-	return cfi_build_elf(cfi, module->elf, module->text_start, module->text_end, module->bias, out);
+	return cfi_build_elf(cfi, module->elf, module->text_start, module->text_end, module->bias,
+			     out);
 }
 
 const struct wire_rule *cfi_lookup(const struct cfi *cfi, const struct wire_module *m, uint64_t pc)

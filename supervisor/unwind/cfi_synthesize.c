@@ -2,21 +2,27 @@
 /*
  * cfi_synthesize.c - where the return address is, in code that nobody describes.
  *
- * The code is followed from the places where functions begin (symbols, targets of calls), instruction by instruction and along all branches, with a state: how far
- * rsp and rbp are below the CFA, which callee-saved registers have been changed, and where they were saved before. Where two ways meet with different states, what
- * differs is unknown from there on. A call is stepped over only once its callee is known to return, so that what follows a call of abort() is not taken for
- * its continuation. Switches are followed through their tables. At the end every instruction that was reached has one state that holds whichever way it is come to,
- * and that is its rule. It is a proof but for two assumptions, which compilers keep: functions leave their caller's registers and stack pointer as they were, and
- * nobody overwrites a saved register in the stack.
+ * The code is followed from the places where functions begin (symbols, targets of calls),
+ * instruction by instruction and along all branches, with a state: how far rsp and rbp are below
+ * the CFA, which callee-saved registers have been changed, and where they were saved before. Where
+ * two ways meet with different states, what differs is unknown from there on. A call is stepped
+ * over only once its callee is known to return, so that what follows a call of abort() is not taken
+ * for its continuation. Switches are followed through their tables. At the end every instruction
+ * that was reached has one state that holds whichever way it is come to, and that is its rule. It
+ * is a proof but for two assumptions, which compilers keep: functions leave their caller's
+ * registers and stack pointer as they were, and nobody overwrites a saved register in the stack.
  *
- * What one instruction does is in arch/effect.c. Outermost frames are recognised by what the ABI asks of them: at the entry point, and where rbp is cleared
- * behind a system call (a new thread's first steps). Signal frames are recognised by the kernel's rule for rt_sigreturn: the nine bytes that debuggers
- * look for, too.
+ * What one instruction does is in arch/effect.c. Outermost frames are recognised by what the ABI
+ * asks of them: at the entry point, and where rbp is cleared behind a system call (a new thread's
+ * first steps). Signal frames are recognised by the kernel's rule for rt_sigreturn: the nine bytes
+ * that debuggers look for, too.
  *
- * A stripped file does not say where its functions begin. Then the code is gone over once from end to end for the targets of calls, and its data for addresses of
- * places behind another function's end that look like a beginning.
+ * A stripped file does not say where its functions begin. Then the code is gone over once from end
+ * to end for the targets of calls, and its data for addresses of places behind another function's
+ * end that look like a beginning.
  *
- * All ranges together are one space of positions; for each position there is the state that its instruction begins with.
+ * All ranges together are one space of positions; for each position there is the state that its
+ * instruction begins with.
  */
 #include "unwind/cfi_synthesize.h"
 
@@ -24,34 +30,34 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "arch/insn.h"
 #include "arch/effect.h"
+#include "arch/insn.h"
 #include "base/array.h"
 
 #define NO_POS UINT32_MAX
 
 enum { STATE_NONE, STATE_BAD, STATE_ENTRY, STATE_START, STATE_SIGNAL, STATES_RESERVED };
 #define STATES_MAX 0xfff0u
-#define INSIDE 0xffffu			/* of the state map: not the first byte of an instruction */
+#define INSIDE	   0xffffu /* of the state map: not the first byte of an instruction */
 
 struct function {
 	uint32_t pos;
 	bool returns;
-	uint32_t waiters;		/* list of struct waiter, index + 1 */
+	uint32_t waiters; /* list of struct waiter, index + 1 */
 };
 
-struct waiter {				/* what happens when a function turns out to return */
+struct waiter { /* what happens when a function turns out to return */
 	uint32_t next;
-	uint32_t pos;			/* continue there; NO_POS: `function` returns, too */
+	uint32_t pos; /* continue there; NO_POS: `function` returns, too */
 	uint32_t function;
 	uint16_t state;
 };
 
 struct work {
-	uint32_t pos, function;		/* NO_POS: `function` returns */
+	uint32_t pos, function; /* NO_POS: `function` returns */
 	uint16_t state;
-	bool over_call;			/* pos is behind a call, */
-	bool unsure;			/* of a function that we do not know: it may never return */
+	bool over_call; /* pos is behind a call, */
+	bool unsure;	/* of a function that we do not know: it may never return */
 };
 
 struct vector {
@@ -61,20 +67,24 @@ struct vector {
 
 struct synthesis {
 	const struct cfi_synth_input *in;
-	uint32_t *base;			/* position of each range's first byte */
-	const uint8_t **bytes;		/* each range's code; NULL: not in the file */
-	uint32_t size;			/* positions */
-	uint16_t *map;			/* state id by position */
-	uint16_t *owner;		/* function + 1 whose way came there first */
+	uint32_t *base;	       /* position of each range's first byte */
+	const uint8_t **bytes; /* each range's code; NULL: not in the file */
+	uint32_t size;	       /* positions */
+	uint16_t *map;	       /* state id by position */
+	uint16_t *owner;       /* function + 1 whose way came there first */
 	struct vector states, functions, waiters, work, guesses;
-	uint16_t slot[1 << 14];		/* states by hash */
-	uint32_t *entry;		/* hash of entry positions -> function + 1 */
+	uint16_t slot[1 << 14]; /* states by hash */
+	uint32_t *entry;	/* hash of entry positions -> function + 1 */
 	uint32_t entry_slots;
-	struct { uint64_t vaddr; bool never; } callee[256];	/* what is known of functions outside of the ranges, by a hash of their address */
-	bool failed;			/* out of memory */
+	/* what is known of functions outside of the ranges, by a hash of their address */
+	struct {
+		uint64_t vaddr;
+		bool never;
+	} callee[256];
+	bool failed; /* out of memory */
 };
 
-/* ---- small things ----------------------------------------------------------------------------------------------------------- */
+/* ---- small things -------------------------------------------------------- */
 
 static void *push(struct synthesis *f, struct vector *v, size_t size)
 {
@@ -163,7 +173,7 @@ static uint16_t state_id(struct synthesis *f, const struct frame_state *s)
 	}
 }
 
-/* ---- functions -------------------------------------------------------------------------------------------------------------- */
+/* ---- functions ----------------------------------------------------------- */
 
 static uint32_t *entry_slot(const struct synthesis *f, uint32_t pos)
 {
@@ -195,7 +205,8 @@ static bool entry_room(struct synthesis *f)
 	return true;
 }
 
-static struct work *work_add(struct synthesis *f, uint32_t pos, uint32_t function, uint16_t state, bool over_call)
+static struct work *work_add(struct synthesis *f, uint32_t pos, uint32_t function, uint16_t state,
+			     bool over_call)
 {
 	struct work *w = push(f, &f->work, sizeof(*w));
 
@@ -245,13 +256,15 @@ static void returns(struct synthesis *f, uint32_t function)
 		if (w.pos != NO_POS)
 			work_add(f, w.pos, w.function, w.state, true);
 		else if (!function_at(f, w.function)->returns)
-			work_add(f, NO_POS, w.function, 0, false);	/* not by recursion: chains may be long */
+			/* not by recursion: chains may be long */
+			work_add(f, NO_POS, w.function, 0, false);
 	}
 	function_at(f, function)->waiters = 0;
 }
 
 /* When CALLEE returns: FUNCTION goes on at POS with STATE, or (NO_POS) returns itself. */
-static void when_returns(struct synthesis *f, uint32_t callee, uint32_t pos, uint32_t function, uint16_t state)
+static void when_returns(struct synthesis *f, uint32_t callee, uint32_t pos, uint32_t function,
+			 uint16_t state)
 {
 	struct waiter *w;
 
@@ -269,27 +282,33 @@ static void when_returns(struct synthesis *f, uint32_t callee, uint32_t pos, uin
 	function_at(f, callee)->waiters = (uint32_t)f->waiters.count;
 }
 
-/* ---- the way through the code --------------------------------------------------------------------------------------------------- */
+/* ---- the way through the code -------------------------------------------- */
 
 /* A run of instructions that follow each other. */
 struct run {
 	uint32_t pos, function;
 	uint64_t vaddr;
 	struct frame_state state;
-	uint16_t id;			/* of that state */
-	bool over_call, unsure;		/* the last branch-like thing on the way here was a call (as struct work) */
-	uint64_t table;			/* the last address that was loaded relative to rip */
-	int64_t compared;		/* the last number that something was compared with */
-	int64_t bound;			/* the last such that was followed by `ja`: a switch's greatest case */
+	uint16_t id; /* of that state */
+	/* the last branch-like thing on the way here was a call (as struct work) */
+	bool over_call, unsure;
+	uint64_t table;	  /* the last address that was loaded relative to rip */
+	int64_t compared; /* the last number that something was compared with */
+	/* the last such that was followed by `ja`: a switch's greatest case */
+	int64_t bound;
 };
 
-/* The run comes to its position with its state. False: nothing new there. The run's state becomes what holds there now. */
+/*
+ * The run comes to its position with its state. False: nothing new there. The run's state becomes
+ * what holds there now.
+ */
 static bool arrive(struct synthesis *f, struct run *r)
 {
 	uint16_t was = f->map[r->pos];
 
 	if (was == INSIDE)
-		return false;			/* the middle of another instruction: one of the two ways is not code */
+		/* the middle of another instruction: one of the two ways is not code */
+		return false;
 	if (was == STATE_NONE) {
 		f->map[r->pos] = r->id;
 		f->owner[r->pos] = (uint16_t)(r->function + 1);
@@ -314,7 +333,7 @@ static void jump_to(struct synthesis *f, const struct run *r, uint64_t vaddr)
 	uint32_t pos = pos_of(f, vaddr);
 
 	if (pos == NO_POS)
-		returns(f, r->function);	/* a tail call to somewhere else */
+		returns(f, r->function); /* a tail call to somewhere else */
 	else if (f->map[pos] != r->id || f->owner[pos] != r->function + 1)
 		work_add(f, pos, r->function, r->id, false);
 }
@@ -338,11 +357,14 @@ static bool has_no_return(struct synthesis *f, uint64_t vaddr, uint64_t end)
 		at += i.len;
 		if (i.vex)
 			continue;
-		branch = i.map == MAP_ONE ? (i.opcode & 0xf0) == 0x70 || i.opcode == 0xe9 || i.opcode == 0xeb : i.map == MAP_0F && (i.opcode & 0xf0) == 0x80;
+		branch = i.map == MAP_ONE
+				 ? (i.opcode & 0xf0) == 0x70 || i.opcode == 0xe9 || i.opcode == 0xeb
+				 : i.map == MAP_0F && (i.opcode & 0xf0) == 0x80;
 		target = at + (uint64_t)i.imm;
 		if (branch && (target < vaddr || target >= end))
 			return false;
-		if (i.map == MAP_ONE && (i.opcode == 0xc3 || i.opcode == 0xc2 || (i.opcode == 0xff && (i.reg & 7) == 4)))
+		if (i.map == MAP_ONE && (i.opcode == 0xc3 || i.opcode == 0xc2 ||
+					 (i.opcode == 0xff && (i.reg & 7) == 4)))
 			return false;
 	}
 	return p != NULL;
@@ -427,7 +449,8 @@ static void indirect_jump(struct synthesis *f, const struct run *r, const struct
 			return;
 	} else if (i->base != DECODE_RIP && jump_table(f, r))
 		return;
-	returns(f, r->function);		/* a tail call, or a switch that we do not understand */
+	/* a tail call, or a switch that we do not understand */
+	returns(f, r->function);
 }
 
 /* An address that code loads may be that of a function that is called through a pointer. */
@@ -449,7 +472,8 @@ static void notice(struct synthesis *f, struct run *r, const struct insn *i, uin
 	if (i->opcode == 0x8d && i->base == DECODE_RIP) {
 		r->table = next + (uint64_t)(int64_t)i->disp;
 		guess(f, r->table);
-	} else if ((i->opcode == 0x83 || i->opcode == 0x81 || i->opcode == 0x80) && (i->reg & 7) == 7)
+	} else if ((i->opcode == 0x83 || i->opcode == 0x81 || i->opcode == 0x80) &&
+		   (i->reg & 7) == 7)
 		r->compared = i->imm;
 	else if (i->opcode == 0x3c || i->opcode == 0x3d)
 		r->compared = i->imm;
@@ -461,8 +485,12 @@ static void notice(struct synthesis *f, struct run *r, const struct insn *i, uin
 
 enum flow { FLOW_ON, FLOW_STOP, FLOW_CALLED };
 
-/* What the instruction does to the control flow. NEXT is the position behind it, NO_POS at a range's end. */
-static enum flow flow(struct synthesis *f, struct run *r, const struct insn *i, uint64_t end, uint32_t next)
+/*
+ * What the instruction does to the control flow. NEXT is the position behind it, NO_POS at a
+ * range's end.
+ */
+static enum flow flow(struct synthesis *f, struct run *r, const struct insn *i, uint64_t end,
+		      uint32_t next)
 {
 	uint64_t target = end + (uint64_t)i->imm;
 
@@ -473,25 +501,26 @@ static enum flow flow(struct synthesis *f, struct run *r, const struct insn *i, 
 			jump_to(f, r, target);
 		if (i->opcode == 0x87)
 			r->bound = r->compared;
-		return i->opcode == 0x0b || i->opcode == 0xff || i->opcode == 0xb9 || i->opcode == 0x07 ? FLOW_STOP : FLOW_ON;
+		return i->opcode == 0x0b || i->opcode == 0xff || i->opcode == 0xb9 ||
+				       i->opcode == 0x07
+			       ? FLOW_STOP
+			       : FLOW_ON;
 	}
 	if (i->map != MAP_ONE)
 		return FLOW_ON;
 	switch (i->opcode) {
-	case 0x70 ... 0x7f: case 0xe0 ... 0xe3:
-		jump_to(f, r, target);
-		return FLOW_ON;
-	case 0xe9: case 0xeb:
-		jump_to(f, r, target);
-		return FLOW_STOP;
+	case 0x70 ... 0x7f:
+	case 0xe0 ... 0xe3: jump_to(f, r, target); return FLOW_ON;
+	case 0xe9:
+	case 0xeb: jump_to(f, r, target); return FLOW_STOP;
 	case 0xe8:
-		if (i->imm == 0) {		/* call to what follows: a push of the pc */
+		if (i->imm == 0) { /* call to what follows: a push of the pc */
 			effect_push(&r->state, RAX);
 			r->id = state_id(f, &r->state);
 			return FLOW_ON;
 		}
 		call_to(f, r, target, next);
-		return FLOW_STOP;		/* goes on when the callee is known to return */
+		return FLOW_STOP; /* goes on when the callee is known to return */
 	case 0xff:
 		if ((i->reg & 7) == 2 || (i->reg & 7) == 3)
 			return FLOW_CALLED;
@@ -499,21 +528,28 @@ static enum flow flow(struct synthesis *f, struct run *r, const struct insn *i, 
 			return FLOW_ON;
 		indirect_jump(f, r, i);
 		return FLOW_STOP;
-	case 0xc2: case 0xc3:
-		returns(f, r->function);
-		return FLOW_STOP;
-	case 0xca: case 0xcb: case 0xcc: case 0xcf: case 0xf4: case 0xf1:
-		return FLOW_STOP;
+	case 0xc2:
+	case 0xc3: returns(f, r->function); return FLOW_STOP;
+	case 0xca:
+	case 0xcb:
+	case 0xcc:
+	case 0xcf:
+	case 0xf4:
+	case 0xf1: return FLOW_STOP;
 	}
 	return FLOW_ON;
 }
 
 static bool is_padding(const struct insn *i)
 {
-	return !i->vex && ((i->map == MAP_ONE && (i->opcode == 0x90 || i->opcode == 0xcc)) || (i->map == MAP_0F && i->opcode == 0x1f));
+	return !i->vex && ((i->map == MAP_ONE && (i->opcode == 0x90 || i->opcode == 0xcc)) ||
+			   (i->map == MAP_0F && i->opcode == 0x1f));
 }
 
-/* Bytes that this instruction would share with another that was reached before: one of the two is not code. */
+/*
+ * Bytes that this instruction would share with another that was reached before: one of the two is
+ * not code.
+ */
 static bool overlaps(const struct synthesis *f, uint32_t pos, unsigned len)
 {
 	for (unsigned k = 1; k < len; k++)
@@ -522,7 +558,10 @@ static bool overlaps(const struct synthesis *f, uint32_t pos, unsigned len)
 	return false;
 }
 
-/* endbr64, a push of a register that must be kept, room on the stack: what functions begin with that call others. */
+/*
+ * endbr64, a push of a register that must be kept, room on the stack: what functions begin with
+ * that call others.
+ */
 static bool looks_like_beginning(const uint8_t *p, size_t left)
 {
 	struct insn i;
@@ -533,7 +572,8 @@ static bool looks_like_beginning(const uint8_t *p, size_t left)
 		return false;
 	if (i.opcode >= 0x50 && i.opcode <= 0x57)
 		return effect_saved(i.rm) >= 0 || i.rm == RAX;
-	return (i.opcode == 0x83 || i.opcode == 0x81) && i.mod == 3 && i.rm == RSP && (i.reg & 7) == 5;
+	return (i.opcode == 0x83 || i.opcode == 0x81) && i.mod == 3 && i.rm == RSP &&
+	       (i.reg & 7) == 5;
 }
 
 static bool is_return(const struct insn *i)
@@ -541,7 +581,10 @@ static bool is_return(const struct insn *i)
 	return !i->vex && i->map == MAP_ONE && (i->opcode == 0xc3 || i->opcode == 0xc2);
 }
 
-/* What was followed from FROM to a return at TO cannot have been its function: the stack pointer is not where a return needs it. */
+/*
+ * What was followed from FROM to a return at TO cannot have been its function: the stack pointer is
+ * not where a return needs it.
+ */
 static void forget_run(struct synthesis *f, uint32_t from, uint32_t to)
 {
 	for (uint32_t pos = from; pos <= to; pos++)
@@ -554,12 +597,19 @@ static void follow(struct synthesis *f, struct work w)
 	size_t range = range_of(f, w.pos);
 	const uint8_t *bytes = f->bytes[range];
 	uint32_t end = range + 1 < f->in->nranges ? f->base[range + 1] : f->size;
-	struct run r = { .pos = w.pos, .function = w.function, .vaddr = vaddr_of(f, w.pos), .state = *state_at(f, w.state), .id = w.state, .compared = -1, .bound = -1 };
+	struct run r = { .pos = w.pos,
+			 .function = w.function,
+			 .vaddr = vaddr_of(f, w.pos),
+			 .state = *state_at(f, w.state),
+			 .id = w.state,
+			 .compared = -1,
+			 .bound = -1 };
 
 	r.over_call = w.over_call;
 	r.unsure = w.unsure;
 	if (!bytes || (r.over_call && is_entry(f, w.pos)))
-		return;				/* the callee did not return, and the next function begins */
+		/* the callee did not return, and the next function begins */
+		return;
 	while (!f->failed) {
 		bool was_none = f->map[r.pos] == STATE_NONE;
 		struct frame_state before;
@@ -570,12 +620,15 @@ static void follow(struct synthesis *f, struct work w)
 		if (!arrive(f, &r))
 			return;
 		before = r.state;
-		if (!decode(bytes + (r.pos - f->base[range]), end - r.pos, &i) || overlaps(f, r.pos, i.len)) {
+		if (!decode(bytes + (r.pos - f->base[range]), end - r.pos, &i) ||
+		    overlaps(f, r.pos, i.len)) {
 			f->map[r.pos] = STATE_BAD;
 			return;
 		}
-		if (r.unsure && was_none && looks_like_beginning(bytes + (r.pos - f->base[range]), end - r.pos)) {
-			f->map[r.pos] = STATE_NONE;	/* exit() or the like, and then another function */
+		if (r.unsure && was_none &&
+		    looks_like_beginning(bytes + (r.pos - f->base[range]), end - r.pos)) {
+			/* exit() or the like, and then another function */
+			f->map[r.pos] = STATE_NONE;
 			return;
 		}
 		for (unsigned k = 1; k < i.len; k++)
@@ -611,7 +664,10 @@ static void drain(struct synthesis *f)
 	}
 }
 
-/* Guessed functions are taken only where nothing else claims the place and a function could begin: aligned, behind padding or another's end. */
+/*
+ * Guessed functions are taken only where nothing else claims the place and a function could begin:
+ * aligned, behind padding or another's end.
+ */
 static void try_guesses(struct synthesis *f)
 {
 	for (size_t n = 0; n < f->guesses.count && !f->failed; n++) {
@@ -624,9 +680,10 @@ static void try_guesses(struct synthesis *f)
 	}
 }
 
-/* ---- stripped files ------------------------------------------------------------------------------------------------------------- */
+/* ---- stripped files ------------------------------------------------------ */
 
-enum { MARK_NONE, MARK_INSN, MARK_FIRST };	/* an instruction begins; so, behind one that does not go on, or a call */
+/* an instruction begins; so, behind one that does not go on, or a call */
+enum { MARK_NONE, MARK_INSN, MARK_FIRST };
 
 static bool never_goes_on(const struct insn *i)
 {
@@ -634,8 +691,8 @@ static bool never_goes_on(const struct insn *i)
 		return false;
 	if (i->map == MAP_0F)
 		return i->opcode == 0x0b;
-	return i->opcode == 0xc2 || i->opcode == 0xc3 || i->opcode == 0xe9 || i->opcode == 0xeb || i->opcode == 0xf4 ||
-	       (i->opcode == 0xff && (i->reg & 7) == 4);
+	return i->opcode == 0xc2 || i->opcode == 0xc3 || i->opcode == 0xe9 || i->opcode == 0xeb ||
+	       i->opcode == 0xf4 || (i->opcode == 0xff && (i->reg & 7) == 4);
 }
 
 /* Marks where instructions begin, notes the targets of calls in `guesses`. */
@@ -655,7 +712,9 @@ static void sweep(struct synthesis *f, uint8_t *mark)
 				continue;
 			}
 			mark[pos] = first ? MARK_FIRST : MARK_INSN;
-			first = never_goes_on(&i) || (!i.vex && i.map == MAP_ONE && i.opcode == 0xe8) || (first && is_padding(&i));
+			first = never_goes_on(&i) ||
+				(!i.vex && i.map == MAP_ONE && i.opcode == 0xe8) ||
+				(first && is_padding(&i));
 			at += i.len;
 			if (i.vex || i.map != MAP_ONE || i.opcode != 0xe8)
 				continue;
@@ -682,7 +741,10 @@ static void try_pointers(struct synthesis *f, const uint8_t *mark)
 			pos = pos_of(f, value);
 			if (pos == NO_POS || f->map[pos] != STATE_NONE || mark[pos] != MARK_FIRST)
 				continue;
-			if (!looks_like_beginning(f->bytes[range_of(f, pos)] + (pos - f->base[range_of(f, pos)]), (size_t)(f->in->range[range_of(f, pos)].end - value)))
+			if (!looks_like_beginning(f->bytes[range_of(f, pos)] +
+							  (pos - f->base[range_of(f, pos)]),
+						  (size_t)(f->in->range[range_of(f, pos)].end -
+							   value)))
 				continue;
 			function_get(f, pos, STATE_ENTRY);
 			drain(f);
@@ -739,7 +801,10 @@ static void find_functions(struct synthesis *f)
 	free(mark);
 }
 
-/* mov rax, 15; syscall: what the kernel lets a handler return to. The byte before belongs to it: return addresses are looked up less 1. */
+/*
+ * mov rax, 15; syscall: what the kernel lets a handler return to. The byte before belongs to it:
+ * return addresses are looked up less 1.
+ */
 static void find_signal_frames(struct synthesis *f)
 {
 	static const uint8_t restore[] = { 0x48, 0xc7, 0xc0, 15, 0, 0, 0, 0x0f, 0x05 };
@@ -748,7 +813,8 @@ static void find_signal_frames(struct synthesis *f)
 		size_t size = (size_t)(f->in->range[r].end - f->in->range[r].start);
 		const uint8_t *at = f->bytes[r];
 
-		while (at && (at = memmem(at, size - (size_t)(at - f->bytes[r]), restore, sizeof(restore)))) {
+		while (at && (at = memmem(at, size - (size_t)(at - f->bytes[r]), restore,
+					  sizeof(restore)))) {
 			uint32_t pos = f->base[r] + (uint32_t)(at - f->bytes[r]);
 
 			if (at > f->bytes[r])
@@ -761,7 +827,7 @@ static void find_signal_frames(struct synthesis *f)
 	}
 }
 
-/* ---- rows ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- rows ---------------------------------------------------------------- */
 
 static struct wire_rule rule_of(const struct frame_state *s)
 {
@@ -780,14 +846,20 @@ static struct wire_rule rule_of(const struct frame_state *s)
 	for (unsigned i = 0; i < WIRE_REGS; i++) {
 		bool kept = s->saved[i] && s->saved[i] % 8 == 0 && s->saved[i] / 8 < INT16_MAX;
 
-		r.off[i] = !(s->changed & 1u << i) ? RULE_SAME : kept ? (int16_t)-(s->saved[i] / 8) : RULE_LOST;
+		r.off[i] = !(s->changed & 1u << i) ? RULE_SAME
+			   : kept		   ? (int16_t) - (s->saved[i] / 8)
+						   : RULE_LOST;
 	}
 	return r;
 }
 
-static void emit(struct synthesis *f, struct vector *rows, uint32_t offset, const struct wire_rule *rule)
+static void emit(struct synthesis *f, struct vector *rows, uint32_t offset,
+		 const struct wire_rule *rule)
 {
-	struct cfi_synth_row *last = rows->count ? (struct cfi_synth_row *)rows->item + rows->count - 1 : NULL, *row;
+	struct cfi_synth_row *last = rows->count
+					     ? (struct cfi_synth_row *)rows->item + rows->count - 1
+					     : NULL,
+			     *row;
 
 	if (last && !memcmp(&last->rule, rule, sizeof(*rule)))
 		return;
@@ -812,14 +884,16 @@ static void make_rows(struct synthesis *f, struct vector *rows)
 			if (id == INSIDE || id == last)
 				continue;
 			last = id;
-			rule = id == STATE_SIGNAL ? signal : id == STATE_NONE ? none : rule_of(state_at(f, id));
+			rule = id == STATE_SIGNAL ? signal
+			       : id == STATE_NONE ? none
+						  : rule_of(state_at(f, id));
 			emit(f, rows, offset, &rule);
 		}
 		emit(f, rows, offset, &none);
 	}
 }
 
-/* ---- all of it ------------------------------------------------------------------------------------------------------------------ */
+/* ---- all of it ----------------------------------------------------------- */
 
 static int synthesize_begin(struct synthesis *f, const struct cfi_synth_input *in)
 {
@@ -850,7 +924,8 @@ static int synthesize_begin(struct synthesis *f, const struct cfi_synth_input *i
 
 static void reserve_states(struct synthesis *f)
 {
-	struct frame_state entry = { .rsp = 8, .rbp = FRAME_UNKNOWN }, bad = { .bad = true }, start = { .rsp = 8, .rbp = FRAME_UNKNOWN, .outermost = true };
+	struct frame_state entry = { .rsp = 8, .rbp = FRAME_UNKNOWN }, bad = { .bad = true },
+			   start = { .rsp = 8, .rbp = FRAME_UNKNOWN, .outermost = true };
 
 	for (unsigned i = 0; i < STATES_RESERVED; i++) {
 		struct frame_state *s = push(f, &f->states, sizeof(*s));

@@ -2,12 +2,16 @@
 /*
  * go_frames.c - how the stacks of Go programs are walked.
  *
- * A function of Go that has a frame saves rbp below its return address and lets rbp point there: the caller's frame is found by rbp alone, wherever it is. That is what
- * leads from the thread's own stack, on which the runtime allocates (runtime.systemstack), back to the goroutine that has asked for memory: the switch leaves rbp as
- * it is. A function without a frame (leaves, in assembly) has its return address at rsp; it is told by its first instructions, none of which saves rbp.
+ * A function of Go that has a frame saves rbp below its return address and lets rbp point there:
+ * the caller's frame is found by rbp alone, wherever it is. That is what leads from the thread's
+ * own stack, on which the runtime allocates (runtime.systemstack), back to the goroutine that has
+ * asked for memory: the switch leaves rbp as it is. A function without a frame (leaves, in
+ * assembly) has its return address at rsp; it is told by its first instructions, none of which
+ * saves rbp.
  *
- * The runtime's switches have no frame, but are not at rsp's mercy: their rule is that of the others, and costs the name of the function that called the switch. What a
- * thread or a goroutine begins in ends the walk: rbp is somebody else's there.
+ * The runtime's switches have no frame, but are not at rsp's mercy: their rule is that of the
+ * others, and costs the name of the function that called the switch. What a thread or a goroutine
+ * begins in ends the walk: rbp is somebody else's there.
  */
 #include "unwind/go_frames.h"
 
@@ -19,11 +23,19 @@
 #include "base/array.h"
 #include "symbols/elf.h"
 
-#define PROLOGUE 64u			/* bytes in which a frame is made: the check for room on the stack comes first */
+/* bytes in which a frame is made: the check for room on the stack comes first */
+#define PROLOGUE 64u
 
 static const struct wire_rule none, outermost = { .cfa = CFA_END };
-static const struct wire_rule framed = { .cfa = CFA_FRAME, .cfa_off = 16, .off = { [WIRE_RBP] = -2, RULE_LOST, RULE_LOST, RULE_LOST, RULE_LOST, RULE_LOST } };
-static const struct wire_rule leaf = { .cfa = CFA_RSP, .cfa_off = 8, .off = { RULE_SAME, RULE_SAME, RULE_SAME, RULE_SAME, RULE_SAME, RULE_SAME } };
+static const struct wire_rule framed = {
+	.cfa = CFA_FRAME,
+	.cfa_off = 16,
+	.off = { [WIRE_RBP] = -2, RULE_LOST, RULE_LOST, RULE_LOST, RULE_LOST, RULE_LOST }
+};
+static const struct wire_rule leaf = { .cfa = CFA_RSP,
+				       .cfa_off = 8,
+				       .off = { RULE_SAME, RULE_SAME, RULE_SAME, RULE_SAME,
+						RULE_SAME, RULE_SAME } };
 
 struct function {
 	uint64_t start;
@@ -41,18 +53,24 @@ static bool begins_one_of(const char *name, const char *const *with)
 /* push rbp; mov rbp, rsp or mov [rsp], rbp or mov [rsp + N], rbp */
 static bool saves_rbp(const uint8_t *p, size_t left)
 {
-	static const uint8_t push[] = { 0x55, 0x48, 0x89, 0xe5 }, store[] = { 0x48, 0x89, 0x2c, 0x24 }, store8[] = { 0x48, 0x89, 0x6c, 0x24 }, store32[] = { 0x48, 0x89, 0xac, 0x24 };
+	static const uint8_t push[] = { 0x55, 0x48, 0x89, 0xe5 },
+			     store[] = { 0x48, 0x89, 0x2c, 0x24 },
+			     store8[] = { 0x48, 0x89, 0x6c, 0x24 },
+			     store32[] = { 0x48, 0x89, 0xac, 0x24 };
 
 	if (left > PROLOGUE)
 		left = PROLOGUE;
-	return memmem(p, left, push, sizeof(push)) || memmem(p, left, store, sizeof(store)) || memmem(p, left, store8, sizeof(store8)) ||
-	       memmem(p, left, store32, sizeof(store32));
+	return memmem(p, left, push, sizeof(push)) || memmem(p, left, store, sizeof(store)) ||
+	       memmem(p, left, store8, sizeof(store8)) || memmem(p, left, store32, sizeof(store32));
 }
 
-static const struct wire_rule *rule_of(const struct elf *elf, const char *name, uint64_t start, uint64_t size)
+static const struct wire_rule *rule_of(const struct elf *elf, const char *name, uint64_t start,
+				       uint64_t size)
 {
-	static const char *const first[] = { "_rt0_", "runtime.rt0_go", "runtime.mstart", "runtime.clone", "runtime.goexit", NULL };
-	static const char *const change[] = { "runtime.systemstack", "runtime.mcall", "runtime.morestack", "runtime.asmcgocall", NULL };
+	static const char *const first[] = { "_rt0_",	      "runtime.rt0_go", "runtime.mstart",
+					     "runtime.clone", "runtime.goexit", NULL };
+	static const char *const change[] = { "runtime.systemstack", "runtime.mcall",
+					      "runtime.morestack", "runtime.asmcgocall", NULL };
 	const uint8_t *p;
 	size_t left;
 
@@ -83,7 +101,9 @@ static int functions_read(const struct elf *elf, struct function **function, siz
 			continue;
 		if (array_room(function, *count, &room, sizeof(**function)))
 			return -ENOMEM;
-		(*function)[(*count)++] = (struct function){ symbol.value, rule_of(elf, symbol.name, symbol.value, symbol.size) };
+		(*function)[(*count)++] =
+			(struct function){ symbol.value,
+					   rule_of(elf, symbol.name, symbol.value, symbol.size) };
 	}
 	if (*count)
 		qsort(*function, *count, sizeof(**function), by_start);
@@ -107,7 +127,8 @@ static int emit(struct out *o, uint64_t offset, const struct wire_rule *rule)
 	return 0;
 }
 
-int go_rows(const struct elf *elf, const struct cfi_synth_range *range, size_t nranges, uint64_t lo, struct cfi_synth_row **rows, size_t *count)
+int go_rows(const struct elf *elf, const struct cfi_synth_range *range, size_t nranges, uint64_t lo,
+	    struct cfi_synth_row **rows, size_t *count)
 {
 	struct out o = { .row = NULL };
 	struct function *f;
@@ -117,7 +138,8 @@ int go_rows(const struct elf *elf, const struct cfi_synth_range *range, size_t n
 	for (size_t r = 0; r < nranges && !err; r++) {
 		while (i < n && f[i].start < range[r].start)
 			i++;
-		err = emit(&o, range[r].start - lo, i && f[i - 1].start <= range[r].start ? f[i - 1].rule : &framed);
+		err = emit(&o, range[r].start - lo,
+			   i && f[i - 1].start <= range[r].start ? f[i - 1].rule : &framed);
 		for (; i < n && f[i].start < range[r].end && !err; i++)
 			err = emit(&o, f[i].start - lo, f[i].rule);
 		if (!err)

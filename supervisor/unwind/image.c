@@ -2,9 +2,11 @@
 /*
  * image.c - the tables that all processes of one program image share.
  *
- * A module's unwind rows are built once and stay in the tables' pool. Which of them a process sees is its own table (wire_modules): there are
- * two, the one not in use is filled, then a single store publishes it, of a number that only grows. A walk that still reads the old one sees what was right a moment
- * ago; and that it was not being filled anew meanwhile, for the next publication, it sees from the number.
+ * A module's unwind rows are built once and stay in the tables' pool. Which of them a process sees
+ * is its own table (wire_modules): there are two, the one not in use is filled, then a single store
+ * publishes it, of a number that only grows. A walk that still reads the old one sees what was
+ * right a moment ago; and that it was not being filled anew meanwhile, for the next publication, it
+ * sees from the number.
  */
 #include "unwind/image.h"
 
@@ -17,25 +19,28 @@
 #include <unistd.h>
 
 #include "base/array.h"
-#include "unwind/cfi.h"
-#include "symbols/elf.h"
-#include "patch/patch.h"
 #include "base/space.h"
+#include "patch/patch.h"
+#include "symbols/elf.h"
+#include "unwind/cfi.h"
 
-struct built {				/* a module's tables; the key is what makes two modules' rows the same */
+/* a module's tables; the key is what makes two modules' rows the same */
+struct built {
 	struct elf *elf;
 	raddr_t bias;
 	struct wire_module table;
-	uint32_t rules;			/* all of its are below */
+	uint32_t rules; /* all of its are below */
 };
 
-struct built_island {			/* the tables of an island as it was when `count` functions had been planted there */
+/* the tables of an island as it was when `count` functions had been planted there */
+struct built_island {
 	raddr_t start, used;
 	size_t count;
 	struct wire_module table;
 	uint32_t rules;
 };
-#define ISLAND_TABLES 4096u		/* made in one image; a program that opens and closes an allocator without end gets no more */
+/* made in one image; a program that opens and closes an allocator without end gets no more */
+#define ISLAND_TABLES 4096u
 
 struct image {
 	unsigned refs;
@@ -44,10 +49,10 @@ struct image {
 	size_t nbuilt, room;
 	struct built_island *island;
 	size_t nislands, island_tables;
-	struct module blob;		/* the trampoline itself: walks pass through it */
+	struct module blob; /* the trampoline itself: walks pass through it */
 };
 
-/* ---- the embedded trampoline ------------------------------------------------------------------------------------------------------ */
+/* ---- the embedded trampoline --------------------------------------------- */
 
 static struct elf *blob_elf(void)
 {
@@ -81,15 +86,35 @@ const uint8_t *blob_bytes(raddr_t offset, size_t len)
 void blob_entries(raddr_t base, raddr_t entry[HOOK_KINDS])
 {
 	static const char *const name[HOOK_KINDS] = {
-		[HOOK_MALLOC] = "malloc", [HOOK_CALLOC] = "calloc", [HOOK_REALLOC] = "realloc", [HOOK_REALLOCARRAY] = "reallocarray",
-		[HOOK_FREE] = "free", [HOOK_MEMALIGN] = "memalign", [HOOK_POSIX_MEMALIGN] = "posix_memalign", [HOOK_PVALLOC] = "malloc",
-		[HOOK_NEW] = "new", [HOOK_NEW_ZERO] = "new_zero", [HOOK_MMAP] = "mmap", [HOOK_MUNMAP] = "munmap", [HOOK_MREMAP] = "mremap",
-		[HOOK_MPROTECT] = "mprotect", [HOOK_BRK] = "brk", [HOOK_SBRK] = "sbrk", [HOOK_SYSCALL] = "syscall", [HOOK_PRCTL] = "prctl",
-		[HOOK_DEBUG_STATE] = "debug_state", [HOOK_LEAK_CHECK] = "leak_check", [HOOK_PTRACE] = "ptrace", [HOOK_API] = "api",
+		[HOOK_MALLOC] = "malloc",
+		[HOOK_CALLOC] = "calloc",
+		[HOOK_REALLOC] = "realloc",
+		[HOOK_REALLOCARRAY] = "reallocarray",
+		[HOOK_FREE] = "free",
+		[HOOK_MEMALIGN] = "memalign",
+		[HOOK_POSIX_MEMALIGN] = "posix_memalign",
+		[HOOK_PVALLOC] = "malloc",
+		[HOOK_NEW] = "new",
+		[HOOK_NEW_ZERO] = "new_zero",
+		[HOOK_MMAP] = "mmap",
+		[HOOK_MUNMAP] = "munmap",
+		[HOOK_MREMAP] = "mremap",
+		[HOOK_MPROTECT] = "mprotect",
+		[HOOK_BRK] = "brk",
+		[HOOK_SBRK] = "sbrk",
+		[HOOK_SYSCALL] = "syscall",
+		[HOOK_PRCTL] = "prctl",
+		[HOOK_DEBUG_STATE] = "debug_state",
+		[HOOK_LEAK_CHECK] = "leak_check",
+		[HOOK_PTRACE] = "ptrace",
+		[HOOK_API] = "api",
 		[HOOK_RAW] = "raw",
 		[HOOK_GENERIC_MALLOC] = "generic",
-		[HOOK_GENERIC_CALLOC] = "generic", [HOOK_GENERIC_REALLOC] = "generic", [HOOK_GENERIC_FREE] = "generic",
-		[HOOK_GENERIC_MEMALIGN] = "generic", [HOOK_GENERIC_POSIX_MEMALIGN] = "generic",
+		[HOOK_GENERIC_CALLOC] = "generic",
+		[HOOK_GENERIC_REALLOC] = "generic",
+		[HOOK_GENERIC_FREE] = "generic",
+		[HOOK_GENERIC_MEMALIGN] = "generic",
+		[HOOK_GENERIC_POSIX_MEMALIGN] = "generic",
 	};
 	char symbol[64];
 
@@ -105,31 +130,25 @@ struct wire_rule image_below_red_zone(struct wire_rule rule)
 {
 	switch (rule.cfa) {
 	case CFA_RSP:
-	case CFA_RSP_DEREF:
-		rule.cfa_off += RED_ZONE;
-		return rule;
+	case CFA_RSP_DEREF: rule.cfa_off += RED_ZONE; return rule;
 	case CFA_END:
 	case CFA_RBP:
 	case CFA_FRAME:
 	case CFA_RBP_DEREF:
 	case CFA_REG:
-	case CFA_REG_DEREF:
-		return rule;
-	default:
-		return (struct wire_rule){ .cfa = CFA_NONE };
+	case CFA_REG_DEREF: return rule;
+	default: return (struct wire_rule){ .cfa = CFA_NONE };
 	}
 }
 
-/* ---- life ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- life ---------------------------------------------------------------- */
 
-static uint64_t mapped(uint64_t pool)
-{
-	return offsetof(struct wire_tables, pool) + pool;
-}
+static uint64_t mapped(uint64_t pool) { return offsetof(struct wire_tables, pool) + pool; }
 
 static bool grow(struct cfi *cfi, uint64_t size)
 {
-	uint64_t more = size - cfi->pool_size > cfi->pool_size / 2 ? size - cfi->pool_size : cfi->pool_size / 2;
+	uint64_t more = size - cfi->pool_size > cfi->pool_size / 2 ? size - cfi->pool_size
+								   : cfi->pool_size / 2;
 
 	more = WIRE_PAGES(more);
 	if (more > WIRE_POOL - cfi->pool_size)
@@ -143,7 +162,10 @@ static bool grow(struct cfi *cfi, uint64_t size)
 /* Our mapping is from before: it may write. */
 static int seal(int fd)
 {
-	return fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL) < 0 ? -errno : 0;
+	return fcntl(fd, F_ADD_SEALS,
+		     F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL) < 0
+		       ? -errno
+		       : 0;
 }
 
 struct image *image_new(int fd, int *error)
@@ -175,7 +197,8 @@ struct image *image_new(int fd, int *error)
 
 void image_prepare(const struct modules *modules)
 {
-	struct wire_tables *scratch = mmap(NULL, sizeof(*scratch), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	struct wire_tables *scratch = mmap(NULL, sizeof(*scratch), PROT_READ | PROT_WRITE,
+					   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	struct cfi cfi;
 
 	if (scratch == MAP_FAILED)
@@ -210,7 +233,7 @@ void image_unref(struct image *image)
 	free(image);
 }
 
-/* ---- modules ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- modules ------------------------------------------------------------- */
 
 static const struct built *build(struct image *image, const struct module *m, int *error)
 {
@@ -219,7 +242,8 @@ static const struct built *build(struct image *image, const struct module *m, in
 
 	*error = 0;
 	for (size_t i = 0; i < image->nbuilt; i++)
-		if (image->built[i].elf == m->elf && image->built[i].bias == m->bias && image->built[i].table.start == m->text_start)
+		if (image->built[i].elf == m->elf && image->built[i].bias == m->bias &&
+		    image->built[i].table.start == m->text_start)
 			return &image->built[i];
 	if (array_room(&image->built, image->nbuilt, &image->room, sizeof(*image->built))) {
 		*error = -ENOMEM;
@@ -228,7 +252,7 @@ static const struct built *build(struct image *image, const struct module *m, in
 	b = &image->built[image->nbuilt];
 	memset(&b->table, 0, sizeof(b->table));
 	err = cfi_build(&image->cfi, m, &b->table);
-	if (err) {			/* no unwind information: known, but without rows */
+	if (err) { /* no unwind information: known, but without rows */
 		b->table = (struct wire_module){ .start = m->text_start, .end = m->text_end };
 	}
 	b->elf = elf_ref(m->elf);
@@ -239,28 +263,34 @@ static const struct built *build(struct image *image, const struct module *m, in
 }
 
 /*
- * In an island the state of the stack is that of the place the instruction was moved from; in a stub, of the function's entry. A handler's walk
- * comes there when the signal interrupted a hooked function's first instructions.
+ * In an island the state of the stack is that of the place the instruction was moved from; in a
+ * stub, of the function's entry. A handler's walk comes there when the signal interrupted a hooked
+ * function's first instructions.
  */
-static struct wire_rule rule_at(const struct image *image, const struct modules *modules, raddr_t pc)
+static struct wire_rule rule_at(const struct image *image, const struct modules *modules,
+				raddr_t pc)
 {
 	const struct module *m = modules_find(modules, pc, UINT32_MAX);
 	const struct wire_rule *rule = NULL;
 
 	for (size_t i = 0; m && i < image->nbuilt && !rule; i++)
-		if (image->built[i].elf == m->elf && image->built[i].bias == m->bias && image->built[i].table.nrows)
+		if (image->built[i].elf == m->elf && image->built[i].bias == m->bias &&
+		    image->built[i].table.nrows)
 			rule = cfi_lookup(&image->cfi, &image->built[i].table, pc);
 	return rule ? *rule : (struct wire_rule){ .cfa = CFA_NONE };
 }
 
 static int by_stub(const void *a, const void *b)
 {
-	const struct planted *x = *(const struct planted *const *)a, *y = *(const struct planted *const *)b;
+	const struct planted *x = *(const struct planted *const *)a,
+			     *y = *(const struct planted *const *)b;
 
 	return x->stub < y->stub ? -1 : x->stub > y->stub;
 }
 
-static int island_table(struct image *image, const struct modules *modules, const struct plant *plant, const struct island *island, struct wire_module *out)
+static int island_table(struct image *image, const struct modules *modules,
+			const struct plant *plant, const struct island *island,
+			struct wire_module *out)
 {
 	const struct planted **by = calloc(plant->count + 1, sizeof(*by));
 	struct cfi_row *row = calloc(plant->count * 20 + 1, sizeof(*row));
@@ -270,26 +300,40 @@ static int island_table(struct image *image, const struct modules *modules, cons
 	if (!row || !by)
 		goto out;
 	for (size_t i = 0; i < plant->count; i++)
-		if (plant->planted[i].stub >= island->start && plant->planted[i].stub < island->used)
+		if (plant->planted[i].stub >= island->start &&
+		    plant->planted[i].stub < island->used)
 			by[n++] = &plant->planted[i];
 	qsort(by, n, sizeof(*by), by_stub);
 	for (size_t i = 0; i < n; i++) {
 		const struct planted *p = by[i];
 
-		row[count++] = (struct cfi_row){ (uint32_t)(p->stub - island->start), rule_at(image, modules, p->entry) };
-		for (unsigned k = 0; p->kind == HOOK_RAW && k < p->ninsn && p->insn[k].to < p->call; k++)
+		row[count++] = (struct cfi_row){ (uint32_t)(p->stub - island->start),
+						 rule_at(image, modules, p->entry) };
+		for (unsigned k = 0; p->kind == HOOK_RAW && k < p->ninsn && p->insn[k].to < p->call;
+		     k++)
 			if (p->insn[k].to)
-				row[count++] = (struct cfi_row){ (uint32_t)(p->orig + p->insn[k].to - island->start), rule_at(image, modules, p->entry + p->insn[k].from) };
+				row[count++] = (struct cfi_row){
+					(uint32_t)(p->orig + p->insn[k].to - island->start),
+					rule_at(image, modules, p->entry + p->insn[k].from)
+				};
 		if (p->kind == HOOK_RAW) {
 			struct wire_rule rule = rule_at(image, modules, plant_site(p));
 
-			row[count++] = (struct cfi_row){ (uint32_t)(p->orig + p->call - PATCH_CHECK - island->start), rule };
-			row[count++] = (struct cfi_row){ (uint32_t)(p->orig + p->call - PATCH_CHECK + PATCH_STANDS - island->start), image_below_red_zone(rule) };
+			row[count++] = (struct cfi_row){
+				(uint32_t)(p->orig + p->call - PATCH_CHECK - island->start), rule
+			};
+			row[count++] =
+				(struct cfi_row){ (uint32_t)(p->orig + p->call - PATCH_CHECK +
+							     PATCH_STANDS - island->start),
+						  image_below_red_zone(rule) };
 		}
 		/* one past the last instruction: the jump back */
 		for (unsigned k = 0; k <= p->ninsn && k < sizeof(p->insn) / sizeof(p->insn[0]); k++)
 			if (p->insn[k].to >= p->call)
-				row[count++] = (struct cfi_row){ (uint32_t)(p->orig + p->insn[k].to - island->start), rule_at(image, modules, p->entry + p->insn[k].from) };
+				row[count++] = (struct cfi_row){
+					(uint32_t)(p->orig + p->insn[k].to - island->start),
+					rule_at(image, modules, p->entry + p->insn[k].from)
+				};
 	}
 	err = cfi_build_rows(&image->cfi, island->start, island->used, row, count, out);
 out:
@@ -298,8 +342,13 @@ out:
 	return err;
 }
 
-/* The island's tables, made anew when more has been planted there. NULL: none (then such a walk ends in [truncated]). */
-static const struct built_island *build_island(struct image *image, const struct modules *modules, const struct plant *plant, const struct island *island)
+/*
+ * The island's tables, made anew when more has been planted there. NULL: none (then such a walk
+ * ends in [truncated]).
+ */
+static const struct built_island *build_island(struct image *image, const struct modules *modules,
+					       const struct plant *plant,
+					       const struct island *island)
 {
 	struct built_island *b = NULL;
 	struct wire_module table;
@@ -309,18 +358,21 @@ static const struct built_island *build_island(struct image *image, const struct
 			b = &image->island[i];
 	if (b && b->used == island->used && b->count == plant->count)
 		return b;
-	if (image->island_tables == ISLAND_TABLES || island_table(image, modules, plant, island, &table) < 0)
+	if (image->island_tables == ISLAND_TABLES ||
+	    island_table(image, modules, plant, island, &table) < 0)
 		return NULL;
 	image->island_tables++;
 	if (!b) {
-		struct built_island *more = reallocarray(image->island, image->nislands + 1, sizeof(*more));
+		struct built_island *more =
+			reallocarray(image->island, image->nislands + 1, sizeof(*more));
 
 		if (!more)
 			return NULL;
 		image->island = more;
 		b = &image->island[image->nislands++];
 	}
-	*b = (struct built_island){ island->start, island->used, plant->count, table, image->cfi.nrules };
+	*b = (struct built_island){ island->start, island->used, plant->count, table,
+				    image->cfi.nrules };
 	return b;
 }
 
@@ -346,13 +398,14 @@ void image_build(struct image *image, const struct modules *modules)
 	int err;
 
 	for (size_t i = 0; i < modules->count; i++)
-		if (modules->module[i]->dead == UINT32_MAX && modules->module[i]->text_end > modules->module[i]->text_start)
+		if (modules->module[i]->dead == UINT32_MAX &&
+		    modules->module[i]->text_end > modules->module[i]->text_start)
 			(void)!build(image, modules->module[i], &err);
 }
 
-struct publication {			/* what is to be published, in memory of ours */
+struct publication { /* what is to be published, in memory of ours */
 	struct wire_module *module;
-	uint32_t *rules;		/* of each, how far its rules reach */
+	uint32_t *rules; /* of each, how far its rules reach */
 	uint32_t count;
 };
 
@@ -364,14 +417,20 @@ static void add(struct publication *out, const struct wire_module *table, uint32
 	out->module[out->count++] = *table;
 }
 
-static int collect(struct image *image, const struct modules *modules, const struct plant *plant, raddr_t agent, struct publication *out)
+static int collect(struct image *image, const struct modules *modules, const struct plant *plant,
+		   raddr_t agent, struct publication *out)
 {
 	const struct built *b;
 	int err;
 
 	if (!image->blob.elf)
-		image->blob = (struct module){ .elf = blob_elf(), .bias = agent + AGENT_BLOB, .start = agent + AGENT_BLOB, .end = agent + AGENT_JOURNAL,
-			.text_start = agent + AGENT_BLOB, .text_end = agent + AGENT_JOURNAL, .dead = UINT32_MAX };
+		image->blob = (struct module){ .elf = blob_elf(),
+					       .bias = agent + AGENT_BLOB,
+					       .start = agent + AGENT_BLOB,
+					       .end = agent + AGENT_JOURNAL,
+					       .text_start = agent + AGENT_BLOB,
+					       .text_end = agent + AGENT_JOURNAL,
+					       .dead = UINT32_MAX };
 	b = build(image, &image->blob, &err);
 	if (!b)
 		return err;
@@ -387,7 +446,10 @@ static int collect(struct image *image, const struct modules *modules, const str
 		add(out, &b->table, b->rules);
 	}
 	for (size_t i = 0; i < plant->nislands; i++) {
-		const struct built_island *t = plant->island[i].used > plant->island[i].start ? build_island(image, modules, plant, &plant->island[i]) : NULL;
+		const struct built_island *t =
+			plant->island[i].used > plant->island[i].start
+				? build_island(image, modules, plant, &plant->island[i])
+				: NULL;
 
 		if (t)
 			add(out, &t->table, t->rules);
@@ -404,7 +466,8 @@ static uint32_t cut_off(struct publication *out, const struct image_view *view)
 		struct wire_module *m = &out->module[i];
 		uint64_t end = m->index + ((m->end - m->start + 1023) / 1024 + 1) * 4;
 
-		if (!m->nrows || (end <= view->pool && out->rules[i] * sizeof(struct wire_rule) <= view->rules))
+		if (!m->nrows ||
+		    (end <= view->pool && out->rules[i] * sizeof(struct wire_rule) <= view->rules))
 			continue;
 		m->nrows = 0;
 		lost++;
@@ -415,14 +478,16 @@ static uint32_t cut_off(struct publication *out, const struct image_view *view)
 static bool has(const struct wire_module *list, uint32_t count, const struct wire_module *m)
 {
 	for (uint32_t i = 0; i < count; i++)
-		if (list[i].start == m->start && list[i].end == m->end && list[i].rows == m->rows && list[i].nrows == m->nrows)
+		if (list[i].start == m->start && list[i].end == m->end && list[i].rows == m->rows &&
+		    list[i].nrows == m->nrows)
 			return true;
 	return false;
 }
 
 /*
- * The table that is not in use is filled, then it is made the one in use by storing its number. Only then is forgotten what was looked up in the old one: a hook that keeps
- * what it has just found there looks at the number afterwards, and takes it back.
+ * The table that is not in use is filled, then it is made the one in use by storing its number.
+ * Only then is forgotten what was looked up in the old one: a hook that keeps what it has just
+ * found there looks at the number afterwards, and takes it back.
  */
 static void publish(const struct publication *out, struct wire_process *wire)
 {
@@ -431,7 +496,8 @@ static void publish(const struct publication *out, struct wire_process *wire)
 	struct wire_module *old = calloc(WIRE_MODULES, sizeof(*old));
 	bool changed = !old;
 
-	before = wire->modules[now & 1].count < WIRE_MODULES ? wire->modules[now & 1].count : WIRE_MODULES;
+	before = wire->modules[now & 1].count < WIRE_MODULES ? wire->modules[now & 1].count
+							     : WIRE_MODULES;
 	if (old)
 		memcpy(old, wire->modules[now & 1].module, before * sizeof(*old));
 	fresh->count = 0;
@@ -444,7 +510,10 @@ static void publish(const struct publication *out, struct wire_process *wire)
 			cache_forget(wire, old[i].start, old[i].end);
 			changed = true;
 		}
-	/* a pc that was looked up before its module was known has a cached "no rule", and a stack may be remembered to end there */
+	/*
+	 * a pc that was looked up before its module was known has a cached "no rule", and a stack
+	 * may be remembered to end there
+	 */
 	for (uint32_t i = 0; i < out->count; i++)
 		if (before && (!old || !has(old, before, &out->module[i]))) {
 			cache_forget(wire, out->module[i].start, out->module[i].end);
@@ -455,17 +524,20 @@ static void publish(const struct publication *out, struct wire_process *wire)
 	free(old);
 }
 
-int image_publish(struct image *image, const struct modules *modules, const struct plant *plant, struct wire_process *wire, raddr_t agent,
-		  struct image_view *view, image_extend *extend, void *ctx)
+int image_publish(struct image *image, const struct modules *modules, const struct plant *plant,
+		  struct wire_process *wire, raddr_t agent, struct image_view *view,
+		  image_extend *extend, void *ctx)
 {
-	struct publication out = { calloc(WIRE_MODULES, sizeof(*out.module)), calloc(WIRE_MODULES, sizeof(*out.rules)), 0 };
+	struct publication out = { calloc(WIRE_MODULES, sizeof(*out.module)),
+				   calloc(WIRE_MODULES, sizeof(*out.rules)), 0 };
 	struct image_view wanted;
 	uint32_t lost;
 	int err = out.module && out.rules ? collect(image, modules, plant, agent, &out) : -ENOMEM;
 
 	if (err)
 		goto out;
-	wanted = (struct image_view){ WIRE_PAGES(image->cfi.nrules * sizeof(struct wire_rule)), WIRE_PAGES(image->cfi.pool_used) };
+	wanted = (struct image_view){ WIRE_PAGES(image->cfi.nrules * sizeof(struct wire_rule)),
+				      WIRE_PAGES(image->cfi.pool_used) };
 	if (extend && (wanted.rules > view->rules || wanted.pool > view->pool))
 		err = extend(ctx, view, &wanted);
 	lost = cut_off(&out, view);

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * image.h - our side of a program image's unwind tables (struct wire_tables), by module.
- * Made at exec, shared by the processes that fork from it, counted. Also: the embedded trampoline's own symbols.
+ * image.h - our side of a program image's unwind tables (struct wire_tables), by module. Made at
+ * exec, shared by the processes that fork from it, counted. Also: the embedded trampoline's own
+ * symbols.
  */
 #ifndef MTRUN_IMAGE_H
 #define MTRUN_IMAGE_H
 
-#include "inject/wire.h"
-#include "symbols/module.h"
-#include "patch/plant.h"
 #include "base/types.h"
+#include "inject/wire.h"
+#include "patch/plant.h"
+#include "symbols/module.h"
 
 struct image;
 
@@ -23,15 +24,21 @@ const uint8_t *blob_bytes(raddr_t offset, size_t len);
 void blob_entries(raddr_t base, raddr_t entry[HOOK_KINDS]);
 
 /*
- * Maps the file of a new image's tables, of FILE_TABLES bytes, and seals it: from then on nobody but us can write there. FD stays the caller's. NULL and *error = -errno.
+ * Maps the file of a new image's tables, of FILE_TABLES bytes, and seals it: from then on nobody
+ * but us can write there. FD stays the caller's. NULL and *error = -errno.
  */
 struct image *image_new(int fd, int *error) MUST_USE;
-/* Before there is an image: what takes long in building its tables for MODULES is done, and kept. */
+/*
+ * Before there is an image: what takes long in building its tables for MODULES is done, and kept.
+ */
 void image_prepare(const struct modules *modules);
 struct image *image_ref(struct image *image);
-void image_unref(struct image *image);		/* NULL is fine */
+void image_unref(struct image *image); /* NULL is fine */
 
-/* What holds where the hook of a system call (HOOK_RAW) has left the red zone alone and pushed a return address, at a place where RULE holds. */
+/*
+ * What holds where the hook of a system call (HOOK_RAW) has left the red zone alone and pushed a
+ * return address, at a place where RULE holds.
+ */
 struct wire_rule image_below_red_zone(struct wire_rule rule);
 /* Builds what is missing, as image_publish() would. */
 void image_build(struct image *image, const struct modules *modules);
@@ -43,10 +50,13 @@ struct image_view {
 /* How a process comes to have MORE mapped. 0 or -errno: it has what *VIEW says then. */
 typedef int image_extend(void *ctx, struct image_view *view, const struct image_view *more);
 /*
- * Builds what is missing and publishes the table of all live modules of the process whose part is WIRE and whose agent is at HOME, the trampoline and PLANT's islands among
- * them; forgets cached rules of dead ones. Modules whose rows do not fit into what the process has mapped have none there: -ENOSPC, after all else is done.
+ * Builds what is missing and publishes the table of all live modules of the process whose part is
+ * WIRE and whose agent is at HOME, the trampoline and PLANT's islands among them; forgets cached
+ * rules of dead ones. Modules whose rows do not fit into what the process has mapped have none
+ * there: -ENOSPC, after all else is done.
  */
-int image_publish(struct image *image, const struct modules *modules, const struct plant *plant, struct wire_process *wire, raddr_t agent,
-		  struct image_view *view, image_extend *extend, void *ctx) MUST_USE;
+int image_publish(struct image *image, const struct modules *modules, const struct plant *plant,
+		  struct wire_process *wire, raddr_t agent, struct image_view *view,
+		  image_extend *extend, void *ctx) MUST_USE;
 
 #endif

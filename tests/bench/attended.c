@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * attended.c THREADS - is attached to while all its threads allocate. For each line on standard input it prints the longest time, in microseconds since
- * the last line, in which none of them got on: that is for how long the program stood still. Its main thread waits in read(2). Ends with the input.
+ * attended.c THREADS - is attached to while all its threads allocate. For each line on standard
+ * input it prints the longest time, in microseconds since the last line, in which none of them got
+ * on: that is for how long the program stood still. Its main thread waits in read(2). Ends with the
+ * input.
  */
 #include <pthread.h>
 #include <stdint.h>
@@ -22,9 +24,12 @@ static uint64_t us(void)
 
 static void get_on(void)
 {
-	uint64_t now = us(), before = __atomic_exchange_n(&last, now, __ATOMIC_RELAXED), most = __atomic_load_n(&longest, __ATOMIC_RELAXED);
+	uint64_t now = us(), before = __atomic_exchange_n(&last, now, __ATOMIC_RELAXED),
+		 most = __atomic_load_n(&longest, __ATOMIC_RELAXED);
 
-	while (now > before && now - before > most && !__atomic_compare_exchange_n(&longest, &most, now - before, 1, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+	while (now > before && now - before > most &&
+	       !__atomic_compare_exchange_n(&longest, &most, now - before, 1, __ATOMIC_RELAXED,
+					    __ATOMIC_RELAXED))
 		;
 }
 

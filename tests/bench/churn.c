@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * churn.c DEPTH BLOCKS N - N times one of BLOCKS blocks, chosen at random, is freed and replaced by one of another random size, allocated DEPTH frames deep by one
- * of 64 ways. Prints the ns that one replacement took, from inside.
+ * churn.c DEPTH BLOCKS N - N times one of BLOCKS blocks, chosen at random, is freed and replaced by
+ * one of another random size, allocated DEPTH frames deep by one of 64 ways. Prints the ns that one
+ * replacement took, from inside.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -28,12 +29,14 @@ static double now(void)
 static void *left(int depth, unsigned way, size_t size);
 static void *right(int depth, unsigned way, size_t size);
 
-#define FRAME(name) \
-	static __attribute__((noinline)) void *name(int depth, unsigned way, size_t size) \
-	{ \
-		void *p = depth <= 1 ? malloc(size) : depth <= 7 && way & 1u << (depth - 2) ? left(depth - 1, way, size) : right(depth - 1, way, size); \
-		__asm__ volatile("" : : "r"(p) : "memory");	/* no tail call */ \
-		return p; \
+#define FRAME(name)                                                                              \
+	static __attribute__((noinline)) void *name(int depth, unsigned way, size_t size)        \
+	{                                                                                        \
+		void *p = depth <= 1				  ? malloc(size)                 \
+			  : depth <= 7 && way & 1u << (depth - 2) ? left(depth - 1, way, size)   \
+								  : right(depth - 1, way, size); \
+		__asm__ volatile("" : : "r"(p) : "memory"); /* no tail call */                   \
+		return p;                                                                        \
 	}
 FRAME(left)
 FRAME(right)
@@ -41,7 +44,8 @@ FRAME(right)
 int main(int argc, char **argv)
 {
 	int depth = argc > 1 ? atoi(argv[1]) : 20;
-	size_t blocks = argc > 2 ? strtoul(argv[2], NULL, 10) : 10000, n = argc > 3 ? strtoul(argv[3], NULL, 10) : 1000000;
+	size_t blocks = argc > 2 ? strtoul(argv[2], NULL, 10) : 10000,
+	       n = argc > 3 ? strtoul(argv[3], NULL, 10) : 1000000;
 	void **block = calloc(blocks, sizeof(*block));
 	double began;
 

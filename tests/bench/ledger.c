@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * ledger_stacks.c [EVENTS] [TRACE-FILE...] - what an event costs in the supervisor: from the ring through the stream into the ledger, in ns, and
- * what a live block costs in bytes of our memory, with both layouts of the table; then what it costs beside that to log it (log/encode.h), in ns and bytes,
- * and to replay it. Traces are made up beforehand by a small allocator that reuses addresses as glibc does; a trace
- * file is 16-byte wire events as they were taken from the rings (time and thread events left out, wide ones with their second slot).
+ * ledger_stacks.c [EVENTS] [TRACE-FILE...] - what an event costs in the supervisor: from the ring
+ * through the stream into the ledger, in ns, and what a live block costs in bytes of our memory,
+ * with both layouts of the table; then what it costs beside that to log it (log/encode.h), in ns
+ * and bytes, and to replay it. Traces are made up beforehand by a small allocator that reuses
+ * addresses as glibc does; a trace file is 16-byte wire events as they were taken from the rings
+ * (time and thread events left out, wide ones with their second slot).
  *
- * Processor time of the reader alone, medians of 5 runs; figures are in supervisor/blocks.h and compact.h. Linked with the objects that mtrun is made of.
+ * Processor time of the reader alone, medians of 5 runs; figures are in supervisor/blocks.h and
+ * compact.h. Linked with the objects that mtrun is made of.
  */
 #include "ledger/ledger.h"
 #include "ledger/ledger_replay.h"
@@ -29,17 +32,14 @@ static uint64_t rnd(void)
 	return seed ^= seed << 17;
 }
 
-/* ---- an allocator: size classes of 16 bytes, last freed first used, else from the top ---------------------------------------------- */
+/* ---- an allocator: size classes of 16 bytes, last freed first used, else from the top ---- */
 
 #define CLASSES 300
 static uint64_t *free_list[CLASSES];
 static size_t free_count[CLASSES], free_room[CLASSES];
 static uint64_t top;
 
-static size_t class_of(uint64_t size)
-{
-	return size < 16 ? 1 : (size + 8 + 15) / 16 - 1;
-}
+static size_t class_of(uint64_t size) { return size < 16 ? 1 : (size + 8 + 15) / 16 - 1; }
 
 static uint64_t take(uint64_t size)
 {
@@ -63,7 +63,7 @@ static void give(uint64_t p, uint64_t size)
 	free_list[c][free_count[c]++] = p;
 }
 
-/* ---- traces ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- traces -------------------------------------------------------------- */
 
 static struct wire_event *trace;
 static size_t events, room;
@@ -82,7 +82,8 @@ static void put(struct wire_event e)
 static void put_alloc(uint64_t p, uint64_t size, uint32_t stack)
 {
 	uint32_t c = wire_counter(p);
-	put(wire_pack(size < WIRE_WIDE ? WIRE_ALLOC : WIRE_ALLOC_WIDE, p, next_seq[c]++ & WIRE_SEQ_MASK, size < WIRE_WIDE ? (uint32_t)size : 0, stack));
+	put(wire_pack(size < WIRE_WIDE ? WIRE_ALLOC : WIRE_ALLOC_WIDE, p,
+		      next_seq[c]++ & WIRE_SEQ_MASK, size < WIRE_WIDE ? (uint32_t)size : 0, stack));
 	if (size >= WIRE_WIDE)
 		put((struct wire_event){ size, tickets++ });
 }
@@ -124,7 +125,9 @@ static void pairs(size_t n)
 static size_t steady_from;
 static void steady(size_t live, size_t n, unsigned most, uint32_t stacks)
 {
-	struct { uint64_t p, size; } *b = malloc(live * sizeof(*b));
+	struct {
+		uint64_t p, size;
+	} *b = malloc(live * sizeof(*b));
 	for (size_t i = 0; i < live; i++) {
 		b[i].size = some_size(most);
 		b[i].p = take(b[i].size);
@@ -146,7 +149,9 @@ static void steady(size_t live, size_t n, unsigned most, uint32_t stacks)
 static void phases(size_t n, uint32_t stacks)
 {
 	enum { DEPTH = 200 };
-	static struct { uint64_t p, size; } *group[DEPTH];
+	static struct {
+		uint64_t p, size;
+	} * group[DEPTH];
 	size_t count[DEPTH];
 	int depth = 0;
 	while (events < n || depth) {
@@ -156,7 +161,8 @@ static void phases(size_t n, uint32_t stacks)
 			for (size_t i = 0; i < count[depth]; i++) {
 				group[depth][i].size = some_size(1024);
 				group[depth][i].p = take(group[depth][i].size);
-				put_alloc(group[depth][i].p, group[depth][i].size, 1 + (uint32_t)(rnd() % 16 + depth * 16) % stacks * 5);
+				put_alloc(group[depth][i].p, group[depth][i].size,
+					  1 + (uint32_t)(rnd() % 16 + depth * 16) % stacks * 5);
 			}
 			depth++;
 		} else if (depth) {
@@ -182,7 +188,7 @@ static bool load(const char *file)
 	return true;
 }
 
-/* ---- the run ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- the run ------------------------------------------------------------- */
 
 static double now(void)
 {
@@ -228,19 +234,24 @@ static void blocks_drop(void)
 		free((void *)block[--blocks].raw);
 }
 
-/* The whole trace through one ring, in pieces of half a ring; only the reader's time is taken. LOGGED: what follows FROM. */
+/*
+ * The whole trace through one ring, in pieces of half a ring; only the reader's time is taken.
+ * LOGGED: what follows FROM.
+ */
 static double once(size_t from, double *bytes, bool compact, bool logged)
 {
 	static const struct log_sink sink = { NULL, take_node, take_block, NULL };
 	struct log_encoder *e = NULL;
-	struct wire_process *w = mmap(NULL, sizeof(*w), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	struct wire_process *w = mmap(NULL, sizeof(*w), PROT_READ | PROT_WRITE,
+				      MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	struct ledger *l = ledger_new(LEDGER_COUNT_HEAP | LEDGER_COUNT_MMAP);
 	struct shared shared = { .wire = w, .slots = WIRE_THREADS };
-	struct stream *s = ledger_compact(l, compact) ? NULL : stream_new(&shared, l, not_own, NULL);
+	struct stream *s = ledger_compact(l, compact) ? NULL
+						      : stream_new(&shared, l, not_own, NULL);
 	struct wire_thread *t = &w->thread[0];
 	double ns = 0, fill = 0;
 	w->threads_high = 1;
-	for (size_t i = 0; i < events; ) {
+	for (size_t i = 0; i < events;) {
 		size_t n = events - i < WIRE_RING / 2 ? events - i : WIRE_RING / 2;
 		if (i < from && i + n > from)
 			n = from - i;
@@ -256,7 +267,9 @@ static double once(size_t from, double *bytes, bool compact, bool logged)
 		}
 		n = j;
 		t->head += n;
-		t->ring[t->head++ % WIRE_RING] = (struct wire_event){ wire_pack(WIRE_TIME, 0, 0, 0, 0).a, i / 4096 };	/* 4 M events a second */
+		/* 4 M events a second */
+		t->ring[t->head++ % WIRE_RING] =
+			(struct wire_event){ wire_pack(WIRE_TIME, 0, 0, 0, 0).a, i / 4096 };
 		double at = now();
 		stream_take(s, i / 4096, SIZE_MAX);
 		at = now() - at;
@@ -272,7 +285,8 @@ static double once(size_t from, double *bytes, bool compact, bool logged)
 	struct stream_stats stats;
 	stream_stats(s, &stats);
 	if (stats.gaps || stats.bad)
-		printf("# %llu gaps, %llu bad\n", (unsigned long long)stats.gaps, (unsigned long long)stats.bad);
+		printf("# %llu gaps, %llu bad\n", (unsigned long long)stats.gaps,
+		       (unsigned long long)stats.bad);
 	stream_free(s);
 	log_encoder_free(e);
 	ledger_free(l);
@@ -318,8 +332,9 @@ static void measure_log(size_t from, double ns)
 	}
 	qsort(with, RUNS, sizeof(*with), ascending);
 	qsort(again, RUNS, sizeof(*again), ascending);
-	printf("%-34s %+.1f ns an event (%+.1f .. %+.1f), %.2f bytes (%.2f of states), packed %.2f; replay %.1f ns\n", "  logged", with[RUNS / 2] - ns,
-	       with[0] - ns, with[RUNS - 1] - ns, (double)raw / (double)(events - from), (double)states / (double)(events - from),
+	printf("%-34s %+.1f ns an event (%+.1f .. %+.1f), %.2f bytes (%.2f of states), packed %.2f; replay %.1f ns\n",
+	       "  logged", with[RUNS / 2] - ns, with[0] - ns, with[RUNS - 1] - ns,
+	       (double)raw / (double)(events - from), (double)states / (double)(events - from),
 	       (double)packed / (double)(events - from), again[RUNS / 2]);
 }
 
@@ -330,7 +345,8 @@ static double measure_table(const char *name, size_t from, bool compact)
 	for (int i = 0; i < RUNS; i++)
 		ns[i] = once(from, &bytes, compact, false);
 	qsort(ns, RUNS, sizeof(*ns), ascending);
-	printf("%-34s %9zu events  %5.1f ns an event (%.1f .. %.1f)", name, events - from, ns[RUNS / 2], ns[0], ns[RUNS - 1]);
+	printf("%-34s %9zu events  %5.1f ns an event (%.1f .. %.1f)", name, events - from,
+	       ns[RUNS / 2], ns[0], ns[RUNS - 1]);
 	if (bytes > 0 && bytes < 1000)
 		printf("  %4.1f bytes a live block", bytes);
 	printf("\n");
@@ -362,7 +378,12 @@ int main(int argc, char **argv)
 	trace_begin();
 	phases(n, 3000);
 	measure("phases, 3000 stacks", 0);
-	static const struct { const char *name; size_t live; unsigned most; uint32_t stacks; } c[] = {
+	static const struct {
+		const char *name;
+		size_t live;
+		unsigned most;
+		uint32_t stacks;
+	} c[] = {
 		{ "10^4 live at random", 10000, 512, 1000 },
 		{ "10^5 live at random", 100000, 512, 5000 },
 		{ "10^6 live at random", 1000000, 512, 50000 },

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * room.c HELD THREADS PAIRS SIZE RUN - holds HELD bytes, and then each thread allocates RUN blocks of SIZE bytes, frees them last in first out, and
- * again, until it has made PAIRS of both. With RUN 1 each is also resized in between, by a byte, so that its hook does not know what its release gives back.
- * Prints the microseconds that one pair took, from inside: wall time of the slowest thread. With SIZE 0 each thread
- * asks mtrun_allocated_memory() PAIRS times instead.
+ * room.c HELD THREADS PAIRS SIZE RUN - holds HELD bytes, and then each thread allocates RUN blocks
+ * of SIZE bytes, frees them last in first out, and again, until it has made PAIRS of both. With RUN
+ * 1 each is also resized in between, by a byte, so that its hook does not know what its release
+ * gives back. Prints the microseconds that one pair took, from inside: wall time of the slowest
+ * thread. With SIZE 0 each thread asks mtrun_allocated_memory() PAIRS times instead.
  */
 #include <pthread.h>
 #include <stdio.h>

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* fuzz_callframe.c - unwind information as hostile as can be. The first byte says which format; the rest is the section. */
+/*
+ * fuzz_callframe.c - unwind information as hostile as can be. The first byte says which format; the
+ * rest is the section.
+ */
 #include "unwind/callframe.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -18,7 +21,9 @@ static void row(void *ctx, uint32_t offset, const struct wire_rule *rule)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct callframe_source source = { .vaddr = 0x400000, .text_base = 0x1000, .data_base = 0x2000 };
+	struct callframe_source source = { .vaddr = 0x400000,
+					   .text_base = 0x1000,
+					   .data_base = 0x2000 };
 	struct callframe_list list;
 
 	if (size < 1)

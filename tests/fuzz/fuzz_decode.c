@@ -1,24 +1,27 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * fuzz_decode.c - STATE and EVENTS blocks with whatever in them, one after the other, into two replayed ledgers: into one block by block, into the other with
- * stops in between. Both come to the same, and answer everything that is asked of a ledger.
+ * fuzz_decode.c - STATE and EVENTS blocks with whatever in them, one after the other, into two
+ * replayed ledgers: into one block by block, into the other with stops in between. Both come to the
+ * same, and answer everything that is asked of a ledger.
  *
- * The input is a row of blocks, each a byte (see KIND_*), its length in two bytes, and what is in it.
+ * The input is a row of blocks, each a byte (see KIND_*), its length in two bytes, and what is in
+ * it.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "ledger/ledger_replay.h"
-#include "log/event_decode.h"
 #include "ledger/timeline.h"
+#include "log/event_decode.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-#define KIND_STATE   1u			/* else EVENTS */
+#define KIND_STATE   1u /* else EVENTS */
 #define KIND_GOES_ON 2u
-#define KIND_STOPS   4u			/* and from there on: how many intervals are between two stops, less 1 */
-#define STOPS_MOST   16u		/* in a block */
-#define BUDGET       (1u << 16)		/* of a timeline: so small that points are merged */
+/* and from there on: how many intervals are between two stops, less 1 */
+#define KIND_STOPS 4u
+#define STOPS_MOST 16u	      /* in a block */
+#define BUDGET	   (1u << 16) /* of a timeline: so small that points are merged */
 
 struct side {
 	struct ledger *ledger;
@@ -27,7 +30,7 @@ struct side {
 
 static void fail(const char *what)
 {
-	(void)what;			/* for who looks at it with a debugger */
+	(void)what; /* for who looks at it with a debugger */
 	abort();
 }
 
@@ -89,7 +92,8 @@ static void same_lines(const struct ledger *a, const struct ledger *b)
 	if (ledger_total_count(a) != ledger_total_count(b))
 		fail("the lines differ");
 	for (uint32_t i = 0; i < ledger_total_count(a); i++)
-		if (ledger_total_state(a, i, &x) != ledger_total_state(b, i, &y) || memcmp(&x, &y, sizeof(x)))
+		if (ledger_total_state(a, i, &x) != ledger_total_state(b, i, &y) ||
+		    memcmp(&x, &y, sizeof(x)))
 			fail("a line differs");
 }
 
@@ -101,8 +105,10 @@ static void same(const struct ledger *a, const struct ledger *b)
 	memset(&y, 0, sizeof(y));
 	ledger_sums(a, &x);
 	ledger_sums(b, &y);
-	if (x.now_ms != y.now_ms || x.interval != y.interval || x.counted != y.counted || x.high != y.high || x.peak != y.peak || x.peak_ms != y.peak_ms ||
-	    x.heap != y.heap || x.mmap != y.mmap || x.allocs != y.allocs || x.frees != y.frees || x.events != y.events || x.point_bytes != y.point_bytes)
+	if (x.now_ms != y.now_ms || x.interval != y.interval || x.counted != y.counted ||
+	    x.high != y.high || x.peak != y.peak || x.peak_ms != y.peak_ms || x.heap != y.heap ||
+	    x.mmap != y.mmap || x.allocs != y.allocs || x.frees != y.frees ||
+	    x.events != y.events || x.point_bytes != y.point_bytes)
 		fail("the sums differ");
 	same_lines(a, b);
 	same_points(a, b, x.now_ms);
@@ -145,13 +151,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	while (size > 3) {
 		size_t len = data[1] | (size_t)data[2] << 8, at_a = 0, at_b = 0;
 		uint64_t step = data[0] / KIND_STOPS + 1;
-		struct log_block block = { .type = data[0] & KIND_STATE ? SEGMENT_STATE : SEGMENT_EVENTS, .flags = data[0] & KIND_GOES_ON ? SEGMENT_GOES_ON : 0 };
+		struct log_block block = { .type = data[0] & KIND_STATE ? SEGMENT_STATE
+									: SEGMENT_EVENTS,
+					   .flags = data[0] & KIND_GOES_ON ? SEGMENT_GOES_ON : 0 };
 		int err_a, err_b;
 
 		data += 3;
 		size -= 3;
 		block.len = len < size ? len : size;
-		block.raw = memcpy(malloc(block.len + 1), data, block.len);	/* of its own: what is read behind it is seen */
+		/* of its own: what is read behind it is seen */
+		block.raw = memcpy(malloc(block.len + 1), data, block.len);
 		err_a = log_decode(a.decoder, &block, LOG_NEVER, &at_a);
 		err_b = decode_in_steps(&b, &block, step, &at_b);
 		if (err_a != err_b || log_decoder_ready(a.decoder) != log_decoder_ready(b.decoder))

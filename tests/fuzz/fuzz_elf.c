@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* fuzz_elf.c - an ELF file as hostile as can be: every question of elf.h is asked, and every byte that an answer points at is read. */
+/*
+ * fuzz_elf.c - an ELF file as hostile as can be: every question of elf.h is asked, and every byte
+ * that an answer points at is read.
+ */
 #include <string.h>
 
 #include "symbols/elf.h"
@@ -24,9 +27,11 @@ static void ask_symbols(const struct elf *elf)
 		sink += strlen(symbol.name) + symbol.value;
 	for (cursor = 0, asked = 0; asked++ < 64 && elf_find(elf, "malloc", &cursor, &symbol);)
 		sink += strlen(symbol.name);
-	for (cursor = 0, asked = 0; asked++ < 64 && elf_find_exported(elf, "free", &cursor, &symbol);)
+	for (cursor = 0, asked = 0;
+	     asked++ < 64 && elf_find_exported(elf, "free", &cursor, &symbol);)
 		sink += strlen(symbol.name);
-	sink += elf_has_functions(elf) + elf_symbols(elf) + elf_exported(elf) + elf_has_hash(elf) + elf_next_address(elf, 0x1000);
+	sink += elf_has_functions(elf) + elf_symbols(elf) + elf_exported(elf) + elf_has_hash(elf) +
+		elf_next_address(elf, 0x1000);
 }
 
 static void ask_parts(const struct elf *elf)
@@ -54,7 +59,8 @@ static void ask_parts(const struct elf *elf)
 		touch(eh_frame.bytes, eh_frame.size);
 		touch(hdr.bytes, hdr.size);
 	}
-	sink += elf_type(elf) + elf_entry(elf) + elf_is_static(elf) + (elf_section(elf, ".text") != NULL);
+	sink += elf_type(elf) + elf_entry(elf) + elf_is_static(elf) +
+		(elf_section(elf, ".text") != NULL);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* fuzz_escape.c - any string as a name: what is printed of it is UTF-8 on one line, and nothing unsafe. */
+/*
+ * fuzz_escape.c - any string as a name: what is printed of it is UTF-8 on one line, and nothing
+ * unsafe.
+ */
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,7 +24,8 @@ static void check(const char *text, bool tabs)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	char *raw = strndup((const char *)data, size), *copy = raw ? escape_copy(raw) : NULL, *text = NULL;
+	char *raw = strndup((const char *)data, size), *copy = raw ? escape_copy(raw) : NULL,
+	     *text = NULL;
 	size_t len;
 	FILE *out = open_memstream(&text, &len);
 

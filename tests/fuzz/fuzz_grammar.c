@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "shell/prompt/grammar.h"
 #include "base/units.h"
+#include "shell/prompt/grammar.h"
 
 /* Any text as a script: reading ends, moves on after each mistake, and frees what it took. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
@@ -28,7 +28,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 		const char *at = g.at;
 
 		for (int i = 0; r == 1 && i < s.argc; i++)
-			if (!size_parse(s.argv[i], &n) + !time_parse(s.argv[i], &n) + !address_parse(s.argv[i], &n) > 3)
+			if (!size_parse(s.argv[i], &n) + !time_parse(s.argv[i], &n) +
+				    !address_parse(s.argv[i], &n) >
+			    3)
 				abort();
 		if (r == 1)
 			statement_release(&s);

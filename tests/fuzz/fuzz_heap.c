@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* fuzz_heap.c - a .heap file with whatever in it, behind a checksum that is right: what opens is looked at in every way that commands do. */
+/*
+ * fuzz_heap.c - a .heap file with whatever in it, behind a checksum that is right: what opens is
+ * looked at in every way that commands do.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,7 +52,8 @@ static void compare(struct heap *h, struct sites *sites)
 		return;
 	}
 	if (profile_copy(&twice, &h->profile) == 0) {
-		if (compare_add(c, &copy, sites) == 0 && compare_add(c, &twice, sites) == 0 && profile_subtract(&copy, &twice) == 0)
+		if (compare_add(c, &copy, sites) == 0 && compare_add(c, &twice, sites) == 0 &&
+		    profile_subtract(&copy, &twice) == 0)
 			profile_drop_unchanged(&copy);
 		profile_release(&twice);
 	}
@@ -67,7 +71,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (!out)
 		out = fopen("/dev/null", "w");
 	memcpy(text, data, size);
-	size += (size_t)sprintf(text + size, "# end %08lx\n", crc32(0, (const Bytef *)text, (uInt)size));
+	size += (size_t)sprintf(text + size, "# end %08lx\n",
+				crc32(0, (const Bytef *)text, (uInt)size));
 	if (heap_parse(&h, text, size, why, sizeof(why)))
 		return 0;
 	source.ctx = h.stacks;

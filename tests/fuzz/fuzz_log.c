@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * fuzz_log.c - log files with whatever in their blocks, behind checks that are right: what opens is asked all that commands ask.
+ * fuzz_log.c - log files with whatever in their blocks, behind checks that are right: what opens is
+ * asked all that commands ask.
  *
- * The input is a recipe: a byte (HAVE_*), a byte that says how many bytes are cut off at the end, then the blocks: a byte with type and flags, one with the
- * process, the length in two bytes, and what is in it, unpacked. Type 15 begins the next file.
+ * The input is a recipe: a byte (HAVE_*), a byte that says how many bytes are cut off at the end,
+ * then the blocks: a byte with type and flags, one with the process, the length in two bytes, and
+ * what is in it, unpacked. Type 15 begins the next file.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -16,34 +18,36 @@
 #include "log/event_decode.h"
 #include "log/reader.h"
 #include "log/replay.h"
-#include "symbols/module.h"
+#include "process/profile_make.h"
 #include "report/print.h"
 #include "report/sites.h"
 #include "report/view.h"
-#include "process/profile_make.h"
+#include "symbols/module.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-#define HAVE_INDEX 1u			/* one that tells what is there; else those of the recipe, with a trailer */
-#define HAVE_END   2u			/* not even those */
-#define HAVE_CHECK 4u			/* all is read and compared, too */
+/* one that tells what is there; else those of the recipe, with a trailer */
+#define HAVE_INDEX 1u
+#define HAVE_END   2u /* not even those */
+#define HAVE_CHECK 4u /* all is read and compared, too */
 #define NEXT_FILE  15u
-#define FILES      3u
-#define ROOM       (1u << 20)		/* of a file */
-#define FRAME      12u			/* what a zstd frame needs around bytes that are not packed */
+#define FILES	   3u
+#define ROOM	   (1u << 20) /* of a file */
+/* what a zstd frame needs around bytes that are not packed */
+#define FRAME	   12u
 #define FRAME_MOST 65535u
 
 struct file {
 	int fd;
 	size_t len;
 	struct log_index index;
-	uint64_t first_index;		/* offset; 0: none */
+	uint64_t first_index; /* offset; 0: none */
 	uint8_t data[ROOM];
 };
 static struct file file[FILES];
 static FILE *out;
 
-/* ---- files --------------------------------------------------------------------------------------------------------------------------- */
+/* ---- files --------------------------------------------------------------- */
 
 static void put(struct file *f, const void *bytes, size_t n)
 {
@@ -53,7 +57,11 @@ static void put(struct file *f, const void *bytes, size_t n)
 
 static void begin(struct file *f, uint32_t number)
 {
-	struct segment_header h = { .version = SEGMENT_VERSION, .set = 0x1234, .number = number, .clock_ms = 1795273445123, .began_ms = number * 1000 };
+	struct segment_header h = { .version = SEGMENT_VERSION,
+				    .set = 0x1234,
+				    .number = number,
+				    .clock_ms = 1795273445123,
+				    .began_ms = number * 1000 };
 
 	f->len = 0;
 	f->first_index = 0;
@@ -61,10 +69,24 @@ static void begin(struct file *f, uint32_t number)
 	put(f, &h, sizeof(h));
 }
 
-/* A frame of one block that is not packed (RFC 8878): it is as whole as any other and takes no time. */
+/*
+ * A frame of one block that is not packed (RFC 8878): it is as whole as any other and takes no
+ * time.
+ */
 static size_t frame(uint8_t *to, const uint8_t *raw, size_t len)
 {
-	const uint8_t head[FRAME] = { 0x28, 0xb5, 0x2f, 0xfd, 0xa0, (uint8_t)len, (uint8_t)(len >> 8), 0, 0, (uint8_t)(len << 3 | 1), (uint8_t)(len >> 5), (uint8_t)(len >> 13) };
+	const uint8_t head[FRAME] = { 0x28,
+				      0xb5,
+				      0x2f,
+				      0xfd,
+				      0xa0,
+				      (uint8_t)len,
+				      (uint8_t)(len >> 8),
+				      0,
+				      0,
+				      (uint8_t)(len << 3 | 1),
+				      (uint8_t)(len >> 5),
+				      (uint8_t)(len >> 13) };
 
 	memcpy(to, head, FRAME);
 	memcpy(to + FRAME, raw, len);
@@ -74,13 +96,17 @@ static size_t frame(uint8_t *to, const uint8_t *raw, size_t len)
 static void tell_index(struct file *f, const struct log_block *b)
 {
 	struct log_block copy = *b;
-	struct log_entry e = { .offset = f->len, .type = b->type, .flags = b->flags, .process = b->process };
+	struct log_entry e = {
+		.offset = f->len, .type = b->type, .flags = b->flags, .process = b->process
+	};
 
-	if ((b->type == SEGMENT_EVENTS || b->type == SEGMENT_STATE) && log_decode_head(&copy) == 0) {
+	if ((b->type == SEGMENT_EVENTS || b->type == SEGMENT_STATE) &&
+	    log_decode_head(&copy) == 0) {
 		e.first_ms = copy.first_ms;
 		e.last_ms = copy.last_ms;
 		e.events = copy.events;
-		if (log_index_point(&f->index, b->process, &(struct log_point){ e.first_ms / 100, e.events, e.first_ms }))
+		if (log_index_point(&f->index, b->process,
+				    &(struct log_point){ e.first_ms / 100, e.events, e.first_ms }))
 			abort();
 	}
 	if (log_index_entry(&f->index, &e))
@@ -91,7 +117,11 @@ static void put_block(struct file *f, const struct log_block *b)
 {
 	static uint8_t packed[FRAME + FRAME_MOST];
 	size_t n = frame(packed, b->raw, b->len);
-	struct segment_block head = { .type = (uint16_t)b->type, .flags = (uint16_t)b->flags, .process = b->process, .packed = (uint32_t)n, .raw = (uint32_t)b->len };
+	struct segment_block head = { .type = (uint16_t)b->type,
+				      .flags = (uint16_t)b->flags,
+				      .process = b->process,
+				      .packed = (uint32_t)n,
+				      .raw = (uint32_t)b->len };
 
 	if (b->type == SEGMENT_INDEX && !f->first_index)
 		f->first_index = f->len;
@@ -110,7 +140,10 @@ static void end(struct file *f, unsigned have, size_t cut)
 	if (have & HAVE_INDEX) {
 		log_put_index(&bytes, &f->index);
 		f->first_index = f->len;
-		put_block(f, &(struct log_block){ .type = SEGMENT_INDEX, .raw = bytes.data, .len = bytes.len < FRAME_MOST ? bytes.len : FRAME_MOST });
+		put_block(f, &(struct log_block){ .type = SEGMENT_INDEX,
+						  .raw = bytes.data,
+						  .len = bytes.len < FRAME_MOST ? bytes.len
+										: FRAME_MOST });
 		log_bytes_release(&bytes);
 	}
 	if (!(have & HAVE_END)) {
@@ -130,9 +163,12 @@ static size_t make(const uint8_t *data, size_t size)
 	size_t cut = data[1], n = 0;
 
 	begin(&file[n], 1);
-	for (data += 2, size -= 2; size >= 4; ) {
+	for (data += 2, size -= 2; size >= 4;) {
 		size_t len = data[2] | (size_t)data[3] << 8;
-		struct log_block b = { .type = data[0] & 15, .flags = data[0] >> 4, .process = data[1], .raw = data + 4 };
+		struct log_block b = { .type = data[0] & 15,
+				       .flags = data[0] >> 4,
+				       .process = data[1],
+				       .raw = data + 4 };
 
 		b.len = len < size - 4 ? len : size - 4;
 		data += 4 + b.len;
@@ -149,7 +185,7 @@ static size_t make(const uint8_t *data, size_t size)
 	return n + 1;
 }
 
-/* ---- questions ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- questions ----------------------------------------------------------- */
 
 struct source {
 	struct replay_process *process;
@@ -168,7 +204,9 @@ static struct symbol_frames frames(void *ctx, uint32_t node, uint64_t pc)
 	struct source *s = ctx;
 	struct symbol_frames f;
 
-	return replay_frames(s->process, &s->modules, node, pc, &f) ? f : (struct symbol_frames){ 1, &none };
+	return replay_frames(s->process, &s->modules, node, pc, &f)
+		       ? f
+		       : (struct symbol_frames){ 1, &none };
 }
 
 static void show(struct source *s, struct profile *p)
@@ -191,7 +229,10 @@ static void show(struct source *s, struct profile *p)
 
 static void ask_moment(struct source *s, const struct ledger *l, uint64_t ms)
 {
-	const struct profile_ask ask_past = { .detail = PROFILE_PAST, .counted = LEDGER_COUNT_HEAP | LEDGER_COUNT_MMAP, .at_ms = ms, .now_ms = ms };
+	const struct profile_ask ask_past = { .detail = PROFILE_PAST,
+					      .counted = LEDGER_COUNT_HEAP | LEDGER_COUNT_MMAP,
+					      .at_ms = ms,
+					      .now_ms = ms };
 	struct profile p;
 
 	if (profile_from_ledger(&p, l, &ask_past) == 0) {
@@ -258,7 +299,9 @@ static bool go_on(void *ctx, uint64_t done, uint64_t all)
 
 static void look(const struct log_set *set, unsigned have)
 {
-	const struct replay_watch watch = { .workers = 1, .trouble = heard, .file = heard, .progress = go_on };
+	const struct replay_watch watch = {
+		.workers = 1, .trouble = heard, .file = heard, .progress = go_on
+	};
 	struct replay *r;
 	uint64_t events;
 	char why[512] = "";

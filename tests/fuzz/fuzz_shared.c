@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 /*
- * fuzz_shared - everything that a target can write, written at any moment between two looks: slots, mailboxes, rings, stacks, counters, unwind tables. Whatever is there, each reading
- * ends, and stays within what is mapped. Records of 13 bytes: what to do, where, with what.
+ * fuzz_shared - everything that a target can write, written at any moment between two looks: slots,
+ * mailboxes, rings, stacks, counters, unwind tables. Whatever is there, each reading ends, and
+ * stays within what is mapped. Records of 13 bytes: what to do, where, with what.
  */
 #include <stdint.h>
 #include <stdlib.h>
@@ -9,12 +10,12 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "session/api_answer.h"
-#include "unwind/cfi.h"
 #include "process/limit.h"
-#include "transport/nodes.h"
 #include "process/process.h"
+#include "session/api_answer.h"
+#include "transport/nodes.h"
 #include "transport/shared.h"
+#include "unwind/cfi.h"
 
 #define SLOTS 4u
 #define LEAST (AGENT_THREADS - AGENT_PROCESS)
@@ -40,10 +41,12 @@ static uint64_t *word(struct process *p, uint32_t where)
 
 	switch (where & 7) {
 	case 0: return (uint64_t *)(void *)((char *)w + (where >> 8) % (LEAST / 8) * 8);
-	case 1: return (uint64_t *)(void *)t + (where >> 10) % 64;		/* fs to ranges */
+	case 1: return (uint64_t *)(void *)t + (where >> 10) % 64; /* fs to ranges */
 	case 2: return (uint64_t *)(void *)&t->mail + (where >> 10) % (sizeof(t->mail) / 8);
 	case 3: return (uint64_t *)(void *)&t->ring[(where >> 10) % 64];
-	case 4: return (uint64_t *)(void *)&w->signal[(where >> 8) % 8] + (where >> 16) % (sizeof(w->signal[0]) / 8);
+	case 4:
+		return (uint64_t *)(void *)&w->signal[(where >> 8) % 8] +
+		       (where >> 16) % (sizeof(w->signal[0]) / 8);
 	case 5: return &t->head;
 	case 6: return (uint64_t *)(void *)&w->nodes - 0;
 	default: return &t->charged + (where >> 10) % 4;
@@ -59,7 +62,10 @@ static void questions(struct process *p, uint64_t ms)
 	while (shared_question(&p->shared, &slot, &q)) {
 		struct room_question room;
 		struct room_case c;
-		struct room_rules rules = { .limit = 100000, .count = LEDGER_COUNT_HEAP | LEDGER_COUNT_MMAP, .ms = ms, .frozen = true };
+		struct room_rules rules = { .limit = 100000,
+					    .count = LEDGER_COUNT_HEAP | LEDGER_COUNT_MMAP,
+					    .ms = ms,
+					    .frozen = true };
 
 		if (q.what == ASK_API && q.arg[0] != API_SNAPSHOT && q.arg[0] != API_MARK)
 			(void)!api_answer(p, &q, &api);
@@ -114,7 +120,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		case 3: stacks(p, where % (WIRE_NODES + 1)); break;
 		case 4: stream_thread_gone(p->stream, ms, what); break;
 		case 5: limit_thread_gone(p, what); break;
-		case 6: { struct stream_stats st; stream_stats(p->stream, &st); stream_missing(p->stream); } break;
+		case 6: {
+			struct stream_stats st;
+			stream_stats(p->stream, &st);
+			stream_missing(p->stream);
+		} break;
 		case 7: p->wire->threads_high = where & 1 ? (uint32_t)what : SLOTS; break;
 		default: __atomic_store_n(word(p, where), what, __ATOMIC_RELAXED);
 		}

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Whatever a target may store in its rings: the stream and the ledger take it, and end up with totals that agree with their blocks. */
+/*
+ * Whatever a target may store in its rings: the stream and the ledger take it, and end up with
+ * totals that agree with their blocks.
+ */
 #include "ledger/ledger.h"
 #include "transport/shared.h"
 #include "transport/stream.h"
@@ -33,7 +36,8 @@ static void agree(struct ledger *l)
 	struct ledger_totals t;
 	struct sum s = { 0 };
 	ledger_totals(l, &t);
-	if (ledger_each_block(l, add, &s) || s.heap != t.heap || s.mmap != t.mmap || s.blocks != t.live_blocks)
+	if (ledger_each_block(l, add, &s) || s.heap != t.heap || s.mmap != t.mmap ||
+	    s.blocks != t.live_blocks)
 		abort();
 	int64_t bytes = 0, count = 0, b, c;
 	uint64_t peak = 0;
@@ -44,14 +48,19 @@ static void agree(struct ledger *l)
 		ledger_stack_at_peak(l, (uint32_t)i, &b, &c);
 		peak += (uint64_t)b;
 	}
-	if ((uint64_t)bytes != t.heap + t.mmap || (t.mmap == 0 && count != (int64_t)t.live_blocks) || peak != t.peak)
+	if ((uint64_t)bytes != t.heap + t.mmap ||
+	    (t.mmap == 0 && count != (int64_t)t.live_blocks) || peak != t.peak)
 		abort();
 }
 
-/* Records of 17 bytes: what to do, and an event. Numbers are often the right ones: an event without one gets the next of its counter. */
+/*
+ * Records of 17 bytes: what to do, and an event. Numbers are often the right ones: an event without
+ * one gets the next of its counter.
+ */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct wire_process *w = mmap(NULL, sizeof(*w), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	struct wire_process *w = mmap(NULL, sizeof(*w), PROT_READ | PROT_WRITE,
+				      MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	struct ledger *l = ledger_new(LEDGER_COUNT_HEAP | LEDGER_COUNT_MMAP), *child = NULL;
 	struct shared shared = { .wire = w, .slots = WIRE_THREADS };
 	struct stream *s = stream_new(&shared, l, own, NULL);
@@ -62,7 +71,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		struct wire_thread *t = &w->thread[data[0] & 3];
 		struct wire_event e;
 		memcpy(&e, data + 1, sizeof(e));
-		if (data[16] != 255)			/* the high byte of the stack: small ones are quicker to check */
+		/* the high byte of the stack: small ones are quicker to check */
+		if (data[16] != 255)
 			e.b &= ~0ull >> 14;
 		switch (data[0] >> 2) {
 		case 0: stream_take(s, now += e.a & 0xfff, e.b & 0xffff); break;
@@ -71,11 +81,19 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		case 3: w->signal_head += e.a & 15; break;
 		case 4:
 			w->signal[w->signal_head % WIRE_SIGNAL_PLACES] =
-				(struct wire_signal_event){ .state = (e.b & 7) << 2 | PLACE_READY, .order = w->signal_head, .event = { e, e } };
+				(struct wire_signal_event){ .state = (e.b & 7) << 2 | PLACE_READY,
+							    .order = w->signal_head,
+							    .event = { e, e } };
 			w->signal_head++;
 			break;
-		case 5: t->fs = e.a; stream_thread_gone(s, now, e.a); break;
-		case 6: ledger_free(child); child = ledger_fork(l); break;
+		case 5:
+			t->fs = e.a;
+			stream_thread_gone(s, now, e.a);
+			break;
+		case 6:
+			ledger_free(child);
+			child = ledger_fork(l);
+			break;
 		case 7: w->threads_high = (uint32_t)e.a; break;
 		case 8: ledger_know_all(l, e.a & 1); break;
 		case 9:
@@ -84,7 +102,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			break;
 		default:
 			if (data[0] & 0x80 && wire_has_counter(wire_kind(e)))
-				e = wire_pack(wire_kind(e), wire_address(e) & 0xffff, w->counter[wire_counter(wire_address(e) & 0xffff)]++, wire_size(e) | wire_flags(e), wire_stack(e));
+				e = wire_pack(wire_kind(e), wire_address(e) & 0xffff,
+					      w->counter[wire_counter(wire_address(e) & 0xffff)]++,
+					      wire_size(e) | wire_flags(e), wire_stack(e));
 			t->ring[t->head++ % WIRE_RING] = e;
 		}
 	}

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* fuzz_symbols.c - symbol tables, DWARF and .gnu_debugdata as hostile as can be: each address has at least one frame, whose strings end. */
+/*
+ * fuzz_symbols.c - symbol tables, DWARF and .gnu_debugdata as hostile as can be: each address has
+ * at least one frame, whose strings end.
+ */
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,7 +21,8 @@ static void ask(struct symbols *s, const struct module *m, uint64_t pc)
 	if (f.count == 0)
 		abort();
 	for (size_t i = 0; i < f.count; i++)
-		sink += strlen(f.frame[i].function) + (f.frame[i].file ? strlen(f.frame[i].file) : 0) + f.frame[i].line;
+		sink += strlen(f.frame[i].function) +
+			(f.frame[i].file ? strlen(f.frame[i].file) : 0) + f.frame[i].line;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * corpus.h - inputs that fuzzers have found, each another way through the code, run as a test: whatever is in them, nothing worse comes of it. To be included
- * behind a fuzz target (tests/fuzz), whose inputs are the files in tests/fuzz/corpus/NAME.
+ * corpus.h - inputs that fuzzers have found, each another way through the code, run as a test:
+ * whatever is in them, nothing worse comes of it. To be included behind a fuzz target (tests/fuzz),
+ * whose inputs are the files in tests/fuzz/corpus/NAME.
  */
 #ifndef MTRUN_CORPUS_H
 #define MTRUN_CORPUS_H
@@ -32,7 +33,8 @@ static size_t corpus_run(const char *name)
 	struct dirent *d;
 	DIR *list;
 
-	snprintf(dir, sizeof(dir), "%.*s../fuzz/corpus/%s", (int)(strrchr(__FILE__, '/') + 1 - __FILE__), __FILE__, name);
+	snprintf(dir, sizeof(dir), "%.*s../fuzz/corpus/%s",
+		 (int)(strrchr(__FILE__, '/') + 1 - __FILE__), __FILE__, name);
 	list = opendir(dir);
 	while (list && (d = readdir(list))) {
 		snprintf(path, sizeof(path), "%s/%s", dir, d->d_name);

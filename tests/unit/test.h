@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * test.h - what the unit tests share: one line per test, `ok NAME` or `FAIL NAME: why`; the exit status is 1 if any failed, 77 if all were skipped.
+ * test.h - what the unit tests share: one line per test, `ok NAME` or `FAIL NAME: why`; the exit
+ * status is 1 if any failed, 77 if all were skipped.
  *
  *	static void test_empty(void) { CHECK(thing_count(t) == 0); CHECK_EQ(thing_sum(t), 12); }
  *	int main(void) { RUN(test_empty); return test_status(); }
@@ -20,31 +21,53 @@
 #define NOINLINE __attribute__((noinline, noclone))
 #endif
 
-static int test_failed, test_passed, test_bad;	/* tests; failed checks of the running test */
+static int test_failed, test_passed, test_bad; /* tests; failed checks of the running test */
 
-#define CHECK(cond) do { \
-	if (!(cond)) { test_bad++; printf("# %s:%d: %s\n", __FILE__, __LINE__, #cond); } \
-} while (0)
-#define CHECK_EQ(a, b) do { \
-	long long test_a = (long long)(a), test_b = (long long)(b); \
-	if (test_a != test_b) { test_bad++; printf("# %s:%d: %s is %lld, not %lld (%s)\n", __FILE__, __LINE__, #a, test_a, test_b, #b); } \
-} while (0)
-#define CHECK_STR(a, b) do { \
-	const char *test_a = (a), *test_b = (b); \
-	if (strcmp(test_a ? test_a : "(null)", test_b ? test_b : "(null)")) { \
-		test_bad++; printf("# %s:%d: %s is '%s', not '%s'\n", __FILE__, __LINE__, #a, test_a ? test_a : "(null)", test_b ? test_b : "(null)"); \
-	} \
-} while (0)
+#define CHECK(cond)                                                         \
+	do {                                                                \
+		if (!(cond)) {                                              \
+			test_bad++;                                         \
+			printf("# %s:%d: %s\n", __FILE__, __LINE__, #cond); \
+		}                                                           \
+	} while (0)
+#define CHECK_EQ(a, b)                                                                         \
+	do {                                                                                   \
+		long long test_a = (long long)(a), test_b = (long long)(b);                    \
+		if (test_a != test_b) {                                                        \
+			test_bad++;                                                            \
+			printf("# %s:%d: %s is %lld, not %lld (%s)\n", __FILE__, __LINE__, #a, \
+			       test_a, test_b, #b);                                            \
+		}                                                                              \
+	} while (0)
+#define CHECK_STR(a, b)                                                                   \
+	do {                                                                              \
+		const char *test_a = (a), *test_b = (b);                                  \
+		if (strcmp(test_a ? test_a : "(null)", test_b ? test_b : "(null)")) {     \
+			test_bad++;                                                       \
+			printf("# %s:%d: %s is '%s', not '%s'\n", __FILE__, __LINE__, #a, \
+			       test_a ? test_a : "(null)", test_b ? test_b : "(null)");   \
+		}                                                                         \
+	} while (0)
 
-#define RUN(fn) do { \
-	test_bad = 0; fn(); \
-	if (test_bad) { test_failed++; printf("FAIL %s: %d checks\n", #fn, test_bad); } \
-	else { test_passed++; printf("ok %s\n", #fn); } \
-	fflush(stdout); \
-} while (0)
+#define RUN(fn)                                                        \
+	do {                                                           \
+		test_bad = 0;                                          \
+		fn();                                                  \
+		if (test_bad) {                                        \
+			test_failed++;                                 \
+			printf("FAIL %s: %d checks\n", #fn, test_bad); \
+		} else {                                               \
+			test_passed++;                                 \
+			printf("ok %s\n", #fn);                        \
+		}                                                      \
+		fflush(stdout);                                        \
+	} while (0)
 #define SKIP(fn, why) printf("skip %s: %s\n", #fn, why)
 
-/* The next of a sequence that looks random and is the same each time (xorshift); *X: anything but 0 to begin with. */
+/*
+ * The next of a sequence that looks random and is the same each time (xorshift); *X: anything but 0
+ * to begin with.
+ */
 static inline uint64_t test_random(uint64_t *x)
 {
 	*x ^= *x << 13;
@@ -60,9 +83,6 @@ static inline int test_size(int short_form, int long_form)
 	return soak && !strcmp(soak, "1") ? long_form : short_form;
 }
 
-static inline int test_status(void)
-{
-	return test_failed ? 1 : test_passed ? 0 : 77;
-}
+static inline int test_status(void) { return test_failed ? 1 : test_passed ? 0 : 77; }
 
 #endif

@@ -368,7 +368,7 @@ def nobody_passes_by():
             with open(os.path.join(folder, name)) as f:
                 text = f.read()
             for m in re.finditer(r'(?<![a-z_])(v?d?f?printf|fputs(?:_unlocked)?|puts)\(', text):
-                args = call_at(text, m.end() - 1)
+                args = re.sub(r'\s+', ' ', call_at(text, m.end() - 1))
                 literal = re.match(r'\((\w[^"?]* \? "[^"]*" : )*(\w[^"?]* \? "[^"]*" : )?"', args)
                 wrong = re.search(r'%[-+ #0]*(\*|\d+)?(\.(\*|\d+)?)?s', args) if 'printf' in m[1] else not literal
                 if wrong and not (name in OURS and re.search(OURS[name], args)):

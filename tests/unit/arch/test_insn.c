@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* test_insn.c - our instruction lengths and branch displacements against capstone's, over the code of libraries that use every corner of the instruction set. */
+/*
+ * test_insn.c - our instruction lengths and branch displacements against capstone's, over the code
+ * of libraries that use every corner of the instruction set.
+ */
 #include <capstone/capstone.h>
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -10,8 +13,8 @@
 #include "symbols/elf.h"
 #include "test.h"
 
-#define LIB "/usr/lib/x86_64-linux-gnu/"
-#define LIMIT 400000			/* instructions of one file */
+#define LIB   "/usr/lib/x86_64-linux-gnu/"
+#define LIMIT 400000 /* instructions of one file */
 
 static void compare(csh cs, const uint8_t *bytes, size_t size, uint64_t vaddr)
 {
@@ -28,19 +31,21 @@ static void compare(csh cs, const uint8_t *bytes, size_t size, uint64_t vaddr)
 
 		n++;
 		if (!cs_disasm_iter(cs, &p, &left, &address, theirs)) {
-			p = at + 1;		/* data between functions, or an instruction that capstone does not know */
+			/* data between functions, or an instruction that capstone does not know */
+			p = at + 1;
 			left = at_left - 1;
 			address++;
 			continue;
 		}
 		if (at[0] == 0x8f && at[1] & 0x38)
-			continue;		/* AMD's XOP: refused */
+			continue; /* AMD's XOP: refused */
 		if (!ok || ours.len != theirs->size) {
 			if (!ok)
 				refused++;
 			if (wrong++ < 10)
-				printf("# %#llx: %s %s: %u bytes, not %u\n", (unsigned long long)theirs->address, theirs->mnemonic, theirs->op_str,
-				       theirs->size, ok ? ours.len : 0);
+				printf("# %#llx: %s %s: %u bytes, not %u\n",
+				       (unsigned long long)theirs->address, theirs->mnemonic,
+				       theirs->op_str, theirs->size, ok ? ours.len : 0);
 		}
 	}
 	printf("# %zu instructions, %zu differ, %zu of them refused\n", n, wrong, refused);
@@ -81,7 +86,8 @@ static void test_musl(void) { compare_file("/usr/lib/x86_64-linux-musl/libc.so")
 /* Any bytes: never beyond what is there. */
 static void test_any_bytes(void)
 {
-	uint8_t *page = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uint8_t *page =
+		mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	struct insn insn;
 
 	mprotect(page + 4096, 4096, PROT_NONE);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* test_message.c - what is said while the stream is being written (the session's loop turns then) comes behind it, and nothing comes twice. */
+/*
+ * test_message.c - what is said while the stream is being written (the session's loop turns then)
+ * comes behind it, and nothing comes twice.
+ */
 #include "base/message.h"
 #include "test.h"
 

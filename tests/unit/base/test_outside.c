@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* test_outside.c - files that somebody else named: whose rights, which kinds, which root directory. Of children of this process. */
+/*
+ * test_outside.c - files that somebody else named: whose rights, which kinds, which root directory.
+ * Of children of this process.
+ */
 #include "base/outside.h"
 
 #include <errno.h>
@@ -101,7 +104,7 @@ static void test_kinds(void)
 	CHECK_EQ(symlink("plain", in_dir("to_plain")), 0);
 	CHECK_EQ(opens(o, in_dir("plain")), 0);
 	CHECK_EQ(opens(o, in_dir("to_plain")), 0);
-	CHECK_EQ(opens(o, in_dir("fifo")), -EINVAL);		/* and does not wait for a writer */
+	CHECK_EQ(opens(o, in_dir("fifo")), -EINVAL); /* and does not wait for a writer */
 	CHECK_EQ(opens(o, in_dir("to_fifo")), -EINVAL);
 	CHECK_EQ(opens(o, "/dev/null"), -EINVAL);
 	CHECK_EQ(opens(o, "/etc"), -EINVAL);
@@ -154,15 +157,15 @@ static void test_rights(void)
 	CHECK_EQ(opens(o, in_dir("group")), -EACCES);
 	CHECK_EQ(opens(o, in_dir("theirs")), 0);
 	CHECK_EQ(opens(o, in_dir("plain")), 0);
-	CHECK_EQ(opens(NULL, in_dir("secret")), 0);		/* ours are as they were */
+	CHECK_EQ(opens(NULL, in_dir("secret")), 0); /* ours are as they were */
 	CHECK_EQ(setfsuid((uid_t)-1), 0);
 	CHECK_EQ(prctl(PR_GET_DUMPABLE), dumpable);
 	CHECK_EQ(prctl(PR_GET_PDEATHSIG, &inherit), 0);
 	CHECK_EQ(chmod(dir, 0700), 0);
-	CHECK_EQ(opens(o, in_dir("theirs")), -EACCES);		/* the way there counts, too */
+	CHECK_EQ(opens(o, in_dir("theirs")), -EACCES); /* the way there counts, too */
 	CHECK_EQ(chmod(dir, 0755), 0);
 	end(pid);
-	CHECK_EQ(opens(o, in_dir("secret")), -EACCES);		/* its last rights */
+	CHECK_EQ(opens(o, in_dir("secret")), -EACCES); /* its last rights */
 	CHECK_EQ(opens(o, in_dir("theirs")), 0);
 	outside_free(o);
 	pid = child_after(become_member);
@@ -193,7 +196,10 @@ static void test_owner(void)
 	outside_free(o);
 }
 
-/* A chroot's absolute links are meant inside of it; when its process is gone, its names mean nothing. */
+/*
+ * A chroot's absolute links are meant inside of it; when its process is gone, its names mean
+ * nothing.
+ */
 static void test_chroot(void)
 {
 	struct outside *o;
@@ -248,7 +254,7 @@ static void test_gone(void)
 	end(pid);
 	CHECK_EQ(opens(o, in_dir("plain")), 0);
 	outside_free(o);
-	o = outside_of_process(0x7ffffff);			/* never seen: no rights at all */
+	o = outside_of_process(0x7ffffff); /* never seen: no rights at all */
 	CHECK_EQ(opens(o, in_dir("plain")), -EACCES);
 	outside_free(o);
 }

@@ -19,7 +19,8 @@ static int without_proc(void)
 	char *text = NULL;
 	int fd;
 
-	if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 || umount2("/proc", MNT_DETACH) < 0)
+	if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
+	    umount2("/proc", MNT_DETACH) < 0)
 		return 2;
 	if (access("/proc/self", F_OK) == 0)
 		return 2;
@@ -75,7 +76,8 @@ static void test_maps(void)
 	m = maps_find(&maps, (raddr_t)(uintptr_t)test_maps);
 	CHECK(m && m->exec && !m->write && strstr(m->path, "test_proc") && m->inode && !m->deleted);
 	m = maps_find(&maps, (raddr_t)(uintptr_t)block + 4096 + 17);
-	CHECK(m && m->start == (raddr_t)(uintptr_t)block + 4096 && m->end == m->start + 4096 && m->write && !*m->path && !m->inode);
+	CHECK(m && m->start == (raddr_t)(uintptr_t)block + 4096 && m->end == m->start + 4096 &&
+	      m->write && !*m->path && !m->inode);
 	m = maps_find(&maps, (raddr_t)(uintptr_t)block);
 	CHECK(m && !m->read && !m->write && !m->exec);
 	CHECK(!maps_find(&maps, 0) && !maps_find(&maps, UINT64_MAX));
@@ -115,7 +117,8 @@ static void test_odd_names(void)
 		CHECK(m && m->shared);
 		if (m && i != 2)
 			CHECK_STR(m->path, path);
-		CHECK(m && m->deleted == (i >= 2));	/* a file that is called so cannot be told from a deleted one */
+		/* a file that is called so cannot be told from a deleted one */
+		CHECK(m && m->deleted == (i >= 2));
 		maps_release(&maps);
 		munmap(p, 4096);
 		unlink(path);
@@ -126,7 +129,8 @@ static void test_odd_names(void)
 static void test_memory(void)
 {
 	size_t len = 200 * 4096;
-	uint8_t *p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), *copy = malloc(len);
+	uint8_t *p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0),
+		*copy = malloc(len);
 	raddr_t at = (raddr_t)(uintptr_t)p;
 
 	for (size_t i = 0; i < len; i++)

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The table of live blocks, in each layout and while it changes, against a plain array, with friendly, unfriendly and hostile addresses; and what it costs. */
+/*
+ * The table of live blocks, in each layout and while it changes, against a plain array, with
+ * friendly, unfriendly and hostile addresses; and what it costs.
+ */
 #include "blocks/compact.h"
 #include "test.h"
 
@@ -30,7 +33,8 @@ static void put(struct blocks *t, raddr_t a, uint64_t size)
 }
 
 /* N addresses START + i * STEP: random puts and takes, each answer compared. */
-static unsigned churn_some(struct blocks *t, uint8_t *live, raddr_t start, uint64_t step, unsigned n, unsigned rounds)
+static unsigned churn_some(struct blocks *t, uint8_t *live, raddr_t start, uint64_t step,
+			   unsigned n, unsigned rounds)
 {
 	unsigned count = 0, wrong = 0;
 	for (unsigned i = 0; i < rounds; i++) {
@@ -40,8 +44,10 @@ static unsigned churn_some(struct blocks *t, uint8_t *live, raddr_t start, uint6
 		const struct block *b = blocks_get(t, a, &copy);
 		wrong += (b != NULL) != live[k];
 		if (b) {
-			wrong += block_size(b) != k || block_tick(b) != 12345678 || block_owner(b) != 3 || block_total(b) != 7;
-			wrong += !blocks_take(t, a, block_stamp(5, 99), &copy) || block_size(&copy) != k || block_tick(&copy) != 12345678;
+			wrong += block_size(b) != k || block_tick(b) != 12345678 ||
+				 block_owner(b) != 3 || block_total(b) != 7;
+			wrong += !blocks_take(t, a, block_stamp(5, 99), &copy) ||
+				 block_size(&copy) != k || block_tick(&copy) != 12345678;
 			count--;
 		} else {
 			put(t, a, k);
@@ -94,7 +100,8 @@ static void churn(raddr_t start, uint64_t step, unsigned n, unsigned rounds)
 
 static void test_steps(void)
 {
-	static const unsigned step[] = { 1, 2, 3, 8, 16, 24, 32, 40, 48, 64, 128, 256, 512, 1024, 2048, 4096, 4112, 100000, 1 << 20 };
+	static const unsigned step[] = { 1,   2,   3,	8,    16,   24,	  32,	40,	48,	64,
+					 128, 256, 512, 1024, 2048, 4096, 4112, 100000, 1 << 20 };
 	const unsigned rounds = (unsigned)test_size(50000, 200000);
 
 	for (size_t i = 0; i < sizeof(step) / sizeof(*step); i++) {
@@ -106,18 +113,30 @@ static void test_steps(void)
 /* Sizes and addresses that a compact entry can say, and such that it cannot, at the borders. */
 static void test_borders(void)
 {
-	static const raddr_t addr[] = { 8, 0x1000, 0x1001, 0x1004, 0x1008, 0x7ffffffffff8, 0x7fffffffffff, 0x800000000000, 0xfffffffffffff000 };
-	static const uint64_t size[] = { 0, 1, (1u << 20) - 1, 1u << 20, (1u << 20) + 1, UINT32_MAX, BLOCK_SIZE_MAX };
+	static const raddr_t addr[] = { 8,
+					0x1000,
+					0x1001,
+					0x1004,
+					0x1008,
+					0x7ffffffffff8,
+					0x7fffffffffff,
+					0x800000000000,
+					0xfffffffffffff000 };
+	static const uint64_t size[] = {
+		0, 1, (1u << 20) - 1, 1u << 20, (1u << 20) + 1, UINT32_MAX, BLOCK_SIZE_MAX
+	};
 	struct blocks t;
 	init(&t);
 	for (size_t i = 0; i < sizeof(addr) / sizeof(*addr); i++)
 		for (size_t j = 0; j < sizeof(size) / sizeof(*size); j++) {
-			uint32_t tick = j % 2 ? BLOCK_TICK_MAX : 0, owner = j % 3 ? BLOCK_OWNER_MAX : 0, total = j % 4 ? 0x7fffff : 0;
+			uint32_t tick = j % 2 ? BLOCK_TICK_MAX : 0,
+				 owner = j % 3 ? BLOCK_OWNER_MAX : 0, total = j % 4 ? 0x7fffff : 0;
 			struct block b = block_at(addr[i], size[j], total, owner, tick), was, copy;
 			CHECK(blocks_put(&t, addr[i], b, &was));
 			CHECK_EQ(was.a != 0, j > 0);
 			const struct block *got = blocks_get(&t, addr[i], &copy);
-			CHECK(got && block_size(got) == size[j] && block_tick(got) == tick && block_owner(got) == owner && block_total(got) == total);
+			CHECK(got && block_size(got) == size[j] && block_tick(got) == tick &&
+			      block_owner(got) == owner && block_total(got) == total);
 			CHECK(!(got->b & BLOCK_COUNTED));
 			blocks_count(&t, addr[i]);
 			got = blocks_get(&t, addr[i], &copy);
@@ -147,7 +166,9 @@ static void test_any_address(void)
 	blocks_release(&t);
 }
 
-/* Nine addresses that want the same entry, in each of many pages: the pages must not become large. */
+/*
+ * Nine addresses that want the same entry, in each of many pages: the pages must not become large.
+ */
 static void test_colliding(void)
 {
 	struct blocks t;
@@ -210,7 +231,8 @@ static void test_moving_heap(void)
 			change(&t);
 		}
 	}
-	CHECK(blocks_memory(&t) < (layout == COMPACT ? 200000 : 3 * 100000 * 32));	/* compact: it gives back what it does not need */
+	/* compact: it gives back what it does not need */
+	CHECK(blocks_memory(&t) < (layout == COMPACT ? 200000 : 3 * 100000 * 32));
 	blocks_release(&t);
 }
 
@@ -223,7 +245,8 @@ static void test_freed(void)
 	init(&t);
 	CHECK(!blocks_freed(&t, 0x10000, &start, &b));
 	for (unsigned i = 0; i < 64; i++)
-		CHECK(blocks_put(&t, 0x10000 + i * 64, block_at(0x10000 + i * 64, 40 + i % 2, 7, 3, 50), &copy));
+		CHECK(blocks_put(&t, 0x10000 + i * 64,
+				 block_at(0x10000 + i * 64, 40 + i % 2, 7, 3, 50), &copy));
 	for (unsigned i = 0; i < 64; i += 2)
 		CHECK(blocks_take(&t, 0x10000 + i * 64, block_stamp(4, (1u << 24) + i), &copy));
 	for (unsigned i = 0; i < 64; i++) {

@@ -8,8 +8,9 @@
 #include "export/trie.h"
 
 /*
- * The formats that are about the whole time: a program that takes and gives back blocks at random is played, and what is written about it is read again. Each of
- * its stacks is one function below main.
+ * The formats that are about the whole time: a program that takes and gives back blocks at random
+ * is played, and what is written about it is read again. Each of its stacks is one function below
+ * main.
  */
 #define STACKS 12
 #define STEPS  400
@@ -22,9 +23,15 @@ static struct played now[STACKS], at_peak[STACKS];
 static struct view_row rows[STACKS];
 static struct view view = { .key = VIEW_STACK, .has_totals = true, .row = rows };
 static struct export_point points[STEPS];
-static struct export e = { .view = &view, .moment = "at 1.0 s", .pid = 7, .command = EVIL, .command_line = EVIL, .point = points };
+static struct export e = { .view = &view,
+			   .moment = "at 1.0 s",
+			   .pid = 7,
+			   .command = EVIL,
+			   .command_line = EVIL,
+			   .point = points };
 static char names[STACKS][sizeof(EVIL) + 16];
-static struct symbol_frame leaf[STACKS], f_main = { .function = "main", .file = "/a.c", .line = 1, .module = "/bin/a" };
+static struct symbol_frame leaf[STACKS],
+	f_main = { .function = "main", .file = "/a.c", .line = 1, .module = "/bin/a" };
 
 static uint32_t parent(void *ctx, uint32_t node, uint64_t *pc)
 {
@@ -46,14 +53,19 @@ static int past(void *ctx, uint64_t ms, struct profile *out)
 	*out = (struct profile){ .ms = ms, .row = calloc(STACKS, sizeof(*out->row)) };
 	for (uint32_t i = 0; ms == e.peak_ms && i < STACKS; i++)
 		if (at_peak[i].count)
-			out->row[out->count++] = (struct profile_row){ .stack = i + 2, .size = at_peak[i].size, .count = at_peak[i].count };
+			out->row[out->count++] = (struct profile_row){ .stack = i + 2,
+								       .size = at_peak[i].size,
+								       .count = at_peak[i].count };
 	return 0;
 }
 
 /* One step is one interval. */
 static void play(uint64_t seed)
 {
-	struct { int stack; int64_t size; } live[STEPS];
+	struct {
+		int stack;
+		int64_t size;
+	} live[STEPS];
 	size_t n = 0;
 	int64_t held = 0, peak = -1;
 	uint64_t x = seed;
@@ -84,14 +96,18 @@ static void play(uint64_t seed)
 			e.peak = (uint64_t)peak;
 			e.peak_ms = step * 100 + 50;
 		}
-		points[step] = (struct export_point){ step * 100, step * 100 + 100, (uint64_t)held, step * 100 + 50 };
+		points[step] = (struct export_point){ step * 100, step * 100 + 100, (uint64_t)held,
+						      step * 100 + 50 };
 	}
 	e.points = STEPS;
 	e.now_ms = STEPS * 100;
 	e.past = past;
 	view.count = STACKS;
 	for (uint32_t i = 0; i < STACKS; i++)
-		rows[i] = (struct view_row){ .stack = i + 2, .size = now[i].size, .count = now[i].count, .total_size = (uint64_t)now[i].total_size,
+		rows[i] = (struct view_row){ .stack = i + 2,
+					     .size = now[i].size,
+					     .count = now[i].count,
+					     .total_size = (uint64_t)now[i].total_size,
 					     .total_count = (uint64_t)now[i].total_count };
 }
 
@@ -117,12 +133,18 @@ static int written(int (*write)(FILE *out, const struct export *e))
 	return err;
 }
 
-/* ---- heaptrack --------------------------------------------------------------------------------------------------------------------- */
+/* ---- heaptrack ----------------------------------------------------------- */
 
-/* Plays the log as its readers do. Node 1 is main; then each stack is one, in the order of the rows. */
+/*
+ * Plays the log as its readers do. Node 1 is main; then each stack is one, in the order of the
+ * rows.
+ */
 static void replay(void)
 {
-	static struct { int64_t size; unsigned trace; } info[STEPS * 8];
+	static struct {
+		int64_t size;
+		unsigned trace;
+	} info[STEPS * 8];
 	struct played sum[STACKS + 2] = { 0 };
 	int64_t held = 0, most = 0, temporary = 0;
 	size_t infos = 0, last = 0;
@@ -172,7 +194,7 @@ static void test_heaptrack(void)
 	}
 }
 
-/* ---- the others -------------------------------------------------------------------------------------------------------------------- */
+/* ---- the others ---------------------------------------------------------- */
 
 static size_t times(const char *what)
 {
@@ -192,7 +214,8 @@ static void test_massif(void)
 	CHECK_EQ(times("heap_tree=peak"), 1);
 	CHECK_EQ(times("snapshot="), STEPS + 1);
 	CHECK_EQ(times("desc: "), 1);
-	for (char *line = strtok(strstr(text, "heap_tree=peak"), "\n"); line && *line != '#'; line = strtok(NULL, "\n")) {
+	for (char *line = strtok(strstr(text, "heap_tree=peak"), "\n"); line && *line != '#';
+	     line = strtok(NULL, "\n")) {
 		of += *line == 'n' ? strtoll(strchr(line, ' '), NULL, 10) : 0;
 		parts += !strncmp(line, " n", 2) ? strtoll(strchr(line + 1, ' '), NULL, 10) : 0;
 		CHECK(strstr(line, "heap_tree=") == line || line[strspn(line, " ")] == 'n');
@@ -238,8 +261,10 @@ static void test_names(void)
 /* Of a file, or before the first allocation. */
 static void test_nothing(void)
 {
-	static int (*const all[])(FILE *out, const struct export *e) = { export_massif, export_heaptrack, export_dhat, export_speedscope, export_csv, export_json,
-									  export_html };
+	static int (*const all[])(FILE * out, const struct export *e) = {
+		export_massif, export_heaptrack, export_dhat, export_speedscope,
+		export_csv,    export_json,	 export_html
+	};
 
 	view.count = e.points = e.peak = e.peak_ms = e.now_ms = 0;
 	for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++) {

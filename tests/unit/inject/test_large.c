@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* test_large.c - which releases take a ticket: those of large blocks, whatever else has the same hash. */
+/*
+ * test_large.c - which releases take a ticket: those of large blocks, whatever else has the same
+ * hash.
+ */
 #include <sys/mman.h>
 
 #include "inject/large.h"
@@ -9,7 +12,8 @@ static struct wire_process *wire;
 
 static struct wire_process *process(void)
 {
-	void *p = mmap(NULL, sizeof(struct wire_process), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	void *p = mmap(NULL, sizeof(struct wire_process), PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
 	if (p == MAP_FAILED)
 		exit(77);
@@ -26,10 +30,13 @@ static uint64_t address_of(uint32_t hash, unsigned n)
 			return a;
 }
 
-/* A release with the same hash, of a large block or a small one, leaves the other one its ticket. */
+/*
+ * A release with the same hash, of a large block or a small one, leaves the other one its ticket.
+ */
 static void test_collision(void)
 {
-	uint64_t a = address_of(7, 0), b = address_of(7, 1), small = address_of(7, 2), beside = address_of(6, 0);
+	uint64_t a = address_of(7, 0), b = address_of(7, 1), small = address_of(7, 2),
+		 beside = address_of(6, 0);
 
 	large_add(wire, a);
 	large_add(wire, b);
@@ -40,12 +47,15 @@ static void test_collision(void)
 	CHECK(large_take(wire, b));
 	CHECK_EQ(wire->large[7], 0);
 	large_add(wire, a);
-	large_add(wire, a);		/* its release was not told of */
+	large_add(wire, a); /* its release was not told of */
 	CHECK(large_take(wire, a));
 	CHECK_EQ(wire->large[7], 0);
 }
 
-/* Where there are more than a line has room for each release takes a ticket; beside it nothing changes. */
+/*
+ * Where there are more than a line has room for each release takes a ticket; beside it nothing
+ * changes.
+ */
 static void test_full(void)
 {
 	uint64_t a[WIRE_LARGE_WAYS + 2];
@@ -60,11 +70,17 @@ static void test_full(void)
 	CHECK(!large_take(wire, a[0]));
 }
 
-/* Random blocks come and go for long: no ticket is missing, and none is taken in vain while no line was full. */
+/*
+ * Random blocks come and go for long: no ticket is missing, and none is taken in vain while no line
+ * was full.
+ */
 static void test_long_run(void)
 {
 	enum { BLOCKS = 4000, ROUNDS = 2000000 };
-	static struct { uint64_t at; bool large; } live[BLOCKS];
+	static struct {
+		uint64_t at;
+		bool large;
+	} live[BLOCKS];
 	uint64_t seed = 5, missing = 0, in_vain = 0;
 
 	for (unsigned i = 0; i < ROUNDS; i++) {
@@ -78,7 +94,8 @@ static void test_long_run(void)
 			live[k].at = 0;
 			continue;
 		}
-		live[k].at = 0x560000000000ull + (test_random(&seed) % (1u << 20)) * BLOCKS * 16 + k * 16;
+		live[k].at = 0x560000000000ull + (test_random(&seed) % (1u << 20)) * BLOCKS * 16 +
+			     k * 16;
 		live[k].large = test_random(&seed) % 2;
 		if (live[k].large)
 			large_add(wire, live[k].at);

@@ -1,25 +1,36 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Sampling in numbers: the hooks' logarithm against libm's, their distances against the distribution that they are to have, what blocks stand for
- * against the sums that it is to be right for; and the ledger with sampled blocks.
+ * Sampling in numbers: the hooks' logarithm against libm's, their distances against the
+ * distribution that they are to have, what blocks stand for against the sums that it is to be right
+ * for; and the ledger with sampled blocks.
  */
 #include "inject/sample.h"
 #include "inject/wire.h"
 #include "ledger/ledger.h"
-#include "test.h"
 #include "ledger/weights.h"
+#include "test.h"
 
 #include <math.h>
 #include <sys/mman.h>
 
 static void test_logarithm(void)
 {
-	uint64_t seed = 1, edge[] = { 1, 2, 3, 1ull << 63, (1ull << 63) - 1, (1ull << 63) + 1, UINT64_MAX, UINT64_MAX - 1, 1ull << 62, 0x123456789abcdefull };
+	uint64_t seed = 1, edge[] = { 1,
+				      2,
+				      3,
+				      1ull << 63,
+				      (1ull << 63) - 1,
+				      (1ull << 63) + 1,
+				      UINT64_MAX,
+				      UINT64_MAX - 1,
+				      1ull << 62,
+				      0x123456789abcdefull };
 	double worst = 0;
 
 	for (int i = 0; i < 1000000; i++) {
 		uint64_t x = i < 10 ? edge[i] : (sample_random(&seed) | 1) >> (i % 64);
-		double is = (double)sample_minus_log(x ? x : 1) / 4294967296.0, right = -(double)logl((long double)(x ? x : 1) / 18446744073709551616.0L);
+		double is = (double)sample_minus_log(x ? x : 1) / 4294967296.0,
+		       right = -(double)logl((long double)(x ? x : 1) / 18446744073709551616.0L);
 
 		worst = fabs(is - right) > worst ? fabs(is - right) : worst;
 	}
@@ -34,7 +45,8 @@ static void test_distances(void)
 	enum { N = 2000000 };
 
 	for (size_t k = 0; k < sizeof(periods) / sizeof(*periods); k++) {
-		double p = (double)periods[k], q = exp(-1 / p), mean = 1 / -expm1(-1 / p), sum = 0, above[3] = { 0 };
+		double p = (double)periods[k], q = exp(-1 / p), mean = 1 / -expm1(-1 / p), sum = 0,
+		       above[3] = { 0 };
 		uint64_t state = k + 1;
 
 		for (int i = 0; i < N; i++) {
@@ -48,14 +60,21 @@ static void test_distances(void)
 		}
 		CHECK(fabs(sum / N / mean - 1) < 5 * sqrt(q) / sqrt(N) + 1e-9);
 		for (int i = 0; i < 3; i++) {
-			double s = i == 0 ? (double)(periods[k] / 2) : i == 1 ? p : 3 * p, right = exp(-s / p);
+			double s = i == 0   ? (double)(periods[k] / 2)
+				   : i == 1 ? p
+					    : 3 * p,
+			       right = exp(-s / p);
 
-			CHECK(fabs(above[i] / N - right) < 5 * sqrt(right * (1 - right) / N) + 1e-9);
+			CHECK(fabs(above[i] / N - right) <
+			      5 * sqrt(right * (1 - right) / N) + 1e-9);
 		}
 	}
 }
 
-/* Blocks are drawn as the hooks do; what they stand for is on average what there was, and spread as sampling is. */
+/*
+ * Blocks are drawn as the hooks do; what they stand for is on average what there was, and spread as
+ * sampling is.
+ */
 static void test_weights(void)
 {
 	static const uint64_t sizes[] = { 0, 1, 16, 100, 5000, 70000 };
@@ -63,7 +82,9 @@ static void test_weights(void)
 	uint64_t state = 7, period = 4096;
 
 	for (size_t k = 0; k < sizeof(sizes) / sizeof(*sizes); k++) {
-		double size = sizes[k] ? (double)sizes[k] : 1, chance = -expm1(-size / (double)period), variance = BLOCKS * (1 - chance) / chance;
+		double size = sizes[k] ? (double)sizes[k] : 1,
+		       chance = -expm1(-size / (double)period),
+		       variance = BLOCKS * (1 - chance) / chance;
 		double bytes = 0, count = 0, squares = 0;
 
 		for (int r = 0; r < RUNS; r++) {
@@ -87,7 +108,8 @@ static void test_weights(void)
 			squares += (n - BLOCKS) * (n - BLOCKS);
 		}
 		CHECK(fabs(count / RUNS - BLOCKS) < 5 * sqrt(variance / RUNS) + 1);
-		CHECK(fabs(bytes / RUNS - (double)sizes[k] * BLOCKS) <= (double)sizes[k] * (5 * sqrt(variance / RUNS) + 1));
+		CHECK(fabs(bytes / RUNS - (double)sizes[k] * BLOCKS) <=
+		      (double)sizes[k] * (5 * sqrt(variance / RUNS) + 1));
 		if (variance > 10)
 			CHECK(fabs(squares / RUNS / variance - 1) < 5 * sqrt(2.0 / RUNS));
 	}
@@ -124,7 +146,7 @@ static void test_table(void)
 	weights_release(&copy);
 }
 
-/* ---- the ledger ------------------------------------------------------------------------------------------------------------------- */
+/* ---- the ledger ---------------------------------------------------------- */
 
 static struct ledger_totals totals(struct ledger *l)
 {
@@ -162,10 +184,7 @@ static void agree(struct ledger *l)
 	CHECK_EQ(now.bytes, totals(l).heap);
 }
 
-static uint8_t *table_new(void)
-{
-	return calloc(WIRE_KNOWN, 1);
-}
+static uint8_t *table_new(void) { return calloc(WIRE_KNOWN, 1); }
 
 static uint32_t table_sum(const uint8_t *known)
 {
@@ -176,7 +195,8 @@ static uint32_t table_sum(const uint8_t *known)
 	return n;
 }
 
-static void sampled(struct ledger *l, uint8_t *known, uint32_t t, uint64_t ms, raddr_t at, uint64_t size, uint32_t stack, uint64_t period)
+static void sampled(struct ledger *l, uint8_t *known, uint32_t t, uint64_t ms, raddr_t at,
+		    uint64_t size, uint32_t stack, uint64_t period)
 {
 	wire_known_add(known, at);
 	ledger_alloc_counted(l, t, ms, at, size, stack, period);
@@ -190,25 +210,26 @@ static void test_ledger(void)
 	struct ledger_block b;
 
 	ledger_known(l, known);
-	ledger_alloc(l, t, 0, 0x1000, 100, 5);		/* exact, from before */
+	ledger_alloc(l, t, 0, 0x1000, 100, 5); /* exact, from before */
 	ledger_sampled(l);
 	sampled(l, known, t, 1, 0x2000, 16, 5, 1024);
 	sampled(l, known, t, 2, 0x3000, 100000, 6, 1024);
 	sampled(l, known, t, 3, 0x4000, 50, 6, 0);
 	agree(l);
 	CHECK(totals(l).estimated);
-	CHECK(ledger_find(l, 0x2008, &b) && b.size == 16 && b.bytes >= 1031 && b.bytes <= 1033 && b.count >= 64 && b.count <= 65);
+	CHECK(ledger_find(l, 0x2008, &b) && b.size == 16 && b.bytes >= 1031 && b.bytes <= 1033 &&
+	      b.count >= 64 && b.count <= 65);
 	CHECK(ledger_find(l, 0x3000, &b) && b.size == 100000 && b.bytes == 100000 && b.count == 1);
 	CHECK_EQ(table_sum(known), 3);
 	ledger_know_all(l, true);
 	CHECK_EQ(table_sum(known), 4);
 	CHECK(known[wire_known(0x1000)]);
-	ledger_alloc(l, t, 4, 0x5000, 10, 7);			/* on its way when that was said */
+	ledger_alloc(l, t, 4, 0x5000, 10, 7); /* on its way when that was said */
 	CHECK_EQ(table_sum(known), 5);
 	ledger_release(l, t, 5, 0x9000, false);
 	CHECK_EQ(totals(l).unknown_frees, 0);
 	ledger_leave(l, t, 6, 0x2000);
-	CHECK_EQ(table_sum(known), 5);			/* it may stay */
+	CHECK_EQ(table_sum(known), 5); /* it may stay */
 	agree(l);
 	ledger_stayed(l, t, 7);
 	CHECK_EQ(table_sum(known), 5);
@@ -252,7 +273,10 @@ static void test_temporary(void)
 	free(known);
 }
 
-/* A child has its parent's blocks with what they stand for, and a table of its own, also of what the parent has released since. */
+/*
+ * A child has its parent's blocks with what they stand for, and a table of its own, also of what
+ * the parent has released since.
+ */
 static void test_fork(void)
 {
 	struct ledger *l = ledger_new(LEDGER_COUNT_HEAP), *child;
@@ -282,7 +306,8 @@ static void test_fork(void)
 	CHECK_EQ(totals(child).heap, heap);
 	CHECK(totals(child).estimated);
 	CHECK_EQ(table_sum(own), 4);
-	CHECK(own[wire_known(0x1000)] && own[wire_known(0x2000)] && own[wire_known(0x3000)] && own[wire_known(0x4000)]);
+	CHECK(own[wire_known(0x1000)] && own[wire_known(0x2000)] && own[wire_known(0x3000)] &&
+	      own[wire_known(0x4000)]);
 	for (raddr_t at = 0x1000; at <= 0x4000; at += 0x1000)
 		ledger_release(child, t, 4, at, false);
 	CHECK_EQ(totals(child).heap, 0);

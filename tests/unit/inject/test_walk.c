@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * test_walk.c - how the trampoline finds the rule of a pc while modules are published, and in tables that somebody has scribbled over.
+ * test_walk.c - how the trampoline finds the rule of a pc while modules are published, and in
+ * tables that somebody has scribbled over.
  *
  * It is the trampoline's own code, with a process and an image that lie elsewhere.
  */
@@ -12,16 +13,13 @@
 #undef own_call
 #undef PROC
 #undef TABLES
-#define PROC  process
+#define PROC   process
 #define TABLES tables
 static struct wire_process *process;
 static struct wire_tables *tables;
 const char blob_start[1];
 
-static long own_call(long nr, long a, long b, long c, long d)
-{
-	return sys6(nr, a, b, c, d, 0, 0);
-}
+static long own_call(long nr, long a, long b, long c, long d) { return sys6(nr, a, b, c, d, 0, 0); }
 
 /* What happens right after the LATER-th look at the counter of publications. */
 static void (*meanwhile)(void);
@@ -34,7 +32,12 @@ static void looked(const void *at)
 }
 
 #undef load
-#define load(p) ({ __auto_type loaded_ = __atomic_load_n(p, __ATOMIC_ACQUIRE); looked(p); loaded_; })
+#define load(p)                                                             \
+	({                                                                  \
+		__auto_type loaded_ = __atomic_load_n(p, __ATOMIC_ACQUIRE); \
+		looked(p);                                                  \
+		loaded_;                                                    \
+	})
 #include "inject/walk.c"
 #include "test.h"
 
@@ -50,15 +53,9 @@ uint64_t ask_loudly(struct wire_thread *t, const struct question *q)
 	return 0;
 }
 
-uint64_t ask(struct wire_thread *t, const struct question *q)
-{
-	return ask_loudly(t, q);
-}
+uint64_t ask(struct wire_thread *t, const struct question *q) { return ask_loudly(t, q); }
 
-uint64_t thread_pointer_early(void)
-{
-	return 0;
-}
+uint64_t thread_pointer_early(void) { return 0; }
 
 struct wire_thread *slot_find(uint64_t fs, uint32_t at)
 {
@@ -73,24 +70,27 @@ struct wire_thread *slot_find(uint64_t fs, uint32_t at)
 static void *map(size_t size)
 {
 	size_t whole = (size + 4095) & ~4095ul;
-	char *p = mmap(NULL, whole + 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	char *p = mmap(NULL, whole + 4096, PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
 	if (p == MAP_FAILED || mprotect(p + whole, 4096, PROT_NONE))
 		exit(77);
 	return p;
 }
 
-/* ---- publications --------------------------------------------------------------------------------------------------------------- */
+/* ---- publications -------------------------------------------------------- */
 
 enum { MODULES = 64 };
-static struct wire_module built[MODULES];	/* all of module M's code has rule M + 1 */
+static struct wire_module built[MODULES]; /* all of module M's code has rule M + 1 */
 
 static void build(void)
 {
 	uint64_t at = 0;
 
 	for (uint32_t m = 0; m < MODULES; m++) {
-		built[m] = (struct wire_module){ .nrows = 1, .rows = at, .rules = at + 4, .index = at + 8 };
+		built[m] = (struct wire_module){
+			.nrows = 1, .rows = at, .rules = at + 4, .index = at + 8
+		};
 		*(uint16_t *)(tables->pool + at + 4) = (uint16_t)(m + 1);
 		at += 8 + (SIZE / 1024 + 1) * 4;
 	}
@@ -117,19 +117,20 @@ static void publish(void)
 	memset(process->cache, 0, sizeof(process->cache));
 }
 
-/* One is published, and the next one is half written where the thread that was kept from running is about to read. */
+/*
+ * One is published, and the next one is half written where the thread that was kept from running is
+ * about to read.
+ */
 static void publish_and_begin(void)
 {
 	meanwhile = NULL;
 	publish();
 	fill(process->modules_now + 1, MODULES / 2);
-	memset(&process->modules[(process->modules_now + 1) & 1].module[MODULES / 2], 0x55, MODULES / 2 * sizeof(struct wire_module));
+	memset(&process->modules[(process->modules_now + 1) & 1].module[MODULES / 2], 0x55,
+	       MODULES / 2 * sizeof(struct wire_module));
 }
 
-static uint32_t rule_now(uint32_t place)
-{
-	return (place - process->modules_now) % MODULES + 1;
-}
+static uint32_t rule_now(uint32_t place) { return (place - process->modules_now) % MODULES + 1; }
 
 static void test_publications(void)
 {
@@ -164,7 +165,10 @@ static void test_no_end(void)
 	CHECK(process->flush != flush);
 }
 
-/* Nothing stays in the cache that was found before a publication and stored after it, and nothing that was walked with it. */
+/*
+ * Nothing stays in the cache that was found before a publication and stored after it, and nothing
+ * that was walked with it.
+ */
 static void test_cache(void)
 {
 	uint64_t pc = BASE + 5 * SIZE + 77;
@@ -180,19 +184,15 @@ static void test_cache(void)
 	CHECK_EQ(process->flush, flush + 1);
 }
 
-/* ---- tables that are scribbled over --------------------------------------------------------------------------------------------- */
+/* ---- tables that are scribbled over -------------------------------------- */
 
 static uint64_t any(uint64_t *seed, uint64_t usual)
 {
 	switch (test_random(seed) % 4) {
-	case 0:
-		return test_random(seed);
-	case 1:
-		return test_random(seed) % WIRE_POOL;
-	case 2:
-		return WIRE_POOL - test_random(seed) % 64;
-	default:
-		return usual;
+	case 0: return test_random(seed);
+	case 1: return test_random(seed) % WIRE_POOL;
+	case 2: return WIRE_POOL - test_random(seed) % 64;
+	default: return usual;
 	}
 }
 
@@ -209,14 +209,19 @@ static void test_scribbled(void)
 		m->count = (uint32_t)any(&seed, MODULES);
 		for (int k = 0; k < 4; k++)
 			m->module[test_random(&seed) % MODULES] = (struct wire_module){
-				.start = any(&seed, BASE), .end = any(&seed, BASE + 64ull * SIZE), .rows = any(&seed, 0), .rules = any(&seed, 4),
-				.index = any(&seed, 8), .nrows = (uint32_t)any(&seed, 1000),
+				.start = any(&seed, BASE),
+				.end = any(&seed, BASE + 64ull * SIZE),
+				.rows = any(&seed, 0),
+				.rules = any(&seed, 4),
+				.index = any(&seed, 8),
+				.nrows = (uint32_t)any(&seed, 1000),
 			};
-		CHECK(rule_search(any(&seed, BASE + test_random(&seed) % (64ull * SIZE)) & WIRE_PC_MASK) < WIRE_RULES);
+		CHECK(rule_search(any(&seed, BASE + test_random(&seed) % (64ull * SIZE)) &
+				  WIRE_PC_MASK) < WIRE_RULES);
 	}
 }
 
-/* ---- what is known to be readable -------------------------------------------------------------------------------------------------------------- */
+/* ---- what is known to be readable ---------------------------------------- */
 
 static void test_ranges(void)
 {
@@ -236,7 +241,7 @@ static void test_ranges(void)
 	stacks_forget((uint64_t)page + 2 * 4096, (uint64_t)page + 3 * 4096);
 	CHECK_EQ(t->stale, 1);
 	t->stale = 0;
-	t->ranges_turn = 1;		/* it is being changed: what it will be nobody knows */
+	t->ranges_turn = 1; /* it is being changed: what it will be nobody knows */
 	stacks_forget(4096, 8192);
 	CHECK_EQ(t->stale, 1);
 	t->ranges_turn = 2;

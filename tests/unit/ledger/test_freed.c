@@ -5,7 +5,10 @@
 
 static void add(struct freed *f, raddr_t address, uint64_t size, uint32_t tick, uint32_t stack)
 {
-	freed_add(f, &(struct freed_block){ .address = address, .size = size, .freed_tick = tick, .freed_stack = stack });
+	freed_add(f, &(struct freed_block){ .address = address,
+					    .size = size,
+					    .freed_tick = tick,
+					    .freed_stack = stack });
 }
 
 static uint32_t found(const struct freed *f, raddr_t addr)
@@ -38,13 +41,16 @@ static void test_inside(void)
 	CHECK_EQ(found(&f, 0x2000), 2);
 	CHECK_EQ(found(&f, 0x2001), 0);
 	add(&f, 0xff0, 0x1000, 2, 3);
-	CHECK_EQ(found(&f, 0x1010), 3);		/* the later one */
+	CHECK_EQ(found(&f, 0x1010), 3); /* the later one */
 	add(&f, 0x1000, 100, 3, 4);
 	CHECK_EQ(found(&f, 0x1010), 4);
 	freed_release(&f);
 }
 
-/* An address that is freed all the time does not push out others; memory is bounded; most of the last ones are there. */
+/*
+ * An address that is freed all the time does not push out others; memory is bounded; most of the
+ * last ones are there.
+ */
 static void test_bounded(void)
 {
 	struct freed f = { 0 };
@@ -57,7 +63,8 @@ static void test_bounded(void)
 	for (uint32_t i = 0; i < 4 * n; i++)
 		add(&f, 0x100000 + i * 48ull, 48, 3, i + 1);
 	for (uint32_t i = 0; i < 100; i++)
-		there += found(&f, 0x100000 + (4 * n - n / 2 + i * 1000) * 48ull) == 4 * n - n / 2 + i * 1000 + 1;
+		there += found(&f, 0x100000 + (4 * n - n / 2 + i * 1000) * 48ull) ==
+			 4 * n - n / 2 + i * 1000 + 1;
 	CHECK(there >= 90);
 	CHECK(freed_memory(&f) <= 16u << 20);
 	freed_release(&f);

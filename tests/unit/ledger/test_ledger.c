@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * The ledger against a model that is too simple to be wrong: arrays that are searched from front to back, a breakdown that is copied at each
- * new peak. A million random events; after each the totals are compared, now and then everything.
+ * The ledger against a model that is too simple to be wrong: arrays that are searched from front to
+ * back, a breakdown that is copied at each new peak. A million random events; after each the totals
+ * are compared, now and then everything.
  */
 #include "inject/wire.h"
 #include "ledger/ledger.h"
@@ -13,7 +14,7 @@
 static uint64_t seed;
 static uint64_t rnd(void) { return test_random(&seed); }
 
-/* ---- small cases ----------------------------------------------------------------------------------------------------------------- */
+/* ---- small cases --------------------------------------------------------- */
 
 static struct ledger_totals totals(struct ledger *l)
 {
@@ -35,7 +36,7 @@ static struct ledger *new_ledger(unsigned count)
 /* One time in ODDS. */
 static void change(struct ledger *l, unsigned odds)
 {
-	static uint64_t own = SEED;		/* the events are the same in all layouts */
+	static uint64_t own = SEED; /* the events are the same in all layouts */
 	if (l && layout == CHANGING && test_random(&own) % odds == 0)
 		CHECK_EQ(ledger_compact(l, test_random(&own) & 1), 0);
 	if (l && test_random(&own) % odds == 0)
@@ -43,7 +44,7 @@ static void change(struct ledger *l, unsigned odds)
 }
 
 #define BOTH (LEDGER_COUNT_HEAP | LEDGER_COUNT_MMAP)
-#define RW (WIRE_PROT_READ | WIRE_PROT_WRITE)
+#define RW   (WIRE_PROT_READ | WIRE_PROT_WRITE)
 #define ANON WIRE_MAP_ANON
 
 static void test_simple(void)
@@ -79,7 +80,8 @@ static void test_simple(void)
 	ledger_stack_at_peak(l, 9, &bytes, &count);
 	CHECK_EQ(bytes, 50);
 	struct ledger_block b;
-	CHECK(ledger_find(l, 0x3031, &b) && b.address == 0x3000 && b.size == 50 && b.stack == 9 && b.ms == 130 && b.thread == t && !b.mapping);
+	CHECK(ledger_find(l, 0x3031, &b) && b.address == 0x3000 && b.size == 50 && b.stack == 9 &&
+	      b.ms == 130 && b.thread == t && !b.mapping);
 	CHECK(!ledger_find(l, 0x3032, &b));
 	CHECK(ledger_find(l, 0x2000, &b) && b.size == 0);
 	ledger_free(l);
@@ -91,14 +93,15 @@ static void test_temporary(void)
 	uint32_t t = ledger_thread(l, 1), u = ledger_thread(l, 2);
 	ledger_alloc(l, t, 0, 0x1000, 1, 1);
 	ledger_alloc(l, u, 0, 0x2000, 1, 1);
-	ledger_release(l, t, 0, 0x1000, false);		/* temporary */
-	ledger_release(l, t, 0, 0x2000, false);		/* another thread's */
+	ledger_release(l, t, 0, 0x1000, false); /* temporary */
+	ledger_release(l, t, 0, 0x2000, false); /* another thread's */
 	ledger_alloc(l, t, 0, 0x1000, 1, 1);
 	ledger_alloc(l, t, 0, 0x2000, 1, 1);
-	ledger_release(l, t, 0, 0x1000, false);		/* another one came after it */
+	ledger_release(l, t, 0, 0x1000, false); /* another one came after it */
 	ledger_leave(l, t, 0, 0x2000);
-	ledger_became(l, t, 0, 0x3000, 2, 2);		/* taken before the thread's next allocation, which is this */
-	ledger_release(l, t, 0, 0x3000, false);		/* temporary */
+	/* taken before the thread's next allocation, which is this */
+	ledger_became(l, t, 0, 0x3000, 2, 2);
+	ledger_release(l, t, 0, 0x3000, false); /* temporary */
 	CHECK_EQ(totals(l).temporary, 3);
 	CHECK_EQ(ledger_stack(l, 1)->temporary, 2);
 	CHECK_EQ(ledger_stack(l, 2)->temporary, 1);
@@ -124,51 +127,52 @@ static void test_realloc(void)
 	ledger_leave(l, t, 10, 0x1000);
 	CHECK_EQ(totals(l).heap, 100);
 	CHECK_EQ(totals(l).live_blocks, 1);
-	ledger_alloc(l, u, 20, 0x1000, 30, 2);		/* OLD's address, before the outcome */
+	ledger_alloc(l, u, 20, 0x1000, 30, 2); /* OLD's address, before the outcome */
 	CHECK_EQ(totals(l).heap, 130);
 	struct ledger_block v[8] = { 0 };
 	CHECK_EQ(ledger_each_block(l, keep, v), 0);
 	CHECK(v[0].size == 100 && v[1].size == 30 && v[0].address == v[1].address && !v[2].address);
 	ledger_became(l, t, 30, 0x5000, 500, 3);
 	CHECK_EQ(totals(l).heap, 530);
-	CHECK_EQ(totals(l).peak, 530);			/* never old + new */
+	CHECK_EQ(totals(l).peak, 530); /* never old + new */
 	CHECK_EQ(totals(l).allocs, 3);
 	CHECK_EQ(totals(l).frees, 1);
 	CHECK_EQ(totals(l).total_allocated, 630);
 	CHECK_EQ(ledger_stack(l, 1)->live_count, 0);
 
-	ledger_leave(l, t, 30, 0x5000);			/* in place */
+	ledger_leave(l, t, 30, 0x5000); /* in place */
 	ledger_became(l, t, 30, 0x5000, 400, 4);
 	CHECK_EQ(totals(l).heap, 430);
-	ledger_leave(l, t, 40, 0x5000);			/* fails */
+	ledger_leave(l, t, 40, 0x5000); /* fails */
 	ledger_stayed(l, t, 40);
 	CHECK_EQ(totals(l).heap, 430);
 	CHECK_EQ(totals(l).frees, 2);
 	struct ledger_block b;
 	CHECK(ledger_find(l, 0x5000, &b) && b.stack == 4 && b.ms == 30);
-	ledger_leave(l, t, 50, 0x5000);			/* realloc(p, 0) */
+	ledger_leave(l, t, 50, 0x5000); /* realloc(p, 0) */
 	ledger_gone(l, t, 50);
 	CHECK_EQ(totals(l).heap, 30);
-	ledger_leave(l, t, 50, 0x9000);			/* of a block that nobody knows */
+	ledger_leave(l, t, 50, 0x9000); /* of a block that nobody knows */
 	ledger_became(l, t, 50, 0x9100, 7, 1);
 	CHECK_EQ(totals(l).unknown_frees, 1);
 	CHECK_EQ(totals(l).heap, 37);
-	ledger_became(l, t, 50, 0x9200, 7, 1);		/* without leave */
+	ledger_became(l, t, 50, 0x9200, 7, 1); /* without leave */
 	ledger_stayed(l, t, 50);
 	ledger_gone(l, t, 50);
 	ledger_unmap_failed(l, t, 50);
 	ledger_remap_failed(l, t, 50);
 	CHECK_EQ(totals(l).heap, 44);
-	ledger_leave(l, t, 60, 0x9200);			/* two leaves: the first stayed */
+	ledger_leave(l, t, 60, 0x9200); /* two leaves: the first stayed */
 	ledger_leave(l, t, 60, 0x9100);
 	ledger_became(l, t, 60, 0x9300, 1, 1);
 	CHECK_EQ(totals(l).heap, 38);
-	ledger_leave(l, t, 60, 0x9300);			/* OLD's address taken, and then it "stayed" */
+	/* OLD's address taken, and then it "stayed" */
+	ledger_leave(l, t, 60, 0x9300);
 	ledger_alloc(l, u, 60, 0x9300, 5, 1);
 	ledger_stayed(l, t, 60);
 	CHECK_EQ(totals(l).heap, 42);
 	CHECK_EQ(totals(l).live_blocks, 3);
-	ledger_alloc(l, u, 60, 0x9300, 6, 2);		/* twice at one address */
+	ledger_alloc(l, u, 60, 0x9300, 6, 2); /* twice at one address */
 	CHECK_EQ(totals(l).heap, 43);
 	CHECK_EQ(totals(l).live_blocks, 3);
 	ledger_free(l);
@@ -180,23 +184,26 @@ static void test_mappings(void)
 	uint32_t t = ledger_thread(l, 1);
 	const raddr_t p = 0x7f0000000000;
 	ledger_map(l, t, 0, p, 10 * 4096, RW | ANON, 1, true);
-	ledger_map(l, t, 0, p + 0x100000, 4096, RW | ANON, 9, false);		/* libc's */
-	ledger_map(l, t, 0, p + 0x200000, 4096, RW, 9, true);			/* a file */
+	ledger_map(l, t, 0, p + 0x100000, 4096, RW | ANON, 9, false); /* libc's */
+	ledger_map(l, t, 0, p + 0x200000, 4096, RW, 9, true);	      /* a file */
 	CHECK_EQ(totals(l).mmap, 10 * 4096);
 	CHECK_EQ(totals(l).maps, 1);
 	CHECK_EQ(ledger_stack(l, 1)->live_count, 1);
-	ledger_unmap(l, t, 0, p + 3 * 4096, 4000);				/* a hole in the middle */
+	/* a hole in the middle */
+	ledger_unmap(l, t, 0, p + 3 * 4096, 4000);
 	CHECK_EQ(totals(l).mmap, 9 * 4096);
 	CHECK_EQ(ledger_stack(l, 1)->live_bytes, 9 * 4096);
 	CHECK_EQ(ledger_stack(l, 1)->live_count, 1);
 	ledger_unmap_failed(l, t, 0);
 	CHECK_EQ(totals(l).mmap, 10 * 4096);
 	CHECK_EQ(totals(l).unmaps, 0);
-	ledger_map(l, t, 0, p + 4096, 2 * 4096, RW | ANON, 2, true);		/* MAP_FIXED over it */
+	/* MAP_FIXED over it */
+	ledger_map(l, t, 0, p + 4096, 2 * 4096, RW | ANON, 2, true);
 	CHECK_EQ(totals(l).mmap, 10 * 4096);
 	CHECK_EQ(ledger_stack(l, 1)->live_bytes, 8 * 4096);
 	CHECK_EQ(ledger_stack(l, 2)->live_bytes, 2 * 4096);
-	ledger_map(l, t, 0, p + 4096, 4096, RW, 3, true);			/* a file over that */
+	/* a file over that */
+	ledger_map(l, t, 0, p + 4096, 4096, RW, 3, true);
 	CHECK_EQ(totals(l).mmap, 9 * 4096);
 	ledger_unmap(l, t, 0, p - 4096, 100 * 4096);
 	CHECK_EQ(totals(l).mmap, 0);
@@ -204,20 +211,24 @@ static void test_mappings(void)
 	CHECK_EQ(ledger_stack(l, 1)->live_count, 0);
 	CHECK_EQ(totals(l).peak, 10 * 4096);
 
-	ledger_map(l, t, 0, p, 100 * 4096, ANON, 4, true);			/* PROT_NONE: reserved */
+	/* PROT_NONE: reserved */
+	ledger_map(l, t, 0, p, 100 * 4096, ANON, 4, true);
 	CHECK_EQ(totals(l).mmap, 0);
 	CHECK_EQ(totals(l).mmap_reserved, 100 * 4096);
 	CHECK_EQ(ledger_stack(l, 4)->live_count, 0);
-	ledger_protect(l, t, 0, p + 8192, 4096, RW, 5);				/* made accessible: by mprotect's stack */
+	/* made accessible: by mprotect's stack */
+	ledger_protect(l, t, 0, p + 8192, 4096, RW, 5);
 	CHECK_EQ(ledger_stack(l, 5)->live_bytes, 4096);
 	CHECK_EQ(ledger_stack(l, 5)->live_count, 1);
 	CHECK_EQ(ledger_stack(l, 5)->total_bytes, 4096);
-	ledger_protect(l, t, 0, p + 8192, 8192, WIRE_PROT_READ, 6);		/* only the second page is new */
+	/* only the second page is new */
+	ledger_protect(l, t, 0, p + 8192, 8192, WIRE_PROT_READ, 6);
 	CHECK_EQ(ledger_stack(l, 5)->live_bytes, 4096);
 	CHECK_EQ(ledger_stack(l, 6)->live_bytes, 4096);
 	ledger_protect(l, t, 0, p, 100 * 4096, 0, 7);
 	CHECK_EQ(totals(l).mmap, 0);
-	ledger_protect(l, t, 0, p + 8192, 8192, RW, 7);				/* accessible again: whose it was */
+	/* accessible again: whose it was */
+	ledger_protect(l, t, 0, p + 8192, 8192, RW, 7);
 	CHECK_EQ(ledger_stack(l, 5)->live_bytes, 4096);
 	CHECK_EQ(ledger_stack(l, 6)->live_bytes, 4096);
 	CHECK_EQ(ledger_stack(l, 6)->total_bytes, 4096);
@@ -225,11 +236,13 @@ static void test_mappings(void)
 
 	ledger_remap_leave(l, t, 0, p + 8192, 4096);
 	CHECK_EQ(totals(l).mmap, 8192);
-	ledger_remap(l, t, 0, p + 0x1000000, 5 * 4096, 8);			/* moved and grown */
+	/* moved and grown */
+	ledger_remap(l, t, 0, p + 0x1000000, 5 * 4096, 8);
 	CHECK_EQ(totals(l).mmap, 6 * 4096);
 	CHECK_EQ(ledger_stack(l, 8)->live_bytes, 5 * 4096);
 	CHECK_EQ(ledger_stack(l, 5)->live_bytes, 0);
-	ledger_remap_leave(l, t, 0, p + 0x1000000, 5 * 4096);			/* shrunk in place */
+	/* shrunk in place */
+	ledger_remap_leave(l, t, 0, p + 0x1000000, 5 * 4096);
 	ledger_remap(l, t, 0, p + 0x1000000, 4096, 8);
 	CHECK_EQ(totals(l).mmap, 2 * 4096);
 	ledger_remap_leave(l, t, 0, p + 0x1000000, 4096);
@@ -237,8 +250,8 @@ static void test_mappings(void)
 	CHECK_EQ(totals(l).mmap, 2 * 4096);
 	struct ledger_block b;
 	CHECK(ledger_find(l, p + 0x1000000 + 4095, &b) && b.mapping && b.stack == 8);
-	CHECK(!ledger_find(l, p + 4096, &b));					/* reserved only */
-	ledger_remap_leave(l, t, 0, 0x123456000, 4096);				/* not ours */
+	CHECK(!ledger_find(l, p + 4096, &b));		/* reserved only */
+	ledger_remap_leave(l, t, 0, 0x123456000, 4096); /* not ours */
 	ledger_remap(l, t, 0, 0x223456000, 8192, 8);
 	CHECK_EQ(totals(l).mmap, 2 * 4096);
 	ledger_unmap(l, t, 0, 0, 1ull << 47);
@@ -286,26 +299,41 @@ static void test_counted_kinds(void)
 	ledger_free(l);
 }
 
-/* ---- the model ------------------------------------------------------------------------------------------------------------------- */
+/* ---- the model ----------------------------------------------------------- */
 
 enum { ADDRESSES = 3000, STACKS = 40, THREADS = 4, PAGES = 200 };
 static const raddr_t map_base = 0x7e0000000000;
 
-struct held { int live, stack, thread; uint64_t size, ms; };
-struct page { int grant, open; };		/* grant 0: not mapped by the program; -1: reserved, nobody charged */
+struct held {
+	int live, stack, thread;
+	uint64_t size, ms;
+};
+/* grant 0: not mapped by the program; -1: reserved, nobody charged */
+struct page {
+	int grant, open;
+};
 struct model {
 	raddr_t address[ADDRESSES];
 	struct held block[ADDRESSES];
-	struct { int on, known, temporary; raddr_t addr; struct held old; } leave[THREADS];
+	struct {
+		int on, known, temporary;
+		raddr_t addr;
+		struct held old;
+	} leave[THREADS];
 	raddr_t last[THREADS];
 	struct page page[PAGES];
-	struct { int on, first, count, failed_ok; struct page page[PAGES]; } cut[THREADS], moved[THREADS];
+	struct {
+		int on, first, count, failed_ok;
+		struct page page[PAGES];
+	} cut[THREADS], moved[THREADS];
 	int grant_stack[2000000], grants;
 	int64_t bytes[STACKS], count[STACKS], temp[STACKS];
 	uint64_t total[STACKS], calls[STACKS];
 	int64_t peak_bytes[STACKS], peak_count[STACKS];
-	uint64_t heap, allocs, frees, unknown, temporary, maps, unmaps, total_allocated, peak, peak_ms, up_ms;
-	int fell;				/* something became less since the peak was last seen */
+	uint64_t heap, allocs, frees, unknown, temporary, maps, unmaps, total_allocated, peak,
+		peak_ms, up_ms;
+	/* something became less since the peak was last seen */
+	int fell;
 };
 
 static uint64_t model_mmap(const struct model *m, uint64_t *reserved)
@@ -427,7 +455,8 @@ static int index_of(const struct model *m, raddr_t a)
 
 static void heap_event(struct model *m, struct ledger *l, int t, uint64_t ms)
 {
-	int k = (int)(rnd() % ADDRESSES), stack = (int)(rnd() % (STACKS / 2)), r = (int)(rnd() % 100);
+	int k = (int)(rnd() % ADDRESSES), stack = (int)(rnd() % (STACKS / 2)),
+	    r = (int)(rnd() % 100);
 	uint64_t size = rnd() % 1000;
 	raddr_t a = m->address[k];
 	if (rnd() % 5 == 0)
@@ -437,8 +466,10 @@ static void heap_event(struct model *m, struct ledger *l, int t, uint64_t ms)
 		k = index_of(m, a);
 	}
 	if (r < 45) {
-		struct wire_event e[2] = { wire_pack(WIRE_ALLOC, a, 0, (uint32_t)size, (uint32_t)stack), wire_pack(WIRE_FREE, a, 0, 0, 0) };
-		if (size < WIRE_WIDE && rnd() % 4 == 0) {	/* a pair */
+		struct wire_event e[2] = { wire_pack(WIRE_ALLOC, a, 0, (uint32_t)size,
+						     (uint32_t)stack),
+					   wire_pack(WIRE_FREE, a, 0, 0, 0) };
+		if (size < WIRE_WIDE && rnd() % 4 == 0) { /* a pair */
 			ledger_batch(l, (uint32_t)t, ms, e, 2);
 			model_grant(m, k, t, size, stack, ms);
 			model_peak(m);
@@ -532,7 +563,8 @@ static void model_moved_back(struct model *m, int t)
 
 static void map_event(struct model *m, struct ledger *l, int t, uint64_t ms)
 {
-	int first = (int)(rnd() % PAGES), n = 1 + (int)(rnd() % 12), stack = STACKS / 2 + (int)(rnd() % (STACKS / 2)), any = 0, r = (int)(rnd() % 100);
+	int first = (int)(rnd() % PAGES), n = 1 + (int)(rnd() % 12),
+	    stack = STACKS / 2 + (int)(rnd() % (STACKS / 2)), any = 0, r = (int)(rnd() % 100);
 	if (first + n > PAGES)
 		n = PAGES - first;
 	raddr_t a = map_base + (raddr_t)first * 4096;
@@ -541,7 +573,8 @@ static void map_event(struct model *m, struct ledger *l, int t, uint64_t ms)
 		any |= m->page[i].grant != 0;
 	if (r < 30) {
 		int open = rnd() % 3 != 0, own = rnd() % 8 != 0, anon = rnd() % 8 != 0;
-		ledger_map(l, (uint32_t)t, ms, a, len - rnd() % 4096, (open ? RW : 0) | (anon ? ANON : 0), (uint32_t)stack, own);
+		ledger_map(l, (uint32_t)t, ms, a, len - rnd() % 4096,
+			   (open ? RW : 0) | (anon ? ANON : 0), (uint32_t)stack, own);
 		for (int i = first; i < first + n; i++) {
 			m->fell |= m->page[i].grant && m->page[i].open;
 			m->page[i] = (struct page){ 0, 0 };
@@ -574,7 +607,8 @@ static void map_event(struct model *m, struct ledger *l, int t, uint64_t ms)
 		m->cut[t].on = 0;
 	} else if (r < 75) {
 		int open = rnd() % 2, g = 0, granted = 0;
-		ledger_protect(l, (uint32_t)t, ms, a, len, open ? WIRE_PROT_EXEC : 0, (uint32_t)stack);
+		ledger_protect(l, (uint32_t)t, ms, a, len, open ? WIRE_PROT_EXEC : 0,
+			       (uint32_t)stack);
 		for (int i = first; i < first + n; i++) {
 			struct page *p = &m->page[i];
 			if (!p->grant)
@@ -646,7 +680,12 @@ static unsigned compare_totals(const struct model *m, struct ledger *l)
 	return bad;
 }
 
-struct sum { uint64_t heap, blocks, mmap, bad; raddr_t last; bool mapping, seen[ADDRESSES]; const struct model *m; };
+struct sum {
+	uint64_t heap, blocks, mmap, bad;
+	raddr_t last;
+	bool mapping, seen[ADDRESSES];
+	const struct model *m;
+};
 
 static int sum_block(void *ctx, const struct ledger_block *b)
 {
@@ -662,10 +701,12 @@ static int sum_block(void *ctx, const struct ledger_block *b)
 	s->blocks++;
 	int k = index_of(s->m, b->address);
 	const struct held *h = &s->m->block[k];
-	if (h->live && (b->size != h->size || b->stack != (uint32_t)h->stack || b->thread != (uint32_t)h->thread || b->ms != h->ms / 10 * 10)) {
-		int found = 0;				/* then it is one that is leaving */
+	if (h->live && (b->size != h->size || b->stack != (uint32_t)h->stack ||
+			b->thread != (uint32_t)h->thread || b->ms != h->ms / 10 * 10)) {
+		int found = 0; /* then it is one that is leaving */
 		for (int t = 0; t < THREADS; t++)
-			found |= s->m->leave[t].on && s->m->leave[t].known && s->m->leave[t].old.size == b->size;
+			found |= s->m->leave[t].on && s->m->leave[t].known &&
+				 s->m->leave[t].old.size == b->size;
 		s->bad += !found;
 	} else
 		s->seen[k] = true;
@@ -681,7 +722,8 @@ static unsigned compare_all(struct model *m, struct ledger *l)
 	for (int s = 0; s < STACKS; s++) {
 		const struct ledger_stack *k = ledger_stack(l, (uint32_t)s);
 		bad += k->live_bytes != bytes[s] || k->live_count != count[s];
-		bad += k->total_bytes != m->total[s] || k->total_count != m->calls[s] || k->temporary != (uint64_t)m->temp[s];
+		bad += k->total_bytes != m->total[s] || k->total_count != m->calls[s] ||
+		       k->temporary != (uint64_t)m->temp[s];
 		ledger_stack_at_peak(l, (uint32_t)s, &pb, &pc);
 		bad += pb != m->peak_bytes[s] || pc != m->peak_count[s];
 	}
@@ -689,7 +731,8 @@ static unsigned compare_all(struct model *m, struct ledger *l)
 	bad += ledger_each_block(l, sum_block, &s) != 0;
 	for (int k = 0; k < ADDRESSES; k++)
 		bad += m->block[k].live && !s.seen[k];
-	bad += s.heap != m->heap || s.blocks != m->allocs - m->frees || s.mmap != model_mmap(m, &reserved) || s.bad;
+	bad += s.heap != m->heap || s.blocks != m->allocs - m->frees ||
+	       s.mmap != model_mmap(m, &reserved) || s.bad;
 	return bad;
 }
 
@@ -697,7 +740,8 @@ static void model_begin(struct model *m)
 {
 	memset(m, 0, sizeof(*m));
 	for (int k = 0; k < ADDRESSES; k++)
-		m->address[k] = k < ADDRESSES / 2 ? 0x555555560010ull + (raddr_t)k * 48 : 0x7fff00000008ull + (raddr_t)k * 8216;
+		m->address[k] = k < ADDRESSES / 2 ? 0x555555560010ull + (raddr_t)k * 48
+						  : 0x7fff00000008ull + (raddr_t)k * 8216;
 }
 
 static void test_model(void)
@@ -729,7 +773,8 @@ static void test_model(void)
 				printf("# event %d: %u stacks or blocks\n", i, wrong);
 			bad += wrong;
 		}
-		if (i % (events / 4) == events / 4 - 1) {			/* a phase: everything is freed, so that new peaks come slowly */
+		/* a phase: everything is freed, so that new peaks come slowly */
+		if (i % (events / 4) == events / 4 - 1) {
 			for (int k = 0; k < ADDRESSES; k++)
 				if (m.block[k].live) {
 					ledger_release(l, 0, ms, m.address[k], false);
@@ -745,9 +790,12 @@ static void test_model(void)
 	ledger_free(l);
 }
 
-/* ---- fork ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- fork ---------------------------------------------------------------- */
 
-struct image { struct ledger_block block[ADDRESSES + PAGES]; size_t count; };
+struct image {
+	struct ledger_block block[ADDRESSES + PAGES];
+	size_t count;
+};
 
 static int note(void *ctx, const struct ledger_block *b)
 {
@@ -759,7 +807,9 @@ static int note(void *ctx, const struct ledger_block *b)
 static int by_place(const void *a, const void *b)
 {
 	const struct ledger_block *x = a, *y = b;
-	return x->mapping != y->mapping ? (x->mapping ? 1 : -1) : x->address < y->address ? -1 : x->address > y->address;
+	return x->mapping != y->mapping	 ? (x->mapping ? 1 : -1)
+	       : x->address < y->address ? -1
+					 : x->address > y->address;
 }
 
 static void image_of(const struct ledger *l, struct image *i)
@@ -769,7 +819,10 @@ static void image_of(const struct ledger *l, struct image *i)
 	qsort(i->block, i->count, sizeof(*i->block), by_place);
 }
 
-/* Children are forked now and then and asked later, while the parent, and some of the children, go on. */
+/*
+ * Children are forked now and then and asked later, while the parent, and some of the children, go
+ * on.
+ */
 static void test_fork(void)
 {
 	enum { CHILDREN = 8 };
@@ -779,7 +832,11 @@ static void test_fork(void)
 	int64_t at[CHILDREN][STACKS], pb, pc;
 	uint64_t ms = 0, heap[CHILDREN] = { 0 };
 	unsigned wrong = 0;
-	seed = 16474556053773841804u;		/* whatever came before: in others, a peak that is reached twice within a realloc may be a millisecond off in the model */
+	/*
+	 * whatever came before: in others, a peak that is reached twice within a realloc may be a
+	 * millisecond off in the model
+	 */
+	seed = 16474556053773841804u;
 	model_begin(&m);
 	for (int t = 0; t < THREADS; t++)
 		CHECK_EQ(ledger_thread(l, 100 + t), t);
@@ -794,7 +851,8 @@ static void test_fork(void)
 			continue;
 		change(l, 2);
 		change(child[c], 2);
-		bool quiet = true;				/* nobody within a realloc, so that both lists must be the same */
+		/* nobody within a realloc, so that both lists must be the same */
+		bool quiet = true;
 		for (t = 0; t < THREADS; t++)
 			quiet &= !m.leave[t].on && !m.moved[t].on;
 		if (!child[c]) {
@@ -815,10 +873,11 @@ static void test_fork(void)
 			for (int s = 0; s < STACKS; s++)
 				at[c][s] = ledger_stack(l, (uint32_t)s)->live_bytes;
 			heap[c] = totals(l).heap;
-			wrong += totals(child[c]).heap != heap[c] || totals(child[c]).allocs != 0 || totals(child[c]).peak != heap[c] + totals(l).mmap;
+			wrong += totals(child[c]).heap != heap[c] || totals(child[c]).allocs != 0 ||
+				 totals(child[c]).peak != heap[c] + totals(l).mmap;
 			continue;
 		}
-		if (rnd() % 3 == 0) {				/* it execs */
+		if (rnd() % 3 == 0) { /* it execs */
 			ledger_free(child[c]);
 			child[c] = NULL;
 			continue;
@@ -827,8 +886,10 @@ static void test_fork(void)
 		image_of(child[c], &is);
 		wrong += is.count != was[c].count;
 		for (size_t j = 0; j < is.count && j < was[c].count; j++)
-			wrong += is.block[j].address != was[c].block[j].address || is.block[j].size != was[c].block[j].size ||
-				 is.block[j].stack != was[c].block[j].stack || is.block[j].ms != was[c].block[j].ms;
+			wrong += is.block[j].address != was[c].block[j].address ||
+				 is.block[j].size != was[c].block[j].size ||
+				 is.block[j].stack != was[c].block[j].stack ||
+				 is.block[j].ms != was[c].block[j].ms;
 		ledger_alloc(child[c], 0, ms, 0x1234560, 1000000, STACKS - 1);
 		for (int s = 0; s < STACKS; s++) {
 			int64_t more = s == STACKS - 1 ? 1000000 : 0;
@@ -837,23 +898,28 @@ static void test_fork(void)
 			ledger_stack_at_peak(child[c], (uint32_t)s, &pb, &pc);
 			wrong += pb != at[c][s] + more;
 			if (grandchild)
-				wrong += ledger_stack(grandchild, (uint32_t)s)->live_bytes != at[c][s];
+				wrong += ledger_stack(grandchild, (uint32_t)s)->live_bytes !=
+					 at[c][s];
 		}
 		ledger_release(child[c], 0, ms, 0x1234560, false);
 		for (size_t j = 0; j < was[c].count; j++)
 			if (was[c].block[j].mapping)
-				ledger_unmap(child[c], 0, ms, was[c].block[j].address, was[c].block[j].size);
+				ledger_unmap(child[c], 0, ms, was[c].block[j].address,
+					     was[c].block[j].size);
 			else
 				ledger_release(child[c], 0, ms, was[c].block[j].address, false);
-		wrong += totals(child[c]).heap != 0 || totals(child[c]).mmap != 0 || totals(child[c]).live_blocks != 0 || totals(child[c]).unknown_frees;
+		wrong += totals(child[c]).heap != 0 || totals(child[c]).mmap != 0 ||
+			 totals(child[c]).live_blocks != 0 || totals(child[c]).unknown_frees;
 		for (int s = 0; s < STACKS; s++)
-			wrong += ledger_stack(child[c], (uint32_t)s)->live_bytes != 0 || ledger_stack(child[c], (uint32_t)s)->live_count != 0;
+			wrong += ledger_stack(child[c], (uint32_t)s)->live_bytes != 0 ||
+				 ledger_stack(child[c], (uint32_t)s)->live_count != 0;
 		ledger_free(child[c]);
 		child[c] = NULL;
 		if (grandchild) {
 			wrong += totals(grandchild).heap != heap[c];
 			ledger_release(grandchild, 0, ms, was[c].block[0].address, false);
-			wrong += was[c].count && !was[c].block[0].mapping && totals(grandchild).heap != heap[c] - was[c].block[0].size;
+			wrong += was[c].count && !was[c].block[0].mapping &&
+				 totals(grandchild).heap != heap[c] - was[c].block[0].size;
 			ledger_free(grandchild);
 		}
 		wrong += compare_totals(&m, l) != 0;
@@ -861,7 +927,7 @@ static void test_fork(void)
 	CHECK_EQ(wrong, 0);
 	CHECK_EQ(compare_all(&m, l), 0);
 	ledger_free(l);
-	for (int c = 0; c < CHILDREN; c++)			/* children whose parent is gone */
+	for (int c = 0; c < CHILDREN; c++) /* children whose parent is gone */
 		if (child[c]) {
 			image_of(child[c], &is);
 			CHECK_EQ(is.count, was[c].count);
@@ -887,7 +953,7 @@ static void test_fork_is_cheap(void)
 	ledger_free(l);
 }
 
-/* ---- whatever comes ------------------------------------------------------------------------------------------------------------- */
+/* ---- whatever comes ------------------------------------------------------ */
 
 static void test_garbage(void)
 {
@@ -895,15 +961,19 @@ static void test_garbage(void)
 	for (int i = 0, events = test_size(100000, 300000); i < events; i++) {
 		uint64_t a = rnd() >> (rnd() % 64), n = rnd() >> (rnd() % 64);
 		change(l, 1000);
-		uint32_t t = (uint32_t)(rnd() >> (32 + rnd() % 32)), s = (uint32_t)(rnd() >> (40 + rnd() % 24));
+		uint32_t t = (uint32_t)(rnd() >> (32 + rnd() % 32)),
+			 s = (uint32_t)(rnd() >> (40 + rnd() % 24));
 		switch (rnd() % 20) {
-		case 0: case 1: case 2: ledger_alloc(l, t, n, a, n, s); break;
+		case 0:
+		case 1:
+		case 2: ledger_alloc(l, t, n, a, n, s); break;
 		case 3: ledger_release(l, t, a, n, true); break;
 		case 4: ledger_leave(l, t, n, a); break;
 		case 5: ledger_became(l, t, n, a, n, s); break;
 		case 6: ledger_stayed(l, t, n); break;
 		case 7: ledger_gone(l, t, n); break;
-		case 8: case 9: ledger_map(l, t, n, a, n, (unsigned)rnd(), s, rnd() & 1); break;
+		case 8:
+		case 9: ledger_map(l, t, n, a, n, (unsigned)rnd(), s, rnd() & 1); break;
 		case 10: ledger_unmap(l, t, n, a, n); break;
 		case 11: ledger_unmap_failed(l, t, n); break;
 		case 12: ledger_remap_leave(l, t, n, a, n); break;
@@ -914,11 +984,18 @@ static void test_garbage(void)
 		case 17: {
 			struct wire_event e[100];
 			for (int j = 0; j < 100; j++)
-				e[j] = wire_pack(rnd() % 2 ? WIRE_ALLOC : WIRE_FREE, a + rnd() % 4 * 4096 + rnd() % 2000, 0, (uint32_t)rnd(), s);
+				e[j] = wire_pack(rnd() % 2 ? WIRE_ALLOC : WIRE_FREE,
+						 a + rnd() % 4 * 4096 + rnd() % 2000, 0,
+						 (uint32_t)rnd(), s);
 			ledger_batch(l, t, n, e, rnd() % 101);
 			break;
 		}
-		case 18: if (ledger_threads(l) < 100) ledger_thread(l, (pid_t)s); else ledger_thread_ended(l, t); break;
+		case 18:
+			if (ledger_threads(l) < 100)
+				ledger_thread(l, (pid_t)s);
+			else
+				ledger_thread_ended(l, t);
+			break;
 		default: {
 			struct ledger_block b;
 			if (i % 10 == 0)
@@ -938,10 +1015,14 @@ static void test_garbage(void)
 	(void)s;
 }
 
-/* What was freed is still known, until its place is needed; with stacks, also by whom it was allocated. */
 /*
- * A batch in which the table of pages moves, and moves again, to where it was, before blocks of older pages are freed: most pages are empty, so that the
- * first time it stays as small as it was, and a few hold so many blocks that it is then kept emptier.
+ * What was freed is still known, until its place is needed; with stacks, also by whom it was
+ * allocated.
+ */
+/*
+ * A batch in which the table of pages moves, and moves again, to where it was, before blocks of
+ * older pages are freed: most pages are empty, so that the first time it stays as small as it was,
+ * and a few hold so many blocks that it is then kept emptier.
  */
 static void test_batch_moves(void)
 {
@@ -1013,7 +1094,8 @@ static void test_freed(void)
 	ledger_gone_by(l, 0, 6000, 13);
 	CHECK(ledger_find_freed(l, 0x17000, &f));
 	CHECK_EQ(f.stack, 13);
-	struct wire_event pair[] = { wire_pack(WIRE_ALLOC, 0x5010, 0, 40, 21), wire_pack(WIRE_FREE, 0x5010, 1, 0, 0) };
+	struct wire_event pair[] = { wire_pack(WIRE_ALLOC, 0x5010, 0, 40, 21),
+				     wire_pack(WIRE_FREE, 0x5010, 1, 0, 0) };
 	ledger_batch(l, 1, 7000, pair, 2);
 	CHECK(ledger_find_freed(l, 0x5011, &f));
 	CHECK_EQ(f.block.stack, 21);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * The timeline against models that are too simple to be wrong: one that keeps what every stack total held at every moment, and for merged intervals one that takes
- * the maximum over what the intervals held before.
+ * The timeline against models that are too simple to be wrong: one that keeps what every stack
+ * total held at every moment, and for merged intervals one that takes the maximum over what the
+ * intervals held before.
  */
 #include "test.h"
 
@@ -13,7 +14,7 @@
 static uint64_t seed = 88172645463325252ull;
 static uint64_t rnd(void) { return test_random(&seed); }
 
-/* ---- the ledger's intervals --------------------------------------------------------------------------------------------------------- */
+/* ---- the ledger's intervals ---------------------------------------------- */
 
 enum { STACKS = 23, ADDRESSES = 200, INTERVALS = 3000 };
 
@@ -22,10 +23,15 @@ struct state {
 	int64_t bytes[STACKS], count[STACKS];
 	bool set;
 };
-static struct { bool live; uint64_t size; uint32_t stack; } block[ADDRESSES];
-static struct state now, *best;			/* best: by interval */
-static uint64_t at;				/* present interval */
-static bool rising;				/* nothing got less since the best: blocks of 0 bytes that have come since are in it */
+static struct {
+	bool live;
+	uint64_t size;
+	uint32_t stack;
+} block[ADDRESSES];
+static struct state now, *best; /* best: by interval */
+static uint64_t at;		/* present interval */
+/* nothing got less since the best: blocks of 0 bytes that have come since are in it */
+static bool rising;
 
 static void see(void)
 {
@@ -36,7 +42,9 @@ static void see(void)
 	}
 }
 
-/* Time goes on to MS: what is live then is so from the beginning of each interval that is entered. */
+/*
+ * Time goes on to MS: what is live then is so from the beginning of each interval that is entered.
+ */
 static void go(uint64_t ms)
 {
 	while (at < ms / 100) {
@@ -98,7 +106,7 @@ static void step(struct ledger *l, uint32_t t, uint64_t ms)
 	} else if (rnd() % 4) {
 		ledger_release(l, t, ms, addr, false);
 		take(a);
-	} else {				/* realloc in place: never both */
+	} else { /* realloc in place: never both */
 		ledger_leave(l, t, ms, addr);
 		ledger_became(l, t, ms, addr, size, stack);
 		take(a);
@@ -181,7 +189,7 @@ static void forked(void)
 	ledger_free(c);
 }
 
-/* ---- merging ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- merging ------------------------------------------------------------- */
 
 enum { LINES = 40, LENGTH = 4000 };
 
@@ -191,8 +199,9 @@ struct moment {
 };
 
 /*
- * Each interval of the timeline is the highest of a range of original ones that holds it: so its sum is one that was there nearby, at least the
- * interval's own, its breakdown belongs to it, and the highest of all is there.
+ * Each interval of the timeline is the highest of a range of original ones that holds it: so its
+ * sum is one that was there nearby, at least the interval's own, its breakdown belongs to it, and
+ * the highest of all is there.
  */
 static void merged_by(size_t budget, unsigned totals, unsigned changes)
 {
@@ -214,14 +223,19 @@ static void merged_by(size_t budget, unsigned totals, unsigned changes)
 		for (unsigned total = 0; total < totals; total++)
 			m[i].bytes += m[i].held[total];
 		for (unsigned total = 0; total < totals; total++)
-			CHECK_EQ(timeline_hold(&t, total, m[i].held[total], (uint32_t)(m[i].held[total] / 7)), 0);
+			CHECK_EQ(timeline_hold(&t, total, m[i].held[total],
+					       (uint32_t)(m[i].held[total] / 7)),
+				 0);
 		CHECK_EQ(timeline_add(&t, i, m[i].bytes, i * 100 + 5), 0);
-		size_t used = t.count * sizeof(struct timeline_point) + t.changed * sizeof(struct timeline_held);
-		CHECK(used <= budget || t.count <= 26);	/* some there must be: cells double in size */
+		size_t used = t.count * sizeof(struct timeline_point) +
+			      t.changed * sizeof(struct timeline_held);
+		/* some there must be: cells double in size */
+		CHECK(used <= budget || t.count <= 26);
 	}
 	for (size_t i = 0; i < t.count; i++) {
 		const struct timeline_point *p = timeline_point(&t, i);
-		uint64_t end = i + 1 < t.count ? timeline_point(&t, i + 1)->interval : LENGTH, of = p->ms / 100;
+		uint64_t end = i + 1 < t.count ? timeline_point(&t, i + 1)->interval : LENGTH,
+			 of = p->ms / 100;
 		struct timeline_held *held = timeline_breakdown(&t, i, LINES);
 
 		CHECK(!i || p->interval > before);
@@ -244,7 +258,8 @@ static void merged_by(size_t budget, unsigned totals, unsigned changes)
 
 		highest = m[i].bytes > highest ? m[i].bytes : highest;
 		CHECK(p ? timeline_point(&t, p - 1)->interval <= i : m[i].bytes == 0);
-		CHECK(!p || i < t.coarse_until || timeline_point(&t, p - 1)->bytes == m[i].bytes);	/* the young ones are as they were */
+		/* the young ones are as they were */
+		CHECK(!p || i < t.coarse_until || timeline_point(&t, p - 1)->bytes == m[i].bytes);
 	}
 	CHECK_EQ(found, highest);
 	CHECK_EQ(timeline_point(&t, timeline_highest(&t) - 1)->bytes, highest);
@@ -259,10 +274,14 @@ static void merged_to_nothing(void) { merged_by(900, LINES, 20); }
 static void merged_often(void)
 {
 	for (unsigned i = 0; i < 20; i++)
-		merged_by(1000 + rnd() % 30000, 1 + (unsigned)(rnd() % LINES), 1 + (unsigned)(rnd() % 10));
+		merged_by(1000 + rnd() % 30000, 1 + (unsigned)(rnd() % LINES),
+			  1 + (unsigned)(rnd() % 10));
 }
 
-/* So many stack totals that one point is larger than the budget: it is exceeded, and the merging does not begin again with each point. */
+/*
+ * So many stack totals that one point is larger than the budget: it is exceeded, and the merging
+ * does not begin again with each point.
+ */
 static void lines_without_end(void)
 {
 	struct timeline t;

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * A ledger that is logged, and what is made of its log again: a replay of all, one from each checkpoint, and what was live at each interval. The truth is the
- * live ledger (test_ledger.c has a model for that).
+ * A ledger that is logged, and what is made of its log again: a replay of all, one from each
+ * checkpoint, and what was live at each interval. The truth is the live ledger (test_ledger.c has a
+ * model for that).
  */
 #include "inject/wire.h"
 #include "ledger/ledger.h"
 #include "ledger/ledger_replay.h"
+#include "ledger/timeline.h"
 #include "log/event_decode.h"
 #include "log/event_encode.h"
-#include "ledger/timeline.h"
 #include "test.h"
 
 #include <errno.h>
@@ -16,20 +17,22 @@
 static uint64_t seed = 88172645463325252ull;
 static uint64_t rnd(void) { return test_random(&seed); }
 
-#define BOTH (LEDGER_COUNT_HEAP | LEDGER_COUNT_MMAP)
-#define RW (WIRE_PROT_READ | WIRE_PROT_WRITE)
+#define BOTH   (LEDGER_COUNT_HEAP | LEDGER_COUNT_MMAP)
+#define RW     (WIRE_PROT_READ | WIRE_PROT_WRITE)
 #define STACKS 400u
 
-/* ---- the log ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- the log ------------------------------------------------------------- */
 
-struct point { uint64_t interval, bytes, ms; };
+struct point {
+	uint64_t interval, bytes, ms;
+};
 struct log {
 	struct log_block *block;
 	size_t count, room;
 	struct point *point;
 	size_t points, point_room;
-	uint8_t told[STACKS];		/* nodes, in this file */
-	uint64_t twice;			/* that were told twice */
+	uint8_t told[STACKS]; /* nodes, in this file */
+	uint64_t twice;	      /* that were told twice */
 };
 
 static void take_node(void *ctx, uint32_t stack)
@@ -55,12 +58,15 @@ static void take_block(void *ctx, const struct log_block *b)
 static void take_point(void *ctx, uint64_t interval, uint64_t bytes, uint64_t ms)
 {
 	struct log *g = ctx;
-	if (g->points && g->point[g->points - 1].interval >= interval) {	/* a new file begins with the last one */
-		CHECK(g->point[g->points - 1].interval == interval && g->point[g->points - 1].bytes == bytes && g->point[g->points - 1].ms == ms);
+	/* a new file begins with the last one */
+	if (g->points && g->point[g->points - 1].interval >= interval) {
+		CHECK(g->point[g->points - 1].interval == interval &&
+		      g->point[g->points - 1].bytes == bytes && g->point[g->points - 1].ms == ms);
 		return;
 	}
 	if (g->points == g->point_room)
-		g->point = realloc(g->point, (g->point_room = g->point_room * 2 + 16) * sizeof(*g->point));
+		g->point = realloc(g->point,
+				   (g->point_room = g->point_room * 2 + 16) * sizeof(*g->point));
 	g->point[g->points++] = (struct point){ interval, bytes, ms };
 }
 
@@ -78,7 +84,7 @@ static void log_release(struct log *g)
 	*g = (struct log){ 0 };
 }
 
-/* ---- comparing --------------------------------------------------------------------------------------------------------------------- */
+/* ---- comparing ----------------------------------------------------------- */
 
 static int by_stack(const void *a, const void *b)
 {
@@ -96,7 +102,8 @@ static bool same_past(const struct ledger *a, const struct ledger *b, uint64_t m
 		qsort(y, (size_t)n, sizeof(*y), by_stack);
 	}
 	for (ssize_t i = 0; i < n && same; i++)
-		same = x[i].stack == y[i].stack && x[i].bytes == y[i].bytes && x[i].count == y[i].count;
+		same = x[i].stack == y[i].stack && x[i].bytes == y[i].bytes &&
+		       x[i].count == y[i].count;
 	free(x);
 	free(y);
 	return same;
@@ -107,7 +114,8 @@ static bool same_interval(const struct ledger *a, const struct ledger *b, uint64
 	struct ledger_interval x, y;
 	ledger_interval(a, ms, &x);
 	ledger_interval(b, ms, &y);
-	return x.from_ms == y.from_ms && x.to_ms == y.to_ms && x.bytes == y.bytes && x.ms == y.ms && x.span == y.span;
+	return x.from_ms == y.from_ms && x.to_ms == y.to_ms && x.bytes == y.bytes && x.ms == y.ms &&
+	       x.span == y.span;
 }
 
 static unsigned compare_present(const struct ledger *a, const struct ledger *b)
@@ -116,14 +124,18 @@ static unsigned compare_present(const struct ledger *a, const struct ledger *b)
 	unsigned bad = 0;
 	ledger_totals(a, &s);
 	ledger_totals(b, &t);
-	bad += s.heap != t.heap || s.mmap != t.mmap || s.mmap_reserved != t.mmap_reserved || s.live_blocks != t.live_blocks;
-	bad += s.allocs != t.allocs || s.frees != t.frees || s.maps != t.maps || s.unmaps != t.unmaps || s.unknown_frees != t.unknown_frees;
-	bad += s.temporary != t.temporary || s.total_allocated != t.total_allocated || s.peak != t.peak || s.peak_ms != t.peak_ms;
+	bad += s.heap != t.heap || s.mmap != t.mmap || s.mmap_reserved != t.mmap_reserved ||
+	       s.live_blocks != t.live_blocks;
+	bad += s.allocs != t.allocs || s.frees != t.frees || s.maps != t.maps ||
+	       s.unmaps != t.unmaps || s.unknown_frees != t.unknown_frees;
+	bad += s.temporary != t.temporary || s.total_allocated != t.total_allocated ||
+	       s.peak != t.peak || s.peak_ms != t.peak_ms;
 	bad += s.events != t.events || s.estimated != t.estimated;
 	for (uint32_t i = 0; i < STACKS; i++) {
 		const struct ledger_stack *x = ledger_stack(a, i), *y = ledger_stack(b, i);
-		bad += x->live_bytes != y->live_bytes || x->live_count != y->live_count || x->total_bytes != y->total_bytes ||
-		       x->total_count != y->total_count || x->temporary != y->temporary;
+		bad += x->live_bytes != y->live_bytes || x->live_count != y->live_count ||
+		       x->total_bytes != y->total_bytes || x->total_count != y->total_count ||
+		       x->temporary != y->temporary;
 	}
 	return bad;
 }
@@ -149,11 +161,11 @@ static unsigned compare_peak(const struct ledger *a, const struct ledger *b)
 	return bad;
 }
 
-/* ---- a load ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- a load -------------------------------------------------------------- */
 
 struct load {
 	uint64_t ms;
-	unsigned jumps;			/* 1 in so many events is after some time */
+	unsigned jumps; /* 1 in so many events is after some time */
 	uint32_t stacks;
 	raddr_t base;
 };
@@ -169,14 +181,21 @@ static void mapping_event(struct load *g, struct ledger *l, uint32_t t, uint64_t
 	uint64_t len = (1 + rnd() % 8) * 4096;
 	(void)g;
 	switch (rnd() % 9) {
-	case 0: case 1: ledger_map(l, t, ms, a, len, (rnd() % 4 ? RW : 0) | (rnd() % 8 ? WIRE_MAP_ANON : 0), stack, rnd() % 8); break;
+	case 0:
+	case 1:
+		ledger_map(l, t, ms, a, len, (rnd() % 4 ? RW : 0) | (rnd() % 8 ? WIRE_MAP_ANON : 0),
+			   stack, rnd() % 8);
+		break;
 	case 2: ledger_unmap(l, t, ms, a, len); break;
 	case 3: ledger_unmap_failed(l, t, ms); break;
 	case 4: ledger_remap_leave(l, t, ms, a, len); break;
 	case 5: ledger_remap(l, t, ms, a + 4096 * (rnd() % 8), len, stack); break;
 	case 6: ledger_remap_failed(l, t, ms); break;
 	case 7: ledger_protect(l, t, ms, a, len, rnd() % 2 ? RW : 0, stack); break;
-	case 8: ledger_break(l, t, ms, g->base + rnd() % 9 * 4096, g->base + rnd() % 9 * 4096, stack, true); break;
+	case 8:
+		ledger_break(l, t, ms, g->base + rnd() % 9 * 4096, g->base + rnd() % 9 * 4096,
+			     stack, true);
+		break;
 	}
 }
 
@@ -187,9 +206,11 @@ static void batch_event(struct load *g, struct ledger *l, uint32_t t, uint64_t m
 	for (size_t i = 0; i < n; i++) {
 		raddr_t a = g->base + rnd() % 300 * 16;
 		uint32_t stack = (uint32_t)(rnd() % g->stacks);
-		e[i] = wire_pack(WIRE_ALLOC, a, 0, (uint32_t)(rnd() % 4 ? 16 + stack % 5 * 24 : rnd() % 4000), stack);
+		e[i] = wire_pack(WIRE_ALLOC, a, 0,
+				 (uint32_t)(rnd() % 4 ? 16 + stack % 5 * 24 : rnd() % 4000), stack);
 		if (rnd() % 3 && i + 1 < n)
-			e[++i] = wire_pack(WIRE_FREE, rnd() % 8 ? a : g->base + rnd() % 300 * 16, 0, 0, 0);
+			e[++i] = wire_pack(WIRE_FREE, rnd() % 8 ? a : g->base + rnd() % 300 * 16, 0,
+					   0, 0);
 	}
 	ledger_batch(l, t, ms, e, n);
 }
@@ -200,14 +221,23 @@ static void one_event(struct load *g, struct ledger *l)
 	raddr_t a = g->base + rnd() % 300 * 16;
 	if (rnd() % g->jumps == 0)
 		g->ms += rnd() % 8 ? rnd() % 30 : rnd() % 16 ? rnd() % 400 : rnd() % 5000;
-	uint64_t ms = g->ms - (rnd() % 10 ? 0 : rnd() % 3);	/* another thread's may be a little behind */
+	/* another thread's may be a little behind */
+	uint64_t ms = g->ms - (rnd() % 10 ? 0 : rnd() % 3);
 	switch (rnd() % 16) {
-	case 0: case 1: case 2: case 3: ledger_alloc(l, t, ms, a, size_of(stack), stack); break;
-	case 4: case 5: case 6: case 7: ledger_release(l, t, ms, a, rnd() % 2); break;
+	case 0:
+	case 1:
+	case 2:
+	case 3: ledger_alloc(l, t, ms, a, size_of(stack), stack); break;
+	case 4:
+	case 5:
+	case 6:
+	case 7: ledger_release(l, t, ms, a, rnd() % 2); break;
 	case 8: ledger_leave(l, t, ms, a); break;
 	case 9: ledger_became(l, t, ms, a, size_of(stack), stack); break;
 	case 10: rnd() % 2 ? ledger_stayed(l, t, ms) : ledger_gone(l, t, ms); break;
-	case 11: ledger_alloc_counted(l, t, ms, a, size_of(stack), stack, rnd() % 2 ? 0 : 4096); break;
+	case 11:
+		ledger_alloc_counted(l, t, ms, a, size_of(stack), stack, rnd() % 2 ? 0 : 4096);
+		break;
 	case 12: batch_event(g, l, t, ms); break;
 	case 13: ledger_release_by(l, t, ms, a, false, stack); break;
 	default: mapping_event(g, l, t, ms, stack); break;
@@ -240,7 +270,7 @@ static void run(struct load *g, struct ledger *l, struct log_encoder *e, struct 
 	log_encoder_flush(e);
 }
 
-/* ---- replays ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- replays ------------------------------------------------------------- */
 
 /* Blocks from FROM on, until STOP_MS. */
 static struct ledger *replay(const struct log *g, size_t from, uint64_t stop_ms, struct log *points)
@@ -256,7 +286,9 @@ static struct ledger *replay(const struct log *g, size_t from, uint64_t stop_ms,
 		if (i == from || !(g->block[i - 1].flags & SEGMENT_GOES_ON)) {
 			head.first_ms = head.last_ms = head.events = 1;
 			CHECK_EQ(log_decode_head(&head), 0);
-			CHECK(head.first_ms == g->block[i].first_ms && head.last_ms == g->block[i].last_ms && head.events == g->block[i].events);
+			CHECK(head.first_ms == g->block[i].first_ms &&
+			      head.last_ms == g->block[i].last_ms &&
+			      head.events == g->block[i].events);
 		}
 		err = log_decode(d, &g->block[i], stop_ms, &at);
 		CHECK(err >= 0);
@@ -268,7 +300,8 @@ static struct ledger *replay(const struct log *g, size_t from, uint64_t stop_ms,
 
 static bool is_checkpoint(const struct log *g, size_t i)
 {
-	return g->block[i].type == SEGMENT_STATE && (!i || !(g->block[i - 1].flags & SEGMENT_GOES_ON));
+	return g->block[i].type == SEGMENT_STATE &&
+	       (!i || !(g->block[i - 1].flags & SEGMENT_GOES_ON));
 }
 
 /* The interval of MS, by a replay from the last checkpoint that is not later. */
@@ -300,10 +333,11 @@ static void check_all(const struct ledger *l, const struct log *g, int moments)
 	CHECK_EQ(compare_past(l, r, g->block[0].first_ms), 0);
 	struct ledger_totals t;
 	ledger_totals(l, &t);
-	if (t.peak_ms >= g->block[0].first_ms)		/* else that is before the log */
+	if (t.peak_ms >= g->block[0].first_ms) /* else that is before the log */
 		CHECK_EQ(compare_peak(l, r), 0);
 	CHECK_EQ(points.points, g->points);
-	CHECK(points.points == g->points && (!g->points || !memcmp(points.point, g->point, g->points * sizeof(*g->point))));
+	CHECK(points.points == g->points &&
+	      (!g->points || !memcmp(points.point, g->point, g->points * sizeof(*g->point))));
 	log_release(&points);
 	ledger_free(r);
 	for (size_t i = 0; i < g->count; i++) {
@@ -324,7 +358,7 @@ static void random_run(unsigned count, unsigned jumps, uint32_t stacks, size_t n
 	struct log log = { 0 };
 	struct log_sink sink = sink_of(&log);
 	struct load g = load_begin(l, jumps, stacks);
-	for (int i = rnd() % 3 ? 2000 : 0; i > 0; i--)		/* what was before the log */
+	for (int i = rnd() % 3 ? 2000 : 0; i > 0; i--) /* what was before the log */
 		one_event(&g, l);
 	struct log_encoder *e = log_encoder_new(l, &sink);
 	run(&g, l, e, &log, n);
@@ -347,7 +381,10 @@ static void test_random_loads(void)
 	random_run(0, 20, 100, n / 3);
 }
 
-/* A checkpoint after each event: also in the middle of a realloc, before and after a high, where an interval ends. */
+/*
+ * A checkpoint after each event: also in the middle of a realloc, before and after a high, where an
+ * interval ends.
+ */
 static void test_everywhere(void)
 {
 	struct ledger *l = ledger_new(BOTH);
@@ -369,7 +406,8 @@ static void test_everywhere(void)
 static void test_large(void)
 {
 	enum { LIVE = 20000 };
-	const unsigned checkpoints_wanted = (unsigned)test_size(1, 3), n = checkpoints_wanted * 3000000;
+	const unsigned checkpoints_wanted = (unsigned)test_size(1, 3),
+		       n = checkpoints_wanted * 3000000;
 	struct ledger *l = ledger_new(BOTH);
 	struct log log = { 0 };
 	struct log_sink sink = sink_of(&log);
@@ -382,7 +420,8 @@ static void test_large(void)
 		if (ledger_holds(l, a))
 			ledger_release(l, t, i / 20000, a, false);
 		else
-			ledger_alloc(l, t, i / 20000, a, 16 + (r >> 20) % 20, 1 + (uint32_t)(r >> 30) % 50000);
+			ledger_alloc(l, t, i / 20000, a, 16 + (r >> 20) % 20,
+				     1 + (uint32_t)(r >> 30) % 50000);
 	}
 	log_encoder_flush(e);
 	for (size_t i = 0; i < log.count; i++) {
@@ -398,21 +437,23 @@ static void test_large(void)
 	log_release(&log);
 }
 
-/* ---- forks ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- forks --------------------------------------------------------------- */
 
 static void test_fork(void)
 {
 	struct ledger *l = ledger_new(BOTH);
 	struct log log = { 0 }, of_child = { 0 }, of_other = { 0 };
-	struct log_sink sink = sink_of(&log), child_sink = sink_of(&of_child), other_sink = sink_of(&of_other);
+	struct log_sink sink = sink_of(&log), child_sink = sink_of(&of_child),
+			other_sink = sink_of(&of_other);
 	struct load g = load_begin(l, 50, 100);
 	struct log_encoder *e = log_encoder_new(l, &sink);
 	run(&g, l, e, &log, 5000);
 	struct ledger *child = ledger_fork(l), *other = ledger_fork(l);
-	struct log_encoder *ce = log_encoder_new(child, &child_sink), *oe = log_encoder_new(other, &other_sink);
+	struct log_encoder *ce = log_encoder_new(child, &child_sink),
+			   *oe = log_encoder_new(other, &other_sink);
 	log_encoder_flush(ce);
 	log_encoder_new_file(ce);
-	CHECK_EQ(of_child.count, 0);			/* it shares its parent's still */
+	CHECK_EQ(of_child.count, 0); /* it shares its parent's still */
 	run(&g, l, e, &log, 5000);
 	log_encoder_checkpoint(oe);
 	CHECK_EQ(of_other.count, 1);
@@ -432,7 +473,7 @@ static void test_fork(void)
 	log_release(&of_other);
 }
 
-/* ---- the bytes --------------------------------------------------------------------------------------------------------------------- */
+/* ---- the bytes ----------------------------------------------------------- */
 
 static void check_bytes(const struct log_block *b, unsigned type, const char *want, size_t len)
 {
@@ -449,16 +490,29 @@ static void check_bytes(const struct log_block *b, unsigned type, const char *wa
 
 static void test_bytes(void)
 {
-	static const char state[] = { 3, 5, 0, 100, 5, 0, 0, 0, 0, 100, 0, 0, 0, 1, 0, 0, 0, 100, 1, 0, 0,	/* sums */
-				      0, 1,								/* no point; one line */
-				      4, 14, B(200), 1, 2, 100, 1, B(199), 1, 1 };			/* stack 7: 100 bytes, 0 at the last point */
-	static const char events[] = { 5, 0, 11, 0, 0, 7, 6, 30,		/* 5 ms to 11 ms; from change 0 on 7 changes in 6 events; 30 bytes of codes */
-				       1, 0, 7, 100, 3,			/* 100 bytes allocated by stack 7, which is number 0 from now on; the same */
-				       1, 0, 8, 100,			/* by stack 8: 1 */
-				       0, 12, 1, 1, 7, 100, 5,		/* 6 ms later stack 7's are freed: 2; the same */
-				       2, 4, 9, B(128), B(128), 1, 2,	/* 8192 bytes of stack 9's mappings more, one more of these */
-				       2, 5, 9, B(128), B(128), 1, 2,	/* 8192 in all, one call */
-				       3, 7, 0, B(128), 64, 1, 0, B(200), 65 };	/* events, unknown frees, reserved, maps, unmaps, counted */
+	/* sums */
+	static const char state[] = { 3, 5, 0, 100, 5, 0, 0, 0, 0, 100, 0, 0, 0, 1, 0, 0, 0, 100, 1,
+				      0, 0,
+				      /* no point; one line */
+				      0, 1,
+				      /* stack 7: 100 bytes, 0 at the last point */
+				      4, 14, B(200), 1, 2, 100, 1, B(199), 1, 1 };
+	/* 5 ms to 11 ms; from change 0 on 7 changes in 6 events; 30 bytes of codes */
+	static const char events[] = { 5, 0, 11, 0, 0, 7, 6, 30,
+				       /*
+				        * 100 bytes allocated by stack 7, which is number 0 from now
+				        * on; the same
+				        */
+				       1, 0, 7, 100, 3, 1, 0, 8, 100, /* by stack 8: 1 */
+				       /* 6 ms later stack 7's are freed: 2; the same */
+				       0, 12, 1, 1, 7, 100, 5,
+				       /*
+				        * 8192 bytes of stack 9's mappings more, one more of these
+				        */
+				       2, 4, 9, B(128), B(128), 1, 2, 2, 5, 9, B(128), B(128), 1,
+				       2, /* 8192 in all, one call */
+				       /* events, unknown frees, reserved, maps, unmaps, counted */
+				       3, 7, 0, B(128), 64, 1, 0, B(200), 65 };
 	struct ledger *l = ledger_new(BOTH);
 	struct log log = { 0 };
 	struct log_sink sink = sink_of(&log);
@@ -481,7 +535,7 @@ static void test_bytes(void)
 	log_release(&log);
 }
 
-/* ---- what is wrong ----------------------------------------------------------------------------------------------------------------- */
+/* ---- what is wrong ------------------------------------------------------- */
 
 static int feed(const struct log *g, size_t skip, size_t twice)
 {

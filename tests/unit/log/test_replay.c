@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Log files against the ledger that they were written from: two processes with random events, in one file and in several, whole, cut and damaged. What is
- * asked of the log must be what the ledger itself says.
+ * Log files against the ledger that they were written from: two processes with random events, in
+ * one file and in several, whole, cut and damaged. What is asked of the log must be what the ledger
+ * itself says.
  */
 #include "inject/wire.h"
 #include "ledger/ledger.h"
+#include "ledger/timeline.h"
 #include "log/event_encode.h"
 #include "log/replay.h"
 #include "log/writer.h"
-#include "ledger/timeline.h"
 #include "test.h"
 
 #include <dirent.h>
@@ -21,7 +22,7 @@ static uint64_t rnd(void) { return test_random(&seed); }
 
 #define BOTH (LEDGER_COUNT_HEAP | LEDGER_COUNT_MMAP)
 
-/* ---- a recorder, as small as can be --------------------------------------------------------------------------------------------- */
+/* ---- a recorder, as small as can be -------------------------------------- */
 
 #define BLOCKS 1000
 #define NODES  30000u
@@ -31,7 +32,7 @@ struct recorded {
 	struct log_encoder *encoder;
 	struct log_writer *writer;
 	uint32_t number, thread;
-	bool told[NODES];		/* in this file */
+	bool told[NODES]; /* in this file */
 	raddr_t block[BLOCKS];
 };
 
@@ -40,7 +41,9 @@ static uint32_t nodes = 300;
 
 static void put(struct recorded *r, unsigned type, const struct log_bytes *b)
 {
-	log_writer_put(r->writer, &(struct log_block){ .type = type, .process = r->number, .raw = b->data, .len = b->len });
+	log_writer_put(r->writer,
+		       &(struct log_block){
+			       .type = type, .process = r->number, .raw = b->data, .len = b->len });
 }
 
 /* Node N is called by node N / 2. */
@@ -82,7 +85,11 @@ static void point(void *ctx, uint64_t interval, uint64_t bytes, uint64_t ms)
 
 static void put_facts(struct recorded *r, uint64_t ended_ms)
 {
-	struct log_process facts = { .pid = 100 + (pid_t)r->number, .ppid = 1, .state = ended_ms ? 3 : 0, .ended_ms = ended_ms, .command = "victim" };
+	struct log_process facts = { .pid = 100 + (pid_t)r->number,
+				     .ppid = 1,
+				     .state = ended_ms ? 3 : 0,
+				     .ended_ms = ended_ms,
+				     .command = "victim" };
 	struct log_bytes b = { 0 };
 
 	log_put_process(&b, &facts);
@@ -110,7 +117,8 @@ static void act(struct recorded *r, uint64_t ms)
 		return;
 	}
 	r->block[i] = 0x10000 + i * 0x10000;
-	ledger_alloc(r->ledger, r->thread, ms, r->block[i], rnd() % 5000, 1 + (uint32_t)(rnd() % (nodes - 1)));
+	ledger_alloc(r->ledger, r->thread, ms, r->block[i], rnd() % 5000,
+		     1 + (uint32_t)(rnd() % (nodes - 1)));
 }
 
 static void new_file(struct recorded *r)
@@ -120,7 +128,10 @@ static void new_file(struct recorded *r)
 	log_encoder_new_file(r->encoder);
 }
 
-/* Writes FILES files of two processes, EVENTS events in all; time goes in steps, now and then in large ones. Returns when it ended. */
+/*
+ * Writes FILES files of two processes, EVENTS events in all; time goes in steps, now and then in
+ * large ones. Returns when it ended.
+ */
 static uint64_t record(struct recorded r[2], unsigned files, unsigned events)
 {
 	struct log_writer *w = log_writer_new(1700000000000ull, 100);
@@ -159,13 +170,29 @@ static uint64_t record(struct recorded r[2], unsigned files, unsigned events)
 	return ms;
 }
 
-/* ---- comparing ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- comparing ----------------------------------------------------------- */
 
 static unsigned troubles, files_done;
-static void trouble(void *ctx, const char *text) { (void)ctx; (void)text; troubles++; }
-static void file_done(void *ctx, const char *path) { (void)ctx; (void)path; files_done++; }
-static bool progress(void *ctx, uint64_t done, uint64_t all) { (void)ctx; return done <= all; }
-static const struct replay_watch watch = { .workers = 2, .trouble = trouble, .file = file_done, .progress = progress };
+static void trouble(void *ctx, const char *text)
+{
+	(void)ctx;
+	(void)text;
+	troubles++;
+}
+static void file_done(void *ctx, const char *path)
+{
+	(void)ctx;
+	(void)path;
+	files_done++;
+}
+static bool progress(void *ctx, uint64_t done, uint64_t all)
+{
+	(void)ctx;
+	return done <= all;
+}
+static const struct replay_watch watch = {
+	.workers = 2, .trouble = trouble, .file = file_done, .progress = progress
+};
 
 static struct replay *open_dir(char *why, size_t len)
 {
@@ -198,7 +225,8 @@ static bool same_held(struct ledger *x, struct ledger *y, uint64_t ms)
 		qsort(a, (size_t)n, sizeof(*a), by_stack);
 		qsort(b, (size_t)n, sizeof(*b), by_stack);
 		for (ssize_t j = 0; j < n && same; j++)
-			same = a[j].stack == b[j].stack && a[j].bytes == b[j].bytes && a[j].count == b[j].count;
+			same = a[j].stack == b[j].stack && a[j].bytes == b[j].bytes &&
+			       a[j].count == b[j].count;
 	}
 	free(a);
 	free(b);
@@ -206,7 +234,8 @@ static bool same_held(struct ledger *x, struct ledger *y, uint64_t ms)
 }
 
 /* Whether all intervals from BEGAN on are as LIVE has them; how many are not. */
-static unsigned differences(struct ledger *live, struct ledger *told, uint64_t began, uint64_t ended, uint64_t step)
+static unsigned differences(struct ledger *live, struct ledger *told, uint64_t began,
+			    uint64_t ended, uint64_t step)
 {
 	unsigned n = 0;
 
@@ -215,7 +244,8 @@ static unsigned differences(struct ledger *live, struct ledger *told, uint64_t b
 
 		ledger_interval(live, ms, &a);
 		ledger_interval(told, ms, &b);
-		n += a.bytes != b.bytes || a.ms != b.ms || a.to_ms != b.to_ms || !same_held(live, told, ms);
+		n += a.bytes != b.bytes || a.ms != b.ms || a.to_ms != b.to_ms ||
+		     !same_held(live, told, ms);
 	}
 	return n;
 }
@@ -230,11 +260,14 @@ static bool same_totals(struct ledger *live, struct ledger *told, bool with_peak
 		a.peak = b.peak;
 		a.peak_ms = b.peak_ms;
 	}
-	if (a.heap != b.heap || a.mmap != b.mmap || a.mmap_reserved != b.mmap_reserved || a.live_blocks != b.live_blocks || a.allocs != b.allocs || a.frees != b.frees)
+	if (a.heap != b.heap || a.mmap != b.mmap || a.mmap_reserved != b.mmap_reserved ||
+	    a.live_blocks != b.live_blocks || a.allocs != b.allocs || a.frees != b.frees)
 		return false;
-	if (a.maps != b.maps || a.unmaps != b.unmaps || a.unknown_frees != b.unknown_frees || a.temporary != b.temporary)
+	if (a.maps != b.maps || a.unmaps != b.unmaps || a.unknown_frees != b.unknown_frees ||
+	    a.temporary != b.temporary)
 		return false;
-	return a.total_allocated == b.total_allocated && a.peak == b.peak && a.peak_ms == b.peak_ms && a.events == b.events && a.estimated == b.estimated;
+	return a.total_allocated == b.total_allocated && a.peak == b.peak &&
+	       a.peak_ms == b.peak_ms && a.events == b.events && a.estimated == b.estimated;
 }
 
 static bool same_peak(struct ledger *live, struct ledger *told)
@@ -246,7 +279,8 @@ static bool same_peak(struct ledger *live, struct ledger *told)
 		ledger_stack_at_peak(told, s, &y, &m);
 		if (x != y || n != m)
 			return false;
-		if (memcmp(ledger_stack(live, s), ledger_stack(told, s), sizeof(struct ledger_stack)))
+		if (memcmp(ledger_stack(live, s), ledger_stack(told, s),
+			   sizeof(struct ledger_stack)))
 			return false;
 	}
 	return true;
@@ -275,7 +309,7 @@ static void compare(struct replay *log, struct recorded r[2], uint64_t ended)
 	}
 }
 
-/* ---- files ------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- files --------------------------------------------------------------- */
 
 /* Number N of the directory. */
 static char *file_of(unsigned n)
@@ -309,7 +343,7 @@ static void clean(struct recorded r[2])
 	ledger_free(r[1].ledger);
 }
 
-/* ---- tests ------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- tests --------------------------------------------------------------- */
 
 static void test_one_file(void)
 {
@@ -347,7 +381,7 @@ static void test_several_files(void)
 		compare(log, r, ended);
 	replay_free(log);
 
-	unlink(file_of(1));			/* rotated away */
+	unlink(file_of(1)); /* rotated away */
 	log = open_dir(why, sizeof(why));
 	CHECK(log && files_done == 3);
 	if (log) {
@@ -356,7 +390,7 @@ static void test_several_files(void)
 	}
 	replay_free(log);
 
-	unlink(file_of(3));			/* a gap: what is before it is left out */
+	unlink(file_of(3)); /* a gap: what is before it is left out */
 	log = open_dir(why, sizeof(why));
 	CHECK(log && files_done == 1 && troubles == 1);
 	if (log)
@@ -430,8 +464,13 @@ static void test_cut(void)
 
 			CHECK(told && replay_facts(p)->ended_ms <= ended);
 			if (told && replay_facts(p)->ended_ms > TIMELINE_MS)
-				CHECK_EQ(differences(r[i].ledger, told, 0, replay_facts(p)->ended_ms - replay_facts(p)->ended_ms % TIMELINE_MS - 3 * TIMELINE_MS,
-						     7 * TIMELINE_MS), 0);
+				CHECK_EQ(differences(r[i].ledger, told, 0,
+						     replay_facts(p)->ended_ms -
+							     replay_facts(p)->ended_ms %
+								     TIMELINE_MS -
+							     3 * TIMELINE_MS,
+						     7 * TIMELINE_MS),
+					 0);
 			ledger_free(told);
 		}
 		replay_free(log);
@@ -478,7 +517,8 @@ static void test_damaged(void)
 
 int main(void)
 {
-	snprintf(dir, sizeof(dir), "%s/replay.XXXXXX", getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp");
+	snprintf(dir, sizeof(dir), "%s/replay.XXXXXX",
+		 getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp");
 	if (!mkdtemp(dir))
 		return 1;
 	RUN(test_one_file);

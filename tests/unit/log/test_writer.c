@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Log files as the writer leaves them, taken apart here by the offsets of mtrun-log(5) and by libzstd and libxxhash themselves; which of them stay; what happens
- * to one that cannot be written.
+ * Log files as the writer leaves them, taken apart here by the offsets of mtrun-log(5) and by
+ * libzstd and libxxhash themselves; which of them stay; what happens to one that cannot be written.
  */
 #include "test.h"
 
@@ -65,9 +65,24 @@ static uint8_t *slurp(const char *name, size_t *size)
 	return bytes;
 }
 
-static uint64_t u64(const uint8_t *at) { uint64_t v; memcpy(&v, at, 8); return v; }
-static uint32_t u32(const uint8_t *at) { uint32_t v; memcpy(&v, at, 4); return v; }
-static uint16_t u16(const uint8_t *at) { uint16_t v; memcpy(&v, at, 2); return v; }
+static uint64_t u64(const uint8_t *at)
+{
+	uint64_t v;
+	memcpy(&v, at, 8);
+	return v;
+}
+static uint32_t u32(const uint8_t *at)
+{
+	uint32_t v;
+	memcpy(&v, at, 4);
+	return v;
+}
+static uint16_t u16(const uint8_t *at)
+{
+	uint16_t v;
+	memcpy(&v, at, 2);
+	return v;
+}
 
 /* Unpacks the block at AT of FILE into RAW; its length with the header, 0: it is none. */
 static size_t take_block(const uint8_t *at, uint8_t *raw)
@@ -84,14 +99,17 @@ static size_t take_block(const uint8_t *at, uint8_t *raw)
 	check = XXH64(both, 24 + packed, 0);
 	free(both);
 	CHECK(check == u64(at + 24) && len <= 1 << 20);
-	CHECK(ZSTD_getFrameContentSize(at + 32, packed) == len && ZSTD_decompress(raw, 1 << 20, at + 32, packed) == len);
+	CHECK(ZSTD_getFrameContentSize(at + 32, packed) == len &&
+	      ZSTD_decompress(raw, 1 << 20, at + 32, packed) == len);
 	return 32 + packed;
 }
 
 static void test_file(void)
 {
 	struct log_writer *w = log_writer_new(1000, 2);
-	struct log_block b = { .type = SEGMENT_EVENTS, .process = 7, .first_ms = 3, .last_ms = 9, .events = 5 };
+	struct log_block b = {
+		.type = SEGMENT_EVENTS, .process = 7, .first_ms = 3, .last_ms = 9, .events = 5
+	};
 	static uint8_t raw[1 << 20], back[1 << 20];
 	struct log_input in;
 	struct log_index index = { 0 };
@@ -116,27 +134,36 @@ static void test_file(void)
 	list(w);
 	CHECK(paths == 1 && stat(path[0], &st) == 0 && (st.st_mode & 07777) == 0600);
 	file = slurp(path[0], &size);
-	CHECK(!memcmp(file, "mtrunlog", 8) && u32(file + 8) == 1 && u32(file + 24) == 1 && u64(file + 32) == 1000 && u64(file + 40) == 42);
+	CHECK(!memcmp(file, "mtrunlog", 8) && u32(file + 8) == 1 && u32(file + 24) == 1 &&
+	      u64(file + 32) == 1000 && u64(file + 40) == 42);
 	CHECK(u64(file + 56) == XXH64(file, 56, 0));
 	for (int i = 0; i < 3; i++) {
 		n = take_block(file + at, back);
-		CHECK(n && u16(file + at + 4) == SEGMENT_EVENTS && u16(file + at + 6) == 0 && u32(file + at + 8) == 7 && u32(file + at + 16) == len[i]);
+		CHECK(n && u16(file + at + 4) == SEGMENT_EVENTS && u16(file + at + 6) == 0 &&
+		      u32(file + at + 8) == 7 && u32(file + at + 16) == len[i]);
 		CHECK(!memcmp(raw, back, len[i]));
 		at += n;
 	}
-	CHECK(u64(file + size - 24) == at && u64(file + size - 16) == XXH64(file + size - 24, 8, 0) && !memcmp(file + size - 8, "mtrunend", 8));
+	CHECK(u64(file + size - 24) == at &&
+	      u64(file + size - 16) == XXH64(file + size - 24, 8, 0) &&
+	      !memcmp(file + size - 8, "mtrunend", 8));
 	n = take_block(file + at, back);
 	CHECK(n && u16(file + at + 4) == SEGMENT_INDEX && at + n + 24 == size);
 	in = (struct log_input){ .at = back, .end = back + u32(file + at + 16) };
 	CHECK(log_take_index(&in, &index) == 0 && index.entries == 3 && index.processes == 1);
-	CHECK(index.entry[0].offset == 64 && index.entry[2].process == 7 && index.entry[2].first_ms == 3 && index.entry[2].last_ms == 9 && index.entry[2].events == 5);
+	CHECK(index.entry[0].offset == 64 && index.entry[2].process == 7 &&
+	      index.entry[2].first_ms == 3 && index.entry[2].last_ms == 9 &&
+	      index.entry[2].events == 5);
 	CHECK(index.points[0].count == 2 && index.points[0].point[1].bytes == 50);
 	log_index_release(&index);
 	free(file);
 	log_writer_free(w);
 }
 
-/* KEEP of them beside the one being written, the oldest goes first; other people's files are not touched. */
+/*
+ * KEEP of them beside the one being written, the oldest goes first; other people's files are not
+ * touched.
+ */
 static void test_keep(void)
 {
 	struct log_writer *w = log_writer_new(1000, 2), *other = log_writer_new(1000, 1);
@@ -183,11 +210,13 @@ static void test_errors(void)
 	for (int i = 0; i < 40; i++)
 		log_writer_put(w, &b);
 	log_writer_wait(w);
-	CHECK(log_writer_error(w) && strstr(log_writer_error(w), "cannot create '/nonexistent/memlog") && strstr(log_writer_error(w), "No such file"));
+	CHECK(log_writer_error(w) &&
+	      strstr(log_writer_error(w), "cannot create '/nonexistent/memlog") &&
+	      strstr(log_writer_error(w), "No such file"));
 	log_writer_begin(w, dir, 2, 0);
 	log_writer_wait(w);
 	CHECK(!log_writer_error(w));
-	log_writer_begin(w, dir, 2, 0);		/* there already */
+	log_writer_begin(w, dir, 2, 0); /* there already */
 	log_writer_wait(w);
 	CHECK(log_writer_error(w) && strstr(log_writer_error(w), "File exists"));
 
@@ -199,7 +228,7 @@ static void test_errors(void)
 	log_writer_wait(w);
 	CHECK(log_writer_error(w) && strstr(log_writer_error(w), "it was deleted"));
 
-	getrlimit(RLIMIT_FSIZE, &was);				/* as where the disk is full */
+	getrlimit(RLIMIT_FSIZE, &was); /* as where the disk is full */
 	small = (struct rlimit){ 5 << 19, was.rlim_max };
 	signal(SIGXFSZ, SIG_IGN);
 	log_writer_begin(w, dir, 4, 0);
@@ -207,9 +236,11 @@ static void test_errors(void)
 	for (int i = 0; i < 40; i++)
 		log_writer_put(w, &b);
 	log_writer_wait(w);
-	CHECK(log_writer_error(w) && strstr(log_writer_error(w), "cannot write '") && strstr(log_writer_error(w), "File too large"));
+	CHECK(log_writer_error(w) && strstr(log_writer_error(w), "cannot write '") &&
+	      strstr(log_writer_error(w), "File too large"));
 	list(w);
-	CHECK(stat(path[paths - 1], &st) == 0 && st.st_size > 2 << 20 && st.st_size < 5 << 19);	/* two whole blocks */
+	/* two whole blocks */
+	CHECK(stat(path[paths - 1], &st) == 0 && st.st_size > 2 << 20 && st.st_size < 5 << 19);
 	setrlimit(RLIMIT_FSIZE, &was);
 	log_writer_begin(w, dir, 6, 0);
 	log_writer_put(w, &b);
@@ -227,7 +258,9 @@ static void test_names(void)
 	segment_name(name, UINT64_C(1795190400000), 0xabc, 12);
 	CHECK_STR(name, "memlog20261120_00000abc-12.mtlog");
 	CHECK(segment_is_name(name) && segment_is_name("memlog1_a-1.mtlog"));
-	CHECK(!segment_is_name("memlog20261120_1-2.mtlog~") && !segment_is_name("memlog_1-2.mtlog") && !segment_is_name("memlog1_-2.mtlog") && !segment_is_name(""));
+	CHECK(!segment_is_name("memlog20261120_1-2.mtlog~") &&
+	      !segment_is_name("memlog_1-2.mtlog") && !segment_is_name("memlog1_-2.mtlog") &&
+	      !segment_is_name(""));
 }
 
 int main(void)

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* test_libc_signature.c - the allocator in stripped static programs, built here with the libc.a that we were linked with. */
+/*
+ * test_libc_signature.c - the allocator in stripped static programs, built here with the libc.a
+ * that we were linked with.
+ */
 #include <fcntl.h>
 #include <unistd.h>
 
-#include "symbols/elf.h"
 #include "patch/libc_signature.h"
+#include "symbols/elf.h"
 #include "test.h"
 
 static struct elf *open_file(const char *path)

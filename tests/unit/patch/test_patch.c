@@ -1,30 +1,29 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * test_patch.c - instructions moved elsewhere do what they did: each case is bytes, put into memory, redirected to its copy, and called.
+ * test_patch.c - instructions moved elsewhere do what they did: each case is bytes, put into
+ * memory, redirected to its copy, and called.
  */
 #include <sys/mman.h>
 
 #include "patch/patch.h"
 #include "test.h"
 
-#define SPACE   0x100000u
-#define PLACE   0x40000u		/* of the copy, from the function */
-#define DATA    0x800u			/* of a variable, from the function */
+#define SPACE 0x100000u
+#define PLACE 0x40000u /* of the copy, from the function */
+#define DATA  0x800u   /* of a variable, from the function */
 
-static uint8_t *memory;			/* SPACE bytes, rwx; the function at 0 */
+static uint8_t *memory; /* SPACE bytes, rwx; the function at 0 */
 
 typedef long (*function)(long, long);
 
 static bool setup(void)
 {
-	memory = mmap(NULL, SPACE, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	memory = mmap(NULL, SPACE, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS,
+		      -1, 0);
 	return memory != MAP_FAILED;
 }
 
-static raddr_t at(size_t offset)
-{
-	return (raddr_t)(uintptr_t)memory + offset;
-}
+static raddr_t at(size_t offset) { return (raddr_t)(uintptr_t)memory + offset; }
 
 static int decode(struct patch *p, const void *bytes, size_t len, const char **why)
 {
@@ -42,7 +41,8 @@ static bool redirect(struct patch *p, const void *bytes, size_t len)
 		printf("# refused: %s\n", why);
 		return false;
 	}
-	if (patch_is_target(at(0), memory, len, p->entry, p->entry + PATCH_JUMP) || patch_place(p, at(PLACE)) < 0 ||
+	if (patch_is_target(at(0), memory, len, p->entry, p->entry + PATCH_JUMP) ||
+	    patch_place(p, at(PLACE)) < 0 ||
 	    patch_jump(memory + (p->entry - at(0)), p->entry, at(PLACE)) < 0)
 		return false;
 	memcpy(memory + PLACE, p->code, p->len);
@@ -52,15 +52,9 @@ static bool redirect(struct patch *p, const void *bytes, size_t len)
 	return true;
 }
 
-static long call(long a, long b)
-{
-	return ((function)(uintptr_t)memory)(a, b);
-}
+static long call(long a, long b) { return ((function)(uintptr_t)memory)(a, b); }
 
-static void set_int(size_t offset, int value)
-{
-	memcpy(memory + offset, &value, sizeof(value));
-}
+static void set_int(size_t offset, int value) { memcpy(memory + offset, &value, sizeof(value)); }
 
 static void set_pointer(size_t offset, raddr_t value)
 {
@@ -68,7 +62,9 @@ static void set_pointer(size_t offset, raddr_t value)
 }
 
 #define BYTES(...) (const uint8_t[]){ __VA_ARGS__ }, sizeof((const uint8_t[]){ __VA_ARGS__ })
-#define REL32(n) (uint8_t)((n) & 255), (uint8_t)((n) >> 8 & 255), (uint8_t)((n) >> 16 & 255), (uint8_t)((n) >> 24 & 255)
+#define REL32(n)                                                                   \
+	(uint8_t)((n)&255), (uint8_t)((n) >> 8 & 255), (uint8_t)((n) >> 16 & 255), \
+		(uint8_t)((n) >> 24 & 255)
 
 static void test_plain(void)
 {
@@ -89,7 +85,8 @@ static void test_endbr64_stays(void)
 {
 	struct patch p;
 
-	CHECK(redirect(&p, BYTES(0xf3, 0x0f, 0x1e, 0xfa, 0x55, 0x48, 0x89, 0xe5, 0x48, 0x8d, 0x04, 0x37, 0x5d, 0xc3)));
+	CHECK(redirect(&p, BYTES(0xf3, 0x0f, 0x1e, 0xfa, 0x55, 0x48, 0x89, 0xe5, 0x48, 0x8d, 0x04,
+				 0x37, 0x5d, 0xc3)));
 	CHECK_EQ(p.entry - at(0), 4);
 	CHECK(memcmp(memory, "\xf3\x0f\x1e\xfa\xe9", 5) == 0);
 	CHECK_EQ(call(30, 12), 42);
@@ -111,16 +108,22 @@ static void test_rip_operand_with_immediate(void)
 	struct patch p;
 
 	/* cmp byte [rip + x], 7; sete al; movzx eax, al; ret */
-	CHECK(redirect(&p, BYTES(0x80, 0x3d, REL32(DATA - 7), 7, 0x0f, 0x94, 0xc0, 0x0f, 0xb6, 0xc0, 0xc3)));
+	CHECK(redirect(&p, BYTES(0x80, 0x3d, REL32(DATA - 7), 7, 0x0f, 0x94, 0xc0, 0x0f, 0xb6, 0xc0,
+				 0xc3)));
 	set_int(DATA, 7);
 	CHECK_EQ(call(0, 0), 1);
 	set_int(DATA, 8);
 	CHECK_EQ(call(0, 0), 0);
 	/* mov dword [rip + x], 0x12345678; mov eax, [rip + x]; ret */
-	CHECK(redirect(&p, BYTES(0xc7, 0x05, REL32(DATA - 10), REL32(0x12345678), 0x8b, 0x05, REL32(DATA - 16), 0xc3)));
+	CHECK(redirect(&p, BYTES(0xc7, 0x05, REL32(DATA - 10), REL32(0x12345678), 0x8b, 0x05,
+				 REL32(DATA - 16), 0xc3)));
 	CHECK_EQ(call(0, 0), 0x12345678);
-	/* the same with an operand-size prefix and a 16-bit immediate: cmp word [rip + x], 0x1234; sete al; movzx eax, al; ret */
-	CHECK(redirect(&p, BYTES(0x66, 0x81, 0x3d, REL32(DATA - 9), 0x34, 0x12, 0x0f, 0x94, 0xc0, 0x0f, 0xb6, 0xc0, 0xc3)));
+	/*
+	 * the same with an operand-size prefix and a 16-bit immediate: cmp word [rip + x], 0x1234;
+	 * sete al; movzx eax, al; ret
+	 */
+	CHECK(redirect(&p, BYTES(0x66, 0x81, 0x3d, REL32(DATA - 9), 0x34, 0x12, 0x0f, 0x94, 0xc0,
+				 0x0f, 0xb6, 0xc0, 0xc3)));
 	set_int(DATA, 0x1234);
 	CHECK_EQ(call(0, 0), 1);
 }
@@ -129,8 +132,10 @@ static void test_rip_operand_by_bytes(void)
 {
 	struct patch p;
 	const char *why;
-	static const uint8_t whole[] = { 0x48, 0x8b, 0x05, 0x10, 0x20, 0x00, 0x00, 0xc3 };	/* mov rax, [rip + 0x2010] */
-	static const uint8_t moved[] = { 0x48, 0x8b, 0x05, 0x10, 0x10, 0x00, 0x00, 0xe9, 0xfb, 0xef, 0xff, 0xff };
+	/* mov rax, [rip + 0x2010] */
+	static const uint8_t whole[] = { 0x48, 0x8b, 0x05, 0x10, 0x20, 0x00, 0x00, 0xc3 };
+	static const uint8_t moved[] = { 0x48, 0x8b, 0x05, 0x10, 0x10, 0x00,
+					 0x00, 0xe9, 0xfb, 0xef, 0xff, 0xff };
 
 	CHECK_EQ(patch_decode(&p, 0x7f0000000000, whole, sizeof(whole), sizeof(whole), &why), 0);
 	CHECK_EQ(patch_place(&p, 0x7f0000001000), 0);
@@ -146,7 +151,8 @@ static void test_jcc_short(void)
 {
 	struct patch p;
 
-	CHECK(redirect(&p, BYTES(0x85, 0xff, 0x74, 0x06, 0xb8, REL32(1), 0xc3, 0xb8, REL32(2), 0xc3)));
+	CHECK(redirect(&p,
+		       BYTES(0x85, 0xff, 0x74, 0x06, 0xb8, REL32(1), 0xc3, 0xb8, REL32(2), 0xc3)));
 	CHECK_EQ(call(5, 0), 1);
 	CHECK_EQ(call(0, 0), 2);
 }
@@ -156,13 +162,17 @@ static void test_jcc_near(void)
 	struct patch p;
 
 	/* test rdi, rdi; jne far; mov eax, 1; ret ... far: mov eax, 2; ret */
-	CHECK(redirect(&p, BYTES(0x48, 0x85, 0xff, 0x0f, 0x85, REL32(0x100 - 9), 0xb8, REL32(1), 0xc3)));
+	CHECK(redirect(&p, BYTES(0x48, 0x85, 0xff, 0x0f, 0x85, REL32(0x100 - 9), 0xb8, REL32(1),
+				 0xc3)));
 	memcpy(memory + 0x100, (const uint8_t[]){ 0xb8, 2, 0, 0, 0, 0xc3 }, 6);
 	CHECK_EQ(call(0, 0), 1);
 	CHECK_EQ(call(1, 0), 2);
 }
 
-/* A branch over an instruction that moves too: xor eax, eax; test edi, edi; je +2; inc eax; add eax, 5; ret. */
+/*
+ * A branch over an instruction that moves too: xor eax, eax; test edi, edi; je +2; inc eax; add
+ * eax, 5; ret.
+ */
 static void test_jcc_within_the_copy(void)
 {
 	struct patch p;
@@ -182,7 +192,8 @@ static void test_lone_jmp(void)
 	struct patch p;
 
 	CHECK(redirect(&p, BYTES(0xe9, REL32(0x200 - 5))));
-	memcpy(memory + 0x200, (const uint8_t[]){ 0x48, 0x8d, 0x47, 0x01, 0xc3 }, 5);	/* lea rax, [rdi + 1]; ret */
+	/* lea rax, [rdi + 1]; ret */
+	memcpy(memory + 0x200, (const uint8_t[]){ 0x48, 0x8d, 0x47, 0x01, 0xc3 }, 5);
 	CHECK_EQ(p.len, 5);
 	CHECK_EQ(p.ninsn, 1);
 	CHECK_EQ(call(41, 0), 42);
@@ -194,7 +205,8 @@ static void test_jmp_short(void)
 	const char *why;
 
 	/* jmp +14, padding, lea rax, [rdi + 1]; ret */
-	CHECK(redirect(&p, BYTES(0xeb, 0x0e, 0x66, 0x2e, 0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0, 0x0f, 0x1f, 0x40, 0x00, 0x48, 0x8d, 0x47, 0x01, 0xc3)));
+	CHECK(redirect(&p, BYTES(0xeb, 0x0e, 0x66, 0x2e, 0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0, 0x0f,
+				 0x1f, 0x40, 0x00, 0x48, 0x8d, 0x47, 0x01, 0xc3)));
 	CHECK_EQ(call(41, 0), 42);
 	/* what follows is code */
 	CHECK(decode(&p, BYTES(0xeb, 0x0e, 0x48, 0x89, 0xf8, 0x90, 0xc3), &why) < 0);
@@ -206,10 +218,12 @@ static void test_call(void)
 
 	/* call x; add rax, 2; ret: x must return into the function, not into the copy */
 	CHECK(redirect(&p, BYTES(0xe8, REL32(0x200 - 5), 0x48, 0x83, 0xc0, 0x02, 0xc3)));
-	memcpy(memory + 0x200, (const uint8_t[]){ 0x48, 0x8b, 0x04, 0x24, 0xc3 }, 5);		/* mov rax, [rsp]; ret */
+	/* mov rax, [rsp]; ret */
+	memcpy(memory + 0x200, (const uint8_t[]){ 0x48, 0x8b, 0x04, 0x24, 0xc3 }, 5);
 	CHECK_EQ((raddr_t)call(0, 0) - at(0), 5 + 2);
 	/* sub rsp, 8; call [rip + x]; add rsp, 8; ret */
-	CHECK(redirect(&p, BYTES(0x48, 0x83, 0xec, 0x08, 0xff, 0x15, REL32(DATA - 10), 0x48, 0x83, 0xc4, 0x08, 0xc3)));
+	CHECK(redirect(&p, BYTES(0x48, 0x83, 0xec, 0x08, 0xff, 0x15, REL32(DATA - 10), 0x48, 0x83,
+				 0xc4, 0x08, 0xc3)));
 	memcpy(memory + 0x200, (const uint8_t[]){ 0x48, 0x8b, 0x04, 0x24, 0xc3 }, 5);
 	set_pointer(DATA, at(0x200));
 	CHECK_EQ((raddr_t)call(0, 0) - at(0), 10);
@@ -224,7 +238,8 @@ static void test_jmp_through_memory(void)
 	set_pointer(DATA, at(0x200));
 	CHECK_EQ(call(41, 0), 42);
 	/* the PLT's form: bnd jmp [rip + x] */
-	CHECK(redirect(&p, BYTES(0xf3, 0x0f, 0x1e, 0xfa, 0xf2, 0xff, 0x25, REL32(DATA - 11), 0x0f, 0x1f, 0x44, 0, 0)));
+	CHECK(redirect(&p, BYTES(0xf3, 0x0f, 0x1e, 0xfa, 0xf2, 0xff, 0x25, REL32(DATA - 11), 0x0f,
+				 0x1f, 0x44, 0, 0)));
 	memcpy(memory + 0x200, (const uint8_t[]){ 0x48, 0x8d, 0x47, 0x01, 0xc3 }, 5);
 	set_pointer(DATA, at(0x200));
 	CHECK_EQ(call(41, 0), 42);
@@ -242,7 +257,8 @@ static void test_ret_and_padding(void)
 	call(0, 0);
 	CHECK(redirect(&p, BYTES(0xc3, 0x0f, 0x1f, 0x44, 0, 0)));
 	CHECK(redirect(&p, BYTES(0xc3, 0xcc, 0xcc, 0xcc, 0xcc, 0xcc)));
-	CHECK(redirect(&p, BYTES(0xf3, 0x0f, 0x1e, 0xfa, 0xc3, 0x66, 0x66, 0x2e, 0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0)));
+	CHECK(redirect(&p, BYTES(0xf3, 0x0f, 0x1e, 0xfa, 0xc3, 0x66, 0x66, 0x2e, 0x0f, 0x1f, 0x84,
+				 0, 0, 0, 0, 0)));
 	/* xor eax, eax; ret; then another function */
 	CHECK(decode(&p, BYTES(0x31, 0xc0, 0xc3, 0x55, 0x53), &why) < 0);
 	CHECK_STR(why, "it is shorter than 5 bytes");
@@ -255,7 +271,8 @@ static void test_system_call(void)
 	/* mov eax, 39; syscall; ret: getpid */
 	CHECK(redirect(&p, BYTES(0xb8, REL32(39), 0x0f, 0x05, 0xc3)));
 	CHECK(call(0, 0) > 0);
-	CHECK(redirect(&p, BYTES(0x6a, 0x27, 0x58, 0x0f, 0x05, 0xc3)));		/* push 39; pop rax; syscall */
+	/* push 39; pop rax; syscall */
+	CHECK(redirect(&p, BYTES(0x6a, 0x27, 0x58, 0x0f, 0x05, 0xc3)));
 	CHECK(call(0, 0) > 0);
 }
 
@@ -286,7 +303,8 @@ static void test_refused(void)
 
 static void test_truncated(void)
 {
-	static const uint8_t bytes[] = { 0xf3, 0x0f, 0x1e, 0xfa, 0x48, 0x8b, 0x05, 0x10, 0x20, 0x00, 0x00, 0xc3 };
+	static const uint8_t bytes[] = { 0xf3, 0x0f, 0x1e, 0xfa, 0x48, 0x8b,
+					 0x05, 0x10, 0x20, 0x00, 0x00, 0xc3 };
 	struct patch p;
 	const char *why;
 
@@ -300,16 +318,20 @@ static void test_branch_into(void)
 	/* mov eax, edi; [2] dec eax; jne 2; ret: a loop whose head is in the five bytes */
 	static const uint8_t loop[] = { 0x89, 0xf8, 0xff, 0xc8, 0x75, 0xfc, 0xc3 };
 	/* mov eax, 0x01f975; (75 f9 lies inside an immediate) ...: only looks like one */
-	static const uint8_t looks[] = { 0x89, 0xf8, 0x90, 0x90, 0x90, 0xb9, 0x75, 0xf9, 0x01, 0x00, 0xc3 };
+	static const uint8_t looks[] = { 0x89, 0xf8, 0x90, 0x90, 0x90, 0xb9,
+					 0x75, 0xf9, 0x01, 0x00, 0xc3 };
 	/* the same loop, further down, by a near branch, to byte 3 */
-	static const uint8_t near[] = { 0x89, 0xf8, 0x90, 0xff, 0xc8, 0x90, 0x0f, 0x85, REL32(3 - 12), 0xc3 };
+	static const uint8_t near[] = { 0x89, 0xf8, 0x90, 0xff,		 0xc8,
+					0x90, 0x0f, 0x85, REL32(3 - 12), 0xc3 };
 
 	CHECK(patch_is_target(0x1000, loop + 0, sizeof(loop), 0x1000, 0x1004));
 	CHECK(!patch_is_target(0x1000, loop, sizeof(loop), 0x1000, 0x1002));
 	CHECK(!patch_is_target(0x1000, looks, sizeof(looks), 0x1000, 0x1005));
 	CHECK(patch_is_target(0x1000, near, sizeof(near), 0x1000, 0x1005));
 	/* to the entry itself: goes through the jump again, as a call would */
-	CHECK(!patch_is_target(0x1000, (const uint8_t[]){ 0x89, 0xf8, 0x90, 0x90, 0x90, 0x75, 0xf9, 0xc3 }, 8, 0x1000, 0x1005));
+	CHECK(!patch_is_target(0x1000,
+			       (const uint8_t[]){ 0x89, 0xf8, 0x90, 0x90, 0x90, 0x75, 0xf9, 0xc3 },
+			       8, 0x1000, 0x1005));
 }
 
 static void test_only_callee(void)
@@ -341,7 +363,8 @@ static void test_random_bytes(void)
 			continue;
 		}
 		taken++;
-		if (p.len > PATCH_CODE || p.nfixups > 8 || p.ninsn > 5 || p.nbytes < 5 || p.nbytes > 20 || patch_place(&p, 0x7f0000100000) > 0)
+		if (p.len > PATCH_CODE || p.nfixups > 8 || p.ninsn > 5 || p.nbytes < 5 ||
+		    p.nbytes > 20 || patch_place(&p, 0x7f0000100000) > 0)
 			CHECK(false);
 	}
 	CHECK(taken > 10000);

@@ -1,29 +1,31 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * test_plant.c - planting: into files, to see that every allocator function can be moved; and into this very process.
+ * test_plant.c - planting: into files, to see that every allocator function can be moved; and into
+ * this very process.
  *
- * For the latter the test runs itself again with an allocator preloaded, redirects all of its functions to an entry that only counts and
- * goes on to the moved instructions, uses each of them, and takes everything out again.
+ * For the latter the test runs itself again with an allocator preloaded, redirects all of its
+ * functions to an entry that only counts and goes on to the moved instructions, uses each of them,
+ * and takes everything out again.
  */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <malloc.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "symbols/elf.h"
-#include "patch/hooks.h"
-#include "symbols/module.h"
-#include "patch/plant.h"
 #include "base/proc.h"
+#include "patch/hooks.h"
+#include "patch/plant.h"
+#include "symbols/elf.h"
+#include "symbols/module.h"
 #include "test.h"
 
-/* ---- planting into a file: reads come from it, writes go nowhere ------------------------------------------------------------------- */
+/* ---- planting into a file: reads come from it, writes go nowhere --------- */
 
 struct fake {
 	struct module *module;
@@ -115,7 +117,9 @@ static void check_file(const char *path, unsigned roles, const char *const *want
 {
 	struct module m;
 	struct fake fake = { &m, 0, 0 };
-	struct plant_ops ops = { .map_near = fake_map, .write = fake_write, .read = fake_read, .ctx = &fake };
+	struct plant_ops ops = {
+		.map_near = fake_map, .write = fake_write, .read = fake_read, .ctx = &fake
+	};
 	struct plant plant = { 0 };
 	double t;
 	int n;
@@ -127,11 +131,13 @@ static void check_file(const char *path, unsigned roles, const char *const *want
 	t = ms_now();
 	n = plant_module(&plant, &m, &ops, entries, NULL, 0);
 	t = ms_now() - t;
-	printf("# %s: %d functions, %zu refused, %zu bytes of islands, %.2f ms\n", path, n, plant.nrefused,
+	printf("# %s: %d functions, %zu refused, %zu bytes of islands, %.2f ms\n", path, n,
+	       plant.nrefused,
 	       plant.nislands ? (size_t)(plant.island[0].used - plant.island[0].start) : 0, t);
 	if (getenv("TEST_VERBOSE")) {
 		for (size_t i = 0; i < plant.count; i++)
-			printf("#   %s kind %d, %u bytes\n", plant.planted[i].name, plant.planted[i].kind, plant.planted[i].nbytes);
+			printf("#   %s kind %d, %u bytes\n", plant.planted[i].name,
+			       plant.planted[i].kind, plant.planted[i].nbytes);
 	}
 	for (size_t i = 0; i < plant.nrefused; i++)
 		printf("#   refused: %s\n", plant.refused[i]);
@@ -151,11 +157,18 @@ static void check_file(const char *path, unsigned roles, const char *const *want
 
 #define COUNT(a) (sizeof(a) / sizeof(*(a)))
 static const char *const libc_names[] = {
-	"malloc", "calloc", "realloc", "reallocarray", "free", "memalign", "valloc", "posix_memalign",
-	"mmap", "munmap", "mremap", "mprotect", "brk", "sbrk", "syscall", "prctl",
+	"malloc", "calloc",	    "realloc", "reallocarray", "free",	 "memalign",
+	"valloc", "posix_memalign", "mmap",    "munmap",       "mremap", "mprotect",
+	"brk",	  "sbrk",	    "syscall", "prctl",
 };
 static const char *const heap_names[] = { "malloc", "calloc", "realloc", "free", "posix_memalign" };
-static const char *const cxx_names[] = { "malloc", "calloc", "realloc", "free", "_Znwm", "_ZnwmRKSt9nothrow_t", "_ZnwmSt11align_val_t" };
+static const char *const cxx_names[] = { "malloc",
+					 "calloc",
+					 "realloc",
+					 "free",
+					 "_Znwm",
+					 "_ZnwmRKSt9nothrow_t",
+					 "_ZnwmSt11align_val_t" };
 
 static void test_glibc(void)
 {
@@ -164,27 +177,33 @@ static void test_glibc(void)
 
 static void test_musl(void)
 {
-	static const char *const names[] = { "malloc", "calloc", "realloc", "reallocarray", "free", "memalign", "aligned_alloc", "valloc",
-					     "posix_memalign", "mmap", "munmap", "mremap", "mprotect", "brk", "sbrk", "syscall", "prctl" };
+	static const char *const names[] = {
+		"malloc",	 "calloc", "realloc",	     "reallocarray", "free",   "memalign",
+		"aligned_alloc", "valloc", "posix_memalign", "mmap",	     "munmap", "mremap",
+		"mprotect",	 "brk",	   "sbrk",	     "syscall",	     "prctl"
+	};
 
-	check_file("/usr/lib/x86_64-linux-musl/libc.so", MODULE_LIBC | MODULE_LDSO, names, COUNT(names));
+	check_file("/usr/lib/x86_64-linux-musl/libc.so", MODULE_LIBC | MODULE_LDSO, names,
+		   COUNT(names));
 }
 
 static void test_allocators(void)
 {
 	check_file("/usr/lib/x86_64-linux-gnu/libjemalloc.so.2", 0, cxx_names, COUNT(cxx_names));
 	check_file("/usr/lib/x86_64-linux-gnu/libtcmalloc.so.4", 0, cxx_names, COUNT(cxx_names));
-	check_file("/usr/lib/x86_64-linux-gnu/libtcmalloc_minimal.so.4", 0, cxx_names, COUNT(cxx_names));
-	check_file("/usr/lib/x86_64-linux-gnu/libtcmalloc_debug.so.4", 0, heap_names, COUNT(heap_names));
+	check_file("/usr/lib/x86_64-linux-gnu/libtcmalloc_minimal.so.4", 0, cxx_names,
+		   COUNT(cxx_names));
+	check_file("/usr/lib/x86_64-linux-gnu/libtcmalloc_debug.so.4", 0, heap_names,
+		   COUNT(heap_names));
 	check_file("/usr/lib/x86_64-linux-gnu/libmimalloc.so.2", 0, cxx_names, COUNT(cxx_names));
 	check_file("/usr/lib/x86_64-linux-gnu/libasan.so.8", 0, cxx_names, COUNT(cxx_names));
 	check_file("/usr/lib/x86_64-linux-gnu/liblsan.so.0", 0, cxx_names, COUNT(cxx_names));
 	check_file("/usr/lib/x86_64-linux-gnu/libtsan.so.2", 0, heap_names, COUNT(heap_names));
-	check_file("/usr/lib/x86_64-linux-gnu/libc_malloc_debug.so.0", 0, heap_names, COUNT(heap_names));
+	check_file("/usr/lib/x86_64-linux-gnu/libc_malloc_debug.so.0", 0, heap_names,
+		   COUNT(heap_names));
 }
 
-
-/* ---- files that are made here -------------------------------------------------------------------------------------------------------- */
+/* ---- files that are made here -------------------------------------------- */
 
 static const char program[] =
 	"#include <malloc.h>\n#include <stdlib.h>\n#include <sys/mman.h>\n#include <sys/prctl.h>\n#include <unistd.h>\n#include <sys/syscall.h>\n"
@@ -238,8 +257,10 @@ static void clean_up(void)
 
 static void test_static_glibc(void)
 {
-	static const char *const names[] = { "malloc", "calloc", "realloc", "reallocarray", "free", "valloc", "posix_memalign",
-					     "munmap", "mremap", "mprotect", "brk", "sbrk", "syscall", "prctl" };
+	static const char *const names[] = {
+		"malloc", "calloc", "realloc",	"reallocarray", "free", "valloc",  "posix_memalign",
+		"munmap", "mremap", "mprotect", "brk",		"sbrk", "syscall", "prctl"
+	};
 
 	if (build("static", "gcc -O1 -static", program))
 		check_file(in_scratch("static"), MODULE_EXE, names, COUNT(names));
@@ -249,14 +270,20 @@ static void test_static_glibc(void)
 
 static void test_static_musl(void)
 {
-	static const char *const names[] = { "malloc", "calloc", "realloc", "free", "aligned_alloc", "posix_memalign",
-					     "munmap", "mremap", "mprotect", "brk", "sbrk", "syscall", "prctl" };
+	static const char *const names[] = { "malloc", "calloc",	"realloc",
+					     "free",   "aligned_alloc", "posix_memalign",
+					     "munmap", "mremap",	"mprotect",
+					     "brk",    "sbrk",		"syscall",
+					     "prctl" };
 
 	if (build("musl", "musl-gcc -O1 -static", program))
 		check_file(in_scratch("musl"), MODULE_EXE, names, COUNT(names));
 }
 
-/* How a module's own operator new is treated: NEW, and DELETE with it; or neither, and then ZERO if it is libstdc++'s. The aligned ones always are. */
+/*
+ * How a module's own operator new is treated: NEW, and DELETE with it; or neither, and then ZERO if
+ * it is libstdc++'s. The aligned ones always are.
+ */
 enum new_how { NEW_NOT, NEW_HOOKED, NEW_ZERO };
 static void check_new(const char *path, unsigned roles, enum new_how how)
 {
@@ -276,18 +303,21 @@ static void check_new(const char *path, unsigned roles, enum new_how how)
 		delete_ |= strncmp(s->name, "_Zd", 3) == 0;
 	}
 	if (new_ != hooked || delete_ != hooked || zero != (how == NEW_ZERO))
-		printf("# %s: new %d, delete %d, zero %d, expected %d\n", path, new_, delete_, zero, how);
+		printf("# %s: new %d, delete %d, zero %d, expected %d\n", path, new_, delete_, zero,
+		       how);
 	CHECK(new_ == hooked && delete_ == hooked && zero == (how == NEW_ZERO));
 	hooks_release(&sites);
 	elf_unref(m.elf);
 }
 
-static const char cxx_program[] = "#include <new>\n#include <string>\nint main(int c, char **v) { std::string s(v[0]); delete new std::string(s + s); "
-				  "char *p = new (std::nothrow) char[c]; delete[] p; return 0; }\n";
-static const char own_new[] = "#include <cstdlib>\n#include <new>\nvoid *operator new(std::size_t n) { return (char *)std::malloc(n + 16) + 16; }\n"
-			      "void operator delete(void *p) noexcept { std::free((char *)p - 16); }\n"
-			      "void operator delete(void *p, std::size_t) noexcept { std::free((char *)p - 16); }\n"
-			      "int main(int c, char **) { delete new int(c); return 0; }\n";
+static const char cxx_program[] =
+	"#include <new>\n#include <string>\nint main(int c, char **v) { std::string s(v[0]); delete new std::string(s + s); "
+	"char *p = new (std::nothrow) char[c]; delete[] p; return 0; }\n";
+static const char own_new[] =
+	"#include <cstdlib>\n#include <new>\nvoid *operator new(std::size_t n) { return (char *)std::malloc(n + 16) + 16; }\n"
+	"void operator delete(void *p) noexcept { std::free((char *)p - 16); }\n"
+	"void operator delete(void *p, std::size_t) noexcept { std::free((char *)p - 16); }\n"
+	"int main(int c, char **) { delete new int(c); return 0; }\n";
 
 static void test_operator_new(void)
 {
@@ -302,16 +332,20 @@ static void test_operator_new(void)
 		check_new(in_scratch("own"), MODULE_EXE, NEW_NOT);
 	if (build("own-static", "g++ -O1 -static", own_new))
 		check_new(in_scratch("own-static"), MODULE_EXE, NEW_NOT);
-	if (build("tcmalloc", "g++ -O1 -static -Wl,--whole-archive -ltcmalloc_minimal -Wl,--no-whole-archive", cxx_program))
+	if (build("tcmalloc",
+		  "g++ -O1 -static -Wl,--whole-archive -ltcmalloc_minimal -Wl,--no-whole-archive",
+		  cxx_program))
 		check_new(in_scratch("tcmalloc"), MODULE_EXE, NEW_HOOKED);
 }
 
 /* Names that belong to a program, or to ld.so, are left alone; requests are not. */
 static void test_names_that_are_not_hooked(void)
 {
-	static const char source[] = "int brk_(void); __attribute__((noinline)) int syscall(int a) { return a + 1; } static __attribute__((noinline, used))"
-				     " void *palloc(void *pool, unsigned long n) { return (char *)pool + n; } int main(void) { return syscall(3) + !palloc(0, 5); }\n";
-	static const struct hook_request request[] = { { "palloc", HOOK_GENERIC_MALLOC, 1 }, { "nowhere", HOOK_GENERIC_FREE, 0 } };
+	static const char source[] =
+		"int brk_(void); __attribute__((noinline)) int syscall(int a) { return a + 1; } static __attribute__((noinline, used))"
+		" void *palloc(void *pool, unsigned long n) { return (char *)pool + n; } int main(void) { return syscall(3) + !palloc(0, 5); }\n";
+	static const struct hook_request request[] = { { "palloc", HOOK_GENERIC_MALLOC, 1 },
+						       { "nowhere", HOOK_GENERIC_FREE, 0 } };
 	struct module m;
 	struct hook_sites sites;
 
@@ -336,8 +370,9 @@ static void test_names_that_are_not_hooked(void)
 
 static void test_prefixed(void)
 {
-	static const char source[] = "#include <stdlib.h>\n__attribute__((noinline)) void *je_malloc(size_t n) { return calloc(n, 1); }\n"
-				     "__attribute__((noinline)) void je_free(void *p) { free(p); }\nint main(void) { je_free(je_malloc(5)); return 0; }\n";
+	static const char source[] =
+		"#include <stdlib.h>\n__attribute__((noinline)) void *je_malloc(size_t n) { return calloc(n, 1); }\n"
+		"__attribute__((noinline)) void je_free(void *p) { free(p); }\nint main(void) { je_free(je_malloc(5)); return 0; }\n";
 	static const char *const names[] = { "je_malloc", "je_free" };
 
 	if (build("prefixed", "gcc -O1", source))
@@ -348,7 +383,9 @@ static void test_stripped(void)
 {
 	struct module m;
 	struct fake fake = { &m, 0, 0 };
-	struct plant_ops ops = { .map_near = fake_map, .write = fake_write, .read = fake_read, .ctx = &fake };
+	struct plant_ops ops = {
+		.map_near = fake_map, .write = fake_write, .read = fake_read, .ctx = &fake
+	};
 	struct plant plant = { 0 };
 
 	if (!build("stripped", "musl-gcc -O1 -static -s", program))
@@ -365,19 +402,26 @@ static void test_stripped(void)
 
 static void test_debug_state(void)
 {
-	static const char *const paths[] = { "/lib64/ld-linux-x86-64.so.2", "/usr/lib/x86_64-linux-musl/libc.so" };
+	static const char *const paths[] = { "/lib64/ld-linux-x86-64.so.2",
+					     "/usr/lib/x86_64-linux-musl/libc.so" };
 
 	for (size_t i = 0; i < COUNT(paths); i++) {
 		struct module m;
 		struct fake fake = { &m, 0, 0 };
-		struct plant_ops ops = { .map_near = fake_map, .write = fake_write, .read = fake_read, .ctx = &fake };
+		struct plant_ops ops = {
+			.map_near = fake_map, .write = fake_write, .read = fake_read, .ctx = &fake
+		};
 		struct plant plant = { 0 };
 
 		if (!fake_module(&m, paths[i], MODULE_LDSO))
 			continue;
-		CHECK_EQ(plant_function(&plant, &m, &ops, entries, "_dl_debug_state", HOOK_DEBUG_STATE), 0);
+		CHECK_EQ(plant_function(&plant, &m, &ops, entries, "_dl_debug_state",
+					HOOK_DEBUG_STATE),
+			 0);
 		CHECK_EQ(plant.count, 1);
-		CHECK_EQ(plant_function(&plant, &m, &ops, entries, "no_such_function", HOOK_DEBUG_STATE), -ENOENT);
+		CHECK_EQ(plant_function(&plant, &m, &ops, entries, "no_such_function",
+					HOOK_DEBUG_STATE),
+			 -ENOENT);
 		for (size_t k = 0; k < plant.nrefused; k++)
 			printf("# refused: %s\n", plant.refused[k]);
 		plant_release(&plant);
@@ -385,7 +429,7 @@ static void test_debug_state(void)
 	}
 }
 
-/* ---- entries that are written later ------------------------------------------------------------------------------------------------------ */
+/* ---- entries that are written later -------------------------------------- */
 
 static int refuse_note(void *ctx, const struct plant *plant)
 {
@@ -402,7 +446,9 @@ static bool starts_insn(const struct planted *p, unsigned offset)
 	return false;
 }
 
-/* A thread that stands within the bytes goes on in the copy, and from there back to the same place. */
+/*
+ * A thread that stands within the bytes goes on in the copy, and from there back to the same place.
+ */
 static void check_moves(const struct plant *plant, const struct planted *p)
 {
 	CHECK(!plant_covers(plant, p->entry));
@@ -424,7 +470,11 @@ static void test_later(void)
 {
 	struct module m;
 	struct fake fake = { &m, 0, 0 };
-	struct plant_ops ops = { .map_near = fake_map, .write = fake_write, .read = fake_read, .ctx = &fake, .later = true };
+	struct plant_ops ops = { .map_near = fake_map,
+				 .write = fake_write,
+				 .read = fake_read,
+				 .ctx = &fake,
+				 .later = true };
 	struct plant plant = { 0 };
 	size_t writes;
 
@@ -449,11 +499,16 @@ static void test_later(void)
 	elf_unref(m.elf);
 }
 
-/* ---- planting into ourselves ----------------------------------------------------------------------------------------------------------- */
+/* ---- planting into ourselves --------------------------------------------- */
 
-/* The entry of every kind: counts by hook, and goes on to the moved instructions. Leaves all registers but r11 alone. */
+/*
+ * The entry of every kind: counts by hook, and goes on to the moved instructions. Leaves all
+ * registers but r11 alone.
+ */
 #define MAX_HOOKS 512
-static struct { uint64_t hook, count; } hits[MAX_HOOKS];
+static struct {
+	uint64_t hook, count;
+} hits[MAX_HOOKS];
 static uint64_t nhits __attribute__((used));
 
 void test_entry(void);
@@ -496,15 +551,18 @@ static int self_map(void *ctx, raddr_t lo, raddr_t hi, size_t len, raddr_t *at)
 {
 	(void)ctx;
 	for (raddr_t a = (hi + 0xfffff) & ~0xffffull; a + len - lo < 0x7fff0000; a += 0x100000) {
-		void *p = mmap((void *)a, len, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+		void *p = mmap((void *)a, len, PROT_READ | PROT_EXEC,
+			       MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
 
 		if (p == (void *)a) {
 			*at = a;
 			return 0;
 		}
 	}
-	for (raddr_t a = (lo & ~0xfffffull) - 0x100000; a > 0x100000 && hi - a < 0x7fff0000; a -= 0x100000) {
-		void *p = mmap((void *)a, len, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+	for (raddr_t a = (lo & ~0xfffffull) - 0x100000; a > 0x100000 && hi - a < 0x7fff0000;
+	     a -= 0x100000) {
+		void *p = mmap((void *)a, len, PROT_READ | PROT_EXEC,
+			       MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
 
 		if (p == (void *)a) {
 			*at = a;
@@ -538,7 +596,8 @@ static bool texts_are_as_in_files(const struct modules *list)
 
 		for (size_t k = 0; k < n; k++) {
 			if (seg[k].type == 1 && (seg[k].flags & 1) && !(m->roles & MODULE_VDSO) &&
-			    memcmp((void *)(m->bias + seg[k].vaddr), file + seg[k].offset, seg[k].filesz)) {
+			    memcmp((void *)(m->bias + seg[k].vaddr), file + seg[k].offset,
+				   seg[k].filesz)) {
 				printf("# %s: its text is not as it was\n", m->path);
 				same = false;
 			}
@@ -547,10 +606,7 @@ static bool texts_are_as_in_files(const struct modules *list)
 	return same;
 }
 
-static void fill(void *p, size_t n)
-{
-	memset(p, 0x5a, n);
-}
+static void fill(void *p, size_t n) { memset(p, 0x5a, n); }
 
 #define LARGE 300000
 
@@ -559,7 +615,8 @@ static bool from_same_library(void *(*a)(size_t), void *(*b)(size_t))
 {
 	Dl_info x, y;
 
-	return dladdr((void *)(uintptr_t)a, &x) && dladdr((void *)(uintptr_t)b, &y) && x.dli_fbase == y.dli_fbase;
+	return dladdr((void *)(uintptr_t)a, &x) && dladdr((void *)(uintptr_t)b, &y) &&
+	       x.dli_fbase == y.dli_fbase;
 }
 
 /* Every function, several ways: through every path that its first instructions may take. */
@@ -619,7 +676,8 @@ static void use_mappings(void)
 	CHECK(p != MAP_FAILED && p[5] == 0x5a);
 	CHECK_EQ(mprotect(p, 4096, PROT_READ), 0);
 	CHECK_EQ(munmap(p, 40960), 0);
-	CHECK(mmap(NULL, 0, 0, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == MAP_FAILED && errno == EINVAL);
+	CHECK(mmap(NULL, 0, 0, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == MAP_FAILED &&
+	      errno == EINVAL);
 	CHECK_EQ(syscall(SYS_getpid), getpid());
 	p = sbrk(0);
 	CHECK(sbrk(4096) == p);
@@ -629,17 +687,28 @@ static void use_mappings(void)
 
 static void use_cxx(void)
 {
-	static const struct { const char *make, *drop; int args; } forms[] = {
-		{ "_Znwm", "_ZdlPv", 1 }, { "_Znam", "_ZdaPv", 1 }, { "_Znwm", "_ZdlPvm", 1 }, { "_Znam", "_ZdaPvm", 1 },
-		{ "_ZnwmRKSt9nothrow_t", "_ZdlPvRKSt9nothrow_t", 1 }, { "_ZnamRKSt9nothrow_t", "_ZdaPvRKSt9nothrow_t", 1 },
-		{ "_ZnwmSt11align_val_t", "_ZdlPvSt11align_val_t", 2 }, { "_ZnamSt11align_val_t", "_ZdaPvSt11align_val_t", 2 },
-		{ "_ZnwmSt11align_val_t", "_ZdlPvmSt11align_val_t", 3 }, { "_ZnamSt11align_val_tRKSt9nothrow_t", "_ZdaPvmSt11align_val_t", 3 },
+	static const struct {
+		const char *make, *drop;
+		int args;
+	} forms[] = {
+		{ "_Znwm", "_ZdlPv", 1 },
+		{ "_Znam", "_ZdaPv", 1 },
+		{ "_Znwm", "_ZdlPvm", 1 },
+		{ "_Znam", "_ZdaPvm", 1 },
+		{ "_ZnwmRKSt9nothrow_t", "_ZdlPvRKSt9nothrow_t", 1 },
+		{ "_ZnamRKSt9nothrow_t", "_ZdaPvRKSt9nothrow_t", 1 },
+		{ "_ZnwmSt11align_val_t", "_ZdlPvSt11align_val_t", 2 },
+		{ "_ZnamSt11align_val_t", "_ZdaPvSt11align_val_t", 2 },
+		{ "_ZnwmSt11align_val_t", "_ZdlPvmSt11align_val_t", 3 },
+		{ "_ZnamSt11align_val_tRKSt9nothrow_t", "_ZdaPvmSt11align_val_t", 3 },
 		{ "_ZnwmSt11align_val_tRKSt9nothrow_t", "_ZdlPvSt11align_val_tRKSt9nothrow_t", 2 },
 	};
 
 	for (size_t i = 0; i < COUNT(forms); i++) {
-		void *(*make)(size_t, size_t, size_t) = (void *(*)(size_t, size_t, size_t))(uintptr_t)dlsym(RTLD_DEFAULT, forms[i].make);
-		void (*drop)(void *, size_t, size_t) = (void (*)(void *, size_t, size_t))(uintptr_t)dlsym(RTLD_DEFAULT, forms[i].drop);
+		void *(*make)(size_t, size_t, size_t) = (void *(*)(size_t, size_t, size_t))(
+			uintptr_t)dlsym(RTLD_DEFAULT, forms[i].make);
+		void (*drop)(void *, size_t, size_t) = (void (*)(void *, size_t, size_t))(
+			uintptr_t)dlsym(RTLD_DEFAULT, forms[i].drop);
 
 		for (size_t n = 1; make && drop && n < LARGE; n = n * 3 + 1) {
 			void *p = make(n, 64, 0);
@@ -664,7 +733,10 @@ static void check_hits(const struct plant *plant, const char *const *names, size
 	CHECK(count_of(plant, "malloc") > 10);
 }
 
-/* What the trampoline reads: each hook names its kind, and its moved instructions can be called, the nothrow form's too. */
+/*
+ * What the trampoline reads: each hook names its kind, and its moved instructions can be called,
+ * the nothrow form's too.
+ */
 static void check_wire_hooks(const struct plant *plant)
 {
 	for (size_t i = 0; i < plant->count; i++) {
@@ -674,10 +746,13 @@ static void check_wire_hooks(const struct plant *plant)
 		memcpy(&hook, (void *)p->hook, sizeof(hook));
 		CHECK_EQ(hook.kind, p->kind);
 		CHECK_EQ(hook.entry, entries[p->kind]);
-		if (p->kind == HOOK_RAW) {	/* the call itself; and what stands for it lies in the way there */
+		/* the call itself; and what stands for it lies in the way there */
+		if (p->kind == HOOK_RAW) {
 			CHECK_EQ(hook.orig, p->orig + p->call);
 			CHECK(memcmp((void *)hook.orig, "\x0f\x05", 2) == 0);
-			CHECK(plant_stands(plant, hook.nothrow) && plant_stands(plant, hook.nothrow - 1) && !plant_stands(plant, hook.nothrow + 1));
+			CHECK(plant_stands(plant, hook.nothrow) &&
+			      plant_stands(plant, hook.nothrow - 1) &&
+			      !plant_stands(plant, hook.nothrow + 1));
 			CHECK_EQ(plant_original_pc(plant, hook.nothrow - 1), plant_site(p));
 			continue;
 		}
@@ -686,7 +761,9 @@ static void check_wire_hooks(const struct plant *plant)
 		CHECK((p->kind == HOOK_NEW) == (hook.nothrow != 0));
 		if (hook.nothrow) {
 			void *block = ((void *(*)(size_t, size_t, size_t))hook.nothrow)(100, 64, 0);
-			void (*drop)(void *) = (void (*)(void *))(uintptr_t)dlsym(RTLD_DEFAULT, strstr(p->name, "_Zna") ? "_ZdaPv" : "_ZdlPv");
+			void (*drop)(void *) = (void (*)(void *))(
+				uintptr_t)dlsym(RTLD_DEFAULT,
+						strstr(p->name, "_Zna") ? "_ZdaPv" : "_ZdlPv");
 
 			CHECK(block && drop);
 			fill(block, 100);
@@ -698,7 +775,9 @@ static void check_wire_hooks(const struct plant *plant)
 
 static int plant_self(struct plant *plant, struct modules *list)
 {
-	struct plant_ops ops = { .map_near = self_map, .write = self_write, .read = self_read, .ctx = NULL };
+	struct plant_ops ops = {
+		.map_near = self_map, .write = self_write, .read = self_read, .ctx = NULL
+	};
 	struct maps maps;
 	double t = ms_now(), read_;
 	int total = 0;
@@ -716,7 +795,8 @@ static int plant_self(struct plant *plant, struct modules *list)
 			printf("# %s: %d functions\n", list->module[i]->path, n);
 	}
 	t = ms_now() - t;
-	printf("# %zu modules, %d functions: %.2f ms, of which reading %.2f\n", list->count, total, t, read_);
+	printf("# %zu modules, %d functions: %.2f ms, of which reading %.2f\n", list->count, total,
+	       t, read_);
 	for (size_t i = 0; i < plant->nrefused; i++)
 		printf("#   refused: %s\n", plant->refused[i]);
 	return total;
@@ -724,10 +804,16 @@ static int plant_self(struct plant *plant, struct modules *list)
 
 static void test_real(void)
 {
-	static const char *const names[] = { "malloc", "calloc", "realloc", "reallocarray", "free", "memalign", "aligned_alloc", "valloc",
-					     "posix_memalign", "_Znwm", "_Znam", "_ZnwmSt11align_val_t", "_ZdlPv", "_ZdaPv" };
-	static const char *const more[] = { "mmap", "munmap", "mremap", "mprotect", "syscall", "brk", "sbrk" };
-	struct plant_ops ops = { .map_near = self_map, .write = self_write, .read = self_read, .ctx = NULL };
+	static const char *const names[] = { "malloc",	      "calloc", "realloc",
+					     "reallocarray",  "free",	"memalign",
+					     "aligned_alloc", "valloc", "posix_memalign",
+					     "_Znwm",	      "_Znam",	"_ZnwmSt11align_val_t",
+					     "_ZdlPv",	      "_ZdaPv" };
+	static const char *const more[] = { "mmap",    "munmap", "mremap", "mprotect",
+					    "syscall", "brk",	 "sbrk" };
+	struct plant_ops ops = {
+		.map_near = self_map, .write = self_write, .read = self_read, .ctx = NULL
+	};
 	struct plant plant = { 0 }, copy;
 	struct modules list = { 0 };
 	raddr_t stub, orig, entry;
@@ -748,7 +834,8 @@ static void test_real(void)
 	CHECK_EQ(plant_original_pc(&copy, stub), entry);
 	CHECK_EQ(plant_original_pc(&copy, stub + 7), entry);
 	CHECK_EQ(plant_original_pc(&copy, orig), entry);
-	CHECK_EQ(plant_original_pc(&copy, orig + copy.planted[0].insn[1].to), entry + copy.planted[0].insn[1].from);
+	CHECK_EQ(plant_original_pc(&copy, orig + copy.planted[0].insn[1].to),
+		 entry + copy.planted[0].insn[1].from);
 	CHECK_EQ(plant_original_pc(&copy, entry), 0);
 	CHECK_EQ(plant_original_pc(&copy, 0), 0);
 	plant_release(&copy);
@@ -763,7 +850,10 @@ static void test_real(void)
 	modules_release(&list);
 }
 
-/* In a process of its own, with LIBRARY preloaded: it redirects all of malloc, and must not disturb the other tests. */
+/*
+ * In a process of its own, with LIBRARY preloaded: it redirects all of malloc, and must not disturb
+ * the other tests.
+ */
 static void run_with(const char *library)
 {
 	int status;
@@ -795,7 +885,8 @@ static void run_with(const char *library)
 #endif
 
 static void test_self(void) { run_with(""); }
-#define WITH(name, library) static void test_self_##name(void) { run_with("/usr/lib/x86_64-linux-gnu/" library); }
+#define WITH(name, library) \
+	static void test_self_##name(void) { run_with("/usr/lib/x86_64-linux-gnu/" library); }
 WITH(jemalloc, "libjemalloc.so.2")
 WITH(tcmalloc, "libtcmalloc.so.4")
 WITH(tcmalloc_minimal, "libtcmalloc_minimal.so.4")

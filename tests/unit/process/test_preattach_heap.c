@@ -9,19 +9,16 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "process/preattach_heap.h"
 #include "base/proc.h"
+#include "process/preattach_heap.h"
 #include "process/process.h"
 
 #define THREADS 12
-#define BLOCKS  60000
+#define BLOCKS	60000
 
 static uint32_t seed;
 
-static uint32_t chance(void)
-{
-	return seed = seed * 1664525 + 1013904223, seed >> 8;
-}
+static uint32_t chance(void) { return seed = seed * 1664525 + 1013904223, seed >> 8; }
 
 /* N blocks up to MOST bytes; every HOLE-th (0: none) is freed again. */
 static void fill(unsigned n, uint32_t most, unsigned hole)
@@ -34,14 +31,31 @@ static void fill(unsigned n, uint32_t most, unsigned hole)
 		free(block[i]);
 }
 
-static void nothing(void) { }
-static void one(void) { free(malloc(100)); if (!malloc(1000)) _exit(1); }
+static void nothing(void) {}
+static void one(void)
+{
+	free(malloc(100));
+	if (!malloc(1000))
+		_exit(1);
+}
 static void holes(void) { fill(BLOCKS, 700, 3); }
-static void small_holes(void) { fill(BLOCKS, 120, 2); }		/* in fast bins, mostly */
-static void nearly_all_free(void) { fill(BLOCKS, 3000, 0); fill(BLOCKS, 3000, 1); }
+static void small_holes(void) { fill(BLOCKS, 120, 2); } /* in fast bins, mostly */
+static void nearly_all_free(void)
+{
+	fill(BLOCKS, 3000, 0);
+	fill(BLOCKS, 3000, 1);
+}
 static void large(void) { fill(2000, 300000, 4); }
-static void mappings(void) { mallopt(M_MMAP_THRESHOLD, 5000); fill(3000, 20000, 3); }
-static void few_mappings(void) { mallopt(M_MMAP_MAX, 17); fill(300, 500000, 0); }
+static void mappings(void)
+{
+	mallopt(M_MMAP_THRESHOLD, 5000);
+	fill(3000, 20000, 3);
+}
+static void few_mappings(void)
+{
+	mallopt(M_MMAP_MAX, 17);
+	fill(300, 500000, 0);
+}
 
 /* Somebody else moves the break, too. */
 static void foreign_break(void)
@@ -106,7 +120,8 @@ static void check(void (*prepare)(void))
 	CHECK_STR(p->preattach.why, "");
 	CHECK_EQ(p->preattach.state, PREATTACH_KNOWN);
 	CHECK_EQ(p->preattach.bytes, truth);
-	printf("# %lu bytes in %lu blocks, %lu by mallinfo2\n", (unsigned long)p->preattach.bytes, (unsigned long)p->preattach.blocks, (unsigned long)truth);
+	printf("# %lu bytes in %lu blocks, %lu by mallinfo2\n", (unsigned long)p->preattach.bytes,
+	       (unsigned long)p->preattach.blocks, (unsigned long)truth);
 	kill(pid, SIGKILL);
 	waitpid(pid, NULL, 0);
 	process_free(p);
@@ -114,10 +129,15 @@ static void check(void (*prepare)(void))
 	close(tell[1]);
 }
 
-#define ONE(name) static void check_##name(void) { check(name); }
-ONE(nothing) ONE(one) ONE(holes) ONE(small_holes) ONE(nearly_all_free) ONE(large) ONE(mappings) ONE(few_mappings) ONE(foreign_break) ONE(threads)
+#define ONE(name) \
+	static void check_##name(void) { check(name); }
+ONE(nothing)
+ONE(one)
+ONE(holes)
+ONE(small_holes) ONE(nearly_all_free) ONE(large) ONE(mappings) ONE(few_mappings) ONE(foreign_break)
+	ONE(threads)
 
-int main(void)
+		int main(void)
 {
 	RUN(check_nothing);
 	RUN(check_one);

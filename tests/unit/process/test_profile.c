@@ -6,8 +6,8 @@
 #include "inject/wire.h"
 #include "ledger/ledger.h"
 #include "process/profile.h"
-#include "process/snapshots.h"
 #include "process/profile_make.h"
+#include "process/snapshots.h"
 
 static struct ledger *filled(void)
 {
@@ -23,10 +23,12 @@ static struct ledger *filled(void)
 	return l;
 }
 
-static const struct profile_row *row(const struct profile *p, uint32_t stack, uint32_t thread, uint64_t block)
+static const struct profile_row *row(const struct profile *p, uint32_t stack, uint32_t thread,
+				     uint64_t block)
 {
 	for (size_t i = 0; i < p->count; i++)
-		if (p->row[i].stack == stack && p->row[i].thread == thread && p->row[i].block == block)
+		if (p->row[i].stack == stack && p->row[i].thread == thread &&
+		    p->row[i].block == block)
 			return &p->row[i];
 	static const struct profile_row none;
 	return &none;
@@ -94,7 +96,9 @@ static void by_block(void)
 	profile_release(&p);
 	ask.detail = PROFILE_PEAK;
 	CHECK_EQ(profile_from_ledger(&p, l, &ask), -EINVAL);
-	ask = (struct profile_ask){ .counted = LEDGER_COUNT_MMAP, .detail = PROFILE_THREADS, .now_ms = 4000 };
+	ask = (struct profile_ask){ .counted = LEDGER_COUNT_MMAP,
+				    .detail = PROFILE_THREADS,
+				    .now_ms = 4000 };
 	CHECK_EQ(profile_from_ledger(&p, l, &ask), 0);
 	CHECK_EQ(p.count, 0);
 	profile_release(&p);
@@ -127,9 +131,11 @@ static void difference(void)
 	CHECK_EQ(row(&p, 9, 0, 0)->total_size, 30);
 	CHECK_EQ(row(&p, 9, 0, 0)->before, 0);
 	CHECK_EQ(row(&p, 3, 0, 0)->count, 1);
-	CHECK_EQ(row(&p, 7, 0, 0)->size, 0);			/* unchanged: not there */
+	CHECK_EQ(row(&p, 7, 0, 0)->size, 0); /* unchanged: not there */
 	profile_release(&p);
-	ask = (struct profile_ask){ .counted = 3, .now_ms = 5000, .at_ms = 2050, .detail = PROFILE_PAST };
+	ask = (struct profile_ask){
+		.counted = 3, .now_ms = 5000, .at_ms = 2050, .detail = PROFILE_PAST
+	};
 	CHECK_EQ(profile_from_ledger(&p, l, &ask), 0);
 	CHECK(!p.has_totals);
 	CHECK_EQ(row(&p, 9, 0, 0)->size, 1000);
@@ -156,7 +162,7 @@ static void snapshots(void)
 	}
 	CHECK_EQ(snapshots_add(&s, "more", &p), -ENOSPC);
 	p.ms = 2;
-	CHECK_EQ(snapshots_add(&s, "5", &p), 0);		/* in the place of the other */
+	CHECK_EQ(snapshots_add(&s, "5", &p), 0); /* in the place of the other */
 	CHECK_EQ(s.count, SNAPSHOTS_MOST);
 	CHECK_EQ(snapshots_find(&s, "5")->profile.ms, 2);
 	CHECK_EQ(snapshots_add(&s, "", &p), -EINVAL);
@@ -170,14 +176,21 @@ static void snapshots(void)
 static void forged(void)
 {
 	struct ledger *l = ledger_new(LEDGER_COUNT_HEAP | LEDGER_COUNT_MMAP);
-	const unsigned details[] = { 0, PROFILE_DEAD, PROFILE_PEAK, PROFILE_THREADS, PROFILE_SIZES, PROFILE_THREADS | PROFILE_NO_STACKS };
+	const unsigned details[] = { 0,
+				     PROFILE_DEAD,
+				     PROFILE_PEAK,
+				     PROFILE_THREADS,
+				     PROFILE_SIZES,
+				     PROFILE_THREADS | PROFILE_NO_STACKS };
 	uint32_t a = ledger_thread(l, 100);
 	struct profile p, q;
 
 	for (uint32_t i = 1; i < 2000; i++) {
 		ledger_alloc(l, a, 10, i * 0x1000ull, UINT64_MAX, i % 10 + 1);
-		ledger_alloc_counted(l, a, 10, 0x10000000 + i * 0x1000ull, UINT64_MAX, i % 10 + 1, UINT64_MAX);
-		ledger_map(l, a, 10, (uint64_t)i << 50, (uint64_t)1 << 50, WIRE_MAP_ANON | 3, i % 10 + 1, true);
+		ledger_alloc_counted(l, a, 10, 0x10000000 + i * 0x1000ull, UINT64_MAX, i % 10 + 1,
+				     UINT64_MAX);
+		ledger_map(l, a, 10, (uint64_t)i << 50, (uint64_t)1 << 50, WIRE_MAP_ANON | 3,
+			   i % 10 + 1, true);
 	}
 	for (size_t d = 0; d < sizeof(details) / sizeof(*details); d++) {
 		struct profile_ask ask = { .counted = 3, .now_ms = 4000, .detail = details[d] };
@@ -185,8 +198,10 @@ static void forged(void)
 
 		CHECK_EQ(profile_from_ledger(&p, l, &ask), 0);
 		for (size_t i = 0; i < p.count; i++) {
-			CHECK(!__builtin_add_overflow(size, p.row[i].size, &size) && !__builtin_add_overflow(size, p.row[i].size, &size));
-			CHECK(!__builtin_add_overflow(count, p.row[i].count, &count) && !__builtin_add_overflow(count, p.row[i].count, &count));
+			CHECK(!__builtin_add_overflow(size, p.row[i].size, &size) &&
+			      !__builtin_add_overflow(size, p.row[i].size, &size));
+			CHECK(!__builtin_add_overflow(count, p.row[i].count, &count) &&
+			      !__builtin_add_overflow(count, p.row[i].count, &count));
 		}
 		if (!details[d]) {
 			CHECK_EQ(profile_from_ledger(&q, l, &ask), 0);

@@ -6,24 +6,37 @@
 
 #include "test.h"
 
-#define AT 0x555555559010ull		/* 16 bytes into a page, as mappings are */
+#define AT 0x555555559010ull /* 16 bytes into a page, as mappings are */
 
 static void test_glibc(void)
 {
 	CHECK_EQ(usable_glibc(AT, 0, 0, 0x21), 24);
 	CHECK_EQ(usable_glibc(AT, 24, 0, 0x21), 24);
 	CHECK_EQ(usable_glibc(AT, 25, 0, 0x31), 40);
-	CHECK_EQ(usable_glibc(AT, 25, 0, 0x41), 56);		/* what was left over was too little for a chunk */
-	CHECK_EQ(usable_glibc(AT, 25, 0, 0x45), 56);		/* of another arena */
+	/* what was left over was too little for a chunk */
+	CHECK_EQ(usable_glibc(AT, 25, 0, 0x41), 56);
+	CHECK_EQ(usable_glibc(AT, 25, 0, 0x45), 56); /* of another arena */
 	CHECK_EQ(usable_glibc(AT, 100000, 0, 0x19002), 0x19000 - 16);
-	CHECK_EQ(usable_glibc(AT, 10, 0, 0x1002), 0x1000 - 16);	/* shrunk */
-	CHECK_EQ(usable_glibc(AT + 0x30, 100000, 0x30, 0x19fd2), 0x19fd0 - 16);		/* aligned */
+	CHECK_EQ(usable_glibc(AT, 10, 0, 0x1002), 0x1000 - 16); /* shrunk */
+	/* aligned */
+	CHECK_EQ(usable_glibc(AT + 0x30, 100000, 0x30, 0x19fd2), 0x19fd0 - 16);
 }
 
 /* Words that such a block cannot have. */
 static void test_glibc_nonsense(void)
 {
-	static const uint64_t head[] = { 0, 1, 0x20, 0x29, 0x39, 0x1000001, 0x1000002, 0x19ff2, 0x7ffff7dd1ce0, UINT64_MAX, UINT64_MAX - 15, 0xfffffffffffff002 };
+	static const uint64_t head[] = { 0,
+					 1,
+					 0x20,
+					 0x29,
+					 0x39,
+					 0x1000001,
+					 0x1000002,
+					 0x19ff2,
+					 0x7ffff7dd1ce0,
+					 UINT64_MAX,
+					 UINT64_MAX - 15,
+					 0xfffffffffffff002 };
 
 	for (size_t i = 0; i < sizeof(head) / sizeof(*head); i++)
 		CHECK_EQ(usable_glibc(AT, 25, 0, head[i]), 40);
@@ -58,8 +71,12 @@ static void test_glibc_own(void)
 /* As in jemalloc(3), "Size classes". */
 static void test_jemalloc(void)
 {
-	static const uint64_t class[] = { 8, 16, 32, 48, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320, 384, 448, 512, 640, 768, 896, 1024, 1280, 1536, 1792,
-		2048, 2560, 3072, 3584, 4096, 5120, 6144, 7168, 8192, 10240, 12288, 14336, 16384, 20480, 24576, 28672, 32768, 40960, 49152, 57344, 65536 };
+	static const uint64_t class[] = { 8,	 16,	32,    48,    64,    80,    96,	   112,
+					  128,	 160,	192,   224,   256,   320,   384,   448,
+					  512,	 640,	768,   896,   1024,  1280,  1536,  1792,
+					  2048,	 2560,	3072,  3584,  4096,  5120,  6144,  7168,
+					  8192,	 10240, 12288, 14336, 16384, 20480, 24576, 28672,
+					  32768, 40960, 49152, 57344, 65536 };
 	uint64_t n = 0;
 
 	for (size_t i = 0; i < sizeof(class) / sizeof(*class); i++)

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* test_heapfile.c - a .heap file says what was put into it; one that was cut, changed or made up says what is wrong with it, and nothing worse. */
+/*
+ * test_heapfile.c - a .heap file says what was put into it; one that was cut, changed or made up
+ * says what is wrong with it, and nothing worse.
+ */
 #include "test.h"
 
 #include <zlib.h>
@@ -9,18 +12,45 @@
 #include "report/heapfile.h"
 #include "report/view.h"
 
-static const struct symbol_frame f_main = { .function = "main", .file = "/src/a b.c", .line = 40, .column = 5, .module = "/bin/app", .address = 0x2000 };
+static const struct symbol_frame f_main = { .function = "main",
+					    .file = "/src/a b.c",
+					    .line = 40,
+					    .column = 5,
+					    .module = "/bin/app",
+					    .address = 0x2000 };
 static const struct symbol_frame f_get[] = {
-	{ .function = "Pool::operator=(int)", .file = "/src/back\\slash\n.c", .line = 7, .module = "/bin/app", .address = 0x3000, .inlined = true, .skip = SKIP_NAMESPACE },
-	{ .function = "get", .file = "/src/a b.c", .line = 12, .column = 9, .module = "/bin/app", .address = 0x3000 },
+	{ .function = "Pool::operator=(int)",
+	  .file = "/src/back\\slash\n.c",
+	  .line = 7,
+	  .module = "/bin/app",
+	  .address = 0x3000,
+	  .inlined = true,
+	  .skip = SKIP_NAMESPACE },
+	{ .function = "get",
+	  .file = "/src/a b.c",
+	  .line = 12,
+	  .column = 9,
+	  .module = "/bin/app",
+	  .address = 0x3000 },
 };
-static const struct symbol_frame f_new = { .function = "operator new", .module = "/lib/libstdc++.so.6", .address = 0x9000, .skip = SKIP_ALLOCATOR };
+static const struct symbol_frame f_new = { .function = "operator new",
+					   .module = "/lib/libstdc++.so.6",
+					   .address = 0x9000,
+					   .skip = SKIP_ALLOCATOR };
 
 /* 2 main -> 5 get -> 9 operator new; 7 [truncated] -> 8 operator new, interrupted */
 static uint32_t parent(void *ctx, uint32_t node, uint64_t *pc)
 {
-	static const struct { uint32_t parent; uint64_t pc; } nodes[] = {
-		[1] = { 0, 0 }, [2] = { 1, 0x2000 }, [5] = { 2, 0x3000 }, [9] = { 5, 0x9000 }, [7] = { 1, WIRE_PC_TRUNCATED }, [8] = { 7, 0x9000 | WIRE_PC_EXACT },
+	static const struct {
+		uint32_t parent;
+		uint64_t pc;
+	} nodes[] = {
+		[1] = { 0, 0 },
+		[2] = { 1, 0x2000 },
+		[5] = { 2, 0x3000 },
+		[9] = { 5, 0x9000 },
+		[7] = { 1, WIRE_PC_TRUNCATED },
+		[8] = { 7, 0x9000 | WIRE_PC_EXACT },
 	};
 
 	(void)ctx;
@@ -32,7 +62,9 @@ static struct symbol_frames frames(void *ctx, uint32_t node, uint64_t pc)
 {
 	(void)ctx;
 	(void)pc;
-	return node == 2 ? (struct symbol_frames){ 1, &f_main } : node == 5 ? (struct symbol_frames){ 2, f_get } : (struct symbol_frames){ 1, &f_new };
+	return node == 2   ? (struct symbol_frames){ 1, &f_main }
+	       : node == 5 ? (struct symbol_frames){ 2, f_get }
+			   : (struct symbol_frames){ 1, &f_new };
 }
 
 static struct sites *sites_of_source(void)
@@ -53,13 +85,34 @@ static struct profile_row rows[] = {
 static char *written(size_t *len)
 {
 	struct profile p = { .ms = 1234, .has_totals = true, .count = 4, .row = rows };
-	struct module module = { .path = (char *)"/bin/app", .start = 0x1000, .end = 0x8000, .text_start = 0x2000, .text_end = 0x4000, .bias = 0x1000, .roles = 1,
-				 .build_id = { 0xab, 0xcd }, .build_id_len = 2, .dead = UINT32_MAX };
+	struct module module = { .path = (char *)"/bin/app",
+				 .start = 0x1000,
+				 .end = 0x8000,
+				 .text_start = 0x2000,
+				 .text_end = 0x4000,
+				 .bias = 0x1000,
+				 .roles = 1,
+				 .build_id = { 0xab, 0xcd },
+				 .build_id_len = 2,
+				 .dead = UINT32_MAX };
 	struct modules modules = { 0 };
 	struct marks marks = { 0 };
-	struct heap_facts facts = { .pid = 812, .command = "app", .exe = "/bin/app", .why = "u0", .clock_ms = 1795273445123, .counted = 3, .peak = 5000, .peak_ms = 99,
-				    .limit_hit = true, .request = 10, .allocated = 4104, .limit = 4110, .request_stack = 9, .preattach = { PREATTACH_KNOWN, 70, 3, "" },
-				    .marks = &marks, .modules = &modules };
+	struct heap_facts facts = { .pid = 812,
+				    .command = "app",
+				    .exe = "/bin/app",
+				    .why = "u0",
+				    .clock_ms = 1795273445123,
+				    .counted = 3,
+				    .peak = 5000,
+				    .peak_ms = 99,
+				    .limit_hit = true,
+				    .request = 10,
+				    .allocated = 4104,
+				    .limit = 4110,
+				    .request_stack = 9,
+				    .preattach = { PREATTACH_KNOWN, 70, 3, "" },
+				    .marks = &marks,
+				    .modules = &modules };
 	struct sites *sites = sites_of_source();
 	char *text = NULL;
 	FILE *f = open_memstream(&text, len);
@@ -85,7 +138,9 @@ static char *copied(const char *text, size_t len)
 /* Everything that a command would do with it. */
 static void look(struct heap *h)
 {
-	struct sites_source source = { .parent = stacks_parent, .frames = stacks_frames, .ctx = h->stacks };
+	struct sites_source source = { .parent = stacks_parent,
+				       .frames = stacks_frames,
+				       .ctx = h->stacks };
 	struct view_options options = { .limit = VIEW_ALL };
 	struct sites *sites = sites_new(&source);
 	struct compare *c = compare_new();
@@ -124,7 +179,8 @@ static bool opens(char *text, size_t len, char *why)
 /* The checksum is made right, so that what was changed is read. TEXT has room for 20 more bytes. */
 static size_t sealed(char *text, size_t len)
 {
-	return len + (size_t)sprintf(text + len, "# end %08lx\n", crc32(0, (const Bytef *)text, (uInt)len));
+	return len + (size_t)sprintf(text + len, "# end %08lx\n",
+				     crc32(0, (const Bytef *)text, (uInt)len));
 }
 
 static size_t body(const char *text, size_t len)
@@ -143,9 +199,11 @@ static void test_what_was_written(void)
 	uint64_t pc;
 
 	CHECK(strstr(text, "heap profile:      4:     4104 [    16:     8300] @ heapprofile\n"));
-	CHECK(strstr(text, "     2:     4096 [     4:     8192] @ 0x2fff 0x2000\n"));	/* without operator new */
+	/* without operator new */
+	CHECK(strstr(text, "     2:     4096 [     4:     8192] @ 0x2fff 0x2000\n"));
 	CHECK(strstr(text, "     0:        0 [    10:      100] @ 0x2fff 0x2000\n"));
-	CHECK(strstr(text, "     1:        7 [     1:        7] @ 0x9000\n"));		/* the interrupted pc itself, no pseudo-frame */
+	/* the interrupted pc itself, no pseudo-frame */
+	CHECK(strstr(text, "     1:        7 [     1:        7] @ 0x9000\n"));
 	CHECK(strstr(text, "     1:        1 [     1:        1] @ 0x1\n"));
 	CHECK(!strchr(strstr(text, "# mtrun heap"), '='));
 	if (heap_parse(&h, text, len, why, sizeof(why))) {
@@ -161,14 +219,18 @@ static void test_what_was_written(void)
 	CHECK_EQ(h.facts.counted, 3);
 	CHECK_EQ(h.facts.peak, 5000);
 	CHECK_EQ(h.facts.peak_ms, 99);
-	CHECK(h.facts.limit_hit && h.facts.request == 10 && h.facts.allocated == 4104 && h.facts.limit == 4110 && h.facts.request_stack == 9);
-	CHECK(h.facts.preattach.state == PREATTACH_KNOWN && h.facts.preattach.bytes == 70 && h.facts.preattach.blocks == 3);
+	CHECK(h.facts.limit_hit && h.facts.request == 10 && h.facts.allocated == 4104 &&
+	      h.facts.limit == 4110 && h.facts.request_stack == 9);
+	CHECK(h.facts.preattach.state == PREATTACH_KNOWN && h.facts.preattach.bytes == 70 &&
+	      h.facts.preattach.blocks == 3);
 	CHECK_EQ(h.marks.made, 1);
 	CHECK_STR(marks_at(&h.marks, 0)->label, "phase 2");
 	CHECK_EQ(h.modules.count, 1);
-	CHECK(h.modules.module[0]->build_id_len == 2 && h.modules.module[0]->build_id[1] == 0xcd && h.modules.module[0]->text_start == 0x2000);
+	CHECK(h.modules.module[0]->build_id_len == 2 && h.modules.module[0]->build_id[1] == 0xcd &&
+	      h.modules.module[0]->text_start == 0x2000);
 	CHECK_EQ(h.profile.ms, 1234);
-	CHECK(h.profile.has_totals && h.profile.count == 4 && !memcmp(h.profile.row, rows, sizeof(rows)));
+	CHECK(h.profile.has_totals && h.profile.count == 4 &&
+	      !memcmp(h.profile.row, rows, sizeof(rows)));
 	CHECK_EQ(stacks_parent(h.stacks, 9, &pc), 5);
 	CHECK_EQ(pc, 0x9000);
 	CHECK_EQ(stacks_parent(h.stacks, 8, &pc), 7);
@@ -180,7 +242,8 @@ static void test_what_was_written(void)
 		CHECK_STR(f.frame[i].function, f_get[i].function);
 		CHECK_STR(f.frame[i].file, f_get[i].file);
 		CHECK_STR(f.frame[i].module, f_get[i].module);
-		CHECK(f.frame[i].line == f_get[i].line && f.frame[i].column == f_get[i].column && f.frame[i].address == f_get[i].address &&
+		CHECK(f.frame[i].line == f_get[i].line && f.frame[i].column == f_get[i].column &&
+		      f.frame[i].address == f_get[i].address &&
 		      f.frame[i].inlined == f_get[i].inlined && f.frame[i].skip == f_get[i].skip);
 	}
 	heap_release(&h);
@@ -217,7 +280,8 @@ static void test_made_up(void)
 	char *text = written(&len), why[256];
 
 	end = body(text, len);
-	for (size_t bit = 0; bit < end * 8; bit += (size_t)test_size(5, 1)) {	/* each of a byte's in turn */
+	/* each of a byte's in turn */
+	for (size_t bit = 0; bit < end * 8; bit += (size_t)test_size(5, 1)) {
 		char *copy = malloc(end + 40);
 
 		memcpy(copy, text, end);
@@ -238,7 +302,10 @@ static void test_made_up(void)
 static void refuses(const char *second, const char *words)
 {
 	char why[256], *text = malloc(4096);
-	size_t n = (size_t)sprintf(text, "heap profile:      0:        0 [     0:        0] @ heapprofile\n\nMAPPED_LIBRARIES:\n%s", second);
+	size_t n = (size_t)sprintf(
+		text,
+		"heap profile:      0:        0 [     0:        0] @ heapprofile\n\nMAPPED_LIBRARIES:\n%s",
+		second);
 
 	CHECK(!opens(text, sealed(text, n), why));
 	if (!strstr(why, words)) {
@@ -262,8 +329,10 @@ static void test_what_is_wrong(void)
 	refuses("# mtrun heap 1\n# s main\n# f 2 0 0 0 0 0 0 0\n", "line 6 ");
 	refuses("# mtrun heap 1\n# s main\n# f 1 0 0 0 0 0 0 0\n# n 3 3 1000 1 1\n", "line 7 ");
 	refuses("# mtrun heap 1\n# s main\n# f 1 0 0 0 0 0 0 0\n# n 3 0 1000 1 2\n", "line 7 ");
-	refuses("# mtrun heap 1\n# s main\n# f 1 0 0 0 0 0 0 0\n# n 4294967295 0 1000 1 1\n", "line 7 ");
-	refuses("# mtrun heap 1\n# live 0 0\n# r 0 9223372036854775807 1\n# r 0 9223372036854775807 1\n", "line 6 ");
+	refuses("# mtrun heap 1\n# s main\n# f 1 0 0 0 0 0 0 0\n# n 4294967295 0 1000 1 1\n",
+		"line 7 ");
+	refuses("# mtrun heap 1\n# live 0 0\n# r 0 9223372036854775807 1\n# r 0 9223372036854775807 1\n",
+		"line 6 ");
 	refuses("# mtrun heap 1\n# live 0 0\nnonsense\n", "line 6 ");
 }
 

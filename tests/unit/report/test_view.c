@@ -4,8 +4,8 @@
 #include <time.h>
 
 #include "inject/wire.h"
-#include "report/print.h"
 #include "process/profile.h"
+#include "report/print.h"
 #include "report/sites.h"
 #include "report/view.h"
 
@@ -15,27 +15,57 @@
  *	1 root
  *	2 _start (libc-like, skipped)
  *	3 main
- *	4   parse            6   std::vector::push_back inlined into `load`      8  [truncated] -> 9 operator new (skipped)
+ *	4   parse 6 std::vector::push_back inlined into `load` 8 [truncated] -> 9 operator new
+ *	    (skipped)
  *	5     parse (again)  7     std::allocate (skipped)
  */
-struct fake_node { uint32_t parent; uint64_t pc; };
+struct fake_node {
+	uint32_t parent;
+	uint64_t pc;
+};
 static const struct fake_node nodes[] = {
-	[1] = { 0, 0 }, [2] = { 1, 0x100 }, [3] = { 2, 0x200 }, [4] = { 3, 0x300 }, [5] = { 4, 0x310 }, [6] = { 3, 0x400 }, [7] = { 6, 0x500 },
-	[8] = { 1, WIRE_PC_TRUNCATED }, [9] = { 8, 0x600 }, [10] = { 4, 0x500 },
+	[1] = { 0, 0 },	    [2] = { 1, 0x100 },	 [3] = { 2, 0x200 }, [4] = { 3, 0x300 },
+	[5] = { 4, 0x310 }, [6] = { 3, 0x400 },	 [7] = { 6, 0x500 }, [8] = { 1, WIRE_PC_TRUNCATED },
+	[9] = { 8, 0x600 }, [10] = { 4, 0x500 },
 };
 #define NODES (sizeof(nodes) / sizeof(*nodes))
 
-static const struct symbol_frame f_start = { .function = "_start", .module = "/bin/app", .skip = SKIP_LIBRARY };
-static const struct symbol_frame f_main = { .function = "main", .file = "/src/app.cc", .line = 40, .column = 5, .module = "/bin/app", .address = 0x200 };
-static const struct symbol_frame f_parse = { .function = "parse(char const*)", .file = "/src/parse.cc", .line = 7, .column = 3, .module = "/bin/app" };
-static const struct symbol_frame f_parse2 = { .function = "parse(char const*)", .file = "/src/parse.cc", .line = 9, .module = "/bin/app" };
-static const struct symbol_frame f_load[] = {
-	{ .function = "std::vector<int>::push_back", .file = "/usr/include/stl_vector.h", .line = 1200, .module = "/bin/app", .inlined = true,
-	  .skip = SKIP_NAMESPACE },
-	{ .function = "load", .file = "/src/app.cc", .line = 12, .column = 9, .module = "/bin/app" },
+static const struct symbol_frame f_start = { .function = "_start",
+					     .module = "/bin/app",
+					     .skip = SKIP_LIBRARY };
+static const struct symbol_frame f_main = { .function = "main",
+					    .file = "/src/app.cc",
+					    .line = 40,
+					    .column = 5,
+					    .module = "/bin/app",
+					    .address = 0x200 };
+static const struct symbol_frame f_parse = { .function = "parse(char const*)",
+					     .file = "/src/parse.cc",
+					     .line = 7,
+					     .column = 3,
+					     .module = "/bin/app" };
+static const struct symbol_frame f_parse2 = {
+	.function = "parse(char const*)", .file = "/src/parse.cc", .line = 9, .module = "/bin/app"
 };
-static const struct symbol_frame f_allocate = { .function = "std::allocate", .module = "/lib/libstdc++.so.6", .skip = SKIP_NAMESPACE };
-static const struct symbol_frame f_new = { .function = "operator new", .module = "/lib/libstdc++.so.6", .skip = SKIP_ALLOCATOR };
+static const struct symbol_frame f_load[] = {
+	{ .function = "std::vector<int>::push_back",
+	  .file = "/usr/include/stl_vector.h",
+	  .line = 1200,
+	  .module = "/bin/app",
+	  .inlined = true,
+	  .skip = SKIP_NAMESPACE },
+	{ .function = "load",
+	  .file = "/src/app.cc",
+	  .line = 12,
+	  .column = 9,
+	  .module = "/bin/app" },
+};
+static const struct symbol_frame f_allocate = { .function = "std::allocate",
+						.module = "/lib/libstdc++.so.6",
+						.skip = SKIP_NAMESPACE };
+static const struct symbol_frame f_new = { .function = "operator new",
+					   .module = "/lib/libstdc++.so.6",
+					   .skip = SKIP_ALLOCATOR };
 
 static uint32_t parent(void *ctx, uint32_t node, uint64_t *pc)
 {
@@ -60,14 +90,26 @@ static struct symbol_frames frames(void *ctx, uint32_t node, uint64_t pc)
 }
 
 static struct profile_row rows[] = {
-	{ .stack = 5, .size = 1000, .count = 10, .total_size = 5000, .total_count = 50, .temporary = 40 },
-	{ .stack = 7, .size = 400, .count = 1, .total_size = 900, .total_count = 9, .temporary = 1 },
+	{ .stack = 5,
+	  .size = 1000,
+	  .count = 10,
+	  .total_size = 5000,
+	  .total_count = 50,
+	  .temporary = 40 },
+	{ .stack = 7,
+	  .size = 400,
+	  .count = 1,
+	  .total_size = 900,
+	  .total_count = 9,
+	  .temporary = 1 },
 	{ .stack = 6, .size = 300, .count = 3, .total_size = 300, .total_count = 3 },
 	{ .stack = 9, .size = 20, .count = 2, .total_size = 20, .total_count = 2 },
 	{ .stack = 10, .size = 50, .count = 5, .total_size = 50, .total_count = 5 },
 	{ .stack = 3, .size = 0, .count = 0, .total_size = 70, .total_count = 7 },
 };
-static const struct profile profile = { .ms = 123, .has_totals = true, .count = sizeof(rows) / sizeof(*rows), .row = rows };
+static const struct profile profile = {
+	.ms = 123, .has_totals = true, .count = sizeof(rows) / sizeof(*rows), .row = rows
+};
 
 static struct sites *new_sites(void)
 {
@@ -78,7 +120,12 @@ static struct sites *new_sites(void)
 
 static char *text;
 static size_t text_len;
-static FILE *capture(void) { free(text); text = NULL; return open_memstream(&text, &text_len); }
+static FILE *capture(void)
+{
+	free(text);
+	text = NULL;
+	return open_memstream(&text, &text_len);
+}
 
 static void site_rule(void)
 {
@@ -86,10 +133,11 @@ static void site_rule(void)
 
 	CHECK_STR(sites_site(s, sites_of(s, 7))->frame.function, "load");
 	CHECK_EQ(sites_site(s, sites_of(s, 7))->frame.line, 12);
-	CHECK_EQ(sites_of(s, 7), sites_of(s, 6));			/* one place, two stacks */
+	CHECK_EQ(sites_of(s, 7), sites_of(s, 6)); /* one place, two stacks */
 	CHECK_EQ(sites_site(s, sites_of(s, 5))->frame.line, 9);
 	CHECK_STR(sites_site(s, sites_of(s, 10))->frame.function, "parse(char const*)");
-	CHECK_STR(sites_site(s, sites_of(s, 9))->frame.function, "operator new");	/* all are skipped: the outermost */
+	/* all are skipped: the outermost */
+	CHECK_STR(sites_site(s, sites_of(s, 9))->frame.function, "operator new");
 	CHECK_STR(sites_site(s, sites_of(s, 2))->frame.function, "_start");
 	CHECK_STR(sites_site(s, sites_of(s, 8))->frame.function, "[truncated]");
 	CHECK_STR(sites_site(s, sites_of(s, 0))->frame.function, "[no stack]");
@@ -120,7 +168,7 @@ static void by_site(void)
 	CHECK_STR(v.row[1].frame.function, "load");
 	CHECK_EQ(v.row[1].size, 700);
 	CHECK_EQ(v.row[1].count, 4);
-	CHECK_EQ(v.row[1].stack, 7);			/* the larger of its two */
+	CHECK_EQ(v.row[1].stack, 7); /* the larger of its two */
 	CHECK_EQ(v.row[4].size, 0);
 	view_release(&v);
 
@@ -155,8 +203,15 @@ static void by_site(void)
 
 static void other_keys(void)
 {
-	static const struct { enum view_key key; size_t rows; int64_t first; } want[] = {
-		{ VIEW_STACK, 6, 1000 }, { VIEW_FUNCTION, 4, 1050 }, { VIEW_FILE, 3, 1050 }, { VIEW_MODULE, 2, 1750 },
+	static const struct {
+		enum view_key key;
+		size_t rows;
+		int64_t first;
+	} want[] = {
+		{ VIEW_STACK, 6, 1000 },
+		{ VIEW_FUNCTION, 4, 1050 },
+		{ VIEW_FILE, 3, 1050 },
+		{ VIEW_MODULE, 2, 1750 },
 	};
 	struct sites *s = new_sites();
 	struct view v;
@@ -178,8 +233,13 @@ static void other_keys(void)
 
 static void matching(void)
 {
-	static const struct { const char *regex; int64_t size; } want[] = {
-		{ "^main$", 1750 }, { "parse", 1050 }, { "parse\\.cc:9$", 1000 }, { "app\\.cc:12", 700 }, { "libstdc", 470 }, { "truncated", 20 },
+	static const struct {
+		const char *regex;
+		int64_t size;
+	} want[] = {
+		{ "^main$", 1750 },	      { "parse", 1050 },
+		{ "parse\\.cc:9$", 1000 },    { "app\\.cc:12", 700 },
+		{ "libstdc", 470 },	      { "truncated", 20 },
 		{ "nothing of the kind", 0 }, { "push_back|allocate", 750 },
 	};
 	struct sites *s = new_sites();
@@ -210,7 +270,10 @@ static void function_table(void)
 	out = capture();
 	print_table(out, &t, true);
 	fclose(out);
-	/* parse recurs and counts once; operator new is an allocator, so what is outside of it has its bytes */
+	/*
+	 * parse recurs and counts once; operator new is an allocator, so what is outside of it has
+	 * its bytes
+	 */
 	CHECK_STR(text, "Total: 1770 B\n"
 			"    1000  56.5%  56.5%     1050  59.3% parse(char const*)\n"
 			"     450  25.4%  81.9%      450  25.4% std::allocate\n"
@@ -275,7 +338,9 @@ static void call_tree(void)
 	out = capture();
 	print_tree_json(out, &t);
 	fclose(out);
-	CHECK(strstr(text, "{\"function\":\"(total)\",\"size\":1770,\"self\":0,\"children\":[{\"function\":\"_start\",\"size\":1750"));
+	CHECK(strstr(
+		text,
+		"{\"function\":\"(total)\",\"size\":1770,\"self\":0,\"children\":[{\"function\":\"_start\",\"size\":1750"));
 	tree_release(&t);
 
 	CHECK_EQ(tree_make(&t, &profile, s, TREE_INVERT, 2), 0);
@@ -305,19 +370,21 @@ static void stacks_text(void)
 	CHECK_EQ(view_make(&v, &profile, s, &o), 0);
 	print_report_stacks(out, &v, s);
 	fclose(out);
-	CHECK_STR(text, "total_size: 1770\n\n"
-			"# (others): 370 bytes\n      10 blocks from 4 more\n\n"
-			"# 1: 400 bytes\n      1 block, stack 7\n"
-			"   0: std::allocate\n             in /lib/libstdc++.so.6\n"
-			"   1: std::vector<int>::push_back\n             at /usr/include/stl_vector.h:1200\n"
-			"      load\n             at /src/app.cc:12:9\n"
-			"   2: main\n             at /src/app.cc:40:5\n"
-			"   3: _start\n             in /bin/app\n\n"
-			"# 0: 1000 bytes\n      10 blocks, stack 5\n"
-			"   0: parse(char const*)\n             at /src/parse.cc:9\n"
-			"   1: parse(char const*)\n             at /src/parse.cc:7:3\n"
-			"   2: main\n             at /src/app.cc:40:5\n"
-			"   3: _start\n             in /bin/app\n");
+	CHECK_STR(
+		text,
+		"total_size: 1770\n\n"
+		"# (others): 370 bytes\n      10 blocks from 4 more\n\n"
+		"# 1: 400 bytes\n      1 block, stack 7\n"
+		"   0: std::allocate\n             in /lib/libstdc++.so.6\n"
+		"   1: std::vector<int>::push_back\n             at /usr/include/stl_vector.h:1200\n"
+		"      load\n             at /src/app.cc:12:9\n"
+		"   2: main\n             at /src/app.cc:40:5\n"
+		"   3: _start\n             in /bin/app\n\n"
+		"# 0: 1000 bytes\n      10 blocks, stack 5\n"
+		"   0: parse(char const*)\n             at /src/parse.cc:9\n"
+		"   1: parse(char const*)\n             at /src/parse.cc:7:3\n"
+		"   2: main\n             at /src/app.cc:40:5\n"
+		"   3: _start\n             in /bin/app\n");
 	view_release(&v);
 	sites_free(s);
 }
@@ -332,20 +399,22 @@ static void report_json(void)
 	CHECK_EQ(view_make(&v, &profile, s, &o), 0);
 	print_report_json(out, &v, s, true);
 	fclose(out);
-	CHECK_STR(text, "{\"time_ms\":123,\"total_size\":1770,\"total_count\":21,\"mem_report\":[\n"
-			"{\"size\":1000,\"count\":10,\"total_size\":5000,\"total_count\":50,\"temporary\":40,\"function\":\"parse(char const*)\","
-			"\"file\":\"/src/parse.cc\",\"line\":9,\"module\":\"/bin/app\",\"stack_id\":5,\"stack\":["
-			"{\"function\":\"parse(char const*)\",\"file\":\"/src/parse.cc\",\"line\":9,\"column\":null,\"module\":\"/bin/app\",\"address\":null,\"inlined\":false},"
-			"{\"function\":\"parse(char const*)\",\"file\":\"/src/parse.cc\",\"line\":7,\"column\":3,\"module\":\"/bin/app\",\"address\":null,\"inlined\":false},"
-			"{\"function\":\"main\",\"file\":\"/src/app.cc\",\"line\":40,\"column\":5,\"module\":\"/bin/app\",\"address\":\"0x200\",\"inlined\":false},"
-			"{\"function\":\"_start\",\"file\":null,\"line\":null,\"column\":null,\"module\":\"/bin/app\",\"address\":null,\"inlined\":false}]},\n"
-			"{\"size\":770,\"count\":11,\"total_size\":1340,\"total_count\":26,\"temporary\":1,\"function\":\"(others)\",\"file\":null,\"line\":null,"
-			"\"module\":null,\"stack_id\":null,\"rows\":5,\"stack\":[]}]}\n");
+	CHECK_STR(
+		text,
+		"{\"time_ms\":123,\"total_size\":1770,\"total_count\":21,\"mem_report\":[\n"
+		"{\"size\":1000,\"count\":10,\"total_size\":5000,\"total_count\":50,\"temporary\":40,\"function\":\"parse(char const*)\","
+		"\"file\":\"/src/parse.cc\",\"line\":9,\"module\":\"/bin/app\",\"stack_id\":5,\"stack\":["
+		"{\"function\":\"parse(char const*)\",\"file\":\"/src/parse.cc\",\"line\":9,\"column\":null,\"module\":\"/bin/app\",\"address\":null,\"inlined\":false},"
+		"{\"function\":\"parse(char const*)\",\"file\":\"/src/parse.cc\",\"line\":7,\"column\":3,\"module\":\"/bin/app\",\"address\":null,\"inlined\":false},"
+		"{\"function\":\"main\",\"file\":\"/src/app.cc\",\"line\":40,\"column\":5,\"module\":\"/bin/app\",\"address\":\"0x200\",\"inlined\":false},"
+		"{\"function\":\"_start\",\"file\":null,\"line\":null,\"column\":null,\"module\":\"/bin/app\",\"address\":null,\"inlined\":false}]},\n"
+		"{\"size\":770,\"count\":11,\"total_size\":1340,\"total_count\":26,\"temporary\":1,\"function\":\"(others)\",\"file\":null,\"line\":null,"
+		"\"module\":null,\"stack_id\":null,\"rows\":5,\"stack\":[]}]}\n");
 	view_release(&v);
 	sites_free(s);
 }
 
-/* ---- many ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- many ---------------------------------------------------------------- */
 
 #define MANY 100000
 static char names[1000][16];
@@ -376,7 +445,9 @@ static double ms_since(const struct timespec *t)
 static void many_stacks(void)
 {
 	struct sites_source source = { .parent = many_parent, .frames = many_frames };
-	struct profile p = { .has_totals = true, .count = MANY, .row = calloc(MANY, sizeof(struct profile_row)) };
+	struct profile p = { .has_totals = true,
+			     .count = MANY,
+			     .row = calloc(MANY, sizeof(struct profile_row)) };
 	struct view_options o = { .key = VIEW_SITE, .limit = 20 };
 	struct sites *s = sites_new(&source);
 	struct timespec begin;
@@ -387,7 +458,10 @@ static void many_stacks(void)
 
 	for (int i = 0; i < 1000; i++) {
 		snprintf(names[i], sizeof(names[i]), "function_%d", i);
-		many_frame[i] = (struct symbol_frame){ .function = names[i], .file = "/src/a.c", .line = (unsigned)i, .skip = i % 3 ? 0 : SKIP_LIBRARY };
+		many_frame[i] = (struct symbol_frame){ .function = names[i],
+						       .file = "/src/a.c",
+						       .line = (unsigned)i,
+						       .skip = i % 3 ? 0 : SKIP_LIBRARY };
 	}
 	for (uint32_t i = 0; i < MANY; i++) {
 		p.row[i] = (struct profile_row){ .stack = i + 2, .size = i % 1000, .count = 1 };

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* test_api_answer.c - answers to a program's own questions, against a pretended target: what counts, what must be waited for, and texts at any address. */
+/*
+ * test_api_answer.c - answers to a program's own questions, against a pretended target: what
+ * counts, what must be waited for, and texts at any address.
+ */
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "session/api_answer.h"
 #include "process/marks.h"
+#include "session/api_answer.h"
 #include "session/session.h"
 #include "test.h"
 
@@ -20,7 +23,8 @@ static void begin(struct process *p)
 	memset(p, 0, sizeof(*p));
 	p->pid = getpid();
 	p->image_bytes = 40960;
-	p->wire = mmap(NULL, sizeof(*p->wire), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	p->wire = mmap(NULL, sizeof(*p->wire), PROT_READ | PROT_WRITE,
+		       MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	p->ledger = ledger_new(LEDGER_COUNT_HEAP | LEDGER_COUNT_MMAP);
 	p->shared = (struct shared){ .wire = p->wire, .slots = WIRE_THREADS };
 	p->stream = p->wire != MAP_FAILED ? stream_new(&p->shared, p->ledger, own, NULL) : NULL;
@@ -66,8 +70,10 @@ static void test_counts(void)
 
 	begin(&p);
 	CHECK_EQ(answer(&p, API_ALLOCATED, &api), 0);
-	store(&p, 0, wire_pack(WIRE_ALLOC, 0x10000, p.wire->counter[wire_counter(0x10000)]++, 100, 0));
-	store(&p, 1, wire_pack(WIRE_ALLOC, 0x20000, p.wire->counter[wire_counter(0x20000)]++, 30, 0));
+	store(&p, 0,
+	      wire_pack(WIRE_ALLOC, 0x10000, p.wire->counter[wire_counter(0x10000)]++, 100, 0));
+	store(&p, 1,
+	      wire_pack(WIRE_ALLOC, 0x20000, p.wire->counter[wire_counter(0x20000)]++, 30, 0));
 	CHECK_EQ(answer(&p, API_ALLOCATED, &api), 130);
 	CHECK_EQ(answer(&p, API_META, &api), 16);
 	api.count = LEDGER_COUNT_MMAP;
@@ -81,7 +87,10 @@ static void test_counts(void)
 	end(&p);
 }
 
-/* What is at an address twice: the number between is missing, so the block that was there must have gone, and its event is still to come. */
+/*
+ * What is at an address twice: the number between is missing, so the block that was there must have
+ * gone, and its event is still to come.
+ */
 static void test_waits(void)
 {
 	struct process p;
@@ -106,7 +115,8 @@ static void take(void *ctx, struct process *p, const char *name)
 	struct ledger_totals t;
 
 	ledger_totals(p->ledger, &t);
-	snprintf(taken, sizeof(taken), "%s %llu %s", (const char *)ctx, (unsigned long long)t.heap, name);
+	snprintf(taken, sizeof(taken), "%s %llu %s", (const char *)ctx, (unsigned long long)t.heap,
+		 name);
 }
 
 static void test_snapshot(void)
@@ -114,10 +124,13 @@ static void test_snapshot(void)
 	struct process p;
 	struct api nobody = { 0 }, api = { .snapshot = take, .ctx = (void *)"ctx" };
 	struct wire_mail mail = { .answer = 99 };
-	struct shared_question q = { .mail = &mail, .what = ASK_API, .arg = { API_SNAPSHOT, (uintptr_t)"before" } };
+	struct shared_question q = { .mail = &mail,
+				     .what = ASK_API,
+				     .arg = { API_SNAPSHOT, (uintptr_t) "before" } };
 
 	begin(&p);
-	store(&p, 0, wire_pack(WIRE_ALLOC, 0x10000, p.wire->counter[wire_counter(0x10000)]++, 100, 0));
+	store(&p, 0,
+	      wire_pack(WIRE_ALLOC, 0x10000, p.wire->counter[wire_counter(0x10000)]++, 100, 0));
 	CHECK(api_answer(&p, &q, &nobody));
 	CHECK(api_answer(&p, &q, &api));
 	CHECK_STR(taken, "ctx 100 before");
@@ -130,7 +143,9 @@ static const char *kept(const void *text)
 {
 	static struct process p;
 	struct wire_mail mail = { .answer = 99 };
-	struct shared_question q = { .mail = &mail, .what = ASK_API, .arg = { API_MARK, (uintptr_t)text } };
+	struct shared_question q = { .mail = &mail,
+				     .what = ASK_API,
+				     .arg = { API_MARK, (uintptr_t)text } };
 	struct api api = { 0 };
 
 	p.pid = getpid();
@@ -175,7 +190,7 @@ static void test_utf8(void)
 			CHECK_EQ(strlen(kept(text)), inside == n ? 64 : 64 - inside);
 		}
 	}
-	memset(text, 0x80, sizeof(text));		/* no character at all */
+	memset(text, 0x80, sizeof(text)); /* no character at all */
 	CHECK_EQ(strlen(kept(text)), 64);
 }
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* test_credible.c - what processes may say of themselves: a child that has some memory, and ledgers that are filled for it. */
+/*
+ * test_credible.c - what processes may say of themselves: a child that has some memory, and ledgers
+ * that are filled for it.
+ */
 #include "session/credible.h"
 
 #include <signal.h>
@@ -8,15 +11,15 @@
 #include <unistd.h>
 
 #include "process/process.h"
-#include "transport/heartbeat.h"
 #include "session/session_state.h"
 #include "test.h"
+#include "transport/heartbeat.h"
 
-#define ROOM ((size_t)128 << 20)
-#define NOWHERE 0x10000000000ull		/* where no kernel maps anything by itself */
+#define ROOM	((size_t)128 << 20)
+#define NOWHERE 0x10000000000ull /* where no kernel maps anything by itself */
 
 static struct wire_process *wire;
-static raddr_t room;			/* of the child, and of us */
+static raddr_t room; /* of the child, and of us */
 
 struct subject {
 	struct session session;
@@ -49,7 +52,8 @@ static void end(struct subject *t)
 static void fill(struct subject *t, size_t n, raddr_t at, uint64_t step, uint64_t size)
 {
 	for (size_t i = 0; i < n; i++)
-		ledger_alloc(t->p->ledger, t->thread, 1, at + i * step, size, (uint32_t)(1 + i % 100));
+		ledger_alloc(t->p->ledger, t->thread, 1, at + i * step, size,
+			     (uint32_t)(1 + i % 100));
 }
 
 static bool is_given_up_within(struct subject *t, unsigned ms)
@@ -122,7 +126,8 @@ static void test_too_many_bytes(void)
 	check_emptied(&t);
 	end(&t);
 	begin(&t);
-	ledger_map(t.p->ledger, t.thread, 1, NOWHERE, (uint64_t)1 << 45, WIRE_MAP_ANON | 3, 1, true);
+	ledger_map(t.p->ledger, t.thread, 1, NOWHERE, (uint64_t)1 << 45, WIRE_MAP_ANON | 3, 1,
+		   true);
 	CHECK(is_given_up_within(&t, 0));
 	check_emptied(&t);
 	end(&t);
@@ -137,7 +142,8 @@ static void test_too_many_stacks(void)
 	begin(&t);
 	while (!t.p->credible.given_up && i < 5000000) {
 		for (unsigned k = 0; k < 10000; k++, i++)
-			ledger_alloc(t.p->ledger, t.thread, 1, room + (uint64_t)i * 16 % ROOM, 1, i);
+			ledger_alloc(t.p->ledger, t.thread, 1, room + (uint64_t)i * 16 % ROOM, 1,
+				     i);
 		if (ledger_memory(t.p->ledger) > (uint64_t)300 << 20)
 			break;
 		credible_turn(&t.session);
@@ -159,7 +165,8 @@ static void test_discarding(void)
 	credible_turn(&t.session);
 	for (size_t i = 0; i < 300; i++) {
 		for (size_t k = 0; k < 10000; k++)
-			ledger_alloc(t.p->discarding, 0, 1, NOWHERE + (i * 10000 + k) * 4096, 10, 1);
+			ledger_alloc(t.p->discarding, 0, 1, NOWHERE + (i * 10000 + k) * 4096, 10,
+				     1);
 		credible_turn(&t.session);
 		CHECK(ledger_memory(t.p->discarding) < (uint64_t)32 << 20);
 	}
@@ -168,7 +175,8 @@ static void test_discarding(void)
 
 int main(void)
 {
-	void *p = mmap(NULL, ROOM, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	void *p = mmap(NULL, ROOM, PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
 	wire = calloc(1, sizeof(*wire));
 	if (p == MAP_FAILED || !wire)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "test.h"
 
-#include "session/options.h"
 #include "patch/hooks.h"
+#include "session/options.h"
 
 static struct options o;
 static char why[1024];
@@ -39,15 +39,17 @@ static void defaults(void)
 	CHECK_EQ(o.count, LEDGER_COUNT_HEAP | LEDGER_COUNT_MMAP | COUNT_IMAGE);
 	CHECK_EQ(o.agent.depth, 128);
 	CHECK_EQ(o.mode, MODE_MEM_FAST);
-	CHECK(o.follow && !o.start_stopped && !o.quiet && !o.verbose && !o.messages && !o.duration_ms && o.color == 1);
+	CHECK(o.follow && !o.start_stopped && !o.quiet && !o.verbose && !o.messages &&
+	      !o.duration_ms && o.color == 1);
 	CHECK_STR(o.argv[0], "true");
 	CHECK(!o.argv[1]);
 }
 
 static void all_of_them(void)
 {
-	CHECK_EQ(parse("-c heap,mmap -x status --execute=report -X f --script - -d 250ms --depth 1024 -S --no-follow --messages m -qvv --color always -- prog -q"),
-		 OPTIONS_RUN);
+	CHECK_EQ(
+		parse("-c heap,mmap -x status --execute=report -X f --script - -d 250ms --depth 1024 -S --no-follow --messages m -qvv --color always -- prog -q"),
+		OPTIONS_RUN);
 	CHECK_EQ(o.count, LEDGER_COUNT_HEAP | LEDGER_COUNT_MMAP);
 	CHECK_EQ(o.nscripts, 4);
 	CHECK(!o.script[0].file && !o.script[1].file && o.script[2].file && o.script[3].file);
@@ -70,7 +72,8 @@ static void modes_by_name(void)
 	CHECK_EQ(o.log_files, 10);
 	CHECK_STR(o.log_dir, ".");
 	CHECK_EQ(parse("-m log --log-dir d --log-size 64K --log-files 3 p"), OPTIONS_RUN);
-	CHECK(o.mode == MODE_LOG && o.log_size == 64 << 10 && o.log_files == 3 && !strcmp(o.log_dir, "d"));
+	CHECK(o.mode == MODE_LOG && o.log_size == 64 << 10 && o.log_files == 3 &&
+	      !strcmp(o.log_dir, "d"));
 	CHECK_EQ(parse("-m off -s 1K p"), OPTIONS_RUN);
 	CHECK_EQ(o.mode, MODE_OFF);
 }
@@ -89,7 +92,8 @@ static void help_and_version(void)
 {
 	CHECK_EQ(parse("-h"), OPTIONS_DONE);
 	CHECK(strstr(help_text, "--depth") && strstr(help_text, "--messages"));
-	CHECK(strstr(help_text, "--limit SIZE") && strstr(help_text, "--interval[=TIME]") && !strstr(help_text, "--leak"));
+	CHECK(strstr(help_text, "--limit SIZE") && strstr(help_text, "--interval[=TIME]") &&
+	      !strstr(help_text, "--leak"));
 	CHECK_EQ(parse("-V"), OPTIONS_DONE);
 	CHECK(!strncmp(help_text, "mtrun ", 6));
 }
@@ -97,24 +101,78 @@ static void help_and_version(void)
 static void quoted_and_refused(void)
 {
 	static const char *const lines[][2] = {
-		{ "-m fast p", "'fast'" }, { "--mode EMPTY p", "''" }, { "-m mem-f p", "'mem-f'" },
-		{ "-m off -l 1M p", "--limit" }, { "-l 1M --mode=off p", "--limit" },
-		{ "--depth 0 p", "'0'" }, { "--depth 1025 p", "'1025'" }, { "--depth 12x p", "'12x'" }, { "--depth EMPTY p", "''" }, { "--depth -1 p", "'-1'" },
-		{ "-c heap,stack p", "'heap,stack'" }, { "-c EMPTY p", "''" }, { "-c heap, p", "'heap,'" }, { "-d 5x p", "'5x'" }, { "-d 0 p", "'0'" },
-		{ "-d 99999999999999999999s p", "99999999999999999999s" }, { "--color blue p", "'blue'" }, { "--hook a=b p", "'a=b'" },
-		{ "--hook a@0 p", "'a@0'" }, { "--hook a@7 p", "'a@7'" }, { "--hook =free p", "'=free'" }, { "--messages EMPTY p", "''" },
-		{ "--frob p", "'--frob'" }, { "-Z p", "'-Z'" }, { "-qZ p", "'-Z'" }, { "--quiet=3 p", "'--quiet=3'" }, { "--co p", "'--co'" },
-		{ "-x", "'-x'" }, { "--depth", "'--depth'" }, { "-q", "PROGRAM" }, { "EMPTY2", NULL }, { "-X - -X - p", "'-'" },
-		{ "-l 0 p", "'0'" }, { "-l 0K p", "'0K'" }, { "-l -5 p", "'-5'" }, { "-l +5 p", "'+5'" }, { "-l EMPTY p", "''" }, { "-l 5X p", "'5X'" },
-		{ "-l 5Kb p", "'5Kb'" }, { "-l 5k p", "'5k'" }, { "-l 5KiB p", "'5KiB'" }, { "-l 1.5G p", "'1.5G'" }, { "-l 1e9 p", "'1e9'" },
-		{ "-l 0x100 p", "'0x100'" }, { "-l off p", "'off'" }, { "--limit=5MBx p", "'5MBx'" }, { "-l 9223372036854775808 p", "9223372036854775808" },
-		{ "-l 18446744073709551616 p", "18446744073709551616" }, { "-l 8388608T p", "8388608T" }, { "-l 99999999999999T p", "99999999999999T" },
-		{ "-l", "'-l'" }, { "--on-limit die p", "'die'" }, { "--on-limit kil p", "'kil'" }, { "--on-limit EMPTY p", "''" },
-		{ "--limit-exit 256 p", "'256'" }, { "--limit-exit -1 p", "'-1'" }, { "--limit-exit 1x p", "'1x'" }, { "--limit-exit EMPTY p", "''" },
-		{ "-i0 p", "'0'" }, { "-i5x p", "'5x'" }, { "-i-5 p", "'-5'" }, { "--interval= p", "''" }, { "--interval=0.0001s p", "'0.0001s'" },
-		{ "-i 5s p", "'5s'" }, { "--interval 5s p", "'5s'" }, { "-i9999999999h p", "'9999999999h'" },
-		{ "--log-size 63K p", "'63K'" }, { "--log-size 1025G p", "'1025G'" }, { "--log-size EMPTY p", "''" }, { "--log-files 0 p", "'0'" },
-		{ "--log-files 3x p", "'3x'" }, { "--log-dir EMPTY p", "''" },
+		{ "-m fast p", "'fast'" },
+		{ "--mode EMPTY p", "''" },
+		{ "-m mem-f p", "'mem-f'" },
+		{ "-m off -l 1M p", "--limit" },
+		{ "-l 1M --mode=off p", "--limit" },
+		{ "--depth 0 p", "'0'" },
+		{ "--depth 1025 p", "'1025'" },
+		{ "--depth 12x p", "'12x'" },
+		{ "--depth EMPTY p", "''" },
+		{ "--depth -1 p", "'-1'" },
+		{ "-c heap,stack p", "'heap,stack'" },
+		{ "-c EMPTY p", "''" },
+		{ "-c heap, p", "'heap,'" },
+		{ "-d 5x p", "'5x'" },
+		{ "-d 0 p", "'0'" },
+		{ "-d 99999999999999999999s p", "99999999999999999999s" },
+		{ "--color blue p", "'blue'" },
+		{ "--hook a=b p", "'a=b'" },
+		{ "--hook a@0 p", "'a@0'" },
+		{ "--hook a@7 p", "'a@7'" },
+		{ "--hook =free p", "'=free'" },
+		{ "--messages EMPTY p", "''" },
+		{ "--frob p", "'--frob'" },
+		{ "-Z p", "'-Z'" },
+		{ "-qZ p", "'-Z'" },
+		{ "--quiet=3 p", "'--quiet=3'" },
+		{ "--co p", "'--co'" },
+		{ "-x", "'-x'" },
+		{ "--depth", "'--depth'" },
+		{ "-q", "PROGRAM" },
+		{ "EMPTY2", NULL },
+		{ "-X - -X - p", "'-'" },
+		{ "-l 0 p", "'0'" },
+		{ "-l 0K p", "'0K'" },
+		{ "-l -5 p", "'-5'" },
+		{ "-l +5 p", "'+5'" },
+		{ "-l EMPTY p", "''" },
+		{ "-l 5X p", "'5X'" },
+		{ "-l 5Kb p", "'5Kb'" },
+		{ "-l 5k p", "'5k'" },
+		{ "-l 5KiB p", "'5KiB'" },
+		{ "-l 1.5G p", "'1.5G'" },
+		{ "-l 1e9 p", "'1e9'" },
+		{ "-l 0x100 p", "'0x100'" },
+		{ "-l off p", "'off'" },
+		{ "--limit=5MBx p", "'5MBx'" },
+		{ "-l 9223372036854775808 p", "9223372036854775808" },
+		{ "-l 18446744073709551616 p", "18446744073709551616" },
+		{ "-l 8388608T p", "8388608T" },
+		{ "-l 99999999999999T p", "99999999999999T" },
+		{ "-l", "'-l'" },
+		{ "--on-limit die p", "'die'" },
+		{ "--on-limit kil p", "'kil'" },
+		{ "--on-limit EMPTY p", "''" },
+		{ "--limit-exit 256 p", "'256'" },
+		{ "--limit-exit -1 p", "'-1'" },
+		{ "--limit-exit 1x p", "'1x'" },
+		{ "--limit-exit EMPTY p", "''" },
+		{ "-i0 p", "'0'" },
+		{ "-i5x p", "'5x'" },
+		{ "-i-5 p", "'-5'" },
+		{ "--interval= p", "''" },
+		{ "--interval=0.0001s p", "'0.0001s'" },
+		{ "-i 5s p", "'5s'" },
+		{ "--interval 5s p", "'5s'" },
+		{ "-i9999999999h p", "'9999999999h'" },
+		{ "--log-size 63K p", "'63K'" },
+		{ "--log-size 1025G p", "'1025G'" },
+		{ "--log-size EMPTY p", "''" },
+		{ "--log-files 0 p", "'0'" },
+		{ "--log-files 3x p", "'3x'" },
+		{ "--log-dir EMPTY p", "''" },
 	};
 
 	for (size_t i = 0; i < sizeof(lines) / sizeof(*lines); i++) {
@@ -133,9 +191,11 @@ static void limits(void)
 	CHECK_EQ(parse("p"), OPTIONS_RUN);
 	CHECK(!o.limit && o.on_limit == LIMIT_KILL && o.limit_exit == -1 && !o.interval_ms);
 	CHECK_EQ(parse("-l 100MB --on-limit stop --limit-exit 9 -i -- p"), OPTIONS_RUN);
-	CHECK(o.limit == 100000000 && o.on_limit == LIMIT_STOP && o.limit_exit == 9 && o.interval_ms == 5000);
+	CHECK(o.limit == 100000000 && o.on_limit == LIMIT_STOP && o.limit_exit == 9 &&
+	      o.interval_ms == 5000);
 	CHECK_EQ(parse("--limit=3K --on-limit=fail --limit-exit=0 -i250ms p"), OPTIONS_RUN);
-	CHECK(o.limit == 3072 && o.on_limit == LIMIT_FAIL && o.limit_exit == 0 && o.interval_ms == 250);
+	CHECK(o.limit == 3072 && o.on_limit == LIMIT_FAIL && o.limit_exit == 0 &&
+	      o.interval_ms == 250);
 	CHECK_EQ(parse("-l9223372036854775807 --on-limit report --interval=2m p 5s"), OPTIONS_RUN);
 	CHECK(o.limit == INT64_MAX && o.on_limit == LIMIT_REPORT && o.interval_ms == 120000);
 	CHECK_STR(o.argv[1], "5s");
@@ -146,10 +206,26 @@ static void limits(void)
 static void running_processes(void)
 {
 	static const char *const bad[][2] = {
-		{ "-p EMPTY", "''" }, { "-p 0", "'0'" }, { "-p -1", "'-1'" }, { "-p 12x", "'12x'" }, { "-p 1,,2", "''" }, { "-p 1,", "''" },
-		{ "-p 2147483648", "'2147483648'" }, { "-p 18446744073709551617", "'18446744073709551617'" }, { "-p self", "'self'" }, { "-p 0x10", "'0x10'" },
-		{ "-p 4,5,4", "'4'" }, { "-p 4 -p 4", "'4'" }, { "-p 4 true", "'true'" }, { "-p 4 5", "'5'" }, { "-p4 -- true", "'true'" },
-		{ "-p 4 -S", "--stopped" }, { "-p 4 --tree --no-follow", "--no-follow" }, { "--tree true", "'--tree'" }, { "--tree", "--pid" }, { "-p", "'-p'" },
+		{ "-p EMPTY", "''" },
+		{ "-p 0", "'0'" },
+		{ "-p -1", "'-1'" },
+		{ "-p 12x", "'12x'" },
+		{ "-p 1,,2", "''" },
+		{ "-p 1,", "''" },
+		{ "-p 2147483648", "'2147483648'" },
+		{ "-p 18446744073709551617", "'18446744073709551617'" },
+		{ "-p self", "'self'" },
+		{ "-p 0x10", "'0x10'" },
+		{ "-p 4,5,4", "'4'" },
+		{ "-p 4 -p 4", "'4'" },
+		{ "-p 4 true", "'true'" },
+		{ "-p 4 5", "'5'" },
+		{ "-p4 -- true", "'true'" },
+		{ "-p 4 -S", "--stopped" },
+		{ "-p 4 --tree --no-follow", "--no-follow" },
+		{ "--tree true", "'--tree'" },
+		{ "--tree", "--pid" },
+		{ "-p", "'-p'" },
 	};
 
 	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
@@ -169,9 +245,17 @@ static void running_processes(void)
 static void environment(void)
 {
 	static const char *const bad[][2] = {
-		{ "MT_MEMORY_LIMIT", "" }, { "MT_MEMORY_LIMIT", "0" }, { "MT_MEMORY_LIMIT", "1M" }, { "MT_MEMORY_LIMIT", "-1" }, { "MT_MEMORY_LIMIT", "10 " },
-		{ "MT_MEMORY_LIMIT", "9223372036854775808" }, { "MT_PRINT_INTERVAL_MS", "" }, { "MT_PRINT_INTERVAL_MS", "0" },
-		{ "MT_PRINT_INTERVAL_MS", "1s" }, { "MT_PRINT_INTERVAL_MS", "-5" }, { "MT_PRINT_INTERVAL_MS", "18446744073709551616" },
+		{ "MT_MEMORY_LIMIT", "" },
+		{ "MT_MEMORY_LIMIT", "0" },
+		{ "MT_MEMORY_LIMIT", "1M" },
+		{ "MT_MEMORY_LIMIT", "-1" },
+		{ "MT_MEMORY_LIMIT", "10 " },
+		{ "MT_MEMORY_LIMIT", "9223372036854775808" },
+		{ "MT_PRINT_INTERVAL_MS", "" },
+		{ "MT_PRINT_INTERVAL_MS", "0" },
+		{ "MT_PRINT_INTERVAL_MS", "1s" },
+		{ "MT_PRINT_INTERVAL_MS", "-5" },
+		{ "MT_PRINT_INTERVAL_MS", "18446744073709551616" },
 	};
 
 	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
@@ -215,7 +299,8 @@ static void hooks(void)
 	CHECK(h.kind == HOOK_GENERIC_REALLOC && h.arg == 0);
 	CHECK_EQ(options_hook("x=memalign", &h), 0);
 	CHECK(h.kind == HOOK_GENERIC_MEMALIGN && h.arg == 1);
-	CHECK(options_hook("", &h) && options_hook("a=", &h) && options_hook("a@", &h) && options_hook("a@2x", &h));
+	CHECK(options_hook("", &h) && options_hook("a=", &h) && options_hook("a@", &h) &&
+	      options_hook("a@2x", &h));
 }
 
 int main(void)

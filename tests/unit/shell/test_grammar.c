@@ -31,7 +31,11 @@ static const char *parsed(const char *text)
 		if (s.rest)
 			n += (size_t)snprintf(out + n, sizeof(out) - n, " (%s)", s.rest);
 		if (s.redirect)
-			n += (size_t)snprintf(out + n, sizeof(out) - n, " %s <%s>", s.redirect == REDIRECT_WRITE ? ">" : s.redirect == REDIRECT_APPEND ? ">>" : "|", s.target);
+			n += (size_t)snprintf(out + n, sizeof(out) - n, " %s <%s>",
+					      s.redirect == REDIRECT_WRITE    ? ">"
+					      : s.redirect == REDIRECT_APPEND ? ">>"
+									      : "|",
+					      s.target);
 		n += (size_t)snprintf(out + n, sizeof(out) - n, "\n");
 		statement_release(&s);
 	}
@@ -63,21 +67,28 @@ static void quoting(void)
 
 static void redirections(void)
 {
-	CHECK_STR(parsed("report --json > r.json; status"), "[report][--json] > <r.json>\n[status]\n");
+	CHECK_STR(parsed("report --json > r.json; status"),
+		  "[report][--json] > <r.json>\n[status]\n");
 	CHECK_STR(parsed("report >> 'a b'"), "[report] >> <a b>\n");
-	CHECK_STR(parsed("report | grep 'x;y' | sort > f; status"), "[report] | <grep 'x;y' | sort > f>\n[status]\n");
+	CHECK_STR(parsed("report | grep 'x;y' | sort > f; status"),
+		  "[report] | <grep 'x;y' | sort > f>\n[status]\n");
 	CHECK_STR(parsed("report --match a|b c>d"), "[report][--match][a|b][c>d]\n");
 	CHECK_STR(parsed("echo '>' f"), "[echo][>][f]\n");
-	CHECK_STR(parsed("report > ; status"), "error: a file name is missing after '>'\n[status]\n");
-	CHECK_STR(parsed("report > f -n 3\nstatus"), "error: nothing may follow the file name after '>': arguments come before it\n[status]\n");
-	CHECK_STR(parsed("report | \nstatus"), "error: a shell command is missing after '|'\n[status]\n");
+	CHECK_STR(parsed("report > ; status"),
+		  "error: a file name is missing after '>'\n[status]\n");
+	CHECK_STR(
+		parsed("report > f -n 3\nstatus"),
+		"error: nothing may follow the file name after '>': arguments come before it\n[status]\n");
+	CHECK_STR(parsed("report | \nstatus"),
+		  "error: a shell command is missing after '|'\n[status]\n");
 	CHECK_STR(parsed("> f"), "error: a command is missing before the redirection\n");
 }
 
 static void rest_of_line(void)
 {
 	CHECK_STR(parsed("wait heap > 50M; report"), "[wait] (heap > 50M)\n[report]\n");
-	CHECK_STR(parsed("wait allocs>=10 timeout 5s # soon\nreport"), "[wait] (allocs>=10 timeout 5s)\n[report]\n");
+	CHECK_STR(parsed("wait allocs>=10 timeout 5s # soon\nreport"),
+		  "[wait] (allocs>=10 timeout 5s)\n[report]\n");
 	CHECK_STR(parsed("wait"), "[wait] ()\n");
 	CHECK_STR(parsed("!ls -l | wc 'a;b'; x"), "[!] (ls -l | wc 'a;b')\n[x]\n");
 	CHECK_STR(parsed("! echo \"a b\" > f"), "[!] (echo \"a b\" > f)\n");
@@ -86,7 +97,8 @@ static void rest_of_line(void)
 static void blocks(void)
 {
 	CHECK_STR(parsed("on exit { report; status }; x"), "[on][exit][ report; status ]\n[x]\n");
-	CHECK_STR(parsed("every 5s {\n on peak { a; '}' }\n}\nx"), "[every][5s][\n on peak { a; '}' }\n]\n[x]\n");
+	CHECK_STR(parsed("every 5s {\n on peak { a; '}' }\n}\nx"),
+		  "[every][5s][\n on peak { a; '}' }\n]\n[x]\n");
 	CHECK_STR(parsed("on exit { report"), "more\n");
 	CHECK_STR(parsed("report }"), "error: '}' without '{'\n");
 	CHECK_STR(parsed("on exit {}"), "[on][exit][ ]\n");
@@ -94,7 +106,9 @@ static void blocks(void)
 
 static void lines(void)
 {
-	struct grammar g = { .at = "a\n\n# c\nb \\\n c; 'd\ne'\nf", .line = 1, .takes_rest = takes_rest };
+	struct grammar g = { .at = "a\n\n# c\nb \\\n c; 'd\ne'\nf",
+			     .line = 1,
+			     .takes_rest = takes_rest };
 	static const unsigned want[] = { 1, 4, 5, 7 };
 	struct statement s;
 

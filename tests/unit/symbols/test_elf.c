@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * test_elf.c - the ELF reader: what it says of files whose contents are known, and that no file makes it stumble.
+ * test_elf.c - the ELF reader: what it says of files whose contents are known, and that no file
+ * makes it stumble.
  */
 #include <elf.h>
 #include <errno.h>
@@ -70,7 +71,8 @@ static void test_libc(void)
 /* The hash table and the walk find the same. */
 static void test_hash_against_walk(void)
 {
-	static const char *const paths[] = { LIBC, LDSO, MUSL, "/usr/lib/x86_64-linux-gnu/libstdc++.so.6" };
+	static const char *const paths[] = { LIBC, LDSO, MUSL,
+					     "/usr/lib/x86_64-linux-gnu/libstdc++.so.6" };
 
 	for (size_t i = 0; i < sizeof(paths) / sizeof(*paths); i++) {
 		struct elf *e = open_path(paths[i]);
@@ -163,7 +165,7 @@ static void test_executable(void)
 	elf_unref(e);
 }
 
-/* ---- hostile files -------------------------------------------------------------------------------------------------------------------- */
+/* ---- hostile files ------------------------------------------------------- */
 
 static volatile uint64_t sink;
 
@@ -254,11 +256,13 @@ static void test_mutated(void)
 	for (int i = 0; bytes && copy && i < 20000; i++) {
 		memcpy(copy, bytes, size);
 		for (uint64_t n = 1 + random64() % 8; n-- > 0;) {
-			uint64_t where = random64() % 4 ? 20 + random64() % 1024 : random64() % size;
+			uint64_t where = random64() % 4 ? 20 + random64() % 1024
+							: random64() % size;
 
-			if (random64() % 8 == 0)	/* the section headers are at the end */
+			if (random64() % 8 == 0) /* the section headers are at the end */
 				where = size - 1 - random64() % 1800;
-			copy[where % size] = random64() % 2 ? odd[random64() % sizeof(odd)] : (uint8_t)random64();
+			copy[where % size] = random64() % 2 ? odd[random64() % sizeof(odd)]
+							    : (uint8_t)random64();
 		}
 		try_bytes(copy, size);
 	}

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* test_go_functions.c - Go's table of functions: tables made by hand of each format, cut anywhere, and with any word changed. */
+/*
+ * test_go_functions.c - Go's table of functions: tables made by hand of each format, cut anywhere,
+ * and with any word changed.
+ */
 #include "symbols/go_functions.h"
 
 #include <string.h>
@@ -18,7 +21,8 @@ static size_t put(uint8_t *to, uint64_t value, size_t width)
 /* Two functions: main.a at 0x10 of the text, main.b at 0x40 to 0x90. */
 static void make(uint8_t b[SIZE], uint32_t magic, uint64_t text)
 {
-	size_t wide = magic == 0xfffffffa ? 8 : 4, at = wide == 8 ? 24 : 32, from = wide == 8 ? TEXT : 0;
+	size_t wide = magic == 0xfffffffa ? 8 : 4, at = wide == 8 ? 24 : 32,
+	       from = wide == 8 ? TEXT : 0;
 	uint8_t *f = b + FUNCTIONS;
 
 	memset(b, 0, SIZE);
@@ -75,12 +79,16 @@ static void look(const uint8_t *b, size_t size)
 	CHECK(t.count <= size);
 	for (size_t i = 0; i < t.count; i++)
 		if (gotab_function(&t, i, &f))
-			CHECK(f.end > f.start && (const uint8_t *)f.name >= b && (const uint8_t *)f.name + strlen(f.name) < b + size);
+			CHECK(f.end > f.start && (const uint8_t *)f.name >= b &&
+			      (const uint8_t *)f.name + strlen(f.name) < b + size);
 }
 
 static void test_damage(void)
 {
-	static const uint64_t odd[] = { 1, 2, 0x7f, 0xffff, 0x7fffffff, 0xffffffff, 1ull << 40, 1ull << 63, UINT64_MAX, UINT64_MAX - 7 };
+	static const uint64_t odd[] = {
+		1,	    2,		0x7f,	    0xffff,	0x7fffffff,
+		0xffffffff, 1ull << 40, 1ull << 63, UINT64_MAX, UINT64_MAX - 7
+	};
 	uint8_t good[SIZE];
 
 	for (int wide = 0; wide < 2; wide++) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * test_module.c - what is mapped where: in this process, whose own linker is the judge, and in maps that are made up.
+ * test_module.c - what is mapped where: in this process, whose own linker is the judge, and in maps
+ * that are made up.
  */
 #include <dlfcn.h>
 #include <link.h>
@@ -8,9 +9,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/proc.h"
 #include "symbols/elf.h"
 #include "symbols/module.h"
-#include "base/proc.h"
 #include "test.h"
 
 static int update(struct modules *list, uint32_t node, bool *overlap)
@@ -67,7 +68,8 @@ static void test_own_process(void)
 	for (size_t i = 0; i < list.count; i++) {
 		const struct module *m = list.module[i];
 
-		CHECK(m->elf && m->start <= m->text_start && m->text_start < m->text_end && m->text_end <= m->end);
+		CHECK(m->elf && m->start <= m->text_start && m->text_start < m->text_end &&
+		      m->text_end <= m->end);
 		CHECK_EQ(m->born, 5);
 		CHECK(m->dead == UINT32_MAX);
 		CHECK(elf_segments(m->elf, &(const struct elf_segment *){ NULL }) > 0);
@@ -91,15 +93,18 @@ static void *module_symbol(void *library, const char *name)
 	void *symbol = dlsym(library, name);
 	Dl_info info;
 
-	if (!symbol || dlinfo(library, RTLD_DI_LINKMAP, &map) != 0 || !dladdr(symbol, &info) || (uintptr_t)info.dli_fbase != map->l_addr)
+	if (!symbol || dlinfo(library, RTLD_DI_LINKMAP, &map) != 0 || !dladdr(symbol, &info) ||
+	    (uintptr_t)info.dli_fbase != map->l_addr)
 		return NULL;
 	return symbol;
 }
 
 /* Any library that is not here yet, and can go again. */
 static const char *const libraries[][2] = {
-	{ "libdl.so.2", "dlopen" }, { "libnss_files.so.2", "_nss_files_init" }, { "librt.so.1", "timer_create" }, { "libanl.so.1", "gai_error" },
-	{ "libutil.so.1", "openpty" }, { "libBrokenLocale.so.1", "__ctype_get_mb_cur_max" }, { "libthread_db.so.1", "td_init" },
+	{ "libdl.so.2", "dlopen" },	    { "libnss_files.so.2", "_nss_files_init" },
+	{ "librt.so.1", "timer_create" },   { "libanl.so.1", "gai_error" },
+	{ "libutil.so.1", "openpty" },	    { "libBrokenLocale.so.1", "__ctype_get_mb_cur_max" },
+	{ "libthread_db.so.1", "td_init" },
 };
 
 static void *open_library(size_t *which)
@@ -167,11 +172,16 @@ out:
 	modules_release(&list);
 }
 
-/* ---- made-up maps ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- made-up maps -------------------------------------------------------- */
 
-#define ROW(lo, hi, off, x, ino, name) { .start = (lo), .end = (hi), .offset = (off), .read = true, .exec = (x), .inode = (ino), .dev_major = 8, .path = (char *)(uintptr_t)(name) }
+#define ROW(lo, hi, off, x, ino, name)                                                  \
+	{                                                                               \
+		.start = (lo), .end = (hi), .offset = (off), .read = true, .exec = (x), \
+		.inode = (ino), .dev_major = 8, .path = (char *)(uintptr_t)(name)       \
+	}
 
-static int update_with(struct modules *list, struct map *rows, size_t n, uint32_t node, bool *overlap)
+static int update_with(struct modules *list, struct map *rows, size_t n, uint32_t node,
+		       bool *overlap)
 {
 	struct maps maps = { n, rows };
 
@@ -180,7 +190,10 @@ static int update_with(struct modules *list, struct map *rows, size_t n, uint32_
 
 static void test_spans(void)
 {
-	/* a library with .bss and a gap; the same one again right behind it; a data file; a file that cannot be opened */
+	/*
+	 * a library with .bss and a gap; the same one again right behind it; a data file; a file
+	 * that cannot be opened
+	 */
 	struct map rows[] = {
 		ROW(0x1000000, 0x1001000, 0, false, 7, "/no/a.so"),
 		ROW(0x1001000, 0x1003000, 0x1000, true, 7, "/no/a.so"),
@@ -244,7 +257,9 @@ static void test_replaced_file(void)
 	CHECK_EQ(system(command), 0);
 	library = dlopen(path, RTLD_NOW);
 	CHECK(library != NULL);
-	snprintf(command, sizeof(command), "cp -L /usr/lib/x86_64-linux-gnu/libm.so.6 %s.new && mv %s.new %s", path, path, path);
+	snprintf(command, sizeof(command),
+		 "cp -L /usr/lib/x86_64-linux-gnu/libm.so.6 %s.new && mv %s.new %s", path, path,
+		 path);
 	CHECK_EQ(system(command), 0);
 	CHECK(update(&list, 1, &overlap) > 0);
 	for (size_t i = 0; i < list.count; i++) {

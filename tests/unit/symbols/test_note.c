@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* test_note.c - this program uses mtrun.h: its own notes are found, and name its functions; forged ones are not believed. */
+/*
+ * test_note.c - this program uses mtrun.h: its own notes are found, and name its functions; forged
+ * ones are not believed.
+ */
 #include <elf.h>
 #include <fcntl.h>
 #include <unistd.h>
@@ -50,7 +53,8 @@ static void test_own(void)
 
 	CHECK_EQ(mtrun_allocated_memory() + mtrun_meta_memory() + mtrun_memory_limit(), 0);
 	mtrun_mark("a");
-	CHECK_EQ(count(bytes, size, &kinds, &last), 4);		/* mtrun_snapshot is not used, so it is not there */
+	/* mtrun_snapshot is not used, so it is not there */
+	CHECK_EQ(count(bytes, size, &kinds, &last), 4);
 	CHECK_EQ(kinds, 1u << API_ALLOCATED | 1u << API_META | 1u << API_LIMIT | 1u << API_MARK);
 	CHECK_STR(note_name(API_MARK), "mtrun_mark");
 	CHECK(note_name((enum wire_api)0) == NULL && note_name(API_KINDS) == NULL);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * test_symbols.c - addresses to frames, against addr2line of binutils (or llvm-symbolizer, where binutils 2.40 does not read what clang writes).
- * Programs are compiled here, in a directory that goes at the end; what there is no compiler or tool for is skipped.
+ * test_symbols.c - addresses to frames, against addr2line of binutils (or llvm-symbolizer, where
+ * binutils 2.40 does not read what clang writes). Programs are compiled here, in a directory that
+ * goes at the end; what there is no compiler or tool for is skipped.
  */
 #include "symbols/symbols.h"
 
@@ -13,15 +14,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/outside.h"
 #include "symbols/demangle.h"
 #include "symbols/elf.h"
 #include "symbols/module.h"
-#include "base/outside.h"
 #include "test.h"
 
 static char dir[] = "/tmp/mtrun-symbols-XXXXXX";
 
-/* ---- tools --------------------------------------------------------------------------------------------------------------------- */
+/* ---- tools --------------------------------------------------------------- */
 
 static int sh(const char *format, ...)
 {
@@ -36,10 +37,7 @@ static int sh(const char *format, ...)
 	return system(command);
 }
 
-static bool have(const char *tool)
-{
-	return sh("command -v %s", tool) == 0;
-}
+static bool have(const char *tool) { return sh("command -v %s", tool) == 0; }
 
 static void put(const char *name, const char *text)
 {
@@ -86,7 +84,7 @@ static void module_free(struct module *m)
 	free(m);
 }
 
-/* ---- programs ------------------------------------------------------------------------------------------------------------------ */
+/* ---- programs ------------------------------------------------------------ */
 
 static const char c_program[] =
 	"#include <stdlib.h>\n"
@@ -162,7 +160,7 @@ static const char sites_program[] =
 	"	on = 1;\n"
 	"	for (int i = 0; i < 200 * argc; i++) {\n"
 	"		int r = i % 50;\n"
-	"		vec.push_back(i);\n"			/* line 41 */
+	"		vec.push_back(i);\n" /* line 41 */
 	"		mp[r] = i;\n"
 	"		s += \"xxxx\";\n"
 	"		keep = new char[4];\n"
@@ -182,9 +180,10 @@ static const char names_program[] =
 	"char *more(int n) { return often(n); }\n"
 	"int main(int argc, char **) { return use(argc) == 0; }\n";
 
-static const char still_program[] = "#include <unistd.h>\nint main(void) { for (;;) { if (write(1, \"x\", 1) < 0) return 1; pause(); } }\n";
+static const char still_program[] =
+	"#include <unistd.h>\nint main(void) { for (;;) { if (write(1, \"x\", 1) < 0) return 1; pause(); } }\n";
 
-/* ---- comparing ----------------------------------------------------------------------------------------------------------------- */
+/* ---- comparing ----------------------------------------------------------- */
 
 struct truth {
 	size_t count;
@@ -202,7 +201,10 @@ static size_t sample_each(unsigned step, const char *file, uint64_t *addr, size_
 	size_t n = 0;
 	FILE *p;
 
-	snprintf(command, sizeof(command), "cd %s && nm -S --defined-only %s | grep -i ' [tw] ' | awk 'NF == 4 {print $1, $2}' | sort -u", dir, file);
+	snprintf(
+		command, sizeof(command),
+		"cd %s && nm -S --defined-only %s | grep -i ' [tw] ' | awk 'NF == 4 {print $1, $2}' | sort -u",
+		dir, file);
 	p = popen(command, "r");
 	while (p && fgets(line, sizeof(line), p))
 		if (sscanf(line, "%" SCNx64 " %" SCNx64, &start, &size) == 2)
@@ -230,14 +232,16 @@ static void read_location(char *text, struct truth *t, size_t i, bool llvm)
 	}
 	end = strrchr(text, ':');
 	if (end) {
-		t->frame[i].line = (unsigned)strtoul(end + 1, NULL, 10);	/* "?": 0 */
+		t->frame[i].line = (unsigned)strtoul(end + 1, NULL, 10); /* "?": 0 */
 		*end = 0;
 	}
-	snprintf(t->frame[i].file, sizeof(t->frame[i].file), "%.511s", strcmp(text, "??") ? text : "");
+	snprintf(t->frame[i].file, sizeof(t->frame[i].file), "%.511s",
+		 strcmp(text, "??") ? text : "");
 }
 
 /* FN is called with what the tool says about each address. */
-static size_t ask_tool(const char *file, bool llvm, const uint64_t *addr, size_t n, void (*fn)(void *ctx, size_t i, struct truth *t), void *ctx)
+static size_t ask_tool(const char *file, bool llvm, const uint64_t *addr, size_t n,
+		       void (*fn)(void *ctx, size_t i, struct truth *t), void *ctx)
 {
 	static struct truth t;
 	char path[512], text[4096];
@@ -251,8 +255,11 @@ static size_t ask_tool(const char *file, bool llvm, const uint64_t *addr, size_t
 		fprintf(f, "0x%" PRIx64 "\n", addr[j]);
 	if (!f || fclose(f) != 0)
 		return 0;
-	snprintf(text, sizeof(text), llvm ? "cd %s && llvm-symbolizer-14 --functions=linkage --inlines --no-demangle -e %s < addresses"
-		 : "cd %s && { cat addresses; echo; } | addr2line -a -f -i -e %s", dir, file);
+	snprintf(
+		text, sizeof(text),
+		llvm ? "cd %s && llvm-symbolizer-14 --functions=linkage --inlines --no-demangle -e %s < addresses"
+		     : "cd %s && { cat addresses; echo; } | addr2line -a -f -i -e %s",
+		dir, file);
 	f = popen(text, "r");
 	t.count = 0;
 	while (f && fgets(text, sizeof(text), f)) {
@@ -264,8 +271,9 @@ static size_t ask_tool(const char *file, bool llvm, const uint64_t *addr, size_t
 			function = true;
 		} else if (t.count < 64) {
 			if (function) {
-				text[strcspn(text, ".")] = 0;			/* .cold, .isra.0 */
-				snprintf(t.frame[t.count].function, sizeof(t.frame[0].function), "%.2047s", text);
+				text[strcspn(text, ".")] = 0; /* .cold, .isra.0 */
+				snprintf(t.frame[t.count].function, sizeof(t.frame[0].function),
+					 "%.2047s", text);
 			} else {
 				read_location(text, &t, t.count++, llvm);
 			}
@@ -291,7 +299,8 @@ static bool same_name(const char *mine, const char *raw)
 {
 	char *text = demangle(raw);
 	size_t n = strlen(mine), k = strlen(raw);
-	bool same = !strcmp(mine, text ? text : raw) || (n > k + 2 && !strcmp(mine + n - k, raw) && mine[n - k - 1] == ':');
+	bool same = !strcmp(mine, text ? text : raw) ||
+		    (n > k + 2 && !strcmp(mine + n - k, raw) && mine[n - k - 1] == ':');
 
 	free(text);
 	return same || !strcmp(raw, "??");
@@ -320,8 +329,10 @@ static void compare(void *ctx, size_t i, struct truth *t)
 	for (size_t j = 0; good && j < f.count; j++) {
 		const struct symbol_frame *m = &f.frame[j];
 
-		good = same_name(m->function, t->frame[j].function) && same_file(m->file, t->frame[j].file) && m->line == t->frame[j].line &&
-			(!c->llvm || m->column == t->frame[j].column) && m->inlined == (j + 1 < f.count);
+		good = same_name(m->function, t->frame[j].function) &&
+		       same_file(m->file, t->frame[j].file) && m->line == t->frame[j].line &&
+		       (!c->llvm || m->column == t->frame[j].column) &&
+		       m->inlined == (j + 1 < f.count);
 		c->frames++;
 		c->inlined += m->inlined;
 		c->lines += m->line > 0;
@@ -331,18 +342,27 @@ static void compare(void *ctx, size_t i, struct truth *t)
 	if (c->bad++ < 3) {
 		printf("# 0x%" PRIx64 " in %s\n", c->addr[i], c->module->path);
 		for (size_t j = 0; j < f.count; j++)
-			printf("#   ours   %s %s:%u:%u\n", f.frame[j].function, f.frame[j].file ? f.frame[j].file : "-", f.frame[j].line, f.frame[j].column);
+			printf("#   ours   %s %s:%u:%u\n", f.frame[j].function,
+			       f.frame[j].file ? f.frame[j].file : "-", f.frame[j].line,
+			       f.frame[j].column);
 		for (size_t j = 0; j < t->count; j++)
-			printf("#   theirs %s %s:%u:%u\n", t->frame[j].function, t->frame[j].file, t->frame[j].line, t->frame[j].column);
+			printf("#   theirs %s %s:%u:%u\n", t->frame[j].function, t->frame[j].file,
+			       t->frame[j].line, t->frame[j].column);
 	}
 }
 
-/* FILE as the module, REFERENCE (with all its debug information) for the tool. MIN: inlined frames that must have been among them. */
+/*
+ * FILE as the module, REFERENCE (with all its debug information) for the tool. MIN: inlined frames
+ * that must have been among them.
+ */
 static void check_file(const char *file, const char *reference, bool llvm, size_t min)
 {
 	static uint64_t addr[4000];
 	size_t n = sample(reference, addr, (size_t)test_size(1200, sizeof(addr) / sizeof(addr[0])));
-	struct comparison c = { .symbols = symbols_new(NULL), .module = module_new(file, MODULE_EXE), .addr = addr, .llvm = llvm };
+	struct comparison c = { .symbols = symbols_new(NULL),
+				.module = module_new(file, MODULE_EXE),
+				.addr = addr,
+				.llvm = llvm };
 
 	CHECK(n > 20);
 	CHECK_EQ(ask_tool(reference, llvm, addr, n, compare, &c), n);
@@ -353,9 +373,10 @@ static void check_file(const char *file, const char *reference, bool llvm, size_
 	module_free(c.module);
 }
 
-/* ---- tests --------------------------------------------------------------------------------------------------------------------- */
+/* ---- tests --------------------------------------------------------------- */
 
-static void build_and_check(const char *compiler, const char *flags, const char *source, bool llvm, size_t min)
+static void build_and_check(const char *compiler, const char *flags, const char *source, bool llvm,
+			    size_t min)
 {
 	if (sh("%s %s -o program %s", compiler, flags, source) != 0) {
 		printf("# %s %s does not work here\n", compiler, flags);
@@ -374,13 +395,17 @@ static void test_gcc_c(void)
 	build_and_check("gcc", "-g -O2 -gz=zlib-gnu -gdwarf-4", "c.c", false, 20);
 	if (test_size(0, 1)) {
 		build_and_check("gcc", "-g -O2 -no-pie", "c.c", false, 20);
-		build_and_check("gcc", "-g -O2 -ffunction-sections -Wl,--gc-sections", "c.c", false, 20);
+		build_and_check("gcc", "-g -O2 -ffunction-sections -Wl,--gc-sections", "c.c", false,
+				20);
 	}
 }
 
 static void test_gcc_cxx(void)
 {
-	/* addr2line of binutils 2.40 takes the wrong file table in some units that gcc writes: only gdwarf-4 for it. */
+	/*
+	 * addr2line of binutils 2.40 takes the wrong file table in some units that gcc writes: only
+	 * gdwarf-4 for it.
+	 */
 	bool llvm = have("llvm-symbolizer-14");
 
 	build_and_check("g++", "-g -O2 -gdwarf-4", "cxx.cc", false, 200);
@@ -442,11 +467,15 @@ static void test_common_file(void)
 		return;
 	}
 	CHECK(sh("g++ -g -gdwarf-4 -O2 -o whole cxx.cc && g++ -g -gdwarf-4 -O1 -o other cxx.cc && for x in whole other; do objcopy --only-keep-debug $x $x.debug; done && "
-		 "objcopy --strip-all --add-gnu-debuglink=whole.debug whole dwz && mkdir -p .dwz && dwz -m .dwz/common -M .dwz/common whole.debug other.debug") == 0);
+		 "objcopy --strip-all --add-gnu-debuglink=whole.debug whole dwz && mkdir -p .dwz && dwz -m .dwz/common -M .dwz/common whole.debug other.debug") ==
+	      0);
 	check_file("dwz", "whole", false, 200);
 }
 
-/* A compressed section that says it unpacks to a terabyte, or to much more than its bytes can: then there is no DWARF, and nothing is unpacked. */
+/*
+ * A compressed section that says it unpacks to a terabyte, or to much more than its bytes can: then
+ * there is no DWARF, and nothing is unpacked.
+ */
 static void check_forged_size(const char *name, uint64_t size)
 {
 	struct symbols *s = symbols_new(NULL);
@@ -498,8 +527,9 @@ static void test_debugdata(void)
 	static uint64_t addr[4000];
 	size_t n, found = 0;
 
-	if (!have("xz") || sh("gcc -O2 -o plain c.c && objcopy --only-keep-debug plain mini && xz -k mini && "
-			      "objcopy --strip-all --add-section .gnu_debugdata=mini.xz plain packed") != 0) {
+	if (!have("xz") ||
+	    sh("gcc -O2 -o plain c.c && objcopy --only-keep-debug plain mini && xz -k mini && "
+	       "objcopy --strip-all --add-section .gnu_debugdata=mini.xz plain packed") != 0) {
 		printf("# no xz\n");
 		symbols_free(s);
 		return;
@@ -520,7 +550,8 @@ static void test_symbol_tables(void)
 	struct module *m;
 	struct symbol_frames f;
 
-	put("gap.s", ".text\n.globl one, three\n.type one,@function\none: nop\nnop\n.size one, .-one\n.skip 64\n"
+	put("gap.s",
+	    ".text\n.globl one, three\n.type one,@function\none: nop\nnop\n.size one, .-one\n.skip 64\n"
 	    "two: nop\nnop\nnop\n.type three,@function\nthree: ret\n.size three, .-three\n.Llocal: ret\n");
 	CHECK(sh("gcc -nostdlib -shared -Wl,--build-id=none -Wl,-Ttext=0x1000 -o gap gap.s") == 0);
 	m = module_new("gap", 0);
@@ -528,7 +559,8 @@ static void test_symbol_tables(void)
 	CHECK_STR(symbols_resolve(s, m, 0x1002, false).frame[0].function, "one");
 	CHECK_STR(symbols_resolve(s, m, 0x1002, true).frame[0].function, "0x1002");
 	CHECK_STR(symbols_resolve(s, m, 0x1020, true).frame[0].function, "0x1020");
-	CHECK_STR(symbols_resolve(s, m, 0x1043, true).frame[0].function, "two");		/* no size: up to the next */
+	/* no size: up to the next */
+	CHECK_STR(symbols_resolve(s, m, 0x1043, true).frame[0].function, "two");
 	CHECK_STR(symbols_resolve(s, m, 0x1045, true).frame[0].function, "three");
 	CHECK_STR(symbols_resolve(s, m, 0x1046, true).frame[0].function, "0x1046");
 	f = symbols_resolve(s, m, 0x123456, true);
@@ -549,7 +581,7 @@ static void test_no_file(void)
 
 	m->start = m->bias = 0x7f0000000000;
 	CHECK_STR(symbols_resolve(s, m, 0x7f0000001234, true).frame[0].function, "0x1234");
-	f = symbols_resolve(s, NULL, 0xdeadbeef, false);		/* code made at run time */
+	f = symbols_resolve(s, NULL, 0xdeadbeef, false); /* code made at run time */
 	CHECK_EQ(f.count, 1);
 	CHECK_STR(f.frame[0].function, "0xdeadbeef");
 	CHECK(!f.frame[0].module);
@@ -596,7 +628,8 @@ static void test_other_root(void)
 	char byte;
 
 	CHECK(sh("gcc -g -O2 -static -o still still.c && mkdir -p root/usr/lib/debug/bin root/bin && objcopy --only-keep-debug still root/usr/lib/debug/bin/still.debug && "
-		 "objcopy --strip-all --add-gnu-debuglink=root/usr/lib/debug/bin/still.debug still root/bin/still") == 0);
+		 "objcopy --strip-all --add-gnu-debuglink=root/usr/lib/debug/bin/still.debug still root/bin/still") ==
+	      0);
 	CHECK(sample("still", addr, 4000) > 0 && pipe(ready) == 0);
 	snprintf(root, sizeof(root), "%s/root", dir);
 	child = fork();
@@ -615,7 +648,8 @@ static void test_other_root(void)
 		for (size_t i = 0, found = 0; i < 4000 && addr[i]; i++) {
 			struct symbol_frames f = symbols_resolve(s, m, addr[i], true);
 
-			found += !strcmp(f.frame[f.count - 1].function, "main") && f.frame[f.count - 1].line > 0;
+			found += !strcmp(f.frame[f.count - 1].function, "main") &&
+				 f.frame[f.count - 1].line > 0;
 			if (i == 3999 || !addr[i + 1])
 				CHECK(found > 0);
 		}
@@ -647,24 +681,27 @@ static void check_sites(const char *compiler, const char *flags)
 		size_t n = 0, site = 0;
 
 		for (char *word = strtok(line, " \n"); word; word = strtok(NULL, " \n")) {
-			struct symbol_frames f = symbols_resolve(s, m, strtoull(word, NULL, 16), false);
+			struct symbol_frames f =
+				symbols_resolve(s, m, strtoull(word, NULL, 16), false);
 
-			if (word[0] == '-')				/* libstdc++ or libc */
+			if (word[0] == '-') /* libstdc++ or libc */
 				continue;
 			for (size_t i = 0; i < f.count && n < 512; i++)
 				flat[n++] = f.frame[i];
 		}
 		while (site + 1 < n && flat[site].skip)
 			site++;
-		if (n && !strcmp(flat[site].function, "main") && flat[site].line - FIRST_SITE < SITES)
+		if (n && !strcmp(flat[site].function, "main") &&
+		    flat[site].line - FIRST_SITE < SITES)
 			seen[flat[site].line - FIRST_SITE]++;
 		else if (other++ == 0 && n)
-			printf("# a site in %s, %s:%u\n", flat[site].function, flat[site].file ? flat[site].file : "?", flat[site].line);
+			printf("# a site in %s, %s:%u\n", flat[site].function,
+			       flat[site].file ? flat[site].file : "?", flat[site].line);
 	}
 	if (p)
 		pclose(p);
 	CHECK_EQ(other, 0);
-	CHECK_EQ(seen[0], 9);			/* 1, 2, 4, ... 256 */
+	CHECK_EQ(seen[0], 9); /* 1, 2, 4, ... 256 */
 	CHECK_EQ(seen[1], 50);
 	CHECK(seen[2] >= 5 && seen[2] < 20);
 	CHECK_EQ(seen[3], 200);
@@ -684,7 +721,8 @@ static void test_four_lines_are_four_sites(void)
 	}
 }
 
-static struct symbol_frame frame_at(struct symbols *s, struct module *m, const char *function, bool innermost)
+static struct symbol_frame frame_at(struct symbols *s, struct module *m, const char *function,
+				    bool innermost)
 {
 	static uint64_t addr[4000];
 	size_t n = sample_each(1, "names", addr, 4000);
@@ -713,17 +751,23 @@ static bool has_inlined(struct symbols *s, struct module *m, const char *functio
 	return false;
 }
 
-/* gcc gives static functions and those of anonymous namespaces no linkage name; inlined or not, they are called the same. */
+/*
+ * gcc gives static functions and those of anonymous namespaces no linkage name; inlined or not,
+ * they are called the same.
+ */
 static void test_names_without_linkage(void)
 {
 	struct symbols *s = symbols_new(NULL);
 	struct module *m;
 
-	CHECK(sh("g++ -g -O1 -fno-inline-functions-called-once -fno-inline-small-functions -o names names.cc") == 0);
+	CHECK(sh("g++ -g -O1 -fno-inline-functions-called-once -fno-inline-small-functions -o names names.cc") ==
+	      0);
 	m = module_new("names", MODULE_EXE);
 	CHECK_STR(frame_at(s, m, "global", false).function, "global(int)");
-	CHECK_STR(frame_at(s, m, "Local", false).function, "(anonymous namespace)::Local::get(int)");
-	CHECK_STR(frame_at(s, m, "lambda", true).function, "n::in(int)::{lambda()#1}::operator()() const");
+	CHECK_STR(frame_at(s, m, "Local", false).function,
+		  "(anonymous namespace)::Local::get(int)");
+	CHECK_STR(frame_at(s, m, "lambda", true).function,
+		  "n::in(int)::{lambda()#1}::operator()() const");
 	CHECK_STR(frame_at(s, m, "main", false).function, "main");
 	CHECK_STR(frame_at(s, m, "often", false).function, "often(int)");
 	CHECK_STR(frame_at(s, m, "often", true).function, "often(int)");
@@ -760,7 +804,7 @@ static void test_site_skip(void)
 	CHECK_STR(f->function, "leaf");
 	CHECK_EQ(f->skip, SKIP_NO);
 	CHECK_EQ(symbols_site_skip(s, "^x|^le.f$", &error), 0);
-	CHECK_EQ(f->skip, SKIP_USER);			/* frames given out before follow */
+	CHECK_EQ(f->skip, SKIP_USER); /* frames given out before follow */
 	CHECK_EQ(symbols_site_skip(s, "(", &error), -22);
 	CHECK(error && error[0]);
 	CHECK_EQ(f->skip, SKIP_USER);
@@ -817,7 +861,8 @@ static void test_damaged_files(void)
 		memcpy(copy, bytes, size);
 		for (int i = 0; i < 200; i++) {
 			test_random(&state);
-			copy[4096 + state % (size - 4096)] = (uint8_t)(state >> 40);	/* the headers are another matter */
+			/* the headers are another matter */
+			copy[4096 + state % (size - 4096)] = (uint8_t)(state >> 40);
 		}
 		if (round % 6 == 5)
 			size = state % size;
@@ -836,7 +881,10 @@ static void test_damaged_files(void)
 	free(bytes);
 }
 
-/* Cut off while it is being read: that raises SIGBUS. What was in the middle of being read then is lost, so a child does this. */
+/*
+ * Cut off while it is being read: that raises SIGBUS. What was in the middle of being read then is
+ * lost, so a child does this.
+ */
 static void truncate_while_mapped(void)
 {
 	static uint64_t addr[4000];

@@ -2,9 +2,10 @@
 /*
  * test_backtrace.c - stacks of a stopped child whose frames say themselves where they return to.
  *
- * The child runs a chain of functions, each of which notes its return address (a handler: the interrupted pc) in shared memory, and stops itself at
- * the innermost one. Then three unwinders must agree: the child's own notes, backtrace.c (libunwind, from the FDEs), and a plain walk over the rules that
- * cfi.c makes, which is what the trampoline does.
+ * The child runs a chain of functions, each of which notes its return address (a handler: the
+ * interrupted pc) in shared memory, and stops itself at the innermost one. Then three unwinders
+ * must agree: the child's own notes, backtrace.c (libunwind, from the FDEs), and a plain walk over
+ * the rules that cfi.c makes, which is what the trampoline does.
  */
 #include <fcntl.h>
 #include <signal.h>
@@ -14,28 +15,25 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-#include "unwind/cfi.h"
-#include "symbols/module.h"
 #include "base/proc.h"
 #include "process/process.h"
-#include "tracee/backtrace.h"
+#include "symbols/module.h"
 #include "test.h"
+#include "tracee/backtrace.h"
+#include "unwind/cfi.h"
 
 #define NOTES 64
 struct notes {
 	size_t count;
-	uint64_t pc[NOTES];		/* innermost last; WIRE_PC_EXACT as in a stack */
+	uint64_t pc[NOTES]; /* innermost last; WIRE_PC_EXACT as in a stack */
 };
 static struct notes *notes;
 static char alt_stack[65536];
 
-static void note(const void *ra)
-{
-	notes->pc[notes->count++] = (uint64_t)(uintptr_t)ra;
-}
+static void note(const void *ra) { notes->pc[notes->count++] = (uint64_t)(uintptr_t)ra; }
 
 #define NOTE_RETURN() note(__builtin_return_address(0))
-#define KEEP() __asm__ volatile("" ::: "memory")	/* no tail calls */
+#define KEEP()	      __asm__ volatile("" ::: "memory") /* no tail calls */
 
 static NOINLINE void stop_here(void)
 {
@@ -63,9 +61,9 @@ static NOINLINE void realigned(size_t n)
 	NOTE_RETURN();
 	memset(wide, 0, sizeof(wide));
 	memset(some, 1, n);
-	__asm__ volatile("" :: "r"(wide), "r"(some) : "memory");
+	__asm__ volatile("" ::"r"(wide), "r"(some) : "memory");
 	plain(2);
-	__asm__ volatile("" :: "r"(wide), "r"(some) : "memory", "rbx", "r12", "r13", "r14", "r15");
+	__asm__ volatile("" ::"r"(wide), "r"(some) : "memory", "rbx", "r12", "r13", "r14", "r15");
 }
 
 static NOINLINE int compare(const void *a, const void *b)
@@ -98,7 +96,8 @@ static void handler(int sig, siginfo_t *info, void *context)
 
 static NOINLINE void by_signal(int on_alt_stack)
 {
-	struct sigaction sa = { .sa_sigaction = handler, .sa_flags = SA_SIGINFO | (on_alt_stack ? SA_ONSTACK : 0) };
+	struct sigaction sa = { .sa_sigaction = handler,
+				.sa_flags = SA_SIGINFO | (on_alt_stack ? SA_ONSTACK : 0) };
 	stack_t ss = { .ss_sp = alt_stack, .ss_size = sizeof(alt_stack) };
 
 	NOTE_RETURN();
@@ -108,13 +107,33 @@ static NOINLINE void by_signal(int on_alt_stack)
 	KEEP();
 }
 
-static void run_plain(void) { plain(5); KEEP(); }
-static void run_realigned(void) { realigned(300); KEEP(); }
-static void run_through_libc(void) { through_libc(); KEEP(); }
-static void run_signal(void) { by_signal(0); KEEP(); }
-static void run_signal_alt(void) { by_signal(1); KEEP(); }
+static void run_plain(void)
+{
+	plain(5);
+	KEEP();
+}
+static void run_realigned(void)
+{
+	realigned(300);
+	KEEP();
+}
+static void run_through_libc(void)
+{
+	through_libc();
+	KEEP();
+}
+static void run_signal(void)
+{
+	by_signal(0);
+	KEEP();
+}
+static void run_signal_alt(void)
+{
+	by_signal(1);
+	KEEP();
+}
 
-/* ---- a walk over the rules ---------------------------------------------------------------------------------------------------- */
+/* ---- a walk over the rules ----------------------------------------------- */
 
 #define MODULES 64
 struct tables {
@@ -126,7 +145,8 @@ struct tables {
 
 static void tables_build(struct tables *t, const struct modules *modules)
 {
-	t->tables = mmap(NULL, sizeof(*t->tables), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	t->tables = mmap(NULL, sizeof(*t->tables), PROT_READ | PROT_WRITE,
+			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	t->count = 0;
 	CHECK_EQ(cfi_init(&t->cfi, t->tables, WIRE_POOL), 0);
 	for (size_t i = 0; i < modules->count && t->count < MODULES; i++)
@@ -149,9 +169,12 @@ static uint64_t word(pid_t pid, uint64_t addr)
 	return v;
 }
 
-static size_t walk(const struct tables *t, pid_t pid, const struct user_regs_struct *regs, uint64_t *pc, size_t max, bool *complete)
+static size_t walk(const struct tables *t, pid_t pid, const struct user_regs_struct *regs,
+		   uint64_t *pc, size_t max, bool *complete)
 {
-	uint64_t reg[WIRE_REGS] = { regs->rbp, regs->rbx, regs->r12, regs->r13, regs->r14, regs->r15 };
+	uint64_t reg[WIRE_REGS] = {
+		regs->rbp, regs->rbx, regs->r12, regs->r13, regs->r14, regs->r15
+	};
 	uint64_t rsp = regs->rsp, at = regs->rip, exact = WIRE_PC_EXACT;
 	size_t n = 0;
 
@@ -171,9 +194,13 @@ static size_t walk(const struct tables *t, pid_t pid, const struct user_regs_str
 		case CFA_RSP: cfa = rsp + (uint64_t)(int64_t)r->cfa_off; break;
 		case CFA_RBP: cfa = reg[0] + (uint64_t)(int64_t)r->cfa_off; break;
 		case CFA_REG: cfa = reg[r->reg] + (uint64_t)(int64_t)r->cfa_off; break;
-		case CFA_RBP_DEREF: cfa = word(pid, reg[0] + (uint64_t)(int64_t)r->cfa_off) + (uint64_t)(int64_t)r->deref; break;
+		case CFA_RBP_DEREF:
+			cfa = word(pid, reg[0] + (uint64_t)(int64_t)r->cfa_off) +
+			      (uint64_t)(int64_t)r->deref;
+			break;
 		case CFA_SIGNAL: {
-			static const unsigned greg[WIRE_REGS] = { REG_RBP, REG_RBX, REG_R12, REG_R13, REG_R14, REG_R15 };
+			static const unsigned greg[WIRE_REGS] = { REG_RBP, REG_RBX, REG_R12,
+								  REG_R13, REG_R14, REG_R15 };
 
 			for (int i = 0; i < WIRE_REGS; i++)
 				reg[i] = word(pid, rsp + 40 + 8 * greg[i]);
@@ -186,14 +213,15 @@ static size_t walk(const struct tables *t, pid_t pid, const struct user_regs_str
 		}
 		for (int i = 0; i < WIRE_REGS; i++)
 			if (r->off[i] > RULE_LOST)
-				reg[i] = word(pid, (r->from_rbp & 1u << i ? old_rbp : cfa) + (uint64_t)(int64_t)(r->off[i] * 8));
+				reg[i] = word(pid, (r->from_rbp & 1u << i ? old_rbp : cfa) +
+							   (uint64_t)(int64_t)(r->off[i] * 8));
 		at = word(pid, cfa - 8);
 		rsp = cfa;
 	}
 	return n;
 }
 
-/* ---- a stop ------------------------------------------------------------------------------------------------------------------- */
+/* ---- a stop -------------------------------------------------------------- */
 
 static pid_t spawn(void (*run)(void))
 {
@@ -217,11 +245,15 @@ static void print_stack(const char *who, const uint64_t *pc, size_t n)
 {
 	printf("# %s:", who);
 	for (size_t i = 0; i < n; i++)
-		printf(" %llx%s", (unsigned long long)(pc[i] & WIRE_PC_MASK), pc[i] & WIRE_PC_EXACT ? "!" : "");
+		printf(" %llx%s", (unsigned long long)(pc[i] & WIRE_PC_MASK),
+		       pc[i] & WIRE_PC_EXACT ? "!" : "");
 	printf("\n");
 }
 
-/* The notes, innermost first, must be the end of what raise() calls, in one piece but for libc's frames between. */
+/*
+ * The notes, innermost first, must be the end of what raise() calls, in one piece but for libc's
+ * frames between.
+ */
 static void check_notes(const uint64_t *pc, size_t n)
 {
 	size_t at = 0, found = 0;
@@ -291,7 +323,8 @@ static void test_signal_alt_stack(void) { check_run(run_signal_alt); }
 
 int main(void)
 {
-	notes = mmap(NULL, sizeof(*notes), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	notes = mmap(NULL, sizeof(*notes), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+		     0);
 	if (notes == MAP_FAILED)
 		return 1;
 	RUN(test_plain);

@@ -3,13 +3,17 @@
  * test_frames.c - are the stacks that the hooks see those that libunwind sees?
  *
  *	test_frames			a small program of its own, some hundred stacks
- *	test_frames COUNT PROGRAM ARG...	COUNT random allocations of PROGRAM and of what it starts (tests/system/frames.sh)
+ *	test_frames COUNT PROGRAM ARG...	COUNT random allocations of PROGRAM and of what it
+ *	                                        starts (tests/system/frames.sh)
  *
- * In the environment: FRAMES_SECONDS, the longest it may take; FRAMES_DONE, a file that is made when it is enough, for a program that runs until then.
+ * In the environment: FRAMES_SECONDS, the longest it may take; FRAMES_DONE, a file that is made
+ * when it is enough, for a program that runs until then.
  *
- * A session like mtrun's, with one thing more: at random moments a random thread is told to wait in its next hook, before the walk (wire.h: WIRE_STALE_SHOW).
- * While it waits it is stopped and unwound as by `bt`, through libunwind. Then it goes on: it walks, and writes its event; the stack in that event
- * must have the same frames. The walk is the usual one, with all that the thread remembers of the stacks before.
+ * A session like mtrun's, with one thing more: at random moments a random thread is told to wait in
+ * its next hook, before the walk (wire.h: WIRE_STALE_SHOW). While it waits it is stopped and
+ * unwound as by `bt`, through libunwind. Then it goes on: it walks, and writes its event; the stack
+ * in that event must have the same frames. The walk is the usual one, with all that the thread
+ * remembers of the stacks before.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -22,8 +26,8 @@
 #include <unistd.h>
 
 #include "base/message.h"
-#include "session/options.h"
 #include "process/process.h"
+#include "session/options.h"
 #include "session/session_state.h"
 #include "test.h"
 
@@ -31,7 +35,7 @@
 
 struct tally {
 	size_t samples, frames, equal, differ, truncated, deep, overtaken, signals;
-	size_t truncated_plain;		/* of those, without a signal's frame */
+	size_t truncated_plain; /* of those, without a signal's frame */
 	size_t shown;
 };
 
@@ -51,11 +55,13 @@ static uint64_t now_us(void)
 	return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
 }
 
-/* ---- a thread that waits in its hook ------------------------------------------------------------------------------------------- */
+/* ---- a thread that waits in its hook ------------------------------------- */
 
 static void mail_post(struct wire_mail *mail, uint32_t state)
 {
-	__atomic_store_n(&mail->state, (__atomic_load_n(&mail->state, __ATOMIC_ACQUIRE) & ~MAIL_STATE) | state, __ATOMIC_RELEASE);
+	__atomic_store_n(&mail->state,
+			 (__atomic_load_n(&mail->state, __ATOMIC_ACQUIRE) & ~MAIL_STATE) | state,
+			 __ATOMIC_RELEASE);
 	syscall(SYS_futex, &mail->state, FUTEX_WAKE, 1, NULL, NULL, 0);
 }
 
@@ -71,7 +77,10 @@ static bool mail_await(struct wire_mail *mail, uint32_t state, uint64_t us)
 	return true;
 }
 
-/* A thread of P that has come to a walk. It is given work of no calls: so it stays, and the session takes it for busy. */
+/*
+ * A thread of P that has come to a walk. It is given work of no calls: so it stays, and the session
+ * takes it for busy.
+ */
 static struct wire_thread *parked(struct process *p)
 {
 	for (uint32_t i = 0; i < shared_slots(&p->shared); i++) {
@@ -97,16 +106,20 @@ static void take_bt(void *ctx, const struct bt_thread *b)
 	s->count = b->count < FRAMES ? b->count : FRAMES;
 	memcpy(s->pc, b->pc, s->count * sizeof(*s->pc));
 	if (s->count)
-		s->pc[0]++;			/* inside the call that led into the hook; the hook knows its return address */
+		/* inside the call that led into the hook; the hook knows its return address */
+		s->pc[0]++;
 }
 
 /*
- * (A thread whose 8192 next events came before we looked is `overtaken`: that sample is lost to the test.)
+ * (A thread whose 8192 next events came before we looked is `overtaken`: that sample is lost to the
+ * test.)
  *
- * The stack in the first event that the thread of slot W writes from HEAD on. 0: none came, or it was none that has a stack. A signal may wait for the thread, hence
- * the turns; they take events out of the ring, but those that were taken still stand there until as many have followed.
+ * The stack in the first event that the thread of slot W writes from HEAD on. 0: none came, or it
+ * was none that has a stack. A signal may wait for the thread, hence the turns; they take events
+ * out of the ring, but those that were taken still stand there until as many have followed.
  */
-static uint32_t next_stack(struct session *s, const struct process *p, const struct wire_thread *w, uint64_t head)
+static uint32_t next_stack(struct session *s, const struct process *p, const struct wire_thread *w,
+			   uint64_t head)
 {
 	uint64_t end = now_us() + 1000000, now;
 
@@ -116,7 +129,9 @@ static uint32_t next_stack(struct session *s, const struct process *p, const str
 			struct wire_event e = w->ring[i % WIRE_RING];
 
 			if (wire_kind(e) != WIRE_TIME)
-				return __atomic_load_n(&w->head, __ATOMIC_ACQUIRE) - i < WIRE_RING ? wire_stack(e) : 0;
+				return __atomic_load_n(&w->head, __ATOMIC_ACQUIRE) - i < WIRE_RING
+					       ? wire_stack(e)
+					       : 0;
 		}
 		if (session_turn(s, 0) < 0)
 			break;
@@ -124,20 +139,26 @@ static uint32_t next_stack(struct session *s, const struct process *p, const str
 	return 0;
 }
 
-/* ---- comparing ------------------------------------------------------------------------------------------------------------------- */
+/* ---- comparing ----------------------------------------------------------- */
 
 static void print_frame(const struct process *p, uint64_t pc)
 {
 	const struct module *m = modules_find(&p->modules, pc & WIRE_PC_MASK, UINT32_MAX);
 	const char *name = m ? strrchr(m->path, '/') : NULL;
 
-	printf(" %s+%#llx%s", name ? name + 1 : m ? m->path : "?", (unsigned long long)((pc & WIRE_PC_MASK) - (m ? m->bias : 0)),
+	printf(" %s+%#llx%s",
+	       name ? name + 1
+	       : m  ? m->path
+		    : "?",
+	       (unsigned long long)((pc & WIRE_PC_MASK) - (m ? m->bias : 0)),
 	       pc & WIRE_PC_EXACT ? "!" : "");
 }
 
-static void print_difference(const struct process *p, const struct stack *hook, const struct stack *truth, size_t at)
+static void print_difference(const struct process *p, const struct stack *hook,
+			     const struct stack *truth, size_t at)
 {
-	printf("# %s (%d): frame %zu of %zu differs (hook: %zu frames); before:", p->command ? p->command : "?", p->pid, at, truth->count, hook->count);
+	printf("# %s (%d): frame %zu of %zu differs (hook: %zu frames); before:",
+	       p->command ? p->command : "?", p->pid, at, truth->count, hook->count);
 	for (size_t i = at > 3 ? at - 3 : 0; i < at; i++)
 		print_frame(p, truth->pc[i]);
 	printf("\n#   libunwind:");
@@ -149,12 +170,14 @@ static void print_difference(const struct process *p, const struct stack *hook, 
 	printf("\n");
 }
 
-static void compare(const struct process *p, struct stack *hook, const struct stack *truth, struct tally *t)
+static void compare(const struct process *p, struct stack *hook, const struct stack *truth,
+		    struct tally *t)
 {
 	size_t i, signals = 0, truncated = t->truncated;
 	bool cut = false;
 
-	if (hook->count && (hook->pc[hook->count - 1] == WIRE_PC_TRUNCATED || hook->pc[hook->count - 1] == WIRE_PC_DEEP)) {
+	if (hook->count && (hook->pc[hook->count - 1] == WIRE_PC_TRUNCATED ||
+			    hook->pc[hook->count - 1] == WIRE_PC_DEEP)) {
 		cut = true;
 		if (hook->pc[--hook->count] == WIRE_PC_DEEP)
 			t->deep++;
@@ -209,19 +232,22 @@ static void sample(struct session *s, struct process *p, struct wire_thread *w, 
 	uint32_t id, show = WIRE_STALE_SHOW;
 
 	truth.count = 0;
-	if (in_vfork(s, (pid_t)w->tid)) {		/* its child asks, on its stack: the kernel has the registers of neither as they were */
+	/* its child asks, on its stack: the kernel has the registers of neither as they were */
+	if (in_vfork(s, (pid_t)w->tid)) {
 		mail_post(&w->mail, MAIL_GO);
 		return;
 	}
 	if (session_bt(s, p, (pid_t)w->tid, take_bt, &truth) || !truth.count) {
 		mail_post(&w->mail, MAIL_GO);
-		return;				/* it ended meanwhile */
+		return; /* it ended meanwhile */
 	}
-	w->stale = WIRE_STALE_SHOW;		/* so that it cannot run away before we have read its event */
+	/* so that it cannot run away before we have read its event */
+	w->stale = WIRE_STALE_SHOW;
 	mail_post(&w->mail, MAIL_GO);
 	id = next_stack(s, p, w, head);
 	if (p->wire)
-		__atomic_compare_exchange_n(&w->stale, &show, 0, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+		__atomic_compare_exchange_n(&w->stale, &show, 0, false, __ATOMIC_SEQ_CST,
+					    __ATOMIC_SEQ_CST);
 	if (!id) {
 		t->overtaken++;
 		return;
@@ -241,7 +267,8 @@ static void ask_one(struct session *s, struct process *p, struct tally *t, bool 
 		return;
 	asked = &p->wire->thread[random64() % high];
 	if (!done && asked->fs > 1)
-		__atomic_compare_exchange_n(&asked->stale, &none, WIRE_STALE_SHOW, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+		__atomic_compare_exchange_n(&asked->stale, &none, WIRE_STALE_SHOW, false,
+					    __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
 	while (!(w = parked(p)) && !done && now_us() < end)
 		usleep(5);
 	if (w)
@@ -254,7 +281,8 @@ static bool enough(const struct tally *t, size_t count, uint64_t began)
 	static bool said;
 	const char *seconds = getenv("FRAMES_SECONDS"), *done = getenv("FRAMES_DONE");
 
-	if (t->samples < count && (!seconds || now_us() - began < (uint64_t)atol(seconds) * 1000000))
+	if (t->samples < count &&
+	    (!seconds || now_us() - began < (uint64_t)atol(seconds) * 1000000))
 		return false;
 	if (!said && done) {
 		int fd = open(done, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
@@ -310,13 +338,13 @@ static int run(char **argv, size_t count, struct tally *t)
 static void print_tally(const char *what, const struct tally *t)
 {
 	printf("# %s: %zu stacks, %.1f frames each, %zu of them through a signal; %zu equal, %zu differ; %zu truncated, %zu deeper than --depth; %zu lost to the test\n",
-	       what, t->samples, t->samples ? (double)t->frames / (double)t->samples : 0.0, t->signals, t->equal, t->differ, t->truncated, t->deep, t->overtaken);
+	       what, t->samples, t->samples ? (double)t->frames / (double)t->samples : 0.0,
+	       t->signals, t->equal, t->differ, t->truncated, t->deep, t->overtaken);
 }
 
-/* ---- a program to try it on -------------------------------------------------------------------------------------------------------- */
+/* ---- a program to try it on ---------------------------------------------- */
 
 static void *volatile sink;
-
 
 static NOINLINE void grow_from(int depth, size_t size)
 {
@@ -328,10 +356,7 @@ static NOINLINE void grow_from(int depth, size_t size)
 	free(p);
 }
 
-static void grow(int depth)
-{
-	grow_from(depth, 1);
-}
+static void grow(int depth) { grow_from(depth, 1); }
 
 static int by_value(const void *a, const void *b)
 {
@@ -342,7 +367,8 @@ static int by_value(const void *a, const void *b)
 static void on_alarm(int sig)
 {
 	(void)sig;
-	grow_from(5, 900);			/* sizes that nobody else uses: they come from the thread's cache, without a lock */
+	/* sizes that nobody else uses: they come from the thread's cache, without a lock */
+	grow_from(5, 900);
 }
 
 static NOINLINE void realigned(size_t n)
@@ -351,9 +377,9 @@ static NOINLINE void realigned(size_t n)
 	char *some = __builtin_alloca(n);
 
 	memset(some, 1, n);
-	__asm__ volatile("" :: "r"(wide), "r"(some) : "memory");
+	__asm__ volatile("" ::"r"(wide), "r"(some) : "memory");
 	grow(4);
-	__asm__ volatile("" :: "r"(wide), "r"(some) : "memory");
+	__asm__ volatile("" ::"r"(wide), "r"(some) : "memory");
 }
 
 static void *work(void *arg)
@@ -404,7 +430,10 @@ static __attribute__((unused)) void test_own_program(void)
 	print_tally("own program", &t);
 	CHECK(t.samples >= 20);
 	CHECK_EQ(t.differ, 0);
-	/* A timer can interrupt where glibc's call frame information is wrong for an instruction: libunwind comes to the same end there (else the stacks differ). */
+	/*
+	 * A timer can interrupt where glibc's call frame information is wrong for an instruction:
+	 * libunwind comes to the same end there (else the stacks differ).
+	 */
 	CHECK_EQ(t.truncated_plain, 0);
 }
 
@@ -420,7 +449,8 @@ int main(int argc, char **argv)
 		return 1;
 	if (argc < 3) {
 #if defined(__SANITIZE_ADDRESS__)
-		SKIP(test_own_program, "AddressSanitizer's malloc must not be entered from a handler");
+		SKIP(test_own_program,
+		     "AddressSanitizer's malloc must not be entered from a handler");
 #else
 		RUN(test_own_program);
 #endif
@@ -437,6 +467,7 @@ int main(int argc, char **argv)
 		status = run(args, (size_t)atol(argv[1]), &t);
 	}
 	print_tally(argv[2], &t);
-	printf("stacks %zu differ %zu truncated %zu overtaken %zu signals %zu status %d\n", t.samples, t.differ, t.truncated, t.overtaken, t.signals, status);
+	printf("stacks %zu differ %zu truncated %zu overtaken %zu signals %zu status %d\n",
+	       t.samples, t.differ, t.truncated, t.overtaken, t.signals, status);
 	return t.differ || !t.samples;
 }

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-/* test_shared - memory files are what they are, not what they are called; stacks of a child; what a target says of its slots. */
+/*
+ * test_shared - memory files are what they are, not what they are called; stacks of a child; what a
+ * target says of its slots.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -7,16 +10,13 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "test.h"
 #include "transport/nodes.h"
 #include "transport/shared.h"
-#include "test.h"
 
 #define SIZE 65536
 
-static int memory(unsigned flags)
-{
-	return memfd_create("mtrun", MFD_CLOEXEC | flags);
-}
+static int memory(unsigned flags) { return memfd_create("mtrun", MFD_CLOEXEC | flags); }
 
 /* What comes of taking FD, which is closed. */
 static int taken(int fd)
@@ -38,21 +38,22 @@ static void test_files(void)
 	own = shared_take(getpid(), fd, SIZE);
 	CHECK(own >= 0);
 	CHECK_EQ(lseek(own, 0, SEEK_END), SIZE);
-	CHECK(ftruncate(fd, 0) < 0 && errno == EPERM);		/* through the target's own descriptor */
+	/* through the target's own descriptor */
+	CHECK(ftruncate(fd, 0) < 0 && errno == EPERM);
 	CHECK(ftruncate(fd, 2 * SIZE) < 0 && errno == EPERM);
 	close(own);
-	CHECK_EQ(taken(fd), -EPERM);				/* it is not new any more */
+	CHECK_EQ(taken(fd), -EPERM); /* it is not new any more */
 
-	CHECK_EQ(taken(memory(0)), -EPERM);			/* cannot be sealed */
+	CHECK_EQ(taken(memory(0)), -EPERM); /* cannot be sealed */
 	fd = memory(MFD_ALLOW_SEALING);
 	CHECK_EQ(write(fd, "x", 1), 1);
 	CHECK_EQ(taken(fd), -EPERM);
 	fd = mkstemp(name);
-	CHECK_EQ(taken(fd), -EPERM);				/* a file on disk */
+	CHECK_EQ(taken(fd), -EPERM); /* a file on disk */
 	CHECK_EQ(access(name, F_OK), 0);
 	fd = open(name, O_RDWR | O_CLOEXEC);
 	unlink(name);
-	CHECK_EQ(taken(fd), -EPERM);				/* and one without a name */
+	CHECK_EQ(taken(fd), -EPERM); /* and one without a name */
 	CHECK_EQ(taken(open("/dev/null", O_RDWR | O_CLOEXEC)), -EPERM);
 	CHECK_EQ(taken(open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC)), -EPERM);
 	CHECK_EQ(shared_take(getpid(), 9999, SIZE), -EBADF);
@@ -62,7 +63,7 @@ static void test_files(void)
 	snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
 	own = open(name, O_RDONLY | O_CLOEXEC);
 	close(fd);
-	CHECK_EQ(taken(own), -EPERM);				/* which its owner may not write */
+	CHECK_EQ(taken(own), -EPERM); /* which its owner may not write */
 }
 
 static int process_file(void)
@@ -83,7 +84,8 @@ static void add(struct shared *s, struct wire_node *node, uint32_t parent, uint6
 
 static struct wire_node *nodes_of(int fd)
 {
-	return mmap(NULL, 4096 * sizeof(struct wire_node), PROT_READ | PROT_WRITE, MAP_SHARED, fd, AGENT_NODES - AGENT_BEACON);
+	return mmap(NULL, 4096 * sizeof(struct wire_node), PROT_READ | PROT_WRITE, MAP_SHARED, fd,
+		    AGENT_NODES - AGENT_BEACON);
 }
 
 static void test_nodes(void)
@@ -101,19 +103,19 @@ static void test_nodes(void)
 	s.wire->nodes_mapped = 4096;
 	root = nodes_root(n);
 	CHECK_EQ(root, 1);
-	add(&s, node, root, 0x1000);		/* 2 */
-	add(&s, node, 2, 0x2000);		/* 3 */
+	add(&s, node, root, 0x1000); /* 2 */
+	add(&s, node, 2, 0x2000);    /* 3 */
 	CHECK_EQ(nodes_parent(n, 3, &pc), 2);
 	CHECK_EQ(pc, 0x2000);
-	CHECK_EQ(nodes_parent(n, 4, &pc), 0);	/* not given out */
+	CHECK_EQ(nodes_parent(n, 4, &pc), 0); /* not given out */
 
 	child = nodes_new(child_fd, c.wire, n);
 	c.wire->nodes_mapped = 4096;
 	CHECK_EQ(nodes_count(child), 4);
 	CHECK_EQ(nodes_root(child), 4);
-	add(&c, child_node, 4, 0x3000);		/* 5 */
-	child_node[3] = (struct wire_node){ .pc = 0xbad, .parent = 1 };	/* not the child's to say */
-	add(&s, node, 3, 0x4000);		/* the parent's 4 */
+	add(&c, child_node, 4, 0x3000);					/* 5 */
+	child_node[3] = (struct wire_node){ .pc = 0xbad, .parent = 1 }; /* not the child's to say */
+	add(&s, node, 3, 0x4000);					/* the parent's 4 */
 	CHECK_EQ(nodes_parent(child, 5, &pc), 4);
 	CHECK_EQ(pc, 0x3000);
 	CHECK_EQ(nodes_parent(child, 3, &pc), 2);
@@ -128,7 +130,7 @@ static void test_nodes(void)
 	CHECK_EQ(nodes_parent(n, 3, &pc), 0);
 	s.wire->nodes = UINT32_MAX;
 	CHECK_EQ(nodes_count(n), WIRE_NODES);
-	CHECK_EQ(nodes_parent(n, WIRE_NODES - 1, &pc), 0);	/* our mapping grows */
+	CHECK_EQ(nodes_parent(n, WIRE_NODES - 1, &pc), 0); /* our mapping grows */
 	CHECK_EQ(nodes_parent(n, WIRE_NODES, &pc), 0);
 	CHECK_EQ(nodes_root(n), 0);
 	s.wire->nodes = 0;
@@ -141,7 +143,8 @@ static void test_nodes(void)
 	shared_unmap(&s);
 	shared_unmap(&c);
 	nodes_unref(n);
-	CHECK_EQ(nodes_parent(child, 2, &pc), 0);		/* its parent said at its end that there are none */
+	/* its parent said at its end that there are none */
+	CHECK_EQ(nodes_parent(child, 2, &pc), 0);
 	nodes_unref(child);
 	munmap(node, 4096 * sizeof(*node));
 	munmap(child_node, 4096 * sizeof(*child_node));
@@ -160,8 +163,9 @@ static void test_slots(void)
 	s.wire->threads_high = 2;
 	CHECK_EQ(shared_slots(&s), 2);
 	s.wire->threads_high = 40;
-	CHECK_EQ(shared_slots(&s), 40);				/* as many are mapped now */
-	s.wire->thread[39].mail = (struct wire_mail){ .state = MAIL_ASKED, .what = 1000, .arg = { 1, 2, 3, 4, 5 } };
+	CHECK_EQ(shared_slots(&s), 40); /* as many are mapped now */
+	s.wire->thread[39].mail =
+		(struct wire_mail){ .state = MAIL_ASKED, .what = 1000, .arg = { 1, 2, 3, 4, 5 } };
 	s.wire->thread[39].tid = UINT32_MAX;
 	CHECK(shared_question(&s, &slot, &q));
 	CHECK_EQ(q.slot, 39);

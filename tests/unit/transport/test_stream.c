@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * The stream against a pretended target. One that plays all its threads by turns, so that the true order is known and any delay between
- * taking a number and storing the event can be played; one of real threads that share a small heap; and one that stores whatever it likes.
+ * The stream against a pretended target. One that plays all its threads by turns, so that the true
+ * order is known and any delay between taking a number and storing the event can be played; one of
+ * real threads that share a small heap; and one that stores whatever it likes.
  */
 #include "ledger/ledger.h"
+#include "test.h"
 #include "transport/shared.h"
 #include "transport/stream.h"
-#include "test.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -19,7 +20,8 @@ static uint64_t rnd(void) { return test_random(&seed); }
 
 static struct wire_process *target_new(void)
 {
-	void *p = mmap(NULL, sizeof(struct wire_process), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	void *p = mmap(NULL, sizeof(struct wire_process), PROT_READ | PROT_WRITE,
+		       MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (p == MAP_FAILED) {
 		perror("mmap");
 		exit(1);
@@ -27,10 +29,7 @@ static struct wire_process *target_new(void)
 	return p;
 }
 
-static void target_free(struct wire_process *w)
-{
-	munmap(w, sizeof(*w));
-}
+static void target_free(struct wire_process *w) { munmap(w, sizeof(*w)); }
 
 static bool odd_stack(void *ctx, uint32_t stack)
 {
@@ -81,7 +80,7 @@ static void rig_free(struct rig *r)
 	target_free(r->w);
 }
 
-/* ---- a hook's side --------------------------------------------------------------------------------------------------------------- */
+/* ---- a hook's side ------------------------------------------------------- */
 
 static uint32_t number(struct wire_process *w, uint64_t addr)
 {
@@ -102,7 +101,8 @@ static void store(struct wire_process *w, unsigned t, struct wire_event e)
 	__atomic_store_n(&th->head, th->head + 1, __ATOMIC_RELEASE);
 }
 
-static void store2(struct wire_process *w, unsigned t, struct wire_event e, uint64_t size, uint64_t tick)
+static void store2(struct wire_process *w, unsigned t, struct wire_event e, uint64_t size,
+		   uint64_t tick)
 {
 	struct wire_thread *th = &w->thread[t];
 	struct wire_event v[2] = { e, { size, tick } };
@@ -129,7 +129,8 @@ static void alloc(struct wire_process *w, unsigned t, uint64_t a, uint64_t size,
 	if (size < WIRE_WIDE)
 		store(w, t, wire_pack(WIRE_ALLOC, a, number(w, a), (uint32_t)size, stack));
 	else
-		store2(w, t, wire_pack(WIRE_ALLOC_WIDE, a, number(w, a), 0, stack), size, ticket(w));
+		store2(w, t, wire_pack(WIRE_ALLOC_WIDE, a, number(w, a), 0, stack), size,
+		       ticket(w));
 }
 
 static void release(struct wire_process *w, unsigned t, uint64_t a)
@@ -147,7 +148,8 @@ static void became(struct wire_process *w, unsigned t, uint64_t a, uint32_t size
 	store(w, t, wire_pack(WIRE_BECAME, a, number(w, a), size, stack));
 }
 
-static void map(struct wire_process *w, unsigned t, uint64_t a, uint64_t len, uint32_t stack, uint64_t tick)
+static void map(struct wire_process *w, unsigned t, uint64_t a, uint64_t len, uint32_t stack,
+		uint64_t tick)
 {
 	store2(w, t, wire_pack(WIRE_MAP, a, 0, 3 | WIRE_MAP_ANON, stack), len, tick);
 }
@@ -162,7 +164,7 @@ static void check_whole(const struct rig *r)
 	CHECK_EQ(stats(r->s).bad, 0);
 }
 
-/* ---- small cases ----------------------------------------------------------------------------------------------------------------- */
+/* ---- small cases --------------------------------------------------------- */
 
 static void test_one_thread(void)
 {
@@ -176,7 +178,7 @@ static void test_one_thread(void)
 	became(r.w, 0, 0x3000, 200, 7);
 	release(r.w, 0, 0x2000);
 	map(r.w, 0, 0x7f0000000000, 8192, 9, ticket(r.w));
-	map(r.w, 0, 0x7f0000100000, 8192, 8, ticket(r.w));	/* not its own */
+	map(r.w, 0, 0x7f0000100000, 8192, 8, ticket(r.w)); /* not its own */
 	store2(r.w, 0, wire_pack(WIRE_UNMAP, 0x7f0000001000, 0, 0, 0), 4096, ticket(r.w));
 	store2(r.w, 0, wire_pack(WIRE_BREAK, 0x601000, 0, 0, 11), 0x600000, ticket(r.w));
 	store2(r.w, 0, wire_pack(WIRE_PROTECT, 0x7f0000000000, 0, 0, 11), 4096, ticket(r.w));
@@ -192,11 +194,12 @@ static void test_one_thread(void)
 	CHECK_EQ(stream_missing(r.s), 0);
 	CHECK_EQ(stats(r.s).events, 10);
 	struct ledger_block b;
-	CHECK(ledger_find(r.l, 0x3000, &b) && b.ms == 40 && ledger_thread_tid(r.l, b.thread) == 77 && b.stack == 7);
+	CHECK(ledger_find(r.l, 0x3000, &b) && b.ms == 40 &&
+	      ledger_thread_tid(r.l, b.thread) == 77 && b.stack == 7);
 	stream_thread_gone(r.s, 50, 0x1000);
 	CHECK_EQ(r.w->thread[0].fs, 1);
-	begin(r.w, 0, 77);			/* the same number, another thread */
-	at_ms(r.w, 0, 500);			/* a time to come is now */
+	begin(r.w, 0, 77);  /* the same number, another thread */
+	at_ms(r.w, 0, 500); /* a time to come is now */
 	alloc(r.w, 0, 0x1000, 1, 1);
 	stream_settle(r.s, 60, false);
 	CHECK(ledger_find(r.l, 0x1000, &b) && b.ms == 60 && b.thread == 1);
@@ -208,7 +211,8 @@ static void test_held(void)
 	struct rig r = rig_new(2);
 	alloc(r.w, 0, 0x1000, 10, 1);
 	stream_take(r.s, 1, 1000);
-	uint32_t early = number(r.w, 0x1000);			/* thread 1's free took its number and is not stored yet */
+	/* thread 1's free took its number and is not stored yet */
+	uint32_t early = number(r.w, 0x1000);
 	alloc(r.w, 0, 0x1000, 20, 1);
 	release(r.w, 0, 0x1000);
 	alloc(r.w, 0, 0x1000, 30, 1);
@@ -222,18 +226,21 @@ static void test_held(void)
 	CHECK_EQ(totals(r.l).allocs, 3);
 	check_whole(&r);
 
-	number(r.w, 0x5000);					/* one that never comes, and one that comes late */
+	/* one that never comes, and one that comes late */
+	number(r.w, 0x5000);
 	early = number(r.w, 0x5000);
 	alloc(r.w, 0, 0x5000, 7, 1);
 	stream_take(r.s, 4, 1000);
 	CHECK_EQ(totals(r.l).heap, 30);
-	stream_settle(r.s, 5, false);				/* an answer has it: nothing else lives there */
+	/* an answer has it: nothing else lives there */
+	stream_settle(r.s, 5, false);
 	CHECK_EQ(totals(r.l).heap, 37);
 	CHECK_EQ(stats(r.s).gaps, 0);
 	CHECK_EQ(stream_missing(r.s), 2);
 	stream_settle(r.s, 900, false);
 	CHECK_EQ(stats(r.s).gaps, 0);
-	stream_settle(r.s, 5000, false);			/* nothing ran: it may have been stopped */
+	/* nothing ran: it may have been stopped */
+	stream_settle(r.s, 5000, false);
 	CHECK_EQ(stats(r.s).gaps, 0);
 	for (uint64_t ms = 5010; ms < 6200; ms += 10) {
 		alloc(r.w, 0, 0x70000, 1, 1);
@@ -255,7 +262,8 @@ static void test_hurry(void)
 {
 	struct rig r = rig_new(2);
 	alloc(r.w, 0, 0x1000, 10, 1);
-	uint32_t early = number(r.w, 0x1000);			/* thread 1's free, taken, stored late */
+	/* thread 1's free, taken, stored late */
+	uint32_t early = number(r.w, 0x1000);
 	alloc(r.w, 0, 0x1000, 20, 1);
 	release(r.w, 0, 0x1000);
 	stream_settle(r.s, 1, false);
@@ -269,11 +277,15 @@ static void test_hurry(void)
 	rig_free(&r);
 }
 
-/* While a realloc waits, the rest of its ring goes on; a thread's next realloc comes after it, in whatever order their numbers are due. */
+/*
+ * While a realloc waits, the rest of its ring goes on; a thread's next realloc comes after it, in
+ * whatever order their numbers are due.
+ */
 static void test_realloc_order(void)
 {
 	struct rig r = rig_new(2);
-	uint32_t n = number(r.w, 0x1000);			/* thread 1's alloc, not stored yet */
+	/* thread 1's alloc, not stored yet */
+	uint32_t n = number(r.w, 0x1000);
 	alloc(r.w, 0, 0x2000, 7, 1);
 	leave(r.w, 0, 0x1000);
 	became(r.w, 0, 0x20000, 50, 1);
@@ -300,12 +312,13 @@ static void test_realloc_order(void)
 static void test_realloc_waits(void)
 {
 	struct rig r = rig_new(2);
-	uint32_t n = number(r.w, 0x1000);			/* thread 1's alloc, not stored yet */
+	/* thread 1's alloc, not stored yet */
+	uint32_t n = number(r.w, 0x1000);
 	leave(r.w, 0, 0x1000);
 	became(r.w, 0, 0x20000, 50, 1);
 	alloc(r.w, 0, 0x30000, 3, 1);
 	stream_take(r.s, 1, 1000);
-	CHECK_EQ(totals(r.l).allocs, 1);			/* the one that comes after */
+	CHECK_EQ(totals(r.l).allocs, 1); /* the one that comes after */
 	store(r.w, 1, wire_pack(WIRE_ALLOC, 0x1000, n, 40, 2));
 	stream_take(r.s, 1, 1000);
 	stream_take(r.s, 1, 1000);
@@ -321,28 +334,32 @@ static void test_tickets(void)
 	struct rig r = rig_new(3);
 	const uint64_t p = 0x7f0000000000;
 	map(r.w, 2, p, 8192, 1, 0);
-	map(r.w, 0, p, 4096, 3, 2);	/* after the unmap of thread 1, read before it */
+	map(r.w, 0, p, 4096, 3, 2); /* after the unmap of thread 1, read before it */
 	store2(r.w, 1, wire_pack(WIRE_UNMAP, p, 0, 0, 0), 8192, 1);
 	stream_take(r.s, 1, 1000);
 	CHECK_EQ(totals(r.l).mmap, 4096);
-	map(r.w, 0, p + 0x10000, 4096, 3, 4);	/* 3 is on its way */
+	map(r.w, 0, p + 0x10000, 4096, 3, 4); /* 3 is on its way */
 	alloc(r.w, 0, 0x1000, 5, 1);
 	stream_take(r.s, 1, 1000);
 	CHECK_EQ(totals(r.l).mmap, 4096);
-	stream_take(r.s, 90, 1000);				/* still waited for: its thread may have been preempted */
+	/* still waited for: its thread may have been preempted */
+	stream_take(r.s, 90, 1000);
 	CHECK_EQ(totals(r.l).mmap, 4096);
-	stream_take(r.s, 110, 1000);				/* no longer */
+	stream_take(r.s, 110, 1000); /* no longer */
 	CHECK_EQ(totals(r.l).mmap, 8192);
 	CHECK_EQ(totals(r.l).heap, 5);
 	map(r.w, 1, p + 0x20000, 4096, 3, 3);
 	map(r.w, 1, p + 0x30000, 4096, 3, 9);
 	map(r.w, 0, p + 0x40000, 4096, 3, 10);
-	stream_settle(r.s, 110, false);				/* an answer does not wait long */
+	stream_settle(r.s, 110, false); /* an answer does not wait long */
 	CHECK_EQ(totals(r.l).mmap, 5 * 4096);
 	rig_free(&r);
 }
 
-/* Two threads that take turns every millisecond: one thread's future with the other's past would be a peak of 2000. */
+/*
+ * Two threads that take turns every millisecond: one thread's future with the other's past would be
+ * a peak of 2000.
+ */
 static void test_time_merge(void)
 {
 	struct rig r = rig_new(2);
@@ -369,7 +386,8 @@ static struct wire_signal_event *signal_begin(struct wire_process *w, uint32_t s
 	return s;
 }
 
-static void signal_end(struct wire_process *w, struct wire_signal_event *s, uint32_t ms, struct wire_event e, struct wire_event more)
+static void signal_end(struct wire_process *w, struct wire_signal_event *s, uint32_t ms,
+		       struct wire_event e, struct wire_event more)
 {
 	s->tid = w->thread[s->state >> 2].tid;
 	s->ms = ms;
@@ -379,7 +397,8 @@ static void signal_end(struct wire_process *w, struct wire_signal_event *s, uint
 	__atomic_store_n(&s->state, (s->state & ~3u) | PLACE_READY, __ATOMIC_RELEASE);
 }
 
-static void signal_store(struct wire_process *w, uint32_t ms, struct wire_event e, struct wire_event more)
+static void signal_store(struct wire_process *w, uint32_t ms, struct wire_event e,
+			 struct wire_event more)
 {
 	signal_end(w, signal_begin(w, 0), ms, e, more);
 }
@@ -403,7 +422,8 @@ static void test_signals(void)
 	uint32_t n = number(r.w, 0x1000);
 	alloc(r.w, 0, 0x1000, 20, 1);
 	signal_store(r.w, 3, wire_pack(WIRE_FREE, 0x1000, n, 0, 0), nothing);
-	signal_store(r.w, 3, wire_pack(WIRE_ALLOC_WIDE, 0x9000, number(r.w, 0x9000), 0, 2), (struct wire_event){ 5000, ticket(r.w) });
+	signal_store(r.w, 3, wire_pack(WIRE_ALLOC_WIDE, 0x9000, number(r.w, 0x9000), 0, 2),
+		     (struct wire_event){ 5000, ticket(r.w) });
 	stream_take(r.s, 5, 1000);
 	stream_take(r.s, 5, 1000);
 	CHECK_EQ(totals(r.l).heap, 5020);
@@ -415,7 +435,9 @@ static void test_signals(void)
 	struct wire_signal_event *half = signal_begin(r.w, 0);
 	uint32_t late = number(r.w, 0x9000);
 	for (int i = 0; i < 1000; i++)
-		signal_store(r.w, 3, wire_pack(WIRE_ALLOC, 0x20000, number(r.w, 0x20000), 7, 2), nothing), stream_take(r.s, 6, 1000);
+		signal_store(r.w, 3, wire_pack(WIRE_ALLOC, 0x20000, number(r.w, 0x20000), 7, 2),
+			     nothing),
+			stream_take(r.s, 6, 1000);
 	stream_settle(r.s, 7, false);
 	stream_take(r.s, 5000, 1000);
 	CHECK_EQ(totals(r.l).heap, 5027);
@@ -438,7 +460,10 @@ static void test_signals(void)
 	rig_free(&r);
 }
 
-/* Two handlers, one in the other, resize blocks of one counter: the outer one has the lower number, and comes later. */
+/*
+ * Two handlers, one in the other, resize blocks of one counter: the outer one has the lower number,
+ * and comes later.
+ */
 static void test_signals_circle(void)
 {
 	struct rig r = rig_new(2);
@@ -452,7 +477,7 @@ static void test_signals_circle(void)
 	signal_store(r.w, 2, wire_pack(WIRE_LEAVE, 0x1000, number(r.w, 0x1000), 0, 0), nothing);
 	stream_take(r.s, 2, 1000);
 	signal_end(r.w, outer, 2, wire_pack(WIRE_LEAVE, 0x1000, n, 0, 0), nothing);
-	for (uint64_t ms = 10; ms < 4000; ms += 10) {	/* time goes on, as others write */
+	for (uint64_t ms = 10; ms < 4000; ms += 10) { /* time goes on, as others write */
 		alloc(r.w, 1, 0x40000 + ms * 16, 1, 1);
 		stream_take(r.s, ms, 1000);
 	}
@@ -463,30 +488,37 @@ static void test_signals_circle(void)
 	rig_free(&r);
 }
 
-/* ---- a played target: the true order is known ------------------------------------------------------------------------------------- */
+/* ---- a played target: the true order is known ---------------------------- */
 
 enum { PLAYERS = 6, CELLS = 400, STACKS = 50 };
 
 struct player {
-	struct wire_event queue[4];	/* what has its number and is not stored yet */
+	struct wire_event queue[4]; /* what has its number and is not stored yet */
 	int queued;
 	bool wide;
-	int leaving;			/* cell + 1 */
-	bool moved;			/* its block is free already: others may have it, while it is still counted here */
-	uint64_t old;			/* bytes of the block that is leaving */
+	int leaving; /* cell + 1 */
+	/* its block is free already: others may have it, while it is still counted here */
+	bool moved;
+	uint64_t old; /* bytes of the block that is leaving */
 };
 
 struct play {
 	struct rig r;
 	struct player player[PLAYERS];
-	struct { int state; uint64_t size; } cell[CELLS];	/* 0 free, 1 live, 2 somebody is at it */
+	/* 0 free, 1 live, 2 somebody is at it */
+	struct {
+		int state;
+		uint64_t size;
+	} cell[CELLS];
 	uint64_t address[CELLS];
-	uint64_t heap, stored;		/* as the program sees it: what has returned, what was stored */
+	/* as the program sees it: what has returned, what was stored */
+	uint64_t heap, stored;
 	uint64_t allocs, frees;
 	uint32_t ms;
 };
 
-static void say(struct play *p, int t, enum wire_kind k, uint64_t addr, uint64_t size, uint32_t stack)
+static void say(struct play *p, int t, enum wire_kind k, uint64_t addr, uint64_t size,
+		uint32_t stack)
 {
 	struct player *q = &p->player[t];
 	q->wide = wire_is_wide(k);
@@ -496,7 +528,10 @@ static void say(struct play *p, int t, enum wire_kind k, uint64_t addr, uint64_t
 	q->queued = 1;
 }
 
-/* A thread makes one step: either stores what it has numbered (and does the rest), or begins something. */
+/*
+ * A thread makes one step: either stores what it has numbered (and does the rest), or begins
+ * something.
+ */
 static void step(struct play *p, int t)
 {
 	struct player *q = &p->player[t];
@@ -506,20 +541,24 @@ static void step(struct play *p, int t)
 			store2(w, (unsigned)t, q->queue[0], q->queue[1].a, q->queue[1].b);
 		else
 			store(w, (unsigned)t, q->queue[0]);
-		uint64_t addr = wire_address(q->queue[0]), size = q->wide ? q->queue[1].a : wire_size(q->queue[0]);
+		uint64_t addr = wire_address(q->queue[0]),
+			 size = q->wide ? q->queue[1].a : wire_size(q->queue[0]);
 		int c = 0;
 		while (p->address[c] != addr)
 			c++;
 		q->queued = 0;
 		switch (wire_kind(q->queue[0])) {
-		case WIRE_ALLOC: case WIRE_ALLOC_WIDE:
+		case WIRE_ALLOC:
+		case WIRE_ALLOC_WIDE:
 			p->cell[c].state = 1;
 			p->cell[c].size = size;
 			p->heap += size;
 			p->allocs++;
 			break;
-		case WIRE_FREE: case WIRE_FREE_WIDE:
-			p->cell[c].state = 0;			/* the real free is called only now */
+		case WIRE_FREE:
+		case WIRE_FREE_WIDE:
+			/* the real free is called only now */
+			p->cell[c].state = 0;
 			p->heap -= p->cell[c].size;
 			p->frees++;
 			break;
@@ -550,16 +589,22 @@ static void step(struct play *p, int t)
 		if (q->moved && p->cell[where].state != 0)
 			return;
 		p->cell[where].state = 2;
-		say(p, t, size < WIRE_WIDE ? WIRE_BECAME : WIRE_BECAME_WIDE, p->address[where], size, stack);
+		say(p, t, size < WIRE_WIDE ? WIRE_BECAME : WIRE_BECAME_WIDE, p->address[where],
+		    size, stack);
 		return;
 	}
 	if (p->cell[c].state == 0) {
 		p->cell[c].state = 2;
-		say(p, t, size < WIRE_WIDE ? WIRE_ALLOC : WIRE_ALLOC_WIDE, p->address[c], size, stack);
+		say(p, t, size < WIRE_WIDE ? WIRE_ALLOC : WIRE_ALLOC_WIDE, p->address[c], size,
+		    stack);
 	} else if (p->cell[c].state == 1) {
 		p->cell[c].state = 2;
 		bool wide = p->cell[c].size >= WIRE_WIDE;
-		say(p, t, rnd() % 3 == 0 ? WIRE_LEAVE : wide ? WIRE_FREE_WIDE : WIRE_FREE, p->address[c], 0, 0);
+		say(p, t,
+		    rnd() % 3 == 0 ? WIRE_LEAVE
+		    : wide	   ? WIRE_FREE_WIDE
+				   : WIRE_FREE,
+		    p->address[c], 0, 0);
 		if (!wide)
 			p->player[t].wide = false;
 	}
@@ -579,7 +624,8 @@ static void test_played(void)
 			begin(p.r.w, t, 100 + t);
 		for (int i = 0; i < 100000; i++) {
 			int t = (int)(rnd() % PLAYERS);
-			if (t == round % PLAYERS && i % 1000 < 900)	/* one that is stopped again and again, with a number in its hand */
+			/* one that is stopped again and again, with a number in its hand */
+			if (t == round % PLAYERS && i % 1000 < 900)
 				continue;
 			if (p.r.w->thread[t].head - p.r.w->thread[t].tail < WIRE_RING - 8)
 				step(&p, t);
@@ -589,8 +635,10 @@ static void test_played(void)
 				stream_settle(p.r.s, p.ms, false);
 				answers++;
 				if (totals(p.r.l).heap != p.heap && wrong++ < 3)
-					printf("# round %d, %d: heap is %llu, not %llu; %llu %llu\n", round, i, (long long)totals(p.r.l).heap,
-					       (long long)p.heap, (long long)stats(p.r.s).held_now, (long long)stats(p.r.s).gaps);
+					printf("# round %d, %d: heap is %llu, not %llu; %llu %llu\n",
+					       round, i, (long long)totals(p.r.l).heap,
+					       (long long)p.heap, (long long)stats(p.r.s).held_now,
+					       (long long)stats(p.r.s).gaps);
 			}
 		}
 		for (int t = 0; t < PLAYERS; t++)
@@ -608,7 +656,7 @@ static void test_played(void)
 	}
 }
 
-/* ---- real threads ----------------------------------------------------------------------------------------------------------------- */
+/* ---- real threads -------------------------------------------------------- */
 
 enum { WRITERS = 3, SHARED = 64 };
 
@@ -616,11 +664,15 @@ struct writers {
 	struct wire_process *w;
 	unsigned events;
 	pthread_mutex_t lock[SHARED];
-	uint64_t cell[SHARED];		/* address of a live block, or 0: given by one thread to another */
-	uint64_t live;			/* bytes at the end */
+	/* address of a live block, or 0: given by one thread to another */
+	uint64_t cell[SHARED];
+	uint64_t live; /* bytes at the end */
 };
 
-struct writer { struct writers *all; unsigned t; };
+struct writer {
+	struct writers *all;
+	unsigned t;
+};
 
 static void room(struct wire_process *w, unsigned t)
 {
@@ -641,7 +693,8 @@ static void *writer(void *arg)
 		unsigned c = (unsigned)(x % SHARED);
 		uint64_t addr = 0x1000000 + (uint64_t)c * 64, size = c * 10;
 		room(a->w, me->t);
-		pthread_mutex_lock(&a->lock[c]);		/* the allocator's order: number and grant belong together */
+		/* the allocator's order: number and grant belong together */
+		pthread_mutex_lock(&a->lock[c]);
 		if (a->cell[c]) {
 			release(a->w, me->t, addr);
 			a->cell[c] = 0;
@@ -687,11 +740,12 @@ static void test_threads(void)
 	rig_free(&r);
 }
 
-/* ---- real threads that are asked all the time ------------------------------------------------------------------------------------- */
+/* ---- real threads that are asked all the time ---------------------------- */
 
 /*
- * An allocator of CELLS_ASKED addresses that share a few counters: a number is taken after the grant and before the release, as the hooks do, with nothing
- * else to order the threads, and a thread may be kept from running between its number and the store.
+ * An allocator of CELLS_ASKED addresses that share a few counters: a number is taken after the
+ * grant and before the release, as the hooks do, with nothing else to order the threads, and a
+ * thread may be kept from running between its number and the store.
  */
 enum { ASKED = 4, CELLS_ASKED = 96, COUNTERS_ASKED = 6 };
 
@@ -699,13 +753,17 @@ struct asked {
 	struct wire_process *w;
 	unsigned events;
 	uint64_t address[CELLS_ASKED];
-	int taken[CELLS_ASKED];			/* by the pretended allocator */
-	uint64_t given[CELLS_ASKED];		/* cell + 1 of a live block that anybody may have */
-	uint64_t heap, blocks;			/* at the end */
+	int taken[CELLS_ASKED];	     /* by the pretended allocator */
+	uint64_t given[CELLS_ASKED]; /* cell + 1 of a live block that anybody may have */
+	uint64_t heap, blocks;	     /* at the end */
 	unsigned running;
 };
 
-struct asked_thread { struct asked *all; unsigned t; uint64_t x; };
+struct asked_thread {
+	struct asked *all;
+	unsigned t;
+	uint64_t x;
+};
 
 static void dawdle(uint64_t *x)
 {
@@ -729,7 +787,8 @@ static void numbered(struct asked_thread *me, enum wire_kind k, unsigned cell, u
 {
 	struct asked *a = me->all;
 	room(a->w, me->t);
-	uint32_t n = __atomic_fetch_add(&a->w->counter[wire_counter(a->address[cell])], 1, __ATOMIC_ACQ_REL);
+	uint32_t n = __atomic_fetch_add(&a->w->counter[wire_counter(a->address[cell])], 1,
+					__ATOMIC_ACQ_REL);
 	dawdle(&me->x);
 	store(a->w, me->t, wire_pack(k, a->address[cell], n, size, 1 + cell));
 }
@@ -743,7 +802,9 @@ static void *asked_thread(void *arg)
 	for (unsigned i = 0; i < a->events; i++) {
 		unsigned c = cell_take(a, &me->x);
 		numbered(me, WIRE_ALLOC, c, 16 + c);
-		uint64_t old = __atomic_exchange_n(&a->given[test_random(&me->x) % (CELLS_ASKED / 3)], c + 1, __ATOMIC_ACQ_REL);
+		uint64_t old =
+			__atomic_exchange_n(&a->given[test_random(&me->x) % (CELLS_ASKED / 3)],
+					    c + 1, __ATOMIC_ACQ_REL);
 		if (!old)
 			continue;
 		c = (unsigned)old - 1;
@@ -810,7 +871,7 @@ static void test_asked(void)
 	rig_free(&r);
 }
 
-/* ---- a hostile target ------------------------------------------------------------------------------------------------------------- */
+/* ---- a hostile target ---------------------------------------------------- */
 
 static void garbage(struct wire_process *w, uint64_t *x, unsigned threads)
 {
@@ -821,17 +882,26 @@ static void garbage(struct wire_process *w, uint64_t *x, unsigned threads)
 	case 0: __atomic_store_n(&th->head, a, __ATOMIC_RELEASE); break;
 	case 1: __atomic_store_n(&th->head, th->head - a % 100, __ATOMIC_RELEASE); break;
 	case 2: __atomic_store_n(&th->tail, a, __ATOMIC_RELEASE); break;
-	case 3: __atomic_store_n(&w->threads_high, (uint32_t)(a >> (a % 64)), __ATOMIC_RELEASE); break;
+	case 3:
+		__atomic_store_n(&w->threads_high, (uint32_t)(a >> (a % 64)), __ATOMIC_RELEASE);
+		break;
 	case 4: __atomic_store_n(&w->threads_high, threads, __ATOMIC_RELEASE); break;
 	case 5: __atomic_store_n(&w->signal_head, w->signal_head + a % 5, __ATOMIC_RELEASE); break;
 	case 6: __atomic_store_n(&w->signal_head, a, __ATOMIC_RELEASE); break;
-	case 7: __atomic_store_n(&w->signal[a % WIRE_SIGNAL_PLACES].state, (uint32_t)(b % 5 ? b % 64 : b), __ATOMIC_RELEASE); break;
-	case 8: __atomic_store_n(&w->counter[a % WIRE_COUNTERS], (uint32_t)b, __ATOMIC_RELEASE); break;
+	case 7:
+		__atomic_store_n(&w->signal[a % WIRE_SIGNAL_PLACES].state,
+				 (uint32_t)(b % 5 ? b % 64 : b), __ATOMIC_RELEASE);
+		break;
+	case 8:
+		__atomic_store_n(&w->counter[a % WIRE_COUNTERS], (uint32_t)b, __ATOMIC_RELEASE);
+		break;
 	case 9: __atomic_store_n(&w->ticket, a, __ATOMIC_RELEASE); break;
 	case 10: __atomic_store_n(&th->waiting, 1, __ATOMIC_RELEASE); break;
 	case 11: {
 		struct wire_signal_event *s = &w->signal[a % WIRE_SIGNAL_PLACES];
-		__atomic_store_n(&s->order, __atomic_load_n(&w->signal_head, __ATOMIC_RELAXED) - b % 300 + 20, __ATOMIC_RELAXED);
+		__atomic_store_n(&s->order,
+				 __atomic_load_n(&w->signal_head, __ATOMIC_RELAXED) - b % 300 + 20,
+				 __ATOMIC_RELAXED);
 		__atomic_store_n(&s->event[0].a, test_random(x), __ATOMIC_RELAXED);
 		__atomic_store_n(&s->event[0].b, test_random(x), __ATOMIC_RELAXED);
 		__atomic_store_n(&s->tid, (uint32_t)test_random(x), __ATOMIC_RELAXED);
@@ -841,12 +911,20 @@ static void garbage(struct wire_process *w, uint64_t *x, unsigned threads)
 	default: {
 		uint64_t n = 1 + test_random(x) % 64;
 		for (uint64_t i = 0; i < n; i++) {
-			uint64_t addr = test_random(x) >> (test_random(x) % 3 ? 17 : 40), kind = test_random(x) % (WIRE_KINDS + (test_random(x) % 10 == 0 ? 12 : 0));
-			struct wire_event e = wire_pack((enum wire_kind)(kind & 31), addr, (uint32_t)(test_random(x) % 4 ? test_random(x) % 8 : test_random(x)), (uint32_t)test_random(x),
-							(uint32_t)(test_random(x) >> (40 + test_random(x) % 20)));
+			uint64_t addr = test_random(x) >> (test_random(x) % 3 ? 17 : 40),
+				 kind = test_random(x) %
+					(WIRE_KINDS + (test_random(x) % 10 == 0 ? 12 : 0));
+			struct wire_event e =
+				wire_pack((enum wire_kind)(kind & 31), addr,
+					  (uint32_t)(test_random(x) % 4 ? test_random(x) % 8
+									: test_random(x)),
+					  (uint32_t)test_random(x),
+					  (uint32_t)(test_random(x) >> (40 + test_random(x) % 20)));
 			struct wire_event *at = &th->ring[(th->head + i) % WIRE_RING];
-			__atomic_store_n(&at->a, test_random(x) % 8 ? e.a : test_random(x), __ATOMIC_RELAXED);
-			__atomic_store_n(&at->b, test_random(x) % 8 ? e.b : test_random(x), __ATOMIC_RELAXED);
+			__atomic_store_n(&at->a, test_random(x) % 8 ? e.a : test_random(x),
+					 __ATOMIC_RELAXED);
+			__atomic_store_n(&at->b, test_random(x) % 8 ? e.b : test_random(x),
+					 __ATOMIC_RELAXED);
 		}
 		__atomic_store_n(&th->head, th->head + n, __ATOMIC_RELEASE);
 	}
@@ -903,13 +981,20 @@ static void test_garbage_meanwhile(void)
 	rig_free(&r);
 }
 
-/* All numbers of one counter, the last first: the chain is built from behind, and a search in it must end. */
+/*
+ * All numbers of one counter, the last first: the chain is built from behind, and a search in it
+ * must end.
+ */
 static void test_backwards(void)
 {
 	struct rig r = rig_new(1);
 	for (uint32_t round = 0; round < 200; round++) {
 		for (uint32_t i = 0; i < 5000; i++)
-			store(r.w, 0, wire_pack(WIRE_ALLOC, 0x1000, round % 2 ? 1000000 - round * 5000 - i : (uint32_t)(rnd() % 10000000), 1, 1));
+			store(r.w, 0,
+			      wire_pack(WIRE_ALLOC, 0x1000,
+					round % 2 ? 1000000 - round * 5000 - i
+						  : (uint32_t)(rnd() % 10000000),
+					1, 1));
 		stream_take(r.s, 1, 1000000);
 	}
 	CHECK(stats(r.s).held_now > 0);
@@ -918,7 +1003,10 @@ static void test_backwards(void)
 	rig_free(&r);
 }
 
-/* Another ledger, with everything in flight: a number drawn, an event held behind it, a realloc half told of. */
+/*
+ * Another ledger, with everything in flight: a number drawn, an event held behind it, a realloc
+ * half told of.
+ */
 static void test_switch(void)
 {
 	struct rig r = rig_new(2);
@@ -928,7 +1016,8 @@ static void test_switch(void)
 	alloc(r.w, 0, 0x1000, 10, 1);
 	alloc(r.w, 0, 0x2000, 20, 1);
 	leave(r.w, 1, 0x2000);
-	uint32_t early = number(r.w, 0x1000);			/* thread 1's free, not stored yet */
+	/* thread 1's free, not stored yet */
+	uint32_t early = number(r.w, 0x1000);
 	alloc(r.w, 0, 0x1000, 40, 1);
 	stream_take(r.s, 1, 1000);
 	CHECK_EQ(stats(r.s).held_now, 1);
@@ -939,7 +1028,7 @@ static void test_switch(void)
 	became(r.w, 1, 0x3000, 80, 1);
 	alloc(r.w, 1, 0x4000, 160, 1);
 	stream_take(r.s, 2, 1000);
-	CHECK_EQ(totals(before).heap, 30);			/* nothing is told to it any more */
+	CHECK_EQ(totals(before).heap, 30); /* nothing is told to it any more */
 	CHECK_EQ(totals(before).allocs, 2);
 	CHECK_EQ(totals(r.l).heap, 40 + 80 + 160);
 	CHECK_EQ(totals(r.l).unknown_frees, 1);

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * test_cfi.c - our unwind rules against libdw's reading of the same files, as independent truth; and against bytes that make no sense.
+ * test_cfi.c - our unwind rules against libdw's reading of the same files, as independent truth;
+ * and against bytes that make no sense.
  *
- * For every file that is there: the rule at each FDE's start and at random addresses must say what dwarf_cfi_addrframe() says about the CFA, the return
- * address and the callee-saved registers. Where ours says "no rule" or "lost" it must be because a rule of wire.h cannot say it; these are counted.
+ * For every file that is there: the rule at each FDE's start and at random addresses must say what
+ * dwarf_cfi_addrframe() says about the CFA, the return address and the callee-saved registers.
+ * Where ours says "no rule" or "lost" it must be because a rule of wire.h cannot say it; these are
+ * counted.
  */
+#include <dwarf.h>
 #include <elf.h>
 #include <elfutils/libdw.h>
-#include <dwarf.h>
 #include <fcntl.h>
 #include <gelf.h>
 #include <sys/mman.h>
@@ -15,10 +18,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "unwind/callframe.h"
-#include "unwind/cfi.h"
 #include "symbols/elf.h"
 #include "test.h"
+#include "unwind/callframe.h"
+#include "unwind/cfi.h"
 
 #define BASE 0x7f0000000000ull
 
@@ -39,7 +42,8 @@ static void fresh_image(void)
 {
 	if (tables)
 		munmap(tables, sizeof(*tables));
-	tables = mmap(NULL, sizeof(*tables), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	tables = mmap(NULL, sizeof(*tables), PROT_READ | PROT_WRITE,
+		      MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (tables == MAP_FAILED)
 		abort();
 }
@@ -68,14 +72,16 @@ static bool object_open(struct object *o, const char *path)
 	for (size_t i = 0; i < n; i++)
 		if (segment[i].type == PT_LOAD && segment[i].flags & PF_X) {
 			o->lo = segment[i].vaddr < o->lo ? segment[i].vaddr : o->lo;
-			o->hi = segment[i].vaddr + segment[i].memsz > o->hi ? segment[i].vaddr + segment[i].memsz : o->hi;
+			o->hi = segment[i].vaddr + segment[i].memsz > o->hi
+					? segment[i].vaddr + segment[i].memsz
+					: o->hi;
 		}
 	o->lo &= ~4095ull;
 	o->hi = (o->hi + 4095) & ~4095ull;
 	return true;
 }
 
-/* ---- libdw's answer, in our words -------------------------------------------------------------------------------------------- */
+/* ---- libdw's answer, in our words ---------------------------------------- */
 
 static int reg_of(unsigned dwarf)
 {
@@ -87,7 +93,10 @@ static int reg_of(unsigned dwarf)
 
 static unsigned breg(const Dwarf_Op *op)
 {
-	return op->atom == DW_OP_bregx ? (unsigned)op->number : op->atom >= DW_OP_breg0 && op->atom <= DW_OP_breg31 ? (unsigned)op->atom - DW_OP_breg0 : 99;
+	return op->atom == DW_OP_bregx ? (unsigned)op->number
+	       : op->atom >= DW_OP_breg0 && op->atom <= DW_OP_breg31
+		       ? (unsigned)op->atom - DW_OP_breg0
+		       : 99;
 }
 
 static int64_t breg_offset(const Dwarf_Op *op)
@@ -97,15 +106,17 @@ static int64_t breg_offset(const Dwarf_Op *op)
 
 static bool is_plt(const Dwarf_Op *ops, size_t n)
 {
-	return n == 8 && breg(&ops[0]) == 7 && breg(&ops[1]) == 16 && ops[2].atom == DW_OP_lit15 && ops[3].atom == DW_OP_and &&
-	       ops[5].atom == DW_OP_ge && ops[6].atom == DW_OP_lit3 && ops[7].atom == DW_OP_shl;
+	return n == 8 && breg(&ops[0]) == 7 && breg(&ops[1]) == 16 && ops[2].atom == DW_OP_lit15 &&
+	       ops[3].atom == DW_OP_and && ops[5].atom == DW_OP_ge && ops[6].atom == DW_OP_lit3 &&
+	       ops[7].atom == DW_OP_shl;
 }
 
 static void truth_cfa(struct wire_rule *r, const Dwarf_Op *ops, size_t n)
 {
 	unsigned reg = n ? breg(&ops[0]) : 99;
 	int ours = reg_of(reg);
-	bool deref = n >= 2 && ops[1].atom == DW_OP_deref && (n == 2 || (n == 3 && ops[2].atom == DW_OP_plus_uconst));
+	bool deref = n >= 2 && ops[1].atom == DW_OP_deref &&
+		     (n == 2 || (n == 3 && ops[2].atom == DW_OP_plus_uconst));
 
 	r->cfa = CFA_NONE;
 	if (n == 9 && is_plt(ops, 8) && ops[8].atom == DW_OP_plus) {
@@ -127,7 +138,10 @@ static void truth_cfa(struct wire_rule *r, const Dwarf_Op *ops, size_t n)
 		r->cfa = deref ? CFA_REG_DEREF : CFA_REG;
 		r->reg = (uint8_t)ours;
 	} else if (!deref && reg < 12) {
-		static const uint8_t greg[] = { REG_RAX, REG_RDX, REG_RCX, 0, REG_RSI, REG_RDI, 0, 0, REG_R8, REG_R9, REG_R10, REG_R11 };
+		static const uint8_t greg[] = {
+			REG_RAX, REG_RDX, REG_RCX, 0,	   REG_RSI, REG_RDI,
+			0,	 0,	  REG_R8,  REG_R9, REG_R10, REG_R11
+		};
 
 		r->cfa = CFA_SCRATCH;
 		r->reg = greg[reg];
@@ -184,15 +198,21 @@ static struct wire_rule truth(Dwarf_Frame *frame)
 		enum where w = truth_register(frame, dwarf_of[i], &offset);
 
 		if (w == UNDEFINED && dwarf_of[i] == 3)
-			w = SAME;		/* elfutils' table of the ABI names register 0 where it means rbx */
-		r.off[i] = w == SAME ? RULE_SAME : w == UNDEFINED || w == ELSEWHERE || offset % 8 ? RULE_LOST : (int16_t)(offset / 8);
+			/* elfutils' table of the ABI names register 0 where it means rbx */
+			w = SAME;
+		r.off[i] = w == SAME					    ? RULE_SAME
+			   : w == UNDEFINED || w == ELSEWHERE || offset % 8 ? RULE_LOST
+									    : (int16_t)(offset / 8);
 		if (w == AT_RBP)
 			r.from_rbp |= (uint8_t)(1u << i);
 	}
 	return r;
 }
 
-/* libdw takes a register without a rule for undefined only if the ABI says so, like us; END rows of the entry point are our own. */
+/*
+ * libdw takes a register without a rule for undefined only if the ABI says so, like us; END rows of
+ * the entry point are our own.
+ */
 static bool same_rule(const struct wire_rule *a, const struct wire_rule *b)
 {
 	return !memcmp(a, b, sizeof(*a));
@@ -200,17 +220,19 @@ static bool same_rule(const struct wire_rule *a, const struct wire_rule *b)
 
 static void print_rule(const char *who, const struct wire_rule *r)
 {
-	printf("#   %s: cfa %u reg %u off %d deref %d from_rbp %x [%d %d %d %d %d %d]\n", who, r->cfa, r->reg, r->cfa_off, r->deref, r->from_rbp,
-	       r->off[0], r->off[1], r->off[2], r->off[3], r->off[4], r->off[5]);
+	printf("#   %s: cfa %u reg %u off %d deref %d from_rbp %x [%d %d %d %d %d %d]\n", who,
+	       r->cfa, r->reg, r->cfa_off, r->deref, r->from_rbp, r->off[0], r->off[1], r->off[2],
+	       r->off[3], r->off[4], r->off[5]);
 }
 
-/* ---- the comparison ---------------------------------------------------------------------------------------------------------- */
+/* ---- the comparison ------------------------------------------------------ */
 
 struct tally {
 	size_t pcs, none, lost, wrong, uncovered, end;
 };
 
-static void compare_at(const struct cfi *cfi, const struct wire_module *m, Dwarf_CFI *dw, uint64_t vaddr, uint64_t entry, struct tally *t)
+static void compare_at(const struct cfi *cfi, const struct wire_module *m, Dwarf_CFI *dw,
+		       uint64_t vaddr, uint64_t entry, struct tally *t)
 {
 	const struct wire_rule *ours = cfi_lookup(cfi, m, BASE + vaddr);
 	struct wire_rule theirs;
@@ -222,7 +244,8 @@ static void compare_at(const struct cfi *cfi, const struct wire_module *m, Dwarf
 	}
 	t->pcs++;
 	if (dwarf_cfi_addrframe(dw, vaddr, &frame)) {
-		t->uncovered++;				/* no FDE: our rule, if any, was read off the code */
+		/* no FDE: our rule, if any, was read off the code */
+		t->uncovered++;
 		return;
 	}
 	theirs = truth(frame);
@@ -288,16 +311,21 @@ static void compare_file(const char *path)
 		struct elf_bytes eh, hdr;
 
 		if (elf_eh_frame(o.elf, &eh, &hdr)) {
-			Elf_Data data = { .d_buf = (void *)(uintptr_t)eh.bytes, .d_size = eh.size, .d_type = ELF_T_BYTE, .d_version = EV_CURRENT };
+			Elf_Data data = { .d_buf = (void *)(uintptr_t)eh.bytes,
+					  .d_size = eh.size,
+					  .d_type = ELF_T_BYTE,
+					  .d_version = EV_CURRENT };
 
 			while (!dwarf_next_cfi(ident, &data, true, off, &next, &entry)) {
 				int32_t rel;
 
 				if (!dwarf_cfi_cie_p(&entry)) {
-					uint64_t at = eh.vaddr + (uint64_t)(entry.fde.start - eh.bytes);
+					uint64_t at = eh.vaddr +
+						      (uint64_t)(entry.fde.start - eh.bytes);
 
 					memcpy(&rel, entry.fde.start, 4);
-					compare_at(&cfi, &m, dw, at + (uint64_t)(int64_t)rel, elf_entry(o.elf), &t);
+					compare_at(&cfi, &m, dw, at + (uint64_t)(int64_t)rel,
+						   elf_entry(o.elf), &t);
 				}
 				off = next;
 				if (next == (Dwarf_Off)-1)
@@ -305,38 +333,44 @@ static void compare_file(const char *path)
 			}
 		}
 		for (int i = 0; i < 40000; i++)
-			compare_at(&cfi, &m, dw, o.lo + random64() % (o.hi - o.lo), elf_entry(o.elf), &t);
+			compare_at(&cfi, &m, dw, o.lo + random64() % (o.hi - o.lo),
+				   elf_entry(o.elf), &t);
 		dwarf_cfi_end(dw);
 	}
 	elf_end(elf);
 	close(fd);
 	CHECK_EQ(t.wrong, 0);
-	printf("# %s: %u rows, %u rules, %llu KB, first %.2f ms, again %.2f ms, kept %.2f ms; %zu pcs: %zu outside of FDEs, %zu no rule, %zu lost a register, %zu outermost\n", path,
-	       m.nrows, cfi.nrules, (unsigned long long)cfi.pool_used >> 10, first, again, kept, t.pcs, t.uncovered, t.none, t.lost, t.end);
+	printf("# %s: %u rows, %u rules, %llu KB, first %.2f ms, again %.2f ms, kept %.2f ms; %zu pcs: %zu outside of FDEs, %zu no rule, %zu lost a register, %zu outermost\n",
+	       path, m.nrows, cfi.nrules, (unsigned long long)cfi.pool_used >> 10, first, again,
+	       kept, t.pcs, t.uncovered, t.none, t.lost, t.end);
 	cfi_release(&cfi);
 	elf_unref(o.elf);
 }
 
-/* ---- bytes that make no sense -------------------------------------------------------------------------------------------------- */
+/* ---- bytes that make no sense -------------------------------------------- */
 
 /* What a walker relies on: rows ascend, every index is in bounds. */
 static bool tables_sound(const struct cfi *cfi, const struct wire_module *m)
 {
 	const uint8_t *pool = cfi->tables->pool;
-	const uint32_t *offs = (const uint32_t *)(const void *)(pool + m->rows), *index = (const uint32_t *)(const void *)(pool + m->index);
+	const uint32_t *offs = (const uint32_t *)(const void *)(pool + m->rows),
+		       *index = (const uint32_t *)(const void *)(pool + m->index);
 	const uint16_t *rule = (const uint16_t *)(const void *)(pool + m->rules);
 	uint32_t kibs = (uint32_t)((m->end - m->start + 1023) / 1024);
 
 	if (!m->nrows || offs[0] != 0 || cfi->pool_used > WIRE_POOL)
 		return false;
 	for (uint32_t i = 0; i < m->nrows; i++)
-		if ((i && offs[i] <= offs[i - 1]) || offs[i] >= m->end - m->start || rule[i] >= cfi->nrules)
+		if ((i && offs[i] <= offs[i - 1]) || offs[i] >= m->end - m->start ||
+		    rule[i] >= cfi->nrules)
 			return false;
 	for (uint32_t k = 0; k <= kibs; k++)
-		if (index[k] >= m->nrows || (k < kibs && offs[index[k]] > k * 1024) || (k && index[k] < index[k - 1]))
+		if (index[k] >= m->nrows || (k < kibs && offs[index[k]] > k * 1024) ||
+		    (k && index[k] < index[k - 1]))
 			return false;
 	for (uint32_t i = 0; i < cfi->nrules; i++)
-		if (cfi->tables->rule[i].cfa >= CFA_KINDS || (cfi->tables->rule[i].cfa == CFA_REG && cfi->tables->rule[i].reg >= WIRE_REGS))
+		if (cfi->tables->rule[i].cfa >= CFA_KINDS ||
+		    (cfi->tables->rule[i].cfa == CFA_REG && cfi->tables->rule[i].reg >= WIRE_REGS))
 			return false;
 	return true;
 }
@@ -356,15 +390,19 @@ static uint8_t *read_whole(const char *path, size_t *size)
 	return bytes;
 }
 
-/* COUNT bytes of [at, at + len) become others: random ones, or such as mean something to a parser. */
+/*
+ * COUNT bytes of [at, at + len) become others: random ones, or such as mean something to a parser.
+ */
 static void mutate(uint8_t *at, size_t len, unsigned count)
 {
-	static const uint8_t special[] = { 0, 0xff, 0x7f, 0x80, 0x0f, 0x10, 0x16, 0x0a, 0x0b, 0x04, 'z', 'R', 'P', 'S' };
+	static const uint8_t special[] = { 0,	 0xff, 0x7f, 0x80, 0x0f, 0x10, 0x16,
+					   0x0a, 0x0b, 0x04, 'z',  'R',	 'P',  'S' };
 
 	while (count--) {
 		uint64_t r = random64();
 
-		at[(r >> 16) % len] = r & 1 ? (uint8_t)(r >> 8) : special[(r >> 8) % sizeof(special)];
+		at[(r >> 16) % len] = r & 1 ? (uint8_t)(r >> 8)
+					    : special[(r >> 8) % sizeof(special)];
 	}
 }
 
@@ -397,7 +435,8 @@ static void mutate_file(const char *path, const char *section, unsigned rounds)
 			built++;
 			sound += tables_sound(&cfi, &m);
 			for (int k = 0; k < 1000; k++)
-				CHECK(cfi_lookup(&cfi, &m, m.start + random64() % (m.end - m.start)) != NULL);
+				CHECK(cfi_lookup(&cfi, &m,
+						 m.start + random64() % (m.end - m.start)) != NULL);
 		}
 		cfi_release(&cfi);
 		elf_unref(elf);
@@ -421,7 +460,8 @@ static void test_mutations(void)
 /* The largest and the smallest lengths, in both widths, at the end of the section. */
 static void test_lengths(void)
 {
-	static const uint64_t length[] = { 0, 1, 3, 4, 7, 8, 0x7fffffff, 0xfffffff0, 0xfffffffe, 0xffffffff };
+	static const uint64_t length[] = { 0, 1,	  3,	      4,	  7,
+					   8, 0x7fffffff, 0xfffffff0, 0xfffffffe, 0xffffffff };
 	struct callframe_list list;
 
 	for (size_t i = 0; i < sizeof(length) / sizeof(*length); i++)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * test_cfi_synthesize.c - rules read off the instructions, compared with what the compiler said: the code of libraries that do have call frame information is taken as if they
- * had none. A rule that differs from the FDE's is an error, one that is missing is not (but is counted).
+ * test_cfi_synthesize.c - rules read off the instructions, compared with what the compiler said:
+ * the code of libraries that do have call frame information is taken as if they had none. A rule
+ * that differs from the FDE's is an error, one that is missing is not (but is counted).
  */
 #include <elf.h>
 #include <fcntl.h>
@@ -9,11 +10,11 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "symbols/elf.h"
+#include "test.h"
 #include "unwind/callframe.h"
 #include "unwind/cfi.h"
-#include "symbols/elf.h"
 #include "unwind/cfi_synthesize.h"
-#include "test.h"
 
 #define LIB "/usr/lib/x86_64-linux-gnu/"
 
@@ -51,10 +52,12 @@ struct tally {
 
 static void print_rule(const char *who, const struct wire_rule *r)
 {
-	printf("#   %s: cfa %u off %d [%d %d %d %d %d %d]\n", who, r->cfa, r->cfa_off, r->off[0], r->off[1], r->off[2], r->off[3], r->off[4], r->off[5]);
+	printf("#   %s: cfa %u off %d [%d %d %d %d %d %d]\n", who, r->cfa, r->cfa_off, r->off[0],
+	       r->off[1], r->off[2], r->off[3], r->off[4], r->off[5]);
 }
 
-static void compare(const struct wire_rule *ours, const struct wire_rule *fde, uint64_t vaddr, struct tally *t)
+static void compare(const struct wire_rule *ours, const struct wire_rule *fde, uint64_t vaddr,
+		    struct tally *t)
 {
 	size_t wrong = t->wrong_cfa + t->wrong_saved;
 
@@ -63,7 +66,7 @@ static void compare(const struct wire_rule *ours, const struct wire_rule *fde, u
 		t->none++;
 		return;
 	}
-	if (ours->cfa != fde->cfa) {		/* rsp here, rbp there: both may be right */
+	if (ours->cfa != fde->cfa) { /* rsp here, rbp there: both may be right */
 		t->other++;
 		return;
 	}
@@ -72,7 +75,8 @@ static void compare(const struct wire_rule *ours, const struct wire_rule *fde, u
 	for (int i = 0; i < WIRE_REGS; i++) {
 		if (ours->off[i] == RULE_LOST && fde->off[i] != RULE_LOST)
 			t->wrong_lost++;
-		else if (ours->off[i] != RULE_SAME && ours->off[i] != fde->off[i] && fde->off[i] != RULE_SAME)
+		else if (ours->off[i] != RULE_SAME && ours->off[i] != fde->off[i] &&
+			 fde->off[i] != RULE_SAME)
 			t->wrong_saved++;
 	}
 	if (wrong != t->wrong_cfa + t->wrong_saved && wrong < 5) {
@@ -100,11 +104,15 @@ static void compare_file(const char *path, bool stripped)
 
 	if (!text || !elf_eh_frame(elf, &eh, &hdr))
 		return;
-	CHECK_EQ(callframe_scan(&list, &(struct callframe_source){ .data = eh.bytes, .size = eh.size, .vaddr = eh.vaddr },
-				text->addr, text->addr + text->size), 0);
+	CHECK_EQ(callframe_scan(&list,
+				&(struct callframe_source){
+					.data = eh.bytes, .size = eh.size, .vaddr = eh.vaddr },
+				text->addr, text->addr + text->size),
+		 0);
 	entry = calloc(list.count, sizeof(*entry));
 	for (size_t i = 0; i < list.count; i++)
-		if (callframe_rule(&list, i, list.frame[i].start).cfa == CFA_RSP && callframe_rule(&list, i, list.frame[i].start).cfa_off == 8)
+		if (callframe_rule(&list, i, list.frame[i].start).cfa == CFA_RSP &&
+		    callframe_rule(&list, i, list.frame[i].start).cfa_off == 8)
 			entry[in.nentries++] = text->addr + list.frame[i].start;
 	if (stripped) {
 		size_t n = elf_segments(elf, &segment);
@@ -113,7 +121,10 @@ static void compare_file(const char *path, bool stripped)
 		entry[0] = elf_entry(elf);
 		for (size_t i = 0; i < n && in.ndata < 16; i++)
 			if (segment[i].type == PT_LOAD && !(segment[i].flags & PF_X))
-				data[in.ndata++] = (struct cfi_synth_range){ (segment[i].vaddr + 7) & ~7ull, segment[i].vaddr + segment[i].filesz };
+				data[in.ndata++] = (struct cfi_synth_range){
+					(segment[i].vaddr + 7) & ~7ull,
+					segment[i].vaddr + segment[i].filesz
+				};
 		in.data = data;
 	}
 	range = (struct cfi_synth_range){ text->addr, text->addr + text->size };
@@ -137,10 +148,14 @@ static void compare_file(const char *path, bool stripped)
 		}
 	}
 	printf("# %s%s: %zu KB of code in %.1f ms, %zu rows; %zu points: %.1f %% no rule, %.1f %% by another register, %zu wrong CFA, %zu wrong save, %zu lost\n",
-	       path, stripped ? ", stripped" : "", text->size >> 10, ms, rows, t.bytes, 100.0 * (double)t.none / (double)t.bytes, 100.0 * (double)t.other / (double)t.bytes,
+	       path, stripped ? ", stripped" : "", text->size >> 10, ms, rows, t.bytes,
+	       100.0 * (double)t.none / (double)t.bytes, 100.0 * (double)t.other / (double)t.bytes,
 	       t.wrong_cfa, t.wrong_saved, t.wrong_lost);
-	/* glibc's __mpn_* push without saying so, _dl_runtime_resolve is not called but jumped to. Without symbols the cold parts of functions, which
-	 * gcc's -O2 puts elsewhere, are taken for the continuation of what stands before them. */
+	/*
+	 * glibc's __mpn_* push without saying so, _dl_runtime_resolve is not called but jumped to.
+	 * Without symbols the cold parts of functions, which gcc's -O2 puts elsewhere, are taken
+	 * for the continuation of what stands before them.
+	 */
 	CHECK(t.wrong_cfa + t.wrong_saved <= t.bytes / (stripped ? 40 : 1000));
 	free(row);
 	free(entry);
@@ -155,14 +170,15 @@ static void test_perl(void) { compare_file("/usr/bin/perl", false); }
 
 static void test_stripped(void)
 {
-	compare_file("/usr/bin/busybox", true);	/* half of it, its glibc, has FDEs */
+	compare_file("/usr/bin/busybox", true); /* half of it, its glibc, has FDEs */
 }
 
 /* How much of musl's libc, which says nothing about itself, gets rules. */
 static void test_musl(void)
 {
 	struct elf *elf = open_file("/usr/lib/x86_64-linux-musl/libc.so");
-	struct wire_tables *tables = mmap(NULL, sizeof(*tables), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	struct wire_tables *tables = mmap(NULL, sizeof(*tables), PROT_READ | PROT_WRITE,
+					  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	const struct elf_section *text;
 	struct wire_module m;
 	struct cfi cfi;
