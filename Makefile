@@ -66,7 +66,7 @@ endif
 tmp = $@.$$$$.tmp
 
 .DEFAULT_GOAL := all
-.PHONY: all check layers syntax print-quick soak bench fuzz demo install uninstall clean FORCE
+.PHONY: all check layers format syntax print-quick soak bench fuzz demo install uninstall clean FORCE
 .SUFFIXES:
 .SECONDARY:
 
@@ -190,6 +190,11 @@ soak:
 # What may include what.
 layers:
 	@tests/layers
+
+# The C of this tree in its style (.clang-format).
+FORMATTED := $(shell git ls-files supervisor shell inject tests/unit tests/fuzz tests/bench 2>/dev/null | grep '\.[ch]$$' | grep -v '^inject/mtrun.h\|^inject/memtracer/')
+format:
+	clang-format -i $(FORMATTED)
 
 # Every source, and every header alone, through the compiler's front end: quick, for warnings (CC=clang WERROR=1).
 HEADERS := $(wildcard supervisor/*/*.h shell/*.h shell/*/*.h inject/*.h inject/*/*.h)
