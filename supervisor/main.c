@@ -15,6 +15,7 @@
 #include "patch/hooks.h"
 #include "report/heapfile.h"
 #include "session/options.h"
+#include "session/asking.h"
 #include "session/session.h"
 #include "shell/common/breathing.h"
 #include "shell/common/command.h"
@@ -168,13 +169,14 @@ static void missed_hooks(const struct session *session, const struct options *o)
  * are passed on, a stop by the terminal is followed, as while it was traced. The signals are
  * blocked; they are taken one by one.
  */
-static int wait_untraced(const struct session *session, pid_t pid)
+static int wait_untraced(struct session *session, pid_t pid)
 {
 	static const int forwarded[] = { SIGTERM, SIGHUP, SIGUSR2, SIGCHLD };
 	siginfo_t info;
 	int status, sig;
 	sigset_t set;
 
+	asking_end(session); /* it would take the signals */
 	sigemptyset(&set);
 	for (size_t i = 0; i < sizeof(forwarded) / sizeof(*forwarded); i++)
 		sigaddset(&set, forwarded[i]);
@@ -264,51 +266,77 @@ static void on_signal(void *ctx, int sig)
 		shell->leave = shell->interrupted = true;
 }
 
-static int run(const struct options *o)
+/* One run, beside the session's loop. */
+struct one_run {
+	const struct options *options;
+	struct session *session;
+	struct shell shell;
+	struct terminal terminal; /* interactive */
+	int status, sig;	  /* mtrun's; the signal to die of */
+};
+
+/* FN runs beside the loop of a new session. mtrun's exit status. */
+static int run_beside(struct one_run *r, void (*fn)(void *ctx))
 {
-	struct session *session = session_new(o);
-	int status = EXIT_FAILED, sig = 0, untraced = -1;
-	struct shell shell = { 0 };
+	int err;
+
+	r->session = session_new(r->options);
+	err = r->session ? asking_loop(r->session, fn, r) : -errno;
+	if (err) {
+		message_error("cannot begin: %s", strerror(-err));
+		r->status = EXIT_FAILED;
+	}
+	session_free(r->session);
+	return r->status;
+}
+
+static void supervise(void *ctx)
+{
+	struct one_run *r = ctx;
+	const struct options *o = r->options;
+	struct session *session = r->session;
+	struct shell *shell = &r->shell;
+	int untraced = -1;
 	bool leave;
 
-	if (!session) {
-		message_error("cannot begin: %s", strerror(errno));
-		return EXIT_FAILED;
-	}
+	r->status = EXIT_FAILED;
 	session_hold(session, o->nscripts || !o->quiet || o->dump_exit || o->dump_peak);
 	if (o->npids)
-		session_on_signals(session, on_signal, &shell);
-	if (o->npids ? session_attach(session) : session_launch(session, &status)) {
-		session_free(session);
-		return status;
-	}
-	leave = shell.leave; /* one that came early */
-	shell_init(&shell, session);
-	shell.leave = shell.interrupted = leave;
-	breathing_messages(&shell);
-	if (follow(&shell, o, &untraced)) {
+		session_on_signals(session, on_signal, shell);
+	if (o->npids ? session_attach(session) : session_launch(session, &r->status))
+		return;
+	leave = shell->leave; /* one that came early */
+	shell_init(shell, session);
+	shell->leave = shell->interrupted = leave;
+	breathing_messages(shell);
+	if (follow(shell, o, &untraced)) {
 		session_detach(session); /* our end must not become its end */
-		status = EXIT_FAILED;
-	} else if (shell.failed) {
-		status = EXIT_FAILED;
-	} else if (shell.detached || o->npids) {
-		status = 0;
+		r->status = EXIT_FAILED;
+	} else if (shell->failed) {
+		r->status = EXIT_FAILED;
+	} else if (shell->detached || o->npids) {
+		r->status = 0;
 	} else if (untraced >= 0) {
-		sig = WIFSIGNALED(untraced) ? WTERMSIG(untraced) : 0;
-		status = sig ? 0 : WEXITSTATUS(untraced);
+		r->sig = WIFSIGNALED(untraced) ? WTERMSIG(untraced) : 0;
+		r->status = r->sig ? 0 : WEXITSTATUS(untraced);
 	} else {
-		status = status_of(session, o, &sig);
+		r->status = status_of(session, o, &r->sig);
 	}
 	message_flush();
 	breathing_messages(NULL);
-	shell_release(&shell);
+	shell_release(shell);
 	session_close_log(session);
-	if (sig) {
+	if (r->sig) {
 		message_flush();
-		status = end_as(status, sig);
+		r->status = end_as(r->status, r->sig);
 	}
-	session_free(session);
-	return status;
+}
+
+static int run(const struct options *o)
+{
+	struct one_run r = { .options = o };
+
+	return run_beside(&r, supervise);
 }
 
 /* 0, or -1 (said). */
@@ -360,31 +388,31 @@ static int open_recorded(struct session *session, const struct options *o)
 }
 
 /* -r: the commands, or else what a batch run says at the end. */
-static int replay(const struct options *o)
+static void replay_beside(void *ctx)
 {
-	struct session *session = session_new(o);
-	struct shell shell;
-	int status;
+	struct one_run *r = ctx;
+	const struct options *o = r->options;
+	struct shell *shell = &r->shell;
 
-	if (!session) {
-		message_error("cannot begin: %s", strerror(errno));
-		return EXIT_FAILED;
-	}
-	if (open_recorded(session, o)) {
-		session_free(session);
-		return EXIT_FAILED;
-	}
-	shell_init(&shell, session);
-	breathing_messages(&shell);
-	run_scripts(&shell, o);
+	r->status = EXIT_FAILED;
+	if (open_recorded(r->session, o))
+		return;
+	shell_init(shell, r->session);
+	breathing_messages(shell);
+	run_scripts(shell, o);
 	if (!o->nscripts)
-		shell_run_text(&shell, NULL, "status; report");
-	status = shell.failed ? EXIT_FAILED : 0;
+		shell_run_text(shell, NULL, "status; report");
+	r->status = shell->failed ? EXIT_FAILED : 0;
 	message_flush();
 	breathing_messages(NULL);
-	shell_release(&shell);
-	session_free(session);
-	return status;
+	shell_release(shell);
+}
+
+static int replay(const struct options *o)
+{
+	struct one_run r = { .options = o };
+
+	return run_beside(&r, replay_beside);
 }
 
 /*
@@ -403,48 +431,51 @@ static int leave(struct shell *shell, const struct options *o, int *sig)
 	return shell->killed || !o->argv ? 0 : status_of(session, o, sig);
 }
 
+static void interact_beside(void *ctx)
+{
+	struct one_run *r = ctx;
+	const struct options *o = r->options;
+	struct shell *shell = &r->shell;
+	int err;
+
+	r->status = EXIT_FAILED;
+	shell_init(shell, r->session);
+	err = interactive_open(shell, &r->terminal);
+	if (err) {
+		message_error("cannot use the terminal: %s", strerror(-err));
+		goto out;
+	}
+	session_hold(r->session, true);
+	if (!(o->open	 ? open_recorded(r->session, o)
+	      : o->npids ? session_attach(r->session)
+			 : session_launch(r->session, &r->status))) {
+		interactive_run(shell);
+		r->status = leave(shell, o, &r->sig);
+	}
+out:
+	interactive_close(shell);
+	terminal_close(&r->terminal);
+	shell_release(shell);
+	session_close_log(r->session);
+	if (r->sig) {
+		message_flush();
+		r->status = end_as(r->status, r->sig);
+	}
+}
+
 /* The terminal comes first: its keeper is forked while we have one thread and little memory. */
 static int interact(const struct options *o)
 {
-	struct session *session = NULL;
-	struct terminal terminal;
-	struct shell shell = { 0 };
-	int status = EXIT_FAILED, sig = 0, err = terminal_open(&terminal, o->argv);
+	struct one_run r = { .options = o };
+	int err = terminal_open(&r.terminal, o->argv);
 
 	if (err) {
 		message_error("cannot make a terminal for the program: %s", strerror(-err));
 		return EXIT_FAILED;
 	}
-	session = session_new(o);
-	if (!session) {
-		message_error("cannot begin: %s", strerror(errno));
-		goto out;
-	}
-	shell_init(&shell, session);
-	err = interactive_open(&shell, &terminal);
-	if (err) {
-		message_error("cannot use the terminal: %s", strerror(-err));
-		goto out;
-	}
-	session_hold(session, true);
-	if (!(o->open	 ? open_recorded(session, o)
-	      : o->npids ? session_attach(session)
-			 : session_launch(session, &status))) {
-		interactive_run(&shell);
-		status = leave(&shell, o, &sig);
-	}
-out:
-	interactive_close(&shell);
-	terminal_close(&terminal);
-	shell_release(&shell);
-	if (session)
-		session_close_log(session);
-	if (sig) {
-		message_flush();
-		status = end_as(status, sig);
-	}
-	session_free(session);
-	return status;
+	run_beside(&r, interact_beside);
+	terminal_close(&r.terminal); /* if it never came to that */
+	return r.status;
 }
 
 int main(int argc, char **argv)

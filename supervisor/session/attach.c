@@ -518,7 +518,7 @@ static size_t enter_all(struct session *s)
 	return n;
 }
 
-int session_attach(struct session *s)
+static int attach_now(struct session *s)
 {
 	size_t n = 0;
 
@@ -546,4 +546,24 @@ int session_attach(struct session *s)
 			      s->main->command ? s->main->command : "?", reason(-ESRCH));
 	session_detach(s);
 	return -EINVAL;
+}
+
+struct ask_attach {
+	struct session *s;
+	int ret;
+};
+
+static void run_attach(void *ctx)
+{
+	struct ask_attach *a = ctx;
+
+	a->ret = attach_now(a->s);
+}
+
+int session_attach(struct session *s)
+{
+	struct ask_attach a = { .s = s };
+
+	asking_run(s, run_attach, &a);
+	return a.ret;
 }

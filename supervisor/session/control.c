@@ -217,9 +217,30 @@ void session_hurry(bool on)
 	}
 }
 
-int session_stop(struct session *s, struct process *p)
+static int stop_now(struct session *s, struct process *p)
 {
 	return session_stop_within(s, p, STOP_MS);
+}
+
+struct ask_stop {
+	struct session *s;
+	struct process *p;
+	int ret;
+};
+
+static void run_stop(void *ctx)
+{
+	struct ask_stop *a = ctx;
+
+	a->ret = stop_now(a->s, a->p);
+}
+
+int session_stop(struct session *s, struct process *p)
+{
+	struct ask_stop a = { .s = s, .p = p };
+
+	asking_run(s, run_stop, &a);
+	return a.ret;
 }
 
 #define SIGNALS_US 2000
@@ -243,7 +264,7 @@ static bool signals_for(pid_t pid)
 	return some;
 }
 
-int session_cont(struct session *s, struct process *p)
+static int cont_now(struct session *s, struct process *p)
 {
 	struct thread *first;
 
@@ -268,7 +289,28 @@ int session_cont(struct session *s, struct process *p)
 	return 0;
 }
 
-int session_kill(struct session *s, int sig)
+struct ask_cont {
+	struct session *s;
+	struct process *p;
+	int ret;
+};
+
+static void run_cont(void *ctx)
+{
+	struct ask_cont *a = ctx;
+
+	a->ret = cont_now(a->s, a->p);
+}
+
+int session_cont(struct session *s, struct process *p)
+{
+	struct ask_cont a = { .s = s, .p = p };
+
+	asking_run(s, run_cont, &a);
+	return a.ret;
+}
+
+static int kill_now(struct session *s, int sig)
 {
 	struct process *p = s->chosen;
 
@@ -279,7 +321,28 @@ int session_kill(struct session *s, int sig)
 	return session_cont(s, p);
 }
 
-void session_limit_kill(struct session *s)
+struct ask_kill {
+	struct session *s;
+	int sig;
+	int ret;
+};
+
+static void run_kill(void *ctx)
+{
+	struct ask_kill *a = ctx;
+
+	a->ret = kill_now(a->s, a->sig);
+}
+
+int session_kill(struct session *s, int sig)
+{
+	struct ask_kill a = { .s = s, .sig = sig };
+
+	asking_run(s, run_kill, &a);
+	return a.ret;
+}
+
+static void limit_kill_now(struct session *s)
 {
 	s->limit_killed = true;
 	for (struct process *p = s->processes; p; p = p->next) {
@@ -291,10 +354,28 @@ void session_limit_kill(struct session *s)
 	}
 }
 
+struct ask_limit_kill {
+	struct session *s;
+};
+
+static void run_limit_kill(void *ctx)
+{
+	struct ask_limit_kill *a = ctx;
+
+	limit_kill_now(a->s);
+}
+
+void session_limit_kill(struct session *s)
+{
+	struct ask_limit_kill a = { .s = s };
+
+	asking_run(s, run_limit_kill, &a);
+}
+
 /*
  * The program named is killed, unless it has ended; its children live on, as they would without us.
  */
-int session_restart(struct session *s)
+static int restart_now(struct session *s)
 {
 	struct process *p = s->main;
 	uint64_t end = heartbeat_ms() + 5000;
@@ -315,7 +396,27 @@ int session_restart(struct session *s)
 	return 0;
 }
 
-int session_lend(struct session *s, struct process *p)
+struct ask_restart {
+	struct session *s;
+	int ret;
+};
+
+static void run_restart(void *ctx)
+{
+	struct ask_restart *a = ctx;
+
+	a->ret = restart_now(a->s);
+}
+
+int session_restart(struct session *s)
+{
+	struct ask_restart a = { .s = s };
+
+	asking_run(s, run_restart, &a);
+	return a.ret;
+}
+
+static int lend_now(struct session *s, struct process *p)
 {
 	bool was_running = p->state == PROCESS_RUNNING;
 	int err = session_stop(s, p);
@@ -339,6 +440,27 @@ int session_lend(struct session *s, struct process *p)
 	p->lent = true;
 	p->lent_loaded = false;
 	return 0;
+}
+
+struct ask_lend {
+	struct session *s;
+	struct process *p;
+	int ret;
+};
+
+static void run_lend(void *ctx)
+{
+	struct ask_lend *a = ctx;
+
+	a->ret = lend_now(a->s, a->p);
+}
+
+int session_lend(struct session *s, struct process *p)
+{
+	struct ask_lend a = { .s = s, .p = p };
+
+	asking_run(s, run_lend, &a);
+	return a.ret;
 }
 
 #define CATCH_UP_TRIES 50
@@ -416,7 +538,7 @@ static void catch_up(struct session *s, struct process *p)
 			p->pid, strerror(-err));
 }
 
-int session_take_back(struct session *s, struct process *p)
+static int take_back_now(struct session *s, struct process *p)
 {
 	bool alive = p->state == PROCESS_RUNNING;
 
@@ -436,6 +558,27 @@ int session_take_back(struct session *s, struct process *p)
 		return -ESRCH;
 	}
 	return -EPERM;
+}
+
+struct ask_take_back {
+	struct session *s;
+	struct process *p;
+	int ret;
+};
+
+static void run_take_back(void *ctx)
+{
+	struct ask_take_back *a = ctx;
+
+	a->ret = take_back_now(a->s, a->p);
+}
+
+int session_take_back(struct session *s, struct process *p)
+{
+	struct ask_take_back a = { .s = s, .p = p };
+
+	asking_run(s, run_take_back, &a);
+	return a.ret;
 }
 
 /*
@@ -472,7 +615,7 @@ static int regs_of(const struct thread *t, struct user_regs_struct *regs)
 
 #define BT_FRAMES 1024
 
-int session_bt(struct session *s, struct process *p, pid_t tid,
+static int bt_now(struct session *s, struct process *p, pid_t tid,
 	       void (*fn)(void *ctx, const struct bt_thread *t), void *ctx)
 {
 	bool was_running = p->state == PROCESS_RUNNING;
@@ -500,6 +643,30 @@ int session_bt(struct session *s, struct process *p, pid_t tid,
 	return err ? err : found || !tid ? 0 : -ESRCH;
 }
 
+struct ask_bt {
+	struct session *s;
+	struct process *p;
+	pid_t tid;
+	void (*fn)(void *ctx, const struct bt_thread *t);
+	void *ctx;
+	int ret;
+};
+
+static void run_bt(void *ctx)
+{
+	struct ask_bt *a = ctx;
+
+	a->ret = bt_now(a->s, a->p, a->tid, a->fn, a->ctx);
+}
+
+int session_bt(struct session *s, struct process *p, pid_t tid, void (*fn)(void *ctx, const struct bt_thread *t), void *ctx)
+{
+	struct ask_bt a = { .s = s, .p = p, .tid = tid, .fn = fn, .ctx = ctx };
+
+	asking_run(s, run_bt, &a);
+	return a.ret;
+}
+
 struct process *session_pin(struct session *s, struct process *p)
 {
 	struct process *before = s->pinned;
@@ -508,7 +675,7 @@ struct process *session_pin(struct session *s, struct process *p)
 	return before;
 }
 
-void session_sample(struct session *s, uint64_t period)
+static void sample_now(struct session *s, uint64_t period)
 {
 	s->options.agent.sample = period;
 	if (period)
@@ -517,7 +684,26 @@ void session_sample(struct session *s, uint64_t period)
 		sampling_switch(p, period);
 }
 
-int session_record(struct session *s, enum mode mode, char *why, size_t len)
+struct ask_sample {
+	struct session *s;
+	uint64_t period;
+};
+
+static void run_sample(void *ctx)
+{
+	struct ask_sample *a = ctx;
+
+	sample_now(a->s, a->period);
+}
+
+void session_sample(struct session *s, uint64_t period)
+{
+	struct ask_sample a = { .s = s, .period = period };
+
+	asking_run(s, run_sample, &a);
+}
+
+static int record_now(struct session *s, enum mode mode, char *why, size_t len)
 {
 	int err = modes[mode].logged ? recorder_on(s, why, len) : 0;
 
@@ -533,6 +719,29 @@ int session_record(struct session *s, enum mode mode, char *why, size_t len)
 	if (err)
 		snprintf(why, len, "%s", strerror(-err));
 	return err;
+}
+
+struct ask_record {
+	struct session *s;
+	enum mode mode;
+	char *why;
+	size_t len;
+	int ret;
+};
+
+static void run_record(void *ctx)
+{
+	struct ask_record *a = ctx;
+
+	a->ret = record_now(a->s, a->mode, a->why, a->len);
+}
+
+int session_record(struct session *s, enum mode mode, char *why, size_t len)
+{
+	struct ask_record a = { .s = s, .mode = mode, .why = why, .len = len };
+
+	asking_run(s, run_record, &a);
+	return a.ret;
 }
 
 /* What had begun ends in the file that it began in. */
@@ -583,9 +792,27 @@ void session_log_files(struct session *s, uint32_t files)
 
 void session_log_ended(struct session *s) { s->options.mode = mode_logged(s->options.mode, false); }
 
-void session_close_log(struct session *s) { recorder_off(s); }
+static void close_log_now(struct session *s) { recorder_off(s); }
 
-void session_free_stacks(struct session *s, bool on)
+struct ask_close_log {
+	struct session *s;
+};
+
+static void run_close_log(void *ctx)
+{
+	struct ask_close_log *a = ctx;
+
+	close_log_now(a->s);
+}
+
+void session_close_log(struct session *s)
+{
+	struct ask_close_log a = { .s = s };
+
+	asking_run(s, run_close_log, &a);
+}
+
+static void free_stacks_now(struct session *s, bool on)
 {
 	s->options.agent.free_stacks = on;
 	for (struct process *p = s->processes; p; p = p->next)
@@ -593,4 +820,23 @@ void session_free_stacks(struct session *s, bool on)
 			__atomic_store_n(&p->wire->free_stacks, on, __ATOMIC_RELAXED);
 			ledger_keep_freed(p->ledger, on);
 		}
+}
+
+struct ask_free_stacks {
+	struct session *s;
+	bool on;
+};
+
+static void run_free_stacks(void *ctx)
+{
+	struct ask_free_stacks *a = ctx;
+
+	free_stacks_now(a->s, a->on);
+}
+
+void session_free_stacks(struct session *s, bool on)
+{
+	struct ask_free_stacks a = { .s = s, .on = on };
+
+	asking_run(s, run_free_stacks, &a);
 }

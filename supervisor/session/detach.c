@@ -345,7 +345,7 @@ static void let_go(struct session *s, struct process *p)
 }
 
 /* Every process is left as it was, then let go. */
-void session_detach(struct session *s)
+static void detach_now(struct session *s)
 {
 	for (struct process *p = s->processes; p; p = p->next) {
 		if (p->state > PROCESS_STOPPED)
@@ -364,4 +364,22 @@ void session_detach(struct session *s)
 		process_close(p);
 	s->detached = true;
 	session_close_log(s);
+}
+
+struct ask_detach {
+	struct session *s;
+};
+
+static void run_detach(void *ctx)
+{
+	struct ask_detach *a = ctx;
+
+	detach_now(a->s);
+}
+
+void session_detach(struct session *s)
+{
+	struct ask_detach a = { .s = s };
+
+	asking_run(s, run_detach, &a);
 }

@@ -272,7 +272,7 @@ static int apply_limit(struct session *s, struct process *p)
 	return err;
 }
 
-int session_limit(struct session *s, uint64_t limit)
+static int limit_now(struct session *s, uint64_t limit)
 {
 	int err = 0, got;
 
@@ -285,6 +285,27 @@ int session_limit(struct session *s, uint64_t limit)
 			err = got;
 	}
 	return err;
+}
+
+struct ask_limit {
+	struct session *s;
+	uint64_t limit;
+	int ret;
+};
+
+static void run_limit(void *ctx)
+{
+	struct ask_limit *a = ctx;
+
+	a->ret = limit_now(a->s, a->limit);
+}
+
+int session_limit(struct session *s, uint64_t limit)
+{
+	struct ask_limit a = { .s = s, .limit = limit };
+
+	asking_run(s, run_limit, &a);
+	return a.ret;
 }
 
 uint64_t session_limit_now(const struct session *s) { return s->options.limit; }

@@ -243,25 +243,35 @@ int session_watch(struct session *s, int fd, short events, void (*fn)(void *ctx,
 	if (!events) {
 		if (i < s->watches)
 			s->watch[i] = s->watch[--s->watches];
+		asking_poke(s);
 		return 0;
 	}
 	if (i == WATCHES)
 		return -ENOSPC;
+	asking_poke(s);
 	s->watch[i] = (struct watch){ fd, events, fn, ctx };
 	if (i == s->watches)
 		s->watches++;
 	return 0;
 }
 
-static void serve_watches(struct session *s, const struct pollfd *fds)
+/* WATCH[N]: as they were when it was waited for; those that are there no more are left out. */
+static bool serve_watches(struct session *s, const struct watch *watch, nfds_t n,
+			  const struct pollfd *fds)
 {
-	struct watch watch[WATCHES]; /* what is called may change the list */
-	nfds_t n = s->watches;
+	bool any = false;
 
-	memcpy(watch, s->watch, n * sizeof(*watch));
-	for (nfds_t i = 0; i < n; i++)
-		if (fds[i].revents)
-			watch[i].fn(watch[i].ctx, fds[i].revents);
+	for (nfds_t i = 0; i < n; i++) {
+		bool there = false;
+
+		for (nfds_t k = 0; k < s->watches && !there; k++)
+			there = s->watch[k].fd == watch[i].fd && s->watch[k].fn == watch[i].fn;
+		if (!fds[i].revents || !there)
+			continue;
+		watch[i].fn(watch[i].ctx, fds[i].revents);
+		any = true;
+	}
+	return any;
 }
 
 /*
@@ -295,11 +305,13 @@ static void look_for_filters(struct session *s)
 	}
 }
 
-static int turn(struct session *s, int timeout_ms)
+int loop_turn(struct session *s, int timeout_ms, bool *something)
 {
-	struct pollfd fds[2 + WATCHES] = { { .fd = s->signals, .events = POLLIN },
-					   { .fd = s->bell, .events = POLLIN } };
+	struct pollfd fds[2 + WATCHES + 1] = { { .fd = s->signals, .events = POLLIN },
+					       { .fd = s->bell, .events = POLLIN } };
 	bool live = s->nthreads && !s->main_ended;
+	struct watch watch[WATCHES];
+	nfds_t watches = s->watches;
 	eventfd_t ignored;
 	bool filling;
 	int stops;
@@ -307,12 +319,14 @@ static int turn(struct session *s, int timeout_ms)
 	stops = session_serve_stops(s);
 	session_serve_questions(s);
 	session_serve_handovers(s);
+	*something = stops > 0;
 	if (session_serve_rings(s) >= CHUNK / 2 || stops)
 		timeout_ms = 0;
-	if (timeout_ms == 0 && !s->watches)
+	if (timeout_ms == 0 && !watches)
 		return 0;
-	for (nfds_t i = 0; i < s->watches; i++)
-		fds[2 + i] = (struct pollfd){ .fd = s->watch[i].fd, .events = s->watch[i].events };
+	memcpy(watch, s->watch, watches * sizeof(*watch));
+	for (nfds_t i = 0; i < watches; i++)
+		fds[2 + i] = (struct pollfd){ .fd = watch[i].fd, .events = watch[i].events };
 	for (const struct process *p = s->processes; p && !live; p = p->next)
 		live = p->stream && p->state <= PROCESS_STOPPED;
 	if (live && (timeout_ms < 0 || timeout_ms > TICK_MS))
@@ -322,40 +336,61 @@ static int turn(struct session *s, int timeout_ms)
 	if (timeout_ms)
 		heartbeat_sleeping(true);
 	filling = timeout_ms && rings_filling(s);
-	if ((!filling || s->watches) && poll(fds, 2 + s->watches, filling ? 0 : timeout_ms) < 0 &&
-	    errno != EINTR)
+	if ((!filling || watches) &&
+	    asking_poll(s, fds, 2 + watches, filling ? 0 : timeout_ms) < 0 && errno != EINTR)
 		return -errno;
 	if (timeout_ms)
 		heartbeat_sleeping(false);
 	if (fds[1].revents)
 		eventfd_read(s->bell, &ignored);
+	*something |= fds[0].revents != 0;
 	serve_signals(s);
-	session_serve_stops(s);
+	*something |= session_serve_stops(s) > 0;
 	session_serve_questions(s);
 	session_serve_rings(s);
 	credible_turn(s);
 	look_for_filters(s);
-	serve_watches(s, fds + 2);
+	*something |= serve_watches(s, watch, watches, fds + 2);
 	return 0;
 }
 
 int session_turn(struct session *s, int timeout_ms)
 {
-	bool nested = s->serving;
+	bool nested = s->serving, something;
 	int err;
 
+	if (asking_is_asker(s))
+		return asking_turn(s, timeout_ms);
 	s->serving = true;
-	err = turn(s, timeout_ms);
+	err = loop_turn(s, timeout_ms, &something);
 	s->serving = nested;
 	return err;
 }
 
-void session_settle(struct session *s)
+static void settle_now(struct session *s)
 {
 	session_serve_stops(s);
 	for (struct process *p = s->processes; p; p = p->next)
 		if (p->stream)
 			stream_settle(p->stream, heartbeat_ms(), p->state > PROCESS_STOPPED);
+}
+
+struct ask_settle {
+	struct session *s;
+};
+
+static void run_settle(void *ctx)
+{
+	struct ask_settle *a = ctx;
+
+	settle_now(a->s);
+}
+
+void session_settle(struct session *s)
+{
+	struct ask_settle a = { .s = s };
+
+	asking_run(s, run_settle, &a);
 }
 
 void session_breathe(struct session *s)
@@ -364,7 +399,7 @@ void session_breathe(struct session *s)
 
 	if (now - s->breathed_ns < BREATH_NS)
 		return;
-	if (!s->pinned || s->serving)
+	if (!s->pinned || (s->serving && !asking_is_asker(s)))
 		session_serve_rings(s);
 	else if (session_turn(s, 0) < 0)
 		return; /* whoever turns it next hears of that */
@@ -541,7 +576,7 @@ static int await_exec(struct session *s, struct launch *l, const char *path)
 	return s->refused ? 126 : 0;
 }
 
-int session_launch(struct session *s, int *status)
+static int launch_now(struct session *s, int *status)
 {
 	char **argv = s->options.argv;
 	struct launch l;
@@ -592,6 +627,27 @@ close:
 out:
 	free(path);
 	return err;
+}
+
+struct ask_launch {
+	struct session *s;
+	int *status;
+	int ret;
+};
+
+static void run_launch(void *ctx)
+{
+	struct ask_launch *a = ctx;
+
+	a->ret = launch_now(a->s, a->status);
+}
+
+int session_launch(struct session *s, int *status)
+{
+	struct ask_launch a = { .s = s, .status = status };
+
+	asking_run(s, run_launch, &a);
+	return a.ret;
 }
 
 int session_open(struct session *s, struct heap *heap)
@@ -686,7 +742,7 @@ bool session_ended(const struct session *s) { return s->main_ended || s->detache
 
 bool session_all_gone(const struct session *s) { return !s->nthreads || s->detached; }
 
-void session_hold(struct session *s, bool hold)
+static void hold_now(struct session *s, bool hold)
 {
 	pid_t held = s->held;
 
@@ -695,6 +751,25 @@ void session_hold(struct session *s, bool hold)
 		s->held = 0;
 		tracer_cont(held, 0);
 	}
+}
+
+struct ask_hold {
+	struct session *s;
+	bool hold;
+};
+
+static void run_hold(void *ctx)
+{
+	struct ask_hold *a = ctx;
+
+	hold_now(a->s, a->hold);
+}
+
+void session_hold(struct session *s, bool hold)
+{
+	struct ask_hold a = { .s = s, .hold = hold };
+
+	asking_run(s, run_hold, &a);
 }
 
 int session_exit_status(const struct session *s, int *signal)

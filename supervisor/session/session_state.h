@@ -9,6 +9,7 @@
 #include <poll.h>
 
 #include "session/api_answer.h"
+#include "session/asking.h"
 #include "session/ended.h"
 #include "session/session.h"
 #include "tracee/launch.h"
@@ -54,6 +55,7 @@ struct watch {
 };
 
 struct session {
+	struct asking asking;
 	struct options options;
 	struct inherited inherited;
 	struct process *processes, **last;
@@ -182,9 +184,15 @@ int off_end(struct session *s); /* the opposite */
 struct ledger *off_ledger(const struct session *s);
 
 /* loop.c */
+/* One turn: waits at most MS. *SOMETHING: the shell may care for what happened. 0 or -errno. */
+int loop_turn(struct session *s, int ms, bool *something);
 /* what the options ask for is ready before a program does anything. 0 or -errno (said) */
 int session_begin_log(struct session *s);
 void session_serve_questions(struct session *s);
 size_t session_serve_rings(struct session *s); /* how many events */
+
+/* loop_thread.c */
+/* poll(2) for the loop: who asks has the floor meanwhile. FDS has room for one more. */
+int asking_poll(struct session *s, struct pollfd *fds, nfds_t n, int ms);
 
 #endif

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * asking.h - the loop, and those who ask beside it, in threads of their own. Before asking_loop()
+ * and after it whoever calls is the loop.
+ *
+ * What is shared is the session: its processes, their ledgers, all that hangs on them. It is the
+ * loop's, but while an asker has the floor; then the loop sleeps in poll(2), or waits. An asker
+ * takes the floor to copy what it wants to know, or to have something done, and gives it back
+ * before it looks up symbols, sorts, prints or waits for anybody: 10 ms are long. Askers are served
+ * in the order in which they came. What needs ptrace(2) is done by the loop's thread in any case
+ * (asking_run), as the kernel wants it to be the one that traces. A process that ends meanwhile
+ * keeps its record as long as it is pinned (session_pin); its stacks stay readable.
+ */
+#ifndef MTRUN_ASKING_H
+#define MTRUN_ASKING_H
+
+#include <pthread.h>
+
+#include "base/types.h"
+
+struct session;
+
+struct asker;
+
+struct asking {
+	pthread_t loop;
+	bool begun;
+	pthread_mutex_t lock; /* of what follows */
+	pthread_cond_t changed;
+	bool taken;	      /* somebody has the floor, or the loop is in a turn */
+	struct asker *first;  /* who wants it, in order */
+	struct asker *asleep; /* who waits for the end of a turn */
+	uint64_t told_ms;     /* when they were told of one last */
+	bool hasty;	      /* they are to be told of the next one, whatever happens in it */
+	bool poked;	      /* what the loop waits for is something else now */
+	bool ending;
+	int wake; /* an eventfd that ends its poll(2) */
+	int err;  /* of its last turn */
+	void (*run)(void *ctx); /* what is to be done by its thread, for who has the floor */
+	void *ctx;
+};
+
+/*
+ * The caller's thread becomes the loop, until FN(CTX), which runs beside it and has the floor at
+ * first, returns. 0 or -errno: FN was not called.
+ */
+int asking_loop(struct session *s, void (*fn)(void *ctx), void *ctx) MUST_USE;
+/* For who has the floor: the loop ends. The caller is the loop from now on, but for ptrace(2). */
+void asking_end(struct session *s);
+
+/* Whether the loop runs, in another thread than the caller's. */
+bool asking_is_asker(const struct session *s);
+/* FN(CTX) is called by the loop's thread; at once, if that is the caller's. */
+void asking_run(struct session *s, void (*fn)(void *ctx), void *ctx);
+/* Gives the floor back, and takes it again. */
+void asking_leave(struct session *s);
+void asking_return(struct session *s);
+/* Both, with a turn of the loop in between, or MS (-1: however long it takes). 0 or the loop's -errno. */
+int asking_turn(struct session *s, int ms) MUST_USE;
+/* What the loop waits for has changed: it is to look again. */
+void asking_poke(struct session *s);
+
+#endif
