@@ -14,10 +14,10 @@
 #include "base/sigbus.h"
 #include "patch/hooks.h"
 #include "report/heapfile.h"
-#include "session/options.h"
 #include "session/asking.h"
+#include "session/options.h"
 #include "session/session.h"
-#include "shell/common/breathing.h"
+#include "shell/common/answer_stream.h"
 #include "shell/common/command.h"
 #include "shell/common/dumping.h"
 #include "shell/common/limiting.h"
@@ -308,7 +308,7 @@ static void supervise(void *ctx)
 	leave = shell->leave; /* one that came early */
 	shell_init(shell, session);
 	shell->leave = shell->interrupted = leave;
-	breathing_messages(shell);
+	answer_messages(shell);
 	if (follow(shell, o, &untraced)) {
 		session_detach(session); /* our end must not become its end */
 		r->status = EXIT_FAILED;
@@ -323,7 +323,7 @@ static void supervise(void *ctx)
 		r->status = status_of(session, o, &r->sig);
 	}
 	message_flush();
-	breathing_messages(NULL);
+	answer_messages(NULL);
 	shell_release(shell);
 	session_close_log(session);
 	if (r->sig) {
@@ -398,13 +398,13 @@ static void replay_beside(void *ctx)
 	if (open_recorded(r->session, o))
 		return;
 	shell_init(shell, r->session);
-	breathing_messages(shell);
+	answer_messages(shell);
 	run_scripts(shell, o);
 	if (!o->nscripts)
 		shell_run_text(shell, NULL, "status; report");
 	r->status = shell->failed ? EXIT_FAILED : 0;
 	message_flush();
-	breathing_messages(NULL);
+	answer_messages(NULL);
 	shell_release(shell);
 }
 

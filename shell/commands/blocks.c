@@ -9,6 +9,7 @@
 #include "base/json.h"
 #include "base/units.h"
 #include "report/view.h"
+#include "session/asking.h"
 #include "shell/common/arguments.h"
 #include "shell/common/command.h"
 #include "shell/common/reporting.h"
@@ -213,7 +214,9 @@ static int list(struct shell *shell, struct call *call, struct collection *c, st
 	err = ledger_each_block(p->ledger, collect, c);
 	if (err)
 		return err == -EINTR ? -1 : shell_error(shell, call, "out of memory");
+	asking_leave(shell->session);
 	drop(c, c->rows);
+	asking_return(shell->session);
 	if (call->json)
 		print_json(call->out, c, p, now);
 	else

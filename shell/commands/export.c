@@ -12,8 +12,8 @@
 #include "base/units.h"
 #include "export/export.h"
 #include "process/profile_make.h"
+#include "shell/common/answer_stream.h"
 #include "shell/common/arguments.h"
-#include "shell/common/breathing.h"
 #include "shell/common/command.h"
 #include "shell/common/exporting.h"
 #include "shell/common/reporting.h"
@@ -237,7 +237,7 @@ static int target_close(struct target *t, int err)
 static int write_to(struct shell *shell, const struct export_format *format, const struct export *e,
 		    int fd)
 {
-	FILE *out = breathing_open(shell, fd);
+	FILE *out = answer_open(shell, fd);
 	int err;
 
 	if (!out)

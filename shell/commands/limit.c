@@ -5,6 +5,7 @@
 #include "base/escape.h"
 #include "report/print.h"
 #include "session/api_answer.h"
+#include "session/asking.h"
 #include "session/options.h"
 #include "shell/common/arguments.h"
 #include "shell/common/command.h"
@@ -180,7 +181,9 @@ static int show(struct shell *shell, struct call *call, const struct request *r)
 	if (reporting_warm(shell, &profile, sites, options.key == VIEW_STACK))
 		return -1;
 	allocated = process_allocated(p, session_options(shell->session)->count);
+	asking_leave(shell->session);
 	err = view_make(&view, &profile, sites, &options);
+	asking_return(shell->session);
 	profile_release(&profile);
 	if (err)
 		return shell_error(shell, call, "out of memory");

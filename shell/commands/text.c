@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "report/print.h"
+#include "session/asking.h"
 #include "shell/common/arguments.h"
 #include "shell/common/command.h"
 #include "shell/common/reporting.h"
@@ -44,7 +45,9 @@ static int text(struct shell *shell, struct call *call)
 		rows = shell->settings.rows;
 	if (reporting_live(shell, call, &moment, true, &profile, &sites))
 		return -1;
+	asking_leave(shell->session);
 	err = table_make(&t, &profile, sites, cum, rows);
+	asking_return(shell->session);
 	profile_release(&profile);
 	if (err)
 		return shell_error(shell, call, "out of memory");

@@ -7,6 +7,7 @@
 #include "base/units.h"
 #include "report/print.h"
 #include "report/view.h"
+#include "session/asking.h"
 #include "shell/common/arguments.h"
 #include "shell/common/command.h"
 #include "shell/common/reporting.h"
@@ -48,7 +49,9 @@ static int picture(struct shell *shell, struct call *call, size_t rows, FILE *ou
 	if (reporting_live(shell, call, &(struct moment){ 0 }, false, &profile, &sites))
 		return -1;
 	head(shell, out, session_main(shell->session));
+	asking_leave(shell->session);
 	err = view_make(&view, &profile, sites, &options);
+	asking_return(shell->session);
 	profile_release(&profile);
 	if (err)
 		return shell_error(shell, call, "out of memory");

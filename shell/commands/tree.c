@@ -4,6 +4,7 @@
 #include "base/units.h"
 #include "report/print.h"
 #include "report/view.h"
+#include "session/asking.h"
 #include "shell/common/arguments.h"
 #include "shell/common/command.h"
 #include "shell/common/reporting.h"
@@ -56,7 +57,9 @@ static int tree(struct shell *shell, struct call *call)
 	}
 	if (reporting_live(shell, call, &moment, true, &profile, &sites))
 		return -1;
+	asking_leave(shell->session);
 	err = tree_make(&t, &profile, sites, invert ? TREE_INVERT : 0, (unsigned)depth);
+	asking_return(shell->session);
 	profile_release(&profile);
 	if (!err && (err = tree_cut(&t, rows)))
 		tree_release(&t);

@@ -11,7 +11,7 @@
 #include "base/message.h"
 #include "process/profile_make.h"
 #include "report/heapfile.h"
-#include "shell/common/breathing.h"
+#include "shell/common/answer_stream.h"
 #include "shell/common/shell.h"
 #include "shell/common/warm.h"
 
@@ -149,7 +149,7 @@ static int put(const struct dump *d, struct shell *shell, struct sites *sites)
 	if (asprintf(&part, "%s.XXXXXX", d->dumped->file) < 0)
 		return -ENOMEM;
 	fd = mkostemp(part, O_CLOEXEC); /* mode 0600 */
-	f = fd < 0 ? NULL : breathing_open(shell, fd);
+	f = fd < 0 ? NULL : answer_open(shell, fd);
 	if (f) {
 		err = heap_write(f, &d->facts, &d->profile, sites);
 		errno = 0;

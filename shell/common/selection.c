@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "shell/common/selection.h"
+#include "session/asking.h"
 
 #include <string.h>
 
@@ -79,7 +80,9 @@ int selection_view(struct shell *shell, struct call *call, struct selection *s,
 		profile_drop_unchanged(&profile);
 	if (!(detail & PROFILE_NO_STACKS) && reporting_warm(shell, &profile, *sites, whole))
 		return -1;
+	asking_leave(shell->session);
 	err = view_make(view, &profile, *sites, &s->view);
+	asking_return(shell->session);
 	profile_release(&profile);
 	return err ? shell_error(shell, call, "out of memory") : 0;
 }

@@ -63,10 +63,10 @@ struct shell {
 	struct screen *screen; /* interactive; NULL in batch, as the next */
 	struct terminal *terminal;
 	/* Ctrl-C: the command at work is to end; cleared before the next line */
-	bool interrupted;
+	_Atomic bool interrupted;
 	uint64_t spawned_ms; /* when the last shell command was started */
 	/* the user's terminal is gone, or we were told to: detach and end */
-	bool leave;
+	_Atomic bool leave;
 	bool killed;	       /* because the user said so on leaving */
 	struct events *events; /* `every`, `on` */
 	struct interval interval;

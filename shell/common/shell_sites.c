@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "session/asking.h"
 #include "shell/common/command.h"
 #include "shell/common/shell.h"
 
@@ -21,12 +22,22 @@ struct process_sites {
 
 static uint32_t parent(void *ctx, uint32_t node, uint64_t *pc)
 {
-	return process_stack_parent(ctx, node, pc);
+	bool entered = asking_enter();
+	uint32_t stack = process_stack_parent(ctx, node, pc);
+
+	asking_exit(entered);
+	return stack;
 }
+
 static struct symbol_frames frames(void *ctx, uint32_t node, uint64_t pc)
 {
-	return process_frames(ctx, node, pc);
+	bool entered = asking_enter();
+	struct symbol_frames f = process_frames(ctx, node, pc);
+
+	asking_exit(entered);
+	return f;
 }
+
 static void rest(void *ctx) { session_breathe(ctx); }
 
 static bool lives(const struct shell *shell, const struct process_sites *s)

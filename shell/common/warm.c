@@ -6,18 +6,24 @@
 
 #include "base/escape.h"
 #include "base/message.h"
-#include "process/resolver.h"
+#include "session/asking.h"
 #include "shell/common/shell.h"
 #include "symbols/module.h"
 
 /*
- * Frames that nobody has asked about yet are gathered, some thousand at a time, and given to the
- * worker thread (resolver.h); the session's loop turns until it is through. Then its answers are
- * taken over, which is quick. Where all is known already this is one look at each stack.
+ * Frames that nobody has asked about yet are gathered, some thousand at a time, and looked up while
+ * the loop has the floor: one library's tables can take seconds. Then the answers are taken over,
+ * which is quick. Where all is known already this is one look at each stack.
  */
 #define BATCH	    8192 /* questions */
 #define SLICE_MS    2	 /* between two turns of the loop */
 #define PROGRESS_MS 1000
+
+/* Those of one stack follow each other; once a frame may be its site, the rest is left out, unless all are wanted. */
+struct warm_question {
+	struct symbol_question q;
+	bool first; /* of its stack */
+};
 
 struct warming {
 	struct shell *shell;
@@ -26,19 +32,22 @@ struct warming {
 	bool whole, shown;
 	uint64_t began, turned, told;
 	size_t done, all; /* stacks */
-	struct resolver_question *question;
+	struct warm_question *question;
 	uint32_t *stack; /* that have questions in the batch */
 	size_t questions, stacks;
 };
 
-static void progress(struct warming *w, const struct module *module)
+static bool progress_is_due(const struct warming *w)
 {
 	uint64_t now = session_ms(w->shell->session);
 
-	if (now < w->began + PROGRESS_MS || now < w->told + PROGRESS_MS / 5 ||
-	    !isatty(message_fd()))
-		return;
-	w->told = now;
+	return now >= w->began + PROGRESS_MS && now >= w->told + PROGRESS_MS / 5 &&
+	       isatty(message_fd());
+}
+
+static void progress(struct warming *w, const struct module *module)
+{
+	w->told = session_ms(w->shell->session);
 	w->shown = true;
 	escape_printf(message_stream(), "\rreading symbols: %zu of %zu stacks%s%.60s\033[K",
 		      w->done, w->all, module ? ", " : "", module ? module->path : "");
@@ -69,7 +78,7 @@ static bool gather(struct warming *w, uint32_t stack)
 	uint64_t pc;
 
 	for (uint32_t n = stack, up; n && !(w->whole && sites_settled(w->sites, n, true)); n = up) {
-		struct resolver_question q = { .first = w->questions == before };
+		struct warm_question q = { .first = w->questions == before };
 
 		up = process_stack_parent(p, n, &pc);
 		if (!pc || !process_question(p, n, pc, &q.q))
@@ -84,19 +93,25 @@ static bool gather(struct warming *w, uint32_t stack)
 
 static void run_batch(struct warming *w)
 {
-	struct resolver *r = w->questions ? resolver_start(w->process->symbols, w->question,
-							   w->questions, !w->whole)
-					  : NULL;
-	size_t done;
+	bool found = false;
 
-	for (unsigned turns = 0; r && (done = resolver_done(r)) < w->questions; turns++) {
-		if (shell_interrupted(w->shell))
-			resolver_stop(r);
-		turn(w, turns > 50);
-		progress(w, w->question[done].q.module);
+	asking_leave(w->shell->session);
+	for (size_t i = 0; i < w->questions && !shell_interrupted(w->shell); i++) {
+		const struct warm_question *q = &w->question[i];
+
+		found &= !q->first;
+		if (found)
+			continue;
+		if (progress_is_due(w)) {
+			asking_return(w->shell->session);
+			progress(w, q->q.module);
+			asking_leave(w->shell->session);
+		}
+		found = has_site(symbols_resolve(w->process->symbols, q->q.module, q->q.pc,
+						 q->q.exact)) &&
+			!w->whole;
 	}
-	if (r)
-		resolver_finish(r);
+	asking_return(w->shell->session);
 	for (size_t i = 0; i < w->stacks && !shell_interrupted(w->shell); i++)
 		sites_settle(w->sites, w->stack[i], w->whole);
 	w->questions = w->stacks = 0;
@@ -115,7 +130,8 @@ static void one(struct warming *w, uint32_t stack)
 		run_batch(w);
 	if (session_ms(w->shell->session) >= w->turned + SLICE_MS) {
 		turn(w, 0);
-		progress(w, NULL);
+		if (progress_is_due(w))
+			progress(w, NULL);
 	}
 }
 
@@ -176,7 +192,7 @@ void warm_addresses(struct shell *shell, struct process *p, const struct symbol_
 			if (!symbols_known(p->symbols, q[w.done].module, q[w.done].pc,
 					   q[w.done].exact, &known))
 				w.question[w.questions++] =
-					(struct resolver_question){ .q = q[w.done], .first = true };
+					(struct warm_question){ .q = q[w.done], .first = true };
 			if (w.questions == BATCH)
 				run_batch(&w);
 		}

@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 #include "base/message.h"
+#include "shell/common/answer_stream.h"
 #include "shell/common/asked_snapshots.h"
-#include "shell/common/breathing.h"
 #include "shell/common/command.h"
 #include "shell/common/comparing.h"
 #include "shell/common/dumping.h"
@@ -84,6 +84,8 @@ int shell_turn(struct shell *shell, int ms)
 	if (shell->events)
 		ms = events_due(shell, ms);
 	err = session_turn(shell->session, ms);
+	if (message_deferred())
+		message_flush();
 	now = session_ms(shell->session);
 	if (((enough && now >= enough) || (shell->leave && !shell->screen)) &&
 	    !shell->traced_enough && !session_ended(shell->session)) {

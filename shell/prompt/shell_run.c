@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "base/message.h"
-#include "shell/common/breathing.h"
+#include "shell/common/answer_stream.h"
 #include "shell/common/command.h"
 #include "shell/common/reporting.h"
 #include "shell/common/shell.h"
@@ -55,8 +55,8 @@ static int open_output(struct shell *shell, const struct statement *s, struct ou
 			      .fd = message_fd(),
 			      .child = { .input = -1 } };
 	if (s->redirect == REDIRECT_WRITE || s->redirect == REDIRECT_APPEND) {
-		o->fd = breathing_create(shell, s->target, s->redirect == REDIRECT_APPEND);
-		o->file = o->fd < 0 ? NULL : breathing_open(shell, o->fd);
+		o->fd = answer_create(shell, s->target, s->redirect == REDIRECT_APPEND);
+		o->file = o->fd < 0 ? NULL : answer_open(shell, o->fd);
 		if (!o->file)
 			return shell_error(shell, NULL, "cannot write '%s': %s", s->target,
 					   strerror(errno));
@@ -66,7 +66,7 @@ static int open_output(struct shell *shell, const struct statement *s, struct ou
 			return shell_error(shell, NULL, "cannot run '%s' by /bin/sh: %s", s->target,
 					   strerror(-err));
 		o->fd = o->child.input;
-		o->file = breathing_open(shell, o->fd);
+		o->file = answer_open(shell, o->fd);
 		if (!o->file)
 			return shell_error(shell, NULL, "cannot run '%s': %s", s->target,
 					   strerror(errno));

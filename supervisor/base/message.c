@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +16,9 @@
  * so that neither the target inherits it nor a closed stderr makes the log file take its number.
  * Text is collected in the stream's buffer and leaves in large pieces: a table is not torn apart by
  * what the target prints on the same terminal meanwhile.
+ *
+ * A reader may be slow, and the session's loop may not wait for one. What its thread says is put
+ * into a list, which whoever asks writes when he flushes the stream.
  */
 static FILE *stream;
 static int stream_fd = -1;
@@ -24,10 +28,19 @@ static int verbosity;
 static bool colored;
 /* the stream is standard output: what we have to say is not part of it */
 static bool apart;
-/* the stream is being written, and the loop turns meanwhile: nothing may be put into it, */
-static bool writing;
-/* so what is said then is kept until that is done; NULL: nothing */
-static char *later;
+
+/* What was said by a thread that does not write, in order: for another one to write. */
+struct said {
+	struct said *next;
+	FILE *to;
+	size_t len;
+	char text[];
+};
+#define SAID_MOST (4u << 20) /* bytes; of what is more is said how much it is */
+static pthread_mutex_t said_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct said *said, **said_end = &said;
+static size_t said_bytes, said_lost;
+static __thread FILE *deferred; /* this thread's stream, if it does not write */
 
 static int own_descriptor(int fd)
 {
@@ -42,13 +55,8 @@ static ssize_t stream_write(void *ctx, const char *text, size_t len)
 
 	(void)ctx;
 	if (divert) {
-		bool wanted;
-
 		errno = EINTR;
-		writing = true;
-		wanted = divert(divert_ctx, text, len);
-		writing = false;
-		return wanted ? (ssize_t)len : 0;
+		return divert(divert_ctx, text, len) ? (ssize_t)len : 0;
 	}
 	while (done < len) {
 		ssize_t n = write(stream_fd, text + done, len - done);
@@ -118,33 +126,89 @@ void message_close(void)
 	stream = NULL;
 }
 
-FILE *message_stream(void) { return stream ? stream : stderr; }
+FILE *message_stream(void) { return deferred ? deferred : stream ? stream : stderr; }
+
+static void defer(FILE *to, const char *text, size_t len)
+{
+	struct said *one = malloc(sizeof(*one) + len);
+
+	pthread_mutex_lock(&said_lock);
+	if (!one || said_bytes + len > SAID_MOST) {
+		said_lost += len;
+		free(one);
+	} else {
+		*one = (struct said){ .to = to, .len = len };
+		memcpy(one->text, text, len);
+		said_bytes += len;
+		*said_end = one;
+		said_end = &one->next;
+	}
+	pthread_mutex_unlock(&said_lock);
+}
+
+static ssize_t deferred_write(void *ctx, const char *text, size_t len)
+{
+	(void)ctx;
+	defer(stream ? stream : stderr, text, len);
+	return (ssize_t)len;
+}
+
+int message_defer(void)
+{
+	deferred = fopencookie(NULL, "w", (cookie_io_functions_t){ .write = deferred_write });
+	return deferred ? 0 : -ENOMEM;
+}
+
+void message_defer_end(void)
+{
+	if (deferred)
+		fclose(deferred);
+	deferred = NULL;
+}
+
+bool message_deferred(void)
+{
+	bool any;
+
+	pthread_mutex_lock(&said_lock);
+	any = said;
+	pthread_mutex_unlock(&said_lock);
+	return any;
+}
+
+static void flush(FILE *f)
+{
+	fflush(f);
+	clearerr(f);
+}
+
+static void write_deferred(void)
+{
+	struct said *one, *next;
+	size_t lost;
+
+	pthread_mutex_lock(&said_lock);
+	one = said;
+	lost = said_lost;
+	said = NULL;
+	said_end = &said;
+	said_bytes = said_lost = 0;
+	pthread_mutex_unlock(&said_lock);
+	for (; one; one = next) {
+		next = one->next;
+		fwrite(one->text, 1, one->len, one->to);
+		flush(one->to);
+		free(one);
+	}
+	if (lost)
+		message_error("%zu bytes of messages were not written in time", lost);
+}
 
 void message_flush(void)
 {
-	if (writing)
-		return;
-	fflush(message_stream());
-	clearerr(message_stream());
-	while (later) {
-		char *text = later;
-
-		later = NULL;
-		fputs(text, message_stream());
-		free(text);
-		fflush(message_stream());
-		clearerr(message_stream());
-	}
-}
-
-static void keep(char *text)
-{
-	char *all;
-
-	if (asprintf(&all, "%s%s", later ? later : "", text) < 0)
-		return;
-	free(later);
-	later = all;
+	flush(message_stream());
+	if (!deferred && message_deferred())
+		write_deferred();
 }
 
 int message_fd(void) { return stream ? stream_fd : STDERR_FILENO; }
@@ -174,8 +238,8 @@ static void PRINTF(2, 0) line(bool error, const char *format, va_list args)
 
 	if (f == stderr)
 		message_flush();
-	if (whole && writing && f != stderr)
-		keep(whole);
+	if (whole && f == stderr && deferred)
+		defer(f, whole, strlen(whole));
 	else if (whole)
 		fputs(whole, f);
 	message_flush();

@@ -29,6 +29,13 @@ void message_divert(bool (*fn)(void *ctx, const char *text, size_t len), void *c
 /* What commands print on. Flushed by message_flush(), which callers do after each command. */
 FILE *message_stream(void);
 void message_flush(void);
+/*
+ * The calling thread is not to wait for a reader: what it prints and says is kept, at most 4 MB of
+ * it, until another thread calls message_flush(). 0 or -ENOMEM.
+ */
+int message_defer(void) MUST_USE;
+void message_defer_end(void);
+bool message_deferred(void); /* there is something to be written */
 /* The descriptor under it: standard output of shell commands that are started. */
 int message_fd(void);
 

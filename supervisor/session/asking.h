@@ -8,7 +8,7 @@
  * takes the floor to copy what it wants to know, or to have something done, and gives it back
  * before it looks up symbols, sorts, prints or waits for anybody: 10 ms are long. Askers are served
  * in the order in which they came. What needs ptrace(2) is done by the loop's thread in any case
- * (asking_run), as the kernel wants it to be the one that traces. A process that ends meanwhile
+ * (asking_do), as the kernel wants it to be the one that traces. A process that ends meanwhile
  * keeps its record as long as it is pinned (session_pin); its stacks stay readable.
  */
 #ifndef MTRUN_ASKING_H
@@ -18,6 +18,8 @@
 
 #include "base/types.h"
 
+struct asked;
+struct process;
 struct session;
 
 struct asker;
@@ -36,8 +38,9 @@ struct asking {
 	bool ending;
 	int wake; /* an eventfd that ends its poll(2) */
 	int err;  /* of its last turn */
-	void (*run)(void *ctx); /* what is to be done by its thread, for who has the floor */
-	void *ctx;
+	/* what is to be done by its thread, for who has the floor */
+	void (*run)(struct asked *asked);
+	struct asked *asked;
 };
 
 /*
@@ -50,11 +53,31 @@ void asking_end(struct session *s);
 
 /* Whether the loop runs, in another thread than the caller's. */
 bool asking_is_asker(const struct session *s);
-/* FN(CTX) is called by the loop's thread; at once, if that is the caller's. */
-void asking_run(struct session *s, void (*fn)(void *ctx), void *ctx);
-/* Gives the floor back, and takes it again. */
+/*
+ * What a function of session.h that is the loop's to do was called with, and returns. Which of
+ * these are used is between it and its ask_NAME().
+ */
+struct bt_thread;
+struct asked {
+	struct session *s;
+	struct process *p;
+	uint64_t number;
+	int *status;
+	char *why;
+	size_t len;
+	void (*each)(void *ctx, const struct bt_thread *t);
+	void *ctx;
+	int ret;
+};
+/* FN(ASKED) is called by the loop's thread; at once, if that is the caller's. Its `ret`. */
+int asking_do(struct session *s, void (*fn)(struct asked *a), struct asked *asked);
+/* Gives the floor back, and takes it again; such pairs may stand within each other. */
 void asking_leave(struct session *s);
 void asking_return(struct session *s);
+bool asking_is_away(void);
+/* In between, for what needs the floor for a moment after all. */
+bool asking_enter(void) MUST_USE;
+void asking_exit(bool entered);
 /* Both, with a turn of the loop in between, or MS (-1: however long it takes). 0 or the loop's -errno. */
 int asking_turn(struct session *s, int ms) MUST_USE;
 /* What the loop waits for has changed: it is to look again. */

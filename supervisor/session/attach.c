@@ -548,22 +548,9 @@ static int attach_now(struct session *s)
 	return -EINVAL;
 }
 
-struct ask_attach {
-	struct session *s;
-	int ret;
-};
-
-static void run_attach(void *ctx)
-{
-	struct ask_attach *a = ctx;
-
-	a->ret = attach_now(a->s);
-}
+static void ask_attach(struct asked *a) { a->ret = attach_now(a->s); }
 
 int session_attach(struct session *s)
 {
-	struct ask_attach a = { .s = s };
-
-	asking_run(s, run_attach, &a);
-	return a.ret;
+	return asking_do(s, ask_attach, &(struct asked){ .ret = 0 });
 }

@@ -222,25 +222,11 @@ static int stop_now(struct session *s, struct process *p)
 	return session_stop_within(s, p, STOP_MS);
 }
 
-struct ask_stop {
-	struct session *s;
-	struct process *p;
-	int ret;
-};
-
-static void run_stop(void *ctx)
-{
-	struct ask_stop *a = ctx;
-
-	a->ret = stop_now(a->s, a->p);
-}
+static void ask_stop(struct asked *a) { a->ret = stop_now(a->s, a->p); }
 
 int session_stop(struct session *s, struct process *p)
 {
-	struct ask_stop a = { .s = s, .p = p };
-
-	asking_run(s, run_stop, &a);
-	return a.ret;
+	return asking_do(s, ask_stop, &(struct asked){ .p = p });
 }
 
 #define SIGNALS_US 2000
@@ -289,25 +275,11 @@ static int cont_now(struct session *s, struct process *p)
 	return 0;
 }
 
-struct ask_cont {
-	struct session *s;
-	struct process *p;
-	int ret;
-};
-
-static void run_cont(void *ctx)
-{
-	struct ask_cont *a = ctx;
-
-	a->ret = cont_now(a->s, a->p);
-}
+static void ask_cont(struct asked *a) { a->ret = cont_now(a->s, a->p); }
 
 int session_cont(struct session *s, struct process *p)
 {
-	struct ask_cont a = { .s = s, .p = p };
-
-	asking_run(s, run_cont, &a);
-	return a.ret;
+	return asking_do(s, ask_cont, &(struct asked){ .p = p });
 }
 
 static int kill_now(struct session *s, int sig)
@@ -321,25 +293,11 @@ static int kill_now(struct session *s, int sig)
 	return session_cont(s, p);
 }
 
-struct ask_kill {
-	struct session *s;
-	int sig;
-	int ret;
-};
-
-static void run_kill(void *ctx)
-{
-	struct ask_kill *a = ctx;
-
-	a->ret = kill_now(a->s, a->sig);
-}
+static void ask_kill(struct asked *a) { a->ret = kill_now(a->s, (int)a->number); }
 
 int session_kill(struct session *s, int sig)
 {
-	struct ask_kill a = { .s = s, .sig = sig };
-
-	asking_run(s, run_kill, &a);
-	return a.ret;
+	return asking_do(s, ask_kill, &(struct asked){ .number = (uint64_t)sig });
 }
 
 static void limit_kill_now(struct session *s)
@@ -354,22 +312,11 @@ static void limit_kill_now(struct session *s)
 	}
 }
 
-struct ask_limit_kill {
-	struct session *s;
-};
-
-static void run_limit_kill(void *ctx)
-{
-	struct ask_limit_kill *a = ctx;
-
-	limit_kill_now(a->s);
-}
+static void ask_limit_kill(struct asked *a) { limit_kill_now(a->s); }
 
 void session_limit_kill(struct session *s)
 {
-	struct ask_limit_kill a = { .s = s };
-
-	asking_run(s, run_limit_kill, &a);
+	asking_do(s, ask_limit_kill, &(struct asked){ .ret = 0 });
 }
 
 /*
@@ -396,24 +343,11 @@ static int restart_now(struct session *s)
 	return 0;
 }
 
-struct ask_restart {
-	struct session *s;
-	int ret;
-};
-
-static void run_restart(void *ctx)
-{
-	struct ask_restart *a = ctx;
-
-	a->ret = restart_now(a->s);
-}
+static void ask_restart(struct asked *a) { a->ret = restart_now(a->s); }
 
 int session_restart(struct session *s)
 {
-	struct ask_restart a = { .s = s };
-
-	asking_run(s, run_restart, &a);
-	return a.ret;
+	return asking_do(s, ask_restart, &(struct asked){ .ret = 0 });
 }
 
 static int lend_now(struct session *s, struct process *p)
@@ -442,25 +376,11 @@ static int lend_now(struct session *s, struct process *p)
 	return 0;
 }
 
-struct ask_lend {
-	struct session *s;
-	struct process *p;
-	int ret;
-};
-
-static void run_lend(void *ctx)
-{
-	struct ask_lend *a = ctx;
-
-	a->ret = lend_now(a->s, a->p);
-}
+static void ask_lend(struct asked *a) { a->ret = lend_now(a->s, a->p); }
 
 int session_lend(struct session *s, struct process *p)
 {
-	struct ask_lend a = { .s = s, .p = p };
-
-	asking_run(s, run_lend, &a);
-	return a.ret;
+	return asking_do(s, ask_lend, &(struct asked){ .p = p });
 }
 
 #define CATCH_UP_TRIES 50
@@ -560,25 +480,11 @@ static int take_back_now(struct session *s, struct process *p)
 	return -EPERM;
 }
 
-struct ask_take_back {
-	struct session *s;
-	struct process *p;
-	int ret;
-};
-
-static void run_take_back(void *ctx)
-{
-	struct ask_take_back *a = ctx;
-
-	a->ret = take_back_now(a->s, a->p);
-}
+static void ask_take_back(struct asked *a) { a->ret = take_back_now(a->s, a->p); }
 
 int session_take_back(struct session *s, struct process *p)
 {
-	struct ask_take_back a = { .s = s, .p = p };
-
-	asking_run(s, run_take_back, &a);
-	return a.ret;
+	return asking_do(s, ask_take_back, &(struct asked){ .p = p });
 }
 
 /*
@@ -616,7 +522,7 @@ static int regs_of(const struct thread *t, struct user_regs_struct *regs)
 #define BT_FRAMES 1024
 
 static int bt_now(struct session *s, struct process *p, pid_t tid,
-	       void (*fn)(void *ctx, const struct bt_thread *t), void *ctx)
+		  void (*fn)(void *ctx, const struct bt_thread *t), void *ctx)
 {
 	bool was_running = p->state == PROCESS_RUNNING;
 	uint64_t pc[BT_FRAMES];
@@ -643,28 +549,17 @@ static int bt_now(struct session *s, struct process *p, pid_t tid,
 	return err ? err : found || !tid ? 0 : -ESRCH;
 }
 
-struct ask_bt {
-	struct session *s;
-	struct process *p;
-	pid_t tid;
-	void (*fn)(void *ctx, const struct bt_thread *t);
-	void *ctx;
-	int ret;
-};
-
-static void run_bt(void *ctx)
+static void ask_bt(struct asked *a)
 {
-	struct ask_bt *a = ctx;
-
-	a->ret = bt_now(a->s, a->p, a->tid, a->fn, a->ctx);
+	a->ret = bt_now(a->s, a->p, (pid_t)a->number, a->each, a->ctx);
 }
 
-int session_bt(struct session *s, struct process *p, pid_t tid, void (*fn)(void *ctx, const struct bt_thread *t), void *ctx)
+int session_bt(struct session *s, struct process *p, pid_t tid,
+	       void (*fn)(void *ctx, const struct bt_thread *t), void *ctx)
 {
-	struct ask_bt a = { .s = s, .p = p, .tid = tid, .fn = fn, .ctx = ctx };
-
-	asking_run(s, run_bt, &a);
-	return a.ret;
+	return asking_do(s, ask_bt,
+			 &(struct asked){
+				 .p = p, .number = (uint64_t)tid, .each = fn, .ctx = ctx });
 }
 
 struct process *session_pin(struct session *s, struct process *p)
@@ -684,23 +579,11 @@ static void sample_now(struct session *s, uint64_t period)
 		sampling_switch(p, period);
 }
 
-struct ask_sample {
-	struct session *s;
-	uint64_t period;
-};
-
-static void run_sample(void *ctx)
-{
-	struct ask_sample *a = ctx;
-
-	sample_now(a->s, a->period);
-}
+static void ask_sample(struct asked *a) { sample_now(a->s, a->number); }
 
 void session_sample(struct session *s, uint64_t period)
 {
-	struct ask_sample a = { .s = s, .period = period };
-
-	asking_run(s, run_sample, &a);
+	asking_do(s, ask_sample, &(struct asked){ .number = period });
 }
 
 static int record_now(struct session *s, enum mode mode, char *why, size_t len)
@@ -721,27 +604,14 @@ static int record_now(struct session *s, enum mode mode, char *why, size_t len)
 	return err;
 }
 
-struct ask_record {
-	struct session *s;
-	enum mode mode;
-	char *why;
-	size_t len;
-	int ret;
-};
-
-static void run_record(void *ctx)
+static void ask_record(struct asked *a)
 {
-	struct ask_record *a = ctx;
-
-	a->ret = record_now(a->s, a->mode, a->why, a->len);
+	a->ret = record_now(a->s, (enum mode)a->number, a->why, a->len);
 }
 
 int session_record(struct session *s, enum mode mode, char *why, size_t len)
 {
-	struct ask_record a = { .s = s, .mode = mode, .why = why, .len = len };
-
-	asking_run(s, run_record, &a);
-	return a.ret;
+	return asking_do(s, ask_record, &(struct asked){ .number = mode, .why = why, .len = len });
 }
 
 /* What had begun ends in the file that it began in. */
@@ -794,22 +664,11 @@ void session_log_ended(struct session *s) { s->options.mode = mode_logged(s->opt
 
 static void close_log_now(struct session *s) { recorder_off(s); }
 
-struct ask_close_log {
-	struct session *s;
-};
-
-static void run_close_log(void *ctx)
-{
-	struct ask_close_log *a = ctx;
-
-	close_log_now(a->s);
-}
+static void ask_close_log(struct asked *a) { close_log_now(a->s); }
 
 void session_close_log(struct session *s)
 {
-	struct ask_close_log a = { .s = s };
-
-	asking_run(s, run_close_log, &a);
+	asking_do(s, ask_close_log, &(struct asked){ .ret = 0 });
 }
 
 static void free_stacks_now(struct session *s, bool on)
@@ -822,21 +681,9 @@ static void free_stacks_now(struct session *s, bool on)
 		}
 }
 
-struct ask_free_stacks {
-	struct session *s;
-	bool on;
-};
-
-static void run_free_stacks(void *ctx)
-{
-	struct ask_free_stacks *a = ctx;
-
-	free_stacks_now(a->s, a->on);
-}
+static void ask_free_stacks(struct asked *a) { free_stacks_now(a->s, a->number); }
 
 void session_free_stacks(struct session *s, bool on)
 {
-	struct ask_free_stacks a = { .s = s, .on = on };
-
-	asking_run(s, run_free_stacks, &a);
+	asking_do(s, ask_free_stacks, &(struct asked){ .number = on });
 }

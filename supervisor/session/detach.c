@@ -366,20 +366,6 @@ static void detach_now(struct session *s)
 	session_close_log(s);
 }
 
-struct ask_detach {
-	struct session *s;
-};
+static void ask_detach(struct asked *a) { detach_now(a->s); }
 
-static void run_detach(void *ctx)
-{
-	struct ask_detach *a = ctx;
-
-	detach_now(a->s);
-}
-
-void session_detach(struct session *s)
-{
-	struct ask_detach a = { .s = s };
-
-	asking_run(s, run_detach, &a);
-}
+void session_detach(struct session *s) { asking_do(s, ask_detach, &(struct asked){ .ret = 0 }); }

@@ -287,25 +287,11 @@ static int limit_now(struct session *s, uint64_t limit)
 	return err;
 }
 
-struct ask_limit {
-	struct session *s;
-	uint64_t limit;
-	int ret;
-};
-
-static void run_limit(void *ctx)
-{
-	struct ask_limit *a = ctx;
-
-	a->ret = limit_now(a->s, a->limit);
-}
+static void ask_limit(struct asked *a) { a->ret = limit_now(a->s, a->number); }
 
 int session_limit(struct session *s, uint64_t limit)
 {
-	struct ask_limit a = { .s = s, .limit = limit };
-
-	asking_run(s, run_limit, &a);
-	return a.ret;
+	return asking_do(s, ask_limit, &(struct asked){ .number = limit });
 }
 
 uint64_t session_limit_now(const struct session *s) { return s->options.limit; }

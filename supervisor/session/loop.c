@@ -375,29 +375,15 @@ static void settle_now(struct session *s)
 			stream_settle(p->stream, heartbeat_ms(), p->state > PROCESS_STOPPED);
 }
 
-struct ask_settle {
-	struct session *s;
-};
+static void ask_settle(struct asked *a) { settle_now(a->s); }
 
-static void run_settle(void *ctx)
-{
-	struct ask_settle *a = ctx;
-
-	settle_now(a->s);
-}
-
-void session_settle(struct session *s)
-{
-	struct ask_settle a = { .s = s };
-
-	asking_run(s, run_settle, &a);
-}
+void session_settle(struct session *s) { asking_do(s, ask_settle, &(struct asked){ .ret = 0 }); }
 
 void session_breathe(struct session *s)
 {
 	uint64_t now = now_ns();
 
-	if (now - s->breathed_ns < BREATH_NS)
+	if (asking_is_away() || now - s->breathed_ns < BREATH_NS)
 		return;
 	if (!s->pinned || (s->serving && !asking_is_asker(s)))
 		session_serve_rings(s);
@@ -629,25 +615,11 @@ out:
 	return err;
 }
 
-struct ask_launch {
-	struct session *s;
-	int *status;
-	int ret;
-};
-
-static void run_launch(void *ctx)
-{
-	struct ask_launch *a = ctx;
-
-	a->ret = launch_now(a->s, a->status);
-}
+static void ask_launch(struct asked *a) { a->ret = launch_now(a->s, a->status); }
 
 int session_launch(struct session *s, int *status)
 {
-	struct ask_launch a = { .s = s, .status = status };
-
-	asking_run(s, run_launch, &a);
-	return a.ret;
+	return asking_do(s, ask_launch, &(struct asked){ .status = status });
 }
 
 int session_open(struct session *s, struct heap *heap)
@@ -753,23 +725,11 @@ static void hold_now(struct session *s, bool hold)
 	}
 }
 
-struct ask_hold {
-	struct session *s;
-	bool hold;
-};
-
-static void run_hold(void *ctx)
-{
-	struct ask_hold *a = ctx;
-
-	hold_now(a->s, a->hold);
-}
+static void ask_hold(struct asked *a) { hold_now(a->s, a->number); }
 
 void session_hold(struct session *s, bool hold)
 {
-	struct ask_hold a = { .s = s, .hold = hold };
-
-	asking_run(s, run_hold, &a);
+	asking_do(s, ask_hold, &(struct asked){ .number = hold });
 }
 
 int session_exit_status(const struct session *s, int *signal)

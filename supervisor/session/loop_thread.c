@@ -8,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/message.h"
 #include "session/session_state.h"
 #include "transport/heartbeat.h"
 
@@ -69,10 +70,11 @@ static bool take_for_turn(struct asking *a)
 {
 	while (a->run || a->ending || a->taken || a->first) {
 		if (a->run) {
-			void (*run)(void *ctx) = a->run;
+			void (*run)(struct asked * asked) = a->run;
 
 			pthread_mutex_unlock(&a->lock);
-			run(a->ctx);
+			run(a->asked);
+			message_flush();
 			pthread_mutex_lock(&a->lock);
 			a->run = NULL;
 			pthread_cond_broadcast(&a->changed);
@@ -142,8 +144,9 @@ static void run_loop(struct session *s)
 		s->serving = true;
 		a->err = loop_turn(s, -1, &something);
 		s->serving = false;
+		message_flush();
 		pthread_mutex_lock(&a->lock);
-		tell(a, something || a->err);
+		tell(a, something || a->err || message_deferred());
 		give_back(a);
 		while (a->err && !a->ending && !a->run)
 			pthread_cond_wait(&a->changed, &a->lock);
@@ -194,7 +197,10 @@ int asking_loop(struct session *s, void (*fn)(void *ctx), void *ctx)
 		sigfillset(&all);
 		sigdelset(&all, SIGBUS);
 		pthread_sigmask(SIG_SETMASK, &all, &was);
+		if (message_defer() < 0)
+			message_error("out of memory: messages may have to be waited for");
 		run_loop(s);
+		message_defer_end();
 		pthread_join(asker, NULL);
 		pthread_sigmask(SIG_SETMASK, &was, NULL);
 	}
@@ -220,46 +226,80 @@ void asking_end(struct session *s)
 
 /* ---- askers -------------------------------------------------------------- */
 
-void asking_run(struct session *s, void (*fn)(void *ctx), void *ctx)
+int asking_do(struct session *s, void (*fn)(struct asked *a), struct asked *asked)
 {
 	struct asking *a = &s->asking;
 
+	asked->s = s;
 	if (!asking_is_asker(s)) {
-		fn(ctx);
-		return;
+		fn(asked);
+		return asked->ret;
 	}
 	pthread_mutex_lock(&a->lock);
-	a->ctx = ctx;
+	a->asked = asked;
 	a->run = fn;
 	pthread_cond_broadcast(&a->changed);
 	eventfd_write(a->wake, 1);
 	while (a->run)
 		pthread_cond_wait(&a->changed, &a->lock);
 	pthread_mutex_unlock(&a->lock);
+	if (message_deferred())
+		message_flush();
+	return asked->ret;
 }
 
-void asking_leave(struct session *s)
-{
-	struct asking *a = &s->asking;
+/* How often the calling thread has left, without coming back. */
+static __thread struct {
+	struct session *session;
+	unsigned times;
+} away;
 
-	if (!asking_is_asker(s))
-		return;
+static void come_back(struct asking *a)
+{
+	struct asker me;
+
+	pthread_mutex_lock(&a->lock);
+	queue(a, &me);
+	take(a, &me);
+	pthread_mutex_unlock(&a->lock);
+}
+
+static void go_away(struct asking *a)
+{
 	pthread_mutex_lock(&a->lock);
 	give_back(a);
 	pthread_mutex_unlock(&a->lock);
 }
 
-void asking_return(struct session *s)
+void asking_leave(struct session *s)
 {
-	struct asking *a = &s->asking;
-	struct asker me;
-
 	if (!asking_is_asker(s))
 		return;
-	pthread_mutex_lock(&a->lock);
-	queue(a, &me);
-	take(a, &me);
-	pthread_mutex_unlock(&a->lock);
+	away.session = s;
+	if (!away.times++)
+		go_away(&s->asking);
+}
+
+void asking_return(struct session *s)
+{
+	if (asking_is_asker(s) && !--away.times)
+		come_back(&s->asking);
+}
+
+bool asking_is_away(void) { return away.times; }
+
+bool asking_enter(void)
+{
+	if (!away.times)
+		return false;
+	come_back(&away.session->asking);
+	return true;
+}
+
+void asking_exit(bool entered)
+{
+	if (entered)
+		go_away(&away.session->asking);
 }
 
 static struct timespec after(int ms)

@@ -44,7 +44,7 @@
 #define QUESTIONS 4096u
 #define PIECE	  (256u << 10) /* bytes of entries that go into a block */
 
-struct asked { /* a node that was told without its symbols */
+struct looked_up { /* a node that was told without its symbols */
 	uint64_t pc;
 	uint32_t node;
 };
@@ -64,7 +64,7 @@ struct record {
 	size_t module_count;		 /* with the next one: what MODULES was made of */
 	uint64_t module_lives;
 	struct log_bytes nodes, symbols; /* entries that are no block yet */
-	struct asked *asked;
+	struct looked_up *asked;
 	size_t nasked, asked_room;
 	struct intern frames; /* whose symbols were told */
 	uint64_t marks;	      /* so many were told */
@@ -258,7 +258,7 @@ static void ask(struct record *c, uint32_t node, uint64_t pc)
 {
 	if (array_room(&c->asked, c->nasked, &c->asked_room, sizeof(*c->asked)))
 		return; /* then it has none */
-	c->asked[c->nasked++] = (struct asked){ pc, node };
+	c->asked[c->nasked++] = (struct looked_up){ pc, node };
 }
 
 static bool told(struct record *c)
@@ -346,7 +346,7 @@ static uint32_t module_number(const struct process *p, const struct module *m)
 	return m && i < p->modules.count ? (uint32_t)i + 1 : 0;
 }
 
-static void tell_symbol(struct record *c, const struct asked *a, const struct module *module,
+static void tell_symbol(struct record *c, const struct looked_up *a, const struct module *module,
 			struct symbol_frames frames)
 {
 	size_t before = c->frames.count;
@@ -372,7 +372,7 @@ static size_t tell_symbols(struct recorder *r, struct record *c, size_t most)
 
 	r->questions = 0;
 	for (size_t i = 0; i < n; i++) {
-		struct asked a = c->asked[i];
+		struct looked_up a = c->asked[i];
 		struct symbol_frames frames;
 		struct symbol_question q;
 

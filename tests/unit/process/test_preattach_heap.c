@@ -134,10 +134,11 @@ static void check(void (*prepare)(void))
 ONE(nothing)
 ONE(one)
 ONE(holes)
-ONE(small_holes) ONE(nearly_all_free) ONE(large) ONE(mappings) ONE(few_mappings) ONE(foreign_break)
-	ONE(threads)
+ONE(small_holes)
+ONE(nearly_all_free)
+ONE(large) ONE(mappings) ONE(few_mappings) ONE(foreign_break) ONE(threads)
 
-		int main(void)
+	int main(void)
 {
 	RUN(check_nothing);
 	RUN(check_one);

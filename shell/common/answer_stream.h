@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * breathing.h - streams for answers that may be long or go to a slow reader: the program need not
- * wait for them.
+ * answer_stream.h - streams for answers that may be long or go to a slow reader: the loop has the
+ * floor while they are written.
  */
-#ifndef MTRUN_BREATHING_H
-#define MTRUN_BREATHING_H
+#ifndef MTRUN_ANSWER_STREAM_H
+#define MTRUN_ANSWER_STREAM_H
 
 #include <stdio.h>
 
@@ -16,13 +16,13 @@ struct shell;
  * Writes to FD, which is its own from now on (also when it fails: NULL, errno says why). Ctrl-C
  * makes an error of it.
  */
-FILE *breathing_open(struct shell *shell, int fd) MUST_USE;
+FILE *answer_open(struct shell *shell, int fd) MUST_USE;
 /*
  * A descriptor of the file PATH, made if there is none, cut off or to be appended to; or -errno,
  * and errno.
  */
-int breathing_create(struct shell *shell, const char *path, bool append) MUST_USE;
+int answer_create(struct shell *shell, const char *path, bool append) MUST_USE;
 /* From now on message_stream() is one, too; with NULL no more. Where there is no screen. */
-void breathing_messages(struct shell *shell);
+void answer_messages(struct shell *shell);
 
 #endif

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "shell/common/answer_stream.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/message.h"
+#include "session/asking.h"
+#include "shell/common/shell.h"
+
+/*
+ * What a report of 10^5 stacks prints, a gigabyte, takes seconds; a pipe's reader may be slow; and
+ * the kernel may make a caller sleep while the disk is behind, also when a large file is cut off or
+ * closed. The profile that is printed is a copy, so nobody need wait for that but who has asked.
+ */
+#define PIECE	(64u << 10) /* as much as a pipe takes */
+#define WAIT_MS 50	    /* a slow reader is waited for; Ctrl-C is looked for this often */
+
+struct answer {
+	struct shell *shell;
+	int fd;
+	int err; /* why it could not be written: what fclose() says */
+	char buffer[PIECE];
+};
+
+/* Less than LEN, with errno: it failed, or the user has enough. */
+static size_t put(struct shell *shell, int fd, const char *text, size_t len)
+{
+	struct pollfd p = { .fd = fd, .events = POLLOUT };
+	size_t done = 0;
+	int err = 0;
+
+	asking_leave(shell->session);
+	while (done < len) {
+		ssize_t n;
+
+		if (shell_interrupted(shell)) {
+			err = EINTR;
+			break;
+		}
+		if (poll(&p, 1, WAIT_MS) == 0)
+			continue;
+		n = write(fd, text + done, len - done < PIECE ? len - done : PIECE);
+		if (n < 0 && (errno == EINTR || errno == EAGAIN))
+			continue;
+		if (n < 0) {
+			err = errno;
+			break;
+		}
+		done += (size_t)n;
+	}
+	asking_return(shell->session);
+	errno = err;
+	return done;
+}
+
+static ssize_t answer_write(void *cookie, const char *text, size_t len)
+{
+	struct answer *a = cookie;
+	size_t done = put(a->shell, a->fd, text, len);
+
+	if (done < len)
+		a->err = errno;
+	return (ssize_t)done; /* 0: an error, to stdio */
+}
+
+static int answer_close(void *cookie)
+{
+	struct answer *a = cookie;
+	int err;
+
+	asking_leave(a->shell->session);
+	err = close(a->fd);
+	asking_return(a->shell->session);
+	if (a->err) {
+		errno = a->err;
+		err = -1;
+	}
+	free(a);
+	return err;
+}
+
+FILE *answer_open(struct shell *shell, int fd)
+{
+	struct answer *a = malloc(sizeof(*a));
+	FILE *f = a ? fopencookie(a, "w",
+				  (cookie_io_functions_t){ .write = answer_write,
+							   .close = answer_close })
+		    : NULL;
+
+	if (!f) {
+		free(a);
+		close(fd);
+		errno = ENOMEM;
+		return NULL;
+	}
+	a->shell = shell;
+	a->fd = fd;
+	a->err = 0;
+	setvbuf(f, a->buffer, _IOFBF, sizeof(a->buffer));
+	return f;
+}
+
+int answer_create(struct shell *shell, const char *path, bool append)
+{
+	int fd;
+
+	asking_leave(shell->session);
+	fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | (append ? O_APPEND : O_TRUNC), 0666);
+	asking_return(shell->session);
+	return fd < 0 ? -errno : fd;
+}
+
+static bool divert(void *ctx, const char *text, size_t len)
+{
+	return put(ctx, message_fd(), text, len) == len;
+}
+
+void answer_messages(struct shell *shell) { message_divert(shell ? divert : NULL, shell); }
