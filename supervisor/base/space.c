@@ -7,9 +7,15 @@
 
 #include <sys/mman.h>
 
+#ifdef __SANITIZE_THREAD__
+/* it takes no other addresses for a program's; libraries and stacks are above */
+#define FIRST 0x7e9000000000ull
+#define LAST  0x7fd000000000ull
+#else
 /* above what sanitizers use, far below libraries and stacks */
 #define FIRST (1ull << 45)
 #define LAST  (5ull << 44)
+#endif
 #define GAP   (1ull << 30)
 #define TRIES 64
 

@@ -514,12 +514,12 @@ struct symbol_frames symbols_resolve(struct symbols *s, const struct module *mod
 bool symbols_known(struct symbols *s, const struct module *m, raddr_t pc, bool exact,
 		   struct symbol_frames *frames)
 {
-	const struct mapping *p = m ? s->mapping[((uintptr_t)m >> 4) % MAPPING_BUCKETS]
-				    : &s->nowhere;
+	const struct mapping *p;
 	const struct answer *a;
 
 	if (pthread_mutex_trylock(&lock))
 		return false;
+	p = m ? s->mapping[((uintptr_t)m >> 4) % MAPPING_BUCKETS] : &s->nowhere;
 	while (p && m &&
 	       !(p->module == m && p->start == m->start && p->bias == m->bias &&
 		 p->inode == m->inode))
