@@ -186,7 +186,7 @@ static int show(struct shell *shell, struct call *call, const struct request *r)
 	asking_return(shell->session);
 	profile_release(&profile);
 	if (err)
-		return shell_error(shell, call, "out of memory");
+		return shell_failed(shell, call, err);
 	if (call->json)
 		print_json(shell, call->out, p, allocated, &view, sites);
 	else

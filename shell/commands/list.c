@@ -12,6 +12,7 @@
 #include "base/outside.h"
 #include "report/print.h"
 #include "report/view.h"
+#include "session/asking.h"
 #include "shell/common/arguments.h"
 #include "shell/common/command.h"
 #include "shell/common/reporting.h"
@@ -133,8 +134,8 @@ static void print_lines(FILE *out, const struct listing_function *f, struct sour
 		row(out, &f->line[i], f->line[i].line, gone, strlen(gone), style);
 }
 
-static void print_text(FILE *out, const struct listing *l, const struct process *p,
-		       const struct style *style)
+static void print_text(struct shell *shell, FILE *out, const struct listing *l,
+		       const struct process *p, const struct style *style)
 {
 	char total[24], flat[24], cum[24];
 
@@ -143,7 +144,11 @@ static void print_text(FILE *out, const struct listing *l, const struct process 
 	for (size_t i = 0; i < l->count; i++) {
 		const struct listing_function *f = &l->function[i];
 		struct source source;
-		int err = source_open(&source, p, f->file);
+		int err;
+
+		asking_leave(shell->session);
+		err = source_open(&source, p, f->file);
+		asking_return(shell->session);
 
 		escape_printf(out, "ROUTINE ====================== %s in %s\n", f->function,
 			      f->file	  ? f->file
@@ -207,14 +212,16 @@ static int make(struct shell *shell, struct call *call, const char *name, struct
 
 	if (reporting_live(shell, call, &(struct moment){ 0 }, true, &profile, &sites))
 		return -1;
+	asking_leave(shell->session);
 	err = listing_make(l, &profile, sites, name, NULL);
 	if (!err && !l->count && !regcomp(&regex, name, REG_EXTENDED | REG_NOSUB)) {
 		err = listing_make(l, &profile, sites, name, &regex);
 		regfree(&regex);
 	}
+	asking_return(shell->session);
 	profile_release(&profile);
 	if (err)
-		return shell_error(shell, call, "out of memory");
+		return shell_failed(shell, call, err);
 	return l->count ? 0
 			: shell_error(shell, call,
 				      "no function '%s' is in the stack of anything that is live",
@@ -249,7 +256,7 @@ static int list(struct shell *shell, struct call *call)
 	if (call->json)
 		print_json(call->out, &l);
 	else
-		print_text(call->out, &l, session_main(shell->session),
+		print_text(shell, call->out, &l, session_main(shell->session),
 			   &(struct style){ bytes, print_about(l.estimated) });
 	listing_release(&l);
 	return 0;

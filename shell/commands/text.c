@@ -50,7 +50,7 @@ static int text(struct shell *shell, struct call *call)
 	asking_return(shell->session);
 	profile_release(&profile);
 	if (err)
-		return shell_error(shell, call, "out of memory");
+		return shell_failed(shell, call, err);
 	t.before = shell_preattach(shell);
 	if (call->json)
 		print_table_json(call->out, &t);

@@ -54,7 +54,7 @@ static int picture(struct shell *shell, struct call *call, size_t rows, FILE *ou
 	asking_return(shell->session);
 	profile_release(&profile);
 	if (err)
-		return shell_error(shell, call, "out of memory");
+		return shell_failed(shell, call, err);
 	print_report(out, &view, false);
 	view_release(&view);
 	return 0;

@@ -64,7 +64,7 @@ static int tree(struct shell *shell, struct call *call)
 	if (!err && (err = tree_cut(&t, rows)))
 		tree_release(&t);
 	if (err)
-		return shell_error(shell, call, "out of memory");
+		return shell_failed(shell, call, err);
 	t.before = shell_preattach(shell);
 	if (call->json)
 		print_tree_json(call->out, &t);

@@ -4,6 +4,7 @@
  */
 #include "shell/common/command.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <string.h>
 
@@ -57,4 +58,9 @@ int shell_error(const struct shell *shell, const struct call *call, const char *
 	else
 		message_error("%s", text);
 	return -1;
+}
+
+int shell_failed(const struct shell *shell, const struct call *call, int err)
+{
+	return err == -EINTR ? -1 : shell_error(shell, call, "out of memory");
 }

@@ -56,5 +56,7 @@ const char *setting_name(size_t i);
  */
 int shell_error(const struct shell *shell, const struct call *call, const char *format, ...)
 	PRINTF(3, 4);
+/* Says so if ERR is not the user's Ctrl-C; returns -1. */
+int shell_failed(const struct shell *shell, const struct call *call, int err);
 
 #endif

@@ -84,7 +84,7 @@ int selection_view(struct shell *shell, struct call *call, struct selection *s,
 	err = view_make(view, &profile, *sites, &s->view);
 	asking_return(shell->session);
 	profile_release(&profile);
-	return err ? shell_error(shell, call, "out of memory") : 0;
+	return err ? shell_failed(shell, call, err) : 0;
 }
 
 void selection_release(struct selection *s)

@@ -38,7 +38,13 @@ static struct symbol_frames frames(void *ctx, uint32_t node, uint64_t pc)
 	return f;
 }
 
-static void rest(void *ctx) { session_breathe(ctx); }
+static int rest(void *ctx)
+{
+	struct shell *shell = ctx;
+
+	session_breathe(shell->session);
+	return asking_is_asker(shell->session) && shell_interrupted(shell) ? -EINTR : 0;
+}
 
 static bool lives(const struct shell *shell, const struct process_sites *s)
 {
@@ -63,11 +69,9 @@ static void forget_dead(struct shell *shell)
 
 struct sites *shell_own_sites(struct shell *shell, struct process *p)
 {
-	struct sites_source source = { .parent = parent,
-				       .frames = frames,
-				       .ctx = p,
-				       .rest = rest,
-				       .rest_ctx = shell->session };
+	struct sites_source source = {
+		.parent = parent, .frames = frames, .ctx = p, .rest = rest, .rest_ctx = shell
+	};
 	struct sites *sites = sites_new(&source);
 	const char *why;
 

@@ -84,8 +84,9 @@ const char *export_noun(const struct export *e)
 
 int export_rest(const struct export *e)
 {
-	sites_rest(e->sites);
-	return e->interrupted && e->interrupted(e->ctx) ? -EINTR : 0;
+	int err = sites_rest(e->sites);
+
+	return !err && e->interrupted && e->interrupted(e->ctx) ? -EINTR : err;
 }
 
 int export_profile(const struct export *e, struct profile *p)

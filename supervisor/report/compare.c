@@ -167,7 +167,8 @@ int compare_add(struct compare *c, struct profile *p, struct sites *sites)
 
 		err = bring(c, sites, ours, *stack);
 		*stack = *stack < WIRE_NODES ? ours[*stack] : 0;
-		sites_rest(sites);
+		if (!err)
+			err = sites_rest(sites);
 	}
 	free(ours);
 	return err;

@@ -248,12 +248,12 @@ void sites_settle(struct sites *s, uint32_t node, bool whole)
 		s->memo[n].known = 2;
 }
 
-void sites_rest(struct sites *s)
+int sites_rest(struct sites *s)
 {
 	if (++s->worked < REST || !s->source.rest)
-		return;
+		return 0;
 	s->worked = 0;
-	s->source.rest(s->source.rest_ctx);
+	return s->source.rest(s->source.rest_ctx);
 }
 
 const struct site *sites_site(const struct sites *s, uint32_t site) { return &s->site[site]; }

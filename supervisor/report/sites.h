@@ -18,7 +18,7 @@ struct sites_source {
 	uint32_t (*parent)(void *ctx, uint32_t node, uint64_t *pc);
 	struct symbol_frames (*frames)(void *ctx, uint32_t node, uint64_t pc);
 	void *ctx;
-	void (*rest)(void *ctx); /* sites_rest(); NULL: nothing is to be done meanwhile */
+	int (*rest)(void *ctx); /* sites_rest(); NULL: nothing is to be done meanwhile */
 	void *rest_ctx;
 };
 
@@ -63,9 +63,9 @@ void sites_settle(struct sites *s, uint32_t node, bool whole);
 uint32_t sites_of(struct sites *s, uint32_t node);
 /*
  * Work over many stacks calls this for each of them: now and then the source does something else
- * meanwhile (a live process is served).
+ * meanwhile (a live process is served). -EINTR: whoever has asked has had enough.
  */
-void sites_rest(struct sites *s);
+int sites_rest(struct sites *s);
 const struct site *sites_site(const struct sites *s, uint32_t site);
 uint32_t sites_count(const struct sites *s);
 

@@ -491,8 +491,8 @@ int view_make(struct view *v, const struct profile *p, struct sites *sites,
 		/* each row is a group: what doubles on the way there would be held beside it */
 		g.least *= 2;
 	for (size_t i = 0; i < p->count && !err; i++) {
-		sites_rest(sites);
-		if (!matches(&m, p->row[i].stack))
+		err = sites_rest(sites);
+		if (err || !matches(&m, p->row[i].stack))
 			continue;
 		v->total_size += p->row[i].size;
 		v->total_count += p->row[i].count;

@@ -134,10 +134,11 @@ int listing_make(struct listing *l, const struct profile *p, struct sites *sites
 
 	*l = (struct listing){ .estimated = p->estimated };
 	for (size_t i = 0; i < p->count && !err; i++) {
-		sites_rest(sites);
 		w.row = (uint32_t)i + 1;
 		l->total += p->row[i].size;
 		err = count_stack(&w, sites, &p->row[i]);
+		if (!err)
+			err = sites_rest(sites);
 	}
 	for (size_t i = 0; i < l->count; i++)
 		qsort(l->function[i].line, l->function[i].count, sizeof(*l->function[i].line),

@@ -151,9 +151,11 @@ static int forest_make(struct forest *f, const struct profile *p, struct sites *
 		f->used[p->row[i].stack] = 1;
 	}
 	for (size_t id = f->nodes - 1; id > 0; id--) {
+		int err = sites_rest(sites);
 		uint32_t parent;
 
-		sites_rest(sites);
+		if (err)
+			return err;
 		if (!f->used[id])
 			continue;
 		parent = sites_parent(sites, (uint32_t)id);
@@ -243,7 +245,10 @@ static int walk(struct walk *w)
 	uint32_t node = w->f.child[0];
 
 	while (node) {
-		sites_rest(w->sites);
+		int err = sites_rest(w->sites);
+
+		if (err)
+			return err;
 		if (enter(w, node))
 			return -ENOMEM;
 		if (w->f.child[node]) {
@@ -283,8 +288,10 @@ static int flats(struct walk *w, const struct profile *p)
 {
 	for (size_t i = 0; i < p->count; i++) {
 		int64_t id = names_id(&w->names, leaf(w->sites, p->row[i].stack));
+		int err = sites_rest(w->sites);
 
-		sites_rest(w->sites);
+		if (err)
+			return err;
 		if (id < 0 || walk_room(w))
 			return -ENOMEM;
 		w->flat[id] += p->row[i].size;

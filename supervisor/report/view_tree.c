@@ -190,8 +190,8 @@ int tree_make(struct tree *t, const struct profile *p, struct sites *sites, unsi
 		const struct profile_row *r = &p->row[i];
 		uint32_t at = 0;
 
-		sites_rest(sites);
-		if (r->size == 0 && r->count == 0)
+		err = sites_rest(sites);
+		if (err || (r->size == 0 && r->count == 0))
 			continue;
 		err = path_of(&path, sites, r->stack, shape);
 		t->node[0].size += r->size;

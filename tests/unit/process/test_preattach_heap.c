@@ -136,7 +136,9 @@ ONE(one)
 ONE(holes)
 ONE(small_holes)
 ONE(nearly_all_free)
-ONE(large) ONE(mappings) ONE(few_mappings) ONE(foreign_break) ONE(threads)
+ONE(large)
+ONE(mappings)
+ONE(few_mappings) ONE(foreign_break) ONE(threads)
 
 	int main(void)
 {
