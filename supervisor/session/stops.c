@@ -474,6 +474,17 @@ static bool gone_before(struct session *s, pid_t tid, int *status)
 	return false;
 }
 
+bool session_gone(struct session *s, pid_t pid, int *status)
+{
+	const struct process *p = s->main;
+
+	if (p && p->pid == pid && p->state == PROCESS_EXITED) {
+		*status = p->wait_status;
+		return true;
+	}
+	return gone_before(s, pid, status);
+}
+
 static void on_new(struct session *s, const struct event *e, struct thread *parent)
 {
 	pid_t tid = (pid_t)e->value;

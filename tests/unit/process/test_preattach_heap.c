@@ -138,7 +138,8 @@ ONE(small_holes)
 ONE(nearly_all_free)
 ONE(large)
 ONE(mappings)
-ONE(few_mappings) ONE(foreign_break) ONE(threads)
+ONE(few_mappings)
+ONE(foreign_break) ONE(threads)
 
 	int main(void)
 {
