@@ -183,6 +183,9 @@ static int wait_untraced(struct session *session, pid_t pid)
 	for (;;) {
 		pid_t got = waitpid(pid, &status, WNOHANG | WUNTRACED);
 
+		/* it may have ended before the loop did */
+		if (got < 0 && errno == ECHILD && session_gone(session, pid, &status))
+			return status;
 		if (got < 0 && errno != EINTR)
 			return -errno;
 		if (got == pid && !WIFSTOPPED(status))

@@ -146,6 +146,8 @@ bool session_all_gone(const struct session *s); /* nothing left to wait for */
  * Keep the main program at its last instant (true) or let it go when it gets there / now (false).
  */
 void session_hold(struct session *s, bool hold);
+/* Whether the end of our child PID, which is not traced any more, was seen: its wait status. */
+bool session_gone(struct session *s, pid_t pid, int *status);
 /*
  * The status mtrun should exit with for the target's end: exit code, or a signal to die of (*signal
  * != 0).

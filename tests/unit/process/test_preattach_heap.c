@@ -139,7 +139,8 @@ ONE(nearly_all_free)
 ONE(large)
 ONE(mappings)
 ONE(few_mappings)
-ONE(foreign_break) ONE(threads)
+ONE(foreign_break)
+ONE(threads)
 
 	int main(void)
 {
