@@ -66,7 +66,7 @@ endif
 tmp = $@.$$$$.tmp
 
 .DEFAULT_GOAL := all
-.PHONY: all check layers format syntax print-quick soak bench fuzz demo install uninstall clean FORCE
+.PHONY: all check layers mutants format syntax print-quick soak bench fuzz demo install uninstall clean FORCE
 .SUFFIXES:
 .SECONDARY:
 
@@ -186,6 +186,10 @@ check:
 	@$(RUN_ENV) tests/run -j $(JOBS) -o $(B)/check $(TESTS)
 soak:
 	@MTRUN_SOAK=1 $(RUN_ENV) tests/run -j $(JOBS) -o $(B)/soak $(TESTS)
+
+# Single edits, and whether the tests notice (tests/mutants): ARGS='-n 20 limit.c'
+mutants: all
+	@tests/mutants $(ARGS)
 
 # What may include what.
 layers:
