@@ -27,7 +27,7 @@ CFLAGS ?=
 ALL_CFLAGS = $(CSTD) $(OPT) $(WARN) -DMTRUN_VERSION='"$(VERSION)"' $(LIB_CFLAGS) $(MODE_CFLAGS) -iquote supervisor -iquote . -I$(B) $(CFLAGS)
 
 ifneq ($(SAN)$(COV),)
-MODE_CFLAGS := $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=all) $(if $(COV),--coverage)
+MODE_CFLAGS := $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=all $(if $(findstring thread,$(SAN)),$(if $(findstring clang,$(CC)),,-Wno-tsan))) $(if $(COV),--coverage)
 LINK := shared
 else
 MODE_CFLAGS :=

@@ -262,9 +262,11 @@ static int write_through(struct shell *shell, const struct request *r, const str
 	if (err)
 		return err;
 	err = write_to(shell, r->format, e, child.input);
-	*status = shell_await(shell, child.status_fd, AWAIT_LEAVE)
-			  ? 0
-			  : spawn_status(&child); /* Ctrl-C ends it, too */
+	*status = 0;
+	if (shell_await(shell, child.status_fd, AWAIT_LEAVE)) /* Ctrl-C ends it, too */
+		spawn_leave(&child);
+	else
+		*status = spawn_status(&child);
 	return shell_interrupted(shell) || shell->leave ? -EINTR : err;
 }
 

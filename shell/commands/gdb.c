@@ -26,9 +26,10 @@ static int run_gdb(struct shell *shell, struct call *call, pid_t pid, int *statu
 	free(command);
 	if (!err)
 		err = shell_await(shell, child.status_fd, AWAIT_READABLE);
-	if (!err)
-		*status = spawn_status(&child);
-	return err;
+	if (err)
+		return err;
+	*status = spawn_status(&child);
+	return 0;
 }
 
 static int gdb(struct shell *shell, struct call *call)

@@ -18,9 +18,11 @@ static int shell_command(struct shell *shell, struct call *call)
 		return shell_error(shell, call, "cannot run '%s' by /bin/sh: %s", call->rest,
 				   strerror(-err));
 	err = shell_await(shell, child.status_fd, AWAIT_LEAVE);
-	if (err)
+	if (err) {
+		spawn_leave(&child);
 		return shell_error(shell, call, "the program can no longer be followed: %s",
 				   strerror(-err));
+	}
 	status = spawn_status(&child);
 	return status ? shell_error(shell, call, "'%s': exit status %d", call->rest, status) : 0;
 }

@@ -5,20 +5,16 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
-#include <stdlib.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 /*
- * The session's loop waits for any child, so the status of ours may be taken by it. Therefore an
- * outer /bin/sh runs the command in an inner one and writes the inner one's status into a pipe: its
- * end of file without a status means that the outer one was killed. posix_spawn, not fork: mtrun
- * may be large, and a fork would make its pages copy-on-write while the target is at its fastest.
+ * The session's loop waits for children of its own thread only, so the status of ours is ours to
+ * take. posix_spawn, not fork: mtrun may be large, and a fork would make its pages copy-on-write
+ * while the target is at its fastest.
  */
 extern char **environ;
-
-#define STATUS_FD 3
-static const char script[] = "/bin/sh -c \"$1\" 3>&-; echo $? >&3";
 
 static void reset_signals(posix_spawnattr_t *attr)
 {
@@ -55,9 +51,9 @@ static int high_pipe(int fd[2])
 	return err;
 }
 
-static int start(struct spawned *s, const char *command, int in, int out, int status)
+static int start(struct spawned *s, const char *command, int in, int out)
 {
-	char *const argv[] = { "sh", "-c", (char *)script, "sh", (char *)command, NULL };
+	char *const argv[] = { "sh", "-c", (char *)command, NULL };
 	posix_spawn_file_actions_t actions;
 	posix_spawnattr_t attr;
 	int err;
@@ -78,8 +74,6 @@ static int start(struct spawned *s, const char *command, int in, int out, int st
 	if (!err)
 		err = posix_spawn_file_actions_adddup2(&actions, out, 1);
 	if (!err)
-		err = posix_spawn_file_actions_adddup2(&actions, status, STATUS_FD);
-	if (!err)
 		err = posix_spawn(&s->pid, "/bin/sh", &actions, &attr, argv, environ);
 	posix_spawnattr_destroy(&attr);
 	posix_spawn_file_actions_destroy(&actions);
@@ -88,49 +82,49 @@ static int start(struct spawned *s, const char *command, int in, int out, int st
 
 int spawn_shell(struct spawned *s, const char *command, int out, enum spawn_input input)
 {
-	int in[2] = { -1, -1 }, status[2], err, copy;
+	int in[2] = { -1, -1 }, err, copy;
 
 	*s = (struct spawned){ .input = -1, .status_fd = -1 };
 	copy = fcntl(out, F_DUPFD_CLOEXEC, 10);
 	if (copy < 0)
 		return -errno;
-	err = high_pipe(status);
-	if (err)
-		goto no_status;
-	if (input == SPAWN_PIPE) {
-		err = high_pipe(in);
-		if (err)
-			goto no_input;
+	err = input == SPAWN_PIPE ? high_pipe(in) : 0;
+	if (!err)
+		err = start(s, command, input == SPAWN_OURS ? 0 : in[0], copy);
+	if (!err) {
+		s->status_fd = (int)syscall(SYS_pidfd_open, s->pid, 0);
+		if (s->status_fd < 0) {
+			err = -errno;
+			kill(s->pid, SIGKILL);
+			waitpid(s->pid, NULL, 0);
+		}
 	}
-	err = start(s, command, input == SPAWN_OURS ? 0 : in[0], copy, status[1]);
 	if (in[0] >= 0)
 		close(in[0]);
-	if (!err) {
+	if (!err)
 		s->input = in[1];
-		s->status_fd = status[0];
-	} else if (in[1] >= 0) {
+	else if (in[1] >= 0)
 		close(in[1]);
-	}
-no_input:
-	if (err)
-		close(status[0]);
-	close(status[1]);
-no_status:
 	close(copy);
 	return err;
 }
 
-int spawn_status(struct spawned *s)
+/* HOW: 0, or WNOHANG: if it has ended. */
+static int take(struct spawned *s, int how)
 {
-	char text[16];
-	ssize_t n = read(s->status_fd, text, sizeof(text) - 1);
+	int status = 0;
+	pid_t got;
 
+	do
+		got = waitpid(s->pid, &status, how);
+	while (got < 0 && errno == EINTR);
 	close(s->status_fd);
 	s->status_fd = -1;
-	while (waitpid(s->pid, NULL, 0) < 0 && errno == EINTR)
-		;
-	if (n < 0)
-		n = 0;
-	text[n] = '\0';
-	return n ? atoi(text) : 128 + SIGKILL;
+	if (got <= 0)
+		return 0;
+	return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
+
+int spawn_status(struct spawned *s) { return take(s, 0); }
+
+void spawn_leave(struct spawned *s) { take(s, WNOHANG); }

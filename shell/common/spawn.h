@@ -12,7 +12,7 @@ struct spawned {
 	pid_t pid;
 	/* its stdin's other end if a pipe was asked for, else -1; the caller closes it */
 	int input;
-	int status_fd;
+	int status_fd; /* a pidfd */
 };
 
 enum spawn_input { SPAWN_NULL, SPAWN_PIPE, SPAWN_OURS };
@@ -26,5 +26,7 @@ int spawn_shell(struct spawned *s, const char *command, int out, enum spawn_inpu
  * read: it has ended then.
  */
 int spawn_status(struct spawned *s);
+/* It goes on without being waited for. */
+void spawn_leave(struct spawned *s);
 
 #endif

@@ -77,7 +77,10 @@ static int open_output(struct shell *shell, const struct statement *s, struct ou
 /* Until the shell command at the other end has ended: the target goes on meanwhile. */
 static int reap(struct shell *shell, struct spawned *child)
 {
-	return shell_await(shell, child->status_fd, AWAIT_LEAVE) ? 0 : spawn_status(child);
+	if (!shell_await(shell, child->status_fd, AWAIT_LEAVE))
+		return spawn_status(child);
+	spawn_leave(child);
+	return 0;
 }
 
 static int close_output(struct shell *shell, const struct statement *s, struct output *o)

@@ -340,7 +340,7 @@ int asking_turn(struct session *s, int ms)
 		a->poked = true;
 	}
 	give_back(a);
-	while (!me.queued && err != ETIMEDOUT)
+	while (!me.queued && !a->err && err != ETIMEDOUT)
 		err = ms > 0 ? pthread_cond_timedwait(&a->changed, &a->lock, &until)
 			     : pthread_cond_wait(&a->changed, &a->lock);
 	if (!me.queued) { /* nothing has happened: we come by ourselves */

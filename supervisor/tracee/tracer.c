@@ -144,7 +144,8 @@ int tracer_next(struct event *event)
 		return 1;
 	}
 	do
-		tid = waitpid(-1, &status, __WALL | WNOHANG);
+		/* not those of the shell, which another thread has started */
+		tid = waitpid(-1, &status, __WALL | __WNOTHREAD | WNOHANG);
 	while (tid < 0 && errno == EINTR);
 	if (tid <= 0)
 		return tid < 0 ? -errno : 0;

@@ -142,7 +142,7 @@ ONE(few_mappings)
 ONE(foreign_break)
 ONE(threads)
 
-	int main(void)
+int main(void)
 {
 	RUN(check_nothing);
 	RUN(check_one);
