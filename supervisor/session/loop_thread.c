@@ -139,10 +139,12 @@ static void run_loop(struct session *s)
 	pthread_mutex_lock(&a->lock);
 	while (take_for_turn(a)) {
 		bool something = false;
+		/* who was not told of this turn is told of one that comes soon */
+		int ms = a->asleep ? TELL_MS : -1;
 
 		pthread_mutex_unlock(&a->lock);
 		s->serving = true;
-		a->err = loop_turn(s, -1, &something);
+		a->err = loop_turn(s, ms, &something);
 		s->serving = false;
 		message_flush();
 		pthread_mutex_lock(&a->lock);
