@@ -145,7 +145,7 @@ def _(bad):
              'wait limit; limit 150000; cont; wait limit; limit 200K --on fail; cont; wait limit timeout 20s; wait exit; limit'])
     if r.rc != 3 or [h[2] for h in r.hits] != [LIMIT, 150000, 204800] or not re.search(r'^limit +204800 .*; at a hit: fail\n', r.text, re.M):
         bad.append(f'{r.rc} {r.hits} {r.text[-500:]}')
-    r = run([*HEAP, '-q', '-l', str(LIMIT), '--on-limit', 'stop', '-x', 'on limit { limit off; cont }; wait heap > 300000; limit 1K --on kill; wait exit'])
+    r = run([*HEAP, '-q', '-l', str(LIMIT), '--on-limit', 'stop', '-x', 'on limit { limit off; cont }; wait heap > 300000; on limit { }; limit 1K --on kill; wait exit'])
     if r.rc != -9 or [h[2] for h in r.hits] != [LIMIT, 1024] or r.hits[1][1] < 300000:
         bad.append(f'off, then below what is in use: {r.rc} {r.hits} {r.text[-500:]}')
     r = run([*HEAP, '-q', '-l', str(LIMIT), '--on-limit', 'stop', '-x', 'on limit { cont }'])
