@@ -14,6 +14,35 @@
 #define HUGE_PAGE   (2u << 20)
 #define ARENA_LEAST (64u << 10)
 
+#ifdef __SANITIZE_THREAD__ /* it does not see what mremap(2) does */
+static void *move_to(void *base, size_t size, size_t wanted, void *room)
+{
+	if (mprotect(room, wanted, PROT_READ | PROT_WRITE))
+		return MAP_FAILED;
+	memcpy(room, base, size);
+	munmap(base, size);
+	return room;
+}
+
+static void *move(void *base, size_t size, size_t wanted)
+{
+	void *room =
+		mmap(NULL, wanted, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	return room == MAP_FAILED ? room : move_to(base, size, wanted, room);
+}
+#else
+static void *move_to(void *base, size_t size, size_t wanted, void *room)
+{
+	return mremap(base, size, wanted, MREMAP_MAYMOVE | MREMAP_FIXED, room);
+}
+
+static void *move(void *base, size_t size, size_t wanted)
+{
+	return mremap(base, size, wanted, MREMAP_MAYMOVE);
+}
+#endif
+
 /* A free range of SIZE bytes on a 2 MiB boundary: a larger reservation, cut on both sides. */
 static void *reserve_aligned(size_t size)
 {
@@ -39,7 +68,7 @@ static void *grow_aligned(void *base, size_t size, size_t wanted)
 	void *room = reserve_aligned(wanted);
 	if (!room)
 		return NULL;
-	p = mremap(base, size, wanted, MREMAP_MAYMOVE | MREMAP_FIXED, room);
+	p = move_to(base, size, wanted, room);
 	if (p == MAP_FAILED) {
 		munmap(room, wanted);
 		return NULL;
@@ -74,7 +103,7 @@ int arena_reach(struct arena *a, size_t bytes)
 		if (!p)
 			return -ENOMEM;
 	} else {
-		p = mremap(a->base, a->size, wanted, MREMAP_MAYMOVE);
+		p = move(a->base, a->size, wanted);
 		if (p == MAP_FAILED)
 			return -ENOMEM;
 	}

@@ -139,16 +139,18 @@ static void run_loop(struct session *s)
 	pthread_mutex_lock(&a->lock);
 	while (take_for_turn(a)) {
 		bool something = false;
+		int err;
 		/* who was not told of this turn is told of one that comes soon */
 		int ms = a->asleep ? TELL_MS : -1;
 
 		pthread_mutex_unlock(&a->lock);
 		s->serving = true;
-		a->err = loop_turn(s, ms, &something);
+		err = loop_turn(s, ms, &something);
 		s->serving = false;
 		message_flush();
 		pthread_mutex_lock(&a->lock);
-		tell(a, something || a->err || message_deferred());
+		a->err = err;
+		tell(a, something || err || message_deferred());
 		give_back(a);
 		while (a->err && !a->ending && !a->run)
 			pthread_cond_wait(&a->changed, &a->lock);

@@ -9,6 +9,13 @@
 #ifndef MTRUN_TEST_H
 #define MTRUN_TEST_H
 
+/* malloc is a sanitizer's: what asks about glibc's own, or about all of a process, is left out. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define TEST_SANITIZED 1
+#else
+#define TEST_SANITIZED 0
+#endif
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

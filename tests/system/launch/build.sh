@@ -24,7 +24,7 @@ if [ ! -x "$MTRUN" ]; then
 	exit 1
 fi
 headers=$(readelf -lW "$MTRUN")
-if nm "$MTRUN" | grep -q -e __asan_init -e __ubsan_handle -e __gcov_; then
+if nm "$MTRUN" | grep -q -e __asan_init -e __tsan_init -e __ubsan_handle -e __gcov_; then
 	echo "skip static: this is a build with sanitizers or coverage, which is linked shared"
 else
 	! printf '%s\n' "$headers" | grep -q -e INTERP -e DYNAMIC

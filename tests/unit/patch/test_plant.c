@@ -873,7 +873,7 @@ static void run_with(const char *library)
 	}
 }
 
-#if defined(__SANITIZE_ADDRESS__)
+#if TEST_SANITIZED
 #define SANITIZED 1
 #elif defined(__has_feature)
 #if __has_feature(address_sanitizer)

@@ -46,7 +46,7 @@ static void test_glibc_nonsense(void)
 }
 
 /* The real thing. */
-#ifndef __SANITIZE_ADDRESS__
+#if !TEST_SANITIZED
 static void own(const void *block, size_t n)
 {
 	raddr_t at = (uintptr_t)block;
@@ -91,7 +91,7 @@ int main(void)
 {
 	RUN(test_glibc);
 	RUN(test_glibc_nonsense);
-#ifdef __SANITIZE_ADDRESS__
+#if TEST_SANITIZED
 	SKIP(test_glibc_own, "its malloc is not glibc's");
 #else
 	RUN(test_glibc_own);

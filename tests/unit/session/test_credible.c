@@ -65,7 +65,7 @@ static bool is_given_up_within(struct subject *t, unsigned ms)
 	return t->p->credible.given_up;
 }
 
-#ifndef __SANITIZE_ADDRESS__
+#if !TEST_SANITIZED
 static void check_emptied(struct subject *t)
 {
 	struct ledger_totals totals;
@@ -89,7 +89,7 @@ static void test_honest(void)
 	end(&t);
 }
 
-#ifndef __SANITIZE_ADDRESS__
+#if !TEST_SANITIZED
 /* Freed, and unmapped, but not told of yet: a moment later it is. */
 static void test_late(void)
 {
@@ -185,7 +185,7 @@ int main(void)
 	if (heartbeat_start() < 0)
 		return 77;
 	RUN(test_honest);
-#ifdef __SANITIZE_ADDRESS__
+#if TEST_SANITIZED
 	SKIP(test_late, "the sanitizer has mapped so much that any claim is credible");
 	SKIP(test_nowhere, "the same");
 	SKIP(test_too_many_bytes, "the same");

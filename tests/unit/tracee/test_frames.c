@@ -448,7 +448,7 @@ int main(int argc, char **argv)
 	if (message_open(NULL, STDERR_FILENO, 0, 0))
 		return 1;
 	if (argc < 3) {
-#if defined(__SANITIZE_ADDRESS__)
+#if TEST_SANITIZED
 		SKIP(test_own_program,
 		     "AddressSanitizer's malloc must not be entered from a handler");
 #else
