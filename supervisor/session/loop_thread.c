@@ -181,6 +181,7 @@ int asking_loop(struct session *s, void (*fn)(void *ctx), void *ctx)
 	struct asking *a = &s->asking;
 	pthread_t asker;
 	pthread_attr_t attr;
+	pthread_condattr_t monotonic;
 	sigset_t all, was;
 	int err;
 
@@ -191,7 +192,10 @@ int asking_loop(struct session *s, void (*fn)(void *ctx), void *ctx)
 	if (a->wake < 0)
 		return -errno;
 	pthread_mutex_init(&a->lock, NULL);
-	pthread_cond_init(&a->changed, NULL);
+	pthread_condattr_init(&monotonic);
+	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+	pthread_cond_init(&a->changed, &monotonic);
+	pthread_condattr_destroy(&monotonic);
 	pthread_attr_init(&attr);
 	pthread_attr_setstacksize(&attr, STACK_BYTES);
 	err = pthread_create(&asker, &attr, run_beside, &beside);
@@ -310,7 +314,7 @@ static struct timespec after(int ms)
 {
 	struct timespec t;
 
-	clock_gettime(CLOCK_REALTIME, &t);
+	clock_gettime(CLOCK_MONOTONIC, &t);
 	t.tv_sec += ms / 1000;
 	t.tv_nsec += (long)(ms % 1000) * 1000000;
 	if (t.tv_nsec >= 1000000000) {
