@@ -15,6 +15,7 @@
 
 #include "base/escape.h"
 #include "base/message.h"
+#include "session/asking.h"
 #include "session/ended.h"
 #include "shell/common/reporting.h"
 #include "shell/common/shell.h"
@@ -314,10 +315,13 @@ static void stop_editing(void)
 static bool divert(void *ctx, const char *text, size_t len)
 {
 	struct shell *shell = ctx;
+	bool entered;
 
 	if (shell_interrupted(shell))
 		return false;
+	entered = asking_enter(); /* the screen is the loop's, too */
 	screen_write(shell->screen, text, len);
+	asking_exit(entered);
 	session_breathe(shell->session);
 	return true;
 }
