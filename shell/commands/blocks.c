@@ -214,9 +214,9 @@ static int list(struct shell *shell, struct call *call, struct collection *c, st
 	err = ledger_each_block(p->ledger, collect, c);
 	if (err)
 		return err == -EINTR ? -1 : shell_error(shell, call, "out of memory");
-	asking_leave(shell->session);
+	asking_unlock(shell->session);
 	drop(c, c->rows);
-	asking_return(shell->session);
+	asking_lock(shell->session);
 	if (call->json)
 		print_json(call->out, c, p, now);
 	else
@@ -261,7 +261,7 @@ static int one(struct shell *shell, struct call *call, void *ctx, int arg, const
 }
 
 /* Sites are looked up while the ledger's blocks are walked: they must be there by then. */
-static int warm(struct shell *shell, struct call *call)
+static int look_up(struct shell *shell, struct call *call)
 {
 	struct profile profile;
 	struct sites *sites;
@@ -281,7 +281,7 @@ static int blocks(struct shell *shell, struct call *call)
 	if (!bad && c.by_site && c.by_stack)
 		bad = shell_error(shell, call, "--site and --stack do not go together");
 	if (!bad) {
-		bad = (c.by_site || !call->json) && warm(shell, call);
+		bad = (c.by_site || !call->json) && look_up(shell, call);
 		p = shell_process(shell);
 		c.sites = bad ? NULL : shell_sites(shell, p);
 		bad = !c.sites || list(shell, call, &c, p);

@@ -9,8 +9,8 @@
 #include "report/print.h"
 #include "shell/common/arguments.h"
 #include "shell/common/command.h"
+#include "shell/common/lookup.h"
 #include "shell/common/shell.h"
-#include "shell/common/warm.h"
 
 /*
  * `bt`: what the program's threads are doing. While they are stopped only addresses are taken;
@@ -61,7 +61,7 @@ static struct symbol_frames frames_at(struct process *p, uint64_t pc, bool leaf)
 	return symbols_resolve(p->symbols, q.module, q.pc, q.exact);
 }
 
-static void warm(struct shell *shell, struct process *p, const struct copies *c)
+static void look_up(struct shell *shell, struct process *p, const struct copies *c)
 {
 	struct symbol_question *q;
 	size_t n = 0;
@@ -74,7 +74,7 @@ static void warm(struct shell *shell, struct process *p, const struct copies *c)
 		for (size_t k = 0; k < c->thread[i].count; k++)
 			q[n++] = question(p, c->thread[i].pc[k], k == 0);
 	if (q)
-		warm_addresses(shell, p, q, n);
+		lookup_addresses(shell, p, q, n);
 	free(q);
 }
 
@@ -132,7 +132,7 @@ static int bt(struct shell *shell, struct call *call)
 	if (!err && !copies.failed && !copies.count && tid)
 		err = -ESRCH;
 	if (!err && !copies.failed)
-		warm(shell, p, &copies);
+		look_up(shell, p, &copies);
 	if (err == -ESRCH && tid)
 		shell_error(shell, call,
 			    "there is no thread %" PRIu64 " here (`threads` lists them)", tid);

@@ -2,23 +2,11 @@
 #include "shell/common/arguments.h"
 #include "shell/common/command.h"
 #include "shell/common/shell.h"
-#include <string.h>
 
 /* `cont`: after `stop`, or a start with -S. */
 static int cont(struct shell *shell, struct call *call)
 {
-	struct process *p;
-	int err;
-
-	if (arguments_none(shell, call))
-		return -1;
-	p = shell_alive(shell, call);
-	if (!p)
-		return -1;
-	err = session_cont(shell->session, p);
-	return err ? shell_error(shell, call, "cannot continue process %d: %s", (int)p->pid,
-				 strerror(-err))
-		   : 0;
+	return shell_act(shell, call, "continue", session_cont);
 }
 
 const struct command cmd_cont = {

@@ -178,12 +178,12 @@ static int show(struct shell *shell, struct call *call, const struct request *r)
 
 	if (!sites || limit_refusals(p, &profile))
 		return shell_error(shell, call, "out of memory");
-	if (reporting_warm(shell, &profile, sites, options.key == VIEW_STACK))
+	if (reporting_lookup(shell, &profile, sites, options.key == VIEW_STACK))
 		return -1;
 	allocated = process_allocated(p, session_options(shell->session)->count);
-	asking_leave(shell->session);
+	asking_unlock(shell->session);
 	err = view_make(&view, &profile, sites, &options);
-	asking_return(shell->session);
+	asking_lock(shell->session);
 	profile_release(&profile);
 	if (err)
 		return shell_failed(shell, call, err);

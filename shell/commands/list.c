@@ -146,9 +146,9 @@ static void print_text(struct shell *shell, FILE *out, const struct listing *l,
 		struct source source;
 		int err;
 
-		asking_leave(shell->session);
+		asking_unlock(shell->session);
 		err = source_open(&source, p, f->file);
-		asking_return(shell->session);
+		asking_lock(shell->session);
 
 		escape_printf(out, "ROUTINE ====================== %s in %s\n", f->function,
 			      f->file	  ? f->file
@@ -212,13 +212,13 @@ static int make(struct shell *shell, struct call *call, const char *name, struct
 
 	if (reporting_live(shell, call, &(struct moment){ 0 }, true, &profile, &sites))
 		return -1;
-	asking_leave(shell->session);
+	asking_unlock(shell->session);
 	err = listing_make(l, &profile, sites, name, NULL);
 	if (!err && !l->count && !regcomp(&regex, name, REG_EXTENDED | REG_NOSUB)) {
 		err = listing_make(l, &profile, sites, name, &regex);
 		regfree(&regex);
 	}
-	asking_return(shell->session);
+	asking_lock(shell->session);
 	profile_release(&profile);
 	if (err)
 		return shell_failed(shell, call, err);

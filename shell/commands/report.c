@@ -127,14 +127,14 @@ static int print(struct shell *shell, struct call *call, struct request *r)
 		view.before = shell_preattach(shell);
 	view.off_ms = session_main(shell->session)->off ? &session_main(shell->session)->off_ms
 							: NULL;
-	asking_leave(shell->session); /* the view is ours, and its stacks are known */
+	asking_unlock(shell->session); /* the view is ours, and its stacks are known */
 	if (call->json)
 		print_report_json(call->out, &view, sites, r->s.stacks || view.key == VIEW_STACK);
 	else if (r->s.stacks)
 		print_report_stacks(call->out, &view, sites);
 	else
 		print_report(call->out, &view, r->detail & PROFILE_DEAD);
-	asking_return(shell->session);
+	asking_lock(shell->session);
 	view_release(&view);
 	return 0;
 }

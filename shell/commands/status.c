@@ -56,9 +56,7 @@ static void collect(struct shell *shell, struct facts *f)
 	usage_read(&f->usage, f->p, &f->t);
 	/* those of now are nothing that heap and mmap of then could be among */
 	f->usage.mapped_known &= !f->p->off;
-	f->allocated = (f->count & LEDGER_COUNT_HEAP ? f->t.heap : 0) +
-		       (f->count & LEDGER_COUNT_MMAP ? f->t.mmap : 0) +
-		       (f->count & COUNT_IMAGE ? f->p->image_bytes : 0);
+	f->allocated = process_allocated(f->p, f->count);
 	f->limit = session_limit_now(shell->session);
 	f->elapsed = shell_elapsed(shell, f->p);
 	session_self(shell->session, &f->self_rss, &f->self_cpu);

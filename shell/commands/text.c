@@ -15,39 +15,41 @@ static const struct argument arguments[] = { [ARG_CUM] = { "cum", 0, false },
 					     [ARG_AT] = { "at", 0, true },
 					     ARGUMENTS_END };
 
+struct request {
+	bool cum, bytes;
+	struct reporting_scope scope;
+};
+
+static int one(struct shell *shell, struct call *call, void *ctx, int arg, const char *value)
+{
+	struct request *r = ctx;
+
+	switch (arg) {
+	case ARG_CUM: r->cum = true; return 0;
+	case ARG_BYTES: r->bytes = true; return 0;
+	case ARG_ROWS:
+	case ARG_AT: return reporting_scope(shell, call, arg == ARG_AT, value, &r->scope);
+	default: return arguments_unexpected(shell, call, value);
+	}
+}
+
 static int text(struct shell *shell, struct call *call)
 {
-	bool cum = false, bytes = false, has_rows = false;
-	size_t rows = VIEW_ALL;
-	struct moment moment = { 0 };
+	struct request r = { .scope.rows = VIEW_ALL };
 	struct profile profile;
 	struct sites *sites;
-	struct arguments a;
 	struct table t;
-	int arg, err;
+	int err;
 
-	arguments_init(&a, shell, call, arguments);
-	while ((arg = arguments_next(&a)) != ARG_END) {
-		if (arg == ARG_BAD)
-			return -1;
-		if (arg == ARG_WORD)
-			return arguments_unexpected(shell, call, a.value);
-		cum |= arg == ARG_CUM;
-		bytes |= arg == ARG_BYTES;
-		has_rows |= arg == ARG_ROWS;
-		if (arg == ARG_ROWS && reporting_rows(shell, call, a.value, &rows))
-			return -1;
-		if (arg == ARG_AT &&
-		    reporting_moment(shell, call, "--at", a.value, MOMENTS_PEAK, &moment))
-			return -1;
-	}
-	if (!has_rows && !call->json)
-		rows = shell->settings.rows;
-	if (reporting_live(shell, call, &moment, true, &profile, &sites))
+	if (arguments_each(shell, call, arguments, one, &r))
 		return -1;
-	asking_leave(shell->session);
-	err = table_make(&t, &profile, sites, cum, rows);
-	asking_return(shell->session);
+	if (!r.scope.has_rows && !call->json)
+		r.scope.rows = shell->settings.rows;
+	if (reporting_live(shell, call, &r.scope.moment, true, &profile, &sites))
+		return -1;
+	asking_unlock(shell->session);
+	err = table_make(&t, &profile, sites, r.cum, r.scope.rows);
+	asking_lock(shell->session);
 	profile_release(&profile);
 	if (err)
 		return shell_failed(shell, call, err);
@@ -55,7 +57,7 @@ static int text(struct shell *shell, struct call *call)
 	if (call->json)
 		print_table_json(call->out, &t);
 	else
-		print_table(call->out, &t, bytes);
+		print_table(call->out, &t, r.bytes);
 	table_release(&t);
 	return 0;
 }

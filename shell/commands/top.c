@@ -49,9 +49,9 @@ static int picture(struct shell *shell, struct call *call, size_t rows, FILE *ou
 	if (reporting_live(shell, call, &(struct moment){ 0 }, false, &profile, &sites))
 		return -1;
 	head(shell, out, session_main(shell->session));
-	asking_leave(shell->session);
+	asking_unlock(shell->session);
 	err = view_make(&view, &profile, sites, &options);
-	asking_return(shell->session);
+	asking_lock(shell->session);
 	profile_release(&profile);
 	if (err)
 		return shell_failed(shell, call, err);

@@ -10,9 +10,9 @@
 #include "report/print.h"
 #include "shell/common/arguments.h"
 #include "shell/common/command.h"
+#include "shell/common/lookup.h"
 #include "shell/common/reporting.h"
 #include "shell/common/shell.h"
-#include "shell/common/warm.h"
 #include "symbols/elf.h"
 
 /*
@@ -151,7 +151,7 @@ static void warm_place(struct shell *shell, struct process *p, raddr_t address)
 
 	if (q.module && address >= q.module->text_start && address < q.module->text_end &&
 	    !ledger_find(p->ledger, address, &b))
-		warm_addresses(shell, p, &q, 1);
+		lookup_addresses(shell, p, &q, 1);
 }
 
 static int trace(struct shell *shell, struct call *call)
@@ -174,8 +174,8 @@ static int trace(struct shell *shell, struct call *call)
 	warm_place(shell, p, t.address);
 	t.now = shell_moment(shell, p);
 	find(&t, p);
-	warm_stack(shell, p, sites, t.state == NONE ? 0 : t.b.block.stack);
-	warm_stack(shell, p, sites, t.state == FREED ? t.b.stack : 0);
+	lookup_stack(shell, p, sites, t.state == NONE ? 0 : t.b.block.stack);
+	lookup_stack(shell, p, sites, t.state == FREED ? t.b.stack : 0);
 	if (call->json)
 		print_json(call->out, &t, p, sites);
 	else

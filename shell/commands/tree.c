@@ -22,46 +22,47 @@ static const struct argument arguments[] = { [ARG_INVERT] = { "invert", 0, false
 /* per mille of the whole: smaller branches are summed in the text */
 #define MIN_SHARE 5
 
+struct request {
+	bool invert;
+	uint64_t depth;
+	struct reporting_scope scope;
+};
+
+static int one(struct shell *shell, struct call *call, void *ctx, int arg, const char *value)
+{
+	struct request *r = ctx;
+
+	switch (arg) {
+	case ARG_INVERT: r->invert = true; return 0;
+	case ARG_DEPTH:
+		if (!number_parse(value, &r->depth) && r->depth >= 1 && r->depth <= UINT_MAX)
+			return 0;
+		return shell_error(shell, call,
+				   "--depth: '%s' is not accepted: a number of levels from 1 on",
+				   value);
+	case ARG_ROWS:
+	case ARG_AT: return reporting_scope(shell, call, arg == ARG_AT, value, &r->scope);
+	default: return arguments_unexpected(shell, call, value);
+	}
+}
+
 static int tree(struct shell *shell, struct call *call)
 {
-	uint64_t depth = UINT_MAX;
-	size_t rows = VIEW_ALL;
-	bool has_rows = false;
-	bool invert = false;
-	struct moment moment = { 0 };
+	struct request r = { .depth = UINT_MAX, .scope.rows = VIEW_ALL };
 	struct profile profile;
 	struct sites *sites;
-	struct arguments a;
 	struct tree t;
-	int arg, err;
+	int err;
 
-	arguments_init(&a, shell, call, arguments);
-	while ((arg = arguments_next(&a)) != ARG_END) {
-		if (arg == ARG_BAD)
-			return -1;
-		if (arg == ARG_WORD)
-			return arguments_unexpected(shell, call, a.value);
-		invert |= arg == ARG_INVERT;
-		if (arg == ARG_DEPTH &&
-		    (number_parse(a.value, &depth) || depth < 1 || depth > UINT_MAX))
-			return shell_error(
-				shell, call,
-				"--depth: '%s' is not accepted: a number of levels from 1 on",
-				a.value);
-		has_rows |= arg == ARG_ROWS;
-		if (arg == ARG_ROWS && reporting_rows(shell, call, a.value, &rows))
-			return -1;
-		if (arg == ARG_AT &&
-		    reporting_moment(shell, call, "--at", a.value, MOMENTS_PEAK, &moment))
-			return -1;
-	}
-	if (reporting_live(shell, call, &moment, true, &profile, &sites))
+	if (arguments_each(shell, call, arguments, one, &r))
 		return -1;
-	asking_leave(shell->session);
-	err = tree_make(&t, &profile, sites, invert ? TREE_INVERT : 0, (unsigned)depth);
-	asking_return(shell->session);
+	if (reporting_live(shell, call, &r.scope.moment, true, &profile, &sites))
+		return -1;
+	asking_unlock(shell->session);
+	err = tree_make(&t, &profile, sites, r.invert ? TREE_INVERT : 0, (unsigned)r.depth);
+	asking_lock(shell->session);
 	profile_release(&profile);
-	if (!err && (err = tree_cut(&t, rows)))
+	if (!err && (err = tree_cut(&t, r.scope.rows)))
 		tree_release(&t);
 	if (err)
 		return shell_failed(shell, call, err);
@@ -69,7 +70,7 @@ static int tree(struct shell *shell, struct call *call)
 	if (call->json)
 		print_tree_json(call->out, &t);
 	else
-		print_tree(call->out, &t, has_rows ? 0 : MIN_SHARE);
+		print_tree(call->out, &t, r.scope.has_rows ? 0 : MIN_SHARE);
 	tree_release(&t);
 	return 0;
 }

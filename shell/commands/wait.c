@@ -75,7 +75,6 @@ static const char *const relations[] = { ">", ">=", "<", "<=", "==", "!=" };
 static uint64_t quantity(struct shell *shell, int which)
 {
 	const struct process *p = session_main(shell->session);
-	unsigned count = session_options(shell->session)->count;
 	struct stream_stats stats = p->last_stats;
 	struct ledger_totals t;
 	uint64_t n = 0;
@@ -83,10 +82,7 @@ static uint64_t quantity(struct shell *shell, int which)
 
 	ledger_totals(p->ledger, &t);
 	switch (which) {
-	case Q_ALLOCATED:
-		return (count & LEDGER_COUNT_HEAP ? t.heap : 0) +
-		       (count & LEDGER_COUNT_MMAP ? t.mmap : 0) +
-		       (count & COUNT_IMAGE ? p->image_bytes : 0);
+	case Q_ALLOCATED: return process_allocated(p, session_options(shell->session)->count);
 	case Q_HEAP: return t.heap;
 	case Q_MMAP: return t.mmap;
 	case Q_PEAK: return t.peak;

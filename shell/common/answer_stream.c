@@ -33,7 +33,7 @@ static size_t put(struct shell *shell, int fd, const char *text, size_t len)
 	size_t done = 0;
 	int err = 0;
 
-	asking_leave(shell->session);
+	asking_unlock(shell->session);
 	while (done < len) {
 		ssize_t n;
 
@@ -52,7 +52,7 @@ static size_t put(struct shell *shell, int fd, const char *text, size_t len)
 		}
 		done += (size_t)n;
 	}
-	asking_return(shell->session);
+	asking_lock(shell->session);
 	errno = err;
 	return done;
 }
@@ -72,9 +72,9 @@ static int answer_close(void *cookie)
 	struct answer *a = cookie;
 	int err;
 
-	asking_leave(a->shell->session);
+	asking_unlock(a->shell->session);
 	err = close(a->fd);
-	asking_return(a->shell->session);
+	asking_lock(a->shell->session);
 	if (a->err) {
 		errno = a->err;
 		err = -1;
@@ -108,9 +108,9 @@ int answer_create(struct shell *shell, const char *path, bool append)
 {
 	int fd;
 
-	asking_leave(shell->session);
+	asking_unlock(shell->session);
 	fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | (append ? O_APPEND : O_TRUNC), 0666);
-	asking_return(shell->session);
+	asking_lock(shell->session);
 	return fd < 0 ? -errno : fd;
 }
 

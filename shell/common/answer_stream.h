@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * answer_stream.h - streams for answers that may be long or go to a slow reader: the loop has the
- * floor while they are written.
+ * answer_stream.h - streams for answers that may be long or go to a slow reader: the session
+ * is unlocked while they are written.
  */
 #ifndef MTRUN_ANSWER_STREAM_H
 #define MTRUN_ANSWER_STREAM_H

@@ -8,6 +8,8 @@
 #include "shell/common/command.h"
 #include <string.h>
 
+#include "shell/common/shell.h"
+
 void arguments_init(struct arguments *a, const struct shell *shell, struct call *call,
 		    const struct argument *table)
 {
@@ -154,4 +156,21 @@ int arguments_unexpected(const struct shell *shell, const struct call *call, con
 {
 	return shell_error(shell, call, "unexpected argument '%s' (`help %s` lists all)", word,
 			   call->command->name);
+}
+
+int shell_act(struct shell *shell, struct call *call, const char *verb,
+	      int (*act)(struct session *s, struct process *p))
+{
+	struct process *p;
+	int err;
+
+	if (arguments_none(shell, call))
+		return -1;
+	p = shell_alive(shell, call);
+	if (!p)
+		return -1;
+	err = act(shell->session, p);
+	return err ? shell_error(shell, call, "cannot %s process %d: %s", verb, (int)p->pid,
+				 session_stop_error(err))
+		   : 0;
 }

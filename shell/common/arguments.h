@@ -9,6 +9,9 @@
 #include "base/types.h"
 #include "shell/common/command.h"
 
+struct process;
+struct session;
+
 struct argument {
 	/* long option without the dashes, at most one letter: also `-x` */
 	const char *name;
@@ -53,5 +56,12 @@ int arguments_none(const struct shell *shell, struct call *call) MUST_USE;
 int arguments_one(const struct shell *shell, struct call *call, const char **word) MUST_USE;
 /* Says that WORD is one too many; returns -1. */
 int arguments_unexpected(const struct shell *shell, const struct call *call, const char *word);
+
+/*
+ * A command without arguments that does ACT with the process: "cannot VERB process N: ..." if that
+ * fails. 0, or -1 (said).
+ */
+int shell_act(struct shell *shell, struct call *call, const char *verb,
+	      int (*act)(struct session *s, struct process *p));
 
 #endif

@@ -12,8 +12,8 @@
 #include "process/profile_make.h"
 #include "report/heapfile.h"
 #include "shell/common/answer_stream.h"
+#include "shell/common/lookup.h"
 #include "shell/common/shell.h"
-#include "shell/common/warm.h"
 
 /*
  * A dump is a copy of the sums by stack, taken at one instant; then the symbols are read and the
@@ -175,7 +175,7 @@ int dumping_write(struct shell *shell, struct process *p, const char *prefix, en
 	if (!err)
 		err = take(&d, shell, why);
 	if (!err) {
-		warm_profile(shell, p, sites, &d.profile, true);
+		lookup_profile(shell, p, sites, &d.profile, true);
 		err = shell_interrupted(shell) ? -EINTR : put(&d, shell, sites);
 		profile_release(&d.profile);
 	}

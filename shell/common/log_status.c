@@ -18,13 +18,6 @@
  * Whose it is, from when to when, what was live at its end. The keys are those that `status` has of
  * a process, as far as a log has them.
  */
-static uint64_t allocated(const struct process *p, const struct ledger_totals *t, unsigned count)
-{
-	return (count & LEDGER_COUNT_HEAP ? t->heap : 0) +
-	       (count & LEDGER_COUNT_MMAP ? t->mmap : 0) +
-	       (count & COUNT_IMAGE ? p->image_bytes : 0);
-}
-
 static bool ended(const struct process *p)
 {
 	return p->state == PROCESS_EXITED || p->state == PROCESS_HELD;
@@ -55,7 +48,7 @@ static void print_json(struct shell *shell, struct call *call, const struct proc
 		json_int(&j, "exit_status", reporting_exit_status(p->wait_status));
 	else
 		json_null(&j, "exit_status");
-	json_uint(&j, "allocated", allocated(p, t, session_options(shell->session)->count));
+	json_uint(&j, "allocated", process_allocated(p, session_options(shell->session)->count));
 	json_uint(&j, "heap", t->heap);
 	json_uint(&j, "mmap", t->mmap);
 	json_uint(&j, "mmap_reserved", t->mmap_reserved);
@@ -128,8 +121,9 @@ static void print_process(struct shell *shell, FILE *out, const struct process *
 	escape_printf(out,
 		      "allocated  %s%" PRIu64 " bytes (%s) then: heap %s%" PRIu64 ", mmap %" PRIu64
 		      ", image %" PRIu64 "\n",
-		      about, allocated(p, t, count), size_text(&size, allocated(p, t, count)),
-		      about, t->heap, t->mmap, p->image_bytes);
+		      about, process_allocated(p, count),
+		      size_text(&size, process_allocated(p, count)), about, t->heap, t->mmap,
+		      p->image_bytes);
 	escape_printf(out, "peak       %s%" PRIu64 " bytes (%s) without the image, at %s\n", about,
 		      t->peak, size_text(&size, t->peak), time_text(&time, t->peak_ms));
 	escape_printf(out,

@@ -15,8 +15,8 @@
 #include "shell/common/command.h"
 #include "shell/common/comparing.h"
 #include "shell/common/functions.h"
+#include "shell/common/lookup.h"
 #include "shell/common/shell.h"
-#include "shell/common/warm.h"
 
 /*
  * Shared by report, text, tree and blocks, so that the same option means and accepts the same
@@ -214,7 +214,7 @@ static int side(struct shell *shell, struct call *call, const struct moment *m,
 	err = profile_at(p, m, &ask, profile);
 	if (err)
 		return cannot(shell, call, err, m);
-	return reporting_warm(shell, profile, sites, true)
+	return reporting_lookup(shell, profile, sites, true)
 		       ? -1
 		       : comparing_add(shell, call, profile, sites);
 }
@@ -312,9 +312,18 @@ int reporting_profile(struct shell *shell, struct call *call, const struct momen
 	return err ? cannot(shell, call, err, since ? since : m) : 0;
 }
 
-int reporting_warm(struct shell *shell, struct profile *profile, struct sites *sites, bool whole)
+int reporting_scope(struct shell *shell, struct call *call, bool at, const char *value,
+		    struct reporting_scope *scope)
 {
-	warm_profile(shell, session_main(shell->session), sites, profile, whole);
+	if (at)
+		return reporting_moment(shell, call, "--at", value, MOMENTS_PEAK, &scope->moment);
+	scope->has_rows = true;
+	return reporting_rows(shell, call, value, &scope->rows);
+}
+
+int reporting_lookup(struct shell *shell, struct profile *profile, struct sites *sites, bool whole)
+{
+	lookup_profile(shell, session_main(shell->session), sites, profile, whole);
 	if (!shell_interrupted(shell))
 		return 0;
 	profile_release(profile);
@@ -326,7 +335,7 @@ int reporting_live(struct shell *shell, struct call *call, const struct moment *
 {
 	if (reporting_profile(shell, call, m, NULL, 0, 0, NULL, profile, sites))
 		return -1;
-	return reporting_warm(shell, profile, *sites, whole);
+	return reporting_lookup(shell, profile, *sites, whole);
 }
 
 /* ---- off ----------------------------------------------------------------- */

@@ -57,15 +57,25 @@ int reporting_profile(struct shell *shell, struct call *call, const struct momen
 		      const struct usable *usable, struct profile *profile,
 		      struct sites **sites) MUST_USE;
 
+/* Of what text and tree share: -n and --at. Zeros, but ROWS: VIEW_ALL. */
+struct reporting_scope {
+	size_t rows;
+	bool has_rows;
+	struct moment moment;
+};
+/* The value of -n, or of --at. 0, or -1 (said). */
+int reporting_scope(struct shell *shell, struct call *call, bool at, const char *value,
+		    struct reporting_scope *scope) MUST_USE;
+
 /*
  * Reads the symbols for it, the target being served meanwhile: those that sites need, or (WHOLE)
  * all. -1: interrupted (PROFILE is released).
  */
-int reporting_warm(struct shell *shell, struct profile *profile, struct sites *sites,
-		   bool whole) MUST_USE;
+int reporting_lookup(struct shell *shell, struct profile *profile, struct sites *sites,
+		     bool whole) MUST_USE;
 
 /*
- * What it held at moment M, by stack, with the symbols as reporting_warm() reads them. 0, or -1
+ * What it held at moment M, by stack, with the symbols as reporting_lookup() reads them. 0, or -1
  * (said, or interrupted).
  */
 int reporting_live(struct shell *shell, struct call *call, const struct moment *m, bool whole,

@@ -78,11 +78,11 @@ int selection_view(struct shell *shell, struct call *call, struct selection *s,
 		return -1;
 	if (since && !(detail & PROFILE_DEAD))
 		profile_drop_unchanged(&profile);
-	if (!(detail & PROFILE_NO_STACKS) && reporting_warm(shell, &profile, *sites, whole))
+	if (!(detail & PROFILE_NO_STACKS) && reporting_lookup(shell, &profile, *sites, whole))
 		return -1;
-	asking_leave(shell->session);
+	asking_unlock(shell->session);
 	err = view_make(view, &profile, *sites, &s->view);
-	asking_return(shell->session);
+	asking_lock(shell->session);
 	profile_release(&profile);
 	return err ? shell_failed(shell, call, err) : 0;
 }

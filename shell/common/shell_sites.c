@@ -22,19 +22,19 @@ struct process_sites {
 
 static uint32_t parent(void *ctx, uint32_t node, uint64_t *pc)
 {
-	bool entered = asking_enter();
+	bool entered = asking_relock();
 	uint32_t stack = process_stack_parent(ctx, node, pc);
 
-	asking_exit(entered);
+	asking_reunlock(entered);
 	return stack;
 }
 
 static struct symbol_frames frames(void *ctx, uint32_t node, uint64_t pc)
 {
-	bool entered = asking_enter();
+	bool entered = asking_relock();
 	struct symbol_frames f = process_frames(ctx, node, pc);
 
-	asking_exit(entered);
+	asking_reunlock(entered);
 	return f;
 }
 
@@ -42,7 +42,7 @@ static int rest(void *ctx)
 {
 	struct shell *shell = ctx;
 
-	session_breathe(shell->session);
+	session_yield(shell->session);
 	return asking_is_asker(shell->session) && shell_interrupted(shell) ? -EINTR : 0;
 }
 

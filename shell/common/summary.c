@@ -8,10 +8,10 @@
 #include "report/print.h"
 #include "session/ended.h"
 #include "shell/common/limit_text.h"
+#include "shell/common/lookup.h"
 #include "shell/common/reporting.h"
 #include "shell/common/shell.h"
 #include "shell/common/unseen.h"
-#include "shell/common/warm.h"
 
 #define SUMMARY_ROWS 10
 
@@ -136,7 +136,7 @@ static void print_sites(struct shell *shell, FILE *out, struct process *p, struc
 	struct view_options options = { .key = VIEW_SITE, .sort = sort, .limit = SUMMARY_ROWS };
 	struct view view;
 
-	warm_profile(shell, p, sites, profile, false);
+	lookup_profile(shell, p, sites, profile, false);
 	if (view_make(&view, profile, sites, &options))
 		return;
 	if (view.count)

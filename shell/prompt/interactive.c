@@ -319,10 +319,10 @@ static bool divert(void *ctx, const char *text, size_t len)
 
 	if (shell_interrupted(shell))
 		return false;
-	entered = asking_enter(); /* the screen is the loop's, too */
+	entered = asking_relock(); /* the screen is the loop's, too */
 	screen_write(shell->screen, text, len);
-	asking_exit(entered);
-	session_breathe(shell->session);
+	asking_reunlock(entered);
+	session_yield(shell->session);
 	return true;
 }
 

@@ -70,8 +70,6 @@ struct replay_process *replay_of(const struct process *p)
 	return p->source == &source ? p->told : NULL;
 }
 
-static char *copy(const char *text) { return text ? strdup(text) : NULL; }
-
 struct process *replay_process_new(struct replay_process *log, unsigned count)
 {
 	const struct log_process *facts = replay_facts(log);
@@ -93,8 +91,7 @@ struct process *replay_process_new(struct replay_process *log, unsigned count)
 	p->ended_ms = facts->ended_ms;
 	p->image_bytes = facts->image_bytes;
 	p->preattach = facts->preattach;
-	p->command = copy(facts->command);
-	p->exe = copy(facts->exe);
+	process_name(p, facts->command, facts->exe);
 	p->unsupervised = facts->unsupervised;
 	p->ledger_used = true;
 	return p;

@@ -54,6 +54,14 @@ struct process *process_new(pid_t pid, pid_t ppid, unsigned count, struct ledger
 	return process_from(&ours, NULL, pid, ppid, count, ledger, outside_of_process(pid));
 }
 
+void process_name(struct process *p, const char *command, const char *exe)
+{
+	free(p->command);
+	free(p->exe);
+	p->command = command ? strdup(command) : NULL;
+	p->exe = exe ? strdup(exe) : NULL;
+}
+
 void process_free(struct process *p)
 {
 	if (!p)

@@ -151,6 +151,8 @@ struct process *process_new(pid_t pid, pid_t ppid, unsigned count, struct ledger
  */
 struct process *process_from(const struct process_source *source, void *told, pid_t pid, pid_t ppid,
 			     unsigned count, struct ledger *ledger, struct outside *from) MUST_USE;
+/* Its names are COMMAND and EXE, which are copied; NULL: not known. */
+void process_name(struct process *p, const char *command, const char *exe);
 void process_free(struct process *p);
 void process_describe(struct process *p);		 /* command, exe, image_bytes from /proc */
 bool process_own_mapping(void *process, uint32_t stack); /* for stream_new() */

@@ -11,40 +11,26 @@
  */
 struct resolver {
 	struct symbols *symbols;
-	const struct resolver_question *question;
+	const struct symbol_question *question;
 	size_t n, done;
-	bool until_site, stop;
 	pthread_t thread;
 };
-
-static bool has_site(struct symbol_frames f)
-{
-	for (size_t i = 0; i < f.count; i++)
-		if (!f.frame[i].skip)
-			return true;
-	return false;
-}
 
 static void *run(void *arg)
 {
 	struct resolver *r = arg;
-	bool found = false;
 
 	for (size_t i = 0; i < r->n; i++) {
-		const struct resolver_question *q = &r->question[i];
+		const struct symbol_question *q = &r->question[i];
 
-		found &= !q->first;
-		if (!found && !__atomic_load_n(&r->stop, __ATOMIC_RELAXED))
-			found = has_site(symbols_resolve(r->symbols, q->q.module, q->q.pc,
-							 q->q.exact)) &&
-				r->until_site;
+		symbols_resolve(r->symbols, q->module, q->pc, q->exact);
 		__atomic_store_n(&r->done, i + 1, __ATOMIC_RELEASE);
 	}
 	return NULL;
 }
 
-struct resolver *resolver_start(struct symbols *symbols, const struct resolver_question *question,
-				size_t n, bool until_site)
+struct resolver *resolver_start(struct symbols *symbols, const struct symbol_question *question,
+				size_t n)
 {
 	struct resolver *r = calloc(1, sizeof(*r));
 	sigset_t all, was;
@@ -52,9 +38,7 @@ struct resolver *resolver_start(struct symbols *symbols, const struct resolver_q
 
 	if (!r)
 		return NULL;
-	*r = (struct resolver){
-		.symbols = symbols, .question = question, .n = n, .until_site = until_site
-	};
+	*r = (struct resolver){ .symbols = symbols, .question = question, .n = n };
 	sigfillset(&all);
 	sigdelset(&all, SIGBUS);
 	pthread_sigmask(SIG_SETMASK, &all, &was);
@@ -71,8 +55,6 @@ size_t resolver_done(const struct resolver *r)
 {
 	return __atomic_load_n(&r->done, __ATOMIC_ACQUIRE);
 }
-
-void resolver_stop(struct resolver *r) { __atomic_store_n(&r->stop, true, __ATOMIC_RELAXED); }
 
 void resolver_finish(struct resolver *r)
 {

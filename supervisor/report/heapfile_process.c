@@ -78,8 +78,6 @@ const struct heap *heapfile_of(const struct process *p)
 	return p->source == &source ? p->told : NULL;
 }
 
-static char *copy(const char *text) { return text ? strdup(text) : NULL; }
-
 struct process *heapfile_process(struct heap *heap)
 {
 	struct heap *own = malloc(sizeof(*own));
@@ -98,8 +96,7 @@ struct process *heapfile_process(struct heap *heap)
 	p->via = getpid();
 	p->state = PROCESS_DETACHED;
 	p->ended_ms = own->profile.ms;
-	p->command = copy(own->facts.command);
-	p->exe = copy(own->facts.exe);
+	process_name(p, own->facts.command, own->facts.exe);
 	p->modules = own->modules;
 	p->marks = own->marks;
 	own->modules = (struct modules){ 0 };

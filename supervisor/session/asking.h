@@ -3,13 +3,13 @@
  * asking.h - the loop, and those who ask beside it, in threads of their own. Before asking_loop()
  * and after it whoever calls is the loop.
  *
- * What is shared is the session: its processes, their ledgers, all that hangs on them. It is the
- * loop's, but while an asker has the floor; then the loop sleeps in poll(2), or waits. An asker
- * takes the floor to copy what it wants to know, or to have something done, and gives it back
- * before it looks up symbols, sorts, prints or waits for anybody: 10 ms are long. Askers are served
- * in the order in which they came. What needs ptrace(2) is done by the loop's thread in any case
- * (asking_do), as the kernel wants it to be the one that traces. A process that ends meanwhile
- * keeps its record as long as it is pinned (session_pin); its stacks stay readable.
+ * What is shared is the session: its processes, their ledgers, all that hangs on them. One lock
+ * guards it. The loop holds it during a turn and releases it in poll(2). An asker holds it while it
+ * copies what it wants to know, or has something done, and releases it before it looks up symbols,
+ * sorts, prints or waits for anybody: 10 ms are long. Askers get it before the loop does, in the
+ * order in which they came. What needs ptrace(2) is always done by the loop's thread (asking_do),
+ * because only the thread that attached may trace. A process that ends meanwhile keeps its record
+ * as long as it is pinned (session_pin); its stacks stay readable.
  */
 #ifndef MTRUN_ASKING_H
 #define MTRUN_ASKING_H
@@ -27,28 +27,30 @@ struct asker;
 struct asking {
 	pthread_t loop;
 	bool begun;
-	pthread_mutex_t lock; /* of what follows */
+	pthread_mutex_t lock; /* of what follows; not the session's, which `taken` is */
 	pthread_cond_t changed;
-	bool taken;	      /* somebody has the floor, or the loop is in a turn */
+	bool taken;	      /* the session's lock: by an asker, or by the loop in a turn */
 	struct asker *first;  /* who wants it, in order */
 	struct asker *asleep; /* who waits for the end of a turn */
 	uint64_t told_ms;     /* when they were told of one last */
-	bool hasty;	      /* they are to be told of the next one, whatever happens in it */
-	bool poked;	      /* what the loop waits for is something else now */
+	bool tell_next;	      /* they are to be told of the next one, whatever happens in it */
+	bool stale;	      /* what the loop waits for is something else now */
 	bool ending;
 	int wake; /* an eventfd that ends its poll(2) */
 	int err;  /* of its last turn */
-	/* what is to be done by its thread, for who has the floor */
+	/* what is to be done by its thread, for the asker that holds the session's lock */
 	void (*run)(struct asked *asked);
 	struct asked *asked;
 };
 
 /*
- * The caller's thread becomes the loop, until FN(CTX), which runs beside it and has the floor at
- * first, returns. 0 or -errno: FN was not called.
+ * The caller's thread becomes the loop, until FN(CTX), which runs beside it and holds the session's
+ * lock at first, returns. 0 or -errno: FN was not called.
  */
 int asking_loop(struct session *s, void (*fn)(void *ctx), void *ctx) MUST_USE;
-/* For who has the floor: the loop ends. The caller is the loop from now on, but for ptrace(2). */
+/*
+ * Ends the loop. The caller holds the session's lock, and is the loop from now on, but for ptrace(2).
+ */
 void asking_end(struct session *s);
 
 /* Whether the loop runs, in another thread than the caller's. */
@@ -71,16 +73,18 @@ struct asked {
 };
 /* FN(ASKED) is called by the loop's thread; at once, if that is the caller's. Its `ret`. */
 int asking_do(struct session *s, void (*fn)(struct asked *a), struct asked *asked);
-/* Gives the floor back, and takes it again; such pairs may stand within each other. */
-void asking_leave(struct session *s);
-void asking_return(struct session *s);
-bool asking_is_away(void);
-/* In between, for what needs the floor for a moment after all. */
-bool asking_enter(void) MUST_USE;
-void asking_exit(bool entered);
+/* Release the session's lock, and take it again; such pairs may be nested. */
+void asking_unlock(struct session *s);
+void asking_lock(struct session *s);
+bool asking_is_unlocked(void);
+/*
+ * Between the two, for what needs the lock for a moment. RELOCKED: what asking_relock() returned.
+ */
+bool asking_relock(void) MUST_USE;
+void asking_reunlock(bool relocked);
 /* Both, with a turn of the loop in between, or MS (-1: however long it takes). 0 or the loop's -errno. */
 int asking_turn(struct session *s, int ms) MUST_USE;
 /* What the loop waits for has changed: it is to look again. */
-void asking_poke(struct session *s);
+void asking_wake(struct session *s);
 
 #endif

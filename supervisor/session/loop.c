@@ -35,8 +35,8 @@
 
 #define TICK_MS 8     /* rings are looked at this often, however quiet */
 #define CHUNK	65536 /* events of one process before others have their turn */
-/* between two breaths: a ring fills in a millisecond or two */
-#define BREATH_NS 200000
+/* between two yields: a ring fills in a millisecond or two */
+#define YIELD_NS 200000
 /* a mailbox that nobody serves, which took long to find out, is not tried again before */
 #define RETRY_MS     30000
 #define QUESTIONS_NS 10000000 /* for the questions of one process, in a turn */
@@ -243,12 +243,12 @@ int session_watch(struct session *s, int fd, short events, void (*fn)(void *ctx,
 	if (!events) {
 		if (i < s->watches)
 			s->watch[i] = s->watch[--s->watches];
-		asking_poke(s);
+		asking_wake(s);
 		return 0;
 	}
 	if (i == WATCHES)
 		return -ENOSPC;
-	asking_poke(s);
+	asking_wake(s);
 	s->watch[i] = (struct watch){ fd, events, fn, ctx };
 	if (i == s->watches)
 		s->watches++;
@@ -379,17 +379,17 @@ static void ask_settle(struct asked *a) { settle_now(a->s); }
 
 void session_settle(struct session *s) { asking_do(s, ask_settle, &(struct asked){ .ret = 0 }); }
 
-void session_breathe(struct session *s)
+void session_yield(struct session *s)
 {
 	uint64_t now = now_ns();
 
-	if (asking_is_away() || now - s->breathed_ns < BREATH_NS)
+	if (asking_is_unlocked() || now - s->yielded_ns < YIELD_NS)
 		return;
 	if (!s->pinned || (s->serving && !asking_is_asker(s)))
 		session_serve_rings(s);
 	else if (session_turn(s, 0) < 0)
 		return; /* whoever turns it next hears of that */
-	s->breathed_ns = now_ns();
+	s->yielded_ns = now_ns();
 }
 
 uint64_t session_ms(const struct session *s)

@@ -13,12 +13,12 @@
 #include "transport/heartbeat.h"
 
 /*
- * The floor is a lock with two kinds of takers: the loop, for a turn, and askers, who go first and
+ * The session's lock has two kinds of holders: the loop, for a turn, and askers, who go first and
  * in order. (A mutex would let the loop, which comes back at once, starve them.)
  *
  * Who waits for a turn of the loop is told of those in which something happened that the shell may
  * care for; where only events were read, each few milliseconds. A turn does not begin before those
- * who were told have had the floor: else a descriptor that nobody has read yet would make it run
+ * who were told have held the lock: else a descriptor that nobody has read yet would make it run
  * hot.
  */
 #define TELL_MS 8
@@ -35,7 +35,7 @@ struct asker {
 	bool queued;
 };
 
-/* ---- the floor, with the lock held --------------------------------------- */
+/* ---- the session's lock; `lock` is held ---------------------------------- */
 
 static void queue(struct asking *a, struct asker *me)
 {
@@ -61,8 +61,8 @@ static void give_back(struct asking *a)
 {
 	a->taken = false;
 	pthread_cond_broadcast(&a->changed);
-	if (a->poked && eventfd_write(a->wake, 1) == 0)
-		a->poked = false;
+	if (a->stale && eventfd_write(a->wake, 1) == 0)
+		a->stale = false;
 }
 
 /* The loop's: false when it is to end. */
@@ -120,9 +120,9 @@ static void tell(struct asking *a, bool something)
 {
 	uint64_t now = heartbeat_ms();
 
-	if (!a->asleep || (!something && !a->hasty && now < a->told_ms + TELL_MS))
+	if (!a->asleep || (!something && !a->tell_next && now < a->told_ms + TELL_MS))
 		return;
-	a->hasty = false;
+	a->tell_next = false;
 	a->told_ms = now;
 	while (a->asleep) {
 		struct asker *next = a->asleep->next;
@@ -260,9 +260,9 @@ int asking_do(struct session *s, void (*fn)(struct asked *a), struct asked *aske
 static __thread struct {
 	struct session *session;
 	unsigned times;
-} away;
+} unlocked;
 
-static void come_back(struct asking *a)
+static void relock(struct asking *a)
 {
 	struct asker me;
 
@@ -272,42 +272,42 @@ static void come_back(struct asking *a)
 	pthread_mutex_unlock(&a->lock);
 }
 
-static void go_away(struct asking *a)
+static void unlock(struct asking *a)
 {
 	pthread_mutex_lock(&a->lock);
 	give_back(a);
 	pthread_mutex_unlock(&a->lock);
 }
 
-void asking_leave(struct session *s)
+void asking_unlock(struct session *s)
 {
 	if (!asking_is_asker(s))
 		return;
-	away.session = s;
-	if (!away.times++)
-		go_away(&s->asking);
+	unlocked.session = s;
+	if (!unlocked.times++)
+		unlock(&s->asking);
 }
 
-void asking_return(struct session *s)
+void asking_lock(struct session *s)
 {
-	if (asking_is_asker(s) && !--away.times)
-		come_back(&s->asking);
+	if (asking_is_asker(s) && !--unlocked.times)
+		relock(&s->asking);
 }
 
-bool asking_is_away(void) { return away.times; }
+bool asking_is_unlocked(void) { return unlocked.times; }
 
-bool asking_enter(void)
+bool asking_relock(void)
 {
-	if (!away.times)
+	if (!unlocked.times)
 		return false;
-	come_back(&away.session->asking);
+	relock(&unlocked.session->asking);
 	return true;
 }
 
-void asking_exit(bool entered)
+void asking_reunlock(bool relocked)
 {
-	if (entered)
-		go_away(&away.session->asking);
+	if (relocked)
+		unlock(&unlocked.session->asking);
 }
 
 static struct timespec after(int ms)
@@ -344,8 +344,8 @@ int asking_turn(struct session *s, int ms)
 	me.next = a->asleep;
 	a->asleep = &me;
 	if (ms == 0) { /* one turn, whatever happens in it */
-		a->hasty = true;
-		a->poked = true;
+		a->tell_next = true;
+		a->stale = true;
 	}
 	give_back(a);
 	while (!me.queued && !a->err && err != ETIMEDOUT)
@@ -361,4 +361,4 @@ int asking_turn(struct session *s, int ms)
 	return err;
 }
 
-void asking_poke(struct session *s) { s->asking.poked = true; }
+void asking_wake(struct session *s) { s->asking.stale = true; }

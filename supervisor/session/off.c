@@ -153,7 +153,7 @@ static int switch_on(struct session *s, struct process *p, const struct preattac
 	return err;
 }
 
-static void breathe(void *ctx) { session_breathe(ctx); }
+static void yield(void *ctx) { session_yield(ctx); }
 
 /* Measuring takes its time, and the loop turns meanwhile: processes come and go. */
 int off_end(struct session *s)
@@ -165,7 +165,7 @@ int off_end(struct session *s)
 		struct process *pinned = session_pin(s, p);
 		struct preattach_heap before;
 
-		preattach_heap_measure(&before, p, breathe, s);
+		preattach_heap_measure(&before, p, yield, s);
 		if (is_alive(p))
 			err = switch_on(s, p, &before);
 		session_pin(s, pinned);

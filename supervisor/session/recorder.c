@@ -86,7 +86,7 @@ struct recorder {
 	 */
 	uint64_t least;
 	struct resolver *resolver; /* at work on the following */
-	struct resolver_question *question;
+	struct symbol_question *question;
 	size_t questions;
 };
 
@@ -383,15 +383,14 @@ static size_t tell_symbols(struct recorder *r, struct record *c, size_t most)
 			continue;
 		}
 		if (r->questions < QUESTIONS)
-			r->question[r->questions++] =
-				(struct resolver_question){ .q = q, .first = true };
+			r->question[r->questions++] = q;
 		c->asked[left++] = a;
 	}
 	if (c->nasked > n)
 		memmove(c->asked + left, c->asked + n, (c->nasked - n) * sizeof(*c->asked));
 	c->nasked -= n - left;
 	if (r->questions)
-		r->resolver = resolver_start(symbols, r->question, r->questions, false);
+		r->resolver = resolver_start(symbols, r->question, r->questions);
 	return n;
 }
 

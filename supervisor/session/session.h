@@ -103,7 +103,7 @@ void session_settle(struct session *s);
  * takes what they have written. With a record pinned (session_pin) it is a whole turn of the loop,
  * unless it is called from within one. Cheap when the last time was just before.
  */
-void session_breathe(struct session *s);
+void session_yield(struct session *s);
 /* since tracing began; of a log: at its end */
 uint64_t session_ms(const struct session *s);
 uint64_t session_clock(const struct session *s); /* when that was, ms since 1970 */

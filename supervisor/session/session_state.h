@@ -78,7 +78,7 @@ struct session {
 	bool hold, main_ended, detached, began;
 	/* stops, or a turn: what is said meanwhile must not begin another */
 	bool serving;
-	uint64_t breathed_ns;
+	uint64_t yielded_ns;
 	/* whose threads stay where they stop: session_stop() is at it */
 	const struct process *stopping;
 	pid_t halting;			 /* the one thread that does, 0: none */
@@ -192,7 +192,7 @@ void session_serve_questions(struct session *s);
 size_t session_serve_rings(struct session *s); /* how many events */
 
 /* loop_thread.c */
-/* poll(2) for the loop: who asks has the floor meanwhile. FDS has room for one more. */
+/* poll(2) for the loop, which releases the session's lock meanwhile. FDS has room for one more. */
 int asking_poll(struct session *s, struct pollfd *fds, nfds_t n, int ms);
 
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * warm.h - the symbols that a report needs are read before it is made, so that the target is served
+ * lookup.h - the symbols that a report needs are read before it is made, so that the target is served
  * meanwhile: it may take seconds.
  */
-#ifndef MTRUN_WARM_H
-#define MTRUN_WARM_H
+#ifndef MTRUN_LOOKUP_H
+#define MTRUN_LOOKUP_H
 
 #include "process/process.h"
 #include "process/profile.h"
@@ -18,12 +18,12 @@ struct sites;
  * their frames. Shows on a terminal after a second how far it is. Ends early when the command is
  * interrupted. Nothing of the ledger may be in use; P is there afterwards.
  */
-void warm_profile(struct shell *shell, struct process *p, struct sites *sites,
-		  const struct profile *profile, bool whole);
+void lookup_profile(struct shell *shell, struct process *p, struct sites *sites,
+		    const struct profile *profile, bool whole);
 /* The same for COUNT addresses. */
-void warm_addresses(struct shell *shell, struct process *p, const struct symbol_question *q,
-		    size_t count);
+void lookup_addresses(struct shell *shell, struct process *p, const struct symbol_question *q,
+		      size_t count);
 /* The same for one stack, all of it. */
-void warm_stack(struct shell *shell, struct process *p, struct sites *sites, uint32_t stack);
+void lookup_stack(struct shell *shell, struct process *p, struct sites *sites, uint32_t stack);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include "shell/common/warm.h"
+#include "shell/common/lookup.h"
 
 #include <stdlib.h>
 #include <unistd.h>
@@ -11,33 +11,36 @@
 #include "symbols/module.h"
 
 /*
- * Frames that nobody has asked about yet are gathered, some thousand at a time, and looked up while
- * the loop has the floor: one library's tables can take seconds. Then the answers are taken over,
+ * Frames that nobody has asked about yet are gathered, some thousand at a time, and looked up with
+ * the session unlocked: one library's tables can take seconds. Then the answers are taken over,
  * which is quick. Where all is known already this is one look at each stack.
  */
 #define BATCH	    8192 /* questions */
 #define SLICE_MS    2	 /* between two turns of the loop */
 #define PROGRESS_MS 1000
 
-/* Those of one stack follow each other; once a frame may be its site, the rest is left out, unless all are wanted. */
-struct warm_question {
+/*
+ * Those of one stack follow each other; once a frame may be its site, the rest is left out, unless
+ * all are wanted.
+ */
+struct lookup_question {
 	struct symbol_question q;
 	bool first; /* of its stack */
 };
 
-struct warming {
+struct lookup {
 	struct shell *shell;
 	struct process *process, *pinned;
 	struct sites *sites;
 	bool whole, shown;
 	uint64_t began, turned, told;
 	size_t done, all; /* stacks */
-	struct warm_question *question;
+	struct lookup_question *question;
 	uint32_t *stack; /* that have questions in the batch */
 	size_t questions, stacks;
 };
 
-static bool progress_is_due(const struct warming *w)
+static bool progress_is_due(const struct lookup *w)
 {
 	uint64_t now = session_ms(w->shell->session);
 
@@ -45,7 +48,7 @@ static bool progress_is_due(const struct warming *w)
 	       isatty(message_fd());
 }
 
-static void progress(struct warming *w, const struct module *module)
+static void progress(struct lookup *w, const struct module *module)
 {
 	w->told = session_ms(w->shell->session);
 	w->shown = true;
@@ -54,7 +57,7 @@ static void progress(struct warming *w, const struct module *module)
 	message_flush();
 }
 
-static void turn(struct warming *w, int ms)
+static void turn(struct lookup *w, int ms)
 {
 	if (session_turn(w->shell->session, ms))
 		usleep(1000);
@@ -70,7 +73,7 @@ static bool has_site(struct symbol_frames f)
 }
 
 /* Adds the frames of STACK that are not known; false if there are none. */
-static bool gather(struct warming *w, uint32_t stack)
+static bool gather(struct lookup *w, uint32_t stack)
 {
 	struct process *p = w->process;
 	struct symbol_frames known;
@@ -78,7 +81,7 @@ static bool gather(struct warming *w, uint32_t stack)
 	uint64_t pc;
 
 	for (uint32_t n = stack, up; n && !(w->whole && sites_settled(w->sites, n, true)); n = up) {
-		struct warm_question q = { .first = w->questions == before };
+		struct lookup_question q = { .first = w->questions == before };
 
 		up = process_stack_parent(p, n, &pc);
 		if (!pc || !process_question(p, n, pc, &q.q))
@@ -91,33 +94,33 @@ static bool gather(struct warming *w, uint32_t stack)
 	return w->questions > before;
 }
 
-static void run_batch(struct warming *w)
+static void run_batch(struct lookup *w)
 {
 	bool found = false;
 
-	asking_leave(w->shell->session);
+	asking_unlock(w->shell->session);
 	for (size_t i = 0; i < w->questions && !shell_interrupted(w->shell); i++) {
-		const struct warm_question *q = &w->question[i];
+		const struct lookup_question *q = &w->question[i];
 
 		found &= !q->first;
 		if (found)
 			continue;
 		if (progress_is_due(w)) {
-			asking_return(w->shell->session);
+			asking_lock(w->shell->session);
 			progress(w, q->q.module);
-			asking_leave(w->shell->session);
+			asking_unlock(w->shell->session);
 		}
 		found = has_site(symbols_resolve(w->process->symbols, q->q.module, q->q.pc,
 						 q->q.exact)) &&
 			!w->whole;
 	}
-	asking_return(w->shell->session);
+	asking_lock(w->shell->session);
 	for (size_t i = 0; i < w->stacks && !shell_interrupted(w->shell); i++)
 		sites_settle(w->sites, w->stack[i], w->whole);
 	w->questions = w->stacks = 0;
 }
 
-static void one(struct warming *w, uint32_t stack)
+static void one(struct lookup *w, uint32_t stack)
 {
 	w->done++;
 	if (sites_settled(w->sites, stack, w->whole))
@@ -135,15 +138,15 @@ static void one(struct warming *w, uint32_t stack)
 	}
 }
 
-static bool begin(struct warming *w, struct shell *shell, struct process *p, struct sites *sites,
+static bool begin(struct lookup *w, struct shell *shell, struct process *p, struct sites *sites,
 		  bool whole, size_t all)
 {
-	*w = (struct warming){ .shell = shell,
-			       .process = p,
-			       .sites = sites,
-			       .whole = whole,
-			       .all = all,
-			       .began = session_ms(shell->session) };
+	*w = (struct lookup){ .shell = shell,
+			      .process = p,
+			      .sites = sites,
+			      .whole = whole,
+			      .all = all,
+			      .began = session_ms(shell->session) };
 	w->turned = w->began;
 	w->question = malloc(BATCH * sizeof(*w->question));
 	w->stack = malloc(BATCH * sizeof(*w->stack));
@@ -151,7 +154,7 @@ static bool begin(struct warming *w, struct shell *shell, struct process *p, str
 	return w->question && w->stack;
 }
 
-static void end(struct warming *w)
+static void end(struct lookup *w)
 {
 	session_pin(w->shell->session, w->pinned);
 	free(w->question);
@@ -162,10 +165,10 @@ static void end(struct warming *w)
 	message_flush();
 }
 
-void warm_profile(struct shell *shell, struct process *p, struct sites *sites,
-		  const struct profile *profile, bool whole)
+void lookup_profile(struct shell *shell, struct process *p, struct sites *sites,
+		    const struct profile *profile, bool whole)
 {
-	struct warming w;
+	struct lookup w;
 	size_t i = 0;
 
 	while (i < profile->count && sites_settled(sites, profile->row[i].stack, whole))
@@ -181,18 +184,18 @@ void warm_profile(struct shell *shell, struct process *p, struct sites *sites,
 	end(&w);
 }
 
-void warm_addresses(struct shell *shell, struct process *p, const struct symbol_question *q,
-		    size_t count)
+void lookup_addresses(struct shell *shell, struct process *p, const struct symbol_question *q,
+		      size_t count)
 {
 	struct symbol_frames known;
-	struct warming w;
+	struct lookup w;
 
 	if (begin(&w, shell, p, NULL, true, count))
 		for (; w.done < count && !shell_interrupted(shell); w.done++) {
 			if (!symbols_known(p->symbols, q[w.done].module, q[w.done].pc,
 					   q[w.done].exact, &known))
 				w.question[w.questions++] =
-					(struct warm_question){ .q = q[w.done], .first = true };
+					(struct lookup_question){ .q = q[w.done], .first = true };
 			if (w.questions == BATCH)
 				run_batch(&w);
 		}
@@ -201,9 +204,9 @@ void warm_addresses(struct shell *shell, struct process *p, const struct symbol_
 	end(&w);
 }
 
-void warm_stack(struct shell *shell, struct process *p, struct sites *sites, uint32_t stack)
+void lookup_stack(struct shell *shell, struct process *p, struct sites *sites, uint32_t stack)
 {
-	struct warming w;
+	struct lookup w;
 
 	if (sites_settled(sites, stack, true))
 		return;
