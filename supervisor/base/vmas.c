@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "base/array.h"
+#include "base/pagemap.h"
 #include "base/proc.h"
 
 #define PAGE	  4096u
@@ -212,16 +213,6 @@ size_t vmas_from(const struct vmas *v, raddr_t addr, size_t hint)
 
 /* ---- pages in memory ----------------------------------------------------- */
 
-struct scan_region {
-	uint64_t start, end, categories;
-};
-struct scan {
-	uint64_t size, flags, start, end, walk_end, region, regions, max_pages;
-	uint64_t inverted, all_of, any_of, wanted;
-};
-#define PAGEMAP_SCAN _IOWR('f', 16, struct scan)
-#define SCAN_PRESENT 8u
-#define SCAN_SWAPPED 16u
 /* bytes of addresses for the first call; where there is little, each is larger than the last */
 #define STEP	  ((uint64_t)1 << 30)
 #define STEP_MOST ((uint64_t)8 << 40)
@@ -249,16 +240,17 @@ static bool in_time(struct residence *r)
 
 static uint64_t scan_pages(struct residence *r, raddr_t start, raddr_t end, bool swapped)
 {
-	struct scan_region region[512];
+	struct pagemap_region region[512];
 	uint64_t bytes = 0, step = STEP, began;
 
 	while (start < end && in_time(r)) {
-		struct scan scan = { .size = sizeof(scan),
-				     .start = start,
-				     .end = end - start > step ? start + step : end,
-				     .region = (uintptr_t)region,
-				     .regions = 512,
-				     .any_of = SCAN_PRESENT | (swapped ? SCAN_SWAPPED : 0) };
+		struct pagemap_scan scan = { .size = sizeof(scan),
+					     .start = start,
+					     .end = end - start > step ? start + step : end,
+					     .region = (uintptr_t)region,
+					     .regions = 512,
+					     .any_of = PAGEMAP_PRESENT |
+						       (swapped ? PAGEMAP_SWAPPED : 0) };
 		int n;
 
 		scan.wanted = scan.any_of;
@@ -292,7 +284,8 @@ static uint64_t read_pages(struct residence *r, raddr_t start, raddr_t end, bool
 		if (got < 8)
 			break;
 		for (size_t i = 0; i < (size_t)got / 8; i++)
-			pages += entry[i] >> 63 || (swapped && entry[i] >> 62 & 1);
+			pages += (entry[i] & PAGEMAP_ENTRY_PRESENT) ||
+				 (swapped && (entry[i] & PAGEMAP_ENTRY_SWAPPED));
 		first += (size_t)got / 8;
 	}
 	return pages * PAGE;

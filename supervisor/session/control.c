@@ -257,6 +257,7 @@ static int cont_now(struct session *s, struct process *p)
 	if (p->state != PROCESS_STOPPED)
 		return 0;
 	p->state = PROCESS_RUNNING;
+	p->resumed++;
 	first = thread_find(s, p->pid);
 	if (first && first->process == p && first->state == THREAD_STOPPED) {
 		uint64_t end = session_us() + SIGNALS_US;

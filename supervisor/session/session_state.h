@@ -99,8 +99,9 @@ struct session {
 	unsigned gones;
 	struct watch watch[WATCHES];
 	nfds_t watches;
-	struct replay *log; /* open, or NULL */
-	uint64_t clock_ms;  /* when tracing began, since 1970 */
+	struct capturing *capturing; /* the capture that there is, or NULL */
+	struct replay *log;	     /* open, or NULL */
+	uint64_t clock_ms;	     /* when tracing began, since 1970 */
 	/* the program named runs; or was found to be of a kind that we cannot supervise */
 	bool started, refused;
 };

@@ -8,9 +8,11 @@
  */
 #include "tracee/tracer.h"
 
+#include <elf.h>
 #include <errno.h>
 #include <signal.h>
 #include <sys/ptrace.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <time.h>
 
@@ -67,6 +69,16 @@ int tracer_detach(pid_t tid, int signal)
 int tracer_get_regs(pid_t tid, struct user_regs_struct *regs)
 {
 	return call(PTRACE_GETREGS, tid, NULL, regs);
+}
+
+int tracer_get_vector(pid_t tid, void *buf, size_t *len)
+{
+	struct iovec v = { buf, *len };
+	int err = call(PTRACE_GETREGSET, tid, (void *)NT_X86_XSTATE, &v);
+
+	if (!err)
+		*len = v.iov_len;
+	return err;
 }
 
 int tracer_set_regs(pid_t tid, const struct user_regs_struct *regs)

@@ -65,6 +65,11 @@ int tracer_get_regs(pid_t tid, struct user_regs_struct *regs) MUST_USE;
  * for what the thread did.
  */
 int tracer_signal_code(pid_t tid, int *code) MUST_USE;
+/*
+ * The processor's other registers (XSAVE's format) in BUF of *LEN bytes; *LEN: how many there are.
+ */
+#define TRACER_VECTOR 16384u /* more than any processor has */
+int tracer_get_vector(pid_t tid, void *buf, size_t *len) MUST_USE;
 int tracer_set_regs(pid_t tid, const struct user_regs_struct *regs) MUST_USE;
 /* The signals that the tracee blocks, bit N - 1 for signal N. */
 int tracer_get_mask(pid_t tid, uint64_t *mask) MUST_USE;

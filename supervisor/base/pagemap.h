@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * pagemap.h - /proc/PID/pagemap as the kernel has it: eight bytes for each page, and PAGEMAP_SCAN
+ * (Linux 6.7), which passes over page tables that do not exist. As in linux/fs.h, which may be older
+ * than the kernel.
+ */
+#ifndef MTRUN_PAGEMAP_H
+#define MTRUN_PAGEMAP_H
+
+#include <stdint.h>
+#include <sys/ioctl.h>
+
+struct pagemap_region {
+	uint64_t start, end, categories;
+};
+struct pagemap_scan {
+	uint64_t size, flags, start, end, walk_end, region, regions, max_pages;
+	uint64_t inverted, all_of, any_of, wanted;
+};
+#define PAGEMAP_SCAN _IOWR('f', 16, struct pagemap_scan)
+
+/* categories */
+#define PAGEMAP_WRITTEN 2u /* since it was protected by a userfaultfd, or never protected */
+#define PAGEMAP_FILE	4u
+#define PAGEMAP_PRESENT 8u
+#define PAGEMAP_SWAPPED 16u
+#define PAGEMAP_ZERO	32u /* the kernel's page of zeros */
+/* flags */
+#define PAGEMAP_PROTECT 1u /* those that match are protected */
+#define PAGEMAP_TRACKED 2u /* -EPERM at a mapping that is not registered for that */
+
+/* of the eight bytes of a page */
+#define PAGEMAP_ENTRY_EXCLUSIVE (1ull << 56) /* mapped here alone */
+#define PAGEMAP_ENTRY_FILE	(1ull << 61)
+#define PAGEMAP_ENTRY_SWAPPED	(1ull << 62)
+#define PAGEMAP_ENTRY_PRESENT	(1ull << 63)
+
+#endif

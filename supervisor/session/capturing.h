@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * capturing.h - the memory of a process that runs, as of one instant (memory/capture.h).
+ */
+#ifndef MTRUN_CAPTURING_H
+#define MTRUN_CAPTURING_H
+
+#include "memory/capture.h"
+
+struct process;
+struct session;
+
+/*
+ * Takes one of P. The caller is an asker, has the session's lock and P pinned; the lock is released
+ * for as long as pages are copied. INTERRUPTED(CTX), if not NULL, is asked now and then: true ends
+ * it with -EINTR. The environment's MTRUN_CAPTURE (write-protect, clone, stop) forces a way.
+ *
+ * 0, or -errno with WHY in one line: P is as it was. One capture at a time: -EBUSY.
+ */
+int session_capture(struct session *s, struct process *p, bool (*interrupted)(void *ctx), void *ctx,
+		    struct capture **c, char *why, size_t len) MUST_USE;
+/* Gives it back: what has waited for it goes on, or goes. */
+void session_capture_end(struct session *s, struct capture *c);
+
+#endif
