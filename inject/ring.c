@@ -109,7 +109,7 @@ static void slot_begin(struct wire_thread *t)
 	t->places = 0;
 	t->calls = 0;
 	t->gave_up = 0;
-	t->flush = load(&PROC->flush);
+	t->flush = load(&PROC->flush) - 1; /* what its slot's last thread remembered is void */
 	t->ms = UINT32_MAX;
 	for (int i = 0; i < WIRE_RANGES; i++)
 		t->range[i] = (struct wire_range){ 0, 0 };

@@ -15,6 +15,11 @@
  * continuation, so this is exact, not a guess. What the memory costs is one compare per word; what
  * it saves is a rule and a table look-up per frame.
  *
+ * In front of that, each thread remembers some whole stacks that were walked twice (wire_whole): the
+ * words that one depended on, innermost first. A program that allocates by turns from a few places
+ * finds its stack there in one go, without a walk from where it parts from the last one. The last
+ * stack is left as it is then: it is compared with memory whenever it is used.
+ *
  * A word is read only if its page is known to be mapped: stack pages are proved readable once, by a
  * system call that fails with EFAULT and has no effect otherwise, and kept as ranges per thread,
  * which hold every word that is remembered. Whoever unmaps or protects memory makes the threads
@@ -628,7 +633,7 @@ static inline uint32_t node_child(uint32_t parent, uint64_t pc)
 	return memo;
 }
 
-/* ---- the walk ------------------------------------------------------------ */
+/* ---- the last stack ------------------------------------------------------ */
 
 /* How many of the first FRAMES remembered frames still hold. */
 static inline uint32_t remembered_valid(const struct wire_thread *t, uint32_t frames)
@@ -718,6 +723,161 @@ static uint32_t remember(struct wire_thread *t, uint32_t kept, uint32_t count, u
 	return node;
 }
 
+/* ---- whole stacks -------------------------------------------------------- */
+
+#define WHOLE_UNLUCKY (-100) /* so many walks pass by a set that keeps missing */
+
+static inline uint32_t whole_set(uint64_t slot, uint64_t pc)
+{
+	return (uint32_t)((slot >> 3 ^ pc) * 0x9e3779b97f4a7c15ull >> 60) & (WIRE_WHOLE_SETS - 1);
+}
+
+/* The word of memory that OFFSETS' I-th one says, from START on. */
+static inline uint64_t whole_peek(uint64_t start, uint64_t offsets, int i)
+{
+	return peek(start + 8 * (offsets >> 16 * i & 0xffff));
+}
+
+/* Whether memory from START on holds the words of M. They come in fours. */
+static inline bool whole_holds(const struct wire_thread *t, const struct wire_whole *m,
+			       uint64_t start)
+{
+	uint32_t at = m->at & (WIRE_WHOLE_LOG - 1) & ~3u, n = m->words;
+	const uint64_t *value = t->log_value + at, *slots = t->log_slot + at / 4;
+
+	if (unlikely(t->logged - m->at > WIRE_WHOLE_LOG || n > WIRE_WHOLE_LOG - at))
+		return false;
+	for (uint32_t i = 0; i < n; i += 4) {
+		uint64_t o = slots[i / 4];
+
+		if ((whole_peek(start, o, 0) ^ value[i]) |
+		    (whole_peek(start, o, 1) ^ value[i + 1]) |
+		    (whole_peek(start, o, 2) ^ value[i + 2]) |
+		    (whole_peek(start, o, 3) ^ value[i + 3]))
+			return false;
+	}
+	return true;
+}
+
+static inline bool whole_is(struct wire_thread *t, const struct wire_whole *m,
+			    const struct wire_range *r, const struct entry *e)
+{
+	if (m->slot != (uint64_t)&e->ra || m->pc != e->ra || m->top > r->hi ||
+	    (m->needs_rbp && m->rbp != e->reg[WIRE_RBP]) || !whole_holds(t, m, (uint64_t)&e->ra))
+		return false;
+	if (unlikely(m->truncated))
+		t->truncated++;
+	return true;
+}
+
+/* The node of a whole stack that starts at E; 0: none is remembered that holds. R: its range. */
+static inline uint32_t whole_find(struct wire_thread *t, const struct wire_range *r,
+				  const struct entry *e)
+{
+	uint32_t last = t->whole_last & (WIRE_WHOLE_SETS * WIRE_WHOLE_WAYS - 1), set;
+	const struct wire_whole *m = &t->whole[last];
+	int8_t luck;
+
+	if (likely(whole_is(t, m, r, e)))
+		return m->node;
+	set = whole_set((uint64_t)&e->ra, e->ra);
+	luck = t->whole_luck[set];
+	if (unlikely(luck < 0)) {
+		t->whole_luck[set] = (int8_t)(luck + 1);
+		return 0;
+	}
+	for (uint32_t i = 0; i < WIRE_WHOLE_WAYS; i++) {
+		m = &t->whole[set * WIRE_WHOLE_WAYS + i];
+		if (!whole_is(t, m, r, e))
+			continue;
+		t->whole_last = (uint32_t)(m - t->whole);
+		if (luck < 64)
+			t->whole_luck[set] = (int8_t)(luck + 1);
+		return m->node;
+	}
+	luck = (int8_t)(luck - 2);
+	t->whole_luck[set] = (int8_t)(luck < 0 ? WHOLE_UNLUCKY : luck);
+	return 0;
+}
+
+/*
+ * The stack that was just walked, NODE, is kept as a whole. Not if it leads out of R, the range that
+ * it starts in, or is too long for the log.
+ */
+static noinline void whole_keep(struct wire_thread *t, const struct wire_range *r,
+				const struct entry *e, uint32_t node)
+{
+	const struct wire_frame *l = &t->last[t->depth - 1];
+	uint64_t start = (uint64_t)&e->ra, top = start + 8;
+	uint32_t words = l->checks + l->own_checks, set = whole_set(start, e->ra), at = t->logged,
+		 fours, w;
+	struct wire_whole *m;
+
+	if (!words || words > WIRE_WHOLE_WORDS)
+		return;
+	for (uint32_t i = 0; i < words; i++) {
+		uint64_t slot = t->check[i].slot;
+
+		if (slot - start >= r->hi - start || slot - start >= 8u << 16 || slot & 7)
+			return;
+		if (slot >= top)
+			top = slot + 8;
+	}
+	fours = (words + 3) & ~3u;
+	if ((at & (WIRE_WHOLE_LOG - 1)) + fours > WIRE_WHOLE_LOG)
+		at = (at | (WIRE_WHOLE_LOG - 1)) + 1;
+	w = set * WIRE_WHOLE_WAYS + (t->whole_next[set]++ & (WIRE_WHOLE_WAYS - 1));
+	m = &t->whole[w];
+	m->slot = 0;
+	t->logged = at + fours;
+	__asm__ volatile("" ::: "memory");
+	for (uint32_t i = 0; i < fours; i++) {
+		/* the outermost one again until there are four */
+		const struct wire_check *c = &t->check[i < words ? words - 1 - i : 0];
+		uint32_t to = (at + i) & (WIRE_WHOLE_LOG - 1);
+		uint64_t *o = &t->log_slot[to / 4];
+
+		t->log_value[to] = c->value;
+		*o = (i & 3 ? *o : 0) | (c->slot - start) >> 3 << 16 * (i & 3);
+	}
+	m->pc = e->ra;
+	m->rbp = e->reg[WIRE_RBP];
+	m->needs_rbp = (l->needs & NEEDS_RBP) != 0;
+	m->top = top;
+	m->node = node;
+	m->at = at;
+	m->words = (uint16_t)fours;
+	m->truncated = t->base_truncated != 0;
+	__asm__ volatile("" ::: "memory");
+	m->slot = start;
+	t->whole_last = w;
+	if (!t->whole_luck[set])
+		t->whole_luck[set] = WIRE_WHOLE_WAYS;
+}
+
+/* Only the second time: most stacks of a program without habits are seen once. */
+static inline void whole_seen(struct wire_thread *t, const struct wire_range *r,
+			      const struct entry *e, uint32_t node)
+{
+	uint32_t *seen = &t->whole_seen[node * 0x9e3779b1u >> 26];
+
+	_Static_assert(WIRE_WHOLE_SEEN == 1u << (32 - 26), "the hash fits");
+	if (t->whole_luck[whole_set((uint64_t)&e->ra, e->ra)] < 0)
+		return;
+	if (*seen != node)
+		*seen = node;
+	else if (t->depth)
+		whole_keep(t, r, e, node);
+}
+
+static noinline void whole_clear(struct wire_thread *t)
+{
+	for (uint32_t i = 0; i < WIRE_WHOLE_SETS * WIRE_WHOLE_WAYS; i++)
+		t->whole[i].slot = 0;
+}
+
+/* ---- the walk ------------------------------------------------------------ */
+
 static noinline uint32_t walk_all(struct wire_thread *t, const struct entry *e);
 
 /* Whether the registers are those that frame L had, as far as they decide what lies further out. */
@@ -729,18 +889,13 @@ static inline bool same_registers(const struct wire_frame *l, const struct curso
 	       (likely(!(l->needs & NEEDS_RSP)) || l->rsp_word == c->rsp);
 }
 
-uint32_t walk(struct wire_thread *t, const struct entry *e)
+static noinline uint32_t walk_out(struct wire_thread *t, struct wire_range *r,
+				  const struct entry *e)
 {
 	struct cursor c;
-	struct wire_range *r;
 	uint32_t depth = PROC->depth, count = 0, k, base;
 	enum step s = STEP_ON;
 
-	r = range_of(t, (uint64_t)e);
-	if (unlikely(t->flush != load(&PROC->flush))) {
-		t->flush = load(&PROC->flush);
-		t->depth = 0;
-	}
 	k = t->depth;
 	cursor_begin(&c, t, e);
 	for (;;) {
@@ -801,6 +956,24 @@ cut:
 		base = node_child(base, t->fresh[--count].pc);
 	t->depth = 0;
 	return base;
+}
+
+uint32_t walk(struct wire_thread *t, const struct entry *e)
+{
+	struct wire_range *r = range_of(t, (uint64_t)e);
+	uint32_t node;
+
+	if (unlikely(t->flush != load(&PROC->flush))) {
+		t->flush = load(&PROC->flush);
+		t->depth = 0;
+		whole_clear(t);
+	}
+	node = whole_find(t, r, e);
+	if (likely(node))
+		return node;
+	node = walk_out(t, r, e);
+	whole_seen(t, r, e, node);
+	return node;
 }
 
 /*

@@ -47,7 +47,7 @@
 #include <stdint.h>
 
 #define WIRE_MAGIC   0x316e7572746d0000ull /* "\0\0mtrun1" */
-#define WIRE_VERSION 3
+#define WIRE_VERSION 4
 
 /* ---- the beacon: written by mtrun; only `bell` is written by the target ---- */
 
@@ -580,6 +580,27 @@ struct wire_range {
 #define WIRE_CHECKS	(2 + 3 * WIRE_DEPTH)
 #define WIRE_STALE_SHOW 2u
 
+/*
+ * Whole stacks that were seen more than once, of one thread (inject/walk.c): from the same start and
+ * with the same words in memory, it is the same stack again. Their words stand in a log, which is
+ * written round and round: a stack whose words were overwritten is forgotten.
+ */
+#define WIRE_WHOLE_SETS	 16u
+#define WIRE_WHOLE_WAYS	 8u   /* of one start */
+#define WIRE_WHOLE_WORDS 128u /* of one stack, at most */
+#define WIRE_WHOLE_LOG	 4096u
+#define WIRE_WHOLE_SEEN	 64u
+struct wire_whole {
+	uint64_t slot, pc, rbp; /* where it starts; slot 0: nothing */
+	uint64_t top;		/* its highest word is below this */
+	uint32_t node;
+	uint32_t at;	/* its first word, counted as `logged` */
+	uint16_t words; /* innermost first; a multiple of four */
+	uint8_t needs_rbp, truncated;
+	uint32_t pad;
+};
+_Static_assert(sizeof(struct wire_whole) == 48, "a whole stack is 48 bytes");
+
 struct wire_thread {
 	/* written by the owner */
 	/*
@@ -633,6 +654,16 @@ struct wire_thread {
 	struct wire_check check[WIRE_CHECKS];
 	struct wire_frame last[WIRE_DEPTH];  /* outermost first */
 	struct wire_frame fresh[WIRE_DEPTH]; /* the walk under way, innermost first */
+	_Alignas(64) struct wire_whole whole[WIRE_WHOLE_SETS * WIRE_WHOLE_WAYS];
+	uint32_t whole_last;		     /* the one that was right last */
+	uint8_t whole_next[WIRE_WHOLE_SETS]; /* the way that is filled next */
+	/* goes up with hits; below 0: the set is passed by that many times */
+	int8_t whole_luck[WIRE_WHOLE_SETS];
+	uint32_t whole_seen[WIRE_WHOLE_SEEN]; /* nodes of stacks that were walked lately */
+	uint32_t logged;		      /* words written to the log so far */
+	uint64_t log_value[WIRE_WHOLE_LOG];
+	uint64_t
+		log_slot[WIRE_WHOLE_LOG / 4]; /* where, in words above the start: four of 16 bits */
 	_Alignas(4096) struct wire_event ring[WIRE_RING];
 };
 static inline uint32_t wire_finder_hash(uint64_t fs)

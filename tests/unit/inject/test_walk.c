@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
  * test_walk.c - how the trampoline finds the rule of a pc while modules are published, and in
- * tables that somebody has scribbled over.
+ * tables that somebody has scribbled over; and that what a thread remembers of its stacks never
+ * makes one of them another one.
  *
  * It is the trampoline's own code, with a process and an image that lie elsewhere.
  */
@@ -13,10 +14,13 @@
 #undef own_call
 #undef PROC
 #undef TABLES
+#undef NODES
 #define PROC   process
 #define TABLES tables
+#define NODES  nodes
 static struct wire_process *process;
 static struct wire_tables *tables;
+static struct wire_node *nodes;
 const char blob_start[1];
 
 static long own_call(long nr, long a, long b, long c, long d) { return sys6(nr, a, b, c, d, 0, 0); }
@@ -259,14 +263,158 @@ static void test_ranges(void)
 	CHECK_EQ(t->ranges_turn & 1, 0);
 }
 
+/* ---- what is remembered of stacks ---------------------------------------- */
+
+/*
+ * Stacks are built by hand in STACK_BYTES of memory, from functions of 1 KiB whose rule is
+ * FRAME_KINDS' in turn, and walked again and again in any order. Which frames they have is known
+ * from how they were built.
+ */
+enum { STACK_BYTES = 64 << 10, STACK_DEPTH = 24, STACK_FUNCTIONS = 64, STACK_SHAPES = 3 };
+enum { FRAME_SMALL, FRAME_SAVES_RBP, FRAME_BY_RBP, FRAME_WIDE, FRAME_KINDS };
+
+struct built_stack {
+	const struct entry *entry;
+	uint64_t pc[STACK_DEPTH]; /* innermost first */
+	uint32_t depth;
+};
+
+static void functions_publish(void)
+{
+	struct wire_modules *m = &process->modules[0];
+
+	memset(process->cache, 0, sizeof(process->cache));
+	process->modules_now = 0;
+	tables->rule[1 + FRAME_SMALL] = (struct wire_rule){ .cfa = CFA_RSP, .cfa_off = 16 };
+	tables->rule[1 + FRAME_SAVES_RBP] = (struct wire_rule){ .cfa = CFA_RSP, .cfa_off = 48 };
+	tables->rule[1 + FRAME_BY_RBP] = (struct wire_rule){ .cfa = CFA_RBP, .cfa_off = 16 };
+	tables->rule[1 + FRAME_WIDE] = (struct wire_rule){ .cfa = CFA_RSP, .cfa_off = 88 };
+	for (int k = 0; k < FRAME_KINDS; k++)
+		for (int i = 0; i < WIRE_REGS; i++)
+			tables->rule[1 + k].off[i] = RULE_SAME;
+	tables->rule[1 + FRAME_SAVES_RBP].off[WIRE_RBP] = -2;
+	tables->rule[1 + FRAME_BY_RBP].off[WIRE_RBP] = -2;
+	m->count = 1;
+	m->module[0] = (struct wire_module){ .start = BASE,
+					     .end = BASE + STACK_FUNCTIONS * 1024,
+					     .nrows = STACK_FUNCTIONS,
+					     .rows = 0,
+					     .rules = 4 * STACK_FUNCTIONS,
+					     .index = 8 * STACK_FUNCTIONS };
+	for (uint32_t i = 0; i < STACK_FUNCTIONS; i++) {
+		((uint32_t *)tables->pool)[i] = i * 1024;
+		((uint16_t *)(tables->pool + 4 * STACK_FUNCTIONS))[i] =
+			(uint16_t)(1 + i % FRAME_KINDS);
+		((uint32_t *)(tables->pool + 8 * STACK_FUNCTIONS))[i] = i;
+	}
+	((uint32_t *)(tables->pool + 8 * STACK_FUNCTIONS))[STACK_FUNCTIONS] = STACK_FUNCTIONS - 1;
+}
+
+/*
+ * SHAPE says which kind each frame is and how large, so that stacks of one shape begin at one
+ * place; WHICH, the functions, and the values of rbp where nobody needs it: all of its eighth, and
+ * its remainder those of one frame.
+ */
+static struct built_stack stack_build(char *memory, uint64_t shape, uint64_t which)
+{
+	uint64_t cfa = (uint64_t)memory + STACK_BYTES - 64, caller_rbp = 0, rsp;
+	uint64_t kinds = 77 + shape;
+	struct built_stack b = { .depth = 8 + (uint32_t)(test_random(&kinds) % (STACK_DEPTH - 8)) };
+	struct entry *e;
+
+	*(uint64_t *)(cfa - 8) = 0;
+	for (uint32_t i = b.depth; i-- > 0;) {
+		uint64_t kind = test_random(&kinds) % FRAME_KINDS, room = test_random(&kinds) % 8;
+		bool other = which % 8 && i == (which % 8 < 4 ? b.depth - which % 8 : which % 8);
+		uint64_t choice = 1000 + which / 8 + i * 64 + (other ? 9999 : 0), own_rbp;
+		uint64_t function = test_random(&choice) % (STACK_FUNCTIONS / 4) * 4 + kind;
+
+		own_rbp = caller_rbp;
+
+		switch (kind) {
+		case FRAME_SMALL: rsp = cfa - 16; break;
+		case FRAME_WIDE: rsp = cfa - 88; break;
+		case FRAME_SAVES_RBP:
+			*(uint64_t *)(cfa - 16) = caller_rbp;
+			own_rbp = test_random(&choice) % 3 ? caller_rbp : test_random(&choice);
+			rsp = cfa - 48;
+			break;
+		default:
+			*(uint64_t *)(cfa - 16) = caller_rbp;
+			own_rbp = cfa - 16;
+			rsp = cfa - 16 - 8 * room;
+		}
+		b.pc[i] = BASE + function * 1024 + 5;
+		cfa = rsp;
+		caller_rbp = own_rbp;
+		*(uint64_t *)(cfa - 8) = b.pc[i];
+	}
+	e = (struct entry *)(cfa - 8 - offsetof(struct entry, ra));
+	e->reg[WIRE_RBP] = caller_rbp;
+	b.entry = e;
+	return b;
+}
+
+static bool is_stack(uint32_t node, const struct built_stack *b)
+{
+	for (uint32_t i = 0; i < b->depth; i++, node = nodes[node].parent)
+		if (nodes[node].pc != b->pc[i])
+			return false;
+	return node == process->root;
+}
+
+static void test_remembered(void)
+{
+	struct wire_thread *t = &process->thread[1];
+	char *memory = map(STACK_BYTES);
+	uint64_t seed = 5, now = 0;
+	uint32_t wrong = 0, lucky = 0;
+
+	functions_publish();
+	process->depth = 128;
+	process->root = 1;
+	process->nodes = 2;
+	process->nodes_mapped = WIRE_NODES;
+	for (uint32_t i = 0; i < 400000; i++) {
+		struct built_stack b;
+
+		/* a few by turns for a while, then others */
+		if (!(i % 200))
+			now = test_random(&seed);
+		b = stack_build(memory, (now + test_random(&seed) % 2) % STACK_SHAPES,
+				(now + test_random(&seed) % (now % 3 ? 3 : 40)) % 64);
+		wrong += !is_stack(walk(t, b.entry), &b);
+		lucky += t->whole_luck[whole_set((uint64_t)&b.entry->ra, b.entry->ra)] > 8;
+		if (!(test_random(&seed) % 500))
+			process->flush++;
+		if (!(test_random(&seed) % 500))
+			t->stale = 1;
+	}
+	CHECK_EQ(wrong, 0);
+	CHECK(lucky > 10000); /* whole stacks are found */
+	CHECK_EQ(t->truncated, 0);
+	/* the functions are others now */
+	process->flush++;
+	for (uint32_t i = 0; i < STACK_FUNCTIONS; i++)
+		((uint16_t *)(tables->pool + 4 * STACK_FUNCTIONS))[i] = 0;
+	memset(process->cache, 0, sizeof(process->cache));
+	for (uint32_t i = 0; i < 64; i++) {
+		struct built_stack b = stack_build(memory, i % STACK_SHAPES, i);
+
+		CHECK(!is_stack(walk(t, b.entry), &b));
+	}
+}
+
 int main(void)
 {
 	process = map(sizeof(*process));
 	tables = map(sizeof(*tables));
+	nodes = map(sizeof(*nodes) * WIRE_NODES);
 	RUN(test_publications);
 	RUN(test_no_end);
 	RUN(test_cache);
 	RUN(test_scribbled);
 	RUN(test_ranges);
+	RUN(test_remembered);
 	return test_status();
 }
