@@ -358,7 +358,7 @@ static int write_file(struct shell *shell, struct call *call, struct request *r)
 	if (view.is_difference && !(r->format->flags & EXPORT_SIGNED))
 		leave_out_negative(r, &view);
 	describe_moment(r, &view, moment, sizeof(moment));
-	err = exporting_init(&x, shell, session_main(shell->session));
+	err = exporting_init(&x, shell, shell_subject(shell));
 	if (!err) {
 		x.export.view = &view;
 		x.export.sites = sites;

@@ -256,7 +256,7 @@ static int list(struct shell *shell, struct call *call)
 	if (call->json)
 		print_json(call->out, &l);
 	else
-		print_text(shell, call->out, &l, session_main(shell->session),
+		print_text(shell, call->out, &l, shell_subject(shell),
 			   &(struct style){ bytes, print_about(l.estimated) });
 	listing_release(&l);
 	return 0;

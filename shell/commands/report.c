@@ -79,11 +79,11 @@ static int agree(const struct shell *shell, struct call *call, struct request *r
 
 	if (selection_agree(shell, call, &r->s))
 		return -1;
-	if ((live_only || r->usable) && session_main(shell->session)->told)
+	if ((live_only || r->usable) && shell_subject(shell)->told)
 		return shell_error(
 			shell, call,
 			"--by thread, --by size, --min-age and --usable are about single blocks: %s has sums by stack only",
-			session_main(shell->session)->source->name);
+			shell_subject(shell)->source->name);
 	if (live_only && (r->at.kind || r->has_since))
 		return shell_error(
 			shell, call,
@@ -125,8 +125,7 @@ static int print(struct shell *shell, struct call *call, struct request *r)
 	view.usable_unknown = r->usable && !r->s.usable ? usable.why : NULL;
 	if (!r->has_since && !r->min_age && !r->s.has_regex)
 		view.before = shell_preattach(shell);
-	view.off_ms = session_main(shell->session)->off ? &session_main(shell->session)->off_ms
-							: NULL;
+	view.off_ms = shell_subject(shell)->off ? &shell_subject(shell)->off_ms : NULL;
 	asking_unlock(shell->session); /* the view is ours, and its stacks are known */
 	if (call->json)
 		print_report_json(call->out, &view, sites, r->s.stacks || view.key == VIEW_STACK);

@@ -48,7 +48,7 @@ static int picture(struct shell *shell, struct call *call, size_t rows, FILE *ou
 
 	if (reporting_live(shell, call, &(struct moment){ 0 }, false, &profile, &sites))
 		return -1;
-	head(shell, out, session_main(shell->session));
+	head(shell, out, shell_subject(shell));
 	asking_unlock(shell->session);
 	err = view_make(&view, &profile, sites, &options);
 	asking_lock(shell->session);
@@ -125,9 +125,10 @@ static int top(struct shell *shell, struct call *call)
 	screen_enter(shell->screen, SCREEN_KEPT);
 	terminal_mode(shell->terminal, TERMINAL_KEYS);
 	fputs("\033[2J", message_stream());
-	do
+	do {
+		shell_leave_subject(shell); /* each picture is of the program of then */
 		err = refresh(shell, call, rows);
-	while (!err && keyboard_key(shell, REFRESH_MS) == KEY_NONE);
+	} while (!err && keyboard_key(shell, REFRESH_MS) == KEY_NONE);
 	terminal_mode(shell->terminal, TERMINAL_SANE);
 	screen_enter(shell->screen, SCREEN_COMMAND);
 	return err;

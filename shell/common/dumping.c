@@ -169,9 +169,9 @@ int dumping_write(struct shell *shell, struct process *p, const char *prefix, en
 {
 	struct dump d = { .process = p, .dumped = dumped };
 	struct sites *sites = shell_sites(shell, p);
-	struct process *pinned = session_pin(shell->session, p);
 	int err = sites ? name_it(&d, shell, prefix, why) : -ENOMEM;
 
+	process_ref(p);
 	if (!err)
 		err = take(&d, shell, why);
 	if (!err) {
@@ -179,7 +179,7 @@ int dumping_write(struct shell *shell, struct process *p, const char *prefix, en
 		err = shell_interrupted(shell) ? -EINTR : put(&d, shell, sites);
 		profile_release(&d.profile);
 	}
-	session_pin(shell->session, pinned);
+	process_unref(p);
 	return err;
 }
 

@@ -19,7 +19,7 @@ struct exporting {
 	struct export_point *point;
 };
 
-/* About P, which is pinned. 0 or -ENOMEM. */
+/* About P, which the caller holds. 0 or -ENOMEM. */
 int exporting_init(struct exporting *x, struct shell *shell, struct process *p) MUST_USE;
 void exporting_release(struct exporting *x);
 

@@ -30,7 +30,7 @@ struct lookup_question {
 
 struct lookup {
 	struct shell *shell;
-	struct process *process, *pinned;
+	struct process *process; /* a reference */
 	struct sites *sites;
 	bool whole, shown;
 	uint64_t began, turned, told;
@@ -142,7 +142,7 @@ static bool begin(struct lookup *w, struct shell *shell, struct process *p, stru
 		  bool whole, size_t all)
 {
 	*w = (struct lookup){ .shell = shell,
-			      .process = p,
+			      .process = process_ref(p),
 			      .sites = sites,
 			      .whole = whole,
 			      .all = all,
@@ -150,13 +150,12 @@ static bool begin(struct lookup *w, struct shell *shell, struct process *p, stru
 	w->turned = w->began;
 	w->question = malloc(BATCH * sizeof(*w->question));
 	w->stack = malloc(BATCH * sizeof(*w->stack));
-	w->pinned = session_pin(shell->session, p);
 	return w->question && w->stack;
 }
 
 static void end(struct lookup *w)
 {
-	session_pin(w->shell->session, w->pinned);
+	process_unref(w->process);
 	free(w->question);
 	free(w->stack);
 	if (!w->shown)

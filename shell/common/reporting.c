@@ -55,18 +55,18 @@ int reporting_regex(const struct shell *shell, struct call *call, const char *op
 /* C++ names are demangled for it, some 10^6 in a second: the loop turns meanwhile. */
 int reporting_address(struct shell *shell, struct call *call, const char *text, raddr_t *address)
 {
-	struct process *p = session_main(shell->session);
+	struct process *p = shell_subject(shell);
 	struct functions_cursor at = { 0 };
 	int found = 0;
 
 	if (address_parse(text, address) == 0)
 		return 0;
-	session_pin(shell->session, p);
+	process_ref(p);
 	while (!shell_interrupted(shell) &&
 	       (found = functions_find(p, text, &at, SLICE_MS, address)) == 0)
 		if (session_turn(shell->session, 0))
 			break;
-	session_pin(shell->session, NULL);
+	process_unref(p);
 	if (found > 0)
 		return 0;
 	return found ? shell_error(
@@ -127,7 +127,7 @@ static bool is_file(const char *value)
 int reporting_moment(struct shell *shell, struct call *call, const char *what, const char *value,
 		     unsigned kinds, struct moment *m)
 {
-	const struct snapshots *all = &session_main(shell->session)->snapshots;
+	const struct snapshots *all = &shell_subject(shell)->snapshots;
 	const struct snapshot *snapshot = kinds & MOMENTS_SNAPSHOTS ? snapshots_find(all, value)
 								    : NULL;
 	uint64_t ms, end = shell_moment(shell, shell_process(shell));
@@ -137,7 +137,7 @@ int reporting_moment(struct shell *shell, struct call *call, const char *what, c
 		*m = (struct moment){ .kind = MOMENT_FILE, .file = value };
 		return 0;
 	}
-	if (session_main(shell->session)->source->one_moment)
+	if (shell_subject(shell)->source->one_moment)
 		return shell_error(shell, call,
 				   "%s: '%s' is not accepted: a .heap file holds one moment%s",
 				   what, value,
@@ -193,7 +193,7 @@ static int profile_at(struct process *p, const struct moment *m, struct profile_
 
 static int cannot(const struct shell *shell, struct call *call, int err, const struct moment *m)
 {
-	const struct process *p = session_main(shell->session);
+	const struct process *p = shell_subject(shell);
 
 	if (err == -EBADMSG)
 		return shell_error(shell, call, "%s", process_trouble(p));
@@ -205,12 +205,11 @@ static int cannot(const struct shell *shell, struct call *call, int err, const s
 static int side(struct shell *shell, struct call *call, const struct moment *m,
 		struct profile_ask ask, struct profile *profile, struct sites *sites)
 {
-	struct process *p = session_main(shell->session);
+	struct process *p = shell_subject(shell);
 	int err;
 
 	if (m->kind == MOMENT_FILE)
 		return comparing_file(shell, call, m->file, ask.detail, profile);
-	session_pin(shell->session, p);
 	err = profile_at(p, m, &ask, profile);
 	if (err)
 		return cannot(shell, call, err, m);
@@ -299,7 +298,6 @@ int reporting_profile(struct shell *shell, struct call *call, const struct momen
 	if (since && one_record(shell, call, p, m, since))
 		return -1;
 	/* from here on only the profile and the stacks are asked, whatever the program does */
-	session_pin(shell->session, p);
 	err = profile_at(p, m, &ask, profile);
 	if (!err && since) {
 		err = profile_at(p, since, &ask_since, &before);
@@ -323,7 +321,7 @@ int reporting_scope(struct shell *shell, struct call *call, bool at, const char 
 
 int reporting_lookup(struct shell *shell, struct profile *profile, struct sites *sites, bool whole)
 {
-	lookup_profile(shell, session_main(shell->session), sites, profile, whole);
+	lookup_profile(shell, shell_subject(shell), sites, profile, whole);
 	if (!shell_interrupted(shell))
 		return 0;
 	profile_release(profile);

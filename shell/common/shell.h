@@ -50,6 +50,7 @@ struct process_sites;
 
 struct shell {
 	struct session *session;
+	struct process *about; /* the command at work is, a reference; NULL: nobody has asked */
 	struct settings settings;
 	bool quit;	   /* `quit`: no more commands, mtrun ends at once */
 	bool detached;	   /* by `quit`, `detach` */
@@ -93,10 +94,15 @@ void shell_run_text(struct shell *shell, const char *name, const char *text);
 int shell_run_file(struct shell *shell, const char *path) MUST_USE;
 
 /*
- * The program the questions are about, with everything that has happened so far in its ledger.
- * Never NULL once the session has launched.
+ * The program that the questions of the command at work are about, with everything that has
+ * happened so far in its ledger. Its record is held, and it stays the same until the command ends,
+ * though it may execute another program or end. Never NULL once the session has launched.
  */
 struct process *shell_process(struct shell *shell);
+/* It, or if nobody has asked yet, the chosen one. */
+struct process *shell_subject(const struct shell *shell);
+/* The next shell_process() is the chosen one of then. */
+void shell_leave_subject(struct shell *shell);
 /* The heap that it had before an attach; NULL: it was started by us. */
 const struct preattach_heap *shell_preattach(struct shell *shell);
 /* The same if it is running or stopped; NULL: it has ended, or was let go (said). */

@@ -48,10 +48,12 @@ static int rest(void *ctx)
 
 static bool lives(const struct shell *shell, const struct process_sites *s)
 {
-	for (const struct process *p = session_processes(shell->session); p; p = p->next)
-		if (p == s->process)
-			return p->pid == s->pid && p->began_ms == s->began_ms;
-	return false;
+	const struct process *p = shell->about;
+
+	if (!p || p != s->process)
+		for (p = session_processes(shell->session); p && p != s->process;)
+			p = p->next;
+	return p && p->pid == s->pid && p->began_ms == s->began_ms;
 }
 
 static void forget_dead(struct shell *shell)

@@ -56,6 +56,7 @@ void shell_init(struct shell *shell, struct session *session)
 
 void shell_forget(struct shell *shell)
 {
+	shell_leave_subject(shell);
 	shell_forget_sites(shell);
 	comparing_release(shell);
 	functions_free(shell->functions);
@@ -190,12 +191,25 @@ void shell_flush(struct shell *shell)
 struct process *shell_process(struct shell *shell)
 {
 	session_settle(shell->session);
-	return session_main(shell->session);
+	if (!shell->about)
+		shell->about = process_ref(session_main(shell->session));
+	return shell->about;
+}
+
+struct process *shell_subject(const struct shell *shell)
+{
+	return shell->about ? shell->about : session_main(shell->session);
+}
+
+void shell_leave_subject(struct shell *shell)
+{
+	process_unref(shell->about);
+	shell->about = NULL;
 }
 
 const struct preattach_heap *shell_preattach(struct shell *shell)
 {
-	const struct process *p = session_main(shell->session);
+	const struct process *p = shell_subject(shell);
 
 	return p->preattach.state == PREATTACH_NONE ? NULL : &p->preattach;
 }

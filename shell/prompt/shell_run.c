@@ -91,8 +91,6 @@ static int close_output(struct shell *shell, const struct statement *s, struct o
 		message_flush();
 		return 0;
 	}
-	/* the answer is made: anything may change now */
-	session_pin(shell->session, session_main(shell->session));
 	errno = 0;
 	if (ferror(o->file) | fclose(o->file)) /* both, always */
 		err = errno ? errno : EIO;
@@ -123,7 +121,7 @@ static bool cannot_answer(struct shell *shell, const struct call *call)
 static void run(struct shell *shell, struct statement *s)
 {
 	struct call call = { .argc = s->argc, .argv = s->argv, .rest = s->rest };
-	struct process *pinned;
+	struct process *before = shell->about;
 	struct output output;
 	char why[160];
 	bool bad;
@@ -144,13 +142,14 @@ static void run(struct shell *shell, struct statement *s)
 	}
 	call.out = output.file;
 	call.fd = output.fd;
-	pinned = session_pin(shell->session, NULL);
+	shell->about = NULL;
 	bad = call.command->run(shell, &call);
 	if (!bad && call.command->flags & COMMAND_RECORD && !call.json)
-		reporting_off(call.out, session_main(shell->session));
+		reporting_off(call.out, shell_subject(shell));
 	if (close_output(shell, s, &output))
 		bad = true;
-	session_pin(shell->session, pinned);
+	shell_leave_subject(shell);
+	shell->about = before;
 	shell->failed += bad;
 }
 

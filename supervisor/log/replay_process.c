@@ -80,7 +80,7 @@ struct process *replay_process_new(struct replay_process *log, unsigned count)
 		return NULL;
 	facts = replay_facts(log); /* the ledger may have come to an earlier end */
 	if (replay_modules(log, &p->modules) || replay_marks(log, &p->marks)) {
-		process_free(p);
+		process_unref(p);
 		return NULL;
 	}
 	p->via = getpid();

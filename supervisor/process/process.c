@@ -34,6 +34,7 @@ struct process *process_from(const struct process_source *source, void *told, pi
 		ledger_free(ledger);
 		return NULL;
 	}
+	p->refs = 1;
 	p->pid = p->via = pid;
 	p->ppid = ppid;
 	p->ledger = ledger ? ledger : ledger_new(count);
@@ -41,7 +42,7 @@ struct process *process_from(const struct process_source *source, void *told, pi
 	p->symbols = symbols_new(from);
 	p->source = &ours;
 	if (!p->ledger || !p->symbols) {
-		process_free(p);
+		process_unref(p);
 		return NULL;
 	}
 	p->source = source;
@@ -62,9 +63,16 @@ void process_name(struct process *p, const char *command, const char *exe)
 	p->exe = exe ? strdup(exe) : NULL;
 }
 
-void process_free(struct process *p)
+struct process *process_ref(struct process *p)
 {
-	if (!p)
+	if (p)
+		p->refs++;
+	return p;
+}
+
+void process_unref(struct process *p)
+{
+	if (!p || --p->refs)
 		return;
 	stream_free(p->stream);
 	process_unshare(p);

@@ -69,6 +69,8 @@ struct process_unseen {
 
 struct process {
 	struct process *next; /* in order of appearance */
+	/* by process_ref(), and one of the list that it is in: the last one to go frees it */
+	unsigned refs;
 	pid_t pid, ppid;
 	/*
 	 * the thread by which /proc and the memory are read: another one where the first has ended
@@ -154,7 +156,13 @@ struct process *process_from(const struct process_source *source, void *told, pi
 			     unsigned count, struct ledger *ledger, struct outside *from) MUST_USE;
 /* Its names are COMMAND and EXE, which are copied; NULL: not known. */
 void process_name(struct process *p, const char *command, const char *exe);
-void process_free(struct process *p);
+/*
+ * Who holds a reference can be sure of P's record: of what it holds, its stacks and symbols, though
+ * the process may have ended, or be in no list any more. The session's lock is held for both. A new
+ * record has one; NULL: nothing is done.
+ */
+struct process *process_ref(struct process *p);
+void process_unref(struct process *p);
 void process_describe(struct process *p);		 /* command, exe, image_bytes from /proc */
 bool process_own_mapping(void *process, uint32_t stack); /* for stream_new() */
 

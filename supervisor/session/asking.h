@@ -9,7 +9,7 @@
  * sorts, prints or waits for anybody: 10 ms are long. Askers get it before the loop does, in the
  * order in which they came. What needs ptrace(2) is always done by the loop's thread (asking_do),
  * because only the thread that attached may trace. A process that ends meanwhile keeps its record
- * as long as it is pinned (session_pin); its stacks stay readable.
+ * as long as somebody holds a reference (process_ref); its stacks stay readable.
  */
 #ifndef MTRUN_ASKING_H
 #define MTRUN_ASKING_H

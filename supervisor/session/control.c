@@ -563,14 +563,6 @@ int session_bt(struct session *s, struct process *p, pid_t tid,
 				 .p = p, .number = (uint64_t)tid, .each = fn, .ctx = ctx });
 }
 
-struct process *session_pin(struct session *s, struct process *p)
-{
-	struct process *before = s->pinned;
-
-	s->pinned = p;
-	return before;
-}
-
 static void sample_now(struct session *s, uint64_t period)
 {
 	s->options.agent.sample = period;

@@ -189,10 +189,10 @@ static void give_up(struct session *s, struct process *p, const char *why)
 		      p->command ? p->command : "?", why);
 }
 
-/* Not while somebody asks it. */
+/* Not while somebody holds it. */
 static void empty(struct session *s, struct process *p)
 {
-	struct ledger *none = p == s->pinned ? NULL : off_ledger(s);
+	struct ledger *none = p->refs > 1 ? NULL : off_ledger(s);
 
 	if (!none)
 		return;

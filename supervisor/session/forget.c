@@ -3,7 +3,7 @@
  * forget.c - forgets processes that ended long ago: of each a line is left (ended.h).
  *
  * Never forgotten: the program named and the process chosen, who met a limit, who has marks or
- * snapshots, and who is in a log that is being written.
+ * snapshots, who is in a log that is being written, and who is held by a reference.
  */
 #include <stdlib.h>
 
@@ -20,8 +20,9 @@ static bool is_over(const struct process *p)
 /* Somebody may come back to it, or points to it. */
 static bool is_wanted(const struct session *s, const struct process *p)
 {
-	if (!is_over(p) || p == s->main || p == s->chosen || p->stream || p->record ||
-	    p->limit.hits || marks_count(&p->marks) || p->snapshots.count || p->pid == s->held)
+	if (!is_over(p) || p == s->main || p == s->chosen || p->refs > 1 || p->stream ||
+	    p->record || p->limit.hits || marks_count(&p->marks) || p->snapshots.count ||
+	    p->pid == s->held)
 		return true;
 	for (size_t i = 0; i < s->nthreads; i++)
 		if (s->thread[i].process == p)
@@ -53,7 +54,7 @@ void session_forget_ended(struct session *s)
 	size_t count = 0;
 	uint64_t bytes = 0;
 
-	if (s->serving || s->pinned || s->stopping || s->halting || s->log)
+	if (s->serving || s->stopping || s->halting || s->log)
 		return;
 	for (const struct process *p = s->processes; p; p = p->next)
 		count += is_over(p);

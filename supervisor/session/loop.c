@@ -385,7 +385,7 @@ void session_yield(struct session *s)
 
 	if (asking_is_unlocked() || now - s->yielded_ns < YIELD_NS)
 		return;
-	if (!s->pinned || (s->serving && !asking_is_asker(s)))
+	if (s->serving && !asking_is_asker(s))
 		session_serve_rings(s);
 	else if (session_turn(s, 0) < 0)
 		return; /* whoever turns it next hears of that */
@@ -477,7 +477,6 @@ void session_free(struct session *s)
 		return;
 	session_close_log(s);
 	free_processes(s->processes);
-	free_processes(s->buried);
 	ended_release(&s->ended);
 	replay_free(s->log);
 	recorder_free(s->recorder);
@@ -667,7 +666,6 @@ int session_open_log(struct session *s, struct replay *log)
 	s->options.agent.sample = s->options.sampled = run->sample;
 	s->options.agent.depth = run->depth ? run->depth : s->options.agent.depth;
 	s->processes = s->main = s->chosen = p;
-	s->pinned = NULL;
 	for (s->last = &p->next; *s->last; s->last = &(*s->last)->next)
 		;
 	for (p = p->next; p; p = p->next)

@@ -100,10 +100,9 @@ int off_begin(struct session *s)
 	int err = 0;
 
 	while (!err && (p = next(s, false))) {
-		struct process *pinned = session_pin(s, p);
-
+		process_ref(p);
 		err = switch_off(s, p);
-		session_pin(s, pinned);
+		process_unref(p);
 	}
 	return err;
 }
@@ -162,13 +161,13 @@ int off_end(struct session *s)
 	int err = 0;
 
 	while (!err && (p = next(s, true))) {
-		struct process *pinned = session_pin(s, p);
 		struct preattach_heap before;
 
+		process_ref(p);
 		preattach_heap_measure(&before, p, yield, s);
 		if (is_alive(p))
 			err = switch_on(s, p, &before);
-		session_pin(s, pinned);
+		process_unref(p);
 	}
 	return err;
 }

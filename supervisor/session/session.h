@@ -99,9 +99,8 @@ void session_take_signals(struct session *s);
 /* All that had happened when called is in the ledgers when it returns. */
 void session_settle(struct session *s);
 /*
- * To be called often while a long answer is made or printed, so that the programs need not wait:
- * takes what they have written. With a record pinned (session_pin) it is a whole turn of the loop,
- * unless it is called from within one. Cheap when the last time was just before.
+ * To be called often while a long answer is made, so that the programs need not wait: a turn of the
+ * loop, or within one, a look at the rings. Cheap when the last time was just before.
  */
 void session_yield(struct session *s);
 /* since tracing began; of a log: at its end */
@@ -259,14 +258,8 @@ void session_close_log(struct session *s);
 void session_free_stacks(struct session *s, bool on);
 
 /*
- * While a record is pinned (one at most) turning the loop does not free it; if it would have been,
- * it stays until session_free(). NULL: none. Returns the one that was pinned before.
- */
-struct process *session_pin(struct session *s, struct process *p);
-
-/*
- * Processes that ended long ago become lines (ended.h). To be called where nobody holds a record:
- * not within a turn of the loop, nor while one is pinned.
+ * Processes that ended long ago become lines (ended.h). To be called where nobody needs a record
+ * without holding it (process_ref): not within a turn of the loop, nor a command.
  */
 void session_forget_ended(struct session *s);
 struct ended_list;

@@ -65,8 +65,6 @@ struct session {
 	size_t ended_before;
 	struct process *main; /* the program named; the newest image of it */
 	struct process *chosen;
-	struct process *pinned;
-	struct process *buried; /* out of the list, but somebody had them pinned */
 	struct thread *thread;
 	size_t nthreads, room;
 	int bell, signals;
@@ -116,7 +114,7 @@ void thread_remove(struct session *s, struct thread *t);
 struct process *process_start(struct session *s, pid_t pid, pid_t ppid, struct ledger *ledger);
 /* it will say no more */
 void process_finish(struct session *s, struct process *p, enum process_state state, int status);
-/* frees it, and what a log knows of it */
+/* it is in the list no more, nor in a log's */
 void process_drop(struct process *p);
 /* its rings will not be looked at again */
 void process_close(struct process *p);

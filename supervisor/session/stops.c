@@ -62,7 +62,7 @@ void thread_remove(struct session *s, struct thread *t) { *t = s->thread[--s->nt
 void process_drop(struct process *p)
 {
 	recorder_release(p);
-	process_free(p);
+	process_unref(p);
 }
 
 static void process_append(struct session *s, struct process *p)
@@ -103,11 +103,6 @@ static void process_forget(struct session *s, struct process *p)
 	*at = p->next;
 	if (s->last == &p->next)
 		s->last = at;
-	if (p == s->pinned) {
-		p->next = s->buried;
-		s->buried = p;
-		return;
-	}
 	process_drop(p);
 }
 

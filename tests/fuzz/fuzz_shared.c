@@ -129,7 +129,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		default: __atomic_store_n(word(p, where), what, __ATOMIC_RELAXED);
 		}
 	}
-	process_free(p);
+	process_unref(p);
 	close(fd);
 	return 0;
 }

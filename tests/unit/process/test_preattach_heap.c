@@ -124,7 +124,7 @@ static void check(void (*prepare)(void))
 	       (unsigned long)p->preattach.blocks, (unsigned long)truth);
 	kill(pid, SIGKILL);
 	waitpid(pid, NULL, 0);
-	process_free(p);
+	process_unref(p);
 	close(tell[0]);
 	close(tell[1]);
 }

@@ -46,7 +46,7 @@ static void end(struct subject *t)
 {
 	kill(t->pid, SIGKILL);
 	waitpid(t->pid, NULL, 0);
-	process_free(t->p);
+	process_unref(t->p);
 }
 
 static void fill(struct subject *t, size_t n, raddr_t at, uint64_t step, uint64_t size)
