@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -28,6 +29,8 @@
  * between its curves are not, and sizes are averages. The file says so. (A temporary block that was
  * live at the peak is not told to be temporary.)
  */
+enum { MOST_SIZES = 10 };
+
 struct kind {
 	uint64_t count, bytes;
 };
@@ -35,6 +38,16 @@ struct stack_log {
 	uint32_t trace;
 	uint64_t temporary;
 	struct kind both, peak, end, gone;
+	/* its alloc-infos, one for each size: two of each kind, and two by divide_largest() */
+	struct info {
+		uint64_t size, number;
+	} info[MOST_SIZES];
+	unsigned infos;
+};
+/* Blocks of one size and stack. */
+struct size_class {
+	struct stack_log *l;
+	uint64_t size, count;
 };
 struct heaptrack {
 	FILE *out;
@@ -44,7 +57,12 @@ struct heaptrack {
 	size_t logs;
 	struct profile at_peak;
 	uint64_t peak;	/* bytes */
-	uint64_t infos; /* alloc-infos written; number 0 is never used */
+	uint64_t infos; /* alloc-infos written */
+	/* blocks that are gone, but for the temporary ones */
+	struct size_class *passing;
+	size_t passings;
+	/* a block of kind `peak` that was taken before the others of its stack */
+	struct size_class early;
 };
 
 /* ---- which blocks -------------------------------------------------------- */
@@ -77,13 +95,14 @@ static bool both_bytes(struct kind all, struct kind peak, struct kind end, uint6
 }
 
 /*
- * The kinds of a stack's blocks. What really happened is one solution, so there is one; but for
+ * The kinds of a stack's blocks: so far, `gone` is all of them, `peak` and `end` what is live then,
+ * and `both` is empty. What really happened is one solution, so there is one; but for
  * mappings that were unmapped in part, which have shrunk without a call: then none is taken to be
  * `both`, and what is missing in total is added.
  */
-static void divide(struct stack_log *l, struct kind all, struct kind peak, struct kind end,
-		   uint64_t most)
+static void divide(struct stack_log *l, uint64_t most)
 {
+	struct kind all = l->gone, peak = l->peak, end = l->end;
 	uint64_t count = peak.count < end.count ? peak.count : end.count, bytes = 0;
 
 	while (!both_bytes(all, peak, end, count, most, &bytes)) {
@@ -97,6 +116,7 @@ static void divide(struct stack_log *l, struct kind all, struct kind peak, struc
 	l->both = (struct kind){ count, bytes };
 	l->peak = (struct kind){ peak.count - count, peak.bytes - bytes };
 	l->end = (struct kind){ end.count - count, end.bytes - bytes };
+	l->gone = (struct kind){ 0 };
 	if (all.count + count > peak.count + end.count)
 		l->gone.count = all.count + count - peak.count - end.count;
 	if (l->gone.count && all.bytes + bytes > peak.bytes + end.bytes)
@@ -114,6 +134,40 @@ static struct kind kind_of(int64_t count, int64_t bytes)
 {
 	return (struct kind){ count > 0 ? (uint64_t)count : 0,
 			      count > 0 && bytes > 0 ? (uint64_t)bytes : 0 };
+}
+
+static void add(struct kind *to, struct kind k)
+{
+	to->count += k.count;
+	to->bytes += k.bytes;
+}
+
+static int by_trace(const void *a, const void *b)
+{
+	const struct stack_log *x = a, *y = b;
+
+	return x->trace < y->trace ? -1 : x->trace > y->trace;
+}
+
+/* Stacks may differ in nothing that is told of them: then they are one. */
+static void merge(struct heaptrack *h)
+{
+	size_t n = 0;
+
+	qsort(h->log, h->logs, sizeof(*h->log), by_trace);
+	for (size_t i = 0; i < h->logs; i++) {
+		struct stack_log *l = &h->log[i], *to = &h->log[n - (n > 0)];
+
+		if (!n || to->trace != l->trace) {
+			h->log[n++] = *l;
+			continue;
+		}
+		to->temporary += l->temporary;
+		add(&to->gone, l->gone);
+		add(&to->peak, l->peak);
+		add(&to->end, l->end);
+	}
+	h->logs = n;
 }
 
 static int collect(struct heaptrack *h)
@@ -136,11 +190,15 @@ static int collect(struct heaptrack *h)
 		if (!err)
 			err = trie_stack(&h->trie, h->e, r->stack, &l->trace);
 		l->temporary = r->temporary;
-		divide(l, kind_of((int64_t)r->total_count, (int64_t)r->total_size),
-		       p ? kind_of(p->count, p->size) : (struct kind){ 0 },
-		       kind_of(r->count, r->size), h->peak);
-		if (l->temporary > l->gone.count)
-			l->temporary = l->gone.count;
+		l->gone = kind_of((int64_t)r->total_count, (int64_t)r->total_size);
+		l->peak = p ? kind_of(p->count, p->size) : (struct kind){ 0 };
+		l->end = kind_of(r->count, r->size);
+	}
+	merge(h);
+	for (size_t i = 0; i < h->logs; i++) {
+		divide(&h->log[i], h->peak);
+		if (h->log[i].temporary > h->log[i].gone.count)
+			h->log[i].temporary = h->log[i].gone.count;
 	}
 	return err;
 }
@@ -183,34 +241,25 @@ static void put_frames(struct heaptrack *h)
 /* ---- calls --------------------------------------------------------------- */
 
 /*
- * A size has two alloc-infos that read the same, by which blocks are taken and given back: readers
- * hold a block for temporary if it is given back by the info of the call before.
+ * What the readers (1.4) do with alloc-infos decides how they are written. They count an info's
+ * calls at its number, and add to that table one at a time: so infos are numbered in the order of
+ * their first `+`, each has one, and no two read the same. They take a block for temporary if the
+ * call before the `-` was the `+` of the same info, or was a `-` and the info is number 0. So a block
+ * that is not temporary is given back after another's `-` or `+`, and number 0 should have no
+ * blocks that are given back one after another.
  */
-struct size_class {
-	uint64_t count, info;
-};
-
-static struct size_class size_class(struct heaptrack *h, const struct stack_log *l, uint64_t size,
-				    uint64_t count)
+static uint64_t info(struct heaptrack *h, struct stack_log *l, uint64_t size)
 {
-	struct size_class c = { count, h->infos };
+	unsigned i = 0;
 
-	if (count) {
-		fprintf(h->out, "a %" PRIx64 " %x\na %" PRIx64 " %x\n", size, l->trace, size,
-			l->trace);
-		h->infos += 2;
+	while (i < l->infos && l->info[i].size != size)
+		i++;
+	if (i == l->infos) {
+		assert(i < MOST_SIZES);
+		fprintf(h->out, "a %" PRIx64 " %x\n", size, l->trace);
+		l->info[l->infos++] = (struct info){ size, h->infos++ };
 	}
-	return c;
-}
-
-/* The blocks of K as at most two sizes. */
-static void size_classes(struct heaptrack *h, const struct stack_log *l, struct kind k,
-			 struct size_class c[2])
-{
-	uint64_t size = k.count ? k.bytes / k.count : 0, larger = k.count ? k.bytes % k.count : 0;
-
-	c[0] = size_class(h, l, size, k.count - larger);
-	c[1] = size_class(h, l, size + 1, larger);
+	return l->info[i].number;
 }
 
 static int put_calls(struct heaptrack *h, const char *call, uint64_t n)
@@ -225,62 +274,294 @@ static int put_calls(struct heaptrack *h, const char *call, uint64_t n)
 	return 0;
 }
 
-/* All blocks of K are taken (SIGN is '+') or given back ('-'). */
-static int put_blocks(struct heaptrack *h, const struct stack_log *l, struct kind k, char sign)
+/* The blocks of K as at most two sizes. */
+static void size_classes(struct stack_log *l, struct kind k, struct size_class c[2])
+{
+	uint64_t size = k.count ? k.bytes / k.count : 0, larger = k.count ? k.bytes % k.count : 0;
+
+	c[0] = (struct size_class){ l, size, k.count - larger };
+	c[1] = (struct size_class){ l, size + 1, larger };
+}
+
+/* Whether blocks of C's size and stack are given back at the end, when one `-` follows another. */
+static bool is_given_back(const struct size_class *c)
+{
+	struct size_class later[2];
+
+	size_classes(c->l, c->l->peak, later);
+	return (later[0].count && later[0].size == c->size) ||
+	       (later[1].count && later[1].size == c->size);
+}
+
+/* All blocks of C are taken (SIGN is '+') or given back ('-'). */
+static int put_class(struct heaptrack *h, const struct size_class *c, char sign)
+{
+	char call[32];
+
+	if (!c->count)
+		return 0;
+	snprintf(call, sizeof(call), "%c %" PRIx64 "\n", sign, info(h, c->l, c->size));
+	return put_calls(h, call, c->count);
+}
+
+static int put_blocks(struct heaptrack *h, struct stack_log *l, struct kind k, char sign)
 {
 	struct size_class c[2];
-	char call[32];
+	int err;
+
+	size_classes(l, k, c);
+	err = put_class(h, &c[0], sign);
+	return err ? err : put_class(h, &c[1], sign);
+}
+
+/* Of each stack, the blocks that are gone at once; the first of its sizes are the temporary ones. */
+static int put_temporary(struct heaptrack *h)
+{
 	int err = 0;
 
-	size_classes(h, l, k, c);
-	for (int i = 0; i < 2 && !err; i++) {
-		snprintf(call, sizeof(call), "%c %" PRIx64 "\n", sign, c[i].info + (sign == '-'));
-		err = put_calls(h, call, c[i].count);
+	for (size_t i = 0; i < h->logs && !err; i++) {
+		struct stack_log *l = &h->log[i];
+		uint64_t temporary = l->temporary;
+		struct size_class c[2];
+
+		size_classes(l, l->gone, c);
+		for (int j = 0; j < 2 && !err; j++) {
+			uint64_t n = temporary < c[j].count ? temporary : c[j].count, number;
+			char call[64];
+
+			if (!n)
+				continue;
+			number = info(h, l, c[j].size);
+			snprintf(call, sizeof(call), "+ %" PRIx64 "\n- %" PRIx64 "\n", number,
+				 number);
+			err = put_calls(h, call, n);
+			temporary -= n;
+		}
 	}
 	return err;
 }
 
-/* Blocks that are gone, one after the other; the first of them are the temporary ones. */
-static int pass(struct heaptrack *h, const struct stack_log *l)
+/* ---- blocks that pass without being temporary ---------------------------- */
+
+/*
+ * Such a block needs another one between its `+` and its `-`. They are given it in pairs of
+ * different classes: `+X +Y -X -Y`. In a row of an even number of blocks, class by class, those
+ * half the row apart are of different classes, if no class has more than half of all.
+ */
+static int collect_passing(struct heaptrack *h)
 {
-	struct size_class c[2];
-	uint64_t temporary = l->temporary;
-	char call[64];
+	h->passing = calloc(2 * h->logs + 3, sizeof(*h->passing));
+	if (!h->passing)
+		return -ENOMEM;
+	for (size_t i = 0; i < h->logs; i++) {
+		uint64_t temporary = h->log[i].temporary;
+		struct size_class c[2];
+
+		size_classes(&h->log[i], h->log[i].gone, c);
+		for (int j = 0; j < 2; j++) {
+			uint64_t n = temporary < c[j].count ? temporary : c[j].count;
+
+			temporary -= n;
+			c[j].count -= n;
+			if (c[j].count)
+				h->passing[h->passings++] = c[j];
+		}
+	}
+	return 0;
+}
+
+static uint64_t passing_count(const struct heaptrack *h, struct size_class **largest)
+{
+	uint64_t n = 0;
+
+	*largest = h->passing;
+	for (size_t i = 0; i < h->passings; i++) {
+		n += h->passing[i].count;
+		if (h->passing[i].count > (*largest)->count)
+			*largest = &h->passing[i];
+	}
+	return n;
+}
+
+/*
+ * What is left when the others are paired. A class with more than half of all becomes two, of two
+ * bytes more and two less (its stack's other class is a byte away), if it has so many.
+ */
+static struct size_class leave_over(struct heaptrack *h)
+{
+	struct size_class *c, left = { NULL, 0, 0 };
+	uint64_t all = passing_count(h, &c), half;
+
+	if (c->count > all / 2 && c->count > 1 && c->size >= 2) {
+		half = c->count / 2;
+		h->passing[h->passings++] = (struct size_class){ c->l, c->size - 2, half };
+		if (c->count % 2)
+			h->passing[h->passings++] = (struct size_class){ c->l, c->size, 1 };
+		c->size += 2;
+		c->count = half;
+		all = passing_count(h, &c);
+	}
+	if (c->count > all / 2)
+		left = (struct size_class){ c->l, c->size, 2 * c->count - all };
+	else if (all % 2 && (c = &h->passing[h->passings - 1]))
+		left = (struct size_class){ c->l, c->size, 1 };
+	if (left.count)
+		c->count -= left.count;
+	return left;
+}
+
+/*
+ * N blocks X and N blocks Y. Where both together would be a peak of their own, each gives back the
+ * other's for a moment.
+ */
+static int put_pairs(struct heaptrack *h, const struct size_class *x, const struct size_class *y,
+		     uint64_t n)
+{
+	bool fits = x->size + y->size < h->peak;
+	uint64_t a, b;
+	char call[96];
+
+	if (!fits && x->size < y->size)
+		return put_pairs(h, y, x, n);
+	a = info(h, x->l, x->size);
+	b = info(h, y->l, y->size);
+	snprintf(call, sizeof(call),
+		 "+ %" PRIx64 "\n%c %" PRIx64 "\n%c %" PRIx64 "\n- %" PRIx64 "\n", a,
+		 fits ? '+' : '-', b, fits ? '-' : '+', fits ? a : b, fits ? b : a);
+	return put_calls(h, call, n);
+}
+
+/*
+ * One of the smallest blocks that are live at the peak is taken now, if it has less than ROOM
+ * bytes. The start of a stack's log is enough: its first size is the smaller one.
+ */
+static void take_early(struct heaptrack *h, uint64_t room)
+{
+	struct kind *best = NULL;
+	struct size_class c = { NULL, 0, 1 };
+
+	for (size_t i = 0; i < 2 * h->logs; i++) {
+		struct stack_log *l = &h->log[i / 2];
+		struct kind *k = i % 2 ? &l->peak : &l->both;
+
+		if (!k->count || k->bytes / k->count >= room)
+			continue;
+		room = k->bytes / k->count;
+		c = (struct size_class){ l, room, 1 };
+		best = k;
+	}
+	if (!best)
+		return;
+	best->count--;
+	best->bytes -= c.size;
+	if (best == &c.l->peak)
+		h->early = c;
+	fprintf(h->out, "+ %" PRIx64 "\n", info(h, c.l, c.size));
+}
+
+/* As many at a time as make no peak of their own; the first go round a block that stays. */
+static int put_left(struct heaptrack *h, const struct size_class *left)
+{
+	uint64_t most = left->size ? (h->peak - 1) / left->size : left->count, n;
 	int err = 0;
 
-	size_classes(h, l, l->gone, c);
-	for (int i = 0; i < 2 && !err; i++) {
-		uint64_t n = temporary < c[i].count ? temporary : c[i].count;
+	for (uint64_t i = 0; i < left->count && !err; i += n) {
+		struct size_class c = *left;
 
-		snprintf(call, sizeof(call), "+ %" PRIx64 "\n- %" PRIx64 "\n", c[i].info,
-			 c[i].info);
-		err = put_calls(h, call, n);
-		snprintf(call, sizeof(call), "+ %" PRIx64 "\n- %" PRIx64 "\n", c[i].info,
-			 c[i].info + 1);
+		n = left->count - i < most ? left->count - i : most ? most : 1;
+		c.count = n;
+		err = put_class(h, &c, '+');
+		if (i == 0 && h->peak > c.size * n)
+			take_early(h, h->peak - c.size * n);
 		if (!err)
-			err = put_calls(h, call, c[i].count - n);
-		temporary -= n;
+			err = put_class(h, &c, '-');
 	}
 	return err;
+}
+
+static int put_passing(struct heaptrack *h)
+{
+	struct size_class left = leave_over(h), *x = h->passing, *y = x, swap;
+	uint64_t pairs = passing_count(h, &y) / 2, used_x = 0, used_y = pairs, n;
+	int err = 0;
+
+	for (size_t i = 0; h->infos == 0 && i < h->passings; i++) {
+		if (!x[i].count || is_given_back(&x[i]))
+			continue;
+		swap = x[0];
+		x[0] = x[i];
+		x[i] = swap;
+		break;
+	}
+	for (y = x; pairs && used_y >= y->count; y++)
+		used_y -= y->count;
+	while (pairs && !err) {
+		while (used_x == x->count)
+			used_x = 0, x++;
+		while (used_y == y->count)
+			used_y = 0, y++;
+		n = x->count - used_x < y->count - used_y ? x->count - used_x : y->count - used_y;
+		n = n < pairs ? n : pairs;
+		err = put_pairs(h, x, y, n);
+		used_x += n;
+		used_y += n;
+		pairs -= n;
+	}
+	return err ? err : put_left(h, &left);
+}
+
+/* ---- all of them --------------------------------------------------------- */
+
+/* A temporary block that may have number 0, if there is one, is the first one. */
+static void put_first(struct heaptrack *h)
+{
+	for (size_t i = 0; i < h->logs; i++) {
+		struct stack_log *l = &h->log[i];
+		struct size_class c[2];
+		int n;
+
+		size_classes(l, l->gone, c);
+		n = c[0].count && !is_given_back(&c[0]) ? 0 : 1;
+		if (!l->temporary || !c[n].count || is_given_back(&c[n]))
+			continue;
+		l->temporary--;
+		l->gone.count--;
+		l->gone.bytes -= c[n].size;
+		info(h, l, c[n].size);
+		fputs("+ 0\n- 0\n", h->out);
+		return;
+	}
 }
 
 static int put_log(struct heaptrack *h)
 {
 	uint64_t began = h->e->began_ms, peak = h->e->peak_ms > began ? h->e->peak_ms - began : 0,
 		 now = h->e->now_ms - began;
-	int err = 0;
+	size_t first;
+	int err;
 
-	fputs("a 0 0\nc 0\n", h->out);
-	h->infos = 1;
-	for (size_t i = 0; i < h->logs && !err; i++)
-		err = pass(h, &h->log[i]);
+	fputs("c 0\n", h->out);
+	put_first(h);
+	err = collect_passing(h);
+	if (!err && h->passings)
+		err = put_passing(h);
+	if (!err)
+		err = put_temporary(h);
 	fprintf(h->out, "c %" PRIx64 "\n", peak);
+	/* The last one is not of the stack whose blocks are given back first. */
+	for (size_t i = 0; i < h->logs && !err; i++)
+		err = put_blocks(h, &h->log[i], h->log[i].peak, '+');
+	first = h->early.count ? (size_t)(h->early.l - h->log) : 0;
+	while (!h->early.count && first < h->logs && !h->log[first].peak.count)
+		first++;
 	for (size_t i = 0; i < h->logs && !err; i++) {
-		err = put_blocks(h, &h->log[i], h->log[i].both, '+');
-		if (!err)
-			err = put_blocks(h, &h->log[i], h->log[i].peak, '+');
+		struct stack_log *l = &h->log[(first + i) % h->logs];
+
+		err = put_blocks(h, l, l->both, '+');
 	}
 	fprintf(h->out, "c %" PRIx64 "\n", now > peak ? now : peak);
+	if (!err)
+		err = put_class(h, &h->early, '-');
 	for (size_t i = 0; i < h->logs && !err; i++)
 		err = put_blocks(h, &h->log[i], h->log[i].peak, '-');
 	for (size_t i = 0; i < h->logs && !err; i++)
@@ -318,6 +599,7 @@ int export_heaptrack(FILE *out, const struct export *e)
 		put_frames(&h);
 		err = put_log(&h);
 	}
+	free(h.passing);
 	free(h.log);
 	profile_release(&h.at_peak);
 	trie_release(&h.trie);

@@ -16,6 +16,7 @@ import subprocess
 import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..', 'lib'))
 import mt
+from display import CHROMIUM, browse
 
 mt.need_mtrun()
 DH_VIEW = '/usr/libexec/valgrind/dh_view.html'
@@ -113,18 +114,6 @@ def heaptrack(said):
 
 
 # ---- in a browser -----------------------------------------------------------------------------------------------------------------
-
-CHROMIUM = shutil.which('chromium') or shutil.which('chromium-browser') or shutil.which('google-chrome')
-
-
-def browse(url, *more):
-    """The page as it is once it has settled. Nothing but files is to be had: names lead nowhere."""
-    r = mt.plain([CHROMIUM, '--headless', '--no-sandbox', '--disable-gpu', '--enable-unsafe-swiftshader', '--allow-file-access-from-files',
-                  f'--user-data-dir={mt.tmp()}/chromium', '--host-resolver-rules=MAP * ~NOTFOUND', '--virtual-time-budget=10000', *more, url],
-                 env=dict(os.environ, HOME=mt.tmp()))
-    mt.until(lambda: not [mt.kill(pid) for pid in mt.children()])   # its helpers outlive it, and have helpers
-    return r.out.decode(errors='replace')
-
 
 def texts(dom):
     return [html.unescape(t) for t in re.findall(r'[^<>]+(?=<)', dom) if t.strip()]
