@@ -357,8 +357,12 @@ def end_group(p):
     until(lambda: not children(), 10)       # a program with threads takes its time to die
 
 
-def plain(cmd, timeout=TIMEOUT, **kw):
-    """Runs CMD and nothing else."""
+def plain(cmd, timeout=TIMEOUT, judged=True, **kw):
+    """
+    Runs CMD and nothing else. If it is not done after TIMEOUT s it is ended, and that is a failure
+    of its own (unless not JUDGED: the caller looks at timed_out); its status is a text then, not
+    that of the signal, for which a test may wait.
+    """
     r = Result()
     kw.setdefault('stdout', subprocess.PIPE)
     kw.setdefault('stderr', subprocess.PIPE)
@@ -369,11 +373,13 @@ def plain(cmd, timeout=TIMEOUT, **kw):
     p = popen(cmd, **kw)
     try:
         r.out, r.err = p.communicate(inp, timeout=timeout)
+        r.rc = p.returncode
     except subprocess.TimeoutExpired:
-        r.timed_out = True
+        r.timed_out, r.rc = True, f'not done after {timeout} s'
+        if judged:
+            fail(os.path.basename(cmd[0]), f'{r.rc}: {" ".join(map(str, cmd))}')
         end_group(p)
         r.out, r.err = p.communicate()
-    r.rc = p.returncode
     r.pid = p.pid
     r.seconds = time.monotonic() - began
     return r

@@ -63,7 +63,7 @@ for name, cmd in {'strace': ['strace', '-f', '-o', '/dev/null', PROGRAM, 'end'],
     if not shutil.which(cmd[0]):
         mt.skip(f'{name} under mtrun', 'it is not installed')
         continue
-    r = mt.plain(cmd, timeout=LIMIT)
+    r = mt.plain(cmd, timeout=LIMIT, judged=False)
     if r.timed_out or (name == 'gdb' and r.rc != 7):
         mt.skip(f'{name} under mtrun', f'it does not work here without mtrun: status {r.rc}: {r.err[-200:]}')
         continue
@@ -94,7 +94,7 @@ SANITIZED = {}
 for how in ('gcc', 'clang'):
     for what in ('address', 'leak'):
         v = mt.build('sanitized.cc', how, extra=f'-O1 -fno-omit-frame-pointer -fsanitize={what}', name=f'sanitized-{what}')
-        if v and mt.plain([v, '0'], timeout=LIMIT).rc == 5:
+        if v and mt.plain([v, '0'], timeout=LIMIT, judged=False).rc == 5:
             SANITIZED[how, what] = v
         else:
             mt.skip(f'LeakSanitizer by {how} -fsanitize={what}', mt.build_reason('sanitized.cc', how))

@@ -27,8 +27,6 @@ def refused(name, args, status, words=(), **kw):
     bad = []
     err = (r.err or b'').decode(errors='replace')
     lines = err.splitlines()
-    if r.timed_out:
-        bad.append('timed out')
     if r.rc != status:
         bad.append(f'status {r.rc}, should be {status}')
     if len(lines) != 1 or not lines[0].startswith('mtrun: '):

@@ -41,8 +41,6 @@ def same(name, cmd, ignore=None, **kw):
         return mt.plain(prefix + cmd, **args)
     bare, under = one([]), one(QUIET)
     bad = []
-    if under.timed_out:
-        bad.append('timed out')
     if bare.rc != under.rc:
         bad.append(f'status {under.rc}, alone {bare.rc}')
     d = [x for x in differences(bare.out or b'', under.out or b'') + differences(bare.err or b'', under.err or b'') if not (ignore and re.search(ignore, x))]
