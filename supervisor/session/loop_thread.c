@@ -170,6 +170,7 @@ static void *run_beside(void *arg)
 {
 	struct beside *b = arg;
 
+	pthread_setname_np(pthread_self(), "mtrun-asker");
 	b->fn(b->ctx);
 	asking_end(b->session);
 	return NULL;

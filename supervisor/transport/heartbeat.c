@@ -113,6 +113,7 @@ static void *heartbeat_run(void *unused)
 	size_t n;
 
 	(void)unused;
+	pthread_setname_np(pthread_self(), "mtrun-heartbeat");
 	heartbeat.robust.list.next = &heartbeat.robust.list;
 	heartbeat.robust.futex_offset = NODE_TO_WORD;
 	syscall(SYS_set_robust_list, &heartbeat.robust, sizeof(heartbeat.robust));

@@ -179,6 +179,50 @@ def until(condition, seconds=30, what=None):
     return None
 
 
+# ---- time -----------------------------------------------------------------------------------------------------------------------
+
+def queued(*pids):
+    """
+    Nanoseconds that each thread of PIDS was ready to run while others had the processors, by
+    (pid, tid): the kernel's own count, the second number of schedstat.
+    """
+    found = {}
+    for pid in pids:
+        try:
+            for tid in os.listdir(f'/proc/{pid}/task'):
+                with open(f'/proc/{pid}/task/{tid}/schedstat') as f:
+                    found[pid, tid] = int(f.read().split()[1])
+        except OSError:     # it has ended, or the kernel does not count
+            pass
+    return found
+
+
+def stolen():
+    """Milliseconds in which a processor of this machine could have run, and its host let others run."""
+    with open('/proc/stat') as f:
+        words = f.readline().split()
+    return int(words[8]) * 1000 / os.sysconf('SC_CLK_TCK') if len(words) > 8 else 0
+
+
+class Stopwatch:
+    """
+    How long PID takes for something, whatever else the machine does: the time that passes, less what
+    threads of PID, and of this test, were kept waiting for a processor meanwhile. At each moment one
+    of these threads has work, or all sleep; one that has work runs, or waits for a processor. So
+    with a processor for each the same takes no longer than what is left, and if nobody else wants to
+    run all of it is left. A thread that sleeps when it should work is not excused.
+    """
+    def __init__(self, pid):
+        self.pids = pid, os.getpid()
+        self.before, self.stolen = queued(*self.pids), stolen()
+        self.began = time.monotonic()
+
+    def ms(self):
+        passed = (time.monotonic() - self.began) * 1000
+        waited = sum(ns - self.before.get(who, 0) for who, ns in queued(*self.pids).items()) / 1e6
+        return passed - waited - (stolen() - self.stolen)
+
+
 # ---- victims --------------------------------------------------------------------------------------------------------------------
 
 # build name -> (C compiler, C++ compiler or None, flags)
@@ -461,15 +505,6 @@ class Prompt:
         while not (m := re.search(pattern, self.text, re.S)) and time.monotonic() < end:
             self.read(0.1)
         return m
-
-    def cpu_ms(self):
-        """Of processor time that mtrun has had, its threads that have ended included: by the process' CPU clock (see clock_getcpuclockid(3))."""
-        return time.clock_gettime(~self.pid << 3 | 2) * 1000
-
-    def took(self, began, cpu):
-        """Milliseconds since BEGAN (time.monotonic()); where others want the processors too, those that mtrun had since CPU."""
-        wall = (time.monotonic() - began) * 1000
-        return min(wall, self.cpu_ms() - cpu) if os.getloadavg()[0] > os.cpu_count() else wall
 
     def end(self):
         """Ends the program and mtrun; problems."""

@@ -1,6 +1,7 @@
 /*
  * limit FILE THREADS SIZE [OPERATIONS]: allocates until it is stopped, and keeps its own books in FILE, which outlives it. SIZE 0: random sizes, from
- * all functions, and releases between. With OPERATIONS it ends after so many, whatever was refused, having seen to each refusal itself.
+ * all functions, and releases between. With OPERATIONS it ends after so many, whatever was refused, having seen to each refusal itself; nothing is allocated or
+ * released after its last look at the sums.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -179,14 +180,15 @@ static void work(uint64_t seed)
 	}
 }
 
-/* All threads are there before the first byte is allocated, and until the last. */
+/* All threads are there before the first byte is allocated, and after the last. */
 static void *thread(void *seed)
 {
 	pthread_barrier_wait(&phase);
 	pthread_barrier_wait(&phase);
 	work((uintptr_t)seed);
 	pthread_barrier_wait(&phase);
-	return NULL;
+	for (;;)
+		pause();
 }
 
 int main(int argc, char **argv)
@@ -211,5 +213,5 @@ int main(int argc, char **argv)
 	pthread_barrier_wait(&phase);
 	if (operations && mtrun_allocated_memory() != books->held + books->base)
 		fault("mtrun counts something else");
-	return books->faults ? 1 : 0;
+	_exit(books->faults ? 1 : 0);
 }

@@ -37,7 +37,7 @@ ATTACKS = ('answers', 'orders', 'questions', 'events', 'unique', 'slots', 'stack
 WAYS = ('launch', 'attach', 'no-follow', 'fork')
 HARMS_ITSELF = {'over', 'tables', 'words', 'stacks', 'answers', 'orders', 'questions', 'slots', 'truncated', 'swap', 'events', 'beacon', 'unique'}    # what it breaks is its own
 MS = 3000 if mt.SOAK else 250
-ANSWER = 1.0 * mt.SLOW            # seconds: the longest that a question may take; of mtrun's own time, where others want the processors too
+ANSWER = 1.0 * mt.SLOW            # seconds: the longest that a question may take; of mtrun's own time (mt.Stopwatch)
 END = 20 * mt.SLOW * (3 if mt.SOAK else 1)
 MEMORY = 300 << 20
 QUESTIONS = ('status --json', 'report --by stack -n 5 --json', 'processes --json', 'bt', 'threads', 'timeline --json', 'tree --json', 'blocks -n 5 --json')
@@ -153,17 +153,9 @@ class Cell:
             mt.kill(pid)
         mt.until(lambda: not mt.children(), 5)
 
-    def cpu(self):
-        """Seconds of processor time that mtrun has had."""
-        try:
-            with open(f'/proc/{self.p.pid}/schedstat') as f:
-                return int(f.read().split()[0]) / 1e9
-        except (OSError, IndexError):
-            return 0.0
-
     def question(self, n, command, seconds):
         """Seconds that its answer took; None: there is none."""
-        began, had = time.monotonic(), self.cpu()
+        watch = mt.Stopwatch(self.p.pid)
         try:
             self.p.stdin.write(f'{command}{"" if n == "wait" else f" > {self.d}/{n}"}\necho done > {self.d}/{n}.done\n'.encode())
             self.p.stdin.flush()
@@ -172,8 +164,7 @@ class Cell:
         mt.until(lambda: self.p.poll() is not None or os.path.exists(f'{self.d}/{n}.done') and os.path.getsize(f'{self.d}/{n}.done'), seconds)
         if not os.path.exists(f'{self.d}/{n}.done') or not os.path.getsize(f'{self.d}/{n}.done'):
             return None
-        took = time.monotonic() - began
-        return min(took, self.cpu() - had) if os.getloadavg()[0] > os.cpu_count() else took
+        return watch.ms() / 1000
 
     def ask(self):
         """Questions while it is attacked, then its end."""

@@ -80,7 +80,7 @@ if want.search('fail'):
                 bad.append(f'{b["most"]} + {b["base"]} were held at once')
             if not b['refused'] or s.get('limit_hits') != b['refused']:
                 bad.append(f'{b["refused"]} refused, {s.get("limit_hits")} hits')
-            if s.get('allocated', 0) < b['held'] + b['base'] or s.get('allocated', 0) > b['held'] + b['base'] + 1000 * threads:
+            if s.get('allocated') != b['held'] + b['base']:
                 bad.append(f'allocated {s.get("allocated")}, held {b["held"]} + {b["base"]}')
             if s.get('dropped') or s.get('unknown_frees'):
                 bad.append(f'status {s}')

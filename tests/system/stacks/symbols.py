@@ -2,7 +2,16 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # timeout: 300
 # serial
-"""symbols - the first report on a large debug binary: the program is served meanwhile. MTRUN_SOAK=1: 100 MB of it, and no gap above 20 ms."""
+"""
+symbols - the first report on a large debug binary: the program is served meanwhile, no gap above 20 ms.
+MTRUN_SOAK=1: 100 MB of it.
+
+The program measures the gaps itself. What the machine's other work takes from it is not mtrun's: the
+kernel counts for each thread how long it was ready and others had the processors (schedstat). From
+the time between two turns goes what the program waited so, and what those waited that it may wait
+for: mtrun's loop, the thread that wakes it, and the one that answers, while it copies; and what the
+machine waited for its host.
+"""
 import os
 import re
 import subprocess
@@ -16,8 +25,7 @@ d = mt.tmp()
 FILES = 16 if mt.SOAK else 3
 FUNCTIONS = 800 if mt.SOAK else 200
 MEMBERS = 400 if mt.SOAK else 20
-LIMIT_MS = 20 if mt.SOAK else 400
-TRIES = 20 if mt.SOAK else 5
+LIMIT_MS = 20
 
 MAIN = r'''
 #include <stdio.h>
@@ -25,27 +33,39 @@ MAIN = r'''
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
+#include "queued.h"
 static double now(void) { struct timespec t; clock_gettime(CLOCK_MONOTONIC, &t); return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6; }
+
+static int self, loop, heartbeat, asker;
+static double waited(void) { return queued(self).ms + queued(loop).ms + queued(heartbeat).ms + queued(asker).ms + queued_stolen(); }
+
 int main(void)
 {
-	double end = now() + 60000, last, gap = 0, t;
+	double end = now() + 60000, last, gap = 0, t, before;
 	static void *held[4096];
 	for (unsigned i = 0; i < 1000000; i++) {
 		void **h = &held[i % 4096];
 		free(*h);
 		*h = call[i % FILES](i / FILES);
 	}
-	last = now();
+	self = open_queued();
+	loop = open_queued_tracer();
+	heartbeat = open_queued_of("mtrun-heartbeat");
+	asker = open_queued_of("mtrun-asker");
 	puts("ready");
 	fflush(stdout);
+	last = now();
 	for (unsigned i = 0; access("stop", F_OK) && last < end; i++) {
 		void **h = &held[i % 4096];
+		before = waited();
+		last = now();
 		for (unsigned k = 0; k < 100; k++) {	/* some 10 us */
-			t = now();
-			gap = t - last > gap ? t - last : gap;
-			last = t;
 			free(*h);
 			*h = call[i % FILES](i / FILES);
+			t = now();
+			if (t - last > gap && t - last - (waited() - before) > gap)
+				gap = t - last - (waited() - before);
+			last = t;
 		}
 	}
 	printf("gap %.1f\n", gap);
@@ -71,7 +91,7 @@ def build():
         f.write(''.join(f'void *call_{k}(int);\n' for k in range(FILES)) + f'#define FILES {FILES}\nstatic void *(*const call[])(int) = {{'
                 + ','.join(f'call_{k}' for k in range(FILES)) + '};\n' + MAIN)
     out = os.path.join(d, 'big')
-    subprocess.run(['gcc', '-g', '-O1', '-w', '-o', out, os.path.join(d, 'main.c'), *objects], check=True)
+    subprocess.run(['gcc', '-g', '-O1', '-w', f'-I{mt.VICTIMS}', '-o', out, os.path.join(d, 'main.c'), *objects], check=True)
     return out
 
 
@@ -90,10 +110,8 @@ size = os.path.getsize(big) >> 20
 if mt.SOAK and size < 100:
     mt.fail('the binary', f'has only {size} MB')
 for command in 'report', 'text', 'trace malloc; blocks':
-    gaps = []
-    while len(gaps) < TRIES and (not gaps or None not in gaps and min(gaps) > LIMIT_MS):
-        gaps.append(gap(big, command))
-    # The machine takes the processor away from the program, too: the best of some tries is what mtrun does.
+    ms = gap(big, command)
+    print(f'# {command}: {ms} ms')
     mt.check(f'{command}: the program is away for at most {LIMIT_MS} ms' + (f' ({size} MB)' if mt.SOAK else ''),
-             [] if None not in gaps and min(gaps) <= LIMIT_MS else [f'{gaps} ms'])
+             [] if ms is not None and ms <= LIMIT_MS else [f'{ms} ms'])
 mt.finish()
