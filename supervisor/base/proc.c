@@ -186,6 +186,24 @@ void proc_name(pid_t pid, pid_t tid, char name[PROC_NAME])
 	free(text);
 }
 
+raddr_t proc_sleeping_rsp(pid_t pid, pid_t tid)
+{
+	char name[48], *text = NULL, *at;
+	raddr_t rsp = 0;
+
+	snprintf(name, sizeof(name), "task/%d/syscall", (int)tid);
+	if (proc_read(pid, name, &text) > 0) {
+		at = strrchr(text, ' ');
+		if (at) {
+			*at = '\0';
+			at = strrchr(text, ' ');
+			rsp = at ? strtoull(at, NULL, 16) : 0;
+		}
+	}
+	free(text);
+	return rsp;
+}
+
 int64_t proc_status_field(pid_t pid, const char *field)
 {
 	char *text = NULL, *line;
@@ -329,12 +347,12 @@ static bool parse_line(char *p, struct map *m)
 }
 
 /* The rows and the text that their paths point into are one allocation: rows first. */
-int maps_read(struct maps *maps, pid_t pid)
+int maps_read_from(struct maps *maps, int fd)
 {
 	char *text = NULL, *line, *next, *copy;
 	size_t lines = 1, count = 0;
 	struct map *map;
-	ssize_t len = proc_read(pid, "maps", &text);
+	ssize_t len = read_all(fd, &text);
 
 	if (len < 0)
 		return (int)len;
@@ -357,6 +375,17 @@ int maps_read(struct maps *maps, pid_t pid)
 	maps->map = map;
 	maps->count = count;
 	return 0;
+}
+
+int maps_read(struct maps *maps, pid_t pid)
+{
+	int err, fd = proc_open(pid, "maps", O_RDONLY);
+
+	if (fd < 0)
+		return fd;
+	err = maps_read_from(maps, fd);
+	close(fd);
+	return err;
 }
 
 void maps_release(struct maps *maps)

@@ -39,6 +39,8 @@ struct maps {
 };
 /* Reads /proc/PID/maps. The caller releases it with maps_release(). Returns 0 or -errno. */
 int maps_read(struct maps *maps, pid_t pid) MUST_USE;
+/* The same from FD, an open `maps` of which nothing was read. It stays that of its process. */
+int maps_read_from(struct maps *maps, int fd) MUST_USE;
 void maps_release(struct maps *maps);
 const struct map *maps_find(const struct maps *maps, raddr_t addr);
 
@@ -68,6 +70,9 @@ void proc_name(pid_t pid, pid_t tid, char name[PROC_NAME]);
 
 /* The ids of its threads, in *TID (to be freed). Returns how many or -errno. */
 int proc_threads(pid_t pid, pid_t **tid) MUST_USE;
+
+/* The stack pointer of thread TID of PID if it is in a system call; 0: it runs. */
+raddr_t proc_sleeping_rsp(pid_t pid, pid_t tid);
 
 /* A field of /proc/PID/status such as "VmRSS" in its own unit (kB for Vm*), or -errno. */
 int64_t proc_status_field(pid_t pid, const char *field);

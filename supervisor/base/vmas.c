@@ -62,6 +62,13 @@ static int add(struct vmas *v, raddr_t start, raddr_t end, bool access, bool fil
 	return 0;
 }
 
+uint64_t vma_page_size(int maps_fd, raddr_t addr)
+{
+	struct procmap_query q = { .size = sizeof(q), .address = addr };
+
+	return ioctl(maps_fd, PROCMAP_QUERY, &q) ? 0 : q.page_size;
+}
+
 /* Only what is of no file is asked for its name: those are short. */
 static bool has_name(int fd, raddr_t start)
 {
@@ -214,14 +221,17 @@ size_t vmas_from(const struct vmas *v, raddr_t addr, size_t hint)
 /* ---- pages in memory ----------------------------------------------------- */
 
 /* bytes of addresses for the first call; where there is little, each is larger than the last */
-#define STEP	  ((uint64_t)1 << 30)
+#define STEP	  ((uint64_t)128 << 20)
 #define STEP_MOST ((uint64_t)8 << 40)
 #define SOON_US	  200u /* a call that takes less */
 
 void residence_begin(struct residence *r, pid_t pid, uint64_t limit_us)
 {
+	struct pagemap_scan nothing = { .size = sizeof(nothing), .any_of = PAGEMAP_PRESENT };
+
 	*r = (struct residence){ .fd = proc_open(pid, "pagemap", O_RDONLY),
 				 .until_us = now_us() + limit_us };
+	r->no_scan = r->fd >= 0 && ioctl(r->fd, PAGEMAP_SCAN, &nothing) && errno == ENOTTY;
 }
 
 void residence_end(struct residence *r)
@@ -238,10 +248,17 @@ static bool in_time(struct residence *r)
 	return !r->late;
 }
 
-static uint64_t scan_pages(struct residence *r, raddr_t start, raddr_t end, bool swapped)
+/* ANY: which pages; TELL: by what they are told apart. Both of PAGEMAP_*. */
+struct look {
+	uint64_t any, tell;
+	void (*fn)(void *ctx, raddr_t start, raddr_t end, uint64_t categories);
+	void *ctx;
+};
+
+static void scan_pages(struct residence *r, raddr_t start, raddr_t end, const struct look *look)
 {
 	struct pagemap_region region[512];
-	uint64_t bytes = 0, step = STEP, began;
+	uint64_t step = STEP, began;
 
 	while (start < end && in_time(r)) {
 		struct pagemap_scan scan = { .size = sizeof(scan),
@@ -249,33 +266,36 @@ static uint64_t scan_pages(struct residence *r, raddr_t start, raddr_t end, bool
 					     .end = end - start > step ? start + step : end,
 					     .region = (uintptr_t)region,
 					     .regions = 512,
-					     .any_of = PAGEMAP_PRESENT |
-						       (swapped ? PAGEMAP_SWAPPED : 0) };
+					     .any_of = look->any,
+					     .wanted = look->any | look->tell };
 		int n;
 
-		scan.wanted = scan.any_of;
 		began = now_us();
 		n = ioctl(r->fd, PAGEMAP_SCAN, &scan);
-		if (n < 0) {
-			r->no_scan = errno == ENOTTY || errno == EINVAL;
-			return bytes;
-		}
+		if (n < 0)
+			return;
 		for (int i = 0; i < n; i++)
-			bytes += region[i].end - region[i].start;
+			look->fn(look->ctx, region[i].start, region[i].end, region[i].categories);
 		if (scan.walk_end <= start)
-			return bytes;
+			return;
 		start = scan.walk_end;
 		if (now_us() - began > SOON_US)
 			step = STEP;
 		else if (step < STEP_MOST)
 			step *= 2;
 	}
-	return bytes;
 }
 
-static uint64_t read_pages(struct residence *r, raddr_t start, raddr_t end, bool swapped)
+static uint64_t categories_of(uint64_t entry)
 {
-	uint64_t entry[512], pages = 0, first = start / PAGE, last = end / PAGE;
+	return (entry & PAGEMAP_ENTRY_PRESENT ? PAGEMAP_PRESENT : 0) |
+	       (entry & PAGEMAP_ENTRY_SWAPPED ? PAGEMAP_SWAPPED : 0) |
+	       (entry & PAGEMAP_ENTRY_FILE ? PAGEMAP_FILE : 0);
+}
+
+static void read_pages(struct residence *r, raddr_t start, raddr_t end, const struct look *look)
+{
+	uint64_t entry[512], first = start / PAGE, last = end / PAGE, alike = 0, from = first;
 
 	while (first < last && in_time(r)) {
 		size_t n = last - first < 512 ? (size_t)(last - first) : 512;
@@ -283,25 +303,73 @@ static uint64_t read_pages(struct residence *r, raddr_t start, raddr_t end, bool
 
 		if (got < 8)
 			break;
-		for (size_t i = 0; i < (size_t)got / 8; i++)
-			pages += (entry[i] & PAGEMAP_ENTRY_PRESENT) ||
-				 (swapped && (entry[i] & PAGEMAP_ENTRY_SWAPPED));
-		first += (size_t)got / 8;
+		for (size_t i = 0; i < (size_t)got / 8; i++, first++) {
+			uint64_t is = categories_of(entry[i]);
+
+			is = is & look->any ? is & (look->any | look->tell) : 0;
+			if (is == alike)
+				continue;
+			if (alike)
+				look->fn(look->ctx, from * PAGE, first * PAGE, alike);
+			alike = is;
+			from = first;
+		}
 	}
-	return pages * PAGE;
+	if (alike)
+		look->fn(look->ctx, from * PAGE, first * PAGE, alike);
+}
+
+static void look_at(struct residence *r, raddr_t start, raddr_t end, const struct look *look)
+{
+	start &= ~(raddr_t)(PAGE - 1);
+	if (end > UINT64_MAX - PAGE)
+		return;
+	end = (end + PAGE - 1) & ~(raddr_t)(PAGE - 1);
+	if (r->fd < 0 || start >= end)
+		return;
+	if (r->no_scan)
+		read_pages(r, start, end, look);
+	else
+		scan_pages(r, start, end, look);
+}
+
+static void add_bytes(void *ctx, raddr_t start, raddr_t end, uint64_t categories)
+{
+	(void)categories;
+	*(uint64_t *)ctx += end - start;
 }
 
 uint64_t residence_of(struct residence *r, raddr_t start, raddr_t end, bool swapped)
 {
 	uint64_t bytes = 0;
 
-	start &= ~(raddr_t)(PAGE - 1);
-	if (end > UINT64_MAX - PAGE)
-		return 0;
-	end = (end + PAGE - 1) & ~(raddr_t)(PAGE - 1);
-	if (r->fd < 0 || start >= end)
-		return 0;
-	if (!r->no_scan)
-		bytes = scan_pages(r, start, end, swapped);
-	return r->no_scan ? read_pages(r, start, end, swapped) : bytes;
+	look_at(r, start, end,
+		&(struct look){ .any = PAGEMAP_PRESENT | (swapped ? PAGEMAP_SWAPPED : 0),
+				.fn = add_bytes,
+				.ctx = &bytes });
+	return bytes;
+}
+
+struct run {
+	void (*fn)(void *ctx, raddr_t start, raddr_t end, unsigned kind);
+	void *ctx;
+};
+
+static void tell_run(void *ctx, raddr_t start, raddr_t end, uint64_t categories)
+{
+	const struct run *run = ctx;
+
+	run->fn(run->ctx, start, end,
+		(categories & PAGEMAP_ZERO ? RESIDENCE_ZERO : 0) |
+			(categories & PAGEMAP_FILE ? RESIDENCE_FILE : 0));
+}
+
+void residence_each(struct residence *r, raddr_t start, raddr_t end,
+		    void (*fn)(void *ctx, raddr_t start, raddr_t end, unsigned kind), void *ctx)
+{
+	look_at(r, start, end,
+		&(struct look){ .any = PAGEMAP_PRESENT,
+				.tell = PAGEMAP_ZERO | PAGEMAP_FILE,
+				.fn = tell_run,
+				.ctx = &(struct run){ fn, ctx } });
 }

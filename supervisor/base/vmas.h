@@ -24,6 +24,11 @@ struct vmas {
 /* In at most LIMIT_US microseconds of CPU time. 0 or -errno. The caller releases it. */
 int vmas_read(struct vmas *v, pid_t pid, uint64_t limit_us) MUST_USE;
 void vmas_release(struct vmas *v);
+/*
+ * Bytes of a page of the mapping at ADDR; MAPS_FD: an open `maps`. 0: it is not known (before Linux
+ * 6.11), or not mapped.
+ */
+uint64_t vma_page_size(int maps_fd, raddr_t addr);
 /* The first one that ends above ADDR, or V->count. HINT: where it may well be. */
 size_t vmas_from(const struct vmas *v, raddr_t addr, size_t hint);
 
@@ -35,6 +40,15 @@ struct residence {
 	bool no_scan; /* the kernel lacks PAGEMAP_SCAN (Linux 6.7) */
 };
 void residence_begin(struct residence *r, pid_t pid, uint64_t limit_us);
+/*
+ * FN for each run of pages of [START, END) in memory, ascending, that are alike in ZERO and FILE, as
+ * far as the time allows. ZERO: the kernel's page of zeros, which nobody pays for (not told on
+ * kernels without PAGEMAP_SCAN). FILE: of a file or shared memory, not memory of its own.
+ */
+#define RESIDENCE_ZERO 1u
+#define RESIDENCE_FILE 2u
+void residence_each(struct residence *r, raddr_t start, raddr_t end,
+		    void (*fn)(void *ctx, raddr_t start, raddr_t end, unsigned kind), void *ctx);
 /* Bytes of [START, END) in memory, or (SWAPPED) also those swapped out. */
 uint64_t residence_of(struct residence *r, raddr_t start, raddr_t end, bool swapped);
 void residence_end(struct residence *r);

@@ -89,6 +89,9 @@ struct blocks {
 	struct mix *mix;
 };
 
+/* An odd number that the target cannot know, for hashes of addresses that it chooses. */
+uint64_t blocks_random(void);
+
 int blocks_init(struct blocks *t) MUST_USE;
 void blocks_release(struct blocks *t);
 /* A copy that shares nothing. TO is uninitialised storage. */
@@ -140,6 +143,19 @@ struct blocks_walk {
 	unsigned part;
 };
 bool blocks_walk(const struct blocks *t, struct blocks_walk *w);
+/*
+ * The same while the table changes between two calls: each tells FN of N more blocks, or some
+ * thousands more. A block that is there all the time is told once. 1: there is more, 0: that was
+ * all, -EAGAIN: the table was laid out anew meanwhile, so it is all for nothing. Begins with a pass
+ * of zeros.
+ */
+struct blocks_pass {
+	uint64_t at; /* where it is: a page's place, a compact entry's hash */
+	unsigned part;
+	uint64_t moves;
+};
+int blocks_pass(const struct blocks *t, struct blocks_pass *w, size_t n,
+		void (*fn)(void *ctx, raddr_t addr, const struct block *b), void *ctx) MUST_USE;
 /*
  * FN for each page that a live block begins in, in no order, until it returns nonzero; that is
  * returned. -ENOMEM.

@@ -25,7 +25,7 @@
 #define PAGES_LEAST 256u
 #define TRIM_LEAST  (64u << 10) /* entries */
 
-static uint64_t random_odd(void)
+uint64_t blocks_random(void)
 {
 	uint64_t r[2] = { 0x9e3779b97f4a7c15ull, 0 };
 	const void *given = (const void *)getauxval(AT_RANDOM);
@@ -48,7 +48,7 @@ int blocks_init(struct blocks *t)
 	t->page = pages.base;
 	t->mask = PAGES_LEAST - 1;
 	t->shift = 64 - (unsigned)__builtin_ctz(PAGES_LEAST);
-	t->factor = random_odd();
+	t->factor = blocks_random();
 	/* the chunk of pages that have none: never found, never free */
 	((struct block *)t->pool.base)->a = BLOCK_PASSED;
 	t->pool_used = 1;
@@ -479,6 +479,31 @@ bool blocks_walk(const struct blocks *t, struct blocks_walk *w)
 		}
 	}
 	return w->count;
+}
+
+int blocks_pass(const struct blocks *t, struct blocks_pass *w, size_t n,
+		void (*fn)(void *ctx, raddr_t addr, const struct block *b), void *ctx)
+{
+	size_t told = 0;
+	if (t->mix)
+		return mix_pass(t->mix, w, n, fn, ctx);
+	if (w->at && w->moves != t->moves)
+		return -EAGAIN;
+	w->moves = t->moves;
+	for (; w->at <= t->mask && told < n; w->at++) {
+		const struct block_page *p = &t->page[w->at];
+		if (!(p->count & PAGE_COUNT))
+			continue;
+		if (w->at < t->mask)
+			__builtin_prefetch(blocks_chunk(t, p + 1));
+		const struct block *c = blocks_chunk(t, p);
+		for (uint32_t i = 0; i <= p->mask; i++)
+			if (c[i].a & BLOCK_USED) {
+				fn(ctx, (p->number - 1) << 12 | (c[i].a & BLOCK_OFFSET), &c[i]);
+				told++;
+			}
+	}
+	return w->at <= t->mask;
 }
 
 bool blocks_below(const struct blocks *t, raddr_t addr, raddr_t *start, struct block *out)

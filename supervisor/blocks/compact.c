@@ -122,10 +122,15 @@ static struct block unpacked(raddr_t addr, const struct compact_entry *e)
 	};
 }
 
+static uint64_t scrambled_of(const struct compact_segment *s, const struct compact_entry *e)
+{
+	return (uint64_t)(s->prefix >> (s->depth - DEPTH_LEAST)) << TAG_BITS | tag_of(e);
+}
+
 static raddr_t address_of(const struct compact *c, const struct compact_segment *s,
 			  const struct compact_entry *e)
 {
-	return plain(c, (uint64_t)(s->prefix >> (s->depth - DEPTH_LEAST)) << TAG_BITS | tag_of(e));
+	return plain(c, scrambled_of(s, e));
 }
 
 /* Where TAG is, or would have to be. */
@@ -525,6 +530,28 @@ bool compact_walk(const struct compact *c, struct blocks_walk *w)
 			return true;
 	}
 	return w->count;
+}
+
+/* Segments are split and joined between two calls, but the order of the hashes stays. */
+bool compact_pass(const struct compact *c, uint64_t *at, size_t n,
+		  void (*fn)(void *ctx, raddr_t addr, const struct block *b), void *ctx)
+{
+	size_t told = 0;
+	while (*at <= MASK && told < n) {
+		uint32_t segment = segment_of(c, *at);
+		const struct compact_segment *s = &c->segment[segment];
+		const struct compact_entry *e = entries(c, segment);
+		for (uint32_t i = 0, end = s->pages * PER_PAGE; i < end; i++) {
+			if (!e[i].b || scrambled_of(s, &e[i]) < *at)
+				continue;
+			raddr_t addr = address_of(c, s, &e[i]);
+			struct block b = unpacked(addr, &e[i]);
+			fn(ctx, addr, &b);
+			told++;
+		}
+		*at = ((uint64_t)s->prefix + 1) << (BITS - s->depth);
+	}
+	return *at <= MASK;
 }
 
 size_t compact_drain(struct compact *c, raddr_t *addr, struct block *b)

@@ -81,6 +81,12 @@ bool compact_freed(const struct compact *c, raddr_t addr, raddr_t *start, struct
 /* Part of blocks_walk(). */
 bool compact_walk(const struct compact *c, struct blocks_walk *w);
 /*
+ * Part of blocks_pass(): all whose hash is at least *AT, in its order, until FN was told of N or
+ * some thousands more. Whether there are more, from *AT on.
+ */
+bool compact_pass(const struct compact *c, uint64_t *at, size_t n,
+		  void (*fn)(void *ctx, raddr_t addr, const struct block *b), void *ctx);
+/*
  * Takes out up to COMPACT_SEGMENT blocks, any: how many; 0: there are no more. Nothing may be put
  * in from the first call on until the last.
  */

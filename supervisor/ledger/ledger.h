@@ -210,6 +210,24 @@ int ledger_each_block(const struct ledger *l, int (*fn)(void *ctx, const struct 
 int ledger_each_mapping(const struct ledger *l, int (*fn)(void *ctx, const struct ledger_block *b),
 			void *ctx);
 int ledger_each_page(const struct ledger *l, int (*fn)(void *ctx, raddr_t page), void *ctx);
+/* All of the program's own mappings, ascending, also what of them is not accessible. */
+int ledger_each_range(const struct ledger *l, int (*fn)(void *ctx, const struct ledger_block *b),
+		      void *ctx);
+/*
+ * The heap's live blocks while the ledger goes on between two calls: as blocks_pass(), of which W
+ * is one.
+ */
+struct blocks_pass;
+int ledger_pass(const struct ledger *l, struct blocks_pass *w, size_t n,
+		void (*fn)(void *ctx, raddr_t addr, uint64_t size, uint32_t stack),
+		void *ctx) MUST_USE;
+/*
+ * The pages that any block has ever been in, live or not, for the caller to release. (Of a block of
+ * less than a page that ends in another one than it begins in, the latter may be missing.) 0 or
+ * -ENOMEM.
+ */
+struct page_set;
+int ledger_lain(const struct ledger *l, struct page_set *out) MUST_USE;
 /* Whether a live block begins at ADDR. */
 bool ledger_holds(const struct ledger *l, raddr_t addr);
 /* The addresses of some live blocks, at most MOST; others each time. How many. */

@@ -133,8 +133,9 @@ static int each_heap(const struct ledger *l, int (*fn)(void *ctx, const struct l
 	return err;
 }
 
-static int each_mapping(const struct ledger *l, int (*fn)(void *ctx, const struct ledger_block *b),
-			void *ctx)
+/* CLOSED: those that are not accessible, too. */
+static int each_mapping(const struct ledger *l, bool closed,
+			int (*fn)(void *ctx, const struct ledger_block *b), void *ctx)
 {
 	struct ledger_block *extra;
 	int err = 0;
@@ -147,7 +148,7 @@ static int each_mapping(const struct ledger *l, int (*fn)(void *ctx, const struc
 			err = fn(ctx, &extra[j++]);
 			continue;
 		}
-		if (r->open) {
+		if (r->open || closed) {
 			struct ledger_block found = describe_range(l, r);
 			err = fn(ctx, &found);
 		}
@@ -161,13 +162,47 @@ int ledger_each_block(const struct ledger *l, int (*fn)(void *ctx, const struct 
 		      void *ctx)
 {
 	int err = each_heap(awake(l), fn, ctx);
-	return err ? err : each_mapping(l, fn, ctx);
+	return err ? err : each_mapping(l, false, fn, ctx);
 }
 
 int ledger_each_mapping(const struct ledger *l, int (*fn)(void *ctx, const struct ledger_block *b),
 			void *ctx)
 {
-	return each_mapping(awake(l), fn, ctx);
+	return each_mapping(awake(l), false, fn, ctx);
+}
+
+int ledger_each_range(const struct ledger *l, int (*fn)(void *ctx, const struct ledger_block *b),
+		      void *ctx)
+{
+	return each_mapping(awake(l), true, fn, ctx);
+}
+
+struct telling {
+	const struct ledger *ledger;
+	void (*fn)(void *ctx, raddr_t addr, uint64_t size, uint32_t stack);
+	void *ctx;
+};
+
+static void tell(void *ctx, raddr_t addr, const struct block *b)
+{
+	const struct telling *t = ctx;
+	t->fn(t->ctx, addr, block_size(b), total_at(t->ledger, block_total(b))->id);
+}
+
+int ledger_pass(const struct ledger *l, struct blocks_pass *w, size_t n,
+		void (*fn)(void *ctx, raddr_t addr, uint64_t size, uint32_t stack), void *ctx)
+{
+	struct telling t = { awake(l), fn, ctx };
+	int more = blocks_pass(&l->blocks, w, n, tell, &t);
+	for (uint32_t i = 0; i < l->pendings && !more; i++)
+		if (l->pending[i].heap == LEAVING && l->pending[i].known)
+			tell(&t, l->pending[i].addr, &l->pending[i].block);
+	return more;
+}
+
+int ledger_lain(const struct ledger *l, struct page_set *out)
+{
+	return page_set_copy(out, &awake(l)->lain);
 }
 
 int ledger_each_page(const struct ledger *l, int (*fn)(void *ctx, raddr_t page), void *ctx)
@@ -272,5 +307,6 @@ size_t ledger_memory(const struct ledger *l)
 	       l->totals_used * sizeof(struct stack_total) + l->nthreads * sizeof(struct thread) +
 	       l->pending_room * sizeof(struct pending) + l->undo_room * sizeof(struct undo) +
 	       l->totals_used * sizeof(uint32_t) + timeline_memory(&l->timeline) +
-	       ranges_memory(&l->ranges) + freed_memory(&l->freed) + weights_memory(&l->weights);
+	       page_set_memory(&l->lain) + ranges_memory(&l->ranges) + freed_memory(&l->freed) +
+	       weights_memory(&l->weights);
 }

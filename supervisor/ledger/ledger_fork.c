@@ -102,6 +102,8 @@ static void inherit(struct ledger *l)
 		return; /* out of memory: the blocks stay unknown */
 	blocks_release(&l->blocks);
 	l->blocks = blocks;
+	if (page_set_copy(&l->lain, &parent->lain))
+		l->lain.full = true; /* out of memory: any page may be one */
 	if (weights_copy(&l->weights, &parent->weights))
 		/* out of memory: blocks stand for themselves */
 		weights_release(&l->weights);

@@ -92,6 +92,7 @@ void ledger_free(struct ledger *l)
 	arena_release(&l->index);
 	arena_release(&l->totals);
 	blocks_release(&l->blocks);
+	page_set_release(&l->lain);
 	free(l);
 }
 
@@ -178,6 +179,8 @@ INLINE void grant_block(struct ledger *l, struct thread *t, uint32_t owner, stru
 	struct block b = block_at(addr, size, total, owner, l->tick), was;
 	if (__builtin_expect(l->know_all, 0))
 		b.b |= BLOCK_COUNTED;
+	if (__builtin_expect(!at.page, 0)) /* else it is there already */
+		page_set_add(&l->lain, addr, size);
 	bool put = blocks_put_in(&l->blocks, at.page, addr, at.place, b, &was);
 	if (__builtin_expect(was.a != 0, 0))
 		free_unseen(l, addr, &was);
@@ -242,8 +245,11 @@ static void alloc(struct ledger *l, uint32_t thread, raddr_t addr, uint64_t size
 {
 	if (__builtin_expect(l->odd, 0))
 		ledger_changing(l, addr);
-	grant_block(l, thread_at(l, thread), owner_of(thread), spot_of(l, addr), addr,
-		    size < BLOCK_SIZE_MAX ? size : BLOCK_SIZE_MAX, stack);
+	struct spot at = spot_of(l, addr);
+	size = size < BLOCK_SIZE_MAX ? size : BLOCK_SIZE_MAX;
+	if (at.page && size > BLOCK_OFFSET + 1 - (addr & BLOCK_OFFSET))
+		page_set_add(&l->lain, addr, size);
+	grant_block(l, thread_at(l, thread), owner_of(thread), at, addr, size, stack);
 }
 
 void ledger_alloc(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t addr, uint64_t size,

@@ -10,6 +10,7 @@
 
 #include "base/arena.h"
 #include "blocks/blocks.h"
+#include "blocks/page_set.h"
 #include "ledger/freed.h"
 #include "ledger/ledger.h"
 #include "ledger/ledger_changes.h"
@@ -54,7 +55,8 @@ struct undo {
 
 struct ledger {
 	struct blocks blocks;
-	struct arena index; /* uint32_t: a stack total by stack id; 0: none */
+	struct page_set lain; /* pages that blocks have been in (ledger_lain) */
+	struct arena index;   /* uint32_t: a stack total by stack id; 0: none */
 	/* struct stack_total; 0 takes what cannot be put anywhere (out of memory) */
 	struct arena totals;
 	/* struct thread, by index + 1; 0 stands for indexes that were never given */

@@ -42,25 +42,6 @@ static void PRINTF(2, 3) say(struct lines *l, const char *format, ...)
 
 /* ---- stacks -------------------------------------------------------------- */
 
-/* The stack pointer of a thread that is in a system call; 0: it runs. */
-static raddr_t sleeping_rsp(pid_t pid, pid_t tid)
-{
-	char name[48], *text = NULL, *at;
-	raddr_t rsp = 0;
-
-	snprintf(name, sizeof(name), "task/%d/syscall", (int)tid);
-	if (proc_read(pid, name, &text) > 0) {
-		at = strrchr(text, ' ');
-		if (at) {
-			*at = '\0';
-			at = strrchr(text, ' ');
-			rsp = at ? strtoull(at, NULL, 16) : 0;
-		}
-	}
-	free(text);
-	return rsp;
-}
-
 /* The thread whose stack, up to its control block, ADDR is on; 0: none. */
 static pid_t stack_owner(const struct process *p, const struct map *m, raddr_t addr)
 {
@@ -79,7 +60,7 @@ static pid_t stack_owner(const struct process *p, const struct map *m, raddr_t a
 	}
 	n = found ? 0 : proc_threads(p->via, &tid);
 	for (int i = 0; i < n && !found; i++) {
-		rsp = sleeping_rsp(p->via, tid[i]);
+		rsp = proc_sleeping_rsp(p->via, tid[i]);
 		if (rsp >= m->start && rsp < m->end)
 			found = tid[i];
 	}
@@ -88,7 +69,10 @@ static pid_t stack_owner(const struct process *p, const struct map *m, raddr_t a
 	return found;
 }
 
-static raddr_t main_thread_rsp(const struct process *p) { return sleeping_rsp(p->via, p->pid); }
+static raddr_t main_thread_rsp(const struct process *p)
+{
+	return proc_sleeping_rsp(p->via, p->pid);
+}
 
 /* ---- modules ------------------------------------------------------------- */
 

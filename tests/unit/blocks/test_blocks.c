@@ -3,6 +3,8 @@
  * The table of live blocks, in each layout and while it changes, against a plain array, with
  * friendly, unfriendly and hostile addresses; and what it costs.
  */
+#include <errno.h>
+
 #include "blocks/compact.h"
 #include "test.h"
 
@@ -267,6 +269,74 @@ static void test_freed(void)
 	blocks_release(&t);
 }
 
+/* A pass, with all else that happens between its pieces: what stays is told once. */
+struct told {
+	uint8_t *count;
+	raddr_t start;
+	unsigned n, wrong;
+};
+
+static void tell(void *ctx, raddr_t addr, const struct block *b)
+{
+	struct told *t = ctx;
+	uint64_t k = (addr - t->start) / 48;
+	if (addr < t->start || k >= t->n || (addr - t->start) % 48 || block_size(b) != k)
+		t->wrong++;
+	else
+		t->count[k]++;
+}
+
+static void test_pass(void)
+{
+	enum { N = 60000 };
+	struct told told = { .count = calloc(N, 1), .start = 0x555500001000, .n = N };
+	uint8_t *live = calloc(N, 1);
+	unsigned passes = 0, again = 0, wrong = 0;
+	struct blocks t;
+	init(&t);
+	for (unsigned k = 0; k < N; k += 2) /* these stay */
+		put(&t, told.start + k * 48, k);
+	while (passes < 5 && again < 1000) {
+		struct blocks_pass w = { 0 };
+		int more;
+		memset(told.count, 0, N);
+		/* the others come and go, at first a few, then all at once: the table grows */
+		while ((more = blocks_pass(&t, &w, 500, tell, &told)) > 0)
+			for (unsigned i = 0; i < 50; i++) {
+				unsigned k = (unsigned)(rnd() % N) | 1;
+				struct block out;
+				if (live[k])
+					CHECK(blocks_take(&t, told.start + k * 48,
+							  block_stamp(1, 2), &out));
+				else
+					put(&t, told.start + k * 48, k);
+				live[k] ^= 1;
+				change(&t);
+			}
+		if (more == -EAGAIN) {
+			again++;
+			continue;
+		}
+		CHECK_EQ(more, 0);
+		passes++;
+		for (unsigned k = 0; k < N; k += 2)
+			wrong += told.count[k] != 1;
+		for (unsigned k = 1; k < N; k += 2)
+			wrong += told.count[k] > 1 && layout != CHANGING;
+	}
+	/* while all blocks are on their way it may have to be done in one piece */
+	CHECK(passes || layout == CHANGING);
+	memset(told.count, 0, N);
+	for (struct blocks_pass w = { 0 }; blocks_pass(&t, &w, SIZE_MAX, tell, &told) > 0;)
+		;
+	for (unsigned k = 0; k < N; k++)
+		wrong += told.count[k] != (k % 2 ? live[k] : 1);
+	CHECK_EQ(wrong + told.wrong, 0);
+	blocks_release(&t);
+	free(told.count);
+	free(live);
+}
+
 int main(void)
 {
 	for (layout = FAST; layout < LAYOUTS; layout++) {
@@ -279,6 +349,7 @@ int main(void)
 			RUN(test_memory);
 		RUN(test_moving_heap);
 		RUN(test_freed);
+		RUN(test_pass);
 	}
 	return test_status();
 }

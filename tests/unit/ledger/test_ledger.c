@@ -4,6 +4,8 @@
  * back, a breakdown that is copied at each new peak. A million random events; after each the totals
  * are compared, now and then everything.
  */
+#include "blocks/blocks.h"
+#include "blocks/page_set.h"
 #include "inject/wire.h"
 #include "ledger/ledger.h"
 #include "test.h"
@@ -1111,6 +1113,102 @@ static void test_freed(void)
 	ledger_free(l);
 }
 
+/* ---- pages that blocks have been in; a pass over the blocks --------------- */
+
+static uint64_t lain(const struct ledger *l, raddr_t start, raddr_t end)
+{
+	struct page_set set;
+	uint64_t n;
+	CHECK_EQ(ledger_lain(l, &set), 0);
+	n = page_set_count(&set, start, end);
+	page_set_release(&set);
+	return n;
+}
+
+static void test_lain(void)
+{
+	struct ledger *l = new_ledger(BOTH), *child;
+	uint32_t t = ledger_thread(l, 1);
+	struct wire_event e[4];
+	CHECK_EQ(lain(l, 0, 1ull << 40), 0);
+	ledger_alloc(l, t, 1, 0x10010, 100, 3);
+	ledger_alloc(l, t, 1, 0x20ff0, 100, 3); /* ends in the next page */
+	CHECK_EQ(lain(l, 0, 1ull << 40), 3);
+	ledger_alloc(l, t, 1, 0x30010, 100,
+		     3); /* its page is known, what a larger one reaches not */
+	ledger_release(l, t, 1, 0x30010, false);
+	ledger_alloc(l, t, 1, 0x30010, 5 * 4096, 3);
+	CHECK_EQ(lain(l, 0x30000, 0x40000), 6);
+	for (int i = 0; i < 4; i++)
+		e[i] = wire_pack(WIRE_ALLOC, 0x50000 + (uint64_t)i * 0x10000, 0, 16, 3);
+	ledger_batch(l, t, 2, e, 4);
+	CHECK_EQ(lain(l, 0x50000, 0x90000), 4);
+	ledger_release(l, t, 3, 0x50000, false);
+	ledger_release(l, t, 3, 0x30010, false);
+	CHECK_EQ(lain(l, 0, 1ull << 40), 13);
+	child = ledger_fork(l);
+	ledger_alloc(child, t, 4, 0xa0000, 1, 3);
+	CHECK_EQ(lain(child, 0, 1ull << 40), 14);
+	CHECK_EQ(lain(l, 0, 1ull << 40), 13);
+	ledger_free(child);
+	ledger_free(l);
+}
+
+struct passed {
+	uint64_t blocks, bytes, stacks;
+};
+
+static void pass_one(void *ctx, raddr_t addr, uint64_t size, uint32_t stack)
+{
+	struct passed *s = ctx;
+	s->blocks++;
+	s->bytes += size + (addr & 1);
+	s->stacks += stack;
+}
+
+/* In pieces; what a realloc under way has taken out is among them. */
+static void test_pass(void)
+{
+	struct ledger *l = new_ledger(BOTH);
+	uint32_t t = ledger_thread(l, 1);
+	struct blocks_pass w = { 0 };
+	struct passed s = { 0 };
+	int more;
+	for (unsigned i = 0; i < 5000; i++)
+		ledger_alloc(l, t, 1, 0x10000 + i * 256, i, i % 10);
+	ledger_leave(l, t, 2, 0x10000 + 4000 * 256);
+	while (layout == CHANGING && ledger_move(l))
+		;
+	while ((more = ledger_pass(l, &w, 100, pass_one, &s)) > 0)
+		;
+	CHECK_EQ(more, 0);
+	CHECK_EQ(s.blocks, 5000);
+	CHECK_EQ(s.bytes, 4999 * 5000 / 2);
+	CHECK_EQ(s.stacks, 45 * 500);
+	ledger_free(l);
+}
+
+static int count_range(void *ctx, const struct ledger_block *b)
+{
+	*(uint64_t *)ctx += b->size;
+	return 0;
+}
+
+/* What is not accessible is the program's still. */
+static void test_ranges(void)
+{
+	struct ledger *l = new_ledger(BOTH);
+	uint32_t t = ledger_thread(l, 1);
+	uint64_t open = 0, all = 0;
+	ledger_map(l, t, 1, 0x10000, 0x8000, RW | ANON, 3, true);
+	ledger_protect(l, t, 2, 0x12000, 0x1000, 0, 3);
+	ledger_each_mapping(l, count_range, &open);
+	ledger_each_range(l, count_range, &all);
+	CHECK_EQ(open, 0x7000);
+	CHECK_EQ(all, 0x8000);
+	ledger_free(l);
+}
+
 int main(void)
 {
 	static const char *const name[] = { "for speed", "compact", "changing" };
@@ -1129,6 +1227,9 @@ int main(void)
 		RUN(test_batch_moves);
 		RUN(test_freed);
 		RUN(test_garbage);
+		RUN(test_lain);
+		RUN(test_pass);
+		RUN(test_ranges);
 	}
 	return test_status();
 }

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "blocks/page_set.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "blocks/blocks.h"
+
+/*
+ * Asked seldom, and added to when a page gets its first block (or with the compact table each
+ * time): then mostly to the leaf that was used last.
+ */
+#define PAGE_BITS 12u
+#define LEAF_BITS 24u /* bytes of addresses */
+#define WORDS	  ((1u << (LEAF_BITS - PAGE_BITS)) / 64)
+#define LEAVES	  32768u /* 16 MiB of memory, 512 GiB of addresses */
+
+struct page_leaf {
+	uint64_t number; /* address >> LEAF_BITS */
+	uint64_t word[WORDS];
+};
+
+void page_set_release(struct page_set *s)
+{
+	free(s->leaf);
+	free(s->index);
+	*s = (struct page_set){ 0 };
+}
+
+int page_set_copy(struct page_set *to, const struct page_set *from)
+{
+	size_t leaves = from->leaves * sizeof(*from->leaf),
+	       index = ((size_t)from->mask + 1) * sizeof(*from->index);
+
+	*to = (struct page_set){ .full = from->full };
+	if (!from->leaves)
+		return 0;
+	to->leaf = malloc(leaves);
+	to->index = malloc(index);
+	if (!to->leaf || !to->index) {
+		page_set_release(to);
+		return -ENOMEM;
+	}
+	memcpy(to->leaf, from->leaf, leaves);
+	memcpy(to->index, from->index, index);
+	to->leaves = to->room = from->leaves;
+	to->mask = from->mask;
+	to->factor = from->factor;
+	return 0;
+}
+
+static uint32_t slot(const struct page_set *s, uint64_t number)
+{
+	uint32_t i = (uint32_t)(number * s->factor >> 40) & s->mask;
+
+	while (s->index[i] && s->leaf[s->index[i] - 1].number != number)
+		i = (i + 1) & s->mask;
+	return i;
+}
+
+static struct page_leaf *find(const struct page_set *s, uint64_t number)
+{
+	uint32_t n;
+
+	if (s->last && s->leaf[s->last - 1].number == number)
+		return &s->leaf[s->last - 1];
+	n = s->leaves ? s->index[slot(s, number)] : 0;
+	return n ? &s->leaf[n - 1] : NULL;
+}
+
+/* Twice the leaves, and an index for them that is half empty. */
+static bool grow(struct page_set *s)
+{
+	uint32_t room = s->room ? s->room * 2 : 8, mask = room * 2 - 1;
+	struct page_leaf *leaf;
+	uint32_t *index;
+
+	if (room > LEAVES)
+		return false;
+	leaf = realloc(s->leaf, room * sizeof(*leaf));
+	if (!leaf)
+		return false;
+	s->leaf = leaf;
+	index = calloc((size_t)mask + 1, sizeof(*index));
+	if (!index)
+		return false;
+	free(s->index);
+	s->index = index;
+	s->mask = mask;
+	s->room = room;
+	if (!s->factor)
+		s->factor = blocks_random();
+	for (uint32_t i = 0; i < s->leaves; i++)
+		s->index[slot(s, s->leaf[i].number)] = i + 1;
+	return true;
+}
+
+/* NULL: it is full. */
+static struct page_leaf *make(struct page_set *s, uint64_t number)
+{
+	struct page_leaf *leaf = find(s, number);
+
+	if (!leaf) {
+		if (s->leaves == s->room && !grow(s)) {
+			s->full = true;
+			return NULL;
+		}
+		leaf = &s->leaf[s->leaves];
+		*leaf = (struct page_leaf){ .number = number };
+		s->index[slot(s, number)] = ++s->leaves;
+	}
+	s->last = (uint32_t)(leaf - s->leaf) + 1;
+	return leaf;
+}
+
+/* Bits FROM to TO - 1 of a word; TO is at most 64. */
+static uint64_t bits(unsigned from, unsigned to)
+{
+	return (to < 64 ? (1ull << to) - 1 : ~0ull) & ~0ull << from;
+}
+
+/* What of the pages FIRST to END - 1 lies in one word: *WORD of *LEAF, as bits. The next page. */
+static uint64_t piece(uint64_t first, uint64_t end, uint64_t *number, uint32_t *word,
+		      uint64_t *mask)
+{
+	uint64_t next = (first | 63) + 1;
+	unsigned from = first & 63;
+
+	next = next < end ? next : end;
+	*number = first >> (LEAF_BITS - PAGE_BITS);
+	*word = (uint32_t)(first >> 6) % WORDS;
+	*mask = bits(from, from + (unsigned)(next - first));
+	return next;
+}
+
+void page_set_add(struct page_set *s, raddr_t addr, uint64_t len)
+{
+	uint64_t first = addr >> PAGE_BITS, number, mask, end;
+	struct page_leaf *leaf;
+	uint32_t word;
+
+	len = !len ? 1 : len < PAGE_SET_SPAN ? len : PAGE_SET_SPAN;
+	end = ((addr + len - 1) >> PAGE_BITS) + 1;
+	while (first < end) {
+		first = piece(first, end, &number, &word, &mask);
+		leaf = make(s, number);
+		if (!leaf)
+			return;
+		leaf->word[word] |= mask;
+	}
+}
+
+uint64_t page_set_count(const struct page_set *s, raddr_t start, raddr_t end)
+{
+	uint64_t page = start >> PAGE_BITS, last = end >> PAGE_BITS, number, mask, count = 0;
+	const struct page_leaf *leaf = NULL;
+	uint32_t word;
+
+	while (page < last) {
+		page = piece(page, last, &number, &word, &mask);
+		if (!leaf || leaf->number != number)
+			leaf = find(s, number);
+		if (leaf || s->full)
+			count += (unsigned)__builtin_popcountll(leaf ? leaf->word[word] & mask
+								     : mask);
+	}
+	return count;
+}
+
+size_t page_set_memory(const struct page_set *s)
+{
+	return s->room * (sizeof(*s->leaf) + 2 * sizeof(*s->index));
+}
