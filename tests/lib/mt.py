@@ -543,12 +543,13 @@ class Attached:
         self.d = tempfile.mkdtemp(dir=tmp())
         self.n = 0
         self.p = popen([MTRUN, '-q', *opts, '-p', str(pid), '-X', '-'], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        self.commands = self.p.stdin
 
     def ask(self, command):
         path = f'{self.d}/{self.n}'
         self.n += 1
-        self.p.stdin.write(f'{command} > {path}\necho done > {path}.done\n'.encode())
-        self.p.stdin.flush()
+        self.commands.write(f'{command} > {path}\necho done > {path}.done\n'.encode())
+        self.commands.flush()
         until(lambda: self.p.poll() is not None or os.path.exists(f'{path}.done') and os.path.getsize(f'{path}.done'), 60)
         if not os.path.exists(path):
             raise RuntimeError(f'{command}: no answer, mtrun has {"ended" if self.p.poll() is not None else "not"}: '
@@ -562,6 +563,23 @@ class Attached:
     def leave(self):
         out = self.p.communicate(b'detach\n', timeout=30)[0].decode()
         return [f'status {self.p.returncode}: {out[:300]}'] if self.p.returncode or out else []
+
+
+class Launched(Attached):
+    """The same with a program that mtrun starts: `p` has its stdin, stdout and stderr, and the commands come by a FIFO."""
+    def __init__(self, cmd, *opts, **kw):
+        self.d = tempfile.mkdtemp(dir=tmp())
+        self.n = 0
+        fifo = f'{self.d}/commands'
+        os.mkfifo(fifo)
+        kw = {'stdin': subprocess.PIPE, 'stdout': subprocess.PIPE, 'stderr': subprocess.STDOUT, **kw}
+        self.p = popen([MTRUN, '-q', '--messages', f'{self.d}/messages', *opts, '-X', fifo, '--', *cmd], **kw)
+        self.commands = open(fifo, 'wb')
+
+    def end(self):
+        """Ends both, whatever they do."""
+        self.commands.close()
+        end_group(self.p)
 
 
 def each(rows, fn, jobs=2):

@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/escape.h"
+#include "base/json.h"
+#include "base/units.h"
+#include "report/view.h"
+#include "session/asking.h"
+#include "shell/common/arguments.h"
+#include "shell/common/command.h"
+#include "shell/common/mapping.h"
+#include "shell/common/reporting.h"
+#include "shell/common/shell.h"
+
+/* `map`: what resident memory is made of; `map --frag`: who keeps pages by little. */
+enum { ARG_FRAG, ARG_ROWS };
+
+static const struct argument arguments[] = {
+	[ARG_FRAG] = { "frag", 0, false }, [ARG_ROWS] = { "rows", 'n', true }, ARGUMENTS_END
+};
+
+struct request {
+	bool frag, has_rows;
+	size_t rows;
+};
+
+static int one(struct shell *shell, struct call *call, void *ctx, int arg, const char *value)
+{
+	struct request *r = ctx;
+
+	switch (arg) {
+	case ARG_FRAG: r->frag = true; return 0;
+	case ARG_ROWS: r->has_rows = true; return reporting_rows(shell, call, value, &r->rows);
+	default: return arguments_unexpected(shell, call, value);
+	}
+}
+
+/* ---- rows ---------------------------------------------------------------- */
+
+/* Of what N rows leave out. */
+static struct residency_kept others(const struct mapping *m, size_t n)
+{
+	struct residency_kept sum = { 0 };
+
+	for (size_t i = n; i < m->sites; i++) {
+		sum.pages += m->site[i].pages;
+		sum.live_bytes += m->site[i].live_bytes;
+	}
+	return sum;
+}
+
+static size_t shown(const struct request *r, const struct mapping *m)
+{
+	return r->rows < m->sites ? r->rows : m->sites;
+}
+
+/* ---- text ---------------------------------------------------------------- */
+
+static const char *const remark[RESIDENCY_ROWS] = {
+	[RESIDENCY_FREE] = "free, and was in blocks",
+	[RESIDENCY_METADATA] = "allocators' own and rounding; libc's",
+	[RESIDENCY_MMAP] = "the program's own mappings",
+	[RESIDENCY_STACKS] = "stacks of threads",
+	[RESIDENCY_IMAGE] = "the executable",
+	[RESIDENCY_FILES] = "libraries, other files",
+	[RESIDENCY_SHARED] = "shared memory",
+	[RESIDENCY_MTRUN] = "mtrun's part in the process",
+};
+static const char *const row_name[RESIDENCY_ROWS] = { "live",  "free",	 "metadata",
+						      "mmap",  "stacks", "image",
+						      "files", "shared", "mtrun" };
+
+static void print_row(FILE *out, const char *name, uint64_t bytes, uint64_t of, const char *text)
+{
+	struct text_buffer size;
+
+	escape_printf(out, "%-8s %15" PRIu64 " %7s", name, bytes, size_text(&size, bytes));
+	if (of)
+		fprintf(out, " %5.1f%%", 100.0 * (double)bytes / (double)of);
+	else
+		fputs("       ", out);
+	escape_printf(out, "  %s\n", text);
+}
+
+static void print_map(FILE *out, const struct residency *r, const struct process *p)
+{
+	struct text_buffer size;
+	char live[64];
+
+	snprintf(live, sizeof(live), "pages with %s of live blocks",
+		 size_text(&size, r->live_bytes));
+	print_row(out, "rss", r->rss, r->rss, "");
+	for (int i = 0; i < RESIDENCY_ROWS; i++)
+		print_row(out, row_name[i], r->bytes[i], r->rss,
+			  i == RESIDENCY_LIVE ? live : remark[i]);
+	print_row(out, "swap", r->swapped, 0, "swapped out: not in RSS");
+	if (r->late)
+		fputs("the pages of some mappings could not be looked at in time: they are in no row\n",
+		      out);
+	if (p->unsupervised)
+		escape_printf(out, "its blocks are not known: %s\n", p->unsupervised);
+	else if (p->attached || p->recorded_ms > p->began_ms)
+		fputs("blocks from before recording began are not known: their pages are in metadata\n",
+		      out);
+}
+
+static void print_kept_row(FILE *out, uint64_t pages, uint64_t live, const int *width)
+{
+	fprintf(out, "kept:%-*" PRIu64 "  live:%-*" PRIu64 "  pages:%-*" PRIu64 "  ", width[0],
+		pages * TALLY_PAGE, width[1], live, width[2], pages);
+}
+
+static void print_frag(FILE *out, const struct mapping *m, size_t n)
+{
+	const struct residency *r = &m->residency;
+	struct residency_kept rest = others(m, n);
+	struct text_buffer kept, live;
+	int width[3];
+
+	escape_printf(out,
+		      "%" PRIu64 " pages (%s) of which at most half is live: %s of live blocks\n",
+		      r->all.pages, size_text(&kept, r->all.pages * TALLY_PAGE),
+		      size_text(&live, r->all.live_bytes));
+	width[0] = snprintf(NULL, 0, "%" PRIu64, r->all.pages * TALLY_PAGE);
+	width[1] = snprintf(NULL, 0, "%" PRIu64, r->all.live_bytes);
+	width[2] = snprintf(NULL, 0, "%" PRIu64, r->all.pages);
+	for (size_t i = 0; i < n && !ferror(out); i++) {
+		const struct symbol_frame *f = &m->site[i].frame;
+
+		print_kept_row(out, m->site[i].pages, m->site[i].live_bytes, width);
+		escape_printf(out, "%s", f->function ? f->function : "??");
+		if (f->file)
+			escape_printf(out, " at %s:%u", f->file, f->line);
+		else if (f->module)
+			escape_printf(out, " in %s", f->module);
+		putc('\n', out);
+	}
+	if (rest.pages) {
+		print_kept_row(out, rest.pages, rest.live_bytes, width);
+		fprintf(out, "(others)  (%zu more)\n", m->sites - n);
+	}
+	if (r->several.pages) {
+		print_kept_row(out, r->several.pages, r->several.live_bytes, width);
+		fputs("(by blocks of several sites)\n", out);
+	}
+}
+
+/* ---- JSON ---------------------------------------------------------------- */
+
+static void kept_json(struct json *j, uint64_t pages, uint64_t live)
+{
+	json_uint(j, "pages", pages);
+	json_uint(j, "kept_bytes", pages * TALLY_PAGE);
+	json_uint(j, "live_bytes", live);
+}
+
+static void sum_json(struct json *j, const char *key, const struct residency_kept *k)
+{
+	json_object(j, key);
+	kept_json(j, k->pages, k->live_bytes);
+	json_end_object(j);
+}
+
+static void frag_json(struct json *j, const struct mapping *m, size_t n)
+{
+	struct residency_kept rest = others(m, n);
+
+	json_array(j, "frag");
+	for (size_t i = 0; i < n; i++) {
+		const struct symbol_frame *f = &m->site[i].frame;
+
+		json_newline(j);
+		json_object(j, NULL);
+		kept_json(j, m->site[i].pages, m->site[i].live_bytes);
+		json_string(j, "function", f->function);
+		json_string(j, "file", f->file);
+		if (f->line)
+			json_uint(j, "line", f->line);
+		else
+			json_null(j, "line");
+		json_string(j, "module", f->module);
+		json_uint(j, "stack_id", m->site[i].stack);
+		json_end_object(j);
+	}
+	json_end_array(j);
+	sum_json(j, "frag_all", &m->residency.all);
+	sum_json(j, "frag_others", &rest);
+	sum_json(j, "frag_several", &m->residency.several);
+}
+
+static void print_json(FILE *out, const struct mapping *m, size_t n, bool frag)
+{
+	const struct residency *r = &m->residency;
+	struct json j;
+
+	json_init(&j, out);
+	json_object(&j, NULL);
+	json_uint(&j, "rss", r->rss);
+	for (int i = 0; i < RESIDENCY_ROWS; i++)
+		json_uint(&j, residency_row_names[i], r->bytes[i]);
+	json_uint(&j, "swap", r->swapped);
+	json_uint(&j, "live_bytes", r->live_bytes);
+	json_bool(&j, "complete", !r->late);
+	if (frag) {
+		frag_json(&j, m, n);
+	} else {
+		json_array(&j, "frag");
+		json_end_array(&j);
+	}
+	json_end_object(&j);
+	json_finish(&j);
+}
+
+/* ---- the command --------------------------------------------------------- */
+
+static int cannot(const struct shell *shell, const struct call *call, int err)
+{
+	if (err == -EINTR)
+		return -1;
+	if (err == -ENOMEM)
+		return shell_error(shell, call, "out of memory");
+	if (err == -ESRCH)
+		return shell_error(shell, call, "the process has ended: it has no memory");
+	return shell_error(shell, call, "cannot read its mappings and pages in /proc: %s",
+			   strerror(-err));
+}
+
+static int map(struct shell *shell, struct call *call)
+{
+	struct request r = { 0 };
+	struct sites *sites = NULL;
+	struct mapping m;
+	struct process *p;
+	const char *refused;
+	int err;
+
+	if (arguments_each(shell, call, arguments, one, &r))
+		return -1;
+	if (r.has_rows && !r.frag)
+		return shell_error(shell, call, "-n goes with --frag");
+	if (!r.has_rows)
+		r.rows = call->json ? VIEW_ALL : shell->settings.rows;
+	p = shell_process(shell);
+	refused = mapping_refused(shell, p);
+	if (refused)
+		return shell_error(shell, call, "%s", refused);
+	if (r.frag && !(sites = shell_sites(shell, p)))
+		return -1;
+	err = mapping_make(shell, p, sites, &m);
+	if (err)
+		return cannot(shell, call, err);
+	asking_unlock(shell->session);
+	if (call->json)
+		print_json(call->out, &m, shown(&r, &m), r.frag);
+	else if (r.frag)
+		print_frag(call->out, &m, shown(&r, &m));
+	else
+		print_map(call->out, &m.residency, p);
+	asking_lock(shell->session);
+	mapping_release(&m);
+	return 0;
+}
+
+const struct command cmd_map = {
+	.name = "map",
+	.usage = "[--frag [-n N]] [--json]",
+	.summary = "what resident memory is made of, and who keeps it",
+	.help = "Each page that the kernel counts in RSS is in one row. live: any byte of it is of a live block. free: blocks have been in it, none is\n"
+		"live. metadata: other anonymous memory: what allocators need for themselves or have rounded up to, libc's. mmap: the program's own\n"
+		"anonymous mappings. stacks: of threads. image: the executable. files: libraries with their data, other files. shared: shared memory.\n"
+		"mtrun: what mtrun has in the process. The process is not stopped. Not with --sample, nor while recording is off.\n"
+		"\n"
+		"  --frag  pages of which at most half is live, and the sites of the blocks that keep them: kept would be given back if the blocks\n"
+		"          of that site were gone; live is what those have in there\n"
+		"  -n N    show N sites (text: 20, JSON: all); the others are summed in one row",
+	.flags = COMMAND_JSON | COMMAND_LIVE,
+	.run = map,
+};

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * mapping.h - what the resident memory of a process is made of (memory/residency.h), with the sites
+ * that keep pages: asked for in steps, so that the loop is at work meanwhile.
+ */
+#ifndef MTRUN_MAPPING_H
+#define MTRUN_MAPPING_H
+
+#include "memory/residency.h"
+#include "symbols/symbols.h"
+
+struct call;
+struct shell;
+struct sites;
+
+struct mapping_site { /* keeps pages of which little is live */
+	struct symbol_frame frame;
+	uint32_t stack; /* of its stacks the one that keeps most */
+	uint64_t stack_pages;
+	/* that nobody else keeps: they would be given back if its blocks were gone */
+	uint64_t pages, live_bytes;
+};
+struct mapping {
+	struct residency residency;
+	struct mapping_site *site; /* biggest first */
+	size_t sites;
+};
+
+/* Why P's memory cannot be told, in one line; NULL: it can. */
+const char *mapping_refused(const struct shell *shell, const struct process *p);
+/*
+ * Of P, of which the caller holds a reference. SITES: as of shell_sites(), with `site`;
+ * or NULL. 0, -EINTR, -ENOMEM, or what the kernel says.
+ */
+int mapping_make(struct shell *shell, struct process *p, struct sites *sites,
+		 struct mapping *m) MUST_USE;
+void mapping_release(struct mapping *m);
+
+#endif
