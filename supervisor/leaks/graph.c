@@ -1,0 +1,514 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "leaks/graph.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PIECE	 (1u << 20) /* of memory that is read at a time */
+#define NO_BLOCK INDEX_NONE /* a word's source: it is a root */
+
+/*
+ * What follows a block within so many bytes belongs to the allocator: its own words, and what it
+ * rounded the request up by, where there may be anything from before.
+ */
+#define ROUNDING 32u
+
+/*
+ * Words that may be addresses are gathered, over the ends of blocks, until there are enough of them
+ * for the memory's latency to be hidden: what the look-up of each needs is sent for first.
+ */
+#define BATCH 128u
+
+struct sweep {
+	struct leaks_graph *graph;
+	struct graph_part *part;
+	uint64_t word[BATCH];
+	uint32_t source[BATCH];
+	uint32_t region[BATCH], target[BATCH];
+	uint64_t into[BATCH];
+	unsigned gathered;
+	uint32_t from;	  /* the source of the last edge, NO_BLOCK at first */
+	bool holds, keep; /* it is held; its edges are remembered */
+	uint32_t filled;  /* `first` is set for blocks below it */
+	size_t most;	  /* edges */
+	uint8_t *buffer;  /* PIECE bytes */
+	uint64_t bytes;
+	int err;
+};
+
+/* ---- edges ---------------------------------------------------------------- */
+
+static uint8_t *graph_state(const struct leaks_graph *g) { return g->state.base; }
+static uint32_t *first_of(const struct leaks_graph *g) { return g->first.base; }
+
+/* All blocks before BLOCK, and itself, have no further edges up to now. */
+static void fill(struct sweep *s, uint32_t block)
+{
+	while (s->filled <= block)
+		first_of(s->graph)[s->filled++] = s->part->count;
+}
+
+static void change_source(struct sweep *s, uint32_t source)
+{
+	s->from = source;
+	s->holds = source == NO_BLOCK;
+	if (s->holds)
+		return;
+	fill(s, source);
+	s->holds = __atomic_load_n(&graph_marks(s->graph)[source], __ATOMIC_RELAXED);
+	if (s->holds)
+		graph_state(s->graph)[source] |= GRAPH_DONE >> GRAPH_SHIFT;
+	s->keep = !s->holds;
+}
+
+/* Room for COUNT edges, and what may be read behind them. */
+static inline bool edges_reach(struct arena *edges, size_t count)
+{
+	size_t bytes = (count + EDGES_BEHIND) * sizeof(uint32_t);
+
+	return bytes <= edges->size || !arena_reach(edges, bytes);
+}
+
+static void keep_edge(struct sweep *s, uint32_t edge)
+{
+	struct graph_part *p = s->part;
+	uint32_t *edges = p->edges.base, begin = first_of(s->graph)[s->from];
+
+	if (p->count > begin && edges[p->count - 1] == edge)
+		return;
+	if (p->count < s->most && edges_reach(&p->edges, p->count + 1ul)) {
+		edges = p->edges.base;
+		edges[p->count++] = edge;
+		return;
+	}
+	p->count = begin;
+	graph_state(s->graph)[s->from] |= GRAPH_AGAIN >> GRAPH_SHIFT;
+	s->keep = false;
+}
+
+static void hold(struct leaks_graph *g, uint32_t target, unsigned place)
+{
+	if (place == PLACE_START)
+		__atomic_store_n(&graph_marks(g)[target], GRAPH_HELD, __ATOMIC_RELAXED);
+	else if (!(__atomic_load_n(&graph_weak(g)[target], __ATOMIC_RELAXED) & 1u << place))
+		__atomic_fetch_or(&graph_weak(g)[target], (uint16_t)(1u << place),
+				  __ATOMIC_RELAXED);
+}
+
+static void found(struct sweep *s, uint32_t source, uint32_t target, uint64_t into)
+{
+	struct leaks_graph *g = s->graph;
+	unsigned place = PLACE_START;
+
+	if (source != s->from)
+		change_source(s, source);
+	if (target == source)
+		return;
+	if (into)
+		place = prefixes_place(&g->prefixes, target, into);
+	if (__atomic_load_n(&graph_marks(g)[target], __ATOMIC_RELAXED))
+		return;
+	if (s->holds)
+		hold(g, target, place);
+	else if (s->keep)
+		keep_edge(s, target << PLACE_BITS | place);
+}
+
+/* ---- words ---------------------------------------------------------------- */
+
+static void look_up(struct sweep *s)
+{
+	struct leaks_graph *g = s->graph;
+	const struct leaks_index *x = &g->index;
+	unsigned n = s->gathered, k = 0;
+
+	for (unsigned i = 0; i < n; i++) {
+		s->region[k] = index_region(x, s->word[i]);
+		s->word[k] = s->word[i];
+		s->source[k] = s->source[i];
+		if (s->region[k] == INDEX_NONE)
+			continue;
+		__builtin_prefetch(index_bucket(x, &x->region[s->region[k]], s->word[k]));
+		k++;
+	}
+	n = k;
+	for (unsigned i = 0; i < n; i++)
+		__builtin_prefetch(
+			index_entry(x, *index_bucket(x, &x->region[s->region[i]], s->word[i])));
+	for (unsigned i = k = 0; i < n; i++) {
+		s->target[k] = index_find_in(x, &x->region[s->region[i]], s->word[i], &s->into[k]);
+		s->source[k] = s->source[i];
+		if (s->target[k] == INDEX_NONE)
+			continue;
+		__builtin_prefetch(&graph_marks(g)[s->target[k]]);
+		if (s->into[k])
+			prefixes_fetch(&g->prefixes, s->target[k]);
+		k++;
+	}
+	for (unsigned i = 0; i < k; i++)
+		found(s, s->source[i], s->target[i], s->into[i]);
+	s->gathered = 0;
+}
+
+static void words(struct sweep *s, const uint64_t *word, size_t count, uint32_t source)
+{
+	const struct leaks_index *x = &s->graph->index;
+	unsigned n = s->gathered;
+
+	while (count) {
+		size_t now = count < BATCH - n ? count : BATCH - n;
+
+		for (size_t i = 0; i < now; i++) { /* without a branch */
+			s->word[n] = word[i];
+			s->source[n] = source;
+			n += index_may(x, word[i]);
+		}
+		word += now;
+		count -= now;
+		s->gathered = n;
+		if (n == BATCH) {
+			look_up(s);
+			n = 0;
+		}
+	}
+}
+
+/* ---- memory --------------------------------------------------------------- */
+
+static raddr_t block_end(const struct leaks_image *image, uint32_t block)
+{
+	const struct capture_block *b = &image->block[block];
+
+	return b->address + b->size < b->address ? UINT64_MAX : b->address + b->size;
+}
+
+/* The words of [AT, END), which is at PIECE. */
+static void part_of_piece(struct sweep *s, const uint8_t *piece, raddr_t at, raddr_t end,
+			  uint32_t source)
+{
+	uint64_t skip = -at & 7;
+
+	if (end - at < skip + 8)
+		return;
+	words(s, (const uint64_t *)(const void *)(piece + skip), (end - at - skip) / 8, source);
+}
+
+/*
+ * [AT, END), which is at PIECE: pieces of blocks from BLOCK on, the first that does not end before
+ * AT, and what is between them. Where blocks lie within others what follows the inner one is as
+ * what is between them. Returns the first one that does not end before END.
+ */
+static uint32_t cut(struct sweep *s, const struct leaks_range *r, const uint8_t *piece, raddr_t at,
+		    raddr_t end, uint32_t block)
+{
+	const struct leaks_image *image = s->graph->image;
+	raddr_t begin = at;
+
+	while (at < end) {
+		raddr_t next = block < image->blocks ? image->block[block].address : UINT64_MAX;
+		raddr_t stop;
+
+		if (next > at) {
+			raddr_t behind = block ? block_end(image, block - 1) : 0;
+
+			stop = next < end ? next : end;
+			if (r->roots && (next - behind > ROUNDING || behind < r->start))
+				part_of_piece(s, piece + (at - begin), at, stop, NO_BLOCK);
+			at = stop;
+			continue;
+		}
+		stop = block_end(image, block);
+		if (block + 1 < image->blocks && image->block[block + 1].address < stop)
+			stop = image->block[block + 1].address;
+		if (stop > end) {
+			part_of_piece(s, piece + (at - begin), at, end, block);
+			return block;
+		}
+		if (stop > at) {
+			part_of_piece(s, piece + (at - begin), at, stop, block);
+			at = stop;
+		}
+		block++;
+	}
+	return block;
+}
+
+static void sweep_range(struct sweep *s, const struct leaks_range *r, raddr_t at, raddr_t end)
+{
+	const struct leaks_image *image = s->graph->image;
+	uint32_t block = index_from(&s->graph->index, at);
+
+	if (block && block_end(image, block - 1) > at)
+		block--;
+	while (at < end) {
+		const void *piece;
+		size_t len;
+
+		if (image->interrupted(image->ctx)) {
+			s->err = -EINTR;
+			return;
+		}
+		piece = image->next(image->ctx, at, end, s->buffer, PIECE, &at, &len);
+		if (!piece)
+			return;
+		len = len < PIECE ? len : PIECE;
+		while (block < image->blocks && block_end(image, block) <= at)
+			block++;
+		block = cut(s, r, piece, at, at + len, block);
+		s->bytes += len;
+		at += len;
+	}
+}
+
+/* The ranges of its part: first those that have no blocks, which are roots alone. */
+static void sweep_part(struct sweep *s)
+{
+	const struct leaks_image *image = s->graph->image;
+	const struct graph_part *p = s->part;
+
+	for (unsigned blocks = 0; blocks < 2; blocks++) {
+		for (size_t i = 0; i < image->ranges && !s->err; i++) {
+			const struct leaks_range *r = &image->range[i];
+			raddr_t at = r->start > p->start ? r->start : p->start;
+			raddr_t end = r->end < p->end ? r->end : p->end;
+			uint32_t first = index_from(&s->graph->index, r->start);
+			bool any = (first && block_end(image, first - 1) > r->start) ||
+				   (first < image->blocks && image->block[first].address < r->end);
+
+			if (at < end && any == blocks && (any || r->roots))
+				sweep_range(s, r, at, end);
+		}
+	}
+	look_up(s);
+	if (p->last)
+		fill(s, p->last - 1);
+}
+
+/* ---- the whole ------------------------------------------------------------ */
+
+/*
+ * Bytes for edges: what is left of 64 for each block, and 64 MB at least. (A block has 21 and 32 in
+ * the tables, for itself and its stack.)
+ */
+#define EDGES_LEAST	(64ul << 20)
+#define EDGES_FOR_BLOCK 11ul
+
+static void *sweep_thread(void *sweep)
+{
+	sweep_part(sweep);
+	return NULL;
+}
+
+/* Signals are for others. */
+static bool begin_beside(pthread_t *thread, struct sweep *s)
+{
+	sigset_t all, was;
+	bool begun;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &was);
+	begun = !pthread_create(thread, NULL, sweep_thread, s);
+	pthread_sigmask(SIG_SETMASK, &was, NULL);
+	return begun;
+}
+
+/* An address where no block goes on, with half of all bytes on each side. */
+static raddr_t middle_of(const struct leaks_graph *g)
+{
+	const struct leaks_image *image = g->image;
+	uint64_t sum = 0, half;
+	raddr_t middle = 0;
+
+	for (size_t i = 0; i < image->ranges; i++)
+		sum += image->range[i].end - image->range[i].start;
+	half = sum / 2;
+	for (size_t i = 0; i < image->ranges; i++) {
+		uint64_t size = image->range[i].end - image->range[i].start;
+
+		if (half < size) {
+			middle = image->range[i].start + (half & ~7ull);
+			break;
+		}
+		half -= size;
+	}
+	for (uint32_t b = index_from(&g->index, middle);
+	     b && b <= image->blocks && block_end(image, b - 1) > middle;
+	     b = index_from(&g->index, middle))
+		middle = (block_end(image, b - 1) + 7) & ~7ull;
+	return middle;
+}
+
+static void divide(struct leaks_graph *g)
+{
+	const struct leaks_image *image = g->image;
+	raddr_t middle = image->threads > 1 ? middle_of(g) : 0;
+
+	g->parts = middle ? 2 : 1;
+	g->part[0].end = g->part[1].end = UINT64_MAX;
+	g->part[0].last = g->part[1].last = (uint32_t)image->blocks;
+	if (!middle)
+		return;
+	g->part[1].first = g->part[0].last = index_from(&g->index, middle);
+	g->part[1].start = g->part[0].end = middle;
+}
+
+static int run(struct leaks_graph *g)
+{
+	size_t budget = g->image->blocks * EDGES_FOR_BLOCK, most = g->image->most_edges;
+	struct sweep *s = calloc(g->parts, sizeof(*s));
+	uint8_t *buffers = malloc(g->parts * (size_t)PIECE);
+	bool beside = false;
+	pthread_t thread;
+	int err = 0;
+
+	if (!s || !buffers) {
+		free(s);
+		free(buffers);
+		return -ENOMEM;
+	}
+	budget = budget > EDGES_LEAST ? budget : EDGES_LEAST;
+	most = most ? most : budget / sizeof(uint32_t);
+	for (unsigned i = 0; i < g->parts; i++) {
+		s[i].graph = g;
+		s[i].part = &g->part[i];
+		s[i].from = NO_BLOCK;
+		s[i].holds = true;
+		s[i].filled = g->part[i].first;
+		s[i].most = most / g->parts;
+		s[i].buffer = buffers + i * (size_t)PIECE;
+	}
+	words(&s[0], g->image->word, g->image->words, NO_BLOCK);
+	beside = g->parts > 1 && begin_beside(&thread, &s[1]);
+	sweep_part(&s[0]);
+	if (beside)
+		pthread_join(thread, NULL);
+	else if (g->parts > 1)
+		sweep_part(&s[1]);
+	for (unsigned i = 0; i < g->parts; i++) {
+		g->bytes += s[i].bytes;
+		err = err ? err : s[i].err;
+	}
+	free(buffers);
+	free(s);
+	return err;
+}
+
+int graph_init(struct leaks_graph *g, const struct leaks_image *image)
+{
+	size_t n = image->blocks;
+	int err;
+
+	*g = (struct leaks_graph){ .image = image };
+	err = index_init(&g->index, image);
+	if (err)
+		return err;
+	err = prefixes_init(&g->prefixes, image);
+	if (err) {
+		index_release(&g->index);
+		return err;
+	}
+	if (arena_reach(&g->marks, n) || arena_reach(&g->state, n) ||
+	    arena_reach(&g->weak, n * sizeof(uint16_t)) ||
+	    arena_reach(&g->first, n * sizeof(uint32_t)) || !edges_reach(&g->again, 0) ||
+	    !edges_reach(&g->part[0].edges, 0) || !edges_reach(&g->part[1].edges, 0))
+		err = -ENOMEM;
+	if (!err) {
+		divide(g);
+		err = run(g);
+	}
+	if (err)
+		graph_release(g);
+	else {
+		prefixes_settle(&g->prefixes);
+		for (size_t i = 0; i < n; i++)
+			graph_marks(g)[i] |= (uint8_t)(graph_state(g)[i] << GRAPH_SHIFT);
+		arena_release(&g->state);
+	}
+	return err;
+}
+
+void graph_release(struct leaks_graph *g)
+{
+	index_release(&g->index);
+	prefixes_release(&g->prefixes);
+	arena_release(&g->marks);
+	arena_release(&g->state);
+	arena_release(&g->weak);
+	arena_release(&g->first);
+	arena_release(&g->again);
+	for (unsigned i = 0; i < g->parts; i++)
+		arena_release(&g->part[i].edges);
+}
+
+size_t graph_memory(const struct leaks_graph *g)
+{
+	size_t bytes = index_memory(&g->index) + prefixes_memory(&g->prefixes) +
+		       g->image->blocks *
+			       (2 * sizeof(uint8_t) + sizeof(uint16_t) + sizeof(uint32_t));
+
+	for (unsigned i = 0; i < g->parts; i++)
+		bytes += g->part[i].count * sizeof(uint32_t);
+	return bytes;
+}
+
+/* ---- edges again ---------------------------------------------------------- */
+
+static int read_again(struct leaks_graph *g, uint32_t block, uint32_t *count)
+{
+	const struct leaks_image *image = g->image;
+	raddr_t at = (image->block[block].address + 7) & ~7ull, end = block_end(image, block);
+	uint64_t word[512], into;
+
+	*count = 0;
+	if (block + 1 < image->blocks && image->block[block + 1].address < end)
+		end = image->block[block + 1].address;
+	while (at + 8 <= end) {
+		size_t n = end - at < sizeof(word) ? (end - at) & ~7ull : sizeof(word);
+
+		n = image->read(image->ctx, at, word, n) / 8;
+		if (!n)
+			break;
+		for (size_t i = 0; i < n; i++) {
+			uint32_t target = index_find(&g->index, word[i], &into);
+
+			if (target == INDEX_NONE || target == block)
+				continue;
+			if (!edges_reach(&g->again, *count + 1ul))
+				return -ENOMEM;
+			((uint32_t *)g->again.base)[(*count)++] =
+				target << PLACE_BITS |
+				(into ? prefixes_place(&g->prefixes, target, into) : PLACE_START);
+		}
+		at += n * 8;
+	}
+	return 0;
+}
+
+static const struct graph_part *part_of(const struct leaks_graph *g, uint32_t block)
+{
+	return &g->part[g->parts > 1 && block >= g->part[1].first];
+}
+
+const uint32_t *graph_edges(struct leaks_graph *g, uint32_t block, uint32_t *count)
+{
+	const struct graph_part *p = part_of(g, block);
+	const uint32_t *first = first_of(g);
+
+	if (graph_marks(g)[block] & GRAPH_AGAIN)
+		return read_again(g, block, count) ? NULL : g->again.base;
+	*count = (block + 1 < p->last ? first[block + 1] : p->count) - first[block];
+	return (const uint32_t *)p->edges.base + first[block];
+}
+
+void graph_fetch_first(const struct leaks_graph *g, uint32_t block)
+{
+	__builtin_prefetch(&first_of(g)[block]);
+	__builtin_prefetch(&graph_marks(g)[block], 1);
+}
+
+void graph_fetch_edges(const struct leaks_graph *g, uint32_t block)
+{
+	__builtin_prefetch((const uint32_t *)part_of(g, block)->edges.base + first_of(g)[block]);
+}

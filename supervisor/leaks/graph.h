@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * graph.h - what points where: one sweep over all memory in the order of addresses.
+ *
+ * Memory is read once, in large pieces. A word in a live block that is an address in another one is
+ * an edge; one outside of all blocks is a root, which holds what it points to at once. What a block
+ * points to that is held when the sweep comes to it is held at once, too; only the edges of the
+ * others are remembered, 4 bytes each, until there are more of them than their budget has room for.
+ * From then on blocks are marked to be read again, should they turn out to be held.
+ *
+ * So marking needs no memory of the process any more, and does not jump about in it: for 1 GB in
+ * 10^6 blocks reading from a mark stack takes twice as long.
+ */
+#ifndef MTRUN_LEAKS_GRAPH_H
+#define MTRUN_LEAKS_GRAPH_H
+
+#include "base/arena.h"
+#include "leaks/image.h"
+#include "leaks/index.h"
+#include "leaks/prefixes.h"
+
+#define EDGE_TARGET(e) ((e) >> PLACE_BITS)
+#define EDGE_PLACE(e)  ((e) & ((1u << PLACE_BITS) - 1))
+
+/* A block's mark. GRAPH_HELD and its class, which is leaks.c's, are below GRAPH_DONE. */
+#define GRAPH_HELD  1u	  /* something that is held points to it, for sure */
+#define GRAPH_DONE  0x10u /* what it points to has been followed */
+#define GRAPH_AGAIN 0x20u /* its edges are not remembered */
+#define GRAPH_SHIFT 4u
+
+struct graph_part { /* of one thread: neighbouring blocks, all memory from the first to the last */
+	raddr_t start, end;
+	uint32_t first, last; /* blocks; last is not in it */
+	struct arena edges;   /* uint32_t */
+	uint32_t count;
+};
+
+struct leaks_graph {
+	const struct leaks_image *image;
+	struct leaks_index index;
+	struct prefixes prefixes;
+	struct arena marks; /* uint8_t a block */
+	/* the same above GRAPH_SHIFT while two threads sweep: each writes those of its own blocks */
+	struct arena state;
+	struct arena weak; /* uint16_t a block: places where something that is held points to */
+	struct arena
+		first; /* uint32_t a block: its first edge in its part; the next one's ends it */
+	struct graph_part part[2];
+	unsigned parts;
+	uint64_t bytes;	    /* that were read */
+	struct arena again; /* uint32_t: edges of the one that was read again */
+};
+
+/* 0; -ENOMEM, -E2BIG, -EINTR. */
+int graph_init(struct leaks_graph *g, const struct leaks_image *image) MUST_USE;
+void graph_release(struct leaks_graph *g);
+size_t graph_memory(const struct leaks_graph *g);
+
+/*
+ * BLOCK's edges, *COUNT of them, good until the next call. NULL: out of memory. Behind them
+ * EDGES_BEHIND more can be read, which are any block's, so that what they need can be sent for.
+ */
+#define EDGES_BEHIND 16u
+const uint32_t *graph_edges(struct leaks_graph *g, uint32_t block, uint32_t *count);
+/* What that needs of it is sent for; first the one, later the other. */
+void graph_fetch_first(const struct leaks_graph *g, uint32_t block);
+void graph_fetch_edges(const struct leaks_graph *g, uint32_t block);
+
+static inline uint8_t *graph_marks(const struct leaks_graph *g) { return g->marks.base; }
+static inline uint16_t *graph_weak(const struct leaks_graph *g) { return g->weak.base; }
+
+#endif

@@ -1,0 +1,396 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "leaks/prefixes.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- prefixes that are known by what is in them --------------------------- */
+
+static const char *const names[PREFIXES] = {
+	[PREFIX_UNKNOWN] = "learnt",
+	[PREFIX_SDS] = "sds",
+	[PREFIX_LENGTH] = "length",
+	[PREFIX_ARRAY] = "array cookie",
+	[PREFIX_STRING] = "std::string",
+	[PREFIX_GC] = "GC head",
+	[PREFIX_BASE] = "multiple inheritance",
+	[PREFIX_ALIGNED] = "aligned by hand",
+};
+
+const char *prefix_name(enum prefix prefix) { return names[prefix]; }
+
+struct look {
+	const struct leaks_image *image;
+	const struct capture_block *block;
+	uint64_t offset;
+	uint8_t head[64]; /* of the block, zeros behind its end */
+};
+
+static uint64_t word_at(const struct look *l, size_t at)
+{
+	uint64_t word;
+
+	memcpy(&word, l->head + at, sizeof(word));
+	return word;
+}
+
+static bool fetch(const struct leaks_image *image, raddr_t at, uint64_t *word)
+{
+	return image->read(image->ctx, at, word, sizeof(*word)) == sizeof(*word);
+}
+
+/*
+ * struct sdshdr5 to sdshdr64: the text's length and how much there is room for, each 1, 2, 4 or 8
+ * bytes, then one byte whose lowest three bits say which of them it is. The text ends with a zero.
+ */
+static bool is_sds(const struct look *l)
+{
+	static const uint8_t offsets[] = { 1, 3, 5, 9, 17 };
+	uint64_t len = 0, room = 0;
+	unsigned type, width;
+
+	if (l->offset > 17)
+		return false;
+	type = l->head[l->offset - 1] & 7;
+	if (type >= sizeof(offsets) || offsets[type] != l->offset)
+		return false;
+	width = (unsigned)(l->offset - 1) / 2;
+	if (!type)
+		len = room = l->head[0] >> 3;
+	memcpy(&len, l->head, width);
+	memcpy(&room, l->head + width, width);
+	return len <= room && room < l->block->size && room + l->offset + 1 <= l->block->size;
+}
+
+static bool is_pointer(uint64_t word) { return word >= 4096 && !(word & 7) && !(word >> 47); }
+
+/*
+ * PyGC_Head: the next container and the one before, both 0 for one that is not in the list; the
+ * lowest bits of both are flags. Behind it the object: a count of references and its type.
+ */
+static bool is_gc_head(const struct look *l)
+{
+	uint64_t next = word_at(l, 0) & ~7ull, before = word_at(l, 8) & ~7ull, back;
+
+	if (l->offset != 16 || l->block->size < 32 || !is_pointer(word_at(l, 24)) ||
+	    !word_at(l, 16) || word_at(l, 16) >> 33)
+		return false;
+	if (!next || !before)
+		return !next && !before;
+	return is_pointer(next) && is_pointer(before) && fetch(l->image, next + 8, &back) &&
+	       (back & ~7ull) == l->block->address;
+}
+
+static bool is_string(const struct look *l)
+{
+	return l->offset == 24 && word_at(l, 0) <= word_at(l, 8) &&
+	       word_at(l, 8) < l->block->size && word_at(l, 8) + 25 == l->block->size;
+}
+
+static bool is_array(const struct look *l)
+{
+	return (l->offset == 8 || l->offset == 16) && word_at(l, l->offset - 8) &&
+	       l->block->size > l->offset &&
+	       (l->block->size - l->offset) % word_at(l, l->offset - 8) == 0;
+}
+
+/* Both classes' tables are constants of a library. */
+static bool is_base(const struct look *l)
+{
+	uint64_t second;
+
+	return !(l->offset & 7) && is_pointer(word_at(l, 0)) &&
+	       l->image->constant(l->image->ctx, word_at(l, 0)) &&
+	       fetch(l->image, l->block->address + l->offset, &second) && is_pointer(second) &&
+	       l->image->constant(l->image->ctx, second);
+}
+
+static bool is_aligned(const struct look *l)
+{
+	uint64_t before;
+
+	return l->offset >= 8 && !(l->offset & 7) &&
+	       fetch(l->image, l->block->address + l->offset - 8, &before) &&
+	       before == l->block->address;
+}
+
+enum prefix prefix_recognise(const struct leaks_image *image, const struct capture_block *b,
+			     uint64_t offset)
+{
+	struct look l = { .image = image, .block = b, .offset = offset };
+	size_t n = b->size < sizeof(l.head) ? b->size : sizeof(l.head);
+
+	if (!offset || offset >= b->size || image->read(image->ctx, b->address, l.head, n) != n)
+		return PREFIX_UNKNOWN;
+	if (offset == 8 && word_at(&l, 0) == b->size - 8)
+		return PREFIX_LENGTH;
+	return is_sds(&l)	? PREFIX_SDS
+	       : is_gc_head(&l) ? PREFIX_GC
+	       : is_string(&l)	? PREFIX_STRING
+	       : is_array(&l)	? PREFIX_ARRAY
+	       : is_aligned(&l) ? PREFIX_ALIGNED
+	       : is_base(&l)	? PREFIX_BASE
+				: PREFIX_UNKNOWN;
+}
+
+#define LEARN_BLOCKS 8u /* a stack with fewer has `known_offsets` */
+
+/* ---- stacks --------------------------------------------------------------- */
+
+static struct prefix_stack *stack_at(const struct prefixes *p, uint32_t number)
+{
+	return (struct prefix_stack *)p->stack.base + number;
+}
+
+/* Where STACK is in the table, or the free place where it belongs. */
+static uint32_t *find(const struct prefixes *p, uint32_t stack)
+{
+	uint32_t *table = p->table.base, mask = (1u << p->bits) - 1,
+		 at = stack * 0x9e3779b1u >> (32 - p->bits);
+
+	while (table[at] && stack_at(p, table[at] - 1)->stack != stack)
+		at = (at + 1) & mask;
+	return &table[at];
+}
+
+static int enlarge(struct prefixes *p)
+{
+	struct arena was = p->table;
+
+	p->table = (struct arena){ 0 };
+	if (arena_reach(&p->table, sizeof(uint32_t) << (p->bits + 1))) {
+		p->table = was;
+		return -ENOMEM;
+	}
+	p->bits++;
+	for (uint32_t i = 0; i < p->stacks; i++)
+		*find(p, stack_at(p, i)->stack) = i + 1;
+	arena_release(&was);
+	return 0;
+}
+
+static int add_stack(struct prefixes *p, uint32_t stack, uint32_t *number)
+{
+	uint32_t *place = find(p, stack);
+
+	if (!*place) {
+		if (p->stacks >= 1u << (p->bits - 1)) {
+			if (p->bits >= 30 || enlarge(p))
+				return -ENOMEM;
+			place = find(p, stack);
+		}
+		if (arena_reach(&p->stack, (p->stacks + 1) * sizeof(struct prefix_stack)))
+			return -ENOMEM;
+		stack_at(p, p->stacks)->stack = stack;
+		*place = ++p->stacks;
+	}
+	*number = *place - 1;
+	return 0;
+}
+
+static int add_stacks(struct prefixes *p)
+{
+	const struct leaks_image *image = p->image;
+	uint32_t number = 0;
+	int err;
+
+	for (size_t i = 0; i < image->blocks; i++) {
+		uint32_t stack = image->block[i].stack;
+
+		if (!p->stacks || stack_at(p, number)->stack != stack) {
+			err = add_stack(p, stack, &number);
+			if (err)
+				return err;
+		}
+		stack_at(p, number)->blocks++;
+	}
+	return 0;
+}
+
+static size_t most_offsets(const struct prefixes *p)
+{
+	size_t stacks = 0;
+
+	for (uint32_t i = 0; i < p->stacks; i++)
+		stacks += stack_at(p, i)->blocks >= LEARN_BLOCKS;
+	return stacks * PREFIX_PLACES;
+}
+
+int prefixes_init(struct prefixes *p, const struct leaks_image *image)
+{
+	int err;
+
+	*p = (struct prefixes){ .image = image, .bits = 10 };
+	pthread_mutex_init(&p->lock, NULL);
+	err = arena_reach(&p->table, sizeof(uint32_t) << p->bits);
+	if (!err)
+		err = add_stacks(p);
+	/* all at once, so that it need not move while two threads look at it */
+	if (!err)
+		err = arena_reach(&p->offset, most_offsets(p) * sizeof(struct prefix_offset));
+	if (!err)
+		err = arena_reach(&p->seen, image->blocks * sizeof(uint16_t));
+	if (err)
+		prefixes_release(p);
+	return err;
+}
+
+void prefixes_release(struct prefixes *p)
+{
+	arena_release(&p->table);
+	arena_release(&p->stack);
+	arena_release(&p->offset);
+	arena_release(&p->seen);
+	pthread_mutex_destroy(&p->lock);
+}
+
+size_t prefixes_memory(const struct prefixes *p)
+{
+	return (sizeof(uint32_t) << p->bits) + p->stacks * sizeof(struct prefix_stack) +
+	       p->offsets * sizeof(struct prefix_offset) + p->image->blocks * sizeof(uint16_t);
+}
+
+uint32_t prefixes_stack(const struct prefixes *p, uint32_t stack) { return *find(p, stack) - 1; }
+
+/* ---- offsets -------------------------------------------------------------- */
+
+static const uint32_t known_offsets[PREFIX_PLACES] = { 8,  16, 24, 1,  3,  5,  9,
+						       17, 32, 40, 48, 64, 80, 96 };
+
+/* Usual is what holds for so many blocks, and for one in USUAL_SHARE of their stack. */
+#define USUAL_LEAST 2u
+#define USUAL_SHARE 8u
+#define TRIES	    4u
+
+static struct prefix_stack *stack_of(const struct prefixes *p, uint32_t block)
+{
+	return stack_at(p, prefixes_stack(p, p->image->block[block].stack));
+}
+
+static struct prefix_offset *offsets_of(const struct prefixes *p, uint32_t first)
+{
+	return (struct prefix_offset *)p->offset.base + (first - 1);
+}
+
+static unsigned known_place(uint64_t into)
+{
+	for (unsigned i = 0; i < PREFIX_PLACES; i++)
+		if (known_offsets[i] == into)
+			return i + 1;
+	return PLACE_OTHER;
+}
+
+/* The place of offset BYTES among those that begin at FIRST; PLACE_OTHER: it has none. */
+static unsigned place_of(const struct prefixes *p, uint32_t first, uint32_t bytes, unsigned *used)
+{
+	const struct prefix_offset *o = offsets_of(p, first);
+
+	for (*used = 0; *used < PREFIX_PLACES; ++*used) {
+		uint32_t there = __atomic_load_n(&o[*used].bytes, __ATOMIC_ACQUIRE);
+
+		if (there == bytes)
+			return *used + 1;
+		if (!there)
+			break;
+	}
+	return PLACE_OTHER;
+}
+
+static unsigned add_place(struct prefixes *p, struct prefix_stack *s, uint32_t bytes)
+{
+	unsigned place, used;
+
+	pthread_mutex_lock(&p->lock);
+	if (!s->first) {
+		__atomic_store_n(&s->first, p->offsets + 1, __ATOMIC_RELEASE);
+		p->offsets += PREFIX_PLACES;
+	}
+	place = place_of(p, s->first, bytes, &used);
+	if (place == PLACE_OTHER && used < PREFIX_PLACES) {
+		__atomic_store_n(&offsets_of(p, s->first)[used].bytes, bytes, __ATOMIC_RELEASE);
+		place = used + 1;
+	}
+	pthread_mutex_unlock(&p->lock);
+	return place;
+}
+
+unsigned prefixes_place(struct prefixes *p, uint32_t block, uint64_t into)
+{
+	struct prefix_stack *s = stack_of(p, block);
+	uint16_t *seen = (uint16_t *)p->seen.base + block;
+	uint32_t first = __atomic_load_n(&s->first, __ATOMIC_ACQUIRE);
+	unsigned used = 0, place = PLACE_OTHER;
+
+	if (s->blocks < LEARN_BLOCKS)
+		return known_place(into);
+	if (into >= UINT32_MAX)
+		return PLACE_OTHER;
+	if (first)
+		place = place_of(p, first, (uint32_t)into, &used);
+	if (p->settled)
+		return place;
+	if (place == PLACE_OTHER && used < PREFIX_PLACES)
+		place = add_place(p, s, (uint32_t)into);
+	if (place != PLACE_OTHER && !(__atomic_load_n(seen, __ATOMIC_RELAXED) & 1u << place) &&
+	    !(__atomic_fetch_or(seen, (uint16_t)(1u << place), __ATOMIC_RELAXED) & 1u << place))
+		__atomic_fetch_add(&offsets_of(p, s->first)[place - 1].blocks, 1, __ATOMIC_RELAXED);
+	return place;
+}
+
+static bool is_usual(const struct prefix_stack *s, const struct prefix_offset *o)
+{
+	return o->blocks >= USUAL_LEAST && (uint64_t)o->blocks * USUAL_SHARE >= s->blocks;
+}
+
+/* Blocks that are held at their stack's usual offsets are looked at, until what these are is known. */
+static void look_at(const struct prefixes *p, const struct capture_block *b,
+		    struct prefix_offset *o)
+{
+	enum prefix kind;
+
+	if (o->kind || o->tries >= TRIES)
+		return;
+	o->tries++;
+	kind = prefix_recognise(p->image, b, o->bytes);
+	o->kind = (uint8_t)kind;
+}
+
+void prefixes_settle(struct prefixes *p)
+{
+	uint16_t *seen = p->seen.base;
+
+	p->settled = true;
+	for (size_t i = 0; i < p->image->blocks; i++) {
+		const struct prefix_stack *s = stack_of(p, (uint32_t)i);
+		struct prefix_offset *o = s->first ? offsets_of(p, s->first) : NULL;
+		unsigned usual = 1u << PLACE_START;
+
+		for (unsigned k = 0; o && k < PREFIX_PLACES && o[k].bytes; k++) {
+			if (!is_usual(s, &o[k]))
+				continue;
+			usual |= 2u << k;
+			if (seen[i] & 2u << k)
+				look_at(p, &p->image->block[i], &o[k]);
+		}
+		seen[i] = (uint16_t)usual;
+	}
+}
+
+uint64_t prefixes_offset(const struct prefixes *p, uint32_t block, unsigned place)
+{
+	const struct prefix_stack *s = stack_of(p, block);
+
+	if (place == PLACE_START || place == PLACE_OTHER)
+		return 0;
+	if (s->blocks < LEARN_BLOCKS)
+		return known_offsets[place - 1];
+	return s->first ? offsets_of(p, s->first)[place - 1].bytes : 0;
+}
+
+enum prefix prefixes_kind(const struct prefixes *p, uint32_t block, unsigned place)
+{
+	const struct prefix_stack *s = stack_of(p, block);
+
+	return s->first ? (enum prefix)offsets_of(p, s->first)[place - 1].kind : PREFIX_UNKNOWN;
+}

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * prefixes.h - pointers into the middle of a block, and which of them are how its owner holds it.
+ *
+ * Much software puts a few bytes of its own before what it hands out: a length, a reference count,
+ * a list's links. Nothing points to the beginning of such a block, so memcheck's rule (only a
+ * pointer to the beginning is a sure one) would call 39 to 99 % of a program's blocks possibly
+ * lost. An offset is usual where many blocks from one stack are pointed to there; and it is
+ * recognised where the block's own bytes say what its prefix is.
+ *
+ * Offsets are numbered by stack while memory is swept, so that a pointer can be remembered in 4
+ * bytes with its offset: 0 is the beginning, 1 to 14 are the first 14 others that were seen, 15 is
+ * all the rest. Of a stack with few blocks nothing can be learnt; its places 1 to 14 are offsets
+ * that known prefixes have.
+ */
+#ifndef MTRUN_LEAKS_PREFIXES_H
+#define MTRUN_LEAKS_PREFIXES_H
+
+#include <pthread.h>
+
+#include "base/arena.h"
+#include "leaks/image.h"
+
+#define PLACE_BITS    4u
+#define PLACE_START   0u
+#define PLACE_OTHER   15u
+#define PREFIX_PLACES (PLACE_OTHER - 1)
+
+enum prefix {
+	PREFIX_UNKNOWN,
+	PREFIX_SDS,	/* redis' strings: lengths and a type before the text */
+	PREFIX_LENGTH,	/* the size of the rest (sqlite3, many wrappers of malloc) */
+	PREFIX_ARRAY,	/* new[]: how many objects there are */
+	PREFIX_STRING,	/* std::string with a reference count: length, capacity, count */
+	PREFIX_GC,	/* Python's list of all containers */
+	PREFIX_BASE,	/* multiple inheritance: the second class's table */
+	PREFIX_ALIGNED, /* aligned by hand: the beginning's address stands before the object */
+	PREFIXES
+};
+/* "sds", "GC head", ...; of UNKNOWN "learnt". */
+const char *prefix_name(enum prefix prefix);
+/*
+ * What prefix B's own bytes say that it has, if it is held at OFFSET. UNKNOWN: none that is known.
+ */
+enum prefix prefix_recognise(const struct leaks_image *image, const struct capture_block *b,
+			     uint64_t offset);
+
+struct prefix_stack {
+	uint32_t stack, blocks;
+	uint32_t first; /* of its offsets: index + 1 in `offset`; 0: it has none of its own */
+};
+struct prefix_offset {
+	uint32_t bytes;	 /* 0: not in use */
+	uint32_t blocks; /* how many are pointed to there */
+	uint8_t kind;	 /* enum prefix, of those that were looked at (`tries`), the last known */
+	uint8_t tries;
+};
+
+struct prefixes {
+	const struct leaks_image *image;
+	struct arena table; /* uint32_t by a hash of the stack: its number + 1, 0: none */
+	unsigned bits;	    /* of the table */
+	struct arena stack; /* struct prefix_stack, by number */
+	uint32_t stacks;
+	struct arena offset; /* struct prefix_offset, PREFIX_PLACES for a stack that has any */
+	uint32_t offsets;
+	/*
+	 * uint16_t a block: where it is pointed into, a bit a place; once settled, the places of
+	 * its stack that are usual
+	 */
+	struct arena seen;
+	bool settled;
+	pthread_mutex_t lock; /* of new entries in `offset` */
+};
+
+int prefixes_init(struct prefixes *p, const struct leaks_image *image) MUST_USE;
+void prefixes_release(struct prefixes *p);
+size_t prefixes_memory(const struct prefixes *p);
+
+/* The number, below p->stacks, of a stack that some block is from. */
+uint32_t prefixes_stack(const struct prefixes *p, uint32_t stack);
+
+/*
+ * Something points INTO bytes, more than none, behind the beginning of BLOCK: its place. Until it is
+ * settled this is learnt from, and two threads may ask at a time.
+ */
+unsigned prefixes_place(struct prefixes *p, uint32_t block, uint64_t into);
+/* What that will need of BLOCK is sent for. */
+static inline void prefixes_fetch(const struct prefixes *p, uint32_t block)
+{
+	__builtin_prefetch(&p->image->block[block].stack);
+	__builtin_prefetch((const uint16_t *)p->seen.base + block, 1);
+}
+/* All memory was looked at: what is usual is known from now on. */
+void prefixes_settle(struct prefixes *p);
+/* The places of BLOCK's stack that are usual, a bit each. */
+static inline unsigned prefixes_usual(const struct prefixes *p, uint32_t block)
+{
+	return ((const uint16_t *)p->seen.base)[block];
+}
+/* The offset of PLACE of BLOCK's stack, in bytes; 0: not known. */
+uint64_t prefixes_offset(const struct prefixes *p, uint32_t block, unsigned place);
+/* What it is the end of, where it is usual. */
+enum prefix prefixes_kind(const struct prefixes *p, uint32_t block, unsigned place);
+
+#endif
