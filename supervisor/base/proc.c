@@ -224,6 +224,22 @@ int64_t proc_status_field(pid_t pid, const char *field)
 	return value;
 }
 
+pid_t proc_own_tid(pid_t tid)
+{
+	static const char name[] = "\nNSpid:";
+	char *text = NULL, *at;
+	pid_t own = 0;
+
+	if (proc_read(tid, "status", &text) < 0)
+		return 0;
+	at = strstr(text, name);
+	at = at ? at + sizeof(name) - 1 : NULL;
+	while (at && (*at == '\t' || *at == ' '))
+		own = (pid_t)strtol(at + 1, &at, 10);
+	free(text);
+	return own;
+}
+
 #define COMMAND_LINE (64u << 10) /* longer ones are cut */
 
 char *proc_command_line(pid_t pid)

@@ -76,6 +76,8 @@ raddr_t proc_sleeping_rsp(pid_t pid, pid_t tid);
 
 /* A field of /proc/PID/status such as "VmRSS" in its own unit (kB for Vm*), or -errno. */
 int64_t proc_status_field(pid_t pid, const char *field);
+/* The number that thread TID has for itself, in its own namespace; 0: not known. */
+pid_t proc_own_tid(pid_t tid);
 
 /*
  * The arguments of process PID with blanks between, for the caller to free. NULL: they are not to

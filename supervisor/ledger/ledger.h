@@ -117,6 +117,8 @@ void ledger_release_by(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t a
  * realloc: OLD is leaving; it stays counted until the outcome. At most one outstanding per thread.
  */
 void ledger_leave(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t old);
+/* Some block is leaving: ledger_each_block() does not have it. */
+bool ledger_is_moving(const struct ledger *l);
 void ledger_became(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t addr, uint64_t size,
 		   uint32_t stack);
 void ledger_stayed(struct ledger *l, uint32_t thread, uint64_t ms);

@@ -433,6 +433,14 @@ void ledger_leave(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t old)
 		weights_take(&l->weights, old);
 }
 
+bool ledger_is_moving(const struct ledger *l)
+{
+	for (uint32_t i = 0; i < l->pendings; i++)
+		if (l->pending[i].heap == LEAVING)
+			return true;
+	return false;
+}
+
 /* The end of a LEAVE: the old block is gone. */
 static void leave_done(struct ledger *l, uint32_t thread, uint32_t stack)
 {

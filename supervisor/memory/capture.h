@@ -8,10 +8,12 @@
  * whole copy of its own. Where there is not the memory for that it is read from the process itself,
  * which stands still, or from a clone of it, until the capture is given back.
  *
- * What is in it: each mapping that can be written, and private anonymous ones that can only be
- * read, without mtrun's own. Pages that were never written are not there: they read as zeros. Those
- * of a private file mapping count as such until they are written, as no pointer is in them that the
- * program has put there.
+ * What is in it: each mapping that can be written, and private ones that can only be read, now,
+ * without mtrun's own. Pages that were never written are not there: they read as zeros. Those of a
+ * private file mapping count as such until they are written, as no pointer is in them that the
+ * program has put there. What was written before the mapping became read-only is there: RELRO.
+ *
+ * A range is split where a part of it was given back and holds no roots (memory/leftovers.h).
  */
 #ifndef MTRUN_CAPTURE_H
 #define MTRUN_CAPTURE_H
@@ -40,7 +42,8 @@ enum capture_kind {
 struct capture_range {
 	raddr_t start, end;
 	enum capture_kind kind;
-	bool write;	  /* false: it holds blocks, maybe, but is no root */
+	bool write;	  /* false: it can only be read, now */
+	bool roots;	  /* false: there is nothing of the program's between its blocks */
 	const char *name; /* as in /proc/PID/maps: a path, "[heap]"; .bss: its file's; else "" */
 };
 

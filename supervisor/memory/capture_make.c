@@ -32,7 +32,7 @@ static bool is_wanted(const struct process *p, const struct map *m)
 {
 	if (!m->read || is_device(m) || agent_owns(p, m))
 		return false;
-	return m->write || (!m->shared && !m->inode && !is_named(m) && !m->exec);
+	return m->write || (!m->shared && (m->inode || !is_named(m)) && !m->exec);
 }
 
 /* BEFORE: the mapping that is listed before it, or NULL. */
@@ -82,6 +82,7 @@ void capture_clear(struct capture *c)
 	maps_release(&m->maps);
 	free(m->range);
 	free(m->thread);
+	free(m->own);
 	free(m->block);
 	free(m->weight);
 	copy_free(m->copy);
@@ -124,6 +125,7 @@ int capture_ranges(struct capture *c, const struct process *p)
 							     .end = map->end,
 							     .kind = kind_of(map, before),
 							     .write = map->write,
+							     .roots = true,
 							     .name = is_bss(map, before)
 									     ? before->path
 									     : map->path };
@@ -165,16 +167,25 @@ void capture_names(struct capture *c, pid_t pid)
 }
 
 struct collecting {
+	struct making *making;
 	struct ledger_block *block;
 	size_t count, room;
 };
+
+static int collect_mapping(struct making *m, const struct ledger_block *b)
+{
+	if (array_room(&m->own, m->owns, &m->own_room, sizeof(*m->own)))
+		return -ENOMEM;
+	m->own[m->owns++] = (struct own_mapping){ b->address, b->address + b->size };
+	return 0;
+}
 
 static int collect(void *ctx, const struct ledger_block *b)
 {
 	struct collecting *to = ctx;
 
 	if (b->mapping)
-		return 0;
+		return collect_mapping(to->making, b);
 	if (array_room(&to->block, to->count, &to->room, sizeof(*to->block)))
 		return -ENOMEM;
 	to->block[to->count++] = *b;
@@ -191,11 +202,12 @@ static int by_address(const void *pa, const void *pb)
 int capture_blocks(struct capture *c, const struct ledger *l, uint64_t ms)
 {
 	struct making *m = capture_making(c);
-	struct collecting from = { NULL, 0, 0 };
+	struct collecting from = { .making = m };
 	struct ledger_totals totals;
 	int err = ledger_each_block(l, collect, &from);
 
 	ledger_totals(l, &totals);
+	m->moving = ledger_is_moving(l);
 	m->block = err ? NULL : calloc(from.count + 1, sizeof(*m->block));
 	m->weight = err || !totals.estimated ? NULL : calloc(from.count + 1, sizeof(*m->weight));
 	if (!m->block || (totals.estimated && !m->weight)) {

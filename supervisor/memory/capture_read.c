@@ -90,26 +90,26 @@ static const void *next_there(const struct making *m, raddr_t address, raddr_t e
 	const struct capture_range *r = range_from(&m->c, address);
 
 	while (r && r->start < end && !capture_error(&m->c)) {
-		raddr_t from = address > r->start ? address & ~(raddr_t)(MEMORY_PAGE - 1)
-						  : r->start;
+		raddr_t begin = address > r->start ? address : r->start, last = least(end, r->end),
+			from = begin & ~(raddr_t)(MEMORY_PAGE - 1);
 		struct page_run run;
-		ssize_t n = pages_next(&m->pages, &from, least(r->end, page_end(end)),
-				       capture_pages_wanted(r), &run, 1);
+		ssize_t n = pages_next(&m->pages, &from, page_end(last), capture_pages_wanted(r),
+				       &run, 1);
 
 		if (n < 0) {
 			failed(m, (int)n);
 			break;
 		}
 		if (n) {
-			*at = address > run.start ? address : run.start;
-			if (*at >= end)
-				break;
-			*len = read_there(m, *at, buffer, least(size, least(run.end, end) - *at));
+			*at = begin > run.start ? begin : run.start;
+			*len = *at >= last ? 0
+					   : read_there(m, *at, buffer,
+							least(size, least(run.end, last) - *at));
 			if (*len)
 				return buffer;
 			from = (*at | (MEMORY_PAGE - 1)) + 1;
 		}
-		address = from;
+		address = least(from, last);
 		r = address < r->end ? r : range_from(&m->c, address);
 	}
 	return NULL;

@@ -16,6 +16,11 @@ struct making { /* a capture, and what is behind it */
 	struct capture_block *block;
 	struct capture_weight *weight;
 	size_t thread_room;
+	struct own_mapping { /* the program's, as of the ledger */
+		raddr_t start, end;
+	} * own;
+	size_t owns, own_room;
+	bool moving;	   /* some block is being resized: it is in no list, maybe */
 	struct copy *copy; /* NULL: read where it is: */
 	struct memory from;
 	struct pages pages;

@@ -22,4 +22,10 @@ struct preattach_heap { /* PREATTACH_NONE (zeros): it was started by us */
 	char why[128]; /* PREATTACH_UNKNOWN: the reason, for people */
 };
 
+struct glibc_malloc {  /* zeros: not known */
+	raddr_t state; /* main_arena, */
+	uint64_t state_bytes;
+	raddr_t first; /* and where the break's first chunk is */
+};
+
 #endif

@@ -586,6 +586,20 @@ static const struct module *libc_of(const struct process *p)
 	return libc;
 }
 
+bool preattach_heap_find(const struct process *p, struct glibc_malloc *to)
+{
+	const struct module *libc = libc_of(p);
+	struct walk w = { .via = p->via, .until = now_ns() + LONGEST };
+	struct allocator a = { 0 };
+
+	if (!libc || find_allocator(&a, libc, &w))
+		return false;
+	*to = (struct glibc_malloc){ .state = a.main - a.prefix,
+				     .state_bytes = a.prefix + sizeof(struct state),
+				     .first = a.sbrk_base };
+	return true;
+}
+
 /* Once its allocator is found P is not asked any more. */
 void preattach_heap_measure(struct preattach_heap *b, const struct process *p,
 			    void (*meanwhile)(void *ctx), void *ctx)

@@ -20,4 +20,10 @@ struct process;
 void preattach_heap_measure(struct preattach_heap *b, const struct process *p,
 			    void (*meanwhile)(void *ctx), void *ctx);
 
+/*
+ * Finds where P's malloc keeps its own figures, which last as long as the program. False: it is not
+ * glibc's, or has not made a block yet.
+ */
+bool preattach_heap_find(const struct process *p, struct glibc_malloc *to) MUST_USE;
+
 #endif

@@ -89,6 +89,7 @@ void process_unref(struct process *p)
 	symbols_free(p->symbols);
 	outside_free(p->outside);
 	free(p->credible.suspect);
+	thread_ends_release(&p->ends);
 	if (p->source->release)
 		p->source->release(p);
 	free(p->command);

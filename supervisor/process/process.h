@@ -15,6 +15,7 @@
 #include "process/marks.h"
 #include "process/preattach.h"
 #include "process/snapshots.h"
+#include "process/thread_ends.h"
 #include "symbols/module.h"
 #include "symbols/symbols.h"
 #include "transport/shared.h"
@@ -83,6 +84,7 @@ struct process {
 	int wait_status; /* as from wait(2), once EXITED */
 	uint64_t began_ms, ended_ms;
 	unsigned threads; /* alive now */
+	struct thread_ends ends;
 	/* why its allocations are not known (static and stripped, ...), or NULL */
 	const char *unsupervised;
 
@@ -109,6 +111,7 @@ struct process {
 	struct process_unseen unseen;
 	struct limit limit;
 	struct preattach_heap preattach; /* -p: the heap that was there */
+	struct glibc_malloc glibc_malloc;
 	struct sampling sampling;
 	struct credible credible;
 	/* nothing is recorded, and its answers are of `off_ms` (off.c) */

@@ -20,6 +20,8 @@
 #include "base/message.h"
 #include "memory/available.h"
 #include "memory/capture_make.h"
+#include "memory/leftovers.h"
+#include "process/preattach_heap.h"
 #include "session/session_state.h"
 #include "tracee/tracer.h"
 #include "transport/heartbeat.h"
@@ -49,19 +51,28 @@ static int take_thread(struct capture *c, pid_t tid)
 	return err ? err : capture_thread(c, tid, &general, vector, len);
 }
 
-/* -EBUSY: one waits in the kernel, uninterruptibly, or shares the memory with a vfork child. */
+/*
+ * -EBUSY: one waits in the kernel, uninterruptibly, or shares the memory with a vfork child. At the
+ * process' last instant those count, too, that ended with it.
+ */
 static int take_threads(const struct capturing *k)
 {
+	const struct thread_ends *ends = &k->p->ends;
+	bool held = k->p->state == PROCESS_HELD;
 	int err = 0;
 
 	for (size_t i = 0; i < k->s->nthreads && !err; i++) {
 		const struct thread *t = &k->s->thread[i];
 
-		if (t->process != k->p || (t->state == THREAD_EXITING && t->tid != k->s->held))
+		if (t->process != k->p ||
+		    (t->state == THREAD_EXITING && !(held && t->tid == k->p->via)))
 			continue;
 		err = t->vfork_child || t->state == THREAD_RUNNING ? -EBUSY
 								   : take_thread(k->c, t->tid);
 	}
+	for (size_t i = 0; held && i < ends->lasts && !err; i++)
+		err = capture_thread(k->c, ends->last[i].tid, &ends->last[i].general,
+				     ends->last[i].vector, ends->last[i].vector_bytes);
 	return err;
 }
 
@@ -117,6 +128,8 @@ static int freeze(struct capturing *k)
 		err = take_blocks(k);
 	if (!err)
 		err = capture_ranges(k->c, p);
+	if (!err && !p->glibc_malloc.state && !preattach_heap_find(p, &p->glibc_malloc))
+		message_verbose(2, "%d: its malloc is not glibc's", p->pid);
 	if (err)
 		resume(k);
 	return err;
@@ -237,6 +250,18 @@ static int begin(struct session *s, struct process *p, bool (*interrupted)(void 
 	return 0;
 }
 
+/* Each block of P's heap is in its ledger: from the beginning on nothing went by us. */
+static bool all_known(const struct session *s, const struct process *p)
+{
+	struct stream_stats stats = p->last_stats;
+
+	if (p->stream)
+		stream_stats(p->stream, &stats);
+	return !p->attached && p->preattach.state == PREATTACH_NONE && !s->options.sampled &&
+	       !s->was_off && !s->options.agent.nhooks && !p->plant.nrefused &&
+	       !p->credible.emptied && !p->credible.given_up && !stats.dropped && !stats.bad;
+}
+
 int session_capture(struct session *s, struct process *p, bool (*interrupted)(void *ctx), void *ctx,
 		    struct capture **c, char *why, size_t len)
 {
@@ -252,11 +277,15 @@ int session_capture(struct session *s, struct process *p, bool (*interrupted)(vo
 		if (err || k->c->copied)
 			release(k);
 	}
-	if (err)
+	if (err) {
 		snprintf(why, len, "cannot capture the memory of %d: %s", p->pid, reason(err));
-	else
-		capture_names(*c, p->pid);
-	return err;
+		return err;
+	}
+	capture_names(*c, p->pid);
+	if (leftovers_mark(*c, p, all_known(s, p)))
+		message_verbose(1, "%d: what it has freed counts as if it were in use: %s", p->pid,
+				strerror(ENOMEM));
+	return 0;
 }
 
 void session_capture_end(struct session *s, struct capture *c)

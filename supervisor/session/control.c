@@ -588,6 +588,7 @@ static int record_now(struct session *s, enum mode mode, char *why, size_t len)
 	if (!modes[mode].logged)
 		recorder_off(s);
 	s->options.mode = mode;
+	s->was_off |= modes[mode].off;
 	err = modes[mode].off ? off_begin(s) : off_end(s);
 	for (struct process *p = s->processes; p; p = p->next)
 		if (!modes[mode].off && ledger_compact(p->ledger, modes[mode].compact))

@@ -428,6 +428,7 @@ struct session *session_new(const struct options *options)
 	if (!s)
 		return NULL;
 	s->options = *options;
+	s->was_off = modes[options->mode].off;
 	s->api.count = options->count;
 	s->api.limit = options->limit;
 	s->last = &s->processes;

@@ -157,6 +157,7 @@ void process_close(struct process *p)
 		p->stream = NULL;
 	}
 	recorder_closed(p);
+	thread_ends_release(&p->ends);
 	process_unshare(p);
 	image_unref(p->image);
 	p->image = NULL;
@@ -541,6 +542,23 @@ static void move_via(const struct session *s, struct process *p)
 		}
 }
 
+/*
+ * One of P's threads, not the last, is at its last instant. It ends by itself, or because all of
+ * them do: then its registers count as if it still ran.
+ */
+static void note_end(struct process *p, pid_t tid, const struct user_regs_struct *regs)
+{
+	static uint64_t vector[TRACER_VECTOR / 8];
+	size_t len = sizeof(vector);
+
+	if (regs->orig_rax == SYS_exit)
+		thread_ends_add(&p->ends, regs->fs_base, regs->rsp);
+	else if (tracer_get_vector(tid, vector, &len) ||
+		 thread_ends_last(&p->ends, tid, regs, vector, len))
+		message_verbose(1, "%d: the registers of thread %d are not known", (int)p->pid,
+				(int)tid);
+}
+
 static void on_exiting(struct session *s, struct thread *t, const struct event *e)
 {
 	struct process *p = t->process;
@@ -567,6 +585,7 @@ static void on_exiting(struct session *s, struct thread *t, const struct event *
 	} else if (p->stream && tracer_get_regs(t->tid, &regs) == 0) {
 		limit_thread_gone(p, regs.fs_base);
 		stream_thread_gone(p->stream, heartbeat_ms(), regs.fs_base);
+		note_end(p, t->tid, &regs);
 	}
 	tracer_cont(t->tid, 0);
 }

@@ -229,7 +229,7 @@ static void check_threads(const struct capture *c)
 	for (size_t i = 0; i < c->threads; i++) {
 		const struct capture_range *range = capture_range_at(c, c->thread[i].general.rsp);
 
-		on_stacks += range && range->write;
+		on_stacks += range && range->roots;
 		CHECK(c->thread[i].vector_bytes >= 576); /* 512 and the header */
 		CHECK(*c->thread[i].name);
 	}

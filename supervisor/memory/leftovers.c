@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * leftovers.c - two kinds of memory that was given back.
+ *
+ * Stacks of threads that have ended. glibc keeps some for the next ones; of what was on such a stack
+ * it gives the pages back that lie well below the stack pointer. The thread's descriptor and its
+ * thread-local variables are at the stack's end:
+ *
+ *	| guard | ........ | 16 KB and more |  sp ... frames ... | TLS | descriptor |
+ *	                                                              ^ fs
+ *
+ * That one is still there says the descriptor, which begins with its own address, twice. No thread
+ * that lives has it. What the thread has returned is in there until somebody joins it; then its
+ * number is -1.
+ *
+ * Free memory of glibc's heaps: the break from its first chunk on, and the heaps of other arenas,
+ * which begin where their greatest size divides the address and say which arena they are of. If all
+ * blocks are known, what lies between them is free, or glibc's own. A realloc(3) that is under way
+ * has taken its block out of the ledger while it may be copied: then all of this stays as it is, as
+ * it does where the program moves the break itself. The main arena's own figures are in libc's
+ * data; they point to free chunks, each of which begins within the rounding of the block before it.
+ */
+#include "memory/leftovers.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "base/proc.h"
+#include "memory/capture_state.h"
+#include "process/process.h"
+
+#define PAGE ((raddr_t)MEMORY_PAGE)
+
+static raddr_t page_down(raddr_t at) { return at & ~(PAGE - 1); }
+static raddr_t page_up(raddr_t at) { return (at + PAGE - 1) & ~(PAGE - 1); }
+
+/* ---- ranges ---------------------------------------------------------------- */
+
+/* A copy of RANGE but for its ends, if these make one. */
+static int add(struct making *to, size_t *room, const struct capture_range *range, raddr_t start,
+	       raddr_t end, bool roots)
+{
+	if (start >= end)
+		return 0;
+	if (array_room(&to->range, to->c.ranges, room, sizeof(*to->range)))
+		return -ENOMEM;
+	to->range[to->c.ranges] = *range;
+	to->range[to->c.ranges].start = start;
+	to->range[to->c.ranges].end = end;
+	to->range[to->c.ranges++].roots = roots;
+	return 0;
+}
+
+/* [START, END) holds no roots. */
+static int unroot(struct capture *c, raddr_t start, raddr_t end)
+{
+	struct making *m = capture_making(c), to = { 0 };
+	size_t room = 0;
+	int err = 0;
+
+	if (start >= end)
+		return 0;
+	for (size_t i = 0; i < c->ranges && !err; i++) {
+		const struct capture_range *r = &c->range[i];
+		raddr_t from = start > r->start ? start : r->start,
+			until = end < r->end ? end : r->end;
+
+		if (from >= until || !r->roots) {
+			err = add(&to, &room, r, r->start, r->end, r->roots);
+			continue;
+		}
+		err = add(&to, &room, r, r->start, from, true);
+		if (!err)
+			err = add(&to, &room, r, from, until, false);
+		if (!err)
+			err = add(&to, &room, r, until, r->end, true);
+	}
+	if (err) {
+		free(to.range);
+		return err;
+	}
+	free(m->range);
+	c->range = m->range = to.range;
+	c->ranges = to.c.ranges;
+	return 0;
+}
+
+static bool read_words(const struct capture *c, raddr_t at, uint64_t *word, size_t n)
+{
+	return capture_read(c, at, word, n * sizeof(*word)) == n * sizeof(*word);
+}
+
+/* ---- stacks ---------------------------------------------------------------- */
+
+#define DESCRIPTOR 0x900u /* bytes of glibc's struct pthread */
+#define TID	   0x2d0u /* where the thread's number is in it */
+#define NOBODY	   0xffffffffu
+/* below the stack pointer of a thread that ends, what glibc does not give back, and some more */
+#define BELOW ((raddr_t)24 << 10)
+
+static bool is_descriptor(const struct capture *c, raddr_t fs)
+{
+	uint64_t word[3];
+
+	return read_words(c, fs, word, 3) && word[0] == fs && word[2] == fs;
+}
+
+/* glibc's descriptors have TID where we look for it. */
+static bool is_known_layout(const struct capture *c)
+{
+	for (size_t i = 0; i < c->threads; i++) {
+		raddr_t fs = c->thread[i].general.fs_base;
+		uint32_t tid;
+
+		if (is_descriptor(c, fs) &&
+		    capture_read(c, fs + TID, &tid, sizeof(tid)) == sizeof(tid))
+			return tid == (uint32_t)c->thread[i].tid ||
+			       tid == (uint32_t)proc_own_tid(c->thread[i].tid);
+	}
+	return false;
+}
+
+/* A thread that lives has its stack, or its thread pointer, in [START, END). */
+static bool is_in_use(const struct capture *c, raddr_t start, raddr_t end)
+{
+	for (size_t i = 0; i < c->threads; i++) {
+		raddr_t sp = c->thread[i].general.rsp, fs = c->thread[i].general.fs_base;
+
+		if ((sp >= start && sp < end) || (fs >= start && fs < end))
+			return true;
+	}
+	return false;
+}
+
+static int unroot_stack(struct capture *c, const struct thread_end *e)
+{
+	const struct capture_range *r = capture_range_at(c, e->fs);
+	raddr_t start, end = e->fs;
+	uint32_t tid;
+
+	if (!r || e->sp < r->start || e->sp >= e->fs || !is_descriptor(c, e->fs))
+		return 0;
+	start = page_down(e->sp);
+	start = start - r->start > BELOW ? start - BELOW : r->start;
+	if (capture_read(c, e->fs + TID, &tid, sizeof(tid)) == sizeof(tid) && tid == NOBODY)
+		end = page_up(e->fs + DESCRIPTOR);
+	if (end > r->end || is_in_use(c, start, page_up(e->fs + DESCRIPTOR)))
+		return 0;
+	return unroot(c, start, end);
+}
+
+static int unroot_stacks(struct capture *c, const struct thread_ends *ends)
+{
+	int err = 0;
+
+	if (!ends->count || !is_known_layout(c))
+		return 0;
+	for (size_t i = 0; i < ends->count && !err; i++)
+		err = unroot_stack(c, &ends->end[i]);
+	return err;
+}
+
+/* ---- heaps ----------------------------------------------------------------- */
+
+#define HEAP ((raddr_t)64 << 20) /* an arena's heap is aligned to this, and not larger */
+
+/* glibc's heap_info, at the beginning of each: of a thread's arena, up to *END. */
+static bool is_arena(const struct capture *c, const struct capture_range *r, raddr_t *end)
+{
+	uint64_t heap[3], first[1]; /* the arena, the heap before, bytes */
+
+	if (r->kind != CAPTURE_ANONYMOUS || !r->roots || r->start % HEAP ||
+	    !read_words(c, r->start, heap, 3))
+		return false;
+	if (!heap[0] || heap[2] % PAGE || heap[2] > HEAP || heap[2] > r->end - r->start ||
+	    !read_words(c, heap[0] & ~(HEAP - 1), first, 1) || first[0] != heap[0])
+		return false;
+	*end = r->start + heap[2];
+	return true;
+}
+
+static bool is_mapped_by_program(const struct making *m, raddr_t start, raddr_t end)
+{
+	for (size_t i = 0; i < m->owns; i++)
+		if (m->own[i].start < end && m->own[i].end > start)
+			return true;
+	return false;
+}
+
+/* Nothing of the program's is in [START, END) beside blocks. */
+static int unroot_heap(struct capture *c, raddr_t start, raddr_t end)
+{
+	return is_mapped_by_program(capture_made(c), start, end) ? 0 : unroot(c, start, end);
+}
+
+static int unroot_heaps(struct capture *c, const struct glibc_malloc *g)
+{
+	int err = unroot(c, g->state, g->state + g->state_bytes);
+
+	/* what is split off is behind I, and no root */
+	for (size_t i = 0; i < c->ranges && !err; i++) {
+		const struct capture_range *r = &c->range[i];
+		raddr_t end = r->end;
+
+		if (!r->roots)
+			continue;
+		if (r->kind == CAPTURE_HEAP && g->first >= r->start && g->first < end)
+			err = unroot_heap(c, g->first, end);
+		else if (is_arena(c, r, &end))
+			err = unroot_heap(c, r->start, end);
+	}
+	return err;
+}
+
+int leftovers_mark(struct capture *c, const struct process *p, bool all_known)
+{
+	int err = unroot_stacks(c, &p->ends);
+
+	if (err || !all_known || !p->glibc_malloc.state || capture_made(c)->moving)
+		return err;
+	return unroot_heaps(c, &p->glibc_malloc);
+}
