@@ -266,7 +266,7 @@ static int look_up(struct shell *shell, struct call *call)
 	struct profile profile;
 	struct sites *sites;
 
-	if (reporting_live(shell, call, &(struct moment){ 0 }, false, &profile, &sites))
+	if (reporting_live(shell, call, NULL, false, &profile, &sites))
 		return -1;
 	profile_release(&profile);
 	return 0;

@@ -25,18 +25,17 @@
  * beside its place and moved there when it is whole, so that a full disk or a Ctrl-C leaves what
  * was there before.
  */
-enum { ARG_AT, ARG_SINCE, ARG_MATCH, ARG_TOTAL };
+enum { ARG_MATCH, ARG_TOTAL, ARG_WHEN };
 
-static const struct argument table[] = { [ARG_AT] = { "at", 0, true },
-					 [ARG_SINCE] = { "since", 0, true },
-					 [ARG_MATCH] = { "match", 0, true },
+static const struct argument table[] = { [ARG_MATCH] = { "match", 0, true },
 					 [ARG_TOTAL] = { "total", 0, false },
+					 WHEN_ARGUMENTS(ARG_WHEN),
 					 ARGUMENTS_END };
 
 struct request {
 	struct selection s;
-	struct moment at, since;
-	bool has_since, total;
+	struct reporting_when when;
+	bool total;
 	const struct export_format *format;
 	const char *file;
 	const struct export_ending *ending; /* of FILE; NULL: it says nothing */
@@ -66,20 +65,16 @@ static int one(struct shell *shell, struct call *call, void *ctx, int arg, const
 	struct request *r = ctx;
 
 	switch (arg) {
-	case ARG_AT: return reporting_moment(shell, call, "--at", value, MOMENTS_PEAK, &r->at);
-	case ARG_SINCE:
-		r->has_since = true;
-		return reporting_moment(shell, call, "--since", value, MOMENTS_SNAPSHOTS,
-					&r->since);
 	case ARG_MATCH: return selection_option(shell, call, &r->s, SELECT_MATCH, value, 0);
 	case ARG_TOTAL: r->total = true; return 0;
-	default:
+	case ARG_WORD:
 		if (!r->format)
 			return choose_format(shell, call, r, value);
 		if (r->file)
 			return arguments_unexpected(shell, call, value);
 		r->file = value;
 		return 0;
+	default: return reporting_when(shell, call, arg - ARG_WHEN, value, &r->when);
 	}
 }
 
@@ -106,15 +101,15 @@ static int agree(const struct shell *shell, struct call *call, struct request *r
 		return shell_error(shell, call, "a format is missing (`help export` lists them)");
 	if (!r->file || !*r->file)
 		return shell_error(shell, call, "the name of a file is missing");
-	if (r->total && (r->at.kind || (r->has_since && r->since.kind == MOMENT_PAST)))
+	if (r->total &&
+	    (r->when.at.kind || (r->when.has_since && r->when.since.kind == MOMENT_PAST)))
 		return shell_error(
 			shell, call,
 			"--total does not go with --at, nor with --since TIME: of the past, only what was live is kept");
-	if (r->format->flags & EXPORT_TIMELINE &&
-	    (r->at.kind || r->has_since || r->total || r->s.has_regex))
+	if (r->format->flags & EXPORT_TIMELINE && (r->when.at.kind || r->total || r->s.has_regex))
 		return shell_error(
 			shell, call,
-			"%s is about the whole time and all stacks: without --at, --since, --match and --total",
+			"%s is about the whole time and all stacks: without --at, --match and --total",
 			r->format->name);
 	if (r->format->ending && choose_ending(shell, call, r))
 		return -1;
@@ -129,14 +124,17 @@ static void describe_moment(const struct request *r, const struct view *view, ch
 	struct text_buffer at, since;
 	size_t n = 0;
 
-	if (r->at.kind == MOMENT_PEAK)
+	if (r->when.at.kind == MOMENT_PEAK)
 		n = (size_t)snprintf(text, len, "at the peak, %s", time_text(&at, view->ms));
-	else if (r->at.kind == MOMENT_PAST || !r->has_since)
+	else if (r->when.at.kind == MOMENT_PAST || !r->when.has_since)
 		n = (size_t)snprintf(text, len, "at %s", time_text(&at, view->ms));
-	if (r->has_since && r->since.kind == MOMENT_SNAPSHOT)
-		snprintf(text + n, len - n, "%ssince '%s', %s", n ? ", " : "", r->since.name,
+	if (r->when.has_since && r->when.since.kind == MOMENT_FILE)
+		snprintf(text + n, len - n, "%smore than in '%s'", n ? ", " : "",
+			 r->when.since.file);
+	else if (r->when.has_since && r->when.since.kind == MOMENT_SNAPSHOT)
+		snprintf(text + n, len - n, "%ssince '%s', %s", n ? ", " : "", r->when.since.name,
 			 time_text(&since, view->since_ms));
-	else if (r->has_since)
+	else if (r->when.has_since)
 		snprintf(text + n, len - n, "%ssince %s", n ? ", " : "",
 			 time_text(&since, view->since_ms));
 }
@@ -340,8 +338,9 @@ static int save(struct shell *shell, struct call *call, const struct request *r,
 
 static int write_file(struct shell *shell, struct call *call, struct request *r)
 {
-	unsigned detail =
-		r->total || (r->format->flags & EXPORT_TOTALS && !r->at.kind) ? PROFILE_DEAD : 0;
+	unsigned detail = r->total || (r->format->flags & EXPORT_TOTALS && !r->when.at.kind)
+				  ? PROFILE_DEAD
+				  : 0;
 	struct exporting x;
 	struct sites *sites;
 	struct view view;
@@ -349,11 +348,11 @@ static int write_file(struct shell *shell, struct call *call, struct request *r)
 	int err;
 
 	r->s.view.sort = r->total ? SORT_TOTAL : SORT_SIZE;
-	if (selection_view(shell, call, &r->s, &r->at, r->has_since ? &r->since : NULL, detail, 0,
-			   &view, &sites))
+	if (selection_view(shell, call, &r->s, &r->when.at,
+			   r->when.has_since ? &r->when.since : NULL, detail, 0, &view, &sites))
 		return -1;
-	view.has_totals &= !r->at.kind;
-	if (!r->has_since && !r->s.has_regex)
+	view.has_totals &= !r->when.at.kind;
+	if (!r->when.has_since && !r->s.has_regex)
 		view.before = shell_preattach(shell);
 	if (view.is_difference && !(r->format->flags & EXPORT_SIGNED))
 		leave_out_negative(r, &view);
@@ -364,6 +363,8 @@ static int write_file(struct shell *shell, struct call *call, struct request *r)
 		x.export.sites = sites;
 		x.export.total = r->total;
 		x.export.moment = moment;
+		if (r->when.has_since) /* what has come since has no course of its own */
+			x.export.points = 0;
 		err = save(shell, call, r, &x.export);
 		exporting_release(&x);
 	} else {
@@ -388,7 +389,7 @@ static int export(struct shell *shell, struct call *call)
 const struct command cmd_export = {
 	.name = "export",
 	.usage =
-		"heap|jemalloc|pprof|folded|flamegraph|graph|massif|heaptrack|dhat|speedscope|csv|json|html FILE [--at TIME|peak] [--since SNAP] [--match REGEX]"
+		"heap|jemalloc|pprof|folded|flamegraph|graph|massif|heaptrack|dhat|speedscope|csv|json|html FILE [--at TIME|peak] [--since|--base FILE|SNAP|TIME] [--match REGEX]"
 		" [--total]",
 	.summary = "write FILE for another viewer",
 	.help = "What `report --by stack` shows, all of it, but that frames of an allocator (operator new) at the inner end of a stack are left out (but in heap).\n"
@@ -407,10 +408,10 @@ const struct command cmd_export = {
 		"  json        `report --by stack --json`, timeline and marks in one document: programs\n"
 		"  html        one page: memory over time, flame graph and sites of any moment or range: a browser, offline *\n"
 		"\n"
-		"Those with a * are about the whole time, and take no options.\n"
+		"Those with a * are about the whole time, and take --base only: then without a course of time.\n"
 		"\n"
 		"  --at TIME|peak  what was live then, as in `report`\n"
-		"  --since SNAP    what has come since a snapshot or a TIME\n"
+		"  --base FILE     what has come since a snapshot or a TIME, or what is more than in a .heap file, as in `report --since`\n"
 		"  --match REGEX   only stacks with a frame that matches, as in `report`\n"
 		"  --total         what was allocated in total, live or not",
 	.run = export,

@@ -210,7 +210,7 @@ static int make(struct shell *shell, struct call *call, const char *name, struct
 	regex_t regex;
 	int err;
 
-	if (reporting_live(shell, call, &(struct moment){ 0 }, true, &profile, &sites))
+	if (reporting_live(shell, call, NULL, true, &profile, &sites))
 		return -1;
 	asking_unlock(shell->session);
 	err = listing_make(l, &profile, sites, name, NULL);

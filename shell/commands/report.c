@@ -13,32 +13,23 @@
  * `report`: what is live, by any key. The command only says which profile it wants and how to look
  * at it; the work is profile.c's and view.c's.
  */
-enum {
-	ARG_SORT = SELECT_OPTIONS,
-	ARG_AT,
-	ARG_SINCE,
-	ARG_MIN_AGE,
-	ARG_USABLE,
-	ARG_ALL,
-	ARG_REVERSE
-};
+enum { ARG_SORT = SELECT_OPTIONS, ARG_MIN_AGE, ARG_USABLE, ARG_ALL, ARG_REVERSE, ARG_WHEN };
 
 static const struct argument table[] = { SELECTION_ARGUMENTS,
 					 [ARG_SORT] = { "sort", 0, true },
-					 [ARG_AT] = { "at", 0, true },
-					 [ARG_SINCE] = { "since", 0, true },
 					 [ARG_MIN_AGE] = { "min-age", 0, true },
 					 [ARG_USABLE] = { "usable", 0, false },
 					 [ARG_ALL] = { "all", 0, false },
 					 [ARG_REVERSE] = { "reverse", 0, false },
+					 WHEN_ARGUMENTS(ARG_WHEN),
 					 ARGUMENTS_END };
 
 struct request {
 	struct selection s;
-	struct moment at, since;
+	struct reporting_when when;
 	unsigned detail;
 	uint64_t min_age;
-	bool has_since, usable, all;
+	bool usable, all;
 };
 
 static int one(struct shell *shell, struct call *call, void *ctx, int arg, const char *value)
@@ -51,11 +42,6 @@ static int one(struct shell *shell, struct call *call, void *ctx, int arg, const
 		n = selection_choice(shell, call, "sort", value, view_sort_names, VIEW_SORTS);
 		r->s.view.sort = (enum view_sort)n;
 		return n < 0 ? -1 : 0;
-	case ARG_AT: return reporting_moment(shell, call, "--at", value, MOMENTS_PEAK, &r->at);
-	case ARG_SINCE:
-		r->has_since = true;
-		return reporting_moment(shell, call, "--since", value, MOMENTS_SNAPSHOTS,
-					&r->since);
 	case ARG_MIN_AGE:
 		if (time_parse(value, &r->min_age))
 			return shell_error(shell, call,
@@ -66,7 +52,10 @@ static int one(struct shell *shell, struct call *call, void *ctx, int arg, const
 	case ARG_ALL: r->all = true; return 0;
 	case ARG_REVERSE: r->s.view.reverse = true; return 0;
 	case ARG_WORD: return arguments_unexpected(shell, call, value);
-	default: return selection_option(shell, call, &r->s, arg, value, VIEW_KEYS);
+	default:
+		return arg >= ARG_WHEN
+			       ? reporting_when(shell, call, arg - ARG_WHEN, value, &r->when)
+			       : selection_option(shell, call, &r->s, arg, value, VIEW_KEYS);
 	}
 }
 
@@ -84,15 +73,16 @@ static int agree(const struct shell *shell, struct call *call, struct request *r
 			shell, call,
 			"--by thread, --by size, --min-age and --usable are about single blocks: %s has sums by stack only",
 			shell_subject(shell)->source->name);
-	if (live_only && (r->at.kind || r->has_since))
+	if (live_only && (r->when.at.kind || r->when.has_since))
 		return shell_error(
 			shell, call,
 			"--at and --since do not go with --by thread, --by size or --min-age: of the past, only sums per stack are kept");
-	if (r->usable && (r->at.kind || r->has_since))
+	if (r->usable && (r->when.at.kind || r->when.has_since))
 		return shell_error(
 			shell, call,
 			"--usable does not go with --at and --since: what the allocator set aside is known of live blocks only");
-	if (totals && (r->at.kind == MOMENT_PAST || (r->has_since && r->since.kind == MOMENT_PAST)))
+	if (totals && (r->when.at.kind == MOMENT_PAST ||
+		       (r->when.has_since && r->when.since.kind == MOMENT_PAST)))
 		return shell_error(
 			shell, call,
 			"--all, --sort total and --sort temporary do not go with a TIME: of the past, only what was live is kept");
@@ -119,11 +109,12 @@ static int print(struct shell *shell, struct call *call, struct request *r)
 		reporting_usable(&usable, shell_process(shell));
 		r->s.usable = usable.rule == USABLE_UNKNOWN ? NULL : &usable;
 	}
-	if (selection_view(shell, call, &r->s, &r->at, r->has_since ? &r->since : NULL, r->detail,
-			   r->min_age, &view, &sites))
+	if (selection_view(shell, call, &r->s, &r->when.at,
+			   r->when.has_since ? &r->when.since : NULL, r->detail, r->min_age, &view,
+			   &sites))
 		return -1;
 	view.usable_unknown = r->usable && !r->s.usable ? usable.why : NULL;
-	if (!r->has_since && !r->min_age && !r->s.has_regex)
+	if (!r->when.has_since && !r->min_age && !r->s.has_regex)
 		view.before = shell_preattach(shell);
 	view.off_ms = shell_subject(shell)->off ? &shell_subject(shell)->off_ms : NULL;
 	asking_unlock(shell->session); /* the view is ours, and its stacks are known */
@@ -152,7 +143,7 @@ const struct command cmd_report = {
 	.name = "report",
 	.usage =
 		"[-n N] [--by site|stack|function|file|module|thread|size] [--sort size|count|total|temporary] [--stacks] [--at TIME|peak]"
-		" [--since SNAP] [--min-age TIME] [--match REGEX] [--usable] [--all] [--reverse] [--json]",
+		" [--since|--base FILE|SNAP|TIME] [--min-age TIME] [--match REGEX] [--usable] [--all] [--reverse] [--json]",
 	.summary = "what is live, biggest first",
 	.help = "Rows are gathered --by site if nothing else is said: walking out from the allocator, the first frame, inlined ones included, whose\n"
 		"function is no allocator, not in namespace std, __gnu_cxx, core or alloc, and not in libc, libstdc++, libc++ or ld.so.\n"
@@ -167,7 +158,8 @@ const struct command cmd_report = {
 		"  --at peak       what was live at the peak\n"
 		"  --at TIME       what was live then: at the local maximum of the 100 ms that hold TIME, seconds since tracing began (also 250ms, 2m),\n"
 		"                  or a clock time, 03:12:07 or 2026-11-20T03:12:07\n"
-		"  --since SNAP    what has come since a snapshot or a TIME, less is negative; biggest growth first\n"
+		"  --since SNAP    what has come since a snapshot or a TIME, or what is more than in a .heap file; less is negative, biggest growth first.\n"
+		"                  --base is another name of it\n"
 		"  --min-age TIME  only blocks at least this old\n"
 		"  --match REGEX   only stacks with a frame whose function, FILE:LINE or module's file name matches (POSIX extended)\n"
 		"  --usable        beside the size also what the allocator set aside for it; a mapping's is its size\n"

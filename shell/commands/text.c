@@ -7,17 +7,18 @@
 #include "shell/common/shell.h"
 
 /* `text`: jeprof's table of functions, flat and cumulative. */
-enum { ARG_CUM, ARG_ROWS, ARG_BYTES, ARG_AT };
+enum { ARG_CUM, ARG_ROWS, ARG_BYTES, ARG_WHEN };
 
 static const struct argument arguments[] = { [ARG_CUM] = { "cum", 0, false },
 					     [ARG_ROWS] = { "rows", 'n', true },
 					     [ARG_BYTES] = { "bytes", 0, false },
-					     [ARG_AT] = { "at", 0, true },
+					     WHEN_ARGUMENTS(ARG_WHEN),
 					     ARGUMENTS_END };
 
 struct request {
-	bool cum, bytes;
-	struct reporting_scope scope;
+	bool cum, bytes, has_rows;
+	size_t rows;
+	struct reporting_when when;
 };
 
 static int one(struct shell *shell, struct call *call, void *ctx, int arg, const char *value)
@@ -27,15 +28,15 @@ static int one(struct shell *shell, struct call *call, void *ctx, int arg, const
 	switch (arg) {
 	case ARG_CUM: r->cum = true; return 0;
 	case ARG_BYTES: r->bytes = true; return 0;
-	case ARG_ROWS:
-	case ARG_AT: return reporting_scope(shell, call, arg == ARG_AT, value, &r->scope);
-	default: return arguments_unexpected(shell, call, value);
+	case ARG_ROWS: r->has_rows = true; return reporting_rows(shell, call, value, &r->rows);
+	case ARG_WORD: return arguments_unexpected(shell, call, value);
+	default: return reporting_when(shell, call, arg - ARG_WHEN, value, &r->when);
 	}
 }
 
 static int text(struct shell *shell, struct call *call)
 {
-	struct request r = { .scope.rows = VIEW_ALL };
+	struct request r = { .rows = VIEW_ALL };
 	struct profile profile;
 	struct sites *sites;
 	struct table t;
@@ -43,17 +44,17 @@ static int text(struct shell *shell, struct call *call)
 
 	if (arguments_each(shell, call, arguments, one, &r))
 		return -1;
-	if (!r.scope.has_rows && !call->json)
-		r.scope.rows = shell->settings.rows;
-	if (reporting_live(shell, call, &r.scope.moment, true, &profile, &sites))
+	if (!r.has_rows && !call->json)
+		r.rows = shell->settings.rows;
+	if (reporting_live(shell, call, &r.when, true, &profile, &sites))
 		return -1;
 	asking_unlock(shell->session);
-	err = table_make(&t, &profile, sites, r.cum, r.scope.rows);
+	err = table_make(&t, &profile, sites, r.cum ? TABLE_CUM : TABLE_FLAT, r.rows);
 	asking_lock(shell->session);
 	profile_release(&profile);
 	if (err)
 		return shell_failed(shell, call, err);
-	t.before = shell_preattach(shell);
+	t.before = r.when.has_since ? NULL : shell_preattach(shell);
 	if (call->json)
 		print_table_json(call->out, &t);
 	else
@@ -64,15 +65,17 @@ static int text(struct shell *shell, struct call *call)
 
 const struct command cmd_text = {
 	.name = "text",
-	.usage = "[--cum] [-n N] [--at TIME|peak] [--bytes] [--json]",
+	.usage =
+		"[--cum] [-n N] [--at TIME|peak] [--since|--base FILE|SNAP|TIME] [--bytes] [--json]",
 	.summary = "functions with flat and cumulative bytes, as jeprof's table",
 	.help = "Columns: flat, flat%, sum%, cum, cum%, function; in MB (1048576 bytes), or with --bytes in bytes.\n"
 		"flat is what the function itself asked an allocator for, sum% adds up flat% from the top, cum is what it and everything it\n"
 		"called asked for (a function that recurs counts once per stack).\n"
 		"\n"
-		"  --cum    sort by cum\n"
-		"  -n N     show N rows (text: 20, JSON: all); the others are summed in one last row\n"
-		"  --at     what was live then, as in `report`",
+		"  --cum        sort by cum\n"
+		"  -n N         show N rows (text: 20, JSON: all); the others are summed in one last row\n"
+		"  --at TIME    what was live then, as in `report`\n"
+		"  --base FILE  what has come since, as in `report --since`",
 	.flags = COMMAND_JSON | COMMAND_RECORD,
 	.run = text,
 };

@@ -46,7 +46,7 @@ static int picture(struct shell *shell, struct call *call, size_t rows, FILE *ou
 	struct view view;
 	int err;
 
-	if (reporting_live(shell, call, &(struct moment){ 0 }, false, &profile, &sites))
+	if (reporting_live(shell, call, NULL, false, &profile, &sites))
 		return -1;
 	head(shell, out, shell_subject(shell));
 	asking_unlock(shell->session);

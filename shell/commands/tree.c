@@ -11,21 +11,22 @@
 #include "shell/common/shell.h"
 
 /* `tree`: who calls whom, with what each branch holds. */
-enum { ARG_INVERT, ARG_DEPTH, ARG_ROWS, ARG_AT };
+enum { ARG_INVERT, ARG_DEPTH, ARG_ROWS, ARG_WHEN };
 
 static const struct argument arguments[] = { [ARG_INVERT] = { "invert", 0, false },
 					     [ARG_DEPTH] = { "depth", 0, true },
 					     [ARG_ROWS] = { "rows", 'n', true },
-					     [ARG_AT] = { "at", 0, true },
+					     WHEN_ARGUMENTS(ARG_WHEN),
 					     ARGUMENTS_END };
 
 /* per mille of the whole: smaller branches are summed in the text */
 #define MIN_SHARE 5
 
 struct request {
-	bool invert;
+	bool invert, has_rows;
 	uint64_t depth;
-	struct reporting_scope scope;
+	size_t rows;
+	struct reporting_when when;
 };
 
 static int one(struct shell *shell, struct call *call, void *ctx, int arg, const char *value)
@@ -40,15 +41,15 @@ static int one(struct shell *shell, struct call *call, void *ctx, int arg, const
 		return shell_error(shell, call,
 				   "--depth: '%s' is not accepted: a number of levels from 1 on",
 				   value);
-	case ARG_ROWS:
-	case ARG_AT: return reporting_scope(shell, call, arg == ARG_AT, value, &r->scope);
-	default: return arguments_unexpected(shell, call, value);
+	case ARG_ROWS: r->has_rows = true; return reporting_rows(shell, call, value, &r->rows);
+	case ARG_WORD: return arguments_unexpected(shell, call, value);
+	default: return reporting_when(shell, call, arg - ARG_WHEN, value, &r->when);
 	}
 }
 
 static int tree(struct shell *shell, struct call *call)
 {
-	struct request r = { .depth = UINT_MAX, .scope.rows = VIEW_ALL };
+	struct request r = { .depth = UINT_MAX, .rows = VIEW_ALL };
 	struct profile profile;
 	struct sites *sites;
 	struct tree t;
@@ -56,37 +57,39 @@ static int tree(struct shell *shell, struct call *call)
 
 	if (arguments_each(shell, call, arguments, one, &r))
 		return -1;
-	if (reporting_live(shell, call, &r.scope.moment, true, &profile, &sites))
+	if (reporting_live(shell, call, &r.when, true, &profile, &sites))
 		return -1;
 	asking_unlock(shell->session);
 	err = tree_make(&t, &profile, sites, r.invert ? TREE_INVERT : 0, (unsigned)r.depth);
 	asking_lock(shell->session);
 	profile_release(&profile);
-	if (!err && (err = tree_cut(&t, r.scope.rows)))
+	if (!err && (err = tree_cut(&t, r.rows)))
 		tree_release(&t);
 	if (err)
 		return shell_failed(shell, call, err);
-	t.before = shell_preattach(shell);
+	t.before = r.when.has_since ? NULL : shell_preattach(shell);
 	if (call->json)
 		print_tree_json(call->out, &t);
 	else
-		print_tree(call->out, &t, r.scope.has_rows ? 0 : MIN_SHARE);
+		print_tree(call->out, &t, r.has_rows ? 0 : MIN_SHARE);
 	tree_release(&t);
 	return 0;
 }
 
 const struct command cmd_tree = {
 	.name = "tree",
-	.usage = "[--invert] [--depth N] [-n N] [--at TIME|peak] [--json]",
+	.usage =
+		"[--invert] [--depth N] [-n N] [--at TIME|peak] [--since|--base FILE|SNAP|TIME] [--json]",
 	.summary = "the call tree with what each branch holds",
 	.help = "Each line: bytes of all live allocations made in or below the function, their share of the whole, the function. A function with\n"
 		"one callee only is followed by it without further indentation; branches below 0.5 % are summed as (others), what a function\n"
 		"asked for itself is (self).\n"
 		"\n"
-		"  --invert   from the functions that allocate outwards to their callers\n"
-		"  --depth N  at most N levels\n"
-		"  -n N       the N biggest branches, however small; the others are summed where they are\n"
-		"  --at TIME  what was live then, as in `report`",
+		"  --invert     from the functions that allocate outwards to their callers\n"
+		"  --depth N    at most N levels\n"
+		"  -n N         the N biggest branches, however small; the others are summed where they are\n"
+		"  --at TIME    what was live then, as in `report`\n"
+		"  --base FILE  what has come since, as in `report --since`",
 	.flags = COMMAND_JSON | COMMAND_RECORD,
 	.run = tree,
 };

@@ -310,13 +310,14 @@ int reporting_profile(struct shell *shell, struct call *call, const struct momen
 	return err ? cannot(shell, call, err, since ? since : m) : 0;
 }
 
-int reporting_scope(struct shell *shell, struct call *call, bool at, const char *value,
-		    struct reporting_scope *scope)
+int reporting_when(struct shell *shell, struct call *call, int arg, const char *value,
+		   struct reporting_when *when)
 {
-	if (at)
-		return reporting_moment(shell, call, "--at", value, MOMENTS_PEAK, &scope->moment);
-	scope->has_rows = true;
-	return reporting_rows(shell, call, value, &scope->rows);
+	if (arg == WHEN_AT)
+		return reporting_moment(shell, call, "--at", value, MOMENTS_PEAK, &when->at);
+	when->has_since = true;
+	return reporting_moment(shell, call, arg == WHEN_SINCE ? "--since" : "--base", value,
+				MOMENTS_SNAPSHOTS | MOMENTS_PEAK | MOMENTS_FILES, &when->since);
 }
 
 int reporting_lookup(struct shell *shell, struct profile *profile, struct sites *sites, bool whole)
@@ -328,11 +329,17 @@ int reporting_lookup(struct shell *shell, struct profile *profile, struct sites 
 	return -1;
 }
 
-int reporting_live(struct shell *shell, struct call *call, const struct moment *m, bool whole,
-		   struct profile *profile, struct sites **sites)
+int reporting_live(struct shell *shell, struct call *call, const struct reporting_when *when,
+		   bool whole, struct profile *profile, struct sites **sites)
 {
-	if (reporting_profile(shell, call, m, NULL, 0, 0, NULL, profile, sites))
+	static const struct reporting_when now;
+
+	when = when ? when : &now;
+	if (reporting_profile(shell, call, &when->at, when->has_since ? &when->since : NULL, 0, 0,
+			      NULL, profile, sites))
 		return -1;
+	if (when->has_since)
+		profile_drop_unchanged(profile);
 	return reporting_lookup(shell, profile, *sites, whole);
 }
 

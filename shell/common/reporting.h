@@ -57,15 +57,22 @@ int reporting_profile(struct shell *shell, struct call *call, const struct momen
 		      const struct usable *usable, struct profile *profile,
 		      struct sites **sites) MUST_USE;
 
-/* Of what text and tree share: -n and --at. Zeros, but ROWS: VIEW_ALL. */
-struct reporting_scope {
-	size_t rows;
-	bool has_rows;
-	struct moment moment;
+/*
+ * Of what moment, and since which: --at, and --since, of which --base is another name. All zeros:
+ * what is live now.
+ */
+struct reporting_when {
+	struct moment at, since;
+	bool has_since;
 };
-/* The value of -n, or of --at. 0, or -1 (said). */
-int reporting_scope(struct shell *shell, struct call *call, bool at, const char *value,
-		    struct reporting_scope *scope) MUST_USE;
+/* Entries of the command's table of arguments, in this order. */
+enum { WHEN_AT, WHEN_SINCE, WHEN_BASE, WHEN_OPTIONS };
+#define WHEN_ARGUMENTS(first)                                                                   \
+	[(first) + WHEN_AT] = { "at", 0, true }, [(first) + WHEN_SINCE] = { "since", 0, true }, \
+		   [(first) + WHEN_BASE] = { "base", 0, true }
+/* The value of one of them. 0, or -1 (said). */
+int reporting_when(struct shell *shell, struct call *call, int arg, const char *value,
+		   struct reporting_when *when) MUST_USE;
 
 /*
  * Reads the symbols for it, the target being served meanwhile: those that sites need, or (WHOLE)
@@ -75,11 +82,11 @@ int reporting_lookup(struct shell *shell, struct profile *profile, struct sites 
 		     bool whole) MUST_USE;
 
 /*
- * What it held at moment M, by stack, with the symbols as reporting_lookup() reads them. 0, or -1
- * (said, or interrupted).
+ * What it held, or what has come, by stack, with the symbols as reporting_lookup() reads them;
+ * WHEN: NULL is now. 0, or -1 (said, or interrupted).
  */
-int reporting_live(struct shell *shell, struct call *call, const struct moment *m, bool whole,
-		   struct profile *profile, struct sites **sites) MUST_USE;
+int reporting_live(struct shell *shell, struct call *call, const struct reporting_when *when,
+		   bool whole, struct profile *profile, struct sites **sites) MUST_USE;
 
 /* Since when nothing of P is recorded, in a line; nothing while it is. */
 void reporting_off(FILE *out, const struct process *p);

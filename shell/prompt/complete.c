@@ -233,7 +233,7 @@ static void offer_usage(struct search *s, const struct command *command, const c
 
 	for (char *token = copy ? strtok_r(copy, " ", &save) : NULL; token;
 	     token = strtok_r(NULL, " ", &save)) {
-		bool closes = strchr(token, ']');
+		bool closes = strchr(token, ']'), named = false;
 
 		for (char *part = strtok_r(token, "[]|", &inner); part;
 		     part = strtok_r(NULL, "[]|", &inner)) {
@@ -242,10 +242,14 @@ static void offer_usage(struct search *s, const struct command *command, const c
 			if (len > 3 && !strcmp(part + len - 3, "..."))
 				part[len -= 3] = '\0';
 			if (part[0] == '-' && part[1]) {
-				snprintf(current, sizeof(current), "%s", part);
+				size_t used = named ? strlen(current) : 0;
+
+				snprintf(current + used, sizeof(current) - used, "%s%s",
+					 named ? " " : "", part);
+				named = true; /* `--since|--base` is one with two names */
 				if (options)
 					offer(s, part);
-			} else if (!options && (option ? !strcmp(current, option) : !*current)) {
+			} else if (!options && (option ? is_one_of(option, current) : !*current)) {
 				if (islower((unsigned char)part[0]))
 					offer(s, part);
 				else if (isupper((unsigned char)part[0]))
@@ -265,9 +269,11 @@ static bool takes_value(const struct command *command, const char *option)
 	size_t len = strlen(option);
 
 	while ((at = strstr(at, option))) {
-		if (at[len] == ' ' && at[len + 1] != '[' && at[len + 1] != '-')
-			return true;
 		at += len;
+		if (*at == '|') /* another name of it */
+			at += strcspn(at, " ]");
+		if (at[0] == ' ' && at[1] != '[' && at[1] != '-')
+			return true;
 	}
 	return false;
 }

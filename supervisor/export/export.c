@@ -18,7 +18,7 @@ const struct export_format export_formats[] = {
 	{ "pprof", EXPORT_SIGNED | EXPORT_TOTALS, export_pprof, NULL },
 	{ "folded", 0, export_folded, NULL },
 	{ "flamegraph", 0, export_flamegraph, NULL },
-	{ "graph", 0, export_graph, graph_endings },
+	{ "graph", EXPORT_SIGNED, export_graph, graph_endings },
 	{ "massif", EXPORT_TIMELINE | EXPORT_TOTALS, export_massif, NULL },
 	{ "heaptrack", EXPORT_TIMELINE | EXPORT_TOTALS, export_heaptrack, NULL },
 	{ "dhat", EXPORT_TIMELINE | EXPORT_TOTALS, export_dhat, NULL },

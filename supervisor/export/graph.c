@@ -38,7 +38,8 @@ struct edge {
 struct graph {
 	FILE *out;
 	const struct export *e;
-	struct table t; /* by cum; the first `nodes` are drawn */
+	struct table t;	 /* by change; the first `nodes` are drawn */
+	int64_t largest; /* of all amounts, without its sign: what sizes of boxes are parts of */
 	size_t nodes;
 	int64_t least_node, least_edge; /* bytes */
 	struct intern names;		/* of all rows, number I being row I - 1 */
@@ -197,6 +198,14 @@ static double share(const struct graph *g, int64_t size)
 	return g->t.total ? (double)size / (double)g->t.total : 0;
 }
 
+static int64_t magnitude(int64_t v) { return v < 0 ? -v : v; }
+
+/* From 0 to 1. */
+static double weight(const struct graph *g, int64_t size)
+{
+	return g->largest ? (double)magnitude(size) / (double)g->largest : 0;
+}
+
 static void put_node(const struct graph *g, size_t i)
 {
 	const struct table_row *r = &g->t.row[i];
@@ -214,15 +223,16 @@ static void put_node(const struct graph *g, size_t i)
 	if (r->flat != r->cum)
 		escape_printf(g->out, "%s%s (%.1f%%)\\r", r->flat ? "of " : "",
 			      export_amount(&amount, r->cum), 100 * cum);
-	fprintf(g->out, "\", fontsize=%.1f, fillcolor=\"0.08 %.3f 1.0\", tooltip=\"",
-		8 + 40 * sqrt(flat), 0.6 * sqrt(flat));
+	fprintf(g->out, "\", fontsize=%.1f, fillcolor=\"%.2f %.3f 1.0\", tooltip=\"",
+		8 + 40 * sqrt(weight(g, r->flat)), r->flat < 0 ? 0.6 : 0.08,
+		0.6 * sqrt(weight(g, r->flat)));
 	graph_put_text(g->out, r->function);
 	fprintf(g->out, ": %" PRId64 " of %" PRId64 " bytes\"];\n", r->flat, r->cum);
 }
 
 static void put_edge(const struct graph *g, const struct edge *e)
 {
-	double part = share(g, e->size);
+	double part = weight(g, e->size);
 	struct text_buffer amount;
 
 	escape_printf(g->out,
@@ -267,7 +277,7 @@ static void draw(const struct graph *g)
 		if (g->called[i])
 			put_node(g, i);
 	for (size_t i = 0; i < g->keys.count; i++)
-		if (g->edge[i].size >= g->least_edge)
+		if (magnitude(g->edge[i].size) >= g->least_edge)
 			put_edge(g, &g->edge[i]);
 	fputs("}\n", g->out);
 }
@@ -275,14 +285,18 @@ static void draw(const struct graph *g)
 /* Which functions are drawn. All their names get numbers, in the order of the table. */
 static int choose(struct graph *g)
 {
-	g->least_node = (int64_t)(NODE_FRACTION * (double)g->t.total);
-	g->least_edge = (int64_t)(EDGE_FRACTION * (double)g->t.total);
+	g->largest = magnitude(g->t.total);
+	if (g->t.count && g->largest < magnitude(g->t.row[0].cum))
+		g->largest = magnitude(g->t.row[0].cum);
+	g->least_node = (int64_t)(NODE_FRACTION * (double)g->largest);
+	g->least_edge = (int64_t)(EDGE_FRACTION * (double)g->largest);
 	g->least_node = g->least_node < 1 ? 1 : g->least_node;
 	g->least_edge = g->least_edge < 1 ? 1 : g->least_edge;
-	while (g->nodes < g->t.count && g->nodes < NODES && g->t.row[g->nodes].cum >= g->least_node)
+	while (g->nodes < g->t.count && g->nodes < NODES &&
+	       magnitude(g->t.row[g->nodes].cum) >= g->least_node)
 		g->nodes++;
 	if (g->nodes == NODES && g->nodes < g->t.count)
-		g->least_node = g->t.row[NODES - 1].cum;
+		g->least_node = magnitude(g->t.row[NODES - 1].cum);
 	for (size_t i = 0; i < g->t.count; i++)
 		if (!intern(&g->names, g->t.row[i].function))
 			return -ENOMEM;
@@ -297,7 +311,7 @@ int export_graph(FILE *out, const struct export *e)
 
 	if (err)
 		return err;
-	err = table_make(&g.t, &p, e->sites, true, VIEW_ALL);
+	err = table_make(&g.t, &p, e->sites, TABLE_CHANGE, VIEW_ALL);
 	profile_release(&p);
 	if (err)
 		return err;

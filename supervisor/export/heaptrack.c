@@ -130,10 +130,11 @@ static int by_stack(const void *a, const void *b)
 	return x->stack < y->stack ? -1 : x->stack > y->stack;
 }
 
+/* Of a difference there may be more bytes in as many blocks: then it is one. */
 static struct kind kind_of(int64_t count, int64_t bytes)
 {
-	return (struct kind){ count > 0 ? (uint64_t)count : 0,
-			      count > 0 && bytes > 0 ? (uint64_t)bytes : 0 };
+	return (struct kind){ count > 0 ? (uint64_t)count : bytes > 0,
+			      bytes > 0 ? (uint64_t)bytes : 0 };
 }
 
 static void add(struct kind *to, struct kind k)
@@ -586,7 +587,9 @@ static void put_header(struct heaptrack *h)
 
 int export_heaptrack(FILE *out, const struct export *e)
 {
-	struct heaptrack h = { .out = out, .e = e, .peak = e->peak };
+	struct heaptrack h = { .out = out,
+			       .e = e,
+			       .peak = e->points ? e->peak : (uint64_t)export_total(e) };
 	int err = trie_init(&h.trie, false);
 
 	if (!err)

@@ -33,6 +33,8 @@ static bool changed(const struct profile_row *r)
 	return r->size || r->count || r->total_size || r->total_count || r->temporary;
 }
 
+static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
+
 /* NOW without BEFORE; either may be NULL: it is not there. */
 static struct profile_row row_subtract(const struct profile_row *now,
 				       const struct profile_row *before)
@@ -45,9 +47,10 @@ static struct profile_row row_subtract(const struct profile_row *now,
 	r.count -= before->count;
 	r.before = before->size;
 	r.count_before = before->count;
-	r.total_size -= now ? before->total_size : 0;
-	r.total_count -= now ? before->total_count : 0;
-	r.temporary -= now ? before->temporary : 0;
+	/* of another run there may have been more */
+	r.total_size -= least(r.total_size, before->total_size);
+	r.total_count -= least(r.total_count, before->total_count);
+	r.temporary -= least(r.temporary, before->temporary);
 	return r;
 }
 

@@ -609,7 +609,7 @@ static void draw_below(struct drawing *d, uint32_t node)
 		parts = merged = 0;
 		only = 0;
 		for (c = n->child; c; c = d->t->node[c].next) {
-			if (d->t->node[c].size < d->least && d->t->node[c].size > -d->least) {
+			if (d->t->node[c].weight < d->least) {
 				others += d->t->node[c].size;
 				merged++;
 				continue;
@@ -626,7 +626,7 @@ static void draw_below(struct drawing *d, uint32_t node)
 	if (parts == 0)
 		return; /* all of it is its own, or too little to tell apart */
 	for (c = n->child; c && !ferror(d->out); c = d->t->node[c].next) {
-		if (d->t->node[c].size < d->least && d->t->node[c].size > -d->least)
+		if (d->t->node[c].weight < d->least)
 			continue;
 		parts--;
 		draw_child(d, c, d->t->node[c].function, d->t->node[c].size,
@@ -642,7 +642,7 @@ void print_tree(FILE *out, const struct tree *t, unsigned min_share)
 {
 	struct drawing d = { .out = out,
 			     .t = t,
-			     .least = t->node[0].size * (int64_t)min_share / 1000 };
+			     .least = t->node[0].weight * (int64_t)min_share / 1000 };
 
 	if (d.least < 1)
 		d.least = 1;

@@ -104,8 +104,10 @@ struct table {
 	struct table_row others;
 };
 
-int table_make(struct table *t, const struct profile *p, struct sites *sites, bool by_cum,
-	       size_t limit) MUST_USE;
+/* Biggest first; what has become less, last. TABLE_CHANGE: the biggest cum, less or more. */
+enum table_order { TABLE_FLAT, TABLE_CUM, TABLE_CHANGE };
+int table_make(struct table *t, const struct profile *p, struct sites *sites,
+	       enum table_order order, size_t limit) MUST_USE;
 void table_release(struct table *t);
 
 /* ---- call tree ----------------------------------------------------------- */
@@ -114,9 +116,11 @@ struct tree_node {
 	const char *function;
 	/* the first that was seen of it; NULL: the whole, (others) */
 	const struct symbol_frame *frame;
-	int64_t size;	      /* of all stacks through here */
-	int64_t self;	      /* of those that end here */
-	int64_t count;	      /* as size, in blocks */
+	int64_t size;  /* of all stacks through here */
+	int64_t self;  /* of those that end here */
+	int64_t count; /* as size, in blocks */
+	/* the biggest size, less or more, of it and what is below it */
+	int64_t weight;
 	uint32_t child, next; /* first child and next sibling, biggest first; 0: none */
 	uint32_t parent;
 	uint32_t hash_next;

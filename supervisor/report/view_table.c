@@ -9,7 +9,8 @@
  * jeprof's table. A function's cum is the sum of the stacks that it is in. Going through every
  * frame of every stack would cost stacks times depth; stacks are a tree, so one walk over the nodes
  * that lead to something live does it: entering a node adds what all stacks through it hold to each
- * of its functions that is not already open further out (recursion counts once).
+ * of its functions that is not already open further out (recursion counts once). An allocator's
+ * functions are left out, but where a stack has no others.
  *
  * The nodes are given by number, parents below children: sums go up in one pass from the highest to
  * the lowest, which also strings the children of each node together for the walk.
@@ -210,8 +211,11 @@ static int enter(struct walk *w, uint32_t node)
 	struct symbol_frames f = sites_frames(w->sites, node);
 
 	for (size_t i = f.count; i-- > 0;) {
-		int64_t id = names_id(&w->names, &f.frame[i]);
+		int64_t id;
 
+		if (f.frame[i].skip & SKIP_ALLOCATOR)
+			continue;
+		id = names_id(&w->names, &f.frame[i]);
 		if (id < 0 || walk_room(w))
 			return -ENOMEM;
 		if (w->cut) {
@@ -229,7 +233,8 @@ static void leave(struct walk *w, uint32_t node)
 	struct symbol_frames f = sites_frames(w->sites, node);
 
 	for (size_t i = 0; i < f.count; i++) {
-		int64_t id = names_id(&w->names, &f.frame[i]);
+		int64_t id = f.frame[i].skip & SKIP_ALLOCATOR ? -1
+							      : names_id(&w->names, &f.frame[i]);
 
 		if (id < 0)
 			continue;
@@ -287,7 +292,8 @@ static const struct symbol_frame *leaf(struct sites *sites, uint32_t stack)
 static int flats(struct walk *w, const struct profile *p)
 {
 	for (size_t i = 0; i < p->count; i++) {
-		int64_t id = names_id(&w->names, leaf(w->sites, p->row[i].stack));
+		const struct symbol_frame *f = leaf(w->sites, p->row[i].stack);
+		int64_t id = names_id(&w->names, f);
 		int err = sites_rest(w->sites);
 
 		if (err)
@@ -295,7 +301,7 @@ static int flats(struct walk *w, const struct profile *p)
 		if (id < 0 || walk_room(w))
 			return -ENOMEM;
 		w->flat[id] += p->row[i].size;
-		if (p->row[i].stack == 0)
+		if (p->row[i].stack == 0 || f->skip & SKIP_ALLOCATOR)
 			w->cum[id] += p->row[i].size;
 	}
 	return 0;
@@ -303,21 +309,35 @@ static int flats(struct walk *w, const struct profile *p)
 
 static int64_t magnitude(int64_t v) { return v < 0 ? -v : v; }
 
-static int by_flat(const void *pa, const void *pb)
+static int down(int64_t a, int64_t b, const struct table_row *x, const struct table_row *y)
 {
-	const struct table_row *a = pa, *b = pb;
-	int64_t fa = magnitude(a->flat), fb = magnitude(b->flat);
-
-	return fa != fb ? (fa < fb ? 1 : -1) : strcmp(a->function, b->function);
+	return a != b ? (a < b ? 1 : -1) : strcmp(x->function, y->function);
 }
 
-static int by_cum(const void *pa, const void *pb)
+static int by_flat(const void *a, const void *b)
 {
-	const struct table_row *a = pa, *b = pb;
-	int64_t ca = magnitude(a->cum), cb = magnitude(b->cum);
+	const struct table_row *x = a, *y = b;
 
-	return ca != cb ? (ca < cb ? 1 : -1) : strcmp(a->function, b->function);
+	return down(x->flat, y->flat, x, y);
 }
+
+static int by_cum(const void *a, const void *b)
+{
+	const struct table_row *x = a, *y = b;
+
+	return down(x->cum, y->cum, x, y);
+}
+
+static int by_change(const void *a, const void *b)
+{
+	const struct table_row *x = a, *y = b;
+
+	return down(magnitude(x->cum), magnitude(y->cum), x, y);
+}
+
+static int (*const orders[])(const void *a, const void *b) = {
+	[TABLE_FLAT] = by_flat, [TABLE_CUM] = by_cum, [TABLE_CHANGE] = by_change
+};
 
 /*
  * What was cut off becomes one row. Its cum needs a second walk: a stack with two of these
@@ -346,8 +366,8 @@ static int cut(struct table *t, struct walk *w, size_t limit)
 	return 0;
 }
 
-int table_make(struct table *t, const struct profile *p, struct sites *sites, bool cum,
-	       size_t limit)
+int table_make(struct table *t, const struct profile *p, struct sites *sites,
+	       enum table_order order, size_t limit)
 {
 	struct walk w = { .sites = sites };
 	int err;
@@ -371,7 +391,7 @@ int table_make(struct table *t, const struct profile *p, struct sites *sites, bo
 				t->row[t->count++] = (struct table_row){ w.names.text[id],
 									 w.flat[id], w.cum[id],
 									 (uint32_t)id };
-		qsort(t->row, t->count, sizeof(*t->row), cum ? by_cum : by_flat);
+		qsort(t->row, t->count, sizeof(*t->row), orders[order]);
 		err = cut(t, &w, limit);
 	}
 	forest_release(&w.f);

@@ -174,6 +174,21 @@ static int sort_children(struct tree *t)
 	return 0;
 }
 
+static int64_t magnitude(int64_t v) { return v < 0 ? -v : v; }
+
+/* From the last node to the first: a node comes before its children. */
+static void weigh(struct tree *t)
+{
+	for (size_t i = t->count; i-- > 0;) {
+		struct tree_node *n = &t->node[i], *parent = &t->node[n->parent];
+
+		if (n->weight < magnitude(n->size))
+			n->weight = magnitude(n->size);
+		if (parent->weight < n->weight)
+			parent->weight = n->weight;
+	}
+}
+
 int tree_make(struct tree *t, const struct profile *p, struct sites *sites, unsigned shape,
 	      unsigned depth)
 {
@@ -212,6 +227,8 @@ int tree_make(struct tree *t, const struct profile *p, struct sites *sites, unsi
 		err = sort_children(t);
 	if (err)
 		tree_release(t);
+	else
+		weigh(t);
 	return err;
 }
 
@@ -226,7 +243,7 @@ static int by_size(const void *pa, const void *pb)
 static void merge_children(struct tree *t, uint32_t node, const bool *keep)
 {
 	uint32_t *link = &t->node[node].child, others = 0, next;
-	int64_t size = 0, count = 0;
+	int64_t size = 0, count = 0, weight = 0;
 
 	for (uint32_t c = *link; c; c = next) {
 		next = t->node[c].next;
@@ -238,6 +255,7 @@ static void merge_children(struct tree *t, uint32_t node, const bool *keep)
 		others = others ? others : c;
 		size += t->node[c].size;
 		count += t->node[c].count;
+		weight = t->node[c].weight > weight ? t->node[c].weight : weight;
 	}
 	*link = others;
 	if (others)
@@ -245,10 +263,11 @@ static void merge_children(struct tree *t, uint32_t node, const bool *keep)
 						      .size = size,
 						      .self = size,
 						      .count = count,
+						      .weight = weight,
 						      .parent = node };
 }
 
-/* A node comes before its children and is no smaller: so what is kept is a tree. */
+/* A node comes before its children and weighs no less: so what is kept is a tree. */
 int tree_cut(struct tree *t, size_t limit)
 {
 	size_t nodes = t->count - 1, least = 0;
@@ -265,15 +284,15 @@ int tree_cut(struct tree *t, size_t limit)
 		return -ENOMEM;
 	}
 	for (size_t i = 0; i < nodes; i++)
-		size[i] = t->node[i + 1].size;
+		size[i] = t->node[i + 1].weight;
 	qsort(size, nodes, sizeof(*size), by_size);
 	for (size_t i = 0; limit && i < limit; i++)
 		least += size[i] == size[limit - 1];
 	keep[0] = true;
 	for (size_t i = 1; i < t->count && limit; i++) {
-		keep[i] = t->node[i].size > size[limit - 1] ||
-			  (t->node[i].size == size[limit - 1] && least);
-		least -= keep[i] && t->node[i].size == size[limit - 1];
+		keep[i] = t->node[i].weight > size[limit - 1] ||
+			  (t->node[i].weight == size[limit - 1] && least);
+		least -= keep[i] && t->node[i].weight == size[limit - 1];
 	}
 	for (size_t i = 0; i < t->count; i++)
 		if (keep[i])

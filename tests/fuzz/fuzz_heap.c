@@ -31,7 +31,7 @@ static void look(struct heap *h, struct sites *sites)
 		print_report_json(out, &view, sites, true);
 		view_release(&view);
 	}
-	if (table_make(&table, &h->profile, sites, false, 5) == 0) {
+	if (table_make(&table, &h->profile, sites, TABLE_FLAT, 5) == 0) {
 		print_table(out, &table, false);
 		table_release(&table);
 	}

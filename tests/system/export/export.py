@@ -26,7 +26,7 @@ FOUR = mt.build('fourlines.cc', 'gcc')
 MOMENTS = {'live': '', 'peak': '--at peak', 'total': '--total', 'since': '--since one', 'time': '--at 200ms', 'total-since': '--total --since one'}
 REPORT = {'total': '--all', 'total-since': '--all --since one'}
 FORMATS = {'heap': 'heap', 'jemalloc': 'jem', 'pprof': 'pb.gz', 'folded': 'folded', 'flamegraph': 'svg', 'graph': 'graph.svg'}
-UNSIGNED = [f for f in FORMATS if f != 'pprof']
+UNSIGNED = [f for f in FORMATS if f not in ('pprof', 'graph')]
 SVG = '{http://www.w3.org/2000/svg}'
 GRAMMAR = '''syntax = "proto3";
 message Profile { repeated Type sample_type = 1; repeated Sample sample = 2; repeated Mapping mapping = 3; repeated Location location = 4;
@@ -148,8 +148,8 @@ def read_flamegraph(path):
 
 def read_graph(path):
     text = [a.get('{http://www.w3.org/1999/xlink}title') for a in ET.parse(path).iter(f'{SVG}a')]
-    total = [int(m[1]) for t in text if t and (m := re.fullmatch(r'(\d+) bytes', t))]
-    flat = {m[1]: int(m[2]) for t in text if t and (m := re.fullmatch(r'(.*): (\d+) of \d+ bytes', t)) and int(m[2])}
+    total = [int(m[1]) for t in text if t and (m := re.fullmatch(r'(-?\d+) bytes', t))]
+    flat = {m[1]: int(m[2]) for t in text if t and (m := re.fullmatch(r'(.*): (-?\d+) of -?\d+ bytes', t)) and int(m[2])}
     return total[0] if total else None, flat
 
 

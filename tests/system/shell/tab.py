@@ -60,7 +60,7 @@ p.send('snapshot morning; snapshot evening; snapshot even_later; echo taken\n')
 p.wait(r'\ntaken\r\n.*mt> $')
 for keys, pattern in (
         ('re', r'record +report'), ('report --s', r'--since +--sort +--stacks'), ('report --u', r'^sable $'), ('snapshot m', r'^orning $'), ('snapshot ev', r'even_later +evening'), ('diff m', r'^orning $'),
-        ('diff morning ev', r'even_later +evening'), ('report --since mo', r'^rning $'), ('source /tm', r'^p/$'), ('status > /tm', r'^p/$'),
+        ('diff morning ev', r'even_later +evening'), ('report --since mo', r'^rning $'), ('tree --base mo', r'^rning $'), ('text --base /tm', r'^p/$'), ('report --b', r'--base +--by'), ('source /tm', r'^p/$'), ('status > /tm', r'^p/$'),
         ('list ma', 'Display the first'), ('list fn_op', 'Display the first'), ('trace fn_cl', 'Display the first'), ('trace mai', r'^n $'),
         ('list fn_open_00', r'fn_open_00001.*fn_open_00981'), ('x fn_read_9998', r'^3 $'), ('list many::cls08', r"Display all 1000"),
         ("trace 'many::cls08<foo, std::allocator<char> >::method00", r'method00008.*method00908'), ("trace 'many::cls08<foo, std::allocator<char> >::method9990", r"^8' $"),

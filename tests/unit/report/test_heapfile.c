@@ -151,7 +151,7 @@ static void look(struct heap *h)
 	for (options.key = 0; options.key <= VIEW_MODULE; options.key++)
 		if (view_make(&view, &h->profile, sites, &options) == 0)
 			view_release(&view);
-	if (table_make(&table, &h->profile, sites, false, 5) == 0)
+	if (table_make(&table, &h->profile, sites, TABLE_FLAT, 5) == 0)
 		table_release(&table);
 	if (tree_make(&tree, &h->profile, sites, false, 1000000) == 0)
 		tree_release(&tree);
