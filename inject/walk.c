@@ -675,17 +675,51 @@ static uint32_t remember_end(struct wire_thread *t, uint32_t count, const struct
 }
 
 /*
+ * The words by which a walk has come to the frame of SLOT and PC, to CHECKS on: what a match of a
+ * frame further in relies on. Returns how many there are then.
+ */
+static inline uint32_t remember_words(struct wire_thread *t, uint32_t checks, uint64_t slot,
+				      uint64_t pc, uint64_t rsp_slot, uint64_t rsp_word,
+				      uint64_t rbp_slot, uint64_t rbp)
+{
+	t->check[checks].slot = slot;
+	t->check[checks++].value = pc & ~WIRE_PC_EXACT;
+	if (rsp_slot) {
+		t->check[checks].slot = rsp_slot;
+		t->check[checks++].value = rsp_word;
+	}
+	if (rbp_slot) {
+		t->check[checks].slot = rbp_slot;
+		t->check[checks++].value = rbp;
+	}
+	return checks;
+}
+
+/*
  * Appends the COUNT fresh frames (innermost first) to the KEPT remembered ones, and gives them
  * their nodes. C: where the walk stands.
  */
 static uint32_t remember(struct wire_thread *t, uint32_t kept, uint32_t count, uint32_t base,
 			 const struct cursor *c)
 {
-	uint32_t node = kept ? t->last[kept - 1].node : base;
-	uint32_t checks = kept ? t->last[kept - 1].checks + t->last[kept - 1].own_checks
-			       : remember_end(t, count, c);
-	bool outer_needs = kept ? t->last[kept - 1].needs & NEEDS_RBP : false;
+	uint32_t node = base, checks;
+	bool outer_needs = false;
 
+	if (kept) {
+		struct wire_frame *l = &t->last[kept - 1];
+
+		node = l->node;
+		outer_needs = l->needs & NEEDS_RBP;
+		checks = l->checks + l->own_checks;
+		/* it may have been come to from another function then, which saved rbp elsewhere */
+		if (count && (l->own_checks > 1 || c->rsp_slot || (c->rbp_slot && outer_needs))) {
+			checks = remember_words(t, l->checks, l->slot, l->pc, c->rsp_slot,
+						c->rsp_word, outer_needs ? c->rbp_slot : 0, l->rbp);
+			l->own_checks = (uint8_t)(checks - l->checks);
+		}
+	} else {
+		checks = remember_end(t, count, c);
+	}
 	while (count) {
 		struct wire_frame *f = &t->fresh[--count];
 		struct wire_frame *to = &t->last[kept++];
@@ -706,16 +740,8 @@ static uint32_t remember(struct wire_thread *t, uint32_t kept, uint32_t count, u
 		 * further in, on its own too
 		 */
 		to->checks = (uint16_t)checks;
-		t->check[checks].slot = f->slot;
-		t->check[checks++].value = f->pc & ~WIRE_PC_EXACT;
-		if (f->rsp_slot) {
-			t->check[checks].slot = f->rsp_slot;
-			t->check[checks++].value = f->rsp_word;
-		}
-		if (f->rbp_slot && outer_needs) {
-			t->check[checks].slot = f->rbp_slot;
-			t->check[checks++].value = f->rbp;
-		}
+		checks = remember_words(t, checks, f->slot, f->pc, f->rsp_slot, f->rsp_word,
+					outer_needs ? f->rbp_slot : 0, f->rbp);
 		to->own_checks = (uint8_t)(checks - to->checks);
 	}
 	/* 0: words of it lie in no range */

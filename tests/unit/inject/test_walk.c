@@ -3,84 +3,11 @@
  * test_walk.c - how the trampoline finds the rule of a pc while modules are published, and in
  * tables that somebody has scribbled over; and that what a thread remembers of its stacks never
  * makes one of them another one.
- *
- * It is the trampoline's own code, with a process and an image that lie elsewhere.
  */
-#include <sys/mman.h>
-#include <unistd.h>
-
-#define own_call own_call_in_agent
-#include "inject/blob.h"
-#undef own_call
-#undef PROC
-#undef TABLES
-#undef NODES
-#define PROC   process
-#define TABLES tables
-#define NODES  nodes
-static struct wire_process *process;
-static struct wire_tables *tables;
-static struct wire_node *nodes;
-const char blob_start[1];
-
-static long own_call(long nr, long a, long b, long c, long d) { return sys6(nr, a, b, c, d, 0, 0); }
-
-/* What happens right after the LATER-th look at the counter of publications. */
-static void (*meanwhile)(void);
-static int later;
-
-static void looked(const void *at)
-{
-	if (at == &process->modules_now && meanwhile && !--later)
-		meanwhile();
-}
-
-#undef load
-#define load(p)                                                             \
-	({                                                                  \
-		__auto_type loaded_ = __atomic_load_n(p, __ATOMIC_ACQUIRE); \
-		looked(p);                                                  \
-		loaded_;                                                    \
-	})
-#include "inject/walk.c"
-#include "test.h"
-
-bool nodes_reach(uint32_t id)
-{
-	(void)id;
-	return false;
-}
-
-uint64_t ask_loudly(struct wire_thread *t, const struct question *q)
-{
-	(void)t, (void)q;
-	return 0;
-}
-
-uint64_t ask(struct wire_thread *t, const struct question *q) { return ask_loudly(t, q); }
-
-uint64_t thread_pointer_early(void) { return 0; }
-
-struct wire_thread *slot_find(uint64_t fs, uint32_t at)
-{
-	(void)fs, (void)at;
-	return NULL;
-}
+#include "walk_alone.h"
 
 #define SIZE (1u << 20)
 #define BASE 0x10000000ull
-
-/* Behind it is nothing that can be read. */
-static void *map(size_t size)
-{
-	size_t whole = (size + 4095) & ~4095ul;
-	char *p = mmap(NULL, whole + 4096, PROT_READ | PROT_WRITE,
-		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-
-	if (p == MAP_FAILED || mprotect(p + whole, 4096, PROT_NONE))
-		exit(77);
-	return p;
-}
 
 /* ---- publications -------------------------------------------------------- */
 
@@ -263,6 +190,147 @@ static void test_ranges(void)
 	CHECK_EQ(t->ranges_turn & 1, 0);
 }
 
+/* Stacks that grow, others that are far away or have a hole between; the last used comes first. */
+static void test_more_ranges(void)
+{
+	enum { PAGES = 80 };
+	struct wire_thread *t = &process->thread[2];
+	char *stack = map(PAGES * 4096), *end = stack + PAGES * 4096, *far[WIRE_RANGES];
+	struct cursor c = { .t = t };
+	struct wire_range *r = range_of(t, (uint64_t)(end - 8));
+
+	CHECK(r == t->range && r->lo == (uint64_t)end - 4096 && r->hi == (uint64_t)end);
+	CHECK(range_of(t, (uint64_t)(end - 4096)) == r);
+	/* it has grown: by a page, by as much as is looked at, by more */
+	r = range_of(t, (uint64_t)end - 4096 - 8);
+	CHECK(r->lo == (uint64_t)end - 2 * 4096 && r->hi == (uint64_t)end);
+	r = range_of(t, (uint64_t)end - (2 + 64) * 4096 + 8);
+	CHECK(r->lo == (uint64_t)end - 66 * 4096 && r->hi == (uint64_t)end);
+	t->range[0].lo = (uint64_t)end - 8192;
+	r = range_of(t, (uint64_t)end - (2 + 64) * 4096);
+	CHECK(r->lo == (uint64_t)end - 66 * 4096 && r->hi == (uint64_t)end - 65 * 4096);
+	CHECK_EQ(t->range[1].lo, (uint64_t)end - 8192);
+	/* what cannot be read between is no part of it */
+	memset(t->range, 0, sizeof(t->range));
+	range_of(t, (uint64_t)end - 8);
+	CHECK_EQ(mprotect(end - 4 * 4096, 4096, PROT_NONE), 0);
+	r = range_of(t, (uint64_t)end - 6 * 4096);
+	CHECK(r->lo == (uint64_t)end - 6 * 4096 && r->hi == (uint64_t)end - 5 * 4096);
+	CHECK(!readable(&c, r, (uint64_t)end - 4 * 4096));
+	CHECK_EQ(r->hi, (uint64_t)end - 4 * 4096);
+	CHECK(!readable(&c, r, (uint64_t)end - 3 * 4096)); /* none jumps over it */
+	CHECK_EQ(t->range[0].lo, (uint64_t)end - 6 * 4096);
+	/* below the range, or far above it, is another one */
+	CHECK(readable(&c, r, (uint64_t)end - 7 * 4096));
+	CHECK(r->lo == (uint64_t)end - 7 * 4096 && r->hi == (uint64_t)end - 6 * 4096);
+	CHECK_EQ(c.stacks, 1);
+	CHECK(readable(&c, r, (uint64_t)end - 7 * 4096));
+	CHECK_EQ(c.stacks, 1);
+	CHECK(readable(&c, r, (uint64_t)end - 6 * 4096)); /* it ends there: it is extended */
+	CHECK_EQ(c.stacks, 1);
+	for (int i = 0; i < WIRE_RANGES; i++) {
+		far[i] = map(4096);
+		CHECK(readable(&c, r, (uint64_t)far[i]) || far[i] < stack);
+	}
+	for (int i = 0; i < WIRE_RANGES; i++)
+		range_of(t, (uint64_t)far[i]);
+	for (int i = 0; i < WIRE_RANGES; i++)
+		CHECK_EQ(t->range[i].lo, (uint64_t)far[WIRE_RANGES - 1 - i]);
+	range_of(t, (uint64_t)far[1]);
+	CHECK(t->range[0].lo == (uint64_t)far[1] && t->range[1].lo == (uint64_t)far[3] &&
+	      t->range[2].lo == (uint64_t)far[2] && t->range[3].lo == (uint64_t)far[0]);
+	CHECK_EQ(t->ranges_turn & 1, 0);
+	/* a range of nobody's: one page at first, as far as it goes then */
+	c.t = NULL;
+	r = &(struct wire_range){ (uint64_t)end - 8 * 4096, (uint64_t)end - 7 * 4096 };
+	CHECK(readable(&c, r, (uint64_t)end - 5 * 4096));
+	CHECK(!readable(&c, r, (uint64_t)end));
+	CHECK(r->lo == (uint64_t)end - 8 * 4096 && r->hi == (uint64_t)end - 4 * 4096);
+	CHECK(readable(&c, r, (uint64_t)end - 20 * 4096));
+	CHECK(r->lo == (uint64_t)end - 20 * 4096 && r->hi == (uint64_t)end - 19 * 4096);
+	for (int i = 0; i < 300; i++) { /* the count does not run over */
+		*r = (struct wire_range){ 0, 0 };
+		CHECK(readable(&c, r, (uint64_t)end - 20 * 4096));
+	}
+	CHECK_EQ(c.stacks, UINT8_MAX);
+}
+
+/* Where no system call may be made mtrun is asked, and its answer goes further than a page. */
+static void test_asked(void)
+{
+	char *page = map(4 * 4096);
+	uint64_t at = (uint64_t)page + 100;
+
+	CHECK_EQ(readable_end(at), (uint64_t)page + 4096);
+	CHECK_EQ(readable_end((uint64_t)page + 4 * 4096), 0);
+	no_calls = true;
+	CHECK_EQ(readable_end(at), 0); /* who has no slot cannot ask */
+	self = &process->thread[3];
+	answer = (uint64_t)page + 3 * 4096;
+	CHECK_EQ(readable_end(at), (uint64_t)page + 3 * 4096);
+	CHECK(asked.what == ASK_READABLE && asked.arg[0] == at);
+	answer = at;
+	CHECK_EQ(readable_end(at), 0);
+	answer = 0;
+	CHECK(!page_readable(at));
+	no_calls = false;
+	self = NULL;
+}
+
+/* Other threads' doing: a range is gone, or a test wants to look first. */
+static void test_stale(void)
+{
+	struct wire_thread *t = &process->thread[2];
+	uint64_t at = (uint64_t)map(4096);
+
+	range_of(t, at);
+	t->depth = 3;
+	t->stale = WIRE_STALE_SHOW;
+	asked.what = ASK_NOTHING;
+	CHECK_EQ(range_of(t, at)->lo, at);
+	CHECK(asked.what == ASK_FRAMES && t->stale == 0 && t->depth == 3);
+	CHECK(t->range[1].hi != 0);
+	t->stale = 1;
+	asked.what = ASK_NOTHING;
+	CHECK_EQ(range_of(t, at)->lo, at);
+	CHECK(asked.what == ASK_NOTHING && t->stale == 0 && t->depth == 0);
+	for (int i = 1; i < WIRE_RANGES; i++)
+		CHECK(!t->range[i].lo && !t->range[i].hi);
+	CHECK_EQ(t->ranges_turn & 1, 0);
+}
+
+/* Who is made to forget: threads that are there, and may hold something of what goes. */
+static void test_forget(void)
+{
+	uint64_t at = (uint64_t)map(4 * 4096) + 4096;
+
+	for (uint32_t i = 0; i < 6; i++) {
+		struct wire_thread *t = &process->thread[i];
+
+		*t = (struct wire_thread){ .fs = i < 3 ? i : 0x1000 };
+		t->range[i % WIRE_RANGES] = (struct wire_range){ at, at + 4096 };
+	}
+	process->threads_high = 5;
+	stacks_forget(at - 4096, at);
+	stacks_forget(at + 4096, at + 8192);
+	for (uint32_t i = 0; i < 6; i++)
+		CHECK_EQ(process->thread[i].stale, 0);
+	stacks_forget(at - 8, at + 1);
+	for (uint32_t i = 0; i < 6;
+	     i++) /* the first two slots are nobody's, the last is not used */
+		CHECK_EQ(process->thread[i].stale, i >= 2 && i < 5);
+	process->thread[3].stale = 0;
+	stacks_forget(at + 4095, at + 8192);
+	CHECK_EQ(process->thread[3].stale, 1);
+	process->threads_high = UINT32_MAX; /* more than there can be */
+	process->thread[WIRE_THREADS - 1].fs = 0x2000;
+	process->thread[WIRE_THREADS - 1].range[0] = (struct wire_range){ at, at + 4096 };
+	stacks_forget(at, at + 1);
+	CHECK_EQ(process->thread[WIRE_THREADS - 1].stale, 1);
+	CHECK_EQ(process->thread[WIRE_THREADS - 2].stale, 0);
+	process->threads_high = 1;
+}
+
 /* ---- what is remembered of stacks ---------------------------------------- */
 
 /*
@@ -407,14 +475,16 @@ static void test_remembered(void)
 
 int main(void)
 {
-	process = map(sizeof(*process));
-	tables = map(sizeof(*tables));
-	nodes = map(sizeof(*nodes) * WIRE_NODES);
+	agent_map();
 	RUN(test_publications);
 	RUN(test_no_end);
 	RUN(test_cache);
 	RUN(test_scribbled);
 	RUN(test_ranges);
+	RUN(test_more_ranges);
+	RUN(test_asked);
+	RUN(test_stale);
+	RUN(test_forget);
 	RUN(test_remembered);
 	return test_status();
 }
