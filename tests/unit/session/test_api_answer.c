@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "pretended.h"
 #include "process/marks.h"
 #include "session/api_answer.h"
 #include "session/session.h"
@@ -18,39 +19,17 @@ static bool own(void *ctx, uint32_t stack)
 	return true;
 }
 
-static void begin(struct process *p)
+static void api_begin(struct process *p)
 {
-	memset(p, 0, sizeof(*p));
+	process_begin(p, 2, own);
 	p->pid = getpid();
 	p->image_bytes = 40960;
-	p->wire = mmap(NULL, sizeof(*p->wire), PROT_READ | PROT_WRITE,
-		       MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	p->ledger = ledger_new(LEDGER_COUNT_HEAP | LEDGER_COUNT_MMAP);
-	p->shared = (struct shared){ .wire = p->wire, .slots = WIRE_THREADS };
-	p->stream = p->wire != MAP_FAILED ? stream_new(&p->shared, p->ledger, own, NULL) : NULL;
-	if (!p->stream) {
-		puts("out of memory");
-		exit(1);
-	}
-	p->wire->threads_high = 2;
-	p->wire->thread[0].fs = 0x1000;
-	p->wire->thread[1].fs = 0x2000;
 }
 
-static void end(struct process *p)
+static void api_end(struct process *p)
 {
-	stream_free(p->stream);
-	ledger_free(p->ledger);
-	munmap(p->wire, sizeof(*p->wire));
 	marks_release(&p->marks);
-}
-
-static void store(struct process *p, unsigned t, struct wire_event e)
-{
-	struct wire_thread *th = &p->wire->thread[t];
-
-	th->ring[th->head % WIRE_RING] = e;
-	__atomic_store_n(&th->head, th->head + 1, __ATOMIC_RELEASE);
+	process_end(p);
 }
 
 /* -1: not answered yet */
@@ -68,12 +47,10 @@ static void test_counts(void)
 	struct process p;
 	struct api api = { .count = LEDGER_COUNT_HEAP };
 
-	begin(&p);
+	api_begin(&p);
 	CHECK_EQ(answer(&p, API_ALLOCATED, &api), 0);
-	store(&p, 0,
-	      wire_pack(WIRE_ALLOC, 0x10000, p.wire->counter[wire_counter(0x10000)]++, 100, 0));
-	store(&p, 1,
-	      wire_pack(WIRE_ALLOC, 0x20000, p.wire->counter[wire_counter(0x20000)]++, 30, 0));
+	alloc(p.wire, 0, 0x10000, 100, 0);
+	alloc(p.wire, 1, 0x20000, 30, 0);
 	CHECK_EQ(answer(&p, API_ALLOCATED, &api), 130);
 	CHECK_EQ(answer(&p, API_META, &api), 16);
 	api.count = LEDGER_COUNT_MMAP;
@@ -84,7 +61,7 @@ static void test_counts(void)
 	CHECK_EQ(answer(&p, 0, &api), 0);
 	CHECK_EQ(answer(&p, API_KINDS, &api), 0);
 	CHECK_EQ(answer(&p, UINT32_MAX, &api), 0);
-	end(&p);
+	api_end(&p);
 }
 
 /*
@@ -96,17 +73,17 @@ static void test_waits(void)
 	struct process p;
 	struct api api = { .count = LEDGER_COUNT_HEAP };
 
-	begin(&p);
+	api_begin(&p);
 	p.wire->counter[wire_counter(0x10000)] = 3;
-	store(&p, 0, wire_pack(WIRE_ALLOC, 0x10000, 0, 50, 0));
-	store(&p, 0, wire_pack(WIRE_ALLOC, 0x10000, 2, 100, 0));
+	store(p.wire, 0, wire_pack(WIRE_ALLOC, 0x10000, 0, 50, 0));
+	store(p.wire, 0, wire_pack(WIRE_ALLOC, 0x10000, 2, 100, 0));
 	CHECK_EQ(answer(&p, API_ALLOCATED, &api), -1);
 	CHECK_EQ(answer(&p, API_META, &api), -1);
 	CHECK_EQ(answer(&p, API_SNAPSHOT, &api), -1);
 	CHECK_EQ(answer(&p, API_LIMIT, &api), 0);
-	store(&p, 1, wire_pack(WIRE_FREE, 0x10000, 1, 0, 0));
+	store(p.wire, 1, wire_pack(WIRE_FREE, 0x10000, 1, 0, 0));
 	CHECK_EQ(answer(&p, API_ALLOCATED, &api), 100);
-	end(&p);
+	api_end(&p);
 }
 
 static char taken[200];
@@ -128,14 +105,13 @@ static void test_snapshot(void)
 				     .what = ASK_API,
 				     .arg = { API_SNAPSHOT, (uintptr_t) "before" } };
 
-	begin(&p);
-	store(&p, 0,
-	      wire_pack(WIRE_ALLOC, 0x10000, p.wire->counter[wire_counter(0x10000)]++, 100, 0));
+	api_begin(&p);
+	alloc(p.wire, 0, 0x10000, 100, 0);
 	CHECK(api_answer(&p, &q, &nobody));
 	CHECK(api_answer(&p, &q, &api));
 	CHECK_STR(taken, "ctx 100 before");
 	CHECK_EQ(mail.answer, 0);
-	end(&p);
+	api_end(&p);
 }
 
 /* What is kept of TEXT, as our own process passes it. */

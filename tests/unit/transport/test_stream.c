@@ -5,31 +5,18 @@
  * real threads that share a small heap; and one that stores whatever it likes.
  */
 #include "ledger/ledger.h"
+#include "pretended.h"
 #include "test.h"
 #include "transport/shared.h"
 #include "transport/stream.h"
 
 #include <pthread.h>
 #include <sched.h>
-#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
 static uint64_t seed = 88172645463325252ull;
 static uint64_t rnd(void) { return test_random(&seed); }
-
-static struct wire_process *target_new(void)
-{
-	void *p = mmap(NULL, sizeof(struct wire_process), PROT_READ | PROT_WRITE,
-		       MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (p == MAP_FAILED) {
-		perror("mmap");
-		exit(1);
-	}
-	return p;
-}
-
-static void target_free(struct wire_process *w) { munmap(w, sizeof(*w)); }
 
 static bool odd_stack(void *ctx, uint32_t stack)
 {
@@ -78,64 +65,6 @@ static void rig_free(struct rig *r)
 	ledger_free(r->l);
 	free(r->shared);
 	target_free(r->w);
-}
-
-/* ---- a hook's side ------------------------------------------------------- */
-
-static uint32_t number(struct wire_process *w, uint64_t addr)
-{
-	return __atomic_fetch_add(&w->counter[wire_counter(addr)], 1, __ATOMIC_ACQ_REL);
-}
-
-static uint64_t ticket(struct wire_process *w)
-{
-	return __atomic_fetch_add(&w->ticket, 1, __ATOMIC_ACQ_REL);
-}
-
-static void store(struct wire_process *w, unsigned t, struct wire_event e)
-{
-	struct wire_thread *th = &w->thread[t];
-	struct wire_event *at = &th->ring[th->head % WIRE_RING];
-	__atomic_store_n(&at->a, e.a, __ATOMIC_RELAXED);
-	__atomic_store_n(&at->b, e.b, __ATOMIC_RELAXED);
-	__atomic_store_n(&th->head, th->head + 1, __ATOMIC_RELEASE);
-}
-
-static void store2(struct wire_process *w, unsigned t, struct wire_event e, uint64_t size,
-		   uint64_t tick)
-{
-	struct wire_thread *th = &w->thread[t];
-	struct wire_event v[2] = { e, { size, tick } };
-	for (int i = 0; i < 2; i++) {
-		struct wire_event *at = &th->ring[(th->head + (uint64_t)i) % WIRE_RING];
-		__atomic_store_n(&at->a, v[i].a, __ATOMIC_RELAXED);
-		__atomic_store_n(&at->b, v[i].b, __ATOMIC_RELAXED);
-	}
-	__atomic_store_n(&th->head, th->head + 2, __ATOMIC_RELEASE);
-}
-
-static void begin(struct wire_process *w, unsigned t, uint32_t tid)
-{
-	store(w, t, wire_pack(WIRE_THREAD, tid, 0, 0, 0));
-}
-
-static void at_ms(struct wire_process *w, unsigned t, uint32_t ms)
-{
-	store(w, t, (struct wire_event){ (uint64_t)WIRE_TIME << WIRE_ADDRESS_BITS, ms });
-}
-
-static void alloc(struct wire_process *w, unsigned t, uint64_t a, uint64_t size, uint32_t stack)
-{
-	if (size < WIRE_WIDE)
-		store(w, t, wire_pack(WIRE_ALLOC, a, number(w, a), (uint32_t)size, stack));
-	else
-		store2(w, t, wire_pack(WIRE_ALLOC_WIDE, a, number(w, a), 0, stack), size,
-		       ticket(w));
-}
-
-static void release(struct wire_process *w, unsigned t, uint64_t a)
-{
-	store(w, t, wire_pack(WIRE_FREE, a, number(w, a), 0, 0));
 }
 
 static void leave(struct wire_process *w, unsigned t, uint64_t a)
