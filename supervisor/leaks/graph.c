@@ -97,6 +97,19 @@ static void hold(struct leaks_graph *g, uint32_t target, unsigned place)
 				  __ATOMIC_RELAXED);
 }
 
+/*
+ * Whether an address that is INTO bytes in TARGET says anything of it. Behind a block of 8 bytes it
+ * does if the block is the number of an array's objects, and that is none: then it is where the
+ * array is. *INTO is 0 from then on.
+ */
+static inline bool is_pointer(const struct leaks_graph *g, uint32_t target, uint64_t *into)
+{
+	if (*into != INDEX_BEHIND)
+		return true;
+	*into = 0;
+	return prefix_is_empty_array(g->image, &g->image->block[target]);
+}
+
 static void found(struct sweep *s, uint32_t source, uint32_t target, uint64_t into)
 {
 	struct leaks_graph *g = s->graph;
@@ -104,7 +117,7 @@ static void found(struct sweep *s, uint32_t source, uint32_t target, uint64_t in
 
 	if (source != s->from)
 		change_source(s, source);
-	if (target == source)
+	if (target == source || !is_pointer(g, target, &into))
 		return;
 	if (into)
 		place = prefixes_place(&g->prefixes, target, into);
@@ -473,7 +486,8 @@ static int read_again(struct leaks_graph *g, uint32_t block, uint32_t *count)
 		for (size_t i = 0; i < n; i++) {
 			uint32_t target = index_find(&g->index, word[i], &into);
 
-			if (target == INDEX_NONE || target == block)
+			if (target == INDEX_NONE || target == block ||
+			    !is_pointer(g, target, &into))
 				continue;
 			if (!edges_reach(&g->again, *count + 1ul))
 				return -ENOMEM;

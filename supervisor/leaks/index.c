@@ -15,9 +15,10 @@
 #define FILTER_MOST   16u
 #define GRANULE_SHIFT 21
 
+/* Up to where addresses are found, INDEX_BEHIND included. */
 static raddr_t end_of(const struct capture_block *b)
 {
-	uint64_t size = b->size ? b->size : 1;
+	uint64_t size = b->size == 0 ? 1 : b->size == 8 ? 9 : b->size;
 
 	return b->address + size < b->address ? UINT64_MAX : b->address + size;
 }

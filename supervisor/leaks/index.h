@@ -19,6 +19,8 @@
 
 #define INDEX_NONE UINT32_MAX
 #define INDEX_BIG  UINT32_MAX /* entry.size: look at the block itself */
+/* *INTO of an address that is right behind a block of 8 bytes */
+#define INDEX_BEHIND UINT64_MAX
 
 struct index_region {
 	raddr_t start;
@@ -83,7 +85,7 @@ static inline const struct index_entry *index_entry(const struct leaks_index *x,
 
 /*
  * The block in region R that WORD is in, *INTO how far, or INDEX_NONE. A block of no bytes has one
- * for this.
+ * for this; what is right behind one of 8 bytes is said to be so.
  */
 static inline uint32_t index_find_in(const struct leaks_index *x, const struct index_region *r,
 				     uint64_t word, uint64_t *into)
@@ -109,7 +111,12 @@ static inline uint32_t index_find_in(const struct leaks_index *x, const struct i
 	if (size == INDEX_BIG)
 		size = x->block[low].size;
 	*into = at - index_entry(x, low)->offset;
-	return *into < size || !*into ? low : INDEX_NONE;
+	if (*into < size || !*into)
+		return low;
+	if (*into != 8 || size != 8)
+		return INDEX_NONE;
+	*into = INDEX_BEHIND;
+	return low;
 }
 
 /* The same at once, for single questions. */

@@ -438,7 +438,7 @@ ssize_t leaks_find(const struct leaks *l, raddr_t address)
 	uint64_t into;
 	uint32_t block = index_find(&l->graph.index, address, &into);
 
-	return block == INDEX_NONE ? -1 : (ssize_t)block;
+	return block == INDEX_NONE || into == INDEX_BEHIND ? -1 : (ssize_t)block;
 }
 
 /* ---- records --------------------------------------------------------------- */

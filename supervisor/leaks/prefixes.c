@@ -134,6 +134,14 @@ enum prefix prefix_recognise(const struct leaks_image *image, const struct captu
 				: PREFIX_UNKNOWN;
 }
 
+bool prefix_is_empty_array(const struct leaks_image *image, const struct capture_block *b)
+{
+	uint64_t objects;
+
+	return image->read(image->ctx, b->address, &objects, sizeof(objects)) == sizeof(objects) &&
+	       !objects;
+}
+
 #define LEARN_BLOCKS 8u /* a stack with fewer has `known_offsets` */
 
 /* ---- stacks --------------------------------------------------------------- */

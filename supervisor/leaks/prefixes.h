@@ -45,6 +45,9 @@ const char *prefix_name(enum prefix prefix);
 enum prefix prefix_recognise(const struct leaks_image *image, const struct capture_block *b,
 			     uint64_t offset);
 
+/* B has 8 bytes: what new[] asks for if there are no objects. */
+bool prefix_is_empty_array(const struct leaks_image *image, const struct capture_block *b);
+
 struct prefix_stack {
 	uint32_t stack, blocks;
 	uint32_t first; /* of its offsets: index + 1 in `offset`; 0: it has none of its own */

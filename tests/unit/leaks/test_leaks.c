@@ -351,6 +351,23 @@ static void test_known(void)
 	CHECK_EQ(kind_at(sds, 3), PREFIX_UNKNOWN);
 }
 
+/* new T[0]: what it gives is behind the block. */
+static void test_empty_array(void)
+{
+	clear();
+	raddr_t empty = add(8, 1), one = add(8, 1), other = add(9, 1);
+
+	put(one, 1);
+	m.roots[0] = empty + 8, m.roots[1] = one + 8, m.roots[2] = other + 9;
+	CHECK_STR(classes(), "rdd");
+	add(8, 2);
+	put(one, m.end - 8);
+	m.roots[1] = one;
+	CHECK_STR(classes(), "rrdr");
+	m.roots[1] = 0;
+	CHECK_STR(classes(), "rddi");
+}
+
 /* ---- at random, against memcheck's rules ----------------------------------- */
 
 static uint64_t seed = 42;
@@ -577,6 +594,11 @@ static void test_index(void)
 			uint32_t found = index_find(&x, word, &into);
 			ssize_t right = plain_find(word);
 
+			if (found != INDEX_NONE && into == INDEX_BEHIND) {
+				wrong += m.block[found].address + m.block[found].size != word ||
+					 m.block[found].size != 8;
+				found = INDEX_NONE;
+			}
 			wrong += found != (right < 0 ? INDEX_NONE : (uint32_t)right) ||
 				 (right >= 0 && word - into != m.block[right].address);
 		}
@@ -598,6 +620,7 @@ int main(void)
 	RUN(test_possible);
 	RUN(test_learnt);
 	RUN(test_known);
+	RUN(test_empty_array);
 	RUN(test_random_graphs);
 	RUN(test_wide);
 	RUN(test_interrupted);
