@@ -230,10 +230,8 @@ static void test_more_ranges(void)
 	CHECK_EQ(c.stacks, 1);
 	for (int i = 0; i < WIRE_RANGES; i++) {
 		far[i] = map(4096);
-		CHECK(readable(&c, r, (uint64_t)far[i]) || far[i] < stack);
-	}
-	for (int i = 0; i < WIRE_RANGES; i++)
 		range_of(t, (uint64_t)far[i]);
+	}
 	for (int i = 0; i < WIRE_RANGES; i++)
 		CHECK_EQ(t->range[i].lo, (uint64_t)far[WIRE_RANGES - 1 - i]);
 	range_of(t, (uint64_t)far[1]);

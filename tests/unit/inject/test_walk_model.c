@@ -359,6 +359,8 @@ static uint32_t function_any(const struct state *out)
 	return f;
 }
 
+enum { STACK_MOST = 80 };
+
 /* A stack of about DEPTH frames; FRAMES[i]: what it was at before the i-th of them. */
 static struct entry *stack_build(uint32_t depth, struct state *frames)
 {
@@ -440,7 +442,7 @@ static uint64_t *some_word(struct entry *e)
 static void test_model(void)
 {
 	static const uint8_t often[] = { CFA_RSP, CFA_RSP, CFA_RBP, CFA_RSP, CFA_FRAME, CFA_RBP };
-	static struct state frames[64];
+	static struct state frames[STACK_MOST];
 	struct wire_thread *t = &process->thread[0];
 	uint64_t wrong = 0, walks = 0, ends[4] = { 0 }, deep = 0;
 
@@ -488,7 +490,7 @@ static void test_model(void)
 /* Where nothing of the thread may be touched, and no page is known to be readable. */
 static void test_plain(void)
 {
-	static struct state frames[64];
+	static struct state frames[STACK_MOST];
 	static struct walked w;
 	uint32_t wrong = 0;
 
@@ -501,7 +503,7 @@ static void test_plain(void)
 			memset(process->thread[0].range, 0, sizeof(process->thread[0].range));
 		}
 		process->depth = any(2) ? 128 : 1 + (uint32_t)any(30);
-		e = stack_build(1 + (uint32_t)any(80), frames);
+		e = stack_build(1 + (uint32_t)any(STACK_MOST), frames);
 		walk_ref(e, process->depth < PLAIN_DEPTH ? process->depth : PLAIN_DEPTH, &w);
 		wrong += !is_walked(walk_plain(e), &w);
 	}
@@ -527,7 +529,7 @@ static uint32_t cache_used(void)
 /* A stack that was walked is not walked again, but for what is new of it. */
 static void test_saved(void)
 {
-	static struct state frames[64];
+	static struct state frames[STACK_MOST];
 	static char memory[2][AREA_BYTES];
 	struct wire_thread *t = &process->thread[0];
 	struct entry *e[2];
@@ -645,7 +647,7 @@ static enum nesting nesting_ref(uint64_t marked, const struct entry *e)
 
 static void test_nesting(void)
 {
-	static struct state frames[64];
+	static struct state frames[STACK_MOST];
 	struct wire_thread *t = &process->thread[0];
 	uint32_t wrong = 0, found[3] = { 0 };
 
