@@ -46,6 +46,7 @@ struct limiting { /* hits of the limit */
 };
 
 struct comparing;
+struct leaked;
 struct process_sites;
 
 struct shell {
@@ -76,6 +77,7 @@ struct shell {
 	struct functions *functions; /* for completion */
 	struct comparing *comparing; /* files that the last answer was about; NULL: none */
 	struct process_sites *sites;
+	struct leaked *leaked; /* shell/common/leaking.h; NULL: nothing was scanned */
 };
 
 /* Storage is the caller's. */

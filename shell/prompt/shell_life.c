@@ -16,6 +16,7 @@
 #include "shell/common/dumping.h"
 #include "shell/common/events.h"
 #include "shell/common/functions.h"
+#include "shell/common/leaking.h"
 #include "shell/common/limiting.h"
 #include "shell/common/reporting.h"
 #include "shell/common/shell.h"
@@ -59,6 +60,7 @@ void shell_forget(struct shell *shell)
 	shell_leave_subject(shell);
 	shell_forget_sites(shell);
 	comparing_release(shell);
+	leaking_forget(shell);
 	functions_free(shell->functions);
 	shell->functions = NULL;
 }

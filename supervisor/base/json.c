@@ -147,6 +147,21 @@ void json_int(struct json *j, const char *key, int64_t value)
 	decimal(j->out, value < 0 ? -(uint64_t)value : (uint64_t)value);
 }
 
+void json_fixed(struct json *j, const char *key, uint64_t value, unsigned digits)
+{
+	uint64_t one = 1;
+
+	for (unsigned i = 0; i < digits; i++)
+		one *= 10;
+	before(j, key);
+	decimal(j->out, value / one);
+	if (!digits)
+		return;
+	putc_unlocked('.', j->out);
+	for (one /= 10; one; one /= 10)
+		putc_unlocked((int)('0' + value / one % 10), j->out);
+}
+
 void json_bool(struct json *j, const char *key, bool value)
 {
 	before(j, key);

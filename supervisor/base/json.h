@@ -35,6 +35,8 @@ void json_end_array(struct json *j);
 void json_string(struct json *j, const char *key, const char *value); /* NULL: null */
 void json_int(struct json *j, const char *key, int64_t value);
 void json_uint(struct json *j, const char *key, uint64_t value);
+/* VALUE / 10^DIGITS */
+void json_fixed(struct json *j, const char *key, uint64_t value, unsigned digits);
 void json_bool(struct json *j, const char *key, bool value);
 void json_null(struct json *j, const char *key);
 void json_address(struct json *j, const char *key, raddr_t value); /* "0x..." */

@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "shell/common/leaking.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/array.h"
+#include "base/proc.h"
+#include "process/process.h"
+#include "session/asking.h"
+#include "session/capturing.h"
+#include "shell/common/mapping.h"
+#include "shell/common/shell.h"
+
+/*
+ * Capture and scan are long, and most of both is done with the session unlocked. A block is the same
+ * as at the scan before if its address and the moment of its allocation are.
+ */
+struct leaked_block {
+	raddr_t address;
+	uint32_t tick;
+	bool sure; /* definite or indirect, not only possible */
+};
+struct leaked {
+	struct leaked *next;
+	pid_t pid;
+	uint64_t began_ms; /* another program in the same process is another one */
+	struct leaked_block *block;
+	size_t blocks;
+};
+
+const char *leaking_refused(const struct shell *shell, const struct process *p)
+{
+	const char *why = mapping_refused(shell, p);
+
+	return why ? why : p->unsupervised;
+}
+
+/* ---- one scan --------------------------------------------------------------- */
+
+static bool interrupted(void *ctx)
+{
+	const struct shell *shell = ctx;
+
+	return shell_interrupted(shell) || shell->leave;
+}
+
+static int by_start(const void *a, const void *b)
+{
+	const struct leaks_span *x = a, *y = b;
+
+	return x->start < y->start ? -1 : x->start > y->start;
+}
+
+/* Where tables of virtual functions may be: libraries, without their code. */
+static ssize_t constants(const struct process *p, struct leaks_span **out)
+{
+	struct leaks_span *span = calloc(p->modules.count * 2 + 1, sizeof(*span));
+	size_t n = 0;
+
+	if (!span)
+		return -ENOMEM;
+	for (size_t i = 0; i < p->modules.count; i++) {
+		const struct module *m = p->modules.module[i];
+
+		if (m->dead != UINT32_MAX)
+			continue;
+		span[n++] = (struct leaks_span){ m->start, m->text_start };
+		span[n++] = (struct leaks_span){ m->text_end, m->end };
+	}
+	if (n)
+		qsort(span, n, sizeof(*span), by_start);
+	*out = span;
+	return (ssize_t)n;
+}
+
+/* Whether a core has nothing to do, beside ours: "0.20 0.18 0.12 1/80 11206", of which the 1 is. */
+static bool is_core_free(void)
+{
+	cpu_set_t cores;
+	char *text = NULL;
+	unsigned running = 0;
+	ssize_t n = proc_read(getpid(), "../loadavg", &text);
+
+	if (n <= 0 || sscanf(text, "%*s %*s %*s %u/", &running) != 1)
+		running = 0;
+	free(text);
+	return running && running < (unsigned)sysconf(_SC_NPROCESSORS_ONLN) &&
+	       !sched_getaffinity(0, sizeof(cores), &cores) && CPU_COUNT(&cores) > 1;
+}
+
+static int failed(int err, char *why, size_t len)
+{
+	if (err == -EINTR)
+		why[0] = '\0';
+	else if (err == -E2BIG)
+		snprintf(why, len, "more than %u live blocks", LEAKS_BLOCKS);
+	else if (err == -ESRCH)
+		snprintf(why, len, "the process has ended meanwhile");
+	else
+		snprintf(why, len, "%s", err == -ENOMEM ? "out of memory" : strerror(-err));
+	return err;
+}
+
+int leaking_capture(struct shell *shell, struct process *p, struct leaking *l, char *why,
+		    size_t len)
+{
+	ssize_t n;
+	int err;
+
+	*l = (struct leaking){ .process = p };
+	err = session_capture(shell->session, p, interrupted, shell, &l->capture, why, len);
+	if (err)
+		return err == -EINTR ? failed(err, why, len) : err;
+	n = constants(p, &l->constant);
+	err = n < 0 ? (int)n
+		    : captured_init(&l->captured, l->capture, l->constant, (size_t)n, interrupted,
+				    shell);
+	if (!err)
+		return 0;
+	leaking_release(shell, l);
+	return failed(err, why, len);
+}
+
+int leaking_scan(struct shell *shell, struct leaking *l, char *why, size_t len)
+{
+	uint64_t began = session_ms(shell->session);
+	int err;
+
+	asking_unlock(shell->session);
+	l->captured.image.threads = is_core_free() ? 2 : 1;
+	l->leaks = leaks_new(&l->captured.image, &err);
+	if (l->leaks)
+		err = capture_error(l->capture);
+	asking_lock(shell->session);
+	l->took_ms = session_ms(shell->session) - began;
+	return err ? failed(err, why, len) : 0;
+}
+
+int leaking_make(struct shell *shell, struct process *p, struct leaking *l, char *why, size_t len)
+{
+	int err = leaking_capture(shell, p, l, why, len);
+
+	if (err)
+		return err;
+	err = leaking_scan(shell, l, why, len);
+	if (err)
+		leaking_release(shell, l);
+	return err;
+}
+
+void leaking_release(struct shell *shell, struct leaking *l)
+{
+	leaks_free(l->leaks);
+	captured_release(&l->captured);
+	if (l->capture)
+		session_capture_end(shell->session, l->capture);
+	free(l->constant);
+	*l = (struct leaking){ 0 };
+}
+
+/* ---- what was lost before ---------------------------------------------------- */
+
+static struct leaked *leaked_of(const struct shell *shell, const struct process *p)
+{
+	struct leaked *k = shell->leaked;
+
+	while (k && (k->pid != p->pid || k->began_ms != p->began_ms))
+		k = k->next;
+	return k;
+}
+
+static bool is_lost(enum leak_kind kind) { return kind != LEAK_REACHABLE; }
+
+/* Both are by address: AT is where the next one is to be looked for. */
+static bool was_lost(const struct leaked *k, size_t *at, const struct capture_block *b, bool sure)
+{
+	while (*at < k->blocks && k->block[*at].address < b->address)
+		++*at;
+	return *at < k->blocks && k->block[*at].address == b->address &&
+	       k->block[*at].tick == b->tick && (k->block[*at].sure || !sure);
+}
+
+void leaking_remember(struct shell *shell, const struct leaking *l)
+{
+	const struct capture *c = l->capture;
+	struct leaked *k = leaked_of(shell, l->process);
+	size_t room = 0;
+
+	if (!k) {
+		k = calloc(1, sizeof(*k));
+		if (!k)
+			return;
+		k->pid = l->process->pid;
+		k->began_ms = l->process->began_ms;
+		k->next = shell->leaked;
+		shell->leaked = k;
+	}
+	free(k->block);
+	k->block = NULL;
+	k->blocks = 0;
+	for (size_t i = 0; i < c->blocks; i++) {
+		enum leak_kind kind = leaks_kind(l->leaks, i);
+
+		if (!is_lost(kind))
+			continue;
+		if (array_room(&k->block, k->blocks, &room, sizeof(*k->block)))
+			return;
+		k->block[k->blocks++] = (struct leaked_block){ c->block[i].address,
+							       c->block[i].tick,
+							       kind != LEAK_POSSIBLE };
+	}
+}
+
+void leaking_forget(struct shell *shell)
+{
+	struct leaked *next;
+
+	for (struct leaked *k = shell->leaked; k; k = next) {
+		next = k->next;
+		free(k->block);
+		free(k);
+	}
+	shell->leaked = NULL;
+}
+
+/* ---- reports ----------------------------------------------------------------- */
+
+struct fresh {
+	const struct leaking *l;
+	const struct leaked *before; /* NULL: nothing was */
+	size_t at;
+};
+
+static bool is_fresh(void *ctx, size_t block)
+{
+	struct fresh *f = ctx;
+	enum leak_kind kind = leaks_kind(f->l->leaks, block);
+
+	return !is_lost(kind) || !f->before ||
+	       !was_lost(f->before, &f->at, &f->l->capture->block[block], kind != LEAK_POSSIBLE);
+}
+
+static const char *remark(const struct process *p)
+{
+	return p->attached ? "blocks from before the attach are not known: they are taken for roots"
+	       : p->recorded_ms > p->began_ms
+		       ? "blocks from before recording began are not known: they are taken for roots"
+		       : NULL;
+}
+
+int leaking_report(struct shell *shell, const struct leaking *l, bool fresh, struct leak_report *r)
+{
+	struct fresh f = { .l = l, .before = leaked_of(shell, l->process) };
+	const struct leak_prefix *prefix;
+	ssize_t n;
+
+	*r = (struct leak_report){ .pid = l->process->pid,
+				   .prefixes = leaks_prefixes(l->leaks, &prefix),
+				   .fresh = fresh,
+				   .way = l->capture->way,
+				   .pause_ns = l->capture->pause_ns,
+				   .scan_ms = l->took_ms,
+				   .scanned = leaks_scanned(l->leaks),
+				   .threads = l->capture->threads,
+				   .remark = remark(l->process) };
+	memcpy(r->prefix, prefix, r->prefixes * sizeof(*prefix));
+	n = leaks_records(l->leaks, fresh ? is_fresh : NULL, &f, &r->record);
+	if (n < 0)
+		return (int)n;
+	r->records = (size_t)n;
+	for (size_t i = 0; i < r->records; i++) {
+		r->sum[r->record[i].kind].bytes += r->record[i].bytes;
+		r->sum[r->record[i].kind].blocks += r->record[i].blocks;
+	}
+	return 0;
+}
+
+void leaking_report_release(struct leak_report *r)
+{
+	free(r->record);
+	*r = (struct leak_report){ 0 };
+}
+
+void leaking_choose(struct leak_report *r, unsigned kinds)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < r->records; i++)
+		if (kinds & 1u << r->record[i].kind)
+			r->record[n++] = r->record[i];
+	r->records = n;
+}
