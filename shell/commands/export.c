@@ -16,6 +16,7 @@
 #include "shell/common/arguments.h"
 #include "shell/common/command.h"
 #include "shell/common/exporting.h"
+#include "shell/common/mapping.h"
 #include "shell/common/reporting.h"
 #include "shell/common/selection.h"
 #include "shell/common/shell.h"
@@ -336,7 +337,22 @@ static int save(struct shell *shell, struct call *call, const struct request *r,
 
 /* ---- the command --------------------------------------------------------- */
 
-static int write_file(struct shell *shell, struct call *call, struct request *r)
+/* What its resident memory is made of, if that can be told now. */
+static bool look_at_memory(struct shell *shell, const struct export_format *format,
+			   struct mapping *m)
+{
+	struct process *p = shell_process(shell);
+	struct sites *sites;
+
+	if (!(format->flags & EXPORT_RESIDENCY) || mapping_refused(shell, p))
+		return false;
+	sites = shell_sites(shell, p);
+	return sites && !mapping_make(shell, p, sites, m);
+}
+
+/* MAPPING: what its resident memory is made of; NULL: not known. */
+static int write_file(struct shell *shell, struct call *call, struct request *r,
+		      const struct mapping *mapping)
 {
 	unsigned detail = r->total || (r->format->flags & EXPORT_TOTALS && !r->when.at.kind)
 				  ? PROFILE_DEAD
@@ -365,6 +381,8 @@ static int write_file(struct shell *shell, struct call *call, struct request *r)
 		x.export.moment = moment;
 		if (r->when.has_since) /* what has come since has no course of its own */
 			x.export.points = 0;
+		x.export.residency = mapping ? &mapping->residency : NULL;
+		x.export.kept = mapping ? &mapping->kept : NULL;
 		err = save(shell, call, r, &x.export);
 		exporting_release(&x);
 	} else {
@@ -374,12 +392,23 @@ static int write_file(struct shell *shell, struct call *call, struct request *r)
 	return err ? -1 : 0;
 }
 
+static int write_all(struct shell *shell, struct call *call, struct request *r)
+{
+	struct mapping mapping;
+	bool mapped = look_at_memory(shell, r->format, &mapping);
+	int bad = write_file(shell, call, r, mapped ? &mapping : NULL);
+
+	if (mapped)
+		mapping_release(&mapping);
+	return bad;
+}
+
 static int export(struct shell *shell, struct call *call)
 {
 	struct request r = { .s.view = { .key = VIEW_STACK, .limit = VIEW_ALL },
 			     .s.has_rows = true };
 	int bad = arguments_each(shell, call, table, one, &r) || agree(shell, call, &r) ||
-		  do_without(shell, call, &r) || write_file(shell, call, &r);
+		  do_without(shell, call, &r) || write_all(shell, call, &r);
 
 	free(r.instead);
 	selection_release(&r.s);
@@ -406,7 +435,7 @@ const struct command cmd_export = {
 		"  speedscope  speedscope's own file; if it is what is live now, also with what was allocated in total\n"
 		"  csv         the rows of `report`: spreadsheets\n"
 		"  json        `report --by stack --json`, timeline and marks in one document: programs\n"
-		"  html        one page: memory over time, flame graph and sites of any moment or range: a browser, offline *\n"
+		"  html        one page: memory over time, flame graph and sites of any moment or range, what RSS is made of: a browser, offline *\n"
 		"\n"
 		"Those with a * are about the whole time, and take --base only: then without a course of time.\n"
 		"\n"

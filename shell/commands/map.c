@@ -37,40 +37,12 @@ static int one(struct shell *shell, struct call *call, void *ctx, int arg, const
 	}
 }
 
-/* ---- rows ---------------------------------------------------------------- */
-
-/* Of what N rows leave out. */
-static struct residency_kept others(const struct mapping *m, size_t n)
-{
-	struct residency_kept sum = { 0 };
-
-	for (size_t i = n; i < m->sites; i++) {
-		sum.pages += m->site[i].pages;
-		sum.live_bytes += m->site[i].live_bytes;
-	}
-	return sum;
-}
-
 static size_t shown(const struct request *r, const struct mapping *m)
 {
-	return r->rows < m->sites ? r->rows : m->sites;
+	return r->rows < m->kept.count ? r->rows : m->kept.count;
 }
 
 /* ---- text ---------------------------------------------------------------- */
-
-static const char *const remark[RESIDENCY_ROWS] = {
-	[RESIDENCY_FREE] = "free, and was in blocks",
-	[RESIDENCY_METADATA] = "allocators' own and rounding; libc's",
-	[RESIDENCY_MMAP] = "the program's own mappings",
-	[RESIDENCY_STACKS] = "stacks of threads",
-	[RESIDENCY_IMAGE] = "the executable",
-	[RESIDENCY_FILES] = "libraries, other files",
-	[RESIDENCY_SHARED] = "shared memory",
-	[RESIDENCY_MTRUN] = "mtrun's part in the process",
-};
-static const char *const row_name[RESIDENCY_ROWS] = { "live",  "free",	 "metadata",
-						      "mmap",  "stacks", "image",
-						      "files", "shared", "mtrun" };
 
 static void print_row(FILE *out, const char *name, uint64_t bytes, uint64_t of, const char *text)
 {
@@ -93,8 +65,8 @@ static void print_map(FILE *out, const struct residency *r, const struct process
 		 size_text(&size, r->live_bytes));
 	print_row(out, "rss", r->rss, r->rss, "");
 	for (int i = 0; i < RESIDENCY_ROWS; i++)
-		print_row(out, row_name[i], r->bytes[i], r->rss,
-			  i == RESIDENCY_LIVE ? live : remark[i]);
+		print_row(out, residency_words[i].name, r->bytes[i], r->rss,
+			  i == RESIDENCY_LIVE ? live : residency_words[i].meaning);
 	print_row(out, "swap", r->swapped, 0, "swapped out: not in RSS");
 	if (r->late)
 		fputs("the pages of some mappings could not be looked at in time: they are in no row\n",
@@ -115,21 +87,22 @@ static void print_kept_row(FILE *out, uint64_t pages, uint64_t live, const int *
 static void print_frag(FILE *out, const struct mapping *m, size_t n)
 {
 	const struct residency *r = &m->residency;
-	struct residency_kept rest = others(m, n);
+	struct residency_kept rest = kept_rest(&m->kept, n);
 	struct text_buffer kept, live;
 	int width[3];
 
 	escape_printf(out,
-		      "%" PRIu64 " pages (%s) of which at most half is live: %s of live blocks\n",
-		      r->all.pages, size_text(&kept, r->all.pages * TALLY_PAGE),
+		      "%" PRIu64 " page%s (%s) of which at most half is live: %s of live blocks\n",
+		      r->all.pages, r->all.pages == 1 ? "" : "s",
+		      size_text(&kept, r->all.pages * TALLY_PAGE),
 		      size_text(&live, r->all.live_bytes));
 	width[0] = snprintf(NULL, 0, "%" PRIu64, r->all.pages * TALLY_PAGE);
 	width[1] = snprintf(NULL, 0, "%" PRIu64, r->all.live_bytes);
 	width[2] = snprintf(NULL, 0, "%" PRIu64, r->all.pages);
 	for (size_t i = 0; i < n && !ferror(out); i++) {
-		const struct symbol_frame *f = &m->site[i].frame;
+		const struct symbol_frame *f = &m->kept.site[i].frame;
 
-		print_kept_row(out, m->site[i].pages, m->site[i].live_bytes, width);
+		print_kept_row(out, m->kept.site[i].pages, m->kept.site[i].live_bytes, width);
 		escape_printf(out, "%s", f->function ? f->function : "??");
 		if (f->file)
 			escape_printf(out, " at %s:%u", f->file, f->line);
@@ -139,7 +112,7 @@ static void print_frag(FILE *out, const struct mapping *m, size_t n)
 	}
 	if (rest.pages) {
 		print_kept_row(out, rest.pages, rest.live_bytes, width);
-		fprintf(out, "(others)  (%zu more)\n", m->sites - n);
+		fprintf(out, "(others)  (%zu more)\n", m->kept.count - n);
 	}
 	if (r->several.pages) {
 		print_kept_row(out, r->several.pages, r->several.live_bytes, width);
@@ -165,15 +138,15 @@ static void sum_json(struct json *j, const char *key, const struct residency_kep
 
 static void frag_json(struct json *j, const struct mapping *m, size_t n)
 {
-	struct residency_kept rest = others(m, n);
+	struct residency_kept rest = kept_rest(&m->kept, n);
 
 	json_array(j, "frag");
 	for (size_t i = 0; i < n; i++) {
-		const struct symbol_frame *f = &m->site[i].frame;
+		const struct symbol_frame *f = &m->kept.site[i].frame;
 
 		json_newline(j);
 		json_object(j, NULL);
-		kept_json(j, m->site[i].pages, m->site[i].live_bytes);
+		kept_json(j, m->kept.site[i].pages, m->kept.site[i].live_bytes);
 		json_string(j, "function", f->function);
 		json_string(j, "file", f->file);
 		if (f->line)
@@ -181,7 +154,7 @@ static void frag_json(struct json *j, const struct mapping *m, size_t n)
 		else
 			json_null(j, "line");
 		json_string(j, "module", f->module);
-		json_uint(j, "stack_id", m->site[i].stack);
+		json_uint(j, "stack_id", m->kept.site[i].stack);
 		json_end_object(j);
 	}
 	json_end_array(j);
@@ -199,7 +172,7 @@ static void print_json(FILE *out, const struct mapping *m, size_t n, bool frag)
 	json_object(&j, NULL);
 	json_uint(&j, "rss", r->rss);
 	for (int i = 0; i < RESIDENCY_ROWS; i++)
-		json_uint(&j, residency_row_names[i], r->bytes[i]);
+		json_uint(&j, residency_words[i].key, r->bytes[i]);
 	json_uint(&j, "swap", r->swapped);
 	json_uint(&j, "live_bytes", r->live_bytes);
 	json_bool(&j, "complete", !r->late);

@@ -16,12 +16,18 @@
 #include "shell/common/heapfile_status.h"
 #include "shell/common/limit_text.h"
 #include "shell/common/log_status.h"
+#include "shell/common/mapping.h"
 #include "shell/common/processes.h"
 #include "shell/common/reporting.h"
 #include "shell/common/shell.h"
 #include "shell/common/usage.h"
 
 #define USABLE_PAGES 32768 /* 20 ms */
+/* of a process that has no more than that, resident memory is divided anew: 20 ms */
+#define MAP_BLOCKS   200000u
+#define MAP_RSS	     (512u << 20)
+#define MAP_MAPPINGS 4000u
+#define MAP_SHARE    20u /* parts below one of so many are summed */
 
 /*
  * `status`: the state of things on one screen. All numbers are of one moment: everything that had
@@ -212,6 +218,48 @@ static void print_memory(FILE *out, const struct facts *f)
 		fprintf(out, "resident not known\n");
 }
 
+/* Whether what resident memory is made of could be told now. */
+static bool divide(struct shell *shell, const struct facts *f)
+{
+	struct mapping m;
+
+	if (f->t.live_blocks > MAP_BLOCKS || f->usage.rss < 0 || f->usage.rss > MAP_RSS ||
+	    !f->usage.mapped_known || f->usage.mappings > MAP_MAPPINGS ||
+	    mapping_make(shell, f->p, NULL, &m))
+		return false;
+	mapping_release(&m);
+	return true;
+}
+
+/* It, or that of the last `map`. */
+static void print_resident(struct shell *shell, FILE *out, const struct facts *f)
+{
+	const struct mapped *last = &shell->mapped;
+	uint64_t rss, rest, now = shell_elapsed(shell, f->p);
+	struct text_buffer size;
+	bool fresh;
+
+	if (mapping_refused(shell, f->p))
+		return;
+	fresh = divide(shell, f);
+	if (last->pid != f->p->pid || last->began_ms != f->p->began_ms)
+		return;
+	rest = rss = last->rss - last->bytes[RESIDENCY_MTRUN]; /* as above */
+	escape_printf(out, "           of RSS ");
+	for (int i = 0; i < RESIDENCY_MTRUN; i++) {
+		if (!rss || last->bytes[i] < rss / MAP_SHARE)
+			continue;
+		rest -= last->bytes[i];
+		escape_printf(out, "%s %s, ", size_text(&size, last->bytes[i]),
+			      residency_words[i].name);
+	}
+	escape_printf(out, "%s else (`map` says more", size_text(&size, rest));
+	if (!fresh)
+		escape_printf(out, "; as of %s ago",
+			      age_text(&size, now > last->ms ? now - last->ms : 0));
+	fputs(")\n", out);
+}
+
 /* What was there is not among what is counted: it is said beside it. */
 static void print_before(FILE *out, const struct process *p)
 {
@@ -392,6 +440,7 @@ static int status(struct shell *shell, struct call *call)
 	}
 	print_state(call->out, &f);
 	print_memory(call->out, &f);
+	print_resident(shell, call->out, &f);
 	print_allocated(call->out, &f);
 	print_limit(shell, call->out, &f);
 	print_counts(call->out, &f);
@@ -408,7 +457,7 @@ const struct command cmd_status = {
 	.help = "heap: live bytes as the program asked for them; usable: what the allocator set aside for those blocks, where that can be told at once. mmap:\n"
 		"accessible bytes of its own mappings. image: the executable's text. other: libraries, files, stacks, and what allocators\n"
 		"hold beyond the live blocks. unaccounted: anonymous memory that nothing here explains. Their sum is what is mapped; RSS is how\n"
-		"much of it is in memory. With -p, allocated and the limit count from the attach on; what glibc's heap had in use before is beside\n"
+		"much of it is in memory, and below is what that is made of: now, or of a large process as of the last `map`. With -p, allocated and the limit count from the attach on; what glibc's heap had in use before is beside\n"
 		"it, as mallinfo2() counts, and in no sum. The peak is exact while one thread runs; with several it is to what they asked for within a millisecond\n"
 		"in blocks below 4K. -v: also functions that could not be hooked.",
 	.flags = COMMAND_JSON,

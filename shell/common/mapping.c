@@ -26,6 +26,8 @@ const char *mapping_refused(const struct shell *shell, const struct process *p)
 	struct ledger_totals totals;
 
 	ledger_totals(p->ledger, &totals);
+	if (p->source->name)
+		return "what is open has no memory";
 	if (p->state != PROCESS_RUNNING && p->state != PROCESS_STOPPED && p->state != PROCESS_HELD)
 		return p->state == PROCESS_DETACHED
 			       ? "the process was let go: what is live is not known any more"
@@ -79,47 +81,6 @@ static int look_up(struct shell *shell, struct process *p, struct sites *sites,
 	for (size_t i = 0; i < profile.count && !err; i++)
 		g->site[profile.row[i].stack] = sites_of(sites, profile.row[i].stack);
 	profile_release(&profile);
-	return err;
-}
-
-static int biggest_first(const void *pa, const void *pb)
-{
-	const struct mapping_site *a = pa, *b = pb;
-
-	if (a->pages != b->pages)
-		return a->pages < b->pages ? 1 : -1;
-	return a->stack < b->stack ? -1 : a->stack > b->stack;
-}
-
-/* The stacks that keep pages, by site. */
-static int gather(struct mapping *m, struct sites *sites)
-{
-	size_t n = sites_count(sites) + 1;
-	uint32_t *at = calloc(n, sizeof(*at)); /* index + 1 */
-	int err = at ? 0 : -ENOMEM;
-
-	m->site = calloc(m->residency.nkept + 1, sizeof(*m->site));
-	if (!m->site)
-		err = -ENOMEM;
-	for (size_t i = 0; i < m->residency.nkept && !err; i++) {
-		const struct residency_kept *k = &m->residency.kept[i];
-		uint32_t site = sites_of(sites, k->stack);
-		struct mapping_site *s;
-
-		if (site < n && !at[site])
-			at[site] = (uint32_t)++m->sites;
-		s = &m->site[site < n ? at[site] - 1 : m->sites++];
-		if (k->pages > s->stack_pages) {
-			s->stack = k->stack;
-			s->stack_pages = k->pages;
-		}
-		s->frame = sites_site(sites, site)->frame;
-		s->pages += k->pages;
-		s->live_bytes += k->live_bytes;
-	}
-	free(at);
-	if (m->sites)
-		qsort(m->site, m->sites, sizeof(*m->site), biggest_first);
 	return err;
 }
 
@@ -184,8 +145,17 @@ int mapping_make(struct shell *shell, struct process *p, struct sites *sites, st
 	}
 	residency_end(&l);
 	free(g.site);
+	if (!err) {
+		struct mapped *last = &shell->mapped;
+
+		*last = (struct mapped){ .pid = p->pid,
+					 .began_ms = p->began_ms,
+					 .ms = session_ms(shell->session),
+					 .rss = m->residency.rss };
+		memcpy(last->bytes, m->residency.bytes, sizeof(last->bytes));
+	}
 	if (!err && sites)
-		err = gather(m, sites);
+		err = kept_make(&m->kept, &m->residency, sites);
 	if (err)
 		mapping_release(m);
 	return err;
@@ -194,6 +164,6 @@ int mapping_make(struct shell *shell, struct process *p, struct sites *sites, st
 void mapping_release(struct mapping *m)
 {
 	residency_release(&m->residency);
-	free(m->site);
+	kept_release(&m->kept);
 	*m = (struct mapping){ 0 };
 }

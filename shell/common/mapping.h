@@ -6,24 +6,15 @@
 #ifndef MTRUN_MAPPING_H
 #define MTRUN_MAPPING_H
 
-#include "memory/residency.h"
-#include "symbols/symbols.h"
+#include "report/kept.h"
 
 struct call;
 struct shell;
 struct sites;
 
-struct mapping_site { /* keeps pages of which little is live */
-	struct symbol_frame frame;
-	uint32_t stack; /* of its stacks the one that keeps most */
-	uint64_t stack_pages;
-	/* that nobody else keeps: they would be given back if its blocks were gone */
-	uint64_t pages, live_bytes;
-};
 struct mapping {
 	struct residency residency;
-	struct mapping_site *site; /* biggest first */
-	size_t sites;
+	struct kept kept;
 };
 
 /* Why P's memory cannot be told, in one line; NULL: it can. */

@@ -9,6 +9,7 @@
 #include <stdio.h>
 
 #include "base/types.h"
+#include "memory/residency.h"
 #include "report/sites.h"
 #include "session/session.h"
 #include "shell/common/spawn.h"
@@ -45,6 +46,11 @@ struct limiting { /* hits of the limit */
 	bool kill;     /* they come first: until they have run, `kill` is `stop` */
 };
 
+struct mapped {	   /* the last answer about resident memory (mapping.h) */
+	pid_t pid; /* 0: there was none */
+	uint64_t began_ms, ms, rss, bytes[RESIDENCY_ROWS];
+};
+
 struct comparing;
 struct leaked;
 struct process_sites;
@@ -73,7 +79,8 @@ struct shell {
 	struct events *events; /* `every`, `on` */
 	struct interval interval;
 	struct limiting limiting;
-	struct dumping dumping;	     /* .heap files */
+	struct dumping dumping; /* .heap files */
+	struct mapped mapped;
 	struct functions *functions; /* for completion */
 	struct comparing *comparing; /* files that the last answer was about; NULL: none */
 	struct process_sites *sites;

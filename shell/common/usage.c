@@ -193,6 +193,7 @@ void usage_read(struct usage *u, const struct process *p, const struct ledger_to
 	if (s.explained) {
 		explain(u, &s, p);
 		u->mapped_known = true;
+		u->mappings = s.vmas.count;
 	}
 	u->rss = less(u->rss, own_resident(p, &s.vmas));
 	for (size_t i = 0; i < s.vmas.count && u->mapped_known; i++) {

@@ -13,6 +13,7 @@ struct process;
 struct usage {
 	/* the maps could be read: the process is there, or held at its last instant */
 	bool mapped_known;
+	size_t mappings;
 	/*
 	 * all accessible bytes of its address space, ours left out: heap + mmap + image + other +
 	 * unaccounted

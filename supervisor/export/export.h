@@ -22,7 +22,9 @@
 #include "report/sites.h"
 #include "report/view.h"
 
+struct kept;
 struct modules;
+struct residency;
 struct text_buffer;
 
 /*
@@ -68,6 +70,9 @@ struct export
 	size_t points;
 	uint64_t peak, peak_ms;
 	const struct marks *marks; /* NULL: none */
+	/* what its resident memory is made of, and who keeps that; NULL: not known */
+	const struct residency *residency;
+	const struct kept *kept;
 	/*
 	 * What was live at the maximum of the point that MS is in, by stack; for the caller to
 	 * release. 0 or -errno.
@@ -88,6 +93,8 @@ enum export_flags {
 	EXPORT_TOTALS = 2,
 	/* is about the whole time and all stacks: no option goes with it */
 	EXPORT_TIMELINE = 4,
+	/* wants to have what resident memory is made of */
+	EXPORT_RESIDENCY = 8,
 };
 
 /*

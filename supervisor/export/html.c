@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "export/moments.h"
 #include "export/trie.h"
+#include "report/kept.h"
 
 /*
  * One page with memory over time, and what was live at any moment of it. Here the numbers are
@@ -27,6 +28,7 @@
 #define NAMES	(2u << 20)
 #define CHANGES 160000u /* between key moments */
 #define LONGEST 500u	/* bytes of a name */
+#define KEPT	200u	/* sites that keep pages */
 
 struct amount {
 	int64_t bytes, count;
@@ -484,6 +486,62 @@ static void put_keys(struct page *p)
 	json_end_array(&p->j);
 }
 
+static void put_kept(struct page *p)
+{
+	const struct kept *kept = p->e->kept;
+	struct residency_kept rest = kept_rest(kept, KEPT);
+	const struct residency_kept *sum[] = { &p->e->residency->all, &rest,
+					       &p->e->residency->several };
+	static const char *const key[] = { "all", "others", "several" };
+	struct json *j = &p->j;
+
+	for (int i = 0; i < 3; i++) {
+		json_array(j, key[i]);
+		json_uint(j, NULL, sum[i]->pages * TALLY_PAGE);
+		json_uint(j, NULL, sum[i]->live_bytes);
+		json_end_array(j);
+	}
+	json_array(j, "kept");
+	for (size_t i = 0; i < kept->count && i < KEPT; i++) {
+		const struct symbol_frame *f = &kept->site[i].frame;
+
+		json_newline(j);
+		json_array(j, NULL);
+		json_uint(j, NULL, kept->site[i].pages * TALLY_PAGE);
+		json_uint(j, NULL, kept->site[i].live_bytes);
+		put_name(j, export_name(f));
+		put_name(j, f->file ? f->file : f->module ? f->module : "");
+		json_uint(j, NULL, f->file ? f->line : 0);
+		json_end_array(j);
+	}
+	json_end_array(j);
+}
+
+static void put_residency(struct page *p)
+{
+	const struct residency *r = p->e->residency;
+	struct json *j = &p->j;
+
+	if (!r)
+		return;
+	json_newline(j);
+	json_object(j, "residency");
+	json_uint(j, "rss", r->rss);
+	json_uint(j, "swapped", r->swapped);
+	json_uint(j, "live_bytes", r->live_bytes);
+	json_array(j, "rows");
+	for (int i = 0; i < RESIDENCY_ROWS; i++) {
+		json_array(j, NULL);
+		json_string(j, NULL, residency_words[i].name);
+		json_uint(j, NULL, r->bytes[i]);
+		json_string(j, NULL, residency_words[i].meaning);
+		json_end_array(j);
+	}
+	json_end_array(j);
+	put_kept(p);
+	json_end_object(j);
+}
+
 static int put_page(struct page *p)
 {
 	int err;
@@ -505,6 +563,7 @@ static int put_page(struct page *p)
 	if (!err)
 		err = put_sites(p);
 	put_keys(p);
+	put_residency(p);
 	json_end_object(&p->j);
 	json_finish(&p->j);
 	fputs("</script>\n<script>\n", p->out);

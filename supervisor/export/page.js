@@ -363,6 +363,62 @@
 		more.textContent = all_rows ? "fewer" : "all " + rows.length + " sites";
 	}
 
+	/* ---- resident memory ---- */
+
+	function draw_kept(body, m) {
+		var table = make(body, "table", { id: "kept" }), head = make(make(table, "thead", {}), "tr", {}), rows = m.kept.slice(0, 25), rest = m.others.slice();
+
+		m.kept.slice(25).forEach(function (r) {
+			rest[0] += r[0];
+			rest[1] += r[1];
+		});
+		if (rest[0])
+			rows.push([rest[0], rest[1], "(others)", "", 0]);
+		if (m.several[0])
+			rows.push([m.several[0], m.several[1], "(by blocks of several sites)", "", 0]);
+		[["kept", "n"], ["live in it", "n"], ["function", ""], ["where", ""]].forEach(function (h) { make(head, "th", { "class": h[1] }, h[0]); });
+		table = make(table, "tbody", {});
+		rows.forEach(function (r) {
+			var tr = make(table, "tr", { "data-kept": r[0], "data-live": r[1] });
+
+			make(tr, "td", { "class": "n" }, digits(r[0]));
+			make(tr, "td", { "class": "n" }, digits(r[1]));
+			make(tr, "td", { "class": "name" }, r[2]);
+			make(tr, "td", { "class": "name", title: r[3] }, place(r, 3, 4));
+		});
+	}
+
+	/* A bar as wide as RSS, and its parts below; then the sites that keep pages of which little is live. */
+	function draw_residency(body) {
+		var m = d.residency, bar, table, head;
+
+		make(body, "h2", {}, "Resident memory at the end of the record: " + digits(m.rss) + " bytes" + (m.swapped ? ", and " + digits(m.swapped) + " swapped out" : ""));
+		bar = make(body, "div", { id: "resident" });
+		m.rows.forEach(function (r, i) {
+			var part = make(bar, "div", { "class": "part" + i, title: r[0] + "\n" + digits(r[1]) + " bytes, " + share(r[1], m.rss) + "\n" + r[2] });
+
+			part.style.width = 100 * r[1] / m.rss + "%";
+		});
+		table = make(body, "table", { id: "residency" });
+		head = make(make(table, "thead", {}), "tr", {});
+		[["", ""], ["bytes", "n"], ["share", "n"], ["", ""]].forEach(function (h) { make(head, "th", { "class": h[1] }, h[0]); });
+		table = make(table, "tbody", {});
+		m.rows.forEach(function (r, i) {
+			var tr = make(table, "tr", { "data-row": r[0], "data-resident": r[1] }), name = make(tr, "td", {});
+
+			make(name, "span", { "class": "key part" + i });
+			name.appendChild(document.createTextNode(r[0]));
+			make(tr, "td", { "class": "n" }, digits(r[1]));
+			make(tr, "td", { "class": "n" }, share(r[1], m.rss));
+			make(tr, "td", {}, r[2] + (i ? "" : ": " + digits(m.live_bytes) + " bytes"));
+		});
+		if (!m.all[0])
+			return;
+		make(body, "h2", {}, "Pages of which at most half is live: " + digits(m.all[0]) + " bytes kept by " + digits(m.all[1]));
+		make(body, "p", { "class": "soft" }, "What a site keeps would be given back if its blocks were gone.");
+		draw_kept(body, m);
+	}
+
 	/* ---- what is shown ---- */
 
 	function describe(a) {
@@ -466,6 +522,8 @@
 			draw_sites(amounts());
 		});
 		body.lastChild.firstChild.id = "more";
+		if (d.residency)
+			draw_residency(body);
 		make(body, "footer", { "class": "soft" }, "mtrun " + d.version + ". Callers are above what they call; the width is bytes. The curve shows local maxima. " +
 		     keys.length + " moments" + (d.of > d.named ? " and the " + digits(d.named) + " largest of " + digits(d.of) + " stacks" : "") + " are in this page.");
 	}

@@ -26,12 +26,16 @@
 #define ADDRESSES    0x7ffffffff000ull
 #define THREADS_MOST 4096
 
-const char *const residency_row_names[RESIDENCY_ROWS] = {
-	[RESIDENCY_LIVE] = "live_resident", [RESIDENCY_FREE] = "free_resident",
-	[RESIDENCY_METADATA] = "metadata",  [RESIDENCY_MMAP] = "mmap",
-	[RESIDENCY_STACKS] = "stacks",	    [RESIDENCY_IMAGE] = "image",
-	[RESIDENCY_FILES] = "files",	    [RESIDENCY_SHARED] = "shared",
-	[RESIDENCY_MTRUN] = "mtrun",
+const struct residency_words residency_words[RESIDENCY_ROWS] = {
+	[RESIDENCY_LIVE] = { "live_resident", "live", "pages with bytes of live blocks" },
+	[RESIDENCY_FREE] = { "free_resident", "free", "held free: blocks have been there" },
+	[RESIDENCY_METADATA] = { "metadata", "metadata", "allocators' own and rounding; libc's" },
+	[RESIDENCY_MMAP] = { "mmap", "mmap", "the program's own mappings" },
+	[RESIDENCY_STACKS] = { "stacks", "stacks", "stacks of threads" },
+	[RESIDENCY_IMAGE] = { "image", "image", "the executable" },
+	[RESIDENCY_FILES] = { "files", "files", "libraries, other files" },
+	[RESIDENCY_SHARED] = { "shared", "shared", "shared memory" },
+	[RESIDENCY_MTRUN] = { "mtrun", "mtrun", "mtrun's part in the process" },
 };
 
 /* Of pages without a live byte; those of AREA_BLOCKS are FREE if blocks have been there. */

@@ -46,8 +46,11 @@ enum residency_row {
 	RESIDENCY_MTRUN,
 	RESIDENCY_ROWS
 };
-/* as in JSON */
-extern const char *const residency_row_names[RESIDENCY_ROWS];
+/* Its key in JSON, its name in texts, and what that means. */
+struct residency_words {
+	const char *key, *name, *meaning;
+};
+extern const struct residency_words residency_words[RESIDENCY_ROWS];
 
 /* Pages that few live bytes keep: all of them of one stack, or of several in one group. */
 struct residency_kept {

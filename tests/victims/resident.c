@@ -6,6 +6,7 @@
  *	pairs N		two such in a page, of left() and right() or of one of them: `is shared` pages that only both together keep, `is alone` the others
  *	rows		memory of every kind: `is live`, `is free` (of malloc), `is mmap`, `is stacks`, `is image`, `is files`, `is shared`; addresses without end that cost nothing
  *	blocks N SIZE	N blocks of SIZE bytes
+ *	forked N	the same with 1000 bytes each, and a child that has freed every second one, and allocated a tenth as many
  *	busy SECONDS	four threads allocate, free, map and unmap as fast as they can
  */
 #include <errno.h>
@@ -295,6 +296,36 @@ static void blocks(size_t n, size_t size)
 	ready();
 }
 
+static void forked(size_t n)
+{
+	void **at = books(n * sizeof(*at));
+	int pipes[2];
+	char c;
+
+	for (size_t i = 0; i < n; i++)
+		memset(at[i] = malloc(1000), 1, 1000);
+	if (pipe(pipes))
+		abort();
+	if (fork() == 0) {
+		for (size_t i = 0; i < n; i += 2)
+			free(at[i]);
+		for (size_t i = 0; i < n / 10; i++)
+			memset(malloc(3000), 1, 3000);
+		if (write(pipes[1], "x", 1) < 0)
+			abort();
+		close(pipes[0]);
+		while (read(0, &c, 1) > 0)
+			;
+		_exit(0);
+	}
+	close(pipes[1]);
+	if (read(pipes[0], &c, 1) != 1)
+		abort();
+	say("live", n * 1000);
+	say("child", n / 2 * 1000 + n / 10 * 3000);
+	ready();
+}
+
 static time_t until;
 
 static void *busy(void *arg)
@@ -347,6 +378,8 @@ int main(int argc, char **argv)
 		pairs(n);
 	else if (argc > 3 && !strcmp(argv[1], "blocks"))
 		blocks(n, strtoul(argv[3], NULL, 0));
+	else if (argc > 2 && !strcmp(argv[1], "forked"))
+		forked(n);
 	else if (argc > 2 && !strcmp(argv[1], "busy"))
 		many((unsigned)n);
 	else

@@ -15,6 +15,7 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..', 'lib'))
 import mt
+from display import CHROMIUM, browse
 
 mt.need_mtrun()
 want = re.compile(sys.argv[1] if len(sys.argv) > 1 else '')
@@ -275,6 +276,59 @@ def attached(v, bad):
         bad.append(f'live {m["live_resident"]}, metadata {m["metadata"]}')
     if 'before recording began' not in v.a.ask('map'):
         bad.append('the text does not say so')
+
+
+# `status` has the large rows in one line; of what is large, those of the last `map`.
+@victims('status', ('gcc',), 'frag', 50000)
+def status(v, bad):
+    line = lambda: re.search(r'^ +of RSS (.*)$', v.a.ask('status'), re.M)
+    now = line()
+    if not now or not re.fullmatch(r'195\.\dM live, (\S+ (free|mmap), )*\S+ else \(`map` says more\)', now[1]):
+        bad.append(f'{now and now[1]}')
+
+
+@victims('status-large', ('gcc',), 'blocks', 250000, 100)
+def status_large(v, bad):
+    line = lambda: re.search(r'^ +of RSS (.*)$', v.a.ask('status'), re.M)
+    before, m, after = line(), v.a.json('map'), line()
+    if before or not after or not re.fullmatch(r'(\S+) live, \S+ else \(`map` says more; as of \d+m?s ago\)', after[1]):
+        bad.append(f'{before and before[1]}, {after and after[1]}')
+
+
+# The page has the same, and so has what a browser makes of it.
+@victims('page', ('gcc', 'jemalloc'), 'pairs', 3000)
+def page(v, bad):
+    path = f'{mt.tempfile.mkdtemp(dir=mt.tmp())}/page.html'
+    v.a.ask(f'export html {path}')
+    m = v.a.json('map --frag')
+    with open(path) as f:
+        d = mt.json.loads(re.search(r'id="data">\n(.*?)</script>', f.read(), re.S)[1])['residency']
+    if sum(r[1] for r in d['rows']) != d['rss'] or len(d['rows']) != len(ROWS) or abs(d['rss'] - m['rss']) > 1 << 20 or d['swapped'] != m['swap']:
+        bad.append(f'{d["rows"]} of {d["rss"]}, rss {m["rss"]}')
+    for key, k in (('all', 'frag_all'), ('several', 'frag_several'), ('others', 'frag_others')):
+        if abs(d[key][0] - m[k]['kept_bytes']) > 20 * PAGE or abs(d[key][1] - m[k]['live_bytes']) > 20 * PAGE:
+            bad.append(f'{key} {d[key]}, map has {m[k]}')
+    if [r[2:] for r in d['kept'][:1]] != [[r['function'], r['file'], r['line']] for r in m['frag'][:1]]:
+        bad.append(f'{d["kept"][:1]}, map has {m["frag"][:1]}')
+    if not CHROMIUM:
+        return mt.skip('page in a browser', 'no chromium')
+    dom = browse(f'file://{path}', '--dump-dom')
+    rows = re.findall(r'<tr data-row="(\w+)" data-resident="(\d+)">', dom)
+    kept = [tuple(map(int, k)) for k in re.findall(r'<tr data-kept="(\d+)" data-live="(\d+)">', dom)]
+    if rows != [(r[0], str(r[1])) for r in d['rows']] or (sum(k[0] for k in kept), sum(k[1] for k in kept)) != tuple(d['all']):
+        bad.append(f'the page shows {rows}, {kept[:3]}')
+
+
+# Each of two processes has its own.
+@victims('forked', ('gcc', 'musl'), 'forked', 20000)
+def forked(v, bad):
+    child = next(p['pid'] for p in v.a.json('processes')['processes'] if p['pid'] != v.pid)
+    for pid, key in ((v.pid, 'live'), (child, 'child')):
+        v.a.ask(f'process {pid}')
+        problems, m = equals_rollup(v.a, pid)
+        bad += problems
+        if not v.told[key] <= m['live_bytes'] <= v.told[key] + 65536:
+            bad.append(f'{key}: {m["live_bytes"]} bytes live in memory, should be {v.told[key]}')
 
 
 # While four threads allocate, free, map and unmap: it adds up, nobody waits long, and nothing is stopped.
