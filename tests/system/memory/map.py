@@ -283,7 +283,7 @@ def attached(v, bad):
 def status(v, bad):
     line = lambda: re.search(r'^ +of RSS (.*)$', v.a.ask('status'), re.M)
     now = line()
-    if not now or not re.fullmatch(r'195\.\dM live, (\S+ (free|mmap), )*\S+ else \(`map` says more\)', now[1]):
+    if not now or not re.fullmatch(r'195\.\dM live, (\S+ \w+, )*\S+ else \(`map` says more\)', now[1]):
         bad.append(f'{now and now[1]}')
 
 
@@ -291,7 +291,7 @@ def status(v, bad):
 def status_large(v, bad):
     line = lambda: re.search(r'^ +of RSS (.*)$', v.a.ask('status'), re.M)
     before, m, after = line(), v.a.json('map'), line()
-    if before or not after or not re.fullmatch(r'(\S+) live, \S+ else \(`map` says more; as of \d+m?s ago\)', after[1]):
+    if before or not after or not re.fullmatch(r'(\S+ \w+, )+\S+ else \(`map` says more; as of \d+m?s ago\)', after[1]):
         bad.append(f'{before and before[1]}, {after and after[1]}')
 
 
