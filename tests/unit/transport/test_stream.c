@@ -4,7 +4,7 @@
  * order is known and any delay between taking a number and storing the event can be played; one of
  * real threads that share a small heap; and one that stores whatever it likes.
  */
-#include "ledger/ledger.h"
+#include "ledger/ledger_state.h"
 #include "pretended.h"
 #include "test.h"
 #include "transport/shared.h"
@@ -65,6 +65,29 @@ static void rig_free(struct rig *r)
 	ledger_free(r->l);
 	free(r->shared);
 	target_free(r->w);
+}
+
+/* What the target does while an answer waits for what is on its way. */
+static void (*meanwhile)(struct rig *r);
+static struct rig *waiting;
+static unsigned naps;
+
+int nanosleep(const struct timespec *t, struct timespec *left)
+{
+	naps++;
+	if (!meanwhile)
+		return clock_nanosleep(CLOCK_MONOTONIC, 0, t, left);
+	meanwhile(waiting);
+	return 0;
+}
+
+static void settle(struct rig *r, uint64_t ms, bool ended, void (*fn)(struct rig *r))
+{
+	meanwhile = fn;
+	waiting = r;
+	naps = 0;
+	stream_settle(r->s, ms, ended);
+	meanwhile = NULL;
 }
 
 static void leave(struct wire_process *w, unsigned t, uint64_t a)
@@ -414,6 +437,593 @@ static void test_signals_circle(void)
 	CHECK_EQ(stats.held_now, 0);
 	CHECK_EQ(stats.bad, 0);
 	CHECK_EQ(stream_missing(r.s), 0);
+	rig_free(&r);
+}
+
+/* ---- times, and what is waited for for how long -------------------------- */
+
+#define SOME 0x7f0000000000ull
+
+static void unmap(struct wire_process *w, unsigned t, uint64_t a, uint64_t len, uint64_t tick)
+{
+	store2(w, t, wire_pack(WIRE_UNMAP, a, 0, 0, 0), len, tick);
+}
+
+static void unmap_comes(struct rig *r)
+{
+	if (naps == 3)
+		unmap(r->w, 1, SOME, 8192, 1);
+}
+
+static void free_comes(struct rig *r)
+{
+	if (naps == 2)
+		store(r->w, 1, wire_pack(WIRE_FREE, 0x1000, 1, 0, 0));
+}
+
+static void nothing_comes(struct rig *r) { (void)r; }
+
+/* An answer waits for what comes soon, and only as long as that takes. */
+static void test_settle_waits(void)
+{
+	struct rig r = rig_new(2);
+	map(r.w, 0, SOME, 8192, 1, 0);
+	map(r.w, 0, SOME, 4096, 3, 2);
+	settle(&r, 1, false, unmap_comes);
+	CHECK_EQ(totals(r.l).mmap, 4096);
+	CHECK_EQ(naps, 3);
+	alloc(r.w, 0, 0x1000, 10, 1);
+	number(r.w, 0x1000);
+	alloc(r.w, 0, 0x1000, 20, 1);
+	settle(&r, 2, false, free_comes);
+	CHECK_EQ(totals(r.l).heap, 20);
+	CHECK_EQ(naps, 2);
+	settle(&r, 3, false, nothing_comes);
+	CHECK_EQ(naps, 0);
+	/* what does not come: its ring and its address are waited for as long as each other */
+	map(r.w, 0, SOME + 0x10000, 4096, 3, 4);
+	number(r.w, 0x1000);
+	alloc(r.w, 0, 0x1000, 30, 1);
+	settle(&r, 4, false, nothing_comes);
+	CHECK_EQ(totals(r.l).mmap, 8192);
+	CHECK_EQ(totals(r.l).heap, 20);
+	CHECK_EQ(naps, 40);
+	/* nobody is left who could write it */
+	map(r.w, 0, SOME + 0x20000, 4096, 3, 7);
+	settle(&r, 5, true, nothing_comes);
+	CHECK_EQ(naps, 0);
+	CHECK_EQ(totals(r.l).mmap, 3 * 4096);
+	CHECK_EQ(stats(r.s).held_now, 0);
+	CHECK_EQ(stats(r.s).gaps, 1);
+	rig_free(&r);
+}
+
+/* The lowest ticket goes first when all wait for one that does not come, in whichever ring it is. */
+static void test_lowest_ticket(void)
+{
+	for (unsigned last = 0; last < 6; last++) {
+		struct rig r = rig_new(2);
+		map(r.w, 0, SOME, 8192, 1, 0);
+		stream_take(r.s, 1000, 1000);
+		map(r.w, last % 2, SOME, 4096, 3, 5);
+		unmap(r.w, !(last % 2), SOME, 8192, 3);
+		switch (last / 2) {
+		case 0: stream_settle(r.s, 1000, false); break;
+		case 1: stream_settle(r.s, 1000, true); break;
+		default:
+			/* it was quiet before: the wait begins now */
+			CHECK_EQ(stream_take(r.s, 2000, 1000), 0);
+			CHECK_EQ(stream_take(r.s, 2099, 1000), 0);
+			CHECK_EQ(totals(r.l).mmap, 8192);
+			stream_take(r.s, 2100, 1000);
+			CHECK_EQ(totals(r.l).mmap, 0);
+			stream_take(r.s, 2110, 1000); /* 4 is another one, and may still come */
+			CHECK_EQ(totals(r.l).mmap, 0);
+			stream_take(r.s, 2110 + 100, 1000);
+		}
+		CHECK_EQ(totals(r.l).mmap, 4096);
+		rig_free(&r);
+	}
+}
+
+/* A ring stands still from when it is come to, also while others go on. */
+static void test_ticket_beside(void)
+{
+	struct rig r = rig_new(2);
+	map(r.w, 1, SOME, 4096, 3, 1);
+	for (int i = 0; i < 300; i++)
+		alloc(r.w, 0, 0x1000 + (uint64_t)i * 64, 1, 1);
+	CHECK_EQ(stream_take(r.s, 1000, 65), 128);
+	stream_take(r.s, 1100, 1000);
+	CHECK_EQ(totals(r.l).mmap, 4096);
+	CHECK_EQ(totals(r.l).heap, 300);
+	rig_free(&r);
+}
+
+/* Tickets of handlers come before their turn, and nobody waits for them then. */
+static void test_early_tickets(void)
+{
+	struct rig r = rig_new(2);
+	for (uint64_t t = 4; t > 0; t--)
+		if (t != 3)
+			signal_store(r.w, 3,
+				     wire_pack(WIRE_ALLOC_WIDE, t << 20, number(r.w, t << 20), 0,
+					       2),
+				     (struct wire_event){ 5000, t });
+	map(r.w, 1, SOME, 4096, 3, 5);
+	stream_take(r.s, 5, 1000);
+	CHECK_EQ(totals(r.l).heap, 15000);
+	CHECK_EQ(totals(r.l).mmap, 0);
+	map(r.w, 0, SOME + 0x10000, 4096, 3, 0);
+	stream_take(r.s, 5, 1000);
+	CHECK_EQ(totals(r.l).mmap, 4096); /* 3 is to come */
+	map(r.w, 0, SOME + 0x20000, 4096, 3, 3);
+	stream_take(r.s, 5, 1000);
+	CHECK_EQ(totals(r.l).mmap, 3 * 4096);
+	for (uint64_t t = 0; t < 200; t++) { /* more than can be kept: the last is the turn */
+		uint64_t a = (16 + t) << 20;
+		signal_store(r.w, 3, wire_pack(WIRE_ALLOC_WIDE, a, number(r.w, a), 0, 2),
+			     (struct wire_event){ 5000, 1000 + t });
+	}
+	map(r.w, 1, SOME, 4096, 3, 1100);
+	stream_take(r.s, 6, 1000);
+	CHECK_EQ(totals(r.l).mmap, 3 * 4096); /* in the place of the one that was there */
+	CHECK_EQ(totals(r.l).heap, 15000 + 200 * 5000);
+	CHECK_EQ(r.w->thread[1].tail, r.w->thread[1].head);
+	rig_free(&r);
+}
+
+/* Of rings that are equally far the one is served that has waited longest; each until its time. */
+static void test_turns(void)
+{
+	struct rig r = rig_new(2);
+	for (unsigned t = 0; t < 2; t++) {
+		uint64_t a = 0x100000 * (t + 1);
+		for (uint64_t i = 0; i < 64; i++)
+			alloc(r.w, t, a + i * 16, 100, 1);
+		for (uint64_t i = 0; i < 64; i++)
+			release(r.w, t, a + i * 16);
+	}
+	stream_take(r.s, 1, 1000);
+	CHECK_EQ(totals(r.l).peak, 2 * 6400); /* 64 by turns */
+	for (unsigned t = 0; t < 2; t++) {
+		uint64_t a = 0x100000 * (t + 1);
+		at_ms(r.w, t, 5);
+		for (uint64_t i = 0; i < 10; i++)
+			alloc(r.w, t, a + i * 16, 2000, 1);
+		at_ms(r.w, t, 5); /* no later than it was */
+		for (uint64_t i = 0; i < 10; i++)
+			release(r.w, t, a + i * 16);
+	}
+	stream_take(r.s, 6, 1000);
+	CHECK_EQ(totals(r.l).peak, 20000);
+	CHECK_EQ(totals(r.l).peak_ms, 5);
+	check_whole(&r);
+	rig_free(&r);
+}
+
+/* The beacon has 32 bits of milliseconds. */
+static void test_long_time(void)
+{
+	static const uint64_t age[] = { 0, 1, 20, 100000, INT32_MAX };
+	const uint64_t now = (5ull << 32) + 7;
+	for (unsigned i = 0; i < 5; i++) {
+		struct rig r = rig_new(1);
+		at_ms(r.w, 0, (uint32_t)(now - age[i]));
+		alloc(r.w, 0, 0x1000, 1, 1);
+		stream_take(r.s, now, 1000);
+		CHECK_EQ(totals(r.l).peak_ms, now - age[i]);
+		rig_free(&r);
+		r = rig_new(1);
+		signal_store(r.w, (uint32_t)(now - age[i]),
+			     wire_pack(WIRE_ALLOC, 0x1000, number(r.w, 0x1000), 1, 1), nothing);
+		stream_take(r.s, now, 1000);
+		CHECK_EQ(totals(r.l).peak_ms, now - age[i]);
+		rig_free(&r);
+	}
+	for (uint32_t ms = 20; ms < 23; ms++) { /* what is to come, or was before the beginning */
+		struct rig r = rig_new(1);
+		at_ms(r.w, 0, ms == 22 ? UINT32_MAX : ms);
+		alloc(r.w, 0, 0x1000, 1, 1);
+		stream_take(r.s, 20, 1000);
+		CHECK_EQ(totals(r.l).peak_ms, 20);
+		rig_free(&r);
+	}
+}
+
+/* A number that never came is given up after a second in which events came, not before. */
+static void test_patience(void)
+{
+	struct rig r = rig_new(2);
+	number(r.w, 0x5000);
+	alloc(r.w, 0, 0x5000, 7, 1);
+	for (uint64_t ms = 20; ms <= 2000; ms += 20) {
+		if (ms <= 400 || ms > 800)
+			alloc(r.w, 1, 0x100000 + ms * 64, 0, 1);
+		stream_take(r.s, ms, 1000); /* between 400 and 800 nobody runs */
+		CHECK_EQ(stats(r.s).gaps, ms >= 1400);
+		CHECK_EQ(totals(r.l).heap, ms >= 1400 ? 7 : 0);
+	}
+	/* a pause counts for no more than a moment */
+	number(r.w, 0x5000);
+	alloc(r.w, 0, 0x5000, 8, 1);
+	for (uint64_t i = 1; i <= 50; i++) {
+		alloc(r.w, 1, 0x200000 + i * 64, 0, 1);
+		stream_take(r.s, 2000 + i * 3000, 1000);
+		CHECK_EQ(stats(r.s).gaps, i >= 50 ? 2 : 1);
+	}
+	rig_free(&r);
+}
+
+/* ---- circles ------------------------------------------------------------- */
+
+/*
+ * A thread's realloc events whose numbers say another order than its ring: no hook writes that; it
+ * is given up with the target.
+ */
+static void test_circle_of_a_ring(void)
+{
+	struct rig r = rig_new(2);
+	alloc(r.w, 0, 0x1000, 10, 1);
+	store(r.w, 0, wire_pack(WIRE_LEAVE, 0x1000, 2, 0, 0));
+	store(r.w, 0, wire_pack(WIRE_STAYED, 0x1000, 1, 0, 0));
+	r.w->counter[wire_counter(0x1000)] = 3;
+	stream_take(r.s, 1, 1000);
+	CHECK_EQ(stats(r.s).events, 1);
+	CHECK_EQ(stats(r.s).held_now, 2);
+	stream_settle(r.s, 2, true);
+	CHECK_EQ(stats(r.s).held_now, 0);
+	CHECK_EQ(stats(r.s).events, 3);
+	CHECK_EQ(stats(r.s).bad, 2);
+	CHECK_EQ(stream_missing(r.s), 0);
+	leave(r.w, 0, 0x1000); /* its ring is as good as new */
+	became(r.w, 0, 0x2000, 20, 1);
+	stream_take(r.s, 3, 1000);
+	CHECK_EQ(stats(r.s).events, 5);
+	CHECK_EQ(stats(r.s).held_now, 0);
+	rig_free(&r);
+}
+
+/*
+ * What goes before the others of its ring after two seconds: these are still in their order, and
+ * what comes then is behind them.
+ */
+static void test_circle_with_more(void)
+{
+	const uint64_t d = 0x2000, c = 0x1000;
+	struct rig r = rig_new(3);
+	alloc(r.w, 1, c, 10, 1);
+	/* numbers 0, 2, 4 and 6 of D are on their way, and come one by one */
+	for (uint32_t n = 1; n < 6; n += 2)
+		store(r.w, 1, wire_pack(WIRE_ALLOC, d, n, 5, 1));
+	store(r.w, 0, wire_pack(WIRE_LEAVE, d, 7, 0, 0));
+	number(r.w, c);
+	store(r.w, 0, wire_pack(WIRE_LEAVE, c, 1, 0, 0));
+	for (uint64_t ms = 20; ms <= 5000; ms += 20) {
+		alloc(r.w, 2, 0x100000 + ms * 64, 0, 1);
+		if (ms == 900 || ms == 1800 || ms == 2700)
+			store(r.w, 1, wire_pack(WIRE_FREE, d, (uint32_t)(ms / 900 - 1) * 2, 0, 0));
+		if (ms == 2200) {
+			store(r.w, 0, wire_pack(WIRE_STAYED, c, 2, 0, 0));
+			number(r.w, c);
+		}
+		stream_take(r.s, ms, 1000);
+		if (ms == 1980) /* two of D's, and C's, whose turn it is */
+			CHECK_EQ(stats(r.s).held_now, 3);
+		if (ms == 2100)
+			CHECK_EQ(stats(r.s).held_now, 2);
+	}
+	CHECK_EQ(stats(r.s).held_now, 0);
+	CHECK_EQ(stats(r.s).gaps, 1);
+	CHECK_EQ(stats(r.s).bad, 0);
+	rig_free(&r);
+}
+
+/* ---- what is malformed, exactly ------------------------------------------ */
+
+static void test_malformed(void)
+{
+	struct rig r = rig_new(3);
+	uint64_t bad = 0;
+	/* kinds that are none; a wide one whose second slot is not there */
+	store(r.w, 0, wire_pack(WIRE_NONE, 0x1000, 0, 1, 1));
+	store(r.w, 0, wire_pack(WIRE_KINDS, 0x1000, 0, 1, 1));
+	store(r.w, 0, wire_pack((enum wire_kind)31, 0x1000, 0, 1, 1));
+	alloc(r.w, 0, 0x1000, 10, 1);
+	store(r.w, 1, wire_pack(WIRE_MAP, SOME, 0, 3 | WIRE_MAP_ANON, 1));
+	stream_take(r.s, 1, 1000);
+	CHECK_EQ(stats(r.s).bad, bad += 4);
+	CHECK_EQ(totals(r.l).heap, 10);
+	CHECK_EQ(r.w->thread[1].tail, 1);
+	/* one that is whole at the end of a batch */
+	for (int i = 0; i < 63; i++)
+		alloc(r.w, 0, 0x2000 + (uint64_t)i * 16, 1, 1);
+	map(r.w, 0, SOME, 4096, 1, ticket(r.w));
+	stream_take(r.s, 1, 1000);
+	CHECK_EQ(stats(r.s).bad, bad);
+	CHECK_EQ(totals(r.l).mmap, 4096);
+	/* the same number twice: that is not waited for */
+	store(r.w, 0, wire_pack(WIRE_ALLOC, 0x1000, 9, 20, 1));
+	store(r.w, 0, wire_pack(WIRE_ALLOC, 0x1000, 9, 30, 1));
+	stream_take(r.s, 1, 1000);
+	CHECK_EQ(stats(r.s).bad, ++bad);
+	CHECK_EQ(stats(r.s).held_now, 1);
+	/* a number that was had before */
+	store(r.w, 0, wire_pack(WIRE_FREE, 0x1000, 0, 0, 0));
+	stream_take(r.s, 1, 1000);
+	CHECK_EQ(stats(r.s).bad, ++bad);
+	/* more than a ring holds, then what it holds */
+	r.w->thread[2].head = WIRE_RING + 1;
+	stream_take(r.s, 1, 1000);
+	CHECK_EQ(stats(r.s).bad, ++bad);
+	CHECK_EQ(r.w->thread[2].tail, WIRE_RING + 1);
+	for (uint64_t i = 0; i < WIRE_RING; i++)
+		alloc(r.w, 2, 0x100000 + i * 16, 0, 1);
+	CHECK_EQ(stream_take(r.s, 1, 100000), WIRE_RING);
+	CHECK_EQ(stats(r.s).bad, bad);
+	rig_free(&r);
+}
+
+static void test_malformed_places(void)
+{
+	struct rig r = rig_new(1);
+	struct wire_signal_event *s = r.w->signal;
+	uint64_t bad = 0;
+	/* who looks at the places when nothing was made ready? */
+	stream_take(r.s, 1, 1000);
+	s[3].state = 3;
+	stream_take(r.s, 1, 1000);
+	CHECK_EQ(places_used(r.w), 1);
+	/* no state, no thread, an order that is not to come for long */
+	s[4].state = WIRE_THREADS << 2 | PLACE_TAKEN;
+	s[5].state = WIRE_THREADS << 2 | PLACE_READY;
+	s[6] = (struct wire_signal_event){ .state = PLACE_READY, .order = 1 + WIRE_SIGNAL_PLACES };
+	/* one that is to come soon: the count of those that are ready comes before the state */
+	s[7] = (struct wire_signal_event){ .state = PLACE_READY,
+					   .order = WIRE_SIGNAL_PLACES,
+					   .event = { wire_pack(WIRE_ALLOC, 0x1000,
+								number(r.w, 0x1000), 7, 1) } };
+	r.w->signal_head = 1;
+	stream_take(r.s, 1, 1000);
+	CHECK_EQ(stats(r.s).bad, bad += 4);
+	CHECK_EQ(places_used(r.w), 1);
+	CHECK_EQ(totals(r.l).heap, 0);
+	r.w->signal_head = WIRE_SIGNAL_PLACES + 1;
+	stream_take(r.s, 1, 1000);
+	CHECK_EQ(totals(r.l).heap, 7);
+	CHECK_EQ(places_used(r.w), 0);
+	CHECK_EQ(stream_taken(r.s, WIRE_THREADS), WIRE_SIGNAL_PLACES + 1);
+	/* kinds that handlers do not write */
+	static const enum wire_kind none[] = { WIRE_NONE, WIRE_TIME, WIRE_THREAD, WIRE_PERIOD,
+					       WIRE_KINDS };
+	for (int i = 0; i < 5; i++) {
+		signal_store(r.w, 1, wire_pack(none[i], 0x1000, 0, 9, 1), nothing);
+		stream_take(r.s, 1, 1000);
+		CHECK_EQ(stats(r.s).bad, ++bad);
+	}
+	signal_store(r.w, 1, wire_pack(WIRE_BREAK, 0x601000, 0, 0, 11),
+		     (struct wire_event){ 0x600000, 0 });
+	stream_take(r.s, 1, 1000);
+	CHECK_EQ(stats(r.s).bad, bad);
+	CHECK_EQ(totals(r.l).mmap, 4096);
+	CHECK_EQ(places_used(r.w), 0);
+	rig_free(&r);
+}
+
+/* ---- threads that end ---------------------------------------------------- */
+
+static void test_thread_ends(void)
+{
+	struct rig r = rig_new(2);
+	struct ledger_block b;
+	begin(r.w, 0, 70);
+	begin(r.w, 1, 71);
+	stream_take(r.s, 1, 1000);
+	CHECK_EQ(ledger_threads(r.l), 2);
+	begin(r.w, 0, 70); /* the same */
+	stream_take(r.s, 1, 1000);
+	CHECK_EQ(ledger_threads(r.l), 2);
+	alloc(r.w, 0, 0x1000, 10, 1);
+	for (uint64_t fs = 0; fs < 2; fs++) /* no thread's */
+		stream_thread_gone(r.s, 1, fs);
+	stream_thread_gone(r.s, 1, 0x7777);
+	CHECK_EQ(r.w->thread[0].tail, 2);
+	/* what it has written last, though it stands still for a ticket */
+	map(r.w, 0, SOME, 4096, 1, 3);
+	stream_thread_gone(r.s, 1, 0x1000);
+	CHECK_EQ(totals(r.l).mmap, 4096);
+	CHECK_EQ(r.w->thread[0].fs, 1);
+	CHECK_EQ(r.w->thread[1].fs, 0x2000);
+	/* another one in its place, without an end that was seen */
+	begin(r.w, 1, 72);
+	alloc(r.w, 1, 0x2000, 10, 1);
+	stream_take(r.s, 1, 1000);
+	CHECK_EQ(ledger_threads(r.l), 3);
+	CHECK(ledger_find(r.l, 0x2000, &b) && ledger_thread_tid(r.l, b.thread) == 72);
+	rig_free(&r);
+}
+
+/* What threads leave unfinished is not kept for ever, nor what their handlers do. */
+static void test_many_threads_end(void)
+{
+	struct rig r = rig_new(2);
+	for (uint32_t i = 0; i < 100; i++) {
+		r.w->thread[0].fs = 0x1000;
+		r.w->thread[0].tid = 100 + i;
+		begin(r.w, 0, 100 + i);
+		unmap(r.w, 0, SOME, 4096, ticket(r.w));
+		signal_store(r.w, 1, wire_pack(WIRE_UNMAP, SOME, 0, 0, 0),
+			     (struct wire_event){ 4096, ticket(r.w) });
+		if (i % 2)
+			stream_thread_gone(r.s, 1, 0x1000);
+		else
+			stream_take(r.s, 1, 1000);
+	}
+	CHECK_EQ(ledger_threads(r.l), 200);
+	CHECK(r.l->pendings <= 4);
+	rig_free(&r);
+}
+
+/* ---- sampling ------------------------------------------------------------ */
+
+static void test_sampled(void)
+{
+	struct rig r = rig_new(1);
+	uint64_t period = 1000;
+	begin(r.w, 0, 9);
+	store(r.w, 0, (struct wire_event){ (uint64_t)WIRE_PERIOD << WIRE_ADDRESS_BITS, period });
+	/* stands for some 1000 bytes; for itself; and without a flag */
+	store(r.w, 0,
+	      wire_pack(WIRE_ALLOC, 0x1000, number(r.w, 0x1000), 10 | WIRE_SAMPLED | WIRE_COUNTED,
+			1));
+	store(r.w, 0, wire_pack(WIRE_ALLOC, 0x2000, number(r.w, 0x2000), 20 | WIRE_COUNTED, 2));
+	store2(r.w, 0, wire_pack(WIRE_ALLOC_WIDE, 0x3000, number(r.w, 0x3000), WIRE_COUNTED, 3),
+	       5000, ticket(r.w));
+	alloc(r.w, 0, 0x4000, 40, 4);
+	stream_take(r.s, 1, 1000);
+	CHECK(ledger_stack(r.l, 1)->live_bytes > 900 && ledger_stack(r.l, 1)->live_bytes < 1100);
+	CHECK(ledger_stack(r.l, 1)->live_count > 90);
+	CHECK_EQ(ledger_stack(r.l, 2)->live_bytes, 20);
+	CHECK_EQ(ledger_stack(r.l, 3)->live_bytes, 5000);
+	CHECK_EQ(ledger_stack(r.l, 4)->live_bytes, 40);
+	/* reallocs of such */
+	leave(r.w, 0, 0x2000);
+	store(r.w, 0, wire_pack(WIRE_BECAME, 0x2000, number(r.w, 0x2000), 21 | WIRE_COUNTED, 2));
+	leave(r.w, 0, 0x3000);
+	store2(r.w, 0, wire_pack(WIRE_BECAME_WIDE, 0x3000, number(r.w, 0x3000), WIRE_COUNTED, 3),
+	       6000, ticket(r.w));
+	stream_take(r.s, 1, 1000);
+	CHECK_EQ(ledger_stack(r.l, 2)->live_bytes, 21);
+	CHECK_EQ(ledger_stack(r.l, 3)->live_bytes, 6000);
+	/* freed at once, and after others that nobody was told of */
+	CHECK_EQ(totals(r.l).temporary, 0);
+	alloc(r.w, 0, 0x5000, 50, 5);
+	release(r.w, 0, 0x5000);
+	alloc(r.w, 0, 0x5000, 50, 5);
+	store(r.w, 0, wire_pack(WIRE_FREE, 0x5000, number(r.w, 0x5000), WIRE_LATER, 0));
+	stream_take(r.s, 1, 1000);
+	CHECK_EQ(totals(r.l).temporary, 1);
+	CHECK_EQ(ledger_stack(r.l, 5)->live_bytes, 0);
+	alloc(r.w, 0, 0x6000, 60, 6);
+	store(r.w, 0, wire_pack(WIRE_LEAVE, 0x6000, number(r.w, 0x6000), WIRE_LATER, 0));
+	store(r.w, 0, wire_pack(WIRE_GONE, 0x6000, number(r.w, 0x6000), 0, 0));
+	alloc(r.w, 0, 0x6000, 5000, 6);
+	store2(r.w, 0, wire_pack(WIRE_FREE_WIDE, 0x6000, number(r.w, 0x6000), WIRE_LATER, 0), 0,
+	       ticket(r.w));
+	stream_take(r.s, 1, 1000);
+	CHECK_EQ(totals(r.l).temporary, 1);
+	CHECK_EQ(ledger_stack(r.l, 6)->live_bytes, 0);
+	check_whole(&r);
+	rig_free(&r);
+}
+
+/* ---- questions ----------------------------------------------------------- */
+
+static void test_questions(void)
+{
+	struct rig r = rig_new(3);
+	uint64_t bytes = 1;
+	CHECK_EQ(stream_held(r.s, &bytes), 0);
+	CHECK_EQ(bytes, 0);
+	/* held: blocks of 7 and 5000, one that becomes 30 and one that becomes 6000, a free */
+	number(r.w, 0x1000);
+	alloc(r.w, 0, 0x1000, 7, 1);
+	alloc(r.w, 0, 0x1000, 5000, 1);
+	release(r.w, 0, 0x1000);
+	number(r.w, 0x5000);
+	leave(r.w, 1, 0x5000);
+	became(r.w, 1, 0x6000, 30, 1);
+	leave(r.w, 1, 0x7000);
+	store2(r.w, 1, wire_pack(WIRE_BECAME_WIDE, 0x6000, number(r.w, 0x6000), 0, 1), 6000,
+	       ticket(r.w));
+	stream_take(r.s, 1, 1000);
+	CHECK_EQ(stream_held(r.s, &bytes), 7);
+	CHECK_EQ(bytes, 7 + 5000 + 30 + 6000);
+	CHECK_EQ(stats(r.s).held_most, 7);
+	/* the first of these is certain for an answer, and counts no more; it is not gone, either */
+	settle(&r, 1, false, nothing_comes);
+	CHECK_EQ(stream_held(r.s, &bytes), 6);
+	CHECK_EQ(bytes, 5000 + 30 + 6000);
+	CHECK_EQ(stats(r.s).held_now, 6);
+	CHECK_EQ(totals(r.l).heap, 7);
+	CHECK_EQ(stream_missing(r.s), 2 + 6);
+	stream_settle(r.s, 2, true);
+	CHECK_EQ(stream_held(r.s, &bytes), 0);
+	CHECK_EQ(bytes, 0);
+	CHECK_EQ(stats(r.s).gaps, 2);
+	CHECK_EQ(stats(r.s).held_most, 7);
+	/* what the hooks count themselves; of slots that are in use */
+	r.w->no_slot = 1;
+	for (uint32_t i = 0; i < 4; i++) {
+		r.w->thread[i].lost = 10u << i;
+		r.w->thread[i].truncated = 100u << i;
+		r.w->thread[i].waited = 600u << i;
+	}
+	CHECK_EQ(stats(r.s).dropped, 1 + 10 + 20 + 40);
+	CHECK_EQ(stats(r.s).truncated, 100 + 200 + 400);
+	CHECK_EQ(stats(r.s).waited_ms, 4);
+	CHECK_EQ(stream_taken(r.s, 0), 4);
+	CHECK_EQ(stream_taken(r.s, 1), 5);
+	CHECK_EQ(stream_taken(r.s, 2), 0);
+	rig_free(&r);
+}
+
+/* Who waits for room is woken when there is some. */
+static void test_woken(void)
+{
+	struct rig r = rig_new(2);
+	for (unsigned t = 0; t < 2; t++)
+		r.w->thread[t].waiting = 1;
+	alloc(r.w, 0, 0x1000, 7, 1);
+	stream_take(r.s, 1, 1000);
+	CHECK_EQ(r.w->thread[0].waiting, 0);
+	CHECK_EQ(r.w->thread[1].waiting, 1);
+	/* often enough, however much there is */
+	for (uint64_t i = 0; i < WIRE_RING; i++)
+		alloc(r.w, 0, 0x10000 + i * 16, 0, 1);
+	stream_take(r.s, 1, 600);
+	CHECK(r.w->thread[0].tail >= 600 && r.w->thread[0].tail < 800);
+	rig_free(&r);
+}
+
+/* After each event, in the order applied. */
+struct watched {
+	struct ledger *l;
+	uint32_t n;
+	enum wire_kind kind[16];
+	uint64_t heap[16];
+};
+
+static void watcher(void *ctx, uint32_t thread, struct wire_event e)
+{
+	struct watched *v = ctx;
+	(void)thread;
+	v->kind[v->n % 16] = wire_kind(e);
+	v->heap[v->n++ % 16] = totals(v->l).heap;
+}
+
+static void test_watched(void)
+{
+	static const enum wire_kind kind[] = { WIRE_ALLOC, WIRE_ALLOC, WIRE_ALLOC_WIDE, WIRE_FREE };
+	static const uint64_t heap[] = { 10, 30, 5030, 5020 };
+	struct rig r = rig_new(1);
+	struct watched v = { .l = r.l };
+	stream_watch(r.s, watcher, &v);
+	alloc(r.w, 0, 0x1000, 10, 1);
+	alloc(r.w, 0, 0x2000, 20, 1);
+	alloc(r.w, 0, 0x3000, 5000, 1);
+	release(r.w, 0, 0x1000);
+	stream_take(r.s, 1, 1000);
+	CHECK_EQ(v.n, 4);
+	for (uint32_t i = 0; i < 4; i++)
+		CHECK(v.kind[i] == kind[i] && v.heap[i] == heap[i]);
+	signal_store(r.w, 3, wire_pack(WIRE_ALLOC, 0x4000, number(r.w, 0x4000), 7, 2), nothing);
+	stream_take(r.s, 1, 1000);
+	CHECK(v.n == 5 && v.kind[4] == WIRE_ALLOC && v.heap[4] == 5027);
+	stream_watch(r.s, NULL, NULL);
+	release(r.w, 0, 0x4000);
+	stream_take(r.s, 1, 1000);
+	CHECK_EQ(v.n, 5);
 	rig_free(&r);
 }
 
@@ -982,6 +1592,23 @@ int main(void)
 	RUN(test_time_merge);
 	RUN(test_signals);
 	RUN(test_signals_circle);
+	RUN(test_settle_waits);
+	RUN(test_lowest_ticket);
+	RUN(test_ticket_beside);
+	RUN(test_early_tickets);
+	RUN(test_turns);
+	RUN(test_long_time);
+	RUN(test_patience);
+	RUN(test_circle_of_a_ring);
+	RUN(test_circle_with_more);
+	RUN(test_malformed);
+	RUN(test_malformed_places);
+	RUN(test_thread_ends);
+	RUN(test_many_threads_end);
+	RUN(test_sampled);
+	RUN(test_questions);
+	RUN(test_woken);
+	RUN(test_watched);
 	RUN(test_played);
 	RUN(test_threads);
 	RUN(test_asked);
