@@ -95,9 +95,9 @@ static int scan(struct shell *shell, struct call *call, struct process *p, const
 
 	if (leaking_make(shell, p, &l, why, sizeof(why)))
 		return *why ? shell_error(shell, call, "%s", why) : -1;
-	err = leaking_report(shell, &l, r->fresh, report);
-	leaking_remember(shell, &l);
-	leaking_release(shell, &l);
+	err = leaking_report(&l, r->fresh, report);
+	leaking_remember(&l);
+	leaking_release(&l);
 	return err ? shell_error(shell, call, "out of memory") : 0;
 }
 

@@ -44,10 +44,27 @@ const char *leaking_refused(const struct shell *shell, const struct process *p)
 
 static bool interrupted(void *ctx)
 {
-	const struct shell *shell = ctx;
+	const struct leaking *l = ctx;
 
-	return shell_interrupted(shell) || shell->leave;
+	return shell_interrupted(l->shell) || l->shell->leave;
 }
+
+/* Blocks that are asked for by the same three calls are of one kind, most likely. */
+#define INNERMOST 3
+
+static uint64_t family(void *ctx, uint32_t stack)
+{
+	const struct leaking *l = ctx;
+	uint64_t number = 0, pc;
+
+	for (int i = 0; i < INNERMOST && stack; i++) {
+		stack = process_stack_parent(l->process, stack, &pc);
+		number = (number ^ pc) * 0x9e3779b97f4a7c15ull;
+	}
+	return number;
+}
+
+static const struct captured_source source = { interrupted, family };
 
 static int by_start(const void *a, const void *b)
 {
@@ -112,32 +129,32 @@ int leaking_capture(struct shell *shell, struct process *p, struct leaking *l, c
 	ssize_t n;
 	int err;
 
-	*l = (struct leaking){ .process = p };
-	err = session_capture(shell->session, p, interrupted, shell, &l->capture, why, len);
+	*l = (struct leaking){ .shell = shell, .process = p };
+	err = session_capture(shell->session, p, interrupted, l, &l->capture, why, len);
 	if (err)
 		return err == -EINTR ? failed(err, why, len) : err;
 	n = constants(p, &l->constant);
 	err = n < 0 ? (int)n
-		    : captured_init(&l->captured, l->capture, l->constant, (size_t)n, interrupted,
-				    shell);
+		    : captured_init(&l->captured, l->capture, l->constant, (size_t)n, &source, l);
 	if (!err)
 		return 0;
-	leaking_release(shell, l);
+	leaking_release(l);
 	return failed(err, why, len);
 }
 
-int leaking_scan(struct shell *shell, struct leaking *l, char *why, size_t len)
+int leaking_scan(struct leaking *l, char *why, size_t len)
 {
-	uint64_t began = session_ms(shell->session);
+	struct session *session = l->shell->session;
+	uint64_t began = session_ms(session);
 	int err;
 
-	asking_unlock(shell->session);
+	asking_unlock(session);
 	l->captured.image.threads = is_core_free() ? 2 : 1;
 	l->leaks = leaks_new(&l->captured.image, &err);
 	if (l->leaks)
 		err = capture_error(l->capture);
-	asking_lock(shell->session);
-	l->took_ms = session_ms(shell->session) - began;
+	asking_lock(session);
+	l->took_ms = session_ms(session) - began;
 	return err ? failed(err, why, len) : 0;
 }
 
@@ -147,18 +164,18 @@ int leaking_make(struct shell *shell, struct process *p, struct leaking *l, char
 
 	if (err)
 		return err;
-	err = leaking_scan(shell, l, why, len);
+	err = leaking_scan(l, why, len);
 	if (err)
-		leaking_release(shell, l);
+		leaking_release(l);
 	return err;
 }
 
-void leaking_release(struct shell *shell, struct leaking *l)
+void leaking_release(struct leaking *l)
 {
 	leaks_free(l->leaks);
 	captured_release(&l->captured);
 	if (l->capture)
-		session_capture_end(shell->session, l->capture);
+		session_capture_end(l->shell->session, l->capture);
 	free(l->constant);
 	*l = (struct leaking){ 0 };
 }
@@ -185,8 +202,9 @@ static bool was_lost(const struct leaked *k, size_t *at, const struct capture_bl
 	       k->block[*at].tick == b->tick && (k->block[*at].sure || !sure);
 }
 
-void leaking_remember(struct shell *shell, const struct leaking *l)
+void leaking_remember(const struct leaking *l)
 {
+	struct shell *shell = l->shell;
 	const struct capture *c = l->capture;
 	struct leaked *k = leaked_of(shell, l->process);
 	size_t room = 0;
@@ -253,9 +271,9 @@ static const char *remark(const struct process *p)
 		       : NULL;
 }
 
-int leaking_report(struct shell *shell, const struct leaking *l, bool fresh, struct leak_report *r)
+int leaking_report(const struct leaking *l, bool fresh, struct leak_report *r)
 {
-	struct fresh f = { .l = l, .before = leaked_of(shell, l->process) };
+	struct fresh f = { .l = l, .before = leaked_of(l->shell, l->process) };
 	const struct leak_prefix *prefix;
 	ssize_t n;
 

@@ -15,6 +15,7 @@ struct process;
 struct shell;
 
 struct leaking {
+	struct shell *shell;
 	struct process *process;
 	struct capture *capture;
 	struct captured captured;
@@ -26,29 +27,28 @@ struct leaking {
 /* Why P cannot be scanned, in one line; NULL: it can. */
 const char *leaking_refused(const struct shell *shell, const struct process *p);
 /*
- * Captures P, of which the caller holds a reference. 0 or -errno with WHY in one line, which is
+ * Captures P, of which the caller holds a reference. L may not be moved afterwards. 0 or -errno with WHY in one line, which is
  * empty if the user has had enough.
  */
 int leaking_capture(struct shell *shell, struct process *p, struct leaking *l, char *why,
 		    size_t len) MUST_USE;
 /* Looks at what was captured. As above; L is to be released in any case. */
-int leaking_scan(struct shell *shell, struct leaking *l, char *why, size_t len) MUST_USE;
+int leaking_scan(struct leaking *l, char *why, size_t len) MUST_USE;
 /* Both. If it fails L need not be released. */
 int leaking_make(struct shell *shell, struct process *p, struct leaking *l, char *why,
 		 size_t len) MUST_USE;
-void leaking_release(struct shell *shell, struct leaking *l);
+void leaking_release(struct leaking *l);
 
 /*
  * All kinds of L, or (FRESH) of what is lost only what was not when P was remembered last. 0 or
  * -ENOMEM. The report needs L no more, and leaking_report_release().
  */
-int leaking_report(struct shell *shell, const struct leaking *l, bool fresh,
-		   struct leak_report *r) MUST_USE;
+int leaking_report(const struct leaking *l, bool fresh, struct leak_report *r) MUST_USE;
 void leaking_report_release(struct leak_report *r);
 /* Records of other kinds than KINDS, a bit each, are left out: the sums stay. */
 void leaking_choose(struct leak_report *r, unsigned kinds);
 /* What is lost in L is known from now on. Out of memory: as if it had not been scanned. */
-void leaking_remember(struct shell *shell, const struct leaking *l);
+void leaking_remember(const struct leaking *l);
 void leaking_forget(struct shell *shell);
 
 #endif

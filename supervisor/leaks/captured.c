@@ -320,19 +320,26 @@ static bool is_interrupted(void *ctx)
 {
 	const struct captured *c = ctx;
 
-	return c->interrupted && c->interrupted(c->ctx);
+	return c->source->interrupted(c->ctx);
+}
+
+static uint64_t family_of(void *ctx, uint32_t stack)
+{
+	const struct captured *c = ctx;
+
+	return c->source->family(c->ctx, stack);
 }
 
 int captured_init(struct captured *c, const struct capture *capture,
 		  const struct leaks_span *constant, size_t constants,
-		  bool (*interrupted)(void *ctx), void *ctx)
+		  const struct captured_source *source, void *ctx)
 {
 	int err;
 
 	*c = (struct captured){ .capture = capture,
 				.constant = constant,
 				.constants = constants,
-				.interrupted = interrupted,
+				.source = source,
 				.ctx = ctx };
 	err = make_words(c);
 	if (!err)
@@ -349,6 +356,7 @@ int captured_init(struct captured *c, const struct capture *capture,
 					 .words = c->first_word[capture->threads],
 					 .read = read_captured,
 					 .next = next_captured,
+					 .family = family_of,
 					 .constant = is_constant,
 					 .interrupted = is_interrupted,
 					 .ctx = c,

@@ -18,6 +18,12 @@ struct leaks_span {
 	raddr_t start, end;
 };
 
+/* What a capture does not say; functions may be called from two threads. */
+struct captured_source {
+	bool (*interrupted)(void *ctx);
+	uint64_t (*family)(void *ctx, uint32_t stack); /* as in leaks_image */
+};
+
 struct captured {
 	struct leaks_image image;
 	const struct capture *capture;
@@ -26,7 +32,7 @@ struct captured {
 	size_t *first_word; /* by thread; one more than there are */
 	const struct leaks_span *constant;
 	size_t constants;
-	bool (*interrupted)(void *ctx);
+	const struct captured_source *source;
 	void *ctx;
 };
 
@@ -36,7 +42,7 @@ struct captured {
  */
 int captured_init(struct captured *c, const struct capture *capture,
 		  const struct leaks_span *constant, size_t constants,
-		  bool (*interrupted)(void *ctx), void *ctx) MUST_USE;
+		  const struct captured_source *source, void *ctx) MUST_USE;
 void captured_release(struct captured *c);
 
 /* What word number WORD of the image is: of which thread, and the register's name. */

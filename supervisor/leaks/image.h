@@ -29,6 +29,11 @@ struct leaks_image {
 	size_t (*read)(void *ctx, raddr_t address, void *to, size_t size);
 	const void *(*next)(void *ctx, raddr_t address, raddr_t end, void *buffer, size_t size,
 			    raddr_t *at, size_t *len);
+	/*
+	 * What stacks have in common whose blocks have the same prefix, if they have one: a number,
+	 * the same for those that end in the same calls. NULL: nothing.
+	 */
+	uint64_t (*family)(void *ctx, uint32_t stack);
 	/* Whether ADDRESS is in constant data of a file, as tables of virtual functions are. */
 	bool (*constant)(void *ctx, raddr_t address);
 	/* Called often, and from two threads: true ends the work with -EINTR. */

@@ -15,6 +15,7 @@ static const char *const names[PREFIXES] = {
 	[PREFIX_STRING] = "std::string",
 	[PREFIX_GC] = "GC head",
 	[PREFIX_BASE] = "multiple inheritance",
+	[PREFIX_DTV] = "TLS vector",
 	[PREFIX_ALIGNED] = "aligned by hand",
 };
 
@@ -43,6 +44,7 @@ static bool fetch(const struct leaks_image *image, raddr_t at, uint64_t *word)
 /*
  * struct sdshdr5 to sdshdr64: the text's length and how much there is room for, each 1, 2, 4 or 8
  * bytes, then one byte whose lowest three bits say which of them it is. The text ends with a zero.
+ * The room is what the allocator has rounded the request up to.
  */
 static bool is_sds(const struct look *l)
 {
@@ -60,7 +62,8 @@ static bool is_sds(const struct look *l)
 		len = room = l->head[0] >> 3;
 	memcpy(&len, l->head, width);
 	memcpy(&room, l->head + width, width);
-	return len <= room && room < l->block->size && room + l->offset + 1 <= l->block->size;
+	return len <= room && len < l->block->size && len + l->offset + 1 <= l->block->size &&
+	       room / 2 <= l->block->size;
 }
 
 static bool is_pointer(uint64_t word) { return word >= 4096 && !(word & 7) && !(word >> 47); }
@@ -80,6 +83,13 @@ static bool is_gc_head(const struct look *l)
 		return !next && !before;
 	return is_pointer(next) && is_pointer(before) && fetch(l->image, next + 8, &back) &&
 	       (back & ~7ull) == l->block->address;
+}
+
+/* calloc(length + 2, 16), of which dtv[-1] is the length; pointers are to dtv[0]. */
+static bool is_dtv(const struct look *l)
+{
+	return l->offset == 16 && word_at(l, 0) < l->block->size / 16 &&
+	       (word_at(l, 0) + 2) * 16 == l->block->size && !word_at(l, 8);
 }
 
 static bool is_string(const struct look *l)
@@ -106,13 +116,23 @@ static bool is_base(const struct look *l)
 	       l->image->constant(l->image->ctx, second);
 }
 
+/*
+ * Who aligns by hand must know the beginning again to free it: it stands before the object, or in
+ * its first words.
+ */
 static bool is_aligned(const struct look *l)
 {
-	uint64_t before;
+	uint64_t word[8], from = l->offset < 16 ? 0 : l->offset - 16;
+	size_t n;
 
-	return l->offset >= 8 && !(l->offset & 7) &&
-	       fetch(l->image, l->block->address + l->offset - 8, &before) &&
-	       before == l->block->address;
+	if (l->offset & 7)
+		return false;
+	n = l->block->size - from < sizeof(word) ? l->block->size - from : sizeof(word);
+	n = l->image->read(l->image->ctx, l->block->address + from, word, n) / sizeof(*word);
+	for (size_t i = 0; i < n; i++)
+		if (word[i] == l->block->address)
+			return true;
+	return false;
 }
 
 enum prefix prefix_recognise(const struct leaks_image *image, const struct capture_block *b,
@@ -126,6 +146,7 @@ enum prefix prefix_recognise(const struct leaks_image *image, const struct captu
 	if (offset == 8 && word_at(&l, 0) == b->size - 8)
 		return PREFIX_LENGTH;
 	return is_sds(&l)	? PREFIX_SDS
+	       : is_dtv(&l)	? PREFIX_DTV
 	       : is_gc_head(&l) ? PREFIX_GC
 	       : is_string(&l)	? PREFIX_STRING
 	       : is_array(&l)	? PREFIX_ARRAY
@@ -144,15 +165,20 @@ bool prefix_is_empty_array(const struct leaks_image *image, const struct capture
 
 #define LEARN_BLOCKS 8u /* a stack with fewer has `known_offsets` */
 
-/* ---- stacks --------------------------------------------------------------- */
+/* ---- stacks and families ---------------------------------------------------- */
 
 static struct prefix_stack *stack_at(const struct prefixes *p, uint32_t number)
 {
 	return (struct prefix_stack *)p->stack.base + number;
 }
 
+static struct prefix_family *family_at(const struct prefixes *p, uint32_t index)
+{
+	return (struct prefix_family *)p->family.base + index;
+}
+
 /* Where STACK is in the table, or the free place where it belongs. */
-static uint32_t *find(const struct prefixes *p, uint32_t stack)
+static uint32_t *find_stack(const struct prefixes *p, uint32_t stack)
 {
 	uint32_t *table = p->table.base, mask = (1u << p->bits) - 1,
 		 at = stack * 0x9e3779b1u >> (32 - p->bits);
@@ -162,33 +188,66 @@ static uint32_t *find(const struct prefixes *p, uint32_t stack)
 	return &table[at];
 }
 
-static int enlarge(struct prefixes *p)
+static uint32_t *find_family(const struct prefixes *p, uint64_t number)
 {
-	struct arena was = p->table;
+	uint32_t *table = p->family_table.base, mask = (1u << p->family_bits) - 1,
+		 at = (uint32_t)(number * 0x9e3779b97f4a7c15ull >> (64 - p->family_bits));
 
-	p->table = (struct arena){ 0 };
-	if (arena_reach(&p->table, sizeof(uint32_t) << (p->bits + 1))) {
-		p->table = was;
+	while (table[at] && family_at(p, table[at] - 1)->number != number)
+		at = (at + 1) & mask;
+	return &table[at];
+}
+
+/* TABLE, of 1 << *BITS, becomes an empty one of twice that. */
+static int enlarge(struct arena *table, unsigned *bits)
+{
+	struct arena more = { 0 };
+
+	if (*bits >= 30 || arena_reach(&more, sizeof(uint32_t) << (*bits + 1)))
 		return -ENOMEM;
+	arena_release(table);
+	*table = more;
+	++*bits;
+	return 0;
+}
+
+static int add_family(struct prefixes *p, uint64_t number, uint32_t *index)
+{
+	uint32_t *place = find_family(p, number);
+
+	if (!*place && p->families >= 1u << (p->family_bits - 1)) {
+		if (enlarge(&p->family_table, &p->family_bits))
+			return -ENOMEM;
+		for (uint32_t i = 0; i < p->families; i++)
+			*find_family(p, family_at(p, i)->number) = i + 1;
+		place = find_family(p, number);
 	}
-	p->bits++;
-	for (uint32_t i = 0; i < p->stacks; i++)
-		*find(p, stack_at(p, i)->stack) = i + 1;
-	arena_release(&was);
+	if (!*place) {
+		if (arena_reach(&p->family, (p->families + 1) * sizeof(struct prefix_family)))
+			return -ENOMEM;
+		family_at(p, p->families)->number = number;
+		*place = ++p->families;
+	}
+	*index = *place - 1;
 	return 0;
 }
 
 static int add_stack(struct prefixes *p, uint32_t stack, uint32_t *number)
 {
-	uint32_t *place = find(p, stack);
+	const struct leaks_image *image = p->image;
+	uint32_t *place = find_stack(p, stack);
 
+	if (!*place && p->stacks >= 1u << (p->bits - 1)) {
+		if (enlarge(&p->table, &p->bits))
+			return -ENOMEM;
+		for (uint32_t i = 0; i < p->stacks; i++)
+			*find_stack(p, stack_at(p, i)->stack) = i + 1;
+		place = find_stack(p, stack);
+	}
 	if (!*place) {
-		if (p->stacks >= 1u << (p->bits - 1)) {
-			if (p->bits >= 30 || enlarge(p))
-				return -ENOMEM;
-			place = find(p, stack);
-		}
-		if (arena_reach(&p->stack, (p->stacks + 1) * sizeof(struct prefix_stack)))
+		if (arena_reach(&p->stack, (p->stacks + 1) * sizeof(struct prefix_stack)) ||
+		    add_family(p, image->family ? image->family(image->ctx, stack) : stack,
+			       &stack_at(p, p->stacks)->family))
 			return -ENOMEM;
 		stack_at(p, p->stacks)->stack = stack;
 		*place = ++p->stacks;
@@ -211,27 +270,31 @@ static int add_stacks(struct prefixes *p)
 			if (err)
 				return err;
 		}
-		stack_at(p, number)->blocks++;
+		family_at(p, stack_at(p, number)->family)->blocks++;
 	}
 	return 0;
 }
 
+#define LEARN_BLOCKS 8u /* a family with fewer has `known_offsets` */
+
 static size_t most_offsets(const struct prefixes *p)
 {
-	size_t stacks = 0;
+	size_t families = 0;
 
-	for (uint32_t i = 0; i < p->stacks; i++)
-		stacks += stack_at(p, i)->blocks >= LEARN_BLOCKS;
-	return stacks * PREFIX_PLACES;
+	for (uint32_t i = 0; i < p->families; i++)
+		families += family_at(p, i)->blocks >= LEARN_BLOCKS;
+	return families * PREFIX_PLACES;
 }
 
 int prefixes_init(struct prefixes *p, const struct leaks_image *image)
 {
 	int err;
 
-	*p = (struct prefixes){ .image = image, .bits = 10 };
+	*p = (struct prefixes){ .image = image, .bits = 10, .family_bits = 10 };
 	pthread_mutex_init(&p->lock, NULL);
 	err = arena_reach(&p->table, sizeof(uint32_t) << p->bits);
+	if (!err)
+		err = arena_reach(&p->family_table, sizeof(uint32_t) << p->family_bits);
 	if (!err)
 		err = add_stacks(p);
 	/* all at once, so that it need not move while two threads look at it */
@@ -248,6 +311,8 @@ void prefixes_release(struct prefixes *p)
 {
 	arena_release(&p->table);
 	arena_release(&p->stack);
+	arena_release(&p->family_table);
+	arena_release(&p->family);
 	arena_release(&p->offset);
 	arena_release(&p->seen);
 	pthread_mutex_destroy(&p->lock);
@@ -256,24 +321,30 @@ void prefixes_release(struct prefixes *p)
 size_t prefixes_memory(const struct prefixes *p)
 {
 	return (sizeof(uint32_t) << p->bits) + p->stacks * sizeof(struct prefix_stack) +
+	       (sizeof(uint32_t) << p->family_bits) + p->families * sizeof(struct prefix_family) +
 	       p->offsets * sizeof(struct prefix_offset) + p->image->blocks * sizeof(uint16_t);
 }
 
-uint32_t prefixes_stack(const struct prefixes *p, uint32_t stack) { return *find(p, stack) - 1; }
+uint32_t prefixes_stack(const struct prefixes *p, uint32_t stack)
+{
+	return *find_stack(p, stack) - 1;
+}
 
 /* ---- offsets -------------------------------------------------------------- */
 
 static const uint32_t known_offsets[PREFIX_PLACES] = { 8,  16, 24, 1,  3,  5,  9,
 						       17, 32, 40, 48, 64, 80, 96 };
 
-/* Usual is what holds for so many blocks, and for one in USUAL_SHARE of their stack. */
+/* Usual is what holds for so many blocks, and for one in USUAL_SHARE of their family. */
 #define USUAL_LEAST 2u
 #define USUAL_SHARE 8u
 #define TRIES	    4u
 
-static struct prefix_stack *stack_of(const struct prefixes *p, uint32_t block)
+static struct prefix_family *family_of(const struct prefixes *p, uint32_t block)
 {
-	return stack_at(p, prefixes_stack(p, p->image->block[block].stack));
+	uint32_t number = prefixes_stack(p, p->image->block[block].stack);
+
+	return family_at(p, stack_at(p, number)->family);
 }
 
 static struct prefix_offset *offsets_of(const struct prefixes *p, uint32_t first)
@@ -305,18 +376,18 @@ static unsigned place_of(const struct prefixes *p, uint32_t first, uint32_t byte
 	return PLACE_OTHER;
 }
 
-static unsigned add_place(struct prefixes *p, struct prefix_stack *s, uint32_t bytes)
+static unsigned add_place(struct prefixes *p, struct prefix_family *f, uint32_t bytes)
 {
 	unsigned place, used;
 
 	pthread_mutex_lock(&p->lock);
-	if (!s->first) {
-		__atomic_store_n(&s->first, p->offsets + 1, __ATOMIC_RELEASE);
+	if (!f->first) {
+		__atomic_store_n(&f->first, p->offsets + 1, __ATOMIC_RELEASE);
 		p->offsets += PREFIX_PLACES;
 	}
-	place = place_of(p, s->first, bytes, &used);
+	place = place_of(p, f->first, bytes, &used);
 	if (place == PLACE_OTHER && used < PREFIX_PLACES) {
-		__atomic_store_n(&offsets_of(p, s->first)[used].bytes, bytes, __ATOMIC_RELEASE);
+		__atomic_store_n(&offsets_of(p, f->first)[used].bytes, bytes, __ATOMIC_RELEASE);
 		place = used + 1;
 	}
 	pthread_mutex_unlock(&p->lock);
@@ -325,12 +396,12 @@ static unsigned add_place(struct prefixes *p, struct prefix_stack *s, uint32_t b
 
 unsigned prefixes_place(struct prefixes *p, uint32_t block, uint64_t into)
 {
-	struct prefix_stack *s = stack_of(p, block);
+	struct prefix_family *f = family_of(p, block);
 	uint16_t *seen = (uint16_t *)p->seen.base + block;
-	uint32_t first = __atomic_load_n(&s->first, __ATOMIC_ACQUIRE);
+	uint32_t first = __atomic_load_n(&f->first, __ATOMIC_ACQUIRE);
 	unsigned used = 0, place = PLACE_OTHER;
 
-	if (s->blocks < LEARN_BLOCKS)
+	if (f->blocks < LEARN_BLOCKS)
 		return known_place(into);
 	if (into >= UINT32_MAX)
 		return PLACE_OTHER;
@@ -339,19 +410,19 @@ unsigned prefixes_place(struct prefixes *p, uint32_t block, uint64_t into)
 	if (p->settled)
 		return place;
 	if (place == PLACE_OTHER && used < PREFIX_PLACES)
-		place = add_place(p, s, (uint32_t)into);
+		place = add_place(p, f, (uint32_t)into);
 	if (place != PLACE_OTHER && !(__atomic_load_n(seen, __ATOMIC_RELAXED) & 1u << place) &&
 	    !(__atomic_fetch_or(seen, (uint16_t)(1u << place), __ATOMIC_RELAXED) & 1u << place))
-		__atomic_fetch_add(&offsets_of(p, s->first)[place - 1].blocks, 1, __ATOMIC_RELAXED);
+		__atomic_fetch_add(&offsets_of(p, f->first)[place - 1].blocks, 1, __ATOMIC_RELAXED);
 	return place;
 }
 
-static bool is_usual(const struct prefix_stack *s, const struct prefix_offset *o)
+static bool is_usual(const struct prefix_family *f, const struct prefix_offset *o)
 {
-	return o->blocks >= USUAL_LEAST && (uint64_t)o->blocks * USUAL_SHARE >= s->blocks;
+	return o->blocks >= USUAL_LEAST && (uint64_t)o->blocks * USUAL_SHARE >= f->blocks;
 }
 
-/* Blocks that are held at their stack's usual offsets are looked at, until what these are is known. */
+/* Blocks that are held at their family's usual offsets are looked at, until what these are is known. */
 static void look_at(const struct prefixes *p, const struct capture_block *b,
 		    struct prefix_offset *o)
 {
@@ -370,12 +441,12 @@ void prefixes_settle(struct prefixes *p)
 
 	p->settled = true;
 	for (size_t i = 0; i < p->image->blocks; i++) {
-		const struct prefix_stack *s = stack_of(p, (uint32_t)i);
-		struct prefix_offset *o = s->first ? offsets_of(p, s->first) : NULL;
+		const struct prefix_family *f = family_of(p, (uint32_t)i);
+		struct prefix_offset *o = f->first ? offsets_of(p, f->first) : NULL;
 		unsigned usual = 1u << PLACE_START;
 
 		for (unsigned k = 0; o && k < PREFIX_PLACES && o[k].bytes; k++) {
-			if (!is_usual(s, &o[k]))
+			if (!is_usual(f, &o[k]))
 				continue;
 			usual |= 2u << k;
 			if (seen[i] & 2u << k)
@@ -387,18 +458,18 @@ void prefixes_settle(struct prefixes *p)
 
 uint64_t prefixes_offset(const struct prefixes *p, uint32_t block, unsigned place)
 {
-	const struct prefix_stack *s = stack_of(p, block);
+	const struct prefix_family *f = family_of(p, block);
 
 	if (place == PLACE_START || place == PLACE_OTHER)
 		return 0;
-	if (s->blocks < LEARN_BLOCKS)
+	if (f->blocks < LEARN_BLOCKS)
 		return known_offsets[place - 1];
-	return s->first ? offsets_of(p, s->first)[place - 1].bytes : 0;
+	return f->first ? offsets_of(p, f->first)[place - 1].bytes : 0;
 }
 
 enum prefix prefixes_kind(const struct prefixes *p, uint32_t block, unsigned place)
 {
-	const struct prefix_stack *s = stack_of(p, block);
+	const struct prefix_family *f = family_of(p, block);
 
-	return s->first ? (enum prefix)offsets_of(p, s->first)[place - 1].kind : PREFIX_UNKNOWN;
+	return f->first ? (enum prefix)offsets_of(p, f->first)[place - 1].kind : PREFIX_UNKNOWN;
 }

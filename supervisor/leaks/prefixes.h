@@ -5,12 +5,12 @@
  * Much software puts a few bytes of its own before what it hands out: a length, a reference count,
  * a list's links. Nothing points to the beginning of such a block, so memcheck's rule (only a
  * pointer to the beginning is a sure one) would call 39 to 99 % of a program's blocks possibly
- * lost. An offset is usual where many blocks from one stack are pointed to there; and it is
- * recognised where the block's own bytes say what its prefix is.
+ * lost. An offset is usual where many blocks from one stack, or from stacks of one family (image.h),
+ * are pointed to there; and it is recognised where the block's own bytes say what its prefix is.
  *
- * Offsets are numbered by stack while memory is swept, so that a pointer can be remembered in 4
+ * Offsets are numbered by family while memory is swept, so that a pointer can be remembered in 4
  * bytes with its offset: 0 is the beginning, 1 to 14 are the first 14 others that were seen, 15 is
- * all the rest. Of a stack with few blocks nothing can be learnt; its places 1 to 14 are offsets
+ * all the rest. Of a family with few blocks nothing can be learnt; its places 1 to 14 are offsets
  * that known prefixes have.
  */
 #ifndef MTRUN_LEAKS_PREFIXES_H
@@ -28,13 +28,14 @@
 
 enum prefix {
 	PREFIX_UNKNOWN,
-	PREFIX_SDS,	/* redis' strings: lengths and a type before the text */
-	PREFIX_LENGTH,	/* the size of the rest (sqlite3, many wrappers of malloc) */
-	PREFIX_ARRAY,	/* new[]: how many objects there are */
-	PREFIX_STRING,	/* std::string with a reference count: length, capacity, count */
-	PREFIX_GC,	/* Python's list of all containers */
-	PREFIX_BASE,	/* multiple inheritance: the second class's table */
-	PREFIX_ALIGNED, /* aligned by hand: the beginning's address stands before the object */
+	PREFIX_SDS,    /* redis' strings: lengths and a type before the text */
+	PREFIX_LENGTH, /* the size of the rest (sqlite3, many wrappers of malloc) */
+	PREFIX_ARRAY,  /* new[]: how many objects there are */
+	PREFIX_STRING, /* std::string with a reference count: length, capacity, count */
+	PREFIX_GC,     /* Python's list of all containers */
+	PREFIX_BASE,   /* multiple inheritance: the second class's table */
+	PREFIX_DTV,    /* glibc's vector of a thread's thread-local blocks: its length */
+	PREFIX_ALIGNED, /* aligned by hand: it knows the beginning's address, or it could not be freed */
 	PREFIXES
 };
 /* "sds", "GC head", ...; of UNKNOWN "learnt". */
@@ -49,7 +50,11 @@ enum prefix prefix_recognise(const struct leaks_image *image, const struct captu
 bool prefix_is_empty_array(const struct leaks_image *image, const struct capture_block *b);
 
 struct prefix_stack {
-	uint32_t stack, blocks;
+	uint32_t stack, family; /* index of the latter */
+};
+struct prefix_family {
+	uint64_t number;
+	uint32_t blocks;
 	uint32_t first; /* of its offsets: index + 1 in `offset`; 0: it has none of its own */
 };
 struct prefix_offset {
@@ -65,11 +70,15 @@ struct prefixes {
 	unsigned bits;	    /* of the table */
 	struct arena stack; /* struct prefix_stack, by number */
 	uint32_t stacks;
-	struct arena offset; /* struct prefix_offset, PREFIX_PLACES for a stack that has any */
+	struct arena family_table; /* the same of families */
+	unsigned family_bits;
+	struct arena family; /* struct prefix_family */
+	uint32_t families;
+	struct arena offset; /* struct prefix_offset, PREFIX_PLACES for a family that has any */
 	uint32_t offsets;
 	/*
 	 * uint16_t a block: where it is pointed into, a bit a place; once settled, the places of
-	 * its stack that are usual
+	 * its family that are usual
 	 */
 	struct arena seen;
 	bool settled;
@@ -96,12 +105,12 @@ static inline void prefixes_fetch(const struct prefixes *p, uint32_t block)
 }
 /* All memory was looked at: what is usual is known from now on. */
 void prefixes_settle(struct prefixes *p);
-/* The places of BLOCK's stack that are usual, a bit each. */
+/* The places of BLOCK's family that are usual, a bit each. */
 static inline unsigned prefixes_usual(const struct prefixes *p, uint32_t block)
 {
 	return ((const uint16_t *)p->seen.base)[block];
 }
-/* The offset of PLACE of BLOCK's stack, in bytes; 0: not known. */
+/* The offset of PLACE of BLOCK's family, in bytes; 0: not known. */
 uint64_t prefixes_offset(const struct prefixes *p, uint32_t block, unsigned place);
 /* What it is the end of, where it is usual. */
 enum prefix prefixes_kind(const struct prefixes *p, uint32_t block, unsigned place);

@@ -92,6 +92,13 @@ static bool interrupted(void *ctx)
 	return m.patience && __atomic_add_fetch(&m.calls, 1, __ATOMIC_RELAXED) > m.patience;
 }
 
+/* Stacks 100 to 199 are of one family. */
+static uint64_t family(void *ctx, uint32_t stack)
+{
+	(void)ctx;
+	return stack / 100 == 1 ? 100 : stack;
+}
+
 static struct leaks_range range[2];
 static struct leaks_image image;
 
@@ -107,6 +114,7 @@ static struct leaks *scan(int *err)
 				      .words = 16,
 				      .read = read_at,
 				      .next = next,
+				      .family = family,
 				      .constant = constant,
 				      .interrupted = interrupted,
 				      .threads = m.threads,
@@ -300,6 +308,16 @@ static void test_learnt(void)
 	CHECK_STR(classes(), "iiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiidp");
 }
 
+/* From other stacks of its family, too. */
+static void test_learnt_by_family(void)
+{
+	clear();
+	for (unsigned i = 0; i < 10; i++)
+		m.roots[i] = add(40, 100 + i) + 12;
+	m.roots[10] = add(40, 300) + 12;
+	CHECK_STR(classes(), "rrrrrrrrrrp");
+}
+
 static enum prefix kind_at(raddr_t a, uint64_t offset)
 {
 	int err;
@@ -319,7 +337,8 @@ static void test_known(void)
 
 	clear();
 	raddr_t sds = add(14, 1), len = add(40, 2), array = add(8 + 3 * 24, 3), string = add(30, 4),
-		gc = add(48, 5), base = add(64, 6), aligned = add(200, 7), none = add(48, 8);
+		gc = add(48, 5), base = add(64, 6), aligned = add(200, 7), none = add(48, 8),
+		dtv = add(320, 9);
 
 	put_byte(sds, 10), put_byte(sds + 1, 10), put_byte(sds + 2, 1);
 	put(len, 32);
@@ -329,6 +348,7 @@ static void test_known(void)
 	put(base, CONSTANT + 16), put(base + 32, CONSTANT + 160);
 	put(aligned + 56, aligned);
 	put(none, 77);
+	put(dtv, 18);
 	CHECK_EQ(kind_at(sds, 3), PREFIX_SDS);
 	CHECK_EQ(kind_at(sds, 1), PREFIX_UNKNOWN);
 	CHECK_EQ(kind_at(len, 8), PREFIX_LENGTH);
@@ -338,16 +358,21 @@ static void test_known(void)
 	CHECK_EQ(kind_at(base, 32), PREFIX_BASE);
 	CHECK_EQ(kind_at(base, 40), PREFIX_UNKNOWN);
 	CHECK_EQ(kind_at(aligned, 64), PREFIX_ALIGNED);
+	CHECK_EQ(kind_at(aligned, 48), PREFIX_ALIGNED);
+	CHECK_EQ(kind_at(aligned, 120), PREFIX_UNKNOWN);
+	CHECK_EQ(kind_at(dtv, 16), PREFIX_DTV);
 	CHECK_EQ(kind_at(none, 8), PREFIX_UNKNOWN);
 	CHECK_EQ(kind_at(none, 5000), PREFIX_UNKNOWN);
 	m.roots[0] = sds + 3, m.roots[1] = len + 8, m.roots[2] = array + 8;
 	m.roots[3] = string + 24, m.roots[4] = gc + 16, m.roots[5] = base + 32;
-	m.roots[6] = aligned + 64, m.roots[7] = none + 8;
-	CHECK_STR(classes(), "rrrrrrrp");
+	m.roots[6] = aligned + 64, m.roots[7] = none + 8, m.roots[8] = dtv + 16;
+	CHECK_STR(classes(), "rrrrrrrpr");
 	p = first_prefix(&n);
-	CHECK_EQ(n, 7);
+	CHECK_EQ(n, 8);
 	CHECK_EQ(p.blocks, 1);
-	put_byte(sds + 1, 200); /* room for more than there is */
+	put_byte(sds, 11); /* longer than there is room */
+	CHECK_EQ(kind_at(sds, 3), PREFIX_UNKNOWN);
+	put_byte(sds, 10), put_byte(sds + 1, 200); /* room for more than there is */
 	CHECK_EQ(kind_at(sds, 3), PREFIX_UNKNOWN);
 }
 
@@ -454,7 +479,7 @@ static void make_random(unsigned n, unsigned pointers, unsigned percent, unsigne
 {
 	clear();
 	for (unsigned i = 0; i < n; i++)
-		add(rnd() % 10 ? 24 + rnd() % 200 : rnd() % 5000, i + 1);
+		add(rnd() % 10 ? 24 + rnd() % 200 : rnd() % 5000, i + 1000);
 	for (unsigned i = 0; i < n * pointers; i++) {
 		const struct capture_block *from = &m.block[rnd() % n], *to = &m.block[rnd() % n];
 		uint64_t into = rnd() % 100 < percent ? rnd() % (to->size + 1) : 0;
@@ -619,6 +644,7 @@ int main(void)
 	RUN(test_between);
 	RUN(test_possible);
 	RUN(test_learnt);
+	RUN(test_learnt_by_family);
 	RUN(test_known);
 	RUN(test_empty_array);
 	RUN(test_random_graphs);
