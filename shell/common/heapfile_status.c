@@ -55,6 +55,7 @@ static void print_json(struct call *call, const struct process *p, const struct 
 	json_int(&j, "pid", p->pid);
 	json_string(&j, "command", p->command);
 	json_string(&j, "why", f->why);
+	json_string(&j, "written_by", heapfile_of(p)->foreign ? heapfile_of(p)->foreign : "mtrun");
 	json_uint(&j, "clock_ms", f->clock_ms);
 	json_uint(&j, "elapsed_ms", heapfile_of(p)->profile.ms);
 	json_int(&j, "total_size", all->size);
@@ -95,6 +96,7 @@ static void print_limit(struct shell *shell, FILE *out, struct process *p)
 
 void heap_status(struct shell *shell, struct call *call, const struct process *p)
 {
+	const char *foreign = heapfile_of(p)->foreign;
 	const struct heap_facts *f = &heapfile_of(p)->facts;
 	time_t seconds = (time_t)(f->clock_ms / 1000);
 	struct text_buffer time;
@@ -110,17 +112,24 @@ void heap_status(struct shell *shell, struct call *call, const struct process *p
 	}
 	if (localtime_r(&seconds, &tm))
 		strftime(clock, sizeof(clock), "%Y-%m-%d %H:%M:%S", &tm);
-	escape_printf(call->out, "process    %d (%s)%s%s\n", (int)p->pid,
-		      p->command ? p->command : "?", p->exe ? ", " : "", p->exe ? p->exe : "");
-	escape_printf(call->out, "written    %s, %s after tracing began, %s\n", clock,
-		      time_text(&time, heapfile_of(p)->profile.ms), reason(f->why));
+	if (foreign) {
+		escape_printf(call->out, "program    %s\n", p->exe ? p->exe : "unknown");
+		escape_printf(call->out, "written    by %s; the file is of %s\n", foreign, clock);
+	} else {
+		escape_printf(call->out, "process    %d (%s)%s%s\n", (int)p->pid,
+			      p->command ? p->command : "?", p->exe ? ", " : "",
+			      p->exe ? p->exe : "");
+		escape_printf(call->out, "written    %s, %s after tracing began, %s\n", clock,
+			      time_text(&time, heapfile_of(p)->profile.ms), reason(f->why));
+	}
 	fprintf(call->out, "live       %" PRId64 " bytes in %" PRId64 " blocks from %zu stacks\n",
 		all.size, all.count, stacks);
 	if (heapfile_of(p)->profile.has_totals)
 		fprintf(call->out, "allocated  %" PRIu64 " bytes in %" PRIu64 " blocks\n",
 			all.total_size, all.total_count);
-	escape_printf(call->out, "peak       %" PRIu64 " bytes at %s\n", f->peak,
-		      time_text(&time, f->peak_ms));
+	if (!foreign)
+		escape_printf(call->out, "peak       %" PRIu64 " bytes at %s\n", f->peak,
+			      time_text(&time, f->peak_ms));
 	if (f->sample)
 		fprintf(call->out,
 			"sampled    one allocation each %" PRIu64

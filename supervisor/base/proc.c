@@ -363,24 +363,19 @@ static bool parse_line(char *p, struct map *m)
 }
 
 /* The rows and the text that their paths point into are one allocation: rows first. */
-int maps_read_from(struct maps *maps, int fd)
+int maps_parse(struct maps *maps, const char *text, size_t len)
 {
-	char *text = NULL, *line, *next, *copy;
 	size_t lines = 1, count = 0;
+	char *line, *next, *copy;
 	struct map *map;
-	ssize_t len = read_all(fd, &text);
 
-	if (len < 0)
-		return (int)len;
-	for (line = text; (line = strchr(line, '\n')); line++)
+	for (const char *at = text; (at = memchr(at, '\n', len - (size_t)(at - text))); at++)
 		lines++;
-	map = malloc(lines * sizeof(*map) + (size_t)len + 1);
-	if (!map) {
-		free(text);
+	map = malloc(lines * sizeof(*map) + len + 1);
+	if (!map)
 		return -ENOMEM;
-	}
-	copy = memcpy(map + lines, text, (size_t)len + 1);
-	free(text);
+	copy = memcpy(map + lines, text, len);
+	copy[len] = '\0';
 	for (line = copy; *line && count < lines; line = next) {
 		next = line + strcspn(line, "\n");
 		if (*next)
@@ -391,6 +386,19 @@ int maps_read_from(struct maps *maps, int fd)
 	maps->map = map;
 	maps->count = count;
 	return 0;
+}
+
+int maps_read_from(struct maps *maps, int fd)
+{
+	char *text = NULL;
+	ssize_t len = read_all(fd, &text);
+	int err;
+
+	if (len < 0)
+		return (int)len;
+	err = maps_parse(maps, text, (size_t)len);
+	free(text);
+	return err;
 }
 
 int maps_read(struct maps *maps, pid_t pid)

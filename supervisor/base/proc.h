@@ -41,6 +41,8 @@ struct maps {
 int maps_read(struct maps *maps, pid_t pid) MUST_USE;
 /* The same from FD, an open `maps` of which nothing was read. It stays that of its process. */
 int maps_read_from(struct maps *maps, int fd) MUST_USE;
+/* The same of TEXT[LEN], which is of that form. */
+int maps_parse(struct maps *maps, const char *text, size_t len) MUST_USE;
 void maps_release(struct maps *maps);
 const struct map *maps_find(const struct maps *maps, raddr_t addr);
 

@@ -44,14 +44,18 @@ struct heap_facts {
 int heap_write(FILE *out, const struct heap_facts *facts, const struct profile *p,
 	       struct sites *sites) MUST_USE;
 
-/* One that was read. */
+/* One that was read; it may be jemalloc's or gperftools' (heapfile_import.h). */
 struct heap {
 	struct heap_facts facts; /* its marks and modules are the following */
 	struct profile profile;	 /* by stack; ms since tracing began */
 	struct stacks *stacks;
 	struct modules modules;
 	struct marks marks;
-	char *text;		    /* the file; strings are in it */
+	char *text; /* the file; strings are in it */
+	/* who wrote it ("jemalloc"), names being looked up in the files here; NULL: mtrun */
+	const char *foreign;
+	struct symbols *symbols; /* then their strings are in it */
+	struct outside *outside;
 	uid_t owner;		    /* the file's; OUTSIDE_OURS (outside.h): there was none */
 	struct symbol_frame *frame; /* all lines */
 	size_t frames;
@@ -62,8 +66,12 @@ struct heap {
  * be read.
  */
 int heap_read(struct heap *h, const char *path, char *why, size_t len) MUST_USE;
-/* The same of TEXT[SIZE], which is taken over, also on errors, and has room for one more byte. */
-int heap_parse(struct heap *h, char *text, size_t size, char *why, size_t len) MUST_USE;
+/*
+ * The same of TEXT[SIZE], which is taken over, also on errors, and has room for one more byte;
+ * OWNER: of the file that it is from.
+ */
+int heap_parse(struct heap *h, char *text, size_t size, uid_t owner, char *why,
+	       size_t len) MUST_USE;
 void heap_release(struct heap *h);
 /* As symbols_site_skip(). */
 int heap_site_skip(struct heap *h, const char *regex, const char **error) MUST_USE;

@@ -16,6 +16,8 @@
 #include "base/outside.h"
 #include "inject/wire.h"
 #include "ledger/ledger.h"
+#include "report/heapfile_import.h"
+#include "symbols/symbols.h"
 
 /*
  * The file comes from somewhere: nothing in it is trusted. It is read whole, its checksum is
@@ -369,8 +371,6 @@ static int check(struct reader *r, char *text, size_t size, char **end)
 
 	if (!begins(text, text + size, beginning))
 		return wrong(r, "it is no .heap file");
-	if (!memmem(text, size, second_part, sizeof(second_part) - 1))
-		return wrong(r, "it is cut off, or it is not of mtrun: it has no symbols");
 	if (size < tail || memcmp(text + size - tail, last_line, sizeof(last_line) - 1) ||
 	    text[size - 1] != '\n')
 		return wrong(r, "it is cut off");
@@ -463,16 +463,20 @@ static int parse(struct reader *r, char *text, size_t size)
 	return 0;
 }
 
-int heap_parse(struct heap *h, char *text, size_t size, char *why, size_t len)
+int heap_parse(struct heap *h, char *text, size_t size, uid_t owner, char *why, size_t len)
 {
 	struct reader r = { .h = h, .why = why, .len = len };
 	int err;
 
-	*h = (struct heap){ .text = text, .owner = OUTSIDE_OURS, .facts.why = "" };
+	*h = (struct heap){ .text = text, .owner = owner, .facts.why = "" };
 	text[size] = '\0';
-	err = parse(&r, text, size);
+	if (heap_is_importable(text) && !memmem(text, size, second_part, sizeof(second_part) - 1)) {
+		err = heap_import(h, size, why, len);
+	} else {
+		err = parse(&r, text, size);
+		h->frames = r.frames;
+	}
 	free(r.string);
-	h->frames = r.frames;
 	h->facts.marks = &h->marks;
 	h->facts.modules = &h->modules;
 	h->profile.estimated = h->facts.sample != 0;
@@ -482,25 +486,23 @@ int heap_parse(struct heap *h, char *text, size_t size, char *why, size_t len)
 }
 
 /* The whole file, with room for one more byte. NULL and errno. */
-static char *read_all(const char *path, size_t *size, uid_t *owner)
+static char *read_all(const char *path, size_t *size, struct stat *st)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK), err = 0;
 	char *text = NULL;
-	struct stat st;
 	ssize_t n = 1;
 
 	if (fd < 0)
 		return NULL;
-	if (fstat(fd, &st) < 0)
+	if (fstat(fd, st) < 0)
 		err = errno;
-	else if (!S_ISREG(st.st_mode))
-		err = S_ISDIR(st.st_mode) ? EISDIR : ENODEV;
-	*owner = err ? 0 : st.st_uid;
-	text = err ? NULL : malloc((size_t)st.st_size + 1);
+	else if (!S_ISREG(st->st_mode))
+		err = S_ISDIR(st->st_mode) ? EISDIR : ENODEV;
+	text = err ? NULL : malloc((size_t)st->st_size + 1);
 	if (!text && !err)
 		err = ENOMEM;
-	for (*size = 0; !err && n > 0 && *size<(size_t)st.st_size; *size += n> 0 ? (size_t)n : 0) {
-		n = read(fd, text + *size, (size_t)st.st_size - *size);
+	for (*size = 0; !err && n > 0 && *size<(size_t)st->st_size; *size += n> 0 ? (size_t)n : 0) {
+		n = read(fd, text + *size, (size_t)st->st_size - *size);
 		err = n < 0 ? errno : 0;
 	}
 	close(fd);
@@ -513,14 +515,16 @@ static char *read_all(const char *path, size_t *size, uid_t *owner)
 
 int heap_read(struct heap *h, const char *path, char *why, size_t len)
 {
+	struct stat st;
 	size_t size;
-	uid_t owner;
-	char *text = read_all(path, &size, &owner);
+	char *text = read_all(path, &size, &st);
 	int err;
 
 	if (text) {
-		err = heap_parse(h, text, size, why, len);
-		h->owner = owner;
+		err = heap_parse(h, text, size, st.st_uid, why, len);
+		if (!err && h->foreign)
+			h->facts.clock_ms = (uint64_t)st.st_mtim.tv_sec * 1000 +
+					    (uint64_t)st.st_mtim.tv_nsec / 1000000;
 		return err;
 	}
 	snprintf(why, len, "%s",
@@ -537,6 +541,8 @@ void heap_release(struct heap *h)
 	modules_release(&h->modules);
 	marks_release(&h->marks);
 	free(h->frame);
+	symbols_free(h->symbols);
+	outside_free(h->outside);
 	free(h->text);
 	*h = (struct heap){ 0 };
 }

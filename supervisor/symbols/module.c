@@ -130,6 +130,9 @@ static int open_mapped_file(pid_t pid, struct outside *from, const struct span *
 	char name[64];
 	int fd;
 
+	if (!pid)
+		return s->first->deleted ? -ENOENT
+					 : outside_open(from, s->first->path, OUTSIDE_DEBUG);
 	snprintf(name, sizeof(name), "map_files/%llx-%llx", (unsigned long long)s->first->start,
 		 (unsigned long long)s->first->end);
 	fd = outside_reopen(proc_open(pid, name, O_PATH), OUTSIDE_DEBUG);
@@ -160,13 +163,14 @@ static struct elf *read_vdso(pid_t pid, const struct span *s)
 	return elf;
 }
 
+/* PID 0: of what was recorded, of a process that nothing else is known of. */
 static struct elf *read_elf(pid_t pid, struct outside *from, const struct span *s)
 {
 	struct elf *elf = NULL;
 	int fd, err;
 
 	if (s->vdso) {
-		elf = read_vdso(pid, s);
+		elf = pid ? read_vdso(pid, s) : NULL;
 	} else {
 		fd = open_mapped_file(pid, from, s);
 		if (fd >= 0) {
@@ -434,6 +438,25 @@ int modules_update(struct modules *list, pid_t pid, struct outside *from, const 
 	if (overlap)
 		*overlap = over;
 	return count;
+}
+
+int modules_recorded(struct modules *list, struct outside *from, const struct maps *maps)
+{
+	const struct auxv nothing = { 0 };
+	struct module *m;
+	struct span s;
+	size_t i = 0;
+
+	while (next_span(maps, &i, &s)) {
+		if (!s.text)
+			continue;
+		m = module_new(0, from, &s, &nothing);
+		if (!m || append(list, m) < 0) {
+			module_free(m);
+			return -ENOMEM;
+		}
+	}
+	return 0;
 }
 
 const struct module *modules_find(const struct modules *list, raddr_t pc, uint32_t node)

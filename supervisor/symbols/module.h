@@ -56,6 +56,11 @@ struct outside;
  */
 int modules_update(struct modules *list, pid_t pid, struct outside *from, const struct maps *maps,
 		   uint32_t node, bool *overlap) MUST_USE;
+/*
+ * The modules of MAPS that were written down, perhaps elsewhere: each file is what is at its path
+ * now. 0 or -ENOMEM.
+ */
+int modules_recorded(struct modules *list, struct outside *from, const struct maps *maps) MUST_USE;
 /* The module that PC was in when stack node NODE was made; NODE = UINT32_MAX: now. NULL if none. */
 const struct module *modules_find(const struct modules *list, raddr_t pc, uint32_t node);
 /* Appends a copy of M, whose elf does not count: it gets one with no symbols. 0 or -ENOMEM. */

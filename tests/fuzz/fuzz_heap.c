@@ -8,6 +8,7 @@
 #include <string.h>
 #include <zlib.h>
 
+#include "base/outside.h"
 #include "report/compare.h"
 #include "report/heapfile.h"
 #include "report/print.h"
@@ -73,7 +74,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	memcpy(text, data, size);
 	size += (size_t)sprintf(text + size, "# end %08lx\n",
 				crc32(0, (const Bytef *)text, (uInt)size));
-	if (heap_parse(&h, text, size, why, sizeof(why)))
+	if (heap_parse(&h, text, size, OUTSIDE_OURS, why, sizeof(why)))
 		return 0;
 	source.ctx = h.stacks;
 	sites = sites_new(&source);

@@ -31,7 +31,20 @@ fuzz_heap)
 		printf '# before 70 3\n# mark 5 phase\n# module 1000 4000 1000 4000 1000 0 1 abcd /bin/app\n# s main\n# s /a.c\n# s /bin/app\n# f 1 2 4 1 3 2000 0 0\n'
 		printf '# n 2 0 2000 1 1\n# s get\n# s std::f\n# f 5 2 9 1 3 3000 2 1\n# f 4 2 7 3 3 3000 0 0\n# n 5 2 3000 2 2\n# r 5 40 1 120 3 1\n'
 	} >"$dir/whole"
-	sed -n '/^# mtrun/,$p' "$dir/whole" | sed '1i heap profile: \n' >"$dir/short" ;;
+	sed -n '/^# mtrun/,$p' "$dir/whole" | sed '1i heap profile: \n' >"$dir/short"
+	table='--- symbol\nbinary=/bin/app\n0x0000000000001000 operator new(unsigned long)\n0x0000000000002004 main--grow\n---\n--- heap\n'
+	{
+		printf 'heap_v2/10\n  t*: 5: 80 [6: 120]\n@ 0x1000 0x2005\n  t*: 3: 30 [4: 70]\n  t1: 2: 20 [0: 0]\n@ 0x2004\n  t*: 2: 50 [2: 50]\n\n'
+		printf 'MAPPED_LIBRARIES:\n00001000-00002000 r--p 00000000 00:00 1 /bin/app\n00002000-00004000 r-xp 00001000 00:00 1 /bin/app\n'
+	} >"$dir/jemalloc"
+	{
+		printf '%b' "$table"
+		cat "$dir/jemalloc"
+	} >"$dir/jemalloc-symbols"
+	{
+		printf 'heap profile:      5:       80 [     6:      120] @ heap_v2/100\n     3:       30 [     4:       70] @ 0x2010 0x2005\n'
+		sed -n '/^MAPPED/,$p' "$dir/jemalloc"
+	} >"$dir/gperftools" ;;
 fuzz_symbols)
 	for how in "-gdwarf-5 -O2" "-gdwarf-4 -O1" "-g -O2 -gz" "-gdwarf-3 -O0"; do
 		n=$(printf '%s' "$how" | cksum | cut -d ' ' -f 1)

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-3.0-or-later
+# timeout: 300
 """
 base.py - what has come between two .heap files, or since a snapshot or a time: text as jeprof prints it with --base, report and tree, and each export in a
 reader of its own.
@@ -24,7 +25,7 @@ EXPORTS = {'heap': 'heap', 'jemalloc': 'jem', 'pprof': 'pb.gz', 'folded': 'folde
 
 
 def out(*cmd, **kw):
-    return subprocess.run(cmd, capture_output=True, text=True, timeout=100, cwd=D, **kw).stdout
+    return subprocess.run(cmd, capture_output=True, text=True, cwd=D, **kw).stdout
 
 
 def ask(heap, *commands):

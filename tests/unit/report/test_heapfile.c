@@ -7,6 +7,7 @@
 
 #include <zlib.h>
 
+#include "base/outside.h"
 #include "inject/wire.h"
 #include "report/compare.h"
 #include "report/heapfile.h"
@@ -167,7 +168,7 @@ static bool opens(char *text, size_t len, char *why)
 	struct heap h;
 
 	why[0] = '\0';
-	if (heap_parse(&h, text, len, why, 256) == 0) {
+	if (heap_parse(&h, text, len, OUTSIDE_OURS, why, 256) == 0) {
 		look(&h);
 		heap_release(&h);
 		return true;
@@ -206,7 +207,7 @@ static void test_what_was_written(void)
 	CHECK(strstr(text, "     1:        7 [     1:        7] @ 0x9000\n"));
 	CHECK(strstr(text, "     1:        1 [     1:        1] @ 0x1\n"));
 	CHECK(!strchr(strstr(text, "# mtrun heap"), '='));
-	if (heap_parse(&h, text, len, why, sizeof(why))) {
+	if (heap_parse(&h, text, len, OUTSIDE_OURS, why, sizeof(why))) {
 		printf("# %s\n", why);
 		CHECK(false);
 		return;
@@ -336,8 +337,84 @@ static void test_what_is_wrong(void)
 	refuses("# mtrun heap 1\n# live 0 0\nnonsense\n", "line 6 ");
 }
 
+/* ---- what others wrote --------------------------------------------------- */
+
+/* A table of symbols, so that no file is looked at. The two last stacks are one. */
+#define SYMBOLS                                                                            \
+	"--- symbol\nbinary=/bin/server\n0x0000000000001000 operator new(unsigned long)\n" \
+	"0x0000000000002004 main--grow\n0x0000000000003004 work\n---\n--- heap\n"
+#define STACKS_1                                                            \
+	"@ 0x1000 0x2005 0x3005\n  t*: 3: 30 [4: 70]\n  t1: 2: 20 [0: 0]\n" \
+	"@ 0x2004\n  t*: 2: 50 [2: 50]\n"
+#define STACKS_2                                                       \
+	"     3:       30 [     4:       70] @ 0x1000 0x2005 0x3005\n" \
+	"     2:       50 [     2:       50] @ 0x2004\n"
+
+static void imports(const char *text, const char *by, int64_t live, uint64_t ever)
+{
+	char why[256] = "";
+	size_t len = strlen(text);
+	struct symbol_frames f;
+	struct heap h;
+	int64_t size = 0;
+	uint64_t total = 0;
+
+	if (heap_parse(&h, copied(text, len), len, OUTSIDE_OURS, why, sizeof(why))) {
+		printf("# %s\n", why);
+		CHECK(false);
+		return;
+	}
+	CHECK_STR(h.foreign, by);
+	CHECK_STR(h.facts.exe, "/bin/server");
+	CHECK_STR(h.facts.command, "server");
+	CHECK_EQ(h.profile.count, 2);
+	for (size_t i = 0; i < h.profile.count; i++) {
+		size += h.profile.row[i].size;
+		total += h.profile.row[i].total_size;
+	}
+	CHECK_EQ(size, live);
+	CHECK_EQ(total, ever);
+	/* the allocator is left out; inlined functions are innermost first */
+	f = stacks_frames(h.stacks, h.profile.row[0].stack, 0);
+	CHECK_EQ(f.count, 2);
+	CHECK_STR(f.frame[0].function, "grow");
+	CHECK_STR(f.frame[1].function, "main");
+	CHECK(f.frame[0].inlined && !f.frame[1].inlined);
+	f = stacks_frames(h.stacks, stacks_parent(h.stacks, h.profile.row[0].stack, &total), 0);
+	CHECK_STR(f.frame[0].function, "work");
+	heap_release(&h);
+}
+
+static void test_imported(void)
+{
+	static const char *const texts[] = {
+		SYMBOLS "heap_v2/0\n  t*: 5: 80 [6: 120]\n" STACKS_1 "\nMAPPED_LIBRARIES:\n",
+		SYMBOLS "heap profile:      5:       80 [     6:      120] @ heapprofile\n" STACKS_2
+			"\nMAPPED_LIBRARIES:\n",
+		SYMBOLS "heap profile:      5:       80 [     6:      120] @ heap_v2/10\n" STACKS_2
+			"\nMAPPED_LIBRARIES:\n",
+		SYMBOLS "heap_v2/10\n  t*: 5: 80 [6: 120]\n" STACKS_1 "\nMAPPED_LIBRARIES:\n",
+		SYMBOLS "heap profile:      5:       80 [     6:      120] @ heap/100\n" STACKS_2
+			"\nMAPPED_LIBRARIES:\n",
+	};
+	char why[256];
+
+	imports(texts[0], "jemalloc", 80, 120);
+	imports(texts[1], "gperftools", 80, 120);
+	/* 30 / (1 - e^-(10/10)) + 50 / (1 - e^-(25/10)); 70 of 4, and the 50 again */
+	imports(texts[2], "gperftools", 47 + 54, 85 + 54);
+	imports(texts[3], "jemalloc", 47 + 54, 85 + 54);
+	/* the period is half of it: 3 of 10 bytes are of 15, 2 of 25 of 4, 4 of 17.5 of 11 */
+	imports(texts[4], "gperftools", 150 + 100, 200 + 100);
+	for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++)
+		for (size_t n = 0, len = strlen(texts[i]); n < len; n++)
+			if (opens(copied(texts[i], n), n, why) && n < len - 1)
+				CHECK(false);
+}
+
 int main(void)
 {
+	RUN(test_imported);
 	RUN(test_what_was_written);
 	RUN(test_cut_anywhere);
 	RUN(test_a_bit_changed);
