@@ -10,6 +10,7 @@
 #include "report/print.h"
 #include "shell/common/arguments.h"
 #include "shell/common/command.h"
+#include "shell/common/leaking.h"
 #include "shell/common/lookup.h"
 #include "shell/common/reporting.h"
 #include "shell/common/shell.h"
@@ -28,6 +29,8 @@ struct story {
 	struct ledger_freed b; /* LIVE: only `block`, and `known` */
 	pid_t thread, freed_thread;
 	uint64_t now;
+	bool scanned; /* LIVE: what holds it is known */
+	enum leak_kind kind;
 	char place[4300];
 };
 
@@ -45,6 +48,31 @@ static void find(struct story *t, struct process *p)
 		t->freed_thread = ledger_thread_tid(p->ledger, t->b.thread);
 	if (t->state != LIVE)
 		classify_address(p, t->address, t->place, sizeof(t->place));
+}
+
+/*
+ * Whether anything holds it. Not known where the process cannot be scanned, or if it is another
+ * block by the time that it is. -1: the user has had enough.
+ */
+static int scan(struct story *t, struct shell *shell, struct process *p)
+{
+	struct leaking l;
+	char why[256];
+	ssize_t block;
+	int err;
+
+	if (t->state != LIVE || t->b.block.mapping || leaking_refused(shell, p))
+		return 0;
+	err = leaking_make(shell, p, &l, why, sizeof(why));
+	if (err)
+		return err == -EINTR ? -1 : 0;
+	block = leaks_find(l.leaks, t->b.block.address);
+	t->scanned = block >= 0 && l.capture->block[block].address == t->b.block.address &&
+		     l.capture->block[block].tick == t->b.block.ms / 10;
+	if (t->scanned)
+		t->kind = leaks_kind(l.leaks, (size_t)block);
+	leaking_release(&l);
+	return 0;
 }
 
 static unsigned frames_of(struct sites *sites, uint32_t stack)
@@ -78,6 +106,8 @@ static void print_text(FILE *out, const struct story *t, const struct process *p
 	if (t->state == FREED)
 		escape_printf(out, ", freed %s ago by thread %d; now: %s",
 			      age_text(&age, since(t, t->b.ms)), (int)t->freed_thread, t->place);
+	if (t->scanned)
+		escape_printf(out, ", %s", leak_kind_words[t->kind]);
 	fprintf(out, "\nPID: %d\nLen: %" PRIu64 "\n", (int)p->pid, b->size);
 	print_stack(out, sites, b->stack);
 	if (t->state == LIVE)
@@ -129,6 +159,7 @@ static void print_json(FILE *out, const struct story *t, const struct process *p
 	number_json(&j, "thread", any && t->b.known, (uint64_t)t->thread);
 	json_string(&j, "state", state_names[t->state]);
 	json_string(&j, "kind", any ? b->mapping ? "mmap" : "heap" : NULL);
+	json_string(&j, "reachability", t->scanned ? leak_kind_names[t->kind] : NULL);
 	number_json(&j, "freed_ms_ago", freed, since(t, t->b.ms));
 	number_json(&j, "freed_thread", freed, (uint64_t)t->freed_thread);
 	json_string(&j, "what", t->state == LIVE ? NULL : t->place);
@@ -174,6 +205,8 @@ static int trace(struct shell *shell, struct call *call)
 	warm_place(shell, p, t.address);
 	t.now = shell_moment(shell, p);
 	find(&t, p);
+	if (scan(&t, shell, p))
+		return -1;
 	lookup_stack(shell, p, sites, t.state == NONE ? 0 : t.b.block.stack);
 	lookup_stack(shell, p, sites, t.state == FREED ? t.b.stack : 0);
 	if (call->json)
@@ -189,6 +222,7 @@ const struct command cmd_trace = {
 	.summary = "which block ADDR is in, and who allocated it",
 	.help = "The block's size, age, thread and whole stack, inlined frames beneath the one they are in; ADDR may be anywhere in the block.\n"
 		"Of a block that was freed lately: when and by which thread; by which call after `set free-stacks on`.\n"
+		"Whether anything still holds it: definitely, indirectly, possibly lost, or still reachable (`help leaks`).\n"
 		"ADDR is 0x..., decimal, or the name of a symbol.\n"
 		"Of an address in no block: what it is (a thread's stack, a library's symbol, the allocator's heap, unmapped).",
 	.flags = COMMAND_JSON | COMMAND_LIVE | COMMAND_RECORD,

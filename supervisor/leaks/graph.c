@@ -10,12 +10,6 @@
 #define NO_BLOCK INDEX_NONE /* a word's source: it is a root */
 
 /*
- * What follows a block within so many bytes belongs to the allocator: its own words, and what it
- * rounded the request up by, where there may be anything from before.
- */
-#define ROUNDING 32u
-
-/*
  * Words that may be addresses are gathered, over the ends of blocks, until there are enough of them
  * for the memory's latency to be hidden: what the look-up of each needs is sent for first.
  */
@@ -120,7 +114,7 @@ static void found(struct sweep *s, uint32_t source, uint32_t target, uint64_t in
 	if (target == source || !is_pointer(g, target, &into))
 		return;
 	if (into)
-		place = prefixes_place(&g->prefixes, target, into);
+		place = prefixes_learn(&g->prefixes, target, into);
 	if (__atomic_load_n(&graph_marks(g)[target], __ATOMIC_RELAXED))
 		return;
 	if (s->holds)
@@ -227,7 +221,7 @@ static uint32_t cut(struct sweep *s, const struct leaks_range *r, const uint8_t 
 			raddr_t behind = block ? block_end(image, block - 1) : 0;
 
 			stop = next < end ? next : end;
-			if (r->roots && (next - behind > ROUNDING || behind < r->start))
+			if (r->roots && (next - behind > GRAPH_ROUNDING || behind < r->start))
 				part_of_piece(s, piece + (at - begin), at, stop, NO_BLOCK);
 			at = stop;
 			continue;

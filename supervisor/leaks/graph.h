@@ -28,6 +28,12 @@
 #define GRAPH_AGAIN 0x20u /* its edges are not remembered */
 #define GRAPH_SHIFT 4u
 
+/*
+ * What follows a block within so many bytes belongs to the allocator: its own words, and what it
+ * rounded the request up by, where there may be anything from before.
+ */
+#define GRAPH_ROUNDING 32u
+
 struct graph_part { /* of one thread: neighbouring blocks, all memory from the first to the last */
 	raddr_t start, end;
 	uint32_t first, last; /* blocks; last is not in it */

@@ -9,6 +9,8 @@
 #include "leaks/graph.h"
 
 const char *const leak_kind_names[LEAK_KINDS] = { "definite", "indirect", "possible", "reachable" };
+const char *const leak_kind_words[LEAK_KINDS] = { "definitely lost", "indirectly lost",
+						  "possibly lost", "still reachable" };
 
 /*
  * After the sweep (graph.h) everything is about marks, a byte a block:
@@ -432,6 +434,8 @@ struct leak_sum leaks_indirect(const struct leaks *l, size_t block)
 
 	return h ? h->indirect : (struct leak_sum){ 0 };
 }
+
+const struct leaks_graph *leaks_graph(const struct leaks *l) { return &l->graph; }
 
 ssize_t leaks_find(const struct leaks *l, raddr_t address)
 {

@@ -17,7 +17,8 @@
 #include "leaks/prefixes.h"
 
 enum leak_kind { LEAK_DEFINITE, LEAK_INDIRECT, LEAK_POSSIBLE, LEAK_REACHABLE, LEAK_KINDS };
-extern const char *const leak_kind_names[LEAK_KINDS];
+extern const char *const leak_kind_names[LEAK_KINDS]; /* "definite", ... */
+extern const char *const leak_kind_words[LEAK_KINDS]; /* "definitely lost", ... */
 
 /* The blocks of one kind from one stack. */
 struct leak_record {
@@ -49,6 +50,9 @@ void leaks_free(struct leaks *l);
 enum leak_kind leaks_kind(const struct leaks *l, size_t block);
 /* What a definite block heads, beside itself. */
 struct leak_sum leaks_indirect(const struct leaks *l, size_t block);
+/* What it was found with, for path.c. */
+struct leaks_graph;
+const struct leaks_graph *leaks_graph(const struct leaks *l);
 /* The block of the image that ADDRESS is in; -1: none. */
 ssize_t leaks_find(const struct leaks *l, raddr_t address);
 

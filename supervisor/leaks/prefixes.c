@@ -333,7 +333,7 @@ uint32_t prefixes_stack(const struct prefixes *p, uint32_t stack)
 /* ---- offsets -------------------------------------------------------------- */
 
 static const uint32_t known_offsets[PREFIX_PLACES] = { 8,  16, 24, 1,  3,  5,  9,
-						       17, 32, 40, 48, 64, 80, 96 };
+						       17, 32, 48, 64, 80, 96, 112 };
 
 /* Usual is what holds for so many blocks, and for one in USUAL_SHARE of their family. */
 #define USUAL_LEAST 2u
@@ -394,7 +394,18 @@ static unsigned add_place(struct prefixes *p, struct prefix_family *f, uint32_t 
 	return place;
 }
 
-unsigned prefixes_place(struct prefixes *p, uint32_t block, uint64_t into)
+unsigned prefixes_place(const struct prefixes *p, uint32_t block, uint64_t into)
+{
+	const struct prefix_family *f = family_of(p, block);
+	unsigned used;
+
+	if (f->blocks < LEARN_BLOCKS)
+		return known_place(into);
+	return f->first && into < UINT32_MAX ? place_of(p, f->first, (uint32_t)into, &used)
+					     : PLACE_OTHER;
+}
+
+unsigned prefixes_learn(struct prefixes *p, uint32_t block, uint64_t into)
 {
 	struct prefix_family *f = family_of(p, block);
 	uint16_t *seen = (uint16_t *)p->seen.base + block;
@@ -407,8 +418,6 @@ unsigned prefixes_place(struct prefixes *p, uint32_t block, uint64_t into)
 		return PLACE_OTHER;
 	if (first)
 		place = place_of(p, first, (uint32_t)into, &used);
-	if (p->settled)
-		return place;
 	if (place == PLACE_OTHER && used < PREFIX_PLACES)
 		place = add_place(p, f, (uint32_t)into);
 	if (place != PLACE_OTHER && !(__atomic_load_n(seen, __ATOMIC_RELAXED) & 1u << place) &&
@@ -439,7 +448,6 @@ void prefixes_settle(struct prefixes *p)
 {
 	uint16_t *seen = p->seen.base;
 
-	p->settled = true;
 	for (size_t i = 0; i < p->image->blocks; i++) {
 		const struct prefix_family *f = family_of(p, (uint32_t)i);
 		struct prefix_offset *o = f->first ? offsets_of(p, f->first) : NULL;

@@ -81,7 +81,6 @@ struct prefixes {
 	 * its family that are usual
 	 */
 	struct arena seen;
-	bool settled;
 	pthread_mutex_t lock; /* of new entries in `offset` */
 };
 
@@ -93,10 +92,12 @@ size_t prefixes_memory(const struct prefixes *p);
 uint32_t prefixes_stack(const struct prefixes *p, uint32_t stack);
 
 /*
- * Something points INTO bytes, more than none, behind the beginning of BLOCK: its place. Until it is
- * settled this is learnt from, and two threads may ask at a time.
+ * Something points INTO bytes, more than none, behind the beginning of BLOCK: its place, which is
+ * learnt from this. Two threads may ask at a time.
  */
-unsigned prefixes_place(struct prefixes *p, uint32_t block, uint64_t into);
+unsigned prefixes_learn(struct prefixes *p, uint32_t block, uint64_t into);
+/* The same, and nothing is learnt. */
+unsigned prefixes_place(const struct prefixes *p, uint32_t block, uint64_t into);
 /* What that will need of BLOCK is sent for. */
 static inline void prefixes_fetch(const struct prefixes *p, uint32_t block)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "report/classify_address.h"
 
+#include <elf.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -99,16 +100,20 @@ static const char *section_at(const struct module *m, uint64_t vaddr)
 	return NULL;
 }
 
-/* The symbol that VADDR is in; of several the shortest, and of those an exported name. */
-static bool symbol_at(const struct module *m, uint64_t vaddr, struct elf_symbol *best)
+/*
+ * The symbol that VADDR (LOCAL: that far into the module's thread-local data) is in; of several the
+ * shortest, and of those an exported name.
+ */
+static bool symbol_at(const struct module *m, uint64_t vaddr, bool local, struct elf_symbol *best)
 {
 	struct elf_symbol s;
 	size_t cursor = 0;
 	bool found = false;
 
-	while (elf_next_symbol(m->elf, &cursor, &s)) {
+	while (local ? elf_next_thread_local(m->elf, &cursor, &s)
+		     : elf_next_symbol(m->elf, &cursor, &s)) {
 		if (vaddr < s.value || vaddr - s.value >= (s.size ? s.size : 1) ||
-		    (found && s.size >= best->size) || !*s.name || s.type > 2)
+		    (found && s.size >= best->size) || !*s.name || (!local && s.type > STT_FUNC))
 			continue;
 		*best = s;
 		found = true;
@@ -116,27 +121,103 @@ static bool symbol_at(const struct module *m, uint64_t vaddr, struct elf_symbol 
 	return found;
 }
 
+static char *readable(const char *name)
+{
+	char *text = demangle(name);
+
+	return text ? text : strdup(name);
+}
+
+bool classify_variable(const struct process *p, raddr_t addr, struct classified_variable *v)
+{
+	const struct module *m = module_at(p, addr);
+	struct elf_symbol s;
+
+	if (!m)
+		return false;
+	*v = (struct classified_variable){ .offset = addr - m->bias,
+					   .section = section_at(m, addr - m->bias),
+					   .module = m->path };
+	if (symbol_at(m, addr - m->bias, false, &s)) {
+		v->name = readable(s.name);
+		v->offset -= v->name ? s.value : 0;
+	}
+	return true;
+}
+
+/* How much of what lies below a thread's pointer is M's, which is the executable; 0: nothing. */
+static uint64_t own_thread_local(const struct module *m)
+{
+	size_t size;
+	const uint8_t *file = elf_file(m->elf, &size);
+	Elf64_Ehdr header;
+	Elf64_Phdr segment;
+
+	if (!(m->roles & MODULE_EXE) || size < sizeof(header))
+		return 0;
+	memcpy(&header, file, sizeof(header));
+	for (unsigned i = 0; i < header.e_phnum; i++) {
+		uint64_t at = header.e_phoff + i * sizeof(segment);
+
+		if (at > size || size - at < sizeof(segment))
+			return 0;
+		memcpy(&segment, file + at, sizeof(segment));
+		if (segment.p_type == PT_TLS && segment.p_align && segment.p_align <= 65536)
+			return (segment.p_memsz + segment.p_align - 1) / segment.p_align *
+			       segment.p_align;
+	}
+	return 0;
+}
+
+/*
+ * Below the thread's pointer first comes the executable's part, and then what was loaded with it.
+ * Which of the others is where is known to the loader alone.
+ */
+bool classify_thread_local(const struct process *p, raddr_t fs, raddr_t addr,
+			   struct classified_variable *v)
+{
+	uint64_t below = fs - addr, sum = 0;
+	struct elf_symbol s;
+
+	*v = (struct classified_variable){ .offset = below };
+	for (size_t i = 0; i < p->modules.count; i++) {
+		const struct module *m = p->modules.module[i];
+		const struct elf_segment *segment;
+		size_t n = elf_segments(m->elf, &segment);
+		uint64_t own = m->dead == UINT32_MAX ? own_thread_local(m) : 0;
+
+		for (size_t k = 0; k < n && m->dead == UINT32_MAX; k++)
+			if (segment[k].type == PT_TLS)
+				sum += (segment[k].memsz + 63) & ~63ull;
+		if (addr >= fs || below > own)
+			continue;
+		v->module = m->path;
+		if (symbol_at(m, own - below, true, &s)) {
+			v->name = readable(s.name);
+			v->offset = v->name ? own - below - s.value : below;
+		}
+	}
+	return addr < fs && below <= sum + 2048; /* glibc leaves room for more */
+}
+
 static void say_module(struct lines *l, struct process *p, const struct module *m, raddr_t addr)
 {
-	uint64_t vaddr = addr - m->bias;
-	const char *section = section_at(m, vaddr);
-	struct elf_symbol s;
-	bool named = symbol_at(m, vaddr, &s);
+	struct classified_variable v;
 
-	if (named) {
-		char *readable = demangle(s.name);
-
-		say(l, "%s", readable ? readable : s.name);
-		free(readable);
-		if (vaddr != s.value)
-			say(l, "+%" PRIu64, vaddr - s.value);
+	if (!classify_variable(p, addr, &v))
+		return;
+	if (v.name) {
+		say(l, "%s", v.name);
+		if (v.offset)
+			say(l, "+%" PRIu64, v.offset);
 		say(l, " in ");
 	}
-	if (section)
-		say(l, "section %s of ", section);
+	if (v.section)
+		say(l, "section %s of ", v.section);
 	say(l, "%s", m->path);
-	if (!named)
-		say(l, "+0x%" PRIx64, vaddr);
+	if (!v.name)
+		say(l, "+0x%" PRIx64, v.offset);
+	free(v.name);
 	if (addr >= m->text_start && addr < m->text_end) {
 		struct symbol_frames f = symbols_resolve(p->symbols, m, addr, true);
 		const struct symbol_frame *in = &f.frame[0];

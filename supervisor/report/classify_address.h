@@ -16,4 +16,19 @@ struct process;
  */
 void classify_address(struct process *p, raddr_t addr, char *text, size_t len);
 
+/*
+ * A place in a module's data, or in the thread-local data of the thread whose pointer is FS: its
+ * variable, to be freed, and how many bytes into it; NULL: none is known, and then how many bytes
+ * into the module, or below FS. False: it is in no module's.
+ */
+struct classified_variable {
+	char *name;
+	uint64_t offset;
+	const char *section, *module; /* NULL: not known */
+};
+bool classify_variable(const struct process *p, raddr_t addr,
+		       struct classified_variable *v) MUST_USE;
+bool classify_thread_local(const struct process *p, raddr_t fs, raddr_t addr,
+			   struct classified_variable *v) MUST_USE;
+
 #endif

@@ -33,8 +33,6 @@ static const char *grouped(struct grouped *g, uint64_t n)
 
 static void print_record(FILE *out, const struct leak_record *l, size_t number, size_t of)
 {
-	static const char *const are[] = { "definitely lost", "indirectly lost", "possibly lost",
-					   "still reachable" };
 	struct grouped all, direct, indirect, blocks;
 
 	escape_printf(out, "%s", grouped(&all, l->bytes + l->indirect_bytes));
@@ -43,7 +41,7 @@ static void print_record(FILE *out, const struct leak_record *l, size_t number, 
 			      grouped(&indirect, l->indirect_bytes));
 	escape_printf(out,
 		      " bytes in %s blocks are %s in loss record %zu of %zu (stack %" PRIu32 ")\n",
-		      grouped(&blocks, l->blocks), are[l->kind], number, of, l->stack);
+		      grouped(&blocks, l->blocks), leak_kind_words[l->kind], number, of, l->stack);
 }
 
 static struct leak_sum others(const struct leak_report *r, size_t rows)
@@ -122,10 +120,8 @@ void print_leaks(FILE *out, const struct leak_report *r, size_t rows, struct sit
 			      r->records - rows);
 	}
 	escape_printf(out, "LEAK SUMMARY%s:\n", r->fresh ? ", since the scan before" : "");
-	print_sum(out, "definitely lost", r->sum[LEAK_DEFINITE]);
-	print_sum(out, "indirectly lost", r->sum[LEAK_INDIRECT]);
-	print_sum(out, "possibly lost", r->sum[LEAK_POSSIBLE]);
-	print_sum(out, "still reachable", r->sum[LEAK_REACHABLE]);
+	for (int kind = 0; kind < LEAK_KINDS; kind++)
+		print_sum(out, leak_kind_words[kind], r->sum[kind]);
 	print_sum(out, "suppressed", r->suppressed);
 	print_prefixes(out, r);
 	print_way(out, r);

@@ -540,7 +540,7 @@ static int bt_now(struct session *s, struct process *p, pid_t tid,
 		if (t->process != p || t->vfork_child || (tid && t->tid != tid) ||
 		    regs_of(t, &regs) < 0)
 			continue;
-		n = unwind_stack(p, t->tid, &regs, pc, BT_FRAMES);
+		n = unwind_stack(p, &regs, pc, BT_FRAMES);
 		b.count = n > 0 ? (size_t)n : 0;
 		proc_name(p->pid, t->tid, b.name);
 		fn(ctx, &b);

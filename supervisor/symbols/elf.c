@@ -670,12 +670,11 @@ bool elf_eh_frame(const struct elf *elf, struct elf_bytes *eh_frame, struct elf_
 
 /* ---- symbols ------------------------------------------------------------- */
 
-static bool symbol_fill(const struct table *t, const Elf64_Sym *sym, bool dynamic,
-			struct elf_symbol *out)
+static bool fill(const struct table *t, const Elf64_Sym *sym, bool dynamic, struct elf_symbol *out)
 {
 	const char *name;
 
-	if (sym->st_shndx == SHN_UNDEF || !sym->st_value || ELF64_ST_TYPE(sym->st_info) == STT_TLS)
+	if (sym->st_shndx == SHN_UNDEF)
 		return false;
 	name = string_at(t, sym->st_name);
 	if (!name || !*name)
@@ -689,20 +688,50 @@ static bool symbol_fill(const struct table *t, const Elf64_Sym *sym, bool dynami
 	return true;
 }
 
-bool elf_next_symbol(const struct elf *elf, size_t *cursor, struct elf_symbol *symbol)
+static bool symbol_fill(const struct table *t, const Elf64_Sym *sym, bool dynamic,
+			struct elf_symbol *out)
+{
+	return sym->st_value && ELF64_ST_TYPE(sym->st_info) != STT_TLS &&
+	       fill(t, sym, dynamic, out);
+}
+
+static bool thread_local_fill(const struct table *t, const Elf64_Sym *sym, bool dynamic,
+			      struct elf_symbol *out)
+{
+	return ELF64_ST_TYPE(sym->st_info) == STT_TLS && fill(t, sym, dynamic, out);
+}
+
+typedef bool (*take_fn)(const struct table *t, const Elf64_Sym *sym, bool dynamic,
+			struct elf_symbol *out);
+
+/* Of .dynsym and then .symtab the next that TAKE takes. */
+static bool next_symbol(const struct elf *elf, size_t *cursor, take_fn take,
+			struct elf_symbol *symbol)
 {
 	Elf64_Sym sym;
 
 	while (*cursor < elf->dynsym.count) {
 		if (symbol_read(&elf->dynsym, (*cursor)++, &sym) &&
-		    symbol_fill(&elf->dynsym, &sym, true, symbol))
+		    take(&elf->dynsym, &sym, true, symbol))
 			return true;
 	}
 	while (*cursor - elf->dynsym.count < elf->symtab.count) {
 		if (symbol_read(&elf->symtab, (*cursor)++ - elf->dynsym.count, &sym) &&
-		    symbol_fill(&elf->symtab, &sym, false, symbol))
+		    take(&elf->symtab, &sym, false, symbol))
 			return true;
 	}
+	return false;
+}
+
+bool elf_next_thread_local(const struct elf *elf, size_t *cursor, struct elf_symbol *symbol)
+{
+	return next_symbol(elf, cursor, thread_local_fill, symbol);
+}
+
+bool elf_next_symbol(const struct elf *elf, size_t *cursor, struct elf_symbol *symbol)
+{
+	if (next_symbol(elf, cursor, symbol_fill, symbol))
+		return true;
 	while (*cursor - elf->dynsym.count - elf->symtab.count < elf->go.count) {
 		struct gotab_function f;
 

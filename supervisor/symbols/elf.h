@@ -78,6 +78,8 @@ bool elf_is_go(const struct elf *elf); /* built with Go, wholly or in part */
  * functions where there is none. *cursor starts at 0. False at the end.
  */
 bool elf_next_symbol(const struct elf *elf, size_t *cursor, struct elf_symbol *symbol);
+/* The same with thread-local variables: their value is how far into the module's part they are. */
+bool elf_next_thread_local(const struct elf *elf, size_t *cursor, struct elf_symbol *symbol);
 /*
  * The next defined symbol called NAME (there may be several: versions, statics). *cursor starts at
  * 0. Exported names are found by the hash table.

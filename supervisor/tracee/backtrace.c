@@ -70,7 +70,7 @@ struct unwind_file {
 
 struct unwinding {
 	const struct process *process;
-	pid_t tid;
+	const struct unwind_memory *memory; /* NULL: the process' own */
 	const struct user_regs_struct *regs;
 	const struct unwind_file *file; /* whose table is at FAKE_TABLE */
 	uint64_t bias;			/* of that file's module */
@@ -463,9 +463,12 @@ static bool read_process(struct unwinding *u, uint64_t addr, unw_word_t *value)
 	struct page *page = &u->page[addr / PAGE % PAGES];
 
 	if (!page->len || page->addr != addr - addr % PAGE) {
-		ssize_t n = remote_read(u->process->via, addr - addr % PAGE, page->bytes, PAGE);
+		raddr_t from = addr - addr % PAGE;
+		ssize_t n = u->memory ? (ssize_t)u->memory->read(u->memory->ctx, from, page->bytes,
+								 PAGE)
+				      : remote_read(u->process->via, from, page->bytes, PAGE);
 
-		page->addr = addr - addr % PAGE;
+		page->addr = from;
 		page->len = n > 0 ? (size_t)n : 0;
 	}
 	if (addr % PAGE + 8 > page->len)
@@ -579,8 +582,9 @@ static struct unwind_frame frame_at(const struct process *p, unw_cursor_t *curso
 	return f;
 }
 
-ssize_t unwind_frames(const struct process *p, pid_t tid, const struct user_regs_struct *regs,
-		      struct unwind_frame *frame, size_t max, bool *complete)
+ssize_t unwind_frames(const struct process *p, const struct unwind_memory *memory,
+		      const struct user_regs_struct *regs, struct unwind_frame *frame, size_t max,
+		      bool *complete)
 {
 	unw_addr_space_t as = address_space();
 	struct unwinding *u = as ? calloc(1, sizeof(*u)) : NULL;
@@ -593,7 +597,7 @@ ssize_t unwind_frames(const struct process *p, pid_t tid, const struct user_regs
 	if (!u)
 		return -ENOMEM;
 	u->process = p;
-	u->tid = tid;
+	u->memory = memory;
 	u->regs = regs;
 	if (!max || unw_init_remote(&cursor, as, u)) {
 		free(u);
@@ -615,8 +619,7 @@ ssize_t unwind_frames(const struct process *p, pid_t tid, const struct user_regs
 	return (ssize_t)n;
 }
 
-int unwind_stack(struct process *p, pid_t tid, const struct user_regs_struct *regs, uint64_t *pc,
-		 size_t max)
+int unwind_stack(struct process *p, const struct user_regs_struct *regs, uint64_t *pc, size_t max)
 {
 	/* with room for those that are passed over */
 	struct unwind_frame *frame = reallocarray(NULL, max + 16, sizeof(*frame));
@@ -625,7 +628,7 @@ int unwind_stack(struct process *p, pid_t tid, const struct user_regs_struct *re
 
 	if (!frame)
 		return -ENOMEM;
-	n = unwind_frames(p, tid, regs, frame, max + 16, NULL);
+	n = unwind_frames(p, NULL, regs, frame, max + 16, NULL);
 	for (ssize_t i = 0; i < n && count < max; i++) {
 		if (frame[i].ours)
 			continue;

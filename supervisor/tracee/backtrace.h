@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * backtrace.h - the stack of a stopped thread, through libunwind's remote unwinding. It makes no
- * ptrace call: the registers are given, memory is read by remote_read(). Frames of the trampoline
+ * backtrace.h - the stack of a thread that stands still, or of one as it was, through libunwind's
+ * remote unwinding. It makes no ptrace call: the registers are given, memory is read by
+ * remote_read(), or by whoever has it. Frames of the trampoline
  * are passed over, a pc in a moved instruction is given as where it was moved from.
  */
 #ifndef MTRUN_UNWIND_H
@@ -21,19 +22,26 @@ struct unwind_frame {
 	bool ours; /* in the trampoline */
 };
 
+/* The memory of then: READ(ctx, address, to, len) returns how many bytes could be read. */
+struct unwind_memory {
+	size_t (*read)(void *ctx, raddr_t address, void *to, size_t len);
+	void *ctx;
+};
+
 /*
- * All frames, leaf first. Returns how many (at least 1), or -errno. *COMPLETE, if not NULL: the
+ * All frames, leaf first. MEMORY NULL: the process' own. Returns how many (at least 1), or -errno. *COMPLETE, if not NULL: the
  * outermost one was reached.
  */
-ssize_t unwind_frames(const struct process *p, pid_t tid, const struct user_regs_struct *regs,
-		      struct unwind_frame *frame, size_t max, bool *complete) MUST_USE;
+ssize_t unwind_frames(const struct process *p, const struct unwind_memory *memory,
+		      const struct user_regs_struct *regs, struct unwind_frame *frame, size_t max,
+		      bool *complete) MUST_USE;
 
 /*
  * The program's own frames, leaf first: pc[0] is exact, the others are return addresses, or exact
  * with WIRE_PC_EXACT set where a signal interrupted. Where the thread is inside the trampoline,
  * pc[0] lies in the call that led there. Returns how many, or -errno.
  */
-int unwind_stack(struct process *p, pid_t tid, const struct user_regs_struct *regs, uint64_t *pc,
+int unwind_stack(struct process *p, const struct user_regs_struct *regs, uint64_t *pc,
 		 size_t max) MUST_USE;
 
 /* Gives back the tables that are kept about files between calls. */

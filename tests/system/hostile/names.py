@@ -89,7 +89,7 @@ class Victim:
 LIVE = ('status', 'status --json', 'report', 'report --all', 'report --by stack', 'report --by function', 'report --by file', 'report --by module', 'report --by thread', 'report --by size',
         'report --stacks', 'report --usable', 'report --json', 'report --by stack --all --json', 'report --match ____', 'text', 'text --cum', 'text --json', 'tree', 'tree --invert', 'tree --json',
         'timeline', 'timeline --table', 'timeline --plot', 'timeline --json', 'timeline --csv', 'snapshot', 'snapshot s1', 'snapshot --json', 'diff s1', 'diff s1 --by stack --json', 'blocks', 'blocks --json', 'map', 'map --json', 'map --frag', 'map --frag --json', 'leaks', 'leaks --json', 'leaks --new --kinds all -n all',
-        'blocks --site ____', 'x main', 'x main 32 --json', 'every', 'on', 'limit', 'limit --stacks', 'sample', 'record', 'log', 'log --json', 'interval', 'list .', 'list . --json', 'trace main', 'trace main --json', 'threads',
+        'blocks --site ____', 'x main', 'x main 32 --json', 'every', 'on', 'limit', 'limit --stacks', 'sample', 'record', 'log', 'log --json', 'interval', 'list .', 'list . --json', 'trace main', 'trace main --json', 'who main', 'who main --json', 'threads',
         'threads --json', 'bt all', 'bt all --json', 'processes', 'processes --json', 'process', 'set', 'history', 'help', 'help report', 'stop', 'bt', 'cont', 'dump {}/d.', 'wait 1ms', 'echo x', 'source /dev/null',
         '! true', 'every 100h { report --match "\x1b" }', 'every', 'on peak { echo "\x1b" }', 'on', 'interval 10ms', 'wait 50ms', 'interval off')
 NOT_HERE = {'top': 'the prompt', 'fg': 'the prompt', 'gdb': 'gdb prints', 'run': 'ends the run', 'kill': 'ends the run', 'detach': 'ends the run', 'quit': 'ends the run', 'open': 'replay',
@@ -97,7 +97,7 @@ NOT_HERE = {'top': 'the prompt', 'fg': 'the prompt', 'gdb': 'gdb prints', 'run':
 # What the user has typed comes back in errors.
 EVIL = '\x1b[31m\u202e\x9b'
 WRONG = ('frob' + EVIL, f"report --match '({EVIL}'", f"report --by '{EVIL}'", f"report --{EVIL}", f"list 'no{EVIL}\nmtrun: x'", f"source '/no{EVIL}\nx'", f"diff '{EVIL}'", f"process '{EVIL}'",
-         f"export csv '/no{EVIL}/x'", f"export '{EVIL}' x", f"set site-skip '({EVIL}'", f"set '{EVIL}' 1", f"wait 'heap{EVIL} > 1'", f"limit '{EVIL}'", f"log dir '/no{EVIL}'", f"trace '{EVIL}'",
+         f"export csv '/no{EVIL}/x'", f"export '{EVIL}' x", f"set site-skip '({EVIL}'", f"set '{EVIL}' 1", f"wait 'heap{EVIL} > 1'", f"limit '{EVIL}'", f"log dir '/no{EVIL}'", f"trace '{EVIL}'", f"who '{EVIL}'",
          f"x '{EVIL}'", f"help '{EVIL}'", f"sample '{EVIL}'", f"record '{EVIL}'", f"interval '{EVIL}'", f"every '{EVIL}' {{ }}", f"on '{EVIL}' {{ }}", f"kill '{EVIL}'", f"bt '{EVIL}'", f"dump '/no{EVIL}/x'",
          f"blocks --stack '{EVIL}'", f"map '{EVIL}'", f"map --frag -n '{EVIL}'", f"leaks '{EVIL}'", f"leaks --kinds '{EVIL}'", f"timeline --from '{EVIL}'", f"snapshot 's{EVIL}'", 'snapshot', f"echo '{EVIL}'", f"status > '/no{EVIL}/x'", f"report --at '{EVIL}'")
 EXPORTS = ('heap', 'jemalloc', 'pprof', 'folded', 'flamegraph', 'graph', 'massif', 'heaptrack', 'dhat', 'speedscope', 'csv', 'json', 'html')

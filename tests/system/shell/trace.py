@@ -61,6 +61,8 @@ for on in (False, True):
         known = state == 'live' or on
         want = {'block': hex(at[where]), 'size': size, 'state': state, 'kind': kind, 'thread': at[thread] if known else None,
                 'freed_thread': at[free_thread] if free_thread else None}
+        if (r['reachability'] in ('definite', 'indirect', 'possible', 'reachable')) != (state == 'live' and kind == 'heap'):
+            bad.append(f"reachability {r['reachability']}")
         bad += [f'{k} is {r.get(k)}, should be {v}' for k, v in want.items() if r.get(k) != v]
         if not lines(r['stack'])[:len(stack)] == stack:
             bad.append(f"stack {lines(r['stack'])}, should begin with {stack}")
@@ -94,7 +96,7 @@ for on in (False, True):
         mt.check(f'{how}: {name} is no block', [] if r['state'] == 'none' and r['block'] is None and r['stack'] == [] and re.fullmatch(want, r['what']) else [r])
     if not on:
         mt.check('text of a live block', [] if re.fullmatch(
-            rf"{at['live'] + 8:#x} is 8 bytes into a block of 1000 bytes at {at['live']:#x}, allocated \S+ ago by thread {at['pid']}\nPID: {at['pid']}\nLen: 1000\n"
+            rf"{at['live'] + 8:#x} is 8 bytes into a block of 1000 bytes at {at['live']:#x}, allocated \S+ ago by thread {at['pid']}, (still reachable|\w+ lost)\nPID: {at['pid']}\nLen: 1000\n"
             rf" +0: inner\n +at {re.escape(SOURCE)}:{LINE['inner']}:\d+\n      outer\(.*\)\n +at {re.escape(SOURCE)}:{LINE['outer']}:\d+\n +1: main\n.*",
             text['live.txt'], re.S) else [text['live.txt']])
         mt.check('text of no block', [] if re.fullmatch(rf"{at['data']:#x} is in no block: counted in section .*\n", text['data.txt']) else [text['data.txt']])

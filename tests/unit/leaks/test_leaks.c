@@ -7,6 +7,7 @@
 
 #include "leaks/index.h"
 #include "leaks/leaks.h"
+#include "leaks/path.h"
 #include "test.h"
 
 #define HEAP	 0x555500000000ull
@@ -393,6 +394,64 @@ static void test_empty_array(void)
 	CHECK_STR(classes(), "rddi");
 }
 
+/* ---- paths ------------------------------------------------------------------ */
+
+/* "m8 0+16 3": from memory at ROOTS + 8 over block 0, 16 bytes into it, to block 3. */
+static const char *path_to(raddr_t a)
+{
+	static char text[400];
+	struct leak_path path;
+	size_t n = 0;
+	int err;
+	struct leaks *l = scan(&err);
+
+	CHECK_EQ(path_find(l, (uint32_t)leaks_find(l, a), &path), 0);
+	text[0] = '\0';
+	for (size_t i = 0; i < path.steps; i++) {
+		const struct leak_step *s = &path.step[i];
+		const char *space = i ? " " : "";
+
+		if (s->kind == STEP_REGISTER)
+			n += (size_t)snprintf(text + n, sizeof(text) - n, "%sr%" PRIu64, space,
+					      s->at);
+		else if (s->kind == STEP_MEMORY)
+			n += (size_t)snprintf(text + n, sizeof(text) - n, "%sm%" PRId64, space,
+					      (int64_t)(s->at - (s->at < ROOTS ? HEAP : ROOTS)));
+		else if (i + 1 < path.steps)
+			n += (size_t)snprintf(text + n, sizeof(text) - n, "%s%u+%" PRIu64, space,
+					      s->block, s->into);
+		else
+			n += (size_t)snprintf(text + n, sizeof(text) - n, "%s%u", space, s->block);
+	}
+	path_release(&path);
+	leaks_free(l);
+	return text;
+}
+
+static void test_paths(void)
+{
+	clear();
+	raddr_t a = add(32, 1), b = add(32, 1), c = add(32, 1), d = add(32, 1);
+
+	CHECK_STR(path_to(a), "0"); /* nothing holds it */
+	put(a, b), put(b + 16, c), put(c + 24, d);
+	CHECK_STR(path_to(d), "0+0 1+16 2+24 3");
+	m.roots[2] = a;
+	CHECK_STR(path_to(d), "m16 0+0 1+16 2+24 3");
+	m.reg[5] = c;
+	CHECK_STR(path_to(d), "r5 2+24 3");
+	m.roots[3] = d + 7; /* it is shorter, but not a sure one */
+	CHECK_STR(path_to(d), "r5 2+24 3");
+	m.reg[5] = m.roots[2] = 0;
+	CHECK_STR(path_to(d), "m24 3");
+	CHECK_STR(path_to(b), "0+0 1");
+	m.roots[3] = 0;
+	m.end += 64;
+	put(m.end - 24, c); /* between blocks */
+	add(16, 1);
+	CHECK_STR(path_to(d), "m232 2+24 3");
+}
+
 /* ---- at random, against memcheck's rules ----------------------------------- */
 
 static uint64_t seed = 42;
@@ -647,6 +706,7 @@ int main(void)
 	RUN(test_learnt_by_family);
 	RUN(test_known);
 	RUN(test_empty_array);
+	RUN(test_paths);
 	RUN(test_random_graphs);
 	RUN(test_wide);
 	RUN(test_interrupted);

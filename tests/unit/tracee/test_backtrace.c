@@ -290,12 +290,12 @@ static void check_run(void (*run)(void))
 	CHECK_EQ(maps_read(&maps, p.pid), 0);
 	CHECK(modules_update(&p.modules, p.pid, NULL, &maps, 1, &overlap) > 0);
 	maps_release(&maps);
-	frames = unwind_frames(&p, p.pid, &regs, frame, 256, &complete);
+	frames = unwind_frames(&p, NULL, &regs, frame, 256, &complete);
 	CHECK(frames > 5);
 	CHECK(complete);
 	for (ssize_t i = 0; i + 1 < frames; i++)
 		CHECK_EQ(word(p.pid, frame[i].cfa - 8) == frame[i + 1].pc || frame[i + 1].exact, 1);
-	count = unwind_stack(&p, p.pid, &regs, pc, 256);
+	count = unwind_stack(&p, &regs, pc, 256);
 	CHECK_EQ(count, frames);
 	pc[0] |= WIRE_PC_EXACT;
 	check_notes(pc, count > 0 ? (size_t)count : 0);
@@ -308,7 +308,7 @@ static void check_run(void (*run)(void))
 		print_stack("unwind", pc, count > 0 ? (size_t)count : 0);
 		print_stack("rules ", ours, n);
 	}
-	CHECK_EQ(unwind_stack(&p, p.pid, &regs, pc, 3), 3);
+	CHECK_EQ(unwind_stack(&p, &regs, pc, 3), 3);
 	tables_release(&t);
 	modules_release(&p.modules);
 	kill(p.pid, SIGKILL);
