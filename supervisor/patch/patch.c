@@ -247,21 +247,22 @@ static void put_cond(struct patch *p, const cs_insn *insn)
 	put_branch(p, jcc, 2, (raddr_t)insn->detail->x86.operands[0].imm);
 }
 
+static const char unexplained[] = "an operand that the decoder does not explain";
+
 /*
- * Returns false, with *why, if this instruction cannot be moved. AFTER: does anything have to run
- * behind it in the bytes to be overwritten?
+ * Returns false, with *why, if this instruction cannot be moved; of FLOW_REFUSE it says why already.
+ * AFTER: does anything have to run behind it in the bytes to be overwritten?
  */
 static bool put_insn(struct patch *p, const cs_insn *insn, enum flow flow, bool after,
 		     const char **why)
 {
 	raddr_t target = (raddr_t)insn->detail->x86.operands[0].imm;
 
-	*why = "an operand that the decoder does not explain";
 	switch (flow) {
 	case FLOW_ON:
 	case FLOW_END: put(p, insn->bytes, insn->size); return true;
 	case FLOW_RIP:
-	case FLOW_END_RIP: return put_rip(p, insn);
+	case FLOW_END_RIP: *why = unexplained; return put_rip(p, insn);
 	case FLOW_JUMP: put_branch(p, "\xe9", 1, target); return true;
 	case FLOW_COND: put_cond(p, insn); return true;
 	case FLOW_CALL:
@@ -271,6 +272,7 @@ static bool put_insn(struct patch *p, const cs_insn *insn, enum flow flow, bool 
 	case FLOW_CALL_RIP:
 		if (after)
 			break;
+		*why = unexplained;
 		return put_call_rip(p, insn);
 	case FLOW_CALL_OTHER: break;
 	case FLOW_REFUSE: return false;

@@ -4,6 +4,7 @@
  * memory, redirected to its copy, and called.
  */
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "patch/patch.h"
 #include "test.h"
@@ -276,29 +277,43 @@ static void test_system_call(void)
 	CHECK(call(0, 0) > 0);
 }
 
-static void refused(const char *name, const void *bytes, size_t len)
+static void refused(const char *for_what, const void *bytes, size_t len)
 {
 	struct patch p;
 	const char *why = NULL;
 
-	if (decode(&p, bytes, len, &why) == 0 || !why) {
-		printf("# not refused: %s\n", name);
-		test_bad++;
-	}
+	CHECK(decode(&p, bytes, len, &why) < 0);
+	CHECK_STR(why, for_what);
 }
 
 static void test_refused(void)
 {
-	refused("loop", BYTES(0xe2, 0x02, 0x90, 0x90, 0x90, 0x90, 0xc3));
-	refused("jrcxz", BYTES(0xe3, 0x02, 0x90, 0x90, 0x90, 0x90, 0xc3));
-	refused("int3", BYTES(0xcc, 0x48, 0x89, 0xe5, 0x90, 0x90, 0xc3));
-	refused("int 0x80", BYTES(0xcd, 0x80, 0x90, 0x90, 0x90, 0x90, 0xc3));
-	refused("xbegin", BYTES(0xc7, 0xf8, 0x10, 0, 0, 0, 0xc3));
-	refused("eip", BYTES(0x67, 0x8b, 0x05, 0x10, 0, 0, 0, 0xc3));
-	refused("call rax", BYTES(0x90, 0xff, 0xd0, 0x90, 0x90, 0x90, 0xc3));
-	refused("into an instruction", BYTES(0x74, 0x01, 0xb8, 0x90, 0x90, 0x90, 0x90, 0xc3));
-	refused("nothing known", BYTES(0x06, 0x07, 0x0e, 0x16, 0x17, 0x1e, 0x1f));
-	refused("too short", BYTES(0x90, 0xc3, 0x48, 0x89, 0xf8));
+	static const char odd[] = "loop, jrcxz, xbegin or a far branch in its first bytes",
+			  trap[] = "a breakpoint in its first bytes",
+			  calls[] = "a call in its first bytes returns into them",
+			  shorter[] = "it is shorter than 5 bytes";
+
+	refused(odd, BYTES(0xe2, 0x02, 0x90, 0x90, 0x90, 0x90, 0xc3)); /* loop */
+	refused(odd, BYTES(0xe3, 0x02, 0x90, 0x90, 0x90, 0x90, 0xc3)); /* jrcxz */
+	refused(odd, BYTES(0x67, 0xe3, 0x02, 0x90, 0x90, 0x90, 0xc3)); /* jecxz */
+	refused(odd, BYTES(0xe1, 0x02, 0x90, 0x90, 0x90, 0x90, 0xc3)); /* loope */
+	refused(odd, BYTES(0xe0, 0x02, 0x90, 0x90, 0x90, 0x90, 0xc3)); /* loopne */
+	refused(odd, BYTES(0xc7, 0xf8, 0x10, 0, 0, 0, 0xc3));	       /* xbegin */
+	refused(odd, BYTES(0xff, 0x2f, 0x90, 0x90, 0x90, 0x90, 0xc3)); /* ljmp [rdi] */
+	refused(trap, BYTES(0xcc, 0x48, 0x89, 0xe5, 0x90, 0x90, 0xc3));
+	refused(trap, BYTES(0xcd, 0x80, 0x90, 0x90, 0x90, 0x90, 0xc3)); /* int 0x80 */
+	refused(trap, BYTES(0xf1, 0x90, 0x90, 0x90, 0x90, 0x90, 0xc3)); /* int1 */
+	refused("an address relative to eip", BYTES(0x67, 0x8b, 0x05, 0x10, 0, 0, 0, 0xc3));
+	refused("a 16-bit branch", BYTES(0x66, 0xe9, 0x10, 0x00, 0x90, 0x90, 0xc3));
+	refused(calls, BYTES(0x90, 0xff, 0xd0, 0x90, 0x90, 0x90, 0xc3)); /* call rax */
+	refused(calls, BYTES(0xff, 0x50, 0x08, 0x90, 0x90, 0x90, 0xc3)); /* call [rax + 8] */
+	refused("a branch into the middle of an instruction",
+		BYTES(0x74, 0x01, 0xb8, 0x90, 0x90, 0x90, 0x90, 0xc3));
+	refused("its first bytes are no instructions that are known",
+		BYTES(0x06, 0x07, 0x0e, 0x16, 0x17, 0x1e, 0x1f));
+	refused(shorter, BYTES(0x90, 0xc3, 0x48, 0x89, 0xf8));
+	/* mov eax, edi; mov ecx, 5: its last bytes are another function's */
+	refused("it ends inside its first 5 bytes", BYTES(0x89, 0xf8, 0xb9, 0x05));
 }
 
 static void test_truncated(void)
@@ -341,6 +356,229 @@ static void test_only_callee(void)
 
 	CHECK_EQ(patch_only_callee(0x1000, one, sizeof(one)), 0x1108);
 	CHECK_EQ(patch_only_callee(0x1000, two, sizeof(two)), 0);
+}
+
+/* A branch of KIND at AT to TARGET, as the last instruction of a body of nops. Returns its length. */
+enum kind { JCC_SHORT, JMP_SHORT, LOOP, JRCXZ, CALL, JMP, JCC, KINDS };
+
+static size_t branch_put(uint8_t *body, size_t at, enum kind kind, long target)
+{
+	static const uint8_t first[] = { 0x7f, 0xeb, 0xe0, 0xe3, 0xe8, 0xe9, 0x0f };
+	size_t n = kind < CALL ? 2 : kind < JCC ? 5 : 6;
+	int32_t d = (int32_t)(target - (long)(at + n));
+
+	body[at] = first[kind];
+	if (kind == JCC)
+		body[at + 1] = 0x8f;
+	if (kind < CALL)
+		body[at + 1] = (uint8_t)d;
+	else
+		memcpy(body + at + n - 4, &d, 4);
+	return at + n;
+}
+
+/* Into the bytes behind the first one, and nowhere else; also where the body ends with it. */
+static void test_branch_borders(void)
+{
+	enum { LO = 10, HI = 15 };
+	uint8_t body[64];
+
+	for (enum kind k = 0; k < KINDS; k++)
+		for (long target = LO - 3; target < HI + 3; target++)
+			for (size_t at = HI; at < HI + 3; at++) {
+				size_t size;
+
+				memset(body, 0x90, sizeof(body));
+				size = branch_put(body, at, k, target);
+				for (size_t more = 0; more < 2; more++)
+					CHECK_EQ(patch_is_target(0x1000, body, size + more,
+								 0x1000 + LO, 0x1000 + HI),
+						 target > LO && target < HI);
+			}
+	/* from within the bytes: whoever moves them has looked */
+	memset(body, 0x90, sizeof(body));
+	branch_put(body, LO + 1, JMP_SHORT, LO + 2);
+	CHECK(!patch_is_target(0x1000, body, 30, 0x1000 + LO, 0x1000 + HI));
+	/* from before them */
+	branch_put(body, 2, JMP_SHORT, LO + 2);
+	branch_put(body, 20, JMP_SHORT, 0);
+	CHECK(!patch_is_target(0x1000, body, 30, 0x1000 + LO, 0x1000 + HI));
+	/* behind what is no instruction, nobody can tell */
+	memset(body, 0x90, sizeof(body));
+	body[20] = 0x06;
+	CHECK(!patch_is_target(0x1000, body, 40, 0x1000 + LO, 0x1000 + HI));
+	branch_put(body, 30, JMP_SHORT, LO + 2);
+	CHECK(patch_is_target(0x1000, body, 40, 0x1000 + LO, 0x1000 + HI));
+}
+
+/* The one outside; those within do not count, nor does what cannot be decoded. */
+static void test_callee_borders(void)
+{
+	uint8_t body[40];
+
+	for (long target = -2; target < 42; target++) {
+		memset(body, 0x90, sizeof(body));
+		branch_put(body, 20, CALL, target);
+		CHECK_EQ(patch_only_callee(0x1000, body, sizeof(body)),
+			 target < 0 || target >= 40 ? 0x1000 + target : 0);
+	}
+	branch_put(body, 20, CALL, 100);
+	branch_put(body, 30, JMP, 100); /* the same again */
+	CHECK_EQ(patch_only_callee(0x1000, body, sizeof(body)), 0x1000 + 100);
+	body[0] = 0x06;
+	CHECK_EQ(patch_only_callee(0x1000, body, sizeof(body)), 0);
+}
+
+/* As far as four bytes go, and not one further. */
+static void test_distances(void)
+{
+	static const uint8_t jmp[] = { 0xe9, REL32(0x100) };
+	const raddr_t at = 0x700000000000, most = INT32_MAX, least = 1ull << 31;
+	uint8_t out[PATCH_JUMP];
+	struct patch p;
+	const char *why;
+	int32_t d;
+
+	CHECK_EQ(patch_jump(out, at, at + 5 + most), 0);
+	memcpy(&d, out + 1, 4);
+	CHECK(out[0] == 0xe9 && d == INT32_MAX);
+	CHECK_EQ(patch_jump(out, at, at + 5 + most + 1), -34);
+	CHECK_EQ(patch_jump(out, at, at + 5 - least), 0);
+	memcpy(&d, out + 1, 4);
+	CHECK_EQ(d, INT32_MIN);
+	CHECK_EQ(patch_jump(out, at, at + 5 - least - 1), -34);
+
+	CHECK_EQ(patch_decode(&p, at, jmp, sizeof(jmp), sizeof(jmp), &why), 0);
+	CHECK_EQ(patch_place(&p, at + 0x100 - most), 0); /* the target is at + 0x105 */
+	memcpy(&d, p.code + 1, 4);
+	CHECK_EQ(d, INT32_MAX);
+	CHECK_EQ(patch_place(&p, at + 0x100 - most - 1), -34);
+	CHECK_EQ(patch_place(&p, at + 0x100 + least), 0);
+	CHECK_EQ(patch_place(&p, at + 0x100 + least + 1), -34);
+
+	p.check = 3;
+	CHECK_EQ(patch_hook(&p, at, at + 3 + 7 + most), 0);
+	memcpy(&d, p.code + 3 + 3, 4);
+	CHECK_EQ(d, INT32_MAX);
+	CHECK_EQ(patch_hook(&p, at, at + 3 + 7 + most + 1), -34);
+	CHECK_EQ(patch_hook(&p, at, at + 3 + 7 - least), 0);
+	CHECK_EQ(patch_hook(&p, at, at + 3 + 7 - least - 1), -34);
+}
+
+/* Nothing is read behind the bytes that are given: there may be no page. */
+static void test_end_of_memory(void)
+{
+	static const uint8_t bytes[] = { 0xf3, 0x0f, 0x1e, 0xfa, 0x31, 0xc0, 0xc3,
+					 0x00, 0x90, 0x48, 0x8b, 0x05, 0x10 };
+	uint8_t *page =
+		mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	const char *why;
+	struct patch p;
+
+	CHECK(page != MAP_FAILED && !mprotect(page + 4096, 4096, PROT_NONE));
+	for (size_t from = 0; from < sizeof(bytes); from++)
+		for (size_t len = 0; from + len <= sizeof(bytes); len++) {
+			uint8_t *b = page + 4096 - len;
+
+			memcpy(b, bytes + from, len);
+			/* xor eax, eax; ret; and two bytes of padding */
+			int err = patch_decode(&p, 0x1000, b, len, 0, &why);
+			if (from == 0 || from == 4)
+				CHECK_EQ(err == 0, from + len >= 9);
+			CHECK(patch_site(&p, 0x1000, 0x1000, b, len, 0x1000 + len, 0x1000 + len,
+					 &why) < 0 ||
+			      p.nbytes <= len);
+			patch_is_target(0x1000, b, len, 0x1000, 0x1005);
+			patch_only_callee(0x1000, b, len);
+		}
+	munmap(page, 8192);
+}
+
+/* ---- system calls that a module makes by itself -------------------------- */
+
+#define HOOK 0x60000u /* a struct wire_hook, of which the first word says where to go */
+
+/*
+ * The call at SITE of the function BYTES goes by the hook, the instructions from FROM on being
+ * moved. LENGTH: of the function.
+ */
+static bool redirect_site(struct patch *p, const void *bytes, size_t len, size_t from, size_t site,
+			  const char **why)
+{
+	memset(memory, 0xcc, SPACE);
+	memcpy(memory, bytes, len);
+	if (patch_site(p, at(from), at(site), memory + from, PATCH_BYTES, at(len), at(len), why) <
+	    0)
+		return false;
+	CHECK_EQ(p->entry, at(from));
+	CHECK_EQ(p->call, p->check + PATCH_CHECK);
+	CHECK(p->code[p->check + PATCH_STANDS] == 0xcc);
+	CHECK(memcmp(p->code + p->call, "\x0f\x05", 2) == 0);
+	if (patch_place(p, at(PLACE)) < 0 || patch_hook(p, at(PLACE), at(HOOK)) < 0 ||
+	    patch_jump(memory + from, at(from), at(PLACE)) < 0)
+		return false;
+	memcpy(memory + PLACE, p->code, p->len);
+	memset(memory + from + PATCH_JUMP, 0xcc, p->nbytes - PATCH_JUMP);
+	/* the hook: mov eax, 110 (getppid), then to the call */
+	memcpy(memory + HOOK + 64, (const uint8_t[]){ 0xb8, REL32(110), 0xe9 }, 6);
+	set_pointer(HOOK, at(HOOK + 64));
+	return patch_jump(memory + HOOK + 64 + 5, at(HOOK + 64 + 5), at(PLACE) + p->call) == 0;
+}
+
+static void test_site(void)
+{
+	/* mov eax, 39; [5] syscall; neg eax; nop; [10] lea eax, [rax + rdi]; ret */
+	static const uint8_t f[] = { 0xb8, REL32(39), 0x0f, 0x05, 0xf7, 0xd8,
+				     0x90, 0x8d,      0x04, 0x38, 0xc3 };
+	struct patch p;
+	const char *why = NULL;
+
+	/* from the call on, and from the instruction before it */
+	CHECK(redirect_site(&p, f, sizeof(f), 5, 5, &why));
+	CHECK(p.nbytes == 5 && p.check == 0 && p.ninsn == 3);
+	CHECK_EQ(call(7, 0), (long)(uint32_t)(7 - getppid()));
+	CHECK(redirect_site(&p, f, sizeof(f), 0, 5, &why));
+	CHECK(p.nbytes == 7 && p.check == 5 && p.ninsn == 2);
+	CHECK_EQ(call(7, 0), (long)(uint32_t)(7 - getppid()));
+	/* a site that is no instruction's beginning, or is not come to */
+	CHECK(!redirect_site(&p, f, sizeof(f), 0, 6, &why));
+	CHECK_STR(why, "the bytes around it are no instructions that are known");
+	static const uint8_t early[] = { 0xc3, 0x90, 0x90, 0x90, 0x90, 0x0f, 0x05, 0xc3 };
+	CHECK(!redirect_site(&p, early, sizeof(early), 0, 5, &why));
+	/* the function ends with the bytes, and one before that */
+	static const uint8_t shorter[] = { 0x0f, 0x05, 0xf7, 0xd8, 0xc3 };
+	CHECK(redirect_site(&p, shorter, sizeof(shorter), 0, 0, &why));
+	CHECK_EQ(call(7, 0), (long)(uint32_t)-getppid());
+	CHECK(!redirect_site(&p, shorter, sizeof(shorter) - 1, 0, 0, &why));
+	CHECK_STR(why, "a breakpoint in its first bytes");
+	memory[4] = 0x90; /* not its own any more */
+	CHECK(patch_site(&p, at(0), at(0), memory, PATCH_BYTES, at(4), at(4), &why) < 0);
+	CHECK_STR(why, "the function ends behind it");
+	/* it ends with a ret before five bytes: padding, up to the next function */
+	memset(memory, 0xcc, SPACE);
+	memcpy(memory, "\x0f\x05\xc3\xcc\xcc\x90", 6);
+	CHECK_EQ(patch_site(&p, at(0), at(0), memory, PATCH_BYTES, at(3), at(5), &why), 0);
+	CHECK_EQ(p.nbytes, 5);
+	CHECK(patch_site(&p, at(0), at(0), memory, PATCH_BYTES, at(3), at(4), &why) < 0);
+	CHECK(patch_site(&p, at(0), at(0), memory, PATCH_BYTES, at(2), at(5), &why) < 0);
+	memory[4] = 0x53; /* which is no padding */
+	CHECK(patch_site(&p, at(0), at(0), memory, PATCH_BYTES, at(3), at(5), &why) < 0);
+	/* more instructions before it than are kept */
+	memset(memory, 0x90, 32);
+	memcpy(memory + 6, "\x0f\x05", 2);
+	CHECK_EQ(patch_site(&p, at(0), at(6), memory, PATCH_BYTES, at(32), at(32), &why), 0);
+	CHECK_EQ(p.ninsn, 7);
+	memcpy(memory + 6, "\x90\x0f\x05", 3);
+	CHECK(patch_site(&p, at(0), at(7), memory, PATCH_BYTES, at(32), at(32), &why) < 0);
+	/* a branch to the call, from behind it: to the way to the hook */
+	static const uint8_t again[] = { 0x0f, 0x05, 0x75, 0xfc, 0x90, 0xc3 };
+	memcpy(memory, again, sizeof(again));
+	CHECK_EQ(patch_site(&p, at(0), at(0), memory, PATCH_BYTES, at(6), at(6), &why), 0);
+	CHECK(p.fixup[0].target >> 63 && (p.fixup[0].target & 0xff) == p.call);
+	static const uint8_t into[] = { 0x0f, 0x05, 0x75, 0xfd, 0x90, 0xc3 };
+	memcpy(memory, into, sizeof(into));
+	CHECK(patch_site(&p, at(0), at(0), memory, PATCH_BYTES, at(6), at(6), &why) < 0);
+	CHECK_STR(why, "a branch into the middle of an instruction");
 }
 
 /* Random bytes as functions: whatever is accepted stays within its bounds. */
@@ -394,6 +632,11 @@ int main(void)
 	RUN(test_truncated);
 	RUN(test_branch_into);
 	RUN(test_only_callee);
+	RUN(test_branch_borders);
+	RUN(test_callee_borders);
+	RUN(test_distances);
+	RUN(test_end_of_memory);
+	RUN(test_site);
 	RUN(test_random_bytes);
 	return test_status();
 }
