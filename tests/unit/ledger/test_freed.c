@@ -47,6 +47,22 @@ static void test_inside(void)
 	freed_release(&f);
 }
 
+/* Of one time the inner one, wherever the two are kept. */
+static void test_nested(void)
+{
+	struct freed f = { 0 };
+
+	for (uint32_t i = 0; i < 64; i++) {
+		raddr_t outer = 0x100000 + i * 0x10000ull, inner = outer + 16 * (1 + i % 7);
+
+		add(&f, i % 2 ? outer : inner, 0x1000, 5, i % 2 ? 1 : 2);
+		add(&f, i % 2 ? inner : outer, 0x1000, 5, i % 2 ? 2 : 1);
+		CHECK_EQ(found(&f, inner), 2);
+		CHECK_EQ(found(&f, outer), 1);
+	}
+	freed_release(&f);
+}
+
 /*
  * An address that is freed all the time does not push out others; memory is bounded; most of the
  * last ones are there.
@@ -74,6 +90,7 @@ int main(void)
 {
 	RUN(test_empty);
 	RUN(test_inside);
+	RUN(test_nested);
 	RUN(test_bounded);
 	return test_status();
 }

@@ -1209,6 +1209,253 @@ static void test_ranges(void)
 	ledger_free(l);
 }
 
+/* ---- edges --------------------------------------------------------------- */
+
+/* Numbers that are too large, or none. */
+static void test_edges(void)
+{
+	struct ledger *l = new_ledger(BOTH);
+	struct ledger_block b;
+	uint32_t t = ledger_thread(l, 1);
+	/* a stack that no node can be */
+	for (uint32_t stack = WIRE_NODES; stack < WIRE_NODES + 3; stack++)
+		ledger_alloc(l, t, 0, 0x1000 + stack % 16 * 64, 10, stack);
+	CHECK_EQ(ledger_stack(l, 0)->live_bytes, 30);
+	CHECK_EQ(ledger_stack(l, WIRE_NODES)->live_bytes, 0);
+	CHECK_EQ(ledger_stacks(l), 1);
+	ledger_alloc(l, t, 0, 0x2000, 10, WIRE_NODES - 1);
+	CHECK_EQ(ledger_stack(l, WIRE_NODES - 1)->live_bytes, 10);
+	CHECK_EQ(ledger_stacks(l), WIRE_NODES);
+	/* blocks as large as can be */
+	ledger_alloc(l, t, 0, 0x3000, UINT64_MAX, 1);
+	CHECK(ledger_find(l, 0x3000, &b) && b.size == (1ull << 46) - 1);
+	ledger_release(l, t, 0, 0x3000, false);
+	CHECK_EQ(totals(l).heap, 40);
+	/* mappings at the end of what can be */
+	const uint64_t most = 1ull << 62;
+	ledger_map(l, t, 0, most + 4096, 4096, RW | ANON, 1, true);
+	ledger_map(l, t, 0, 0, 0, RW | ANON, 1, true);
+	CHECK_EQ(totals(l).mmap, 0);
+	CHECK_EQ(totals(l).mmap_reserved, 0);
+	ledger_map(l, t, 0, most - 4096, 4096, RW | ANON, 1, true);
+	CHECK_EQ(totals(l).mmap, 4096);
+	ledger_map(l, t, 0, 0, most, RW | ANON, 1, true);
+	CHECK_EQ(totals(l).mmap, most);
+	ledger_unmap(l, t, 0, 0, most + 1);
+	CHECK_EQ(totals(l).mmap, 0);
+	CHECK_EQ(totals(l).unmaps, 1);
+	/* calls that take or give nothing */
+	uint64_t maps = totals(l).maps;
+	ledger_break(l, t, 0, 0x601000, 0x601000, 1, true);
+	ledger_break(l, t, 0, 0x601000, 0x602000, 1, true);
+	ledger_break(l, t, 0, 0x602000, 0x601000, 1, false);
+	ledger_unmap(l, t, 0, 0x601000, 4096);
+	CHECK_EQ(totals(l).maps, maps);
+	CHECK_EQ(totals(l).unmaps, 1);
+	CHECK_EQ(totals(l).mmap, 0);
+	ledger_free(l);
+}
+
+/* As many threads as there can be; those that come then share the last one's number. */
+static void test_many_threads(void)
+{
+	struct ledger *l = new_ledger(BOTH);
+	const uint32_t most = 1u << 20;
+	size_t none = ledger_memory(l), before;
+	for (uint32_t i = 0; i < 1000; i++)
+		CHECK_EQ(ledger_thread(l, (pid_t)i), i);
+	CHECK(ledger_memory(l) >= none + 1000 * 8 && ledger_memory(l) <= none + 1000 * 32);
+	/* nobody keeps what is finished, or came to nothing */
+	ledger_map(l, 0, 0, 0x100000, 1000 * 4096, RW | ANON, 1, true);
+	ledger_alloc(l, 0, 0, 0x1000, 5, 1);
+	before = ledger_memory(l);
+	for (uint32_t i = 0; i < 1000; i++) {
+		ledger_unmap(l, i, 0, 0x900000, 4096);
+		ledger_unmap(l, i, 0, 0x100000, 4096);
+		ledger_unmap_failed(l, i, 0);
+		ledger_remap_leave(l, i, 0, 0x100000 + 4096 * 4, 4096);
+		ledger_remap(l, i, 0, 0x100000 + 4096 * 4, 4096, 1);
+		ledger_remap_leave(l, i, 0, 0x100000, 4096);
+		ledger_remap_failed(l, i, 0);
+		ledger_leave(l, i, 0, 0x1000);
+		ledger_stayed(l, i, 0);
+		ledger_leave(l, i, 0, 0x1000);
+		ledger_became(l, i, 0, 0x1000, 5, 1);
+		ledger_leave(l, i, 0, 0x1000);
+		ledger_gone(l, i, 0);
+		ledger_alloc(l, i, 0, 0x1000, 5, 1);
+		ledger_unmap(l, i, 0, 0x100000, 4096); /* and its thread ends */
+		ledger_thread_ended(l, i);
+		ledger_thread_ended(l, i);
+		ledger_map(l, i, 0, 0x100000, 4096, RW | ANON, 1, true);
+	}
+	CHECK(ledger_memory(l) <= before + 60000);
+	CHECK_EQ(totals(l).mmap, 1000 * 4096);
+	/* what may be put back is kept for a thread that lives */
+	ledger_remap_leave(l, 5, 0, 0x100000, 4096);
+	ledger_thread_ended(l, 5);
+	CHECK(ledger_resizing(l));
+	CHECK_EQ(totals(l).mmap, 1000 * 4096);
+	for (uint32_t i = 1000; i < most; i++)
+		if (ledger_thread(l, (pid_t)i) != i)
+			test_bad++;
+	CHECK_EQ(ledger_thread(l, 77), most - 1);
+	CHECK_EQ(ledger_thread(l, 77), most - 1);
+	CHECK_EQ(ledger_threads(l), most);
+	CHECK_EQ(ledger_thread_tid(l, most - 1), most - 1);
+	CHECK_EQ(ledger_thread_tid(l, most), 0);
+	ledger_free(l);
+}
+
+/* A child has none of what its parent's threads have begun, the last thread's either. */
+static void test_fork_threads(void)
+{
+	struct ledger *l = new_ledger(BOTH), *c;
+	uint32_t t = ledger_thread(l, 1), last = ledger_thread(l, 2);
+	ledger_alloc(l, t, 0, 0x2000, 5, 1);
+	ledger_alloc(l, last, 0, 0x1000, 5, 1);
+	ledger_leave(l, last, 0, 0x1000);
+	c = ledger_fork(l);
+	CHECK_EQ(ledger_threads(c), 2);
+	CHECK_EQ(ledger_thread_tid(c, last), 2);
+	ledger_stayed(c, last, 0);
+	ledger_unmap_failed(c, last, 0);
+	CHECK(!ledger_resizing(c));
+	CHECK(ledger_holds(c, 0x1000));
+	ledger_release(c, last, 0, 0x1000, false); /* its counts begin anew */
+	ledger_release(c, t, 0, 0x2000, false);
+	CHECK_EQ(totals(c).temporary, 0);
+	CHECK_EQ(totals(c).frees, 2);
+	CHECK_EQ(totals(c).unknown_frees, 0);
+	ledger_stayed(l, last, 0);
+	ledger_release(l, last, 0, 0x1000, false);
+	CHECK_EQ(totals(l).temporary, 1);
+	ledger_free(c);
+	ledger_free(l);
+}
+
+/* What of a range is there: accessible and not, from within and from before. */
+static void test_cover(void)
+{
+	struct ledger *l = new_ledger(BOTH);
+	struct ledger_cover c;
+	const raddr_t p = 0x100000;
+	ledger_map(l, 0, 0, p, 2 * 4096, RW | ANON, 1, true);
+	ledger_map(l, 0, 0, p + 2 * 4096, 3 * 4096, ANON, 1, true);
+	ledger_map(l, 0, 0, p + 8 * 4096, 4096, RW | ANON, 1, true);
+	static const struct {
+		int from, n, open, closed;
+		bool begins;
+	} part[] = { { 0, 9, 3, 3, true },   { 1, 1, 1, 0, true },   { 1, 2, 1, 1, true },
+		     { 2, 3, 0, 3, false },  { 4, 1, 0, 1, false },  { 5, 3, 0, 0, false },
+		     { 5, 4, 1, 0, false },  { 8, 1, 1, 0, true },   { 9, 5, 0, 0, false },
+		     { -5, 6, 1, 0, false }, { -5, 5, 0, 0, false }, { 0, 0, 0, 0, true },
+		     { 2, 0, 0, 0, false },  { 8, 0, 0, 0, true } };
+	for (size_t i = 0; i < sizeof(part) / sizeof(*part); i++) {
+		ledger_cover(l, p + (raddr_t)(part[i].from * 4096), (uint64_t)part[i].n * 4096, &c);
+		CHECK_EQ(c.open, part[i].open * 4096);
+		CHECK_EQ(c.closed, part[i].closed * 4096);
+		CHECK_EQ(c.begins_open, part[i].begins);
+	}
+	ledger_free(l);
+}
+
+static int count_blocks(void *ctx, const struct ledger_block *b)
+{
+	(void)b;
+	return ++*(int *)ctx == 3 ? 99 : 0;
+}
+
+static int count_pages(void *ctx, raddr_t page)
+{
+	*(uint64_t *)ctx += page;
+	return 0;
+}
+
+/* The questions that are asked of one address, or of some blocks; also within a realloc. */
+static void test_questions(void)
+{
+	struct ledger *l = new_ledger(BOTH);
+	uint32_t t = ledger_thread(l, 1);
+	const raddr_t p = 0x7f0000000000;
+	struct ledger_block b;
+	raddr_t some[10];
+	uint64_t pages = 0;
+	unsigned seen = 0;
+	int n = 0;
+	CHECK(!ledger_below(l, UINT64_MAX, &b));
+	CHECK_EQ(ledger_some(l, some, 10), 0);
+	ledger_alloc(l, t, 10, 0x1000, 100, 1);
+	ledger_alloc(l, t, 20, 0x5010, 50, 2);
+	CHECK(!ledger_below(l, 0xfff, &b));
+	CHECK(ledger_below(l, 0x1000, &b) && b.address == 0x1000);
+	CHECK(ledger_below(l, 0x500f, &b) && b.address == 0x1000 && b.size == 100);
+	CHECK(ledger_below(l, UINT64_MAX >> 20, &b) && b.address == 0x5010 && b.stack == 2);
+	CHECK(ledger_holds(l, 0x5010) && !ledger_holds(l, 0x5011) && !ledger_holds(l, 0x1001));
+	for (n = 0; n < 1000; n++) { /* others each time, as time goes on */
+		size_t found = ledger_some(l, some, 1 + (size_t)n % 2);
+		CHECK(found <= 1 + (size_t)n % 2 && (found < 2 || some[0] != some[1]));
+		for (size_t i = 0; i < found; i++) {
+			CHECK(some[i] == 0x1000 || some[i] == 0x5010);
+			seen |= some[i] == 0x1000 ? 1u : 2u;
+		}
+		ledger_stayed(l, t, 20);
+	}
+	CHECK_EQ(seen, 3);
+	n = 0;
+	CHECK_EQ(ledger_some(l, some, 0), 0);
+	CHECK_EQ(ledger_each_page(l, count_pages, &pages), 0);
+	CHECK_EQ(pages, 0x6000);
+	/* what is under way is there still */
+	ledger_map(l, t, 30, p, 3 * 4096, RW | ANON, 3, true);
+	ledger_protect(l, t, 30, p + 4096, 4096, 0, 3);
+	ledger_leave(l, t, 40, 0x1000);
+	ledger_remap_leave(l, t, 40, p, 3 * 4096);
+	CHECK(ledger_find(l, 0x1063, &b) && b.address == 0x1000 && b.size == 100 && b.stack == 1 &&
+	      b.ms == 10 && !b.mapping);
+	CHECK(!ledger_find(l, 0x1064, &b) && !ledger_find(l, 0xfff, &b));
+	CHECK(ledger_find(l, p + 4095, &b) && b.mapping && b.address == p && b.size == 4096 &&
+	      b.stack == 3 && b.ms == 30 && b.count == 1 && b.bytes == 4096);
+	CHECK(!ledger_find(l, p + 4096, &b));
+	CHECK(ledger_find(l, p + 3 * 4096 - 1, &b) && b.address == p + 8192);
+	CHECK(!ledger_find(l, p + 3 * 4096, &b) && !ledger_find(l, p - 1, &b));
+	CHECK_EQ(ledger_each_block(l, count_blocks, &n), 99); /* ends when it is told to */
+	CHECK_EQ(n, 3);
+	struct ledger_block v[8] = { 0 };
+	CHECK_EQ(ledger_each_mapping(l, keep, v), 0);
+	CHECK(v[0].address == p && v[1].address == p + 8192 && !v[2].address);
+	/* others beside it, in order */
+	ledger_map(l, ledger_thread(l, 2), 50, p - 8192, 4096, RW | ANON, 4, true);
+	ledger_map(l, 1, 50, p + 4096, 4096, RW | ANON, 4, true);
+	ledger_map(l, 1, 50, p + 8 * 4096, 4096, RW | ANON, 4, true);
+	memset(v, 0, sizeof(v));
+	CHECK_EQ(ledger_each_mapping(l, keep, v), 0);
+	CHECK(v[0].address == p - 8192 && v[1].address == p && v[2].address == p + 4096 &&
+	      v[3].address == p + 8192 && v[4].address == p + 8 * 4096 && !v[5].address);
+	CHECK(v[2].stack == 4 && v[2].thread == 1 && v[2].ms == 50);
+	ledger_free(l);
+}
+
+/* What was freed and then used again: the later of both, by its own time. */
+static void test_freed_later(void)
+{
+	struct ledger *l = new_ledger(LEDGER_COUNT_HEAP);
+	struct ledger_freed f;
+	ledger_thread(l, 1);
+	ledger_alloc(l, 0, 100, 0x5000, 100, 1);
+	ledger_release_by(l, 0, 200, 0x5000, false, 9);
+	ledger_alloc(l, 0, 300, 0x5000, 50, 2);
+	ledger_release(l, 0, 400, 0x5000, false);
+	CHECK(ledger_find_freed(l, 0x5000, &f) && f.block.stack == 2 && f.stack == 0 &&
+	      f.ms == 400);
+	CHECK(!f.known);
+	CHECK(ledger_find_freed(l, 0x5000 + 60, &f) && f.block.stack == 1 && f.stack == 9);
+	ledger_alloc(l, 0, 400, 0x5000, 50, 3);
+	ledger_release_by(l, 0, 400, 0x5000, false, 8); /* of the same time: what is known of */
+	CHECK(ledger_find_freed(l, 0x5000, &f) && f.block.stack == 3 && f.stack == 8 && f.known);
+	ledger_free(l);
+}
+
 int main(void)
 {
 	static const char *const name[] = { "for speed", "compact", "changing" };
@@ -1230,6 +1477,12 @@ int main(void)
 		RUN(test_lain);
 		RUN(test_pass);
 		RUN(test_ranges);
+		RUN(test_edges);
+		RUN(test_many_threads);
+		RUN(test_fork_threads);
+		RUN(test_cover);
+		RUN(test_questions);
+		RUN(test_freed_later);
 	}
 	return test_status();
 }

@@ -261,6 +261,8 @@ static void merged_by(size_t budget, unsigned totals, unsigned changes)
 		/* the young ones are as they were */
 		CHECK(!p || i < t.coarse_until || timeline_point(&t, p - 1)->bytes == m[i].bytes);
 	}
+	/* no interval is longer than all that there was */
+	CHECK(t.step < LENGTH && t.coarse_until < LENGTH);
 	CHECK_EQ(found, highest);
 	CHECK_EQ(timeline_point(&t, timeline_highest(&t) - 1)->bytes, highest);
 	timeline_release(&t);
