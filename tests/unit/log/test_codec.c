@@ -614,6 +614,358 @@ static void test_damage(void)
 	log_release(&log);
 }
 
+/* ---- one number that is another one -------------------------------------- */
+
+/* What is told of: a point before, two stacks' totals, and a few changes of each kind. */
+static struct log log_small(void)
+{
+	struct ledger *l = ledger_new(BOTH);
+	struct log log = { 0 };
+	struct log_sink sink = sink_of(&log);
+	uint32_t t = ledger_thread(l, 1);
+	struct log_encoder *e;
+
+	ledger_alloc(l, t, 5, 0x1000, 100, 7);
+	ledger_alloc(l, t, 120, 0x2000, 200, 8);
+	ledger_release(l, t, 130, 0x2000, false);
+	e = log_encoder_new(l, &sink);
+	log_encoder_flush(e);
+	ledger_alloc(l, t, 250, 0x3000, 300, 7);
+	ledger_map(l, t, 260, 0x7f0000000000, 8192, RW | WIRE_MAP_ANON, 9, true);
+	log_encoder_flush(e);
+	log_encoder_free(e);
+	ledger_free(l);
+	CHECK_EQ(log.count, 2);
+	return log;
+}
+
+/* Numbers from IN to TO, of which the K-th becomes V, and all that follows as it is. */
+static uint8_t *numbers_put(uint8_t *to, struct leb in, size_t k, uint64_t v)
+{
+	for (; k; k--)
+		to = leb_put(to, leb_get(&in));
+	leb_get(&in);
+	to = leb_put(to, v);
+	memcpy(to, in.at, (size_t)(in.end - in.at));
+	return to + (in.end - in.at);
+}
+
+/* What becomes of the log G with RAW, up to END, as its block I. */
+static int with_block(const struct log *g, size_t i, const uint8_t *raw, const uint8_t *end)
+{
+	struct log_block block[2] = { g->block[0], g->block[1] };
+	struct log copy = *g;
+	size_t len = (size_t)(end - raw);
+	uint8_t *exact =
+		memcpy(malloc(len), raw, len); /* a sanitizer sees what is read behind it */
+
+	block[i].raw = exact;
+	block[i].len = len;
+	copy.block = block;
+	int err = feed(&copy, SIZE_MAX, SIZE_MAX);
+	free(exact);
+	return err;
+}
+
+/* The same log with its K-th number of block I, which begins at byte FROM, being V. */
+static int with_number(const struct log *g, size_t i, size_t from, size_t k, uint64_t v)
+{
+	const struct log_block *b = &g->block[i];
+	uint8_t raw[600];
+
+	memcpy(raw, b->raw, from);
+	return with_block(g, i, raw,
+			  numbers_put(raw + from,
+				      (struct leb){ b->raw + from, b->raw + b->len, false }, k, v));
+}
+
+/* With the K-th number of its codes being V; how many bytes they take stands at byte AT. */
+static int with_code(const struct log *g, size_t at, size_t k, uint64_t v)
+{
+	const struct log_block *b = &g->block[1];
+	struct leb in = { b->raw + at, b->raw + b->len, false };
+	uint64_t codes = leb_get(&in);
+	uint8_t raw[600], changed[600], *end = numbers_put(changed, in, k, v), *to;
+
+	memcpy(raw, b->raw, at);
+	to = leb_put(raw + at, codes + (uint64_t)(end - changed) - (uint64_t)(in.end - in.at));
+	memcpy(to, changed, (size_t)(end - changed));
+	return with_block(g, 1, raw, to + (end - changed));
+}
+
+static uint64_t number_of(const struct log *g, size_t i, size_t from, size_t k)
+{
+	struct leb in = { g->block[i].raw + from, g->block[i].raw + g->block[i].len, false };
+	for (; k; k--)
+		leb_get(&in);
+	return leb_get(&in);
+}
+
+/*
+ * Each number of a block has bounds, or must be what the ledger holds. Numbers that are told alone
+ * (how much was freed, when the peak was) may be anything.
+ */
+static void test_numbers(void)
+{
+	enum { SUMS = 21, POINT = SUMS + 1, LINES = POINT + 3 };
+	struct log log = log_small();
+	/* a state: counts, sums, the point, lines; then flags, ~stack of the first line */
+	CHECK_EQ(number_of(&log, 0, 0, 0), 3);
+	CHECK_EQ(number_of(&log, 0, 0, 1), 130); /* now */
+	CHECK_EQ(number_of(&log, 0, 0, 2), 1);	 /* its interval */
+	CHECK_EQ(number_of(&log, 0, 0, SUMS), 1);
+	CHECK_EQ(number_of(&log, 0, 0, POINT), 0);
+	CHECK_EQ(number_of(&log, 0, 0, POINT + 1), 100);
+	CHECK_EQ(number_of(&log, 0, 0, LINES), 2);
+	for (size_t k = 0; k <= LINES + 1; k++)
+		CHECK_EQ(with_number(&log, 0, 0, k, number_of(&log, 0, 0, k)), 0);
+	CHECK_EQ(with_number(&log, 0, 0, 0, 8), -EINVAL);
+	CHECK_EQ(with_number(&log, 0, 0, 0, 3 + (1ull << 32)), -EINVAL);
+	CHECK_EQ(with_number(&log, 0, 0, 1, SEGMENT_MS_MOST + 1), -EINVAL);
+	CHECK_EQ(with_number(&log, 0, 0, 2, SEGMENT_MS_MOST / TIMELINE_MS + 1), -EINVAL);
+	CHECK_EQ(with_number(&log, 0, 0, SUMS, 2), -EINVAL);
+	CHECK_EQ(with_number(&log, 0, 0, POINT, 1), -EINVAL); /* a point of the present */
+	CHECK_EQ(with_number(&log, 0, 0, LINES, 1), -EINVAL);
+	CHECK_EQ(with_number(&log, 0, 0, LINES, 3), -EINVAL);
+	CHECK_EQ(with_number(&log, 0, 0, LINES + 1, 8), -EINVAL);
+	CHECK_EQ(with_number(&log, 0, 0, LINES + 2, leb_zigzag(WIRE_NODES)), -EINVAL);
+	CHECK_EQ(with_number(&log, 0, 0, LINES + 2, leb_zigzag(-1)), -EINVAL);
+	CHECK_EQ(with_number(&log, 0, 0, LINES + 2, leb_zigzag(8)), 0);
+
+	/* events: all of the head */
+	static const uint64_t head[] = { 130, 1, 260, 2, 0, 3, 2 };
+	for (size_t k = 0; k < 7; k++) {
+		CHECK_EQ(number_of(&log, 1, 0, k), head[k]);
+		CHECK_EQ(with_number(&log, 1, 0, k, head[k]), 0);
+		/* the number of events is told alone */
+		CHECK_EQ(with_number(&log, 1, 0, k, head[k] + 1), k == 6 ? 0 : -EINVAL);
+	}
+	/* codes: a point in time; 300 bytes allocated; later; a mapping of 8192 bytes, two of it */
+	struct leb in = { log.block[1].raw, log.block[1].raw + log.block[1].len, false };
+	for (int k = 0; k < 7; k++)
+		leb_get(&in);
+	size_t at_codes = (size_t)(in.at - log.block[1].raw);
+	uint64_t codes = leb_get(&in);
+	size_t from = (size_t)(in.at - log.block[1].raw);
+	for (uint64_t n = 0; n < codes + 20; n++)
+		CHECK_EQ(with_number(&log, 1, at_codes, 0, n), n == codes ? 0 : -EINVAL);
+	static const uint64_t code[] = { LOG_CODE_TIME,
+					 2 * 120,
+					 LOG_CODE_DEFINE,
+					 LOG_ALLOC,
+					 7,
+					 300,
+					 LOG_CODE_TIME,
+					 2 * 10,
+					 LOG_CODE_WHOLE,
+					 LOG_GRANT,
+					 9,
+					 2 * 8192,
+					 2,
+					 LOG_CODE_WHOLE,
+					 LOG_GRANTED };
+	for (size_t k = 0; k < sizeof(code) / sizeof(*code); k++)
+		CHECK_EQ(number_of(&log, 1, from, k), code[k]);
+	for (size_t k = 0; k < sizeof(code) / sizeof(*code); k++)
+		CHECK_EQ(with_code(&log, at_codes, k, code[k]), 0);
+	CHECK_EQ(with_code(&log, at_codes, 1, leb_zigzag(SEGMENT_MS_MOST)), -EINVAL);
+	CHECK_EQ(with_code(&log, at_codes, 1, leb_zigzag(-131)), -EINVAL);
+	CHECK_EQ(with_code(&log, at_codes, 2, LOG_CODES), -EINVAL); /* nothing is defined */
+	CHECK_EQ(with_code(&log, at_codes, 3, LOG_SHAPE_OTHER + 1), -EINVAL);
+	CHECK_EQ(with_code(&log, at_codes, 4, WIRE_NODES), -EINVAL);
+	CHECK_EQ(with_code(&log, at_codes, 4, WIRE_NODES - 1), 0);
+	CHECK_EQ(with_code(&log, at_codes, 5, 299), -EINVAL); /* not as many as the end says */
+	CHECK_EQ(with_code(&log, at_codes, 8, LOG_CODES + 1), -EINVAL);
+	CHECK_EQ(with_code(&log, at_codes, 9, LOG_KINDS), -EINVAL);
+	CHECK_EQ(with_code(&log, at_codes, 10, WIRE_NODES), -EINVAL);
+	CHECK_EQ(with_code(&log, at_codes, 10, WIRE_NODES - 1), 0);
+	CHECK_EQ(with_code(&log, at_codes, 11, 2 * 8190), -EINVAL);
+	/* the end: counts, events, unknown frees, reserved, maps, unmaps, counted */
+	from += codes;
+	static const uint64_t end[] = { 3, 5, 0, 8192, 1, 0, 8592 };
+	for (size_t k = 0; k < 7; k++) {
+		CHECK_EQ(number_of(&log, 1, from, k), end[k]);
+		CHECK_EQ(with_number(&log, 1, from, k, end[k] + 9), k && k < 6 ? 0 : -EINVAL);
+	}
+	CHECK_EQ(with_number(&log, 1, from, 0, 7), 0); /* sampling was switched on meanwhile */
+	log_release(&log);
+}
+
+/* What a block's head says alone has bounds as well. */
+static void test_head(void)
+{
+	static const uint64_t most[] = { SEGMENT_MS_MOST, SEGMENT_MS_MOST / TIMELINE_MS,
+					 SEGMENT_MS_MOST, SEGMENT_MS_MOST / TIMELINE_MS,
+					 UINT64_MAX,	  UINT64_MAX,
+					 UINT64_MAX,	  10 };
+	uint8_t raw[8 * LEB_MOST + 10];
+
+	for (int k = 0; k < 8; k++)
+		for (uint64_t more = 0; more < 2; more++) {
+			uint8_t *p = raw;
+			for (int i = 0; i < 8; i++)
+				p = leb_put(p, i == k ? most[k] + more : 0);
+			memset(p, 0, 10);
+			struct log_block b = { .type = SEGMENT_EVENTS,
+					       .raw = raw,
+					       .len = (size_t)(p - raw) + 10 };
+			CHECK_EQ(log_decode_head(&b), more && most[k] < UINT64_MAX ? -EINVAL : 0);
+		}
+	/* a checkpoint, of which only the sums are looked at; no other block has such a head */
+	for (int k = 0; k < 6; k++) {
+		static const int field[] = { 0, 0, 1, 1, 2, 2 };
+		const uint64_t v[] = { 7,	8,	    SEGMENT_MS_MOST, SEGMENT_MS_MOST + 1,
+				       most[1], most[1] + 1 };
+		uint8_t *p = raw;
+		for (int i = 0; i < 22; i++)
+			p = leb_put(p, i == field[k] ? v[k] : 0);
+		struct log_block b = { .type = SEGMENT_STATE,
+				       .raw = raw,
+				       .len = (size_t)(p - raw) };
+		CHECK_EQ(log_decode_head(&b), k % 2 ? -EINVAL : 0);
+		b.len--;
+		CHECK_EQ(log_decode_head(&b), -EINVAL);
+		b.len++;
+		b.type = SEGMENT_STATE + SEGMENT_EVENTS + 100;
+		CHECK_EQ(log_decode_head(&b), -EINVAL);
+	}
+}
+
+/* A replay that stops at each interval, and goes on, comes to the same; not from anywhere. */
+static void test_stops(void)
+{
+	struct ledger *l = ledger_new(BOTH), *r = ledger_replay_new(TIMELINE_BUDGET);
+	struct log log = { 0 };
+	struct log_sink sink = sink_of(&log);
+	struct load g = load_begin(l, 20, 100);
+	struct log_encoder *e = log_encoder_new(l, &sink);
+	struct log_decoder *d = log_decoder_new(r);
+	uint64_t stop = 0;
+	size_t stops = 0;
+
+	CHECK(d && !log_decoder_ready(d));
+	for (int i = 0; i < 5; i++) {
+		for (int k = 0; k < 2000; k++)
+			one_event(&g, l);
+		log_encoder_flush(e);
+	}
+	for (size_t i = 0; i < log.count; i++) {
+		size_t at = 0, last = 0;
+		int err;
+		while ((err = log_decode(d, &log.block[i], stop, &at)) == 1) {
+			uint64_t interval, bytes, ms;
+			ledger_present(r, &interval, &bytes, &ms);
+			CHECK(at >= last && at < log.block[i].len);
+			/* it stands before that, or was further already */
+			CHECK(interval * TIMELINE_MS < stop || at == last || !last);
+			last = at;
+			stop += TIMELINE_MS;
+			stops++;
+		}
+		CHECK_EQ(err, 0);
+	}
+	CHECK(stops > 50);
+	CHECK_EQ(compare_present(l, r), 0);
+	CHECK_EQ(compare_past(l, r, log.block[0].first_ms), 0);
+	log_decoder_free(d);
+	ledger_free(r);
+	/* from within the head, or behind the codes, nothing goes on; then a state comes first */
+	for (int wrong = 0; wrong < 2; wrong++) {
+		size_t at = 0;
+		r = ledger_replay_new(TIMELINE_BUDGET);
+		d = log_decoder_new(r);
+		CHECK_EQ(log_decode(d, &log.block[1], LOG_NEVER, &at), -EINVAL);
+		CHECK_EQ(log_decode(d, &log.block[0], LOG_NEVER, &at), 0);
+		CHECK(log_decoder_ready(d));
+		at = wrong ? log.block[1].len + 1 : 1;
+		CHECK_EQ(log_decode(d, &log.block[1], LOG_NEVER, &at), -EINVAL);
+		CHECK(!log_decoder_ready(d));
+		at = 0;
+		CHECK_EQ(log_decode(d, &log.block[1], LOG_NEVER, &at), -EINVAL);
+		log_decoder_free(d);
+		ledger_free(r);
+	}
+	log_encoder_free(e);
+	ledger_free(l);
+	log_release(&log);
+	log_decoder_free(NULL);
+	log_encoder_free(NULL);
+}
+
+/* Blocks end in time, whatever fills them: only time that passes, only what is told in full. */
+static void test_filled(void)
+{
+	for (int what = 0; what < 3; what++) {
+		struct ledger *l = ledger_new(BOTH);
+		struct log log = { 0 };
+		struct log_sink sink = sink_of(&log);
+		struct log_encoder *e = log_encoder_new(l, &sink);
+		uint32_t t = ledger_thread(l, 1);
+		for (uint64_t i = 0; i < 200000; i++)
+			switch (what) {
+			case 0: ledger_stayed(l, t, i); break;
+			case 1: /* sizes of many bytes, now and then the largest with a number */
+				ledger_alloc(l, t, 1, 0x1000 + i % 50 * 16,
+					     i % 3000 ? (600u << 10) + i % 1000
+						      : (1ull << 30) - 2 + i / 3000 % 3,
+					     (uint32_t)i % 30);
+				break;
+			default:
+				ledger_map(l, t, 1, 0x7f0000000000 + i % 50 * 8192, 4096,
+					   RW | WIRE_MAP_ANON, (uint32_t)i % 30, true);
+			}
+		log_encoder_flush(e);
+		CHECK(log.count > 2);
+		for (size_t i = 0; i < log.count; i++)
+			CHECK(log.block[i].len <= LOG_ENCODER_BLOCK + 1000);
+		CHECK(log.block[1].len > LOG_ENCODER_BLOCK - 1000);
+		check_all(l, &log, 3);
+		log_encoder_free(e);
+		ledger_free(l);
+		log_release(&log);
+	}
+}
+
+/* Memory is what is defined and who has a row; flushing nothing is no block. */
+static void test_memory(void)
+{
+	struct ledger *l = ledger_new(BOTH), *r = ledger_replay_new(TIMELINE_BUDGET);
+	struct log log = { 0 };
+	struct log_sink sink = sink_of(&log);
+	struct log_encoder *e = log_encoder_new(l, &sink);
+	struct log_decoder *d = log_decoder_new(r);
+	uint32_t t = ledger_thread(l, 1);
+	size_t before[] = { log_encoder_memory(e), log_decoder_memory(d) }, at = 0;
+
+	CHECK(before[0] > LOG_ENCODER_BLOCK && before[0] < LOG_ENCODER_BLOCK + 10000);
+	log_encoder_flush(e);
+	log_encoder_flush(e);
+	CHECK_EQ(log.count, 1);
+	for (uint32_t i = 0; i < 1000; i++)
+		ledger_alloc(l, t, 1, 0x1000 + i * 64, 10, 1 + i);
+	log_encoder_flush(e);
+	log_encoder_flush(e);
+	CHECK_EQ(log.count, 2);
+	for (size_t i = 0; i < log.count; i++, at = 0)
+		CHECK_EQ(log_decode(d, &log.block[i], LOG_NEVER, &at), 0);
+	CHECK_EQ(log_encoder_memory(e) - before[0], 1000 * 64);
+	CHECK_EQ(log_decoder_memory(d) - before[1], 1000 * 16);
+	/* what no change tells of is told all the same */
+	ledger_release(l, t, 1, 0x7770, false);
+	log_encoder_flush(e);
+	ledger_sampled(l);
+	log_encoder_flush(e);
+	CHECK_EQ(log.count, 4);
+	for (size_t i = 2; i < log.count; i++, at = 0)
+		CHECK_EQ(log_decode(d, &log.block[i], LOG_NEVER, &at), 0);
+	CHECK_EQ(compare_present(l, r), 0);
+	log_decoder_free(d);
+	log_encoder_free(e);
+	ledger_free(l);
+	ledger_free(r);
+	log_release(&log);
+}
+
 int main(void)
 {
 	RUN(test_bytes);
@@ -623,5 +975,10 @@ int main(void)
 	RUN(test_fork);
 	RUN(test_order);
 	RUN(test_damage);
+	RUN(test_numbers);
+	RUN(test_head);
+	RUN(test_stops);
+	RUN(test_filled);
+	RUN(test_memory);
 	return test_status();
 }
