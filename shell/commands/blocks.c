@@ -8,6 +8,7 @@
 #include "base/escape.h"
 #include "base/json.h"
 #include "base/units.h"
+#include "ledger/block_list.h"
 #include "report/view.h"
 #include "session/asking.h"
 #include "shell/common/arguments.h"
@@ -25,8 +26,7 @@ static const struct argument arguments[] = {
 };
 
 struct collection {
-	const struct shell *shell;
-	size_t seen;
+	struct shell *shell;
 	unsigned counted;
 	uint64_t min_size;
 	bool by_stack, by_site, by_age, has_rows;
@@ -36,12 +36,15 @@ struct collection {
 	uint8_t *site; /* 0: not looked at, 1: no, 2: yes */
 	size_t nsites;
 	size_t rows;
-	struct ledger_block *block;
+	struct block_list list;
+	size_t *row; /* indexes of the list */
 	size_t count, allocated;
 	/* the first ROWS are in order, and what comes after the last of them is of no interest */
 	bool dropped;
 	uint64_t others_size; /* of those that were cut off */
 	size_t others;
+	unsigned compared;
+	bool interrupted;
 };
 
 static bool site_matches(struct collection *c, uint32_t stack)
@@ -72,30 +75,29 @@ static bool site_matches(struct collection *c, uint32_t stack)
 	return yes;
 }
 
+static struct ledger_block block_of(const struct collection *c, size_t row)
+{
+	return block_list_get(&c->list, row);
+}
+
 static int order(uint64_t a, uint64_t b) { return a < b ? -1 : a > b; }
 
-static int by_size(const void *pa, const void *pb)
+static int compare(const struct collection *c, size_t i, size_t k)
 {
-	const struct ledger_block *a = pa, *b = pb;
-	int c = order(b->size, a->size);
+	struct ledger_block a = block_of(c, i), b = block_of(c, k);
+	int by_age = c->by_age ? order(a.ms, b.ms) : 0, by_size = order(b.size, a.size);
 
-	return c ? c : order(a->address, b->address);
+	return by_age ? by_age : by_size ? by_size : order(a.address, b.address);
 }
 
-static int by_age(const void *pa, const void *pb)
+/* Once there was a Ctrl-C all rows are alike, so that sorting ends soon. */
+static int compare_rows(const void *a, const void *b, void *ctx)
 {
-	const struct ledger_block *a = pa, *b = pb;
-	int c = order(a->ms, b->ms);
+	struct collection *c = ctx;
 
-	return c ? c : by_size(pa, pb);
-}
-
-static int append(struct collection *c, const struct ledger_block *b)
-{
-	if (array_room(&c->block, c->count, &c->allocated, sizeof(*c->block)))
-		return -ENOMEM;
-	c->block[c->count++] = *b;
-	return 0;
+	if (++c->compared % 65536 == 0)
+		c->interrupted |= shell_interrupted(c->shell);
+	return c->interrupted ? 0 : compare(c, *(const size_t *)a, *(const size_t *)b);
 }
 
 /*
@@ -105,9 +107,9 @@ static int append(struct collection *c, const struct ledger_block *b)
 static void drop(struct collection *c, size_t keep)
 {
 	if (c->count)
-		qsort(c->block, c->count, sizeof(*c->block), c->by_age ? by_age : by_size);
+		qsort_r(c->row, c->count, sizeof(*c->row), compare_rows, c);
 	for (size_t i = keep; i < c->count; i++) {
-		c->others_size += c->block[i].size;
+		c->others_size += block_of(c, c->row[i]).size;
 		c->others++;
 	}
 	if (c->count > keep)
@@ -115,35 +117,45 @@ static void drop(struct collection *c, size_t keep)
 	c->dropped = true;
 }
 
-/* Whether B comes after ROWS others already. */
-static bool is_far(const struct collection *c, const struct ledger_block *b)
+/* Whether block I comes after ROWS others already. */
+static bool is_far(const struct collection *c, size_t i)
 {
-	return c->dropped &&
-	       (!c->rows || (c->by_age ? by_age : by_size)(b, &c->block[c->rows - 1]) > 0);
+	return c->dropped && (!c->rows || compare(c, i, c->row[c->rows - 1]) > 0);
 }
 
-static int collect(void *ctx, const struct ledger_block *b)
+static bool is_wanted(struct collection *c, const struct ledger_block *b)
 {
-	struct collection *c = ctx;
+	return c->counted & (b->mapping ? LEDGER_COUNT_MMAP : LEDGER_COUNT_HEAP) &&
+	       b->size >= c->min_size && (!c->by_stack || b->stack == c->stack) &&
+	       (!c->by_site || site_matches(c, b->stack));
+}
 
-	if (++c->seen % 4096 == 0 && shell_interrupted(c->shell))
-		return -EINTR;
-	if (!(c->counted & (b->mapping ? LEDGER_COUNT_MMAP : LEDGER_COUNT_HEAP)) ||
-	    b->size < c->min_size)
-		return 0;
-	if ((c->by_stack && b->stack != c->stack) || (c->by_site && !site_matches(c, b->stack)))
-		return 0;
-	if (is_far(c, b)) {
-		c->others_size += b->size;
-		c->others++;
-		return 0;
+/* 0, -ENOMEM or -EINTR. */
+static int collect(struct collection *c)
+{
+	for (size_t i = 0; i < c->list.count; i++) {
+		struct ledger_block b = block_of(c, i);
+
+		if (i % 4096 == 0 && shell_interrupted(c->shell))
+			return -EINTR;
+		if (!is_wanted(c, &b))
+			continue;
+		if (is_far(c, i)) {
+			c->others_size += b.size;
+			c->others++;
+			continue;
+		}
+		if (c->rows < SIZE_MAX / 4 && c->count >= c->rows * 2 + 1000)
+			drop(c, c->rows);
+		if (array_room(&c->row, c->count, &c->allocated, sizeof(*c->row)))
+			return -ENOMEM;
+		c->row[c->count++] = i;
 	}
-	if (c->rows < SIZE_MAX / 4 && c->count >= c->rows * 2 + 1000)
-		drop(c, c->rows);
-	return append(c, b);
+	drop(c, c->rows);
+	return c->interrupted ? -EINTR : 0;
 }
 
-static void print_json(FILE *out, const struct collection *c, struct process *p, uint64_t now)
+static void print_json(FILE *out, const struct collection *c, uint64_t now)
 {
 	struct json j;
 
@@ -151,16 +163,16 @@ static void print_json(FILE *out, const struct collection *c, struct process *p,
 	json_object(&j, NULL);
 	json_array(&j, "blocks");
 	for (size_t i = 0; i < c->count && !ferror(out); i++) {
-		const struct ledger_block *b = &c->block[i];
+		struct ledger_block b = block_of(c, c->row[i]);
 
 		json_newline(&j);
 		json_object(&j, NULL);
-		json_address(&j, "address", b->address);
-		json_uint(&j, "size", b->size);
-		json_uint(&j, "age_ms", now > b->ms ? now - b->ms : 0);
-		json_int(&j, "thread", ledger_thread_tid(p->ledger, b->thread));
-		json_uint(&j, "stack_id", b->stack);
-		json_string(&j, "kind", b->mapping ? "mmap" : "heap");
+		json_address(&j, "address", b.address);
+		json_uint(&j, "size", b.size);
+		json_uint(&j, "age_ms", now > b.ms ? now - b.ms : 0);
+		json_int(&j, "thread", block_list_tid(&c->list, b.thread));
+		json_uint(&j, "stack_id", b.stack);
+		json_string(&j, "kind", b.mapping ? "mmap" : "heap");
 		json_end_object(&j);
 	}
 	json_end_array(&j);
@@ -172,55 +184,93 @@ static void print_json(FILE *out, const struct collection *c, struct process *p,
 	json_finish(&j);
 }
 
-static void print_text(FILE *out, const struct collection *c, struct process *p, uint64_t now)
+static void print_text(FILE *out, const struct collection *c, uint64_t now)
 {
 	int width = 1;
 
 	for (size_t i = 0; i < c->count; i++) {
-		int n = snprintf(NULL, 0, "%" PRIu64, c->block[i].size);
+		int n = snprintf(NULL, 0, "%" PRIu64, block_of(c, c->row[i]).size);
 
 		width = n > width ? n : width;
 	}
 	for (size_t i = 0; i < c->count && !ferror(out); i++) {
-		const struct ledger_block *b = &c->block[i];
+		struct ledger_block b = block_of(c, c->row[i]);
 		const struct symbol_frame *f =
-			&sites_site(c->sites, sites_of(c->sites, b->stack))->frame;
+			&sites_site(c->sites, sites_of(c->sites, b.stack))->frame;
 		struct text_buffer age;
 
 		escape_printf(out,
 			      "0x%012" PRIx64 "  size:%-*" PRIu64
 			      "  age:%-6s  thread:%-7d  stack:%-7" PRIu32 "  %s",
-			      b->address, width, b->size,
-			      age_text(&age, now > b->ms ? now - b->ms : 0),
-			      (int)ledger_thread_tid(p->ledger, b->thread), b->stack,
+			      b.address, width, b.size, age_text(&age, now > b.ms ? now - b.ms : 0),
+			      (int)block_list_tid(&c->list, b.thread), b.stack,
 			      f->function ? f->function : "??");
 		if (f->file)
 			escape_printf(out, " at %s:%u", f->file, f->line);
-		escape_printf(out, "%s\n", b->mapping ? " (mapping)" : "");
+		escape_printf(out, "%s\n", b.mapping ? " (mapping)" : "");
 	}
 	if (c->others)
 		fprintf(out, "(others)        size:%" PRIu64 "  (%zu more)\n", c->others_size,
 			c->others);
 }
 
-static int list(struct shell *shell, struct call *call, struct collection *c, struct process *p)
+/*
+ * Reads the symbols for the sites of N blocks: those of ROW, or (NULL) the first of the list. 0 or
+ * -1.
+ */
+static int look_up(struct collection *c, const size_t *row, size_t n)
 {
+	struct profile profile = { .count = 0 };
+	uint8_t *known = calloc(WIRE_NODES / 8, 1);
+	size_t room = 0;
+
+	for (size_t i = 0; known && i < n; i++) {
+		uint32_t stack = c->list.block[row ? row[i] : i].stack;
+
+		if (known[stack / 8] & 1 << stack % 8)
+			continue;
+		known[stack / 8] |= (uint8_t)(1 << stack % 8);
+		if (array_room(&profile.row, profile.count, &room, sizeof(*profile.row)))
+			break;
+		profile.row[profile.count++] = (struct profile_row){ .stack = stack };
+	}
+	free(known);
+	if (reporting_lookup(c->shell, &profile, c->sites, false))
+		return -1;
+	profile_release(&profile);
+	return 0;
+}
+
+static int list(struct collection *c, struct call *call)
+{
+	struct shell *shell = c->shell;
+	struct process *p = shell_process(shell);
 	uint64_t now = shell_moment(shell, p);
 	int err;
 
 	c->counted = session_options(shell->session)->count;
 	if (!c->has_rows)
 		c->rows = call->json ? VIEW_ALL : shell->settings.rows;
-	err = ledger_each_block(p->ledger, collect, c);
+	c->sites = shell_sites(shell, p);
+	if (!c->sites)
+		return -1;
+	if (session_blocks(shell->session, p, false, &c->list))
+		return shell_error(shell, call, "out of memory");
+	if (c->by_site && look_up(c, NULL, c->list.count))
+		return -1;
+	asking_unlock(shell->session);
+	err = collect(c);
+	asking_lock(shell->session);
 	if (err)
 		return err == -EINTR ? -1 : shell_error(shell, call, "out of memory");
+	if (!call->json && look_up(c, c->row, c->count))
+		return -1;
 	asking_unlock(shell->session);
-	drop(c, c->rows);
-	asking_lock(shell->session);
 	if (call->json)
-		print_json(call->out, c, p, now);
+		print_json(call->out, c, now);
 	else
-		print_text(call->out, c, p, now);
+		print_text(call->out, c, now);
+	asking_lock(shell->session);
 	return 0;
 }
 
@@ -260,35 +310,19 @@ static int one(struct shell *shell, struct call *call, void *ctx, int arg, const
 	}
 }
 
-/* Sites are looked up while the ledger's blocks are walked: they must be there by then. */
-static int look_up(struct shell *shell, struct call *call)
-{
-	struct profile profile;
-	struct sites *sites;
-
-	if (reporting_live(shell, call, NULL, false, &profile, &sites))
-		return -1;
-	profile_release(&profile);
-	return 0;
-}
-
 static int blocks(struct shell *shell, struct call *call)
 {
 	struct collection c = { .shell = shell };
-	struct process *p;
 	int bad = arguments_each(shell, call, arguments, one, &c);
 
 	if (!bad && c.by_site && c.by_stack)
 		bad = shell_error(shell, call, "--site and --stack do not go together");
-	if (!bad) {
-		bad = (c.by_site || !call->json) && look_up(shell, call);
-		p = shell_process(shell);
-		c.sites = bad ? NULL : shell_sites(shell, p);
-		bad = !c.sites || list(shell, call, &c, p);
-	}
+	if (!bad)
+		bad = list(&c, call);
 	if (c.by_site)
 		regfree(&c.regex);
-	free(c.block);
+	block_list_release(&c.list);
+	free(c.row);
 	free(c.site);
 	return bad ? -1 : 0;
 }

@@ -6,10 +6,12 @@
 #include "base/escape.h"
 #include "base/json.h"
 #include "base/units.h"
+#include "ledger/block_list.h"
 #include "log/replay_process.h"
 #include "process/usable.h"
 #include "report/heapfile_process.h"
 #include "report/print.h"
+#include "session/asking.h"
 #include "session/ended.h"
 #include "shell/common/arguments.h"
 #include "shell/common/command.h"
@@ -22,7 +24,9 @@
 #include "shell/common/shell.h"
 #include "shell/common/usage.h"
 
-#define USABLE_PAGES 32768 /* 20 ms */
+/* it is read where that takes no more than some 50 ms */
+#define USABLE_PAGES  32768u
+#define USABLE_BLOCKS 3000000u
 /* of a process that has no more than that, resident memory is divided anew: 20 ms */
 #define MAP_BLOCKS   200000u
 #define MAP_RSS	     (512u << 20)
@@ -41,11 +45,39 @@ struct facts {
 	struct stream_stats stream;
 	struct usage usage;
 	struct usable rule;
-	int usable_error; /* as of usable_sum() */
+	int usable_error; /* as of usable_sum(); -EFBIG: not told here */
 	uint64_t usable;  /* of the heap */
 	uint64_t allocated, limit, elapsed, self_rss, self_cpu;
 	unsigned count;
 };
+
+static bool begin_in_few_pages(const struct block_list *blocks)
+{
+	size_t pages = 0;
+
+	for (size_t i = 0; i < blocks->count; i++)
+		pages += !i || blocks->block[i].address >> 12 != blocks->block[i - 1].address >> 12;
+	return pages <= USABLE_PAGES;
+}
+
+static int usable_of(struct shell *shell, const struct facts *f, uint64_t *sum)
+{
+	struct block_list blocks;
+	int err;
+
+	if (f->rule.rule == USABLE_UNKNOWN)
+		return -ENOTSUP;
+	if (f->t.live_blocks > USABLE_BLOCKS)
+		return -EFBIG;
+	err = session_blocks(shell->session, f->p, true, &blocks);
+	if (err)
+		return err;
+	asking_unlock(shell->session);
+	err = begin_in_few_pages(&blocks) ? usable_sum(&f->rule, &blocks, sum) : -EFBIG;
+	block_list_release(&blocks);
+	asking_lock(shell->session);
+	return err;
+}
 
 static void collect(struct shell *shell, struct facts *f)
 {
@@ -58,14 +90,15 @@ static void collect(struct shell *shell, struct facts *f)
 	if (f->p->stream)
 		stream_stats(f->p->stream, &f->stream);
 	reporting_usable(&f->rule, f->p);
-	f->usable_error = usable_sum(&f->rule, USABLE_PAGES, &f->usable);
-	usage_read(&f->usage, f->p, &f->t);
-	/* those of now are nothing that heap and mmap of then could be among */
-	f->usage.mapped_known &= !f->p->off;
 	f->allocated = process_allocated(f->p, f->count);
 	f->limit = session_limit_now(shell->session);
 	f->elapsed = shell_elapsed(shell, f->p);
 	session_self(shell->session, &f->self_rss, &f->self_cpu);
+	/* what follows takes its time: other things happen meanwhile */
+	f->usable_error = usable_of(shell, f, &f->usable);
+	usage_read(shell->session, &f->usage, f->p, &f->t);
+	/* those of now are nothing that heap and mmap of then could be among */
+	f->usage.mapped_known &= !f->p->off;
 }
 
 static void known(struct json *j, const char *key, bool is_known, uint64_t value)

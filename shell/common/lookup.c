@@ -16,7 +16,6 @@
  * which is quick. Where all is known already this is one look at each stack.
  */
 #define BATCH	    8192 /* questions */
-#define SLICE_MS    2	 /* between two turns of the loop */
 #define PROGRESS_MS 1000
 
 /*
@@ -33,7 +32,7 @@ struct lookup {
 	struct process *process; /* a reference */
 	struct sites *sites;
 	bool whole, shown;
-	uint64_t began, turned, told;
+	uint64_t began, told;
 	size_t done, all; /* stacks */
 	struct lookup_question *question;
 	uint32_t *stack; /* that have questions in the batch */
@@ -55,13 +54,6 @@ static void progress(struct lookup *w, const struct module *module)
 	escape_printf(message_stream(), "\rreading symbols: %zu of %zu stacks%s%.60s\033[K",
 		      w->done, w->all, module ? ", " : "", module ? module->path : "");
 	message_flush();
-}
-
-static void turn(struct lookup *w, int ms)
-{
-	if (session_turn(w->shell->session, ms))
-		usleep(1000);
-	w->turned = session_ms(w->shell->session);
 }
 
 static bool has_site(struct symbol_frames f)
@@ -131,11 +123,9 @@ static void one(struct lookup *w, uint32_t stack)
 		sites_settle(w->sites, stack, w->whole);
 	if (w->questions > BATCH - WIRE_DEPTH - 1)
 		run_batch(w);
-	if (session_ms(w->shell->session) >= w->turned + SLICE_MS) {
-		turn(w, 0);
-		if (progress_is_due(w))
-			progress(w, NULL);
-	}
+	session_yield(w->shell->session);
+	if (progress_is_due(w))
+		progress(w, NULL);
 }
 
 static bool begin(struct lookup *w, struct shell *shell, struct process *p, struct sites *sites,
@@ -147,7 +137,6 @@ static bool begin(struct lookup *w, struct shell *shell, struct process *p, stru
 			      .whole = whole,
 			      .all = all,
 			      .began = session_ms(shell->session) };
-	w->turned = w->began;
 	w->question = malloc(BATCH * sizeof(*w->question));
 	w->stack = malloc(BATCH * sizeof(*w->stack));
 	return w->question && w->stack;

@@ -64,8 +64,7 @@ int reporting_address(struct shell *shell, struct call *call, const char *text, 
 	process_ref(p);
 	while (!shell_interrupted(shell) &&
 	       (found = functions_find(p, text, &at, SLICE_MS, address)) == 0)
-		if (session_turn(shell->session, 0))
-			break;
+		session_yield(shell->session);
 	process_unref(p);
 	if (found > 0)
 		return 0;
@@ -170,8 +169,8 @@ int reporting_moment(struct shell *shell, struct call *call, const char *what, c
 	return 0;
 }
 
-static int profile_at(struct process *p, const struct moment *m, struct profile_ask *ask,
-		      struct profile *profile)
+static int profile_at(struct shell *shell, struct process *p, const struct moment *m,
+		      struct profile_ask *ask, struct profile *profile)
 {
 	const struct snapshot *snapshot;
 
@@ -188,7 +187,7 @@ static int profile_at(struct process *p, const struct moment *m, struct profile_
 		break;
 	default: break;
 	}
-	return process_profile(p, ask, profile);
+	return session_profile(shell->session, p, ask, profile);
 }
 
 static int cannot(const struct shell *shell, struct call *call, int err, const struct moment *m)
@@ -210,7 +209,7 @@ static int side(struct shell *shell, struct call *call, const struct moment *m,
 
 	if (m->kind == MOMENT_FILE)
 		return comparing_file(shell, call, m->file, ask.detail, profile);
-	err = profile_at(p, m, &ask, profile);
+	err = profile_at(shell, p, m, &ask, profile);
 	if (err)
 		return cannot(shell, call, err, m);
 	return reporting_lookup(shell, profile, sites, true)
@@ -298,9 +297,9 @@ int reporting_profile(struct shell *shell, struct call *call, const struct momen
 	if (since && one_record(shell, call, p, m, since))
 		return -1;
 	/* from here on only the profile and the stacks are asked, whatever the program does */
-	err = profile_at(p, m, &ask, profile);
+	err = profile_at(shell, p, m, &ask, profile);
 	if (!err && since) {
-		err = profile_at(p, since, &ask_since, &before);
+		err = profile_at(shell, p, since, &ask_since, &before);
 		if (!err)
 			err = profile_subtract(profile, &before);
 		profile_release(&before);

@@ -34,7 +34,7 @@ static int64_t data_bytes(const struct process *p)
 	return n == 1 ? (int64_t)(pages * 4096) : -1;
 }
 
-static void look(struct process *p)
+static void look(struct session *session, struct process *p)
 {
 	struct process_unseen *u = &p->unseen;
 	struct ledger_totals totals;
@@ -48,7 +48,7 @@ static void look(struct process *p)
 	counted = totals.heap + totals.mmap;
 	if (u->begun && data - (int64_t)counted < u->rest + (int64_t)LEAST / 2)
 		return;
-	usage_read(&usage, p, &totals);
+	usage_read(session, &usage, p, &totals);
 	if (!usage.mapped_known)
 		return;
 	if (!u->begun)
@@ -76,7 +76,10 @@ void unseen_turn(struct shell *shell)
 		    now < p->began_ms + EVERY_MS / 2 || now - p->unseen.checked_ms < EVERY_MS / 2)
 			continue;
 		p->unseen.checked_ms = now;
-		look(p);
+		process_ref(p);
+		look(shell->session, p);
+		process_unref(p);
+		break; /* the list may be another one now */
 	}
 }
 

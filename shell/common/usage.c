@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "shell/common/usage.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/proc.h"
 #include "base/vmas.h"
+#include "blocks/blocks.h"
+#include "session/asking.h"
 #include "symbols/elf.h"
 
 /*
@@ -26,31 +30,45 @@
 
 enum why { UNEXPLAINED, BY_CONTROL_BLOCK, BY_BLOCKS };
 
+struct span {
+	raddr_t start, end;
+};
+
 struct spans {
+	struct span *span;
+	size_t count, room;
+};
+
+static void add_span(struct spans *v, raddr_t start, raddr_t end)
+{
+	if (!array_room(&v->span, v->count, &v->room, sizeof(*v->span)))
+		v->span[v->count++] = (struct span){ start, end };
+}
+
+struct look {
 	struct vmas vmas;
 	uint8_t *explained; /* one for each mapping: enum why */
 	size_t at;	    /* the one found last */
-	struct residence residence;
-	uint64_t resident;
+	struct spans own;   /* mappings of the program's own */
+	struct spans ours;  /* and of mtrun's */
 };
 
-static int each_page(void *ctx, raddr_t page)
+static void explain_page(void *ctx, raddr_t page)
 {
-	struct spans *s = ctx;
+	struct look *s = ctx;
 
 	s->at = vmas_from(&s->vmas, page, s->at);
 	if (s->at < s->vmas.count && s->vmas.vma[s->at].start <= page)
 		s->explained[s->at] = BY_BLOCKS;
-	return 0;
 }
 
 /* What was mapped at once may be several mappings by now. */
 static int each_mapping(void *ctx, const struct ledger_block *b)
 {
 	raddr_t end = b->size <= UINT64_MAX - b->address ? b->address + b->size : UINT64_MAX;
-	struct spans *s = ctx;
+	struct look *s = ctx;
 
-	s->resident += residence_of(&s->residence, b->address, end, true);
+	add_span(&s->own, b->address, end);
 	for (s->at = vmas_from(&s->vmas, b->address, s->at);
 	     s->at < s->vmas.count && s->vmas.vma[s->at].start < end; s->at++)
 		s->explained[s->at] = BY_BLOCKS;
@@ -68,7 +86,7 @@ static bool ours(const struct process *p, const struct vma *v)
 	return false;
 }
 
-static void threads(struct spans *s, const struct process *p)
+static void threads(struct look *s, const struct process *p)
 {
 	for (uint32_t i = 0, high = p->wire ? shared_slots_mapped(&p->shared) : 0; i < high; i++) {
 		uint64_t fs = __atomic_load_n(&p->wire->thread[i].fs, __ATOMIC_RELAXED);
@@ -108,7 +126,7 @@ static raddr_t tail_end(const struct process *p, const struct vma *v)
 static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
 /* How much of a mapping is explained: by what is in it, its name, its neighbours. */
-static uint64_t explained_bytes(const struct spans *s, const struct process *p, size_t i)
+static uint64_t explained_bytes(const struct look *s, const struct process *p, size_t i)
 {
 	const struct vma *v = &s->vmas.vma[i];
 	/* a thread's stack (in use or kept for the next one) behind its guard */
@@ -137,18 +155,27 @@ static int64_t process_rss(const struct process *p)
 	return kb < 0 ? -1 : kb * 1024;
 }
 
-/* Bytes of what is ours in its memory. */
-static uint64_t own_resident(const struct process *p, const struct vmas *vmas)
+/* What is ours in its memory. */
+static void collect_ours(struct spans *v, const struct process *p, const struct vmas *vmas)
 {
-	struct residence r;
-	uint64_t bytes = 0;
-
-	residence_begin(&r, p->via, RESIDENT_US);
 	for (size_t i = 0; i < vmas->count; i++)
 		if (ours(p, &vmas->vma[i]))
-			bytes += residence_of(&r, vmas->vma[i].start, vmas->vma[i].end, false);
+			add_span(v, vmas->vma[i].start, vmas->vma[i].end);
+}
+
+/* Bytes of it that are in memory, or (SWAPPED) swapped out. False: that is not known. */
+static bool resident(const struct spans *v, pid_t via, bool swapped, uint64_t *bytes)
+{
+	struct residence r;
+	bool known;
+
+	*bytes = 0;
+	residence_begin(&r, via, RESIDENT_US);
+	for (size_t i = 0; i < v->count; i++)
+		*bytes += residence_of(&r, v->span[i].start, v->span[i].end, swapped);
+	known = !r.late && r.fd >= 0;
 	residence_end(&r);
-	return bytes;
+	return known;
 }
 
 static int64_t less(int64_t rss, uint64_t own)
@@ -159,56 +186,105 @@ static int64_t less(int64_t rss, uint64_t own)
 int64_t usage_rss(const struct process *p)
 {
 	int64_t rss = process_rss(p);
+	struct spans v = { 0 };
 	struct vmas vmas;
+	uint64_t bytes;
 
 	if (rss < 0 || vmas_read(&vmas, p->via, MAPPED_US))
 		return rss;
-	rss = less(rss, own_resident(p, &vmas));
+	collect_ours(&v, p, &vmas);
+	resident(&v, p->via, false, &bytes);
+	free(v.span);
 	vmas_release(&vmas);
-	return rss;
+	return less(rss, bytes);
 }
 
-/* Which mappings the ledger explains, and how much of the program's own is in memory. */
-static void explain(struct usage *u, struct spans *s, const struct process *p)
-{
-	s->at = s->vmas.count;
-	residence_begin(&s->residence, p->via, RESIDENT_US);
-	ledger_each_page(p->ledger, each_page, s);
-	ledger_each_mapping(p->ledger, each_mapping, s);
-	threads(s, p);
-	u->resident_known = !s->residence.late && s->residence.fd >= 0;
-	u->mmap_resident = s->resident;
-	residence_end(&s->residence);
-}
+#define SLICE 65536u /* pages that are looked at before others have the session */
+#define TRIES 3u     /* where its table moves meanwhile; then at once */
 
-void usage_read(struct usage *u, const struct process *p, const struct ledger_totals *totals)
+/* Which mappings the ledger explains by a block. */
+static void explain_blocks(struct session *session, struct look *s, const struct process *p)
 {
-	uint64_t known = totals->heap + totals->mmap + p->image_bytes;
-	struct spans s = { 0 };
+	int more = -EAGAIN;
 
-	*u = (struct usage){ .rss = process_rss(p) };
-	if (u->rss < 0 || vmas_read(&s.vmas, p->via, MAPPED_US))
-		return;
-	s.explained = calloc(s.vmas.count + 1, 1);
-	if (s.explained) {
-		explain(u, &s, p);
-		u->mapped_known = true;
-		u->mappings = s.vmas.count;
+	for (unsigned tries = 1; more == -EAGAIN; tries++) {
+		const struct ledger *l = p->ledger;
+		struct blocks_pass w = { 0 };
+
+		while ((more = ledger_pass_pages(l, &w, SLICE, explain_page, s)) > 0) {
+			if (tries == TRIES)
+				continue;
+			asking_unlock(session);
+			asking_lock(session);
+			if (l != p->ledger) {
+				more = -EAGAIN;
+				break;
+			}
+		}
 	}
-	u->rss = less(u->rss, own_resident(p, &s.vmas));
-	for (size_t i = 0; i < s.vmas.count && u->mapped_known; i++) {
-		const struct vma *v = &s.vmas.vma[i];
+}
+
+static void reckon(struct usage *u, const struct look *s, const struct process *p, uint64_t known)
+{
+	for (size_t i = 0; i < s->vmas.count; i++) {
+		const struct vma *v = &s->vmas.vma[i];
 
 		if (ours(p, v) || !v->access)
 			continue;
 		u->mapped += v->end - v->start;
-		u->unaccounted += v->end - v->start - explained_bytes(&s, p, i);
+		u->unaccounted += v->end - v->start - explained_bytes(s, p, i);
 	}
 	if (u->unaccounted > u->mapped - (u->mapped < known ? u->mapped : known))
 		u->unaccounted = u->mapped - (u->mapped < known ? u->mapped : known);
 	/* What was mapped or freed between the two looks makes no negative number. */
 	u->other = u->mapped > known + u->unaccounted ? u->mapped - known - u->unaccounted : 0;
 	u->mapped = known + u->other + u->unaccounted;
+}
+
+/* The maps are known. */
+static void look(struct session *session, struct usage *u, struct look *s, const struct process *p,
+		 uint64_t known)
+{
+	pid_t via = p->via;
+	uint64_t our_bytes;
+
+	s->at = s->vmas.count;
+	s->explained = calloc(s->vmas.count + 1, 1);
+	if (s->explained) {
+		explain_blocks(session, s, p);
+		ledger_each_mapping(p->ledger, each_mapping, s);
+		threads(s, p);
+		reckon(u, s, p, known);
+		u->mapped_known = true;
+		u->mappings = s->vmas.count;
+	}
+	collect_ours(&s->ours, p, &s->vmas);
+	asking_unlock(session);
+	u->resident_known = s->explained && resident(&s->own, via, true, &u->mmap_resident);
+	resident(&s->ours, via, false, &our_bytes);
+	asking_lock(session);
+	u->rss = less(u->rss, our_bytes);
+}
+
+void usage_read(struct session *session, struct usage *u, const struct process *p,
+		const struct ledger_totals *totals)
+{
+	uint64_t known = totals->heap + totals->mmap + p->image_bytes;
+	struct look s = { 0 };
+	pid_t via = p->via;
+	int err;
+
+	*u = (struct usage){ .rss = process_rss(p) };
+	if (u->rss < 0)
+		return;
+	asking_unlock(session);
+	err = vmas_read(&s.vmas, via, MAPPED_US);
+	asking_lock(session);
+	if (err)
+		return;
+	look(session, u, &s, p, known);
+	free(s.own.span);
+	free(s.ours.span);
 	free(s.explained);
 	vmas_release(&s.vmas);
 }

@@ -8,7 +8,7 @@
 
 #include "process/process.h"
 
-struct process;
+struct session;
 
 struct usage {
 	/* the maps could be read: the process is there, or held at its last instant */
@@ -28,6 +28,8 @@ struct usage {
 };
 
 int64_t usage_rss(const struct process *p); /* that alone */
-void usage_read(struct usage *u, const struct process *p, const struct ledger_totals *totals);
+/* Beside TOTALS, which are of P. The session is unlocked meanwhile; the caller holds P. */
+void usage_read(struct session *session, struct usage *u, const struct process *p,
+		const struct ledger_totals *totals);
 
 #endif

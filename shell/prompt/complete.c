@@ -140,8 +140,7 @@ static void offer_functions(struct search *s)
 	end = session_ms(shell->session) + GATHER_MS;
 	while (!functions_gather(shell->functions, session_main(shell->session), SLICE_MS) &&
 	       session_ms(shell->session) < end && !shell->interrupted)
-		if (session_turn(shell->session, 0))
-			break;
+		session_yield(shell->session);
 	functions_match(shell->functions, s->text, offer_function, s);
 }
 

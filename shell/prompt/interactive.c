@@ -35,6 +35,7 @@
 #define PROMPT	     "mt> "
 #define CONTINUATION "  > "
 #define HISTORY_MAX  1000
+#define SOON_MS	     50 /* a slow terminal is waited for; Ctrl-C is looked for this often */
 
 static struct {
 	struct shell *shell;
@@ -316,13 +317,15 @@ static bool divert(void *ctx, const char *text, size_t len)
 {
 	struct shell *shell = ctx;
 	bool entered;
+	int err = 0;
 
 	if (shell_interrupted(shell))
 		return false;
 	entered = asking_relock(); /* the screen is the loop's, too */
 	screen_write(shell->screen, text, len);
+	while (entered && !screen_has_room(shell->screen) && !shell_interrupted(shell) && !err)
+		err = session_turn(shell->session, SOON_MS);
 	asking_reunlock(entered);
-	session_yield(shell->session);
 	return true;
 }
 

@@ -16,9 +16,9 @@
  * the program's ("Name? ") gets a line of its own above the prompt; when more comes, that line is
  * written again with the rest, so that it looks as it would without a prompt beneath.
  */
-#define CHUNK 65536 /* of the program's output at a time */
-/* from here on a command waits for the terminal after all */
-#define QUEUE (16u << 20)
+#define CHUNK 65536	   /* of the program's output at a time */
+#define ROOM  (256u << 10) /* a command that prints more waits for the terminal */
+#define QUEUE (16u << 20)  /* and all do from here on */
 #define KEPT  65536
 
 struct screen {
@@ -262,6 +262,8 @@ void screen_write(struct screen *s, const char *text, size_t len)
 }
 
 bool screen_done(const struct screen *s) { return s->start == s->end; }
+
+bool screen_has_room(const struct screen *s) { return s->end - s->start < ROOM; }
 
 void screen_drop(struct screen *s)
 {

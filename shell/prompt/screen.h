@@ -41,8 +41,9 @@ void screen_catch_up(struct screen *s);
 int screen_renew(struct screen *s) MUST_USE;
 /* The user's terminal is gone: the program's goes, too. */
 void screen_hang_up(struct screen *s);
-/* Whether all that was written is on the terminal. */
+/* Whether all that was written is on the terminal; or so much of it that more can be. */
 bool screen_done(const struct screen *s);
+bool screen_has_room(const struct screen *s);
 /* What is not yet on it is forgotten (ours; the user has had enough). */
 void screen_drop(struct screen *s);
 /* Until all is on it: for the end. */

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/message.h"
+#include "session/asking.h"
 #include "shell/common/answer_stream.h"
 #include "shell/common/command.h"
 #include "shell/common/reporting.h"
@@ -143,7 +144,10 @@ static void run(struct shell *shell, struct statement *s)
 	call.out = output.file;
 	call.fd = output.fd;
 	shell->about = NULL;
+	asking_longest_us();
 	bad = call.command->run(shell, &call);
+	message_verbose(2, "`%s` held the session for at most %.1f ms", s->argv[0],
+			(double)asking_longest_us() / 1000);
 	if (!bad && call.command->flags & COMMAND_RECORD && !call.json)
 		reporting_off(call.out, shell_subject(shell));
 	if (close_output(shell, s, &output))

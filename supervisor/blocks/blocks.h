@@ -147,20 +147,23 @@ bool blocks_walk(const struct blocks *t, struct blocks_walk *w);
  * The same while the table changes between two calls: each tells FN of N more blocks, or some
  * thousands more. A block that is there all the time is told once. 1: there is more, 0: that was
  * all, -EAGAIN: the table was laid out anew meanwhile, so it is all for nothing. Begins with a pass
- * of zeros.
+ * of zeros. PAGES: all pages that blocks begin in are to be told; B is NULL, and ADDR some address
+ * in the page, which may be told more than once.
  */
 struct blocks_pass {
+	bool pages;
 	uint64_t at; /* where it is: a page's place, a compact entry's hash */
 	unsigned part;
 	uint64_t moves;
 };
+/* More than N by so many at most. */
+#define BLOCKS_PASS_BEYOND 4096u
 int blocks_pass(const struct blocks *t, struct blocks_pass *w, size_t n,
 		void (*fn)(void *ctx, raddr_t addr, const struct block *b), void *ctx) MUST_USE;
-/*
- * FN for each page that a live block begins in, in no order, until it returns nonzero; that is
- * returned. -ENOMEM.
- */
-int blocks_each_page(const struct blocks *t, int (*fn)(void *ctx, raddr_t page), void *ctx);
+/* Of its pages alone, which have not moved: for mix.c. */
+int blocks_pass_pages(const struct blocks *t, struct blocks_pass *w, size_t n,
+		      void (*fn)(void *ctx, raddr_t addr, const struct block *b),
+		      void *ctx) MUST_USE;
 /* The live block with the highest address that is <= ADDR, if any. */
 bool blocks_below(const struct blocks *t, raddr_t addr, raddr_t *start, struct block *out);
 /*
@@ -168,8 +171,6 @@ bool blocks_below(const struct blocks *t, raddr_t addr, raddr_t *start, struct b
  * stack total; owner and tick are those of its release.
  */
 bool blocks_freed(const struct blocks *t, raddr_t addr, raddr_t *start, struct block *out);
-/* All addresses in ascending order, in memory that the caller frees. -ENOMEM, or how many. */
-ssize_t blocks_addresses(const struct blocks *t, raddr_t **out) MUST_USE;
 
 static inline uint64_t block_size(const struct block *b) { return b->a >> 14 & BLOCK_SIZE_MAX; }
 static inline uint32_t block_total(const struct block *b) { return b->b & 0x7fffff; }

@@ -24,6 +24,8 @@
 
 #define PAGES_LEAST 256u
 #define TRIM_LEAST  (64u << 10) /* entries */
+/* of the table of pages, in one piece of a pass: most may be empty */
+#define PASS_SLOTS (1u << 20)
 
 uint64_t blocks_random(void)
 {
@@ -481,19 +483,26 @@ bool blocks_walk(const struct blocks *t, struct blocks_walk *w)
 	return w->count;
 }
 
-int blocks_pass(const struct blocks *t, struct blocks_pass *w, size_t n,
-		void (*fn)(void *ctx, raddr_t addr, const struct block *b), void *ctx)
+/* What changes when a pass might miss a block, or meet one again. */
+static uint64_t moves(const struct blocks *t)
+{
+	return t->mix ? 1ull << 63 | mix_moves(t->mix) : t->moves;
+}
+
+int blocks_pass_pages(const struct blocks *t, struct blocks_pass *w, size_t n,
+		      void (*fn)(void *ctx, raddr_t addr, const struct block *b), void *ctx)
 {
 	size_t told = 0;
-	if (t->mix)
-		return mix_pass(t->mix, w, n, fn, ctx);
-	if (w->at && w->moves != t->moves)
-		return -EAGAIN;
-	w->moves = t->moves;
-	for (; w->at <= t->mask && told < n; w->at++) {
+	uint64_t end = t->mask - w->at < PASS_SLOTS ? t->mask : w->at + PASS_SLOTS;
+	for (; w->at <= end && told < n; w->at++) {
 		const struct block_page *p = &t->page[w->at];
 		if (!(p->count & PAGE_COUNT))
 			continue;
+		if (w->pages) {
+			fn(ctx, (p->number - 1) << 12, NULL);
+			told++;
+			continue;
+		}
 		if (w->at < t->mask)
 			__builtin_prefetch(blocks_chunk(t, p + 1));
 		const struct block *c = blocks_chunk(t, p);
@@ -504,6 +513,15 @@ int blocks_pass(const struct blocks *t, struct blocks_pass *w, size_t n,
 			}
 	}
 	return w->at <= t->mask;
+}
+
+int blocks_pass(const struct blocks *t, struct blocks_pass *w, size_t n,
+		void (*fn)(void *ctx, raddr_t addr, const struct block *b), void *ctx)
+{
+	if ((w->at || w->part) && w->moves != moves(t))
+		return -EAGAIN;
+	w->moves = moves(t);
+	return t->mix ? mix_pass(t->mix, w, n, fn, ctx) : blocks_pass_pages(t, w, n, fn, ctx);
 }
 
 bool blocks_below(const struct blocks *t, raddr_t addr, raddr_t *start, struct block *out)
@@ -566,68 +584,4 @@ bool blocks_freed(const struct blocks *t, raddr_t addr, raddr_t *start, struct b
 	if (best)
 		*out = *best;
 	return best;
-}
-
-#define DIGIT 11u /* bits that are sorted by at once */
-
-/*
- * Ascending, by digits from the last to the first; SPARE has room for N, too. Returns the one of
- * both that has them.
- */
-static raddr_t *sort(raddr_t *v, raddr_t *spare, size_t n)
-{
-	raddr_t any = 0;
-	for (size_t i = 0; i < n; i++)
-		any |= v[i];
-	for (unsigned shift = 0; shift < 64 && any >> shift; shift += DIGIT) {
-		size_t at[(1u << DIGIT) + 1] = { 0 };
-		for (size_t i = 0; i < n; i++)
-			at[(v[i] >> shift & ((1u << DIGIT) - 1)) + 1]++;
-		for (size_t d = 1; d < 1u << DIGIT; d++)
-			at[d] += at[d - 1];
-		for (size_t i = 0; i < n; i++)
-			spare[at[v[i] >> shift & ((1u << DIGIT) - 1)]++] = v[i];
-		raddr_t *other = v;
-		v = spare;
-		spare = other;
-	}
-	return v;
-}
-
-ssize_t blocks_addresses(const struct blocks *t, raddr_t **out)
-{
-	struct blocks_walk w = { 0 };
-	size_t n = 0, filled = 0;
-	while (blocks_walk(t, &w))
-		n += w.count;
-	raddr_t *list = malloc((n + 1) * sizeof(*list)), *spare = malloc((n + 1) * sizeof(*list));
-	if (!list || !spare) {
-		free(list);
-		free(spare);
-		return -ENOMEM;
-	}
-	for (w = (struct blocks_walk){ 0 }; blocks_walk(t, &w); filled += w.count)
-		memcpy(list + filled, w.addr, w.count * sizeof(*list));
-	*out = sort(list, spare, n);
-	free(*out == list ? spare : list);
-	return (ssize_t)n;
-}
-
-int blocks_each_page(const struct blocks *t, int (*fn)(void *ctx, raddr_t page), void *ctx)
-{
-	int err = 0;
-	for (size_t i = 0; i <= t->mask && !err; i++)
-		if (t->page[i].count & PAGE_COUNT)
-			err = fn(ctx, (t->page[i].number - 1) << 12);
-	if (!t->mix)
-		return err;
-	raddr_t *list;
-	ssize_t n = blocks_addresses(t, &list);
-	if (n < 0)
-		return (int)n;
-	for (ssize_t i = 0; i < n && !err; i++)
-		if (i == 0 || list[i] >> 12 != list[i - 1] >> 12)
-			err = fn(ctx, list[i] & ~(raddr_t)BLOCK_OFFSET);
-	free(list);
-	return err;
 }

@@ -214,8 +214,7 @@ bool mix_walk(const struct mix *m, struct blocks_walk *w)
 	return false;
 }
 
-/* What changes when a pass might miss a block, or meet one again. */
-static uint64_t moves(const struct mix *m)
+uint64_t mix_moves(const struct mix *m)
 {
 	return (uint64_t)m->pages.moves + m->old.moves + m->moved + m->compact.drained + m->leaving;
 }
@@ -223,19 +222,11 @@ static uint64_t moves(const struct mix *m)
 int mix_pass(const struct mix *m, struct blocks_pass *w, size_t n,
 	     void (*fn)(void *ctx, raddr_t addr, const struct block *b), void *ctx)
 {
-	struct blocks_pass pages = { .at = w->at };
 	int more = 0;
-	if ((w->at || w->part) && w->moves != moves(m))
-		return -EAGAIN;
-	w->moves = moves(m);
-	if (w->part == 0) {
+	if (w->part == 0)
 		more = compact_pass(&m->compact, &w->at, n, fn, ctx);
-	} else if (w->part == 1 || m->old.page) {
-		const struct blocks *t = w->part == 1 ? &m->pages : &m->old;
-		pages.moves = t->moves;
-		more = blocks_pass(t, &pages, n, fn, ctx);
-		w->at = pages.at;
-	}
+	else if (w->part == 1 || m->old.page)
+		more = blocks_pass_pages(w->part == 1 ? &m->pages : &m->old, w, n, fn, ctx);
 	if (more)
 		return 1;
 	w->at = 0;

@@ -117,7 +117,7 @@ void ledger_release_by(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t a
  * realloc: OLD is leaving; it stays counted until the outcome. At most one outstanding per thread.
  */
 void ledger_leave(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t old);
-/* Some block is leaving: ledger_each_block() does not have it. */
+/* Some block is leaving. */
 bool ledger_is_moving(const struct ledger *l);
 void ledger_became(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t addr, uint64_t size,
 		   uint32_t stack);
@@ -200,18 +200,11 @@ void ledger_look_back(struct ledger *l, const struct ledger_history *history, ui
 		      uint64_t peak_ms);
 
 /*
- * Calls FN for each live block (heap first, in no order) until it returns nonzero; that is
- * returned. -ENOMEM.
- */
-int ledger_each_block(const struct ledger *l, int (*fn)(void *ctx, const struct ledger_block *b),
-		      void *ctx);
-/*
- * The same for mappings alone; and for the pages (4 KiB) of the heap that a live block begins in,
- * in no order, without those of a realloc under way.
+ * Live blocks are listed by block_list.h. Calls FN for each live mapping, in the order of their
+ * addresses, until it returns nonzero; that is returned. -ENOMEM.
  */
 int ledger_each_mapping(const struct ledger *l, int (*fn)(void *ctx, const struct ledger_block *b),
 			void *ctx);
-int ledger_each_page(const struct ledger *l, int (*fn)(void *ctx, raddr_t page), void *ctx);
 /* All of the program's own mappings, ascending, also what of them is not accessible. */
 int ledger_each_range(const struct ledger *l, int (*fn)(void *ctx, const struct ledger_block *b),
 		      void *ctx);
@@ -223,6 +216,12 @@ struct blocks_pass;
 int ledger_pass(const struct ledger *l, struct blocks_pass *w, size_t n,
 		void (*fn)(void *ctx, raddr_t addr, uint64_t size, uint32_t stack),
 		void *ctx) MUST_USE;
+/*
+ * The pages of the heap that live blocks begin in, without those of a realloc under way: some
+ * address in each, a page maybe more than once.
+ */
+int ledger_pass_pages(const struct ledger *l, struct blocks_pass *w, size_t n,
+		      void (*fn)(void *ctx, raddr_t addr), void *ctx) MUST_USE;
 /*
  * The pages that any block has ever been in, live or not, for the caller to release. (Of a block of
  * less than a page that ends in another one than it begins in, the latter may be missing.) 0 or

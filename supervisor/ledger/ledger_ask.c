@@ -110,10 +110,9 @@ static ssize_t pending_blocks(const struct ledger *l, bool mapping, struct ledge
 	return (ssize_t)n;
 }
 
-static int each_heap(const struct ledger *l, int (*fn)(void *ctx, const struct ledger_block *b),
-		     void *ctx)
+int ledger_each_leaving(const struct ledger *l, int (*fn)(void *ctx, const struct ledger_block *b),
+			void *ctx)
 {
-	struct blocks_walk w = { 0 };
 	struct ledger_block *extra;
 	int err = 0;
 	ssize_t more = pending_blocks(l, false, &extra);
@@ -122,14 +121,6 @@ static int each_heap(const struct ledger *l, int (*fn)(void *ctx, const struct l
 	for (ssize_t i = 0; i < more && !err; i++)
 		err = fn(ctx, &extra[i]);
 	free(extra);
-	while (!err && blocks_walk(&l->blocks, &w)) {
-		for (size_t i = 0; i < w.count; i++)
-			__builtin_prefetch(total_at(l, block_total(&w.block[i])));
-		for (size_t i = 0; i < w.count && !err; i++) {
-			struct ledger_block found = describe(l, w.addr[i], &w.block[i]);
-			err = fn(ctx, &found);
-		}
-	}
 	return err;
 }
 
@@ -156,13 +147,6 @@ static int each_mapping(const struct ledger *l, bool closed,
 	}
 	free(extra);
 	return err;
-}
-
-int ledger_each_block(const struct ledger *l, int (*fn)(void *ctx, const struct ledger_block *b),
-		      void *ctx)
-{
-	int err = each_heap(awake(l), fn, ctx);
-	return err ? err : each_mapping(l, false, fn, ctx);
 }
 
 int ledger_each_mapping(const struct ledger *l, int (*fn)(void *ctx, const struct ledger_block *b),
@@ -205,9 +189,24 @@ int ledger_lain(const struct ledger *l, struct page_set *out)
 	return page_set_copy(out, &awake(l)->lain);
 }
 
-int ledger_each_page(const struct ledger *l, int (*fn)(void *ctx, raddr_t page), void *ctx)
+struct telling_pages {
+	void (*fn)(void *ctx, raddr_t addr);
+	void *ctx;
+};
+
+static void tell_page(void *ctx, raddr_t addr, const struct block *b)
 {
-	return blocks_each_page(&awake(l)->blocks, fn, ctx);
+	const struct telling_pages *t = ctx;
+	(void)b;
+	t->fn(t->ctx, addr);
+}
+
+int ledger_pass_pages(const struct ledger *l, struct blocks_pass *w, size_t n,
+		      void (*fn)(void *ctx, raddr_t addr), void *ctx)
+{
+	struct telling_pages t = { fn, ctx };
+	w->pages = true;
+	return blocks_pass(&awake(l)->blocks, w, n, tell_page, &t);
 }
 
 size_t ledger_some(const struct ledger *l, raddr_t *addr, size_t most)

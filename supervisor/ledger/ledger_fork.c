@@ -34,14 +34,17 @@ static bool undo_add(struct ledger *c, raddr_t addr, const struct block *b, stru
 void ledger_changing(struct ledger *l, raddr_t addr)
 {
 	struct block copy;
-	const struct block *b = blocks_get(&l->blocks, addr, &copy);
+	const struct block *b = l->children ? blocks_get(&l->blocks, addr, &copy) : NULL;
 	struct weight w = b ? weight_of(l, addr, b) : (struct weight){ 0 };
 	for (struct ledger *c = l->children, *next; c; c = next) {
 		next = c->sibling;
 		if (!undo_add(c, addr, b, w))
 			ledger_inherit(c);
 	}
+	listings_note(l, addr);
 }
+
+void ledger_is_odd(struct ledger *l) { l->odd = l->parent || l->children || l->listings; }
 
 void ledger_leave_parent(struct ledger *l)
 {
@@ -49,9 +52,9 @@ void ledger_leave_parent(struct ledger *l)
 	while (*at != l)
 		at = &(*at)->sibling;
 	*at = l->sibling;
-	l->parent->odd = l->parent->parent || l->parent->children;
+	ledger_is_odd(l->parent);
 	l->parent = l->sibling = NULL;
-	l->odd = l->children != NULL;
+	ledger_is_odd(l);
 }
 
 static void revert(struct ledger *l, const struct undo *u)

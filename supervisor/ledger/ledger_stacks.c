@@ -75,6 +75,8 @@ void ledger_free(struct ledger *l)
 		return;
 	while (l->children)
 		ledger_inherit(l->children);
+	while (l->listings)
+		listing_leave(l->listings);
 	if (l->parent)
 		ledger_leave_parent(l);
 	for (uint32_t i = 0; i < l->pendings; i++)
@@ -98,7 +100,8 @@ void ledger_free(struct ledger *l)
 
 int ledger_compact(struct ledger *l, bool compact) { return blocks_compact(&l->blocks, compact); }
 
-bool ledger_move(struct ledger *l) { return blocks_move(&l->blocks, 2048); }
+/* Not under the eyes of a listing, which would lose its place. */
+bool ledger_move(struct ledger *l) { return !l->listings && blocks_move(&l->blocks, 2048); }
 
 /* ---- sampling ------------------------------------------------------------ */
 
@@ -336,7 +339,8 @@ void ledger_batch(struct ledger *l, uint32_t thread, uint64_t ms, const struct w
 	struct thread *t = thread_at(l, thread);
 	uint32_t owner = owner_of(thread);
 
-	for (; n > LEDGER_BATCH || (n && l->odd); e++, n--) {
+	bool forked = l->odd && (l->parent || l->children);
+	for (; n > LEDGER_BATCH || (n && forked); e++, n--) {
 		if (wire_kind(*e) == WIRE_ALLOC)
 			ledger_alloc(l, thread, ms, wire_address(*e), wire_size(*e),
 				     wire_stack(*e));
@@ -348,6 +352,8 @@ void ledger_batch(struct ledger *l, uint32_t thread, uint64_t ms, const struct w
 		return;
 	event(l, ms);
 	l->events += n - 1;
+	for (size_t i = 0; __builtin_expect(l->listings != NULL, 0) && i < n; i++)
+		listings_note(l, wire_address(e[i]));
 	struct block stamp = block_stamp(owner, l->tick);
 	raddr_t before = UINT64_MAX;
 	for (size_t i = 0; i < n; i++) {

@@ -67,7 +67,7 @@ struct ledger {
 	 */
 	struct arena touched;
 	uint32_t index_size, totals_used, nthreads, touches;
-	/* forked from a parent still, or with such children */
+	/* forked from a parent still, or with such children, or with listings under way */
 	bool odd;
 	bool heap_counts, mmap_counts;
 	uint64_t counted, up_ms, epoch;
@@ -106,6 +106,7 @@ struct ledger {
 	struct ledger *parent, *children, *sibling;
 	struct undo *undo;
 	size_t undos, undo_room;
+	struct listing *listings; /* block_list.c */
 };
 
 /* sizes are the target's word: they may wrap, and that must be defined */
@@ -278,6 +279,9 @@ void ledger_inherit(struct ledger *l);
 /* The child needs its parent no more. */
 void ledger_leave_parent(struct ledger *l);
 
+/* `odd` anew, after a parent, a child or a listing is no more. */
+void ledger_is_odd(struct ledger *l);
+
 static inline void wake(struct ledger *l)
 {
 	if (__builtin_expect(l->odd, 0) && l->parent)
@@ -297,6 +301,17 @@ static inline const struct stack_total *total_seen(const struct ledger *l, uint3
 	uint32_t total = stack < awake(l)->index_size ? ((uint32_t *)l->index.base)[stack] : 0;
 	return total ? total_at(l, total) : NULL;
 }
+
+/* ---- listings (block_list.h) --------------------------------------------- */
+
+/* The table's entry for ADDR is about to change. */
+void listings_note(struct ledger *l, raddr_t addr);
+/* The ledger is about to be freed: the rest is copied at once. */
+void listing_leave(struct listing *g);
+
+/* What reallocs under way have taken out of the table; as ledger_each_mapping(). */
+int ledger_each_leaving(const struct ledger *l, int (*fn)(void *ctx, const struct ledger_block *b),
+			void *ctx);
 
 /* ---- weights ------------------------------------------------------------- */
 

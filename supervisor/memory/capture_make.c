@@ -13,6 +13,7 @@
 
 #include "base/array.h"
 #include "base/proc.h"
+#include "ledger/block_list.h"
 #include "memory/capture_state.h"
 #include "process/process.h"
 #include "tracee/agent.h"
@@ -166,13 +167,7 @@ void capture_names(struct capture *c, pid_t pid)
 		proc_name(pid, c->thread[i].tid, capture_making(c)->thread[i].name);
 }
 
-struct collecting {
-	struct making *making;
-	struct ledger_block *block;
-	size_t count, room;
-};
-
-static int collect_mapping(struct making *m, const struct ledger_block *b)
+static int add_own(struct making *m, const struct ledger_block *b)
 {
 	if (array_room(&m->own, m->owns, &m->own_room, sizeof(*m->own)))
 		return -ENOMEM;
@@ -180,59 +175,44 @@ static int collect_mapping(struct making *m, const struct ledger_block *b)
 	return 0;
 }
 
-static int collect(void *ctx, const struct ledger_block *b)
-{
-	struct collecting *to = ctx;
-
-	if (b->mapping)
-		return collect_mapping(to->making, b);
-	if (array_room(&to->block, to->count, &to->room, sizeof(*to->block)))
-		return -ENOMEM;
-	to->block[to->count++] = *b;
-	return 0;
-}
-
-static int by_address(const void *pa, const void *pb)
-{
-	const struct ledger_block *a = pa, *b = pb;
-
-	return a->address < b->address ? -1 : a->address > b->address;
-}
-
-int capture_blocks(struct capture *c, const struct ledger *l, uint64_t ms)
+int capture_blocks(struct capture *c, struct ledger *l, uint64_t ms)
 {
 	struct making *m = capture_making(c);
-	struct collecting from = { .making = m };
 	struct ledger_totals totals;
-	int err = ledger_each_block(l, collect, &from);
+	struct block_list list;
+	int err = 0;
 
+	if (block_list_now(l, &list))
+		return -ENOMEM;
 	ledger_totals(l, &totals);
 	m->moving = ledger_is_moving(l);
-	m->block = err ? NULL : calloc(from.count + 1, sizeof(*m->block));
-	m->weight = err || !totals.estimated ? NULL : calloc(from.count + 1, sizeof(*m->weight));
+	m->block = calloc(list.count + 1, sizeof(*m->block));
+	m->weight = totals.estimated ? calloc(list.count + 1, sizeof(*m->weight)) : NULL;
 	if (!m->block || (totals.estimated && !m->weight)) {
-		free(from.block);
+		block_list_release(&list);
 		return -ENOMEM;
 	}
-	if (from.count)
-		qsort(from.block, from.count, sizeof(*from.block), by_address);
-	for (size_t i = 0; i < from.count; i++) {
-		const struct ledger_block *b = &from.block[i];
+	c->blocks = 0;
+	for (size_t i = 0; i < list.count && !err; i++) {
+		struct ledger_block b = block_list_get(&list, i);
 
-		m->block[i] = (struct capture_block){ .address = b->address,
-						      .size = b->size,
-						      .stack = b->stack,
-						      .tick = (uint32_t)(b->ms / 10) };
+		if (b.mapping) {
+			err = add_own(m, &b);
+			continue;
+		}
 		if (m->weight)
-			m->weight[i] = (struct capture_weight){ b->bytes, b->count };
+			m->weight[c->blocks] = (struct capture_weight){ b.bytes, b.count };
+		m->block[c->blocks++] = (struct capture_block){ .address = b.address,
+								.size = b.size,
+								.stack = b.stack,
+								.tick = (uint32_t)(b.ms / 10) };
 	}
-	free(from.block);
+	block_list_release(&list);
 	c->block = m->block;
 	c->weight = m->weight;
-	c->blocks = from.count;
 	c->ms = ms;
 	c->tick = (uint32_t)(ms / 10);
-	return 0;
+	return err;
 }
 
 /* ---- contents ------------------------------------------------------------ */

@@ -30,7 +30,7 @@ int capture_thread(struct capture *c, pid_t tid, const struct user_regs_struct *
 /* Their names, which may be asked for when they run again. */
 void capture_names(struct capture *c, pid_t pid);
 /* The live blocks of L, as they are now. */
-int capture_blocks(struct capture *c, const struct ledger *l, uint64_t ms) MUST_USE;
+int capture_blocks(struct capture *c, struct ledger *l, uint64_t ms) MUST_USE;
 
 /*
  * They are copied from process PID, while nobody writes them; at most MOST bytes: -E2BIG. Or they

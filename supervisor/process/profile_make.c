@@ -6,13 +6,12 @@
 #include <string.h>
 
 #include "base/array.h"
-#include "ledger/ledger.h"
+#include "ledger/block_list.h"
 #include "process/usable.h"
 
 /*
  * The ledger keeps sums per stack, now and at the peak; those are copied in one pass over the stack
- * ids. Who allocated a block, how large each one is and how old is only known of live blocks: for
- * such questions the blocks are walked and gathered by (stack, thread, size).
+ * ids. For what only blocks can tell, they are gathered by (stack, thread, size).
  */
 #define SUM_MOST (INT64_MAX / 1024) /* of all rows together: views may multiply a little */
 
@@ -91,7 +90,7 @@ static int from_stacks(struct profile *p, const struct ledger *ledger,
 struct usable_sums {
 	const struct profile_ask *ask;
 	int64_t *of_stack;
-	size_t stacks;
+	size_t stacks; /* of those that P has, one more than the last */
 };
 
 static bool counted(const struct profile_ask *ask, const struct ledger_block *b)
@@ -108,13 +107,16 @@ static int sum_usable(void *ctx, const struct ledger_block *b, uint64_t usable)
 	return 0;
 }
 
-static int add_usable(struct profile *p, const struct ledger *ledger, const struct profile_ask *ask)
+static int add_usable(struct profile *p, const struct block_list *blocks,
+		      const struct profile_ask *ask)
 {
-	struct usable_sums s = { .ask = ask, .stacks = ledger_stacks(ledger) };
+	struct usable_sums s = { .ask = ask };
 	int err;
 
+	for (size_t i = 0; i < p->count; i++)
+		s.stacks = p->row[i].stack < s.stacks ? s.stacks : p->row[i].stack + 1;
 	s.of_stack = calloc(s.stacks + 1, sizeof(*s.of_stack));
-	err = s.of_stack ? usable_each(ask->usable, sum_usable, &s) : -ENOMEM;
+	err = s.of_stack ? usable_each(ask->usable, blocks, sum_usable, &s) : -ENOMEM;
 	for (size_t i = 0; !err && i < p->count; i++)
 		p->row[i].usable = s.of_stack[p->row[i].stack];
 	free(s.of_stack);
@@ -142,7 +144,7 @@ static int from_past(struct profile *p, const struct ledger *ledger, uint64_t ms
 
 struct gather {
 	struct profile *p;
-	const struct ledger *ledger;
+	const struct block_list *blocks;
 	const struct profile_ask *ask;
 	size_t allocated;
 	/* row number + 1 by stack, where nothing else tells rows apart; else NULL */
@@ -230,7 +232,7 @@ static int gather_usable(void *ctx, const struct ledger_block *b, uint64_t usabl
 	if (g->ask->min_age_ms && b->ms + g->ask->min_age_ms > g->ask->now_ms)
 		return 0;
 	if (g->ask->detail & PROFILE_THREADS)
-		key.thread = (uint32_t)ledger_thread_tid(g->ledger, b->thread);
+		key.thread = (uint32_t)block_list_tid(g->blocks, b->thread);
 	if (g->ask->detail & PROFILE_SIZES)
 		key.block = b->size;
 	row = gather_row(g, &key);
@@ -242,47 +244,74 @@ static int gather_usable(void *ctx, const struct ledger_block *b, uint64_t usabl
 	return 0;
 }
 
-static int gather_block(void *ctx, const struct ledger_block *b)
+static uint32_t stacks_in(const struct block_list *blocks)
 {
-	return gather_usable(ctx, b, 0);
+	uint32_t n = 0;
+
+	for (size_t i = 0; i < blocks->count; i++)
+		n = blocks->block[i].stack < n ? n : blocks->block[i].stack + 1;
+	return n;
 }
 
-static int from_blocks(struct profile *p, const struct ledger *ledger,
+static int from_blocks(struct profile *p, const struct block_list *blocks,
 		       const struct profile_ask *ask)
 {
-	struct gather g = { .p = p, .ledger = ledger, .ask = ask };
-	int err;
+	struct gather g = { .p = p, .blocks = blocks, .ask = ask };
+	int err = 0;
 
 	if (!(ask->detail & (PROFILE_THREADS | PROFILE_SIZES))) {
-		g.of_stack = calloc(ledger_stacks(ledger) + 1, sizeof(*g.of_stack));
+		g.of_stack = calloc(stacks_in(blocks) + 1, sizeof(*g.of_stack));
 		if (!g.of_stack)
 			return -ENOMEM;
 	}
-	err = ask->usable ? usable_each(ask->usable, gather_usable, &g)
-			  : ledger_each_block(ledger, gather_block, &g);
-	p->ms = ask->now_ms;
+	if (ask->usable)
+		err = usable_each(ask->usable, blocks, gather_usable, &g);
+	for (size_t i = 0; !ask->usable && i < blocks->count && !err; i++) {
+		struct ledger_block b = block_list_get(blocks, i);
+
+		err = gather_usable(&g, &b, 0);
+	}
 	free(g.of_stack);
 	free(g.bucket);
 	return err;
 }
 
+bool profile_is_of_blocks(const struct profile_ask *ask)
+{
+	return ask->detail & (PROFILE_THREADS | PROFILE_SIZES) || ask->min_age_ms;
+}
+
+bool profile_needs_blocks(const struct profile_ask *ask)
+{
+	return profile_is_of_blocks(ask) || ask->usable;
+}
+
 int profile_from_ledger(struct profile *p, const struct ledger *ledger,
 			const struct profile_ask *ask)
 {
-	bool blocks = ask->detail & (PROFILE_THREADS | PROFILE_SIZES) || ask->min_age_ms;
 	struct ledger_totals totals;
-	int err;
+	int err = 0;
 
 	ledger_totals(ledger, &totals);
-	*p = (struct profile){ .estimated = totals.estimated };
-	if ((blocks || ask->usable) && ask->detail & (PROFILE_PEAK | PROFILE_PAST))
+	*p = (struct profile){ .estimated = totals.estimated, .ms = ask->now_ms };
+	if (profile_needs_blocks(ask) && ask->detail & (PROFILE_PEAK | PROFILE_PAST))
 		return -EINVAL;
 	if (ask->detail & PROFILE_PAST)
 		err = from_past(p, ledger, ask->at_ms);
-	else
-		err = blocks ? from_blocks(p, ledger, ask) : from_stacks(p, ledger, ask);
-	if (!err && ask->usable && !blocks)
-		err = add_usable(p, ledger, ask);
+	else if (!profile_is_of_blocks(ask))
+		err = from_stacks(p, ledger, ask);
+	bound_rows(p);
+	if (err)
+		profile_release(p);
+	return err;
+}
+
+int profile_add_blocks(struct profile *p, const struct block_list *blocks,
+		       const struct profile_ask *ask)
+{
+	int err = profile_is_of_blocks(ask) ? from_blocks(p, blocks, ask)
+					    : add_usable(p, blocks, ask);
+
 	p->has_usable = ask->usable;
 	bound_rows(p);
 	if (err)

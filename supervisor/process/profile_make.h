@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
  * profile_make.h - a profile of what a ledger holds: now, at its peak, or at a time in between.
+ *
+ * The sums by stack are in the ledger. Who allocated a block, how large each one is, how old, and
+ * what is usable of it, is told by a list of its blocks of the same moment (ledger/block_list.h).
  */
 #ifndef MTRUN_PROFILE_MAKE_H
 #define MTRUN_PROFILE_MAKE_H
@@ -8,6 +11,7 @@
 #include "base/types.h"
 #include "process/profile.h"
 
+struct block_list;
 struct ledger;
 struct usable;
 
@@ -32,11 +36,17 @@ struct profile_ask {
 	const struct usable *usable;
 };
 
+/* Whether only single blocks can tell it; and whether, beside those, the sums are not needed. */
+bool profile_needs_blocks(const struct profile_ask *ask);
+bool profile_is_of_blocks(const struct profile_ask *ask);
 /*
- * 0, -ENOMEM, or -EINVAL if the peak or the past is asked for in a detail that is not kept, or what
- * is usable of it.
+ * The sums by stack, without what only blocks can tell. 0, -ENOMEM, or -EINVAL if the peak or the
+ * past is asked for in a detail that is not kept, or what is usable of it.
  */
 int profile_from_ledger(struct profile *p, const struct ledger *ledger,
 			const struct profile_ask *ask) MUST_USE;
+/* What only BLOCKS can tell. Where the sums are needed P has them, and keeps its rows. 0 or -ENOMEM. */
+int profile_add_blocks(struct profile *p, const struct block_list *blocks,
+		       const struct profile_ask *ask) MUST_USE;
 
 #endif

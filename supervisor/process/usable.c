@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/proc.h"
-#include "ledger/ledger.h"
+#include "ledger/block_list.h"
 
 /*
  * glibc keeps the size of a block's chunk in the word before it:
@@ -158,10 +158,9 @@ static void page_end(struct reader *r)
 					     (r->block[r->first].address - WORDS - last->address));
 }
 
-/* Blocks come page by page. */
-static int take(void *ctx, const struct ledger_block *b)
+/* Blocks come in the order of their addresses. */
+static int take(struct reader *r, const struct ledger_block *b)
 {
-	struct reader *r = ctx;
 	int stop = 0;
 
 	if (b->mapping)
@@ -177,7 +176,7 @@ static int take(void *ctx, const struct ledger_block *b)
 	return stop;
 }
 
-static int each_glibc(struct reader *r)
+static int each_glibc(struct reader *r, const struct block_list *blocks)
 {
 	int err = -ENOMEM;
 
@@ -185,7 +184,12 @@ static int each_glibc(struct reader *r)
 	r->block = malloc(BLOCKS * sizeof(*r->block));
 	r->at = malloc(BLOCKS * sizeof(*r->at));
 	if (r->window && r->block && r->at)
-		err = ledger_each_block(r->u->ledger, take, r);
+		err = 0;
+	for (size_t i = 0; i < blocks->count && !err; i++) {
+		struct ledger_block b = block_list_get(blocks, i);
+
+		err = take(r, &b);
+	}
 	if (!err) {
 		page_end(r);
 		err = look(r);
@@ -196,19 +200,20 @@ static int each_glibc(struct reader *r)
 	return err;
 }
 
-static int compute(void *ctx, const struct ledger_block *b)
-{
-	struct reader *r = ctx;
-
-	return r->fn(r->ctx, b, b->mapping ? b->size : in_all(b, usable_jemalloc(b->size)));
-}
-
-int usable_each(const struct usable *u,
+int usable_each(const struct usable *u, const struct block_list *blocks,
 		int (*fn)(void *ctx, const struct ledger_block *b, uint64_t usable), void *ctx)
 {
 	struct reader r = { .u = u, .fn = fn, .ctx = ctx };
+	int stop = 0;
 
-	return u->rule == USABLE_GLIBC ? each_glibc(&r) : ledger_each_block(u->ledger, compute, &r);
+	if (u->rule == USABLE_GLIBC)
+		return each_glibc(&r, blocks);
+	for (size_t i = 0; i < blocks->count && !stop; i++) {
+		struct ledger_block b = block_list_get(blocks, i);
+
+		stop = fn(ctx, &b, b.mapping ? b.size : in_all(&b, usable_jemalloc(b.size)));
+	}
+	return stop;
 }
 
 static int add(void *ctx, const struct ledger_block *b, uint64_t usable)
@@ -218,23 +223,10 @@ static int add(void *ctx, const struct ledger_block *b, uint64_t usable)
 	return 0;
 }
 
-static int count_page(void *ctx, raddr_t page)
-{
-	(void)page;
-	return --*(size_t *)ctx ? 0 : -EFBIG;
-}
-
-int usable_sum(const struct usable *u, size_t pages, uint64_t *sum)
+int usable_sum(const struct usable *u, const struct block_list *blocks, uint64_t *sum)
 {
 	uint64_t total = 0;
-	int err;
-
-	pages++;
-	if (u->rule == USABLE_UNKNOWN)
-		return -ENOTSUP;
-	err = ledger_each_page(u->ledger, count_page, &pages);
-	if (!err)
-		err = usable_each(u, add, &total);
+	int err = u->rule == USABLE_UNKNOWN ? -ENOTSUP : usable_each(u, blocks, add, &total);
 
 	if (!err)
 		*sum = total;

@@ -10,30 +10,26 @@
 
 #include "base/types.h"
 
-struct ledger;
+struct block_list;
 struct ledger_block;
 
 enum usable_rule { USABLE_UNKNOWN, USABLE_GLIBC, USABLE_JEMALLOC };
 
-struct usable {			     /* usable_init() (usable_rule.h) */
-	const struct ledger *ledger; /* of the process */
-	pid_t via;		     /* by which its memory is read */
+struct usable {	   /* usable_init() (usable_rule.h) */
+	pid_t via; /* by which the memory of the process is read */
 	enum usable_rule rule;
 	char why[128]; /* USABLE_UNKNOWN: the reason, for people */
 };
 
 /*
- * Calls FN for each live block, in no order, until it returns nonzero; that is returned. -ENOMEM.
- * The rule must be known. A mapping's is its size. What the process does to a block meanwhile never
- * makes it less than the block's size.
+ * Calls FN for each of BLOCKS, the live ones of the process by address, until it returns nonzero; that is
+ * returned. -ENOMEM. The rule must be known. A mapping's is its size. What the process has done to
+ * a block since never makes it less than the block's size.
  */
-int usable_each(const struct usable *u,
+int usable_each(const struct usable *u, const struct block_list *blocks,
 		int (*fn)(void *ctx, const struct ledger_block *b, uint64_t usable), void *ctx);
-/*
- * The sum over the heap. 0, -ENOMEM, -ENOTSUP: the rule is not known, or -EFBIG: the blocks begin
- * in more pages than PAGES, each of which costs about 0.6 us to read.
- */
-int usable_sum(const struct usable *u, size_t pages, uint64_t *sum) MUST_USE;
+/* The sum over the heap. 0, -ENOMEM, or -ENOTSUP: the rule is not known. */
+int usable_sum(const struct usable *u, const struct block_list *blocks, uint64_t *sum) MUST_USE;
 
 /*
  * The rules alone. Of glibc: for a block of SIZE at ADDRESS with PREVIOUS and HEAD, the two words

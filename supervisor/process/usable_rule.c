@@ -142,7 +142,7 @@ void usable_init(struct usable *u, const struct process *p)
 	const char *why;
 	size_t allocators = 0;
 
-	*u = (struct usable){ .via = p->via, .ledger = p->ledger };
+	*u = (struct usable){ .via = p->via };
 	for (size_t i = 0; i < p->modules.count; i++) {
 		const struct module *m = p->modules.module[i];
 

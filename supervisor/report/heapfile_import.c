@@ -39,16 +39,17 @@
 #define PARTS_MOST 64u
 
 struct import_row {
-	size_t first, count; /* in `address` */
+	size_t first, count;	   /* in `address` */
 	uint64_t live[2], ever[2]; /* blocks, bytes */
 };
-struct place { /* what is at an address */
+struct place {		     /* what is at an address */
 	size_t first, count; /* in h->frame */
 	bool allocator;
 };
 struct symbol_line {
 	uint64_t address;
-	const char *name; /* each of its functions behind the other's NUL and a byte, outermost first */
+	const char *
+		name; /* each of its functions behind the other's NUL and a byte, outermost first */
 	unsigned parts;
 };
 struct import {
@@ -63,7 +64,7 @@ struct import {
 	/* how amounts were sampled, as jeprof counts the ways: 0: not */
 	int algorithm;
 	double period;
-	double bytes; /* in all rows together */
+	double bytes;	      /* in all rows together */
 	struct intern places; /* by address */
 	struct place *place;
 	size_t place_room, frame_room;
@@ -97,7 +98,10 @@ static char *next_line(struct import *im)
 	return line;
 }
 
-static bool begins(const char *text, const char *with) { return !strncmp(text, with, strlen(with)); }
+static bool begins(const char *text, const char *with)
+{
+	return !strncmp(text, with, strlen(with));
+}
 
 /* `12: 34567 [20: 45678]` at *AT, which is moved behind it. */
 static bool amounts(char **at, uint64_t live[2], uint64_t ever[2])
@@ -167,7 +171,8 @@ static int take_symbols(struct import *im)
 			continue;
 		if (array_room(&im->symbol, im->symbols, &im->symbol_room, sizeof(*im->symbol)))
 			return no_memory(im);
-		im->symbol[im->symbols++] = (struct symbol_line){ address, name + 1, part(name + 1) };
+		im->symbol[im->symbols++] =
+			(struct symbol_line){ address, name + 1, part(name + 1) };
 	}
 	return line ? 0 : wrong(im, "it is cut off");
 }
@@ -351,8 +356,7 @@ static uint32_t place_at(struct import *im, uint64_t address)
 	place = &im->place[n - 1];
 	*place = (struct place){ .first = im->h->frames };
 	s = im->symbols ? bsearch(&key, im->symbol, im->symbols, sizeof(*s), by_address) : NULL;
-	err = s && *s->name ? add_named(im, place, s)
-			    : add_looked_up(im, place, address);
+	err = s && *s->name ? add_named(im, place, s) : add_looked_up(im, place, address);
 	return err ? 0 : n;
 }
 

@@ -381,11 +381,13 @@ void session_settle(struct session *s) { asking_do(s, ask_settle, &(struct asked
 
 void session_yield(struct session *s)
 {
-	uint64_t now = now_ns();
-
-	if (asking_is_unlocked() || now - s->yielded_ns < YIELD_NS)
+	if (asking_is_asker(s)) {
+		asking_yield(s);
 		return;
-	if (s->serving && !asking_is_asker(s))
+	}
+	if (now_ns() - s->yielded_ns < YIELD_NS)
+		return;
+	if (s->serving)
 		session_serve_rings(s);
 	else if (session_turn(s, 0) < 0)
 		return; /* whoever turns it next hears of that */

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <sys/eventfd.h>
 #include <time.h>
 #include <unistd.h>
@@ -13,14 +14,20 @@
 #include "transport/heartbeat.h"
 
 /*
- * The session's lock has two kinds of holders: the loop, for a turn, and askers, who go first and
- * in order. (A mutex would let the loop, which comes back at once, starve them.)
+ * The session's lock is held by the loop, for a turn, or by an asker, for as long as it copies. Its
+ * state is guarded by a mutex of its own, which nobody holds for longer than it takes to look.
+ *
+ * A lock that is given back goes to the asker that has waited longest; it is handed over, so nobody
+ * can come in between. Only where none waits it is free: an asker that gave it back a moment ago,
+ * as one does for each frame that it looks up, may take it again before the loop has woken up, and
+ * so costs the loop no turn of its scheduler. But when the loop has waited for LOOP_US it comes
+ * first: events wait for it, in rings that are full in some milliseconds.
  *
  * Who waits for a turn of the loop is told of those in which something happened that the shell may
- * care for; where only events were read, each few milliseconds. A turn does not begin before those
- * who were told have held the lock: else a descriptor that nobody has read yet would make it run
- * hot.
+ * care for; where only events were read, each few milliseconds. Those who were told have the lock
+ * next: else a descriptor that nobody has read yet would make the loop run hot.
  */
+#define LOOP_US 2000u
 #define TELL_MS 8
 
 #define STACK_BYTES (16u << 20) /* an asker's: names that are demangled nest deeply */
@@ -32,8 +39,27 @@ bool asking_is_asker(const struct session *s)
 
 struct asker {
 	struct asker *next;
-	bool queued;
+	bool queued, granted;
+	pthread_cond_t changed;
 };
+
+static uint64_t now_us(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
+}
+
+static void begin_condition(pthread_cond_t *c)
+{
+	pthread_condattr_t monotonic;
+
+	pthread_condattr_init(&monotonic);
+	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+	pthread_cond_init(c, &monotonic);
+	pthread_condattr_destroy(&monotonic);
+}
 
 /* ---- the session's lock; `lock` is held ---------------------------------- */
 
@@ -46,44 +72,94 @@ static void queue(struct asking *a, struct asker *me)
 	me->next = NULL;
 	me->queued = true;
 	*at = me;
+	a->waiting++;
 }
 
-/* ME is queued. */
-static void take(struct asking *a, struct asker *me)
+static bool loop_is_first(const struct asking *a)
 {
-	while (a->taken || a->first != me)
-		pthread_cond_wait(&a->changed, &a->lock);
-	a->first = me->next;
-	a->taken = true;
+	return a->loop_since && now_us() - a->loop_since >= LOOP_US;
+}
+
+/* The loop looks again at what it waits for. */
+static void call_loop(struct asking *a)
+{
+	if (a->polling)
+		eventfd_write(a->wake, 1);
+	else if (!a->called)
+		pthread_cond_signal(&a->to_loop);
+	a->called = true;
 }
 
 static void give_back(struct asking *a)
 {
-	a->taken = false;
-	pthread_cond_broadcast(&a->changed);
-	if (a->stale && eventfd_write(a->wake, 1) == 0)
+	struct asker *next = a->first;
+
+	if (a->stale && a->polling) {
+		call_loop(a);
 		a->stale = false;
+	}
+	if (!next || loop_is_first(a)) {
+		a->taken = false;
+		if (a->loop_since)
+			call_loop(a);
+		return;
+	}
+	a->first = next->next;
+	a->waiting--;
+	next->granted = true;
+	pthread_cond_signal(&next->changed);
+}
+
+/* ME is queued. */
+static void await_grant(struct asking *a, struct asker *me)
+{
+	while (!me->granted)
+		pthread_cond_wait(&me->changed, &a->lock);
+}
+
+static void take(struct asking *a)
+{
+	struct asker me = { .granted = false };
+
+	if (!a->taken && !a->first && !loop_is_first(a)) {
+		a->taken = true;
+		return;
+	}
+	begin_condition(&me.changed);
+	queue(a, &me);
+	await_grant(a, &me);
+	pthread_cond_destroy(&me.changed);
+}
+
+/* What the asker that holds the lock wants to have done. */
+static void run_for_asker(struct asking *a)
+{
+	void (*run)(struct asked * asked) = a->run;
+
+	pthread_mutex_unlock(&a->lock);
+	run(a->asked);
+	message_flush();
+	pthread_mutex_lock(&a->lock);
+	a->run = NULL;
+	pthread_cond_broadcast(&a->done);
 }
 
 /* The loop's: false when it is to end. */
 static bool take_for_turn(struct asking *a)
 {
-	while (a->run || a->ending || a->taken || a->first) {
+	while (a->run || a->ending || a->taken || (a->first && !loop_is_first(a))) {
 		if (a->run) {
-			void (*run)(struct asked * asked) = a->run;
-
-			pthread_mutex_unlock(&a->lock);
-			run(a->asked);
-			message_flush();
-			pthread_mutex_lock(&a->lock);
-			a->run = NULL;
-			pthread_cond_broadcast(&a->changed);
-		} else if (a->ending) {
-			return false;
-		} else {
-			pthread_cond_wait(&a->changed, &a->lock);
+			run_for_asker(a);
+			continue;
 		}
+		if (a->ending)
+			return false;
+		if (!a->loop_since)
+			__atomic_store_n(&a->loop_since, now_us(), __ATOMIC_RELAXED);
+		a->called = false;
+		pthread_cond_wait(&a->to_loop, &a->lock);
 	}
+	__atomic_store_n(&a->loop_since, 0, __ATOMIC_RELAXED);
 	a->taken = true;
 	return true;
 }
@@ -101,6 +177,10 @@ int asking_poll(struct session *s, struct pollfd *fds, nfds_t n, int ms)
 	fds[n] = (struct pollfd){ .fd = a->wake, .events = POLLIN };
 	s->serving = false;
 	pthread_mutex_lock(&a->lock);
+	if (a->stale || a->ending)
+		ms = 0;
+	a->polling = true;
+	a->called = a->stale = false;
 	give_back(a);
 	pthread_mutex_unlock(&a->lock);
 	got = poll(fds, n + 1, ms);
@@ -108,6 +188,7 @@ int asking_poll(struct session *s, struct pollfd *fds, nfds_t n, int ms)
 	if (got > 0 && fds[n].revents)
 		eventfd_read(a->wake, &ignored);
 	pthread_mutex_lock(&a->lock);
+	a->polling = false;
 	take_for_turn(a); /* when it is to end, the caller finds out */
 	pthread_mutex_unlock(&a->lock);
 	s->serving = true;
@@ -152,13 +233,17 @@ static void run_loop(struct session *s)
 		a->err = err;
 		tell(a, something || err || message_deferred());
 		give_back(a);
-		while (a->err && !a->ending && !a->run)
-			pthread_cond_wait(&a->changed, &a->lock);
+		while (a->err && !a->ending && !a->run) {
+			a->called = false;
+			pthread_cond_wait(&a->to_loop, &a->lock);
+		}
 	}
 	a->begun = false;
-	pthread_cond_broadcast(&a->changed);
+	pthread_cond_broadcast(&a->done);
 	pthread_mutex_unlock(&a->lock);
 }
+
+/* ---- threads ------------------------------------------------------------- */
 
 struct beside {
 	struct session *session;
@@ -166,11 +251,68 @@ struct beside {
 	void *ctx;
 };
 
-static void *run_beside(void *arg)
+static __thread struct {
+	struct session *session;
+	/* how often the lock was given back, without being taken again */
+	unsigned times;
+	/* since when it is held, and the longest that it was */
+	uint64_t since_us, longest_us;
+} mine;
+
+static void account(void)
+{
+	uint64_t us = now_us() - mine.since_us;
+
+	if (us > mine.longest_us)
+		mine.longest_us = us;
+}
+
+uint64_t asking_longest_us(void)
+{
+	uint64_t us;
+
+	if (!mine.times)
+		account();
+	us = mine.longest_us;
+	mine.longest_us = 0;
+	mine.since_us = now_us();
+	return us;
+}
+
+static void relock(struct asking *a)
+{
+	pthread_mutex_lock(&a->lock);
+	take(a);
+	pthread_mutex_unlock(&a->lock);
+	mine.since_us = now_us();
+}
+
+static void unlock(struct asking *a)
+{
+	account();
+	pthread_mutex_lock(&a->lock);
+	give_back(a);
+	pthread_mutex_unlock(&a->lock);
+}
+
+static int start(void *(*fn)(void *ctx), void *ctx, pthread_t *thread)
+{
+	pthread_attr_t attr;
+	int err;
+
+	pthread_attr_init(&attr);
+	pthread_attr_setstacksize(&attr, STACK_BYTES);
+	err = pthread_create(thread, &attr, fn, ctx);
+	pthread_attr_destroy(&attr);
+	return -err;
+}
+
+static void *run_first(void *arg)
 {
 	struct beside *b = arg;
 
 	pthread_setname_np(pthread_self(), "mtrun-asker");
+	mine.since_us = now_us();
 	b->fn(b->ctx);
 	asking_end(b->session);
 	return NULL;
@@ -181,8 +323,6 @@ int asking_loop(struct session *s, void (*fn)(void *ctx), void *ctx)
 	struct beside beside = { s, fn, ctx };
 	struct asking *a = &s->asking;
 	pthread_t asker;
-	pthread_attr_t attr;
-	pthread_condattr_t monotonic;
 	sigset_t all, was;
 	int err;
 
@@ -193,14 +333,9 @@ int asking_loop(struct session *s, void (*fn)(void *ctx), void *ctx)
 	if (a->wake < 0)
 		return -errno;
 	pthread_mutex_init(&a->lock, NULL);
-	pthread_condattr_init(&monotonic);
-	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-	pthread_cond_init(&a->changed, &monotonic);
-	pthread_condattr_destroy(&monotonic);
-	pthread_attr_init(&attr);
-	pthread_attr_setstacksize(&attr, STACK_BYTES);
-	err = pthread_create(&asker, &attr, run_beside, &beside);
-	pthread_attr_destroy(&attr);
+	begin_condition(&a->to_loop);
+	begin_condition(&a->done);
+	err = start(run_first, &beside, &asker);
 	if (!err) {
 		/* they are for the asker to choose, and come by the session's descriptor */
 		sigfillset(&all);
@@ -215,7 +350,59 @@ int asking_loop(struct session *s, void (*fn)(void *ctx), void *ctx)
 	}
 	a->begun = false;
 	close(a->wake);
-	return -err;
+	return err;
+}
+
+static void *run_beside(void *arg)
+{
+	struct beside b = *(struct beside *)arg;
+	struct asking *a = &b.session->asking;
+
+	free(arg);
+	if (message_defer() < 0)
+		message_error("out of memory: messages may have to be waited for");
+	relock(a);
+	b.fn(b.ctx);
+	message_defer_end();
+	account();
+	pthread_mutex_lock(&a->lock);
+	a->others--;
+	pthread_cond_broadcast(&a->done);
+	give_back(a);
+	pthread_mutex_unlock(&a->lock);
+	return NULL;
+}
+
+int asking_beside(struct session *s, void (*fn)(void *ctx), void *ctx)
+{
+	struct beside *b = malloc(sizeof(*b));
+	struct asking *a = &s->asking;
+	sigset_t all, was;
+	pthread_t thread;
+	int err;
+
+	if (!b)
+		return -ENOMEM;
+	*b = (struct beside){ s, fn, ctx };
+	pthread_mutex_lock(&a->lock);
+	err = a->begun && !a->ending ? 0 : -ESHUTDOWN;
+	a->others += !err;
+	pthread_mutex_unlock(&a->lock);
+	sigfillset(&all);
+	sigdelset(&all, SIGBUS);
+	pthread_sigmask(SIG_SETMASK, &all, &was);
+	if (!err) {
+		err = start(run_beside, b, &thread);
+		pthread_mutex_lock(&a->lock);
+		a->others -= err != 0;
+		pthread_mutex_unlock(&a->lock);
+	}
+	pthread_sigmask(SIG_SETMASK, &was, NULL);
+	if (err)
+		free(b);
+	else
+		pthread_detach(thread);
+	return err;
 }
 
 void asking_end(struct session *s)
@@ -225,12 +412,23 @@ void asking_end(struct session *s)
 	if (!asking_is_asker(s))
 		return;
 	pthread_mutex_lock(&a->lock);
+	__atomic_store_n(&a->closing, true, __ATOMIC_RELAXED);
+	while (a->others) {
+		give_back(a);
+		while (a->others)
+			pthread_cond_wait(&a->done, &a->lock);
+		take(a); /* the loop may have begun another one */
+	}
 	a->ending = true;
-	pthread_cond_broadcast(&a->changed);
-	eventfd_write(a->wake, 1);
+	call_loop(a);
 	while (a->begun)
-		pthread_cond_wait(&a->changed, &a->lock);
+		pthread_cond_wait(&a->done, &a->lock);
 	pthread_mutex_unlock(&a->lock);
+}
+
+bool asking_is_closing(const struct session *s)
+{
+	return __atomic_load_n(&s->asking.closing, __ATOMIC_RELAXED);
 }
 
 /* ---- askers -------------------------------------------------------------- */
@@ -244,71 +442,59 @@ int asking_do(struct session *s, void (*fn)(struct asked *a), struct asked *aske
 		fn(asked);
 		return asked->ret;
 	}
+	account();
 	pthread_mutex_lock(&a->lock);
 	a->asked = asked;
 	a->run = fn;
-	pthread_cond_broadcast(&a->changed);
-	eventfd_write(a->wake, 1);
+	call_loop(a);
 	while (a->run)
-		pthread_cond_wait(&a->changed, &a->lock);
+		pthread_cond_wait(&a->done, &a->lock);
 	pthread_mutex_unlock(&a->lock);
+	mine.since_us = now_us(); /* what it did was the loop's own work */
 	if (message_deferred())
 		message_flush();
 	return asked->ret;
-}
-
-/* How often the calling thread has left, without coming back. */
-static __thread struct {
-	struct session *session;
-	unsigned times;
-} unlocked;
-
-static void relock(struct asking *a)
-{
-	struct asker me;
-
-	pthread_mutex_lock(&a->lock);
-	queue(a, &me);
-	take(a, &me);
-	pthread_mutex_unlock(&a->lock);
-}
-
-static void unlock(struct asking *a)
-{
-	pthread_mutex_lock(&a->lock);
-	give_back(a);
-	pthread_mutex_unlock(&a->lock);
 }
 
 void asking_unlock(struct session *s)
 {
 	if (!asking_is_asker(s))
 		return;
-	unlocked.session = s;
-	if (!unlocked.times++)
+	mine.session = s;
+	if (!mine.times++)
 		unlock(&s->asking);
 }
 
 void asking_lock(struct session *s)
 {
-	if (asking_is_asker(s) && !--unlocked.times)
+	if (asking_is_asker(s) && !--mine.times)
 		relock(&s->asking);
 }
 
-bool asking_is_unlocked(void) { return unlocked.times; }
+bool asking_is_unlocked(void) { return mine.times; }
 
 bool asking_relock(void)
 {
-	if (!unlocked.times)
+	if (!mine.times)
 		return false;
-	relock(&unlocked.session->asking);
+	relock(&mine.session->asking);
 	return true;
 }
 
 void asking_reunlock(bool relocked)
 {
 	if (relocked)
-		unlock(&unlocked.session->asking);
+		unlock(&mine.session->asking);
+}
+
+void asking_yield(struct session *s)
+{
+	uint64_t since = __atomic_load_n(&s->asking.loop_since, __ATOMIC_RELAXED);
+
+	if (mine.times || !since || now_us() - since < LOOP_US)
+		return;
+	unlock(&s->asking);
+	relock(&s->asking);
 }
 
 static struct timespec after(int ms)
@@ -341,6 +527,8 @@ int asking_turn(struct session *s, int ms)
 	struct timespec until = after(ms > 0 ? ms : 0);
 	int err = 0;
 
+	account();
+	begin_condition(&me.changed);
 	pthread_mutex_lock(&a->lock);
 	me.next = a->asleep;
 	a->asleep = &me;
@@ -350,15 +538,18 @@ int asking_turn(struct session *s, int ms)
 	}
 	give_back(a);
 	while (!me.queued && !a->err && err != ETIMEDOUT)
-		err = ms > 0 ? pthread_cond_timedwait(&a->changed, &a->lock, &until)
-			     : pthread_cond_wait(&a->changed, &a->lock);
-	if (!me.queued) { /* nothing has happened: we come by ourselves */
+		err = ms > 0 ? pthread_cond_timedwait(&me.changed, &a->lock, &until)
+			     : pthread_cond_wait(&me.changed, &a->lock);
+	if (me.queued) {
+		await_grant(a, &me);
+	} else { /* nothing has happened: we come by ourselves */
 		forget(a, &me);
-		queue(a, &me);
+		take(a);
 	}
-	take(a, &me);
 	err = a->err;
 	pthread_mutex_unlock(&a->lock);
+	pthread_cond_destroy(&me.changed);
+	mine.since_us = now_us();
 	return err;
 }
 

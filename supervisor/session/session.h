@@ -99,8 +99,9 @@ void session_take_signals(struct session *s);
 /* All that had happened when called is in the ledgers when it returns. */
 void session_settle(struct session *s);
 /*
- * To be called often while a long answer is made, so that the programs need not wait: a turn of the
- * loop, or within one, a look at the rings. Cheap when the last time was just before.
+ * To be called often while something takes long, so that the programs need not wait. By an asker:
+ * the loop has its turn if it waits for one; by the loop: it has one, or within one, a look at the
+ * rings. Cheap when nothing is to be done.
  */
 void session_yield(struct session *s);
 /* since tracing began; of a log: at its end */
@@ -256,6 +257,20 @@ void session_close_log(struct session *s);
  * or comes; or no more.
  */
 void session_free_stacks(struct session *s, bool on);
+
+/*
+ * What P holds as of now, for an asker: the session is unlocked while much is copied and sorted, so
+ * P is held (process_ref). Its live blocks, SORTED by address or in no order (ledger/block_list.h),
+ * for the caller to release; or a profile (process/profile_make.h). 0, -ENOMEM, or as
+ * process_profile().
+ */
+struct block_list;
+int session_blocks(struct session *s, const struct process *p, bool sorted,
+		   struct block_list *out) MUST_USE;
+struct profile;
+struct profile_ask;
+int session_profile(struct session *s, const struct process *p, const struct profile_ask *ask,
+		    struct profile *profile) MUST_USE;
 
 /*
  * Processes that ended long ago become lines (ended.h). To be called where nobody needs a record

@@ -3,7 +3,7 @@
  * Whatever a target may store in its rings: the stream and the ledger take it, and end up with
  * totals that agree with their blocks.
  */
-#include "ledger/ledger.h"
+#include "ledger/block_list.h"
 #include "transport/shared.h"
 #include "transport/stream.h"
 
@@ -23,21 +23,27 @@ struct sum {
 	uint64_t heap, mmap, blocks;
 };
 
-static int add(void *ctx, const struct ledger_block *b)
+static struct sum sum_of(struct ledger *l)
 {
-	struct sum *s = ctx;
-	*(b->mapping ? &s->mmap : &s->heap) += b->bytes;
-	s->blocks += b->mapping ? 0 : b->count;
-	return 0;
+	struct block_list list;
+	struct sum s = { 0 };
+	if (block_list_now(l, &list))
+		abort();
+	for (size_t i = 0; i < list.count; i++) {
+		struct ledger_block b = block_list_get(&list, i);
+		*(b.mapping ? &s.mmap : &s.heap) += b.bytes;
+		s.blocks += b.mapping ? 0 : b.count;
+	}
+	block_list_release(&list);
+	return s;
 }
 
 static void agree(struct ledger *l)
 {
 	struct ledger_totals t;
-	struct sum s = { 0 };
+	struct sum s = sum_of(l);
 	ledger_totals(l, &t);
-	if (ledger_each_block(l, add, &s) || s.heap != t.heap || s.mmap != t.mmap ||
-	    s.blocks != t.live_blocks)
+	if (s.heap != t.heap || s.mmap != t.mmap || s.blocks != t.live_blocks)
 		abort();
 	int64_t bytes = 0, count = 0, b, c;
 	uint64_t peak = 0;

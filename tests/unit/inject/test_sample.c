@@ -6,7 +6,7 @@
  */
 #include "inject/sample.h"
 #include "inject/wire.h"
-#include "ledger/ledger.h"
+#include "ledger/block_list.h"
 #include "ledger/weights.h"
 #include "test.h"
 
@@ -156,22 +156,19 @@ static struct ledger_totals totals(struct ledger *l)
 	return t;
 }
 
-static int sum(void *ctx, const struct ledger_block *b)
-{
-	struct weight *w = ctx;
-
-	w->bytes += b->bytes;
-	w->count += b->count;
-	return 0;
-}
-
 /* All sums say the same. */
 static void agree(struct ledger *l)
 {
 	struct weight blocks = { 0 }, stacks = { 0 };
 	struct ledger_interval now;
+	struct block_list list;
 
-	CHECK_EQ(ledger_each_block(l, sum, &blocks), 0);
+	CHECK_EQ(block_list_now(l, &list), 0);
+	for (size_t i = 0; i < list.count; i++) {
+		blocks.bytes += block_list_get(&list, i).bytes;
+		blocks.count += block_list_get(&list, i).count;
+	}
+	block_list_release(&list);
 	for (uint32_t i = 0; i < ledger_stacks(l); i++) {
 		stacks.bytes += (uint64_t)ledger_stack(l, i)->live_bytes;
 		stacks.count += (uint64_t)ledger_stack(l, i)->live_count;

@@ -7,7 +7,7 @@
 #include "blocks/blocks.h"
 #include "blocks/page_set.h"
 #include "inject/wire.h"
-#include "ledger/ledger.h"
+#include "ledger/block_list.h"
 #include "test.h"
 
 #include <time.h>
@@ -110,15 +110,16 @@ static void test_temporary(void)
 	ledger_free(l);
 }
 
-static int keep(void *ctx, const struct ledger_block *b)
+/* The live blocks, at most MOST of them; how many there are. */
+static size_t blocks_of(struct ledger *l, struct ledger_block *v, size_t most)
 {
-	struct ledger_block *v = ctx;
-	for (int i = 0; i < 8; i++)
-		if (!v[i].ms && !v[i].address && !v[i].size) {
-			v[i] = *b;
-			return 0;
-		}
-	return 1;
+	struct block_list list;
+	CHECK_EQ(block_list_now(l, &list), 0);
+	size_t count = list.count;
+	for (size_t i = 0; i < count && i < most; i++)
+		v[i] = block_list_get(&list, i);
+	block_list_release(&list);
+	return count;
 }
 
 static void test_realloc(void)
@@ -131,9 +132,9 @@ static void test_realloc(void)
 	CHECK_EQ(totals(l).live_blocks, 1);
 	ledger_alloc(l, u, 20, 0x1000, 30, 2); /* OLD's address, before the outcome */
 	CHECK_EQ(totals(l).heap, 130);
-	struct ledger_block v[8] = { 0 };
-	CHECK_EQ(ledger_each_block(l, keep, v), 0);
-	CHECK(v[0].size == 100 && v[1].size == 30 && v[0].address == v[1].address && !v[2].address);
+	struct ledger_block v[2];
+	CHECK_EQ(blocks_of(l, v, 2), 2);
+	CHECK(v[0].size + v[1].size == 130 && v[0].address == 0x1000 && v[1].address == 0x1000);
 	ledger_became(l, t, 30, 0x5000, 500, 3);
 	CHECK_EQ(totals(l).heap, 530);
 	CHECK_EQ(totals(l).peak, 530); /* never old + new */
@@ -685,19 +686,17 @@ static unsigned compare_totals(const struct model *m, struct ledger *l)
 struct sum {
 	uint64_t heap, blocks, mmap, bad;
 	raddr_t last;
-	bool mapping, seen[ADDRESSES];
+	bool seen[ADDRESSES];
 	const struct model *m;
 };
 
-static int sum_block(void *ctx, const struct ledger_block *b)
+static void sum_block(struct sum *s, const struct ledger_block *b)
 {
-	struct sum *s = ctx;
-	s->bad += (!b->mapping && s->mapping) || (b->mapping && b->address < s->last);
-	s->mapping = b->mapping;
+	s->bad += b->address < s->last;
+	s->last = b->address;
 	if (b->mapping) {
-		s->last = b->address;
 		s->mmap += b->size;
-		return 0;
+		return;
 	}
 	s->heap += b->size;
 	s->blocks++;
@@ -712,7 +711,6 @@ static int sum_block(void *ctx, const struct ledger_block *b)
 		s->bad += !found;
 	} else
 		s->seen[k] = true;
-	return 0;
 }
 
 static unsigned compare_all(struct model *m, struct ledger *l)
@@ -730,7 +728,10 @@ static unsigned compare_all(struct model *m, struct ledger *l)
 		bad += pb != m->peak_bytes[s] || pc != m->peak_count[s];
 	}
 	struct sum s = { .m = m };
-	bad += ledger_each_block(l, sum_block, &s) != 0;
+	static struct ledger_block v[2 * (ADDRESSES + PAGES)];
+	size_t n = blocks_of(l, v, sizeof(v) / sizeof(*v));
+	for (size_t i = 0; i < n; i++)
+		sum_block(&s, &v[i]);
 	for (int k = 0; k < ADDRESSES; k++)
 		bad += m->block[k].live && !s.seen[k];
 	bad += s.heap != m->heap || s.blocks != m->allocs - m->frees ||
@@ -799,26 +800,9 @@ struct image {
 	size_t count;
 };
 
-static int note(void *ctx, const struct ledger_block *b)
+static void image_of(struct ledger *l, struct image *i)
 {
-	struct image *i = ctx;
-	i->block[i->count++] = *b;
-	return 0;
-}
-
-static int by_place(const void *a, const void *b)
-{
-	const struct ledger_block *x = a, *y = b;
-	return x->mapping != y->mapping	 ? (x->mapping ? 1 : -1)
-	       : x->address < y->address ? -1
-					 : x->address > y->address;
-}
-
-static void image_of(const struct ledger *l, struct image *i)
-{
-	i->count = 0;
-	ledger_each_block(l, note, i);
-	qsort(i->block, i->count, sizeof(*i->block), by_place);
+	i->count = blocks_of(l, i->block, sizeof(i->block) / sizeof(*i->block));
 }
 
 /*

@@ -4,7 +4,7 @@
 #include <errno.h>
 
 #include "inject/wire.h"
-#include "ledger/ledger.h"
+#include "ledger/block_list.h"
 #include "process/profile.h"
 #include "process/profile_make.h"
 #include "process/snapshots.h"
@@ -65,13 +65,28 @@ static void by_stack(void)
 	ledger_free(l);
 }
 
+/* With what its blocks can tell. */
+static int whole(struct profile *p, struct ledger *l, const struct profile_ask *ask)
+{
+	struct block_list blocks;
+	int err = profile_from_ledger(p, l, ask);
+
+	CHECK(profile_needs_blocks(ask));
+	if (err)
+		return err;
+	CHECK_EQ(block_list_now(l, &blocks), 0);
+	err = profile_add_blocks(p, &blocks, ask);
+	block_list_release(&blocks);
+	return err;
+}
+
 static void by_block(void)
 {
 	struct ledger *l = filled();
 	struct profile_ask ask = { .counted = 3, .now_ms = 4000, .detail = PROFILE_THREADS };
 	struct profile p;
 
-	CHECK_EQ(profile_from_ledger(&p, l, &ask), 0);
+	CHECK_EQ(whole(&p, l, &ask), 0);
 	CHECK_EQ(p.count, 3);
 	CHECK(!p.has_totals);
 	CHECK_EQ(row(&p, 7, 100, 0)->size, 200);
@@ -79,19 +94,19 @@ static void by_block(void)
 	CHECK_EQ(row(&p, 11, 100, 0)->count, 1);
 	profile_release(&p);
 	ask.detail = PROFILE_SIZES | PROFILE_NO_STACKS;
-	CHECK_EQ(profile_from_ledger(&p, l, &ask), 0);
+	CHECK_EQ(whole(&p, l, &ask), 0);
 	CHECK_EQ(p.count, 2);
 	CHECK_EQ(row(&p, 0, 0, 100)->size, 200);
 	CHECK_EQ(row(&p, 0, 0, 50)->count, 2);
 	profile_release(&p);
 	ask.detail = 0;
 	ask.min_age_ms = 1500;
-	CHECK_EQ(profile_from_ledger(&p, l, &ask), 0);
+	CHECK_EQ(whole(&p, l, &ask), 0);
 	CHECK_EQ(p.count, 1);
 	CHECK_EQ(row(&p, 7, 0, 0)->size, 250);
 	profile_release(&p);
 	ask.min_age_ms = 2500;
-	CHECK_EQ(profile_from_ledger(&p, l, &ask), 0);
+	CHECK_EQ(whole(&p, l, &ask), 0);
 	CHECK_EQ(row(&p, 7, 0, 0)->size, 200);
 	profile_release(&p);
 	ask.detail = PROFILE_PEAK;
@@ -99,7 +114,7 @@ static void by_block(void)
 	ask = (struct profile_ask){ .counted = LEDGER_COUNT_MMAP,
 				    .detail = PROFILE_THREADS,
 				    .now_ms = 4000 };
-	CHECK_EQ(profile_from_ledger(&p, l, &ask), 0);
+	CHECK_EQ(whole(&p, l, &ask), 0);
 	CHECK_EQ(p.count, 0);
 	profile_release(&p);
 	ledger_free(l);

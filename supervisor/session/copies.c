@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/*
+ * copies.c - what an asker takes with it: the live blocks of a process, and profiles that are made
+ * of them.
+ *
+ * There may be ten million blocks, so they are copied in slices, with the session unlocked in
+ * between (ledger/block_list.h). Sums by stack that belong to them are copied in the first hold of
+ * the lock, so both are of one moment. Who calls this in the loop's thread, or where nothing else
+ * runs, gets the same at once.
+ */
+#include "session/session_state.h"
+
+#include <errno.h>
+
+#include "ledger/block_list.h"
+#include "process/profile_make.h"
+
+#define SLICE 131072u /* blocks: some 2 ms */
+
+static int copy_blocks(struct session *s, struct listing *g, bool sorted, struct block_list *out)
+{
+	bool more = true;
+	int err;
+
+	while (more) {
+		asking_unlock(s);
+		listing_prepare(g, SLICE);
+		asking_lock(s);
+		more = listing_slice(g, SLICE);
+	}
+	asking_unlock(s);
+	err = listing_end(g, sorted, out);
+	asking_lock(s);
+	return err;
+}
+
+int session_blocks(struct session *s, const struct process *p, bool sorted, struct block_list *out)
+{
+	struct listing *g = listing_begin(p->ledger);
+
+	return g ? copy_blocks(s, g, sorted, out) : -ENOMEM;
+}
+
+static int add_blocks(struct session *s, const struct profile_ask *ask, struct profile *profile,
+		      struct listing *g)
+{
+	struct block_list blocks;
+	int err = copy_blocks(s, g, ask->usable, &blocks);
+
+	if (err)
+		return err;
+	asking_unlock(s);
+	err = profile_add_blocks(profile, &blocks, ask);
+	block_list_release(&blocks);
+	asking_lock(s);
+	return err;
+}
+
+int session_profile(struct session *s, const struct process *p, const struct profile_ask *ask,
+		    struct profile *profile)
+{
+	struct listing *g;
+	int err = process_profile(p, ask, profile);
+
+	if (err || !profile_needs_blocks(ask))
+		return err;
+	g = listing_begin(p->ledger);
+	err = g ? add_blocks(s, ask, profile, g) : -ENOMEM;
+	if (err)
+		profile_release(profile);
+	return err;
+}
