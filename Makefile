@@ -35,10 +35,10 @@ LINK := static
 endif
 
 # ---- libraries -----------------------------------------------------------------------------------------------------------------
-PACKAGES := libdw libelf liblzma zlib libunwind-ptrace capstone readline libprotobuf-c libzstd libxxhash
+PACKAGES := libdw libelf liblzma zlib libunwind-ptrace capstone readline libprotobuf-c libzstd libxxhash libevent_extra libevent_core
 ifeq ($(filter clean uninstall,$(or $(MAKECMDGOALS),all)),)
 ifneq ($(shell $(PKG_CONFIG) --exists $(PACKAGES) && echo yes),yes)
-$(error missing libraries: $(shell $(PKG_CONFIG) --print-errors --exists $(PACKAGES) 2>&1 | grep -o "Package '[^']*'" | sort -u | tr '\n' ' '): run ./bootstrap all, or install libdw-dev libelf-dev libunwind-dev libcapstone-dev libreadline-dev libiberty-dev liblzma-dev zlib1g-dev libbz2-dev libprotobuf-c-dev protobuf-c-compiler libzstd-dev libxxhash-dev pkg-config)
+$(error missing libraries: $(shell $(PKG_CONFIG) --print-errors --exists $(PACKAGES) 2>&1 | grep -o "Package '[^']*'" | sort -u | tr '\n' ' '): run ./bootstrap all, or install libdw-dev libelf-dev libunwind-dev libcapstone-dev libreadline-dev libiberty-dev liblzma-dev zlib1g-dev libbz2-dev libprotobuf-c-dev protobuf-c-compiler libzstd-dev libxxhash-dev libevent-dev pkg-config)
 endif
 LIB_CFLAGS := $(shell $(PKG_CONFIG) --cflags $(PACKAGES))
 LIBS_static := $(shell $(PKG_CONFIG) --static --libs $(PACKAGES)) -liberty -lm
@@ -239,6 +239,7 @@ demo: all $(DEMO)
 # ---- install -----------------------------------------------------------------------------------------------------------------------
 BINDIR ?= $(PREFIX)/bin
 MANDIR ?= $(PREFIX)/share/man
+DOCDIR ?= $(PREFIX)/share/doc/mtrun
 INCLUDEDIR ?= $(PREFIX)/include
 INCLUDEDIR ?= $(PREFIX)/include
 INSTALL ?= install
@@ -249,13 +250,17 @@ install: all
 	$(INSTALL) -m 644 man/mtrun.1 $(DESTDIR)$(MANDIR)/man1/mtrun.1
 	$(INSTALL) -m 644 man/mtrun-heap.5 $(DESTDIR)$(MANDIR)/man5/mtrun-heap.5
 	$(INSTALL) -m 644 man/mtrun-log.5 $(DESTDIR)$(MANDIR)/man5/mtrun-log.5
+	$(INSTALL) -d $(DESTDIR)$(MANDIR)/man7 $(DESTDIR)$(DOCDIR)/examples
+	$(INSTALL) -m 644 man/mtrun-serve.7 $(DESTDIR)$(MANDIR)/man7/mtrun-serve.7
+	$(INSTALL) -m 644 man/examples/* $(DESTDIR)$(DOCDIR)/examples
 	$(INSTALL) -m 644 inject/mtrun.h $(DESTDIR)$(INCLUDEDIR)/mtrun.h
 	$(INSTALL) -m 644 inject/memtracer/mt_info.h $(DESTDIR)$(INCLUDEDIR)/memtracer/mt_info.h
 
 uninstall:
 	rm -f $(DESTDIR)$(BINDIR)/mtrun $(DESTDIR)$(MANDIR)/man1/mtrun.1 $(DESTDIR)$(MANDIR)/man5/mtrun-heap.5 \
-		$(DESTDIR)$(MANDIR)/man5/mtrun-log.5 $(DESTDIR)$(INCLUDEDIR)/mtrun.h $(DESTDIR)$(INCLUDEDIR)/memtracer/mt_info.h
-	-rmdir $(DESTDIR)$(INCLUDEDIR)/memtracer 2>/dev/null || true
+		$(DESTDIR)$(MANDIR)/man5/mtrun-log.5 $(DESTDIR)$(MANDIR)/man7/mtrun-serve.7 $(DESTDIR)$(INCLUDEDIR)/mtrun.h $(DESTDIR)$(INCLUDEDIR)/memtracer/mt_info.h
+	rm -rf $(DESTDIR)$(DOCDIR)/examples
+	-rmdir $(DESTDIR)$(INCLUDEDIR)/memtracer $(DESTDIR)$(DOCDIR) 2>/dev/null || true
 
 clean:
 	rm -rf $(BUILD) build-san build-cov build-fuzz build-clang

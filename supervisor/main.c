@@ -25,6 +25,7 @@
 #include "shell/common/shell.h"
 #include "shell/common/summary.h"
 #include "shell/prompt/interactive.h"
+#include "shell/serve/serve.h"
 #include "tracee/terminal.h"
 
 /*
@@ -275,8 +276,29 @@ struct one_run {
 	struct session *session;
 	struct shell shell;
 	struct terminal terminal; /* interactive */
+	struct serve *serve;	  /* until the shell has it */
 	int status, sig;	  /* mtrun's; the signal to die of */
 };
+
+/*
+ * The server of --listen comes before the program: that its address is taken is known before the
+ * program has done anything. 0, or -1 (said).
+ */
+static int begin_serving(struct one_run *r)
+{
+	const struct options *o = r->options;
+	struct serve_options options = { o->listen,
+					 o->listen_token,
+					 o->listen_host,
+					 { o->push, o->push_every_ms, o->push_label } };
+	char why[512];
+
+	if ((!o->listen && !o->push) ||
+	    serve_start(&r->serve, r->session, &options, why, sizeof(why)) == 0)
+		return 0;
+	message_error("%s: %s", o->listen ? "--listen" : "--push", why);
+	return -1;
+}
 
 /* FN runs beside the loop of a new session. mtrun's exit status. */
 static int run_beside(struct one_run *r, void (*fn)(void *ctx))
@@ -303,13 +325,18 @@ static void supervise(void *ctx)
 	bool leave;
 
 	r->status = EXIT_FAILED;
+	if (begin_serving(r))
+		return;
 	session_hold(session, o->nscripts || !o->quiet || o->dump_exit || o->dump_peak);
 	if (o->npids)
 		session_on_signals(session, on_signal, shell);
-	if (o->npids ? session_attach(session) : session_launch(session, &r->status))
+	if (o->npids ? session_attach(session) : session_launch(session, &r->status)) {
+		serve_stop(r->serve);
 		return;
+	}
 	leave = shell->leave; /* one that came early */
 	shell_init(shell, session);
+	shell->serve = r->serve;
 	shell->leave = shell->interrupted = leave;
 	answer_messages(shell);
 	if (follow(shell, o, &untraced)) {
@@ -398,9 +425,10 @@ static void replay_beside(void *ctx)
 	struct shell *shell = &r->shell;
 
 	r->status = EXIT_FAILED;
-	if (open_recorded(r->session, o))
+	if (open_recorded(r->session, o) || begin_serving(r))
 		return;
 	shell_init(shell, r->session);
+	shell->serve = r->serve;
 	answer_messages(shell);
 	run_scripts(shell, o);
 	if (!o->nscripts)
@@ -449,6 +477,9 @@ static void interact_beside(void *ctx)
 		goto out;
 	}
 	session_hold(r->session, true);
+	if (begin_serving(r))
+		goto out;
+	shell->serve = r->serve;
 	if (!(o->open	 ? open_recorded(r->session, o)
 	      : o->npids ? session_attach(r->session)
 			 : session_launch(r->session, &r->status))) {

@@ -40,6 +40,18 @@ const struct command *command_find(const char *name, char *why, size_t len)
 	return NULL;
 }
 
+bool command_can_answer(struct shell *shell, const struct call *call)
+{
+	const struct process *p = session_main(shell->session);
+	unsigned flags = call->command->flags;
+
+	if (!p->source->name ||
+	    !(flags & COMMAND_LIVE || (p->source->one_moment && flags & COMMAND_TIMES)))
+		return true;
+	shell_error(shell, call, "needs a process, and what is open is %s", p->source->name);
+	return false;
+}
+
 int shell_error(const struct shell *shell, const struct call *call, const char *format, ...)
 {
 	char text[1024];
@@ -48,7 +60,9 @@ int shell_error(const struct shell *shell, const struct call *call, const char *
 	va_start(args, format);
 	vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
-	if (shell->where && call)
+	if (shell->said)
+		snprintf(shell->said, SHELL_SAID, "%s", text);
+	else if (shell->where && call)
 		message_error("%s:%u: %s: %s", shell->where, shell->line, call->command->name,
 			      text);
 	else if (shell->where)

@@ -43,6 +43,9 @@ struct command {
 	int (*run)(struct shell *shell, struct call *call);
 };
 
+/* False: it needs more than what -r opened (said). */
+bool command_can_answer(struct shell *shell, const struct call *call) MUST_USE;
+
 /* The table, in the order of `help`; NULL ends it. */
 extern const struct command *const commands[];
 /* By name or unique abbreviation. NULL: WHY says so, in one line. */

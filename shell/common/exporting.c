@@ -14,6 +14,7 @@
 #include "process/profile_make.h"
 #include "report/heapfile.h"
 #include "report/heapfile_process.h"
+#include "session/asking.h"
 #include "shell/common/shell.h"
 
 /*
@@ -61,8 +62,13 @@ static int past(void *ctx, uint64_t ms, struct profile *out)
 	struct profile_ask ask = { .detail = PROFILE_PAST,
 				   .at_ms = ms,
 				   .counted = session_options(x->shell->session)->count };
+	bool locked;
+	int err;
 
-	return process_profile(x->process, &ask, out);
+	locked = asking_relock();
+	err = process_profile(x->process, &ask, out);
+	asking_reunlock(locked);
+	return err;
 }
 
 static bool interrupted(void *ctx) { return shell_interrupted(((struct exporting *)ctx)->shell); }
@@ -81,7 +87,7 @@ int exporting_init(struct exporting *x, struct shell *shell, struct process *p)
 			      .command = p->command,
 			      .exe = p->exe,
 			      .command_line = x->command_line,
-			      .modules = &p->modules,
+			      .modules = &x->modules,
 			      .counted = session_options(shell->session)->count,
 			      .sample = session_options(shell->session)->sampled,
 			      .began = session_clock(shell->session),
@@ -89,7 +95,7 @@ int exporting_init(struct exporting *x, struct shell *shell, struct process *p)
 			      .now_ms = shell_moment(shell, p),
 			      .peak = totals.peak,
 			      .peak_ms = totals.peak_ms,
-			      .marks = &p->marks,
+			      .marks = &x->marks,
 			      .past = past,
 			      .interrupted = interrupted,
 			      .ctx = x };
@@ -102,7 +108,8 @@ int exporting_init(struct exporting *x, struct shell *shell, struct process *p)
 		e->sample = f->sample;
 		e->counted = f->counted;
 	}
-	if (x->command_line && (heap || collect(x) == 0))
+	if (x->command_line && modules_copy(&x->modules, &p->modules) == 0 &&
+	    marks_copy(&x->marks, &p->marks) == 0 && (heap || collect(x) == 0))
 		return 0;
 	exporting_release(x);
 	return -ENOMEM;
@@ -112,5 +119,7 @@ void exporting_release(struct exporting *x)
 {
 	free(x->command_line);
 	free(x->point);
+	modules_release(&x->modules);
+	marks_release(&x->marks);
 	*x = (struct exporting){ 0 };
 }

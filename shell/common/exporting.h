@@ -7,6 +7,7 @@
 #define MTRUN_EXPORTING_H
 
 #include "export/export.h"
+#include "symbols/module.h"
 
 struct shell;
 struct process;
@@ -16,10 +17,15 @@ struct exporting {
 	struct shell *shell;
 	struct process *process;
 	char *command_line;
+	struct modules modules;
+	struct marks marks;
 	struct export_point *point;
 };
 
-/* About P, which the caller holds. 0 or -ENOMEM. */
+/*
+ * About P, which the caller holds. With the session's lock, as exporting_release(); between the two
+ * it is not needed. 0 or -ENOMEM.
+ */
 int exporting_init(struct exporting *x, struct shell *shell, struct process *p) MUST_USE;
 void exporting_release(struct exporting *x);
 

@@ -43,8 +43,8 @@ static bool progress_is_due(const struct lookup *w)
 {
 	uint64_t now = session_ms(w->shell->session);
 
-	return now >= w->began + PROGRESS_MS && now >= w->told + PROGRESS_MS / 5 &&
-	       isatty(message_fd());
+	return !w->shell->said && now >= w->began + PROGRESS_MS &&
+	       now >= w->told + PROGRESS_MS / 5 && isatty(message_fd());
 }
 
 static void progress(struct lookup *w, const struct module *module)

@@ -132,6 +132,8 @@ int reporting_moment(struct shell *shell, struct call *call, const char *what, c
 	uint64_t ms, end = shell_moment(shell, shell_process(shell));
 
 	*m = (struct moment){ .kind = MOMENT_PAST };
+	if (shell->said) /* who asks from elsewhere names no files */
+		kinds &= ~(unsigned)MOMENTS_FILES;
 	if (!snapshot && kinds & MOMENTS_FILES && is_file(value)) {
 		*m = (struct moment){ .kind = MOMENT_FILE, .file = value };
 		return 0;

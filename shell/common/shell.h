@@ -54,6 +54,7 @@ struct mapped {	   /* the last answer about resident memory (mapping.h) */
 struct comparing;
 struct leaked;
 struct process_sites;
+struct serve; /* shell/serve/serve.h */
 
 struct shell {
 	struct session *session;
@@ -85,7 +86,18 @@ struct shell {
 	struct comparing *comparing; /* files that the last answer was about; NULL: none */
 	struct process_sites *sites;
 	struct leaked *leaked; /* shell/common/leaking.h; NULL: nothing was scanned */
+	struct serve *serve;   /* the server of --listen; NULL: none */
+	/* where its errors go, SHELL_SAID bytes; NULL: they are said. Then it is no user's */
+	char *said;
 };
+#define SHELL_SAID 1024u
+
+/*
+ * A shell that asks for somebody else: it has no user, no events, no files of its own. Storage is
+ * the caller's; released with the session's lock. 0 or -ENOMEM.
+ */
+int shell_asker_init(struct shell *shell, struct session *session) MUST_USE;
+void shell_asker_release(struct shell *shell);
 
 /* Storage is the caller's. */
 void shell_init(struct shell *shell, struct session *session);

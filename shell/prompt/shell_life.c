@@ -25,6 +25,7 @@
 #include "shell/prompt/grammar.h"
 #include "shell/prompt/interval.h"
 #include "shell/prompt/screen.h"
+#include "shell/serve/serve.h"
 
 /*
  * The shell takes commands from the text of -x or from a script, one at a time, and runs each
@@ -65,8 +66,29 @@ void shell_forget(struct shell *shell)
 	shell->functions = NULL;
 }
 
+int shell_asker_init(struct shell *shell, struct session *session)
+{
+	*shell = (struct shell){ .session = session,
+				 .settings = { .rows = 20, .site_skip = strdup("") },
+				 .said = calloc(1, SHELL_SAID) };
+	if (shell->settings.site_skip && shell->said)
+		return 0;
+	free(shell->settings.site_skip);
+	free(shell->said);
+	return -ENOMEM;
+}
+
+void shell_asker_release(struct shell *shell)
+{
+	shell_forget(shell);
+	free(shell->settings.site_skip);
+	free(shell->said);
+	*shell = (struct shell){ 0 };
+}
+
 void shell_release(struct shell *shell)
 {
+	serve_stop(shell->serve);
 	interval_release(shell);
 	dumping_release(shell);
 	shell_forget(shell);

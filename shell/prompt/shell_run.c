@@ -106,19 +106,6 @@ static int close_output(struct shell *shell, const struct statement *s, struct o
 		   : 0;
 }
 
-/* Whether it needs more than what -r opened. */
-static bool cannot_answer(struct shell *shell, const struct call *call)
-{
-	const struct process *p = session_main(shell->session);
-	unsigned flags = call->command->flags;
-
-	if (!p->source->name ||
-	    !(flags & COMMAND_LIVE || (p->source->one_moment && flags & COMMAND_TIMES)))
-		return false;
-	shell_error(shell, call, "needs a process, and what is open is %s", p->source->name);
-	return true;
-}
-
 static void run(struct shell *shell, struct statement *s)
 {
 	struct call call = { .argc = s->argc, .argv = s->argv, .rest = s->rest };
@@ -133,7 +120,7 @@ static void run(struct shell *shell, struct statement *s)
 		shell->failed++;
 		return;
 	}
-	if (cannot_answer(shell, &call)) {
+	if (!command_can_answer(shell, &call)) {
 		shell->failed++;
 		return;
 	}

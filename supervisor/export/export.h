@@ -79,6 +79,9 @@ struct export
 	 */
 	int (*past)(void *ctx, uint64_t ms, struct profile *out);
 
+	/* html: where the page hears of what comes after, on the same server; NULL: nowhere */
+	const char *events;
+
 	bool (*interrupted)(void *ctx); /* the user has enough; NULL: never */
 	void *ctx;
 };

@@ -344,6 +344,8 @@ static void put_program(struct page *p)
 	json_uint(&p->j, "peak", p->e->peak);
 	json_uint(&p->j, "peak_ms", p->e->peak_ms);
 	json_bool(&p->j, "estimated", p->e->view->estimated);
+	if (p->e->events)
+		json_string(&p->j, "events", p->e->events);
 	put_before(&p->j, p->e->view->before);
 	json_array(&p->j, "marks");
 	for (size_t i = 0; p->e->marks && i < marks_count(p->e->marks); i++) {
@@ -548,8 +550,11 @@ static int put_page(struct page *p)
 
 	fputs("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<title>mtrun</title>\n"
 	      "<meta name=\"viewport\" content=\"width=device-width\">\n"
-	      "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'\">\n<style>\n",
+	      "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'",
 	      p->out);
+	if (p->e->events)
+		fputs("; connect-src 'self'", p->out);
+	fputs("\">\n<style>\n", p->out);
 	fwrite(page_css, 1, (size_t)(page_css_end - page_css), p->out);
 	fputs("</style>\n</head>\n<body>\n<noscript>This page needs JavaScript: all of it is in the page, nothing is loaded from elsewhere.</noscript>\n"
 	      "<script type=\"application/json\" id=\"data\">\n",

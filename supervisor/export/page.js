@@ -528,12 +528,49 @@
 		     keys.length + " moments" + (d.of > d.named ? " and the " + digits(d.named) + " largest of " + digits(d.of) + " stacks" : "") + " are in this page.");
 	}
 
+	/* ---- live: mtrun serves the page, and goes on telling ---- */
+
+	function watch() {
+		var bar = make(document.body, "p", { id: "live", "class": "soft" }), text = make(bar, "span", {}), ended = false, stream = new EventSource(d.events);
+
+		document.body.insertBefore(bar, chart.parentNode);
+		button(bar, "show what is live now", function () { location.reload(); });
+		function tell(prefix, n) {
+			text.textContent = prefix + ": " + digits(n.live) + " bytes in " + digits(n.live_blocks) + " blocks, peak " + digits(n.peak) + ", " +
+				digits(n.allocs) + " allocations" + (n.rss >= 0 ? ", RSS " + digits(n.rss) : "") + " ";
+		}
+		function take(event, prefix) {
+			var n = JSON.parse(event.data);
+
+			d.curve.push(n.ms, n.live);
+			last = Math.max(last, n.ms);
+			if (n.peak > d.peak) {
+				d.peak = highest = n.peak;
+				d.peak_ms = n.peak_ms;
+			}
+			tell(prefix, n);
+			draw_chart();
+		}
+		stream.addEventListener("now", function (event) { take(event, "now"); });
+		stream.addEventListener("end", function (event) {
+			ended = true;
+			stream.close();
+			take(event, "the program has ended, or was let go; at last");
+		});
+		stream.onerror = function () {
+			if (!ended)
+				text.textContent = "no connection to mtrun: trying again ";
+		};
+	}
+
 	d.sites.forEach(function (s) { sites[s[0]] = s; });
 	document.title = "Memory of " + (d.command || "a program") + " (" + d.pid + ")";
 	lay_out();
 	draw_chart();
 	follow_link();
 	listen();
+	if (d.events)
+		watch();
 	addEventListener("hashchange", follow_link);
 	addEventListener("resize", function () {
 		draw_chart();

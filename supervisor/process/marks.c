@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 int marks_add(struct marks *m, uint64_t ms, const char *label)
 {
@@ -33,6 +34,18 @@ uint64_t marks_forgotten(const struct marks *m) { return m->made - marks_count(m
 const struct mark *marks_at(const struct marks *m, size_t i)
 {
 	return &m->mark[(marks_forgotten(m) + i) % MARKS_MOST];
+}
+
+int marks_copy(struct marks *to, const struct marks *from)
+{
+	*to = (struct marks){ .made = from->made };
+	if (!from->mark)
+		return 0;
+	to->mark = malloc(MARKS_MOST * sizeof(*to->mark));
+	if (!to->mark)
+		return -ENOMEM;
+	memcpy(to->mark, from->mark, marks_count(from) * sizeof(*to->mark));
+	return 0;
 }
 
 void marks_release(struct marks *m)

@@ -26,6 +26,8 @@ size_t marks_count(const struct marks *m);			/* that are kept */
 uint64_t marks_forgotten(const struct marks *m);		/* older ones */
 /* the I-th that is kept, in order of time */
 const struct mark *marks_at(const struct marks *m, size_t i);
+/* A copy, for the caller to release. 0 or -ENOMEM. */
+int marks_copy(struct marks *to, const struct marks *from) MUST_USE;
 void marks_release(struct marks *m);
 
 #endif

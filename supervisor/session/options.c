@@ -34,10 +34,17 @@ enum {
 	OPT_DUMP_EXIT,
 	OPT_LOG_DIR,
 	OPT_LOG_SIZE,
-	OPT_LOG_FILES
+	OPT_LOG_FILES,
+	OPT_LISTEN,
+	OPT_LISTEN_TOKEN,
+	OPT_LISTEN_HOST,
+	OPT_PUSH,
+	OPT_PUSH_EVERY,
+	OPT_PUSH_LABEL
 };
 #define LOG_SIZE    (100u << 20)
 #define LOG_FILES   10u
+#define PUSH_MS	    15000
 #define INTERVAL_MS 5000 /* -i without a TIME; as MemTracer */
 
 static const struct {
@@ -90,6 +97,17 @@ static const struct {
 	  "NAME is an allocator function of the program: KIND malloc (default), calloc, realloc, free, memalign or\n"
 	  "posix_memalign; ARG the position (from 1) of its size; free: of the pointer; realloc, calloc: of the\n"
 	  "pointer, the count, with the size behind it; may be repeated" },
+	{ "listen", OPT_LISTEN, "ADDR",
+	  "answer over HTTP while it runs: a live page, /metrics, /debug/pprof/heap; ADDR: PORT (of 127.0.0.1), HOST:PORT\n"
+	  "or unix:PATH" },
+	{ "listen-token", OPT_LISTEN_TOKEN, "FILE",
+	  "who asks has to know the token in FILE's first line; needed where ADDR is not this machine's own" },
+	{ "listen-host", OPT_LISTEN_HOST, "NAME",
+	  "a name by which browsers and others may ask; may be repeated" },
+	{ "push", OPT_PUSH, "URL",
+	  "send a profile to a server that takes them as Pyroscope's /ingest does: http://HOST:PORT[/PATH] or unix:PATH" },
+	{ "push-every", OPT_PUSH_EVERY, "TIME", "how often (default 15s)" },
+	{ "push-label", OPT_PUSH_LABEL, "K=V", "a label of what is sent; may be repeated" },
 	{ "stopped", 'S', NULL,
 	  "start with the program stopped at its first instruction; `cont` runs it" },
 	{ "no-follow", OPT_NO_FOLLOW, NULL, "leave forked and exec'd children alone" },
@@ -415,6 +433,36 @@ static int set_color(struct parse *p, const char *text)
 	return bad(p, "--color: '%s' is not accepted: auto, always or never", text);
 }
 
+static int add_text(struct parse *p, char ***list, size_t *count, const char *text)
+{
+	char **more = reallocarray(*list, *count + 2, sizeof(*more));
+
+	if (!more)
+		return bad(p, "out of memory");
+	*list = more;
+	more[(*count)++] = (char *)text;
+	more[*count] = NULL;
+	return 0;
+}
+
+static int add_listen_host(struct parse *p, const char *name)
+{
+	return *name ? add_text(p, &p->o->listen_host, &p->o->nlisten_hosts, name)
+		     : bad(p, "--listen-host: '' is not accepted: the name of a host");
+}
+
+static int add_push_label(struct parse *p, const char *text)
+{
+	size_t n = strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789");
+
+	if (!n || text[n] != '=' || (*text >= '0' && *text <= '9') || strpbrk(text, "\"\\\n{},"))
+		return bad(
+			p,
+			"--push-label: '%s' is not accepted: K=V, K of letters, digits and _, V without \"\\{},",
+			text);
+	return add_text(p, &p->o->push_label, &p->o->npush_labels, text);
+}
+
 static int apply(struct parse *p, int c, const char *arg)
 {
 	struct options *o = p->o;
@@ -474,6 +522,18 @@ static int apply(struct parse *p, int c, const char *arg)
 			       ? bad(p, "--log-files: '%s' is not accepted: " LOG_FILES_ACCEPTED,
 				     arg)
 			       : 0;
+	case OPT_LISTEN: o->listen = arg; return 0;
+	case OPT_LISTEN_TOKEN: o->listen_token = arg; return 0;
+	case OPT_LISTEN_HOST: return add_listen_host(p, arg);
+	case OPT_PUSH: o->push = arg; return 0;
+	case OPT_PUSH_EVERY:
+		if (options_interval(arg, &o->push_every_ms) || o->push_every_ms < 1000)
+			return bad(p,
+				   "--push-every: '%s' is not accepted: " TIME_ACCEPTED
+				   ", at least 1s",
+				   arg);
+		return 0;
+	case OPT_PUSH_LABEL: return add_push_label(p, arg);
 	case 's':
 		return options_sample(arg, &o->agent.sample)
 			       ? bad(p, "--sample: '%s' is not accepted: " SAMPLE_ACCEPTED, arg)
@@ -619,7 +679,8 @@ enum options_result options_parse(struct options *o, int argc, char **argv, FILE
 			       .limit_exit = -1,
 			       .log_dir = ".",
 			       .log_size = LOG_SIZE,
-			       .log_files = LOG_FILES };
+			       .log_files = LOG_FILES,
+			       .push_every_ms = PUSH_MS };
 	getopt_tables(brief, names);
 	opterr = 0;
 	optind = 0;

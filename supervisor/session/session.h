@@ -49,7 +49,14 @@ struct options { /* what the command line says; filled by options.c */
 	enum limit_action on_limit;
 	/* exit status after a limit kill; -1: as killed by SIGKILL */
 	int limit_exit;
-	uint64_t interval_ms; /* usage lines; 0: none */
+	uint64_t interval_ms;		   /* usage lines; 0: none */
+	const char *listen, *listen_token; /* --listen, --listen-token; NULL: none */
+	char **listen_host;		   /* --listen-host, NULL ends them; NULL: none */
+	size_t nlisten_hosts;
+	const char *push; /* --push; NULL: nothing is sent */
+	uint64_t push_every_ms;
+	char **push_label; /* K=V; NULL ends them; NULL: none */
+	size_t npush_labels;
 	/* -X -: commands come from our standard input, the target's is /dev/null */
 	bool stdin_null;
 };

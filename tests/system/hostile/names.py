@@ -86,12 +86,13 @@ class Victim:
 
 
 # Every command of `help`, live; {}: a directory. What is told at length differs from run to run.
+SERVED = ('metrics', 'api/v1/status', 'api/v1/report?by=stack', 'api/v1/threads', 'api/v1/processes', 'debug/pprof/heap?debug=1')
 LIVE = ('status', 'status --json', 'report', 'report --all', 'report --by stack', 'report --by function', 'report --by file', 'report --by module', 'report --by thread', 'report --by size',
         'report --stacks', 'report --usable', 'report --json', 'report --by stack --all --json', 'report --match ____', 'text', 'text --cum', 'text --json', 'tree', 'tree --invert', 'tree --json',
         'timeline', 'timeline --table', 'timeline --plot', 'timeline --json', 'timeline --csv', 'snapshot', 'snapshot s1', 'snapshot --json', 'diff s1', 'diff s1 --by stack --json', 'blocks', 'blocks --json', 'map', 'map --json', 'map --frag', 'map --frag --json', 'leaks', 'leaks --json', 'leaks --new --kinds all -n all',
         'blocks --site ____', 'x main', 'x main 32 --json', 'every', 'on', 'limit', 'limit --stacks', 'sample', 'record', 'log', 'log --json', 'interval', 'list .', 'list . --json', 'trace main', 'trace main --json', 'who main', 'who main --json', 'threads',
         'threads --json', 'bt all', 'bt all --json', 'processes', 'processes --json', 'process', 'set', 'history', 'help', 'help report', 'stop', 'bt', 'cont', 'dump {}/d.', 'wait 1ms', 'echo x', 'source /dev/null',
-        '! true', 'every 100h { report --match "\x1b" }', 'every', 'on peak { echo "\x1b" }', 'on', 'interval 10ms', 'wait 50ms', 'interval off')
+        '! true', 'every 100h { report --match "\x1b" }', 'every', 'on peak { echo "\x1b" }', 'on', 'interval 10ms', 'wait 50ms', 'interval off', 'listen', f'listen unix:{mt.tmp()}/s', *(f'! curl -s --unix-socket {mt.tmp()}/s "http://x/{path}"' for path in SERVED), 'listen off')
 NOT_HERE = {'top': 'the prompt', 'fg': 'the prompt', 'gdb': 'gdb prints', 'run': 'ends the run', 'kill': 'ends the run', 'detach': 'ends the run', 'quit': 'ends the run', 'open': 'replay',
             'parse': 'replay', 'export': 'below'}
 # What the user has typed comes back in errors.

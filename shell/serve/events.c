@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include <event2/buffer.h>
+#include <event2/bufferevent.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "session/asking.h"
+#include "session/options.h"
+#include "shell/common/usage.h"
+#include "shell/serve/server.h"
+
+/*
+ * /events: server-sent events (text/event-stream), a line of numbers each second, the same for all
+ * who watch. The last one is `end`: the program has ended, or was let go. A page that does not read
+ * misses some, and is put off when it has missed many; it comes again by itself.
+ */
+#define WATCHERS 64u
+#define BEHIND	 (64u << 10) /* bytes that wait for a reader: it gets no more */
+#define PATIENCE 30u	     /* seconds of that */
+
+struct watcher {
+	struct watcher *next;
+	struct serve *s;
+	struct evhttp_request *req;
+	unsigned missed;
+};
+
+static void forget(struct watcher *w)
+{
+	struct watcher **at = &w->s->watchers;
+
+	while (*at != w)
+		at = &(*at)->next;
+	*at = w->next;
+	w->s->nwatchers--;
+	free(w);
+}
+
+static void left(struct evhttp_connection *c, void *arg)
+{
+	(void)c;
+	forget(arg);
+}
+
+/* ---- what is told -------------------------------------------------------- */
+
+static void put_numbers(struct serve *s, FILE *out)
+{
+	const struct process *p = session_main(s->session);
+	struct ledger_totals t;
+	struct json j;
+
+	session_settle(s->session);
+	ledger_totals(p->ledger, &t);
+	json_init(&j, out);
+	json_object(&j, NULL);
+	json_string(&j, "state", process_state_name(p->state));
+	json_int(&j, "pid", p->pid);
+	json_uint(&j, "ms", session_ms(s->session));
+	json_uint(&j, "live", t.heap + t.mmap);
+	json_uint(&j, "allocated", process_allocated(p, session_options(s->session)->count));
+	json_uint(&j, "peak", t.peak);
+	json_uint(&j, "peak_ms", t.peak_ms);
+	json_uint(&j, "live_blocks", t.live_blocks);
+	json_uint(&j, "allocs", t.allocs);
+	json_uint(&j, "frees", t.frees);
+	json_int(&j, "rss", usage_rss(p));
+	json_end_object(&j);
+}
+
+/* NULL: out of memory. */
+static struct evbuffer *make_event(struct serve *s, bool ended)
+{
+	struct evbuffer *event = evbuffer_new();
+	char *text = NULL;
+	size_t len;
+	FILE *out = event ? open_memstream(&text, &len) : NULL;
+
+	if (out) {
+		asking_lock(s->session);
+		put_numbers(s, out);
+		asking_unlock(s->session);
+	}
+	if (!out || fclose(out) ||
+	    evbuffer_add_printf(event, "event: %s\ndata: %s\n\n", ended ? "end" : "now", text) <
+		    0) {
+		if (event)
+			evbuffer_free(event);
+		event = NULL;
+	}
+	free(text);
+	return event;
+}
+
+static bool is_behind(struct watcher *w)
+{
+	struct bufferevent *b =
+		evhttp_connection_get_bufferevent(evhttp_request_get_connection(w->req));
+
+	return evbuffer_get_length(bufferevent_get_output(b)) > BEHIND;
+}
+
+static void send_to(struct watcher *w, struct evbuffer *event)
+{
+	struct evbuffer *copy = evbuffer_new();
+
+	if (copy && evbuffer_add(copy, evbuffer_pullup(event, -1), evbuffer_get_length(event)) == 0)
+		evhttp_send_reply_chunk(w->req, copy);
+	if (copy)
+		evbuffer_free(copy);
+}
+
+/* Ends its stream. W is gone. */
+static void finish(struct watcher *w)
+{
+	struct evhttp_request *req = w->req;
+
+	evhttp_connection_set_closecb(evhttp_request_get_connection(req), NULL, NULL);
+	forget(w);
+	evhttp_send_reply_end(req);
+}
+
+void events_tick(struct serve *s)
+{
+	struct watcher *w, *next;
+	struct evbuffer *event;
+	bool ended;
+
+	if (!s->watchers)
+		return;
+	asking_lock(s->session);
+	ended = session_ended(s->session);
+	asking_unlock(s->session);
+	event = make_event(s, ended);
+	if (!event)
+		return;
+	for (w = s->watchers; w; w = next) {
+		next = w->next;
+		if (is_behind(w)) {
+			if (++w->missed > PATIENCE)
+				evhttp_connection_free(evhttp_request_get_connection(w->req));
+			continue;
+		}
+		w->missed = 0;
+		send_to(w, event);
+		if (ended)
+			finish(w);
+	}
+	evbuffer_free(event);
+}
+
+/* ---- their life ---------------------------------------------------------- */
+
+void events_begin(struct serve *s, struct evhttp_request *req)
+{
+	struct watcher *w = s->nwatchers < WATCHERS ? calloc(1, sizeof(*w)) : NULL;
+	struct evbuffer *first = w ? evbuffer_new() : NULL;
+
+	if (!first) {
+		free(w);
+		evhttp_send_error(req, 503, "too many pages are open");
+		return;
+	}
+	*w = (struct watcher){ .next = s->watchers, .s = s, .req = req };
+	s->watchers = w;
+	s->nwatchers++;
+	answer_headers(req, "text/event-stream");
+	evhttp_send_reply_start(req, 200, "OK");
+	evhttp_connection_set_closecb(evhttp_request_get_connection(req), left, w);
+	evhttp_connection_set_timeout(evhttp_request_get_connection(req), 0);
+	evbuffer_add_printf(first, "retry: 2000\n\n");
+	evhttp_send_reply_chunk(req, first);
+	evbuffer_free(first);
+	events_tick(s);
+}
+
+void events_release(struct serve *s)
+{
+	while (s->watchers) {
+		evhttp_connection_set_closecb(evhttp_request_get_connection(s->watchers->req), NULL,
+					      NULL);
+		forget(s->watchers);
+	}
+}
