@@ -66,7 +66,7 @@ endif
 tmp = $@.$$$$.tmp
 
 .DEFAULT_GOAL := all
-.PHONY: all check layers mutants format syntax print-quick soak bench fuzz demo install uninstall clean FORCE
+.PHONY: all check layers mutants format syntax print-quick soak bench bench-compare fuzz demo install uninstall clean FORCE
 .SUFFIXES:
 .SECONDARY:
 
@@ -218,6 +218,9 @@ print-quick:
 bench: all $(BENCH)
 	@$(RUN_ENV) tests/bench/run
 	@cat $(B)/bench.md
+# make bench-compare A=old.json: what the figures of build/bench.json have become since
+bench-compare:
+	@$(RUN_ENV) tests/bench/run --compare $(A)
 
 # tests/fuzz/*.c: each an LLVMFuzzerTestOneInput over one decoder. FUZZ_TIME: seconds for each.
 FUZZ_TIME ?= 60
