@@ -471,9 +471,47 @@ static void test_remembered(void)
 	}
 }
 
-int main(void)
+/* ---- what a walk costs --------------------------------------------------- */
+
+/*
+ * N walks of a KIND, for tests/system/stacks/cost.py, which counts their instructions: `hit`, the
+ * stack that was there last; `near`, one whose innermost frames are others than the last one's;
+ * `cold`, one of which nothing is remembered. The stacks are built once, each in memory of its own.
+ */
+static int cost(const char *kind, long n)
+{
+	enum { STACKS = 8 };
+	struct wire_thread *t = &process->thread[1];
+	struct built_stack b[STACKS];
+	uint64_t sum = 0;
+
+	functions_publish();
+	process->depth = 128;
+	process->root = 1;
+	process->nodes = 2;
+	process->nodes_mapped = WIRE_NODES;
+	for (uint64_t i = 0; i < STACKS; i++)
+		b[i] = stack_build(map(STACK_BYTES), 1, i);
+	for (long i = 0; i < n; i++) {
+		const struct built_stack *now = &b[!strcmp(kind, "hit") ? 1 : i % STACKS];
+
+		if (!strcmp(kind, "near")) { /* its last stack, whose innermost frame was left */
+			now = &b[1];
+			whole_clear(t);
+			t->depth -= t->depth > 3 ? 3 : 0;
+		}
+		if (!strcmp(kind, "cold"))
+			process->flush++;
+		sum += walk(t, now->entry);
+	}
+	return sum ? 0 : 1;
+}
+
+int main(int argc, char **argv)
 {
 	agent_map();
+	if (argc == 4 && !strcmp(argv[1], "cost"))
+		return cost(argv[2], atol(argv[3]));
 	RUN(test_publications);
 	RUN(test_no_end);
 	RUN(test_cache);
