@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/search.h"
 #include "base/utf8.h"
 
 /*
@@ -60,19 +61,12 @@ static const struct {
 
 bool escape_is_unsafe(uint32_t c)
 {
-	size_t low = 0, high = sizeof(unsafe) / sizeof(*unsafe);
+	const size_t rows = sizeof(unsafe) / sizeof(*unsafe);
+	size_t at = SEARCH(i, rows, c > unsafe[i].last);
 
 	if (c > 0x10ffff || (c & 0xfffe) == 0xfffe)
 		return true;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (c > unsafe[middle].last)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low < sizeof(unsafe) / sizeof(*unsafe) && c >= unsafe[low].first;
+	return at < rows && c >= unsafe[at].first;
 }
 
 static bool is_ordinary(char c) { return c >= ' ' && c < 0x7f && c != '\\'; }

@@ -24,6 +24,7 @@
 #include <unistd.h>
 
 #include "base/array.h"
+#include "base/search.h"
 
 /* ---- procfs -------------------------------------------------------------- */
 
@@ -421,17 +422,9 @@ void maps_release(struct maps *maps)
 
 const struct map *maps_find(const struct maps *maps, raddr_t addr)
 {
-	size_t lo = 0, hi = maps->count;
+	size_t at = SEARCH(i, maps->count, addr >= maps->map[i].end);
 
-	while (lo < hi) {
-		size_t mid = lo + (hi - lo) / 2;
-
-		if (addr >= maps->map[mid].end)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
-	return lo < maps->count && addr >= maps->map[lo].start ? &maps->map[lo] : NULL;
+	return at < maps->count && addr >= maps->map[at].start ? &maps->map[at] : NULL;
 }
 
 /* ---- memory -------------------------------------------------------------- */

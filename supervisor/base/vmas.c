@@ -23,6 +23,7 @@
 #include "base/array.h"
 #include "base/pagemap.h"
 #include "base/proc.h"
+#include "base/search.h"
 
 #define PAGE	  4096u
 #define VMAS_MOST (1u << 20)
@@ -203,19 +204,9 @@ void vmas_release(struct vmas *v)
 
 size_t vmas_from(const struct vmas *v, raddr_t addr, size_t hint)
 {
-	size_t low = 0, high = v->count;
-
-	if (hint < high && addr >= v->vma[hint].start && addr < v->vma[hint].end)
+	if (hint < v->count && addr >= v->vma[hint].start && addr < v->vma[hint].end)
 		return hint;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (v->vma[middle].end <= addr)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return SEARCH(i, v->count, v->vma[i].end <= addr);
 }
 
 /* ---- pages in memory ----------------------------------------------------- */

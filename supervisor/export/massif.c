@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/escape.h"
+#include "base/search.h"
 #include "export/moments.h"
 #include "export/trie.h"
 
@@ -111,20 +112,11 @@ static int tree_prepare(struct massif *m, const struct profile *p)
 /* The first of NODE's children in m->branch; *N: how many. */
 static const struct branch *children(const struct massif *m, uint32_t node, size_t *n)
 {
-	size_t low = 0, high = m->branches;
+	size_t at = SEARCH(i, m->branches, m->trie.node[m->branch[i].node].parent < node);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (m->trie.node[m->branch[middle].node].parent < node)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	for (*n = 0;
-	     low + *n < m->branches && m->trie.node[m->branch[low + *n].node].parent == node;)
+	for (*n = 0; at + *n < m->branches && m->trie.node[m->branch[at + *n].node].parent == node;)
 		++*n;
-	return &m->branch[low];
+	return &m->branch[at];
 }
 
 /* ms_print takes what follows a `#` for a comment, also within a line. */

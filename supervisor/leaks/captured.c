@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/search.h"
 
 #define PAGE	 4096u
 #define RED_ZONE 128u /* below rsp, where a function that calls none may have its variables */
@@ -30,19 +31,10 @@ static const struct {
 /* The block that ADDRESS is in, or -1. */
 static ssize_t block_at(const struct capture *c, raddr_t address)
 {
-	size_t low = 0, high = c->blocks;
+	size_t at = SEARCH(i, c->blocks, c->block[i].address <= address);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (c->block[middle].address <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low && address - c->block[low - 1].address < c->block[low - 1].size
-		       ? (ssize_t)low - 1
-		       : -1;
+	return at && address - c->block[at - 1].address < c->block[at - 1].size ? (ssize_t)at - 1
+										: -1;
 }
 
 /*
@@ -201,7 +193,7 @@ static int by_start(const void *a, const void *b)
 /* Whether nothing that is used is in SPAN: no thread, no block. */
 static bool is_unused(const struct capture *c, const struct leaks_span *span)
 {
-	size_t low = 0, high = c->blocks;
+	size_t at;
 
 	for (size_t i = 0; i < c->threads; i++) {
 		raddr_t rsp = c->thread[i].general.rsp;
@@ -209,16 +201,9 @@ static bool is_unused(const struct capture *c, const struct leaks_span *span)
 		if (rsp >= span->start && rsp < span->end)
 			return false;
 	}
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (c->block[middle].address < span->start)
-			low = middle + 1;
-		else
-			high = middle;
-	}
+	at = SEARCH(i, c->blocks, c->block[i].address < span->start);
 	return block_at(c, span->start) < 0 &&
-	       (low == c->blocks || c->block[low].address >= span->end);
+	       (at == c->blocks || c->block[at].address >= span->end);
 }
 
 struct spans {
@@ -303,17 +288,9 @@ static bool is_constant(void *ctx, raddr_t address)
 {
 	const struct captured *c = ctx;
 	const struct capture_range *r = capture_range_at(c->capture, address);
-	size_t low = 0, high = c->constants;
+	size_t at = SEARCH(i, c->constants, c->constant[i].end <= address);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (c->constant[middle].end <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low < c->constants && address >= c->constant[low].start && !(r && r->write);
+	return at < c->constants && address >= c->constant[at].start && !(r && r->write);
 }
 
 static bool is_interrupted(void *ctx)

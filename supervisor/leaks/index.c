@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/search.h"
+
 /*
  * A region ends before a gap of GAP bytes, and where an offset would not fit into 32 bits any more.
  * Its buckets are as wide as its blocks are apart, on average, so that there are never many more
@@ -199,15 +201,5 @@ uint32_t index_region_far(const struct leaks_index *x, raddr_t address)
 
 uint32_t index_from(const struct leaks_index *x, raddr_t address)
 {
-	size_t low = 0, high = x->blocks;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (x->block[middle].address < address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return (uint32_t)low;
+	return (uint32_t)SEARCH(i, x->blocks, x->block[i].address < address);
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/search.h"
 #include "leaks/graph.h"
 
 const char *const leak_kind_names[LEAK_KINDS] = { "definite", "indirect", "possible", "reachable" };
@@ -120,17 +121,9 @@ static bool hold(struct leaks *l, uint32_t target, unsigned place)
 
 static struct head *head_of(const struct leaks *l, uint32_t block)
 {
-	size_t low = 0, high = l->heads;
+	size_t at = SEARCH(i, l->heads, l->head[i].block < block);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (l->head[middle].block < block)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low < l->heads && l->head[low].block == block ? &l->head[low] : NULL;
+	return at < l->heads && l->head[at].block == block ? &l->head[at] : NULL;
 }
 
 /* A lost block of l->family points to TARGET. Whether that is to be followed. */

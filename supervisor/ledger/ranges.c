@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/search.h"
 
 /*
  * A row of leaves of up to LEAF ranges each: two binary searches to find, one short memmove to
@@ -73,32 +74,16 @@ size_t ranges_memory(const struct ranges *r)
 	       r->count * sizeof(struct grant);
 }
 
+static raddr_t end_of(const struct range_leaf *f) { return f->range[f->count - 1].end; }
+
 /* The first range with end > ADDR; past the last leaf if there is none. */
 static struct place seek(const struct ranges *r, raddr_t addr)
 {
-	size_t lo = 0, hi = r->leaves;
-	while (lo < hi) { /* the first leaf whose last range ends above */
-		size_t mid = (lo + hi) / 2;
-		const struct range_leaf *f = r->leaf[mid];
-		if (f->range[f->count - 1].end > addr)
-			hi = mid;
-		else
-			lo = mid + 1;
+	struct place at = { SEARCH(i, r->leaves, end_of(r->leaf[i]) <= addr), 0 };
+	if (at.leaf < r->leaves) {
+		const struct range_leaf *f = r->leaf[at.leaf];
+		at.i = SEARCH(i, f->count, f->range[i].end <= addr);
 	}
-	struct place at = { lo, 0 };
-	if (lo == r->leaves)
-		return at;
-	const struct range_leaf *f = r->leaf[lo];
-	lo = 0;
-	hi = f->count;
-	while (lo < hi) {
-		size_t mid = (lo + hi) / 2;
-		if (f->range[mid].end > addr)
-			hi = mid;
-		else
-			lo = mid + 1;
-	}
-	at.i = lo;
 	return at;
 }
 

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/search.h"
+
 /*
  * Changes are absolute: what a stack total holds at a point is its last change up to there. To know
  * a point's breakdown the changes up to it are read from the front, 64 MB in some 10 ms, and
@@ -410,17 +412,7 @@ int timeline_add(struct timeline *t, uint64_t interval, uint64_t bytes, uint64_t
 
 size_t timeline_find(const struct timeline *t, uint64_t interval)
 {
-	size_t low = 0, high = t->count;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (timeline_point(t, middle)->interval <= interval)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return SEARCH(i, t->count, timeline_point(t, i)->interval <= interval);
 }
 
 size_t timeline_highest(const struct timeline *t)

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/search.h"
 #include "ledger/ledger.h"
 #include "log/format.h"
 #include "log/segment.h"
@@ -373,17 +374,7 @@ int log_index_entry(struct log_index *index, const struct log_entry *entry)
 /* Where PROCESS is in the row of points, or belongs. */
 static size_t place_of(const struct log_index *index, uint32_t process)
 {
-	size_t low = 0, high = index->processes;
-
-	while (low < high) {
-		size_t middle = (low + high) / 2;
-
-		if (index->points[middle].process < process)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return SEARCH(i, index->processes, index->points[i].process < process);
 }
 
 const struct log_points *log_index_points(const struct log_index *index, uint32_t process)

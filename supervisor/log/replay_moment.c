@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "base/search.h"
 #include "log/replay_state.h"
 
 #include <errno.h>
@@ -176,17 +177,7 @@ static int at(struct replay_process *p, uint64_t ms, const struct ledger **ledge
 /* The points of intervals up to INTERVAL. */
 static size_t points_to(const struct log_points *points, uint64_t interval)
 {
-	size_t low = 0, high = points->count;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (points->point[middle].interval <= interval)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return SEARCH(i, points->count, points->point[i].interval <= interval);
 }
 
 static void interval(void *ctx, uint64_t ms, uint64_t present, struct ledger_interval *out)

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "base/search.h"
 #include "log/replay.h"
 
 #include <errno.h>
@@ -285,19 +286,12 @@ static void release_stretches(struct replaying *x)
 /* That of NUMBER, made if there is none. NULL: out of memory, or there are too many. */
 static struct replay_process *process_of(struct replay *r, uint32_t number)
 {
-	size_t low = 0, high = r->processes;
+	size_t at;
 	struct replay_process *p;
 
-	while (low < high) {
-		size_t middle = (low + high) / 2;
-
-		if (r->process[middle]->number < number)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	if (low < r->processes && r->process[low]->number == number)
-		return r->process[low];
+	at = SEARCH(i, r->processes, r->process[i]->number < number);
+	if (at < r->processes && r->process[at]->number == number)
+		return r->process[at];
 	if (r->processes == PROCESSES_MOST ||
 	    array_room(&r->process, r->processes, &r->process_room, sizeof(*r->process)))
 		return NULL;
@@ -308,9 +302,8 @@ static struct replay_process *process_of(struct replay *r, uint32_t number)
 	p->number = number;
 	p->facts.began_ms = UINT64_MAX;
 	p->modules.entry = UINT32_MAX;
-	memmove(&r->process[low + 1], &r->process[low],
-		(r->processes++ - low) * sizeof(*r->process));
-	return r->process[low] = p;
+	memmove(&r->process[at + 1], &r->process[at], (r->processes++ - at) * sizeof(*r->process));
+	return r->process[at] = p;
 }
 
 static int add_ref(struct replay_ref **row, size_t *count, size_t *room, struct replay_ref ref)
@@ -619,17 +612,9 @@ void replay_free(struct replay *r)
 /* Whether the point that a replay comes to is what was told. */
 static bool is_told(const struct replay_process *p, const struct log_point *point)
 {
-	size_t low = 0, high = p->points.count;
+	size_t at = SEARCH(i, p->points.count, p->points.point[i].interval < point->interval);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (p->points.point[middle].interval < point->interval)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low < p->points.count && !memcmp(&p->points.point[low], point, sizeof(*point));
+	return at < p->points.count && !memcmp(&p->points.point[at], point, sizeof(*point));
 }
 
 static int compare(const struct stretch *s, const struct replay_watch *watch)

@@ -6,6 +6,7 @@
 
 #include "base/array.h"
 #include "base/proc.h"
+#include "base/search.h"
 #include "base/vmas.h"
 #include "blocks/page_set.h"
 #include "process/process.h"
@@ -200,17 +201,9 @@ static void gather_stacks(struct making *m, const raddr_t *rsp, size_t n)
 
 static bool has_thread(const struct making *m, const struct map *map)
 {
-	size_t low = 0, high = m->stacks;
+	size_t at = SEARCH(i, m->stacks, m->stack[i] < map->start);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (m->stack[middle] < map->start)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low < m->stacks && m->stack[low] < map->end;
+	return at < m->stacks && m->stack[at] < map->end;
 }
 
 static bool is_guard(const struct map *m)

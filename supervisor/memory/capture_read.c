@@ -3,6 +3,7 @@
  * capture_read.c - what is in a capture: in the copy that it has; or, without one, in a process that
  * stands still. Any thread may be here at any time.
  */
+#include "base/search.h"
 #include "memory/capture.h"
 
 #include <errno.h>
@@ -23,17 +24,9 @@ const char *capture_way_name(enum capture_way way)
 
 const struct capture_range *capture_range_at(const struct capture *c, raddr_t address)
 {
-	size_t lo = 0, hi = c->ranges;
+	size_t at = SEARCH(i, c->ranges, address >= c->range[i].end);
 
-	while (lo < hi) {
-		size_t mid = lo + (hi - lo) / 2;
-
-		if (address >= c->range[mid].end)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
-	return lo < c->ranges && address >= c->range[lo].start ? &c->range[lo] : NULL;
+	return at < c->ranges && address >= c->range[at].start ? &c->range[at] : NULL;
 }
 
 int capture_error(const struct capture *c)

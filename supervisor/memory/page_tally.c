@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/array.h"
+#include "base/search.h"
 
 /*
  * The pages are numbered over all spans, so that what a block covers of them is one interval of
@@ -61,20 +62,10 @@ void tally_release(struct page_tally *p)
 /* The first span that ends above ADDR, or the number of spans. */
 static size_t span_from(struct page_tally *p, raddr_t addr)
 {
-	size_t low = 0, high = p->spans;
-
-	if (p->hint < high && addr < p->span[p->hint].end &&
+	if (p->hint < p->spans && addr < p->span[p->hint].end &&
 	    (!p->hint || addr >= p->span[p->hint - 1].end))
 		return p->hint;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (p->span[middle].end <= addr)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return p->hint = low;
+	return p->hint = SEARCH(i, p->spans, p->span[i].end <= addr);
 }
 
 /* How many pages in memory lie below ADDR, a page's; *THERE: it is in memory itself. */

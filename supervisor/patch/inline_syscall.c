@@ -32,6 +32,7 @@
 
 #include "arch/insn.h"
 #include "base/array.h"
+#include "base/search.h"
 #include "symbols/elf.h"
 
 #define JUMP	      5u	 /* bytes of a jump */
@@ -142,21 +143,13 @@ static uint64_t fde_end(const struct table *t, size_t i, uint64_t start, uint64_
 
 static bool function_by_table(const struct table *t, uint64_t vaddr, struct function *f)
 {
-	size_t lo = 0, hi = t->count;
+	size_t next = SEARCH(i, t->count, table_start(t, i) <= vaddr);
 
-	if (!t->count || table_start(t, 0) > vaddr)
+	if (!next)
 		return false;
-	while (hi - lo > 1) {
-		size_t mid = lo + (hi - lo) / 2;
-
-		if (table_start(t, mid) <= vaddr)
-			lo = mid;
-		else
-			hi = mid;
-	}
-	f->start = table_start(t, lo);
-	f->next = lo + 1 < t->count ? table_start(t, lo + 1) : f->start + FUNCTION_MOST;
-	f->end = fde_end(t, lo, f->start, f->next);
+	f->start = table_start(t, next - 1);
+	f->next = next < t->count ? table_start(t, next) : f->start + FUNCTION_MOST;
+	f->end = fde_end(t, next - 1, f->start, f->next);
 	return vaddr < f->end;
 }
 
@@ -200,20 +193,12 @@ static int symbols_read(struct symbols *symbols, const struct elf *elf)
 
 static bool function_by_symbol(const struct symbols *symbols, uint64_t vaddr, struct function *f)
 {
-	size_t lo = 0, hi = symbols->count;
+	size_t at = SEARCH(i, symbols->count, symbols->f[i].start <= vaddr);
 
-	while (lo < hi) {
-		size_t mid = lo + (hi - lo) / 2;
-
-		if (symbols->f[mid].start <= vaddr)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
-	if (!lo)
+	if (!at)
 		return false;
-	*f = symbols->f[lo - 1];
-	f->next = lo < symbols->count ? symbols->f[lo].start : f->start + FUNCTION_MOST;
+	*f = symbols->f[at - 1];
+	f->next = at < symbols->count ? symbols->f[at].start : f->start + FUNCTION_MOST;
 	if (f->end == f->start || f->end > f->next)
 		f->end = f->next;
 	return vaddr < f->end;

@@ -31,6 +31,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/search.h"
 #include "process/process.h"
 
 /* the lease of signal handlers inside hooks: given to the byte, charged when given */
@@ -71,17 +72,7 @@ const char *const limit_action_names[LIMIT_ACTIONS] = { "kill", "stop", "fail", 
 /* Where STACK is, or belongs. */
 static size_t place_of(const struct limit *l, uint32_t stack)
 {
-	size_t lo = 0, hi = l->refusals;
-
-	while (lo < hi) {
-		size_t mid = (lo + hi) / 2;
-
-		if (l->refusal[mid].stack < stack)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
-	return lo;
+	return SEARCH(i, l->refusals, l->refusal[i].stack < stack);
 }
 
 int limit_refused(struct limit *l, uint32_t stack, uint64_t bytes)

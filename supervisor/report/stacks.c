@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/array.h"
+#include "base/search.h"
 #include "inject/wire.h"
 
 /*
@@ -38,19 +39,9 @@ void stacks_free(struct stacks *s)
 
 static const struct node *find(const struct stacks *s, uint32_t id)
 {
-	size_t from = 0, to = s->count;
+	size_t at = SEARCH(i, s->count, s->node[i].id < id);
 
-	while (from < to) {
-		size_t middle = (from + to) / 2;
-
-		if (s->node[middle].id == id)
-			return &s->node[middle];
-		if (s->node[middle].id < id)
-			from = middle + 1;
-		else
-			to = middle;
-	}
-	return NULL;
+	return at < s->count && s->node[at].id == id ? &s->node[at] : NULL;
 }
 
 int stacks_add(struct stacks *s, uint32_t id, uint32_t parent, uint64_t pc,

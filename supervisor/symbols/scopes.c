@@ -27,6 +27,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/search.h"
 #include "symbols/demangle.h"
 #include "symbols/names.h"
 
@@ -256,17 +257,7 @@ static void index_units(struct scopes *s)
 /* The number of ranges that begin at or below ADDR. */
 static size_t ranges_up_to(const struct scopes *s, uint64_t addr)
 {
-	size_t low = 0, high = s->ranges;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (s->range[middle].low <= addr)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return SEARCH(i, s->ranges, s->range[i].low <= addr);
 }
 
 /* ---- a unit's tree ------------------------------------------------------- */
@@ -496,23 +487,15 @@ static struct container *container_of(struct scopes *s, Dwarf_Die *die, struct u
 {
 	Dwarf_Off offset = dwarf_dieoffset(die);
 	Dwarf_Die cudie;
-	size_t low = 0, high;
 	struct unit *u;
+	size_t above;
 
 	if (!dwarf_diecu(die, &cudie, NULL, NULL) || !(u = unit_of(s, &cudie)))
 		return NULL;
 	walk_unit(s, u);
 	*unit = u;
-	high = u->containers;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (u->container[middle].low < offset)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	for (int32_t i = (int32_t)low - 1; i >= 0; i = u->container[i].parent)
+	above = SEARCH(i, u->containers, u->container[i].low < offset);
+	for (int32_t i = (int32_t)above - 1; i >= 0; i = u->container[i].parent)
 		if (u->container[i].high >= offset)
 			return &u->container[i];
 	return NULL;
@@ -736,17 +719,9 @@ static void resolve_scope(struct scopes *s, struct unit *u, struct scope *scope)
 
 static int32_t scope_at(const struct unit *u, uint64_t addr)
 {
-	size_t low = 0, high = u->segments;
+	size_t at = SEARCH(i, u->segments, u->segment[i].high <= addr);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (u->segment[middle].high <= addr)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low < u->segments && u->segment[low].low <= addr ? u->segment[low].scope : -1;
+	return at < u->segments && u->segment[at].low <= addr ? u->segment[at].scope : -1;
 }
 
 static void find_line(struct scopes *s, struct unit *u, uint64_t addr, struct scope_frame *at)

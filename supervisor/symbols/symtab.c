@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/search.h"
 #include "symbols/go_functions.h"
 #include "symbols/names.h"
 
@@ -263,21 +264,13 @@ void symtab_finish(struct symtab *t)
 
 const char *symtab_find(const struct symtab *t, uint64_t addr)
 {
-	size_t low = 0, high = t->count;
+	size_t at = SEARCH(i, t->count, t->symbol[i].start <= addr);
 
-	while (low < high) { /* to the first symbol that begins above ADDR */
-		size_t middle = low + (high - low) / 2;
-
-		if (t->symbol[middle].start <= addr)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	for (size_t i = low; i > 0 && t->symbol[i - 1].reach > addr; i--)
+	for (size_t i = at; i > 0 && t->symbol[i - 1].reach > addr; i--)
 		if (t->symbol[i - 1].end > addr)
 			return t->symbol[i - 1].name;
-	if (low > 0) {
-		const struct symbol *s = &t->symbol[low - 1];
+	if (at > 0) {
+		const struct symbol *s = &t->symbol[at - 1];
 
 		if (s->end == s->start && addr < s->limit)
 			return s->name;

@@ -26,6 +26,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/search.h"
 
 enum { DW_RBX = 3, DW_RBP = 6, DW_RSP = 7, DW_RIP = 16, DW_REGS = 17 };
 enum ra { RA_NONE, RA_OK, RA_UNDEFINED };
@@ -510,17 +511,9 @@ broken:
 
 ssize_t callframe_find(const struct callframe_list *list, uint32_t offset)
 {
-	size_t lo = 0, hi = list->count;
+	size_t at = SEARCH(i, list->count, list->frame[i].end <= offset);
 
-	while (lo < hi) {
-		size_t mid = lo + (hi - lo) / 2;
-
-		if (list->frame[mid].end <= offset)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
-	return lo < list->count && list->frame[lo].start <= offset ? (ssize_t)lo : -1;
+	return at < list->count && list->frame[at].start <= offset ? (ssize_t)at : -1;
 }
 
 struct find {

@@ -26,6 +26,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/search.h"
 #include "symbols/elf.h"
 #include "symbols/module.h"
 #include "unwind/callframe.h"
@@ -274,17 +275,9 @@ static int gap_entry(struct gaps *g, uint64_t vaddr)
 
 static bool in_gap(const struct gaps *g, uint64_t vaddr)
 {
-	size_t lo = 0, hi = g->nranges;
+	size_t at = SEARCH(i, g->nranges, g->range[i].end <= vaddr);
 
-	while (lo < hi) {
-		size_t mid = lo + (hi - lo) / 2;
-
-		if (g->range[mid].end <= vaddr)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
-	return lo < g->nranges && g->range[lo].start <= vaddr;
+	return at < g->nranges && g->range[at].start <= vaddr;
 }
 
 /* Where functions begin, as far as the file says: its entry, its symbols, its constructors. */

@@ -33,6 +33,7 @@
 #include "arch/effect.h"
 #include "arch/insn.h"
 #include "base/array.h"
+#include "base/search.h"
 
 #define NO_POS UINT32_MAX
 
@@ -107,35 +108,19 @@ static struct function *function_at(const struct synthesis *f, uint32_t n)
 
 static size_t range_of(const struct synthesis *f, uint32_t pos)
 {
-	size_t lo = 0, hi = f->in->nranges;
+	size_t above = SEARCH(i, f->in->nranges, f->base[i] <= pos);
 
-	while (hi - lo > 1) {
-		size_t mid = (lo + hi) / 2;
-
-		if (f->base[mid] <= pos)
-			lo = mid;
-		else
-			hi = mid;
-	}
-	return lo;
+	return above ? above - 1 : 0;
 }
 
 static uint32_t pos_of(const struct synthesis *f, uint64_t vaddr)
 {
 	const struct cfi_synth_range *r = f->in->range;
-	size_t lo = 0, hi = f->in->nranges;
+	size_t at = SEARCH(i, f->in->nranges, r[i].end <= vaddr);
 
-	while (lo < hi) {
-		size_t mid = (lo + hi) / 2;
-
-		if (r[mid].end <= vaddr)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
-	if (lo == f->in->nranges || r[lo].start > vaddr || !f->bytes[lo])
+	if (at == f->in->nranges || r[at].start > vaddr || !f->bytes[at])
 		return NO_POS;
-	return f->base[lo] + (uint32_t)(vaddr - r[lo].start);
+	return f->base[at] + (uint32_t)(vaddr - r[at].start);
 }
 
 static uint64_t vaddr_of(const struct synthesis *f, uint32_t pos)
