@@ -283,15 +283,37 @@ int session_cont(struct session *s, struct process *p)
 	return asking_do(s, ask_cont, &(struct asked){ .p = p });
 }
 
+/*
+ * SIG to P, which runs on. SIGKILL ends each stop by itself: to continue a thread behind it would be
+ * to continue it from its last instant, to which it may have come by then.
+ */
+static int kill_process(struct session *s, struct process *p, int sig)
+{
+	if (kill(p->pid, sig) < 0)
+		return -errno;
+	if (sig != SIGKILL)
+		return session_cont(s, p);
+	if (p->state == PROCESS_STOPPED) {
+		p->state = PROCESS_RUNNING;
+		p->resumed++;
+	}
+	for (size_t i = 0; i < s->nthreads; i++) {
+		struct thread *t = &s->thread[i];
+
+		if (t->process == p && t->state == THREAD_STOPPED)
+			*t = (struct thread){ .tid = t->tid,
+					      .process = p,
+					      .state = THREAD_RUNNING,
+					      .vfork_child = t->vfork_child };
+	}
+	return 0;
+}
+
 static int kill_now(struct session *s, int sig)
 {
 	struct process *p = s->chosen;
 
-	if (!p || p->state > PROCESS_STOPPED)
-		return -ESRCH;
-	if (kill(p->pid, sig) < 0)
-		return -errno;
-	return session_cont(s, p);
+	return !p || p->state > PROCESS_STOPPED ? -ESRCH : kill_process(s, p, sig);
 }
 
 static void ask_kill(struct asked *a) { a->ret = kill_now(a->s, (int)a->number); }
@@ -307,9 +329,8 @@ static void limit_kill_now(struct session *s)
 	for (struct process *p = s->processes; p; p = p->next) {
 		if (p->state > PROCESS_STOPPED)
 			continue;
-		kill(p->pid, SIGKILL);
-		if (session_cont(s, p))
-			message_verbose(1, "%d: it was stopped and is not continued", p->pid);
+		if (kill_process(s, p, SIGKILL))
+			message_verbose(1, "%d: it is not killed", p->pid);
 	}
 }
 
@@ -331,10 +352,8 @@ static int restart_now(struct session *s)
 	int err = 0;
 
 	session_hold(s, false);
-	if (p && p->state <= PROCESS_STOPPED) {
-		kill(p->pid, SIGKILL);
-		err = session_cont(s, p);
-	}
+	if (p && p->state <= PROCESS_STOPPED)
+		err = kill_process(s, p, SIGKILL);
 	while (p && p->state <= PROCESS_HELD && !err)
 		err = heartbeat_ms() < end ? session_turn(s, 20) : -ETIMEDOUT;
 	if (err)
