@@ -40,7 +40,7 @@ struct names {
 	struct table strings, names;
 };
 
-static const struct name unknown_name = { .text = "?" };
+static const struct name unknown_name = { .text = "?", .raw = "?" };
 
 struct names *names_new(void) { return calloc(1, sizeof(struct names)); }
 
@@ -219,6 +219,7 @@ const struct name *names_symbol(struct names *n, const char *raw)
 		return &unknown_name;
 	}
 	name->text = text ? names_intern(n, text) : key;
+	name->raw = key;
 	name->skip = site_classify(raw, name->text);
 	free(text);
 	*s = (struct slot){ .hash = hash, .key = key, .name = name };

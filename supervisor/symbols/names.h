@@ -12,6 +12,7 @@ struct names;
 
 struct name {
 	const char *text; /* as shown */
+	const char *raw;  /* what it was made from */
 	unsigned skip;	  /* SKIP_ALLOCATOR, SKIP_NAMESPACE */
 };
 

@@ -414,6 +414,7 @@ static struct symbol_frame *make_frames(struct symbols *s, const struct question
 
 		frame[i] = (struct symbol_frame){ .module = p->path, .address = pc };
 		frame[i].function = name ? name->text : hex(s, pc - p->bias);
+		frame[i].raw = name ? name->raw : NULL;
 		if (from) {
 			frame[i].file = from->file;
 			frame[i].line = from->line;
@@ -509,6 +510,38 @@ struct symbol_frames symbols_resolve(struct symbols *s, const struct module *mod
 	f = resolve(s, module, pc, exact);
 	pthread_mutex_unlock(&lock);
 	return f;
+}
+
+struct alias_question {
+	uint64_t addr; /* in the file */
+	const char **name;
+	size_t count, most;
+};
+
+static void find_aliases(struct symbols *s, struct object *o, void *arg)
+{
+	struct alias_question *q = arg;
+
+	read_symtab(s, o, NULL);
+	if (o->symtab)
+		q->count = symtab_aliases(o->symtab, q->addr, q->name, q->most);
+	for (size_t i = 0; i < q->count; i++)
+		q->name[i] = names_intern(s->names, q->name[i]);
+}
+
+size_t symbols_aliases(struct symbols *s, const struct module *module, raddr_t pc, bool exact,
+		       const char **name, size_t most)
+{
+	struct alias_question q = { .name = name, .most = most };
+	const struct mapping *p;
+
+	pthread_mutex_lock(&lock);
+	p = mapping_of(s, module);
+	q.addr = pc - p->bias - (exact ? 0 : 1);
+	if (p->object)
+		ask_object(find_aliases, s, p->object, &q);
+	pthread_mutex_unlock(&lock);
+	return p->object && p->object->broken ? 0 : q.count;
 }
 
 bool symbols_known(struct symbols *s, const struct module *m, raddr_t pc, bool exact,

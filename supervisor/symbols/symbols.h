@@ -22,6 +22,7 @@ struct symbols;
 struct symbol_frame {
 	/* demangled, or "0x..." hex of the file's address when unknown */
 	const char *function;
+	const char *raw;       /* its linkage name; NULL: unknown */
 	const char *file;      /* NULL: unknown */
 	unsigned line, column; /* 0: unknown */
 	const char *module;    /* path; NULL: none */
@@ -50,6 +51,12 @@ struct symbol_frames symbols_resolve(struct symbols *s, const struct module *mod
  */
 bool symbols_known(struct symbols *s, const struct module *module, raddr_t pc, bool exact,
 		   struct symbol_frames *frames) MUST_USE;
+/*
+ * All names that symbol tables have for the function at PC (as above), the best first: NAME has room
+ * for MOST. How many there are.
+ */
+size_t symbols_aliases(struct symbols *s, const struct module *module, raddr_t pc, bool exact,
+		       const char **name, size_t most);
 /*
  * `set site-skip REGEX` (POSIX extended, found anywhere in the function's name; "" clears), for
  * frames given out before, too. -EINVAL and *error (static) if it does not compile.

@@ -262,18 +262,42 @@ void symtab_finish(struct symtab *t)
 	}
 }
 
-const char *symtab_find(const struct symtab *t, uint64_t addr)
+/* The symbol that ADDR is in; NULL: it is in none. */
+static const struct symbol *find(const struct symtab *t, uint64_t addr)
 {
 	size_t at = SEARCH(i, t->count, t->symbol[i].start <= addr);
 
 	for (size_t i = at; i > 0 && t->symbol[i - 1].reach > addr; i--)
 		if (t->symbol[i - 1].end > addr)
-			return t->symbol[i - 1].name;
+			return &t->symbol[i - 1];
 	if (at > 0) {
 		const struct symbol *s = &t->symbol[at - 1];
 
 		if (s->end == s->start && addr < s->limit)
-			return s->name;
+			return s;
 	}
 	return NULL;
+}
+
+const char *symtab_find(const struct symtab *t, uint64_t addr)
+{
+	const struct symbol *s = find(t, addr);
+
+	return s ? s->name : NULL;
+}
+
+size_t symtab_aliases(const struct symtab *t, uint64_t addr, const char **name, size_t most)
+{
+	const struct symbol *s = find(t, addr), *at = s;
+	size_t n = 0;
+
+	for (; s && n < most && at >= t->symbol && at->start == s->start; at--) {
+		bool known = false;
+
+		for (size_t i = 0; i < n && !known; i++)
+			known = !strcmp(name[i], at->name);
+		if (!known)
+			name[n++] = at->name;
+	}
+	return n;
 }

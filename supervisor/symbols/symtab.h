@@ -28,4 +28,10 @@ void symtab_finish(struct symtab *t);
 /* The raw name of the function that the file's address ADDR is in; NULL if in none. */
 const char *symtab_find(const struct symtab *t, uint64_t addr);
 
+/*
+ * The raw names of all functions that begin where that one does, the best first: NAME has room for
+ * MOST. How many there are.
+ */
+size_t symtab_aliases(const struct symtab *t, uint64_t addr, const char **name, size_t most);
+
 #endif

@@ -45,6 +45,10 @@ fuzz_heap)
 		printf 'heap profile:      5:       80 [     6:      120] @ heap_v2/100\n     3:       30 [     4:       70] @ 0x2010 0x2005\n'
 		sed -n '/^MAPPED/,$p' "$dir/jemalloc"
 	} >"$dir/gperftools" ;;
+fuzz_suppressions)
+	printf '{\n one\n Memcheck:Leak\n match-leak-kinds: definite,possible\n fun:malloc\n ...\n obj:*/libc.so*\n src:a.c:*\n}\nleak:^f*g$\nmain\nf(int)\nstd::g<h>::i()\n0x12' \
+		>"$dir/both"
+	printf '# other tools\n{\n two\n Memcheck,Helgrind:Cond\n fun:f\n}\n{\n three\n Addrcheck,Memcheck:Leak\n fun:?????\n fun:f*\n}\nx' >"$dir/tools" ;;
 fuzz_symbols)
 	for how in "-gdwarf-5 -O2" "-gdwarf-4 -O1" "-g -O2 -gz" "-gdwarf-3 -O0"; do
 		n=$(printf '%s' "$how" | cksum | cut -d ' ' -f 1)
