@@ -20,10 +20,12 @@
 #include "shell/common/answer_stream.h"
 #include "shell/common/command.h"
 #include "shell/common/dumping.h"
+#include "shell/common/leak_checking.h"
 #include "shell/common/limiting.h"
 #include "shell/common/opening.h"
 #include "shell/common/shell.h"
 #include "shell/common/summary.h"
+#include "shell/common/suppressing.h"
 #include "shell/prompt/interactive.h"
 #include "shell/serve/serve.h"
 #include "tracee/terminal.h"
@@ -226,6 +228,7 @@ static int follow(struct shell *shell, const struct options *o, int *status)
 	if (!o->quiet)
 		summary(shell, named);
 	collected(shell, o, named);
+	leak_checking_turn(shell, true);
 	session_hold(shell->session, false);
 	if (shell->traced_enough && !o->npids)
 		*status = wait_untraced(shell->session, named);
@@ -234,13 +237,20 @@ static int follow(struct shell *shell, const struct options *o, int *status)
 	return err;
 }
 
-/* The program's end as mtrun's, SIG: the signal to die of; unless a limit ended it. */
-static int status_of(const struct session *session, const struct options *o, int *sig)
+/*
+ * The program's end as mtrun's, SIG: the signal to die of; unless a limit ended it, or it ended by
+ * itself and something has leaked.
+ */
+static int status_of(const struct shell *shell, const struct options *o, int *sig)
 {
-	if (!session_limit_killed(session))
-		return session_exit_status(session, sig);
-	*sig = o->limit_exit < 0 ? SIGKILL : 0;
-	return o->limit_exit < 0 ? 0 : o->limit_exit;
+	int status;
+
+	if (session_limit_killed(shell->session)) {
+		*sig = o->limit_exit < 0 ? SIGKILL : 0;
+		return o->limit_exit < 0 ? 0 : o->limit_exit;
+	}
+	status = session_exit_status(shell->session, sig);
+	return o->leak_exitcode && shell->leaked_definitely && !*sig ? o->leak_exitcode : status;
 }
 
 /* As the program did: by the same signal, but without a core of ours. */
@@ -275,6 +285,7 @@ struct one_run {
 	const struct options *options;
 	struct session *session;
 	struct shell shell;
+	struct suppressions *suppressions;
 	struct terminal terminal; /* interactive */
 	struct serve *serve;	  /* until the shell has it */
 	int status, sig;	  /* mtrun's; the signal to die of */
@@ -335,7 +346,7 @@ static void supervise(void *ctx)
 		return;
 	}
 	leave = shell->leave; /* one that came early */
-	shell_init(shell, session);
+	shell_init(shell, session, r->suppressions);
 	shell->serve = r->serve;
 	shell->leave = shell->interrupted = leave;
 	answer_messages(shell);
@@ -344,13 +355,15 @@ static void supervise(void *ctx)
 		r->status = EXIT_FAILED;
 	} else if (shell->failed) {
 		r->status = EXIT_FAILED;
-	} else if (shell->detached || o->npids) {
+	} else if (shell->detached) {
 		r->status = 0;
+	} else if (o->npids) {
+		r->status = shell->leaked_definitely ? o->leak_exitcode : 0;
 	} else if (untraced >= 0) {
 		r->sig = WIFSIGNALED(untraced) ? WTERMSIG(untraced) : 0;
 		r->status = r->sig ? 0 : WEXITSTATUS(untraced);
 	} else {
-		r->status = status_of(session, o, &r->sig);
+		r->status = status_of(shell, o, &r->sig);
 	}
 	message_flush();
 	answer_messages(NULL);
@@ -362,9 +375,9 @@ static void supervise(void *ctx)
 	}
 }
 
-static int run(const struct options *o)
+static int run(const struct options *o, struct suppressions *suppressions)
 {
-	struct one_run r = { .options = o };
+	struct one_run r = { .options = o, .suppressions = suppressions };
 
 	return run_beside(&r, supervise);
 }
@@ -427,7 +440,7 @@ static void replay_beside(void *ctx)
 	r->status = EXIT_FAILED;
 	if (open_recorded(r->session, o) || begin_serving(r))
 		return;
-	shell_init(shell, r->session);
+	shell_init(shell, r->session, r->suppressions);
 	shell->serve = r->serve;
 	answer_messages(shell);
 	run_scripts(shell, o);
@@ -439,9 +452,9 @@ static void replay_beside(void *ctx)
 	shell_release(shell);
 }
 
-static int replay(const struct options *o)
+static int replay(const struct options *o, struct suppressions *suppressions)
 {
-	struct one_run r = { .options = o };
+	struct one_run r = { .options = o, .suppressions = suppressions };
 
 	return run_beside(&r, replay_beside);
 }
@@ -459,7 +472,7 @@ static int leave(struct shell *shell, const struct options *o, int *sig)
 	session_hold(session, false);
 	if (!session_all_gone(session))
 		session_detach(session);
-	return shell->killed || !o->argv ? 0 : status_of(session, o, sig);
+	return shell->killed || !o->argv ? 0 : status_of(shell, o, sig);
 }
 
 static void interact_beside(void *ctx)
@@ -470,7 +483,7 @@ static void interact_beside(void *ctx)
 	int err;
 
 	r->status = EXIT_FAILED;
-	shell_init(shell, r->session);
+	shell_init(shell, r->session, r->suppressions);
 	err = interactive_open(shell, &r->terminal);
 	if (err) {
 		message_error("cannot use the terminal: %s", strerror(-err));
@@ -498,9 +511,9 @@ out:
 }
 
 /* The terminal comes first: its keeper is forked while we have one thread and little memory. */
-static int interact(const struct options *o)
+static int interact(const struct options *o, struct suppressions *suppressions)
 {
-	struct one_run r = { .options = o };
+	struct one_run r = { .options = o, .suppressions = suppressions };
 	int err = terminal_open(&r.terminal, o->argv);
 
 	if (err) {
@@ -515,6 +528,7 @@ static int interact(const struct options *o)
 int main(int argc, char **argv)
 {
 	static struct options options; /* what it points at lives as long as mtrun */
+	struct suppressions *suppressions;
 	char why[1024];
 	int err;
 
@@ -532,10 +546,12 @@ int main(int argc, char **argv)
 			      options.messages ? options.messages : "stderr", strerror(-err));
 		return EXIT_FAILED;
 	}
-	err = check_scripts(&options) ? EXIT_FAILED
-	      : !options.batch	      ? interact(&options)
-	      : options.open	      ? replay(&options)
-				      : run(&options);
+	suppressions = check_scripts(&options) ? NULL : suppressing_read(&options);
+	err = !suppressions    ? EXIT_FAILED
+	      : !options.batch ? interact(&options, suppressions)
+	      : options.open   ? replay(&options, suppressions)
+			       : run(&options, suppressions);
+	suppressions_free(suppressions);
 	message_close();
 	return err;
 }

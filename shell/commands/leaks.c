@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,13 +12,15 @@
 #include "shell/common/lookup.h"
 #include "shell/common/reporting.h"
 #include "shell/common/shell.h"
+#include "shell/common/suppressing.h"
 
 /* `leaks`: what nothing points to any more. */
-enum { ARG_KINDS, ARG_NEW, ARG_ROWS };
+enum { ARG_KINDS, ARG_NEW, ARG_ROWS, ARG_SUPPRESSIONS };
 
 static const struct argument arguments[] = { [ARG_KINDS] = { "kinds", 0, true },
 					     [ARG_NEW] = { "new", 0, false },
 					     [ARG_ROWS] = { "rows", 'n', true },
+					     [ARG_SUPPRESSIONS] = { "gen-suppressions", 0, false },
 					     ARGUMENTS_END };
 
 #define KIND(kind) (1u << (kind))
@@ -26,7 +29,7 @@ static const struct argument arguments[] = { [ARG_KINDS] = { "kinds", 0, true },
 
 struct request {
 	unsigned kinds;
-	bool fresh, has_rows;
+	bool fresh, has_rows, suppressions;
 	size_t rows;
 };
 
@@ -64,25 +67,34 @@ static int one(struct shell *shell, struct call *call, void *ctx, int arg, const
 	switch (arg) {
 	case ARG_KINDS: return take_kinds(shell, call, value, &r->kinds);
 	case ARG_NEW: r->fresh = true; return 0;
+	case ARG_SUPPRESSIONS: r->suppressions = true; return 0;
 	case ARG_ROWS: r->has_rows = true; return reporting_rows(shell, call, value, &r->rows);
 	default: return arguments_unexpected(shell, call, value);
 	}
 }
 
-/* The symbols of the records that are shown. 0, or -1: interrupted, or out of memory (said). */
-static int look_up(struct shell *shell, struct call *call, struct process *p, struct sites *sites,
-		   const struct leak_report *report, size_t rows)
+/* 0, -EINTR or -ENOMEM. */
+static int print(struct shell *shell, const struct call *call, struct process *p,
+		 struct sites *sites, const struct leak_report *report, size_t rows)
 {
 	struct profile profile = { .count = rows < report->records ? rows : report->records };
 
 	profile.row = calloc(profile.count + 1, sizeof(*profile.row));
 	if (!profile.row)
-		return shell_error(shell, call, "out of memory");
+		return -ENOMEM;
 	for (size_t i = 0; i < profile.count; i++)
 		profile.row[i].stack = report->record[i].stack;
 	lookup_profile(shell, p, sites, &profile, true);
 	profile_release(&profile);
-	return shell_interrupted(shell) ? -1 : 0;
+	if (shell_interrupted(shell))
+		return -EINTR;
+	asking_unlock(shell->session);
+	if (call->json)
+		print_leaks_json(call->out, report, rows, sites);
+	else
+		print_leaks(call->out, report, rows, sites);
+	asking_lock(shell->session);
+	return 0;
 }
 
 /* The process need not wait for what comes after the scan. */
@@ -121,23 +133,19 @@ static int leaks(struct shell *shell, struct call *call)
 	sites = shell_sites(shell, p);
 	if (!sites || scan(shell, call, p, &r, &report))
 		return -1;
+	bad = suppressing_apply(shell, p, sites, &report);
 	leaking_choose(&report, r.kinds);
-	bad = look_up(shell, call, p, sites, &report, r.rows);
-	if (!bad) {
-		asking_unlock(shell->session);
-		if (call->json)
-			print_leaks_json(call->out, &report, r.rows, sites);
-		else
-			print_leaks(call->out, &report, r.rows, sites);
-		asking_lock(shell->session);
-	}
+	if (!bad && r.suppressions)
+		bad = suppressing_print(call->out, shell, p, sites, &report, r.rows);
+	else if (!bad)
+		bad = print(shell, call, p, sites, &report, r.rows);
 	leaking_report_release(&report);
-	return bad;
+	return bad == -ENOMEM ? shell_error(shell, call, "out of memory") : bad;
 }
 
 const struct command cmd_leaks = {
 	.name = "leaks",
-	.usage = "[--kinds LIST] [--new] [-n N] [--json]",
+	.usage = "[--kinds LIST] [--new] [-n N] [--gen-suppressions] [--json]",
 	.summary = "live blocks that nothing points to any more",
 	.help = "The memory is captured as of one instant and searched for pointers, from the registers, stacks in use and all writable mappings through\n"
 		"the live blocks. definite: nothing points to it. indirect: only lost blocks do. possible: what points to it points somewhere into it.\n"
@@ -147,7 +155,9 @@ const struct command cmd_leaks = {
 		"\n"
 		"  --kinds LIST  definite, indirect, possible, reachable, with commas between, or all; default: all but reachable\n"
 		"  --new         only what was not lost at the last scan: `every 60s { leaks --new }`\n"
-		"  -n N          show N records (text: 20, JSON: all); the others are summed in one line",
+		"  -n N          show N records (text: 20, JSON: all); the others are summed in one line\n"
+		"  --gen-suppressions\n"
+		"                print a suppression for each record instead, for --suppressions and for Valgrind",
 	.flags = COMMAND_JSON | COMMAND_LIVE,
 	.run = leaks,
 };

@@ -291,6 +291,14 @@ int leaking_report(const struct leaking *l, bool fresh, struct leak_report *r)
 	if (n < 0)
 		return (int)n;
 	r->records = (size_t)n;
+	f.at = 0;
+	n = leak_ties(l->leaks, &l->captured.image, r->record, r->records, fresh ? is_fresh : NULL,
+		      &f, &r->tie);
+	if (n < 0) {
+		leaking_report_release(r);
+		return (int)n;
+	}
+	r->ties = (size_t)n;
 	for (size_t i = 0; i < r->records; i++) {
 		r->sum[r->record[i].kind].bytes += r->record[i].bytes;
 		r->sum[r->record[i].kind].blocks += r->record[i].blocks;
@@ -301,6 +309,7 @@ int leaking_report(const struct leaking *l, bool fresh, struct leak_report *r)
 void leaking_report_release(struct leak_report *r)
 {
 	free(r->record);
+	free(r->tie);
 	*r = (struct leak_report){ 0 };
 }
 

@@ -53,6 +53,7 @@ struct mapped {	   /* the last answer about resident memory (mapping.h) */
 
 struct comparing;
 struct leaked;
+struct suppressions;
 struct process_sites;
 struct serve; /* shell/serve/serve.h */
 
@@ -85,8 +86,11 @@ struct shell {
 	struct functions *functions; /* for completion */
 	struct comparing *comparing; /* files that the last answer was about; NULL: none */
 	struct process_sites *sites;
-	struct leaked *leaked; /* shell/common/leaking.h; NULL: nothing was scanned */
-	struct serve *serve;   /* the server of --listen; NULL: none */
+	struct leaked *leaked;		   /* shell/common/leaking.h; NULL: nothing was scanned */
+	struct suppressions *suppressions; /* of leaks; the caller's of shell_init() */
+	bool leak_checking;		   /* at it */
+	bool leaked_definitely;		   /* --leak-check has found something */
+	struct serve *serve;		   /* the server of --listen; NULL: none */
 	/* where its errors go, SHELL_SAID bytes; NULL: they are said. Then it is no user's */
 	char *said;
 };
@@ -99,8 +103,8 @@ struct shell {
 int shell_asker_init(struct shell *shell, struct session *session) MUST_USE;
 void shell_asker_release(struct shell *shell);
 
-/* Storage is the caller's. */
-void shell_init(struct shell *shell, struct session *session);
+/* Storage is the caller's. SUPPRESSIONS, of leaks, are borrowed. */
+void shell_init(struct shell *shell, struct session *session, struct suppressions *suppressions);
 void shell_release(struct shell *shell);
 
 /*

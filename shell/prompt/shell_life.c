@@ -16,6 +16,7 @@
 #include "shell/common/dumping.h"
 #include "shell/common/events.h"
 #include "shell/common/functions.h"
+#include "shell/common/leak_checking.h"
 #include "shell/common/leaking.h"
 #include "shell/common/limiting.h"
 #include "shell/common/reporting.h"
@@ -41,12 +42,13 @@
 
 /* ---- life ---------------------------------------------------------------- */
 
-void shell_init(struct shell *shell, struct session *session)
+void shell_init(struct shell *shell, struct session *session, struct suppressions *suppressions)
 {
 	uint64_t interval = session_options(session)->interval_ms, now = session_ms(session);
 	int err;
 
 	*shell = (struct shell){ .session = session,
+				 .suppressions = suppressions,
 				 .settings = { .rows = 20, .site_skip = strdup("") } };
 	snapshots_for_program(shell);
 	err = interval_set(shell, interval ? interval - now % interval : 0, interval);
@@ -125,6 +127,7 @@ int shell_turn(struct shell *shell, int ms)
 	if (shell->ended && now > shell->ended_ms + HOLD_MS && !shell->screen)
 		session_hold(shell->session, false);
 	dumping_turn(shell);
+	leak_checking_turn(shell, false);
 	unseen_turn(shell);
 	if (shell->events)
 		events_turn(shell);

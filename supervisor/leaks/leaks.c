@@ -54,8 +54,9 @@ struct leaks {
 	size_t heads, head_room;
 	struct leak_prefix prefix[LEAK_PREFIXES];
 	size_t prefixes;
-	bool look;	    /* step 3 */
-	struct arena tried; /* uint16_t a block: places that were looked at then, a bit each */
+	bool look;	     /* step 3 */
+	struct arena leader; /* uint32_t a block: what an indirect one was lost with */
+	struct arena tried;  /* uint16_t a block: places that were looked at then, a bit each */
 	size_t memory;
 
 	struct head family; /* what is lost with the block that is being followed */
@@ -126,6 +127,8 @@ static struct head *head_of(const struct leaks *l, uint32_t block)
 	return at < l->heads && l->head[at].block == block ? &l->head[at] : NULL;
 }
 
+static uint32_t *leaders(const struct leaks *l) { return l->leader.base; }
+
 /* A lost block of l->family points to TARGET. Whether that is to be followed. */
 static bool lose(struct leaks *l, uint32_t target)
 {
@@ -135,6 +138,7 @@ static bool lose(struct leaks *l, uint32_t target)
 	if (mark_of(l, target) != MARK_NONE || target == l->family.block)
 		return false;
 	set_mark(l, target, MARK_INDIRECT);
+	leaders(l)[target] = l->family.block;
 	sum->bytes += l->image->block[target].size;
 	sum->blocks++;
 	if (!(marks(l)[target] & GRAPH_DONE))
@@ -307,9 +311,29 @@ static int mark_possible(struct leaks *l)
 	return follow_all(l, MARK_POSSIBLE);
 }
 
+static void lead(struct leaks *l, uint32_t block)
+{
+	uint32_t *leader = &leaders(l)[block];
+
+	if (mark_of(l, block) == MARK_INDIRECT && mark_of(l, *leader) == MARK_INDIRECT)
+		*leader = leaders(l)[*leader];
+}
+
+/*
+ * Heads that have become indirect have heads above them: from the last one down, each needs one
+ * step, and then so do the blocks that they headed.
+ */
+static void settle_leaders(struct leaks *l)
+{
+	for (size_t i = l->heads; i-- > 0;)
+		lead(l, l->head[i].block);
+	for (uint32_t i = 0; i < l->image->blocks; i++)
+		lead(l, i);
+}
+
 static int mark_lost(struct leaks *l)
 {
-	int err = 0;
+	int err = arena_reach(&l->leader, l->image->blocks * sizeof(uint32_t));
 
 	for (uint32_t i = 0; i < l->image->blocks && !err; i++) {
 		if (mark_of(l, i) != MARK_NONE)
@@ -325,6 +349,8 @@ static int mark_lost(struct leaks *l)
 		if (!err)
 			l->head[l->heads++] = l->family;
 	}
+	if (!err)
+		settle_leaders(l);
 	return err;
 }
 
@@ -404,6 +430,7 @@ void leaks_free(struct leaks *l)
 	if (!l)
 		return;
 	graph_release(&l->graph);
+	arena_release(&l->leader);
 	free(l->head);
 	free(l->todo);
 	free(l);
@@ -429,6 +456,11 @@ struct leak_sum leaks_indirect(const struct leaks *l, size_t block)
 }
 
 const struct leaks_graph *leaks_graph(const struct leaks *l) { return &l->graph; }
+
+size_t leaks_head(const struct leaks *l, size_t block)
+{
+	return leaks_kind(l, block) == LEAK_INDIRECT ? leaders(l)[block] : block;
+}
 
 ssize_t leaks_find(const struct leaks *l, raddr_t address)
 {

@@ -53,6 +53,8 @@ struct leak_sum leaks_indirect(const struct leaks *l, size_t block);
 /* What it was found with, for path.c. */
 struct leaks_graph;
 const struct leaks_graph *leaks_graph(const struct leaks *l);
+/* What an indirect block was lost with: a definite one. Of another block: itself. */
+size_t leaks_head(const struct leaks *l, size_t block);
 /* The block of the image that ADDRESS is in; -1: none. */
 ssize_t leaks_find(const struct leaks *l, raddr_t address);
 

@@ -81,6 +81,7 @@ struct process {
 	char *command; /* argv[0]'s last part, as in /proc/PID/comm */
 	char *exe;     /* path of the executable */
 	enum process_state state;
+	bool to_check;	 /* it waits at its last instant for the leak check */
 	int wait_status; /* as from wait(2), once EXITED */
 	uint64_t began_ms, ended_ms;
 	unsigned threads; /* alive now */

@@ -96,14 +96,15 @@ static void print_way(FILE *out, const struct leak_report *r)
 		      r->pause_ns / 100000 % 10);
 	escape_printf(out, "%s read in %s\n", size_text(&size, r->scanned),
 		      age_text(&time, r->scan_ms));
-	if (r->remark)
-		escape_printf(out, "%s\n", r->remark);
 }
 
 void print_leaks(FILE *out, const struct leak_report *r, size_t rows, struct sites *sites)
 {
-	struct leak_sum lost = { r->sum[LEAK_DEFINITE].bytes + r->sum[LEAK_INDIRECT].bytes,
-				 r->sum[LEAK_DEFINITE].blocks + r->sum[LEAK_INDIRECT].blocks };
+	const struct leak_sum *sum = r->sum;
+	struct leak_sum lost = {
+		sum[LEAK_DEFINITE].bytes + sum[LEAK_INDIRECT].bytes - r->spared.bytes,
+		sum[LEAK_DEFINITE].blocks + sum[LEAK_INDIRECT].blocks - r->spared.blocks
+	};
 
 	rows = rows < r->records ? rows : r->records;
 	for (size_t i = 0; i < rows && !ferror(out); i++) {
@@ -112,19 +113,23 @@ void print_leaks(FILE *out, const struct leak_report *r, size_t rows, struct sit
 		putc('\n', out);
 	}
 	if (rows < r->records) {
-		struct leak_sum sum = others(r, rows);
+		struct leak_sum more = others(r, rows);
 		struct grouped bytes, blocks;
 
 		escape_printf(out, "(others): %s bytes in %s blocks in %zu more records\n\n",
-			      grouped(&bytes, sum.bytes), grouped(&blocks, sum.blocks),
+			      grouped(&bytes, more.bytes), grouped(&blocks, more.blocks),
 			      r->records - rows);
 	}
 	escape_printf(out, "LEAK SUMMARY%s:\n", r->fresh ? ", since the scan before" : "");
 	for (int kind = 0; kind < LEAK_KINDS; kind++)
 		print_sum(out, leak_kind_words[kind], r->sum[kind]);
 	print_sum(out, "suppressed", r->suppressed);
-	print_prefixes(out, r);
-	print_way(out, r);
+	if (!r->at_end) {
+		print_prefixes(out, r);
+		print_way(out, r);
+	}
+	if (r->remark)
+		escape_printf(out, "%s\n", r->remark);
 	fprintf(out, "SUMMARY: mtrun: %" PRIu64 " byte(s) leaked in %" PRIu64 " allocation(s).\n",
 		lost.bytes, lost.blocks);
 }

@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "leaks/leaks.h"
+#include "leaks/ties.h"
 #include "memory/capture.h"
 #include "report/sites.h"
 
@@ -13,11 +14,15 @@ struct leak_report {
 	pid_t pid;
 	struct leak_sum sum[LEAK_KINDS]; /* of all kinds, whichever are in `record` */
 	struct leak_sum suppressed;	 /* that are in none of these, nor in `record` */
+	struct leak_sum spared;		 /* indirect: what they were lost with is suppressed */
 	struct leak_record *record;	 /* in the order of leaks_records() */
 	size_t records;
+	struct leak_tie *tie; /* of all records, before any were left out */
+	size_t ties;
 	struct leak_prefix prefix[LEAK_PREFIXES];
 	size_t prefixes;
-	bool fresh; /* only what was not lost at the scan before */
+	bool fresh;  /* only what was not lost at the scan before */
+	bool at_end; /* at the process' last instant: nothing was to wait */
 	/* how it was seen */
 	enum capture_way way;
 	uint64_t pause_ns, scan_ms, scanned; /* bytes */

@@ -352,10 +352,14 @@ static int restart_now(struct session *s)
 	int err = 0;
 
 	session_hold(s, false);
+	s->restarting = true;
+	if (p)
+		session_checked(s, p);
 	if (p && p->state <= PROCESS_STOPPED)
 		err = kill_process(s, p, SIGKILL);
 	while (p && p->state <= PROCESS_HELD && !err)
 		err = heartbeat_ms() < end ? session_turn(s, 20) : -ETIMEDOUT;
+	s->restarting = false;
 	if (err)
 		return err;
 	s->main_ended = s->detached = s->began = s->started = s->refused = s->limit_killed = false;

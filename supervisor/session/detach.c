@@ -360,8 +360,10 @@ static void detach_now(struct session *s)
 		tracer_detach(s->thread[i].tid, s->thread[i].signal);
 	s->nthreads = 0;
 	s->held = 0;
-	for (struct process *p = s->processes; p; p = p->next)
+	for (struct process *p = s->processes; p; p = p->next) {
+		p->to_check = false;
 		process_close(p);
+	}
 	s->detached = true;
 	session_close_log(s);
 }

@@ -718,11 +718,15 @@ bool session_all_gone(const struct session *s) { return !s->nthreads || s->detac
 static void hold_now(struct session *s, bool hold)
 {
 	pid_t held = s->held;
+	bool waits = false;
 
 	s->hold = hold;
 	if (!hold && held) {
 		s->held = 0;
-		tracer_cont(held, 0);
+		for (const struct process *p = s->processes; p && !waits; p = p->next)
+			waits = p->to_check && p->via == held;
+		if (!waits)
+			tracer_cont(held, 0);
 	}
 }
 
@@ -731,6 +735,27 @@ static void ask_hold(struct asked *a) { hold_now(a->s, a->number); }
 void session_hold(struct session *s, bool hold)
 {
 	asking_do(s, ask_hold, &(struct asked){ .number = hold });
+}
+
+bool session_holds(const struct session *s, const struct process *p)
+{
+	return s->held && p->via == s->held;
+}
+
+static void checked_now(struct session *s, struct process *p)
+{
+	if (!p->to_check)
+		return;
+	p->to_check = false;
+	if (p->via != s->held)
+		tracer_cont(p->via, 0);
+}
+
+static void ask_checked(struct asked *a) { checked_now(a->s, a->p); }
+
+void session_checked(struct session *s, struct process *p)
+{
+	asking_do(s, ask_checked, &(struct asked){ .p = p });
 }
 
 int session_exit_status(const struct session *s, int *signal)

@@ -40,7 +40,10 @@ enum {
 	OPT_LISTEN_HOST,
 	OPT_PUSH,
 	OPT_PUSH_EVERY,
-	OPT_PUSH_LABEL
+	OPT_PUSH_LABEL,
+	OPT_LEAK_CHECK,
+	OPT_LEAK_EXITCODE,
+	OPT_SUPPRESSIONS
 };
 #define LOG_SIZE    (100u << 20)
 #define LOG_FILES   10u
@@ -82,6 +85,13 @@ static const struct {
 	{ "dump-peak", OPT_DUMP_PEAK, NULL,
 	  "write one at each new peak: at most one a second, and the last in any case" },
 	{ "dump-exit", OPT_DUMP_EXIT, NULL, "write one at the end, of the program or of -d" },
+	{ "leak-check", OPT_LEAK_CHECK, "[=WHEN]",
+	  "at the last instant of each process, say what nothing points to any more: full (if no other is given),\n"
+	  "summary (only how much), no" },
+	{ "leak-exitcode", OPT_LEAK_EXITCODE, "N",
+	  "exit status if anything was definitely lost then; implies --leak-check" },
+	{ "suppressions", OPT_SUPPRESSIONS, "FILE",
+	  "leaks that are known, and not to be told, in LeakSanitizer's or Valgrind's syntax; may be repeated" },
 	{ "mode", 'm', "MODE",
 	  "how what happens is recorded: mem-fast (default), or mem: less memory, more time; log-fast, log: the same, and\n"
 	  "everything is in log files, too, for --replay; off: not at all until `record` says so (`help record` has numbers)" },
@@ -153,8 +163,8 @@ static void help(FILE *out)
 	fputs("\nSIZE: bytes, or with K, M, G, T (1024s), KB, MB, GB, TB (1000s). TIME: 250ms, 5s, 2m, 1h; a bare number is seconds.\n"
 	      "MT_MEMORY_LIMIT (bytes) and MT_PRINT_INTERVAL_MS in the environment are defaults of -l and -i.\n"
 	      "Commands for -x and -X: mtrun -x help true\n"
-	      "Exit status: 125 if mtrun or a command of -x, -X failed; --limit-exit; the program's own; 126 if PROGRAM cannot be run\n"
-	      "or supervised, 127 if it was not found. With -p and -r: 0.\n",
+	      "Exit status: 125 if mtrun or a command of -x, -X failed; --limit-exit; --leak-exitcode; the program's own; 126 if PROGRAM\n"
+	      "cannot be run or supervised, 127 if it was not found. With -p and -r: 0.\n",
 	      out);
 }
 
@@ -296,6 +306,7 @@ struct parse {
 	struct options *o;
 	char *why;
 	size_t len;
+	bool no_leak_check; /* it was said */
 };
 
 static int PRINTF(2, 3) bad(struct parse *p, const char *format, ...)
@@ -369,6 +380,21 @@ static int add_pids(struct parse *p, const char *list)
 	return err;
 }
 
+static int add_suppressions(struct parse *p, const char *path)
+{
+	struct options *o = p->o;
+	const char **more;
+
+	if (!*path)
+		return bad(p, "--suppressions: '' is not accepted: the name of a file");
+	more = reallocarray(o->suppressions, o->nsuppressions + 1, sizeof(*more));
+	if (!more)
+		return bad(p, "out of memory");
+	o->suppressions = more;
+	more[o->nsuppressions++] = path;
+	return 0;
+}
+
 static int add_open(struct parse *p, const char *path)
 {
 	char **more;
@@ -394,10 +420,10 @@ static int check_open(struct parse *p)
 	if (o->npids)
 		return bad(p, "--replay and --pid exclude each other");
 	if (o->duration_ms || o->dump_every || o->dump_peak || o->dump_exit || o->start_stopped ||
-	    o->interval_ms || o->limit)
+	    o->interval_ms || o->limit || o->leak_check)
 		return bad(
 			p,
-			"--replay goes with none of --duration, --output, --dump-..., --stopped, --interval, --limit: nothing runs");
+			"--replay goes with none of --duration, --output, --dump-..., --stopped, --interval, --limit, --leak-check: nothing runs");
 	return 0;
 }
 
@@ -419,6 +445,34 @@ static int check_attach(struct parse *p, const char *program)
 	if (o->tree && !o->follow)
 		return bad(p, "--tree and --no-follow exclude each other");
 	return 0;
+}
+
+/* --leak-exitcode alone is enough, but not with --leak-check=no. */
+static int check_leaks(struct parse *p)
+{
+	struct options *o = p->o;
+
+	if (o->leak_exitcode && p->no_leak_check)
+		return bad(p, "--leak-exitcode and --leak-check=no exclude each other");
+	if (o->leak_exitcode && !o->leak_check)
+		o->leak_check = LEAK_CHECK_FULL;
+	if (o->leak_check && (o->agent.sample || modes[o->mode].off))
+		return bad(p, "--leak-check: not with %s: it needs every allocation",
+			   o->agent.sample ? "--sample" : "--mode off");
+	return 0;
+}
+
+static int set_leak_check(struct parse *p, const char *text)
+{
+	static const char *const when[] = { "no", "summary", "full" };
+
+	for (int i = 0; i < 3; i++)
+		if (!text || !strcmp(text, when[i])) {
+			p->o->leak_check = text ? (enum leak_check)i : LEAK_CHECK_FULL;
+			p->no_leak_check = text && i == LEAK_CHECK_NO;
+			return 0;
+		}
+	return bad(p, "--leak-check: '%s' is not accepted: full, summary or no", text);
 }
 
 static int set_color(struct parse *p, const char *text)
@@ -566,6 +620,15 @@ static int apply(struct parse *p, int c, const char *arg)
 			       : 0;
 	case OPT_DUMP_PEAK: o->dump_peak = true; return 0;
 	case OPT_DUMP_EXIT: o->dump_exit = true; return 0;
+	case OPT_LEAK_CHECK: return set_leak_check(p, arg);
+	case OPT_LEAK_EXITCODE:
+		if (number_parse(arg, &n) || n < 1 || n > 255)
+			return bad(p,
+				   "--leak-exitcode: '%s' is not accepted: a number from 1 to 255",
+				   arg);
+		o->leak_exitcode = (int)n;
+		return 0;
+	case OPT_SUPPRESSIONS: return add_suppressions(p, arg);
 	case 'r': return add_open(p, arg);
 	case OPT_MESSAGES:
 		if (!*arg)
@@ -667,7 +730,7 @@ static int stray_time(struct parse *p, int argc, char **argv)
 enum options_result options_parse(struct options *o, int argc, char **argv, FILE *out, char *why,
 				  size_t len)
 {
-	struct parse p = { o, why, len };
+	struct parse p = { .o = o, .why = why, .len = len };
 	struct option names[OPTIONS + 1];
 	char brief[3 * OPTIONS + 3];
 	int c, before, stdin_scripts = 0;
@@ -718,7 +781,7 @@ enum options_result options_parse(struct options *o, int argc, char **argv, FILE
 	if (stdin_scripts > 1)
 		return bad(&p, "--script: '-' is accepted once: stdin can be read only once"),
 		       OPTIONS_BAD;
-	if (check_open(&p) || environment(&p) || stray_time(&p, argc, argv) ||
+	if (check_leaks(&p) || check_open(&p) || environment(&p) || stray_time(&p, argc, argv) ||
 	    check_attach(&p, argv[optind]))
 		return OPTIONS_BAD;
 	if (optind >= argc && !o->npids && !o->open)

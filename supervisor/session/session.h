@@ -34,6 +34,11 @@ struct options { /* what the command line says; filled by options.c */
 	const char *output;
 	uint64_t dump_every; /* bytes; 0: no */
 	bool dump_peak, dump_exit;
+	/* --leak-check: at the last instant of each process */
+	enum leak_check { LEAK_CHECK_NO, LEAK_CHECK_SUMMARY, LEAK_CHECK_FULL } leak_check;
+	int leak_exitcode;	   /* 0: none */
+	const char **suppressions; /* files of --suppressions */
+	size_t nsuppressions;
 	struct script {
 		bool file;
 		const char *text;
@@ -153,6 +158,13 @@ bool session_all_gone(const struct session *s); /* nothing left to wait for */
  * Keep the main program at its last instant (true) or let it go when it gets there / now (false).
  */
 void session_hold(struct session *s, bool hold);
+/*
+ * With --leak-check each process that is recorded waits at its last instant (P->to_check) until it
+ * was checked: this lets it go, unless it is held anyhow.
+ */
+void session_checked(struct session *s, struct process *p);
+/* P is the main program, and held at its last instant. */
+bool session_holds(const struct session *s, const struct process *p);
 /* Whether the end of our child PID, which is not traced any more, was seen: its wait status. */
 bool session_gone(struct session *s, pid_t pid, int *status);
 /*

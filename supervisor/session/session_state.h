@@ -74,7 +74,8 @@ struct session {
 	uint64_t asked_ns;	   /* when the program itself asked last */
 	pid_t launched;
 	bool hold, main_ended, detached, began;
-	bool was_off; /* for some time nothing was recorded */
+	bool restarting; /* the main program's end is ours */
+	bool was_off;	 /* for some time nothing was recorded */
 	/* stops, or a turn: what is said meanwhile must not begin another */
 	bool serving;
 	uint64_t yielded_ns;

@@ -578,10 +578,13 @@ static void on_exiting(struct session *s, struct thread *t, const struct event *
 		move_via(s, p);
 	if (last) {
 		process_finish(s, p, PROCESS_HELD, (int)e->value);
-		if (s->hold && p == s->main && p->ledger_used && !s->refused) {
-			s->held = p->via = t->tid;
+		p->via = t->tid;
+		p->to_check = s->options.leak_check && p->stream && p->ledger_used &&
+			      !p->unsupervised && !(s->restarting && p == s->main);
+		if (s->hold && p == s->main && p->ledger_used && !s->refused)
+			s->held = t->tid;
+		if (p->to_check || s->held == t->tid)
 			return;
-		}
 	} else if (p->stream && tracer_get_regs(t->tid, &regs) == 0) {
 		limit_thread_gone(p, regs.fs_base);
 		stream_thread_gone(p->stream, heartbeat_ms(), regs.fs_base);
@@ -620,7 +623,8 @@ static void remove_threads(struct session *s, const struct process *p)
 static void on_gone(struct session *s, struct thread *t, const struct event *e)
 {
 	struct process *p = t->process;
-	bool whole = p && !t->vfork_child && t->tid == p->pid;
+	bool whole = p && !t->vfork_child && t->tid == p->pid,
+	     waits = p && (p->to_check || (s->held && p == s->main));
 
 	if (t->state == THREAD_LENT && t->tid == p->pid) {
 		on_untraced_gone(s, p, (int)e->value);
@@ -632,7 +636,7 @@ static void on_gone(struct session *s, struct thread *t, const struct event *e)
 		if (t->state != THREAD_EXITING && p->threads)
 			p->threads--;
 		/* The last thread may be held while we hear of the end of those before it. */
-		if (t->tid == p->pid || (!p->threads && !(s->held && p == s->main))) {
+		if (t->tid == p->pid || (!p->threads && !waits)) {
 			if (p->state != PROCESS_HELD && p->state != PROCESS_EXITED)
 				process_finish(s, p, PROCESS_EXITED, (int)e->value);
 			p->state = PROCESS_EXITED;

@@ -559,9 +559,19 @@ static void compare(const char *what)
 	int err;
 	struct leaks *l;
 	unsigned wrong = 0, count[4] = { 0 };
+	static uint64_t headed[MOST];
 
 	plain_scan();
 	l = scan(&err);
+	memset(headed, 0, sizeof(headed));
+	for (size_t i = 0; l && i < m.blocks; i++) {
+		size_t head = leaks_head(l, i);
+
+		wrong += leaks_kind(l, i) == LEAK_INDIRECT ? leaks_kind(l, head) != LEAK_DEFINITE
+							   : head != i;
+		if (head != i)
+			headed[head] += m.block[i].size;
+	}
 	for (size_t i = 0; l && i < m.blocks; i++) {
 		/* some pointers into a block are known for what they are */
 		bool known = plain.kind[i] == POSSIBLE && leaks_kind(l, i) == LEAK_REACHABLE;
@@ -569,7 +579,8 @@ static void compare(const char *what)
 		count[plain.kind[i]]++;
 		wrong += leaks_kind(l, i) != kinds[plain.kind[i]] && !known;
 		if (leaks_kind(l, i) == LEAK_DEFINITE)
-			wrong += leaks_indirect(l, i).bytes != plain.indirect[i];
+			wrong += leaks_indirect(l, i).bytes != plain.indirect[i] ||
+				 headed[i] != plain.indirect[i];
 	}
 	CHECK(l);
 	if (wrong)

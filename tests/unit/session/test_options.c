@@ -26,6 +26,7 @@ static enum options_result parse(const char *line)
 	free(o.script);
 	free(o.agent.hook);
 	free(o.pid);
+	free(o.suppressions);
 	r = options_parse(&o, argc, argv, out, why, sizeof(why));
 	fclose(out);
 	if (r == OPTIONS_BAD && (!why[0] || strchr(why, '\n')))
@@ -93,7 +94,7 @@ static void help_and_version(void)
 	CHECK_EQ(parse("-h"), OPTIONS_DONE);
 	CHECK(strstr(help_text, "--depth") && strstr(help_text, "--messages"));
 	CHECK(strstr(help_text, "--limit SIZE") && strstr(help_text, "--interval[=TIME]") &&
-	      !strstr(help_text, "--leak"));
+	      strstr(help_text, "--leak-check[=WHEN]"));
 	CHECK_EQ(parse("-V"), OPTIONS_DONE);
 	CHECK(!strncmp(help_text, "mtrun ", 6));
 }
@@ -303,6 +304,33 @@ static void hooks(void)
 	      options_hook("a@2x", &h));
 }
 
+static void leak_check(void)
+{
+	CHECK_EQ(parse("true"), OPTIONS_RUN);
+	CHECK(o.leak_check == LEAK_CHECK_NO && !o.leak_exitcode && !o.nsuppressions);
+	CHECK_EQ(parse("--leak-check true"), OPTIONS_RUN);
+	CHECK(o.leak_check == LEAK_CHECK_FULL);
+	CHECK_EQ(parse("--leak-check=summary --suppressions a --suppressions=b true"), OPTIONS_RUN);
+	CHECK(o.leak_check == LEAK_CHECK_SUMMARY && o.nsuppressions == 2);
+	CHECK_STR(o.suppressions[1], "b");
+	CHECK_EQ(parse("--leak-check --leak-check=no true"), OPTIONS_RUN);
+	CHECK(o.leak_check == LEAK_CHECK_NO);
+	CHECK_EQ(parse("--leak-exitcode 255 true"), OPTIONS_RUN);
+	CHECK(o.leak_check == LEAK_CHECK_FULL && o.leak_exitcode == 255);
+	CHECK_EQ(parse("--leak-exitcode 1 --leak-check=summary true"), OPTIONS_RUN);
+	CHECK(o.leak_check == LEAK_CHECK_SUMMARY && o.leak_exitcode == 1);
+	for (size_t i = 0; i < 8; i++) {
+		static const char *const bad[] = {
+			"--leak-check=yes true",     "--leak-exitcode 0 true",
+			"--leak-exitcode 256 true",  "--leak-exitcode=1 --leak-check=no true",
+			"--leak-check -s 4K true",   "--leak-check -m off true",
+			"--suppressions EMPTY true", "--leak-check -r x"
+		};
+
+		CHECK_EQ(parse(bad[i]), OPTIONS_BAD);
+	}
+}
+
 int main(void)
 {
 	RUN(defaults);
@@ -315,5 +343,6 @@ int main(void)
 	RUN(running_processes);
 	RUN(environment);
 	RUN(hooks);
+	RUN(leak_check);
 	return test_status();
 }

@@ -1,0 +1,82 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""
+victims - leaks whose bytes are known (tests/victims/lost.h): what --leak-check says of each is what the program itself says, and what memcheck says, to the
+byte. What differs is listed here, with the reason.
+"""
+import os
+import re
+import shutil
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..', 'lib'))
+import leak
+import mt
+
+mt.need_mtrun()
+want = re.compile(sys.argv[1] if len(sys.argv) > 1 else '')
+
+# What memcheck finds to be lost, and is not: ((definite bytes, blocks), (indirect bytes, blocks)).
+MEMCHECK_ALONE = {
+    'r15': ((100, 1), (0, 0)), 'rdx': ((100, 1), (0, 0)), 'xmm': ((100, 1), (0, 0)),   # the registers of who has ended
+    'red-zone': ((50, 1), (0, 0)),              # memcheck lets libc's own clean-up run there
+    'read-only': ((100, 1), (0, 0)),            # what was written before it became read-only
+    'empty-array-kept': ((8, 1), (0, 0)),       # a pointer behind the block: new T[0]
+}
+# What those have in memory that are given a block that others have freed, or a stack: libraries' allocators keep it apart, or clear it.
+OTHERS = {
+    'static': {}, 'musl': {}, 'clang': {}, 'gcc-O0': {}, 'clang-O0': {},
+}
+
+
+def expected(out):
+    """What the cases said: {pid: (name, definite, indirect)}."""
+    found = {}
+    for line in out.decode(errors='replace').splitlines():
+        m = re.fullmatch(r'case (\S+) (\d+) (\d+) (\d+) (\d+) (\d+)', line)
+        if m:
+            found[int(m[2])] = m[1], (int(m[3]), int(m[4])), (int(m[5]), int(m[6]))
+    return found
+
+
+def lost(rows):
+    return rows.get('definitely lost'), rows.get('indirectly lost')
+
+
+def run(name, program, env, memcheck):
+    """All cases of PROGRAM, each in a process of its own."""
+    r = leak.checked([program, 'all'], env=env)
+    cases = expected(r.out)
+    if r.rc != 0 or r.timed_out or len(cases) < 20:
+        return mt.fail(name, f'status {r.rc}, {len(cases)} cases: {r.err[-300:]} {r.messages[-500:]}')
+    of_memcheck = {}
+    if memcheck:
+        v = leak.valgrind([program, 'all'], env=env)
+        of_memcheck = {case: lost(v.leaks.get(pid, {})) for pid, (case, _, _) in expected(v.out).items()}
+    for pid, (case, definite, indirect) in cases.items():
+        if not want.search(case):
+            continue
+        truth, report = (definite, indirect), r.reports.get(pid, {'rows': {}, 'summary': None})
+        bad = []
+        if lost(report['rows']) != truth:
+            bad.append(f'lost are {lost(report["rows"])}, should be {truth}')
+        if report['summary'] != (definite[0] + indirect[0], definite[1] + indirect[1]):
+            bad.append(f'the summary says {report["summary"]}')
+        if memcheck and of_memcheck.get(case) != MEMCHECK_ALONE.get(case, truth):
+            bad.append(f'memcheck says {of_memcheck.get(case)}')
+        mt.check(f'{name} {case}', bad)
+
+
+plugin = mt.build('lib/lost_plugin.c', extra='-shared -fPIC', name='lost_plugin.so')
+for source in ('lost.c', 'lost_cxx.cc'):
+    for how in ['gcc', *OTHERS] if mt.SOAK or len(sys.argv) > 1 else ['gcc', 'gcc-O0', 'clang']:
+        program = mt.build(source, how)
+        if not program:
+            if how in ('gcc', 'clang') and source == 'lost.c':
+                mt.skip(f'{source} {how}', mt.build_reason(source, how))
+            continue
+        memcheck = how == 'gcc' and shutil.which('valgrind')
+        if how == 'gcc' and not memcheck:
+            mt.skip(f'{source}: as memcheck says', 'valgrind is not installed')
+        run(f'{source} {how}', program, {'LOST_LIBRARY': plugin}, memcheck)
+mt.finish()
