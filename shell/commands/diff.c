@@ -75,7 +75,7 @@ const struct command cmd_diff = {
 		"  -n N           show N rows (text: 20, JSON: all)\n"
 		"  --by KEY       site (default), stack, function, file, module\n"
 		"  --stacks       whole stacks\n"
-		"  --match REGEX  only stacks with a frame whose function, FILE:LINE or module's file name matches (POSIX extended)",
+		"  --match REGEX  only stacks with a frame whose function, FILE:LINE or module's path matches (POSIX extended)",
 	.flags = COMMAND_JSON | COMMAND_RECORD,
 	.run = diff,
 };

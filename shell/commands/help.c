@@ -23,7 +23,7 @@ static int help(struct shell *shell, struct call *call)
 	for (size_t i = 0; commands[i]; i++)
 		escape_printf(call->out, "%-10s %s\n", commands[i]->name, commands[i]->summary);
 	fputs("\n`help COMMAND` says more. Names may be shortened to what is unique. `;` or a newline ends a command, # begins a comment;\n"
-	      "'...' and \"...\" quote; `> FILE`, `>> FILE` and `| SHELL COMMAND` stand after the arguments.\n",
+	      "'...' and \"...\" quote; `> FILE`, `>> FILE` and `| SHELL COMMAND` stand after the arguments. `exit` is `quit`, `?` is `help`.\n",
 	      call->out);
 	return 0;
 }

@@ -157,11 +157,11 @@ const struct command cmd_report = {
 		"  --stacks        whole stacks, headed `# N: BYTES bytes`, the biggest last\n"
 		"  --at peak       what was live at the peak\n"
 		"  --at TIME       what was live then: at the local maximum of the 100 ms that hold TIME, seconds since tracing began (also 250ms, 2m),\n"
-		"                  or a clock time, 03:12:07 or 2026-11-20T03:12:07\n"
+		"                  -10s is ten seconds ago, or before the record's end; or a clock time, 03:12:07 or 2026-11-20T03:12:07\n"
 		"  --since SNAP    what has come since a snapshot or a TIME, or what is more than in a .heap file; less is negative, biggest growth first.\n"
 		"                  --base is another name of it\n"
 		"  --min-age TIME  only blocks at least this old\n"
-		"  --match REGEX   only stacks with a frame whose function, FILE:LINE or module's file name matches (POSIX extended)\n"
+		"  --match REGEX   only stacks with a frame whose function, FILE:LINE or module's path matches (POSIX extended)\n"
 		"  --usable        beside the size also what the allocator set aside for it; a mapping's is its size\n"
 		"  --all           also rows with nothing live, and what each has allocated ever\n"
 		"  --reverse       smallest first",

@@ -223,7 +223,7 @@ const struct command cmd_trace = {
 	.help = "The block's size, age, thread and whole stack, inlined frames beneath the one they are in; ADDR may be anywhere in the block.\n"
 		"Of a block that was freed lately: when and by which thread; by which call after `set free-stacks on`.\n"
 		"Whether anything still holds it: definitely, indirectly, possibly lost, or still reachable (`help leaks`).\n"
-		"ADDR is 0x..., decimal, or the name of a symbol.\n"
+		"ADDR is 0x..., decimal, or the name of a symbol, C++ names in quotes, with or without parameters.\n"
 		"Of an address in no block: what it is (a thread's stack, a library's symbol, the allocator's heap, unmapped).",
 	.flags = COMMAND_JSON | COMMAND_LIVE | COMMAND_RECORD,
 	.run = trace,

@@ -5,8 +5,11 @@
  */
 #include "shell/common/arguments.h"
 
-#include "shell/common/command.h"
+#include <ctype.h>
 #include <string.h>
+
+#include "base/nearest.h"
+#include "shell/common/command.h"
 
 #include "shell/common/shell.h"
 
@@ -22,6 +25,21 @@ static int bad(struct arguments *a, const char *what, const char *word)
 {
 	shell_error(a->shell, a->call, "%s '%s' (`help %s` lists all)", what, word,
 		    a->call->command->name);
+	return ARG_BAD;
+}
+
+static int unknown_option(struct arguments *a, const char *word, const char *name)
+{
+	struct nearest n = { .word = name };
+	char list[64], text[64];
+
+	for (int i = 0; a->table && a->table[i].name; i++)
+		nearest_offer(&n, a->table[i].name);
+	if (a->call->command->flags & COMMAND_JSON)
+		nearest_offer(&n, "json");
+	snprintf(list, sizeof(list), " (`help %s` lists all)", a->call->command->name);
+	shell_error(a->shell, a->call, "unknown option '%s'%s", word,
+		    nearest_text(&n, "--", list, text, sizeof(text)));
 	return ARG_BAD;
 }
 
@@ -46,8 +64,12 @@ static int long_option(struct arguments *a, const char *word)
 		several += found != ARG_BAD && len < 4;
 		found = ARG_JSON;
 	}
-	if (found == ARG_BAD || len == 0)
-		return bad(a, "unknown option", word);
+	if (found == ARG_BAD || len == 0) {
+		char typed[64];
+
+		snprintf(typed, sizeof(typed), "%.*s", (int)len, name);
+		return unknown_option(a, word, typed);
+	}
 	if (several)
 		return bad(a, "ambiguous option", word);
 	if (found == ARG_JSON || !a->table[found].value) {
@@ -94,8 +116,8 @@ int arguments_next(struct arguments *a)
 			return ARG_END;
 		word = a->call->argv[a->at++];
 		a->value = word;
-		if (a->plain || word[0] != '-' || !word[1])
-			return ARG_WORD;
+		if (a->plain || word[0] != '-' || !word[1] || isdigit((unsigned char)word[1]))
+			return ARG_WORD; /* `diff -10s` */
 		if (!strcmp(word, "--")) {
 			a->plain = true;
 			continue;

@@ -9,7 +9,23 @@
 #include <string.h>
 
 #include "base/message.h"
+#include "base/nearest.h"
 #include "shell/common/shell.h"
+
+/* Other names, as people are used to them; in full only. */
+static const char *const other_names[][2] = { { "exit", "quit" }, { "?", "help" } };
+
+static const struct command *unknown(const char *name, char *why, size_t len)
+{
+	struct nearest n = { .word = name };
+	char text[64];
+
+	for (size_t i = 0; commands[i]; i++)
+		nearest_offer(&n, commands[i]->name);
+	snprintf(why, len, "unknown command '%s'%s", name,
+		 nearest_text(&n, "", " (`help` lists all)", text, sizeof(text)));
+	return NULL;
+}
 
 const struct command *command_find(const char *name, char *why, size_t len)
 {
@@ -17,6 +33,9 @@ const struct command *command_find(const char *name, char *why, size_t len)
 	size_t n = strlen(name), at = 0;
 	bool several = false;
 
+	for (size_t i = 0; i < sizeof(other_names) / sizeof(*other_names); i++)
+		if (!strcmp(name, other_names[i][0]))
+			name = other_names[i][1];
 	for (size_t i = 0; commands[i]; i++) {
 		if (!strcmp(commands[i]->name, name))
 			return commands[i];
@@ -29,10 +48,8 @@ const struct command *command_find(const char *name, char *why, size_t len)
 	}
 	if (found && !several)
 		return found;
-	if (!found) {
-		snprintf(why, len, "unknown command '%s' (`help` lists all)", name);
-		return NULL;
-	}
+	if (!found)
+		return unknown(name, why, len);
 	at = (size_t)snprintf(why, len, "'%s' is ambiguous:", name);
 	for (size_t i = 0; commands[i]; i++)
 		if (!strncmp(commands[i]->name, name, n) && at < len)

@@ -113,14 +113,42 @@ void functions_match(const struct functions *f, const char *prefix,
 			fn(ctx, name);
 }
 
-static bool is_called(const struct elf_symbol *s, const char *name)
+/* How much of NAME comes before its parameters; all of it: it has none. */
+static size_t without_parameters(const char *name)
+{
+	const char *p = name;
+	int depth = 0;
+
+	while (*p) {
+		if (!strncmp(p, "operator", 8)) {
+			p += 8;
+			p += !strncmp(p, "()", 2) ? 2 : strspn(p, "<>-=");
+		} else if (!strncmp(p, "(anonymous namespace)", 21)) {
+			p += 21;
+		} else if (*p == '(' && depth == 0) {
+			break;
+		} else {
+			depth += *p == '<' ? 1 : *p == '>' ? -1 : 0;
+			p++;
+		}
+	}
+	return (size_t)(p - name);
+}
+
+/* The whole name with its parameters, or without. LEN: of NAME without them. */
+static bool is_called(const struct elf_symbol *s, const char *name, size_t len)
 {
 	char *readable;
 	bool is;
 
-	if (!is_function(s))
+	if (!is_function(s) && s->type != STT_OBJECT)
 		return false;
 	readable = demangle_name(s->name);
+	is = readable && !strncmp(readable, name, len) && !readable[len];
+	free(readable);
+	if (!is || !name[len])
+		return is;
+	readable = demangle(s->name);
 	is = readable && !strcmp(readable, name);
 	free(readable);
 	return is;
@@ -145,6 +173,7 @@ int functions_find(const struct process *p, const char *name, struct functions_c
 		   unsigned ms, raddr_t *address)
 {
 	uint64_t end = now_ms() + ms;
+	size_t len = without_parameters(name);
 
 	if (!at->module && !at->symbol && find_symbol(p, name, address))
 		return 1;
@@ -154,7 +183,7 @@ int functions_find(const struct process *p, const char *name, struct functions_c
 
 		for (unsigned i = 1;
 		     m->dead == UINT32_MAX && elf_next_symbol(m->elf, &at->symbol, &s); i++) {
-			if (is_called(&s, name)) {
+			if (is_called(&s, name, len)) {
 				*address = m->bias + s.value;
 				return 1;
 			}

@@ -24,7 +24,8 @@ void functions_match(const struct functions *f, const char *prefix,
 		     void (*fn)(void *ctx, const char *name), void *ctx);
 
 /*
- * Where P has what is called NAME: a symbol as its table has it, or a function as it is gathered.
+ * Where P has what is called NAME: a symbol as its table has it, or a function or an object by its
+ * readable name, with its parameters or without.
  * Looks from *AT on, {0} at first, for about MS. 1: it is at *ADDRESS; 0: not yet found; -ENOENT:
  * there is none.
  */

@@ -84,7 +84,7 @@ static int in_record(struct shell *shell, struct call *call, const char *what, c
 	struct process *p = shell_process(shell);
 	uint64_t elapsed = session_ms(shell->session);
 	struct text_buffer from, to;
-	int err = moment_parse(value, session_clock(shell->session), elapsed, ms);
+	int err = moment_parse(value, session_clock(shell->session), elapsed, end, ms);
 
 	if (err == -EINVAL)
 		return shell_error(shell, call, "%s: '%s' is not accepted: " MOMENT_ACCEPTED, what,
@@ -120,7 +120,7 @@ static bool is_file(const char *value)
 	uint64_t ms;
 
 	return (len > 5 && !strcmp(value + len - 5, ".heap")) ||
-	       (moment_parse(value, 0, 0, &ms) == -EINVAL && access(value, F_OK) == 0);
+	       (moment_parse(value, 0, 0, 0, &ms) == -EINVAL && access(value, F_OK) == 0);
 }
 
 int reporting_moment(struct shell *shell, struct call *call, const char *what, const char *value,
@@ -154,13 +154,13 @@ int reporting_moment(struct shell *shell, struct call *call, const char *what, c
 		m->kind = MOMENT_PEAK;
 		return 0;
 	}
-	if (kinds & MOMENTS_SNAPSHOTS && moment_parse(value, 0, 0, &ms) == -EINVAL)
+	if (kinds & MOMENTS_SNAPSHOTS && moment_parse(value, 0, 0, 0, &ms) == -EINVAL)
 		return shell_error(
 			shell, call,
 			"%s: there is no snapshot '%s' (`snapshot` lists them), and it is no time either: " MOMENT_ACCEPTED,
 			what, value);
 	if (!(kinds & MOMENTS_SNAPSHOTS) && kinds & MOMENTS_PEAK &&
-	    moment_parse(value, 0, 0, &ms) == -EINVAL)
+	    moment_parse(value, 0, 0, 0, &ms) == -EINVAL)
 		return shell_error(shell, call, "%s: '%s' is not accepted: peak, " MOMENT_ACCEPTED,
 				   what, value);
 	if (in_record(shell, call, what, value, end, &m->ms))

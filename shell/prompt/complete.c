@@ -48,11 +48,7 @@ static void end_word(struct place *p, char *from, char *to)
 	*to = '\0';
 	if (p->shell_command)
 		return;
-	if (!strcmp(from, "|"))
-		p->shell_command = true;
-	else if (!strcmp(from, ">") || !strcmp(from, ">>"))
-		p->file = true;
-	else if (p->words < WORDS)
+	if (p->words < WORDS)
 		p->word[p->words++] = from;
 }
 
@@ -77,6 +73,10 @@ static bool find_place(struct place *p, const char *line, size_t len)
 			from = at + 1;
 			if (strchr("\n;{}", c))
 				begin_command(p);
+		} else if ((c == '>' || c == '|') && at == from) {
+			p->file = c == '>';
+			p->shell_command |= c == '|';
+			from = at + 1;
 		} else if (c == '!' && at == from && !p->words) {
 			p->word[p->words++] = "!";
 			from = at + 1;

@@ -8,7 +8,7 @@
 
 /*
  * One pass, a word at a time. A word is built in a buffer of its own; whether any part of it was
- * quoted is remembered, because `>` quoted is an argument and `>` alone is not.
+ * quoted is remembered, because `}` quoted is an argument and `}` alone is not.
  */
 struct word {
 	char *text;
@@ -229,36 +229,35 @@ static int pipe_target(struct grammar *g, struct statement *s)
 	return *s->target ? 0 : wrong(g, "a shell command is missing after '|'");
 }
 
-static int operator(struct grammar *g, struct statement *s, const struct word *w, bool *done)
+/* What is said behind the arguments, whether there is a blank behind its `>` or `|` or not. */
+static int output(struct grammar *g, struct statement *s)
 {
-	*done = true;
-	if (w->quoted || w->block)
-		*done = false;
-	else if (!strcmp(w->text, ">"))
-		return file_target(g, s, REDIRECT_WRITE);
-	else if (!strcmp(w->text, ">>"))
-		return file_target(g, s, REDIRECT_APPEND);
-	else if (!strcmp(w->text, "|"))
-		return pipe_target(g, s);
-	else if (!strcmp(w->text, "}"))
-		return wrong(g, "'}' without '{'");
-	else
-		*done = false;
-	return 0;
+	bool append = g->at[0] == '>' && g->at[1] == '>';
+	int err;
+
+	if (*g->at == '|') {
+		g->at++;
+		err = pipe_target(g, s);
+	} else {
+		g->at += append ? 2 : 1;
+		err = file_target(g, s, append ? REDIRECT_APPEND : REDIRECT_WRITE);
+	}
+	if (!err && !s->argc)
+		err = wrong(g, "a command is missing before the redirection");
+	return err;
 }
 
 static int arguments(struct grammar *g, struct statement *s)
 {
 	for (;;) {
 		struct word w;
-		bool done;
 		int err;
 
 		skip_blanks(g);
 		if (ends(*g->at))
-			return s->redirect && !s->argc
-				       ? wrong(g, "a command is missing before the redirection")
-				       : 0;
+			return 0;
+		if (*g->at == '>' || *g->at == '|')
+			return output(g, s);
 		if (s->argc == 0 && *g->at == '!') { /* `!ls`: a word of its own */
 			g->at++;
 			w = (struct word){ .text = strdup("!") };
@@ -266,18 +265,14 @@ static int arguments(struct grammar *g, struct statement *s)
 		} else {
 			err = word(g, &w);
 		}
+		if (!err && !w.quoted && !w.block && !strcmp(w.text, "}"))
+			err = wrong(g, "'}' without '{'");
 		if (!err)
-			err = operator(g, s, &w, &done);
-		if (!err && !done) {
 			err = argument(s, w.text);
-			if (!err)
-				w.text = NULL;
+		if (err) {
+			free(w.text);
+			return err;
 		}
-		free(w.text);
-		if (err || done)
-			return err	 ? err
-			       : s->argc ? 0
-					 : wrong(g, "a command is missing before the redirection");
 		if (s->argc == 1 && g->takes_rest && g->takes_rest(s->argv[0]))
 			return rest(g, &s->rest);
 	}

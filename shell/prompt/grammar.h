@@ -5,7 +5,8 @@
  *
  *	words; '...' and "..." quote, \ escapes, # begins a comment; `;` or a newline ends a
  *	command; { } is one word that may hold commands;
- *	`> FILE`, `>> FILE` and `| SHELL COMMAND` stand after the arguments, as words of their own.
+ *	`> FILE`, `>> FILE` and `| SHELL COMMAND` stand after the arguments; a word that begins with
+ *	an unquoted > or | is one of these, too.
  */
 #ifndef MTRUN_GRAMMAR_H
 #define MTRUN_GRAMMAR_H

@@ -106,9 +106,19 @@ static int close_output(struct shell *shell, const struct statement *s, struct o
 		   : 0;
 }
 
+/* `CMD --help`; `echo` prints what it is given, and `!` is another program's. */
+static bool asks_for_help(const struct call *call)
+{
+	const char *first = call->rest ? call->rest : call->argc == 2 ? call->argv[1] : "";
+
+	return !strcmp(first, "--help") && strcmp(call->command->name, "echo") &&
+	       strcmp(call->command->name, "!");
+}
+
 static void run(struct shell *shell, struct statement *s)
 {
 	struct call call = { .argc = s->argc, .argv = s->argv, .rest = s->rest };
+	char *help[] = { s->argv[0], s->argv[0], NULL };
 	struct process *before = shell->about;
 	struct output output;
 	char why[160];
@@ -119,6 +129,11 @@ static void run(struct shell *shell, struct statement *s)
 		shell_error(shell, NULL, "%s", why);
 		shell->failed++;
 		return;
+	}
+	if (asks_for_help(&call)) {
+		call.command = command_find("help", why, sizeof(why));
+		call.argc = 2;
+		call.argv = help;
 	}
 	if (!command_can_answer(shell, &call)) {
 		shell->failed++;

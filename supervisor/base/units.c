@@ -141,7 +141,7 @@ static int date_parse(const char **s, struct tm *tm)
 	return 0;
 }
 
-int moment_parse(const char *text, uint64_t began, uint64_t now, uint64_t *ms)
+int moment_parse(const char *text, uint64_t began, uint64_t now, uint64_t end, uint64_t *ms)
 {
 	time_t last = (time_t)((began + now) / 1000), at;
 	bool dated = strchr(text, '-');
@@ -149,6 +149,13 @@ int moment_parse(const char *text, uint64_t began, uint64_t now, uint64_t *ms)
 	uint64_t part;
 	int err;
 
+	if (*text == '-') {
+		err = time_parse(text + 1, &part);
+		if (err || part > end)
+			return err ? err : -ERANGE;
+		*ms = end - part;
+		return 0;
+	}
 	if (!strchr(text, ':'))
 		return time_parse(text, ms);
 	localtime_r(&last, &tm);

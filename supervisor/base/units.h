@@ -10,19 +10,20 @@
 
 #define SIZE_ACCEPTED "bytes, or a number with K, M, G, T (1024s) or KB, MB, GB, TB (1000s)"
 #define MOMENT_ACCEPTED \
-	"250ms, 5s, 2m, 1h or a bare number of seconds since tracing began, or a clock time 03:12:07 or 2026-11-20T03:12:07"
+	"250ms, 5s, 2m, 1h or a bare number of seconds since tracing began, -10s before now, or a clock time 03:12:07 or 2026-11-20T03:12:07"
 #define TIME_ACCEPTED "a time such as 250ms, 5s, 2m, 1h; a bare number is seconds"
 
 /* All return 0, or -EINVAL if TEXT is anything else, -ERANGE if it does not fit. */
 int size_parse(const char *text, uint64_t *bytes) MUST_USE;
 int time_parse(const char *text, uint64_t *ms) MUST_USE;
 /*
- * A moment of the record, in ms since it began: a time as above, or a clock time in local time,
- * `03:12:07` or `2026-11-20T03:12:07`, with a fraction of a second if one likes. BEGAN: when the
- * record began, ms of the clock; NOW: how long it is. Without a date it is the latest such time in
- * it.
+ * A moment of the record, in ms since it began: a time as above, one with a minus, which counts
+ * back from END, or a clock time in local time, `03:12:07` or `2026-11-20T03:12:07`, with a fraction
+ * of a second if one likes. BEGAN: when the record began, ms of the clock; NOW: how long ago that
+ * is. Without a date it is the latest such time in it.
  */
-int moment_parse(const char *text, uint64_t began, uint64_t now, uint64_t *ms) MUST_USE;
+int moment_parse(const char *text, uint64_t began, uint64_t now, uint64_t end,
+		 uint64_t *ms) MUST_USE;
 int number_parse(const char *text, uint64_t *n) MUST_USE;	/* decimal digits only */
 int address_parse(const char *text, raddr_t *address) MUST_USE; /* 0x... or decimal */
 

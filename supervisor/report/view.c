@@ -47,7 +47,8 @@ static bool matches_text(const regex_t *regex, const struct symbol_frame *f)
 		if (!regexec(regex, place, 0, NULL, 0))
 			return true;
 	}
-	return f->module && !regexec(regex, base ? base + 1 : f->module, 0, NULL, 0);
+	return f->module && ((base && !regexec(regex, base + 1, 0, NULL, 0)) ||
+			     !regexec(regex, f->module, 0, NULL, 0));
 }
 
 static size_t pointer_hash(const void *p)

@@ -73,8 +73,8 @@ struct view_options {
 	size_t limit; /* rows; VIEW_ALL */
 	bool reverse; /* smallest first */
 	/*
-	 * only stacks with a frame whose function, file (path:line) or module's name matches; NULL:
-	 * all
+	 * only stacks with a frame whose function, file (path:line), module's path or its last part
+	 * matches; NULL: all
 	 */
 	const regex_t *match;
 };

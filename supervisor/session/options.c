@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/nearest.h"
 #include "patch/hooks.h"
 #include "session/recorder.h"
 
@@ -664,6 +665,18 @@ static void getopt_tables(char *brief, struct option *names)
 	names[OPTIONS] = (struct option){ 0 };
 }
 
+static int unknown_long(struct parse *p, const char *word)
+{
+	char typed[64], text[64];
+	struct nearest n = { .word = typed };
+
+	snprintf(typed, sizeof(typed), "%.*s", (int)strcspn(word + 2, "="), word + 2);
+	for (size_t i = 0; i < OPTIONS; i++)
+		nearest_offer(&n, table[i].name);
+	return bad(p, "unknown option '%s'%s", word,
+		   nearest_text(&n, "--", " (mtrun --help lists all)", text, sizeof(text)));
+}
+
 /* What getopt did not understand, quoted as it was written. */
 static int unknown(struct parse *p, char **argv, int before)
 {
@@ -676,7 +689,7 @@ static int unknown(struct parse *p, char **argv, int before)
 					   word);
 	}
 	if (!strncmp(word, "--", 2))
-		return bad(p, "unknown option '%s' (mtrun --help lists all)", word);
+		return unknown_long(p, word);
 	return bad(p, "unknown option '-%c' (mtrun --help lists all)", optopt);
 }
 

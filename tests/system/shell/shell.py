@@ -4,6 +4,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import time
@@ -44,6 +45,8 @@ run('echo goes to stderr', 'echo a  "b  c" \'d;e\'; echo f # no', err='a b  c d;
 run('redirections', 'echo one > f; echo two >> f; echo "three" > "g h"', err='')
 mt.check('redirected files', [n for n, t in (('f', 'one\ntwo\n'), ('g h', 'three\n')) if read(n) != t])
 run('a pipe', 'echo "b\na" | sort', err='a\nb\n')
+run('redirections, no blank', 'echo one >f1; echo two >>f1; echo b |cat; echo c\\>d >"i j"', err='b\n')
+mt.check('redirected files, no blank', [n for n, t in (('f1', 'one\ntwo\n'), ('i j', 'c>d\n')) if read(n) != t])
 run('a pipe that closes', 'report --by stack | head -1; echo on', [SITES, '100'], err=r'total_size: \d+\non\n')
 run('a shell command', "! printf 'x;%s\\n' y; echo z", err='x;y\nz\n')
 run('a shell command that fails', '! exit 3', rc=125, err="mtrun: !: 'exit 3': exit status 3\n")
@@ -86,6 +89,39 @@ run('gs spellings: recording', "set_enable_mem_profiler(); record; 'mem_profiler
 run('gs spellings: log files', 'set_mem_profiler_log_number(20); get_mem_profiler_log_number() | jq -c .files; log --json | jq -c .files', err='20\n20\n')
 for what, words in {'set_enable_mem_profiler(MemRecordType.NO_SUCH)': "'MemRecordType.NO_SUCH' is not accepted", 'get_mem_report(1)': 'takes no argument', 'get_mem_report_with_time()': 'argument is missing', 'get_mem_report(': "')' is missing", 'no_such_call()': 'unknown command'}.items():
     run(f'mistake: {what}', f'wait exit; {what}\necho on', rc=125, err=f'mtrun: [^\n]*{re.escape(words)}[^\n]*\non\n')
+
+# ---- what one may have meant, other names, help where it is looked for
+for what, words in {'repotr': "'report'", 'statsu': "'status'", 'report --sicne 1': "'--since'", 'text --bsae x': "'--base'", 'tree --jsno': "'--json'"}.items():
+    run(f'did you mean: {what}', f'{what}\necho on', rc=125, err=f'mtrun: [^\n]*\\(did you mean {words}\\?\\)\non\n')
+r = mt.plain([mt.MTRUN, '--limt', '5', 'true'])
+mt.check('did you mean: an option', [] if r.rc == 125 and r.err == b"mtrun: unknown option '--limt' (did you mean '--limit'?)\n" else [r.err])
+run('exit is quit', 'echo a; exit; echo b', err='a\n')
+for what in ('?', '? report', 'report --help', 'wait --help', 'rep --help'):
+    name = what.split()[-1] if what.startswith('? ') else {'?': 'status', 'rep --help': 'report'}.get(what, what.split()[0])
+    if not (h := run(f'help: {what}', what)).text.startswith(name):
+        mt.fail(f'help: {what}', h.text)
+run('echo prints all that it is given', 'echo --help', err='--help\n')
+
+# ---- names of processes, functions and objects
+run('process NAME', 'wait processes > 1; process sleep; process sh; process nope; kill', [SH, '-c', 'sleep 2; true'], rc=125,
+    err=r"process \d+ \(sleep\), running\nprocess \d+ \(sh\), running\nmtrun: process: 'nope' is not accepted: [^\n]*\n.*")
+run('process NAME of several', 'wait processes > 2; process sleep; kill', [SH, '-c', 'sleep 2 & sleep 2; true'], rc=125,
+    err=r"mtrun: process: several processes are called 'sleep': \d+, \d+\n.*")
+with open(os.path.join(d, 'names.cc'), 'w') as f:
+    f.write('namespace web {\nint table[100];\nstruct server { int handle(int x) const; int handle(long x) const; };\n'
+            'int __attribute__((noinline)) server::handle(int x) const { return x + table[1]; }\n'
+            'int __attribute__((noinline)) server::handle(long x) const { return static_cast<int>(x) + table[2]; }\n'
+            'namespace { int __attribute__((noinline)) hidden(int x) { return x * 3 + table[3]; } }\n'
+            'template <class T> int __attribute__((noinline)) twice(T x) { return static_cast<int>(x) * 2 + table[4]; }\n}\n'
+            'int main(int argc, char **) { web::server s; volatile int v = web::twice<long>(web::hidden(s.handle(argc) + s.handle(2L))); return v * 0; }\n')
+if shutil.which('g++') and subprocess.run(['g++', '-g', '-O1', '-fno-inline', '-o', 'names', 'names.cc'], cwd=d).returncode == 0:
+    script = ''
+    for name in ('web::server::handle(long) const', 'web::server::handle(int) const', 'web::server::handle', 'web::(anonymous namespace)::hidden', 'web::table',
+                 'int web::twice<long>', 'web::twice<long>', 'web::twice<long>(long)', 'web::server::handle(char)'):
+        script += f"trace '{name}'\nx '{name}' 4\n"
+    r = run('C++ names', 'wait exit\n' + script, ['./names'], rc=125)
+    mt.check('trace and x take C++ names', [r.text] if len(re.findall(r'^0x[0-9a-f]+ is in no block: ', r.text, re.M)) < 7 or
+             len(re.findall(r'^0x[0-9a-f]{12}  ', r.text, re.M)) < 7 or "'web::server::handle(char)' is not accepted" not in r.text else [])
 
 # ---- abbreviations, help
 run('abbreviations', 'wai exit; statu | head -1; rep --j | wc -l', err=r'program .*\n\d+\n')

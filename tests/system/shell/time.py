@@ -168,6 +168,28 @@ def texts():
     mt.check('differences as text', bad)
 
 
+def back():
+    """A minus counts back from the end; each answer is that of the same time counted from the start."""
+    path = mt.build('spikes.c', 'gcc')
+    gen = ("import json; end = json.load(open('%D/st'))['elapsed_ms']\n"
+           "for n, ago in enumerate((50, 300, 700)):\n"
+           "    for k, t in (('a', f'-{ago}ms'), ('b', f'{end - ago}ms')):\n"
+           "        print(f'report --at {t} --json > %D/at{n}{k}; report --since={t} --json > %D/since{n}{k}; diff {t} --json > %D/diff{n}{k};'\n"
+           "              f'timeline --from {t} --json > %D/line{n}{k}')\n")
+    r = script([path, '4', '%D/ask'], f'wait exit\nstatus --json > %D/st\n! python3 -c "{gen}" > %D/gen.mt\nsource %D/gen.mt')
+    bad = [] if r.rc == 0 else [r.messages]
+    sizes = set()
+    for n in range(3):
+        for f in ('at', 'since', 'diff', 'line'):
+            a, b = (r.file(f'{f}{n}{k}') for k in 'ab')
+            if a != b or not a:
+                bad.append(f'{f}{n}: {a[:200]!r}, from the start {b[:200]!r}')
+        sizes.add(r.json(f'since{n}a')['since_ms'])
+    if len(sizes) != 3:
+        bad.append(f'since {sizes}')
+    mt.check('times with a minus count back from the end', bad)
+
+
 def plots():
     path = mt.build('spikes.c', 'gcc')
     for columns, lines, locale in ((80, 24, 'C.UTF-8'), (200, 60, 'C.UTF-8'), (80, 24, 'C'), (200, 50, 'C'), (41, 12, 'C')):
@@ -194,7 +216,7 @@ def refused():
     bad = []
     wrong = {
         'report --at 1h': 'outside the record', 'report --at 2001-02-03T04:05:06': 'outside the record', 'report --at tomorrow': 'not accepted',
-        'report --at 25:00:00': 'not accepted', 'report --at -1': 'not accepted', 'report --at 0.8 --by thread': 'do not go with',
+        'report --at 25:00:00': 'not accepted', 'report --at -9h': 'outside the record', 'report --at -x': 'not accepted', 'report --at 0.8 --by thread': 'do not go with',
         'report --at 0.8 --all': 'do not go with', 'report --since nothing': 'no snapshot', 'timeline --from 9h': 'outside the record',
         'timeline --from 0.9 --to 0.8': 'later than', 'timeline --csv --plot': 'only one of', 'timeline --json --csv': 'only one of', 'timeline x': 'unexpected',
         'diff': 'missing', 'diff nothing': 'no snapshot', 'diff 0 0 0': 'unexpected', 'diff 0.8 --by thread': 'not accepted', 'diff 0.8 --match (': 'regular expression',
@@ -210,6 +232,7 @@ def refused():
     mt.check(f'{len(wrong)} mistakes: one line each, and the next command runs', bad)
 
 
+back()
 spikes()
 passing()
 agree('wood.c', '8', '10000')

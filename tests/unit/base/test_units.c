@@ -153,7 +153,7 @@ static void moments(void)
 {
 	static const char *const bad[] = { "",
 					   "x",
-					   "-1",
+					   "-x",
 					   "1:2",
 					   "03:12",
 					   "24:00:00",
@@ -175,26 +175,32 @@ static void moments(void)
 	setenv("TZ", "UTC0", 1);
 	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
 		ms = 0;
-		if (moment_parse(bad[i], began, 3600000, &ms) != -EINVAL)
+		if (moment_parse(bad[i], began, 3600000, 8000, &ms) != -EINVAL)
 			printf("# '%s'\n", bad[i]);
-		CHECK_EQ(moment_parse(bad[i], began, 3600000, &ms), -EINVAL);
+		CHECK_EQ(moment_parse(bad[i], began, 3600000, 8000, &ms), -EINVAL);
 	}
-	CHECK(moment_parse("250ms", began, 0, &ms) == 0 && ms == 250);
-	CHECK(moment_parse("7", began, 0, &ms) == 0 && ms == 7000);
-	CHECK(moment_parse("03:00:07", began, 3600000, &ms) == 0 && ms == 7000);
-	CHECK(moment_parse("03:12:07.25", began, 3600000, &ms) == 0 && ms == 12 * 60000 + 7250);
-	CHECK(moment_parse("2026-11-27T03:12:07.5", began, 3600000, &ms) == 0 &&
+	CHECK(moment_parse("250ms", began, 0, 8000, &ms) == 0 && ms == 250);
+	CHECK(moment_parse("7", began, 0, 8000, &ms) == 0 && ms == 7000);
+	CHECK(moment_parse("-2500ms", began, 0, 8000, &ms) == 0 && ms == 5500);
+	CHECK(moment_parse("-8", began, 0, 8000, &ms) == 0 && ms == 0);
+	CHECK(moment_parse("-0s", began, 0, 8000, &ms) == 0 && ms == 8000);
+	CHECK_EQ(moment_parse("-8001ms", began, 0, 8000, &ms), -ERANGE);
+	CHECK_EQ(moment_parse("--8s", began, 0, 8000, &ms), -EINVAL);
+	CHECK(moment_parse("03:00:07", began, 3600000, 8000, &ms) == 0 && ms == 7000);
+	CHECK(moment_parse("03:12:07.25", began, 3600000, 8000, &ms) == 0 &&
+	      ms == 12 * 60000 + 7250);
+	CHECK(moment_parse("2026-11-27T03:12:07.5", began, 3600000, 8000, &ms) == 0 &&
 	      ms == 12 * 60000 + 7500);
 	/* to come: the caller's to refuse */
-	CHECK(moment_parse("2026-11-27T05:00:00", began, 3600000, &ms) == 0 && ms == 7200000);
-	CHECK_EQ(moment_parse("2026-11-27T02:59:58", began, 3600000, &ms), -ERANGE);
+	CHECK(moment_parse("2026-11-27T05:00:00", began, 3600000, 8000, &ms) == 0 && ms == 7200000);
+	CHECK_EQ(moment_parse("2026-11-27T02:59:58", began, 3600000, 8000, &ms), -ERANGE);
 	/* yesterday's is before it began */
-	CHECK_EQ(moment_parse("23:00:00", began, 3600000, &ms), -ERANGE);
+	CHECK_EQ(moment_parse("23:00:00", began, 3600000, 8000, &ms), -ERANGE);
 	/* the day after */
-	CHECK(moment_parse("02:00:00", began, 24 * 3600000, &ms) == 0 && ms == 23 * 3600000);
+	CHECK(moment_parse("02:00:00", began, 24 * 3600000, 8000, &ms) == 0 && ms == 23 * 3600000);
 	/* yesterday's */
-	CHECK(moment_parse("23:00:00", began, 24 * 3600000, &ms) == 0 && ms == 20 * 3600000);
-	CHECK(moment_parse("03:00:00", began + 400, 3600000, &ms) == 0 && ms == 0);
+	CHECK(moment_parse("23:00:00", began, 24 * 3600000, 8000, &ms) == 0 && ms == 20 * 3600000);
+	CHECK(moment_parse("03:00:00", began + 400, 3600000, 8000, &ms) == 0 && ms == 0);
 }
 
 int main(void)

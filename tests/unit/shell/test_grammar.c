@@ -73,6 +73,17 @@ static void redirections(void)
 	CHECK_STR(parsed("report | grep 'x;y' | sort > f; status"),
 		  "[report] | <grep 'x;y' | sort > f>\n[status]\n");
 	CHECK_STR(parsed("report --match a|b c>d"), "[report][--match][a|b][c>d]\n");
+	CHECK_STR(parsed("report --json >r.json; status"),
+		  "[report][--json] > <r.json>\n[status]\n");
+	CHECK_STR(parsed("report >>'a b'"), "[report] >> <a b>\n");
+	CHECK_STR(parsed("report |grep 'x;y' |sort >f; status"),
+		  "[report] | <grep 'x;y' |sort >f>\n[status]\n");
+	CHECK_STR(parsed("echo '>f' \\>f \">>f\" '|f' \\|f"), "[echo][>f][>f][>>f][|f][|f]\n");
+	CHECK_STR(parsed("report >f -n 3"),
+		  "error: nothing may follow the file name after '>': arguments come before it\n");
+	CHECK_STR(parsed(">f; |f"), "error: a command is missing before the redirection\n"
+				    "error: a command is missing before the redirection\n");
+	CHECK_STR(parsed("on exit { report >f }"), "[on][exit][ report >f ]\n");
 	CHECK_STR(parsed("echo '>' f"), "[echo][>][f]\n");
 	CHECK_STR(parsed("report > ; status"),
 		  "error: a file name is missing after '>'\n[status]\n");
