@@ -16,6 +16,7 @@
 #include "shell/common/arguments.h"
 #include "shell/common/command.h"
 #include "shell/common/exporting.h"
+#include "shell/common/leaking.h"
 #include "shell/common/mapping.h"
 #include "shell/common/reporting.h"
 #include "shell/common/selection.h"
@@ -350,9 +351,34 @@ static bool look_at_memory(struct shell *shell, const struct export_format *form
 	return sites && !mapping_make(shell, p, sites, m);
 }
 
-/* MAPPING: what its resident memory is made of; NULL: not known. */
+/* What is lost, if that can be told now. */
+static bool look_for_leaks(struct shell *shell, const struct export_format *format,
+			   struct leak_report *report)
+{
+	struct process *p = shell_process(shell);
+	struct leaking l;
+	char why[256];
+	int err;
+
+	if (!(format->flags & EXPORT_LEAKS) || leaking_refused(shell, p) ||
+	    leaking_make(shell, p, &l, why, sizeof(why)))
+		return false;
+	err = leaking_report(&l, false, report);
+	leaking_release(&l);
+	if (err)
+		return false;
+	leaking_choose(report, LEAKING_LOST);
+	return true;
+}
+
+/* What of its memory is known now; NULL: nothing. */
+struct looks {
+	const struct mapping *mapping;
+	const struct leak_report *leaks;
+};
+
 static int write_file(struct shell *shell, struct call *call, struct request *r,
-		      const struct mapping *mapping)
+		      const struct looks *looks)
 {
 	unsigned detail = r->total || (r->format->flags & EXPORT_TOTALS && !r->when.at.kind)
 				  ? PROFILE_DEAD
@@ -381,8 +407,9 @@ static int write_file(struct shell *shell, struct call *call, struct request *r,
 		x.export.moment = moment;
 		if (r->when.has_since) /* what has come since has no course of its own */
 			x.export.points = 0;
-		x.export.residency = mapping ? &mapping->residency : NULL;
-		x.export.kept = mapping ? &mapping->kept : NULL;
+		x.export.residency = looks->mapping ? &looks->mapping->residency : NULL;
+		x.export.kept = looks->mapping ? &looks->mapping->kept : NULL;
+		x.export.leaks = looks->leaks;
 		err = save(shell, call, r, &x.export);
 		exporting_release(&x);
 	} else {
@@ -395,11 +422,16 @@ static int write_file(struct shell *shell, struct call *call, struct request *r,
 static int write_all(struct shell *shell, struct call *call, struct request *r)
 {
 	struct mapping mapping;
+	struct leak_report leaks;
 	bool mapped = look_at_memory(shell, r->format, &mapping);
-	int bad = write_file(shell, call, r, mapped ? &mapping : NULL);
+	bool searched = look_for_leaks(shell, r->format, &leaks);
+	struct looks looks = { mapped ? &mapping : NULL, searched ? &leaks : NULL };
+	int bad = write_file(shell, call, r, &looks);
 
 	if (mapped)
 		mapping_release(&mapping);
+	if (searched)
+		leaking_report_release(&leaks);
 	return bad;
 }
 
@@ -435,7 +467,7 @@ const struct command cmd_export = {
 		"  speedscope  speedscope's own file; if it is what is live now, also with what was allocated in total\n"
 		"  csv         the rows of `report`: spreadsheets\n"
 		"  json        `report --by stack --json`, timeline and marks in one document: programs\n"
-		"  html        one page: memory over time, flame graph and sites of any moment or range, what RSS is made of: a browser, offline *\n"
+		"  html        one page: memory over time, flame graph and sites of any moment or range, leaks, what RSS is made of: a browser, offline *\n"
 		"\n"
 		"Those with a * are about the whole time, and take --base only: then without a course of time.\n"
 		"\n"

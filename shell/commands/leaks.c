@@ -24,8 +24,7 @@ static const struct argument arguments[] = { [ARG_KINDS] = { "kinds", 0, true },
 					     ARGUMENTS_END };
 
 #define KIND(kind) (1u << (kind))
-#define KINDS_LOST (KIND(LEAK_DEFINITE) | KIND(LEAK_INDIRECT) | KIND(LEAK_POSSIBLE))
-#define KINDS_ALL  (KINDS_LOST | KIND(LEAK_REACHABLE))
+#define KINDS_ALL  (LEAKING_LOST | KIND(LEAK_REACHABLE))
 
 struct request {
 	unsigned kinds;
@@ -115,7 +114,7 @@ static int scan(struct shell *shell, struct call *call, struct process *p, const
 
 static int leaks(struct shell *shell, struct call *call)
 {
-	struct request r = { .kinds = KINDS_LOST };
+	struct request r = { .kinds = LEAKING_LOST };
 	struct leak_report report;
 	struct process *p;
 	struct sites *sites;

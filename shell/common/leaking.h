@@ -45,6 +45,8 @@ void leaking_release(struct leaking *l);
  */
 int leaking_report(const struct leaking *l, bool fresh, struct leak_report *r) MUST_USE;
 void leaking_report_release(struct leak_report *r);
+/* All but LEAK_REACHABLE. */
+#define LEAKING_LOST (1u << LEAK_DEFINITE | 1u << LEAK_INDIRECT | 1u << LEAK_POSSIBLE)
 /* Records of other kinds than KINDS, a bit each, are left out: the sums stay. */
 void leaking_choose(struct leak_report *r, unsigned kinds);
 /* What is lost in L is known from now on. Out of memory: as if it had not been scanned. */

@@ -25,7 +25,8 @@ const struct export_format export_formats[] = {
 	{ "speedscope", EXPORT_TOTALS, export_speedscope, NULL },
 	{ "csv", EXPORT_SIGNED, export_csv, NULL },
 	{ "json", EXPORT_SIGNED | EXPORT_TOTALS, export_json, NULL },
-	{ "html", EXPORT_TIMELINE | EXPORT_TOTALS | EXPORT_RESIDENCY, export_html, NULL },
+	{ "html", EXPORT_TIMELINE | EXPORT_TOTALS | EXPORT_RESIDENCY | EXPORT_LEAKS, export_html,
+	  NULL },
 	{ NULL, 0, NULL, NULL }
 };
 

@@ -23,6 +23,7 @@
 #include "report/view.h"
 
 struct kept;
+struct leak_report;
 struct modules;
 struct residency;
 struct text_buffer;
@@ -73,6 +74,7 @@ struct export
 	/* what its resident memory is made of, and who keeps that; NULL: not known */
 	const struct residency *residency;
 	const struct kept *kept;
+	const struct leak_report *leaks; /* what is lost; NULL: not known */
 	/*
 	 * What was live at the maximum of the point that MS is in, by stack; for the caller to
 	 * release. 0 or -errno.
@@ -98,6 +100,8 @@ enum export_flags {
 	EXPORT_TIMELINE = 4,
 	/* wants to have what resident memory is made of */
 	EXPORT_RESIDENCY = 8,
+	/* wants to have what is lost */
+	EXPORT_LEAKS = 16,
 };
 
 /*

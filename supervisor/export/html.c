@@ -7,6 +7,7 @@
 #include "export/moments.h"
 #include "export/trie.h"
 #include "report/kept.h"
+#include "report/print_leaks.h"
 
 /*
  * One page with memory over time, and what was live at any moment of it. Here the numbers are
@@ -29,6 +30,7 @@
 #define CHANGES 160000u /* between key moments */
 #define LONGEST 500u	/* bytes of a name */
 #define KEPT	200u	/* sites that keep pages */
+#define LEAKS	200u	/* records of what is lost */
 
 struct amount {
 	int64_t bytes, count;
@@ -57,7 +59,8 @@ struct page {
 	int64_t *most;	  /* by stack id */
 	uint32_t *number; /* by stack id: its column, plus 1; 0: none */
 	size_t ids;
-	struct amount *held; /* [key][column] */
+	struct amount *held;  /* [key][column] */
+	uint32_t lost[LEAKS]; /* by record: the node of its stack */
 };
 extern const char page_js[], page_js_end[], page_css[], page_css_end[];
 
@@ -230,6 +233,25 @@ static int choose_sites(struct page *p)
 	p->columns = p->stacks + p->rests;
 	free(column);
 	return p->rest ? err : -ENOMEM;
+}
+
+static size_t leaks_shown(const struct page *p)
+{
+	const struct leak_report *r = p->e->leaks;
+
+	return !r ? 0 : r->records < LEAKS ? r->records : LEAKS;
+}
+
+static int choose_leaks(struct page *p)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < leaks_shown(p) && !err; i++) {
+		err = export_rest(p->e);
+		if (!err)
+			err = trie_stack(&p->trie, p->e, p->e->leaks->record[i].stack, &p->lost[i]);
+	}
+	return err;
 }
 
 static int fill(struct page *p)
@@ -544,6 +566,70 @@ static void put_residency(struct page *p)
 	json_end_object(j);
 }
 
+static void put_sum(struct json *j, const char *what, struct leak_sum sum)
+{
+	json_array(j, NULL);
+	json_string(j, NULL, what);
+	json_uint(j, NULL, sum.bytes);
+	json_uint(j, NULL, sum.blocks);
+	json_end_array(j);
+}
+
+/* One record: its kind, what it has, what is lost with it, its site, and the node of its stack. */
+static void put_leak(struct page *p, const struct leak_record *l, uint32_t node)
+{
+	const struct symbol_frame *f =
+		&sites_site(p->e->sites, sites_of(p->e->sites, l->stack))->frame;
+	struct json *j = &p->j;
+
+	json_newline(j);
+	json_array(j, NULL);
+	json_uint(j, NULL, l->kind);
+	json_uint(j, NULL, l->bytes);
+	json_uint(j, NULL, l->blocks);
+	json_uint(j, NULL, l->indirect_bytes);
+	json_uint(j, NULL, l->indirect_blocks);
+	put_name(j, export_name(f));
+	put_name(j, f->file ? f->file : f->module ? f->module : "");
+	json_uint(j, NULL, f->file ? f->line : 0);
+	json_uint(j, NULL, node);
+	json_end_array(j);
+}
+
+static void put_leaks(struct page *p)
+{
+	const struct leak_report *r = p->e->leaks;
+	struct json *j = &p->j;
+	struct leak_sum others = { 0 };
+
+	if (!r)
+		return;
+	json_newline(j);
+	json_object(j, "leaks");
+	json_array(j, "sums");
+	for (int kind = 0; kind < LEAK_KINDS; kind++)
+		put_sum(j, leak_kind_words[kind], r->sum[kind]);
+	put_sum(j, "suppressed", r->suppressed);
+	json_end_array(j);
+	json_string(j, "captured_by", capture_way_name(r->way));
+	json_fixed(j, "pause_ms", r->pause_ns / 1000, 3);
+	json_string(j, "remark", r->remark);
+	json_array(j, "records");
+	for (size_t i = 0; i < leaks_shown(p); i++)
+		put_leak(p, &r->record[i], p->lost[i]);
+	json_end_array(j);
+	for (size_t i = leaks_shown(p); i < r->records; i++) {
+		others.bytes += r->record[i].bytes;
+		others.blocks += r->record[i].blocks;
+	}
+	json_array(j, "others");
+	json_uint(j, NULL, others.bytes);
+	json_uint(j, NULL, others.blocks);
+	json_uint(j, NULL, r->records - leaks_shown(p));
+	json_end_array(j);
+	json_end_object(j);
+}
+
 static int put_page(struct page *p)
 {
 	int err;
@@ -569,6 +655,7 @@ static int put_page(struct page *p)
 		err = put_sites(p);
 	put_keys(p);
 	put_residency(p);
+	put_leaks(p);
 	json_end_object(&p->j);
 	json_finish(&p->j);
 	fputs("</script>\n<script>\n", p->out);
@@ -591,6 +678,8 @@ int export_html(FILE *out, const struct export *e)
 		err = choose_stacks(&p);
 	if (!err)
 		err = choose_sites(&p);
+	if (!err)
+		err = choose_leaks(&p);
 	if (!err)
 		err = fill(&p);
 	if (!err) {

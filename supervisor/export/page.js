@@ -419,6 +419,60 @@
 		draw_kept(body, m);
 	}
 
+	/* ---- leaks ---- */
+
+	/* The functions of the stack that ends in NODE, innermost first, a line each. */
+	function stack_of(node) {
+		var lines = [];
+
+		for (; node; node = nodes[node][0])
+			lines.push(d.frames[nodes[node][1]].filter(function (t) { return t; }).join("  "));
+		return lines.join("\n");
+	}
+
+	function draw_leak(body, r) {
+		var tr = make(body, "tr", { "class": "leak", "data-kind": r[0], "data-bytes": r[1], "data-count": r[2] }), stack;
+
+		make(tr, "td", {}, d.leaks.sums[r[0]][0]);
+		make(tr, "td", { "class": "n" }, digits(r[1]));
+		make(tr, "td", { "class": "n" }, digits(r[2]));
+		make(tr, "td", { "class": "n" }, r[4] ? digits(r[3]) + " in " + digits(r[4]) : "");
+		make(tr, "td", { "class": "name" }, r[5]);
+		make(tr, "td", { "class": "name", title: r[6] }, place(r, 6, 7));
+		stack = make(body, "tr", {});
+		stack.hidden = true;
+		make(stack, "td", {});
+		make(make(stack, "td", { colspan: 5, "class": "name" }), "pre", {}, stack_of(r[8]));
+		tr.addEventListener("click", function () { stack.hidden = !stack.hidden; });
+	}
+
+	function draw_leaks(body) {
+		var l = d.leaks, table, head;
+
+		make(body, "h2", {}, "Leaks at the end of the record: " + digits(l.sums[0][1] + l.sums[1][1]) + " bytes in " + digits(l.sums[0][2] + l.sums[1][2]) + " blocks");
+		make(body, "p", { "class": "soft" }, "What nothing points to any more, and what only that points to. A click on a row shows its stack." + (l.remark ? " " + l.remark + "." : ""));
+		table = make(body, "table", { id: "lost" });
+		head = make(make(table, "thead", {}), "tr", {});
+		[["", ""], ["bytes", "n"], ["blocks", "n"]].forEach(function (h) { make(head, "th", { "class": h[1] }, h[0]); });
+		table = make(table, "tbody", {});
+		l.sums.forEach(function (s) {
+			var tr = make(table, "tr", { "data-lost": s[0], "data-bytes": s[1], "data-count": s[2] });
+
+			make(tr, "td", {}, s[0]);
+			make(tr, "td", { "class": "n" }, digits(s[1]));
+			make(tr, "td", { "class": "n" }, digits(s[2]));
+		});
+		if (!l.records.length)
+			return;
+		table = make(body, "table", { id: "leaks" });
+		head = make(make(table, "thead", {}), "tr", {});
+		[["", ""], ["bytes", "n"], ["blocks", "n"], ["lost with them", "n"], ["function", ""], ["where", ""]].forEach(function (h) { make(head, "th", { "class": h[1] }, h[0]); });
+		table = make(table, "tbody", {});
+		l.records.forEach(function (r) { draw_leak(table, r); });
+		if (l.others[2])
+			make(body, "p", {}, digits(l.others[2]) + " more records: " + digits(l.others[0]) + " bytes in " + digits(l.others[1]) + " blocks");
+	}
+
 	/* ---- what is shown ---- */
 
 	function describe(a) {
@@ -522,6 +576,8 @@
 			draw_sites(amounts());
 		});
 		body.lastChild.firstChild.id = "more";
+		if (d.leaks)
+			draw_leaks(body);
 		if (d.residency)
 			draw_residency(body);
 		make(body, "footer", { "class": "soft" }, "mtrun " + d.version + ". Callers are above what they call; the width is bytes. The curve shows local maxima. " +

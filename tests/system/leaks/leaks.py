@@ -13,6 +13,7 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..', 'lib'))
 import mt
+from display import CHROMIUM, browse
 
 mt.need_mtrun()
 want = re.compile(sys.argv[1] if len(sys.argv) > 1 else '')
@@ -220,7 +221,30 @@ def tree():
         a.end()
 
 
-for case in (live, text, refused, at_the_end, again_and_again, attached, tree):
+def page():
+    """The page of `export html` has it, too, and so has what a browser makes of it."""
+    a = mt.Launched([VICTIM])
+    try:
+        told = tell(a, 'lose 30 64')
+        path = f'{a.d}/page.html'
+        a.ask(f'export html {path}')
+        with open(path) as f:
+            d = json.loads(re.search(r'id="data">\n(.*?)</script>', f.read(), re.S)[1])['leaks']
+        sums = {kind: {'bytes': b, 'blocks': n} for kind, b, n in d['sums']}
+        bad = [f'{sums}'] if sums['definitely lost'] != told['definite'] or sums['indirectly lost'] != told['indirect'] or len(sums) != 5 else []
+        if [(r[0], r[1:5], r[5], os.path.basename(r[6]), r[7]) for r in d['records'][:1]] != [(0, [30 * 64, 30, 60 * 24, 60], 'lose', 'losing.c', LINE['lose'])]:
+            bad.append(f"{d['records'][:1]}")
+        mt.check('page', bad)
+        if not CHROMIUM:
+            return mt.skip('page in a browser', 'no chromium')
+        dom = browse(f'file://{path}', '--dump-dom')
+        rows = [tuple(map(int, r)) for r in re.findall(r'<tr class="leak" data-kind="(\d)" data-bytes="(\d+)" data-count="(\d+)">', dom)]
+        mt.check('page in a browser', [] if rows == [tuple(r[:3]) for r in d['records']] and 'data-lost="definitely lost" data-bytes="1920"' in dom else [f'{rows}'])
+    finally:
+        a.end()
+
+
+for case in (live, text, page, refused, at_the_end, again_and_again, attached, tree):
     if want.search(case.__name__):
         case()
 mt.finish()
