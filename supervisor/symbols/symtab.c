@@ -288,16 +288,20 @@ const char *symtab_find(const struct symtab *t, uint64_t addr)
 
 size_t symtab_aliases(const struct symtab *t, uint64_t addr, const char **name, size_t most)
 {
-	const struct symbol *s = find(t, addr), *at = s;
+	const struct symbol *s = find(t, addr);
 	size_t n = 0;
 
-	for (; s && n < most && at >= t->symbol && at->start == s->start; at--) {
+	/* the others are before it: the best was last */
+	for (size_t i = s ? (size_t)(s - t->symbol) + 1 : 0; i > 0 && n < most; i--) {
+		const struct symbol *other = &t->symbol[i - 1];
 		bool known = false;
 
-		for (size_t i = 0; i < n && !known; i++)
-			known = !strcmp(name[i], at->name);
+		if (other->start != s->start)
+			break;
+		for (size_t k = 0; k < n && !known; k++)
+			known = !strcmp(name[k], other->name);
 		if (!known)
-			name[n++] = at->name;
+			name[n++] = other->name;
 	}
 	return n;
 }
