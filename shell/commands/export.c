@@ -80,10 +80,16 @@ static int one(struct shell *shell, struct call *call, void *ctx, int arg, const
 	}
 }
 
+/* FILE is `-`. */
+static bool is_stdout(const struct request *r) { return !strcmp(r->file, "-"); }
+
 static int choose_ending(const struct shell *shell, struct call *call, struct request *r)
 {
 	const char *last = strrchr(r->file, '.');
-	char all[64] = "";
+	char all[80] = "";
+
+	if (is_stdout(r))
+		return 0; /* what the pictures are made of */
 
 	for (const struct export_ending *e = r->format->ending; e->ending; e++) {
 		if (last && !strcmp(last, e->ending)) {
@@ -93,7 +99,8 @@ static int choose_ending(const struct shell *shell, struct call *call, struct re
 		strcat(all, e == r->format->ending ? "" : e[1].ending ? ", " : " or ");
 		strcat(all, e->ending);
 	}
-	return shell_error(shell, call, "'%s' is not accepted: a file's name that ends in %s",
+	return shell_error(shell, call,
+			   "'%s' is not accepted: a file's name that ends in %s, or - for stdout",
 			   r->file, all);
 }
 
@@ -304,6 +311,32 @@ static int do_without(struct shell *shell, struct call *call, struct request *r)
 	return 0;
 }
 
+/*
+ * FILE is `-`: where the command's output was sent by > or |, or at the prompt the terminal; else
+ * our standard output, which is not always where commands print.
+ */
+static int print(struct shell *shell, struct call *call, const struct request *r,
+		 const struct export *e)
+{
+	bool redirected = call->fd != message_fd();
+	int err, fd;
+
+	if (r->format->flags & EXPORT_BINARY && isatty(redirected ? call->fd : STDOUT_FILENO))
+		return shell_error(shell, call,
+				   "%s is not written to a terminal: name a file, or `| COMMAND`",
+				   r->format->name);
+	if (redirected || shell->screen) {
+		err = r->format->write(call->out, e);
+		return err && err != -EINTR ? shell_error(shell, call, "out of memory")
+		       : err		    ? -1
+					    : 0;
+	}
+	shell_flush(shell);
+	fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
+	err = fd < 0 ? -errno : write_to(shell, r->format, e, fd);
+	return !err || err == -EINTR ? err ? -1 : 0 : cannot(shell, call, "-", -err);
+}
+
 static int save(struct shell *shell, struct call *call, const struct request *r,
 		const struct export *e)
 {
@@ -410,7 +443,8 @@ static int write_file(struct shell *shell, struct call *call, struct request *r,
 		x.export.residency = looks->mapping ? &looks->mapping->residency : NULL;
 		x.export.kept = looks->mapping ? &looks->mapping->kept : NULL;
 		x.export.leaks = looks->leaks;
-		err = save(shell, call, r, &x.export);
+		err = is_stdout(r) ? print(shell, call, r, &x.export)
+				   : save(shell, call, r, &x.export);
 		exporting_release(&x);
 	} else {
 		shell_error(shell, call, "out of memory");
@@ -469,6 +503,7 @@ const struct command cmd_export = {
 		"  json        `report --by stack --json`, timeline and marks in one document: programs\n"
 		"  html        one page: memory over time, flame graph and sites of any moment or range, leaks, what RSS is made of: a browser, offline *\n"
 		"\n"
+		"FILE - is standard output, or what > or | say: `export folded - | flamegraph.pl > x.svg`; graph writes dot's language to it.\n"
 		"Those with a * are about the whole time, and take --base only: then without a course of time.\n"
 		"\n"
 		"  --at TIME|peak  what was live then, as in `report`\n"

@@ -15,7 +15,7 @@
 const struct export_format export_formats[] = {
 	{ "heap", EXPORT_TOTALS, export_heap, NULL },
 	{ "jemalloc", EXPORT_TOTALS, export_jemalloc, NULL },
-	{ "pprof", EXPORT_SIGNED | EXPORT_TOTALS, export_pprof, NULL },
+	{ "pprof", EXPORT_SIGNED | EXPORT_TOTALS | EXPORT_BINARY, export_pprof, NULL },
 	{ "folded", 0, export_folded, NULL },
 	{ "flamegraph", 0, export_flamegraph, NULL },
 	{ "graph", EXPORT_SIGNED, export_graph, graph_endings },

@@ -98,6 +98,7 @@ enum export_flags {
 	EXPORT_TOTALS = 2,
 	/* is about the whole time and all stacks: no option goes with it */
 	EXPORT_TIMELINE = 4,
+	EXPORT_BINARY = 8, /* no text: nothing for a terminal */
 	/* wants to have what resident memory is made of */
 	EXPORT_RESIDENCY = 8,
 	/* wants to have what is lost */

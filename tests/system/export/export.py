@@ -399,6 +399,25 @@ lines = [line for line in r.out.splitlines() if b';' in line]
 bad = [] if r.rc == 0 and sum(int(line.split()[-1]) for line in lines) == said['live']['tucked'] and all(b'work;gamma_;tucked ' in line for line in lines) else [f'{r.rc} {r.out}']
 mt.check('export: to a stream, --match', bad)
 
+# ---- to standard output ------------------------------------------------------------------------------------------------------------
+
+bad = []
+run([mt.MTRUN, '-q', '-x', f'wait exit; export heap {D}/std.heap', '--', SHAPES])
+ALL = [*FORMATS, 'massif', 'heaptrack', 'dhat', 'speedscope', 'csv', 'json', 'html']
+for format in ALL:
+    ending = '.dot' if format == 'graph' else ''
+    r = mt.plain([mt.MTRUN, '-q', '-x', f'export {format} -; export {format} {D}/as-file{ending}; export {format} - >{D}/as-redirected; export {format} - |cat >{D}/as-piped',
+                  '-r', f'{D}/std.heap'])
+    files = [r.out, *(open(f'{D}/{f}', 'rb').read() for f in (f'as-file{ending}', 'as-redirected', 'as-piped'))]
+    if format == 'pprof':
+        files = [gzip.decompress(f) for f in files]
+    if r.rc or r.err or len(set(files)) != 1 or len(files[0]) < 100:
+        bad.append(f'{format}: {r.rc} {r.err} {[len(f) for f in files]}')
+mt.check('export to -: the same as to a file', bad)
+r = mt.plain([mt.MTRUN, '-q', '--messages', f'{D}/messages', '-x', 'wait exit; export folded - --match tucked; export graph -', '--', SHAPES])
+bad = [] if r.rc == 0 and b'work;gamma_;tucked ' in r.out and b'digraph' in r.out and r.out.startswith(b'peak alpha') else [f'{r.rc} {r.out[:300]}']
+mt.check("export to -: mtrun's standard output, behind the program's", bad + ([open(f'{D}/messages').read()] if os.path.getsize(f'{D}/messages') else []))
+
 # ---- at the prompt -----------------------------------------------------------------------------------------------------------------
 
 p = mt.Prompt(SHAPES)
@@ -410,5 +429,8 @@ for keys, pattern in (('export fl', r'amegraph $'), ('export graph /de', r'v/$')
     p.send('\x03')
     p.wait('mt> $')
 mt.check('Tab: formats, files, options', bad)
+p.send('export pprof -\nexport csv - -\nexport csv -\n')
+bad = [] if p.wait(r"pprof is not written to a terminal.*unexpected argument '-'.*size,count.*mt> $") else [p.text]
+mt.check('export to - on a terminal', bad)
 mt.check('it ends', p.end())
 mt.finish()
