@@ -39,8 +39,9 @@ make -s install BUILD="$MTRUN_BUILD" PREFIX=/usr DESTDIR="$dir/root" >"$dir/log"
 	[ -s "$dir/root/usr/share/man/man1/mtrun.1" ] && [ -s "$dir/root/usr/share/man/man5/mtrun-heap.5" ] && [ -s "$dir/root/usr/share/man/man5/mtrun-log.5" ] &&
 	[ -s "$dir/root/usr/include/mtrun.h" ] && [ -s "$dir/root/usr/include/memtracer/mt_info.h" ] && cmp -s "$MTRUN" "$dir/root/usr/bin/mtrun"
 result "make install" $? "$(tail -n 1 "$dir/log")"
-[ "$(find "$dir/root" -type f | wc -l)" = 6 ]
-result "make install installs six files" $? "$(find "$dir/root" -type f | tr '\n' ' ')"
+examples=$(find man/examples -type f | wc -l)
+[ "$(find "$dir/root" -type f | wc -l)" = $((7 + examples)) ]
+result "make install installs seven files and the examples" $? "$(find "$dir/root" -type f | tr '\n' ' ')"
 for lang in c c++; do
 	if ! command -v "g$([ $lang = c ] && echo cc || echo ++)" >/dev/null; then
 		echo "skip the headers, as $lang: no compiler"

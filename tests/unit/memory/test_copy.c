@@ -96,7 +96,6 @@ static void test_sparse(void)
 	raddr_t start = (raddr_t)(uintptr_t)at, first;
 	struct page_run *run = calloc(COUNT, sizeof(*run));
 	struct copy *copy = copy_new(MOST);
-	volatile char seen = 0;
 	struct memory from;
 	struct pages pages;
 	size_t n, len, found = 0;
@@ -106,7 +105,7 @@ static void test_sparse(void)
 		if (is_written(i))
 			fill(at, i);
 		else if (i % 5 == 0)
-			seen += at[i * MEMORY_PAGE];
+			(void)*(volatile char *)&at[i * MEMORY_PAGE];
 	pid = child();
 	from = memory_of(pid, &pages);
 	for (int scan = 0; scan < 2; scan++) {
@@ -166,10 +165,9 @@ static void test_dense(void)
 		fill(at, i);
 	pid = fork();
 	if (pid == 0) {
-		volatile char seen = 0;
 
 		for (size_t i = 0; i < COUNT; i++)
-			seen += at[i * MEMORY_PAGE];
+			(void)*(volatile char *)&at[i * MEMORY_PAGE];
 		raise(SIGSTOP);
 		_exit(0);
 	}
