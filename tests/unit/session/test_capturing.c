@@ -371,7 +371,9 @@ int main(int argc, char **argv)
 {
 	if (argc == 3 && !strcmp(argv[1], "program"))
 		return program(argv[2]);
-#ifndef __SANITIZE_THREAD__ /* its checks fail there under load; not looked into yet */
+#ifdef __SANITIZE_THREAD__ /* its checks fail there under load; not looked into yet */
+	(void)test_stop;
+#else
 	RUN(test_stop);
 #endif
 	RUN(test_stopped);
