@@ -30,21 +30,22 @@ void page_set_release(struct page_set *s)
 
 int page_set_copy(struct page_set *to, const struct page_set *from)
 {
-	size_t leaves = from->leaves * sizeof(*from->leaf),
+	size_t room = from->room * sizeof(*from->leaf),
 	       index = ((size_t)from->mask + 1) * sizeof(*from->index);
 
 	*to = (struct page_set){ .full = from->full };
 	if (!from->leaves)
 		return 0;
-	to->leaf = malloc(leaves);
+	to->leaf = malloc(room);
 	to->index = malloc(index);
 	if (!to->leaf || !to->index) {
 		page_set_release(to);
 		return -ENOMEM;
 	}
-	memcpy(to->leaf, from->leaf, leaves);
+	memcpy(to->leaf, from->leaf, from->leaves * sizeof(*from->leaf));
 	memcpy(to->index, from->index, index);
-	to->leaves = to->room = from->leaves;
+	to->leaves = from->leaves;
+	to->room = from->room; /* a power of two, on which the index' mask rests */
 	to->mask = from->mask;
 	to->factor = from->factor;
 	return 0;

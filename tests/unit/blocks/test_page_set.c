@@ -40,6 +40,25 @@ static void test_random_ranges(void)
 	page_set_release(&copy);
 }
 
+/* A copy grows as the set does that it was made of, however many leaves that one had. */
+static void test_copy_grows(void)
+{
+	for (uint64_t n = 1; n <= 40; n++) {
+		struct page_set s = { 0 }, copy;
+
+		for (uint64_t i = 0; i < n; i++)
+			page_set_add(&s, i << 24, 1);
+		CHECK_EQ(page_set_copy(&copy, &s), 0);
+		CHECK_EQ(page_set_memory(&copy), page_set_memory(&s));
+		for (uint64_t i = n; i < 3 * n; i++)
+			page_set_add(&copy, i << 24, 1);
+		CHECK_EQ(page_set_count(&copy, 0, 1ull << 40), 3 * n);
+		CHECK_EQ(page_set_count(&s, 0, 1ull << 40), n);
+		page_set_release(&copy);
+		page_set_release(&s);
+	}
+}
+
 static void test_empty(void)
 {
 	struct page_set s = { 0 }, copy;
@@ -72,6 +91,7 @@ static void test_hostile(void)
 int main(void)
 {
 	RUN(test_random_ranges);
+	RUN(test_copy_grows);
 	RUN(test_empty);
 	RUN(test_hostile);
 	return test_status();
