@@ -82,7 +82,7 @@ static const void *next_there(const struct making *m, raddr_t address, raddr_t e
 {
 	const struct capture_range *r = range_from(&m->c, address);
 
-	while (r && r->start < end && !capture_error(&m->c)) {
+	while (r && r->start < end && address < end && !capture_error(&m->c)) {
 		raddr_t begin = address > r->start ? address : r->start, last = least(end, r->end),
 			from = begin & ~(raddr_t)(MEMORY_PAGE - 1);
 		struct page_run run;

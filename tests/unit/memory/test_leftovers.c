@@ -230,6 +230,24 @@ static void reading(void)
 	end();
 }
 
+/* Of pages that nobody has touched: zeros, and an end. */
+static void reading_untouched(void)
+{
+	uint8_t *page = mmap(NULL, 4 * MEMORY_PAGE, PROT_READ | PROT_WRITE,
+			     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uint64_t word[3] = { 1, 1, 1 };
+
+	begin();
+	CHECK_EQ(capture_read(c, (uintptr_t)page + MEMORY_PAGE, word, sizeof(word)), sizeof(word));
+	CHECK(!word[0] && !word[1] && !word[2]);
+	word[0] = word[2] = 1;
+	CHECK_EQ(capture_read(c, (uintptr_t)page + 2 * MEMORY_PAGE - 8, word, sizeof(word)),
+		 sizeof(word));
+	CHECK(!word[0] && !word[1] && !word[2]);
+	end();
+	munmap(page, 4 * MEMORY_PAGE);
+}
+
 int main(void)
 {
 	if (TEST_SANITIZED)
@@ -239,5 +257,6 @@ int main(void)
 	RUN(reused_stack);
 	RUN(arenas);
 	RUN(reading);
+	RUN(reading_untouched);
 	return test_status();
 }
