@@ -202,6 +202,8 @@ void heartbeat_stop(void)
 	free(heartbeat.beacon);
 	heartbeat.beacon = NULL;
 	heartbeat.count = heartbeat.room = 0;
+	heartbeat.tid = 0; /* what the next start waits for */
+	heartbeat.stop = false;
 }
 
 static struct robust_list *node_of(struct wire_beacon *b)
