@@ -263,12 +263,20 @@ static bool is_fresh(void *ctx, size_t block)
 	       !was_lost(f->before, &f->at, &f->l->capture->block[block], kind != LEAK_POSSIBLE);
 }
 
-static const char *remark(const struct process *p)
+/* What of it cannot be seen, or not as of other programs. */
+static void remark(const struct leaking *l, char *text, size_t len)
 {
-	return p->attached ? "blocks from before the attach are not known: they are taken for roots"
-	       : p->recorded_ms > p->began_ms
-		       ? "blocks from before recording began are not known: they are taken for roots"
-		       : NULL;
+	const struct process *p = l->process;
+	const char *since = p->attached ? "the attach" : "recording began";
+
+	if (!p->attached && p->recorded_ms <= p->began_ms)
+		text[0] = '\0';
+	else if (l->capture->before)
+		snprintf(text, len, "%zu blocks were there before %s: they have no stack",
+			 l->capture->before, since);
+	else
+		snprintf(text, len, "blocks from before %s are not known: they are taken for roots",
+			 since);
 }
 
 int leaking_report(const struct leaking *l, bool fresh, struct leak_report *r)
@@ -284,8 +292,8 @@ int leaking_report(const struct leaking *l, bool fresh, struct leak_report *r)
 				   .pause_ns = l->capture->pause_ns,
 				   .scan_ms = l->took_ms,
 				   .scanned = leaks_scanned(l->leaks),
-				   .threads = l->capture->threads,
-				   .remark = remark(l->process) };
+				   .threads = l->capture->threads };
+	remark(l, r->remark, sizeof(r->remark));
 	memcpy(r->prefix, prefix, r->prefixes * sizeof(*prefix));
 	n = leaks_records(l->leaks, fresh ? is_fresh : NULL, &f, &r->record);
 	if (n < 0)

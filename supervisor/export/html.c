@@ -613,7 +613,7 @@ static void put_leaks(struct page *p)
 	json_end_array(j);
 	json_string(j, "captured_by", capture_way_name(r->way));
 	json_fixed(j, "pause_ms", r->pause_ns / 1000, 3);
-	json_string(j, "remark", r->remark);
+	json_string(j, "remark", r->remark[0] ? r->remark : NULL);
 	json_array(j, "records");
 	for (size_t i = 0; i < leaks_shown(p); i++)
 		put_leak(p, &r->record[i], p->lost[i]);

@@ -38,20 +38,43 @@ static ssize_t block_at(const struct capture *c, raddr_t address)
 }
 
 /*
+ * A thread that is in malloc or free has a block's chunk in its hands, 16 bytes before the block. Where
+ * blocks were found by walking the heap that may be all that points to one.
+ */
+#define CHUNK_WORDS 128u /* of the stack */
+#define CHUNK_HEAD  16u
+
+static size_t chunk_words(const struct capture *c)
+{
+	return c->before ? REGISTERS + CHUNK_WORDS : 0;
+}
+
+static size_t thread_words(const struct capture *c, const struct capture_thread *t)
+{
+	return REGISTERS + 1 + t->vector_bytes / sizeof(uint64_t) + chunk_words(c);
+}
+
+/*
  * Thread T's, into WORD. A block that is the stack which the thread is on is held for sure, so its
  * beginning is one of them, too.
  */
-static size_t take_words(const struct capture *c, const struct capture_thread *t, uint64_t *word)
+static void take_words(const struct capture *c, const struct capture_thread *t, uint64_t *word)
 {
 	ssize_t stack = block_at(c, t->general.rsp);
-	size_t n = 0, vectors = t->vector_bytes / sizeof(*word);
+	size_t vectors = t->vector_bytes / sizeof(*word);
+	uint64_t *chunk = word + REGISTERS + 1 + vectors;
 
 	for (size_t i = 0; i < REGISTERS; i++)
-		memcpy(&word[n++], (const char *)&t->general + registers[i].offset, sizeof(*word));
-	word[n++] = stack < 0 ? 0 : c->block[stack].address;
+		memcpy(&word[i], (const char *)&t->general + registers[i].offset, sizeof(*word));
+	word[REGISTERS] = stack < 0 ? 0 : c->block[stack].address;
 	if (vectors)
-		memcpy(&word[n], t->vector, vectors * sizeof(*word));
-	return n + vectors;
+		memcpy(&word[REGISTERS + 1], t->vector, vectors * sizeof(*word));
+	if (!chunk_words(c))
+		return;
+	memcpy(chunk, word, REGISTERS * sizeof(*word));
+	capture_read(c, t->general.rsp & ~7ull, chunk + REGISTERS, CHUNK_WORDS * sizeof(*word));
+	for (size_t i = 0; i < chunk_words(c); i++)
+		chunk[i] += CHUNK_HEAD;
 }
 
 static int make_words(struct captured *c)
@@ -60,14 +83,15 @@ static int make_words(struct captured *c)
 	size_t n = 0;
 
 	for (size_t i = 0; i < capture->threads; i++)
-		n += REGISTERS + 1 + capture->thread[i].vector_bytes / sizeof(uint64_t);
+		n += thread_words(capture, &capture->thread[i]);
 	c->word = calloc(n + 1, sizeof(*c->word));
 	c->first_word = calloc(capture->threads + 1, sizeof(*c->first_word));
 	if (!c->word || !c->first_word)
 		return -ENOMEM;
 	for (size_t i = n = 0; i < capture->threads; i++) {
 		c->first_word[i] = n;
-		n += take_words(capture, &capture->thread[i], c->word + n);
+		take_words(capture, &capture->thread[i], c->word + n);
+		n += thread_words(capture, &capture->thread[i]);
 	}
 	c->first_word[capture->threads] = n;
 	return 0;
@@ -81,7 +105,13 @@ const char *captured_register(const struct captured *c, size_t word, size_t *thr
 		i++;
 	*thread = i;
 	n = word - c->first_word[i];
-	return n < REGISTERS ? registers[n].name : n == REGISTERS ? "rsp" : "a vector register";
+	if (n < REGISTERS)
+		return registers[n].name;
+	if (n == REGISTERS)
+		return "rsp";
+	return n < thread_words(c->capture, &c->capture->thread[i]) - chunk_words(c->capture)
+		       ? "a vector register"
+		       : "a word of malloc's";
 }
 
 /* ---- stacks ----------------------------------------------------------------- */

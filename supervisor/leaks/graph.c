@@ -26,7 +26,8 @@ struct sweep {
 	uint32_t from;	  /* the source of the last edge, NO_BLOCK at first */
 	bool holds, keep; /* it is held; its edges are remembered */
 	uint32_t filled;  /* `first` is set for blocks below it */
-	size_t most;	  /* edges */
+	size_t most;	  /* edges; */
+	bool full;	  /* there are so many, and all are needed */
 	uint8_t *buffer;  /* PIECE bytes */
 	uint64_t bytes;
 	int err;
@@ -44,6 +45,11 @@ static void fill(struct sweep *s, uint32_t block)
 		first_of(s->graph)[s->filled++] = s->part->count;
 }
 
+static bool is_held(const struct leaks_graph *g, uint32_t block)
+{
+	return __atomic_load_n(&graph_marks(g)[block], __ATOMIC_RELAXED);
+}
+
 static void change_source(struct sweep *s, uint32_t source)
 {
 	s->from = source;
@@ -51,7 +57,7 @@ static void change_source(struct sweep *s, uint32_t source)
 	if (s->holds)
 		return;
 	fill(s, source);
-	s->holds = __atomic_load_n(&graph_marks(s->graph)[source], __ATOMIC_RELAXED);
+	s->holds = is_held(s->graph, source);
 	if (s->holds)
 		graph_state(s->graph)[source] |= GRAPH_DONE >> GRAPH_SHIFT;
 	s->keep = !s->holds;
@@ -63,23 +69,6 @@ static inline bool edges_reach(struct arena *edges, size_t count)
 	size_t bytes = (count + EDGES_BEHIND) * sizeof(uint32_t);
 
 	return bytes <= edges->size || !arena_reach(edges, bytes);
-}
-
-static void keep_edge(struct sweep *s, uint32_t edge)
-{
-	struct graph_part *p = s->part;
-	uint32_t *edges = p->edges.base, begin = first_of(s->graph)[s->from];
-
-	if (p->count > begin && edges[p->count - 1] == edge)
-		return;
-	if (p->count < s->most && edges_reach(&p->edges, p->count + 1ul)) {
-		edges = p->edges.base;
-		edges[p->count++] = edge;
-		return;
-	}
-	p->count = begin;
-	graph_state(s->graph)[s->from] |= GRAPH_AGAIN >> GRAPH_SHIFT;
-	s->keep = false;
 }
 
 static void hold(struct leaks_graph *g, uint32_t target, unsigned place)
@@ -104,6 +93,70 @@ static inline bool is_pointer(const struct leaks_graph *g, uint32_t target, uint
 	return prefix_is_empty_array(g->image, &g->image->block[target]);
 }
 
+/*
+ * What held blocks point to is held, as far as this part of the sweep has come: it is mostly many
+ * that have turned out to be held since it was there. In passes, while they find many.
+ */
+static void hold_on(struct sweep *s)
+{
+	struct leaks_graph *g = s->graph;
+	const uint32_t *edges = s->part->edges.base, *first = first_of(g);
+	size_t added, few = (s->filled - s->part->first) / 64;
+
+	do {
+		added = 0;
+		for (uint32_t b = s->part->first; b + 1 < s->filled; b++) {
+			if (!is_held(g, b) || graph_state(g)[b])
+				continue;
+			graph_state(g)[b] = GRAPH_DONE >> GRAPH_SHIFT;
+			for (uint32_t i = first[b]; i < first[b + 1]; i++) {
+				added += !is_held(g, EDGE_TARGET(edges[i]));
+				hold(g, EDGE_TARGET(edges[i]), EDGE_PLACE(edges[i]));
+			}
+		}
+	} while (added > few);
+}
+
+/* Edges that are not needed any more make room: from what is held, and to it. */
+static void squeeze(struct sweep *s)
+{
+	struct leaks_graph *g = s->graph;
+	uint32_t *edges = s->part->edges.base, *first = first_of(g), kept;
+
+	hold_on(s);
+	kept = s->part->first < s->filled ? first[s->part->first] : 0;
+	for (uint32_t b = s->part->first; b < s->filled; b++) {
+		uint32_t from = first[b], to = b + 1 < s->filled ? first[b + 1] : s->part->count;
+
+		first[b] = kept;
+		for (uint32_t i = from; i < to; i++)
+			if (!graph_state(g)[b] && !is_held(g, EDGE_TARGET(edges[i])))
+				edges[kept++] = edges[i];
+	}
+	s->part->count = kept;
+}
+
+static void keep_edge(struct sweep *s, uint32_t edge)
+{
+	struct graph_part *p = s->part;
+	uint32_t *edges = p->edges.base, *begin = &first_of(s->graph)[s->from];
+
+	if (p->count > *begin && edges[p->count - 1] == edge)
+		return;
+	if (p->count >= s->most && !s->full) {
+		squeeze(s);
+		s->full = p->count > s->most / 4 * 3; /* it is not worth while */
+	}
+	if (p->count < s->most && !s->full && edges_reach(&p->edges, p->count + 1ul)) {
+		edges = p->edges.base;
+		edges[p->count++] = edge;
+		return;
+	}
+	p->count = *begin;
+	graph_state(s->graph)[s->from] |= GRAPH_AGAIN >> GRAPH_SHIFT;
+	s->keep = false;
+}
+
 static void found(struct sweep *s, uint32_t source, uint32_t target, uint64_t into)
 {
 	struct leaks_graph *g = s->graph;
@@ -115,7 +168,7 @@ static void found(struct sweep *s, uint32_t source, uint32_t target, uint64_t in
 		return;
 	if (into)
 		place = prefixes_learn(&g->prefixes, target, into);
-	if (__atomic_load_n(&graph_marks(g)[target], __ATOMIC_RELAXED))
+	if (is_held(g, target))
 		return;
 	if (s->holds)
 		hold(g, target, place);
@@ -296,11 +349,11 @@ static void sweep_part(struct sweep *s)
 /* ---- the whole ------------------------------------------------------------ */
 
 /*
- * Bytes for edges: what is left of 64 for each block, and 64 MB at least. (A block has 21 and 32 in
- * the tables, for itself and its stack.)
+ * Bytes for edges: what is left of 64 for each block, of which the capture's list has 24 and the
+ * tables 22; and 16 MB at least.
  */
-#define EDGES_LEAST	(64ul << 20)
-#define EDGES_FOR_BLOCK 11ul
+#define EDGES_LEAST	(16ul << 20)
+#define EDGES_FOR_BLOCK 16ul
 
 static void *sweep_thread(void *sweep)
 {

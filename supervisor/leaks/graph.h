@@ -5,8 +5,9 @@
  * Memory is read once, in large pieces. A word in a live block that is an address in another one is
  * an edge; one outside of all blocks is a root, which holds what it points to at once. What a block
  * points to that is held when the sweep comes to it is held at once, too; only the edges of the
- * others are remembered, 4 bytes each, until there are more of them than their budget has room for.
- * From then on blocks are marked to be read again, should they turn out to be held.
+ * others are remembered, 4 bytes each. When there are more of them than their budget has room for,
+ * those of blocks that have turned out to be held meanwhile are dropped. Should that not help, blocks
+ * are from then on marked to be read again.
  *
  * So marking needs no memory of the process any more, and does not jump about in it: for 1 GB in
  * 10^6 blocks reading from a mark stack takes twice as long.

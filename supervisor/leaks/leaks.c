@@ -56,7 +56,6 @@ struct leaks {
 	size_t prefixes;
 	bool look;	     /* step 3 */
 	struct arena leader; /* uint32_t a block: what an indirect one was lost with */
-	struct arena tried;  /* uint16_t a block: places that were looked at then, a bit each */
 	size_t memory;
 
 	struct head family; /* what is lost with the block that is being followed */
@@ -87,35 +86,35 @@ static int rest(struct leaks *l)
 static bool holds(struct leaks *l, uint32_t block, unsigned place)
 {
 	const struct prefixes *p = &l->graph.prefixes;
-	uint16_t *tried = (uint16_t *)l->tried.base + block;
 	uint64_t offset;
 
 	if (prefixes_usual(p, block) & 1u << place)
 		return true;
-	if (!l->look || *tried & 1u << place)
-		return false;
-	*tried |= (uint16_t)(1u << place);
-	offset = prefixes_offset(p, block, place);
+	offset = l->look ? prefixes_offset(p, block, place) : 0;
 	return offset && prefix_recognise(l->image, &l->image->block[block], offset);
 }
 
-/* A held block points to TARGET. Whether that is held only now. */
+/*
+ * A held block points to TARGET. Whether that is held only now. A place that has been pointed to
+ * before was looked at then.
+ */
 static bool hold(struct leaks *l, uint32_t target, unsigned place)
 {
 	enum mark mark = mark_of(l, target);
+	uint16_t *weak = &graph_weak(&l->graph)[target];
 
 	if (place == PLACE_START) {
 		if (mark != MARK_HELD)
 			set_mark(l, target, MARK_HELD);
 		return mark == MARK_NONE;
 	}
-	if (mark != MARK_NONE)
+	if (mark != MARK_NONE || *weak & 1u << place)
 		return false;
 	if (!holds(l, target, place)) {
-		graph_weak(&l->graph)[target] |= (uint16_t)(1u << place);
+		*weak |= (uint16_t)(1u << place);
 		return false;
 	}
-	graph_weak(&l->graph)[target] = (uint16_t)(1u << place);
+	*weak = (uint16_t)(1u << place);
 	set_mark(l, target, MARK_PREFIXED);
 	return true;
 }
@@ -292,15 +291,10 @@ static int mark_weak(struct leaks *l)
 /* Steps 1 and 2, then 3. */
 static int mark_held(struct leaks *l)
 {
-	int err = arena_reach(&l->tried, l->image->blocks * sizeof(uint16_t));
+	int err = mark_weak(l);
 
-	if (!err)
-		err = mark_weak(l);
 	l->look = true;
-	if (!err)
-		err = mark_weak(l);
-	arena_release(&l->tried);
-	return err;
+	return err ? err : mark_weak(l);
 }
 
 static int mark_possible(struct leaks *l)
@@ -420,8 +414,7 @@ struct leaks *leaks_new(const struct leaks_image *image, int *err)
 	}
 	count_prefixes(l);
 	qsort(l->prefix, l->prefixes, sizeof(*l->prefix), by_blocks);
-	l->memory = graph_memory(&l->graph) + image->blocks * sizeof(uint16_t) +
-		    TODO * sizeof(*l->todo);
+	l->memory = graph_memory(&l->graph) + TODO * sizeof(*l->todo);
 	return l;
 }
 

@@ -87,6 +87,8 @@ struct capture {
 	const struct capture_block *block;
 	const struct capture_weight *weight; /* as many; NULL: each stands for itself */
 	size_t blocks;
+	/* of these, that were there before recording began: they have no stack, and tick 0 */
+	size_t before;
 };
 
 /* The range that ADDRESS is in, or NULL. */

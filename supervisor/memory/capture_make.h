@@ -11,6 +11,7 @@
 #include "memory/pages.h"
 
 struct ledger;
+struct glibc_malloc;
 struct process;
 
 /*
@@ -31,6 +32,12 @@ int capture_thread(struct capture *c, pid_t tid, const struct user_regs_struct *
 void capture_names(struct capture *c, pid_t pid);
 /* The live blocks of L, as they are now. */
 int capture_blocks(struct capture *c, struct ledger *l, uint64_t ms) MUST_USE;
+
+/*
+ * Those that glibc's heaps hold beside them, G being where its allocator is: they were there before
+ * recording began. -ENOTSUP: not all of them can be told.
+ */
+int capture_before(struct capture *c, const struct glibc_malloc *g) MUST_USE;
 
 /*
  * They are copied from process PID, while nobody writes them; at most MOST bytes: -E2BIG. Or they

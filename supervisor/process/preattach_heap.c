@@ -35,7 +35,9 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/array.h"
 #include "base/proc.h"
+#include "base/search.h"
 #include "process/process.h"
 #include "process/usable_rule.h"
 #include "symbols/elf.h"
@@ -77,7 +79,7 @@ struct heap {
 };
 
 struct walk {
-	pid_t via;
+	const struct preattach_memory *memory;
 	uint64_t until; /* CLOCK_MONOTONIC, ns */
 	uint8_t *window;
 	raddr_t at; /* of the window */
@@ -85,7 +87,40 @@ struct walk {
 	uint64_t free, blocks;
 	void (*meanwhile)(void *ctx);
 	void *ctx;
+	struct finding *found; /* where the chunks go; NULL: they are only counted */
 };
+
+struct finding { /* all chunks that are in use, or look so; and of these those that are free */
+	struct preattach_block *block;
+	size_t count, room;
+	raddr_t *free;
+	size_t frees, free_room;
+	bool failed; /* out of memory */
+};
+
+static void found_block(struct walk *w, raddr_t chunk, uint64_t size)
+{
+	struct finding *f = w->found;
+
+	if (!f)
+		return;
+	if (array_room(&f->block, f->count, &f->room, sizeof(*f->block)))
+		f->failed = true;
+	else
+		f->block[f->count++] = (struct preattach_block){ chunk + 16, size - 8 };
+}
+
+static void found_free(struct walk *w, raddr_t chunk)
+{
+	struct finding *f = w->found;
+
+	if (!f)
+		return;
+	if (array_room(&f->free, f->frees, &f->free_room, sizeof(*f->free)))
+		f->failed = true;
+	else
+		f->free[f->frees++] = chunk + 16;
+}
 
 static uint64_t now_ns(void)
 {
@@ -95,15 +130,21 @@ static uint64_t now_ns(void)
 	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
-static bool read_all(pid_t via, raddr_t at, void *buf, size_t len)
+static ssize_t read_process(void *ctx, raddr_t at, void *buf, size_t len)
 {
-	return remote_read(via, at, buf, len) == (ssize_t)len;
+	return remote_read(*(const pid_t *)ctx, at, buf, len);
+}
+
+static bool read_all(const struct preattach_memory *m, raddr_t at, void *buf, size_t len)
+{
+	return m->read(m->ctx, at, buf, len) == (ssize_t)len;
 }
 
 /* The window is moved to AT. -EFAULT: not 16 bytes can be read there. */
 static int look_at(struct walk *w, raddr_t at, size_t len)
 {
-	ssize_t n = remote_read(w->via, at, w->window, len < WINDOW ? len : WINDOW);
+	ssize_t n = w->memory->read(w->memory->ctx, at, w->window,
+				    len < WINDOW ? len : WINDOW);
 
 	w->at = at;
 	w->have = n < 0 ? 0 : (size_t)n;
@@ -120,7 +161,7 @@ static bool in_window(const struct walk *w, raddr_t at, void *out, size_t len)
 
 static bool get(const struct walk *w, raddr_t at, void *out, size_t len)
 {
-	return in_window(w, at, out, len) || read_all(w->via, at, out, len);
+	return in_window(w, at, out, len) || read_all(w->memory, at, out, len);
 }
 
 /* ---- chunks -------------------------------------------------------------- */
@@ -192,10 +233,11 @@ static int walk(struct walk *w, raddr_t at, raddr_t end)
 		err = chunk(w, at, end, word);
 		if (err)
 			return err;
-		if (size) {
-			w->blocks += word[1] & IN_USE;
-			w->free += word[1] & IN_USE ? 0 : size;
-		}
+		if (size && word[1] & IN_USE) {
+			w->blocks++;
+			found_block(w, at - size, size);
+		} else
+			w->free += size;
 		if (at == end)
 			return 0;
 		size = word[1] & ~FLAGS;
@@ -238,10 +280,10 @@ static bool cached(const struct walk *w, struct pages *p, raddr_t at, void *out,
 	if (in_window(w, at, out, len)) /* walked last */
 		return true;
 	if (at + len > page + PAGE)
-		return read_all(w->via, at, out, len);
+		return read_all(w->memory, at, out, len);
 	if (p->at[i] != page) {
 		p->at[i] = 0;
-		if (!read_all(w->via, page, p->byte[i], PAGE))
+		if (!read_all(w->memory, page, p->byte[i], PAGE))
 			return false;
 		p->at[i] = page;
 	}
@@ -274,6 +316,7 @@ static int follow(struct walk *w, struct pages *p, raddr_t at, uint64_t size)
 			return -ETIME;
 		w->free += size;
 		w->blocks -= w->blocks > 0;
+		found_free(w, at);
 		if (is_chunk(w, p, shown, size, next))
 			at = shown;
 		else if (is_chunk(w, p, word[2], size, next))
@@ -308,7 +351,7 @@ struct allocator {
 /* A part of the module's data, copied. */
 struct data {
 	raddr_t base;
-	pid_t via;
+	const struct preattach_memory *memory;
 	uint64_t until;
 	uint8_t *byte;
 	size_t len;
@@ -337,7 +380,7 @@ static bool is_ring(const struct data *d, raddr_t from, raddr_t next, unsigned p
 		if (next == from - prefix)
 			return true;
 		if (!next || next & 7 ||
-		    !read_all(d->via, next + prefix + offsetof(struct state, next), &next,
+		    !read_all(d->memory, next + prefix + offsetof(struct state, next), &next,
 			      sizeof(next)))
 			return false;
 	}
@@ -439,7 +482,7 @@ static const char *find_allocator(struct allocator *a, const struct module *m, c
 
 	for (size_t i = 0; i < n && !found; i++) {
 		struct data d = { .base = m->bias + segment[i].vaddr,
-				  .via = w->via,
+				  .memory = w->memory,
 				  .until = w->until,
 				  .len = segment[i].filesz };
 
@@ -449,7 +492,7 @@ static const char *find_allocator(struct allocator *a, const struct module *m, c
 		d.byte = malloc(d.len + 1);
 		if (!d.byte)
 			return "out of memory";
-		found = read_all(d.via, d.base, d.byte, d.len) && find_main(a, &d);
+		found = read_all(d.memory, d.base, d.byte, d.len) && find_main(a, &d);
 		parameters = found && find_parameters(a, &d);
 		free(d.byte);
 	}
@@ -572,6 +615,162 @@ static const char *measure_all(struct preattach_heap *b, struct walk *w, const s
 	return NULL;
 }
 
+/* ---- the blocks themselves ------------------------------------------------- */
+
+/*
+ * What a thread has freed last it keeps for itself, and it looks as if it were in use. Where, is in a
+ * block of its own, the first that its thread has: how many of each size (16 bits each, 8 up to
+ * 2.29), and where the first of them is. A link is hidden as those of fast bins are, but leads from
+ * block to block.
+ */
+#define KEPT_SIZES 64u
+#define KEPT_NEW   (KEPT_SIZES * (2 + 8)) /* bytes of it */
+#define KEPT_OLD   (KEPT_SIZES * (1 + 8))
+
+static unsigned kept_of(const uint8_t *kept, size_t len, unsigned i)
+{
+	return len == KEPT_NEW ? (unsigned)(kept[2 * i] | kept[2 * i + 1] << 8) : kept[i];
+}
+
+/* Follows the list of COUNT blocks of SIZE, with their words, that begins at AT. */
+static bool follow_kept(struct walk *w, struct pages *p, raddr_t at, uint64_t size, unsigned count)
+{
+	uint64_t word[3], next[3];
+
+	for (; count; count--) {
+		raddr_t shown;
+
+		if (!at || !is_chunk(w, p, at - 16, size, word))
+			return false;
+		if (w->found) /* the first time it is only looked whether it is one at all */
+			found_free(w, at - 16);
+		shown = word[2] ^ at >> 12;
+		at = is_chunk(w, p, shown - 16, size, next) ? shown : word[2];
+	}
+	return true;
+}
+
+static bool is_kept(struct walk *w, struct pages *p, const uint8_t *kept, size_t len)
+{
+	for (unsigned i = 0; i < KEPT_SIZES; i++) {
+		unsigned count = kept_of(kept, len, i);
+		raddr_t first;
+
+		memcpy(&first, kept + len - 8 * (KEPT_SIZES - i), sizeof(first));
+		if (!first != !count ||
+		    (count && !follow_kept(w, p, first, LEAST + 16 * i, count)))
+			return false;
+	}
+	return true;
+}
+
+/* Whether BLOCK is one of those, whose blocks are free then. */
+static bool take_kept(struct walk *w, struct pages *p, const struct preattach_block *block)
+{
+	struct finding *found = w->found;
+	uint8_t kept[KEPT_NEW];
+	size_t len = block->size == KEPT_NEW + 8   ? KEPT_NEW
+		     : block->size == KEPT_OLD + 8 ? KEPT_OLD
+						   : 0;
+	bool is;
+
+	if (!len || !get(w, block->address, kept, len))
+		return false;
+	w->found = NULL;
+	is = is_kept(w, p, kept, len);
+	w->found = found;
+	return is && is_kept(w, p, kept, len);
+}
+
+/* The first block of the main arena is one of those, or they are not as we know them. */
+static int take_all_kept(struct walk *w, raddr_t first)
+{
+	struct pages *p = calloc(1, sizeof(*p));
+	int err = p ? -ENOTSUP : -ENOMEM;
+
+	for (size_t i = 0; p && i < w->found->count; i++)
+		if (take_kept(w, p, &w->found->block[i]) &&
+		    w->found->block[i].address - first <= 32)
+			err = 0;
+	free(p);
+	return err;
+}
+
+static int by_address(const void *a, const void *b)
+{
+	raddr_t x, y; /* is the first of a block, too */
+
+	memcpy(&x, a, sizeof(x));
+	memcpy(&y, b, sizeof(y));
+	return x < y ? -1 : x > y;
+}
+
+/* What is free is taken out. */
+static void settle(struct finding *f)
+{
+	size_t kept = 0;
+
+	if (f->frees)
+		qsort(f->free, f->frees, sizeof(*f->free), by_address);
+	if (f->count)
+		qsort(f->block, f->count, sizeof(*f->block), by_address);
+	for (size_t i = 0; i < f->count; i++) {
+		size_t at = SEARCH(k, f->frees, f->free[k] < f->block[i].address);
+
+		if (at == f->frees || f->free[at] != f->block[i].address)
+			f->block[kept++] = f->block[i];
+	}
+	f->count = kept;
+}
+
+static int walk_arenas(struct walk *w, const struct allocator *a)
+{
+	raddr_t state = a->main, next = 0;
+	struct preattach_heap sum = { 0 };
+
+	for (unsigned i = 0; i < ARENAS; i++) {
+		int err = measure(&sum, w, a, state, &next);
+
+		if (err)
+			return err;
+		state = next + a->prefix;
+		if (state == a->main)
+			return 0;
+	}
+	return -ENOTSUP;
+}
+
+ssize_t preattach_heap_blocks(const struct glibc_malloc *g, const struct preattach_memory *memory,
+			      struct preattach_block **out)
+{
+	struct finding found = { 0 };
+	struct walk w = { .memory = memory, .until = now_ns() + LONGEST, .found = &found };
+	struct allocator a = { .prefix = (unsigned)(g->state_bytes - sizeof(struct state)),
+			       .sbrk_base = g->first };
+	int err;
+
+	if (!g->state)
+		return -ENOTSUP;
+	a.main = g->state + a.prefix;
+	w.window = malloc(WINDOW);
+	err = w.window ? walk_arenas(&w, &a) : -ENOMEM;
+	if (!err)
+		err = take_all_kept(&w, g->first);
+	if (!err && found.failed)
+		err = -ENOMEM;
+	settle(&found);
+	free(w.window);
+	free(found.free);
+	if (err) {
+		free(found.block);
+		return err;
+	}
+	*out = found.block;
+	return (ssize_t)found.count;
+}
+
+/* ---- what a process has ---------------------------------------------------- */
+
 static const struct module *libc_of(const struct process *p)
 {
 	const struct module *libc = NULL;
@@ -589,7 +788,9 @@ static const struct module *libc_of(const struct process *p)
 bool preattach_heap_find(const struct process *p, struct glibc_malloc *to)
 {
 	const struct module *libc = libc_of(p);
-	struct walk w = { .via = p->via, .until = now_ns() + LONGEST };
+	pid_t via = p->via;
+	struct preattach_memory memory = { read_process, &via };
+	struct walk w = { .memory = &memory, .until = now_ns() + LONGEST };
 	struct allocator a = { 0 };
 
 	if (!libc || find_allocator(&a, libc, &w))
@@ -604,9 +805,12 @@ bool preattach_heap_find(const struct process *p, struct glibc_malloc *to)
 void preattach_heap_measure(struct preattach_heap *b, const struct process *p,
 			    void (*meanwhile)(void *ctx), void *ctx)
 {
-	struct walk w = {
-		.via = p->via, .until = now_ns() + LONGEST, .meanwhile = meanwhile, .ctx = ctx
-	};
+	pid_t via = p->via;
+	struct preattach_memory memory = { read_process, &via };
+	struct walk w = { .memory = &memory,
+			  .until = now_ns() + LONGEST,
+			  .meanwhile = meanwhile,
+			  .ctx = ctx };
 	struct allocator a = { 0 };
 	const char *why = NULL;
 	struct usable rule;

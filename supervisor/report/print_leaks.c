@@ -128,7 +128,7 @@ void print_leaks(FILE *out, const struct leak_report *r, size_t rows, struct sit
 		print_prefixes(out, r);
 		print_way(out, r);
 	}
-	if (r->remark)
+	if (r->remark[0])
 		escape_printf(out, "%s\n", r->remark);
 	fprintf(out, "SUMMARY: mtrun: %" PRIu64 " byte(s) leaked in %" PRIu64 " allocation(s).\n",
 		lost.bytes, lost.blocks);
@@ -174,7 +174,7 @@ void print_leaks_json(FILE *out, const struct leak_report *r, size_t rows, struc
 	json_fixed(&j, "pause_ms", r->pause_ns / 1000, 3);
 	json_uint(&j, "scan_ms", r->scan_ms);
 	json_uint(&j, "scanned", r->scanned);
-	json_string(&j, "remark", r->remark);
+	json_string(&j, "remark", r->remark[0] ? r->remark : NULL);
 	json_array(&j, "prefixes");
 	for (size_t i = 0; i < r->prefixes; i++) {
 		json_object(&j, NULL);

@@ -27,7 +27,7 @@ struct leak_report {
 	enum capture_way way;
 	uint64_t pause_ns, scan_ms, scanned; /* bytes */
 	size_t threads;
-	const char *remark; /* a line about what cannot be seen; NULL: none */
+	char remark[160]; /* a line about what cannot be seen; empty: none */
 };
 
 /* ROWS: how many records; the others are summed in one line. */

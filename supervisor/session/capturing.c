@@ -262,6 +262,21 @@ static bool all_known(const struct session *s, const struct process *p)
 	       !p->credible.emptied && !p->credible.given_up && !stats.dropped && !stats.bad;
 }
 
+/* The same, once those are found that were there before. */
+static bool all_found(struct session *s, const struct process *p, struct capture *c)
+{
+	struct glibc_malloc g = p->glibc_malloc;
+	int err = -ENOTSUP;
+
+	if ((p->attached || p->recorded_ms > p->began_ms) && !s->options.sampled &&
+	    !s->options.agent.nhooks) {
+		asking_unlock(s);
+		err = capture_before(c, &g);
+		asking_lock(s);
+	}
+	return !err;
+}
+
 int session_capture(struct session *s, struct process *p, bool (*interrupted)(void *ctx), void *ctx,
 		    struct capture **c, char *why, size_t len)
 {
@@ -282,7 +297,7 @@ int session_capture(struct session *s, struct process *p, bool (*interrupted)(vo
 		return err;
 	}
 	capture_names(*c, p->pid);
-	if (leftovers_mark(*c, p, all_known(s, p)))
+	if (leftovers_mark(*c, p, all_known(s, p) || all_found(s, p, *c)))
 		message_verbose(1, "%d: what it has freed counts as if it were in use: %s", p->pid,
 				strerror(ENOMEM));
 	return 0;

@@ -184,14 +184,21 @@ def attached():
         a.ask('status')
         told = tell(v, 'lose 5 64')
         r = a.json('leaks')
-        # to one of them malloc's own words point, which it has not handed out itself
-        r['indirect'] = {what: r['indirect'][what] + r['possible'][what] for what in ('bytes', 'blocks')}
-        r['possible'] = {'bytes': 0, 'blocks': 0}
-        r['records'] = [{**x, 'kind': 'indirect' if x['kind'] == 'possible' else x['kind']} for x in r['records']]
-        bad = differs(r, told, before)
-        if not r['remark'] or 'before the attach' not in r['remark']:
+        bad = []
+        # what was there before has no stack, and the size that its chunk has room for
+        for kind in ('definite', 'indirect'):
+            rows = [x for x in r['records'] if x['kind'] == kind]
+            old, new = [[x for x in rows if bool(x['stack_id']) == known] for known in (False, True)]
+            blocks = before[kind]['blocks'], told[kind]['blocks'] - before[kind]['blocks']
+            if (sum(x['blocks'] for x in old), sum(x['blocks'] for x in new)) != blocks:
+                bad.append(f'{kind}: {old}, {new}; should be {blocks}')
+            if sum(x['bytes'] for x in new) != told[kind]['bytes'] - before[kind]['bytes']:
+                bad.append(f'{kind}: {new}, should be {told}')
+            if not 0 <= sum(x['bytes'] for x in old) - before[kind]['bytes'] <= 24 * blocks[0]:
+                bad.append(f'{kind}: {old}, should be {before}')
+        if not re.fullmatch(r'\d+ blocks were there before the attach: they have no stack', r['remark'] or ''):
             bad.append(f"remark {r['remark']}")
-        mt.check('attached: what came since', bad)
+        mt.check('attached: what came before and since', bad)
         mt.check('attached: left', a.leave())
     finally:
         mt.kill(p.pid)
