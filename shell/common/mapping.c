@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "ledger/block_list.h"
 #include "process/process.h"
 #include "process/profile.h"
 #include "session/asking.h"
@@ -14,13 +15,8 @@
 
 /*
  * A page may be kept by blocks of one site but of several stacks, so the sites must be known before
- * the blocks are laid over the pages, and which stacks have blocks is not known before that. So with
- * sites it is done twice: the first time only finds the stacks, whose symbols are then looked up.
- * Stacks that have come since are few; after the last time they stay alone.
+ * the blocks are laid over the pages.
  */
-#define SLICE 20000 /* blocks between two turns of the loop: half a millisecond */
-#define TIMES 3
-
 const char *mapping_refused(const struct shell *shell, const struct process *p)
 {
 	struct ledger_totals totals;
@@ -41,90 +37,88 @@ const char *mapping_refused(const struct shell *shell, const struct process *p)
 
 /* ---- sites --------------------------------------------------------------- */
 
-struct groups {
-	uint32_t *site; /* by stack; 0: not known */
-	size_t count;
-};
-
-static int groups_reach(struct groups *g, size_t count)
+/* Each stack of BLOCKS once. 0 or -ENOMEM; *END is above all of them. */
+static int gather(const struct block_list *blocks, struct profile *profile, size_t *end)
 {
-	uint32_t *more;
+	uint8_t *known = calloc(WIRE_NODES / 8, 1);
+	int err = known ? 0 : -ENOMEM;
+	size_t room = 0;
 
-	if (count <= g->count)
-		return 0;
-	more = realloc(g->site, count * sizeof(*more));
-	if (!more)
-		return -ENOMEM;
-	memset(more + g->count, 0, (count - g->count) * sizeof(*more));
-	g->site = more;
-	g->count = count;
-	return 0;
+	for (size_t i = 0; i < blocks->count && !err; i++) {
+		uint32_t stack = blocks->block[i].stack;
+
+		if (stack >= WIRE_NODES || known[stack / 8] & 1 << stack % 8)
+			continue;
+		known[stack / 8] |= (uint8_t)(1 << stack % 8);
+		err = array_room(&profile->row, profile->count, &room, sizeof(*profile->row));
+		if (!err)
+			profile->row[profile->count++] = (struct profile_row){ .stack = stack };
+		*end = stack >= *end ? (size_t)stack + 1 : *end;
+	}
+	free(known);
+	return err;
 }
 
-/* The sites of all stacks that were met for the first time. */
+/* *SITE: the site of each stack of BLOCKS, for the caller to free; 0: of no stack there. */
 static int look_up(struct shell *shell, struct process *p, struct sites *sites,
-		   const struct residency_look *l, struct groups *g)
+		   const struct block_list *blocks, uint32_t **site, size_t *end)
 {
 	struct profile profile = { 0 };
-	size_t room = 0;
-	int err = 0;
+	int err;
 
-	for (uint32_t at = 0, stack; !err && (stack = residency_fresh(l, &at)) != UINT32_MAX;) {
-		err = array_room(&profile.row, profile.count, &room, sizeof(*profile.row));
-		if (!err)
-			profile.row[profile.count++] = (struct profile_row){ .stack = stack };
-	}
-	if (!err && profile.count) {
+	asking_unlock(shell->session);
+	err = gather(blocks, &profile, end);
+	asking_lock(shell->session);
+	if (!err) {
 		lookup_profile(shell, p, sites, &profile, false);
-		err = shell_interrupted(shell) ? -EINTR : groups_reach(g, l->nfresh * 64);
+		*site = calloc(*end + 1, sizeof(**site));
+		err = shell_interrupted(shell) ? -EINTR : *site ? 0 : -ENOMEM;
 	}
 	for (size_t i = 0; i < profile.count && !err; i++)
-		g->site[profile.row[i].stack] = sites_of(sites, profile.row[i].stack);
+		(*site)[profile.row[i].stack] = sites_of(sites, profile.row[i].stack);
 	profile_release(&profile);
 	return err;
 }
 
 /* ---- the whole ----------------------------------------------------------- */
 
-/* All blocks; with WHOLE at once, as they do not stay in their places for long enough. */
-static int lay(struct shell *shell, struct process *p, struct residency_look *l,
-	       const struct groups *g, bool whole)
+static int lay(struct shell *shell, struct process *p, struct sites *sites,
+	       struct residency_look *l, struct residency *out)
 {
-	int more = residency_group(l, g->site, g->count);
+	struct block_list blocks;
+	uint32_t *site = NULL;
+	size_t end = 0;
+	int err = session_blocks(shell->session, p, false, &blocks);
 
-	if (!more)
-		more = 1;
-	while (more > 0) {
-		more = residency_blocks(l, p, whole ? SIZE_MAX : SLICE);
-		if (more > 0 && !whole)
-			session_yield(shell->session);
-		if (shell_interrupted(shell))
-			return -EINTR;
-	}
-	return more;
+	if (err)
+		return err;
+	if (sites)
+		err = look_up(shell, p, sites, &blocks, &site, &end);
+	asking_unlock(shell->session);
+	if (!err)
+		err = residency_lay(l, &blocks, site, end);
+	if (!err)
+		err = residency_sum(l, out);
+	block_list_release(&blocks);
+	free(site);
+	asking_lock(shell->session);
+	return err;
 }
 
-static int blocks(struct shell *shell, struct process *p, struct sites *sites,
-		  struct residency_look *l, struct groups *g)
+static void remember(struct shell *shell, const struct process *p, const struct residency *r)
 {
-	int err = -EAGAIN;
+	struct mapped *last = &shell->mapped;
 
-	for (int time = 1; time <= TIMES && err == -EAGAIN; time++) {
-		uint32_t at = 0;
-
-		err = lay(shell, p, l, g, time == TIMES);
-		if (err || !sites || residency_fresh(l, &at) == UINT32_MAX || time == TIMES)
-			continue;
-		err = look_up(shell, p, sites, l, g);
-		err = err ? err : -EAGAIN;
-	}
-	return err;
+	*last = (struct mapped){ .pid = p->pid,
+				 .began_ms = p->began_ms,
+				 .ms = session_ms(shell->session),
+				 .rss = r->rss };
+	memcpy(last->bytes, r->bytes, sizeof(last->bytes));
 }
 
 int mapping_make(struct shell *shell, struct process *p, struct sites *sites, struct mapping *m)
 {
 	struct residency_look l;
-	struct groups g = { 0 };
 	int err;
 
 	*m = (struct mapping){ 0 };
@@ -137,23 +131,10 @@ int mapping_make(struct shell *shell, struct process *p, struct sites *sites, st
 	if (!err)
 		err = residency_divide(&l, p);
 	if (!err)
-		err = blocks(shell, p, sites, &l, &g);
-	if (!err) {
-		asking_unlock(shell->session);
-		err = residency_sum(&l, &m->residency);
-		asking_lock(shell->session);
-	}
+		err = lay(shell, p, sites, &l, &m->residency);
 	residency_end(&l);
-	free(g.site);
-	if (!err) {
-		struct mapped *last = &shell->mapped;
-
-		*last = (struct mapped){ .pid = p->pid,
-					 .began_ms = p->began_ms,
-					 .ms = session_ms(shell->session),
-					 .rss = m->residency.rss };
-		memcpy(last->bytes, m->residency.bytes, sizeof(last->bytes));
-	}
+	if (!err)
+		remember(shell, p, &m->residency);
 	if (!err && sites)
 		err = kept_make(&m->kept, &m->residency, sites);
 	if (err)

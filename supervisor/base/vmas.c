@@ -355,12 +355,13 @@ static void tell_run(void *ctx, raddr_t start, raddr_t end, uint64_t categories)
 			(categories & PAGEMAP_FILE ? RESIDENCE_FILE : 0));
 }
 
-void residence_each(struct residence *r, raddr_t start, raddr_t end,
+void residence_each(struct residence *r, raddr_t start, raddr_t end, unsigned tell,
 		    void (*fn)(void *ctx, raddr_t start, raddr_t end, unsigned kind), void *ctx)
 {
 	look_at(r, start, end,
 		&(struct look){ .any = PAGEMAP_PRESENT,
-				.tell = PAGEMAP_ZERO | PAGEMAP_FILE,
+				.tell = (tell & RESIDENCE_ZERO ? PAGEMAP_ZERO : 0) |
+					(tell & RESIDENCE_FILE ? PAGEMAP_FILE : 0),
 				.fn = tell_run,
 				.ctx = &(struct run){ fn, ctx } });
 }

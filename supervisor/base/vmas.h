@@ -41,13 +41,14 @@ struct residence {
 };
 void residence_begin(struct residence *r, pid_t pid, uint64_t limit_us);
 /*
- * FN for each run of pages of [START, END) in memory, ascending, that are alike in ZERO and FILE, as
- * far as the time allows. ZERO: the kernel's page of zeros, which nobody pays for (not told on
- * kernels without PAGEMAP_SCAN). FILE: of a file or shared memory, not memory of its own.
+ * FN for each run of pages of [START, END) in memory, ascending, that are alike in what of TELL is
+ * asked for, as far as the time allows. ZERO: the kernel's page of zeros, which nobody pays for (not
+ * told on kernels without PAGEMAP_SCAN). FILE: of a file or shared memory, not memory of its own; to
+ * know that takes three times as long.
  */
 #define RESIDENCE_ZERO 1u
 #define RESIDENCE_FILE 2u
-void residence_each(struct residence *r, raddr_t start, raddr_t end,
+void residence_each(struct residence *r, raddr_t start, raddr_t end, unsigned tell,
 		    void (*fn)(void *ctx, raddr_t start, raddr_t end, unsigned kind), void *ctx);
 /* Bytes of [START, END) in memory, or (SWAPPED) also those swapped out. */
 uint64_t residence_of(struct residence *r, raddr_t start, raddr_t end, bool swapped);

@@ -208,14 +208,7 @@ int ledger_each_mapping(const struct ledger *l, int (*fn)(void *ctx, const struc
 /* All of the program's own mappings, ascending, also what of them is not accessible. */
 int ledger_each_range(const struct ledger *l, int (*fn)(void *ctx, const struct ledger_block *b),
 		      void *ctx);
-/*
- * The heap's live blocks while the ledger goes on between two calls: as blocks_pass(), of which W
- * is one.
- */
 struct blocks_pass;
-int ledger_pass(const struct ledger *l, struct blocks_pass *w, size_t n,
-		void (*fn)(void *ctx, raddr_t addr, uint64_t size, uint32_t stack),
-		void *ctx) MUST_USE;
 /*
  * The pages of the heap that live blocks begin in, without those of a realloc under way: some
  * address in each, a page maybe more than once.

@@ -161,29 +161,6 @@ int ledger_each_range(const struct ledger *l, int (*fn)(void *ctx, const struct 
 	return each_mapping(awake(l), true, fn, ctx);
 }
 
-struct telling {
-	const struct ledger *ledger;
-	void (*fn)(void *ctx, raddr_t addr, uint64_t size, uint32_t stack);
-	void *ctx;
-};
-
-static void tell(void *ctx, raddr_t addr, const struct block *b)
-{
-	const struct telling *t = ctx;
-	t->fn(t->ctx, addr, block_size(b), total_at(t->ledger, block_total(b))->id);
-}
-
-int ledger_pass(const struct ledger *l, struct blocks_pass *w, size_t n,
-		void (*fn)(void *ctx, raddr_t addr, uint64_t size, uint32_t stack), void *ctx)
-{
-	struct telling t = { awake(l), fn, ctx };
-	int more = blocks_pass(&l->blocks, w, n, tell, &t);
-	for (uint32_t i = 0; i < l->pendings && !more; i++)
-		if (l->pending[i].heap == LEAVING && l->pending[i].known)
-			tell(&t, l->pending[i].addr, &l->pending[i].block);
-	return more;
-}
-
 int ledger_lain(const struct ledger *l, struct page_set *out)
 {
 	return page_set_copy(out, &awake(l)->lain);

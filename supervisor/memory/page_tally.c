@@ -14,6 +14,8 @@
  * by where it begins and where it ends (`whole`, summed up in the end). Ten bytes a page.
  */
 
+#define NO_PAGE 1u /* is none's address */
+
 static raddr_t page_of(raddr_t addr) { return addr & ~(TALLY_PAGE - 1); }
 
 int tally_add(struct page_tally *p, raddr_t start, raddr_t end, unsigned row)
@@ -46,6 +48,7 @@ static void forget(struct page_tally *p)
 int tally_begin(struct page_tally *p)
 {
 	forget(p);
+	p->last = NO_PAGE;
 	p->live = calloc(p->count + 1, sizeof(*p->live));
 	p->owner = calloc(p->count + 1, sizeof(*p->owner));
 	p->whole = calloc(p->count + 1, sizeof(*p->whole));
@@ -88,9 +91,14 @@ static bool is_one(const struct page_tally *p, uint32_t a, uint32_t b)
 /* BYTES of a block of OWNER lie in PAGE, and do not fill it. */
 static void share(struct page_tally *p, raddr_t page, uint64_t bytes, uint32_t owner)
 {
-	bool there;
-	size_t n = number_of(p, page, &there);
+	bool there = true;
+	size_t n = p->last_number;
 
+	if (page != p->last) {
+		n = number_of(p, page, &there);
+		p->last = there ? page : NO_PAGE;
+		p->last_number = n;
+	}
 	if (!there)
 		return;
 	/* more than a page has are lies, or blocks that came and went while they were told */

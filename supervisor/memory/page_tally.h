@@ -22,6 +22,9 @@ struct page_tally { /* zeros: there are none */
 	size_t spans, room;
 	size_t count; /* of pages */
 	size_t hint;  /* the span found last */
+	/* the page found last (blocks come page by page), and its number */
+	raddr_t last;
+	size_t last_number;
 	/* by page: bytes of live blocks in it; of the blocks that do not fill it, the owner + 1 */
 	uint16_t *live;
 	uint32_t *owner;

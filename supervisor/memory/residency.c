@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/array.h"
+#include "ledger/block_list.h"
 #include "ledger/ledger.h"
 #include "process/process.h"
 
@@ -15,8 +16,8 @@
  * The kernel tells which pages are there: PAGEMAP_SCAN passes over what is not mapped, or never
  * touched, so that 64 TB of reserved addresses cost nothing and 1 GB in memory some 5 ms; it needs
  * no rights beyond those to trace the process. Its `maps` says what lies where, areas.c whose that
- * is. Then the live blocks are laid over the pages (page_tally.c), some ten thousand at a time, with the
- * loop at work in between: 20 ns each.
+ * is. Then a copy of the live blocks is laid over the pages (page_tally.c), which takes some 20 ns
+ * for each.
  *
  * The descriptors are opened while the process is known to be there. They stay that process', or
  * rather that image's: after an exec, or when another process has got its number, they read as
@@ -67,7 +68,6 @@ void residency_end(struct residency_look *l)
 	maps_release(&l->maps);
 	free(l->rsp);
 	free(l->run);
-	free(l->fresh);
 	page_set_release(&l->lain);
 	areas_release(&l->areas);
 	tally_release(&l->tally);
@@ -110,7 +110,23 @@ static void read_stacks(struct residency_look *l)
 		free(tid);
 }
 
-/* Without PAGEMAP_SCAN only what is mapped is looked at: there each page costs, in memory or not. */
+/*
+ * Only of shared mappings it must be known which pages are memory, so neighbours are asked for
+ * together. Without PAGEMAP_SCAN each page costs, in memory or not: then none is asked for that is
+ * not mapped.
+ */
+static size_t ask_together(const struct residency_look *l, size_t i)
+{
+	const struct map *map = l->maps.map;
+	size_t end = i + 1;
+
+	while (end < l->maps.count && map[end].end <= ADDRESSES &&
+	       map[end].shared == map[i].shared &&
+	       (!l->residence.no_scan || map[end].start == map[end - 1].end))
+		end++;
+	return end;
+}
+
 int residency_read(struct residency_look *l)
 {
 	int err = maps_read_from(&l->maps, l->maps_fd);
@@ -120,12 +136,13 @@ int residency_read(struct residency_look *l)
 	if (!l->maps.count)
 		return -ESRCH;
 	read_stacks(l);
-	if (!l->residence.no_scan)
-		residence_each(&l->residence, 0, ADDRESSES, add_run, l);
-	for (size_t i = 0; i < l->maps.count && l->residence.no_scan; i++)
-		if (l->maps.map[i].end <= ADDRESSES)
-			residence_each(&l->residence, l->maps.map[i].start, l->maps.map[i].end,
-				       add_run, l);
+	for (size_t i = 0, end; i < l->maps.count && l->maps.map[i].end <= ADDRESSES; i = end) {
+		unsigned tell = RESIDENCE_ZERO | (l->maps.map[i].shared ? RESIDENCE_FILE : 0);
+
+		end = ask_together(l, i);
+		residence_each(&l->residence, l->maps.map[i].start, l->maps.map[end - 1].end, tell,
+			       add_run, l);
+	}
 	return l->err;
 }
 
@@ -151,57 +168,22 @@ int residency_divide(struct residency_look *l, const struct process *p)
 
 /* ---- blocks -------------------------------------------------------------- */
 
-int residency_group(struct residency_look *l, const uint32_t *group, size_t groups)
+int residency_lay(struct residency_look *l, const struct block_list *blocks, const uint32_t *group,
+		  size_t groups)
 {
+	int err = tally_begin(&l->tally);
+
 	l->tally.group = group;
 	l->tally.groups = groups;
-	l->pass = (struct blocks_pass){ 0 };
-	l->ledger = NULL;
-	free(l->fresh);
-	l->fresh = NULL;
-	l->nfresh = 0;
-	return tally_begin(&l->tally);
-}
+	for (size_t i = 0; i < blocks->count && !err; i++) {
+		const struct listed_block *b = &blocks->block[i];
 
-static void note_fresh(struct residency_look *l, uint32_t stack)
-{
-	size_t word = stack / 64, n = word + 1 > l->nfresh * 2 ? word + 1 : l->nfresh * 2;
-	uint64_t *more;
-
-	if (word >= l->nfresh) {
-		more = realloc(l->fresh, n * sizeof(*more));
-		if (!more)
-			return; /* it stays alone */
-		memset(more + l->nfresh, 0, (n - l->nfresh) * sizeof(*more));
-		l->fresh = more;
-		l->nfresh = n;
+		if (!b->mapping)
+			tally_block(&l->tally, b->address,
+				    b->weighed ? block_list_get(blocks, i).size : b->size,
+				    b->stack);
 	}
-	l->fresh[word] |= 1ull << stack % 64;
-}
-
-static void take_block(void *ctx, raddr_t addr, uint64_t size, uint32_t stack)
-{
-	struct residency_look *l = ctx;
-
-	tally_block(&l->tally, addr, size, stack);
-	if (stack >= l->tally.groups || !l->tally.group[stack])
-		note_fresh(l, stack);
-}
-
-int residency_blocks(struct residency_look *l, const struct process *p, size_t n)
-{
-	if (l->ledger && l->ledger != p->ledger)
-		return -EAGAIN;
-	l->ledger = p->ledger;
-	return ledger_pass(p->ledger, &l->pass, n, take_block, l);
-}
-
-uint32_t residency_fresh(const struct residency_look *l, uint32_t *at)
-{
-	for (; *at / 64 < l->nfresh; ++*at)
-		if (l->fresh[*at / 64] >> *at % 64 & 1)
-			return (*at)++;
-	return UINT32_MAX;
+	return err;
 }
 
 /* ---- sums ---------------------------------------------------------------- */

@@ -26,12 +26,11 @@
 
 #include "base/proc.h"
 #include "base/vmas.h"
-#include "blocks/blocks.h"
 #include "blocks/page_set.h"
 #include "memory/areas.h"
 #include "memory/page_tally.h"
 
-struct ledger;
+struct block_list;
 struct process;
 
 enum residency_row {
@@ -52,9 +51,9 @@ struct residency_words {
 };
 extern const struct residency_words residency_words[RESIDENCY_ROWS];
 
-/* Pages that few live bytes keep: all of them of one stack, or of several in one group. */
+/* Pages that few live bytes keep: all of one stack, or of several in one group. */
 struct residency_kept {
-	uint32_t stack; /* that most of them are of */
+	uint32_t stack; /* of the first of its blocks that was laid over them */
 	uint64_t pages, live_bytes;
 };
 /* A page counts if so many of its bytes are live at most. */
@@ -89,11 +88,6 @@ struct residency_look { /* on the way there */
 	struct page_set lain;
 	struct areas areas;
 	struct page_tally tally;
-	struct blocks_pass pass;
-	const struct ledger *ledger;
-	/* stacks of blocks that are in no group: by number, a bit each */
-	uint64_t *fresh;
-	size_t nfresh; /* words */
 	int err;
 };
 
@@ -104,17 +98,11 @@ int residency_read(struct residency_look *l) MUST_USE;
 /* Locked: whose they are. 0 or -errno. */
 int residency_divide(struct residency_look *l, const struct process *p) MUST_USE;
 /*
- * From now on the blocks of one GROUP are one, by the number of their stack (page_tally.h); borrowed. 0
- * or -ENOMEM.
+ * Its live blocks. Those of one GROUP, by the number of their stack, are one (page_tally.h); NULL:
+ * nobody asks. 0 or -ENOMEM.
  */
-int residency_group(struct residency_look *l, const uint32_t *group, size_t groups) MUST_USE;
-/*
- * Locked: N more blocks, or some thousands more. 1: there are more. 0: that was all. -EAGAIN: it is
- * to begin anew with residency_group().
- */
-int residency_blocks(struct residency_look *l, const struct process *p, size_t n) MUST_USE;
-/* The next stack from *AT on that has live blocks and is in no group; UINT32_MAX: none. */
-uint32_t residency_fresh(const struct residency_look *l, uint32_t *at);
+int residency_lay(struct residency_look *l, const struct block_list *blocks, const uint32_t *group,
+		  size_t groups) MUST_USE;
 /* 0 or -ENOMEM. */
 int residency_sum(const struct residency_look *l, struct residency *out) MUST_USE;
 /* In any case, at the end. */

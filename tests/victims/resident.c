@@ -7,9 +7,8 @@
  *	rows		memory of every kind: `is live`, `is free` (of malloc), `is mmap`, `is stacks`, `is image`, `is files`, `is shared`; addresses without end that cost nothing
  *	blocks N SIZE	N blocks of SIZE bytes
  *	forked N	the same with 1000 bytes each, and a child that has freed every second one, and allocated a tenth as many
- *	busy SECONDS	four threads allocate, free, map and unmap as fast as they can
+ *	busy N		N threads allocate, free, map and unmap as fast as they can, until its stdin ends
  */
-#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdbool.h>
@@ -18,8 +17,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #define PAGE 4096ull
@@ -326,14 +323,14 @@ static void forked(size_t n)
 	ready();
 }
 
-static time_t until;
+static volatile bool done;
 
 static void *busy(void *arg)
 {
 	uint64_t seed = (uintptr_t)arg;
 	void *kept[500] = { 0 };
 
-	for (struct timespec now = { 0 }; now.tv_sec < until; clock_gettime(CLOCK_MONOTONIC, &now))
+	while (!done)
 		for (int i = 0; i < 200; i++) {
 			unsigned k;
 
@@ -352,19 +349,16 @@ static void *busy(void *arg)
 	return NULL;
 }
 
-static void many(unsigned seconds)
+static void many(size_t n)
 {
-	struct timespec now;
-	pthread_t t[4];
+	pthread_t t[16];
 
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	until = now.tv_sec + seconds;
-	if (write(1, "ready\n", 6) < 0)
-		abort();
-	for (uintptr_t i = 0; i < 4; i++)
+	for (uintptr_t i = 0; i < n; i++)
 		if (pthread_create(&t[i], NULL, busy, (void *)(i + 1)))
 			abort();
-	for (int i = 0; i < 4; i++)
+	ready();
+	done = true;
+	for (size_t i = 0; i < n; i++)
 		pthread_join(t[i], NULL);
 }
 
@@ -381,7 +375,7 @@ int main(int argc, char **argv)
 	else if (argc > 2 && !strcmp(argv[1], "forked"))
 		forked(n);
 	else if (argc > 2 && !strcmp(argv[1], "busy"))
-		many((unsigned)n);
+		many(n < 16 ? n : 16);
 	else
 		rows();
 	return 0;

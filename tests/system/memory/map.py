@@ -332,12 +332,11 @@ def forked(v, bad):
 
 
 # While four threads allocate, free, map and unmap: it adds up, nobody waits long, and nothing is stopped.
-@victims('busy', ('gcc', 'jemalloc'), 'busy', 4 * mt.SLOW)
+@victims('busy', ('gcc', 'jemalloc'), 'busy', 4)
 def busy(v, bad):
     for i in range(12):
         bad += sums(v.a.json('map --frag' if i % 3 == 0 else 'map'))
-    if v.a.json('status')['state'] != 'running':
-        bad.append('it has ended before')
+    v.a.p.stdin.close()
     v.a.commands.write(b'wait exit\n')
     bad += sums(v.a.json('map'))
 

@@ -38,7 +38,8 @@ static void look(struct seen *s, const void *at, bool scan)
 	residence_begin(&r, getpid(), 1000000);
 	CHECK(r.fd >= 0);
 	r.no_scan |= !scan;
-	residence_each(&r, s->start, s->start + PAGES * PAGE, one, s);
+	residence_each(&r, s->start, s->start + PAGES * PAGE, RESIDENCE_ZERO | RESIDENCE_FILE, one,
+		       s);
 	CHECK(!r.late);
 	CHECK_EQ(s->wrong, 0);
 	residence_end(&r);

@@ -1097,7 +1097,7 @@ static void test_freed(void)
 	ledger_free(l);
 }
 
-/* ---- pages that blocks have been in; a pass over the blocks --------------- */
+/* ---- pages that blocks have been in --------------------------------------- */
 
 static uint64_t lain(const struct ledger *l, raddr_t start, raddr_t end)
 {
@@ -1135,40 +1135,6 @@ static void test_lain(void)
 	CHECK_EQ(lain(child, 0, 1ull << 40), 14);
 	CHECK_EQ(lain(l, 0, 1ull << 40), 13);
 	ledger_free(child);
-	ledger_free(l);
-}
-
-struct passed {
-	uint64_t blocks, bytes, stacks;
-};
-
-static void pass_one(void *ctx, raddr_t addr, uint64_t size, uint32_t stack)
-{
-	struct passed *s = ctx;
-	s->blocks++;
-	s->bytes += size + (addr & 1);
-	s->stacks += stack;
-}
-
-/* In pieces; what a realloc under way has taken out is among them. */
-static void test_pass(void)
-{
-	struct ledger *l = new_ledger(BOTH);
-	uint32_t t = ledger_thread(l, 1);
-	struct blocks_pass w = { 0 };
-	struct passed s = { 0 };
-	int more;
-	for (unsigned i = 0; i < 5000; i++)
-		ledger_alloc(l, t, 1, 0x10000 + i * 256, i, i % 10);
-	ledger_leave(l, t, 2, 0x10000 + 4000 * 256);
-	while (layout == CHANGING && ledger_move(l))
-		;
-	while ((more = ledger_pass(l, &w, 100, pass_one, &s)) > 0)
-		;
-	CHECK_EQ(more, 0);
-	CHECK_EQ(s.blocks, 5000);
-	CHECK_EQ(s.bytes, 4999 * 5000 / 2);
-	CHECK_EQ(s.stacks, 45 * 500);
 	ledger_free(l);
 }
 
@@ -1468,7 +1434,6 @@ int main(void)
 		RUN(test_freed);
 		RUN(test_garbage);
 		RUN(test_lain);
-		RUN(test_pass);
 		RUN(test_ranges);
 		RUN(test_edges);
 		RUN(test_many_threads);
