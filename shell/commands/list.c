@@ -10,6 +10,7 @@
 #include "base/escape.h"
 #include "base/json.h"
 #include "base/outside.h"
+#include "base/pattern.h"
 #include "report/print.h"
 #include "report/view.h"
 #include "session/asking.h"
@@ -207,6 +208,7 @@ static int make(struct shell *shell, struct call *call, const char *name, struct
 {
 	struct profile profile;
 	struct sites *sites;
+	const char *why;
 	regex_t regex;
 	int err;
 
@@ -214,7 +216,7 @@ static int make(struct shell *shell, struct call *call, const char *name, struct
 		return -1;
 	asking_unlock(shell->session);
 	err = listing_make(l, &profile, sites, name, NULL);
-	if (!err && !l->count && !regcomp(&regex, name, REG_EXTENDED | REG_NOSUB)) {
+	if (!err && !l->count && !pattern_compile(&regex, name, &why)) {
 		err = listing_make(l, &profile, sites, name, &regex);
 		regfree(&regex);
 	}

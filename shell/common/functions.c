@@ -5,9 +5,9 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/arena.h"
+#include "base/clock.h"
 #include "process/process.h"
 #include "symbols/demangle.h"
 #include "symbols/elf.h"
@@ -66,17 +66,9 @@ static void add_symbol(struct functions *f, const struct elf_symbol *s)
 	free(readable);
 }
 
-static uint64_t now_ms(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
-}
-
 bool functions_gather(struct functions *f, const struct process *p, unsigned ms)
 {
-	uint64_t end = now_ms() + ms;
+	uint64_t end = clock_ms() + ms;
 
 	if (f->process != p || f->pid != p->pid || f->began_ms != p->began_ms) {
 		f->process = p;
@@ -96,7 +88,7 @@ bool functions_gather(struct functions *f, const struct process *p, unsigned ms)
 			}
 			add_symbol(f, &symbol);
 		}
-		if (f->module < p->modules.count && now_ms() >= end)
+		if (f->module < p->modules.count && clock_ms() >= end)
 			return false;
 	}
 	return true;
@@ -172,7 +164,7 @@ static bool find_symbol(const struct process *p, const char *name, raddr_t *addr
 int functions_find(const struct process *p, const char *name, struct functions_cursor *at,
 		   unsigned ms, raddr_t *address)
 {
-	uint64_t end = now_ms() + ms;
+	uint64_t end = clock_ms() + ms;
 	size_t len = without_parameters(name);
 
 	if (!at->module && !at->symbol && find_symbol(p, name, address))
@@ -187,7 +179,7 @@ int functions_find(const struct process *p, const char *name, struct functions_c
 				*address = m->bias + s.value;
 				return 1;
 			}
-			if (i % 256 == 0 && now_ms() >= end)
+			if (i % 256 == 0 && clock_ms() >= end)
 				return 0;
 		}
 	}

@@ -17,19 +17,15 @@
  * Whose it is, of when, how much. The keys are those that `status` has of a process, as far as a
  * file has them.
  */
-static struct profile_row sum(const struct profile *p, size_t *stacks)
-{
-	struct profile_row all = { 0 };
 
-	*stacks = 0;
-	for (size_t i = 0; i < p->count; i++) {
-		all.size += p->row[i].size;
-		all.count += p->row[i].count;
-		all.total_size += p->row[i].total_size;
-		all.total_count += p->row[i].total_count;
-		*stacks += p->row[i].count != 0;
-	}
-	return all;
+/* How many stacks hold something. */
+static size_t holding(const struct profile *p)
+{
+	size_t stacks = 0;
+
+	for (size_t i = 0; i < p->count; i++)
+		stacks += p->row[i].count != 0;
+	return stacks;
 }
 
 static const char *reason(const char *why)
@@ -103,9 +99,8 @@ void heap_status(struct shell *shell, struct call *call, const struct process *p
 	struct profile_row all;
 	char clock[32] = "?";
 	struct tm tm;
-	size_t stacks;
 
-	all = sum(&heapfile_of(p)->profile, &stacks);
+	all = profile_sum(&heapfile_of(p)->profile);
 	if (call->json) {
 		print_json(call, p, &all);
 		return;
@@ -123,7 +118,7 @@ void heap_status(struct shell *shell, struct call *call, const struct process *p
 			      time_text(&time, heapfile_of(p)->profile.ms), reason(f->why));
 	}
 	fprintf(call->out, "live       %" PRId64 " bytes in %" PRId64 " blocks from %zu stacks\n",
-		all.size, all.count, stacks);
+		all.size, all.count, holding(&heapfile_of(p)->profile));
 	if (heapfile_of(p)->profile.has_totals)
 		fprintf(call->out, "allocated  %" PRIu64 " bytes in %" PRIu64 " blocks\n",
 			all.total_size, all.total_count);

@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/escape.h"
 #include "base/message.h"
 #include "log/replay.h"
@@ -29,14 +30,6 @@ struct opening {
 	uint64_t began_ms;
 	bool shown;
 };
-
-static uint64_t now_ms(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
-}
 
 static void erase(struct opening *o)
 {
@@ -69,7 +62,7 @@ static bool progress(void *ctx, uint64_t done, uint64_t all)
 		all ? (unsigned)((double)(done < all ? done : all) / (double)all * BAR_WIDTH)
 		    : BAR_WIDTH;
 
-	if (now_ms() > o->began_ms + BAR_MS && isatty(STDERR_FILENO)) {
+	if (clock_ms() > o->began_ms + BAR_MS && isatty(STDERR_FILENO)) {
 		escape_printf(stderr, "\r[%.*s%.*s] %3u %%", (int)part,
 			      "########################################", (int)(BAR_WIDTH - part),
 			      "........................................", part * 100 / BAR_WIDTH);
@@ -165,7 +158,7 @@ static int take(struct opening *o, struct session *session, struct replay *r, ch
 int opening_log(struct session *session, struct shell *shell, char *const *path, size_t paths,
 		FILE *out, char *why, size_t len)
 {
-	struct opening o = { .shell = shell, .out = out, .began_ms = now_ms() };
+	struct opening o = { .shell = shell, .out = out, .began_ms = clock_ms() };
 	const struct replay_watch watch = {
 		.ctx = &o, .trouble = trouble, .file = file, .progress = progress
 	};
@@ -186,7 +179,7 @@ int opening_log(struct session *session, struct shell *shell, char *const *path,
 
 int opening_parse(struct shell *shell, unsigned workers, FILE *out, char *why, size_t len)
 {
-	struct opening o = { .shell = shell, .out = out, .began_ms = now_ms() };
+	struct opening o = { .shell = shell, .out = out, .began_ms = clock_ms() };
 	const struct replay_watch watch = { .ctx = &o,
 					    .workers = workers,
 					    .trouble = trouble,
@@ -202,7 +195,7 @@ int opening_parse(struct shell *shell, unsigned workers, FILE *out, char *why, s
 		return -1;
 	}
 	complete(&o, log);
-	message_verbose(1, "%" PRIu64 " events in %" PRIu64 " ms", events, now_ms() - o.began_ms);
+	message_verbose(1, "%" PRIu64 " events in %" PRIu64 " ms", events, clock_ms() - o.began_ms);
 	snprintf(why, len, "%s", err ? "the log is damaged" : "");
 	return err ? -1 : 0;
 }

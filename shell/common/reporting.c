@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/escape.h"
+#include "base/pattern.h"
 #include "base/units.h"
 #include "ledger/timeline.h"
 #include "log/replay.h"
@@ -40,12 +41,10 @@ int reporting_rows(const struct shell *shell, struct call *call, const char *val
 int reporting_regex(const struct shell *shell, struct call *call, const char *option,
 		    const char *value, regex_t *regex)
 {
-	int err = regcomp(regex, value, REG_EXTENDED | REG_NOSUB);
-	char why[128];
+	const char *why;
 
-	if (!err)
+	if (!pattern_compile(regex, value, &why))
 		return 0;
-	regerror(err, regex, why, sizeof(why));
 	return shell_error(shell, call, "--%s: '%s' is no POSIX extended regular expression: %s",
 			   option, value, why);
 }

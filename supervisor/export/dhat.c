@@ -21,13 +21,8 @@ static int collect(const struct export *e, struct trie *t, struct place **place,
 		   const struct profile *at_peak)
 {
 	uint32_t node;
-	int err = 0;
+	int err = trie_view(t, e);
 
-	for (size_t i = 0; i < e->view->count && !err; i++) {
-		err = export_rest(e);
-		if (!err)
-			err = trie_stack(t, e, e->view->row[i].stack, &node);
-	}
 	for (size_t i = 0; i < at_peak->count && !err; i++)
 		err = trie_stack(t, e, at_peak->row[i].stack, &node);
 	*place = err ? NULL : calloc(t->nodes, sizeof(**place));

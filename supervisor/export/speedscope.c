@@ -84,19 +84,6 @@ static void put_profile(struct json *j, const struct export *e, const struct tri
 	json_end_object(j);
 }
 
-static int collect(struct trie *t, const struct export *e)
-{
-	uint32_t node;
-	int err = 0;
-
-	for (size_t i = 0; i < e->view->count && !err; i++) {
-		err = export_rest(e);
-		if (!err)
-			err = trie_stack(t, e, e->view->row[i].stack, &node);
-	}
-	return err;
-}
-
 int export_speedscope(FILE *out, const struct export *e)
 {
 	char name[300], *what = e->total ? "allocated" : "live";
@@ -106,7 +93,7 @@ int export_speedscope(FILE *out, const struct export *e)
 
 	t.functions = true;
 	if (!err)
-		err = collect(&t, e);
+		err = trie_view(&t, e);
 	if (!err) {
 		json_init(&j, out);
 		j.shown = true;

@@ -205,6 +205,19 @@ int trie_stack(struct trie *t, const struct export *e, uint32_t stack, uint32_t 
 	return err;
 }
 
+int trie_view(struct trie *t, const struct export *e)
+{
+	uint32_t node;
+	int err = 0;
+
+	for (size_t i = 0; i < e->view->count && !err; i++) {
+		err = export_rest(e);
+		if (!err)
+			err = trie_stack(t, e, e->view->row[i].stack, &node);
+	}
+	return err;
+}
+
 void trie_sum(const struct trie *t, const struct profile *p, int64_t *sum)
 {
 	memset(sum, 0, t->nodes * sizeof(*sum));

@@ -37,6 +37,7 @@ struct trie {
 int trie_init(struct trie *t, bool inverted) MUST_USE; /* 0 or -ENOMEM */
 /* *NODE: where STACK ends. Equal stacks have one. 0 or -ENOMEM. */
 int trie_stack(struct trie *t, const struct export *e, uint32_t stack, uint32_t *node) MUST_USE;
+int trie_view(struct trie *t, const struct export *e) MUST_USE; /* all stacks of E's view */
 /*
  * SUM[node]: the bytes of P's stacks through it, for NODES nodes. Every stack of P has been in
  * trie_stack().

@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 
 #include "base/array.h"
+#include "base/search.h"
 #include "ledger/ledger_state.h"
 
 /*
@@ -339,19 +340,12 @@ static size_t mark_of(raddr_t addr) { return (addr * 0x9e3779b97f4a7c15ull) >> 4
 static bool is_noted(const struct part *noted, const uint64_t *marks, raddr_t addr)
 {
 	const struct listed_block *v = entries(noted);
-	size_t low = 0, high = noted->count, mark = mark_of(addr);
+	size_t at, mark = mark_of(addr);
 
 	if (!(marks[mark / 64] >> mark % 64 & 1))
 		return false;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (v[middle].address < addr)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low < noted->count && v[low].address == addr;
+	at = SEARCH(i, noted->count, v[i].address < addr);
+	return at < noted->count && v[at].address == addr;
 }
 
 /* What was noted, each once and sorted, is not in P any more. */

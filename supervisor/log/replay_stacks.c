@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "base/pattern.h"
 #include "log/replay_state.h"
 
 #include <errno.h>
@@ -241,15 +242,10 @@ bool replay_frames(struct replay_process *p, const struct modules *modules, uint
 
 static int apply_skip(struct replay_process *p, const char *regex, const char **error)
 {
-	static char text[256];
 	regex_t compiled;
-	int err = *regex ? regcomp(&compiled, regex, REG_EXTENDED | REG_NOSUB) : 0;
 
-	if (err) {
-		regerror(err, &compiled, text, sizeof(text));
-		*error = text;
+	if (*regex && pattern_compile(&compiled, regex, error))
 		return -EINVAL;
-	}
 	for (size_t i = 0; i < p->buckets; i++)
 		for (struct replay_symbol *s = p->bucket[i]; s; s = s->next)
 			for (uint32_t j = 0; j < s->count; j++) {

@@ -95,17 +95,6 @@ static bool is_mtruns(const struct process *p, const struct map *m)
 
 /* ---- modules ------------------------------------------------------------- */
 
-static const struct module *module_at(const struct process *p, raddr_t addr)
-{
-	for (size_t i = p->modules.count; i-- > 0;) {
-		const struct module *m = p->modules.module[i];
-
-		if (m->dead == UINT32_MAX && addr >= m->start && addr < m->end)
-			return m;
-	}
-	return NULL;
-}
-
 /* Where the memory of M ends: beyond its file, if there is a .bss. */
 static raddr_t memory_end(const struct module *m)
 {
@@ -128,7 +117,7 @@ static enum area_kind kind_of(const struct module *m)
 
 static enum area_kind kind_of_file(const struct making *m, const struct map *map)
 {
-	const struct module *module = module_at(m->p, map->start);
+	const struct module *module = modules_find(&m->p->modules, map->start, UINT32_MAX);
 
 	if (module)
 		return kind_of(module);
@@ -227,9 +216,10 @@ static bool is_stack(const struct making *m, size_t i)
 static void anonymous(struct making *m, size_t i)
 {
 	const struct map *map = &m->maps->map[i];
-	const struct module *before = i && map[-1].end == map->start && map[-1].path[0] == '/'
-					      ? module_at(m->p, map[-1].start)
-					      : NULL;
+	const struct module *before =
+		i && map[-1].end == map->start && map[-1].path[0] == '/'
+			? modules_find(&m->p->modules, map[-1].start, UINT32_MAX)
+			: NULL;
 	raddr_t start = map->start, tail = before ? memory_end(before) : 0;
 
 	if (tail > start) {

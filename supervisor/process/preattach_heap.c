@@ -33,9 +33,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/array.h"
+#include "base/clock.h"
 #include "base/proc.h"
 #include "base/search.h"
 #include "process/process.h"
@@ -122,14 +122,6 @@ static void found_free(struct walk *w, raddr_t chunk)
 		f->free[f->frees++] = chunk + 16;
 }
 
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
-
 static ssize_t read_process(void *ctx, raddr_t at, void *buf, size_t len)
 {
 	return remote_read(*(const pid_t *)ctx, at, buf, len);
@@ -174,7 +166,7 @@ static int chunk(struct walk *w, raddr_t at, raddr_t end, uint64_t word[2])
 {
 	if (in_window(w, at, word, 16))
 		return 0;
-	if (now_ns() > w->until)
+	if (clock_ns() > w->until)
 		return -ETIME;
 	if (w->meanwhile)
 		w->meanwhile(w->ctx);
@@ -312,7 +304,7 @@ static int follow(struct walk *w, struct pages *p, raddr_t at, uint64_t size)
 	for (unsigned i = 1; i < 1u << 24; i++) {
 		raddr_t shown = word[2] ^ (at + 16) >> 12;
 
-		if (i % 1024 == 0 && now_ns() > w->until)
+		if (i % 1024 == 0 && clock_ns() > w->until)
 			return -ETIME;
 		w->free += size;
 		w->blocks -= w->blocks > 0;
@@ -376,7 +368,7 @@ static uint32_t int_at(const struct data *d, size_t at)
 /* From the arena whose state is at FROM through the others and back. */
 static bool is_ring(const struct data *d, raddr_t from, raddr_t next, unsigned prefix)
 {
-	for (unsigned i = 0; i < ARENAS && now_ns() < d->until; i++) {
+	for (unsigned i = 0; i < ARENAS && clock_ns() < d->until; i++) {
 		if (next == from - prefix)
 			return true;
 		if (!next || next & 7 ||
@@ -744,7 +736,7 @@ ssize_t preattach_heap_blocks(const struct glibc_malloc *g, const struct preatta
 			      struct preattach_block **out)
 {
 	struct finding found = { 0 };
-	struct walk w = { .memory = memory, .until = now_ns() + LONGEST, .found = &found };
+	struct walk w = { .memory = memory, .until = clock_ns() + LONGEST, .found = &found };
 	struct allocator a = { .prefix = (unsigned)(g->state_bytes - sizeof(struct state)),
 			       .sbrk_base = g->first };
 	int err;
@@ -790,7 +782,7 @@ bool preattach_heap_find(const struct process *p, struct glibc_malloc *to)
 	const struct module *libc = libc_of(p);
 	pid_t via = p->via;
 	struct preattach_memory memory = { read_process, &via };
-	struct walk w = { .memory = &memory, .until = now_ns() + LONGEST };
+	struct walk w = { .memory = &memory, .until = clock_ns() + LONGEST };
 	struct allocator a = { 0 };
 
 	if (!libc || find_allocator(&a, libc, &w))
@@ -808,7 +800,7 @@ void preattach_heap_measure(struct preattach_heap *b, const struct process *p,
 	pid_t via = p->via;
 	struct preattach_memory memory = { read_process, &via };
 	struct walk w = { .memory = &memory,
-			  .until = now_ns() + LONGEST,
+			  .until = clock_ns() + LONGEST,
 			  .meanwhile = meanwhile,
 			  .ctx = ctx };
 	struct allocator a = { 0 };

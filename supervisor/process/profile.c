@@ -106,6 +106,20 @@ void profile_drop_unchanged(struct profile *p)
 	p->count = n;
 }
 
+struct profile_row profile_sum(const struct profile *p)
+{
+	struct profile_row all = { 0 };
+
+	for (size_t i = 0; i < p->count; i++) {
+		all.size += p->row[i].size;
+		all.count += p->row[i].count;
+		all.total_size += p->row[i].total_size;
+		all.total_count += p->row[i].total_count;
+		all.temporary += p->row[i].temporary;
+	}
+	return all;
+}
+
 void profile_release(struct profile *p)
 {
 	free(p->row);

@@ -40,6 +40,8 @@ int profile_copy(struct profile *to, const struct profile *from) MUST_USE; /* 0 
 int profile_subtract(struct profile *p, struct profile *before) MUST_USE;
 /* Of a difference: what holds as much as before is left out. */
 void profile_drop_unchanged(struct profile *p);
+/* Sizes, counts and totals of all rows. */
+struct profile_row profile_sum(const struct profile *p);
 void profile_release(struct profile *p);
 
 #endif

@@ -77,17 +77,6 @@ static raddr_t main_thread_rsp(const struct process *p)
 
 /* ---- modules ------------------------------------------------------------- */
 
-static const struct module *module_at(const struct process *p, raddr_t addr)
-{
-	for (size_t i = p->modules.count; i-- > 0;) {
-		const struct module *m = p->modules.module[i];
-
-		if (m->dead == UINT32_MAX && addr >= m->start && addr < m->end)
-			return m;
-	}
-	return NULL;
-}
-
 static const char *section_at(const struct module *m, uint64_t vaddr)
 {
 	const struct elf_section *s;
@@ -130,7 +119,7 @@ static char *readable(const char *name)
 
 bool classify_variable(const struct process *p, raddr_t addr, struct classified_variable *v)
 {
-	const struct module *m = module_at(p, addr);
+	const struct module *m = modules_find(&p->modules, addr, UINT32_MAX);
 	struct elf_symbol s;
 
 	if (!m)
@@ -256,7 +245,7 @@ static void say_anonymous(struct lines *l, const struct process *p, const struct
 
 static void say_mapped(struct lines *l, struct process *p, const struct map *m, raddr_t addr)
 {
-	const struct module *module = module_at(p, addr);
+	const struct module *module = modules_find(&p->modules, addr, UINT32_MAX);
 
 	if (agent_owns(p, m))
 		say(l, "mtrun's own memory");

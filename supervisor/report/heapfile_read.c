@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "base/pattern.h"
 #include "report/heapfile.h"
 
 #include <errno.h>
@@ -549,15 +550,10 @@ void heap_release(struct heap *h)
 
 int heap_site_skip(struct heap *h, const char *regex, const char **error)
 {
-	static char text[256];
 	regex_t compiled;
-	int err = *regex ? regcomp(&compiled, regex, REG_EXTENDED | REG_NOSUB) : 0;
 
-	if (err) {
-		regerror(err, &compiled, text, sizeof(text));
-		*error = text;
+	if (*regex && pattern_compile(&compiled, regex, error))
 		return -EINVAL;
-	}
 	for (size_t i = 0; i < h->frames; i++) {
 		bool skip = *regex && !regexec(&compiled, h->frame[i].function, 0, NULL, 0);
 

@@ -8,7 +8,9 @@
 #include <string.h>
 #include <zlib.h>
 
+#include "base/array.h"
 #include "base/escape.h"
+#include "base/intern.h"
 #include "inject/wire.h"
 #include "ledger/ledger.h"
 #include "symbols/elf.h"
@@ -32,29 +34,15 @@
 /* room for what is put in one piece; strings are put byte by byte */
 #define LINE 512u
 
-struct strings { /* texts that have a number; open addressing */
-	struct {
-		const char *text;
-		uint32_t number;
-	} * slot;
-	size_t slots, count;
-};
-struct lists { /* lists of frames, by their first frame */
-	struct {
-		const struct symbol_frame *frame;
-		uint32_t number;
-	} * slot;
-	size_t slots, count;
-	uint32_t frames;
-};
-
 struct writer {
 	FILE *out;
 	char buffer[BUFFER + LINE];
 	size_t len;
 	uint32_t crc;
-	struct strings strings;
-	struct lists lists;
+	struct intern strings, lists; /* lists of frames, by their first frame */
+	uint32_t *first;	      /* by list: its first frame's number */
+	size_t first_room;
+	uint32_t frames;
 	struct sites *sites;
 };
 
@@ -181,23 +169,9 @@ static void put_amounts(struct writer *w, const struct profile *p, const struct 
 		    count, r->size);
 }
 
-static struct profile_row sum(const struct profile *p)
-{
-	struct profile_row all = { 0 };
-
-	for (size_t i = 0; i < p->count; i++) {
-		all.size += p->row[i].size;
-		all.count += p->row[i].count;
-		all.total_size += p->row[i].total_size;
-		all.total_count += p->row[i].total_count;
-		all.temporary += p->row[i].temporary;
-	}
-	return all;
-}
-
 static void put_profile(struct writer *w, const struct profile *p)
 {
-	struct profile_row all = sum(p);
+	struct profile_row all = profile_sum(p);
 
 	put(w, "heap profile: ");
 	put_amounts(w, p, &all);
@@ -259,64 +233,20 @@ static void put_maps(struct writer *w, const struct modules *list)
 
 /* ---- what mtrun reads ---------------------------------------------------- */
 
-static size_t text_hash(const char *text)
-{
-	uint32_t h = 2166136261u;
-
-	for (; *text; text++)
-		h = (h ^ (unsigned char)*text) * 16777619u;
-	return h ^ h >> 15;
-}
-
-static size_t pointer_hash(const void *p)
-{
-	return (size_t)((uint64_t)(uintptr_t)p * 0x9e3779b97f4a7c15ull >> 20);
-}
-
-static int grow_strings(struct strings *s)
-{
-	size_t n = s->slots ? s->slots * 2 : 4096;
-	typeof(s->slot) slot = calloc(n, sizeof(*slot));
-
-	if (!slot)
-		return -ENOMEM;
-	for (size_t i = 0; i < s->slots; i++) {
-		size_t at = s->slot[i].text ? text_hash(s->slot[i].text) & (n - 1) : 0;
-
-		if (!s->slot[i].text)
-			continue;
-		while (slot[at].text)
-			at = (at + 1) & (n - 1);
-		slot[at] = s->slot[i];
-	}
-	free(s->slot);
-	s->slot = slot;
-	s->slots = n;
-	return 0;
-}
-
 /* The number of TEXT (NULL: 0), which is put if it is new. -ENOMEM */
 static int put_string(struct writer *w, const char *text, uint32_t *number)
 {
-	struct strings *s = &w->strings;
-	size_t at;
+	size_t before = w->strings.count;
 
-	*number = 0;
+	*number = text ? intern(&w->strings, text) : 0;
 	if (!text)
 		return 0;
-	if (s->count * 2 >= s->slots && grow_strings(s))
+	if (!*number)
 		return -ENOMEM;
-	for (at = text_hash(text) & (s->slots - 1); s->slot[at].text;
-	     at = (at + 1) & (s->slots - 1))
-		if (!strcmp(s->slot[at].text, text))
-			break;
-	if (!s->slot[at].text) {
-		s->slot[at].text = text;
-		s->slot[at].number = (uint32_t)++s->count;
+	if (*number > before) {
 		put(w, "# s ");
 		put_text(w, text);
 	}
-	*number = s->slot[at].number;
 	return 0;
 }
 
@@ -332,49 +262,24 @@ static int put_frame(struct writer *w, const struct symbol_frame *f)
 	return 0;
 }
 
-static int grow_lists(struct lists *l)
-{
-	size_t n = l->slots ? l->slots * 2 : 4096;
-	typeof(l->slot) slot = calloc(n, sizeof(*slot));
-
-	if (!slot)
-		return -ENOMEM;
-	for (size_t i = 0; i < l->slots; i++) {
-		size_t at = pointer_hash(l->slot[i].frame) & (n - 1);
-
-		if (!l->slot[i].frame)
-			continue;
-		while (slot[at].frame)
-			at = (at + 1) & (n - 1);
-		slot[at] = l->slot[i];
-	}
-	free(l->slot);
-	l->slot = slot;
-	l->slots = n;
-	return 0;
-}
-
 /* The number of the first frame of F, which are put if they are new. -ENOMEM */
 static int put_frames(struct writer *w, struct symbol_frames f, uint32_t *number)
 {
-	struct lists *l = &w->lists;
-	size_t at;
+	size_t before = w->lists.count;
+	uint32_t list = intern(&w->lists, f.frame);
 
-	if (l->count * 2 >= l->slots && grow_lists(l))
+	if (!list)
 		return -ENOMEM;
-	for (at = pointer_hash(f.frame) & (l->slots - 1); l->slot[at].frame;
-	     at = (at + 1) & (l->slots - 1))
-		if (l->slot[at].frame == f.frame) {
-			*number = l->slot[at].number;
-			return 0;
-		}
-	for (size_t i = 0; i < f.count; i++)
-		if (put_frame(w, &f.frame[i]))
+	if (list > before) {
+		if (array_room(&w->first, before, &w->first_room, sizeof(*w->first)))
 			return -ENOMEM;
-	l->slot[at].frame = f.frame;
-	l->slot[at].number = *number = l->frames + 1;
-	l->frames += (uint32_t)f.count;
-	l->count++;
+		for (size_t i = 0; i < f.count; i++)
+			if (put_frame(w, &f.frame[i]))
+				return -ENOMEM;
+		w->first[before] = w->frames + 1;
+		w->frames += (uint32_t)f.count;
+	}
+	*number = w->first[list - 1];
 	return 0;
 }
 
@@ -416,7 +321,7 @@ static int put_nodes(struct writer *w, const struct heap_facts *facts, const str
 
 static void put_facts(struct writer *w, const struct heap_facts *f, const struct profile *p)
 {
-	struct profile_row all = sum(p);
+	struct profile_row all = profile_sum(p);
 
 	put(w, "# mtrun heap %u\n# pid %d\n", HEAP_VERSION, (int)f->pid);
 	if (f->command) {
@@ -494,6 +399,7 @@ int heap_write(FILE *out, const struct heap_facts *facts, const struct profile *
 		return -ENOMEM;
 	w->out = out;
 	w->sites = sites;
+	w->strings.texts = true;
 	put_profile(w, p);
 	put_maps(w, facts->modules);
 	put_facts(w, facts, p);
@@ -504,8 +410,9 @@ int heap_write(FILE *out, const struct heap_facts *facts, const struct profile *
 	flush(w);
 	put(w, "# end %08" PRIx32 "\n", w->crc);
 	flush(w);
-	free(w->strings.slot);
-	free(w->lists.slot);
+	intern_release(&w->strings);
+	intern_release(&w->lists);
+	free(w->first);
 	free(w);
 	return err;
 }

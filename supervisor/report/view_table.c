@@ -5,6 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
+#include "base/intern.h"
+
 /*
  * jeprof's table. A function's cum is the sum of the stacks that it is in. Going through every
  * frame of every stack would cost stacks times depth; stacks are a tree, so one walk over the nodes
@@ -21,119 +24,6 @@ struct forest {
 	uint8_t *used;
 	uint32_t *child, *sibling; /* lists of used nodes; child[0]: the outermost ones */
 };
-
-struct names {
-	const char **text; /* by id */
-	size_t count, allocated;
-	/* open addressing */
-	struct {
-		const struct symbol_frame *frame;
-		uint32_t id;
-	} * by_frame;
-	size_t nframes, frames_used;
-	uint32_t *by_text; /* id + 1 */
-	size_t ntexts;
-};
-
-static size_t pointer_hash(const void *p)
-{
-	return (size_t)((uint64_t)(uintptr_t)p * 0x9e3779b97f4a7c15ull >> 20);
-}
-
-static size_t text_hash(const char *text)
-{
-	uint32_t h = 2166136261u;
-
-	for (; *text; text++)
-		h = (h ^ (unsigned char)*text) * 16777619u;
-	return h ^ h >> 15;
-}
-
-static int names_grow_frames(struct names *n)
-{
-	size_t size = n->nframes ? n->nframes * 2 : 4096;
-	typeof(n->by_frame) table = calloc(size, sizeof(*table));
-
-	if (!table)
-		return -ENOMEM;
-	for (size_t i = 0; i < n->nframes; i++) {
-		size_t at = pointer_hash(n->by_frame[i].frame) & (size - 1);
-
-		if (!n->by_frame[i].frame)
-			continue;
-		while (table[at].frame)
-			at = (at + 1) & (size - 1);
-		table[at] = n->by_frame[i];
-	}
-	free(n->by_frame);
-	n->by_frame = table;
-	n->nframes = size;
-	return 0;
-}
-
-static int names_grow_texts(struct names *n)
-{
-	size_t size = n->allocated ? n->allocated * 2 : 1024;
-	const char **text = reallocarray(n->text, size, sizeof(*text));
-	uint32_t *table;
-
-	if (!text)
-		return -ENOMEM;
-	n->text = text;
-	table = calloc(size * 2, sizeof(*table));
-	if (!table)
-		return -ENOMEM;
-	for (size_t i = 0; i < n->count; i++) {
-		size_t at = text_hash(text[i]) & (size * 2 - 1);
-
-		while (table[at])
-			at = (at + 1) & (size * 2 - 1);
-		table[at] = (uint32_t)i + 1;
-	}
-	free(n->by_text);
-	n->by_text = table;
-	n->ntexts = size * 2;
-	n->allocated = size;
-	return 0;
-}
-
-/*
- * The number of the function at F, or -ENOMEM. Frames are kept for the life of the symbols, so
- * their addresses are good keys.
- */
-static int64_t names_id(struct names *n, const struct symbol_frame *f)
-{
-	const char *text = f->function ? f->function : "??";
-	size_t at, slot;
-
-	if (n->frames_used * 2 >= n->nframes && names_grow_frames(n))
-		return -ENOMEM;
-	for (at = pointer_hash(f) & (n->nframes - 1); n->by_frame[at].frame;
-	     at = (at + 1) & (n->nframes - 1))
-		if (n->by_frame[at].frame == f)
-			return n->by_frame[at].id;
-	if (n->count == n->allocated && names_grow_texts(n))
-		return -ENOMEM;
-	for (slot = text_hash(text) & (n->ntexts - 1); n->by_text[slot];
-	     slot = (slot + 1) & (n->ntexts - 1))
-		if (!strcmp(n->text[n->by_text[slot] - 1], text))
-			break;
-	if (!n->by_text[slot]) {
-		n->text[n->count++] = text;
-		n->by_text[slot] = (uint32_t)n->count;
-	}
-	n->by_frame[at].frame = f;
-	n->by_frame[at].id = n->by_text[slot] - 1;
-	n->frames_used++;
-	return n->by_frame[at].id;
-}
-
-static void names_release(struct names *n)
-{
-	free(n->text);
-	free(n->by_frame);
-	free(n->by_text);
-}
 
 static int forest_make(struct forest *f, const struct profile *p, struct sites *sites)
 {
@@ -176,34 +66,45 @@ static void forest_release(struct forest *f)
 	free(f->sibling);
 }
 
+struct function {
+	int64_t cum, flat;
+	uint32_t open; /* how many times it is open on the way from the root */
+	bool cut;      /* second walk: only these count, as one */
+};
+
 struct walk {
 	struct forest f;
-	struct names names;
 	struct sites *sites;
-	int64_t *cum, *flat; /* by function */
-	uint32_t *open;	     /* how many times it is open on the way from the root */
-	uint8_t *cut;	     /* second walk: only these count, as one */
-	size_t allocated;
+	/* functions have the numbers of their names; frames keep their addresses as the symbols live */
+	struct intern names, frames;
+	uint32_t *name; /* by frame: its function's number */
+	size_t name_room;
+	struct function *function;
+	size_t functions, function_room;
+	bool cutting;
 	int64_t cut_cum;
 	uint32_t cut_open;
 };
 
-static int walk_room(struct walk *w)
+/* The function of frame F. NULL: out of memory. */
+static struct function *function_of(struct walk *w, const struct symbol_frame *f)
 {
-	size_t n = w->names.allocated;
+	size_t before = w->frames.count;
+	uint32_t frame = intern(&w->frames, f);
 
-	if (n <= w->allocated)
-		return 0;
-	w->cum = reallocarray(w->cum, n, sizeof(*w->cum));
-	w->flat = reallocarray(w->flat, n, sizeof(*w->flat));
-	w->open = reallocarray(w->open, n, sizeof(*w->open));
-	if (!w->cum || !w->flat || !w->open)
-		return -ENOMEM;
-	memset(w->cum + w->allocated, 0, (n - w->allocated) * sizeof(*w->cum));
-	memset(w->flat + w->allocated, 0, (n - w->allocated) * sizeof(*w->flat));
-	memset(w->open + w->allocated, 0, (n - w->allocated) * sizeof(*w->open));
-	w->allocated = n;
-	return 0;
+	if (!frame)
+		return NULL;
+	if (frame > before) {
+		uint32_t name = intern(&w->names, f->function ? f->function : "??");
+
+		if (!name || array_room(&w->name, before, &w->name_room, sizeof(*w->name)) ||
+		    array_room(&w->function, w->functions, &w->function_room, sizeof(*w->function)))
+			return NULL;
+		if (name > w->functions)
+			w->function[w->functions++] = (struct function){ 0 };
+		w->name[before] = name;
+	}
+	return &w->function[w->name[frame - 1] - 1];
 }
 
 static int enter(struct walk *w, uint32_t node)
@@ -211,18 +112,18 @@ static int enter(struct walk *w, uint32_t node)
 	struct symbol_frames f = sites_frames(w->sites, node);
 
 	for (size_t i = f.count; i-- > 0;) {
-		int64_t id;
+		struct function *of;
 
 		if (f.frame[i].skip & SKIP_ALLOCATOR)
 			continue;
-		id = names_id(&w->names, &f.frame[i]);
-		if (id < 0 || walk_room(w))
+		of = function_of(w, &f.frame[i]);
+		if (!of)
 			return -ENOMEM;
-		if (w->cut) {
-			if (w->cut[id] && w->cut_open++ == 0)
+		if (w->cutting) {
+			if (of->cut && w->cut_open++ == 0)
 				w->cut_cum += w->f.sum[node];
-		} else if (w->open[id]++ == 0) {
-			w->cum[id] += w->f.sum[node];
+		} else if (of->open++ == 0) {
+			of->cum += w->f.sum[node];
 		}
 	}
 	return 0;
@@ -233,14 +134,14 @@ static void leave(struct walk *w, uint32_t node)
 	struct symbol_frames f = sites_frames(w->sites, node);
 
 	for (size_t i = 0; i < f.count; i++) {
-		int64_t id = f.frame[i].skip & SKIP_ALLOCATOR ? -1
-							      : names_id(&w->names, &f.frame[i]);
+		struct function *of =
+			f.frame[i].skip & SKIP_ALLOCATOR ? NULL : function_of(w, &f.frame[i]);
 
-		if (id < 0)
+		if (!of)
 			continue;
-		if (!w->cut)
-			w->open[id]--;
-		else if (w->cut[id])
+		if (!w->cutting)
+			of->open--;
+		else if (of->cut)
 			w->cut_open--;
 	}
 }
@@ -293,16 +194,16 @@ static int flats(struct walk *w, const struct profile *p)
 {
 	for (size_t i = 0; i < p->count; i++) {
 		const struct symbol_frame *f = leaf(w->sites, p->row[i].stack);
-		int64_t id = names_id(&w->names, f);
+		struct function *of = function_of(w, f);
 		int err = sites_rest(w->sites);
 
 		if (err)
 			return err;
-		if (id < 0 || walk_room(w))
+		if (!of)
 			return -ENOMEM;
-		w->flat[id] += p->row[i].size;
+		of->flat += p->row[i].size;
 		if (p->row[i].stack == 0 || f->skip & SKIP_ALLOCATOR)
-			w->cum[id] += p->row[i].size;
+			of->cum += p->row[i].size;
 	}
 	return 0;
 }
@@ -347,16 +248,15 @@ static int cut(struct table *t, struct walk *w, size_t limit)
 {
 	if (t->count <= limit)
 		return 0;
-	w->cut = calloc(w->names.count, 1);
-	if (!w->cut)
-		return -ENOMEM;
-	memset(w->cut, 1, w->names.count);
+	w->cutting = true;
+	for (size_t i = 0; i < w->functions; i++)
+		w->function[i].cut = true;
 	for (size_t i = 0; i < t->count; i++) {
 		if (i >= limit) {
 			t->others.flat += t->row[i].flat;
 			continue;
 		}
-		w->cut[t->row[i].id] = 0;
+		w->function[t->row[i].id].cut = false;
 	}
 	t->others.function = "(others)";
 	t->count = limit;
@@ -369,7 +269,7 @@ static int cut(struct table *t, struct walk *w, size_t limit)
 int table_make(struct table *t, const struct profile *p, struct sites *sites,
 	       enum table_order order, size_t limit)
 {
-	struct walk w = { .sites = sites };
+	struct walk w = { .sites = sites, .names = { .texts = true } };
 	int err;
 
 	*t = (struct table){ .estimated = p->estimated };
@@ -379,27 +279,28 @@ int table_make(struct table *t, const struct profile *p, struct sites *sites,
 	if (!err)
 		err = flats(&w, p);
 	if (!err) {
-		t->row = calloc(w.names.count + 1, sizeof(*t->row));
+		t->row = calloc(w.functions + 1, sizeof(*t->row));
 		if (!t->row)
 			err = -ENOMEM;
 	}
 	if (!err) {
 		for (size_t i = 0; i < p->count; i++)
 			t->total += p->row[i].size;
-		for (size_t id = 0; id < w.names.count; id++)
-			if (w.flat[id] || w.cum[id])
-				t->row[t->count++] = (struct table_row){ w.names.text[id],
-									 w.flat[id], w.cum[id],
-									 (uint32_t)id };
+		for (size_t id = 0; id < w.functions; id++) {
+			const struct function *f = &w.function[id];
+
+			if (f->flat || f->cum)
+				t->row[t->count++] = (struct table_row){ w.names.key[id], f->flat,
+									 f->cum, (uint32_t)id };
+		}
 		qsort(t->row, t->count, sizeof(*t->row), orders[order]);
 		err = cut(t, &w, limit);
 	}
 	forest_release(&w.f);
-	names_release(&w.names);
-	free(w.cum);
-	free(w.flat);
-	free(w.open);
-	free(w.cut);
+	intern_release(&w.names);
+	intern_release(&w.frames);
+	free(w.name);
+	free(w.function);
 	if (err)
 		table_release(t);
 	return err;

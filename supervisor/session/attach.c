@@ -15,6 +15,7 @@
  * Whatever comes to pass meanwhile is dealt with as ever (stops.c): threads come and go, children
  * are forked, the program ends or becomes another by exec.
  */
+#include "base/clock.h"
 #include "process/preattach_heap.h"
 #include "session/session_state.h"
 
@@ -222,7 +223,7 @@ static int plant_once(struct session *s, struct process *p)
 	if (some_in_vfork(s, p))
 		return -EAGAIN;
 	session_hurry(true);
-	began = session_us();
+	began = clock_us();
 	err = session_stop_within(s, p, MOMENT_MS);
 	if (!err && p->state != PROCESS_STOPPED)
 		err = -ESRCH;
@@ -331,11 +332,11 @@ static void register_fences(struct session *s, struct process *p)
 {
 	struct wire_call call = { .nr = SYS_membarrier,
 				  .arg = { MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED } };
-	uint64_t began = session_us();
+	uint64_t began = clock_us();
 
 	p->fences = call_in(s, p, &call, 1) == 0 && call.ret == 0;
 	message_verbose(2, "%d: registered for memory barriers in %.1f ms", p->pid,
-			(double)(session_us() - began) / 1000);
+			(double)(clock_us() - began) / 1000);
 }
 
 static int enter(struct session *s, struct process *p)

@@ -17,6 +17,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/message.h"
 #include "memory/available.h"
 #include "memory/capture_make.h"
@@ -102,7 +103,7 @@ static void resume(struct capturing *k)
 	k->stopped = false;
 	if (session_cont(k->s, k->p) < 0)
 		message_verbose(1, "%d: it was stopped and is not continued", k->p->pid);
-	us = session_us() - k->began_us;
+	us = clock_us() - k->began_us;
 	if (us * 1000 > k->c->pause_ns)
 		k->c->pause_ns = us * 1000;
 }
@@ -116,7 +117,7 @@ static int freeze(struct capturing *k)
 	bool running = p->state == PROCESS_RUNNING;
 	int err;
 
-	k->began_us = session_us();
+	k->began_us = clock_us();
 	err = session_stop_within(k->s, p, STOP_MS);
 	if (err)
 		return err;

@@ -11,6 +11,7 @@
  * reports only when that is over. It counts as stopped: once interrupted it cannot execute anything
  * before it has reported, and if its process is still stopped then, it stays (stops.c).
  */
+#include "base/clock.h"
 #include "process/sampling.h"
 #include "session/recorder.h"
 #include "session/session_state.h"
@@ -83,7 +84,7 @@ static void await_stop(struct session *s, uint64_t began)
 {
 	if (session_serve_stops(s))
 		return;
-	if (session_us() - began > SHORT_US) {
+	if (clock_us() - began > SHORT_US) {
 		session_serve_questions(s);
 		session_serve_rings(s);
 	}
@@ -92,9 +93,9 @@ static void await_stop(struct session *s, uint64_t began)
 
 static void await_stopped(struct session *s, const struct process *p, pid_t but, uint64_t end)
 {
-	uint64_t began = session_us();
+	uint64_t began = clock_us();
 
-	while (!all_stopped(s, p, but, session_us() - began > BLOCKED_US) && heartbeat_ms() < end)
+	while (!all_stopped(s, p, but, clock_us() - began > BLOCKED_US) && heartbeat_ms() < end)
 		await_stop(s, began);
 }
 
@@ -148,7 +149,7 @@ const char *session_stop_error(int err)
 
 int session_halt(struct session *s, struct thread *t, int ms)
 {
-	uint64_t end = heartbeat_ms() + (uint64_t)ms, began = session_us();
+	uint64_t end = heartbeat_ms() + (uint64_t)ms, began = clock_us();
 	pid_t tid = t->tid;
 	int err = tracer_interrupt(tid);
 
@@ -260,10 +261,10 @@ static int cont_now(struct session *s, struct process *p)
 	p->resumed++;
 	first = thread_find(s, p->pid);
 	if (first && first->process == p && first->state == THREAD_STOPPED) {
-		uint64_t end = session_us() + SIGNALS_US;
+		uint64_t end = clock_us() + SIGNALS_US;
 
 		thread_resume(first);
-		while (signals_for(p->pid) && session_us() < end && p->state == PROCESS_RUNNING)
+		while (signals_for(p->pid) && clock_us() < end && p->state == PROCESS_RUNNING)
 			if (!session_serve_stops(s))
 				usleep(20);
 	}

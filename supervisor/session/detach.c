@@ -12,12 +12,12 @@
  * A mark holds the stack pointer at the hook's entry. If the thread is on the same stack above it,
  * it left the hook by longjmp or the like.
  */
+#include "base/clock.h"
 #include "session/session_state.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/message.h"
 #include "base/proc.h"
@@ -176,17 +176,9 @@ static size_t count_inside(struct session *s, const struct inside *in)
 
 /* ---- out ----------------------------------------------------------------- */
 
-uint64_t session_us(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
-}
-
 void session_paused(struct process *p, uint64_t began)
 {
-	uint64_t us = session_us() - began;
+	uint64_t us = clock_us() - began;
 
 	if (us > p->paused_us)
 		p->paused_us = us;
@@ -239,7 +231,7 @@ static int try_out(struct session *s, struct process *p, uint64_t ms)
 	int err;
 
 	session_hurry(true);
-	began = session_us();
+	began = clock_us();
 	err = session_stop_within(s, p, ms);
 	if (!err && p->state != PROCESS_STOPPED)
 		err = -ESRCH;

@@ -5,6 +5,7 @@
  *
  * Every turn: stops first (the target waits for us there), questions second, then the rings.
  */
+#include "base/clock.h"
 #include "log/replay_process.h"
 #include "process/sampling.h"
 #include "report/heapfile_process.h"
@@ -45,14 +46,6 @@
  * longer
  */
 #define AWAKE_NS 20000
-
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
 
 /*
  * The number is the target's word; a thread that could not ask the kernel for it, under seccomp,
@@ -119,8 +112,8 @@ void session_serve_questions(struct session *s)
 		p->question = 0;
 		while (p->wire && shared_question(&p->shared, &slot, &q)) {
 			if (!until)
-				until = now_ns() + QUESTIONS_NS;
-			else if (now_ns() > until) {
+				until = clock_ns() + QUESTIONS_NS;
+			else if (clock_ns() > until) {
 				p->question = q.slot;
 				break;
 			}
@@ -128,19 +121,19 @@ void session_serve_questions(struct session *s)
 			case ASK_API:
 				if (p->stream && !api_answer(p, &q, &s->api))
 					continue; /* later */
-				s->asked_ns = now_ns();
+				s->asked_ns = clock_ns();
 				break;
 			case ASK_ROOM:
 				if (!limit_enforce_answer(s, p, &q))
 					continue;
-				s->asked_ns = now_ns();
+				s->asked_ns = clock_ns();
 				break;
 			case ASK_LEND:
 			case ASK_BACK:
 			case ASK_TRACE: continue; /* by session_serve_handovers() */
 			case ASK_READABLE:
 				q.mail->answer = readable_end(p, q.arg[0]);
-				s->asked_ns = now_ns();
+				s->asked_ns = clock_ns();
 				break;
 			default: refresh_modules(s, p, &q);
 			}
@@ -331,7 +324,7 @@ int loop_turn(struct session *s, int timeout_ms, bool *something)
 		live = p->stream && p->state <= PROCESS_STOPPED;
 	if (live && (timeout_ms < 0 || timeout_ms > TICK_MS))
 		timeout_ms = mute_targets(s) ? 1 : TICK_MS;
-	if (s->asked_ns && now_ns() - s->asked_ns < AWAKE_NS)
+	if (s->asked_ns && clock_ns() - s->asked_ns < AWAKE_NS)
 		timeout_ms = 0;
 	if (timeout_ms)
 		heartbeat_sleeping(true);
@@ -385,13 +378,13 @@ void session_yield(struct session *s)
 		asking_yield(s);
 		return;
 	}
-	if (now_ns() - s->yielded_ns < YIELD_NS)
+	if (clock_ns() - s->yielded_ns < YIELD_NS)
 		return;
 	if (s->serving)
 		session_serve_rings(s);
 	else if (session_turn(s, 0) < 0)
 		return; /* whoever turns it next hears of that */
-	s->yielded_ns = now_ns();
+	s->yielded_ns = clock_ns();
 }
 
 uint64_t session_ms(const struct session *s)

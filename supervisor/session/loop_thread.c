@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+#include "base/clock.h"
 #include "session/asking.h"
 
 #include <errno.h>
@@ -43,14 +44,6 @@ struct asker {
 	pthread_cond_t changed;
 };
 
-static uint64_t now_us(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
-}
-
 static void begin_condition(pthread_cond_t *c)
 {
 	pthread_condattr_t monotonic;
@@ -77,7 +70,7 @@ static void queue(struct asking *a, struct asker *me)
 
 static bool loop_is_first(const struct asking *a)
 {
-	return a->loop_since && now_us() - a->loop_since >= LOOP_US;
+	return a->loop_since && clock_us() - a->loop_since >= LOOP_US;
 }
 
 /* The loop looks again at what it waits for. */
@@ -155,7 +148,7 @@ static bool take_for_turn(struct asking *a)
 		if (a->ending)
 			return false;
 		if (!a->loop_since)
-			__atomic_store_n(&a->loop_since, now_us(), __ATOMIC_RELAXED);
+			__atomic_store_n(&a->loop_since, clock_us(), __ATOMIC_RELAXED);
 		a->called = false;
 		pthread_cond_wait(&a->to_loop, &a->lock);
 	}
@@ -261,7 +254,7 @@ static __thread struct {
 
 static void account(void)
 {
-	uint64_t us = now_us() - mine.since_us;
+	uint64_t us = clock_us() - mine.since_us;
 
 	if (us > mine.longest_us)
 		mine.longest_us = us;
@@ -275,7 +268,7 @@ uint64_t asking_longest_us(void)
 		account();
 	us = mine.longest_us;
 	mine.longest_us = 0;
-	mine.since_us = now_us();
+	mine.since_us = clock_us();
 	return us;
 }
 
@@ -284,7 +277,7 @@ static void relock(struct asking *a)
 	pthread_mutex_lock(&a->lock);
 	take(a);
 	pthread_mutex_unlock(&a->lock);
-	mine.since_us = now_us();
+	mine.since_us = clock_us();
 }
 
 static void unlock(struct asking *a)
@@ -312,7 +305,7 @@ static void *run_first(void *arg)
 	struct beside *b = arg;
 
 	pthread_setname_np(pthread_self(), "mtrun-asker");
-	mine.since_us = now_us();
+	mine.since_us = clock_us();
 	b->fn(b->ctx);
 	asking_end(b->session);
 	return NULL;
@@ -450,7 +443,7 @@ int asking_do(struct session *s, void (*fn)(struct asked *a), struct asked *aske
 	while (a->run)
 		pthread_cond_wait(&a->done, &a->lock);
 	pthread_mutex_unlock(&a->lock);
-	mine.since_us = now_us(); /* what it did was the loop's own work */
+	mine.since_us = clock_us(); /* what it did was the loop's own work */
 	if (message_deferred())
 		message_flush();
 	return asked->ret;
@@ -491,7 +484,7 @@ void asking_yield(struct session *s)
 {
 	uint64_t since = __atomic_load_n(&s->asking.loop_since, __ATOMIC_RELAXED);
 
-	if (mine.times || !since || now_us() - since < LOOP_US)
+	if (mine.times || !since || clock_us() - since < LOOP_US)
 		return;
 	unlock(&s->asking);
 	relock(&s->asking);
@@ -549,7 +542,7 @@ int asking_turn(struct session *s, int ms)
 	err = a->err;
 	pthread_mutex_unlock(&a->lock);
 	pthread_cond_destroy(&me.changed);
-	mine.since_us = now_us();
+	mine.since_us = clock_us();
 	return err;
 }
 

@@ -171,7 +171,6 @@ void session_serve_handovers(struct session *s);
 /* detach.c */
 /* they are stopped, and go on untraced. We hear of the end of our own child all the same */
 void session_release_threads(struct session *s, struct process *p);
-uint64_t session_us(void); /* a clock for pauses */
 /* all threads of P stood still since then */
 void session_paused(struct process *p, uint64_t began);
 /* nothing of ours is left in it; it runs on. -EBUSY: it is in use and stays, inert */

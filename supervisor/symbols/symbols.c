@@ -32,6 +32,7 @@
 #include <unistd.h>
 
 #include "base/outside.h"
+#include "base/pattern.h"
 #include "symbols/debugfile.h"
 #include "symbols/elf.h"
 #include "symbols/module.h"
@@ -568,18 +569,10 @@ bool symbols_known(struct symbols *s, const struct module *m, raddr_t pc, bool e
 
 int symbols_site_skip(struct symbols *s, const char *regex, const char **error)
 {
-	static char text[256];
 	regex_t compiled;
-	int err;
 
-	if (regex[0]) {
-		err = regcomp(&compiled, regex, REG_EXTENDED | REG_NOSUB);
-		if (err) {
-			regerror(err, &compiled, text, sizeof(text));
-			*error = text;
-			return -EINVAL;
-		}
-	}
+	if (regex[0] && pattern_compile(&compiled, regex, error))
+		return -EINVAL;
 	pthread_mutex_lock(&lock);
 	if (s->has_skip)
 		regfree(&s->skip);

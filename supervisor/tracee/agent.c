@@ -35,6 +35,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/message.h"
 #include "base/proc.h"
 #include "inject/large.h"
@@ -245,17 +246,14 @@ static size_t stub_code(uint8_t **code, raddr_t agent)
 static uint32_t pauses_a_ms(void)
 {
 	static uint32_t known;
-	struct timespec a, b;
 	uint64_t ns;
 
 	if (known)
 		return known;
-	clock_gettime(CLOCK_MONOTONIC, &a);
+	ns = clock_ns();
 	for (uint32_t i = 0; i < PAUSES; i++)
 		__builtin_ia32_pause();
-	clock_gettime(CLOCK_MONOTONIC, &b);
-	ns = (uint64_t)(b.tv_sec - a.tv_sec) * 1000000000 + (uint64_t)b.tv_nsec -
-	     (uint64_t)a.tv_nsec;
+	ns = clock_ns() - ns;
 	known = (uint32_t)(PAUSES * 1000000ull / (ns ? ns : 1));
 	known = known < 1000 ? 1000 : known; /* this thread was preempted, or the like */
 	return known;
@@ -451,24 +449,33 @@ static int land(struct process *p, struct stub_run *l, const struct agent_settin
 	return err;
 }
 
-int agent_land(struct process *p, pid_t tid, const struct agent_settings *settings,
-	       struct stub_run *l)
+/* Where the agent is to be, and a cave with the code that goes there. */
+static int cave_make(struct process *p, struct code_cave *cave)
 {
-	struct code_cave cave;
 	uint8_t *code;
 	size_t len;
-	struct user_regs_struct regs;
 	int err;
 
-	*l = (struct stub_run){ .pid = p->via, .tid = tid, .hi = UINT64_MAX };
 	p->agent = find_place(p->via);
 	len = stub_code(&code, p->agent);
 	err = !has_addresses(p->via) ? -E2BIG
 	      : !p->agent	     ? -ENOSPC
-	      : len		     ? cave_use(p->via, code, len, &cave)
+	      : len		     ? cave_use(p->via, code, len, cave)
 				     : -ENOMEM;
 	if (len)
 		free(code);
+	return err;
+}
+
+int agent_land(struct process *p, pid_t tid, const struct agent_settings *settings,
+	       struct stub_run *l)
+{
+	struct code_cave cave;
+	struct user_regs_struct regs;
+	int err;
+
+	*l = (struct stub_run){ .pid = p->via, .tid = tid, .hi = UINT64_MAX };
+	err = cave_make(p, &cave);
 	if (!err)
 		err = stub_stop(l, &regs); /* the way out of execve */
 	if (!err)
@@ -490,18 +497,8 @@ int agent_attach(struct process *p, pid_t tid, const struct agent_settings *sett
 {
 	struct stub_run l;
 	struct code_cave cave;
-	uint8_t *code;
-	size_t len;
-	int err, back = 0;
+	int err = cave_make(p, &cave), back = 0;
 
-	p->agent = find_place(p->via);
-	len = stub_code(&code, p->agent);
-	err = !has_addresses(p->via) ? -E2BIG
-	      : !p->agent	     ? -ENOSPC
-	      : len		     ? cave_use(p->via, code, len, &cave)
-				     : -ENOMEM;
-	if (len)
-		free(code);
 	if (err) {
 		p->agent = 0;
 		return stub_none(tid, err);

@@ -17,6 +17,7 @@
 #include <time.h>
 
 #include "base/array.h"
+#include "base/clock.h"
 
 static long options(unsigned flags)
 {
@@ -165,17 +166,9 @@ int tracer_next(struct event *event)
 	return 1;
 }
 
-static uint64_t now_ms(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
-}
-
 int tracer_wait(pid_t tid, struct event *event, int ms)
 {
-	uint64_t end = now_ms() + (uint64_t)ms;
+	uint64_t end = clock_ms() + (uint64_t)ms;
 	struct timespec nap = { .tv_nsec = 20000 };
 	int status;
 	pid_t got;
@@ -190,7 +183,7 @@ int tracer_wait(pid_t tid, struct event *event, int ms)
 				keep_end(event);
 			return 1;
 		}
-		if (now_ms() >= end)
+		if (clock_ms() >= end)
 			return 0;
 		nanosleep(&nap, NULL);
 	}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * clock.h - a clock for how long something takes, and until when to wait: it never goes back.
+ * (Milliseconds since tracing began, by which events are dated: transport/heartbeat.h.)
+ */
+#ifndef MTRUN_CLOCK_H
+#define MTRUN_CLOCK_H
+
+#include <time.h>
+
+#include "base/types.h"
+
+static inline uint64_t clock_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
+static inline uint64_t clock_us(void) { return clock_ns() / 1000; }
+static inline uint64_t clock_ms(void) { return clock_ns() / 1000000; }
+
+#endif
