@@ -395,6 +395,15 @@ static void test_branch_borders(void)
 								 0x1000 + LO, 0x1000 + HI),
 						 target > LO && target < HI);
 			}
+	/* the same where the body has to be decoded, for what only looks like a branch into them */
+	for (long target = LO - 3; target < HI + 3; target++) {
+		memset(body, 0x90, sizeof(body));
+		branch_put(body, 20, JMP_SHORT, target);
+		memcpy(body + 30, (const uint8_t[]){ 0xb9, 0x75, LO + 2 - 33 },
+		       3); /* mov ecx, .. */
+		CHECK_EQ(patch_is_target(0x1000, body, 40, 0x1000 + LO, 0x1000 + HI),
+			 target > LO && target < HI);
+	}
 	/* from within the bytes: whoever moves them has looked */
 	memset(body, 0x90, sizeof(body));
 	branch_put(body, LO + 1, JMP_SHORT, LO + 2);

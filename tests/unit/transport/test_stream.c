@@ -807,6 +807,12 @@ static void test_malformed_places(void)
 	CHECK_EQ(stats(r.s).bad, bad);
 	CHECK_EQ(totals(r.l).mmap, 4096);
 	CHECK_EQ(places_used(r.w), 0);
+	/* nor does anybody when all have been taken */
+	stream_take(r.s, 1, 1000);
+	s[3].state = 3;
+	stream_take(r.s, 1, 1000);
+	CHECK_EQ(places_used(r.w), 1);
+	CHECK_EQ(stats(r.s).bad, bad);
 	rig_free(&r);
 }
 
