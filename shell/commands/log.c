@@ -50,10 +50,12 @@ static int show(struct shell *shell, struct call *call)
 	struct text_buffer size;
 	struct json j;
 
+	if (call->call_form) {
+		fprintf(call->out, "%" PRIu32 "\n", o->log_files);
+		return 0;
+	}
 	if (!call->json) {
-		escape_printf(call->out,
-			      "%s: directory '%s', files of %s, %" PRIu32
-			      " kept beside the one being written\n",
+		escape_printf(call->out, "%s: directory '%s', files of %s, %" PRIu32 " at most\n",
 			      modes[o->mode].logged ? "on" : "off", o->log_dir,
 			      size_text(&size, o->log_size), o->log_files);
 		session_each_log(shell->session, list_text, &l);
@@ -175,8 +177,8 @@ const struct command cmd_log = {
 	.usage = "[on|off|rotate|files N|size SIZE|dir DIR] [--json]",
 	.summary = "log files: whether they are written, and which there are; another setting",
 	.help = "With a log, every allocation and release is in files named memlog<day>_<id>-<n>.mtlog, so that `mtrun -r DIR` can be asked later what was live at any\n"
-		"moment. `log on` and `off` switch between the modes mem-fast and log-fast, mem and log (`record`). A file that has grown to SIZE (100M) is\n"
-		"followed by the next one, N of them (10) are kept beside that being written, and the oldest is deleted. rotate: the next one is begun now; dir:\n"
+		"moment. `log on` and `off` switch between the modes mem-fast and log-fast, mem and log (`record`). A file has at most\n"
+		"SIZE bytes (100M) and is then followed by the next one; there are at most N of them (10), and the oldest is deleted. rotate: the next one is begun now; dir:\n"
 		"in DIR. Each file can be read alone. When a file cannot be written any more, that is said once, and recording goes on in memory; `log on` resumes.",
 	.flags = COMMAND_JSON | COMMAND_LIVE,
 	.run = log_files,

@@ -118,7 +118,9 @@ static int print(struct shell *shell, struct call *call, struct request *r)
 		view.before = shell_preattach(shell);
 	view.off_ms = shell_subject(shell)->off ? &shell_subject(shell)->off_ms : NULL;
 	asking_unlock(shell->session); /* the view is ours, and its stacks are known */
-	if (call->json)
+	if (call->call_form)
+		print_report_gs(call->out, &view);
+	else if (call->json)
 		print_report_json(call->out, &view, sites, r->s.stacks || view.key == VIEW_STACK);
 	else if (r->s.stacks)
 		print_report_stacks(call->out, &view, sites);

@@ -102,6 +102,19 @@ static int collect_marks(const struct process *p, struct request *r)
 
 /* ---- shapes -------------------------------------------------------------- */
 
+static void points_json(struct json *j, const char *key, const struct request *r)
+{
+	json_array(j, key);
+	for (size_t i = 0; i < r->steps && !ferror(j->out); i++)
+		for (uint64_t ms = r->step[i].from_ms; ms < r->step[i].to_ms; ms += TIMELINE_MS) {
+			json_array(j, NULL);
+			json_uint(j, NULL, ms);
+			json_uint(j, NULL, r->step[i].bytes);
+			json_end_array(j);
+		}
+	json_end_array(j);
+}
+
 static void print_json(struct call *call, const struct process *p, const struct request *r)
 {
 	const struct plot_step *peak = plot_peak(r->step, r->steps);
@@ -110,17 +123,14 @@ static void print_json(struct call *call, const struct process *p, const struct 
 
 	ledger_timeline(p->ledger, &t);
 	json_init(&j, call->out);
+	if (call->call_form) {
+		points_json(&j, NULL, r);
+		json_finish(&j);
+		return;
+	}
 	json_object(&j, NULL);
 	json_uint(&j, "interval_ms", TIMELINE_MS);
-	json_array(&j, "points");
-	for (size_t i = 0; i < r->steps && !ferror(call->out); i++)
-		for (uint64_t ms = r->step[i].from_ms; ms < r->step[i].to_ms; ms += TIMELINE_MS) {
-			json_array(&j, NULL);
-			json_uint(&j, NULL, ms);
-			json_uint(&j, NULL, r->step[i].bytes);
-			json_end_array(&j);
-		}
-	json_end_array(&j);
+	points_json(&j, "points", r);
 	json_array(&j, "peak");
 	json_uint(&j, NULL, peak->ms);
 	json_uint(&j, NULL, peak->bytes);

@@ -22,6 +22,8 @@ struct call {
 	FILE *out;	  /* what it prints goes here */
 	int fd;		  /* the descriptor beneath, for other programs */
 	bool json;	  /* --json was given (COMMAND_JSON) */
+	/* as `get_mem_report()`: the answer is JSON in the shape that the gs driver gives it */
+	bool call_form;
 };
 
 enum command_flags {

@@ -61,10 +61,13 @@ static const struct alias *find(const char *name, size_t len)
 	return NULL;
 }
 
-/* The mode that WORD names; what names none is for the command to refuse, as it was written. */
+/*
+ * The mode that WORD names, or 4, the default there; what names none is for the command to refuse,
+ * as it was written.
+ */
 static const char *mode_named(const char *word)
 {
-	const char *name = word;
+	const char *name = !strcmp(word, "4") ? "MEM_RECORD" : word;
 
 	skip(&name, "MemRecordType.");
 	for (int i = 0; i < MODES; i++)

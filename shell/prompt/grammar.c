@@ -306,6 +306,7 @@ static int call(struct grammar *g, struct statement *s)
 	if (text) {
 		inner.at = text;
 		err = arguments(&inner, s);
+		s->call_form = true;
 		free(text);
 	}
 	g->at += len;

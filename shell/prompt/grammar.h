@@ -22,8 +22,9 @@ struct statement {
 	/* of a command that takes the rest of its line: that text, trimmed; else NULL */
 	char *rest;
 	enum redirect redirect;
-	char *target;  /* file name or shell command */
-	unsigned line; /* where it begins, from 1 */
+	char *target;	/* file name or shell command */
+	unsigned line;	/* where it begins, from 1 */
+	bool call_form; /* it was written in the other spelling (`expand`) */
 };
 
 struct grammar {

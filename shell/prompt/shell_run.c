@@ -117,7 +117,9 @@ static bool asks_for_help(const struct call *call)
 
 static void run(struct shell *shell, struct statement *s)
 {
-	struct call call = { .argc = s->argc, .argv = s->argv, .rest = s->rest };
+	struct call call = {
+		.argc = s->argc, .argv = s->argv, .rest = s->rest, .call_form = s->call_form
+	};
 	char *help[] = { s->argv[0], s->argv[0], NULL };
 	struct process *before = shell->about;
 	struct output output;

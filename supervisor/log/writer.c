@@ -209,13 +209,14 @@ static int put_index(struct log_writer *w)
 
 /* ---- the set ------------------------------------------------------------- */
 
-static void prune(struct log_writer *w)
+/* At most KEEP files stay. */
+static void prune(struct log_writer *w, size_t keep)
 {
 	for (;;) {
 		struct kept old;
 
 		pthread_mutex_lock(&w->lock);
-		if (w->nkept - (w->fd >= 0) <= w->keep) {
+		if (w->nkept <= keep) {
 			pthread_mutex_unlock(&w->lock);
 			return;
 		}
@@ -249,7 +250,6 @@ static void end_file(struct log_writer *w)
 	w->fd = -1;
 	log_index_release(&w->index);
 	told_size(w);
-	prune(w);
 }
 
 static int keep_path(struct log_writer *w, const char *path)
@@ -283,6 +283,7 @@ static void begin_file(struct log_writer *w, const struct item *i)
 	__atomic_store_n(&w->size, 0, __ATOMIC_RELAXED);
 	__atomic_add_fetch(&w->reached, 1, __ATOMIC_RELEASE);
 	__atomic_store_n(&w->failed, false, __ATOMIC_RELEASE);
+	prune(w, w->keep - 1); /* there is never one too many */
 	fd = open(i->text, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	if (fd < 0) {
 		fail(w, "create", i->text, strerror(errno));
@@ -324,7 +325,7 @@ static void do_item(struct log_writer *w, struct item *i)
 		break;
 	case ITEM_KEEP:
 		w->keep = i->number;
-		prune(w);
+		prune(w, w->keep);
 		break;
 	case ITEM_END:
 	case ITEM_QUIT: end_file(w); break;

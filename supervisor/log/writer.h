@@ -37,8 +37,8 @@ void log_writer_point(struct log_writer *w, uint32_t process, const struct log_p
 /* The file, if one is open, is brought to its end: index, trailer. */
 void log_writer_end(struct log_writer *w);
 /*
- * So many files of the set, KEEP > 0, stay beside the one that is being written; the oldest are
- * deleted.
+ * There are at most so many files of the set, KEEP > 0, the one that is being written included; the
+ * oldest are deleted.
  */
 void log_writer_keep(struct log_writer *w, uint32_t keep);
 /* Until all the above is done. */

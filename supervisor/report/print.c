@@ -450,6 +450,46 @@ void print_report_json(FILE *out, const struct view *v, struct sites *sites, boo
 	json_finish(&j);
 }
 
+/* "FILE    line:N    size:BYTES" */
+static void gs_row(struct json *j, const struct symbol_frame *f, const size_t *width, int64_t size)
+{
+	const char *place = place_of(f);
+	size_t columns = escape_columns(place), pad = columns < width[0] ? width[0] - columns : 0;
+	char line[24], *text = NULL;
+
+	snprintf(line, sizeof(line), "line:%u", f->line);
+	if (asprintf(&text, "%s%*s  %-*s  size:%" PRId64, place, (int)pad, "", (int)width[1], line,
+		     size) < 0)
+		return;
+	json_newline(j);
+	json_string(j, NULL, text);
+	free(text);
+}
+
+void print_report_gs(FILE *out, const struct view *v)
+{
+	size_t width[2] = { 0 };
+	struct json j;
+
+	for (size_t i = 0; i < v->count; i++) {
+		size_t place = escape_columns(place_of(&v->row[i].frame));
+		int line = snprintf(NULL, 0, "line:%u", v->row[i].frame.line);
+
+		place = place < WIDEST ? place : WIDEST;
+		width[0] = place > width[0] ? place : width[0];
+		width[1] = (size_t)line > width[1] ? (size_t)line : width[1];
+	}
+	json_init(&j, out);
+	json_object(&j, NULL);
+	json_int(&j, "total_size", v->total_size);
+	json_array(&j, "mem_report");
+	for (size_t i = 0; i < v->count && !ferror(out); i++)
+		gs_row(&j, &v->row[i].frame, width, v->row[i].size);
+	json_end_array(&j);
+	json_end_object(&j);
+	json_finish(&j);
+}
+
 /* ---- table of functions -------------------------------------------------- */
 
 static const char *amount(char *text, size_t len, const struct table *t, int64_t v, bool bytes)

@@ -35,6 +35,8 @@ void print_report_json(FILE *out, const struct view *v, struct sites *sites, boo
 /* The same within a document. */
 void print_view_json(struct json *j, const char *key, const struct view *v, struct sites *sites,
 		     bool stacks);
+/* By site, as the gs driver's get_mem_report() has it: the rows are texts. */
+void print_report_gs(FILE *out, const struct view *v);
 
 /* Numbered frames, inlined ones beneath without a number, `at FILE:LINE:COL`. */
 void print_stack(FILE *out, struct sites *sites, uint32_t stack);

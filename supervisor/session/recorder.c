@@ -419,14 +419,19 @@ static bool symbols_turn(struct recorder *r)
 	return some || r->resolver;
 }
 
-/* From here on the file is to end, */
+/*
+ * No file is to be larger than log_size, and with what is still to be told when it ends it grows.
+ * So from here on it is to end, as soon as its symbols are there, unless it has hardly begun;
+ */
 static uint64_t full_size(const struct recorder *r)
 {
-	return r->session->options.log_size > r->least ? r->session->options.log_size : r->least;
+	uint64_t size = r->session->options.log_size / 4 * 3;
+
+	return size > r->least ? size : r->least;
 }
 
-/* and so much is too much. */
-static uint64_t most_size(const struct recorder *r) { return full_size(r) / 4 * 5; }
+/* and from here on without them. */
+static uint64_t most_size(const struct recorder *r) { return full_size(r) / 6 * 7; }
 
 /*
  * All that the file has asked for so far; the programs go on meanwhile, as long as there is room
@@ -737,7 +742,7 @@ void recorder_turn(struct session *s)
 	if (!r || !r->on || r->busy)
 		return;
 	now = heartbeat_ms();
-	if (now < r->turned_ms + TURN_MS && log_writer_size(r->writer) < s->options.log_size)
+	if (now < r->turned_ms + TURN_MS && log_writer_size(r->writer) < full_size(r))
 		return;
 	r->turned_ms = now;
 	if (failed(r))

@@ -49,8 +49,8 @@ struct options { /* what the command line says; filled by options.c */
 	uint64_t sampled; /* agent.sample as it was when it was on last */
 	enum mode mode;
 	const char *log_dir; /* where log files go, */
-	uint64_t log_size;   /* bytes of one before the next is begun, */
-	uint32_t log_files;  /* how many are kept beside that being written */
+	uint64_t log_size;   /* bytes that one has at most, */
+	uint32_t log_files;  /* how many there are at most, that being written included */
 	enum limit_action on_limit;
 	/* exit status after a limit kill; -1: as killed by SIGKILL */
 	int limit_exit;
@@ -256,7 +256,7 @@ void session_sample(struct session *s, uint64_t period);
  */
 int session_record(struct session *s, enum mode mode, char *why, size_t len) MUST_USE;
 /*
- * Logs. A file is full with SIZE bytes; FILES are kept beside that being written. They go into DIR
+ * Logs. A file has at most SIZE bytes, and there are at most FILES of them. They go into DIR
  * from now on: with a log a new file is begun there, as by session_rotate_log(). 0, or -errno with
  * one line in WHY. session_each_log() calls FN for each file of this run that is there, in order.
  */

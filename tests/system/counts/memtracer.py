@@ -102,4 +102,24 @@ if want.search('without'):
     if r.out.splitlines()[-1] != b'0 0 0 1000 2':
         bad.append(r.out)
     mt.check('without mtrun', bad)
+# What MemTracer's own unit test does, step by step, and what is allocated more than before after each. Two of these are others there: 10 after the realloc to
+# a smaller size, 1024 after the mmap (README).
+UNIT = [1024, 0, 1 << 30, 0, 1, 0, 4, 0, 1024, 0, 1000, 0, 10, 1, 100, 0, 4096, 0, 1024, 0]
+if want.search('its unit test'):
+    with open(mt.tmp() + '/unit.cc', 'w') as f:
+        f.write('#include <cstdio>\n#include <cstdlib>\n#include <sys/mman.h>\n#include "memtracer/mt_info.h"\nextern "C" void *__libc_malloc(size_t);\n'
+                'static void *volatile p;\nstatic long base, told[32];\nstatic int n;\n'
+                'static void tell() { told[n++] = static_cast<long>(memtracer::allocated_memory()) - base; }\n'
+                'int main()\n{\n\tbase = static_cast<long>(memtracer::allocated_memory());\n' +
+                ''.join(f'\tp = {take}; tell(); {give}; tell();\n' for take, give in (
+                    ('malloc(1024)', 'free(p)'), ('malloc(1 << 30)', 'free(p)'), ('new char', 'delete static_cast<char *>(p)'), ('new int', 'delete static_cast<int *>(p)'),
+                    ('new char[1024]', 'delete[] static_cast<char *>(p)'), ('calloc(10, 100)', 'free(p)'),
+                    ('realloc(nullptr, 10)', 'p = realloc(p, 1); tell(); p = realloc(p, 100); tell(); free(p)'),
+                    ('mmap(nullptr, 1024, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)', 'munmap(p, 1024)'), ('__libc_malloc(1024)', 'free(p)'))) +
+                '\tfor (int i = 0; i < n; i++)\n\t\tprintf("%ld ", told[i]);\n}\n')
+    cmd = ['g++', '-O1', '-w', f'-I{mt.TOP}/inject', '-o', mt.tmp() + '/unit', mt.tmp() + '/unit.cc']
+    subprocess.run(cmd, check=True)
+    r = supervised([], [mt.tmp() + '/unit'], {})
+    mt.check('what its unit test does', [] if [int(n) for n in r.out.split()] == UNIT else [f'{r.out} {r.err}'])
+
 mt.finish()

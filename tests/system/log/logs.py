@@ -202,7 +202,7 @@ def commands():
     def numbers(where):
         return [int(f.rsplit('-', 1)[1][:-6]) for f in files(where)]
 
-    if r.ask('log') != "off: directory '.', files of 100.0M, 10 kept beside the one being written\n" or files(d):
+    if r.ask('log') != "off: directory '.', files of 100.0M, 10 at most\n" or files(d):
         bad.append(f"off: {r.ask('log')}")
     for command, mode, there in (('log on', 'log-fast', [1]), ('log on', 'log-fast', [1]), ('log off', 'mem-fast', [1]), ('log off', 'mem-fast', [1]),
                                  ('record log', 'log', [1, 3]), ('log rotate', 'log', [1, 3, 4]), ('record log-fast', 'log-fast', [1, 3, 4]),
@@ -220,14 +220,14 @@ def commands():
     r.ask(f'log dir {other}')
     r.do('r 1000')
     r.ask('log files 1')
-    if mt.until(lambda: numbers(d) == [8], 30) is None or numbers(other) != [9]:
+    if mt.until(lambda: not numbers(d), 30) is None or numbers(other) != [9]:
         bad.append(f'log dir, log files 1: {numbers(d)}, {numbers(other)}')
-    if r.json('log --json')['dir'] != other or len(r.json('status --json')['log_files']) != 2:
+    if r.json('log --json')['dir'] != other or len(r.json('status --json')['log_files']) != 1:
         bad.append(r.ask('log --json'))
     r.ask('log files 5; log size 1M')
     for _ in range(8):
         r.do('r 200000')
-    if mt.until(lambda: len(numbers(other)) == 6, 30) is None or numbers(d):
+    if mt.until(lambda: len(numbers(other)) == 5, 30) is None or numbers(d):
         bad.append(f'log files 5, log size 1M: {numbers(d)}, {numbers(other)}')
     if r.text():
         bad.append(r.text())
@@ -288,14 +288,14 @@ def rotation():
         books(bad, 'rotation', json.loads(r.text()), said[-1])
     most = watcher.end()
     found = whole(bad, d, 6)
-    if sorted(most.values()) != [4, 4]:
+    if sorted(most.values()) != [3, 3]:
         bad.append(f'most at a time: {most}')
     for name in most:
         mine = [f for f in found if os.path.basename(f.path).startswith(name + '-')]
         numbers = [f.number for f in mine]
         if len(mine) != 3 or numbers != list(range(numbers[0], numbers[0] + 3)) or numbers[0] < 4 or len({f.set for f in mine}) != 1:
             bad.append(f'{name}: {numbers}, sets {[f.set for f in mine]}')
-        bad += [f'{f.path}: {f.size} bytes' for f in mine[:-1] if not 900000 < f.size < 1500000]
+        bad += [f'{f.path}: {f.size} bytes' for f in mine[:-1] if not 600000 < f.size <= 1 << 20]
         bad += [f'{f.path}: no {t}' for f in mine for t in ('RUN', 'PROCESS', 'MODULES', 'NODES', 'SYMBOLS', 'STATE', 'EVENTS') if not f.count(t)]
     return bad
 

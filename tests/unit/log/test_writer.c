@@ -161,12 +161,12 @@ static void test_file(void)
 }
 
 /*
- * KEEP of them beside the one being written, the oldest goes first; other people's files are not
+ * KEEP of them with the one being written, the oldest goes first; other people's files are not
  * touched.
  */
 static void test_keep(void)
 {
-	struct log_writer *w = log_writer_new(1000, 2), *other = log_writer_new(1000, 1);
+	struct log_writer *w = log_writer_new(1000, 3), *other = log_writer_new(1000, 1);
 	char last[512];
 	size_t before = in_directory();
 
@@ -180,10 +180,14 @@ static void test_keep(void)
 	}
 	CHECK(strstr(path[0], "-4.mtlog") && strstr(path[2], "-6.mtlog"));
 	snprintf(last, sizeof(last), "%s", path[2]);
-	log_writer_keep(w, 1);
+	log_writer_keep(w, 2);
 	log_writer_wait(w);
 	list(w);
 	CHECK(paths == 2 && strstr(path[0], "-5.mtlog"));
+	log_writer_keep(w, 1);
+	log_writer_wait(w);
+	list(w);
+	CHECK(paths == 1 && !strcmp(path[0], last));
 	log_writer_end(w);
 	log_writer_wait(w);
 	list(w);
