@@ -12,6 +12,7 @@
 #include "base/units.h"
 #include "export/export.h"
 #include "process/profile_make.h"
+#include "session/asking.h"
 #include "shell/common/answer_stream.h"
 #include "shell/common/arguments.h"
 #include "shell/common/command.h"
@@ -249,12 +250,14 @@ static int write_to(struct shell *shell, const struct export_format *format, con
 
 	if (!out)
 		return -errno;
+	asking_unlock(shell->session);
 	errno = 0;
 	err = format->write(out, e);
 	if (fflush(out) && !err)
 		err = errno ? -errno : -EIO;
 	if (fclose(out) && !err)
 		err = errno ? -errno : -EIO;
+	asking_lock(shell->session);
 	return err;
 }
 

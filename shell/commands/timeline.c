@@ -14,6 +14,7 @@
 #include "base/units.h"
 #include "ledger/timeline.h"
 #include "report/print.h"
+#include "session/asking.h"
 #include "shell/common/arguments.h"
 #include "shell/common/command.h"
 #include "shell/common/plot.h"
@@ -33,6 +34,8 @@ static const struct argument table[] = {
 	[ARG_CSV] = { "csv", 0, false },   ARGUMENTS_END
 };
 
+#define YIELD_STEPS 4096u
+
 struct request {
 	uint64_t from, to; /* ms */
 	bool has_from, has_to;
@@ -41,6 +44,11 @@ struct request {
 	size_t steps, room;
 	struct plot_mark *mark;
 	size_t marks;
+	struct marks kept; /* whose labels those are */
+	struct ledger_timeline timeline;
+	const char *about; /* what stands before a number */
+	bool off;
+	uint64_t off_ms;
 };
 
 static int step_add(struct request *r, const struct plot_step *s)
@@ -71,6 +79,8 @@ static int collect(struct shell *shell, struct process *p, struct request *r)
 		struct ledger_interval i;
 		struct plot_step s = { .from_ms = at };
 
+		if (r->steps % YIELD_STEPS == 0)
+			session_yield(shell->session);
 		ledger_interval(p->ledger, at, &i);
 		s.to_ms = i.to_ms < end ? i.to_ms : end;
 		s.bytes = i.bytes;
@@ -85,19 +95,33 @@ static int collect(struct shell *shell, struct process *p, struct request *r)
 
 static int collect_marks(const struct process *p, struct request *r)
 {
-	size_t n = marks_count(&p->marks);
 	uint64_t first = r->step[0].from_ms, end = r->step[r->steps - 1].to_ms;
+	size_t n;
 
+	if (marks_copy(&r->kept, &p->marks))
+		return -ENOMEM;
+	n = marks_count(&r->kept);
 	r->mark = malloc((n + 1) * sizeof(*r->mark));
 	if (!r->mark)
 		return -ENOMEM;
 	for (size_t i = 0; i < n; i++) {
-		const struct mark *m = marks_at(&p->marks, i);
+		const struct mark *m = marks_at(&r->kept, i);
 
 		if (m->ms >= first && m->ms < end)
 			r->mark[r->marks++] = (struct plot_mark){ m->ms, m->label };
 	}
 	return 0;
+}
+
+static void collect_facts(const struct process *p, struct request *r)
+{
+	struct ledger_totals t;
+
+	ledger_timeline(p->ledger, &r->timeline);
+	ledger_totals(p->ledger, &t);
+	r->about = print_about(t.estimated);
+	r->off = p->off;
+	r->off_ms = p->off_ms;
 }
 
 /* ---- shapes -------------------------------------------------------------- */
@@ -115,13 +139,11 @@ static void points_json(struct json *j, const char *key, const struct request *r
 	json_end_array(j);
 }
 
-static void print_json(struct call *call, const struct process *p, const struct request *r)
+static void print_json(struct call *call, const struct request *r)
 {
 	const struct plot_step *peak = plot_peak(r->step, r->steps);
-	struct ledger_timeline t;
 	struct json j;
 
-	ledger_timeline(p->ledger, &t);
 	json_init(&j, call->out);
 	if (call->call_form) {
 		points_json(&j, NULL, r);
@@ -143,10 +165,10 @@ static void print_json(struct call *call, const struct process *p, const struct 
 		json_end_array(&j);
 	}
 	json_end_array(&j);
-	if (p->off)
-		json_uint(&j, "off_since_ms", p->off_ms);
-	json_uint(&j, "coarse_until_ms", t.coarse_until_ms);
-	json_uint(&j, "coarse_ms", t.coarse_ms);
+	if (r->off)
+		json_uint(&j, "off_since_ms", r->off_ms);
+	json_uint(&j, "coarse_until_ms", r->timeline.coarse_until_ms);
+	json_uint(&j, "coarse_ms", r->timeline.coarse_ms);
 	json_end_object(&j);
 	json_finish(&j);
 }
@@ -159,30 +181,20 @@ static void print_csv(struct call *call, const struct request *r)
 			fprintf(call->out, "%" PRIu64 ",%" PRIu64 "\n", ms, r->step[i].bytes);
 }
 
-static const char *note(const struct process *p, char text[160])
+static const char *note(const struct request *r, char text[160])
 {
+	const struct ledger_timeline *t = &r->timeline;
 	struct text_buffer until, step;
-	struct ledger_timeline t;
 
-	ledger_timeline(p->ledger, &t);
-	if (!t.coarse_until_ms)
+	if (!t->coarse_until_ms)
 		return NULL;
 	snprintf(text, 160,
 		 "before %s intervals are longer, up to %s: the memory for the timeline is used up",
-		 time_text(&until, t.coarse_until_ms), time_text(&step, t.coarse_ms));
+		 time_text(&until, t->coarse_until_ms), time_text(&step, t->coarse_ms));
 	return text;
 }
 
-/* What stands before a number. */
-static const char *about(const struct process *p)
-{
-	struct ledger_totals t;
-
-	ledger_totals(p->ledger, &t);
-	return print_about(t.estimated);
-}
-
-static void print_rows(struct call *call, const struct process *p, const struct request *r)
+static void print_rows(struct call *call, const struct request *r)
 {
 	const struct plot_step *peak = plot_peak(r->step, r->steps);
 	char text[160];
@@ -191,7 +203,7 @@ static void print_rows(struct call *call, const struct process *p, const struct 
 	escape_printf(call->out, "%12s %20s\n", "seconds", "bytes");
 	for (size_t i = 0; i < r->steps && !ferror(call->out); i++)
 		for (uint64_t ms = r->step[i].from_ms; ms < r->step[i].to_ms; ms += TIMELINE_MS) {
-			snprintf(text, sizeof(text), "%s%" PRIu64, about(p), r->step[i].bytes);
+			snprintf(text, sizeof(text), "%s%" PRIu64, r->about, r->step[i].bytes);
 			escape_printf(call->out, "%10" PRIu64 ".%01" PRIu64 " %20s", ms / 1000,
 				      ms % 1000 / 100, text);
 			if (&r->step[i] == peak && peak->ms >= ms && peak->ms < ms + TIMELINE_MS)
@@ -200,7 +212,7 @@ static void print_rows(struct call *call, const struct process *p, const struct 
 				escape_printf(call->out, "  mark: %s", r->mark[m].label);
 			putc('\n', call->out);
 		}
-	if (note(p, text))
+	if (note(r, text))
 		escape_printf(call->out, "%s\n", text);
 }
 
@@ -226,14 +238,14 @@ static unsigned from_environment(const char *name, unsigned otherwise)
 									   : otherwise;
 }
 
-static void print_plot(struct call *call, const struct process *p, const struct request *r)
+static void print_plot(struct call *call, const struct request *r)
 {
 	struct plot plot = { .utf8 = is_utf8(),
 			     .step = r->step,
 			     .steps = r->steps,
 			     .mark = r->mark,
 			     .marks = r->marks,
-			     .about = about(p) };
+			     .about = r->about };
 	struct winsize size = { 0 };
 	char text[160];
 
@@ -243,24 +255,22 @@ static void print_plot(struct call *call, const struct process *p, const struct 
 	plot.rows = (size.ws_row ? size.ws_row : from_environment("LINES", 24)) - 4u;
 	if (plot.rows > 10000)
 		plot.rows = 10;
-	plot.note = note(p, text);
+	plot.note = note(r, text);
 	plot_print(call->out, &plot);
 }
 
-static void print(struct call *call, const struct process *p, const struct request *r)
+static void print(struct call *call, const struct request *r)
 {
 	bool screen = call->out == message_stream() && isatty(message_fd());
 
 	if (call->json)
-		print_json(call, p, r);
+		print_json(call, r);
 	else if (r->shape == ARG_CSV)
 		print_csv(call, r);
 	else if (r->shape == ARG_PLOT || (r->shape < 0 && screen))
-		print_plot(call, p, r);
+		print_plot(call, r);
 	else
-		print_rows(call, p, r);
-	if (!call->json && r->shape != ARG_CSV)
-		reporting_off(call->out, p);
+		print_rows(call, r);
 }
 
 /* ---- the command --------------------------------------------------------- */
@@ -298,7 +308,12 @@ static int answer(struct shell *shell, struct call *call, struct request *r)
 		return shell_error(shell, call, "--from is later than --to");
 	if (collect(shell, p, r) || collect_marks(p, r))
 		return shell_error(shell, call, "out of memory");
-	print(call, p, r);
+	collect_facts(p, r);
+	asking_unlock(shell->session);
+	print(call, r);
+	asking_lock(shell->session);
+	if (!call->json && r->shape != ARG_CSV)
+		reporting_off(call->out, p);
 	return 0;
 }
 
@@ -309,6 +324,7 @@ static int timeline(struct shell *shell, struct call *call)
 
 	free(r.step);
 	free(r.mark);
+	marks_release(&r.kept);
 	return bad ? -1 : 0;
 }
 

@@ -24,5 +24,10 @@ FILE *answer_open(struct shell *shell, int fd) MUST_USE;
 int answer_create(struct shell *shell, const char *path, bool append) MUST_USE;
 /* From now on message_stream() is one, too; with NULL no more. Where there is no screen. */
 void answer_messages(struct shell *shell);
+/*
+ * What was printed on message_stream() goes out, though a command is at work: the session may be
+ * unlocked for that.
+ */
+void answer_flush(struct shell *shell);
 
 #endif

@@ -18,7 +18,7 @@ int snapshot_take(struct shell *shell, struct process *p, const char *name)
 				   /* what they have allocated ever is subtracted too */
 				   .detail = PROFILE_DEAD };
 	struct profile profile;
-	int err = process_profile(p, &ask, &profile);
+	int err = session_profile(shell->session, p, &ask, &profile);
 
 	return err ? err : snapshots_add(&p->snapshots, name, &profile);
 }

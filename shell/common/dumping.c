@@ -11,6 +11,7 @@
 #include "base/message.h"
 #include "process/profile_make.h"
 #include "report/heapfile.h"
+#include "session/asking.h"
 #include "shell/common/answer_stream.h"
 #include "shell/common/lookup.h"
 #include "shell/common/shell.h"
@@ -72,6 +73,9 @@ struct dump {
 	struct dumped *dumped;
 	struct profile profile;
 	struct heap_facts facts;
+	char *command, *exe;
+	struct modules modules;
+	struct marks marks;
 };
 
 static int name_it(struct dump *d, struct shell *shell, const char *prefix, enum dump_why why)
@@ -104,6 +108,26 @@ static uint64_t clock_at(const struct shell *shell, uint64_t ms)
 	       (session_ms(shell->session) - ms);
 }
 
+/* Of facts that are the process', who goes on. */
+static int copy_facts(struct dump *d)
+{
+	const struct process *p = d->process;
+
+	d->command = p->command ? strdup(p->command) : NULL;
+	d->exe = p->exe ? strdup(p->exe) : NULL;
+	return modules_copy(&d->modules, &p->modules) || marks_copy(&d->marks, &p->marks) ? -ENOMEM
+											  : 0;
+}
+
+static void release(struct dump *d)
+{
+	profile_release(&d->profile);
+	modules_release(&d->modules);
+	marks_release(&d->marks);
+	free(d->command);
+	free(d->exe);
+}
+
 static int take(struct dump *d, const struct shell *shell, enum dump_why why)
 {
 	const struct process *p = d->process;
@@ -111,9 +135,11 @@ static int take(struct dump *d, const struct shell *shell, enum dump_why why)
 	struct profile_ask ask = { .now_ms = shell_moment(shell, p),
 				   .counted = count,
 				   .detail = PROFILE_DEAD | (why == DUMP_PEAK ? PROFILE_PEAK : 0) };
-	int err = process_profile(p, &ask, &d->profile);
+	int err = session_profile(shell->session, p, &ask, &d->profile);
 	struct ledger_totals t;
 
+	if (!err)
+		err = copy_facts(d);
 	if (err)
 		return err;
 	for (size_t i = 0; i < d->profile.count; i++) {
@@ -124,8 +150,8 @@ static int take(struct dump *d, const struct shell *shell, enum dump_why why)
 	ledger_totals(p->ledger, &t);
 	d->facts = (struct heap_facts){
 		.pid = p->pid,
-		.command = p->command,
-		.exe = p->exe,
+		.command = d->command,
+		.exe = d->exe,
 		.why = d->why,
 		.clock_ms = clock_at(shell, d->profile.ms),
 		.counted = count,
@@ -133,8 +159,8 @@ static int take(struct dump *d, const struct shell *shell, enum dump_why why)
 		.peak = t.peak,
 		.peak_ms = t.peak_ms,
 		.preattach = p->preattach,
-		.marks = &p->marks,
-		.modules = &p->modules,
+		.marks = &d->marks,
+		.modules = &d->modules,
 	};
 	return 0;
 }
@@ -176,9 +202,11 @@ int dumping_write(struct shell *shell, struct process *p, const char *prefix, en
 		err = take(&d, shell, why);
 	if (!err) {
 		lookup_profile(shell, p, sites, &d.profile, true);
+		asking_unlock(shell->session);
 		err = shell_interrupted(shell) ? -EINTR : put(&d, shell, sites);
-		profile_release(&d.profile);
+		asking_lock(shell->session);
 	}
+	release(&d);
 	process_unref(p);
 	return err;
 }
@@ -199,8 +227,8 @@ int dumping_limit(struct shell *shell, const struct limit_hit *hit, struct dumpe
 		d.facts.limit = hit->limit;
 		d.facts.request_stack = hit->stack;
 		err = put(&d, shell, sites);
-		profile_release(&d.profile);
 	}
+	release(&d);
 	sites_free(sites);
 	return err;
 }

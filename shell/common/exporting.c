@@ -35,6 +35,8 @@ static char *arguments(const struct shell *shell, const struct process *p)
 	return text ? text : strdup(p->exe ? p->exe : p->command ? p->command : "");
 }
 
+#define YIELD_POINTS 4096u
+
 static int collect(struct exporting *x)
 {
 	struct export *e = &x->export;
@@ -45,6 +47,8 @@ static int collect(struct exporting *x)
 
 		if (array_room(&x->point, e->points, &room, sizeof(*x->point)))
 			return -ENOMEM;
+		if (e->points % YIELD_POINTS == 0)
+			session_yield(x->shell->session);
 		ledger_interval(x->process->ledger, at, &i);
 		i.to_ms = i.to_ms < end ? i.to_ms : end;
 		x->point[e->points++] =
@@ -62,14 +66,20 @@ static int past(void *ctx, uint64_t ms, struct profile *out)
 	struct profile_ask ask = { .detail = PROFILE_PAST,
 				   .at_ms = ms,
 				   .counted = session_options(x->shell->session)->count };
-	bool locked;
+	struct session *s = x->shell->session;
+	bool unlocked = asking_is_unlocked();
 	int err;
 
-	locked = asking_relock();
-	err = process_profile(x->process, &ask, out);
-	asking_reunlock(locked);
+	if (unlocked)
+		asking_lock(s);
+	err = session_profile(s, x->process, &ask, out);
+	if (unlocked)
+		asking_unlock(s);
 	return err;
 }
+
+/* NULL: there is none, or no memory, which is as good. */
+static char *copy_of(const char *text) { return text ? strdup(text) : NULL; }
 
 static bool interrupted(void *ctx) { return shell_interrupted(((struct exporting *)ctx)->shell); }
 
@@ -82,10 +92,12 @@ int exporting_init(struct exporting *x, struct shell *shell, struct process *p)
 	ledger_totals(p->ledger, &totals);
 	*x = (struct exporting){ .shell = shell,
 				 .process = p,
+				 .command = copy_of(p->command),
+				 .exe = copy_of(p->exe),
 				 .command_line = arguments(shell, p) };
 	*e = (struct export){ .pid = p->pid,
-			      .command = p->command,
-			      .exe = p->exe,
+			      .command = x->command,
+			      .exe = x->exe,
 			      .command_line = x->command_line,
 			      .modules = &x->modules,
 			      .counted = session_options(shell->session)->count,
@@ -117,6 +129,8 @@ int exporting_init(struct exporting *x, struct shell *shell, struct process *p)
 
 void exporting_release(struct exporting *x)
 {
+	free(x->command);
+	free(x->exe);
 	free(x->command_line);
 	free(x->point);
 	modules_release(&x->modules);

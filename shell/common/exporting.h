@@ -16,7 +16,7 @@ struct exporting {
 	struct export export; /* the caller adds view, sites, total and moment */
 	struct shell *shell;
 	struct process *process;
-	char *command_line;
+	char *command, *exe, *command_line;
 	struct modules modules;
 	struct marks marks;
 	struct export_point *point;

@@ -7,6 +7,7 @@
 #include "base/escape.h"
 #include "base/message.h"
 #include "session/asking.h"
+#include "shell/common/answer_stream.h"
 #include "shell/common/shell.h"
 #include "symbols/module.h"
 
@@ -53,7 +54,7 @@ static void progress(struct lookup *w, const struct module *module)
 	w->shown = true;
 	escape_printf(message_stream(), "\rreading symbols: %zu of %zu stacks%s%.60s\033[K",
 		      w->done, w->all, module ? ", " : "", module ? module->path : "");
-	message_flush();
+	answer_flush(w->shell);
 }
 
 static bool has_site(struct symbol_frames f)
@@ -150,7 +151,7 @@ static void end(struct lookup *w)
 	if (!w->shown)
 		return;
 	fputs("\r\033[K", message_stream());
-	message_flush();
+	answer_flush(w->shell);
 }
 
 void lookup_profile(struct shell *shell, struct process *p, struct sites *sites,

@@ -13,6 +13,7 @@
 #include "log/replay.h"
 #include "process/usable_rule.h"
 #include "report/view.h"
+#include "session/asking.h"
 #include "shell/common/command.h"
 #include "shell/common/comparing.h"
 #include "shell/common/functions.h"
@@ -170,17 +171,33 @@ int reporting_moment(struct shell *shell, struct call *call, const char *what, c
 	return 0;
 }
 
+/* Memory for a copy is found with the session unlocked: it may be another snapshot then. */
+static int snapshot_at(struct shell *shell, const struct process *p, const char *name,
+		       struct profile *profile)
+{
+	const struct snapshot *snapshot = snapshots_find(&p->snapshots, name);
+	size_t rows = snapshot ? snapshot->profile.count : 0;
+	int err;
+
+	asking_unlock(shell->session);
+	err = profile_reserve(profile, rows);
+	asking_lock(shell->session);
+	if (err)
+		return err;
+	snapshot = snapshots_find(&p->snapshots, name);
+	err = snapshot ? profile_copy(profile, &snapshot->profile) : -ENOENT;
+	if (err)
+		profile_release(profile);
+	return err;
+}
+
 static int profile_at(struct shell *shell, struct process *p, const struct moment *m,
 		      struct profile_ask *ask, struct profile *profile)
 {
-	const struct snapshot *snapshot;
-
 	if (p->source->one_moment)
 		return process_profile(p, ask, profile);
 	switch (m->kind) {
-	case MOMENT_SNAPSHOT:
-		snapshot = snapshots_find(&p->snapshots, m->name);
-		return snapshot ? profile_copy(profile, &snapshot->profile) : -ENOENT;
+	case MOMENT_SNAPSHOT: return snapshot_at(shell, p, m->name, profile);
 	case MOMENT_PEAK: ask->detail |= PROFILE_PEAK; break;
 	case MOMENT_PAST:
 		ask->detail |= PROFILE_PAST;
@@ -239,8 +256,10 @@ static int compare(struct shell *shell, struct call *call, const struct moment *
 		sites_settle(*sites, profile->row[i].stack, true);
 	for (size_t i = 0; i < before.count; i++)
 		sites_settle(*sites, before.row[i].stack, true);
+	asking_unlock(shell->session);
 	err = since ? profile_subtract(profile, &before) : 0;
 	profile_release(&before);
+	asking_lock(shell->session);
 	if (err)
 		profile_release(profile);
 	return err ? shell_error(shell, call, "out of memory") : 0;
@@ -301,9 +320,11 @@ int reporting_profile(struct shell *shell, struct call *call, const struct momen
 	err = profile_at(shell, p, m, &ask, profile);
 	if (!err && since) {
 		err = profile_at(shell, p, since, &ask_since, &before);
+		asking_unlock(shell->session);
 		if (!err)
 			err = profile_subtract(profile, &before);
 		profile_release(&before);
+		asking_lock(shell->session);
 		if (err)
 			profile_release(profile);
 	}

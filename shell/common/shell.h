@@ -60,6 +60,7 @@ struct serve; /* shell/serve/serve.h */
 struct shell {
 	struct session *session;
 	struct process *about; /* the command at work is, a reference; NULL: nobody has asked */
+	bool at_work;	       /* a command is */
 	struct settings settings;
 	bool quit;	   /* `quit`: no more commands, mtrun ends at once */
 	bool detached;	   /* by `quit`, `detach` */

@@ -173,7 +173,7 @@ void summary_print(struct shell *shell, FILE *out)
 			      p->unsupervised);
 		return;
 	}
-	if (!sites || profile_from_ledger(&profile, p->ledger, &ask))
+	if (!sites || process_profile(p, &ask, &profile))
 		return;
 	print_numbers(shell, out, p, &profile);
 	/* told at the hit */

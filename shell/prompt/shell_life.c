@@ -112,7 +112,7 @@ int shell_turn(struct shell *shell, int ms)
 		ms = events_due(shell, ms);
 	err = session_turn(shell->session, ms);
 	if (message_deferred())
-		message_flush();
+		answer_flush(shell);
 	now = session_ms(shell->session);
 	if (((enough && now >= enough) || (shell->leave && !shell->screen)) &&
 	    !shell->traced_enough && !session_ended(shell->session)) {
@@ -210,7 +210,7 @@ bool shell_interrupted(const struct shell *shell)
 
 void shell_flush(struct shell *shell)
 {
-	message_flush();
+	answer_flush(shell);
 	if (shell->screen)
 		screen_flush(shell->screen);
 }

@@ -89,7 +89,7 @@ static int close_output(struct shell *shell, const struct statement *s, struct o
 	int err = 0, status;
 
 	if (s->redirect == REDIRECT_NONE) {
-		message_flush();
+		answer_flush(shell);
 		return 0;
 	}
 	errno = 0;
@@ -122,6 +122,8 @@ static void run(struct shell *shell, struct statement *s)
 	};
 	char *help[] = { s->argv[0], s->argv[0], NULL };
 	struct process *before = shell->about;
+	bool at_work = shell->at_work;
+	struct asking_hold hold;
 	struct output output;
 	char why[160];
 	bool bad;
@@ -148,10 +150,13 @@ static void run(struct shell *shell, struct statement *s)
 	call.out = output.file;
 	call.fd = output.fd;
 	shell->about = NULL;
-	asking_longest_us();
+	asking_measure(session_options(shell->session)->verbose >= 2);
+	shell->at_work = true;
 	bad = call.command->run(shell, &call);
-	message_verbose(2, "`%s` held the session for at most %.1f ms", s->argv[0],
-			(double)asking_longest_us() / 1000);
+	shell->at_work = at_work;
+	hold = asking_longest();
+	message_verbose(2, "`%s` held the session for at most %.1f ms, %.1f ms of processor time",
+			s->argv[0], (double)hold.us / 1000, (double)hold.cpu_us / 1000);
 	if (!bad && call.command->flags & COMMAND_RECORD && !call.json)
 		reporting_off(call.out, shell_subject(shell));
 	if (close_output(shell, s, &output))

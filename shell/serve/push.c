@@ -270,7 +270,7 @@ static int by_stack(const void *a, const void *b)
 /* NOW's totals become what was allocated since `before`, which becomes NOW's. 0 or -ENOMEM. */
 static int since_last(struct push *p, struct profile *now)
 {
-	struct profile copy, *before = &p->before;
+	struct profile copy = { 0 }, *before = &p->before;
 	size_t k = 0;
 
 	if (profile_copy(&copy, now))

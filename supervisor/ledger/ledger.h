@@ -154,6 +154,12 @@ void ledger_totals(const struct ledger *l, struct ledger_totals *out);
 size_t ledger_stacks(const struct ledger *l); /* ids are below this */
 /* never NULL: zeros if never seen */
 const struct ledger_stack *ledger_stack(const struct ledger *l, uint32_t stack);
+/*
+ * The same for each stack that was ever seen, I from 1 to below ledger_stacks_seen(), in no order:
+ * *STACK is its id.
+ */
+size_t ledger_stacks_seen(const struct ledger *l);
+const struct ledger_stack *ledger_stack_seen(const struct ledger *l, size_t i, uint32_t *stack);
 /* What STACK held at the peak. */
 void ledger_stack_at_peak(const struct ledger *l, uint32_t stack, int64_t *bytes, int64_t *count);
 

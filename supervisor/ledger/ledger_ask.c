@@ -48,6 +48,15 @@ const struct ledger_stack *ledger_stack(const struct ledger *l, uint32_t stack)
 	return st ? &st->s : &none;
 }
 
+size_t ledger_stacks_seen(const struct ledger *l) { return awake(l)->totals_used; }
+
+const struct ledger_stack *ledger_stack_seen(const struct ledger *l, size_t i, uint32_t *stack)
+{
+	const struct stack_total *st = total_at(l, (uint32_t)i);
+	*stack = st->id;
+	return &st->s;
+}
+
 static struct ledger_block describe_as(const struct ledger *l, raddr_t addr, const struct block *b,
 				       struct weight w)
 {

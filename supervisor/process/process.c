@@ -164,7 +164,13 @@ int process_site_skip(struct process *p, const char *regex, const char **error)
 
 int process_profile(const struct process *p, const struct profile_ask *ask, struct profile *profile)
 {
-	return p->source->profile(p, ask, profile);
+	int err;
+
+	*profile = (struct profile){ 0 };
+	err = p->source->profile(p, ask, profile);
+	if (!err)
+		profile_settle(profile);
+	return err;
 }
 
 const char *process_trouble(const struct process *p)

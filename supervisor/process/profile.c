@@ -10,14 +10,20 @@
  */
 int profile_copy(struct profile *to, const struct profile *from)
 {
-	struct profile_row *row = malloc((from->count + 1) * sizeof(*row));
+	struct profile_row *row = to->row;
+	size_t room = to->room;
 
+	if (room < from->count + 1) {
+		room = from->count + 1;
+		row = reallocarray(row, room, sizeof(*row));
+	}
 	if (!row)
 		return -ENOMEM;
 	if (from->count)
 		memcpy(row, from->row, from->count * sizeof(*row));
 	*to = *from;
 	to->row = row;
+	to->room = room;
 	return 0;
 }
 
@@ -54,7 +60,6 @@ static struct profile_row row_subtract(const struct profile_row *now,
 	return r;
 }
 
-/* Ledgers give them in order already, but for the past. */
 static void sort_by_stack(struct profile *p)
 {
 	for (size_t i = 1; i < p->count; i++)
@@ -62,6 +67,48 @@ static void sort_by_stack(struct profile *p)
 			qsort(p->row, p->count, sizeof(*p->row), by_stack);
 			return;
 		}
+}
+
+#define SUM_MOST (INT64_MAX / 1024) /* of all rows together: views may multiply a little */
+
+/* *V takes at most what is *LEFT. */
+static void bound(int64_t *v, int64_t *left)
+{
+	if (*v > *left)
+		*v = *left;
+	else if (*v < -*left)
+		*v = -*left;
+	*left -= *v < 0 ? -*v : *v;
+}
+
+/*
+ * Sizes are the process' word. Whoever adds rows up need not think of overflow: what is in them was
+ * cut down here.
+ */
+static void bound_rows(struct profile *p)
+{
+	int64_t size = SUM_MOST, count = SUM_MOST, usable = SUM_MOST;
+
+	for (size_t i = 0; i < p->count; i++) {
+		bound(&p->row[i].size, &size);
+		bound(&p->row[i].count, &count);
+		bound(&p->row[i].usable, &usable);
+	}
+}
+
+void profile_settle(struct profile *p)
+{
+	sort_by_stack(p);
+	bound_rows(p);
+}
+
+int profile_reserve(struct profile *p, size_t room)
+{
+	*p = (struct profile){ .row = malloc((room + 1) * sizeof(*p->row)), .room = room + 1 };
+	if (!p->row)
+		return -ENOMEM;
+	memset(p->row, 0, p->room * sizeof(*p->row));
+	return 0;
 }
 
 int profile_subtract(struct profile *p, struct profile *before)
@@ -92,6 +139,7 @@ int profile_subtract(struct profile *p, struct profile *before)
 	p->estimated |= before->estimated;
 	free(p->row);
 	p->row = row;
+	p->room = n;
 	p->count = n;
 	return 0;
 }

@@ -28,11 +28,20 @@ struct profile {
 	uint64_t since_ms; /* of a difference: the earlier moment */
 	bool has_totals, has_usable, is_difference;
 	bool estimated; /* from samples, already scaled up (weights.h) */
-	size_t count;
+	size_t count, room;
 	struct profile_row *row; /* one for each stack (thread, block size) */
 };
 
-int profile_copy(struct profile *to, const struct profile *from) MUST_USE; /* 0 or -ENOMEM */
+/*
+ * An empty profile with memory for ROOM rows, which need not be waited for when they are made. 0 or
+ * -ENOMEM.
+ */
+int profile_reserve(struct profile *p, size_t room) MUST_USE;
+/* Once it is made: its rows are in the order of their stacks, and no sum of them overflows. */
+void profile_settle(struct profile *p);
+
+/* TO is empty; it may have room. 0 or -ENOMEM */
+int profile_copy(struct profile *to, const struct profile *from) MUST_USE;
 /*
  * P becomes what has come since BEFORE (less: negative), stack by stack; both by stack alone, and
  * may be sorted here. 0 or -ENOMEM.

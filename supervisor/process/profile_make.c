@@ -13,42 +13,15 @@
  * The ledger keeps sums per stack, now and at the peak; those are copied in one pass over the stack
  * ids. For what only blocks can tell, they are gathered by (stack, thread, size).
  */
-#define SUM_MOST (INT64_MAX / 1024) /* of all rows together: views may multiply a little */
-
 static void sum(int64_t *v, uint64_t more)
 {
 	if (more > INT64_MAX || __builtin_add_overflow(*v, (int64_t)more, v))
 		*v = INT64_MAX;
 }
 
-/* *V takes at most what is *LEFT. */
-static void bound(int64_t *v, int64_t *left)
+static struct profile_row *append(struct profile *p)
 {
-	if (*v > *left)
-		*v = *left;
-	else if (*v < -*left)
-		*v = -*left;
-	*left -= *v < 0 ? -*v : *v;
-}
-
-/*
- * Sizes are the process' word. Whoever adds rows up need not think of overflow: what is in them was
- * cut down here.
- */
-static void bound_rows(struct profile *p)
-{
-	int64_t size = SUM_MOST, count = SUM_MOST, usable = SUM_MOST;
-
-	for (size_t i = 0; i < p->count; i++) {
-		bound(&p->row[i].size, &size);
-		bound(&p->row[i].count, &count);
-		bound(&p->row[i].usable, &usable);
-	}
-}
-
-static struct profile_row *append(struct profile *p, size_t *allocated)
-{
-	if (array_room(&p->row, p->count, allocated, sizeof(*p->row)))
+	if (array_room(&p->row, p->count, &p->room, sizeof(*p->row)))
 		return NULL;
 	p->row[p->count] = (struct profile_row){ 0 };
 	return &p->row[p->count++];
@@ -57,14 +30,15 @@ static struct profile_row *append(struct profile *p, size_t *allocated)
 static int from_stacks(struct profile *p, const struct ledger *ledger,
 		       const struct profile_ask *ask)
 {
-	size_t n = ledger_stacks(ledger), allocated = 0;
+	size_t n = ledger_stacks_seen(ledger);
 	struct ledger_totals totals;
 
 	ledger_totals(ledger, &totals);
 	p->ms = ask->detail & PROFILE_PEAK ? totals.peak_ms : ask->now_ms;
 	p->has_totals = true;
-	for (uint32_t id = 0; id < n; id++) {
-		const struct ledger_stack *s = ledger_stack(ledger, id);
+	for (size_t i = 1; i < n; i++) {
+		uint32_t id;
+		const struct ledger_stack *s = ledger_stack_seen(ledger, i, &id);
 		int64_t size = s->live_bytes, count = s->live_count;
 		struct profile_row *row;
 
@@ -73,7 +47,7 @@ static int from_stacks(struct profile *p, const struct ledger *ledger,
 		if (size == 0 && count == 0 &&
 		    (!(ask->detail & PROFILE_DEAD) || s->total_count == 0))
 			continue;
-		row = append(p, &allocated);
+		row = append(p);
 		if (!row)
 			return -ENOMEM;
 		*row = (struct profile_row){ .stack = id,
@@ -133,20 +107,23 @@ static int from_past(struct profile *p, const struct ledger *ledger, uint64_t ms
 		return (int)n;
 	ledger_interval(ledger, ms, &interval);
 	p->ms = interval.ms;
-	p->row = calloc((size_t)n + 1, sizeof(*p->row));
-	for (ssize_t i = 0; p->row && i < n; i++)
-		p->row[p->count++] = (struct profile_row){ .stack = held[i].stack,
-							   .size = held[i].bytes,
-							   .count = held[i].count };
+	for (ssize_t i = 0; i < n; i++) {
+		struct profile_row *row = append(p);
+
+		if (!row)
+			break;
+		*row = (struct profile_row){ .stack = held[i].stack,
+					     .size = held[i].bytes,
+					     .count = held[i].count };
+	}
 	free(held);
-	return p->row ? 0 : -ENOMEM;
+	return p->count == (size_t)n ? 0 : -ENOMEM;
 }
 
 struct gather {
 	struct profile *p;
 	const struct block_list *blocks;
 	const struct profile_ask *ask;
-	size_t allocated;
 	/* row number + 1 by stack, where nothing else tells rows apart; else NULL */
 	uint32_t *of_stack;
 	uint32_t *bucket; /* row number + 1, open addressing */
@@ -196,7 +173,7 @@ static struct profile_row *gather_row(struct gather *g, const struct profile_row
 	if (g->of_stack) {
 		uint32_t *number = &g->of_stack[key->stack];
 
-		row = *number ? &g->p->row[*number - 1] : append(g->p, &g->allocated);
+		row = *number ? &g->p->row[*number - 1] : append(g->p);
 		if (row && !*number) {
 			*row = *key;
 			*number = (uint32_t)g->p->count;
@@ -213,7 +190,7 @@ static struct profile_row *gather_row(struct gather *g, const struct profile_row
 			g->last = g->bucket[at];
 			return &g->p->row[g->last - 1];
 		}
-	row = append(g->p, &g->allocated);
+	row = append(g->p);
 	if (!row)
 		return NULL;
 	*row = *key;
@@ -293,14 +270,14 @@ int profile_from_ledger(struct profile *p, const struct ledger *ledger,
 	int err = 0;
 
 	ledger_totals(ledger, &totals);
-	*p = (struct profile){ .estimated = totals.estimated, .ms = ask->now_ms };
+	p->estimated = totals.estimated;
+	p->ms = ask->now_ms;
 	if (profile_needs_blocks(ask) && ask->detail & (PROFILE_PEAK | PROFILE_PAST))
 		return -EINVAL;
 	if (ask->detail & PROFILE_PAST)
 		err = from_past(p, ledger, ask->at_ms);
 	else if (!profile_is_of_blocks(ask))
 		err = from_stacks(p, ledger, ask);
-	bound_rows(p);
 	if (err)
 		profile_release(p);
 	return err;
@@ -313,7 +290,6 @@ int profile_add_blocks(struct profile *p, const struct block_list *blocks,
 					    : add_usable(p, blocks, ask);
 
 	p->has_usable = ask->usable;
-	bound_rows(p);
 	if (err)
 		profile_release(p);
 	return err;

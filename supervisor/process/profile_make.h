@@ -40,7 +40,8 @@ struct profile_ask {
 bool profile_needs_blocks(const struct profile_ask *ask);
 bool profile_is_of_blocks(const struct profile_ask *ask);
 /*
- * The sums by stack, without what only blocks can tell. 0, -ENOMEM, or -EINVAL if the peak or the
+ * The sums by stack, in no order, without what only blocks can tell, into P, which is empty (it may
+ * have room); for profile_settle(). 0, -ENOMEM, or -EINVAL if the peak or the
  * past is asked for in a detail that is not kept, or what is usable of it.
  */
 int profile_from_ledger(struct profile *p, const struct ledger *ledger,

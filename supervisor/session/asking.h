@@ -99,8 +99,15 @@ void asking_lock(struct session *s);
 bool asking_is_unlocked(void);
 /* If the loop has waited for it: both. To be called often by who holds the lock for long. */
 void asking_yield(struct session *s);
-/* The longest that the calling thread has held it since it called this last, in microseconds. */
-uint64_t asking_longest_us(void);
+/*
+ * From now on, or no more, it is measured how long the calling thread holds it; and the longest of
+ * these, by the processor's time that was spent in it, so that a busy machine counts less.
+ */
+struct asking_hold {
+	uint64_t us, cpu_us;
+};
+void asking_measure(bool on);
+struct asking_hold asking_longest(void);
 /*
  * Between the two, for what needs the lock for a moment. RELOCKED: what asking_relock() returned.
  */

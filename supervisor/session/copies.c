@@ -15,7 +15,8 @@
 #include "ledger/block_list.h"
 #include "process/profile_make.h"
 
-#define SLICE 131072u /* blocks: some 2 ms */
+#define SLICE	  131072u  /* blocks: some 2 ms */
+#define ROWS_MOST 1000000u /* 80 MB, made ready in advance; there may be more */
 
 static int copy_blocks(struct session *s, struct listing *g, bool sorted, struct block_list *out)
 {
@@ -41,6 +42,27 @@ int session_blocks(struct session *s, const struct process *p, bool sorted, stru
 	return g ? copy_blocks(s, g, sorted, out) : -ENOMEM;
 }
 
+/* What P holds by stack. G: the list of its blocks, if that is needed, is of the same moment. */
+static int copy_sums(struct session *s, const struct process *p, const struct profile_ask *ask,
+		     struct profile *profile, struct listing **g)
+{
+	size_t rows = ledger_stacks_seen(p->ledger);
+	int err;
+
+	if (p->source->name) /* nobody waits for those: no program runs */
+		return process_profile(p, ask, profile);
+	asking_unlock(s);
+	err = profile_reserve(profile, rows < ROWS_MOST ? rows : ROWS_MOST);
+	asking_lock(s);
+	if (err)
+		return err;
+	if (profile_needs_blocks(ask)) {
+		*g = listing_begin(p->ledger);
+		err = *g ? 0 : -ENOMEM;
+	}
+	return err ? err : profile_from_ledger(profile, p->ledger, ask);
+}
+
 static int add_blocks(struct session *s, const struct profile_ask *ask, struct profile *profile,
 		      struct listing *g)
 {
@@ -59,14 +81,21 @@ static int add_blocks(struct session *s, const struct profile_ask *ask, struct p
 int session_profile(struct session *s, const struct process *p, const struct profile_ask *ask,
 		    struct profile *profile)
 {
-	struct listing *g;
-	int err = process_profile(p, ask, profile);
+	struct listing *g = NULL;
+	int err;
 
-	if (err || !profile_needs_blocks(ask))
-		return err;
-	g = listing_begin(p->ledger);
-	err = g ? add_blocks(s, ask, profile, g) : -ENOMEM;
-	if (err)
+	*profile = (struct profile){ 0 };
+	err = copy_sums(s, p, ask, profile, &g);
+	if (!err && g)
+		err = add_blocks(s, ask, profile, g);
+	else if (g)
+		listing_cancel(g);
+	if (err) {
 		profile_release(profile);
-	return err;
+		return err;
+	}
+	asking_unlock(s);
+	profile_settle(profile);
+	asking_lock(s);
+	return 0;
 }

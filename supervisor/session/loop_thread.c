@@ -248,28 +248,50 @@ static __thread struct {
 	struct session *session;
 	/* how often the lock was given back, without being taken again */
 	unsigned times;
-	/* since when it is held, and the longest that it was */
-	uint64_t since_us, longest_us;
+	bool measured;
+	struct asking_hold since, longest;
 } mine;
 
-static void account(void)
+static struct asking_hold hold_now(void)
 {
-	uint64_t us = clock_us() - mine.since_us;
+	struct timespec t;
 
-	if (us > mine.longest_us)
-		mine.longest_us = us;
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+	return (struct asking_hold){ clock_us(),
+				     (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000 };
 }
 
-uint64_t asking_longest_us(void)
+/* The lock is taken, or about to be given back. */
+static void hold_begins(void)
 {
-	uint64_t us;
+	if (mine.measured)
+		mine.since = hold_now();
+}
 
+static void hold_ends(void)
+{
+	struct asking_hold now;
+
+	if (!mine.measured)
+		return;
+	now = hold_now();
+	if (now.cpu_us - mine.since.cpu_us > mine.longest.cpu_us)
+		mine.longest = (struct asking_hold){ now.us - mine.since.us,
+						     now.cpu_us - mine.since.cpu_us };
+}
+
+void asking_measure(bool on)
+{
+	mine.measured = on;
+	mine.longest = (struct asking_hold){ 0, 0 };
+	hold_begins();
+}
+
+struct asking_hold asking_longest(void)
+{
 	if (!mine.times)
-		account();
-	us = mine.longest_us;
-	mine.longest_us = 0;
-	mine.since_us = clock_us();
-	return us;
+		hold_ends();
+	return mine.longest;
 }
 
 static void relock(struct asking *a)
@@ -277,12 +299,12 @@ static void relock(struct asking *a)
 	pthread_mutex_lock(&a->lock);
 	take(a);
 	pthread_mutex_unlock(&a->lock);
-	mine.since_us = clock_us();
+	hold_begins();
 }
 
 static void unlock(struct asking *a)
 {
-	account();
+	hold_ends();
 	pthread_mutex_lock(&a->lock);
 	give_back(a);
 	pthread_mutex_unlock(&a->lock);
@@ -305,7 +327,7 @@ static void *run_first(void *arg)
 	struct beside *b = arg;
 
 	pthread_setname_np(pthread_self(), "mtrun-asker");
-	mine.since_us = clock_us();
+	hold_begins();
 	b->fn(b->ctx);
 	asking_end(b->session);
 	return NULL;
@@ -357,7 +379,7 @@ static void *run_beside(void *arg)
 	relock(a);
 	b.fn(b.ctx);
 	message_defer_end();
-	account();
+	hold_ends();
 	pthread_mutex_lock(&a->lock);
 	a->others--;
 	pthread_cond_broadcast(&a->done);
@@ -435,7 +457,7 @@ int asking_do(struct session *s, void (*fn)(struct asked *a), struct asked *aske
 		fn(asked);
 		return asked->ret;
 	}
-	account();
+	hold_ends();
 	pthread_mutex_lock(&a->lock);
 	a->asked = asked;
 	a->run = fn;
@@ -443,7 +465,7 @@ int asking_do(struct session *s, void (*fn)(struct asked *a), struct asked *aske
 	while (a->run)
 		pthread_cond_wait(&a->done, &a->lock);
 	pthread_mutex_unlock(&a->lock);
-	mine.since_us = clock_us(); /* what it did was the loop's own work */
+	hold_begins(); /* what it did was the loop's own work */
 	if (message_deferred())
 		message_flush();
 	return asked->ret;
@@ -520,7 +542,7 @@ int asking_turn(struct session *s, int ms)
 	struct timespec until = after(ms > 0 ? ms : 0);
 	int err = 0;
 
-	account();
+	hold_ends();
 	begin_condition(&me.changed);
 	pthread_mutex_lock(&a->lock);
 	me.next = a->asleep;
@@ -542,7 +564,7 @@ int asking_turn(struct session *s, int ms)
 	err = a->err;
 	pthread_mutex_unlock(&a->lock);
 	pthread_cond_destroy(&me.changed);
-	mine.since_us = clock_us();
+	hold_begins();
 	return err;
 }
 

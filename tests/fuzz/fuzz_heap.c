@@ -46,7 +46,7 @@ static void look(struct heap *h, struct sites *sites)
 static void compare(struct heap *h, struct sites *sites)
 {
 	struct compare *c = compare_new();
-	struct profile copy, twice;
+	struct profile copy = { 0 }, twice = { 0 };
 
 	if (!c || profile_copy(&copy, &h->profile)) {
 		compare_free(c);

@@ -233,7 +233,7 @@ static void ask_moment(struct source *s, const struct ledger *l, uint64_t ms)
 					      .counted = LEDGER_COUNT_HEAP | LEDGER_COUNT_MMAP,
 					      .at_ms = ms,
 					      .now_ms = ms };
-	struct profile p;
+	struct profile p = { 0 };
 
 	if (profile_from_ledger(&p, l, &ask_past) == 0) {
 		show(s, &p);

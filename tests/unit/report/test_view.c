@@ -311,7 +311,7 @@ static void function_table(void)
 static void difference(void)
 {
 	struct sites *s = new_sites();
-	struct profile before, p;
+	struct profile before = { 0 }, p = { 0 };
 	struct table t;
 	struct tree tree;
 	FILE *out;
