@@ -2,6 +2,7 @@
 #include <inttypes.h>
 
 #include "base/escape.h"
+#include "base/units.h"
 #include "session/ended.h"
 #include "shell/common/arguments.h"
 #include "shell/common/command.h"
@@ -24,7 +25,7 @@ static void row_text(FILE *out, const struct ended *e, bool chosen)
 		      e->totals.heap, e->totals.mmap, e->totals.allocs,
 		      e->command ? e->command : "?");
 	if (ended(e->state) && e->wait_status)
-		escape_printf(out, " (%s)", reporting_end(e->wait_status, end, sizeof(end)));
+		escape_printf(out, " (%s)", wait_status_text(e->wait_status, end, sizeof(end)));
 	if (e->unsupervised)
 		escape_printf(out, " (not known: %s)", e->unsupervised);
 	putc('\n', out);

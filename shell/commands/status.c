@@ -7,17 +7,13 @@
 #include "base/json.h"
 #include "base/units.h"
 #include "ledger/block_list.h"
-#include "log/replay_process.h"
 #include "process/usable.h"
-#include "report/heapfile_process.h"
 #include "report/print.h"
 #include "session/asking.h"
 #include "session/ended.h"
 #include "shell/common/arguments.h"
 #include "shell/common/command.h"
-#include "shell/common/heapfile_status.h"
 #include "shell/common/limit_text.h"
-#include "shell/common/log_status.h"
 #include "shell/common/mapping.h"
 #include "shell/common/processes.h"
 #include "shell/common/reporting.h"
@@ -130,7 +126,7 @@ static void print_json(struct shell *shell, FILE *out, const struct facts *f)
 	json_int(&j, "pid", f->p->pid);
 	json_string(&j, "state", process_state_name(f->p->state));
 	if (f->p->state == PROCESS_EXITED || f->p->state == PROCESS_HELD)
-		json_int(&j, "exit_status", reporting_exit_status(f->p->wait_status));
+		json_int(&j, "exit_status", wait_status_number(f->p->wait_status));
 	else
 		json_null(&j, "exit_status");
 	json_uint(&j, "allocated", f->allocated);
@@ -204,7 +200,7 @@ static void print_state(FILE *out, const struct facts *f)
 	escape_printf(out, "program    %d (%s), ", (int)f->p->pid,
 		      f->p->command ? f->p->command : "?");
 	if (f->p->state == PROCESS_EXITED || f->p->state == PROCESS_HELD)
-		fputs(reporting_end(f->p->wait_status, end, sizeof(end)), out);
+		fputs(wait_status_text(f->p->wait_status, end, sizeof(end)), out);
 	else
 		escape_printf(out, "%s, %u thread%s", process_state_name(f->p->state),
 			      f->p->threads, f->p->threads == 1 ? "" : "s");
@@ -452,18 +448,34 @@ static void print_refused(FILE *out, const struct process *p)
 		escape_printf(out, "not hooked %s\n", p->plant.refused[i]);
 }
 
+/* Of what -r opened. */
+static void of_file(struct shell *shell, struct call *call, struct process *p)
+{
+	unsigned count = session_options(shell->session)->count;
+	struct json j;
+
+	if (!call->json) {
+		p->source->status(p, count, call->out, shell_sites(shell, p));
+		return;
+	}
+	json_init(&j, call->out);
+	json_object(&j, NULL);
+	p->source->status_json(p, count, &j);
+	if (!p->source->one_moment)
+		processes_json(&j, shell);
+	json_end_object(&j);
+	json_finish(&j);
+}
+
 static int status(struct shell *shell, struct call *call)
 {
+	struct process *subject = shell_subject(shell);
 	struct facts f = { 0 };
 
 	if (arguments_none(shell, call))
 		return -1;
-	if (heapfile_of(session_main(shell->session))) {
-		heap_status(shell, call, session_main(shell->session));
-		return 0;
-	}
-	if (replay_of(session_main(shell->session))) {
-		log_status(shell, call, session_main(shell->session));
+	if (subject->source->status) {
+		of_file(shell, call, subject);
 		return 0;
 	}
 	collect(shell, &f);

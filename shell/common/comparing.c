@@ -71,6 +71,7 @@ int comparing_file(struct shell *shell, struct call *call, const char *file, uns
 	c->heaps++;
 	if (heap_site_skip(heap, shell->settings.site_skip, &error))
 		return shell_error(shell, call, "site-skip: %s", error);
+	*profile = (struct profile){ 0 };
 	source.ctx = heap->stacks;
 	sites = sites_new(&source);
 	if (!sites || heapfile_profile(heap, detail, profile)) {

@@ -211,11 +211,11 @@ int dumping_write(struct shell *shell, struct process *p, const char *prefix, en
 	return err;
 }
 
-int dumping_limit(struct shell *shell, const struct limit_hit *hit, struct dumped *dumped)
+int dumping_limit(struct shell *shell, struct shell *teller, const struct limit_hit *hit,
+		  struct dumped *dumped)
 {
 	struct dump d = { .process = hit->process, .dumped = dumped };
-	/* another command may be at work with the others */
-	struct sites *sites = shell_own_sites(shell, hit->process);
+	struct sites *sites = shell_own_sites(teller, hit->process);
 	int err = sites ? name_it(&d, shell, NULL, DUMP_LIMIT) : -ENOMEM;
 
 	if (!err)
@@ -226,7 +226,10 @@ int dumping_limit(struct shell *shell, const struct limit_hit *hit, struct dumpe
 		d.facts.allocated = hit->allocated;
 		d.facts.limit = hit->limit;
 		d.facts.request_stack = hit->stack;
-		err = put(&d, shell, sites);
+		lookup_profile(teller, hit->process, sites, &d.profile, true);
+		asking_unlock(shell->session);
+		err = put(&d, teller, sites);
+		asking_lock(shell->session);
 	}
 	release(&d);
 	sites_free(sites);

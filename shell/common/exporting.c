@@ -12,8 +12,6 @@
 #include "ledger/timeline.h"
 #include "log/replay.h"
 #include "process/profile_make.h"
-#include "report/heapfile.h"
-#include "report/heapfile_process.h"
 #include "session/asking.h"
 #include "shell/common/shell.h"
 
@@ -85,7 +83,8 @@ static bool interrupted(void *ctx) { return shell_interrupted(((struct exporting
 
 int exporting_init(struct exporting *x, struct shell *shell, struct process *p)
 {
-	const struct heap *heap = heapfile_of(p);
+	bool one_moment = p->source->one_moment;
+	struct process_recorded r;
 	struct ledger_totals totals;
 	struct export *e = &x->export;
 
@@ -111,17 +110,16 @@ int exporting_init(struct exporting *x, struct shell *shell, struct process *p)
 			      .past = past,
 			      .interrupted = interrupted,
 			      .ctx = x };
-	if (heap) { /* one moment of a run that is over */
-		const struct heap_facts *f = &heap->facts;
-
-		e->began = f->clock_ms - heap->profile.ms;
-		e->peak = f->peak;
-		e->peak_ms = f->peak_ms;
-		e->sample = f->sample;
-		e->counted = f->counted;
+	if (p->source->recorded) { /* of a run that is over */
+		p->source->recorded(p, &r);
+		e->began = r.clock_ms;
+		e->peak = r.peak;
+		e->peak_ms = r.peak_ms;
+		e->sample = r.sample;
+		e->counted = r.counted;
 	}
 	if (x->command_line && modules_copy(&x->modules, &p->modules) == 0 &&
-	    marks_copy(&x->marks, &p->marks) == 0 && (heap || collect(x) == 0))
+	    marks_copy(&x->marks, &p->marks) == 0 && (one_moment || collect(x) == 0))
 		return 0;
 	exporting_release(x);
 	return -ENOMEM;

@@ -11,6 +11,8 @@
 #include "base/units.h"
 #include "process/profile_make.h"
 #include "report/print.h"
+#include "session/asking.h"
+#include "shell/common/lookup.h"
 #include "shell/common/shell.h"
 
 #define SITES 10
@@ -63,10 +65,15 @@ static void print_held(struct shell *shell, FILE *out, const struct limit_hit *h
 				   .counted = session_options(shell->session)->count };
 	struct profile profile;
 	struct view view;
+	int err;
 
-	if (process_profile(hit->process, &ask, &profile))
+	if (session_profile(shell->session, hit->process, &ask, &profile))
 		return;
-	if (!view_make(&view, &profile, sites, &options)) {
+	lookup_profile(shell, hit->process, sites, &profile, false);
+	asking_unlock(shell->session);
+	err = view_make(&view, &profile, sites, &options);
+	asking_lock(shell->session);
+	if (!err) {
 		fputs("what it holds:\n", out);
 		print_report(out, &view, false);
 		view_release(&view);
@@ -74,17 +81,19 @@ static void print_held(struct shell *shell, FILE *out, const struct limit_hit *h
 	profile_release(&profile);
 }
 
-void limit_text(struct shell *shell, FILE *out, const struct limit_hit *hit, bool whole)
+void limit_line(FILE *out, const struct limit_hit *hit)
 {
-	struct sites *sites;
-
 	fprintf(out,
 		"[MEMTRACER] alloc memory:%" PRIu64 ", allocated_memory: %" PRIu64
 		", memory_limit: %" PRIu64 ", Memory limit exceeded!\n",
 		hit->request, hit->allocated, hit->limit);
 	fflush(out);
-	if (!whole)
-		return;
+}
+
+void limit_text(struct shell *shell, FILE *out, const struct limit_hit *hit)
+{
+	struct sites *sites;
+
 	if (hit->image) {
 		print_image(out, hit);
 		return;
@@ -92,6 +101,7 @@ void limit_text(struct shell *shell, FILE *out, const struct limit_hit *hit, boo
 	sites = shell_own_sites(shell, hit->process);
 	if (!sites)
 		return;
+	lookup_stack(shell, hit->process, sites, hit->stack);
 	print_request(out, hit, sites);
 	print_held(shell, out, hit, sites);
 	sites_free(sites);

@@ -10,11 +10,13 @@ struct shell;
 struct process;
 struct limit_hit;
 
+/* The line that others parse. */
+void limit_line(FILE *out, const struct limit_hit *hit);
 /*
- * The line that others parse; then (WHOLE) whose request it was, its stack, what the process holds,
- * and what happens now. Does not turn the loop: the process may be frozen.
+ * Whose request it was, its stack, and what the process holds. SHELL asks: the session is unlocked
+ * meanwhile.
  */
-void limit_text(struct shell *shell, FILE *out, const struct limit_hit *hit, bool whole);
+void limit_text(struct shell *shell, FILE *out, const struct limit_hit *hit);
 
 /* P's refused requests as a profile: size and count are theirs. 0 or -ENOMEM. */
 int limit_refusals(const struct process *p, struct profile *profile) MUST_USE;

@@ -11,7 +11,8 @@
 
 /*
  * The session calls on_hit() with the process frozen, within a turn of its loop, where no command
- * may run. So `kill` is `stop` as long as `on limit` has commands: they run after the turn, with
+ * may run; and on_whole() by an asker of its own, while the process stays frozen. So `kill` is
+ * `stop` as long as `on limit` has commands: the shell runs them when the hit is told, with
  * everything still to be seen, and then it is killed. Where they let it go on with nothing changed
  * it meets the limit again with the same request: in batch that would go on for ever, so they are
  * not run a second time.
@@ -63,14 +64,14 @@ static void tell(struct shell *shell, const struct limit_hit *hit, enum limit_ac
 }
 
 /* The text has said what held it; the file says all. */
-static void dump(struct shell *shell, const struct limit_hit *hit)
+static void dump(struct shell *shell, struct shell *teller, const struct limit_hit *hit)
 {
 	struct dumped d;
 	int err;
 
 	if (!session_options(shell->session)->output)
 		return;
-	err = dumping_limit(shell, hit, &d);
+	err = dumping_limit(shell, teller, hit, &d);
 	if (err)
 		message_error("cannot write '%s': %s", d.file ? d.file : "a .heap file",
 			      strerror(-err));
@@ -85,7 +86,15 @@ static bool same(const struct limit_hit *a, const struct limit_hit *b)
 	       a->allocated == b->allocated && a->limit == b->limit;
 }
 
-static void on_hit(void *ctx, const struct limit_hit *hit)
+/* `wait limit` and `on limit` hear of it, when what is said of it is out. */
+static void count(struct shell *shell, const struct limit_hit *hit, bool again)
+{
+	shell->limiting.hits += !again;
+	hit->process->limit.due = !again;
+	message_flush();
+}
+
+static bool on_hit(void *ctx, const struct limit_hit *hit)
 {
 	struct shell *shell = ctx;
 	struct limiting *l = &shell->limiting;
@@ -97,25 +106,46 @@ static void on_hit(void *ctx, const struct limit_hit *hit)
 
 	limit->frozen = stays;
 	if (l->kill) /* by the time its turn comes it will have been killed */
-		return;
-	l->hits += !again;
-	limit->due = !again;
+		return false;
 	limit->told = true;
 	limit->last = *hit;
 	if (action == LIMIT_KILL && l->commands) {
 		l->kill = true;
 		session_limit_action(shell->session, LIMIT_STOP);
 	}
-	if (stays || whole || action == LIMIT_REPORT)
-		limit_text(shell, message_stream(), hit, whole);
+	l->action = action;
 	if (whole)
-		dump(shell, hit);
-	if (stays || whole)
+		return true;
+	if (stays || action == LIMIT_REPORT)
+		limit_line(message_stream(), hit);
+	if (stays)
 		tell(shell, hit, action, again);
-	message_flush();
+	count(shell, hit, again);
+	return false;
 }
 
-void limiting_init(struct shell *shell) { session_on_limit(shell->session, on_hit, shell); }
+/* In a thread of its own: the shell may be at work, with its own process and symbols. */
+static void on_whole(void *ctx, const struct limit_hit *hit)
+{
+	struct shell *shell = ctx, teller;
+	enum limit_action action = shell->limiting.action;
+
+	limit_line(message_stream(), hit);
+	if (shell_asker_init(&teller, shell->session) == 0) {
+		shell_asker_takes(&teller, shell);
+		limit_text(&teller, message_stream(), hit);
+		dump(shell, &teller, hit);
+		shell_asker_release(&teller);
+	}
+	tell(shell, hit, action, false);
+	count(shell, hit, false);
+}
+
+void limiting_init(struct shell *shell)
+{
+	session_on_limit(shell->session,
+			 &(struct limit_listener){ .hit = on_hit, .tell = on_whole, .ctx = shell });
+}
 
 static void run_commands(struct shell *shell, const char *text)
 {
@@ -159,6 +189,6 @@ void limiting_give_up(struct shell *shell)
 {
 	const struct process *p = limiting_frozen(shell);
 
-	if (p && !p->limit.due && !shell->screen)
+	if (p && !p->limit.due && !shell->screen && !session_is_telling(shell->session, NULL))
 		session_limit_kill(shell->session);
 }

@@ -4,6 +4,7 @@
  */
 #include "shell/common/processes.h"
 
+#include "base/units.h"
 #include "session/ended.h"
 #include "shell/common/reporting.h"
 #include "shell/common/shell.h"
@@ -22,7 +23,7 @@ static void row_json(struct json *j, const struct ended *e)
 	json_string(j, "command", e->command);
 	json_string(j, "state", process_state_name(e->state));
 	if (ended(e->state))
-		json_int(j, "exit_status", reporting_exit_status(e->wait_status));
+		json_int(j, "exit_status", wait_status_number(e->wait_status));
 	else
 		json_null(j, "exit_status");
 	json_uint(j, "heap", e->totals.heap);

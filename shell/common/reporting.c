@@ -382,21 +382,3 @@ void reporting_usable(struct usable *u, const struct process *p)
 	u->rule = USABLE_UNKNOWN;
 	snprintf(u->why, sizeof(u->why), "nothing is recorded, and the blocks may be gone");
 }
-
-/* ---- ends ---------------------------------------------------------------- */
-
-const char *reporting_end(int wait_status, char *text, size_t len)
-{
-	if (WIFSIGNALED(wait_status))
-		snprintf(text, len, "killed by SIG%s",
-			 sigabbrev_np(WTERMSIG(wait_status)) ? sigabbrev_np(WTERMSIG(wait_status))
-							     : "?");
-	else
-		snprintf(text, len, "exited with status %d", WEXITSTATUS(wait_status));
-	return text;
-}
-
-int reporting_exit_status(int wait_status)
-{
-	return WIFSIGNALED(wait_status) ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
-}

@@ -93,9 +93,4 @@ void reporting_off(FILE *out, const struct process *p);
 /* As usable_init(); unknown also while nothing is recorded, as the blocks may be gone. */
 void reporting_usable(struct usable *u, const struct process *p);
 
-/* `exit N` or `signal NAME` of a wait status, for people. */
-const char *reporting_end(int wait_status, char *text, size_t len);
-/* n, or 128 + signal. */
-int reporting_exit_status(int wait_status);
-
 #endif

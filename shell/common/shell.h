@@ -42,8 +42,9 @@ struct interval {
 struct limiting { /* hits of the limit */
 	/* how many there were, of all processes; how many of them `wait limit` has seen */
 	uint64_t hits, waited;
-	bool commands; /* `on limit` has some */
-	bool kill;     /* they come first: until they have run, `kill` is `stop` */
+	enum limit_action action; /* at the hit that is being told */
+	bool commands;		  /* `on limit` has some */
+	bool kill;		  /* they come first: until they have run, `kill` is `stop` */
 };
 
 struct mapped {	   /* the last answer about resident memory (mapping.h) */
@@ -102,6 +103,8 @@ struct shell {
  * the caller's; released with the session's lock. 0 or -ENOMEM.
  */
 int shell_asker_init(struct shell *shell, struct session *session) MUST_USE;
+/* It has the settings of FROM. */
+void shell_asker_takes(struct shell *shell, const struct shell *from);
 void shell_asker_release(struct shell *shell);
 
 /* Storage is the caller's. SUPPRESSIONS, of leaks, are borrowed. */

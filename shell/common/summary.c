@@ -100,7 +100,7 @@ static void print_numbers(const struct shell *shell, FILE *out, const struct pro
 	}
 	escape_printf(out, "mtrun: %s (%d) %s", p->command ? p->command : "?", (int)p->pid,
 		      p->state == PROCESS_EXITED || p->state == PROCESS_HELD
-			      ? reporting_end(p->wait_status, end, sizeof(end))
+			      ? wait_status_text(p->wait_status, end, sizeof(end))
 			      : process_state_name(p->state));
 	if (session_limit_killed(shell->session))
 		fputs(p->limit.hits ? " at its limit" : ", another process at its limit", out);
@@ -169,7 +169,7 @@ void summary_print(struct shell *shell, FILE *out)
 
 		escape_printf(out, "mtrun: %s (%d)%s%s: its allocations are not known: %s\n",
 			      p->command ? p->command : "?", (int)p->pid, ended ? " " : "",
-			      ended ? reporting_end(p->wait_status, end, sizeof(end)) : "",
+			      ended ? wait_status_text(p->wait_status, end, sizeof(end)) : "",
 			      p->unsupervised);
 		return;
 	}

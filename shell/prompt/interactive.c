@@ -15,6 +15,7 @@
 
 #include "base/escape.h"
 #include "base/message.h"
+#include "base/units.h"
 #include "session/asking.h"
 #include "session/ended.h"
 #include "shell/common/reporting.h"
@@ -420,7 +421,7 @@ static void tell_end(struct shell *shell)
 	screen_catch_up(shell->screen);
 	message_say("%s (%d) %s; everything can still be asked (%s`quit` ends)",
 		    p->command ? p->command : "?", (int)p->pid,
-		    reporting_end(p->wait_status, end, sizeof(end)),
+		    wait_status_text(p->wait_status, end, sizeof(end)),
 		    session_options(shell->session)->argv ? "`run` starts it again, " : "");
 }
 

@@ -80,6 +80,17 @@ int shell_asker_init(struct shell *shell, struct session *session)
 	return -ENOMEM;
 }
 
+void shell_asker_takes(struct shell *shell, const struct shell *from)
+{
+	char *site_skip = strdup(from->settings.site_skip);
+
+	shell->settings.rows = from->settings.rows;
+	if (!site_skip)
+		return;
+	free(shell->settings.site_skip);
+	shell->settings.site_skip = site_skip;
+}
+
 void shell_asker_release(struct shell *shell)
 {
 	shell_forget(shell);

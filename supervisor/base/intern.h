@@ -7,7 +7,7 @@
 #ifndef MTRUN_INTERN_H
 #define MTRUN_INTERN_H
 
-#include "base/types.h"
+#include "base/hash_index.h"
 
 struct intern {
 	/*
@@ -15,10 +15,9 @@ struct intern {
 	 * is empty
 	 */
 	bool texts;
-	size_t count;
+	size_t count, room;
 	const void **key; /* number I's is key[I - 1] */
-	uint32_t *bucket; /* open addressing */
-	size_t nbuckets;
+	struct hash_index index;
 };
 
 /* KEY's number, a new one if it has none yet; 0: out of memory. */

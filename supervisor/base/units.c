@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <time.h>
 
 /*
@@ -248,4 +249,20 @@ const char *age_text(struct text_buffer *b, uint64_t ms)
 	else
 		snprintf(b->text, sizeof(b->text), "%.1fh", (double)(ms / 360000) / 10);
 	return b->text;
+}
+
+const char *wait_status_text(int wait_status, char *text, size_t len)
+{
+	if (WIFSIGNALED(wait_status))
+		snprintf(text, len, "killed by SIG%s",
+			 sigabbrev_np(WTERMSIG(wait_status)) ? sigabbrev_np(WTERMSIG(wait_status))
+							     : "?");
+	else
+		snprintf(text, len, "exited with status %d", WEXITSTATUS(wait_status));
+	return text;
+}
+
+int wait_status_number(int wait_status)
+{
+	return WIFSIGNALED(wait_status) ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
 }

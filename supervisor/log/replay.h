@@ -61,6 +61,7 @@ uint64_t replay_events(const struct replay *r);
 
 size_t replay_processes(const struct replay *r); /* in order of appearance */
 struct replay_process *replay_process(const struct replay *r, size_t i);
+const struct replay *replay_whole(const struct replay_process *p); /* that it is of */
 
 /*
  * As log_process of records.h, but that of a process whose end is not told ended_ms is the

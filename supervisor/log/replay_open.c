@@ -691,6 +691,7 @@ uint64_t replay_ended_ms(const struct replay *r) { return r->ended_ms; }
 size_t replay_files(const struct replay *r) { return r->files; }
 size_t replay_processes(const struct replay *r) { return r->processes; }
 struct replay_process *replay_process(const struct replay *r, size_t i) { return r->process[i]; }
+const struct replay *replay_whole(const struct replay_process *p) { return p->replay; }
 uint64_t replay_recorded_ms(const struct replay_process *p) { return p->recorded_ms; }
 const struct log_process *replay_facts(const struct replay_process *p) { return &p->facts; }
 

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "log/replay_status.h"
 #include "process/profile_make.h"
 
 /*
@@ -63,12 +64,9 @@ static const struct process_source source = {
 	.site_skip = site_skip,
 	.profile = profile,
 	.trouble = trouble,
+	.status = replay_status,
+	.status_json = replay_status_json,
 };
-
-struct replay_process *replay_of(const struct process *p)
-{
-	return p->source == &source ? p->told : NULL;
-}
 
 struct process *replay_process_new(struct replay_process *log, unsigned count)
 {

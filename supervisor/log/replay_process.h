@@ -15,7 +15,5 @@
  * memory.
  */
 struct process *replay_process_new(struct replay_process *log, unsigned count) MUST_USE;
-/* What tells of P; NULL: no log does. */
-struct replay_process *replay_of(const struct process *p);
 
 #endif

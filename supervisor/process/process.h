@@ -7,6 +7,8 @@
 #ifndef MTRUN_PROCESS_H
 #define MTRUN_PROCESS_H
 
+#include <stdio.h>
+
 #include "base/outside.h"
 #include "base/types.h"
 #include "ledger/ledger.h"
@@ -183,6 +185,16 @@ struct symbol_question {
 	bool exact;
 };
 
+struct process_recorded {
+	uint64_t clock_ms; /* when tracing began, since 1970 */
+	uint64_t peak, peak_ms;
+	uint64_t sample;  /* bytes; 0: every allocation */
+	unsigned counted; /* LEDGER_COUNT_* */
+};
+
+struct json;
+struct sites;
+
 /*
  * Where a process' numbers come from: it runs, or ran, under us; or a .heap file or a log tells of
  * it. Of those that tell of one moment only the ledger is empty. The functions are those below of
@@ -200,6 +212,15 @@ struct process_source {
 		       struct profile *profile);
 	/* after -EBADMSG: what is wrong, in one line */
 	const char *(*trouble)(const struct process *p);
+	/*
+	 * What `status` says of it: as text, with its stacks (SITES may be NULL), or as keys of an
+	 * object that is open. COUNT: what counts as allocated. NULL: what it says of a process of
+	 * ours.
+	 */
+	void (*status)(const struct process *p, unsigned count, FILE *out, struct sites *sites);
+	void (*status_json)(const struct process *p, unsigned count, struct json *j);
+	/* how it was recorded; NULL: as the session says */
+	void (*recorded)(const struct process *p, struct process_recorded *r);
 	void (*release)(struct process *p); /* P is being freed */
 };
 

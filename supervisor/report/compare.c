@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/hash_index.h"
 #include "inject/wire.h"
 #include "report/stacks.h"
 
@@ -13,15 +14,11 @@
  * One tree of stacks is grown of all: a node is looked for among those that have the same caller,
  * by what its lines say. A node of a source is brought over once, at most.
  */
-struct key {
-	uint32_t hash, id;
-};
 struct compare {
 	struct stacks *stacks;
 	struct sites *sites;
 	uint32_t count;
-	struct key *key; /* open addressing; id 0: free */
-	size_t keys;
+	struct hash_index nodes;
 };
 
 struct compare *compare_new(void)
@@ -46,27 +43,21 @@ void compare_free(struct compare *c)
 		return;
 	sites_free(c->sites);
 	stacks_free(c->stacks);
-	free(c->key);
+	hash_index_release(&c->nodes);
 	free(c);
 }
 
 struct sites *compare_sites(struct compare *c) { return c->sites; }
 
-static uint32_t mix(uint32_t h, const char *text)
-{
-	for (; text && *text; text++)
-		h = (h ^ (unsigned char)*text) * 16777619u;
-	return (h ^ 0xff) * 16777619u;
-}
-
 static uint32_t hash(uint32_t parent, struct symbol_frames f)
 {
-	uint32_t h = 2166136261u ^ parent * 2654435761u;
+	uint32_t h = hash_number(HASH_SEED, parent);
 
 	for (size_t i = 0; i < f.count; i++)
-		h = mix(mix(mix(h ^ f.frame[i].line * 2654435761u, f.frame[i].function),
-			    f.frame[i].file),
-			f.frame[i].module);
+		h = hash_text(hash_text(hash_text(hash_number(h, f.frame[i].line),
+						  f.frame[i].function),
+					f.frame[i].file),
+			      f.frame[i].module);
 	return h;
 }
 
@@ -89,49 +80,21 @@ static bool same(const struct compare *c, uint32_t id, uint32_t parent, struct s
 	return true;
 }
 
-static int grow(struct compare *c)
-{
-	size_t n = c->keys ? c->keys * 2 : 4096;
-	struct key *key = calloc(n, sizeof(*key));
-
-	if (!key)
-		return -ENOMEM;
-	for (size_t i = 0; i < c->keys; i++) {
-		size_t at = c->key[i].hash & (n - 1);
-
-		if (!c->key[i].id)
-			continue;
-		while (key[at].id)
-			at = (at + 1) & (n - 1);
-		key[at] = c->key[i];
-	}
-	free(c->key);
-	c->key = key;
-	c->keys = n;
-	return 0;
-}
-
 /* *ID: our node for one with these lines under PARENT. */
 static int intern(struct compare *c, uint32_t parent, uint64_t pc, struct symbol_frames f,
 		  uint32_t *id)
 {
 	uint32_t h = hash(parent, f);
-	size_t at;
 	int err;
 
-	if (c->count * 2 >= c->keys && grow(c))
-		return -ENOMEM;
-	for (at = h & (c->keys - 1); c->key[at].id; at = (at + 1) & (c->keys - 1))
-		if (c->key[at].hash == h && same(c, c->key[at].id, parent, f)) {
-			*id = c->key[at].id;
-			return 0;
-		}
+	*id = HASH_FIND(&c->nodes, h, n, same(c, n, parent, f));
+	if (*id)
+		return 0;
 	err = stacks_add(c->stacks, c->count + 1, parent, pc, f.frame, f.count);
 	if (err)
 		return err == -ENOMEM ? err : -ENOSPC;
-	c->key[at] = (struct key){ h, ++c->count };
-	*id = c->count;
-	return 0;
+	*id = ++c->count;
+	return hash_index_add(&c->nodes, h, *id);
 }
 
 /* OURS[node]: what is known already. From NODE out to what is, and back in. */

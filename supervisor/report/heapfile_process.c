@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "process/profile_make.h"
+#include "report/heapfile_status.h"
 
 /*
  * The struct heap is the process' `told`; modules and marks move into the process, everything else
@@ -56,6 +57,19 @@ static int profile(const struct process *p, const struct profile_ask *ask, struc
 	return heapfile_profile(p->told, ask->detail, profile);
 }
 
+static void recorded(const struct process *p, struct process_recorded *r)
+{
+	const struct heap *heap = p->told;
+
+	*r = (struct process_recorded){
+		.clock_ms = heap->facts.clock_ms - heap->profile.ms,
+		.peak = heap->facts.peak,
+		.peak_ms = heap->facts.peak_ms,
+		.sample = heap->facts.sample,
+		.counted = heap->facts.counted,
+	};
+}
+
 static void release(struct process *p)
 {
 	heap_release(p->told);
@@ -70,13 +84,11 @@ static const struct process_source source = {
 	.frames = frames,
 	.site_skip = site_skip,
 	.profile = profile,
+	.status = heapfile_status,
+	.status_json = heapfile_status_json,
+	.recorded = recorded,
 	.release = release,
 };
-
-const struct heap *heapfile_of(const struct process *p)
-{
-	return p->source == &source ? p->told : NULL;
-}
 
 struct process *heapfile_process(struct heap *heap)
 {

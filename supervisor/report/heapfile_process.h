@@ -12,8 +12,6 @@
 
 /* The process that HEAP, which is taken over, tells of. NULL: out of memory. */
 struct process *heapfile_process(struct heap *heap) MUST_USE;
-/* The file that tells of P; NULL: none does. */
-const struct heap *heapfile_of(const struct process *p);
 /* What HEAP holds; with PROFILE_DEAD in DETAIL also stacks that hold nothing. 0 or -ENOMEM. */
 int heapfile_profile(const struct heap *heap, unsigned detail, struct profile *profile) MUST_USE;
 

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/hash_index.h"
 #include "inject/wire.h"
 
 /*
@@ -30,9 +31,8 @@ struct sites {
 	struct memo *memo; /* [WIRE_NODES] */
 	struct site *site; /* [1..count] */
 	uint32_t count, allocated;
-	uint32_t *bucket;  /* open addressing: site numbers by hash */
-	uint32_t nbuckets; /* power of two */
-	uint32_t worked;   /* since the last rest */
+	struct hash_index numbers;
+	uint32_t worked; /* since the last rest */
 };
 
 static const struct symbol_frame truncated_frame = { .function = "[truncated]" };
@@ -45,14 +45,9 @@ struct sites *sites_new(const struct sites_source *source)
 	if (!s)
 		return NULL;
 	s->source = *source;
-	s->nbuckets = 1024;
-	s->bucket = calloc(s->nbuckets, sizeof(*s->bucket));
 	s->memo = mmap(NULL, WIRE_NODES * sizeof(*s->memo), PROT_READ | PROT_WRITE,
 		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (s->memo == MAP_FAILED || !s->bucket) {
-		if (s->memo != MAP_FAILED)
-			munmap(s->memo, WIRE_NODES * sizeof(*s->memo));
-		free(s->bucket);
+	if (s->memo == MAP_FAILED) {
 		free(s);
 		return NULL;
 	}
@@ -64,7 +59,7 @@ void sites_free(struct sites *s)
 	if (!s)
 		return;
 	munmap(s->memo, WIRE_NODES * sizeof(*s->memo));
-	free(s->bucket);
+	hash_index_release(&s->numbers);
 	free(s->site);
 	free(s);
 }
@@ -72,7 +67,7 @@ void sites_free(struct sites *s)
 void sites_clear(struct sites *s)
 {
 	madvise(s->memo, WIRE_NODES * sizeof(*s->memo), MADV_DONTNEED);
-	memset(s->bucket, 0, s->nbuckets * sizeof(*s->bucket));
+	hash_index_clear(&s->numbers);
 	s->count = 0;
 }
 
@@ -141,63 +136,35 @@ raddr_t sites_address(struct sites *s, uint32_t node)
 	return (pc & WIRE_PC_MASK) - !(pc & WIRE_PC_EXACT);
 }
 
-static uint32_t mix(uint32_t h, const char *text)
-{
-	for (; text && *text; text++)
-		h = (h ^ (unsigned char)*text) * 16777619u;
-	return (h ^ 0xff) * 16777619u;
-}
-
 static bool same(const char *a, const char *b) { return a == b || (a && b && !strcmp(a, b)); }
-
-static int grow_buckets(struct sites *s)
-{
-	uint32_t n = s->nbuckets * 2, *bucket = calloc(n, sizeof(*bucket));
-
-	if (!bucket)
-		return -1;
-	for (uint32_t i = 1; i <= s->count; i++) {
-		uint32_t at = s->site[i].hash & (n - 1);
-
-		while (bucket[at])
-			at = (at + 1) & (n - 1);
-		bucket[at] = i;
-	}
-	free(s->bucket);
-	s->bucket = bucket;
-	s->nbuckets = n;
-	return 0;
-}
 
 /* The number of the site at FRAME; out of memory, everything new is the last site known. */
 static uint32_t intern(struct sites *s, const struct symbol_frame *frame)
 {
 	uint32_t h =
-		mix(mix(mix(2166136261u ^ frame->line * 2654435761u, frame->function), frame->file),
-		    frame->module);
-	uint32_t at = h & (s->nbuckets - 1);
-	struct site *site;
+		hash_text(hash_text(hash_text(hash_number(HASH_SEED, frame->line), frame->function),
+				    frame->file),
+			  frame->module);
+	uint32_t known = HASH_FIND(&s->numbers, h, n,
+				   s->site[n].frame.line == frame->line &&
+					   same(s->site[n].frame.function, frame->function) &&
+					   same(s->site[n].frame.file, frame->file) &&
+					   same(s->site[n].frame.module, frame->module));
 
-	for (; s->bucket[at]; at = (at + 1) & (s->nbuckets - 1)) {
-		site = &s->site[s->bucket[at]];
-		if (site->hash == h && site->frame.line == frame->line &&
-		    same(site->frame.function, frame->function) &&
-		    same(site->frame.file, frame->file) && same(site->frame.module, frame->module))
-			return s->bucket[at];
-	}
+	if (known)
+		return known;
 	if (s->count + 2 > s->allocated) {
 		uint32_t n = s->allocated ? s->allocated * 2 : 256;
+		struct site *site = realloc(s->site, n * sizeof(*site));
 
-		site = realloc(s->site, n * sizeof(*site));
 		if (!site)
 			return s->count;
 		s->site = site;
 		s->allocated = n;
 	}
-	s->site[++s->count] = (struct site){ .frame = *frame, .hash = h };
-	s->bucket[at] = s->count;
-	if (s->count * 2 > s->nbuckets)
-		grow_buckets(s);
+	if (hash_index_add(&s->numbers, h, s->count + 1))
+		return s->count;
+	s->site[++s->count] = (struct site){ .frame = *frame };
 	return s->count;
 }
 

@@ -6,6 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
+#include "base/intern.h"
+
 /*
  * The list. Each row of the profile gets a number for its group (its site's, its stack's, ...), the
  * groups are gathered in one pass over an open hash, then sorted and cut. Sites are memoised per
@@ -27,12 +30,9 @@ struct matcher {
 	struct sites *sites;
 	uint8_t *node; /* 0: not known, 1: no, 2: yes */
 	size_t nnodes;
-	/* open addressing by address */
-	struct {
-		const struct symbol_frame *frame;
-		bool yes;
-	} * seen;
-	size_t count, nseen;
+	struct intern frames; /* that were looked at */
+	bool *yes;	      /* by their numbers */
+	size_t room;
 };
 
 static bool matches_text(const regex_t *regex, const struct symbol_frame *f)
@@ -51,42 +51,16 @@ static bool matches_text(const regex_t *regex, const struct symbol_frame *f)
 			     !regexec(regex, f->module, 0, NULL, 0));
 }
 
-static size_t pointer_hash(const void *p)
-{
-	return (size_t)((uint64_t)(uintptr_t)p * 0x9e3779b97f4a7c15ull >> 20);
-}
-
 static bool matches_frame(struct matcher *m, const struct symbol_frame *f)
 {
-	size_t at;
+	size_t known = m->frames.count;
+	uint32_t n = intern(&m->frames, f);
 
-	if (m->count * 2 >= m->nseen) {
-		size_t n = m->nseen ? m->nseen * 2 : 1024, old = m->nseen;
-		void *before = m->seen;
-		typeof(m->seen) seen = calloc(n, sizeof(*seen));
-
-		if (!seen)
-			return matches_text(m->regex, f);
-		for (size_t i = 0; i < old; i++) {
-			if (!m->seen[i].frame)
-				continue;
-			at = pointer_hash(m->seen[i].frame) & (n - 1);
-			while (seen[at].frame)
-				at = (at + 1) & (n - 1);
-			seen[at] = m->seen[i];
-		}
-		free(before);
-		m->seen = seen;
-		m->nseen = n;
-	}
-	for (at = pointer_hash(f) & (m->nseen - 1); m->seen[at].frame;
-	     at = (at + 1) & (m->nseen - 1))
-		if (m->seen[at].frame == f)
-			return m->seen[at].yes;
-	m->seen[at].frame = f;
-	m->seen[at].yes = matches_text(m->regex, f);
-	m->count++;
-	return m->seen[at].yes;
+	if (!n || array_room(&m->yes, m->frames.count, &m->room, sizeof(*m->yes)))
+		return matches_text(m->regex, f);
+	if (n > known)
+		m->yes[n] = matches_text(m->regex, f);
+	return m->yes[n];
 }
 
 static bool matches_node(struct matcher *m, uint32_t node)
@@ -142,7 +116,8 @@ static int matcher_init(struct matcher *m, const regex_t *regex, struct sites *s
 static void matcher_release(struct matcher *m)
 {
 	free(m->node);
-	free(m->seen);
+	free(m->yes);
+	intern_release(&m->frames);
 }
 
 /* ---- groups -------------------------------------------------------------- */
@@ -152,13 +127,11 @@ struct groups {
 	struct sites *sites;
 	size_t least, allocated; /* powers of two */
 	uint64_t *key;		 /* of each row of the view */
-	uint32_t *bucket;	 /* row + 1 */
-	size_t nbuckets;
-	/* VIEW_FUNCTION, _FILE, _MODULE: site -> lowest site with the same text */
+	struct hash_index rows;	 /* + 1, by their keys */
+	/* VIEW_FUNCTION, _FILE, _MODULE: by site, the number of its text */
 	uint32_t *of_site;
 	size_t nsites;
-	uint32_t *text_bucket; /* site, by hash of that text */
-	size_t ntext;
+	struct intern texts;
 };
 
 static const char *text_of(enum view_key key, const struct symbol_frame *f)
@@ -172,65 +145,24 @@ static const char *text_of(enum view_key key, const struct symbol_frame *f)
 	return text ? text : "";
 }
 
-static uint32_t text_hash(const char *text)
-{
-	uint32_t h = 2166136261u;
-
-	for (; *text; text++)
-		h = (h ^ (unsigned char)*text) * 16777619u;
-	return h ^ h >> 15;
-}
-
-static int grow_texts(struct groups *g)
-{
-	size_t n = (size_t)sites_count(g->sites) * 2 + 1024, size = 1024;
-
-	while (size < n * 2)
-		size *= 2;
-	g->of_site = realloc(g->of_site, n * sizeof(*g->of_site));
-	if (!g->of_site)
-		return -ENOMEM;
-	memset(g->of_site + g->nsites, 0, (n - g->nsites) * sizeof(*g->of_site));
-	g->text_bucket = reallocarray(g->text_bucket, size, sizeof(*g->text_bucket));
-	if (!g->text_bucket)
-		return -ENOMEM;
-	memset(g->text_bucket, 0, size * sizeof(*g->text_bucket));
-	g->ntext = size;
-	for (uint32_t i = 1; i < g->nsites; i++) {
-		size_t at;
-
-		if (g->of_site[i] != i)
-			continue;
-		at = text_hash(text_of(g->v->key, &sites_site(g->sites, i)->frame)) & (size - 1);
-		while (g->text_bucket[at])
-			at = (at + 1) & (size - 1);
-		g->text_bucket[at] = i;
-	}
-	g->nsites = n;
-	return 0;
-}
-
-/*
- * The first site whose function (file, module) reads the same stands for all of them. 0: out of
- * memory
- */
+/* What all sites have whose function (file, module) reads the same. 0: out of memory */
 static uint32_t same_text(struct groups *g, uint32_t site)
 {
-	const char *text;
-	size_t at;
+	size_t n = (size_t)sites_count(g->sites) * 2 + 1024;
+	uint32_t *more;
 
-	if (site >= g->nsites && grow_texts(g))
-		return 0;
-	if (g->of_site[site])
-		return g->of_site[site];
-	text = text_of(g->v->key, &sites_site(g->sites, site)->frame);
-	for (at = text_hash(text) & (g->ntext - 1); g->text_bucket[at];
-	     at = (at + 1) & (g->ntext - 1))
-		if (!strcmp(text,
-			    text_of(g->v->key, &sites_site(g->sites, g->text_bucket[at])->frame)))
-			return g->of_site[site] = g->text_bucket[at];
-	g->text_bucket[at] = site;
-	return g->of_site[site] = site;
+	if (site >= g->nsites) {
+		more = reallocarray(g->of_site, n, sizeof(*more));
+		if (!more)
+			return 0;
+		memset(more + g->nsites, 0, (n - g->nsites) * sizeof(*more));
+		g->of_site = more;
+		g->nsites = n;
+	}
+	if (!g->of_site[site])
+		g->of_site[site] =
+			intern(&g->texts, text_of(g->v->key, &sites_site(g->sites, site)->frame));
+	return g->of_site[site];
 }
 
 static struct symbol_frame label(enum view_key key, const struct symbol_frame *f)
@@ -251,18 +183,11 @@ static struct symbol_frame label(enum view_key key, const struct symbol_frame *f
 	return l;
 }
 
-static size_t key_hash(uint64_t key)
-{
-	key *= 0x9e3779b97f4a7c15ull;
-	return (size_t)(key ^ key >> 31);
-}
-
 static int grow_groups(struct groups *g)
 {
 	size_t n = g->allocated ? g->allocated * 2 : g->least;
 	struct view_row *row = realloc(g->v->row, n * sizeof(*row));
 	uint64_t *key;
-	uint32_t *bucket;
 
 	if (!row)
 		return -ENOMEM;
@@ -271,40 +196,25 @@ static int grow_groups(struct groups *g)
 	if (!key)
 		return -ENOMEM;
 	g->key = key;
-	bucket = calloc(n * 2, sizeof(*bucket));
-	if (!bucket)
-		return -ENOMEM;
-	free(g->bucket);
-	g->bucket = bucket;
-	g->nbuckets = n * 2;
 	g->allocated = n;
-	for (size_t i = 0; i < g->v->count; i++) {
-		size_t at = key_hash(key[i]) & (g->nbuckets - 1);
-
-		while (bucket[at])
-			at = (at + 1) & (g->nbuckets - 1);
-		bucket[at] = (uint32_t)i + 1;
-	}
 	return 0;
 }
 
 /* The row of the group KEY; *NEW is set when it was not there. */
 static struct view_row *group(struct groups *g, uint64_t key, bool *new)
 {
-	size_t at;
+	uint32_t hash = hash_number(HASH_SEED, key);
+	uint32_t row = HASH_FIND(&g->rows, hash, n, g->key[n - 1] == key);
 
+	*new = !row;
+	if (row)
+		return &g->v->row[row - 1];
 	if (g->v->count == g->allocated && grow_groups(g))
 		return NULL;
-	for (at = key_hash(key) & (g->nbuckets - 1); g->bucket[at];
-	     at = (at + 1) & (g->nbuckets - 1))
-		if (g->key[g->bucket[at] - 1] == key) {
-			*new = false;
-			return &g->v->row[g->bucket[at] - 1];
-		}
+	if (hash_index_add(&g->rows, hash, (uint32_t)g->v->count + 1))
+		return NULL;
 	g->key[g->v->count] = key;
-	g->bucket[at] = (uint32_t)++g->v->count;
-	*new = true;
-	return &g->v->row[g->v->count - 1];
+	return &g->v->row[g->v->count++];
 }
 
 static int gather(struct groups *g, const struct profile_row *r)
@@ -475,7 +385,7 @@ static void reverse(struct view *v)
 int view_make(struct view *v, const struct profile *p, struct sites *sites,
 	      const struct view_options *o)
 {
-	struct groups g = { .v = v, .sites = sites, .least = 512 };
+	struct groups g = { .v = v, .sites = sites, .least = 512, .texts.texts = true };
 	struct order order = { .sort = o->sort, .sites = sites };
 	struct matcher m;
 	int err;
@@ -502,9 +412,9 @@ int view_make(struct view *v, const struct profile *p, struct sites *sites,
 	}
 	matcher_release(&m);
 	free(g.key);
-	free(g.bucket);
 	free(g.of_site);
-	free(g.text_bucket);
+	hash_index_release(&g.rows);
+	intern_release(&g.texts);
 	if (err) {
 		view_release(v);
 		return err;

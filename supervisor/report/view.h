@@ -12,6 +12,7 @@
 
 #include <regex.h>
 
+#include "base/hash_index.h"
 #include "base/types.h"
 #include "process/preattach_heap.h"
 #include "process/profile.h"
@@ -123,15 +124,13 @@ struct tree_node {
 	int64_t weight;
 	uint32_t child, next; /* first child and next sibling, biggest first; 0: none */
 	uint32_t parent;
-	uint32_t hash_next;
 };
 struct tree {
 	bool estimated;
 	const struct preattach_heap *before;
 	size_t count, allocated;
-	struct tree_node *node; /* node[0]: the whole */
-	uint32_t *bucket;
-	size_t nbuckets;
+	struct tree_node *node;	 /* node[0]: the whole */
+	struct hash_index nodes; /* by parent and function, while it is made */
 };
 
 enum tree_shape {

@@ -11,37 +11,15 @@
  * function) finds the place. Node 0 is the whole; children are sorted at the end. Inlined functions
  * are levels of their own.
  */
-static size_t place(const struct tree *t, uint32_t parent, const char *function)
-{
-	uint32_t h = 2166136261u ^ parent * 2654435761u;
-
-	for (; *function; function++)
-		h = (h ^ (unsigned char)*function) * 16777619u;
-	return (h ^ h >> 13) & (t->nbuckets - 1);
-}
-
 static int grow(struct tree *t)
 {
 	size_t n = t->allocated ? t->allocated * 2 : 1024;
 	struct tree_node *node = reallocarray(t->node, n, sizeof(*node));
-	uint32_t *bucket;
 
 	if (!node)
 		return -ENOMEM;
 	t->node = node;
-	bucket = calloc(n, sizeof(*bucket));
-	if (!bucket)
-		return -ENOMEM;
-	free(t->bucket);
-	t->bucket = bucket;
-	t->nbuckets = n;
 	t->allocated = n;
-	for (uint32_t i = 1; i < t->count; i++) {
-		size_t at = place(t, node[i].parent, node[i].function);
-
-		node[i].hash_next = bucket[at];
-		bucket[at] = i;
-	}
 	return 0;
 }
 
@@ -51,23 +29,22 @@ static const char *name(const struct symbol_frame *f) { return f->function ? f->
 static uint32_t below(struct tree *t, uint32_t parent, const struct symbol_frame *frame)
 {
 	const char *function = name(frame);
-	size_t at;
-	uint32_t i;
+	uint32_t hash = hash_text(hash_number(HASH_SEED, parent), function);
+	uint32_t i =
+		HASH_FIND(&t->nodes, hash, n,
+			  t->node[n].parent == parent && !strcmp(t->node[n].function, function));
 
-	if (t->count == t->allocated && grow(t))
+	if (i)
+		return i;
+	i = (uint32_t)t->count;
+	if ((t->count == t->allocated && grow(t)) || hash_index_add(&t->nodes, hash, i))
 		return 0;
-	at = place(t, parent, function);
-	for (i = t->bucket[at]; i; i = t->node[i].hash_next)
-		if (t->node[i].parent == parent && !strcmp(t->node[i].function, function))
-			return i;
-	i = (uint32_t)t->count++;
+	t->count++;
 	t->node[i] = (struct tree_node){ .function = function,
 					 .frame = frame,
 					 .parent = parent,
-					 .hash_next = t->bucket[at],
 					 .next = t->node[parent].child };
 	t->node[parent].child = i;
-	t->bucket[at] = i;
 	return i;
 }
 
@@ -305,6 +282,6 @@ int tree_cut(struct tree *t, size_t limit)
 void tree_release(struct tree *t)
 {
 	free(t->node);
-	free(t->bucket);
+	hash_index_release(&t->nodes);
 	*t = (struct tree){ 0 };
 }

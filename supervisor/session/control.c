@@ -13,6 +13,7 @@
  */
 #include "base/clock.h"
 #include "process/sampling.h"
+#include "session/limit_enforce.h"
 #include "session/recorder.h"
 #include "session/session_state.h"
 
@@ -281,6 +282,7 @@ static void ask_cont(struct asked *a) { a->ret = cont_now(a->s, a->p); }
 
 int session_cont(struct session *s, struct process *p)
 {
+	limit_await_told(s, p);
 	return asking_do(s, ask_cont, &(struct asked){ .p = p });
 }
 
@@ -321,6 +323,7 @@ static void ask_kill(struct asked *a) { a->ret = kill_now(a->s, (int)a->number);
 
 int session_kill(struct session *s, int sig)
 {
+	limit_await_told(s, s->chosen);
 	return asking_do(s, ask_kill, &(struct asked){ .number = (uint64_t)sig });
 }
 
@@ -372,6 +375,7 @@ static void ask_restart(struct asked *a) { a->ret = restart_now(a->s); }
 
 int session_restart(struct session *s)
 {
+	limit_await_told(s, NULL);
 	return asking_do(s, ask_restart, &(struct asked){ .ret = 0 });
 }
 
@@ -405,6 +409,7 @@ static void ask_lend(struct asked *a) { a->ret = lend_now(a->s, a->p); }
 
 int session_lend(struct session *s, struct process *p)
 {
+	limit_await_told(s, p);
 	return asking_do(s, ask_lend, &(struct asked){ .p = p });
 }
 

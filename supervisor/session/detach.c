@@ -13,6 +13,7 @@
  * it left the hook by longjmp or the like.
  */
 #include "base/clock.h"
+#include "session/limit_enforce.h"
 #include "session/session_state.h"
 
 #include <errno.h>
@@ -362,4 +363,8 @@ static void detach_now(struct session *s)
 
 static void ask_detach(struct asked *a) { detach_now(a->s); }
 
-void session_detach(struct session *s) { asking_do(s, ask_detach, &(struct asked){ .ret = 0 }); }
+void session_detach(struct session *s)
+{
+	limit_await_told(s, NULL);
+	asking_do(s, ask_detach, &(struct asked){ .ret = 0 });
+}

@@ -5,6 +5,11 @@
  * A verdict that ends or stops the program is given twice: first while it runs, then, with all its
  * threads stopped, once more and for good. So what is told of it is what is there to be seen, and
  * it is one however many threads ask at the same time: the others stand still by then.
+ *
+ * What there is to tell of a hit, symbols and a file, may take a second, and the loop has others to
+ * serve. So an asker of its own tells it (session_on_limit), one hit at a time; until then the
+ * process stands still, or, where it goes on, its requests wait. Other processes run: what they ask
+ * for is answered if it fits, and waits if it is a hit as well.
  */
 #include "session/limit_enforce.h"
 
@@ -16,6 +21,8 @@
 #include "base/message.h"
 #include "transport/heartbeat.h"
 
+#define TOLD_MS 50 /* so often an asker looks whether a hit is told */
+
 static bool final(const struct session *s)
 {
 	return s->options.on_limit == LIMIT_KILL || s->options.on_limit == LIMIT_STOP;
@@ -23,19 +30,71 @@ static bool final(const struct session *s)
 
 /* ---- a hit --------------------------------------------------------------- */
 
-static void tell(struct session *s, const struct limit_hit *hit)
+/* It is told, or there was nothing to tell. */
+static void hit_over(struct session *s)
+{
+	if (s->options.on_limit == LIMIT_KILL)
+		session_limit_kill(s);
+}
+
+static void tell_now(void *ctx)
+{
+	struct session *s = ctx;
+	struct limit_telling *t = &s->telling;
+
+	s->on_limit.tell(s->on_limit.ctx, &t->hit);
+	t->busy = false;
+	t->told = true;
+	hit_over(s);
+	process_unref(t->hit.process);
+	asking_wake(s);
+}
+
+/*
+ * ASKED: whose question it is, or NULL. AT_ONCE: the process does not wait for what is told. False:
+ * there is nothing to tell; else hit_over() comes when it is told.
+ */
+static bool tell(struct session *s, const struct limit_hit *hit,
+		 const struct shared_question *asked, bool at_once)
 {
 	hit->process->limit.hits++;
-	if (s->on_limit)
-		s->on_limit(s->on_limit_ctx, hit);
+	if (!s->on_limit.hit || !s->on_limit.hit(s->on_limit.ctx, hit))
+		return false;
+	s->telling = (struct limit_telling){ .busy = true,
+					     .hit = *hit,
+					     .slot = asked ? asked->slot : UINT32_MAX,
+					     .asked = asked ? asked->asked : 0 };
+	process_ref(hit->process);
+	if (at_once || asking_is_asker(s) || asking_beside(s, tell_now, s))
+		tell_now(s);
+	return true;
 }
 
 /* The process is stopped. */
 static void tell_final(struct session *s, const struct limit_hit *hit)
 {
-	tell(s, hit);
-	if (s->options.on_limit == LIMIT_KILL)
-		session_limit_kill(s);
+	if (!tell(s, hit, NULL, false))
+		hit_over(s);
+}
+
+bool session_is_telling(const struct session *s, const struct process *p)
+{
+	return s->telling.busy && (!p || p == s->telling.hit.process);
+}
+
+void limit_await_told(struct session *s, const struct process *p)
+{
+	while (asking_is_asker(s) && session_is_telling(s, p) && session_turn(s, TOLD_MS) == 0)
+		;
+}
+
+/* Whether this question has waited for what was told of it. */
+static bool was_told(const struct session *s, const struct process *p,
+		     const struct shared_question *asked)
+{
+	const struct limit_telling *t = &s->telling;
+
+	return t->told && t->hit.process == p && t->slot == asked->slot && t->asked == asked->asked;
 }
 
 /* ---- requests ------------------------------------------------------------ */
@@ -133,23 +192,32 @@ static bool freeze(struct session *s, struct process *p, const struct room_quest
 	return false;
 }
 
-/* The program goes on, with the request granted or not. */
-static bool crossing(struct session *s, struct process *p, const struct room_question *q,
-		     const struct room_case *c, pid_t tid)
+/* The program goes on, with the request refused. False: first it is told. */
+static bool refuse(struct session *s, struct process *p, const struct room_question *q,
+		   const struct room_case *c, const struct shared_question *asked)
 {
-	struct limit_hit hit = hit_of(s, p, q, c, tid);
+	struct limit_hit hit = hit_of(s, p, q, c, asked->tid);
+
+	if (limit_refused(&p->limit, q->stack, c->growth) < 0)
+		message_verbose(1, "out of memory: a refusal is not listed");
+	tell(s, &hit, asked, false);
+	return !s->telling.busy;
+}
+
+/* The same with the request granted; TOLD: it was told already. */
+static bool report(struct session *s, struct process *p, const struct room_question *q,
+		   const struct room_case *c, const struct shared_question *asked, bool told)
+{
+	struct limit_hit hit = hit_of(s, p, q, c, asked->tid);
 	struct room_rules rules = rules_now(s, false);
 
-	if (s->options.on_limit == LIMIT_FAIL) {
-		if (limit_refused(&p->limit, q->stack, c->growth) < 0)
-			message_verbose(1, "out of memory: a refusal is not listed");
-		tell(s, &hit);
+	if (p->limit.above)
+		return true;
+	if (!told)
+		tell(s, &hit, asked, false);
+	if (s->telling.busy)
 		return false;
-	}
-	if (!p->limit.above)
-		tell(s, &hit);
-	if (!p->limit.above)
-		limit_watch(p, q->slot, &rules);
+	limit_watch(p, q->slot, &rules);
 	return true;
 }
 
@@ -159,12 +227,12 @@ void limit_enforce_crossed(struct session *s, struct process *p)
 	struct limit_watch *w = &p->limit.watch;
 	struct limit_hit hit = w->last;
 
-	if (!w->crossings)
+	if (!w->crossings || s->telling.busy)
 		return;
 	p->limit.hits += w->crossings - 1;
 	w->crossings = 0;
 	hit.ms = heartbeat_ms();
-	tell(s, &hit);
+	tell(s, &hit, NULL, false);
 }
 
 /* Above a limit that is only reported there is nothing to decide. */
@@ -182,15 +250,22 @@ bool limit_enforce_answer(struct session *s, struct process *p, const struct sha
 	struct wire_mail *mail = asked->mail;
 	struct room_question q;
 	struct room_case c = { 0 };
+	bool told;
 
 	if (!p->stream || !p->limit.lease) {
 		mail->answer = 0;
 		return true;
 	}
 	if (p->state == PROCESS_STOPPED || s->stopping || s->limit_killed ||
-	    heartbeat_ms() < p->limit.retry_ms)
+	    session_is_telling(s, p) || heartbeat_ms() < p->limit.retry_ms)
 		return false;
 	room_question(&q, asked);
+	told = was_told(s, p, asked);
+	if (told && s->options.on_limit == LIMIT_FAIL) { /* whatever has become free since */
+		s->telling.told = false;
+		mail->answer = limit_refuse(p, &q);
+		return true;
+	}
 	if (goes_on_above(s, p, &q, &c)) {
 		mail->answer = limit_grant(p, &q, &c);
 		return true;
@@ -198,13 +273,18 @@ bool limit_enforce_answer(struct session *s, struct process *p, const struct sha
 	switch (judge(s, p, &q, &c, false)) {
 	case ROOM_FITS: p->limit.above &= c.growth == 0; break;
 	case ROOM_CROSSES:
-		if (final(s) ? freeze(s, p, &q, &c, asked->tid)
-			     : crossing(s, p, &q, &c, asked->tid))
-			break;
-		if (s->options.on_limit != LIMIT_FAIL)
+		if (s->telling.busy)
 			return false;
-		mail->answer = limit_refuse(p, &q);
-		return true;
+		if (s->options.on_limit == LIMIT_FAIL) {
+			if (!refuse(s, p, &q, &c, asked))
+				return false;
+			mail->answer = limit_refuse(p, &q);
+			return true;
+		}
+		if (final(s) ? !freeze(s, p, &q, &c, asked->tid)
+			     : !report(s, p, &q, &c, asked, told))
+			return false;
+		break;
 	default: return false;
 	}
 	mail->answer = limit_grant(p, &q, &c);
@@ -225,12 +305,12 @@ void limit_enforce_begin(struct session *s, struct process *p)
  */
 static void image_hit(struct session *s, const struct limit_hit *hit)
 {
-	if (!s->on_limit)
+	if (!s->on_limit.hit)
 		s->early = *hit;
 	else if (final(s))
 		tell_final(s, hit);
 	else
-		tell(s, hit);
+		tell(s, hit, NULL, true);
 }
 
 bool limit_enforce_image(struct session *s, struct process *p)
@@ -309,15 +389,13 @@ void session_limit_action(struct session *s, enum limit_action action)
 
 enum limit_action session_limit_action_now(const struct session *s) { return s->options.on_limit; }
 
-void session_on_limit(struct session *s, void (*fn)(void *ctx, const struct limit_hit *hit),
-		      void *ctx)
+void session_on_limit(struct session *s, const struct limit_listener *listener)
 {
 	struct limit_hit early = s->early;
 
-	s->on_limit = fn;
-	s->on_limit_ctx = ctx;
+	s->on_limit = *listener;
 	s->early.process = NULL;
-	if (fn && early.process)
+	if (early.process)
 		image_hit(s, &early);
 }
 

@@ -17,6 +17,8 @@ void limit_enforce_begin(struct session *s, struct process *p);
 bool limit_enforce_image(struct session *s, struct process *p);
 /* Tells of crossings that events have told of (LIMIT_REPORT). */
 void limit_enforce_crossed(struct session *s, struct process *p);
+/* An asker that lets P run, or lets go of it, waits until what is told of its hit is out. */
+void limit_await_told(struct session *s, const struct process *p);
 /*
  * Answers MAIL's question (ASK_ROOM) from SLOT, whose thread is TID by its own account. False:
  * later, or never, as its process is being stopped or killed.

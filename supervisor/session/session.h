@@ -228,14 +228,22 @@ uint64_t session_limit_now(const struct session *s);
 void session_limit_action(struct session *s, enum limit_action action);
 enum limit_action session_limit_action_now(const struct session *s);
 /*
- * FN hears of each hit: LIMIT_KILL, LIMIT_STOP with all threads of hit->process stopped and its
- * ledger settled, once however many ask at the same time; when it returns, the tree is killed, or
- * the process stays stopped. LIMIT_FAIL at every refusal, LIMIT_REPORT once per crossing: the
- * program goes on. FN may not turn the loop. The program named may have met the limit with its text
- * alone before: FN hears of that at once.
+ * Who hears of hits. HIT hears of each within a turn of the loop, and may not take long: LIMIT_KILL,
+ * LIMIT_STOP with all threads of hit->process stopped and its ledger settled, once however many ask
+ * at the same time; LIMIT_FAIL at every refusal, LIMIT_REPORT once per crossing. If it returns
+ * true, there is more to tell: TELL is called by an asker of its own, one at a time, and until it
+ * returns the process stands still, or where it goes on, its requests wait. Then the tree is
+ * killed, or the process stays stopped, or goes on. The program named may have met the limit with
+ * its text alone before: that is told before session_on_limit() returns.
  */
-void session_on_limit(struct session *s, void (*fn)(void *ctx, const struct limit_hit *hit),
-		      void *ctx);
+struct limit_listener {
+	bool (*hit)(void *ctx, const struct limit_hit *hit);
+	void (*tell)(void *ctx, const struct limit_hit *hit);
+	void *ctx;
+};
+void session_on_limit(struct session *s, const struct limit_listener *listener);
+/* Whether it is being told of a hit of P, or (NULL) of anybody's. */
+bool session_is_telling(const struct session *s, const struct process *p);
 /* LIMIT_STOP comes to its end: the tree is killed, as LIMIT_KILL does. */
 void session_limit_kill(struct session *s);
 /* A hit has killed the tree: --limit-exit says how mtrun ends. */

@@ -90,8 +90,13 @@ struct session {
 	void *on_signal_ctx;
 	void (*on_dump)(void *ctx);
 	void *on_dump_ctx;
-	void (*on_limit)(void *ctx, const struct limit_hit *hit);
-	void *on_limit_ctx;
+	struct limit_listener on_limit;
+	struct limit_telling {
+		bool busy; /* an asker tells of it */
+		bool told; /* and has; the question from SLOT waits for that */
+		struct limit_hit hit;
+		uint32_t slot, asked;
+	} telling;
 	/* of the image, when nobody was there to be told; no process: none */
 	struct limit_hit early;
 	bool limit_killed;

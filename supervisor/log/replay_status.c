@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include "shell/common/log_status.h"
+#include "log/replay_status.h"
 
 #include <inttypes.h>
 #include <time.h>
@@ -9,10 +9,6 @@
 #include "base/units.h"
 #include "log/replay.h"
 #include "report/print.h"
-#include "shell/common/command.h"
-#include "shell/common/processes.h"
-#include "shell/common/reporting.h"
-#include "shell/common/shell.h"
 
 /*
  * Whose it is, from when to when, what was live at its end. The keys are those that `status` has of
@@ -33,47 +29,43 @@ static void json_files(struct json *j, const struct replay *log)
 	json_end_array(j);
 }
 
-static void print_json(struct shell *shell, struct call *call, const struct process *p,
-		       const struct ledger_totals *t)
+void replay_status_json(const struct process *p, unsigned count, struct json *j)
 {
-	const struct replay *log = session_log(shell->session);
-	struct json j;
+	const struct replay *log = replay_whole(p->told);
+	const struct log_run *run = replay_run(log);
+	struct ledger_totals t;
 
-	json_init(&j, call->out);
-	json_object(&j, NULL);
-	json_int(&j, "pid", p->pid);
-	json_string(&j, "command", p->command);
-	json_string(&j, "state", process_state_name(p->state));
+	ledger_totals(p->ledger, &t);
+	json_int(j, "pid", p->pid);
+	json_string(j, "command", p->command);
+	json_string(j, "state", process_state_name(p->state));
 	if (ended(p))
-		json_int(&j, "exit_status", reporting_exit_status(p->wait_status));
+		json_int(j, "exit_status", wait_status_number(p->wait_status));
 	else
-		json_null(&j, "exit_status");
-	json_uint(&j, "allocated", process_allocated(p, session_options(shell->session)->count));
-	json_uint(&j, "heap", t->heap);
-	json_uint(&j, "mmap", t->mmap);
-	json_uint(&j, "mmap_reserved", t->mmap_reserved);
-	json_uint(&j, "image", p->image_bytes);
-	json_uint(&j, "peak", t->peak);
-	json_uint(&j, "peak_ms", t->peak_ms);
-	json_uint(&j, "live_blocks", t->live_blocks);
-	json_uint(&j, "allocs", t->allocs);
-	json_uint(&j, "frees", t->frees);
-	json_uint(&j, "maps", t->maps);
-	json_uint(&j, "unmaps", t->unmaps);
-	json_uint(&j, "unknown_frees", t->unknown_frees);
-	json_uint(&j, "temporary", t->temporary);
-	json_uint(&j, "total_allocated", t->total_allocated);
-	json_uint(&j, "sample", session_options(shell->session)->agent.sample);
-	json_uint(&j, "clock_ms", replay_clock_ms(log));
-	json_uint(&j, "began_ms", p->began_ms);
-	json_uint(&j, "recorded_ms", p->recorded_ms);
-	json_uint(&j, "elapsed_ms", shell_moment(shell, p));
-	json_uint(&j, "events", replay_events(log));
-	json_files(&j, log);
-	json_string(&j, "unsupervised", p->unsupervised);
-	processes_json(&j, shell);
-	json_end_object(&j);
-	json_finish(&j);
+		json_null(j, "exit_status");
+	json_uint(j, "allocated", process_allocated(p, count));
+	json_uint(j, "heap", t.heap);
+	json_uint(j, "mmap", t.mmap);
+	json_uint(j, "mmap_reserved", t.mmap_reserved);
+	json_uint(j, "image", p->image_bytes);
+	json_uint(j, "peak", t.peak);
+	json_uint(j, "peak_ms", t.peak_ms);
+	json_uint(j, "live_blocks", t.live_blocks);
+	json_uint(j, "allocs", t.allocs);
+	json_uint(j, "frees", t.frees);
+	json_uint(j, "maps", t.maps);
+	json_uint(j, "unmaps", t.unmaps);
+	json_uint(j, "unknown_frees", t.unknown_frees);
+	json_uint(j, "temporary", t.temporary);
+	json_uint(j, "total_allocated", t.total_allocated);
+	json_uint(j, "sample", run->sample);
+	json_uint(j, "clock_ms", replay_clock_ms(log));
+	json_uint(j, "began_ms", p->began_ms);
+	json_uint(j, "recorded_ms", p->recorded_ms);
+	json_uint(j, "elapsed_ms", p->ended_ms ? p->ended_ms : replay_ended_ms(log));
+	json_uint(j, "events", replay_events(log));
+	json_files(j, log);
+	json_string(j, "unsupervised", p->unsupervised);
 }
 
 static void print_record(FILE *out, const struct replay *log)
@@ -102,17 +94,16 @@ static void print_record(FILE *out, const struct replay *log)
 	putc('\n', out);
 }
 
-static void print_process(struct shell *shell, FILE *out, const struct process *p,
+static void print_process(FILE *out, const struct process *p, unsigned count,
 			  const struct ledger_totals *t)
 {
-	unsigned count = session_options(shell->session)->count;
 	const char *about = print_about(t->estimated);
 	struct text_buffer time, size;
 	char end[64];
 
 	escape_printf(out, "process    %d (%s)%s%s, %s at %s\n", (int)p->pid,
 		      p->command ? p->command : "?", p->exe ? ", " : "", p->exe ? p->exe : "",
-		      ended(p) ? reporting_end(p->wait_status, end, sizeof(end))
+		      ended(p) ? wait_status_text(p->wait_status, end, sizeof(end))
 			       : process_state_name(p->state),
 		      time_text(&time, p->ended_ms));
 	if (p->unsupervised)
@@ -133,24 +124,21 @@ static void print_process(struct shell *shell, FILE *out, const struct process *
 		      about, t->total_allocated);
 }
 
-void log_status(struct shell *shell, struct call *call, const struct process *p)
+void replay_status(const struct process *p, unsigned count, FILE *out, struct sites *sites)
 {
-	uint64_t sample = session_options(shell->session)->agent.sample;
+	const struct replay *log = replay_whole(p->told);
 	struct ledger_totals t;
 	struct text_buffer size;
-	size_t n = replay_processes(session_log(shell->session));
+	size_t n = replay_processes(log);
 
+	(void)sites;
 	ledger_totals(p->ledger, &t);
-	if (call->json) {
-		print_json(shell, call, p, &t);
-		return;
-	}
-	print_process(shell, call->out, p, &t);
-	print_record(call->out, session_log(shell->session));
-	if (sample)
-		escape_printf(call->out,
+	print_process(out, p, count, &t);
+	print_record(out, log);
+	if (replay_run(log)->sample)
+		escape_printf(out,
 			      "sampled    one allocation per %s bytes: the numbers are estimates\n",
-			      size_text(&size, sample));
+			      size_text(&size, replay_run(log)->sample));
 	if (n > 1)
-		fprintf(call->out, "processes  %zu (`processes` lists them)\n", n);
+		fprintf(out, "processes  %zu (`processes` lists them)\n", n);
 }

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "report/heapfile_status.h"
+
+#include <inttypes.h>
+#include <time.h>
+
+#include "base/escape.h"
+#include "base/json.h"
+#include "base/units.h"
+#include "report/heapfile.h"
+#include "report/print.h"
+
+/*
+ * Whose it is, of when, how much. The keys are those that `status` has of a process, as far as a
+ * file has them.
+ */
+/* How many stacks hold something. */
+static size_t holding(const struct profile *p)
+{
+	size_t stacks = 0;
+
+	for (size_t i = 0; i < p->count; i++)
+		stacks += p->row[i].count != 0;
+	return stacks;
+}
+
+static const char *reason(const char *why)
+{
+	switch (*why) {
+	case 'i': return "each so many bytes";
+	case 'm': return "at a new peak";
+	case 'u': return "when it was asked for";
+	case 'e': return "by `export`";
+	case 'f': return "at the end";
+	case 'l': return "at the limit";
+	default: return "for an unknown reason";
+	}
+}
+
+void heapfile_status_json(const struct process *p, unsigned count, struct json *j)
+{
+	const struct heap *heap = p->told;
+	const struct heap_facts *f = &heap->facts;
+	struct profile_row all = profile_sum(&heap->profile);
+
+	(void)count; /* the file's own */
+	json_int(j, "pid", p->pid);
+	json_string(j, "command", p->command);
+	json_string(j, "why", f->why);
+	json_string(j, "written_by", heap->foreign ? heap->foreign : "mtrun");
+	json_uint(j, "clock_ms", f->clock_ms);
+	json_uint(j, "elapsed_ms", heap->profile.ms);
+	json_int(j, "total_size", all.size);
+	json_int(j, "live_blocks", all.count);
+	if (heap->profile.has_totals) {
+		json_uint(j, "total_allocated", all.total_size);
+		json_uint(j, "allocs", all.total_count);
+	}
+	json_uint(j, "peak", f->peak);
+	json_uint(j, "peak_ms", f->peak_ms);
+	json_uint(j, "sample", f->sample);
+	if (f->limit_hit)
+		json_uint(j, "limit", f->limit);
+	json_array(j, "modules");
+	for (size_t i = 0; i < p->modules.count; i++)
+		json_string(j, NULL, p->modules.module[i]->path);
+	json_end_array(j);
+}
+
+static void print_limit(FILE *out, const struct heap_facts *f, struct sites *sites)
+{
+	if (!f->limit_hit)
+		return;
+	fprintf(out,
+		"limit      %" PRIu64 " bytes: with %" PRIu64 " allocated, %" PRIu64
+		" more were asked for",
+		f->limit, f->allocated, f->request);
+	sites = f->request_stack ? sites : NULL;
+	fputs(sites ? " by\n" : "\n", out);
+	if (sites)
+		print_stack(out, sites, f->request_stack);
+}
+
+void heapfile_status(const struct process *p, unsigned count, FILE *out, struct sites *sites)
+{
+	const struct heap *heap = p->told;
+	const struct heap_facts *f = &heap->facts;
+	time_t seconds = (time_t)(f->clock_ms / 1000);
+	struct text_buffer time;
+	struct profile_row all;
+	char clock[32] = "?";
+	struct tm tm;
+
+	(void)count;
+	all = profile_sum(&heap->profile);
+	if (localtime_r(&seconds, &tm))
+		strftime(clock, sizeof(clock), "%Y-%m-%d %H:%M:%S", &tm);
+	if (heap->foreign) {
+		escape_printf(out, "program    %s\n", p->exe ? p->exe : "unknown");
+		escape_printf(out, "written    by %s; the file is of %s\n", heap->foreign, clock);
+	} else {
+		escape_printf(out, "process    %d (%s)%s%s\n", (int)p->pid,
+			      p->command ? p->command : "?", p->exe ? ", " : "",
+			      p->exe ? p->exe : "");
+		escape_printf(out, "written    %s, %s after tracing began, %s\n", clock,
+			      time_text(&time, heap->profile.ms), reason(f->why));
+	}
+	fprintf(out, "live       %" PRId64 " bytes in %" PRId64 " blocks from %zu stacks\n",
+		all.size, all.count, holding(&heap->profile));
+	if (heap->profile.has_totals)
+		fprintf(out, "allocated  %" PRIu64 " bytes in %" PRIu64 " blocks\n", all.total_size,
+			all.total_count);
+	if (!heap->foreign)
+		escape_printf(out, "peak       %" PRIu64 " bytes at %s\n", f->peak,
+			      time_text(&time, f->peak_ms));
+	if (f->sample)
+		fprintf(out,
+			"sampled    one allocation each %" PRIu64
+			" bytes: the numbers are estimates\n",
+			f->sample);
+	print_limit(out, f, sites);
+}

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* heapfile_status.h - what `status` says of a .heap file that -r opened. */
+#ifndef MTRUN_HEAPFILE_STATUS_H
+#define MTRUN_HEAPFILE_STATUS_H
+
+#include "process/process.h"
+
+/* As struct process_source has them. */
+void heapfile_status(const struct process *p, unsigned count, FILE *out, struct sites *sites);
+void heapfile_status_json(const struct process *p, unsigned count, struct json *j);
+
+#endif
