@@ -135,8 +135,7 @@ static bool read_all(const struct preattach_memory *m, raddr_t at, void *buf, si
 /* The window is moved to AT. -EFAULT: not 16 bytes can be read there. */
 static int look_at(struct walk *w, raddr_t at, size_t len)
 {
-	ssize_t n = w->memory->read(w->memory->ctx, at, w->window,
-				    len < WINDOW ? len : WINDOW);
+	ssize_t n = w->memory->read(w->memory->ctx, at, w->window, len < WINDOW ? len : WINDOW);
 
 	w->at = at;
 	w->have = n < 0 ? 0 : (size_t)n;
@@ -145,7 +144,7 @@ static int look_at(struct walk *w, raddr_t at, size_t len)
 
 static bool in_window(const struct walk *w, raddr_t at, void *out, size_t len)
 {
-	if (at < w->at || at + len > w->at + w->have)
+	if (at < w->at || at - w->at > w->have || len > w->have - (at - w->at))
 		return false;
 	memcpy(out, w->window + (at - w->at), len);
 	return true;
@@ -271,7 +270,7 @@ static bool cached(const struct walk *w, struct pages *p, raddr_t at, void *out,
 
 	if (in_window(w, at, out, len)) /* walked last */
 		return true;
-	if (at + len > page + PAGE)
+	if (at - page > PAGE - len)
 		return read_all(w->memory, at, out, len);
 	if (p->at[i] != page) {
 		p->at[i] = 0;
@@ -649,8 +648,7 @@ static bool is_kept(struct walk *w, struct pages *p, const uint8_t *kept, size_t
 		raddr_t first;
 
 		memcpy(&first, kept + len - 8 * (KEPT_SIZES - i), sizeof(first));
-		if (!first != !count ||
-		    (count && !follow_kept(w, p, first, LEAST + 16 * i, count)))
+		if (!first != !count || (count && !follow_kept(w, p, first, LEAST + 16 * i, count)))
 			return false;
 	}
 	return true;
@@ -799,10 +797,9 @@ void preattach_heap_measure(struct preattach_heap *b, const struct process *p,
 {
 	pid_t via = p->via;
 	struct preattach_memory memory = { read_process, &via };
-	struct walk w = { .memory = &memory,
-			  .until = clock_ns() + LONGEST,
-			  .meanwhile = meanwhile,
-			  .ctx = ctx };
+	struct walk w = {
+		.memory = &memory, .until = clock_ns() + LONGEST, .meanwhile = meanwhile, .ctx = ctx
+	};
 	struct allocator a = { 0 };
 	const char *why = NULL;
 	struct usable rule;

@@ -113,9 +113,10 @@ for what in ('?', '? report', 'report --help', 'wait --help', 'rep --help'):
 run('echo prints all that it is given', 'echo --help', err='--help\n')
 
 # ---- names of processes, functions and objects
-run('process NAME', 'wait processes > 1; process sleep; process sh; process nope; kill', [SH, '-c', 'sleep 2; true'], rc=125,
+# a child has its name once it has replaced itself
+run('process NAME', 'wait processes > 1; wait 500ms; process sleep; process sh; process nope; kill', [SH, '-c', 'sleep 2; true'], rc=125,
     err=r"process \d+ \(sleep\), running\nprocess \d+ \(sh\), running\nmtrun: process: 'nope' is not accepted: [^\n]*\n.*")
-run('process NAME of several', 'wait processes > 2; process sleep; kill', [SH, '-c', 'sleep 2 & sleep 2; true'], rc=125,
+run('process NAME of several', 'wait processes > 2; wait 500ms; process sleep; kill', [SH, '-c', 'sleep 2 & sleep 2; true'], rc=125,
     err=r"mtrun: process: several processes are called 'sleep': \d+, \d+\n.*")
 with open(os.path.join(d, 'names.cc'), 'w') as f:
     f.write('namespace web {\nint table[100];\nstruct server { int handle(int x) const; int handle(long x) const; };\n'
