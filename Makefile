@@ -5,11 +5,12 @@
 # make soak         the long forms      make bench  the figures, into build/bench.md      make fuzz  the decoders
 # make demo         the main job, shown on a small server-like program and on one of the system's
 # make install      PREFIX=/usr/local DESTDIR=: the executable, its manual, and the header that programs may include
+# make deb          a Debian package of that: build/mtrun_VERSION_amd64.deb
 #
 # Switches: V=1 (show commands)  CC=clang  WERROR=1  SAN=address,undefined  COV=1  BUILD=dir (default build, build-san, build-cov)
 # SAN and COV link shared, everything else static.
 
-VERSION := 0.1.0
+VERSION := 0.2.0
 
 CC := gcc
 CXX := g++
@@ -66,7 +67,7 @@ endif
 tmp = $@.$$$$.tmp
 
 .DEFAULT_GOAL := all
-.PHONY: all check layers mutants format syntax print-quick soak bench bench-compare fuzz demo install uninstall clean FORCE
+.PHONY: all check layers mutants format syntax print-quick soak bench bench-compare fuzz demo install uninstall deb clean FORCE
 .SUFFIXES:
 .SECONDARY:
 
@@ -241,29 +242,35 @@ demo: all $(DEMO)
 
 # ---- install -----------------------------------------------------------------------------------------------------------------------
 BINDIR ?= $(PREFIX)/bin
-MANDIR ?= $(PREFIX)/share/man
-DOCDIR ?= $(PREFIX)/share/doc/mtrun
-INCLUDEDIR ?= $(PREFIX)/include
+DATADIR ?= $(PREFIX)/share
 INCLUDEDIR ?= $(PREFIX)/include
 INSTALL ?= install
 
+# each file, and what it becomes
+INSTALLED := \
+	man/mtrun.1:$(DATADIR)/man/man1/mtrun.1 \
+	man/mtrun-heap.5:$(DATADIR)/man/man5/mtrun-heap.5 \
+	man/mtrun-log.5:$(DATADIR)/man/man5/mtrun-log.5 \
+	man/mtrun-migrating.7:$(DATADIR)/man/man7/mtrun-migrating.7 \
+	man/mtrun-serve.7:$(DATADIR)/man/man7/mtrun-serve.7 \
+	$(foreach f,$(wildcard man/examples/*),$(f):$(DATADIR)/doc/mtrun/examples/$(notdir $(f))) \
+	shell/completion/mtrun.bash:$(DATADIR)/bash-completion/completions/mtrun \
+	shell/completion/_mtrun:$(DATADIR)/zsh/vendor-completions/_mtrun \
+	inject/mtrun.h:$(INCLUDEDIR)/mtrun.h \
+	inject/memtracer/mt_info.h:$(INCLUDEDIR)/memtracer/mt_info.h
+
 install: all
-	$(INSTALL) -d $(DESTDIR)$(BINDIR) $(DESTDIR)$(MANDIR)/man1 $(DESTDIR)$(MANDIR)/man5 $(DESTDIR)$(INCLUDEDIR)/memtracer
-	$(INSTALL) -m 755 $(B)/mtrun $(DESTDIR)$(BINDIR)/mtrun
-	$(INSTALL) -m 644 man/mtrun.1 $(DESTDIR)$(MANDIR)/man1/mtrun.1
-	$(INSTALL) -m 644 man/mtrun-heap.5 $(DESTDIR)$(MANDIR)/man5/mtrun-heap.5
-	$(INSTALL) -m 644 man/mtrun-log.5 $(DESTDIR)$(MANDIR)/man5/mtrun-log.5
-	$(INSTALL) -d $(DESTDIR)$(MANDIR)/man7 $(DESTDIR)$(DOCDIR)/examples
-	$(INSTALL) -m 644 man/mtrun-serve.7 $(DESTDIR)$(MANDIR)/man7/mtrun-serve.7
-	$(INSTALL) -m 644 man/examples/* $(DESTDIR)$(DOCDIR)/examples
-	$(INSTALL) -m 644 inject/mtrun.h $(DESTDIR)$(INCLUDEDIR)/mtrun.h
-	$(INSTALL) -m 644 inject/memtracer/mt_info.h $(DESTDIR)$(INCLUDEDIR)/memtracer/mt_info.h
+	$(INSTALL) -D -m 755 $(B)/mtrun $(DESTDIR)$(BINDIR)/mtrun
+	$(foreach f,$(INSTALLED),$(INSTALL) -D -m 644 $(subst :, $(DESTDIR),$(f)) &&) true
 
 uninstall:
-	rm -f $(DESTDIR)$(BINDIR)/mtrun $(DESTDIR)$(MANDIR)/man1/mtrun.1 $(DESTDIR)$(MANDIR)/man5/mtrun-heap.5 \
-		$(DESTDIR)$(MANDIR)/man5/mtrun-log.5 $(DESTDIR)$(MANDIR)/man7/mtrun-serve.7 $(DESTDIR)$(INCLUDEDIR)/mtrun.h $(DESTDIR)$(INCLUDEDIR)/memtracer/mt_info.h
-	rm -rf $(DESTDIR)$(DOCDIR)/examples
-	-rmdir $(DESTDIR)$(INCLUDEDIR)/memtracer $(DESTDIR)$(DOCDIR) 2>/dev/null || true
+	rm -f $(DESTDIR)$(BINDIR)/mtrun $(foreach f,$(INSTALLED),$(DESTDIR)$(lastword $(subst :, ,$(f))))
+	-rmdir $(DESTDIR)$(INCLUDEDIR)/memtracer $(DESTDIR)$(DATADIR)/doc/mtrun/examples $(DESTDIR)$(DATADIR)/doc/mtrun 2>/dev/null || true
+
+deb: all
+	$(Q)rm -rf $(B)/deb
+	$(Q)$(MAKE) -s install PREFIX=/usr DESTDIR=$(abspath $(B))/deb
+	$(Q)debian/build $(VERSION) $(B)/deb $(B)/mtrun_$(VERSION)_amd64.deb
 
 clean:
 	rm -rf $(BUILD) build-san build-cov build-fuzz build-clang

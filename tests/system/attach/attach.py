@@ -5,6 +5,7 @@
 attach - mtrun -p gets into a running program and leaves it as it was: its code, mappings, descriptors, signal dispositions; again and again, also when it is killed.
 The victim (attach.c) looks after its blocks by itself, and sleeps in every kind of system call; what it says at its end is the answer.
 """
+import contextlib
 import json
 import os
 import random
@@ -243,7 +244,8 @@ def cycles(name, args, n, kills):
     """(The victim has all processors for itself, but for what others need: a cycle does not take seconds then.)"""
     v = Victim(*args)
     for t in os.listdir(f'/proc/{v.pid}/task'):
-        os.setpriority(os.PRIO_PROCESS, int(t), 10)
+        with contextlib.suppress(ProcessLookupError):     # it has ended meanwhile
+            os.setpriority(os.PRIO_PROCESS, int(t), 10)
     before = v.looks()
     bad = []
     for i in range(n):
