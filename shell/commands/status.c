@@ -200,7 +200,7 @@ static void print_state(FILE *out, const struct facts *f)
 	escape_printf(out, "program    %d (%s), ", (int)f->p->pid,
 		      f->p->command ? f->p->command : "?");
 	if (f->p->state == PROCESS_EXITED || f->p->state == PROCESS_HELD)
-		fputs(wait_status_text(f->p->wait_status, end, sizeof(end)), out);
+		escape_printf(out, "%s", wait_status_text(f->p->wait_status, end, sizeof(end)));
 	else
 		escape_printf(out, "%s, %u thread%s", process_state_name(f->p->state),
 			      f->p->threads, f->p->threads == 1 ? "" : "s");

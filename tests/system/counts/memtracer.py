@@ -103,7 +103,7 @@ if want.search('without'):
         bad.append(r.out)
     mt.check('without mtrun', bad)
 # What MemTracer's own unit test does, step by step, and what is allocated more than before after each. Two of these are others there: 10 after the realloc to
-# a smaller size, 1024 after the mmap (README).
+# a smaller size, 1024 after the mmap (mtrun-migrating(7)).
 UNIT = [1024, 0, 1 << 30, 0, 1, 0, 4, 0, 1024, 0, 1000, 0, 10, 1, 100, 0, 4096, 0, 1024, 0]
 if want.search('its unit test'):
     with open(mt.tmp() + '/unit.cc', 'w') as f:

@@ -23,6 +23,7 @@ import shutil
 import stat
 import subprocess
 import sys
+import textwrap
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..', 'lib'))
@@ -246,17 +247,15 @@ TABLE = {
 
 def readme():
     """The section's list, which the README has between its heading and the next."""
-    lines = []
-    for group, rows in TABLE.items():
-        lines.append(f'| {group} | {"; ".join(p.name for p in rows) if "for the test" in group else ", ".join(p.name for p in rows)} |')
-    return '| | |\n|---|---|\n' + '\n'.join(lines) + '\n'
+    items = [f'- {group}: {", ".join(p.name.replace(", ", " ") for p in rows)}' for group, rows in TABLE.items()]
+    return ''.join(textwrap.fill(i, 108, subsequent_indent='  ', break_on_hyphens=False) + '\n' for i in items)
 
 
 def said():
     with open(README) as f:
         section = re.search(r'^## What it has been run on\n(.*?)^## ', f.read(), re.M | re.S)
-    table = re.search(r'^\|.*\|\n(\|.*\|\n)*', section[1], re.M) if section else None
-    return table[0] if table else ''
+    found = re.search(r'^- .*\n(^[- ] .*\n)*', section[1], re.M) if section else None
+    return found[0] if found else ''
 
 
 # ---- running -------------------------------------------------------------------------------------------------------------------------
