@@ -57,6 +57,14 @@ static void print_request(FILE *out, const struct limit_hit *hit, struct sites *
 	print_stack(out, sites, hit->stack);
 }
 
+/* Rows and image are what is allocated; the image has no call stack, and no other row. */
+static void print_image_row(FILE *out, const struct process *p)
+{
+	if (p->image_bytes)
+		fprintf(out, "[image]  size:%" PRIu64 "  (the executable's text)\n",
+			p->image_bytes);
+}
+
 static void print_held(struct shell *shell, FILE *out, const struct limit_hit *hit,
 		       struct sites *sites)
 {
@@ -76,6 +84,8 @@ static void print_held(struct shell *shell, FILE *out, const struct limit_hit *h
 	if (!err) {
 		fputs("what it holds:\n", out);
 		print_report(out, &view, false);
+		if (ask.counted & COUNT_IMAGE)
+			print_image_row(out, hit->process);
 		view_release(&view);
 	}
 	profile_release(&profile);
