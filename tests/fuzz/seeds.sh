@@ -60,4 +60,12 @@ fuzz_demangle)
 		'_ZN60_$LT$alloc..string..String$u20$as$u20$core..fmt..Display$GT$3fmt17h0123456789abcdefE' _D3std5stdio7writelnFZv main.cold malloc@@GLIBC_2.2.5; do
 		printf '%s' "$n" >"$dir/$(printf '%s' "$n" | cksum | cut -d ' ' -f 1)"
 	done ;;
+fuzz_http)
+	i=0
+	for path in / /metrics /healthz /debug/pprof/ '/debug/pprof/heap?debug=1' '/debug/pprof/allocs?seconds=0' '/api/v1/report?n=3&by=stack' '/api/v1/diff?since=0s' \
+		'/api/v1/text?match=a%20b&sort=size' '/api/v1/tree?pid=8' /api/v1/status '/?token=x' /events '/../etc/passwd' '/api/v1/x;y'; do
+		printf 'GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n' "$path" >"$dir/get$((i += 1))"
+	done
+	printf 'POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabcHEAD /metrics HTTP/1.0\r\nAccept: application/openmetrics-text\r\n\r\n' >"$dir/two"
+	printf 'GET /healthz HTTP/1.1\r\nTransfer-Encoding: chunked\r\nAuthorization: Bearer x\r\nCookie: a=b; mtrun=c\r\n\r\n5\r\nabcde\r\n0\r\n\r\n' >"$dir/chunked" ;;
 esac
