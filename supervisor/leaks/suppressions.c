@@ -619,8 +619,6 @@ static void print_pattern(FILE *out, const char *text)
 	putc('\n', out);
 }
 
-static bool is_hex(const char *function) { return !strncmp(function, "0x", 2); }
-
 /* Of names alike the one with the fewest underscores in front: strdup, not __strdup. */
 static const char *plainest(const struct suppression_frame *f)
 {
@@ -638,7 +636,7 @@ static void print_line(FILE *out, const struct suppression_frame *f)
 	char bare[256];
 	bool is_template;
 
-	if (is_hex(s->function)) {
+	if (symbols_is_unnamed(s)) {
 		fputs("   obj:", out);
 		print_pattern(out, s->module ? s->module : "*");
 		return;

@@ -22,6 +22,7 @@
 
 #include <errno.h>
 #include <gelf.h>
+#include <limits.h>
 #include <pthread.h>
 #include <regex.h>
 #include <setjmp.h>
@@ -390,12 +391,25 @@ static unsigned skip_flags(const struct symbols *s, const struct symbol_frame *f
 	return skip | user_skip(s, f->function);
 }
 
-static const char *hex(struct symbols *s, uint64_t addr)
+/* Of a function without a name: `libfoo.so.1+0x1234`, or in no module its address. */
+static const char *place_in(struct symbols *s, const struct mapping *p, uint64_t addr)
 {
-	char text[32];
+	const char *slash = p->path ? strrchr(p->path, '/') : NULL, *module = slash	? slash + 1
+									      : p->path ? p->path
+											: "";
+	char text[PATH_MAX + 32];
 
-	snprintf(text, sizeof(text), "0x%llx", (unsigned long long)addr);
+	snprintf(text, sizeof(text), "%.*s%s0x%llx", PATH_MAX, module, *module ? "+" : "",
+		 (unsigned long long)addr);
 	return names_intern(s->names, text);
+}
+
+bool symbols_is_unnamed(const struct symbol_frame *f)
+{
+	const char *plus = strrchr(f->function, '+'), *hex = plus ? plus + 1 : f->function;
+
+	return !f->raw && !strncmp(hex, "0x", 2) && hex[2] &&
+	       !hex[2 + strspn(hex + 2, "0123456789abcdef")];
 }
 
 /* Fills FRAME from answer Q; NULL in case of no memory. */
@@ -414,7 +428,7 @@ static struct symbol_frame *make_frames(struct symbols *s, const struct question
 							     : NULL;
 
 		frame[i] = (struct symbol_frame){ .module = p->path, .address = pc };
-		frame[i].function = name ? name->text : hex(s, pc - p->bias);
+		frame[i].function = name ? name->text : place_in(s, p, pc - p->bias);
 		frame[i].raw = name ? name->raw : NULL;
 		if (from) {
 			frame[i].file = from->file;

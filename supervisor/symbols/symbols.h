@@ -20,7 +20,7 @@ struct symbols;
  * that contains it.
  */
 struct symbol_frame {
-	/* demangled, or "0x..." hex of the file's address when unknown */
+	/* demangled; when unknown `MODULE+0x...`, the address in its file, or in none `0x...` */
 	const char *function;
 	const char *raw;       /* its linkage name; NULL: unknown */
 	const char *file;      /* NULL: unknown */
@@ -45,6 +45,8 @@ void symbols_free(struct symbols *s);
  */
 struct symbol_frames symbols_resolve(struct symbols *s, const struct module *module, raddr_t pc,
 				     bool exact);
+/* Whether FUNCTION of F is such a place instead of a name. */
+bool symbols_is_unnamed(const struct symbol_frame *f);
 /*
  * Whether the answer is known, so that symbols_resolve() is quick; then it is in *FRAMES. False
  * also while another thread asks.

@@ -25,7 +25,7 @@ static const struct symbol_frame c_symbol[] = {
 	  .file = "/src/app/run.c",
 	  .line = 30,
 	  .module = "/opt/app" },
-	{ .function = "0x1234", .module = "/opt/lib/libplugin.so.1" },
+	{ .function = "libplugin.so.1+0x1234", .module = "/opt/lib/libplugin.so.1" },
 	{ .function = "main",
 	  .raw = "main",
 	  .file = "/src/app/main.c",

@@ -557,15 +557,15 @@ static void test_symbol_tables(void)
 	m = module_new("gap", 0);
 	CHECK_STR(symbols_resolve(s, m, 0x1000, true).frame[0].function, "one");
 	CHECK_STR(symbols_resolve(s, m, 0x1002, false).frame[0].function, "one");
-	CHECK_STR(symbols_resolve(s, m, 0x1002, true).frame[0].function, "0x1002");
-	CHECK_STR(symbols_resolve(s, m, 0x1020, true).frame[0].function, "0x1020");
+	CHECK_STR(symbols_resolve(s, m, 0x1002, true).frame[0].function, "gap+0x1002");
+	CHECK_STR(symbols_resolve(s, m, 0x1020, true).frame[0].function, "gap+0x1020");
 	/* no size: up to the next */
 	CHECK_STR(symbols_resolve(s, m, 0x1043, true).frame[0].function, "two");
 	CHECK_STR(symbols_resolve(s, m, 0x1045, true).frame[0].function, "three");
-	CHECK_STR(symbols_resolve(s, m, 0x1046, true).frame[0].function, "0x1046");
+	CHECK_STR(symbols_resolve(s, m, 0x1046, true).frame[0].function, "gap+0x1046");
 	f = symbols_resolve(s, m, 0x123456, true);
 	CHECK_EQ(f.count, 1);
-	CHECK_STR(f.frame[0].function, "0x123456");
+	CHECK_STR(f.frame[0].function, "gap+0x123456");
 	CHECK(!f.frame[0].file);
 	CHECK_STR(f.frame[0].module, m->path);
 	CHECK_EQ(f.frame[0].address, 0x123456);
@@ -580,10 +580,16 @@ static void test_no_file(void)
 	struct symbol_frames f;
 
 	m->start = m->bias = 0x7f0000000000;
-	CHECK_STR(symbols_resolve(s, m, 0x7f0000001234, true).frame[0].function, "0x1234");
+	CHECK_STR(symbols_resolve(s, m, 0x7f0000001234, true).frame[0].function,
+		  "there-is-no-such-file+0x1234");
+	CHECK(symbols_is_unnamed(symbols_resolve(s, m, 0x7f0000001234, true).frame));
 	f = symbols_resolve(s, NULL, 0xdeadbeef, false); /* code made at run time */
 	CHECK_EQ(f.count, 1);
 	CHECK_STR(f.frame[0].function, "0xdeadbeef");
+	CHECK(symbols_is_unnamed(f.frame));
+	CHECK(!symbols_is_unnamed(&(struct symbol_frame){ .function = "0xg" }));
+	CHECK(!symbols_is_unnamed(&(struct symbol_frame){ .function = "a+0x" }));
+	CHECK(!symbols_is_unnamed(&(struct symbol_frame){ .function = "a+0x1", .raw = "a+0x1" }));
 	CHECK(!f.frame[0].module);
 	CHECK_EQ(f.frame[0].skip, SKIP_NO);
 	module_free(m);
