@@ -9,6 +9,7 @@
 #include "base/json.h"
 #include "base/units.h"
 #include "ledger/block_list.h"
+#include "report/grid.h"
 #include "report/view.h"
 #include "session/asking.h"
 #include "shell/common/arguments.h"
@@ -184,6 +185,57 @@ static void print_json(FILE *out, const struct collection *c, uint64_t now)
 	json_finish(&j);
 }
 
+static void block_cells(struct grid *g, const struct collection *c, size_t row, uint64_t now,
+			bool kinds)
+{
+	struct ledger_block b = block_of(c, row);
+	const struct symbol_frame *f = &sites_site(c->sites, sites_of(c->sites, b.stack))->frame;
+	struct text_buffer text;
+
+	grid_cell(g, f->function ? f->function : "??");
+	if (f->file)
+		grid_cellf(g, "%s:%u", f->file, f->line);
+	else
+		grid_cell(g, f->module ? f->module : "??");
+	grid_cell(g, layout_size(g->layout, &text, b.size));
+	if (kinds)
+		grid_cell(g, b.mapping ? "mmap" : "heap");
+	grid_cell(g, age_text(&text, now > b.ms ? now - b.ms : 0));
+	grid_cellf(g, "%d", (int)block_list_tid(&c->list, b.thread));
+	grid_cellf(g, "%" PRIu32, b.stack);
+	grid_cellf(g, "0x%012" PRIx64, b.address);
+}
+
+#define AT_ONCE 4096 /* rows that are laid out together */
+
+static void print_screen(FILE *out, const struct collection *c, uint64_t now,
+			 const struct layout *l)
+{
+	static const char *const others[] = { "SIZE", "KIND", "AGE", "THREAD", "STACK", "ADDRESS" };
+	struct text_buffer size;
+	bool kinds = false;
+	struct grid g;
+
+	for (size_t i = 0; i < c->count && !kinds; i++)
+		kinds = block_of(c, c->row[i]).mapping;
+	grid_init(&g, l);
+	grid_column(&g, "FUNCTION", GRID_NAME);
+	grid_column(&g, "WHERE", GRID_PATH);
+	for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++)
+		if (i != 1 || kinds)
+			grid_column(&g, others[i], i == 1 ? GRID_TEXT : GRID_NUMBER);
+	for (size_t i = 0; i < c->count && !ferror(out); i++) {
+		block_cells(&g, c, c->row[i], now, kinds);
+		if (i % AT_ONCE == AT_ONCE - 1)
+			grid_print(&g, out);
+	}
+	grid_print(&g, out);
+	grid_release(&g);
+	if (c->others)
+		escape_printf(out, "(others: %zu) %s\n", c->others,
+			      layout_size(l, &size, c->others_size));
+}
+
 static void print_text(FILE *out, const struct collection *c, uint64_t now)
 {
 	int width = 1;
@@ -268,6 +320,8 @@ static int list(struct collection *c, struct call *call)
 	asking_unlock(shell->session);
 	if (call->json)
 		print_json(call->out, c, now);
+	else if (call->layout.columns)
+		print_screen(call->out, c, now, &call->layout);
 	else
 		print_text(call->out, c, now);
 	asking_lock(shell->session);
@@ -329,13 +383,15 @@ static int blocks(struct shell *shell, struct call *call)
 
 const struct command cmd_blocks = {
 	.name = "blocks",
-	.usage = "[--site REGEX|--stack ID] [--min-size SIZE] [-n N] [--sort size|age] [--json]",
+	.usage =
+		"[--site REGEX|--stack ID] [--min-size SIZE] [-n N] [--sort size|age] [--bytes] [--json]",
 	.summary = "the live blocks themselves, biggest first",
 	.help = "  --site REGEX     only those whose site's function or FILE:LINE matches\n"
 		"  --stack ID       only those of one stack, by the number that `report --by stack` shows\n"
 		"  --min-size SIZE  only those at least this large\n"
 		"  -n N             show N rows (text: 20, JSON: all); the others are summed in one last row\n"
-		"  --sort age       oldest first",
-	.flags = COMMAND_JSON | COMMAND_LIVE | COMMAND_RECORD,
+		"  --sort age       oldest first\n"
+		"  --bytes          exact sizes on a terminal, too",
+	.flags = COMMAND_JSON | COMMAND_LIVE | COMMAND_RECORD | COMMAND_BYTES,
 	.run = blocks,
 };

@@ -156,6 +156,6 @@ const struct command cmd_bt = {
 	.usage = "[TID|all] [--json]",
 	.summary = "stacks of the threads, all or one",
 	.help = "A running program is stopped for the moment and runs on.",
-	.flags = COMMAND_JSON | COMMAND_LIVE,
+	.flags = COMMAND_AS_IS | COMMAND_JSON | COMMAND_LIVE,
 	.run = bt,
 };

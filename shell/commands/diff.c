@@ -49,7 +49,7 @@ static int print(struct shell *shell, struct call *call, struct request *r)
 	if (call->json)
 		print_report_json(call->out, &view, sites, r->s.stacks || view.key == VIEW_STACK);
 	else
-		print_difference(call->out, &view, sites, r->s.stacks);
+		print_difference(call->out, &view, sites, r->s.stacks, &call->layout);
 	view_release(&view);
 	return 0;
 }
@@ -66,7 +66,7 @@ static int diff(struct shell *shell, struct call *call)
 const struct command cmd_diff = {
 	.name = "diff",
 	.usage =
-		"A [B] [-n N] [--by site|stack|function|file|module] [--stacks] [--match REGEX] [--json]",
+		"A [B] [-n N] [--by site|stack|function|file|module] [--stacks] [--match REGEX] [--bytes] [--json]",
 	.summary = "what has come and gone between two moments, biggest growth first",
 	.help = "A, B: the name of a snapshot, a TIME as in `report --at`, peak, or a .heap file; without B: now. Each row: growth (bytes at B - bytes at A), blocks\n"
 		"at B, and where; at the end the sum. Rows that are cut off are summed in one, so that rows always add up. With a file, stacks are the same\n"
@@ -75,7 +75,8 @@ const struct command cmd_diff = {
 		"  -n N           show N rows (text: 20, JSON: all)\n"
 		"  --by KEY       site (default), stack, function, file, module\n"
 		"  --stacks       whole stacks\n"
-		"  --match REGEX  only stacks with a frame whose function, FILE:LINE or module's path matches (POSIX extended)",
-	.flags = COMMAND_JSON | COMMAND_RECORD,
+		"  --match REGEX  only stacks with a frame whose function, FILE:LINE or module's path matches (POSIX extended)\n"
+		"  --bytes        exact sizes on a terminal, too",
+	.flags = COMMAND_JSON | COMMAND_RECORD | COMMAND_BYTES,
 	.run = diff,
 };

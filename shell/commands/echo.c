@@ -34,5 +34,6 @@ const struct command cmd_echo = {
 	.name = "echo",
 	.usage = "[TEXT]...",
 	.summary = "print the arguments",
+	.flags = COMMAND_AS_IS,
 	.run = echo,
 };

@@ -46,6 +46,6 @@ const struct command cmd_every = {
 	.usage = "[TIME { COMMANDS }|off]",
 	.summary = "run commands each TIME, until the program ends; off: no more; alone: list them",
 	.help = "They run at the prompt and while a command waits, in batch also after the last command. `every 5s { status | head -2 }`",
-	.flags = COMMAND_LIVE,
+	.flags = COMMAND_AS_IS | COMMAND_LIVE,
 	.run = every,
 };

@@ -513,5 +513,6 @@ const struct command cmd_export = {
 		"  --base FILE     what has come since a snapshot or a TIME, or what is more than in a .heap file, as in `report --since`\n"
 		"  --match REGEX   only stacks with a frame that matches, as in `report`\n"
 		"  --total         what was allocated in total, live or not",
+	.flags = COMMAND_AS_IS,
 	.run = export,
 };

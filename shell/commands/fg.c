@@ -100,6 +100,6 @@ const struct command cmd_fg = {
 	.summary = "give the program the keyboard, until Ctrl-Z",
 	.help = "Everything that is typed goes to the program, Ctrl-C too. A stopped program runs on. Ctrl-Z comes back to the prompt;\n"
 		"the program runs on then.",
-	.flags = COMMAND_LIVE,
+	.flags = COMMAND_AS_IS | COMMAND_LIVE,
 	.run = fg,
 };

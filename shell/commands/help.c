@@ -1,8 +1,48 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+#include <string.h>
+
 #include "base/escape.h"
 #include "shell/common/command.h"
 
-/* `help`: from the same table that dispatches. */
+/*
+ * `help`: from the same table that dispatches. Its texts have line ends where a wide page has them.
+ * On a terminal the lines of a paragraph, and of what an option is about, are joined again: they
+ * are divided where the window ends (fold.h).
+ */
+#define INDENTED 6 /* blanks before what goes on from the line above */
+
+static bool goes_on(const char *line, const char *next)
+{
+	size_t indent = strspn(next, " ");
+
+	if (!*next || *next == '\n' || !*line || *line == '\n')
+		return false;
+	return indent >= INDENTED || (indent == 0 && *line != ' ');
+}
+
+static void print_help(const struct call *call, const char *text)
+{
+	const char *line = text, *end;
+
+	putc('\n', call->out);
+	for (; *line; line = *end ? end + 1 : end) {
+		end = strchrnul(line, '\n');
+		fwrite(line, 1, (size_t)(end - line), call->out);
+		while (call->layout.columns && *end && goes_on(line, end + 1)) {
+			const char *more = end + 1 + strspn(end + 1, " ");
+
+			/* an option that is too wide for a text beside it */
+			bool bare = *line == ' ' &&
+				    !memmem(line + 2, (size_t)(end - line - 2), "  ", 2);
+
+			end = strchrnul(more, '\n');
+			fputs(bare ? "  " : " ", call->out);
+			fwrite(more, 1, (size_t)(end - more), call->out);
+		}
+		putc('\n', call->out);
+	}
+}
+
 static int help(struct shell *shell, struct call *call)
 {
 	const struct command *c;
@@ -17,7 +57,7 @@ static int help(struct shell *shell, struct call *call)
 		escape_printf(call->out, "%s%s%s\n  %s\n", c->name, *c->usage ? " " : "", c->usage,
 			      c->summary);
 		if (c->help)
-			fprintf(call->out, "\n%s\n", c->help); /* lines of ours */
+			print_help(call, c->help);
 		return 0;
 	}
 	for (size_t i = 0; commands[i]; i++)

@@ -91,7 +91,7 @@ static int print(struct shell *shell, const struct call *call, struct process *p
 	if (call->json)
 		print_leaks_json(call->out, report, rows, sites);
 	else
-		print_leaks(call->out, report, rows, sites);
+		print_leaks(call->out, report, rows, sites, &call->layout);
 	asking_lock(shell->session);
 	return 0;
 }
@@ -134,6 +134,7 @@ static int leaks(struct shell *shell, struct call *call)
 		return -1;
 	bad = suppressing_apply(shell, p, sites, &report);
 	leaking_choose(&report, r.kinds);
+	call->as_is = r.suppressions;
 	if (!bad && r.suppressions)
 		bad = suppressing_print(call->out, shell, p, sites, &report, r.rows);
 	else if (!bad)

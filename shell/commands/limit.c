@@ -137,11 +137,12 @@ static void print_json(const struct shell *shell, FILE *out, const struct proces
 	json_finish(&j);
 }
 
-static void print_text(const struct shell *shell, FILE *out, const struct process *p,
+static void print_text(const struct shell *shell, const struct call *call, const struct process *p,
 		       uint64_t allocated, const struct view *v, struct sites *sites, bool stacks)
 {
 	uint64_t limit = session_limit_now(shell->session), refused = limit_refused_count(p);
 	struct text_buffer size;
+	FILE *out = call->out;
 
 	if (limit)
 		escape_printf(out, "limit      %" PRIu64 " bytes (%s); at a hit: %s\n", limit,
@@ -157,9 +158,9 @@ static void print_text(const struct shell *shell, FILE *out, const struct proces
 	escape_printf(out, "\nhits       %" PRIu64 "; %" PRIu64 " request%s refused\n",
 		      p->limit.hits, refused, refused == 1 ? "" : "s");
 	if (refused && stacks)
-		print_report_stacks(out, v, sites);
+		print_report_stacks(out, v, sites, &call->layout);
 	else if (refused)
-		print_report(out, v, false);
+		print_report(out, v, false, &call->layout);
 }
 
 static int show(struct shell *shell, struct call *call, const struct request *r)
@@ -190,7 +191,7 @@ static int show(struct shell *shell, struct call *call, const struct request *r)
 	if (call->json)
 		print_json(shell, call->out, p, allocated, &view, sites);
 	else
-		print_text(shell, call->out, p, allocated, &view, sites, r->stacks);
+		print_text(shell, call, p, allocated, &view, sites, r->stacks);
 	view_release(&view);
 	return 0;
 }

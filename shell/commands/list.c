@@ -84,6 +84,7 @@ static bool source_line(struct source *source, const char **line, size_t *len)
 }
 
 struct style {
+	const struct layout *layout;
 	bool exact;	   /* bytes, not MB */
 	const char *about; /* before a number */
 };
@@ -99,6 +100,29 @@ static const char *amount(char text[24], int64_t bytes, const struct style *styl
 	return text;
 }
 
+#define BEFORE_SOURCE 29 /* columns */
+#define TAB	      8
+
+/* What fits of a source line, its tabs as blanks; nobody reads the 4000th column of one. */
+static void screen_source(FILE *out, const char *source, size_t len, const struct layout *l)
+{
+	char text[4096];
+	size_t n = 0;
+
+	for (size_t i = 0; i < len && n + TAB < sizeof(text); i++) {
+		if (source[i] != '\t') {
+			text[n++] = source[i];
+			continue;
+		}
+		do
+			text[n++] = ' ';
+		while (n % TAB);
+	}
+	text[n] = '\0';
+	layout_put_begin(l, out, text,
+			 l->columns > BEFORE_SOURCE + 10 ? l->columns - BEFORE_SOURCE - 1 : 10);
+}
+
 static void row(FILE *out, const struct listing_line *l, unsigned number, const char *source,
 		size_t len, const struct style *style)
 {
@@ -106,7 +130,11 @@ static void row(FILE *out, const struct listing_line *l, unsigned number, const 
 
 	escape_printf(out, "%10s %10s %5u: ", amount(flat, l ? l->flat : 0, style),
 		      amount(cum, l ? l->cum : 0, style), number);
-	escape_put_line(out, source, len - (len && source[len - 1] == '\r'));
+	len -= len && source[len - 1] == '\r';
+	if (style->layout->columns)
+		screen_source(out, source, len, style->layout);
+	else
+		escape_put_line(out, source, len);
 	putc('\n', out);
 }
 
@@ -135,6 +163,22 @@ static void print_lines(FILE *out, const struct listing_function *f, struct sour
 		row(out, &f->line[i], f->line[i].line, gone, strlen(gone), style);
 }
 
+#define ROUTINE "ROUTINE ====================== "
+
+static void print_head(FILE *out, const struct listing_function *f, const struct layout *l)
+{
+	const char *file = f->file ? f->file : f->module ? f->module : "??";
+
+	if (!l->columns) {
+		escape_printf(out, ROUTINE "%s in %s\n", f->function, file);
+		return;
+	}
+	layout_put(l, out, f->function, l->columns - 1);
+	fputs("\n  in ", out);
+	layout_put_path(l, out, file, l->columns > 16 ? l->columns - 6 : 10);
+	putc('\n', out);
+}
+
 static void print_text(struct shell *shell, FILE *out, const struct listing *l,
 		       const struct process *p, const struct style *style)
 {
@@ -151,10 +195,7 @@ static void print_text(struct shell *shell, FILE *out, const struct listing *l,
 		err = source_open(&source, p, f->file);
 		asking_lock(shell->session);
 
-		escape_printf(out, "ROUTINE ====================== %s in %s\n", f->function,
-			      f->file	  ? f->file
-			      : f->module ? f->module
-					  : "??");
+		print_head(out, f, style->layout);
 		escape_printf(out, "%10s %10s Total (flat / cumulative)\n",
 			      amount(flat, f->flat, style), amount(cum, f->cum, style));
 		if (!f->file)
@@ -259,7 +300,7 @@ static int list(struct shell *shell, struct call *call)
 		print_json(call->out, &l);
 	else
 		print_text(shell, call->out, &l, shell_subject(shell),
-			   &(struct style){ bytes, print_about(l.estimated) });
+			   &(struct style){ &call->layout, bytes, print_about(l.estimated) });
 	listing_release(&l);
 	return 0;
 }

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include <errno.h>
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/escape.h"
 #include "base/json.h"
 #include "base/units.h"
+#include "report/grid.h"
 #include "report/view.h"
 #include "session/asking.h"
 #include "shell/common/arguments.h"
@@ -44,11 +46,18 @@ static size_t shown(const struct request *r, const struct mapping *m)
 
 /* ---- text ---------------------------------------------------------------- */
 
-static void print_row(FILE *out, const char *name, uint64_t bytes, uint64_t of, const char *text)
+static void print_row(const struct call *call, const char *name, uint64_t bytes, uint64_t of,
+		      const char *text)
 {
+	const struct layout *l = &call->layout;
 	struct text_buffer size;
+	FILE *out = call->out;
 
-	escape_printf(out, "%-8s %15" PRIu64 " %7s", name, bytes, size_text(&size, bytes));
+	escape_printf(out, "%-8s", name);
+	if (!l->columns || l->exact)
+		fprintf(out, " %15" PRIu64, bytes);
+	if (!l->columns || !l->exact)
+		escape_printf(out, " %7s", size_text(&size, bytes));
 	if (of)
 		fprintf(out, " %5.1f%%", 100.0 * (double)bytes / (double)of);
 	else
@@ -56,18 +65,19 @@ static void print_row(FILE *out, const char *name, uint64_t bytes, uint64_t of, 
 	escape_printf(out, "  %s\n", text);
 }
 
-static void print_map(FILE *out, const struct residency *r, const struct process *p)
+static void print_map(const struct call *call, const struct residency *r, const struct process *p)
 {
+	FILE *out = call->out;
 	struct text_buffer size;
 	char live[64];
 
 	snprintf(live, sizeof(live), "pages with %s of live blocks",
 		 size_text(&size, r->live_bytes));
-	print_row(out, "rss", r->rss, r->rss, "");
+	print_row(call, "rss", r->rss, r->rss, "");
 	for (int i = 0; i < RESIDENCY_ROWS; i++)
-		print_row(out, residency_words[i].name, r->bytes[i], r->rss,
+		print_row(call, residency_words[i].name, r->bytes[i], r->rss,
 			  i == RESIDENCY_LIVE ? live : residency_words[i].meaning);
-	print_row(out, "swap", r->swapped, 0, "swapped out: not in RSS");
+	print_row(call, "swap", r->swapped, 0, "swapped out: not in RSS");
 	if (r->late)
 		fputs("the pages of some mappings could not be looked at in time: they are in no row\n",
 		      out);
@@ -84,8 +94,60 @@ static void print_kept_row(FILE *out, uint64_t pages, uint64_t live, const int *
 		pages * TALLY_PAGE, width[1], live, width[2], pages);
 }
 
-static void print_frag(FILE *out, const struct mapping *m, size_t n)
+static void kept_cells(struct grid *g, const char *function, const char *place, uint64_t pages,
+		       uint64_t live)
 {
+	struct text_buffer size;
+
+	grid_cell(g, function);
+	grid_cell(g, place);
+	grid_cell(g, layout_size(g->layout, &size, pages * TALLY_PAGE));
+	grid_cell(g, layout_size(g->layout, &size, live));
+	grid_cellf(g, "%" PRIu64, pages);
+}
+
+static void site_cells(struct grid *g, const struct kept_site *s)
+{
+	const struct symbol_frame *f = &s->frame;
+	char *place = NULL;
+
+	if (f->file && asprintf(&place, "%s:%u", f->file, f->line) < 0)
+		place = NULL;
+	kept_cells(g, f->function ? f->function : "??",
+		   place       ? place
+		   : f->module ? f->module
+			       : "",
+		   s->pages, s->live_bytes);
+	free(place);
+}
+
+static void screen_frag(const struct call *call, const struct mapping *m, size_t n)
+{
+	static const char *const amounts[] = { "KEPT", "LIVE", "PAGES" };
+	const struct residency *r = &m->residency;
+	struct residency_kept rest = kept_rest(&m->kept, n);
+	char others[40];
+	struct grid g;
+
+	grid_init(&g, &call->layout);
+	grid_column(&g, "FUNCTION", GRID_NAME);
+	grid_column(&g, "WHERE", GRID_PATH);
+	for (size_t i = 0; i < sizeof(amounts) / sizeof(*amounts); i++)
+		grid_column(&g, amounts[i], GRID_NUMBER);
+	for (size_t i = 0; i < n; i++)
+		site_cells(&g, &m->kept.site[i]);
+	snprintf(others, sizeof(others), "(others: %zu)", m->kept.count - n);
+	if (rest.pages)
+		kept_cells(&g, others, "", rest.pages, rest.live_bytes);
+	if (r->several.pages)
+		kept_cells(&g, "(by several sites)", "", r->several.pages, r->several.live_bytes);
+	grid_print(&g, call->out);
+	grid_release(&g);
+}
+
+static void print_frag(const struct call *call, const struct mapping *m, size_t n)
+{
+	FILE *out = call->out;
 	const struct residency *r = &m->residency;
 	struct residency_kept rest = kept_rest(&m->kept, n);
 	struct text_buffer kept, live;
@@ -96,6 +158,10 @@ static void print_frag(FILE *out, const struct mapping *m, size_t n)
 		      r->all.pages, r->all.pages == 1 ? "" : "s",
 		      size_text(&kept, r->all.pages * TALLY_PAGE),
 		      size_text(&live, r->all.live_bytes));
+	if (call->layout.columns) {
+		screen_frag(call, m, n);
+		return;
+	}
 	width[0] = snprintf(NULL, 0, "%" PRIu64, r->all.pages * TALLY_PAGE);
 	width[1] = snprintf(NULL, 0, "%" PRIu64, r->all.live_bytes);
 	width[2] = snprintf(NULL, 0, "%" PRIu64, r->all.pages);
@@ -228,9 +294,9 @@ static int map(struct shell *shell, struct call *call)
 	if (call->json)
 		print_json(call->out, &m, shown(&r, &m), r.frag);
 	else if (r.frag)
-		print_frag(call->out, &m, shown(&r, &m));
+		print_frag(call, &m, shown(&r, &m));
 	else
-		print_map(call->out, &m.residency, p);
+		print_map(call, &m.residency, p);
 	asking_lock(shell->session);
 	mapping_release(&m);
 	return 0;
@@ -238,16 +304,17 @@ static int map(struct shell *shell, struct call *call)
 
 const struct command cmd_map = {
 	.name = "map",
-	.usage = "[--frag [-n N]] [--json]",
+	.usage = "[--frag [-n N]] [--bytes] [--json]",
 	.summary = "what resident memory is made of, and who keeps it",
 	.help = "Each page that the kernel counts in RSS is in one row. live: any byte of it is of a live block. free: blocks have been in it, none is\n"
 		"live. metadata: other anonymous memory: what allocators need for themselves or have rounded up to, libc's. mmap: the program's own\n"
 		"anonymous mappings. stacks: of threads. image: the executable. files: libraries with their data, other files. shared: shared memory.\n"
 		"mtrun: what mtrun has in the process. The process is not stopped. Not with --sample, nor while recording is off.\n"
 		"\n"
-		"  --frag  pages of which at most half is live, and the sites of the blocks that keep them: kept would be given back if the blocks\n"
-		"          of that site were gone; live is what those have in there\n"
-		"  -n N    show N sites (text: 20, JSON: all); the others are summed in one row",
-	.flags = COMMAND_JSON | COMMAND_LIVE,
+		"  --frag   pages of which at most half is live, and the sites of the blocks that keep them: kept would be given back if the blocks\n"
+		"           of that site were gone; live is what those have in there\n"
+		"  -n N     show N sites (text: 20, JSON: all); the others are summed in one row\n"
+		"  --bytes  exact sizes on a terminal, too",
+	.flags = COMMAND_JSON | COMMAND_LIVE | COMMAND_BYTES,
 	.run = map,
 };

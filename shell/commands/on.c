@@ -46,6 +46,6 @@ const struct command cmd_on = {
 		"`on limit { bt all }`: the process that met the limit is the chosen one; with `kill` and `stop` all its threads are frozen, and in batch it\n"
 		"is killed after them unless they let it go on (`limit 200M; cont`). Several hits in one moment are told once.\n"
 		"`on peak { ... }`: at most once a second, and for the last peak in any case. Other commands take the place of those before, {} of none.",
-	.flags = COMMAND_LIVE,
+	.flags = COMMAND_AS_IS | COMMAND_LIVE,
 	.run = on,
 };

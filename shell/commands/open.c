@@ -105,5 +105,6 @@ const struct command cmd_open = {
 	.summary = "open another log; alone: list those beside the one that is open",
 	.help = "PATH: a directory, of whose logs the newest is opened, as far back as its files go on in each other; or files of one run, one after the other.\n"
 		"With mtrun -r.",
+	.flags = COMMAND_AS_IS,
 	.run = open_log,
 };

@@ -3,6 +3,7 @@
 
 #include "base/escape.h"
 #include "base/units.h"
+#include "report/grid.h"
 #include "session/ended.h"
 #include "shell/common/arguments.h"
 #include "shell/common/command.h"
@@ -31,6 +32,45 @@ static void row_text(FILE *out, const struct ended *e, bool chosen)
 	putc('\n', out);
 }
 
+static void row_cells(struct grid *g, const struct ended *e, bool chosen)
+{
+	struct text_buffer size;
+	char end[64] = "";
+
+	if (ended(e->state) && e->wait_status)
+		wait_status_text(e->wait_status, end, sizeof(end));
+	grid_cellf(g, "%s%d", chosen ? "*" : "", (int)e->pid);
+	grid_cellf(g, "%d", (int)e->ppid);
+	grid_cell(g, process_state_name(e->state));
+	grid_cell(g, layout_size(g->layout, &size, e->totals.heap));
+	grid_cell(g, layout_size(g->layout, &size, e->totals.mmap));
+	grid_cellf(g, "%" PRIu64, e->totals.allocs);
+	grid_cellf(g, "%s%s%s%s%s%s%s", e->command ? e->command : "?", *end ? " (" : "", end,
+		   *end ? ")" : "", e->unsupervised ? " (not known: " : "",
+		   e->unsupervised ? e->unsupervised : "", e->unsupervised ? ")" : "");
+}
+
+static void print_screen(struct shell *shell, const struct call *call, const struct process *chosen)
+{
+	static const char *const titles[] = { "PID",  "PPID",	"STATE",  "HEAP",
+					      "MMAP", "ALLOCS", "COMMAND" };
+	const struct ended_list *list = session_ended_list(shell->session);
+	struct grid g;
+
+	grid_init(&g, &call->layout);
+	for (size_t i = 0; i < sizeof(titles) / sizeof(*titles); i++)
+		grid_column(&g, titles[i], i == 2 ? GRID_TEXT : i == 6 ? GRID_NAME : GRID_NUMBER);
+	for (size_t i = 0; i < list->count; i++)
+		row_cells(&g, ended_line(list, i), false);
+	for (const struct process *p = session_processes(shell->session); p; p = p->next) {
+		struct ended e = ended_of(p);
+
+		row_cells(&g, &e, p == chosen);
+	}
+	grid_print(&g, call->out);
+	grid_release(&g);
+}
+
 static int processes(struct shell *shell, struct call *call)
 {
 	const struct ended_list *list = session_ended_list(shell->session);
@@ -53,6 +93,10 @@ static int processes(struct shell *shell, struct call *call)
 		escape_printf(call->out,
 			      "%" PRIu64 " that ended before these are not listed any more\n",
 			      list->dropped);
+	if (call->layout.columns) {
+		print_screen(shell, call, chosen);
+		return 0;
+	}
 	escape_printf(call->out, "  %7s %7s  %-9s %12s %12s %12s  %s\n", "PID", "PPID", "STATE",
 		      "HEAP", "MMAP", "ALLOCS", "COMMAND");
 	for (size_t i = 0; i < list->count; i++)
@@ -67,10 +111,10 @@ static int processes(struct shell *shell, struct call *call)
 
 const struct command cmd_processes = {
 	.name = "processes",
-	.usage = "[--json]",
+	.usage = "[--bytes] [--json]",
 	.summary = "the program and the processes that it started",
 	.help = "A process that executed another program is listed as replaced, with what it had; * marks the one that questions are about.\n"
 		"Of the latest thousand that ended everything can be asked (`process PID`); of up to ten thousand before them the line here is left.",
-	.flags = COMMAND_JSON | COMMAND_TIMES,
+	.flags = COMMAND_JSON | COMMAND_TIMES | COMMAND_BYTES,
 	.run = processes,
 };

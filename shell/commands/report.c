@@ -123,9 +123,9 @@ static int print(struct shell *shell, struct call *call, struct request *r)
 	else if (call->json)
 		print_report_json(call->out, &view, sites, r->s.stacks || view.key == VIEW_STACK);
 	else if (r->s.stacks)
-		print_report_stacks(call->out, &view, sites);
+		print_report_stacks(call->out, &view, sites, &call->layout);
 	else
-		print_report(call->out, &view, r->detail & PROFILE_DEAD);
+		print_report(call->out, &view, r->detail & PROFILE_DEAD, &call->layout);
 	asking_lock(shell->session);
 	view_release(&view);
 	return 0;
@@ -145,7 +145,7 @@ const struct command cmd_report = {
 	.name = "report",
 	.usage =
 		"[-n N] [--by site|stack|function|file|module|thread|size] [--sort size|count|total|temporary] [--stacks] [--at TIME|peak]"
-		" [--since|--base FILE|SNAP|TIME] [--min-age TIME] [--match REGEX] [--usable] [--all] [--reverse] [--json]",
+		" [--since|--base FILE|SNAP|TIME] [--min-age TIME] [--match REGEX] [--usable] [--all] [--reverse] [--bytes] [--json]",
 	.summary = "what is live, biggest first",
 	.help = "Rows are gathered --by site if nothing else is said: walking out from the allocator, the first frame, inlined ones included, whose\n"
 		"function is no allocator, not in namespace std, __gnu_cxx, core or alloc, and not in libc, libstdc++, libc++ or ld.so.\n"
@@ -166,7 +166,8 @@ const struct command cmd_report = {
 		"  --match REGEX   only stacks with a frame whose function, FILE:LINE or module's path matches (POSIX extended)\n"
 		"  --usable        beside the size also what the allocator set aside for it; a mapping's is its size\n"
 		"  --all           also rows with nothing live, and what each has allocated ever\n"
-		"  --reverse       smallest first",
-	.flags = COMMAND_JSON | COMMAND_RECORD,
+		"  --reverse       smallest first\n"
+		"  --bytes         exact sizes; on a terminal they are in K, M, G otherwise",
+	.flags = COMMAND_JSON | COMMAND_RECORD | COMMAND_BYTES,
 	.run = report,
 };

@@ -52,6 +52,6 @@ const struct command cmd_run = {
 	.usage = "",
 	.summary = "start the program again, with the same arguments",
 	.help = "If it still runs it is killed first (the prompt asks before). Its former self stays in `processes`.",
-	.flags = COMMAND_LIVE,
+	.flags = COMMAND_AS_IS | COMMAND_LIVE,
 	.run = run,
 };

@@ -32,6 +32,6 @@ const struct command cmd_shell = {
 	.usage = "COMMAND",
 	.summary = "run a shell command (up to the end of the line, or `;`)",
 	.help = "By /bin/sh, its output where commands print; its stdin is the terminal, or in batch /dev/null. An exit status other than 0 is an error.",
-	.flags = COMMAND_REST,
+	.flags = COMMAND_AS_IS | COMMAND_REST,
 	.run = shell_command,
 };

@@ -27,5 +27,6 @@ const struct command cmd_source = {
 	.name = "source",
 	.usage = "FILE",
 	.summary = "run the commands of a file",
+	.flags = COMMAND_AS_IS,
 	.run = source,
 };

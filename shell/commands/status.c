@@ -34,6 +34,7 @@
  * happened when it was asked for.
  */
 struct facts {
+	const struct layout *layout;
 	struct process *p;
 	struct ledger_totals t;
 	const char *about; /* what stands before numbers of it */
@@ -219,23 +220,23 @@ static const char *usable_reason(const struct facts *f)
 	}
 }
 
+#define AMOUNT(n) layout_size(f->layout, &(struct text_buffer){ "" }, n)
+
 static void print_memory(FILE *out, const struct facts *f)
 {
 	struct text_buffer size;
 
-	escape_printf(out, "memory     heap %s%" PRIu64 " (usable ", f->about, f->t.heap);
+	escape_printf(out, "memory     heap %s%s (usable ", f->about, AMOUNT(f->t.heap));
 	if (f->usable_error)
 		escape_printf(out, "%s%s",
 			      f->usable_error == -EFBIG ? "" : "unknown: ", usable_reason(f));
 	else
-		escape_printf(out, "%s%" PRIu64, f->about, f->usable);
-	fprintf(out, ") + mmap %" PRIu64 " + image %" PRIu64, f->t.mmap, f->p->image_bytes);
+		escape_printf(out, "%s%s", f->about, AMOUNT(f->usable));
+	escape_printf(out, ") + mmap %s + image %s", AMOUNT(f->t.mmap), AMOUNT(f->p->image_bytes));
 	if (f->usage.mapped_known)
-		escape_printf(out,
-			      " + other %s%" PRIu64 " + unaccounted %" PRIu64 " = %" PRIu64
-			      " mapped; RSS %s",
-			      f->about, f->usage.other, f->usage.unaccounted, f->usage.mapped,
-			      size_text(&size, (uint64_t)f->usage.rss));
+		escape_printf(out, " + other %s%s + unaccounted %s = %s mapped; RSS %s", f->about,
+			      AMOUNT(f->usage.other), AMOUNT(f->usage.unaccounted),
+			      AMOUNT(f->usage.mapped), size_text(&size, (uint64_t)f->usage.rss));
 	putc('\n', out);
 	if (f->t.mmap_reserved)
 		escape_printf(out, "           of its own mappings %s reserved, %s accessible, ",
@@ -478,6 +479,7 @@ static int status(struct shell *shell, struct call *call)
 		of_file(shell, call, subject);
 		return 0;
 	}
+	f.layout = &call->layout;
 	collect(shell, &f);
 	if (call->json) {
 		print_json(shell, call->out, &f);
@@ -497,14 +499,14 @@ static int status(struct shell *shell, struct call *call)
 
 const struct command cmd_status = {
 	.name = "status",
-	.usage = "[--json]",
+	.usage = "[--bytes] [--json]",
 	.summary = "state, memory, counts, and what mtrun itself costs",
 	.help = "heap: live bytes as the program asked for them; usable: what the allocator set aside for those blocks, where that can be told at once. mmap:\n"
 		"accessible bytes of its own mappings. image: the executable's text. other: libraries, files, stacks, and what allocators\n"
 		"hold beyond the live blocks. unaccounted: anonymous memory that nothing here explains. Their sum is what is mapped; RSS is how\n"
 		"much of it is in memory, and below is what that is made of: now, or of a large process as of the last `map`. With -p, allocated and the limit count from the attach on; what glibc's heap had in use before is beside\n"
 		"it, as mallinfo2() counts, and in no sum. The peak is exact while one thread runs; with several it is to what they asked for within a millisecond\n"
-		"in blocks below 4K. -v: also functions that could not be hooked.",
-	.flags = COMMAND_JSON,
+		"in blocks below 4K. On a terminal the parts are in K, M, G; --bytes: exact. -v: also functions that could not be hooked.",
+	.flags = COMMAND_JSON | COMMAND_BYTES,
 	.run = status,
 };

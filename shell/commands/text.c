@@ -58,7 +58,7 @@ static int text(struct shell *shell, struct call *call)
 	if (call->json)
 		print_table_json(call->out, &t);
 	else
-		print_table(call->out, &t, r.bytes);
+		print_table(call->out, &t, r.bytes, &call->layout);
 	table_release(&t);
 	return 0;
 }

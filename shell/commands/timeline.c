@@ -216,19 +216,6 @@ static void print_rows(struct call *call, const struct request *r)
 		escape_printf(call->out, "%s\n", text);
 }
 
-static bool is_utf8(void)
-{
-	static const char *const names[] = { "LC_ALL", "LC_CTYPE", "LANG" };
-
-	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
-		const char *value = getenv(names[i]);
-
-		if (value && *value)
-			return strcasestr(value, "UTF-8") || strcasestr(value, "UTF8");
-	}
-	return false;
-}
-
 static unsigned from_environment(const char *name, unsigned otherwise)
 {
 	const char *value = getenv(name);
@@ -240,7 +227,7 @@ static unsigned from_environment(const char *name, unsigned otherwise)
 
 static void print_plot(struct call *call, const struct request *r)
 {
-	struct plot plot = { .utf8 = is_utf8(),
+	struct plot plot = { .utf8 = layout_unicode(),
 			     .step = r->step,
 			     .steps = r->steps,
 			     .mark = r->mark,
@@ -339,6 +326,6 @@ const struct command cmd_timeline = {
 		"  --plot     as a picture as wide as the screen: what is shown on a terminal\n"
 		"  --table    one line each: what is shown elsewhere\n"
 		"  --csv      ms,bytes",
-	.flags = COMMAND_JSON | COMMAND_TIMES,
+	.flags = COMMAND_AS_IS | COMMAND_JSON | COMMAND_TIMES,
 	.run = timeline,
 };

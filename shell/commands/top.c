@@ -38,7 +38,8 @@ static void head(struct shell *shell, FILE *out, const struct process *p)
 		      size_text(&peak, t.peak), about, (unsigned long long)t.live_blocks);
 }
 
-static int picture(struct shell *shell, struct call *call, size_t rows, FILE *out)
+static int picture(struct shell *shell, struct call *call, size_t rows, const struct layout *l,
+		   FILE *out)
 {
 	struct view_options options = { .key = VIEW_SITE, .sort = SORT_SIZE, .limit = rows };
 	struct profile profile;
@@ -55,7 +56,7 @@ static int picture(struct shell *shell, struct call *call, size_t rows, FILE *ou
 	profile_release(&profile);
 	if (err)
 		return shell_failed(shell, call, err);
-	print_report(out, &view, false);
+	print_report(out, &view, false, l);
 	view_release(&view);
 	return 0;
 }
@@ -84,19 +85,20 @@ static void draw(const struct shell *shell, const char *text)
 
 static int refresh(struct shell *shell, struct call *call, uint64_t wanted)
 {
-	unsigned screen_rows, columns;
+	struct layout l = call->layout;
+	unsigned screen_rows;
 	char *text = NULL;
 	size_t len, rows;
 	FILE *out;
 	int err;
 
-	terminal_size(shell->terminal, &screen_rows, &columns);
-	/* the head, the total, the others, the cursor's */
-	rows = screen_rows > 5 ? screen_rows - 5 : 1;
+	terminal_size(shell->terminal, &screen_rows, &l.columns);
+	/* the head, the total, the titles, the others, the cursor's */
+	rows = screen_rows > 6 ? screen_rows - 6 : 1;
 	out = open_memstream(&text, &len);
 	if (!out)
 		return shell_error(shell, call, "out of memory");
-	err = picture(shell, call, wanted < rows ? (size_t)wanted : rows, out);
+	err = picture(shell, call, wanted < rows ? (size_t)wanted : rows, &l, out);
 	fclose(out);
 	if (!err)
 		draw(shell, text);
@@ -136,9 +138,9 @@ static int top(struct shell *shell, struct call *call)
 
 const struct command cmd_top = {
 	.name = "top",
-	.usage = "[-n N]",
+	.usage = "[-n N] [--bytes]",
 	.summary = "what is live, refreshed on the screen each second until a key is pressed",
 	.help = "What the program prints meanwhile comes afterwards.",
-	.flags = COMMAND_LIVE,
+	.flags = COMMAND_LIVE | COMMAND_BYTES | COMMAND_AS_IS,
 	.run = top,
 };

@@ -109,12 +109,12 @@ static void print_text(FILE *out, const struct story *t, const struct process *p
 	if (t->scanned)
 		escape_printf(out, ", %s", leak_kind_words[t->kind]);
 	fprintf(out, "\nPID: %d\nLen: %" PRIu64 "\n", (int)p->pid, b->size);
-	print_stack(out, sites, b->stack);
+	print_stack(out, sites, b->stack, NULL);
 	if (t->state == LIVE)
 		return;
 	if (t->b.stack) {
 		fprintf(out, "freed by (%u frames):\n", frames_of(sites, t->b.stack));
-		print_stack(out, sites, t->b.stack);
+		print_stack(out, sites, t->b.stack, NULL);
 	} else
 		fputs("where it was freed was not recorded (`set free-stacks on` does, from then on)\n",
 		      out);
@@ -225,6 +225,6 @@ const struct command cmd_trace = {
 		"Whether anything still holds it: definitely, indirectly, possibly lost, or still reachable (`help leaks`).\n"
 		"ADDR is 0x..., decimal, or the name of a symbol, C++ names in quotes, with or without parameters.\n"
 		"Of an address in no block: what it is (a thread's stack, a library's symbol, the allocator's heap, unmapped).",
-	.flags = COMMAND_JSON | COMMAND_LIVE | COMMAND_RECORD,
+	.flags = COMMAND_AS_IS | COMMAND_JSON | COMMAND_LIVE | COMMAND_RECORD,
 	.run = trace,
 };

@@ -243,6 +243,6 @@ const struct command cmd_wait = {
 		"`wait allocs >= 1000`: one of allocated heap mmap peak live_blocks allocs frees maps unmaps total_allocated rss threads\n"
 		"processes events, one of > >= < <= == !=, a number (SIZE).\n"
 		"A condition that did not come true before the program's end or the timeout is an error.",
-	.flags = COMMAND_REST | COMMAND_LIVE,
+	.flags = COMMAND_AS_IS | COMMAND_REST | COMMAND_LIVE,
 	.run = wait,
 };

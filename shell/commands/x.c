@@ -131,6 +131,6 @@ const struct command cmd_x = {
 	.usage = "ADDR [LEN] [--json]",
 	.summary = "what is in memory at ADDR, as hex and text",
 	.help = "Without LEN: to the end of the block that ADDR is in, at most 256 bytes. ADDR is 0x..., decimal, or a symbol's name as for `trace`.",
-	.flags = COMMAND_JSON | COMMAND_LIVE,
+	.flags = COMMAND_AS_IS | COMMAND_JSON | COMMAND_LIVE,
 	.run = examine,
 };

@@ -19,7 +19,21 @@ void arguments_init(struct arguments *a, const struct shell *shell, struct call 
 	*a = (struct arguments){ .table = table, .call = call, .shell = shell, .at = 1 };
 }
 
-#define ARG_JSON (-4)
+/* What many take: FLAG says whether a command does. */
+#define ARG_COMMON (-4)
+static const struct {
+	const char *name;
+	unsigned flag;
+} common[] = { { "json", COMMAND_JSON }, { "bytes", COMMAND_BYTES } };
+#define COMMON (int)(sizeof(common) / sizeof(*common))
+
+static void take_common(struct call *call, int i)
+{
+	if (common[i].flag == COMMAND_JSON)
+		call->json = true;
+	else
+		call->layout.exact = true;
+}
 
 static int bad(struct arguments *a, const char *what, const char *word)
 {
@@ -35,8 +49,9 @@ static int unknown_option(struct arguments *a, const char *word, const char *nam
 
 	for (int i = 0; a->table && a->table[i].name; i++)
 		nearest_offer(&n, a->table[i].name);
-	if (a->call->command->flags & COMMAND_JSON)
-		nearest_offer(&n, "json");
+	for (int i = 0; i < COMMON; i++)
+		if (a->call->command->flags & common[i].flag)
+			nearest_offer(&n, common[i].name);
 	snprintf(list, sizeof(list), " (`help %s` lists all)", a->call->command->name);
 	shell_error(a->shell, a->call, "unknown option '%s'%s", word,
 		    nearest_text(&n, "--", list, text, sizeof(text)));
@@ -48,6 +63,7 @@ static int long_option(struct arguments *a, const char *word)
 	const char *name = word + 2, *equals = strchr(name, '=');
 	size_t len = equals ? (size_t)(equals - name) : strlen(name);
 	int found = ARG_BAD, several = 0;
+	bool whole = false;
 
 	for (int i = 0; a->table && a->table[i].name; i++) {
 		if (strncmp(a->table[i].name, name, len))
@@ -55,15 +71,18 @@ static int long_option(struct arguments *a, const char *word)
 		if (a->table[i].name[len] == '\0') {
 			found = i;
 			several = 0;
+			whole = true;
 			break;
 		}
 		several += found != ARG_BAD;
 		found = i;
 	}
-	if (a->call->command->flags & COMMAND_JSON && len && !strncmp("json", name, len)) {
-		several += found != ARG_BAD && len < 4;
-		found = ARG_JSON;
-	}
+	for (int i = 0; i < COMMON && !whole; i++)
+		if (a->call->command->flags & common[i].flag && len &&
+		    !strncmp(common[i].name, name, len)) {
+			several += found != ARG_BAD && common[i].name[len];
+			found = ARG_COMMON - i;
+		}
 	if (found == ARG_BAD || len == 0) {
 		char typed[64];
 
@@ -72,7 +91,7 @@ static int long_option(struct arguments *a, const char *word)
 	}
 	if (several)
 		return bad(a, "ambiguous option", word);
-	if (found == ARG_JSON || !a->table[found].value) {
+	if (found <= ARG_COMMON || !a->table[found].value) {
 		if (equals)
 			return bad(a, "no value is taken by", word);
 		return found;
@@ -127,9 +146,9 @@ int arguments_next(struct arguments *a)
 			continue;
 		}
 		r = long_option(a, word);
-		if (r != ARG_JSON)
+		if (r > ARG_COMMON)
 			return r;
-		a->call->json = true;
+		take_common(a->call, ARG_COMMON - r);
 	}
 }
 

@@ -9,6 +9,7 @@
 
 #include <stdio.h>
 
+#include "base/layout.h"
 #include "base/types.h"
 
 struct shell;
@@ -18,10 +19,12 @@ struct call {
 	const struct command *command;
 	int argc; /* argv[0]: the command's full name */
 	char **argv;
-	const char *rest; /* COMMAND_REST: the rest of its line */
-	FILE *out;	  /* what it prints goes here */
-	int fd;		  /* the descriptor beneath, for other programs */
-	bool json;	  /* --json was given (COMMAND_JSON) */
+	const char *rest;     /* COMMAND_REST: the rest of its line */
+	FILE *out;	      /* what it prints goes here */
+	int fd;		      /* the descriptor beneath, for other programs */
+	struct layout layout; /* of what it prints there */
+	bool json;	      /* --json was given (COMMAND_JSON) */
+	bool as_is;	      /* what it prints is for programs: not to be folded (fold.h) */
 	/* as `get_mem_report()`: the answer is JSON in the shape that the gs driver gives it */
 	bool call_form;
 };
@@ -33,6 +36,8 @@ enum command_flags {
 	COMMAND_TIMES = 8, /* needs more than one moment: not for a .heap file */
 	/* answers from what is recorded: since when that is off stands below its text */
 	COMMAND_RECORD = 16,
+	COMMAND_BYTES = 32, /* takes --bytes: exact sizes on a terminal, too */
+	COMMAND_AS_IS = 64, /* its lines are as they are, on a terminal, too */
 };
 
 struct command {

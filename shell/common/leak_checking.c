@@ -27,7 +27,7 @@ static void print(struct shell *shell, const struct process *p, struct sites *si
 	asking_unlock(shell->session);
 	escape_printf(message_stream(), "mtrun: leaks of %s (%d) at its end:\n",
 		      p->command ? p->command : "?", (int)p->pid);
-	print_leaks(message_stream(), r, shell->settings.rows, sites);
+	print_leaks(message_stream(), r, shell->settings.rows, sites, NULL);
 	message_flush();
 	asking_lock(shell->session);
 }

@@ -54,7 +54,7 @@ static void print_request(FILE *out, const struct limit_hit *hit, struct sites *
 		      (int)p->pid, p->command ? p->command : "?", (int)hit->tid,
 		      thread_name(hit, name), time_text(&time, hit->ms), hit->request,
 		      plural(hit->request), room, plural(room));
-	print_stack(out, sites, hit->stack);
+	print_stack(out, sites, hit->stack, NULL);
 }
 
 /* Rows and image are what is allocated; the image has no call stack, and no other row. */
@@ -83,7 +83,7 @@ static void print_held(struct shell *shell, FILE *out, const struct limit_hit *h
 	asking_lock(shell->session);
 	if (!err) {
 		fputs("what it holds:\n", out);
-		print_report(out, &view, false);
+		print_report(out, &view, false, NULL);
 		if (ask.counted & COUNT_IMAGE)
 			print_image_row(out, hit->process);
 		view_release(&view);

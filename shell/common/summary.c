@@ -140,7 +140,7 @@ static void print_sites(struct shell *shell, FILE *out, struct process *p, struc
 	if (view_make(&view, profile, sites, &options))
 		return;
 	if (view.count)
-		print_report(out, &view, false);
+		print_report(out, &view, false, NULL);
 	view_release(&view);
 }
 

@@ -7,12 +7,14 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "base/message.h"
 #include "session/asking.h"
 #include "shell/common/answer_stream.h"
 #include "shell/common/command.h"
+#include "shell/common/fold.h"
 #include "shell/common/reporting.h"
 #include "shell/common/shell.h"
 #include "shell/prompt/alias.h"
@@ -46,7 +48,20 @@ struct output {
 	FILE *file;
 	int fd; /* beneath it */
 	struct spawned child;
+	FILE *fold; /* above it; NULL: none */
 };
+
+/* Of what goes to message_stream(). */
+static struct layout layout_now(void)
+{
+	struct winsize size = { 0 };
+
+	if (!isatty(message_fd()))
+		return (struct layout){ 0 };
+	ioctl(message_fd(), TIOCGWINSZ, &size);
+	return (struct layout){ .columns = size.ws_col > 1 ? size.ws_col : 80,
+				.unicode = layout_unicode() };
+}
 
 static int open_output(struct shell *shell, const struct statement *s, struct output *o)
 {
@@ -88,6 +103,8 @@ static int close_output(struct shell *shell, const struct statement *s, struct o
 {
 	int err = 0, status;
 
+	if (o->fold)
+		fclose(o->fold);
 	if (s->redirect == REDIRECT_NONE) {
 		answer_flush(shell);
 		return 0;
@@ -147,7 +164,11 @@ static void run(struct shell *shell, struct statement *s)
 		shell->failed++;
 		return;
 	}
-	call.out = output.file;
+	if (s->redirect == REDIRECT_NONE)
+		call.layout = layout_now();
+	if (call.layout.columns && !(call.command->flags & COMMAND_AS_IS))
+		output.fold = fold_open(output.file, &call);
+	call.out = output.fold ? output.fold : output.file;
 	call.fd = output.fd;
 	shell->about = NULL;
 	asking_measure(session_options(shell->session)->verbose >= 2);

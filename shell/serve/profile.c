@@ -68,7 +68,7 @@ static void write_profile(struct answer *a, struct profile *profile, struct site
 	if (!err) {
 		err = view_make(&view, profile, sites, &options);
 		if (!err && debug && strcmp(debug, "0"))
-			print_report_stacks(a->out, &view, sites);
+			print_report_stacks(a->out, &view, sites, NULL);
 		else if (!err)
 			write_pprof(a, &x, &view, sites, total);
 		if (!err)

@@ -78,7 +78,7 @@ static void print_limit(FILE *out, const struct heap_facts *f, struct sites *sit
 	sites = f->request_stack ? sites : NULL;
 	fputs(sites ? " by\n" : "\n", out);
 	if (sites)
-		print_stack(out, sites, f->request_stack);
+		print_stack(out, sites, f->request_stack, NULL);
 }
 
 void heapfile_status(const struct process *p, unsigned count, FILE *out, struct sites *sites)

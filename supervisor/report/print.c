@@ -7,13 +7,23 @@
 #include <string.h>
 
 #include "base/escape.h"
+#include "report/grid.h"
 
 /*
  * Lists are laid out in two passes: the widest cell of each column first, then the rows, so that
  * columns line up whatever the paths are. Nothing is shortened but what is absurdly long
- * (escape.h): a row that is grepped or cut by a script must say all. Nobody wants the rest of what
+ * (escape.h): a row that is grepped or cut by a script must say all. A terminal gets tables of its
+ * own, which fit it (grid.h). Nobody wants the rest of what
  * cannot be written: a pipe that was closed, a command that was interrupted.
  */
+
+static bool on_screen(const struct layout *l) { return l && l->columns; }
+
+static const char *percent(char *text, size_t len, int64_t v, int64_t total)
+{
+	snprintf(text, len, "%.1f%%", total ? 100.0 * (double)v / (double)total : 0);
+	return text;
+}
 
 /* ---- lists --------------------------------------------------------------- */
 
@@ -142,11 +152,202 @@ static void print_before(FILE *out, const struct preattach_heap *b)
 		escape_printf(out, PREATTACH_NAME "  size:unknown  (%s)\n", b->why);
 }
 
-void print_report(FILE *out, const struct view *v, bool totals)
+/* ---- lists on a terminal ------------------------------------------------- */
+
+struct screen_list {
+	struct grid grid;
+	const struct view *v;
+	const struct layout *l;
+	const char *about;
+	bool totals;
+};
+
+/* The columns that say what a row is about. */
+static void key_columns(struct grid *g, enum view_key key)
+{
+	switch (key) {
+	case VIEW_SITE:
+	case VIEW_STACK:
+		grid_column(g, "FUNCTION", GRID_NAME);
+		grid_column(g, "WHERE", GRID_PATH);
+		break;
+	case VIEW_FUNCTION:
+		grid_column(g, "FUNCTION", GRID_NAME);
+		grid_column(g, "MODULE", GRID_PATH);
+		break;
+	case VIEW_FILE: grid_column(g, "FILE", GRID_PATH); break;
+	case VIEW_MODULE: grid_column(g, "MODULE", GRID_PATH); break;
+	case VIEW_THREAD: grid_column(g, "THREAD", GRID_TEXT); break;
+	default: grid_column(g, "BLOCKS OF", GRID_TEXT);
+	}
+}
+
+static void place_cell(struct grid *g, const struct symbol_frame *f)
+{
+	if (f->file && f->line)
+		grid_cellf(g, "%s:%u", f->file, f->line);
+	else
+		grid_cell(g, place_of(f));
+}
+
+static void key_cells(struct screen_list *s, const struct view_row *r)
+{
+	const struct symbol_frame *f = &r->frame;
+	struct grid *g = &s->grid;
+	struct text_buffer size;
+
+	if (r->merged)
+		grid_cellf(g, "(others: %zu)", r->merged);
+	switch (s->v->key) {
+	case VIEW_SITE:
+	case VIEW_STACK:
+		if (!r->merged)
+			grid_cell(g, f->function ? f->function : "??");
+		if (r->merged)
+			grid_cell(g, "");
+		else
+			place_cell(g, f);
+		break;
+	case VIEW_FUNCTION:
+		if (!r->merged)
+			grid_cell(g, f->function ? f->function : "??");
+		grid_cell(g, r->merged ? "" : f->module ? f->module : "??");
+		break;
+	case VIEW_FILE:
+		if (!r->merged)
+			grid_cell(g, f->file && *f->file ? f->file : "??");
+		break;
+	case VIEW_MODULE:
+		if (!r->merged)
+			grid_cell(g, f->module ? f->module : "??");
+		break;
+	case VIEW_THREAD:
+		if (!r->merged)
+			grid_cellf(g, "%" PRIu32, r->thread);
+		break;
+	default:
+		if (!r->merged)
+			grid_cell(g, layout_size(s->l, &size, r->block));
+	}
+}
+
+static void size_cell(struct screen_list *s, int64_t bytes)
+{
+	struct text_buffer size;
+
+	grid_cellf(&s->grid, "%s%s%s", bytes < 0 ? "-" : "", s->about,
+		   layout_size(s->l, &size, bytes < 0 ? -(uint64_t)bytes : (uint64_t)bytes));
+}
+
+static void change_cell(struct screen_list *s, int64_t bytes)
+{
+	struct text_buffer size;
+
+	grid_cellf(&s->grid, "%s%s", s->about, layout_change(s->l, &size, bytes));
+}
+
+static void share_cell(struct screen_list *s, int64_t bytes)
+{
+	char part[24];
+
+	grid_cell(&s->grid,
+		  s->v->total_size ? percent(part, sizeof(part), bytes, s->v->total_size) : "-");
+}
+
+static void list_cells(struct screen_list *s, const struct view_row *r)
+{
+	struct grid *g = &s->grid;
+
+	key_cells(s, r);
+	size_cell(s, r->size);
+	share_cell(s, r->size);
+	if (s->v->has_usable)
+		size_cell(s, r->usable);
+	grid_cellf(g, "%s%" PRId64, s->about, r->count);
+	if (s->totals) {
+		size_cell(s, (int64_t)r->total_size);
+		grid_cellf(g, "%s%" PRIu64, s->about, r->total_count);
+		grid_cellf(g, "%s%" PRIu64, s->about, r->temporary);
+	}
+	if (s->v->key == VIEW_STACK) {
+		if (r->merged)
+			grid_cell(g, "");
+		else
+			grid_cellf(g, "%" PRIu32, r->stack);
+	}
+}
+
+/* What was there before an attach: beside the others, and in no sum. */
+static void before_line(FILE *out, const struct layout *l, const struct preattach_heap *b)
+{
+	struct text_buffer size;
+
+	if (b && b->state == PREATTACH_KNOWN)
+		escape_printf(out,
+			      PREATTACH_NAME "  %s in %" PRIu64
+					     " blocks when recording began; not in the total\n",
+			      layout_size(l, &size, b->bytes), b->blocks);
+	else if (b)
+		escape_printf(out, PREATTACH_NAME "  unknown: %s\n", b->why);
+}
+
+static void screen_total(FILE *out, const struct view *v, const struct layout *l)
+{
+	const char *about = print_about(v->estimated);
+	struct text_buffer size;
+
+	escape_printf(out, "total %s%s in %s%" PRId64 " block%s", about,
+		      v->is_difference ? layout_change(l, &size, v->total_size)
+				       : layout_size(l, &size, (uint64_t)v->total_size),
+		      about, v->total_count, v->total_count == 1 ? "" : "s");
+	if (v->has_usable)
+		escape_printf(out, ", %s%s usable", about,
+			      layout_size(l, &size, (uint64_t)v->total_usable));
+	putc('\n', out);
+	if (!v->has_usable && v->usable_unknown)
+		escape_printf(out, "what is usable is unknown: %s\n", v->usable_unknown);
+}
+
+static void screen_report(FILE *out, const struct view *v, bool totals, const struct layout *l)
+{
+	struct screen_list s = {
+		.v = v, .l = l, .about = print_about(v->estimated), .totals = totals
+	};
+	struct grid *g = &s.grid;
+
+	screen_total(out, v, l);
+	grid_init(g, l);
+	key_columns(g, v->key);
+	grid_column(g, v->is_difference ? "GROWTH" : "SIZE", GRID_NUMBER);
+	grid_column(g, "SHARE", GRID_NUMBER);
+	if (v->has_usable)
+		grid_column(g, "USABLE", GRID_NUMBER);
+	grid_column(g, "COUNT", GRID_NUMBER);
+	if (totals) {
+		grid_column(g, "TOTAL", GRID_NUMBER);
+		grid_column(g, "ALLOCS", GRID_NUMBER);
+		grid_column(g, "TEMP", GRID_NUMBER);
+	}
+	if (v->key == VIEW_STACK)
+		grid_column(g, "STACK", GRID_NUMBER);
+	for (size_t i = 0; i < v->count; i++)
+		list_cells(&s, &v->row[i]);
+	if (v->others.merged)
+		list_cells(&s, &v->others);
+	grid_print(g, out);
+	grid_release(g);
+	before_line(out, l, v->before);
+}
+
+void print_report(FILE *out, const struct view *v, bool totals, const struct layout *screen)
 {
 	size_t width[CELLS] = { 0 };
 	struct line l;
 
+	if (on_screen(screen)) {
+		screen_report(out, v, totals && v->has_totals, screen);
+		return;
+	}
 	print_total(out, v);
 	for (size_t i = 0; i < v->count && !ferror(out); i++) {
 		row_line(&l, v, &v->row[i], totals);
@@ -190,13 +391,44 @@ void print_frames(FILE *out, struct symbol_frames frames, unsigned number)
 	}
 }
 
-void print_stack(FILE *out, struct sites *sites, uint32_t stack)
+/* `  12: FUNCTION`, and below where it is, in the columns that there are. */
+static void screen_frames(FILE *out, struct symbol_frames frames, unsigned number,
+			  const struct layout *l)
+{
+	unsigned name = l->columns > 20 ? l->columns - 7 : 13,
+		 place = l->columns > 30 ? l->columns - 14 : 16;
+
+	for (size_t i = 0; i < frames.count; i++) {
+		const struct symbol_frame *f = &frames.frame[i];
+		char *where = NULL;
+
+		if (i == 0)
+			fprintf(out, "%4u: ", number);
+		else
+			layout_blanks(out, 6);
+		layout_put(l, out, f->function ? f->function : "??", name);
+		putc('\n', out);
+		if (!f->file && !f->module)
+			continue;
+		if (f->file && f->line && asprintf(&where, "%s:%u", f->file, f->line) < 0)
+			where = NULL;
+		fputs(f->file ? "          at " : "          in ", out);
+		layout_put_path(l, out, where ? where : place_of(f), place);
+		putc('\n', out);
+		free(where);
+	}
+}
+
+void print_stack(FILE *out, struct sites *sites, uint32_t stack, const struct layout *l)
 {
 	unsigned number = 0;
 	uint32_t node = stack;
 
 	do {
-		print_frames(out, sites_frames(sites, node), number++);
+		if (on_screen(l))
+			screen_frames(out, sites_frames(sites, node), number++, l);
+		else
+			print_frames(out, sites_frames(sites, node), number++);
 		node = sites_parent(sites, node);
 	} while (node);
 }
@@ -208,16 +440,43 @@ static void stack_usable(FILE *out, const struct view *v, const struct view_row 
 	putc('\n', out);
 }
 
-void print_report_stacks(FILE *out, const struct view *v, struct sites *sites)
+static void stacks_head(FILE *out, const struct view *v, const struct view_row *r, const char *name,
+			const struct layout *l)
 {
 	const char *about = print_about(v->estimated);
+	struct text_buffer size;
+	char part[24];
 
-	print_total(out, v);
-	print_before(out, v->before);
+	if (!on_screen(l)) {
+		escape_printf(out, "# %s: %s%" PRId64 " bytes", name, about, r->size);
+		stack_usable(out, v, r);
+		return;
+	}
+	escape_printf(out, "# %s: %s%s, %s", name, r->size < 0 ? "-" : "",
+		      layout_size(l, &size, r->size < 0 ? -(uint64_t)r->size : (uint64_t)r->size),
+		      percent(part, sizeof(part), r->size, v->total_size));
+	if (v->has_usable)
+		escape_printf(out, ", usable %s%s", about,
+			      layout_size(l, &size, (uint64_t)r->usable));
+	putc('\n', out);
+}
+
+void print_report_stacks(FILE *out, const struct view *v, struct sites *sites,
+			 const struct layout *l)
+{
+	const char *about = print_about(v->estimated);
+	char name[24];
+
+	if (on_screen(l)) {
+		screen_total(out, v, l);
+		before_line(out, l, v->before);
+	} else {
+		print_total(out, v);
+		print_before(out, v->before);
+	}
 	putc('\n', out);
 	if (v->others.merged) {
-		escape_printf(out, "# (others): %s%" PRId64 " bytes", about, v->others.size);
-		stack_usable(out, v, &v->others);
+		stacks_head(out, v, &v->others, "(others)", l);
 		escape_printf(out, "      %s%" PRId64 " block%s from %zu more\n\n", about,
 			      v->others.count, v->others.count == 1 ? "" : "s", v->others.merged);
 	}
@@ -225,11 +484,11 @@ void print_report_stacks(FILE *out, const struct view *v, struct sites *sites)
 		const struct view_row *r = &v->row[i];
 		size_t rank = v->reversed ? v->count - 1 - i : i;
 
-		escape_printf(out, "# %zu: %s%" PRId64 " bytes", rank, about, r->size);
-		stack_usable(out, v, r);
+		snprintf(name, sizeof(name), "%zu", rank);
+		stacks_head(out, v, r, name, l);
 		escape_printf(out, "      %s%" PRId64 " block%s, stack %" PRIu32 "\n", about,
 			      r->count, r->count == 1 ? "" : "s", r->stack);
-		print_stack(out, sites, r->stack);
+		print_stack(out, sites, r->stack, l);
 		if (i)
 			putc('\n', out);
 	}
@@ -264,8 +523,69 @@ static void difference_place(FILE *out, const struct view *v, const struct view_
 		escape_printf(out, "  in %s", f->module);
 }
 
-void print_difference(FILE *out, const struct view *v, struct sites *sites, bool stacks)
+static void difference_cells(struct screen_list *s, const struct view_row *r)
 {
+	key_cells(s, r);
+	change_cell(s, r->size);
+	share_cell(s, r->size);
+	size_cell(s, r->before + r->size);
+	size_cell(s, r->before);
+	grid_cellf(&s->grid, "%s%" PRId64, s->about, r->count_before + r->count);
+	if (s->v->key == VIEW_STACK && r->merged)
+		grid_cell(&s->grid, "");
+	else if (s->v->key == VIEW_STACK)
+		grid_cellf(&s->grid, "%" PRIu32, r->stack);
+}
+
+/* ROW, or all of V. */
+static void screen_difference(FILE *out, const struct view *v, const struct view_row *row,
+			      const struct layout *l)
+{
+	static const char *const amounts[] = { "GROWTH", "SHARE", "NOW", "BEFORE", "COUNT" };
+	struct screen_list s = { .v = v, .l = l, .about = print_about(v->estimated) };
+
+	grid_init(&s.grid, l);
+	key_columns(&s.grid, v->key);
+	for (size_t i = 0; i < sizeof(amounts) / sizeof(*amounts); i++)
+		grid_column(&s.grid, amounts[i], GRID_NUMBER);
+	if (v->key == VIEW_STACK)
+		grid_column(&s.grid, "STACK", GRID_NUMBER);
+	for (size_t i = 0; i < v->count && !row; i++)
+		difference_cells(&s, &v->row[i]);
+	if (row)
+		difference_cells(&s, row);
+	else if (v->others.merged)
+		difference_cells(&s, &v->others);
+	grid_print(&s.grid, out);
+	grid_release(&s.grid);
+}
+
+static void screen_differences(FILE *out, const struct view *v, struct sites *sites, bool stacks,
+			       const struct layout *l)
+{
+	screen_total(out, v, l);
+	if (!stacks) {
+		screen_difference(out, v, NULL, l);
+		return;
+	}
+	for (size_t i = 0; i < v->count && !ferror(out); i++) {
+		putc('\n', out);
+		screen_difference(out, v, &v->row[i], l);
+		print_stack(out, sites, v->row[i].stack, l);
+	}
+	if (v->others.merged) {
+		putc('\n', out);
+		screen_difference(out, v, &v->others, l);
+	}
+}
+
+void print_difference(FILE *out, const struct view *v, struct sites *sites, bool stacks,
+		      const struct layout *l)
+{
+	if (on_screen(l)) {
+		screen_differences(out, v, sites, stacks, l);
+		return;
+	}
 	escape_printf(out, "total_size: %s%" PRId64 "\n", print_about(v->estimated), v->total_size);
 	for (size_t i = 0; i < v->count && !ferror(out); i++) {
 		const struct view_row *r = &v->row[i];
@@ -279,7 +599,7 @@ void print_difference(FILE *out, const struct view *v, struct sites *sites, bool
 			putc('\n', out);
 		}
 		if (stacks)
-			print_stack(out, sites, r->stack);
+			print_stack(out, sites, r->stack, NULL);
 	}
 	if (v->others.merged) {
 		difference_amounts(out, v, &v->others);
@@ -501,38 +821,47 @@ static const char *amount(char *text, size_t len, const struct table *t, int64_t
 	return text;
 }
 
-static const char *percent(char *text, size_t len, int64_t v, int64_t total)
+/* The name is the last column: on a terminal it gets what is left. */
+static void table_name(FILE *out, const struct layout *l, size_t used, const char *name)
 {
-	snprintf(text, len, "%.1f%%", total ? 100.0 * (double)v / (double)total : 0);
-	return text;
+	if (on_screen(l))
+		layout_put(l, out, name, l->columns > used + 10 ? l->columns - 1 - used : 9);
+	else
+		escape_put(out, name);
+	putc('\n', out);
 }
 
 static void table_line(FILE *out, const struct table *t, const struct table_row *r, int64_t sum,
-		       bool bytes)
+		       bool bytes, const struct layout *l)
 {
-	char flat[32], flat_part[16], sum_part[16], cum[32], cum_part[16];
+	char flat[32], flat_part[16], sum_part[16], cum[32], cum_part[16], numbers[160];
+	int used = snprintf(numbers, sizeof(numbers), "%8s %6s %6s %8s %6s ",
+			    amount(flat, sizeof(flat), t, r->flat, bytes),
+			    percent(flat_part, sizeof(flat_part), r->flat, t->total),
+			    percent(sum_part, sizeof(sum_part), sum, t->total),
+			    amount(cum, sizeof(cum), t, r->cum, bytes),
+			    percent(cum_part, sizeof(cum_part), r->cum, t->total));
 
-	escape_printf(out, "%8s %6s %6s %8s %6s %s\n",
-		      amount(flat, sizeof(flat), t, r->flat, bytes),
-		      percent(flat_part, sizeof(flat_part), r->flat, t->total),
-		      percent(sum_part, sizeof(sum_part), sum, t->total),
-		      amount(cum, sizeof(cum), t, r->cum, bytes),
-		      percent(cum_part, sizeof(cum_part), r->cum, t->total), r->function);
+	escape_printf(out, "%s", numbers);
+	table_name(out, l, (size_t)used, r->function);
 }
 
-void print_table(FILE *out, const struct table *t, bool bytes)
+void print_table(FILE *out, const struct table *t, bool bytes, const struct layout *l)
 {
 	char total[32];
 	int64_t sum = 0;
 
 	escape_printf(out, "Total: %s %s\n", amount(total, sizeof(total), t, t->total, bytes),
 		      bytes ? "B" : "MB");
+	if (on_screen(l))
+		escape_printf(out, "%8s %6s %6s %8s %6s %s\n", "FLAT", "FLAT%", "SUM%", "CUM",
+			      "CUM%", "FUNCTION");
 	for (size_t i = 0; i < t->count && !ferror(out); i++) {
 		sum += t->row[i].flat;
-		table_line(out, t, &t->row[i], sum, bytes);
+		table_line(out, t, &t->row[i], sum, bytes, l);
 	}
 	if (t->others.function)
-		table_line(out, t, &t->others, sum + t->others.flat, bytes);
+		table_line(out, t, &t->others, sum + t->others.flat, bytes, l);
 	if (!t->before)
 		return;
 	snprintf(total, sizeof(total), "unknown");
@@ -587,18 +916,39 @@ void print_table_json(FILE *out, const struct table *t)
 struct drawing {
 	FILE *out;
 	const struct tree *t;
+	const struct layout *l;
 	int64_t least; /* smaller branches are summed */
 	char *guide;   /* what to print before the children of the current node */
 	size_t len, allocated;
 };
 
-static void draw_amounts(struct drawing *d, int64_t size)
+/* BYTES, their share, then LABEL behind the guides and FORK. */
+static void draw_line(struct drawing *d, int64_t size, const char *fork, const char *label)
 {
+	bool screen = on_screen(d->l);
+	size_t len = d->len, used;
 	char text[32], part[16];
+	struct text_buffer human;
 
-	snprintf(text, sizeof(text), "%s%" PRId64, print_about(d->t->estimated), size);
-	escape_printf(d->out, "%12s %6s  ", text,
-		      percent(part, sizeof(part), size, d->t->node[0].size));
+	if (screen)
+		snprintf(text, sizeof(text), "%s%s%s", size < 0 ? "-" : "",
+			 print_about(d->t->estimated),
+			 layout_size(d->l, &human, size < 0 ? -(uint64_t)size : (uint64_t)size));
+	else
+		snprintf(text, sizeof(text), "%s%" PRId64, print_about(d->t->estimated), size);
+	percent(part, sizeof(part), size, d->t->node[0].size);
+	escape_printf(d->out, "%*s %6s  ", screen && !d->l->exact ? 8 : 12, text, part);
+	if (!screen) {
+		escape_printf(d->out, "%s%s%s\n", d->guide, fork, label);
+		return;
+	}
+	/* of deep branches' guides the last */
+	if (len > d->l->columns / 3)
+		len = d->l->columns / 3;
+	used = (d->l->exact ? 21 : 17) + len + strlen(fork);
+	escape_printf(d->out, "%s%s", d->guide + d->len - len, fork);
+	layout_put(d->l, d->out, label, d->l->columns > used + 10 ? d->l->columns - 1 - used : 9);
+	putc('\n', d->out);
 }
 
 static bool push(struct drawing *d, const char *text)
@@ -626,8 +976,7 @@ static void draw_child(struct drawing *d, uint32_t child, const char *label, int
 {
 	size_t len = d->len;
 
-	draw_amounts(d, size);
-	escape_printf(d->out, "%s%s%s\n", d->guide, last ? "`- " : "|- ", label);
+	draw_line(d, size, last ? "`- " : "|- ", label);
 	if (!child)
 		return;
 	if (push(d, last ? "   " : "|  "))
@@ -659,8 +1008,7 @@ static void draw_below(struct drawing *d, uint32_t node)
 		}
 		if (parts != 1 || n->self || merged)
 			break;
-		draw_amounts(d, d->t->node[only].size);
-		escape_printf(d->out, "%s%s\n", d->guide, d->t->node[only].function);
+		draw_line(d, d->t->node[only].size, "", d->t->node[only].function);
 		node = only;
 	}
 	if (parts == 0)
@@ -678,20 +1026,23 @@ static void draw_below(struct drawing *d, uint32_t node)
 		draw_child(d, 0, "(others)", others, true);
 }
 
-void print_tree(FILE *out, const struct tree *t, unsigned min_share)
+void print_tree(FILE *out, const struct tree *t, unsigned min_share, const struct layout *l)
 {
-	struct drawing d = { .out = out,
-			     .t = t,
-			     .least = t->node[0].weight * (int64_t)min_share / 1000 };
+	struct drawing d = {
+		.out = out, .t = t, .l = l, .least = t->node[0].weight * (int64_t)min_share / 1000
+	};
 
 	if (d.least < 1)
 		d.least = 1;
 	if (!push(&d, ""))
 		return;
-	draw_amounts(&d, t->node[0].size);
-	escape_printf(out, "%s\n", t->node[0].function);
+	draw_line(&d, t->node[0].size, "", t->node[0].function);
 	draw_below(&d, 0);
 	free(d.guide);
+	if (on_screen(l)) {
+		before_line(out, l, t->before);
+		return;
+	}
 	if (t->before && t->before->state == PREATTACH_KNOWN)
 		escape_printf(out, "%12" PRIu64 " %6s  %s\n", t->before->bytes, "-",
 			      PREATTACH_NAME);

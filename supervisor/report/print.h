@@ -9,6 +9,7 @@
 #include <stdio.h>
 
 #include "base/json.h"
+#include "base/layout.h"
 #include "report/sites.h"
 #include "report/view.h"
 
@@ -16,20 +17,27 @@
 static inline const char *print_about(bool estimated) { return estimated ? "~" : ""; }
 
 /*
+ * Texts for people take a layout: NULL, or one without columns, is for a pipe or a file, where the
+ * rows are as they are described here; on a terminal they are tables that fit it (grid.h).
+ */
+
+/*
  * `FILE line:N size:BYTES count:N FUNCTION` and its relatives for other keys, columns aligned;
  * `total_size: N` first. TOTALS: also what was allocated ever.
  */
-void print_report(FILE *out, const struct view *v, bool totals);
+void print_report(FILE *out, const struct view *v, bool totals, const struct layout *l);
 /*
  * Blocks headed `# N: BYTES bytes`, rank 0 (the biggest) last, or first if V is reversed; V is by
  * stack or site (then the stack is its largest).
  */
-void print_report_stacks(FILE *out, const struct view *v, struct sites *sites);
+void print_report_stacks(FILE *out, const struct view *v, struct sites *sites,
+			 const struct layout *l);
 /*
  * A difference, as UMDH has it: `+ 21280 (61712 - 40432) 58 allocs STACK#53`, for other keys with
  * what the row is about. STACKS: with whole stacks.
  */
-void print_difference(FILE *out, const struct view *v, struct sites *sites, bool stacks);
+void print_difference(FILE *out, const struct view *v, struct sites *sites, bool stacks,
+		      const struct layout *l);
 /* STACKS: each row with its stack. */
 void print_report_json(FILE *out, const struct view *v, struct sites *sites, bool stacks);
 /* The same within a document. */
@@ -39,18 +47,18 @@ void print_view_json(struct json *j, const char *key, const struct view *v, stru
 void print_report_gs(FILE *out, const struct view *v);
 
 /* Numbered frames, inlined ones beneath without a number, `at FILE:LINE:COL`. */
-void print_stack(FILE *out, struct sites *sites, uint32_t stack);
+void print_stack(FILE *out, struct sites *sites, uint32_t stack, const struct layout *l);
 /* One address' frames as print_stack() does, with number NUMBER. */
 void print_frames(FILE *out, struct symbol_frames frames, unsigned number);
 void print_stack_json(struct json *j, const char *key, struct sites *sites, uint32_t stack);
 void print_frames_json(struct json *j, struct symbol_frames frames);
 
 /* jeprof's `top`: in MB (1024 * 1024) with one digit, or in BYTES. */
-void print_table(FILE *out, const struct table *t, bool bytes);
+void print_table(FILE *out, const struct table *t, bool bytes, const struct layout *l);
 void print_table_json(FILE *out, const struct table *t);
 
 /* Branches below 1/1000 of the whole (MIN_SHARE per mille) are summed as `(others)`. */
-void print_tree(FILE *out, const struct tree *t, unsigned min_share);
+void print_tree(FILE *out, const struct tree *t, unsigned min_share, const struct layout *l);
 void print_tree_json(FILE *out, const struct tree *t);
 
 #endif

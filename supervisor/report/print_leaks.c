@@ -98,7 +98,8 @@ static void print_way(FILE *out, const struct leak_report *r)
 		      age_text(&time, r->scan_ms));
 }
 
-void print_leaks(FILE *out, const struct leak_report *r, size_t rows, struct sites *sites)
+void print_leaks(FILE *out, const struct leak_report *r, size_t rows, struct sites *sites,
+		 const struct layout *l)
 {
 	const struct leak_sum *sum = r->sum;
 	struct leak_sum lost = {
@@ -109,7 +110,7 @@ void print_leaks(FILE *out, const struct leak_report *r, size_t rows, struct sit
 	rows = rows < r->records ? rows : r->records;
 	for (size_t i = 0; i < rows && !ferror(out); i++) {
 		print_record(out, &r->record[i], i + 1, r->records);
-		print_stack(out, sites, r->record[i].stack);
+		print_stack(out, sites, r->record[i].stack, l);
 		putc('\n', out);
 	}
 	if (rows < r->records) {

@@ -5,6 +5,7 @@
 
 #include <stdio.h>
 
+#include "base/layout.h"
 #include "leaks/leaks.h"
 #include "leaks/ties.h"
 #include "memory/capture.h"
@@ -31,7 +32,8 @@ struct leak_report {
 };
 
 /* ROWS: how many records; the others are summed in one line. */
-void print_leaks(FILE *out, const struct leak_report *r, size_t rows, struct sites *sites);
+void print_leaks(FILE *out, const struct leak_report *r, size_t rows, struct sites *sites,
+		 const struct layout *l);
 void print_leaks_json(FILE *out, const struct leak_report *r, size_t rows, struct sites *sites);
 
 #endif

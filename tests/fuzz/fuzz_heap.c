@@ -28,16 +28,16 @@ static void look(struct heap *h, struct sites *sites)
 	for (options.key = 0; options.key <= VIEW_MODULE; options.key++) {
 		if (view_make(&view, &h->profile, sites, &options))
 			continue;
-		print_report(out, &view, true);
+		print_report(out, &view, true, NULL);
 		print_report_json(out, &view, sites, true);
 		view_release(&view);
 	}
 	if (table_make(&table, &h->profile, sites, TABLE_FLAT, 5) == 0) {
-		print_table(out, &table, false);
+		print_table(out, &table, false, NULL);
 		table_release(&table);
 	}
 	if (tree_make(&tree, &h->profile, sites, false, 1000000) == 0) {
-		print_tree(out, &tree, 5);
+		print_tree(out, &tree, 5, NULL);
 		print_tree_json(out, &tree);
 		tree_release(&tree);
 	}

@@ -317,9 +317,9 @@ def prompt(forged):
     """In a terminal: our own sequences may be there, nothing of the names."""
     p = Prompt(*[os.fsdecode(a) for a in forged.args])
     bad = [] if p.wait(r'mt> $') else [p.text]
-    for keys, done in (('wait heap > 100000\n', r'mt> $'), ('report --all\n', r'mt> $'), ('tree\n', r'mt> $'), ('threads\n', r'mt> $'), ('processes\n', r'mt> $'), ('timeline --plot\n', r'mt> $'),
+    for keys, done in (('wait heap > 100000\n', r'mt> $'), ('report --all\n', r'mt> $'), ('report --all | cat\n', r'mt> $'), ('tree\n', r'mt> $'), ('threads\n', r'mt> $'), ('processes\n', r'mt> $'), ('timeline --plot\n', r'mt> $'),
                        ('list f\t\t', r'.'), ('\x03', r'mt> $'), ('trace f\t\t', '.'), ('\x03', r'mt> $'), (f'source {forged.files}/../\t\t', '.'), ('\x03', r'mt> $'), ('diff m\t\t', '.'),
-                       ('\x03', r'mt> $'), ('history\n', r'mt> $'), ('top -n 5\n', r'total_size.*'), ('q', r'mt> $'), ('kill; quit\n', r'.')):
+                       ('\x03', r'mt> $'), ('history\n', r'mt> $'), ('top -n 5\n', r'total .* blocks'), ('q', r'mt> $'), ('kill; quit\n', r'.')):
         p.send(keys)
         if not p.wait(done):
             bad.append(f'{keys!r}: {p.text[-200:]!r}')

@@ -207,7 +207,7 @@ if shutil.which('tmux') and want.search('prompt'):
         t.expect(r'mt> $')
         if len(HIT.findall(t.screen())) != 1:
             bad.append(t.screen()[:800])
-        if not re.search(r'\), stopped, 4 threads', t.run('status')) or 'take' not in t.run('bt all') or f'line:{LINE["half"]}' not in t.run('report'):
+        if not re.search(r'\), stopped, 4 threads', t.run('status')) or 'take' not in t.run('bt all') or f':{LINE["half"]} ' not in t.run('report'):
             bad.append('status, bt or report')
         t.send('clear\n')
         t.send('limit 200K\n')

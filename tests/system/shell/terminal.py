@@ -20,7 +20,7 @@ def _(t, bad):
     if not re.search(r'program +\d+ \(prompt\), running', t.run('status')):
         bad.append('status')
     text = t.run('wait allocs>=100; report')
-    if not re.search(r'prompt\.c +line:2', text):
+    if not re.search(r'prompt\.c:2', text):
         bad.append(f'report: {text}')
     for what, words in {'foo': 'unknown command', 'report "x': 'quotes', 'report --match (': 'regular expression', 'x 0x1': 'mapped', 'echo a > /dev/full': 'No space',
                         'echo a | no-such-command': 'no-such-command', 'record 5M': "'5M'", 'limit 5X': "'5X'", 'interval 0': "'0'"}.items():
@@ -212,7 +212,7 @@ def _(t, bad):
     t.key('C-c')
     t.expect(r'\n\^C\n+mt> $')
     t.send('top\n')
-    t.expect(r'^prompt \(\d+\) running.*\n(.*\n)*total_size', history=False)
+    t.expect(r'^prompt \(\d+\) running.*\n(.*\n)*total .* blocks', history=False)
     t.key('C-c')
     t.expect(r'mt> $', history=False)
     t.send('top -n 1\n')
@@ -323,7 +323,7 @@ for signame in ('KILL', 'TERM', 'HUP'):
         mt.kill(pid)
 
 
-for command, shows in (('top', r'total_size'), ('fg', r'mt> fg'), ('wait 100s', r'wait 100s'), ('! sleep 100', 'sleep 100'), ('source fifo', 'source fifo')):
+for command, shows in (('top', r'total .* blocks'), ('fg', r'mt> fg'), ('wait 100s', r'wait 100s'), ('! sleep 100', 'sleep 100'), ('source fifo', 'source fifo')):
     for signame in ('TERM', 'KILL'):
         @case(f'SIG{signame} during {command}')
         def _(t, bad, command=command, shows=shows, signame=signame):

@@ -179,7 +179,7 @@ static void by_site(void)
 	CHECK_EQ(v.row[0].size + v.row[1].size + v.others.size, v.total_size);
 	CHECK_EQ(v.row[0].count + v.row[1].count + v.others.count, v.total_count);
 	FILE *out = capture();
-	print_report(out, &v, false);
+	print_report(out, &v, false, NULL);
 	fclose(out);
 	CHECK_STR(text, "total_size: 1770\n"
 			"/src/parse.cc  line:9   size:1000  count:10  parse(char const*)\n"
@@ -268,7 +268,7 @@ static void function_table(void)
 	CHECK_EQ(table_make(&t, &profile, s, TABLE_FLAT, VIEW_ALL), 0);
 	CHECK_EQ(t.total, 1770);
 	out = capture();
-	print_table(out, &t, true);
+	print_table(out, &t, true, NULL);
 	fclose(out);
 	/*
 	 * parse recurs and counts once; operator new is an allocator, so what is outside of it has
@@ -286,7 +286,7 @@ static void function_table(void)
 
 	CHECK_EQ(table_make(&t, &profile, s, TABLE_CUM, 3), 0);
 	out = capture();
-	print_table(out, &t, true);
+	print_table(out, &t, true, NULL);
 	fclose(out);
 	CHECK_STR(text, "Total: 1770 B\n"
 			"       0   0.0%   0.0%     1750  98.9% _start\n"
@@ -297,7 +297,7 @@ static void function_table(void)
 
 	out = capture();
 	CHECK_EQ(table_make(&t, &profile, s, TABLE_FLAT, 1), 0);
-	print_table(out, &t, false);
+	print_table(out, &t, false, NULL);
 	fclose(out);
 	CHECK(!strncmp(text, "Total: 0.0 MB\n     0.0  56.5%", 29));
 	table_release(&t);
@@ -326,7 +326,7 @@ static void difference(void)
 	profile_drop_unchanged(&p);
 	CHECK_EQ(table_make(&t, &p, s, TABLE_FLAT, VIEW_ALL), 0);
 	out = capture();
-	print_table(out, &t, true);
+	print_table(out, &t, true, NULL);
 	fclose(out);
 	CHECK_STR(text, "Total: 400 B\n"
 			"    2000 500.0% 500.0%     2000 500.0% parse(char const*)\n"
@@ -338,7 +338,7 @@ static void difference(void)
 	table_release(&t);
 	CHECK_EQ(tree_make(&tree, &p, s, 0, UINT32_MAX), 0);
 	out = capture();
-	print_tree(out, &tree, 5);
+	print_tree(out, &tree, 5, NULL);
 	fclose(out);
 	CHECK_STR(text, "         400 100.0%  (total)\n"
 			"         400 100.0%  _start\n"
@@ -350,7 +350,7 @@ static void difference(void)
 			"       -1600 -400.0%     std::allocate\n");
 	CHECK_EQ(tree_cut(&tree, 3), 0);
 	out = capture();
-	print_tree(out, &tree, 0);
+	print_tree(out, &tree, 0, NULL);
 	fclose(out);
 	CHECK_STR(text, "         400 100.0%  (total)\n"
 			"         400 100.0%  _start\n"
@@ -380,7 +380,7 @@ static void call_tree(void)
 		CHECK_EQ(sum, t.node[i].size);
 	}
 	out = capture();
-	print_tree(out, &t, 0);
+	print_tree(out, &t, 0, NULL);
 	fclose(out);
 	CHECK_STR(text, "        1770 100.0%  (total)\n"
 			"        1750  98.9%  |- _start\n"
@@ -404,7 +404,7 @@ static void call_tree(void)
 
 	CHECK_EQ(tree_make(&t, &profile, s, TREE_INVERT, 2), 0);
 	out = capture();
-	print_tree(out, &t, 20);
+	print_tree(out, &t, 20, NULL);
 	fclose(out);
 	CHECK_STR(text, "        1770 100.0%  (total)\n"
 			"        1000  56.5%  |- parse(char const*)\n"
@@ -427,7 +427,7 @@ static void stacks_text(void)
 	FILE *out = capture();
 
 	CHECK_EQ(view_make(&v, &profile, s, &o), 0);
-	print_report_stacks(out, &v, s);
+	print_report_stacks(out, &v, s, NULL);
 	fclose(out);
 	CHECK_STR(
 		text,

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * fold.c - lines are gathered up to their end, then printed in as many rows as they need.
+ *
+ * What is continued stands below what it continues: behind the label of a line such as
+ * `memory     heap 4096 ...` or `  --by KEY   site, stack`, otherwise as far in as its beginning. A
+ * word wider than a row is shortened in the middle. The text has been escaped by whoever printed it.
+ */
+#include "shell/common/fold.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "base/layout.h"
+#include "base/utf8.h"
+#include "shell/common/command.h"
+
+#define LABELS 40 /* per cent of the row: labels end there at the latest */
+
+struct fold {
+	FILE *out;
+	const struct call *call;
+	char *line;
+	size_t len, room;
+};
+
+/* How wide the first LEN bytes of TEXT are. */
+static size_t width_of(const struct fold *f, const char *text, size_t len)
+{
+	char *copy = strndup(text, len);
+	size_t columns = copy ? layout_shown_width(&f->call->layout, copy) : len;
+
+	free(copy);
+	return columns;
+}
+
+static void put_word(const struct fold *f, const char *text, size_t len, size_t width)
+{
+	char *copy = strndup(text, len);
+
+	if (copy)
+		layout_put_shown(&f->call->layout, f->out, copy, width);
+	free(copy);
+}
+
+/* Where the rows below the first begin. */
+static size_t hanging(const char *line, size_t row)
+{
+	size_t begin = strspn(line, " "), hang = begin;
+
+	for (size_t i = begin; line[i] && i < row * LABELS / 100; i++)
+		if (line[i] == ' ' && line[i + 1] == ' ' && line[i - 1] != ' ') {
+			size_t text = i + strspn(line + i, " ");
+
+			if (line[text] && text <= row / 2)
+				hang = text;
+		}
+	return hang;
+}
+
+static void put_line(struct fold *f, const char *line)
+{
+	size_t row = f->call->layout.columns - 1, len = strlen(line), hang, used;
+	const char *at = line;
+
+	if (width_of(f, line, len) <= row) {
+		put_word(f, line, len, row);
+		putc('\n', f->out);
+		return;
+	}
+	hang = hanging(line, row);
+	used = strspn(line, " ");
+	layout_blanks(f->out, used);
+	at += used;
+	while (*at) {
+		size_t gap = strspn(at, " "), word = strcspn(at + gap, " "),
+		       columns = width_of(f, at + gap, word);
+
+		if (!word)
+			break;
+		if (used > hang && used + gap + columns > row) {
+			putc('\n', f->out);
+			layout_blanks(f->out, hang);
+			used = hang;
+		} else {
+			layout_blanks(f->out, gap);
+			used += gap;
+		}
+		put_word(f, at + gap, word, row - used);
+		used += columns < row - used ? columns : row - used;
+		at += gap + word;
+	}
+	putc('\n', f->out);
+}
+
+static void put_rest(struct fold *f)
+{
+	if (f->len) {
+		fwrite(f->line, 1, f->len, f->out);
+		f->len = 0;
+	}
+}
+
+static bool take(struct fold *f, char c)
+{
+	if (array_room(&f->line, f->len + 1, &f->room, 1))
+		return false;
+	f->line[f->len++] = c;
+	f->line[f->len] = '\0';
+	return true;
+}
+
+static ssize_t fold_write(void *cookie, const char *text, size_t len)
+{
+	struct fold *f = cookie;
+
+	if (f->call->json || f->call->call_form || f->call->as_is) {
+		put_rest(f);
+		fwrite(text, 1, len, f->out);
+	} else {
+		for (size_t i = 0; i < len; i++) {
+			if (text[i] != '\n') {
+				if (!take(f, text[i])) {
+					errno = ENOMEM;
+					return 0;
+				}
+				continue;
+			}
+			put_line(f, f->len ? f->line : "");
+			f->len = 0;
+		}
+	}
+	return ferror(f->out) ? 0 : (ssize_t)len;
+}
+
+static int fold_close(void *cookie)
+{
+	struct fold *f = cookie;
+
+	put_rest(f);
+	free(f->line);
+	free(f);
+	return 0;
+}
+
+FILE *fold_open(FILE *out, const struct call *call)
+{
+	struct fold *f = calloc(1, sizeof(*f));
+	FILE *stream;
+
+	if (!f)
+		return NULL;
+	f->out = out;
+	f->call = call;
+	stream = fopencookie(f, "w",
+			     (cookie_io_functions_t){ .write = fold_write, .close = fold_close });
+	if (!stream)
+		free(f);
+	return stream;
+}

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * grid.c - widths are found in two passes: what each column needs, then, if that is more than the
+ * window has, names and paths give way. Numbers never do: half a number is a wrong one.
+ */
+#include "report/grid.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+
+#define GAP	  2
+#define NARROWEST 8 /* of a name, however small the window is */
+
+void grid_init(struct grid *g, const struct layout *l) { *g = (struct grid){ .layout = l }; }
+
+void grid_column(struct grid *g, const char *title, enum grid_kind kind)
+{
+	g->column[g->columns].title = title;
+	g->column[g->columns].kind = kind;
+	g->columns++;
+}
+
+static void take(struct grid *g, char *text)
+{
+	if (array_room(&g->cell, g->cells, &g->room, sizeof(*g->cell)))
+		free(text);
+	else
+		g->cell[g->cells++] = text;
+}
+
+void grid_cell(struct grid *g, const char *text) { take(g, strdup(text)); }
+
+void grid_cellf(struct grid *g, const char *format, ...)
+{
+	char *text = NULL;
+	va_list args;
+
+	va_start(args, format);
+	if (vasprintf(&text, format, args) < 0)
+		text = NULL;
+	va_end(args);
+	take(g, text);
+}
+
+static const char *cell(const struct grid *g, size_t row, size_t column)
+{
+	size_t i = row * g->columns + column;
+
+	return i < g->cells && g->cell[i] ? g->cell[i] : "";
+}
+
+static size_t at_least(size_t n, size_t least) { return n > least ? n : least; }
+static size_t at_most(size_t n, size_t most) { return n < most ? n : most; }
+
+static void measure(struct grid *g, size_t rows)
+{
+	for (size_t c = 0; c < g->columns; c++) {
+		size_t widest = strlen(g->column[c].title);
+
+		for (size_t r = 0; r < rows; r++) {
+			const char *text = cell(g, r, c), *slash = strrchr(text, '/');
+			size_t n = layout_width(g->layout, text);
+
+			widest = at_least(n, widest);
+			if (g->column[c].kind == GRID_PATH)
+				g->file =
+					at_least(layout_width(g->layout, slash ? slash + 1 : text),
+						 g->file);
+		}
+		if (widest > g->column[c].width)
+			g->column[c].width = widest;
+	}
+}
+
+/* The column of KIND; the titles' number if there is none. */
+static size_t find(const struct grid *g, enum grid_kind kind)
+{
+	size_t c = 0;
+
+	while (c < g->columns && g->column[c].kind != kind)
+		c++;
+	return c;
+}
+
+/*
+ * A name and a path share what the others leave. The path gets two fifths, up to half if the names of
+ * files need that, or what the name needs not.
+ */
+static void fit(struct grid *g)
+{
+	size_t name = find(g, GRID_NAME), path = find(g, GRID_PATH), fixed = 1, left;
+	bool both = name < g->columns && path < g->columns;
+
+	for (size_t c = 0; c < g->columns; c++)
+		fixed += (c ? GAP : 0) + (c == name || c == path ? 0 : g->column[c].width);
+	left = g->layout->columns > fixed ? g->layout->columns - fixed : 0;
+	if (both) {
+		size_t need = g->column[name].width,
+		       share = at_least(left * 2 / 5, at_most(g->file, left / 2));
+
+		share = at_least(share, NARROWEST);
+		if (left > need)
+			share = at_least(share, left - need);
+		g->column[path].width = at_most(g->column[path].width, share);
+		left = left > g->column[path].width ? left - g->column[path].width : 0;
+	}
+	if (name < g->columns)
+		g->column[name].width = at_most(g->column[name].width, at_least(left, NARROWEST));
+	else if (path < g->columns)
+		g->column[path].width = at_most(g->column[path].width, at_least(left, NARROWEST));
+}
+
+static void put(const struct grid *g, FILE *out, size_t c, const char *text)
+{
+	size_t width = g->column[c].width, done;
+
+	if (c)
+		layout_blanks(out, GAP);
+	switch (g->column[c].kind) {
+	case GRID_NUMBER:
+		done = layout_width(g->layout, text);
+		layout_blanks(out, width > done ? width - done : 0);
+		layout_put(g->layout, out, text, width);
+		return;
+	case GRID_PATH: done = layout_put_path(g->layout, out, text, width); break;
+	default: done = layout_put(g->layout, out, text, width);
+	}
+	if (c + 1 < g->columns && width > done)
+		layout_blanks(out, width - done);
+}
+
+static void put_titles(const struct grid *g, FILE *out)
+{
+	for (size_t c = 0; c < g->columns; c++)
+		put(g, out, c, g->column[c].title);
+	putc('\n', out);
+}
+
+void grid_print(struct grid *g, FILE *out)
+{
+	size_t rows = g->columns ? (g->cells + g->columns - 1) / g->columns : 0;
+
+	measure(g, rows);
+	fit(g);
+	if (!g->printed && rows)
+		put_titles(g, out);
+	g->printed += rows;
+	for (size_t r = 0; r < rows && !ferror(out); r++) {
+		for (size_t c = 0; c < g->columns; c++)
+			put(g, out, c, cell(g, r, c));
+		putc('\n', out);
+	}
+	for (size_t i = 0; i < g->cells; i++)
+		free(g->cell[i]);
+	g->cells = 0;
+}
+
+void grid_release(struct grid *g)
+{
+	for (size_t i = 0; i < g->cells; i++)
+		free(g->cell[i]);
+	free(g->cell);
+}

@@ -1,0 +1,91 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""
+screens - on a terminal no line of any command is wider than the window, whatever the names are; sizes are in units or with --bytes exact; without a UTF-8 locale there is only ASCII. Elsewhere rows are exact and whole.
+"""
+import fcntl
+import os
+import pty
+import re
+import select
+import struct
+import subprocess
+import sys
+import termios
+import time
+import unicodedata
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..', 'lib'))
+import mt
+
+mt.need_mtrun()
+d = mt.tmp()
+os.chdir(d)
+VICTIM = mt.build('screens.cc')
+ENV = {**os.environ, 'HOME': d, 'PAGER': 'cat', 'LC_ALL': 'C.UTF-8'}
+COMMANDS = ['status', 'report', 'report --by function', 'report --by file', 'report --by module', 'report --by thread', 'report --by size', 'report --by stack -n 5', 'report --all',
+            'report --usable', 'report --stacks -n 3', 'report --stacks --usable -n 2', 'diff zero', 'diff zero --by stack -n 3', 'diff zero --stacks -n 2', 'report --since zero', 'blocks', 'text', 'text --cum',
+            'text --bytes', 'tree', 'tree --invert', 'tree --bytes', 'map', 'map --frag', 'map --bytes', 'threads', 'processes', 'leaks --kinds all -n 3', 'list hold', 'snapshot one', 'snapshot', 'limit',
+            'limit 100M', 'limit', 'status', 'status --bytes', 'report --bytes', 'diff zero --bytes', 'blocks --bytes', 'set', 'interval', 'log', 'sample', 'record', 'every', 'on', 'listen', 'help',
+            'timeline --plot']
+
+
+def width(line):
+    return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in 'WF' else 1 for c in line)
+
+
+def on_terminal(commands, columns, **env):
+    """What each of COMMANDS prints in a window that is so wide."""
+    m, s = pty.openpty()
+    fcntl.ioctl(s, termios.TIOCSWINSZ, struct.pack('HHHH', 24, columns, 0, 0))
+    script = '; '.join(f'echo "=={i}"; {c}' for i, c in enumerate(commands))
+    p = subprocess.Popen([mt.MTRUN, '-q', '-S', '--color', 'never', '-x', f'snapshot zero; cont; wait heap > 150000 timeout 20s; wait allocs > 1400 timeout 20s; {script}; kill', VICTIM], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
+                         stderr=s, env={**ENV, **env}, start_new_session=True)
+    os.close(s)
+    text, end = b'', time.monotonic() + 60
+    while time.monotonic() < end and select.select([m], [], [], 60)[0]:
+        try:
+            text += os.read(m, 65536)
+        except OSError:
+            break
+    p.kill()
+    p.wait()
+    os.close(m)
+    parts = re.split(r'^==\d+\n', text.decode().replace('\r\n', '\n'), flags=re.M)[1:]
+    return dict(zip(commands, parts)), len(parts)
+
+
+def batch(commands, program):
+    return subprocess.run([mt.MTRUN, '-q', '-x', commands, program], stdin=subprocess.PIPE, capture_output=True, env=ENV, timeout=60).stderr.decode()
+
+
+names = re.findall(r'^([a-z]+)  ', batch('help', '/bin/true'), re.M)
+COMMANDS += [f'help {name}' for name in names]
+for columns in 80, 120, 200:
+    got, n = on_terminal(COMMANDS, columns)
+    bad = [] if n == len(COMMANDS) and len(names) > 40 else [f'{n} of {len(COMMANDS)} commands']
+    bad += [f'{c}: {line!r}' for c, text in got.items() for line in text.splitlines() if width(line) > columns]
+    bad += [f'{c}: {text!r}' for c, text in got.items() if re.search('^mtrun: ', text, re.M) and c != 'help map']
+    bad += [f'{c} says nothing' for c, text in got.items() if not text.strip() and c not in ('snapshot one', 'limit 100M', 'every', 'on')]
+    mt.check(f'{columns} columns: no line is wider', bad)
+    if columns != 80:
+        continue
+    rows = re.findall(r'^(\S.*?)  +(\S+):25 +(\S+) +([\d.]+)% +(\d+)$', got['report'], re.M)
+    mt.check('a table: function, where, size, share, count', [got['report']] if len(rows) != 1 or rows[0][2] != '97.7K' or rows[0][4] != '100' or not got['report'].splitlines()[1].startswith('FUNCTION ') or
+             not 0 < float(rows[0][3]) < 100 else [])
+    mt.check('--bytes: exact', [got['report --bytes']] if not re.search(r':25 +100000 ', got['report --bytes']) else [])
+    mt.check('a long name has its beginning and its end', [got['report']] if not re.search(r'^a_company\S*…', got['report'], re.M) else [])
+
+got, n = on_terminal(COMMANDS, 80, LC_ALL='C')
+mt.check('LANG=C: ASCII only, no wider', [f'{c}: {line!r}' for c, text in got.items() for line in text.splitlines() if not line.isascii() or len(line) > 80] or ([] if n == len(COMMANDS) else [n]))
+
+# The same where there is no terminal, or not at the end.
+row = r'^\S*/screens\.cc +line:25 +size:100000 +count:100 +a_company_.*::hold\(unsigned long\)$'
+got, n = on_terminal(['report | cat', f'report > {d}/report', 'report --json'], 80)
+text = open(f'{d}/report').read()
+mt.check('into a pipe, a file and as JSON: whole and exact', [got, text] if not all(re.search(row, t, re.M) and t.startswith('total_size: ') for t in (got['report | cat'].replace('\r', ''), text)) or
+         not re.search(r'\{"size":100000,"count":100,', got['report --json']) else [])
+text = batch('wait heap > 150000 timeout 20s; wait allocs > 1400 timeout 20s; report; status; blocks -n 1; help report; kill', VICTIM)
+mt.check('without a terminal, too', [text] if not re.search(row, text, re.M) or not re.search(r'^memory     heap \d+ \(usable \d+\) \+ mmap \d+ \+ image \d+', text, re.M) or
+         not re.search(r'^0x[0-9a-f]{12}  size:\d+  age:', text, re.M) or max(map(len, text.splitlines())) < 120 else [])
+mt.finish()
