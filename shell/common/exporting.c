@@ -19,16 +19,21 @@
  * The writers of formats know no session: what they may say about the process is copied here,
  * before the answer begins. Only what was live at earlier moments is asked for as they come to it.
  */
+static bool is_there(const struct shell *shell, const struct process *p)
+{
+	/* else the pid may be another's by now */
+	return !session_log(shell->session) &&
+	       (p->state == PROCESS_RUNNING || p->state == PROCESS_STOPPED ||
+		p->state == PROCESS_HELD);
+}
+
 static char *arguments(const struct shell *shell, const struct process *p)
 {
 	const struct replay *log = session_log(shell->session);
 	const char *told = log && p->pid == session_processes(shell->session)->pid
 				   ? replay_run(log)->command_line
 				   : NULL;
-	/* the pid may be another's by now */
-	bool there = !log && (p->state == PROCESS_RUNNING || p->state == PROCESS_STOPPED ||
-			      p->state == PROCESS_HELD);
-	char *text = told ? strdup(told) : there ? proc_command_line(p->via) : NULL;
+	char *text = told ? strdup(told) : is_there(shell, p) ? proc_command_line(p->via) : NULL;
 
 	return text ? text : strdup(p->exe ? p->exe : p->command ? p->command : "");
 }
@@ -58,22 +63,34 @@ static int collect(struct exporting *x)
 	return 0;
 }
 
-static int past(void *ctx, uint64_t ms, struct profile *out)
+static int ask(struct exporting *x, struct profile_ask *question, struct profile *out)
 {
-	struct exporting *x = ctx;
-	struct profile_ask ask = { .detail = PROFILE_PAST,
-				   .at_ms = ms,
-				   .counted = session_options(x->shell->session)->count };
 	struct session *s = x->shell->session;
 	bool unlocked = asking_is_unlocked();
 	int err;
 
+	question->counted = session_options(s)->count;
 	if (unlocked)
 		asking_lock(s);
-	err = session_profile(s, x->process, &ask, out);
+	err = session_profile(s, x->process, question, out);
 	if (unlocked)
 		asking_unlock(s);
 	return err;
+}
+
+static int past(void *ctx, uint64_t ms, struct profile *out)
+{
+	return ask(ctx, &(struct profile_ask){ .detail = PROFILE_PAST, .at_ms = ms }, out);
+}
+
+static int parts(void *ctx, unsigned detail, struct profile *out)
+{
+	struct exporting *x = ctx;
+
+	return ask(x,
+		   &(struct profile_ask){ .detail = detail | PROFILE_NO_STACKS,
+					  .now_ms = session_ms(x->shell->session) },
+		   out);
 }
 
 /* NULL: there is none, or no memory, which is as good. */
@@ -108,6 +125,8 @@ int exporting_init(struct exporting *x, struct shell *shell, struct process *p)
 			      .peak_ms = totals.peak_ms,
 			      .marks = &x->marks,
 			      .past = past,
+			      .parts = p->told ? NULL : parts,
+			      .thread_names = is_there(shell, p) ? p->via : 0,
 			      .interrupted = interrupted,
 			      .ctx = x };
 	if (p->source->recorded) { /* of a run that is over */

@@ -2,6 +2,7 @@
 #include <errno.h>
 
 #include "export/export.h"
+#include "process/profile_make.h"
 #include "report/view.h"
 #include "session/asking.h"
 #include "shell/common/exporting.h"
@@ -31,6 +32,7 @@ static int write_page(struct answer *a, struct exporting *x, struct profile *pro
 
 static void page(struct answer *a)
 {
+	static const struct moment now;
 	struct shell *shell = &a->s->shell;
 	struct profile profile;
 	struct exporting x;
@@ -38,7 +40,8 @@ static void page(struct answer *a)
 	int err;
 
 	shell->said[0] = '\0';
-	if (reporting_live(shell, NULL, NULL, true, &profile, &sites)) {
+	if (reporting_profile(shell, NULL, &now, NULL, PROFILE_DEAD, 0, NULL, &profile, &sites) ||
+	    reporting_lookup(shell, &profile, sites, true)) {
 		answer_refuse(a, 500, "%s", *shell->said ? shell->said : "no answer");
 		return;
 	}

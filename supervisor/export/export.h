@@ -80,6 +80,12 @@ struct export
 	 * release. 0 or -errno.
 	 */
 	int (*past)(void *ctx, uint64_t ms, struct profile *out);
+	/*
+	 * What is live now by thread or by block size, DETAIL: PROFILE_THREADS or PROFILE_SIZES,
+	 * without stacks; for the caller to release. 0 or -errno. NULL: single blocks are not known.
+	 */
+	int (*parts)(void *ctx, unsigned detail, struct profile *out);
+	pid_t thread_names; /* the process in /proc that has these threads; 0: there is none */
 
 	/* html: where the page hears of what comes after, on the same server; NULL: nowhere */
 	const char *events;

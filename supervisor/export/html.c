@@ -3,9 +3,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/json.h"
+#include "base/proc.h"
 #include "export/moments.h"
 #include "export/trie.h"
+#include "process/profile_make.h"
 #include "report/kept.h"
 #include "report/print_leaks.h"
 
@@ -14,23 +17,28 @@
  * written, as JSON; page.js draws them.
  *
  * The page is bounded, whatever the program was: the curve has so many points (of many the
- * highest), some of them are key moments, of which it is known what each stack held. Of the stacks
- * those that held the most at any of these are named, as many as fit; the others are summed by
- * site, so that the table of sites has nothing left out but very many sites; what these held is the
- * difference to the moment's sum, which the page shows as `(others)`. So rows always add up. A
- * moment is written as what differs from the one before; if that is too much, only each second
+ * highest), some of them are key moments, of which it is known what each stack held.
+ *
+ * Of the tree of calls those nodes stay that weigh most: a stack's weight is its largest share of
+ * what was live at any of the moments, or of what was allocated in total, in bytes or blocks. A stack whose own node
+ * does not stay is folded: it counts under its deepest node that does, in a child `(others)` there.
+ * Stacks that end in one node and have one site are one column; their amounts add up to the whole,
+ * by node and by site. Of very many sites the lightest are one, `(others)`.
+ *
+ * A moment is written as what differs from the one before; if that is too much, only each second
  * (fourth, ...) one stays, the peak and the last one in any case.
  */
-#define CURVE  1500u
-#define KEYS   150u
-#define STACKS 3000u
-#define SITES  1000u /* for stacks that are not named */
-/* bytes for functions, files and the nodes of stacks, about */
-#define NAMES	(2u << 20)
-#define CHANGES 160000u /* between key moments */
-#define LONGEST 500u	/* bytes of a name */
-#define KEPT	200u	/* sites that keep pages */
-#define LEAKS	200u	/* records of what is lost */
+#define CURVE	1500u
+#define KEYS	150u
+#define NODES	20000u /* of the tree of calls */
+#define COLUMNS 4000u  /* sums of stacks */
+#define SITES	1000u
+#define NAMES	(700u << 10) /* bytes of functions and files, about */
+#define CHANGES 90000u	     /* between key moments */
+#define LONGEST 500u	     /* bytes of a name */
+#define KEPT	200u	     /* sites that keep pages */
+#define THREADS 100u
+#define LEAKS	200u /* records of what is lost */
 
 struct amount {
 	int64_t bytes, count;
@@ -40,9 +48,19 @@ struct key {
 	struct amount all;
 	bool left_out; /* it is not known any more what was live then */
 };
+/* Of a column, since the start. */
+struct total {
+	uint64_t bytes, count, temporary;
+};
 struct candidate {
-	uint32_t stack;
-	int64_t most;
+	uint32_t stack, node; /* its own */
+	double weight;
+};
+/* Stacks of one node and one site. */
+struct column {
+	uint32_t node;
+	bool folded;   /* they end below that node, in nodes that are not in the page */
+	uint32_t site; /* 0: others */
 };
 struct page {
 	FILE *out;
@@ -51,16 +69,23 @@ struct page {
 	struct trie trie;
 	struct key *key; /* the last one is now */
 	size_t keys, peak;
-	struct candidate *stack; /* biggest first */
-	size_t stacks, of;	 /* named, of how many */
-	uint32_t *rest;		 /* sites of others */
-	size_t rests;
-	size_t columns;	  /* stacks and rests */
-	int64_t *most;	  /* by stack id */
-	uint32_t *number; /* by stack id: its column, plus 1; 0: none */
+	struct candidate *stack; /* heaviest first */
+	size_t stacks, folded;
+	double *weight; /* by stack id */
 	size_t ids;
+	uint32_t *order; /* nodes, heaviest first */
+	bool *kept;	 /* by node */
+	bool *site_kept;
+	struct column *column;
+	size_t columns;
+	uint32_t *number;     /* by stack id: its column, plus 1; 0: none */
 	struct amount *held;  /* [key][column] */
+	struct total *total;  /* by column; NULL: not known */
 	uint32_t lost[LEAKS]; /* by record: the node of its stack */
+	const char **module;  /* their paths, as frames have them */
+	size_t modules, module_room;
+	/* what the page calls nodes and frames of the trie; 0: not in it */
+	uint32_t *node_number, *frame_number;
 };
 extern const char page_js[], page_js_end[], page_css[], page_css_end[];
 
@@ -111,72 +136,100 @@ static int profile_of(const struct page *p, size_t key, struct profile *profile)
 static int reach(struct page *p, uint32_t stack)
 {
 	size_t n = p->ids ? p->ids : 1024;
-	int64_t *most;
+	double *weight;
 
 	if (stack < p->ids)
 		return 0;
 	while (n <= stack)
 		n *= 2;
-	most = reallocarray(p->most, n, sizeof(*most));
-	if (!most)
+	weight = reallocarray(p->weight, n, sizeof(*weight));
+	if (!weight)
 		return -ENOMEM;
-	memset(most + p->ids, 0, (n - p->ids) * sizeof(*most));
-	p->most = most;
+	for (size_t i = p->ids; i < n; i++)
+		weight[i] = 0;
+	p->weight = weight;
 	p->ids = n;
 	return 0;
 }
 
-/* What each stack held at most, at any of the moments. */
-static int look(struct page *p)
+/* STACK has PART of ALL. */
+static int weigh(struct page *p, uint32_t stack, double part, double all)
+{
+	int err = reach(p, stack);
+
+	if (!err && all > 0 && part / all > p->weight[stack])
+		p->weight[stack] = part / all;
+	return err;
+}
+
+/* By what was live at each of the moments. */
+static int weigh_live(struct page *p)
 {
 	int err = 0;
 
 	for (size_t k = 0; k < p->keys && !err; k++) {
 		struct profile profile;
+		double blocks = 0;
 
 		err = profile_of(p, k, &profile);
 		if (err)
 			break;
+		for (size_t i = 0; i < profile.count; i++)
+			blocks += (double)profile.row[i].count;
 		for (size_t i = 0; i < profile.count && !err; i++) {
-			err = reach(p, profile.row[i].stack);
-			if (!err && profile.row[i].size > p->most[profile.row[i].stack])
-				p->most[profile.row[i].stack] = profile.row[i].size;
+			err = weigh(p, profile.row[i].stack, (double)profile.row[i].size,
+				    (double)p->e->peak);
+			if (!err)
+				err = weigh(p, profile.row[i].stack, (double)profile.row[i].count,
+					    blocks);
 		}
 		profile_release(&profile);
 	}
 	return err;
 }
 
-static int biggest_first(const void *a, const void *b)
+static struct total sum_totals(const struct view *v)
 {
-	const struct candidate *x = a, *y = b;
+	struct total sum = { 0 };
 
-	if (x->most != y->most)
-		return x->most > y->most ? -1 : 1;
-	return x->stack < y->stack ? -1 : x->stack > y->stack;
-}
-
-static size_t length(const char *text)
-{
-	size_t n = text ? strlen(text) : 0;
-
-	return n < LONGEST ? n : LONGEST;
-}
-
-/* About how long frames and nodes from these on are in the page. */
-static size_t weight(const struct trie *t, size_t frames, size_t nodes)
-{
-	size_t sum = (t->nodes - nodes) * 12;
-
-	for (size_t i = frames; i < t->frames; i++)
-		sum += length(t->frame[i].at.function) + length(t->frame[i].at.file) + 16;
+	for (size_t i = 0; i < v->count; i++) {
+		sum.bytes += v->row[i].total_size;
+		sum.count += v->row[i].total_count;
+		sum.temporary += v->row[i].temporary;
+	}
 	return sum;
 }
 
+static int weigh_totals(struct page *p)
+{
+	const struct view *v = p->e->view;
+	struct total sum = sum_totals(v);
+	int err = 0;
+
+	for (size_t i = 0; v->has_totals && i < v->count && !err; i++) {
+		const struct view_row *r = &v->row[i];
+
+		err = weigh(p, r->stack, (double)r->total_size, (double)sum.bytes);
+		if (!err)
+			err = weigh(p, r->stack, (double)r->total_count, (double)sum.count);
+		if (!err)
+			err = weigh(p, r->stack, (double)r->temporary, (double)sum.temporary);
+	}
+	return err;
+}
+
+static int heaviest_first(const void *a, const void *b)
+{
+	const struct candidate *x = a, *y = b;
+
+	if (x->weight != y->weight)
+		return x->weight > y->weight ? -1 : 1;
+	return x->stack < y->stack ? -1 : x->stack > y->stack;
+}
+
+/* All stacks, in the tree of calls. */
 static int choose_stacks(struct page *p)
 {
-	size_t used = 0;
-	uint32_t node;
 	int err = 0;
 
 	p->stack = calloc(p->ids + 1, sizeof(*p->stack));
@@ -184,55 +237,15 @@ static int choose_stacks(struct page *p)
 	if (!p->stack || !p->number)
 		return -ENOMEM;
 	for (size_t i = 0; i < p->ids; i++)
-		if (p->most[i] > 0)
-			p->stack[p->of++] = (struct candidate){ (uint32_t)i, p->most[i] };
-	qsort(p->stack, p->of, sizeof(*p->stack), biggest_first);
-	while (p->stacks < p->of && p->stacks < STACKS && used < NAMES && !err) {
-		size_t frames = p->trie.frames, nodes = p->trie.nodes;
-
+		if (p->weight[i] > 0)
+			p->stack[p->stacks++] = (struct candidate){ (uint32_t)i, 0, p->weight[i] };
+	qsort(p->stack, p->stacks, sizeof(*p->stack), heaviest_first);
+	for (size_t i = 0; i < p->stacks && !err; i++) {
 		err = export_rest(p->e);
 		if (!err)
-			err = trie_stack(&p->trie, p->e, p->stack[p->stacks].stack, &node);
-		used += weight(&p->trie, frames, nodes);
-		p->stacks++;
-		p->number[p->stack[p->stacks - 1].stack] = (uint32_t)p->stacks;
+			err = trie_stack(&p->trie, p->e, p->stack[i].stack, &p->stack[i].node);
 	}
 	return err;
-}
-
-/* The columns of stacks that are not named. */
-static int choose_sites(struct page *p)
-{
-	size_t room = 0;
-	uint32_t *column = NULL; /* by site, plus 1 */
-	int err = 0;
-
-	p->rest = calloc(SITES, sizeof(*p->rest));
-	for (size_t i = p->stacks; p->rest && i < p->of && !err; i++) {
-		uint32_t site = sites_of(p->e->sites, p->stack[i].stack);
-
-		if (site >= room) {
-			size_t more = site * 2 + 1024;
-			uint32_t *moved = reallocarray(column, more, sizeof(*column));
-
-			if (!moved) {
-				err = -ENOMEM;
-				break;
-			}
-			memset(moved + room, 0, (more - room) * sizeof(*column));
-			column = moved;
-			room = more;
-		}
-		if (!column[site] && p->rests < SITES) {
-			p->rest[p->rests++] = site;
-			column[site] = (uint32_t)(p->stacks + p->rests);
-		}
-		p->number[p->stack[i].stack] = column[site];
-		err = export_rest(p->e);
-	}
-	p->columns = p->stacks + p->rests;
-	free(column);
-	return p->rest ? err : -ENOMEM;
 }
 
 static size_t leaks_shown(const struct page *p)
@@ -252,6 +265,226 @@ static int choose_leaks(struct page *p)
 			err = trie_stack(&p->trie, p->e, p->e->leaks->record[i].stack, &p->lost[i]);
 	}
 	return err;
+}
+
+/* ---- what stays ---------------------------------------------------------- */
+
+struct node_weight {
+	double weight;
+	uint32_t node;
+};
+
+static int heavier_node(const void *a, const void *b)
+{
+	const struct node_weight *x = a, *y = b;
+
+	if (x->weight != y->weight)
+		return x->weight > y->weight ? -1 : 1;
+	return x->node < y->node ? -1 : x->node > y->node; /* what is above comes first */
+}
+
+/* All nodes by the sum of the weights below them. */
+static int order_nodes(struct page *p)
+{
+	size_t n = p->trie.nodes;
+	struct node_weight *node = calloc(n, sizeof(*node));
+
+	p->order = calloc(n, sizeof(*p->order));
+	p->kept = calloc(n, sizeof(*p->kept));
+	if (!node || !p->order || !p->kept) {
+		free(node);
+		return -ENOMEM;
+	}
+	for (size_t i = 0; i < n; i++)
+		node[i].node = (uint32_t)i;
+	for (size_t i = 0; i < p->stacks; i++)
+		node[p->stack[i].node].weight += p->stack[i].weight;
+	for (size_t i = n; i-- > 1;)
+		node[p->trie.node[i].parent].weight += node[i].weight;
+	qsort(node, n, sizeof(*node), heavier_node);
+	for (size_t i = 0; i < n; i++)
+		p->order[i] = node[i].node;
+	free(node);
+	return 0;
+}
+
+static size_t length(const char *text)
+{
+	size_t n = text ? strlen(text) : 0;
+
+	return n < LONGEST ? n : LONGEST;
+}
+
+/* Keeps at most MOST of the heaviest nodes, as many as there is room for their names; how many. */
+static size_t keep_nodes(struct page *p, size_t most)
+{
+	size_t used = 0, n = 0;
+
+	memset(p->kept, 0, p->trie.nodes * sizeof(*p->kept));
+	memset(p->frame_number, 0, p->trie.frames * sizeof(*p->frame_number));
+	for (; n < p->trie.nodes && n < most && used < NAMES; n++) {
+		uint32_t node = p->order[n], frame = p->trie.node[node].frame;
+
+		p->kept[node] = true;
+		if (!node || p->frame_number[frame])
+			continue;
+		p->frame_number[frame] = 1;
+		used += length(p->trie.frame[frame].at.function) +
+			length(p->trie.frame[frame].at.file) + 16;
+	}
+	return n;
+}
+
+/* Those with the heaviest stacks; the others are site 0. */
+static int keep_sites(struct page *p)
+{
+	size_t kept = 0, room = 0;
+	int err = 0;
+
+	for (size_t i = 0; i < p->stacks && !err; i++) {
+		uint32_t site = sites_of(p->e->sites, p->stack[i].stack);
+
+		if (site >= room) {
+			size_t more = site * 2 + 1024;
+			bool *moved = reallocarray(p->site_kept, more, sizeof(*moved));
+
+			if (!moved)
+				return -ENOMEM;
+			memset(moved + room, 0, (more - room) * sizeof(*moved));
+			p->site_kept = moved;
+			room = more;
+		}
+		if (!p->site_kept[site] && kept < SITES) {
+			p->site_kept[site] = true;
+			kept++;
+		}
+		err = export_rest(p->e);
+	}
+	return err;
+}
+
+/* The column of the stack S, without its weight. */
+static struct column column_of(const struct page *p, const struct candidate *s)
+{
+	uint32_t node = s->node, site = sites_of(p->e->sites, s->stack);
+
+	while (!p->kept[node])
+		node = p->trie.node[node].parent;
+	return (struct column){ node, node != s->node, p->site_kept[site] ? site : 0 };
+}
+
+static int column_order(const struct column *x, const struct column *y)
+{
+	if (x->node != y->node)
+		return x->node < y->node ? -1 : 1;
+	if (x->folded != y->folded)
+		return x->folded ? 1 : -1;
+	return x->site < y->site ? -1 : x->site > y->site;
+}
+
+struct placed {
+	struct column column;
+	uint32_t stack;
+};
+
+static int by_column(const void *a, const void *b)
+{
+	const struct placed *x = a, *y = b;
+	int order = column_order(&x->column, &y->column);
+
+	return order ? order : x->stack < y->stack ? -1 : x->stack > y->stack;
+}
+
+/* PLACED has room for all stacks. How many columns they need. */
+static size_t place(const struct page *p, struct placed *placed)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < p->stacks; i++)
+		placed[i] = (struct placed){ column_of(p, &p->stack[i]), p->stack[i].stack };
+	qsort(placed, p->stacks, sizeof(*placed), by_column);
+	for (size_t i = 0; i < p->stacks; i++)
+		n += !i || column_order(&placed[i - 1].column, &placed[i].column);
+	return n;
+}
+
+/*
+ * Fewer nodes until the columns are few enough: with none but the uppermost there are no more than
+ * sites.
+ */
+static int choose_columns(struct page *p)
+{
+	struct placed *placed = calloc(p->stacks + 1, sizeof(*placed));
+	size_t nodes = NODES, needed;
+	int err = order_nodes(p);
+
+	p->frame_number = calloc(p->trie.frames + 1, sizeof(*p->frame_number));
+	p->node_number = calloc(p->trie.nodes, sizeof(*p->node_number));
+	if (!err && (!placed || !p->frame_number || !p->node_number))
+		err = -ENOMEM;
+	if (!err)
+		err = keep_sites(p);
+	while (!err) {
+		nodes = keep_nodes(p, nodes);
+		needed = place(p, placed);
+		if (needed <= COLUMNS || nodes == 1)
+			break;
+		nodes = (nodes * 4 + 4) / 5 - (nodes < 5);
+		err = export_rest(p->e);
+	}
+	p->column = err ? NULL : calloc(needed + 1, sizeof(*p->column));
+	for (size_t i = 0; p->column && i < p->stacks; i++) {
+		if (!i || column_order(&placed[i - 1].column, &placed[i].column))
+			p->column[p->columns++] = placed[i].column;
+		p->number[placed[i].stack] = (uint32_t)p->columns;
+		p->folded += placed[i].column.folded;
+	}
+	free(placed);
+	return err ? err : p->column ? 0 : -ENOMEM;
+}
+
+/* What is lost has its stacks in the page, too. */
+static void keep_leaks(struct page *p)
+{
+	for (size_t i = 0; i < leaks_shown(p); i++)
+		for (uint32_t node = p->lost[i]; node; node = p->trie.node[node].parent)
+			p->kept[node] = true;
+}
+
+/* What the page calls frames and nodes that stay. Frame 0 is `(others)`. */
+static void number_nodes(struct page *p)
+{
+	uint32_t frames = 0, nodes = 0;
+
+	memset(p->frame_number, 0, p->trie.frames * sizeof(*p->frame_number));
+	for (size_t i = 1; i < p->trie.nodes; i++)
+		if (p->kept[i]) {
+			p->node_number[i] = ++nodes;
+			p->frame_number[p->trie.node[i].frame] = 1;
+		}
+	for (size_t i = 0; i < p->trie.frames; i++)
+		if (p->frame_number[i])
+			p->frame_number[i] = ++frames;
+}
+
+static int fill_totals(struct page *p)
+{
+	const struct view *v = p->e->view;
+
+	if (!v->has_totals)
+		return 0;
+	p->total = calloc(p->columns + 1, sizeof(*p->total));
+	for (size_t i = 0; p->total && i < v->count; i++) {
+		const struct view_row *r = &v->row[i];
+		uint32_t number = r->stack < p->ids ? p->number[r->stack] : 0;
+
+		if (!number)
+			continue;
+		p->total[number - 1].bytes += r->total_size;
+		p->total[number - 1].count += r->total_count;
+		p->total[number - 1].temporary += r->temporary;
+	}
+	return p->total ? 0 : -ENOMEM;
 }
 
 static int fill(struct page *p)
@@ -397,43 +630,110 @@ static int put_curve(struct page *p)
 	return 0;
 }
 
-static uint32_t site_of(const struct page *p, size_t column)
+static const char *module_of(const struct symbol_frame *f) { return f->module ? f->module : ""; }
+
+static const char *last_part(const char *path)
 {
-	return column < p->stacks ? sites_of(p->e->sites, p->stack[column].stack)
-				  : p->rest[column - p->stacks];
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
 }
 
-static void put_stacks(struct page *p)
+/* What has no name but its address is told by its module: `libfoo.so+0x1234`. */
+static void put_function(struct json *j, const struct symbol_frame *f)
+{
+	const char *name = export_name(f);
+	char text[LONGEST];
+
+	if (!strncmp(name, "0x", 2) && f->module) {
+		snprintf(text, sizeof(text), "%s+%s", last_part(f->module), name);
+		name = text;
+	}
+	put_name(j, name);
+}
+
+static void put_place(struct json *j, const struct symbol_frame *f)
+{
+	put_name(j, f->file ? f->file : module_of(f));
+}
+
+/* Its number in the page's list of modules, which it is added to. */
+static int module_number(struct page *p, const char *path, size_t *number)
+{
+	for (*number = 0; *number < p->modules; ++*number)
+		if (!strcmp(p->module[*number], path))
+			return 0;
+	if (array_room(&p->module, p->modules, &p->module_room, sizeof(*p->module)))
+		return -ENOMEM;
+	p->module[p->modules++] = path;
+	return 0;
+}
+
+static int put_frames(struct page *p)
 {
 	struct json *j = &p->j;
+	size_t module;
 
 	json_newline(j);
 	json_array(j, "frames");
+	json_array(j, NULL);
+	json_string(j, NULL, "(others)");
+	json_string(j, NULL, "");
+	json_end_array(j);
 	for (size_t i = 0; i < p->trie.frames; i++) {
 		const struct symbol_frame *f = &p->trie.frame[i].at;
 
+		if (!p->frame_number[i])
+			continue;
+		if (module_number(p, module_of(f), &module))
+			return -ENOMEM;
 		json_newline(j);
 		json_array(j, NULL);
-		put_name(j, export_name(f));
-		put_name(j, f->file ? f->file : f->module ? f->module : "");
+		put_function(j, f);
+		put_place(j, f);
+		json_uint(j, NULL, module);
 		json_end_array(j);
 	}
 	json_end_array(j);
+	return 0;
+}
+
+/* Whether column I is the first one with stacks that are folded at its node. */
+static bool folds(const struct page *p, size_t i)
+{
+	return p->column[i].folded &&
+	       (!i || p->column[i - 1].node != p->column[i].node || !p->column[i - 1].folded);
+}
+
+/* The nodes that stay, those of what is folded behind them; then node and site of each column. */
+static void put_nodes(struct page *p)
+{
+	struct json *j = &p->j;
+	uint32_t nodes = 0;
+
 	json_newline(j);
 	json_array(j, "nodes");
 	for (size_t i = 1; i < p->trie.nodes; i++) {
-		json_uint(j, NULL, p->trie.node[i].parent);
-		json_uint(j, NULL, p->trie.node[i].frame);
+		if (!p->kept[i])
+			continue;
+		nodes++;
+		json_uint(j, NULL, p->node_number[p->trie.node[i].parent]);
+		json_uint(j, NULL, p->frame_number[p->trie.node[i].frame]);
 	}
+	for (size_t i = 0; i < p->columns; i++)
+		if (folds(p, i)) {
+			json_uint(j, NULL, p->node_number[p->column[i].node]);
+			json_uint(j, NULL, 0);
+		}
 	json_end_array(j);
 	json_newline(j);
-	json_uint(j, "named", p->stacks);
-	json_uint(j, "of", p->of);
-	/* node and site; those that are not named have node 0 */
+	json_uint(j, "named", p->stacks - p->folded);
+	json_uint(j, "of", p->stacks);
 	json_array(j, "columns");
 	for (size_t i = 0; i < p->columns; i++) {
-		json_uint(j, NULL, i < p->stacks ? p->trie.leaf[p->stack[i].stack] : 0);
-		json_uint(j, NULL, site_of(p, i));
+		nodes += folds(p, i);
+		json_uint(j, NULL, p->column[i].folded ? nodes : p->node_number[p->column[i].node]);
+		json_uint(j, NULL, p->column[i].site);
 	}
 	json_end_array(j);
 }
@@ -441,32 +741,164 @@ static void put_stacks(struct page *p)
 /* The columns' sites by their numbers. */
 static int put_sites(struct page *p)
 {
-	size_t n = sites_count(p->e->sites) + 1;
-	bool *said = calloc(n, sizeof(*said));
 	struct json *j = &p->j;
+	size_t module;
 
-	if (!said)
-		return -ENOMEM;
 	json_newline(j);
 	json_array(j, "sites");
 	for (size_t i = 0; i < p->columns; i++) {
-		uint32_t number = site_of(p, i);
-		const struct symbol_frame *f = &sites_site(p->e->sites, number)->frame;
+		uint32_t number = p->column[i].site;
+		const struct symbol_frame *f;
 
-		if (number >= n || said[number])
+		if (!number || !p->site_kept[number])
 			continue;
-		said[number] = true;
+		p->site_kept[number] = false; /* it is said */
+		f = &sites_site(p->e->sites, number)->frame;
+		if (module_number(p, module_of(f), &module))
+			return -ENOMEM;
 		json_newline(j);
 		json_array(j, NULL);
 		json_uint(j, NULL, number);
-		put_name(j, export_name(f));
-		put_name(j, f->file ? f->file : f->module ? f->module : "");
+		put_function(j, f);
+		put_place(j, f);
 		json_uint(j, NULL, f->file ? f->line : 0);
+		json_uint(j, NULL, module);
 		json_end_array(j);
 	}
 	json_end_array(j);
-	free(said);
 	return 0;
+}
+
+/* Paths; -1 or the number of the program's own. */
+static void put_modules(struct page *p)
+{
+	struct json *j = &p->j;
+	int64_t own = -1;
+
+	json_newline(j);
+	json_array(j, "modules");
+	for (size_t i = 0; i < p->modules; i++) {
+		put_name(j, p->module[i]);
+		if (p->e->exe && !strcmp(p->e->exe, p->module[i]))
+			own = (int64_t)i;
+	}
+	json_end_array(j);
+	json_int(j, "own", own);
+}
+
+/* What was allocated since the start, in all; of each column bytes, blocks, and temporary ones. */
+static void put_totals(struct page *p)
+{
+	struct total sum = sum_totals(p->e->view);
+	struct json *j = &p->j;
+
+	if (!p->total)
+		return;
+	json_newline(j);
+	json_array(j, "total");
+	json_uint(j, NULL, sum.bytes);
+	json_uint(j, NULL, sum.count);
+	json_uint(j, NULL, sum.temporary);
+	json_end_array(j);
+	json_array(j, "totals");
+	for (size_t i = 0; i < p->columns; i++) {
+		json_uint(j, NULL, p->total[i].bytes);
+		json_uint(j, NULL, p->total[i].count);
+		json_uint(j, NULL, p->total[i].temporary);
+	}
+	json_end_array(j);
+}
+
+/* ---- single blocks ------------------------------------------------------- */
+
+/* Live blocks by size, in powers of two: from which size on, bytes, blocks. */
+static void put_sizes(struct json *j, const struct profile *profile)
+{
+	struct amount sum[65] = { 0 };
+
+	json_newline(j);
+	json_array(j, "sizes");
+	for (size_t i = 0; i < profile->count; i++) {
+		const struct profile_row *r = &profile->row[i];
+		int power = r->block ? 64 - __builtin_clzll(r->block) : 0;
+
+		sum[power].bytes += r->size;
+		sum[power].count += r->count;
+	}
+	for (int power = 0; power < 65; power++) {
+		if (!sum[power].count)
+			continue;
+		json_array(j, NULL);
+		json_uint(j, NULL, power ? 1ull << (power - 1) : 0);
+		json_int(j, NULL, sum[power].bytes);
+		json_int(j, NULL, sum[power].count);
+		json_end_array(j);
+	}
+	json_end_array(j);
+}
+
+static int most_bytes_first(const void *a, const void *b)
+{
+	const struct profile_row *x = a, *y = b;
+
+	if (x->size != y->size)
+		return x->size > y->size ? -1 : 1;
+	return x->thread < y->thread ? -1 : x->thread > y->thread;
+}
+
+static void put_thread(struct json *j, uint32_t tid, const char *name, struct amount a)
+{
+	json_array(j, NULL);
+	json_uint(j, NULL, tid);
+	json_string(j, NULL, name);
+	json_int(j, NULL, a.bytes);
+	json_int(j, NULL, a.count);
+	json_end_array(j);
+}
+
+/* Threads with their names, if they are there still; thread 0: all others. */
+static void put_threads(struct page *p, struct profile *profile)
+{
+	struct json *j = &p->j;
+	struct amount others = { 0 };
+	char name[PROC_NAME];
+
+	qsort(profile->row, profile->count, sizeof(*profile->row), most_bytes_first);
+	json_newline(j);
+	json_array(j, "threads");
+	for (size_t i = 0; i < profile->count; i++) {
+		const struct profile_row *r = &profile->row[i];
+
+		if (i >= THREADS) {
+			others.bytes += r->size;
+			others.count += r->count;
+			continue;
+		}
+		*name = '\0';
+		if (p->e->thread_names)
+			proc_name(p->e->thread_names, (pid_t)r->thread, name);
+		put_thread(j, r->thread, name, (struct amount){ r->size, r->count });
+	}
+	if (others.count)
+		put_thread(j, 0, "", others);
+	json_end_array(j);
+}
+
+/* What cannot be told is left out. */
+static void put_blocks(struct page *p)
+{
+	struct profile profile;
+
+	if (!p->e->parts || p->e->view->is_difference)
+		return;
+	if (!p->e->parts(p->e->ctx, PROFILE_SIZES, &profile)) {
+		put_sizes(&p->j, &profile);
+		profile_release(&profile);
+	}
+	if (!p->e->parts(p->e->ctx, PROFILE_THREADS, &profile)) {
+		put_threads(p, &profile);
+		profile_release(&profile);
+	}
 }
 
 static void put_changes(struct page *p, size_t key, size_t before)
@@ -533,8 +965,8 @@ static void put_kept(struct page *p)
 		json_array(j, NULL);
 		json_uint(j, NULL, kept->site[i].pages * TALLY_PAGE);
 		json_uint(j, NULL, kept->site[i].live_bytes);
-		put_name(j, export_name(f));
-		put_name(j, f->file ? f->file : f->module ? f->module : "");
+		put_function(j, f);
+		put_place(j, f);
 		json_uint(j, NULL, f->file ? f->line : 0);
 		json_end_array(j);
 	}
@@ -589,8 +1021,8 @@ static void put_leak(struct page *p, const struct leak_record *l, uint32_t node)
 	json_uint(j, NULL, l->blocks);
 	json_uint(j, NULL, l->indirect_bytes);
 	json_uint(j, NULL, l->indirect_blocks);
-	put_name(j, export_name(f));
-	put_name(j, f->file ? f->file : f->module ? f->module : "");
+	put_function(j, f);
+	put_place(j, f);
 	json_uint(j, NULL, f->file ? f->line : 0);
 	json_uint(j, NULL, node);
 	json_end_array(j);
@@ -616,7 +1048,7 @@ static void put_leaks(struct page *p)
 	json_string(j, "remark", r->remark[0] ? r->remark : NULL);
 	json_array(j, "records");
 	for (size_t i = 0; i < leaks_shown(p); i++)
-		put_leak(p, &r->record[i], p->lost[i]);
+		put_leak(p, &r->record[i], p->node_number[p->lost[i]]);
 	json_end_array(j);
 	for (size_t i = leaks_shown(p); i < r->records; i++) {
 		others.bytes += r->record[i].bytes;
@@ -650,10 +1082,15 @@ static int put_page(struct page *p)
 	json_object(&p->j, NULL);
 	put_program(p);
 	err = put_curve(p);
-	put_stacks(p);
+	if (!err)
+		err = put_frames(p);
+	put_nodes(p);
 	if (!err)
 		err = put_sites(p);
+	put_modules(p);
+	put_totals(p);
 	put_keys(p);
+	put_blocks(p);
 	put_residency(p);
 	put_leaks(p);
 	json_end_object(&p->j);
@@ -673,25 +1110,39 @@ int export_html(FILE *out, const struct export *e)
 	if (!err)
 		err = choose_keys(&p);
 	if (!err)
-		err = look(&p);
+		err = weigh_live(&p);
+	if (!err)
+		err = weigh_totals(&p);
 	if (!err)
 		err = choose_stacks(&p);
 	if (!err)
-		err = choose_sites(&p);
-	if (!err)
 		err = choose_leaks(&p);
 	if (!err)
+		err = choose_columns(&p);
+	if (!err) {
+		keep_leaks(&p);
+		number_nodes(&p);
 		err = fill(&p);
+	}
+	if (!err)
+		err = fill_totals(&p);
 	if (!err) {
 		thin_out(&p);
 		err = put_page(&p);
 	}
 	free(p.key);
 	free(p.stack);
-	free(p.rest);
-	free(p.most);
+	free(p.weight);
+	free(p.order);
+	free(p.kept);
+	free(p.site_kept);
+	free(p.column);
 	free(p.number);
 	free(p.held);
+	free(p.total);
+	free(p.module);
+	free(p.node_number);
+	free(p.frame_number);
 	trie_release(&p.trie);
 	return err;
 }

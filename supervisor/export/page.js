@@ -1,15 +1,24 @@
 /*
- * The page of `export html`: memory over time on top; below it the flame graph and the sites of the moment that is chosen there (a click), or of what has come
- * over a range (a drag). The numbers are in the element `data`, as html.c writes them; all texts go in as text, never as markup.
- * What is shown can be linked to: #at=MS, #at=peak, #from=MS&to=MS.
+ * The page of `export html`: memory over time on top; below it the flame graph, the callers and callees of a function and the sites, of the moment that is chosen there (a click),
+ * of what has come over a range (a drag), or of what was allocated since the start. The numbers are in the element `data`, as html.c writes them; all texts go in as text,
+ * never as markup. What is shown can be linked to: #at=MS, #at=peak, #from=MS&to=MS, #cost=allocated|allocations|temporary.
+ *
+ * Everything is a sum over columns: the stacks of one path and one site. A path is its frames, outermost first. The trees (top-down, bottom-up, callers, callees) are made while they
+ * are drawn, down to what is wide enough to be seen: a node has the columns that go through it and where in their paths it is; its children are these by the next frame.
  */
 (function () {
 	"use strict";
 
 	var d = JSON.parse(document.getElementById("data").textContent);
-	var SVG = "http://www.w3.org/2000/svg", LEFT = 70, RIGHT = 16, TOP = 48, HEIGHT = 230, BOTTOM = 24, ROW = 19, DEEPEST = 60;
-	var keys = decode(d.keys), columns = pairs(d.columns), nodes = [[0, 0]].concat(pairs(d.nodes)), sites = {}, others = nodes.length;
-	var from = null, to = keys.length - 1, zoomed = 0, pattern = null, all_rows = false, tree = null;
+	var SVG = "http://www.w3.org/2000/svg", LEFT = 74, RIGHT = 16, TOP = 48, HEIGHT = 230, BOTTOM = 24, ROW = 19, DEEPEST = 80, SERIES = 8, LEAST = 0.7;
+	var columns = pairs(d.columns), nodes = [[0, 0]].concat(pairs(d.nodes)), sites = { 0: [0, "(others)", "", 0, -1] }, paths = columns.map(function (c) { return path_of(c[0]); });
+	var keys, from = null, to = 0, cost = "live", shape = "down", flipped = false, pattern = null, filter = "", all_rows = false, order = "size", ascending = false;
+	var sums = null, roots = [], zoom = [], rects = [], cursor = null, selected = null, dark = matchMedia("(prefers-color-scheme: dark)");
+
+	columns.push([0, 0]);	/* what is in no other */
+	paths.push([0]);
+	keys = decode(d.keys);
+	to = keys.length - 1;
 
 	/* ---- the numbers ---- */
 
@@ -21,36 +30,62 @@
 		return out;
 	}
 
+	function path_of(node) {
+		var path = [];
+
+		for (; node; node = nodes[node][0])
+			path.push(nodes[node][1]);
+		return path.reverse();
+	}
+
 	/* Each key moment says what differs from the one before; here each has all. */
 	function decode(list) {
-		var bytes = [], count = [];
+		var n = columns.length, bytes = new Float64Array(n), count = new Float64Array(n);
 
 		return list.map(function (k) {
+			var rest = [k[2], k[3]];
+
 			bytes = bytes.slice();
 			count = count.slice();
 			for (var i = 0; i < k[4].length; i += 3) {
 				bytes[k[4][i]] = k[4][i + 1];
 				count[k[4][i]] = k[4][i + 2];
 			}
+			for (i = 0; i < n - 1; i++) {
+				rest[0] -= bytes[i];
+				rest[1] -= count[i];
+			}
+			bytes[n - 1] = rest[0];
+			count[n - 1] = rest[1];
 			return { from: k[0], ms: k[1], size: k[2], number: k[3], bytes: bytes, count: count };
 		});
 	}
 
-	/* What each column (a stack, or what others hold at a site) holds, or has got more: [size, count] each, and what is in none. */
+	function add_up(list) { return list.reduce(function (sum, n) { return sum + n; }, 0); }
+
+	/* What each column has of what is shown: value, and blocks beside it; their sums. */
 	function amounts() {
-		var now = keys[to], then = from === null ? null : keys[from], list = [], rest = [now.size, now.number];
+		var now = keys[to], then = keys[from], value, blocks, n = columns.length, part = { allocated: 0, allocations: 1, temporary: 2 }[cost];
 
-		if (then)
-			rest = [rest[0] - then.size, rest[1] - then.number];
-		for (var i = 0; i < columns.length; i++) {
-			var size = (now.bytes[i] || 0) - (then ? then.bytes[i] || 0 : 0), count = (now.count[i] || 0) - (then ? then.count[i] || 0 : 0);
-
-			list.push([size, count]);
-			rest[0] -= size;
-			rest[1] -= count;
+		if (cost === "live")
+			return { value: now.bytes, blocks: now.count, size: now.size, count: now.number };
+		if (cost === "difference") {
+			value = now.bytes.map(function (v, i) { return v - then.bytes[i]; });
+			blocks = now.count.map(function (v, i) { return v - then.count[i]; });
+			return { value: value, blocks: blocks, size: now.size - then.size, count: now.number - then.number };
 		}
-		return { list: list, rest: rest, size: now.size - (then ? then.size : 0), count: now.number - (then ? then.number : 0) };
+		value = new Float64Array(n);
+		blocks = new Float64Array(n);
+		for (var i = 0; i < n - 1; i++) {
+			value[i] = d.totals[3 * i + part];
+			blocks[i] = d.totals[3 * i + (part || 1)];
+		}
+		value[n - 1] = d.total[part] - add_up(value);
+		blocks[n - 1] = d.total[part || 1] - add_up(blocks);
+		return { value: value, blocks: blocks, size: d.total[part], count: d.total[part || 1] };
 	}
+
+	function is_bytes() { return cost !== "allocations" && cost !== "temporary"; }
 
 	function key_at(ms) {
 		var best = 0;
@@ -68,7 +103,7 @@
 	/* ---- texts ---- */
 
 	function digits(n) { return String(n).replace(/\B(?=(\d{3})+$)/g, ","); }
-	function signed(n) { return (d.estimated ? "~" : "") + (from === null ? digits(n) : (n > 0 ? "+" : n < 0 ? "\u2212" : "") + digits(Math.abs(n))); }
+	function signed(n) { return (d.estimated ? "~" : "") + (cost !== "difference" ? digits(n) : (n > 0 ? "+" : n < 0 ? "\u2212" : "") + digits(Math.abs(n))); }
 
 	function short_bytes(n) {
 		var units = ["B", "KiB", "MiB", "GiB", "TiB"], i = 0;
@@ -78,6 +113,8 @@
 		return (i ? n.toFixed(1) : n) + " " + units[i];
 	}
 
+	function short_number(n) { return n < 1e4 ? digits(Math.round(n)) : n < 1e6 ? (n / 1e3).toFixed(1) + " k" : n < 1e9 ? (n / 1e6).toFixed(2) + " M" : (n / 1e9).toFixed(2) + " G"; }
+	function about(n) { return (d.estimated ? "~" : "") + n; }
 	function two(n) { return (n < 10 ? "0" : "") + n; }
 
 	function seconds(ms) {
@@ -87,7 +124,15 @@
 	}
 
 	function share(n, of) { return of ? (100 * n / of).toFixed(1) + " %" : ""; }
-	function place(f, file, line) { return f[file] ? f[file].split("/").pop() + (f[line] ? ":" + f[line] : "") : ""; }
+	function last_part(path) { return path.split("/").pop(); }
+	function place(f, file, line) { return f[file] ? last_part(f[file]) + (f[line] ? ":" + f[line] : "") : ""; }
+
+	/* What a value is called, with its blocks. */
+	function told(value, blocks) {
+		if (cost === "allocations" || cost === "temporary")
+			return signed(value) + (cost === "temporary" ? " temporary" : "") + " allocations";
+		return signed(value) + " bytes" + (cost === "difference" ? ", " : " in ") + signed(blocks) + (cost === "allocated" ? " allocations" : " blocks");
+	}
 
 	function make(parent, name, attributes, text) {
 		var e = parent instanceof SVGElement ? document.createElementNS(SVG, name) : document.createElement(name);
@@ -100,13 +145,136 @@
 		return e;
 	}
 
+	function by_id(id) { return document.getElementById(id); }
+
+	function button(parent, text, fn, attributes) {
+		var b = make(parent, "button", { type: "button" }, text);
+
+		for (var a in attributes)
+			b.setAttribute(a, attributes[a]);
+		b.addEventListener("click", fn);
+		return b;
+	}
+
+	/* A table with HEAD ([text, class] each); its body. */
+	function table_with(parent, head, attributes) {
+		var table = make(parent, "table", attributes), row = make(make(table, "thead", {}), "tr", {});
+
+		head.forEach(function (h) { make(row, "th", { "class": h[1] }, h[0]); });
+		return make(table, "tbody", {});
+	}
+
+	/* ---- what the pointer is on ---- */
+
+	function tip(e, text) {
+		var box = by_id("tip"), w = document.documentElement.clientWidth;
+
+		box.hidden = !text;
+		if (!text)
+			return;
+		box.textContent = text;
+		box.style.left = Math.max(4, Math.min(e.clientX + 14, w - box.offsetWidth - 8)) + "px";
+		box.style.top = (e.clientY + 18 + box.offsetHeight > innerHeight ? Math.max(4, e.clientY - box.offsetHeight - 10) : e.clientY + 18) + "px";
+	}
+
+	/* ---- colours ---- */
+
+	function hash(text) {
+		var h = 2166136261;
+
+		for (var i = 0; i < text.length; i++)
+			h = Math.imul(h ^ text.charCodeAt(i), 16777619);
+		return (h ^ h >>> 15) >>> 0;
+	}
+
+	function is_libc(path) { return /\/(libc|ld)[-.][^/]*$|\/ld-linux[^/]*$|^\[/.test(path) || !path; }
+
+	/* The program's own code is orange, libc and what has no module grey, each other module has a colour of its own; a function is somewhat lighter or darker. */
+	function module_colour(module, name) {
+		var hues = [205, 140, 280, 335, 172, 52, 235, 12, 100, 300], vary = name ? hash(name) % 13 - 6 : 0, path = d.modules[module], light = dark.matches ? 58 : 74, rank = 0;
+
+		if (path === undefined || module !== d.own && is_libc(path))
+			return "hsl(215, 8%, " + (light + vary / 2) + "%)";
+		if (module === d.own)
+			return "hsl(" + (34 + vary) + ", " + (dark.matches ? 62 : 85) + "%, " + (light - 2 + vary / 2) + "%)";
+		for (var i = 0; i < module; i++)
+			rank += i !== d.own && !is_libc(d.modules[i]);
+		return "hsl(" + (hues[rank % hues.length] + vary) + ", " + (dark.matches ? 38 : 55) + "%, " + (light + vary / 2) + "%)";
+	}
+
+	function frame_colour(node) {
+		if (cost === "difference" && node.frame !== 0)
+			return node.size >= 0 ? dark.matches ? "#c9705c" : "#f2a08c" : dark.matches ? "#5a8fc4" : "#9fc6ee";
+		return node.parent || node.frame > 0 ? module_colour(node.frame ? d.frames[node.frame][2] : undefined, name_of(node.frame)) : dark.matches ? "#59626c" : "#c9cfd6";
+	}
+
+	var PALETTE = ["#4e79a7", "#f28e2b", "#59a14f", "#e15759", "#b07aa1", "#76b7b2", "#d4a62a", "#9c755f"];
+
+	/* ---- cards ---- */
+
+	function card(parent, id, label, value, more) {
+		var c = make(parent, "div", { "class": "card", id: "card-" + id });
+
+		make(c, "div", { "class": "label" }, label);
+		make(c, "div", { "class": "value" }, value);
+		make(c, "div", { "class": "soft" }, more);
+	}
+
+	function draw_cards(body) {
+		var cards = make(body, "section", { id: "cards", "aria-label": "summary" }), end = keys[keys.length - 1], s = (d.now_ms - d.began_ms) / 1000, lost = d.leaks ? d.leaks.sums : null;
+
+		card(cards, "peak", "peak", about(short_bytes(d.peak)), "at " + seconds(d.peak_ms));
+		card(cards, "live", "live", about(short_bytes(end.size)), about(digits(end.number)) + " blocks");
+		if (d.total) {
+			card(cards, "allocated", "allocated in total", about(short_bytes(d.total[0])), about(digits(d.total[1])) + " allocations");
+			card(cards, "temporary", "temporary", about(digits(d.total[2])), share(d.total[2], d.total[1]) + " of allocations");
+			card(cards, "rate", "allocations per second", s > 0 ? about(short_number(d.total[1] / s)) : "", s > 0 ? short_bytes(Math.round(d.total[0] / s)) + "/s" : "");
+		}
+		if (lost)
+			card(cards, "leaked", "leaked", short_bytes(lost[0][1] + lost[1][1]), digits(lost[0][2] + lost[1][2]) + " blocks");
+		if (d.residency)
+			card(cards, "rss", "RSS", short_bytes(d.residency.rss), d.residency.swapped ? short_bytes(d.residency.swapped) + " swapped out" : "resident");
+		if (d.events && !d.residency)
+			card(cards, "rss", "RSS", "", "resident");
+	}
+
+	function set_card(id, value, more) {
+		var c = by_id("card-" + id);
+
+		if (!c)
+			return;
+		c.children[1].textContent = value;
+		c.children[2].textContent = more;
+	}
+
 	/* ---- the timeline ---- */
 
-	var chart, width, last = Math.max(d.now_ms, d.began_ms + 1), highest = Math.max(d.peak, 1);
+	var chart, width, last = Math.max(d.now_ms, d.began_ms + 1), loaded = last, highest = Math.max(d.peak, 1), seen = null, series;
 
-	function x_of(ms) { return LEFT + (ms - d.began_ms) / (last - d.began_ms) * (width - LEFT - RIGHT); }
+	function first_ms() { return seen ? seen[0] : d.began_ms; }
+	function last_ms() { return seen ? seen[1] : last; }
+	function x_of(ms) { return LEFT + (ms - first_ms()) / (last_ms() - first_ms()) * (width - LEFT - RIGHT); }
+	function inside(ms) { return Math.min(last_ms(), Math.max(first_ms(), ms)); }
 	function y_of(bytes) { return TOP + HEIGHT - bytes / highest * HEIGHT; }
-	function ms_of(x) { return Math.min(last, Math.max(d.began_ms, d.began_ms + (x - LEFT) / (width - LEFT - RIGHT) * (last - d.began_ms))); }
+	function ms_of(x) { return inside(first_ms() + (x - LEFT) / (width - LEFT - RIGHT) * (last_ms() - first_ms())); }
+
+	/* The functions whose sites held most at any moment, with what they held at each key. */
+	function make_series() {
+		var by = {}, list;
+
+		keys.forEach(function (k, at) {
+			for (var i = 0; i < columns.length; i++) {
+				if (!k.bytes[i] || !columns[i][1])
+					continue;
+				var name = sites[columns[i][1]][1], s = by["_" + name] = by["_" + name] || { name: name, most: 0, held: new Float64Array(keys.length) };
+
+				s.held[at] += k.bytes[i];
+				s.most = Math.max(s.most, s.held[at]);
+			}
+		});
+		list = Object.keys(by).map(function (name) { return by[name]; }).sort(function (a, b) { return b.most - a.most; });
+		return list.filter(function (s) { return s.most >= highest / 200; }).slice(0, SERIES);
+	}
 
 	/* Steps that are easy to read, so that there are few of them. */
 	function step_of(range, most, base) {
@@ -118,7 +286,7 @@
 	}
 
 	function time_step(range) {
-		var steps = [0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14400, 28800, 86400], i = 0;
+		var steps = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14400, 28800, 86400], i = 0;
 
 		while (i < steps.length - 1 && range / (steps[i] * 1000) > 12)
 			i++;
@@ -128,7 +296,7 @@
 	function clock(ms) {
 		var s = Math.floor(ms / 1000);
 
-		return last < 120000 ? ms / 1000 + " s" : last < 7200000 ? Math.floor(s / 60) + ":" + two(s % 60) :
+		return last < 120000 || last_ms() - first_ms() < 12000 ? Math.round(ms) / 1000 + " s" : last < 7200000 ? Math.floor(s / 60) + ":" + two(s % 60) :
 			Math.floor(s / 3600) + ":" + two(Math.floor(s / 60) % 60) + " h";
 	}
 
@@ -140,30 +308,71 @@
 		step = step_of(highest, 5, unit === 1 ? 1 : unit / 10);
 		for (var i = 0; i * step <= highest; i++) {
 			make(chart, "line", { "class": "grid", x1: LEFT, x2: width - RIGHT, y1: y_of(i * step), y2: y_of(i * step) });
-			make(chart, "text", { x: LEFT - 6, y: y_of(i * step) + 4, "text-anchor": "end" }, +(i * step / unit).toFixed(1) + " " + names[name]);
+			make(chart, "text", { x: LEFT - 6, y: y_of(i * step) + 4, "text-anchor": "end" }, i ? +(i * step / unit).toFixed(1) + " " + names[name] : "0");
 		}
-		step = time_step(last - d.began_ms);
-		for (var t = Math.ceil(d.began_ms / step) * step; t <= last; t += step)
+		step = time_step(last_ms() - first_ms());
+		for (var t = Math.ceil(first_ms() / step) * step; t <= last_ms(); t += step)
 			make(chart, "text", { x: x_of(t), y: TOP + HEIGHT + 16, "text-anchor": "middle" }, clock(t));
 	}
 
-	function draw_curve() {
-		var path = "", y = y_of(0);
+	/* The steps of the curve that are seen: [from, to, bytes, the key whose composition holds there; -1: none]. */
+	function steps() {
+		var list = [], k = -1, a, b, end;
 
 		for (var i = 0; i < d.curve.length; i += 2) {
-			path += (path ? "L" : "M") + x_of(d.curve[i]).toFixed(1) + " " + y.toFixed(1);
-			y = y_of(d.curve[i + 1]);
-			path += "L" + x_of(d.curve[i]).toFixed(1) + " " + y.toFixed(1);
+			a = d.curve[i];
+			end = i + 2 < d.curve.length ? d.curve[i + 2] : last;
+			while (k + 1 < keys.length && keys[k + 1].from <= a)
+				k++;
+			for (; a < end || a === end && i + 2 >= d.curve.length; a = b) {
+				b = k + 1 < keys.length && keys[k + 1].from < end ? keys[k + 1].from : end;
+				if (b >= first_ms() && a <= last_ms())
+					list.push([inside(a), inside(b), d.curve[i + 1], a >= loaded && d.events ? -1 : k]);
+				if (b >= end)
+					break;
+				k++;
+			}
 		}
-		path += (path ? "L" : "M" + LEFT + " " + y + "L") + x_of(last).toFixed(1) + " " + y.toFixed(1);
-		make(chart, "path", { "class": "area", d: path + "L" + x_of(last) + " " + y_of(0) + "Z" });
-		make(chart, "path", { "class": "edge", d: path });
+		return list;
+	}
+
+	function outline(list, top, bottom) {
+		var there = "", back = "", x0, x1;
+
+		list.forEach(function (s, i) {
+			x0 = x_of(s[0]).toFixed(1);
+			x1 = x_of(s[1]).toFixed(1);
+			there += (i ? "L" : "M") + x0 + " " + top[i].toFixed(1) + "L" + x1 + " " + top[i].toFixed(1);
+			back = "L" + x1 + " " + bottom[i].toFixed(1) + "L" + x0 + " " + bottom[i].toFixed(1) + back;
+		});
+		return there + back + "Z";
+	}
+
+	/* Between two key moments the composition is that of the earlier one, cut off where the curve is lower. */
+	function draw_curve() {
+		var list = steps(), base = list.map(function () { return y_of(0); }), top, sum = list.map(function () { return 0; }), edge = "";
+
+		if (!list.length)
+			return;
+		top = list.map(function (s) { return y_of(s[2]); });
+		make(chart, "path", { "class": "area", d: outline(list, top, base) });
+		series.forEach(function (s, n) {
+			var bottom = base;
+
+			sum = list.map(function (l, i) { return l[3] < 0 ? 0 : Math.min(l[2], sum[i] + Math.max(0, s.held[l[3]])); });
+			base = sum.map(y_of);
+			make(chart, "path", { "class": "series", fill: PALETTE[n], d: outline(list, base, bottom) });
+		});
+		list.forEach(function (s, i) { edge += (i ? "L" : "M") + x_of(s[0]).toFixed(1) + " " + top[i].toFixed(1) + "L" + x_of(s[1]).toFixed(1) + " " + top[i].toFixed(1); });
+		make(chart, "path", { "class": "edge", d: edge });
 	}
 
 	function draw_marks() {
 		var free = [-1e9, -1e9], x, row, label;
 
 		d.marks.forEach(function (m) {
+			if (inside(m[0]) !== m[0])
+				return;
 			x = x_of(m[0]);
 			make(chart, "line", { "class": "mark", x1: x, x2: x, y1: TOP, y2: TOP + HEIGHT });
 			row = x > free[0] ? 0 : x > free[1] ? 1 : -1;
@@ -172,6 +381,8 @@
 			label = make(chart, "text", { "class": "mark", x: x + 3, y: 12 + row * 13 }, m[1]);
 			free[row] = x + label.getComputedTextLength() + 10;
 		});
+		if (inside(d.peak_ms) !== d.peak_ms)
+			return;
 		x = x_of(d.peak_ms);
 		make(chart, "circle", { "class": "peak", cx: x, cy: y_of(d.peak), r: 4 });
 		make(chart, "text", { "class": "peak", x: x > width / 2 ? x - 5 : x + 5, y: y_of(d.peak) - 6, "text-anchor": x > width / 2 ? "end" : "start" },
@@ -181,11 +392,18 @@
 	function draw_choice(a, b) {
 		chart.querySelectorAll(".pick, .range").forEach(function (e) { e.remove(); });
 		if (a !== null)
-			make(chart, "rect", { "class": "range", x: x_of(Math.min(a, b)), width: Math.abs(x_of(b) - x_of(a)), y: TOP, height: HEIGHT });
+			make(chart, "rect", { "class": "range", x: x_of(inside(Math.min(a, b))), width: Math.abs(x_of(inside(b)) - x_of(inside(a))), y: TOP, height: HEIGHT });
 		[a, b].forEach(function (ms) {
-			if (ms !== null)
+			if (ms !== null && inside(ms) === ms)
 				make(chart, "line", { "class": "pick", x1: x_of(ms), x2: x_of(ms), y1: TOP, y2: TOP + HEIGHT });
 		});
+	}
+
+	/* Of what was allocated since the start there is no moment. */
+	function draw_chosen() {
+		var is_moment = cost === "live" || cost === "difference";
+
+		draw_choice(cost === "difference" ? keys[from].ms : null, is_moment ? keys[to].ms : null);
 	}
 
 	function draw_chart() {
@@ -196,7 +414,51 @@
 		draw_axes();
 		draw_curve();
 		draw_marks();
-		draw_choice(from === null ? null : keys[from].ms, keys[to].ms);
+		draw_chosen();
+	}
+
+	function draw_legend(parent) {
+		series.forEach(function (s, n) {
+			var item = make(parent, "span", { title: s.name + "\nat most " + digits(s.most) + " bytes" });
+
+			make(item, "span", { "class": "key" }).style.background = PALETTE[n];
+			item.appendChild(document.createTextNode(s.name));
+		});
+		if (series.length)
+			make(make(parent, "span", {}), "span", { "class": "key rest" }).parentNode.appendChild(document.createTextNode("others"));
+	}
+
+	/* The curve's values at MS. */
+	function values_at(ms) {
+		var bytes = 0, k = keys[key_at(ms)], text;
+
+		for (var i = 0; i < d.curve.length && d.curve[i] <= ms; i += 2)
+			bytes = d.curve[i + 1];
+		text = seconds(Math.round(ms)) + ": " + about(digits(bytes)) + " bytes";
+		if (k && k.from <= ms)
+			series.map(function (s) { return [s.held[key_at(ms)], s.name]; }).filter(function (v) { return v[0] > 0; }).sort(function (a, b) { return b[0] - a[0]; })
+				.forEach(function (v) { text += "\n" + short_bytes(v[0]) + "  " + v[1]; });
+		return text;
+	}
+
+	/* FACTOR < 1: closer, around MS. */
+	function zoom_time(ms, factor) {
+		var a = ms - (ms - first_ms()) * factor, b = ms + (last_ms() - ms) * factor;
+
+		if (b - a < 10)
+			return;
+		seen = a <= d.began_ms && b >= last ? null : [Math.max(a, d.began_ms), Math.min(b, last)];
+		draw_chart();
+	}
+
+	function move_time(part) {
+		var by = (last_ms() - first_ms()) * part;
+
+		if (!seen)
+			return;
+		by = Math.max(d.began_ms - seen[0], Math.min(last - seen[1], by));
+		seen = [seen[0] + by, seen[1] + by];
+		draw_chart();
 	}
 
 	/* A drag chooses a range; less than five pixels of it are a click. */
@@ -212,6 +474,13 @@
 		chart.addEventListener("pointermove", function (e) {
 			if (down !== null && Math.abs(at(e) - down) >= 5)
 				draw_choice(ms_of(down), ms_of(at(e)));
+			chart.querySelectorAll(".hair").forEach(function (h) { h.remove(); });
+			make(chart, "line", { "class": "hair", x1: x_of(ms_of(at(e))), x2: x_of(ms_of(at(e))), y1: TOP, y2: TOP + HEIGHT });
+			tip(e, values_at(ms_of(at(e))));
+		});
+		chart.addEventListener("pointerleave", function (e) {
+			chart.querySelectorAll(".hair").forEach(function (h) { h.remove(); });
+			tip(e, "");
 		});
 		chart.addEventListener("pointerup", function (e) {
 			var a = ms_of(down === null ? at(e) : down), b = ms_of(at(e)), is_range = down !== null && Math.abs(at(e) - down) >= 5;
@@ -219,148 +488,533 @@
 			down = null;
 			choose(is_range ? key_at(Math.min(a, b)) : null, key_at(Math.max(a, b)));
 		});
+		chart.addEventListener("wheel", function (e) {
+			e.preventDefault();
+			if (e.shiftKey || Math.abs(e.deltaX) > Math.abs(e.deltaY))
+				move_time((e.deltaX || e.deltaY) > 0 ? 0.1 : -0.1);
+			else
+				zoom_time(ms_of(at(e)), e.deltaY > 0 ? 1.25 : 0.8);
+		}, { passive: false });
+		chart.addEventListener("keydown", key_in_chart);
+	}
+
+	function key_in_chart(e) {
+		var next = e.key === "ArrowLeft" ? to - 1 : e.key === "ArrowRight" ? to + 1 : e.key === "Home" ? 0 : e.key === "End" ? keys.length - 1 : e.key === "p" ? peak_key() : null;
+
+		if (e.ctrlKey || e.metaKey || e.altKey)
+			return;
+		if (next !== null) {
+			next = Math.min(keys.length - 1, Math.max(0, next));
+			choose(e.shiftKey ? from === null ? to : from : null, next);
+		} else if (e.key === "+" || e.key === "-") {
+			zoom_time(inside(keys[to].ms), e.key === "+" ? 0.8 : 1.25);
+		} else if (e.key === "0") {
+			seen = null;
+			draw_chart();
+		} else {
+			return;
+		}
+		e.preventDefault();
+	}
+
+	/* ---- trees ---- */
+
+	/* FRAME -1: the whole. Where in its path each column of COLS is at: AT. */
+	function tree_node(frame, parent, step, cols, at) {
+		var n = { frame: frame, parent: parent, step: step, cols: cols, at: at, size: 0, wide: 0, count: 0, kids: null };
+
+		for (var i = 0; i < cols.length; i++) {
+			n.size += sums.value[cols[i]];
+			n.wide += Math.abs(sums.value[cols[i]]);
+			n.count += sums.blocks[cols[i]];
+		}
+		return n;
+	}
+
+	function children(n) {
+		var by = new Map(), list = [];
+
+		if (n.kids)
+			return n.kids;
+		for (var i = 0; i < n.cols.length; i++) {
+			var c = n.cols[i], p = n.at[i] + n.step, group;
+
+			if (p < 0 || p >= paths[c].length)
+				continue;
+			group = by.get(paths[c][p]);
+			if (!group)
+				by.set(paths[c][p], group = [[], []]);
+			group[0].push(c);
+			group[1].push(p);
+		}
+		by.forEach(function (group, frame) { list.push(tree_node(frame, n, n.step, group[0], group[1])); });
+		list.sort(function (x, y) { return !x.frame - !y.frame || y.wide - x.wide || x.frame - y.frame; });
+		return n.kids = list;
+	}
+
+	/* The columns that have something of what is shown; with FRAME, those that go through it: where they do first, or (INNERMOST) last. */
+	function root_of(step, frame, innermost) {
+		var cols = [], at = [], p;
+
+		for (var c = 0; c < columns.length; c++) {
+			if (!sums.value[c])
+				continue;
+			p = frame === undefined ? step > 0 ? -1 : paths[c].length : innermost ? paths[c].lastIndexOf(frame) : paths[c].indexOf(frame);
+			if (frame !== undefined && p < 0)
+				continue;
+			cols.push(c);
+			at.push(p);
+		}
+		return tree_node(frame === undefined ? -1 : frame, null, step, cols, at);
+	}
+
+	function make_roots() {
+		if (shape === "both" && selected !== null)
+			roots = [root_of(-1, selected, false), root_of(1, selected, true)];
+		else
+			roots = [root_of(shape === "up" ? -1 : 1)];
+	}
+
+	function name_of(frame) { return frame < 0 ? "all" : d.frames[frame][0]; }
+
+	function title_of(n) {
+		var what = n.frame > 0 ? d.frames[n.frame][1] : n.frame === 0 ? "stacks that are too small to be told apart here" : "", module = n.frame > 0 ? d.modules[d.frames[n.frame][2]] : "";
+
+		return name_of(n.frame) + "\n" + (what ? what + "\n" : "") + (module && module !== what ? "in " + module + "\n" : "") + told(n.size, n.count) +
+			(cost !== "difference" ? ", " + share(n.size, sums.size) : "");
 	}
 
 	/* ---- the flame graph ---- */
 
-	/* Of each node: what it holds, what of that is drawn (in a range growth and shrinkage beside each other, both as wide as they are large), children. */
-	function build(a) {
-		var size = [], wide = [], count = [], child = [], i, p;
+	/* The node that ZOOM, a list of frames from the root on, leads to; what is not there any more is cut off. */
+	function zoomed_node() {
+		var n = roots[0];
 
-		function add(node, amount) {
-			size[node] += amount[0];
-			wide[node] += Math.abs(amount[0]);
-			count[node] += amount[1];
-		}
+		if (roots.length > 1)
+			return n;
+		for (var i = 0; i < zoom.length; i++) {
+			var next = children(n).filter(function (k) { return k.frame === zoom[i]; })[0];
 
-		for (i = 0; i <= others; i++) {
-			size.push(0);
-			wide.push(0);
-			count.push(0);
-			child.push([]);
+			if (!next || !next.wide) {
+				zoom = zoom.slice(0, i);
+				break;
+			}
+			n = next;
 		}
-		for (i = 0; i < columns.length; i++)
-			add(columns[i][0] || others, a.list[i]);
-		add(others, a.rest);
-		for (i = others; i > 0; i--) {
-			p = i === others ? 0 : nodes[i][0];
-			size[p] += size[i];
-			wide[p] += wide[i];
-			count[p] += count[i];
-			if (wide[i])
-				child[p].push(i);
-		}
-		child.forEach(function (list) { list.sort(function (x, y) { return wide[y] - wide[x] || x - y; }); });
-		return { size: size, wide: wide, count: count, child: child };
+		return n;
 	}
 
-	function name_of(node) { return node === 0 ? "all" : node === others ? "(others)" : d.frames[nodes[node][1]][0]; }
+	/* What is drawn of the tree below N: [node, x, width, row] each, rows counted from N's, which is ROW. */
+	function lay_tree(n, w, row) {
+		var todo = [[n, 0, w, row]], out = [];
 
-	function title_of(node) {
-		var f = node && node !== others ? d.frames[nodes[node][1]] : null;
-		var what = node === others ? digits(d.of - d.named) + " stacks that held less, summed (their sites are below)" : f ? f[1] : "";
-
-		return name_of(node) + "\n" + (what ? what + "\n" : "") + signed(tree.size[node]) + " bytes" + (from === null ? " in " : ", ") + signed(tree.count[node]) + " blocks" +
-			(from === null ? ", " + share(tree.size[node], tree.size[0]) : "");
-	}
-
-	function is_below(node, above) {
-		for (; node > above && node !== others; node = nodes[node][0])
-			;
-		return node === above || above === 0;
-	}
-
-	function put_frame(flame, node, x, w, depth) {
-		var kind = node === others ? "other" : from === null ? "frame" : tree.size[node] >= 0 ? "more" : "less";
-		var f = make(flame, "div", { "class": kind, "data-node": node, "data-bytes": tree.size[node], title: title_of(node) },
-			     w > 30 ? name_of(node) + (from === null ? "" : "  " + signed(tree.size[node])) : "");
-
-		f.style.left = x + "px";
-		f.style.width = w + "px";
-		if (w <= 30)
-			f.style.padding = 0;
-		f.style.top = depth * ROW + "px";
-		if (zoomed && node !== zoomed && !is_below(node, zoomed))
-			f.classList.add("above");
-		if (pattern && !pattern.test(name_of(node)))
-			f.classList.add("unmatched");
-		return f;
-	}
-
-	function draw_flame() {
-		var flame = document.getElementById("flame"), w = flame.clientWidth, line = [], deepest = 0, todo, depth = 0;
-
-		flame.textContent = "";
-		if (!tree.wide[zoomed])
-			zoomed = 0;
-		if (!tree.wide[0]) {
-			flame.style.height = "";
-			make(flame, "p", { "class": "soft" }, from === null ? "Nothing was live." : "Nothing has changed.");
-			return;
-		}
-		for (var n = zoomed; n; n = n === others ? 0 : nodes[n][0])
-			line.unshift(n);
-		[0].concat(line.slice(0, -1)).forEach(function (node) {
-			if (zoomed)
-				put_frame(flame, node, 0, w, depth++);
-		});
-		todo = [[zoomed, 0, w, depth]];
 		while (todo.length) {
 			var t = todo.pop(), x = t[1];
 
-			put_frame(flame, t[0], x, t[2], t[3]);
-			deepest = Math.max(deepest, t[3]);
-			if (t[3] - depth < DEEPEST)
-				tree.child[t[0]].forEach(function (c) {
-					var cw = t[2] * tree.wide[c] / tree.wide[t[0]];
+			out.push(t);
+			if (t[3] - row < DEEPEST && t[0].wide)
+				children(t[0]).forEach(function (k) {
+					var kw = t[2] * k.wide / t[0].wide;
 
-					if (cw >= 0.7)
-						todo.push([c, x, cw, t[3] + 1]);
-					x += cw;
+					if (kw >= LEAST)
+						todo.push([k, x, kw, t[3] + 1]);
+					x += kw;
 				});
 		}
-		flame.style.height = (deepest + 1) * ROW + "px";
+		return out;
+	}
+
+	function lay_flame(w) {
+		var n = zoomed_node(), above = [], out = [], up;
+
+		if (roots.length > 1) {	/* callers over the function, callees under it */
+			up = lay_tree(roots[0], w, 0);
+			up.forEach(function (r) { r[3] = -r[3]; });
+			return up.concat(lay_tree(roots[1], w, 0).slice(1));
+		}
+		for (var p = n.parent; p; p = p.parent)
+			above.unshift(p);
+		above.forEach(function (a, i) { out.push([a, 0, w, i]); });
+		out = out.concat(lay_tree(n, w, above.length));
+		if (flipped)
+			out.forEach(function (r) { r[3] = -r[3]; });
+		return out;
+	}
+
+	function draw_flame() {
+		var canvas = by_id("flame"), w = canvas.parentNode.clientWidth - 2, scale = devicePixelRatio || 1, low = 0, high = 0, empty = !roots.length || !roots[0].wide, g, zoomed;
+
+		by_id("empty").hidden = !empty;
+		by_id("empty").textContent = cost === "difference" ? "Nothing has changed." : shape === "both" && selected === null ? "Click a function first." : "Nothing was live.";
+		canvas.hidden = empty;
+		rects = empty ? [] : lay_flame(w);
+		rects.forEach(function (r) {
+			low = Math.min(low, r[3]);
+			high = Math.max(high, r[3]);
+		});
+		rects.forEach(function (r) { r[3] -= low; });
+		canvas.style.height = (high - low + 1) * ROW + "px";
+		canvas.width = w * scale;
+		canvas.height = (high - low + 1) * ROW * scale;
+		if (empty)
+			return;
+		g = canvas.getContext("2d");
+		g.scale(scale, scale);
+		g.font = "12px ui-monospace, monospace";
+		g.textBaseline = "middle";
+		zoomed = roots.length > 1 ? null : zoomed_node();
+		paint(g, zoomed, g.measureText("mmmmmmmmmm").width / 10);
+		if (cursor && !rects.some(function (r) { return r[0] === cursor; }))
+			cursor = null;
+		canvas.setAttribute("aria-label", "flame graph; " + (cursor ? title_of(cursor).replace(/\n/g, ", ") : name_of(roots[0].frame)));
+	}
+
+	function paint(g, zoomed, character) {
+		rects.forEach(function (r) {
+			var n = r[0], x = r[1], w = r[2], y = r[3] * ROW, text = name_of(n.frame) + (cost === "difference" ? "  " + signed(n.size) : ""), most = Math.floor((w - 7) / character);
+			var is_above = zoomed && n !== zoomed && is_over(n, zoomed);
+
+			g.globalAlpha = pattern && !(n.frame >= 0 && pattern.test(name_of(n.frame))) ? 0.3 : is_above ? 0.55 : 1;
+			g.fillStyle = frame_colour(n);
+			g.fillRect(x, y, w > 2 ? w - 1 : Math.max(w - 0.2, 0.4), ROW - 1);
+			if (most >= 3) {
+				g.fillStyle = dark.matches ? "#0d0f11" : "#1c2024";
+				g.fillText(text.length <= most ? text : text.slice(0, most - 1) + "\u2026", x + 4, y + ROW / 2);
+			}
+			if (n === cursor) {
+				g.globalAlpha = 1;
+				g.strokeStyle = dark.matches ? "#fff" : "#000";
+				g.lineWidth = 2;
+				g.strokeRect(x + 1, y + 1, Math.max(w - 3, 1), ROW - 3);
+			}
+		});
+		g.globalAlpha = 1;
+	}
+
+	function is_over(n, below) {
+		for (; below; below = below.parent)
+			if (below === n)
+				return true;
+		return false;
+	}
+
+	function rect_at(e) {
+		var box = by_id("flame").getBoundingClientRect(), x = e.clientX - box.left, row = Math.floor((e.clientY - box.top) / ROW);
+
+		return rects.filter(function (r) { return r[3] === row && x >= r[1] && x < r[1] + Math.max(r[2], 1); })[0];
+	}
+
+	function zoom_to(n) {
+		zoom = [];
+		for (; n && n.parent; n = n.parent)
+			zoom.unshift(n.frame);
+	}
+
+	/* A click: closer to it, and who calls it and what it calls. */
+	function open_node(n) {
+		if (n.frame > 0)
+			select(n.frame);
+		if (shape !== "both")
+			zoom_to(n);
+		make_if_both();
+		draw_flame();
+	}
+
+	function make_if_both() {
+		if (shape === "both")
+			make_roots();
+	}
+
+	function zoom_out() {
+		zoom = [];
+		draw_flame();
+	}
+
+	/* Over the rows and along them, by the keys. */
+	function key_in_flame(e) {
+		var now = rects.filter(function (r) { return r[0] === cursor; })[0], mid = now ? now[1] + now[2] / 2 : 0, row, next;
+
+		if (e.key === "Enter" && cursor) {
+			open_node(cursor);
+		} else if (e.key === "Escape" || e.key === "Backspace") {
+			zoom_out();
+		} else if (/^Arrow/.test(e.key)) {
+			row = !now ? 0 : now[3] + (e.key === "ArrowDown" ? 1 : e.key === "ArrowUp" ? -1 : 0);
+			next = rects.filter(function (r) { return r[3] === row; }).sort(function (a, b) { return a[1] - b[1]; });
+			if (now && row === now[3])
+				next = next.slice(Math.max(0, next.indexOf(now) + (e.key === "ArrowRight" ? 1 : -1)))[0];
+			else
+				next = next.sort(function (a, b) { return Math.abs(a[1] + a[2] / 2 - mid) - Math.abs(b[1] + b[2] / 2 - mid); })[0];
+			if (next)
+				cursor = next[0];
+			draw_flame();
+			by_id("detail").textContent = cursor ? title_of(cursor).replace(/\n/g, " \u00b7 ") : "";
+		} else {
+			return;
+		}
+		e.preventDefault();
+	}
+
+	/* The colours of the largest modules. */
+	function draw_modules() {
+		var by = {}, legend = by_id("modules");
+
+		legend.textContent = "";
+		paths.forEach(function (path, c) {
+			var said = {};
+
+			if (sums.value[c])
+				path.forEach(function (frame) {
+					var m = d.frames[frame][2];
+
+					if (frame && !said[m]) {
+						said[m] = true;
+						by[m] = (by[m] || 0) + Math.abs(sums.value[c]);
+					}
+				});
+		});
+		Object.keys(by).sort(function (a, b) { return by[b] - by[a]; }).slice(0, 10).forEach(function (m) {
+			var item = make(legend, "span", { title: d.modules[m] || "in no module" });
+
+			make(item, "span", { "class": "key" }).style.background = module_colour(+m, "");
+			item.appendChild(document.createTextNode(last_part(d.modules[m]) || "no module"));
+		});
+	}
+
+	/* The sum of all stacks that have a function which matches. */
+	function draw_matched() {
+		var value = 0, blocks = 0, hit;
+
+		by_id("matched").textContent = "";
+		if (!pattern)
+			return;
+		hit = d.frames.map(function (f) { return pattern.test(f[0]); });
+		paths.forEach(function (path, c) {
+			if (sums.value[c] && path.some(function (frame) { return hit[frame]; })) {
+				value += sums.value[c];
+				blocks += sums.blocks[c];
+			}
+		});
+		by_id("matched").textContent = "matched: " + told(value, blocks) + (cost !== "difference" ? ", " + share(value, sums.size) : "");
+		by_id("matched").setAttribute("data-bytes", value);
+	}
+
+	/* ---- callers and callees ---- */
+
+	/* The function that matches and has most. */
+	function largest_match() {
+		var best = null, most = 0;
+
+		d.frames.forEach(function (f, frame) {
+			var size = frame && pattern && pattern.test(f[0]) ? root_of(1, frame, true).wide : 0;
+
+			if (size > most) {
+				best = frame;
+				most = size;
+			}
+		});
+		return best;
+	}
+
+	function select(frame) {
+		selected = frame;
+		draw_relatives();
+	}
+
+	function relatives_table(parent, title, list, self) {
+		var box = make(parent, "div", {}), body = table_with(box, [[is_bytes() ? "bytes" : "allocations", "n"], ["share", "n"], [title, ""]], {});
+
+		function row(value, name, frame) {
+			var tr = make(body, "tr", {}), cell;
+
+			make(tr, "td", { "class": "n" }, signed(value));
+			make(tr, "td", { "class": "n" }, cost === "difference" ? "" : share(value, sums.size));
+			cell = make(tr, "td", { "class": "name" }, frame > 0 ? undefined : name);
+			if (frame > 0)
+				button(cell, name, function () { open_function(frame); }, { "class": "link" });
+		}
+		if (self)
+			row(self, "(itself)", 0);
+		list.slice(0, 20).forEach(function (n) { row(n.size, name_of(n.frame), n.frame); });
+		if (list.length > 20)
+			row(add_up(list.slice(20).map(function (n) { return n.size; })), "(" + (list.length - 20) + " more)", 0);
+	}
+
+	function draw_relatives() {
+		var panel = by_id("relatives"), callers, callees, own;
+
+		panel.textContent = "";
+		panel.hidden = selected === null;
+		if (selected === null)
+			return;
+		callers = root_of(-1, selected, false);
+		callees = root_of(1, selected, true);
+		own = callees.size - add_up(children(callees).map(function (n) { return n.size; }));
+		make(panel, "h2", {}, name_of(selected) + ": " + told(callees.size, callees.count) + (cost === "difference" ? "" : ", " + share(callees.size, sums.size)));
+		panel.firstChild.setAttribute("data-bytes", callees.size);
+		make(panel, "div", { "class": "two" });
+		relatives_table(panel.lastChild, "called by", children(callers), callers.size - add_up(children(callers).map(function (n) { return n.size; })));
+		relatives_table(panel.lastChild, "calls", children(callees), own);
+	}
+
+	function open_function(frame) {
+		select(frame);
+		make_if_both();
+		if (shape === "both")
+			draw_flame();
 	}
 
 	/* ---- the sites ---- */
 
-	function site_rows(a) {
-		var by = {}, rows = [], i, s;
+	var HEADS = [["size", "bytes", "n"], ["share", "share", "n"], ["count", "blocks", "n"], ["allocated", "allocated", "n"], ["allocations", "allocations", "n"], ["temporary", "temporary", "n"],
+		     ["name", "function", ""], ["where", "where", ""]];
 
-		for (i = 0; i < columns.length; i++) {
-			s = by[columns[i][1]] = by[columns[i][1]] || { site: sites[columns[i][1]], size: 0, count: 0 };
-			s.size += a.list[i][0];
-			s.count += a.list[i][1];
-		}
-		for (i in by)
-			if (by[i].size || by[i].count)
-				rows.push(by[i]);
-		rows.sort(function (x, y) { return y.size - x.size; });
-		if (a.rest[0] || a.rest[1])
-			rows.push({ site: [0, "(others)", "", 0], size: a.rest[0], count: a.rest[1] });
-		return rows;
+	function heads() {
+		return HEADS.filter(function (h) { return (d.totals || !/alloc|temp/.test(h[0])) && (cost !== "difference" || h[0] !== "share") && (is_bytes() || h[0] !== "count"); });
 	}
 
-	function draw_sites(a) {
-		var table = document.getElementById("sites"), rows = site_rows(a), more = document.getElementById("more"), head;
+	function site_rows() {
+		var by = {}, rows = [], i, s, n = columns.length - 1;
+
+		for (i = 0; i <= n; i++) {
+			s = by[columns[i][1]] = by[columns[i][1]] || { site: sites[columns[i][1]], number: columns[i][1], size: 0, count: 0, allocated: 0, allocations: 0, temporary: 0 };
+			s.size += sums.value[i];
+			s.count += sums.blocks[i];
+			if (d.totals && i < n) {
+				s.allocated += d.totals[3 * i];
+				s.allocations += d.totals[3 * i + 1];
+				s.temporary += d.totals[3 * i + 2];
+			}
+		}
+		for (i in by)
+			if (by[i].size || by[i].count) {
+				by[i].name = by[i].site[1];
+				by[i].where = place(by[i].site, 2, 3);
+				by[i].share = by[i].size;
+				rows.push(by[i]);
+			}
+		rows = rows.filter(function (r) { return !filter || (r.name + " " + r.site[2] + " " + r.where + " " + (d.modules[r.site[4]] || "")).toLowerCase().indexOf(filter) >= 0; });
+		return rows.sort(function (x, y) {
+			var a = x[order], b = y[order];
+
+			return !x.number - !y.number || (ascending ? 1 : -1) * (typeof a === "string" ? -a.localeCompare(b) : a - b);
+		});
+	}
+
+	function sort_by(key) {
+		ascending = order === key && !ascending;
+		order = key;
+		draw_sites();
+	}
+
+	/* Beneath a site's row: the largest stacks that allocate there. */
+	function open_site(row, r) {
+		var next = row.nextSibling, list = [], cell, text;
+
+		if (next && next.className === "stacks") {
+			next.remove();
+			return;
+		}
+		columns.forEach(function (c, i) {
+			if (c[1] === r.number && sums.value[i])
+				list.push(i);
+		});
+		list.sort(function (a, b) { return Math.abs(sums.value[b]) - Math.abs(sums.value[a]); });
+		next = document.createElement("tr");
+		next.className = "stacks";
+		row.parentNode.insertBefore(next, row.nextSibling);
+		cell = make(next, "td", { colspan: heads().length });
+		list.slice(0, 10).forEach(function (i) {
+			make(cell, "div", { "class": "soft" }, told(sums.value[i], sums.blocks[i]) + (cost === "difference" ? "" : ", " + share(sums.value[i], sums.size)));
+			text = paths[i].map(function (frame) { return d.frames[frame][0] + (frame ? "  " + last_part(d.frames[frame][1]) : ""); }).reverse().join("\n");
+			make(cell, "pre", {}, text);
+		});
+		if (list.length > 10)
+			make(cell, "div", { "class": "soft" }, digits(list.length - 10) + " more stacks: " + signed(add_up(list.slice(10).map(function (i) { return sums.value[i]; }))));
+	}
+
+	function draw_sites() {
+		var table = by_id("sites"), rows = site_rows(), more = by_id("more"), head, shown = heads();
 
 		table.textContent = "";
 		head = make(make(table, "thead", {}), "tr", {});
-		[["bytes", "n"], [from === null ? "share" : "", "n"], ["blocks", "n"], ["function", ""], ["where", ""]].forEach(function (h) {
-			make(head, "th", { "class": h[1] }, h[0]);
+		shown.forEach(function (h) {
+			var th = make(head, "th", { "class": h[2] }), text = h[0] === "size" && !is_bytes() ? "allocations" : h[1];
+
+			if (h[0] === order)
+				th.setAttribute("aria-sort", ascending ? "ascending" : "descending");
+			button(th, text + (h[0] === order ? ascending ? " \u25b4" : " \u25be" : ""), function () { sort_by(h[0]); }, { "class": "link" });
 		});
 		table = make(table, "tbody", {});
 		rows.slice(0, all_rows ? rows.length : 25).forEach(function (r) {
 			var tr = make(table, "tr", { "data-bytes": r.size, "data-count": r.count });
 
-			make(tr, "td", { "class": "n" }, signed(r.size));
-			make(tr, "td", { "class": "n" }, from === null ? share(r.size, a.size) : "");
-			make(tr, "td", { "class": "n" }, signed(r.count));
-			make(tr, "td", { "class": "name" }, r.site[1]);
-			make(tr, "td", { "class": "name", title: r.site[2] }, place(r.site, 2, 3));
+			shown.forEach(function (h) {
+				if (h[0] === "name")
+					make(tr, "td", { "class": "name" }, r.name);
+				else if (h[0] === "where")
+					make(tr, "td", { "class": "name", title: r.site[2] }, r.where);
+				else
+					make(tr, "td", { "class": "n" }, h[0] === "share" ? share(r.size, sums.size) : h[0] === "size" || h[0] === "count" ? signed(r[h[0]]) : about(digits(r[h[0]])));
+			});
+			tr.addEventListener("click", function () { open_site(tr, r); });
 		});
 		more.hidden = rows.length <= 25;
 		more.textContent = all_rows ? "fewer" : "all " + rows.length + " sites";
+	}
+
+	/* The row that the keys are at is marked, Enter opens it. */
+	function key_in_sites(e) {
+		var rows = Array.prototype.slice.call(by_id("sites").querySelectorAll("tbody tr[data-bytes]")), at = rows.findIndex(function (r) { return r.classList.contains("at"); }), next;
+
+		if (e.target.tagName === "BUTTON")
+			return;
+		if (e.key === "Enter" && at >= 0) {
+			rows[at].click();
+		} else if (e.key === "ArrowDown" || e.key === "ArrowUp") {
+			next = rows[Math.max(0, Math.min(rows.length - 1, at + (e.key === "ArrowDown" ? 1 : -1)))];
+			if (at >= 0)
+				rows[at].removeAttribute("class");
+			if (next) {
+				next.classList.add("at");
+				next.scrollIntoView({ block: "nearest" });
+			}
+		} else {
+			return;
+		}
+		e.preventDefault();
+	}
+
+	/* ---- sizes and threads ---- */
+
+	/* ROWS: [name, bytes, blocks, title]. */
+	function draw_bars(parent, id, title, rows) {
+		var box = make(parent, "div", {}), most = rows.reduce(function (m, r) { return Math.max(m, r[1]); }, 1), all = add_up(rows.map(function (r) { return r[1]; })), body;
+
+		make(box, "h2", {}, title);
+		body = table_with(box, [["", ""], ["bytes", "n"], ["share", "n"], ["blocks", "n"], ["", "bar-cell"]], { id: id });
+		rows.forEach(function (r) {
+			var tr = make(body, "tr", { "data-of": r[1], "data-in": r[2] });
+
+			make(tr, "td", { "class": "name" }, r[0]);
+			make(tr, "td", { "class": "n" }, about(digits(r[1])));
+			make(tr, "td", { "class": "n" }, share(r[1], all));
+			make(tr, "td", { "class": "n" }, about(digits(r[2])));
+			make(make(tr, "td", {}), "div", { "class": "meter" }).style.width = 100 * r[1] / most + "%";
+		});
+	}
+
+	function short_size(n) { return n < 1024 ? n + " B" : n < 1048576 ? n / 1024 + " KiB" : n < 1073741824 ? n / 1048576 + " MiB" : n / 1073741824 + " GiB"; }
+
+	function draw_blocks(body) {
+		var two = make(body, "section", { "class": "two" });
+
+		if (d.sizes)
+			draw_bars(two, "sizes", "Live blocks by size", d.sizes.map(function (s) {
+				return [s[0] < 2 ? s[0] ? "1 B" : "0 B" : "\u2265 " + short_size(s[0]), s[1], s[2]];
+			}));
+		if (d.threads)
+			draw_bars(two, "threads", "Live blocks by the thread that allocated them", d.threads.map(function (t) { return [(t[1] ? t[1] + " " : "") + (t[0] ? "(" + t[0] + ")" : "(others)"), t[2], t[3]]; }));
 	}
 
 	/* ---- resident memory ---- */
@@ -426,7 +1080,7 @@
 		var lines = [];
 
 		for (; node; node = nodes[node][0])
-			lines.push(d.frames[nodes[node][1]].filter(function (t) { return t; }).join("  "));
+			lines.push(d.frames[nodes[node][1]].slice(0, 2).filter(function (t) { return t; }).join("  "));
 		return lines.join("\n");
 	}
 
@@ -475,32 +1129,54 @@
 
 	/* ---- what is shown ---- */
 
-	function describe(a) {
-		var what = document.getElementById("what"), k = keys[to];
-		var when = to === keys.length - 1 ? "at the end of the record, " : to === peak_key() ? "at the peak, " : "at ";
+	function describe() {
+		var what = by_id("what"), k = keys[to], end = keys[keys.length - 1], when = to === keys.length - 1 ? "at the end of the record, " : to === peak_key() ? "at the peak, " : "at ";
 
-		what.textContent = from === null ? "Live " + when + seconds(k.ms) + ": " + signed(a.size) + " bytes in " + signed(a.count) + " blocks" :
-			"From " + seconds(keys[from].ms) + " to " + seconds(k.ms) + ": " + signed(a.size) + " bytes, " + signed(a.count) + " blocks";
-		what.setAttribute("data-bytes", a.size);
-		what.setAttribute("data-count", a.count);
+		what.textContent = cost === "live" ? "Live " + when + seconds(k.ms) + ": " + told(sums.size, sums.count) :
+			cost === "difference" ? "From " + seconds(keys[from].ms) + " to " + seconds(k.ms) + ": " + told(sums.size, sums.count) :
+			(cost === "allocated" ? "Allocated up to " : "Up to ") + seconds(end.ms) + ": " + told(sums.size, sums.count);
+		what.setAttribute("data-bytes", sums.size);
+		what.setAttribute("data-count", sums.count);
+		document.querySelectorAll("#cost button").forEach(function (b) {
+			var is = b.value === (cost === "live" && to === peak_key() && to !== keys.length - 1 ? "peak" : cost);
+
+			b.setAttribute("aria-pressed", is);
+		});
 	}
 
 	function show() {
-		var a = amounts();
-
-		tree = build(a);
-		describe(a);
-		draw_choice(from === null ? null : keys[from].ms, keys[to].ms);
+		sums = amounts();
+		cursor = null;
+		make_roots();
+		describe();
+		draw_chosen();
 		draw_flame();
-		draw_sites(a);
+		draw_modules();
+		draw_matched();
+		draw_relatives();
+		draw_sites();
+	}
+
+	function link() {
+		history.replaceState(null, "", cost === "live" ? "#at=" + keys[to].ms : cost === "difference" ? "#from=" + keys[from].ms + "&to=" + keys[to].ms : "#cost=" + cost);
 	}
 
 	function choose(a, b) {
-		from = a;
-		to = b;
-		zoomed = 0;
+		from = a === null ? null : Math.min(a, b);
+		to = a === null ? b : Math.max(a, b);
+		cost = a === null ? "live" : "difference";
 		show();
-		history.replaceState(null, "", from === null ? "#at=" + keys[to].ms : "#from=" + keys[from].ms + "&to=" + keys[to].ms);
+		link();
+	}
+
+	function choose_cost(name) {
+		if (name === "live" || name === "peak" || name === "difference") {
+			choose(name === "difference" ? from === null ? 0 : from : null, name === "peak" ? peak_key() : keys.length - 1);
+			return;
+		}
+		cost = name;
+		show();
+		link();
 	}
 
 	/* The key moment that a link's MS, in TEXT, means. */
@@ -516,26 +1192,37 @@
 	function follow_link() {
 		var m;
 
+		from = null;
+		to = keys.length - 1;
+		cost = "live";
 		if (location.hash === "#at=peak") {
-			from = null;
 			to = peak_key();
 		} else if ((m = /^#at=(\d+)$/.exec(location.hash))) {
-			from = null;
 			to = key_of(m[1]);
 		} else if ((m = /^#from=(\d+)&to=(\d+)$/.exec(location.hash)) && +m[1] <= +m[2]) {
 			from = key_of(m[1]);
 			to = key_of(m[2]);
-		} else {
-			from = null;
-			to = keys.length - 1;
+			cost = "difference";
+		} else if ((m = /^#cost=(allocated|allocations|temporary)$/.exec(location.hash)) && d.totals) {
+			cost = m[1];
 		}
 		show();
 	}
 
-	function button(parent, text, fn) { make(parent, "button", { type: "button" }, text).addEventListener("click", fn); }
+	/* One of several: LIST has [value, text, title]. */
+	function choice(parent, id, label, list, now, fn) {
+		var group = make(parent, "span", { id: id, "class": "choice", role: "group", "aria-label": label });
 
-	function lay_out() {
-		var body = document.body, header = make(body, "header", {}), bar, flame, box;
+		list.forEach(function (l) {
+			button(group, l[1], function () {
+				group.querySelectorAll("button").forEach(function (b) { b.setAttribute("aria-pressed", b.value === l[0]); });
+				fn(l[0]);
+			}, { value: l[0], title: l[2], "aria-pressed": l[0] === now });
+		});
+	}
+
+	function lay_out_head(body) {
+		var header = make(body, "header", {});
 
 		make(header, "h1", {}, "Memory of " + (d.command || "a program"));
 		make(header, "span", { "class": "soft" }, "process " + d.pid + ", " + seconds(d.now_ms - d.began_ms) + " from " +
@@ -544,44 +1231,121 @@
 		if (d.before)
 			make(body, "p", { id: "before" }, "Beside what is shown here there was a heap before mtrun came: " + (d.before.unknown ||
 			     digits(d.before.bytes) + " bytes in " + digits(d.before.blocks) + " blocks") + ".");
-		make(body, "p", { "class": "soft" }, "Click: what was live then. Drag: what has come between two moments.");
+		draw_cards(body);
+	}
+
+	function lay_out_chart(body) {
+		var bar = make(body, "div", { "class": "legend", id: "series" });
+
+		draw_legend(bar);
+		make(bar, "span", { "class": "soft hint", title: "With the keys: \u2190 \u2192 moments, Shift for a range, + \u2212 0 zoom, p peak" },
+		     "click for a moment, drag for growth over a range, wheel to zoom");
 		chart = document.createElementNS(SVG, "svg");
 		chart.id = "timeline";
+		chart.setAttribute("tabindex", "0");
+		chart.setAttribute("role", "img");
+		chart.setAttribute("aria-label", "live memory over time");
 		make(body, "div", {}).appendChild(chart);
-		bar = make(body, "div", { "class": "bar" });
+	}
+
+	function lay_out_flame(body) {
+		var bar = make(body, "div", { "class": "bar" }), costs = [["live", "live", "what was live at the chosen moment, at first the end"], ["peak", "peak", "what was live at the peak"],
+			["difference", "difference", "what has come between two moments"]], tools, box, flame;
+
+		if (d.totals)
+			costs.push(["allocated", "allocated", "bytes since the start, live or not"], ["allocations", "allocations", "how many since the start"],
+				   ["temporary", "temporary", "allocations that were freed before the thread's next one"]);
 		make(bar, "div", { id: "what" });
-		button(bar, "peak", function () { choose(null, peak_key()); });
-		button(bar, "end", function () { choose(null, keys.length - 1); });
-		button(bar, "start to end", function () { choose(0, keys.length - 1); });
-		button(bar, "zoom out", function () {
-			zoomed = 0;
+		choice(bar, "cost", "cost", costs, "live", choose_cost);
+		tools = make(body, "div", { "class": "bar tools" });
+		choice(tools, "shape", "shape", [["down", "top-down", "callers first"], ["up", "bottom-up", "what allocates first"], ["both", "callers and callees", "of the clicked function"]], shape, function (name) {
+			shape = name;
+			zoom = [];
+			make_roots();
 			draw_flame();
 		});
-		box = make(bar, "input", { type: "search", placeholder: "find functions", size: 18 });
+		choice(tools, "flip", "direction", [["icicle", "icicle", "roots on top"], ["flame", "flame", "roots at the bottom"]], "icicle", function (name) {
+			flipped = name === "flame";
+			draw_flame();
+		});
+		button(tools, "zoom out", zoom_out, { title: "Esc" });
+		box = make(tools, "input", { type: "search", id: "find", placeholder: "find functions  /", size: 22, "aria-label": "find functions" });
 		box.addEventListener("input", function () {
 			pattern = box.value ? new RegExp(box.value.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"), "i") : null;
 			draw_flame();
+			draw_matched();
 		});
-		flame = make(body, "div", { id: "flame" });
+		box.addEventListener("keydown", function (e) {
+			var frame = e.key === "Enter" ? largest_match() : null;
+
+			if (frame !== null)
+				open_function(frame);
+		});
+		make(tools, "span", { id: "matched", "aria-live": "polite" });
+		flame = make(make(body, "div", { id: "stage" }), "canvas", { id: "flame", tabindex: 0, role: "img" });
+		make(flame.parentNode, "p", { id: "empty", "class": "soft" });
+		make(body, "div", { id: "detail", "class": "soft", "aria-live": "polite" });
+		make(body, "div", { id: "modules", "class": "legend" });
+		make(body, "section", { id: "relatives" });
 		flame.addEventListener("click", function (e) {
-			if (e.target.hasAttribute("data-node")) {
-				zoomed = +e.target.getAttribute("data-node");
-				draw_flame();
-			}
+			var r = rect_at(e);
+
+			if (r)
+				open_node(r[0]);
 		});
-		make(body, "h2", {}, "Sites");
-		make(body, "table", { id: "sites" });
+		flame.addEventListener("pointermove", function (e) {
+			var r = rect_at(e);
+
+			tip(e, r ? title_of(r[0]) : "");
+		});
+		flame.addEventListener("pointerleave", function (e) { tip(e, ""); });
+		flame.addEventListener("keydown", key_in_flame);
+	}
+
+	function lay_out_sites(body) {
+		var bar = make(body, "div", { "class": "bar" }), box;
+
+		make(bar, "h2", {}, "Sites");
+		box = make(bar, "input", { type: "search", id: "filter", placeholder: "filter by function, file, module", size: 30, "aria-label": "filter sites" });
+		box.addEventListener("input", function () {
+			filter = box.value.toLowerCase();
+			draw_sites();
+		});
+		make(bar, "span", { "class": "soft hint" }, "a click on a row opens its stacks");
+		make(make(body, "div", { "class": "wide" }), "table", { id: "sites", tabindex: 0 }).addEventListener("keydown", key_in_sites);
 		button(make(body, "p", {}), "", function () {
 			all_rows = !all_rows;
-			draw_sites(amounts());
-		});
-		body.lastChild.firstChild.id = "more";
+			draw_sites();
+		}, { id: "more" });
+	}
+
+	function lay_out() {
+		var body = document.body;
+
+		lay_out_head(body);
+		lay_out_chart(body);
+		lay_out_flame(body);
+		lay_out_sites(body);
+		if (d.sizes || d.threads)
+			draw_blocks(body);
 		if (d.leaks)
 			draw_leaks(body);
 		if (d.residency)
 			draw_residency(body);
-		make(body, "footer", { "class": "soft" }, "mtrun " + d.version + ". Callers are above what they call; the width is bytes. The curve shows local maxima. " +
-		     keys.length + " moments" + (d.of > d.named ? " and the " + digits(d.named) + " largest of " + digits(d.of) + " stacks" : "") + " are in this page.");
+		make(body, "footer", { "class": "soft" }, "mtrun " + d.version + ". The width is what is chosen above. The curve shows local maxima. " + keys.length + " moments" +
+		     (d.of > d.named ? " and the " + digits(d.named) + " largest of " + digits(d.of) + " stacks" : "") + " are in this page" +
+		     (d.of > d.named ? "; the others are summed as (others) where they branch off" : "") + ".");
+		make(body, "div", { id: "tip", hidden: "" });
+	}
+
+	/* Keys that work wherever one is. */
+	function key_anywhere(e) {
+		if (e.key === "/" && e.target.tagName !== "INPUT") {
+			by_id("find").focus();
+			e.preventDefault();
+		} else if (e.key === "Escape" && e.target.tagName !== "INPUT") {
+			zoom_out();
+		}
 	}
 
 	/* ---- live: mtrun serves the page, and goes on telling ---- */
@@ -589,11 +1353,15 @@
 	function watch() {
 		var bar = make(document.body, "p", { id: "live", "class": "soft" }), text = make(bar, "span", {}), ended = false, stream = new EventSource(d.events);
 
-		document.body.insertBefore(bar, chart.parentNode);
+		document.body.insertBefore(bar, by_id("series"));
 		button(bar, "show what is live now", function () { location.reload(); });
 		function tell(prefix, n) {
 			text.textContent = prefix + ": " + digits(n.live) + " bytes in " + digits(n.live_blocks) + " blocks, peak " + digits(n.peak) + ", " +
 				digits(n.allocs) + " allocations" + (n.rss >= 0 ? ", RSS " + digits(n.rss) : "") + " ";
+			set_card("live", about(short_bytes(n.live)), about(digits(n.live_blocks)) + " blocks");
+			set_card("peak", about(short_bytes(n.peak)), "at " + seconds(n.peak_ms));
+			if (n.rss >= 0)
+				set_card("rss", short_bytes(n.rss), "resident");
 		}
 		function take(event, prefix) {
 			var n = JSON.parse(event.data);
@@ -621,6 +1389,7 @@
 
 	d.sites.forEach(function (s) { sites[s[0]] = s; });
 	document.title = "Memory of " + (d.command || "a program") + " (" + d.pid + ")";
+	series = make_series();
 	lay_out();
 	draw_chart();
 	follow_link();
@@ -628,8 +1397,13 @@
 	if (d.events)
 		watch();
 	addEventListener("hashchange", follow_link);
+	addEventListener("keydown", key_anywhere);
 	addEventListener("resize", function () {
 		draw_chart();
 		draw_flame();
+	});
+	dark.addEventListener("change", function () {
+		draw_flame();
+		draw_modules();
 	});
 }());

@@ -225,10 +225,78 @@ def page(said):
     total, rows = page_says(browse(f'file://{path("drag.html")}', '--dump-dom'))
     grown = last['total_size'] - points[0][1]
     mt.check('html: a drag', [] if total[0] == grown == sum(r[0] for r in rows) else [f'{total}, report {grown}'])
+    used(said, text)
     for way in ('', '--force-dark-mode'):
         browse(url + '#at=peak', f'--screenshot={path("page.png")}', '--window-size=1280,900', *way.split())
         size = os.path.getsize(path('page.png')) if os.path.exists(path('page.png')) else 0
         mt.check(f'html: a picture {way}'.strip(), [] if size > 20000 else [f'{size} bytes'])
+
+
+# What somebody does with the page, and what it shows then.
+USE = """<script>
+    const said = {}, get = (s) => document.querySelector(s), all = (s) => [...document.querySelectorAll(s)];
+    const number = (s, name) => +get(s).getAttribute(name || "data-bytes"), sum = (s, name) => all(s).reduce((n, e) => n + +e.getAttribute(name), 0);
+    function find(text) {
+        get("#find").value = text;
+        get("#find").dispatchEvent(new Event("input"));
+        get("#find").dispatchEvent(new KeyboardEvent("keydown", { key: "Enter" }));
+        return [number("#matched"), number("#relatives h2")];
+    }
+    said.cards = all(".card").map((c) => c.id);
+    said.live = find("decode(");
+    said.sizes = [sum("#sizes tr", "data-of"), sum("#sizes tr", "data-in")];
+    said.threads = [sum("#threads tr", "data-of"), sum("#threads tr", "data-in")];
+    for (const cost of ["allocated", "allocations", "temporary"]) {
+        get(`#cost button[value=${cost}]`).click();
+        said[cost] = [number("#what"), ...find("decode("), ...find("parse(")];
+        said[cost + " sites"] = sum("#sites tbody tr", "data-bytes");
+    }
+    get("#cost button[value=allocated]").click();
+    for (const shape of ["up", "both", "down"]) {
+        get(`#shape button[value=${shape}]`).click();
+        const c = get("#flame"), g = c.getContext("2d"), seen = new Set(g.getImageData(0, 0, c.width, c.height).data);
+        said[shape] = [c.height > 30, seen.size > 10];
+    }
+    all("#sites th button").find((b) => b.textContent == "function").click();
+    said.names = all("#sites tbody td.name:nth-last-child(2)").map((e) => e.textContent);
+    get("#filter").value = "DECODE";
+    get("#filter").dispatchEvent(new Event("input"));
+    said.filtered = all("#sites tbody tr").length;
+    get("#sites tbody tr").click();
+    said.stack = get("tr.stacks pre").textContent;
+    const before = get("#timeline path.edge").getAttribute("d"), box = get("#timeline").getBoundingClientRect();
+    get("#timeline").dispatchEvent(new WheelEvent("wheel", { deltaY: -1, clientX: box.left + 300, clientY: box.top + 50, cancelable: true }));
+    said.zoomed = get("#timeline path.edge").getAttribute("d") != before;
+    get("#timeline").dispatchEvent(new PointerEvent("pointermove", { clientX: box.right - 30, clientY: box.top + 50 }));
+    said.tip = get("#tip").textContent;
+    get("#timeline").dispatchEvent(new KeyboardEvent("keydown", { key: "p" }));
+    said.peak = number("#what");
+    document.body.setAttribute("data-said", JSON.stringify(said));
+    </script></body>"""
+
+
+def used(said, text):
+    """phases.cc: pictures of 60000 + 100 i bytes, i < 30, of which 10 stay, then of 90000 + 100 i, i < 8; parse() keeps 20000 bytes six times, all freed."""
+    with open(path('used.html'), 'w') as f:
+        f.write(text.replace('</body>', USE))
+    m = re.search(r'data-said="([^"]*)"', browse(f'file://{path("used.html")}', '--dump-dom'))
+    if not m:
+        return mt.fail('html: used', 'it does not get to the end')
+    page = json.loads(html.unescape(m[1]))
+    all_pictures = sum(60000 + 100 * i for i in range(30)) + sum(90000 + 100 * i for i in range(8))
+    live = all_pictures - sum(60000 + 100 * i for i in range(10, 30))
+    rows, now = said['stacks']['mem_report'], said['sites']
+    total, count, temporary = (sum(r[k] for r in rows) for k in ('total_size', 'total_count', 'temporary'))
+    want = {'live': [live] * 2, 'sizes': [now['total_size'], now['total_count']], 'threads': [now['total_size'], now['total_count']],
+            'allocated': [total, *[all_pictures] * 2, *[120000] * 2], 'allocations': [count, 38, 38, 6, 6], 'allocated sites': total, 'allocations sites': count,
+            'temporary sites': temporary, 'names': sorted(page['names']), 'filtered': 1, 'zoomed': True, 'peak': said['status']['peak'],
+            **{shape: [True, True] for shape in ('up', 'both', 'down')}}
+    bad = [f'{k}: {page.get(k)}, not {v}' for k, v in want.items() if page.get(k) != v]
+    bad += [f'{page["temporary"]}, {temporary} temporary'] if page['temporary'][0] != temporary else []
+    bad += [f'no {c}' for c in ('peak', 'live', 'allocated', 'temporary', 'rate') if 'card-' + c not in page['cards']]
+    bad += [f'{page["stack"]}'] if not re.match(r'decode\(.*\n.*load_pictures\(.*\n.*main', page['stack']) else []
+    bad += [f'{page["tip"]}'] if 'decode' not in page['tip'] else []
+    mt.check('html: used', bad)
 
 
 # ---- tables -----------------------------------------------------------------------------------------------------------------------
