@@ -3,6 +3,7 @@
 
 #include "base/escape.h"
 #include "shell/common/command.h"
+#include "symbols/site_rule.h"
 
 /*
  * `help`: from the same table that dispatches. Its texts have line ends where a wide page has them.
@@ -43,6 +44,28 @@ static void print_help(const struct call *call, const char *text)
 	}
 }
 
+/* `help sites`: the rule, and what is passed over by name. */
+static void print_sites(FILE *out)
+{
+	size_t column = 0;
+
+	fputs("A site is where the program asked for memory: walking out from the allocator, the\n"
+	      "first frame that is no allocator, in no language's or libc's library, and in none\n"
+	      "of these well-known wrappers (`set site-wrappers off`: they may be sites, too):\n",
+	      out);
+	for (size_t i = 0; site_wrapper(i); i++) {
+		size_t width = strlen(site_wrapper(i));
+
+		if (column && column + 2 + width > 78) {
+			putc('\n', out);
+			column = 0;
+		}
+		escape_printf(out, "  %s", site_wrapper(i));
+		column += 2 + width;
+	}
+	putc('\n', out);
+}
+
 static int help(struct shell *shell, struct call *call)
 {
 	const struct command *c;
@@ -51,6 +74,10 @@ static int help(struct shell *shell, struct call *call)
 	if (call->argc > 2)
 		return shell_error(shell, call, "one command's name is accepted");
 	if (call->argc == 2) {
+		if (!strcmp(call->argv[1], "sites")) {
+			print_sites(call->out);
+			return 0;
+		}
 		c = command_find(call->argv[1], why, sizeof(why));
 		if (!c)
 			return shell_error(shell, call, "%s", why);
@@ -70,7 +97,7 @@ static int help(struct shell *shell, struct call *call)
 
 const struct command cmd_help = {
 	.name = "help",
-	.usage = "[COMMAND]",
-	.summary = "what there is; what COMMAND does",
+	.usage = "[COMMAND|sites]",
+	.summary = "what there is; what COMMAND does; sites: which function a report names",
 	.run = help,
 };

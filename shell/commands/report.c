@@ -149,7 +149,7 @@ const struct command cmd_report = {
 	.summary = "what is live, biggest first",
 	.help = "Rows are gathered --by site if nothing else is said: walking out from the allocator, the first frame, inlined ones included, whose\n"
 		"function is no allocator, not in namespace std, __gnu_cxx, core or alloc, and not in libc, libstdc++, libc++ or ld.so.\n"
-		"`set site-skip REGEX` passes over more (wrappers such as xmalloc).\n"
+		"Well-known wrappers such as xmalloc are passed over, too (`help sites` lists them); `set site-skip REGEX` passes over more.\n"
 		"With -p, and after `record off`, what glibc's heap had in use when recording began is a row of its own, `[before attach]`, without a stack and outside of the total.\n"
 		"\n"
 		"  -n N            show N rows (text: 20, JSON: all); the others are summed in one last row, so that rows always add up\n"

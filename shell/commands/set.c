@@ -40,6 +40,22 @@ static void show_site_skip(const struct shell *shell, FILE *out)
 	escape_printf(out, "'%s'", shell->settings.site_skip);
 }
 
+static int set_site_wrappers(struct shell *shell, struct call *call, const char *value)
+{
+	bool on = !strcmp(value, "on");
+
+	if (!on && strcmp(value, "off"))
+		return shell_error(shell, call, "site-wrappers: '%s' is not accepted: on or off",
+				   value);
+	shell->settings.stay_in_wrappers = !on;
+	return 0;
+}
+
+static void show_site_wrappers(const struct shell *shell, FILE *out)
+{
+	fputs(shell->settings.stay_in_wrappers ? "off" : "on", out);
+}
+
 static int set_free_stacks(struct shell *shell, struct call *call, const char *value)
 {
 	bool on = !strcmp(value, "on");
@@ -64,6 +80,8 @@ static const struct {
 	{ "rows", "how many rows text lists show, or all", set_rows, show_rows },
 	{ "site-skip", "functions that the search for a site passes over, too ('': none)",
 	  set_site_skip, show_site_skip },
+	{ "site-wrappers", "whether it passes over well-known wrappers (`help sites` lists them)",
+	  set_site_wrappers, show_site_wrappers },
 	{ "free-stacks", "whether `trace` can say which call freed a block", set_free_stacks,
 	  show_free_stacks },
 };
@@ -83,7 +101,7 @@ static int show(const struct shell *shell, struct call *call, size_t i)
 		return shell_error(shell, call, "out of memory");
 	settings[i].show(shell, text);
 	fclose(text);
-	escape_printf(call->out, "%-11s %-*s # %s\n", settings[i].name, VALUE_WIDTH, value,
+	escape_printf(call->out, "%-13s %-*s # %s\n", settings[i].name, VALUE_WIDTH, value,
 		      settings[i].help);
 	free(value);
 	return 0;
@@ -116,8 +134,9 @@ const struct command cmd_set = {
 	.name = "set",
 	.usage = "[NAME [VALUE]]",
 	.summary = "change a setting; alone: list all with their values",
-	.help = "`set site-skip 'xmalloc|xrealloc|PyMem_'` makes the callers of such wrappers the sites. The expression is POSIX extended and is\n"
-		"looked for anywhere in a function's name.\n"
+	.help = "Callers of well-known wrappers such as xmalloc are sites, not the wrappers (`help sites`); `set site-wrappers off` has it otherwise.\n"
+		"`set site-skip 'my_alloc|Pool_'` makes the callers of others the sites. The expression is POSIX extended and is looked for anywhere\n"
+		"in a function's name.\n"
 		"`set free-stacks on`: from now on a stack is taken at each free, too, which costs as much as at each allocation. `trace` then tells\n"
 		"who freed a block and who had allocated it. `off` keeps what was gathered.",
 	.run = set,

@@ -85,5 +85,8 @@ int comparing_file(struct shell *shell, struct call *call, const char *file, uns
 
 struct sites *comparing_sites(struct shell *shell)
 {
-	return compare_sites(shell->comparing->compare);
+	struct sites *sites = compare_sites(shell->comparing->compare);
+
+	sites_pass_wrappers(sites, !shell->settings.stay_in_wrappers);
+	return sites;
 }

@@ -23,6 +23,8 @@ struct screen;	    /* shell/prompt/screen.h */
 struct settings {
 	size_t rows;	 /* how many rows text lists show */
 	char *site_skip; /* regular expression; never NULL */
+	/* well-known wrappers may be sites: they are not passed over */
+	bool stay_in_wrappers;
 };
 
 struct dumping {		    /* .heap files (dumping.h) */

@@ -82,6 +82,8 @@ struct sites *shell_own_sites(struct shell *shell, struct process *p)
 	else if (*shell->settings.site_skip &&
 		 process_site_skip(p, shell->settings.site_skip, &why))
 		shell_error(shell, NULL, "site-skip: %s", why);
+	if (sites)
+		sites_pass_wrappers(sites, !shell->settings.stay_in_wrappers);
 	return sites;
 }
 
@@ -91,8 +93,10 @@ struct sites *shell_sites(struct shell *shell, struct process *p)
 
 	forget_dead(shell);
 	for (s = shell->sites; s; s = s->next)
-		if (s->process == p)
+		if (s->process == p) {
+			sites_pass_wrappers(s->sites, !shell->settings.stay_in_wrappers);
 			return s->sites;
+		}
 	s = calloc(1, sizeof(*s));
 	if (!s) {
 		shell_error(shell, NULL, "out of memory");

@@ -85,6 +85,7 @@ void shell_asker_takes(struct shell *shell, const struct shell *from)
 	char *site_skip = strdup(from->settings.site_skip);
 
 	shell->settings.rows = from->settings.rows;
+	shell->settings.stay_in_wrappers = from->settings.stay_in_wrappers;
 	if (!site_skip)
 		return;
 	free(shell->settings.site_skip);

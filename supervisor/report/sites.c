@@ -33,6 +33,7 @@ struct sites {
 	uint32_t count, allocated;
 	struct hash_index numbers;
 	uint32_t worked; /* since the last rest */
+	bool stay_in_wrappers;
 };
 
 static const struct symbol_frame truncated_frame = { .function = "[truncated]" };
@@ -168,6 +169,19 @@ static uint32_t intern(struct sites *s, const struct symbol_frame *frame)
 	return s->count;
 }
 
+static bool is_passed_over(const struct sites *s, const struct symbol_frame *f)
+{
+	return f->skip || (!s->stay_in_wrappers && site_is_wrapper(f->function));
+}
+
+void sites_pass_wrappers(struct sites *s, bool pass)
+{
+	if (s->stay_in_wrappers == !pass)
+		return;
+	s->stay_in_wrappers = !pass;
+	sites_clear(s);
+}
+
 uint32_t sites_of(struct sites *s, uint32_t node)
 {
 	uint32_t n = node, site = 0, stop;
@@ -184,7 +198,7 @@ uint32_t sites_of(struct sites *s, uint32_t node)
 		if (m->frame == &truncated_frame)
 			break;
 		for (uint32_t i = 0; i < m->nframes && !site; i++)
-			if (!m->frame[i].skip)
+			if (!is_passed_over(s, &m->frame[i]))
 				site = intern(s, &m->frame[i]);
 		outermost = &m->frame[m->nframes - 1];
 	}

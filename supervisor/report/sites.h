@@ -24,8 +24,8 @@ struct sites_source {
 
 /*
  * Where an allocation belongs: walking out from the allocator, the first frame, inlined ones
- * included, that the search does not pass over (symbol_frame.skip); if it passes over all, the
- * outermost of them. Two stacks have one site if function, file, line and module are equal.
+ * included, that the search does not pass over (symbol_frame.skip, wrappers); if it passes over all,
+ * the outermost of them. Two stacks have one site if function, file, line and module are equal.
  */
 struct site {
 	struct symbol_frame frame; /* of the first stack seen there */
@@ -36,6 +36,11 @@ struct sites;
 
 struct sites *sites_new(const struct sites_source *source) MUST_USE; /* NULL: out of memory */
 void sites_free(struct sites *s);
+/*
+ * Whether well-known wrappers are passed over, too (site_rule.h); at first they are. Where that is
+ * another rule than before, everything is forgotten.
+ */
+void sites_pass_wrappers(struct sites *s, bool pass);
 /* Forget everything: the rule for sites has changed. Site numbers are void. */
 void sites_clear(struct sites *s);
 

@@ -174,6 +174,56 @@ static bool is_allocator(const char *raw, const char *text)
 	return is_operator_new(text) || (!strchr(text, ':') && is_c_allocator(text, len));
 }
 
+/* ---- wrappers ------------------------------------------------------------ */
+
+/* What programs and libraries have between their own code and malloc, the same for all callers. */
+static const char *const wrappers[] = {
+	/* GNU, git and many others */
+	"xmalloc*", "xcalloc*", "xzalloc*", "xrealloc*", "xnmalloc", "xnrealloc", "xcharalloc",
+	"x2realloc", "x2nrealloc", "xpalloc", "xmemdup*", "xstrdup", "xstrndup", "do_xmalloc",
+	"ximalloc", "xicalloc", "xirealloc", "safe_malloc", "safe_calloc", "safe_realloc",
+	/* redis, valkey */
+	"zmalloc*", "zcalloc*", "zrealloc*", "ztrymalloc*", "ztrycalloc*", "ztryrealloc*",
+	"zstrdup",
+	/* GLib */
+	"g_malloc*", "g_try_malloc*", "g_realloc*", "g_try_realloc*", "g_strdup", "g_strndup",
+	"g_memdup*", "g_slice_alloc*", "g_slice_copy",
+	/* Python */
+	"PyMem_*", "_PyMem_*", "PyObject_Malloc", "PyObject_Calloc", "PyObject_Realloc",
+	"_PyObject_Malloc", "_PyObject_Calloc", "_PyObject_Realloc", "_PyObject_ArenaMmap",
+	"pymalloc_alloc", "pymalloc_realloc", "allocate_from_new_pool", "new_arena",
+	/* jemalloc, with a prefix */
+	"je_*", "_rjem_je_*",
+	/* SQLite */
+	"sqlite3MemMalloc", "sqlite3MemRealloc", "sqlite3Malloc*", "sqlite3_malloc*",
+	"sqlite3Realloc", "sqlite3_realloc*", "sqlite3DbMalloc*", "sqlite3DbRealloc*",
+	"sqlite3DbStrDup", "sqlite3DbStrNDup", "mallocWithAlarm", "dbMallocRawFinish",
+	"dbReallocFinish",
+	/* OpenSSL */
+	"CRYPTO_malloc", "CRYPTO_zalloc", "CRYPTO_calloc", "CRYPTO_realloc", "CRYPTO_clear_realloc",
+	"CRYPTO_memdup", "CRYPTO_strdup", "CRYPTO_strndup",
+	/* nginx, PostgreSQL, Perl, Ruby, Tcl, FFmpeg, LLVM */
+	"ngx_alloc", "ngx_calloc", "ngx_memalign", "pg_malloc*", "pg_strdup", "Perl_safesys*",
+	"ruby_xmalloc*", "ruby_xcalloc*", "ruby_xrealloc*", "objspace_x*", "Tcl_Alloc", "TclpAlloc",
+	"av_malloc*", "av_mallocz*", "av_realloc*", "llvm::safe_malloc", "llvm::allocate_buffer"
+};
+
+bool site_is_wrapper(const char *text)
+{
+	size_t len = strcspn(text, "@.(");
+
+	for (size_t i = 0; i < COUNT(wrappers); i++) {
+		size_t n = strlen(wrappers[i]);
+
+		if (wrappers[i][n - 1] == '*' ? n - 1 <= len && !strncmp(text, wrappers[i], n - 1)
+					      : n == len && !strncmp(text, wrappers[i], n))
+			return true;
+	}
+	return false;
+}
+
+const char *site_wrapper(size_t i) { return i < COUNT(wrappers) ? wrappers[i] : NULL; }
+
 /* ---- namespaces ---------------------------------------------------------- */
 
 static const char *const cxx_namespaces[] = { "std",	     "__gnu_cxx",      "__cxxabiv1",

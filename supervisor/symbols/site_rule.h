@@ -24,6 +24,13 @@ enum symbol_skip {
  */
 unsigned site_classify(const char *raw, const char *text);
 /*
+ * Whether a function is a well-known wrapper around an allocator, by its readable name; and
+ * pattern number I of the list, NULL behind the last: a name, or with `*` at its end all that begin
+ * with it.
+ */
+bool site_is_wrapper(const char *text);
+const char *site_wrapper(size_t i);
+/*
  * In a static executable no module tells libc's functions from the program's: the well-known ones,
  * by their readable name.
  */

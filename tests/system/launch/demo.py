@@ -59,7 +59,7 @@ def demo(name, cwd, arguments):
     if 'mt>' in text:
         bad.append('there is a prompt')
     said = re.search(r'in (\d+) nodes, .*, (\d+) forgotten bytes in (\d+) blocks', text)
-    rows = dict(re.findall(r'server\.cc +line:(\d+) +size:\d+ +count:(\d+)', text.partition('2. at its end')[2].partition('====')[0]))
+    rows = dict(re.findall(r'server\.cc:(\d+) +\S+ +[\d.]+% +(\d+)', text.partition('2. at its end')[2].partition('====')[0]))
     if not said or rows.get('18') != said[1] or rows.get('20') != said[3]:
         bad.append(f'the program says {said and said.groups()}, the rows {rows}')
     mt.check(name, bad)

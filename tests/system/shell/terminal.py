@@ -63,7 +63,7 @@ def _(t, bad):
 def _(t, bad):
     t.start(f'{PROMPT} 1')
     for keys, pattern in {'rep': r'mt> report$', 'report --st': r'mt> report --stacks$', 'report --s': r'--sort +--stacks', 'report --by si': r'site +size', 'sta': r'mt> status$',
-                          'kill TE': r'mt> kill TERM$', 'help proc': r'process +processes', 'set site': r'mt> set site-skip$', 'source /et': r'mt> source /etc/$',
+                          'kill TE': r'mt> kill TERM$', 'help proc': r'process +processes', 'set site-s': r'mt> set site-skip$', 'source /et': r'mt> source /etc/$',
                           'report > /usr/bi': r'mt> report > /usr/bin/$', 'report --match print_s': r'mt> report --match print_size$', 'every 1s { stat': r'mt> every 1s { status$',
                           'echo a; hist': r'mt> echo a; history$', 'report --match fgets': r'fgets'}.items():
         t.send(keys)
