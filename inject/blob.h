@@ -75,7 +75,7 @@ static inline struct wire_thread *thread_here(void)
 	__asm__ volatile("mov %%fs:0, %0" : "=r"(fs));
 	v = load(&PROC->finder[wire_finder_hash(fs)]);
 	t = &PROC->thread[v & (WIRE_THREADS - 1)];
-	return v >> 16 == fs && load(&t->fs) == fs ? t : NULL;
+	return load(&t->fs) == fs ? t : NULL;
 }
 
 /*

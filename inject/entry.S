@@ -13,12 +13,15 @@
 
 #define HOOK_ORIG  8			/* offsetof(struct wire_hook, orig) */
 #define HOOK_STANDS 16			/* offsetof(struct wire_hook, nothrow) */
+#define HOOK_ARG   28
 #define TO_GUARD   (-0x1000)		/* from the blob's start */
 #define TO_HERE    (-0x1000 + 4)
+#define TO_SECRET  (-0x1000 + 40)
 #define TO_PROCESS 0x100000
 #define AGENT_BEACON 0x100000
 #define NOT 0				/* enum wire_armed */
 #define OFF 1
+#define ANY 3				/* the last of enum wire_family */
 
 	.text
 	.intel_syntax noprefix
@@ -120,20 +123,30 @@ entry_\name:
  * (thread_self() in ring.h), whose mark stands meanwhile as in any other hook. The rest is C's: a
  * block that uses up the countdown (which is as before then), no slot yet, a hook around this one,
  * another period, one byte (which operator new(0) may have made of 0) or none. The names in lower
- * case are those of hook.c.
+ * case are those of hook.c. r9: see entry_says_new.
  */
-	.globl	entry_malloc
-	.hidden	entry_malloc
-	.type	entry_malloc, @function
+	.macro	entry_gives name
+	.globl	entry_\name
+	.hidden	entry_\name
+	.type	entry_\name, @function
 	.balign	16
-entry_malloc:
+entry_\name:
 	.cfi_startproc
 	armed_or_pass
 	lea	rcx, [rip + blob_start + TO_PROCESS]
 	mov	r10, [rcx + process_sample]
 	test	r10, r10
 	jne	2f
-1:	entry3_body malloc
+1:	push_registers
+	mov	rcx, r11
+	mov	r8, rsp
+	sub	rsp, 8
+	.cfi_adjust_cfa_offset 8
+	call	hook_\name
+	add	rsp, 56
+	.cfi_adjust_cfa_offset -56
+	xor	r9d, r9d
+	ret
 2:	cmp	dword ptr [rcx + process_tls_ready], 0
 	je	1b
 	cmp	rdi, 1
@@ -141,9 +154,8 @@ entry_malloc:
 	mov	r8, fs:[0]
 	mov	rax, r8
 	shr	rax, 6
-	mov	r9d, 0x9e3779b1			/* wire_finder_hash() */
-	imul	rax, r9
-	shr	rax, 16
+	imul	eax, eax, 0x9e3779b1		/* wire_finder_hash() */
+	shr	eax, 16
 	and	eax, offset finder_mask
 	mov	eax, [rcx + rax * 8 + process_finder]
 	and	eax, offset slot_mask
@@ -163,6 +175,7 @@ entry_malloc:
 	call	[r11 + HOOK_ORIG]
 	pop	rcx
 	.cfi_adjust_cfa_offset -8
+	xor	r9d, r9d
 	cmp	dword ptr [rip + blob_start + TO_HERE], 0
 	je	4f				/* orphaned() */
 	mov	qword ptr [rcx + thread_mark], 0
@@ -170,17 +183,21 @@ entry_malloc:
 3:	add	[rax + thread_countdown], rdi
 	jmp	1b
 	.cfi_endproc
-	.size	entry_malloc, . - entry_malloc
+	.size	entry_\name, . - entry_\name
+	.endm
+	entry_gives malloc
+	entry_gives malloc_as
 
 /*
  * free while sampling: nearly every block is one that the supervisor cannot know, by wire_known(),
  * or else by wire_process.released.
  */
-	.globl	entry_free
-	.hidden	entry_free
-	.type	entry_free, @function
+	.macro	entry_takes name
+	.globl	entry_\name
+	.hidden	entry_\name
+	.type	entry_\name, @function
 	.balign	16
-entry_free:
+entry_\name:
 	.cfi_startproc
 	armed_or_pass
 	lea	rcx, [rip + blob_start + TO_PROCESS]
@@ -200,9 +217,12 @@ entry_free:
 	and	eax, offset counter_mask
 	cmp	[rcx + rax * 8 + process_released], rdi
 	je	pass
-1:	entry3_body free
+1:	entry3_body \name
 	.cfi_endproc
-	.size	entry_free, . - entry_free
+	.size	entry_\name, . - entry_\name
+	.endm
+	entry_takes free
+	entry_takes free_as
 
 	entry3	calloc
 	entry3	realloc
@@ -255,27 +275,68 @@ entry_new:
 	.size	entry_new, . - entry_new
 
 /*
- * operator new of 0 bytes leaves a word for the malloc that follows; any other goes straight on, as
- * the real function may throw.
+ * libstdc++'s operators new and delete go on to malloc and free, where they are counted, and what
+ * is wanted there is whose call it is. It is said in r9, in which functions of so few arguments are
+ * given nothing, and which neither those operators nor ld.so's binding of a symbol change on the
+ * way (hooks.c looks): `secret` ^ the family, and of a release ^ its pointer. An operator that goes
+ * on to another one, as new[] does, has said it already. A malloc does away with what was said to
+ * it. So does whatever malloc gives a pointer again of what was said to a free of that pointer: no
+ * free finds something that was meant for another one.
+ *
+ * A throwing function must not be called, so this is all that can be done here. operator new of 0
+ * bytes leaves a word for the malloc that follows, too.
  */
-	.globl	entry_new_zero
-	.hidden	entry_new_zero
-	.type	entry_new_zero, @function
+	.globl	entry_says_new
+	.hidden	entry_says_new
+	.type	entry_says_new, @function
 	.balign	16
-entry_new_zero:
+entry_says_new:
 	.cfi_startproc
-	test	rdi, rdi
-	jne	pass
 	armed_or_pass
+	mov	r10, [rip + blob_start + TO_SECRET]
+	mov	rax, r9
+	xor	rax, r10
+	cmp	rax, ANY
+	jbe	1f
+	movzx	r9d, byte ptr [r11 + HOOK_ARG]
+	xor	r9, r10
+1:	test	rdi, rdi
+	jne	pass
 	push	r11
 	.cfi_adjust_cfa_offset 8
+	push	r9
+	.cfi_adjust_cfa_offset 8
+	push	rdi
+	.cfi_adjust_cfa_offset 8
 	call	hook_new_zero
+	pop	rdi
+	.cfi_adjust_cfa_offset -8
+	pop	r9
+	.cfi_adjust_cfa_offset -8
 	pop	r11
 	.cfi_adjust_cfa_offset -8
-	xor	edi, edi
 	jmp	pass
 	.cfi_endproc
-	.size	entry_new_zero, . - entry_new_zero
+	.size	entry_says_new, . - entry_says_new
+
+	.globl	entry_says_delete
+	.hidden	entry_says_delete
+	.type	entry_says_delete, @function
+	.balign	16
+entry_says_delete:
+	.cfi_startproc
+	armed_or_pass
+	mov	r10, [rip + blob_start + TO_SECRET]
+	xor	r10, rdi
+	mov	rax, r9
+	xor	rax, r10
+	cmp	rax, ANY
+	jbe	pass
+	movzx	r9d, byte ptr [r11 + HOOK_ARG]
+	xor	r9, r10
+	jmp	[r11 + HOOK_ORIG]
+	.cfi_endproc
+	.size	entry_says_delete, . - entry_says_delete
 
 /*
  * libc's syscall(): only those numbers stop here that change mappings or, also while nothing is

@@ -21,10 +21,14 @@
  * before the real function is called. In malloc and free entry.S does that itself, and comes here
  * only with a block that is sampled, or that may be known.
  *
+ * Errors. Each event says which kind of function was called (enum wire_family), and a release that
+ * looks wrong says its stack (hint.h). Whether it is wrong the supervisor decides.
+ *
  * errno is not touched but for a refusal: nothing here calls libc, and the real function's value
  * stands.
  */
 #include "hook.h"
+#include "hint.h"
 #include "large.h"
 #include "patience.h"
 #include "ring.h"
@@ -32,6 +36,7 @@
 
 #define BUSY 1ull
 
+typedef uint64_t (*fn1)(uint64_t);
 typedef uint64_t (*fn3)(uint64_t, uint64_t, uint64_t);
 typedef uint64_t (*fn6)(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t);
 typedef uint64_t (*fn7)(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t);
@@ -87,6 +92,22 @@ static inline struct scope scope_enter(const struct entry *e)
 		return (struct scope){ t, false };
 	return t ? scope_inner(t, e) : (struct scope){ NULL, false };
 }
+
+/* Whether this thread's slot is found at once, and no hook is around this one. */
+static inline bool enter_at_once(struct scope *s)
+{
+	uint64_t fs;
+
+	*s = (struct scope){ NULL, false };
+	if (unlikely(!PROC->tls_ready))
+		return false;
+	fs = thread_pointer();
+	s->t = &PROC->thread[load(&PROC->finder[wire_finder_hash(fs)]) & (WIRE_THREADS - 1)];
+	return load(&s->t->fs) == fs && !s->t->mark;
+}
+
+/* Something is to be done that most programs never ask for. */
+static inline bool unusual(void) { return unlikely(load(&PROC->either) | load(&PROC->sample)); }
 
 static inline void mark_call(struct scope s, const struct entry *e)
 {
@@ -194,6 +215,17 @@ static noinline void emit_wide(struct scope s, struct wire_signal_event *place, 
 		ring_put2(s.t, e, more);
 }
 
+/*
+ * What the operator around this call has said that it is (entry.S), of a release with its address
+ * mixed in.
+ */
+static inline uint32_t family_said(uint64_t said)
+{
+	uint64_t family = said ^ GUARD->secret;
+
+	return likely(family > FAMILY_ANY) ? FAMILY_HEAP : (uint32_t)family;
+}
+
 /* ---- sampling ------------------------------------------------------------ */
 
 enum choice { WHOLE, SAMPLED, LEFT_OUT }; /* told of as one block, as a sample, not at all */
@@ -290,14 +322,15 @@ static noinline uint32_t free_flags(struct scope s, uint64_t address)
  */
 static inline __attribute__((always_inline)) void emit_block(struct scope s, const struct entry *e,
 							     enum wire_kind kind, uint64_t address,
-							     uint64_t size, enum choice choice)
+							     uint64_t size, uint32_t family,
+							     enum choice choice)
 {
 	uint32_t stack = stack_of(s, e), flags;
 	struct wire_signal_event *place = NULL;
 
 	if (!begin_event(s, &place))
 		return;
-	flags = choice_flags(s, choice, address);
+	flags = choice_flags(s, choice, address) | family << WIRE_FAMILY_SHIFT;
 	if (likely(size < WIRE_WIDE)) {
 		emit(s, place,
 		     wire_pack(kind, address, take_number(address), (uint32_t)size | flags, stack));
@@ -309,6 +342,7 @@ static inline __attribute__((always_inline)) void emit_block(struct scope s, con
 		emit_wide(s, place, wire_pack(kind + 1, address, number, flags, stack), size,
 			  take_ticket());
 	}
+	hint_given(PROC, address, family);
 }
 
 static noinline uint32_t release_stack(struct scope s, const struct entry *e)
@@ -334,21 +368,28 @@ static inline void credit(struct scope s, uint64_t address, uint32_t number, uin
 	store(&t->credited, t->credited + wire_size(last));
 }
 
+/* USUAL: nothing is to be looked at that unusual() has excluded. */
 static inline __attribute__((always_inline)) void emit_free(struct scope s, const struct entry *e,
-							    uint64_t address)
+							    uint64_t address, uint32_t family,
+							    bool usual)
 {
 	struct wire_process *p = PROC;
-	uint32_t flags = e->ra - p->libc_start < p->libc_end - p->libc_start ? WIRE_FROM_LIBC : 0;
-	uint32_t stack = unlikely(p->free_stacks) ? release_stack(s, e) : 0, number;
+	uint32_t flags = e->ra - p->libc_start < p->libc_size ? WIRE_FROM_LIBC : 0;
+	uint32_t stack = 0, number;
 	uint64_t head = s.t->head;
 	struct wire_signal_event *place = NULL;
 
+	if (!usual && p->free_stacks)
+		stack = release_stack(s, e);
 	if (!begin_event(s, &place))
 		return;
-	if (unlikely(load(&p->sample)))
+	flags |= family << WIRE_FAMILY_SHIFT;
+	if (!usual && load(&p->sample))
 		flags |= free_flags(s, address);
 	number = take_number(address);
-	if (limited(LIMIT_BLOCKS))
+	if (unlikely(hint_taken(p, address, family)) && !stack)
+		stack = release_stack(s, e);
+	if (!usual && limited(LIMIT_BLOCKS))
 		credit(s, address, number, head);
 	if (likely(!large_take(p, address)))
 		emit(s, place, wire_pack(WIRE_FREE, address, number, flags, stack));
@@ -470,8 +511,9 @@ static inline uint64_t given_block(enum shape shape, uint64_t ret, uint64_t a)
  * A function that gives one block of SIZE bytes. CHARGES: a limit counts it, and then every block
  * is told of.
  */
-usual_case uint64_t give(struct scope s, enum shape shape, bool charges, uint64_t size, uint64_t a,
-			 uint64_t b, uint64_t c, const struct wire_hook *h, const struct entry *e)
+usual_case uint64_t give(struct scope s, enum shape shape, bool charges, uint32_t family,
+			 uint64_t size, uint64_t a, uint64_t b, uint64_t c,
+			 const struct wire_hook *h, const struct entry *e)
 {
 	uint64_t charged = charges ? charge(s, e, ROOM_BLOCK, size, 0) : 0, ret, p;
 	bool refused = charges && unlikely(charged == ROOM_NONE);
@@ -493,7 +535,7 @@ usual_case uint64_t give(struct scope s, enum shape shape, bool charges, uint64_
 	mark_busy(s, e);
 	p = given_block(shape, ret, a);
 	if (p)
-		emit_block(s, e, WIRE_ALLOC, p, size, choice);
+		emit_block(s, e, WIRE_ALLOC, p, size, family, choice);
 	if (refused)
 		say_no_memory(s);
 	else if (charges)
@@ -502,7 +544,7 @@ usual_case uint64_t give(struct scope s, enum shape shape, bool charges, uint64_
 	return ret;
 }
 
-/* operator new(0) is on its way to malloc(1), unless a hook is around both already. */
+/* operator new(0) may be on its way to malloc(1), unless a hook is around both already. */
 void hook_new_zero(void)
 {
 	struct wire_thread *t = thread_self();
@@ -521,43 +563,72 @@ static noinline uint64_t one_or_zero(struct wire_thread *t)
 }
 
 /*
- * malloc and free are most of all calls. Their usual case (no other hook around it) is compiled on
- * its own, with a limit and without, so that nothing in it asks which case it is.
+ * malloc and free are most of all calls. Their usual case (the thread is known at once, no hook is
+ * around this one, no limit, no sampling) is compiled on its own, so that nothing in it asks which
+ * case it is; and the one with a limit, as it would save all registers anew in a function of its
+ * own.
  */
-usual_case uint64_t malloc_counted(struct scope s, bool charges, uint64_t a, uint64_t b, uint64_t c,
-				   const struct wire_hook *h, const struct entry *e)
+static inline __attribute__((always_inline)) uint64_t malloc_counted(struct scope s, bool charges,
+								     uint32_t family, uint64_t a,
+								     uint64_t b, uint64_t c,
+								     const struct wire_hook *h,
+								     const struct entry *e)
 {
-	return give(s, SIZE_FIRST, charges, unlikely(a == 1) ? one_or_zero(s.t) : a, a, b, c, h, e);
+	return give(s, SIZE_FIRST, charges, family, unlikely(a == 1) ? one_or_zero(s.t) : a, a, b,
+		    c, h, e);
 }
 
-static noinline uint64_t malloc_inner(uint64_t a, uint64_t b, uint64_t c, const struct wire_hook *h,
-				      const struct entry *e)
+static noinline uint64_t malloc_any(uint64_t a, uint64_t b, uint64_t c, const struct wire_hook *h,
+				    const struct entry *e, uint32_t family)
 {
 	struct scope s = scope_enter(e);
 
-	return s.t ? malloc_counted(s, limited(LIMIT_BLOCKS), a, b, c, h, e) : call3(h, a, b, c);
+	return s.t ? malloc_counted(s, limited(LIMIT_BLOCKS), family, a, b, c, h, e)
+		   : call3(h, a, b, c);
 }
 
-uint64_t hook_malloc(uint64_t a, uint64_t b, uint64_t c, const struct wire_hook *h,
-		     const struct entry *e)
+uint64_t hook_malloc(uint64_t size, uint64_t b, uint64_t c, const struct wire_hook *h,
+		     const struct entry *e, uint64_t said)
 {
-	struct wire_thread *t = thread_self();
+	struct scope s;
+	uint64_t p;
 
-	if (unlikely(!t || t->mark))
-		return malloc_inner(a, b, c, h, e);
-	if (limited(LIMIT_BLOCKS))
-		/* not a call: it would save all registers anew */
-		return malloc_counted((struct scope){ t, false }, true, a, b, c, h, e);
-	return malloc_counted((struct scope){ t, false }, false, a, b, c, h, e);
+	(void)b;
+	(void)c;
+	if (unlikely(!enter_at_once(&s) || size == 1))
+		return malloc_any(size, 0, 0, h, e, family_said(said));
+	if (unusual()) {
+		if (limited(LIMIT_BLOCKS))
+			return malloc_counted(s, true, family_said(said), size, 0, 0, h, e);
+		return malloc_any(size, 0, 0, h, e, family_said(said));
+	}
+	mark_call(s, e);
+	p = ((fn1)h->orig)(size);
+	if (orphaned())
+		return p;
+	mark_busy(s, e);
+	if (likely(p))
+		emit_block(s, e, WIRE_ALLOC, p, size, family_said(said), WHOLE);
+	mark_none(s);
+	return p;
 }
 
-usual_case uint64_t free_counted(struct scope s, uint64_t p, uint64_t b, uint64_t c,
-				 const struct wire_hook *h, const struct entry *e)
+uint64_t hook_malloc_as(uint64_t a, uint64_t b, uint64_t c, const struct wire_hook *h,
+			const struct entry *e)
+{
+	return malloc_any(a, b, c, h, e, (uint8_t)h->arg);
+}
+
+static inline __attribute__((always_inline)) uint64_t free_counted(struct scope s, uint32_t family,
+								   uint64_t p, uint64_t b,
+								   uint64_t c,
+								   const struct wire_hook *h,
+								   const struct entry *e)
 {
 	uint64_t ret;
 
 	mark_busy(s, e);
-	emit_free(s, e, p);
+	emit_free(s, e, p, family, false);
 	mark_call(s, e);
 	ret = call_block(h, e, p, b, c);
 	if (!orphaned())
@@ -575,22 +646,41 @@ static noinline uint64_t free_unseen(struct wire_thread *t, uint64_t p, uint64_t
 	return ret;
 }
 
-static noinline uint64_t free_inner(uint64_t p, uint64_t b, uint64_t c, const struct wire_hook *h,
-				    const struct entry *e)
+static noinline uint64_t free_any(uint64_t p, uint64_t b, uint64_t c, const struct wire_hook *h,
+				  const struct entry *e, uint32_t family)
 {
 	struct scope s = scope_enter(e);
 
-	return s.t && p ? free_counted(s, p, b, c, h, e) : free_unseen(s.t, p, b, c, h, e);
+	return s.t && p ? free_counted(s, family, p, b, c, h, e) : free_unseen(s.t, p, b, c, h, e);
 }
 
+/* What is unusual is looked for where the thread is busy, so that whoever switches it on can know. */
 uint64_t hook_free(uint64_t p, uint64_t b, uint64_t c, const struct wire_hook *h,
-		   const struct entry *e)
+		   const struct entry *e, uint64_t said)
 {
-	struct wire_thread *t = thread_self();
+	uint32_t family = family_said(said ^ p);
+	struct scope s;
+	uint64_t ret;
 
-	if (unlikely(!p || !t || t->mark))
-		return free_inner(p, b, c, h, e);
-	return free_counted((struct scope){ t, false }, p, b, c, h, e);
+	(void)b;
+	(void)c;
+	if (unlikely(!p || !enter_at_once(&s)))
+		return free_any(p, 0, 0, h, e, family);
+	mark_busy(s, e);
+	if (unusual())
+		return free_counted(s, family, p, 0, 0, h, e);
+	emit_free(s, e, p, family, true);
+	mark_call(s, e);
+	ret = ((fn1)h->orig)(p);
+	if (!orphaned())
+		mark_none(s);
+	return ret;
+}
+
+uint64_t hook_free_as(uint64_t p, uint64_t b, uint64_t c, const struct wire_hook *h,
+		      const struct entry *e)
+{
+	return free_any(p, b, c, h, e, (uint8_t)h->arg);
 }
 
 /* The others of one block: rarer, so the case is found out on the way. */
@@ -601,7 +691,7 @@ static inline __attribute__((always_inline)) uint64_t give_any(enum shape shape,
 {
 	struct scope s = scope_enter(e);
 
-	return likely(s.t) ? give(s, shape, limited(LIMIT_BLOCKS), size, a, b, c, h, e)
+	return likely(s.t) ? give(s, shape, limited(LIMIT_BLOCKS), FAMILY_HEAP, size, a, b, c, h, e)
 			   : call3(h, a, b, c);
 }
 
@@ -665,7 +755,7 @@ uint64_t hook_new(uint64_t size, uint64_t alignment, uint64_t c, const struct wi
 		return p;
 	mark_busy(s, e);
 	if (p && choice != LEFT_OUT)
-		emit_block(s, e, WIRE_ALLOC, p, size, choice);
+		emit_block(s, e, WIRE_ALLOC, p, size, (uint8_t)h->arg, choice);
 	if (charges)
 		settle(s, charged);
 	mark_none(s);
@@ -677,20 +767,33 @@ uint64_t hook_new(uint64_t size, uint64_t alignment, uint64_t c, const struct wi
 struct resize {
 	bool charges, leaves; /* leaves: there was a LEAVE */
 	bool large;	      /* and its release took it out of the large ones */
-	enum choice choice;   /* about the new block */
-	uint64_t charged;     /* charge()'s answer */
+	uint8_t hint;	      /* the old block's byte, as it was */
+	uint32_t family;
+	enum choice choice; /* about the new block */
+	uint64_t charged;   /* charge()'s answer */
 };
 
+/* OLD is about to leave: false if that is lost. */
+static bool emit_leave(struct scope s, const struct entry *e, struct resize *r, uint64_t old)
+{
+	uint32_t flags = release_flags(s, old) | r->family << WIRE_FAMILY_SHIFT, stack;
+
+	r->hint = load(&PROC->hint[wire_hint(old)]);
+	/* it resizes whatever lives */
+	stack = hint_taken(PROC, old, FAMILY_ANY) ? release_stack(s, e) : 0;
+	return emit_plain(s, WIRE_LEAVE, old, flags, stack);
+}
+
 /* OLD (not NULL) is about to be resized to SIZE. */
-static struct resize resize_begin(struct scope s, const struct entry *e, bool charges, uint64_t old,
-				  uint64_t size)
+static struct resize resize_begin(struct scope s, const struct entry *e, bool charges,
+				  uint32_t family, uint64_t old, uint64_t size)
 {
 	struct resize r = { .charges = charges,
+			    .family = family,
 			    .charged = charges ? charge(s, e, ROOM_RESIZE, size, old) : 0 };
 
 	mark_busy(s, e);
-	r.leaves = r.charged != ROOM_NONE && may_be_known(old) &&
-		   emit_plain(s, WIRE_LEAVE, old, release_flags(s, old), 0);
+	r.leaves = r.charged != ROOM_NONE && may_be_known(old) && emit_leave(s, e, &r, old);
 	if (r.leaves)
 		r.large = large_take(PROC, old);
 	if (!charges)
@@ -712,10 +815,12 @@ static uint64_t resize_done(struct scope s, const struct entry *e, const struct 
 		return p;
 	}
 	if (p && r->choice != LEFT_OUT)
-		emit_block(s, e, r->leaves ? WIRE_BECAME : WIRE_ALLOC, p, size, r->choice);
+		emit_block(s, e, r->leaves ? WIRE_BECAME : WIRE_ALLOC, p, size, r->family,
+			   r->choice);
 	else if (r->leaves && !p && size) {
 		if (r->large)
 			large_add(PROC, old);
+		hint_store(PROC, old, r->hint);
 		emit_plain(s, WIRE_STAYED, old, 0, 0);
 	} else if (r->leaves)
 		emit_plain(s, WIRE_GONE, old, 0, PROC->free_stacks ? release_stack(s, e) : 0);
@@ -735,8 +840,8 @@ uint64_t hook_realloc(uint64_t old, uint64_t size, uint64_t c, const struct wire
 	if (unlikely(!s.t))
 		return call3(h, old, size, c);
 	if (!old)
-		return give(s, SIZE_SECOND, charges, size, old, size, c, h, e);
-	r = resize_begin(s, e, charges, old, size);
+		return give(s, SIZE_SECOND, charges, FAMILY_HEAP, size, old, size, c, h, e);
+	r = resize_begin(s, e, charges, FAMILY_HEAP, old, size);
 	return resize_done(s, e, &r, old, size,
 			   call_block(h, e, old, r.charged == ROOM_NONE ? IMPOSSIBLE : size, c));
 }
@@ -752,10 +857,11 @@ uint64_t hook_reallocarray(uint64_t old, uint64_t n, uint64_t size, const struct
 	if (unlikely(!s.t))
 		return call3(h, old, n, size);
 	if (!old)
-		return give(s, SIZE_SECOND, charges, product(n, size, 0), old, n, size, h, e);
+		return give(s, SIZE_SECOND, charges, FAMILY_HEAP, product(n, size, 0), old, n, size,
+			    h, e);
 	total = product(n, size, UINT64_MAX); /* it will fail, and that is not realloc(p, 0) */
 	charges &= total != UINT64_MAX;
-	r = resize_begin(s, e, charges, old, total);
+	r = resize_begin(s, e, charges, FAMILY_HEAP, old, total);
 	return resize_done(s, e, &r, old, total,
 			   call_block(h, e, old, r.charged == ROOM_NONE ? IMPOSSIBLE : n, size));
 }
@@ -773,7 +879,7 @@ static uint64_t generic_free(struct scope s, uint64_t p, const uint64_t *a,
 
 	if (p && may_be_known(p)) {
 		mark_busy(s, e);
-		emit_free(s, e, p);
+		emit_free(s, e, p, FAMILY_ANY, false);
 	}
 	mark_call(s, e);
 	ret = call6(h, a);
@@ -800,7 +906,7 @@ static uint64_t generic_give(struct scope s, uint64_t *size_arg, uint64_t size, 
 							       : SIZE_FIRST,
 			ret, a[0]);
 	if (p && choice != LEFT_OUT)
-		emit_block(s, e, WIRE_ALLOC, p, size, choice);
+		emit_block(s, e, WIRE_ALLOC, p, size, FAMILY_ANY, choice);
 	if (charged == ROOM_NONE)
 		say_no_memory(s);
 	else if (charges)
@@ -829,7 +935,7 @@ uint64_t hook_generic(uint64_t *a, const struct wire_hook *h, const struct entry
 		return generic_give(s, next, *next, a, h, e);
 	old = *at;
 	size = *next;
-	r = resize_begin(s, e, limited(LIMIT_BLOCKS), old, size);
+	r = resize_begin(s, e, limited(LIMIT_BLOCKS), FAMILY_ANY, old, size);
 	if (r.charged == ROOM_NONE)
 		*next = IMPOSSIBLE;
 	return resize_done(s, e, &r, old, size, call6(h, a));
@@ -1512,7 +1618,9 @@ static __attribute__((used)) void numbers(void)
 _Static_assert(AGENT_PROCESS - AGENT_BLOB == 0x100000, "entry.S knows this");
 _Static_assert(ARMED_NOT == 0 && ARMED_OFF == 1, "entry.S knows these");
 _Static_assert(AGENT_BEACON == 0x100000 && AGENT_BLOB == 0x1000 &&
-		       offsetof(struct wire_guard, here) == 4,
+		       offsetof(struct wire_guard, here) == 4 &&
+		       offsetof(struct wire_guard, secret) == 40 && FAMILY_ANY == 3,
 	       "entry.S knows these");
-_Static_assert(offsetof(struct wire_hook, orig) == 8 && offsetof(struct wire_hook, nothrow) == 16,
+_Static_assert(offsetof(struct wire_hook, orig) == 8 && offsetof(struct wire_hook, nothrow) == 16 &&
+		       offsetof(struct wire_hook, arg) == 28,
 	       "entry.S knows this");

@@ -22,11 +22,16 @@
  */
 void memory_leaves(uint64_t nr, const uint64_t *a);
 
-HOOK3(malloc);
+/* B and C are no arguments of the hooked function. SAID: see entry.S. */
+uint64_t hook_malloc(uint64_t size, uint64_t b, uint64_t c, const struct wire_hook *h,
+		     const struct entry *e, uint64_t said);
+uint64_t hook_free(uint64_t p, uint64_t b, uint64_t c, const struct wire_hook *h,
+		   const struct entry *e, uint64_t said);
+HOOK3(malloc_as);
+HOOK3(free_as);
 HOOK3(calloc);
 HOOK3(realloc);
 HOOK3(reallocarray);
-HOOK3(free);
 HOOK3(memalign);
 HOOK3(posix_memalign);
 HOOK3(new);

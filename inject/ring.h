@@ -30,7 +30,7 @@ static inline struct wire_thread *thread_self(void)
 	uint64_t v = load(&PROC->finder[at]);
 	struct wire_thread *t = &PROC->thread[v & (WIRE_THREADS - 1)];
 
-	if (likely(v >> 16 == fs && load(&t->fs) == fs))
+	if (likely(load(&t->fs) == fs))
 		return t;
 	return slot_find(fs, at);
 }

@@ -47,7 +47,7 @@
 #include <stdint.h>
 
 #define WIRE_MAGIC   0x316e7572746d0000ull /* "\0\0mtrun1" */
-#define WIRE_VERSION 4
+#define WIRE_VERSION 5
 
 /* ---- the beacon: written by mtrun; only `bell` is written by the target ---- */
 
@@ -81,6 +81,16 @@ struct wire_beacon {
  * +---------------------+---------------+---------------+
  *  63                 40 39           16 15            0
  * A wide event is followed by one more 16-byte slot:  { size or length (64) , ticket (64) }.
+ *
+ * The size field of a block's event, ALLOC to GONE:
+ *
+ *   23   22      14 13  12 11       0
+ * +----+----+------+------+----------+
+ * | S  | C  |  0   |family| size     |    ALLOC, BECAME. Of the wide forms `size` is 0
+ * +----+----+------+------+----------+
+ * | 0  | L  |  0   |family|        F |    FREE, LEAVE, GONE
+ * +----+----+------+------+----------+
+ * family: enum wire_family. S, C: WIRE_SAMPLED, _COUNTED. L, F: WIRE_LATER, _FROM_LIBC.
  */
 struct wire_event {
 	uint64_t a, b;
@@ -97,10 +107,14 @@ enum wire_kind {
 	WIRE_THREAD,
 	WIRE_ALLOC,	 /* address, size, stack */
 	WIRE_ALLOC_WIDE, /* the same, size >= WIRE_WIDE: second slot {size, ticket} */
-	/* address; size field: WIRE_FROM_LIBC; stack: the freeing stack or 0 */
+	/*
+	 * address; size field: WIRE_FROM_LIBC; stack: the freeing stack or 0. It is there where
+	 * free_stacks asks for it, and where the release looked wrong to the hook (hint.h)
+	 */
 	WIRE_FREE,
 	WIRE_FREE_WIDE, /* the same with {0, ticket} */
-	WIRE_LEAVE,	/* realloc is about to be called for this address */
+	/* realloc is about to be called for this address; stack: as FREE, where it looked wrong */
+	WIRE_LEAVE,
 	/*
 	 * realloc gave this address (takes this address' counter); size, stack. Ends the thread's
 	 * LEAVE
@@ -109,7 +123,10 @@ enum wire_kind {
 	WIRE_BECAME_WIDE, /* the same; second slot {size, ticket} */
 	/* realloc failed: the block of LEAVE (same address, its counter again) is as it was */
 	WIRE_STAYED,
-	/* realloc(p, 0) freed it: as STAYED, but the block is gone. size and stack field as FREE */
+	/*
+	 * realloc(p, 0) freed it: as STAYED, but the block is gone; stack: where free_stacks asks
+	 * for it
+	 */
 	WIRE_GONE,
 	/*
 	 * mappings: no address counter, ordered by their tickets alone; always two slots, {length,
@@ -131,6 +148,19 @@ enum wire_kind {
 	WIRE_KINDS
 };
 
+/*
+ * Of which functions the one is that gave the block, or takes it: what was given by one family is
+ * to be taken by the same.
+ */
+enum wire_family {
+	FAMILY_HEAP,  /* malloc, calloc, memalign, .., realloc; free */
+	FAMILY_NEW,   /* operator new; operator delete */
+	FAMILY_ARRAY, /* operator new[]; operator delete[] */
+	/* not to be judged: --hook's, and operators of allocators and programs */
+	FAMILY_ANY
+};
+#define WIRE_FAMILY_SHIFT 12 /* in the size field */
+
 #define WIRE_WIDE 4096u /* sizes from here on take a ticket, and a second slot */
 /* FREE: called from inside libc (thread exit frees its cached chunks again) */
 #define WIRE_FROM_LIBC 1u
@@ -140,7 +170,7 @@ enum wire_kind {
 #define WIRE_COUNTED (1u << 22)
 /* FREE*, LEAVE, while sampling: the block is not what its thread has allocated last */
 #define WIRE_LATER	(1u << 22)
-#define WIRE_FLAGS	(WIRE_SAMPLED | WIRE_COUNTED) /* what is no size */
+#define WIRE_FLAGS	(WIRE_SAMPLED | WIRE_COUNTED) /* what sampling adds */
 #define WIRE_PROT_READ	1u			      /* as PROT_* */
 #define WIRE_PROT_WRITE 2u
 #define WIRE_PROT_EXEC	4u
@@ -174,7 +204,11 @@ static inline uint32_t wire_seq(struct wire_event e)
 }
 static inline uint32_t wire_size(struct wire_event e)
 {
-	return (uint32_t)(e.b >> 16) & 0xffffff & ~WIRE_FLAGS;
+	return (uint32_t)(e.b >> 16) & (WIRE_WIDE - 1);
+}
+static inline enum wire_family wire_family(struct wire_event e)
+{
+	return (enum wire_family)(e.b >> (16 + WIRE_FAMILY_SHIFT) & 3);
 }
 static inline uint32_t wire_flags(struct wire_event e)
 {
@@ -483,18 +517,31 @@ static inline uint32_t wire_cache_slot(uint64_t pc)
 /* ---- hooks --------------------------------------------------------------- */
 
 enum wire_hook_kind {
-	HOOK_MALLOC,	     /* (.. size at arg ..) -> pointer or NULL */
+	HOOK_MALLOC,	     /* (size) -> pointer or NULL */
 	HOOK_CALLOC,	     /* (n, size) */
 	HOOK_REALLOC,	     /* (pointer, size) */
 	HOOK_REALLOCARRAY,   /* (pointer, n, size) */
-	HOOK_FREE,	     /* (.. pointer at arg ..) */
+	HOOK_FREE,	     /* (pointer) */
 	HOOK_MEMALIGN,	     /* (alignment, size) -> pointer or NULL; also aligned_alloc */
 	HOOK_POSIX_MEMALIGN, /* (out, alignment, size) -> 0 or errno */
-	HOOK_PVALLOC,	     /* (size): counts the size asked for */
-	/* operator new: calls `nothrow` instead, on NULL goes on in the real one */
+	/*
+	 * operator new: calls `nothrow` instead, on NULL goes on in the real one. `arg`: enum
+	 * wire_call
+	 */
 	HOOK_NEW,
-	/* libstdc++'s operator new, which makes 1 of 0 before it calls malloc: remembers the 0 */
-	HOOK_NEW_ZERO,
+	/*
+	 * an operator new or delete that goes on to malloc or free, which counts: it tells that one
+	 * whose it is (entry.S); `arg` is enum wire_family. Of operator new also that it was asked
+	 * for 0 bytes, of which libstdc++ makes 1
+	 */
+	HOOK_SAYS_NEW,
+	HOOK_SAYS_DELETE,
+	/*
+	 * as HOOK_MALLOC and HOOK_FREE, which are for functions of one argument: for those of up to
+	 * three. `arg` is enum wire_family
+	 */
+	HOOK_MALLOC_AS,
+	HOOK_FREE_AS,
 	HOOK_MMAP, /* also mmap64 */
 	HOOK_MUNMAP,
 	HOOK_MREMAP,
@@ -534,12 +581,12 @@ struct wire_hook {
 	 */
 	uint64_t nothrow;
 	uint32_t kind; /* enum wire_hook_kind */
-	/* position of the size or pointer, from 0 (generic and sized forms); or WIRE_FRAMED */
+	/* generic forms: position of the size or pointer, from 0; or see there. Or WIRE_FRAMED */
 	uint32_t arg;
 };
 /*
- * the real function walks its stack by frame pointers (a sanitizer's malloc): it is to find its
- * caller's frame
+ * The real function walks its stack by frame pointers (a sanitizer's malloc): it is to find its
+ * caller's frame. Not of HOOK_MALLOC and HOOK_FREE, whose hooks do not look.
  */
 #define WIRE_FRAMED (1u << 31)
 
@@ -680,6 +727,13 @@ static inline uint32_t wire_large_hash(uint64_t address)
 	return (uint32_t)((address >> 4) * 0x9e3779b1u >> 16 & (WIRE_LARGE - 1));
 }
 
+#define WIRE_HINTS (1u << 18)
+static inline uint32_t wire_hint(uint64_t address)
+{
+	/* neighbours stay neighbours, and arenas, which are far apart, do not meet */
+	return (uint32_t)(address >> 4 ^ address >> 14) & (WIRE_HINTS - 1);
+}
+
 /*
  * Events of a signal handler that interrupted a hook: any thread, any time, few. A handler can be
  * interrupted by another one, or stopped, while it writes one. So they are places rather than a
@@ -706,14 +760,19 @@ struct wire_process {
 	uint32_t depth; /* --depth */
 	/* counts publications: modules[modules_now & 1] holds, the other one may be changing */
 	uint32_t modules_now;
-	uint32_t tls_ready;	       /* %fs:0 may be read */
-	uint32_t no_syscalls;	       /* seccomp: hooks make no system call any more */
-	uint64_t libc_start, libc_end; /* frees from here are WIRE_FROM_LIBC */
-	uint32_t slots;		       /* of `thread`, that are mapped */
-	uint32_t nodes_mapped;	       /* of the nodes */
-	/* releases say their stack, too. In the line that every hook reads anyway, and so is */
-	uint32_t free_stacks;
-	uint32_t limited; /* LIMIT_* */
+	uint32_t tls_ready;		/* %fs:0 may be read */
+	uint32_t no_syscalls;		/* seccomp: hooks make no system call any more */
+	uint64_t libc_start, libc_size; /* frees from here are WIRE_FROM_LIBC */
+	uint32_t slots;			/* of `thread`, that are mapped */
+	uint32_t nodes_mapped;		/* of the nodes */
+	/* in the line that every hook reads anyway; both together are looked at by most */
+	union {
+		struct {
+			uint32_t free_stacks; /* releases say their stack, too */
+			uint32_t limited;     /* LIMIT_* */
+		};
+		uint64_t either;
+	};
 	/* libc's function, 0: not known. Some allocators leave errno alone when realloc fails */
 	uint64_t errno_location;
 	uint64_t sample; /* the period, see above; 0: off */
@@ -749,6 +808,7 @@ struct wire_process {
 	uint8_t large[WIRE_LARGE];
 	/* their addresses; 0: none */
 	_Alignas(64) uint64_t large_at[WIRE_LARGE / WIRE_LARGE_HASHES][WIRE_LARGE_WAYS];
+	uint8_t hint[WIRE_HINTS]; /* see hint.h */
 	uint8_t known[WIRE_KNOWN];
 	uint64_t released[WIRE_COUNTERS];
 	struct wire_signal_event signal[WIRE_SIGNAL_PLACES];
@@ -777,6 +837,7 @@ struct wire_guard {	/* private, wiped on fork */
 	/* what arrive() is to map, in bytes */
 	/* of which the last two are 0 where the tables are there */
 	uint64_t process, nodes, rules, pool;
+	uint64_t secret; /* random: by it hooks know what they tell each other (entry.S) */
 };
 
 /*

@@ -67,6 +67,13 @@ struct block_page {
 #define BLOCK_WINDOW  8u
 #define BLOCK_CLASSES 13 /* chunks of 1 .. 4096 entries */
 
+/* What was left of a block, and had to give its place to another one. */
+struct block_displaced {
+	raddr_t addr;
+	struct block block;
+};
+#define BLOCKS_DISPLACED 4096u
+
 struct blocks {
 	struct block_page *page; /* 1 << bits of them */
 	size_t mask;
@@ -85,6 +92,8 @@ struct blocks {
 	/* free chunks by class, chained by their first word; 0: none */
 	uint32_t idle[BLOCK_CLASSES];
 	uint64_t idle_entries;
+	struct block_displaced *displaced; /* a ring of the last ones */
+	uint32_t displacing;		   /* where the next one goes, modulo BLOCKS_DISPLACED */
 	/* NULL: the blocks are in these pages. Else they are there, and there are no pages here */
 	struct mix *mix;
 };
@@ -171,6 +180,8 @@ bool blocks_below(const struct blocks *t, raddr_t addr, raddr_t *start, struct b
  * stack total; owner and tick are those of its release.
  */
 bool blocks_freed(const struct blocks *t, raddr_t addr, raddr_t *start, struct block *out);
+/* The same of the block freed last that began at ADDR itself; much quicker. */
+bool blocks_left(const struct blocks *t, raddr_t addr, struct block *out);
 
 static inline uint64_t block_size(const struct block *b) { return b->a >> 14 & BLOCK_SIZE_MAX; }
 static inline uint32_t block_total(const struct block *b) { return b->b & 0x7fffff; }
@@ -248,6 +259,19 @@ static inline struct block *blocks_get_in(const struct blocks *t, const struct b
 	return p->count & PAGE_LONG ? blocks_get_far(t, addr, p) : NULL;
 }
 
+/*
+ * B, an entry of page P that is not in use, is about to get ADDR: what is left there of another
+ * block goes into the ring. Without a branch, which nothing could foretell.
+ */
+static inline void blocks_displace(struct blocks *t, const struct block_page *p,
+				   const struct block *b, raddr_t addr)
+{
+	struct block_displaced *d = &t->displaced[t->displacing % BLOCKS_DISPLACED];
+	d->addr = (p->number - 1) << 12 | (b->a & BLOCK_OFFSET);
+	d->block = *b;
+	t->displacing += (((b->a ^ addr) & BLOCK_OFFSET) != 0) & ((b->a & ~BLOCK_PASSED) != 0);
+}
+
 /* BLOCK is put in at ADDR, in page P if that is there; as blocks_put(). */
 static inline bool blocks_put_in(struct blocks *t, struct block_page *p, raddr_t addr,
 				 uint32_t place, struct block block, struct block *was)
@@ -255,6 +279,7 @@ static inline bool blocks_put_in(struct blocks *t, struct block_page *p, raddr_t
 	if (__builtin_expect(p != NULL, 1)) {
 		struct block *b = blocks_chunk(t, p) + (place & p->mask);
 		if (__builtin_expect(!(b->a & (BLOCK_USED | BLOCK_PASSED)), 1)) {
+			blocks_displace(t, p, b, addr);
 			p->count++;
 			*b = block;
 			was->a = 0;
@@ -274,8 +299,10 @@ static inline bool blocks_vacant(const struct blocks *t, const struct block_page
 static inline void blocks_leave(struct blocks *t, const struct block_page *p, raddr_t addr,
 				uint32_t place, uint64_t size, uint32_t total, struct block stamp)
 {
-	blocks_chunk(t, p)[place & p->mask] =
-		(struct block){ stamp.a | size << 14 | (addr & BLOCK_OFFSET), stamp.b | total };
+	struct block *b = &blocks_chunk(t, p)[place & p->mask];
+	if (__builtin_expect((b->a ^ addr) & BLOCK_OFFSET, 0))
+		blocks_displace(t, p, b, addr);
+	*b = (struct block){ stamp.a | size << 14 | (addr & BLOCK_OFFSET), stamp.b | total };
 }
 
 /* B, found by blocks_get_in in page P, is no more. */

@@ -36,17 +36,28 @@ uint64_t blocks_random(void)
 	return (r[0] ^ r[1] << 1) | 1;
 }
 
+#define DISPLACED_BYTES (BLOCKS_DISPLACED * sizeof(struct block_displaced))
+
+static struct arena displaced_arena(const struct blocks *t)
+{
+	return (struct arena){ .base = t->displaced, .size = t->displaced ? DISPLACED_BYTES : 0 };
+}
+
 int blocks_init(struct blocks *t)
 {
-	struct arena pages = { 0 };
+	struct arena pages = { 0 }, displaced = { 0 };
 	memset(t, 0, sizeof(*t));
 	int err = arena_reach(&t->pool, sizeof(struct block));
 	if (!err)
 		err = arena_reach(&pages, PAGES_LEAST * sizeof(struct block_page));
+	if (!err)
+		err = arena_reach(&displaced, DISPLACED_BYTES);
 	if (err) {
+		arena_release(&pages);
 		arena_release(&t->pool);
 		return err;
 	}
+	t->displaced = displaced.base;
 	t->page = pages.base;
 	t->mask = PAGES_LEAST - 1;
 	t->shift = 64 - (unsigned)__builtin_ctz(PAGES_LEAST);
@@ -67,10 +78,12 @@ static struct arena page_arena(const struct block_page *page, size_t mask)
 
 void blocks_release(struct blocks *t)
 {
-	struct arena pages = page_arena(t->page, t->mask);
+	struct arena pages = page_arena(t->page, t->mask), displaced = displaced_arena(t);
 	arena_release(&pages);
+	arena_release(&displaced);
 	arena_release(&t->pool);
 	t->page = NULL;
+	t->displaced = NULL;
 	if (t->mix)
 		mix_free(t->mix);
 	t->mix = NULL;
@@ -78,12 +91,16 @@ void blocks_release(struct blocks *t)
 
 int blocks_copy(struct blocks *to, const struct blocks *from)
 {
-	struct arena old = page_arena(from->page, from->mask), pages = { 0 };
+	struct arena old = page_arena(from->page, from->mask), pages = { 0 }, displaced = { 0 },
+		     were = displaced_arena(from);
 	*to = *from;
 	to->pool = (struct arena){ 0 };
 	to->mix = NULL;
 	int err = arena_copy(&pages, &old, (from->mask + 1) * sizeof(struct block_page));
 	to->page = pages.base;
+	if (!err)
+		err = arena_copy(&displaced, &were, DISPLACED_BYTES);
+	to->displaced = displaced.base;
 	if (!err)
 		err = arena_copy(&to->pool, &from->pool,
 				 (size_t)from->pool_used * sizeof(struct block));
@@ -96,7 +113,9 @@ int blocks_copy(struct blocks *to, const struct blocks *from)
 
 size_t blocks_memory(const struct blocks *t)
 {
-	return (t->mask + 1) * sizeof(struct block_page) +
+	uint32_t displaced = t->displacing < BLOCKS_DISPLACED ? t->displacing : BLOCKS_DISPLACED;
+	return displaced * sizeof(struct block_displaced) +
+	       (t->mask + 1) * sizeof(struct block_page) +
 	       (size_t)t->pool_used * sizeof(struct block) + (t->mix ? mix_memory(t->mix) : 0);
 }
 
@@ -260,6 +279,23 @@ static inline struct block *seat(struct block *c, struct block_page *p, raddr_t 
 	return &c[(i + n) & p->mask];
 }
 
+/* What is left in a chunk of SIZE entries at C of blocks that are no more goes where it is vacant. */
+static void keep_left(struct blocks *t, const struct block_page *p, const struct block *c,
+		      uint32_t size)
+{
+	struct block *to = blocks_chunk(t, p);
+	for (uint32_t i = 0; i < size; i++) {
+		struct block *b = &to[block_place(c[i].a & BLOCK_OFFSET) & p->mask];
+		if (c[i].a & BLOCK_USED || !(c[i].a & ~BLOCK_PASSED))
+			continue;
+		if (b->a & ~BLOCK_PASSED) {
+			blocks_displace(t, p, &c[i], ~c[i].a);
+			continue;
+		}
+		*b = (struct block){ (c[i].a & ~BLOCK_PASSED) | (b->a & BLOCK_PASSED), c[i].b };
+	}
+}
+
 /*
  * Gives page P a chunk of at least 1 << CLASS entries; it may need more to find a place for each.
  */
@@ -286,6 +322,7 @@ static int resize(struct blocks *t, struct block_page *p, unsigned class)
 			new.count++;
 		}
 		if (i == size) {
+			keep_left(t, &new, c, size);
 			chunk_free(t, p->chunk, (unsigned)__builtin_ctz(p->mask + 1u));
 			*p = new;
 			return 0;
@@ -408,6 +445,8 @@ bool blocks_put_slowly(struct blocks *t, raddr_t addr, struct block block, struc
 		return mix_put(t->mix, addr, block, was);
 	struct block *b = place(t, addr, &there);
 	*was = b && there ? *b : (struct block){ 0 };
+	if (b && !there)
+		blocks_displace(t, blocks_page(t, addr), b, addr);
 	if (b)
 		*b = (struct block){ block.a | (b->a & BLOCK_PASSED), block.b };
 	return b;
@@ -580,6 +619,30 @@ bool blocks_freed(const struct blocks *t, raddr_t addr, raddr_t *start, struct b
 			best = &c[j];
 			*start = at;
 		}
+	}
+	if (best)
+		*out = *best;
+	return best;
+}
+
+bool blocks_left(const struct blocks *t, raddr_t addr, struct block *out)
+{
+	const struct block_page *p = blocks_page(t, addr);
+	const struct block *best = NULL;
+	if (t->mix)
+		return mix_left(t->mix, addr, out);
+	for (uint32_t i = 0; p && p->chunk && i <= p->mask; i++) {
+		const struct block *b = blocks_chunk(t, p) + i;
+		if ((b->a & (BLOCK_OFFSET | BLOCK_USED)) != (addr & BLOCK_OFFSET) ||
+		    !(b->a & ~BLOCK_PASSED) || (best && block_tick(b) < block_tick(best)))
+			continue;
+		best = b;
+	}
+	for (uint32_t i = 1; !best && i <= BLOCKS_DISPLACED; i++) {
+		const struct block_displaced *d =
+			&t->displaced[(t->displacing - i) % BLOCKS_DISPLACED];
+		if (d->addr == addr && d->block.a)
+			best = &d->block;
 	}
 	if (best)
 		*out = *best;

@@ -512,6 +512,17 @@ bool compact_freed(const struct compact *c, raddr_t addr, raddr_t *start, struct
 	return false;
 }
 
+bool compact_left(const struct compact *c, raddr_t addr, struct block *out)
+{
+	uint64_t least = c->taken < FREED ? 0 : c->taken - FREED;
+	for (uint64_t i = c->freed ? c->taken : 0; i-- > least;)
+		if (c->freed[i % FREED].addr == addr) {
+			*out = c->freed[i % FREED].block;
+			return true;
+		}
+	return false;
+}
+
 /* ---- all of them --------------------------------------------------------- */
 
 bool compact_walk(const struct compact *c, struct blocks_walk *w)

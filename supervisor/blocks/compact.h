@@ -77,6 +77,7 @@ void compact_fetch(const struct compact *c, raddr_t addr);
 /* B, that was at ADDR, was taken out: blocks_freed() of the last of them. B has the stamp. */
 void compact_remember(struct compact *c, raddr_t addr, const struct block *b);
 bool compact_freed(const struct compact *c, raddr_t addr, raddr_t *start, struct block *out);
+bool compact_left(const struct compact *c, raddr_t addr, struct block *out);
 
 /* Part of blocks_walk(). */
 bool compact_walk(const struct compact *c, struct blocks_walk *w);

@@ -269,3 +269,18 @@ bool mix_freed(const struct mix *m, raddr_t addr, raddr_t *start, struct block *
 	}
 	return found;
 }
+
+bool mix_left(const struct mix *m, raddr_t addr, struct block *out)
+{
+	const struct blocks *t[] = { &m->pages, &m->old };
+	bool found = compact_left(&m->compact, addr, out);
+	for (int i = 0; i < 2; i++) {
+		struct block b;
+		if (!t[i]->page || !blocks_left(t[i], addr, &b) ||
+		    (found && block_tick(&b) <= block_tick(out)))
+			continue;
+		*out = b;
+		found = true;
+	}
+	return found;
+}

@@ -39,5 +39,6 @@ int mix_pass(const struct mix *m, struct blocks_pass *w, size_t n,
 	     void (*fn)(void *ctx, raddr_t addr, const struct block *b), void *ctx) MUST_USE;
 bool mix_below(const struct mix *m, raddr_t addr, raddr_t *start, struct block *out);
 bool mix_freed(const struct mix *m, raddr_t addr, raddr_t *start, struct block *out);
+bool mix_left(const struct mix *m, raddr_t addr, struct block *out);
 
 #endif

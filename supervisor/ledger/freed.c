@@ -59,4 +59,14 @@ const struct freed_block *freed_find(const struct freed *f, raddr_t addr)
 	return best;
 }
 
+const struct freed_block *freed_at(const struct freed *f, raddr_t addr)
+{
+	const struct freed_block *set = f->block ? set_of(f, addr) : NULL;
+
+	for (unsigned i = 0; set && i < FREED_WAYS; i++)
+		if (set[i].address == addr)
+			return &set[i];
+	return NULL;
+}
+
 size_t freed_memory(const struct freed *f) { return f->block ? FREED_BYTES : 0; }

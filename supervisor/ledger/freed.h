@@ -32,6 +32,8 @@ void freed_add(struct freed *f, const struct freed_block *b);
  * them.
  */
 const struct freed_block *freed_find(const struct freed *f, raddr_t addr);
+/* The one that began at ADDR itself; NULL: none. Quick. */
+const struct freed_block *freed_at(const struct freed *f, raddr_t addr);
 size_t freed_memory(const struct freed *f);
 
 #endif

@@ -74,6 +74,12 @@ struct ledger *ledger_fork(struct ledger *parent) MUST_USE;
 int ledger_compact(struct ledger *l, bool compact) MUST_USE;
 bool ledger_move(struct ledger *l);
 
+/*
+ * The next event of a block is of FAMILY (enum wire_family, inject/wire.h), and not of FAMILY_HEAP
+ * as all others are.
+ */
+void ledger_family(struct ledger *l, unsigned family);
+
 /* A new thread of the process; its index is used in the calls below. */
 uint32_t ledger_thread(struct ledger *l, pid_t tid);
 pid_t ledger_thread_tid(const struct ledger *l, uint32_t thread);
@@ -117,6 +123,7 @@ void ledger_release_by(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t a
  * realloc: OLD is leaving; it stays counted until the outcome. At most one outstanding per thread.
  */
 void ledger_leave(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t old);
+void ledger_leave_by(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t old, uint32_t stack);
 /* Some block is leaving. */
 bool ledger_is_moving(const struct ledger *l);
 void ledger_became(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t addr, uint64_t size,
@@ -253,6 +260,34 @@ struct ledger_freed {
 	uint64_t ms;		/* when, to 10 ms */
 };
 bool ledger_find_freed(const struct ledger *l, raddr_t addr, struct ledger_freed *out);
+/*
+ * Releases that cannot be right as far as the ledger knows; whether it knows enough to say so is for
+ * others to judge. FN is told of each, within the event; it may ask, and change nothing. NULL:
+ * nobody is.
+ */
+enum ledger_wrong_kind {
+	WRONG_FREED,   /* a block that was released before */
+	WRONG_WITHIN,  /* an address within a live block, or a mapping of the program's own */
+	WRONG_NOTHING, /* nothing is known of the address */
+	WRONG_FAMILY,  /* a block that another family gave; only told of where STACK is known */
+};
+struct ledger_wrong {
+	enum ledger_wrong_kind kind;
+	raddr_t address;
+	/* the call: a realloc; of which family; where, 0: not known */
+	bool resize;
+	unsigned family;
+	uint32_t thread, stack;
+	uint64_t ms;
+	unsigned gave; /* WRONG_FAMILY: the block's */
+	/* the block, and (WRONG_FREED) its release; nothing of it if WRONG_NOTHING */
+	struct ledger_freed block;
+};
+/* Some address was given twice without a release in between: one was not seen. */
+bool ledger_overlaid(const struct ledger *l);
+void ledger_on_wrong(struct ledger *l, void (*fn)(void *ctx, const struct ledger_wrong *w),
+		     void *ctx);
+
 /*
  * What of [ADDR, ADDR + LEN) is in the program's own mappings: bytes that are accessible, and not;
  * and whether ADDR is in an accessible one.

@@ -72,7 +72,7 @@ static void sum_up(struct ledger *l)
 {
 	struct stack_total *total = l->totals.base;
 	for (uint32_t i = 0; i < l->totals_used; i++)
-		total[i] = (struct stack_total){ .id = total[i].id };
+		total[i] = (struct stack_total){ .id = total[i].id, .families = total[i].families };
 	uint64_t mmap = l->mmap, counted = l->counted;
 	for (const struct range *r = ranges_from(&l->ranges, 0); r;
 	     r = ranges_from(&l->ranges, r->end))
@@ -212,6 +212,7 @@ struct ledger *ledger_fork(struct ledger *parent)
 	if (!l)
 		return NULL;
 	l->sampled = parent->sampled;
+	l->overlaid = parent->overlaid;
 	l->heap = parent->heap;
 	l->inherited = parent->inherited + parent->allocs - parent->frees;
 	l->mmap = parent->mmap;

@@ -117,7 +117,9 @@ bool ledger_total_state(const struct ledger *l, uint32_t total, struct ledger_to
 void ledger_restore_begin(struct ledger *l, const struct ledger_sums *s)
 {
 	for (uint32_t i = 0; i < l->totals_used; i++)
-		*total_at(l, i) = (struct stack_total){ .id = total_at(l, i)->id, .epoch = UNTOLD };
+		*total_at(l, i) = (struct stack_total){ .id = total_at(l, i)->id,
+							.families = total_at(l, i)->families,
+							.epoch = UNTOLD };
 	l->touches = 0;
 	l->epoch = SAVED;
 	l->interval_epoch = TOUCHED;

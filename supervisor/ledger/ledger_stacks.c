@@ -170,13 +170,14 @@ static inline struct spot spot_of(const struct ledger *l, raddr_t addr)
 static __attribute__((noinline)) void free_unseen(struct ledger *l, raddr_t addr,
 						  const struct block *b)
 {
+	l->overlaid = true;
 	heap_less(l, block_total(b), weight_of(l, addr, b), false);
 	if (b->b & BLOCK_COUNTED)
 		uncount(l, addr);
 }
 
 INLINE void grant_block(struct ledger *l, struct thread *t, uint32_t owner, struct spot at,
-			raddr_t addr, uint64_t size, uint32_t stack)
+			raddr_t addr, uint64_t size, uint32_t stack, unsigned family)
 {
 	uint32_t total = total_of(l, stack);
 	struct block b = block_at(addr, size, total, owner, l->tick), was;
@@ -190,6 +191,7 @@ INLINE void grant_block(struct ledger *l, struct thread *t, uint32_t owner, stru
 	if (__builtin_expect(!put, 0))
 		return;
 	heap_more(l, total, (struct weight){ size, 1 });
+	total_gave(l, total, family);
 	if (__builtin_expect(l->know_all, 0))
 		wire_known_add(l->known, addr);
 	t->last = addr;
@@ -224,27 +226,46 @@ static __attribute__((noinline)) void remember(struct ledger *l, raddr_t addr,
 
 void ledger_keep_freed(struct ledger *l, bool keep) { l->keep_freed = keep; }
 
-INLINE void release_block(struct ledger *l, struct thread *t, uint32_t owner, struct block stamp,
-			  struct spot at, raddr_t addr, bool from_libc, uint32_t stack)
+INLINE void release_block(struct ledger *l, struct thread *t, uint32_t thread, struct block stamp,
+			  struct spot at, raddr_t addr, bool from_libc, uint32_t stack,
+			  unsigned family)
 {
+	uint32_t owner = owner_of(thread);
 	struct block *in = at.page ? blocks_get_in(&l->blocks, at.page, addr, at.place) : NULL, out;
 	const struct block *b = in;
 	if (__builtin_expect(!in && l->blocks.mix, 0))
 		b = blocks_take(&l->blocks, addr, stamp, &out) ? &out : NULL;
 	if (__builtin_expect(!b, 0)) {
 		l->unknown_frees += !from_libc && !l->sampled;
+		if (!from_libc)
+			ledger_wrong_unknown(l, thread, addr, stack, family, false);
 		return;
 	}
 	heap_less(l, block_total(b), weight_of(l, addr, b), is_temporary(t, owner, addr, b));
 	if (__builtin_expect((b->b & BLOCK_COUNTED) != 0, 0))
 		uncount(l, addr);
-	if (__builtin_expect(stack, 0))
+	if (__builtin_expect(stack, 0)) {
+		if (!from_libc)
+			ledger_wrong_family(l, thread, addr, b, stack, family);
 		remember(l, addr, b, owner, stack);
+	}
 	if (__builtin_expect(in != NULL, 1))
 		blocks_take_in(&l->blocks, at.page, in, stamp);
 }
 
-static void alloc(struct ledger *l, uint32_t thread, raddr_t addr, uint64_t size, uint32_t stack)
+void ledger_family(struct ledger *l, unsigned family) { l->family = family; }
+
+/* Of the event at hand. */
+static inline unsigned take_family(struct ledger *l)
+{
+	unsigned family = l->family;
+
+	l->family = FAMILY_HEAP;
+	return family;
+}
+
+static void alloc(struct ledger *l, uint32_t thread, raddr_t addr, uint64_t size, uint32_t stack,
+		  unsigned family)
 {
 	if (__builtin_expect(l->odd, 0))
 		ledger_changing(l, addr);
@@ -252,19 +273,19 @@ static void alloc(struct ledger *l, uint32_t thread, raddr_t addr, uint64_t size
 	size = size < BLOCK_SIZE_MAX ? size : BLOCK_SIZE_MAX;
 	if (at.page && size > BLOCK_OFFSET + 1 - (addr & BLOCK_OFFSET))
 		page_set_add(&l->lain, addr, size);
-	grant_block(l, thread_at(l, thread), owner_of(thread), at, addr, size, stack);
+	grant_block(l, thread_at(l, thread), owner_of(thread), at, addr, size, stack, family);
 }
 
 void ledger_alloc(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t addr, uint64_t size,
 		  uint32_t stack)
 {
 	event(l, ms);
-	alloc(l, thread, addr, size, stack);
+	alloc(l, thread, addr, size, stack, take_family(l));
 }
 
 /* The block sampled with PERIOD, 0: not sampled, is one that the hook has counted. */
 static void alloc_counted(struct ledger *l, uint32_t thread, raddr_t addr, uint64_t size,
-			  uint32_t stack, uint64_t period)
+			  uint32_t stack, uint64_t period, unsigned family)
 {
 	struct thread *t = thread_at(l, thread);
 	uint32_t total = total_of(l, stack);
@@ -283,6 +304,7 @@ static void alloc_counted(struct ledger *l, uint32_t thread, raddr_t addr, uint6
 	if (period && weights_put(&l->weights, addr, &w))
 		w = (struct weight){ size, 1 }; /* out of memory: it stands for itself */
 	heap_more(l, total, w);
+	total_gave(l, total, family);
 	t->last = addr;
 }
 
@@ -290,7 +312,7 @@ void ledger_alloc_counted(struct ledger *l, uint32_t thread, uint64_t ms, raddr_
 			  uint64_t size, uint32_t stack, uint64_t period)
 {
 	event(l, ms);
-	alloc_counted(l, thread, addr, size, stack, period);
+	alloc_counted(l, thread, addr, size, stack, period, take_family(l));
 }
 
 void ledger_release_by(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t addr, bool from_libc,
@@ -299,9 +321,8 @@ void ledger_release_by(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t a
 	event(l, ms);
 	if (__builtin_expect(l->odd, 0))
 		ledger_changing(l, addr);
-	release_block(l, thread_at(l, thread), owner_of(thread),
-		      block_stamp(owner_of(thread), l->tick), spot_of(l, addr), addr, from_libc,
-		      stack);
+	release_block(l, thread_at(l, thread), thread, block_stamp(owner_of(thread), l->tick),
+		      spot_of(l, addr), addr, from_libc, stack, take_family(l));
 }
 
 void ledger_release(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t addr, bool from_libc)
@@ -320,10 +341,11 @@ static inline bool is_nothing(const struct ledger *l, struct spot at, uint64_t s
 }
 
 INLINE void came_and_went(struct ledger *l, struct thread *t, struct block stamp, struct spot at,
-			  raddr_t addr, uint64_t size, uint32_t stack)
+			  raddr_t addr, uint64_t size, uint32_t stack, unsigned family)
 {
 	uint32_t total = total_of(l, stack);
 	heap_pair(l, total, size);
+	total_gave(l, total, family);
 	blocks_leave(&l->blocks, at.page, addr, at.place, size, total, stamp);
 	t->last = 0;
 }
@@ -341,6 +363,7 @@ void ledger_batch(struct ledger *l, uint32_t thread, uint64_t ms, const struct w
 
 	bool forked = l->odd && (l->parent || l->children);
 	for (; n > LEDGER_BATCH || (n && forked); e++, n--) {
+		ledger_family(l, wire_family(*e));
 		if (wire_kind(*e) == WIRE_ALLOC)
 			ledger_alloc(l, thread, ms, wire_address(*e), wire_size(*e),
 				     wire_stack(*e));
@@ -377,14 +400,16 @@ void ledger_batch(struct ledger *l, uint32_t thread, uint64_t ms, const struct w
 		if (wire_kind(e[i]) == WIRE_ALLOC && i + 1 < n && wire_address(e[i + 1]) == addr &&
 		    wire_kind(e[i + 1]) == WIRE_FREE && !wire_stack(e[i + 1]) &&
 		    is_nothing(l, spot[i], wire_size(e[i]))) {
-			came_and_went(l, t, stamp, spot[i], addr, wire_size(e[i]),
-				      wire_stack(e[i]));
+			came_and_went(l, t, stamp, spot[i], addr, wire_size(e[i]), wire_stack(e[i]),
+				      wire_family(e[i]));
 			i++;
 		} else if (wire_kind(e[i]) == WIRE_ALLOC)
-			grant_block(l, t, owner, spot[i], addr, wire_size(e[i]), wire_stack(e[i]));
+			grant_block(l, t, owner, spot[i], addr, wire_size(e[i]), wire_stack(e[i]),
+				    wire_family(e[i]));
 		else
-			release_block(l, t, owner, stamp, spot[i], addr,
-				      wire_size(e[i]) & WIRE_FROM_LIBC, wire_stack(e[i]));
+			release_block(l, t, thread, stamp, spot[i], addr,
+				      wire_size(e[i]) & WIRE_FROM_LIBC, wire_stack(e[i]),
+				      wire_family(e[i]));
 	}
 }
 
@@ -418,9 +443,10 @@ static void heap_back(struct ledger *l, struct pending *p)
 	p->heap = NOTHING;
 }
 
-void ledger_leave(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t old)
+void ledger_leave_by(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t old, uint32_t stack)
 {
 	event(l, ms);
+	unsigned family = take_family(l);
 	struct pending *p = ledger_pending_make(l, thread);
 	if (!p)
 		return;
@@ -431,8 +457,10 @@ void ledger_leave(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t old)
 	p->heap = LEAVING;
 	p->addr = old;
 	p->known = blocks_take(&l->blocks, old, block_stamp(owner_of(thread), l->tick), &p->block);
-	if (!p->known)
+	if (!p->known) {
+		ledger_wrong_unknown(l, thread, old, stack, family, true);
 		return;
+	}
 	p->temporary = is_temporary(thread_at(l, thread), owner_of(thread), old, &p->block);
 	p->weight = weight_of(l, old, &p->block);
 	if (p->block.b & BLOCK_COUNTED)
@@ -447,12 +475,30 @@ bool ledger_is_moving(const struct ledger *l)
 	return false;
 }
 
-/* The end of a LEAVE: the old block is gone. */
-static void leave_done(struct ledger *l, uint32_t thread, uint32_t stack)
+void ledger_leave(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t old)
+{
+	ledger_leave_by(l, thread, ms, old, 0);
+}
+
+/*
+ * The family of a block that realloc made of another one: the heap's, if that one was. An operator's
+ * is left to those who use it so.
+ */
+static unsigned family_of(const struct ledger *l, const struct pending *p, unsigned family)
+{
+	return family == FAMILY_HEAP && p->known &&
+			       total_at(l, block_total(&p->block))->families == 1u << FAMILY_HEAP
+		       ? FAMILY_HEAP
+		       : FAMILY_ANY;
+}
+
+/* The end of a LEAVE by FAMILY: the old block is gone. The family of the one that takes its place. */
+static unsigned leave_done(struct ledger *l, uint32_t thread, uint32_t stack, unsigned family)
 {
 	struct pending *p = pending_of(l, thread);
 	if (!p || p->heap != LEAVING)
-		return;
+		return FAMILY_ANY;
+	family = family_of(l, p, family);
 	if (p->known) {
 		heap_less(l, block_total(&p->block), p->weight, p->temporary);
 		if (p->block.b & BLOCK_COUNTED && l->known)
@@ -463,22 +509,22 @@ static void leave_done(struct ledger *l, uint32_t thread, uint32_t stack)
 		l->unknown_frees += !l->sampled;
 	p->heap = NOTHING;
 	ledger_pending_rest(l, p);
+	return family;
 }
 
 void ledger_became(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t addr, uint64_t size,
 		   uint32_t stack)
 {
 	event(l, ms);
-	leave_done(l, thread, stack);
-	alloc(l, thread, addr, size, stack);
+	alloc(l, thread, addr, size, stack, leave_done(l, thread, stack, take_family(l)));
 }
 
 void ledger_became_counted(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t addr,
 			   uint64_t size, uint32_t stack, uint64_t period)
 {
 	event(l, ms);
-	leave_done(l, thread, stack);
-	alloc_counted(l, thread, addr, size, stack, period);
+	alloc_counted(l, thread, addr, size, stack, period,
+		      leave_done(l, thread, stack, take_family(l)));
 }
 
 void ledger_stayed(struct ledger *l, uint32_t thread, uint64_t ms)
@@ -494,7 +540,7 @@ void ledger_stayed(struct ledger *l, uint32_t thread, uint64_t ms)
 void ledger_gone_by(struct ledger *l, uint32_t thread, uint64_t ms, uint32_t stack)
 {
 	event(l, ms);
-	leave_done(l, thread, stack);
+	leave_done(l, thread, stack, take_family(l));
 }
 
 void ledger_gone(struct ledger *l, uint32_t thread, uint64_t ms)

@@ -21,7 +21,9 @@
 struct stack_total {
 	struct ledger_stack s;
 	uint64_t saved_bytes, epoch; /* what was live when `epoch` began */
-	uint32_t saved_count, id;
+	uint32_t saved_count;
+	/* families: of all that it ever gave, 1 << enum wire_family each */
+	uint32_t id : 24, families : 8;
 };
 _Static_assert(sizeof(struct stack_total) == 64, "a stack's line is one cache line");
 
@@ -95,9 +97,15 @@ struct ledger {
 	/* of those blocks with BLOCK_COUNTED that stand for more than themselves */
 	struct weights weights;
 	uint8_t *known; /* wire_process.known, or NULL */
-	bool sampled, know_all;
+	bool sampled, know_all, overlaid;
 	struct pending *pending;
 	uint32_t pendings, pending_room, pending_idle; /* idle: index + 1 */
+
+	unsigned family; /* of the next event */
+	/* or NULL; how often unknown addresses may still be looked at, in this tick */
+	void (*on_wrong)(void *ctx, const struct ledger_wrong *w);
+	void *on_wrong_ctx;
+	uint32_t looks, far_looks, looks_tick;
 
 	/* or NULL */
 	void (*on_point)(void *ctx, uint64_t interval, uint64_t bytes, uint64_t ms);
@@ -126,6 +134,12 @@ static inline uint32_t total_of(struct ledger *l, uint32_t stack)
 {
 	uint32_t total = stack < l->index_size ? ((uint32_t *)l->index.base)[stack] : 0;
 	return __builtin_expect(total != 0, 1) ? total : ledger_total_new(l, stack);
+}
+
+/* It has given a block of FAMILY. */
+static inline void total_gave(struct ledger *l, uint32_t total, unsigned family)
+{
+	total_at(l, total)->families |= 1u << family;
 }
 
 static inline struct stack_total *total_change(struct ledger *l, uint32_t total)
@@ -330,6 +344,15 @@ void ledger_weigh_back(struct ledger *l, raddr_t addr, const struct block *b, st
  * Blocks with BLOCK_COUNTED, or (not COUNTED) all others, which have it then, are added to `known`.
  */
 void ledger_count_all(struct ledger *l, bool counted);
+
+/* ---- releases that cannot be right (ledger_wrong.c) ---------------------- */
+
+/* THREAD releases ADDR, where nothing lives. STACK, 0: not known; RESIZE: by a realloc. */
+void ledger_wrong_unknown(struct ledger *l, uint32_t thread, raddr_t addr, uint32_t stack,
+			  unsigned family, bool resize);
+/* The same of B at ADDR, which may be of another family. STACK is known. */
+void ledger_wrong_family(struct ledger *l, uint32_t thread, raddr_t addr, const struct block *b,
+			 uint32_t stack, unsigned family);
 
 /* ---- threads ------------------------------------------------------------- */
 

@@ -8,14 +8,17 @@
  *  - functions that make mappings, prctl and ptrace have names that a program may use for something
  *    else: only in a libc, in a static executable, or beside a malloc of the same module
  *    (tcmalloc's mmap makes its own system calls).
- *  - operator new and delete, in libstdc++ and in programs, go through malloc, and are seen there.
- *    They are hooked only in a module that brings its own malloc, because there they may go
- *    straight to its inside (jemalloc, tcmalloc, mimalloc). operator new may throw, and must not
- *    throw through a frame of ours: it is hooked only if there is a nothrow form beside it to call
- *    instead. operator delete is hooked exactly where its operator new is, for a pointer must be
- *    seen coming and going in the same place. The aligned forms are hooked everywhere: libstdc++
- *    rounds the size up to the alignment before it asks for memory. It also makes 1 of a size of 0:
- *    where its operator new is not hooked, the trampoline is told of a 0 (HOOK_NEW_ZERO).
+ *  - operator new and delete, in libstdc++ and in programs, go through malloc, and are counted
+ *    there. They are counted themselves only in a module that brings its own malloc, because there
+ *    they may go straight to its inside (jemalloc, tcmalloc, mimalloc). operator new may throw, and
+ *    must not throw through a frame of ours: it is counted only if there is a nothrow form beside
+ *    it to call instead. operator delete is counted exactly where its operator new is, for a
+ *    pointer must be seen coming and going in the same place. The aligned forms are counted
+ *    everywhere: libstdc++ rounds the size up to the alignment before it asks for memory.
+ *  - Where libstdc++'s (or libc++'s) are not counted they tell malloc and free whose call it is
+ *    (HOOK_SAYS_*). Those of programs and allocators may be anything: what they give and take is
+ *    FAMILY_ANY. libstdc++'s operator new makes 1 of a size of 0, also where it is linked statically;
+ *    of the 0 the trampoline is told.
  *
  * What inject/mtrun.h puts into a program is found by its notes, not by name.
  *
@@ -71,52 +74,53 @@ static const struct hook_rule rules[] = {
 	{ "memalign", HOOK_MEMALIGN, 0, HEAP, true, NULL },
 	{ "aligned_alloc", HOOK_MEMALIGN, 0, HEAP, true, NULL },
 	{ "valloc", HOOK_MALLOC, 0, HEAP, true, NULL },
-	{ "pvalloc", HOOK_PVALLOC, 0, HEAP, true, NULL },
+	{ "pvalloc", HOOK_MALLOC, 0, HEAP, true, NULL },
 	{ "posix_memalign", HOOK_POSIX_MEMALIGN, 0, HEAP, true, NULL },
-	{ "free_sized", HOOK_FREE, 0, HEAP, true, NULL },
-	{ "free_aligned_sized", HOOK_FREE, 0, HEAP, true, NULL },
+	{ "free_sized", HOOK_FREE_AS, FAMILY_HEAP, HEAP, true, NULL },
+	{ "free_aligned_sized", HOOK_FREE_AS, FAMILY_HEAP, HEAP, true, NULL },
 	/* jemalloc */
-	{ "mallocx", HOOK_MALLOC, 0, HEAP, true, NULL },
+	{ "mallocx", HOOK_MALLOC_AS, FAMILY_HEAP, HEAP, true, NULL },
 	{ "rallocx", HOOK_REALLOC, 0, HEAP, true, NULL },
-	{ "dallocx", HOOK_FREE, 0, HEAP, true, NULL },
-	{ "sdallocx", HOOK_FREE, 0, HEAP, true, NULL },
+	{ "dallocx", HOOK_FREE_AS, FAMILY_HEAP, HEAP, true, NULL },
+	{ "sdallocx", HOOK_FREE_AS, FAMILY_HEAP, HEAP, true, NULL },
 	/* mimalloc, as Rust programs call it */
 	{ "mi_zalloc", HOOK_MALLOC, 0, HEAP, false, NULL },
-	{ "mi_malloc_aligned", HOOK_MALLOC, 0, HEAP, false, NULL },
-	{ "mi_zalloc_aligned", HOOK_MALLOC, 0, HEAP, false, NULL },
+	{ "mi_malloc_aligned", HOOK_MALLOC_AS, FAMILY_HEAP, HEAP, false, NULL },
+	{ "mi_zalloc_aligned", HOOK_MALLOC_AS, FAMILY_HEAP, HEAP, false, NULL },
 	{ "mi_realloc_aligned", HOOK_REALLOC, 0, HEAP, false, NULL },
-	{ "mi_free_size", HOOK_FREE, 0, HEAP, false, NULL },
-	{ "mi_free_size_aligned", HOOK_FREE, 0, HEAP, false, NULL },
-	{ "mi_free_aligned", HOOK_FREE, 0, HEAP, false, NULL },
+	{ "mi_free_size", HOOK_FREE_AS, FAMILY_HEAP, HEAP, false, NULL },
+	{ "mi_free_size_aligned", HOOK_FREE_AS, FAMILY_HEAP, HEAP, false, NULL },
+	{ "mi_free_aligned", HOOK_FREE_AS, FAMILY_HEAP, HEAP, false, NULL },
 	{ "mi_heap_malloc", HOOK_GENERIC_MALLOC, 1, HEAP, false, NULL },
 	{ "mi_heap_zalloc", HOOK_GENERIC_MALLOC, 1, HEAP, false, NULL },
 	{ "mi_heap_malloc_aligned", HOOK_GENERIC_MALLOC, 1, HEAP, false, NULL },
+	{ "tc_malloc_skip_new_handler", HOOK_MALLOC, 0, HEAP, false, NULL },
 	/* operator new: throwing, nothrow */
-	{ "_Znwm", HOOK_NEW, 0, NEW, false, "_Znwm" NT },
-	{ "_Znam", HOOK_NEW, 0, NEW, false, "_Znam" NT },
-	{ "_Znwm" AL, HOOK_NEW, 0, NEW_ALIGNED, false, "_Znwm" AL NT },
-	{ "_Znam" AL, HOOK_NEW, 0, NEW_ALIGNED, false, "_Znam" AL NT },
-	{ "_Znwm" NT, HOOK_MALLOC, 0, NOTHROW, false, NULL },
-	{ "_Znam" NT, HOOK_MALLOC, 0, NOTHROW, false, NULL },
-	{ "_Znwm" AL NT, HOOK_MALLOC, 0, NOTHROW_ALIGNED, false, NULL },
-	{ "_Znam" AL NT, HOOK_MALLOC, 0, NOTHROW_ALIGNED, false, NULL },
+	{ "_Znwm", HOOK_NEW, FAMILY_NEW, NEW, false, "_Znwm" NT },
+	{ "_Znam", HOOK_NEW, FAMILY_ARRAY, NEW, false, "_Znam" NT },
+	{ "_Znwm" AL, HOOK_NEW, FAMILY_NEW, NEW_ALIGNED, false, "_Znwm" AL NT },
+	{ "_Znam" AL, HOOK_NEW, FAMILY_ARRAY, NEW_ALIGNED, false, "_Znam" AL NT },
+	{ "_Znwm" NT, HOOK_MALLOC_AS, FAMILY_NEW, NOTHROW, false, NULL },
+	{ "_Znam" NT, HOOK_MALLOC_AS, FAMILY_ARRAY, NOTHROW, false, NULL },
+	{ "_Znwm" AL NT, HOOK_MALLOC_AS, FAMILY_NEW, NOTHROW_ALIGNED, false, NULL },
+	{ "_Znam" AL NT, HOOK_MALLOC_AS, FAMILY_ARRAY, NOTHROW_ALIGNED, false, NULL },
 	/* operator delete: plain, sized, nothrow, and each of them aligned */
-	{ "_ZdlPv", HOOK_FREE, 0, DELETE, false, NULL },
-	{ "_ZdaPv", HOOK_FREE, 0, DELETE, false, NULL },
-	{ "_ZdlPvm", HOOK_FREE, 0, DELETE, false, NULL },
-	{ "_ZdaPvm", HOOK_FREE, 0, DELETE, false, NULL },
-	{ "_ZdlPv" NT, HOOK_FREE, 0, DELETE, false, NULL },
-	{ "_ZdaPv" NT, HOOK_FREE, 0, DELETE, false, NULL },
-	{ "_ZdlPvm" NT, HOOK_FREE, 0, DELETE, false, NULL },
-	{ "_ZdaPvm" NT, HOOK_FREE, 0, DELETE, false, NULL },
-	{ "_ZdlPv" AL, HOOK_FREE, 0, DELETE_ALIGNED, false, NULL },
-	{ "_ZdaPv" AL, HOOK_FREE, 0, DELETE_ALIGNED, false, NULL },
-	{ "_ZdlPvm" AL, HOOK_FREE, 0, DELETE_ALIGNED, false, NULL },
-	{ "_ZdaPvm" AL, HOOK_FREE, 0, DELETE_ALIGNED, false, NULL },
-	{ "_ZdlPv" AL NT, HOOK_FREE, 0, DELETE_ALIGNED, false, NULL },
-	{ "_ZdaPv" AL NT, HOOK_FREE, 0, DELETE_ALIGNED, false, NULL },
-	{ "_ZdlPvm" AL NT, HOOK_FREE, 0, DELETE_ALIGNED, false, NULL },
-	{ "_ZdaPvm" AL NT, HOOK_FREE, 0, DELETE_ALIGNED, false, NULL },
+	{ "_ZdlPv", HOOK_FREE_AS, FAMILY_NEW, DELETE, false, NULL },
+	{ "_ZdaPv", HOOK_FREE_AS, FAMILY_ARRAY, DELETE, false, NULL },
+	{ "_ZdlPvm", HOOK_FREE_AS, FAMILY_NEW, DELETE, false, NULL },
+	{ "_ZdaPvm", HOOK_FREE_AS, FAMILY_ARRAY, DELETE, false, NULL },
+	{ "_ZdlPv" NT, HOOK_FREE_AS, FAMILY_NEW, DELETE, false, NULL },
+	{ "_ZdaPv" NT, HOOK_FREE_AS, FAMILY_ARRAY, DELETE, false, NULL },
+	{ "_ZdlPvm" NT, HOOK_FREE_AS, FAMILY_NEW, DELETE, false, NULL },
+	{ "_ZdaPvm" NT, HOOK_FREE_AS, FAMILY_ARRAY, DELETE, false, NULL },
+	{ "_ZdlPv" AL, HOOK_FREE_AS, FAMILY_NEW, DELETE_ALIGNED, false, NULL },
+	{ "_ZdaPv" AL, HOOK_FREE_AS, FAMILY_ARRAY, DELETE_ALIGNED, false, NULL },
+	{ "_ZdlPvm" AL, HOOK_FREE_AS, FAMILY_NEW, DELETE_ALIGNED, false, NULL },
+	{ "_ZdaPvm" AL, HOOK_FREE_AS, FAMILY_ARRAY, DELETE_ALIGNED, false, NULL },
+	{ "_ZdlPv" AL NT, HOOK_FREE_AS, FAMILY_NEW, DELETE_ALIGNED, false, NULL },
+	{ "_ZdaPv" AL NT, HOOK_FREE_AS, FAMILY_ARRAY, DELETE_ALIGNED, false, NULL },
+	{ "_ZdlPvm" AL NT, HOOK_FREE_AS, FAMILY_NEW, DELETE_ALIGNED, false, NULL },
+	{ "_ZdaPvm" AL NT, HOOK_FREE_AS, FAMILY_ARRAY, DELETE_ALIGNED, false, NULL },
 	/* mappings, and what forbids us system calls */
 	{ "mmap", HOOK_MMAP, 0, MAPPING, false, NULL },
 	{ "mmap64", HOOK_MMAP, 0, MAPPING, false, NULL },
@@ -460,12 +464,67 @@ static bool malloc_is_libcs(const struct module *m, const struct candidate *mall
 }
 
 struct rules_here {
-	bool heap, mapping, cxx, cxx_aligned, cxx_zero, allocator;
+	bool heap, mapping, allocator;
+	bool cxx, cxx_aligned; /* operators are counted */
+	bool cxx_says;	       /* they say whose call it is */
+	bool cxx_zero;	       /* of operator new 0 bytes are told of */
 };
 
 static bool has_pair(const struct candidates *c, const char *array, const char *plain)
 {
 	return named(c, array) || named(c, plain);
+}
+
+/* ---- operators that go on to malloc and free ----------------------------- */
+
+/*
+ * Where the function at VADDR goes on to if it does nothing but that: an address that stands for
+ * it; 0: it is another kind of function. libstdc++'s operators delete are
+ *	[endbr64] [bnd] jmp free@plt	or	jmp [free@got]
+ * and each of the others goes on to another operator delete.
+ */
+static uint64_t goes_on_to(const struct elf *elf, uint64_t vaddr)
+{
+	size_t left;
+	const uint8_t *p = elf_at(elf, vaddr, 1, &left), *end = p + (p ? left : 0);
+	int32_t d;
+
+	if (p && left >= 4 && memcmp(p, "\xf3\x0f\x1e\xfa", 4) == 0)
+		p += 4;
+	if (p && p < end && *p == 0xf2)
+		p++;
+	if (!p || end - p < 6 || (*p != 0xe9 && memcmp(p, "\xff\x25", 2) != 0))
+		return 0;
+	p += *p == 0xe9 ? 1 : 2;
+	memcpy(&d, p, sizeof(d));
+	return vaddr + left - (size_t)(end - p) + sizeof(d) + (uint64_t)(int64_t)d;
+}
+
+/*
+ * Whether C, an operator delete, has to say what it is: the plain ones do, and those that go
+ * straight on to free as the plain one does. The others go on to one of these.
+ */
+static bool says_delete(const struct candidates *all, const struct candidate *c,
+			const struct elf *elf)
+{
+	const struct candidate *plain = named(all, "_ZdlPv");
+
+	return plain && (c == plain || strcmp(c->rule->name, "_ZdaPv") == 0 ||
+			 goes_on_to(elf, c->symbol.value) == goes_on_to(elf, plain->symbol.value));
+}
+
+/* Whether all operators delete of a module are of that kind, or counted themselves. */
+static bool deletes_go_on(const struct candidates *c, const struct elf *elf, bool aligned_counted)
+{
+	for (size_t i = 0; i < c->count; i++) {
+		const struct candidate *item = &c->item[i];
+		unsigned class = item->rule ? item->rule->class : HEAP;
+
+		if ((class == DELETE || (class == DELETE_ALIGNED && !aligned_counted)) &&
+		    !goes_on_to(elf, item->symbol.value))
+			return false;
+	}
+	return named(c, "_ZdlPv") && named(c, "_ZdaPv");
 }
 
 static struct rules_here rules_here(const struct candidates *c, const struct module *m)
@@ -489,10 +548,13 @@ static struct rules_here rules_here(const struct candidates *c, const struct mod
 	 */
 	h.cxx_zero = h.heap && !h.cxx &&
 		     ((m->roles & MODULE_CXX) || defines(m->elf, "_ZSt15get_new_handlerv"));
+	h.cxx_says = h.heap && !h.cxx && (m->roles & MODULE_CXX) &&
+		     deletes_go_on(c, m->elf, h.cxx_aligned);
 	return h;
 }
 
-static bool applies(const struct rules_here *h, const struct candidate *c)
+static bool applies(const struct rules_here *h, const struct candidates *all,
+		    const struct candidate *c, const struct elf *elf)
 {
 	if (c->request)
 		return true;
@@ -501,17 +563,37 @@ static bool applies(const struct rules_here *h, const struct candidate *c)
 	case MAPPING: return h->mapping;
 	case SANITIZER:
 	case ASKING: return true;
-	case NEW: return h->cxx || (h->cxx_zero && strcmp(c->rule->name, "_Znwm") == 0);
-	case NOTHROW:
-	case DELETE: return h->cxx;
+	case NEW:
+		return h->cxx || h->cxx_says ||
+		       (h->cxx_zero && strcmp(c->rule->name, "_Znwm") == 0);
+	case NOTHROW: return h->cxx;
+	case DELETE: return h->cxx || (h->cxx_says && says_delete(all, c, elf));
 	case NEW_ALIGNED:
-	case NOTHROW_ALIGNED:
-	case DELETE_ALIGNED: return h->cxx_aligned;
+	case NOTHROW_ALIGNED: return h->cxx_aligned;
+	case DELETE_ALIGNED: return h->cxx_aligned || (h->cxx_says && says_delete(all, c, elf));
 	}
 	return false;
 }
 
 /* ---- sites --------------------------------------------------------------- */
+
+static bool is_operator(const struct hook_rule *r)
+{
+	return r->class >= NEW && r->class <= DELETE_ALIGNED;
+}
+
+/* Counted, or saying whose call it is; whose that is, only the runtime's are known to keep to. */
+static void as_operator(struct hook_site *s, enum hook_class class, const struct rules_here *h)
+{
+	bool counted = class == NEW || class == NOTHROW || class == DELETE ? h->cxx
+									   : h->cxx_aligned;
+
+	if (!counted)
+		s->kind = class == DELETE || class == DELETE_ALIGNED ? HOOK_SAYS_DELETE
+								     : HOOK_SAYS_NEW;
+	if (!h->cxx_says)
+		s->arg = FAMILY_ANY;
+}
 
 static void site_from(struct hook_site *s, const struct candidate *c, const struct candidates *all,
 		      const struct rules_here *h)
@@ -522,12 +604,13 @@ static void site_from(struct hook_site *s, const struct candidate *c, const stru
 	snprintf(s->name, sizeof(s->name), "%s", c->symbol.name);
 	s->vaddr = c->symbol.value;
 	s->size = c->symbol.size;
+	s->requested = c->request;
 	s->kind = c->request ? c->request->kind : (enum wire_hook_kind)c->rule->kind;
 	s->arg = c->request ? c->request->arg : c->rule->arg;
 	if (c->symbol.type == STT_GNU_IFUNC)
 		s->refuse = "it is chosen at run time (ifunc)";
-	if (s->kind == HOOK_NEW && c->rule->class == NEW && !h->cxx)
-		s->kind = HOOK_NEW_ZERO;
+	if (!c->request && is_operator(c->rule))
+		as_operator(s, (enum hook_class)c->rule->class, h);
 	if (s->kind != HOOK_NEW)
 		return;
 	pair = named(all, c->rule->pair);
@@ -535,7 +618,7 @@ static void site_from(struct hook_site *s, const struct candidate *c, const stru
 		pair = named(all, c->rule->class == NEW ? "_Znwm" NT : "_Znwm" AL NT);
 	/* built without exceptions: one function for both */
 	if (pair && pair->symbol.value == s->vaddr)
-		s->kind = HOOK_MALLOC;
+		s->kind = HOOK_MALLOC_AS;
 	else if (pair)
 		s->nothrow = pair->symbol.value;
 	else
@@ -558,7 +641,8 @@ static int by_address(const void *a, const void *b)
 	return x->rule < y->rule ? -1 : x->rule > y->rule;
 }
 
-static int make_sites(struct hook_sites *sites, struct candidates *c, const struct rules_here *h)
+static int make_sites(struct hook_sites *sites, struct candidates *c, const struct rules_here *h,
+		      const struct elf *elf)
 {
 	sites->site = calloc(c->count + 1, sizeof(*sites->site));
 	if (!sites->site)
@@ -568,12 +652,33 @@ static int make_sites(struct hook_sites *sites, struct candidates *c, const stru
 	for (size_t i = 0; i < c->count; i++) {
 		const struct candidate *item = &c->item[i];
 
-		if (!applies(h, item) ||
+		if (!applies(h, c, item, elf) ||
 		    (sites->count && sites->site[sites->count - 1].vaddr == item->symbol.value))
 			continue;
 		site_from(&sites->site[sites->count++], item, c, h);
 	}
 	return 0;
+}
+
+/* All functions are hooked by which one of these libraries gives and takes blocks. */
+static bool is_known_allocator(const struct module *m)
+{
+	static const char *const known[] = { "libjemalloc.so.", "libtcmalloc.so.",
+					     "libtcmalloc_minimal.so.", "libmimalloc.so." };
+	const char *name = elf_soname(m->elf);
+
+	for (size_t i = 0; name && i < sizeof(known) / sizeof(*known); i++)
+		if (strncmp(name, known[i], strlen(known[i])) == 0)
+			return true;
+	return false;
+}
+
+static bool has_operators(const struct candidates *c)
+{
+	for (size_t i = 0; i < c->count; i++)
+		if (c->item[i].rule && is_operator(c->item[i].rule))
+			return true;
+	return false;
 }
 
 int hooks_find(struct hook_sites *sites, const struct module *module,
@@ -593,7 +698,9 @@ int hooks_find(struct hook_sites *sites, const struct module *module,
 	if (!err) {
 		here = rules_here(&c, module);
 		sites->allocator = here.allocator;
-		err = make_sites(sites, &c, &here);
+		sites->unseen = here.allocator && !is_known_allocator(module);
+		sites->operators = !here.cxx_says && has_operators(&c);
+		err = make_sites(sites, &c, &here, module->elf);
 	}
 	free(c.item);
 	return err;

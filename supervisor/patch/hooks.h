@@ -27,11 +27,14 @@ struct hook_site {
 	/* HOOK_NEW: the file's address of the form that does not throw, else 0 */
 	uint64_t nothrow;
 	const char *refuse; /* why it cannot be hooked whatever its code is, or NULL */
+	bool requested;	    /* by --hook */
 };
 struct hook_sites {
 	size_t count;
 	struct hook_site *site; /* one per address, in order of address */
 	bool allocator;		/* the module is an allocator, and not libc */
+	bool unseen;		/* and what it does with its blocks is not known */
+	bool operators;		/* it has operators new or delete, and not as the runtime's are */
 };
 
 /*

@@ -118,6 +118,7 @@ static void record(struct plant *plant, const struct job *j)
 		p->insn[i].to = patch->insn[i].to;
 	}
 	p->kind = j->site.kind;
+	p->requested = j->site.requested;
 	p->call = patch->call;
 	snprintf(p->name, sizeof(p->name), "%s", j->site.name);
 }
@@ -470,6 +471,12 @@ static bool is_sanitizer(const struct batch *b)
 	return false;
 }
 
+/* The hooks of the two most frequent functions do not look for WIRE_FRAMED. */
+static uint32_t framed_kind(uint32_t kind)
+{
+	return kind == HOOK_MALLOC ? HOOK_MALLOC_AS : kind == HOOK_FREE ? HOOK_FREE_AS : kind;
+}
+
 static void fill_island(const struct plant *plant, const struct batch *b, const struct module *m,
 			const raddr_t *entry, uint8_t *out, raddr_t at)
 {
@@ -481,8 +488,10 @@ static void fill_island(const struct plant *plant, const struct batch *b, const 
 					  .kind = (uint32_t)j->site.kind,
 					  .arg = j->site.arg };
 
-		hook.entry = entry[j->site.kind];
-		hook.arg |= j->site.kind < HOOK_MMAP ? framed : 0;
+		if (framed)
+			hook.kind = framed_kind(hook.kind);
+		hook.entry = entry[hook.kind];
+		hook.arg |= hook.kind < HOOK_MMAP ? framed : 0;
 		hook.nothrow = nothrow_of(plant, b, m, j);
 		if (j->raw) {
 			hook.orig = j->orig + j->patch.call;
@@ -589,6 +598,28 @@ void plant_prepare(const struct module *module)
 		inline_syscall_begin(module->elf);
 }
 
+const struct planted *plant_find(const struct plant *plant, raddr_t address)
+{
+	const struct planted *p = find_planted(plant, address);
+
+	return p ? p : find_planted(plant, address + 4); /* behind an endbr64 */
+}
+
+/* What could not be hooked does what it does unseen. */
+static void missing_roles(const struct plant *plant, struct module *module,
+			  const struct hook_sites *sites)
+{
+	for (size_t i = 0; i < sites->count; i++) {
+		const struct hook_site *s = &sites->site[i];
+
+		if (s->kind >= HOOK_MMAP || plant_find(plant, module->bias + s->vaddr))
+			continue;
+		module->roles |= s->kind == HOOK_SAYS_NEW || s->kind == HOOK_SAYS_DELETE
+					 ? MODULE_OPERATORS
+					 : MODULE_UNSEEN | MODULE_OPERATORS;
+	}
+}
+
 int plant_module(struct plant *plant, struct module *module, const struct plant_ops *ops,
 		 const raddr_t entry[HOOK_KINDS], const struct hook_request *request,
 		 size_t nrequests)
@@ -610,6 +641,11 @@ int plant_module(struct plant *plant, struct module *module, const struct plant_
 		module->planted = true;
 		if (sites.allocator)
 			module->roles |= MODULE_ALLOCATOR;
+		if (sites.operators)
+			module->roles |= MODULE_OPERATORS;
+		if (sites.unseen)
+			module->roles |= MODULE_UNSEEN;
+		missing_roles(plant, module, &sites);
 	}
 	hooks_release(&sites);
 	return n;
@@ -628,7 +664,7 @@ int plant_function(struct plant *plant, struct module *module, const struct plan
 	n = plant_sites(plant, module, ops, entry, &site, 1, NULL, 0);
 	if (n != 0)
 		return n < 0 ? n : 0;
-	return find_planted(plant, at) || find_planted(plant, at + 4) ? 0 : -EOPNOTSUPP;
+	return plant_find(plant, at) ? 0 : -EOPNOTSUPP;
 }
 
 int plant_write(struct plant *plant, const struct plant_ops *ops)

@@ -53,8 +53,9 @@ struct planted {
 		uint8_t from, to;
 	} insn[16];
 	enum wire_hook_kind kind;
-	uint8_t call; /* HOOK_RAW: where in the copy the system call is */
-	bool later;   /* its entry has not been written yet */
+	uint8_t call;	/* HOOK_RAW: where in the copy the system call is */
+	bool later;	/* its entry has not been written yet */
+	bool requested; /* by --hook */
 	char name[64];
 };
 
@@ -127,6 +128,8 @@ raddr_t plant_original_pc(const struct plant *plant, raddr_t pc);
 bool plant_in_island(const struct plant *plant, raddr_t pc);
 /* Whether PC is the return address that stands for a system call, or the address before it. */
 bool plant_stands(const struct plant *plant, raddr_t pc);
+/* The hook of the function at ADDRESS; NULL: it has none. */
+const struct planted *plant_find(const struct plant *plant, raddr_t address);
 /* Where P, of HOOK_RAW, has its system call. */
 raddr_t plant_site(const struct planted *p);
 int plant_copy(struct plant *to, const struct plant *from) MUST_USE;

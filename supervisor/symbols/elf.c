@@ -745,6 +745,21 @@ bool elf_next_symbol(const struct elf *elf, size_t *cursor, struct elf_symbol *s
 	return false;
 }
 
+bool elf_imports(const struct elf *elf, const char *prefix)
+{
+	size_t len = strlen(prefix);
+	Elf64_Sym sym;
+
+	for (size_t i = 0; symbol_read(&elf->dynsym, i, &sym); i++) {
+		const char *name = sym.st_shndx == SHN_UNDEF ? string_at(&elf->dynsym, sym.st_name)
+							     : NULL;
+
+		if (name && strncmp(name, prefix, len) == 0)
+			return true;
+	}
+	return false;
+}
+
 bool elf_has_functions(const struct elf *elf)
 {
 	struct elf_symbol s;

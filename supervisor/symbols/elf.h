@@ -88,6 +88,8 @@ bool elf_find(const struct elf *elf, const char *name, size_t *cursor, struct el
 /* only in .dynsym */
 bool elf_find_exported(const struct elf *elf, const char *name, size_t *cursor,
 		       struct elf_symbol *symbol);
+/* It takes a function or variable from another object whose name begins so. */
+bool elf_imports(const struct elf *elf, const char *prefix);
 /* false: stripped, no function can be found by name */
 bool elf_has_functions(const struct elf *elf);
 /* How many entries the tables have, undefined ones included. */

@@ -22,6 +22,10 @@ enum module_role {
 	MODULE_CXX = 8,	       /* libstdc++, libc++, libc++abi, libsupc++ */
 	MODULE_ALLOCATOR = 16, /* defines malloc & co. itself (libc not among them) */
 	MODULE_VDSO = 32,
+	/* its operators new and delete may do anything with what they get and give */
+	MODULE_OPERATORS = 64,
+	/* blocks of its allocator may come and go in ways that are not seen */
+	MODULE_UNSEEN = 128,
 };
 
 struct module {

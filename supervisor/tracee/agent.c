@@ -281,6 +281,7 @@ static struct wire_guard plan(uint32_t slots, uint32_t nodes, bool tables)
 		.nodes = nodes * (uint64_t)sizeof(struct wire_node),
 		.rules = tables ? RULES_FIRST * sizeof(struct wire_rule) : 0,
 		.pool = tables ? POOL_FIRST : 0,
+		.secret = sampling_seed(),
 	};
 }
 
@@ -557,7 +558,7 @@ static void wire_inherit(struct wire_process *to, const struct wire_process *fro
 	to->pauses = from->pauses;
 	to->tls_ready = from->tls_ready;
 	to->libc_start = from->libc_start;
-	to->libc_end = from->libc_end;
+	to->libc_size = from->libc_size;
 	to->errno_location = from->errno_location;
 	large_copy(to, from);
 }
@@ -719,12 +720,14 @@ static void find_libc(struct wire_process *w, const struct module *m)
 	size_t cursor = 0;
 
 	if (m->roles & MODULE_LIBC) {
+		if (w->libc_start) /* the program's own is the first */
+			return;
 		w->libc_start = m->text_start;
-		w->libc_end = m->text_end;
+		w->libc_size = m->text_end - m->text_start;
 	} else if ((m->roles & MODULE_EXE) && elf_is_static(m->elf) &&
 		   elf_find(m->elf, "__malloc_arena_thread_freeres", &cursor, &symbol)) {
 		w->libc_start = m->bias + symbol.value;
-		w->libc_end = w->libc_start + symbol.size;
+		w->libc_size = symbol.size;
 	}
 }
 

@@ -246,6 +246,8 @@ static inline void apply(struct stream *s, const struct source *from, struct wir
 	raddr_t addr = wire_address(e);
 	uint32_t t = from->thread;
 	s->events++;
+	if (wire_has_counter(wire_kind(e)))
+		ledger_family(l, wire_family(e));
 	if (__builtin_expect(wire_flags(e), 0) && apply_counted(s, from, e, more))
 		return;
 	switch (wire_kind(e)) {
@@ -256,7 +258,7 @@ static inline void apply(struct stream *s, const struct source *from, struct wir
 				  wire_stack(e));
 		break;
 	case WIRE_ALLOC_WIDE: ledger_alloc(l, t, from->ms, addr, more.a, wire_stack(e)); break;
-	case WIRE_LEAVE: ledger_leave(l, t, from->ms, addr); break;
+	case WIRE_LEAVE: ledger_leave_by(l, t, from->ms, addr, wire_stack(e)); break;
 	case WIRE_BECAME: ledger_became(l, t, from->ms, addr, wire_size(e), wire_stack(e)); break;
 	case WIRE_BECAME_WIDE: ledger_became(l, t, from->ms, addr, more.a, wire_stack(e)); break;
 	case WIRE_STAYED: ledger_stayed(l, t, from->ms); break;

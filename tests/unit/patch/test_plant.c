@@ -103,10 +103,14 @@ static double ms_now(void)
 	return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
 }
 
+/* Counted there: an operator of libstdc++'s that says whose call it is may have another one before. */
 static bool is_planted(const struct plant *plant, const char *name)
 {
 	for (size_t i = 0; i < plant->count; i++) {
-		if (strcmp(plant->planted[i].name, name) == 0)
+		const struct planted *p = &plant->planted[i];
+
+		if (strcmp(p->name, name) == 0 && p->kind != HOOK_SAYS_NEW &&
+		    p->kind != HOOK_SAYS_DELETE)
 			return true;
 	}
 	return false;
@@ -281,15 +285,17 @@ static void test_static_musl(void)
 }
 
 /*
- * How a module's own operator new is treated: NEW, and DELETE with it; or neither, and then ZERO if
- * it is libstdc++'s. The aligned ones always are.
+ * How a module's own operator new is treated: counted, and DELETE with it; or neither, and then it
+ * and DELETE say whose call it is if it is libstdc++'s; ZERO: linked statically, only new does. The
+ * aligned ones always are counted. OPERATORS: what they give and take is not to be judged.
  */
-enum new_how { NEW_NOT, NEW_HOOKED, NEW_ZERO };
+enum new_how { NEW_NOT, NEW_HOOKED, NEW_SAYS, NEW_ZERO };
 static void check_new(const char *path, unsigned roles, enum new_how how)
 {
 	struct module m;
 	struct hook_sites sites;
-	bool new_ = false, delete_ = false, zero = false, hooked = how == NEW_HOOKED;
+	bool new_ = false, delete_ = false, says = false, said = false, any = false,
+	     hooked = how == NEW_HOOKED;
 
 	CHECK(fake_module(&m, path, roles));
 	CHECK_EQ(hooks_find(&sites, &m, NULL, 0), 0);
@@ -298,14 +304,25 @@ static void check_new(const char *path, unsigned roles, enum new_how how)
 
 		if (strstr(s->name, "St11align_val_t"))
 			continue;
-		zero |= s->kind == HOOK_NEW_ZERO;
+		says |= s->kind == HOOK_SAYS_NEW;
+		said |= s->kind == HOOK_SAYS_DELETE;
 		new_ |= s->kind == HOOK_NEW && !s->refuse && s->nothrow;
-		delete_ |= strncmp(s->name, "_Zd", 3) == 0;
+		delete_ |= s->kind == HOOK_FREE_AS && strncmp(s->name, "_Zd", 3) == 0;
+		any |= (s->kind == HOOK_SAYS_NEW || s->kind == HOOK_NEW) && s->arg == FAMILY_ANY;
+		if (how == NEW_SAYS && !strcmp(s->name, "_Znam"))
+			CHECK_EQ(s->arg, FAMILY_ARRAY);
+		if (how == NEW_SAYS && !strcmp(s->name, "_ZdaPv"))
+			CHECK_EQ(s->arg, FAMILY_ARRAY);
+		if (how == NEW_SAYS && !strcmp(s->name, "_ZdlPv"))
+			CHECK_EQ(s->arg, FAMILY_NEW);
 	}
-	if (new_ != hooked || delete_ != hooked || zero != (how == NEW_ZERO))
-		printf("# %s: new %d, delete %d, zero %d, expected %d\n", path, new_, delete_, zero,
+	if (new_ != hooked || delete_ != hooked || says != (how >= NEW_SAYS))
+		printf("# %s: new %d, delete %d, says %d, expected %d\n", path, new_, delete_, says,
 		       how);
-	CHECK(new_ == hooked && delete_ == hooked && zero == (how == NEW_ZERO));
+	CHECK(new_ == hooked && delete_ == hooked && says == (how >= NEW_SAYS));
+	CHECK_EQ(said, how == NEW_SAYS);
+	CHECK_EQ(any, hooked || how == NEW_ZERO);
+	CHECK_EQ(sites.operators, how != NEW_SAYS);
 	hooks_release(&sites);
 	elf_unref(m.elf);
 }
@@ -323,7 +340,9 @@ static void test_operator_new(void)
 {
 	check_new("/usr/lib/x86_64-linux-gnu/libjemalloc.so.2", 0, NEW_HOOKED);
 	check_new("/usr/lib/x86_64-linux-gnu/libtcmalloc.so.4", 0, NEW_HOOKED);
-	check_new("/usr/lib/x86_64-linux-gnu/libstdc++.so.6", MODULE_CXX, NEW_ZERO);
+	check_new("/usr/lib/x86_64-linux-gnu/libstdc++.so.6", MODULE_CXX, NEW_SAYS);
+	if (access("/usr/lib/x86_64-linux-gnu/libc++abi.so.1", R_OK) == 0)
+		check_new("/usr/lib/x86_64-linux-gnu/libc++abi.so.1", MODULE_CXX, NEW_SAYS);
 	if (build("cxx", "g++ -O1 -static", cxx_program))
 		check_new(in_scratch("cxx"), MODULE_EXE, NEW_ZERO);
 	if (build("cxx-dynamic", "g++ -O1 -static-libstdc++", cxx_program))
@@ -757,7 +776,10 @@ static void check_wire_hooks(const struct plant *plant)
 			continue;
 		}
 		CHECK_EQ(hook.orig, p->orig);
-		CHECK_EQ(hook.arg, p->kind >= HOOK_GENERIC_MALLOC);
+		if (p->kind < HOOK_NEW || p->kind > HOOK_FREE_AS)
+			CHECK_EQ(hook.arg, p->kind >= HOOK_GENERIC_MALLOC);
+		else
+			CHECK(hook.arg <= FAMILY_ANY);
 		CHECK((p->kind == HOOK_NEW) == (hook.nothrow != 0));
 		if (hook.nothrow) {
 			void *block = ((void *(*)(size_t, size_t, size_t))hook.nothrow)(100, 64, 0);
