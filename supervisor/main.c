@@ -20,6 +20,7 @@
 #include "shell/common/answer_stream.h"
 #include "shell/common/command.h"
 #include "shell/common/dumping.h"
+#include "shell/common/erring.h"
 #include "shell/common/leak_checking.h"
 #include "shell/common/limiting.h"
 #include "shell/common/opening.h"
@@ -82,7 +83,7 @@ static void let_run(struct shell *shell)
 	for (struct process *p = session_processes(shell->session); p; p = p->next) {
 		int err;
 
-		if (p->state != PROCESS_STOPPED || p->limit.frozen)
+		if (p->state != PROCESS_STOPPED || p->limit.frozen || p->errors.frozen)
 			continue;
 		message_say("no more commands: process %d runs on", (int)p->pid);
 		err = session_cont(shell->session, p);
@@ -92,14 +93,17 @@ static void let_run(struct shell *shell)
 	}
 }
 
+/* With one more turn: it may be done before the first, and then there is still something to tell. */
 static int wait_for(struct shell *shell, bool (*done)(const struct session *))
 {
-	while (!done(shell->session)) {
-		int err;
+	bool is_done = false;
+	int err;
 
+	while (!is_done) {
+		is_done = done(shell->session);
 		limiting_give_up(shell);
-		err = shell_turn(shell, -1);
-
+		erring_give_up(shell);
+		err = shell_turn(shell, is_done ? 0 : -1);
 		if (err) {
 			message_error("the program can no longer be followed: %s", strerror(-err));
 			return err;

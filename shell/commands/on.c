@@ -34,17 +34,20 @@ static int on(struct shell *shell, struct call *call)
 			       ? shell_error(shell, call, "out of memory")
 			       : 0;
 	}
-	return shell_error(shell, call, "'%s' is not accepted: exit, limit or peak", call->argv[1]);
+	return shell_error(shell, call, "'%s' is not accepted: exit, limit, peak or error",
+			   call->argv[1]);
 }
 
 const struct command cmd_on = {
 	.name = "on",
-	.usage = "[exit|limit|peak { COMMANDS }]",
+	.usage = "[exit|limit|peak|error { COMMANDS }]",
 	.summary =
-		"run commands when the program ends, meets its limit, or has a new peak; alone: list them",
+		"run commands when the program ends, meets its limit, has a new peak or makes an error; alone: list them",
 	.help = "`on exit { report -n 5 }`: the program is at its last instant then and everything can be asked.\n"
 		"`on limit { bt all }`: the process that met the limit is the chosen one; with `kill` and `stop` all its threads are frozen, and in batch it\n"
 		"is killed after them unless they let it go on (`limit 200M; cont`). Several hits in one moment are told once.\n"
+		"`on error { bt all }`: the process that has freed something wrongly is the chosen one; with `--errors stop` all its threads are frozen,\n"
+		"and in batch it is killed after them unless they let it go on (`cont`). Several errors in one moment are told first.\n"
 		"`on peak { ... }`: at most once a second, and for the last peak in any case. Other commands take the place of those before, {} of none.",
 	.flags = COMMAND_AS_IS | COMMAND_LIVE,
 	.run = on,

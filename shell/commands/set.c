@@ -4,6 +4,7 @@
 
 #include "base/escape.h"
 #include "report/view.h"
+#include "session/options.h"
 #include "shell/common/command.h"
 #include "shell/common/reporting.h"
 #include "shell/common/shell.h"
@@ -72,6 +73,22 @@ static void show_free_stacks(const struct shell *shell, FILE *out)
 	fputs(session_options(shell->session)->agent.free_stacks ? "on" : "off", out);
 }
 
+static int set_errors(struct shell *shell, struct call *call, const char *value)
+{
+	enum error_action action;
+
+	if (options_errors(value, &action))
+		return shell_error(shell, call, "errors: '%s' is not accepted: " ERRORS_ACCEPTED,
+				   value);
+	session_errors(shell->session, action);
+	return 0;
+}
+
+static void show_errors(const struct shell *shell, FILE *out)
+{
+	escape_printf(out, "%s", error_action_names[session_errors_now(shell->session)]);
+}
+
 static const struct {
 	const char *name, *help;
 	int (*set)(struct shell *shell, struct call *call, const char *value);
@@ -84,6 +101,8 @@ static const struct {
 	  set_site_wrappers, show_site_wrappers },
 	{ "free-stacks", "whether `trace` can say which call freed a block", set_free_stacks,
 	  show_free_stacks },
+	{ "errors", "what happens at a double free and the like: report, stop or off", set_errors,
+	  show_errors },
 };
 #define SETTINGS (sizeof(settings) / sizeof(*settings))
 
@@ -138,6 +157,7 @@ const struct command cmd_set = {
 		"`set site-skip 'my_alloc|Pool_'` makes the callers of others the sites. The expression is POSIX extended and is looked for anywhere\n"
 		"in a function's name.\n"
 		"`set free-stacks on`: from now on a stack is taken at each free, too, which costs as much as at each allocation. `trace` then tells\n"
-		"who freed a block and who had allocated it. `off` keeps what was gathered.",
+		"who freed a block and who had allocated it. `off` keeps what was gathered.\n"
+		"`set errors stop`: as --errors; errors of before are not looked for again.",
 	.run = set,
 };

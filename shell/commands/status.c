@@ -13,6 +13,7 @@
 #include "session/ended.h"
 #include "shell/common/arguments.h"
 #include "shell/common/command.h"
+#include "shell/common/erring.h"
 #include "shell/common/limit_text.h"
 #include "shell/common/mapping.h"
 #include "shell/common/processes.h"
@@ -161,6 +162,7 @@ static void print_json(struct shell *shell, FILE *out, const struct facts *f)
 	known(&j, "limit", f->limit, f->limit);
 	known(&j, "room", f->limit, limit_room(f->limit, f->allocated));
 	json_uint(&j, "limit_hits", f->p->limit.hits);
+	json_uint(&j, "errors", f->p->errors.count);
 	json_uint(&j, "threads", f->p->threads);
 	known(&j, "rss", f->usage.rss >= 0, (uint64_t)f->usage.rss);
 	json_string(&j, "mode", mode_name(shell, f->p));
@@ -372,6 +374,11 @@ static void print_counts(FILE *out, const struct facts *f)
 			"           %" PRIu64 " maps, %" PRIu64 " unmaps, %" PRIu64
 			" frees of blocks that were never seen\n",
 			f->t.maps, f->t.unmaps, f->t.unknown_frees);
+	if (f->p->errors.count) {
+		fputs("errors     ", out);
+		erring_counts(out, &f->p->errors);
+		putc('\n', out);
+	}
 }
 
 struct logs {

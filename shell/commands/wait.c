@@ -7,6 +7,7 @@
 #include "base/units.h"
 #include "session/ended.h"
 #include "shell/common/command.h"
+#include "shell/common/erring.h"
 #include "shell/common/events.h"
 #include "shell/common/limiting.h"
 #include "shell/common/shell.h"
@@ -18,7 +19,7 @@
  */
 #define TURN_MS 5
 
-enum what { WAIT_TIME, WAIT_EXIT, WAIT_LIMIT, WAIT_CONDITION };
+enum what { WAIT_TIME, WAIT_EXIT, WAIT_LIMIT, WAIT_ERROR, WAIT_CONDITION };
 enum relation { ABOVE, AT_LEAST, BELOW, AT_MOST, EQUAL, UNEQUAL };
 
 struct condition {
@@ -70,7 +71,7 @@ static const struct {
 static const char *const relations[] = { ">", ">=", "<", "<=", "==", "!=" };
 
 #define ACCEPTED \
-	"TIME, exit, limit, or a condition such as `heap > 50M` or `allocs >= 1000`; then optionally timeout TIME"
+	"TIME, exit, limit, error, or a condition such as `heap > 50M` or `allocs >= 1000`; then optionally timeout TIME"
 
 static uint64_t quantity(struct shell *shell, int which)
 {
@@ -166,6 +167,8 @@ static int parse(const struct shell *shell, struct call *call, struct condition 
 			c->what = WAIT_EXIT;
 		else if (!strcmp(text, "limit"))
 			c->what = WAIT_LIMIT;
+		else if (!strcmp(text, "error"))
+			c->what = WAIT_ERROR;
 		else if (!time_parse(text, &c->ms))
 			c->what = WAIT_TIME;
 		else if (!parse_expression(text, c))
@@ -176,6 +179,13 @@ static int parse(const struct shell *shell, struct call *call, struct condition 
 	}
 	free(text);
 	return err;
+}
+
+/* Nothing but waiting is left to do about what stays stopped. */
+static void give_up(struct shell *shell)
+{
+	limiting_give_up(shell);
+	erring_give_up(shell);
 }
 
 static int wait(struct shell *shell, struct call *call)
@@ -201,7 +211,14 @@ static int wait(struct shell *shell, struct call *call)
 			shell->limiting.waited = shell->limiting.hits;
 			return 0;
 		}
+		if (c.what == WAIT_ERROR && shell->erring.errors > shell->erring.waited) {
+			shell->erring.waited = shell->erring.errors;
+			return 0;
+		}
 		if (session_ended(shell->session)) {
+			if (c.what == WAIT_ERROR)
+				return shell_error(shell, call,
+						   "the program ended without an error");
 			if (c.what == WAIT_LIMIT)
 				return shell_error(shell, call,
 						   "the program ended without meeting its limit");
@@ -224,7 +241,7 @@ static int wait(struct shell *shell, struct call *call)
 				timeout = (int)(c.timeout - (now - begin));
 		}
 		if (!events_running(shell) || c.what == WAIT_EXIT)
-			limiting_give_up(shell);
+			give_up(shell);
 		if (!events_running(shell))
 			session_forget_ended(shell->session);
 		if (shell_turn(shell, timeout))
@@ -236,10 +253,11 @@ static int wait(struct shell *shell, struct call *call)
 
 const struct command cmd_wait = {
 	.name = "wait",
-	.usage = "TIME|exit|limit|EXPR [timeout TIME]",
+	.usage = "TIME|exit|limit|error|EXPR [timeout TIME]",
 	.summary = "for scripts: go on when it happens",
 	.help = "`wait 5s`; `wait exit`: the program is at its last instant (kept there until the script ends), or tracing has ended; `wait limit`: a request has\n"
-		"met the limit (one hit for each such wait; in batch what `stop` has stopped is killed at the next wait); `wait heap > 50M`,\n"
+		"met the limit (one hit for each such wait; in batch what `stop` has stopped is killed at the next wait); `wait error`: something\n"
+		"was freed wrongly (the same); `wait heap > 50M`,\n"
 		"`wait allocs >= 1000`: one of allocated heap mmap peak live_blocks allocs frees maps unmaps total_allocated rss threads\n"
 		"processes events, one of > >= < <= == !=, a number (SIZE).\n"
 		"A condition that did not come true before the program's end or the timeout is an error.",

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/units.h"
+#include "shell/common/erring.h"
 #include "shell/common/limiting.h"
 #include "shell/common/shell.h"
 
@@ -30,7 +31,7 @@ struct events {
 	uint64_t peak, peak_told;
 };
 
-const char *const event_names[ON_KINDS] = { "exit", "limit", "peak" };
+const char *const event_names[ON_KINDS] = { "exit", "limit", "peak", "error" };
 
 static struct events *events(struct shell *shell)
 {
@@ -199,6 +200,7 @@ static void run_on(struct shell *shell, struct events *e)
 	uint64_t now = session_ms(shell->session), high;
 
 	limiting_turn(shell, e->on[ON_LIMIT]);
+	erring_turn(shell, e->on[ON_ERROR]);
 	if (e->on[ON_PEAK]) {
 		high = peak(shell);
 		if (high > e->peak && (now >= e->peak_told + PEAK_MS || shell->ended)) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * events.h - commands that wait for their moment: `every TIME { }`, `on exit|limit|peak { }`. They
+ * events.h - commands that wait for their moment: `every TIME { }`, `on exit|limit|peak|error { }`. They
  * run between two turns of the loop, at the prompt and while a command waits, never inside one
  * another.
  */
@@ -12,7 +12,7 @@
 struct shell;
 struct events;
 
-enum event_when { ON_EXIT, ON_LIMIT, ON_PEAK, ON_KINDS };
+enum event_when { ON_EXIT, ON_LIMIT, ON_PEAK, ON_ERROR, ON_KINDS };
 extern const char *const event_names[ON_KINDS];
 
 /* TEXT is copied; it takes the place of what was there, none ("") removes that. 0 or -ENOMEM. */

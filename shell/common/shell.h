@@ -54,6 +54,12 @@ struct mapped {	   /* the last answer about resident memory (mapping.h) */
 	uint64_t began_ms, ms, rss, bytes[RESIDENCY_ROWS];
 };
 
+struct erring { /* errors of the program */
+	/* how many were told, of all processes; how many of them `wait error` has seen */
+	uint64_t errors, waited;
+	bool telling;
+};
+
 struct comparing;
 struct leaked;
 struct suppressions;
@@ -85,6 +91,7 @@ struct shell {
 	struct events *events; /* `every`, `on` */
 	struct interval interval;
 	struct limiting limiting;
+	struct erring erring;
 	struct dumping dumping; /* .heap files */
 	struct mapped mapped;
 	struct functions *functions; /* for completion */

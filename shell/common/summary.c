@@ -7,6 +7,7 @@
 #include "base/units.h"
 #include "report/print.h"
 #include "session/ended.h"
+#include "shell/common/erring.h"
 #include "shell/common/limit_text.h"
 #include "shell/common/lookup.h"
 #include "shell/common/reporting.h"
@@ -79,6 +80,27 @@ static void print_limit(const struct shell *shell, FILE *out, const struct proce
 	}
 }
 
+/* P's, and those of all others. */
+static void print_errors(const struct shell *shell, FILE *out, const struct process *p)
+{
+	uint64_t count = 0, processes = 0;
+
+	if (p->errors.count) {
+		fputs("  errors      ", out);
+		erring_counts(out, &p->errors);
+		putc('\n', out);
+	}
+	for (const struct process *o = session_processes(shell->session); o; o = o->next) {
+		if (o == p || !o->errors.count)
+			continue;
+		count += o->errors.count;
+		processes++;
+	}
+	if (count)
+		escape_printf(out, "  errors      %s in %s other process%s\n", GROUPED(count),
+			      GROUPED(processes), processes == 1 ? "" : "es");
+}
+
 static void print_numbers(const struct shell *shell, FILE *out, const struct process *p,
 			  const struct profile *profile)
 {
@@ -124,6 +146,7 @@ static void print_numbers(const struct shell *shell, FILE *out, const struct pro
 		      GROUPED((uint64_t)size), about, GROUPED((uint64_t)count),
 		      plural((uint64_t)count), GROUPED(n), plural(n));
 	print_limit(shell, out, p);
+	print_errors(shell, out, p);
 	unseen_summary(out, p);
 	if (stream.dropped || stream.bad)
 		escape_printf(out, "  not exact   %s events dropped, %s malformed\n",

@@ -14,6 +14,7 @@
 #include "shell/common/command.h"
 #include "shell/common/comparing.h"
 #include "shell/common/dumping.h"
+#include "shell/common/erring.h"
 #include "shell/common/events.h"
 #include "shell/common/functions.h"
 #include "shell/common/leak_checking.h"
@@ -143,8 +144,10 @@ int shell_turn(struct shell *shell, int ms)
 	unseen_turn(shell);
 	if (shell->events)
 		events_turn(shell);
-	else
+	else {
 		limiting_turn(shell, NULL);
+		erring_turn(shell, NULL);
+	}
 	return err;
 }
 

@@ -84,6 +84,8 @@ void process_unref(struct process *p)
 	ledger_free(p->discarding);
 	marks_release(&p->marks);
 	snapshots_release(&p->snapshots);
+	free(p->errors.error);
+	free(p->errors.dismissed);
 	free(p->limit.refusal);
 	free(p->limit.lease);
 	symbols_free(p->symbols);

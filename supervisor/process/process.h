@@ -13,6 +13,7 @@
 #include "base/types.h"
 #include "ledger/ledger.h"
 #include "patch/plant.h"
+#include "process/errors_books.h"
 #include "process/limit_books.h"
 #include "process/marks.h"
 #include "process/preattach.h"
@@ -113,6 +114,7 @@ struct process {
 	struct snapshots snapshots;
 	struct process_unseen unseen;
 	struct limit limit;
+	struct errors errors;
 	struct preattach_heap preattach; /* -p: the heap that was there */
 	struct glibc_malloc glibc_malloc;
 	struct sampling sampling;

@@ -263,6 +263,17 @@ static void say_mapped(struct lines *l, struct process *p, const struct map *m, 
 		say_anonymous(l, p, m, addr);
 }
 
+bool classify_in_module(struct process *p, raddr_t addr, char *text, size_t len)
+{
+	struct lines l = { .text = text, .len = len };
+	const struct module *m = modules_find(&p->modules, addr, UINT32_MAX);
+
+	text[0] = '\0';
+	if (m)
+		say_module(&l, p, m, addr);
+	return m;
+}
+
 void classify_address(struct process *p, raddr_t addr, char *text, size_t len)
 {
 	struct lines l = { .text = text, .len = len };

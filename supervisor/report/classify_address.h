@@ -15,6 +15,8 @@ struct process;
  * memory, stops nothing.
  */
 void classify_address(struct process *p, raddr_t addr, char *text, size_t len);
+/* The same of one in a module alone, also when the process is gone; false: it is in none. */
+bool classify_in_module(struct process *p, raddr_t addr, char *text, size_t len);
 
 /*
  * A place in a module's data, or in the thread-local data of the thread whose pointer is FS: its

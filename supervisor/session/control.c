@@ -327,9 +327,8 @@ int session_kill(struct session *s, int sig)
 	return asking_do(s, ask_kill, &(struct asked){ .number = (uint64_t)sig });
 }
 
-static void limit_kill_now(struct session *s)
+static void kill_all(struct session *s)
 {
-	s->limit_killed = true;
 	for (struct process *p = s->processes; p; p = p->next) {
 		if (p->state > PROCESS_STOPPED)
 			continue;
@@ -338,7 +337,18 @@ static void limit_kill_now(struct session *s)
 	}
 }
 
-static void ask_limit_kill(struct asked *a) { limit_kill_now(a->s); }
+static void ask_kill_all(struct asked *a) { kill_all(a->s); }
+
+void session_kill_all(struct session *s)
+{
+	asking_do(s, ask_kill_all, &(struct asked){ .ret = 0 });
+}
+
+static void ask_limit_kill(struct asked *a)
+{
+	a->s->limit_killed = true;
+	kill_all(a->s);
+}
 
 void session_limit_kill(struct session *s)
 {

@@ -27,6 +27,7 @@
 #include "base/message.h"
 #include "base/proc.h"
 #include "log/replay.h"
+#include "session/errors_serve.h"
 #include "session/limit_enforce.h"
 #include "tracee/agent.h"
 #include "tracee/backtrace.h"
@@ -342,6 +343,7 @@ int loop_turn(struct session *s, int timeout_ms, bool *something)
 	session_serve_questions(s);
 	session_serve_rings(s);
 	credible_turn(s);
+	*something |= errors_serve(s);
 	look_for_filters(s);
 	*something |= serve_watches(s, watch, watches, fds + 2);
 	return 0;

@@ -26,6 +26,7 @@
  * inherited. A new image comes up with its hooks planted, not armed. What ends while it is off
  * keeps the answers that it had.
  */
+#include "process/errors.h"
 #include "process/preattach_heap.h"
 #include "process/sampling.h"
 #include "session/session_state.h"
@@ -142,6 +143,7 @@ static int switch_on(struct session *s, struct process *p, const struct preattac
 		sampling_anew(p, s->options.agent.sample);
 	if (p->wire) {
 		ledger_keep_freed(p->ledger, p->wire->free_stacks);
+		errors_listen(p, s->options.errors != ERRORS_OFF, heartbeat_ms());
 		fault_fixup_forget(p);
 	}
 	err = arm(s, p);

@@ -44,7 +44,8 @@ enum {
 	OPT_PUSH_LABEL,
 	OPT_LEAK_CHECK,
 	OPT_LEAK_EXITCODE,
-	OPT_SUPPRESSIONS
+	OPT_SUPPRESSIONS,
+	OPT_ERRORS
 };
 #define LOG_SIZE    (100u << 20)
 #define LOG_FILES   10u
@@ -68,6 +69,9 @@ static const struct {
 	  "what happens then: kill (default; the program and its children), stop (it is frozen, to be looked at: at the\n"
 	  "prompt, or by the commands of `on limit`, and then killed), fail (the request fails as if there were no memory),\n"
 	  "report (it is said once per crossing, and granted)" },
+	{ "errors", OPT_ERRORS, "ACTION",
+	  "what happens at a double free, a free of what is no block, or by another function than the one that goes\n"
+	  "with malloc, new or new[]: report (default), stop, off" },
 	{ "limit-exit", OPT_LIMIT_EXIT, "N",
 	  "exit status after a limit's kill (default: as killed by SIGKILL)" },
 	{ "count", 'c', "LIST",
@@ -243,6 +247,16 @@ int options_on_limit(const char *text, enum limit_action *action)
 	for (int i = 0; i < LIMIT_ACTIONS; i++)
 		if (!strcmp(text, limit_action_names[i])) {
 			*action = (enum limit_action)i;
+			return 0;
+		}
+	return -EINVAL;
+}
+
+int options_errors(const char *text, enum error_action *action)
+{
+	for (int i = 0; i < ERROR_ACTIONS; i++)
+		if (!strcmp(text, error_action_names[i])) {
+			*action = (enum error_action)i;
 			return 0;
 		}
 	return -EINVAL;
@@ -537,6 +551,10 @@ static int apply(struct parse *p, int c, const char *arg)
 	case OPT_ON_LIMIT:
 		return options_on_limit(arg, &o->on_limit)
 			       ? bad(p, "--on-limit: '%s' is not accepted: " ON_LIMIT_ACCEPTED, arg)
+			       : 0;
+	case OPT_ERRORS:
+		return options_errors(arg, &o->errors)
+			       ? bad(p, "--errors: '%s' is not accepted: " ERRORS_ACCEPTED, arg)
 			       : 0;
 	case OPT_LIMIT_EXIT:
 		if (number_parse(arg, &n) || n > 255)

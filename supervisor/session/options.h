@@ -35,6 +35,8 @@ int options_sample(const char *text, uint64_t *period) MUST_USE;
 #define INTERVAL_ACCEPTED TIME_ACCEPTED ", more than 0, at most a year"
 int options_limit(const char *text, uint64_t *limit) MUST_USE;
 int options_on_limit(const char *text, enum limit_action *action) MUST_USE;
+#define ERRORS_ACCEPTED "report, stop or off"
+int options_errors(const char *text, enum error_action *action) MUST_USE;
 int options_interval(const char *text, uint64_t *ms) MUST_USE;
 /* What --log-size and --log-files take, and the command `log`. 0, -EINVAL */
 int options_log_size(const char *text, uint64_t *size) MUST_USE;

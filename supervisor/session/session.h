@@ -52,6 +52,7 @@ struct options { /* what the command line says; filled by options.c */
 	uint64_t log_size;   /* bytes that one has at most, */
 	uint32_t log_files;  /* how many there are at most, that being written included */
 	enum limit_action on_limit;
+	enum error_action errors;
 	/* exit status after a limit kill; -1: as killed by SIGKILL */
 	int limit_exit;
 	uint64_t interval_ms;		   /* usage lines; 0: none */
@@ -246,6 +247,14 @@ void session_on_limit(struct session *s, const struct limit_listener *listener);
 bool session_is_telling(const struct session *s, const struct process *p);
 /* LIMIT_STOP comes to its end: the tree is killed, as LIMIT_KILL does. */
 void session_limit_kill(struct session *s);
+/* Every process is killed. */
+void session_kill_all(struct session *s);
+/*
+ * What becomes of errors (process/errors.h) in processes that are there or come: told, in
+ * process->errors; they stop the process, too; or they are not looked for.
+ */
+void session_errors(struct session *s, enum error_action action);
+enum error_action session_errors_now(const struct session *s);
 /* A hit has killed the tree: --limit-exit says how mtrun ends. */
 bool session_limit_killed(const struct session *s);
 

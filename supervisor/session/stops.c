@@ -11,6 +11,7 @@
  * its last instant (EVENT_EXITING): its rings are complete then, and its memory still there; it can
  * be held at that point.
  */
+#include "process/errors.h"
 #include "process/sampling.h"
 #include "session/credible.h"
 #include "session/recorder.h"
@@ -115,6 +116,7 @@ int process_listen(struct session *s, struct process *p)
 			    : stream_new(&p->shared, p->off ? p->discarding : p->ledger,
 					 process_own_mapping, p);
 	ledger_keep_freed(p->ledger, p->wire->free_stacks);
+	errors_listen(p, s->options.errors != ERRORS_OFF, heartbeat_ms());
 	if (!p->stream)
 		return -ENOMEM;
 	if (!p->off)
@@ -481,6 +483,15 @@ bool session_gone(struct session *s, pid_t pid, int *status)
 	return gone_before(s, pid, status);
 }
 
+/* Nobody but the thread TID has the memory of P. */
+static bool is_alone(const struct session *s, const struct process *p, pid_t tid)
+{
+	for (size_t i = 0; i < s->nthreads; i++)
+		if (s->thread[i].process == p && s->thread[i].tid != tid)
+			return false;
+	return true;
+}
+
 static void on_new(struct session *s, const struct event *e, struct thread *parent)
 {
 	pid_t tid = (pid_t)e->value;
@@ -498,6 +509,7 @@ static void on_new(struct session *s, const struct event *e, struct thread *pare
 		if (p) {
 			p->ledger_used = true;
 			p->parent = of;
+			errors_inherit(p, of, is_alone(s, of, parent->tid), heartbeat_ms());
 			p->command = of->command ? strdup(of->command) : NULL;
 			p->exe = of->exe ? strdup(of->exe) : NULL;
 			p->image_bytes = of->image_bytes;

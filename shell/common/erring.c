@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "shell/common/erring.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/escape.h"
+#include "base/message.h"
+#include "base/proc.h"
+#include "base/units.h"
+#include "report/classify_address.h"
+#include "report/print.h"
+#include "session/asking.h"
+#include "shell/common/lookup.h"
+#include "shell/common/shell.h"
+
+/*
+ * The loop collects errors in the records of processes; here they are told, by the shell's thread,
+ * as their stacks need symbols. Each is copied: the loop turns meanwhile, and more come.
+ */
+static const char *plural(uint64_t n) { return n == 1 ? "" : "s"; }
+
+/* ---- the text ------------------------------------------------------------ */
+
+static const char *call_name(const struct error *e)
+{
+	static const char *const names[] = { [FAMILY_HEAP] = "free",
+					     [FAMILY_NEW] = "operator delete",
+					     [FAMILY_ARRAY] = "operator delete[]",
+					     [FAMILY_ANY] = "free" };
+
+	return e->resize ? "realloc" : names[e->family & 3];
+}
+
+static const char *giver_name(const struct error *e)
+{
+	static const char *const names[] = { [FAMILY_HEAP] = "malloc",
+					     [FAMILY_NEW] = "operator new",
+					     [FAMILY_ARRAY] = "operator new[]" };
+
+	return names[e->gave < FAMILY_ANY ? e->gave : FAMILY_HEAP];
+}
+
+static void say_within(const struct error *e)
+{
+	const char *what = e->mapping ? "mapping" : "block", *call = call_name(e);
+	uint64_t offset = e->address - e->block;
+
+	if (!offset)
+		message_say("%s of 0x%" PRIx64 ", which is a %s of %" PRIu64 " byte%s, not a block",
+			    call, e->address, what, e->size, plural(e->size));
+	else
+		message_say("%s of 0x%" PRIx64 ", which is %" PRIu64
+			    " byte%s into a %s of %" PRIu64,
+			    call, e->address, offset, plural(offset), what, e->size);
+}
+
+/* PLACE: what is there, if it is no block */
+static void say_what(const struct error *e, const char *place)
+{
+	switch (e->kind) {
+	case ERROR_DOUBLE:
+		message_say("%s of 0x%" PRIx64 ", a block of %" PRIu64
+			    " byte%s that was freed before",
+			    e->resize ? "realloc" : "double free", e->address, e->size,
+			    plural(e->size));
+		return;
+	case ERROR_INTERIOR: say_within(e); return;
+	case ERROR_FOREIGN:
+		message_say("%s of 0x%" PRIx64 ", which is no block: it is %s", call_name(e),
+			    e->address, place);
+		return;
+	case ERROR_MISMATCH:
+		message_say("%s of 0x%" PRIx64 ", a block of %" PRIu64 " byte%s from %s",
+			    call_name(e), e->address, e->size, plural(e->size), giver_name(e));
+		return;
+	case ERROR_KINDS: return;
+	}
+}
+
+/* Ends a line with the stack beneath it, if there is one. */
+static void put_stack(struct shell *shell, FILE *out, struct process *p, struct sites *sites,
+		      uint32_t stack, const char *without)
+{
+	if (!stack) {
+		escape_printf(out, "%s\n", without);
+		return;
+	}
+	fputs(", by\n", out);
+	lookup_stack(shell, p, sites, stack);
+	print_stack(out, sites, stack, NULL);
+}
+
+static void put_call(struct shell *shell, FILE *out, struct process *p, struct sites *sites,
+		     const struct error *e)
+{
+	struct text_buffer time;
+	char name[PROC_NAME];
+
+	proc_name(p->via, e->tid, name); /* it may have ended */
+	escape_printf(out, "process %d (%s), thread %d%s%s%s, after %s", (int)p->pid,
+		      p->command ? p->command : "?", (int)e->tid, *name ? " (" : "", name,
+		      *name ? ")" : "", time_text(&time, e->ms));
+	put_stack(shell, out, p, sites, e->stack, "; by which call was not recorded");
+}
+
+static void put_block(struct shell *shell, FILE *out, struct process *p, struct sites *sites,
+		      const struct error *e)
+{
+	struct text_buffer time;
+
+	if (e->kind == ERROR_DOUBLE) {
+		escape_printf(out, "first freed after %s by thread %d",
+			      time_text(&time, e->freed_ms), (int)e->freed_tid);
+		put_stack(shell, out, p, sites, e->freed_stack,
+			  " (`set free-stacks on` records by which call)");
+	}
+	fputs(e->mapping ? "mapped" : "allocated", out);
+	if (e->known)
+		escape_printf(out, " after %s by thread %d", time_text(&time, e->block_ms),
+			      (int)e->block_tid);
+	put_stack(shell, out, p, sites, e->block_stack, "; by which call is not known");
+}
+
+/* Whoever reads it is not waited for with the session locked. */
+static void tell(struct shell *shell, struct process *p, const struct error *e)
+{
+	struct sites *sites = shell_sites(shell, p);
+	char place[4300], *text = NULL;
+	size_t len = 0;
+	FILE *out = open_memstream(&text, &len);
+
+	if (out && sites) {
+		put_call(shell, out, p, sites, e);
+		if (e->kind != ERROR_FOREIGN)
+			put_block(shell, out, p, sites, e);
+		else if (!classify_in_module(p, e->address, place, sizeof(place)))
+			snprintf(place, sizeof(place), "%s", e->place);
+	}
+	if (out && fclose(out) == 0 && sites) {
+		asking_unlock(shell->session);
+		say_what(e, place);
+		fwrite(text, 1, len, message_stream());
+		message_flush();
+		asking_lock(shell->session);
+	}
+	free(text);
+}
+
+static const char *const kind_names[ERROR_KINDS][2] = {
+	[ERROR_DOUBLE] = { "double free", "double frees" },
+	[ERROR_INTERIOR] = { "free within a block", "frees within a block" },
+	[ERROR_FOREIGN] = { "free of what is no block", "frees of what is no block" },
+	[ERROR_MISMATCH] = { "mismatched free", "mismatched frees" },
+};
+
+void erring_counts(FILE *out, const struct errors *e)
+{
+	for (int i = 0, first = 1; i < ERROR_KINDS; i++) {
+		if (!e->counts[i])
+			continue;
+		escape_printf(out, "%s%" PRIu64 " %s", first ? "" : ", ", e->counts[i],
+			      kind_names[i][e->counts[i] != 1]);
+		first = 0;
+	}
+	if (e->count > e->errors)
+		escape_printf(out, ", at %s%zu place%s", e->unlisted ? "more than " : "", e->errors,
+			      plural(e->errors));
+}
+
+/* ---- what happens then --------------------------------------------------- */
+
+#define TOLD_MOST 200u /* of all processes together */
+
+static void say_frozen(const struct shell *shell, const struct process *p)
+{
+	const char *name = p->command ? p->command : "?";
+
+	if (shell->screen)
+		message_say("%s (%d) is stopped: `cont` lets it go on", name, (int)p->pid);
+	else if (session_options(shell->session)->npids)
+		message_say("%s (%d) is stopped; it goes on when the commands have run", name,
+			    (int)p->pid);
+	else
+		message_say("%s (%d) is stopped; it is killed unless the commands let it go on "
+			    "(`cont`)",
+			    name, (int)p->pid);
+	message_flush();
+}
+
+static void tell_new(struct shell *shell, struct process *p)
+{
+	while (p->errors.told < p->errors.errors) {
+		struct error e = p->errors.error[p->errors.told++];
+
+		if (shell->erring.errors++ < TOLD_MOST)
+			tell(shell, p, &e);
+		if (shell->erring.errors == TOLD_MOST)
+			message_say("%u errors were told; others are only counted", TOLD_MOST);
+	}
+	p->errors.due = true;
+	if (p->errors.frozen)
+		say_frozen(shell, p);
+}
+
+static struct process *with_new(const struct shell *shell)
+{
+	struct process *p = session_processes(shell->session);
+
+	while (p && p->errors.told == p->errors.errors)
+		p = p->next;
+	return p;
+}
+
+static struct process *frozen(const struct shell *shell)
+{
+	for (struct process *p = session_processes(shell->session); p; p = p->next) {
+		p->errors.frozen &= p->state == PROCESS_STOPPED;
+		if (p->errors.frozen)
+			return p;
+	}
+	return NULL;
+}
+
+static void run_commands(struct shell *shell, struct process *p, const char *text)
+{
+	pid_t before = session_main(shell->session)->pid, pid = p->pid;
+	bool stays = p->errors.frozen;
+	char *copy = text ? strdup(text) : NULL; /* they may replace themselves */
+
+	if (session_choose(shell->session, pid) == 0 && copy)
+		shell_run_text(shell, NULL, copy);
+	free(copy);
+	/* what runs on was chosen for its commands only */
+	if (!stays && session_main(shell->session)->pid == pid &&
+	    session_choose(shell->session, before))
+		message_verbose(1, "%d: it was chosen, and is gone", before);
+}
+
+void erring_turn(struct shell *shell, const char *text)
+{
+	struct process *p;
+
+	if (shell->erring.telling)
+		return;
+	shell->erring.telling = true;
+	while ((p = process_ref(with_new(shell)))) {
+		tell_new(shell, p);
+		process_unref(p);
+	}
+	shell->erring.telling = false;
+	for (p = session_processes(shell->session); p && !p->errors.due;)
+		p = p->next;
+	if (!p)
+		return;
+	p->errors.due = false;
+	if (text || p->errors.frozen)
+		run_commands(shell, p, text);
+}
+
+void erring_give_up(struct shell *shell)
+{
+	struct process *p = shell->screen ? NULL : frozen(shell);
+	int err;
+
+	if (!p || p->errors.due || p->errors.told < p->errors.errors)
+		return;
+	if (!session_options(shell->session)->npids) {
+		message_say("%s (%d) is killed: nothing has let it go on",
+			    p->command ? p->command : "?", (int)p->pid);
+		session_kill_all(shell->session);
+		return;
+	}
+	p->errors.frozen = false;
+	err = session_cont(shell->session, p);
+	if (err)
+		message_error("cannot continue process %d: %s", (int)p->pid, strerror(-err));
+}
