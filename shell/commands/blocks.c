@@ -219,7 +219,7 @@ static void print_screen(FILE *out, const struct collection *c, uint64_t now,
 	for (size_t i = 0; i < c->count && !kinds; i++)
 		kinds = block_of(c, c->row[i]).mapping;
 	grid_init(&g, l);
-	grid_column(&g, "FUNCTION", GRID_NAME);
+	grid_column(&g, "FUNCTION", GRID_FUNCTION);
 	grid_column(&g, "WHERE", GRID_PATH);
 	for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++)
 		if (i != 1 || kinds)
@@ -384,14 +384,15 @@ static int blocks(struct shell *shell, struct call *call)
 const struct command cmd_blocks = {
 	.name = "blocks",
 	.usage =
-		"[--site REGEX|--stack ID] [--min-size SIZE] [-n N] [--sort size|age] [--bytes] [--json]",
+		"[--site REGEX|--stack ID] [--min-size SIZE] [-n N] [--sort size|age] [--bytes] [--full] [--json]",
 	.summary = "the live blocks themselves, biggest first",
 	.help = "  --site REGEX     only those whose site's function or FILE:LINE matches\n"
 		"  --stack ID       only those of one stack, by the number that `report --by stack` shows\n"
 		"  --min-size SIZE  only those at least this large\n"
 		"  -n N             show N rows (text: 20, JSON: all); the others are summed in one last row\n"
 		"  --sort age       oldest first\n"
-		"  --bytes          exact sizes on a terminal, too",
-	.flags = COMMAND_JSON | COMMAND_LIVE | COMMAND_RECORD | COMMAND_BYTES,
+		"  --bytes          exact sizes on a terminal, too\n"
+		"  --full           names and paths whole: as in a pipe",
+	.flags = COMMAND_JSON | COMMAND_LIVE | COMMAND_RECORD | COMMAND_BYTES | COMMAND_FULL,
 	.run = blocks,
 };

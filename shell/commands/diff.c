@@ -66,7 +66,7 @@ static int diff(struct shell *shell, struct call *call)
 const struct command cmd_diff = {
 	.name = "diff",
 	.usage =
-		"A [B] [-n N] [--by site|stack|function|file|module] [--stacks] [--match REGEX] [--bytes] [--json]",
+		"A [B] [-n N] [--by site|stack|function|file|module] [--stacks] [--match REGEX] [--bytes] [--full] [--json]",
 	.summary = "what has come and gone between two moments, biggest growth first",
 	.help = "A, B: the name of a snapshot, a TIME as in `report --at`, peak, or a .heap file; without B: now. Each row: growth (bytes at B - bytes at A), blocks\n"
 		"at B, and where; at the end the sum. Rows that are cut off are summed in one, so that rows always add up. With a file, stacks are the same\n"
@@ -76,7 +76,8 @@ const struct command cmd_diff = {
 		"  --by KEY       site (default), stack, function, file, module\n"
 		"  --stacks       whole stacks\n"
 		"  --match REGEX  only stacks with a frame whose function, FILE:LINE or module's path matches (POSIX extended)\n"
-		"  --bytes        exact sizes on a terminal, too",
-	.flags = COMMAND_JSON | COMMAND_RECORD | COMMAND_BYTES,
+		"  --bytes        exact sizes on a terminal, too\n"
+		"  --full         names, paths and stacks whole: as in a pipe",
+	.flags = COMMAND_JSON | COMMAND_RECORD | COMMAND_BYTES | COMMAND_FULL,
 	.run = diff,
 };

@@ -145,7 +145,7 @@ static int leaks(struct shell *shell, struct call *call)
 
 const struct command cmd_leaks = {
 	.name = "leaks",
-	.usage = "[--kinds LIST] [--new] [-n N] [--gen-suppressions] [--json]",
+	.usage = "[--kinds LIST] [--new] [-n N] [--gen-suppressions] [--full] [--json]",
 	.summary = "live blocks that nothing points to any more",
 	.help = "The memory is captured as of one instant and searched for pointers, from the registers, stacks in use and all writable mappings through\n"
 		"the live blocks. definite: nothing points to it. indirect: only lost blocks do. possible: what points to it points somewhere into it.\n"
@@ -157,7 +157,8 @@ const struct command cmd_leaks = {
 		"  --new         only what was not lost at the last scan: `every 60s { leaks --new }`\n"
 		"  -n N          show N records (text: 20, JSON: all); the others are summed in one line\n"
 		"  --gen-suppressions\n"
-		"                print a suppression for each record instead, for --suppressions and for Valgrind",
-	.flags = COMMAND_JSON | COMMAND_LIVE,
+		"                print a suppression for each record instead, for --suppressions and for Valgrind\n"
+		"  --full        names, paths and stacks whole: as in a pipe",
+	.flags = COMMAND_JSON | COMMAND_LIVE | COMMAND_FULL,
 	.run = leaks,
 };

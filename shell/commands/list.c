@@ -11,6 +11,7 @@
 #include "base/json.h"
 #include "base/outside.h"
 #include "base/pattern.h"
+#include "report/function_name.h"
 #include "report/print.h"
 #include "report/view.h"
 #include "session/asking.h"
@@ -173,7 +174,7 @@ static void print_head(FILE *out, const struct listing_function *f, const struct
 		escape_printf(out, ROUTINE "%s in %s\n", f->function, file);
 		return;
 	}
-	layout_put(l, out, f->function, l->columns - 1);
+	function_put(l, out, f->function, l->columns - 1);
 	fputs("\n  in ", out);
 	layout_put_path(l, out, file, l->columns > 16 ? l->columns - 6 : 10);
 	putc('\n', out);
@@ -307,11 +308,11 @@ static int list(struct shell *shell, struct call *call)
 
 const struct command cmd_list = {
 	.name = "list",
-	.usage = "FUNC [--bytes] [--json]",
+	.usage = "FUNC [--bytes] [--full] [--json]",
 	.summary = "a function's source lines with the bytes beside them",
 	.help = "Columns: flat (what the line itself asked an allocator for), cumulative (with everything that was called from it), line, source; in MB\n"
 		"(1048576 bytes), or with --bytes in bytes. FUNC is a name, without its parameters, with or without its namespaces; if there is no\n"
-		"such function it is a POSIX extended regular expression. Inlined functions have their lines, too.",
-	.flags = COMMAND_JSON | COMMAND_RECORD,
+		"such function it is a POSIX extended regular expression. Inlined functions have their lines, too. --full: names whole.",
+	.flags = COMMAND_JSON | COMMAND_RECORD | COMMAND_FULL,
 	.run = list,
 };

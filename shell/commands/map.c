@@ -130,7 +130,7 @@ static void screen_frag(const struct call *call, const struct mapping *m, size_t
 	struct grid g;
 
 	grid_init(&g, &call->layout);
-	grid_column(&g, "FUNCTION", GRID_NAME);
+	grid_column(&g, "FUNCTION", GRID_FUNCTION);
 	grid_column(&g, "WHERE", GRID_PATH);
 	for (size_t i = 0; i < sizeof(amounts) / sizeof(*amounts); i++)
 		grid_column(&g, amounts[i], GRID_NUMBER);
@@ -304,7 +304,7 @@ static int map(struct shell *shell, struct call *call)
 
 const struct command cmd_map = {
 	.name = "map",
-	.usage = "[--frag [-n N]] [--bytes] [--json]",
+	.usage = "[--frag [-n N]] [--bytes] [--full] [--json]",
 	.summary = "what resident memory is made of, and who keeps it",
 	.help = "Each page that the kernel counts in RSS is in one row. live: any byte of it is of a live block. free: blocks have been in it, none is\n"
 		"live. metadata: other anonymous memory: what allocators need for themselves or have rounded up to, libc's. mmap: the program's own\n"
@@ -314,7 +314,8 @@ const struct command cmd_map = {
 		"  --frag   pages of which at most half is live, and the sites of the blocks that keep them: kept would be given back if the blocks\n"
 		"           of that site were gone; live is what those have in there\n"
 		"  -n N     show N sites (text: 20, JSON: all); the others are summed in one row\n"
-		"  --bytes  exact sizes on a terminal, too",
-	.flags = COMMAND_JSON | COMMAND_LIVE | COMMAND_BYTES,
+		"  --bytes  exact sizes on a terminal, too\n"
+		"  --full   names and paths whole: as in a pipe",
+	.flags = COMMAND_JSON | COMMAND_LIVE | COMMAND_BYTES | COMMAND_FULL,
 	.run = map,
 };

@@ -145,7 +145,7 @@ const struct command cmd_report = {
 	.name = "report",
 	.usage =
 		"[-n N] [--by site|stack|function|file|module|thread|size] [--sort size|count|total|temporary] [--stacks] [--at TIME|peak]"
-		" [--since|--base FILE|SNAP|TIME] [--min-age TIME] [--match REGEX] [--usable] [--all] [--reverse] [--bytes] [--json]",
+		" [--since|--base FILE|SNAP|TIME] [--min-age TIME] [--match REGEX] [--usable] [--all] [--reverse] [--bytes] [--full] [--json]",
 	.summary = "what is live, biggest first",
 	.help = "Rows are gathered --by site if nothing else is said: walking out from the allocator, the first frame, inlined ones included, whose\n"
 		"function is no allocator, not in namespace std, __gnu_cxx, core or alloc, and not in libc, libstdc++, libc++ or ld.so.\n"
@@ -167,7 +167,8 @@ const struct command cmd_report = {
 		"  --usable        beside the size also what the allocator set aside for it; a mapping's is its size\n"
 		"  --all           also rows with nothing live, and what each has allocated ever\n"
 		"  --reverse       smallest first\n"
-		"  --bytes         exact sizes; on a terminal they are in K, M, G otherwise",
-	.flags = COMMAND_JSON | COMMAND_RECORD | COMMAND_BYTES,
+		"  --bytes         exact sizes; on a terminal they are in K, M, G otherwise\n"
+		"  --full          names, paths and stacks whole, sizes exact: as in a pipe",
+	.flags = COMMAND_JSON | COMMAND_RECORD | COMMAND_BYTES | COMMAND_FULL,
 	.run = report,
 };

@@ -66,7 +66,7 @@ static int text(struct shell *shell, struct call *call)
 const struct command cmd_text = {
 	.name = "text",
 	.usage =
-		"[--cum] [-n N] [--at TIME|peak] [--since|--base FILE|SNAP|TIME] [--bytes] [--json]",
+		"[--cum] [-n N] [--at TIME|peak] [--since|--base FILE|SNAP|TIME] [--bytes] [--full] [--json]",
 	.summary = "functions with flat and cumulative bytes, as jeprof's table",
 	.help = "Columns: flat, flat%, sum%, cum, cum%, function; in MB (1048576 bytes), or with --bytes in bytes.\n"
 		"flat is what the function itself asked an allocator for, sum% adds up flat% from the top, cum is what it and everything it\n"
@@ -75,7 +75,8 @@ const struct command cmd_text = {
 		"  --cum        sort by cum\n"
 		"  -n N         show N rows (text: 20, JSON: all); the others are summed in one last row\n"
 		"  --at TIME    what was live then, as in `report`\n"
-		"  --base FILE  what has come since, as in `report --since`",
-	.flags = COMMAND_JSON | COMMAND_RECORD,
+		"  --base FILE  what has come since, as in `report --since`\n"
+		"  --full       names whole: as in a pipe",
+	.flags = COMMAND_JSON | COMMAND_RECORD | COMMAND_FULL,
 	.run = text,
 };

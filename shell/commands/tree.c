@@ -79,7 +79,7 @@ static int tree(struct shell *shell, struct call *call)
 const struct command cmd_tree = {
 	.name = "tree",
 	.usage =
-		"[--invert] [--depth N] [-n N] [--at TIME|peak] [--since|--base FILE|SNAP|TIME] [--bytes] [--json]",
+		"[--invert] [--depth N] [-n N] [--at TIME|peak] [--since|--base FILE|SNAP|TIME] [--bytes] [--full] [--json]",
 	.summary = "the call tree with what each branch holds",
 	.help = "Each line: bytes of all live allocations made in or below the function, their share of the whole, the function. A function with\n"
 		"one callee only is followed by it without further indentation; branches below 0.5 % are summed as (others), what a function\n"
@@ -90,7 +90,8 @@ const struct command cmd_tree = {
 		"  -n N         the N biggest branches, however small; the others are summed where they are\n"
 		"  --at TIME    what was live then, as in `report`\n"
 		"  --base FILE  what has come since, as in `report --since`\n"
-		"  --bytes      exact sizes on a terminal, too",
-	.flags = COMMAND_JSON | COMMAND_RECORD | COMMAND_BYTES,
+		"  --bytes      exact sizes on a terminal, too\n"
+		"  --full       names whole, all functions: as in a pipe",
+	.flags = COMMAND_JSON | COMMAND_RECORD | COMMAND_BYTES | COMMAND_FULL,
 	.run = tree,
 };

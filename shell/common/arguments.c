@@ -24,15 +24,19 @@ void arguments_init(struct arguments *a, const struct shell *shell, struct call 
 static const struct {
 	const char *name;
 	unsigned flag;
-} common[] = { { "json", COMMAND_JSON }, { "bytes", COMMAND_BYTES } };
+} common[] = { { "json", COMMAND_JSON }, { "bytes", COMMAND_BYTES }, { "full", COMMAND_FULL } };
 #define COMMON (int)(sizeof(common) / sizeof(*common))
 
 static void take_common(struct call *call, int i)
 {
 	if (common[i].flag == COMMAND_JSON)
 		call->json = true;
-	else
+	else if (common[i].flag == COMMAND_BYTES)
 		call->layout.exact = true;
+	else { /* as in a pipe */
+		call->layout = (struct layout){ 0 };
+		call->as_is = true;
+	}
 }
 
 static int bad(struct arguments *a, const char *what, const char *word)

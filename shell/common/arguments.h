@@ -24,7 +24,7 @@ struct argument {
 	}
 
 struct arguments {
-	/* ends with ARGUMENTS_END; --json and --bytes are known without being in it */
+	/* ends with ARGUMENTS_END; --json, --bytes and --full are known without being in it */
 	const struct argument *table;
 	struct call *call;
 	const struct shell *shell;

@@ -37,6 +37,7 @@ enum command_flags {
 	/* answers from what is recorded: since when that is off stands below its text */
 	COMMAND_RECORD = 16,
 	COMMAND_BYTES = 32, /* takes --bytes: exact sizes on a terminal, too */
+	COMMAND_FULL = 128, /* takes --full: on a terminal as in a pipe */
 	COMMAND_AS_IS = 64, /* its lines are as they are, on a terminal, too */
 };
 

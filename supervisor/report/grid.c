@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "report/function_name.h"
 
 #define GAP	  2
 #define NARROWEST 8 /* of a name, however small the window is */
@@ -62,7 +63,9 @@ static void measure(struct grid *g, size_t rows)
 
 		for (size_t r = 0; r < rows; r++) {
 			const char *text = cell(g, r, c), *slash = strrchr(text, '/');
-			size_t n = layout_width(g->layout, text);
+			size_t n = g->column[c].kind == GRID_FUNCTION
+					   ? function_width(g->layout, text)
+					   : layout_width(g->layout, text);
 
 			widest = at_least(n, widest);
 			if (g->column[c].kind == GRID_PATH)
@@ -91,7 +94,8 @@ static size_t find(const struct grid *g, enum grid_kind kind)
  */
 static void fit(struct grid *g)
 {
-	size_t name = find(g, GRID_NAME), path = find(g, GRID_PATH), fixed = 1, left;
+	size_t function = find(g, GRID_FUNCTION), path = find(g, GRID_PATH), fixed = 1, left;
+	size_t name = function < g->columns ? function : find(g, GRID_NAME);
 	bool both = name < g->columns && path < g->columns;
 
 	for (size_t c = 0; c < g->columns; c++)
@@ -125,6 +129,7 @@ static void put(const struct grid *g, FILE *out, size_t c, const char *text)
 		layout_blanks(out, width > done ? width - done : 0);
 		layout_put(g->layout, out, text, width);
 		return;
+	case GRID_FUNCTION: done = function_put(g->layout, out, text, width); break;
 	case GRID_PATH: done = layout_put_path(g->layout, out, text, width); break;
 	default: done = layout_put(g->layout, out, text, width);
 	}

@@ -14,10 +14,11 @@
 #define GRID_COLUMNS 12
 
 enum grid_kind {
-	GRID_NAME,   /* to the left; of one that is too long the middle is left out */
-	GRID_PATH,   /* of one that is too long the first directories are */
-	GRID_TEXT,   /* to the left, whole */
-	GRID_NUMBER, /* to the right, whole */
+	GRID_NAME,     /* to the left; of one that is too long the middle is left out */
+	GRID_FUNCTION, /* the same, but a C++ name is shortened as one first (print_function()) */
+	GRID_PATH,     /* of one that is too long the first directories are */
+	GRID_TEXT,     /* to the left, whole */
+	GRID_NUMBER,   /* to the right, whole */
 };
 
 struct grid {

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/escape.h"
+#include "report/function_name.h"
 #include "report/grid.h"
 
 /*
@@ -168,11 +169,11 @@ static void key_columns(struct grid *g, enum view_key key)
 	switch (key) {
 	case VIEW_SITE:
 	case VIEW_STACK:
-		grid_column(g, "FUNCTION", GRID_NAME);
+		grid_column(g, "FUNCTION", GRID_FUNCTION);
 		grid_column(g, "WHERE", GRID_PATH);
 		break;
 	case VIEW_FUNCTION:
-		grid_column(g, "FUNCTION", GRID_NAME);
+		grid_column(g, "FUNCTION", GRID_FUNCTION);
 		grid_column(g, "MODULE", GRID_PATH);
 		break;
 	case VIEW_FILE: grid_column(g, "FILE", GRID_PATH); break;
@@ -391,32 +392,73 @@ void print_frames(FILE *out, struct symbol_frames frames, unsigned number)
 	}
 }
 
-/* `  12: FUNCTION`, and below where it is, in the columns that there are. */
-static void screen_frames(FILE *out, struct symbol_frames frames, unsigned number,
-			  const struct layout *l)
+/* `  12: FUNCTION`, and below where it is, in the columns that there are; NUMBER -1: none. */
+static void screen_frame(FILE *out, const struct symbol_frame *f, int number,
+			 const struct layout *l)
 {
-	unsigned name = l->columns > 20 ? l->columns - 7 : 13,
-		 place = l->columns > 30 ? l->columns - 14 : 16;
+	char *where = NULL;
 
-	for (size_t i = 0; i < frames.count; i++) {
-		const struct symbol_frame *f = &frames.frame[i];
-		char *where = NULL;
+	if (number >= 0)
+		fprintf(out, "%4d: ", number);
+	else
+		layout_blanks(out, 6);
+	function_put(l, out, f->function ? f->function : "??",
+		     l->columns > 20 ? l->columns - 7 : 13);
+	putc('\n', out);
+	if (!f->file && !f->module)
+		return;
+	if (f->file && f->line && asprintf(&where, "%s:%u", f->file, f->line) < 0)
+		where = NULL;
+	fputs(f->file ? "          at " : "          in ", out);
+	layout_put_path(l, out, where ? where : place_of(f),
+			l->columns > 30 ? l->columns - 14 : 16);
+	putc('\n', out);
+	free(where);
+}
 
-		if (i == 0)
-			fprintf(out, "%4u: ", number);
-		else
-			layout_blanks(out, 6);
-		layout_put(l, out, f->function ? f->function : "??", name);
-		putc('\n', out);
-		if (!f->file && !f->module)
-			continue;
-		if (f->file && f->line && asprintf(&where, "%s:%u", f->file, f->line) < 0)
-			where = NULL;
-		fputs(f->file ? "          at " : "          in ", out);
-		layout_put_path(l, out, where ? where : place_of(f), place);
-		putc('\n', out);
-		free(where);
-	}
+/*
+ * Of a run of frames of the language's library, inlined or not, the outermost is shown: what the
+ * program called.
+ */
+struct run {
+	const struct symbol_frame *last;
+	int number;
+	size_t count;
+};
+
+static void run_end(FILE *out, struct run *run, const struct layout *l)
+{
+	if (run->count > 1)
+		fprintf(out, "      (%zu within the next are not shown: --full)\n", run->count - 1);
+	if (run->count)
+		screen_frame(out, run->last, run->number, l);
+	run->count = 0;
+}
+
+static void screen_stack(FILE *out, struct sites *sites, uint32_t stack, const struct layout *l)
+{
+	struct run run = { 0 };
+	uint32_t node = stack;
+	int number = 0;
+
+	do {
+		struct symbol_frames frames = sites_frames(sites, node);
+
+		for (size_t i = 0; i < frames.count; i++) {
+			const struct symbol_frame *f = &frames.frame[i];
+			int shown = i ? -1 : number;
+
+			if (f->skip & SKIP_NAMESPACE) {
+				run = (struct run){ f, shown, run.count + 1 };
+				continue;
+			}
+			run_end(out, &run, l);
+			screen_frame(out, f, shown, l);
+		}
+		number++;
+		node = sites_parent(sites, node);
+	} while (node);
+	run_end(out, &run, l);
 }
 
 void print_stack(FILE *out, struct sites *sites, uint32_t stack, const struct layout *l)
@@ -424,11 +466,12 @@ void print_stack(FILE *out, struct sites *sites, uint32_t stack, const struct la
 	unsigned number = 0;
 	uint32_t node = stack;
 
+	if (on_screen(l)) {
+		screen_stack(out, sites, stack, l);
+		return;
+	}
 	do {
-		if (on_screen(l))
-			screen_frames(out, sites_frames(sites, node), number++, l);
-		else
-			print_frames(out, sites_frames(sites, node), number++);
+		print_frames(out, sites_frames(sites, node), number++);
 		node = sites_parent(sites, node);
 	} while (node);
 }
@@ -825,7 +868,7 @@ static const char *amount(char *text, size_t len, const struct table *t, int64_t
 static void table_name(FILE *out, const struct layout *l, size_t used, const char *name)
 {
 	if (on_screen(l))
-		layout_put(l, out, name, l->columns > used + 10 ? l->columns - 1 - used : 9);
+		function_put(l, out, name, l->columns > used + 10 ? l->columns - 1 - used : 9);
 	else
 		escape_put(out, name);
 	putc('\n', out);
@@ -947,7 +990,7 @@ static void draw_line(struct drawing *d, int64_t size, const char *fork, const c
 		len = d->l->columns / 3;
 	used = (d->l->exact ? 21 : 17) + len + strlen(fork);
 	escape_printf(d->out, "%s%s", d->guide + d->len - len, fork);
-	layout_put(d->l, d->out, label, d->l->columns > used + 10 ? d->l->columns - 1 - used : 9);
+	function_put(d->l, d->out, label, d->l->columns > used + 10 ? d->l->columns - 1 - used : 9);
 	putc('\n', d->out);
 }
 
@@ -966,6 +1009,11 @@ static bool push(struct drawing *d, const char *text)
 	memcpy(d->guide + d->len, text, n + 1);
 	d->len += n;
 	return true;
+}
+
+static bool is_library(const struct tree_node *n)
+{
+	return n->frame && n->frame->skip & SKIP_NAMESPACE;
 }
 
 static void draw_below(struct drawing *d, uint32_t node);
@@ -1008,7 +1056,10 @@ static void draw_below(struct drawing *d, uint32_t node)
 		}
 		if (parts != 1 || n->self || merged)
 			break;
-		draw_line(d, d->t->node[only].size, "", d->t->node[only].function);
+		/* of a run of the language's library what the program called */
+		if (!on_screen(d->l) || !is_library(&d->t->node[only]) ||
+		    !is_library(&d->t->node[node]))
+			draw_line(d, d->t->node[only].size, "", d->t->node[only].function);
 		node = only;
 	}
 	if (parts == 0)

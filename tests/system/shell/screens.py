@@ -24,7 +24,7 @@ os.chdir(d)
 VICTIM = mt.build('screens.cc')
 ENV = {**os.environ, 'HOME': d, 'PAGER': 'cat', 'LC_ALL': 'C.UTF-8'}
 COMMANDS = ['status', 'report', 'report --by function', 'report --by file', 'report --by module', 'report --by thread', 'report --by size', 'report --by stack -n 5', 'report --all',
-            'report --usable', 'report --stacks -n 3', 'report --stacks --usable -n 2', 'diff zero', 'diff zero --by stack -n 3', 'diff zero --stacks -n 2', 'report --since zero', 'blocks', 'text', 'text --cum',
+            'report --usable', 'report --stacks -n 3 --match insert', 'report --stacks --usable -n 2', 'diff zero', 'diff zero --by stack -n 3', 'diff zero --stacks -n 2', 'report --since zero', 'blocks', 'text', 'text --cum',
             'text --bytes', 'tree', 'tree --invert', 'tree --bytes', 'map', 'map --frag', 'map --bytes', 'threads', 'processes', 'leaks --kinds all -n 3', 'list hold', 'snapshot one', 'snapshot', 'limit',
             'limit 100M', 'limit', 'status', 'status --bytes', 'report --bytes', 'diff zero --bytes', 'blocks --bytes', 'set', 'interval', 'log', 'sample', 'record', 'every', 'on', 'listen', 'help',
             'timeline --plot', 'help sites']
@@ -75,15 +75,17 @@ for columns in 80, 120, 200:
              not 0 < float(rows[0][3]) < 100 else [])
     mt.check('--bytes: exact', [got['report --bytes']] if not re.search(r':25 +100000 ', got['report --bytes']) else [])
     mt.check('a long name has its beginning and its end', [got['report']] if not re.search(r'^a_company\S*…', got['report'], re.M) else [])
+    mt.check('C++ names as people write them', [f'{c}: {x}' for c, text in got.items() for x in ('char_traits', 'std::allocator<', '__cxx11') if x in text] +
+             [text for c, text in got.items() if c == 'report --stacks -n 3 --match insert' and not re.search(r'^      \(\d+ within the next are not shown: --full\)\n +\d*:? *std::', text, re.M)])
 
 got, n = on_terminal(COMMANDS, 80, LC_ALL='C')
 mt.check('LANG=C: ASCII only, no wider', [f'{c}: {line!r}' for c, text in got.items() for line in text.splitlines() if not line.isascii() or len(line) > 80] or ([] if n == len(COMMANDS) else [n]))
 
 # The same where there is no terminal, or not at the end.
 row = r'^\S*/screens\.cc +line:25 +size:100000 +count:100 +a_company_.*::hold\(unsigned long\)$'
-got, n = on_terminal(['report | cat', f'report > {d}/report', 'report --json'], 80)
+got, n = on_terminal(['report | cat', f'report > {d}/report', 'report --json', 'report --full'], 80)
 text = open(f'{d}/report').read()
-mt.check('into a pipe, a file and as JSON: whole and exact', [got, text] if not all(re.search(row, t, re.M) and t.startswith('total_size: ') for t in (got['report | cat'].replace('\r', ''), text)) or
+mt.check('into a pipe, a file, as JSON and with --full: whole and exact', [got, text] if not all(re.search(row, t, re.M) and t.startswith('total_size: ') for t in (got['report | cat'].replace('\r', ''), text, got['report --full'])) or
          not re.search(r'\{"size":100000,"count":100,', got['report --json']) else [])
 text = batch('wait heap > 150000 timeout 20s; wait allocs > 1400 timeout 20s; report; status; blocks -n 1; help report; kill', VICTIM)
 mt.check('without a terminal, too', [text] if not re.search(row, text, re.M) or not re.search(r'^memory     heap \d+ \(usable \d+\) \+ mmap \d+ \+ image \d+', text, re.M) or

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "report/function_name.h"
+
+#include <stdlib.h>
+
+#include "symbols/short_name.h"
+
+size_t function_width(const struct layout *l, const char *function)
+{
+	char *name = short_name(function, SHORT_DEFAULTS, l->unicode);
+	size_t width = layout_width(l, name ? name : function);
+
+	free(name);
+	return width;
+}
+
+/* The first of its forms that fits; if none does, the shortest without its middle. */
+size_t function_put(const struct layout *l, FILE *out, const char *function, size_t width)
+{
+	char *name = NULL;
+	size_t done;
+
+	for (int level = 0; level < SHORT_LEVELS; level++) {
+		free(name);
+		name = short_name(function, (enum short_name)level, l->unicode);
+		if (!name || layout_width(l, name) <= width)
+			break;
+	}
+	done = layout_put(l, out, name ? name : function, width);
+	free(name);
+	return done;
+}
