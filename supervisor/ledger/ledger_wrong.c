@@ -99,9 +99,10 @@ void ledger_wrong_unknown(struct ledger *l, uint32_t thread, raddr_t addr, uint3
 	if (!l->on_wrong || l->sampled)
 		return;
 	if (may_look(l, false)) {
-		if (freed_before(l, addr, &w.block))
+		if (freed_before(l, addr, &w.block)) {
 			w.kind = WRONG_FREED;
-		else if (stack && may_look(l, true) && ledger_find(l, addr, &w.block.block)) {
+			l->looks++; /* each of these counts, however many */
+		} else if (stack && may_look(l, true) && ledger_find(l, addr, &w.block.block)) {
 			w.kind = WRONG_WITHIN;
 			w.block.known = true;
 		}

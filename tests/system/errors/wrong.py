@@ -104,11 +104,11 @@ def _(bad):
     if not path:
         mt.skip('jemalloc', mt.build_reason('wrong.c', 'jemalloc'))
         return
-    r = run(path, ['double', '100'], ['-x', f'wait exit; status; status --json > {d}/s'])
-    compare(bad, 'double 100', r, 0, times=100)
+    r = run(path, ['double', '1000'], ['-x', f'wait exit; status; status --json > {d}/s'])
+    compare(bad, 'double 1000', r, 0, times=1000)
     with open(f'{d}/s') as f:
         s = json.load(f)
-    if s['errors'] != 100 or not re.search(r'^errors +100 double frees, at 1 place$', r.text, re.M):
+    if s['errors'] != 1000 or not re.search(r'^errors +1000 double frees, at 1 place$', r.text, re.M):
         bad.append(f'status: {s["errors"]} {r.text[-600:]}')
     r = run(path, ['double'], ['-q', '--messages', f'{d}/m'])
     with open(f'{d}/m') as f:
