@@ -16,7 +16,8 @@
  *
  * Colours say where code is from: the program's own is orange, each other module has a colour of
  * its own, libc and what has no module are grey. Frames narrower than 1/12000 of the whole are not
- * drawn: nobody could see them, and there may be millions.
+ * drawn: nobody could see them, and there may be millions. Where that leaves too many for a browser
+ * those narrower than a pixel are not, either.
  */
 #define WIDTH	  1200
 #define PAD	  10
@@ -25,6 +26,7 @@
 #define ROW	  17
 #define CHARACTER 7.0 /* width of one */
 #define THINNEST  12000
+#define MANY	  4000u /* frames */
 
 extern const char flamegraph_js[], flamegraph_js_end[];
 
@@ -33,6 +35,7 @@ struct drawing {
 	const struct export *e;
 	const struct tree *t;
 	int64_t least; /* bytes */
+	int thinnest;  /* the same, as a part of the whole */
 	size_t hidden;
 };
 
@@ -197,8 +200,13 @@ static void put_head(struct drawing *d, unsigned height)
 		"<style>\n"
 		"text { font: 12px \"DejaVu Sans Mono\", Menlo, Consolas, monospace; fill: #000; }\n"
 		"#title { font: bold 16px sans-serif; } #subtitle, #matched { font: 13px sans-serif; }\n"
+		"#search, #reset { fill: #7fb2e5; } g.frame rect { filter: brightness(0.8); } g.frame:hover rect { stroke: #fff; } }\n"
 		"#search, #reset { font: 13px sans-serif; fill: #06c; cursor: pointer; } #search:hover, #reset:hover { text-decoration: underline; }\n"
 		"g.frame text { font-size: 11.6px; pointer-events: none; } g.frame { cursor: pointer; } g.frame:hover rect { stroke: #000; stroke-width: 1; }\n"
+		"@media (prefers-color-scheme: dark) {\n"
+		"#background { fill: #16191d; } #title, #subtitle, #matched, #detail { fill: #e4e7ea; } #search, #reset { fill: #7fb2e5; }\n"
+		"g.frame rect { filter: brightness(0.8); } g.frame:hover rect { stroke: #fff; }\n"
+		"}\n"
 		"</style>\n"
 		"<rect id=\"background\" width=\"%d\" height=\"%u\" fill=\"#fff\"/>\n"
 		"<text id=\"title\" x=\"%d\" y=\"22\">",
@@ -232,12 +240,29 @@ static int draw(struct drawing *d)
 		escape_printf(
 			d->out,
 			"<text x=\"%d\" y=\"%u\" style=\"fill: #666\">%zu branch%s narrower than 1/%d of the width %s not drawn</text>\n",
-			PAD, height - 10, d->hidden, d->hidden == 1 ? "" : "es", THINNEST,
+			PAD, height - 10, d->hidden, d->hidden == 1 ? "" : "es", d->thinnest,
 			d->hidden == 1 ? "is" : "are");
 	fputs("<script><![CDATA[\n", d->out);
 	fwrite(flamegraph_js, 1, (size_t)(flamegraph_js_end - flamegraph_js), d->out);
 	fputs("]]></script>\n</svg>\n", d->out);
 	return err;
+}
+
+static void draw_from(struct drawing *d, int thinnest)
+{
+	int64_t least = total(d) / thinnest;
+
+	d->thinnest = thinnest;
+	d->least = least < 1 ? 1 : least;
+}
+
+static size_t drawn(const struct drawing *d)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < d->t->count; i++)
+		n += d->t->node[i].size >= d->least;
+	return n;
 }
 
 int export_flamegraph(FILE *out, const struct export *e)
@@ -254,9 +279,9 @@ int export_flamegraph(FILE *out, const struct export *e)
 	if (err)
 		return err;
 	d.t = &t;
-	d.least = t.node[0].size / THINNEST;
-	if (d.least < 1)
-		d.least = 1;
+	draw_from(&d, THINNEST);
+	if (drawn(&d) > MANY)
+		draw_from(&d, INNER);
 	err = draw(&d);
 	tree_release(&t);
 	return err;

@@ -22,19 +22,21 @@
  * Of the tree of calls those nodes stay that weigh most: a stack's weight is its largest share of
  * what was live at any of the moments, or of what was allocated in total, in bytes or blocks. A stack whose own node
  * does not stay is folded: it counts under its deepest node that does, in a child `(others)` there.
- * Stacks that end in one node and have one site are one column; their amounts add up to the whole,
- * by node and by site. Of very many sites the lightest are one, `(others)`.
+ *
+ * Sums are kept by column. The stacks that end in one node that stays, and have one site, are one.
+ * Folded stacks have two: one of the node that they are folded under, one of their site. So amounts
+ * add up to the whole by node, and by site. Of very many sites the lightest are one, `(others)`.
  *
  * A moment is written as what differs from the one before; if that is too much, only each second
  * (fourth, ...) one stays, the peak and the last one in any case.
  */
 #define CURVE	1500u
 #define KEYS	150u
-#define NODES	20000u /* of the tree of calls */
-#define COLUMNS 4000u  /* sums of stacks */
+#define NODES	30000u /* of the tree of calls */
+#define COLUMNS 10000u /* 24 MB while the page is written */
 #define SITES	1000u
 #define NAMES	(700u << 10) /* bytes of functions and files, about */
-#define CHANGES 90000u	     /* between key moments */
+#define CHANGES 110000u	     /* between key moments */
 #define LONGEST 500u	     /* bytes of a name */
 #define KEPT	200u	     /* sites that keep pages */
 #define THREADS 100u
@@ -56,11 +58,15 @@ struct candidate {
 	uint32_t stack, node; /* its own */
 	double weight;
 };
-/* Stacks of one node and one site. */
+enum column_kind { COLUMN_WHOLE, COLUMN_FOLDED, COLUMN_SITE };
 struct column {
-	uint32_t node;
-	bool folded;   /* they end below that node, in nodes that are not in the page */
-	uint32_t site; /* 0: others */
+	enum column_kind kind;
+	uint32_t node; /* _SITE: 0 */
+	uint32_t site; /* 0: others. _FOLDED: 0 */
+};
+/* By stack id: its columns, plus 1; 0: none. */
+struct place {
+	uint32_t column, site;
 };
 struct page {
 	FILE *out;
@@ -78,7 +84,7 @@ struct page {
 	bool *site_kept;
 	struct column *column;
 	size_t columns;
-	uint32_t *number;     /* by stack id: its column, plus 1; 0: none */
+	struct place *place;  /* by stack id */
 	struct amount *held;  /* [key][column] */
 	struct total *total;  /* by column; NULL: not known */
 	uint32_t lost[LEAKS]; /* by record: the node of its stack */
@@ -233,8 +239,8 @@ static int choose_stacks(struct page *p)
 	int err = 0;
 
 	p->stack = calloc(p->ids + 1, sizeof(*p->stack));
-	p->number = calloc(p->ids + 1, sizeof(*p->number));
-	if (!p->stack || !p->number)
+	p->place = calloc(p->ids + 1, sizeof(*p->place));
+	if (!p->stack || !p->place)
 		return -ENOMEM;
 	for (size_t i = 0; i < p->ids; i++)
 		if (p->weight[i] > 0)
@@ -363,22 +369,12 @@ static int keep_sites(struct page *p)
 	return err;
 }
 
-/* The column of the stack S, without its weight. */
-static struct column column_of(const struct page *p, const struct candidate *s)
-{
-	uint32_t node = s->node, site = sites_of(p->e->sites, s->stack);
-
-	while (!p->kept[node])
-		node = p->trie.node[node].parent;
-	return (struct column){ node, node != s->node, p->site_kept[site] ? site : 0 };
-}
-
 static int column_order(const struct column *x, const struct column *y)
 {
+	if (x->kind != y->kind)
+		return x->kind < y->kind ? -1 : 1;
 	if (x->node != y->node)
 		return x->node < y->node ? -1 : 1;
-	if (x->folded != y->folded)
-		return x->folded ? 1 : -1;
 	return x->site < y->site ? -1 : x->site > y->site;
 }
 
@@ -395,27 +391,60 @@ static int by_column(const void *a, const void *b)
 	return order ? order : x->stack < y->stack ? -1 : x->stack > y->stack;
 }
 
-/* PLACED has room for all stacks. How many columns they need. */
-static size_t place(const struct page *p, struct placed *placed)
+/* The columns of the stack S; how many. */
+static size_t columns_of(const struct page *p, const struct candidate *s, struct placed *placed)
+{
+	uint32_t node = s->node, site = sites_of(p->e->sites, s->stack);
+
+	site = p->site_kept[site] ? site : 0;
+	if (p->kept[node]) {
+		placed[0] = (struct placed){ { COLUMN_WHOLE, node, site }, s->stack };
+		return 1;
+	}
+	while (!p->kept[node])
+		node = p->trie.node[node].parent;
+	placed[0] = (struct placed){ { COLUMN_FOLDED, node, 0 }, s->stack };
+	placed[1] = (struct placed){ { COLUMN_SITE, 0, site }, s->stack };
+	return 2;
+}
+
+static bool is_new(const struct placed *placed, size_t i)
+{
+	return !i || column_order(&placed[i - 1].column, &placed[i].column);
+}
+
+/* PLACED has room for each stack twice. *COUNT: of it; returns how many columns are needed. */
+static size_t place(const struct page *p, struct placed *placed, size_t *count)
 {
 	size_t n = 0;
 
+	*count = 0;
 	for (size_t i = 0; i < p->stacks; i++)
-		placed[i] = (struct placed){ column_of(p, &p->stack[i]), p->stack[i].stack };
-	qsort(placed, p->stacks, sizeof(*placed), by_column);
-	for (size_t i = 0; i < p->stacks; i++)
-		n += !i || column_order(&placed[i - 1].column, &placed[i].column);
+		*count += columns_of(p, &p->stack[i], placed + *count);
+	qsort(placed, *count, sizeof(*placed), by_column);
+	for (size_t i = 0; i < *count; i++)
+		n += is_new(placed, i);
 	return n;
 }
 
-/*
- * Fewer nodes until the columns are few enough: with none but the uppermost there are no more than
- * sites.
- */
+static void take_columns(struct page *p, const struct placed *placed, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		struct place *at = &p->place[placed[i].stack];
+
+		if (is_new(placed, i))
+			p->column[p->columns++] = placed[i].column;
+		*(placed[i].column.kind == COLUMN_SITE ? &at->site : &at->column) =
+			(uint32_t)p->columns;
+		p->folded += placed[i].column.kind == COLUMN_FOLDED;
+	}
+}
+
+/* Fewer nodes until the columns are few enough: with the uppermost alone they are. */
 static int choose_columns(struct page *p)
 {
-	struct placed *placed = calloc(p->stacks + 1, sizeof(*placed));
-	size_t nodes = NODES, needed;
+	struct placed *placed = calloc(p->stacks + 1, 2 * sizeof(*placed));
+	size_t nodes = NODES, needed = 0, count = 0;
 	int err = order_nodes(p);
 
 	p->frame_number = calloc(p->trie.frames + 1, sizeof(*p->frame_number));
@@ -426,19 +455,15 @@ static int choose_columns(struct page *p)
 		err = keep_sites(p);
 	while (!err) {
 		nodes = keep_nodes(p, nodes);
-		needed = place(p, placed);
+		needed = place(p, placed, &count);
 		if (needed <= COLUMNS || nodes == 1)
 			break;
-		nodes = (nodes * 4 + 4) / 5 - (nodes < 5);
+		nodes = nodes * 4 / 5;
 		err = export_rest(p->e);
 	}
 	p->column = err ? NULL : calloc(needed + 1, sizeof(*p->column));
-	for (size_t i = 0; p->column && i < p->stacks; i++) {
-		if (!i || column_order(&placed[i - 1].column, &placed[i].column))
-			p->column[p->columns++] = placed[i].column;
-		p->number[placed[i].stack] = (uint32_t)p->columns;
-		p->folded += placed[i].column.folded;
-	}
+	if (p->column)
+		take_columns(p, placed, count);
 	free(placed);
 	return err ? err : p->column ? 0 : -ENOMEM;
 }
@@ -467,6 +492,15 @@ static void number_nodes(struct page *p)
 			p->frame_number[i] = ++frames;
 }
 
+static void add_total(struct page *p, uint32_t number, const struct view_row *r)
+{
+	if (!number)
+		return;
+	p->total[number - 1].bytes += r->total_size;
+	p->total[number - 1].count += r->total_count;
+	p->total[number - 1].temporary += r->temporary;
+}
+
 static int fill_totals(struct page *p)
 {
 	const struct view *v = p->e->view;
@@ -476,15 +510,20 @@ static int fill_totals(struct page *p)
 	p->total = calloc(p->columns + 1, sizeof(*p->total));
 	for (size_t i = 0; p->total && i < v->count; i++) {
 		const struct view_row *r = &v->row[i];
-		uint32_t number = r->stack < p->ids ? p->number[r->stack] : 0;
+		struct place at = r->stack < p->ids ? p->place[r->stack] : (struct place){ 0 };
 
-		if (!number)
-			continue;
-		p->total[number - 1].bytes += r->total_size;
-		p->total[number - 1].count += r->total_count;
-		p->total[number - 1].temporary += r->temporary;
+		add_total(p, at.column, r);
+		add_total(p, at.site, r);
 	}
 	return p->total ? 0 : -ENOMEM;
+}
+
+static void add_held(struct page *p, size_t key, uint32_t number, const struct profile_row *r)
+{
+	if (!number)
+		return;
+	p->held[key * p->columns + number - 1].bytes += r->size;
+	p->held[key * p->columns + number - 1].count += r->count;
 }
 
 static int fill(struct page *p)
@@ -501,14 +540,13 @@ static int fill(struct page *p)
 		err = profile_of(p, k, &profile);
 		for (size_t i = 0; !err && i < profile.count; i++) {
 			const struct profile_row *r = &profile.row[i];
-			uint32_t number = r->stack < p->ids ? p->number[r->stack] : 0;
+			struct place at = r->stack < p->ids ? p->place[r->stack]
+							    : (struct place){ 0 };
 
 			all.bytes += r->size;
 			all.count += r->count;
-			if (number) {
-				p->held[k * p->columns + number - 1].bytes += r->size;
-				p->held[k * p->columns + number - 1].count += r->count;
-			}
+			add_held(p, k, at.column, r);
+			add_held(p, k, at.site, r);
 		}
 		if (!err)
 			profile_release(&profile);
@@ -698,14 +736,10 @@ static int put_frames(struct page *p)
 	return 0;
 }
 
-/* Whether column I is the first one with stacks that are folded at its node. */
-static bool folds(const struct page *p, size_t i)
-{
-	return p->column[i].folded &&
-	       (!i || p->column[i - 1].node != p->column[i].node || !p->column[i - 1].folded);
-}
-
-/* The nodes that stay, those of what is folded behind them; then node and site of each column. */
+/*
+ * The nodes that stay, those of what is folded behind them; then node and site of each column, -1
+ * for what it does not tell.
+ */
 static void put_nodes(struct page *p)
 {
 	struct json *j = &p->j;
@@ -721,7 +755,7 @@ static void put_nodes(struct page *p)
 		json_uint(j, NULL, p->frame_number[p->trie.node[i].frame]);
 	}
 	for (size_t i = 0; i < p->columns; i++)
-		if (folds(p, i)) {
+		if (p->column[i].kind == COLUMN_FOLDED) {
 			json_uint(j, NULL, p->node_number[p->column[i].node]);
 			json_uint(j, NULL, 0);
 		}
@@ -731,9 +765,14 @@ static void put_nodes(struct page *p)
 	json_uint(j, "of", p->stacks);
 	json_array(j, "columns");
 	for (size_t i = 0; i < p->columns; i++) {
-		nodes += folds(p, i);
-		json_uint(j, NULL, p->column[i].folded ? nodes : p->node_number[p->column[i].node]);
-		json_uint(j, NULL, p->column[i].site);
+		const struct column *c = &p->column[i];
+
+		nodes += c->kind == COLUMN_FOLDED;
+		json_int(j, NULL,
+			 c->kind == COLUMN_SITE	    ? -1
+			 : c->kind == COLUMN_FOLDED ? (int64_t)nodes
+						    : (int64_t)p->node_number[c->node]);
+		json_int(j, NULL, c->kind == COLUMN_FOLDED ? -1 : (int64_t)c->site);
 	}
 	json_end_array(j);
 }
@@ -1137,7 +1176,7 @@ int export_html(FILE *out, const struct export *e)
 	free(p.kept);
 	free(p.site_kept);
 	free(p.column);
-	free(p.number);
+	free(p.place);
 	free(p.held);
 	free(p.total);
 	free(p.module);

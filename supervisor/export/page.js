@@ -3,7 +3,8 @@
  * of what has come over a range (a drag), or of what was allocated since the start. The numbers are in the element `data`, as html.c writes them; all texts go in as text,
  * never as markup. What is shown can be linked to: #at=MS, #at=peak, #from=MS&to=MS, #cost=allocated|allocations|temporary.
  *
- * Everything is a sum over columns: the stacks of one path and one site. A path is its frames, outermost first. The trees (top-down, bottom-up, callers, callees) are made while they
+ * Everything is a sum over columns: the stacks of one path and one site; or those that are folded into (others), once by path, site -1, and once by site, node -1. A path is its
+ * frames, outermost first. The trees (top-down, bottom-up, callers, callees) are made while they
  * are drawn, down to what is wide enough to be seen: a node has the columns that go through it and where in their paths it is; its children are these by the next frame.
  */
 (function () {
@@ -12,8 +13,8 @@
 	var d = JSON.parse(document.getElementById("data").textContent);
 	var SVG = "http://www.w3.org/2000/svg", LEFT = 74, RIGHT = 16, TOP = 48, HEIGHT = 230, BOTTOM = 24, ROW = 19, DEEPEST = 80, SERIES = 8, LEAST = 0.7;
 	var columns = pairs(d.columns), nodes = [[0, 0]].concat(pairs(d.nodes)), sites = { 0: [0, "(others)", "", 0, -1] }, paths = columns.map(function (c) { return path_of(c[0]); });
-	var keys, from = null, to = 0, cost = "live", shape = "down", flipped = false, pattern = null, filter = "", all_rows = false, order = "size", ascending = false;
-	var sums = null, roots = [], zoom = [], rects = [], cursor = null, selected = null, dark = matchMedia("(prefers-color-scheme: dark)");
+	var keys, whole = [], from = null, to = 0, cost = "live", shape = "down", flipped = false, pattern = null, filter = "", shown_rows = 25, order = "size", ascending = false;
+	var sums = null, roots = [], zoom = [], rects = [], cursor = null, selected = null, modules_of = null, dark = matchMedia("(prefers-color-scheme: dark)");
 
 	columns.push([0, 0]);	/* what is in no other */
 	paths.push([0]);
@@ -33,39 +34,55 @@
 	function path_of(node) {
 		var path = [];
 
-		for (; node; node = nodes[node][0])
+		for (; node > 0; node = nodes[node][0])
 			path.push(nodes[node][1]);
 		return path.reverse();
 	}
 
-	/* Each key moment says what differs from the one before; here each has all. */
 	function decode(list) {
-		var n = columns.length, bytes = new Float64Array(n), count = new Float64Array(n);
+		return list.map(function (k) { return { from: k[0], ms: k[1], size: k[2], number: k[3], changes: k[4], bytes: null, count: null }; });
+	}
 
-		return list.map(function (k) {
-			var rest = [k[2], k[3]];
+	function apply(changes, bytes, count) {
+		for (var i = 0; i < changes.length; i += 3) {
+			bytes[changes[i]] = changes[i + 1];
+			count[changes[i]] = changes[i + 2];
+		}
+	}
 
-			bytes = bytes.slice();
-			count = count.slice();
-			for (var i = 0; i < k[4].length; i += 3) {
-				bytes[k[4][i]] = k[4][i + 1];
-				count[k[4][i]] = k[4][i + 2];
-			}
-			for (i = 0; i < n - 1; i++) {
-				rest[0] -= bytes[i];
-				rest[1] -= count[i];
-			}
-			bytes[n - 1] = rest[0];
-			count[n - 1] = rest[1];
-			return { from: k[0], ms: k[1], size: k[2], number: k[3], bytes: bytes, count: count };
-		});
+	/* Each key moment says what differs from the one before. The last three that were looked at are kept with all that they hold. */
+	function key(at) {
+		var k = keys[at], n = columns.length;
+
+		if (!k.bytes) {
+			k.bytes = new Float64Array(n);
+			k.count = new Float64Array(n);
+			for (var i = 0; i <= at; i++)
+				apply(keys[i].changes, k.bytes, k.count);
+			k.bytes[n - 1] = k.size - by_paths(k.bytes);
+			k.count[n - 1] = k.number - by_paths(k.count);
+			whole.push(k);
+			if (whole.length > 3)
+				(k = whole.shift()).bytes = k.count = null;
+		}
+		return keys[at];
+	}
+
+	/* The sum of all columns that have a path: each stack is in one of these. */
+	function by_paths(list) {
+		var sum = 0;
+
+		for (var i = 0; i < columns.length; i++)
+			if (columns[i][0] >= 0)
+				sum += list[i];
+		return sum;
 	}
 
 	function add_up(list) { return list.reduce(function (sum, n) { return sum + n; }, 0); }
 
 	/* What each column has of what is shown: value, and blocks beside it; their sums. */
 	function amounts() {
-		var now = keys[to], then = keys[from], value, blocks, n = columns.length, part = { allocated: 0, allocations: 1, temporary: 2 }[cost];
+		var now = key(to), then = from === null ? null : key(from), value, blocks, n = columns.length, part = { allocated: 0, allocations: 1, temporary: 2 }[cost];
 
 		if (cost === "live")
 			return { value: now.bytes, blocks: now.count, size: now.size, count: now.number };
@@ -80,8 +97,8 @@
 			value[i] = d.totals[3 * i + part];
 			blocks[i] = d.totals[3 * i + (part || 1)];
 		}
-		value[n - 1] = d.total[part] - add_up(value);
-		blocks[n - 1] = d.total[part || 1] - add_up(blocks);
+		value[n - 1] = d.total[part] - by_paths(value);
+		blocks[n - 1] = d.total[part || 1] - by_paths(blocks);
 		return { value: value, blocks: blocks, size: d.total[part], count: d.total[part || 1] };
 	}
 
@@ -260,17 +277,21 @@
 
 	/* The functions whose sites held most at any moment, with what they held at each key. */
 	function make_series() {
-		var by = {}, list;
+		var by = {}, of = [], held, list, n = columns.length - 1, bytes = new Float64Array(n), count = new Float64Array(n);
 
+		for (var i = 0; i < n; i++) {
+			var name = columns[i][1] > 0 ? sites[columns[i][1]][1] : "";
+
+			of.push(columns[i][1] > 0 ? by["_" + name] = by["_" + name] || { name: name, most: 0, held: new Float64Array(keys.length) } : null);
+		}
 		keys.forEach(function (k, at) {
-			for (var i = 0; i < columns.length; i++) {
-				if (!k.bytes[i] || !columns[i][1])
-					continue;
-				var name = sites[columns[i][1]][1], s = by["_" + name] = by["_" + name] || { name: name, most: 0, held: new Float64Array(keys.length) };
-
-				s.held[at] += k.bytes[i];
-				s.most = Math.max(s.most, s.held[at]);
-			}
+			apply(k.changes, bytes, count);
+			for (var i = 0; i < n; i++)
+				if (of[i] && bytes[i]) {
+					held = of[i].held[at] += bytes[i];
+					if (held > of[i].most)
+						of[i].most = held;
+				}
 		});
 		list = Object.keys(by).map(function (name) { return by[name]; }).sort(function (a, b) { return b.most - a.most; });
 		return list.filter(function (s) { return s.most >= highest / 200; }).slice(0, SERIES);
@@ -557,7 +578,7 @@
 		var cols = [], at = [], p;
 
 		for (var c = 0; c < columns.length; c++) {
-			if (!sums.value[c])
+			if (!sums.value[c] || columns[c][0] < 0)
 				continue;
 			p = frame === undefined ? step > 0 ? -1 : paths[c].length : innermost ? paths[c].lastIndexOf(frame) : paths[c].indexOf(frame);
 			if (frame !== undefined && p < 0)
@@ -760,18 +781,12 @@
 		var by = {}, legend = by_id("modules");
 
 		legend.textContent = "";
-		paths.forEach(function (path, c) {
-			var said = {};
-
-			if (sums.value[c])
-				path.forEach(function (frame) {
-					var m = d.frames[frame][2];
-
-					if (frame && !said[m]) {
-						said[m] = true;
-						by[m] = (by[m] || 0) + Math.abs(sums.value[c]);
-					}
-				});
+		modules_of = modules_of || paths.map(function (path) {
+			return Array.from(new Set(path.filter(function (frame) { return frame; }).map(function (frame) { return d.frames[frame][2]; })));
+		});
+		modules_of.forEach(function (list, c) {
+			for (var i = 0; sums.value[c] && i < list.length; i++)
+				by[list[i]] = (by[list[i]] || 0) + Math.abs(sums.value[c]);
 		});
 		Object.keys(by).sort(function (a, b) { return by[b] - by[a]; }).slice(0, 10).forEach(function (m) {
 			var item = make(legend, "span", { title: d.modules[m] || "in no module" });
@@ -803,14 +818,19 @@
 
 	/* The function that matches and has most. */
 	function largest_match() {
-		var best = null, most = 0;
+		var best = null, most = 0, size = new Float64Array(d.frames.length), last_column = new Int32Array(d.frames.length).fill(-1);
 
+		paths.forEach(function (path, c) {
+			for (var i = 0; i < path.length; i++)
+				if (last_column[path[i]] !== c) {
+					last_column[path[i]] = c;
+					size[path[i]] += Math.abs(sums.value[c]);
+				}
+		});
 		d.frames.forEach(function (f, frame) {
-			var size = frame && pattern && pattern.test(f[0]) ? root_of(1, frame, true).wide : 0;
-
-			if (size > most) {
+			if (frame && size[frame] > most && pattern && pattern.test(f[0])) {
 				best = frame;
-				most = size;
+				most = size[frame];
 			}
 		});
 		return best;
@@ -877,6 +897,8 @@
 		var by = {}, rows = [], i, s, n = columns.length - 1;
 
 		for (i = 0; i <= n; i++) {
+			if (columns[i][1] < 0)
+				continue;
 			s = by[columns[i][1]] = by[columns[i][1]] || { site: sites[columns[i][1]], number: columns[i][1], size: 0, count: 0, allocated: 0, allocations: 0, temporary: 0 };
 			s.size += sums.value[i];
 			s.count += sums.blocks[i];
@@ -909,15 +931,17 @@
 
 	/* Beneath a site's row: the largest stacks that allocate there. */
 	function open_site(row, r) {
-		var next = row.nextSibling, list = [], cell, text;
+		var next = row.nextSibling, list = [], small = 0, cell, text;
 
 		if (next && next.className === "stacks") {
 			next.remove();
 			return;
 		}
 		columns.forEach(function (c, i) {
-			if (c[1] === r.number && sums.value[i])
+			if (c[1] === r.number && c[0] >= 0 && sums.value[i])
 				list.push(i);
+			else if (c[1] === r.number)
+				small += sums.value[i];
 		});
 		list.sort(function (a, b) { return Math.abs(sums.value[b]) - Math.abs(sums.value[a]); });
 		next = document.createElement("tr");
@@ -929,8 +953,9 @@
 			text = paths[i].map(function (frame) { return d.frames[frame][0] + (frame ? "  " + last_part(d.frames[frame][1]) : ""); }).reverse().join("\n");
 			make(cell, "pre", {}, text);
 		});
-		if (list.length > 10)
-			make(cell, "div", { "class": "soft" }, digits(list.length - 10) + " more stacks: " + signed(add_up(list.slice(10).map(function (i) { return sums.value[i]; }))));
+		small += add_up(list.slice(10).map(function (i) { return sums.value[i]; }));
+		if (small)
+			make(cell, "div", { "class": "soft" }, "smaller stacks: " + signed(small));
 	}
 
 	function draw_sites() {
@@ -946,7 +971,7 @@
 			button(th, text + (h[0] === order ? ascending ? " \u25b4" : " \u25be" : ""), function () { sort_by(h[0]); }, { "class": "link" });
 		});
 		table = make(table, "tbody", {});
-		rows.slice(0, all_rows ? rows.length : 25).forEach(function (r) {
+		rows.slice(0, shown_rows).forEach(function (r) {
 			var tr = make(table, "tr", { "data-bytes": r.size, "data-count": r.count });
 
 			shown.forEach(function (h) {
@@ -959,8 +984,8 @@
 			});
 			tr.addEventListener("click", function () { open_site(tr, r); });
 		});
-		more.hidden = rows.length <= 25;
-		more.textContent = all_rows ? "fewer" : "all " + rows.length + " sites";
+		more.hidden = rows.length <= shown_rows;
+		more.textContent = "more of " + rows.length + " sites";
 	}
 
 	/* The row that the keys are at is marked, Enter opens it. */
@@ -1314,7 +1339,7 @@
 		make(bar, "span", { "class": "soft hint" }, "a click on a row opens its stacks");
 		make(make(body, "div", { "class": "wide" }), "table", { id: "sites", tabindex: 0 }).addEventListener("keydown", key_in_sites);
 		button(make(body, "p", {}), "", function () {
-			all_rows = !all_rows;
+			shown_rows += 100;
 			draw_sites();
 		}, { id: "more" });
 	}

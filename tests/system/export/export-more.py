@@ -299,6 +299,44 @@ def used(said, text):
     mt.check('html: used', bad)
 
 
+def many():
+    """branches.c has 100000 stacks of equal weight: they are folded, but no deeper than where the tree is too wide; what is below a0 ... a9 is what it says itself."""
+    victim = mt.build('branches.c')
+    if not victim:
+        return mt.skip('html: 100000 stacks', mt.build_reason('branches.c', 'gcc'))
+    r = mt.plain([mt.MTRUN, '-q', '-x', f'wait exit; export html {path("many.html")}; export flamegraph {path("many.svg")}', victim])
+    truth = {name: int(n) for name, n in re.findall(r'^(a\d) (\d+)$', r.out.decode(), re.M)}
+    text = read('many.html')
+    d = json.loads(re.search(r'id="data">\n(.*?)</script>', text, re.S)[1])
+    nodes = [(0, 0), *zip(d['nodes'][::2], d['nodes'][1::2])]
+    live, last = {}, d['keys'][-1]
+    for key in d['keys']:
+        live.update({c: size for c, size in zip(key[4][::3], key[4][1::3])})
+    below, sites, folded = {}, {}, set()
+    for c, (node, site) in enumerate(zip(d['columns'][::2], d['columns'][1::2])):
+        names = []
+        if site >= 0:
+            sites[site] = sites.get(site, 0) + live.get(c, 0)
+        while node > 0:
+            names.append(d['frames'][nodes[node][1]][0])
+            node = nodes[node][0]
+        for name in names:
+            below[name] = below.get(name, 0) + live.get(c, 0)
+        if names[:1] == ['(others)'] and live.get(c, 0) >= last[2] / 1000:
+            folded.add(names[1][0])
+    bad = [f'{len(text)} bytes'] if len(text) > 3 << 20 else []
+    bad += [f'{name}: {below.get(name)}, itself {n}' for name, n in truth.items() if below.get(name) != n]
+    bad += [f'{d["of"]} stacks'] if d['of'] < 100000 or len(truth) != 10 else []
+    bad += [f'in all {last[2]}, by site {sum(sites.values())}'] if sum(sites.values()) != last[2] else []
+    bad += [f'much is folded in {folded}'] if folded - set('bcd') else []
+    mt.check('html: 100000 stacks', bad)
+    if CHROMIUM:
+        total, rows = page_says(browse(f'file://{path("many.html")}', '--dump-dom'))
+        mt.check('html: 100000 stacks in a browser', [] if total == (last[2], last[3]) and sum(r[0] for r in rows) == last[2] else [f'{total}, {last[2:4]}'])
+    size = os.path.getsize(path('many.svg'))
+    mt.check('flamegraph: 100000 stacks', [f'{size} bytes'] if size > 1 << 20 else [])
+
+
 # ---- tables -----------------------------------------------------------------------------------------------------------------------
 
 def tables(said):
@@ -345,6 +383,7 @@ def main():
     dhat(said)
     speedscope(said)
     page(said)
+    many()
     tables(said)
     options(victim)
 
