@@ -20,6 +20,11 @@
 #define TO_PROCESS 0x100000
 #define AGENT_BEACON 0x100000
 #define NOT 0				/* enum wire_armed */
+#define CLONE_VM_      0x100
+#define CLONE_FILES_   0x400
+#define CLONE_SIGHAND_ 0x800
+#define CLONE_THREAD_  0x10000
+#define CLONE_SYSVSEM_ 0x40000
 #define OFF 1
 #define ANY 3				/* the last of enum wire_family */
 
@@ -673,5 +678,103 @@ unmap_stub:
 	.balign	8
 unmap_stub_end:
 	.size	unmap_stub, . - unmap_stub
+
+	.text
+/*
+ * A thread of our own, for a capture of the memory (supervisor/session/capturing.c): a stopped thread
+ * is sent here as to entry_service, makes it, and is done. Ours has no stack and touches no memory;
+ * it has all signals blocked and ends by itself, whatever becomes of mtrun, which traces it:
+ *
+ *	entry_protector	makes a userfaultfd, of which mtrun takes hold, in a table of descriptors
+ *			of its own that goes with it: nobody else in the process ever has it.
+ *	entry_cloner	clones the memory, in a child that signals nobody, and waits for its end, so
+ *			that no zombie is left. The child gives up its descriptors, and would end if
+ *			mtrun did not hold it.
+ */
+	.macro	thread_of_ours name
+	.globl	\name
+	.hidden	\name
+	.type	\name, @function
+	.balign	16
+\name:
+	pushfq
+	cld
+	.irp	r, rax, rcx, rdx, rsi, rdi, r8, r9, r10, r11, rbx, rbp
+	push	\r
+	.endr
+	mov	rbp, rsp
+	block_signals
+	mov	edi, CLONE_VM_ | CLONE_FILES_ | CLONE_SIGHAND_ | CLONE_THREAD_ | CLONE_SYSVSEM_
+	xor	esi, esi
+	xor	edx, edx
+	xor	r10d, r10d
+	xor	r8d, r8d
+	mov	eax, __NR_clone
+	syscall
+	test	rax, rax
+	je	\name\()_thread
+	restore_signals
+	mov	rsp, rbp
+	.irp	r, rbp, rbx, r11, r10, r9, r8, rdi, rsi, rdx, rcx, rax
+	pop	\r
+	.endr
+	popfq
+	ret	128
+	.size	\name, . - \name
+	.type	\name\()_thread, @function
+\name\()_thread:
+	.endm
+
+	/* It has a table of descriptors of its own, with none in it. */
+	.macro	leave_descriptors
+	xor	edi, edi
+	mov	esi, -1
+	mov	edx, 2				/* CLOSE_RANGE_UNSHARE */
+	mov	eax, __NR_close_range
+	syscall
+	.endm
+
+	/* Nothing stops it, but what would kill the process if it went on. */
+	.macro	end_with call
+9:	xor	edi, edi
+	mov	eax, \call
+	syscall
+	jmp	9b
+	.endm
+
+	thread_of_ours entry_protector
+	leave_descriptors
+	test	eax, eax
+	jne	1f
+	mov	edi, 0x80801			/* O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY */
+	mov	eax, __NR_userfaultfd
+	syscall
+1:	end_with __NR_exit
+	.size	entry_protector_thread, . - entry_protector_thread
+
+	thread_of_ours entry_cloner
+	mov	edi, CLONE_FILES_		/* and no signal at its end */
+	xor	esi, esi
+	xor	edx, edx
+	xor	r10d, r10d
+	xor	r8d, r8d
+	mov	eax, __NR_clone
+	syscall
+	mov	rbx, rax
+	test	rax, rax
+	je	2f
+	js	3f
+1:	mov	rdi, rbx
+	xor	esi, esi
+	mov	edx, 0x40000000			/* __WALL */
+	xor	r10d, r10d
+	mov	eax, __NR_wait4
+	syscall
+	cmp	eax, -4				/* EINTR */
+	je	1b
+3:	end_with __NR_exit
+2:	leave_descriptors
+	end_with __NR_exit_group
+	.size	entry_cloner_thread, . - entry_cloner_thread
 
 	.section .note.GNU-stack, "", @progbits

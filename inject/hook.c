@@ -1036,6 +1036,15 @@ static void map_end(struct scope s, const struct entry *e, uint64_t charged)
 	mark_none(s);
 }
 
+/* Pages are protected for a capture. */
+static inline bool are_protected(void) { return unlikely(load(&PROC->protecting)); }
+
+static void tell(struct scope s, const struct entry *e, uint32_t what, uint64_t start, uint64_t end)
+{
+	mark_busy(s, e);
+	ask(s.t, &(struct question){ what, { start, end - start } });
+}
+
 /*
  * Each has a first half before the real function, which charges and, if that is refused, makes the
  * call impossible in its arguments; and a second half with what the real function returned. The
@@ -1067,6 +1076,8 @@ static uint64_t map_done(struct scope s, const struct entry *e, uint64_t charged
 			what |= WIRE_MAP_ANON;
 		if (a[3] & K_MAP_SHARED)
 			what |= WIRE_MAP_SHARED;
+		if (are_protected() && a[2] & WIRE_PROT_WRITE)
+			tell(s, e, ASK_MAPPED, ret, ret + pages(a[1]));
 		mark_busy(s, e);
 		emit_map(s, WIRE_MAP, ret, pages(a[1]), what, stack_of(s, e));
 	}
@@ -1106,6 +1117,8 @@ static uint64_t remap_begin(struct scope s, const struct entry *e, uint64_t *a)
 {
 	uint64_t leaves = a[3] & K_MREMAP_DONTUNMAP ? 0 : a[1], charged;
 
+	if (are_protected())
+		tell(s, e, ASK_WHOLE, a[0], a[0] + pages(a[1]));
 	charged = charge_map(s, e, ROOM_REMAP, pages(a[2]), a[0], pages(leaves),
 			     a[3] & K_MREMAP_FIXED ? a[4] : 0);
 	if (charged == ROOM_NONE) {
@@ -1131,6 +1144,11 @@ static uint64_t remap_done(struct scope s, const struct entry *e, uint64_t charg
 		emit_map(s, WIRE_REMAP_FAILED, a[0], pages(a[2]), 0, 0);
 	else
 		emit_map(s, WIRE_REMAP, ret, pages(a[2]), 0, stack_of(s, e));
+	if (are_protected()) {
+		tell(s, e, ASK_MOVED, a[0], a[0] + pages(a[1]));
+		if (!failed(ret))
+			tell(s, e, ASK_MAPPED, ret, ret + pages(a[2]));
+	}
 	map_end(s, e, charged);
 	return ret;
 }
@@ -1152,6 +1170,8 @@ static uint64_t protect_done(struct scope s, const struct entry *e, uint64_t cha
 	if (orphaned())
 		return ret;
 	if (!(int)ret) {
+		if (are_protected() && a[2] & WIRE_PROT_WRITE)
+			tell(s, e, ASK_MAPPED, a[0], a[0] + pages(a[1]));
 		mark_busy(s, e);
 		emit_map(s, WIRE_PROTECT, a[0], pages(a[1]), (uint32_t)a[2] & 7, stack_of(s, e));
 	}
@@ -1174,6 +1194,8 @@ static void break_done(struct scope s, const struct entry *e, uint64_t charged, 
 	if (orphaned())
 		return;
 	if (now != old) {
+		if (are_protected() && now > old)
+			tell(s, e, ASK_MAPPED, pages(old), pages(now));
 		mark_busy(s, e);
 		emit_map(s, WIRE_BREAK, now, old, 0, stack_of(s, e));
 	}

@@ -321,6 +321,17 @@ enum wire_what {
 	 * is not
 	 */
 	ASK_READABLE,
+	/*
+	 * arg[1] bytes at arg[0] are about to be moved, or become longer: they are to be one mapping,
+	 * as far as it is for the supervisor that they are not, until the same range has been moved
+	 */
+	ASK_WHOLE,
+	ASK_MOVED,
+	/*
+	 * arg[1] bytes at arg[0] were mapped just now, or made writable, and are not touched before
+	 * the answer: they are to be one mapping with what is beside them, as above
+	 */
+	ASK_MAPPED,
 };
 /* Both 0 if mtrun is gone: then nobody traces anything. */
 /* LENT_NOT: it cannot be, so the check is not to be made */
@@ -782,7 +793,9 @@ struct wire_process {
 	/* the beacon's ms + 1 at which a hook has given mtrun up (patience.c); 0: none has */
 	uint64_t stood;
 	uint32_t growing; /* some thread is mapping more of the agent */
-	uint32_t pad0[3];
+	/* pages are protected for a capture: ASK_WHOLE and what follows it */
+	uint32_t protecting;
+	uint32_t pad0[2];
 	/* of a thread that the supervisor sent to the service loop */
 	struct wire_mail mail;
 	_Alignas(64) uint64_t ticket; /* tickets given out */

@@ -105,10 +105,9 @@ static int close_output(struct shell *shell, const struct statement *s, struct o
 
 	if (o->fold)
 		fclose(o->fold);
-	if (s->redirect == REDIRECT_NONE) {
-		answer_flush(shell);
+	answer_flush(shell); /* what was said beside the answer */
+	if (s->redirect == REDIRECT_NONE)
 		return 0;
-	}
 	errno = 0;
 	if (ferror(o->file) | fclose(o->file)) /* both, always */
 		err = errno ? errno : EIO;

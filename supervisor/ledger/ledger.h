@@ -124,8 +124,6 @@ void ledger_release_by(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t a
  */
 void ledger_leave(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t old);
 void ledger_leave_by(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t old, uint32_t stack);
-/* Some block is leaving. */
-bool ledger_is_moving(const struct ledger *l);
 void ledger_became(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t addr, uint64_t size,
 		   uint32_t stack);
 void ledger_stayed(struct ledger *l, uint32_t thread, uint64_t ms);
@@ -217,6 +215,9 @@ void ledger_look_back(struct ledger *l, const struct ledger_history *history, ui
  * addresses, until it returns nonzero; that is returned. -ENOMEM.
  */
 int ledger_each_mapping(const struct ledger *l, int (*fn)(void *ctx, const struct ledger_block *b),
+			void *ctx);
+/* The same for what reallocs under way have taken out of the table. */
+int ledger_each_leaving(const struct ledger *l, int (*fn)(void *ctx, const struct ledger_block *b),
 			void *ctx);
 /* All of the program's own mappings, ascending, also what of them is not accessible. */
 int ledger_each_range(const struct ledger *l, int (*fn)(void *ctx, const struct ledger_block *b),

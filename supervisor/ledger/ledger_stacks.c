@@ -467,14 +467,6 @@ void ledger_leave_by(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t old
 		weights_take(&l->weights, old);
 }
 
-bool ledger_is_moving(const struct ledger *l)
-{
-	for (uint32_t i = 0; i < l->pendings; i++)
-		if (l->pending[i].heap == LEAVING)
-			return true;
-	return false;
-}
-
 void ledger_leave(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t old)
 {
 	ledger_leave_by(l, thread, ms, old, 0);

@@ -323,10 +323,6 @@ void listings_note(struct ledger *l, raddr_t addr);
 /* The ledger is about to be freed: the rest is copied at once. */
 void listing_leave(struct listing *g);
 
-/* What reallocs under way have taken out of the table; as ledger_each_mapping(). */
-int ledger_each_leaving(const struct ledger *l, int (*fn)(void *ctx, const struct ledger_block *b),
-			void *ctx);
-
 /* ---- weights ------------------------------------------------------------- */
 
 /* What B at ADDR stands for. */

@@ -85,7 +85,7 @@ static bool is_memory(const struct map *m)
 
 static bool is_mtruns(const struct process *p, const struct map *m)
 {
-	if (agent_owns(p, m))
+	if (agent_owns(p->agent, m))
 		return true;
 	for (size_t i = 0; i < p->plant.nislands; i++)
 		if (m->start >= p->plant.island[i].start && m->start < p->plant.island[i].end)

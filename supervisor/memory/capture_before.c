@@ -45,7 +45,7 @@ int capture_before(struct capture *c, const struct glibc_malloc *g)
 	struct preattach_memory memory = { read_captured, c };
 	struct preattach_block *found;
 	struct capture_block *block;
-	ssize_t n = m->moving || m->weight ? -ENOTSUP : preattach_heap_blocks(g, &memory, &found);
+	ssize_t n = m->leavings || m->weight ? -ENOTSUP : preattach_heap_blocks(g, &memory, &found);
 	size_t count;
 
 	if (n < 0)

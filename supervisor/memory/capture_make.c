@@ -15,7 +15,7 @@
 #include "base/proc.h"
 #include "ledger/block_list.h"
 #include "memory/capture_state.h"
-#include "process/process.h"
+#include "memory/protect.h"
 #include "tracee/agent.h"
 
 /* ---- ranges -------------------------------------------------------------- */
@@ -29,9 +29,9 @@ static bool is_device(const struct map *m)
 
 static bool is_named(const struct map *m) { return *m->path && strncmp(m->path, "[anon", 5); }
 
-static bool is_wanted(const struct process *p, const struct map *m)
+static bool is_wanted(raddr_t agent, const struct map *m)
 {
-	if (!m->read || is_device(m) || agent_owns(p, m))
+	if (!m->read || is_device(m) || agent_owns(agent, m))
 		return false;
 	return m->write || (!m->shared && (m->inode || !is_named(m)) && !m->exec);
 }
@@ -60,18 +60,10 @@ struct capture *capture_new(bool (*interrupted)(void *ctx), void *ctx)
 
 	if (!m)
 		return NULL;
-	m->from.mem = m->pages.fd = -1;
+	m->from.mem = -1;
 	m->interrupted = interrupted;
 	m->ctx = ctx;
 	return &m->c;
-}
-
-static void leave(struct making *m)
-{
-	if (m->from.mem >= 0)
-		close(m->from.mem);
-	m->from.mem = -1;
-	pages_close(&m->pages);
 }
 
 void capture_clear(struct capture *c)
@@ -82,60 +74,84 @@ void capture_clear(struct capture *c)
 		free((void *)(uintptr_t)m->thread[i].vector);
 	maps_release(&m->maps);
 	free(m->range);
+	free(m->part);
 	free(m->thread);
 	free(m->own);
 	free(m->block);
 	free(m->weight);
-	copy_free(m->copy);
-	leave(m);
-	*m = (struct making){ .c = { .way = c->way, .pause_ns = c->pause_ns },
-			      .from = { .mem = -1 },
-			      .pages = { .fd = -1 },
-			      .interrupted = m->interrupted,
-			      .ctx = m->ctx };
+	free(m->leaving);
+	m->maps = (struct maps){ 0, NULL };
+	m->range = NULL;
+	m->part = NULL;
+	m->own = NULL;
+	m->parts = m->owns = m->own_room = 0;
+	m->thread = NULL;
+	m->block = NULL;
+	m->weight = NULL;
+	m->leaving = NULL;
+	m->leavings = m->leaving_room = 0;
+	m->thread_room = 0;
+	*c = (struct capture){ .way = c->way, .pause_ns = c->pause_ns };
 }
 
 void capture_free(struct capture *c)
 {
+	struct making *m = capture_making(c);
+
 	if (!c)
 		return;
 	capture_clear(c);
-	free(capture_making(c));
+	free(m->untracked);
+	free(m->run);
+	copy_free(m->copy);
+	memory_close(&m->from);
+	free(m);
 }
 
-int capture_ranges(struct capture *c, const struct process *p)
+int capture_ranges(struct capture *c, pid_t pid, raddr_t agent)
 {
 	struct making *m = capture_making(c);
 	struct capture_range *range;
+	struct part *part;
 	struct maps maps;
 	size_t n = 0;
-	int err = maps_read(&maps, p->via);
+	int err = maps_read(&maps, pid);
 
 	if (err)
 		return err;
 	range = calloc(maps.count + 1, sizeof(*range));
-	if (!range) {
+	part = calloc(maps.count + 1, sizeof(*part));
+	if (!range || !part) {
 		maps_release(&maps);
+		free(range);
+		free(part);
 		return -ENOMEM;
 	}
 	for (size_t i = 0; i < maps.count; i++) {
 		const struct map *map = &maps.map[i], *before = i ? map - 1 : NULL;
 
-		if (is_wanted(p, map))
-			range[n++] = (struct capture_range){ .start = map->start,
-							     .end = map->end,
-							     .kind = kind_of(map, before),
-							     .write = map->write,
-							     .roots = true,
-							     .name = is_bss(map, before)
-									     ? before->path
-									     : map->path };
+		if (!is_wanted(agent, map))
+			continue;
+		range[n] = (struct capture_range){ .start = map->start,
+						   .end = map->end,
+						   .kind = kind_of(map, before),
+						   .write = map->write,
+						   .roots = true,
+						   .name = is_bss(map, before) ? before->path
+									       : map->path };
+		part[n++] =
+			(struct part){ .start = map->start,
+				       .end = map->end,
+				       .shared = map->shared,
+				       .wanted = map->inode && !map->shared ? PAGES_NOT_FILES : 0 };
 	}
 	free(m->range);
+	free(m->part);
 	maps_release(&m->maps);
 	m->maps = maps;
+	m->part = part;
 	c->range = m->range = range;
-	c->ranges = n;
+	c->ranges = m->parts = n;
 	return 0;
 }
 
@@ -167,6 +183,33 @@ void capture_names(struct capture *c, pid_t pid)
 		proc_name(pid, c->thread[i].tid, capture_making(c)->thread[i].name);
 }
 
+static int add_leaving(void *ctx, const struct ledger_block *b)
+{
+	struct making *m = ctx;
+	int err = array_room(&m->leaving, m->leavings, &m->leaving_room, sizeof(*m->leaving));
+
+	if (!err)
+		m->leaving[m->leavings++] = b->address;
+	return err;
+}
+
+int capture_instant(struct capture *c, const struct ledger *l, uint64_t ms)
+{
+	struct making *m = capture_making(c);
+
+	c->ms = ms;
+	c->tick = (uint32_t)(ms / 10);
+	return ledger_each_leaving(l, add_leaving, m);
+}
+
+static bool is_leaving(const struct making *m, raddr_t address)
+{
+	for (size_t i = 0; i < m->leavings; i++)
+		if (m->leaving[i] == address)
+			return true;
+	return false;
+}
+
 static int add_own(struct making *m, const struct ledger_block *b)
 {
 	if (array_room(&m->own, m->owns, &m->own_room, sizeof(*m->own)))
@@ -175,31 +218,24 @@ static int add_own(struct making *m, const struct ledger_block *b)
 	return 0;
 }
 
-int capture_blocks(struct capture *c, struct ledger *l, uint64_t ms)
+int capture_blocks(struct capture *c, const struct block_list *list, bool sampled)
 {
 	struct making *m = capture_making(c);
-	struct ledger_totals totals;
-	struct block_list list;
 	int err = 0;
 
-	if (block_list_now(l, &list))
+	m->block = calloc(list->count + 1, sizeof(*m->block));
+	m->weight = sampled ? calloc(list->count + 1, sizeof(*m->weight)) : NULL;
+	if (!m->block || (sampled && !m->weight))
 		return -ENOMEM;
-	ledger_totals(l, &totals);
-	m->moving = ledger_is_moving(l);
-	m->block = calloc(list.count + 1, sizeof(*m->block));
-	m->weight = totals.estimated ? calloc(list.count + 1, sizeof(*m->weight)) : NULL;
-	if (!m->block || (totals.estimated && !m->weight)) {
-		block_list_release(&list);
-		return -ENOMEM;
-	}
-	c->blocks = 0;
-	for (size_t i = 0; i < list.count && !err; i++) {
-		struct ledger_block b = block_list_get(&list, i);
+	for (size_t i = 0; i < list->count && !err; i++) {
+		struct ledger_block b = block_list_get(list, i);
 
 		if (b.mapping) {
 			err = add_own(m, &b);
 			continue;
 		}
+		if (m->leavings && is_leaving(m, b.address))
+			continue;
 		if (m->weight)
 			m->weight[c->blocks] = (struct capture_weight){ b.bytes, b.count };
 		m->block[c->blocks++] = (struct capture_block){ .address = b.address,
@@ -207,73 +243,337 @@ int capture_blocks(struct capture *c, struct ledger *l, uint64_t ms)
 								.stack = b.stack,
 								.tick = (uint32_t)(b.ms / 10) };
 	}
-	block_list_release(&list);
 	c->block = m->block;
 	c->weight = m->weight;
-	c->ms = ms;
-	c->tick = (uint32_t)(ms / 10);
 	return err;
 }
 
 /* ---- contents ------------------------------------------------------------ */
 
-int capture_read_there(struct capture *c, pid_t pid)
+int capture_open(struct capture *c, pid_t pid, bool quick)
 {
 	struct making *m = capture_making(c);
-	int err;
+
+	memory_close(&m->from);
+	return memory_open(&m->from, pid, quick);
+}
+
+int capture_begin_copy(struct capture *c, uint64_t most)
+{
+	struct making *m = capture_making(c);
 
 	copy_free(m->copy);
-	m->copy = NULL;
-	leave(m);
-	err = pages_open(&m->pages, pid);
-	if (err)
-		return err;
-	m->from = (struct memory){ .pid = pid, .mem = proc_open(pid, "mem", O_RDONLY) };
-	return m->from.mem < 0 ? m->from.mem : 0;
+	m->copy = copy_new(most);
+	m->rounds = 0;
+	for (size_t i = 0; i < m->parts; i++)
+		m->part[i].held = false;
+	return m->copy ? 0 : -ENOMEM;
 }
+
+void capture_allow(struct capture *c, uint64_t most) { copy_allow(capture_making(c)->copy, most); }
 
 #define RUNS 512
 
-/* FN has the runs of R, some at a time, until it fails. */
-static int each_runs(struct making *m, const struct capture_range *r,
-		     int (*fn)(struct making *m, const struct page_run *run, size_t n, void *ctx),
-		     void *ctx)
+static uint64_t bytes_of(const struct page_run *run, ssize_t n)
+{
+	uint64_t bytes = 0;
+
+	for (ssize_t i = 0; i < n; i++)
+		bytes += run[i].end - run[i].start;
+	return bytes;
+}
+
+/* Bytes that are there in [START, END), added to *BYTES. */
+static int measure(const struct memory *from, raddr_t start, raddr_t end, unsigned what,
+		   uint64_t *bytes)
 {
 	struct page_run run[RUNS];
-	raddr_t at = r->start;
+	ssize_t n = 0;
+
+	for (raddr_t at = start; at < end && n >= 0; *bytes += bytes_of(run, n))
+		n = pages_next(&from->pages, &at, end, what, run, RUNS);
+	return n < 0 ? (int)n : 0;
+}
+
+int capture_measure(struct capture *c, uint64_t *bytes)
+{
+	const struct making *m = capture_made(c);
 	int err = 0;
 
-	while (at < r->end && !err) {
-		ssize_t n = pages_next(&m->pages, &at, r->end, capture_pages_wanted(r), run, RUNS);
+	*bytes = 0;
+	for (size_t i = 0; i < m->parts && !err; i++)
+		err = measure(&m->from, m->part[i].start, m->part[i].end, m->part[i].wanted, bytes);
+	return err;
+}
 
-		err = n < 0 ? (int)n : fn(m, run, (size_t)n, ctx);
-		if (!err && m->interrupted && m->interrupted(m->ctx))
+static bool is_interrupted(const struct making *m)
+{
+	return m->interrupted && m->interrupted(m->ctx);
+}
+
+/* P's pages in FROM, as they are now. */
+static int copy_part(struct making *m, struct part *p, const struct memory *from)
+{
+	struct page_run run[RUNS];
+	raddr_t at = p->start;
+	int err = 0;
+
+	while (at < p->end && !err) {
+		ssize_t n = pages_next(&from->pages, &at, p->end, p->wanted, run, RUNS);
+
+		err = n < 0 ? (int)n : copy_take(m->copy, from, run, (size_t)n, false);
+		if (!err && is_interrupted(m))
+			err = -EINTR;
+	}
+	p->held = !err;
+	return err;
+}
+
+int capture_copy(struct capture *c)
+{
+	struct making *m = capture_making(c);
+	int err = 0;
+
+	for (size_t i = 0; i < m->parts && !err; i++)
+		if (!m->part[i].held)
+			err = copy_part(m, &m->part[i], &m->from);
+	if (err)
+		return err;
+	memory_close(&m->from);
+	c->copied = true;
+	c->bytes = copy_bytes(m->copy);
+	return 0;
+}
+
+/* 1: some page of P is there; 0: none; -errno */
+static int has_pages(const struct memory *from, const struct part *p)
+{
+	struct page_run run;
+	ssize_t n = 0;
+
+	for (raddr_t at = p->start; at < p->end && n == 0;)
+		n = pages_next(&from->pages, &at, p->end, p->wanted | PAGES_ANY, &run, 1);
+	return (int)n;
+}
+
+/*
+ * A clone has not what is shared (it is common to both, and the program goes on writing it), and
+ * neither what was advised not to be cloned: MADV_DONTFORK leaves no mapping, MADV_WIPEONFORK no
+ * page.
+ */
+static bool clone_has(const struct making *m, const struct maps *maps, const struct memory *origin,
+		      const struct part *p)
+{
+	const struct map *map = maps_find(maps, p->start);
+
+	if (!map || map->shared || map->end < p->end)
+		return false;
+	if (p->wanted & PAGES_NOT_FILES)
+		return true;
+	return has_pages(&m->from, p) || !has_pages(origin, p);
+}
+
+int capture_copy_uncloned(struct capture *c, pid_t pid)
+{
+	struct making *m = capture_making(c);
+	struct memory origin = { .mem = -1 };
+	struct maps maps;
+	int err = maps_read(&maps, m->from.pid);
+
+	if (err)
+		return err;
+	err = memory_open(&origin, pid, true);
+	for (size_t i = 0; i < m->parts && !err; i++)
+		if (!clone_has(m, &maps, &origin, &m->part[i]))
+			err = copy_part(m, &m->part[i], &origin);
+	memory_close(&origin);
+	maps_release(&maps);
+	return err;
+}
+
+/* ---- rounds -------------------------------------------------------------- */
+
+static int add_untracked(struct making *m, const struct part *p)
+{
+	int err =
+		array_room(&m->untracked, m->nuntracked, &m->untracked_room, sizeof(*m->untracked));
+
+	if (!err)
+		m->untracked[m->nuntracked++] =
+			(struct page_run){ .start = p->start, .end = p->end };
+	return err;
+}
+
+/* 0: P can be protected; 1: it cannot. What others write in shared memory is not seen here. */
+static int track(const struct part *p, struct protect *protect)
+{
+	int err = p->shared ? -EBUSY : protect_range(protect, p->start, p->end);
+
+	return err == -ENOMEM || err == -ESRCH ? err : err != 0;
+}
+
+/*
+ * Those of the N runs that are not a file's own are copied: of few pages this is asked, as it takes
+ * long.
+ */
+static int copy_runs(struct making *m, const struct part *p, const struct page_run *run, size_t n,
+		     bool fresh)
+{
+	struct page_run own[RUNS];
+	int err = 0;
+
+	if (!(p->wanted & PAGES_NOT_FILES))
+		return copy_take(m->copy, &m->from, run, n, fresh);
+	for (size_t i = 0; i < n && !err; i++)
+		for (raddr_t at = run[i].start; at < run[i].end && !err;) {
+			ssize_t owns =
+				pages_next(&m->from.pages, &at, run[i].end, p->wanted, own, RUNS);
+
+			err = owns < 0 ? (int)owns
+				       : copy_take(m->copy, &m->from, own, (size_t)owns, fresh);
+		}
+	return err;
+}
+
+/*
+ * What was written of P since the last round, or (WHAT 0) all that is there. 1: its mapping was
+ * changed meanwhile, or has gone, and what was found before is not known.
+ */
+static int round_of(struct making *m, const struct part *p, unsigned what, uint64_t *bytes)
+{
+	struct page_run run[RUNS];
+	raddr_t at = p->start;
+	int err = 0;
+
+	while (at < p->end && !err) {
+		ssize_t n = pages_next(&m->from.pages, &at, p->end, what, run, RUNS);
+
+		if (n == -EPERM)
+			return 1;
+		err = n < 0 ? (int)n : copy_runs(m, p, run, (size_t)n, what && m->rounds);
+		*bytes += bytes_of(run, n);
+		if (!err && is_interrupted(m))
 			err = -EINTR;
 	}
 	return err;
 }
 
-static int copy(struct making *m, const struct page_run *run, size_t n, void *ctx)
+/* Of a part that has changed all is copied, now; and at the end, unless it can be protected then. */
+static int round_of_changed(struct making *m, const struct part *p, uint64_t *bytes)
 {
-	(void)ctx;
-	return copy_take(m->copy, &m->from, run, n, false);
+	int err = add_untracked(m, p);
+
+	return err ? err : round_of(m, p, 0, bytes);
 }
 
-int capture_copy(struct capture *c, pid_t pid, uint64_t most)
+/*
+ * All are made ready at first: as long as one can have protected pages and its neighbour cannot, the
+ * kernel does not join them.
+ */
+static int track_all(struct making *m, struct protect *protect)
 {
-	struct making *m = capture_making(c);
-	int err = capture_read_there(c, pid);
+	int err = 0;
 
-	m->copy = err ? NULL : copy_new(most);
-	if (!err && !m->copy)
-		err = -ENOMEM;
-	m->from.pages = &m->pages;
-	for (size_t i = 0; i < c->ranges && !err; i++)
-		err = each_runs(m, &c->range[i], copy, NULL);
-	leave(m);
-	if (!err) {
-		c->copied = true;
-		c->bytes = copy_bytes(m->copy);
+	m->nuntracked = 0;
+	for (size_t i = 0; i < m->parts && err >= 0; i++) {
+		err = track(&m->part[i], protect);
+		m->part[i].held = err == 0;
+		if (err == 1)
+			err = add_untracked(m, &m->part[i]);
 	}
 	return err;
+}
+
+int capture_round(struct capture *c, raddr_t agent, struct protect *protect, uint64_t *bytes,
+		  uint64_t *untracked)
+{
+	struct making *m = capture_making(c);
+	int err = capture_ranges(c, m->from.pid, agent);
+
+	*bytes = *untracked = 0;
+	if (!err)
+		err = track_all(m, protect);
+	for (size_t i = 0; i < m->parts && !err; i++) {
+		if (!m->part[i].held)
+			continue;
+		err = round_of(m, &m->part[i], PAGES_PROTECT, bytes);
+		if (err == 1)
+			err = round_of_changed(m, &m->part[i], bytes);
+	}
+	m->rounds++;
+	for (size_t i = 0; i < m->nuntracked && !err; i++)
+		err = measure(&m->from, m->untracked[i].start, m->untracked[i].end, 0, untracked);
+	return err;
+}
+
+static bool is_untracked(const struct making *m, const struct part *p)
+{
+	for (size_t i = 0; i < m->nuntracked; i++)
+		if (m->untracked[i].start < p->end && p->start < m->untracked[i].end)
+			return true;
+	return false;
+}
+
+/* ALL: whether they were written since is not known; else 1: that is the case. */
+static int last_of(struct making *m, const struct part *p, bool all)
+{
+	struct page_run run[RUNS];
+	raddr_t at = p->start;
+	int err = 0;
+
+	while (at < p->end && !err) {
+		ssize_t n =
+			pages_next(&m->from.pages, &at, p->end, all ? 0 : PAGES_TRACKED, run, RUNS);
+		size_t written = 0;
+
+		if (n < 0)
+			return n == -EPERM ? 1 : (int)n;
+		for (ssize_t i = 0; i < n && !err; i++) {
+			err = array_room(&m->run, m->runs, &m->run_room, sizeof(*m->run));
+			if (err)
+				break;
+			m->run[m->runs++] = run[i];
+			if (all || run[i].is & PAGEMAP_WRITTEN)
+				run[written++] = run[i];
+		}
+		if (!err)
+			err = copy_runs(m, p, run, written, !all);
+	}
+	return err;
+}
+
+int capture_last_round(struct capture *c)
+{
+	struct making *m = capture_making(c);
+	int err = 0;
+
+	m->runs = 0;
+	for (size_t i = 0; i < m->parts && !err; i++) {
+		size_t runs = m->runs;
+
+		err = is_untracked(m, &m->part[i]) ? 1 : last_of(m, &m->part[i], false);
+		if (err != 1)
+			continue;
+		m->runs = runs;
+		err = last_of(m, &m->part[i], true);
+	}
+	return err;
+}
+
+void capture_end_rounds(struct capture *c)
+{
+	struct making *m = capture_making(c);
+
+	copy_keep(m->copy, 0, UINT64_MAX, m->run, m->runs);
+	free(m->run);
+	m->run = NULL;
+	m->runs = m->run_room = 0;
+	memory_close(&m->from);
+	c->copied = true;
+	c->bytes = copy_bytes(m->copy);
+}
+
+void capture_leave(struct capture *c, struct protect *protect)
+{
+	protect_leave(protect, &capture_making(c)->from.pages);
 }

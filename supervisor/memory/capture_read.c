@@ -52,22 +52,22 @@ static size_t read_there(const struct making *m, raddr_t address, void *to, size
 	return n > 0 ? (size_t)n : 0;
 }
 
-/* The range that ADDRESS is in, or the next one. */
-static const struct capture_range *range_from(const struct capture *c, raddr_t address)
+/* The part that ADDRESS is in, or the next one. */
+static const struct part *part_from(const struct making *m, raddr_t address)
 {
-	const struct capture_range *end = c->range + c->ranges, *r = c->range;
-	size_t n = c->ranges;
+	const struct part *p = m->part;
+	size_t n = m->parts;
 
 	while (n) {
 		size_t half = n / 2;
 
-		if (address >= r[half].end) {
-			r += half + 1;
+		if (address >= p[half].end) {
+			p += half + 1;
 			n -= half + 1;
 		} else
 			n = half;
 	}
-	return r < end ? r : NULL;
+	return p;
 }
 
 static raddr_t least(raddr_t a, raddr_t b) { return a < b ? a : b; }
@@ -77,33 +77,28 @@ static raddr_t page_end(raddr_t address)
 	return (address + MEMORY_PAGE - 1) & ~(raddr_t)(MEMORY_PAGE - 1);
 }
 
-static const void *next_there(const struct making *m, raddr_t address, raddr_t end, void *buffer,
-			      size_t size, raddr_t *at, size_t *len)
+/* [ADDRESS, END) is in P. */
+static const void *next_there(const struct making *m, const struct part *p, raddr_t address,
+			      raddr_t end, void *buffer, size_t size, raddr_t *at, size_t *len)
 {
-	const struct capture_range *r = range_from(&m->c, address);
-
-	while (r && r->start < end && address < end && !capture_error(&m->c)) {
-		raddr_t begin = address > r->start ? address : r->start, last = least(end, r->end),
-			from = begin & ~(raddr_t)(MEMORY_PAGE - 1);
+	while (address < end && !capture_error(&m->c)) {
+		raddr_t from = address & ~(raddr_t)(MEMORY_PAGE - 1);
 		struct page_run run;
-		ssize_t n = pages_next(&m->pages, &from, page_end(last), capture_pages_wanted(r),
-				       &run, 1);
+		ssize_t n = pages_next(&m->from.pages, &from, page_end(end), p->wanted, &run, 1);
 
-		if (n < 0) {
+		if (n < 0)
 			failed(m, (int)n);
+		if (n <= 0) {
+			address = from;
+			continue;
+		}
+		*at = address > run.start ? address : run.start;
+		if (*at >= end)
 			break;
-		}
-		if (n) {
-			*at = begin > run.start ? begin : run.start;
-			*len = *at >= last ? 0
-					   : read_there(m, *at, buffer,
-							least(size, least(run.end, last) - *at));
-			if (*len)
-				return buffer;
-			from = (*at | (MEMORY_PAGE - 1)) + 1;
-		}
-		address = least(from, last);
-		r = address < r->end ? r : range_from(&m->c, address);
+		*len = read_there(m, *at, buffer, least(size, least(run.end, end) - *at));
+		if (*len)
+			return buffer;
+		address = (*at | (MEMORY_PAGE - 1)) + 1;
 	}
 	return NULL;
 }
@@ -112,9 +107,18 @@ const void *capture_next(const struct capture *c, raddr_t address, raddr_t end, 
 			 size_t size, raddr_t *at, size_t *len)
 {
 	const struct making *m = capture_made(c);
+	const void *found = NULL;
 
-	return m->copy ? copy_next(m->copy, address, end, at, len)
-		       : next_there(m, address, end, buffer, size, at, len);
+	if (c->copied)
+		return copy_next(m->copy, address, end, at, len);
+	for (const struct part *p = part_from(m, address), *last = m->part + m->parts;
+	     p < last && p->start < end && !found && !capture_error(c); p++) {
+		raddr_t from = address > p->start ? address : p->start, to = least(end, p->end);
+
+		found = p->held ? copy_next(m->copy, from, to, at, len)
+				: next_there(m, p, from, to, buffer, size, at, len);
+	}
+	return found;
 }
 
 size_t capture_read(const struct capture *c, raddr_t address, void *to, size_t size)
@@ -135,6 +139,7 @@ size_t capture_read(const struct capture *c, raddr_t address, void *to, size_t s
 		if (!from)
 			break;
 		memmove((char *)to + (at - address), from, len);
+		memset(there, 0, at - next);
 	}
 	return capture_error(c) ? 0 : end - address;
 }

@@ -20,11 +20,23 @@ struct making { /* a capture, and what is behind it */
 		raddr_t start, end;
 	} * own;
 	size_t owns, own_room;
-	bool moving;	   /* some block is being resized: it is in no list, maybe */
-	struct copy *copy; /* NULL: read where it is: */
-	struct memory from;
-	struct pages pages;
-	int error; /* of that */
+	raddr_t *leaving; /* blocks that a realloc was at work on */
+	size_t leavings, leaving_room;
+	/* What was a range at first; the ranges may be split since. */
+	struct part {
+		raddr_t start, end;
+		unsigned wanted; /* for pages_next() */
+		bool shared;	 /* with who may write it elsewhere */
+		bool held;	 /* its pages are in the copy */
+	} * part;
+	size_t parts;
+	struct copy *copy;  /* of what is in it already; NULL: nothing */
+	struct memory from; /* where the others are; `mem` -1: nowhere (any more) */
+	int error;	    /* of that */
+	/* By rounds: how many; what could not be protected; what was there in the end. */
+	unsigned rounds;
+	struct page_run *untracked, *run;
+	size_t nuntracked, untracked_room, runs, run_room;
 	bool (*interrupted)(void *ctx);
 	void *ctx;
 };
@@ -37,12 +49,6 @@ static inline struct making *capture_making(struct capture *c)
 static inline const struct making *capture_made(const struct capture *c)
 {
 	return (const struct making *)(const void *)c;
-}
-
-/* As for pages_next(). */
-static inline unsigned capture_pages_wanted(const struct capture_range *r)
-{
-	return r->kind == CAPTURE_SHARED ? PAGES_FILES : 0;
 }
 
 #endif

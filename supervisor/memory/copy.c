@@ -10,6 +10,7 @@
 #include "memory/copy.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -17,6 +18,7 @@
 #include <unistd.h>
 
 #include "base/array.h"
+#include "base/proc.h"
 
 #define SEGMENT_PAGES 16384u
 #define BRANCHES      512u
@@ -39,6 +41,29 @@ struct copy {
 	uint64_t there;
 };
 
+int memory_open(struct memory *m, pid_t pid, bool quick)
+{
+	int err = pages_open(&m->pages, pid);
+
+	if (err)
+		return err;
+	m->pid = pid;
+	m->quick = quick;
+	m->mem = proc_open(pid, "mem", O_RDONLY);
+	if (m->mem < 0)
+		pages_close(&m->pages);
+	return m->mem < 0 ? m->mem : 0;
+}
+
+void memory_close(struct memory *m)
+{
+	if (m->mem < 0)
+		return;
+	close(m->mem);
+	pages_close(&m->pages);
+	m->mem = -1;
+}
+
 struct copy *copy_new(uint64_t most)
 {
 	struct copy *c = calloc(1, sizeof(*c));
@@ -46,9 +71,15 @@ struct copy *copy_new(uint64_t most)
 	if (!c)
 		return NULL;
 	c->used = 1;
-	c->most = most / MEMORY_PAGE < UINT32_MAX - SEGMENT_PAGES ? most / MEMORY_PAGE
-								  : UINT32_MAX - SEGMENT_PAGES;
+	copy_allow(c, most);
 	return c;
+}
+
+void copy_allow(struct copy *c, uint64_t most)
+{
+	uint64_t pages = most / MEMORY_PAGE;
+
+	c->most = pages < UINT32_MAX - SEGMENT_PAGES ? pages : UINT32_MAX - SEGMENT_PAGES;
 }
 
 static void free_below(struct node *n, int level)
@@ -288,11 +319,11 @@ static int take_in_leaf(struct batch *b, raddr_t start, raddr_t end, bool fresh)
 	struct leaf *leaf = make_leaf(b->copy, start);
 	bool shared[BRANCHES] = { false };
 	struct row row = { .len = 0 };
-	bool by_row = !b->from->pages;
+	bool by_row = !b->from->quick;
 	int err = leaf ? 0 : -ENOMEM;
 
 	if (!err && !by_row && !fresh)
-		by_row = pages_shared(b->from->pages, start, (end - start) / MEMORY_PAGE, shared) <
+		by_row = pages_shared(&b->from->pages, start, (end - start) / MEMORY_PAGE, shared) <
 			 0;
 	for (raddr_t at = start; at < end && !err; at += MEMORY_PAGE) {
 		char *to = copy_of(b->copy, leaf, branch(at, 0), &err);
@@ -351,7 +382,7 @@ void copy_keep(struct copy *c, raddr_t start, raddr_t end, const struct page_run
 		drop(c, at, run[i].start);
 		at = run[i].end;
 	}
-	drop(c, at, end);
+	drop(c, at, least(end, ADDRESSES));
 }
 
 /* ---- reading ------------------------------------------------------------- */

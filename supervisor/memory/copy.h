@@ -15,16 +15,21 @@ struct copy;
 struct memory {
 	pid_t pid;
 	int mem; /* /proc/PID/mem */
+	struct pages pages;
 	/*
-	 * By process_vm_readv(2) where that changes nothing. It is half as fast again, but makes the
+	 * By process_vm_readv(2) where that changes nothing: it is half as fast again, but makes the
 	 * process copy each page that it shares with another since a fork.
 	 */
-	const struct pages *pages; /* to tell which these are; NULL: never by it */
+	bool quick;
 };
+/* 0 or -errno. */
+int memory_open(struct memory *m, pid_t pid, bool quick) MUST_USE;
+void memory_close(struct memory *m);
 
 /* At most MOST bytes of pages. NULL: out of memory. */
 struct copy *copy_new(uint64_t most) MUST_USE;
 void copy_free(struct copy *c);
+void copy_allow(struct copy *c, uint64_t most); /* another limit */
 
 /*
  * The pages of N runs are copied, or copied again. FRESH: nobody shares them, they were written just

@@ -218,7 +218,7 @@ int leftovers_mark(struct capture *c, const struct process *p, bool all_known)
 {
 	int err = unroot_stacks(c, &p->ends);
 
-	if (err || !all_known || !p->glibc_malloc.state || capture_made(c)->moving)
+	if (err || !all_known || !p->glibc_malloc.state || capture_made(c)->leavings)
 		return err;
 	return unroot_heaps(c, &p->glibc_malloc);
 }

@@ -43,12 +43,15 @@ static ssize_t scan(const struct pages *p, raddr_t *at, raddr_t end, unsigned wh
 {
 	struct pagemap_scan scan = {
 		.size = sizeof(scan),
-		.flags = what & PAGES_PROTECT ? PAGEMAP_PROTECT | PAGEMAP_TRACKED : 0,
+		.flags = what & PAGES_PROTECT	? PAGEMAP_PROTECT | PAGEMAP_TRACKED
+			 : what & PAGES_TRACKED ? PAGEMAP_TRACKED
+						: 0,
 		.start = *at,
 		.end = end - *at > STEP ? *at + STEP : end,
 		.region = (uintptr_t)run,
 		.regions = most,
-		.inverted = PAGEMAP_ZERO | (what & PAGES_FILES ? 0 : PAGEMAP_FILE),
+		.max_pages = what & PAGES_ANY ? 1 : 0,
+		.inverted = PAGEMAP_ZERO | (what & PAGES_NOT_FILES ? PAGEMAP_FILE : 0),
 		.any_of = PAGEMAP_PRESENT | PAGEMAP_SWAPPED,
 		.wanted = PAGEMAP_WRITTEN,
 	};
@@ -71,7 +74,7 @@ static ssize_t scan(const struct pages *p, raddr_t *at, raddr_t end, unsigned wh
 static bool is_there(uint64_t entry, unsigned what)
 {
 	return (entry & (PAGEMAP_ENTRY_PRESENT | PAGEMAP_ENTRY_SWAPPED)) &&
-	       (what & PAGES_FILES || !(entry & PAGEMAP_ENTRY_FILE));
+	       !(what & PAGES_NOT_FILES && entry & PAGEMAP_ENTRY_FILE);
 }
 
 /* How many entries were read; 0: the process has no memory any more. */
@@ -114,7 +117,8 @@ ssize_t pages_next(const struct pages *p, raddr_t *at, raddr_t end, unsigned wha
 {
 	if (!p->no_scan)
 		return scan(p, at, end, what, run, most);
-	return what & PAGES_PROTECT ? -ENOSYS : read_runs(p, at, end, what, run, most);
+	return what & (PAGES_PROTECT | PAGES_TRACKED) ? -ENOSYS
+						      : read_runs(p, at, end, what, run, most);
 }
 
 int pages_shared(const struct pages *p, raddr_t start, size_t n, bool *shared)

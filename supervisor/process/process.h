@@ -134,6 +134,7 @@ struct process {
 	int pidfd;	  /* to hear of its end meanwhile; 0 or -1: none */
 	bool traces;	  /* it traces processes, and that was said */
 	bool left;	  /* nothing of ours is mapped in it any more */
+	pid_t own_thread; /* of ours in it (tracee/own_thread.h); 0: none */
 	uint32_t resumed; /* how often its threads went on, all having been stopped */
 	/* the longest that all its threads stood still to plant, or to leave */
 	uint64_t paused_us;

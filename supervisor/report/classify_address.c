@@ -247,7 +247,7 @@ static void say_mapped(struct lines *l, struct process *p, const struct map *m, 
 {
 	const struct module *module = modules_find(&p->modules, addr, UINT32_MAX);
 
-	if (agent_owns(p, m))
+	if (agent_owns(p->agent, m))
 		say(l, "mtrun's own memory");
 	else if (!strcmp(m->path, "[stack]")) {
 		raddr_t rsp = main_thread_rsp(p);

@@ -72,8 +72,7 @@ static struct thread *nth_running(struct session *s, const struct process *p, si
 	return count ? nth_running(s, p, n % count) : NULL;
 }
 
-/* One of P's threads is stopped. Its id or -errno. */
-static pid_t borrow(struct session *s, struct process *p)
+pid_t session_borrow(struct session *s, struct process *p)
 {
 	uint64_t end = heartbeat_ms() + HALT_MOST;
 
@@ -109,11 +108,7 @@ static pid_t borrow(struct session *s, struct process *p)
 	return p->state == PROCESS_RUNNING ? -ETIMEDOUT : -ESRCH;
 }
 
-/*
- * It runs on, as agent.h says of those that were put back: its next stop is told to
- * session_serve_stops().
- */
-static void give_back(struct session *s, pid_t tid)
+void session_give_back(struct session *s, pid_t tid)
 {
 	struct thread *t = thread_find(s, tid);
 
@@ -133,10 +128,10 @@ static int call_in(void *ctx, struct process *p, struct wire_call *calls, uint32
 	if (!n)
 		return session_serve_stops(s);
 	session_hurry(true);
-	tid = borrow(s, p);
+	tid = session_borrow(s, p);
 	err = tid < 0 ? (int)tid : agent_call(p, tid, calls, n);
 	if (tid > 0)
-		give_back(s, tid);
+		session_give_back(s, tid);
 	session_serve_stops(s);
 	session_hurry(false);
 	return err;
@@ -148,10 +143,10 @@ static int land(struct session *s, struct process *p)
 	int err;
 
 	session_hurry(true);
-	tid = borrow(s, p);
+	tid = session_borrow(s, p);
 	err = tid < 0 ? (int)tid : agent_attach(p, tid, &s->options.agent);
 	if (tid > 0)
-		give_back(s, tid);
+		session_give_back(s, tid);
 	session_serve_stops(s);
 	session_hurry(false);
 	return err;

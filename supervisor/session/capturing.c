@@ -11,31 +11,48 @@
  */
 #include "session/capturing.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/message.h"
+#include "base/proc.h"
+#include "ledger/block_list.h"
 #include "memory/available.h"
 #include "memory/capture_make.h"
 #include "memory/leftovers.h"
+#include "memory/protect.h"
 #include "process/preattach_heap.h"
 #include "session/session_state.h"
+#include "tracee/agent.h"
+#include "tracee/own_thread.h"
 #include "tracee/tracer.h"
 #include "transport/heartbeat.h"
 
 struct capturing { /* one that is being taken, or waits for what it was taken from */
 	struct session *s;
 	struct process *p;
+	raddr_t agent; /* where that is */
 	struct capture *c;
 	enum capture_way forced;
 	uint64_t most;	   /* bytes that a copy may have */
 	uint64_t began_us; /* when the threads were stopped */
 	bool stopped;	   /* by us, and they still are */
 	uint32_t resumed;  /* p->resumed then */
+	pid_t child;	   /* a clone of it; 0: none (any more) */
+	int child_fd;	   /* the same, which stands for no other when it has gone */
+	pid_t child_own;   /* its number in P */
+	struct protect protect;
+	uint64_t bytes;		/* that are there, about */
+	struct listing *blocks; /* as of the instant, until they are in it */
 };
 
 /* ---- the instant: the loop's thread -------------------------------------- */
@@ -81,7 +98,7 @@ static int take_threads(const struct capturing *k)
  * -EAGAIN: some thread stands between taking a number for what it has to say and saying it, and
  * what others have said since waits for that.
  */
-static int take_blocks(const struct capturing *k)
+static int take_blocks(struct capturing *k)
 {
 	struct process *p = k->p;
 	uint64_t bytes;
@@ -91,21 +108,35 @@ static int take_blocks(const struct capturing *k)
 		if (stream_held(p->stream, &bytes))
 			return -EAGAIN;
 	}
-	return capture_blocks(k->c, p->ledger, heartbeat_ms());
+	k->blocks = listing_begin(p->ledger);
+	return k->blocks ? capture_instant(k->c, p->ledger, heartbeat_ms()) : -ENOMEM;
+}
+
+/* Some threads, or all, have stood still since BEGAN. */
+static void paused(const struct capturing *k, uint64_t began_us)
+{
+	uint64_t ns = (clock_us() - began_us) * 1000;
+
+	if (ns > k->c->pause_ns)
+		k->c->pause_ns = ns;
 }
 
 static void resume(struct capturing *k)
 {
-	uint64_t us;
-
 	if (!k->stopped)
 		return;
 	k->stopped = false;
 	if (session_cont(k->s, k->p) < 0)
 		message_verbose(1, "%d: it was stopped and is not continued", k->p->pid);
-	us = clock_us() - k->began_us;
-	if (us * 1000 > k->c->pause_ns)
-		k->c->pause_ns = us * 1000;
+	paused(k, k->began_us);
+}
+
+static void give_up_instant(struct capturing *k)
+{
+	if (k->blocks)
+		listing_cancel(k->blocks);
+	k->blocks = NULL;
+	resume(k);
 }
 
 #define STOP_MS 2000
@@ -128,11 +159,9 @@ static int freeze(struct capturing *k)
 	if (!err)
 		err = take_blocks(k);
 	if (!err)
-		err = capture_ranges(k->c, p);
-	if (!err && !p->glibc_malloc.state && !preattach_heap_find(p, &p->glibc_malloc))
-		message_verbose(2, "%d: its malloc is not glibc's", p->pid);
+		err = capture_ranges(k->c, p->via, p->agent);
 	if (err)
-		resume(k);
+		give_up_instant(k);
 	return err;
 }
 
@@ -140,21 +169,263 @@ static void ask_freeze(struct asked *a) { a->ret = freeze(a->ctx); }
 
 static void ask_resume(struct asked *a) { resume(a->ctx); }
 
+/* ---- protection: the loop's thread --------------------------------------- */
+
+static int make_protector(struct capturing *k)
+{
+	struct process *p = k->p;
+	uint64_t began;
+	pid_t tid, made = 0;
+	int err, fd;
+
+	session_hurry(true);
+	began = clock_us();
+	tid = session_borrow(k->s, p);
+	err = tid < 0 ? (int)tid : own_thread_make(p, tid, OWN_PROTECTOR, &made);
+	if (tid > 0)
+		session_give_back(k->s, tid);
+	session_serve_stops(k->s);
+	session_hurry(false);
+	paused(k, began);
+	fd = err ? err : own_thread_protect(made);
+	if (fd < 0)
+		return fd;
+	err = protect_init(&k->protect, fd);
+	if (!err && p->wire)
+		__atomic_store_n(&p->wire->protecting, 1, __ATOMIC_SEQ_CST);
+	return err;
+}
+
+static void ask_protector(struct asked *a) { a->ret = make_protector(a->ctx); }
+
+bool session_capture_serve(struct session *s, const struct process *p,
+			   const struct shared_question *q)
+{
+	struct capturing *k = s->capturing;
+	raddr_t page = MEMORY_PAGE - 1, start = q->arg[0] & ~page,
+		end = (q->arg[0] + q->arg[1] + page) & ~page;
+
+	if (!k || k->p != p || k->protect.fd < 0 || start >= end)
+		return true;
+	switch (q->what) {
+	case ASK_WHOLE: protect_spare(&k->protect, start, end); return true;
+	case ASK_MOVED: protect_spared(&k->protect, start, end); return true;
+	default: return protect_join(&k->protect, start, end);
+	}
+}
+
+/* All threads stand still for the last round. */
+static int last_round(struct capturing *k)
+{
+	int err;
+
+	session_hurry(true);
+	err = freeze(k);
+	if (!err)
+		err = capture_last_round(k->c);
+	if (err)
+		give_up_instant(k);
+	else
+		resume(k);
+	session_hurry(false);
+	return err;
+}
+
+static void ask_last_round(struct asked *a) { a->ret = last_round(a->ctx); }
+
+/* ---- a clone: the loop's thread ------------------------------------------ */
+
+/* longer than a thread takes that was sent somewhere, and has been put back */
+#define HALT_MS 2000
+
+/* CHILD, or -errno: it goes at once. */
+static pid_t keep_clone(struct capturing *k, pid_t child)
+{
+	int fd = (int)syscall(SYS_pidfd_open, child, 0), err = -errno;
+
+	if (fd < 0) {
+		kill(child,
+		     SIGKILL); /* a tracee that we have not waited for: nobody else has that number */
+		return err;
+	}
+	k->child = child;
+	k->child_own = proc_own_tid(child);
+	k->child_fd = fd;
+	return child;
+}
+
+/* All are stopped, and are so again when this returns. */
+static int clone_now(struct capturing *k)
+{
+	struct thread *t = session_one_stopped(k->s, k->p);
+	pid_t tid, made = 0, child;
+	int err, halted;
+
+	if (!t || t->group)
+		return -EAGAIN;
+	tid = t->tid;
+	if (session_is_filtered(tid))
+		return -EPERM;
+	err = own_thread_make(k->p, tid, OWN_CLONER, &made);
+	t->state = THREAD_RUNNING;
+	child = err ? err : own_thread_clone(made);
+	if (child > 0)
+		child = keep_clone(k, child);
+	halted = session_halt(k->s, thread_find(k->s, tid), HALT_MS);
+	if (child == -EAGAIN) /* it may have no more processes */
+		return -EPERM;
+	return child < 0 ? (int)child : halted;
+}
+
+/* False: it has gone, and is reaped. */
+static bool signal_clone(const struct capturing *k, int signal)
+{
+	return syscall(SYS_pidfd_send_signal, k->child_fd, signal, NULL, 0) == 0;
+}
+
+static void kill_clone(const struct capturing *k)
+{
+	if (k->child && !signal_clone(k, SIGKILL) && errno != ESRCH)
+		message_verbose(1, "%d: its clone cannot be killed: %s", k->p->pid,
+				strerror(errno));
+}
+
+/* Memory that it shares with its origin becomes its own as that is written: it is the first to go. */
+static void make_expendable(pid_t pid)
+{
+	static const char score[] = "1000";
+	int fd = proc_open(pid, "oom_score_adj", O_WRONLY);
+
+	if (fd < 0 || write(fd, score, sizeof(score) - 1) < 0)
+		message_verbose(1, "%d: it may be killed by the kernel later than others", pid);
+	if (fd >= 0)
+		close(fd);
+}
+
+/* what is copied of it while it stands still: bytes */
+#define UNCLONED_MOST (64u << 20)
+
+static int freeze_and_clone(struct capturing *k)
+{
+	int err;
+
+	session_hurry(true);
+	err = freeze(k);
+	if (!err)
+		err = clone_now(k);
+	if (!err)
+		err = capture_open(k->c, k->child, false);
+	if (!err)
+		err = capture_begin_copy(k->c, k->most < UNCLONED_MOST ? k->most : UNCLONED_MOST);
+	if (!err)
+		err = capture_copy_uncloned(k->c, k->p->via);
+	if (err)
+		give_up_instant(k);
+	else
+		resume(k);
+	session_hurry(false);
+	if (!err)
+		err = own_thread_part(k->child);
+	if (!err)
+		make_expendable(k->child);
+	else
+		kill_clone(k);
+	return err;
+}
+
+static void ask_clone(struct asked *a) { a->ret = freeze_and_clone(a->ctx); }
+
+static void ask_kill(struct asked *a) { kill_clone(a->ctx); }
+
+void session_capture_cancel(struct session *s, const struct process *p)
+{
+	if (s->capturing && s->capturing->p == p)
+		kill_clone(s->capturing);
+}
+
+#define REAP_MS 2000
+
+/* It has been killed. 0, or -errno: it does not go. */
+static int await_end(pid_t child)
+{
+	struct event e = { .kind = EVENT_NONE };
+	int err = 1;
+
+	while (err > 0 && e.kind != EVENT_GONE) {
+		err = tracer_wait(child, &e, REAP_MS);
+		if (err > 0 && e.kind != EVENT_GONE)
+			tracer_cont(child, 0);
+	}
+	return err > 0 ? 0 : err ? err : -ETIMEDOUT;
+}
+
+void session_capture_reap(struct session *s, const struct process *p, pid_t tid)
+{
+	const struct capturing *k = s->capturing;
+	struct wire_call call = { .nr = SYS_wait4 };
+	int err;
+
+	if (!k || !k->child || k->p->state != PROCESS_REPLACED || k->p->pid != p->pid)
+		return;
+	err = await_end(k->child);
+	call.arg[0] = (uint64_t)k->child_own;
+	call.arg[2] = __WALL | WNOHANG;
+	if (!err)
+		err = agent_work(p, tid, &call, 1);
+	if (err)
+		message_verbose(1, "%d: a clone of what it was is a zombie until it ends: %s",
+				p->pid, strerror(-err));
+}
+
 /* ---- the ways: the asker's ----------------------------------------------- */
 
+#define GONE_MS	 5000
 #define TRIES	 20
 #define PAUSE_MS 50 /* between two of them */
 
+/* The clone goes, and is reaped: turns of the loop are waited for. */
+static void end_clone(struct capturing *k)
+{
+	asking_do(k->s, ask_kill, &(struct asked){ .ctx = k });
+	for (int i = 0; i < GONE_MS && (signal_clone(k, 0) || own_thread_there(k->p)); i++)
+		if (session_turn(k->s, 1) < 0)
+			break;
+	close(k->child_fd);
+	k->child = 0;
+}
+
 /* What is in the way of an instant goes by, mostly. */
-static int stop(struct capturing *k)
+static int stop(struct capturing *k, void (*how)(struct asked *a))
 {
 	int err = -EAGAIN;
 
 	for (int i = 0; i < TRIES && (err == -EAGAIN || err == -EBUSY); i++) {
 		if (i && session_turn(k->s, PAUSE_MS) < 0)
 			break;
-		err = asking_do(k->s, ask_freeze, &(struct asked){ .ctx = k });
+		err = asking_do(k->s, how, &(struct asked){ .ctx = k });
+		if (err && k->child)
+			end_clone(k);
 	}
+	return err;
+}
+
+/* The blocks of the instant, while the ledger goes on. */
+static int gather(struct capturing *k)
+{
+	struct listing *blocks = k->blocks;
+	struct ledger_totals totals;
+	struct block_list list;
+	int err;
+
+	ledger_totals(k->p->ledger, &totals);
+	k->blocks = NULL;
+	err = session_list(k->s, blocks, true, &list);
+	if (err)
+		return err;
+	asking_unlock(k->s);
+	err = capture_blocks(k->c, &list, totals.estimated);
+	block_list_release(&list);
+	asking_lock(k->s);
 	return err;
 }
 
@@ -163,23 +434,37 @@ static int still_stopped(const struct capturing *k)
 {
 	if (k->p->state != PROCESS_STOPPED && k->p->state != PROCESS_HELD)
 		return -ESRCH;
-	return k->p->resumed == k->resumed ? 0 : -EBUSY;
+	return k->p->resumed == k->resumed ? 0 : -ECANCELED;
+}
+
+/* What was opened is copied, if there is the memory for that. */
+static int copy_all(const struct capturing *k)
+{
+	int err = capture_begin_copy(k->c, k->most);
+
+	if (!err)
+		err = capture_copy(k->c);
+	if (err == -E2BIG)
+		err = capture_begin_copy(k->c, 0);
+	return err;
 }
 
 /* It stands still while its pages are copied; or, without the memory for that, until the end. */
 static int capture_by_stop(struct capturing *k)
 {
 	pid_t via = k->p->via;
-	int err = stop(k);
+	int err = stop(k, ask_freeze);
 
 	if (err)
 		return err;
 	k->c->way = CAPTURE_STOP;
+	err = gather(k);
 	asking_unlock(k->s);
-	err = capture_copy(k->c, via, k->most);
+	if (!err)
+		err = capture_open(k->c, via, true);
+	if (!err)
+		err = copy_all(k);
 	asking_lock(k->s);
-	if (err == -E2BIG)
-		err = capture_read_there(k->c, via);
 	if (!err)
 		err = still_stopped(k);
 	if (err || k->c->copied)
@@ -187,11 +472,149 @@ static int capture_by_stop(struct capturing *k)
 	return err;
 }
 
+/*
+ * The program has a userfaultfd: ranges that are ours for the while it could not register for itself.
+ * Or an io_uring: into buffers that were registered there the kernel writes unseen.
+ */
+static bool has_conflicting(pid_t pid)
+{
+	int dir = proc_open(pid, "fd", O_RDONLY | O_DIRECTORY);
+	DIR *d = dir < 0 ? NULL : fdopendir(dir);
+	const struct dirent *entry;
+	bool found = false;
+
+	while (d && !found && (entry = readdir(d))) {
+		char link[64];
+		ssize_t n = readlinkat(dirfd(d), entry->d_name, link, sizeof(link) - 1);
+
+		link[n > 0 ? n : 0] = '\0';
+		found = !strcmp(link, "anon_inode:[userfaultfd]") ||
+			!strcmp(link, "anon_inode:[io_uring]");
+	}
+	if (d)
+		closedir(d);
+	else if (dir >= 0)
+		close(dir);
+	return found;
+}
+
+/* so little takes no longer than the rest of a stop: bytes */
+#define ROUND_ENOUGH (2u << 20)
+#define ROUNDS_MOST  16
+/* of what cannot be protected, and so is copied in the last round: bytes */
+#define UNTRACKED_MOST (16u << 20)
+
+/*
+ * Until little was written during a round, or no less than during the one before. -ERANGE: that is so
+ * much that a clone would take less time. -EFBIG: too much cannot be protected, in two rounds, as a
+ * mapping may be in the middle of a change.
+ */
+static int rounds(struct capturing *k)
+{
+	uint64_t bytes = UINT64_MAX, untracked = 0, worth = k->bytes / 10;
+	int err = 0;
+
+	for (int i = 0; i < ROUNDS_MOST && !err; i++) {
+		uint64_t before = i > 1 ? bytes : UINT64_MAX;
+		bool many = untracked > UNTRACKED_MOST;
+
+		err = capture_round(k->c, k->agent, &k->protect, &bytes, &untracked);
+		if (!err && many && untracked > UNTRACKED_MOST)
+			err = -EFBIG;
+		if (i && untracked <= UNTRACKED_MOST &&
+		    (bytes <= ROUND_ENOUGH || bytes > before - before / 4))
+			break;
+	}
+	if (worth < UNCLONED_MOST / 4)
+		worth = UNCLONED_MOST / 4;
+	return err			     ? err
+	       : untracked > UNTRACKED_MOST  ? -EFBIG
+	       : bytes > worth && !k->forced ? -ERANGE
+					     : 0;
+}
+
+/* Round by round while it runs; the last one stops it for a moment. */
+static int by_rounds(struct capturing *k)
+{
+	int err = -EAGAIN;
+
+	asking_unlock(k->s);
+	for (int i = 0; i < TRIES && (err == -EAGAIN || err == -EBUSY); i++) {
+		err = rounds(k);
+		if (err)
+			break;
+		asking_lock(k->s);
+		err = asking_do(k->s, ask_last_round, &(struct asked){ .ctx = k });
+		if (!err)
+			err = gather(k);
+		asking_unlock(k->s);
+	}
+	capture_leave(k->c, &k->protect);
+	if (!err)
+		capture_end_rounds(k->c);
+	asking_lock(k->s);
+	return err;
+}
+
+static int capture_by_protection(struct capturing *k)
+{
+	pid_t via = k->p->via;
+	int err;
+
+	k->c->way = CAPTURE_WRITE_PROTECT;
+	if (session_is_filtered(via))
+		return -EPERM;
+	asking_unlock(k->s);
+	err = has_conflicting(via) ? -EOPNOTSUPP : protect_is_possible() ? 0 : -EPERM;
+	if (!err)
+		err = capture_open(k->c, via, true);
+	if (!err)
+		err = capture_begin_copy(k->c, k->most);
+	asking_lock(k->s);
+	if (!err)
+		err = asking_do(k->s, ask_protector, &(struct asked){ .ctx = k });
+	if (!err)
+		err = by_rounds(k);
+	if (k->p->wire)
+		__atomic_store_n(&k->p->wire->protecting, 0, __ATOMIC_RELAXED);
+	protect_release(&k->protect);
+	return err;
+}
+
+/*
+ * A clone of its memory is made while it stands still, and read while it runs again. What a clone has
+ * not is copied meanwhile.
+ */
+static int capture_by_clone(struct capturing *k)
+{
+	int err;
+
+	k->c->way = CAPTURE_CLONE;
+	if (session_is_filtered(k->p->via))
+		return -EPERM;
+	err = stop(k, ask_clone);
+	if (err)
+		return err;
+	err = gather(k);
+	if (!err) {
+		asking_unlock(k->s);
+		capture_allow(k->c, k->most);
+		err = capture_copy(k->c);
+		asking_lock(k->s);
+	}
+	if (err == -E2BIG)
+		return 0;
+	end_clone(k);
+	return err;
+}
+
 /* ---- from beginning to end ----------------------------------------------- */
 
 static enum capture_way forced_way(void)
 {
-	static const char *const name[] = { [CAPTURE_STOP] = "stop" };
+	static const char *const name[] = { [CAPTURE_WRITE_PROTECT] = "write-protect",
+					    [CAPTURE_CLONE] = "clone",
+					    [CAPTURE_STOP] = "stop" };
 	const char *asked = getenv("MTRUN_CAPTURE");
 
 	for (size_t i = 0; asked && i < sizeof(name) / sizeof(*name); i++)
@@ -205,6 +628,11 @@ static const char *reason(int err)
 	switch (err) {
 	case -EBUSY: return "a thread of it waits in the kernel, for a vfork(2) or for a device";
 	case -EAGAIN: return "its threads do not come to rest";
+	case -ECANCELED: return "it was let run meanwhile";
+	case -EPERM: return "its seccomp filters, or the kernel, do not allow it";
+	case -EOPNOTSUPP: return "it has a userfaultfd or an io_uring itself";
+	case -EFBIG: return "too much of it is shared, or mapped so that writes are not noticed";
+	case -ERANGE: return "it writes faster than can be copied";
 	case -ETIMEDOUT: return "some of its threads do not stop";
 	case -ESRCH: return "it has ended";
 	case -EALREADY: return "another capture is under way";
@@ -218,6 +646,7 @@ static const char *reason(int err)
 static void release(struct capturing *k)
 {
 	k->s->capturing = NULL;
+	process_unref(k->p);
 	free(k);
 }
 
@@ -240,13 +669,16 @@ static int begin(struct session *s, struct process *p, bool (*interrupted)(void 
 		return -ENOMEM;
 	*k = (struct capturing){ .s = s,
 				 .p = p,
+				 .agent = p->agent,
 				 .c = capture_new(interrupted, ctx),
 				 .forced = forced_way(),
-				 .most = memory_available(getpid()) / 2 };
+				 .most = memory_available(getpid()) / 2,
+				 .protect = { .fd = -1 } };
 	if (!k->c) {
 		free(k);
 		return -ENOMEM;
 	}
+	process_ref(p);
 	*begun = s->capturing = k;
 	return 0;
 }
@@ -278,6 +710,69 @@ static bool all_found(struct session *s, const struct process *p, struct capture
 	return !err;
 }
 
+/* How many bytes it has, of which none is read. */
+static int look(struct capturing *k)
+{
+	pid_t via = k->p->via;
+	int err;
+
+	asking_unlock(k->s);
+	err = capture_open(k->c, via, true);
+	if (!err)
+		err = capture_ranges(k->c, via, k->agent);
+	if (!err)
+		err = capture_measure(k->c, &k->bytes);
+	asking_lock(k->s);
+	return err;
+}
+
+/* Whether another way is no use, either. */
+static bool is_final(int err) { return !err || err == -ESRCH || err == -EINTR; }
+
+/* so much is copied while it stands still, which takes a millisecond or two: bytes */
+#define LITTLE (8u << 20)
+
+/* By us, or by a stop signal. */
+static bool stands_still(const struct process *p)
+{
+	char state = proc_state(p->via, "stat");
+
+	return p->state != PROCESS_RUNNING || state == 'T' || state == 't';
+}
+
+/* WAY is to be tried: it is the one asked for, or it is worth it. */
+static bool is_tried(const struct capturing *k, enum capture_way way)
+{
+	if (k->forced)
+		return k->forced == way;
+	if (k->bytes <= LITTLE || stands_still(k->p))
+		return false;
+	return way == CAPTURE_WRITE_PROTECT ? k->bytes <= k->most
+					    : memory_available(k->p->via) / 2 > k->bytes / 4;
+}
+
+static int take(struct capturing *k)
+{
+	static int (*const ways[])(struct capturing * k) = {
+		[CAPTURE_WRITE_PROTECT] = capture_by_protection,
+		[CAPTURE_CLONE] = capture_by_clone,
+		[CAPTURE_STOP] = capture_by_stop,
+	};
+	int err = look(k);
+
+	for (enum capture_way way = CAPTURE_WRITE_PROTECT; !err && way < CAPTURE_STOP; way++) {
+		if (!is_tried(k, way))
+			continue;
+		err = ways[way](k);
+		if (is_final(err) || k->forced)
+			return err;
+		message_verbose(1, "%d: its memory is not captured by %s: %s", k->p->pid,
+				capture_way_name(way), strerror(-err));
+		err = 0;
+	}
+	return err ? err : capture_by_stop(k);
+}
+
 int session_capture(struct session *s, struct process *p, bool (*interrupted)(void *ctx), void *ctx,
 		    struct capture **c, char *why, size_t len)
 {
@@ -285,7 +780,9 @@ int session_capture(struct session *s, struct process *p, bool (*interrupted)(vo
 	int err = begin(s, p, interrupted, ctx, &k);
 
 	if (!err) {
-		err = capture_by_stop(k);
+		if (!p->glibc_malloc.state && !preattach_heap_find(p, &p->glibc_malloc))
+			message_verbose(2, "%d: its malloc is not glibc's", p->pid);
+		err = take(k);
 		if (err)
 			capture_free(k->c);
 		else
@@ -310,6 +807,8 @@ void session_capture_end(struct session *s, struct capture *c)
 
 	if (k && k->c == c) {
 		asking_do(s, ask_resume, &(struct asked){ .ctx = k });
+		if (k->child)
+			end_clone(k);
 		release(k);
 	}
 	capture_free(c);

@@ -18,7 +18,7 @@
 #define SLICE	  131072u  /* blocks: some 2 ms */
 #define ROWS_MOST 1000000u /* 80 MB, made ready in advance; there may be more */
 
-static int copy_blocks(struct session *s, struct listing *g, bool sorted, struct block_list *out)
+int session_list(struct session *s, struct listing *g, bool sorted, struct block_list *out)
 {
 	bool more = true;
 	int err;
@@ -39,7 +39,7 @@ int session_blocks(struct session *s, const struct process *p, bool sorted, stru
 {
 	struct listing *g = listing_begin(p->ledger);
 
-	return g ? copy_blocks(s, g, sorted, out) : -ENOMEM;
+	return g ? session_list(s, g, sorted, out) : -ENOMEM;
 }
 
 /* What P holds by stack. G: the list of its blocks, if that is needed, is of the same moment. */
@@ -67,7 +67,7 @@ static int add_blocks(struct session *s, const struct profile_ask *ask, struct p
 		      struct listing *g)
 {
 	struct block_list blocks;
-	int err = copy_blocks(s, g, ask->usable, &blocks);
+	int err = session_list(s, g, ask->usable, &blocks);
 
 	if (err)
 		return err;

@@ -23,6 +23,7 @@
 #include "base/message.h"
 #include "base/proc.h"
 #include "tracee/agent.h"
+#include "tracee/own_thread.h"
 #include "tracee/sigframe.h"
 #include "tracee/stub.h"
 #include "tracee/tracer.h"
@@ -185,7 +186,7 @@ void session_paused(struct process *p, uint64_t began)
 		p->paused_us = us;
 }
 
-static struct thread *one_stopped(struct session *s, const struct process *p)
+struct thread *session_one_stopped(struct session *s, const struct process *p)
 {
 	for (size_t i = 0; i < s->nthreads; i++)
 		if (s->thread[i].process == p && s->thread[i].state == THREAD_STOPPED &&
@@ -202,7 +203,7 @@ static int unmap(struct session *s, struct process *p, const struct inside *in)
 	for (size_t i = 0; i < in->ncaves && !err; i++)
 		err = cave_clear(p->via, &in->cave[i]);
 	while (!err && p->agent && !p->left) {
-		struct thread *t = one_stopped(s, p);
+		struct thread *t = session_one_stopped(s, p);
 		pid_t tid = t ? t->tid : 0;
 
 		if (!t)
@@ -245,7 +246,8 @@ static int try_out(struct session *s, struct process *p, uint64_t ms)
 	if (!err) {
 		err = inside_init(&in, p);
 		if (!err)
-			err = count_inside(s, &in) ? -EAGAIN : unmap(s, p, &in);
+			err = own_thread_there(p) || count_inside(s, &in) ? -EAGAIN
+									  : unmap(s, p, &in);
 		inside_release(&in);
 	}
 	session_paused(p, began);
@@ -289,6 +291,7 @@ static void leave(struct session *s, struct process *p)
 {
 	int err;
 
+	session_capture_cancel(s, p);
 	p->paused_us = 0;
 	err = p->agent ? session_withdraw(s, p) : session_stop_most(s, p, OUT_MS);
 	/* only who is stopped can be let go now; the others when mtrun ends */

@@ -136,6 +136,13 @@ void session_serve_questions(struct session *s)
 				q.mail->answer = readable_end(p, q.arg[0]);
 				s->asked_ns = clock_ns();
 				break;
+			case ASK_WHOLE:
+			case ASK_MOVED:
+			case ASK_MAPPED:
+				s->asked_ns = clock_ns();
+				if (!session_capture_serve(s, p, &q))
+					continue;
+				break;
 			default: refresh_modules(s, p, &q);
 			}
 			if (p->wire && !agent_answer(q.mail, q.asked) && q.what == ASK_ROOM)

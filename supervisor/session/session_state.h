@@ -173,11 +173,42 @@ void session_hurry(bool on);
 /* what programs ask that trace processes themselves */
 void session_serve_handovers(struct session *s);
 
+/* copies.c */
+/*
+ * The list that was begun as G, which is freed, is made with the lock released in between. 0 or
+ * -errno
+ */
+struct block_list;
+struct listing;
+int session_list(struct session *s, struct listing *g, bool sorted,
+		 struct block_list *out) MUST_USE;
+
+/* attach.c */
+/* one of P's threads that run is stopped, for work of ours: its id or -errno */
+pid_t session_borrow(struct session *s, struct process *p);
+/* it was put back where it was: it runs on, and its next stop is told to session_serve_stops() */
+void session_give_back(struct session *s, pid_t tid);
+
+/* capturing.c */
+/* P is not what it was, or is let go: what a capture of it has made there goes */
+void session_capture_cancel(struct session *s, const struct process *p);
+/* answers ASK_WHOLE, ASK_MOVED, ASK_MAPPED. False: later */
+struct shared_question;
+bool session_capture_serve(struct session *s, const struct process *p,
+			   const struct shared_question *q) MUST_USE;
+/*
+ * P is new by exec, and its thread TID serves us: with the threads that it had ours has gone, which
+ * would have reaped a clone
+ */
+void session_capture_reap(struct session *s, const struct process *p, pid_t tid);
+
 /* detach.c */
 /* they are stopped, and go on untraced. We hear of the end of our own child all the same */
 void session_release_threads(struct session *s, struct process *p);
 /* all threads of P stood still since then */
 void session_paused(struct process *p, uint64_t began);
+/* P is stopped: one of its threads that can be sent somewhere, or NULL */
+struct thread *session_one_stopped(struct session *s, const struct process *p);
 /* nothing of ours is left in it; it runs on. -EBUSY: it is in use and stays, inert */
 int session_withdraw(struct session *s, struct process *p);
 

@@ -135,6 +135,7 @@ static void process_drain(struct process *p)
 
 void process_finish(struct session *s, struct process *p, enum process_state state, int status)
 {
+	session_capture_cancel(s, p);
 	process_drain(p);
 	if (state == PROCESS_HELD) /* its memory is still there, and still its own */
 		credible_look(s, p);
@@ -290,6 +291,8 @@ static int land(struct session *s, struct process *p, pid_t tid)
 	err = process_listen(s, p);
 	if (!err)
 		err = agent_refresh(p, tid, &p->wire->mail, &s->options.agent);
+	if (!err)
+		session_capture_reap(s, p, tid);
 	/*
 	 * -S: it is stopped while it still serves us, so that `cont` lets it run its first
 	 * instruction.

@@ -56,11 +56,11 @@
 		.nr = (nr_), .arg = { __VA_ARGS__ } \
 	}
 
-bool agent_owns(const struct process *p, const struct map *m)
+bool agent_owns(raddr_t agent, const struct map *m)
 {
-	if (!p->agent || m->start < p->agent || m->end > p->agent + AGENT_SPAN)
+	if (!agent || m->start < agent || m->end > agent + AGENT_SPAN)
 		return false;
-	return m->start < p->agent + AGENT_BEACON
+	return m->start < agent + AGENT_BEACON
 		       ? !m->inode
 		       : m->shared && m->deleted && !strcmp(m->path, "/memfd:mtrun");
 }
@@ -518,6 +518,11 @@ int agent_attach(struct process *p, pid_t tid, const struct agent_settings *sett
 	return err ? err : back;
 }
 
+int agent_work(const struct process *p, pid_t tid, struct wire_call *calls, uint32_t n)
+{
+	return work(p, &p->wire->mail, tid, calls, n);
+}
+
 int agent_send(struct process *p, pid_t tid, struct stub_run *l)
 {
 	raddr_t blob = p->agent + AGENT_BLOB;
@@ -795,7 +800,7 @@ static void leave_out_agent(struct maps *maps, const struct process *p)
 	size_t n = 0;
 
 	for (size_t i = 0; i < maps->count; i++)
-		if (!agent_owns(p, &maps->map[i]))
+		if (!agent_owns(p->agent, &maps->map[i]))
 			maps->map[n++] = maps->map[i];
 	maps->count = n;
 }
@@ -972,7 +977,8 @@ static size_t agent_mappings(const struct process *p, uint64_t *list)
 	if (maps_read(&maps, p->via) < 0)
 		return 0;
 	for (size_t i = 0; i < maps.count && n < LEAVE_MOST - 1; i++)
-		if (agent_owns(p, &maps.map[i]) && maps.map[i].start >= p->agent + AGENT_BEACON) {
+		if (agent_owns(p->agent, &maps.map[i]) &&
+		    maps.map[i].start >= p->agent + AGENT_BEACON) {
 			list[2 * n] = maps.map[i].start;
 			list[2 * n++ + 1] = maps.map[i].end - maps.map[i].start;
 		}

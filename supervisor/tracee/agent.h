@@ -56,6 +56,10 @@ int agent_send(struct process *p, pid_t tid, struct stub_run *l) MUST_USE;
  * back.
  */
 int agent_call(struct process *p, pid_t tid, struct wire_call *calls, uint32_t n) MUST_USE;
+/*
+ * TID serves p->wire->mail, as after agent_land(): it makes the N calls for us, and serves on.
+ */
+int agent_work(const struct process *p, pid_t tid, struct wire_call *calls, uint32_t n) MUST_USE;
 /* the hooks record from now on, unless P is off (off.c); or do nothing */
 int agent_arm(const struct process *p, bool on) MUST_USE;
 /*
@@ -106,9 +110,9 @@ bool agent_answer(struct wire_mail *mail, uint32_t asked);
 
 struct map;
 /*
- * Whether M is a mapping of ours. (The agent is a range of addresses, most of which is not mapped:
- * others may be in it.)
+ * Whether M is a mapping of ours, with the agent at AGENT (0: there is none). It is a range of
+ * addresses, most of which is not mapped: others may be in it.
  */
-bool agent_owns(const struct process *p, const struct map *m);
+bool agent_owns(raddr_t agent, const struct map *m);
 
 #endif

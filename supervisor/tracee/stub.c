@@ -168,7 +168,8 @@ static bool is_within(const struct stub_run *l, raddr_t pc)
 	return (pc >= l->lo && pc < l->hi) || (pc >= l->more_lo && pc < l->more_hi);
 }
 
-int stub_stop(struct stub_run *l, struct user_regs_struct *regs)
+/* To the next system call stop; MADE, if not NULL: or the first of a new task, else *MADE is 0. */
+static int next_stop(struct stub_run *l, struct user_regs_struct *regs, pid_t *made)
 {
 	struct event e;
 	int signal = 0, err;
@@ -181,6 +182,10 @@ int stub_stop(struct stub_run *l, struct user_regs_struct *regs)
 		if (err <= 0)
 			return err ? err : -ETIMEDOUT;
 		signal = 0;
+		if (made)
+			*made = e.kind == EVENT_CLONE ? (pid_t)e.value : 0;
+		if (made && *made)
+			return 0;
 		if (e.kind == EVENT_SYSCALL) {
 			err = tracer_get_regs(l->tid, regs);
 			/* a handler may have come before the signals were blocked */
@@ -194,6 +199,11 @@ int stub_stop(struct stub_run *l, struct user_regs_struct *regs)
 			return -ESRCH;
 		}
 	}
+}
+
+int stub_stop(struct stub_run *l, struct user_regs_struct *regs)
+{
+	return next_stop(l, regs, NULL);
 }
 
 static bool is_entry(const struct user_regs_struct *regs)
@@ -215,6 +225,24 @@ int stub_call(struct stub_run *l, int64_t *ret)
 	if (!err)
 		*ret = (int64_t)regs.rax;
 	return err;
+}
+
+int stub_thread(struct stub_run *l, pid_t *made)
+{
+	struct user_regs_struct regs = { .rax = 0 };
+	struct event e;
+	int err;
+
+	*made = 0;
+	do
+		err = next_stop(l, &regs, made);
+	while (!err && !*made && (regs.orig_rax != SYS_clone || is_entry(&regs)));
+	if (err || !*made)
+		return err ? err : (int64_t)regs.rax < 0 ? (int)regs.rax : -EIO;
+	err = tracer_wait(*made, &e, PATIENCE_MS);
+	if (err <= 0)
+		return err ? err : -ETIMEDOUT;
+	return e.kind == EVENT_STOP || e.kind == EVENT_GROUP_STOP ? 0 : -ESRCH;
 }
 
 /* rt_sigprocmask has set a mask and was not asked for the old one, as the routines do last. */

@@ -48,6 +48,11 @@ int stub_stop(struct stub_run *l, struct user_regs_struct *regs) MUST_USE;
  */
 int stub_call(struct stub_run *l, int64_t *ret) MUST_USE;
 /*
+ * The routine makes a thread: lets it run until that is there. *MADE waits, traced like the other, at
+ * its beginning. -errno, and *MADE is 0: why there is none.
+ */
+int stub_thread(struct stub_run *l, pid_t *made) MUST_USE;
+/*
  * The routine is at its end, or is going to be with no more work for it: once its signals are as
  * they were the thread is taken out of it. It runs on then, and reports a stop (EVENT_STOP, or
  * EVENT_GROUP_STOP) before it executes anything.

@@ -166,14 +166,18 @@ int tracer_next(struct event *event)
 	return 1;
 }
 
+#define NAP_NS	    20000
+#define NAP_MOST_NS 200000
+
 int tracer_wait(pid_t tid, struct event *event, int ms)
 {
 	uint64_t end = clock_ms() + (uint64_t)ms;
-	struct timespec nap = { .tv_nsec = 20000 };
+	struct timespec nap = { .tv_nsec = NAP_NS };
 	int status;
 	pid_t got;
 
-	for (;;) {
+	/* what takes long may need the processor that we look on */
+	for (;; nap.tv_nsec += nap.tv_nsec < NAP_MOST_NS ? nap.tv_nsec / 16 : 0) {
 		got = waitpid(tid, &status, __WALL | WNOHANG);
 		if (got < 0 && errno != EINTR)
 			return -errno;

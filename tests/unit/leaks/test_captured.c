@@ -44,8 +44,8 @@ static void begin(void)
 {
 	process.via = getpid();
 	capture = capture_new(NULL, NULL);
-	CHECK_EQ(capture_ranges(capture, &process), 0);
-	CHECK_EQ(capture_read_there(capture, getpid()), 0);
+	CHECK_EQ(capture_ranges(capture, getpid(), 0), 0);
+	CHECK_EQ(capture_open(capture, getpid(), false), 0);
 }
 
 static void add_thread(pid_t tid, raddr_t rsp, raddr_t fs)

@@ -54,6 +54,10 @@ static pid_t child(void)
 {
 	pid_t pid = fork();
 
+	if (pid < 0) {
+		perror("fork");
+		exit(1);
+	}
 	if (pid == 0)
 		for (;;)
 			pause();
@@ -66,12 +70,12 @@ static void end(pid_t pid)
 	waitpid(pid, NULL, 0);
 }
 
-static struct memory memory_of(pid_t pid, struct pages *pages)
+static struct memory memory_of(pid_t pid)
 {
-	CHECK_EQ(pages_open(pages, pid), 0);
-	return (struct memory){ .pid = pid,
-				.mem = proc_open(pid, "mem", O_RDONLY),
-				.pages = pages };
+	struct memory m = { .mem = -1 };
+
+	CHECK_EQ(memory_open(&m, pid, true), 0);
+	return m;
 }
 
 static size_t runs(const struct pages *pages, raddr_t start, raddr_t end, unsigned what,
@@ -97,7 +101,6 @@ static void test_sparse(void)
 	struct page_run *run = calloc(COUNT, sizeof(*run));
 	struct copy *copy = copy_new(MOST);
 	struct memory from;
-	struct pages pages;
 	size_t n, len, found = 0;
 	pid_t pid;
 
@@ -107,19 +110,19 @@ static void test_sparse(void)
 		else if (i % 5 == 0)
 			(void)*(volatile char *)&at[i * MEMORY_PAGE];
 	pid = child();
-	from = memory_of(pid, &pages);
+	from = memory_of(pid);
 	for (int scan = 0; scan < 2; scan++) {
-		n = runs(&pages, start, start + SIZE, 0, run, COUNT);
-		if (pages.no_scan) /* pages of zeros are like any others there */
+		n = runs(&from.pages, start, start + SIZE, 0, run, COUNT);
+		if (from.pages.no_scan) /* pages of zeros are like any others there */
 			break;
 		CHECK_EQ(n, COUNT / 3);
 		for (size_t i = 0; i < n; i++)
 			CHECK(run[i].end - run[i].start == MEMORY_PAGE &&
 			      is_written((run[i].start - start) / MEMORY_PAGE));
-		pages.no_scan = scan == 0;
+		from.pages.no_scan = scan == 0;
 	}
-	pages.no_scan = false;
-	n = runs(&pages, start, start + SIZE, 0, run, COUNT);
+	from.pages.no_scan = false;
+	n = runs(&from.pages, start, start + SIZE, 0, run, COUNT);
 	CHECK_EQ(copy_take(copy, &from, run, n, false), 0);
 	CHECK_EQ(copy_bytes(copy), n * MEMORY_PAGE);
 	end(pid);
@@ -142,8 +145,7 @@ static void test_sparse(void)
 	CHECK_EQ(copy_bytes(copy), 5 * MEMORY_PAGE);
 	CHECK(!copy_next(copy, start, run[10].start, &first, &len));
 	copy_free(copy);
-	pages_close(&pages);
-	close(from.mem);
+	memory_close(&from);
 	free(run);
 	munmap(at, SIZE);
 }
@@ -156,7 +158,6 @@ static void test_dense(void)
 	struct copy *copy = copy_new(MOST);
 	struct page_run run[16];
 	struct memory from;
-	struct pages pages;
 	const char *bytes;
 	size_t n, len;
 	pid_t pid;
@@ -164,6 +165,10 @@ static void test_dense(void)
 	for (size_t i = 0; i < COUNT; i++)
 		fill(at, i);
 	pid = fork();
+	if (pid < 0) {
+		perror("fork");
+		exit(1);
+	}
 	if (pid == 0) {
 
 		for (size_t i = 0; i < COUNT; i++)
@@ -172,9 +177,9 @@ static void test_dense(void)
 		_exit(0);
 	}
 	waitpid(pid, NULL, WUNTRACED);
-	from = memory_of(pid, &pages);
-	CHECK_EQ(runs(&pages, start, start + SIZE, 0, run, 16), 0);
-	n = runs(&pages, start, start + SIZE, PAGES_FILES, run, 16);
+	from = memory_of(pid);
+	CHECK_EQ(runs(&from.pages, start, start + SIZE, PAGES_NOT_FILES, run, 16), 0);
+	n = runs(&from.pages, start, start + SIZE, 0, run, 16);
 	CHECK_EQ(copy_take(copy, &from, run, n, false), 0);
 	bytes = copy_next(copy, start, start + SIZE, &first, &len);
 	CHECK(bytes && first == start && len == SIZE);
@@ -185,8 +190,7 @@ static void test_dense(void)
 	CHECK(!memcmp(at, copy_next(copy, start, start + SIZE, &first, &len), SIZE));
 	end(pid);
 	copy_free(copy);
-	pages_close(&pages);
-	close(from.mem);
+	memory_close(&from);
 	munmap(at, SIZE);
 }
 
@@ -199,7 +203,6 @@ static void test_shared(void)
 	struct page_run run[16];
 	bool shared[64];
 	struct memory from;
-	struct pages pages;
 	const char *bytes;
 	size_t n, len;
 	int sum = 0;
@@ -209,21 +212,20 @@ static void test_shared(void)
 		fill(at, i);
 	pid = child();
 	fill(at, 3); /* ours is another one now */
-	from = memory_of(pid, &pages);
-	n = runs(&pages, start, start + SIZE, 0, run, 16);
+	from = memory_of(pid);
+	n = runs(&from.pages, start, start + SIZE, 0, run, 16);
 	CHECK_EQ(copy_take(copy, &from, run, n, false), 0);
 	bytes = copy_next(copy, start, start + SIZE, &first, &len);
 	CHECK(bytes && len == SIZE && is_filled(bytes, 0) &&
 	      is_filled(bytes + SIZE - MEMORY_PAGE, COUNT - 1));
-	CHECK_EQ(pages_shared(&pages, start, 64, shared), 0);
+	CHECK_EQ(pages_shared(&from.pages, start, 64, shared), 0);
 	for (int i = 0; i < 64; i++)
 		sum += shared[i];
 	CHECK_EQ(sum, 63);
 	CHECK(!shared[3]);
 	end(pid);
 	copy_free(copy);
-	pages_close(&pages);
-	close(from.mem);
+	memory_close(&from);
 	munmap(at, SIZE);
 }
 
@@ -233,7 +235,6 @@ static void test_holes(void)
 	char *at = map(PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS);
 	raddr_t start = (raddr_t)(uintptr_t)at, first;
 	const struct page_run all = { start, start + SIZE, 0 };
-	struct pages pages;
 	struct memory from;
 	pid_t pid;
 
@@ -242,13 +243,13 @@ static void test_holes(void)
 	munmap(at + 100 * MEMORY_PAGE, MEMORY_PAGE);
 	munmap(at + 1000 * MEMORY_PAGE, 1000 * MEMORY_PAGE);
 	pid = child();
-	from = memory_of(pid, &pages);
+	from = memory_of(pid);
 	for (int way = 0; way < 2; way++) {
 		struct copy *copy = copy_new(MOST);
 		const char *bytes;
 		size_t len;
 
-		from.pages = way ? &pages : NULL;
+		from.quick = way;
 		CHECK_EQ(copy_take(copy, &from, &all, 1, way == 1), 0);
 		CHECK_EQ(copy_bytes(copy), (COUNT - 1001) * (size_t)MEMORY_PAGE);
 		bytes = copy_next(copy, start, start + SIZE, &first, &len);
@@ -260,8 +261,7 @@ static void test_holes(void)
 		copy_free(copy);
 	}
 	end(pid);
-	pages_close(&pages);
-	close(from.mem);
+	memory_close(&from);
 	munmap(at, SIZE);
 }
 
@@ -271,16 +271,14 @@ static void test_most(void)
 	raddr_t start = (raddr_t)(uintptr_t)at;
 	const struct page_run all = { start, start + SIZE, 0 };
 	struct copy *copy = copy_new(SIZE - 1);
-	struct pages pages;
 	struct memory from;
 	pid_t pid = child();
 
-	from = memory_of(pid, &pages);
+	from = memory_of(pid);
 	CHECK_EQ(copy_take(copy, &from, &all, 1, false), -E2BIG);
 	end(pid);
 	copy_free(copy);
-	pages_close(&pages);
-	close(from.mem);
+	memory_close(&from);
 	munmap(at, SIZE);
 }
 

@@ -38,9 +38,9 @@ static void begin(void)
 
 	process.via = getpid();
 	c = capture_new(NULL, NULL);
-	CHECK_EQ(capture_ranges(c, &process), 0);
+	CHECK_EQ(capture_ranges(c, getpid(), 0), 0);
 	CHECK_EQ(capture_thread(c, (pid_t)syscall(SYS_gettid), &regs, &vector, sizeof(vector)), 0);
-	CHECK_EQ(capture_read_there(c, getpid()), 0);
+	CHECK_EQ(capture_open(c, getpid(), false), 0);
 }
 
 static void end(void)
@@ -188,7 +188,7 @@ static void arenas(void)
 		(struct glibc_malloc){ .state = (uintptr_t)figures, .state_bytes = 80 };
 	CHECK_EQ(leftovers_mark(c, &process, false), 0);
 	CHECK(is_root(arena + 100) && is_root(figures)); /* not all blocks are known */
-	capture_making(c)->moving = true;
+	capture_making(c)->leavings = 1;
 	CHECK_EQ(leftovers_mark(c, &process, true), 0);
 	CHECK(is_root(arena + 100)); /* one is being resized */
 	end();

@@ -11,14 +11,17 @@
  *
  * timeout: 300
  */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/proc.h"
 #include "ledger/ledger.h"
 #include "session/asking.h"
 #include "session/capturing.h"
@@ -37,6 +40,8 @@
 #define THREADS (WRITERS + 1)
 #define PAUSE	2000000000u
 #endif
+
+#define TIMES (TEST_SANITIZED ? 3u : 20u) /* a sanitizer's memory is captured, too */
 
 struct books {
 	uint64_t counter;
@@ -79,7 +84,7 @@ static int program(const char *path)
 	int fd = open(path, O_WRONLY | O_CLOEXEC);
 	pthread_t thread;
 
-	alarm(120);
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	for (uintptr_t w = 0; w < WRITERS; w++)
 		pthread_create(&thread, NULL, write_on, (void *)w);
 	for (unsigned w = 0; w < WRITERS; w++)
@@ -140,6 +145,67 @@ static void run(void (*test)(struct run *r))
 	CHECK(r.session && asking_loop(r.session, supervise, &r) == 0 && r.began);
 	session_free(r.session);
 	close(r.fd);
+}
+
+/* ---- what is left of a capture ------------------------------------------- */
+
+static size_t count_in(pid_t pid, const char *dir)
+{
+	char path[64];
+	DIR *d;
+	size_t n = 0;
+
+	snprintf(path, sizeof(path), "/proc/%d/%s", pid, dir);
+	d = opendir(path);
+	while (d && readdir(d))
+		n++;
+	if (d)
+		closedir(d);
+	return n - 2;
+}
+
+/* Zombies are among them. */
+static size_t count_children(pid_t pid)
+{
+	const struct dirent *entry;
+	DIR *d = opendir("/proc");
+	size_t n = 0;
+
+	while (d && (entry = readdir(d)))
+		if (atoi(entry->d_name) > 0)
+			n += proc_status_field(atoi(entry->d_name), "PPid") == pid;
+	if (d)
+		closedir(d);
+	return n;
+}
+
+/* Mappings whose pages can be protected by a userfaultfd. */
+static size_t count_protected(pid_t pid)
+{
+	char *text;
+	size_t n = 0;
+
+	if (proc_read(pid, "smaps", &text) < 0)
+		return 0;
+	for (const char *at = text; (at = strstr(at, "\nVmFlags:")); n++) {
+		const char *end = strchr(++at, '\n'), *flag = strstr(at, " uw");
+
+		if (!flag || flag > end)
+			n--;
+	}
+	free(text);
+	return n;
+}
+
+/* Its threads, children and descriptors are its own; some may be on their way out. */
+static void check_nothing_left(pid_t pid, size_t descriptors)
+{
+	for (int i = 0; i < 5000 && (count_in(pid, "task") != THREADS || count_children(pid)); i++)
+		usleep(1000);
+	CHECK_EQ(count_in(pid, "task"), THREADS);
+	CHECK_EQ(count_children(pid), 0);
+	CHECK_EQ(count_in(pid, "fd"), descriptors);
+	CHECK_EQ(count_protected(pid), 0);
 }
 
 /* ---- what is true at each instant ---------------------------------------- */
@@ -289,9 +355,11 @@ static void check_ranges(const struct capture *c, const struct run *r)
 static void await_progress(struct run *r, const struct books *b)
 {
 	uint64_t now = b->counter;
+	ssize_t got = 0;
 
 	for (int i = 0; i < 5000 && now == b->counter && !session_turn(r->session, 1); i++)
-		CHECK(remote_read(r->process->via, r->books, &now, sizeof(now)) == sizeof(now));
+		got = remote_read(r->process->via, r->books, &now, sizeof(now));
+	CHECK_EQ(got, sizeof(now));
 	CHECK(now > b->counter);
 }
 
@@ -299,6 +367,8 @@ static void await_progress(struct run *r, const struct books *b)
 static void check_captures(struct run *r, enum capture_way way, unsigned times)
 {
 	static struct books b;
+
+	size_t descriptors = count_in(r->process->pid, "fd");
 
 	for (unsigned i = 0; i < times; i++) {
 		char why[200] = "";
@@ -322,14 +392,32 @@ static void check_captures(struct run *r, enum capture_way way, unsigned times)
 		CHECK_EQ(r->process->state, PROCESS_RUNNING);
 		await_progress(r, &b);
 	}
+	CHECK(session_turn(r->session, 1) == 0);
+	check_nothing_left(r->process->pid, descriptors);
 }
 
-static void by_stop(struct run *r) { check_captures(r, CAPTURE_STOP, 20); }
+static void by_stop(struct run *r) { check_captures(r, CAPTURE_STOP, TIMES); }
 
 static void test_stop(void)
 {
 	setenv("MTRUN_CAPTURE", "stop", 1);
 	run(by_stop);
+}
+
+static void by_protection(struct run *r) { check_captures(r, CAPTURE_WRITE_PROTECT, TIMES); }
+
+static void test_protection(void)
+{
+	setenv("MTRUN_CAPTURE", "write-protect", 1);
+	run(by_protection);
+}
+
+static void by_clone(struct run *r) { check_captures(r, CAPTURE_CLONE, TIMES); }
+
+static void test_clone(void)
+{
+	setenv("MTRUN_CAPTURE", "clone", 1);
+	run(by_clone);
 }
 
 /* A process that the user has stopped stays so. */
@@ -375,12 +463,150 @@ static void interrupted(struct run *r)
 
 static void test_interrupted(void) { run(interrupted); }
 
+/* ---- killed -------------------------------------------------------------- */
+
+/* Its number is signalled: it must be one. */
+static pid_t fork_or_end(void)
+{
+	pid_t pid = fork();
+
+	if (pid < 0) {
+		perror("fork");
+		exit(1);
+	}
+	return pid;
+}
+
+static pid_t begin_program(int fd)
+{
+	char file[64];
+	pid_t pid = fork_or_end();
+
+	if (pid == 0) {
+		snprintf(file, sizeof(file), "/proc/self/fd/%d", fd);
+		execl("/proc/self/exe", "test_capturing", "program", file, NULL);
+		_exit(127);
+	}
+	return pid;
+}
+
+/* Until it is killed. */
+static void capture_on(void *ctx)
+{
+	struct session *s = ctx;
+	char why[200];
+
+	if (session_attach(s))
+		return;
+	CHECK(write(STDOUT_FILENO, "", 1) == 1);
+	for (;;) {
+		struct capture *c;
+
+		if (session_capture(s, session_main(s), NULL, NULL, &c, why, sizeof(why)))
+			continue;
+		session_capture_end(s, c);
+	}
+}
+
+/* Its process, or 0: it could not attach. */
+static pid_t try_captures(pid_t program)
+{
+	struct options options = { .pid = &program,
+				   .npids = 1,
+				   .count = LEDGER_COUNT_HEAP,
+				   .agent = { .depth = 16 },
+				   .quiet = true };
+	int ready[2];
+	char byte;
+	pid_t pid;
+
+	CHECK(pipe(ready) == 0);
+	fflush(stdout);
+	pid = fork_or_end();
+	if (pid == 0) {
+		struct session *s;
+
+		dup2(ready[1], STDOUT_FILENO);
+		close(ready[0]);
+		close(ready[1]);
+		s = session_new(&options);
+		_exit(s && asking_loop(s, capture_on, s));
+	}
+	close(ready[1]);
+	if (read(ready[0], &byte, 1) != 1) {
+		waitpid(pid, NULL, 0);
+		pid = 0;
+	}
+	close(ready[0]);
+	return pid;
+}
+
+/* On a busy machine threads may be in hooks that a killed one has left for longer than it waits. */
+static pid_t begin_captures(pid_t program)
+{
+	pid_t pid = 0;
+
+	for (int i = 0; i < 5 && !pid; i++)
+		pid = try_captures(program);
+	CHECK(pid);
+	return pid;
+}
+
+/* Whoever captures is killed at any moment: the program goes on, and nothing is left in it. */
+static void kill_captures(const char *way, unsigned times)
+{
+	int fd = memfd_create("books", 0), status;
+	uint64_t random = (uint64_t)getpid() << 20 | 1;
+	pid_t program = begin_program(fd);
+	raddr_t at = 0;
+	size_t descriptors;
+
+	for (int i = 0; i < 5000 && pread(fd, &at, sizeof(at), 0) != sizeof(at); i++)
+		usleep(1000);
+	descriptors = count_in(program, "fd");
+	setenv("MTRUN_CAPTURE", way, 1);
+	for (unsigned i = 0; i < times && waitpid(program, &status, WNOHANG) == 0; i++) {
+		pid_t capturer = begin_captures(program);
+		uint64_t before = 0, now = 0;
+		ssize_t got = 0;
+
+		if (!capturer)
+			break;
+		usleep((useconds_t)(test_random(&random) % 60000));
+		kill(capturer, SIGKILL);
+		waitpid(capturer, NULL, 0);
+		check_nothing_left(program, descriptors);
+		CHECK(remote_read(program, at, &before, sizeof(before)) == sizeof(before));
+		for (int j = 0; j < 5000 && now <= before; j++) {
+			usleep(1000);
+			got = remote_read(program, at, &now, sizeof(now));
+		}
+		CHECK_EQ(got, sizeof(now));
+		CHECK(now > before);
+	}
+	CHECK_EQ(waitpid(program, &status, WNOHANG), 0);
+	kill(program, SIGKILL);
+	waitpid(program, NULL, 0);
+	close(fd);
+}
+
+static unsigned kills(void) { return TEST_SANITIZED ? 2 : getenv("MTRUN_SOAK") ? 300 : 8; }
+
+static void test_killed_stop(void) { kill_captures("stop", kills()); }
+static void test_killed_clone(void) { kill_captures("clone", kills()); }
+static void test_killed_protection(void) { kill_captures("write-protect", kills()); }
+
 int main(int argc, char **argv)
 {
 	if (argc == 3 && !strcmp(argv[1], "program"))
 		return program(argv[2]);
 	RUN(test_stop);
+	RUN(test_protection);
+	RUN(test_clone);
 	RUN(test_stopped);
 	RUN(test_interrupted);
+	RUN(test_killed_stop);
+	RUN(test_killed_clone);
+	RUN(test_killed_protection);
 	return test_status();
 }
