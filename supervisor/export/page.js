@@ -781,6 +781,8 @@
 		var by = {}, legend = by_id("modules");
 
 		legend.textContent = "";
+		if (cost === "difference")	/* there, colours say more or less */
+			return;
 		modules_of = modules_of || paths.map(function (path) {
 			return Array.from(new Set(path.filter(function (frame) { return frame; }).map(function (frame) { return d.frames[frame][2]; })));
 		});
