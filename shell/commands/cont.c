@@ -11,6 +11,7 @@ static int cont(struct shell *shell, struct call *call)
 
 const struct command cmd_cont = {
 	.name = "cont",
+	.group = GROUP_CONTROL,
 	.usage = "",
 	.summary = "let a stopped process run on",
 	.flags = COMMAND_LIVE,

@@ -14,6 +14,7 @@ static int detach(struct shell *shell, struct call *call)
 
 const struct command cmd_detach = {
 	.name = "detach",
+	.group = GROUP_CONTROL,
 	.usage = "",
 	.summary = "let the program live on by itself, as it was without mtrun",
 	.help = "What was recorded so far stays here: the commands that follow answer from it, then mtrun ends with status 0.",

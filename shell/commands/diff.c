@@ -65,6 +65,7 @@ static int diff(struct shell *shell, struct call *call)
 
 const struct command cmd_diff = {
 	.name = "diff",
+	.group = GROUP_TIME,
 	.usage =
 		"A [B] [-n N] [--by site|stack|function|file|module] [--stacks] [--match REGEX] [--bytes] [--full] [--json]",
 	.summary = "what has come and gone between two moments, biggest growth first",

@@ -34,6 +34,7 @@ static int dump(struct shell *shell, struct call *call)
 
 const struct command cmd_dump = {
 	.name = "dump",
+	.group = GROUP_RECORD,
 	.usage = "[PREFIX]",
 	.summary = "write a .heap file of what is live now",
 	.help = "Its name is PREFIX<pid>.<seq>.u<n>.heap; without PREFIX that of -o, or ./mtrun. It is a file that jeprof, google-pprof and go tool pprof open, and\n"

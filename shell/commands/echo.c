@@ -32,6 +32,7 @@ static int echo(struct shell *shell, struct call *call)
 
 const struct command cmd_echo = {
 	.name = "echo",
+	.group = GROUP_FILES,
 	.usage = "[TEXT]...",
 	.summary = "print the arguments",
 	.flags = COMMAND_AS_IS,

@@ -43,6 +43,7 @@ static int every(struct shell *shell, struct call *call)
 
 const struct command cmd_every = {
 	.name = "every",
+	.group = GROUP_TIME,
 	.usage = "[TIME { COMMANDS }|off]",
 	.summary = "run commands each TIME, until the program ends; off: no more; alone: list them",
 	.help = "They run at the prompt and while a command waits, in batch also after the last command. `every 5s { status | head -2 }`",

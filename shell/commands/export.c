@@ -486,6 +486,7 @@ static int export(struct shell *shell, struct call *call)
 
 const struct command cmd_export = {
 	.name = "export",
+	.group = GROUP_FILES,
 	.usage =
 		"heap|jemalloc|pprof|folded|flamegraph|graph|massif|heaptrack|dhat|speedscope|csv|json|html FILE [--at TIME|peak] [--since|--base FILE|SNAP|TIME] [--match REGEX]"
 		" [--total]",

@@ -96,6 +96,7 @@ static int fg(struct shell *shell, struct call *call)
 
 const struct command cmd_fg = {
 	.name = "fg",
+	.group = GROUP_CONTROL,
 	.usage = "",
 	.summary = "give the program the keyboard, until Ctrl-Z",
 	.help = "Everything that is typed goes to the program, Ctrl-C too. A stopped program runs on. Ctrl-Z comes back to the prompt;\n"

@@ -65,6 +65,7 @@ static int gdb(struct shell *shell, struct call *call)
 
 const struct command cmd_gdb = {
 	.name = "gdb",
+	.group = GROUP_CONTROL,
 	.usage = "[ARGS]",
 	.summary = "debug the process with gdb in this terminal, then go on",
 	.help = "Recording goes on meanwhile; `stop`, `bt` and the program's end have to wait. ARGS (up to the end of the line) are gdb's, behind `-p PID`:\n"

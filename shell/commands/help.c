@@ -66,6 +66,35 @@ static void print_sites(FILE *out)
 	putc('\n', out);
 }
 
+/* On a terminal: all names on one screen, by what they are for. */
+static void print_groups(FILE *out)
+{
+	static const char *const heads[GROUPS] = {
+		[GROUP_LOOK] = "LOOK     what the program holds, where, and since which call",
+		[GROUP_TIME] = "TIME     how that changes; what is to be done when",
+		[GROUP_CONTROL] = "CONTROL  the program: run, stop, limit and leave it",
+		[GROUP_RECORD] = "RECORD   what is recorded, sampled, written and served",
+		[GROUP_FILES] = "FILES    for other viewers, from other runs, and the shell itself",
+	};
+
+	for (int group = 0; group < GROUPS; group++) {
+		fprintf(out, "%s\n        ", heads[group]);
+		for (size_t i = 0; commands[i]; i++)
+			if ((int)commands[i]->group == group)
+				escape_printf(out, " %s", commands[i]->name);
+		putc('\n', out);
+	}
+	fputs("\n`help COMMAND` says what it does and takes, `help all` has a line for each, `help sites` how a report finds its functions.\n",
+	      out);
+}
+
+static void print_all(FILE *out)
+{
+	for (size_t i = 0; commands[i]; i++)
+		escape_printf(out, "%-10s %s\n", commands[i]->name, commands[i]->summary);
+	putc('\n', out);
+}
+
 static int help(struct shell *shell, struct call *call)
 {
 	const struct command *c;
@@ -78,6 +107,10 @@ static int help(struct shell *shell, struct call *call)
 			print_sites(call->out);
 			return 0;
 		}
+		if (!strcmp(call->argv[1], "all")) {
+			print_all(call->out);
+			return 0;
+		}
 		c = command_find(call->argv[1], why, sizeof(why));
 		if (!c)
 			return shell_error(shell, call, "%s", why);
@@ -87,17 +120,24 @@ static int help(struct shell *shell, struct call *call)
 			print_help(call, c->help);
 		return 0;
 	}
-	for (size_t i = 0; commands[i]; i++)
-		escape_printf(call->out, "%-10s %s\n", commands[i]->name, commands[i]->summary);
-	fputs("\n`help COMMAND` says more. Names may be shortened to what is unique. `;` or a newline ends a command, # begins a comment;\n"
-	      "'...' and \"...\" quote; `> FILE`, `>> FILE` and `| SHELL COMMAND` stand after the arguments. `exit` is `quit`, `?` is `help`.\n",
+	if (call->layout.columns) {
+		print_groups(call->out);
+	} else {
+		print_all(call->out);
+		fputs("`help COMMAND` says more. ", call->out);
+	}
+	fputs("Names may be shortened to what is unique. `;` or a newline ends a command, # begins a comment;",
+	      call->out);
+	putc(call->layout.columns ? ' ' : '\n', call->out);
+	fputs("'...' and \"...\" quote; `> FILE`, `>> FILE` and `| SHELL COMMAND` stand after the arguments. `exit` is `quit`, `?` is `help`.\n",
 	      call->out);
 	return 0;
 }
 
 const struct command cmd_help = {
 	.name = "help",
-	.usage = "[COMMAND|sites]",
-	.summary = "what there is; what COMMAND does; sites: which function a report names",
+	.group = GROUP_FILES,
+	.usage = "[COMMAND|all|sites]",
+	.summary = "what there is; what COMMAND does; sites: how a report finds its functions",
 	.run = help,
 };

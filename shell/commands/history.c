@@ -20,6 +20,7 @@ static int history(struct shell *shell, struct call *call)
 
 const struct command cmd_history = {
 	.name = "history",
+	.group = GROUP_FILES,
 	.usage = "[N]",
 	.summary = "the lines typed at the prompt, the last N",
 	.help = "Arrow keys and Ctrl-R find them again. They are kept in $XDG_STATE_HOME/mtrun/history (~/.local/state/mtrun/history).",

@@ -32,6 +32,7 @@ static int command_interval(struct shell *shell, struct call *call)
 
 const struct command cmd_interval = {
 	.name = "interval",
+	.group = GROUP_TIME,
 	.usage = "[TIME|off]",
 	.summary = "print a usage line every TIME; off: no more; alone: show how often",
 	.help = "[MEMTRACER] allocated memory: what counts as allocated (-c), in bytes; metadata memory: 8 bytes for each live block; then the\n"

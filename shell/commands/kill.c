@@ -57,6 +57,7 @@ static int command_kill(struct shell *shell, struct call *call)
 
 const struct command cmd_kill = {
 	.name = "kill",
+	.group = GROUP_CONTROL,
 	.usage = "[SIGNAL]",
 	.summary = "send the process a signal (default: KILL)",
 	.flags = COMMAND_LIVE,

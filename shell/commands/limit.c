@@ -207,6 +207,7 @@ static int limit(struct shell *shell, struct call *call)
 
 const struct command cmd_limit = {
 	.name = "limit",
+	.group = GROUP_CONTROL,
 	.usage = "[SIZE|off] [--on kill|stop|fail|report] [-n N] [--stacks] [--json]",
 	.summary =
 		"the most a process may have allocated: change it; alone: what is left of it, and the sites that were refused",

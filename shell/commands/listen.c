@@ -37,6 +37,7 @@ static int command_listen(struct shell *shell, struct call *call)
 
 const struct command cmd_listen = {
 	.name = "listen",
+	.group = GROUP_RECORD,
 	.usage = "[ADDR|off]",
 	.summary = "answer over HTTP at ADDR; off: no more; alone: show where",
 	.help = "ADDR: PORT (of 127.0.0.1), HOST:PORT with a numeric HOST or localhost, or unix:PATH. An address that other machines reach\n"

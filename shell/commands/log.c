@@ -174,6 +174,7 @@ static int log_files(struct shell *shell, struct call *call)
 
 const struct command cmd_log = {
 	.name = "log",
+	.group = GROUP_RECORD,
 	.usage = "[on|off|rotate|files N|size SIZE|dir DIR] [--json]",
 	.summary = "log files: whether they are written, and which there are; another setting",
 	.help = "With a log, every allocation and release is in files named memlog<day>_<id>-<n>.mtlog, so that `mtrun -r DIR` can be asked later what was live at any\n"

@@ -40,6 +40,7 @@ static int on(struct shell *shell, struct call *call)
 
 const struct command cmd_on = {
 	.name = "on",
+	.group = GROUP_TIME,
 	.usage = "[exit|limit|peak|error { COMMANDS }]",
 	.summary =
 		"run commands when the program ends, meets its limit, has a new peak or makes an error; alone: list them",

@@ -101,6 +101,7 @@ static int open_log(struct shell *shell, struct call *call)
 
 const struct command cmd_open = {
 	.name = "open",
+	.group = GROUP_FILES,
 	.usage = "[PATH...]",
 	.summary = "open another log; alone: list those beside the one that is open",
 	.help = "PATH: a directory, of whose logs the newest is opened, as far back as its files go on in each other; or files of one run, one after the other.\n"

@@ -29,6 +29,7 @@ static int parse(struct shell *shell, struct call *call)
 
 const struct command cmd_parse = {
 	.name = "parse",
+	.group = GROUP_FILES,
 	.usage = "[N]",
 	.summary = "read every event of the log that is open, and see whether it is whole",
 	.help = "Questions need no parse: a log opens by what stands at its files' ends, and a moment is found by itself. N: workers at the same time; without it,\n"

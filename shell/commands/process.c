@@ -65,6 +65,7 @@ static int process(struct shell *shell, struct call *call)
 
 const struct command cmd_process = {
 	.name = "process",
+	.group = GROUP_CONTROL,
 	.usage = "[PID|NAME]",
 	.summary = "choose the process that questions are about",
 	.help = "NAME: as `processes` shows it, of one process; if there are several, of the one that is alive.",

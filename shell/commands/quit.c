@@ -23,6 +23,7 @@ static int quit(struct shell *shell, struct call *call)
 
 const struct command cmd_quit = {
 	.name = "quit",
+	.group = GROUP_CONTROL,
 	.usage = "",
 	.summary = "end mtrun; the program lives on (at the prompt: as you answer)",
 	.help = "In batch at once and with status 0. At the prompt, if the program still runs: k(ill), d(etach) or c(ancel); Ctrl-D does the same.",

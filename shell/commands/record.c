@@ -38,6 +38,7 @@ static int record(struct shell *shell, struct call *call)
 
 const struct command cmd_record = {
 	.name = "record",
+	.group = GROUP_RECORD,
 	.usage = "[mem-fast|mem|log-fast|log|off]",
 	.summary = "how what happens is recorded, from now on; alone: show",
 	.help = "mem-fast: the table of live blocks is made for speed. mem: it is made to need the least memory. Measured, mtrun's processor time for an event and\n"

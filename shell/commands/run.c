@@ -49,6 +49,7 @@ static int run(struct shell *shell, struct call *call)
 
 const struct command cmd_run = {
 	.name = "run",
+	.group = GROUP_CONTROL,
 	.usage = "",
 	.summary = "start the program again, with the same arguments",
 	.help = "If it still runs it is killed first (the prompt asks before). Its former self stays in `processes`.",

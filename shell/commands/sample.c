@@ -37,6 +37,7 @@ static int sample(struct shell *shell, struct call *call)
 
 const struct command cmd_sample = {
 	.name = "sample",
+	.group = GROUP_RECORD,
 	.usage = "[SIZE|off]",
 	.summary = "record one allocation per SIZE bytes on average; off: every one; alone: show",
 	.help = "Of each SIZE bytes that are asked for one is chosen at random, and the block that it is in is recorded: large blocks nearly always, small\n"

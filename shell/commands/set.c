@@ -151,6 +151,7 @@ static int set(struct shell *shell, struct call *call)
 
 const struct command cmd_set = {
 	.name = "set",
+	.group = GROUP_RECORD,
 	.usage = "[NAME [VALUE]]",
 	.summary = "change a setting; alone: list all with their values",
 	.help = "Callers of well-known wrappers such as xmalloc are sites, not the wrappers (`help sites`); `set site-wrappers off` has it otherwise.\n"

@@ -29,6 +29,7 @@ static int shell_command(struct shell *shell, struct call *call)
 
 const struct command cmd_shell = {
 	.name = "!",
+	.group = GROUP_FILES,
 	.usage = "COMMAND",
 	.summary = "run a shell command (up to the end of the line, or `;`)",
 	.help = "By /bin/sh, its output where commands print; its stdin is the terminal, or in batch /dev/null. An exit status other than 0 is an error.",

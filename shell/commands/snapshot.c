@@ -87,6 +87,7 @@ static int snapshot(struct shell *shell, struct call *call)
 
 const struct command cmd_snapshot = {
 	.name = "snapshot",
+	.group = GROUP_TIME,
 	.usage = "[NAME] [--json]",
 	.summary = "remember what is live now under a name; alone: list them",
 	.help = "For `diff` and `report --since`. One of the same name is replaced. It stays when the program has ended. The program itself can take one by\n"

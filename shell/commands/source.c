@@ -25,6 +25,7 @@ static int source(struct shell *shell, struct call *call)
 
 const struct command cmd_source = {
 	.name = "source",
+	.group = GROUP_FILES,
 	.usage = "FILE",
 	.summary = "run the commands of a file",
 	.flags = COMMAND_AS_IS,

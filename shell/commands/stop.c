@@ -11,6 +11,7 @@ static int stop(struct shell *shell, struct call *call)
 
 const struct command cmd_stop = {
 	.name = "stop",
+	.group = GROUP_CONTROL,
 	.usage = "",
 	.summary = "stop the process, all its threads",
 	.flags = COMMAND_LIVE,

@@ -317,6 +317,7 @@ static int timeline(struct shell *shell, struct call *call)
 
 const struct command cmd_timeline = {
 	.name = "timeline",
+	.group = GROUP_TIME,
 	.usage = "[--from TIME] [--to TIME] [--plot|--table|--json|--csv]",
 	.summary = "what was live over time, in intervals of 100 ms",
 	.help = "Each interval is shown at its local maximum; the last one is what is live now. TIME: seconds since tracing began (also 250ms, 2m), or a clock\n"

@@ -253,6 +253,7 @@ static int wait(struct shell *shell, struct call *call)
 
 const struct command cmd_wait = {
 	.name = "wait",
+	.group = GROUP_TIME,
 	.usage = "TIME|exit|limit|error|EXPR [timeout TIME]",
 	.summary = "for scripts: go on when it happens",
 	.help = "`wait 5s`; `wait exit`: the program is at its last instant (kept there until the script ends), or tracing has ended; `wait limit`: a request has\n"

@@ -41,8 +41,12 @@ enum command_flags {
 	COMMAND_AS_IS = 64, /* its lines are as they are, on a terminal, too */
 };
 
+/* Under which of its heads `help` has it. */
+enum command_group { GROUP_LOOK, GROUP_TIME, GROUP_CONTROL, GROUP_RECORD, GROUP_FILES, GROUPS };
+
 struct command {
 	const char *name;
+	enum command_group group;
 	const char *usage;   /* what follows the name */
 	const char *summary; /* one line */
 	const char *help;    /* more of them, or NULL */

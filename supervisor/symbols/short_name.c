@@ -16,7 +16,7 @@
 
 #include "base/array.h"
 
-#define DEEPEST 2 /* levels of template arguments that are shown */
+#define DEEPEST 2  /* levels of template arguments that are shown */
 #define MOST	32 /* arguments of one template that are looked at singly */
 
 struct shortening {
@@ -43,8 +43,8 @@ static bool is_word(char c) { return isalnum((unsigned char)c) || c == '_'; }
 /* How long `operator<<` & co. at P are, BEGIN being the name's; 0: it is none of them. */
 static size_t operator_at(const char *begin, const char *p)
 {
-	static const char *const signs[] = { "<<=", "<=>", ">>=", "->*", "<<", ">>", "<=", ">=",
-					     "->",  "()",  "[]",  "<",	 ">" };
+	static const char *const signs[] = { "<<=", "<=>", ">>=", "->*", "<<", ">>", "<=",
+					     ">=",  "->",  "()",  "[]",	 "<",  ">" };
 
 	if (strncmp(p, "operator", 8) || (p > begin && is_word(p[-1])))
 		return 0;
@@ -117,11 +117,17 @@ static bool begins(const struct part *p, const char *text)
 
 static bool is_default(const struct part *p)
 {
-	static const char *const defaults[] = { "std::allocator<", "std::less<", "std::hash<",
-						"std::equal_to<", "std::default_delete<",
-						"std::char_traits<", "std::__1::allocator<",
-						"std::__1::less<", "std::__1::hash<",
-						"std::__1::equal_to<", "std::__1::default_delete<",
+	static const char *const defaults[] = { "std::allocator<",
+						"std::less<",
+						"std::hash<",
+						"std::equal_to<",
+						"std::default_delete<",
+						"std::char_traits<",
+						"std::__1::allocator<",
+						"std::__1::less<",
+						"std::__1::hash<",
+						"std::__1::equal_to<",
+						"std::__1::default_delete<",
 						"std::__1::char_traits<" };
 
 	for (size_t i = 0; i < sizeof(defaults) / sizeof(*defaults); i++)

@@ -27,7 +27,7 @@ COMMANDS = ['status', 'report', 'report --by function', 'report --by file', 'rep
             'report --usable', 'report --stacks -n 3 --match insert', 'report --stacks --usable -n 2', 'diff zero', 'diff zero --by stack -n 3', 'diff zero --stacks -n 2', 'report --since zero', 'blocks', 'text', 'text --cum',
             'text --bytes', 'tree', 'tree --invert', 'tree --bytes', 'map', 'map --frag', 'map --bytes', 'threads', 'processes', 'leaks --kinds all -n 3', 'list hold', 'snapshot one', 'snapshot', 'limit',
             'limit 100M', 'limit', 'status', 'status --bytes', 'report --bytes', 'diff zero --bytes', 'blocks --bytes', 'set', 'interval', 'log', 'sample', 'record', 'every', 'on', 'listen', 'help',
-            'timeline --plot', 'help sites']
+            'timeline --plot', 'help sites', 'help all']
 
 
 def width(line):
@@ -70,6 +70,9 @@ for columns in 80, 120, 200:
     mt.check(f'{columns} columns: no line is wider', bad)
     if columns != 80:
         continue
+    heads = re.findall(r'^([A-Z]+)  +\S.*\n((?:  .*\n)+)', got['help'], re.M)
+    mt.check('help: five groups on one screen, with every command', [got['help']] if len(heads) != 5 or got['help'].count('\n') > 23 or
+             set(' '.join(x for _, x in heads).split()) != {*names, '!', 'x'} else [])
     rows = re.findall(r'^(\S.*?)  +(\S+):25 +(\S+) +([\d.]+)% +(\d+)$', got['report'], re.M)
     mt.check('a table: function, where, size, share, count', [got['report']] if len(rows) != 1 or rows[0][2] != '97.7K' or rows[0][4] != '100' or not got['report'].splitlines()[1].startswith('FUNCTION ') or
              not 0 < float(rows[0][3]) < 100 else [])

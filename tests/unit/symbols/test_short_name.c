@@ -55,9 +55,9 @@ static void test_levels(void)
 /* What is no C++ name, or forged. */
 static void test_others(void)
 {
-	static const char *const same[] = { "",	       "main",	 "operator<<",	  "a::operator->",
-					    "f(",      "f<int",	 "f>)",		  "f(int>",
-					    "lib+0x1", "[heap]", "main.(*T).f",	  "a::operator<=>",
+	static const char *const same[] = { "",	       "main",	 "operator<<",	"a::operator->",
+					    "f(",      "f<int",	 "f>)",		"f(int>",
+					    "lib+0x1", "[heap]", "main.(*T).f", "a::operator<=>",
 					    "<",       "a<>",	 "operator()(", "(others: 3)" };
 	char deep[4001];
 
