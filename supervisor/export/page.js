@@ -552,11 +552,34 @@
 		return n;
 	}
 
+	/* The only child of N, if there all columns go on with one frame: most of the upper nodes are such. */
+	function only_child(n) {
+		var at = [], frame, kid;
+
+		for (var i = 0; i < n.cols.length; i++) {
+			var p = n.at[i] + n.step, next = paths[n.cols[i]][p];	/* undefined where the path ends */
+
+			if (next === undefined || i && next !== frame)
+				return null;
+			frame = next;
+			at.push(p);
+		}
+		kid = tree_node(frame, n, n.step, [], at);
+		kid.cols = n.cols;
+		kid.size = n.size;
+		kid.wide = n.wide;
+		kid.count = n.count;
+		return kid;
+	}
+
 	function children(n) {
-		var by = new Map(), list = [];
+		var by = new Map(), list = [], only;
 
 		if (n.kids)
 			return n.kids;
+		only = n.cols.length ? only_child(n) : null;
+		if (only)
+			return n.kids = [only];
 		for (var i = 0; i < n.cols.length; i++) {
 			var c = n.cols[i], p = n.at[i] + n.step, group;
 
