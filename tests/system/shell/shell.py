@@ -59,7 +59,7 @@ for what, words in {
         'report --by y': 'site, stack, function', 'report --sort y': 'size, count, total or temporary', 'report --at x': 'peak',
         'report --match (': 'regular expression', 'report --min-age 5x': "'5x'", 'report extra': "'extra'", 'report -n': "missing after '-n'",
         'report --at peak --by thread': 'per stack', 'blocks --site a --stack 1': 'together', 'blocks --min-size 5X': "'5X'", 'text -x': "'-x'",
-        'tree --depth 0': "'0'", 'wait': 'TIME, exit, limit, or a condition', 'wait 5x': "'5x'", 'wait heap >': 'heap >', 'wait heap > 5X': 'heap > 5X',
+        'tree --depth 0': "'0'", 'wait': 'TIME, exit, limit, error, or a condition', 'wait 5x': "'5x'", 'wait heap >': 'heap >', 'wait heap > 5X': 'heap > 5X',
         'wait heap > 1G': 'ended', 'kill NOSUCH': "'NOSUCH'", 'process 1': 'no process 1', 'bt 1': 'no thread 1', 'x': 'missing', 'x zz': "'zz'",
         'x 0x10': 'mapped', 'source /no/such': "'/no/such'", 'set foo': "'foo'", 'record foo': "'foo'", 'set site-skip (': 'regular expression', 'echo a > /no/such/f': '/no/such/f',
         'echo a > /dev/full': 'No space', 'echo a >': "after '>'", 'echo a |': "after '|'", 'echo } ': "without '{'", 'echo a > b c': 'file name', 'status 1': "'1'",
