@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+#include <stdlib.h>
+
+#include "base/proc.h"
 #include "base/units.h"
 #include "process/profile.h"
 #include "report/print.h"
@@ -99,8 +102,20 @@ static int agree(const struct shell *shell, struct call *call, struct request *r
 	return 0;
 }
 
+/* Of those that live; to be freed. A number of what has ended may be somebody else's by now. */
+static char (*thread_names(const struct process *p, const struct view *v))[PROC_NAME]
+{
+	bool here = !p->source->name && (p->state <= PROCESS_STOPPED || p->state == PROCESS_HELD);
+	char(*name)[PROC_NAME] = calloc(v->count + 1, sizeof(*name));
+
+	for (size_t i = 0; name && here && i < v->count; i++)
+		proc_name(p->pid, (pid_t)v->row[i].thread, name[i]);
+	return name;
+}
+
 static int print(struct shell *shell, struct call *call, struct request *r)
 {
+	char(*names)[PROC_NAME] = NULL;
 	struct usable usable;
 	struct sites *sites;
 	struct view view;
@@ -117,6 +132,9 @@ static int print(struct shell *shell, struct call *call, struct request *r)
 	if (!r->when.has_since && !r->min_age && !r->s.has_regex)
 		view.before = shell_preattach(shell);
 	view.off_ms = shell_subject(shell)->off ? &shell_subject(shell)->off_ms : NULL;
+	if (view.key == VIEW_THREAD && call->layout.columns)
+		names = thread_names(shell_subject(shell), &view);
+	view.thread_name = (const char(*)[PROC_NAME])names;
 	asking_unlock(shell->session); /* the view is ours, and its stacks are known */
 	if (call->call_form)
 		print_report_gs(call->out, &view);
@@ -128,6 +146,7 @@ static int print(struct shell *shell, struct call *call, struct request *r)
 		print_report(call->out, &view, r->detail & PROFILE_DEAD, &call->layout);
 	asking_lock(shell->session);
 	view_release(&view);
+	free(names);
 	return 0;
 }
 

@@ -178,7 +178,10 @@ static void key_columns(struct grid *g, enum view_key key)
 		break;
 	case VIEW_FILE: grid_column(g, "FILE", GRID_PATH); break;
 	case VIEW_MODULE: grid_column(g, "MODULE", GRID_PATH); break;
-	case VIEW_THREAD: grid_column(g, "THREAD", GRID_TEXT); break;
+	case VIEW_THREAD:
+		grid_column(g, "THREAD", GRID_TEXT);
+		grid_column(g, "NAME", GRID_NAME);
+		break;
 	default: grid_column(g, "BLOCKS OF", GRID_TEXT);
 	}
 }
@@ -225,6 +228,8 @@ static void key_cells(struct screen_list *s, const struct view_row *r)
 	case VIEW_THREAD:
 		if (!r->merged)
 			grid_cellf(g, "%" PRIu32, r->thread);
+		grid_cell(g,
+			  r->merged || !s->v->thread_name ? "" : s->v->thread_name[r - s->v->row]);
 		break;
 	default:
 		if (!r->merged)

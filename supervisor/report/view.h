@@ -13,6 +13,7 @@
 #include <regex.h>
 
 #include "base/hash_index.h"
+#include "base/proc.h"
 #include "base/types.h"
 #include "process/preattach_heap.h"
 #include "process/profile.h"
@@ -60,6 +61,8 @@ struct view {
 	/* asked for, and why there is none; NULL: not so. Set by the caller, who keeps it */
 	const char *usable_unknown;
 	const struct preattach_heap *before;
+	/* VIEW_THREAD on a terminal: the names of `row`'s threads, empty where unknown; NULL: none */
+	const char (*thread_name)[PROC_NAME];
 	/* since when nothing is recorded; NULL: it is. Set and kept by the caller, too */
 	const uint64_t *off_ms;
 	int64_t total_size, total_count, total_usable; /* sums over all rows and `others` */

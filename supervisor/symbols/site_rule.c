@@ -192,6 +192,7 @@ static const char *const wrappers[] = {
 	"PyMem_*", "_PyMem_*", "PyObject_Malloc", "PyObject_Calloc", "PyObject_Realloc",
 	"_PyObject_Malloc", "_PyObject_Calloc", "_PyObject_Realloc", "_PyObject_ArenaMmap",
 	"pymalloc_alloc", "pymalloc_realloc", "allocate_from_new_pool", "new_arena",
+	"arena_map_get", "arena_map_mark_used",
 	/* jemalloc, with a prefix */
 	"je_*", "_rjem_je_*",
 	/* SQLite */
