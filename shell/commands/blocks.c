@@ -343,20 +343,22 @@ static int one(struct shell *shell, struct call *call, void *ctx, int arg, const
 		return number_parse(value, &c->stack)
 			       ? shell_error(
 					 shell, call,
-					 "--stack: '%s' is not accepted: a stack's number, as `report --by stack`"
+					 "--stack: invalid value '%s': expected a stack's number, as `report --by stack`"
 					 " shows",
 					 value)
 			       : 0;
 	case ARG_MIN_SIZE:
 		return size_parse(value, &c->min_size)
-			       ? shell_error(shell, call,
-					     "--min-size: '%s' is not accepted: " SIZE_ACCEPTED,
-					     value)
+			       ? shell_error(
+					 shell, call,
+					 "--min-size: invalid value '%s': expected " SIZE_ACCEPTED,
+					 value)
 			       : 0;
 	case ARG_ROWS: c->has_rows = true; return reporting_rows(shell, call, value, &c->rows);
 	case ARG_SORT:
 		if (strcmp(value, "size") && strcmp(value, "age"))
-			return shell_error(shell, call, "--sort: '%s' is not accepted: size or age",
+			return shell_error(shell, call,
+					   "--sort: invalid value '%s': expected size or age",
 					   value);
 		c->by_age = !strcmp(value, "age");
 		return 0;

@@ -126,7 +126,8 @@ static int bt(struct shell *shell, struct call *call)
 	    (number_parse(word, &tid) || tid == 0 || tid > INT32_MAX))
 		return shell_error(
 			shell, call,
-			"'%s' is not accepted: a thread id, as `threads` lists them, or all", word);
+			"invalid value '%s': expected a thread id, as `threads` lists them, or all",
+			word);
 	p = shell_process(shell);
 	err = session_bt(shell->session, p, (pid_t)tid, keep, &copies);
 	if (!err && !copies.failed && !copies.count && tid)

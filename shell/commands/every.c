@@ -30,7 +30,8 @@ static int every(struct shell *shell, struct call *call)
 	}
 	if (time_parse(call->argv[1], &ms) || ms < AT_LEAST_MS)
 		return shell_error(shell, call,
-				   "'%s' is not accepted: " TIME_ACCEPTED ", at least 10ms; or off",
+				   "invalid value '%s': expected " TIME_ACCEPTED
+				   ", at least 10ms; or off",
 				   call->argv[1]);
 	if (call->argc != 3)
 		return shell_error(

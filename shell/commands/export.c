@@ -60,7 +60,7 @@ static int choose_format(const struct shell *shell, struct call *call, struct re
 		strcat(all, f == export_formats ? "" : f[1].name ? ", " : " or ");
 		strcat(all, f->name);
 	}
-	return shell_error(shell, call, "'%s' is not accepted: %s", name, all);
+	return shell_error(shell, call, "invalid value '%s': expected %s", name, all);
 }
 
 static int one(struct shell *shell, struct call *call, void *ctx, int arg, const char *value)
@@ -100,9 +100,10 @@ static int choose_ending(const struct shell *shell, struct call *call, struct re
 		strcat(all, e == r->format->ending ? "" : e[1].ending ? ", " : " or ");
 		strcat(all, e->ending);
 	}
-	return shell_error(shell, call,
-			   "'%s' is not accepted: a file's name that ends in %s, or - for stdout",
-			   r->file, all);
+	return shell_error(
+		shell, call,
+		"invalid value '%s': expected a file's name that ends in %s, or - for stdout",
+		r->file, all);
 }
 
 static int agree(const struct shell *shell, struct call *call, struct request *r)

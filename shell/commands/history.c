@@ -13,7 +13,8 @@ static int history(struct shell *shell, struct call *call)
 	if (arguments_one(shell, call, &word))
 		return -1;
 	if (word && number_parse(word, &n))
-		return shell_error(shell, call, "'%s' is not accepted: a number of lines", word);
+		return shell_error(shell, call, "invalid value '%s': expected a number of lines",
+				   word);
 	interactive_history(call->out, (size_t)n);
 	return 0;
 }

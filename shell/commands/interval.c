@@ -25,7 +25,8 @@ static int command_interval(struct shell *shell, struct call *call)
 	}
 	if (strcmp(word, "off") && options_interval(word, &ms))
 		return shell_error(shell, call,
-				   "'%s' is not accepted: " INTERVAL_ACCEPTED "; or off", word);
+				   "invalid value '%s': expected " INTERVAL_ACCEPTED "; or off",
+				   word);
 	err = interval_set(shell, ms, ms);
 	return err ? shell_error(shell, call, "no timer: %s", strerror(-err)) : 0;
 }

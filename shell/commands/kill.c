@@ -39,7 +39,8 @@ static int command_kill(struct shell *shell, struct call *call)
 	if (!sig)
 		return shell_error(
 			shell, call,
-			"'%s' is not accepted: a signal's name (TERM, SIGTERM) or number", word);
+			"invalid value '%s': expected a signal's name (TERM, SIGTERM) or number",
+			word);
 	p = shell_process(shell);
 	if (p->state == PROCESS_EXITED || p->state == PROCESS_HELD || p->state == PROCESS_REPLACED)
 		return shell_over(shell, call, p);

@@ -52,7 +52,7 @@ static int take_kinds(struct shell *shell, struct call *call, const char *list, 
 		else
 			return shell_error(
 				shell, call,
-				"--kinds: '%s' is not accepted: definite, indirect, possible, reachable, some with commas between, or all",
+				"--kinds: invalid value '%s': expected definite, indirect, possible, reachable, some with commas between, or all",
 				list);
 		if (!*end)
 			return 0;

@@ -36,7 +36,8 @@ static int one(struct shell *shell, struct call *call, void *ctx, int arg, const
 		r->change_action = true;
 		if (options_on_limit(value, &r->action))
 			return shell_error(shell, call,
-					   "--on: '%s' is not accepted: " ON_LIMIT_ACCEPTED, value);
+					   "--on: invalid value '%s': expected " ON_LIMIT_ACCEPTED,
+					   value);
 		return 0;
 	case ARG_ROWS: r->has_rows = true; return reporting_rows(shell, call, value, &r->rows);
 	case ARG_STACKS: r->stacks = true; return 0;
@@ -67,7 +68,8 @@ static int change(struct shell *shell, struct call *call, const struct request *
 	int err;
 
 	if (r->limit && strcmp(r->limit, "off") && options_limit(r->limit, &limit))
-		return shell_error(shell, call, "'%s' is not accepted: " LIMIT_ACCEPTED "; or off",
+		return shell_error(shell, call,
+				   "invalid value '%s': expected " LIMIT_ACCEPTED "; or off",
 				   r->limit);
 	if (limit && session_options(shell->session)->agent.sample)
 		return shell_error(shell, call,

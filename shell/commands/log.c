@@ -104,7 +104,8 @@ static int set_files(struct shell *shell, const struct call *call, const char *v
 	uint32_t files;
 
 	if (options_log_files(value, &files))
-		return shell_error(shell, call, "'%s' is not accepted: " LOG_FILES_ACCEPTED, value);
+		return shell_error(shell, call, "invalid value '%s': expected " LOG_FILES_ACCEPTED,
+				   value);
 	session_log_files(shell->session, files);
 	return 0;
 }
@@ -114,7 +115,8 @@ static int set_size(struct shell *shell, const struct call *call, const char *va
 	uint64_t size;
 
 	if (options_log_size(value, &size))
-		return shell_error(shell, call, "'%s' is not accepted: " LOG_SIZE_ACCEPTED, value);
+		return shell_error(shell, call, "invalid value '%s': expected " LOG_SIZE_ACCEPTED,
+				   value);
 	session_log_size(shell->session, size);
 	return 0;
 }
@@ -167,9 +169,10 @@ static int log_files(struct shell *shell, struct call *call)
 		return turn(shell, call, r.what[1] == 'n');
 	if (!strcmp(r.what, "rotate"))
 		return rotate(shell, call);
-	return shell_error(shell, call,
-			   "'%s' is not accepted: on, off, rotate, files N, size SIZE or dir DIR",
-			   r.what);
+	return shell_error(
+		shell, call,
+		"invalid value '%s': expected on, off, rotate, files N, size SIZE or dir DIR",
+		r.what);
 }
 
 const struct command cmd_log = {

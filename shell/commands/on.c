@@ -34,7 +34,7 @@ static int on(struct shell *shell, struct call *call)
 			       ? shell_error(shell, call, "out of memory")
 			       : 0;
 	}
-	return shell_error(shell, call, "'%s' is not accepted: exit, limit, peak or error",
+	return shell_error(shell, call, "invalid value '%s': expected exit, limit, peak or error",
 			   call->argv[1]);
 }
 

@@ -18,8 +18,8 @@ static int parse(struct shell *shell, struct call *call)
 		return -1;
 	if (word && (number_parse(word, &n) || n < 1 || n > WORKERS_MOST))
 		return shell_error(shell, call,
-				   "'%s' is not accepted: a number of workers, 1 to %u", word,
-				   WORKERS_MOST);
+				   "invalid value '%s': expected a number of workers, 1 to %u",
+				   word, WORKERS_MOST);
 	if (!session_log(shell->session))
 		return shell_error(shell, call, "no log is open (mtrun -r PATH)");
 	if (opening_parse(shell, (unsigned)n, call->out, why, sizeof(why)))

@@ -33,7 +33,7 @@ static int named(struct shell *shell, struct call *call, const char *name, pid_t
 	return all ? shell_error(shell, call, "several processes are called '%s': %s", name, list)
 		   : shell_error(
 			     shell, call,
-			     "'%s' is not accepted: a process id or the name of a process, as `processes` lists them",
+			     "invalid value '%s': expected a process id or the name of a process, as `processes` lists them",
 			     name);
 }
 

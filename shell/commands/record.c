@@ -27,7 +27,8 @@ static int record(struct shell *shell, struct call *call)
 		return 0;
 	}
 	if (mode_parse(word, &mode))
-		return shell_error(shell, call, "'%s' is not accepted: " MODE_ACCEPTED, word);
+		return shell_error(shell, call, "invalid value '%s': expected " MODE_ACCEPTED,
+				   word);
 	if (modes[mode].off && session_limit_now(shell->session))
 		return shell_error(shell, call,
 				   "a limit needs every allocation: first `limit off`");

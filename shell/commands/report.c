@@ -48,7 +48,7 @@ static int one(struct shell *shell, struct call *call, void *ctx, int arg, const
 	case ARG_MIN_AGE:
 		if (time_parse(value, &r->min_age))
 			return shell_error(shell, call,
-					   "--min-age: '%s' is not accepted: " TIME_ACCEPTED,
+					   "--min-age: invalid value '%s': expected " TIME_ACCEPTED,
 					   value);
 		return 0;
 	case ARG_USABLE: r->usable = true; return 0;

@@ -26,7 +26,8 @@ static int sample(struct shell *shell, struct call *call)
 		return 0;
 	period = 0;
 	if (strcmp(word, "off") && options_sample(word, &period))
-		return shell_error(shell, call, "'%s' is not accepted: " SAMPLE_ACCEPTED "; or off",
+		return shell_error(shell, call,
+				   "invalid value '%s': expected " SAMPLE_ACCEPTED "; or off",
 				   word);
 	if (period && session_limit_now(shell->session))
 		return shell_error(shell, call,

@@ -46,8 +46,8 @@ static int set_site_wrappers(struct shell *shell, struct call *call, const char 
 	bool on = !strcmp(value, "on");
 
 	if (!on && strcmp(value, "off"))
-		return shell_error(shell, call, "site-wrappers: '%s' is not accepted: on or off",
-				   value);
+		return shell_error(shell, call,
+				   "site-wrappers: invalid value '%s': expected on or off", value);
 	shell->settings.stay_in_wrappers = !on;
 	return 0;
 }
@@ -62,8 +62,8 @@ static int set_free_stacks(struct shell *shell, struct call *call, const char *v
 	bool on = !strcmp(value, "on");
 
 	if (!on && strcmp(value, "off"))
-		return shell_error(shell, call, "free-stacks: '%s' is not accepted: on or off",
-				   value);
+		return shell_error(shell, call,
+				   "free-stacks: invalid value '%s': expected on or off", value);
 	session_free_stacks(shell->session, on);
 	return 0;
 }
@@ -78,8 +78,8 @@ static int set_errors(struct shell *shell, struct call *call, const char *value)
 	enum error_action action;
 
 	if (options_errors(value, &action))
-		return shell_error(shell, call, "errors: '%s' is not accepted: " ERRORS_ACCEPTED,
-				   value);
+		return shell_error(shell, call,
+				   "errors: invalid value '%s': expected " ERRORS_ACCEPTED, value);
 	session_errors(shell->session, action);
 	return 0;
 }

@@ -38,9 +38,10 @@ static int one(struct shell *shell, struct call *call, void *ctx, int arg, const
 	case ARG_DEPTH:
 		if (!number_parse(value, &r->depth) && r->depth >= 1 && r->depth <= UINT_MAX)
 			return 0;
-		return shell_error(shell, call,
-				   "--depth: '%s' is not accepted: a number of levels from 1 on",
-				   value);
+		return shell_error(
+			shell, call,
+			"--depth: invalid value '%s': expected a number of levels from 1 on",
+			value);
 	case ARG_ROWS: r->has_rows = true; return reporting_rows(shell, call, value, &r->rows);
 	case ARG_WORD: return arguments_unexpected(shell, call, value);
 	default: return reporting_when(shell, call, arg - ARG_WHEN, value, &r->when);

@@ -156,7 +156,8 @@ static int parse(const struct shell *shell, struct call *call, struct condition 
 
 		if (time_parse(value, &c->timeout))
 			err = shell_error(shell, call,
-					  "timeout: '%s' is not accepted: " TIME_ACCEPTED, value);
+					  "timeout: invalid value '%s': expected " TIME_ACCEPTED,
+					  value);
 		c->has_timeout = true;
 		*timeout = '\0';
 	}
@@ -174,7 +175,7 @@ static int parse(const struct shell *shell, struct call *call, struct condition 
 		else if (!parse_expression(text, c))
 			c->what = WAIT_CONDITION;
 		else
-			err = shell_error(shell, call, "'%s' is not accepted: " ACCEPTED,
+			err = shell_error(shell, call, "invalid value '%s': expected " ACCEPTED,
 					  call->rest ? call->rest : "");
 	}
 	free(text);

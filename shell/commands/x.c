@@ -116,7 +116,8 @@ static int examine(struct shell *shell, struct call *call)
 			return -1;
 		if (words == 1 && (size_parse(a.value, &len) || len == 0 || len > MAX_LEN))
 			return shell_error(shell, call,
-					   "'%s' is not accepted: a length from 1 to 1M", a.value);
+					   "invalid value '%s': expected a length from 1 to 1M",
+					   a.value);
 		if (words == 2)
 			return arguments_unexpected(shell, call, a.value);
 		words++;

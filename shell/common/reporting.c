@@ -34,7 +34,8 @@ int reporting_rows(const struct shell *shell, struct call *call, const char *val
 	}
 	if (number_parse(value, &n))
 		return shell_error(shell, call,
-				   "-n: '%s' is not accepted: a number of rows, or all", value);
+				   "-n: invalid value '%s': expected a number of rows, or all",
+				   value);
 	*rows = (size_t)n;
 	return 0;
 }
@@ -70,7 +71,7 @@ int reporting_address(struct shell *shell, struct call *call, const char *text, 
 		return 0;
 	return found ? shell_error(
 			       shell, call,
-			       "'%s' is not accepted: an address, 0x... or decimal, or a symbol's name",
+			       "invalid value '%s': expected an address, 0x... or decimal, or a symbol's name",
 			       text)
 		     : -1;
 }
@@ -87,8 +88,8 @@ static int in_record(struct shell *shell, struct call *call, const char *what, c
 	int err = moment_parse(value, session_clock(shell->session), elapsed, end, ms);
 
 	if (err == -EINVAL)
-		return shell_error(shell, call, "%s: '%s' is not accepted: " MOMENT_ACCEPTED, what,
-				   value);
+		return shell_error(shell, call, "%s: invalid value '%s': expected " MOMENT_ACCEPTED,
+				   what, value);
 	/* Whole intervals: the present one, and where it begins the next, are in it. */
 	if (err || *ms / TIMELINE_MS > end / TIMELINE_MS + 1 ||
 	    *ms / TIMELINE_MS < p->recorded_ms / TIMELINE_MS)
@@ -140,7 +141,7 @@ int reporting_moment(struct shell *shell, struct call *call, const char *what, c
 	}
 	if (shell_subject(shell)->source->one_moment)
 		return shell_error(shell, call,
-				   "%s: '%s' is not accepted: a .heap file holds one moment%s",
+				   "%s: '%s' cannot be asked for: a .heap file holds one moment%s",
 				   what, value,
 				   kinds & MOMENTS_FILES
 					   ? ", which can be compared with another .heap file"
@@ -161,8 +162,9 @@ int reporting_moment(struct shell *shell, struct call *call, const char *what, c
 			what, value);
 	if (!(kinds & MOMENTS_SNAPSHOTS) && kinds & MOMENTS_PEAK &&
 	    moment_parse(value, 0, 0, 0, &ms) == -EINVAL)
-		return shell_error(shell, call, "%s: '%s' is not accepted: peak, " MOMENT_ACCEPTED,
-				   what, value);
+		return shell_error(shell, call,
+				   "%s: invalid value '%s': expected peak, " MOMENT_ACCEPTED, what,
+				   value);
 	if (in_record(shell, call, what, value, end, &m->ms))
 		return -1;
 	/* where timeline has the present, if it is not the last interval's maximum */

@@ -25,7 +25,8 @@ int selection_choice(const struct shell *shell, struct call *call, const char *o
 		strcat(all, i ? i == n - 1 ? " or " : ", " : "");
 		strcat(all, names[i]);
 	}
-	return shell_error(shell, call, "--%s: '%s' is not accepted: %s", option, value, all);
+	return shell_error(shell, call, "--%s: invalid value '%s': expected %s", option, value,
+			   all);
 }
 
 int selection_option(struct shell *shell, struct call *call, struct selection *s, int arg,

@@ -441,7 +441,7 @@ struct push *push_new(struct serve *s, const struct push_options *o, char *why, 
 	p->every_ms = o->every_ms;
 	p->last = time(NULL);
 	if (parse_url(p, o->url)) {
-		snprintf(why, len, "'%s' is not accepted: " PUSH_ACCEPTED, o->url);
+		snprintf(why, len, "invalid value '%s': expected " PUSH_ACCEPTED, o->url);
 		push_free(p);
 		return NULL;
 	}

@@ -173,7 +173,7 @@ static int check(struct serve *s, const struct serve_options *o, char *why, size
 	if (!o->listen)
 		return 0;
 	if (address_parse_listen(o->listen, &s->address)) {
-		snprintf(why, len, "'%s' is not accepted: " ADDRESS_ACCEPTED, o->listen);
+		snprintf(why, len, "invalid value '%s': expected " ADDRESS_ACCEPTED, o->listen);
 		return -1;
 	}
 	if (o->token_file && guard_read_token(o->token_file, &s->token, why, len))

@@ -355,7 +355,7 @@ static int add_hook(struct parse *p, const char *text)
 	if (options_hook(text, &h[p->o->agent.nhooks]))
 		return bad(
 			p,
-			"--hook: '%s' is not accepted: NAME[=KIND][@ARG], KIND one of malloc, calloc, realloc, free, memalign, posix_memalign,"
+			"--hook: invalid value '%s': expected NAME[=KIND][@ARG], KIND one of malloc, calloc, realloc, free, memalign, posix_memalign,"
 			" ARG from 1 to 6",
 			text);
 	p->o->agent.nhooks++;
@@ -371,7 +371,7 @@ static int add_pid(struct parse *p, const char *list, const char *text)
 	if (number_parse(text, &n) || n < 1 || n > INT32_MAX)
 		return bad(
 			p,
-			"--pid: '%s' in '%s' is not accepted: numbers of processes, with commas between",
+			"--pid: invalid process id '%s' in '%s': expected numbers of processes, with commas between",
 			text, list);
 	for (size_t i = 0; i < o->npids; i++)
 		if (o->pid[i] == (pid_t)n)
@@ -401,7 +401,7 @@ static int add_suppressions(struct parse *p, const char *path)
 	const char **more;
 
 	if (!*path)
-		return bad(p, "--suppressions: '' is not accepted: the name of a file");
+		return bad(p, "--suppressions: missing file name");
 	more = reallocarray(o->suppressions, o->nsuppressions + 1, sizeof(*more));
 	if (!more)
 		return bad(p, "out of memory");
@@ -415,8 +415,7 @@ static int add_open(struct parse *p, const char *path)
 	char **more;
 
 	if (!*path)
-		return bad(p,
-			   "--replay: '' is not accepted: a directory, log files, or a .heap file");
+		return bad(p, "--replay: missing name of a directory, log files, or a .heap file");
 	more = reallocarray(p->o->open, p->o->nopens + 1, sizeof(*more));
 	if (!more)
 		return bad(p, "out of memory");
@@ -487,7 +486,7 @@ static int set_leak_check(struct parse *p, const char *text)
 			p->no_leak_check = text && i == LEAK_CHECK_NO;
 			return 0;
 		}
-	return bad(p, "--leak-check: '%s' is not accepted: full, summary or no", text);
+	return bad(p, "--leak-check: invalid value '%s': expected full, summary or no", text);
 }
 
 static int set_color(struct parse *p, const char *text)
@@ -499,7 +498,7 @@ static int set_color(struct parse *p, const char *text)
 			p->o->color = i;
 			return 0;
 		}
-	return bad(p, "--color: '%s' is not accepted: auto, always or never", text);
+	return bad(p, "--color: invalid value '%s': expected auto, always or never", text);
 }
 
 static int add_text(struct parse *p, char ***list, size_t *count, const char *text)
@@ -517,7 +516,7 @@ static int add_text(struct parse *p, char ***list, size_t *count, const char *te
 static int add_listen_host(struct parse *p, const char *name)
 {
 	return *name ? add_text(p, &p->o->listen_host, &p->o->nlisten_hosts, name)
-		     : bad(p, "--listen-host: '' is not accepted: the name of a host");
+		     : bad(p, "--listen-host: missing host name");
 }
 
 static int add_push_label(struct parse *p, const char *text)
@@ -527,7 +526,7 @@ static int add_push_label(struct parse *p, const char *text)
 	if (!n || text[n] != '=' || (*text >= '0' && *text <= '9') || strpbrk(text, "\"\\\n{},"))
 		return bad(
 			p,
-			"--push-label: '%s' is not accepted: K=V, K of letters, digits and _, V without \"\\{},",
+			"--push-label: invalid value '%s': expected K=V, K of letters, digits and _, V without \"\\{},",
 			text);
 	return add_text(p, &p->o->push_label, &p->o->npush_labels, text);
 }
@@ -541,58 +540,69 @@ static int apply(struct parse *p, int c, const char *arg)
 	case 'c':
 		return options_count(arg, &o->count)
 			       ? bad(p,
-				     "--count: '%s' is not accepted: any of heap,mmap,image, with commas between",
+				     "--count: invalid value '%s': expected any of heap,mmap,image, with commas between",
 				     arg)
 			       : 0;
 	case 'l':
 		return options_limit(arg, &o->limit)
-			       ? bad(p, "--limit: '%s' is not accepted: " LIMIT_ACCEPTED, arg)
+			       ? bad(p, "--limit: invalid value '%s': expected " LIMIT_ACCEPTED,
+				     arg)
 			       : 0;
 	case OPT_ON_LIMIT:
 		return options_on_limit(arg, &o->on_limit)
-			       ? bad(p, "--on-limit: '%s' is not accepted: " ON_LIMIT_ACCEPTED, arg)
+			       ? bad(p,
+				     "--on-limit: invalid value '%s': expected " ON_LIMIT_ACCEPTED,
+				     arg)
 			       : 0;
 	case OPT_ERRORS:
 		return options_errors(arg, &o->errors)
-			       ? bad(p, "--errors: '%s' is not accepted: " ERRORS_ACCEPTED, arg)
+			       ? bad(p, "--errors: invalid value '%s': expected " ERRORS_ACCEPTED,
+				     arg)
 			       : 0;
 	case OPT_LIMIT_EXIT:
 		if (number_parse(arg, &n) || n > 255)
-			return bad(p, "--limit-exit: '%s' is not accepted: a number from 0 to 255",
-				   arg);
+			return bad(
+				p,
+				"--limit-exit: invalid value '%s': expected a number from 0 to 255",
+				arg);
 		o->limit_exit = (int)n;
 		return 0;
 	case 'i':
 		o->interval_ms = INTERVAL_MS;
 		return arg && options_interval(arg, &o->interval_ms)
-			       ? bad(p, "--interval: '%s' is not accepted: " INTERVAL_ACCEPTED, arg)
+			       ? bad(p,
+				     "--interval: invalid value '%s': expected " INTERVAL_ACCEPTED,
+				     arg)
 			       : 0;
 	case 'x': return add_script(p, false, arg);
 	case 'X': return add_script(p, true, arg);
 	case 'd':
 		if (time_parse(arg, &n) || n == 0)
 			return bad(p,
-				   "--duration: '%s' is not accepted: " TIME_ACCEPTED
+				   "--duration: invalid value '%s': expected " TIME_ACCEPTED
 				   ", more than 0",
 				   arg);
 		o->duration_ms = n;
 		return 0;
 	case 'm':
 		return mode_parse(arg, &o->mode)
-			       ? bad(p, "--mode: '%s' is not accepted: " MODE_ACCEPTED, arg)
+			       ? bad(p, "--mode: invalid value '%s': expected " MODE_ACCEPTED, arg)
 			       : 0;
 	case OPT_LOG_DIR:
 		if (!*arg)
-			return bad(p, "--log-dir: '' is not accepted: the name of a directory");
+			return bad(p, "--log-dir: missing directory name");
 		o->log_dir = arg;
 		return 0;
 	case OPT_LOG_SIZE:
 		return options_log_size(arg, &o->log_size)
-			       ? bad(p, "--log-size: '%s' is not accepted: " LOG_SIZE_ACCEPTED, arg)
+			       ? bad(p,
+				     "--log-size: invalid value '%s': expected " LOG_SIZE_ACCEPTED,
+				     arg)
 			       : 0;
 	case OPT_LOG_FILES:
 		return options_log_files(arg, &o->log_files)
-			       ? bad(p, "--log-files: '%s' is not accepted: " LOG_FILES_ACCEPTED,
+			       ? bad(p,
+				     "--log-files: invalid value '%s': expected " LOG_FILES_ACCEPTED,
 				     arg)
 			       : 0;
 	case OPT_LISTEN: o->listen = arg; return 0;
@@ -602,19 +612,20 @@ static int apply(struct parse *p, int c, const char *arg)
 	case OPT_PUSH_EVERY:
 		if (options_interval(arg, &o->push_every_ms) || o->push_every_ms < 1000)
 			return bad(p,
-				   "--push-every: '%s' is not accepted: " TIME_ACCEPTED
+				   "--push-every: invalid value '%s': expected " TIME_ACCEPTED
 				   ", at least 1s",
 				   arg);
 		return 0;
 	case OPT_PUSH_LABEL: return add_push_label(p, arg);
 	case 's':
 		return options_sample(arg, &o->agent.sample)
-			       ? bad(p, "--sample: '%s' is not accepted: " SAMPLE_ACCEPTED, arg)
+			       ? bad(p, "--sample: invalid value '%s': expected " SAMPLE_ACCEPTED,
+				     arg)
 			       : 0;
 	case OPT_DEPTH:
 		if (number_parse(arg, &n) || n < 1 || n > WIRE_DEPTH)
-			return bad(p, "--depth: '%s' is not accepted: a number from 1 to %u", arg,
-				   WIRE_DEPTH);
+			return bad(p, "--depth: invalid value '%s': expected a number from 1 to %u",
+				   arg, WIRE_DEPTH);
 		o->agent.depth = (uint32_t)n;
 		return 0;
 	case OPT_HOOK: return add_hook(p, arg);
@@ -624,16 +635,14 @@ static int apply(struct parse *p, int c, const char *arg)
 	case OPT_NO_FOLLOW: o->follow = false; return 0;
 	case 'o':
 		if (!*arg)
-			return bad(
-				p,
-				"--output: '' is not accepted: how the names of .heap files begin");
+			return bad(p, "--output: missing prefix of the names of .heap files");
 		o->output = arg;
 		o->dump_exit = true;
 		return 0;
 	case OPT_DUMP_EVERY:
 		return size_parse(arg, &o->dump_every) || !o->dump_every
 			       ? bad(p,
-				     "--dump-every: '%s' is not accepted: " SIZE_ACCEPTED
+				     "--dump-every: invalid value '%s': expected " SIZE_ACCEPTED
 				     ", more than 0",
 				     arg)
 			       : 0;
@@ -642,16 +651,17 @@ static int apply(struct parse *p, int c, const char *arg)
 	case OPT_LEAK_CHECK: return set_leak_check(p, arg);
 	case OPT_LEAK_EXITCODE:
 		if (number_parse(arg, &n) || n < 1 || n > 255)
-			return bad(p,
-				   "--leak-exitcode: '%s' is not accepted: a number from 1 to 255",
-				   arg);
+			return bad(
+				p,
+				"--leak-exitcode: invalid value '%s': expected a number from 1 to 255",
+				arg);
 		o->leak_exitcode = (int)n;
 		return 0;
 	case OPT_SUPPRESSIONS: return add_suppressions(p, arg);
 	case 'r': return add_open(p, arg);
 	case OPT_MESSAGES:
 		if (!*arg)
-			return bad(p, "--messages: '' is not accepted: the name of a file");
+			return bad(p, "--messages: missing file name");
 		o->messages = arg;
 		return 0;
 	case 'q': o->quiet = true; return 0;
@@ -724,12 +734,12 @@ static int environment(struct parse *p)
 	if (limit && (number_parse(limit, &bytes) || bytes == 0 || bytes > LIMIT_MAX))
 		return bad(
 			p,
-			"MT_MEMORY_LIMIT: '%s' is not accepted: a number of bytes, more than 0 and below 2^63",
+			"MT_MEMORY_LIMIT: invalid value '%s': expected a number of bytes, more than 0 and below 2^63",
 			limit);
 	if (interval && (number_parse(interval, &ms) || ms == 0 || ms > INTERVAL_MAX))
 		return bad(
 			p,
-			"MT_PRINT_INTERVAL_MS: '%s' is not accepted: a number of milliseconds, more than 0",
+			"MT_PRINT_INTERVAL_MS: invalid value '%s': expected a number of milliseconds, more than 0",
 			interval);
 	if (o->agent.sample && (limit || o->limit))
 		return bad(p, "--sample: not with %s: a limit needs every allocation",

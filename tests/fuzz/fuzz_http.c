@@ -101,8 +101,10 @@ static void begin(void)
 /* The head of the first answer: its first line, and headers by which nobody else speaks. */
 static void check(char *text)
 {
-	static const char *const known[] = { "200", "303", "400", "401", "403", "404", "405", "411",
-					     "413", "414", "417", "431", "500", "501", "503", "507" };
+	static const char *const known[] = {
+		"200", "303", "400", "401", "403", "404", "405", "411",
+		"413", "414", "417", "431", "500", "501", "503", "507"
+	};
 	char *end = strstr(text, "\r\n\r\n"), *line;
 	bool is = false;
 

@@ -364,7 +364,7 @@ with open(f'{D}/files/old', 'w') as f:
     f.write('old\n')
 os.symlink('old', f'{D}/files/link')
 for what, command, words in (
-        ('unknown format', f'export nope {D}/files/x', b"'nope' is not accepted: heap, jemalloc, pprof, folded, flamegraph"),
+        ('unknown format', f'export nope {D}/files/x', b"invalid value 'nope': expected heap, jemalloc, pprof, folded, flamegraph"),
         ('no format', 'export', b'a format is missing'), ('no file', 'export folded', b'name of a file is missing'),
         ('a word too many', f'export folded {D}/files/x y', b"unexpected argument 'y'"),
         ('no such directory', f'export folded {D}/no/x', b'No such file or directory'), ('a directory', f'export folded {D}', b'Is a directory'),

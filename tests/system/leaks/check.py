@@ -125,11 +125,11 @@ def _(bad):
 
 @case('usage')
 def _(bad):
-    for opts, why in ((['--leak-check=some'], "--leak-check: 'some' is not accepted: full, summary or no"),
-                      (['--leak-exitcode', '0'], "--leak-exitcode: '0' is not accepted: a number from 1 to 255"),
-                      (['--leak-exitcode', '256'], "'256' is not accepted"), (['--leak-exitcode', 'x'], "'x' is not accepted"),
+    for opts, why in ((['--leak-check=some'], "--leak-check: invalid value 'some': expected full, summary or no"),
+                      (['--leak-exitcode', '0'], "--leak-exitcode: invalid value '0': expected a number from 1 to 255"),
+                      (['--leak-exitcode', '256'], "invalid value '256'"), (['--leak-exitcode', 'x'], "invalid value 'x'"),
                       (['--leak-exitcode', '3', '--leak-check=no'], 'exclude each other'), (['--leak-check', '-s', '1K'], 'not with --sample'),
-                      (['--leak-check', '-m', 'off'], 'not with --mode off'), (['--suppressions', ''], 'the name of a file')):
+                      (['--leak-check', '-m', 'off'], 'not with --mode off'), (['--suppressions', ''], 'missing file name')):
         r = mt.plain([mt.MTRUN, *opts, '--', 'true'])
         text = r.err.decode()
         if r.rc != 125 or why not in text or text.count('\n') != 1:

@@ -134,7 +134,7 @@ def refused():
                             ('off', ['-m', 'off', '-x', 'leaks', VICTIM], 'leaks: nothing is recorded (`record mem-fast` does): what is live is not known'),
                             ('log', ['-r', log, '-x', 'leaks'], 'leaks: needs a process, and what is open is a log'),
                             ('heap', ['-r', f'{d}/{heap}', '-x', 'leaks'], 'leaks: needs a process, and what is open is a .heap file'),
-                            ('kinds', ['-x', 'leaks --kinds lost', VICTIM], "leaks: --kinds: 'lost' is not accepted: definite, indirect, possible, reachable, some with commas between, or all"),
+                            ('kinds', ['-x', 'leaks --kinds lost', VICTIM], "leaks: --kinds: invalid value 'lost': expected definite, indirect, possible, reachable, some with commas between, or all"),
                             ('word', ['-x', 'leaks all', VICTIM], "leaks: unexpected argument 'all'")):
         r = mt.plain([mt.MTRUN, '-q', *args], stdin=subprocess.DEVNULL)
         said = (r.out + r.err).decode()

@@ -158,5 +158,5 @@ for name, opts in (('https', ['--push', 'https://127.0.0.1']), ('a name', ['--pu
                    ('a label', ['--push', 'http://127.0.0.1', '--push-label', '1=x']), ('a label\'s value', ['--push', 'http://127.0.0.1', '--push-label', 'a="']),
                    ('too often', ['--push', 'http://127.0.0.1', '--push-every', '10ms'])):
     r = subprocess.run([mt.MTRUN, *opts, 'true'], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    mt.check('refused: ' + name, [] if r.returncode == 125 and 'not accepted' in r.stderr and r.stderr.count('\n') == 1 else [r.stderr])
+    mt.check('refused: ' + name, [] if r.returncode == 125 and 'invalid value' in r.stderr and r.stderr.count('\n') == 1 else [r.stderr])
 mt.finish()

@@ -339,7 +339,7 @@ with socket.socket() as taken:
     taken.bind(('127.0.0.1', 0))
     taken.listen()
     for name, opts, words in (('without a token', ['--listen', '0.0.0.0:1'], 'needs a token'), ('an address that is taken', ['--listen', str(taken.getsockname()[1])], 'in use'),
-                              ('no address', ['--listen', 'x'], "'x' is not accepted"), ('a name', ['--listen', 'example.org:80'], 'not accepted'),
+                              ('no address', ['--listen', 'x'], "invalid value 'x'"), ('a name', ['--listen', 'example.org:80'], 'invalid value'),
                               ('a token that all can read', ['--listen', '1', '--listen-token', '/etc/hostname'], 'read by others')):
         r = subprocess.run([mt.MTRUN, *opts, 'touch', os.path.join(mt.tmp(), 'ran')], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         mt.check('refused before the program begins: ' + name, ([f'status {r.returncode}'] if r.returncode != 125 else []) + ([r.stderr] if words not in r.stderr or r.stderr.count('\n') != 1 else []) +

@@ -55,7 +55,7 @@ mt.check('the file has it all', [] if re.match(r"hello\nmtrun: unknown command '
 
 # ---- mistakes: one line each, the rest is run, 125
 for what, words in {
-        'foo': "unknown command 'foo'", 's': "'s' is ambiguous: status", 'report --frob': "unknown option '--frob'", 'report -n x': "'x' is not accepted",
+        'foo': "unknown command 'foo'", 's': "'s' is ambiguous: status", 'report --frob': "unknown option '--frob'", 'report -n x': "invalid value 'x'",
         'report --by y': 'site, stack, function', 'report --sort y': 'size, count, total or temporary', 'report --at x': 'peak',
         'report --match (': 'regular expression', 'report --min-age 5x': "'5x'", 'report extra': "'extra'", 'report -n': "missing after '-n'",
         'report --at peak --by thread': 'per stack', 'blocks --site a --stack 1': 'together', 'blocks --min-size 5X': "'5X'", 'text -x': "'-x'",
@@ -96,8 +96,8 @@ mt.check('gs spellings', [r.err.decode()] if r.rc or r.err else [(how, read(a)[:
 run('gs spellings: recording', "set_enable_mem_profiler(); record; 'mem_profiler.set_enable_mem_profiler(MemRecordType.MEM_FAST)'; record; set_enable_mem_profiler(MEM_RECORD); record; record off; set_enable_mem_profiler(4); record",
     err='mem\nmem-fast\nmem\nmem\n')
 run('gs spellings: log files', 'set_mem_profiler_log_number(20); get_mem_profiler_log_number(); log --json | jq -c .files', err='20\n20\n')
-for what, words in {'set_enable_mem_profiler(MemRecordType.NO_SUCH)': "'MemRecordType.NO_SUCH' is not accepted", 'set_enable_mem_profiler(3)': "'3' is not accepted",
-                    'set_enable_mem_profiler(44)': "'44' is not accepted", 'set_enable_mem_profiler(0)': "'0' is not accepted", 'get_mem_report(1)': 'takes no argument', 'get_mem_report_with_time()': 'argument is missing', 'get_mem_report(': "')' is missing", 'no_such_call()': 'unknown command'}.items():
+for what, words in {'set_enable_mem_profiler(MemRecordType.NO_SUCH)': "invalid value 'MemRecordType.NO_SUCH'", 'set_enable_mem_profiler(3)': "invalid value '3'",
+                    'set_enable_mem_profiler(44)': "invalid value '44'", 'set_enable_mem_profiler(0)': "invalid value '0'", 'get_mem_report(1)': 'takes no argument', 'get_mem_report_with_time()': 'argument is missing', 'get_mem_report(': "')' is missing", 'no_such_call()': 'unknown command'}.items():
     run(f'mistake: {what}', f'wait exit; {what}\necho on', rc=125, err=f'mtrun: [^\n]*{re.escape(words)}[^\n]*\non\n')
 
 # ---- what one may have meant, other names, help where it is looked for
@@ -115,7 +115,7 @@ run('echo prints all that it is given', 'echo --help', err='--help\n')
 # ---- names of processes, functions and objects
 # a child has its name once it has replaced itself
 run('process NAME', 'wait processes > 1; wait 500ms; process sleep; process sh; process nope; kill', [SH, '-c', 'sleep 2; true'], rc=125,
-    err=r"process \d+ \(sleep\), running\nprocess \d+ \(sh\), running\nmtrun: process: 'nope' is not accepted: [^\n]*\n.*")
+    err=r"process \d+ \(sleep\), running\nprocess \d+ \(sh\), running\nmtrun: process: invalid value 'nope': expected [^\n]*\n.*")
 run('process NAME of several', 'wait processes > 2; wait 500ms; process sleep; kill', [SH, '-c', 'sleep 2 & sleep 2; true'], rc=125,
     err=r"mtrun: process: several processes are called 'sleep': \d+, \d+\n.*")
 with open(os.path.join(d, 'names.cc'), 'w') as f:
@@ -132,7 +132,7 @@ if shutil.which('g++') and subprocess.run(['g++', '-g', '-O1', '-fno-inline', '-
         script += f"trace '{name}'\nx '{name}' 4\n"
     r = run('C++ names', 'wait exit\n' + script, ['./names'], rc=125)
     mt.check('trace and x take C++ names', [r.text] if len(re.findall(r'^0x[0-9a-f]+ is in no block: ', r.text, re.M)) < 7 or
-             len(re.findall(r'^0x[0-9a-f]{12}  ', r.text, re.M)) < 7 or "'web::server::handle(char)' is not accepted" not in r.text else [])
+             len(re.findall(r'^0x[0-9a-f]{12}  ', r.text, re.M)) < 7 or "invalid value 'web::server::handle(char)'" not in r.text else [])
 
 # ---- abbreviations, help
 run('abbreviations', 'wai exit; statu | head -1; rep --j | wc -l', err=r'program .*\n\d+\n')

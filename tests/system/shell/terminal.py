@@ -221,7 +221,7 @@ def _(t, bad):
     t.send('q')
     t.expect(r'mt> $', history=False)
     t.send('every 1ms\n')
-    t.expect(r"'1ms' is not accepted")
+    t.expect(r"invalid value '1ms'")
     t.send("! yes 'a long report' | head -100000000\n")
     time.sleep(0.3)
     t.key('C-c')

@@ -105,8 +105,8 @@ for on in (False, True):
         + (r'\nfreed by \(\d+ frames\):\n +0: giver_back\(' if on else '\nwhere it was freed was not recorded'), text['freed.txt'], re.S) else [text['freed.txt']])
     mt.check(f'{how}: set says so', [] if text['off'].split()[1] == ('on' if on else 'off') else [text['off']])
 
-for command, words in {'trace': 'an address is missing', 'trace zz': "'zz' is not accepted", 'trace 0x10 0x20': "'0x20'", 'trace --frob': "'--frob'",
-                       'trace 0x1ffffffffffffffff': 'not accepted', 'set free-stacks maybe': 'on or off'}.items():
+for command, words in {'trace': 'an address is missing', 'trace zz': "invalid value 'zz'", 'trace 0x10 0x20': "'0x20'", 'trace --frob': "'--frob'",
+                       'trace 0x1ffffffffffffffff': 'invalid value', 'set free-stacks maybe': 'on or off'}.items():
     r = mt.plain([mt.MTRUN, '-q', '-x', f'{command}; echo on', 'true'], cwd=d)
     text = r.err.decode()
     mt.check(f'mistake: {command}', [] if r.rc == 125 and words in text and text.count('\n') == 2 and text.endswith('on\n') else [text])

@@ -31,5 +31,5 @@ for name, args, before in (('live', ('-m', 'log', '--log-dir', d, VICTIM), 'wait
     mt.check(name, [] if got == [CALLERS, ALONE, CALLERS] else [got, text])
 got, text = ask('wait exit; diff w.heap --json; help sites; set site-wrappers maybe', VICTIM)
 mt.check('compared with a file', [] if got == [{}] and not text.count('xmalloc"') else [got, text])
-mt.check('help sites lists them', [] if all(f'  {w}' in text for w in ('xmalloc*', 'zmalloc*', 'g_malloc*', 'PyMem_*', 'je_*')) and "'maybe' is not accepted: on or off" in text else [text])
+mt.check('help sites lists them', [] if all(f'  {w}' in text for w in ('xmalloc*', 'zmalloc*', 'g_malloc*', 'PyMem_*', 'je_*')) and "invalid value 'maybe': expected on or off" in text else [text])
 mt.finish()
