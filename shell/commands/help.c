@@ -78,7 +78,7 @@ static void print_groups(FILE *out)
 	};
 
 	for (int group = 0; group < GROUPS; group++) {
-		fprintf(out, "%s\n        ", heads[group]);
+		escape_printf(out, "%s\n        ", heads[group]);
 		for (size_t i = 0; commands[i]; i++)
 			if ((int)commands[i]->group == group)
 				escape_printf(out, " %s", commands[i]->name);
