@@ -79,9 +79,11 @@ struct page {
 	size_t stacks, folded;
 	double *weight; /* by stack id */
 	size_t ids;
-	uint32_t *order; /* nodes, heaviest first */
-	bool *kept;	 /* by node */
-	bool *site_kept;
+	uint32_t *order;       /* nodes, heaviest first */
+	bool *kept;	       /* by node */
+	uint32_t *site_number; /* by site; 0: it is not kept */
+	uint32_t *site;	       /* by number - 1, the heaviest first */
+	uint32_t nsites;
 	struct column *column;
 	size_t columns;
 	struct place *place;  /* by stack id */
@@ -344,25 +346,28 @@ static size_t keep_nodes(struct page *p, size_t most)
 /* Those with the heaviest stacks; the others are site 0. */
 static int keep_sites(struct page *p)
 {
-	size_t kept = 0, room = 0;
+	size_t room = 0;
 	int err = 0;
 
+	p->site = calloc(SITES, sizeof(*p->site));
+	if (!p->site)
+		return -ENOMEM;
 	for (size_t i = 0; i < p->stacks && !err; i++) {
 		uint32_t site = sites_of(p->e->sites, p->stack[i].stack);
 
 		if (site >= room) {
 			size_t more = site * 2 + 1024;
-			bool *moved = reallocarray(p->site_kept, more, sizeof(*moved));
+			uint32_t *moved = reallocarray(p->site_number, more, sizeof(*moved));
 
 			if (!moved)
 				return -ENOMEM;
 			memset(moved + room, 0, (more - room) * sizeof(*moved));
-			p->site_kept = moved;
+			p->site_number = moved;
 			room = more;
 		}
-		if (!p->site_kept[site] && kept < SITES) {
-			p->site_kept[site] = true;
-			kept++;
+		if (!p->site_number[site] && p->nsites < SITES) {
+			p->site[p->nsites++] = site;
+			p->site_number[site] = p->nsites;
 		}
 		err = export_rest(p->e);
 	}
@@ -394,9 +399,8 @@ static int by_column(const void *a, const void *b)
 /* The columns of the stack S; how many. */
 static size_t columns_of(const struct page *p, const struct candidate *s, struct placed *placed)
 {
-	uint32_t node = s->node, site = sites_of(p->e->sites, s->stack);
+	uint32_t node = s->node, site = p->site_number[sites_of(p->e->sites, s->stack)];
 
-	site = p->site_kept[site] ? site : 0;
 	if (p->kept[node]) {
 		placed[0] = (struct placed){ { COLUMN_WHOLE, node, site }, s->stack };
 		return 1;
@@ -785,19 +789,14 @@ static int put_sites(struct page *p)
 
 	json_newline(j);
 	json_array(j, "sites");
-	for (size_t i = 0; i < p->columns; i++) {
-		uint32_t number = p->column[i].site;
-		const struct symbol_frame *f;
+	for (uint32_t i = 0; i < p->nsites; i++) {
+		const struct symbol_frame *f = &sites_site(p->e->sites, p->site[i])->frame;
 
-		if (!number || !p->site_kept[number])
-			continue;
-		p->site_kept[number] = false; /* it is said */
-		f = &sites_site(p->e->sites, number)->frame;
 		if (module_number(p, module_of(f), &module))
 			return -ENOMEM;
 		json_newline(j);
 		json_array(j, NULL);
-		json_uint(j, NULL, number);
+		json_uint(j, NULL, i + 1);
 		put_function(j, f);
 		put_place(j, f);
 		json_uint(j, NULL, f->file ? f->line : 0);
@@ -1174,7 +1173,8 @@ int export_html(FILE *out, const struct export *e)
 	free(p.weight);
 	free(p.order);
 	free(p.kept);
-	free(p.site_kept);
+	free(p.site_number);
+	free(p.site);
 	free(p.column);
 	free(p.place);
 	free(p.held);

@@ -14,7 +14,7 @@
 void freed_release(struct freed *f)
 {
 	free(f->block);
-	f->block = NULL;
+	*f = (struct freed){ 0 };
 }
 
 static struct freed_block *set_of(const struct freed *f, raddr_t addr)
@@ -32,6 +32,7 @@ void freed_add(struct freed *f, const struct freed_block *b)
 	if (!f->block)
 		return;
 	set = set_of(f, b->address);
+	f->used += !set->address;
 	for (i = 0; i < FREED_WAYS - 1 && set[i].address != b->address; i++)
 		;
 	memmove(set + 1, set, i * sizeof(*set));
@@ -69,4 +70,10 @@ const struct freed_block *freed_at(const struct freed *f, raddr_t addr)
 	return NULL;
 }
 
-size_t freed_memory(const struct freed *f) { return f->block ? FREED_BYTES : 0; }
+/* A page that no set in use lies in is not there. */
+size_t freed_memory(const struct freed *f)
+{
+	size_t pages = (size_t)f->used * 4096;
+
+	return pages < FREED_BYTES ? pages : FREED_BYTES;
+}

@@ -22,6 +22,7 @@ struct freed_block {
 struct freed {
 	/* [FREED_SETS][FREED_WAYS], the newest first; NULL: nothing yet */
 	struct freed_block *block;
+	uint32_t used; /* sets that have something */
 };
 
 void freed_release(struct freed *f);
@@ -34,6 +35,7 @@ void freed_add(struct freed *f, const struct freed_block *b);
 const struct freed_block *freed_find(const struct freed *f, raddr_t addr);
 /* The one that began at ADDR itself; NULL: none. Quick. */
 const struct freed_block *freed_at(const struct freed *f, raddr_t addr);
+/* Bytes, at most. */
 size_t freed_memory(const struct freed *f);
 
 #endif

@@ -40,8 +40,8 @@ make -s install BUILD="$MTRUN_BUILD" PREFIX=/usr DESTDIR="$dir/root" >"$dir/log"
 	[ -s "$dir/root/usr/include/mtrun.h" ] && [ -s "$dir/root/usr/include/memtracer/mt_info.h" ] && cmp -s "$MTRUN" "$dir/root/usr/bin/mtrun"
 result "make install" $? "$(tail -n 1 "$dir/log")"
 examples=$(find man/examples -type f | wc -l)
-[ "$(find "$dir/root" -type f | wc -l)" = $((7 + examples)) ]
-result "make install installs seven files and the examples" $? "$(find "$dir/root" -type f | tr '\n' ' ')"
+[ "$(find "$dir/root" -type f | wc -l)" = $((10 + examples)) ]
+result "make install installs ten files and the examples" $? "$(find "$dir/root" -type f | tr '\n' ' ')"
 for lang in c c++; do
 	if ! command -v "g$([ $lang = c ] && echo cc || echo ++)" >/dev/null; then
 		echo "skip the headers, as $lang: no compiler"

@@ -187,7 +187,7 @@ def _(bad):
     for name, values in {'MT_MEMORY_LIMIT': ('', '0', '-5', '1M', '99999999999999999999'), 'MT_PRINT_INTERVAL_MS': ('', '0', '-5', '1s')}.items():
         for value in values:
             r = run([], env={**os.environ, name: value})
-            if r.rc != 125 or r.out or len(r.text.splitlines()) != 1 or f"{name}: '{value}'" not in r.text:
+            if r.rc != 125 or r.out or len(r.text.splitlines()) != 1 or f"{name}: invalid value '{value}'" not in r.text:
                 bad.append(f'{name}={value}: {r.rc} {r.text!r}')
     for command, quoted in {'limit 0': "'0'", 'limit 5X': "'5X'", 'limit -5': "'-5'", 'limit 1G 2G': "'2G'", 'limit 1G --on never': "'never'", 'limit 1G --json': '--json',
                             'interval 0': "'0'", 'interval 1s 2s': "'2s'", 'on limits { }': "'limits'"}.items():
