@@ -1,20 +1,33 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "ledger/freed.h"
 
-#include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 /*
  * Programs free few addresses very often, and what is asked for is mostly one that was freed once
  * and then used again by mistake. So it is not the last N releases that are kept but the last one
- * of each address, in a table of small sets; a busy address takes one place.
+ * of each address, in a table of small sets; a busy address takes one place. Most processes release
+ * few blocks with a stack, so the table is made of small pages, which come when they are used.
  */
 #define FREED_BYTES (sizeof(struct freed_block) * FREED_SETS * FREED_WAYS)
 
 void freed_release(struct freed *f)
 {
-	free(f->block);
+	if (f->block)
+		munmap(f->block, FREED_BYTES);
 	*f = (struct freed){ 0 };
+}
+
+static struct freed_block *make(void)
+{
+	void *block = mmap(NULL, FREED_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+			   -1, 0);
+
+	if (block == MAP_FAILED)
+		return NULL;
+	madvise(block, FREED_BYTES, MADV_NOHUGEPAGE);
+	return block;
 }
 
 static struct freed_block *set_of(const struct freed *f, raddr_t addr)
@@ -28,7 +41,7 @@ void freed_add(struct freed *f, const struct freed_block *b)
 	unsigned i;
 
 	if (!f->block)
-		f->block = calloc(FREED_SETS * FREED_WAYS, sizeof(*f->block));
+		f->block = make();
 	if (!f->block)
 		return;
 	set = set_of(f, b->address);

@@ -401,7 +401,7 @@ static int add_suppressions(struct parse *p, const char *path)
 	const char **more;
 
 	if (!*path)
-		return bad(p, "--suppressions: missing file name");
+		return bad(p, "--suppressions: invalid value '': missing file name");
 	more = reallocarray(o->suppressions, o->nsuppressions + 1, sizeof(*more));
 	if (!more)
 		return bad(p, "out of memory");
@@ -415,7 +415,9 @@ static int add_open(struct parse *p, const char *path)
 	char **more;
 
 	if (!*path)
-		return bad(p, "--replay: missing name of a directory, log files, or a .heap file");
+		return bad(
+			p,
+			"--replay: invalid value '': missing name of a directory, log files, or a .heap file");
 	more = reallocarray(p->o->open, p->o->nopens + 1, sizeof(*more));
 	if (!more)
 		return bad(p, "out of memory");
@@ -516,7 +518,7 @@ static int add_text(struct parse *p, char ***list, size_t *count, const char *te
 static int add_listen_host(struct parse *p, const char *name)
 {
 	return *name ? add_text(p, &p->o->listen_host, &p->o->nlisten_hosts, name)
-		     : bad(p, "--listen-host: missing host name");
+		     : bad(p, "--listen-host: invalid value '': missing host name");
 }
 
 static int add_push_label(struct parse *p, const char *text)
@@ -590,7 +592,7 @@ static int apply(struct parse *p, int c, const char *arg)
 			       : 0;
 	case OPT_LOG_DIR:
 		if (!*arg)
-			return bad(p, "--log-dir: missing directory name");
+			return bad(p, "--log-dir: invalid value '': missing directory name");
 		o->log_dir = arg;
 		return 0;
 	case OPT_LOG_SIZE:
@@ -635,7 +637,9 @@ static int apply(struct parse *p, int c, const char *arg)
 	case OPT_NO_FOLLOW: o->follow = false; return 0;
 	case 'o':
 		if (!*arg)
-			return bad(p, "--output: missing prefix of the names of .heap files");
+			return bad(
+				p,
+				"--output: invalid value '': missing prefix of the names of .heap files");
 		o->output = arg;
 		o->dump_exit = true;
 		return 0;
@@ -661,7 +665,7 @@ static int apply(struct parse *p, int c, const char *arg)
 	case 'r': return add_open(p, arg);
 	case OPT_MESSAGES:
 		if (!*arg)
-			return bad(p, "--messages: missing file name");
+			return bad(p, "--messages: invalid value '': missing file name");
 		o->messages = arg;
 		return 0;
 	case 'q': o->quiet = true; return 0;

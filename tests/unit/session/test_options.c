@@ -264,7 +264,7 @@ static void environment(void)
 
 		setenv(bad[i][0], bad[i][1], 1);
 		CHECK_EQ(parse("p"), OPTIONS_BAD);
-		snprintf(quoted, sizeof(quoted), "%s: '%s'", bad[i][0], bad[i][1]);
+		snprintf(quoted, sizeof(quoted), "%s: invalid value '%s'", bad[i][0], bad[i][1]);
 		CHECK(strstr(why, quoted));
 		CHECK_EQ(parse("-h"), OPTIONS_DONE);
 		unsetenv(bad[i][0]);
