@@ -21,8 +21,8 @@ void freed_release(struct freed *f)
 
 static struct freed_block *make(void)
 {
-	void *block = mmap(NULL, FREED_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-			   -1, 0);
+	void *block =
+		mmap(NULL, FREED_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	if (block == MAP_FAILED)
 		return NULL;

@@ -24,7 +24,7 @@
  *  - within a block: it was seen to be given, and no address was given twice without a release.
  *    Events of several threads at different addresses come in any order: the release of a block from
  *    before us, and then the allocation of one that has its memory. So where there are such blocks
- *    the thread must be the one that was given the block;
+ *    the thread must be the one that was given the block, and not in that first second;
  *  - not a block: in a module's data or code, on a stack, or where nothing is mapped;
  *  - the wrong family: both calls say by themselves of which they are. An operator says so in so
  *    many words (HOOK_SAYS_*), but what has not been said may have been lost, or have come from an
@@ -267,7 +267,7 @@ static bool is_within(const struct process *p, const struct ledger_wrong *w, con
 {
 	if (ledger_overlaid(p->ledger) || (w->block.block.mapping && !complete(p)))
 		return false;
-	return is_new(p) || e->tid == e->block_tid;
+	return is_new(p) || (e->tid == e->block_tid && e->block_ms >= p->errors.trust_ms);
 }
 
 static bool is_error(struct process *p, const struct ledger_wrong *w, struct error *e)
@@ -372,7 +372,7 @@ static void judge(void *ctx, const struct ledger_wrong *w)
 void errors_listen(struct process *p, bool on, uint64_t ms)
 {
 	ledger_on_wrong(p->ledger, on ? judge : NULL, p);
-	if (p->preattach.state != PREATTACH_NONE)
+	if (p->preattach.state != PREATTACH_NONE || p->recorded_ms > p->began_ms)
 		p->errors.trust_ms = ms + TRUST_MS;
 }
 

@@ -207,7 +207,7 @@ def _(bad):
         for what, told in (('within-8', True), ('stack', True), ('variable', False), ('fine', False)):
             p = mt.popen([path, 'wait', what], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
             p.stdout.readline()
-            m = mt.popen([mt.MTRUN, '-p', str(p.pid), '-x', f'! echo there > {d}/there; wait exit'], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+            m = mt.popen([mt.MTRUN, '-p', str(p.pid), '-x', f'wait 1.2; ! echo there > {d}/there; wait exit'], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
             mt.until(lambda: os.path.exists(f'{d}/there'))
             os.unlink(f'{d}/there')
             said = p.communicate(b'x', timeout=60)[0].decode()

@@ -157,7 +157,7 @@ def leave(v, m):
     if type(m) is Launched:
         m.script.close()
     bad += v.end()
-    return bad + ([f'messages: {m.messages()[-300:]}'] if type(m) is Launched and m.messages() else [])
+    return bad + ([f'messages: {m.messages()[-1500:]}'] if type(m) is Launched and m.messages() else [])
 
 
 def calm(name, how, threads, attach):
