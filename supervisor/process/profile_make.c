@@ -273,8 +273,8 @@ int profile_from_ledger(struct profile *p, const struct ledger *ledger,
 	p->estimated = totals.estimated;
 	p->ms = ask->now_ms;
 	if (profile_needs_blocks(ask) && ask->detail & (PROFILE_PEAK | PROFILE_PAST))
-		return -EINVAL;
-	if (ask->detail & PROFILE_PAST)
+		err = -EINVAL;
+	else if (ask->detail & PROFILE_PAST)
 		err = from_past(p, ledger, ask->at_ms);
 	else if (!profile_is_of_blocks(ask))
 		err = from_stacks(p, ledger, ask);
