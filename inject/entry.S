@@ -14,6 +14,7 @@
 #define HOOK_ORIG  8			/* offsetof(struct wire_hook, orig) */
 #define HOOK_STANDS 16			/* offsetof(struct wire_hook, nothrow) */
 #define HOOK_ARG   28
+#define STACK_WAITS 65536		/* rounds for a free one: some milliseconds */
 #define TO_GUARD   (-0x1000)		/* from the blob's start */
 #define TO_HERE    (-0x1000 + 4)
 #define TO_SECRET  (-0x1000 + 40)
@@ -382,12 +383,18 @@ entry_syscall:
  * flags are the program's, so nothing may change them before they are saved.
  *
  * What is ours is done below the red zone: a return address that stands for the site, the six
- * registers, flags, our hook, the arguments and the number.
+ * registers, flags, our hook, the arguments and the number. The rest would be too much for the stack
+ * of a goroutine, whose checks leave room for some hundred bytes below the last of them: where the
+ * hook's `arg` says so, it is done on a stack of the agent's. A handler that interrupts it takes
+ * another one, or runs on its own, as all of Go's do. Where none becomes free the call is made, and
+ * is not told of.
  */
 	.macro is_number nr, to
 	lea	ecx, [rax - \nr]
 	jrcxz	\to
 	.endm
+
+#define RAW_RECORD 72			/* above the arguments and the number, our hook, the flags */
 
 	.globl	entry_raw
 	.hidden	entry_raw
@@ -429,29 +436,51 @@ entry_raw:
 	mov	[rsp + 48], rax
 	cmp	dword ptr [rip + blob_start + TO_GUARD], NOT
 	je	4f
+	/* the record has what these two were */
+	mov	rbp, rsp
+	.cfi_def_cfa_register rbp
+	.cfi_rel_offset rbp, RAW_RECORD
+	mov	r12d, -1
+	.cfi_rel_offset r12, RAW_RECORD + 16
+	.cfi_remember_state
+	cmp	dword ptr [r11 + HOOK_ARG], 0
+	je	8f
+	lea	rsi, [rip + blob_start + TO_PROCESS]
+	mov	edx, STACK_WAITS
+6:	mov	r12d, offset stacks
+7:	sub	r12d, 1
+	jc	9f
+	lock bts dword ptr [rsi + process_stacks_taken], r12d
+	jc	7b
+	lea	edx, [r12 + 1]
+	imul	edx, edx, offset stack_size
+	lea	rsp, [rsi + rdx + process_stack]
+	mov	rsi, [rbp + 8]
+	mov	rdx, [rbp + 16]
 	/* copies are the hook's to change */
-	push	rax
-	.cfi_adjust_cfa_offset 8
+8:	push	rax
 	push	r9
-	.cfi_adjust_cfa_offset 8
 	push	r8
-	.cfi_adjust_cfa_offset 8
 	push	r10
-	.cfi_adjust_cfa_offset 8
 	push	rdx
-	.cfi_adjust_cfa_offset 8
 	push	rsi
-	.cfi_adjust_cfa_offset 8
 	push	rdi
-	.cfi_adjust_cfa_offset 8
 	mov	rdi, rsp
 	mov	rsi, r11
 	mov	rdx, rcx
 	call	hook_raw
 	mov	ecx, eax
 	mov	rax, [rsp + 48]
-	add	rsp, 56
-	.cfi_adjust_cfa_offset -56
+	mov	rsp, rbp
+	.cfi_def_cfa_register rsp
+	test	r12d, r12d
+	js	10f
+	lea	rdx, [rip + blob_start + TO_PROCESS]
+	lock btr dword ptr [rdx + process_stacks_taken], r12d
+10:	mov	rbp, [rsp + RAW_RECORD]
+	.cfi_restore rbp
+	mov	r12, [rsp + RAW_RECORD + 16]
+	.cfi_restore r12
 	mov	r11, [rsp + 56]
 	test	cl, cl
 	jne	3f
@@ -475,6 +504,13 @@ entry_raw:
 	.cfi_def_cfa rsp, 8
 	.cfi_undefined rip
 	jmp	rcx
+	.cfi_restore_state
+9:	pause
+	sub	edx, 1
+	jne	6b
+	mov	rbp, [rsp + RAW_RECORD]
+	mov	r12, [rsp + RAW_RECORD + 16]
+	jmp	4b
 	.cfi_endproc
 	.size	entry_raw, . - entry_raw
 

@@ -1635,6 +1635,10 @@ static __attribute__((used)) void numbers(void)
 	NUMBER(process_released, offsetof(struct wire_process, released));
 	NUMBER(counter_mask, WIRE_COUNTERS - 1);
 	NUMBER(known_mask, WIRE_KNOWN - 1);
+	NUMBER(process_stacks_taken, offsetof(struct wire_process, stacks_taken));
+	NUMBER(process_stack, offsetof(struct wire_process, stack));
+	NUMBER(stacks, WIRE_STACKS);
+	NUMBER(stack_size, WIRE_STACK_SIZE);
 }
 
 _Static_assert(AGENT_PROCESS - AGENT_BLOB == 0x100000, "entry.S knows this");

@@ -567,7 +567,10 @@ enum wire_hook_kind {
 	HOOK_LEAK_CHECK,  /* LeakSanitizer's checks, which trace their own process */
 	HOOK_PTRACE,	  /* ptrace(): a process has one tracer, and that may be mtrun */
 	HOOK_API,	  /* a function of mtrun.h; `arg` is enum wire_api */
-	/* a system call that a module makes by itself, any of them: see entry_raw */
+	/*
+	 * a system call that a module makes by itself, any of them: see entry_raw. `arg` is 1 where
+	 * the stack may have no room for a hook (Go)
+	 */
 	HOOK_RAW,
 	HOOK_GENERIC_MALLOC,
 	HOOK_GENERIC_CALLOC,
@@ -602,6 +605,10 @@ struct wire_hook {
 #define WIRE_FRAMED (1u << 31)
 
 /* ---- threads ------------------------------------------------------------- */
+
+/* Stacks for hooks whose threads' own have no room: so many, of so many bytes (at most 32). */
+#define WIRE_STACKS	32u
+#define WIRE_STACK_SIZE 8192u
 
 #define WIRE_RING    8192u /* events; a power of two */
 #define WIRE_DEPTH   1024u /* the most frames kept */
@@ -795,7 +802,8 @@ struct wire_process {
 	uint32_t growing; /* some thread is mapping more of the agent */
 	/* pages are protected for a capture: ASK_WHOLE and what follows it */
 	uint32_t protecting;
-	uint32_t pad0[2];
+	uint32_t stacks_taken; /* a bit for each of `stack` */
+	uint32_t pad0;
 	/* of a thread that the supervisor sent to the service loop */
 	struct wire_mail mail;
 	_Alignas(64) uint64_t ticket; /* tickets given out */
@@ -829,6 +837,7 @@ struct wire_process {
 	uint64_t cache[WIRE_RULE_CACHE]; /* {pc 48 | rule 16} */
 	uint32_t bucket[WIRE_BUCKETS];
 	_Alignas(64) uint32_t nodes; /* ids given out so far; may exceed WIRE_NODES when full */
+	_Alignas(4096) uint8_t stack[WIRE_STACKS][WIRE_STACK_SIZE];
 	_Alignas(4096) struct wire_thread thread[WIRE_THREADS];
 };
 

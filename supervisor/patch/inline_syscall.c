@@ -622,19 +622,6 @@ static int check_afar(struct sites *s, const struct text *text, size_t ntexts)
 
 /* ---- a file -------------------------------------------------------------- */
 
-/*
- * Go's functions check that their stack has room, and make it larger; what runs behind the last
- * check may use some hundred bytes. The runtime maps memory on the thread's own stack, by calls
- * whose number is known; any other system call is made where the goroutine is.
- */
-static void leave_goroutines(struct inline_syscall *site, const struct elf *elf)
-{
-	if (site->number != INLINE_SYSCALL_UNKNOWN || !elf_is_go(elf))
-		return;
-	site->nwindows = site->nwhole = 0;
-	site->why = "it is made on a goroutine's stack, which may have no room for more";
-}
-
 static int add_site(struct sites *s, const struct inline_syscall *site)
 {
 	if (array_room(&s->site, s->count, &s->room, sizeof(*s->site)))
@@ -665,7 +652,6 @@ static int look_at_function(struct sites *s, const struct function *f, const str
 		if (!of_interest(site.number))
 			continue;
 		choose_windows(&site, b);
-		leave_goroutines(&site, s->elf);
 		err = add_site(s, &site);
 	}
 	return err;

@@ -279,9 +279,13 @@ static bool prepare_raw(struct plant *plant, const struct batch *b, size_t count
 	return false;
 }
 
-static struct hook_site raw_hook(const struct inline_syscall *r)
+/*
+ * Go's functions check that their stack has room, and make it larger; what runs behind the last
+ * check may use some hundred bytes. So hooks there use a stack of the agent's.
+ */
+static struct hook_site raw_hook(const struct module *m, const struct inline_syscall *r)
 {
-	struct hook_site site = { .kind = HOOK_RAW, .vaddr = r->vaddr };
+	struct hook_site site = { .kind = HOOK_RAW, .vaddr = r->vaddr, .arg = elf_is_go(m->elf) };
 
 	if (r->number == INLINE_SYSCALL_UNKNOWN)
 		snprintf(site.name, sizeof(site.name), "the system call at 0x%llx",
@@ -318,7 +322,7 @@ static int choose(struct plant *plant, struct batch *b, const struct module *m,
 			b->job[kept++] = *j;
 	}
 	for (size_t i = 0; i < nraw && has_entry(entry, HOOK_RAW); i++) {
-		struct job j = { .site = raw_hook(&raw[i]), .raw = &raw[i] };
+		struct job j = { .site = raw_hook(m, &raw[i]), .raw = &raw[i] };
 
 		if (!is_hooked(site, count, &raw[i]) && prepare_raw(plant, b, kept, m, ops, &j))
 			b->job[kept++] = j;

@@ -62,5 +62,9 @@ if why:
     mt.skip('small stacks', why)
 else:
     runs = [mt.run([path], ask=('status',)) for _ in range(100 if mt.SOAK else 5)]
-    mt.check('small stacks', [f'status {r.rc}: {r.out[-100:]} {r.err[-300:]}' for r in runs if r.rc or r.out != b'fine\n'])
+    bad = [f'status {r.rc}: {r.out[-100:]} {r.err[-300:]}' for r in runs if r.rc or r.out != b'fine\n']
+    statuses = [r.answers['status'] for r in runs if not r.rc]
+    # 4000 goroutines unmap 50 times each what they have mapped
+    bad += [f'{s["unmaps"]} unmaps, {s["unaccounted"]} unaccounted' for s in statuses if s['unmaps'] != 200000 or s['unaccounted']]
+    mt.check('small stacks', bad)
 mt.finish()
