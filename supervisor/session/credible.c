@@ -35,6 +35,7 @@
 #define MEMORY_FIRST ((uint64_t)32 << 20)
 /* that are no blocks: the rest of 300 MB is mtrun itself */
 #define MEMORY_OVER  ((uint64_t)200 << 20)
+#define MEMORY_STEP  ((uint64_t)4 << 20) /* between two looks, at least */
 #define BLOCK_COST   64u
 #define PAGE	     4096u
 #define BLOCK_LEAST  16u /* bytes */
@@ -95,15 +96,19 @@ static const char *weigh(struct process *p, const struct ledger_totals *t, uint6
 {
 	struct credible *c = &p->credible;
 	struct facts f;
+	uint64_t most;
 
 	if (!read_facts(&f, p))
 		return NULL;
 	c->peak = f.peak;
 	if (too_many_bytes(t, f.peak))
 		return "what it says that it has allocated is more than it has ever mapped";
-	if (memory > MEMORY_OVER + (f.touched / BLOCK_LEAST + 2 * (f.peak / PAGE)) * BLOCK_COST)
+	most = MEMORY_OVER + (f.touched / BLOCK_LEAST + 2 * (f.peak / PAGE)) * BLOCK_COST;
+	if (memory > most)
 		return "it tells of more blocks and stacks than fit into its memory";
 	c->memory = memory + memory / 4 > MEMORY_FIRST ? memory + memory / 4 : MEMORY_FIRST;
+	if (c->memory > most)
+		c->memory = most > memory + MEMORY_STEP ? most : memory + MEMORY_STEP;
 	return NULL;
 }
 
