@@ -29,7 +29,7 @@ const char *const leak_kind_words[LEAK_KINDS] = { "definitely lost", "indirectly
  * from a stack. What few are left go from a stack of a fixed size; what has no room there is found
  * by another pass.
  */
-#define TODO	 65536u
+#define PENDING	 65536u
 #define FEW	 64u /* a pass finds few if it marks less than one block in so many */
 #define TOGETHER 32u /* blocks whose memory is sent for at a time */
 
@@ -59,8 +59,8 @@ struct leaks {
 	size_t memory;
 
 	struct head family; /* what is lost with the block that is being followed */
-	uint32_t *todo;
-	uint32_t todos;
+	uint32_t *pending;  /* the stack */
+	uint32_t npending;
 	bool more;  /* there are others that had no room */
 	bool down;  /* where the next pass goes */
 	unsigned n; /* blocks, since somebody was asked whether it is enough */
@@ -169,8 +169,8 @@ static inline bool sees(struct leaks *l, enum mark from, uint32_t edge)
 
 static void push(struct leaks *l, uint32_t block)
 {
-	if (l->todos < TODO)
-		l->todo[l->todos++] = block;
+	if (l->npending < PENDING)
+		l->pending[l->npending++] = block;
 	else
 		l->more = true;
 }
@@ -209,11 +209,11 @@ static int follow_stack(struct leaks *l, enum mark from)
 {
 	int err = 0;
 
-	while (l->todos && !err) {
-		uint32_t n = l->todos < TOGETHER ? l->todos : TOGETHER, block[TOGETHER];
+	while (l->npending && !err) {
+		uint32_t n = l->npending < TOGETHER ? l->npending : TOGETHER, block[TOGETHER];
 
-		l->todos -= n;
-		memcpy(block, l->todo + l->todos, n * sizeof(*block));
+		l->npending -= n;
+		memcpy(block, l->pending + l->npending, n * sizeof(*block));
 		for (uint32_t i = 0; i < n; i++)
 			graph_fetch_first(&l->graph, block[i]);
 		for (uint32_t i = 0; i < n; i++)
@@ -259,7 +259,7 @@ static int follow_all(struct leaks *l, enum mark from)
 			if (!is_due(l, i, from))
 				continue;
 			push(l, (uint32_t)i);
-			if (l->todos == TODO)
+			if (l->npending == PENDING)
 				err = follow_stack(l, from);
 		}
 		if (!err)
@@ -402,8 +402,8 @@ struct leaks *leaks_new(const struct leaks_image *image, int *err)
 		return NULL;
 	}
 	l->image = image;
-	l->todo = malloc(TODO * sizeof(*l->todo));
-	*err = l->todo ? mark_held(l) : -ENOMEM;
+	l->pending = malloc(PENDING * sizeof(*l->pending));
+	*err = l->pending ? mark_held(l) : -ENOMEM;
 	if (!*err)
 		*err = mark_possible(l);
 	if (!*err)
@@ -414,7 +414,7 @@ struct leaks *leaks_new(const struct leaks_image *image, int *err)
 	}
 	count_prefixes(l);
 	qsort(l->prefix, l->prefixes, sizeof(*l->prefix), by_blocks);
-	l->memory = graph_memory(&l->graph) + TODO * sizeof(*l->todo);
+	l->memory = graph_memory(&l->graph) + PENDING * sizeof(*l->pending);
 	return l;
 }
 
@@ -425,7 +425,7 @@ void leaks_free(struct leaks *l)
 	graph_release(&l->graph);
 	arena_release(&l->leader);
 	free(l->head);
-	free(l->todo);
+	free(l->pending);
 	free(l);
 }
 

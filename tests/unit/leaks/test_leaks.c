@@ -459,7 +459,7 @@ static uint64_t rnd(void) { return test_random(&seed); }
 
 static struct plain {
 	uint8_t kind[MOST];
-	uint32_t todo[MOST], todos;
+	uint32_t pending[MOST], npending;
 	uint64_t indirect[MOST];
 } plain;
 
@@ -494,7 +494,7 @@ static void plain_see(uint64_t word, bool sure, ssize_t head)
 		if (plain.kind[t] == NONE && t != head) {
 			plain.kind[t] = INDIRECT;
 			plain.indirect[head] += m.block[t].size + plain.indirect[t];
-			plain.todo[plain.todos++] = (uint32_t)t;
+			plain.pending[plain.npending++] = (uint32_t)t;
 		}
 		return;
 	}
@@ -502,13 +502,13 @@ static void plain_see(uint64_t word, bool sure, ssize_t head)
 	if (plain.kind[t] == HELD || (!sure && plain.kind[t]))
 		return;
 	plain.kind[t] = sure ? HELD : POSSIBLE;
-	plain.todo[plain.todos++] = (uint32_t)t;
+	plain.pending[plain.npending++] = (uint32_t)t;
 }
 
 static void plain_follow(ssize_t head)
 {
-	while (plain.todos) {
-		uint32_t b = plain.todo[--plain.todos];
+	while (plain.npending) {
+		uint32_t b = plain.pending[--plain.npending];
 
 		for (uint64_t k = 0; k + 8 <= m.block[b].size; k += 8) {
 			uint64_t word;
@@ -528,7 +528,7 @@ static void plain_scan(void)
 	for (size_t i = 0; i < m.blocks; i++) {
 		if (plain.kind[i] != NONE)
 			continue;
-		plain.todo[plain.todos++] = (uint32_t)i;
+		plain.pending[plain.npending++] = (uint32_t)i;
 		plain_follow((ssize_t)i);
 	}
 }
