@@ -65,7 +65,7 @@ pass:
 	.size	pass, . - pass
 
 /* Up to three arguments: fn(a, b, c, hook, entry). */
-	.macro entry3_body name
+	.macro call_hook3 name
 	push_registers
 	mov	rcx, r11
 	mov	r8, rsp
@@ -74,6 +74,10 @@ pass:
 	call	hook_\name
 	add	rsp, 56
 	.cfi_adjust_cfa_offset -56
+	.endm
+
+	.macro entry3_body name
+	call_hook3 \name
 	ret
 	.endm
 
@@ -143,14 +147,7 @@ entry_\name:
 	mov	r10, [rcx + process_sample]
 	test	r10, r10
 	jne	2f
-1:	push_registers
-	mov	rcx, r11
-	mov	r8, rsp
-	sub	rsp, 8
-	.cfi_adjust_cfa_offset 8
-	call	hook_\name
-	add	rsp, 56
-	.cfi_adjust_cfa_offset -56
+1:	call_hook3 \name
 	xor	r9d, r9d
 	ret
 2:	cmp	dword ptr [rcx + process_tls_ready], 0
