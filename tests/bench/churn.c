@@ -4,27 +4,10 @@
  * one of another random size, allocated DEPTH frames deep by one of 64 ways. Prints the ns that one
  * replacement took, from inside.
  */
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
-static uint64_t seed = 88172645463325252;
-
-static uint64_t number(void)
-{
-	seed ^= seed << 13;
-	seed ^= seed >> 7;
-	return seed ^= seed << 17;
-}
-
-static double now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
-}
+#include "../lib/small.h"
 
 static void *left(int depth, unsigned way, size_t size);
 static void *right(int depth, unsigned way, size_t size);
@@ -47,18 +30,18 @@ int main(int argc, char **argv)
 	size_t blocks = argc > 2 ? strtoul(argv[2], NULL, 10) : 10000,
 	       n = argc > 3 ? strtoul(argv[3], NULL, 10) : 1000000;
 	void **block = calloc(blocks, sizeof(*block));
-	double began;
+	uint64_t began;
 
 	if (!block)
 		return 1;
-	began = now();
+	began = now_ns();
 	for (size_t i = 0; i < n; i++) {
-		uint64_t r = number();
+		uint64_t r = rnd();
 		void **at = &block[r % blocks];
 
 		free(*at);
 		*at = left(depth - 1, r >> 40 & 63, 16 + (r >> 48 & 1023));
 	}
-	printf("%.2f\n", (now() - began) / (double)n);
+	printf("%.2f\n", (double)(now_ns() - began) / (double)n);
 	return 0;
 }

@@ -24,13 +24,7 @@
 #include <time.h>
 #include <zstd.h>
 
-static uint64_t seed = 88172645463325252ull;
-static uint64_t rnd(void)
-{
-	seed ^= seed << 13;
-	seed ^= seed >> 7;
-	return seed ^= seed << 17;
-}
+#include "../lib/small.h"
 
 /* ---- an allocator: size classes of 16 bytes, last freed first used, else from the top ---- */
 

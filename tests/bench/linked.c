@@ -12,6 +12,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../lib/small.h"
+
 #define LOOK	 16 /* writes between two looks at the clock */
 #define POINTERS 8
 #define LOST	 50 /* one in so many */
@@ -22,24 +24,8 @@ struct gauge {
 };
 
 static volatile struct gauge *gauge;
-static uint64_t seed = 88172645463325252ull;
 static uint64_t **roots, **block; /* the latter is given back before anybody looks */
 static uint64_t *hidden;
-
-static uint64_t rnd(void)
-{
-	seed ^= seed << 13;
-	seed ^= seed >> 7;
-	return seed ^= seed << 17;
-}
-
-static uint64_t now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
-}
 
 #define KEEP __asm__ volatile("" ::: "memory")
 #define CALL(n)                                         \

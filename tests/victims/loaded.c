@@ -15,8 +15,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "../lib/small.h"
 
 #define LOOK 8				/* replacements between two looks at the clock: some microseconds */
 
@@ -25,22 +26,6 @@ struct gauge {
 };
 
 static volatile struct gauge *gauge;
-static uint64_t seed = 88172645463325252ull;
-
-static uint64_t rnd(void)
-{
-	seed ^= seed << 13;
-	seed ^= seed >> 7;
-	return seed ^= seed << 17;
-}
-
-static uint64_t now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
-}
 
 /* ---- 10^5 ways to malloc: a hundred functions that do, each called from ten lines of ten functions, and so on three levels up ------------ */
 

@@ -3,13 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static unsigned long seed = 88172645463325252ul;
-static unsigned long rnd(void)
-{
-	seed ^= seed << 13;
-	seed ^= seed >> 7;
-	return seed ^= seed << 17;
-}
+#include "../lib/small.h"
 
 static void *left(unsigned long path, int depth);
 static void *right(unsigned long path, int depth);
