@@ -388,6 +388,7 @@ const struct command cmd_blocks = {
 	.usage =
 		"[--site REGEX|--stack ID] [--min-size SIZE] [-n N] [--sort size|age] [--bytes] [--full] [--json]",
 	.summary = "the live blocks themselves, biggest first",
+	.example = "blocks --site 'parse_row' --sort age -n 20",
 	.help = "  --site REGEX     only those whose site's function or FILE:LINE matches\n"
 		"  --stack ID       only those of one stack, by the number that `report --by stack` shows\n"
 		"  --min-size SIZE  only those at least this large\n"

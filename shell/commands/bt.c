@@ -156,6 +156,7 @@ const struct command cmd_bt = {
 	.name = "bt",
 	.usage = "[TID|all] [--json]",
 	.summary = "stacks of the threads, all or one",
+	.example = "bt all",
 	.help = "A running program is stopped for the moment and runs on.",
 	.flags = COMMAND_AS_IS | COMMAND_JSON | COMMAND_LIVE,
 	.run = bt,

@@ -14,6 +14,7 @@ const struct command cmd_cont = {
 	.group = GROUP_CONTROL,
 	.usage = "",
 	.summary = "let a stopped process run on",
+	.example = "stop; bt; cont",
 	.flags = COMMAND_LIVE,
 	.run = cont,
 };

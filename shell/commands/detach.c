@@ -17,6 +17,7 @@ const struct command cmd_detach = {
 	.group = GROUP_CONTROL,
 	.usage = "",
 	.summary = "let the program live on by itself, as it was without mtrun",
+	.example = "report; detach",
 	.help = "What was recorded so far stays here: the commands that follow answer from it, then mtrun ends with status 0.",
 	.flags = COMMAND_LIVE,
 	.run = detach,

@@ -69,6 +69,7 @@ const struct command cmd_diff = {
 	.usage =
 		"A [B] [-n N] [--by site|stack|function|file|module] [--stacks] [--match REGEX] [--bytes] [--full] [--json]",
 	.summary = "what has come and gone between two moments, biggest growth first",
+	.example = "diff -10s",
 	.help = "A, B: the name of a snapshot, a TIME as in `report --at`, peak, or a .heap file; without B: now. Each row: growth (bytes at B - bytes at A), blocks\n"
 		"at B, and where; at the end the sum. Rows that are cut off are summed in one, so that rows always add up. With a file, stacks are the same\n"
 		"if their functions, files and lines are: it may be of another run, or of another build.\n"

@@ -37,6 +37,7 @@ const struct command cmd_dump = {
 	.group = GROUP_RECORD,
 	.usage = "[PREFIX]",
 	.summary = "write a .heap file of what is live now",
+	.example = "dump /tmp/before",
 	.help = "Its name is PREFIX<pid>.<seq>.u<n>.heap; without PREFIX that of -o, or ./mtrun. It is a file that jeprof, google-pprof and go tool pprof open, and\n"
 		"holds all symbols: mtrun -r FILE looks at it anywhere. SIGUSR1 to mtrun does the same.",
 	.flags = COMMAND_LIVE,

@@ -35,6 +35,7 @@ const struct command cmd_echo = {
 	.group = GROUP_FILES,
 	.usage = "[TEXT]...",
 	.summary = "print the arguments",
+	.example = "echo after the first request; report",
 	.flags = COMMAND_AS_IS,
 	.run = echo,
 };

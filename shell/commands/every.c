@@ -47,6 +47,7 @@ const struct command cmd_every = {
 	.group = GROUP_TIME,
 	.usage = "[TIME { COMMANDS }|off]",
 	.summary = "run commands each TIME, until the program ends; off: no more; alone: list them",
+	.example = "every 10m { snapshot; report -n 5 >> growth.txt }",
 	.help = "They run at the prompt and while a command waits, in batch also after the last command. `every 5s { status | head -2 }`",
 	.flags = COMMAND_AS_IS | COMMAND_LIVE,
 	.run = every,

@@ -492,6 +492,7 @@ const struct command cmd_export = {
 		"heap|jemalloc|pprof|folded|flamegraph|graph|massif|heaptrack|dhat|speedscope|csv|json|html FILE [--at TIME|peak] [--since|--base FILE|SNAP|TIME] [--match REGEX]"
 		" [--total]",
 	.summary = "write FILE for another viewer",
+	.example = "export html memory.html",
 	.help = "What `report --by stack` shows, all of it, but that frames of an allocator (operator new) at the inner end of a stack are left out (but in heap).\n"
 		"\n"
 		"  heap        a .heap file, as `dump` writes it: mtrun -r, jeprof, google-pprof\n"

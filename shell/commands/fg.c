@@ -99,6 +99,7 @@ const struct command cmd_fg = {
 	.group = GROUP_CONTROL,
 	.usage = "",
 	.summary = "give the program the keyboard, until Ctrl-Z",
+	.example = "fg",
 	.help = "Everything that is typed goes to the program, Ctrl-C too. A stopped program runs on. Ctrl-Z comes back to the prompt;\n"
 		"the program runs on then.",
 	.flags = COMMAND_AS_IS | COMMAND_LIVE,

@@ -68,6 +68,7 @@ const struct command cmd_gdb = {
 	.group = GROUP_CONTROL,
 	.usage = "[ARGS]",
 	.summary = "debug the process with gdb in this terminal, then go on",
+	.example = "gdb -ex bt",
 	.help = "Recording goes on meanwhile; `stop`, `bt` and the program's end have to wait. ARGS (up to the end of the line) are gdb's, behind `-p PID`:\n"
 		"`gdb -batch -ex 'info threads'`.",
 	.flags = COMMAND_AS_IS | COMMAND_REST | COMMAND_LIVE,

@@ -118,6 +118,7 @@ static int help(struct shell *shell, struct call *call)
 			      c->summary);
 		if (c->help)
 			print_help(call, c->help);
+		escape_printf(call->out, "\nExample: %s\n", c->example);
 		return 0;
 	}
 	if (call->layout.columns) {
@@ -139,5 +140,6 @@ const struct command cmd_help = {
 	.group = GROUP_FILES,
 	.usage = "[COMMAND|all|sites]",
 	.summary = "what there is; what COMMAND does; sites: how a report finds its functions",
+	.example = "help report",
 	.run = help,
 };

@@ -24,6 +24,7 @@ const struct command cmd_history = {
 	.group = GROUP_FILES,
 	.usage = "[N]",
 	.summary = "the lines typed at the prompt, the last N",
+	.example = "history 20",
 	.help = "Arrow keys and Ctrl-R find them again. They are kept in $XDG_STATE_HOME/mtrun/history (~/.local/state/mtrun/history).",
 	.run = history,
 };

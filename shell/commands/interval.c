@@ -36,6 +36,7 @@ const struct command cmd_interval = {
 	.group = GROUP_TIME,
 	.usage = "[TIME|off]",
 	.summary = "print a usage line every TIME; off: no more; alone: show how often",
+	.example = "interval 5s",
 	.help = "[MEMTRACER] allocated memory: what counts as allocated (-c), in bytes; metadata memory: 8 bytes for each live block; then the\n"
 		"peak and the resident bytes, mtrun's own left out. Where several processes run, each has a line of its own.",
 	.flags = COMMAND_LIVE,

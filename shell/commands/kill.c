@@ -61,6 +61,7 @@ const struct command cmd_kill = {
 	.group = GROUP_CONTROL,
 	.usage = "[SIGNAL]",
 	.summary = "send the process a signal (default: KILL)",
+	.example = "kill TERM",
 	.flags = COMMAND_LIVE,
 	.run = command_kill,
 };

@@ -147,6 +147,7 @@ const struct command cmd_leaks = {
 	.name = "leaks",
 	.usage = "[--kinds LIST] [--new] [-n N] [--gen-suppressions] [--full] [--json]",
 	.summary = "live blocks that nothing points to any more",
+	.example = "leaks --kinds definite",
 	.help = "The memory is captured as of one instant and searched for pointers, from the registers, stacks in use and all writable mappings through\n"
 		"the live blocks. definite: nothing points to it. indirect: only lost blocks do. possible: what points to it points somewhere into it.\n"
 		"reachable: it is held. Pointers behind a prefix (a length, a reference count, a list's links) hold a block where they are usual for its\n"

@@ -213,6 +213,7 @@ const struct command cmd_limit = {
 	.usage = "[SIZE|off] [--on kill|stop|fail|report] [-n N] [--stacks] [--json]",
 	.summary =
 		"the most a process may have allocated: change it; alone: what is left of it, and the sites that were refused",
+	.example = "limit 512M --on stop",
 	.help = "It holds for each process on its own, for what -c counts, from the next request on, also when it is below what is in use. A request that\n"
 		"waits at the old limit is looked at again with `cont`. --on: what a hit does.\n"
 		"  kill    all processes are killed\n"

@@ -40,6 +40,7 @@ const struct command cmd_listen = {
 	.group = GROUP_RECORD,
 	.usage = "[ADDR|off]",
 	.summary = "answer over HTTP at ADDR; off: no more; alone: show where",
+	.example = "listen 127.0.0.1:8080",
 	.help = "ADDR: PORT (of 127.0.0.1), HOST:PORT with a numeric HOST or localhost, or unix:PATH. An address that other machines reach\n"
 		"needs --listen-token FILE. It only answers: nothing that is asked there acts on the program.\n"
 		"\n"

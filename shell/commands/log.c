@@ -180,6 +180,7 @@ const struct command cmd_log = {
 	.group = GROUP_RECORD,
 	.usage = "[on|off|rotate|files N|size SIZE|dir DIR] [--json]",
 	.summary = "log files: whether they are written, and which there are; another setting",
+	.example = "log files 8",
 	.help = "With a log, every allocation and release is in files named memlog<day>_<id>-<n>.mtlog, so that `mtrun -r DIR` can be asked later what was live at any\n"
 		"moment. `log on` and `off` switch between the modes mem-fast and log-fast, mem and log (`record`). A file has at most\n"
 		"SIZE bytes (100M) and is then followed by the next one; there are at most N of them (10), and the oldest is deleted. rotate: the next one is begun now; dir:\n"

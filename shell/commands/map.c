@@ -306,6 +306,7 @@ const struct command cmd_map = {
 	.name = "map",
 	.usage = "[--frag [-n N]] [--bytes] [--full] [--json]",
 	.summary = "what resident memory is made of, and who keeps it",
+	.example = "map --frag",
 	.help = "Each page that the kernel counts in RSS is in one row. live: any byte of it is of a live block. free: blocks have been in it, none is\n"
 		"live. metadata: other anonymous memory: what allocators need for themselves or have rounded up to, libc's. mmap: the program's own\n"
 		"anonymous mappings. stacks: of threads. image: the executable. files: libraries with their data, other files. shared: shared memory.\n"

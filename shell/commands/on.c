@@ -44,6 +44,7 @@ const struct command cmd_on = {
 	.usage = "[exit|limit|peak|error { COMMANDS }]",
 	.summary =
 		"run commands when the program ends, meets its limit, has a new peak or makes an error; alone: list them",
+	.example = "on limit { bt; report -n 5 > hit.txt }",
 	.help = "`on exit { report -n 5 }`: the program is at its last instant then and everything can be asked.\n"
 		"`on limit { bt all }`: the process that met the limit is the chosen one; with `kill` and `stop` all its threads are frozen, and in batch it\n"
 		"is killed after them unless they let it go on (`limit 200M; cont`). Several hits in one moment are told once.\n"

@@ -32,6 +32,7 @@ const struct command cmd_parse = {
 	.group = GROUP_FILES,
 	.usage = "[N]",
 	.summary = "read every event of the log that is open, and see whether it is whole",
+	.example = "parse",
 	.help = "Questions need no parse: a log opens by what stands at its files' ends, and a moment is found by itself. N: workers at the same time; without it,\n"
 		"one for each file, at most as many as there are processors.",
 	.flags = COMMAND_AS_IS,

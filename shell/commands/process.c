@@ -68,6 +68,7 @@ const struct command cmd_process = {
 	.group = GROUP_CONTROL,
 	.usage = "[PID|NAME]",
 	.summary = "choose the process that questions are about",
+	.example = "process worker",
 	.help = "NAME: as `processes` shows it, of one process; if there are several, of the one that is alive.",
 	.flags = COMMAND_TIMES,
 	.run = process,

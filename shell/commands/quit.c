@@ -26,6 +26,7 @@ const struct command cmd_quit = {
 	.group = GROUP_CONTROL,
 	.usage = "",
 	.summary = "end mtrun; the program lives on (at the prompt: as you answer)",
+	.example = "quit",
 	.help = "In batch at once and with status 0. At the prompt, if the program still runs: k(ill), d(etach) or c(ancel); Ctrl-D does the same.",
 	.flags = COMMAND_AS_IS,
 	.run = quit,

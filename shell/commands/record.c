@@ -42,6 +42,7 @@ const struct command cmd_record = {
 	.group = GROUP_RECORD,
 	.usage = "[mem-fast|mem|log-fast|log|off]",
 	.summary = "how what happens is recorded, from now on; alone: show",
+	.example = "record off; wait 10s; record mem-fast",
 	.help = "mem-fast: the table of live blocks is made for speed. mem: it is made to need the least memory. Measured, mtrun's processor time for an event and\n"
 		"what the table needs for a live block:\n"
 		"                                                mem-fast           mem\n"

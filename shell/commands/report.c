@@ -166,6 +166,7 @@ const struct command cmd_report = {
 		"[-n N] [--by site|stack|function|file|module|thread|size] [--sort size|count|total|temporary] [--stacks] [--at TIME|peak]"
 		" [--since|--base FILE|SNAP|TIME] [--min-age TIME] [--match REGEX] [--usable] [--all] [--reverse] [--bytes] [--full] [--json]",
 	.summary = "what is live, biggest first",
+	.example = "report --by function -n 10",
 	.help = "Rows are gathered --by site if nothing else is said: walking out from the allocator, the first frame, inlined ones included, whose\n"
 		"function is no allocator, not in namespace std, __gnu_cxx, core or alloc, and not in libc, libstdc++, libc++ or ld.so.\n"
 		"Well-known wrappers such as xmalloc are passed over, too (`help sites` lists them); `set site-skip REGEX` passes over more.\n"

@@ -52,6 +52,7 @@ const struct command cmd_run = {
 	.group = GROUP_CONTROL,
 	.usage = "",
 	.summary = "start the program again, with the same arguments",
+	.example = "run",
 	.help = "If it still runs it is killed first (the prompt asks before). Its former self stays in `processes`.",
 	.flags = COMMAND_AS_IS | COMMAND_LIVE,
 	.run = run,

@@ -41,6 +41,7 @@ const struct command cmd_sample = {
 	.group = GROUP_RECORD,
 	.usage = "[SIZE|off]",
 	.summary = "record one allocation per SIZE bytes on average; off: every one; alone: show",
+	.example = "sample 512K",
 	.help = "Of each SIZE bytes that are asked for one is chosen at random, and the block that it is in is recorded: large blocks nearly always, small\n"
 		"ones rarely. Each recorded block stands for as many as it was chosen from, so that bytes and counts are right on average: of what\n"
 		"N recorded blocks stand for, the usual error is a part of 1 in the square root of N. Such numbers have a `~` before them. A program costs the\n"

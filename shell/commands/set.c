@@ -154,6 +154,7 @@ const struct command cmd_set = {
 	.group = GROUP_RECORD,
 	.usage = "[NAME [VALUE]]",
 	.summary = "change a setting; alone: list all with their values",
+	.example = "set site-skip ^pool_",
 	.help = "Callers of well-known wrappers such as xmalloc are sites, not the wrappers (`help sites`); `set site-wrappers off` has it otherwise.\n"
 		"`set site-skip 'my_alloc|Pool_'` makes the callers of others the sites. The expression is POSIX extended and is looked for anywhere\n"
 		"in a function's name.\n"

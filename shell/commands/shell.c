@@ -32,6 +32,7 @@ const struct command cmd_shell = {
 	.group = GROUP_FILES,
 	.usage = "COMMAND",
 	.summary = "run a shell command (up to the end of the line, or `;`)",
+	.example = "! ls -l memory.html",
 	.help = "By /bin/sh, its output where commands print; its stdin is the terminal, or in batch /dev/null. An exit status other than 0 is an error.",
 	.flags = COMMAND_AS_IS | COMMAND_REST,
 	.run = shell_command,

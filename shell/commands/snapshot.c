@@ -90,6 +90,7 @@ const struct command cmd_snapshot = {
 	.group = GROUP_TIME,
 	.usage = "[NAME] [--json]",
 	.summary = "remember what is live now under a name; alone: list them",
+	.example = "snapshot before; wait 10s; diff before",
 	.help = "For `diff` and `report --since`. One of the same name is replaced. It stays when the program has ended. The program itself can take one by\n"
 		"mtrun_snapshot(\"NAME\") of mtrun.h.",
 	.flags = COMMAND_JSON | COMMAND_TIMES,

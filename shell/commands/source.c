@@ -28,6 +28,7 @@ const struct command cmd_source = {
 	.group = GROUP_FILES,
 	.usage = "FILE",
 	.summary = "run the commands of a file",
+	.example = "source checks.mt",
 	.flags = COMMAND_AS_IS,
 	.run = source,
 };

@@ -508,6 +508,7 @@ const struct command cmd_status = {
 	.name = "status",
 	.usage = "[--bytes] [--json]",
 	.summary = "state, memory, counts, and what mtrun itself costs",
+	.example = "status --json > status.json",
 	.help = "heap: live bytes as the program asked for them; usable: what the allocator set aside for those blocks, where that can be told at once. mmap:\n"
 		"accessible bytes of its own mappings. image: the executable's text. other: libraries, files, stacks, and what allocators\n"
 		"hold beyond the live blocks. unaccounted: anonymous memory that nothing here explains. Their sum is what is mapped; RSS is how\n"

@@ -14,6 +14,7 @@ const struct command cmd_stop = {
 	.group = GROUP_CONTROL,
 	.usage = "",
 	.summary = "stop the process, all its threads",
+	.example = "stop; bt; cont",
 	.flags = COMMAND_LIVE,
 	.run = stop,
 };

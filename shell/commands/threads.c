@@ -132,6 +132,7 @@ const struct command cmd_threads = {
 	.name = "threads",
 	.usage = "[--json]",
 	.summary = "the threads of the process",
+	.example = "threads",
 	.flags = COMMAND_JSON | COMMAND_LIVE,
 	.run = threads,
 };

@@ -320,6 +320,7 @@ const struct command cmd_timeline = {
 	.group = GROUP_TIME,
 	.usage = "[--from TIME] [--to TIME] [--plot|--table|--json|--csv]",
 	.summary = "what was live over time, in intervals of 100 ms",
+	.example = "timeline --plot",
 	.help = "Each interval is shown at its local maximum; the last one is what is live now. TIME: seconds since tracing began (also 250ms, 2m), or a clock\n"
 		"time, 03:12:07 or 2026-11-20T03:12:07. Marks are what the program says by mtrun_mark(). When 64 MB are used up, older intervals are\n"
 		"merged into longer ones, and it is said.\n"

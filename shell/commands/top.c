@@ -140,6 +140,7 @@ const struct command cmd_top = {
 	.name = "top",
 	.usage = "[-n N] [--bytes]",
 	.summary = "what is live, refreshed on the screen each second until a key is pressed",
+	.example = "top -n 15",
 	.help = "What the program prints meanwhile comes afterwards.",
 	.flags = COMMAND_LIVE | COMMAND_BYTES | COMMAND_AS_IS,
 	.run = top,

@@ -220,6 +220,7 @@ const struct command cmd_trace = {
 	.name = "trace",
 	.usage = "ADDR [--json]",
 	.summary = "which block ADDR is in, and who allocated it",
+	.example = "trace 0x55d5c0a1b2c0",
 	.help = "The block's size, age, thread and whole stack, inlined frames beneath the one they are in; ADDR may be anywhere in the block.\n"
 		"Of a block that was freed lately: when and by which thread; by which call after `set free-stacks on`.\n"
 		"Whether anything still holds it: definitely, indirectly, possibly lost, or still reachable (`help leaks`).\n"

@@ -82,6 +82,7 @@ const struct command cmd_tree = {
 	.usage =
 		"[--invert] [--depth N] [-n N] [--at TIME|peak] [--since|--base FILE|SNAP|TIME] [--bytes] [--full] [--json]",
 	.summary = "the call tree with what each branch holds",
+	.example = "tree --depth 6",
 	.help = "Each line: bytes of all live allocations made in or below the function, their share of the whole, the function. A function with\n"
 		"one callee only is followed by it without further indentation; branches below 0.5 % are summed as (others), what a function\n"
 		"asked for itself is (self).\n"

@@ -257,6 +257,7 @@ const struct command cmd_wait = {
 	.group = GROUP_TIME,
 	.usage = "TIME|exit|limit|error|EXPR [timeout TIME]",
 	.summary = "for scripts: go on when it happens",
+	.example = "wait heap > 50M timeout 1m; report",
 	.help = "`wait 5s`; `wait exit`: the program is at its last instant (kept there until the script ends), or tracing has ended; `wait limit`: a request has\n"
 		"met the limit (one hit for each such wait; in batch what `stop` has stopped is killed at the next wait); `wait error`: something\n"
 		"was freed wrongly (the same); `wait heap > 50M`,\n"

@@ -297,6 +297,7 @@ const struct command cmd_who = {
 	.name = "who",
 	.usage = "ADDR [--json]",
 	.summary = "what points at the block that ADDR is in, back to a root",
+	.example = "who 0x55d5c0a1b2c0",
 	.help = "The shortest way from a root: a thread's register, a frame on a thread's stack, a variable, memory that is in no block; then each block that\n"
 		"is passed, with where in it the pointer to the next one is. Of a block that is lost: from the one that heads it.\n"
 		"ADDR is 0x..., decimal, or the name of a symbol. The memory is captured for it, as `leaks` does.",

@@ -49,7 +49,8 @@ struct command {
 	enum command_group group;
 	const char *usage;   /* what follows the name */
 	const char *summary; /* one line */
-	const char *help;    /* more of them, or NULL */
+	const char *example; /* what somebody would type */
+	const char *help;    /* more lines, or NULL */
 	unsigned flags;
 	/* 0, or -1 when shell_error() has said why */
 	int (*run)(struct shell *shell, struct call *call);

@@ -419,10 +419,9 @@ static void tell_end(struct shell *shell)
 		return;
 	prompt.told_end = true;
 	screen_catch_up(shell->screen);
-	message_say("%s (%d) %s; everything can still be asked (%s`quit` ends)",
-		    p->command ? p->command : "?", (int)p->pid,
-		    wait_status_text(p->wait_status, end, sizeof(end)),
-		    session_options(shell->session)->argv ? "`run` starts it again, " : "");
+	message_say("%s (%d) %s; you can still query it%s", p->command ? p->command : "?",
+		    (int)p->pid, wait_status_text(p->wait_status, end, sizeof(end)),
+		    session_options(shell->session)->argv ? " or `run` it again" : "");
 }
 
 static void run_line(struct shell *shell, char *line)
@@ -570,6 +569,17 @@ int interactive_open(struct shell *shell, struct terminal *terminal)
 	return 0;
 }
 
+static void greet(const struct shell *shell)
+{
+	const struct process *p = session_main(shell->session);
+
+	message_say("`help` lists the commands%s",
+		    !runs(shell)			     ? ""
+		    : session_options(shell->session)->npids ? "; `detach` leaves the program"
+		    : p->state == PROCESS_STOPPED	     ? "; `cont` lets the program run on"
+						  : "; `fg` hands the keyboard to the program");
+}
+
 void interactive_run(struct shell *shell)
 {
 	/* unless ~/.inputrc, which comes next, has it otherwise */
@@ -579,6 +589,7 @@ void interactive_run(struct shell *shell)
 	rl_variable_bind("enable-bracketed-paste", "off");
 	rl_variable_bind("page-completions", "off");
 	history_open();
+	greet(shell);
 	run_rc(shell);
 	drain(shell);
 	while (!shell->quit && !shell->leave) {

@@ -137,10 +137,18 @@ if shutil.which('g++') and subprocess.run(['g++', '-g', '-O1', '-fno-inline', '-
 # ---- abbreviations, help
 run('abbreviations', 'wai exit; statu | head -1; rep --j | wc -l', err=r'program .*\n\d+\n')
 r = run('help', 'help')
+shown = []
 for name in re.findall(r'^(\S+) ', r.text.split('\n\n')[0], re.M):
     h = run(f'help {name}', f'help {name}')
     if not h.text.startswith(name):
         mt.fail(f'help {name}: begins with it', h.text)
+    example = re.search(r'^Example: (.+)$', h.text, re.M)
+    if not example or name not in re.findall(r'!|[a-z]+', example[1]):
+        mt.fail(f'help {name}: has an example', h.text)
+    elif name in ('blocks', 'bt', 'cont', 'echo', 'export', 'leaks', 'map', 'processes', 'report', 'sample', 'status', 'stop', 'text', 'threads',
+                  'timeline', 'tree', '!'):
+        shown.append(example[1])
+run('examples of help', '\n'.join(['wait 100ms', 'export html memory.html'] + shown), ['sleep', '1'], err='((?!mtrun: [a-z!]+: ).)*')
 
 # ---- lists add up
 r = run('forms of report', 'wait exit; report -n 3 > t; report -n 3 --json > j; report --json > all; report --by stack --json > s; report --at peak --json > p; status --json > st;'
