@@ -58,7 +58,7 @@ class Watched:
             f.write('only root writes this\n')
         os.chmod(self.path, 0o600)
         self.p = mt.popen([VICTIM, 'bystander'])
-        mt.until(lambda: self.process()['SigBlk'] not in ('0' * 16,))
+        mt.until(lambda: self.process()['SigBlk'] != '0' * 16 and self.process()['State'] == 'S')
         self.before = self.file(), self.process()
 
     def file(self):
