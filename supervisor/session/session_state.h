@@ -36,7 +36,8 @@ struct thread {
 	bool between;
 	/* what it stopped for is a stop signal's: it is not to run on before SIGCONT */
 	bool group;
-	int signal; /* to be delivered when resumed */
+	int signal;	   /* to be delivered when resumed */
+	uint64_t since_ms; /* unannounced */
 };
 
 #define WATCHES 8
@@ -102,6 +103,9 @@ struct session {
 	bool limit_killed;
 	struct gone gone[GONE_MOST]; /* the latest */
 	unsigned gones;
+	pid_t orphan[GONE_MOST]; /* let go before anybody told who they are, the latest */
+	unsigned orphans;
+	bool unannounced; /* some thread is, or was lately */
 	struct watch watch[WATCHES];
 	nfds_t watches;
 	struct capturing *capturing; /* the capture that there is, or NULL */

@@ -4,7 +4,7 @@
  *
  * Threads. Each traced thread has a record. A new one is announced by its parent's stop and reports
  * a first stop of its own; either may come first, so an unannounced tracee that stops is left
- * waiting until it has been announced. Whether it is a thread, a child with memory of its own, or a
+ * waiting until it has been announced, or nobody is left who could. Whether it is a thread, a child with memory of its own, or a
  * vfork child that borrows its parent's until exec, is what kcmp(2) says, not the event.
  *
  * Processes. exec makes a new record: its allocations start anew. A process' last thread is seen at
@@ -495,6 +495,88 @@ static bool is_alone(const struct session *s, const struct process *p, pid_t tid
 	return true;
 }
 
+/* ---- orphans ------------------------------------------------------------- */
+
+/*
+ * A thread can be killed between making a child and the stop that tells of it: all threads of its
+ * process are, by exit_group(), a signal or another's exec. The child is there, stopped, and nobody
+ * will say who it is. The hooks in its copy of the memory are inert, as in any child that we have
+ * not caught; it is let go, and runs on unsupervised.
+ */
+#define ORPHAN_MS   200	 /* where its parent is no process of ours that lives */
+#define ANNOUNCE_MS 2000 /* where it is, but may have become another program */
+
+static bool is_orphan(const struct session *s, const struct thread *t, pid_t *ppid)
+{
+	uint64_t waited = heartbeat_ms() - t->since_ms;
+
+	if (waited < ORPHAN_MS)
+		return false;
+	*ppid = (pid_t)proc_status_field(t->tid, "PPid");
+	/* a thread ends with the others */
+	if (*ppid <= 0 || proc_status_field(t->tid, "Tgid") != t->tid)
+		return false;
+	for (const struct process *p = s->processes; p && waited < ANNOUNCE_MS; p = p->next)
+		if (p->pid == *ppid && p->state <= PROCESS_STOPPED)
+			return false;
+	return true;
+}
+
+static void let_orphan_go(struct session *s, struct thread *t, pid_t ppid)
+{
+	pid_t tid = t->tid;
+	struct process *p = process_start(s, tid, ppid, NULL);
+
+	s->orphan[s->orphans++ % GONE_MOST] = tid;
+	if (p) {
+		process_describe(p);
+		p->unsupervised = "its parent ended in the middle of making it";
+		message_verbose(1, "%d runs unsupervised: %s", (int)tid, p->unsupervised);
+		process_finish(s, p, PROCESS_DETACHED, 0);
+	}
+	tracer_detach(tid, 0);
+	thread_remove(s, thread_find(s, tid));
+}
+
+/* How many. */
+static int let_orphans_go(struct session *s)
+{
+	bool more = false;
+	int n = 0;
+
+	for (size_t i = 0; s->unannounced && i < s->nthreads;) {
+		struct thread *t = &s->thread[i];
+		pid_t ppid;
+
+		if (t->state != THREAD_UNANNOUNCED) {
+			i++;
+		} else if (!is_orphan(s, t, &ppid)) {
+			more = true;
+			i++;
+		} else if (s->limit_killed) {
+			kill(t->tid, SIGKILL);
+			i++;
+		} else {
+			let_orphan_go(s, t, ppid);
+			n++;
+		}
+	}
+	s->unannounced = more;
+	return n;
+}
+
+static bool was_orphan(struct session *s, pid_t tid)
+{
+	for (unsigned i = 0; i < GONE_MOST; i++)
+		if (s->orphan[i] == tid) {
+			s->orphan[i] = 0;
+			return true;
+		}
+	return false;
+}
+
+/* ---- children and threads ------------------------------------------------ */
+
 static void on_new(struct session *s, const struct event *e, struct thread *parent)
 {
 	pid_t tid = (pid_t)e->value;
@@ -505,6 +587,8 @@ static void on_new(struct session *s, const struct event *e, struct thread *pare
 	bool waits = t && t->state == THREAD_UNANNOUNCED;
 	int status;
 
+	if (!t && was_orphan(s, tid)) /* its parent was only late */
+		return;
 	if (shared && !waits && gone_before(s, tid, &status))
 		return;
 	if (!shared) {
@@ -668,6 +752,16 @@ static void on_gone(struct session *s, struct thread *t, const struct event *e)
 
 /* ---- events -------------------------------------------------------------- */
 
+static void await_announcement(struct session *s, pid_t tid)
+{
+	struct thread *t = thread_add(s, tid, NULL, THREAD_UNANNOUNCED);
+
+	if (!t)
+		return;
+	t->since_ms = heartbeat_ms();
+	s->unannounced = true;
+}
+
 static void on_unannounced(struct session *s, const struct event *e)
 {
 	if (e->kind == EVENT_GONE) {
@@ -678,7 +772,7 @@ static void on_unannounced(struct session *s, const struct event *e)
 	if (s->detached)
 		tracer_detach(e->tid, e->kind == EVENT_SIGNAL ? e->signal : 0);
 	else if (e->kind == EVENT_STOP)
-		thread_add(s, e->tid, NULL, THREAD_UNANNOUNCED);
+		await_announcement(s, e->tid);
 	else
 		tracer_cont(e->tid, e->kind == EVENT_SIGNAL ? e->signal : 0);
 }
@@ -842,6 +936,8 @@ int session_serve_stops(struct session *s)
 	}
 	if (got == -ECHILD && s->nthreads)
 		nobody_left(s);
+	if (s->unannounced)
+		n += let_orphans_go(s);
 	s->serving = nested;
 	return n;
 }

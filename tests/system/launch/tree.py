@@ -70,6 +70,18 @@ for how in ('fork', 'vfork', 'spawn', 'many', 'exec', 'clone', 'threads'):
         bad.append(f'status {r.rc}')
     mt.check(f'no-follow {how}', bad)
 
+# forks that are under way when all threads of their process are ended: what they make is nobody's, and is neither kept nor waited for
+for how in ('exit', 'exec'):
+    path = mt.build('orphans.c', 'gcc')
+    r = mt.plain([mt.MTRUN, '-q', '-v', '--', path, '300' if mt.SOAK else '60', how], timeout=60)
+    bad = [] if r.rc == 0 and r.out == b'fine\n' else [f'status {r.rc}: {r.out[-100:]} {r.err[-300:]}']
+
+    def left():
+        return [pid for pid in map(int, filter(str.isdigit, os.listdir('/proc'))) if mt.exe(pid) == path]
+    if not mt.until(lambda: not left(), 5):
+        bad.append(f'{len(left())} processes are left')
+    mt.check(f'orphans of {how}', bad)
+
 # a shell and what it runs: the questions are about the program that was named
 r = mt.run(['/bin/sh', '-c', f'{mt.build("sites.c", "gcc")} 10; echo $?; exit 5'], ask=('status', 'report', 'processes'))
 bad = []
