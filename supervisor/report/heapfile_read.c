@@ -481,6 +481,7 @@ int heap_parse(struct heap *h, char *text, size_t size, uid_t owner, char *why, 
 	h->facts.marks = &h->marks;
 	h->facts.modules = &h->modules;
 	h->profile.estimated = h->facts.sample != 0;
+	h->profile.period = (uint64_t)h->facts.sample;
 	if (err)
 		heap_release(h);
 	return err;

@@ -260,12 +260,22 @@ static void share_cell(struct screen_list *s, int64_t bytes)
 		  s->v->total_size ? percent(part, sizeof(part), bytes, s->v->total_size) : "-");
 }
 
+/* In percent of the size. */
+static void error_cell(struct screen_list *s, const struct view_row *r)
+{
+	double part = r->size > 0 ? (double)view_error(r->variance) / (double)r->size : 0;
+
+	grid_cellf(&s->grid, "%.0f%%", part * 100);
+}
+
 static void list_cells(struct screen_list *s, const struct view_row *r)
 {
 	struct grid *g = &s->grid;
 
 	key_cells(s, r);
 	size_cell(s, r->size);
+	if (s->v->has_error)
+		error_cell(s, r);
 	share_cell(s, r->size);
 	if (s->v->has_usable)
 		size_cell(s, r->usable);
@@ -325,6 +335,8 @@ static void screen_report(FILE *out, const struct view *v, bool totals, const st
 	grid_init(g, l);
 	key_columns(g, v->key);
 	grid_column(g, v->is_difference ? "GROWTH" : "SIZE", GRID_NUMBER);
+	if (v->has_error)
+		grid_column(g, "ERROR", GRID_NUMBER);
 	grid_column(g, "SHARE", GRID_NUMBER);
 	if (v->has_usable)
 		grid_column(g, "USABLE", GRID_NUMBER);
@@ -737,6 +749,8 @@ static void row_json(struct json *j, const struct view *v, const struct view_row
 	json_newline(j);
 	json_object(j, NULL);
 	json_int(j, "size", r->size);
+	if (v->has_error)
+		json_uint(j, "error", view_error(r->variance));
 	json_int(j, "count", r->count);
 	usable_json(j, v, "usable", r->usable);
 	total_json(j, v, "total_size", r->total_size);
@@ -794,6 +808,8 @@ void print_view_json(struct json *j, const char *key, const struct view *v, stru
 	if (v->is_difference)
 		json_uint(j, "since_ms", v->since_ms);
 	json_int(j, "total_size", v->total_size);
+	if (v->has_error)
+		json_uint(j, "total_error", view_error(v->variance));
 	json_int(j, "total_count", v->total_count);
 	usable_json(j, v, "total_usable", v->total_usable);
 	if (v->usable_unknown)

@@ -2,6 +2,7 @@
 #include "report/view.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -217,7 +218,25 @@ static struct view_row *group(struct groups *g, uint64_t key, bool *new)
 	return &g->v->row[g->v->count++];
 }
 
-static int gather(struct groups *g, const struct profile_row *r)
+/*
+ * Of N blocks of A bytes each is sampled with p = 1 - exp(-A / PERIOD), and then counts A / p bytes:
+ * the variance of what is counted is N * A^2 * (1 - p) / p (Horvitz and Thompson, 1952). Blocks of
+ * one stack are taken to be of one size.
+ */
+static double variance_of(const struct profile_row *r, uint64_t period)
+{
+	double a, p;
+
+	if (r->count <= 0 || r->size <= 0)
+		return 0;
+	a = (double)r->size / (double)r->count;
+	p = -expm1(-a / (double)period);
+	return (double)r->count * a * a * (1 - p) / p;
+}
+
+uint64_t view_error(double variance) { return (uint64_t)(sqrt(variance) + 0.5); }
+
+static int gather(struct groups *g, const struct profile_row *r, double variance)
 {
 	enum view_key by = g->v->key;
 	uint32_t site = 0;
@@ -260,6 +279,7 @@ static int gather(struct groups *g, const struct profile_row *r)
 	row->usable += r->usable;
 	row->before += r->before;
 	row->count_before += r->count_before;
+	row->variance += variance;
 	return 0;
 }
 
@@ -370,6 +390,7 @@ static void cut(struct view *v, size_t limit)
 		o->usable += r->usable;
 		o->before += r->before;
 		o->count_before += r->count_before;
+		o->variance += r->variance;
 		o->merged++;
 	}
 	if (v->count > limit)
@@ -396,19 +417,23 @@ int view_make(struct view *v, const struct profile *p, struct sites *sites,
 			    .has_totals = p->has_totals,
 			    .has_usable = p->has_usable,
 			    .is_difference = p->is_difference,
-			    .estimated = p->estimated };
+			    .estimated = p->estimated,
+			    .has_error = p->period && !p->is_difference };
 	err = matcher_init(&m, o->match, sites, p);
 	while (o->key == VIEW_STACK && !o->match && g.least < p->count)
 		/* each row is a group: what doubles on the way there would be held beside it */
 		g.least *= 2;
 	for (size_t i = 0; i < p->count && !err; i++) {
+		double variance = v->has_error ? variance_of(&p->row[i], p->period) : 0;
+
 		err = sites_rest(sites);
 		if (err || !matches(&m, p->row[i].stack))
 			continue;
 		v->total_size += p->row[i].size;
 		v->total_count += p->row[i].count;
 		v->total_usable += p->row[i].usable;
-		err = gather(&g, &p->row[i]);
+		v->variance += variance;
+		err = gather(&g, &p->row[i], variance);
 	}
 	matcher_release(&m);
 	free(g.key);

@@ -51,13 +51,15 @@ struct view_row {
 	 * NULL
 	 */
 	struct symbol_frame frame;
-	size_t merged; /* of `others`: rows in it */
+	size_t merged;	 /* of `others`: rows in it */
+	double variance; /* of `size`, in bytes squared: see view_error() */
 };
 
 struct view {
 	enum view_key key;
 	uint64_t ms, since_ms;
 	bool has_totals, has_usable, reversed, is_difference, estimated;
+	bool has_error; /* of samples whose period is known: rows have a variance */
 	/* asked for, and why there is none; NULL: not so. Set by the caller, who keeps it */
 	const char *usable_unknown;
 	const struct preattach_heap *before;
@@ -66,6 +68,7 @@ struct view {
 	/* since when nothing is recorded; NULL: it is. Set and kept by the caller, too */
 	const uint64_t *off_ms;
 	int64_t total_size, total_count, total_usable; /* sums over all rows and `others` */
+	double variance;
 	size_t count;
 	struct view_row *row;	/* in the order asked for */
 	struct view_row others; /* what -n cut off; merged == 0: nothing */
@@ -87,6 +90,8 @@ struct view_options {
 int view_make(struct view *v, const struct profile *p, struct sites *sites,
 	      const struct view_options *o) MUST_USE;
 void view_release(struct view *v);
+/* One standard deviation, in bytes, of a size with that variance. */
+uint64_t view_error(double variance);
 
 /* ---- table of functions -------------------------------------------------- */
 

@@ -87,6 +87,19 @@ def agree(r):
     return bad
 
 
+def errors(told, period):
+    """Problems of the errors that rows have: one standard deviation, by the theory, of as many live blocks as were told."""
+    bad = []
+    for name, size in LIVE_SIZE.items():
+        row = told.get(name)
+        if row and row['count']:
+            p = -math.expm1(-size / period)
+            expected = math.sqrt(row['count'] * (1 - p) / p) * size
+            if abs(row['error'] - expected) > expected / 10 + 1:
+                bad.append(f'{name}: error {row["error"]}, should be {expected:.0f}')
+    return bad
+
+
 def estimates(runs, period, soak):
     """Problems of the RUNS, (what was told, what is true) each: the mean, and how far they lie apart."""
     bad = []
@@ -113,7 +126,7 @@ if want.search('estimates'):
         runs, bad = [], []
         for i in range(100 if mt.SOAK else 3):
             r = sampled(text, 1, 128 if mt.SOAK else 24)
-            bad += sound(r) + agree(r)
+            bad += sound(r) + agree(r) + errors(rows(r.functions), period)
             runs.append((rows(r.functions), truth(r.out)))
         mt.check(f'estimates {text}: {len(runs)} runs', bad + estimates(runs, period, mt.SOAK))
 
