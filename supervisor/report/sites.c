@@ -10,21 +10,25 @@
 
 /*
  * Reports ask for the site of every stack, again and again; stacks share most of their nodes. So
- * each node is resolved once, at most, and its answer kept in a table indexed by node id: 32 bytes
+ * each node is resolved once, at most, and its answer kept in a table indexed by node id: 16 bytes
  * that are only touched for nodes that were asked for (the table is reserved, not committed). A
  * report over warm stacks is then one array access a stack.
  */
 #define REST 256u /* stacks between two: some ten microseconds */
 
 struct memo {
-	uint64_t pc;			  /* 0: a root */
-	const struct symbol_frame *frame; /* NULL: not resolved yet */
-	uint32_t nframes;
+	/* where its frames are, and from bit COUNT_AT on how many; 0: not resolved yet */
+	uint64_t frames;
 	uint32_t site; /* 0: not known yet */
-	uint32_t parent;
-	/* pc and parent are; 2: frames too, also of all callers */
-	uint32_t known;
+	uint32_t link; /* its parent's id, and LINK_* */
 };
+#define COUNT_AT     48 /* a pointer has 47 bits */
+#define COUNT_MOST   0xffffu
+#define LINK_PARENT  (WIRE_NODES - 1)
+#define LINK_KNOWN   (1u << 29) /* the parent is, and whether it has a pc */
+#define LINK_PC	     (1u << 30) /* it has: it is no root */
+#define LINK_SETTLED (1u << 31) /* frames are known, also of all callers */
+_Static_assert(WIRE_NODES <= 1u << 29, "an id fits");
 
 struct sites {
 	struct sites_source source;
@@ -72,38 +76,60 @@ void sites_clear(struct sites *s)
 	s->count = 0;
 }
 
+static uint64_t pc_of(const struct sites *s, uint32_t node, uint32_t *parent)
+{
+	uint64_t pc = 0;
+
+	*parent = s->source.parent(s->source.ctx, node, &pc);
+	return pc;
+}
+
 /* NODE in (0, WIRE_NODES). A chain goes to ever smaller ids: whatever else is in there, it ends. */
 static struct memo *known(struct sites *s, uint32_t node)
 {
 	struct memo *m = &s->memo[node];
+	uint32_t parent;
 
-	if (!m->known) {
-		m->parent = s->source.parent(s->source.ctx, node, &m->pc);
-		if (m->parent >= node)
-			m->parent = 0;
-		m->known = 1;
+	if (!(m->link & LINK_KNOWN)) {
+		m->link = pc_of(s, node, &parent) ? LINK_KNOWN | LINK_PC : LINK_KNOWN;
+		if (parent < node)
+			m->link |= parent;
 	}
 	return m;
 }
 
-static struct memo *resolved(struct sites *s, uint32_t node)
+static struct symbol_frames frames_of(const struct memo *m)
 {
-	static struct memo nothing = { .frame = &no_frame, .nframes = 1, .known = 1 };
+	return (struct symbol_frames){
+		.count = m->frames >> COUNT_AT,
+		.frame = (const struct symbol_frame *)(uintptr_t)(m->frames &
+								  ((1ull << COUNT_AT) - 1))
+	};
+}
+
+static struct symbol_frames resolved(struct sites *s, uint32_t node)
+{
 	struct symbol_frames f = { .count = 1, .frame = &no_frame };
 	struct memo *m;
+	uint32_t parent;
+	uint64_t pc;
 
 	if (node == 0 || node >= WIRE_NODES)
-		return &nothing;
+		return f;
 	m = known(s, node);
-	if (m->frame)
-		return m;
-	if (m->pc == WIRE_PC_TRUNCATED || m->pc == WIRE_PC_DEEP)
+	if (m->frames)
+		return frames_of(m);
+	pc = m->link & LINK_PC ? pc_of(s, node, &parent) : 0;
+	if (pc == WIRE_PC_TRUNCATED || pc == WIRE_PC_DEEP)
 		f.frame = &truncated_frame;
-	else if (m->pc)
-		f = s->source.frames(s->source.ctx, node, m->pc);
-	m->frame = f.count ? f.frame : &no_frame;
-	m->nframes = f.count ? (uint32_t)f.count : 1;
-	return m;
+	else if (pc)
+		f = s->source.frames(s->source.ctx, node, pc);
+	if (!f.count)
+		f = (struct symbol_frames){ .count = 1, .frame = &no_frame };
+	if (f.count > COUNT_MOST)
+		f.count = COUNT_MOST;
+	m->frames = (uint64_t)(uintptr_t)f.frame | (uint64_t)f.count << COUNT_AT;
+	return f;
 }
 
 uint32_t sites_parent(struct sites *s, uint32_t node)
@@ -112,25 +138,22 @@ uint32_t sites_parent(struct sites *s, uint32_t node)
 
 	if (node == 0 || node >= WIRE_NODES)
 		return 0;
-	parent = known(s, node)->parent;
-	return parent && known(s, parent)->pc ? parent : 0;
+	parent = known(s, node)->link & LINK_PARENT;
+	return parent && known(s, parent)->link & LINK_PC ? parent : 0;
 }
 
 uint64_t sites_pc(struct sites *s, uint32_t node)
 {
-	return node == 0 || node >= WIRE_NODES ? 0 : known(s, node)->pc;
+	uint32_t parent;
+
+	return node == 0 || node >= WIRE_NODES ? 0 : pc_of(s, node, &parent);
 }
 
-struct symbol_frames sites_frames(struct sites *s, uint32_t node)
-{
-	struct memo *m = resolved(s, node);
-
-	return (struct symbol_frames){ .count = m->nframes, .frame = m->frame };
-}
+struct symbol_frames sites_frames(struct sites *s, uint32_t node) { return resolved(s, node); }
 
 raddr_t sites_address(struct sites *s, uint32_t node)
 {
-	uint64_t pc = node && node < WIRE_NODES ? known(s, node)->pc : 0;
+	uint64_t pc = sites_pc(s, node);
 
 	if (!pc || pc == WIRE_PC_TRUNCATED || pc == WIRE_PC_DEEP)
 		return 0;
@@ -192,15 +215,15 @@ uint32_t sites_of(struct sites *s, uint32_t node)
 	if (s->memo[node].site)
 		return s->memo[node].site;
 	for (; n && !site; n = sites_parent(s, n)) {
-		struct memo *m = resolved(s, n);
+		struct symbol_frames f = resolved(s, n);
 
-		site = m->site;
-		if (m->frame == &truncated_frame)
+		site = s->memo[n].site;
+		if (f.frame == &truncated_frame)
 			break;
-		for (uint32_t i = 0; i < m->nframes && !site; i++)
-			if (!is_passed_over(s, &m->frame[i]))
-				site = intern(s, &m->frame[i]);
-		outermost = &m->frame[m->nframes - 1];
+		for (size_t i = 0; i < f.count && !site; i++)
+			if (!is_passed_over(s, &f.frame[i]))
+				site = intern(s, &f.frame[i]);
+		outermost = &f.frame[f.count - 1];
 	}
 	if (!site)
 		site = intern(s, outermost == &no_frame && n ? &truncated_frame : outermost);
@@ -214,7 +237,7 @@ uint32_t sites_of(struct sites *s, uint32_t node)
 bool sites_settled(const struct sites *s, uint32_t node, bool whole)
 {
 	return node == 0 || node >= WIRE_NODES ||
-	       (whole ? s->memo[node].known == 2 : s->memo[node].site != 0);
+	       (whole ? (s->memo[node].link & LINK_SETTLED) != 0 : s->memo[node].site != 0);
 }
 
 void sites_settle(struct sites *s, uint32_t node, bool whole)
@@ -223,10 +246,10 @@ void sites_settle(struct sites *s, uint32_t node, bool whole)
 		sites_of(s, node);
 		return;
 	}
-	for (uint32_t n = node; !sites_settled(s, n, true); n = s->memo[n].parent)
+	for (uint32_t n = node; !sites_settled(s, n, true); n = s->memo[n].link & LINK_PARENT)
 		resolved(s, n);
-	for (uint32_t n = node; !sites_settled(s, n, true); n = s->memo[n].parent)
-		s->memo[n].known = 2;
+	for (uint32_t n = node; !sites_settled(s, n, true); n = s->memo[n].link & LINK_PARENT)
+		s->memo[n].link |= LINK_SETTLED;
 }
 
 int sites_rest(struct sites *s)

@@ -201,18 +201,19 @@ static int grow_groups(struct groups *g)
 	return 0;
 }
 
-/* The row of the group KEY; *NEW is set when it was not there. */
+/* The row of the group KEY; *NEW is set when it was not there. A stack has one row in a profile. */
 static struct view_row *group(struct groups *g, uint64_t key, bool *new)
 {
-	uint32_t hash = hash_number(HASH_SEED, key);
-	uint32_t row = HASH_FIND(&g->rows, hash, n, g->key[n - 1] == key);
+	uint32_t hash = hash_number(HASH_SEED, key), row = 0;
 
+	if (g->v->key != VIEW_STACK)
+		row = HASH_FIND(&g->rows, hash, n, g->key[n - 1] == key);
 	*new = !row;
 	if (row)
 		return &g->v->row[row - 1];
 	if (g->v->count == g->allocated && grow_groups(g))
 		return NULL;
-	if (hash_index_add(&g->rows, hash, (uint32_t)g->v->count + 1))
+	if (g->v->key != VIEW_STACK && hash_index_add(&g->rows, hash, (uint32_t)g->v->count + 1))
 		return NULL;
 	g->key[g->v->count] = key;
 	return &g->v->row[g->v->count++];
@@ -403,11 +404,15 @@ static void reverse(struct view *v)
 		swap(&v->row[i], &v->row[v->count - 1 - i]);
 }
 
+#define MANY 8192u /* rows */
+
 int view_make(struct view *v, const struct profile *p, struct sites *sites,
 	      const struct view_options *o)
 {
 	struct groups g = { .v = v, .sites = sites, .least = 512, .texts.texts = true };
 	struct order order = { .sort = o->sort, .sites = sites };
+	/* stacks that are to be left out need not be held until the end */
+	size_t most = o->key == VIEW_STACK && o->limit && o->limit < MANY ? 4 * MANY : SIZE_MAX;
 	struct matcher m;
 	int err;
 
@@ -420,7 +425,7 @@ int view_make(struct view *v, const struct profile *p, struct sites *sites,
 			    .estimated = p->estimated,
 			    .has_error = p->period && !p->is_difference };
 	err = matcher_init(&m, o->match, sites, p);
-	while (o->key == VIEW_STACK && !o->match && g.least < p->count)
+	while (o->key == VIEW_STACK && !o->match && g.least < p->count && g.least < most)
 		/* each row is a group: what doubles on the way there would be held beside it */
 		g.least *= 2;
 	for (size_t i = 0; i < p->count && !err; i++) {
@@ -434,6 +439,10 @@ int view_make(struct view *v, const struct profile *p, struct sites *sites,
 		v->total_usable += p->row[i].usable;
 		v->variance += variance;
 		err = gather(&g, &p->row[i], variance);
+		if (v->count >= most) {
+			select_first(v, o->limit, &order);
+			cut(v, o->limit);
+		}
 	}
 	matcher_release(&m);
 	free(g.key);
