@@ -226,7 +226,7 @@ static void tell(struct process *tracer)
 /* False: later. */
 static bool hand_over(struct session *s, struct process *p, const struct shared_question *a)
 {
-	bool traceme = a->arg[0] == PTRACE_TRACEME;
+	bool traceme = a->arg[0] == PTRACE_TRACEME, vfork_child;
 	struct thread *asks = thread_find(s, (pid_t)a->arg[2]),
 		      *t = traceme ? asks : thread_find(s, (pid_t)a->arg[1]);
 	struct process *q, *tracer = p;
@@ -252,14 +252,16 @@ static bool hand_over(struct session *s, struct process *p, const struct shared_
 			;
 	if (tracer)
 		tell(tracer);
-	err = t->vfork_child ? let_go_vfork_child(s, t, q) : let_go(s, q, q == p ? a : NULL);
+	vfork_child = t->vfork_child;
+	err = vfork_child ? let_go_vfork_child(s, t, q) : let_go(s, q, q == p ? a : NULL);
 	if (err && err != -ESRCH)
 		message_verbose(1, "%d cannot be let go for its other tracer: %s", q->pid,
 				strerror(-err));
-	if (!err && q == p && !t->vfork_child)
+	if (!err && q == p && !vfork_child)
 		return true; /* it is on its way */
 go:
-	agent_answer(a->mail, a->asked);
+	if (p->wire)
+		agent_answer(a->mail, a->asked);
 	return true;
 }
 
@@ -267,14 +269,19 @@ go:
 
 static bool serve(struct session *s, struct process *p, const struct shared_question *a)
 {
+	int err;
+
 	if (p->attaching || p->state == PROCESS_STOPPED)
 		return false;
 	switch (a->what) {
 	case ASK_TRACE: return hand_over(s, p, a);
 	case ASK_LEND:
-		a->mail->answer = lend(s, p) ? LENT_NOT : LENT;
+		err = lend(s, p);
+		if (!p->wire) /* it has ended meanwhile, and the mailbox is gone */
+			return true;
+		a->mail->answer = err ? LENT_NOT : LENT;
 		/* it does without */
-		if (p->wire && !agent_answer(a->mail, a->asked) && p->lent)
+		if (!agent_answer(a->mail, a->asked) && p->lent)
 			take_back(s, p);
 		return true;
 	case ASK_BACK:
