@@ -87,7 +87,8 @@ struct process {
 	bool to_check;	 /* it waits at its last instant for the leak check */
 	int wait_status; /* as from wait(2), once EXITED */
 	uint64_t began_ms, ended_ms;
-	unsigned threads; /* alive now */
+	bool ends_together; /* its threads are ended, with `wait_status`, not one by one */
+	unsigned threads;   /* alive now */
 	struct thread_ends ends;
 	/* why its allocations are not known (static and stripped, ...), or NULL */
 	const char *unsupervised;

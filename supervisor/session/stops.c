@@ -658,11 +658,25 @@ static void note_end(struct process *p, pid_t tid, const struct user_regs_struct
 				(int)tid);
 }
 
+/*
+ * How P ends, as its last thread tells with VALUE: where that one ends by itself, and others were
+ * ended together, it is these who know.
+ */
+static int end_status(struct process *p, bool alone, int value)
+{
+	if (!alone) {
+		p->ends_together = true;
+		p->wait_status = value;
+	}
+	return p->ends_together ? p->wait_status : value;
+}
+
 static void on_exiting(struct session *s, struct thread *t, const struct event *e)
 {
 	struct process *p = t->process;
 	struct user_regs_struct regs;
-	bool last;
+	bool last, known;
+	int status;
 
 	if (t->vfork_child || !p) {
 		t->state = THREAD_EXITING;
@@ -670,13 +684,15 @@ static void on_exiting(struct session *s, struct thread *t, const struct event *
 		return;
 	}
 	last = p->threads <= 1;
+	known = tracer_get_regs(t->tid, &regs) == 0;
+	status = end_status(p, known && regs.orig_rax == SYS_exit, (int)e->value);
 	if (t->state != THREAD_EXITING && p->threads)
 		p->threads--;
 	t->state = THREAD_EXITING;
 	if (p->via == t->tid && !last)
 		move_via(s, p);
 	if (last) {
-		process_finish(s, p, PROCESS_HELD, (int)e->value);
+		process_finish(s, p, PROCESS_HELD, status);
 		p->via = t->tid;
 		p->to_check = s->options.leak_check && p->stream && p->ledger_used &&
 			      !p->unsupervised && !(s->restarting && p == s->main);
@@ -684,7 +700,7 @@ static void on_exiting(struct session *s, struct thread *t, const struct event *
 			s->held = t->tid;
 		if (p->to_check || s->held == t->tid)
 			return;
-	} else if (p->stream && tracer_get_regs(t->tid, &regs) == 0) {
+	} else if (p->stream && known) {
 		limit_thread_gone(p, regs.fs_base);
 		stream_thread_gone(p->stream, heartbeat_ms(), regs.fs_base);
 		note_end(p, t->tid, &regs);
