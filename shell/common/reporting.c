@@ -193,7 +193,7 @@ static int snapshot_at(struct shell *shell, const struct process *p, const char 
 	return err;
 }
 
-static int profile_at(struct shell *shell, struct process *p, const struct moment *m,
+static int profile_of(struct shell *shell, struct process *p, const struct moment *m,
 		      struct profile_ask *ask, struct profile *profile)
 {
 	if (p->source->one_moment)
@@ -208,6 +208,16 @@ static int profile_at(struct shell *shell, struct process *p, const struct momen
 	default: break;
 	}
 	return session_profile(shell->session, p, ask, profile);
+}
+
+static int profile_at(struct shell *shell, struct process *p, const struct moment *m,
+		      struct profile_ask *ask, struct profile *profile)
+{
+	int err = profile_of(shell, p, m, ask, profile);
+
+	if (!err && profile->estimated && !profile->period)
+		profile->period = session_options(shell->session)->sampled;
+	return err;
 }
 
 static int cannot(const struct shell *shell, struct call *call, int err, const struct moment *m)

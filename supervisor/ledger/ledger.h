@@ -37,7 +37,6 @@ struct ledger_totals {
 	 * unknown_frees are estimates
 	 */
 	bool estimated;
-	uint64_t period; /* bytes from sample to sample, of the last one; 0: none yet */
 };
 
 struct ledger_block {

@@ -28,7 +28,6 @@ void ledger_totals(const struct ledger *l, struct ledger_totals *out)
 		.peak_ms = h.bytes > l->peak ? h.ms : l->peak_ms,
 		.events = l->events,
 		.estimated = l->sampled,
-		.period = l->sampled ? l->period : 0,
 	};
 }
 

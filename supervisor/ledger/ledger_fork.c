@@ -212,7 +212,6 @@ struct ledger *ledger_fork(struct ledger *parent)
 	if (!l)
 		return NULL;
 	l->sampled = parent->sampled;
-	l->period = parent->period;
 	l->overlaid = parent->overlaid;
 	l->heap = parent->heap;
 	l->inherited = parent->inherited + parent->allocs - parent->frees;

@@ -303,8 +303,6 @@ static void alloc_counted(struct ledger *l, uint32_t thread, raddr_t addr, uint6
 	w = weights_of(&l->weights, size, period);
 	if (period && weights_put(&l->weights, addr, &w))
 		w = (struct weight){ size, 1 }; /* out of memory: it stands for itself */
-	if (period)
-		l->period = period;
 	heap_more(l, total, w);
 	total_gave(l, total, family);
 	t->last = addr;

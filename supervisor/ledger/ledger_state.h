@@ -96,8 +96,7 @@ struct ledger {
 	struct freed freed; /* what was released with a stack */
 	/* of those blocks with BLOCK_COUNTED that stand for more than themselves */
 	struct weights weights;
-	uint64_t period; /* of the last sampled one */
-	uint8_t *known;	 /* wire_process.known, or NULL */
+	uint8_t *known; /* wire_process.known, or NULL */
 	bool sampled, know_all, overlaid;
 	struct pending *pending;
 	uint32_t pendings, pending_room, pending_idle; /* idle: index + 1 */

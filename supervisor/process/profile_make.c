@@ -271,7 +271,6 @@ int profile_from_ledger(struct profile *p, const struct ledger *ledger,
 
 	ledger_totals(ledger, &totals);
 	p->estimated = totals.estimated;
-	p->period = totals.period;
 	p->ms = ask->now_ms;
 	if (profile_needs_blocks(ask) && ask->detail & (PROFILE_PEAK | PROFILE_PAST))
 		err = -EINVAL;
