@@ -197,13 +197,24 @@ static size_t count_protected(pid_t pid)
 	return n;
 }
 
-/* Its threads, children and descriptors are its own; some may be on their way out. */
+#define SETTLED 50 /* looks of a millisecond each */
+
+/*
+ * Its threads, children and descriptors are its own. Some may be on their way out, and a thread that
+ * was in the middle of a call for us may still make one.
+ */
 static void check_nothing_left(pid_t pid, size_t descriptors)
 {
-	for (int i = 0; i < 5000 && (count_in(pid, "task") != THREADS || count_children(pid)); i++)
+	size_t threads = 0, children = 0;
+
+	for (int i = 0, settled = 0; i < 5000 && settled < SETTLED; i++) {
+		threads = count_in(pid, "task");
+		children = count_children(pid);
+		settled = threads == THREADS && !children ? settled + 1 : 0;
 		usleep(1000);
-	CHECK_EQ(count_in(pid, "task"), THREADS);
-	CHECK_EQ(count_children(pid), 0);
+	}
+	CHECK_EQ(threads, THREADS);
+	CHECK_EQ(children, 0);
 	CHECK_EQ(count_in(pid, "fd"), descriptors);
 	CHECK_EQ(count_protected(pid), 0);
 }
