@@ -48,6 +48,8 @@ struct asking {
 	uint64_t told_ms;     /* when they were told of a turn last */
 	bool tell_next;	      /* they are to be told of the next one, whatever happens in it */
 	bool stale;	      /* what the loop waits for is something else now */
+	/* goes up with what happens; guarded by the session's lock. Who has not seen it does not sleep */
+	uint64_t news;
 	bool closing, ending;
 	int wake; /* an eventfd that ends its poll(2) */
 	int err;  /* of its last turn */
@@ -113,7 +115,11 @@ struct asking_hold asking_longest(void);
  */
 bool asking_relock(void) MUST_USE;
 void asking_reunlock(bool relocked);
-/* Both, with a turn of the loop in between, or MS (-1: however long it takes). 0 or the loop's -errno. */
+/*
+ * Both, with a turn of the loop in between in which something happened, or MS (-1: however long it
+ * takes; 0: whatever happens in it). What has happened since the caller's last turn counts. 0 or the
+ * loop's -errno.
+ */
 int asking_turn(struct session *s, int ms) MUST_USE;
 /* What the loop waits for has changed: it is to look again. */
 void asking_wake(struct session *s);

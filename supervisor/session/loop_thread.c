@@ -221,6 +221,7 @@ static void run_loop(struct session *s)
 		s->serving = true;
 		err = loop_turn(s, ms, &something);
 		s->serving = false;
+		a->news += something;
 		message_flush();
 		pthread_mutex_lock(&a->lock);
 		a->err = err;
@@ -248,6 +249,7 @@ static __thread struct {
 	struct session *session;
 	/* how often the lock was given back, without being taken again */
 	unsigned times;
+	uint64_t news; /* as it was at the end of this asker's last turn */
 	bool measured;
 	struct asking_hold since, longest;
 } mine;
@@ -542,6 +544,11 @@ int asking_turn(struct session *s, int ms)
 	struct timespec until = after(ms > 0 ? ms : 0);
 	int err = 0;
 
+	/* nobody else would wake us: it may be the last thing that happens for long */
+	if (ms && a->news != mine.news) {
+		mine.news = a->news;
+		return a->err;
+	}
 	hold_ends();
 	begin_condition(&me.changed);
 	pthread_mutex_lock(&a->lock);
@@ -562,6 +569,7 @@ int asking_turn(struct session *s, int ms)
 		take(a);
 	}
 	err = a->err;
+	mine.news = a->news;
 	pthread_mutex_unlock(&a->lock);
 	pthread_cond_destroy(&me.changed);
 	hold_begins();

@@ -949,6 +949,7 @@ int session_serve_stops(struct session *s)
 	while ((got = tracer_next(&e)) == 1) {
 		handle(s, &e);
 		n++;
+		s->asking.news++;
 	}
 	if (got == -ECHILD && s->nthreads)
 		nobody_left(s);
