@@ -235,7 +235,12 @@ static double variance_of(const struct profile_row *r, uint64_t period)
 	return (double)r->count * a * a * (1 - p) / p;
 }
 
-uint64_t view_error(double variance) { return (uint64_t)(sqrt(variance) + 0.5); }
+uint64_t view_error(double variance)
+{
+	double error = sqrt(variance) + 0.5;
+
+	return error < (double)INT64_MAX ? (uint64_t)error : INT64_MAX; /* sizes may be made up */
+}
 
 static int gather(struct groups *g, const struct profile_row *r, double variance)
 {
@@ -404,7 +409,9 @@ static void reverse(struct view *v)
 		swap(&v->row[i], &v->row[v->count - 1 - i]);
 }
 
-#define MANY 8192u /* rows */
+/* of a list of stacks, rows: as many as are asked for are held, and this many to choose from */
+#define STACKS_ASKED 8192u
+#define STACKS_HELD  32768u
 
 int view_make(struct view *v, const struct profile *p, struct sites *sites,
 	      const struct view_options *o)
@@ -412,7 +419,8 @@ int view_make(struct view *v, const struct profile *p, struct sites *sites,
 	struct groups g = { .v = v, .sites = sites, .least = 512, .texts.texts = true };
 	struct order order = { .sort = o->sort, .sites = sites };
 	/* stacks that are to be left out need not be held until the end */
-	size_t most = o->key == VIEW_STACK && o->limit && o->limit < MANY ? 4 * MANY : SIZE_MAX;
+	size_t most = o->key == VIEW_STACK && o->limit && o->limit < STACKS_ASKED ? STACKS_HELD
+										  : SIZE_MAX;
 	struct matcher m;
 	int err;
 

@@ -90,7 +90,7 @@ struct view_options {
 int view_make(struct view *v, const struct profile *p, struct sites *sites,
 	      const struct view_options *o) MUST_USE;
 void view_release(struct view *v);
-/* One standard deviation, in bytes, of a size with that variance. */
+/* One standard deviation, in bytes, of a size with that variance; at most INT64_MAX. */
 uint64_t view_error(double variance);
 
 /* ---- table of functions -------------------------------------------------- */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "test.h"
 
+#include <math.h>
 #include <time.h>
 
 #include "inject/wire.h"
@@ -501,6 +502,16 @@ static double ms_since(const struct timespec *t)
 	return (double)(now.tv_sec - t->tv_sec) * 1e3 + (double)(now.tv_nsec - t->tv_nsec) / 1e6;
 }
 
+/* Whatever sizes are made up, their error is a number. */
+static void errors(void)
+{
+	CHECK_EQ(view_error(0), 0);
+	CHECK_EQ(view_error(16), 4);
+	CHECK_EQ(view_error(1e300), INT64_MAX);
+	CHECK_EQ(view_error((double)INFINITY), INT64_MAX);
+	CHECK_EQ(view_error((double)NAN), INT64_MAX);
+}
+
 static void many_stacks(void)
 {
 	struct sites_source source = { .parent = many_parent, .frames = many_frames };
@@ -561,6 +572,7 @@ int main(void)
 	RUN(call_tree);
 	RUN(stacks_text);
 	RUN(report_json);
+	RUN(errors);
 	RUN(many_stacks);
 	free(text);
 	return test_status();
