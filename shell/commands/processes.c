@@ -4,6 +4,7 @@
 #include "base/escape.h"
 #include "base/units.h"
 #include "report/grid.h"
+#include "report/print.h"
 #include "session/ended.h"
 #include "shell/common/arguments.h"
 #include "shell/common/command.h"
@@ -19,12 +20,14 @@ static bool ended(enum process_state state)
 
 static void row_text(FILE *out, const struct ended *e, bool chosen)
 {
-	char end[64];
+	const char *about = print_about(e->totals.estimated);
+	char end[64], heap[24], allocs[24];
 
-	escape_printf(out, "%c %7d %7d  %-9s %12" PRIu64 " %12" PRIu64 " %12" PRIu64 "  %s",
-		      chosen ? '*' : ' ', (int)e->pid, (int)e->ppid, process_state_name(e->state),
-		      e->totals.heap, e->totals.mmap, e->totals.allocs,
-		      e->command ? e->command : "?");
+	snprintf(heap, sizeof(heap), "%s%" PRIu64, about, e->totals.heap);
+	snprintf(allocs, sizeof(allocs), "%s%" PRIu64, about, e->totals.allocs);
+	escape_printf(out, "%c %7d %7d  %-9s %12s %12" PRIu64 " %12s  %s", chosen ? '*' : ' ',
+		      (int)e->pid, (int)e->ppid, process_state_name(e->state), heap, e->totals.mmap,
+		      allocs, e->command ? e->command : "?");
 	if (ended(e->state) && e->wait_status)
 		escape_printf(out, " (%s)", wait_status_text(e->wait_status, end, sizeof(end)));
 	if (e->unsupervised)
@@ -34,6 +37,7 @@ static void row_text(FILE *out, const struct ended *e, bool chosen)
 
 static void row_cells(struct grid *g, const struct ended *e, bool chosen)
 {
+	const char *about = print_about(e->totals.estimated);
 	struct text_buffer size;
 	char end[64] = "";
 
@@ -42,9 +46,9 @@ static void row_cells(struct grid *g, const struct ended *e, bool chosen)
 	grid_cellf(g, "%s%d", chosen ? "*" : "", (int)e->pid);
 	grid_cellf(g, "%d", (int)e->ppid);
 	grid_cell(g, process_state_name(e->state));
-	grid_cell(g, layout_size(g->layout, &size, e->totals.heap));
+	grid_cellf(g, "%s%s", about, layout_size(g->layout, &size, e->totals.heap));
 	grid_cell(g, layout_size(g->layout, &size, e->totals.mmap));
-	grid_cellf(g, "%" PRIu64, e->totals.allocs);
+	grid_cellf(g, "%s%" PRIu64, about, e->totals.allocs);
 	grid_cellf(g, "%s%s%s%s%s%s%s", e->command ? e->command : "?", *end ? " (" : "", end,
 		   *end ? ")" : "", e->unsupervised ? " (not known: " : "",
 		   e->unsupervised ? e->unsupervised : "", e->unsupervised ? ")" : "");

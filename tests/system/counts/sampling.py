@@ -88,7 +88,7 @@ def agree(r):
 
 
 def errors(told, period):
-    """Problems of the errors that rows have: one standard deviation, by the theory, of as many live blocks as were told."""
+    """Problems of the errors that rows have: one standard deviation, by theory, of as many blocks as were told."""
     bad = []
     for name, size in LIVE_SIZE.items():
         row = told.get(name)
@@ -197,11 +197,11 @@ if want.search('rude'):
         mt.check(f'{source} as without', bad + [x for x in sound(r) if not x.startswith('status ')])
 
 if want.search('texts'):
-    r = mt.plain([mt.MTRUN, '-s', '64K', '-x', 'wait exit; status; report; text; tree; report --stacks; timeline --table; timeline --plot', path, '1', '8'])
+    r = mt.plain([mt.MTRUN, '-s', '64K', '-x', 'wait exit; status; report; text; tree; report --stacks; timeline --table; timeline --plot; processes', path, '1', '8'])
     text = r.err.decode()
     bad = [f'not there: {x}' for x in (r'heap ~\d', r'allocated  ~\d', r'peak       ~\d', r'blocks     ~\d', r'one allocation per 64\.0K', r'total_size: ~\d',
                                        r'size:~\d+ +count:~\d', r'Total: ~\d', r'# 0: ~\d+ bytes\n +~\d+ block', r'~\d+ 100\.0%', r'peak        ~\d',
-                                       r'still live  ~\d[\d,]* bytes in ~\d', r'0\.0 +~\d+', r'peak ~\S+ at ') if not re.search(x, text)]
+                                       r'still live  ~\d[\d,]* bytes in ~\d', r'0\.0 +~\d+', r'peak ~\S+ at ', r'exited +~\d+ +\d+ +~\d+ +sample') if not re.search(x, text)]
     for opts, why in ((['-s', '0'], "invalid value '0'"), (['-s', '2G'], "invalid value '2G'"), (['-s', 'x'], "invalid value 'x'"),
                       (['-s', '1K', '-l', '1M'], 'a limit needs every allocation')):
         r = mt.plain([mt.MTRUN, *opts, 'true'])
