@@ -169,17 +169,11 @@ static int let_go_vfork_child(struct session *s, struct thread *t, const struct 
 {
 	pid_t tid = t->tid;
 	int err = session_halt(s, t, MOMENT_MS);
-	struct process *p;
 
 	t = thread_find(s, tid);
 	if (err || !t)
 		return err ? err : -ESRCH;
-	p = process_start(s, tid, parent->pid, NULL);
-	if (p) {
-		process_describe(p);
-		p->unsupervised = traced;
-		process_finish(s, p, PROCESS_DETACHED, 0);
-	}
+	process_let_go(s, tid, parent->pid, traced);
 	tracer_detach(tid, t->signal);
 	thread_remove(s, t);
 	return 0;

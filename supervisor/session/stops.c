@@ -4,8 +4,9 @@
  *
  * Threads. Each traced thread has a record. A new one is announced by its parent's stop and reports
  * a first stop of its own; either may come first, so an unannounced tracee that stops is left
- * waiting until it has been announced, or nobody is left who could. Whether it is a thread, a child with memory of its own, or a
- * vfork child that borrows its parent's until exec, is what kcmp(2) says, not the event.
+ * waiting until it has been announced, or nobody is left who could. Whether it is a thread, a child
+ * with memory of its own, or a vfork child that borrows its parent's until exec, is what kcmp(2)
+ * says, not the event.
  *
  * Processes. exec makes a new record: its allocations start anew. A process' last thread is seen at
  * its last instant (EVENT_EXITING): its rings are complete then, and its memory still there; it can
@@ -92,6 +93,17 @@ struct process *process_start(struct session *s, pid_t pid, pid_t ppid, struct l
 	p->off = modes[s->options.mode].off;
 	process_append(s, p);
 	return p;
+}
+
+void process_let_go(struct session *s, pid_t pid, pid_t ppid, const char *why)
+{
+	struct process *p = process_start(s, pid, ppid, NULL);
+
+	if (!p)
+		return;
+	process_describe(p);
+	p->unsupervised = why;
+	process_finish(s, p, PROCESS_DETACHED, 0);
 }
 
 /* A record that never ran as itself: the child between fork and exec. */
@@ -524,16 +536,12 @@ static bool is_orphan(const struct session *s, const struct thread *t, pid_t *pp
 
 static void let_orphan_go(struct session *s, struct thread *t, pid_t ppid)
 {
+	static const char why[] = "its parent ended in the middle of making it";
 	pid_t tid = t->tid;
-	struct process *p = process_start(s, tid, ppid, NULL);
 
 	s->orphan[s->orphans++ % GONE_MOST] = tid;
-	if (p) {
-		process_describe(p);
-		p->unsupervised = "its parent ended in the middle of making it";
-		message_verbose(1, "%d runs unsupervised: %s", (int)tid, p->unsupervised);
-		process_finish(s, p, PROCESS_DETACHED, 0);
-	}
+	message_verbose(1, "%d runs unsupervised: %s", (int)tid, why);
+	process_let_go(s, tid, ppid, why);
 	tracer_detach(tid, 0);
 	thread_remove(s, thread_find(s, tid));
 }
@@ -949,12 +957,12 @@ int session_serve_stops(struct session *s)
 	while ((got = tracer_next(&e)) == 1) {
 		handle(s, &e);
 		n++;
-		s->asking.news++;
 	}
 	if (got == -ECHILD && s->nthreads)
 		nobody_left(s);
 	if (s->unannounced)
 		n += let_orphans_go(s);
+	s->asking.news += n > 0;
 	s->serving = nested;
 	return n;
 }
