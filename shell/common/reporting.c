@@ -193,8 +193,8 @@ static int snapshot_at(struct shell *shell, const struct process *p, const char 
 	return err;
 }
 
-static int profile_of(struct shell *shell, struct process *p, const struct moment *m,
-		      struct profile_ask *ask, struct profile *profile)
+static int take_profile(struct shell *shell, struct process *p, const struct moment *m,
+			struct profile_ask *ask, struct profile *profile)
 {
 	if (p->source->one_moment)
 		return process_profile(p, ask, profile);
@@ -213,7 +213,7 @@ static int profile_of(struct shell *shell, struct process *p, const struct momen
 static int profile_at(struct shell *shell, struct process *p, const struct moment *m,
 		      struct profile_ask *ask, struct profile *profile)
 {
-	int err = profile_of(shell, p, m, ask, profile);
+	int err = take_profile(shell, p, m, ask, profile);
 
 	if (!err && profile->estimated && !profile->period)
 		profile->period = session_options(shell->session)->sampled;

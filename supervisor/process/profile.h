@@ -27,9 +27,8 @@ struct profile {
 	uint64_t ms;	   /* the moment, since tracing began */
 	uint64_t since_ms; /* of a difference: the earlier moment */
 	bool has_totals, has_usable, is_difference;
-	bool estimated; /* from samples, already scaled up (weights.h) */
-	uint64_t
-		period; /* of these, in bytes; 0: not known. Set by the caller, where he knows it */
+	bool estimated;	 /* from samples, already scaled up (weights.h) */
+	uint64_t period; /* of these, in bytes; 0: not known. Set by who knows how it was sampled */
 	size_t count, room;
 	struct profile_row *row; /* one for each stack (thread, block size) */
 };

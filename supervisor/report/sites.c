@@ -26,7 +26,7 @@ struct memo {
 #define COUNT_MOST   0xffffu
 #define LINK_PARENT  (WIRE_NODES - 1)
 #define LINK_KNOWN   (1u << 29) /* the parent is, and whether it has a pc */
-#define LINK_PC	     (1u << 30) /* it has: it is no root */
+#define LINK_PC	     (1u << 30) /* it has a pc: it is no root */
 #define LINK_SETTLED (1u << 31) /* frames are known, also of all callers */
 _Static_assert(WIRE_NODES <= 1u << 29, "an id fits");
 
@@ -119,6 +119,7 @@ static struct symbol_frames resolved(struct sites *s, uint32_t node)
 	m = known(s, node);
 	if (m->frames)
 		return frames_of(m);
+	/* a target may have changed it since: then another pc is looked up */
 	pc = m->link & LINK_PC ? pc_of(s, node, &parent) : 0;
 	if (pc == WIRE_PC_TRUNCATED || pc == WIRE_PC_DEEP)
 		f.frame = &truncated_frame;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * orphans.c ROUNDS HOW - ROUNDS processes, one after the other, whose threads fork as fast as they can while another one ends them all: `exit`, or `exec` of /bin/true.
- * So some forks are under way then, and what they make has nobody.
+ * orphans.c ROUNDS HOW - ROUNDS processes, one after the other: three threads of each fork as fast as
+ * they can, until the first one ends them all, HOW: `exit`, or `exec` of /bin/true. So some forks are
+ * under way then, and nobody is left to tell of what they make. Each child ends at once.
  */
 #include <fcntl.h>
 #include <pthread.h>

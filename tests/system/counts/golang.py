@@ -65,6 +65,7 @@ else:
     bad = [f'status {r.rc}: {r.out[-100:]} {r.err[-300:]}' for r in runs if r.rc or r.out != b'fine\n']
     statuses = [r.answers['status'] for r in runs if not r.rc]
     # 4000 goroutines unmap 50 times each what they have mapped
-    bad += [f'{s["unmaps"]} unmaps, {s["unaccounted"]} unaccounted' for s in statuses if s['unmaps'] != 200000 or s['unaccounted']]
+    bad += [f'{s["unmaps"]} unmaps, {s["unaccounted"]} unaccounted' for s in statuses
+            if s['unmaps'] != 200000 or s['unaccounted']]
     mt.check('small stacks', bad)
 mt.finish()

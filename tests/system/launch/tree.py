@@ -70,7 +70,8 @@ for how in ('fork', 'vfork', 'spawn', 'many', 'exec', 'clone', 'threads'):
         bad.append(f'status {r.rc}')
     mt.check(f'no-follow {how}', bad)
 
-# forks that are under way when all threads of their process are ended: what they make is nobody's, and is neither kept nor waited for
+# forks that are under way when all threads of their process are ended: what they make is nobody's, and is neither
+# kept nor waited for
 for how in ('exit', 'exec'):
     path = mt.build('orphans.c', 'gcc')
     r = mt.plain([mt.MTRUN, '-q', '-v', '--', path, '300' if mt.SOAK else '60', how], timeout=60)

@@ -145,10 +145,11 @@ for name in re.findall(r'^(\S+) ', r.text.split('\n\n')[0], re.M):
     example = re.search(r'^Example: (.+)$', h.text, re.M)
     if not example or name not in re.findall(r'!|[a-z]+', example[1]):
         mt.fail(f'help {name}: has an example', h.text)
-    elif name in ('blocks', 'bt', 'cont', 'echo', 'export', 'leaks', 'map', 'processes', 'report', 'sample', 'status', 'stop', 'text', 'threads',
-                  'timeline', 'tree', '!'):
+    elif name in ('blocks', 'bt', 'cont', 'echo', 'export', 'leaks', 'map', 'processes', 'report', 'sample', 'status',
+                  'stop', 'text', 'threads', 'timeline', 'tree', '!'):
         shown.append(example[1])
-run('examples of help', '\n'.join(['wait 100ms', 'export html memory.html'] + shown), ['sleep', '1'], err='((?!mtrun: [a-z!]+: ).)*')
+run('examples of help', '\n'.join(['wait 100ms', 'export html memory.html'] + shown), ['sleep', '1'],
+    err='((?!mtrun: [a-z!]+: ).)*')
 
 # ---- lists add up
 r = run('forms of report', 'wait exit; report -n 3 > t; report -n 3 --json > j; report --json > all; report --by stack --json > s; report --at peak --json > p; status --json > st;'
