@@ -12,8 +12,9 @@
 
 /*
  * /events: server-sent events (text/event-stream), a line of numbers each second, the same for all
- * who watch. The last one is `end`: the program has ended, or was let go. A page that does not read
- * misses some, and is put off when it has missed many; it comes again by itself.
+ * who watch the same process. The last one is `end`: the process has ended, or was let go; also
+ * when mtrun leaves because of that. A page that does not read misses some, and is put off when it
+ * has missed many; it comes again by itself.
  */
 #define WATCHERS 64u
 #define BEHIND	 (64u << 10) /* bytes that wait for a reader: it gets no more */
@@ -23,9 +24,11 @@ struct watcher {
 	struct watcher *next;
 	struct serve *s;
 	struct evhttp_request *req;
+	struct process *process; /* a reference; NULL: the one that questions are about */
 	unsigned missed;
 };
 
+/* With the session's lock. */
 static void forget(struct watcher *w)
 {
 	struct watcher **at = &w->s->watchers;
@@ -34,24 +37,28 @@ static void forget(struct watcher *w)
 		at = &(*at)->next;
 	*at = w->next;
 	w->s->nwatchers--;
+	process_unref(w->process);
 	free(w);
 }
 
 static void left(struct evhttp_connection *c, void *arg)
 {
+	struct watcher *w = arg;
+	struct session *session = w->s->session;
+
 	(void)c;
-	forget(arg);
+	asking_lock(session);
+	forget(w);
+	asking_unlock(session);
 }
 
 /* ---- what is told -------------------------------------------------------- */
 
-static void put_numbers(struct serve *s, FILE *out)
+static void put_numbers(struct serve *s, const struct process *p, FILE *out)
 {
-	const struct process *p = session_main(s->session);
 	struct ledger_totals t;
 	struct json j;
 
-	session_settle(s->session);
 	ledger_totals(p->ledger, &t);
 	json_init(&j, out);
 	json_object(&j, NULL);
@@ -69,8 +76,14 @@ static void put_numbers(struct serve *s, FILE *out)
 	json_end_object(&j);
 }
 
-/* NULL: out of memory. */
-static struct evbuffer *make_event(struct serve *s, bool ended)
+static bool has_ended(const struct session *s, const struct process *chosen)
+{
+	return session_ended(s) ||
+	       (chosen && chosen->state != PROCESS_RUNNING && chosen->state != PROCESS_STOPPED);
+}
+
+/* What is told of CHOSEN (NULL: the one that questions are about). NULL: out of memory. */
+static struct evbuffer *make_event(struct serve *s, const struct process *chosen, bool *ended)
 {
 	struct evbuffer *event = evbuffer_new();
 	char *text = NULL;
@@ -79,11 +92,13 @@ static struct evbuffer *make_event(struct serve *s, bool ended)
 
 	if (out) {
 		asking_lock(s->session);
-		put_numbers(s, out);
+		session_settle(s->session);
+		*ended = has_ended(s->session, chosen);
+		put_numbers(s, chosen ? chosen : session_main(s->session), out);
 		asking_unlock(s->session);
 	}
 	if (!out || fclose(out) ||
-	    evbuffer_add_printf(event, "event: %s\ndata: %s\n\n", ended ? "end" : "now", text) <
+	    evbuffer_add_printf(event, "event: %s\ndata: %s\n\n", *ended ? "end" : "now", text) <
 		    0) {
 		if (event)
 			evbuffer_free(event);
@@ -117,52 +132,63 @@ static void finish(struct watcher *w)
 	struct evhttp_request *req = w->req;
 
 	evhttp_connection_set_closecb(evhttp_request_get_connection(req), NULL, NULL);
-	forget(w);
+	left(NULL, w);
 	evhttp_send_reply_end(req);
+}
+
+/* W may be gone then. */
+static void tell(struct watcher *w, struct evbuffer *event, bool ended)
+{
+	if (is_behind(w)) {
+		if (++w->missed > PATIENCE)
+			evhttp_connection_free(evhttp_request_get_connection(w->req));
+		return;
+	}
+	w->missed = 0;
+	send_to(w, event);
+	if (ended)
+		finish(w);
 }
 
 void events_tick(struct serve *s)
 {
+	struct evbuffer *event = NULL;
+	struct process *about = NULL; /* whose it is */
 	struct watcher *w, *next;
-	struct evbuffer *event;
-	bool ended;
+	bool ended = false;
 
-	if (!s->watchers)
-		return;
-	asking_lock(s->session);
-	ended = session_ended(s->session);
-	asking_unlock(s->session);
-	event = make_event(s, ended);
-	if (!event)
-		return;
 	for (w = s->watchers; w; w = next) {
 		next = w->next;
-		if (is_behind(w)) {
-			if (++w->missed > PATIENCE)
-				evhttp_connection_free(evhttp_request_get_connection(w->req));
-			continue;
+		if (!event || w->process != about) {
+			if (event)
+				evbuffer_free(event);
+			about = w->process;
+			event = make_event(s, about, &ended);
 		}
-		w->missed = 0;
-		send_to(w, event);
-		if (ended)
-			finish(w);
+		if (!event)
+			return;
+		tell(w, event, ended);
 	}
-	evbuffer_free(event);
+	if (event)
+		evbuffer_free(event);
 }
 
 /* ---- their life ---------------------------------------------------------- */
 
-void events_begin(struct serve *s, struct evhttp_request *req)
+void events_begin(struct serve *s, struct evhttp_request *req, struct process *p)
 {
 	struct watcher *w = s->nwatchers < WATCHERS ? calloc(1, sizeof(*w)) : NULL;
 	struct evbuffer *first = w ? evbuffer_new() : NULL;
 
 	if (!first) {
 		free(w);
+		asking_lock(s->session);
+		process_unref(p);
+		asking_unlock(s->session);
 		evhttp_send_error(req, 503, "too many pages are open");
 		return;
 	}
-	*w = (struct watcher){ .next = s->watchers, .s = s, .req = req };
+	*w = (struct watcher){ .next = s->watchers, .s = s, .req = req, .process = p };
 	s->watchers = w;
 	s->nwatchers++;
 	answer_headers(req, "text/event-stream");
@@ -173,6 +199,20 @@ void events_begin(struct serve *s, struct evhttp_request *req)
 	evhttp_send_reply_chunk(req, first);
 	evbuffer_free(first);
 	events_tick(s);
+}
+
+void events_leave(struct serve *s)
+{
+	bool ended;
+
+	asking_lock(s->session);
+	ended = session_ended(s->session);
+	asking_unlock(s->session);
+	if (!s->watchers || !ended)
+		return;
+	events_tick(s);
+	/* what their sockets take at once */
+	event_base_loop(s->base, EVLOOP_NONBLOCK);
 }
 
 void events_release(struct serve *s)

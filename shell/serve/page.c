@@ -10,13 +10,15 @@
 #include "shell/serve/server.h"
 
 /*
- * The page of `export html`, as of now, which goes on: it listens to /events.
+ * The page of `export html`, as of now, which goes on: it listens to the /events of its process.
  */
 static int write_page(struct answer *a, struct exporting *x, struct profile *profile,
 		      struct sites *sites)
 {
 	struct view_options options = { .key = VIEW_STACK, .sort = SORT_SIZE, .limit = VIEW_ALL };
+	const char *pid = answer_parameter(a, "pid");
 	struct view view;
+	char events[64];
 	int err = view_make(&view, profile, sites, &options);
 
 	if (err)
@@ -24,7 +26,8 @@ static int write_page(struct answer *a, struct exporting *x, struct profile *pro
 	x->export.view = &view;
 	x->export.sites = sites;
 	x->export.moment = "now";
-	x->export.events = "events";
+	snprintf(events, sizeof(events), "events%s%s", pid ? "?pid=" : "", pid ? pid : "");
+	x->export.events = events;
 	err = export_html(a->out, &x->export);
 	view_release(&view);
 	return err;

@@ -301,6 +301,26 @@ static bool has_program(struct serve *s)
 	return has;
 }
 
+/* A, that is to be a stream of events; it is gone then. */
+static void stream(struct answer *a)
+{
+	struct evhttp_request *req = a->req;
+	struct serve *s = a->s;
+	struct process *p = NULL;
+
+	if (check_parameters(a, " pid ") && answer_parameter(a, "pid")) {
+		asking_lock(s->session);
+		p = answer_process(a);
+		asking_unlock(s->session);
+	}
+	if (a->status != 200) {
+		answer_send(a);
+		return;
+	}
+	answer_release(a);
+	events_begin(s, req, p);
+}
+
 void router_request(struct evhttp_request *req, void *ctx)
 {
 	struct serve *s = ctx;
@@ -349,12 +369,11 @@ void router_request(struct evhttp_request *req, void *ctx)
 		answer_send(a);
 		return;
 	}
-	if (strcmp(path, EVENTS) || method == EVHTTP_REQ_HEAD || query) {
-		route(a, path);
-		if (!a->later)
-			answer_send(a);
+	if (!strcmp(path, EVENTS) && method == EVHTTP_REQ_GET) {
+		stream(a);
 		return;
 	}
-	answer_release(a);
-	events_begin(s, req);
+	route(a, path);
+	if (!a->later)
+		answer_send(a);
 }

@@ -106,6 +106,9 @@ static void run(void *ctx)
 
 	asking_unlock(s->session);
 	event_base_dispatch(s->base);
+	event_del(s->wake); /* what is still to be done is not broken off */
+	event_del(s->tick);
+	events_leave(s);
 	asking_lock(s->session);
 	release(s);
 	shell_asker_release(&s->shell);

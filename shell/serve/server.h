@@ -85,9 +85,15 @@ void profile_forget_waiting(struct serve *s);
 void answer_metrics(struct answer *a);
 /* page.c: export html's page, which goes on */
 void answer_page(struct answer *a);
-/* events.c: a stream of server-sent events. The request is its own from then on. */
-void events_begin(struct serve *s, struct evhttp_request *req);
+/*
+ * events.c: a stream of server-sent events about P, a reference that is taken over; NULL: about the
+ * process that questions are about. The request is its own from then on.
+ */
+void events_begin(struct serve *s, struct evhttp_request *req, struct process *p);
 void events_tick(struct serve *s);
+/* Before the server leaves: if the program has ended, the pages are told. */
+void events_leave(struct serve *s);
+/* With the session's lock. */
 void events_release(struct serve *s);
 /* router.c: what evhttp calls for each request */
 void router_request(struct evhttp_request *req, void *serve);

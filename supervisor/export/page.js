@@ -1401,10 +1401,14 @@
 	/* ---- live: mtrun serves the page, and goes on telling ---- */
 
 	function watch() {
-		var bar = make(document.body, "p", { id: "live", "class": "soft" }), text = make(bar, "span", {}), ended = false, stream = new EventSource(d.events);
+		var bar = make(document.body, "p", { id: "live", "class": "soft" }), text = make(bar, "span", {}), ended = false, stream = new EventSource(d.events), heard = Date.now(), patience = 3000;
 
 		document.body.insertBefore(bar, by_id("series"));
-		button(bar, "show what is live now", function () { location.reload(); });
+		button(bar, "show what is live now", function () {
+			/* not the moment that was chosen */
+			history.replaceState(null, "", location.pathname + location.search);
+			location.reload();
+		});
 		function tell(prefix, n) {
 			text.textContent = prefix + ": " + digits(n.live) + " bytes in " + digits(n.live_blocks) + " blocks, peak " + digits(n.peak) + ", " +
 				digits(n.allocs) + " allocations" + (n.rss >= 0 ? ", RSS " + digits(n.rss) : "") + " ";
@@ -1416,6 +1420,13 @@
 		function take(event, prefix) {
 			var n = JSON.parse(event.data);
 
+			heard = Date.now();
+			if (n.pid !== d.pid) {
+				ended = true;
+				stream.close();
+				text.textContent = "another program is served here now, as process " + n.pid + " ";
+				return;
+			}
 			d.curve.push(n.ms, n.live);
 			last = Math.max(last, n.ms);
 			if (n.peak > d.peak) {
@@ -1435,6 +1446,11 @@
 			if (!ended)
 				text.textContent = "no connection to mtrun: trying again ";
 		};
+		/* stopped, or too busy: the connection is there, and nothing comes */
+		setInterval(function () {
+			if (!ended && stream.readyState === EventSource.OPEN && Date.now() - heard > patience)
+				text.textContent = "mtrun has said nothing for " + Math.round((Date.now() - heard) / 1000) + " s ";
+		}, 1000);
 	}
 
 	d.sites.forEach(function (s) { sites[s[0]] = s; });

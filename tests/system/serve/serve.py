@@ -20,63 +20,10 @@ import time
 import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..', 'lib'))
 import mt
+from served import Served, Unix, free_port
 
 mt.need_mtrun()
 TOKEN = 'abcdefgh-0123456789.~_'
-
-
-class Unix(http.client.HTTPConnection):
-    def __init__(self, path):
-        super().__init__('localhost', timeout=20)
-        self.path = path
-
-    def connect(self):
-        self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.settimeout(20)
-        self.sock.connect(self.path)
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(('127.0.0.1', 0))
-        return s.getsockname()[1]
-
-
-class Served:
-    """A victim under mtrun that listens."""
-
-    def __init__(self, *opts, port=None, program=None):
-        self.port = port or free_port()
-        self.messages = os.path.join(mt.tmp(), f'messages{self.port}')
-        self.p = subprocess.Popen([mt.MTRUN, '-q', '--messages', self.messages, '--listen', opts[0] if opts and ':' in opts[0] else str(self.port),
-                                   *(opts[1:] if opts and ':' in opts[0] else opts), program or mt.build('served.c')],
-                                  stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self.p.stdout.readline()
-        self.live = self.requested = 0
-
-    def say(self, n):
-        self.p.stdin.write(f'{n}\n')
-        self.p.stdin.flush()
-        self.live, self.requested = map(int, re.match(r'live (\d+) requested (\d+)', self.p.stdout.readline()).groups())
-
-    def get(self, path, headers=None, method='GET', body=None):
-        """(status, headers, bytes)"""
-        c = http.client.HTTPConnection('127.0.0.1', self.port, timeout=30)
-        c.request(method, path, body=body, headers=headers or {})
-        r = c.getresponse()
-        data = r.read()
-        c.close()
-        return r.status, r.headers, data
-
-    def json(self, path):
-        status, _, data = self.get(path)
-        if status != 200:
-            raise RuntimeError(f'{path}: {status}: {data[:200]}')
-        return json.loads(data)
-
-    def end(self):
-        self.p.stdin.close()
-        return self.p.wait(20)
 
 
 def samples(text):
@@ -148,7 +95,9 @@ if shutil.which('promtool'):
     mt.check('/metrics: promtool finds nothing', [lint.stdout] if lint.returncode or lint.stdout else [])
 else:
     mt.skip('/metrics: promtool finds nothing', 'no promtool here')
-mt.check('other commands', [p for p in ('timeline', 'threads', 'processes', 'diff?since=0.1s', 'report?n=1', 'report?by=stack&sort=count', 'report?match=keep', 'text?n=2', 'report?at=peak')
+# its record begins when it is launched, which is later than mtrun, on a busy machine by some 100 ms
+began = s.json('/api/v1/timeline')['points'][0][0]
+mt.check('other commands', [p for p in ('threads', 'processes', f'diff?since={began}ms', 'report?n=1', 'report?by=stack&sort=count', 'report?match=keep', 'text?n=2', 'report?at=peak')
                             if s.get('/api/v1/' + p)[0] != 200])
 
 # ---- pprof ----
@@ -283,14 +232,22 @@ now = [events(c, 2)[-1] for c in streams]
 mt.check('events: two listeners, the live bytes', [f'{kind} {e["live"]}, not {s.live}' for kind, e in now if kind != 'now' or e['live'] != s.live])
 streams[0].close()
 page = s.get('/')[2].decode()
-mt.check('the page listens to them', [] if '"events":"events"' in page and "connect-src 'self'" in page else ['it does not'])
+pid = s.json('/api/v1/status')['pid']
+chosen = s.get(f'/?pid={pid}')[2].decode()
+mt.check('the page listens to them', [] if '"events":"events"' in page and f'"events":"events?pid={pid}"' in chosen and "connect-src 'self'" in page else ['it does not'])
+mt.check('events: of one process', [f'{q}: {code}' for q, want in (('pid=1', 404), ('n=1', 400)) for code in [s.get('/events?' + q)[0]] if code != want])
 
 # ---- the end ----
 
 rc = s.end()
 mt.check('the status is the program\'s', [] if rc == 3 else [f'status {rc}'])
+kind, last = 'now', None
+while kind == 'now':
+    kind, last = events(streams[1], 1)[0]
+mt.check('events: mtrun leaves with the program, and says so', [] if (kind, last['live'], last['state']) == ('end', s.live, 'exited') else [kind, last])
 
-s = Served('-x', 'wait exit; ! sleep 4')
+os.mkfifo(os.path.join(mt.tmp(), 'done'))
+s = Served('-x', f'wait exit; ! cat {mt.tmp()}/done')
 s.say(10)
 c = socket.create_connection(('127.0.0.1', s.port), timeout=10)
 c.sendall(b'GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n')
@@ -301,6 +258,7 @@ while kind != 'end':
     kind, last = events(c, 1)[0]
 mt.check('events: the end', [] if last['live'] == s.live and last['state'] == 'exited' else [last])
 mt.check('the end: answers are of its last instant', ([] if s.get('/healthz')[0] == 503 else ['it is healthy']) + ([] if s.json('/api/v1/status')['heap'] == s.live else ['another heap']))
+open(os.path.join(mt.tmp(), 'done'), 'w').close()
 s.p.wait(20)
 
 # ---- who may ask ----
@@ -352,7 +310,7 @@ heap = os.path.join(mt.tmp(), 'x.heap')
 r = subprocess.run([mt.MTRUN, '-q', '-x', f'listen; listen {port}; listen; ! curl -s localhost:{port}/healthz; listen off; ! curl -s localhost:{port}/healthz || echo gone; wait exit; export heap {heap}', 'sleep', '0.3'],
                    stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 mt.check('the command', [] if [x for x in r.stdout.split('\n') if x] == ['off', str(port), 'ok', 'gone'] else [r.stdout])
-p = subprocess.Popen([mt.MTRUN, '--listen', str(port), '-r', heap, '-x', '! sleep 4'], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+p = subprocess.Popen([mt.MTRUN, '--listen', str(port), '-r', heap, '-x', f'! cat {mt.tmp()}/done'], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 
 
 def answers():
@@ -365,6 +323,6 @@ def answers():
 
 
 mt.check('what was recorded', [] if mt.until(answers, 10) else ['no answer'])
-
+open(os.path.join(mt.tmp(), 'done'), 'w').close()
 p.wait(20)
 mt.finish()
