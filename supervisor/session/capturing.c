@@ -131,11 +131,17 @@ static void resume(struct capturing *k)
 	paused(k, k->began_us);
 }
 
-static void give_up_instant(struct capturing *k)
+/* The list of blocks that was begun then. */
+static void drop_blocks(struct capturing *k)
 {
 	if (k->blocks)
 		listing_cancel(k->blocks);
 	k->blocks = NULL;
+}
+
+static void give_up_instant(struct capturing *k)
+{
+	drop_blocks(k);
 	resume(k);
 }
 
@@ -168,6 +174,8 @@ static int freeze(struct capturing *k)
 static void ask_freeze(struct asked *a) { a->ret = freeze(a->ctx); }
 
 static void ask_resume(struct asked *a) { resume(a->ctx); }
+
+static void ask_give_up(struct asked *a) { give_up_instant(a->ctx); }
 
 /* ---- protection: the loop's thread --------------------------------------- */
 
@@ -386,6 +394,7 @@ void session_capture_reap(struct session *s, const struct process *p, pid_t tid)
 /* The clone goes, and is reaped: turns of the loop are waited for. */
 static void end_clone(struct capturing *k)
 {
+	drop_blocks(k);
 	asking_do(k->s, ask_kill, &(struct asked){ .ctx = k });
 	for (int i = 0; i < GONE_MS && (signal_clone(k, 0) || own_thread_there(k->p)); i++)
 		if (session_turn(k->s, 1) < 0)
@@ -449,7 +458,10 @@ static int copy_all(const struct capturing *k)
 	return err;
 }
 
-/* It stands still while its pages are copied; or, without the memory for that, until the end. */
+/*
+ * It stands still while its pages are copied, and no longer: its blocks are listed when it runs again.
+ * Or, without the memory for a copy, until the end.
+ */
 static int capture_by_stop(struct capturing *k)
 {
 	pid_t via = k->p->via;
@@ -458,17 +470,21 @@ static int capture_by_stop(struct capturing *k)
 	if (err)
 		return err;
 	k->c->way = CAPTURE_STOP;
-	err = gather(k);
 	asking_unlock(k->s);
-	if (!err)
-		err = capture_open(k->c, via, true);
+	err = capture_open(k->c, via, true);
 	if (!err)
 		err = copy_all(k);
 	asking_lock(k->s);
 	if (!err)
 		err = still_stopped(k);
-	if (err || k->c->copied)
+	if (!err && k->c->copied)
 		asking_do(k->s, ask_resume, &(struct asked){ .ctx = k });
+	if (!err)
+		err = gather(k);
+	if (!err && !k->c->copied)
+		err = still_stopped(k);
+	if (err)
+		asking_do(k->s, ask_give_up, &(struct asked){ .ctx = k });
 	return err;
 }
 
