@@ -17,9 +17,9 @@
 #include "tracee/terminal.h"
 
 /*
- * `top`: one line of totals and a report, drawn over itself each second. Each picture is printed
- * into memory first and goes out in one piece, every line cut at the window's width, so that
- * nothing scrolls or flickers.
+ * `top`: one line of totals and a report, drawn over itself each second, on the terminal's alternate
+ * screen. Each picture is printed into memory first and goes out in one piece, every line cut at the
+ * window's width, so that nothing scrolls or flickers.
  */
 #define REFRESH_MS 1000
 
@@ -64,9 +64,13 @@ static int picture(struct shell *shell, struct call *call, size_t rows, const st
 /* TEXT's first lines on the screen, over what is there. */
 static void draw(const struct shell *shell, const char *text)
 {
-	FILE *out = message_stream();
 	unsigned rows, columns;
+	char *all = NULL;
+	size_t total;
+	FILE *out = open_memstream(&all, &total);
 
+	if (!out)
+		return;
 	terminal_size(shell->terminal, &rows, &columns);
 	fputs("\033[H", out);
 	for (unsigned row = 0; *text && row + 1 < rows; row++) {
@@ -80,7 +84,9 @@ static void draw(const struct shell *shell, const char *text)
 		text += len + (text[len] == '\n');
 	}
 	fputs("\033[J", out);
-	message_flush();
+	if (!fclose(out))
+		screen_draw(shell->screen, all, total);
+	free(all);
 }
 
 static int refresh(struct shell *shell, struct call *call, uint64_t wanted)
@@ -106,10 +112,16 @@ static int refresh(struct shell *shell, struct call *call, uint64_t wanted)
 	return err;
 }
 
+static bool lives(const struct shell *shell)
+{
+	return shell_subject(shell)->state <= PROCESS_STOPPED;
+}
+
 static int top(struct shell *shell, struct call *call)
 {
 	static const struct argument table[] = { { "rows", 'n', true }, ARGUMENTS_END };
 	size_t rows = VIEW_ALL;
+	bool lived = false, over = false;
 	struct arguments a;
 	int arg, err = 0;
 
@@ -124,13 +136,15 @@ static int top(struct shell *shell, struct call *call)
 		return shell_error(
 			shell, call,
 			"it needs the terminal of an interactive run (`every 1s { report }` repeats anywhere)");
-	screen_enter(shell->screen, SCREEN_KEPT);
+	shell_flush(shell);
+	screen_enter(shell->screen, SCREEN_DRAWN);
 	terminal_mode(shell->terminal, TERMINAL_KEYS);
-	fputs("\033[2J", message_stream());
 	do {
 		shell_leave_subject(shell); /* each picture is of the program of then */
 		err = refresh(shell, call, rows);
-	} while (!err && keyboard_key(shell, REFRESH_MS) == KEY_NONE);
+		over = lived && !lives(shell);
+		lived = !over && lives(shell);
+	} while (!err && !over && keyboard_key(shell, REFRESH_MS) == KEY_NONE);
 	terminal_mode(shell->terminal, TERMINAL_SANE);
 	screen_enter(shell->screen, SCREEN_COMMAND);
 	return err;
@@ -141,7 +155,7 @@ const struct command cmd_top = {
 	.usage = "[-n N] [--bytes]",
 	.summary = "what is live, refreshed on the screen each second until a key is pressed",
 	.example = "top -n 15",
-	.help = "What the program prints meanwhile comes afterwards.",
+	.help = "It ends with the program, too. What was on the screen comes back then, and below it what the program printed meanwhile.",
 	.flags = COMMAND_LIVE | COMMAND_BYTES | COMMAND_AS_IS,
 	.run = top,
 };

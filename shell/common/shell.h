@@ -84,6 +84,8 @@ struct shell {
 	struct terminal *terminal;
 	/* Ctrl-C: the command at work is to end; cleared before the next line */
 	_Atomic bool interrupted;
+	bool suspended;	     /* Ctrl-Z: to be stopped as any program */
+	unsigned resizes;    /* how often the window got another size */
 	uint64_t spawned_ms; /* when the last shell command was started */
 	/* the user's terminal is gone, or we were told to: detach and end */
 	_Atomic bool leave;

@@ -45,8 +45,8 @@ static struct {
 	bool line_done; /* the user has ended a line: this one, NULL for Ctrl-D */
 	char *line;
 	char *unfinished; /* lines before, within braces */
-	bool suspend, resized;
-	char *history; /* its file, NULL: none */
+	unsigned resizes; /* of those, how many readline knows of */
+	char *history;	  /* its file, NULL: none */
 	bool told_end;
 	bool more_words; /* Tab: there are more than are listed */
 } prompt;
@@ -336,10 +336,10 @@ static void on_signal(void *ctx, int sig)
 
 	switch (sig) {
 	case SIGINT: shell->interrupted = true; break;
-	case SIGTSTP: prompt.suspend = true; break;
+	case SIGTSTP: shell->suspended = true; break;
 	case SIGWINCH:
 		terminal_resized(shell->terminal);
-		prompt.resized = true;
+		shell->resizes++;
 		break;
 	case SIGTERM:
 	case SIGHUP: shell->leave = shell->interrupted = true; break;
@@ -348,24 +348,31 @@ static void on_signal(void *ctx, int sig)
 
 /*
  * Ctrl-Z: stopped as any program, if the shell that started us has job control (else the kernel
- * ignores it).
+ * ignores it). A program that has the terminal meanwhile is stopped and goes on with us, and sets
+ * the terminal itself.
  */
-static void suspend(void)
+void interactive_suspend(struct shell *shell)
 {
+	enum terminal_mode mode = shell->terminal->mode;
 	sigset_t set;
 
-	prompt.suspend = false;
+	shell->suspended = false;
 	if (prompt.editing) {
 		hide();
 		rl_deprep_terminal();
 	}
-	terminal_mode(prompt.shell->terminal, TERMINAL_SANE);
+	screen_suspend(shell->screen, true);
+	terminal_mode(shell->terminal, TERMINAL_SANE);
 	sigemptyset(&set);
 	sigaddset(&set, SIGTSTP);
 	raise(SIGTSTP);
 	sigprocmask(SIG_UNBLOCK, &set, NULL);
 	sigprocmask(SIG_BLOCK, &set, NULL);
-	terminal_resized(prompt.shell->terminal);
+	terminal_resized(shell->terminal);
+	shell->resizes++;
+	if (mode != TERMINAL_SANE)
+		terminal_mode(shell->terminal, mode);
+	screen_suspend(shell->screen, false);
 	if (prompt.editing) {
 		rl_prep_terminal(1);
 		rl_resize_terminal();
@@ -606,10 +613,8 @@ void interactive_run(struct shell *shell)
 			break;
 		if (shell->interrupted)
 			clear_line();
-		if (prompt.suspend)
-			suspend();
-		if (prompt.resized) {
-			prompt.resized = false;
+		if (prompt.resizes != shell->resizes) {
+			prompt.resizes = shell->resizes;
 			rl_resize_terminal();
 		}
 		if (prompt.key) {

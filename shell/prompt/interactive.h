@@ -21,6 +21,8 @@ struct terminal;
 int interactive_open(struct shell *shell, struct terminal *terminal) MUST_USE;
 /* The prompt, until `quit`, Ctrl-D or the end of the terminal. */
 void interactive_run(struct shell *shell);
+/* Ctrl-Z: we are stopped, until the shell that started us lets us go on. */
+void interactive_suspend(struct shell *shell);
 /* Everything is on the terminal; it is as it was. */
 void interactive_close(struct shell *shell);
 

@@ -51,6 +51,7 @@ int keyboard_take(struct shell *shell, char *text, size_t len)
 int keyboard_key(struct shell *shell, int ms)
 {
 	uint64_t end = session_ms(shell->session) + (ms < 0 ? 0 : (uint64_t)ms), now;
+	unsigned resizes = shell->resizes;
 	char c;
 	int n;
 
@@ -61,7 +62,7 @@ int keyboard_key(struct shell *shell, int ms)
 		if (n)
 			break;
 		now = session_ms(shell->session);
-		if (ms >= 0 && now >= end) {
+		if (ms >= 0 && (now >= end || resizes != shell->resizes)) {
 			n = KEY_NONE;
 			break;
 		}

@@ -28,7 +28,8 @@ struct screen {
 	enum screen_mode mode;
 	/* SCREEN_PROMPT: the line is off the screen until the queue is empty */
 	bool hidden;
-	bool fresh; /* the last byte written was a newline */
+	bool fresh;	  /* the last byte written was a newline */
+	bool fresh_below; /* on the normal screen, while the alternate one is shown */
 	char *queue;
 	size_t start, end, room;
 	/* the program's unfinished line, when the last thing written is that */
@@ -207,6 +208,11 @@ static void keep(struct screen *s, const char *text, size_t len)
 	s->kept_len += len;
 }
 
+static bool is_kept(const struct screen *s)
+{
+	return s->mode == SCREEN_DRAWN || s->mode == SCREEN_LENT;
+}
+
 /* Returns whether there may be more. */
 static bool read_program(struct screen *s)
 {
@@ -223,7 +229,7 @@ static bool read_program(struct screen *s)
 		session_watch(s->session, s->terminal->master, 0, NULL, NULL);
 	if (!len)
 		return false;
-	if (s->mode == SCREEN_KEPT)
+	if (is_kept(s))
 		keep(s, text, len);
 	else
 		program_prints(s, text, len);
@@ -253,11 +259,23 @@ void screen_catch_up(struct screen *s)
 
 void screen_write(struct screen *s, const char *text, size_t len)
 {
+	if (is_kept(s)) {
+		keep(s, text, len);
+		return;
+	}
 	take_prompt_off(s);
 	s->tail_open = s->tail_above = false;
 	add(s, text, len);
 	if (s->mode == SCREEN_PROMPT && !s->fresh)
 		add(s, "\r\n", 2);
+	push(s);
+}
+
+void screen_draw(struct screen *s, const char *text, size_t len)
+{
+	if (!screen_done(s))
+		return;
+	add(s, text, len);
 	push(s);
 }
 
@@ -287,6 +305,37 @@ bool screen_takes_lines(const struct screen *s)
 	return s->mode == SCREEN_COMMAND || s->mode == SCREEN_PROMPT;
 }
 
+static void alternate(struct screen *s, bool on)
+{
+	const char *text = s->plain ? "" : terminal_switch(s->terminal, on);
+
+	if (on)
+		s->fresh_below = s->fresh;
+	add(s, text, strlen(text));
+	if (!on && !s->plain)
+		s->fresh = s->fresh_below;
+}
+
+void screen_suspend(struct screen *s, bool stopping)
+{
+	if (s->mode == SCREEN_DRAWN)
+		alternate(s, !stopping);
+	screen_flush(s);
+}
+
+static void write_kept(struct screen *s)
+{
+	char lost[96];
+
+	if (s->kept_lost)
+		add(s, lost,
+		    (size_t)snprintf(lost, sizeof(lost), "[%zu bytes of output are not shown]\r\n",
+				     s->kept_lost));
+	if (s->kept_len)
+		program_prints(s, s->kept, s->kept_len);
+	s->kept_len = s->kept_lost = 0;
+}
+
 void screen_enter(struct screen *s, enum screen_mode mode)
 {
 	enum screen_mode before = s->mode;
@@ -300,19 +349,11 @@ void screen_enter(struct screen *s, enum screen_mode mode)
 	}
 	if (mode == SCREEN_HANDED && s->tail_above && s->tail_whole)
 		add(s, s->tail, s->tail_len); /* the question that is answered now */
-	if (before == SCREEN_KEPT && s->kept_len) {
-		char lost[96];
-
-		if (s->kept_lost)
-			add(s, lost,
-			    (size_t)snprintf(
-				    lost, sizeof(lost),
-				    "[%zu bytes of the program's output are not shown]\r\n",
-				    s->kept_lost));
-		program_prints(s, s->kept, s->kept_len);
-	}
-	if (before == SCREEN_KEPT)
-		s->kept_len = s->kept_lost = 0;
+	if (before == SCREEN_DRAWN)
+		alternate(s, false);
+	if (mode == SCREEN_DRAWN)
+		alternate(s, true);
+	write_kept(s);
 	if (mode == SCREEN_PROMPT)
 		close_line(s);
 	if (s->start < s->end)

@@ -20,8 +20,12 @@ enum screen_mode {
 	/* a line is being typed: it is taken off before and put back after */
 	SCREEN_PROMPT,
 	SCREEN_HANDED, /* the keyboard is the program's, and so is the screen */
-	/* a command draws on the whole screen: the program's output is kept for later */
-	SCREEN_KEPT,
+	/*
+	 * a command draws on the whole screen, the terminal's alternate one, or another program
+	 * does (LENT): what the program prints and what is said is kept for later
+	 */
+	SCREEN_DRAWN,
+	SCREEN_LENT,
 };
 
 /* HIDE takes the line being typed off the screen, SHOW puts it back. NULL: out of memory. */
@@ -29,8 +33,15 @@ struct screen *screen_new(struct session *session, struct terminal *terminal, vo
 			  void (*show)(void)) MUST_USE;
 void screen_free(struct screen *s);
 
-/* Leaving SCREEN_KEPT writes what was kept; SCREEN_PROMPT begins on a line of its own. */
+/*
+ * Leaving SCREEN_DRAWN and SCREEN_LENT writes what was kept; SCREEN_PROMPT begins on a line of its
+ * own.
+ */
 void screen_enter(struct screen *s, enum screen_mode mode);
+/* SCREEN_DRAWN: a picture. One that would have to wait for the terminal is left out. */
+void screen_draw(struct screen *s, const char *text, size_t len);
+/* We are about to be stopped, or go on: the terminal shows its normal screen meanwhile. */
+void screen_suspend(struct screen *s, bool stopping);
 /* Whether a line of ours may come in between: nobody has the whole screen. */
 bool screen_takes_lines(const struct screen *s);
 /* Our own text. */

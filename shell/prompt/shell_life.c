@@ -25,6 +25,7 @@
 #include "shell/common/unseen.h"
 #include "shell/prompt/alias.h"
 #include "shell/prompt/grammar.h"
+#include "shell/prompt/interactive.h"
 #include "shell/prompt/interval.h"
 #include "shell/prompt/screen.h"
 #include "shell/serve/serve.h"
@@ -126,6 +127,8 @@ int shell_turn(struct shell *shell, int ms)
 	err = session_turn(shell->session, ms);
 	if (message_deferred())
 		answer_flush(shell);
+	if (shell->suspended)
+		interactive_suspend(shell);
 	now = session_ms(shell->session);
 	if (((enough && now >= enough) || (shell->leave && !shell->screen)) &&
 	    !shell->traced_enough && !session_ended(shell->session)) {

@@ -13,15 +13,15 @@
 
 /*
  * A socket tells the keeper everything: a message with a descriptor is a terminal to hold, one
- * without is a good-bye or says that the user's terminal was closed (LEFT, HUNG_UP), its end
- * without a good-bye is mtrun's death. The kernel closes a dead process' files before it tells the
+ * without is a good-bye, says that the user's terminal was closed (LEFT, HUNG_UP), or which of its
+ * screens is shown (ALTERNATE, NORMAL); its end without a good-bye is mtrun's death. The kernel closes a dead process' files before it tells the
  * parent, so the terminal is put right before the shell that started mtrun looks at it.
  *
  * It is a session of its own: nothing that is typed, and no end of the user's session, reaches it;
  * and it may write to a terminal that is not its own at any time.
  */
-enum { USER = 0, SOCKET = 1, MASTER = 2 };	/* its only descriptors */
-enum { HOLD = 'h', LEFT = 'q', HUNG_UP = 'u' }; /* messages */
+enum { USER = 0, SOCKET = 1, MASTER = 2 }; /* its only descriptors */
+enum { HOLD = 'h', LEFT = 'q', HUNG_UP = 'u', ALTERNATE = 'a', NORMAL = 'n' }; /* messages */
 
 /* The next message, with its descriptor in *FD or -1; 0: mtrun is gone. */
 static int receive(int *fd)
@@ -105,14 +105,15 @@ static void relay(void)
 
 static _Noreturn void keep(const struct termios *saved)
 {
-	bool left = false, holding = false;
+	bool left = false, holding = false, alternate = false;
 	int fd, message;
 
 	while ((message = receive(&fd))) {
 		if (message == HUNG_UP)
 			_exit(0);
 		if (fd < 0) {
-			left = true;
+			left |= message == LEFT;
+			alternate = message == ALTERNATE;
 			continue;
 		}
 		if (fd != MASTER) { /* it is the first, and got the number by itself */
@@ -121,6 +122,8 @@ static _Noreturn void keep(const struct termios *saved)
 		}
 		holding = true;
 	}
+	if (alternate)
+		put(TERMINAL_NORMAL, (ssize_t)strlen(TERMINAL_NORMAL));
 	if (!left)
 		tcsetattr(USER, TCSANOW, saved);
 	if (holding)
@@ -182,6 +185,13 @@ int keeper_hold(int keeper, int master)
 	control.head.cmsg_type = SCM_RIGHTS;
 	memcpy(CMSG_DATA(&control.head), &master, sizeof(master));
 	return sendmsg(keeper, &m, MSG_NOSIGNAL) < 0 ? -errno : 0;
+}
+
+void keeper_screen(int keeper, bool alternate)
+{
+	char message = alternate ? ALTERNATE : NORMAL;
+
+	send(keeper, &message, 1, MSG_NOSIGNAL);
 }
 
 void keeper_leave(int keeper)

@@ -15,11 +15,20 @@
 #define KEEPER_NAME "mtrun-keeper" /* in /proc/PID/comm */
 
 /*
+ * To the terminal's alternate screen, without a cursor; and back to the normal one, which is as it
+ * was.
+ */
+#define TERMINAL_ALTERNATE "\033[?1049h\033[?25l"
+#define TERMINAL_NORMAL	   "\033[?25h\033[?1049l"
+
+/*
  * USER: the user's terminal; SAVED: how it shall be left. A descriptor for the others, or -errno.
  */
 int keeper_start(int user, const struct termios *saved) MUST_USE;
 /* The program's terminal is (or is now) MASTER. 0 or -errno. */
 int keeper_hold(int keeper, int master) MUST_USE;
+/* Which screen the user's terminal shows: it is the normal one that stays when we are gone. */
+void keeper_screen(int keeper, bool alternate);
 /* We leave, and have made the user's terminal sane ourselves. */
 void keeper_leave(int keeper);
 /*

@@ -169,9 +169,11 @@ void terminal_size(const struct terminal *t, unsigned *rows, unsigned *columns)
 	*columns = size.ws_col ? size.ws_col : 80;
 }
 
-void terminal_mode(const struct terminal *t, enum terminal_mode mode)
+void terminal_mode(struct terminal *t, enum terminal_mode mode)
 {
 	struct termios tio = t->saved;
+
+	t->mode = mode;
 
 	if (mode == TERMINAL_RAW) {
 		cfmakeraw(&tio);
@@ -181,6 +183,12 @@ void terminal_mode(const struct terminal *t, enum terminal_mode mode)
 		tio.c_cc[VTIME] = 0;
 	}
 	tcsetattr(t->user, TCSADRAIN, &tio);
+}
+
+const char *terminal_switch(const struct terminal *t, bool alternate)
+{
+	keeper_screen(t->keeper, alternate);
+	return alternate ? TERMINAL_ALTERNATE : TERMINAL_NORMAL;
 }
 
 void terminal_write(const struct terminal *t, const char *text, size_t len)

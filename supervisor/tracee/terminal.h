@@ -13,6 +13,12 @@
 
 #include "base/types.h"
 
+/*
+ * Every byte is the program's (RAW); keys are read one by one without being shown (KEYS); as we
+ * found it (SANE).
+ */
+enum terminal_mode { TERMINAL_SANE, TERMINAL_KEYS, TERMINAL_RAW };
+
 struct terminal {
 	/* the user's terminal: an open file of our own, which does not block */
 	int user;
@@ -23,6 +29,7 @@ struct terminal {
 	int slave;
 	char *name; /* of the other side */
 	int keeper;
+	enum terminal_mode mode; /* of the user's */
 };
 
 /*
@@ -48,12 +55,12 @@ void terminal_resized(const struct terminal *t);
 /* Rows and columns of the user's window; 24 by 80 if it does not say. */
 void terminal_size(const struct terminal *t, unsigned *rows, unsigned *columns);
 
+void terminal_mode(struct terminal *t, enum terminal_mode mode);
 /*
- * Every byte is the program's (RAW); keys are read one by one without being shown (KEYS); as we
- * found it (SANE).
+ * What switches the user's terminal to its alternate screen, or back: to be written there by the
+ * caller, in its place among the rest. Should we be killed, it is switched back.
  */
-enum terminal_mode { TERMINAL_SANE, TERMINAL_KEYS, TERMINAL_RAW };
-void terminal_mode(const struct terminal *t, enum terminal_mode mode);
+const char *terminal_switch(const struct terminal *t, bool alternate);
 
 /*
  * Everything in TEXT, however long the terminal takes it; what it does not take any more (it is

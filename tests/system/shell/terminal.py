@@ -233,6 +233,49 @@ def _(t, bad):
         bad.append('the program was hit')
 
 
+@case('top: what was on the screen comes back')
+def _(t, bad):
+    t.start(f'{PROMPT} 2')
+    t.run('echo something on the screen')
+    before = t.screen(False)
+    picture = r'\Aprompt \(\d+\) running.*\ntotal .* blocks\nFUNCTION .*\n(.*\n)*.*prompt\.c:'
+    for what, columns, rows in ('q', 80, 24), ('C-c', 60, 12), ('C-z', 100, 30):
+        t.send('top\n')
+        t.expect(picture, history=False)
+        for x, y in ((200, 50), (40, 8), (columns, rows)):
+            t.tmux('resize-window', '-x', str(x), '-y', str(y))
+            t.expect(rf'\Aprompt .*\ntotal.*\nFUNCTION .*\n.* {"prom…" if x == 40 else "/.*prompt.c" if x == 200 else ".*prompt.c"}:\d+ ', 5, history=False)
+            if 'mt>' in t.screen(False) or t.screen(False).count('FUNCTION') != 1:
+                bad.append(f'{what}: {x} by {y}: {t.screen(False)!r}')
+        t.key(what)
+        if what == 'C-z':
+            t.expect(r'\n\[1\]\+ +Stopped.*\n\$ $', history=False)
+            t.send('fg\n')
+            t.expect(picture, history=False)
+            t.send('q')
+        t.expect(r'mt> top\n(.*\n)*mt> $', history=False)       # (tmux has its own idea of the line after new sizes)
+        t.tmux('resize-window', '-x', '100', '-y', '30')
+        if f'{before}top\n' not in t.screen() or 'FUNCTION' in t.screen():
+            bad.append(f'{what}: {before!r} {t.screen()!r}')
+        t.key('C-l')
+        t.expect(r'\Amt> $', history=False)
+        t.run('echo something on the screen')
+        before = t.screen(False)
+    pid = t.pid()
+    t.run('every 50ms { echo told meanwhile; echo told >> told }')
+    t.send('top\n')
+    t.expect(picture, history=False)
+    mt.until(lambda: os.path.exists(f'{d}/told') and os.path.getsize(f'{d}/told') > 20)
+    os.kill(pid, signal.SIGKILL)                    # the program's end is top's
+    t.expect(r'mt> top\n(told meanwhile\n)+mtrun: prompt \(\d+\) killed by SIGKILL.*\n(.*\n)*mt> $')
+    t.run('every off')
+    t.send('top\n')                                 # it has ended before: until a key
+    t.expect(r'\Aprompt \(\d+\) exited', history=False)
+    os.kill(mtrun_of(pid), signal.SIGKILL)
+    t.expect(r'\nmt> top\n(.*\n)*\$ $', history=False)
+    shell_again(t, bad, 'killed')
+
+
 @case('Ctrl-Z at the prompt suspends mtrun')
 def _(t, bad):
     t.start(f'{PROMPT} 1')
