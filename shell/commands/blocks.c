@@ -396,6 +396,7 @@ const struct command cmd_blocks = {
 		"  --sort age       oldest first\n"
 		"  --bytes          exact sizes on a terminal, too\n"
 		"  --full           names and paths whole: as in a pipe",
-	.flags = COMMAND_JSON | COMMAND_LIVE | COMMAND_RECORD | COMMAND_BYTES | COMMAND_FULL,
+	.flags = COMMAND_LIST | COMMAND_JSON | COMMAND_LIVE | COMMAND_RECORD | COMMAND_BYTES |
+		 COMMAND_FULL,
 	.run = blocks,
 };

@@ -158,6 +158,6 @@ const struct command cmd_bt = {
 	.summary = "stacks of the threads, all or one",
 	.example = "bt all",
 	.help = "A running program is stopped for the moment and runs on.",
-	.flags = COMMAND_AS_IS | COMMAND_JSON | COMMAND_LIVE,
+	.flags = COMMAND_LIST | COMMAND_AS_IS | COMMAND_JSON | COMMAND_LIVE,
 	.run = bt,
 };

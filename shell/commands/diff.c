@@ -80,6 +80,6 @@ const struct command cmd_diff = {
 		"  --match REGEX  only stacks with a frame whose function, FILE:LINE or module's path matches (POSIX extended)\n"
 		"  --bytes        exact sizes on a terminal, too\n"
 		"  --full         names, paths and stacks whole: as in a pipe",
-	.flags = COMMAND_JSON | COMMAND_RECORD | COMMAND_BYTES | COMMAND_FULL,
+	.flags = COMMAND_LIST | COMMAND_JSON | COMMAND_RECORD | COMMAND_BYTES | COMMAND_FULL,
 	.run = diff,
 };

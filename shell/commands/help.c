@@ -141,5 +141,6 @@ const struct command cmd_help = {
 	.usage = "[COMMAND|all|sites]",
 	.summary = "what there is; what COMMAND does; sites: how a report finds its functions",
 	.example = "help report",
+	.flags = COMMAND_LIST,
 	.run = help,
 };

@@ -26,5 +26,6 @@ const struct command cmd_history = {
 	.summary = "the lines typed at the prompt, the last N",
 	.example = "history 20",
 	.help = "Arrow keys and Ctrl-R find them again. They are kept in $XDG_STATE_HOME/mtrun/history (~/.local/state/mtrun/history).",
+	.flags = COMMAND_LIST,
 	.run = history,
 };

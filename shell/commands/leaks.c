@@ -160,6 +160,6 @@ const struct command cmd_leaks = {
 		"  --gen-suppressions\n"
 		"                print a suppression for each record instead, for --suppressions and for Valgrind\n"
 		"  --full        names, paths and stacks whole: as in a pipe",
-	.flags = COMMAND_JSON | COMMAND_LIVE | COMMAND_FULL,
+	.flags = COMMAND_LIST | COMMAND_JSON | COMMAND_LIVE | COMMAND_FULL,
 	.run = leaks,
 };

@@ -314,6 +314,6 @@ const struct command cmd_list = {
 	.help = "Columns: flat (what the line itself asked an allocator for), cumulative (with everything that was called from it), line, source; in MB\n"
 		"(1048576 bytes), or with --bytes in bytes. FUNC is a name, without its parameters, with or without its namespaces; if there is no\n"
 		"such function it is a POSIX extended regular expression. Inlined functions have their lines, too. --full: names whole.",
-	.flags = COMMAND_JSON | COMMAND_RECORD | COMMAND_FULL,
+	.flags = COMMAND_LIST | COMMAND_JSON | COMMAND_RECORD | COMMAND_FULL,
 	.run = list,
 };

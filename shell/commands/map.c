@@ -317,6 +317,6 @@ const struct command cmd_map = {
 		"  -n N     show N sites (text: 20, JSON: all); the others are summed in one row\n"
 		"  --bytes  exact sizes on a terminal, too\n"
 		"  --full   names and paths whole: as in a pipe",
-	.flags = COMMAND_JSON | COMMAND_LIVE | COMMAND_BYTES | COMMAND_FULL,
+	.flags = COMMAND_LIST | COMMAND_JSON | COMMAND_LIVE | COMMAND_BYTES | COMMAND_FULL,
 	.run = map,
 };

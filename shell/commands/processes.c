@@ -120,6 +120,6 @@ const struct command cmd_processes = {
 	.example = "processes",
 	.help = "A process that executed another program is listed as replaced, with what it had; * marks the one that questions are about.\n"
 		"Of the latest thousand that ended everything can be asked (`process PID`); of up to ten thousand before them the line here is left.",
-	.flags = COMMAND_JSON | COMMAND_TIMES | COMMAND_BYTES,
+	.flags = COMMAND_LIST | COMMAND_JSON | COMMAND_TIMES | COMMAND_BYTES,
 	.run = processes,
 };

@@ -189,6 +189,6 @@ const struct command cmd_report = {
 		"  --reverse       smallest first\n"
 		"  --bytes         exact sizes; on a terminal they are in K, M, G otherwise\n"
 		"  --full          names, paths and stacks whole, sizes exact: as in a pipe",
-	.flags = COMMAND_JSON | COMMAND_RECORD | COMMAND_BYTES | COMMAND_FULL,
+	.flags = COMMAND_LIST | COMMAND_JSON | COMMAND_RECORD | COMMAND_BYTES | COMMAND_FULL,
 	.run = report,
 };

@@ -93,6 +93,6 @@ const struct command cmd_snapshot = {
 	.example = "snapshot before; wait 10s; diff before",
 	.help = "For `diff` and `report --since`. One of the same name is replaced. It stays when the program has ended. The program itself can take one by\n"
 		"mtrun_snapshot(\"NAME\") of mtrun.h.",
-	.flags = COMMAND_JSON | COMMAND_TIMES,
+	.flags = COMMAND_LIST | COMMAND_JSON | COMMAND_TIMES,
 	.run = snapshot,
 };

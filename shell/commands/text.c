@@ -78,6 +78,6 @@ const struct command cmd_text = {
 		"  --at TIME    what was live then, as in `report`\n"
 		"  --base FILE  what has come since, as in `report --since`\n"
 		"  --full       names whole: as in a pipe",
-	.flags = COMMAND_JSON | COMMAND_RECORD | COMMAND_FULL,
+	.flags = COMMAND_LIST | COMMAND_JSON | COMMAND_RECORD | COMMAND_FULL,
 	.run = text,
 };

@@ -133,6 +133,6 @@ const struct command cmd_threads = {
 	.usage = "[--json]",
 	.summary = "the threads of the process",
 	.example = "threads",
-	.flags = COMMAND_JSON | COMMAND_LIVE,
+	.flags = COMMAND_LIST | COMMAND_JSON | COMMAND_LIVE,
 	.run = threads,
 };

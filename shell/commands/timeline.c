@@ -236,7 +236,7 @@ static void print_plot(struct call *call, const struct request *r)
 	struct winsize size = { 0 };
 	char text[160];
 
-	if (call->out != message_stream() || ioctl(message_fd(), TIOCGWINSZ, &size))
+	if (!call->layout.columns || ioctl(message_fd(), TIOCGWINSZ, &size))
 		size = (struct winsize){ 0 };
 	plot.columns = size.ws_col ? size.ws_col : from_environment("COLUMNS", 80);
 	plot.rows = (size.ws_row ? size.ws_row : from_environment("LINES", 24)) - 4u;
@@ -248,7 +248,7 @@ static void print_plot(struct call *call, const struct request *r)
 
 static void print(struct call *call, const struct request *r)
 {
-	bool screen = call->out == message_stream() && isatty(message_fd());
+	bool screen = call->layout.columns;
 
 	if (call->json)
 		print_json(call, r);
@@ -328,6 +328,6 @@ const struct command cmd_timeline = {
 		"  --plot     as a picture as wide as the screen: what is shown on a terminal\n"
 		"  --table    one line each: what is shown elsewhere\n"
 		"  --csv      ms,bytes",
-	.flags = COMMAND_AS_IS | COMMAND_JSON | COMMAND_TIMES,
+	.flags = COMMAND_LIST | COMMAND_AS_IS | COMMAND_JSON | COMMAND_TIMES,
 	.run = timeline,
 };

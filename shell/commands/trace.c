@@ -226,6 +226,6 @@ const struct command cmd_trace = {
 		"Whether anything still holds it: definitely, indirectly, possibly lost, or still reachable (`help leaks`).\n"
 		"ADDR is 0x..., decimal, or the name of a symbol, C++ names in quotes, with or without parameters.\n"
 		"Of an address in no block: what it is (a thread's stack, a library's symbol, the allocator's heap, unmapped).",
-	.flags = COMMAND_AS_IS | COMMAND_JSON | COMMAND_LIVE | COMMAND_RECORD,
+	.flags = COMMAND_LIST | COMMAND_AS_IS | COMMAND_JSON | COMMAND_LIVE | COMMAND_RECORD,
 	.run = trace,
 };

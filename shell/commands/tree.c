@@ -94,6 +94,6 @@ const struct command cmd_tree = {
 		"  --base FILE  what has come since, as in `report --since`\n"
 		"  --bytes      exact sizes on a terminal, too\n"
 		"  --full       names whole, all functions: as in a pipe",
-	.flags = COMMAND_JSON | COMMAND_RECORD | COMMAND_BYTES | COMMAND_FULL,
+	.flags = COMMAND_LIST | COMMAND_JSON | COMMAND_RECORD | COMMAND_BYTES | COMMAND_FULL,
 	.run = tree,
 };

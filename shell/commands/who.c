@@ -301,6 +301,6 @@ const struct command cmd_who = {
 	.help = "The shortest way from a root: a thread's register, a frame on a thread's stack, a variable, memory that is in no block; then each block that\n"
 		"is passed, with where in it the pointer to the next one is. Of a block that is lost: from the one that heads it.\n"
 		"ADDR is 0x..., decimal, or the name of a symbol. The memory is captured for it, as `leaks` does.",
-	.flags = COMMAND_JSON | COMMAND_LIVE,
+	.flags = COMMAND_LIST | COMMAND_JSON | COMMAND_LIVE,
 	.run = who,
 };

@@ -133,6 +133,6 @@ const struct command cmd_x = {
 	.summary = "what is in memory at ADDR, as hex and text",
 	.example = "x 0x55d5c0a1b2c0 64",
 	.help = "Without LEN: to the end of the block that ADDR is in, at most 256 bytes. ADDR is 0x..., decimal, or a symbol's name as for `trace`.",
-	.flags = COMMAND_AS_IS | COMMAND_JSON | COMMAND_LIVE,
+	.flags = COMMAND_LIST | COMMAND_AS_IS | COMMAND_JSON | COMMAND_LIVE,
 	.run = examine,
 };

@@ -39,6 +39,8 @@ enum command_flags {
 	COMMAND_BYTES = 32, /* takes --bytes: exact sizes on a terminal, too */
 	COMMAND_FULL = 128, /* takes --full: on a terminal as in a pipe */
 	COMMAND_AS_IS = 64, /* its lines are as they are, on a terminal, too */
+	/* prints a list, all of it in the end: at the prompt a long one has a pager (pager.h) */
+	COMMAND_LIST = 256,
 };
 
 /* Under which of its heads `help` has it. */

@@ -70,6 +70,7 @@ struct shell {
 	struct session *session;
 	struct process *about; /* the command at work is, a reference; NULL: nobody has asked */
 	bool at_work;	       /* a command is */
+	bool typed;	       /* it was typed at the prompt, and the user waits for its answer */
 	struct settings settings;
 	bool quit;	   /* `quit`: no more commands, mtrun ends at once */
 	bool detached;	   /* by `quit`, `detach` */
@@ -127,6 +128,8 @@ void shell_release(struct shell *shell);
  * `failed`.
  */
 void shell_run_text(struct shell *shell, const char *name, const char *text);
+/* The same of what was typed at the prompt. */
+void shell_run_typed(struct shell *shell, const char *text);
 /*
  * Runs the commands of a file as they are read, "-": stdin. 0 or -errno when it cannot be read (not
  * said).

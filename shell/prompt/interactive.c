@@ -439,7 +439,7 @@ static void run_line(struct shell *shell, char *line)
 	text = whole(line);
 	if (!text)
 		return;
-	shell_run_text(shell, NULL, text);
+	shell_run_typed(shell, text);
 	free(text);
 	message_flush();
 	if (shell_interrupted(shell) && !shell->leave) {

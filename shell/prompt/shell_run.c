@@ -19,6 +19,7 @@
 #include "shell/common/shell.h"
 #include "shell/prompt/alias.h"
 #include "shell/prompt/grammar.h"
+#include "shell/prompt/pager.h"
 
 static bool takes_rest(const char *name)
 {
@@ -48,7 +49,9 @@ struct output {
 	FILE *file;
 	int fd; /* beneath it */
 	struct spawned child;
-	FILE *fold; /* above it; NULL: none */
+	/* above it; NULL: none */
+	struct pager *pager;
+	FILE *fold;
 };
 
 /* Of what goes to message_stream(). */
@@ -105,6 +108,8 @@ static int close_output(struct shell *shell, const struct statement *s, struct o
 
 	if (o->fold)
 		fclose(o->fold);
+	if (o->pager)
+		pager_close(o->pager);
 	answer_flush(shell); /* what was said beside the answer */
 	if (s->redirect == REDIRECT_NONE)
 		return 0;
@@ -165,9 +170,11 @@ static void run(struct shell *shell, struct statement *s)
 	}
 	if (s->redirect == REDIRECT_NONE)
 		call.layout = layout_now();
+	output.pager = pager_open(shell, &call);
+	call.out = output.pager ? pager_stream(output.pager) : output.file;
 	if (call.layout.columns && !(call.command->flags & COMMAND_AS_IS))
-		output.fold = fold_open(output.file, &call);
-	call.out = output.fold ? output.fold : output.file;
+		output.fold = fold_open(call.out, &call);
+	call.out = output.fold ? output.fold : call.out;
 	call.fd = output.fd;
 	shell->about = NULL;
 	asking_measure(session_options(shell->session)->verbose >= 2);
@@ -229,16 +236,26 @@ static size_t run_some(struct shell *shell, const char *text, unsigned *line, bo
 	return (size_t)(before - text);
 }
 
-void shell_run_text(struct shell *shell, const char *name, const char *text)
+static void run_text(struct shell *shell, const char *name, const char *text, bool typed)
 {
 	const char *where = shell->where;
 	unsigned line = 1, at = shell->line;
+	bool before = shell->typed;
 
 	shell->where = name;
+	shell->typed = typed;
 	run_some(shell, text, &line, true);
 	shell->where = where;
 	shell->line = at;
+	shell->typed = before;
 }
+
+void shell_run_text(struct shell *shell, const char *name, const char *text)
+{
+	run_text(shell, name, text, false);
+}
+
+void shell_run_typed(struct shell *shell, const char *text) { run_text(shell, NULL, text, true); }
 
 struct script_buffer {
 	char *text;
@@ -286,10 +303,12 @@ int shell_run_file(struct shell *shell, const char *path)
 	/* a FIFO's writer may come later */
 	int fd = standard ? fcntl(0, F_DUPFD_CLOEXEC, 3)
 			  : open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	bool typed = shell->typed;
 	ssize_t n = 1;
 
 	if (fd < 0)
 		return -errno;
+	shell->typed = false;
 	shell->where = standard ? "stdin" : path;
 	while (!shell->quit && !shell_interrupted(shell) && n > 0) {
 		char *newline;
@@ -313,6 +332,7 @@ int shell_run_file(struct shell *shell, const char *path)
 	}
 	free(b.text);
 	close(fd);
+	shell->typed = typed;
 	shell->where = where;
 	shell->line = at;
 	return n < 0 ? (int)n : 0;

@@ -480,7 +480,7 @@ class Prompt:
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
             os.chdir(tmp())
-            os.environ.update(HOME=tmp(), TERM='xterm', LC_ALL='C.UTF-8')
+            os.environ.update(HOME=tmp(), TERM='xterm', PAGER='cat', LC_ALL='C.UTF-8')
             os.environ.pop('INPUTRC', None)
             os.execv(MTRUN, [MTRUN, *cmd])
         self.text = ''

@@ -17,7 +17,7 @@ if not shutil.which('tmux'):
     sys.exit(77)
 d = mt.tmp()
 PROMPT = mt.build('prompt.c')
-ENV = {**os.environ, 'HOME': d, 'PS1': '$ ', 'HISTFILE': '', 'LC_ALL': 'C.UTF-8'}
+ENV = {**os.environ, 'HOME': d, 'PS1': '$ ', 'HISTFILE': '', 'PAGER': 'cat', 'LC_ALL': 'C.UTF-8'}
 for name in ('XDG_STATE_HOME', 'XDG_CONFIG_HOME', 'TMUX', 'INPUTRC'):
     ENV.pop(name, None)
 

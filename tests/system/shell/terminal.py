@@ -276,6 +276,87 @@ def _(t, bad):
     shell_again(t, bad, 'killed')
 
 
+def pager_of(mtrun):
+    """The less that mtrun has started by /bin/sh; None: there is none."""
+    for pid in [p for sh in mt.children_of(mtrun) for p in [sh, *mt.children_of(sh)]]:
+        if mt.exe(pid).endswith('/less'):
+            return pid
+    return None
+
+
+@case('a list that is longer than the screen has a pager')
+def _(t, bad):
+    if not shutil.which('less'):
+        mt.skip('less', 'it is not installed')
+        return
+    t.send('unset PAGER LESS; clear\n')
+    t.start(f'{PROMPT} 2')
+    pid = t.pid()
+    mtrun = mtrun_of(pid)
+    t.run('every 50ms { echo told; echo told >> told }')
+    for key, then in ('C-c', ''), ('C-z', r'\n\[1\]\+ +Stopped.*\n\$ $'), ('G', r'\n\(END\)$'):
+        t.send('help all\n')
+        t.expect(r'(.*\n){29}:$', history=False)
+        less = pager_of(mtrun)
+        files = [os.readlink(f'/proc/{less}/fd/{n}') for n in os.listdir(f'/proc/{less}/fd')]
+        if sorted(x[:5] for x in files) not in (['/dev/', '/dev/', '/dev/', 'pipe:'], ['/dev/', '/dev/', 'pipe:']):
+            bad.append(f'less has {files}')
+        size = os.path.getsize(f'{d}/told')
+        mt.until(lambda: os.path.getsize(f'{d}/told') > size + 20)      # the program is looked after, and that is told later
+        if 'told' in t.screen(False):
+            bad.append(f'told over it: {t.screen(False)!r}')
+        t.key(key)
+        if key == 'C-z':
+            t.expect(then, history=False)
+            t.send('fg\n')
+            t.expect(r'\n:$', history=False)
+        elif then:
+            t.expect(then, history=False)
+        t.send('q')
+        t.expect(r'\n(told\n)+mt> $', history=False)
+        if pager_of(mtrun):
+            bad.append(f'less after {key}')
+        t.run('echo')
+    t.run('every off')
+    t.send('help all; echo and on\n')
+    t.expect(r'\n:$', history=False)
+    os.kill(pager_of(mtrun), signal.SIGKILL)
+    t.expect(r'\nand on\nmt> $')
+    if not alive(pid) or 'running' not in t.run('status'):
+        bad.append('the program was hit')
+    if 'mt> help; echo' not in t.run('help') + t.screen(False):         # it fits
+        bad.append(f'help: {t.screen(False)!r}')
+    t.send('quit\n')
+    t.expect(r'ancel\?$')
+    t.send('k')
+    t.expect(r'\n\$ $')
+    shell_again(t, bad, 'pager')
+
+    def listed(pager, command='help all', **env):
+        t.send('clear\n')
+        t.tmux('clear-history')
+        t.send(f"PAGER='{pager}' {mt.MTRUN} -q true\n")
+        t.expect(r'mt> $')
+        text = t.run(command)
+        t.send('quit\n')
+        t.expect(r'\n\$ $')
+        return text
+    plain = listed('cat')
+    if plain.count('\n') < 45 or 'sites' not in plain:
+        bad.append(f'help all: {plain!r}')
+    with open(f'{d}/script', 'w') as f:
+        f.write('help all\n')
+    for what, got, expected in (('none', listed(''), plain), ('sed', listed('sed s/^/+/'), re.sub('^', '+', plain, flags=re.M)[:-1]), ('one that ends early', listed('head -n 2'), ''.join(plain.splitlines(True)[:2])),
+                                ('there is none', re.sub('^.*no-such-pager.*\n', '', listed('no-such-pager')), plain), ('a script', listed('sed s/^/+/', 'source script'), plain),
+                                ('a pipe', listed('sed s/^/+/', 'help all | wc -l > lines; ! head -n 3 lines').count('+'), 0)):
+        if got != expected:
+            bad.append(f'{what}: {got!r}')
+    t.send(f"PAGER='sed s/^/+/' {mt.MTRUN} -q -x 'help all' true\n")
+    t.expect(r'\n\$ $')
+    if '\n+' in t.screen():
+        bad.append('a pager in batch')
+
+
 @case('Ctrl-Z at the prompt suspends mtrun')
 def _(t, bad):
     t.start(f'{PROMPT} 1')
