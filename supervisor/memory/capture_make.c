@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/array.h"
+#include "base/clock.h"
 #include "base/proc.h"
 #include "ledger/block_list.h"
 #include "memory/capture_state.h"
@@ -505,6 +506,123 @@ int capture_round(struct capture *c, raddr_t agent, struct protect *protect, uin
 		err = measure(&m->from, m->untracked[i].start, m->untracked[i].end, 0, untracked);
 	return err;
 }
+
+/* ---- how fast it is written ------------------------------------------------ */
+
+#define PIECES	    16u
+#define PIECE_BYTES (2u << 20)
+
+struct piece { /* of a part */
+	struct part of;
+	uint64_t protected_us; /* when */
+	uint64_t bytes;	       /* that are there; 0: not known */
+};
+
+struct pieces {
+	struct piece piece[PIECES];
+	size_t count;
+	uint64_t step, there,
+		next; /* one in each STEP bytes that are there, of which the next one */
+};
+
+/* Where RUN, of P, has the pieces that come next. */
+static void choose(struct pieces *c, const struct part *p, const struct page_run *run)
+{
+	for (uint64_t size = run->end - run->start; c->count < PIECES && c->there + size > c->next;
+	     c->next += c->step) {
+		raddr_t start = (run->start + (c->next - c->there)) & ~(raddr_t)(PIECE_BYTES - 1),
+			end = start + PIECE_BYTES;
+		struct part of = { .start = start > p->start ? start : p->start,
+				   .end = end < p->end ? end : p->end };
+
+		if (!c->count || c->piece[c->count - 1].of.end <= of.start)
+			c->piece[c->count++] = (struct piece){ .of = of };
+	}
+	c->there += run->end - run->start;
+}
+
+static int choose_all(const struct making *m, struct pieces *c)
+{
+	struct page_run run[RUNS];
+
+	for (size_t i = 0; i < m->parts; i++) {
+		const struct part *p = &m->part[i];
+
+		if (!p->held || p->wanted)
+			continue;
+		for (raddr_t at = p->start; at < p->end && c->count < PIECES;) {
+			ssize_t n = pages_next(&m->from.pages, &at, p->end, 0, run, RUNS);
+
+			if (n < 0)
+				return (int)n;
+			for (ssize_t k = 0; k < n; k++)
+				choose(c, p, &run[k]);
+		}
+	}
+	return 0;
+}
+
+/* As in a round; of a mapping that has changed meanwhile the next one knows all. */
+static int take_piece(struct making *m, struct piece *piece)
+{
+	uint64_t bytes = 0;
+	int err;
+
+	piece->protected_us = clock_us();
+	err = round_of(m, &piece->of, PAGES_PROTECT, &piece->bytes);
+	if (err != 1)
+		return err;
+	piece->bytes = 0;
+	return round_of(m, &piece->of, 0, &bytes);
+}
+
+/* Which share of it is written in a second, in millionths; 0, too, where that cannot be told. */
+static uint64_t share_written(const struct making *m, const struct piece *piece)
+{
+	uint64_t written = 0, us = clock_us() - piece->protected_us;
+	struct page_run run[RUNS];
+
+	for (raddr_t at = piece->of.start; at < piece->of.end;) {
+		ssize_t n =
+			pages_next(&m->from.pages, &at, piece->of.end, PAGES_TRACKED, run, RUNS);
+
+		if (n < 0)
+			return 0;
+		for (ssize_t i = 0; i < n; i++)
+			written += run[i].is & PAGEMAP_WRITTEN ? run[i].end - run[i].start : 0;
+	}
+	return piece->bytes && us ? written * 1000000 / piece->bytes * 1000000 / us : 0;
+}
+
+static int by_number(const void *a, const void *b)
+{
+	const uint64_t *x = a, *y = b;
+
+	return *x < *y ? -1 : *x > *y;
+}
+
+int capture_probe(struct capture *c, raddr_t agent, struct protect *protect, uint64_t bytes,
+		  uint64_t *written)
+{
+	struct making *m = capture_making(c);
+	struct pieces p = { .step = bytes / PIECES + 1, .next = bytes / PIECES / 2 };
+	uint64_t share[PIECES];
+	int err = capture_ranges(c, m->from.pid, agent);
+
+	if (!err)
+		err = track_all(m, protect);
+	if (!err)
+		err = choose_all(m, &p);
+	for (size_t i = 0; i < p.count && !err; i++)
+		err = take_piece(m, &p.piece[i]);
+	for (size_t i = 0; i < p.count; i++)
+		share[i] = share_written(m, &p.piece[i]);
+	qsort(share, p.count, sizeof(*share), by_number);
+	*written = p.count ? bytes / 1000000 * share[p.count / 2] : 0;
+	return err;
+}
+
+/* ---- the last round -------------------------------------------------------- */
 
 static bool is_untracked(const struct making *m, const struct part *p)
 {

@@ -65,6 +65,12 @@ int capture_copy(struct capture *c) MUST_USE;
 int capture_copy_uncloned(struct capture *c, pid_t pid) MUST_USE;
 
 /*
+ * The beginning of the first round: pieces of it, evenly over all that is there, about BYTES. *WRITTEN:
+ * how many bytes a second were written for the first time since, if the rest is like most of these.
+ */
+int capture_probe(struct capture *c, raddr_t agent, struct protect *protect, uint64_t bytes,
+		  uint64_t *written) MUST_USE;
+/*
  * By rounds, while the process runs: what was written since the last one is copied; the first time,
  * everything that is there. The process was opened, and is protected by PROTECT. *BYTES: how many
  * these were. *UNTRACKED: how many cannot be protected, and so are left for the last round.

@@ -549,12 +549,31 @@ static int rounds(struct capturing *k)
 					     : 0;
 }
 
+/*
+ * A process that writes everywhere, as fast as it can, pays for each page of each round, and then for
+ * the clone: that is seen at the beginning. Little memory is copied sooner than it is looked at.
+ */
+#define PROBED_LEAST (128ull << 20)
+#define WRITTEN_MOST (8ull << 30) /* bytes a second: nobody copies so fast */
+
+static int probe(struct capturing *k)
+{
+	uint64_t written = 0;
+	int err = 0;
+
+	if (k->bytes >= PROBED_LEAST && !k->forced)
+		err = capture_probe(k->c, k->agent, &k->protect, k->bytes, &written);
+	return err ? err : written > WRITTEN_MOST ? -ERANGE : 0;
+}
+
 /* Round by round while it runs; the last one stops it for a moment. */
 static int by_rounds(struct capturing *k)
 {
-	int err = -EAGAIN;
+	int err;
 
 	asking_unlock(k->s);
+	err = probe(k);
+	err = err ? err : -EAGAIN;
 	for (int i = 0; i < TRIES && (err == -EAGAIN || err == -EBUSY); i++) {
 		err = rounds(k);
 		if (err)
