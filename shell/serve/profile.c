@@ -40,6 +40,7 @@ static void write_pprof(struct answer *a, struct exporting *x, const struct view
 	x->export.view = view;
 	x->export.sites = sites;
 	x->export.total = total;
+	x->export.quick = true;
 	x->export.moment = view->is_difference ? "what came meanwhile" : "now";
 	if (export_pprof(a->out, &x->export))
 		answer_refuse(a, 500, "out of memory");
@@ -49,15 +50,16 @@ static void write_pprof(struct answer *a, struct exporting *x, const struct view
 static void write_profile(struct answer *a, struct profile *profile, struct sites *sites,
 			  bool total)
 {
-	struct view_options options = { .key = VIEW_STACK,
-					.sort = total ? SORT_TOTAL : SORT_SIZE,
-					.limit = VIEW_ALL };
+	struct view_options options = { .key = VIEW_STACK, .sort = SORT_NONE, .limit = VIEW_ALL };
 	struct shell *shell = &a->s->shell;
 	const char *debug = answer_parameter(a, "debug");
+	bool text = debug && strcmp(debug, "0");
 	struct exporting x;
 	struct view view;
 	int err;
 
+	if (text)
+		options.sort = total ? SORT_TOTAL : SORT_SIZE;
 	/* released if it fails */
 	if (reporting_lookup(shell, profile, sites, true)) {
 		answer_refuse(a, 503, "interrupted");
@@ -67,7 +69,7 @@ static void write_profile(struct answer *a, struct profile *profile, struct site
 	asking_unlock(shell->session);
 	if (!err) {
 		err = view_make(&view, profile, sites, &options);
-		if (!err && debug && strcmp(debug, "0"))
+		if (!err && text)
 			print_report_stacks(a->out, &view, sites, NULL);
 		else if (!err)
 			write_pprof(a, &x, &view, sites, total);
@@ -80,7 +82,7 @@ static void write_profile(struct answer *a, struct profile *profile, struct site
 	else
 		exporting_release(&x);
 	profile_release(profile);
-	if (!debug || !strcmp(debug, "0"))
+	if (!text)
 		a->type = "application/octet-stream";
 }
 

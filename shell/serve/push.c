@@ -300,7 +300,7 @@ static ssize_t put(void *body, const char *text, size_t len)
 static int write_item(struct exporting *x, const struct profile *profile, struct sites *sites,
 		      struct evbuffer *body)
 {
-	struct view_options options = { .key = VIEW_STACK, .sort = SORT_SIZE, .limit = VIEW_ALL };
+	struct view_options options = { .key = VIEW_STACK, .sort = SORT_NONE, .limit = VIEW_ALL };
 	cookie_io_functions_t io = { .write = put };
 	FILE *out = fopencookie(body, "w", io);
 	struct view view;
@@ -310,6 +310,7 @@ static int write_item(struct exporting *x, const struct profile *profile, struct
 		x->export.view = &view;
 		x->export.sites = sites;
 		x->export.moment = "now";
+		x->export.quick = true;
 		err = export_pprof(out, &x->export);
 		view_release(&view);
 	}

@@ -136,8 +136,7 @@ int export_stack(const struct export *e, const struct view_row *r, struct export
 
 	stack->count = 0;
 	for (uint32_t node = r->stack;;) {
-		struct export_location l = { sites_frames(e->sites, node),
-					     sites_address(e->sites, node), node };
+		struct export_location l = { sites_frames(e->sites, node), node };
 
 		if (add(stack, &l))
 			return -ENOMEM;
@@ -155,6 +154,11 @@ int export_stack(const struct export *e, const struct view_row *r, struct export
 	stack->location[0].frames.frame += skip;
 	stack->location[0].frames.count -= skip;
 	return 0;
+}
+
+raddr_t export_address(const struct export *e, const struct export_location *l)
+{
+	return sites_address(e->sites, l->node);
 }
 
 void export_stack_release(struct export_stack *stack)

@@ -87,6 +87,8 @@ struct export
 	int (*parts)(void *ctx, unsigned detail, struct profile *out);
 	pid_t thread_names; /* the process in /proc that has these threads; 0: there is none */
 
+	bool quick; /* pprof: it matters more that it is there soon than how long it is */
+
 	/* html: where the page hears of what comes after, on the same server; NULL: nowhere */
 	const char *events;
 
@@ -106,9 +108,9 @@ enum export_flags {
 	EXPORT_TIMELINE = 4,
 	EXPORT_BINARY = 8, /* no text: nothing for a terminal */
 	/* wants to have what resident memory is made of */
-	EXPORT_RESIDENCY = 8,
+	EXPORT_RESIDENCY = 16,
 	/* wants to have what is lost */
-	EXPORT_LEAKS = 16,
+	EXPORT_LEAKS = 32,
 };
 
 /*
@@ -155,7 +157,6 @@ int export_profile(const struct export *e, struct profile *p) MUST_USE;
 struct export_location {
 	/* innermost first, count >= 1; their address identifies the location */
 	struct symbol_frames frames;
-	raddr_t address; /* within the call; 0: a pseudo-frame, as [truncated] */
 	uint32_t node;
 };
 struct export_stack {
@@ -166,6 +167,11 @@ struct export_stack {
 int export_stack(const struct export *e, const struct view_row *r,
 		 struct export_stack *stack) MUST_USE;
 void export_stack_release(struct export_stack *stack);
+/*
+ * Within the call; 0: a pseudo-frame, as [truncated]. It is asked of the process' stacks, behind a
+ * lock: for each location once, not for each frame of each stack.
+ */
+raddr_t export_address(const struct export *e, const struct export_location *l);
 
 /* A function's name for a viewer: never NULL or empty. */
 const char *export_name(const struct symbol_frame *f);

@@ -39,16 +39,18 @@ static uint32_t location(struct writer *w, const struct export_location *l)
 {
 	size_t before = w->locations.count, addresses = w->taken.count;
 	uint32_t n = intern(&w->locations, l->frames.frame);
+	raddr_t address;
 
 	if (n == 0 || n <= before)
 		return n;
 	if (array_room(&w->location, n - 1, &w->room, sizeof(*w->location)))
 		return 0;
 	w->location[n - 1].frames = l->frames.count;
-	w->location[n - 1].address = l->address;
-	if (l->address && !intern(&w->taken, (const void *)(uintptr_t)l->address))
+	address = export_address(w->e, l);
+	w->location[n - 1].address = address;
+	if (address && !intern(&w->taken, (const void *)(uintptr_t)address))
 		return 0;
-	if (!l->address || w->taken.count == addresses)
+	if (!address || w->taken.count == addresses)
 		w->location[n - 1].address = INVENTED + n;
 	return n;
 }

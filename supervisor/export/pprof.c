@@ -37,6 +37,8 @@ struct writer {
 	const struct export *e;
 	z_stream z;
 	bool failed;
+	size_t waiting;		  /* bytes of `raw` that are to be compressed */
+	unsigned char raw[PIECE]; /* fields come in some bytes each, which are too few for a call */
 	unsigned char piece[PIECE];
 	struct intern strings; /* number 1 is "", 0 in the file */
 	struct intern functions;
@@ -56,6 +58,9 @@ static void compress_some(struct writer *w, int flush)
 {
 	int err;
 
+	w->z.next_in = w->raw;
+	w->z.avail_in = (uInt)w->waiting;
+	w->waiting = 0;
 	do {
 		w->z.next_out = w->piece;
 		w->z.avail_out = PIECE;
@@ -70,13 +75,14 @@ static void append(ProtobufCBuffer *buffer, size_t len, const uint8_t *data)
 	struct writer *w = (struct writer *)buffer;
 
 	while (len) {
-		uInt n = len < UINT32_MAX ? (uInt)len : UINT32_MAX;
+		size_t n = len < PIECE - w->waiting ? len : PIECE - w->waiting;
 
-		w->z.next_in = (Bytef *)(uintptr_t)data; /* zlib does not write there */
-		w->z.avail_in = n;
-		compress_some(w, Z_NO_FLUSH);
+		memcpy(w->raw + w->waiting, data, n);
+		w->waiting += n;
 		data += n;
 		len -= n;
+		if (w->waiting == PIECE)
+			compress_some(w, Z_NO_FLUSH);
 	}
 }
 
@@ -96,11 +102,10 @@ static int64_t string(struct writer *w, const char *text)
 	return n ? n - 1 : 0;
 }
 
-static uint32_t mapping(struct writer *w, const struct export_location *l)
+static uint32_t mapping(struct writer *w, const struct export_location *l, raddr_t address)
 {
-	const struct module *m = w->e->modules && l->address
-					 ? modules_find(w->e->modules, l->address, l->node)
-					 : NULL;
+	const struct module *m =
+		w->e->modules && address ? modules_find(w->e->modules, address, l->node) : NULL;
 	uint32_t n = m ? intern(&w->mappings, m) : 0;
 
 	w->failed |= m && !n;
@@ -117,8 +122,8 @@ static uint32_t location(struct writer *w, const struct export_location *l)
 		return n;
 	if (array_room(&w->location, n - 1, &w->room, sizeof(*w->location)))
 		return 0;
-	w->location[n - 1].address = l->address;
-	w->location[n - 1].mapping = mapping(w, l);
+	w->location[n - 1].address = export_address(w->e, l);
+	w->location[n - 1].mapping = mapping(w, l, w->location[n - 1].address);
 	w->location[n - 1].lines = (uint32_t)l->frames.count;
 	return n;
 }
@@ -355,8 +360,8 @@ int export_pprof(FILE *out, const struct export *e)
 		return -ENOMEM;
 	*w = (struct writer){ .base = { append }, .out = out, .e = e, .strings.texts = true };
 	/* + 16: gzip */
-	if (deflateInit2(&w->z, Z_DEFAULT_COMPRESSION, Z_DEFLATED, 15 + 16, 8,
-			 Z_DEFAULT_STRATEGY) != Z_OK) {
+	if (deflateInit2(&w->z, e->quick ? Z_BEST_SPEED : Z_DEFAULT_COMPRESSION, Z_DEFLATED,
+			 15 + 16, 8, Z_DEFAULT_STRATEGY) != Z_OK) {
 		free(w);
 		return -ENOMEM;
 	}

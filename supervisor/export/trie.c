@@ -85,8 +85,9 @@ static void frame_link(struct trie *t, size_t i)
 	*bucket = (uint32_t)i + 1;
 }
 
-static int frame_number(struct trie *t, const struct symbol_frame *f, raddr_t address,
-			uint32_t *number)
+/* F: one of L's, or what is taken for it. */
+static int frame_number(struct trie *t, const struct export *e, const struct export_location *l,
+			const struct symbol_frame *f, uint32_t *number)
 {
 	bool again;
 	int err = grow((void **)&t->frame, &t->frame_bucket, &t->frame_room, t->frames,
@@ -103,7 +104,7 @@ static int frame_number(struct trie *t, const struct symbol_frame *f, raddr_t ad
 			return 0;
 		}
 	*number = (uint32_t)t->frames;
-	t->frame[t->frames] = (struct trie_frame){ .at = *f, .address = address };
+	t->frame[t->frames] = (struct trie_frame){ .at = *f, .address = export_address(e, l) };
 	frame_link(t, t->frames++);
 	return 0;
 }
@@ -149,7 +150,8 @@ static int node_step(struct trie *t, uint32_t frame, uint32_t *node)
 
 /* ---- stacks -------------------------------------------------------------- */
 
-static int step(struct trie *t, const struct export_location *l, size_t frame, uint32_t *node)
+static int step(struct trie *t, const struct export *e, const struct export_location *l,
+		size_t frame, uint32_t *node)
 {
 	struct symbol_frame f = l->frames.frame[frame];
 	uint32_t number;
@@ -157,7 +159,7 @@ static int step(struct trie *t, const struct export_location *l, size_t frame, u
 
 	if (t->functions)
 		f.line = f.column = 0;
-	err = frame_number(t, &f, l->address, &number);
+	err = frame_number(t, e, l, &f, &number);
 	return err ? err : node_step(t, number, node);
 }
 
@@ -171,7 +173,7 @@ static int take_apart(struct trie *t, const struct export *e, uint32_t stack, ui
 			&t->stack.location[t->inverted ? i : t->stack.count - 1 - i];
 
 		for (size_t j = 0; j < l->frames.count && !err; j++)
-			err = step(t, l, t->inverted ? j : l->frames.count - 1 - j, node);
+			err = step(t, e, l, t->inverted ? j : l->frames.count - 1 - j, node);
 	}
 	return err;
 }

@@ -463,7 +463,7 @@ int view_make(struct view *v, const struct profile *p, struct sites *sites,
 	}
 	if (o->limit && v->count / 4 > o->limit)
 		select_first(v, o->limit, &order);
-	if (v->count && o->limit)
+	if (v->count && o->limit && o->sort != SORT_NONE)
 		qsort_r(v->row, v->count / 4 > o->limit ? o->limit : v->count, sizeof(*v->row),
 			compare, &order);
 	cut(v, o->limit);

@@ -33,7 +33,14 @@ enum view_key {
 	VIEW_SIZE,
 	VIEW_KEYS
 };
-enum view_sort { SORT_SIZE, SORT_COUNT, SORT_TOTAL, SORT_TEMPORARY, VIEW_SORTS };
+enum view_sort {
+	SORT_SIZE,
+	SORT_COUNT,
+	SORT_TOTAL,
+	SORT_TEMPORARY,
+	VIEW_SORTS,
+	SORT_NONE = VIEW_SORTS /* all rows, as they come: who reads them sorts them */
+};
 extern const char *const view_key_names[VIEW_KEYS];
 extern const char *const view_sort_names[VIEW_SORTS];
 

@@ -363,6 +363,13 @@ static void test_amounts(void)
 	}
 }
 
+/* What a format wants are bits of their own: pprof asks for no map, html is a text. */
+static void test_wants(void)
+{
+	CHECK(!(export_format("pprof")->flags & EXPORT_RESIDENCY));
+	CHECK(!(export_format("html")->flags & EXPORT_BINARY));
+}
+
 int main(void)
 {
 	RUN(test_xml);
@@ -377,6 +384,7 @@ int main(void)
 	RUN(test_interrupted);
 	RUN(test_intern);
 	RUN(test_amounts);
+	RUN(test_wants);
 	free(text);
 	return test_status();
 }
