@@ -345,26 +345,29 @@ static uint32_t rule_of(const struct wire_module *m, uint64_t off)
  * the cache then: either it sees this entry or we see its new counter. Who has used the entry
  * meanwhile does not remember it.
  */
-static noinline uint32_t rule_search(uint64_t pc)
+static noinline uint64_t rule_search(uint64_t pc)
 {
-	uint64_t *entry = &PROC->cache[wire_cache_slot(pc)];
+	uint64_t *at = &PROC->cache[wire_cache_slot(pc)], entry;
 	struct wire_module m = { .nrows = 0 };
 	uint32_t now, rule;
 
 	rule = module_of(pc, &m, &now) ? rule_of(&m, pc - m.start) : 0;
-	__atomic_store_n(entry, pc << 16 | rule, __ATOMIC_SEQ_CST);
+	entry = wire_cache_entry(pc, rule, &TABLES->rule[rule]);
+	__atomic_store_n(at, entry, __ATOMIC_SEQ_CST);
 	if (unlikely(__atomic_load_n(&PROC->modules_now, __ATOMIC_SEQ_CST) != now)) {
-		__atomic_store_n(entry, 0, __ATOMIC_SEQ_CST);
+		__atomic_store_n(at, 0, __ATOMIC_SEQ_CST);
 		__atomic_fetch_add(&PROC->flush, 1, __ATOMIC_SEQ_CST);
 	}
-	return rule;
+	return entry;
 }
 
-static inline const struct wire_rule *rule_at(uint64_t pc)
+/* The cache's entry for the function that has PC: a return address, or where it was interrupted. */
+static inline uint64_t rule_at(uint64_t pc)
 {
-	uint64_t c = __atomic_load_n(&PROC->cache[wire_cache_slot(pc)], __ATOMIC_RELAXED);
+	uint64_t at = unlikely(pc & WIRE_PC_EXACT) ? pc & WIRE_PC_MASK : pc - 1;
+	uint64_t entry = __atomic_load_n(&PROC->cache[wire_cache_slot(at)], __ATOMIC_RELAXED);
 
-	return &TABLES->rule[likely(c >> 16 == pc) ? (uint32_t)(c & 0xffff) : rule_search(pc)];
+	return likely(wire_cache_is(entry, at)) ? entry : rule_search(at);
 }
 
 /* ---- one step outwards --------------------------------------------------- */
@@ -485,8 +488,7 @@ static noinline enum step cfa_uncommon(struct cursor *c, struct wire_range *r,
 static inline __attribute__((always_inline)) enum step step(struct cursor *c, struct wire_range *r,
 							    bool all)
 {
-	const struct wire_rule *u =
-		rule_at(c->pc & WIRE_PC_EXACT ? c->pc & WIRE_PC_MASK : c->pc - 1);
+	const struct wire_rule *u = &TABLES->rule[wire_cache_rule(rule_at(c->pc))];
 	uint64_t cfa, at, rbp = c->reg[WIRE_RBP];
 	int16_t off = u->off[WIRE_RBP];
 	enum step s;
@@ -533,6 +535,55 @@ static inline __attribute__((always_inline)) enum step step(struct cursor *c, st
 	if (unlikely(c->pc & ~WIRE_PC_MASK))
 		return STEP_LOST;
 	return c->pc ? STEP_ON : STEP_END;
+}
+
+/*
+ * The step of nearly every frame, by what the cache's entry says alone. It has no branch that
+ * depends on the rule. False: not one of these, and nothing has changed.
+ */
+static inline __attribute__((always_inline)) bool step_usual(struct cursor *c,
+							     const struct wire_range *r)
+{
+	uint64_t entry = rule_at(c->pc), rbp = c->reg[WIRE_RBP], pc;
+	bool from_rbp = entry & WIRE_CACHE_FROM_RBP, saves = wire_cache_saved(entry);
+	uint64_t cfa = (from_rbp ? rbp : c->rsp) + 8ull * wire_cache_cfa(entry);
+	uint64_t slot = cfa - 8, at = slot - 8ull * wire_cache_saved(entry);
+
+	if (unlikely(!wire_cache_cfa(entry) || slot < c->rsp || slot & 7 || at < r->lo ||
+		     slot >= r->hi))
+		return false;
+	pc = peek(slot);
+	if (unlikely(pc - 1 >= WIRE_PC_MASK))
+		return false;
+	rbp = peek(at);
+	c->reg[WIRE_RBP] = saves ? rbp : c->reg[WIRE_RBP];
+	c->rbp_slot = saves ? at : 0;
+	c->rbp_use = (uint8_t)((saves ? 0 : RBP_SAME) | (from_rbp ? RBP_USED : 0));
+	c->rsp_slot = 0;
+	c->slot = slot;
+	c->rsp = cfa;
+	c->pc = pc;
+	return true;
+}
+
+/* C is copied, as what another function may change is not kept in registers. */
+static noinline enum step step_unusual(struct cursor *c, struct wire_range *r)
+{
+	return step(c, r, false);
+}
+
+static inline __attribute__((always_inline)) enum step step_either(struct cursor *c,
+								   struct wire_range *r)
+{
+	struct cursor copy;
+	enum step s;
+
+	if (likely(step_usual(c, r)))
+		return STEP_ON;
+	copy = *c;
+	s = step_unusual(&copy, r);
+	*c = copy;
+	return s;
 }
 
 static inline void cursor_begin(struct cursor *c, struct wire_thread *t, const struct entry *e)
@@ -948,7 +999,7 @@ static noinline uint32_t walk_out(struct wire_thread *t, struct wire_range *r,
 		f->rbp_slot = c.rbp_slot;
 		f->rsp_slot = c.rsp_slot;
 		f->rsp_word = c.rsp_word;
-		s = step(&c, r, false);
+		s = step_either(&c, r);
 		f->rbp_use = c.rbp_use;
 		if (unlikely(s != STEP_ON)) {
 			if (s == STEP_NEEDS_ALL)

@@ -509,10 +509,9 @@ static inline uint32_t wire_node_hash(uint32_t parent, uint64_t pc)
 }
 
 #define WIRE_RULES 65536u
-/*
- * entries of {pc 48 | rule 16}; direct mapped; each process has its own, as it has its own modules
- */
-#define WIRE_RULE_CACHE (1u << 15)
+/* direct mapped; each process has its own, as it has its own modules */
+#define WIRE_CACHE_BITS 15
+#define WIRE_RULE_CACHE (1u << WIRE_CACHE_BITS)
 #define WIRE_POOL	(128u << 20)
 
 /* Written by mtrun alone, and only appended to. */
@@ -520,9 +519,61 @@ struct wire_tables {
 	struct wire_rule rule[WIRE_RULES]; /* rule 0 is CFA_NONE */
 	uint8_t pool[WIRE_POOL];	   /* modules' rows */
 };
+/* Calls that stand beside each other have entries in one line of memory. */
 static inline uint32_t wire_cache_slot(uint64_t pc)
 {
-	return (uint32_t)((pc ^ pc >> 15) & (WIRE_RULE_CACHE - 1));
+	return (uint32_t)((pc >> 3 ^ pc >> (3 + WIRE_CACHE_BITS)) & (WIRE_RULE_CACHE - 1));
+}
+
+/* What the slot does not tell of PC: 32 bits. */
+static inline uint64_t wire_cache_tag(uint64_t pc)
+{
+	return pc >> (3 + WIRE_CACHE_BITS) << 3 | (pc & 7);
+}
+
+static inline uint64_t wire_cache_pc(uint32_t slot, uint64_t entry)
+{
+	uint64_t high = entry >> 35;
+
+	return high << (3 + WIRE_CACHE_BITS) | ((slot ^ high) & (WIRE_RULE_CACHE - 1)) << 3 |
+	       (entry >> 32 & 7);
+}
+
+/*
+ * An entry says its pc, together with its slot; which rule that has; and the rule itself, if it is
+ * one of those that nearly every function has:
+ *
+ *	63       32 31        21   20    19      16 15     0
+ *	+----------+------------+-------+----------+--------+
+ *	| tag      | CFA offset | rbp ? | saved at | number |
+ *	+----------+------------+-------+----------+--------+
+ *
+ * The CFA is that many words, 1 to 2047, above rsp, or above rbp if the bit says so; 0: the rule is
+ * another one. rbp was saved N + 1 words below the CFA; N 0: it is as it was.
+ */
+#define WIRE_CACHE_FROM_RBP (1u << 20)
+static inline bool wire_cache_is(uint64_t entry, uint64_t pc)
+{
+	return entry >> 32 == wire_cache_tag(pc);
+}
+
+static inline uint32_t wire_cache_rule(uint64_t entry) { return entry & 0xffff; }
+
+static inline uint32_t wire_cache_cfa(uint64_t entry) { return (uint32_t)entry >> 21; }
+
+static inline uint32_t wire_cache_saved(uint64_t entry) { return entry >> 16 & 15; }
+
+static inline uint64_t wire_cache_entry(uint64_t pc, uint32_t number, const struct wire_rule *u)
+{
+	uint64_t entry = wire_cache_tag(pc) << 32 | number;
+	int saved = u->off[WIRE_RBP] == RULE_SAME ? 0 : -u->off[WIRE_RBP] - 1;
+
+	if ((u->cfa != CFA_RSP && u->cfa != CFA_RBP) || u->cfa_off < 8 || u->cfa_off & 7 ||
+	    u->cfa_off >= 2048 * 8 || u->from_rbp & 1 << WIRE_RBP || saved > 15 ||
+	    (u->off[WIRE_RBP] != RULE_SAME && saved < 1))
+		return entry;
+	return entry | (uint64_t)u->cfa_off / 8 << 21 | (uint64_t)saved << 16 |
+	       (u->cfa == CFA_RBP ? WIRE_CACHE_FROM_RBP : 0);
 }
 
 /* ---- hooks --------------------------------------------------------------- */
@@ -621,11 +672,11 @@ struct wire_frame {
 	uint64_t pc;   /* the pc; WIRE_PC_EXACT if it was interrupted */
 	uint64_t rbp;  /* rbp in that frame */
 	uint32_t node;
-	uint16_t checks;    /* entries of `check` before this frame's own */
-	uint8_t own_checks; /* and its own: 1 to 3 */
+	uint16_t checks;	/* entries of `check` before this frame's own */
+	uint8_t own_checks : 4; /* and its own: 1 to 3 */
 	/* what decides what lies further out, besides slot and pc: NEEDS_* of walk.c */
-	uint8_t needs : 2;
-	uint8_t rbp_use : 2; /* while walking: what the frame's rule does with rbp */
+	uint8_t needs : 4;
+	uint8_t rbp_use; /* while walking: what the frame's rule does with rbp */
 	/* while walking: where the caller's rbp was loaded from; 0: it is the same */
 	uint64_t rbp_slot;
 	/*
@@ -834,7 +885,7 @@ struct wire_process {
 	uint64_t released[WIRE_COUNTERS];
 	struct wire_signal_event signal[WIRE_SIGNAL_PLACES];
 	struct wire_modules modules[2];
-	uint64_t cache[WIRE_RULE_CACHE]; /* {pc 48 | rule 16} */
+	uint64_t cache[WIRE_RULE_CACHE]; /* see wire_cache_entry() */
 	uint32_t bucket[WIRE_BUCKETS];
 	_Alignas(64) uint32_t nodes; /* ids given out so far; may exceed WIRE_NODES when full */
 	_Alignas(4096) uint8_t stack[WIRE_STACKS][WIRE_STACK_SIZE];

@@ -388,7 +388,8 @@ static int by_start(const void *a, const void *b)
 static void cache_forget(struct wire_process *wire, raddr_t start, raddr_t end)
 {
 	for (uint32_t i = 0; i < WIRE_RULE_CACHE; i++) {
-		uint64_t pc = __atomic_load_n(&wire->cache[i], __ATOMIC_RELAXED) >> 16;
+		uint64_t entry = __atomic_load_n(&wire->cache[i], __ATOMIC_RELAXED);
+		raddr_t pc = wire_cache_pc(i, entry);
 
 		if (pc >= start && pc < end)
 			__atomic_store_n(&wire->cache[i], 0, __ATOMIC_SEQ_CST);

@@ -63,6 +63,11 @@ static void publish_and_begin(void)
 
 static uint32_t rule_now(uint32_t place) { return (place - process->modules_now) % MODULES + 1; }
 
+static uint64_t entry_of(uint64_t pc, uint32_t number)
+{
+	return wire_cache_entry(pc, number, &TABLES->rule[number]);
+}
+
 static void test_publications(void)
 {
 	build();
@@ -72,8 +77,8 @@ static void test_publications(void)
 
 		meanwhile = publish_and_begin;
 		later = 1;
-		CHECK_EQ(rule_search(pc), rule_now(place));
-		CHECK_EQ(process->cache[wire_cache_slot(pc)], pc << 16 | rule_now(place));
+		CHECK_EQ(wire_cache_rule(rule_search(pc)), rule_now(place));
+		CHECK_EQ(process->cache[wire_cache_slot(pc)], entry_of(pc, rule_now(place)));
 	}
 }
 
@@ -90,7 +95,7 @@ static void test_no_end(void)
 
 	meanwhile = publish_again;
 	later = 1;
-	CHECK_EQ(rule_search(BASE + 77), 0);
+	CHECK_EQ(wire_cache_rule(rule_search(BASE + 77)), 0);
 	meanwhile = NULL;
 	CHECK_EQ(process->cache[wire_cache_slot(BASE + 77)], 0);
 	CHECK(process->flush != flush);
@@ -106,7 +111,7 @@ static void test_cache(void)
 	uint32_t flush = process->flush;
 
 	rule_search(pc);
-	CHECK_EQ(process->cache[wire_cache_slot(pc)], pc << 16 | rule_now(5));
+	CHECK_EQ(process->cache[wire_cache_slot(pc)], entry_of(pc, rule_now(5)));
 	CHECK_EQ(process->flush, flush);
 	meanwhile = publish_and_begin;
 	later = 2;
@@ -147,8 +152,9 @@ static void test_scribbled(void)
 				.index = any(&seed, 8),
 				.nrows = (uint32_t)any(&seed, 1000),
 			};
-		CHECK(rule_search(any(&seed, BASE + test_random(&seed) % (64ull * SIZE)) &
-				  WIRE_PC_MASK) < WIRE_RULES);
+		CHECK(wire_cache_rule(
+			      rule_search(any(&seed, BASE + test_random(&seed) % (64ull * SIZE)) &
+					  WIRE_PC_MASK)) < WIRE_RULES);
 	}
 }
 
