@@ -69,7 +69,7 @@ const struct command cmd_text = {
 		"[--cum] [-n N] [--at TIME|peak] [--since|--base FILE|SNAP|TIME] [--bytes] [--full] [--json]",
 	.summary = "functions with flat and cumulative bytes, as jeprof's table",
 	.example = "text --cum -n 20",
-	.help = "Columns: flat, flat%, sum%, cum, cum%, function; in MB (1048576 bytes), or with --bytes in bytes.\n"
+	.help = "Columns: flat, flat%, sum%, cum, cum%, function; in MB (1048576 bytes), on a terminal in units that fit, with --bytes in bytes.\n"
 		"flat is what the function itself asked an allocator for, sum% adds up flat% from the top, cum is what it and everything it\n"
 		"called asked for (a function that recurs counts once per stack).\n"
 		"\n"

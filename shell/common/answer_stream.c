@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "base/array.h"
@@ -158,6 +159,17 @@ int answer_create(struct shell *shell, const char *path, bool append)
 	fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | (append ? O_APPEND : O_TRUNC), 0666);
 	asking_lock(shell->session);
 	return fd < 0 ? -errno : fd;
+}
+
+struct layout answer_layout(void)
+{
+	struct winsize size = { 0 };
+
+	if (!isatty(message_fd()))
+		return (struct layout){ 0 };
+	ioctl(message_fd(), TIOCGWINSZ, &size);
+	return (struct layout){ .columns = size.ws_col > 1 ? size.ws_col : 80,
+				.unicode = layout_unicode() };
 }
 
 static bool divert(void *ctx, const char *text, size_t len)

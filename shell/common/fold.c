@@ -21,7 +21,8 @@
 
 struct fold {
 	FILE *out;
-	const struct call *call;
+	const struct layout *layout;
+	const struct call *call; /* NULL: no command's */
 	char *line;
 	size_t len, room;
 };
@@ -30,7 +31,7 @@ struct fold {
 static size_t width_of(const struct fold *f, const char *text, size_t len)
 {
 	char *copy = strndup(text, len);
-	size_t columns = copy ? layout_shown_width(&f->call->layout, copy) : len;
+	size_t columns = copy ? layout_shown_width(f->layout, copy) : len;
 
 	free(copy);
 	return columns;
@@ -41,7 +42,7 @@ static void put_word(const struct fold *f, const char *text, size_t len, size_t 
 	char *copy = strndup(text, len);
 
 	if (copy)
-		layout_put_shown(&f->call->layout, f->out, copy, width);
+		layout_put_shown(f->layout, f->out, copy, width);
 	free(copy);
 }
 
@@ -62,7 +63,7 @@ static size_t hanging(const char *line, size_t row)
 
 static void put_line(struct fold *f, const char *line)
 {
-	size_t row = f->call->layout.columns - 1, len = strlen(line), hang, used;
+	size_t row = f->layout->columns - 1, len = strlen(line), hang, used;
 	const char *at = line;
 
 	if (width_of(f, line, len) <= row) {
@@ -116,7 +117,7 @@ static ssize_t fold_write(void *cookie, const char *text, size_t len)
 {
 	struct fold *f = cookie;
 
-	if (f->call->json || f->call->call_form || f->call->as_is) {
+	if (f->call && (f->call->json || f->call->call_form || f->call->as_is)) {
 		put_rest(f);
 		fwrite(text, 1, len, f->out);
 	} else {
@@ -145,18 +146,24 @@ static int fold_close(void *cookie)
 	return 0;
 }
 
-FILE *fold_open(FILE *out, const struct call *call)
+static FILE *open_for(FILE *out, const struct layout *layout, const struct call *call)
 {
 	struct fold *f = calloc(1, sizeof(*f));
 	FILE *stream;
 
 	if (!f)
 		return NULL;
-	f->out = out;
-	f->call = call;
+	*f = (struct fold){ .out = out, .layout = layout, .call = call };
 	stream = fopencookie(f, "w",
 			     (cookie_io_functions_t){ .write = fold_write, .close = fold_close });
 	if (!stream)
 		free(f);
 	return stream;
+}
+
+FILE *fold_open(FILE *out, const struct call *call) { return open_for(out, &call->layout, call); }
+
+FILE *fold_sentences(FILE *out, const struct layout *l)
+{
+	return l->columns ? open_for(out, l, NULL) : NULL;
 }

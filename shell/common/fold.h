@@ -12,11 +12,14 @@
 #include "base/types.h"
 
 struct call;
+struct layout;
 
 /*
  * A stream that writes to OUT by CALL's layout; both are borrowed until it is closed, which closes
  * nothing else. What CALL says to be for programs (JSON) passes as it is. NULL: out of memory.
  */
 FILE *fold_open(FILE *out, const struct call *call) MUST_USE;
+/* The same for what no command prints. NULL also if L is of no terminal: nothing is folded then. */
+FILE *fold_sentences(FILE *out, const struct layout *l) MUST_USE;
 
 #endif

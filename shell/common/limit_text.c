@@ -12,6 +12,8 @@
 #include "process/profile_make.h"
 #include "report/print.h"
 #include "session/asking.h"
+#include "shell/common/answer_stream.h"
+#include "shell/common/fold.h"
 #include "shell/common/lookup.h"
 #include "shell/common/shell.h"
 
@@ -28,45 +30,50 @@ static const char *thread_name(const struct limit_hit *hit, char name[PROC_NAME]
 	return *name ? name : "?";
 }
 
-static const char *plural(uint64_t n) { return n == 1 ? "" : "s"; }
-
-static void print_image(FILE *out, const struct limit_hit *hit)
+static void print_image(FILE *out, const struct limit_hit *hit, const struct layout *l)
 {
 	const struct process *p = hit->process;
+	struct text_buffer size;
 
 	escape_printf(out,
-		      "process %d (%s): the executable's text alone, %" PRIu64
-		      " bytes, is more than the limit; nothing of it has run"
-		      " (-c heap,mmap leaves it out)\n",
-		      (int)p->pid, p->command ? p->command : "?", hit->request);
+		      "process %d (%s): the executable's text alone, %s, is more than the limit;"
+		      " nothing of it has run (-c heap,mmap leaves it out)\n",
+		      (int)p->pid, p->command ? p->command : "?",
+		      layout_bytes(l, &size, hit->request));
 }
 
-static void print_request(FILE *out, const struct limit_hit *hit, struct sites *sites)
+static void print_request(FILE *out, const struct limit_hit *hit, struct sites *sites,
+			  const struct layout *l)
 {
 	const struct process *p = hit->process;
-	uint64_t room = limit_room(hit->limit, hit->allocated);
-	struct text_buffer time;
+	struct text_buffer time, more, room;
 	char name[PROC_NAME];
 
 	escape_printf(out,
-		      "process %d (%s), thread %d (%s), after %s: %" PRIu64
-		      " byte%s more, with %" PRIu64 " byte%s of room left, asked for by\n",
+		      "process %d (%s), thread %d (%s), after %s: %s more, with %s of room left,"
+		      " asked for by\n",
 		      (int)p->pid, p->command ? p->command : "?", (int)hit->tid,
-		      thread_name(hit, name), time_text(&time, hit->ms), hit->request,
-		      plural(hit->request), room, plural(room));
-	print_stack(out, sites, hit->stack, NULL);
+		      thread_name(hit, name), time_text(&time, hit->ms),
+		      layout_bytes(l, &more, hit->request),
+		      layout_bytes(l, &room, limit_room(hit->limit, hit->allocated)));
+	print_stack(out, sites, hit->stack, l);
 }
 
 /* Rows and image are what is allocated; the image has no call stack, and no other row. */
-static void print_image_row(FILE *out, const struct process *p)
+static void print_image_row(FILE *out, const struct process *p, const struct layout *l)
 {
-	if (p->image_bytes)
+	struct text_buffer size;
+
+	if (p->image_bytes && l->columns)
+		escape_printf(out, "[image]  %s  the executable's text\n",
+			      layout_size(l, &size, p->image_bytes));
+	else if (p->image_bytes)
 		fprintf(out, "[image]  size:%" PRIu64 "  (the executable's text)\n",
 			p->image_bytes);
 }
 
 static void print_held(struct shell *shell, FILE *out, const struct limit_hit *hit,
-		       struct sites *sites)
+		       struct sites *sites, const struct layout *l)
 {
 	struct view_options options = { .key = VIEW_SITE, .sort = SORT_SIZE, .limit = SITES };
 	struct profile_ask ask = { .now_ms = hit->ms,
@@ -83,9 +90,9 @@ static void print_held(struct shell *shell, FILE *out, const struct limit_hit *h
 	asking_lock(shell->session);
 	if (!err) {
 		fputs("what it holds:\n", out);
-		print_report(out, &view, false, NULL);
+		print_report(out, &view, false, l);
 		if (ask.counted & COUNT_IMAGE)
-			print_image_row(out, hit->process);
+			print_image_row(out, hit->process, l);
 		view_release(&view);
 	}
 	profile_release(&profile);
@@ -100,21 +107,33 @@ void limit_line(FILE *out, const struct limit_hit *hit)
 	fflush(out);
 }
 
-void limit_text(struct shell *shell, FILE *out, const struct limit_hit *hit)
+static void print_hit(struct shell *shell, FILE *out, const struct limit_hit *hit,
+		      const struct layout *l)
 {
 	struct sites *sites;
 
 	if (hit->image) {
-		print_image(out, hit);
+		print_image(out, hit, l);
 		return;
 	}
 	sites = shell_own_sites(shell, hit->process);
 	if (!sites)
 		return;
 	lookup_stack(shell, hit->process, sites, hit->stack);
-	print_request(out, hit, sites);
-	print_held(shell, out, hit, sites);
+	print_request(out, hit, sites, l);
+	print_held(shell, out, hit, sites, l);
 	sites_free(sites);
+}
+
+void limit_text(struct shell *shell, FILE *out, const struct limit_hit *hit)
+{
+	struct layout layout = answer_layout();
+	FILE *fold = fold_sentences(out, &layout);
+
+	layout.said = true;
+	print_hit(shell, fold ? fold : out, hit, &layout);
+	if (fold)
+		fclose(fold);
 }
 
 int limit_refusals(const struct process *p, struct profile *profile)

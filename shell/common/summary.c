@@ -7,7 +7,9 @@
 #include "base/units.h"
 #include "report/print.h"
 #include "session/ended.h"
+#include "shell/common/answer_stream.h"
 #include "shell/common/erring.h"
+#include "shell/common/fold.h"
 #include "shell/common/limit_text.h"
 #include "shell/common/lookup.h"
 #include "shell/common/reporting.h"
@@ -18,7 +20,7 @@
 
 /* 1234567 -> 1,234,567 */
 struct grouped {
-	char text[32];
+	char text[40];
 };
 static const char *grouped(struct grouped *g, uint64_t n)
 {
@@ -34,6 +36,20 @@ static const char *grouped(struct grouped *g, uint64_t n)
 	return g->text;
 }
 #define GROUPED(n) grouped(&(struct grouped){ "" }, n)
+
+/* In a sentence: on a terminal in units. */
+static const char *bytes(struct grouped *g, const struct layout *l, uint64_t n)
+{
+	struct text_buffer b;
+	struct grouped exact;
+
+	if (l->columns)
+		snprintf(g->text, sizeof(g->text), "%s", layout_bytes(l, &b, n));
+	else
+		snprintf(g->text, sizeof(g->text), "%.25s bytes", grouped(&exact, n));
+	return g->text;
+}
+#define BYTES(n) bytes(&(struct grouped){ "" }, l, n)
 
 static const char *plural(uint64_t n) { return n == 1 ? "" : "s"; }
 
@@ -56,19 +72,20 @@ static size_t others(const struct shell *shell, const struct process *main)
 }
 
 /* Of every process that has met it; of the named one also that it has not. */
-static void print_limit(const struct shell *shell, FILE *out, const struct process *named)
+static void print_limit(const struct shell *shell, FILE *out, const struct process *named,
+			const struct layout *l)
 {
 	uint64_t limit = session_limit_now(shell->session);
 
 	if (limit && !named->limit.hits)
-		escape_printf(out, "  limit       %s bytes, never reached\n", GROUPED(limit));
+		escape_printf(out, "  limit       %s, never reached\n", BYTES(limit));
 	for (const struct process *p = session_processes(shell->session); p; p = p->next) {
 		uint64_t refused = limit_refused_count(p);
 
 		if (!p->limit.hits)
 			continue;
-		escape_printf(out, "  limit       %s bytes, hit %s time%s",
-			      limit ? GROUPED(limit) : "no", GROUPED(p->limit.hits),
+		escape_printf(out, "  limit       %s, hit %s time%s",
+			      limit ? BYTES(limit) : "no bytes", GROUPED(p->limit.hits),
 			      plural(p->limit.hits));
 		if (p != named)
 			escape_printf(out, " by %s (%d)", p->command ? p->command : "?",
@@ -102,7 +119,7 @@ static void print_errors(const struct shell *shell, FILE *out, const struct proc
 }
 
 static void print_numbers(const struct shell *shell, FILE *out, const struct process *p,
-			  const struct profile *profile)
+			  const struct profile *profile, const struct layout *l)
 {
 	struct text_buffer time;
 	struct stream_stats stream = p->last_stats;
@@ -133,19 +150,19 @@ static void print_numbers(const struct shell *shell, FILE *out, const struct pro
 	if (p->off)
 		escape_printf(out, "\n  off since   %s: the numbers are those of then",
 			      time_text(&time, p->off_ms));
-	escape_printf(out, "\n  peak        %s%s bytes at %s\n", about, GROUPED(t.peak),
+	escape_printf(out, "\n  peak        %s%s at %s\n", about, BYTES(t.peak),
 		      time_text(&time, t.peak_ms));
-	escape_printf(out, "  allocated   %s%s bytes in %s%s block%s; freed %s%s; %s%s temporary",
-		      about, GROUPED(t.total_allocated), about, GROUPED(t.allocs), plural(t.allocs),
-		      about, GROUPED(t.frees), about, GROUPED(t.temporary));
+	escape_printf(out, "  allocated   %s%s in %s%s block%s; freed %s%s; %s%s temporary", about,
+		      BYTES(t.total_allocated), about, GROUPED(t.allocs), plural(t.allocs), about,
+		      GROUPED(t.frees), about, GROUPED(t.temporary));
 	if (t.maps)
 		escape_printf(out, "; %s map%s, %s unmap%s", GROUPED(t.maps), plural(t.maps),
 			      GROUPED(t.unmaps), plural(t.unmaps));
 	n = stacks_with_something(profile);
-	escape_printf(out, "\n  still live  %s%s bytes in %s%s block%s from %s stack%s\n", about,
-		      GROUPED((uint64_t)size), about, GROUPED((uint64_t)count),
+	escape_printf(out, "\n  still live  %s%s in %s%s block%s from %s stack%s\n", about,
+		      BYTES((uint64_t)size), about, GROUPED((uint64_t)count),
 		      plural((uint64_t)count), GROUPED(n), plural(n));
-	print_limit(shell, out, p);
+	print_limit(shell, out, p, l);
 	print_errors(shell, out, p);
 	unseen_summary(out, p);
 	if (stream.dropped || stream.bad)
@@ -154,7 +171,7 @@ static void print_numbers(const struct shell *shell, FILE *out, const struct pro
 }
 
 static void print_sites(struct shell *shell, FILE *out, struct process *p, struct sites *sites,
-			const struct profile *profile, enum view_sort sort)
+			const struct profile *profile, enum view_sort sort, const struct layout *l)
 {
 	struct view_options options = { .key = VIEW_SITE, .sort = sort, .limit = SUMMARY_ROWS };
 	struct view view;
@@ -163,22 +180,23 @@ static void print_sites(struct shell *shell, FILE *out, struct process *p, struc
 	if (view_make(&view, profile, sites, &options))
 		return;
 	if (view.count)
-		print_report(out, &view, false, NULL);
+		print_report(out, &view, false, l);
 	view_release(&view);
 }
 
-static void print_refused(struct shell *shell, FILE *out, struct process *p, struct sites *sites)
+static void print_refused(struct shell *shell, FILE *out, struct process *p, struct sites *sites,
+			  const struct layout *l)
 {
 	struct profile profile;
 
 	if (!p->limit.refusals || limit_refusals(p, &profile))
 		return;
 	fputs("refused at the limit:\n", out);
-	print_sites(shell, out, p, sites, &profile, SORT_COUNT);
+	print_sites(shell, out, p, sites, &profile, SORT_COUNT, l);
 	profile_release(&profile);
 }
 
-void summary_print(struct shell *shell, FILE *out)
+static void print(struct shell *shell, FILE *out, const struct layout *l)
 {
 	struct process *p = shell_process(shell);
 	struct profile_ask ask = { .now_ms = shell_moment(shell, p),
@@ -198,10 +216,21 @@ void summary_print(struct shell *shell, FILE *out)
 	}
 	if (!sites || process_profile(p, &ask, &profile))
 		return;
-	print_numbers(shell, out, p, &profile);
+	print_numbers(shell, out, p, &profile, l);
 	/* told at the hit */
 	if (!(p->limit.told && session_limit_killed(shell->session)))
-		print_sites(shell, out, p, sites, &profile, SORT_SIZE);
+		print_sites(shell, out, p, sites, &profile, SORT_SIZE, l);
 	profile_release(&profile);
-	print_refused(shell, out, p, sites);
+	print_refused(shell, out, p, sites, l);
+}
+
+void summary_print(struct shell *shell, FILE *out)
+{
+	struct layout layout = answer_layout();
+	FILE *fold = fold_sentences(out, &layout);
+
+	layout.said = true;
+	print(shell, fold ? fold : out, &layout);
+	if (fold)
+		fclose(fold);
 }

@@ -31,7 +31,7 @@
  */
 #define COMMAND "trap : INT QUIT; export LESS=\"${LESS-FRX}\"; %s"
 /* Where there is none nothing need be said about that. */
-#define USUAL	"command -v less >/dev/null || exit 127; less"
+#define USUAL "command -v less >/dev/null || exit 127; less"
 
 struct pager {
 	struct shell *shell;

@@ -7,7 +7,6 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "base/message.h"
@@ -53,18 +52,6 @@ struct output {
 	struct pager *pager;
 	FILE *fold;
 };
-
-/* Of what goes to message_stream(). */
-static struct layout layout_now(void)
-{
-	struct winsize size = { 0 };
-
-	if (!isatty(message_fd()))
-		return (struct layout){ 0 };
-	ioctl(message_fd(), TIOCGWINSZ, &size);
-	return (struct layout){ .columns = size.ws_col > 1 ? size.ws_col : 80,
-				.unicode = layout_unicode() };
-}
 
 static int open_output(struct shell *shell, const struct statement *s, struct output *o)
 {
@@ -169,7 +156,7 @@ static void run(struct shell *shell, struct statement *s)
 		return;
 	}
 	if (s->redirect == REDIRECT_NONE)
-		call.layout = layout_now();
+		call.layout = answer_layout();
 	output.pager = pager_open(shell, &call);
 	call.out = output.pager ? pager_stream(output.pager) : output.file;
 	if (call.layout.columns && !(call.command->flags & COMMAND_AS_IS))

@@ -9,6 +9,7 @@
  */
 #include "base/layout.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,6 +35,14 @@ const char *layout_size(const struct layout *l, struct text_buffer *b, uint64_t 
 	if (l->columns && !l->exact)
 		return size_text(b, bytes);
 	snprintf(b->text, sizeof(b->text), "%llu", (unsigned long long)bytes);
+	return b->text;
+}
+
+const char *layout_bytes(const struct layout *l, struct text_buffer *b, uint64_t bytes)
+{
+	if (l->columns && !l->exact && bytes >= 1024)
+		return size_text(b, bytes);
+	snprintf(b->text, sizeof(b->text), "%" PRIu64 " byte%s", bytes, bytes == 1 ? "" : "s");
 	return b->text;
 }
 

@@ -17,13 +17,16 @@ struct layout {
 	unsigned columns; /* of the window; 0: it goes to no terminal */
 	bool unicode;	  /* else ASCII only */
 	bool exact;	  /* --bytes */
+	bool said;	  /* by mtrun itself: no command has options for it */
 };
 
 /* Whether the environment's locale has UTF-8. */
 bool layout_unicode(void);
 /* "812", "31.2M"; exact if asked for or not on a terminal. */
 const char *layout_size(const struct layout *l, struct text_buffer *b, uint64_t bytes);
-/* The same with its sign. */
+/* In a sentence: "812 bytes", "31.2M"; or "32715571 bytes". */
+const char *layout_bytes(const struct layout *l, struct text_buffer *b, uint64_t bytes);
+/* "812", "31.2M" with its sign. */
 const char *layout_change(const struct layout *l, struct text_buffer *b, int64_t bytes);
 
 /* How many columns TEXT takes, escaped (escape.h); wide characters take two. */

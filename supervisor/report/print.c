@@ -446,7 +446,8 @@ struct run {
 static void run_end(FILE *out, struct run *run, const struct layout *l)
 {
 	if (run->count > 1)
-		fprintf(out, "      (%zu within the next are not shown: --full)\n", run->count - 1);
+		fprintf(out, "      (%zu within the next are not shown%s)\n", run->count - 1,
+			l->said ? "" : ": --full");
 	if (run->count)
 		screen_frame(out, run->last, run->number, l);
 	run->count = 0;
@@ -876,10 +877,16 @@ void print_report_gs(FILE *out, const struct view *v)
 
 /* ---- table of functions -------------------------------------------------- */
 
-static const char *amount(char *text, size_t len, const struct table *t, int64_t v, bool bytes)
+static const char *amount(char *text, size_t len, const struct table *t, int64_t v, bool bytes,
+			  const struct layout *l)
 {
+	struct text_buffer size;
+
 	if (bytes)
 		snprintf(text, len, "%s%" PRId64, print_about(t->estimated), v);
+	else if (on_screen(l))
+		snprintf(text, len, "%s%s%s", print_about(t->estimated), v < 0 ? "-" : "",
+			 size_text(&size, v < 0 ? 0 - (uint64_t)v : (uint64_t)v));
 	else
 		snprintf(text, len, "%s%.1f", print_about(t->estimated), (double)v / 1048576);
 	return text;
@@ -900,10 +907,10 @@ static void table_line(FILE *out, const struct table *t, const struct table_row 
 {
 	char flat[32], flat_part[16], sum_part[16], cum[32], cum_part[16], numbers[160];
 	int used = snprintf(numbers, sizeof(numbers), "%8s %6s %6s %8s %6s ",
-			    amount(flat, sizeof(flat), t, r->flat, bytes),
+			    amount(flat, sizeof(flat), t, r->flat, bytes, l),
 			    percent(flat_part, sizeof(flat_part), r->flat, t->total),
 			    percent(sum_part, sizeof(sum_part), sum, t->total),
-			    amount(cum, sizeof(cum), t, r->cum, bytes),
+			    amount(cum, sizeof(cum), t, r->cum, bytes, l),
 			    percent(cum_part, sizeof(cum_part), r->cum, t->total));
 
 	escape_printf(out, "%s", numbers);
@@ -912,11 +919,12 @@ static void table_line(FILE *out, const struct table *t, const struct table_row 
 
 void print_table(FILE *out, const struct table *t, bool bytes, const struct layout *l)
 {
+	const char *unit = bytes ? " B" : on_screen(l) ? "" : " MB";
 	char total[32];
 	int64_t sum = 0;
 
-	escape_printf(out, "Total: %s %s\n", amount(total, sizeof(total), t, t->total, bytes),
-		      bytes ? "B" : "MB");
+	escape_printf(out, "Total: %s%s\n", amount(total, sizeof(total), t, t->total, bytes, l),
+		      unit);
 	if (on_screen(l))
 		escape_printf(out, "%8s %6s %6s %8s %6s %s\n", "FLAT", "FLAT%", "SUM%", "CUM",
 			      "CUM%", "FUNCTION");
@@ -930,8 +938,8 @@ void print_table(FILE *out, const struct table *t, bool bytes, const struct layo
 		return;
 	snprintf(total, sizeof(total), "unknown");
 	if (t->before->state == PREATTACH_KNOWN)
-		amount(total, sizeof(total), &(struct table){ 0 }, (int64_t)t->before->bytes,
-		       bytes);
+		amount(total, sizeof(total), &(struct table){ 0 }, (int64_t)t->before->bytes, bytes,
+		       l);
 	escape_printf(out, "%8s %6s %6s %8s %6s %s\n", total, "-", "-", total, "-", PREATTACH_NAME);
 }
 

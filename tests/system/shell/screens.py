@@ -34,13 +34,11 @@ def width(line):
     return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in 'WF' else 1 for c in line)
 
 
-def on_terminal(commands, columns, **env):
-    """What each of COMMANDS prints in a window that is so wide."""
+def printed(columns, opts, program, **env):
+    """What mtrun prints on standard error in a window that is so wide."""
     m, s = pty.openpty()
     fcntl.ioctl(s, termios.TIOCSWINSZ, struct.pack('HHHH', 24, columns, 0, 0))
-    script = '; '.join(f'echo "=={i}"; {c}' for i, c in enumerate(commands))
-    p = subprocess.Popen([mt.MTRUN, '-q', '-S', '--color', 'never', '-x', f'snapshot zero; cont; wait heap > 150000 timeout 20s; wait allocs > 1400 timeout 20s; {script}; kill', VICTIM], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
-                         stderr=s, env={**ENV, **env}, start_new_session=True)
+    p = subprocess.Popen([mt.MTRUN, '--color', 'never', *opts, *program], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=s, env={**ENV, **env}, start_new_session=True)
     os.close(s)
     text, end = b'', time.monotonic() + 60
     while time.monotonic() < end and select.select([m], [], [], 60)[0]:
@@ -51,7 +49,14 @@ def on_terminal(commands, columns, **env):
     p.kill()
     p.wait()
     os.close(m)
-    parts = re.split(r'^==\d+\n', text.decode().replace('\r\n', '\n'), flags=re.M)[1:]
+    return text.decode().replace('\r\n', '\n')
+
+
+def on_terminal(commands, columns, **env):
+    """What each of COMMANDS prints there."""
+    script = '; '.join(f'echo "=={i}"; {c}' for i, c in enumerate(commands))
+    text = printed(columns, ['-q', '-S', '-x', f'snapshot zero; cont; wait heap > 150000 timeout 20s; wait allocs > 1400 timeout 20s; {script}; kill'], [VICTIM], **env)
+    parts = re.split(r'^==\d+\n', text, flags=re.M)[1:]
     return dict(zip(commands, parts)), len(parts)
 
 
@@ -78,6 +83,7 @@ for columns in 80, 120, 200:
     mt.check('a table: function, where, size, share, count', [got['report']] if len(rows) != 1 or rows[0][2] != '97.7K' or rows[0][4] != '100' or not got['report'].splitlines()[1].startswith('FUNCTION ') or
              not 0 < float(rows[0][3]) < 100 else [])
     mt.check('--bytes: exact', [got['report --bytes']] if not re.search(r':25 +100000 ', got['report --bytes']) else [])
+    mt.check('text: units that fit', [got['text']] if not re.match(r'Total: 20\d\.\dK\n +FLAT .*\n +97\.7K ', got['text']) or '0.0' in re.sub(r'\S+%', '', got['text']) else [])
     mt.check('a long name has its beginning and its end', [got['report']] if not re.search(r'^a_company\S*…', got['report'], re.M) else [])
     mt.check('C++ names as people write them', [f'{c}: {x}' for c, text in got.items() for x in ('char_traits', 'std::allocator<', '__cxx11') if x in text] +
              [text for c, text in got.items() if c == 'report --stacks -n 3 --match insert' and not re.search(r'^      \(\d+ within the next are not shown: --full\)\n +\d*:? *std::', text, re.M)])
@@ -94,4 +100,14 @@ mt.check('into a pipe, a file, as JSON and with --full: whole and exact', [got, 
 text = batch('wait heap > 150000 timeout 20s; wait allocs > 1400 timeout 20s; report; status; blocks -n 1; help report; kill', VICTIM)
 mt.check('without a terminal, too', [text] if not re.search(row, text, re.M) or not re.search(r'^memory     heap \d+ \(usable \d+\) \+ mmap \d+ \+ image \d+', text, re.M) or
          not re.search(r'^0x[0-9a-f]{12}  size:\d+  age:', text, re.M) or max(map(len, text.splitlines())) < 120 else [])
+# What is said on mtrun's own account: at the limit (but for the first line, which is fixed) and at the end.
+limited = ['-l', '190000', '-c', 'heap']
+text = printed(80, limited, [VICTIM])
+mt.check('the limit and the summary on a terminal', [text] if [x for x in text.splitlines() if width(x) > 80 and not x.startswith('[MEMTRACER] alloc memory:')] or '--full' in text or
+         not re.match(r'\[MEMTRACER\] .*\nprocess \d+ \(screens\), thread \d+ \(screens\), after .*: \S+\s(bytes )?more,\swith\s\d+\sbytes\sof\sroom\sleft,\sasked\sfor\sby\n +0: ', text) or
+         not re.search(r'^what it holds:\ntotal 18\d\.\dK in \d+ blocks\nFUNCTION +WHERE +SIZE +SHARE +COUNT\n.* 97\.7K +\d\d\.\d% +100\n', text, re.M) or
+         not re.search(r'^mtrun: .*\n  peak        18\d\.\dK at .*\n  allocated   [123]\d\d\.\dK in .*\n  still live  18\d\.\dK in .*\n  limit       185\.5K, hit 1 time$', text, re.M) else [])
+text = subprocess.run([mt.MTRUN, *limited, VICTIM], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=ENV, timeout=60).stderr.decode()
+mt.check('and in a pipe', [text] if not re.search(r': \d+ bytes? more, with \d+ bytes of room left, asked for by\n', text) or not re.search(r'^what it holds:\ntotal_size: 1[89]\d{4}\n', text, re.M) or
+         not re.search(r'^  peak        1[89]\d,\d{3} bytes at .*\n  allocated   [123]\d\d,\d{3} bytes in .*\n  still live  1[89]\d,\d{3} bytes in .*\n  limit       190,000 bytes, hit 1 time$', text, re.M) else [])
 mt.finish()
