@@ -41,12 +41,14 @@ static void forget(struct watcher *w)
 	free(w);
 }
 
+/* C: its connection goes; NULL: only its stream ends. */
 static void left(struct evhttp_connection *c, void *arg)
 {
 	struct watcher *w = arg;
 	struct session *session = w->s->session;
 
-	(void)c;
+	if (c)
+		router_left(w->req);
 	asking_lock(session);
 	forget(w);
 	asking_unlock(session);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include <errno.h>
 #include <event2/buffer.h>
+#include <event2/bufferevent.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,6 +22,7 @@
  * people.
  */
 #define LONGEST 3600u /* seconds */
+#define WAITING 16u   /* so many differences at once: each holds a profile */
 
 /* What answer_process() chose holds now, with what is live no more. 0, or -1 (refused). */
 static int take(struct answer *a, struct profile *profile, struct sites **sites)
@@ -115,9 +118,33 @@ static void forget(struct waiting *w)
 static void left(struct evhttp_connection *c, void *arg)
 {
 	struct waiting *w = arg;
+	struct answer *a = w->a;
 
 	(void)c;
-	w->a->req = NULL;
+	router_left(a->req);
+	a->req = NULL;
+	asking_lock(a->s->session);
+	forget(w);
+	asking_unlock(a->s->session);
+	answer_send(a);
+}
+
+static bool has_left(struct waiting *w)
+{
+	struct evhttp_connection *c = evhttp_request_get_connection(w->a->req);
+	struct pollfd p = { bufferevent_getfd(evhttp_connection_get_bufferevent(c)), POLLRDHUP, 0 };
+
+	return poll(&p, 1, 0) > 0;
+}
+
+/* evhttp does not read from a connection that it is to answer on: it sees no end of it. */
+void profile_tick(struct serve *s)
+{
+	for (struct waiting *w = s->waiting, *next; w; w = next) {
+		next = w->next;
+		if (has_left(w)) /* W goes with it */
+			evhttp_connection_free(evhttp_request_get_connection(w->a->req));
+	}
 }
 
 static void finish(evutil_socket_t fd, short what, void *arg)
@@ -131,7 +158,7 @@ static void finish(evutil_socket_t fd, short what, void *arg)
 	(void)fd, (void)what;
 	asking_lock(shell->session);
 	shell->about = process_ref(w->process);
-	if (a->req && take(a, &profile, &sites) == 0) {
+	if (take(a, &profile, &sites) == 0) {
 		if (profile_subtract(&profile, &w->before)) {
 			profile_release(&profile);
 			answer_refuse(a, 500, "out of memory");
@@ -140,8 +167,7 @@ static void finish(evutil_socket_t fd, short what, void *arg)
 		}
 	}
 	shell_leave_subject(shell);
-	if (a->req)
-		evhttp_connection_set_closecb(evhttp_request_get_connection(a->req), NULL, NULL);
+	evhttp_connection_set_closecb(evhttp_request_get_connection(a->req), NULL, NULL);
 	forget(w);
 	asking_unlock(shell->session);
 	answer_send(a);
@@ -152,9 +178,7 @@ void profile_forget_waiting(struct serve *s)
 	while (s->waiting) {
 		struct answer *a = s->waiting->a;
 
-		if (a->req)
-			evhttp_connection_set_closecb(evhttp_request_get_connection(a->req), NULL,
-						      NULL);
+		evhttp_connection_set_closecb(evhttp_request_get_connection(a->req), NULL, NULL);
 		a->req = NULL;
 		forget(s->waiting);
 		answer_send(a);
@@ -164,10 +188,18 @@ void profile_forget_waiting(struct serve *s)
 /* The lock is held, and the process chosen. */
 static void begin(struct answer *a, bool total, uint64_t seconds)
 {
-	struct waiting *w = calloc(1, sizeof(*w));
 	struct timeval later = { (time_t)seconds, 0 };
 	struct sites *sites;
+	struct waiting *w;
+	unsigned n = 0;
 
+	for (w = a->s->waiting; w; w = w->next)
+		n++;
+	if (n >= WAITING) {
+		answer_refuse(a, 503, "%u differences are being waited for already", n);
+		return;
+	}
+	w = calloc(1, sizeof(*w));
 	if (!w) {
 		answer_refuse(a, 500, "out of memory");
 		return;

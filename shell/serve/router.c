@@ -165,6 +165,12 @@ static void say(struct evhttp_request *req, int status, const char *text)
 	free(shown);
 }
 
+void router_left(struct evhttp_request *req)
+{
+	if (!evhttp_request_get_connection(req))
+		evhttp_request_free(req);
+}
+
 static void answer_release(struct answer *a)
 {
 	if (a->out)
@@ -181,7 +187,7 @@ void answer_send(struct answer *a)
 
 	if (failed && a->status == 200)
 		answer_refuse(a, 507, "the answer is too large: ask for fewer rows (n=...)");
-	if (!a->req) { /* who asked has left */
+	if (!a->req) { /* nobody wants it any more */
 		answer_release(a);
 		return;
 	}

@@ -62,6 +62,7 @@ static void tick(evutil_socket_t fd, short what, void *arg)
 		s->resting = false;
 		evconnlistener_enable(s->listener);
 	}
+	profile_tick(s);
 	if (s->watchers)
 		events_tick(s);
 }

@@ -79,6 +79,8 @@ void answer_send(struct answer *a);
 void answer_command(struct answer *a, const char *name);
 /* profile.c: pprof; TOTAL: what was allocated. Later, if `seconds` says so */
 void answer_profile(struct answer *a, bool total);
+/* Each second: who waits for nobody any more is forgotten. */
+void profile_tick(struct serve *s);
 /* Those that wait are forgotten; with the session's lock. */
 void profile_forget_waiting(struct serve *s);
 /* metrics.c */
@@ -97,6 +99,11 @@ void events_leave(struct serve *s);
 void events_release(struct serve *s);
 /* router.c: what evhttp calls for each request */
 void router_request(struct evhttp_request *req, void *serve);
+/*
+ * The connection of REQ, which is not answered yet, goes: to be called once in its close callback.
+ * evhttp leaves such a request to us.
+ */
+void router_left(struct evhttp_request *req);
 /* Headers of every answer. */
 void answer_headers(struct evhttp_request *req, const char *type);
 

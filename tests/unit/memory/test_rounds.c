@@ -71,7 +71,8 @@ static bool begin(struct child *c, enum writes how)
 	int pidfd, fd;
 
 	c->protect.fd = -1;
-	c->told = mmap(NULL, MEMORY_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	c->told =
+		mmap(NULL, MEMORY_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	CHECK(c->told != MAP_FAILED);
 	c->pid = fork();
 	if (c->pid == 0)
@@ -140,7 +141,8 @@ static bool is_same(const struct child *c, const struct capture *capture)
 
 	CHECK_EQ(memory_open(&m, c->pid, true), 0);
 	same = pread(m.mem, theirs, SIZE, (off_t)c->told->at) == (ssize_t)SIZE &&
-	       capture_read(capture, c->told->at, ours, SIZE) == SIZE && !memcmp(theirs, ours, SIZE);
+	       capture_read(capture, c->told->at, ours, SIZE) == SIZE &&
+	       !memcmp(theirs, ours, SIZE);
 	memory_close(&m);
 	free(theirs);
 	return same;
