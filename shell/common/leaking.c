@@ -2,14 +2,11 @@
 #include "shell/common/leaking.h"
 
 #include <errno.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/array.h"
-#include "base/proc.h"
 #include "process/process.h"
 #include "session/asking.h"
 #include "session/capturing.h"
@@ -95,21 +92,6 @@ static ssize_t constants(const struct process *p, struct leaks_span **out)
 	return (ssize_t)n;
 }
 
-/* Whether a core has nothing to do, beside ours: "0.20 0.18 0.12 1/80 11206", of which the 1 is. */
-static bool is_core_free(void)
-{
-	cpu_set_t cores;
-	char *text = NULL;
-	unsigned running = 0;
-	ssize_t n = proc_read(getpid(), "../loadavg", &text);
-
-	if (n <= 0 || sscanf(text, "%*s %*s %*s %u/", &running) != 1)
-		running = 0;
-	free(text);
-	return running && running < (unsigned)sysconf(_SC_NPROCESSORS_ONLN) &&
-	       !sched_getaffinity(0, sizeof(cores), &cores) && CPU_COUNT(&cores) > 1;
-}
-
 static int failed(int err, char *why, size_t len)
 {
 	if (err == -EINTR)
@@ -149,7 +131,7 @@ int leaking_scan(struct leaking *l, char *why, size_t len)
 	int err;
 
 	asking_unlock(session);
-	l->captured.image.threads = is_core_free() ? 2 : 1;
+	l->captured.image.threads = l->capture->core_free ? 2 : 1;
 	l->leaks = leaks_new(&l->captured.image, &err);
 	if (l->leaks)
 		err = capture_error(l->capture);

@@ -78,6 +78,7 @@ struct capture {
 	uint32_t tick;	   /* the same, in 10 ms */
 	bool copied;	/* it is a copy of its own; false: the process or its clone waits for us */
 	uint64_t bytes; /* of pages that are there */
+	bool core_free; /* mostly, while it was copied; false, too, where it is little */
 
 	const struct capture_range *range; /* ascending */
 	size_t ranges;

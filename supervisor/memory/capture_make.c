@@ -273,6 +273,18 @@ int capture_begin_copy(struct capture *c, uint64_t most)
 
 void capture_allow(struct capture *c, uint64_t most) { copy_allow(capture_making(c)->copy, most); }
 
+void capture_expect(struct capture *c, uint64_t bytes)
+{
+	copy_expect(capture_making(c)->copy, bytes);
+}
+
+/* Most of it is copied. */
+static void was_expected(struct making *m)
+{
+	if (copy_expected(m->copy))
+		m->core_free = true;
+}
+
 #define RUNS 512
 
 static uint64_t bytes_of(const struct page_run *run, ssize_t n)
@@ -338,10 +350,12 @@ int capture_copy(struct capture *c)
 	for (size_t i = 0; i < m->parts && !err; i++)
 		if (!m->part[i].held)
 			err = copy_part(m, &m->part[i], &m->from);
+	was_expected(m);
 	if (err)
 		return err;
 	memory_close(&m->from);
 	c->copied = true;
+	c->core_free = m->core_free;
 	c->bytes = copy_bytes(m->copy);
 	return 0;
 }
@@ -501,6 +515,7 @@ int capture_round(struct capture *c, raddr_t agent, struct protect *protect, uin
 		if (err == 1)
 			err = round_of_changed(m, &m->part[i], bytes);
 	}
+	was_expected(m);
 	m->rounds++;
 	for (size_t i = 0; i < m->nuntracked && !err; i++)
 		err = measure(&m->from, m->untracked[i].start, m->untracked[i].end, 0, untracked);
@@ -688,6 +703,7 @@ void capture_end_rounds(struct capture *c)
 	m->runs = m->run_room = 0;
 	memory_close(&m->from);
 	c->copied = true;
+	c->core_free = m->core_free;
 	c->bytes = copy_bytes(m->copy);
 }
 

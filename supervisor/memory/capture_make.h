@@ -56,6 +56,8 @@ int capture_measure(struct capture *c, uint64_t *bytes) MUST_USE;
 int capture_begin_copy(struct capture *c, uint64_t most) MUST_USE;
 /* It may have so many from now on. */
 void capture_allow(struct capture *c, uint64_t most);
+/* About BYTES more will come into it, by capture_copy() or the first round. */
+void capture_expect(struct capture *c, uint64_t bytes);
 /* What is not in the copy comes into it, and the process is not needed any more. -E2BIG */
 int capture_copy(struct capture *c) MUST_USE;
 /*

@@ -19,8 +19,10 @@
 
 #include "base/array.h"
 #include "base/proc.h"
+#include "memory/ahead.h"
 
 #define SEGMENT_PAGES 16384u
+#define SEGMENT_BYTES (SEGMENT_PAGES * (size_t)MEMORY_PAGE)
 #define BRANCHES      512u
 #define LEVELS	      4 /* of 9 bits, above 12: addresses of 48 bits */
 #define ADDRESSES     (1ull << 48)
@@ -39,6 +41,7 @@ struct copy {
 	uint32_t used; /* pages of the segments, but the first one, which is none */
 	uint64_t most; /* pages that may be used */
 	uint64_t there;
+	struct ahead *ahead; /* who touches segments that are not in use yet; or NULL */
 };
 
 int memory_open(struct memory *m, pid_t pid, bool quick)
@@ -95,9 +98,10 @@ void copy_free(struct copy *c)
 {
 	if (!c)
 		return;
+	copy_expected(c);
 	free_below(&c->top, LEVELS - 1);
 	for (size_t i = 0; i < c->segments; i++)
-		munmap(c->segment[i], SEGMENT_PAGES * (size_t)MEMORY_PAGE);
+		munmap(c->segment[i], SEGMENT_BYTES);
 	free(c->segment);
 	free(c);
 }
@@ -149,26 +153,48 @@ static char *page_at(const struct copy *c, uint32_t number)
 	return c->segment[number / SEGMENT_PAGES] + number % SEGMENT_PAGES * (size_t)MEMORY_PAGE;
 }
 
+static int add_segment(struct copy *c)
+{
+	int err = array_room(&c->segment, c->segments, &c->room, sizeof(*c->segment));
+	char *at;
+
+	if (err)
+		return err;
+	at = mmap(NULL, SEGMENT_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (at == MAP_FAILED)
+		return -ENOMEM;
+	madvise(at, SEGMENT_BYTES, MADV_HUGEPAGE);
+	c->segment[c->segments++] = at;
+	return 0;
+}
+
 /* A page for a copy. 0: *ERR says why not. */
 static uint32_t new_page(struct copy *c, int *err)
 {
-	char *at;
-
 	*err = c->used > c->most ? -E2BIG : 0;
-	if (!*err && c->used / SEGMENT_PAGES >= c->segments) {
-		*err = array_room(&c->segment, c->segments, &c->room, sizeof(*c->segment));
-		if (*err)
-			return 0;
-		at = mmap(NULL, SEGMENT_PAGES * (size_t)MEMORY_PAGE, PROT_READ | PROT_WRITE,
-			  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-		if (at == MAP_FAILED)
-			*err = -ENOMEM;
-		else
-			madvise(at, SEGMENT_PAGES * (size_t)MEMORY_PAGE, MADV_HUGEPAGE);
-		if (!*err)
-			c->segment[c->segments++] = at;
-	}
+	if (!*err && c->used / SEGMENT_PAGES >= c->segments)
+		*err = add_segment(c);
 	return *err ? 0 : c->used++;
+}
+
+void copy_expect(struct copy *c, uint64_t bytes)
+{
+	uint64_t pages = bytes / MEMORY_PAGE < c->most ? bytes / MEMORY_PAGE : c->most;
+	size_t segments = (c->used + pages) / SEGMENT_PAGES;
+
+	while (c->segments < segments && !add_segment(c))
+		;
+	if (!c->ahead && c->segments)
+		c->ahead = ahead_begin(c->segment, c->segments, SEGMENT_BYTES,
+				       c->used * (uint64_t)MEMORY_PAGE);
+}
+
+bool copy_expected(struct copy *c)
+{
+	bool free_core = c->ahead && ahead_end(c->ahead);
+
+	c->ahead = NULL;
+	return free_core;
 }
 
 /* ---- copying ------------------------------------------------------------- */
@@ -322,6 +348,8 @@ static int take_in_leaf(struct batch *b, raddr_t start, raddr_t end, bool fresh)
 	bool by_row = !b->from->quick;
 	int err = leaf ? 0 : -ENOMEM;
 
+	if (b->copy->ahead)
+		ahead_pass(b->copy->ahead, b->copy->used * (uint64_t)MEMORY_PAGE);
 	if (!err && !by_row && !fresh)
 		by_row = pages_shared(&b->from->pages, start, (end - start) / MEMORY_PAGE, shared) <
 			 0;

@@ -32,6 +32,13 @@ void copy_free(struct copy *c);
 void copy_allow(struct copy *c, uint64_t most); /* another limit */
 
 /*
+ * About BYTES more will be copied: until copy_expected() memory for them is touched beforehand, where
+ * a core is free for that. That says whether one was, mostly.
+ */
+void copy_expect(struct copy *c, uint64_t bytes);
+bool copy_expected(struct copy *c);
+
+/*
  * The pages of N runs are copied, or copied again. FRESH: nobody shares them, they were written just
  * now. What cannot be read is not there. 0, -ENOMEM, or -E2BIG: more than the most.
  */

@@ -451,8 +451,10 @@ static int copy_all(const struct capturing *k)
 {
 	int err = capture_begin_copy(k->c, k->most);
 
-	if (!err)
+	if (!err) {
+		capture_expect(k->c, k->bytes);
 		err = capture_copy(k->c);
+	}
 	if (err == -E2BIG)
 		err = capture_begin_copy(k->c, 0);
 	return err;
@@ -605,6 +607,8 @@ static int capture_by_protection(struct capturing *k)
 		err = capture_open(k->c, via, true);
 	if (!err)
 		err = capture_begin_copy(k->c, k->most);
+	if (!err)
+		capture_expect(k->c, k->bytes);
 	asking_lock(k->s);
 	if (!err)
 		err = asking_do(k->s, ask_protector, &(struct asked){ .ctx = k });
@@ -634,6 +638,7 @@ static int capture_by_clone(struct capturing *k)
 	if (!err) {
 		asking_unlock(k->s);
 		capture_allow(k->c, k->most);
+		capture_expect(k->c, k->bytes);
 		err = capture_copy(k->c);
 		asking_lock(k->s);
 	}

@@ -282,6 +282,47 @@ static void test_most(void)
 	munmap(at, SIZE);
 }
 
+/* What is touched beforehand, by a thread beside, has what was copied there; and there may be less. */
+static void test_expected(void)
+{
+	char *at = map(PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS);
+	raddr_t start = (raddr_t)(uintptr_t)at, first;
+	struct memory from;
+	pid_t pid;
+
+	for (size_t i = 0; i < COUNT; i++)
+		fill(at, i);
+	pid = child();
+	from = memory_of(pid);
+	for (int i = 0; i < 20; i++) {
+		struct copy *copy = copy_new((uint64_t)MOST * 3);
+		const char *bytes = NULL;
+		size_t len = 0, right = 0;
+
+		copy_expect(copy, (uint64_t)MOST * 4);
+		for (raddr_t next = start; next < start + SIZE; next += SIZE / 4) {
+			const struct page_run run = { next, next + SIZE / 4, 0 };
+
+			CHECK_EQ(copy_take(copy, &from, &run, 1, false), 0);
+		}
+		if (i % 2)
+			copy_expected(copy);
+		for (raddr_t next = start; next < start + SIZE; next = first + len) {
+			bytes = copy_next(copy, next, start + SIZE, &first, &len);
+			for (size_t k = 0; bytes && k < len; k += MEMORY_PAGE)
+				right += is_filled(bytes + k, (first + k - start) / MEMORY_PAGE);
+			if (!bytes)
+				break;
+		}
+		CHECK_EQ(right, COUNT);
+		CHECK(i % 2 == 0 || !copy_expected(copy));
+		copy_free(copy);
+	}
+	end(pid);
+	memory_close(&from);
+	munmap(at, SIZE);
+}
+
 int main(void)
 {
 	RUN(test_sparse);
@@ -289,5 +330,6 @@ int main(void)
 	RUN(test_shared);
 	RUN(test_holes);
 	RUN(test_most);
+	RUN(test_expected);
 	return test_status();
 }
