@@ -133,7 +133,7 @@ static void finish(struct watcher *w)
 {
 	struct evhttp_request *req = w->req;
 
-	evhttp_connection_set_closecb(evhttp_request_get_connection(req), NULL, NULL);
+	connections_answer(w->s->connections, req, 0);
 	left(NULL, w);
 	evhttp_send_reply_end(req);
 }
@@ -193,6 +193,7 @@ void events_begin(struct serve *s, struct evhttp_request *req, struct process *p
 	*w = (struct watcher){ .next = s->watchers, .s = s, .req = req, .process = p };
 	s->watchers = w;
 	s->nwatchers++;
+	connections_asked(s->connections, req, UINT64_MAX);
 	answer_headers(req, "text/event-stream");
 	evhttp_send_reply_start(req, 200, "OK");
 	evhttp_connection_set_closecb(evhttp_request_get_connection(req), left, w);

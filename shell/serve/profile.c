@@ -215,6 +215,7 @@ static void begin(struct answer *a, bool total, uint64_t seconds)
 		free(w);
 		return;
 	}
+	connections_asked(a->s->connections, a->req, seconds * 1000);
 	w->process = process_ref(shell_subject(&a->s->shell));
 	w->next = a->s->waiting;
 	a->s->waiting = w;

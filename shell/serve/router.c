@@ -131,7 +131,7 @@ static const char *reason(int status)
 }
 
 /* Sends BODY; to HEAD only how long it would be. */
-static void reply(struct evhttp_request *req, int status, struct evbuffer *body)
+static void reply(struct serve *s, struct evhttp_request *req, int status, struct evbuffer *body)
 {
 	char length[32];
 
@@ -140,10 +140,11 @@ static void reply(struct evhttp_request *req, int status, struct evbuffer *body)
 		evhttp_add_header(evhttp_request_get_output_headers(req), "Content-Length", length);
 		evbuffer_drain(body, evbuffer_get_length(body));
 	}
+	connections_answer(s->connections, req, evbuffer_get_length(body));
 	evhttp_send_reply(req, status, reason(status), body);
 }
 
-static void say(struct evhttp_request *req, int status, const char *text)
+static void say(struct serve *s, struct evhttp_request *req, int status, const char *text)
 {
 	struct evbuffer *body = evbuffer_new();
 	char *shown = escape_copy(text);
@@ -157,7 +158,7 @@ static void say(struct evhttp_request *req, int status, const char *text)
 	if (status == 405)
 		evhttp_add_header(evhttp_request_get_output_headers(req), "Allow", "GET, HEAD");
 	if (body)
-		reply(req, status, body);
+		reply(s, req, status, body);
 	else
 		evhttp_send_error(req, status, NULL);
 	if (body)
@@ -187,15 +188,17 @@ void answer_send(struct answer *a)
 
 	if (failed && a->status == 200)
 		answer_refuse(a, 507, "the answer is too large: ask for fewer rows (n=...)");
+	if (a->req && !connections_have_room(a->s->connections, evbuffer_get_length(a->body)))
+		answer_refuse(a, 503, "too much is waiting for readers that are slow");
 	if (!a->req) { /* nobody wants it any more */
 		answer_release(a);
 		return;
 	}
 	if (a->status != 200) {
-		say(a->req, a->status, a->why);
+		say(a->s, a->req, a->status, a->why);
 	} else {
 		answer_headers(a->req, a->type);
-		reply(a->req, 200, a->body);
+		reply(a->s, a->req, 200, a->body);
 	}
 	answer_release(a);
 }
@@ -248,7 +251,7 @@ static void send_cookie(struct serve *s, struct evhttp_request *req)
 	evhttp_add_header(headers, "Set-Cookie", cookie);
 	evhttp_add_header(headers, "Location", "/");
 	free(cookie);
-	say(req, 303, "come in");
+	say(s, req, 303, "come in");
 }
 
 static bool is_allowed(const char *parameters, const char *name)
@@ -337,16 +340,17 @@ void router_request(struct evhttp_request *req, void *ctx)
 	int method = evhttp_request_get_command(req);
 	struct answer *a;
 
+	connections_asked(s->connections, req, 0);
 	if (method != EVHTTP_REQ_GET && method != EVHTTP_REQ_HEAD) {
-		say(req, 405, "this server only answers questions");
+		say(s, req, 405, "this server only answers questions");
 		return;
 	}
 	if (!path || evbuffer_get_length(evhttp_request_get_input_buffer(req))) {
-		say(req, 400, "a path, and no body");
+		say(s, req, 400, "a path, and no body");
 		return;
 	}
 	if (!guard_host(&s->guard, evhttp_request_get_host(req))) {
-		say(req, 403, "the Host header does not name this server (--listen-host)");
+		say(s, req, 403, "the Host header does not name this server (--listen-host)");
 		return;
 	}
 	a = answer_new(s, req);

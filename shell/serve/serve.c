@@ -21,13 +21,13 @@
  * something is copied (session/asking.h), and the thread does nothing but read.
  *
  * What a stranger can do: open connections (beyond CONNECTIONS no new ones are taken for a second),
- * say nothing or little on them (each has TIMEOUT seconds), send long headers (HEADERS bytes) or a
- * body (none is taken). So memory is bounded but for answers, which are ANSWER_MOST bytes at most.
+ * say nothing or little on them (connections.c), send long headers (HEADERS bytes) or a body (none is
+ * taken), take answers slowly: one is ANSWER_MOST bytes at most, and what is on its way to all is
+ * bounded, too.
  */
-#define CONNECTIONS 256
-#define TIMEOUT	    20
-#define HEADERS	    (16 << 10)
-#define BODY	    1024
+#define TIMEOUT 20
+#define HEADERS (16 << 10)
+#define BODY	1024
 
 /* ---- its thread ---------------------------------------------------------- */
 
@@ -46,7 +46,7 @@ static bool is_full(const struct serve *s)
 
 	if (fd >= 0)
 		close(fd);
-	return fd < 0 || fd > s->first_fd + CONNECTIONS;
+	return fd < 0 || fd > s->first_fd + (int)CONNECTIONS;
 }
 
 static void tick(evutil_socket_t fd, short what, void *arg)
@@ -58,6 +58,8 @@ static void tick(evutil_socket_t fd, short what, void *arg)
 		event_base_loopbreak(s->base);
 		return;
 	}
+	if (s->connections)
+		connections_tick(s->connections, s->resting);
 	if (s->resting && !is_full(s)) {
 		s->resting = false;
 		evconnlistener_enable(s->listener);
@@ -88,6 +90,7 @@ static void release(struct serve *s)
 	events_release(s);
 	if (s->http)
 		evhttp_free(s->http);
+	connections_free(s->connections);
 	if (s->wake)
 		event_free(s->wake);
 	if (s->tick)
@@ -97,6 +100,7 @@ static void release(struct serve *s)
 	if (s->address.path && s->listener)
 		unlink(s->address.path);
 	s->http = NULL;
+	s->connections = NULL;
 	s->wake = s->tick = NULL;
 	s->base = NULL;
 }
@@ -139,7 +143,8 @@ static int answer_on(struct serve *s, int fd)
 	struct evhttp_bound_socket *bound = NULL;
 
 	s->first_fd = fd + 1;
-	s->http = evhttp_new(s->base);
+	s->connections = connections_new(fd, s->first_fd);
+	s->http = s->connections ? evhttp_new(s->base) : NULL;
 	if (s->http)
 		bound = evhttp_accept_socket_with_handle(s->http, fd);
 	if (!bound) {

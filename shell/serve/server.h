@@ -14,6 +14,7 @@
 
 #include "shell/common/shell.h"
 #include "shell/serve/address.h"
+#include "shell/serve/connections.h"
 #include "shell/serve/guard.h"
 
 struct push;	/* push.c */
@@ -33,7 +34,8 @@ struct serve {
 	struct event *wake; /* serve_stop() */
 	struct event *tick; /* each second: events, the session's end, the listener's rest */
 	int wake_fd;
-	int first_fd;		 /* the lowest that was free when it began */
+	int first_fd; /* the lowest that was free when it began */
+	struct connections *connections;
 	struct push *push;	 /* NULL: nothing is sent */
 	struct waiting *waiting; /* answers that are made later */
 	struct watcher *watchers;
