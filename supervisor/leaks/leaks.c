@@ -55,7 +55,11 @@ struct leaks {
 	struct leak_prefix prefix[LEAK_PREFIXES];
 	size_t prefixes;
 	bool look;	     /* step 3 */
-	struct arena leader; /* uint32_t a block: what an indirect one was lost with */
+	/*
+	 * by block: what an indirect one was lost with. Small pages, of which few are written mostly:
+	 * no arena
+	 */
+	uint32_t *leader;
 	size_t memory;
 
 	struct head family; /* what is lost with the block that is being followed */
@@ -126,8 +130,6 @@ static struct head *head_of(const struct leaks *l, uint32_t block)
 	return at < l->heads && l->head[at].block == block ? &l->head[at] : NULL;
 }
 
-static uint32_t *leaders(const struct leaks *l) { return l->leader.base; }
-
 /* A lost block of l->family points to TARGET. Whether that is to be followed. */
 static bool lose(struct leaks *l, uint32_t target)
 {
@@ -137,7 +139,7 @@ static bool lose(struct leaks *l, uint32_t target)
 	if (mark_of(l, target) != MARK_NONE || target == l->family.block)
 		return false;
 	set_mark(l, target, MARK_INDIRECT);
-	leaders(l)[target] = l->family.block;
+	l->leader[target] = l->family.block;
 	sum->bytes += l->image->block[target].size;
 	sum->blocks++;
 	if (!(marks(l)[target] & GRAPH_DONE))
@@ -307,10 +309,10 @@ static int mark_possible(struct leaks *l)
 
 static void lead(struct leaks *l, uint32_t block)
 {
-	uint32_t *leader = &leaders(l)[block];
+	uint32_t *leader = &l->leader[block];
 
 	if (mark_of(l, block) == MARK_INDIRECT && mark_of(l, *leader) == MARK_INDIRECT)
-		*leader = leaders(l)[*leader];
+		*leader = l->leader[*leader];
 }
 
 /*
@@ -327,8 +329,10 @@ static void settle_leaders(struct leaks *l)
 
 static int mark_lost(struct leaks *l)
 {
-	int err = arena_reach(&l->leader, l->image->blocks * sizeof(uint32_t));
+	int err;
 
+	l->leader = calloc(l->image->blocks + 1, sizeof(*l->leader));
+	err = l->leader ? 0 : -ENOMEM;
 	for (uint32_t i = 0; i < l->image->blocks && !err; i++) {
 		if (mark_of(l, i) != MARK_NONE)
 			continue;
@@ -423,7 +427,7 @@ void leaks_free(struct leaks *l)
 	if (!l)
 		return;
 	graph_release(&l->graph);
-	arena_release(&l->leader);
+	free(l->leader);
 	free(l->head);
 	free(l->pending);
 	free(l);
@@ -452,7 +456,7 @@ const struct leaks_graph *leaks_graph(const struct leaks *l) { return &l->graph;
 
 size_t leaks_head(const struct leaks *l, size_t block)
 {
-	return leaks_kind(l, block) == LEAK_INDIRECT ? leaders(l)[block] : block;
+	return leaks_kind(l, block) == LEAK_INDIRECT ? l->leader[block] : block;
 }
 
 ssize_t leaks_find(const struct leaks *l, raddr_t address)
