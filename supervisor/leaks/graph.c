@@ -9,20 +9,10 @@
 #define PIECE	 (1u << 20) /* of memory that is read at a time */
 #define NO_BLOCK INDEX_NONE /* a word's source: it is a root */
 
-/*
- * Words that may be addresses are gathered, over the ends of blocks, until there are enough of them
- * for the memory's latency to be hidden: what the look-up of each needs is sent for first.
- */
-#define BATCH 128u
-
 struct sweep {
 	struct leaks_graph *graph;
 	struct graph_part *part;
-	uint64_t word[BATCH];
-	uint32_t source[BATCH];
-	uint32_t region[BATCH], target[BATCH];
-	uint64_t into[BATCH];
-	unsigned gathered;
+	struct graph_words words;
 	uint32_t from;	  /* the source of the last edge, NO_BLOCK at first */
 	bool holds, keep; /* it is held; its edges are remembered */
 	uint32_t filled;  /* `first` is set for blocks below it */
@@ -178,61 +168,71 @@ static void found(struct sweep *s, uint32_t source, uint32_t target, uint64_t in
 
 /* ---- words ---------------------------------------------------------------- */
 
-static void look_up(struct sweep *s)
+/* What was gathered: how many of these words are in a block, `target`, `into` bytes, of `source`. */
+static unsigned look_up(const struct leaks_graph *g, struct graph_words *w)
 {
-	struct leaks_graph *g = s->graph;
 	const struct leaks_index *x = &g->index;
-	unsigned n = s->gathered, k = 0;
+	unsigned n = w->gathered, k = 0;
 
+	w->gathered = 0;
 	for (unsigned i = 0; i < n; i++) {
-		s->region[k] = index_region(x, s->word[i]);
-		s->word[k] = s->word[i];
-		s->source[k] = s->source[i];
-		if (s->region[k] == INDEX_NONE)
+		w->region[k] = index_region(x, w->word[i]);
+		w->word[k] = w->word[i];
+		w->source[k] = w->source[i];
+		if (w->region[k] == INDEX_NONE)
 			continue;
-		__builtin_prefetch(index_bucket(x, &x->region[s->region[k]], s->word[k]));
+		__builtin_prefetch(index_bucket(x, &x->region[w->region[k]], w->word[k]));
 		k++;
 	}
 	n = k;
 	for (unsigned i = 0; i < n; i++)
 		__builtin_prefetch(
-			index_entry(x, *index_bucket(x, &x->region[s->region[i]], s->word[i])));
+			index_entry(x, *index_bucket(x, &x->region[w->region[i]], w->word[i])));
 	for (unsigned i = k = 0; i < n; i++) {
-		s->target[k] = index_find_in(x, &x->region[s->region[i]], s->word[i], &s->into[k]);
-		s->source[k] = s->source[i];
-		if (s->target[k] == INDEX_NONE)
+		w->target[k] = index_find_in(x, &x->region[w->region[i]], w->word[i], &w->into[k]);
+		w->source[k] = w->source[i];
+		if (w->target[k] == INDEX_NONE)
 			continue;
-		__builtin_prefetch(&graph_marks(g)[s->target[k]]);
-		if (s->into[k])
-			prefixes_fetch(&g->prefixes, s->target[k]);
+		__builtin_prefetch(&graph_marks(g)[w->target[k]]);
+		if (w->into[k])
+			prefixes_fetch(&g->prefixes, w->target[k]);
 		k++;
 	}
-	for (unsigned i = 0; i < k; i++)
-		found(s, s->source[i], s->target[i], s->into[i]);
-	s->gathered = 0;
+	return k;
+}
+
+/* Some of the words are gathered; false: there is no room for the others. */
+static inline bool gather(const struct leaks_index *x, struct graph_words *w, const uint64_t **word,
+			  size_t *count, uint32_t source)
+{
+	unsigned n = w->gathered;
+	size_t now = *count < GRAPH_WORDS - n ? *count : GRAPH_WORDS - n;
+
+	for (size_t i = 0; i < now; i++) { /* without a branch */
+		w->word[n] = (*word)[i];
+		w->source[n] = source;
+		n += index_may(x, (*word)[i]);
+	}
+	*word += now;
+	*count -= now;
+	w->gathered = n;
+	return n < GRAPH_WORDS;
+}
+
+static void all_found(struct sweep *s)
+{
+	struct graph_words *w = &s->words;
+	unsigned n = look_up(s->graph, w);
+
+	for (unsigned i = 0; i < n; i++)
+		found(s, w->source[i], w->target[i], w->into[i]);
 }
 
 static void words(struct sweep *s, const uint64_t *word, size_t count, uint32_t source)
 {
-	const struct leaks_index *x = &s->graph->index;
-	unsigned n = s->gathered;
-
-	while (count) {
-		size_t now = count < BATCH - n ? count : BATCH - n;
-
-		for (size_t i = 0; i < now; i++) { /* without a branch */
-			s->word[n] = word[i];
-			s->source[n] = source;
-			n += index_may(x, word[i]);
-		}
-		word += now;
-		count -= now;
-		s->gathered = n;
-		if (n == BATCH) {
-			look_up(s);
-			n = 0;
-		}
-	}
+	while (count)
+		if (!gather(&s->graph->index, &s->words, &word, &count, source))
+			all_found(s);
 }
 
 /* ---- memory --------------------------------------------------------------- */
@@ -341,7 +341,7 @@ static void sweep_part(struct sweep *s)
 				sweep_range(s, r, at, end);
 		}
 	}
-	look_up(s);
+	all_found(s);
 	if (p->last)
 		fill(s, p->last - 1);
 }
@@ -515,36 +515,69 @@ size_t graph_memory(const struct leaks_graph *g)
 
 /* ---- edges again ---------------------------------------------------------- */
 
-static int read_again(struct leaks_graph *g, uint32_t block, uint32_t *count)
+void graph_again(struct leaks_graph *g, uint32_t block, void (*fn)(void *ctx, uint32_t edge),
+		 void *ctx)
 {
 	const struct leaks_image *image = g->image;
 	raddr_t at = (image->block[block].address + 7) & ~7ull, end = block_end(image, block);
-	uint64_t word[512], into;
+	uint64_t buffer[512];
+	size_t len;
 
-	*count = 0;
 	if (block + 1 < image->blocks && image->block[block + 1].address < end)
 		end = image->block[block + 1].address;
 	while (at + 8 <= end) {
-		size_t n = end - at < sizeof(word) ? (end - at) & ~7ull : sizeof(word);
+		const uint64_t *word =
+			image->next(image->ctx, at, end, buffer, sizeof(buffer), &at, &len);
 
-		n = image->read(image->ctx, at, word, n) / 8;
-		if (!n)
-			break;
-		for (size_t i = 0; i < n; i++) {
-			uint32_t target = index_find(&g->index, word[i], &into);
-
-			if (target == INDEX_NONE || target == block ||
-			    !is_pointer(g, target, &into))
-				continue;
-			if (!edges_reach(&g->again, *count + 1ul))
-				return -ENOMEM;
-			((uint32_t *)g->again.base)[(*count)++] =
-				target << PLACE_BITS |
-				(into ? prefixes_place(&g->prefixes, target, into) : PLACE_START);
-		}
-		at += n * 8;
+		if (!word)
+			return;
+		at += len;
+		for (size_t count = len / 8; count;)
+			if (!gather(&g->index, &g->words, &word, &count, block))
+				graph_end_again(g, fn, ctx);
 	}
-	return 0;
+}
+
+void graph_end_again(struct leaks_graph *g, void (*fn)(void *ctx, uint32_t edge), void *ctx)
+{
+	struct graph_words *w = &g->words;
+	unsigned n = look_up(g, w);
+
+	for (unsigned i = 0; i < n; i++) {
+		uint32_t target = w->target[i];
+
+		if (target == w->source[i] || !is_pointer(g, target, &w->into[i]))
+			continue;
+		fn(ctx, target << PLACE_BITS |
+				(w->into[i] ? prefixes_place(&g->prefixes, target, w->into[i])
+					    : PLACE_START));
+	}
+}
+
+struct edges {
+	struct leaks_graph *graph;
+	uint32_t count;
+	int err;
+};
+
+static void add_edge(void *ctx, uint32_t edge)
+{
+	struct edges *e = ctx;
+
+	if (!e->err && !edges_reach(&e->graph->again, e->count + 1ul))
+		e->err = -ENOMEM;
+	if (!e->err)
+		((uint32_t *)e->graph->again.base)[e->count++] = edge;
+}
+
+static int read_again(struct leaks_graph *g, uint32_t block, uint32_t *count)
+{
+	struct edges e = { .graph = g };
+
+	graph_again(g, block, add_edge, &e);
+	graph_end_again(g, add_edge, &e);
+	*count = e.count;
+	return e.err;
 }
 
 static const struct graph_part *part_of(const struct leaks_graph *g, uint32_t block)

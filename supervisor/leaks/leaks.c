@@ -54,7 +54,7 @@ struct leaks {
 	size_t heads, head_room;
 	struct leak_prefix prefix[LEAK_PREFIXES];
 	size_t prefixes;
-	bool look;	     /* step 3 */
+	bool look; /* step 3 */
 	/*
 	 * by block: what an indirect one was lost with. Small pages, of which few are written mostly:
 	 * no arena
@@ -226,20 +226,42 @@ static int follow_stack(struct leaks *l, enum mark from)
 	return err;
 }
 
+struct passing {
+	struct leaks *leaks;
+	enum mark from;
+	size_t added;
+};
+
+static void told(void *ctx, uint32_t edge)
+{
+	struct passing *p = ctx;
+
+	p->added += sees(p->leaks, p->from, edge);
+}
+
 /* All blocks once: how many were marked, or -errno. */
 static ssize_t pass(struct leaks *l, enum mark from)
 {
-	size_t n = l->image->blocks, added = 0;
+	struct passing p = { .leaks = l, .from = from };
+	size_t n = l->image->blocks;
 	int err = 0;
 
 	for (size_t i = 0; i < n && !err; i++) {
-		size_t block = l->down ? n - 1 - i : i;
+		uint32_t block = (uint32_t)(l->down ? n - 1 - i : i);
 
-		if (is_due(l, block, from))
-			err = follow(l, (uint32_t)block, from, &added);
+		if (!is_due(l, block, from))
+			continue;
+		if (!(marks(l)[block] & GRAPH_AGAIN)) {
+			err = follow(l, block, from, &p.added);
+			continue;
+		}
+		marks(l)[block] |= GRAPH_DONE;
+		graph_again(&l->graph, block, told, &p);
+		err = rest(l);
 	}
+	graph_end_again(&l->graph, told, &p);
 	l->down = !l->down;
-	return err ? err : (ssize_t)added;
+	return err ? err : (ssize_t)p.added;
 }
 
 /* All that are due, and what becomes due. */

@@ -46,8 +46,8 @@ static void touch(const struct ahead *a)
 
 		if (passed >= at)
 			at = passed - passed % AHEAD_STEP + AHEAD_STEP;
-		if (at >= end || madvise(a->piece[at / a->size] + at % a->size, AHEAD_STEP,
-					 MADV_POPULATE_WRITE))
+		if (at >= end ||
+		    madvise(a->piece[at / a->size] + at % a->size, AHEAD_STEP, MADV_POPULATE_WRITE))
 			return;
 		at += AHEAD_STEP;
 	}
