@@ -43,6 +43,7 @@
 #ifndef MTRUN_WIRE_H
 #define MTRUN_WIRE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
