@@ -442,8 +442,10 @@ static int write_file(struct shell *shell, struct call *call, struct request *r,
 		x.export.sites = sites;
 		x.export.total = r->total;
 		x.export.moment = moment;
-		if (r->when.has_since) /* what has come since has no course of its own */
+		if (r->when.has_since) { /* what has come since has no course of its own */
 			x.export.points = 0;
+			x.export.lifetimes = NULL;
+		}
 		x.export.residency = looks->mapping ? &looks->mapping->residency : NULL;
 		x.export.kept = looks->mapping ? &looks->mapping->kept : NULL;
 		x.export.leaks = looks->leaks;

@@ -93,10 +93,17 @@ static int parts(void *ctx, unsigned detail, struct profile *out)
 		   out);
 }
 
+static bool interrupted(void *ctx) { return shell_interrupted(((struct exporting *)ctx)->shell); }
+
+static ssize_t lifetimes(void *ctx, struct log_lifetime **out)
+{
+	struct exporting *x = ctx;
+
+	return replay_lifetimes(x->process->told, interrupted, x, out);
+}
+
 /* NULL: there is none, or no memory, which is as good. */
 static char *copy_of(const char *text) { return text ? strdup(text) : NULL; }
-
-static bool interrupted(void *ctx) { return shell_interrupted(((struct exporting *)ctx)->shell); }
 
 int exporting_init(struct exporting *x, struct shell *shell, struct process *p)
 {
@@ -126,6 +133,7 @@ int exporting_init(struct exporting *x, struct shell *shell, struct process *p)
 			      .marks = &x->marks,
 			      .past = past,
 			      .parts = p->told ? NULL : parts,
+			      .lifetimes = session_log(shell->session) ? lifetimes : NULL,
 			      .thread_names = is_there(shell, p) ? p->via : 0,
 			      .interrupted = interrupted,
 			      .ctx = x };

@@ -50,6 +50,7 @@ static void page(struct answer *a)
 	}
 	err = exporting_init(&x, shell, shell_subject(shell));
 	if (!err) {
+		x.export.lifetimes = NULL; /* nobody waits so long for a page */
 		asking_unlock(shell->session);
 		err = write_page(a, &x, &profile, sites);
 		asking_lock(shell->session);

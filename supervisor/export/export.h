@@ -24,6 +24,7 @@
 
 struct kept;
 struct leak_report;
+struct log_lifetime;
 struct modules;
 struct residency;
 struct text_buffer;
@@ -85,6 +86,11 @@ struct export
 	 * without stacks; for the caller to release. 0 or -errno. NULL: single blocks are not known.
 	 */
 	int (*parts)(void *ctx, unsigned detail, struct profile *out);
+	/*
+	 * How long blocks lived, by stack; for the caller to free. How many stacks, or -errno. NULL:
+	 * it is not known, as no log is open.
+	 */
+	ssize_t (*lifetimes)(void *ctx, struct log_lifetime **out);
 	pid_t thread_names; /* the process in /proc that has these threads; 0: there is none */
 
 	bool quick; /* pprof: it matters more that it is there soon than how long it is */

@@ -8,6 +8,7 @@
 #include "base/proc.h"
 #include "export/moments.h"
 #include "export/trie.h"
+#include "log/event_decode.h"
 #include "process/profile_make.h"
 #include "report/kept.h"
 #include "report/print_leaks.h"
@@ -54,6 +55,10 @@ struct key {
 struct total {
 	uint64_t bytes, count, temporary;
 };
+/* Of a column: its blocks, and how long they lived, all together. */
+struct life {
+	uint64_t block_ms, blocks;
+};
 struct candidate {
 	uint32_t stack, node; /* its own */
 	double weight;
@@ -89,6 +94,7 @@ struct page {
 	struct place *place;  /* by stack id */
 	struct amount *held;  /* [key][column] */
 	struct total *total;  /* by column; NULL: not known */
+	struct life *life;    /* the same */
 	uint32_t lost[LEAKS]; /* by record: the node of its stack */
 	const char **module;  /* their paths, as frames have them */
 	size_t modules, module_room;
@@ -522,6 +528,34 @@ static int fill_totals(struct page *p)
 	return p->total ? 0 : -ENOMEM;
 }
 
+static void add_life(struct page *p, uint32_t number, const struct log_lifetime *l)
+{
+	if (!number)
+		return;
+	p->life[number - 1].block_ms += l->block_ms;
+	p->life[number - 1].blocks += l->blocks;
+}
+
+/* Without them the page is whole, too. */
+static int fill_lifetimes(struct page *p)
+{
+	struct log_lifetime *list = NULL;
+	ssize_t n = p->e->lifetimes ? p->e->lifetimes(p->e->ctx, &list) : -EBADMSG;
+
+	if (n < 0)
+		return n == -EBADMSG ? 0 : (int)n;
+	p->life = calloc(p->columns + 1, sizeof(*p->life));
+	for (ssize_t i = 0; p->life && i < n; i++) {
+		struct place at = list[i].stack < p->ids ? p->place[list[i].stack]
+							 : (struct place){ 0 };
+
+		add_life(p, at.column, &list[i]);
+		add_life(p, at.site, &list[i]);
+	}
+	free(list);
+	return p->life ? 0 : -ENOMEM;
+}
+
 static void add_held(struct page *p, size_t key, uint32_t number, const struct profile_row *r)
 {
 	if (!number)
@@ -847,6 +881,23 @@ static void put_totals(struct page *p)
 	json_end_array(j);
 }
 
+/* How long the record is; of each column how long its blocks lived in all, and how many they are. */
+static void put_lifetimes(struct page *p)
+{
+	struct json *j = &p->j;
+
+	if (!p->life)
+		return;
+	json_newline(j);
+	json_uint(j, "lived_of", p->e->now_ms - p->e->began_ms);
+	json_array(j, "lived");
+	for (size_t i = 0; i < p->columns; i++) {
+		json_uint(j, NULL, p->life[i].block_ms);
+		json_uint(j, NULL, p->life[i].blocks);
+	}
+	json_end_array(j);
+}
+
 /* ---- single blocks ------------------------------------------------------- */
 
 /* Live blocks by size, in powers of two: from which size on, bytes, blocks. */
@@ -1127,6 +1178,7 @@ static int put_page(struct page *p)
 		err = put_sites(p);
 	put_modules(p);
 	put_totals(p);
+	put_lifetimes(p);
 	put_keys(p);
 	put_blocks(p);
 	put_residency(p);
@@ -1164,6 +1216,8 @@ int export_html(FILE *out, const struct export *e)
 	}
 	if (!err)
 		err = fill_totals(&p);
+	if (!err)
+		err = fill_lifetimes(&p);
 	if (!err) {
 		thin_out(&p);
 		err = put_page(&p);
@@ -1179,6 +1233,7 @@ int export_html(FILE *out, const struct export *e)
 	free(p.place);
 	free(p.held);
 	free(p.total);
+	free(p.life);
 	free(p.module);
 	free(p.node_number);
 	free(p.frame_number);

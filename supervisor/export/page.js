@@ -1067,6 +1067,92 @@
 			draw_bars(two, "threads", "Live blocks by the thread that allocated them", d.threads.map(function (t) { return [(t[1] ? t[1] + " " : "") + (t[0] ? "(" + t[0] + ")" : "(others)"), t[2], t[3]]; }));
 	}
 
+	/* ---- lifetimes ---- */
+
+	var LIFE = [["blocks", "blocks", "n", "all that were there, live or not"], ["life", "average lifetime", "n", "blocks that are live still have lived to the end of the record"],
+		    ["part", "of the record", "n", "the average lifetime, of the time that was recorded"], ["peak", "at the peak (t-gmax)", "n", "bytes and blocks that were live then"],
+		    ["end", "at the end (t-end)", "n", "bytes and blocks that are live still"], ["young", "temporary", "n", "freed before the thread's next allocation"], ["name", "function", ""], ["where", "where", ""]];
+
+	/* A log counts in ms. */
+	function lifetime(ms) { return ms < 1 ? "< 1 ms" : ms < 1000 ? ms.toFixed(1) + " ms" : seconds(Math.round(ms)); }
+
+	function held(bytes, blocks) { return blocks ? digits(bytes) + " in " + digits(blocks) : "0"; }
+
+	function life_rows() {
+		var by = {}, list = [], peak = key(peak_key()), end, i, r, site;
+
+		function add(name, bytes, count) {
+			for (i = 0; i < d.lived.length / 2; i++) {
+				site = columns[i][1];
+				if (site < 0)
+					continue;
+				r = by[site] = by[site] || { number: site, name: sites[site][1], file: sites[site][2], where: place(sites[site], 2, 3), ms: 0, blocks: 0, allocations: 0, temporary: 0, peak: 0, peaks: 0, end: 0, ends: 0 };
+				r[name] += bytes[i];
+				r[name + "s"] += count[i];
+			}
+		}
+		add("peak", peak.bytes, peak.count);
+		end = key(keys.length - 1);
+		add("end", end.bytes, end.count);
+		for (i = 0; i < d.lived.length / 2; i++)
+			if (columns[i][1] >= 0) {
+				r = by[columns[i][1]];
+				r.ms += d.lived[2 * i];
+				r.blocks += d.lived[2 * i + 1];
+				if (d.totals) {
+					r.allocations += d.totals[3 * i + 1];
+					r.temporary += d.totals[3 * i + 2];
+				}
+			}
+		for (i in by)
+			if (by[i].blocks) {
+				by[i].life = by[i].part = by[i].ms / by[i].blocks;
+				by[i].young = by[i].allocations ? by[i].temporary / by[i].allocations : 0;
+				list.push(by[i]);
+			}
+		return list;
+	}
+
+	function draw_lifetimes(body) {
+		var box = make(body, "section", {}), rows = life_rows(), by = "blocks", up = false, most = 25, table, more;
+
+		function draw() {
+			var head, tbody;
+
+			rows.sort(function (x, y) { return !x.number - !y.number || (up ? 1 : -1) * (typeof x[by] === "string" ? -x[by].localeCompare(y[by]) : x[by] - y[by]); });
+			table.textContent = "";
+			head = make(make(table, "thead", {}), "tr", {});
+			LIFE.forEach(function (h) {
+				var th = make(head, "th", { "class": h[2], title: h[3] || "" });
+
+				if (h[0] === by)
+					th.setAttribute("aria-sort", up ? "ascending" : "descending");
+				button(th, h[1] + (h[0] === by ? up ? " \u25b4" : " \u25be" : ""), function () {
+					up = by === h[0] && !up;
+					by = h[0];
+					draw();
+				}, { "class": "link" });
+			});
+			tbody = make(table, "tbody", {});
+			rows.slice(0, most).forEach(function (r) {
+				var tr = make(tbody, "tr", { "data-blocks": r.blocks, "data-life": r.life });
+
+				[digits(r.blocks), lifetime(r.life), share(r.life, d.lived_of), held(r.peak, r.peaks), held(r.end, r.ends), share(r.young, 1)].forEach(function (text) { make(tr, "td", { "class": "n" }, about(text)); });
+				make(tr, "td", { "class": "name" }, r.name);
+				make(tr, "td", { "class": "name", title: r.file }, r.where);
+			});
+			more.hidden = rows.length <= most;
+			more.textContent = "more of " + rows.length + " sites";
+		}
+		make(box, "h2", {}, "How long blocks live");
+		table = make(make(box, "div", { "class": "wide" }), "table", { id: "lifetimes" });
+		more = button(make(box, "p", {}), "", function () {
+			most += 100;
+			draw();
+		}, {});
+		draw();
+	}
+
 	/* ---- resident memory ---- */
 
 	function draw_kept(body, m) {
@@ -1378,6 +1464,8 @@
 		lay_out_sites(body);
 		if (d.sizes || d.threads)
 			draw_blocks(body);
+		if (d.lived)
+			draw_lifetimes(body);
 		if (d.leaks)
 			draw_leaks(body);
 		if (d.residency)

@@ -15,11 +15,21 @@
  * on exactly where the ledger is are refused: a block that was left out, or comes twice, would make
  * a ledger that never was; and so would codes after which it does not hold as many bytes as the
  * block says.
+ *
+ * Blocks have no names in a log: an allocation and a release tell of a stack. So nobody knows how
+ * long one block lived; but how many of a stack's there are, added up over time, is how long they
+ * live all together.
  */
 struct meaning {
 	uint32_t total;
 	uint32_t shape; /* log_kind, or LOG_SHAPE_OTHER */
 	uint64_t bytes;
+};
+
+struct lifetime {
+	uint64_t block_ms; /* up to: */
+	uint64_t ms;
+	uint64_t gone; /* that were not there any more at the first STATE */
 };
 
 struct log_decoder {
@@ -33,6 +43,11 @@ struct log_decoder {
 	uint64_t totals;	 /* that are to come still */
 	uint32_t stack;		 /* the last stack total's */
 	bool state;		 /* one goes on */
+
+	bool adds_lifetimes, began; /* a STATE was whole */
+	uint64_t from_ms;
+	struct arena lifetimes; /* struct lifetime, by total */
+	uint32_t lived;		/* totals that have one are below */
 };
 
 struct log_decoder *log_decoder_new(struct ledger *l)
@@ -48,6 +63,7 @@ void log_decoder_free(struct log_decoder *d)
 	if (!d)
 		return;
 	arena_release(&d->meanings);
+	arena_release(&d->lifetimes);
 	free(d);
 }
 
@@ -56,6 +72,77 @@ bool log_decoder_ready(const struct log_decoder *d) { return d->ready; }
 size_t log_decoder_memory(const struct log_decoder *d)
 {
 	return sizeof(*d) + d->defined * sizeof(struct meaning);
+}
+
+/* ---- lifetimes ----------------------------------------------------------- */
+
+void log_decoder_lifetimes(struct log_decoder *d, uint64_t from_ms)
+{
+	d->adds_lifetimes = true;
+	d->from_ms = from_ms;
+}
+
+static struct lifetime *lifetime_at(const struct log_decoder *d, uint32_t total)
+{
+	return (struct lifetime *)d->lifetimes.base + total;
+}
+
+/* There is one for TOTAL, if they are wanted. */
+static int lifetime_reach(struct log_decoder *d, uint32_t total)
+{
+	if (!d->adds_lifetimes || total < d->lived)
+		return 0;
+	if (arena_reach(&d->lifetimes, (total + 1) * sizeof(struct lifetime)))
+		return -ENOMEM;
+	d->lived = total + 1;
+	return 0;
+}
+
+/* What the blocks of TOTAL lived until NOW; whatever a forged log says, it is a number. */
+static uint64_t lived(const struct log_decoder *d, uint32_t total, uint64_t now)
+{
+	const struct lifetime *t = lifetime_at(d, total);
+	return t->block_ms + (uint64_t)total_at(d->ledger, total)->s.live_count * (now - t->ms);
+}
+
+/* Its number of blocks is about to change. */
+static void lifetime_add(struct log_decoder *d, uint32_t total)
+{
+	uint64_t now = d->ledger->now_ms;
+	lifetime_at(d, total)->block_ms = lived(d, total, now);
+	lifetime_at(d, total)->ms = now;
+}
+
+static int lifetimes_begin(struct log_decoder *d)
+{
+	uint32_t count = ledger_total_count(d->ledger);
+	uint64_t now = d->ledger->now_ms;
+	if (d->began || !d->adds_lifetimes)
+		return 0;
+	d->began = true;
+	if (count && lifetime_reach(d, count - 1))
+		return -ENOMEM;
+	for (uint32_t i = 0; i < count; i++) {
+		const struct ledger_stack *s = &total_at(d->ledger, i)->s;
+		*lifetime_at(d, i) =
+			(struct lifetime){ .ms = now > d->from_ms ? now : d->from_ms,
+					   .gone = s->total_count - (uint64_t)s->live_count };
+	}
+	return 0;
+}
+
+bool log_decoder_lifetime(const struct log_decoder *d, uint32_t number, uint64_t end_ms,
+			  struct log_lifetime *out)
+{
+	struct ledger_total_state s;
+	uint64_t sum;
+	if (number >= d->lived || !ledger_total_state(d->ledger, number, &s))
+		return false;
+	sum = lived(d, number, end_ms);
+	*out = (struct log_lifetime){ .stack = s.stack,
+				      .blocks = s.s.total_count - lifetime_at(d, number)->gone,
+				      .block_ms = (int64_t)sum < 0 ? 0 : sum };
+	return (int64_t)out->blocks > 0;
 }
 
 /* ---- STATE --------------------------------------------------------------- */
@@ -149,6 +236,8 @@ static int state(struct log_decoder *d, const struct log_block *b)
 	d->state = more;
 	if (!more)
 		err = ledger_restore_end(d->ledger, &d->sums);
+	if (!more && !err)
+		err = lifetimes_begin(d);
 	d->ready = !more && !err;
 	return err;
 }
@@ -171,10 +260,13 @@ static void get_head(struct leb *in, struct head *h)
 		leb_bad(in);
 }
 
-static inline void happen(struct ledger *l, uint64_t kind, uint32_t total, uint64_t bytes,
+static inline void happen(struct log_decoder *d, uint64_t kind, uint32_t total, uint64_t bytes,
 			  uint64_t count)
 {
+	struct ledger *l = d->ledger;
 	struct weight w = { bytes, count };
+	if (__builtin_expect(d->adds_lifetimes, 0))
+		lifetime_add(d, total);
 	switch (kind) {
 	case LOG_ALLOC: heap_more(l, total, w); break;
 	case LOG_FREE: heap_less(l, total, w, false); break;
@@ -185,12 +277,12 @@ static inline void happen(struct ledger *l, uint64_t kind, uint32_t total, uint6
 	}
 }
 
-static inline void mean(struct ledger *l, const struct meaning *m, uint64_t what)
+static inline void mean(struct log_decoder *d, const struct meaning *m, uint64_t what)
 {
 	if (m->shape == LOG_SHAPE_OTHER)
-		happen(l, what & 3, m->total, what >> 2, 1);
+		happen(d, what & 3, m->total, what >> 2, 1);
 	else
-		happen(l, m->shape, m->total, m->bytes, 1);
+		happen(d, m->shape, m->total, m->bytes, 1);
 }
 
 static int define(struct log_decoder *d, struct leb *in)
@@ -200,11 +292,12 @@ static int define(struct log_decoder *d, struct leb *in)
 	    d->defined >= LOG_CODES_MOST - LOG_CODES)
 		return -EINVAL;
 	uint32_t total = total_of(d->ledger, (uint32_t)stack);
-	if (!total || arena_reach(&d->meanings, (d->defined + 1) * sizeof(struct meaning)))
+	if (!total || lifetime_reach(d, total) ||
+	    arena_reach(&d->meanings, (d->defined + 1) * sizeof(struct meaning)))
 		return -ENOMEM;
 	struct meaning *m = (struct meaning *)d->meanings.base + d->defined++;
 	*m = (struct meaning){ total, (uint32_t)shape, what };
-	mean(d->ledger, m, what);
+	mean(d, m, what);
 	d->changes++;
 	return 0;
 }
@@ -216,9 +309,9 @@ static int whole(struct log_decoder *d, struct leb *in)
 	if (in->bad || kind >= LOG_KINDS || stack >= WIRE_NODES)
 		return -EINVAL;
 	uint32_t total = total_of(d->ledger, (uint32_t)stack);
-	if (!total)
+	if (!total || lifetime_reach(d, total))
 		return -ENOMEM;
-	happen(d->ledger, kind, total, bytes, count);
+	happen(d, kind, total, bytes, count);
 	d->changes++;
 	return 0;
 }
@@ -264,7 +357,7 @@ static int codes(struct log_decoder *d, struct leb *in, uint64_t stop_ms)
 				return -EINVAL;
 			const struct meaning *m = (const struct meaning *)d->meanings.base +
 						  (code - LOG_CODES);
-			mean(d->ledger, m, m->shape == LOG_SHAPE_OTHER ? leb_get(in) : 0);
+			mean(d, m, m->shape == LOG_SHAPE_OTHER ? leb_get(in) : 0);
 			d->changes++;
 		} else if (code == LOG_CODE_DEFINE) {
 			err = define(d, in);

@@ -44,4 +44,25 @@ int log_decode_head(struct log_block *b) MUST_USE;
 
 size_t log_decoder_memory(const struct log_decoder *d);
 
+/*
+ * How long the blocks of a stack were there, from the first STATE on: those of then, and those that
+ * have come since.
+ */
+struct log_lifetime {
+	uint32_t stack;
+	uint64_t blocks;
+	uint64_t block_ms; /* of all of them together */
+};
+/*
+ * From now on these are added up. To be called before the first block. FROM_MS: when the record
+ * begins; the first STATE's time is that of its latest event, which may be long before.
+ */
+void log_decoder_lifetimes(struct log_decoder *d, uint64_t from_ms);
+/*
+ * Of the ledger's total NUMBER. Those that are live have lived up to END_MS. False: it has had no
+ * blocks.
+ */
+bool log_decoder_lifetime(const struct log_decoder *d, uint32_t number, uint64_t end_ms,
+			  struct log_lifetime *out);
+
 #endif

@@ -39,6 +39,8 @@ static struct side side_new(void)
 	struct side s = { .ledger = ledger_replay_new(BUDGET) };
 
 	s.decoder = log_decoder_new(s.ledger);
+	if (s.decoder)
+		log_decoder_lifetimes(s.decoder, 0);
 	return s;
 }
 
@@ -114,6 +116,20 @@ static void same(const struct ledger *a, const struct ledger *b)
 	same_points(a, b, x.now_ms);
 }
 
+static void same_lifetimes(const struct side *a, const struct side *b)
+{
+	uint64_t end = ledger_now(a->ledger);
+
+	for (uint32_t i = 0; i < ledger_total_count(a->ledger) + 1u; i++) {
+		struct log_lifetime x = { 0 }, y = { 0 };
+
+		if (log_decoder_lifetime(a->decoder, i, end, &x) !=
+			    log_decoder_lifetime(b->decoder, i, end, &y) ||
+		    x.stack != y.stack || x.blocks != y.blocks || x.block_ms != y.block_ms)
+			fail("a lifetime differs");
+	}
+}
+
 static void ask_past(const struct ledger *l, uint64_t ms)
 {
 	struct ledger_held *held;
@@ -166,6 +182,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		if (err_a != err_b || log_decoder_ready(a.decoder) != log_decoder_ready(b.decoder))
 			fail("what is said of the block differs");
 		same(a.ledger, b.ledger);
+		same_lifetimes(&a, &b);
 		if (log_decode_head(&block) && !err_a && block.type == SEGMENT_EVENTS)
 			fail("a block without a head was taken");
 		free((void *)block.raw);

@@ -337,6 +337,46 @@ def many():
     mt.check('flamegraph: 100000 stacks', [f'{size} bytes'] if size > 1 << 20 else [])
 
 
+def lifetimes():
+    """From a log, what the program has measured itself; also of one that begins in the middle, where blocks live from there on. A live program's page has none."""
+    victim = mt.build('lifetimes.c')
+    os.mkdir(path('lived'))
+    r = mt.plain([mt.MTRUN, '-q', '-m', 'log', '--log-dir', path('lived'), '-x', f'wait allocs > 1000; wait 0.3; log rotate; wait exit; export html {path("lived0.html")}', victim])
+    truth = {name: (float(ms), int(n)) for name, ms, n in re.findall(r'^(\w+) (\S+) (\d+)$', r.out.decode(), re.M)}
+    logs = sorted(os.listdir(path('lived')))
+    if r.rc or len(truth) != 4 or len(logs) != 2:
+        return mt.fail('html: lifetimes of a log', [r.rc, r.err, logs])
+    bad = []
+    for name, what in ('lived', path('lived')), ('later', f'{path("lived")}/{logs[-1]}'):
+        mt.plain([mt.MTRUN, '-q', '-r', what, '-x', f'export html {path(name + ".html")}'])
+    got = {}
+    for name in ('lived0', 'lived', 'later'):
+        d = json.loads(re.search(r'id="data">\n(.*?)</script>', read(name + '.html'), re.S)[1])
+        sites = {s[0]: s[1] for s in d['sites']}
+        for i in range(len(d.get('lived', [])) // 2):
+            if d['columns'][2 * i + 1] >= 0:
+                f = sites.get(d['columns'][2 * i + 1])
+                ms, n = got.get((name, f), (0, 0))
+                got[name, f] = ms + d['lived'][2 * i], n + d['lived'][2 * i + 1]
+        got[name] = d.get('lived_of')
+    if got['lived0'] is not None or not got['lived'] or not got['later'] or got['later'] >= got['lived']:
+        bad.append([got[name] for name in ('lived0', 'lived', 'later')])
+    for f, (ms, n) in truth.items():        # the log knows its times to some ms, and its end is the program's, after it has looked at its clock
+        of, blocks = got.get(('lived', f), (0, 1))
+        if blocks != n or not -5 - ms / 20 < of / blocks - ms < (60 if f == 'kept' else 5 + ms / 20):
+            bad.append(f'{f}: {n} blocks of {ms} ms, the page says {blocks} of {of / blocks}')
+    of, blocks = got.get(('later', 'kept'), (0, 1))
+    if blocks != 10 or abs(of / blocks - got['later']) > 5 or got.get(('later', 'soon'), (0, 0))[1]:
+        bad.append(f'a log from the middle: {got}')
+    mt.check('html: lifetimes of a log', bad)
+    if CHROMIUM and not bad:
+        dom = browse(f'file://{path("lived.html")}', '--dump-dom')
+        rows = re.findall(r'<tr data-blocks="(\d+)" data-life="([^"]+)"><td class="n">([^<]*)</td><td class="n">([^<]*)</td><td class="n">[^<]*</td><td class="n">([^<]*)</td><td class="n">([^<]*)</td><td class="n">([^<]*)</td><td class="name">(\w+)', dom)
+        shown = {x[7]: x for x in rows}
+        mt.check('html: lifetimes in a browser', [] if [x[0] for x in rows][:3] == ['20000', '100', '30'] and shown['soon'][3] == '&lt; 1 ms' and shown['later'][4:7] == ('100,000 in 100', '0', '1.0 %') and
+                 shown['kept'][5] == '500 in 10' and shown['soon'][6] == '100.0 %' else [rows])
+
+
 # ---- tables -----------------------------------------------------------------------------------------------------------------------
 
 def tables(said):
@@ -384,6 +424,7 @@ def main():
     speedscope(said)
     page(said)
     many()
+    lifetimes()
     tables(said)
     options(victim)
 
