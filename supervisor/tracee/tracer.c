@@ -10,6 +10,7 @@
 
 #include <elf.h>
 #include <errno.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/ptrace.h>
 #include <sys/uio.h>
@@ -166,6 +167,11 @@ int tracer_next(struct event *event)
 	return 1;
 }
 
+/*
+ * Most stops come within some ten microseconds, and the shortest nap takes about a hundred: so
+ * others are let first on our processor for a while, and only then it is left.
+ */
+#define LOOKS	    64
 #define NAP_NS	    20000
 #define NAP_MOST_NS 200000
 
@@ -173,11 +179,10 @@ int tracer_wait(pid_t tid, struct event *event, int ms)
 {
 	uint64_t end = clock_ms() + (uint64_t)ms;
 	struct timespec nap = { .tv_nsec = NAP_NS };
-	int status;
+	int status, looks = 0;
 	pid_t got;
 
-	/* what takes long may need the processor that we look on */
-	for (;; nap.tv_nsec += nap.tv_nsec < NAP_MOST_NS ? nap.tv_nsec / 16 : 0) {
+	for (;;) {
 		got = waitpid(tid, &status, __WALL | WNOHANG);
 		if (got < 0 && errno != EINTR)
 			return -errno;
@@ -189,7 +194,12 @@ int tracer_wait(pid_t tid, struct event *event, int ms)
 		}
 		if (clock_ms() >= end)
 			return 0;
+		if (looks++ < LOOKS) {
+			sched_yield();
+			continue;
+		}
 		nanosleep(&nap, NULL);
+		nap.tv_nsec += nap.tv_nsec < NAP_MOST_NS ? nap.tv_nsec / 16 : 0;
 	}
 }
 

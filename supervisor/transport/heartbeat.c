@@ -122,12 +122,14 @@ static void *heartbeat_run(void *unused)
 	heartbeat_prompt();
 	__atomic_store_n(&heartbeat.tid, (uint32_t)gettid(), __ATOMIC_RELEASE);
 
-	while (!__atomic_load_n(&heartbeat.stop, __ATOMIC_ACQUIRE)) {
+	for (;;) {
 		uint32_t ms = (uint32_t)heartbeat_ms();
 		struct timespec until;
 		bool rung = false;
 
 		pthread_mutex_lock(&heartbeat.lock);
+		if (heartbeat.stop)
+			break;
 		n = 0;
 		waitv[BELLS] = (struct waitv){ heartbeat.changed, (uintptr_t)&heartbeat.changed,
 					       WAITV_32, 0 };
@@ -165,7 +167,15 @@ static void *heartbeat_run(void *unused)
 		if (rung)
 			eventfd_write(heartbeat.bell_fd, 1);
 	}
+	pthread_mutex_unlock(&heartbeat.lock);
 	return NULL;
+}
+
+/* The thread waits for something else from now on. The lock is held. */
+static void wake(void)
+{
+	__atomic_add_fetch(&heartbeat.changed, 1, __ATOMIC_RELEASE);
+	syscall(SYS_futex, &heartbeat.changed, FUTEX_WAKE, 1, NULL, NULL, 0);
 }
 
 int heartbeat_start(void)
@@ -195,7 +205,10 @@ void heartbeat_stop(void)
 {
 	if (heartbeat.bell_fd < 0)
 		return;
-	__atomic_store_n(&heartbeat.stop, true, __ATOMIC_RELEASE);
+	pthread_mutex_lock(&heartbeat.lock);
+	heartbeat.stop = true;
+	wake();
+	pthread_mutex_unlock(&heartbeat.lock);
 	pthread_join(heartbeat.thread, NULL);
 	close(heartbeat.bell_fd);
 	heartbeat.bell_fd = -1;
@@ -233,9 +246,8 @@ struct wire_beacon *heartbeat_map(int fd, size_t size, size_t span)
 	__atomic_store_n(&b->alive, heartbeat.tid, __ATOMIC_RELEASE);
 	__atomic_store_n(&heartbeat.robust.list.next, node_of(b), __ATOMIC_RELEASE);
 	__atomic_store_n(&b->magic, WIRE_MAGIC | WIRE_VERSION, __ATOMIC_RELEASE);
-	__atomic_add_fetch(&heartbeat.changed, 1, __ATOMIC_RELEASE);
+	wake();
 	pthread_mutex_unlock(&heartbeat.lock);
-	syscall(SYS_futex, &heartbeat.changed, FUTEX_WAKE, 1, NULL, NULL, 0);
 	return b;
 }
 
