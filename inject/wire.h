@@ -886,7 +886,7 @@ struct wire_process {
 	uint64_t released[WIRE_COUNTERS];
 	struct wire_signal_event signal[WIRE_SIGNAL_PLACES];
 	struct wire_modules modules[2];
-	uint64_t cache[WIRE_RULE_CACHE]; /* see wire_cache_entry() */
+	_Alignas(4096) uint64_t cache[WIRE_RULE_CACHE]; /* see wire_cache_entry() */
 	uint32_t bucket[WIRE_BUCKETS];
 	_Alignas(64) uint32_t nodes; /* ids given out so far; may exceed WIRE_NODES when full */
 	_Alignas(4096) uint8_t stack[WIRE_STACKS][WIRE_STACK_SIZE];

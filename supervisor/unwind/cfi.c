@@ -33,7 +33,8 @@
 #include "unwind/cfi_synthesize.h"
 #include "unwind/go_frames.h"
 
-#define HASH_SLOTS (WIRE_RULES * 2)
+#define SLOTS_FEW  2048u /* most files have some hundred rules */
+#define SLOTS_MOST (WIRE_RULES * 2)
 #define KIB	   1024u
 
 /* ---- rules --------------------------------------------------------------- */
@@ -41,7 +42,8 @@
 struct cfi_rules {
 	struct wire_rule rule[WIRE_RULES];
 	/* index of a rule; 0: free (rule 0, CFA_NONE, is never looked for here) */
-	uint16_t slot[HASH_SLOTS];
+	uint16_t slot[SLOTS_MOST];
+	uint32_t slots; /* of them in use: a power of two, at least twice as many as rules */
 	uint32_t count;
 };
 
@@ -52,37 +54,62 @@ static uint32_t rule_hash(const struct wire_rule *rule)
 	memcpy(w, rule, sizeof(w));
 	h = (w[0] ^ w[1] * 0x9e3779b97f4a7c15ull) * 0xff51afd7ed558ccdull;
 	h = (h ^ h >> 32 ^ w[2] ^ w[3] * 0xc4ceb9fe1a85ec53ull) * 0x9e3779b97f4a7c15ull;
-	return (uint32_t)(h >> 40) % HASH_SLOTS;
+	return (uint32_t)(h >> 40);
+}
+
+static void rules_begin(struct cfi_rules *r)
+{
+	memset(r->slot, 0, SLOTS_FEW * sizeof(*r->slot));
+	memset(&r->rule[0], 0, sizeof(r->rule[0]));
+	r->slots = SLOTS_FEW;
+	r->count = 1;
+}
+
+/* Where RULE is, or the free slot where it belongs. */
+static uint16_t *rule_slot(struct cfi_rules *r, const struct wire_rule *rule)
+{
+	for (uint32_t i = rule_hash(rule);; i++) {
+		uint16_t *slot = &r->slot[i & (r->slots - 1)];
+
+		if (!*slot || !memcmp(&r->rule[*slot], rule, sizeof(*rule)))
+			return slot;
+	}
+}
+
+static void rules_spread(struct cfi_rules *r)
+{
+	r->slots *= 4;
+	memset(r->slot, 0, r->slots * sizeof(*r->slot));
+	for (uint32_t n = 1; n < r->count; n++)
+		*rule_slot(r, &r->rule[n]) = (uint16_t)n;
 }
 
 /* The rule's index. When all are taken new ones are 0: those stacks end in [truncated]. */
 static uint16_t rule_index(struct cfi_rules *r, const struct wire_rule *rule)
 {
+	uint16_t *slot;
+
 	if (rule->cfa == CFA_NONE)
 		return 0;
-	for (uint32_t i = rule_hash(rule);; i = (i + 1) % HASH_SLOTS) {
-		uint16_t n = r->slot[i];
-
-		if (n && !memcmp(&r->rule[n], rule, sizeof(*rule)))
-			return n;
-		if (n)
-			continue;
-		if (r->count == WIRE_RULES)
-			return 0;
-		n = (uint16_t)r->count++;
-		r->slot[i] = n;
-		r->rule[n] = *rule;
-		return n;
+	slot = rule_slot(r, rule);
+	if (*slot || r->count == WIRE_RULES)
+		return *slot;
+	if (r->count * 2 == r->slots && r->slots < SLOTS_MOST) {
+		rules_spread(r);
+		slot = rule_slot(r, rule);
 	}
+	*slot = (uint16_t)r->count;
+	r->rule[r->count] = *rule;
+	return (uint16_t)r->count++;
 }
 
 int cfi_init(struct cfi *cfi, struct wire_tables *tables, uint64_t pool_size)
 {
-	struct cfi_rules *rules = calloc(1, sizeof(*rules));
+	struct cfi_rules *rules = malloc(sizeof(*rules));
 
 	if (!rules)
 		return -ENOMEM;
-	rules->count = 1;
+	rules_begin(rules);
 	*cfi = (struct cfi){
 		.tables = tables, .pool_size = pool_size, .nrules = 1, .rules = rules
 	};
@@ -491,9 +518,7 @@ static int build_begin(struct build *b)
 		numbering = malloc(sizeof(*numbering));
 	if (!numbering)
 		return -ENOMEM;
-	memset(numbering->slot, 0, sizeof(numbering->slot));
-	memset(&numbering->rule[0], 0, sizeof(numbering->rule[0]));
-	numbering->count = 1;
+	rules_begin(numbering);
 	b->rules = numbering;
 	return 0;
 }

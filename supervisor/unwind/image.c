@@ -385,12 +385,28 @@ static int by_start(const void *a, const void *b)
 	return x->start < y->start ? -1 : x->start > y->start;
 }
 
+#define A_PAGE (4096 / sizeof(uint64_t)) /* entries of the cache */
+
+/*
+ * Pages of the cache that no hook has used yet do not exist, and a look at them would make them. A
+ * hook that uses one from now on sees what was published before.
+ */
 static void cache_forget(struct wire_process *wire, raddr_t start, raddr_t end)
 {
-	for (uint32_t i = 0; i < WIRE_RULE_CACHE; i++) {
-		uint64_t entry = __atomic_load_n(&wire->cache[i], __ATOMIC_RELAXED);
-		raddr_t pc = wire_cache_pc(i, entry);
+	uint8_t there[WIRE_RULE_CACHE / A_PAGE];
 
+	if (mincore(wire->cache, sizeof(wire->cache), there) < 0)
+		memset(there, 1, sizeof(there));
+	for (uint32_t i = 0; i < WIRE_RULE_CACHE; i++) {
+		uint64_t entry;
+		raddr_t pc;
+
+		if (!(there[i / A_PAGE] & 1)) {
+			i |= A_PAGE - 1;
+			continue;
+		}
+		entry = __atomic_load_n(&wire->cache[i], __ATOMIC_RELAXED);
+		pc = wire_cache_pc(i, entry);
 		if (pc >= start && pc < end)
 			__atomic_store_n(&wire->cache[i], 0, __ATOMIC_SEQ_CST);
 	}
@@ -409,12 +425,12 @@ void image_build(struct image *image, const struct modules *modules)
 struct publication { /* what is to be published, in memory of ours */
 	struct wire_module *module;
 	uint32_t *rules; /* of each, how far its rules reach */
-	uint32_t count;
+	uint32_t count, room;
 };
 
 static void add(struct publication *out, const struct wire_module *table, uint32_t rules)
 {
-	if (out->count == WIRE_MODULES)
+	if (out->count == out->room)
 		return;
 	out->rules[out->count] = rules;
 	out->module[out->count++] = *table;
@@ -494,13 +510,15 @@ static bool has(const struct wire_module *list, uint32_t count, const struct wir
  */
 static void publish(const struct publication *out, struct wire_process *wire)
 {
-	uint32_t now = __atomic_load_n(&wire->modules_now, __ATOMIC_ACQUIRE), before;
+	uint32_t now = __atomic_load_n(&wire->modules_now, __ATOMIC_ACQUIRE);
+	uint32_t before = __atomic_load_n(&wire->modules[now & 1].count, __ATOMIC_RELAXED);
 	struct wire_modules *fresh = &wire->modules[(now + 1) & 1];
-	struct wire_module *old = calloc(WIRE_MODULES, sizeof(*old));
-	bool changed = !old;
+	struct wire_module *old;
+	bool changed;
 
-	before = wire->modules[now & 1].count < WIRE_MODULES ? wire->modules[now & 1].count
-							     : WIRE_MODULES;
+	before = before < WIRE_MODULES ? before : WIRE_MODULES;
+	old = calloc(before + 1, sizeof(*old));
+	changed = !old;
 	if (old)
 		memcpy(old, wire->modules[now & 1].module, before * sizeof(*old));
 	fresh->count = 0;
@@ -531,8 +549,10 @@ int image_publish(struct image *image, const struct modules *modules, const stru
 		  struct wire_process *wire, raddr_t agent, struct image_view *view,
 		  image_extend *extend, void *ctx)
 {
-	struct publication out = { calloc(WIRE_MODULES, sizeof(*out.module)),
-				   calloc(WIRE_MODULES, sizeof(*out.rules)), 0 };
+	size_t most = 1 + modules->count + plant->nislands,
+	       room = most < WIRE_MODULES ? most : WIRE_MODULES;
+	struct publication out = { calloc(room, sizeof(*out.module)),
+				   calloc(room, sizeof(*out.rules)), 0, (uint32_t)room };
 	struct image_view wanted;
 	uint32_t lost;
 	int err = out.module && out.rules ? collect(image, modules, plant, agent, &out) : -ENOMEM;
