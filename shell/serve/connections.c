@@ -111,8 +111,8 @@ void connections_tick(struct connections *c, bool full)
 	for (int fd = c->first_fd; (size_t)(fd - c->first_fd) < ROWS; fd++) {
 		struct connection *r = is_ours(c, fd) ? row_of(c, fd) : NULL;
 
-		if (r && (now >= r->until_ms ||
-			  (full && !r->asked && now >= r->since_ms + PRESSED_MS)))
+		if (r &&
+		    (now >= r->until_ms || (full && !r->asked && now >= r->since_ms + PRESSED_MS)))
 			shutdown(fd, SHUT_RDWR);
 	}
 }

@@ -144,10 +144,10 @@ def many():
             time.sleep(0.5)
         took = time.monotonic() - began
         return statistics.mean(cpu_ms(s.p.pid) - b for s, b in zip(servers, before)) / took
-    used.append(during(30))
+    used.append(during(10))
     prometheus = Prometheus([s.port for s in servers], 5)
     up = mt.until(lambda: prometheus.ask('sum(up)') == [len(servers)], 90)
-    used.append(during(60))
+    used.append(during(25))
     have = prometheus.ask('sum(up)')
     series = prometheus.ask('max(scrape_samples_scraped)')
     took = prometheus.ask('max_over_time(max(scrape_duration_seconds)[1m:5s])')
