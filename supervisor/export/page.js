@@ -1489,7 +1489,7 @@
 	/* ---- live: mtrun serves the page, and goes on telling ---- */
 
 	function watch() {
-		var bar = make(document.body, "p", { id: "live", "class": "soft" }), text = make(bar, "span", {}), ended = false, stream = new EventSource(d.events), heard = Date.now(), patience = 3000;
+		var bar = make(document.body, "p", { id: "live", "class": "soft" }), text = make(bar, "span", {}), ended = false, stream = new EventSource(d.events), heard = Date.now(), patience = 3000, lost = false;
 
 		document.body.insertBefore(bar, by_id("series"));
 		button(bar, "show what is live now", function () {
@@ -1509,6 +1509,7 @@
 			var n = JSON.parse(event.data);
 
 			heard = Date.now();
+			lost = false;
 			if (n.pid !== d.pid) {
 				ended = true;
 				stream.close();
@@ -1531,12 +1532,13 @@
 			take(event, "the program has ended, or was let go; at last");
 		});
 		stream.onerror = function () {
+			lost = true;
 			if (!ended)
 				text.textContent = "no connection to mtrun: trying again ";
 		};
-		/* stopped, or too busy: the connection is there, and nothing comes */
+		/* stopped, or too busy: the connection is there, or about to be, and nothing comes */
 		setInterval(function () {
-			if (!ended && stream.readyState === EventSource.OPEN && Date.now() - heard > patience)
+			if (!ended && !lost && Date.now() - heard > patience)
 				text.textContent = "mtrun has said nothing for " + Math.round((Date.now() - heard) / 1000) + " s ";
 		}, 1000);
 	}

@@ -71,6 +71,7 @@ def used(s, pages):
     bad += [] if one.js('document.querySelector("#sites tbody tr").textContent').find('keep_block') >= 0 else ['no site']
     mt.check('a drag and a click: what was loaded', bad)
     one.press('#live button')
+    one.until(f'document.querySelector("#what")?.getAttribute("data-bytes") == {s.live}')
     mt.check('what is live now, when it is asked for', shows(one, s.live) + [str(c) for c in [chosen(one)] if c[1] != s.live])
 
 
