@@ -229,11 +229,15 @@ static void print_screen(FILE *out, const struct collection *c, uint64_t now,
 		if (i % AT_ONCE == AT_ONCE - 1)
 			grid_print(&g, out);
 	}
+	if (c->others) {
+		grid_cellf(&g, "(others: %zu)", c->others);
+		grid_cell(&g, "");
+		grid_cell(&g, layout_size(l, &size, c->others_size));
+		for (size_t i = 3; i < g.columns; i++)
+			grid_cell(&g, "");
+	}
 	grid_print(&g, out);
 	grid_release(&g);
-	if (c->others)
-		escape_printf(out, "(others: %zu) %s\n", c->others,
-			      layout_size(l, &size, c->others_size));
 }
 
 static void print_text(FILE *out, const struct collection *c, uint64_t now)

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/escape.h"
 #include "report/function_name.h"
 #include "report/grid.h"
@@ -409,53 +410,41 @@ void print_frames(FILE *out, struct symbol_frames frames, unsigned number)
 	}
 }
 
-/* `  12: FUNCTION`, and below where it is, in the columns that there are; NUMBER -1: none. */
-static void screen_frame(FILE *out, const struct symbol_frame *f, int number,
-			 const struct layout *l)
-{
-	char *where = NULL;
+/* What is shown of a stack on a terminal: a frame, and how many within it are not. */
+struct shown {
+	const struct symbol_frame *frame;
+	int number; /* -1: none */
+	size_t left_out;
+};
+struct shown_stack {
+	struct shown *shown;
+	size_t count, room;
+	size_t widest; /* of the names that leave room behind them */
+};
+#define STACK_NUMBER 6u /* columns before a name */
+#define STACK_NAME   60 /* per cent of the columns: room for a name that has its place behind it */
 
-	if (number >= 0)
-		fprintf(out, "%4d: ", number);
-	else
-		layout_blanks(out, 6);
-	function_put(l, out, f->function ? f->function : "??",
-		     l->columns > 20 ? l->columns - 7 : 13);
-	putc('\n', out);
-	if (!f->file && !f->module)
+/* Out of memory, the outer ones are missing. */
+static void show_frame(struct shown_stack *s, const struct layout *l, const struct symbol_frame *f,
+		       int number, size_t left_out)
+{
+	size_t width = function_width(l, f->function ? f->function : "??");
+
+	if (array_room(&s->shown, s->count, &s->room, sizeof(*s->shown)))
 		return;
-	if (f->file && f->line && asprintf(&where, "%s:%u", f->file, f->line) < 0)
-		where = NULL;
-	fputs(f->file ? "          at " : "          in ", out);
-	layout_put_path(l, out, where ? where : place_of(f),
-			l->columns > 30 ? l->columns - 14 : 16);
-	putc('\n', out);
-	free(where);
+	s->shown[s->count++] = (struct shown){ f, number, left_out };
+	if (width > s->widest && STACK_NUMBER + width <= l->columns * STACK_NAME / 100)
+		s->widest = width;
 }
 
 /*
  * Of a run of frames of the language's library, inlined or not, the outermost is shown: what the
  * program called.
  */
-struct run {
-	const struct symbol_frame *last;
-	int number;
-	size_t count;
-};
-
-static void run_end(FILE *out, struct run *run, const struct layout *l)
+static void choose_frames(struct shown_stack *s, const struct layout *l, struct sites *sites,
+			  uint32_t stack)
 {
-	if (run->count > 1)
-		fprintf(out, "      (%zu within the next are not shown%s)\n", run->count - 1,
-			l->said ? "" : ": --full");
-	if (run->count)
-		screen_frame(out, run->last, run->number, l);
-	run->count = 0;
-}
-
-static void screen_stack(FILE *out, struct sites *sites, uint32_t stack, const struct layout *l)
-{
-	struct run run = { 0 };
+	struct shown run = { 0 };
 	uint32_t node = stack;
 	int number = 0;
 
@@ -467,16 +456,66 @@ static void screen_stack(FILE *out, struct sites *sites, uint32_t stack, const s
 			int shown = i ? -1 : number;
 
 			if (f->skip & SKIP_NAMESPACE) {
-				run = (struct run){ f, shown, run.count + 1 };
+				run = (struct shown){ f, shown, run.frame ? run.left_out + 1 : 0 };
 				continue;
 			}
-			run_end(out, &run, l);
-			screen_frame(out, f, shown, l);
+			if (run.frame)
+				show_frame(s, l, run.frame, run.number, run.left_out);
+			run.frame = NULL;
+			show_frame(s, l, f, shown, 0);
 		}
 		number++;
 		node = sites_parent(sites, node);
 	} while (node);
-	run_end(out, &run, l);
+	if (run.frame)
+		show_frame(s, l, run.frame, run.number, run.left_out);
+}
+
+static void put_where(FILE *out, const struct symbol_frame *f, const struct layout *l, size_t used)
+{
+	char *where = NULL;
+
+	if (f->file && f->line && asprintf(&where, "%s:%u", f->file, f->line) < 0)
+		where = NULL;
+	layout_put_path(l, out, where ? where : place_of(f),
+			l->columns > used + 17 ? l->columns - 1 - used : 16);
+	free(where);
+}
+
+/* `  12: FUNCTION  WHERE`, that from column PLACE on; below a longer name. */
+static void put_frame(FILE *out, const struct shown *s, const struct layout *l, size_t place)
+{
+	const struct symbol_frame *f = s->frame;
+	size_t used;
+
+	if (s->left_out)
+		escape_printf(out, "      (%zu within the next are not shown%s)\n", s->left_out,
+			      l->said ? "" : ": --full");
+	if (s->number >= 0)
+		fprintf(out, "%4d: ", s->number);
+	else
+		layout_blanks(out, STACK_NUMBER);
+	used = STACK_NUMBER + function_put(l, out, f->function ? f->function : "??",
+					   l->columns > 20 ? l->columns - 7 : 13);
+	if (f->file || f->module) {
+		if (used + 2 > place) {
+			putc('\n', out);
+			used = 0;
+		}
+		layout_blanks(out, place - used);
+		put_where(out, f, l, place);
+	}
+	putc('\n', out);
+}
+
+static void screen_stack(FILE *out, struct sites *sites, uint32_t stack, const struct layout *l)
+{
+	struct shown_stack s = { 0 };
+
+	choose_frames(&s, l, sites, stack);
+	for (size_t i = 0; i < s.count && !ferror(out); i++)
+		put_frame(out, &s.shown[i], l, STACK_NUMBER + s.widest + 2);
+	free(s.shown);
 }
 
 void print_stack(FILE *out, struct sites *sites, uint32_t stack, const struct layout *l)

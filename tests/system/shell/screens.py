@@ -24,7 +24,7 @@ os.chdir(d)
 VICTIM = mt.build('screens.cc')
 ENV = {**os.environ, 'HOME': d, 'PAGER': 'cat', 'LC_ALL': 'C.UTF-8'}
 COMMANDS = ['status', 'report', 'report --by function', 'report --by file', 'report --by module', 'report --by thread', 'report --by size', 'report --by stack -n 5', 'report --all',
-            'report --usable', 'report --stacks -n 3 --match insert', 'report --stacks --usable -n 2', 'diff zero', 'diff zero --by stack -n 3', 'diff zero --stacks -n 2', 'report --since zero', 'blocks', 'text', 'text --cum',
+            'report --usable', 'report --stacks -n 3 --match insert', 'report --stacks -n 1 --match hold', 'report --stacks --usable -n 2', 'diff zero', 'diff zero --by stack -n 3', 'diff zero --stacks -n 2', 'report --since zero', 'blocks', 'text', 'text --cum',
             'text --bytes', 'tree', 'tree --invert', 'tree --bytes', 'map', 'map --frag', 'map --bytes', 'threads', 'processes', 'leaks --kinds all -n 3', 'list hold', 'snapshot one', 'snapshot', 'limit',
             'limit 100M', 'limit', 'status', 'status --bytes', 'report --bytes', 'diff zero --bytes', 'blocks --bytes', 'set', 'interval', 'log', 'sample', 'record', 'every', 'on', 'listen', 'help',
             'timeline --plot', 'help sites', 'help all']
@@ -73,8 +73,11 @@ for columns in 80, 120, 200:
     bad += [f'{c}: {text!r}' for c, text in got.items() if re.search('^mtrun: ', text, re.M) and c != 'help map']
     bad += [f'{c} says nothing' for c, text in got.items() if not text.strip() and c not in ('snapshot one', 'limit 100M', 'every', 'on')]
     mt.check(f'{columns} columns: no line is wider', bad)
+    stack = got['report --stacks -n 1 --match hold']
+    mt.check(f'{columns} columns: where a frame is stands behind its name, below a long one', [stack] if not re.search(r'^ +\d: a_company\S*.*::hold\(.*\)\n( +)\S*/screens\.cc:25\n +\d: main +\S*/screens\.cc:\d+$', stack, re.M) else [])
     if columns != 80:
         continue
+    mt.check('the others stand in their column', [got['blocks']] if not re.search(r'^FUNCTION.*SIZE(?= ).*\n(.*\n)+\(others: \d+\) {8,}\d\S* *$', got['blocks'], re.M) else [])
     heads = re.findall(r'^([A-Z]+)  +\S.*\n((?:  .*\n)+)', got['help'], re.M)
     mt.check('help: five groups on one screen, with every command', [got['help']] if len(heads) != 5 or got['help'].count('\n') > 23 or
              set(' '.join(x for _, x in heads).split()) != {*names, '!', 'x'} else [])
