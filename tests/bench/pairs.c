@@ -15,6 +15,8 @@
 #include <string.h>
 #include <time.h>
 
+enum { THREADS = 256 };
+
 struct job {
 	_Alignas(256) long pairs;
 	size_t size;
@@ -83,15 +85,15 @@ static void *thread_main(void *arg)
 
 int main(int argc, char **argv)
 {
-	static struct job job[64];
+	static struct job job[THREADS];
 	int depth = argc > 1 ? atoi(argv[1]) : 20, threads = argc > 2 ? atoi(argv[2]) : 1,
 	    step = argc > 4 ? atoi(argv[4]) : 0;
 	long pairs = argc > 3 ? atol(argv[3]) : 1000000;
 	pthread_barrier_t start;
-	pthread_t thread[64];
+	pthread_t thread[THREADS];
 	double worst = 0;
 
-	if (depth < 8 || threads < 1 || threads > 64 || step > depth - 6) {
+	if (depth < 8 || threads < 1 || threads > THREADS || step > depth - 6) {
 		fprintf(stderr, "usage: pairs DEPTH(8..) THREADS PAIRS [STEP]\n");
 		return 2;
 	}
