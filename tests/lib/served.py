@@ -32,11 +32,11 @@ def free_port():
 class Served:
     """A victim under mtrun that listens."""
 
-    def __init__(self, *opts, port=None, program=None):
+    def __init__(self, *opts, port=None, start=None):
         self.port = port or free_port()
         self.messages = os.path.join(mt.tmp(), f'messages{self.port}')
         self.p = subprocess.Popen([mt.MTRUN, '-q', '--messages', self.messages, '--listen', opts[0] if opts and ':' in opts[0] else str(self.port),
-                                   *(opts[1:] if opts and ':' in opts[0] else opts), program or mt.build('served.c')],
+                                   *(opts[1:] if opts and ':' in opts[0] else opts), *(start or [mt.build('served.c')])],
                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.p.stdout.readline()
         self.live = self.requested = 0

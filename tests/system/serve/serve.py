@@ -261,6 +261,82 @@ mt.check('the end: answers are of its last instant', ([] if s.get('/healthz')[0]
 open(os.path.join(mt.tmp(), 'done'), 'w').close()
 s.p.wait(20)
 
+# ---- several processes; one that runs already ----
+
+
+def stream(port, query=''):
+    c = socket.create_connection(('127.0.0.1', port), timeout=20)
+    c.sendall(f'GET /events{query} HTTP/1.1\r\nHost: localhost\r\n\r\n'.encode())
+    return c
+
+
+def last_event(c):
+    kind = 'now'
+    while kind == 'now':
+        kind, last = events(c, 1)[0]
+    return last
+
+
+pipes = [os.path.join(mt.tmp(), f'pipe{i}') for i in range(2)]
+for path in pipes:
+    os.mkfifo(path)
+s = Served(start=['sh', '-c', f'echo; cat {pipes[0]} & cat {pipes[1]}; wait'])
+
+
+def running():
+    """Without what a process was before it executed another program."""
+    return sorted((p['pid'], p['command']) for p in s.json('/api/v1/processes')['processes'] if p['state'] == 'running')
+
+
+mt.until(lambda: [command for _, command in running()] == ['sh', 'cat', 'cat'], 20)
+pids = [pid for pid, _ in running()]
+text = s.get('/metrics')[2].decode()
+heap = {int(m[1]): int(m[2]) for m in re.finditer(r'^mtrun_heap_bytes\{pid="(\d+)",command="(?:sh|cat)"\} (\d+)$', text, re.M)}
+alone = {p: s.get(f'/metrics?pid={p}')[2].decode() for p in pids}
+mt.check('several processes: each has its label, and its answers',
+         ([] if sorted(heap) == sorted(pids) else [f'{heap}, not of {pids}']) +
+         [f'{p}: {heap.get(p)}, {have}' for p in pids for have in [s.json(f'/api/v1/status?pid={p}')['heap'], *value(alone[p], 'mtrun_heap_bytes')] if have != heap.get(p)] +
+         [f'{p}: others are there' for p in pids if len(value(alone[p], 'mtrun_heap_bytes')) != 1 or f'pid="{p}"' not in alone[p]])
+both = [stream(s.port), stream(s.port, f'?pid={pids[1]}')]
+told = [events(c, 1)[0][1]['pid'] for c in both]
+with open(f'/proc/{pids[1]}/cmdline') as f:
+    open(pipes[pipes[1] in f.read()], 'w').close()
+ended = last_event(both[1])
+after = events(both[0], 2)[-1]
+mt.check('several processes: the events of one end with it', [] if (told, ended['pid'], ended['state'], after[0]) == (pids[:2], pids[1], 'exited', 'now') else [told, ended, after])
+for path in pipes:
+    for _ in '.':
+        try:
+            os.close(os.open(path, os.O_WRONLY | os.O_NONBLOCK))
+        except OSError:         # nobody reads it any more
+            pass
+s.p.wait(20)
+
+target = mt.popen([mt.build('served.c')], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+target.stdout.readline()
+port = free_port()
+p = mt.popen([mt.MTRUN, '-q', '-p', str(target.pid), '--listen', str(port)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+def attached():
+    try:
+        return stream(port)
+    except OSError:
+        return None
+
+
+c = mt.until(attached, 20)
+first = events(c, 1)[0][1]
+target.stdin.write(b'50\n')
+target.stdin.flush()
+mt.until(lambda: events(c, 1)[0][1]['live'] == 50000, 10)
+p.send_signal(signal.SIGINT)
+last = last_event(c)
+mt.check('a program that runs already: what comes, and that it is let go', [] if (first['pid'], last['live'], last['state']) == (target.pid, 50000, 'detached') else [first, last])
+p.wait(20)
+target.stdin.close()
+target.wait(20)
+
 # ---- who may ask ----
 
 secret = os.path.join(mt.tmp(), 'token')
