@@ -73,6 +73,15 @@ struct block_displaced {
 	struct block block;
 };
 #define BLOCKS_DISPLACED 4096u
+struct blocks_displaced {
+	struct block_displaced ring[BLOCKS_DISPLACED]; /* the last ones */
+	/*
+	 * Where in the ring an address is, as of when somebody asked last: chains by a hash of it,
+	 * the newest first. Places are counted from 1 on, as `displacing` goes on.
+	 */
+	uint32_t known; /* before this one */
+	uint32_t newest[BLOCKS_DISPLACED], older[BLOCKS_DISPLACED];
+};
 
 struct blocks {
 	struct block_page *page; /* 1 << bits of them */
@@ -92,8 +101,8 @@ struct blocks {
 	/* free chunks by class, chained by their first word; 0: none */
 	uint32_t idle[BLOCK_CLASSES];
 	uint64_t idle_entries;
-	struct block_displaced *displaced; /* a ring of the last ones */
-	uint32_t displacing;		   /* where the next one goes, modulo BLOCKS_DISPLACED */
+	struct blocks_displaced *displaced;
+	uint32_t displacing; /* where the next one goes in the ring, modulo BLOCKS_DISPLACED */
 	/* NULL: the blocks are in these pages. Else they are there, and there are no pages here */
 	struct mix *mix;
 };
@@ -266,7 +275,7 @@ static inline struct block *blocks_get_in(const struct blocks *t, const struct b
 static inline void blocks_displace(struct blocks *t, const struct block_page *p,
 				   const struct block *b, raddr_t addr)
 {
-	struct block_displaced *d = &t->displaced[t->displacing % BLOCKS_DISPLACED];
+	struct block_displaced *d = &t->displaced->ring[t->displacing % BLOCKS_DISPLACED];
 	d->addr = (p->number - 1) << 12 | (b->a & BLOCK_OFFSET);
 	d->block = *b;
 	t->displacing += (((b->a ^ addr) & BLOCK_OFFSET) != 0) & ((b->a & ~BLOCK_PASSED) != 0);

@@ -36,11 +36,27 @@ uint64_t blocks_random(void)
 	return (r[0] ^ r[1] << 1) | 1;
 }
 
-#define DISPLACED_BYTES (BLOCKS_DISPLACED * sizeof(struct block_displaced))
+/* All that an arena of that size has. */
+#define DISPLACED_BYTES (256ul << 10)
+_Static_assert(sizeof(struct blocks_displaced) <= DISPLACED_BYTES &&
+		       sizeof(struct blocks_displaced) > DISPLACED_BYTES / 2,
+	       "an arena doubles");
 
 static struct arena displaced_arena(const struct blocks *t)
 {
 	return (struct arena){ .base = t->displaced, .size = t->displaced ? DISPLACED_BYTES : 0 };
+}
+
+/* What is known of the ring is found out again. */
+static int copy_displaced(struct blocks *to, const struct blocks *from)
+{
+	struct arena displaced = { 0 };
+	int err = arena_reach(&displaced, DISPLACED_BYTES);
+
+	to->displaced = displaced.base;
+	if (!err)
+		memcpy(to->displaced->ring, from->displaced->ring, sizeof(from->displaced->ring));
+	return err;
 }
 
 int blocks_init(struct blocks *t)
@@ -91,16 +107,15 @@ void blocks_release(struct blocks *t)
 
 int blocks_copy(struct blocks *to, const struct blocks *from)
 {
-	struct arena old = page_arena(from->page, from->mask), pages = { 0 }, displaced = { 0 },
-		     were = displaced_arena(from);
+	struct arena old = page_arena(from->page, from->mask), pages = { 0 };
 	*to = *from;
 	to->pool = (struct arena){ 0 };
 	to->mix = NULL;
 	int err = arena_copy(&pages, &old, (from->mask + 1) * sizeof(struct block_page));
 	to->page = pages.base;
-	if (!err)
-		err = arena_copy(&displaced, &were, DISPLACED_BYTES);
-	to->displaced = displaced.base;
+	to->displaced = NULL;
+	if (!err && from->displaced)
+		err = copy_displaced(to, from);
 	if (!err)
 		err = arena_copy(&to->pool, &from->pool,
 				 (size_t)from->pool_used * sizeof(struct block));
@@ -625,6 +640,40 @@ bool blocks_freed(const struct blocks *t, raddr_t addr, raddr_t *start, struct b
 	return best;
 }
 
+static uint32_t *newest_of(const struct blocks *t, raddr_t addr)
+{
+	return &t->displaced->newest[addr * t->factor >> 52];
+}
+
+/* What was displaced last at ADDR, if it still is in the ring. */
+static const struct block *find_displaced(const struct blocks *t, raddr_t addr)
+{
+	struct blocks_displaced *d = t->displaced;
+	uint32_t first = t->displacing - BLOCKS_DISPLACED, age = 0;
+
+	if (!d)
+		return NULL;
+	if (t->displacing - d->known > BLOCKS_DISPLACED)
+		d->known = first;
+	for (; d->known != t->displacing; d->known++) {
+		uint32_t *newest = newest_of(t, d->ring[d->known % BLOCKS_DISPLACED].addr);
+
+		d->older[d->known % BLOCKS_DISPLACED] = *newest;
+		*newest = d->known + 1;
+	}
+	for (uint32_t at = *newest_of(t, addr); at; at = d->older[(at - 1) % BLOCKS_DISPLACED]) {
+		const struct block_displaced *b = &d->ring[(at - 1) % BLOCKS_DISPLACED];
+		uint32_t before = age;
+
+		age = t->displacing - (at - 1);
+		if (age > BLOCKS_DISPLACED || age <= before)
+			return NULL; /* that has left the ring */
+		if (b->addr == addr && b->block.a)
+			return &b->block;
+	}
+	return NULL;
+}
+
 bool blocks_left(const struct blocks *t, raddr_t addr, struct block *out)
 {
 	const struct block_page *p = blocks_page(t, addr);
@@ -638,12 +687,9 @@ bool blocks_left(const struct blocks *t, raddr_t addr, struct block *out)
 			continue;
 		best = b;
 	}
-	for (uint32_t i = 1; !best && i <= BLOCKS_DISPLACED; i++) {
-		const struct block_displaced *d =
-			&t->displaced[(t->displacing - i) % BLOCKS_DISPLACED];
-		if (d->addr == addr && d->block.a)
-			best = &d->block;
-	}
+	const struct block *displaced = find_displaced(t, addr);
+	if (displaced && (!best || block_tick(displaced) > block_tick(best)))
+		best = displaced;
 	if (best)
 		*out = *best;
 	return best;

@@ -110,6 +110,9 @@ def _(bad):
         s = json.load(f)
     if s['errors'] != 1000 or not re.search(r'^errors +1000 double frees, at 1 place$', r.text, re.M):
         bad.append(f'status: {s["errors"]} {r.text[-600:]}')
+    many = mt.build('wrong.c', 'tcmalloc', '-fno-builtin')       # there it goes on
+    if many:
+        compare(bad, 'double 1000000', run(many, ['double', '1000000'], ['-m', 'mem']), times=1000000)
     r = run(path, ['double'], ['-q', '--messages', f'{d}/m'])
     with open(f'{d}/m') as f:
         if len(TOLD.findall(f.read())) != 1 or r.err:

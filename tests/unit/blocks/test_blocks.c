@@ -337,6 +337,61 @@ static void tell(void *ctx, raddr_t addr, const struct block *b)
 		t->count[k]++;
 }
 
+/*
+ * What was freed at an address, told from where it was or from the ring of what was displaced: never
+ * what was elsewhere; and of so few that all of them are there none is forgotten. Asked after each
+ * step, or now and then only.
+ */
+static void test_left(void)
+{
+	static const struct {
+		unsigned addresses, steps, ask;
+		bool all;
+	} cases[] = { { 60, 3000, 1, true },
+		      { 60, 3000, 1000, true },
+		      { 3000, 100000, 500, false },
+		      { 3000, 100000, 9000, false } };
+
+	for (size_t i = 0; layout == FAST && i < sizeof(cases) / sizeof(*cases); i++) {
+		unsigned n = cases[i].addresses;
+		bool *live = calloc(n, sizeof(*live)), *been = calloc(n, sizeof(*been));
+		unsigned wrong = 0, forgotten = 0, found = 0;
+		struct blocks t;
+
+		init(&t);
+		for (unsigned step = 1; step <= cases[i].steps; step++) {
+			unsigned k = (unsigned)(rnd() % n);
+			raddr_t a = 0x5000000 + k * 208ull;
+			struct block b;
+
+			if (live[k])
+				wrong += !blocks_take(&t, a, block_stamp(5, step), &b);
+			else
+				put(&t, a, (uint64_t)step * n + k);
+			been[k] = true;
+			live[k] = !live[k];
+			if (step % cases[i].ask)
+				continue;
+			for (k = 0; k < n; k++) {
+				if (live[k] || k % 7 == step % 7)
+					continue;
+				if (!blocks_left(&t, 0x5000000 + k * 208ull, &b)) {
+					forgotten += been[k];
+					continue;
+				}
+				wrong += block_size(&b) % n != k || !been[k];
+				found++;
+			}
+		}
+		CHECK_EQ(wrong, 0);
+		CHECK(!cases[i].all || !forgotten);
+		CHECK(found > 50);
+		blocks_release(&t);
+		free(been);
+		free(live);
+	}
+}
+
 static void test_pass(void)
 {
 	enum { N = 60000 };
@@ -410,6 +465,7 @@ int main(void)
 			RUN(test_memory);
 		RUN(test_moving_heap);
 		RUN(test_freed);
+		RUN(test_left);
 		RUN(test_pass);
 	}
 	return test_status();
