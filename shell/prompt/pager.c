@@ -11,6 +11,8 @@
 #include "shell/prompt/pager.h"
 
 #include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -26,12 +28,15 @@
 #include "tracee/terminal.h"
 
 /*
- * The shell outlives a Ctrl-C that the pager lives through. What less is told unless the user has
- * told it otherwise: F, leave if it all fits; R, colours; X, leave it on the screen.
+ * What is no more than a name and options takes the shell's place; else the shell outlives a Ctrl-C
+ * that the pager lives through. What less is told unless the user has told it otherwise: F, leave if
+ * it all fits; R, colours; X, leave it on the screen.
  */
-#define COMMAND "trap : INT QUIT; export LESS=\"${LESS-FRX}\"; %s"
+#define COMMAND "trap : INT QUIT; export LESS=\"${LESS-FRX}\"; %s%s"
 /* Where there is none nothing need be said about that. */
-#define USUAL "command -v less >/dev/null || exit 127; less"
+#define USUAL	"command -v less >/dev/null || exit 127; exec less"
+#define GRAMMAR "|&;<>()$`\\\"'\n*?[]#~=%{}!"
+#define END_MS	500 /* it makes the terminal what it was */
 
 struct pager {
 	struct shell *shell;
@@ -105,7 +110,8 @@ static void start(struct pager *p)
 	size_t len = p->len;
 	int takes, err = -1;
 
-	if (asprintf(&command, COMMAND, p->command) >= 0)
+	if (asprintf(&command, COMMAND, strpbrk(p->command, GRAMMAR) ? "" : "exec ", p->command) >=
+	    0)
 		err = shell_spawn(shell, &p->child, command, message_fd(), SPAWN_PIPE);
 	free(command);
 	if (!err) {
@@ -190,13 +196,18 @@ static void end(struct pager *p)
 
 	if (p->to)
 		fclose(p->to);
-	if (shell_await(shell, p->child.status_fd, AWAIT_LEAVE))
+	if (shell_await(shell, p->child.status_fd, AWAIT_LEAVE)) {
+		kill(p->child.pid, SIGTERM); /* the terminal is the user's again */
+		poll(&(struct pollfd){ .fd = p->child.status_fd, .events = POLLIN }, 1, END_MS);
 		spawn_leave(&p->child);
-	else
+	} else {
 		status = spawn_status(&p->child);
+	}
 	/* Ctrl-C was for it; it may have been killed */
 	shell->interrupted = shell->leave;
 	terminal_mode(shell->terminal, TERMINAL_SANE);
+	if (status > 128) /* its last line stands there still */
+		terminal_write(shell->terminal, "\r\n", 2);
 	screen_enter(shell->screen, SCREEN_COMMAND);
 	if (status == 126 || status == 127 || !p->to)
 		print_plain(p);

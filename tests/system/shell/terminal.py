@@ -447,11 +447,11 @@ for signame in ('KILL', 'TERM', 'HUP'):
         mt.kill(pid)
 
 
-for command, shows in (('top', r'total .* blocks'), ('fg', r'mt> fg'), ('wait 100s', r'wait 100s'), ('! sleep 100', 'sleep 100'), ('source fifo', 'source fifo')):
-    for signame in ('TERM', 'KILL'):
+for command, shows in (('top', r'total .* blocks'), ('fg', r'mt> fg'), ('wait 100s', r'wait 100s'), ('! sleep 100', 'sleep 100'), ('source fifo', 'source fifo'), *((('help all', r'\n:$'),) if shutil.which('less') else ())):
+    for signame in ('TERM', 'KILL') if command != 'help all' else ('TERM',):        # (less outlives a mtrun that is killed, and takes one key more)
         @case(f'SIG{signame} during {command}')
         def _(t, bad, command=command, shows=shows, signame=signame):
-            t.send('rm -f fifo; mkfifo fifo; clear\n')
+            t.send('rm -f fifo; mkfifo fifo; export PAGER=less; clear\n')
             t.start(f'{PROMPT} 1')
             pid = t.pid()
             mtrun = mtrun_of(pid)
