@@ -86,16 +86,20 @@ static bool source_line(struct source *source, const char **line, size_t *len)
 
 struct style {
 	const struct layout *layout;
-	bool exact;	   /* bytes, not MB */
+	bool exact;	   /* bytes, not MB, or on a terminal what fits */
 	const char *about; /* before a number */
 };
 
 static const char *amount(char text[24], int64_t bytes, const struct style *style)
 {
+	struct text_buffer size;
+
 	if (!bytes)
 		return ".";
 	if (style->exact)
 		snprintf(text, 24, "%s%" PRId64, style->about, bytes);
+	else if (style->layout->columns)
+		snprintf(text, 24, "%s%.20s", style->about, layout_amount(&size, bytes));
 	else
 		snprintf(text, 24, "%s%.1f", style->about, (double)bytes / 1048576);
 	return text;
@@ -183,10 +187,10 @@ static void print_head(FILE *out, const struct listing_function *f, const struct
 static void print_text(struct shell *shell, FILE *out, const struct listing *l,
 		       const struct process *p, const struct style *style)
 {
+	const char *unit = style->exact ? " B" : style->layout->columns ? "" : " MB";
 	char total[24], flat[24], cum[24];
 
-	escape_printf(out, "Total: %s %s\n", amount(total, l->total, style),
-		      style->exact ? "B" : "MB");
+	escape_printf(out, "Total: %s%s\n", amount(total, l->total, style), unit);
 	for (size_t i = 0; i < l->count; i++) {
 		const struct listing_function *f = &l->function[i];
 		struct source source;
@@ -312,7 +316,7 @@ const struct command cmd_list = {
 	.summary = "a function's source lines with the bytes beside them",
 	.example = "list parse_row",
 	.help = "Columns: flat (what the line itself asked an allocator for), cumulative (with everything that was called from it), line, source; in MB\n"
-		"(1048576 bytes), or with --bytes in bytes. FUNC is a name, without its parameters, with or without its namespaces; if there is no\n"
+		"(1048576 bytes), on a terminal in units that fit, with --bytes in bytes. FUNC is a name, without its parameters, with or without its namespaces; if there is no\n"
 		"such function it is a POSIX extended regular expression. Inlined functions have their lines, too. --full: names whole.",
 	.flags = COMMAND_LIST | COMMAND_JSON | COMMAND_RECORD | COMMAND_FULL,
 	.run = list,

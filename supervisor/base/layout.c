@@ -46,6 +46,16 @@ const char *layout_bytes(const struct layout *l, struct text_buffer *b, uint64_t
 	return b->text;
 }
 
+const char *layout_amount(struct text_buffer *b, int64_t bytes)
+{
+	struct text_buffer size;
+
+	if (bytes >= 0)
+		return size_text(b, (uint64_t)bytes);
+	snprintf(b->text, sizeof(b->text), "-%.30s", size_text(&size, 0 - (uint64_t)bytes));
+	return b->text;
+}
+
 const char *layout_change(const struct layout *l, struct text_buffer *b, int64_t bytes)
 {
 	uint64_t size = bytes < 0 ? -(uint64_t)bytes : (uint64_t)bytes;

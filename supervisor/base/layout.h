@@ -26,6 +26,8 @@ bool layout_unicode(void);
 const char *layout_size(const struct layout *l, struct text_buffer *b, uint64_t bytes);
 /* In a sentence: "812 bytes", "31.2M"; or "32715571 bytes". */
 const char *layout_bytes(const struct layout *l, struct text_buffer *b, uint64_t bytes);
+/* "812", "-31.2M". */
+const char *layout_amount(struct text_buffer *b, int64_t bytes);
 /* "812", "31.2M" with its sign. */
 const char *layout_change(const struct layout *l, struct text_buffer *b, int64_t bytes);
 

@@ -924,8 +924,7 @@ static const char *amount(char *text, size_t len, const struct table *t, int64_t
 	if (bytes)
 		snprintf(text, len, "%s%" PRId64, print_about(t->estimated), v);
 	else if (on_screen(l))
-		snprintf(text, len, "%s%s%s", print_about(t->estimated), v < 0 ? "-" : "",
-			 size_text(&size, v < 0 ? 0 - (uint64_t)v : (uint64_t)v));
+		snprintf(text, len, "%s%s", print_about(t->estimated), layout_amount(&size, v));
 	else
 		snprintf(text, len, "%s%.1f", print_about(t->estimated), (double)v / 1048576);
 	return text;

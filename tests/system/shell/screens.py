@@ -86,6 +86,7 @@ for columns in 80, 120, 200:
     mt.check('a table: function, where, size, share, count', [got['report']] if len(rows) != 1 or rows[0][2] != '97.7K' or rows[0][4] != '100' or not got['report'].splitlines()[1].startswith('FUNCTION ') or
              not 0 < float(rows[0][3]) < 100 else [])
     mt.check('--bytes: exact', [got['report --bytes']] if not re.search(r':25 +100000 ', got['report --bytes']) else [])
+    mt.check('list: units that fit', [got['list hold']] if not re.match(r'Total: 20\d\.\dK\n', got['list hold']) or not re.search(r'^ +97\.7K +97\.7K +25: ', got['list hold'], re.M) else [])
     mt.check('text: units that fit', [got['text']] if not re.match(r'Total: 20\d\.\dK\n +FLAT .*\n +97\.7K ', got['text']) or '0.0' in re.sub(r'\S+%', '', got['text']) else [])
     mt.check('a long name has its beginning and its end', [got['report']] if not re.search(r'^a_company\S*…', got['report'], re.M) else [])
     mt.check('C++ names as people write them', [f'{c}: {x}' for c, text in got.items() for x in ('char_traits', 'std::allocator<', '__cxx11') if x in text] +
