@@ -32,6 +32,12 @@ def resident(pid):
         return sum(int(line.split()[1]) for line in f if line.startswith('RssAnon:')) * 1024
 
 
+def own(pid, port):
+    """Without the record of the time that passes, which is bounded by itself."""
+    with urllib.request.urlopen(f'http://127.0.0.1:{port}/api/v1/status', timeout=60) as r:
+        return resident(pid) - json.load(r)['timeline']['memory']
+
+
 def events(port):
     """A page that opens, hears of the present, and goes."""
     with socket.create_connection(('127.0.0.1', port), timeout=60) as c:
@@ -68,7 +74,7 @@ def flat(name, pid, port, rounds, of_profiles, room):
         for _ in range(rounds // 10):
             events(port)
             leave(port)
-        sizes.append(resident(pid))
+        sizes.append(own(pid, port))
     more = statistics.median(sizes[-3:]) - max(sizes[1:3])
     def another():
         try:
@@ -83,7 +89,7 @@ def flat(name, pid, port, rounds, of_profiles, room):
 def small():
     s = Served()
     s.say(2000)
-    flat('its memory stays the same', s.p.pid, s.port, 1000, 100, 1 << 19)
+    flat('its memory stays the same', s.p.pid, s.port, 10000 if mt.SOAK else 1000, 100, 1 << 19)
     s.end()
 
 
