@@ -18,9 +18,9 @@
 
 #define COUNT 16384u /* pages: 64 MB */
 #define SIZE  (COUNT * (size_t)MEMORY_PAGE)
-#define HOT   512u /* pages that are written again and again, in `hot` */
-#define FAST  (8ull << 30)
-#define TRIES 10 /* others run, too: the child may not */
+#define HOT   512u	     /* pages that are written again and again, in `hot` */
+#define FAST  (100ull << 20) /* bytes a second: the child alone writes fifty times that */
+#define TRIES 20	     /* others run, too: it may not */
 
 enum writes { NOTHING, HOT_ALONE, EVERYWHERE };
 
@@ -126,10 +126,13 @@ static void test_speed(void)
 	uint64_t most = 0;
 
 	CHECK_EQ(written(NOTHING), 0);
-	CHECK(written(HOT_ALONE) < FAST);
-	for (int i = 0; i < TRIES && most < FAST; i++)
-		most = written(EVERYWHERE);
-	CHECK(most >= FAST);
+	CHECK_EQ(written(HOT_ALONE), 0);
+	for (int i = 0; i < TRIES && most < FAST && !TEST_SANITIZED; i++) {
+		uint64_t now = written(EVERYWHERE);
+
+		most = now > most ? now : most;
+	}
+	CHECK(most >= FAST || TEST_SANITIZED); /* there most memory is the sanitizer's */
 }
 
 /* Whether what was copied is what is there, of a child that stands still. */
