@@ -38,12 +38,12 @@ FORMATS = ('folded', 'csv', 'json', 'speedscope', 'massif', 'heaptrack', 'dhat',
 
 
 def recorded(text):
-    """A page without what only a process that lives has: its resident memory, its leaks, its blocks by size and thread."""
+    """A page without what only a process that lives has, its resident memory, leaks, blocks by size and thread, or only a log: how long blocks lived."""
     m = re.search(r'(<script type="application/json" id="data">\n)(.*?)(</script>)', text, re.S)
     if not m:
         return text
     data = json.loads(m[2])
-    for name in ('residency', 'leaks', 'sizes', 'threads'):
+    for name in ('residency', 'leaks', 'sizes', 'threads', 'lived_of', 'lived'):
         data.pop(name, None)
     return text[:m.start(2)] + json.dumps(data) + text[m.end(2):]
 
