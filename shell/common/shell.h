@@ -87,6 +87,7 @@ struct shell {
 	_Atomic bool interrupted;
 	bool suspended;	     /* Ctrl-Z: to be stopped as any program */
 	unsigned resizes;    /* how often the window got another size */
+	pid_t spawned;	     /* the /bin/sh that was started last; it may have ended */
 	uint64_t spawned_ms; /* when the last shell command was started */
 	/* the user's terminal is gone, or we were told to: detach and end */
 	_Atomic bool leave;

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <readline/history.h>
@@ -15,6 +16,7 @@
 
 #include "base/escape.h"
 #include "base/message.h"
+#include "base/proc.h"
 #include "base/units.h"
 #include "session/asking.h"
 #include "session/ended.h"
@@ -33,10 +35,11 @@
  *
  * readline knows no contexts, so what its callbacks need is in `prompt`.
  */
-#define PROMPT	     "mt> "
-#define CONTINUATION "  > "
-#define HISTORY_MAX  1000
-#define SOON_MS	     50 /* a slow terminal is waited for; Ctrl-C is looked for this often */
+#define PROMPT	      "mt> "
+#define CONTINUATION  "  > "
+#define HISTORY_MAX   1000
+#define LET_STOP_NAPS 250 /* of 2 ms */
+#define SOON_MS	      50  /* a slow terminal is waited for; Ctrl-C is looked for this often */
 
 static struct {
 	struct shell *shell;
@@ -346,6 +349,42 @@ static void on_signal(void *ctx, int sig)
 	}
 }
 
+static bool is_running(pid_t pid)
+{
+	char state = proc_state(pid, "stat");
+
+	return state && !strchr("TtZX", state);
+}
+
+/* Whether the /bin/sh that was started last, or what it waits for, has not stopped yet. */
+static bool child_runs(pid_t sh)
+{
+	char name[40], *children = NULL, *rest;
+	bool runs = is_running(sh);
+	pid_t pid;
+
+	snprintf(name, sizeof(name), "task/%d/children", (int)sh);
+	if (!runs && proc_read(sh, name, &children) > 0)
+		for (rest = children; !runs && (pid = (pid_t)strtol(rest, &rest, 10)) > 0;)
+			runs = is_running(pid);
+	free(children);
+	return runs;
+}
+
+/*
+ * What has the terminal tidies it up before it stops: that is to be done before the shell that
+ * started us has its prompt there.
+ */
+static void let_stop(pid_t sh)
+{
+	const struct timespec nap = { .tv_nsec = 2000000 };
+
+	if (!sh || proc_status_field(sh, "PPid") != getpid()) /* it has ended */
+		return;
+	for (int i = 0; i < LET_STOP_NAPS && child_runs(sh); i++)
+		nanosleep(&nap, NULL);
+}
+
 /*
  * Ctrl-Z: stopped as any program, if the shell that started us has job control (else the kernel
  * ignores it). A program that has the terminal meanwhile is stopped and goes on with us, and sets
@@ -362,6 +401,7 @@ void interactive_suspend(struct shell *shell)
 		rl_deprep_terminal();
 	}
 	screen_suspend(shell->screen, true);
+	let_stop(shell->spawned);
 	terminal_mode(shell->terminal, TERMINAL_SANE);
 	sigemptyset(&set);
 	sigaddset(&set, SIGTSTP);

@@ -213,6 +213,7 @@ int shell_spawn(struct shell *shell, struct spawned *child, const char *command,
 	shell_flush(shell);
 	err = spawn_shell(child, command, out, input);
 	shell->spawned_ms = session_ms(shell->session);
+	shell->spawned = err ? 0 : child->pid;
 	if (!err && shell_interrupted(shell))
 		kill(child->pid, SIGINT);
 	return err;

@@ -313,6 +313,8 @@ def _(t, bad):
         elif then:
             t.expect(then, history=False)
         t.send('q')
+        if key == 'C-c' and not mt.until(lambda: not pager_of(mtrun), 2):       # less forgets a key that comes with an interrupt
+            t.send('q')
         t.expect(r'\n(told\n)+mt> $', history=False)
         if pager_of(mtrun):
             bad.append(f'less after {key}')
@@ -461,6 +463,10 @@ for command, shows in (('top', r'total .* blocks'), ('fg', r'mt> fg'), ('wait 10
             os.kill(mtrun, getattr(signal, 'SIG' + signame))
             if not mt.until(lambda: not alive(mtrun), 8):
                 bad.append('mtrun is still there')
+            if command == 'top' and signame == 'KILL':      # the shell may have been faster than who gives back the screen: its prompt was on the other one
+                if not mt.until(lambda: t.tmux('display-message', '-p', '#{alternate_on}').strip() == '0', 8):
+                    bad.append('the other screen is still there')
+                t.send('\n')
             t.expect(r'\$ $')
             shell_again(t, bad, command)
             if not alive(pid) or traced(pid):
