@@ -133,7 +133,7 @@ entry_\name:
  * (thread_self() in ring.h), whose mark stands meanwhile as in any other hook. The rest is C's: a
  * block that uses up the countdown (which is as before then), no slot yet, a hook around this one,
  * another period, one byte (which operator new(0) may have made of 0) or none. The names in lower
- * case are those of hook.c. r9: see entry_says_new.
+ * case are those of hook_block.c. r9: see entry_says_new.
  */
 	.macro	entry_gives name
 	.globl	entry_\name

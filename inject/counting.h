@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * counting.h - what all hooks have in common: whether a call counts, and how an event is written.
+ *
+ * Order. An event takes its number from the counter of its address: an allocation after the real
+ * function has returned the address, a release before the real function may give it to somebody
+ * else. So between two owners of one address the numbers are in the order of ownership, whatever
+ * the threads do. realloc does both: LEAVE before, BECAME, STAYED or GONE after.
+ *
+ * Once. The outermost hook of a thread counts, what the real function calls inside (aligned_alloc
+ * -> malloc -> mmap) does not: `mark` holds the outermost hook's frame meanwhile. Bit 0 of the mark
+ * says that the hook is keeping books, during which nothing of the program's runs but a signal
+ * handler; such an event goes to a place apart (wire_process.signal) and leaves the thread's state
+ * alone. A mark can also be stale, when a handler left by siglongjmp. nesting() tells these apart.
+ *
+ * errno is not touched but for a refusal: nothing here calls libc, and the real function's value
+ * stands.
+ *
+ * What malloc and free need is inlined into them; what they need seldom is in counting.c.
+ */
+#ifndef MTRUN_COUNTING_H
+#define MTRUN_COUNTING_H
+
+#include "hook.h"
+#include "ring.h"
+
+#define BUSY 1ull
+
+typedef uint64_t (*fn1)(uint64_t);
+typedef uint64_t (*fn3)(uint64_t, uint64_t, uint64_t);
+typedef uint64_t (*fn6)(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t);
+typedef uint64_t (*fn7)(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t);
+
+static inline uint64_t call3(const struct wire_hook *h, uint64_t a, uint64_t b, uint64_t c)
+{
+	return ((fn3)h->orig)(a, b, c);
+}
+
+/* entry.S: the real function finds the frame of the hook's caller behind ours. */
+uint64_t call_framed(fn3 fn, uint64_t a, uint64_t b, uint64_t c, const struct entry *e);
+
+static inline uint64_t call_block(const struct wire_hook *h, const struct entry *e, uint64_t a,
+				  uint64_t b, uint64_t c)
+{
+	return unlikely(h->arg & WIRE_FRAMED) ? call_framed((fn3)h->orig, a, b, c, e)
+					      : call3(h, a, b, c);
+}
+
+static inline uint64_t call6(const struct wire_hook *h, const uint64_t *a)
+{
+	return ((fn6)h->orig)(a[0], a[1], a[2], a[3], a[4], a[5]);
+}
+
+/* ---- who is counting ----------------------------------------------------- */
+
+struct scope {
+	struct wire_thread *t; /* NULL: not to be counted */
+	/* from a handler inside another hook: t's state is not ours */
+	bool minimal;
+};
+
+/* Somewhere within a hook of T's, or of one that was left. */
+struct scope scope_inner(struct wire_thread *t, const struct entry *e);
+
+static inline struct scope scope_enter(const struct entry *e)
+{
+	struct wire_thread *t = thread_self();
+
+	if (likely(t && !t->mark))
+		return (struct scope){ t, false };
+	return t ? scope_inner(t, e) : (struct scope){ NULL, false };
+}
+
+/* Whether this thread's slot is found at once, and no hook is around this one. */
+static inline bool enter_at_once(struct scope *s)
+{
+	uint64_t fs;
+
+	*s = (struct scope){ NULL, false };
+	if (unlikely(!PROC->tls_ready))
+		return false;
+	fs = thread_pointer();
+	s->t = &PROC->thread[load(&PROC->finder[wire_finder_hash(fs)]) & (WIRE_THREADS - 1)];
+	return load(&s->t->fs) == fs && !s->t->mark;
+}
+
+static inline void mark_call(struct scope s, const struct entry *e)
+{
+	if (!s.minimal)
+		store(&s.t->mark, (uint64_t)&e->ra);
+}
+
+static inline void mark_busy(struct scope s, const struct entry *e)
+{
+	if (!s.minimal)
+		store(&s.t->mark, (uint64_t)&e->ra | BUSY);
+	__asm__ volatile("" ::: "memory");
+}
+
+static inline void mark_none(struct scope s)
+{
+	__asm__ volatile("" ::: "memory");
+	if (!s.minimal)
+		store(&s.t->mark, 0);
+}
+
+/*
+ * A real function that is called without an event. Its thread is marked all the same: whoever takes
+ * our part away has to know that it will come back here. False: it is marked already (or has no
+ * slot).
+ */
+static inline bool mark_plain(struct wire_thread *t, const struct entry *e)
+{
+	if (!t || t->mark)
+		return false;
+	store(&t->mark, (uint64_t)&e->ra);
+	return true;
+}
+
+static inline void unmark_plain(struct wire_thread *t, bool marked)
+{
+	__asm__ volatile("" ::: "memory");
+	if (marked && !orphaned())
+		store(&t->mark, 0);
+}
+
+/* ---- events -------------------------------------------------------------- */
+
+static inline uint32_t take_number(uint64_t address)
+{
+	return __atomic_fetch_add(&PROC->counter[wire_counter(address)], 1, __ATOMIC_ACQ_REL);
+}
+
+static inline uint64_t take_ticket(void)
+{
+	return __atomic_fetch_add(&PROC->ticket, 1, __ATOMIC_ACQ_REL);
+}
+
+static inline uint32_t stack_of(struct scope s, const struct entry *e)
+{
+	return unlikely(s.minimal) ? walk_plain(e) : walk(s.t, e);
+}
+
+/* An event of T's cannot be written. False. */
+bool event_lost(struct wire_thread *t);
+
+/*
+ * Room for a time event and a wide one; the time event if a millisecond has passed. *PLACE: where
+ * an event goes from a handler inside another hook; not set otherwise. False: the event is lost,
+ * and must not take a number.
+ */
+static inline bool begin_event(struct scope s, struct wire_signal_event **place)
+{
+	struct wire_thread *t = s.t;
+	uint32_t ms;
+
+	if (unlikely(s.minimal)) {
+		*place = signal_place(t);
+		return *place || event_lost(t);
+	}
+	if (unlikely(!ring_room(t, 3)))
+		return event_lost(t);
+	ms = __atomic_load_n(&BEACON->ms, __ATOMIC_RELAXED);
+	if (unlikely(ms != t->ms)) {
+		t->ms = ms;
+		ring_put(t, (struct wire_event){ (uint64_t)WIRE_TIME << WIRE_ADDRESS_BITS, ms });
+	}
+	return true;
+}
+
+static inline void emit(struct scope s, struct wire_signal_event *place, struct wire_event e)
+{
+	if (unlikely(s.minimal))
+		signal_put(s.t, place, e, (struct wire_event){ 0, 0 });
+	else
+		ring_put(s.t, e);
+}
+
+/* The same of an event with a second half. */
+void emit_wide(struct scope s, struct wire_signal_event *place, struct wire_event e, uint64_t size,
+	       uint64_t ticket);
+
+/* ---- the limit ----------------------------------------------------------- */
+
+static inline bool limited(uint32_t what) { return unlikely(load(&PROC->limited) & what); }
+
+#define IMPOSSIBLE (1ull << 63) /* for an allocator */
+/* for the kernel: all addresses but two pages; of more it would say EINVAL */
+#define IMPOSSIBLE_MAP ((1ull << 47) - 8192)
+/* The answer: what is to be charged, and has been; or ROOM_NONE. The thread is busy. */
+uint64_t charge_asking(struct scope s, const struct entry *e, enum wire_room kind,
+		       const uint64_t arg[4]);
+
+/* Its event is stored, or there will be none. */
+static inline void settle(struct scope s, uint64_t charged)
+{
+	if (unlikely(s.minimal))
+		__atomic_add_fetch(&PROC->signal_settled, charged, __ATOMIC_RELEASE);
+	else
+		store(&s.t->settled, s.t->charged);
+}
+
+#endif

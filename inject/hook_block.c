@@ -1,0 +1,706 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/*
+ * hook_block.c - what happens around each function that gives, resizes or takes blocks.
+ *
+ * A limit. What a call is about to be given is charged before the real function is called (wire.h,
+ * ASK_ROOM). If it is refused, the real function is called all the same, for so much that no
+ * allocator and no kernel has it: so exceptions and new handlers are those of the real thing.
+ *
+ * Sampling. Most blocks are not told of (wire.h): what a call is about to be given is counted down
+ * before the real function is called. In malloc and free entry.S does that itself, and comes here
+ * only with a block that is sampled, or that may be known.
+ *
+ * Errors. Each event says which kind of function was called (enum wire_family), and a release that
+ * looks wrong says its stack (hint.h). Whether it is wrong the supervisor decides.
+ */
+#include "counting.h"
+#include "hint.h"
+#include "large.h"
+#include "sample.h"
+
+/* Something is to be done that most programs never ask for. */
+static inline bool unusual(void) { return unlikely(load(&PROC->either) | load(&PROC->sample)); }
+
+/*
+ * What the operator around this call has said that it is (entry.S), of a release with its address
+ * mixed in.
+ */
+static inline uint32_t family_said(uint64_t said)
+{
+	uint64_t family = said ^ GUARD->secret;
+
+	return likely(family > FAMILY_ANY) ? FAMILY_HEAP : (uint32_t)family;
+}
+
+/* ---- sampling ------------------------------------------------------------ */
+
+enum choice { WHOLE, SAMPLED, LEFT_OUT }; /* told of as one block, as a sample, not at all */
+
+/* The countdown is used up, or of another period. */
+static noinline enum choice choose_anew(struct scope s, const struct entry *e, uint64_t size,
+					uint64_t period)
+{
+	struct wire_thread *t = s.t;
+	uint64_t was = t->sample;
+
+	mark_busy(s, e);
+	if (!t->random)
+		t->random = PROC->seed + (uint64_t)(t - PROC->thread) * 0xd1342543de82ef95ull;
+	t->countdown = sample_distance(&t->random, period);
+	if (was != period) {
+		if (!ring_room(t, 1))
+			return WHOLE;
+		ring_put(t,
+			 (struct wire_event){ (uint64_t)WIRE_PERIOD << WIRE_ADDRESS_BITS, period });
+		t->sample = period;
+		t->drawn = 0;
+		if (size < t->countdown) {
+			t->countdown -= size;
+			return LEFT_OUT;
+		}
+		t->countdown = sample_distance(&t->random, period);
+	}
+	t->drawn = t->countdown;
+	return SAMPLED;
+}
+
+/*
+ * What is to be said of a block of SIZE bytes that the thread is about to ask for. One instruction
+ * counts down: a handler may come at any time.
+ */
+static inline __attribute__((always_inline)) enum choice choose(struct scope s,
+								const struct entry *e,
+								uint64_t size)
+{
+	uint64_t period = load(&PROC->sample);
+	bool used_up;
+
+	if (likely(!period) || s.minimal)
+		return WHOLE;
+	size += !size;
+	if (unlikely(s.t->sample != period))
+		return choose_anew(s, e, size, period);
+	__asm__("sub %2, %0" : "+m"(s.t->countdown), "=@ccbe"(used_up) : "r"(size));
+	return unlikely(used_up) ? choose_anew(s, e, size, period) : LEFT_OUT;
+}
+
+/* To be told of a block that is about to be told of. The thread is busy. */
+static inline uint32_t choice_flags(struct scope s, enum choice choice, uint64_t address)
+{
+	if (likely(!load(&PROC->sample) && choice == WHOLE && !s.minimal))
+		return 0;
+	wire_known_add(PROC->known, address);
+	store(&PROC->released[wire_counter(address)], 0);
+	if (!s.minimal)
+		s.t->told = address;
+	return WIRE_COUNTED | (choice == SAMPLED ? WIRE_SAMPLED : 0);
+}
+
+/* Whether the supervisor may know the block at ADDRESS. (Of free's entry.S asks that.) */
+static inline bool may_be_known(uint64_t address)
+{
+	const struct wire_process *p = PROC;
+
+	return likely(!load(&p->filter)) || (load(&p->known[wire_known(address)]) &&
+					     load(&p->released[wire_counter(address)]) != address);
+}
+
+static inline uint32_t release_flags(struct scope s, uint64_t address)
+{
+	if (likely(!load(&PROC->sample)) || s.minimal)
+		return 0;
+	return s.t->told != address || s.t->countdown != s.t->drawn ? WIRE_LATER : 0;
+}
+
+/* The same for a FREE, from the moment when it is certain to be told of. */
+static noinline uint32_t free_flags(struct scope s, uint64_t address)
+{
+	store(&PROC->released[wire_counter(address)], address);
+	return release_flags(s, address);
+}
+
+/* ---- events of blocks ---------------------------------------------------- */
+
+/*
+ * ALLOC or BECAME, whose wide forms follow them in enum wire_kind. Its number is taken as late as
+ * possible: the fewer instructions between it and the store, the fewer events have to wait for each
+ * other in the reader.
+ */
+static inline __attribute__((always_inline)) void emit_block(struct scope s, const struct entry *e,
+							     enum wire_kind kind, uint64_t address,
+							     uint64_t size, uint32_t family,
+							     enum choice choice)
+{
+	uint32_t stack = stack_of(s, e), flags;
+	struct wire_signal_event *place = NULL;
+
+	if (!begin_event(s, &place))
+		return;
+	flags = choice_flags(s, choice, address) | family << WIRE_FAMILY_SHIFT;
+	if (likely(size < WIRE_WIDE)) {
+		emit(s, place,
+		     wire_pack(kind, address, take_number(address), (uint32_t)size | flags, stack));
+	} else {
+		uint32_t number;
+
+		large_add(PROC, address);
+		number = take_number(address);
+		emit_wide(s, place, wire_pack(kind + 1, address, number, flags, stack), size,
+			  take_ticket());
+	}
+	hint_given(PROC, address, family);
+}
+
+static noinline uint32_t release_stack(struct scope s, const struct entry *e)
+{
+	return stack_of(s, e);
+}
+
+/*
+ * The block at ADDRESS is released, by NUMBER, and the thread's events end at HEAD: if the last one
+ * gave it the block, its size is known.
+ */
+static inline void credit(struct scope s, uint64_t address, uint32_t number, uint64_t head)
+{
+	struct wire_thread *t = s.t;
+	struct wire_event last = t->ring[(head - 1) & (WIRE_RING - 1)],
+			  block = wire_pack(WIRE_ALLOC, address, number - 1, 0, 0);
+
+	if (last.a != block.a || (uint16_t)last.b != (uint16_t)block.b || s.minimal ||
+	    head <= t->asked || !load(&t->given))
+		return;
+	store(&t->credited, t->credited + wire_size(last));
+}
+
+/* USUAL: nothing is to be looked at that unusual() has excluded. */
+static inline __attribute__((always_inline)) void emit_free(struct scope s, const struct entry *e,
+							    uint64_t address, uint32_t family,
+							    bool usual)
+{
+	struct wire_process *p = PROC;
+	uint32_t flags = e->ra - p->libc_start < p->libc_size ? WIRE_FROM_LIBC : 0;
+	uint32_t stack = 0, number;
+	uint64_t head = s.t->head;
+	struct wire_signal_event *place = NULL;
+
+	if (!usual && p->free_stacks)
+		stack = release_stack(s, e);
+	if (!begin_event(s, &place))
+		return;
+	flags |= family << WIRE_FAMILY_SHIFT;
+	if (!usual && load(&p->sample))
+		flags |= free_flags(s, address);
+	number = take_number(address);
+	if (unlikely(hint_taken(p, address, family)) && !stack)
+		stack = release_stack(s, e);
+	if (!usual && limited(LIMIT_BLOCKS))
+		credit(s, address, number, head);
+	if (likely(!large_take(p, address)))
+		emit(s, place, wire_pack(WIRE_FREE, address, number, flags, stack));
+	else
+		emit_wide(s, place, wire_pack(WIRE_FREE_WIDE, address, number, flags, stack), 0,
+			  take_ticket());
+}
+
+/* False: it was lost. */
+static inline bool emit_plain(struct scope s, enum wire_kind kind, uint64_t address, uint32_t flags,
+			      uint32_t stack)
+{
+	struct wire_signal_event *place = NULL;
+
+	if (!begin_event(s, &place))
+		return false;
+	emit(s, place, wire_pack(kind, address, take_number(address), flags, stack));
+	return true;
+}
+
+/* ---- the limit ----------------------------------------------------------- */
+
+#define CHARGE_MOST (1ull << 62)
+
+static noinline uint64_t charge_block_asking(struct scope s, const struct entry *e,
+					     enum wire_room kind, uint64_t size, uint64_t old)
+{
+	return charge_asking(s, e, kind, (uint64_t[4]){ size, old });
+}
+
+/*
+ * `given` may be taken back at any time: the busy mark, set before it is read, tells that it may
+ * have been seen just before.
+ */
+static inline __attribute__((always_inline)) uint64_t charge(struct scope s, const struct entry *e,
+							     enum wire_room kind, uint64_t size,
+							     uint64_t old)
+{
+	uint64_t charged = s.t->charged;
+
+	mark_busy(s, e);
+	if (unlikely(s.minimal || size > CHARGE_MOST ||
+		     (int64_t)(load(&s.t->given) + s.t->credited - charged) < (int64_t)size))
+		return charge_block_asking(s, e, kind, size, old);
+	store(&s.t->charged, charged + size);
+	return size;
+}
+
+/*
+ * A refused call says ENOMEM whatever the allocator says. Should it have given something
+ * nevertheless, that was not charged.
+ */
+static noinline void say_no_memory(struct scope s)
+{
+	int *(*location)(void) = (int *(*)(void))load(&PROC->errno_location);
+
+	if (!s.minimal)
+		s.t->asked = s.t->head;
+	if (location)
+		*location() = 12 /* ENOMEM */;
+}
+
+/* ---- blocks -------------------------------------------------------------- */
+
+#define usual_case static inline __attribute__((always_inline))
+
+/* Where a function has its size, and its result. */
+enum shape { SIZE_FIRST, SIZE_SECOND, SIZE_THIRD_RESULT_BEHIND_FIRST };
+
+/* What the real function gave, with the thread busy. */
+static inline uint64_t given_block(enum shape shape, uint64_t ret, uint64_t a)
+{
+	if (shape != SIZE_THIRD_RESULT_BEHIND_FIRST)
+		return ret;
+	return (int)ret == 0 ? *(uint64_t *)a : 0;
+}
+
+/*
+ * A function that gives one block of SIZE bytes. CHARGES: a limit counts it, and then every block
+ * is told of.
+ */
+usual_case uint64_t give(struct scope s, enum shape shape, bool charges, uint32_t family,
+			 uint64_t size, uint64_t a, uint64_t b, uint64_t c,
+			 const struct wire_hook *h, const struct entry *e)
+{
+	uint64_t charged = charges ? charge(s, e, ROOM_BLOCK, size, 0) : 0, ret, p;
+	bool refused = charges && unlikely(charged == ROOM_NONE);
+	enum choice choice = charges ? WHOLE : choose(s, e, size);
+
+	mark_call(s, e);
+	if (refused)
+		ret = call_block(h, e, shape == SIZE_FIRST ? IMPOSSIBLE : a,
+				 shape == SIZE_SECOND ? IMPOSSIBLE : b,
+				 shape == SIZE_THIRD_RESULT_BEHIND_FIRST ? IMPOSSIBLE : c);
+	else
+		ret = call_block(h, e, a, b, c);
+	if (orphaned())
+		return ret;
+	if (choice == LEFT_OUT) {
+		mark_none(s);
+		return ret;
+	}
+	mark_busy(s, e);
+	p = given_block(shape, ret, a);
+	if (p)
+		emit_block(s, e, WIRE_ALLOC, p, size, family, choice);
+	if (refused)
+		say_no_memory(s);
+	else if (charges)
+		settle(s, charged);
+	mark_none(s);
+	return ret;
+}
+
+/* operator new(0) may be on its way to malloc(1), unless a hook is around both already. */
+void hook_new_zero(void)
+{
+	struct wire_thread *t = thread_self();
+
+	if (t && !t->mark)
+		t->new_zero = 1;
+}
+
+/* What was asked for when malloc is called for one byte. */
+static noinline uint64_t one_or_zero(struct wire_thread *t)
+{
+	uint64_t size = !t->new_zero;
+
+	t->new_zero = 0;
+	return size;
+}
+
+/*
+ * malloc and free are most of all calls. Their usual case (the thread is known at once, no hook is
+ * around this one, no limit, no sampling) is compiled on its own, so that nothing in it asks which
+ * case it is; and the one with a limit, as it would save all registers anew in a function of its
+ * own.
+ */
+static inline __attribute__((always_inline)) uint64_t malloc_counted(struct scope s, bool charges,
+								     uint32_t family, uint64_t a,
+								     uint64_t b, uint64_t c,
+								     const struct wire_hook *h,
+								     const struct entry *e)
+{
+	return give(s, SIZE_FIRST, charges, family, unlikely(a == 1) ? one_or_zero(s.t) : a, a, b,
+		    c, h, e);
+}
+
+static noinline uint64_t malloc_any(uint64_t a, uint64_t b, uint64_t c, const struct wire_hook *h,
+				    const struct entry *e, uint32_t family)
+{
+	struct scope s = scope_enter(e);
+
+	return s.t ? malloc_counted(s, limited(LIMIT_BLOCKS), family, a, b, c, h, e)
+		   : call3(h, a, b, c);
+}
+
+uint64_t hook_malloc(uint64_t size, uint64_t b, uint64_t c, const struct wire_hook *h,
+		     const struct entry *e, uint64_t said)
+{
+	struct scope s;
+	uint64_t p;
+
+	(void)b;
+	(void)c;
+	if (unlikely(!enter_at_once(&s) || size == 1))
+		return malloc_any(size, 0, 0, h, e, family_said(said));
+	if (unusual()) {
+		if (limited(LIMIT_BLOCKS))
+			return malloc_counted(s, true, family_said(said), size, 0, 0, h, e);
+		return malloc_any(size, 0, 0, h, e, family_said(said));
+	}
+	mark_call(s, e);
+	p = ((fn1)h->orig)(size);
+	if (orphaned())
+		return p;
+	mark_busy(s, e);
+	if (likely(p))
+		emit_block(s, e, WIRE_ALLOC, p, size, family_said(said), WHOLE);
+	mark_none(s);
+	return p;
+}
+
+uint64_t hook_malloc_as(uint64_t a, uint64_t b, uint64_t c, const struct wire_hook *h,
+			const struct entry *e)
+{
+	return malloc_any(a, b, c, h, e, (uint8_t)h->arg);
+}
+
+static inline __attribute__((always_inline)) uint64_t free_counted(struct scope s, uint32_t family,
+								   uint64_t p, uint64_t b,
+								   uint64_t c,
+								   const struct wire_hook *h,
+								   const struct entry *e)
+{
+	uint64_t ret;
+
+	mark_busy(s, e);
+	emit_free(s, e, p, family, false);
+	mark_call(s, e);
+	ret = call_block(h, e, p, b, c);
+	if (!orphaned())
+		mark_none(s);
+	return ret;
+}
+
+static noinline uint64_t free_unseen(struct wire_thread *t, uint64_t p, uint64_t b, uint64_t c,
+				     const struct wire_hook *h, const struct entry *e)
+{
+	bool marked = mark_plain(t, e);
+	uint64_t ret = call3(h, p, b, c);
+
+	unmark_plain(t, marked);
+	return ret;
+}
+
+static noinline uint64_t free_any(uint64_t p, uint64_t b, uint64_t c, const struct wire_hook *h,
+				  const struct entry *e, uint32_t family)
+{
+	struct scope s = scope_enter(e);
+
+	return s.t && p ? free_counted(s, family, p, b, c, h, e) : free_unseen(s.t, p, b, c, h, e);
+}
+
+/* What is unusual is looked for where the thread is busy, so that whoever switches it on can know. */
+uint64_t hook_free(uint64_t p, uint64_t b, uint64_t c, const struct wire_hook *h,
+		   const struct entry *e, uint64_t said)
+{
+	uint32_t family = family_said(said ^ p);
+	struct scope s;
+	uint64_t ret;
+
+	(void)b;
+	(void)c;
+	if (unlikely(!p || !enter_at_once(&s)))
+		return free_any(p, 0, 0, h, e, family);
+	mark_busy(s, e);
+	if (unusual())
+		return free_counted(s, family, p, 0, 0, h, e);
+	emit_free(s, e, p, family, true);
+	mark_call(s, e);
+	ret = ((fn1)h->orig)(p);
+	if (!orphaned())
+		mark_none(s);
+	return ret;
+}
+
+uint64_t hook_free_as(uint64_t p, uint64_t b, uint64_t c, const struct wire_hook *h,
+		      const struct entry *e)
+{
+	return free_any(p, b, c, h, e, (uint8_t)h->arg);
+}
+
+/* The others of one block: rarer, so the case is found out on the way. */
+static inline __attribute__((always_inline)) uint64_t give_any(enum shape shape, uint64_t size,
+							       uint64_t a, uint64_t b, uint64_t c,
+							       const struct wire_hook *h,
+							       const struct entry *e)
+{
+	struct scope s = scope_enter(e);
+
+	return likely(s.t) ? give(s, shape, limited(LIMIT_BLOCKS), FAMILY_HEAP, size, a, b, c, h, e)
+			   : call3(h, a, b, c);
+}
+
+/* More than there are numbers for: the real function will see that and fail by itself. */
+static inline uint64_t product(uint64_t n, uint64_t size, uint64_t if_none)
+{
+	uint64_t total;
+
+	return unlikely(__builtin_mul_overflow(n, size, &total)) ? if_none : total;
+}
+
+uint64_t hook_calloc(uint64_t n, uint64_t size, uint64_t c, const struct wire_hook *h,
+		     const struct entry *e)
+{
+	return give_any(SIZE_FIRST, product(n, size, 0), n, size, c, h, e);
+}
+
+uint64_t hook_memalign(uint64_t alignment, uint64_t size, uint64_t c, const struct wire_hook *h,
+		       const struct entry *e)
+{
+	return give_any(SIZE_SECOND, size, alignment, size, c, h, e);
+}
+
+uint64_t hook_posix_memalign(uint64_t out, uint64_t alignment, uint64_t size,
+			     const struct wire_hook *h, const struct entry *e)
+{
+	return give_any(SIZE_THIRD_RESULT_BEHIND_FIRST, size, out, alignment, size, h, e);
+}
+
+/* words below the registers: where entry.S has the size that the real function gets */
+#define NEW_SAVED_SIZE 5
+
+/*
+ * The nothrow form takes a tag argument after the size (and the alignment), which it does not look
+ * at. When the request is refused the real one is asked for the impossible.
+ */
+uint64_t hook_new(uint64_t size, uint64_t alignment, uint64_t c, const struct wire_hook *h,
+		  const struct entry *e)
+{
+	struct scope s = scope_enter(e);
+	const struct wire_hook nothrow = { .orig = h->nothrow, .arg = h->arg };
+	bool charges = limited(LIMIT_BLOCKS);
+	uint64_t charged = 0, p;
+	enum choice choice;
+
+	(void)c;
+	if (!s.t)
+		return 0;
+	if (charges) {
+		charged = charge(s, e, ROOM_BLOCK, size, 0);
+		if (unlikely(charged == ROOM_NONE)) {
+			((uint64_t *)e)[-NEW_SAVED_SIZE] = IMPOSSIBLE;
+			mark_none(s);
+			return 0;
+		}
+	}
+	choice = charges ? WHOLE : choose(s, e, size);
+	mark_call(s, e);
+	p = call_block(&nothrow, e, size, alignment, 0);
+	if (orphaned())
+		return p;
+	mark_busy(s, e);
+	if (p && choice != LEFT_OUT)
+		emit_block(s, e, WIRE_ALLOC, p, size, (uint8_t)h->arg, choice);
+	if (charges)
+		settle(s, charged);
+	mark_none(s);
+	return p;
+}
+
+/* ---- realloc ------------------------------------------------------------- */
+
+struct resize {
+	bool charges, leaves; /* leaves: there was a LEAVE */
+	bool large;	      /* and its release took it out of the large ones */
+	uint8_t hint;	      /* the old block's byte, as it was */
+	uint32_t family;
+	enum choice choice; /* about the new block */
+	uint64_t charged;   /* charge()'s answer */
+};
+
+/* OLD is about to leave: false if that is lost. */
+static bool emit_leave(struct scope s, const struct entry *e, struct resize *r, uint64_t old)
+{
+	uint32_t flags = release_flags(s, old) | r->family << WIRE_FAMILY_SHIFT, stack;
+
+	r->hint = load(&PROC->hint[wire_hint(old)]);
+	/* it resizes whatever lives */
+	stack = hint_taken(PROC, old, FAMILY_ANY) ? release_stack(s, e) : 0;
+	return emit_plain(s, WIRE_LEAVE, old, flags, stack);
+}
+
+/* OLD (not NULL) is about to be resized to SIZE. */
+static struct resize resize_begin(struct scope s, const struct entry *e, bool charges,
+				  uint32_t family, uint64_t old, uint64_t size)
+{
+	struct resize r = { .charges = charges,
+			    .family = family,
+			    .charged = charges ? charge(s, e, ROOM_RESIZE, size, old) : 0 };
+
+	mark_busy(s, e);
+	r.leaves = r.charged != ROOM_NONE && may_be_known(old) && emit_leave(s, e, &r, old);
+	if (r.leaves)
+		r.large = large_take(PROC, old);
+	if (!charges)
+		r.choice = choose(s, e, size);
+	mark_call(s, e);
+	return r;
+}
+
+/* The real function gave P. */
+static uint64_t resize_done(struct scope s, const struct entry *e, const struct resize *r,
+			    uint64_t old, uint64_t size, uint64_t p)
+{
+	if (orphaned())
+		return p;
+	mark_busy(s, e);
+	if (r->charged == ROOM_NONE) { /* it is as it was */
+		say_no_memory(s);
+		mark_none(s);
+		return p;
+	}
+	if (p && r->choice != LEFT_OUT)
+		emit_block(s, e, r->leaves ? WIRE_BECAME : WIRE_ALLOC, p, size, r->family,
+			   r->choice);
+	else if (r->leaves && !p && size) {
+		if (r->large)
+			large_add(PROC, old);
+		hint_store(PROC, old, r->hint);
+		emit_plain(s, WIRE_STAYED, old, 0, 0);
+	} else if (r->leaves)
+		emit_plain(s, WIRE_GONE, old, 0, PROC->free_stacks ? release_stack(s, e) : 0);
+	if (r->charges)
+		settle(s, r->charged);
+	mark_none(s);
+	return p;
+}
+
+uint64_t hook_realloc(uint64_t old, uint64_t size, uint64_t c, const struct wire_hook *h,
+		      const struct entry *e)
+{
+	struct scope s = scope_enter(e);
+	bool charges = limited(LIMIT_BLOCKS);
+	struct resize r;
+
+	if (unlikely(!s.t))
+		return call3(h, old, size, c);
+	if (!old)
+		return give(s, SIZE_SECOND, charges, FAMILY_HEAP, size, old, size, c, h, e);
+	r = resize_begin(s, e, charges, FAMILY_HEAP, old, size);
+	return resize_done(s, e, &r, old, size,
+			   call_block(h, e, old, r.charged == ROOM_NONE ? IMPOSSIBLE : size, c));
+}
+
+uint64_t hook_reallocarray(uint64_t old, uint64_t n, uint64_t size, const struct wire_hook *h,
+			   const struct entry *e)
+{
+	struct scope s = scope_enter(e);
+	bool charges = limited(LIMIT_BLOCKS);
+	struct resize r;
+	uint64_t total;
+
+	if (unlikely(!s.t))
+		return call3(h, old, n, size);
+	if (!old)
+		return give(s, SIZE_SECOND, charges, FAMILY_HEAP, product(n, size, 0), old, n, size,
+			    h, e);
+	total = product(n, size, UINT64_MAX); /* it will fail, and that is not realloc(p, 0) */
+	charges &= total != UINT64_MAX;
+	r = resize_begin(s, e, charges, FAMILY_HEAP, old, total);
+	return resize_done(s, e, &r, old, total,
+			   call_block(h, e, old, r.charged == ROOM_NONE ? IMPOSSIBLE : n, size));
+}
+
+/* ---- --hook -------------------------------------------------------------- */
+
+/*
+ * The same for a function of the program's, with up to six arguments, of which `arg` is the size or
+ * the pointer.
+ */
+static uint64_t generic_free(struct scope s, uint64_t p, const uint64_t *a,
+			     const struct wire_hook *h, const struct entry *e)
+{
+	uint64_t ret;
+
+	if (p && may_be_known(p)) {
+		mark_busy(s, e);
+		emit_free(s, e, p, FAMILY_ANY, false);
+	}
+	mark_call(s, e);
+	ret = call6(h, a);
+	if (!orphaned())
+		mark_none(s);
+	return ret;
+}
+
+static uint64_t generic_give(struct scope s, uint64_t *size_arg, uint64_t size, const uint64_t *a,
+			     const struct wire_hook *h, const struct entry *e)
+{
+	bool charges = limited(LIMIT_BLOCKS);
+	uint64_t charged = charges ? charge(s, e, ROOM_BLOCK, size, 0) : 0, ret, p;
+	enum choice choice = charges ? WHOLE : choose(s, e, size);
+
+	if (charged == ROOM_NONE)
+		*size_arg = IMPOSSIBLE;
+	mark_call(s, e);
+	ret = call6(h, a);
+	if (orphaned())
+		return ret;
+	mark_busy(s, e);
+	p = given_block(h->kind == HOOK_GENERIC_POSIX_MEMALIGN ? SIZE_THIRD_RESULT_BEHIND_FIRST
+							       : SIZE_FIRST,
+			ret, a[0]);
+	if (p && choice != LEFT_OUT)
+		emit_block(s, e, WIRE_ALLOC, p, size, FAMILY_ANY, choice);
+	if (charged == ROOM_NONE)
+		say_no_memory(s);
+	else if (charges)
+		settle(s, charged);
+	mark_none(s);
+	return ret;
+}
+
+uint64_t hook_generic(uint64_t *a, const struct wire_hook *h, const struct entry *e)
+{
+	struct scope s = scope_enter(e);
+	uint64_t *at = &a[h->arg < 6 ? h->arg : 0], *next = &a[h->arg < 5 ? h->arg + 1 : 5];
+	uint64_t old, size;
+	struct resize r;
+
+	if (unlikely(!s.t))
+		return call6(h, a);
+	switch (h->kind) {
+	case HOOK_GENERIC_FREE: return generic_free(s, *at, a, h, e);
+	case HOOK_GENERIC_CALLOC: return generic_give(s, at, product(*at, *next, 0), a, h, e);
+	case HOOK_GENERIC_REALLOC: break;
+	/* posix_memalign: (out, alignment, size), ARG is the size's place */
+	default: return generic_give(s, at, *at, a, h, e);
+	}
+	if (!*at)
+		return generic_give(s, next, *next, a, h, e);
+	old = *at;
+	size = *next;
+	r = resize_begin(s, e, limited(LIMIT_BLOCKS), FAMILY_ANY, old, size);
+	if (r.charged == ROOM_NONE)
+		*next = IMPOSSIBLE;
+	return resize_done(s, e, &r, old, size, call6(h, a));
+}

@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/*
+ * hook_call.c - what happens around system calls that concern mtrun itself (seccomp, ptrace, a
+ * leak checker's, ld.so's word to a debugger), around syscall(), and in place of the program's own
+ * `syscall` instructions.
+ */
+#include "hook_map.h"
+#include "patience.h"
+
+enum { K_PR_SET_SECCOMP = 22 };
+
+/* ---- seccomp, ptrace, modules -------------------------------------------- */
+
+/*
+ * seccomp is coming: from here on no hook makes a system call, unless it was refused. It may be for
+ * all threads: what others are in the middle of comes to its end first. What this thread T itself
+ * is in the middle of, if this is a handler, comes to its end only after it.
+ */
+#define CALLS_US 2000000 /* one that a handler has left for good */
+
+static bool others_call(const struct wire_thread *t)
+{
+	return (int32_t)(__atomic_load_n(&PROC->calls, __ATOMIC_SEQ_CST) - (t ? t->calls : 0)) > 0;
+}
+
+/*
+ * Whether such a call asks for what exists: one that is refused for its numbers alone changes
+ * nothing. ARG: its arguments.
+ */
+static bool seccomp_applies(uint64_t number, const uint64_t *arg)
+{
+	if (number == __NR_seccomp)
+		return (uint32_t)arg[0] <= 1; /* SECCOMP_SET_MODE_STRICT, _FILTER */
+	return (int)arg[0] == K_PR_SET_SECCOMP && (arg[1] == 1 || arg[1] == 2);
+}
+
+static uint32_t seccomp_begin(const struct wire_thread *t, bool applies)
+{
+	struct patience patience = { .calls = true };
+	uint32_t was = PROC->no_syscalls;
+
+	if (!applies || was)
+		return was;
+	agent_foresee();
+	__atomic_store_n(&PROC->no_syscalls, 1, __ATOMIC_SEQ_CST);
+	while (others_call(t) && patience_left(&patience) && patience.all < CALLS_US)
+		sys3(__NR_sched_yield, 0, 0, 0);
+	return was;
+}
+
+static uint64_t seccomp_done(uint32_t was, uint64_t ret)
+{
+	if (!orphaned() && ((int64_t)ret < 0 || (int)ret < 0))
+		PROC->no_syscalls = was;
+	return ret;
+}
+
+/*
+ * prctl(PR_SET_SECCOMP, ..) and seccomp(SET_MODE_STRICT or FILTER, ..); `arg` 0 means prctl, 1
+ * seccomp.
+ */
+uint64_t hook_prctl(uint64_t *a, const struct wire_hook *h, const struct entry *e)
+{
+	bool applies = seccomp_applies(h->arg ? __NR_seccomp : __NR_prctl, a);
+	struct wire_thread *t = thread_self(); /* its slot, while gettid may still be called */
+	bool marked = mark_plain(t, e);
+	uint32_t was = seccomp_begin(t, applies);
+	uint64_t ret = seccomp_done(was, call6(h, a));
+
+	unmark_plain(t, marked);
+	return ret;
+}
+
+/*
+ * A process has one tracer. A call that makes a process traced waits until mtrun has let go of that
+ * process, if it had it. In a child by vfork the slot is its parent's, which waits.
+ */
+enum { K_PTRACE_TRACEME = 0, K_PTRACE_ATTACH = 16, K_PTRACE_SEIZE = 0x4206 };
+
+static uint64_t trace_begin(struct wire_thread *t, uint64_t request, uint64_t pid)
+{
+	if (!t || ((int)request != K_PTRACE_TRACEME && (int)request != K_PTRACE_ATTACH &&
+		   (int)request != K_PTRACE_SEIZE))
+		return TRACE_GO;
+	return ask(t, &(struct question){ ASK_TRACE,
+					  { (uint32_t)request, (uint32_t)pid,
+					    (uint64_t)own_call(__NR_gettid, 0, 0, 0, 0) } });
+}
+
+uint64_t hook_ptrace(uint64_t *a, const struct wire_hook *h, const struct entry *e)
+{
+	struct wire_thread *t = thread_self();
+	bool marked = mark_plain(t, e);
+	uint64_t ret = trace_begin(t, a[0], a[1]) == TRACE_DONE ? 0 : call6(h, a);
+
+	unmark_plain(t, marked);
+	return ret;
+}
+
+/*
+ * LeakSanitizer's checks stop all threads of their process by ptrace, so mtrun lets go of it
+ * meanwhile. What they allocate is not the program's. Often they end the program.
+ */
+uint64_t hook_leak_check(uint64_t a, uint64_t b, uint64_t c, const struct wire_hook *h,
+			 const struct entry *e)
+{
+	struct scope s = scope_enter(e);
+	uint64_t answer, ret = 0;
+
+	/* __lsan_do_leak_check has asked, and calls the other */
+	if (!s.t || s.minimal)
+		return call3(h, a, b, c);
+	mark_call(s, e);
+	answer = ask(s.t, &(struct question){ ASK_LEND, { 0 } });
+	if (answer != LENT_NOT)
+		ret = call3(h, a, b, c);
+	if (orphaned())
+		return ret;
+	if (answer == LENT)
+		ask(s.t, &(struct question){ ASK_BACK, { 0 } });
+	mark_none(s);
+	return ret;
+}
+
+/* ld.so tells a debugger that the list of objects has changed. The real function is empty. */
+uint64_t hook_debug_state(uint64_t *a, const struct wire_hook *h, const struct entry *e)
+{
+	struct wire_thread *t = thread_self();
+	uint64_t mark;
+
+	(void)a;
+	(void)h;
+	(void)e;
+	if (!t)
+		return 0;
+	mark = t->mark;
+	store(&t->mark, (uint64_t)&e->ra | BUSY);
+	ask(t, &(struct question){ ASK_MODULES, { 0 } });
+	store(&t->mark, mark);
+	return 0;
+}
+
+/* ---- syscall() ----------------------------------------------------------- */
+
+/*
+ * A[0] is the number; the sixth argument of the system call is on the caller's stack. errno is
+ * libc's business: the real syscall() is called.
+ */
+static uint64_t call_syscall(const struct wire_hook *h, const struct entry *e, const uint64_t *a)
+{
+	return ((fn7)h->orig)(a[0], a[1], a[2], a[3], a[4], a[5], e->stack_arg);
+}
+
+static uint64_t syscall_plain(struct wire_thread *t, const struct wire_hook *h,
+			      const struct entry *e, const uint64_t *a)
+{
+	bool marked = mark_plain(t, e);
+	uint64_t ret = call_syscall(h, e, a);
+
+	unmark_plain(t, marked);
+	return ret;
+}
+
+static uint64_t syscall_break(struct scope s, const struct wire_hook *h, const struct entry *e,
+			      uint64_t *a)
+{
+	uint64_t old = current_break(), charged, ret;
+
+	charged = break_begin(s, e, old && a[1] ? (int64_t)(a[1] - old) : 0);
+	if (charged == ROOM_NONE)
+		a[1] = IMPOSSIBLE_MAP;
+	ret = call_syscall(h, e, a);
+	break_done(s, e, charged, old && !failed(ret) && ret ? ret : old, old);
+	return ret;
+}
+
+uint64_t hook_syscall(uint64_t *a, const struct wire_hook *h, const struct entry *e)
+{
+	struct scope s;
+	uint64_t charged;
+	uint32_t was;
+
+	if (a[0] == __NR_seccomp || a[0] == __NR_prctl) {
+		/* its slot, while gettid may still be called */
+		struct wire_thread *self = thread_self();
+
+		was = seccomp_begin(self, seccomp_applies(a[0], a + 1));
+		return seccomp_done(was, syscall_plain(self, h, e, a));
+	}
+	if (a[0] == __NR_ptrace) {
+		struct wire_thread *self = thread_self();
+
+		return trace_begin(self, a[1], a[2]) == TRACE_DONE ? 0
+								   : syscall_plain(self, h, e, a);
+	}
+	s = scope_enter(e);
+	memory_leaves(a[0], a + 1);
+	if (!s.t)
+		return call_syscall(h, e, a);
+	switch (a[0]) {
+	case __NR_mmap:
+		charged = map_begin(s, e, a + 1);
+		return map_done(s, e, charged, call_syscall(h, e, a), a + 1);
+	case __NR_munmap:
+		if (!valid_range(a[1], a[2]))
+			break;
+		unmap_begin(s, e, a[1], a[2]);
+		return unmap_done(s, e, call_syscall(h, e, a), a[1], a[2]);
+	case __NR_mremap:
+		if (!valid_range(a[1], a[2] ? a[2] : 1))
+			break;
+		charged = remap_begin(s, e, a + 1);
+		return remap_done(s, e, charged, call_syscall(h, e, a), a + 1);
+	case __NR_mprotect:
+		charged = protect_begin(s, e, a + 1);
+		return protect_done(s, e, charged, call_syscall(h, e, a), a + 1);
+	case __NR_brk: return syscall_break(s, h, e, a);
+	}
+	return syscall_plain(s.t, h, e, a);
+}
+
+/* ---- system calls by the program's own instruction ----------------------- */
+
+enum { RAW_NUMBER = 6, RAW_ARGS };
+#define RAW_FRAMES 8192ull /* what ours take below the entry, and more */
+
+static uint64_t call_raw(const uint64_t a[RAW_ARGS])
+{
+	return (uint64_t)sys6((long)a[RAW_NUMBER], (long)a[0], (long)a[1], (long)a[2], (long)a[3],
+			      (long)a[4], (long)a[5]);
+}
+
+/*
+ * The stack that we are on would not be there when the call returns, as at the end of threads that
+ * are not libc's.
+ */
+static bool takes_stack(const struct entry *e, uint64_t addr, uint64_t length)
+{
+	return addr < (uint64_t)(e + 1) && (uint64_t)e - RAW_FRAMES < addr + length;
+}
+
+static bool raw_unmaps(struct scope s, const struct entry *e, uint64_t *a)
+{
+	if (!valid_range(a[0], a[1]))
+		return false;
+	unmap_begin(s, e, a[0], a[1]);
+	if (takes_stack(e, a[0], a[1])) {
+		mark_none(s);
+		return false;
+	}
+	a[RAW_NUMBER] = unmap_done(s, e, call_raw(a), a[0], a[1]);
+	return true;
+}
+
+static bool raw_remaps(struct scope s, const struct entry *e, uint64_t *a)
+{
+	uint64_t charged;
+
+	if (!valid_range(a[0], a[1] ? a[1] : 1) || takes_stack(e, a[0], a[1]) ||
+	    (a[3] & K_MREMAP_FIXED && takes_stack(e, a[4], a[2])))
+		return false;
+	charged = remap_begin(s, e, a);
+	a[RAW_NUMBER] = remap_done(s, e, charged, call_raw(a), a);
+	return true;
+}
+
+static uint64_t raw_break(struct scope s, const struct entry *e, uint64_t *a)
+{
+	uint64_t old = current_break(),
+		 charged = break_begin(s, e, old && a[0] ? (int64_t)(a[0] - old) : 0), ret;
+
+	if (charged == ROOM_NONE)
+		a[0] = IMPOSSIBLE_MAP;
+	ret = call_raw(a);
+	break_done(s, e, charged, old && !failed(ret) && ret ? ret : old, old);
+	return ret;
+}
+
+static void raw_forbids(const struct entry *e, uint64_t *a)
+{
+	struct wire_thread *t = thread_self(); /* its slot, while gettid may still be called */
+	bool marked = mark_plain(t, e);
+	uint32_t was = seccomp_begin(t, seccomp_applies(a[RAW_NUMBER], a));
+
+	a[RAW_NUMBER] = seccomp_done(was, call_raw(a));
+	unmark_plain(t, marked);
+}
+
+/*
+ * Only those numbers come here that entry.S lets through. What is not dealt with is left to the
+ * program's own instruction.
+ */
+bool hook_raw(uint64_t *a, const struct wire_hook *h, const struct entry *e)
+{
+	uint32_t nr = (uint32_t)a[RAW_NUMBER];
+	struct scope s;
+	uint64_t charged;
+
+	(void)h;
+	a[RAW_NUMBER] = nr;
+	if (nr == __NR_prctl || nr == __NR_seccomp) {
+		raw_forbids(e, a);
+		return true;
+	}
+	if (GUARD->armed != ARMED_ON)
+		return false;
+	s = scope_enter(e);
+	memory_leaves(nr, a);
+	if (!s.t)
+		return false;
+	switch (nr) {
+	case __NR_mmap:
+		if (a[3] & K_MAP_FIXED && takes_stack(e, a[0], a[1]))
+			return false;
+		charged = map_begin(s, e, a);
+		a[RAW_NUMBER] = map_done(s, e, charged, call_raw(a), a);
+		return true;
+	case __NR_munmap: return raw_unmaps(s, e, a);
+	case __NR_mremap: return raw_remaps(s, e, a);
+	case __NR_mprotect:
+		if (!(a[2] & WIRE_PROT_WRITE) && takes_stack(e, a[0], a[1]))
+			return false;
+		charged = protect_begin(s, e, a);
+		a[RAW_NUMBER] = protect_done(s, e, charged, call_raw(a), a);
+		return true;
+	case __NR_brk: a[RAW_NUMBER] = raw_break(s, e, a); return true;
+	}
+	return false;
+}
