@@ -351,13 +351,15 @@ static void detach_now(struct session *s)
 			let_go(s, p);
 	}
 	session_settle(s);
-	/* unannounced tracees, and what is at its end */
+	/* unannounced tracees, and what is at its end: of that nothing more will be heard */
 	for (size_t i = 0; i < s->nthreads; i++)
 		tracer_detach(s->thread[i].tid, s->thread[i].signal);
 	s->nthreads = 0;
 	s->held = 0;
 	for (struct process *p = s->processes; p; p = p->next) {
 		p->to_check = false;
+		if (p->state == PROCESS_HELD)
+			p->state = PROCESS_EXITED;
 		process_close(p);
 	}
 	s->detached = true;

@@ -359,6 +359,7 @@ if want.search('refused'):
     refused('sampled', ['--', exe, 'blocks', '10', '10'], 'only samples', 'map', ('-s', '1K'))
     refused('off', ['--', exe, 'blocks', '10', '10'], 'nothing is recorded', 'map', ('-m', 'off'))
     refused('let go', ['--', exe, 'blocks', '10', '10'], 'let go|has ended', 'detach; map')
+    refused('let go at its last instant', ['--', exe, 'blocks', '10', '10'], 'has ended', 'wait exit; detach; map')
     refused('argument', ['--', exe, 'blocks', '10', '10'], "map: .*'--frog'", 'map --frog')
     refused('-n', ['--', exe, 'blocks', '10', '10'], '-n goes with --frag', 'map -n 3')
 
