@@ -290,8 +290,22 @@ def running():
 
 mt.until(lambda: [command for _, command in running()] == ['sh', 'cat', 'cat'], 20)
 pids = [pid for pid, _ in running()]
-text = s.get('/metrics')[2].decode()
-heap = {int(m[1]): int(m[2]) for m in re.finditer(r'^mtrun_heap_bytes\{pid="(\d+)",command="(?:sh|cat)"\} (\d+)$', text, re.M)}
+
+
+def heaps():
+    text = s.get('/metrics')[2].decode()
+    return {int(m[1]): int(m[2]) for m in re.finditer(r'^mtrun_heap_bytes\{pid="(\d+)",command="(?:sh|cat)"\} (\d+)$', text, re.M)}
+
+
+def settled():
+    """Each waits for its pipe: what it has is the same for a while, and there is some."""
+    before = heaps()
+    time.sleep(0.2)
+    return all(before.values()) and heaps() == before
+
+
+mt.until(settled, 20)
+heap = heaps()
 alone = {p: s.get(f'/metrics?pid={p}')[2].decode() for p in pids}
 mt.check('several processes: each has its label, and its answers',
          ([] if sorted(heap) == sorted(pids) else [f'{heap}, not of {pids}']) +
