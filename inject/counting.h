@@ -59,7 +59,10 @@ struct scope {
 	bool minimal;
 };
 
-/* Somewhere within a hook of T's, or of one that was left. */
+/*
+ * The scope of a hook that finds T marked: it is inside another hook, in a handler that interrupted
+ * one, or the mark is stale.
+ */
 struct scope scope_inner(struct wire_thread *t, const struct entry *e);
 
 static inline struct scope scope_enter(const struct entry *e)
@@ -126,6 +129,10 @@ static inline void unmark_plain(struct wire_thread *t, bool marked)
 
 /* ---- events -------------------------------------------------------------- */
 
+/*
+ * Without the lock prefix, as long as a program has one thread, a pair would take 2 ns of 37 less:
+ * not worth having to know of the second thread in time.
+ */
 static inline uint32_t take_number(uint64_t address)
 {
 	return __atomic_fetch_add(&PROC->counter[wire_counter(address)], 1, __ATOMIC_ACQ_REL);
@@ -141,7 +148,7 @@ static inline uint32_t stack_of(struct scope s, const struct entry *e)
 	return unlikely(s.minimal) ? walk_plain(e) : walk(s.t, e);
 }
 
-/* An event of T's cannot be written. False. */
+/* Counts an event of T's that cannot be written. Returns false. */
 bool event_lost(struct wire_thread *t);
 
 /*

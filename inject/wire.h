@@ -226,7 +226,9 @@ static inline int wire_has_ticket(enum wire_kind k) { return wire_is_wide(k); }
 
 /*
  * Which counter an address takes its numbers from. Counters start at 0; the first event of a
- * counter has seq 0.
+ * counter has seq 0. The counters of neighbouring addresses are spread: side by side in one line they
+ * make a server of eight threads 10 % cheaper, but frees by other threads cost up to half as much
+ * again.
  */
 #define WIRE_COUNTERS 4096u
 static inline uint32_t wire_counter(uint64_t address)

@@ -18,9 +18,10 @@ int proc_open(pid_t pid, const char *name, int flags) MUST_USE;
  */
 ssize_t proc_read(pid_t pid, const char *name, char **text) MUST_USE;
 
-/* What the symbolic link /proc/PID/NAME holds, NUL-terminated. Returns its length or -errno. */
 /* The state letter in /proc/PID/NAME, a `stat`: R, S, D, Z ... 0: there is none. */
 char proc_state(pid_t pid, const char *name);
+
+/* What the symbolic link /proc/PID/NAME holds, NUL-terminated. Returns its length or -errno. */
 ssize_t proc_readlink(pid_t pid, const char *name, char *buf, size_t size) MUST_USE;
 
 struct map {
