@@ -15,6 +15,7 @@
 #include "patch/hooks.h"
 #include "report/heapfile.h"
 #include "session/asking.h"
+#include "session/ended.h"
 #include "session/options.h"
 #include "session/session.h"
 #include "shell/common/answer_stream.h"
@@ -77,9 +78,18 @@ static void run_scripts(struct shell *shell, const struct options *o)
 	}
 }
 
+/* As a command: what is printed is kept, so that the list of processes stays as it is meanwhile. */
+static void at_work(struct shell *shell, bool on)
+{
+	shell->at_work = on;
+	if (!on)
+		answer_flush(shell);
+}
+
 /* A program that the commands left stopped would never end. */
 static void let_run(struct shell *shell)
 {
+	at_work(shell, true);
 	for (struct process *p = session_processes(shell->session); p; p = p->next) {
 		int err;
 
@@ -91,6 +101,7 @@ static void let_run(struct shell *shell)
 			message_error("cannot continue process %d: %s", (int)p->pid,
 				      strerror(-err));
 	}
+	at_work(shell, false);
 }
 
 /* With one more turn: it may be done before the first, and then there is still something to tell. */
@@ -115,8 +126,9 @@ static int wait_for(struct shell *shell, bool (*done)(const struct session *))
 static void summary(struct shell *shell, pid_t named)
 {
 	if (!session_choose(shell->session, named)) { /* whatever the commands were about */
+		at_work(shell, true);
 		summary_print(shell, message_stream());
-		message_flush();
+		at_work(shell, false);
 	}
 }
 
@@ -142,24 +154,16 @@ static const char *refusal(const struct plant *plant, const char *name)
 	return NULL;
 }
 
-static bool planted(const struct plant *plant, const char *name)
-{
-	for (size_t i = 0; i < plant->count; i++)
-		if (!strncmp(plant->planted[i].name, name, sizeof(plant->planted[i].name) - 1))
-			return true;
-	return false;
-}
-
 /* A --hook that came to nothing makes numbers that look right and are not. */
 static void missed_hooks(const struct session *session, const struct options *o)
 {
 	for (size_t i = 0; i < o->agent.nhooks; i++) {
 		const char *name = o->agent.hook[i].name, *why = NULL;
-		bool found = false;
+		bool found = session_ended_list(session)->hooked[i];
 
 		for (const struct process *p = session_processes(session); p && !found;
 		     p = p->next) {
-			found = planted(&p->plant, name);
+			found = plant_has(&p->plant, name);
 			why = why ? why : refusal(&p->plant, name);
 		}
 		if (!found && why)

@@ -119,7 +119,8 @@ const struct command cmd_processes = {
 	.summary = "the program and the processes that it started",
 	.example = "processes",
 	.help = "A process that executed another program is listed as replaced, with what it had; * marks the one that questions are about.\n"
-		"Of the latest thousand that ended everything can be asked (`process PID`); of up to ten thousand before them the line here is left.",
+		"Of the latest thousand that ended (fewer where their tables take more than 96 MB), the biggest of all among them, everything can be asked\n"
+		"(`process PID`); of up to ten thousand before them the line here is left.",
 	.flags = COMMAND_LIST | COMMAND_JSON | COMMAND_TIMES | COMMAND_BYTES,
 	.run = processes,
 };

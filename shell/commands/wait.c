@@ -243,8 +243,6 @@ static int wait(struct shell *shell, struct call *call)
 		}
 		if (!events_running(shell) || c.what == WAIT_EXIT)
 			give_up(shell);
-		if (!events_running(shell))
-			session_forget_ended(shell->session);
 		if (shell_turn(shell, timeout))
 			return shell_error(shell, call, "the program can no longer be followed");
 		if (shell_interrupted(shell))

@@ -344,10 +344,13 @@ void dumping_turn(struct shell *shell)
 	d->asked = false;
 	for (p = session_processes(shell->session); p;)
 		if (is_due(shell, p, &why)) {
+			process_ref(p);
 			write_due(shell, p, why);
+			process_unref(p);
 			/* the list may be another one now */
 			p = session_processes(shell->session);
 		} else {
+			p->dumped = p->state > PROCESS_STOPPED;
 			p = p->next;
 		}
 	d->running = false;

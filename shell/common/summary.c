@@ -75,6 +75,7 @@ static size_t others(const struct shell *shell, const struct process *main)
 static void print_limit(const struct shell *shell, FILE *out, const struct process *named,
 			const struct layout *l)
 {
+	const struct ended_count *forgotten = &session_ended_list(shell->session)->limit;
 	uint64_t limit = session_limit_now(shell->session);
 
 	if (limit && !named->limit.hits)
@@ -95,12 +96,18 @@ static void print_limit(const struct shell *shell, FILE *out, const struct proce
 				      plural(refused));
 		putc('\n', out);
 	}
+	if (forgotten->processes)
+		escape_printf(out,
+			      "  limit       hit %s time%s by %s process%s that ended before\n",
+			      GROUPED(forgotten->count), plural(forgotten->count),
+			      GROUPED(forgotten->processes), forgotten->processes == 1 ? "" : "es");
 }
 
 /* P's, and those of all others. */
 static void print_errors(const struct shell *shell, FILE *out, const struct process *p)
 {
-	uint64_t count = 0, processes = 0;
+	const struct ended_count *forgotten = &session_ended_list(shell->session)->errors;
+	uint64_t count = forgotten->count, processes = forgotten->processes;
 
 	if (p->errors.count) {
 		fputs("  errors      ", out);
@@ -116,6 +123,17 @@ static void print_errors(const struct shell *shell, FILE *out, const struct proc
 	if (count)
 		escape_printf(out, "  errors      %s in %s other process%s\n", GROUPED(count),
 			      GROUPED(processes), processes == 1 ? "" : "es");
+}
+
+/* Counted in what is above, but not to be asked any more. */
+static void print_forgotten(const struct shell *shell, FILE *out)
+{
+	uint64_t n = session_ended_list(shell->session)->others;
+
+	if (n)
+		escape_printf(out,
+			      "  forgotten   what %s other process%s allocated by which stack\n",
+			      GROUPED(n), n == 1 ? "" : "es");
 }
 
 static void print_numbers(const struct shell *shell, FILE *out, const struct process *p,
@@ -165,6 +183,7 @@ static void print_numbers(const struct shell *shell, FILE *out, const struct pro
 	print_limit(shell, out, p, l);
 	print_errors(shell, out, p);
 	unseen_summary(out, p);
+	print_forgotten(shell, out);
 	if (stream.dropped || stream.bad)
 		escape_printf(out, "  not exact   %s events dropped, %s malformed\n",
 			      GROUPED(stream.dropped), GROUPED(stream.bad));

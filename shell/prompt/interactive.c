@@ -644,7 +644,6 @@ void interactive_run(struct shell *shell)
 
 		if (!prompt.editing)
 			edit();
-		session_forget_ended(shell->session);
 		if (shell_turn(shell, more ? 1 : -1)) {
 			message_error("the program can no longer be followed");
 			break;

@@ -609,6 +609,14 @@ const struct planted *plant_find(const struct plant *plant, raddr_t address)
 	return p ? p : find_planted(plant, address + 4); /* behind an endbr64 */
 }
 
+bool plant_has(const struct plant *plant, const char *name)
+{
+	for (size_t i = 0; i < plant->count; i++)
+		if (!strncmp(plant->planted[i].name, name, sizeof(plant->planted[i].name) - 1))
+			return true;
+	return false;
+}
+
 /* What could not be hooked does what it does unseen. */
 static void missing_roles(const struct plant *plant, struct module *module,
 			  const struct hook_sites *sites)

@@ -130,6 +130,8 @@ bool plant_in_island(const struct plant *plant, raddr_t pc);
 bool plant_stands(const struct plant *plant, raddr_t pc);
 /* The hook of the function at ADDRESS; NULL: it has none. */
 const struct planted *plant_find(const struct plant *plant, raddr_t address);
+/* Some function of this name is redirected. */
+bool plant_has(const struct plant *plant, const char *name);
 /* Where P, of HOOK_RAW, has its system call. */
 raddr_t plant_site(const struct planted *p);
 int plant_copy(struct plant *to, const struct plant *from) MUST_USE;

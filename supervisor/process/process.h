@@ -85,6 +85,7 @@ struct process {
 	char *exe;     /* path of the executable */
 	enum process_state state;
 	bool to_check;	 /* it waits at its last instant for the leak check */
+	bool dumped;	 /* the shell's: it has ended, and no .heap file of it is due any more */
 	int wait_status; /* as from wait(2), once EXITED */
 	uint64_t began_ms, ended_ms;
 	bool ends_together; /* its threads are ended, with `wait_status`, not one by one */

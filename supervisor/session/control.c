@@ -514,7 +514,7 @@ static int take_back_now(struct session *s, struct process *p)
 	session_serve_stops(s);
 	if (kill(p->pid, 0) < 0 || proc_status_field(p->pid, "Tgid") != p->pid) {
 		process_finish(s, p, PROCESS_EXITED, 0);
-		process_close(p);
+		process_close(s, p);
 		return -ESRCH;
 	}
 	return -EPERM;

@@ -360,7 +360,7 @@ static void detach_now(struct session *s)
 		p->to_check = false;
 		if (p->state == PROCESS_HELD)
 			p->state = PROCESS_EXITED;
-		process_close(p);
+		process_close(s, p);
 	}
 	s->detached = true;
 	session_close_log(s);

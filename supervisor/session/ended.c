@@ -30,10 +30,18 @@ struct ended ended_of(const struct process *p)
 	return e;
 }
 
+static void count(struct ended_count *c, uint64_t n)
+{
+	c->processes += n != 0;
+	c->count += n;
+}
+
 void ended_add(struct ended_list *list, struct process *p)
 {
 	struct ended *e;
 
+	count(&list->errors, p->errors.count);
+	count(&list->limit, p->limit.hits);
 	list->others += p->state != PROCESS_REPLACED;
 	if (!list->line)
 		list->line = calloc(LINES_MOST, sizeof(*list->line));
@@ -62,4 +70,5 @@ void ended_release(struct ended_list *list)
 	for (size_t i = 0; i < list->count; i++)
 		drop(&list->line[(list->first + i) % LINES_MOST]);
 	free(list->line);
+	free(list->hooked);
 }

@@ -2,27 +2,57 @@
 /*
  * forget.c - forgets processes that ended long ago: of each a line is left (ended.h).
  *
- * Never forgotten: the program named and the process chosen, who met a limit, who has marks or
- * snapshots, who is in a log that is being written, and who is held by a reference.
+ * The oldest go first, but the biggest, and those that something is to be told of, stay as long as
+ * there are others. When their tables together are large it is those with large ones that go. Never
+ * forgotten: the program named and the process chosen, who is in a log that is being written, who
+ * is held by a reference, and who has something that nobody was told of yet.
+ *
+ * A program that forks faster than the shell takes its turns would fill our memory: a child begins
+ * with a copy of its parent's table. So it is the loop that forgets, after its turn.
  */
 #include <stdlib.h>
 
+#include "patch/hooks.h"
 #include "session/session_state.h"
+#include "transport/nodes.h"
 
 #define WHOLE_MOST  1000u
-#define WHOLE_BYTES (128ull << 20) /* of their tables */
+#define AT_ONCE	    100u /* beyond that, so that it is not looked for the biggest each time */
+#define BIGGEST	    100u /* by their peaks */
+#define WHOLE_BYTES (96ull << 20) /* of all together */
+#define SHARE	    (WHOLE_BYTES / (WHOLE_MOST + AT_ONCE))
+/*
+ * Of a record beside its table and stacks. It was seen to take 25 KB where the process executed
+ * another program, 135 KB where it was forked only.
+ */
+#define RECORD_BYTES (80u << 10)
+
+struct whole { /* those that have ended and are still in the session's list */
+	size_t count;
+	uint64_t bytes;
+	uint64_t big; /* whose peak is above it is one of the biggest */
+};
 
 static bool is_over(const struct process *p)
 {
 	return p->state == PROCESS_EXITED || p->state == PROCESS_REPLACED;
 }
 
-/* Somebody may come back to it, or points to it. */
-static bool is_wanted(const struct session *s, const struct process *p)
+/* The shell's turn for it has not come yet. */
+static bool is_untold(const struct session *s, const struct process *p)
 {
-	if (!is_over(p) || p == s->main || p == s->chosen || p->refs > 1 || p->stream ||
-	    p->record || p->limit.hits || marks_count(&p->marks) || p->snapshots.count ||
-	    p->pid == s->held)
+	const struct options *o = &s->options;
+	bool dumps = o->dump_every || o->dump_peak || o->dump_exit;
+
+	return (dumps && !p->dumped) || p->limit.due || p->errors.due ||
+	       p->errors.told < p->errors.errors;
+}
+
+/* Somebody may come back to it, or points to it. */
+static bool is_needed(const struct session *s, const struct process *p)
+{
+	if (!is_over(p) || p == s->main || p == s->chosen || p == s->early.process || p->refs > 1 ||
+	    p->stream || p->record || p->pid == s->held || is_untold(s, p))
 		return true;
 	for (size_t i = 0; i < s->nthreads; i++)
 		if (s->thread[i].process == p)
@@ -37,6 +67,8 @@ static void forget(struct session *s, struct process **at)
 {
 	struct process *p = *at;
 
+	for (size_t i = 0; i < s->options.agent.nhooks; i++)
+		s->ended.hooked[i] |= plant_has(&p->plant, s->options.agent.hook[i].name);
 	ended_add(&s->ended, p);
 	*at = p->next;
 	if (s->last == &p->next)
@@ -46,33 +78,98 @@ static void forget(struct session *s, struct process **at)
 
 static uint64_t bytes_of(const struct process *p)
 {
-	return is_over(p) ? ledger_memory(p->ledger) : 0;
+	return RECORD_BYTES + ledger_memory(p->ledger) + (p->nodes ? nodes_memory(p->nodes) : 0);
+}
+
+static uint64_t peak_of(const struct process *p)
+{
+	struct ledger_totals t;
+
+	ledger_totals(p->ledger, &t);
+	return t.peak;
+}
+
+/* ---- which of them ------------------------------------------------------- */
+
+static bool is_large(const struct whole *w, const struct process *p)
+{
+	(void)w;
+	return bytes_of(p) > SHARE;
+}
+
+static bool is_plain(const struct whole *w, const struct process *p)
+{
+	return !p->limit.hits && !marks_count(&p->marks) && !p->snapshots.count &&
+	       peak_of(p) <= w->big;
+}
+
+static bool is_any(const struct whole *w, const struct process *p)
+{
+	(void)w;
+	(void)p;
+	return true;
+}
+
+static int descending(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return (x < y) - (x > y);
+}
+
+static uint64_t peak_of_the_biggest(const struct session *s, size_t count)
+{
+	uint64_t *peak = calloc(count, sizeof(*peak)), big = UINT64_MAX;
+	size_t n = 0;
+
+	for (const struct process *p = peak ? s->processes : NULL; p; p = p->next)
+		if (is_over(p))
+			peak[n++] = peak_of(p);
+	if (n > BIGGEST) {
+		qsort(peak, n, sizeof(*peak), descending);
+		big = peak[BIGGEST];
+	}
+	free(peak);
+	return big;
+}
+
+/* ---- until they are few enough ------------------------------------------- */
+
+static bool are_many(const struct whole *w) { return w->count > WHOLE_MOST; }
+static bool are_large(const struct whole *w) { return w->bytes > WHOLE_BYTES; }
+
+/* The oldest first of those that GO, while there are TOO_MUCH. */
+static void forget_some(struct session *s, struct whole *w, bool (*too_much)(const struct whole *w),
+			bool (*go)(const struct whole *w, const struct process *p))
+{
+	for (struct process **at = &s->processes; *at && too_much(w);) {
+		if (is_needed(s, *at) || !go(w, *at)) {
+			at = &(*at)->next;
+			continue;
+		}
+		w->bytes -= bytes_of(*at);
+		w->count--;
+		forget(s, at);
+	}
 }
 
 void session_forget_ended(struct session *s)
 {
-	size_t count = 0;
-	uint64_t bytes = 0;
+	struct whole w = { 0 };
 
-	if (s->serving || s->stopping || s->halting || s->log)
+	if (!s->some_ended)
 		return;
-	for (const struct process *p = s->processes; p; p = p->next)
-		count += is_over(p);
-	if (count == s->ended_before)
-		return;
-	for (const struct process *p = s->processes; p; p = p->next)
-		bytes += bytes_of(p);
-	for (struct process **at = &s->processes;
-	     *at && (count > WHOLE_MOST || bytes > WHOLE_BYTES);) {
-		if (is_wanted(s, *at)) {
-			at = &(*at)->next;
-			continue;
-		}
-		bytes -= bytes_of(*at);
-		count--;
-		forget(s, at);
+	s->some_ended = false;
+	for (const struct process *p = s->processes; p; p = p->next) {
+		w.count += is_over(p);
+		w.bytes += is_over(p) ? bytes_of(p) : 0;
 	}
-	s->ended_before = count;
+	forget_some(s, &w, are_large, is_large);
+	if (w.count > WHOLE_MOST + AT_ONCE) {
+		w.big = peak_of_the_biggest(s, w.count);
+		forget_some(s, &w, are_many, is_plain);
+		forget_some(s, &w, are_many, is_any);
+	}
 }
 
 const struct ended_list *session_ended_list(const struct session *s) { return &s->ended; }

@@ -117,7 +117,7 @@ static void serve_lent(struct session *s)
 			continue;
 		process_finish(s, p, PROCESS_EXITED, ended_status(p));
 		close_pidfd(p);
-		process_close(p);
+		process_close(s, p);
 		process_unlend(s, p);
 	}
 }
@@ -153,7 +153,7 @@ static int let_go(struct session *s, struct process *p, const struct shared_ques
 	session_release_threads(s, p);
 	if (self)
 		agent_answer(self->mail, self->asked);
-	process_close(p);
+	process_close(s, p);
 	return 0;
 stays:
 	if (p->state == PROCESS_STOPPED && session_cont(s, p) < 0)

@@ -432,6 +432,11 @@ struct session *session_new(const struct options *options)
 	if (!s)
 		return NULL;
 	s->options = *options;
+	s->ended.hooked = calloc(options->agent.nhooks + 1, sizeof(*s->ended.hooked));
+	if (!s->ended.hooked) {
+		free(s);
+		return NULL;
+	}
 	s->was_off = modes[options->mode].off;
 	s->api.count = options->count;
 	s->api.limit = options->limit;
@@ -443,6 +448,7 @@ struct session *session_new(const struct options *options)
 	s->bell = heartbeat_start();
 	if (s->bell < 0) {
 		errno = -s->bell;
+		free(s->ended.hooked);
 		free(s);
 		return NULL;
 	}

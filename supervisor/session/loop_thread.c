@@ -220,6 +220,7 @@ static void run_loop(struct session *s)
 		pthread_mutex_unlock(&a->lock);
 		s->serving = true;
 		err = loop_turn(s, ms, &something);
+		session_forget_ended(s);
 		s->serving = false;
 		a->news += something;
 		message_flush();

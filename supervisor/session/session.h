@@ -308,12 +308,7 @@ struct profile_ask;
 int session_profile(struct session *s, const struct process *p, const struct profile_ask *ask,
 		    struct profile *profile) MUST_USE;
 
-/*
- * Processes that ended long ago become lines (ended.h). To be called where nobody needs a record
- * without holding it (process_ref): not within a turn of the loop, nor a command.
- */
-void session_forget_ended(struct session *s);
-struct ended_list;
+struct ended_list; /* session/ended.h */
 const struct ended_list *session_ended_list(const struct session *s);
 
 /* mtrun's own use, for status. */

@@ -62,9 +62,8 @@ struct session {
 	struct process *processes, **last;
 	uint64_t filters_ms;	 /* when somebody is looked at for a seccomp filter next */
 	struct ended_list ended; /* of those that are not in the list any more */
-	/* how many that have ended were in it when that was looked at last */
-	size_t ended_before;
-	struct process *main; /* the program named; the newest image of it */
+	bool some_ended;	 /* since it was looked at whether they are too many */
+	struct process *main;	 /* the program named; the newest image of it */
 	struct process *chosen;
 	struct thread *thread;
 	size_t nthreads, room;
@@ -130,7 +129,7 @@ void process_finish(struct session *s, struct process *p, enum process_state sta
 /* it is in the list no more, nor in a log's */
 void process_drop(struct process *p);
 /* its rings will not be looked at again */
-void process_close(struct process *p);
+void process_close(struct session *s, struct process *p);
 int session_serve_stops(struct session *s); /* all that are there; how many */
 /* it is under seccomp filters that we are not under ourselves */
 bool session_is_filtered(pid_t tid);
@@ -232,6 +231,13 @@ int loop_turn(struct session *s, int ms, bool *something);
 int session_begin_log(struct session *s);
 void session_serve_questions(struct session *s);
 size_t session_serve_rings(struct session *s); /* how many events */
+
+/* forget.c */
+/*
+ * Of processes that ended long ago a line is left (ended.h). To be called after a turn of the loop,
+ * not within one: who needs a record for longer holds it (process_ref).
+ */
+void session_forget_ended(struct session *s);
 
 /* loop_thread.c */
 /* poll(2) for the loop, which releases the session's lock meanwhile. FDS has room for one more. */

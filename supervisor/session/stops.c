@@ -163,8 +163,9 @@ void process_finish(struct session *s, struct process *p, enum process_state sta
 }
 
 /* Its rings will not be looked at again. */
-void process_close(struct process *p)
+void process_close(struct session *s, struct process *p)
 {
+	s->some_ended = true;
 	if (p->stream) {
 		p->missing = stream_missing(p->stream);
 		stream_stats(p->stream, &p->last_stats);
@@ -361,7 +362,7 @@ static void on_exec(struct session *s, const struct event *e)
 			s->main = p;
 		if (old->ledger_used) {
 			process_finish(s, old, PROCESS_REPLACED, 0);
-			process_close(old);
+			process_close(s, old);
 		} else
 			process_forget(s, old);
 	}
@@ -625,7 +626,7 @@ static void on_new(struct session *s, const struct event *e, struct thread *pare
 		return;
 	if (!waits && !shared && p != of && gone_before(s, tid, &status)) {
 		process_finish(s, p, PROCESS_EXITED, status);
-		process_close(p);
+		process_close(s, p);
 		thread_remove(s, t);
 		return;
 	}
@@ -726,7 +727,7 @@ static void on_untraced_gone(struct session *s, struct process *p, int status)
 		process_finish(s, p, PROCESS_EXITED, status);
 	}
 	p->wait_status = status;
-	process_close(p);
+	process_close(s, p);
 	process_unlend(s, p);
 }
 
@@ -765,7 +766,7 @@ static void on_gone(struct session *s, struct thread *t, const struct event *e)
 			p->state = PROCESS_EXITED;
 			if (t->tid == p->pid) {
 				p->wait_status = (int)e->value;
-				process_close(p);
+				process_close(s, p);
 			}
 		}
 	}
@@ -941,7 +942,7 @@ static void nobody_left(struct session *s)
 		if (p && p->state == PROCESS_HELD)
 			p->state = PROCESS_EXITED;
 		if (p && p->state == PROCESS_EXITED)
-			process_close(p);
+			process_close(s, p);
 		i = 0;
 	}
 	s->held = 0;

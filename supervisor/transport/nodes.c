@@ -77,6 +77,8 @@ uint32_t nodes_count(const struct nodes *n)
 	return count < n->base ? n->base : least(count, WIRE_NODES);
 }
 
+uint64_t nodes_memory(const struct nodes *n) { return (nodes_count(n) - n->base) * SIZE; }
+
 /* Whether the node is within our mapping by now. */
 static bool reach(struct nodes *n, uint32_t node)
 {

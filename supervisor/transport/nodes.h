@@ -25,6 +25,8 @@ void nodes_close(struct nodes *n);
 
 /* Numbers given out, at most WIRE_NODES. 1: none. */
 uint32_t nodes_count(const struct nodes *n);
+/* Bytes of those that are its own, not an elder's. */
+uint64_t nodes_memory(const struct nodes *n);
 /* A new root. 0: there is no room. */
 uint32_t nodes_root(struct nodes *n);
 /* The node's parent (always less than NODE; 0: a root, or no such node) and pc. */

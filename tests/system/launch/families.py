@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-3.0-or-later
 """families - very many children: mtrun's memory does not grow with their number, and what they were is still listed. The truth is the loop of the victim."""
-import re
-
 import os
+import re
+import subprocess
 import sys
+import tempfile
+
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..', 'lib'))
 import mt
 
@@ -32,4 +34,36 @@ mt.check(f'{N} children', bad)
 r = mt.plain([mt.MTRUN, '-x', 'wait exit', path, '1200'])
 m = re.search(rb'; (\d+) other processes followed', r.err)
 mt.check('the summary counts them all', [] if m and int(m[1]) == 1200 else [r.err[-300:].decode()])
+
+
+def most(pid):
+    """The most memory that it ever had, in bytes."""
+    with open(f'/proc/{pid}/status') as f:
+        return int(re.search(r'^VmHWM:\s*(\d+) kB', f.read(), re.M)[1]) << 10
+
+
+def watched(name, opts, cmd, last=b'end\n'):
+    """mtrun over CMD, which has N children and then waits for a line, that LAST gives it: by then mtrun has had all that it ever needs of them."""
+    p = mt.popen([mt.MTRUN, *opts, *cmd], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    bad = []
+    if (line := p.stdout.readline()) != b'ready\n':
+        bad.append(f'it said {line}')
+    took = most(p.pid)
+    out, err = p.communicate(last, timeout=mt.TIMEOUT)
+    if took > BOUND:
+        bad.append(f'{took >> 20} MB of memory, bound {BOUND >> 20}')
+    counted, gone = re.search(rb'; (\d+) other processes followed', err), re.search(rb'^  forgotten +what ([\d,]+) other process', err, re.M)
+    if p.returncode or not counted or int(counted[1]) != N:
+        bad.append(f'status {p.returncode}, {N} children: {err[-300:].decode()}')
+    elif not gone or not N - 1100 <= int(gone[1].replace(b',', b'')) < N:
+        bad.append(f'of {N} children it says: {gone and gone[0].decode()}')
+    mt.check(name, bad)
+
+
+BOUND = (200 << 20) * (3 if mt.SLOW > 1 else 1)
+watched(f'{N} short commands, without a command of ours', [], ['sh', '-c', f'i=0; while [ $i -lt {N} ]; do /bin/true; i=$((i+1)); done; echo ready; read line'])
+watched(f'{N} copies of the program, without a command of ours', [], [path, str(N), 'wait'])
+with tempfile.TemporaryDirectory() as d:
+    os.mkfifo(f'{d}/go')
+    watched('and with commands that come through a pipe', ['-X', '-'], ['sh', '-c', f'exec {path} {N} wait <>{d}/go'], f'! echo end >{d}/go\n'.encode())
 mt.finish()
