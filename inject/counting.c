@@ -43,6 +43,7 @@ uint64_t charge_asking(struct scope s, const struct entry *e, enum wire_room kin
 	s.t->truncated = truncated; /* the event's walk counts it */
 	if (!s.minimal)
 		s.t->asked = s.t->head;
+	charge_begin(s, s.t->charged);
 	answer = ask(s.t, &(struct question){ ASK_ROOM,
 					      { kind | (s.minimal ? ROOM_HANDLER : 0) | stack << 32,
 						arg[0], arg[1], arg[2], arg[3] } });

@@ -198,6 +198,25 @@ static inline bool limited(uint32_t what) { return unlikely(load(&PROC->limited)
 uint64_t charge_asking(struct scope s, const struct entry *e, enum wire_room kind,
 		       const uint64_t arg[4]);
 
+#define NOT_YET UINT64_MAX /* of wire_thread.settles */
+
+/* `charged` is going to be CHARGED, if there is room for it. */
+static inline void charge_begin(struct scope s, uint64_t charged)
+{
+	if (unlikely(s.minimal))
+		return;
+	store(&s.t->settles, NOT_YET);
+	store(&s.t->charging, charged);
+	__asm__ volatile("" ::: "memory");
+}
+
+/* The event that is stored next is that of what is charged. */
+static inline void settles_next(struct scope s)
+{
+	if (likely(!s.minimal))
+		store(&s.t->settles, s.t->head);
+}
+
 /* Its event is stored, or there will be none. */
 static inline void settle(struct scope s, uint64_t charged)
 {

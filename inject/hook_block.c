@@ -129,7 +129,7 @@ static noinline uint32_t free_flags(struct scope s, uint64_t address)
 static inline __attribute__((always_inline)) void emit_block(struct scope s, const struct entry *e,
 							     enum wire_kind kind, uint64_t address,
 							     uint64_t size, uint32_t family,
-							     enum choice choice)
+							     enum choice choice, bool charged)
 {
 	uint32_t stack = stack_of(s, e), flags;
 	struct wire_signal_event *place = NULL;
@@ -137,6 +137,8 @@ static inline __attribute__((always_inline)) void emit_block(struct scope s, con
 	if (!begin_event(s, &place))
 		return;
 	flags = choice_flags(s, choice, address) | family << WIRE_FAMILY_SHIFT;
+	if (charged)
+		settles_next(s);
 	if (likely(size < WIRE_WIDE)) {
 		emit(s, place,
 		     wire_pack(kind, address, take_number(address), (uint32_t)size | flags, stack));
@@ -232,11 +234,14 @@ static inline __attribute__((always_inline)) uint64_t charge(struct scope s, con
 							     enum wire_room kind, uint64_t size,
 							     uint64_t old)
 {
-	uint64_t charged = s.t->charged;
+	uint64_t charged;
 
-	mark_busy(s, e);
-	if (unlikely(s.minimal || size > CHARGE_MOST ||
-		     (int64_t)(load(&s.t->given) + s.t->credited - charged) < (int64_t)size))
+	mark_busy(s, e); /* a handler that comes before it charges, too */
+	if (unlikely(s.minimal || size > CHARGE_MOST))
+		return charge_block_asking(s, e, kind, size, old);
+	charged = s.t->charged;
+	charge_begin(s, charged + size);
+	if (unlikely((int64_t)(load(&s.t->given) + s.t->credited - charged) < (int64_t)size))
 		return charge_block_asking(s, e, kind, size, old);
 	store(&s.t->charged, charged + size);
 	return size;
@@ -299,7 +304,7 @@ usual_case uint64_t give(struct scope s, enum shape shape, bool charges, uint32_
 	mark_busy(s, e);
 	p = given_block(shape, ret, a);
 	if (p)
-		emit_block(s, e, WIRE_ALLOC, p, size, family, choice);
+		emit_block(s, e, WIRE_ALLOC, p, size, family, choice, charges);
 	if (refused)
 		say_no_memory(s);
 	else if (charges)
@@ -372,7 +377,7 @@ uint64_t hook_malloc(uint64_t size, uint64_t b, uint64_t c, const struct wire_ho
 		return p;
 	mark_busy(s, e);
 	if (likely(p))
-		emit_block(s, e, WIRE_ALLOC, p, size, family_said(said), WHOLE);
+		emit_block(s, e, WIRE_ALLOC, p, size, family_said(said), WHOLE, false);
 	mark_none(s);
 	return p;
 }
@@ -519,7 +524,7 @@ uint64_t hook_new(uint64_t size, uint64_t alignment, uint64_t c, const struct wi
 		return p;
 	mark_busy(s, e);
 	if (p && choice != LEFT_OUT)
-		emit_block(s, e, WIRE_ALLOC, p, size, (uint8_t)h->arg, choice);
+		emit_block(s, e, WIRE_ALLOC, p, size, (uint8_t)h->arg, choice, charges);
 	if (charges)
 		settle(s, charged);
 	mark_none(s);
@@ -580,7 +585,7 @@ static uint64_t resize_done(struct scope s, const struct entry *e, const struct 
 	}
 	if (p && r->choice != LEFT_OUT)
 		emit_block(s, e, r->leaves ? WIRE_BECAME : WIRE_ALLOC, p, size, r->family,
-			   r->choice);
+			   r->choice, r->charges);
 	else if (r->leaves && !p && size) {
 		if (r->large)
 			large_add(PROC, old);
@@ -670,7 +675,7 @@ static uint64_t generic_give(struct scope s, uint64_t *size_arg, uint64_t size, 
 							       : SIZE_FIRST,
 			ret, a[0]);
 	if (p && choice != LEFT_OUT)
-		emit_block(s, e, WIRE_ALLOC, p, size, FAMILY_ANY, choice);
+		emit_block(s, e, WIRE_ALLOC, p, size, FAMILY_ANY, choice, charges);
 	if (charged == ROOM_NONE)
 		say_no_memory(s);
 	else if (charges)

@@ -10,9 +10,11 @@ static void emit_map(struct scope s, enum wire_kind kind, uint64_t address, uint
 {
 	struct wire_signal_event *place = NULL;
 
-	if (begin_event(s, &place))
-		emit_wide(s, place, wire_pack(kind, address, 0, flags, stack), length,
-			  take_ticket());
+	if (!begin_event(s, &place))
+		return;
+	if (kind != WIRE_REMAP_LEAVE) /* the call is still to come */
+		settles_next(s);
+	emit_wide(s, place, wire_pack(kind, address, 0, flags, stack), length, take_ticket());
 }
 
 uint64_t current_break(void)

@@ -48,7 +48,7 @@
 #include <stdint.h>
 
 #define WIRE_MAGIC   0x316e7572746d0000ull /* "\0\0mtrun1" */
-#define WIRE_VERSION 5
+#define WIRE_VERSION 6
 
 /* ---- the beacon: written by mtrun; only `bell` is written by the target ---- */
 
@@ -360,6 +360,10 @@ enum wire_api { API_ALLOCATED = 1, API_META, API_LIMIT, API_MARK, API_SNAPSHOT, 
  * supervisor stores 0 in `given`, has every thread pass a memory barrier, and reads `charged` where
  * no BUSY bit is. The answer: bytes to be charged, at once and without another look at `given`; or
  * ROOM_NONE. It is 0 at first, so that mtrun's death grants.
+ *
+ * A handler may interrupt its thread in the middle of its books, and ask. They are known to the byte
+ * then, too: the thread has charged `charged`, or `charging` if it has seen enough given for that;
+ * and what is in flight is in the ring already if `head` is above `settles`.
  */
 #define LIMIT_BLOCKS 1u /* bits of wire_process.limited */
 #define LIMIT_MAPS   2u
@@ -754,6 +758,10 @@ struct wire_thread {
 	uint64_t charged, settled, credited; /* by the owner */
 	/* `head` when it last asked: blocks since have been charged */
 	uint64_t asked;
+	/* what `charged` becomes if what was given is enough; stored before `given` is looked at */
+	uint64_t charging;
+	/* where the event of what is charged goes: stored once `head` is above it */
+	uint64_t settles;
 	_Alignas(64) uint64_t waited; /* microseconds that it waited for the reader */
 	uint64_t random;	      /* state of its random numbers; 0: not yet */
 	uint64_t drawn;		      /* `countdown` when the last sample was taken */

@@ -20,6 +20,11 @@
  * reads `given`, then stores `charged`; so after `given` was closed and a barrier passed, a thread
  * that is not busy has seen it closed, or has stored what it charged.
  *
+ * A handler that has interrupted its thread in the middle of its books waits for our answer, so that
+ * thread stands still, and what its books say is exact (ASK_ROOM in wire.h): its lease is collected
+ * without a barrier, but for what it may just be charging, and what is in flight and has its event
+ * in the ring is not counted twice.
+ *
  * The target can write all of this. Its words are held between what it said before and what we gave
  * it; it can cheat itself out of its limit, as it can by not calling malloc, but not us out of
  * order.
@@ -175,14 +180,17 @@ void limit_thread_gone(struct process *p, uint64_t fs)
 	}
 }
 
-/*
- * The thread has asked for room in its outermost hook, and waits. (A handler's question says
- * nothing of what it interrupted.)
- */
-static bool asks(const struct wire_thread *t)
+/* The thread, or a handler in it, has asked for room, and waits. */
+static bool is_asking(const struct wire_thread *t)
 {
 	return (__atomic_load_n(&t->mail.state, __ATOMIC_ACQUIRE) & MAIL_STATE) == MAIL_ASKED &&
-	       t->mail.what == ASK_ROOM && !(load64(&t->mail.arg[0]) & ROOM_HANDLER);
+	       t->mail.what == ASK_ROOM;
+}
+
+/* In its outermost hook: a handler's question says nothing of what it interrupted. */
+static bool asks(const struct wire_thread *t)
+{
+	return is_asking(t) && !(load64(&t->mail.arg[0]) & ROOM_HANDLER);
 }
 
 /* The thread is keeping books: what it says of them may be half of the truth. */
@@ -191,14 +199,49 @@ static bool busy(const struct wire_thread *t)
 	return load64(&t->fs) > 1 && load64(&t->mark) & BUSY && !asks(t);
 }
 
-static void collect(struct process *p)
+/* Whether its events were taken out as far as they were there at the look. */
+static bool taken(const struct process *p, uint32_t slot)
 {
-	for (uint32_t i = 0, n = slots(p); i < n && p->limit.fenced; i++) {
+	return (int64_t)(stream_taken(p->stream, slot) - p->limit.lease[slot].head_seen) >= 0;
+}
+
+/*
+ * A handler has interrupted the slot's thread in its books, and waits for our answer: the one that
+ * Q is from, or another, which would wait for Q's as long as that for it.
+ */
+static bool interrupted(struct process *p, const struct room_question *q, uint32_t slot)
+{
+	const struct wire_thread *t = &p->wire->thread[slot];
+
+	if (!q->handler || slot == q->slot)
+		return q->handler && slot == q->slot;
+	return load64(&t->fs) > 1 && is_asking(t) && load64(&t->mail.arg[0]) & ROOM_HANDLER;
+}
+
+/* It goes on with books that are as they are now, and finds nothing more given. */
+static void collect_interrupted(struct process *p, uint32_t slot)
+{
+	const struct wire_thread *t = &p->wire->thread[slot];
+	struct lease *l = &p->limit.lease[slot];
+	uint64_t charging = load64(&t->charging), had = most(l);
+
+	store64(&p->wire->thread[slot].given, 0);
+	take_back(l, t);
+	if (charging > l->charged && charging <= had)
+		l->given = charging > l->credited ? charging - l->credited : 0;
+	else if (load64(&t->head) > load64(&t->settles) && taken(p, slot))
+		l->settled = l->charged;
+}
+
+static void collect(struct process *p, const struct room_question *q)
+{
+	for (uint32_t i = 0, n = slots(p); i < n; i++) {
 		struct lease *l = &p->limit.lease[i];
 
-		if (!l->closed || busy(&p->wire->thread[i]))
-			continue;
-		take_back(l, &p->wire->thread[i]);
+		if (interrupted(p, q, i))
+			collect_interrupted(p, i);
+		else if (p->limit.fenced && l->closed && !busy(&p->wire->thread[i]))
+			take_back(l, &p->wire->thread[i]);
 	}
 }
 
@@ -214,12 +257,6 @@ static void look(struct process *p)
 	}
 	l[HANDLERS].settled_seen = load64(&p->wire->signal_settled);
 	l[HANDLERS].head_seen = load64(&p->wire->signal_head);
-}
-
-/* Whether its events were taken out as far as they were there at the look. */
-static bool taken(const struct process *p, uint32_t slot)
-{
-	return (int64_t)(stream_taken(p->stream, slot) - p->limit.lease[slot].head_seen) >= 0;
 }
 
 /* What the look saw settled is known to the stream. Returns whether all is. */
@@ -338,7 +375,7 @@ static uint64_t waited(struct lease *l, uint64_t ms)
  * Whether another thread is just now doing what may make a difference: it keeps books, or is in a
  * realloc, of which old and new are counted.
  */
-static bool others_act(struct process *p, uint32_t slot, uint64_t waited_ms)
+static bool others_act(struct process *p, const struct room_question *q, uint64_t waited_ms)
 {
 	bool resizing = ledger_resizing(p->ledger) && waited_ms < CALL_MS;
 
@@ -346,7 +383,8 @@ static bool others_act(struct process *p, uint32_t slot, uint64_t waited_ms)
 		const struct wire_thread *t = &p->wire->thread[i];
 		const struct lease *l = &p->limit.lease[i];
 
-		if (i == slot || load64(&t->fs) <= 1 || !load64(&t->mark) || asks(t))
+		if (i == q->slot || load64(&t->fs) <= 1 || !load64(&t->mark) || asks(t) ||
+		    interrupted(p, q, i))
 			continue;
 		if (busy(t) ? waited_ms < PATIENCE_MS : resizing && most(l) != l->settled)
 			return true;
@@ -356,8 +394,6 @@ static bool others_act(struct process *p, uint32_t slot, uint64_t waited_ms)
 
 /*
  * Whether there are closed leases that are not collected. *OPEN: or such as have something left.
- * Not to be waited for is a thread that a handler has interrupted in the middle of its books, if
- * the question is that handler's.
  */
 static bool left_over(struct process *p, const struct room_question *q, bool *open)
 {
@@ -367,7 +403,7 @@ static bool left_over(struct process *p, const struct room_question *q, bool *op
 	for (uint32_t i = 0, n = slots(p); i < n; i++) {
 		const struct lease *l = &p->limit.lease[i];
 
-		if (i == q->slot && q->handler && busy(&p->wire->thread[i]))
+		if (interrupted(p, q, i))
 			continue;
 		*open |= !l->closed && most(l) > charged(l, &p->wire->thread[i]);
 		left |= l->closed;
@@ -411,7 +447,7 @@ enum room_verdict limit_judge(struct process *p, const struct room_question *q,
 	if (!c->growth || (c->allocated <= r->limit && c->growth <= r->limit - c->allocated))
 		return fits(p, q, r, c);
 	ms = waited(own, r->ms);
-	collect(p);
+	collect(p, q);
 	closed = left_over(p, q, &open);
 	if (open || (closed && !p->limit.fenced)) {
 		limit_close(p);
@@ -425,8 +461,7 @@ enum room_verdict limit_judge(struct process *p, const struct room_question *q,
 	c->allocated = allocated(p, r->count, &held);
 	if (!c->growth || (c->allocated <= r->limit && c->growth <= r->limit - c->allocated))
 		return fits(p, q, r, c);
-	if (others_act(p, q->slot, ms) ||
-	    (r->final && !r->frozen && p->threads > 1 && ms < GRACE_MS))
+	if (others_act(p, q, ms) || (r->final && !r->frozen && p->threads > 1 && ms < GRACE_MS))
 		return ROOM_LATER;
 	return ROOM_CROSSES;
 }

@@ -193,6 +193,18 @@ if want.search('stop'):
         mt.until(lambda: os.waitpid(p.pid, os.WNOHANG)[0], 10) or (bad.append('quit does not end it'), mt.kill(p.pid))
         mt.check(f'stop: then {more}', bad)
 
+# Handlers that interrupt their thread's books are not refused what fits.
+if want.search('handler'):
+    path = mt.build('limit_handler.c', extra='-lpthread')
+    for threads in (1, 3):
+        bad = []
+        for i in range(100 if mt.SOAK else 3):
+            r = mt.plain([mt.MTRUN, '-q', '-c', 'heap,mmap', '-l', '4M', '--on-limit', 'fail', path, str(threads), '600'])
+            handled, refused = map(int, r.out.split()) if r.rc == 0 and re.fullmatch(rb'\d+ \d+\n', r.out) else (0, 0)
+            if not handled or refused or r.err:
+                bad.append(f'status {r.rc}, {handled} handlers, {refused} refused: {r.out[-100:]} {r.err[-300:]}')
+        mt.check(f'handler: maps while its thread allocates, {threads} threads', bad)
+
 # mtrun's death grants.
 if want.search('killed'):
     path = mt.build('limit_wait.c')

@@ -383,7 +383,10 @@ static void test_nobody(void)
 	done(&p);
 }
 
-/* A handler that has interrupted its own thread's books does not wait for them. */
+/*
+ * A handler that has interrupted its own thread's books does not wait for them: they are exact,
+ * wherever that was.
+ */
 static void test_handler(void)
 {
 	struct process p;
@@ -394,12 +397,7 @@ static void test_handler(void)
 	given(&p, 0, 0x10000, 100, 1000, &c);
 	thread(&p, 0)->mark = 0x7ffe0000 | 1;
 	q.handler = true;
-	/* what its thread has in advance cannot be told from what it has taken */
-	CHECK_EQ(judge(&p, q, 1000, 1, &c), ROOM_CROSSES);
-	CHECK_EQ(c.allocated, 1000);
-	thread(&p, 0)->mark = 0x7ffe0000;
-	CHECK_EQ(judge(&p, q, 1000, 1, &c), ROOM_FENCE);
-	limit_fenced(&p);
+	/* what its thread has in advance is taken back */
 	CHECK_EQ(judge(&p, q, 1000, 1, &c), ROOM_FITS);
 	CHECK(c.allocated == 100 && c.ahead == 0);
 	CHECK_EQ(limit_grant(&p, &q, &c), 600);
@@ -423,6 +421,68 @@ static void test_handler(void)
 	CHECK_EQ(wants(&p, 0, 301, 1000, 1, &c), ROOM_CROSSES);
 	CHECK_EQ(c.allocated, 700);
 	CHECK_EQ(wants(&p, 0, 300, 1000, 1, &c), ROOM_FITS);
+	done(&p);
+}
+
+/* Its thread was about to charge, or its event is in the ring and not settled. */
+static void test_handler_within(void)
+{
+	struct process p;
+	struct room_case c;
+	struct room_question q = asks_for(0, ROOM_MAP, 400);
+
+	limited(&p, 1);
+	given(&p, 0, 0x10000, 100, 1000, &c);
+	thread(&p, 0)->mark = 0x7ffe0000 | 1;
+	q.handler = true;
+	q.stack = 1;
+	/* it has seen 900 given, and may take 500 of them */
+	thread(&p, 0)->settles = UINT64_MAX;
+	thread(&p, 0)->charging = 600;
+	CHECK_EQ(judge(&p, q, 1000, 1, &c), ROOM_FITS);
+	CHECK_EQ(c.allocated, 600);
+	q.arg[0] = 401;
+	CHECK_EQ(judge(&p, q, 1000, 1, &c), ROOM_CROSSES);
+	CHECK_EQ(c.allocated, 600);
+	/* it has taken them */
+	thread(&p, 0)->charged = 600;
+	CHECK_EQ(judge(&p, q, 1000, 1, &c), ROOM_CROSSES);
+	CHECK_EQ(c.allocated, 600);
+	/* there is their event */
+	thread(&p, 0)->settles = thread(&p, 0)->head;
+	alloc(p.wire, 0, 0x20000, 500, 1);
+	CHECK_EQ(judge(&p, q, 1000, 1, &c), ROOM_CROSSES);
+	CHECK_EQ(c.allocated, 600);
+	q.arg[0] = 400;
+	CHECK_EQ(judge(&p, q, 1000, 1, &c), ROOM_FITS);
+	/* what was never given is not taken either: it will ask */
+	thread(&p, 0)->settled = 600;
+	thread(&p, 0)->settles = UINT64_MAX;
+	thread(&p, 0)->charging = 1400;
+	CHECK_EQ(judge(&p, q, 1000, 1, &c), ROOM_FITS);
+	CHECK_EQ(c.allocated, 600);
+	done(&p);
+}
+
+/* Two threads, each interrupted in its books by a handler that asks: neither waits for the other. */
+static void test_two_handlers(void)
+{
+	struct process p;
+	struct room_case c;
+	struct room_question q = asks_for(0, ROOM_BLOCK, 9800);
+
+	limited(&p, 2);
+	given(&p, 0, 0x10000, 100, 10000, &c);
+	given(&p, 1, 0x20000, 100, 10000, &c);
+	CHECK(thread(&p, 0)->given + thread(&p, 1)->given > 4000);
+	for (uint32_t i = 0; i < 2; i++) {
+		thread(&p, i)->fs = 2 + i;
+		thread(&p, i)->mark = 0x7ffe0000 | 1;
+		waits(&p, i, ROOM_BLOCK | ROOM_HANDLER);
+	}
+	q.handler = true;
+	CHECK_EQ(judge(&p, q, 10000, 1, &c), ROOM_FITS);
+	CHECK_EQ(c.allocated, 200);
 	done(&p);
 }
 
@@ -820,6 +880,8 @@ int main(void)
 	RUN(test_busy);
 	RUN(test_nobody);
 	RUN(test_handler);
+	RUN(test_handler_within);
+	RUN(test_two_handlers);
 	RUN(test_held);
 	RUN(test_ticket);
 	RUN(test_resize);
