@@ -795,8 +795,8 @@ enum options_result options_parse(struct options *o, int argc, char **argv, FILE
 	for (;;) {
 		before = optind ? optind : 1;
 		c = getopt_long(argc, argv, brief, names, NULL);
-		/* no program: words are more of what -r opens, and options may follow */
-		if (c == -1 && o->open && optind < argc) {
+		/* no program: words are more of what -r opens, and options may follow, until `--` */
+		if (c == -1 && o->open && optind < argc && strcmp(argv[before], "--")) {
 			if (add_open(&p, argv[optind++]))
 				return OPTIONS_BAD;
 			continue;
@@ -820,6 +820,10 @@ enum options_result options_parse(struct options *o, int argc, char **argv, FILE
 		if (apply(&p, c, optarg))
 			return OPTIONS_BAD;
 	}
+	/* getopt itself goes back to the first word behind `--` when it is called once more */
+	while (o->open && optind < argc)
+		if (add_open(&p, argv[optind++]))
+			return OPTIONS_BAD;
 	for (size_t i = 0; i < o->nscripts; i++)
 		stdin_scripts += o->script[i].file && !strcmp(o->script[i].text, "-");
 	o->stdin_null = stdin_scripts > 0;

@@ -309,6 +309,10 @@ def texts():
         r = ask(paths, 'status')
         if r.rc != 125 or r.out or r.err.count(b'\n') != 1:
             bad.append(f'{paths}: {r.rc} {r.out} {r.err}')
+    for words in ([d, '--', d], [path, '--', path], [path, '--']):       # behind -- there is no program either
+        r = mt.plain([mt.MTRUN, '-q', '-x', 'status --json', '-r', *words], timeout=20)
+        if r.rc or r.err or json.loads(r.out)['log_files'] != [path]:
+            bad.append(f'{words}: {r.rc} {r.err}')
     r = mt.plain([mt.MTRUN, '-q', '-x', 'open .; parse', '--', 'true'])
     if r.rc != 125 or r.err.count(b'\n') != 2:
         bad.append(f'with a program: {r.rc} {r.err}')

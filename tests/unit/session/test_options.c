@@ -27,6 +27,7 @@ static enum options_result parse(const char *line)
 	free(o.agent.hook);
 	free(o.pid);
 	free(o.suppressions);
+	free(o.open);
 	r = options_parse(&o, argc, argv, out, why, sizeof(why));
 	fclose(out);
 	if (r == OPTIONS_BAD && (!why[0] || strchr(why, '\n')))
@@ -331,6 +332,27 @@ static void leak_check(void)
 	}
 }
 
+static void replayed(const char *line, size_t n, const char *last)
+{
+	CHECK_EQ(parse(line), OPTIONS_RUN);
+	CHECK_EQ(o.nopens, n);
+	CHECK_STR(o.open[o.nopens - 1], last);
+	CHECK(!o.argv);
+}
+
+/* No program is started, so that each word is one more path. */
+static void what_is_replayed(void)
+{
+	replayed("-r a", 1, "a");
+	replayed("-r a b -q c", 3, "c");
+	CHECK(o.quiet);
+	replayed("-r a --", 1, "a");
+	replayed("-r a -- a", 2, "a");
+	replayed("-r a b -- c -q", 4, "-q");
+	CHECK(!o.quiet);
+	replayed("--messages -- -r a b", 2, "b");
+}
+
 int main(void)
 {
 	RUN(defaults);
@@ -344,5 +366,6 @@ int main(void)
 	RUN(environment);
 	RUN(hooks);
 	RUN(leak_check);
+	RUN(what_is_replayed);
 	return test_status();
 }
