@@ -44,7 +44,8 @@ static int print(struct shell *shell, struct call *call, struct request *r)
 			shell, call,
 			"what to compare with is missing: the name of a snapshot, a TIME, or a .heap file");
 	if (selection_agree(shell, call, &r->s) ||
-	    selection_view(shell, call, &r->s, &r->moment[1], &r->moment[0], 0, 0, &view, &sites))
+	    selection_view(shell, call, &r->s, &r->moment[1], &r->moment[0],
+			   call->json ? PROFILE_DEAD : 0, 0, &view, &sites))
 		return -1;
 	if (call->json)
 		print_report_json(call->out, &view, sites, r->s.stacks || view.key == VIEW_STACK);
@@ -56,7 +57,7 @@ static int print(struct shell *shell, struct call *call, struct request *r)
 
 static int diff(struct shell *shell, struct call *call)
 {
-	struct request r = { .s.view = { .key = VIEW_SITE, .sort = SORT_SIZE } };
+	struct request r = { .s.view = { .key = VIEW_SITE, .sort = SORT_SIZE, .only_held = true } };
 	int bad = arguments_each(shell, call, table, one, &r) || print(shell, call, &r);
 
 	selection_release(&r.s);

@@ -33,6 +33,7 @@ struct request {
 	unsigned detail;
 	uint64_t min_age;
 	bool usable, all;
+	bool totals; /* rows with nothing live are asked for, and what each has allocated ever */
 };
 
 static int one(struct shell *shell, struct call *call, void *ctx, int arg, const char *value)
@@ -69,6 +70,8 @@ static int agree(const struct shell *shell, struct call *call, struct request *r
 	bool live_only = v->key == VIEW_THREAD || v->key == VIEW_SIZE || r->min_age;
 	bool totals = r->all || v->sort == SORT_TOTAL || v->sort == SORT_TEMPORARY;
 
+	r->totals = totals;
+	r->s.view.only_held = !totals;
 	if (selection_agree(shell, call, &r->s))
 		return -1;
 	if ((live_only || r->usable) && shell_subject(shell)->told)
@@ -97,7 +100,8 @@ static int agree(const struct shell *shell, struct call *call, struct request *r
 		r->detail |= PROFILE_THREADS;
 	if (v->key == VIEW_SIZE)
 		r->detail |= PROFILE_SIZES;
-	if (totals)
+	/* the totals of a row are those of all its stacks */
+	if (totals || (call->json && !live_only))
 		r->detail |= PROFILE_DEAD;
 	return 0;
 }
@@ -143,7 +147,7 @@ static int print(struct shell *shell, struct call *call, struct request *r)
 	else if (r->s.stacks)
 		print_report_stacks(call->out, &view, sites, &call->layout);
 	else
-		print_report(call->out, &view, r->detail & PROFILE_DEAD, &call->layout);
+		print_report(call->out, &view, r->totals, &call->layout);
 	asking_lock(shell->session);
 	view_release(&view);
 	free(names);

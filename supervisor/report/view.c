@@ -242,6 +242,8 @@ uint64_t view_error(double variance)
 	return error < (double)INT64_MAX ? (uint64_t)error : INT64_MAX; /* sizes may be made up */
 }
 
+static bool is_empty(const struct profile_row *r) { return !r->size && !r->count; }
+
 static int gather(struct groups *g, const struct profile_row *r, double variance)
 {
 	enum view_key by = g->v->key;
@@ -286,7 +288,18 @@ static int gather(struct groups *g, const struct profile_row *r, double variance
 	row->before += r->before;
 	row->count_before += r->count_before;
 	row->variance += variance;
+	row->held |= !is_empty(r);
 	return 0;
+}
+
+static void leave_out_empty(struct view *v)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < v->count; i++)
+		if (v->row[i].held)
+			v->row[n++] = v->row[i];
+	v->count = n;
 }
 
 /* ---- order --------------------------------------------------------------- */
@@ -440,7 +453,8 @@ int view_make(struct view *v, const struct profile *p, struct sites *sites,
 		double variance = v->has_error ? variance_of(&p->row[i], p->period) : 0;
 
 		err = sites_rest(sites);
-		if (err || !matches(&m, p->row[i].stack))
+		if (err || !matches(&m, p->row[i].stack) ||
+		    (is_empty(&p->row[i]) && o->only_held && o->key == VIEW_STACK))
 			continue;
 		v->total_size += p->row[i].size;
 		v->total_count += p->row[i].count;
@@ -461,6 +475,8 @@ int view_make(struct view *v, const struct profile *p, struct sites *sites,
 		view_release(v);
 		return err;
 	}
+	if (o->only_held)
+		leave_out_empty(v);
 	if (o->limit && v->count / 4 > o->limit)
 		select_first(v, o->limit, &order);
 	if (v->count && o->limit && o->sort != SORT_NONE)

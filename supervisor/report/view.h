@@ -58,6 +58,7 @@ struct view_row {
 	 * NULL
 	 */
 	struct symbol_frame frame;
+	bool held;	 /* one of its stacks holds something or, in a difference, has changed */
 	size_t merged;	 /* of `others`: rows in it */
 	double variance; /* of `size`, in bytes squared: see view_error() */
 };
@@ -86,6 +87,8 @@ struct view_options {
 	enum view_sort sort;
 	size_t limit; /* rows; VIEW_ALL */
 	bool reverse; /* smallest first */
+	/* no rows but `held` ones: stacks that hold nothing only add to the totals of such rows */
+	bool only_held;
 	/*
 	 * only stacks with a frame whose function, file (path:line), module's path or its last part
 	 * matches; NULL: all

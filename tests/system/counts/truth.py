@@ -112,6 +112,21 @@ if want.search('count'):
             bad.append(f'heap {s.get("heap")}, mmap {s.get("mmap")}: what is counted should not change them')
         mt.check(f'count {count}', bad)
 
+# The totals of a row are those of all its stacks, also of those that hold nothing any more; rows that hold nothing are left out without --all.
+if want.search('totals'):
+    path = mt.build('sites.c')
+    mt.ASK.update({'live': 'report --json', 'peak': 'report --at peak --json', 'change': 'diff start --json'})
+    r = mt.run([path, '50'], ['-S'], ask=('status', 'live', 'peak', 'change'), before='snapshot start; cont')
+    e = mt.expectations(r.out)
+    bad = [f'{e["site"]}: not the kinds that are needed'] if not any(v[0] and v[2] > v[0] for v in e['site'].values()) else []
+    for name in ('live', 'peak', 'change'):
+        rows = {(os.path.basename(x['file'] or ''), x['line']): x for x in r.answers[name]['mem_report']}
+        bad += [f'{name}: {site} is {rows.get(site)}, should be {v}' for site, v in e['site'].items()
+                if (v[0] or site in rows) and [rows.get(site, {}).get(k) for k in ('total_size', 'total_count')] != v[2:]]
+        if name != 'peak':
+            bad += [f'{name}: {site} is there, and holds nothing' for site, v in e['site'].items() if not v[0] and site in rows]
+    mt.check('totals of rows', bad)
+
 # A stack deeper than --depth keeps its innermost frames and ends in [truncated]; one below it is whole and ends where the program begins.
 if want.search('depth'):
     path = mt.build('recurse.c')

@@ -202,6 +202,34 @@ static void by_site(void)
 	sites_free(s);
 }
 
+/* Its totals are those of all its stacks, but a row is there for what it holds only. */
+static void held(void)
+{
+	struct view_options o = { .key = VIEW_SITE, .limit = VIEW_ALL, .only_held = true };
+	struct profile p = { .has_totals = true };
+	struct sites *s = new_sites();
+	struct view v;
+
+	CHECK_EQ(profile_copy(&p, &profile), 0);
+	for (size_t i = 0; i < p.count; i++)
+		if (p.row[i].stack == 6)
+			p.row[i].size = p.row[i].count = 0;
+	CHECK_EQ(view_make(&v, &p, s, &o), 0);
+	CHECK_EQ(v.count, 4); /* not that of stack 3 */
+	CHECK_STR(v.row[1].frame.function, "load");
+	CHECK_EQ(v.row[1].size, 400);
+	CHECK_EQ(v.row[1].total_size, 1200);
+	CHECK_EQ(v.row[1].total_count, 12);
+	view_release(&v);
+
+	o.key = VIEW_STACK;
+	CHECK_EQ(view_make(&v, &p, s, &o), 0);
+	CHECK_EQ(v.count, 4);
+	view_release(&v);
+	profile_release(&p);
+	sites_free(s);
+}
+
 static void other_keys(void)
 {
 	static const struct {
@@ -565,6 +593,7 @@ int main(void)
 {
 	RUN(site_rule);
 	RUN(by_site);
+	RUN(held);
 	RUN(other_keys);
 	RUN(matching);
 	RUN(function_table);
