@@ -99,14 +99,6 @@ static void collect(struct shell *shell, struct facts *f)
 	f->usage.mapped_known &= !f->p->off;
 }
 
-static void known(struct json *j, const char *key, bool is_known, uint64_t value)
-{
-	if (is_known)
-		json_uint(j, key, value);
-	else
-		json_null(j, key);
-}
-
 static void log_file_json(void *ctx, const char *path, uint64_t bytes)
 {
 	(void)bytes;
@@ -133,19 +125,19 @@ static void print_json(struct shell *shell, FILE *out, const struct facts *f)
 		json_null(&j, "exit_status");
 	json_uint(&j, "allocated", f->allocated);
 	json_uint(&j, "heap", f->t.heap);
-	known(&j, "usable", !f->usable_error, f->usable);
+	json_uint_known(&j, "usable", !f->usable_error, f->usable);
 	json_uint(&j, "mmap", f->t.mmap);
 	json_uint(&j, "mmap_reserved", f->t.mmap_reserved);
-	known(&j, "mmap_resident", f->usage.mapped_known && f->usage.resident_known,
-	      f->usage.mmap_resident);
+	json_uint_known(&j, "mmap_resident", f->usage.mapped_known && f->usage.resident_known,
+			f->usage.mmap_resident);
 	json_uint(&j, "image", f->p->image_bytes);
-	known(&j, "other", f->usage.mapped_known, f->usage.other);
-	known(&j, "unaccounted", f->usage.mapped_known, f->usage.unaccounted);
+	json_uint_known(&j, "other", f->usage.mapped_known, f->usage.other);
+	json_uint_known(&j, "unaccounted", f->usage.mapped_known, f->usage.unaccounted);
 	if (f->p->preattach.state != PREATTACH_NONE) {
-		known(&j, "before_attach", f->p->preattach.state == PREATTACH_KNOWN,
-		      f->p->preattach.bytes);
-		known(&j, "before_attach_blocks", f->p->preattach.state == PREATTACH_KNOWN,
-		      f->p->preattach.blocks);
+		json_uint_known(&j, "before_attach", f->p->preattach.state == PREATTACH_KNOWN,
+				f->p->preattach.bytes);
+		json_uint_known(&j, "before_attach_blocks",
+				f->p->preattach.state == PREATTACH_KNOWN, f->p->preattach.blocks);
 		if (f->p->preattach.state == PREATTACH_UNKNOWN)
 			json_string(&j, "before_attach_unknown", f->p->preattach.why);
 	}
@@ -159,15 +151,15 @@ static void print_json(struct shell *shell, FILE *out, const struct facts *f)
 	json_uint(&j, "unknown_frees", f->t.unknown_frees);
 	json_uint(&j, "temporary", f->t.temporary);
 	json_uint(&j, "total_allocated", f->t.total_allocated);
-	known(&j, "limit", f->limit, f->limit);
-	known(&j, "room", f->limit, limit_room(f->limit, f->allocated));
+	json_uint_known(&j, "limit", f->limit, f->limit);
+	json_uint_known(&j, "room", f->limit, limit_room(f->limit, f->allocated));
 	json_uint(&j, "limit_hits", f->p->limit.hits);
 	json_uint(&j, "errors", f->p->errors.count);
 	json_uint(&j, "threads", f->p->threads);
-	known(&j, "rss", f->usage.rss >= 0, (uint64_t)f->usage.rss);
+	json_uint_known(&j, "rss", f->usage.rss >= 0, (uint64_t)f->usage.rss);
 	json_string(&j, "mode", mode_name(shell, f->p));
 	json_uint(&j, "sample", session_options(shell->session)->agent.sample);
-	known(&j, "off_since_ms", f->p->off, f->p->off_ms);
+	json_uint_known(&j, "off_since_ms", f->p->off, f->p->off_ms);
 	json_uint(&j, "recorded_ms", f->p->recorded_ms);
 	json_uint(&j, "elapsed_ms", f->elapsed);
 	json_uint(&j, "events", f->stream.events);

@@ -174,6 +174,20 @@ void json_null(struct json *j, const char *key)
 	fputs_unlocked("null", j->out);
 }
 
+void json_uint_known(struct json *j, const char *key, bool known, uint64_t value)
+{
+	if (known)
+		json_uint(j, key, value);
+	else
+		json_null(j, key);
+}
+
+void json_nulls(struct json *j, const char *const *key, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		json_null(j, key[i]);
+}
+
 void json_address(struct json *j, const char *key, raddr_t value)
 {
 	char text[24], *p = text + sizeof(text);

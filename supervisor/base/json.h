@@ -39,6 +39,10 @@ void json_uint(struct json *j, const char *key, uint64_t value);
 void json_fixed(struct json *j, const char *key, uint64_t value, unsigned digits);
 void json_bool(struct json *j, const char *key, bool value);
 void json_null(struct json *j, const char *key);
+/* VALUE, or null if it is not known. */
+void json_uint_known(struct json *j, const char *key, bool known, uint64_t value);
+/* Each of COUNT keys is null. */
+void json_nulls(struct json *j, const char *const *key, size_t count);
 void json_address(struct json *j, const char *key, raddr_t value); /* "0x..." */
 /* The next value starts on a line of its own: one row per line, for people with grep. */
 void json_newline(struct json *j);

@@ -12,7 +12,7 @@
 
 /*
  * Whose it is, from when to when, what was live at its end. The keys are those that `status` has of
- * a process, as far as a log has them.
+ * a process; what no log tells is null.
  */
 static bool ended(const struct process *p)
 {
@@ -28,6 +28,11 @@ static void json_files(struct json *j, const struct replay *log)
 		json_string(j, NULL, replay_file(log, i, &bytes));
 	json_end_array(j);
 }
+
+static const char *const unknown[] = {
+	"usable", "mmap_resident", "other", "unaccounted", "limit",	"room",	     "limit_hits",
+	"errors", "threads",	   "rss",   "mode",	   "truncated", "waited_ms",
+};
 
 void replay_status_json(const struct process *p, unsigned count, struct json *j)
 {
@@ -64,7 +69,9 @@ void replay_status_json(const struct process *p, unsigned count, struct json *j)
 	json_uint(j, "recorded_ms", p->recorded_ms);
 	json_uint(j, "elapsed_ms", p->ended_ms ? p->ended_ms : replay_ended_ms(log));
 	json_uint(j, "events", replay_events(log));
+	json_null(j, "dropped");
 	json_files(j, log);
+	json_nulls(j, unknown, sizeof(unknown) / sizeof(*unknown));
 	json_string(j, "unsupervised", p->unsupervised);
 }
 

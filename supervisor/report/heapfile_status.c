@@ -11,8 +11,8 @@
 #include "report/print.h"
 
 /*
- * Whose it is, of when, how much. The keys are those that `status` has of a process, as far as a
- * file has them.
+ * Whose it is, of when, how much. The keys are those that `status` has of a process; what no
+ * file tells is null.
  */
 /* How many stacks hold something. */
 static size_t holding(const struct profile *p)
@@ -37,6 +37,42 @@ static const char *reason(const char *why)
 	}
 }
 
+static const char *const unknown[] = {
+	"state",  "exit_status", "usable",    "mmap_reserved", "mmap_resident", "image",
+	"other",  "unaccounted", "frees",     "maps",	       "unmaps",	"unknown_frees",
+	"room",	  "limit_hits",	 "errors",    "threads",       "rss",		"mode",
+	"events", "dropped",	 "truncated", "waited_ms",     "log_files",
+};
+
+/* What of LIVE is of the one kind, which is known if the file has no other. */
+static void kind_json(struct json *j, const char *key, const struct heap_facts *f, unsigned kind,
+		      int64_t live)
+{
+	if (f->counted == kind)
+		json_int(j, key, live);
+	else
+		json_null(j, key);
+}
+
+/* The one there is, with the keys that each process has. */
+static void processes_json(struct json *j, const struct process *p, const struct heap *heap,
+			   const struct profile_row *all)
+{
+	static const char *const no[] = { "ppid", "state" };
+
+	json_array(j, "processes");
+	json_newline(j);
+	json_object(j, NULL);
+	json_uint_known(j, "pid", p->pid, (uint64_t)p->pid);
+	json_string(j, "command", p->command);
+	json_nulls(j, no, sizeof(no) / sizeof(*no));
+	kind_json(j, "heap", &heap->facts, LEDGER_COUNT_HEAP, all->size);
+	kind_json(j, "mmap", &heap->facts, LEDGER_COUNT_MMAP, all->size);
+	json_uint_known(j, "allocs", heap->profile.has_totals, all->total_count);
+	json_end_object(j);
+	json_end_array(j);
+}
+
 void heapfile_status_json(const struct process *p, unsigned count, struct json *j)
 {
 	const struct heap *heap = p->told;
@@ -44,7 +80,7 @@ void heapfile_status_json(const struct process *p, unsigned count, struct json *
 	struct profile_row all = profile_sum(&heap->profile);
 
 	(void)count; /* the file's own */
-	json_int(j, "pid", p->pid);
+	json_uint_known(j, "pid", p->pid, (uint64_t)p->pid);
 	json_string(j, "command", p->command);
 	json_string(j, "why", f->why);
 	json_string(j, "written_by", heap->foreign ? heap->foreign : "mtrun");
@@ -52,19 +88,21 @@ void heapfile_status_json(const struct process *p, unsigned count, struct json *
 	json_uint(j, "elapsed_ms", heap->profile.ms);
 	json_int(j, "total_size", all.size);
 	json_int(j, "live_blocks", all.count);
-	if (heap->profile.has_totals) {
-		json_uint(j, "total_allocated", all.total_size);
-		json_uint(j, "allocs", all.total_count);
-	}
-	json_uint(j, "peak", f->peak);
-	json_uint(j, "peak_ms", f->peak_ms);
+	kind_json(j, "heap", f, LEDGER_COUNT_HEAP, all.size);
+	kind_json(j, "mmap", f, LEDGER_COUNT_MMAP, all.size);
+	json_uint_known(j, "total_allocated", heap->profile.has_totals, all.total_size);
+	json_uint_known(j, "allocs", heap->profile.has_totals, all.total_count);
+	json_uint_known(j, "peak", !heap->foreign, f->peak);
+	json_uint_known(j, "peak_ms", !heap->foreign, f->peak_ms);
 	json_uint(j, "sample", f->sample);
-	if (f->limit_hit)
-		json_uint(j, "limit", f->limit);
+	json_uint_known(j, "allocated", f->limit_hit, f->allocated);
+	json_uint_known(j, "limit", f->limit_hit, f->limit);
+	json_nulls(j, unknown, sizeof(unknown) / sizeof(*unknown));
 	json_array(j, "modules");
 	for (size_t i = 0; i < p->modules.count; i++)
 		json_string(j, NULL, p->modules.module[i]->path);
 	json_end_array(j);
+	processes_json(j, p, heap, &all);
 }
 
 static void print_limit(FILE *out, const struct heap_facts *f, struct sites *sites)

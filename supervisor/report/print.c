@@ -754,21 +754,10 @@ void print_stack_json(struct json *j, const char *key, struct sites *sites, uint
 	json_end_array(j);
 }
 
-static void total_json(struct json *j, const struct view *v, const char *key, uint64_t value)
-{
-	if (v->has_totals)
-		json_uint(j, key, value);
-	else
-		json_null(j, key); /* live blocks do not tell what there was before them */
-}
-
 static void before_amount(struct json *j, const char *key, const struct preattach_heap *b,
 			  uint64_t value)
 {
-	if (b->state == PREATTACH_KNOWN)
-		json_uint(j, key, value);
-	else
-		json_null(j, key);
+	json_uint_known(j, key, b->state == PREATTACH_KNOWN, value);
 }
 
 /* Nothing if it was not asked for. */
@@ -793,9 +782,10 @@ static void row_json(struct json *j, const struct view *v, const struct view_row
 		json_uint(j, "error", view_error(r->variance));
 	json_int(j, "count", r->count);
 	usable_json(j, v, "usable", r->usable);
-	total_json(j, v, "total_size", r->total_size);
-	total_json(j, v, "total_count", r->total_count);
-	total_json(j, v, "temporary", r->temporary);
+	/* live blocks do not tell what there was before them */
+	json_uint_known(j, "total_size", v->has_totals, r->total_size);
+	json_uint_known(j, "total_count", v->has_totals, r->total_count);
+	json_uint_known(j, "temporary", v->has_totals, r->temporary);
 	frame_json(j, f);
 	json_string(j, "module", f->module);
 	if (r->merged || v->key == VIEW_THREAD || v->key == VIEW_SIZE)
@@ -828,8 +818,7 @@ static void before_row(struct json *j, const struct preattach_heap *b, bool stac
 	before_amount(j, "size", b, b->bytes);
 	before_amount(j, "count", b, b->blocks);
 	json_string(j, "function", PREATTACH_NAME);
-	for (size_t i = 0; i < sizeof(unknown) / sizeof(*unknown); i++)
-		json_null(j, unknown[i]);
+	json_nulls(j, unknown, sizeof(unknown) / sizeof(*unknown));
 	json_bool(j, "outside_total", true);
 	if (stacks) {
 		json_array(j, "stack");

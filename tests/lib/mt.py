@@ -361,6 +361,18 @@ ASK = {
 }
 
 
+# The keys that an answer has at least, wherever it comes from.
+STATUS_KEYS = ('pid state exit_status allocated heap usable mmap mmap_reserved mmap_resident image other unaccounted peak peak_ms live_blocks allocs frees maps unmaps '
+               'unknown_frees total_allocated limit limit_hits threads rss mode sample elapsed_ms events dropped truncated waited_ms log_files processes').split()
+PROCESS_KEYS = 'pid ppid command state heap mmap allocs'.split()
+
+
+def status_lacks(status):
+    """Keys that an answer of `status --json` should have, as problems."""
+    return [f'status has no {k}' for k in STATUS_KEYS if k not in status] + \
+           [f'a process in status has no {k}' for p in status.get('processes', [{}]) for k in PROCESS_KEYS if k not in p]
+
+
 def cases(want):
     """A decorator: fn(bad) is run and checked if its name is wanted."""
     def case(name):

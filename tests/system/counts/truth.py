@@ -96,6 +96,11 @@ for how in ('gcc', 'static', 'musl-static'):
     hooks = ['pool_get=malloc@2', 'pool_put=free@2', 'pool_resize=realloc@2', 'pool_zero=calloc', 'pool_aligned=memalign', 'pool_out=posix_memalign']
     mt.truth(f'hook {how}', [path], opts=[x for h in hooks for x in ('--hook', h)])
 
+# Keys that answers have in any case.
+if want.search('keys'):
+    r = mt.run([mt.build('ends.c'), 'exit', '3'], ask=('status',))
+    mt.check('keys of status', mt.status_lacks(r.status))
+
 # What --count names is what is reported.
 if want.search('count'):
     path = mt.build('map.c')

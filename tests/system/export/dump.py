@@ -352,6 +352,10 @@ def elsewhere():
             live = f.read()
         if again.rc or again.err or again.out != live or len(live) < 100:
             bad.append(f'{question}: {again.rc} {again.err} {again.out[:200]}, live: {live[:200]}')
+    status = mt.json.loads(mt.plain([mt.MTRUN, '-r', file, '-x', 'status --json']).out)
+    bad += mt.status_lacks(status)
+    if any(status[k] is not None for k in ('state', 'exit_status', 'heap', 'rss', 'threads', 'limit', 'log_files')) or not status['allocs']:
+        bad.append(f'{status}')
     r = Run('-q', '-s', '512', '-o', 's.', '-x', 'wait exit; report > live', cmd=(victim,))
     r.p.stdout.read()
     r.end()

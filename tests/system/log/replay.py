@@ -236,6 +236,9 @@ def books():
     p.communicate(b'x 0\n', timeout=mt.TIMEOUT)
     r = ask(d, 'status --json', opts=('-c', 'heap'))
     status = json.loads(r.out)
+    bad += mt.status_lacks(status)
+    if any(status[k] is not None for k in ('rss', 'threads', 'limit', 'usable', 'dropped')):
+        bad.append(f'{status}: no log tells that')
     told = [status['heap'], status['live_blocks'], status['total_allocated'], status['allocs']]
     if told != said[-1] or status['exit_status'] or status['state'] != 'exited':
         bad.append(f'status says {told}, the program {said[-1]}: {r.out} {r.err}')
