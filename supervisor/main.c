@@ -247,17 +247,24 @@ static int follow(struct shell *shell, const struct options *o, int *status)
 
 /*
  * The program's end as mtrun's, SIG: the signal to die of; unless a limit ended it, or it ended by
- * itself and something has leaked.
+ * itself and something has leaked. What was attached to has an end of its own. UNTRACED: its wait
+ * status, if it was not traced to its end; otherwise -1.
  */
-static int status_of(const struct shell *shell, const struct options *o, int *sig)
+static int status_of(const struct shell *shell, const struct options *o, int untraced, int *sig)
 {
-	int status;
+	int status = 0;
 
+	*sig = 0;
 	if (session_limit_killed(shell->session)) {
-		*sig = o->limit_exit < 0 ? SIGKILL : 0;
+		*sig = o->limit_exit < 0 && !o->npids ? SIGKILL : 0;
 		return o->limit_exit < 0 ? 0 : o->limit_exit;
 	}
-	status = session_exit_status(shell->session, sig);
+	if (!o->npids && untraced < 0) {
+		status = session_exit_status(shell->session, sig);
+	} else if (!o->npids) {
+		*sig = WIFSIGNALED(untraced) ? WTERMSIG(untraced) : 0;
+		status = *sig ? 0 : WEXITSTATUS(untraced);
+	}
 	return o->leak_exitcode && shell->leaked_definitely && !*sig ? o->leak_exitcode : status;
 }
 
@@ -365,13 +372,8 @@ static void supervise(void *ctx)
 		r->status = EXIT_FAILED;
 	} else if (shell->detached) {
 		r->status = 0;
-	} else if (o->npids) {
-		r->status = shell->leaked_definitely ? o->leak_exitcode : 0;
-	} else if (untraced >= 0) {
-		r->sig = WIFSIGNALED(untraced) ? WTERMSIG(untraced) : 0;
-		r->status = r->sig ? 0 : WEXITSTATUS(untraced);
 	} else {
-		r->status = status_of(shell, o, &r->sig);
+		r->status = status_of(shell, o, untraced, &r->sig);
 	}
 	message_flush();
 	answer_messages(NULL);
@@ -480,7 +482,7 @@ static int leave(struct shell *shell, const struct options *o, int *sig)
 	session_hold(session, false);
 	if (!session_all_gone(session))
 		session_detach(session);
-	return shell->killed || !o->argv ? 0 : status_of(shell, o, sig);
+	return shell->killed ? 0 : status_of(shell, o, -1, sig);
 }
 
 static void interact_beside(void *ctx)

@@ -281,9 +281,19 @@ static bool is_due(struct shell *shell, const struct process *p, enum dump_why *
 	return true;
 }
 
+void dumping_failed(struct shell *shell, const struct dumped *d, int err)
+{
+	if (!shell->dumping.failing)
+		message_error("cannot write '%s': %s", d->file ? d->file : "a .heap file",
+			      strerror(-err));
+	shell->dumping.failing = true;
+	shell->failed++;
+}
+
 static const char *plural(uint64_t n) { return n == 1 ? "" : "s"; }
 
-static void tell_end(struct shell *shell, const struct process *p, struct dumped *d)
+/* D's file, if it was WRITTEN, is the record's now. */
+static void tell_end(struct shell *shell, const struct process *p, struct dumped *d, bool written)
 {
 	struct dump_record *r = record_of(shell, p);
 	char which[80] = "";
@@ -294,7 +304,7 @@ static void tell_end(struct shell *shell, const struct process *p, struct dumped
 	message_say("%lld byte%s in %lld block%s from %zu stack%s still live%s",
 		    (long long)d->bytes, plural((uint64_t)d->bytes), (long long)d->blocks,
 		    plural((uint64_t)d->blocks), d->stacks, plural(d->stacks), which);
-	if (!r)
+	if (!r || !written)
 		return;
 	free(r->file);
 	r->file = d->file;
@@ -313,16 +323,16 @@ static void write_due(struct shell *shell, struct process *p, enum dump_why why)
 	shell->interrupted |= interrupted;
 	if (err == -EINTR)
 		message_say("interrupted: '%s' is not written", d.file);
-	else if (err && !shell->dumping.failing)
-		message_error("cannot write '%s': %s", d.file ? d.file : "a .heap file",
-			      strerror(-err));
-	shell->dumping.failing = err;
+	else if (err)
+		dumping_failed(shell, &d, err);
+	else
+		shell->dumping.failing = false;
 	if (!err && why == DUMP_ASKED)
 		message_say("wrote '%s'", d.file);
 	else if (!err)
 		message_verbose(1, "wrote '%s'", d.file);
 	if (why == DUMP_END)
-		tell_end(shell, p, &d);
+		tell_end(shell, p, &d, !err);
 	free(d.file);
 }
 

@@ -2,7 +2,8 @@
 /*
  * dumping.h - when .heap files are written (`dump`, SIGUSR1, --dump-every, --dump-peak, the end, a
  * hit of the limit), and what they are called: PREFIX<pid>.<seq>.<why>.heap. A file is there whole
- * or not at all. What cannot be written is said, and the program goes on.
+ * or not at all. What cannot be written is said, and the program goes on;
+ * in batch mtrun's exit status is 125 then.
  */
 #ifndef MTRUN_DUMPING_H
 #define MTRUN_DUMPING_H
@@ -39,5 +40,7 @@ int dumping_write(struct shell *shell, struct process *p, const char *prefix, en
 /* The same for a hit of the limit, by TELLER, who asks beside SHELL, whose files it is among. */
 int dumping_limit(struct shell *shell, struct shell *teller, const struct limit_hit *hit,
 		  struct dumped *d) MUST_USE;
+/* D was due and could not be written: it is said, once in a row, and mtrun's exit status tells it. */
+void dumping_failed(struct shell *shell, const struct dumped *d, int err);
 
 #endif

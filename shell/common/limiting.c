@@ -73,8 +73,7 @@ static void dump(struct shell *shell, struct shell *teller, const struct limit_h
 		return;
 	err = dumping_limit(shell, teller, hit, &d);
 	if (err)
-		message_error("cannot write '%s': %s", d.file ? d.file : "a .heap file",
-			      strerror(-err));
+		dumping_failed(shell, &d, err);
 	else
 		message_say("all of it is in '%s'", d.file);
 	free(d.file);

@@ -74,7 +74,7 @@ struct shell {
 	struct settings settings;
 	bool quit;	   /* `quit`: no more commands, mtrun ends at once */
 	bool detached;	   /* by `quit`, `detach` */
-	unsigned failed;   /* commands that did */
+	unsigned failed;   /* commands, and what else mtrun was to do */
 	unsigned nesting;  /* of `source` */
 	const char *where; /* script being read, NULL: -x */
 	unsigned line;

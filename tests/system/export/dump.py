@@ -228,15 +228,19 @@ def what_fails():
     r.do('a 100 1000')
     r.do('a 100 1000')
     r.end(4)
-    if r.rc != 4 or r.err.count('cannot write') != 1 or len(r.err.splitlines()) != 2:
+    if r.rc != 125 or r.err.count('cannot write') != 1 or len(r.err.splitlines()) != 2:
         bad.append(f'no directory: {r.rc} {r.err}')
+    for opts in (['-o', '/dev/full/x.'], ['-o', 'none/x.', '-d', '200ms'], ['-o', 'none/x.', '-l', '1M', '--limit-exit', '9', '-c', 'heap']):
+        r = Run('-q', *opts, cmd=('python3', '-c', 'import time; time.sleep(0.5); x = "x" * (1 << 20)')).end()
+        if r.rc != 125 or r.err.count('cannot write') != 1 or 'succeeded' in r.err or r.files():
+            bad.append(f'{opts}: {r.rc} {r.err}')
     d = mt.tempfile.mkdtemp(dir=mt.tmp())
     full = f'mount -t tmpfs -o size=8k none {d} && dd if=/dev/zero of={d}/fill bs=4096 count=2 2>/dev/null && printf "a 9 100\\nx 6\\n" | ' \
            f'{mt.MTRUN} -q -o {d}/x. {VICTIM} >/dev/null; echo $? >&2; ls {d} >&2'
     r = mt.plain(['unshare', '-m', 'sh', '-c', full])
     if b'mount' in r.err or b'unshare' in r.err:
         mt.skip('a full disk', r.err.decode().strip())
-    elif not re.fullmatch(r"mtrun: cannot write '\S+\.heap': No space left on device\nmtrun: 900 bytes .*\n6\nfill\n", r.err.decode()):
+    elif not re.fullmatch(r"mtrun: cannot write '\S+\.heap': No space left on device\nmtrun: 900 bytes .*\n125\nfill\n", r.err.decode()):
         bad.append(f'full disk: {r.err.decode()}')
     return bad
 

@@ -174,6 +174,18 @@ def _(bad):
             bad.append(r.text[:400])
 
 
+@case('one that is attached')
+def _(bad):
+    for opts, rc in (([], 0), (['--limit-exit', '77'], 77)):
+        p = mt.popen(['python3', '-c', 'input(); x = bytearray(50 << 20); print("it had them")'], stdin=mt.subprocess.PIPE, stdout=mt.subprocess.PIPE)
+        m = mt.popen([mt.MTRUN, '-q', '-l', '20M', *opts, '-p', str(p.pid), '-x', 'echo here'], stdout=mt.subprocess.PIPE, stderr=mt.subprocess.STDOUT)
+        said = m.stdout.readline()
+        out = p.communicate(b'\n', timeout=60)[0]
+        said += m.communicate(timeout=60)[0]
+        if m.returncode != rc or p.returncode != -9 or out or len(HIT.findall(said.decode())) != 1:
+            bad.append(f'{opts}: {m.returncode}, {p.returncode} {out} {said[:300]}')
+
+
 @case('wrong sizes, times, actions')
 def _(bad):
     for opts, quoted, accepted in ((['-l', '0'], "'0'", 'more than 0'), (['-l', '-1'], "'-1'", 'bytes'), (['-l', '10X'], "'10X'", 'bytes'), (['-l', '10 '], "'10 '", 'bytes'),
