@@ -127,7 +127,7 @@ static void summary(struct shell *shell, pid_t named)
 {
 	if (!session_choose(shell->session, named)) { /* whatever the commands were about */
 		at_work(shell, true);
-		summary_print(shell, message_stream());
+		summary_print(shell, message_own());
 		at_work(shell, false);
 	}
 }
@@ -139,7 +139,7 @@ static void collected(struct shell *shell, const struct options *o, pid_t named)
 
 	if (!file)
 		return;
-	escape_printf(message_stream(), "succeeded in collecting memory data! %s\n", file);
+	escape_printf(message_own(), "succeeded in collecting memory data! %s\n", file);
 	message_flush();
 }
 
@@ -341,6 +341,17 @@ static int run_beside(struct one_run *r, void (*fn)(void *ctx))
 	return r->status;
 }
 
+/* Answers that are not where they were to be are a failure of ours. */
+static void tell_lost(struct one_run *r)
+{
+	message_flush();
+	answer_messages(NULL);
+	if (!message_is_lost())
+		return;
+	r->status = EXIT_FAILED;
+	r->sig = 0;
+}
+
 static void supervise(void *ctx)
 {
 	struct one_run *r = ctx;
@@ -375,8 +386,7 @@ static void supervise(void *ctx)
 	} else {
 		r->status = status_of(shell, o, untraced, &r->sig);
 	}
-	message_flush();
-	answer_messages(NULL);
+	tell_lost(r);
 	shell_release(shell);
 	session_close_log(session);
 	if (r->sig) {
@@ -417,11 +427,8 @@ static int open_logs(struct session *session, const struct options *o)
 {
 	char why[512];
 
-	if (opening_log(session, NULL, o->open, o->nopens,
-			o->quiet      ? NULL
-			: o->messages ? message_stream()
-				      : stderr,
-			why, sizeof(why)) == 0)
+	if (opening_log(session, NULL, o->open, o->nopens, o->quiet ? NULL : message_own(), why,
+			sizeof(why)) == 0)
 		return 0;
 	message_error("%s", why);
 	return -1;
@@ -457,8 +464,7 @@ static void replay_beside(void *ctx)
 	if (!o->nscripts)
 		shell_run_text(shell, NULL, "status; report");
 	r->status = shell->failed ? EXIT_FAILED : 0;
-	message_flush();
-	answer_messages(NULL);
+	tell_lost(r);
 	shell_release(shell);
 }
 
@@ -545,7 +551,11 @@ int main(int argc, char **argv)
 	sigbus_survive();
 	switch (options_parse(&options, argc, argv, stdout, why, sizeof(why))) {
 	case OPTIONS_BAD: message_error("%s", why); return EXIT_FAILED;
-	case OPTIONS_DONE: return fflush(stdout) || ferror(stdout) ? EXIT_FAILED : 0;
+	case OPTIONS_DONE:
+		if (!fflush(stdout) && !ferror(stdout))
+			return 0;
+		message_error("cannot write to standard output: %s", strerror(errno));
+		return EXIT_FAILED;
 	case OPTIONS_RUN: break;
 	}
 	err = message_open(options.messages,

@@ -161,13 +161,13 @@ int answer_create(struct shell *shell, const char *path, bool append)
 	return fd < 0 ? -errno : fd;
 }
 
-struct layout answer_layout(void)
+struct layout answer_layout(int fd)
 {
 	struct winsize size = { 0 };
 
-	if (!isatty(message_fd()))
+	if (!isatty(fd))
 		return (struct layout){ 0 };
-	ioctl(message_fd(), TIOCGWINSZ, &size);
+	ioctl(fd, TIOCGWINSZ, &size);
 	return (struct layout){ .columns = size.ws_col > 1 ? size.ws_col : 80,
 				.unicode = layout_unicode() };
 }
@@ -175,7 +175,10 @@ struct layout answer_layout(void)
 static bool divert(void *ctx, const char *text, size_t len)
 {
 	(void)ctx;
-	return answer_write(&messages, text, len) == (ssize_t)len;
+	if (answer_write(&messages, text, len) == (ssize_t)len)
+		return true;
+	message_lose(messages.err);
+	return false;
 }
 
 void answer_messages(struct shell *shell)
@@ -193,7 +196,7 @@ void answer_flush(struct shell *shell)
 
 	shell->at_work = false;
 	message_flush();
-	if (messages.shell == shell)
-		catch_up(&messages);
+	if (messages.shell == shell && !catch_up(&messages))
+		message_lose(errno);
 	shell->at_work = at_work;
 }

@@ -25,8 +25,8 @@ FILE *answer_open(struct shell *shell, int fd) MUST_USE;
 int answer_create(struct shell *shell, const char *path, bool append) MUST_USE;
 /* From now on message_stream() is one, too; with NULL no more. Where there is no screen. */
 void answer_messages(struct shell *shell);
-/* Of what goes to message_stream(). */
-struct layout answer_layout(void);
+/* Of what goes to FD: message_fd(), message_own_fd(). */
+struct layout answer_layout(int fd);
 /*
  * What was printed on message_stream() goes out, though a command is at work: the session may be
  * unlocked for that.

@@ -141,7 +141,7 @@ static void tell(struct shell *shell, struct process *p, const struct error *e)
 	if (out && fclose(out) == 0 && sites) {
 		asking_unlock(shell->session);
 		say_what(e, place);
-		fwrite(text, 1, len, message_stream());
+		fwrite(text, 1, len, message_own());
 		message_flush();
 		asking_lock(shell->session);
 	}

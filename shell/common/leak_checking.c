@@ -25,9 +25,9 @@ static void print(struct shell *shell, const struct process *p, struct sites *si
 
 	leaking_choose(r, full ? SHOWN : 0);
 	asking_unlock(shell->session);
-	escape_printf(message_stream(), "mtrun: leaks of %s (%d) at its end:\n",
+	escape_printf(message_own(), "mtrun: leaks of %s (%d) at its end:\n",
 		      p->command ? p->command : "?", (int)p->pid);
-	print_leaks(message_stream(), r, shell->settings.rows, sites, NULL);
+	print_leaks(message_own(), r, shell->settings.rows, sites, NULL);
 	message_flush();
 	asking_lock(shell->session);
 }

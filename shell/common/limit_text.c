@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/escape.h"
+#include "base/message.h"
 #include "base/proc.h"
 #include "base/units.h"
 #include "process/profile_make.h"
@@ -127,7 +128,7 @@ static void print_hit(struct shell *shell, FILE *out, const struct limit_hit *hi
 
 void limit_text(struct shell *shell, FILE *out, const struct limit_hit *hit)
 {
-	struct layout layout = answer_layout();
+	struct layout layout = answer_layout(message_own_fd());
 	FILE *fold = fold_sentences(out, &layout);
 
 	layout.said = true;

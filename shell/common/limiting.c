@@ -116,7 +116,7 @@ static bool on_hit(void *ctx, const struct limit_hit *hit)
 	if (whole)
 		return true;
 	if (stays || action == LIMIT_REPORT)
-		limit_line(message_stream(), hit);
+		limit_line(message_own(), hit);
 	if (stays)
 		tell(shell, hit, action, again);
 	count(shell, hit, again);
@@ -129,10 +129,10 @@ static void on_whole(void *ctx, const struct limit_hit *hit)
 	struct shell *shell = ctx, teller;
 	enum limit_action action = shell->limiting.action;
 
-	limit_line(message_stream(), hit);
+	limit_line(message_own(), hit);
 	if (shell_asker_init(&teller, shell->session) == 0) {
 		shell_asker_takes(&teller, shell);
-		limit_text(&teller, message_stream(), hit);
+		limit_text(&teller, message_own(), hit);
 		dump(shell, &teller, hit);
 		shell_asker_release(&teller);
 	}

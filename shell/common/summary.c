@@ -4,6 +4,7 @@
 #include <inttypes.h>
 
 #include "base/escape.h"
+#include "base/message.h"
 #include "base/units.h"
 #include "report/print.h"
 #include "session/ended.h"
@@ -245,7 +246,7 @@ static void print(struct shell *shell, FILE *out, const struct layout *l)
 
 void summary_print(struct shell *shell, FILE *out)
 {
-	struct layout layout = answer_layout();
+	struct layout layout = answer_layout(message_own_fd());
 	FILE *fold = fold_sentences(out, &layout);
 
 	layout.said = true;

@@ -65,7 +65,7 @@ static void tell(void *ctx, short revents)
 		n += counted(p);
 	for (const struct process *p = session_processes(shell->session); p; p = p->next)
 		if (counted(p))
-			line(message_stream(), p, session_options(shell->session)->count, n == 1);
+			line(message_own(), p, session_options(shell->session)->count, n == 1);
 	message_flush();
 }
 

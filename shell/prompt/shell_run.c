@@ -156,7 +156,7 @@ static void run(struct shell *shell, struct statement *s)
 		return;
 	}
 	if (s->redirect == REDIRECT_NONE)
-		call.layout = answer_layout();
+		call.layout = answer_layout(message_fd());
 	output.pager = pager_open(shell, &call);
 	call.out = output.pager ? pager_stream(output.pager) : output.file;
 	if (call.layout.columns && !(call.command->flags & COMMAND_AS_IS))

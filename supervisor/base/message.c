@@ -22,12 +22,13 @@
  */
 static FILE *stream;
 static int stream_fd = -1;
+static const char *stream_path; /* of --messages */
+static FILE *own;		/* stderr, where the stream is standard output; else NULL */
+static int lost_why;		/* why the first text was that is lost */
 static bool (*divert)(void *ctx, const char *text, size_t len);
 static void *divert_ctx;
 static int verbosity;
 static bool colored;
-/* the stream is standard output: what we have to say is not part of it */
-static bool apart;
 
 /* What was said by a thread that does not write, in order: for another one to write. */
 struct said {
@@ -40,13 +41,14 @@ struct said {
 static pthread_mutex_t said_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct said *said, **said_end = &said;
 static size_t said_bytes, said_lost;
-static __thread FILE *deferred; /* this thread's stream, if it does not write */
+/* this thread's message_stream() and message_own(), if it does not write */
+static __thread FILE *deferred, *deferred_own;
 
 static int own_descriptor(int fd)
 {
-	int own = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+	int copy = fcntl(fd, F_DUPFD_CLOEXEC, 3);
 
-	return own < 0 ? -errno : own;
+	return copy < 0 ? -errno : copy;
 }
 
 static ssize_t stream_write(void *ctx, const char *text, size_t len)
@@ -63,8 +65,10 @@ static ssize_t stream_write(void *ctx, const char *text, size_t len)
 
 		if (n < 0 && errno == EINTR)
 			continue;
-		if (n < 0)
+		if (n < 0) {
+			message_lose(errno);
 			return done ? (ssize_t)done : 0; /* as fopencookie(3) wants it */
+		}
 		done += (size_t)n;
 	}
 	return (ssize_t)done;
@@ -76,9 +80,30 @@ static int stream_close(void *ctx)
 	return close(stream_fd);
 }
 
+/* 0 or -errno */
+static int open_own(void)
+{
+	int fd = own_descriptor(STDERR_FILENO);
+
+	if (fd == -EBADF)
+		fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
+	own = fd < 0 ? NULL : fdopen(fd, "w");
+	if (own)
+		return 0;
+	if (fd >= 0)
+		close(fd);
+	return -ENOMEM;
+}
+
+static bool is_colored(int fd, int color)
+{
+	return color == 2 ||
+	       (color == 1 && isatty(fd) && (!getenv("TERM") || strcmp(getenv("TERM"), "dumb")));
+}
+
 int message_open(const char *path, int fd, int color, int verbose)
 {
-	int own, low = -1;
+	int copy, low = -1;
 	FILE *f;
 
 	if (path) {
@@ -87,28 +112,32 @@ int message_open(const char *path, int fd, int color, int verbose)
 			return -errno;
 		fd = low;
 	}
-	own = own_descriptor(fd);
+	copy = own_descriptor(fd);
 	if (low >= 0)
 		close(low);
 	/* stderr is closed: nobody listens, and that is no failure */
-	if (own == -EBADF)
-		own = open("/dev/null", O_WRONLY | O_CLOEXEC);
-	if (own < 0)
-		return own == -1 ? -errno : own;
+	if (copy == -EBADF)
+		copy = open("/dev/null", O_WRONLY | O_CLOEXEC);
+	if (copy < 0)
+		return copy == -1 ? -errno : copy;
 	f = fopencookie(NULL, "w",
 			(cookie_io_functions_t){ .write = stream_write, .close = stream_close });
 	if (!f) {
-		close(own);
+		close(copy);
 		return -ENOMEM;
 	}
 	setvbuf(f, NULL, _IOFBF, 1 << 16);
 	message_close();
 	stream = f;
-	stream_fd = own;
+	stream_fd = copy;
+	stream_path = path;
+	lost_why = 0;
 	verbosity = verbose;
-	apart = !path && fd == STDOUT_FILENO;
-	colored = color == 2 || (color == 1 && isatty(own) &&
-				 (!getenv("TERM") || strcmp(getenv("TERM"), "dumb")));
+	if (!path && fd == STDOUT_FILENO && open_own()) {
+		message_close();
+		return -ENOMEM;
+	}
+	colored = is_colored(message_own_fd(), color);
 	return 0;
 }
 
@@ -123,10 +152,34 @@ void message_close(void)
 {
 	if (stream)
 		fclose(stream);
-	stream = NULL;
+	if (own)
+		fclose(own);
+	stream = own = NULL;
 }
 
-FILE *message_stream(void) { return deferred ? deferred : stream ? stream : stderr; }
+/* Where it goes in the end. */
+static FILE *stream_now(void) { return stream ? stream : stderr; }
+static FILE *own_now(void) { return own ? own : stream_now(); }
+
+FILE *message_stream(void) { return deferred ? deferred : stream_now(); }
+FILE *message_own(void) { return deferred_own ? deferred_own : own_now(); }
+
+void message_lose(int err)
+{
+	if (!lost_why && err != EPIPE && err != EINTR)
+		lost_why = err;
+}
+
+bool message_is_lost(void)
+{
+	message_flush();
+	if (!lost_why || (!own && !stream_path))
+		return false;
+	escape_printf(stderr, "mtrun: cannot write %s%s%s: %s\n",
+		      stream_path ? "'" : "to standard output", stream_path ? stream_path : "",
+		      stream_path ? "' (--messages)" : "", strerror(lost_why));
+	return true;
+}
 
 static void defer(FILE *to, const char *text, size_t len)
 {
@@ -149,21 +202,35 @@ static void defer(FILE *to, const char *text, size_t len)
 static ssize_t deferred_write(void *ctx, const char *text, size_t len)
 {
 	(void)ctx;
-	defer(stream ? stream : stderr, text, len);
+	defer(stream_now(), text, len);
+	return (ssize_t)len;
+}
+
+static ssize_t deferred_own_write(void *ctx, const char *text, size_t len)
+{
+	(void)ctx;
+	defer(own_now(), text, len);
 	return (ssize_t)len;
 }
 
 int message_defer(void)
 {
 	deferred = fopencookie(NULL, "w", (cookie_io_functions_t){ .write = deferred_write });
-	return deferred ? 0 : -ENOMEM;
+	deferred_own =
+		fopencookie(NULL, "w", (cookie_io_functions_t){ .write = deferred_own_write });
+	if (deferred && deferred_own)
+		return 0;
+	message_defer_end();
+	return -ENOMEM;
 }
 
 void message_defer_end(void)
 {
 	if (deferred)
 		fclose(deferred);
-	deferred = NULL;
+	if (deferred_own)
+		fclose(deferred_own);
+	deferred = deferred_own = NULL;
 }
 
 bool message_deferred(void)
@@ -207,11 +274,13 @@ static void write_deferred(void)
 void message_flush(void)
 {
 	flush(message_stream());
+	flush(message_own());
 	if (!deferred && message_deferred())
 		write_deferred();
 }
 
 int message_fd(void) { return stream ? stream_fd : STDERR_FILENO; }
+int message_own_fd(void) { return own ? fileno(own) : message_fd(); }
 
 /* To be freed; NULL: out of memory. */
 static char *PRINTF(2, 0) compose(bool error, const char *format, va_list args)
@@ -233,15 +302,12 @@ static char *PRINTF(2, 0) compose(bool error, const char *format, va_list args)
 
 static void PRINTF(2, 0) line(bool error, const char *format, va_list args)
 {
-	FILE *f = apart ? stderr : message_stream();
 	char *whole = compose(error, format, args);
 
-	if (f == stderr)
-		message_flush();
-	if (whole && f == stderr && deferred)
-		defer(f, whole, strlen(whole));
-	else if (whole)
-		fputs(whole, f);
+	if (own)
+		message_flush(); /* what was printed comes first */
+	if (whole)
+		fputs(whole, message_own());
 	message_flush();
 	free(whole);
 }

@@ -130,7 +130,7 @@ def duration():
     r = attach('-p', str(v.pid), '-d', '500ms')
     took = time.monotonic() - began
     bad = [] if r.rc == 0 and 0.4 < took < 10 * mt.SLOW else [f'status {r.rc} after {took:.1f} s']
-    bad += [] if b'detached after' in r.out else [f'no summary: {r.out[-200:]}']
+    bad += [] if b'detached after' in r.err and not r.out else [f'no summary: {r.err[-200:]} {r.out[-200:]}']
     mt.check('-d leaves after a time, with status 0 and a summary', bad + v.differs(before) + v.end())
 
 

@@ -126,6 +126,18 @@ mt.check('-h', [] if r.rc == 0 and b'--depth' in r.out and not r.err else [f'{r.
 r = mt.plain([mt.MTRUN, '-V'])
 mt.check('-V', [] if r.rc == 0 and re.fullmatch(rb'mtrun \S+.*\n', r.out) and not r.err else [f'{r.rc} {r.out} {r.err[:200]}'])
 
+# ---- answers that nobody gets are no success
+ends = mt.build('ends.c')
+mt.plain([mt.MTRUN, '-q', '-o', f'{d}/x.', ends, 'exit', '0'])
+heap = next(os.path.join(d, f) for f in os.listdir(d) if f.startswith('x.'))
+for args in (['-h'], ['-V'], ['-r', heap], ['-r', heap, '-x', 'report --json'], ['-r', heap, '-x', 'export csv -'], ['-q', '--messages', '/dev/full', '-x', 'status', ends, 'exit', '0']):
+    with open('/dev/full', 'w') as full:
+        r = subprocess.run([mt.MTRUN, *args], stdout=full, stderr=subprocess.PIPE, timeout=30)
+    mt.check(f'a full disk: {" ".join(args[-2:])}', [] if r.returncode == 125 and re.fullmatch(rb'mtrun: .*cannot write .*: No space left on device\n', r.stderr)
+             else [f'{r.returncode} {r.stderr}'])
+piped = subprocess.run(['bash', '-c', f'{mt.MTRUN} -r {heap} -x "! sleep 0.2; status" | true; echo ${{PIPESTATUS[0]}}'], capture_output=True, timeout=30)
+mt.check('a reader that leaves', [] if piped.stdout == b'0\n' and not piped.stderr else [f'{piped.stdout} {piped.stderr}'])
+
 # ---- commands: an error is one line, the rest runs, the status is 125
 for cmd, words in (('no-such-command', ['no-such-command']), ('report --by cows', ['cows', 'site']), ('report --sort upwards', ['upwards']), ('report -n x', ['x']),
                    ('report --no-such', ['no-such']), ('report --match "("', [r'\(']), ('blocks --min-size 5Q', ['5Q']), ('wait heap >', ['wait|heap']),

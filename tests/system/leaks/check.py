@@ -164,7 +164,7 @@ def _(bad):
     p.terminate()
     out, err = m.communicate(timeout=60)
     p.wait()
-    if m.returncode != 0 or b'leaks of cat' not in out or b'blocks were there before the attach' not in out:
+    if m.returncode != 0 or b'leaks of cat' not in err or b'blocks were there before the attach' not in err or b'leaks' in out:
         bad.append(f'{m.returncode}: {out} {err}')
 
 

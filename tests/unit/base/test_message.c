@@ -106,9 +106,87 @@ static void test_too_much(void)
 	end();
 }
 
+/* A file that stands for descriptor FD until back() is called. */
+static int aside;
+static FILE *instead(int fd)
+{
+	FILE *f = tmpfile();
+
+	fflush(NULL);
+	aside = dup(fd);
+	dup2(fileno(f), fd);
+	return f;
+}
+
+static void back(int fd)
+{
+	dup2(aside, fd);
+	close(aside);
+}
+
+static const char *content(FILE *f)
+{
+	size_t n;
+
+	rewind(f);
+	n = fread(got, 1, sizeof(got) - 1, f);
+	got[n] = '\0';
+	return got;
+}
+
+static void *says_of_its_own(void *ctx)
+{
+	(void)ctx;
+	if (message_defer() < 0)
+		return NULL;
+	fputs("a line\n", message_own());
+	message_say("one");
+	message_defer_end();
+	return "done";
+}
+
+/* Where answers are on standard output they are alone there. */
+static void test_apart(void)
+{
+	FILE *out = instead(STDOUT_FILENO), *err;
+	int out_aside = aside;
+
+	err = instead(STDERR_FILENO);
+	CHECK_EQ(message_open(NULL, STDOUT_FILENO, 0, 0), 0);
+	fputs("answer\n", message_stream());
+	in_thread(says_of_its_own);
+	fputs("a summary\n", message_own());
+	message_flush();
+	CHECK(!message_is_lost());
+	message_close();
+	back(STDERR_FILENO);
+	aside = out_aside;
+	back(STDOUT_FILENO);
+	CHECK_STR(content(out), "answer\n");
+	CHECK_STR(content(err), "a summary\na line\nmtrun: one\n");
+	fclose(out);
+	fclose(err);
+}
+
+static void test_lost(void)
+{
+	FILE *err = instead(STDERR_FILENO);
+
+	CHECK_EQ(message_open("/dev/full", STDERR_FILENO, 0, 0), 0);
+	fputs("answer\n", message_stream());
+	CHECK(message_is_lost());
+	message_close();
+	back(STDERR_FILENO);
+	CHECK_STR(content(err),
+		  "mtrun: cannot write '/dev/full' (--messages): No space left on device\n");
+	fclose(err);
+}
+
 int main(void)
 {
 	RUN(test_deferred);
 	RUN(test_too_much);
+	RUN(test_apart);
+	RUN(test_lost);
 	return test_status();
 }
