@@ -104,6 +104,16 @@ static void let_run(struct shell *shell)
 	at_work(shell, false);
 }
 
+/* 0 or -errno (said). */
+static int wait_turn(struct shell *shell, int ms)
+{
+	int err = shell_turn(shell, ms);
+
+	if (err)
+		message_error("the program can no longer be followed: %s", strerror(-err));
+	return err;
+}
+
 /* With one more turn: it may be done before the first, and then there is still something to tell. */
 static int wait_for(struct shell *shell, bool (*done)(const struct session *))
 {
@@ -114,11 +124,9 @@ static int wait_for(struct shell *shell, bool (*done)(const struct session *))
 		is_done = done(shell->session);
 		limiting_give_up(shell);
 		erring_give_up(shell);
-		err = shell_turn(shell, is_done ? 0 : -1);
-		if (err) {
-			message_error("the program can no longer be followed: %s", strerror(-err));
+		err = wait_turn(shell, is_done ? 0 : -1);
+		if (err)
 			return err;
-		}
 	}
 	return 0;
 }
@@ -286,7 +294,7 @@ static int end_as(int status, int sig)
 	return 128 + sig;
 }
 
-/* -p: the terminal's signals, and those that ask for an end, mean ours. */
+/* -p, -r: the terminal's signals, and those that ask for an end, mean ours. */
 static void on_signal(void *ctx, int sig)
 {
 	struct shell *shell = ctx;
@@ -447,7 +455,17 @@ static int open_recorded(struct session *session, const struct options *o)
 	return err;
 }
 
-/* -r: the commands, or else what a batch run says at the end. */
+/* There is nothing that ends by itself. */
+static void serve_recorded(struct shell *shell, const struct options *o)
+{
+	if (!o->quiet)
+		message_say("'%s' is served at %s, until SIGINT or SIGTERM comes", o->open[0],
+			    serve_address(shell->serve));
+	while (!shell->leave && !wait_turn(shell, -1))
+		;
+}
+
+/* -r: the commands; without any, it is served, or else what a batch run says at the end. */
 static void replay_beside(void *ctx)
 {
 	struct one_run *r = ctx;
@@ -459,11 +477,15 @@ static void replay_beside(void *ctx)
 		return;
 	shell_init(shell, r->session, r->suppressions);
 	shell->serve = r->serve;
+	session_on_signals(r->session, on_signal, shell);
 	answer_messages(shell);
 	run_scripts(shell, o);
-	if (!o->nscripts)
+	if (!o->nscripts && o->listen)
+		serve_recorded(shell, o);
+	else if (!o->nscripts)
 		shell_run_text(shell, NULL, "status; report");
-	r->status = shell->failed ? EXIT_FAILED : 0;
+	/* a command that a signal has cut short has failed */
+	r->status = shell->failed || (shell->leave && o->nscripts) ? EXIT_FAILED : 0;
 	tell_lost(r);
 	shell_release(shell);
 }

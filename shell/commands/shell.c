@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "shell/common/shell.h"
 #include "shell/common/command.h"
+#include <errno.h>
 #include <string.h>
 
 /* `!`: a shell command, while the program goes on. */
@@ -20,6 +21,8 @@ static int shell_command(struct shell *shell, struct call *call)
 	err = shell_await(shell, child.status_fd, AWAIT_LEAVE);
 	if (err) {
 		spawn_leave(&child);
+		if (err == -EINTR) /* we are to leave */
+			return -1;
 		return shell_error(shell, call, "the program can no longer be followed: %s",
 				   strerror(-err));
 	}

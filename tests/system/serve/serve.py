@@ -415,4 +415,10 @@ def answers():
 mt.check('what was recorded', [] if mt.until(answers, 10) else ['no answer'])
 open(os.path.join(mt.tmp(), 'done'), 'w').close()
 p.wait(20)
+for how in (signal.SIGTERM, signal.SIGINT):     # without commands it stays until it is told to end
+    p = subprocess.Popen([mt.MTRUN, '-r', heap, '--listen', str(port)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    bad = [] if mt.until(answers, 10) else ['no answer']
+    p.send_signal(how)
+    out, err = p.communicate(timeout=20)
+    mt.check(f'what was recorded, without commands, up to {how.name}', bad + ([] if p.returncode == 0 and not out and err.decode().count('is served at') == 1 else [f'{p.returncode} {out} {err}']))
 mt.finish()
