@@ -552,10 +552,17 @@ static int blocked_regs(const struct thread *t, struct user_regs_struct *regs)
 	return 0;
 }
 
-static int regs_of(const struct thread *t, struct user_regs_struct *regs)
+static bool is_landing(const struct session *s, const struct thread *t)
+{
+	return t->tid == s->landed.tid && t->process->pid == s->landed.pid && !t->process->resumed;
+}
+
+static int regs_of(const struct session *s, const struct thread *t, struct user_regs_struct *regs)
 {
 	int err = tracer_get_regs(t->tid, regs);
 
+	if (is_landing(s, t))
+		*regs = s->landed.was;
 	return err && t->state == THREAD_RUNNING ? blocked_regs(t, regs) : err;
 }
 
@@ -577,7 +584,7 @@ static int bt_now(struct session *s, struct process *p, pid_t tid,
 		int n;
 
 		if (t->process != p || t->vfork_child || (tid && t->tid != tid) ||
-		    regs_of(t, &regs) < 0)
+		    regs_of(s, t, &regs) < 0)
 			continue;
 		n = unwind_stack(p, &regs, pc, BT_FRAMES);
 		b.count = n > 0 ? (size_t)n : 0;

@@ -13,6 +13,7 @@
 #include "session/ended.h"
 #include "session/session.h"
 #include "tracee/launch.h"
+#include "tracee/stub.h"
 
 enum thread_state {
 	THREAD_NEW,
@@ -81,8 +82,13 @@ struct session {
 	uint64_t yielded_ns;
 	/* whose threads stay where they stop: session_stop() is at it */
 	const struct process *stopping;
-	pid_t halting;			 /* the one thread that does, 0: none */
-	pid_t held;			 /* thread held at its last instant, 0: none */
+	pid_t halting; /* the one thread that does, 0: none */
+	pid_t held;    /* thread held at its last instant, 0: none */
+	/*
+	 * Stopped before its first instruction, this thread is still in our bootstrap: where it
+	 * goes on from there. Until its process is resumed; tid 0: none
+	 */
+	struct stub_run landed;
 	const struct terminal *terminal; /* interactive: the program's own */
 	bool controlled;		 /* we had a controlling terminal at the beginning */
 	bool hung_up;			 /* the kernel has sent SIGHUP */

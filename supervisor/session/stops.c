@@ -313,6 +313,8 @@ static int land(struct session *s, struct process *p, pid_t tid)
 	if (!err && !limit_enforce_image(s, p) && s->options.start_stopped && p == s->main &&
 	    !s->began && session_stop(s, p) < 0)
 		message_error("cannot stop process %d", (int)p->pid);
+	if (!err && p->state == PROCESS_STOPPED)
+		s->landed = l;
 	s->began = true;
 	if (filtered)
 		return refilter(s, tid, &l, 0) < 0 ? -ETIMEDOUT : err;
