@@ -73,6 +73,18 @@ noinline bool ring_wait(struct wire_thread *t, unsigned n)
 	return room;
 }
 
+/* 0: there is none, or nobody may be asked for it. */
+static uint64_t fs_base(void)
+{
+	uint64_t fs = 0;
+
+	if (PROC->fsgsbase)
+		__asm__("rdfsbase %0" : "=r"(fs));
+	else if (own_call(__NR_arch_prctl, 0x1003 /* ARCH_GET_FS */, (long)&fs, 0, 0))
+		return 0;
+	return fs;
+}
+
 /*
  * Before it has a thread pointer: a static program calls brk that early. Programs without a libc
  * may never have one, or (Go) one with which %fs:0 is not the thread pointer itself: there it is
@@ -80,12 +92,12 @@ noinline bool ring_wait(struct wire_thread *t, unsigned n)
  */
 noinline uint64_t thread_pointer_early(void)
 {
-	uint64_t fs = 0;
+	uint64_t fs = fs_base();
 
-	if (sys3(__NR_arch_prctl, 0x1003 /* ARCH_GET_FS */, (long)&fs, 0) || !fs)
+	if (!fs)
 		return 2;
 	/* readable? see walk.c */
-	if (sys6(__NR_rt_sigprocmask, -1, (long)fs, 0, 8, 0, 0) == -22 /* EINVAL */ &&
+	if (own_call(__NR_rt_sigprocmask, -1, (long)fs, 0, 8) == -22 /* EINVAL */ &&
 	    *(volatile uint64_t *)fs == fs)
 		PROC->tls_ready = 1;
 	return fs;

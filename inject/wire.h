@@ -865,7 +865,7 @@ struct wire_process {
 	/* pages are protected for a capture: ASK_WHOLE and what follows it */
 	uint32_t protecting;
 	uint32_t stacks_taken; /* a bit for each of `stack` */
-	uint32_t pad0;
+	uint32_t fsgsbase;     /* the instructions of that name may be used */
 	/* of a thread that the supervisor sent to the service loop */
 	struct wire_mail mail;
 	_Alignas(64) uint64_t ticket; /* tickets given out */

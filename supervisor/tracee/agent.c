@@ -23,12 +23,14 @@
  */
 #include "tracee/agent.h"
 
+#include <asm/hwcap2.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <linux/membarrier.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -268,6 +270,7 @@ static void wire_begin(struct wire_process *w, const struct agent_settings *sett
 	w->sample = settings->sample;
 	w->seed = sampling_seed();
 	w->pauses = pauses_a_ms();
+	w->fsgsbase = (getauxval(AT_HWCAP2) & HWCAP2_FSGSBASE) != 0;
 }
 
 /* What is mapped at first. SLOTS: of threads that there are, or may be soon. */
@@ -414,6 +417,14 @@ static int serve(struct process *p, pid_t tid, bool fences)
 	return err;
 }
 
+/* L's thread has a thread pointer, as every libc's threads have it: hooks need not ask. */
+static bool has_tls(const struct stub_run *l)
+{
+	uint64_t fs = l->was.fs_base, self;
+
+	return fs && remote_read(l->pid, fs, &self, sizeof(self)) == sizeof(self) && self == fs;
+}
+
 /*
  * The thread is on its way through the bootstrap stub. When this fails it is out of it, or going to
  * be by itself.
@@ -442,6 +453,7 @@ static int land(struct process *p, struct stub_run *l, const struct agent_settin
 		wire_begin(p->wire, settings);
 		p->wire->root = nodes_root(p->nodes);
 		p->wire->mail.lean = attach;
+		p->wire->tls_ready = attach && has_tls(l);
 		tracer_cont(l->tid, 0);
 		err = serve(p, l->tid, !attach);
 	}
@@ -561,6 +573,7 @@ static void wire_inherit(struct wire_process *to, const struct wire_process *fro
 	to->sample = from->sample;
 	to->seed = sampling_seed();
 	to->pauses = from->pauses;
+	to->fsgsbase = from->fsgsbase;
 	to->tls_ready = from->tls_ready;
 	to->libc_start = from->libc_start;
 	to->libc_size = from->libc_size;

@@ -165,4 +165,19 @@ def _(bad):
     return '' if r.rc == 0 else bad.append((r.out + r.err)[-400:].decode(errors='replace'))
 
 
+@test('behind a filter that kills for any call that the program does not make')
+def _(bad):
+    for threads in (1, 4):
+        v = mt.Heap(mt.build('heap.c'), threads, 1000, 300, 0)
+        v.do('jail')
+        exact(bad, v, v.pid)
+        exact(bad, v, v.pid)
+        v.do('run')
+        m = mt.Attached(v.pid)
+        v.do('new 1000 100')
+        bad += m.leave()
+        v.do('rest')
+        ended(bad, v)
+
+
 mt.finish()
