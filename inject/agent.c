@@ -136,13 +136,12 @@ bool arrive(void)
 }
 
 /* Reached from entry_arrive. */
-void arrive_child(void);
-void arrive_child(void)
+void arrive_child(uint64_t mask);
+void arrive_child(uint64_t mask)
 {
-	uint64_t was = signals_block();
-
+	signals_block();
 	arrive();
-	signals_restore(was);
+	signals_restore(mask);
 }
 
 /* ---- growing ------------------------------------------------------------- */

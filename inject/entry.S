@@ -545,11 +545,12 @@ call_framed:
 	.size	call_framed, . - call_framed
 
 /*
- * The supervisor sends a stopped thread here: its stack pointer lowered by 136 (the red zone and
- * one slot), its pc in that slot. Everything is saved, the service is done (or a forked child's
- * agent made), everything is restored; `ret 128` leaves rsp as it was. Vector registers are not
- * touched.
+ * The supervisor sends a stopped thread here: its stack pointer lowered by 144 (the red zone and two
+ * slots), its pc in the lower slot, the signals that it blocks in the other one; it blocks all when
+ * it comes. Everything is saved, the service is done (or a forked child's agent made), everything is
+ * restored, the mask from its slot; `ret 136` leaves rsp as it was. Vector registers are not touched.
  */
+	.equ	MASK, 12 * 8 + 8		/* above rbp, once all registers are saved */
 	.macro	errand name, function
 	.globl	\name
 	.hidden	\name
@@ -557,8 +558,8 @@ call_framed:
 	.balign	16
 \name:
 	.cfi_startproc
-	.cfi_def_cfa rsp, 136
-	.cfi_offset rip, -136
+	.cfi_def_cfa rsp, 144
+	.cfi_offset rip, -144
 	pushfq
 	.cfi_adjust_cfa_offset 8
 	cld
@@ -569,6 +570,7 @@ call_framed:
 	mov	rbp, rsp
 	.cfi_def_cfa_register rbp
 	and	rsp, -16
+	mov	rdi, [rbp + MASK]
 	call	\function
 	mov	rsp, rbp
 	.cfi_def_cfa_register rsp
@@ -578,7 +580,7 @@ call_framed:
 	.endr
 	popfq
 	.cfi_adjust_cfa_offset -8
-	ret	128
+	ret	136
 	.cfi_endproc
 	.size	\name, . - \name
 	.endm
@@ -599,7 +601,10 @@ call_framed:
  *	munmap(agent, AGENT_BEACON);
  */
 
-/* The thread's mask is kept below the registers; rbp: their end. */
+/*
+ * As far as they are not: mtrun may have died before it had them blocked. What was blocked is of no
+ * interest.
+ */
 	.macro block_signals
 	sub	rsp, 16
 	mov	qword ptr [rsp], -1
@@ -611,7 +616,7 @@ call_framed:
 	syscall
 	.endm
 	.macro restore_signals
-	lea	rsi, [rbp - 8]
+	lea	rsi, [rbp + MASK]
 	xor	edx, edx
 	mov	edi, 2
 	mov	r10d, 8
@@ -664,7 +669,7 @@ bootstrap:
 	pop	\r
 	.endr
 	popfq
-	ret	128
+	ret	136
 	.balign	8
 bootstrap_agent:
 	.quad	0				/* its address: the supervisor writes it */
@@ -707,7 +712,7 @@ unmap_stub:
 	pop	\r
 	.endr
 	popfq
-	ret	128
+	ret	136
 	.balign	8
 unmap_stub_end:
 	.size	unmap_stub, . - unmap_stub
@@ -752,7 +757,7 @@ unmap_stub_end:
 	pop	\r
 	.endr
 	popfq
-	ret	128
+	ret	136
 	.size	\name, . - \name
 	.type	\name\()_thread, @function
 \name\()_thread:

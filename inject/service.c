@@ -94,13 +94,12 @@ bool mail_serve(struct wire_mail *mail)
 }
 
 /* Reached from entry_service. */
-void service(void);
-void service(void)
+void service(uint64_t mask);
+void service(uint64_t mask)
 {
-	uint64_t was = signals_block();
-
+	signals_block();
 	mail_serve(&PROC->mail);
-	signals_restore(was);
+	signals_restore(mask);
 }
 
 static void copy_args(uint64_t *to, const uint64_t *from)

@@ -7,6 +7,11 @@
  * foreign registers. Before that a system call that was interrupted is taken back: the thread would
  * go on by making it again.
  *
+ * After that all its signals are blocked. One that came before the routine's own first call would
+ * run a handler first, each system call of which stops for us; where a timer is shorter than that
+ * takes, no end would come. The mask to be restored stands on the stack by then, so this has no
+ * instant either.
+ *
  * That is how it goes on when we die. Otherwise it is recalled: at the exit from the routine's last
  * call, which gives it its signals back, it gets the very registers that it stopped with, and is
  * interrupted once more, so that the kernel looks at them as it would have at first: if a signal
@@ -26,6 +31,7 @@
 #define CALLS_MOST 10000 /* system call stops of a thread that comes to its end */
 /* a thread that does not get on for so long is not ours any more */
 #define PATIENCE_MS 5000
+#define ALL_SIGNALS (~0ull)
 
 /* ---- places -------------------------------------------------------------- */
 
@@ -134,18 +140,26 @@ size_t cave_find(pid_t pid, struct code_cave found[CAVE_MOST])
 
 /* ---- there and back ------------------------------------------------------ */
 
-int stub_divert(pid_t tid, struct user_regs_struct regs, raddr_t pc)
+#define RED_ZONE 128u
+
+/* What the routine finds on its stack: see `errand` in inject/entry.S. */
+struct way_back {
+	uint64_t pc, mask;
+};
+
+static int divert(struct stub_run *l, struct user_regs_struct regs, raddr_t pc)
 {
-	uint64_t back = regs.rip;
+	const struct way_back back = { regs.rip, l->mask };
 	int err;
 
-	regs.rsp -= 136;
-	err = remote_write(tid, regs.rsp, &back, sizeof(back));
+	regs.rsp -= RED_ZONE + sizeof(back);
+	err = remote_write(l->tid, regs.rsp, &back, sizeof(back));
 	if (err)
 		return err;
 	regs.rip = pc;
 	regs.orig_rax = (unsigned long long)-1;
-	return tracer_set_regs(tid, &regs);
+	err = tracer_set_regs(l->tid, &regs);
+	return err ? err : tracer_set_mask(l->tid, ALL_SIGNALS);
 }
 
 int stub_send(struct stub_run *l, pid_t pid, pid_t tid, raddr_t pc, raddr_t lo, raddr_t hi)
@@ -160,7 +174,7 @@ int stub_send(struct stub_run *l, pid_t pid, pid_t tid, raddr_t pc, raddr_t lo, 
 	if (err)
 		return err;
 	restart_whole(pid, tid, &regs);
-	return stub_divert(tid, regs, pc);
+	return divert(l, regs, pc);
 }
 
 static bool is_within(const struct stub_run *l, raddr_t pc)
@@ -188,7 +202,6 @@ static int next_stop(struct stub_run *l, struct user_regs_struct *regs, pid_t *m
 			return 0;
 		if (e.kind == EVENT_SYSCALL) {
 			err = tracer_get_regs(l->tid, regs);
-			/* a handler may have come before the signals were blocked */
 			if (err || is_within(l, regs->rip))
 				return err;
 		} else if (e.kind == EVENT_SIGNAL)
@@ -216,7 +229,6 @@ int stub_call(struct stub_run *l, int64_t *ret)
 	struct user_regs_struct regs;
 	int err;
 
-	/* the way out of a handler ends in the routine, too */
 	do
 		err = stub_stop(l, &regs);
 	while (!err && !is_entry(&regs));

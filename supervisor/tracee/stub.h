@@ -78,10 +78,4 @@ int stub_force(struct stub_run *l) MUST_USE;
  */
 int stub_none(pid_t tid, int err);
 
-/*
- * Puts the stopped thread at PC; it finds its way back (see entry_service). Its system call is not
- * looked at.
- */
-int stub_divert(pid_t tid, struct user_regs_struct regs, raddr_t pc) MUST_USE;
-
 #endif

@@ -4,6 +4,7 @@
 """waits - nobody waits for ever: hooks for an mtrun that is stopped, mtrun for handlers that are half done and for threads that cannot be stopped."""
 import json
 import os
+import random
 import re
 import signal
 import subprocess
@@ -167,6 +168,28 @@ def _(bad):
         bad.append('it does not run')
     bad += a.leave()
     told(v, bad)
+
+
+@case('a timer that is shorter than a visit')
+def _(bad):
+    v = mt.popen([mt.build('storm.c'), '20' if mt.SOAK else '6'], stdout=subprocess.PIPE)
+    v.stdout.readline()
+    for i in range(40 if mt.SOAK else 8):
+        m = mt.popen([mt.MTRUN, '-q', '-p', str(v.pid), '-x', 'detach'], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        if i % 2:               # wherever it is
+            time.sleep(random.uniform(0, 0.2))
+            m.kill()
+        try:
+            said = m.communicate(timeout=20)[0].decode()
+        except subprocess.TimeoutExpired:
+            m.kill()
+            bad.append('no end of an attach')
+            break
+        if m.returncode not in (0, -signal.SIGKILL):
+            bad.append(f'status {m.returncode}: {said[-200:]}')
+    out = v.communicate(timeout=60)[0].decode()
+    if v.returncode or not re.fullmatch(r'storm handled \d+ mask 800\n', out):
+        bad.append(f'status {v.returncode}, said {out!r}')
 
 
 @case('above a limit that is only reported')
