@@ -79,8 +79,10 @@ static void draw(const struct shell *shell, const char *text)
 		for (unsigned column = 0; bytes < len; bytes++)
 			if (((unsigned char)text[bytes] & 0xc0) != 0x80 && column++ == columns)
 				break;
+		/* first: behind a line as wide as the window the cursor stands on its last character */
+		fputs("\033[K", out);
 		fwrite(text, 1, bytes, out);
-		fputs("\033[K\r\n", out);
+		fputs("\r\n", out);
 		text += len + (text[len] == '\n');
 	}
 	fputs("\033[J", out);
