@@ -19,6 +19,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -93,15 +94,29 @@ def kill(pid, sig=signal.SIGKILL):
         pass
 
 
-def children_of(pid):
-    """Processes whose parent PID is."""
+def listed_children(pid):
+    """Processes whose parent PID is. Quick; it may miss one while others come and go."""
     found = []
-    try:        # quick; it may miss one while others come and go, so that nothing is believed only where there is something
+    try:
         for tid in os.listdir(f'/proc/{pid}/task'):
             with open(f'/proc/{pid}/task/{tid}/children') as f:
                 found += map(int, f.read().split())
     except OSError:
         pass
+    return found
+
+
+def traced(pid):
+    try:
+        with open(f'/proc/{pid}/status') as f:
+            return re.search(r'^TracerPid:\t(\d+)$', f.read(), re.M)[1] != '0'
+    except OSError:
+        return False
+
+
+def children_of(pid):
+    """Processes whose parent PID is."""
+    found = listed_children(pid)        # nothing is believed only where there is something
     if found:
         return found
     for d in os.listdir('/proc'):
@@ -207,19 +222,37 @@ def stolen():
 class Stopwatch:
     """
     How long PID takes for something, whatever else the machine does: the time that passes, less what
-    threads of PID, and of this test, were kept waiting for a processor meanwhile. At each moment one
-    of these threads has work, or all sleep; one that has work runs, or waits for a processor. So
-    with a processor for each the same takes no longer than what is left, and if nobody else wants to
-    run all of it is left. A thread that sleeps when it should work is not excused.
+    threads of PID, of what it runs (but for a program that it traces) and of this test were kept
+    waiting for a processor meanwhile. At each moment one of these threads has work, or all sleep; one
+    that has work runs, or waits for a processor. So with a processor for each the same takes no
+    longer than what is left, and if nobody else wants to run all of it is left. A thread that sleeps
+    when it should work is not excused.
+
+    What a thread waited is gone with it, and some live for one file: a look is taken every 5 ms.
     """
     def __init__(self, pid):
-        self.pids = pid, os.getpid()
-        self.before, self.stolen = queued(*self.pids), stolen()
+        self.pid = pid
+        self.before, self.stolen = self.look(), stolen()
+        self.queued = dict(self.before)
+        self.over = threading.Event()
+        self.watcher = threading.Thread(target=self.watch, daemon=True)
         self.began = time.monotonic()
+        self.watcher.start()
+
+    def look(self):
+        return queued(self.pid, *(c for c in listed_children(self.pid) if not traced(c)), os.getpid())
+
+    def watch(self):
+        while not self.over.wait(0.005):
+            self.queued.update(self.look())
 
     def ms(self):
         passed = (time.monotonic() - self.began) * 1000
-        waited = sum(ns - self.before.get(who, 0) for who, ns in queued(*self.pids).items()) / 1e6
+        self.over.set()
+        self.watcher.join()
+        self.queued.update(self.look())
+        self.queued.pop((os.getpid(), self.watcher.native_id), None)
+        waited = sum(ns - self.before.get(who, 0) for who, ns in self.queued.items()) / 1e6
         return passed - waited - (stolen() - self.stolen)
 
 

@@ -44,7 +44,7 @@ def heaptrack_gui(display, name, base):
     bad = [display.window('Heaptrack - ')]
     pages = []
     if not bad[0]:
-        mt.until(lambda: not display.alive() or colours(display.settled() or b'') or name == 'true', 10)
+        mt.until(lambda: not display.alive() or colours(display.settled() or b'') or name == 'true')
         pages.append(display.settled())
         for x in range(110, 1000, 65):
             display.click(x, 37)
@@ -64,7 +64,7 @@ def heaptrack_gui(display, name, base):
 def massif_visualizer(display, name, base):
     display.start('massif-visualizer', f'{base}.massif')
     bad = [display.window('Evaluation of')]
-    mt.until(lambda: not display.alive() or colours(display.settled() or b'') > 150, 10)
+    mt.until(lambda: not display.alive() or colours(display.settled() or b'') > 150)
     shown, text = display.settled(), display.said()
     with open(f'{base}.massif') as f:
         snapshots = f.read().count('snapshot=')

@@ -64,7 +64,7 @@ def scraped():
     failures = ask('count_over_time(up{job="mtrun"}[10m]) - sum_over_time(up{job="mtrun"}[10m])')
     if failures != [0]:
         wrong.append(f'scrapes that failed: {failures}')
-    if not ask('rate(mtrun_allocations_total[5s])'):
+    if not mt.until(lambda: ask('rate(mtrun_allocations_total[5s])')):
         wrong.append('no rate')
     mt.check('prometheus scrapes, and answers right', wrong)
     server.terminate()

@@ -397,7 +397,7 @@ with socket.socket() as taken:
 
 port = free_port()
 heap = os.path.join(mt.tmp(), 'x.heap')
-r = subprocess.run([mt.MTRUN, '-q', '-x', f'listen; listen {port}; listen; ! curl -s localhost:{port}/healthz; listen off; ! curl -s localhost:{port}/healthz || echo gone; wait exit; export heap {heap}', 'sleep', '0.3'],
+r = subprocess.run([mt.MTRUN, '-q', '-x', f'listen; listen {port}; listen; ! curl -s localhost:{port}/healthz; listen off; ! curl -s localhost:{port}/healthz || echo gone; export heap {heap}; kill; wait exit', 'sleep', '60'],
                    stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 mt.check('the command', [] if [x for x in r.stdout.split('\n') if x] == ['off', str(port), 'ok', 'gone'] else [r.stdout])
 p = subprocess.Popen([mt.MTRUN, '--listen', str(port), '-r', heap, '-x', f'! cat {mt.tmp()}/done'], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
