@@ -406,6 +406,7 @@ entry_raw:
 	is_number __NR_brk, 1f
 	is_number __NR_mremap, 1f
 	is_number __NR_seccomp, 1f
+	is_number __NR_ptrace, 1f
 	lea	ecx, [rax - __NR_prctl]
 	jrcxz	2f
 0:	jmp	[r11 + HOOK_ORIG]

@@ -286,6 +286,15 @@ static void raw_forbids(const struct entry *e, uint64_t *a)
 	unmark_plain(t, marked);
 }
 
+static void raw_traces(const struct entry *e, uint64_t *a)
+{
+	struct wire_thread *t = thread_self();
+	bool marked = mark_plain(t, e);
+
+	a[RAW_NUMBER] = trace_begin(t, a[0], a[1]) == TRACE_DONE ? 0 : call_raw(a);
+	unmark_plain(t, marked);
+}
+
 /*
  * Only those numbers come here that entry.S lets through. What is not dealt with is left to the
  * program's own instruction.
@@ -300,6 +309,10 @@ bool hook_raw(uint64_t *a, const struct wire_hook *h, const struct entry *e)
 	a[RAW_NUMBER] = nr;
 	if (nr == __NR_prctl || nr == __NR_seccomp) {
 		raw_forbids(e, a);
+		return true;
+	}
+	if (nr == __NR_ptrace) {
+		raw_traces(e, a);
 		return true;
 	}
 	if (GUARD->armed != ARMED_ON)

@@ -429,6 +429,7 @@ static bool of_interest(int64_t number)
 	case SYS_mprotect:
 	case SYS_brk:
 	case SYS_prctl:
+	case SYS_ptrace:
 	case SYS_seccomp: return true;
 	default: return false;
 	}

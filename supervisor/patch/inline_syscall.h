@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
  * inline_syscall.h - the system calls that a module makes by itself: where its code has a `syscall`
- * instruction that may change mappings or install a seccomp filter, and which instructions around
- * it a jump can replace. Knows the file only; plant.c does the rest.
+ * instruction that may change mappings, install a seccomp filter or trace a process, and which
+ * instructions around it a jump can replace. Knows the file only; plant.c does the rest.
  */
 #ifndef MTRUN_INLINE_SYSCALL_H
 #define MTRUN_INLINE_SYSCALL_H

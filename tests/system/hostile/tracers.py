@@ -52,6 +52,15 @@ for how in ('gcc', 'static', 'musl'):
     bad += [f'--no-follow: {x}' for x in why]
     mt.check(f'ptrace by {how}', bad)
 
+go = os.path.join(mt.tmp(), 'gotrace')
+why = mt.build_go(os.path.join(mt.VICTIMS, 'gotrace.go'), go)
+if why:
+    mt.skip('ptrace by Go', why)
+else:
+    r, why = both([go, '/bin/echo', 'traced'])
+    gone = [p['unsupervised'] for p in unsupervised(r)] if not why else []
+    mt.check('ptrace by Go', why or ([] if gone == ['another program traces it'] and b'1000 steps, status 0' in r.out else [gone, r.out]))
+
 # ---- strace, gdb, mtrun ---------------------------------------------------------------------------------------------------------
 
 PROGRAM = mt.build('ends.c') and mt.build('tracing.c')
