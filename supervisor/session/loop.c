@@ -35,7 +35,8 @@
 #include "tracee/tracer.h"
 #include "transport/heartbeat.h"
 
-#define TICK_MS 8     /* rings are looked at this often, however quiet */
+#define TICK_MS 8     /* rings are looked at this often, however quiet, */
+#define MUTE_MS 1     /* and those whose hooks cannot ring */
 #define CHUNK	65536 /* events of one process before others have their turn */
 /* between two yields: a ring fills in a millisecond or two */
 #define YIELD_NS 200000
@@ -306,6 +307,9 @@ static void look_for_filters(struct session *s)
 	}
 }
 
+/* MS < 0: for ever. */
+static int at_most(int ms, int most) { return ms < 0 || ms > most ? most : ms; }
+
 int loop_turn(struct session *s, int timeout_ms, bool *something)
 {
 	struct pollfd fds[2 + WATCHES + 1] = { { .fd = s->signals, .events = POLLIN },
@@ -330,8 +334,8 @@ int loop_turn(struct session *s, int timeout_ms, bool *something)
 		fds[2 + i] = (struct pollfd){ .fd = watch[i].fd, .events = watch[i].events };
 	for (const struct process *p = s->processes; p && !live; p = p->next)
 		live = p->stream && p->state <= PROCESS_STOPPED;
-	if (live && (timeout_ms < 0 || timeout_ms > TICK_MS))
-		timeout_ms = mute_targets(s) ? 1 : TICK_MS;
+	if (live)
+		timeout_ms = at_most(timeout_ms, mute_targets(s) ? MUTE_MS : TICK_MS);
 	if (s->asked_ns && clock_ns() - s->asked_ns < AWAKE_NS)
 		timeout_ms = 0;
 	if (timeout_ms)
