@@ -34,7 +34,9 @@ static int one(struct shell *shell, struct call *call, void *ctx, int arg, const
 
 	switch (arg) {
 	case ARG_FRAG: r->frag = true; return 0;
-	case ARG_ROWS: r->has_rows = true; return reporting_rows(shell, call, value, &r->rows);
+	case ARG_ROWS:
+		r->frag = r->has_rows = true;
+		return reporting_rows(shell, call, value, &r->rows);
 	default: return arguments_unexpected(shell, call, value);
 	}
 }
@@ -229,7 +231,7 @@ static void frag_json(struct json *j, const struct mapping *m, size_t n)
 	sum_json(j, "frag_several", &m->residency.several);
 }
 
-static void print_json(FILE *out, const struct mapping *m, size_t n, bool frag)
+static void print_json(FILE *out, const struct mapping *m, size_t n)
 {
 	const struct residency *r = &m->residency;
 	struct json j;
@@ -242,12 +244,7 @@ static void print_json(FILE *out, const struct mapping *m, size_t n, bool frag)
 	json_uint(&j, "swap", r->swapped);
 	json_uint(&j, "live_bytes", r->live_bytes);
 	json_bool(&j, "complete", !r->late);
-	if (frag) {
-		frag_json(&j, m, n);
-	} else {
-		json_array(&j, "frag");
-		json_end_array(&j);
-	}
+	frag_json(&j, m, n);
 	json_end_object(&j);
 	json_finish(&j);
 }
@@ -277,8 +274,7 @@ static int map(struct shell *shell, struct call *call)
 
 	if (arguments_each(shell, call, arguments, one, &r))
 		return -1;
-	if (r.has_rows && !r.frag)
-		return shell_error(shell, call, "-n goes with --frag");
+	r.frag |= call->json; /* programs get all there is */
 	if (!r.has_rows)
 		r.rows = call->json ? VIEW_ALL : shell->settings.rows;
 	p = shell_process(shell);
@@ -292,7 +288,7 @@ static int map(struct shell *shell, struct call *call)
 		return cannot(shell, call, err);
 	asking_unlock(shell->session);
 	if (call->json)
-		print_json(call->out, &m, shown(&r, &m), r.frag);
+		print_json(call->out, &m, shown(&r, &m));
 	else if (r.frag)
 		print_frag(call, &m, shown(&r, &m));
 	else
@@ -304,7 +300,7 @@ static int map(struct shell *shell, struct call *call)
 
 const struct command cmd_map = {
 	.name = "map",
-	.usage = "[--frag [-n N]] [--bytes] [--full] [--json]",
+	.usage = "[--frag] [-n N] [--bytes] [--full] [--json]",
 	.summary = "what resident memory is made of, and who keeps it",
 	.example = "map --frag",
 	.help = "Each page that the kernel counts in RSS is in one row. live: any byte of it is of a live block. free: blocks have been in it, none is\n"
@@ -313,8 +309,8 @@ const struct command cmd_map = {
 		"mtrun: what mtrun has in the process. The process is not stopped. Not with --sample, nor while recording is off.\n"
 		"\n"
 		"  --frag   pages of which at most half is live, and the sites of the blocks that keep them: kept would be given back if the blocks\n"
-		"           of that site were gone; live is what those have in there\n"
-		"  -n N     show N sites (text: 20, JSON: all); the others are summed in one row\n"
+		"           of that site were gone; live is what those have in there. JSON has them in any case\n"
+		"  -n N     --frag with N sites (text: 20, JSON: all); the others are summed in one row\n"
 		"  --bytes  exact sizes on a terminal, too\n"
 		"  --full   names and paths whole: as in a pipe",
 	.flags = COMMAND_LIST | COMMAND_JSON | COMMAND_LIVE | COMMAND_BYTES | COMMAND_FULL,

@@ -211,7 +211,10 @@ def frag(v, bad):
         bad.append(f'the first is {m["frag"][0]}')
     if not 0.99 * 50000 * PAGE <= m['live_resident'] <= 1.01 * 50000 * PAGE + 3e6:
         bad.append(f'live_resident is {m["live_resident"]}')
-    text = v.a.ask('map --frag -n 1')
+    problems, plain = equals_rollup(v.a, v.pid)
+    if problems or plain['frag'] != m['frag'] or v.a.json('map -n 1')['frag'] != m['frag'][:1]:
+        bad.append(f'without --frag: {problems} {plain["frag"][:1]}')
+    text = v.a.ask('map -n 1')
     if not re.search(rf'^kept:{row["kept_bytes"]} +live:{row["live_bytes"]} +pages:{row["pages"]} +keep at .*resident.c:{row["line"]}$', text, re.M) or \
             '195.3M' not in text or '3.1M' not in text:
         bad.append(f'text: {text[:300]}')
@@ -361,7 +364,6 @@ if want.search('refused'):
     refused('let go', ['--', exe, 'blocks', '10', '10'], 'let go|has ended', 'detach; map')
     refused('let go at its last instant', ['--', exe, 'blocks', '10', '10'], 'has ended', 'wait exit; detach; map')
     refused('argument', ['--', exe, 'blocks', '10', '10'], "map: .*'--frog'", 'map --frog')
-    refused('-n', ['--', exe, 'blocks', '10', '10'], '-n goes with --frag', 'map -n 3')
 
 # At its last instant its memory is there still; and also of a child.
 if want.search('end'):
