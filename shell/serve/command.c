@@ -18,7 +18,7 @@ static const struct {
 	{ "status", " pid ", "" },
 	{ "report", " n by sort at since base match pid ", "" },
 	{ "timeline", " pid ", "" },
-	{ "diff", " n by match since at pid ", " since at " },
+	{ "diff", " n by match since base at pid ", " since base at " },
 	{ "text", " n at since base match pid ", "" },
 	{ "tree", " n at since base match pid ", "" },
 	{ "threads", " pid ", "" },
@@ -88,8 +88,15 @@ static int make_words(struct answer *a, size_t row, struct words *w)
 	}
 	if (*table[row].words && add(a, w, "%s%s", "--", ""))
 		return -1;
-	/* there are two at most, and they are named `since` and `at` */
-	value = *table[row].words ? answer_parameter(a, "since") : NULL;
+	if (!*table[row].words)
+		return 0;
+	/* there are two at most: `since`, which is `base`, too, and `at` */
+	value = answer_parameter(a, "since");
+	if (value && answer_parameter(a, "base")) {
+		answer_refuse(a, 400, "since and base are two names of one parameter");
+		return -1;
+	}
+	value = value ? value : answer_parameter(a, "base");
 	if (value && add(a, w, "%s%s", value, ""))
 		return -1;
 	value = value ? answer_parameter(a, "at") : NULL;

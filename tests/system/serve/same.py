@@ -23,7 +23,7 @@ mt.need_mtrun()
 # what the shell is asked, and the path that is to say the same
 PAIRS = [('report --by site', 'report?by=site'), ('report --by stack -n 50', 'report?by=stack&n=50'), ('report --by function -n 7', 'report?by=function&n=7'),
          ('report --by size --sort count', 'report?by=size&sort=count'), ('report --at peak', 'report?at=peak'), ('report --match site_40', 'report?match=site_40'),
-         ('diff 100ms', 'diff?since=100ms'), ('diff 100ms 200ms', 'diff?since=100ms&at=200ms'), ('text', 'text'), ('tree', 'tree'), ('timeline', 'timeline'), ('threads', 'threads'),
+         ('diff 100ms', 'diff?since=100ms'), ('diff 100ms', 'diff?base=100ms'), ('diff 100ms 200ms', 'diff?since=100ms&at=200ms'), ('text', 'text'), ('tree', 'tree'), ('timeline', 'timeline'), ('threads', 'threads'),
          ('processes', 'processes'), ('status', 'status'), ('map', 'map')]
 # what goes on though the program does not
 MOVES = {'time_ms', 'since_ms', 'elapsed_ms', 'rss', 'mtrun', 'log_files', 'interval_ms', 'peak_rss', 'timeline'}

@@ -97,7 +97,7 @@ else:
     mt.skip('/metrics: promtool finds nothing', 'no promtool here')
 # its record begins when it is launched, which is later than mtrun, on a busy machine by some 100 ms
 began = s.json('/api/v1/timeline')['points'][0][0]
-mt.check('other commands', [p for p in ('threads', 'processes', f'diff?since={began}ms', 'report?n=1', 'report?by=stack&sort=count', 'report?match=keep', 'text?n=2', 'report?at=peak')
+mt.check('other commands', [p for p in ('threads', 'processes', f'diff?since={began}ms', f'diff?base={began}ms&at=peak', 'map?n=1', 'report?n=1', 'report?by=stack&sort=count', 'report?match=keep', 'text?n=2', 'report?at=peak')
                             if s.get('/api/v1/' + p)[0] != 200])
 
 # ---- pprof ----
@@ -143,7 +143,7 @@ mt.check('pprof: for people', [] if b'keep_block' in s.get('/debug/pprof/heap?de
 refused = [('/x', 404), ('/api/v1/kill', 404), ('/api/v1/', 404), ('/api/v1/stop', 404), ('/api/v1/x?n=1', 404), ('/api/v1/../../etc/passwd', 404), ('/%2e%2e/', 404),
            ('/api/v1/report?at=1s;kill', 400), ('/api/v1/report?file=/etc/passwd', 400), ('/api/v1/report?n=1&n=2', 400), ('/api/v1/report?by=x', 400),
            ('/api/v1/report?match=(', 400), ('/api/v1/report?match=a{99}', 400), ('/api/v1/report?match=' + 'a' * 300, 400), ('/api/v1/report?pid=1', 404),
-           ('/api/v1/report?since=/etc/passwd', 400), ('/api/v1/diff?since=/etc/passwd', 400), ('/api/v1/status?n=1', 400), ('/api/v1/report?n=%00', 400),
+           ('/api/v1/report?since=/etc/passwd', 400), ('/api/v1/diff?since=/etc/passwd', 400), ('/api/v1/diff?base=/etc/passwd', 400), ('/api/v1/diff?since=1&base=1', 400), ('/api/v1/status?n=1', 400), ('/api/v1/report?n=%00', 400),
            ('/debug/pprof/heap?seconds=0', 400), ('/debug/pprof/heap?seconds=99999', 400), ('/debug/pprof/profile', 404), ('/metrics?x=1', 400)]
 mt.check('what cannot be asked', [f'{p}: {code} {data[:80]}, not {want}' for p, want in refused for code, _, data in [s.get(p)] if code != want])
 mt.check('methods', [m for m in ('POST', 'PUT', 'DELETE', 'OPTIONS', 'PATCH', 'TRACE') if s.get('/healthz', method=m)[0] != 405])
