@@ -136,6 +136,33 @@ static const struct {
 };
 #define OPTIONS (sizeof(table) / sizeof(*table))
 
+/* Those about a program that runs, and how it is recorded: not with --replay. */
+static const int running[] = {
+	OPT_TREE,
+	'l',
+	OPT_ON_LIMIT,
+	OPT_ERRORS,
+	OPT_LIMIT_EXIT,
+	'i',
+	'd',
+	'o',
+	OPT_DUMP_EVERY,
+	OPT_DUMP_PEAK,
+	OPT_DUMP_EXIT,
+	OPT_LEAK_CHECK,
+	OPT_LEAK_EXITCODE,
+	OPT_SUPPRESSIONS,
+	'm',
+	OPT_LOG_DIR,
+	OPT_LOG_SIZE,
+	OPT_LOG_FILES,
+	's',
+	OPT_DEPTH,
+	OPT_HOOK,
+	'S',
+	OPT_NO_FOLLOW,
+};
+
 static bool optional(size_t i) { return table[i].arg && table[i].arg[0] == '['; }
 
 static void help(FILE *out)
@@ -321,7 +348,8 @@ struct parse {
 	struct options *o;
 	char *why;
 	size_t len;
-	bool no_leak_check; /* it was said */
+	bool no_leak_check;   /* it was said */
+	const char *of_a_run; /* the first option that needs one, by name; NULL: none */
 };
 
 static int PRINTF(2, 3) bad(struct parse *p, const char *format, ...)
@@ -435,11 +463,8 @@ static int check_open(struct parse *p)
 		return 0;
 	if (o->npids)
 		return bad(p, "--replay and --pid exclude each other");
-	if (o->duration_ms || o->dump_every || o->dump_peak || o->dump_exit || o->start_stopped ||
-	    o->interval_ms || o->limit || o->leak_check)
-		return bad(
-			p,
-			"--replay goes with none of --duration, --output, --dump-..., --stopped, --interval, --limit, --leak-check: nothing runs");
+	if (p->of_a_run)
+		return bad(p, "--replay and --%s exclude each other: nothing runs", p->of_a_run);
 	return 0;
 }
 
@@ -675,6 +700,23 @@ static int apply(struct parse *p, int c, const char *arg)
 	return bad(p, "unknown option");
 }
 
+static const char *name_of(int value)
+{
+	size_t i = 0;
+
+	while (table[i].value != value)
+		i++;
+	return table[i].name;
+}
+
+/* C has been given. */
+static void note(struct parse *p, int c)
+{
+	for (size_t i = 0; i < sizeof(running) / sizeof(*running) && !p->of_a_run; i++)
+		if (running[i] == c)
+			p->of_a_run = name_of(c);
+}
+
 static void getopt_tables(char *brief, struct option *names)
 {
 	*brief++ = '+'; /* the first word that is no option is PROGRAM */
@@ -735,6 +777,8 @@ static int environment(struct parse *p)
 	struct options *o = p->o;
 	uint64_t bytes, ms;
 
+	if (o->open) /* nothing runs */
+		return 0;
 	if (limit && (number_parse(limit, &bytes) || bytes == 0 || bytes > LIMIT_MAX))
 		return bad(
 			p,
@@ -819,6 +863,7 @@ enum options_result options_parse(struct options *o, int argc, char **argv, FILE
 			       OPTIONS_BAD;
 		if (apply(&p, c, optarg))
 			return OPTIONS_BAD;
+		note(&p, c);
 	}
 	/* getopt itself goes back to the first word behind `--` when it is called once more */
 	while (o->open && optind < argc)
@@ -830,7 +875,7 @@ enum options_result options_parse(struct options *o, int argc, char **argv, FILE
 	if (stdin_scripts > 1)
 		return bad(&p, "--script: '-' is accepted once: stdin can be read only once"),
 		       OPTIONS_BAD;
-	if (check_leaks(&p) || check_open(&p) || environment(&p) || stray_time(&p, argc, argv) ||
+	if (check_open(&p) || check_leaks(&p) || environment(&p) || stray_time(&p, argc, argv) ||
 	    check_attach(&p, argv[optind]))
 		return OPTIONS_BAD;
 	if (optind >= argc && !o->npids && !o->open)

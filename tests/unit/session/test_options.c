@@ -343,6 +343,14 @@ static void replayed(const char *line, size_t n, const char *last)
 /* No program is started, so that each word is one more path. */
 static void what_is_replayed(void)
 {
+	static const char *const refused[] = {
+		"tree",	     "limit 1M",    "on-limit stop",   "errors off",	 "limit-exit 3",
+		"interval",  "duration 1",  "output x.",       "dump-every 1",	 "dump-peak",
+		"dump-exit", "leak-check",  "leak-exitcode 1", "suppressions f", "mode log",
+		"log-dir d", "log-size 1M", "log-files 2",     "sample 1K",	 "depth 3",
+		"hook f",    "stopped",	    "no-follow",       "pid 1",
+	};
+
 	replayed("-r a", 1, "a");
 	replayed("-r a b -q c", 3, "c");
 	CHECK(o.quiet);
@@ -351,6 +359,20 @@ static void what_is_replayed(void)
 	replayed("-r a b -- c -q", 4, "-q");
 	CHECK(!o.quiet);
 	replayed("--messages -- -r a b", 2, "b");
+	replayed("-x status -q -v --color never -c heap --listen 1 --push unix:p -r a", 1, "a");
+	for (size_t i = 0; i < sizeof(refused) / sizeof(*refused); i++) {
+		char line[64];
+
+		snprintf(line, sizeof(line), "-r a --%s", refused[i]);
+		CHECK_EQ(parse(line), OPTIONS_BAD);
+		snprintf(line, sizeof(line), "--%.*s exclude", (int)strcspn(refused[i], " "),
+			 refused[i]);
+		CHECK(strstr(why, "--replay and ") && strstr(why, line));
+	}
+	setenv("MT_MEMORY_LIMIT", "x", 1);
+	replayed("-r a", 1, "a");
+	CHECK(!o.limit && !o.interval_ms);
+	unsetenv("MT_MEMORY_LIMIT");
 }
 
 int main(void)
