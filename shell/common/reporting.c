@@ -111,6 +111,15 @@ int reporting_time(struct shell *shell, struct call *call, const char *what, con
 	return 0;
 }
 
+/* Of VALUE, -10s: whether the record does not go back so far. */
+static bool is_before_record(struct shell *shell, const char *value, uint64_t end)
+{
+	uint64_t ms;
+	int err = *value == '-' ? moment_parse(value, 0, 0, end, &ms) : -EINVAL;
+
+	return err == -ERANGE || (!err && ms < shell_process(shell)->recorded_ms);
+}
+
 /*
  * Anything that is there and is no time; a name that ends as it should is one in any case, so that
  * it is said what is wrong with it.
@@ -165,6 +174,11 @@ int reporting_moment(struct shell *shell, struct call *call, const char *what, c
 		return shell_error(shell, call,
 				   "%s: invalid value '%s': expected peak, " MOMENT_ACCEPTED, what,
 				   value);
+	/* what has come within a time that is longer than the record is all that has come */
+	if (kinds & MOMENTS_SNAPSHOTS && is_before_record(shell, value, end)) {
+		m->ms = shell_process(shell)->recorded_ms;
+		return 0;
+	}
 	if (in_record(shell, call, what, value, end, &m->ms))
 		return -1;
 	/* where timeline has the present, if it is not the last interval's maximum */

@@ -211,6 +211,14 @@ def plots():
         mt.check(f'plot of {columns} by {lines - 4}, {locale}', bad + ([r.file('p') + r.messages] if bad else []))
 
 
+def short():
+    """A difference to a moment before the record is one to its beginning."""
+    commands = ('diff 0', 'diff -1h', 'report --since -1h', 'diff -99999999999999999999h', 'diff 0 peak', 'diff -1h peak')
+    r = script([mt.build('spikes.c', 'gcc'), '2', '%D/ask'], 'wait exit\n' + '\n'.join(f'{c} --json > %D/{i}' for i, c in enumerate(commands)) + '\necho after')
+    found = [r.file(str(i)) for i in range(len(commands))] if r.rc == 0 else []
+    mt.check('a difference to before the record', [] if r.messages == 'after\n' and found[1:4] == found[:1] * 3 and found[4] == found[5] else [f'{r.rc} {found} {r.messages}'])
+
+
 def refused():
     path = mt.build('spikes.c', 'gcc')
     bad = []
@@ -239,5 +247,6 @@ agree('wood.c', '8', '10000')
 agree('prompt.c', '8')          # threads
 texts()
 plots()
+short()
 refused()
 mt.finish()
