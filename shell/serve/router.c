@@ -130,16 +130,18 @@ static const char *reason(int status)
 	}
 }
 
-/* Sends BODY; to HEAD only how long it would be. */
+/*
+ * Sends BODY; to HEAD only how long it is. The length is said here: libevent leaves it out where a
+ * request is not of HTTP 1, and the connection may be kept all the same.
+ */
 static void reply(struct serve *s, struct evhttp_request *req, int status, struct evbuffer *body)
 {
 	char length[32];
 
-	if (evhttp_request_get_command(req) == EVHTTP_REQ_HEAD) {
-		snprintf(length, sizeof(length), "%zu", evbuffer_get_length(body));
-		evhttp_add_header(evhttp_request_get_output_headers(req), "Content-Length", length);
+	snprintf(length, sizeof(length), "%zu", evbuffer_get_length(body));
+	evhttp_add_header(evhttp_request_get_output_headers(req), "Content-Length", length);
+	if (evhttp_request_get_command(req) == EVHTTP_REQ_HEAD)
 		evbuffer_drain(body, evbuffer_get_length(body));
-	}
 	connections_answer(s->connections, req, evbuffer_get_length(body));
 	evhttp_send_reply(req, status, reason(status), body);
 }

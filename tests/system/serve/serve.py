@@ -168,6 +168,12 @@ def raw(data, wait=3):
             return out
 
 
+for version in ('0.1', '0.9', '1.0', '1.1', '1.7'):     # an answer on a connection that may be kept says where it ends
+    for method in ('GET', 'HEAD'):
+        head, _, body = raw(f'{method} /healthz HTTP/{version}\r\nHost: localhost\r\nConnection: keep-alive\r\n\r\n'.encode(), 0.3).partition(b'\r\n\r\n')
+        length = re.findall(rb'^Content-Length: (\d+)\r?$', head, re.M)
+        if head:
+            mt.check(f'the length of an answer to {method}, HTTP/{version}', [] if len(length) == 1 and (method == 'HEAD' or int(length[0]) == len(body)) else [f'{head} {body}'])
 mt.check('requests that are none', [d[:30] for d in (b'\r\n\r\n', b'GET\r\n\r\n', b'GET / HTTP/9.9\r\n\r\n', b'\x00' * 1000, b'GET ' + b'/' * 100000 + b' HTTP/1.1\r\n\r\n',
                                                      b'GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999\r\n\r\n', b'\x16\x03\x01\x02\x00\x01') if b' 200 ' in raw(d, 0.3)])
 with socket.create_connection(('127.0.0.1', s.port)) as c:      # headers without an end
