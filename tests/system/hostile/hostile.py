@@ -142,8 +142,10 @@ class Cell:
         bad += self.end()
         bad += scale.problems()
         bad += self.watched.problems()
-        with open(f'{self.d}/out', errors='replace') as f:
-            text = f.read()
+        text = ''
+        for name in 'out', 'said':          # the program's stdout is mtrun's, unless it ran before
+            with open(f'{self.d}/{name}', errors='replace') as f:
+                text += f.read()
         if m := re.search(r'ERROR: \w+Sanitizer.*|.*runtime error.*', text):
             bad.append(m[0][:300])
         if 'nothing of mtrun' in text and not child:

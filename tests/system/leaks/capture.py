@@ -23,6 +23,7 @@ seed = int(os.environ.get('MTRUN_SEED') or time.time())
 random.seed(seed)
 print(f'# MTRUN_SEED={seed}')
 WAYS = {'write-protect': 'write protection', 'clone': 'clone', 'stop': 'stop'}
+GOES_ON = 60        # seconds in which a program that is not stuck has done something, however busy the machine is
 SCANS = 1000 if mt.SOAK else 20     # of a program that works, in each way
 LOST = {'definite': {'bytes': 200 * 1000, 'blocks': 200}, 'indirect': {'bytes': 200 * 296, 'blocks': 200}}
 VICTIM = mt.build('captured.c', 'gcc', '-g')
@@ -54,7 +55,7 @@ class Program:
     def works(self):
         """It goes on, and has found nothing wrong."""
         before = self.tell('ops')
-        return mt.until(lambda: self.tell('ops') > before)
+        return mt.until(lambda: self.tell('ops') > before, GOES_ON)
 
     def state(self):
         """What a capture may not leave: threads, children, descriptors, protected pages."""
@@ -157,9 +158,11 @@ for WAY in WAYS:
         for i in range(SCANS):
             problems = scan(a, WAYS[WAY])
             bad += [f'scan {i}: {x}' for x in problems][:3]
-            now = tell(a, 'ops')
-            bad += [] if now > before else [f'scan {i}: it does not go on']
-            before = now
+            # its threads may not have had a turn since
+            if not mt.until(lambda: tell(a, 'ops') > before, GOES_ON):
+                bad.append(f'scan {i}: it does not go on')
+                break
+            before = tell(a, 'ops')
         bad[:] = bad[:5]
         a.end()
 
@@ -256,7 +259,7 @@ def _(bad):
     if time.monotonic() - began < 1.5 and 'vfork' not in said:
         bad.append(f'it was captured: {said!r}')
     tell(a, 'ops')
-    mt.until(lambda: not said or time.monotonic() - began > 2.5)
+    mt.until(lambda: not said or not any(mt.children_of(victim) for victim in mt.children_of(a.p.pid)))      # the vfork child is gone
     r = a.json('leaks')
     bad += wrong(r, r['captured_by'])
     a.end()

@@ -113,11 +113,14 @@ for what in ('?', '? report', 'report --help', 'wait --help', 'rep --help'):
 run('echo prints all that it is given', 'echo --help', err='--help\n')
 
 # ---- names of processes, functions and objects
-# a child has its name once it has replaced itself
-run('process NAME', 'wait processes > 1; wait 500ms; process sleep; process sh; process nope; kill', [SH, '-c', 'sleep 2; true'], rc=125,
-    err=r"process \d+ \(sleep\), running\nprocess \d+ \(sh\), running\nmtrun: process: invalid value 'nope': expected [^\n]*\n.*")
-run('process NAME of several', 'wait processes > 2; wait 500ms; process sleep; kill', [SH, '-c', 'sleep 2 & sleep 2; true'], rc=125,
-    err=r"mtrun: process: several processes are called 'sleep': \d+, \d+\n.*")
+# a child has its name once it has replaced itself: by then it reads
+for fifo in 'began', 'began2', 'end', 'end2':
+    os.mkfifo(os.path.join(d, fifo))
+run('process NAME', '! echo > began\nprocess cat; process sh; process nope\n! echo > end', [SH, '-c', 'cat began end; true'], rc=125,
+    err=r"process \d+ \(cat\), running\nprocess \d+ \(sh\), running\nmtrun: process: invalid value 'nope': expected [^\n]*\n.*")
+run('process NAME of several', '! echo > began\n! echo > began2\nprocess cat\n! echo > end\n! echo > end2',
+    [SH, '-c', 'cat began end & cat began2 end2; wait'], rc=125,
+    err=r"mtrun: process: several processes are called 'cat': \d+, \d+\n.*")
 with open(os.path.join(d, 'names.cc'), 'w') as f:
     f.write('namespace web {\nint table[100];\nstruct server { int handle(int x) const; int handle(long x) const; };\n'
             'int __attribute__((noinline)) server::handle(int x) const { return x + table[1]; }\n'
@@ -148,7 +151,7 @@ for name in re.findall(r'^(\S+) ', r.text.split('\n\n')[0], re.M):
     elif name in ('blocks', 'bt', 'cont', 'echo', 'export', 'leaks', 'map', 'processes', 'report', 'sample', 'status',
                   'stop', 'text', 'threads', 'timeline', 'tree', '!'):
         shown.append(example[1])
-run('examples of help', '\n'.join(['wait 100ms', 'export html memory.html'] + shown), ['sleep', '1'],
+run('examples of help', '\n'.join(['wait 100ms', 'export html memory.html'] + shown + ['kill']), ['sleep', '100'], rc=-9,
     err='((?!mtrun: [a-z!]+: ).)*')
 
 # ---- lists add up
@@ -238,7 +241,7 @@ run('the summary', 'echo before', [SITES, '10'], opts=[],
 run('kill', 'wait 0.1; kill; status | head -1', ['sleep', '30'], rc=-9, err='program .*killed by SIGKILL.*\n')
 run('kill TERM', 'wait 0.1; kill TERM', ['sleep', '30'], rc=-15, err='')
 run('stop and cont', 'wait 0.1; stop; status | head -1; bt > /dev/null; cont; status | head -1; kill', ['sleep', '30'], rc=-9, err='program .*, stopped,.*\nprogram .*, running,.*\n')
-run('left stopped', 'wait 0.1; stop', ['sleep', '0.3'], err=r'mtrun: no more commands: process \d+ runs on\n')
+run('left stopped', 'wait 0.1; stop', ['sleep', '2'], err=r'mtrun: no more commands: process \d+ runs on\n')
 run('started stopped', 'status | head -1; cont; wait exit', opts=['-q', '-S'], err='program .*, stopped,.*\n')
 run('the stack before the first instruction', 'bt; cont', [SITES, '10'], opts=['-q', '-S'], err=r'thread \d+ \(sites\)\n   0: _start\n +in \S*/ld-linux-x86-64\.so\.2\n')
 run('the same at the limit', 'on limit { bt; limit off; cont }', [SITES, '10'], opts=['-q', '-l', '1', '--on-limit', 'stop'],
@@ -246,7 +249,7 @@ run('the same at the limit', 'on limit { bt; limit off; cont }', [SITES, '10'], 
 run('wait for a time', 'wait 0.2; echo on', ['sleep', '0.4'], err='on\n')
 run('wait no longer than the program', 'wait 100s; echo on', ['sleep', '0.2'], err='on\n')
 run('wait for allocations', 'wait allocs>=100; echo on', [SITES, '1000'], err='on\n')
-run('wait times out', 'wait heap > 1T timeout 100ms; echo on', ['sleep', '0.3'], rc=125, err='mtrun: wait: .*time is over\non\n')
+run('wait times out', 'wait heap > 1T timeout 100ms; echo on; kill', ['sleep', '30'], rc=125, err='mtrun: wait: .*time is over\non\n')
 run('-d', 'wait exit; status | head -1', [SH, '-c', 'sleep 0.6; exit 9'], rc=9, opts=['-q', '-d', '0.2'], err='program .*, detached,.*\n')
 r = run('set alone', 'set; set rows 100')
 columns = [re.match(r'\S+ +\S+ +# ', x) for x in r.text.splitlines()]
