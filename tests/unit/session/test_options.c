@@ -28,6 +28,8 @@ static enum options_result parse(const char *line)
 	free(o.pid);
 	free(o.suppressions);
 	free(o.open);
+	free(o.listen_host);
+	free(o.push_label);
 	r = options_parse(&o, argc, argv, out, why, sizeof(why));
 	fclose(out);
 	if (r == OPTIONS_BAD && (!why[0] || strchr(why, '\n')))
