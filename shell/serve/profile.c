@@ -8,7 +8,6 @@
 
 #include "base/units.h"
 #include "export/export.h"
-#include "report/print.h"
 #include "report/view.h"
 #include "session/asking.h"
 #include "shell/common/exporting.h"
@@ -19,7 +18,7 @@
  * Profiles as Go's net/http/pprof serves them, so that whoever scrapes those can scrape these:
  * gzipped profile.proto, with what is live and what was allocated in one; `seconds` for the
  * difference of two moments, the first of which is kept here until the second has come; `debug` for
- * people.
+ * the text of those.
  */
 #define LONGEST 3600u /* seconds */
 #define WAITING 16u   /* so many differences at once: each holds a profile */
@@ -38,15 +37,22 @@ static int take(struct answer *a, struct profile *profile, struct sites **sites)
 }
 
 static void write_pprof(struct answer *a, struct exporting *x, const struct view *view,
-			struct sites *sites, bool total)
+			struct sites *sites, bool total, bool text)
 {
 	x->export.view = view;
 	x->export.sites = sites;
 	x->export.total = total;
 	x->export.quick = true;
 	x->export.moment = view->is_difference ? "what came meanwhile" : "now";
-	if (export_pprof(a->out, &x->export))
+	if (text ? export_pprof_text(a->out, &x->export) : export_pprof(a->out, &x->export))
 		answer_refuse(a, 500, "out of memory");
+}
+
+static bool is_text(const struct answer *a)
+{
+	const char *debug = answer_parameter(a, "debug");
+
+	return debug && strcmp(debug, "0");
 }
 
 /* PROFILE is released. */
@@ -55,8 +61,7 @@ static void write_profile(struct answer *a, struct profile *profile, struct site
 {
 	struct view_options options = { .key = VIEW_STACK, .sort = SORT_NONE, .limit = VIEW_ALL };
 	struct shell *shell = &a->s->shell;
-	const char *debug = answer_parameter(a, "debug");
-	bool text = debug && strcmp(debug, "0");
+	bool text = is_text(a);
 	struct exporting x;
 	struct view view;
 	int err;
@@ -72,10 +77,8 @@ static void write_profile(struct answer *a, struct profile *profile, struct site
 	asking_unlock(shell->session);
 	if (!err) {
 		err = view_make(&view, profile, sites, &options);
-		if (!err && text)
-			print_report_stacks(a->out, &view, sites, NULL);
-		else if (!err)
-			write_pprof(a, &x, &view, sites, total);
+		if (!err)
+			write_pprof(a, &x, &view, sites, total, text);
 		if (!err)
 			view_release(&view);
 	}
@@ -234,6 +237,10 @@ void answer_profile(struct answer *a, bool total)
 
 	if (text && (number_parse(text, &seconds) || seconds < 1 || seconds > LONGEST)) {
 		answer_refuse(a, 400, "seconds: a number from 1 to %u", LONGEST);
+		return;
+	}
+	if (seconds && is_text(a)) { /* its readers know no amounts below 0 */
+		answer_refuse(a, 400, "seconds and debug exclude each other, as in Go's own");
 		return;
 	}
 	asking_lock(shell->session);

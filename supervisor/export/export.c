@@ -2,11 +2,15 @@
 #include "export/export.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/array.h"
+#include "base/escape.h"
 #include "base/units.h"
+#include "symbols/elf.h"
+#include "symbols/module.h"
 
 /*
  * The table of formats, and what all writers need: the amounts and the stacks of the view that they
@@ -170,4 +174,34 @@ void export_stack_release(struct export_stack *stack)
 const char *export_name(const struct symbol_frame *f)
 {
 	return f->function && *f->function ? f->function : "??";
+}
+
+/*
+ * Where in its file M's text is: a log does not say, but it is as far from the beginning as in
+ * memory, unless the linker was told otherwise.
+ */
+static uint64_t file_offset(const struct module *m)
+{
+	uint64_t vaddr = m->text_start - m->bias;
+	const struct elf_segment *segment;
+	size_t n = m->elf ? elf_segments(m->elf, &segment) : 0;
+
+	for (size_t i = 0; i < n; i++)
+		if (vaddr - segment[i].vaddr < segment[i].filesz)
+			return segment[i].offset + vaddr - segment[i].vaddr;
+	return m->text_start - m->start;
+}
+
+void export_modules(FILE *out, const struct export *e)
+{
+	const struct modules *all = e->modules;
+
+	fputs("\nMAPPED_LIBRARIES:\n", out);
+	for (size_t i = 0; all && i < all->count; i++) {
+		const struct module *m = all->module[i];
+
+		fprintf(out, "%" PRIx64 "-%" PRIx64 " r-xp %08" PRIx64 " 00:00 %" PRIu64 " ",
+			(uint64_t)m->text_start, (uint64_t)m->text_end, file_offset(m), m->inode);
+		escape_printf(out, "%s\n", m->path);
+	}
 }

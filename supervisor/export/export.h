@@ -179,6 +179,9 @@ void export_stack_release(struct export_stack *stack);
  */
 raddr_t export_address(const struct export *e, const struct export_location *l);
 
+/* The executable parts of modules as rows of /proc/PID/maps, for readers that look names up there. */
+void export_modules(FILE *out, const struct export *e);
+
 /* A function's name for a viewer: never NULL or empty. */
 const char *export_name(const struct symbol_frame *f);
 
@@ -186,6 +189,7 @@ const char *export_name(const struct symbol_frame *f);
 
 int export_heap(FILE *out, const struct export *e);
 int export_pprof(FILE *out, const struct export *e);
+int export_pprof_text(FILE *out, const struct export *e);
 int export_jemalloc(FILE *out, const struct export *e);
 int export_folded(FILE *out, const struct export *e);
 int export_flamegraph(FILE *out, const struct export *e);

@@ -8,8 +8,6 @@
 #include "base/escape.h"
 #include "base/intern.h"
 #include "export/export.h"
-#include "symbols/elf.h"
-#include "symbols/module.h"
 
 /*
  * jemalloc's heap profile in its text form, heap_v2, with jeprof's table of symbols in front:
@@ -160,37 +158,6 @@ static int put_stacks(struct writer *w)
 	return err;
 }
 
-/*
- * Where in its file M's text is: a log does not say, but it is as far from the beginning as in
- * memory, unless the linker was told otherwise.
- */
-static uint64_t file_offset(const struct module *m)
-{
-	uint64_t vaddr = m->text_start - m->bias;
-	const struct elf_segment *segment;
-	size_t n = m->elf ? elf_segments(m->elf, &segment) : 0;
-
-	for (size_t i = 0; i < n; i++)
-		if (vaddr - segment[i].vaddr < segment[i].filesz)
-			return segment[i].offset + vaddr - segment[i].vaddr;
-	return m->text_start - m->start;
-}
-
-static void put_modules(struct writer *w)
-{
-	const struct modules *all = w->e->modules;
-
-	fputs("\nMAPPED_LIBRARIES:\n", w->out);
-	for (size_t i = 0; all && i < all->count; i++) {
-		const struct module *m = all->module[i];
-
-		fprintf(w->out, "%" PRIx64 "-%" PRIx64 " r-xp %08" PRIx64 " 00:00 %" PRIu64 " ",
-			(uint64_t)m->text_start, (uint64_t)m->text_end, file_offset(m), m->inode);
-		put_name(w->out, m->path);
-		putc('\n', w->out);
-	}
-}
-
 int export_jemalloc(FILE *out, const struct export *e)
 {
 	struct writer w = { .out = out, .e = e };
@@ -202,7 +169,7 @@ int export_jemalloc(FILE *out, const struct export *e)
 		err = put_stacks(&w);
 	}
 	if (!err)
-		put_modules(&w);
+		export_modules(out, e);
 	intern_release(&w.locations);
 	intern_release(&w.taken);
 	free(w.location);

@@ -45,6 +45,8 @@ def unsafe(text, tabs=False, crlf=False):
     """What is wrong with TEXT (bytes), as problems."""
     if crlf:
         text = text.replace(b'\r\n', b'\n')
+    # a function in Go's text of a profile: its tabs are these, and no others
+    text = re.sub(rb'^#\t(0x[0-9a-f]+)\t([^\t\n]*)(?:\t([^\t\n]*))?$', rb'# \1 \2 \3', text, flags=re.M)
     try:
         text = text.decode()
     except UnicodeDecodeError as e:

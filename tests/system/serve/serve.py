@@ -123,11 +123,13 @@ if shutil.which('go'):
     pprof('pprof: heap', '/debug/pprof/heap', {'keep_block': s.live, 'pass_block': 0}, 'inuse_space')
     pprof('pprof: heap, objects', '/debug/pprof/heap', {'keep_block': 2000}, 'inuse_objects')
     pprof('pprof: allocs', '/debug/pprof/allocs', {'keep_block': s.live, 'pass_block': 600000}, 'alloc_space')
+    pprof('pprof: as text, allocated ever', '/debug/pprof/allocs?debug=1', {'keep_block': s.live, 'pass_block': 600000}, 'alloc_space')
     later = threading.Timer(0.4, s.say, (500,))
     later.start()
     pprof('pprof: seconds', '/debug/pprof/heap?seconds=2', {'keep_block': 500000}, 'inuse_space')
     later.join()
     pprof('pprof: seconds in which nothing happens', '/debug/pprof/heap?seconds=1', {}, 'inuse_space')
+    pprof('pprof: as text', '/debug/pprof/heap?debug=1', {'keep_block': s.live, 'pass_block': 0}, 'inuse_space')
     url = f'http://127.0.0.1:{s.port}/debug/pprof/heap'
     run = subprocess.run(['go', 'tool', 'pprof', '-top', '-unit=B', '-base', url, url], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                          env={**os.environ, 'HOME': mt.tmp(), 'PPROF_TMPDIR': mt.tmp()})
@@ -136,7 +138,13 @@ else:
     mt.skip('pprof', 'no go here')
 data = s.get('/debug/pprof/heap')[2]
 mt.check('pprof: gzipped, with a build id', [] if data[:2] == b'\x1f\x8b' and re.search(rb'[0-9a-f]{40}', gzip.decompress(data)) else ['it is not'])
-mt.check('pprof: for people', [] if b'keep_block' in s.get('/debug/pprof/heap?debug=1')[2] and b'allocs' in s.get('/debug/pprof/')[2] else ['it is not'])
+status, _, text = s.get('/debug/pprof/heap?debug=1')
+rows = [tuple(map(int, m)) for m in re.findall(r'^(\d+): (\d+) \[(\d+): (\d+)\] @(?: 0x[0-9a-f]+)+\n(?:#\t0x[0-9a-f]+\t.*\n)+\n', text.decode(), re.M)]
+sums = re.match(rb'heap profile: (\d+): (\d+) \[(\d+): (\d+)\] @ heap/2\n', text)
+mt.check('pprof: as text, its form', [] if sums and rows and tuple(map(sum, zip(*rows))) == tuple(map(int, sums.groups())) and
+         re.search(rb'^#\t0x[0-9a-f]+\tkeep_block\t/.*served\.c:\d+$', text, re.M) and b'\nMAPPED_LIBRARIES:\n' in text and s.get('/debug/pprof/heap?debug=1&seconds=1')[0] == 400
+         else [f'{status} {len(rows)} rows, {sums} {text[:500]}'])
+mt.check('pprof: for people', [] if b'keep_block' in text and b'allocs' in s.get('/debug/pprof/')[2] else ['it is not'])
 
 # ---- what is not answered ----
 

@@ -204,6 +204,20 @@ static void test_folded(void)
 	CHECK(strstr(text, "\nmain 70\n"));
 }
 
+/* As Go writes it; nothing of a name ends a line or a field. */
+static void test_pprof_text(void)
+{
+	static const char begin[] = "heap profile: 13: 1300 [60: 5370] @ heap/2\n"
+				    "10: 1000 [50: 5000] @ 0x2000 0x1000\n#\t0x1fff\t";
+
+	CHECK_EQ(written(export_pprof_text), 0);
+	CHECK(!strncmp(text, begin, strlen(begin)));
+	CHECK(strstr(text, "\n#\t0xfff\tmain\t"));
+	CHECK(strstr(text, "\n\n3: 300 [3: 300] @"));
+	CHECK(strstr(text, "\n\n0: 0 [7: 70] @ 0x1000\n#\t0xfff\tmain"));
+	CHECK(strstr(text, "\n\nMAPPED_LIBRARIES:\n"));
+}
+
 static void test_flamegraph(void)
 {
 	CHECK_EQ(written(export_flamegraph), 0);
@@ -322,6 +336,7 @@ static void test_interrupted(void)
 	CHECK_EQ(written(export_folded), -EINTR);
 	CHECK_EQ(written(export_jemalloc), -EINTR);
 	CHECK_EQ(written(export_pprof), -EINTR);
+	CHECK_EQ(written(export_pprof_text), -EINTR);
 	CHECK_EQ(written(export_flamegraph), -EINTR);
 	CHECK_EQ(written(export_graph), -EINTR);
 	e.interrupted = NULL;
@@ -377,6 +392,7 @@ int main(void)
 	RUN(test_short_names);
 	RUN(test_folded);
 	RUN(test_flamegraph);
+	RUN(test_pprof_text);
 	RUN(test_jemalloc);
 	RUN(test_pprof);
 	RUN(test_pprof_past);
