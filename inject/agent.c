@@ -12,7 +12,8 @@
  * Each part that grows is the end of a mapping with nothing behind it: the supervisor has looked
  * for such a place. Larger mappings show more of the same file and keep their advice (not inherited
  * by a fork, not dumped). Where no system call may be made, or the program's limit on addresses is
- * met, nothing grows: such a thread has no slot, such a stack ends at its caller.
+ * met, nothing grows: such a thread has no slot, or goes on with the small ring that is in it; such
+ * a stack ends at its caller.
  */
 #include <linux/time_types.h>
 
@@ -71,10 +72,13 @@ static bool map_process(const struct wire_guard *g, long fd)
 
 	if (!map(AGENT_BEACON, g->process, prot, fd, AGENT_BEACON))
 		return false;
-	if (map(AGENT_NODES, g->nodes, prot, fd, AGENT_BEACON)) {
-		if (BEACON->magic) /* else the supervisor is gone */
-			return true;
-		unmap(AGENT_NODES, g->nodes);
+	if (map(AGENT_BIGS, g->bigs, prot, fd, AGENT_BEACON)) {
+		if (map(AGENT_NODES, g->nodes, prot, fd, AGENT_BEACON)) {
+			if (BEACON->magic) /* else the supervisor is gone */
+				return true;
+			unmap(AGENT_NODES, g->nodes);
+		}
+		unmap(AGENT_BIGS, g->bigs);
 	}
 	unmap(AGENT_BEACON, g->process);
 	return false;
@@ -122,8 +126,10 @@ bool arrive(void)
 	if (!make(&g))
 		return false;
 	advise(AGENT_BEACON, g.process, K_MADV_DONTFORK);
+	advise(AGENT_BIGS, g.bigs, K_MADV_DONTFORK);
 	advise(AGENT_NODES, g.nodes, K_MADV_DONTFORK);
 	advise(AGENT_BEACON, g.process, K_MADV_DONTDUMP);
+	advise(AGENT_BIGS, g.bigs, K_MADV_DONTDUMP);
 	advise(AGENT_NODES, g.nodes, K_MADV_DONTDUMP);
 	if (g.rules) {
 		advise(AGENT_TABLES, g.rules, K_MADV_DONTDUMP);
@@ -223,19 +229,37 @@ noinline bool slots_reach(uint32_t slot)
 	return reach(&PROC->slots, slot, WIRE_THREADS, AGENT_THREADS, sizeof(struct wire_thread));
 }
 
+noinline bool bigs_reach(uint32_t big)
+{
+	return reach(&PROC->bigs, big, WIRE_BIGS, AGENT_BIGS, sizeof(struct wire_big));
+}
+
 noinline bool nodes_reach(uint32_t node)
 {
 	return reach(&PROC->nodes_mapped, node, WIRE_NODES, AGENT_NODES, sizeof(struct wire_node));
 }
 
 #define SLOTS_AHEAD 64u
+#define BIGS_AHEAD  64u
 #define NODES_AHEAD (1u << 19)
+
+/* Those that were ever taken lie below this, but for some that are free. */
+static uint32_t bigs_taken(void)
+{
+	uint32_t n = load(&PROC->bigs);
+
+	n = n < WIRE_BIGS ? n : WIRE_BIGS;
+	while (n && !load(&PROC->big_owner[n - 1]))
+		n--;
+	return n;
+}
 
 void agent_foresee(void)
 {
-	uint32_t slots = load(&PROC->threads_high) + SLOTS_AHEAD,
+	uint32_t slots = load(&PROC->threads_high) + SLOTS_AHEAD, bigs = bigs_taken() + BIGS_AHEAD,
 		 nodes = load(&PROC->nodes) + NODES_AHEAD;
 
 	slots_reach(slots < WIRE_THREADS ? slots : WIRE_THREADS - 1);
+	bigs_reach(bigs < WIRE_BIGS ? bigs : WIRE_BIGS - 1);
 	nodes_reach(nodes < WIRE_NODES ? nodes : WIRE_NODES - 1);
 }

@@ -23,6 +23,7 @@ extern const char blob_start[] __attribute__((visibility("hidden")));
 #define GUARD  ((volatile struct wire_guard *)(AGENT + AGENT_GUARD))
 #define BEACON ((struct wire_beacon *)(AGENT + AGENT_BEACON))
 #define PROC   ((struct wire_process *)(AGENT + AGENT_PROCESS))
+#define BIGS   ((struct wire_big *)(AGENT + AGENT_BIGS))
 #define NODES  ((struct wire_node *)(AGENT + AGENT_NODES))
 #define TABLES ((const struct wire_tables *)(AGENT + AGENT_TABLES))
 
@@ -119,7 +120,8 @@ static inline long own_call(long nr, long a, long b, long c, long d)
 /* agent.c */
 /* the slot is mapped; false: there is no more room for it */
 bool slots_reach(uint32_t slot);
-bool nodes_reach(uint32_t node); /* the same of a node */
+bool bigs_reach(uint32_t big);	 /* the same of a big one, */
+bool nodes_reach(uint32_t node); /* and of a node */
 /* no system call can be made soon: what may be needed is mapped now */
 void agent_foresee(void);
 
@@ -135,7 +137,7 @@ bool mtrun_alive(void);
 void hooks_off(void);
 void bell_ring(void);
 /* until N events fit; false: they will not */
-bool ring_wait(struct wire_thread *t, unsigned n);
+bool ring_look(struct wire_thread *t, unsigned n);
 /*
  * A place for an event of a handler inside another hook of T's. NULL: mtrun is gone, or none became
  * free in time; the event is lost.
@@ -145,6 +147,9 @@ void signal_put(struct wire_thread *t, struct wire_signal_event *place, struct w
 		struct wire_event second);
 /* what T has taken will not be filled: its handlers were left by siglongjmp */
 void signal_forget(struct wire_thread *t);
+
+/* big.c */
+void big_take(struct wire_thread *t); /* if there is one: from now on T's events go there */
 
 /* walk.c */
 uint32_t walk(struct wire_thread *t, const struct entry *e); /* stack id of the hook's caller */

@@ -17,7 +17,7 @@
 #define STACK_WAITS 65536		/* rounds for a free one: some milliseconds */
 #define TO_GUARD   (-0x1000)		/* from the blob's start */
 #define TO_HERE    (-0x1000 + 4)
-#define TO_SECRET  (-0x1000 + 40)
+#define TO_SECRET  (-0x1000 + 48)
 #define TO_PROCESS 0x100000
 #define AGENT_BEACON 0x100000
 #define NOT 0				/* enum wire_armed */

@@ -165,7 +165,7 @@ static noinline uint32_t release_stack(struct scope s, const struct entry *e)
 static inline void credit(struct scope s, uint64_t address, uint32_t number, uint64_t head)
 {
 	struct wire_thread *t = s.t;
-	struct wire_event last = t->ring[(head - 1) & (WIRE_RING - 1)],
+	struct wire_event last = *wire_event_at(t, BIGS, head - 1),
 			  block = wire_pack(WIRE_ALLOC, address, number - 1, 0, 0);
 
 	if (last.a != block.a || (uint16_t)last.b != (uint16_t)block.b || s.minimal ||

@@ -34,7 +34,7 @@ _Static_assert(AGENT_PROCESS - AGENT_BLOB == 0x100000, "entry.S knows this");
 _Static_assert(ARMED_NOT == 0 && ARMED_OFF == 1, "entry.S knows these");
 _Static_assert(AGENT_BEACON == 0x100000 && AGENT_BLOB == 0x1000 &&
 		       offsetof(struct wire_guard, here) == 4 &&
-		       offsetof(struct wire_guard, secret) == 40 && FAMILY_ANY == 3,
+		       offsetof(struct wire_guard, secret) == 48 && FAMILY_ANY == 3,
 	       "entry.S knows these");
 _Static_assert(offsetof(struct wire_hook, orig) == 8 && offsetof(struct wire_hook, nothrow) == 16 &&
 		       offsetof(struct wire_hook, arg) == 28,

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 /*
- * ring.c - a thread's slot: found by its thread pointer, its events written, its reader waited for.
+ * ring.c - a thread's slot: found by its thread pointer, its reader waited for.
  *
  * A slot belongs to the thread whose %fs base it holds. Only that thread writes events into it, so
  * a ring needs no lock: the event is stored, then `head`. The supervisor frees the slot at the
  * thread's end (it holds the thread in its exit stop meanwhile, so that no other thread can come
  * with the same %fs before).
+ *
+ * Up to `until` a thread writes without a look at its reader. There it looks again: it rings the bell
+ * if its ring is more than half full, so that the reader has the other half's time to wake up. A
+ * thread whose small ring was filled once takes a big one (big.c).
  *
  * When the ring is full the thread waits, asleep on a futex; where system calls are forbidden it
  * spins. In both cases it looks at the sign of life: without a reader there is nothing to wait for,
@@ -43,12 +47,13 @@ void bell_ring(void)
 	own_call(__NR_futex, (long)&b->bell, FUTEX_WAKE, 1, 0);
 }
 
-noinline bool ring_wait(struct wire_thread *t, unsigned n)
+/* Until N events fit into its ring of SIZE. */
+static bool ring_wait(struct wire_thread *t, unsigned n, uint64_t size)
 {
 	struct patience patience = { 0 };
 	bool room = true;
 
-	while (t->head + n - (t->tail_seen = load(&t->tail)) > WIRE_RING) {
+	while (t->head + n - load(&t->tail) > size) {
 		struct __kernel_timespec nap = { .tv_nsec = 50 * 1000 * 1000 };
 
 		if (!mtrun_alive()) {
@@ -63,7 +68,7 @@ noinline bool ring_wait(struct wire_thread *t, unsigned n)
 		if (PROC->no_syscalls)
 			continue;
 		__atomic_store_n(&t->waiting, 1, __ATOMIC_SEQ_CST);
-		if (t->head + n - load(&t->tail) <= WIRE_RING)
+		if (t->head + n - load(&t->tail) <= size)
 			continue;
 		bell_ring();
 		own_call(__NR_futex, (long)&t->waiting, FUTEX_WAIT, 1, (long)&nap);
@@ -83,6 +88,31 @@ static uint64_t fs_base(void)
 	else if (own_call(__NR_arch_prctl, 0x1003 /* ARCH_GET_FS */, (long)&fs, 0, 0))
 		return 0;
 	return fs;
+}
+
+/*
+ * A slot that was never begun in this process has no ring yet: a handler that interrupted one of its
+ * hooks has forked, and the hook goes on in the child.
+ */
+noinline bool ring_look(struct wire_thread *t, unsigned n)
+{
+	uint64_t size, tail;
+
+	if (!t->mask)
+		t->mask = WIRE_SMALL - 1;
+	else if (t->mask == WIRE_SMALL - 1)
+		big_take(t);
+	size = t->mask + 1ull;
+	tail = load(&t->tail);
+	if (t->head + n - tail > size / 2) {
+		bell_ring();
+		if (t->head + n - tail > size && !ring_wait(t, n, size))
+			return false;
+		t->until = load(&t->tail) + size;
+	} else {
+		t->until = tail + size / 2;
+	}
+	return true;
 }
 
 /*
@@ -115,13 +145,17 @@ static void slot_begin(struct wire_thread *t)
 {
 	t->tid = own_tid();
 	t->mark = 0;
+	t->ring = 0;
+	t->mask = WIRE_SMALL - 1;
+	t->until = load(&t->tail) + WIRE_SMALL;
+	t->memory = 0;
+	t->flush = 0;
 	t->new_zero = 0;
 	t->asked = t->head;
 	t->depth = 0;
 	t->places = 0;
 	t->calls = 0;
 	t->gave_up = 0;
-	t->flush = load(&PROC->flush) - 1; /* what its slot's last thread remembered is void */
 	t->ms = UINT32_MAX;
 	for (int i = 0; i < WIRE_RANGES; i++)
 		t->range[i] = (struct wire_range){ 0, 0 };

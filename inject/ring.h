@@ -41,7 +41,7 @@ static inline struct wire_thread *thread_self(void)
  */
 static inline bool ring_room(struct wire_thread *t, unsigned n)
 {
-	return likely(t->head + n - t->tail_seen <= WIRE_RING) || ring_wait(t, n);
+	return likely(t->head + n <= t->until) || ring_look(t, n);
 }
 
 /*
@@ -50,37 +50,40 @@ static inline bool ring_room(struct wire_thread *t, unsigned n)
  * cost of a pair.
  */
 #define RING_AHEAD 16u
-static inline void ring_prepare(const struct wire_thread *t, uint64_t head)
+
+/* A ring as it is just now. */
+struct ring {
+	struct wire_event *event;
+	uint32_t mask;
+};
+static inline struct ring ring_of(struct wire_thread *t)
 {
-	__asm__ volatile("prefetchw %0" : : "m"(t->ring[(head + RING_AHEAD) & (WIRE_RING - 1)]));
+	return (struct ring){ (struct wire_event *)((uintptr_t)t->small + t->ring), t->mask };
 }
 
-/*
- * The bell rings when a ring becomes half full: the reader then has the other half's time to wake
- * up.
- */
-static inline void ring_advance(struct wire_thread *t, unsigned n)
+static inline void ring_advance(struct wire_thread *t, struct ring r, uint64_t head)
 {
-	uint64_t head = t->head + n;
-	bool half = (head ^ t->head) & (WIRE_RING / 2);
-
 	store(&t->head, head);
-	ring_prepare(t, head);
-	if (unlikely(half))
-		bell_ring();
+	__asm__ volatile("prefetchw %0" : : "m"(r.event[(head + RING_AHEAD) & r.mask]));
 }
 
 static inline void ring_put(struct wire_thread *t, struct wire_event e)
 {
-	t->ring[t->head & (WIRE_RING - 1)] = e;
-	ring_advance(t, 1);
+	struct ring r = ring_of(t);
+	uint64_t head = t->head;
+
+	r.event[head & r.mask] = e;
+	ring_advance(t, r, head + 1);
 }
 
 static inline void ring_put2(struct wire_thread *t, struct wire_event e, struct wire_event more)
 {
-	t->ring[t->head & (WIRE_RING - 1)] = e;
-	t->ring[(t->head + 1) & (WIRE_RING - 1)] = more;
-	ring_advance(t, 2);
+	struct ring r = ring_of(t);
+	uint64_t head = t->head;
+
+	r.event[head & r.mask] = e;
+	r.event[(head + 1) & r.mask] = more;
+	ring_advance(t, r, head + 2);
 }
 
 #endif

@@ -31,7 +31,8 @@
  * unwind information ends in [truncated], never in a fault that the program sees.
  *
  * Rules that need a register other than rsp and rbp are rare (hand-written assembly): the walk then
- * starts again with all six callee-saved registers tracked, and nothing is remembered of it.
+ * starts again with all six callee-saved registers tracked, and nothing is remembered of it. Nor is
+ * anything of the walks of a thread that has no room for that (big.c).
  */
 #include "blob.h"
 #include "ring.h"
@@ -100,13 +101,21 @@ static void ranges_clear(struct wire_thread *t)
 	t->depth = 0;
 }
 
+/* What T's walks remember is there; NULL: they remember nothing. */
+static inline struct wire_big *big_of(const struct wire_thread *t)
+{
+	return (struct wire_big *)(uintptr_t)load(&t->memory);
+}
+
 /* Whether a word in R is remembered. */
 static bool is_remembered(const struct wire_thread *t, const struct wire_range *r)
 {
-	uint32_t n = t->depth ? t->last[t->depth - 1].checks + t->last[t->depth - 1].own_checks : 0;
+	const struct wire_big *b = big_of(t);
+	uint32_t depth = b ? t->depth : 0,
+		 n = depth ? b->last[depth - 1].checks + b->last[depth - 1].own_checks : 0;
 
 	for (uint32_t i = 0; i < n; i++)
-		if (t->check[i].slot - r->lo < r->hi - r->lo)
+		if (b->check[i].slot - r->lo < r->hi - r->lo)
 			return true;
 	return false;
 }
@@ -687,10 +696,11 @@ static inline uint32_t node_child(uint32_t parent, uint64_t pc)
 /* ---- the last stack ------------------------------------------------------ */
 
 /* How many of the first FRAMES remembered frames still hold. */
-static inline uint32_t remembered_valid(const struct wire_thread *t, uint32_t frames)
+static inline uint32_t remembered_valid(const struct wire_thread *t, const struct wire_big *b,
+					uint32_t frames)
 {
-	const struct wire_check *c = t->check;
-	uint32_t n = frames ? t->last[frames - 1].checks : 0, i;
+	const struct wire_check *c = b->check;
+	uint32_t n = frames ? b->last[frames - 1].checks : 0, i;
 	uint64_t differs = 0;
 
 	if (unlikely(!t->depth)) /* this walk has dropped a range with words of it */
@@ -705,7 +715,7 @@ static inline uint32_t remembered_valid(const struct wire_thread *t, uint32_t fr
 		return frames;
 	for (i = 0; i < n && peek(c[i].slot) == c[i].value; i++)
 		;
-	while (frames && t->last[frames - 1].checks > i)
+	while (frames && b->last[frames - 1].checks > i)
 		frames--;
 	return frames;
 }
@@ -714,14 +724,14 @@ static inline uint32_t remembered_valid(const struct wire_thread *t, uint32_t fr
  * A walk of COUNT frames has ended at C: what it read last is what made it end. Returns how many
  * words.
  */
-static uint32_t remember_end(struct wire_thread *t, uint32_t count, const struct cursor *c)
+static uint32_t remember_end(struct wire_big *b, uint32_t count, const struct cursor *c)
 {
 	uint32_t checks = 0;
 
-	if (count && c->slot != t->fresh[count - 1].slot)
-		t->check[checks++] = (struct wire_check){ c->slot, c->pc & ~WIRE_PC_EXACT };
+	if (count && c->slot != b->fresh[count - 1].slot)
+		b->check[checks++] = (struct wire_check){ c->slot, c->pc & ~WIRE_PC_EXACT };
 	if (c->rsp_slot)
-		t->check[checks++] = (struct wire_check){ c->rsp_slot, c->rsp_word };
+		b->check[checks++] = (struct wire_check){ c->rsp_slot, c->rsp_word };
 	return checks;
 }
 
@@ -729,19 +739,19 @@ static uint32_t remember_end(struct wire_thread *t, uint32_t count, const struct
  * The words by which a walk has come to the frame of SLOT and PC, to CHECKS on: what a match of a
  * frame further in relies on. Returns how many there are then.
  */
-static inline uint32_t remember_words(struct wire_thread *t, uint32_t checks, uint64_t slot,
+static inline uint32_t remember_words(struct wire_big *b, uint32_t checks, uint64_t slot,
 				      uint64_t pc, uint64_t rsp_slot, uint64_t rsp_word,
 				      uint64_t rbp_slot, uint64_t rbp)
 {
-	t->check[checks].slot = slot;
-	t->check[checks++].value = pc & ~WIRE_PC_EXACT;
+	b->check[checks].slot = slot;
+	b->check[checks++].value = pc & ~WIRE_PC_EXACT;
 	if (rsp_slot) {
-		t->check[checks].slot = rsp_slot;
-		t->check[checks++].value = rsp_word;
+		b->check[checks].slot = rsp_slot;
+		b->check[checks++].value = rsp_word;
 	}
 	if (rbp_slot) {
-		t->check[checks].slot = rbp_slot;
-		t->check[checks++].value = rbp;
+		b->check[checks].slot = rbp_slot;
+		b->check[checks++].value = rbp;
 	}
 	return checks;
 }
@@ -750,30 +760,30 @@ static inline uint32_t remember_words(struct wire_thread *t, uint32_t checks, ui
  * Appends the COUNT fresh frames (innermost first) to the KEPT remembered ones, and gives them
  * their nodes. C: where the walk stands.
  */
-static uint32_t remember(struct wire_thread *t, uint32_t kept, uint32_t count, uint32_t base,
-			 const struct cursor *c)
+static uint32_t remember(struct wire_thread *t, struct wire_big *b, uint32_t kept, uint32_t count,
+			 uint32_t base, const struct cursor *c)
 {
 	uint32_t node = base, checks;
 	bool outer_needs = false;
 
 	if (kept) {
-		struct wire_frame *l = &t->last[kept - 1];
+		struct wire_frame *l = &b->last[kept - 1];
 
 		node = l->node;
 		outer_needs = l->needs & NEEDS_RBP;
 		checks = l->checks + l->own_checks;
 		/* it may have been come to from another function then, which saved rbp elsewhere */
 		if (count && (l->own_checks > 1 || c->rsp_slot || (c->rbp_slot && outer_needs))) {
-			checks = remember_words(t, l->checks, l->slot, l->pc, c->rsp_slot,
+			checks = remember_words(b, l->checks, l->slot, l->pc, c->rsp_slot,
 						c->rsp_word, outer_needs ? c->rbp_slot : 0, l->rbp);
 			l->own_checks = (uint8_t)(checks - l->checks);
 		}
 	} else {
-		checks = remember_end(t, count, c);
+		checks = remember_end(b, count, c);
 	}
 	while (count) {
-		struct wire_frame *f = &t->fresh[--count];
-		struct wire_frame *to = &t->last[kept++];
+		struct wire_frame *f = &b->fresh[--count];
+		struct wire_frame *to = &b->last[kept++];
 
 		node = node_child(node, f->pc);
 		to->slot = f->slot;
@@ -791,7 +801,7 @@ static uint32_t remember(struct wire_thread *t, uint32_t kept, uint32_t count, u
 		 * further in, on its own too
 		 */
 		to->checks = (uint16_t)checks;
-		checks = remember_words(t, checks, f->slot, f->pc, f->rsp_slot, f->rsp_word,
+		checks = remember_words(b, checks, f->slot, f->pc, f->rsp_slot, f->rsp_word,
 					outer_needs ? f->rbp_slot : 0, f->rbp);
 		to->own_checks = (uint8_t)(checks - to->checks);
 	}
@@ -816,13 +826,12 @@ static inline uint64_t whole_peek(uint64_t start, uint64_t offsets, int i)
 }
 
 /* Whether memory from START on holds the words of M. They come in fours. */
-static inline bool whole_holds(const struct wire_thread *t, const struct wire_whole *m,
-			       uint64_t start)
+static inline bool whole_holds(const struct wire_big *b, const struct wire_whole *m, uint64_t start)
 {
 	uint32_t at = m->at & (WIRE_WHOLE_LOG - 1) & ~3u, n = m->words;
-	const uint64_t *value = t->log_value + at, *slots = t->log_slot + at / 4;
+	const uint64_t *value = b->log_value + at, *slots = b->log_slot + at / 4;
 
-	if (unlikely(t->logged - m->at > WIRE_WHOLE_LOG || n > WIRE_WHOLE_LOG - at))
+	if (unlikely(b->logged - m->at > WIRE_WHOLE_LOG || n > WIRE_WHOLE_LOG - at))
 		return false;
 	for (uint32_t i = 0; i < n; i += 4) {
 		uint64_t o = slots[i / 4];
@@ -836,11 +845,12 @@ static inline bool whole_holds(const struct wire_thread *t, const struct wire_wh
 	return true;
 }
 
-static inline bool whole_is(struct wire_thread *t, const struct wire_whole *m,
-			    const struct wire_range *r, const struct entry *e)
+static inline bool whole_is(struct wire_thread *t, const struct wire_big *b,
+			    const struct wire_whole *m, const struct wire_range *r,
+			    const struct entry *e)
 {
 	if (m->slot != (uint64_t)&e->ra || m->pc != e->ra || m->top > r->hi ||
-	    (m->needs_rbp && m->rbp != e->reg[WIRE_RBP]) || !whole_holds(t, m, (uint64_t)&e->ra))
+	    (m->needs_rbp && m->rbp != e->reg[WIRE_RBP]) || !whole_holds(b, m, (uint64_t)&e->ra))
 		return false;
 	if (unlikely(m->truncated))
 		t->truncated++;
@@ -848,32 +858,32 @@ static inline bool whole_is(struct wire_thread *t, const struct wire_whole *m,
 }
 
 /* The node of a whole stack that starts at E; 0: none is remembered that holds. R: its range. */
-static inline uint32_t whole_find(struct wire_thread *t, const struct wire_range *r,
-				  const struct entry *e)
+static inline uint32_t whole_find(struct wire_thread *t, struct wire_big *b,
+				  const struct wire_range *r, const struct entry *e)
 {
-	uint32_t last = t->whole_last & (WIRE_WHOLE_SETS * WIRE_WHOLE_WAYS - 1), set;
-	const struct wire_whole *m = &t->whole[last];
+	uint32_t last = b->whole_last & (WIRE_WHOLE_SETS * WIRE_WHOLE_WAYS - 1), set;
+	const struct wire_whole *m = &b->whole[last];
 	int8_t luck;
 
-	if (likely(whole_is(t, m, r, e)))
+	if (likely(whole_is(t, b, m, r, e)))
 		return m->node;
 	set = whole_set((uint64_t)&e->ra, e->ra);
-	luck = t->whole_luck[set];
+	luck = b->whole_luck[set];
 	if (unlikely(luck < 0)) {
-		t->whole_luck[set] = (int8_t)(luck + 1);
+		b->whole_luck[set] = (int8_t)(luck + 1);
 		return 0;
 	}
 	for (uint32_t i = 0; i < WIRE_WHOLE_WAYS; i++) {
-		m = &t->whole[set * WIRE_WHOLE_WAYS + i];
-		if (!whole_is(t, m, r, e))
+		m = &b->whole[set * WIRE_WHOLE_WAYS + i];
+		if (!whole_is(t, b, m, r, e))
 			continue;
-		t->whole_last = (uint32_t)(m - t->whole);
+		b->whole_last = (uint32_t)(m - b->whole);
 		if (luck < 64)
-			t->whole_luck[set] = (int8_t)(luck + 1);
+			b->whole_luck[set] = (int8_t)(luck + 1);
 		return m->node;
 	}
 	luck = (int8_t)(luck - 2);
-	t->whole_luck[set] = (int8_t)(luck < 0 ? WHOLE_UNLUCKY : luck);
+	b->whole_luck[set] = (int8_t)(luck < 0 ? WHOLE_UNLUCKY : luck);
 	return 0;
 }
 
@@ -881,19 +891,19 @@ static inline uint32_t whole_find(struct wire_thread *t, const struct wire_range
  * The stack that was just walked, NODE, is kept as a whole. Not if it leads out of R, the range that
  * it starts in, or is too long for the log.
  */
-static noinline void whole_keep(struct wire_thread *t, const struct wire_range *r,
-				const struct entry *e, uint32_t node)
+static noinline void whole_keep(struct wire_thread *t, struct wire_big *b,
+				const struct wire_range *r, const struct entry *e, uint32_t node)
 {
-	const struct wire_frame *l = &t->last[t->depth - 1];
+	const struct wire_frame *l = &b->last[t->depth - 1];
 	uint64_t start = (uint64_t)&e->ra, top = start + 8;
-	uint32_t words = l->checks + l->own_checks, set = whole_set(start, e->ra), at = t->logged,
+	uint32_t words = l->checks + l->own_checks, set = whole_set(start, e->ra), at = b->logged,
 		 fours, w;
 	struct wire_whole *m;
 
 	if (!words || words > WIRE_WHOLE_WORDS)
 		return;
 	for (uint32_t i = 0; i < words; i++) {
-		uint64_t slot = t->check[i].slot;
+		uint64_t slot = b->check[i].slot;
 
 		if (slot - start >= r->hi - start || slot - start >= 8u << 16 || slot & 7)
 			return;
@@ -903,18 +913,18 @@ static noinline void whole_keep(struct wire_thread *t, const struct wire_range *
 	fours = (words + 3) & ~3u;
 	if ((at & (WIRE_WHOLE_LOG - 1)) + fours > WIRE_WHOLE_LOG)
 		at = (at | (WIRE_WHOLE_LOG - 1)) + 1;
-	w = set * WIRE_WHOLE_WAYS + (t->whole_next[set]++ & (WIRE_WHOLE_WAYS - 1));
-	m = &t->whole[w];
+	w = set * WIRE_WHOLE_WAYS + (b->whole_next[set]++ & (WIRE_WHOLE_WAYS - 1));
+	m = &b->whole[w];
 	m->slot = 0;
-	t->logged = at + fours;
+	b->logged = at + fours;
 	__asm__ volatile("" ::: "memory");
 	for (uint32_t i = 0; i < fours; i++) {
 		/* the outermost one again until there are four */
-		const struct wire_check *c = &t->check[i < words ? words - 1 - i : 0];
+		const struct wire_check *c = &b->check[i < words ? words - 1 - i : 0];
 		uint32_t to = (at + i) & (WIRE_WHOLE_LOG - 1);
-		uint64_t *o = &t->log_slot[to / 4];
+		uint64_t *o = &b->log_slot[to / 4];
 
-		t->log_value[to] = c->value;
+		b->log_value[to] = c->value;
 		*o = (i & 3 ? *o : 0) | (c->slot - start) >> 3 << 16 * (i & 3);
 	}
 	m->pc = e->ra;
@@ -927,35 +937,37 @@ static noinline void whole_keep(struct wire_thread *t, const struct wire_range *
 	m->truncated = t->base_truncated != 0;
 	__asm__ volatile("" ::: "memory");
 	m->slot = start;
-	t->whole_last = w;
-	if (!t->whole_luck[set])
-		t->whole_luck[set] = WIRE_WHOLE_WAYS;
+	b->whole_last = w;
+	if (!b->whole_luck[set])
+		b->whole_luck[set] = WIRE_WHOLE_WAYS;
 }
 
 /* Only the second time: most stacks of a program without habits are seen once. */
-static inline void whole_seen(struct wire_thread *t, const struct wire_range *r,
+static inline void whole_seen(struct wire_thread *t, struct wire_big *b, const struct wire_range *r,
 			      const struct entry *e, uint32_t node)
 {
-	uint32_t *seen = &t->whole_seen[node * 0x9e3779b1u >> 26];
+	uint32_t *seen = &b->whole_seen[node * 0x9e3779b1u >> 26];
 
 	_Static_assert(WIRE_WHOLE_SEEN == 1u << (32 - 26), "the hash fits");
-	if (t->whole_luck[whole_set((uint64_t)&e->ra, e->ra)] < 0)
+	if (b->whole_luck[whole_set((uint64_t)&e->ra, e->ra)] < 0)
 		return;
 	if (*seen != node)
 		*seen = node;
 	else if (t->depth)
-		whole_keep(t, r, e, node);
+		whole_keep(t, b, r, e, node);
 }
 
-static noinline void whole_clear(struct wire_thread *t)
+static noinline void whole_clear(struct wire_big *b)
 {
 	for (uint32_t i = 0; i < WIRE_WHOLE_SETS * WIRE_WHOLE_WAYS; i++)
-		t->whole[i].slot = 0;
+		b->whole[i].slot = 0;
 }
 
 /* ---- the walk ------------------------------------------------------------ */
 
 static noinline uint32_t walk_all(struct wire_thread *t, const struct entry *e);
+static noinline uint32_t walk_once(struct wire_thread *t, struct wire_range *r,
+				   const struct entry *e);
 
 /* Whether the registers are those that frame L had, as far as they decide what lies further out. */
 static inline bool same_registers(const struct wire_frame *l, const struct cursor *c)
@@ -966,7 +978,7 @@ static inline bool same_registers(const struct wire_frame *l, const struct curso
 	       (likely(!(l->needs & NEEDS_RSP)) || l->rsp_word == c->rsp);
 }
 
-static noinline uint32_t walk_out(struct wire_thread *t, struct wire_range *r,
+static noinline uint32_t walk_out(struct wire_thread *t, struct wire_big *b, struct wire_range *r,
 				  const struct entry *e)
 {
 	struct cursor c;
@@ -978,11 +990,11 @@ static noinline uint32_t walk_out(struct wire_thread *t, struct wire_range *r,
 	for (;;) {
 		struct wire_frame *f;
 
-		while (k && t->last[k - 1].slot < c.slot)
+		while (k && b->last[k - 1].slot < c.slot)
 			k--;
-		if (k && t->last[k - 1].slot == c.slot && t->last[k - 1].pc == c.pc &&
-		    same_registers(&t->last[k - 1], &c)) {
-			uint32_t valid = remembered_valid(t, k);
+		if (k && b->last[k - 1].slot == c.slot && b->last[k - 1].pc == c.pc &&
+		    same_registers(&b->last[k - 1], &c)) {
+			uint32_t valid = remembered_valid(t, b, k);
 
 			if (likely(valid == k))
 				break;
@@ -992,7 +1004,7 @@ static noinline uint32_t walk_out(struct wire_thread *t, struct wire_range *r,
 			s = STEP_ON;
 			goto cut;
 		}
-		f = &t->fresh[count++];
+		f = &b->fresh[count++];
 		f->slot = c.slot;
 		f->pc = c.pc;
 		f->rbp = c.reg[WIRE_RBP];
@@ -1020,45 +1032,60 @@ static noinline uint32_t walk_out(struct wire_thread *t, struct wire_range *r,
 	}
 	if (unlikely(t->base_truncated))
 		t->truncated++;
-	return remember(t, k, count, base, &c);
+	return remember(t, b, k, count, base, &c);
 cut:
 	/* too deep: the innermost `depth` frames under a [truncated] of their own */
 	while (count < depth && k) {
-		const struct wire_frame *l = &t->last[--k];
+		const struct wire_frame *l = &b->last[--k];
 
-		t->fresh[count++].pc = l->pc;
+		b->fresh[count++].pc = l->pc;
 	}
 	base = node_child(PROC->root, WIRE_PC_DEEP);
 	while (count)
-		base = node_child(base, t->fresh[--count].pc);
+		base = node_child(base, b->fresh[--count].pc);
 	t->depth = 0;
 	return base;
 }
 
-uint32_t walk(struct wire_thread *t, const struct entry *e)
+/* It is no whole stack that is remembered. R: its range. */
+static noinline uint32_t walk_on(struct wire_thread *t, struct wire_range *r, const struct entry *e)
 {
-	struct wire_range *r = range_of(t, (uint64_t)e);
+	struct wire_big *b = big_of(t);
 	uint32_t node;
 
+	if (unlikely(!b))
+		return walk_once(t, r, e);
 	if (unlikely(t->flush != load(&PROC->flush))) {
 		t->flush = load(&PROC->flush);
 		t->depth = 0;
-		whole_clear(t);
+		whole_clear(b);
 	}
-	node = whole_find(t, r, e);
-	if (likely(node))
-		return node;
-	node = walk_out(t, r, e);
-	whole_seen(t, r, e, node);
+	node = walk_out(t, b, r, e);
+	whole_seen(t, b, r, e, node);
 	return node;
 }
 
+uint32_t walk(struct wire_thread *t, const struct entry *e)
+{
+	struct wire_big *b = big_of(t); /* first: see big.c */
+	struct wire_range *r = range_of(t, (uint64_t)e);
+	uint32_t node;
+
+	if (unlikely(t->flush != load(&PROC->flush)))
+		return walk_on(t, r, e);
+	node = whole_find(t, b, r, e);
+	return likely(node) ? node : walk_on(t, r, e);
+}
+
 /*
- * With every register, remembering nothing. R: the ranges of T, or one alone. PC: room for DEPTH of
- * them. Returns the node.
+ * Remembering nothing; with every register if ALL. R: the ranges of T, or one alone. PC: room for
+ * DEPTH of them. Returns the node; with STEP_NEEDS_ALL there is none.
  */
-static uint32_t walk_full(struct wire_thread *t, struct wire_range *r, const struct entry *e,
-			  struct wire_frame *frame, uint64_t *pc, uint32_t depth, enum step *end)
+static inline __attribute__((always_inline)) uint32_t walk_full(struct wire_thread *t,
+								struct wire_range *r,
+								const struct entry *e, bool all,
+								uint64_t *pc, uint32_t depth,
+								enum step *end)
 {
 	struct cursor c;
 	uint32_t count = 0, node;
@@ -1066,30 +1093,42 @@ static uint32_t walk_full(struct wire_thread *t, struct wire_range *r, const str
 
 	cursor_begin_all(&c, t, e);
 	while (s == STEP_ON && count < depth) {
-		if (frame)
-			frame[count++].pc = c.pc;
-		else
-			pc[count++] = c.pc;
-		s = step(&c, r, true);
+		pc[count++] = c.pc;
+		s = all ? step(&c, r, true) : step_either(&c, r);
 	}
+	*end = s;
+	if (s == STEP_NEEDS_ALL)
+		return 0;
 	node = PROC->root;
 	if (s != STEP_END)
 		node = node_child(node, s == STEP_ON ? WIRE_PC_DEEP : WIRE_PC_TRUNCATED);
-	while (count) {
-		count--;
-		node = node_child(node, frame ? frame[count].pc : pc[count]);
-	}
-	*end = s;
+	while (count)
+		node = node_child(node, pc[--count]);
 	return node;
 }
 
+static uint32_t walk_depth(void) { return PROC->depth < WIRE_DEPTH ? PROC->depth : WIRE_DEPTH; }
+
 static noinline uint32_t walk_all(struct wire_thread *t, const struct entry *e)
 {
-	uint32_t depth = PROC->depth < WIRE_DEPTH ? PROC->depth : WIRE_DEPTH;
 	enum step end;
-	uint32_t node = walk_full(t, range_of(t, (uint64_t)e), e, t->fresh, NULL, depth, &end);
+	uint32_t node = walk_full(t, range_of(t, (uint64_t)e), e, true, t->pc, walk_depth(), &end);
 
 	t->depth = 0;
+	if (end == STEP_LOST)
+		t->truncated++;
+	return node;
+}
+
+/* T has no room for what would be remembered. */
+static noinline uint32_t walk_once(struct wire_thread *t, struct wire_range *r,
+				   const struct entry *e)
+{
+	enum step end;
+	uint32_t node = walk_full(t, r, e, false, t->pc, walk_depth(), &end);
+
+	if (unlikely(end == STEP_NEEDS_ALL))
+		return walk_all(t, e);
 	if (end == STEP_LOST)
 		t->truncated++;
 	return node;
@@ -1103,7 +1142,7 @@ noinline uint32_t walk_plain(const struct entry *e)
 	struct wire_range r = { (uint64_t)e & ~4095ull, ((uint64_t)e & ~4095ull) + 4096 };
 	enum step end;
 
-	return walk_full(NULL, &r, e, NULL, pc,
+	return walk_full(NULL, &r, e, true, pc,
 			 PROC->depth < PLAIN_DEPTH ? PROC->depth : PLAIN_DEPTH, &end);
 }
 

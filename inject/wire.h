@@ -16,7 +16,9 @@
  *                                       process' code
  *            + AGENT_BEACON             one page: clock, door bell, sign of life | one file for
  *            + AGENT_PROCESS            struct wire_process: counters, modules,..| each process,
- *            + AGENT_NODES              struct wire_node[]: stacks               | not inherited
+ *            + AGENT_BIGS               struct wire_big[]: of threads that write | not inherited
+ *                                       much                                     |
+ *            + AGENT_NODES              struct wire_node[]: stacks               |
  *            + AGENT_TABLES             struct wire_tables: unwind rules; read-only, sealed against
  *                                       writing. A forked child shares its parent's
  *
@@ -24,8 +26,9 @@
  * but mtrun can change. What its parent writes it cannot reach: it gets a file of its own, or
  * nothing.
  *
- * Events go from a hook to the supervisor through a ring in its thread's slot: one writer, one
- * reader, no system call, no lock. The ring is shared memory, so the reader sees an event as soon
+ * Events go from a hook to the supervisor through a ring of its thread: one writer, one reader, no
+ * system call, no lock. (A thread begins with a small one in its slot; inject/big.c tells how it
+ * comes to the large one.) The ring is shared memory, so the reader sees an event as soon
  * as the hook has stored `head`; also from a target that was killed, and from one that has closed
  * its descriptors or entered seccomp. (Measured beside a pipe of 4 KiB frames: 38 against 42-49 ns
  * a pair, and there is no descriptor that a target could close, replace or write to.) When a ring
@@ -48,7 +51,7 @@
 #include <stdint.h>
 
 #define WIRE_MAGIC   0x316e7572746d0000ull /* "\0\0mtrun1" */
-#define WIRE_VERSION 6
+#define WIRE_VERSION 7
 
 /* ---- the beacon: written by mtrun; only `bell` is written by the target ---- */
 
@@ -669,8 +672,10 @@ struct wire_hook {
 #define WIRE_STACK_SIZE 8192u
 
 #define WIRE_RING    8192u /* events; a power of two */
+#define WIRE_SMALL   256u  /* of the ring that a thread begins with */
 #define WIRE_DEPTH   1024u /* the most frames kept */
 #define WIRE_THREADS 2048u /* slots, taken from the lowest free one */
+#define WIRE_BIGS    WIRE_THREADS
 #define WIRE_FINDER  4096u /* entries of wire_process.finder */
 
 /* One frame of the thread's last stack (inject/walk.c tells how they are used). */
@@ -725,22 +730,22 @@ struct wire_whole {
 _Static_assert(sizeof(struct wire_whole) == 48, "a whole stack is 48 bytes");
 
 struct wire_thread {
-	/* written by the owner */
+	/* written by the owner; what every hook reads is in this line */
 	/*
 	 * thread pointer; 0 never used, 1 was used. Set to 1 by the supervisor at the thread's end
 	 */
 	uint64_t fs;
 	/* entry rsp of the outermost hook | 1 while it keeps books; 0: outside */
 	uint64_t mark;
-	/* events written so far; the event is in ring[head % WIRE_RING] */
-	uint64_t head;
-	uint64_t tail_seen; /* the owner's copy of `tail` */
-	uint32_t ms;	    /* of its last time event */
-	uint32_t tid;
-	uint32_t flush;	    /* wire_process.flush at its last walk */
-	uint32_t depth;	    /* valid entries of `last` */
-	uint64_t countdown; /* bytes until the next sample, at least 1 */
-	uint64_t sample;    /* the period that it was drawn for */
+	uint64_t head;	/* events written so far; see wire_event_at() */
+	uint64_t until; /* `head` may come to this without another look at `tail` */
+	/* the ring in use: how far behind `small` it is, in bytes, and its events - 1. 0: not yet */
+	uint64_t ring;
+	uint32_t mask;
+	uint32_t ms;	 /* of its last time event */
+	uint64_t memory; /* the address, in the target, of `big`; 0: it has none */
+	uint32_t flush;	 /* wire_process.flush at its last walk that was remembered; 0: none was */
+	uint32_t depth;	 /* valid entries of `last` */
 	/* written by the supervisor */
 	uint64_t tail; /* offset 64: events taken so far */
 	uint64_t pad1[7];
@@ -754,6 +759,12 @@ struct wire_thread {
 	uint32_t truncated;
 	uint32_t lost; /* events that could not be written */
 	struct wire_range range[WIRE_RANGES];
+	uint64_t countdown; /* bytes until the next sample, at least 1 */
+	uint64_t sample;    /* the period that it was drawn for */
+	uint32_t tid;
+	/* which of the big ones is its own, counted from 1; 0: none. `moved` is stored before */
+	uint32_t big;
+	uint64_t moved;			     /* `head` then: events from there on are in it */
 	_Alignas(64) uint64_t given;	     /* by the supervisor; these three: see ASK_ROOM */
 	uint64_t charged, settled, credited; /* by the owner */
 	/* `head` when it last asked: blocks since have been charged */
@@ -777,6 +788,16 @@ struct wire_thread {
 	/* of wire_process.calls: a handler that has interrupted them does not wait for them */
 	uint32_t calls;
 	_Alignas(64) struct wire_mail mail;
+	_Alignas(64) struct wire_event small[WIRE_SMALL];
+	uint64_t pc[WIRE_DEPTH]; /* of a walk that is not remembered, innermost first */
+	uint8_t pad2[2560];
+};
+_Static_assert(sizeof(struct wire_thread) == 16384, "slots are whole pages");
+_Static_assert(offsetof(struct wire_thread, tail) == 64, "the first line is full");
+
+/* What a thread has besides its slot once it has written WIRE_SMALL events. */
+struct wire_big {
+	_Alignas(4096) struct wire_event ring[WIRE_RING];
 	/* where the walk ended, then outermost frame's first */
 	struct wire_check check[WIRE_CHECKS];
 	struct wire_frame last[WIRE_DEPTH];  /* outermost first */
@@ -791,8 +812,15 @@ struct wire_thread {
 	uint64_t log_value[WIRE_WHOLE_LOG];
 	uint64_t
 		log_slot[WIRE_WHOLE_LOG / 4]; /* where, in words above the start: four of 16 bits */
-	_Alignas(4096) struct wire_event ring[WIRE_RING];
 };
+
+/* Where T's event of number N is; BIG: the first of the big ones. N is below T's head. */
+static inline struct wire_event *wire_event_at(struct wire_thread *t, struct wire_big *big,
+					       uint64_t n)
+{
+	return t->big && n - t->moved < 1ull << 63 ? &big[t->big - 1].ring[n & (WIRE_RING - 1)]
+						   : &t->small[n & (WIRE_SMALL - 1)];
+}
 static inline uint32_t wire_finder_hash(uint64_t fs)
 {
 	return (uint32_t)((fs >> 6) * 0x9e3779b1u >> 16 & (WIRE_FINDER - 1));
@@ -836,7 +864,8 @@ _Static_assert(sizeof(struct wire_signal_event) == 64, "one cache line");
 struct wire_process {
 	uint64_t magic; /* WIRE_MAGIC | WIRE_VERSION */
 	uint32_t root;	/* node that new stacks start from */
-	uint32_t flush; /* changes when remembered stacks are void (module gone) */
+	/* changes when remembered stacks are void (module gone); not 0 */
+	uint32_t flush;
 	uint32_t depth; /* --depth */
 	/* counts publications: modules[modules_now & 1] holds, the other one may be changing */
 	uint32_t modules_now;
@@ -866,6 +895,7 @@ struct wire_process {
 	uint32_t protecting;
 	uint32_t stacks_taken; /* a bit for each of `stack` */
 	uint32_t fsgsbase;     /* the instructions of that name may be used */
+	uint32_t bigs;	       /* of the big ones, that are mapped */
 	/* of a thread that the supervisor sent to the service loop */
 	struct wire_mail mail;
 	_Alignas(64) uint64_t ticket; /* tickets given out */
@@ -884,6 +914,8 @@ struct wire_process {
 	uint64_t pad2[4];
 	/* thread pointer << 16 | slot: a hint, right if the slot has that `fs` */
 	uint64_t finder[WIRE_FINDER];
+	/* by which slot each of the big ones was taken, counted from 1; 0: it is free */
+	uint32_t big_owner[WIRE_BIGS];
 	uint32_t counter[WIRE_COUNTERS];
 	/*
 	 * how many blocks of WIRE_WIDE bytes or more live at addresses with this hash: see large.h
@@ -920,7 +952,7 @@ struct wire_guard {	/* private, wiped on fork */
 	uint32_t here;
 	/* what arrive() is to map, in bytes */
 	/* of which the last two are 0 where the tables are there */
-	uint64_t process, nodes, rules, pool;
+	uint64_t process, bigs, nodes, rules, pool;
 	uint64_t secret; /* random: by it hooks know what they tell each other (entry.S) */
 };
 
@@ -955,7 +987,8 @@ struct wire_journal {	/* mtrun alone writes it */
 #define AGENT_BEACON  0x100000ull
 #define AGENT_PROCESS (AGENT_BEACON + 0x1000)
 #define AGENT_THREADS (AGENT_PROCESS + offsetof(struct wire_process, thread))
-#define AGENT_NODES   (AGENT_PROCESS + WIRE_PAGES(sizeof(struct wire_process)))
+#define AGENT_BIGS    (AGENT_PROCESS + WIRE_PAGES(sizeof(struct wire_process)))
+#define AGENT_NODES   (AGENT_BIGS + WIRE_BIGS * sizeof(struct wire_big))
 #define AGENT_TABLES  (AGENT_NODES + WIRE_PAGES(WIRE_NODES * sizeof(struct wire_node)))
 #define AGENT_POOL    (AGENT_TABLES + offsetof(struct wire_tables, pool))
 #define AGENT_SPAN    (AGENT_TABLES + WIRE_PAGES(sizeof(struct wire_tables)))
@@ -968,6 +1001,7 @@ _Static_assert(AGENT_JOURNAL + sizeof(struct wire_journal) <= AGENT_BEACON, "the
 #define FILE_TABLES  (AGENT_SPAN - AGENT_TABLES)
 /* What is mapped at first. */
 #define SLOTS_FIRST 2u
+#define BIGS_FIRST  1u
 #define NODES_FIRST 8192u
 #define RULES_FIRST 2048u
 #define POOL_FIRST  (1u << 18)

@@ -216,7 +216,7 @@ static bool rings_filling(const struct session *s)
 		for (uint32_t i = 0, high = shared_slots(&p->shared); i < high; i++) {
 			const struct wire_thread *t = &p->wire->thread[i];
 
-			if (t->head - t->tail >= WIRE_RING / 2)
+			if (t->head - t->tail >= shared_ring_size(&p->shared, i) / 2)
 				return true;
 			if ((t->mail.state & MAIL_STATE) == MAIL_ASKED &&
 			    !(p->state == PROCESS_STOPPED && t->mail.what == ASK_ROOM))

@@ -265,6 +265,7 @@ static uint32_t pauses_a_ms(void)
 static void wire_begin(struct wire_process *w, const struct agent_settings *settings)
 {
 	w->magic = WIRE_MAGIC | WIRE_VERSION;
+	w->flush = 1;
 	w->depth = settings->depth;
 	w->free_stacks = settings->free_stacks;
 	w->sample = settings->sample;
@@ -273,14 +274,16 @@ static void wire_begin(struct wire_process *w, const struct agent_settings *sett
 	w->fsgsbase = (getauxval(AT_HWCAP2) & HWCAP2_FSGSBASE) != 0;
 }
 
-/* What is mapped at first. SLOTS: of threads that there are, or may be soon. */
-static struct wire_guard plan(uint32_t slots, uint32_t nodes, bool tables)
+/* What is mapped at first. SLOTS: of threads that there are, or may be soon; BIGS: of big ones. */
+static struct wire_guard plan(uint32_t slots, uint32_t bigs, uint32_t nodes, bool tables)
 {
 	slots = slots < SLOTS_FIRST ? SLOTS_FIRST : slots > WIRE_THREADS ? WIRE_THREADS : slots;
+	bigs = bigs < BIGS_FIRST ? BIGS_FIRST : bigs > WIRE_BIGS ? WIRE_BIGS : bigs;
 	nodes = nodes > WIRE_NODES - NODES_FIRST ? WIRE_NODES : (nodes + NODES_FIRST + 127) & ~127u;
 	return (struct wire_guard){
 		.process = AGENT_THREADS - AGENT_BEACON +
 			   slots * (uint64_t)sizeof(struct wire_thread),
+		.bigs = bigs * (uint64_t)sizeof(struct wire_big),
 		.nodes = nodes * (uint64_t)sizeof(struct wire_node),
 		.rules = tables ? RULES_FIRST * sizeof(struct wire_rule) : 0,
 		.pool = tables ? POOL_FIRST : 0,
@@ -310,6 +313,7 @@ static int take_process(struct process *p, int64_t number, const struct wire_gua
 	if (!err) {
 		p->wire = p->shared.wire;
 		p->wire->slots = slots_in(g);
+		p->wire->bigs = (uint32_t)(g->bigs / sizeof(struct wire_big));
 		p->wire->nodes_mapped = (uint32_t)(g->nodes / sizeof(struct wire_node));
 		p->nodes = nodes_new(fd, p->wire, elder);
 		err = p->nodes ? 0 : -ENOMEM;
@@ -372,6 +376,8 @@ static int follow(struct process *p, struct stub_run *l, const struct wire_guard
 	}
 	if (!err)
 		err = await_mapping(p, l, AGENT_BEACON);
+	if (!err)
+		err = await_mapping(p, l, AGENT_BIGS);
 	return err ? err : await_mapping(p, l, AGENT_NODES);
 }
 
@@ -399,6 +405,7 @@ int agent_arm(const struct process *p, bool on)
 }
 
 #define SLOTS_FILTERED 64u /* where the program's own hooks can map nothing later */
+#define BIGS_FILTERED  64u
 #define NODES_FILTERED (1u << 19)
 
 /*
@@ -434,7 +441,8 @@ static int land(struct process *p, struct stub_run *l, const struct agent_settin
 {
 	bool filtered = proc_status_field(p->via, "Seccomp") > 0;
 	struct wire_guard g = plan(p->threads + p->threads / 4 + (filtered ? SLOTS_FILTERED : 1),
-				   filtered ? NODES_FILTERED : 0, true);
+				   filtered ? BIGS_FILTERED : 0, filtered ? NODES_FILTERED : 0,
+				   true);
 	int64_t ret;
 	int err = stub_call(l, &ret); /* rt_sigprocmask */
 
@@ -567,6 +575,7 @@ int agent_call(struct process *p, pid_t tid, struct wire_call *calls, uint32_t n
 static void wire_inherit(struct wire_process *to, const struct wire_process *from)
 {
 	to->magic = WIRE_MAGIC | WIRE_VERSION;
+	to->flush = 1;
 	to->depth = from->depth;
 	to->free_stacks = from->free_stacks;
 	to->limited = from->limited;
@@ -582,15 +591,17 @@ static void wire_inherit(struct wire_process *to, const struct wire_process *fro
 }
 
 /*
- * As many slots as the parent has: a handler that has interrupted a hook may have forked, and then
- * its thread comes back to that hook here. The stacks that it may be in the middle of are zeros
+ * As many slots as the parent has, and big ones: a handler that has interrupted a hook may have
+ * forked, and then its thread comes back to that hook here. The stacks that it may be in the middle of are zeros
  * here, and get children like any others.
  */
 int agent_inherit(struct process *child, struct process *parent, pid_t tid,
 		  struct stub_run *filtered)
 {
-	uint32_t slots = shared_slots(&parent->shared), nodes = nodes_count(parent->nodes);
+	uint32_t slots = shared_slots(&parent->shared), nodes = nodes_count(parent->nodes),
+		 bigs = __atomic_load_n(&parent->wire->bigs, __ATOMIC_RELAXED);
 	struct wire_guard g = plan(filtered && slots < SLOTS_FILTERED ? SLOTS_FILTERED : slots,
+				   filtered && bigs < BIGS_FILTERED ? BIGS_FILTERED : bigs,
 				   filtered && nodes < NODES_FILTERED ? NODES_FILTERED : nodes,
 				   false);
 	raddr_t blob = parent->agent + AGENT_BLOB;

@@ -18,8 +18,14 @@
  *	threads_high	how many slots are looked at: WIRE_THREADS at most.
  *	slot.fs, tid	who it is. A tid is shown, and compared with threads that we trace; it is
  *	                never signalled or traced for being named there.
- *	slot.head, ring	what is taken out is between our own tail and that; at most WIRE_RING
+ *	slot.head, small, big.ring
+ *			what is taken out is between our own tail and that; at most WIRE_RING
  *	                events, each of them checked (stream.c).
+ *	slot.big, moved	which of the rings an event is looked for in: one that is mapped here, or
+ *	                that can be. Wrong ones lead to other events of the target's own.
+ *	slot.ring, mask, memory
+ *			the hooks' own. Not read.
+ *	big_owner	the hooks' own. What names a slot is set free with it.
  *	slot.mark	whether a thread keeps books: some questions wait for it, for a time that is
  *	                ours (limit.c, sampling.c).
  *	slot.charged..	held between what was said before and what was given (limit.c): a target can
@@ -46,6 +52,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -119,24 +127,35 @@ int shared_take(pid_t pid, int64_t number, uint64_t size)
 
 #define SLOT ((uint64_t)sizeof(struct wire_thread))
 #define HEAD (AGENT_THREADS - AGENT_BEACON)
+#define BIG  ((uint64_t)sizeof(struct wire_big))
 
 int shared_map(struct shared *s, int fd, uint32_t slots)
 {
-	struct wire_beacon *b = heartbeat_map(fd, HEAD + slots * SLOT, AGENT_NODES - AGENT_BEACON);
+	struct wire_beacon *b = heartbeat_map(fd, HEAD + slots * SLOT, AGENT_BIGS - AGENT_BEACON);
+	struct wire_big *big;
+	int err;
 
 	if (!b)
 		return -errno;
+	big = space_map(fd, AGENT_BIGS - AGENT_BEACON, BIGS_FIRST * BIG, WIRE_BIGS * BIG, 0);
+	if (!big) {
+		err = -errno;
+		heartbeat_unmap(b, HEAD + slots * SLOT);
+		return err;
+	}
 	*s = (struct shared){
 		b, (struct wire_process *)(void *)((char *)b + (AGENT_PROCESS - AGENT_BEACON)),
-		slots
+		slots, big, BIGS_FIRST
 	};
 	return 0;
 }
 
 void shared_unmap(struct shared *s)
 {
-	if (s->beacon)
+	if (s->beacon) {
 		heartbeat_unmap(s->beacon, HEAD + s->slots * SLOT);
+		munmap(s->big, s->bigs * BIG);
+	}
 	*s = (struct shared){ .beacon = NULL };
 }
 
@@ -159,6 +178,14 @@ bool shared_is_lost(const struct shared *s, pid_t pid, raddr_t where)
 	return true;
 }
 
+/* Of HAVE there are to be WANTED at least, of MOST: how many more are mapped at once. */
+static uint32_t more_of(uint32_t have, uint32_t wanted, uint32_t most)
+{
+	uint32_t more = wanted - have > have / 2 ? wanted - have : have / 2;
+
+	return more < most - have ? more : most - have;
+}
+
 uint32_t shared_slots(struct shared *s)
 {
 	uint32_t high = __atomic_load_n(&s->wire->threads_high, __ATOMIC_ACQUIRE), more;
@@ -167,9 +194,7 @@ uint32_t shared_slots(struct shared *s)
 		high = WIRE_THREADS;
 	if (high <= s->slots)
 		return high;
-	more = high - s->slots > s->slots / 2 ? high - s->slots : s->slots / 2;
-	if (more > WIRE_THREADS - s->slots)
-		more = WIRE_THREADS - s->slots;
+	more = more_of(s->slots, high, WIRE_THREADS);
 	if (!space_extend(s->beacon, HEAD + s->slots * SLOT, more * SLOT))
 		return s->slots;
 	s->slots += more;
@@ -182,6 +207,82 @@ uint32_t shared_slots_mapped(const struct shared *s)
 
 	return high < s->slots ? high : s->slots;
 }
+
+/* ---- rings --------------------------------------------------------------- */
+
+/* Which of the big ones SLOT has, counted from 1. 0: none. */
+static uint32_t big_of(const struct shared *s, uint32_t slot)
+{
+	uint32_t big = __atomic_load_n(&s->wire->thread[slot].big, __ATOMIC_ACQUIRE);
+
+	return big <= WIRE_BIGS ? big : 0;
+}
+
+uint32_t shared_ring_size(const struct shared *s, uint32_t slot)
+{
+	return big_of(s, slot) ? WIRE_RING : WIRE_SMALL;
+}
+
+/* `head` comes first: what it counts was written where `big` says by then (inject/big.c). */
+bool shared_ring_head(struct shared *s, uint32_t slot, uint64_t taken, uint64_t *head)
+{
+	uint64_t written = __atomic_load_n(&s->wire->thread[slot].head, __ATOMIC_ACQUIRE);
+	uint32_t big = written == taken ? 0 : big_of(s, slot), more;
+
+	if (big > s->bigs) {
+		more = more_of(s->bigs, big, WIRE_BIGS);
+		if (!space_extend(s->big, s->bigs * BIG, more * BIG))
+			return false;
+		s->bigs += more;
+	}
+	*head = written;
+	return true;
+}
+
+static void copy(struct wire_event *to, const struct wire_event *ring, uint32_t size, uint64_t at,
+		 uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		const struct wire_event *e = &ring[(at + i) & (size - 1)];
+
+		to[i].a = __atomic_load_n(&e->a, __ATOMIC_RELAXED);
+		to[i].b = __atomic_load_n(&e->b, __ATOMIC_RELAXED);
+	}
+}
+
+void shared_events(const struct shared *s, uint32_t slot, uint64_t at, struct wire_event *to,
+		   uint32_t n)
+{
+	const struct wire_thread *t = &s->wire->thread[slot];
+	uint32_t big = big_of(s, slot), small = n;
+	uint64_t before;
+
+	if (big) {
+		before = __atomic_load_n(&t->moved, __ATOMIC_RELAXED) - at;
+		small = before > WIRE_SMALL ? 0 : before < n ? (uint32_t)before : n;
+	}
+	copy(to, t->small, WIRE_SMALL, at, small);
+	if (small == n)
+		return;
+	if (big <= s->bigs)
+		copy(to + small, s->big[big - 1].ring, WIRE_RING, at + small, n - small);
+	else /* it was another one when `head` was looked at */
+		memset(to + small, 0, (n - small) * sizeof(*to));
+}
+
+void shared_slot_free(struct shared *s, uint32_t slot)
+{
+	struct wire_thread *t = &s->wire->thread[slot];
+	uint32_t n = __atomic_load_n(&s->wire->bigs, __ATOMIC_ACQUIRE);
+
+	__atomic_store_n(&t->big, 0, __ATOMIC_RELAXED);
+	for (uint32_t i = 0; i < n && i < WIRE_BIGS; i++)
+		if (__atomic_load_n(&s->wire->big_owner[i], __ATOMIC_RELAXED) == slot + 1)
+			__atomic_store_n(&s->wire->big_owner[i], 0, __ATOMIC_RELEASE);
+	__atomic_store_n(&t->fs, 1, __ATOMIC_RELEASE);
+}
+
+/* ---- questions ----------------------------------------------------------- */
 
 bool shared_question(struct shared *s, uint32_t *slot, struct shared_question *q)
 {

@@ -17,6 +17,8 @@ struct shared {
 	/* in the same; of `thread` only as many as `slots` may be touched */
 	struct wire_process *wire;
 	uint32_t slots;
+	struct wire_big *big; /* so many of them are mapped */
+	uint32_t bigs;
 };
 
 /*
@@ -42,6 +44,22 @@ bool shared_is_lost(const struct shared *s, pid_t pid, raddr_t where) MUST_USE;
 /* How many slots there are to be looked at, all of them mapped: WIRE_THREADS at most. */
 uint32_t shared_slots(struct shared *s);
 uint32_t shared_slots_mapped(const struct shared *s); /* those of them that are mapped already */
+
+/* How many events the ring that SLOT uses now can hold. */
+uint32_t shared_ring_size(const struct shared *s, uint32_t slot);
+/*
+ * How far SLOT, of which TAKEN events were taken, has been written, in *HEAD. False: the others
+ * cannot be looked at, as there is no memory for that.
+ */
+bool shared_ring_head(struct shared *s, uint32_t slot, uint64_t taken, uint64_t *head);
+/*
+ * Copies N events of SLOT, from number AT on; those that are nowhere are WIRE_NONE. After
+ * shared_ring_head(), and not past what that said.
+ */
+void shared_events(const struct shared *s, uint32_t slot, uint64_t at, struct wire_event *to,
+		   uint32_t n);
+/* The thread of SLOT is gone and its events were taken: the slot is another's, and its memory. */
+void shared_slot_free(struct shared *s, uint32_t slot);
 
 /* A question that a thread has asked: a copy, which the thread cannot change any more. */
 struct shared_question {

@@ -38,12 +38,11 @@
  * stores a free before the real one is called, and an allocation before its caller knows the
  * address: so what is not in the rings by then is not about that address.
  *
- * The rings are the target's memory, whatever it does with them: every word is copied once and then
- * checked, positions are ours, reorder queues are bounded, and each pass ends after what was there
- * when it began.
+ * The rings are the target's memory, whatever it does with them: every word is copied once
+ * (shared.c) and then checked, positions are ours, reorder queues are bounded, and each pass ends
+ * after what was there when it began.
  */
 
-#define RING_MASK (WIRE_RING - 1)
 #define BATCH	  64u  /* events of one ring at a turn */
 #define PUBLISH	  512u /* tell the writer at least that often */
 #define HELD_MOST (1u << 20)
@@ -678,24 +677,6 @@ static void new_owner(struct stream *s, struct ring *r, uint32_t tid)
 	r->from.thread = ledger_thread(s->ledger, (pid_t)(tid & INT32_MAX));
 }
 
-static void fetch(struct wire_event *to, const struct wire_event *from, uint32_t n)
-{
-	for (uint32_t i = 0; i < n; i++) {
-		to[i].a = __atomic_load_n(&from[i].a, __ATOMIC_RELAXED);
-		to[i].b = __atomic_load_n(&from[i].b, __ATOMIC_RELAXED);
-	}
-}
-
-/* The next N events of the ring into BUF. */
-static void ring_fetch(const struct stream *s, const struct ring *r, struct wire_event *buf,
-		       uint32_t n)
-{
-	const struct wire_event *ring = s->wire->thread[r->from.slot].ring;
-	uint32_t at = r->tail & RING_MASK, straight = n < WIRE_RING - at ? n : WIRE_RING - at;
-	fetch(buf, ring + at, straight);
-	fetch(buf + straight, ring, n - straight);
-}
-
 /*
  * How many of the N events at E are plain allocations and frees whose turn it is: they are counted,
  * and can be applied together.
@@ -775,7 +756,7 @@ static size_t ring_run(struct stream *s, struct ring *r, bool force)
 	uint32_t have = there < BATCH + 1 ? (uint32_t)there : BATCH + 1, i = 0;
 	bool stop = false;
 	r->halt = GOING;
-	ring_fetch(s, r, buf, have);
+	shared_events(s->shared, r->from.slot, r->tail, buf, have);
 	while (i < have && i < BATCH && !stop) {
 		uint32_t n = plain_run(s, buf + i, (have < BATCH ? have : BATCH) - i);
 		if (n) {
@@ -809,11 +790,13 @@ static void rings_look(struct stream *s)
 	for (uint32_t i = 0; i < high; i++) {
 		struct ring *r = &s->ring[i];
 		struct wire_thread *t = &s->wire->thread[i];
-		uint64_t head = load64(&t->head);
+		uint64_t head;
 		if (!r->seen) {
 			r->seen = true;
 			r->tail = r->told = load64(&t->tail);
 		}
+		if (!shared_ring_head(s->shared, i, r->tail, &head))
+			continue;
 		if (head - r->tail > WIRE_RING) { /* no hook does that */
 			s->bad++;
 			r->tail = head;
@@ -881,7 +864,10 @@ static void signal_one(struct stream *s, const struct ready *at)
 	uint32_t ms = load32(&g->ms), tid = load32(&g->tid);
 	struct wire_event e[2];
 	enum wire_kind k;
-	fetch(e, g->event, 2);
+	for (int i = 0; i < 2; i++) {
+		e[i].a = __atomic_load_n(&g->event[i].a, __ATOMIC_RELAXED);
+		e[i].b = __atomic_load_n(&g->event[i].b, __ATOMIC_RELAXED);
+	}
 	place_free(s, at->place);
 	k = wire_kind(e[0]);
 	if (k < WIRE_ALLOC || k >= WIRE_PERIOD) {
@@ -1074,7 +1060,7 @@ void stream_thread_gone(struct stream *s, uint64_t now, uint64_t fs)
 	/* the next owner is another thread, also with the same tid */
 	s->ring[i].from.thread = NO_THREAD;
 	signals_forget(s, i);
-	__atomic_store_n(&s->wire->thread[i].fs, 1, __ATOMIC_RELEASE);
+	shared_slot_free(s->shared, i);
 }
 
 /* Held events name their thread as the ledger before knew it. */

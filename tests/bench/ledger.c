@@ -20,11 +20,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <time.h>
 #include <zstd.h>
 
 #include "../lib/small.h"
+#include "../unit/pretended.h"
 
 /* ---- an allocator: size classes of 16 bytes, last freed first used, else from the top ---- */
 
@@ -236,15 +236,15 @@ static double once(size_t from, double *bytes, bool compact, bool logged)
 {
 	static const struct log_sink sink = { NULL, take_node, take_block, NULL };
 	struct log_encoder *e = NULL;
-	struct wire_process *w = mmap(NULL, sizeof(*w), PROT_READ | PROT_WRITE,
-				      MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	struct wire_process *w = target_new();
 	struct ledger *l = ledger_new(LEDGER_COUNT_HEAP | LEDGER_COUNT_MMAP);
-	struct shared shared = { .wire = w, .slots = WIRE_THREADS };
+	struct shared shared = target_shared(w);
 	struct stream *s = ledger_compact(l, compact) ? NULL
 						      : stream_new(&shared, l, not_own, NULL);
 	struct wire_thread *t = &w->thread[0];
 	double ns = 0, fill = 0;
 	w->threads_high = 1;
+	target_big(w, 0);
 	for (size_t i = 0; i < events;) {
 		size_t n = events - i < WIRE_RING / 2 ? events - i : WIRE_RING / 2;
 		if (i < from && i + n > from)
@@ -253,16 +253,16 @@ static double once(size_t from, double *bytes, bool compact, bool logged)
 			log_encoder_flush(e = log_encoder_new(l, &sink));
 		size_t j = 0;
 		for (; j < n; j++) {
-			t->ring[(t->head + j) % WIRE_RING] = trace[i + j];
+			*target_event(w, 0, t->head + j) = trace[i + j];
 			if (!wire_is_wide(wire_kind(trace[i + j])))
 				continue;
 			j++;
-			t->ring[(t->head + j) % WIRE_RING] = trace[i + j];
+			*target_event(w, 0, t->head + j) = trace[i + j];
 		}
 		n = j;
 		t->head += n;
 		/* 4 M events a second */
-		t->ring[t->head++ % WIRE_RING] =
+		*target_event(w, 0, t->head++) =
 			(struct wire_event){ wire_pack(WIRE_TIME, 0, 0, 0, 0).a, i / 4096 };
 		double at = now();
 		stream_take(s, i / 4096, SIZE_MAX);
@@ -284,7 +284,7 @@ static double once(size_t from, double *bytes, bool compact, bool logged)
 	stream_free(s);
 	log_encoder_free(e);
 	ledger_free(l);
-	munmap(w, sizeof(*w));
+	target_free(w);
 	return ns / (double)(events - from);
 }
 

@@ -43,7 +43,9 @@ static uint64_t *word(struct process *p, uint32_t where)
 	case 0: return (uint64_t *)(void *)((char *)w + (where >> 8) % (LEAST / 8) * 8);
 	case 1: return (uint64_t *)(void *)t + (where >> 10) % 64; /* fs to ranges */
 	case 2: return (uint64_t *)(void *)&t->mail + (where >> 10) % (sizeof(t->mail) / 8);
-	case 3: return (uint64_t *)(void *)&t->ring[(where >> 10) % 64];
+	case 3:
+		return where >> 31 ? (uint64_t *)(void *)&p->shared.big[0].ring[(where >> 10) % 64]
+				   : (uint64_t *)(void *)&t->small[(where >> 10) % 64];
 	case 4:
 		return (uint64_t *)(void *)&w->signal[(where >> 8) % 8] +
 		       (where >> 16) % (sizeof(w->signal[0]) / 8);

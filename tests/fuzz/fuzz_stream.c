@@ -9,7 +9,8 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
+
+#include "../unit/pretended.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -65,10 +66,9 @@ static void agree(struct ledger *l)
  */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct wire_process *w = mmap(NULL, sizeof(*w), PROT_READ | PROT_WRITE,
-				      MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	struct wire_process *w = target_new();
 	struct ledger *l = ledger_new(LEDGER_COUNT_HEAP | LEDGER_COUNT_MMAP), *child = NULL;
-	struct shared shared = { .wire = w, .slots = WIRE_THREADS };
+	struct shared shared = target_shared(w);
 	struct stream *s = stream_new(&shared, l, own, NULL);
 	uint64_t now = 0;
 	w->threads_high = 4;
@@ -101,6 +101,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			child = ledger_fork(l);
 			break;
 		case 7: w->threads_high = (uint32_t)e.a; break;
+		case 10: target_big(w, data[0] & 3); break;
 		case 8: ledger_know_all(l, e.a & 1); break;
 		case 9:
 			if (!ledger_compact(l, e.a & 1) && e.a & 2)
@@ -111,7 +112,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 				e = wire_pack(wire_kind(e), wire_address(e) & 0xffff,
 					      w->counter[wire_counter(wire_address(e) & 0xffff)]++,
 					      wire_size(e) | wire_flags(e), wire_stack(e));
-			t->ring[t->head++ % WIRE_RING] = e;
+			*target_event(w, data[0] & 3, t->head) = e;
+			t->head++;
 		}
 	}
 	stream_settle(s, now + 2000, true);
@@ -121,6 +123,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	ledger_free(child);
 	stream_free(s);
 	ledger_free(l);
-	munmap(w, sizeof(*w));
+	target_free(w);
 	return 0;
 }

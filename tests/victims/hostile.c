@@ -64,7 +64,7 @@ static uint64_t below(uint64_t n) { return (any() >> 11) % n; }
 static uint64_t odd(void)
 {
 	static const uint64_t edge[] = { 0, 1, 2, 3, 7, 8, 4095, 4096, 0x7fffffff, 0x80000000, 0xffffffff, 1ull << 32, WIRE_ADDRESS_MASK, 1ull << 47, 1ull << 63, ~0ull, ~0ull - 4095,
-		WIRE_NODES - 1, WIRE_NODES, WIRE_NODES + 1, WIRE_RING, WIRE_RING + 1, WIRE_THREADS, WIRE_MODULES, WIRE_MODULES + 1, WIRE_RULES, WIRE_PLANTS, WIRE_ISLANDS + 1, WIRE_POOL };
+		WIRE_NODES - 1, WIRE_NODES, WIRE_NODES + 1, WIRE_RING, WIRE_RING + 1, WIRE_SMALL, WIRE_SMALL + 1, WIRE_THREADS, WIRE_THREADS + 1, WIRE_MODULES, WIRE_MODULES + 1, WIRE_RULES, WIRE_PLANTS, WIRE_ISLANDS + 1, WIRE_POOL };
 
 	switch (below(8)) {
 	case 0: return any();
@@ -154,11 +154,30 @@ static void questions(void)
 	ring_bell();
 }
 
+/* Where an honest hook would put T's next event; or in its slot, where nothing else is mapped. */
+static volatile struct wire_event *next(volatile struct wire_thread *t)
+{
+	volatile struct wire_event *e = wire_event_at((struct wire_thread *)t, (struct wire_big *)w.big, t->head);
+
+	return writable(&w, e, sizeof *e) ? e : &t->small[t->head % WIRE_SMALL];
+}
+
 static void put(volatile struct wire_thread *t, uint64_t a, uint64_t b)
 {
-	t->ring[t->head % WIRE_RING].a = a;
-	t->ring[t->head % WIRE_RING].b = b;
+	volatile struct wire_event *e = next(t);
+
+	e->a = a;
+	e->b = b;
 	t->head++;
+}
+
+/* From its next event on T has a big ring, somebody's or nobody's; or none. */
+static void move(volatile struct wire_thread *t)
+{
+	t->moved = below(3) ? t->head : t->head + below(600) - 300;
+	t->big = below(3) ? (uint32_t)below(5) : (uint32_t)odd();
+	w.process->bigs = (uint32_t)odd();
+	w.process->big_owner[below(8)] = (uint32_t)odd();
 }
 
 static void put_event(volatile struct wire_thread *t, unsigned kind, uint64_t address, uint64_t size, uint64_t stack)
@@ -181,6 +200,8 @@ static void events(void)
 		put_event(t, (unsigned)below(WIRE_KINDS), below(4) ? 0x500000000000ull + below(4096) * 16 : odd(), below(2) ? below(10000) : odd(), below(3) ? below(200) : odd());
 	if (!below(50))
 		t->head = odd();
+	if (!below(20))
+		move(t);
 	ring_bell();
 }
 
@@ -221,7 +242,7 @@ static void slots(void)
 		t->head = t->tail;
 	put(t, e.a, e.b);
 	if (!below(4))
-		spoil(t, offsetof(struct wire_thread, ring), 8);
+		spoil(t, offsetof(struct wire_thread, small), 8);
 	w.process->threads_high = below(2) ? 400 : (uint32_t)odd();
 	w.process->finder[below(WIRE_FINDER)] = odd();
 	ring_bell();

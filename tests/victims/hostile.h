@@ -72,6 +72,7 @@ struct seen {
 	int maps;
 	volatile struct wire_beacon *beacon;
 	volatile struct wire_process *process;
+	volatile struct wire_big *big;
 	volatile struct wire_node *node;
 };
 
@@ -97,6 +98,7 @@ static int seen_find(struct seen *s)
 			continue;
 		s->beacon = (void *)at;
 		s->process = (void *)process;
+		s->big = (void *)(at + (AGENT_BIGS - AGENT_BEACON));
 		s->node = (void *)(at + (AGENT_NODES - AGENT_BEACON));
 	}
 	return s->process && writable(s, s->process, 64);

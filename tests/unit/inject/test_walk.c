@@ -163,6 +163,7 @@ static void test_scribbled(void)
 static void test_ranges(void)
 {
 	struct wire_thread *t = &process->thread[0];
+	struct wire_big *remembered = remembers(t);
 	struct cursor c = { .t = t };
 	char *page = map(8 * 4096);
 
@@ -185,8 +186,8 @@ static void test_ranges(void)
 	/* a range that is dropped takes with it what is remembered of it */
 	range_of(t, (uint64_t)page + 100);
 	t->depth = 1;
-	t->last[0] = (struct wire_frame){ .checks = 0, .own_checks = 1 };
-	t->check[0].slot = (uint64_t)page + 104;
+	remembered->last[0] = (struct wire_frame){ .checks = 0, .own_checks = 1 };
+	remembered->check[0].slot = (uint64_t)page + 104;
 	for (int i = 0; i < WIRE_RANGES - 1; i++) {
 		range_of(t, (uint64_t)map(4096) + 8);
 		CHECK_EQ(t->depth, 1);
@@ -438,6 +439,7 @@ static bool is_stack(uint32_t node, const struct built_stack *b)
 static void test_remembered(void)
 {
 	struct wire_thread *t = &process->thread[1];
+	struct wire_big *remembered = remembers(t);
 	char *memory = map(STACK_BYTES);
 	uint64_t seed = 5, now = 0;
 	uint32_t wrong = 0, lucky = 0;
@@ -456,7 +458,7 @@ static void test_remembered(void)
 		b = stack_build(memory, (now + test_random(&seed) % 2) % STACK_SHAPES,
 				(now + test_random(&seed) % (now % 3 ? 3 : 40)) % 64);
 		wrong += !is_stack(walk(t, b.entry), &b);
-		lucky += t->whole_luck[whole_set((uint64_t)&b.entry->ra, b.entry->ra)] > 8;
+		lucky += remembered->whole_luck[whole_set((uint64_t)&b.entry->ra, b.entry->ra)] > 8;
 		if (!(test_random(&seed) % 500))
 			process->flush++;
 		if (!(test_random(&seed) % 500))
@@ -482,15 +484,18 @@ static void test_remembered(void)
 /*
  * N walks of a KIND, for tests/system/stacks/cost.py, which counts their instructions: `hit`, the
  * stack that was there last; `near`, one whose innermost frames are others than the last one's;
- * `cold`, one of which nothing is remembered. The stacks are built once, each in memory of its own.
+ * `cold`, one of which nothing is remembered; `small`, of a thread that remembers nothing. The stacks are built once, each in memory of its own.
  */
 static int cost(const char *kind, long n)
 {
 	enum { STACKS = 8 };
 	struct wire_thread *t = &process->thread[1];
+	struct wire_big *remembered = remembers(t);
 	struct built_stack b[STACKS];
 	uint64_t sum = 0;
 
+	if (!strcmp(kind, "small"))
+		t->memory = 0;
 	functions_publish();
 	process->depth = 128;
 	process->root = 1;
@@ -503,7 +508,7 @@ static int cost(const char *kind, long n)
 
 		if (!strcmp(kind, "near")) { /* its last stack, whose innermost frame was left */
 			now = &b[1];
-			whole_clear(t);
+			whole_clear(remembered);
 			t->depth -= t->depth > 3 ? 3 : 0;
 		}
 		if (!strcmp(kind, "cold"))

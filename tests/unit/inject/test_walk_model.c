@@ -393,9 +393,15 @@ static struct entry *stack_rebuild(uint32_t from, uint32_t depth, struct state *
 
 static void begin(void)
 {
+	static struct wire_big *remembered;
 	struct wire_thread *t = &process->thread[0];
 
-	memset(t, 0, offsetof(struct wire_thread, ring));
+	memset(t, 0, offsetof(struct wire_thread, small));
+	if (!remembered)
+		remembered = remembers(t);
+	memset((char *)remembered + sizeof(remembered->ring), 0,
+	       sizeof(*remembered) - sizeof(remembered->ring));
+	t->memory = (uintptr_t)remembered;
 	for (int i = 0; i < 2; i++)
 		t->range[i] = (struct wire_range){ area[i].lo, area[i].hi };
 	process->root = 1;
@@ -453,6 +459,8 @@ static void test_model(void)
 
 		if (round % 50 == 0) {
 			begin();
+			if (round / 50 % 7 == 3) /* a thread that remembers nothing */
+				t->memory = 0;
 			functions_make(often[round / 50 % sizeof(often)]);
 		}
 		process->depth = any(4) ? 128 : 1 + (uint32_t)any(30);

@@ -91,9 +91,19 @@ static void *map(size_t size)
 	return p;
 }
 
+/* T has room for what its walks remember, which is nothing so far. */
+static inline struct wire_big *remembers(struct wire_thread *t)
+{
+	struct wire_big *b = map(sizeof(*b));
+
+	t->memory = (uintptr_t)b;
+	return b;
+}
+
 static inline void agent_map(void)
 {
 	process = map(sizeof(*process));
+	process->flush = 1;
 	tables = map(sizeof(*tables));
 	nodes = map(sizeof(*nodes) * WIRE_NODES);
 }

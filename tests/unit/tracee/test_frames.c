@@ -118,18 +118,22 @@ static void take_bt(void *ctx, const struct bt_thread *b)
  * was none that has a stack. A signal may wait for the thread, hence the turns; they take events
  * out of the ring, but those that were taken still stand there until as many have followed.
  */
-static uint32_t next_stack(struct session *s, const struct process *p, const struct wire_thread *w,
+static uint32_t next_stack(struct session *s, struct process *p, const struct wire_thread *w,
 			   uint64_t head)
 {
+	uint32_t slot = (uint32_t)(w - p->wire->thread);
 	uint64_t end = now_us() + 1000000, now;
 
 	while (p->wire && now_us() < end) {
-		now = __atomic_load_n(&w->head, __ATOMIC_ACQUIRE);
+		if (!shared_ring_head(&p->shared, slot, head, &now))
+			break;
 		for (uint64_t i = head; i < now; i++) {
-			struct wire_event e = w->ring[i % WIRE_RING];
+			struct wire_event e;
 
+			shared_events(&p->shared, slot, i, &e, 1);
 			if (wire_kind(e) != WIRE_TIME)
-				return __atomic_load_n(&w->head, __ATOMIC_ACQUIRE) - i < WIRE_RING
+				return __atomic_load_n(&w->head, __ATOMIC_ACQUIRE) - i <
+						       shared_ring_size(&p->shared, slot)
 					       ? wire_stack(e)
 					       : 0;
 		}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 /*
  * test_shared - memory files are what they are, not what they are called; stacks of a child; what a
- * target says of its slots.
+ * target says of its slots and rings.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -180,10 +180,90 @@ static void test_slots(void)
 	close(fd);
 }
 
+/* One event of slot 1. */
+static uint64_t event(struct shared *s, uint64_t at)
+{
+	struct wire_event e;
+
+	shared_events(s, 1, at, &e, 1);
+	return e.a;
+}
+
+static void test_rings(void)
+{
+	struct wire_event e[WIRE_SMALL + 10];
+	struct wire_thread *t;
+	int fd = process_file();
+	uint64_t head = 0;
+	struct shared s;
+
+	CHECK_EQ(shared_map(&s, fd, 2), 0);
+	t = &s.wire->thread[1];
+	for (uint64_t i = 0; i < WIRE_SMALL; i++)
+		t->small[i].a = 1000 + i;
+	t->head = 300;
+	CHECK(shared_ring_head(&s, 1, 200, &head));
+	CHECK_EQ(head, 300);
+	CHECK_EQ(shared_ring_size(&s, 1), WIRE_SMALL);
+	CHECK_EQ(event(&s, 255), 1255);
+	CHECK_EQ(event(&s, 256), 1000);
+
+	/* it has moved: as many are mapped now as there must be */
+	t->moved = 250;
+	t->big = 40;
+	CHECK(shared_ring_head(&s, 1, 300, &head));
+	CHECK_EQ(s.bigs, BIGS_FIRST); /* there is nothing to be looked at */
+	CHECK(shared_ring_head(&s, 1, 200, &head));
+	CHECK(s.bigs >= 40 && s.bigs <= WIRE_BIGS);
+	CHECK_EQ(shared_ring_size(&s, 1), WIRE_RING);
+	for (uint64_t i = 0; i < 60; i++)
+		s.big[39].ring[250 + i].a = 2000 + i;
+	shared_events(&s, 1, 200, e, 100);
+	CHECK_EQ(e[0].a, 1200);
+	CHECK_EQ(e[49].a, 1249);
+	CHECK_EQ(e[50].a, 2000);
+	CHECK_EQ(e[99].a, 2049);
+	CHECK_EQ(event(&s, 251), 2001);
+
+	/* lies: what is read is somewhere in the rings, or nothing */
+	t->moved = 1ull << 63;
+	CHECK_EQ(event(&s, 251), 2001);
+	t->moved = UINT64_MAX;
+	CHECK_EQ(event(&s, 251), 2001);
+	t->moved = 251 + WIRE_SMALL;
+	shared_events(&s, 1, 251, e, WIRE_SMALL + 10);
+	CHECK_EQ(e[0].a, 1251);
+	CHECK_EQ(e[WIRE_SMALL - 1].a, 1250);
+	t->moved = 0;
+	t->big = WIRE_BIGS; /* not looked at before */
+	CHECK_EQ(event(&s, 251), 0);
+	t->big = WIRE_BIGS + 1;
+	CHECK_EQ(event(&s, 251), 1251);
+	t->big = UINT32_MAX;
+	CHECK(shared_ring_head(&s, 1, 0, &head));
+	CHECK_EQ(event(&s, 251), 1251);
+	CHECK_EQ(shared_ring_size(&s, 1), WIRE_SMALL);
+
+	/* its end: what is its own is free, and nothing else */
+	s.wire->bigs = UINT32_MAX;
+	t->big = 7;
+	t->fs = 0x1000;
+	s.wire->big_owner[6] = s.wire->big_owner[9] = 2;
+	s.wire->big_owner[7] = 1;
+	shared_slot_free(&s, 1);
+	CHECK_EQ(t->fs, 1);
+	CHECK_EQ(t->big, 0);
+	CHECK_EQ(s.wire->big_owner[6] | s.wire->big_owner[9], 0);
+	CHECK_EQ(s.wire->big_owner[7], 1);
+	shared_unmap(&s);
+	close(fd);
+}
+
 int main(void)
 {
 	RUN(test_files);
 	RUN(test_nodes);
 	RUN(test_slots);
+	RUN(test_rings);
 	return test_status();
 }

@@ -51,11 +51,13 @@ static struct rig rig_new(unsigned threads)
 {
 	struct rig r = { .w = target_new(), .l = ledger_new(BOTH) };
 	r.shared = malloc(sizeof(*r.shared));
-	*r.shared = (struct shared){ .wire = r.w, .slots = WIRE_THREADS };
+	*r.shared = target_shared(r.w);
 	r.s = stream_new(r.shared, r.l, odd_stack, NULL);
 	r.w->threads_high = threads;
-	for (unsigned i = 0; i < threads; i++)
+	for (unsigned i = 0; i < threads; i++) {
 		r.w->thread[i].fs = 0x1000 * (i + 1);
+		target_big(r.w, i);
+	}
 	return r;
 }
 
@@ -1418,6 +1420,15 @@ static void test_asked(void)
 
 /* ---- a hostile target ---------------------------------------------------- */
 
+/* Where thread T's event of number N may be looked for, or another one's. */
+static struct wire_event *anywhere(struct wire_process *w, unsigned t, uint64_t n)
+{
+	uint32_t big = __atomic_load_n(&w->thread[t].big, __ATOMIC_RELAXED);
+	if (big - 1 >= WIRE_BIGS)
+		return &w->thread[t].small[n % WIRE_SMALL];
+	return &target_bigs(w)[big - 1].ring[n % WIRE_RING];
+}
+
 static void garbage(struct wire_process *w, uint64_t *x, unsigned threads)
 {
 	unsigned t = (unsigned)(test_random(x) % threads);
@@ -1453,6 +1464,13 @@ static void garbage(struct wire_process *w, uint64_t *x, unsigned threads)
 		break;
 	}
 	case 12: __atomic_store_n(&th->fs, a % 3, __ATOMIC_RELEASE); break;
+	case 13:
+		__atomic_store_n(&th->big, a % 4 ? (uint32_t)(a % 8) : (uint32_t)b,
+				 __ATOMIC_RELEASE);
+		break;
+	case 14: __atomic_store_n(&th->moved, th->head + a % 600 - 300, __ATOMIC_RELEASE); break;
+	case 15: __atomic_store_n(&th->moved, b, __ATOMIC_RELEASE); break;
+	case 16: __atomic_store_n(&w->bigs, (uint32_t)b, __ATOMIC_RELEASE); break;
 	default: {
 		uint64_t n = 1 + test_random(x) % 64;
 		for (uint64_t i = 0; i < n; i++) {
@@ -1465,7 +1483,7 @@ static void garbage(struct wire_process *w, uint64_t *x, unsigned threads)
 									: test_random(x)),
 					  (uint32_t)test_random(x),
 					  (uint32_t)(test_random(x) >> (40 + test_random(x) % 20)));
-			struct wire_event *at = &th->ring[(th->head + i) % WIRE_RING];
+			struct wire_event *at = anywhere(w, t, th->head + i);
 			__atomic_store_n(&at->a, test_random(x) % 8 ? e.a : test_random(x),
 					 __ATOMIC_RELAXED);
 			__atomic_store_n(&at->b, test_random(x) % 8 ? e.b : test_random(x),

@@ -1,0 +1,66 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-3.0-or-later
+# timeout: 240
+"""
+crowd.py - many threads: what they have allocated is counted exactly, and what mtrun takes in the program for them is as much as they need. A thousand that allocate a little
+take some of its addresses and memory, those that come and go one after the other nearly none, and the busy ones no more than the large rings that they fill.
+"""
+import os
+import re
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..', 'lib'))
+import mt
+
+mt.need_mtrun()
+MB = 1 << 20
+SIZE = 100              # of a block
+
+
+def taken(pid):
+    """(addresses, resident bytes) of what mtrun has mapped in PID."""
+    addresses = resident = 0
+    with open(f'/proc/{pid}/smaps') as f:
+        for name, rows in re.findall(r'^[0-9a-f]+-[0-9a-f]+ \S{4} \S+ \S+ \d+ *(.*)\n((?:\w+:.*\n)*)', f.read(), re.M):
+            if name.startswith('/memfd:mtrun'):
+                addresses += int(re.search(r'^Size: +(\d+) kB', rows, re.M)[1]) * 1024
+                resident += int(re.search(r'^Rss: +(\d+) kB', rows, re.M)[1]) * 1024
+    return addresses, resident
+
+
+def crowd(name, waiting=0, blocks=20, busy=0, pairs=0, passing=0, addresses=64 * MB, resident=16 * MB):
+    """The most that it may take, and the counts of a program that does as its arguments say."""
+    path = mt.build('crowd.c')
+    if not path:
+        mt.skip(name, mt.build_reason('crowd.c', 'gcc'))
+        return
+    a = mt.Launched([path, *map(str, (waiting, blocks, busy, pairs, passing))])
+    try:
+        told = re.match(rb'live (\d+) of (\d+) bytes, freed (\d+)\n', a.p.stdout.readline())
+        live, size, freed = map(int, told.groups()) if told else (0, 0, 0)
+        rows = a.json('report --by function --all -n 1000')['mem_report']
+        status = a.json('status')
+        mine = [r for r in rows if r['function'] in ('allocated', 'hold', 'busy', 'waiting', 'passing')]
+        found = sum(r['count'] for r in mine), sum(r['size'] for r in mine), sum(r['total_count'] for r in mine) - sum(r['count'] for r in mine)
+        of_ours = taken(status['pid'])
+    finally:
+        a.end()
+    bad = [] if told else ['the program did not come to its end']
+    if found != (live, size, freed):
+        bad.append(f'{found[0]} blocks of {found[1]} bytes live and {found[2]} freed, should be {live}, {size}, {freed}')
+    if status['dropped'] or status['unknown_frees']:
+        bad.append(f'{status["dropped"]} events lost, {status["unknown_frees"]} frees of what is not known')
+    for what, of, most in zip(('addresses', 'memory'), of_ours, (addresses, resident)):
+        if not 0 < of <= most:
+            bad.append(f'{of / MB:.1f} MB of {what} are taken, {most / MB:.1f} at most')
+    mt.check(name, bad)
+    print(f'# {name}: {of_ours[0] / MB:.1f} MB of addresses, {of_ours[1] / MB:.1f} MB of memory')
+
+
+crowd('a thousand threads that allocate a little', waiting=1000)
+crowd('a thousand threads, ten of them busy', waiting=990, busy=10, pairs=5000)
+crowd('ten thousand threads, one after the other', passing=10000, addresses=8 * MB, resident=2 * MB)
+crowd('the same with more than a small ring each', blocks=300, passing=2000, addresses=8 * MB, resident=3 * MB)
+crowd('64 busy threads', busy=64, pairs=20000, resident=12 * MB)
+
+mt.finish()
