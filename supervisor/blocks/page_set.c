@@ -11,10 +11,11 @@
  * Asked seldom, and added to when a page gets its first block (or with the compact table each
  * time): then mostly to the leaf that was used last.
  */
-#define PAGE_BITS 12u
-#define LEAF_BITS 24u /* bytes of addresses */
-#define WORDS	  ((1u << (LEAF_BITS - PAGE_BITS)) / 64)
-#define LEAVES	  32768u /* 16 MiB of memory, 512 GiB of addresses */
+#define PAGE_BITS      12u
+#define LEAF_BITS      24u /* bytes of addresses */
+#define LEAF_PAGE_BITS (LEAF_BITS - PAGE_BITS)
+#define WORDS	       ((1u << LEAF_PAGE_BITS) / 64)
+#define LEAVES	       32768u /* 16 MiB of memory, 512 GiB of addresses */
 
 struct page_leaf {
 	uint64_t number; /* address >> LEAF_BITS */
@@ -129,7 +130,7 @@ static uint64_t piece(uint64_t first, uint64_t end, uint64_t *number, uint32_t *
 	unsigned from = first & 63;
 
 	next = next < end ? next : end;
-	*number = first >> (LEAF_BITS - PAGE_BITS);
+	*number = first >> LEAF_PAGE_BITS;
 	*word = (uint32_t)(first >> 6) % WORDS;
 	*mask = bits(from, from + (unsigned)(next - first));
 	return next;
@@ -152,21 +153,46 @@ void page_set_add(struct page_set *s, raddr_t addr, uint64_t len)
 	}
 }
 
-uint64_t page_set_count(const struct page_set *s, raddr_t start, raddr_t end)
+/* Of the pages FIRST to END - 1, which are all LEAF's. */
+static uint64_t count_in(const struct page_leaf *leaf, uint64_t first, uint64_t end)
 {
-	uint64_t page = start >> PAGE_BITS, last = end >> PAGE_BITS, number, mask, count = 0;
-	const struct page_leaf *leaf = NULL;
+	uint64_t number, mask, count = 0;
 	uint32_t word;
 
-	while (page < last) {
-		page = piece(page, last, &number, &word, &mask);
-		if (!leaf || leaf->number != number)
-			leaf = find(s, number);
-		if (leaf || s->full)
-			count += (unsigned)__builtin_popcountll(leaf ? leaf->word[word] & mask
-								     : mask);
+	while (first < end) {
+		first = piece(first, end, &number, &word, &mask);
+		count += (unsigned)__builtin_popcountll(leaf->word[word] & mask);
 	}
 	return count;
+}
+
+/* Ranges are the target's to choose: one of many terabytes costs no more than all leaves do. */
+uint64_t page_set_count(const struct page_set *s, raddr_t start, raddr_t end)
+{
+	uint64_t first = start >> PAGE_BITS, last = end >> PAGE_BITS, lowest, numbers, count = 0,
+		 known = 0;
+
+	if (first >= last)
+		return 0;
+	lowest = first >> LEAF_PAGE_BITS;
+	numbers = ((last - 1) >> LEAF_PAGE_BITS) - lowest + 1;
+	for (uint64_t i = 0; i < numbers && i < s->leaves; i++) {
+		const struct page_leaf *leaf = numbers < s->leaves ? find(s, lowest + i)
+								   : &s->leaf[i];
+		uint64_t from, to;
+
+		if (!leaf)
+			continue;
+		from = leaf->number << LEAF_PAGE_BITS;
+		to = from + (1u << LEAF_PAGE_BITS);
+		from = from > first ? from : first;
+		to = to < last ? to : last;
+		if (from >= to)
+			continue;
+		count += count_in(leaf, from, to);
+		known += to - from;
+	}
+	return s->full ? count + (last - first - known) : count;
 }
 
 size_t page_set_memory(const struct page_set *s)
