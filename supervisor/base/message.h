@@ -14,7 +14,8 @@
 #include "base/types.h"
 
 /*
- * To the file PATH (made or emptied, borrowed), or with NULL to a copy of descriptor FD. COLOR: 0 never, 1 if a terminal, 2 always. 0 or -errno.
+ * To the file PATH (made or emptied, borrowed), or with NULL to a copy of descriptor FD. COLOR: 0
+ * never, 1 if a terminal, 2 always. 0 or -errno.
  */
 int message_open(const char *path, int fd, int color, int verbose) MUST_USE;
 void message_close(void);

@@ -592,8 +592,8 @@ static void wire_inherit(struct wire_process *to, const struct wire_process *fro
 
 /*
  * As many slots as the parent has, and big ones: a handler that has interrupted a hook may have
- * forked, and then its thread comes back to that hook here. The stacks that it may be in the middle of are zeros
- * here, and get children like any others.
+ * forked, and then its thread comes back to that hook here. The stacks that it may be in the middle
+ * of are zeros here, and get children like any others.
  */
 int agent_inherit(struct process *child, struct process *parent, pid_t tid,
 		  struct stub_run *filtered)
