@@ -73,8 +73,8 @@ static bool ring_wait(struct wire_thread *t, unsigned n, uint64_t size)
 		bell_ring();
 		own_call(__NR_futex, (long)&t->waiting, FUTEX_WAIT, 1, (long)&nap);
 	}
-	t->waiting = 0;
-	t->waited += patience.all;
+	store(&t->waiting, 0);
+	store(&t->waited, t->waited + patience.all);
 	return room;
 }
 
@@ -144,7 +144,7 @@ static uint32_t own_tid(void)
 static void slot_begin(struct wire_thread *t)
 {
 	t->tid = own_tid();
-	t->mark = 0;
+	store(&t->mark, 0);
 	t->ring = 0;
 	t->mask = WIRE_SMALL - 1;
 	t->until = load(&t->tail) + WIRE_SMALL;
