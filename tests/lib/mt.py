@@ -528,7 +528,7 @@ class Prompt:
             os.environ.update(HOME=tmp(), TERM='xterm', PAGER='cat', LC_ALL='C.UTF-8')
             os.environ.pop('INPUTRC', None)
             os.execv(MTRUN, [MTRUN, *cmd])
-        self.text = ''
+        self.text, self.over = '', False
 
     def send(self, keys):
         self.text = ''
@@ -540,21 +540,22 @@ class Prompt:
             return False
         try:
             self.text += os.read(self.fd, 65536).decode(errors='replace')
-        except OSError:
-            return False
-        return True
+        except OSError:         # nobody has the terminal any more
+            self.over = True
+        return not self.over
 
     def wait(self, pattern, seconds=30):
         """For PATTERN in what was printed since the last send()."""
         end = time.monotonic() + seconds
-        while not (m := re.search(pattern, self.text, re.S)) and time.monotonic() < end:
+        while not (m := re.search(pattern, self.text, re.S)) and not self.over and time.monotonic() < end:
             self.read(0.1)
         return m
 
     def end(self):
         """Ends the program and mtrun; problems."""
         self.send('kill; quit\n')
-        self.wait('killed by SIGKILL')
+        while not self.over and self.read(10):
+            pass
         if not until(lambda: os.waitpid(self.pid, os.WNOHANG)[0], 10):
             kill(self.pid)
             return ['quit does not end it']

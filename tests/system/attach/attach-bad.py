@@ -233,11 +233,11 @@ def _(bad):
 def _(bad):
     if os.getuid():
         return 'must be root, to be somebody else'
-    path = compile_c('hides', '#include <sys/prctl.h>\n#include <unistd.h>\nint main() { prctl(PR_SET_DUMPABLE, 0); prctl(PR_SET_NAME, "hidden"); pause(); }\n')
+    path = compile_c('hides', '#include <sys/prctl.h>\n#include <unistd.h>\nint main() { prctl(PR_SET_DUMPABLE, 0); prctl(PR_SET_NAME, "hides, hidden"); pause(); }\n')
     if not path:
         return 'no gcc'
     with Victim(path, by=as_nobody) as v:
-        mt.until(lambda: open(f'/proc/{v.pid}/comm').read() == 'hidden\n')
+        mt.until(lambda: open(f'/proc/{v.pid}/comm').read() == 'hides, hidden\n')
         refused(bad, ['-p', str(v.pid)], ['PR_SET_DUMPABLE', 'as root'], v.pid, by=as_nobody)
 
 
