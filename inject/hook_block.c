@@ -284,9 +284,10 @@ static inline uint64_t given_block(enum shape shape, uint64_t ret, uint64_t a)
  */
 static noinline void stack_clear(void)
 {
-	uint64_t left[LEFT_WORDS] = { 0 };
+	uint64_t left[LEFT_WORDS], *at = left, n = LEFT_WORDS;
 
-	__asm__ volatile("" : : "r"(left) : "memory");
+	/* compilers would call memset() for it, and there is none */
+	__asm__ volatile("rep stosq" : "+D"(at), "+c"(n) : "a"(0) : "memory");
 }
 
 /*
