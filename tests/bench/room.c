@@ -12,6 +12,7 @@
 #include <time.h>
 
 #include "../../inject/mtrun.h"
+#include "../lib/small.h"
 
 #define MOST 4096
 
@@ -26,17 +27,6 @@ static double now(void)
 
 	clock_gettime(CLOCK_MONOTONIC, &t);
 	return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
-}
-
-/* The compiler may not leave it out. */
-static void *allocated(size_t n)
-{
-	void *p = malloc(n);
-
-	__asm__ volatile("" : : "r"(p) : "memory");
-	if (!p)
-		abort();
-	return p;
 }
 
 static void *work(void *arg)

@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * crowd.c WAITING BLOCKS BUSY PAIRS PASSING - WAITING threads that allocate BLOCKS blocks each, of 100 bytes, and then wait; BUSY threads that make PAIRS pairs of an allocation and
- * its release first; and before them PASSING threads, one after the other, that do as the waiting ones do and free their blocks. Then it says what is allocated by its threads, and that
- * it is ready, and ends when its standard input does.
+ * crowd.c WAITING BLOCKS BUSY PAIRS PASSING - WAITING threads that allocate BLOCKS blocks each, of
+ * 100 bytes, and then wait; BUSY threads that make PAIRS pairs of an allocation and its release
+ * first; and before them PASSING threads, one after the other, that do as the waiting ones do and
+ * free their blocks. Then it says what is allocated by its threads, and that it is ready, and ends
+ * when its standard input does.
  */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
+
+#include "../lib/small.h"
 
 #define SIZE 100
 
@@ -15,16 +19,6 @@ static long blocks, pairs;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static long ready;
-
-static void *allocated(size_t n)
-{
-	void *p = malloc(n);
-
-	__asm__ volatile("" : : "r"(p) : "memory");
-	if (!p)
-		abort();
-	return p;
-}
 
 static void hold(void **block)
 {

@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # timeout: 240
 """
-crowd.py - many threads: what they have allocated is counted exactly, and what mtrun takes in the program for them is as much as they need. A thousand that allocate a little
-take some of its addresses and memory, those that come and go one after the other nearly none, and the busy ones no more than the large rings that they fill.
+crowd.py - many threads: what they have allocated is counted exactly, and what mtrun takes in the program for them
+is as much as they need. A thousand that allocate a little take some of its addresses and memory, those that come
+and go one after the other nearly none, and the busy ones no more than the large rings that they fill.
 """
 import os
 import re
