@@ -166,18 +166,24 @@ FILE *message_own(void) { return deferred_own ? deferred_own : own_now(); }
 
 void message_lose(int err)
 {
-	if (!lost_why && err != EPIPE && err != EINTR)
-		lost_why = err;
+	int none = 0;
+
+	if (err != EPIPE && err != EINTR) /* any thread may write */
+		__atomic_compare_exchange_n(&lost_why, &none, err, false, __ATOMIC_RELAXED,
+					    __ATOMIC_RELAXED);
 }
 
 bool message_is_lost(void)
 {
+	int why;
+
 	message_flush();
-	if (!lost_why || (!own && !stream_path))
+	why = __atomic_load_n(&lost_why, __ATOMIC_RELAXED);
+	if (!why || (!own && !stream_path))
 		return false;
 	escape_printf(stderr, "mtrun: cannot write %s%s%s: %s\n",
 		      stream_path ? "'" : "to standard output", stream_path ? stream_path : "",
-		      stream_path ? "' (--messages)" : "", strerror(lost_why));
+		      stream_path ? "' (--messages)" : "", strerror(why));
 	return true;
 }
 
