@@ -73,14 +73,19 @@ static void hold(struct leaks_graph *g, uint32_t target, unsigned place)
 /*
  * Whether an address that is INTO bytes in TARGET says anything of it. Behind a block of 8 bytes it
  * does if the block is the number of an array's objects, and that is none: then it is where the
- * array is. *INTO is 0 from then on.
+ * array is. *INTO is 0 from then on, as it is for a hash table that is held at its control bytes.
  */
 static inline bool is_pointer(const struct leaks_graph *g, uint32_t target, uint64_t *into)
 {
-	if (*into != INDEX_BEHIND)
-		return true;
-	*into = 0;
-	return prefix_is_empty_array(g->image, &g->image->block[target]);
+	const struct capture_block *b = &g->image->block[target];
+
+	if (*into == INDEX_BEHIND) {
+		*into = 0;
+		return prefix_is_empty_array(g->image, b);
+	}
+	if (*into && prefix_may_be_table(b, *into) && prefix_is_table(g->image, b, *into))
+		*into = 0;
+	return true;
 }
 
 /*

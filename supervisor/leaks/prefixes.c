@@ -17,6 +17,7 @@ static const char *const names[PREFIXES] = {
 	[PREFIX_BASE] = "multiple inheritance",
 	[PREFIX_DTV] = "TLS vector",
 	[PREFIX_ALIGNED] = "aligned by hand",
+	[PREFIX_TABLE] = "hash table",
 };
 
 const char *prefix_name(enum prefix prefix) { return names[prefix]; }
@@ -135,6 +136,34 @@ static bool is_aligned(const struct look *l)
 	return false;
 }
 
+/*
+ * A control byte says of an entry that it is empty (0xff), was deleted (0x80), or seven bits of its
+ * hash. The first group stands again behind the last byte; a table that is smaller than a group
+ * fills its own up with empty ones. Of a group that is all one hash nothing can be told.
+ */
+bool prefix_is_table(const struct leaks_image *image, const struct capture_block *b,
+		     uint64_t offset)
+{
+	uint8_t group[TABLE_GROUP], again[TABLE_GROUP];
+	uint64_t buckets = b->size - offset - TABLE_GROUP;
+	size_t known = buckets < TABLE_GROUP ? buckets : TABLE_GROUP;
+	raddr_t second = b->address + b->size - known;
+	bool differ = false;
+
+	if (!prefix_may_be_table(b, offset) ||
+	    image->read(image->ctx, b->address + offset, group, sizeof(group)) != sizeof(group) ||
+	    image->read(image->ctx, second, again, known) != known || memcmp(group, again, known))
+		return false;
+	for (size_t i = 0; i < sizeof(group); i++) {
+		if (group[i] > 0x80 && group[i] != 0xff)
+			return false;
+		if (i >= known && group[i] != 0xff)
+			return false;
+		differ |= group[i] != group[0] || group[i] == 0xff;
+	}
+	return differ;
+}
+
 enum prefix prefix_recognise(const struct leaks_image *image, const struct capture_block *b,
 			     uint64_t offset)
 {
@@ -145,6 +174,8 @@ enum prefix prefix_recognise(const struct leaks_image *image, const struct captu
 		return PREFIX_UNKNOWN;
 	if (offset == 8 && word_at(&l, 0) == b->size - 8)
 		return PREFIX_LENGTH;
+	if (prefix_is_table(image, b, offset))
+		return PREFIX_TABLE;
 	return is_sds(&l)	? PREFIX_SDS
 	       : is_dtv(&l)	? PREFIX_DTV
 	       : is_gc_head(&l) ? PREFIX_GC
@@ -162,8 +193,6 @@ bool prefix_is_empty_array(const struct leaks_image *image, const struct capture
 	return image->read(image->ctx, b->address, &objects, sizeof(objects)) == sizeof(objects) &&
 	       !objects;
 }
-
-#define LEARN_BLOCKS 8u /* a stack with fewer has `known_offsets` */
 
 /* ---- stacks and families ---------------------------------------------------- */
 

@@ -36,6 +36,7 @@ enum prefix {
 	PREFIX_BASE,   /* multiple inheritance: the second class's table */
 	PREFIX_DTV,    /* glibc's vector of a thread's thread-local blocks: its length */
 	PREFIX_ALIGNED, /* aligned by hand: it knows the beginning's address, or it could not be freed */
+	PREFIX_TABLE, /* hashbrown, Rust's HashMap: the entries */
 	PREFIXES
 };
 /* "sds", "GC head", ...; of UNKNOWN "learnt". */
@@ -45,6 +46,27 @@ const char *prefix_name(enum prefix prefix);
  */
 enum prefix prefix_recognise(const struct leaks_image *image, const struct capture_block *b,
 			     uint64_t offset);
+
+/*
+ * hashbrown's tables are held where their control bytes begin, behind the entries: an offset that is
+ * another one for each size, so that no place can be learnt. Such a pointer counts as one to the
+ * beginning.
+ */
+#define TABLE_GROUP 16u /* control bytes that are compared at a time; so many stand twice */
+bool prefix_is_table(const struct leaks_image *image, const struct capture_block *b,
+		     uint64_t offset);
+/*
+ * Whether the sizes are those of such a table: an entry has a byte at least. Few other blocks'
+ * are, but for what is held behind 16 bytes, as all of Python's containers are.
+ */
+static inline bool prefix_may_be_table(const struct capture_block *b, uint64_t offset)
+{
+	uint64_t buckets = b->size - offset - TABLE_GROUP;
+
+	return !(offset % TABLE_GROUP) && offset < b->size && b->size - offset > TABLE_GROUP &&
+	       buckets >= 4 && !(buckets & (buckets - 1)) && offset >= buckets &&
+	       (offset > 16 || buckets == 4);
+}
 
 /* B has 8 bytes: what new[] asks for if there are no objects. */
 bool prefix_is_empty_array(const struct leaks_image *image, const struct capture_block *b);

@@ -377,6 +377,43 @@ static void test_known(void)
 	CHECK_EQ(kind_at(sds, 3), PREFIX_UNKNOWN);
 }
 
+/* hashbrown's layout: BUCKETS entries of BYTES, then BUCKETS control bytes and the first 16 again. */
+static raddr_t add_table(unsigned buckets, unsigned bytes, unsigned used)
+{
+	unsigned entries = (buckets * bytes + 15) & ~15u;
+	raddr_t a = add(entries + buckets + 16, 1), control = a + entries;
+
+	for (unsigned i = 0; i < buckets + 16; i++)
+		put_byte(control + i, 0xff);
+	for (unsigned i = 0; i < used; i++) {
+		put_byte(control + i, (uint8_t)(i * 7 & 0x7f));
+		if (i < 16)
+			put_byte(control + (buckets < 16 ? 16 : buckets) + i,
+				 (uint8_t)(i * 7 & 0x7f));
+	}
+	return a;
+}
+
+static void test_table(void)
+{
+	clear();
+	raddr_t small = add_table(4, 24, 3), middle = add_table(16, 24, 14),
+		large = add_table(64, 24, 50), entry = add(40, 2), lost = add_table(32, 24, 20),
+		no = add_table(8, 24, 5), bytes = add_table(64, 1, 40);
+	put(large, entry);
+	put_byte(no + 192 + 16, 1); /* what should stand twice does not */
+	CHECK_EQ(kind_at(small, 96), PREFIX_TABLE);
+	CHECK_EQ(kind_at(middle, 384), PREFIX_TABLE);
+	CHECK_EQ(kind_at(large, 64 * 24), PREFIX_TABLE);
+	CHECK_EQ(kind_at(large, 64 * 24 - 16), PREFIX_UNKNOWN);
+	CHECK_EQ(kind_at(lost, 32 * 24), PREFIX_TABLE);
+	CHECK_EQ(kind_at(no, 192), PREFIX_UNKNOWN);
+	CHECK_EQ(kind_at(bytes, 64), PREFIX_TABLE);
+	m.roots[0] = small + 96, m.roots[1] = middle + 384, m.roots[2] = large + 64 * 24;
+	m.roots[3] = no + 192, m.roots[4] = bytes + 64;
+	CHECK_STR(classes(), "rrrrdpr");
+}
+
 /* new T[0]: what it gives is behind the block. */
 static void test_empty_array(void)
 {
@@ -716,6 +753,7 @@ int main(void)
 	RUN(test_learnt);
 	RUN(test_learnt_by_family);
 	RUN(test_known);
+	RUN(test_table);
 	RUN(test_empty_array);
 	RUN(test_paths);
 	RUN(test_random_graphs);
