@@ -206,7 +206,10 @@ static const char *const wrappers[] = {
 	/* nginx, PostgreSQL, Perl, Ruby, Tcl, FFmpeg, LLVM */
 	"ngx_alloc", "ngx_calloc", "ngx_memalign", "pg_malloc*", "pg_strdup", "Perl_safesys*",
 	"ruby_xmalloc*", "ruby_xcalloc*", "ruby_xrealloc*", "objspace_x*", "Tcl_Alloc", "TclpAlloc",
-	"av_malloc*", "av_mallocz*", "av_realloc*", "llvm::safe_malloc", "llvm::allocate_buffer"
+	"av_malloc*", "av_mallocz*", "av_realloc*", "llvm::safe_malloc", "llvm::allocate_buffer",
+	/* GNAT, statically linked; the Java machine */
+	"__gnat_malloc", "__gnat_realloc", "os::malloc", "os::realloc", "os::strdup*",
+	"os::commit_memory*", "os::pd_commit_memory*", "AllocateHeap", "ReallocateHeap"
 };
 
 bool site_is_wrapper(const char *text)
