@@ -335,9 +335,8 @@ def build(source, how='gcc', extra='', name=None):
         fcntl.flock(lock, fcntl.LOCK_EX)
         if os.path.exists(out) and os.path.getmtime(out) > max(os.path.getmtime(d) for d in deps):
             return out
-        words = [*flags.split(), *extra.split()]
-        last = [w for w in words if w.startswith(('-Wl,', '-l', '/'))]
-        first = [w for w in words if w not in last]
+        last = [w for w in flags.split() if w.startswith(('-Wl,', '-l', '/'))]
+        first = [w for w in flags.split() if w not in last] + extra.split()
         if plus and 'clang' in how:
             first += ['-fsized-deallocation']
         if how.startswith('musl'):      # the kernel's headers
