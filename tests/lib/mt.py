@@ -301,23 +301,6 @@ def headers(path):
     return found
 
 
-def compiled(compiler, words, src, deps):
-    """SRC as an object file, and what went wrong ('' if nothing). Ways of building that differ in linking only share it: C++ takes seconds to compile."""
-    words = [w for w in words if w not in ('-static', '-static-pie')]
-    key = hashlib.sha256(' '.join([compiler, *words, src]).encode()).hexdigest()[:16]
-    os.makedirs(os.path.join(BUILD, 'victims', 'objects'), exist_ok=True)
-    out = os.path.join(BUILD, 'victims', 'objects', f'{os.path.basename(src)}.{key}.o')
-    with open(out + '.lock', 'w') as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if os.path.exists(out) and os.path.getmtime(out) > max(os.path.getmtime(d) for d in deps):
-            return out, ''
-        r = subprocess.run([compiler, *words, '-c', src, '-o', f'{out}.part'], capture_output=True, text=True)
-        if r.returncode:
-            return None, r.stderr.strip() or 'the compiler'
-        os.rename(f'{out}.part', out)
-    return out, ''
-
-
 def build(source, how='gcc', extra='', name=None):
     """Path of tests/victims/SOURCE built as HOW, or None: no such compiler or library here (why: build_reason)."""
     cc, cxx, flags = BUILDS[how]
@@ -335,21 +318,21 @@ def build(source, how='gcc', extra='', name=None):
         fcntl.flock(lock, fcntl.LOCK_EX)
         if os.path.exists(out) and os.path.getmtime(out) > max(os.path.getmtime(d) for d in deps):
             return out
-        last = [w for w in flags.split() if w.startswith(('-Wl,', '-l', '/'))]
-        first = [w for w in flags.split() if w not in last] + extra.split()
-        if plus and 'clang' in how:
-            first += ['-fsized-deallocation']
-        if how.startswith('musl'):      # the kernel's headers
-            first += ['-idirafter', '/usr/include', '-idirafter', '/usr/include/x86_64-linux-gnu']
-        else:
-            last += ['-lpthread']
+        std = '-std=gnu++17' if plus else '-std=gnu17'
+        words = flags.split()
+        first = [w for w in words if not w.startswith(('-Wl,', '-l', '/'))]
+        last = [w for w in words if w.startswith(('-Wl,', '-l', '/'))]
         part = f'{out}.part'
-        object, err = compiled(compiler, ['-std=gnu++17' if plus else '-std=gnu17', '-D_GNU_SOURCE', '-g', '-w', *first], src, deps)
-        if object:
-            err = subprocess.run([compiler, '-g', *first, object, '-o', part, *last], capture_output=True, text=True)
-            err = err.stderr.strip() or 'the linker' if err.returncode else ''
-        if err:
-            _reasons[source, how] = 'does not build: ' + err[-300:]
+        cmd = [compiler, std, '-D_GNU_SOURCE', '-g', '-w', *first, *extra.split(), src, '-o', part, *last]
+        if plus and 'clang' in how:
+            cmd += ['-fsized-deallocation']
+        if how.startswith('musl'):      # the kernel's headers
+            cmd += ['-idirafter', '/usr/include', '-idirafter', '/usr/include/x86_64-linux-gnu']
+        else:
+            cmd += ['-lpthread']
+        r = subprocess.run(cmd, capture_output=True, text=True)
+        if r.returncode:
+            _reasons[source, how] = 'does not build: ' + r.stderr.strip()[-300:]
             return None
         if how == 'debuglink':      # separate debug file, found beside it
             for c in (['objcopy', '--only-keep-debug', part, out + '.debug'], ['strip', '-s', part],
