@@ -235,9 +235,11 @@ def _(bad):
     r = run(path, busy, ['--errors', 'stop'])
     if r.rc != -9 or not re.search(r'^mtrun: .* is killed: nothing has let it go on$', r.text, re.M):
         bad.append(f'no commands: {r.rc} {r.text[-400:]}')
-    r = run(path, busy, ['--errors', 'stop', '-x', 'set errors report; wait exit'])
+    os.mkfifo(f'{d}/now')
+    with open(f'{d}/now', 'r+b', buffering=0) as now:
+        r = run(path, ['wait', 'double-realloc'], ['--errors', 'stop', '-x', f'set errors report; ! echo > {d}/now; wait exit'], stdin=now)
     if r.rc != 0 or len(r.told) != 1:
-        bad.append(f'set errors report: {r.rc}')
+        bad.append(f'set errors report: {r.rc} {r.text[-400:]}')
 
 
 @case('it is told within 100 ms')

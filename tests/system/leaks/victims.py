@@ -43,16 +43,19 @@ def lost(rows):
     return rows.get('definitely lost'), rows.get('indirectly lost')
 
 
+def ask_memcheck(program, which, env):
+    """{case: what memcheck says is lost}."""
+    v = leak.valgrind([program, which], env=env)
+    return {case: lost(v.leaks.get(pid, {})) for pid, (case, _, _) in expected(v.out).items()}
+
+
 def run(name, program, env, memcheck):
     """All cases of PROGRAM, each in a process of its own."""
     r = leak.checked([program, 'all'], env=env)
     cases = expected(r.out)
     if r.rc != 0 or r.timed_out or len(cases) < 20:
         return mt.fail(name, f'status {r.rc}, {len(cases)} cases: {r.err[-300:]} {r.messages[-500:]}')
-    of_memcheck = {}
-    if memcheck:
-        v = leak.valgrind([program, 'all'], env=env)
-        of_memcheck = {case: lost(v.leaks.get(pid, {})) for pid, (case, _, _) in expected(v.out).items()}
+    of_memcheck = ask_memcheck(program, 'all', env) if memcheck else {}
     for pid, (case, definite, indirect) in cases.items():
         if not want.search(case):
             continue
@@ -62,8 +65,11 @@ def run(name, program, env, memcheck):
             bad.append(f'lost are {lost(report["rows"])}, should be {truth}')
         if report['summary'] != (definite[0] + indirect[0], definite[1] + indirect[1]):
             bad.append(f'the summary says {report["summary"]}')
-        if memcheck and of_memcheck.get(case) != MEMCHECK_ALONE.get(case, truth):
-            bad.append(f'memcheck says {of_memcheck.get(case)}')
+        if memcheck and MEMCHECK_ALONE.get(case, truth) != of_memcheck.get(case):
+            # Blocks have low addresses under memcheck, so a number of 32 bits is now and then taken for a pointer into 5 MB (2 runs of 100).
+            again = [ask_memcheck(program, case, env).get(case) for _ in range(2)]
+            if MEMCHECK_ALONE.get(case, truth) not in again:
+                bad.append(f'memcheck says {of_memcheck.get(case)}, then {again}')
         mt.check(f'{name} {case}', bad)
 
 
