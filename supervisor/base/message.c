@@ -7,9 +7,11 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "base/escape.h"
+#include "base/layout.h"
 
 /*
  * One stream for the whole run. It stands on a descriptor of its own (3 or above, closed on exec),
@@ -288,22 +290,70 @@ void message_flush(void)
 int message_fd(void) { return stream ? stream_fd : STDERR_FILENO; }
 int message_own_fd(void) { return own ? fileno(own) : message_fd(); }
 
+/* Of the terminal that mtrun's own text goes to; 0: it goes to none, or to one that does not say. */
+static unsigned columns(void)
+{
+	struct winsize size = { 0 };
+
+	return ioctl(message_own_fd(), TIOCGWINSZ, &size) ? 0 : size.ws_col;
+}
+
+#define INDENT 7u /* "mtrun: " */
+
+/* TEXT behind the prefix; words that the window would cut begin a line of their own under it. */
+static void put_folded(FILE *out, char *text, unsigned width)
+{
+	struct layout layout = { .columns = width, .unicode = layout_unicode() };
+	size_t at = INDENT;
+
+	while (*text) {
+		size_t blanks = strspn(text, " "), len = blanks + strcspn(text + blanks, " ");
+		char next = text[len];
+		size_t word;
+
+		text[len] = '\0';
+		word = layout_shown_width(&layout, text + blanks);
+		if (at > INDENT && at + blanks + word > width) {
+			putc('\n', out);
+			layout_blanks(out, INDENT);
+			at = INDENT;
+			text += blanks;
+			len -= blanks;
+			blanks = 0;
+		}
+		fputs(text, out);
+		at += blanks + word;
+		text += len;
+		*text = next;
+	}
+}
+
 /* To be freed; NULL: out of memory. */
 static char *PRINTF(2, 0) compose(bool error, const char *format, va_list args)
 {
-	char *text = NULL;
+	char *text = NULL, *whole = NULL;
 	size_t len;
+	unsigned width = columns();
 	FILE *f = open_memstream(&text, &len);
 
 	if (!f)
 		return NULL;
-	fputs(colored && error ? "\033[1;31mmtrun:\033[0m " : "mtrun: ", f);
 	escape_vprintf(f, format, args);
-	putc('\n', f);
-	if (!fclose(f))
-		return text;
+	f = fclose(f) ? NULL : open_memstream(&whole, &len);
+	if (f) {
+		fputs(colored && error ? "\033[1;31mmtrun:\033[0m " : "mtrun: ", f);
+		if (width > 2 * INDENT)
+			put_folded(f, text, width);
+		else
+			fputs(text, f);
+		putc('\n', f);
+		if (fclose(f)) {
+			free(whole);
+			whole = NULL;
+		}
+	}
 	free(text);
-	return NULL;
+	return whole;
 }
 
 static void PRINTF(2, 0) line(bool error, const char *format, va_list args)

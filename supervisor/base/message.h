@@ -52,7 +52,8 @@ int message_own_fd(void);
 
 /*
  * One line each: "mtrun: " + text + newline, written in one piece. Each %s is escaped (escape.h):
- * it never makes a second line.
+ * it never makes a second line. On a terminal a line that is wider than the window goes on, between
+ * two words, under its beginning.
  */
 void message_error(const char *format, ...) PRINTF(1, 2);
 void message_say(const char *format, ...) PRINTF(1, 2);

@@ -114,4 +114,11 @@ mt.check('the limit and the summary on a terminal', [text] if [x for x in text.s
 text = subprocess.run([mt.MTRUN, *limited, VICTIM], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=ENV, timeout=60).stderr.decode()
 mt.check('and in a pipe', [text] if not re.search(r': \d+ bytes? more, with \d+ bytes of room left, asked for by\n', text) or not re.search(r'^what it holds:\ntotal_size: 1[89]\d{4}\n', text, re.M) or
          not re.search(r'^  peak        1[89]\d,\d{3} bytes at .*\n  allocated   [123]\d\d,\d{3} bytes in .*\n  still live  1[89]\d,\d{3} bytes in .*\n  limit       190,000 bytes, hit 1 time$', text, re.M) else [])
+# One line of its own is folded between words where the window would cut it, and nowhere else.
+wrong = ['-q', '--color', 'never', '-x', 'wait exit; diff a b; leaks --kinds no']
+text = subprocess.run([mt.MTRUN, *wrong, '/bin/true'], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=ENV, timeout=60).stderr.decode()
+for columns in 40, 80:
+    folded = printed(columns, wrong, ['/bin/true'])
+    mt.check(f'messages are folded at {columns} columns', [folded, text] if max(map(width, folded.splitlines())) > columns or folded.replace('\n       ', ' ') != text or
+             text.count('\n') != 2 or folded.count('\n') < 4 else [])
 mt.finish()
