@@ -3,6 +3,7 @@
 
 #include "ledger/ledger.h"
 #include "transport/shared.h"
+#include "transport/turns.h"
 
 #include <linux/futex.h>
 #include <stdlib.h>
@@ -66,8 +67,6 @@
 #define NO_THREAD UINT32_MAX
 #define EARLIES	  64u
 
-enum halt { GOING, FOR_TICKET };
-
 struct source {		     /* where an event came from */
 	uint64_t ms, period; /* of its samples; 0: they are none */
 	uint32_t thread, slot;
@@ -87,7 +86,8 @@ struct ring {
 	 */
 	uint32_t hint[HINTS];
 	bool seen;
-	enum halt halt;
+	bool halted; /* it stands still for `ticket` */
+	bool asleep; /* its writer was, when told last, and may be still */
 };
 
 struct held {
@@ -140,7 +140,12 @@ struct stream {
 	 * have not said anything
 	 */
 	struct ring *handlers;
-	uint32_t active[WIRE_THREADS], actives;
+	/*
+	 * rings with events that are not taken: by time and, of those that stand still, by ticket.
+	 * In no order outside of a pass.
+	 */
+	struct turns going, halting;
+	struct turn going_room[WIRE_THREADS], halting_room[WIRE_THREADS];
 	uint64_t signal_head; /* as it was when the places were looked at last, */
 	bool signal_quiet;    /* and none was taken or ready */
 
@@ -172,6 +177,8 @@ struct stream *stream_new(struct shared *shared, struct ledger *ledger,
 	s->ledger = ledger;
 	s->own = own;
 	s->ctx = ctx;
+	s->going.at = s->going_room;
+	s->halting.at = s->halting_room;
 	s->held_used = 1;
 	s->steps = SEARCH_SAVED;
 	s->signal_quiet = true;
@@ -646,16 +653,22 @@ static void ticket_early(struct stream *s, uint64_t ticket)
 
 /* ---- rings --------------------------------------------------------------- */
 
+/*
+ * R's writer learns what was taken. If it sleeps it is woken when half of the ring is free: woken
+ * for less it would soon sleep again, and each time take the processor from its reader.
+ */
 static void ring_tell(struct stream *s, struct ring *r)
 {
 	struct wire_thread *t = &s->wire->thread[r->from.slot];
-	if (r->told == r->tail)
+	if (r->told == r->tail && !r->asleep)
 		return;
 	r->told = r->tail;
 	__atomic_store_n(&t->tail, r->tail, __ATOMIC_SEQ_CST);
-	if (__atomic_load_n(&t->waiting, __ATOMIC_SEQ_CST)) {
+	r->asleep = __atomic_load_n(&t->waiting, __ATOMIC_SEQ_CST);
+	if (r->asleep && r->head - r->tail <= shared_ring_size(s->shared, r->from.slot) / 2) {
 		__atomic_store_n(&t->waiting, 0, __ATOMIC_SEQ_CST);
 		syscall(SYS_futex, &t->waiting, FUTEX_WAKE, 1, NULL, NULL, 0);
+		r->asleep = false;
 	}
 }
 
@@ -698,7 +711,7 @@ static inline uint32_t plain_run(struct stream *s, const struct wire_event *e, u
 }
 
 /*
- * The event at E, of N: how many slots it takes, 0 if the ring must wait here (halt says for what).
+ * The event at E, of N: how many slots it takes, 0 if the ring must wait here for a ticket.
  * *STOP: a new millisecond begins.
  */
 static uint32_t ring_one(struct stream *s, struct ring *r, const struct wire_event *e, uint32_t n,
@@ -726,7 +739,7 @@ static uint32_t ring_one(struct stream *s, struct ring *r, const struct wire_eve
 		return 1;
 	}
 	if (wide && e[1].b > s->ticket && !force) {
-		r->halt = FOR_TICKET;
+		r->halted = true;
 		r->ticket = e[1].b;
 		return 0;
 	}
@@ -755,7 +768,7 @@ static size_t ring_run(struct stream *s, struct ring *r, bool force)
 	uint64_t there = r->head - r->tail;
 	uint32_t have = there < BATCH + 1 ? (uint32_t)there : BATCH + 1, i = 0;
 	bool stop = false;
-	r->halt = GOING;
+	r->halted = false;
 	shared_events(s->shared, r->from.slot, r->tail, buf, have);
 	while (i < have && i < BATCH && !stop) {
 		uint32_t n = plain_run(s, buf + i, (have < BATCH ? have : BATCH) - i);
@@ -781,11 +794,22 @@ static size_t ring_run(struct stream *s, struct ring *r, bool force)
 	return i;
 }
 
+/* R goes on when its turn has come; with nothing to be taken it has none. */
+static void ring_queue(struct stream *s, const struct ring *r)
+{
+	if (r->tail == r->head)
+		return;
+	if (r->halted)
+		turns_add(&s->halting, (struct turn){ r->ticket, 0, r->from.slot });
+	else
+		turns_add(&s->going, (struct turn){ r->from.ms, r->turn, r->from.slot });
+}
+
 /* Looks how far each ring has been written. */
 static void rings_look(struct stream *s)
 {
 	uint32_t high = shared_slots(s->shared);
-	s->actives = 0;
+	s->going.count = s->halting.count = 0;
 	s->look++;
 	for (uint32_t i = 0; i < high; i++) {
 		struct ring *r = &s->ring[i];
@@ -803,9 +827,8 @@ static void rings_look(struct stream *s)
 			ring_tell(s, r);
 		}
 		r->head = head;
-		r->halt = GOING;
-		if (head != r->tail)
-			s->active[s->actives++] = i;
+		r->halted = false;
+		ring_queue(s, r);
 	}
 }
 
@@ -927,36 +950,23 @@ static void signals_forget(struct stream *s, uint32_t slot)
  */
 static struct ring *next_ring(struct stream *s)
 {
-	struct ring *best = NULL;
-	for (uint32_t i = 0; i < s->actives;) {
-		struct ring *r = &s->ring[s->active[i]];
-		if (r->tail == r->head) {
-			s->active[i] = s->active[--s->actives];
-			continue;
-		}
-		i++;
-		if (r->halt == FOR_TICKET && r->ticket <= s->ticket)
-			r->halt = GOING;
-		if (r->halt == GOING && (!best || r->from.ms < best->from.ms ||
-					 (r->from.ms == best->from.ms && r->turn < best->turn)))
-			best = r;
+	while (s->halting.count && s->halting.at[0].first <= s->ticket) {
+		struct ring *r = &s->ring[turns_take(&s->halting).ring];
+		r->halted = false;
+		ring_queue(s, r);
 	}
-	return best;
+	return s->going.count ? &s->ring[turns_take(&s->going).ring] : NULL;
 }
 
 /* All stand still, and nothing new has come: the lowest ticket goes. */
 static struct ring *go_on(struct stream *s, bool force)
 {
-	struct ring *best = NULL;
-	for (uint32_t i = 0; i < s->actives; i++) {
-		struct ring *r = &s->ring[s->active[i]];
-		if (r->halt == FOR_TICKET && (!best || r->ticket < best->ticket))
-			best = r;
-	}
+	if (!s->halting.count)
+		return NULL;
 	if (!force &&
 	    !(s->halted && s->ticket == s->halted_ticket && s->now - s->halted_ms >= TICKET_MS))
 		return NULL;
-	return best;
+	return &s->ring[turns_take(&s->halting).ring];
 }
 
 /*
@@ -968,13 +978,11 @@ static size_t pass(struct stream *s, size_t budget, bool force)
 	size_t taken = signals_take(s), progress = 0;
 	unsigned looks = 0;
 	rings_look(s);
-	while (s->actives && taken < budget) {
+	while (taken < budget) {
 		struct ring *r = next_ring(s);
 		bool forced = false;
-		if (!r && !s->actives)
-			break;
 		/* what they wait for may have been written meanwhile */
-		if (!r && progress && looks++ < LOOKS) {
+		if (!r && s->halting.count && progress && looks++ < LOOKS) {
 			progress = 0;
 			rings_look(s);
 			continue;
@@ -987,12 +995,11 @@ static size_t pass(struct stream *s, size_t budget, bool force)
 			break;
 		r->turn = ++s->turn;
 		uint64_t before = r->tail;
-		taken += ring_run(s, r, forced && r->halt == FOR_TICKET);
+		taken += ring_run(s, r, forced);
 		progress += r->tail - before;
+		ring_queue(s, r);
 	}
-	bool halted = false;
-	for (uint32_t i = 0; i < s->actives; i++)
-		halted |= s->ring[s->active[i]].halt != GOING;
+	bool halted = s->halting.count;
 	if (halted && (!s->halted || s->ticket != s->halted_ticket)) {
 		s->halted_ticket = s->ticket;
 		s->halted_ms = s->now;

@@ -991,6 +991,15 @@ static void test_woken(void)
 		alloc(r.w, 0, 0x10000 + i * 16, 0, 1);
 	stream_take(r.s, 1, 600);
 	CHECK(r.w->thread[0].tail >= 600 && r.w->thread[0].tail < 800);
+	/* but not before half of its ring is free, also if that comes between two looks */
+	r.w->thread[0].waiting = 1;
+	stream_take(r.s, 1, WIRE_RING / 4);
+	CHECK_EQ(r.w->thread[0].waiting, 1);
+	stream_take(r.s, 1, WIRE_RING / 4);
+	CHECK_EQ(r.w->thread[0].waiting, 0);
+	r.w->thread[0].waiting = 1;
+	stream_take(r.s, 1, WIRE_RING);
+	CHECK_EQ(r.w->thread[0].waiting, 0);
 	rig_free(&r);
 }
 

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * turns.h - who is next: a priority queue of rings, as a binary heap. With 256 rings a look at each
+ * of them for every few events costs more than the events do.
+ */
+#ifndef MTRUN_TURNS_H
+#define MTRUN_TURNS_H
+
+#include "base/types.h"
+
+/* The lowest `first` goes first, of equal ones the lowest `second`. */
+struct turn {
+	uint64_t first, second;
+	uint32_t ring;
+};
+
+struct turns {
+	struct turn *at; /* the caller's, with room for all that will be there at once */
+	uint32_t count;
+};
+
+void turns_add(struct turns *q, struct turn t);
+/* The one that goes first, taken out. There is one. */
+struct turn turns_take(struct turns *q);
+
+#endif
