@@ -26,8 +26,8 @@
  * by then. `moved` is stored before `big`, and `big` before the `head` that counts the first event
  * there, so a reader that looks at `head` first, then at `big`, then at `moved`, finds each event
  * that it counts, whether it comes before, in between or after; and it takes them by their numbers,
- * those of the small ring first. Both rings together hold no more than WIRE_RING events that were
- * not taken.
+ * those of the small ring first. Both rings together hold no more events that were not taken than
+ * the big one alone (wire_ring_size()).
  *
  * In between can be:
  *
@@ -92,5 +92,5 @@ noinline void big_take(struct wire_thread *t)
 	t->depth = 0;
 	store(&t->ring, (uintptr_t)b->ring - (uintptr_t)t->small);
 	store(&t->memory, (uintptr_t)b);
-	store(&t->mask, WIRE_RING - 1);
+	store(&t->mask, wire_ring_size(t->big) - 1);
 }

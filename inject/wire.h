@@ -676,7 +676,14 @@ struct wire_hook {
 #define WIRE_DEPTH   1024u /* the most frames kept */
 #define WIRE_THREADS 2048u /* slots, taken from the lowest free one */
 #define WIRE_BIGS    WIRE_THREADS
-#define WIRE_FINDER  4096u /* entries of wire_process.finder */
+/*
+ * The big ones after so many use the beginning of their ring alone. 64 busy threads have 5.7 MB of
+ * memory of ours so, instead of 10.6, and cost the same; 256 have 19 MB instead of 42, and a pair
+ * costs 138 ns instead of 113, as they take turns on two processors more often.
+ */
+#define WIRE_WHOLE_RINGS 12u
+#define WIRE_PART_RING	 (WIRE_RING / 4)
+#define WIRE_FINDER	 4096u /* entries of wire_process.finder */
 
 /* One frame of the thread's last stack (inject/walk.c tells how they are used). */
 struct wire_frame {
@@ -814,12 +821,19 @@ struct wire_big {
 		log_slot[WIRE_WHOLE_LOG / 4]; /* where, in words above the start: four of 16 bits */
 };
 
+/* Events that the ring of the BIGth big one holds, counted from 1; a power of two. */
+static inline uint32_t wire_ring_size(uint32_t big)
+{
+	return big <= WIRE_WHOLE_RINGS ? WIRE_RING : WIRE_PART_RING;
+}
+
 /* Where T's event of number N is; BIG: the first of the big ones. N is below T's head. */
 static inline struct wire_event *wire_event_at(struct wire_thread *t, struct wire_big *big,
 					       uint64_t n)
 {
-	return t->big && n - t->moved < 1ull << 63 ? &big[t->big - 1].ring[n & (WIRE_RING - 1)]
-						   : &t->small[n & (WIRE_SMALL - 1)];
+	return t->big && n - t->moved < 1ull << 63
+		       ? &big[t->big - 1].ring[n & (wire_ring_size(t->big) - 1)]
+		       : &t->small[n & (WIRE_SMALL - 1)];
 }
 static inline uint32_t wire_finder_hash(uint64_t fs)
 {

@@ -220,7 +220,9 @@ static uint32_t big_of(const struct shared *s, uint32_t slot)
 
 uint32_t shared_ring_size(const struct shared *s, uint32_t slot)
 {
-	return big_of(s, slot) ? WIRE_RING : WIRE_SMALL;
+	uint32_t big = big_of(s, slot);
+
+	return big ? wire_ring_size(big) : WIRE_SMALL;
 }
 
 /* `head` comes first: what it counts was written where `big` says by then (inject/big.c). */
@@ -265,7 +267,7 @@ void shared_events(const struct shared *s, uint32_t slot, uint64_t at, struct wi
 	if (small == n)
 		return;
 	if (big <= s->bigs)
-		copy(to + small, s->big[big - 1].ring, WIRE_RING, at + small, n - small);
+		copy(to + small, s->big[big - 1].ring, wire_ring_size(big), at + small, n - small);
 	else /* it was another one when `head` was looked at */
 		memset(to + small, 0, (n - small) * sizeof(*to));
 }

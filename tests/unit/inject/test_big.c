@@ -142,32 +142,44 @@ static void check_read(struct rig *r, uint64_t blocks, uint64_t bytes)
 	CHECK_EQ(stream_missing(r->s), 0);
 }
 
-/* Read at the end, after each event, or now and then; the first event is one or two slots long. */
+/* The whole ring of a big one, or with others before it a part of one. */
+static void check_moves(uint32_t others, uint32_t every, uint64_t first)
+{
+	struct rig r = rig_new();
+	uint64_t bytes = 0, n = 2000, held = 0;
+	struct wire_thread *t = slot_of(0x5000);
+
+	process->bigs = others;
+	for (uint32_t i = 0; i < others; i++)
+		process->big_owner[i] = WIRE_THREADS;
+	rig_begin(&r);
+	for (uint64_t i = 0; i < n; i++) {
+		if (i % 3 == first) {
+			write_wide(t, i, 5000 + i);
+			bytes += 5000 + i;
+		} else {
+			write_alloc(t, i);
+			bytes += i % 4000;
+		}
+		held = t->head - t->tail > held ? t->head - t->tail : held;
+		if (every ? i % every == 0 : t->head - t->tail + 3 > wire_ring_size(others + 1))
+			stream_take(r.s, 1, 1000);
+	}
+	CHECK_EQ(t->big, others + 1);
+	CHECK(t->moved > WIRE_SMALL - 3 && t->moved <= WIRE_SMALL);
+	CHECK(held <= wire_ring_size(others + 1));
+	check_read(&r, n, bytes);
+	rig_end(&r);
+}
+
+/* Read when it is full, after each event, or now and then; the first event is one or two long. */
 static void test_moves(void)
 {
 	for (uint32_t every = 0; every < 300; every = every * 2 + 1)
-		for (uint64_t first = 0; first < 2; first++) {
-			struct rig r = rig_new();
-			uint64_t bytes = 0, n = 2000;
-			struct wire_thread *t = slot_of(0x5000);
-
-			rig_begin(&r);
-			for (uint64_t i = 0; i < n; i++) {
-				if (i % 3 == first) {
-					write_wide(t, i, 5000 + i);
-					bytes += 5000 + i;
-				} else {
-					write_alloc(t, i);
-					bytes += i % 4000;
-				}
-				if (every && i % every == 0)
-					stream_take(r.s, 1, 1000);
-			}
-			CHECK_EQ(t->big, 1);
-			CHECK(t->moved > WIRE_SMALL - 3 && t->moved <= WIRE_SMALL);
-			check_read(&r, n, bytes);
-			rig_end(&r);
-		}
+		for (uint64_t first = 0; first < 2; first++)
+			for (uint32_t others = 0; others <= WIRE_WHOLE_RINGS;
+			     others += WIRE_WHOLE_RINGS / 2)
+				check_moves(others, every, first);
 }
 
 /* A thread that has written less keeps its small ring; one that cannot move goes round in it. */

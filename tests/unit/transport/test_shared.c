@@ -215,7 +215,7 @@ static void test_rings(void)
 	CHECK_EQ(s.bigs, BIGS_FIRST); /* there is nothing to be looked at */
 	CHECK(shared_ring_head(&s, 1, 200, &head));
 	CHECK(s.bigs >= 40 && s.bigs <= WIRE_BIGS);
-	CHECK_EQ(shared_ring_size(&s, 1), WIRE_RING);
+	CHECK_EQ(shared_ring_size(&s, 1), WIRE_PART_RING);
 	for (uint64_t i = 0; i < 60; i++)
 		s.big[39].ring[250 + i].a = 2000 + i;
 	shared_events(&s, 1, 200, e, 100);
@@ -224,6 +224,13 @@ static void test_rings(void)
 	CHECK_EQ(e[50].a, 2000);
 	CHECK_EQ(e[99].a, 2049);
 	CHECK_EQ(event(&s, 251), 2001);
+	s.big[39].ring[0].a = 3000;
+	s.big[WIRE_WHOLE_RINGS - 1].ring[WIRE_PART_RING].a = 3001;
+	CHECK_EQ(event(&s, WIRE_PART_RING), 3000);
+	t->big = WIRE_WHOLE_RINGS;
+	CHECK_EQ(shared_ring_size(&s, 1), WIRE_RING);
+	CHECK_EQ(event(&s, WIRE_PART_RING), 3001);
+	t->big = 40;
 
 	/* lies: what is read is somewhere in the rings, or nothing */
 	t->moved = 1ull << 63;
