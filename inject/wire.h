@@ -51,7 +51,7 @@
 #include <stdint.h>
 
 #define WIRE_MAGIC   0x316e7572746d0000ull /* "\0\0mtrun1" */
-#define WIRE_VERSION 7
+#define WIRE_VERSION 8
 
 /* ---- the beacon: written by mtrun; only `bell` is written by the target ---- */
 
@@ -674,8 +674,8 @@ struct wire_hook {
 #define WIRE_RING    8192u /* events; a power of two */
 #define WIRE_SMALL   256u  /* of the ring that a thread begins with */
 #define WIRE_DEPTH   1024u /* the most frames kept */
-#define WIRE_THREADS 2048u /* slots, taken from the lowest free one */
-#define WIRE_BIGS    WIRE_THREADS
+#define WIRE_THREADS 8192u /* slots, taken from the lowest free one */
+#define WIRE_BIGS    2048u /* those without go on in their small rings */
 /*
  * The big ones after so many use the beginning of their ring alone. 64 busy threads have 5.7 MB of
  * memory of ours so, instead of 10.6, and cost the same; 256 have 19 MB instead of 42, and a pair
@@ -683,7 +683,7 @@ struct wire_hook {
  */
 #define WIRE_WHOLE_RINGS 12u
 #define WIRE_PART_RING	 (WIRE_RING / 4)
-#define WIRE_FINDER	 4096u /* entries of wire_process.finder */
+#define WIRE_FINDER	 16384u /* entries of wire_process.finder */
 
 /* One frame of the thread's last stack (inject/walk.c tells how they are used). */
 struct wire_frame {

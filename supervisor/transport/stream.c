@@ -134,7 +134,7 @@ struct stream {
 	uint64_t gaps_ms, turn, now;
 	uint64_t ran; /* ms in which events came */
 
-	struct ring ring[WIRE_THREADS];
+	struct ring ring[WIRE_THREADS]; /* by slot; of one that was not `seen` all is 0 */
 	/*
 	 * by slot: what the handlers of its thread say comes from a source of its own. NULL: they
 	 * have not said anything
@@ -182,8 +182,6 @@ struct stream *stream_new(struct shared *shared, struct ledger *ledger,
 	s->held_used = 1;
 	s->steps = SEARCH_SAVED;
 	s->signal_quiet = true;
-	for (uint32_t i = 0; i < WIRE_THREADS; i++)
-		ring_init(&s->ring[i], i);
 	return s;
 }
 
@@ -453,7 +451,8 @@ static void chains_break(struct stream *s)
 			queue_pop(s, c);
 		}
 	for (uint32_t i = 0; i < (s->handlers ? 2 : 1) * WIRE_THREADS; i++)
-		ring_at(s, i)->realloc_head = 0;
+		if (ring_at(s, i)->seen)
+			ring_at(s, i)->realloc_head = 0;
 }
 
 static void chains_give_up(struct stream *s, bool all)
@@ -816,6 +815,7 @@ static void rings_look(struct stream *s)
 		struct wire_thread *t = &s->wire->thread[i];
 		uint64_t head;
 		if (!r->seen) {
+			ring_init(r, i);
 			r->seen = true;
 			r->tail = r->told = load64(&t->tail);
 		}

@@ -62,6 +62,7 @@ crowd('a thousand threads that allocate a little', waiting=1000)
 crowd('a thousand threads, ten of them busy', waiting=990, busy=10, pairs=5000)
 crowd('ten thousand threads, one after the other', passing=10000, addresses=8 * MB, resident=2 * MB)
 crowd('the same with more than a small ring each', blocks=300, passing=2000, addresses=8 * MB, resident=3 * MB)
+crowd('five thousand threads', waiting=5000, addresses=110 * MB, resident=50 * MB)
 crowd('64 busy threads', busy=64, pairs=20000, resident=6 * MB)
 
 mt.finish()
