@@ -24,8 +24,6 @@
 #include "hook.h"
 #include "ring.h"
 
-#define BUSY 1ull
-
 typedef uint64_t (*fn1)(uint64_t);
 typedef uint64_t (*fn3)(uint64_t, uint64_t, uint64_t);
 typedef uint64_t (*fn6)(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t);
@@ -96,7 +94,7 @@ static inline void mark_call(struct scope s, const struct entry *e)
 static inline void mark_busy(struct scope s, const struct entry *e)
 {
 	if (!s.minimal)
-		store(&s.t->mark, (uint64_t)&e->ra | BUSY);
+		store(&s.t->mark, (uint64_t)&e->ra | WIRE_BUSY);
 	__asm__ volatile("" ::: "memory");
 }
 

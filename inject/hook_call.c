@@ -134,7 +134,7 @@ uint64_t hook_debug_state(uint64_t *a, const struct wire_hook *h, const struct e
 	if (!t)
 		return 0;
 	mark = t->mark;
-	store(&t->mark, (uint64_t)&e->ra | BUSY);
+	store(&t->mark, (uint64_t)&e->ra | WIRE_BUSY);
 	ask(t, &(struct question){ ASK_MODULES, { 0 } });
 	store(&t->mark, mark);
 	return 0;

@@ -251,7 +251,7 @@ static inline uint32_t wire_counter(uint64_t address)
  * the release. So an entry is never too small, and a release is left out where it is 0. Blocks that
  * were told of before sampling began are added by the supervisor, which sets `filter` when all are
  * in: until then every release is told of. A hook counts what it tells of whenever `sample` is set
- * at that moment, whatever it was when the call began; with the thread's mark BUSY, so that the
+ * at that moment, whatever it was when the call began; with the thread's mark WIRE_BUSY, so that the
  * supervisor can know when those that had seen 0 are done.
  *
  * Until the supervisor has applied it a release leaves its block in `known`, and such an address
@@ -359,9 +359,9 @@ enum wire_api { API_ALLOCATED = 1, API_META, API_LIMIT, API_MARK, API_SNAPSHOT, 
  * between, as much may be charged again: `credited`, stored before the release's event; but not
  * while `given` is 0, and not for what may have been allocated before there was a limit: an event
  * before `asked`. settled is stored after the event, and only the thread itself stores it and
- * `charged`, with plain stores and the mark's BUSY bit set around. To take back what is left the
+ * `charged`, with plain stores and the mark's WIRE_BUSY bit set around. To take back what is left the
  * supervisor stores 0 in `given`, has every thread pass a memory barrier, and reads `charged` where
- * no BUSY bit is. The answer: bytes to be charged, at once and without another look at `given`; or
+ * no WIRE_BUSY bit is. The answer: bytes to be charged, at once and without another look at `given`; or
  * ROOM_NONE. It is 0 at first, so that mtrun's death grants.
  *
  * A handler may interrupt its thread in the middle of its books, and ask. They are known to the byte
@@ -667,6 +667,8 @@ struct wire_hook {
 
 /* ---- threads ------------------------------------------------------------- */
 
+#define WIRE_BUSY 1ull /* of wire_thread.mark */
+
 /* Stacks for hooks whose threads' own have no room: so many, of so many bytes (at most 32). */
 #define WIRE_STACKS	32u
 #define WIRE_STACK_SIZE 8192u
@@ -742,7 +744,7 @@ struct wire_thread {
 	 * thread pointer; 0 never used, 1 was used. Set to 1 by the supervisor at the thread's end
 	 */
 	uint64_t fs;
-	/* entry rsp of the outermost hook | 1 while it keeps books; 0: outside */
+	/* entry rsp of the outermost hook | WIRE_BUSY while it keeps books; 0: outside */
 	uint64_t mark;
 	uint64_t head;	/* events written so far; see wire_event_at() */
 	uint64_t until; /* `head` may come to this without another look at `tail` */

@@ -42,7 +42,6 @@
 /* the lease of signal handlers inside hooks: given to the byte, charged when given */
 #define HANDLERS WIRE_THREADS
 #define LEASES	 (WIRE_THREADS + 1)
-#define BUSY	 1ull	      /* of wire_thread.mark */
 #define MOST	 (1ull << 62) /* sums of two fit */
 #define LEAST	 512u	      /* less in advance is not worth taking back */
 /* for a thread that keeps books, or an event that others wait for: it was preempted, or is gone */
@@ -196,7 +195,7 @@ static bool asks(const struct wire_thread *t)
 /* The thread is keeping books: what it says of them may be half of the truth. */
 static bool busy(const struct wire_thread *t)
 {
-	return load64(&t->fs) > 1 && load64(&t->mark) & BUSY && !asks(t);
+	return load64(&t->fs) > 1 && load64(&t->mark) & WIRE_BUSY && !asks(t);
 }
 
 /* Whether its events were taken out as far as they were there at the look. */

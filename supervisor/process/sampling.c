@@ -29,7 +29,6 @@
 #include "inject/large.h"
 #include "process/process.h"
 
-#define BUSY 1u /* of wire_thread.mark */
 /* some 50 us: a thread that allocates is busy often, and never for long */
 #define LOOKS 1000
 
@@ -103,7 +102,7 @@ static bool seen_idle(struct process *p)
 		const struct wire_thread *t = &p->wire->thread[i];
 
 		if (__atomic_load_n(&t->fs, __ATOMIC_ACQUIRE) <= 1 ||
-		    !(__atomic_load_n(&t->mark, __ATOMIC_ACQUIRE) & BUSY))
+		    !(__atomic_load_n(&t->mark, __ATOMIC_ACQUIRE) & WIRE_BUSY))
 			p->sampling.idle[i / 64] |= 1ull << i % 64;
 		all &= p->sampling.idle[i / 64] >> i % 64 & 1;
 	}

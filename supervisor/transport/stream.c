@@ -32,7 +32,9 @@
  * Numbers and tickets are taken just before the event is stored, so what is missing is on its way,
  * unless its thread was killed in between, or is kept from running: it must not be given up for
  * being late, since what it did would then come in the wrong order. After a second in which the
- * others ran (a target that is stopped does not age) a sequence number that never came is given up.
+ * others ran (a target that is stopped does not age) a sequence number that never came is given up,
+ * unless there is a thread that may still come with it: one that keeps its books and has written
+ * nothing for half of that time. Of a thousand busy threads each has a processor every few seconds.
  * An answer (stream_settle) does not wait long: what is held is applied when that is certainly
  * right: an allocation at an address where nothing lives, a free where something does, if no other
  * event on that address is held before it, and every ring was read once more since it came. A hook
@@ -52,7 +54,8 @@
 #define SEARCH_SAVED (1u << 22) /* and of those not used, how many may be for later ones */
 #define HINTS	     64u
 #define GAP_MS	     1000u
-#define STEP_MS	     20u /* at most so much of it passes between two passes */
+#define GAP_MOST_MS  60000u /* whoever may still come with it */
+#define STEP_MS	     20u    /* at most so much of it passes between two passes */
 /* a ticket is missed no longer than that, by all the rings that stand still for it */
 #define TICKET_MS 100u
 /* ms that an answer waits for a sequence number that is on its way */
@@ -76,6 +79,7 @@ struct ring {
 	struct source from;
 	/* taken; written, as last seen; what the writer knows of `tail` */
 	uint64_t tail, head, told;
+	uint64_t ms;	 /* of its last time event: not before others that are behind it */
 	uint64_t turn;	 /* when it was last served */
 	uint64_t ticket; /* that it waits for its turn with */
 	uint32_t tid;
@@ -88,6 +92,8 @@ struct ring {
 	bool seen;
 	bool halted; /* it stands still for `ticket` */
 	bool asleep; /* its writer was, when told last, and may be still */
+	/* what was written when gaps were last looked at, and `ran` when that was seen first */
+	uint64_t busy_head, busy_since;
 };
 
 struct held {
@@ -455,8 +461,28 @@ static void chains_break(struct stream *s)
 			ring_at(s, i)->realloc_head = 0;
 }
 
+/* Whether there is a thread that may have taken a sequence number long ago and will come with it. */
+static bool anyone_owes(struct stream *s)
+{
+	uint32_t high = shared_slots(s->shared);
+	bool any = false;
+	for (uint32_t i = 0; i < high; i++) {
+		const struct wire_thread *t = &s->wire->thread[i];
+		struct ring *r = &s->ring[i];
+		uint64_t head = load64(&t->head);
+		if (load64(&t->fs) <= 1 || !(load64(&t->mark) & WIRE_BUSY) ||
+		    head != r->busy_head) {
+			r->busy_head = head;
+			r->busy_since = s->ran;
+		}
+		any |= s->ran - r->busy_since >= GAP_MS / 2;
+	}
+	return any;
+}
+
 static void chains_give_up(struct stream *s, bool all)
 {
+	uint64_t most = anyone_owes(s) ? GAP_MOST_MS : GAP_MS;
 	bool progress = true;
 	while (progress && s->held_now) {
 		progress = false;
@@ -464,7 +490,7 @@ static void chains_give_up(struct stream *s, bool all)
 			for (uint64_t left = s->waiting[w]; left; left &= left - 1) {
 				uint32_t c = w * 64 + (uint32_t)__builtin_ctzll(left);
 				while (s->queue[c].head && queue_missing(s, c) &&
-				       (all || s->ran - s->queue[c].since >= GAP_MS)) {
+				       (all || s->ran - s->queue[c].since >= most)) {
 					queue_give_up(s, c);
 					progress = true;
 				}
@@ -671,12 +697,15 @@ static void ring_tell(struct stream *s, struct ring *r)
 	}
 }
 
-/* The beacon's 32 bits as our time; a time to come is now. */
+/* The beacon's 32 bits in 64. `now` is when this pass began: the time may be a later one. */
 static uint64_t full_time(const struct stream *s, uint32_t ms)
 {
-	uint32_t ago = (uint32_t)s->now - ms;
-	return ago > INT32_MAX || ago > s->now ? s->now : s->now - ago;
+	int32_t ago = (int32_t)((uint32_t)s->now - ms);
+	return ago > 0 && (uint64_t)ago > s->now ? s->now : s->now - (uint64_t)(int64_t)ago;
 }
+
+/* For the ledger a time to come is now. */
+static uint64_t past_time(const struct stream *s, uint64_t ms) { return ms < s->now ? ms : s->now; }
 
 static void new_owner(struct stream *s, struct ring *r, uint32_t tid)
 {
@@ -719,9 +748,11 @@ static uint32_t ring_one(struct stream *s, struct ring *r, const struct wire_eve
 	enum wire_kind k = wire_kind(e[0]);
 	if (k == WIRE_TIME) {
 		uint64_t ms = full_time(s, (uint32_t)e[0].b);
-		*stop = ms > r->from.ms;
-		if (*stop)
-			r->from.ms = ms;
+		*stop = ms > r->ms;
+		if (*stop) {
+			r->ms = ms;
+			r->from.ms = past_time(s, ms);
+		}
 		return 1;
 	}
 	if (k == WIRE_PERIOD) {
@@ -801,7 +832,7 @@ static void ring_queue(struct stream *s, const struct ring *r)
 	if (r->halted)
 		turns_add(&s->halting, (struct turn){ r->ticket, 0, r->from.slot });
 	else
-		turns_add(&s->going, (struct turn){ r->from.ms, r->turn, r->from.slot });
+		turns_add(&s->going, (struct turn){ r->ms, r->turn, r->from.slot });
 }
 
 /* Looks how far each ring has been written. */
@@ -901,7 +932,7 @@ static void signal_one(struct stream *s, const struct ready *at)
 		ring_init(r, WIRE_THREADS + at->slot);
 	r->seen = true;
 	new_owner(s, r, tid);
-	r->from.ms = full_time(s, ms);
+	r->from.ms = past_time(s, full_time(s, ms));
 	if (wire_is_wide(k))
 		ticket_early(s, e[1].b);
 	accept_event(s, &r->from, e[0], e[1]);

@@ -633,6 +633,24 @@ static void test_long_time(void)
 	}
 }
 
+/* What is written while an answer takes out what was there has its order, too. */
+static void test_time_to_come(void)
+{
+	struct rig r = rig_new(2);
+	at_ms(r.w, 0, 40);
+	at_ms(r.w, 1, 30);
+	for (uint64_t i = 0; i < 1000; i++)
+		alloc(r.w, 1, 0x10000 + i * 16, 7, 1);
+	for (uint64_t i = 0; i < 1000; i++)
+		release(r.w, 0, 0x10000 + i * 16);
+	stream_settle(r.s, 20, false);
+	check_whole(&r);
+	CHECK_EQ(stats(r.s).held_most, 0);
+	CHECK_EQ(totals(r.l).frees, 1000);
+	CHECK_EQ(totals(r.l).peak_ms, 20);
+	rig_free(&r);
+}
+
 /* A number that never came is given up after a second in which events came, not before. */
 static void test_patience(void)
 {
@@ -655,6 +673,31 @@ static void test_patience(void)
 		CHECK_EQ(stats(r.s).gaps, i >= 50 ? 2 : 1);
 	}
 	rig_free(&r);
+}
+
+/* It is not given up while a thread may still come with it, except after a minute. */
+static void test_owed(void)
+{
+	for (int how = 0; how < 4; how++) {
+		struct rig r = rig_new(3);
+		uint64_t given_up[] = { 1000, 9000, 60000, 1000 };
+		number(r.w, 0x5000);
+		alloc(r.w, 0, 0x5000, 7, 1);
+		r.w->thread[2].mark = how ? 0x7000 | WIRE_BUSY : 0x7000;
+		for (uint64_t ms = 20; ms <= 70000; ms += 20) {
+			alloc(r.w, 1, 0x100000 + ms * 64, 0, 1);
+			if (how == 1 && ms == 9000) /* it is killed */
+				r.w->thread[2].fs = 1;
+			if (how == 3) /* it does something else */
+				alloc(r.w, 2, 0x10000000 + ms * 64, 0, 1);
+			stream_take(r.s, ms, 1000);
+			if (ms < given_up[how])
+				CHECK_EQ(stats(r.s).gaps, 0);
+			if (ms > given_up[how] + 200)
+				CHECK_EQ(stats(r.s).gaps, 1);
+		}
+		rig_free(&r);
+	}
 }
 
 /* ---- circles ------------------------------------------------------------- */
@@ -1631,7 +1674,9 @@ int main(void)
 	RUN(test_early_tickets);
 	RUN(test_turns);
 	RUN(test_long_time);
+	RUN(test_time_to_come);
 	RUN(test_patience);
+	RUN(test_owed);
 	RUN(test_circle_of_a_ring);
 	RUN(test_circle_with_more);
 	RUN(test_malformed);
