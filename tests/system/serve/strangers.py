@@ -71,6 +71,9 @@ class Talk:
         out = []
         while b'\r\n\r\n' in self.buffer:
             head, rest = self.buffer.split(b'\r\n\r\n', 1)
+            if head == b'HTTP/1.1 100 Continue':   # of one that says that it has more; the answer is still to come
+                self.buffer = rest
+                continue
             m = re.match(rb'HTTP/\d+\.\d+ (\d{3}) [^\r\n]*((?:\r\n[A-Za-z-]+: ?[^\r\n\0]*)*)$', head)
             if not m or int(m[1]) not in KNOWN:
                 raise RuntimeError(f'no answer: {head[:200]}')
