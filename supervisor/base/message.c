@@ -300,41 +300,41 @@ static unsigned columns(void)
 
 #define INDENT 7u /* "mtrun: " */
 
-/* TEXT behind the prefix; words that the window would cut begin a line of their own under it. */
-static void put_folded(FILE *out, char *text, unsigned width)
+/* ESCAPED behind the prefix; words that the window would cut begin a line of their own under it. */
+static void put_folded(FILE *out, char *escaped, unsigned width)
 {
 	struct layout layout = { .columns = width, .unicode = layout_unicode() };
 	size_t at = INDENT;
 
-	while (*text) {
-		size_t blanks = strspn(text, " "), len = blanks + strcspn(text + blanks, " ");
-		char next = text[len];
+	while (*escaped) {
+		size_t blanks = strspn(escaped, " "), len = blanks + strcspn(escaped + blanks, " ");
+		char next = escaped[len];
 		size_t word;
 
-		text[len] = '\0';
-		word = layout_shown_width(&layout, text + blanks);
+		escaped[len] = '\0';
+		word = layout_shown_width(&layout, escaped + blanks);
 		if (at > INDENT && at + blanks + word > width) {
 			putc('\n', out);
 			layout_blanks(out, INDENT);
 			at = INDENT;
-			text += blanks;
+			escaped += blanks;
 			len -= blanks;
 			blanks = 0;
 		}
-		fputs(text, out);
+		fputs(escaped, out);
 		at += blanks + word;
-		text += len;
-		*text = next;
+		escaped += len;
+		*escaped = next;
 	}
 }
 
 /* To be freed; NULL: out of memory. */
 static char *PRINTF(2, 0) compose(bool error, const char *format, va_list args)
 {
-	char *text = NULL, *whole = NULL;
+	char *escaped = NULL, *whole = NULL;
 	size_t len;
 	unsigned width = columns();
-	FILE *f = open_memstream(&text, &len);
+	FILE *f = open_memstream(&escaped, &len);
 
 	if (!f)
 		return NULL;
@@ -343,16 +343,16 @@ static char *PRINTF(2, 0) compose(bool error, const char *format, va_list args)
 	if (f) {
 		fputs(colored && error ? "\033[1;31mmtrun:\033[0m " : "mtrun: ", f);
 		if (width > 2 * INDENT)
-			put_folded(f, text, width);
+			put_folded(f, escaped, width);
 		else
-			fputs(text, f);
+			fputs(escaped, f);
 		putc('\n', f);
 		if (fclose(f)) {
 			free(whole);
 			whole = NULL;
 		}
 	}
-	free(text);
+	free(escaped);
 	return whole;
 }
 

@@ -358,7 +358,7 @@ def call_at(text, at):
 
 
 # What is printed past the function, and why it may be.
-OURS = {'image.c': 'the embedded trampoline', 'message.c': r'^\(whole, message_own\(\)\)$', 'options.c': r'left|MTRUN_VERSION', 'help.c': 'c->help',
+OURS = {'image.c': 'the embedded trampoline', 'message.c': r'^\((whole, message_own\(\)|escaped, (out|f))\)$', 'options.c': r'left|MTRUN_VERSION', 'help.c': 'c->help',
         'status.c': r'^\(reporting_end', 'plot.c': r'^\((time|as|labelled.*|c->p->utf8.*), out\)$',
         # what escape_unit() and escape_copy() have made
         'folded.c': r'^\(as, out\)$', 'graph.c': 'as \\+ 1', 'heaptrack.c': r'^\(copy \?', 'jemalloc.c': r'^\(as, out\)$', 'xml.c': r'^\(as, out\)$'}

@@ -215,7 +215,7 @@ if shutil.which('tmux') and want.search('prompt'):
     @window.case('prompt')
     def _(t, bad):
         t.start(f'{PATH} 60000 1000 3 threads', f'-c heap -l {LIMIT} --on-limit stop')
-        t.expect(r'is stopped at its limit, the request waits: `limit SIZE` and `cont` let it go on')
+        t.expect(r'is stopped at its limit, the request waits: `limit SIZE` and `cont`\s+let\s+it\s+go\s+on')
         t.expect(r'mt> $')
         if len(HIT.findall(t.screen())) != 1:
             bad.append(t.screen()[:800])
