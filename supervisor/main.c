@@ -431,25 +431,26 @@ static int open_heap(struct session *session, const char *path)
  * What is said of logs is not among the answers: those go to stdout, and somebody may parse them.
  * 0, or -1 (said).
  */
-static int open_logs(struct session *session, const struct options *o)
+static int open_logs(struct shell *shell, const struct options *o)
 {
 	char why[512];
 
-	if (opening_log(session, NULL, o->open, o->nopens, o->quiet ? NULL : message_own(), why,
+	if (opening_log(shell, o->open, o->nopens, o->quiet ? NULL : message_own(), why,
 			sizeof(why)) == 0)
 		return 0;
-	message_error("%s", why);
+	shell->interrupted = false; /* else nothing is printed */
+	message_error("%s", *why ? why : "interrupted while the log was being opened");
 	return -1;
 }
 
-static int open_recorded(struct session *session, const struct options *o)
+static int open_recorded(struct shell *shell, const struct options *o)
 {
 	int err;
 
 	if (o->nopens == 1 && !opening_is_log(o->open[0]))
-		err = open_heap(session, o->open[0]);
+		err = open_heap(shell->session, o->open[0]);
 	else
-		err = open_logs(session, o);
+		err = open_logs(shell, o);
 	if (!err && !o->batch)
 		message_say("'%s' is open: `status` says what it is of", o->open[0]);
 	return err;
@@ -473,20 +474,20 @@ static void replay_beside(void *ctx)
 	struct shell *shell = &r->shell;
 
 	r->status = EXIT_FAILED;
-	if (open_recorded(r->session, o) || begin_serving(r))
-		return;
 	shell_init(shell, r->session, r->suppressions);
-	shell->serve = r->serve;
 	session_on_signals(r->session, on_signal, shell);
-	answer_messages(shell);
-	run_scripts(shell, o);
-	if (!o->nscripts && o->listen)
-		serve_recorded(shell, o);
-	else if (!o->nscripts)
-		shell_run_text(shell, NULL, "status; report");
-	/* a command that a signal has cut short has failed */
-	r->status = shell->failed || (shell->leave && o->nscripts) ? EXIT_FAILED : 0;
-	tell_lost(r);
+	if (open_recorded(shell, o) == 0 && begin_serving(r) == 0) {
+		shell->serve = r->serve;
+		answer_messages(shell);
+		run_scripts(shell, o);
+		if (!o->nscripts && o->listen)
+			serve_recorded(shell, o);
+		else if (!o->nscripts)
+			shell_run_text(shell, NULL, "status; report");
+		/* a command that a signal has cut short has failed */
+		r->status = shell->failed || (shell->leave && o->nscripts) ? EXIT_FAILED : 0;
+		tell_lost(r);
+	}
 	shell_release(shell);
 }
 
@@ -531,7 +532,7 @@ static void interact_beside(void *ctx)
 	if (begin_serving(r))
 		goto out;
 	shell->serve = r->serve;
-	if (!(o->open	 ? open_recorded(r->session, o)
+	if (!(o->open	 ? open_recorded(shell, o)
 	      : o->npids ? session_attach(r->session)
 			 : session_launch(r->session, &r->status))) {
 		interactive_run(shell);

@@ -84,7 +84,7 @@ static int open_paths(struct shell *shell, struct call *call)
 		bad = -1;
 	else if (!paths)
 		bad = list(shell, call);
-	else if (opening_log(shell->session, shell, path, paths, call->out, why, sizeof(why)))
+	else if (opening_log(shell, path, paths, call->out, why, sizeof(why)))
 		bad = *why ? shell_error(shell, call, "%s", why) : -1;
 	free(path);
 	return bad;

@@ -14,6 +14,7 @@
 #include "base/message.h"
 #include "log/replay.h"
 #include "log/segment.h"
+#include "session/asking.h"
 #include "shell/common/shell.h"
 
 /*
@@ -25,8 +26,8 @@
 #define BAR_WIDTH 40u
 
 struct opening {
-	struct shell *shell; /* or NULL */
-	FILE *out;	     /* or NULL */
+	struct shell *shell;
+	FILE *out; /* or NULL */
 	uint64_t began_ms;
 	bool shown;
 };
@@ -69,7 +70,8 @@ static bool progress(void *ctx, uint64_t done, uint64_t all)
 		fflush(stderr);
 		o->shown = true;
 	}
-	return !o->shell || !shell_interrupted(o->shell);
+	asking_yield(o->shell->session); /* signals are the loop's to read */
+	return !shell_interrupted(o->shell) && !o->shell->leave;
 }
 
 /* What the record is, in the line that others look for. */
@@ -132,16 +134,15 @@ static int agree(const struct log_sets *sets, char *const *path, size_t paths, c
 }
 
 /* R, which is taken over, becomes the session's. */
-static int take(struct opening *o, struct session *session, struct replay *r, char *why, size_t len)
+static int take(struct opening *o, struct replay *r, char *why, size_t len)
 {
 	if (!replay_processes(r)) {
 		snprintf(why, len, "there is nothing in '%s'", replay_file(r, 0, &(uint64_t){ 0 }));
 		replay_free(r);
 		return -1;
 	}
-	if (o->shell)
-		shell_forget(o->shell);
-	if (session_open_log(session, r)) {
+	shell_forget(o->shell);
+	if (session_open_log(o->shell->session, r)) {
 		snprintf(why, len, "out of memory");
 		return -1;
 	}
@@ -155,8 +156,8 @@ static int take(struct opening *o, struct session *session, struct replay *r, ch
 	return 0;
 }
 
-int opening_log(struct session *session, struct shell *shell, char *const *path, size_t paths,
-		FILE *out, char *why, size_t len)
+int opening_log(struct shell *shell, char *const *path, size_t paths, FILE *out, char *why,
+		size_t len)
 {
 	struct opening o = { .shell = shell, .out = out, .began_ms = clock_ms() };
 	const struct replay_watch watch = {
@@ -174,7 +175,7 @@ int opening_log(struct session *session, struct shell *shell, char *const *path,
 	r = replay_open(&sets.set[sets.count - 1], &watch, why, len);
 	log_sets_release(&sets);
 	erase(&o);
-	return r ? take(&o, session, r, why, len) : -1;
+	return r ? take(&o, r, why, len) : -1;
 }
 
 int opening_parse(struct shell *shell, unsigned workers, FILE *out, char *why, size_t len)

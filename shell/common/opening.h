@@ -12,11 +12,10 @@ struct shell;
 bool opening_is_log(const char *path);
 /*
  * The newest run among PATHS is what questions are about; the one that was open before is no more.
- * The texts go to OUT, NULL: nowhere. SHELL may be NULL: there is none yet. 0, or -1 with WHY, in a
- * line; "" if it was interrupted.
+ * The texts go to OUT, NULL: nowhere. 0, or -1 with WHY, in a line; "" if it was interrupted.
  */
-int opening_log(struct session *session, struct shell *shell, char *const *path, size_t paths,
-		FILE *out, char *why, size_t len) MUST_USE;
+int opening_log(struct shell *shell, char *const *path, size_t paths, FILE *out, char *why,
+		size_t len) MUST_USE;
 /*
  * Reads every event of the log that is open, by WORKERS threads (0: as many as there are files, at
  * most the processors). As above.

@@ -36,7 +36,8 @@ struct loading {
 	uint64_t all;
 	atomic_bool *loaded; /* by file */
 	bool *told;
-	bool failed; /* out of memory */
+	bool failed;	  /* out of memory */
+	atomic_bool stop; /* whoever watches does not want to wait */
 };
 
 static void *worker_begin(void *ctx)
@@ -90,6 +91,8 @@ static int walk_block(void *ctx, struct log_entry *entry)
 
 	w->loading->done += entry->offset - w->at;
 	w->at = entry->offset;
+	if (w->loading->stop)
+		return -ECANCELED;
 	if (entry->type != SEGMENT_EVENTS && entry->type != SEGMENT_STATE)
 		return 0;
 	before = entry->type == SEGMENT_STATE ? walked_state(&w->file->index, entry->process)
@@ -129,7 +132,8 @@ static bool look(void *ctx)
 			l->told[i] = true;
 			l->watch->file(l->watch->ctx, l->r->file[i].path);
 		}
-	return l->watch->progress(l->watch->ctx, l->done, l->all);
+	l->stop = !l->watch->progress(l->watch->ctx, l->done, l->all);
+	return !l->stop;
 }
 
 static unsigned workers_of(const struct replay_watch *watch, size_t jobs)
@@ -174,6 +178,7 @@ struct replaying {
 	size_t stretches, room;
 	_Atomic uint64_t done; /* blocks */
 	uint64_t all;
+	atomic_bool stop; /* whoever watches does not want to wait */
 };
 
 static void on_point(void *ctx, uint64_t interval, uint64_t bytes, uint64_t ms)
@@ -197,12 +202,14 @@ static void replay_stretch(void *ctx, void *own, size_t job)
 		return;
 	}
 	ledger_on_point(c.ledger, on_point, s);
-	err = replay_go_on(s->process, &c, own, LOG_NEVER, s->end);
+	for (size_t i = s->from; i < s->end && !err && !x->stop; i++) {
+		err = replay_go_on(s->process, &c, own, LOG_NEVER, i + 1);
+		if (!err)
+			s->events += replay_entry(x->r, s->process->ref[i])->events;
+		x->done++;
+	}
 	s->no_memory |= err == -ENOMEM;
 	s->damaged = err == -EBADMSG;
-	for (size_t i = s->from; i < c.ref; i++)
-		s->events += replay_entry(x->r, s->process->ref[i])->events;
-	x->done += s->end - s->from;
 	replay_cursor_release(&c);
 }
 
@@ -252,7 +259,8 @@ static bool look_at_stretches(void *ctx)
 {
 	struct replaying *x = ctx;
 
-	return x->watch->progress(x->watch->ctx, x->done, x->all);
+	x->stop = !x->watch->progress(x->watch->ctx, x->done, x->all);
+	return !x->stop;
 }
 
 /* In the order of the files, so that each block is near the one that was read before. */

@@ -156,7 +156,7 @@ def flip(f, at, bit):
         look = holds(full, 'is damaged at byte')
     elif f.blocks[n].kind in (mtlog.NODES, mtlog.SYMBOLS):
         def look(answer):
-            if answer[4]:
+            if answer[4] and f.blocks[n].process == 1:      # whose report was asked for
                 return holds(full, 'is damaged at byte')(answer)
             return holds(full)(answer) or (None if any('damaged' in line for line in answer[2]) else 'parse should say so')
     elif f.blocks[n].kind not in (mtlog.STATE, mtlog.EVENTS):

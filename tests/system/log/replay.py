@@ -358,6 +358,33 @@ def killed():
     return bad
 
 
+def interrupted():
+    """A signal while a log is opened whose events must all be read, as its index is not there: it ends, says so in a line, and has answered nothing."""
+    bad = []
+    d = mt.tempfile.mkdtemp(dir=mt.tmp())
+    mt.plain([mt.MTRUN, '-q', '-m', 'log-fast', '--log-dir', d, VICTIM], input=b'r 5000000\nx 0\n')
+    path = files(d)[0]
+    os.truncate(path, os.path.getsize(path) - 8)
+
+    def has_it_open(pid):
+        try:
+            return any(os.readlink(f'/proc/{pid}/fd/{n}') == path for n in os.listdir(f'/proc/{pid}/fd'))
+        except OSError:
+            return False
+    for sig in (signal.SIGINT, signal.SIGTERM):
+        for _ in range(5):      # it may come when everything is read already; not each time
+            p = mt.popen([mt.MTRUN, '-q', '-x', 'status', '-r', path], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            while not has_it_open(p.pid) and p.poll() is None:
+                pass
+            p.send_signal(sig)
+            out, err = p.communicate(timeout=mt.TIMEOUT)
+            if p.returncode:
+                break
+        if (p.returncode, out) != (125, b'') or not re.fullmatch(rb'mtrun: interrupted while the log was being opened\n', err):
+            bad.append(f'{sig.name}: {p.returncode} {out} {err}')
+    return bad
+
+
 def cut_and_damaged():
     """Wherever it is cut, and whatever bit is another: there is an answer, or one line; what is there still is as before."""
     bad = []
@@ -384,6 +411,7 @@ def cut_and_damaged():
 TESTS = (('sqlite3: every answer of the log is that of the live process', sqlite), ('python3: the same', python), ('python3, sampled: the same', sampled),
          ('redis-server: the same', redis), ('a tree of processes: the same, each of them', tree), ('the end and the quiet times are what the victim says', books),
          ('after rotation: all files, and each alone', rotated), ('texts, errors, open and parse', texts), ('mtrun is killed: the log opens', killed),
+         ('a signal while a log is being opened', interrupted),
          ('cut anywhere, any bit: an answer or one line', cut_and_damaged))
 
 for name, test in TESTS:
