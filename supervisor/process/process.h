@@ -59,6 +59,8 @@ struct credible {		 /* session/credible.h */
 	raddr_t *suspect;	 /* blocks that lay outside of its mappings, */
 	size_t suspects, sample; /* of so many */
 	uint64_t suspect_ms;	 /* then */
+	uint64_t doubt_ms;	 /* found lying without an agent then; 0: was not */
+	uint64_t doubt_memory;	 /* bytes of its ledger then */
 	bool given_up;
 	bool emptied; /* its ledger is another one */
 };

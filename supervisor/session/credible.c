@@ -14,6 +14,11 @@
  *    VmPeak / 4096 of them, and for each mtrun needs at most 64 bytes. Whatever comes on top of
  *    that, stacks first of all, is bounded by a constant.
  *
+ * What /proc says is of another program's memory once execve(2) has put that in place, which is
+ * some milliseconds before its stop is told of. Then our agent is not there either. So is it where a
+ * liar has unmapped it: who is found lying without an agent has some seconds, or as much of our
+ * memory as DOUBT_MOST, for the stop to come.
+ *
  * When the number of live blocks has doubled, some are looked up in the list of mappings. Those
  * outside may be on their way out; so they are looked up again later. A process most of whose
  * blocks are live and nowhere is no process that we have understood.
@@ -46,6 +51,8 @@
 #define SUSPECT_MS   500u
 #define LOOK_UP_US   20000u
 #define DEAF_MOST    ((uint64_t)16 << 20) /* bytes of the ledger that nobody asks */
+#define DOUBT_MS     5000u
+#define DOUBT_MOST   ((uint64_t)16 << 20) /* bytes of the ledger of who may have called execve(2) */
 
 static uint64_t field(const char *status, const char *name)
 {
@@ -171,6 +178,35 @@ static const char *look_up(struct process *p, const struct ledger_totals *t)
 	return NULL;
 }
 
+/* ---- who is another program by now --------------------------------------- */
+
+static bool has_agent(const struct process *p)
+{
+	struct vmas v;
+	bool has;
+
+	if (!p->agent || vmas_read(&v, p->via, LOOK_UP_US))
+		return true;
+	has = is_mapped(&v, p->agent);
+	vmas_release(&v);
+	return has;
+}
+
+/* Whether a liar, whose ledger has MEMORY bytes, may turn out to be none. */
+static bool in_doubt(struct process *p, uint64_t memory)
+{
+	struct credible *c = &p->credible;
+
+	if (c->doubt_ms)
+		return heartbeat_ms() < c->doubt_ms + DOUBT_MS &&
+		       memory < c->doubt_memory + DOUBT_MOST;
+	if (has_agent(p))
+		return false;
+	c->doubt_ms = heartbeat_ms();
+	c->doubt_memory = memory;
+	return true;
+}
+
 /* ---- giving up ----------------------------------------------------------- */
 
 /* As off.c does it: what still comes goes to a ledger that nobody asks. */
@@ -236,7 +272,7 @@ void credible_look(struct session *s, struct process *p)
 		why = weigh(p, &t, memory);
 	if (!why && !s->options.agent.nhooks)
 		why = look_up(p, &t);
-	if (why)
+	if (why && !in_doubt(p, memory))
 		give_up(s, p, why);
 }
 
