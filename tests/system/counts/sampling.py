@@ -3,7 +3,7 @@
 # timeout: 300
 """
 Sampling: what is estimated is right on average and spreads as samples do. What there was is the victim's own arithmetic (tests/victims/sample.c), how much estimates
-may differ from it follows from the sizes of its blocks. MTRUN_SOAK=1: a hundred runs with each period, and means within 2 %.
+may differ from it follows from the sizes of its blocks. MTRUN_SOAK=1: a hundred runs with each period, and means within 2 %, where chance allows it.
 """
 import json
 import math
@@ -117,9 +117,11 @@ def estimates(runs, period, soak):
                 continue
             got = [told.get(name, {}).get(key, 0) for told, _ in runs]
             mean = statistics.fmean(got)
-            if abs(mean - t[key]) > Z * sd[key] / math.sqrt(len(got)) + 1:
+            by_chance = Z * sd[key] / math.sqrt(len(got)) + 1
+            if abs(mean - t[key]) > by_chance:
                 bad.append(f'{name} {key}: mean {mean:.0f} of {len(got)}, true {t[key]}, deviation of one {sd[key]:.0f}')
-            if soak and key.startswith('total') and abs(mean / t[key] - 1) > 0.02:
+            # the numbers of `grow` at 512K, whose blocks are small, exceed 2 % by chance
+            if soak and key.startswith('total') and by_chance < t[key] * 0.02 < abs(mean - t[key]):
                 bad.append(f'{name} {key}: mean {mean:.0f} is not within 2 % of {t[key]}')
             if soak and key in ('total_size', 'total_count') and sd[key] > 1000:
                 spread = statistics.pvariance(got, t[key]) / sd[key] ** 2
@@ -132,7 +134,7 @@ if want.search('estimates'):
     for text, period in PERIODS.items():
         runs, bad = [], []
         for i in range(100 if mt.SOAK else 3):
-            r = sampled(text, 1, 128 if mt.SOAK else 24)
+            r = sampled(text, 1, (400 if text == '512K' else 128) if mt.SOAK else 24)
             bad += sound(r) + agree(r) + errors(rows(r.functions), period)
             runs.append((rows(r.functions), truth(r.out)))
         mt.check(f'estimates {text}: {len(runs)} runs', bad + estimates(runs, period, mt.SOAK))
