@@ -44,6 +44,7 @@ struct capturing { /* one that is being taken, or waits for what it was taken fr
 	struct capture *c;
 	enum capture_way forced;
 	uint64_t most;	   /* bytes that a copy may have */
+	unsigned stop_ms;  /* how long they are waited for, when they are to stop */
 	uint64_t began_us; /* when the threads were stopped */
 	bool stopped;	   /* by us, and they still are */
 	uint32_t resumed;  /* p->resumed then */
@@ -145,7 +146,9 @@ static void give_up_instant(struct capturing *k)
 	resume(k);
 }
 
-#define STOP_MS 2000
+/* The first try is short, so that those which stop at once do not wait for one that sleeps. */
+#define STOP_FIRST_MS 125
+#define STOP_MOST_MS  2000
 
 /* All threads stand still, and stay so if this returns 0. */
 static int freeze(struct capturing *k)
@@ -155,7 +158,11 @@ static int freeze(struct capturing *k)
 	int err;
 
 	k->began_us = clock_us();
-	err = session_stop_within(k->s, p, STOP_MS);
+	err = session_stop_within(k->s, p, k->stop_ms);
+	if (err == -ETIMEDOUT && k->stop_ms < STOP_MOST_MS) {
+		k->stop_ms *= 2;
+		err = -EAGAIN;
+	}
 	if (err)
 		return err;
 	k->stopped = running;
@@ -713,6 +720,7 @@ static int begin(struct session *s, struct process *p, bool (*interrupted)(void 
 				 .c = capture_new(interrupted, ctx),
 				 .forced = forced_way(),
 				 .most = memory_available(getpid()) / 2,
+				 .stop_ms = STOP_FIRST_MS,
 				 .protect = { .fd = -1 } };
 	if (!k->c) {
 		free(k);
