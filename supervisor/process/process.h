@@ -53,8 +53,9 @@ struct sampling {     /* process/sampling.h */
 
 #define CREDIBLE_SUSPECTS 512u
 struct credible {		 /* session/credible.h */
-	uint64_t memory;	 /* bytes of its ledger at which it is looked at again */
-	uint64_t peak;		 /* the most that it ever had mapped, as last seen */
+	uint64_t weighed_ms;	 /* when it was looked at what it has; 0: was not */
+	uint64_t own;		 /* bytes of a ledger that blocks in its memory may take, then */
+	uint64_t peak;		 /* the most that it ever had mapped, then */
 	uint64_t blocks;	 /* live blocks at which some of them are looked up again */
 	raddr_t *suspect;	 /* blocks that lay outside of its mappings, */
 	size_t suspects, sample; /* of so many */

@@ -12,7 +12,8 @@
  *    --hook, a byte counts more than once: some times as much is let pass.)
  *  - Small blocks have been touched, large ones take addresses: there are at most VmHWM / 16 + 2 *
  *    VmPeak / 4096 of them, and for each mtrun needs at most 64 bytes. Whatever comes on top of
- *    that, stacks first of all, is bounded by a constant.
+ *    that, stacks first of all, is bounded by a constant, which all processes share: a liar may have
+ *    children. Who has most of it is given up, until the rest fits.
  *
  * What /proc says is of another program's memory once execve(2) has put that in place, which is
  * some milliseconds before its stop is told of. Then our agent is not there either. So is it where a
@@ -36,11 +37,9 @@
 #include "tracee/agent.h"
 #include "transport/heartbeat.h"
 
-/* bytes of a ledger before its process is looked at */
-#define MEMORY_FIRST ((uint64_t)32 << 20)
-/* that are no blocks: the rest of 300 MB is mtrun itself */
+/* bytes of all ledgers that are no blocks: the rest of 300 MB is mtrun itself */
 #define MEMORY_OVER  ((uint64_t)200 << 20)
-#define MEMORY_STEP  ((uint64_t)4 << 20) /* between two looks, at least */
+#define WEIGH_MS     50u /* between two looks at what a process has */
 #define BLOCK_COST   64u
 #define PAGE	     4096u
 #define BLOCK_LEAST  16u /* bytes */
@@ -50,9 +49,11 @@
 #define BLOCKS_FIRST 65536u
 #define SUSPECT_MS   500u
 #define LOOK_UP_US   20000u
-#define DEAF_MOST    ((uint64_t)16 << 20) /* bytes of the ledger that nobody asks */
-#define DOUBT_MS     5000u
-#define DOUBT_MOST   ((uint64_t)16 << 20) /* bytes of the ledger of who may have called execve(2) */
+/* bytes of the ledgers that nobody asks: of all, and of each in any case */
+#define DEAF_MOST  ((uint64_t)16 << 20)
+#define DEAF_LEAST ((uint64_t)1 << 20)
+#define DOUBT_MS   5000u
+#define DOUBT_MOST ((uint64_t)16 << 20) /* bytes of the ledger of who may have called execve(2) */
 
 static uint64_t field(const char *status, const char *name)
 {
@@ -98,25 +99,18 @@ static bool too_many_bytes(const struct ledger_totals *t, uint64_t peak)
 	return t->heap > most || t->mmap_reserved > most || t->heap + t->mmap_reserved > most;
 }
 
-/* NULL, or why it is not to be believed. MEMORY: bytes of its ledger. */
-static const char *weigh(struct process *p, const struct ledger_totals *t, uint64_t memory)
+/* What P ever had, as /proc says now; false: that is not to be had any more. */
+static bool weigh(struct process *p)
 {
 	struct credible *c = &p->credible;
 	struct facts f;
-	uint64_t most;
 
+	c->weighed_ms = heartbeat_ms();
 	if (!read_facts(&f, p))
-		return NULL;
+		return false;
 	c->peak = f.peak;
-	if (too_many_bytes(t, f.peak))
-		return "what it says that it has allocated is more than it has ever mapped";
-	most = MEMORY_OVER + (f.touched / BLOCK_LEAST + 2 * (f.peak / PAGE)) * BLOCK_COST;
-	if (memory > most)
-		return "it tells of more blocks and stacks than fit into its memory";
-	c->memory = memory + memory / 4 > MEMORY_FIRST ? memory + memory / 4 : MEMORY_FIRST;
-	if (c->memory > most)
-		c->memory = most > memory + MEMORY_STEP ? most : memory + MEMORY_STEP;
-	return NULL;
+	c->own = (f.touched / BLOCK_LEAST + 2 * (f.peak / PAGE)) * BLOCK_COST;
+	return true;
 }
 
 /* ---- blocks that are nowhere --------------------------------------------- */
@@ -192,10 +186,11 @@ static bool has_agent(const struct process *p)
 	return has;
 }
 
-/* Whether a liar, whose ledger has MEMORY bytes, may turn out to be none. */
-static bool in_doubt(struct process *p, uint64_t memory)
+/* Whether a liar may turn out to be none. */
+static bool in_doubt(struct process *p)
 {
 	struct credible *c = &p->credible;
+	uint64_t memory = ledger_memory(p->ledger);
 
 	if (c->doubt_ms)
 		return heartbeat_ms() < c->doubt_ms + DOUBT_MS &&
@@ -222,8 +217,10 @@ static void give_up(struct session *s, struct process *p, const char *why)
 	p->off_ms = heartbeat_ms();
 	ledger_free(p->discarding);
 	p->discarding = discarding;
-	if (p->stream)
+	if (p->stream) {
 		stream_switch(p->stream, discarding);
+		stream_hold_few(p->stream);
+	}
 	if (agent_arm(p, true))
 		message_verbose(1, "%d: its hooks cannot be told", (int)p->pid);
 	message_error("%d ('%s') is given up and runs on unsupervised: %s", (int)p->pid,
@@ -245,11 +242,11 @@ static void empty(struct session *s, struct process *p)
 }
 
 /* What the process goes on writing into its rings is taken out, so that nobody waits. */
-static void keep_discarding(struct session *s, struct process *p)
+static void keep_discarding(struct session *s, struct process *p, uint64_t most)
 {
 	struct ledger *next;
 
-	if (!p->discarding || ledger_memory(p->discarding) < DEAF_MOST || !(next = off_ledger(s)))
+	if (!p->discarding || ledger_memory(p->discarding) < most || !(next = off_ledger(s)))
 		return;
 	if (p->stream)
 		stream_switch(p->stream, next);
@@ -257,32 +254,89 @@ static void keep_discarding(struct session *s, struct process *p)
 	p->discarding = next;
 }
 
+static uint64_t discarding_most(const struct session *s)
+{
+	uint64_t n = 0;
+
+	for (const struct process *p = s->processes; p; p = p->next)
+		n += p->credible.given_up && p->discarding;
+	return DEAF_MOST / (n ? n : 1) > DEAF_LEAST ? DEAF_MOST / (n ? n : 1) : DEAF_LEAST;
+}
+
+/* ---- who is looked at ---------------------------------------------------- */
+
+static bool is_judged(const struct process *p)
+{
+	return !p->credible.given_up && p->stream && p->state <= PROCESS_STOPPED && !p->off;
+}
+
 void credible_look(struct session *s, struct process *p)
 {
 	struct credible *c = &p->credible;
 	const char *why = NULL;
 	struct ledger_totals t;
-	uint64_t memory;
 
-	if (c->given_up || !p->stream || p->state > PROCESS_STOPPED || p->off)
+	if (!is_judged(p))
 		return;
 	ledger_totals(p->ledger, &t);
-	memory = ledger_memory(p->ledger);
-	if (memory > (c->memory ? c->memory : MEMORY_FIRST) || too_many_bytes(&t, c->peak))
-		why = weigh(p, &t, memory);
+	if (too_many_bytes(&t, c->peak) && weigh(p) && too_many_bytes(&t, c->peak))
+		why = "what it says that it has allocated is more than it has ever mapped";
 	if (!why && !s->options.agent.nhooks)
 		why = look_up(p, &t);
-	if (why && !in_doubt(p, memory))
+	if (why && !in_doubt(p))
 		give_up(s, p, why);
+}
+
+/* Bytes that we keep of what it says, and that nothing speaks for. */
+static uint64_t unproven(const struct process *p)
+{
+	uint64_t memory = ledger_memory(p->ledger) + stream_memory(p->stream);
+
+	return memory > p->credible.own ? memory - p->credible.own : 0;
+}
+
+/* Of all; *MOST: who has most of them, of those that were weighed before MS; NULL: nobody. */
+static uint64_t unproven_of_all(const struct session *s, uint64_t ms, struct process **most)
+{
+	uint64_t sum = 0, top = 0;
+
+	*most = NULL;
+	for (struct process *p = s->processes; p; p = p->next) {
+		uint64_t bytes = is_judged(p) ? unproven(p) : 0;
+
+		sum += bytes;
+		if (bytes > top && p->credible.weighed_ms < ms) {
+			top = bytes;
+			*most = p;
+		}
+	}
+	return sum;
+}
+
+static void weigh_all(struct session *s)
+{
+	uint64_t now = heartbeat_ms(), ms = now > WEIGH_MS ? now - WEIGH_MS : 1;
+	struct process *p;
+
+	while (unproven_of_all(s, ms, &p) > MEMORY_OVER && p)
+		(void)weigh(p);
+	while (unproven_of_all(s, UINT64_MAX, &p) > MEMORY_OVER && !in_doubt(p)) {
+		give_up(s, p, "it tells of more blocks and stacks than fit into its memory");
+		if (!p->credible.given_up)
+			break;
+	}
 }
 
 void credible_turn(struct session *s)
 {
+	uint64_t most = discarding_most(s);
+
 	for (struct process *p = s->processes; p; p = p->next) {
 		if (p->credible.given_up && !p->credible.emptied)
 			empty(s, p);
 		if (p->credible.given_up)
-			keep_discarding(s, p);
+			keep_discarding(s, p, most);
 		credible_look(s, p);
 	}
+	weigh_all(s);
 }

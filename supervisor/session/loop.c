@@ -310,6 +310,14 @@ static void look_for_filters(struct session *s)
 /* MS < 0: for ever. */
 static int at_most(int ms, int most) { return ms < 0 || ms > most ? most : ms; }
 
+/*
+ * While programs have more for us than we can take, a turn is rings and stops only: but signals,
+ * and whatever else must not wait, have theirs each WHOLE_US. Children that come faster than they
+ * are served must not keep the rings from being read for longer than STOPS_US.
+ */
+#define WHOLE_US 2000u
+#define STOPS_US 10000u
+
 int loop_turn(struct session *s, int timeout_ms, bool *something)
 {
 	struct pollfd fds[2 + WATCHES + 1] = { { .fd = s->signals, .events = POLLIN },
@@ -321,14 +329,15 @@ int loop_turn(struct session *s, int timeout_ms, bool *something)
 	bool filling;
 	int stops;
 
-	stops = session_serve_stops(s);
+	stops = session_serve_some_stops(s, STOPS_US);
 	session_serve_questions(s);
 	session_serve_handovers(s);
 	*something = stops > 0;
 	if (session_serve_rings(s) >= CHUNK / 2 || stops)
 		timeout_ms = 0;
-	if (timeout_ms == 0 && !watches)
+	if (timeout_ms == 0 && !watches && clock_us() - s->whole_us < WHOLE_US)
 		return 0;
+	s->whole_us = clock_us();
 	memcpy(watch, s->watch, watches * sizeof(*watch));
 	for (nfds_t i = 0; i < watches; i++)
 		fds[2 + i] = (struct pollfd){ .fd = watch[i].fd, .events = watch[i].events };
@@ -350,7 +359,7 @@ int loop_turn(struct session *s, int timeout_ms, bool *something)
 		eventfd_read(s->bell, &ignored);
 	*something |= fds[0].revents != 0;
 	serve_signals(s);
-	*something |= session_serve_stops(s) > 0;
+	*something |= session_serve_some_stops(s, STOPS_US) > 0;
 	session_serve_questions(s);
 	session_serve_rings(s);
 	credible_turn(s);

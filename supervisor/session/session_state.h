@@ -110,7 +110,8 @@ struct session {
 	unsigned gones;
 	pid_t orphan[GONE_MOST]; /* let go before anybody told who they are, the latest */
 	unsigned orphans;
-	bool unannounced; /* some thread is, or was lately */
+	bool unannounced;  /* some thread is, or was lately */
+	uint64_t whole_us; /* when a turn of the loop had all its parts last */
 	struct watch watch[WATCHES];
 	nfds_t watches;
 	struct capturing *capturing; /* the capture that there is, or NULL */
@@ -136,7 +137,9 @@ void process_finish(struct session *s, struct process *p, enum process_state sta
 void process_drop(struct process *p);
 /* its rings will not be looked at again */
 void process_close(struct session *s, struct process *p);
-int session_serve_stops(struct session *s); /* all that are there; how many */
+/* all that are there, or what is served in US microseconds, at least one; how many */
+int session_serve_stops(struct session *s);
+int session_serve_some_stops(struct session *s, uint64_t us);
 /* it is under seccomp filters that we are not under ourselves */
 bool session_is_filtered(pid_t tid);
 /* its rings are there: a stream for them. 0 or -errno */

@@ -26,6 +26,7 @@
 #include <unistd.h>
 
 #include "base/array.h"
+#include "base/clock.h"
 #include "base/message.h"
 #include "base/proc.h"
 #include "session/limit_enforce.h"
@@ -950,14 +951,15 @@ static void nobody_left(struct session *s)
 	s->held = 0;
 }
 
-int session_serve_stops(struct session *s)
+int session_serve_some_stops(struct session *s, uint64_t us)
 {
+	uint64_t end = us == UINT64_MAX ? us : clock_us() + us;
 	bool nested = s->serving;
 	struct event e;
-	int n = 0, got;
+	int n = 0, got = 1;
 
 	s->serving = true;
-	while ((got = tracer_next(&e)) == 1) {
+	while ((!n || end == UINT64_MAX || clock_us() < end) && (got = tracer_next(&e)) == 1) {
 		handle(s, &e);
 		n++;
 	}
@@ -969,3 +971,5 @@ int session_serve_stops(struct session *s)
 	s->serving = nested;
 	return n;
 }
+
+int session_serve_stops(struct session *s) { return session_serve_some_stops(s, UINT64_MAX); }

@@ -49,6 +49,7 @@
 #define BATCH	  64u  /* events of one ring at a turn */
 #define PUBLISH	  512u /* tell the writer at least that often */
 #define HELD_MOST (1u << 20)
+#define HELD_FEW  256u /* of whom nobody asks */
 /* steps within a reorder queue that an event is good for, */
 #define SEARCH_EACH  64u
 #define SEARCH_SAVED (1u << 22) /* and of those not used, how many may be for later ones */
@@ -130,6 +131,7 @@ struct stream {
 	uint32_t steps; /* that searches may take */
 	struct held *held;
 	uint32_t held_room, held_used, held_idle, held_now, held_most, held_done;
+	uint32_t held_limit;
 
 	uint64_t ticket; /* next */
 	/* tickets seen before their turn (from signal handlers) */
@@ -186,6 +188,7 @@ struct stream *stream_new(struct shared *shared, struct ledger *ledger,
 	s->going.at = s->going_room;
 	s->halting.at = s->halting_room;
 	s->held_used = 1;
+	s->held_limit = HELD_MOST;
 	s->steps = SEARCH_SAVED;
 	s->signal_quiet = true;
 	return s;
@@ -595,7 +598,7 @@ static __attribute__((noinline)) void out_of_turn(struct stream *s, const struct
 		apply(s, from, e, more);
 		return;
 	}
-	if (s->held_now >= HELD_MOST) {
+	if (s->held_now >= s->held_limit) {
 		chains_give_up(s, true);
 		accept_event(s, from, e, more);
 		return;
@@ -1100,6 +1103,20 @@ void stream_thread_gone(struct stream *s, uint64_t now, uint64_t fs)
 	signals_forget(s, i);
 	shared_slot_free(s->shared, i);
 }
+
+void stream_hold_few(struct stream *s)
+{
+	s->held_limit = HELD_FEW;
+	chains_give_up(s, true);
+	if (s->held_now)
+		return;
+	free(s->held);
+	s->held = NULL;
+	s->held_room = s->held_idle = 0;
+	s->held_used = 1;
+}
+
+uint64_t stream_memory(const struct stream *s) { return (uint64_t)s->held_room * sizeof(*s->held); }
 
 /* Held events name their thread as the ledger before knew it. */
 void stream_switch(struct stream *s, struct ledger *ledger)

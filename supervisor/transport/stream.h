@@ -42,6 +42,10 @@ void stream_settle(struct stream *s, uint64_t now, bool ended);
  * are those that there are.
  */
 void stream_switch(struct stream *s, struct ledger *ledger);
+/* From now on few events are held: what they say matters to nobody. */
+void stream_hold_few(struct stream *s);
+/* Bytes that are taken by events that are held, now or before. */
+uint64_t stream_memory(const struct stream *s);
 /*
  * The thread that owns slot with thread pointer FS ended: take the rest of its ring, free the slot.
  */

@@ -4,11 +4,15 @@
 """
 crowd.py - many threads: what they have allocated is counted exactly, and what mtrun takes in the program for them
 is as much as they need. A thousand that allocate a little take some of its addresses and memory, those that come
-and go one after the other nearly none, and the busy ones no more than the large rings that they fill.
+and go one after the other nearly none, and the busy ones no more than the large rings that they fill. And
+however much they have to tell, a signal to mtrun is taken at once.
 """
 import os
 import re
+import signal
+import subprocess
 import sys
+import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..', 'lib'))
 import mt
@@ -64,5 +68,25 @@ crowd('ten thousand threads, one after the other', passing=10000, addresses=8 * 
 crowd('the same with more than a small ring each', blocks=300, passing=2000, addresses=8 * MB, resident=3 * MB)
 crowd('five thousand threads', waiting=5000, addresses=110 * MB, resident=50 * MB)
 crowd('64 busy threads', busy=64, pairs=20000, resident=6 * MB)
+
+
+def signalled(name, threads):
+    """SIGTERM is handed on while rings are never empty: they would fill for a minute."""
+    p = mt.popen([mt.MTRUN, '-q', '-x', 'wait exit', '--', mt.build('crowd.c'), '0', '20', str(threads), '50000000', '0'],
+                 stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    time.sleep(1)
+    p.send_signal(signal.SIGTERM)
+    bad = []
+    try:
+        if p.wait(5 * mt.SLOW) != -signal.SIGTERM:
+            bad.append(f'status {p.returncode}')
+    except subprocess.TimeoutExpired:
+        bad.append(f'it is not ended {5 * mt.SLOW} s later')
+    mt.end_group(p)
+    mt.check(name, bad)
+
+
+if mt.build('crowd.c'):
+    signalled('64 busy threads, and a signal', 64)
 
 mt.finish()

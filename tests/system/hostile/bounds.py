@@ -54,4 +54,30 @@ for what in ('huge', 'many'):
         s = json.load(f)
     mt.check(f'status: {what}: its own mappings', [] if (s['mmap'], s['mmap_resident']) == (int(m[1]), int(m[2])) else [s, m[0]])
 
+
+# ---- many processes with very many stacks: what mtrun keeps beside their blocks is bounded for all together
+WOOD = mt.build('wood.c')
+MEMORY = (450 << 20) * (3 if mt.SLOW > 1 else 1)     # 300 MB, and 64 bytes for each block that could be in their 2 MB each
+
+
+def woods(n, seconds):
+    """Each makes some of a million stacks, with 2000 blocks; together they made mtrun take 529 MB, and there was no end to it."""
+    p = mt.popen([mt.MTRUN, '-q', '-x', 'wait exit', '--', 'sh', '-c',
+                  f'for i in $(seq {n}); do timeout {seconds} {WOOD} 20 2000 >/dev/null & done; wait'], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    most = 0
+    while p.poll() is None:
+        try:
+            with open(f'/proc/{p.pid}/status') as f:
+                m = re.search(r'RssAnon:\s*(\d+) kB', f.read())
+            most = max(most, int(m[1]) << 10 if m else 0)
+        except OSError:
+            pass
+        time.sleep(0.05)
+    out = p.stdout.read().decode()
+    lines = [x for x in out.splitlines() if 'is given up and runs on unsupervised: it tells of more blocks and stacks than fit into its memory' not in x]
+    return ([f'{most >> 20} MB of memory'] if most > MEMORY else []) + ([f'status {p.returncode}: {lines[:3]}'] if p.returncode or lines else [])
+
+
+if WOOD:
+    mt.check('the stacks of many processes', woods(14, 6))
 mt.finish()
