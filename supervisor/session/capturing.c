@@ -146,9 +146,13 @@ static void give_up_instant(struct capturing *k)
 	resume(k);
 }
 
-/* The first try is short, so that those which stop at once do not wait for one that sleeps. */
-#define STOP_FIRST_MS 125
-#define STOP_MOST_MS  2000
+/*
+ * The first try is short, so that those which stop at once do not wait for one that sleeps; but each
+ * needs its turn of a processor to stop.
+ */
+#define STOP_FIRST_MS  125
+#define STOP_THREAD_MS 1
+#define STOP_MOST_MS   2000
 
 /* All threads stand still, and stay so if this returns 0. */
 static int freeze(struct capturing *k)
@@ -720,7 +724,7 @@ static int begin(struct session *s, struct process *p, bool (*interrupted)(void 
 				 .c = capture_new(interrupted, ctx),
 				 .forced = forced_way(),
 				 .most = memory_available(getpid()) / 2,
-				 .stop_ms = STOP_FIRST_MS,
+				 .stop_ms = STOP_FIRST_MS + STOP_THREAD_MS * p->threads,
 				 .protect = { .fd = -1 } };
 	if (!k->c) {
 		free(k);

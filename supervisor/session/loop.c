@@ -315,7 +315,7 @@ static int at_most(int ms, int most) { return ms < 0 || ms > most ? most : ms; }
  * and whatever else must not wait, have theirs each WHOLE_US. Children that come faster than they
  * are served must not keep the rings from being read for longer than STOPS_US.
  */
-#define WHOLE_US 2000u
+#define WHOLE_US 10000u
 #define STOPS_US 10000u
 
 int loop_turn(struct session *s, int timeout_ms, bool *something)
