@@ -312,11 +312,9 @@ static int at_most(int ms, int most) { return ms < 0 || ms > most ? most : ms; }
 
 /*
  * While programs have more for us than we can take, a turn is rings and stops only: but signals,
- * and whatever else must not wait, have theirs each WHOLE_US. Children that come faster than they
- * are served must not keep the rings from being read for longer than STOPS_US.
+ * and whatever else must not wait, have theirs each WHOLE_US.
  */
 #define WHOLE_US 10000u
-#define STOPS_US 10000u
 
 int loop_turn(struct session *s, int timeout_ms, bool *something)
 {
@@ -329,7 +327,7 @@ int loop_turn(struct session *s, int timeout_ms, bool *something)
 	bool filling;
 	int stops;
 
-	stops = session_serve_some_stops(s, STOPS_US);
+	stops = session_serve_stops(s);
 	session_serve_questions(s);
 	session_serve_handovers(s);
 	*something = stops > 0;
@@ -359,7 +357,7 @@ int loop_turn(struct session *s, int timeout_ms, bool *something)
 		eventfd_read(s->bell, &ignored);
 	*something |= fds[0].revents != 0;
 	serve_signals(s);
-	*something |= session_serve_some_stops(s, STOPS_US) > 0;
+	*something |= session_serve_stops(s) > 0;
 	session_serve_questions(s);
 	session_serve_rings(s);
 	credible_turn(s);

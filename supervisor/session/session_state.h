@@ -137,9 +137,7 @@ void process_finish(struct session *s, struct process *p, enum process_state sta
 void process_drop(struct process *p);
 /* its rings will not be looked at again */
 void process_close(struct session *s, struct process *p);
-/* all that are there, or what is served in US microseconds, at least one; how many */
-int session_serve_stops(struct session *s);
-int session_serve_some_stops(struct session *s, uint64_t us);
+int session_serve_stops(struct session *s); /* all that are there, or 10 ms of them; how many */
 /* it is under seccomp filters that we are not under ourselves */
 bool session_is_filtered(pid_t tid);
 /* its rings are there: a stream for them. 0 or -errno */

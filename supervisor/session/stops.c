@@ -951,15 +951,18 @@ static void nobody_left(struct session *s)
 	s->held = 0;
 }
 
-int session_serve_some_stops(struct session *s, uint64_t us)
+/* Children that come as fast as they are served must not keep the rings from being read. */
+#define STOPS_US 10000u
+
+int session_serve_stops(struct session *s)
 {
-	uint64_t end = us == UINT64_MAX ? us : clock_us() + us;
+	uint64_t end = clock_us() + STOPS_US;
 	bool nested = s->serving;
 	struct event e;
 	int n = 0, got = 1;
 
 	s->serving = true;
-	while ((!n || end == UINT64_MAX || clock_us() < end) && (got = tracer_next(&e)) == 1) {
+	while ((!n || clock_us() < end) && (got = tracer_next(&e)) == 1) {
 		handle(s, &e);
 		n++;
 	}
@@ -971,5 +974,3 @@ int session_serve_some_stops(struct session *s, uint64_t us)
 	s->serving = nested;
 	return n;
 }
-
-int session_serve_stops(struct session *s) { return session_serve_some_stops(s, UINT64_MAX); }
