@@ -178,8 +178,9 @@ int main(void)
 	void *p = mmap(NULL, ROOM, PROT_READ | PROT_WRITE,
 		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
-	wire = calloc(1, sizeof(*wire));
-	if (p == MAP_FAILED || !wire)
+	wire = mmap(NULL, sizeof(*wire), PROT_READ | PROT_WRITE,
+		    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (p == MAP_FAILED || wire == MAP_FAILED)
 		return 77;
 	room = (raddr_t)(uintptr_t)p;
 	if (heartbeat_start() < 0)
@@ -197,6 +198,6 @@ int main(void)
 	RUN(test_too_many_stacks);
 #endif
 	RUN(test_discarding);
-	free(wire);
+	munmap(wire, sizeof(*wire));
 	return test_status();
 }
