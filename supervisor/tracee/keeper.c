@@ -5,23 +5,36 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/proc.h"
+
 /*
  * A socket tells the keeper everything: a message with a descriptor is a terminal to hold, one
  * without is a good-bye, says that the user's terminal was closed (LEFT, HUNG_UP), or which of its
- * screens is shown (ALTERNATE, NORMAL); its end without a good-bye is mtrun's death. The kernel closes a dead process' files before it tells the
- * parent, so the terminal is put right before the shell that started mtrun looks at it.
+ * screens is shown (ALTERNATE, NORMAL); its end without a good-bye is mtrun's death.
+ *
+ * The kernel closes a dead process' files before it tells the parent, so the keeper is woken before
+ * the shell that started mtrun. Where both processors are busy the shell can be faster all the same:
+ * its prompt was then on the alternate screen, and it is asked to show it again, as after a change
+ * of the window's size.
  *
  * It is a session of its own: nothing that is typed, and no end of the user's session, reaches it;
  * and it may write to a terminal that is not its own at any time.
  */
 enum { USER = 0, SOCKET = 1, MASTER = 2 }; /* its only descriptors */
 enum { HOLD = 'h', LEFT = 'q', HUNG_UP = 'u', ALTERNATE = 'a', NORMAL = 'n' }; /* messages */
+
+/* Who started mtrun: the session, and the process group that is mtrun's in it. */
+struct user {
+	pid_t session, group;
+};
 
 /* The next message, with its descriptor in *FD or -1; 0: mtrun is gone. */
 static int receive(int *fd)
@@ -103,7 +116,33 @@ static void relay(void)
 	}
 }
 
-static _Noreturn void keep(const struct termios *saved)
+/* The foreground process group of the terminal of the session SID; -1: nobody knows. */
+static pid_t foreground(pid_t sid)
+{
+	char *text, *end;
+	int tpgid;
+
+	if (proc_read(sid, "stat", &text) < 0)
+		return -1;
+	end = strrchr(text, ')'); /* proc(5): then state, ppid, pgrp, session, tty_nr, tpgid */
+	if (!end || sscanf(end + 1, " %*c %*d %*d %*d %*d %d", &tpgid) != 1)
+		tpgid = -1;
+	free(text);
+	return tpgid;
+}
+
+/* The normal screen, with the prompt of whoever has the terminal now. */
+static void show_normal(const struct user *u)
+{
+	pid_t group;
+
+	put(TERMINAL_NORMAL, (ssize_t)strlen(TERMINAL_NORMAL));
+	group = foreground(u->session);
+	if (group > 1 && group != u->group)
+		kill(-group, SIGWINCH);
+}
+
+static _Noreturn void keep(const struct termios *saved, const struct user *u)
 {
 	bool left = false, holding = false, alternate = false;
 	int fd, message;
@@ -122,10 +161,10 @@ static _Noreturn void keep(const struct termios *saved)
 		}
 		holding = true;
 	}
-	if (alternate)
-		put(TERMINAL_NORMAL, (ssize_t)strlen(TERMINAL_NORMAL));
 	if (!left)
 		tcsetattr(USER, TCSANOW, saved);
+	if (alternate)
+		show_normal(u);
 	if (holding)
 		relay();
 	_exit(0);
@@ -146,6 +185,7 @@ static void move_in(int user, int end)
 
 int keeper_start(int user, const struct termios *saved)
 {
+	struct user u = { .session = getsid(0), .group = getpgrp() };
 	int end[2];
 	pid_t pid;
 
@@ -159,7 +199,7 @@ int keeper_start(int user, const struct termios *saved)
 		prctl(PR_SET_NAME, KEEPER_NAME);
 		if (chdir("/") == 0)
 			move_in(user, end[1]);
-		keep(saved);
+		keep(saved, &u);
 	}
 	close(end[1]);
 	if (pid > 0)
