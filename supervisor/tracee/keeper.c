@@ -22,8 +22,8 @@
  *
  * The kernel closes a dead process' files before it tells the parent, so the keeper is woken before
  * the shell that started mtrun. Where both processors are busy the shell can be faster all the same:
- * its prompt was then on the alternate screen, and it is asked to show it again, as after a change
- * of the window's size.
+ * its prompt was then on the alternate screen, and is made to come again by a change of the
+ * window's size, which is taken back. (SIGWINCH alone is not enough for readline.)
  *
  * It is a session of its own: nothing that is typed, and no end of the user's session, reaches it;
  * and it may write to a terminal that is not its own at any time.
@@ -131,6 +131,22 @@ static pid_t foreground(pid_t sid)
 	return tpgid;
 }
 
+#define RESIZED_US 50000 /* for the shell to see it */
+
+static void redraw(void)
+{
+	struct winsize size, other, now;
+
+	if (ioctl(USER, TIOCGWINSZ, &size) < 0 || size.ws_row < 2)
+		return;
+	other = size;
+	other.ws_row--;
+	ioctl(USER, TIOCSWINSZ, &other);
+	usleep(RESIZED_US);
+	if (ioctl(USER, TIOCGWINSZ, &now) == 0 && memcmp(&now, &other, sizeof(now)) == 0)
+		ioctl(USER, TIOCSWINSZ, &size);
+}
+
 /* The normal screen, with the prompt of whoever has the terminal now. */
 static void show_normal(const struct user *u)
 {
@@ -138,8 +154,8 @@ static void show_normal(const struct user *u)
 
 	put(TERMINAL_NORMAL, (ssize_t)strlen(TERMINAL_NORMAL));
 	group = foreground(u->session);
-	if (group > 1 && group != u->group)
-		kill(-group, SIGWINCH);
+	if (group > 0 && group != u->group)
+		redraw();
 }
 
 static _Noreturn void keep(const struct termios *saved, const struct user *u)

@@ -44,6 +44,12 @@ class Terminal:
         for part in re.findall(r'\n|[^\n]+', text):
             self.tmux('send-keys', *(('Enter',) if part == '\n' else ('-l', re.sub(';$', r'\\;', part))))
 
+    def has_size(self):
+        """A prompt is made to come again by another size, for a moment."""
+        size = self.tmux('display-message', '-p', '#{pane_tty} #{pane_width} #{pane_height}').split()
+        with open(size[0]) as f:
+            return os.get_terminal_size(f.fileno()) == (int(size[1]), int(size[2]))
+
     def key(self, *keys):
         self.tmux('send-keys', *keys)
 

@@ -273,6 +273,7 @@ def _(t, bad):
     t.expect(r'\Aprompt \(\d+\) exited', history=False)
     os.kill(mtrun_of(pid), signal.SIGKILL)
     t.expect(r'\nmt> top\n(.*\n)*\$ $', history=False)
+    mt.until(t.has_size)
     shell_again(t, bad, 'killed')
 
 
@@ -463,15 +464,32 @@ for command, shows in (('top', r'total .* blocks'), ('fg', r'mt> fg'), ('wait 10
             os.kill(mtrun, getattr(signal, 'SIG' + signame))
             if not mt.until(lambda: not alive(mtrun), 8):
                 bad.append('mtrun is still there')
-            if command == 'top' and signame == 'KILL':      # the shell may have been faster than who gives back the screen: its prompt was on the other one
-                if not mt.until(lambda: t.tmux('display-message', '-p', '#{alternate_on}').strip() == '0', 8):
-                    bad.append('the other screen is still there')
-                t.send('\n')
+            if not mt.until(lambda: t.tmux('display-message', '-p', '#{alternate_on}').strip() == '0', 8):
+                bad.append('the other screen is still there')
             t.expect(r'\$ $')
+            mt.until(t.has_size)
             shell_again(t, bad, command)
             if not alive(pid) or traced(pid):
                 bad.append('the program does not live on by itself')
             mt.kill(pid)
+
+
+@case('SIGKILL during top, and the shell is faster than the keeper')
+def _(t, bad):
+    t.start(f'{PROMPT} 1')
+    pid = t.pid()
+    mtrun = mtrun_of(pid)
+    keeper = [p for p in mt.children_of(mtrun) if open(f'/proc/{p}/comm').read() == 'mtrun-keeper\n'][0]
+    t.send('top\n')
+    t.expect(r'total .* blocks')
+    os.kill(keeper, signal.SIGSTOP)
+    os.kill(mtrun, signal.SIGKILL)
+    t.expect(r'\$ $', history=False)                # on the other screen
+    os.kill(keeper, signal.SIGCONT)
+    t.expect(r'\nmt> top\n(.*\n)*\$ $', history=False)
+    mt.until(t.has_size)
+    shell_again(t, bad, 'late')
+    mt.kill(pid)
 
 
 @case('what the program prints after mtrun was killed')
