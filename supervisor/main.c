@@ -349,12 +349,12 @@ static int run_beside(struct one_run *r, void (*fn)(void *ctx))
 	return r->status;
 }
 
-/* Answers that are not where they were to be are a failure of ours. */
+/* Answers and logs that are not where they were to be are a failure of ours. */
 static void tell_lost(struct one_run *r)
 {
 	message_flush();
 	answer_messages(NULL);
-	if (!message_is_lost())
+	if (!message_is_lost() && !session_log_failed(r->session))
 		return;
 	r->status = EXIT_FAILED;
 	r->sig = 0;
@@ -367,22 +367,20 @@ static void supervise(void *ctx)
 	struct session *session = r->session;
 	struct shell *shell = &r->shell;
 	int untraced = -1;
-	bool leave;
 
 	r->status = EXIT_FAILED;
 	if (begin_serving(r))
 		return;
+	/* before the program: what it does or is sent at once is heard as well */
+	shell_init(shell, session, r->suppressions);
+	shell->serve = r->serve;
 	session_hold(session, o->nscripts || !o->quiet || o->dump_exit || o->dump_peak);
 	if (o->npids)
 		session_on_signals(session, on_signal, shell);
 	if (o->npids ? session_attach(session) : session_launch(session, &r->status)) {
-		serve_stop(r->serve);
+		shell_release(shell);
 		return;
 	}
-	leave = shell->leave; /* one that came early */
-	shell_init(shell, session, r->suppressions);
-	shell->serve = r->serve;
-	shell->leave = shell->interrupted = leave;
 	answer_messages(shell);
 	if (follow(shell, o, &untraced)) {
 		session_detach(session); /* our end must not become its end */
@@ -394,9 +392,9 @@ static void supervise(void *ctx)
 	} else {
 		r->status = status_of(shell, o, untraced, &r->sig);
 	}
+	session_close_log(session);
 	tell_lost(r);
 	shell_release(shell);
-	session_close_log(session);
 	if (r->sig) {
 		message_flush();
 		r->status = end_as(r->status, r->sig);

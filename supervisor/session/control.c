@@ -702,6 +702,8 @@ void session_log_files(struct session *s, uint32_t files)
 
 void session_log_ended(struct session *s) { s->options.mode = mode_logged(s->options.mode, false); }
 
+bool session_log_failed(const struct session *s) { return s->log_failed; }
+
 static void close_log_now(struct session *s) { recorder_off(s); }
 
 static void ask_close_log(struct asked *a) { close_log_now(a->s); }

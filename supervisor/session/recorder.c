@@ -606,16 +606,23 @@ static int new_writer(struct session *s)
 	return 0;
 }
 
-/* Of the file that was begun last. */
+/* What went wrong with the file that was begun last; NULL: nothing. */
+static const char *error_of(const struct recorder *r)
+{
+	const char *error = log_writer_error(r->writer);
+
+	return !error && r->out_of_memory ? strerror(ENOMEM) : error;
+}
+
 static int await_begin(struct recorder *r, char *why, size_t len)
 {
 	const char *error;
 
 	log_writer_wait(r->writer);
-	error = log_writer_error(r->writer);
-	if (!error && !r->out_of_memory)
+	error = error_of(r);
+	if (!error)
 		return 0;
-	snprintf(why, len, "%s", error ? error : strerror(ENOMEM));
+	snprintf(why, len, "%s", error);
 	stop(r);
 	log_writer_end(r->writer);
 	return -EIO;
@@ -651,6 +658,7 @@ int recorder_on(struct session *s, char *why, size_t len)
 void recorder_off(struct session *s)
 {
 	struct recorder *r = s->recorder;
+	const char *error;
 
 	if (!recorder_is_on(s) || r->busy)
 		return;
@@ -660,6 +668,11 @@ void recorder_off(struct session *s)
 	log_writer_end(r->writer);
 	log_writer_wait(r->writer);
 	r->busy = false;
+	error = error_of(r);
+	if (error) {
+		s->log_failed = true;
+		message_error("%s: the end of the log is missing", error);
+	}
 }
 
 bool recorder_is_on(const struct session *s) { return s->recorder && s->recorder->on; }
@@ -704,16 +717,17 @@ void recorder_free(struct recorder *r)
 
 static bool failed(struct recorder *r)
 {
-	const char *error = log_writer_error(r->writer);
+	const char *error = error_of(r);
 
-	if (!error && !r->out_of_memory)
+	if (!error)
 		return false;
 	stop(r);
 	log_writer_end(r->writer);
 	session_log_ended(r->session);
+	r->session->log_failed = true;
 	/* the loop turns meanwhile */
 	message_error("%s: the log ends here, recording goes on in memory (`log on` resumes)",
-		      error ? error : strerror(ENOMEM));
+		      error);
 	return true;
 }
 

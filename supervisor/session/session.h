@@ -285,6 +285,8 @@ void session_log_size(struct session *s, uint64_t size);
 void session_log_files(struct session *s, uint32_t files);
 /* The log has come to an end by an error (said): the mode is the one without it. */
 void session_log_ended(struct session *s);
+/* Whether a log, of those that had begun well, is not whole. */
+bool session_log_failed(const struct session *s);
 /* Nothing more will be recorded: a log is brought to its end. */
 void session_close_log(struct session *s);
 

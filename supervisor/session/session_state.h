@@ -71,6 +71,7 @@ struct session {
 	int bell, signals;
 	struct api api;
 	struct recorder *recorder; /* NULL: no log was ever asked for */
+	bool log_failed;	   /* a log has ended by an error */
 	char *log_dir;		   /* options.log_dir, once it was another one; NULL: argv's */
 	uint64_t asked_ns;	   /* when the program itself asked last */
 	pid_t launched;

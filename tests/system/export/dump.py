@@ -151,6 +151,17 @@ def signals():
     return bad
 
 
+def early_signal():
+    """The program has hardly begun when it comes."""
+    bad = []
+    for i in range(20):
+        r = Run('-q', '-o', 'u.', cmd=['sh', '-c', 'kill -USR1 $PPID; read line'])
+        if not mt.until(lambda: len(r.files('u0')) == 1, 20):
+            bad.append(f'{i}: {r.files()}')
+        r.end()
+    return bad
+
+
 def each_so_many():
     bad, size = [], 1 << 20
     r = Run('-q', '-o', 'i.', '--dump-every', '1M')
@@ -440,7 +451,7 @@ def refused():
     return bad
 
 
-for name, fn in {'at the end': at_the_end, 'after -d': after_a_time, 'the command': command, 'SIGUSR1': signals, '--dump-every': each_so_many, '--dump-peak': peaks,
+for name, fn in {'at the end': at_the_end, 'after -d': after_a_time, 'the command': command, 'SIGUSR1': signals, 'SIGUSR1 at once': early_signal, '--dump-every': each_so_many, '--dump-peak': peaks,
                  'at the limit': at_the_limit, 'each process': children, 'what cannot be written': what_fails, 'jeprof and google-pprof': readers,
                  'ranked as by jemalloc': as_jemalloc_says, 'read elsewhere': elsewhere, 'diff': growth, 'what is refused': refused}.items():
     problems = fn()
