@@ -537,10 +537,13 @@ bool blocks_walk(const struct blocks *t, struct blocks_walk *w)
 	return w->count;
 }
 
-/* What changes when a pass might miss a block, or meet one again. */
+/*
+ * What changes when a pass might miss a block, or meet one again, and is never what it was before:
+ * each mix has a number of its own, and within one it grows.
+ */
 static uint64_t moves(const struct blocks *t)
 {
-	return t->mix ? 1ull << 63 | mix_moves(t->mix) : t->moves;
+	return t->mix ? 1ull << 63 | (uint64_t)t->moves << 40 | mix_moves(t->mix) : t->moves;
 }
 
 int blocks_pass_pages(const struct blocks *t, struct blocks_pass *w, size_t n,

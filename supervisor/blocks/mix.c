@@ -56,6 +56,7 @@ struct mix *mix_copy(const struct mix *m)
 		return NULL;
 	to->leaving = m->leaving;
 	to->moved = m->moved;
+	to->changes = m->changes;
 	if (compact_copy(&to->compact, &m->compact) || blocks_copy(&to->pages, &m->pages) ||
 	    (m->old.page && blocks_copy(&to->old, &m->old))) {
 		mix_free(to);
@@ -74,8 +75,12 @@ int mix_turn(struct mix *m, bool leaving)
 {
 	if (m->leaving == leaving)
 		return 0;
-	if (!leaving && !m->old.page && blocks_init(&m->old))
-		return -ENOMEM;
+	if (!leaving && !m->old.page) {
+		uint32_t moves = m->old.moves;
+		if (blocks_init(&m->old))
+			return -ENOMEM;
+		m->old.moves = moves;
+	}
 	if (m->old.page) {
 		struct blocks pages = m->pages;
 		m->pages = m->old;
@@ -84,6 +89,7 @@ int mix_turn(struct mix *m, bool leaving)
 	m->leaving = leaving;
 	m->moved = 0;
 	m->compact.drained = 0;
+	m->changes++;
 	return 0;
 }
 
@@ -185,6 +191,7 @@ static size_t move_segment(struct mix *m)
 
 bool mix_move(struct mix *m, size_t n)
 {
+	m->changes += m->old.page || m->leaving;
 	for (size_t done = 0; m->old.page && done < n; done++) {
 		struct block_page *p = &m->old.page[m->moved];
 		done += move_page(m, p);
@@ -214,10 +221,7 @@ bool mix_walk(const struct mix *m, struct blocks_walk *w)
 	return false;
 }
 
-uint64_t mix_moves(const struct mix *m)
-{
-	return (uint64_t)m->pages.moves + m->old.moves + m->moved + m->compact.drained + m->leaving;
-}
+uint64_t mix_moves(const struct mix *m) { return m->changes + m->pages.moves + m->old.moves; }
 
 int mix_pass(const struct mix *m, struct blocks_pass *w, size_t n,
 	     void (*fn)(void *ctx, raddr_t addr, const struct block *b), void *ctx)

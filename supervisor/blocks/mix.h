@@ -15,7 +15,8 @@ struct mix {
 	struct blocks pages;
 	/* blocks are only taken from it; released: `page` is NULL */
 	struct blocks old;
-	size_t moved; /* its first so many pages are empty */
+	size_t moved;	  /* its first so many pages are empty */
+	uint64_t changes; /* how often a block has gone to another table, or tables their roles */
 };
 
 /* A mix with all of T, which is then empty. NULL: out of memory. */
@@ -34,7 +35,7 @@ bool mix_put(struct mix *m, raddr_t addr, struct block block, struct block *was)
 bool mix_take(struct mix *m, raddr_t addr, struct block stamp, struct block *out);
 void mix_count(struct mix *m, raddr_t addr);
 bool mix_walk(const struct mix *m, struct blocks_walk *w);
-uint64_t mix_moves(const struct mix *m); /* another one when a pass would lose its place */
+uint64_t mix_moves(const struct mix *m); /* grows when a pass would lose its place */
 int mix_pass(const struct mix *m, struct blocks_pass *w, size_t n,
 	     void (*fn)(void *ctx, raddr_t addr, const struct block *b), void *ctx) MUST_USE;
 bool mix_below(const struct mix *m, raddr_t addr, raddr_t *start, struct block *out);

@@ -453,6 +453,38 @@ static void test_pass(void)
 	free(live);
 }
 
+/* The layout is wanted to be another one again and again, and between two slices of a pass. */
+static void test_turning(void)
+{
+	enum { N = 3000, ROUNDS = 100000 };
+	struct told told = { .count = calloc(N, 1), .start = 0x555500001000, .n = N };
+	unsigned passes = 0, again = 0, wrong = 0;
+	struct blocks_pass w = { 0 };
+	struct blocks t;
+	init(&t);
+	for (unsigned k = 0; k < N; k++)
+		put(&t, told.start + k * 48, k);
+	for (unsigned i = 0; i < ROUNDS; i++) {
+		int more = blocks_pass(&t, &w, 1 + rnd() % 1500, tell, &told);
+		for (unsigned k = 0; more == 0 && k < N; k++)
+			wrong += told.count[k] != 1;
+		passes += more == 0;
+		again += more == -EAGAIN;
+		if (more <= 0) {
+			w = (struct blocks_pass){ 0 };
+			memset(told.count, 0, N);
+		}
+		if (rnd() % 3 == 0)
+			CHECK_EQ(blocks_compact(&t, rnd() & 1), 0);
+		for (unsigned moves = rnd() % 3; moves; moves--)
+			blocks_move(&t, 1 + rnd() % 300);
+	}
+	CHECK_EQ(wrong + told.wrong, 0);
+	CHECK(passes > 10 && again > 10);
+	blocks_release(&t);
+	free(told.count);
+}
+
 int main(void)
 {
 	for (layout = FAST; layout < LAYOUTS; layout++) {
@@ -467,6 +499,8 @@ int main(void)
 		RUN(test_freed);
 		RUN(test_left);
 		RUN(test_pass);
+		if (layout == CHANGING)
+			RUN(test_turning);
 	}
 	return test_status();
 }
