@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-3.0-or-later
 # timeout: 150
+# waits
 """
-prometheus - Debian's Prometheus scrapes a program that allocates all the time, for 6 s (600 s with MTRUN_SOAK=1), and answers questions right; and every recipe in
+prometheus - Debian's Prometheus scrapes a program that allocates all the time, for 60 s (600 s with MTRUN_SOAK=1), and answers questions right; and every recipe in
 man/examples is taken by the program that it is for, as far as there is one here.
 """
 import json
@@ -51,7 +52,7 @@ def scraped():
         except OSError:
             return []
 
-    end, live, requested = time.monotonic() + (600 if mt.SOAK else 6), 0, 0
+    end, live, requested = time.monotonic() + (600 if mt.SOAK else 60), 0, 0
     while time.monotonic() < end:
         p.stdin.write('100\n')
         p.stdin.flush()

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-3.0-or-later
 # timeout: 200
+# waits
 """interval - usage lines: what they say is the program's own sum, they come when they should, at the prompt too; the environment's defaults."""
 import os
 import re
