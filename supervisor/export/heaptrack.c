@@ -7,6 +7,7 @@
 
 #include "base/escape.h"
 #include "base/intern.h"
+#include "base/search.h"
 #include "export/trie.h"
 
 /*
@@ -21,12 +22,15 @@
  *	gone   +-					at neither
  *
  * How many are of which kind is not known either, but for their sums: what is live at the peak, at
- * the end, what was allocated in total. As many as these allow are taken to be `both`. Within a
+ * the lowest point after it, at the end, what was allocated in total. As many as these allow are
+ * taken to be `both`. Within a
  * kind all blocks of a stack have one size, or two that differ by 1 byte, so that the sums are
  * exact.
  *
- * So the reader's totals, peak, leaks, temporaries and calls are true, by stack and in sum; in
- * between its curves are not, and sizes are averages. The file says so. (A temporary block that was
+ * So the reader's totals, peak, leaks, temporaries and calls are true, by stack and in sum; sizes are
+ * averages, and in between its curves have the shape of the true one, as far as calls in this order
+ * can: they rise to the peak, fall to the lowest point after it, and rise to the end; of each stack
+ * as much at a time as of all. The file says so. (A temporary block that was
  * live at the peak is not told to be temporary.)
  */
 enum { MOST_SIZES = 10 };
@@ -38,6 +42,7 @@ struct stack_log {
 	uint32_t trace;
 	uint64_t temporary;
 	struct kind both, peak, end, gone;
+	uint64_t low; /* blocks that were live when the least was, after the peak */
 	/* its alloc-infos, one for each size: two of each kind, and two by divide_largest() */
 	struct info {
 		uint64_t size, number;
@@ -55,15 +60,49 @@ struct heaptrack {
 	struct trie trie;
 	struct stack_log *log;
 	size_t logs;
-	struct profile at_peak;
-	uint64_t peak;	/* bytes */
-	uint64_t infos; /* alloc-infos written */
+	struct profile at_peak, at_low;
+	uint64_t peak;	 /* bytes */
+	uint64_t low_ms; /* when the least was live after the peak, of the process; */
+	double low;	 /* bytes */
+	bool has_low;	 /* at_low is that; else it is the end */
+	uint64_t infos;	 /* alloc-infos written */
 	/* blocks that are gone, but for the temporary ones */
 	struct size_class *passing;
 	size_t passings;
 	/* a block of kind `peak` that was taken before the others of its stack */
 	struct size_class early;
+	uint64_t stamped; /* the last time that was written */
 };
+
+/* ---- moments ----------------------------------------------------------------- */
+
+/* What is live at MS of the process, about. */
+static double live_at(const struct export *e, uint64_t ms)
+{
+	size_t n = SEARCH(i, e->points, e->point[i].from_ms <= ms);
+
+	return n ? (double)e->point[n - 1].bytes : 0;
+}
+
+/* When the least was live between PEAK and the end, how much, and of which stacks. */
+static int find_lowest(struct heaptrack *h)
+{
+	const struct export *e = h->e;
+	uint64_t end = e->now_ms > e->peak_ms ? e->now_ms : e->peak_ms;
+
+	h->low_ms = end;
+	h->low = live_at(e, end);
+	for (size_t i = 0; i < e->points; i++) {
+		const struct export_point *p = &e->point[i];
+
+		if (p->from_ms < e->peak_ms || p->from_ms >= end || (double)p->bytes >= h->low)
+			continue;
+		h->low = (double)p->bytes;
+		h->low_ms = p->from_ms;
+	}
+	h->has_low = e->past && h->low_ms < end;
+	return h->has_low ? e->past(e->ctx, h->low_ms, &h->at_low) : 0;
+}
 
 /* ---- which blocks -------------------------------------------------------- */
 
@@ -103,7 +142,8 @@ static bool both_bytes(struct kind all, struct kind peak, struct kind end, uint6
 static void divide(struct stack_log *l, uint64_t most)
 {
 	struct kind all = l->gone, peak = l->peak, end = l->end;
-	uint64_t count = peak.count < end.count ? peak.count : end.count, bytes = 0;
+	uint64_t most_count = peak.count < end.count ? peak.count : end.count, bytes = 0,
+		 count = l->low < most_count ? l->low : most_count, first = count;
 
 	while (!both_bytes(all, peak, end, count, most, &bytes)) {
 		if (count == 0) {
@@ -111,7 +151,7 @@ static void divide(struct stack_log *l, uint64_t most)
 			break;
 		}
 		/* Only at the ends is the answer another one than at the number before. */
-		count = count > 1 && (count == peak.count || count == end.count) ? count - 1 : 0;
+		count = count > 1 && count == first ? count - 1 : 0;
 	}
 	l->both = (struct kind){ count, bytes };
 	l->peak = (struct kind){ peak.count - count, peak.bytes - bytes };
@@ -164,11 +204,25 @@ static void merge(struct heaptrack *h)
 			continue;
 		}
 		to->temporary += l->temporary;
+		to->low += l->low;
 		add(&to->gone, l->gone);
 		add(&to->peak, l->peak);
 		add(&to->end, l->end);
 	}
 	h->logs = n;
+}
+
+static void sort_rows(struct profile *p)
+{
+	if (p->count)
+		qsort(p->row, p->count, sizeof(*p->row), by_stack);
+}
+
+static const struct profile_row *row_of(const struct profile *p, uint32_t stack)
+{
+	struct profile_row key = { .stack = stack };
+
+	return p->count ? bsearch(&key, p->row, p->count, sizeof(key), by_stack) : NULL;
 }
 
 static int collect(struct heaptrack *h)
@@ -179,12 +233,12 @@ static int collect(struct heaptrack *h)
 	h->log = calloc(v->count + 1, sizeof(*h->log));
 	if (!h->log)
 		return -ENOMEM;
-	qsort(h->at_peak.row, h->at_peak.count, sizeof(*h->at_peak.row), by_stack);
+	sort_rows(&h->at_peak);
+	sort_rows(&h->at_low);
 	for (size_t i = 0; i < v->count && !err; i++) {
 		const struct view_row *r = &v->row[i];
-		const struct profile_row *p = bsearch(&(struct profile_row){ .stack = r->stack },
-						      h->at_peak.row, h->at_peak.count, sizeof(*p),
-						      by_stack);
+		const struct profile_row *p = row_of(&h->at_peak, r->stack),
+					 *low = row_of(&h->at_low, r->stack);
 		struct stack_log *l = &h->log[h->logs++];
 
 		err = export_rest(h->e);
@@ -194,6 +248,9 @@ static int collect(struct heaptrack *h)
 		l->gone = kind_of((int64_t)r->total_count, (int64_t)r->total_size);
 		l->peak = p ? kind_of(p->count, p->size) : (struct kind){ 0 };
 		l->end = kind_of(r->count, r->size);
+		l->low = !h->has_low ? l->end.count
+			 : low	     ? kind_of(low->count, low->size).count
+				     : 0;
 	}
 	merge(h);
 	for (size_t i = 0; i < h->logs; i++) {
@@ -303,16 +360,6 @@ static int put_class(struct heaptrack *h, const struct size_class *c, char sign)
 		return 0;
 	snprintf(call, sizeof(call), "%c %" PRIx64 "\n", sign, info(h, c->l, c->size));
 	return put_calls(h, call, c->count);
-}
-
-static int put_blocks(struct heaptrack *h, struct stack_log *l, struct kind k, char sign)
-{
-	struct size_class c[2];
-	int err;
-
-	size_classes(l, k, c);
-	err = put_class(h, &c[0], sign);
-	return err ? err : put_class(h, &c[1], sign);
 }
 
 /* Of each stack, the blocks that are gone at once; the first of its sizes are the temporary ones. */
@@ -511,6 +558,166 @@ static int put_passing(struct heaptrack *h)
 	return err ? err : put_left(h, &left);
 }
 
+/* ---- over time ----------------------------------------------------------- */
+
+/*
+ * What is taken or given back between two moments is so in STEPS, each when the curve says. A reader
+ * shows the most of an interval at the end of it: so there is one of 1 ms after each step.
+ */
+enum { STEPS = 40 };
+
+struct phase {
+	uint64_t from_ms, to_ms; /* since tracing began */
+	double done[STEPS + 1];	 /* of all of it, after each step; ascending */
+};
+
+/* From FROM_MS, when START is live, to TO_MS of the process, when END is. */
+static struct phase phase_of(const struct heaptrack *h, uint64_t from_ms, double start,
+			     uint64_t to_ms, double end)
+{
+	struct phase p = { from_ms - h->e->began_ms, to_ms - h->e->began_ms, { 0 } };
+
+	p.done[STEPS] = 1;
+	for (unsigned k = STEPS - 1; k > 0 && h->e->points && start != end; k--) {
+		double live = live_at(h->e, from_ms + (to_ms - from_ms) * k / STEPS),
+		       part = (live - start) / (end - start);
+
+		part = part < p.done[k + 1] ? part : p.done[k + 1];
+		p.done[k] = part > 0 ? part : 0;
+	}
+	return p;
+}
+
+static void stamp(struct heaptrack *h, uint64_t ms)
+{
+	fprintf(h->out, "c %" PRIx64 "\n", ms);
+	h->stamped = ms;
+}
+
+static void step_begins(struct heaptrack *h, const struct phase *p, unsigned k)
+{
+	uint64_t ms = p->from_ms + (p->to_ms - p->from_ms) * k / STEPS;
+
+	if (h->stamped + 1 < ms)
+		stamp(h, h->stamped + 1);
+	if (h->stamped < ms)
+		stamp(h, ms);
+}
+
+/*
+ * Of N blocks, how many are due when DONE of all is. The last one is so at 1, or somewhat sooner,
+ * which differs by class: most stacks have one block alone.
+ */
+static uint64_t due(uint64_t n, double done, size_t class)
+{
+	double sooner = (double)(class + 1) * 0.6180339887498949;
+
+	return (uint64_t)((double)n * done + sooner - (double)(uint64_t)sooner);
+}
+
+/* What of the blocks of K is due at step STEP. */
+static int put_step(struct heaptrack *h, struct stack_log *l, struct kind k, char sign,
+		    const struct phase *p, unsigned step)
+{
+	size_t class = 2 * (size_t)(l - h->log);
+	struct size_class c[2];
+	int err = 0;
+
+	size_classes(l, k, c);
+	for (int j = 0; j < 2 && !err; j++, class ++) {
+		uint64_t n = c[j].count;
+
+		c[j].count = due(n, p->done[step], class) - due(n, p->done[step - 1], class);
+		err = put_class(h, &c[j], sign);
+	}
+	return err;
+}
+
+/* One of the largest blocks of K. */
+static struct size_class one_of(struct stack_log *l, const struct kind *k)
+{
+	return (struct size_class){ l, (k->bytes + k->count - 1) / k->count, 1 };
+}
+
+static void take_out(struct kind *k, const struct size_class *c)
+{
+	k->count -= c->count;
+	k->bytes -= c->count * c->size;
+}
+
+/* Those of `both` of the stack before FIRST are the last ones; NULL: there are none at the peak. */
+static struct kind *last_kind(struct heaptrack *h, size_t first, struct stack_log **l)
+{
+	for (size_t i = h->logs; i-- > 0;) {
+		*l = &h->log[(first + i) % h->logs];
+		if ((*l)->both.count)
+			return &(*l)->both;
+	}
+	for (size_t i = h->logs; i-- > 0;) {
+		*l = &h->log[(first + i) % h->logs];
+		if ((*l)->peak.count)
+			return &(*l)->peak;
+	}
+	return NULL;
+}
+
+/* The very last block is not of the stack FIRST, whose blocks are given back first. */
+static int put_rise(struct heaptrack *h, const struct phase *p, size_t first)
+{
+	struct stack_log *of;
+	struct kind *k = last_kind(h, first, &of), whole = k ? *k : (struct kind){ 0 };
+	struct size_class last = { 0 };
+	int err = 0;
+
+	if (k) {
+		last = one_of(of, k);
+		take_out(k, &last);
+	}
+	for (unsigned step = 1; step <= STEPS && !err; step++) {
+		step_begins(h, p, step);
+		for (size_t i = 0; i < 2 * h->logs && !err; i++) {
+			struct stack_log *l = &h->log[(first + i / 2) % h->logs];
+
+			err = put_step(h, l, i % 2 ? l->both : l->peak, '+', p, step);
+		}
+	}
+	if (!k)
+		return err;
+	*k = whole;
+	return err ? err : put_class(h, &last, '+');
+}
+
+static int put_fall(struct heaptrack *h, const struct phase *p, size_t first)
+{
+	struct size_class begin = h->early;
+	int err = 0;
+
+	if (!begin.count && first < h->logs && h->log[first].peak.count) {
+		begin = one_of(&h->log[first], &h->log[first].peak);
+		take_out(&h->log[first].peak, &begin);
+	}
+	for (unsigned step = 1; step <= STEPS && !err; step++) {
+		step_begins(h, p, step);
+		if (step == 1)
+			err = put_class(h, &begin, '-');
+		for (size_t i = 0; i < h->logs && !err; i++)
+			err = put_step(h, &h->log[i], h->log[i].peak, '-', p, step);
+	}
+	return err;
+}
+
+static int put_end(struct heaptrack *h, const struct phase *p)
+{
+	int err = 0;
+
+	for (unsigned step = 1; step <= STEPS && !err; step++) {
+		step_begins(h, p, step);
+		for (size_t i = 0; i < h->logs && !err; i++)
+			err = put_step(h, &h->log[i], h->log[i].end, '+', p, step);
+	}
+	return err;
+}
+
 /* ---- all of them --------------------------------------------------------- */
 
 /* A temporary block that may have number 0, if there is one, is the first one. */
@@ -536,37 +743,34 @@ static void put_first(struct heaptrack *h)
 
 static int put_log(struct heaptrack *h)
 {
-	uint64_t began = h->e->began_ms, peak = h->e->peak_ms > began ? h->e->peak_ms - began : 0,
-		 now = h->e->now_ms - began;
+	const struct export *e = h->e;
+	uint64_t began = e->began_ms, peak = e->peak_ms > began ? e->peak_ms : began,
+		 now = e->now_ms > peak ? e->now_ms : peak, low;
+	struct phase rise, fall, end;
+	double high = (double)h->peak;
 	size_t first;
 	int err;
 
-	fputs("c 0\n", h->out);
+	low = h->low_ms > peak ? h->low_ms : peak;
+	rise = phase_of(h, began, 0, peak, high);
+	fall = phase_of(h, peak, high, low, h->low);
+	end = phase_of(h, low, h->low, now, live_at(e, now));
+	stamp(h, 0);
 	put_first(h);
 	err = collect_passing(h);
 	if (!err && h->passings)
 		err = put_passing(h);
 	if (!err)
 		err = put_temporary(h);
-	fprintf(h->out, "c %" PRIx64 "\n", peak);
-	/* The last one is not of the stack whose blocks are given back first. */
-	for (size_t i = 0; i < h->logs && !err; i++)
-		err = put_blocks(h, &h->log[i], h->log[i].peak, '+');
 	first = h->early.count ? (size_t)(h->early.l - h->log) : 0;
 	while (!h->early.count && first < h->logs && !h->log[first].peak.count)
 		first++;
-	for (size_t i = 0; i < h->logs && !err; i++) {
-		struct stack_log *l = &h->log[(first + i) % h->logs];
-
-		err = put_blocks(h, l, l->both, '+');
-	}
-	fprintf(h->out, "c %" PRIx64 "\n", now > peak ? now : peak);
 	if (!err)
-		err = put_class(h, &h->early, '-');
-	for (size_t i = 0; i < h->logs && !err; i++)
-		err = put_blocks(h, &h->log[i], h->log[i].peak, '-');
-	for (size_t i = 0; i < h->logs && !err; i++)
-		err = put_blocks(h, &h->log[i], h->log[i].end, '+');
+		err = put_rise(h, &rise, first);
+	if (!err)
+		err = put_fall(h, &fall, first);
+	if (!err)
+		err = put_end(h, &end);
 	return err;
 }
 
@@ -577,7 +781,7 @@ static void put_header(struct heaptrack *h)
 	fputs("v 10400 3\n"
 	      "# Written by mtrun " MTRUN_VERSION
 	      " from sums by stack, not from a log of calls. True, by stack and in sum: calls, bytes, temporary allocations,\n"
-	      "# what was live at the peak and at the end. Made up: when it was between start, peak and end; the sizes of single blocks (averages).\n",
+	      "# what was live at the peak and at the end. Made up: when, of each stack, between these moments; the sizes of single blocks (averages).\n",
 	      h->out);
 	fputs(h->e->view->estimated ? "# All numbers are estimates from samples.\nX " : "X ",
 	      h->out);
@@ -596,6 +800,8 @@ int export_heaptrack(FILE *out, const struct export *e)
 		err = e->past && e->points ? e->past(e->ctx, e->peak_ms, &h.at_peak)
 					   : export_profile(e, &h.at_peak);
 	if (!err)
+		err = find_lowest(&h);
+	if (!err)
 		err = collect(&h);
 	if (!err) {
 		put_header(&h);
@@ -605,6 +811,7 @@ int export_heaptrack(FILE *out, const struct export *e)
 	free(h.passing);
 	free(h.log);
 	profile_release(&h.at_peak);
+	profile_release(&h.at_low);
 	trie_release(&h.trie);
 	return err;
 }
