@@ -23,15 +23,14 @@
  *
  * How many are of which kind is not known either, but for their sums: what is live at the peak, at
  * the lowest point after it, at the end, what was allocated in total. As many as these allow are
- * taken to be `both`. Within a
- * kind all blocks of a stack have one size, or two that differ by 1 byte, so that the sums are
- * exact.
+ * taken to be `both`. Within a kind all blocks of a stack have one size, or two that differ by 1
+ * byte, so that the sums are exact.
  *
  * So the reader's totals, peak, leaks, temporaries and calls are true, by stack and in sum; sizes are
  * averages, and in between its curves have the shape of the true one, as far as calls in this order
  * can: they rise to the peak, fall to the lowest point after it, and rise to the end; of each stack
- * as much at a time as of all. The file says so. (A temporary block that was
- * live at the peak is not told to be temporary.)
+ * as much at a time as of all. The file says so. (A temporary block that was live at the peak is not
+ * told to be temporary.)
  */
 enum { MOST_SIZES = 10 };
 
@@ -594,7 +593,7 @@ static void stamp(struct heaptrack *h, uint64_t ms)
 	h->stamped = ms;
 }
 
-static void step_begins(struct heaptrack *h, const struct phase *p, unsigned k)
+static int step_begins(struct heaptrack *h, const struct phase *p, unsigned k)
 {
 	uint64_t ms = p->from_ms + (p->to_ms - p->from_ms) * k / STEPS;
 
@@ -602,6 +601,7 @@ static void step_begins(struct heaptrack *h, const struct phase *p, unsigned k)
 		stamp(h, h->stamped + 1);
 	if (h->stamped < ms)
 		stamp(h, ms);
+	return export_rest(h->e);
 }
 
 /*
@@ -674,7 +674,7 @@ static int put_rise(struct heaptrack *h, const struct phase *p, size_t first)
 		take_out(k, &last);
 	}
 	for (unsigned step = 1; step <= STEPS && !err; step++) {
-		step_begins(h, p, step);
+		err = step_begins(h, p, step);
 		for (size_t i = 0; i < 2 * h->logs && !err; i++) {
 			struct stack_log *l = &h->log[(first + i / 2) % h->logs];
 
@@ -697,8 +697,8 @@ static int put_fall(struct heaptrack *h, const struct phase *p, size_t first)
 		take_out(&h->log[first].peak, &begin);
 	}
 	for (unsigned step = 1; step <= STEPS && !err; step++) {
-		step_begins(h, p, step);
-		if (step == 1)
+		err = step_begins(h, p, step);
+		if (step == 1 && !err)
 			err = put_class(h, &begin, '-');
 		for (size_t i = 0; i < h->logs && !err; i++)
 			err = put_step(h, &h->log[i], h->log[i].peak, '-', p, step);
@@ -711,7 +711,7 @@ static int put_end(struct heaptrack *h, const struct phase *p)
 	int err = 0;
 
 	for (unsigned step = 1; step <= STEPS && !err; step++) {
-		step_begins(h, p, step);
+		err = step_begins(h, p, step);
 		for (size_t i = 0; i < h->logs && !err; i++)
 			err = put_step(h, &h->log[i], h->log[i].end, '+', p, step);
 	}
