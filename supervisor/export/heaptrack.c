@@ -605,32 +605,34 @@ static int step_begins(struct heaptrack *h, const struct phase *p, unsigned k)
 }
 
 /*
- * Of N blocks, how many are due when DONE of all is. The last one is so at 1, or somewhat sooner,
- * which differs by class: most stacks have one block alone.
+ * Of N blocks of stack number STACK, how many are due when DONE of all is. The last one is so at 1,
+ * or somewhat sooner, which differs by stack: most have one block alone.
  */
-static uint64_t due(uint64_t n, double done, size_t class)
+static uint64_t due(uint64_t n, double done, size_t stack)
 {
-	double sooner = (double)(class + 1) * 0.6180339887498949;
+	double sooner = (double)(stack + 1) * 0.6180339887498949;
 
 	return (uint64_t)((double)n * done + sooner - (double)(uint64_t)sooner);
 }
 
-/* What of the blocks of K is due at step STEP. */
+/* What of the blocks of K is due at step STEP: the smaller ones first. */
 static int put_step(struct heaptrack *h, struct stack_log *l, struct kind k, char sign,
 		    const struct phase *p, unsigned step)
 {
-	size_t class = 2 * (size_t)(l - h->log);
+	size_t stack = (size_t)(l - h->log);
+	uint64_t from = due(k.count, p->done[step - 1], stack),
+		 to = due(k.count, p->done[step], stack), small;
 	struct size_class c[2];
-	int err = 0;
+	int err;
 
+	if (from == to)
+		return 0;
 	size_classes(l, k, c);
-	for (int j = 0; j < 2 && !err; j++, class ++) {
-		uint64_t n = c[j].count;
-
-		c[j].count = due(n, p->done[step], class) - due(n, p->done[step - 1], class);
-		err = put_class(h, &c[j], sign);
-	}
-	return err;
+	small = c[0].count;
+	c[0].count = (to < small ? to : small) - (from < small ? from : small);
+	c[1].count = to - from - c[0].count;
+	err = put_class(h, &c[0], sign);
+	return err ? err : put_class(h, &c[1], sign);
 }
 
 /* One of the largest blocks of K. */
