@@ -141,17 +141,18 @@ static bool both_bytes(struct kind all, struct kind peak, struct kind end, uint6
 static void divide(struct stack_log *l, uint64_t most)
 {
 	struct kind all = l->gone, peak = l->peak, end = l->end;
-	uint64_t most_count = peak.count < end.count ? peak.count : end.count, bytes = 0,
-		 count = l->low < most_count ? l->low : most_count, first = count;
+	uint64_t few = peak.count < end.count ? peak.count : end.count,
+		 low = l->low < few ? l->low : few, bytes = 0, count = 0;
+	/* Only at the ends is the answer another one than at the number before. */
+	uint64_t tried[] = { low, low - 1, few, few - 1 };
+	bool found = false;
 
-	while (!both_bytes(all, peak, end, count, most, &bytes)) {
-		if (count == 0) {
-			bytes = 0;
-			break;
-		}
-		/* Only at the ends is the answer another one than at the number before. */
-		count = count > 1 && count == first ? count - 1 : 0;
+	for (size_t i = 0; i < sizeof(tried) / sizeof(*tried) && !found; i++) {
+		found = tried[i] <= few && both_bytes(all, peak, end, tried[i], most, &bytes);
+		count = found ? tried[i] : 0;
 	}
+	if (!found)
+		bytes = 0;
 	l->both = (struct kind){ count, bytes };
 	l->peak = (struct kind){ peak.count - count, peak.bytes - bytes };
 	l->end = (struct kind){ end.count - count, end.bytes - bytes };

@@ -139,6 +139,14 @@ static int written(int (*write)(FILE *out, const struct export *e))
 
 /* ---- heaptrack ----------------------------------------------------------- */
 
+static void at_the_peak(const struct played *sum)
+{
+	for (int i = 0; i < STACKS; i++) {
+		CHECK_EQ(sum[i + 2].size, at_peak[i].size);
+		CHECK_EQ(sum[i + 2].count, at_peak[i].count);
+	}
+}
+
 /*
  * Plays the log as its readers do. Node 1 is main; then each stack is one, in the order of the
  * rows. heaptrack_gui has no place for an info whose first `+` is not the next one's.
@@ -153,8 +161,8 @@ static void replay(bool few_sizes)
 	int64_t gone[STACKS + 2] = { 0 };
 	int64_t held = 0, most = 0, temporary;
 	size_t infos = 0, used = 0, last = 0;
-	bool before_peak = true;
-	unsigned long a, b;
+	bool before_peak = true, met = false;
+	unsigned long a, b, ms = 0;
 
 	for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n")) {
 		if (sscanf(line, "a %lx %lx", &a, &b) == 2) {
@@ -166,6 +174,10 @@ static void replay(bool few_sizes)
 			struct played *s = &sum[info[a].trace];
 			int sign = *line == '+' ? 1 : -1;
 
+			if (sign < 0 && !met && held == (int64_t)e.peak) {
+				at_the_peak(sum);
+				met = true;
+			}
 			CHECK(sign < 0 || a <= used);
 			used += sign > 0 && a == used;
 			s->temporary += sign < 0 && last == a;
@@ -178,17 +190,17 @@ static void replay(bool few_sizes)
 			held += sign * info[a].size;
 			most = held > most ? held : most;
 			CHECK(held >= 0);
-		} else if (*line == 'c' && strtoul(line + 2, NULL, 16) == e.now_ms) {
-			for (int i = 0; i < STACKS; i++) {
-				CHECK_EQ(sum[i + 2].size, at_peak[i].size);
-				CHECK_EQ(sum[i + 2].count, at_peak[i].count);
-			}
 		} else {
 			CHECK(strchr("#vXIsitac", *line));
+			CHECK(*line != 'c' || strtoul(line + 2, NULL, 16) >= ms);
+			ms = *line == 'c' ? strtoul(line + 2, NULL, 16) : ms;
 			before_peak &= *line != 'c' || line[2] == '0';
 		}
 	}
 	CHECK_EQ(most, e.peak);
+	if (!met)
+		at_the_peak(sum);
+	CHECK(ms <= e.now_ms);
 	CHECK_EQ(used, infos);
 	for (int i = 0; i < STACKS; i++) {
 		CHECK_EQ(sum[i + 2].size, now[i].size);
