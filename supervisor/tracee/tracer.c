@@ -5,6 +5,12 @@
  * Always PTRACE_SEIZE: stops are then told apart by the kernel (PTRACE_EVENT_STOP), a group stop
  * can be waited in (LISTEN), and nothing is sent to the tracee. Every thread, child and exec is
  * reported through its event option.
+ *
+ * Events are drawn in rounds. wait4(2) looks at the newest tracee first, so new ones that stop again
+ * and again would keep an old one stopped for ever, if each were resumed before the next is asked
+ * for. All that have something to say are drawn before the first of them is resumed; the next round
+ * begins when these are served. A tracee of which more was drawn than served has been killed in
+ * between: it is at another stop by now, and is not resumed from that one by mistake.
  */
 #include "tracee/tracer.h"
 
@@ -12,6 +18,7 @@
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>
+#include <string.h>
 #include <sys/ptrace.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
@@ -49,24 +56,62 @@ int tracer_flags(pid_t tid, unsigned flags)
 	return call(PTRACE_SETOPTIONS, tid, NULL, (void *)options(flags));
 }
 
-int tracer_cont(pid_t tid, int signal)
+/* ---- drawn events -------------------------------------------------------- */
+
+/* Those from `served` on have not been asked for yet, in the order in which they were drawn. */
+static struct {
+	struct event *event;
+	size_t served, count, room;
+} drawn;
+
+/* The first of TID that was not asked for yet, or NULL. */
+static struct event *drawn_find(pid_t tid)
 {
-	return call(PTRACE_CONT, tid, NULL, (void *)(long)signal);
+	for (size_t i = drawn.served; i < drawn.count; i++)
+		if (drawn.event[i].tid == tid)
+			return &drawn.event[i];
+	return NULL;
 }
 
-int tracer_syscall(pid_t tid, int signal)
+static void drawn_remove(struct event *e)
 {
-	return call(PTRACE_SYSCALL, tid, NULL, (void *)(long)signal);
+	struct event *end = drawn.event + drawn.count--;
+
+	memmove(e, e + 1, (size_t)(end - e - 1) * sizeof(*e));
 }
 
-int tracer_listen(pid_t tid) { return call(PTRACE_LISTEN, tid, NULL, NULL); }
+static int drawn_room(void)
+{
+	return array_room(&drawn.event, drawn.count, &drawn.room, sizeof(*drawn.event));
+}
+
+/* ---- going on ------------------------------------------------------------ */
+
+static int go_on(enum __ptrace_request request, pid_t tid, int signal)
+{
+	return drawn_find(tid) ? -ESRCH : call(request, tid, NULL, (void *)(long)signal);
+}
+
+int tracer_cont(pid_t tid, int signal) { return go_on(PTRACE_CONT, tid, signal); }
+
+int tracer_syscall(pid_t tid, int signal) { return go_on(PTRACE_SYSCALL, tid, signal); }
+
+int tracer_listen(pid_t tid) { return go_on(PTRACE_LISTEN, tid, 0); }
 
 int tracer_interrupt(pid_t tid) { return call(PTRACE_INTERRUPT, tid, NULL, NULL); }
 
 int tracer_detach(pid_t tid, int signal)
 {
-	return call(PTRACE_DETACH, tid, NULL, (void *)(long)signal);
+	int err = call(PTRACE_DETACH, tid, NULL, (void *)(long)signal);
+	struct event *e;
+
+	/* it is nobody's business of ours any more, whatever it stopped for */
+	while (!err && (e = drawn_find(tid)))
+		drawn_remove(e);
+	return err;
 }
+
+/* ---- registers ----------------------------------------------------------- */
 
 int tracer_get_regs(pid_t tid, struct user_regs_struct *regs)
 {
@@ -138,32 +183,33 @@ static void decode(pid_t tid, int status, struct event *e)
 	e->value = message(tid);
 }
 
-/* Ends that tracer_wait() has told to somebody who waited for something else. */
-static struct event *ends;
-static size_t nends, ends_room;
-
-static void keep_end(const struct event *e)
-{
-	if (!array_room(&ends, nends, &ends_room, sizeof(*ends)))
-		ends[nends++] = *e;
-}
-
-int tracer_next(struct event *event)
+/* All that there are. -ECHILD: no tracees are left; else 0 or -errno. */
+static int draw(void)
 {
 	int status;
 	pid_t tid;
 
-	if (nends) {
-		*event = ends[--nends];
-		return 1;
-	}
-	do
+	drawn.served = drawn.count = 0;
+	for (;;) {
+		if (drawn_room())
+			return -ENOMEM;
 		/* not those of the shell, which another thread has started */
 		tid = waitpid(-1, &status, __WALL | __WNOTHREAD | WNOHANG);
-	while (tid < 0 && errno == EINTR);
-	if (tid <= 0)
-		return tid < 0 ? -errno : 0;
-	decode(tid, status, event);
+		if (tid < 0 && errno == EINTR)
+			continue;
+		if (tid <= 0)
+			return tid < 0 ? -errno : 0;
+		decode(tid, status, &drawn.event[drawn.count++]);
+	}
+}
+
+int tracer_next(struct event *event)
+{
+	int err = drawn.served < drawn.count ? 0 : draw();
+
+	if (drawn.served >= drawn.count)
+		return err;
+	*event = drawn.event[drawn.served++];
 	return 1;
 }
 
@@ -179,9 +225,18 @@ int tracer_wait(pid_t tid, struct event *event, int ms)
 {
 	uint64_t end = clock_ms() + (uint64_t)ms;
 	struct timespec nap = { .tv_nsec = NAP_NS };
+	struct event *e = drawn_find(tid);
 	int status, looks = 0;
 	pid_t got;
 
+	if (e) {
+		*event = *e;
+		if (e->kind != EVENT_GONE)
+			drawn_remove(e);
+		return 1;
+	}
+	if (drawn_room())
+		return -ENOMEM;
 	for (;;) {
 		got = waitpid(tid, &status, __WALL | WNOHANG);
 		if (got < 0 && errno != EINTR)
@@ -189,7 +244,7 @@ int tracer_wait(pid_t tid, struct event *event, int ms)
 		if (got > 0) {
 			decode(got, status, event);
 			if (event->kind == EVENT_GONE)
-				keep_end(event);
+				drawn.event[drawn.count++] = *event;
 			return 1;
 		}
 		if (clock_ms() >= end)
