@@ -9,6 +9,7 @@
 #include "base/json.h"
 #include "base/units.h"
 #include "ledger/block_list.h"
+#include "report/common_block.h"
 #include "report/grid.h"
 #include "report/view.h"
 #include "session/asking.h"
@@ -191,8 +192,9 @@ static void block_cells(struct grid *g, const struct collection *c, size_t row, 
 	struct ledger_block b = block_of(c, row);
 	const struct symbol_frame *f = &sites_site(c->sites, sites_of(c->sites, b.stack))->frame;
 	struct text_buffer text;
+	char name[COMMON_NAME];
 
-	grid_cell(g, f->function ? f->function : "??");
+	grid_cell(g, common_name(c->sites, b.stack, f, name));
 	if (f->file)
 		grid_cellf(g, "%s:%u", f->file, f->line);
 	else

@@ -49,7 +49,9 @@ static void print_sites(FILE *out)
 {
 	size_t column = 0;
 
-	fputs("A site is where the program asked for memory: walking out from the allocator, the\n"
+	fputs("On a terminal, what a library got on the program's behalf stands in brackets:\n"
+	      "[stdio buffer], [thread TLS], [atexit table], [ld.so], [C++ exception pool].\n\n"
+	      "A site is where the program asked for memory: walking out from the allocator, the\n"
 	      "first frame that is no allocator, in no language's or libc's library, and in none\n"
 	      "of these well-known wrappers (`set site-wrappers off`: they may be sites, too):\n",
 	      out);

@@ -162,7 +162,7 @@ static void print_text(const struct shell *shell, const struct call *call, const
 	if (refused && stacks)
 		print_report_stacks(out, v, sites, &call->layout);
 	else if (refused)
-		print_report(out, v, false, &call->layout);
+		print_report(out, v, sites, false, &call->layout);
 }
 
 static int show(struct shell *shell, struct call *call, const struct request *r)

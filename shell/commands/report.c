@@ -147,7 +147,7 @@ static int print(struct shell *shell, struct call *call, struct request *r)
 	else if (r->s.stacks)
 		print_report_stacks(call->out, &view, sites, &call->layout);
 	else
-		print_report(call->out, &view, r->totals, &call->layout);
+		print_report(call->out, &view, sites, r->totals, &call->layout);
 	asking_lock(shell->session);
 	view_release(&view);
 	free(names);

@@ -56,7 +56,7 @@ static int picture(struct shell *shell, struct call *call, size_t rows, const st
 	profile_release(&profile);
 	if (err)
 		return shell_failed(shell, call, err);
-	print_report(out, &view, false, l);
+	print_report(out, &view, sites, false, l);
 	view_release(&view);
 	return 0;
 }

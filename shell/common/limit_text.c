@@ -91,7 +91,7 @@ static void print_held(struct shell *shell, FILE *out, const struct limit_hit *h
 	asking_lock(shell->session);
 	if (!err) {
 		fputs("what it holds:\n", out);
-		print_report(out, &view, false, l);
+		print_report(out, &view, sites, false, l);
 		if (ask.counted & COUNT_IMAGE)
 			print_image_row(out, hit->process, l);
 		view_release(&view);

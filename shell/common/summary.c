@@ -200,7 +200,7 @@ static void print_sites(struct shell *shell, FILE *out, struct process *p, struc
 	if (view_make(&view, profile, sites, &options))
 		return;
 	if (view.count)
-		print_report(out, &view, false, l);
+		print_report(out, &view, sites, false, l);
 	view_release(&view);
 }
 

@@ -8,6 +8,7 @@
 
 #include "base/array.h"
 #include "base/escape.h"
+#include "report/common_block.h"
 #include "report/function_name.h"
 #include "report/grid.h"
 
@@ -159,6 +160,7 @@ static void print_before(FILE *out, const struct preattach_heap *b)
 struct screen_list {
 	struct grid grid;
 	const struct view *v;
+	struct sites *sites;
 	const struct layout *l;
 	const char *about;
 	bool totals;
@@ -200,14 +202,18 @@ static void key_cells(struct screen_list *s, const struct view_row *r)
 	const struct symbol_frame *f = &r->frame;
 	struct grid *g = &s->grid;
 	struct text_buffer size;
+	char name[COMMON_NAME];
 
 	if (r->merged)
 		grid_cellf(g, "(others: %zu)", r->merged);
 	switch (s->v->key) {
 	case VIEW_SITE:
 	case VIEW_STACK:
+		/* what its largest stack is for says nothing of a row that has much else */
 		if (!r->merged)
-			grid_cell(g, f->function ? f->function : "??");
+			grid_cell(g, common_name(s->sites,
+						 r->stack_size > r->size / 10 * 9 ? r->stack : 0, f,
+						 name));
 		if (r->merged)
 			grid_cell(g, "");
 		else
@@ -325,10 +331,11 @@ static void screen_total(FILE *out, const struct view *v, const struct layout *l
 		escape_printf(out, "what is usable is unknown: %s\n", v->usable_unknown);
 }
 
-static void screen_report(FILE *out, const struct view *v, bool totals, const struct layout *l)
+static void screen_report(FILE *out, const struct view *v, struct sites *sites, bool totals,
+			  const struct layout *l)
 {
 	struct screen_list s = {
-		.v = v, .l = l, .about = print_about(v->estimated), .totals = totals
+		.v = v, .sites = sites, .l = l, .about = print_about(v->estimated), .totals = totals
 	};
 	struct grid *g = &s.grid;
 
@@ -358,13 +365,14 @@ static void screen_report(FILE *out, const struct view *v, bool totals, const st
 	before_line(out, l, v->before);
 }
 
-void print_report(FILE *out, const struct view *v, bool totals, const struct layout *screen)
+void print_report(FILE *out, const struct view *v, struct sites *sites, bool totals,
+		  const struct layout *screen)
 {
 	size_t width[CELLS] = { 0 };
 	struct line l;
 
 	if (on_screen(screen)) {
-		screen_report(out, v, totals && v->has_totals, screen);
+		screen_report(out, v, sites, totals && v->has_totals, screen);
 		return;
 	}
 	print_total(out, v);
@@ -638,11 +646,13 @@ static void difference_cells(struct screen_list *s, const struct view_row *r)
 }
 
 /* ROW, or all of V. */
-static void screen_difference(FILE *out, const struct view *v, const struct view_row *row,
-			      const struct layout *l)
+static void screen_difference(FILE *out, const struct view *v, struct sites *sites,
+			      const struct view_row *row, const struct layout *l)
 {
 	static const char *const amounts[] = { "GROWTH", "SHARE", "NOW", "BEFORE", "COUNT" };
-	struct screen_list s = { .v = v, .l = l, .about = print_about(v->estimated) };
+	struct screen_list s = {
+		.v = v, .sites = sites, .l = l, .about = print_about(v->estimated)
+	};
 
 	grid_init(&s.grid, l);
 	key_columns(&s.grid, v->key);
@@ -665,17 +675,17 @@ static void screen_differences(FILE *out, const struct view *v, struct sites *si
 {
 	screen_total(out, v, l);
 	if (!stacks) {
-		screen_difference(out, v, NULL, l);
+		screen_difference(out, v, sites, NULL, l);
 		return;
 	}
 	for (size_t i = 0; i < v->count && !ferror(out); i++) {
 		putc('\n', out);
-		screen_difference(out, v, &v->row[i], l);
+		screen_difference(out, v, sites, &v->row[i], l);
 		print_stack(out, sites, v->row[i].stack, l);
 	}
 	if (v->others.merged) {
 		putc('\n', out);
-		screen_difference(out, v, &v->others, l);
+		screen_difference(out, v, sites, &v->others, l);
 	}
 }
 

@@ -25,7 +25,8 @@ static inline const char *print_about(bool estimated) { return estimated ? "~" :
  * `FILE line:N size:BYTES count:N FUNCTION` and its relatives for other keys, columns aligned;
  * `total_size: N` first. TOTALS: also what was allocated ever.
  */
-void print_report(FILE *out, const struct view *v, bool totals, const struct layout *l);
+void print_report(FILE *out, const struct view *v, struct sites *sites, bool totals,
+		  const struct layout *l);
 /*
  * Blocks headed `# N: BYTES bytes`, rank 0 (the biggest) last, or first if V is reversed; V is by
  * stack or site (then the stack is its largest).

@@ -180,7 +180,7 @@ static void by_site(void)
 	CHECK_EQ(v.row[0].size + v.row[1].size + v.others.size, v.total_size);
 	CHECK_EQ(v.row[0].count + v.row[1].count + v.others.count, v.total_count);
 	FILE *out = capture();
-	print_report(out, &v, false, NULL);
+	print_report(out, &v, s, false, NULL);
 	fclose(out);
 	CHECK_STR(text, "total_size: 1770\n"
 			"/src/parse.cc  line:9   size:1000  count:10  parse(char const*)\n"
