@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include <string.h>
 
-#include "base/escape.h"
 #include "base/units.h"
 #include "shell/common/command.h"
 #include "shell/common/events.h"
@@ -9,19 +8,12 @@
 /* `every`: commands again and again. */
 #define AT_LEAST_MS 10
 
-static void list(void *ctx, const char *when, const char *text)
-{
-	escape_printf(ctx, "%s {", when);
-	escape_put_line(ctx, text, strlen(text));
-	fputs("}\n", ctx);
-}
-
 static int every(struct shell *shell, struct call *call)
 {
 	uint64_t ms;
 
 	if (call->argc == 1) {
-		events_each(shell, list, call->out);
+		events_print(shell, call->out);
 		return 0;
 	}
 	if (call->argc == 2 && !strcmp(call->argv[1], "off")) {

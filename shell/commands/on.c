@@ -1,23 +1,15 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include <string.h>
 
-#include "base/escape.h"
 #include "shell/common/command.h"
 #include "shell/common/events.h"
 #include "shell/common/shell.h"
 
 /* `on`: commands when something happens. */
-static void list(void *ctx, const char *when, const char *text)
-{
-	escape_printf(ctx, "%s {", when);
-	escape_put_line(ctx, text, strlen(text));
-	fputs("}\n", ctx);
-}
-
 static int on(struct shell *shell, struct call *call)
 {
 	if (call->argc == 1) {
-		events_each(shell, list, call->out);
+		events_print(shell, call->out);
 		return 0;
 	}
 	for (int i = 0; i < ON_KINDS; i++) {

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/escape.h"
 #include "base/units.h"
 #include "shell/common/erring.h"
 #include "shell/common/limiting.h"
@@ -103,25 +104,36 @@ void events_every_off(struct shell *shell)
 		every->ms = 0; /* one of them may be running; they go at the next turn */
 }
 
-void events_each(const struct shell *shell,
-		 void (*fn)(void *ctx, const char *when, const char *text), void *ctx)
+static void print_event(FILE *out, const char *when, const char *commands)
+{
+	escape_printf(out, "%s {", when);
+	escape_put_line(out, commands, strlen(commands));
+	fputs("}\n", out);
+}
+
+void events_print(const struct shell *shell, FILE *out)
 {
 	const struct events *e = shell->events;
 	struct text_buffer time;
+	bool none = true;
 	char when[64];
 
 	for (const struct every *every = e ? e->every : NULL; every; every = every->next) {
 		if (!every->ms)
 			continue;
 		snprintf(when, sizeof(when), "every %s", age_text(&time, every->ms));
-		fn(ctx, when, every->commands);
+		print_event(out, when, every->commands);
+		none = false;
 	}
 	for (int i = 0; e && i < ON_KINDS; i++) {
 		if (!e->on[i])
 			continue;
 		snprintf(when, sizeof(when), "on %s", event_names[i]);
-		fn(ctx, when, e->on[i]);
+		print_event(out, when, e->on[i]);
+		none = false;
 	}
+	if (none)
+		fputs("none\n", out);
 }
 
 bool events_has(const struct shell *shell, enum event_when when)

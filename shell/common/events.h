@@ -7,6 +7,8 @@
 #ifndef MTRUN_EVENTS_H
 #define MTRUN_EVENTS_H
 
+#include <stdio.h>
+
 #include "base/types.h"
 
 struct shell;
@@ -20,9 +22,8 @@ int events_on(struct shell *shell, enum event_when when, const char *text) MUST_
 /* Adds one more. 0 or -ENOMEM. */
 int events_every(struct shell *shell, uint64_t ms, const char *text) MUST_USE;
 void events_every_off(struct shell *shell);
-/* Calls FN for each: WHEN is "every TIME" or "on NAME". */
-void events_each(const struct shell *shell,
-		 void (*fn)(void *ctx, const char *when, const char *text), void *ctx);
+/* What `every` and `on` are to run, as one would type it; or `none`. */
+void events_print(const struct shell *shell, FILE *out);
 bool events_has(const struct shell *shell, enum event_when when);
 /* Whether a block is at work. */
 bool events_running(const struct shell *shell);

@@ -281,8 +281,10 @@ struct process *shell_alive(struct shell *shell, const struct call *call)
 
 int shell_over(const struct shell *shell, const struct call *call, const struct process *p)
 {
-	return shell_error(shell, call, "process %d is %s", (int)p->pid,
-			   process_state_name(p->state));
+	return shell_error(shell, call,
+			   p->state == PROCESS_DETACHED ? "process %d is detached"
+							: "process %d has ended",
+			   (int)p->pid);
 }
 
 uint64_t shell_elapsed(const struct shell *shell, const struct process *p)
