@@ -18,8 +18,8 @@
 #include "shell/serve/guard.h"
 
 struct push;	/* push.c */
-struct waiting; /* profile.c */
-struct watcher; /* events.c */
+struct waiting; /* served_profile.c */
+struct watcher; /* page_events.c */
 
 struct serve {
 	struct session *session;
@@ -77,9 +77,9 @@ void answer_send(struct answer *a);
 
 /* ---- those who make them: without the session's lock --------------------- */
 
-/* command.c: /api/v1/NAME */
+/* api.c: /api/v1/NAME */
 void answer_command(struct answer *a, const char *name);
-/* profile.c: pprof; TOTAL: what was allocated. Later, if `seconds` says so */
+/* served_profile.c: pprof; TOTAL: what was allocated. Later, if `seconds` says so */
 void answer_profile(struct answer *a, bool total);
 /* Each second: who waits for nobody any more is forgotten. */
 void profile_tick(struct serve *s);
@@ -90,7 +90,7 @@ void answer_metrics(struct answer *a);
 /* page.c: export html's page, which goes on */
 void answer_page(struct answer *a);
 /*
- * events.c: a stream of server-sent events about P, a reference that is taken over; NULL: about the
+ * page_events.c: a stream of server-sent events about P, a reference that is taken over; NULL: about the
  * process that questions are about. The request is its own from then on.
  */
 void events_begin(struct serve *s, struct evhttp_request *req, struct process *p);

@@ -11,7 +11,7 @@
 #ifndef MTRUN_LEAKS_CAPTURED_H
 #define MTRUN_LEAKS_CAPTURED_H
 
-#include "leaks/image.h"
+#include "leaks/memory_image.h"
 #include "memory/capture.h"
 
 struct leaks_span {

@@ -15,7 +15,7 @@
 #define MTRUN_LEAKS_INDEX_H
 
 #include "base/arena.h"
-#include "leaks/image.h"
+#include "leaks/memory_image.h"
 
 #define INDEX_NONE UINT32_MAX
 #define INDEX_BIG  UINT32_MAX /* entry.size: look at the block itself */

@@ -7,14 +7,14 @@
 
 #include "base/array.h"
 #include "base/search.h"
-#include "leaks/graph.h"
+#include "leaks/reference_graph.h"
 
 const char *const leak_kind_names[LEAK_KINDS] = { "definite", "indirect", "possible", "reachable" };
 const char *const leak_kind_words[LEAK_KINDS] = { "definitely lost", "indirectly lost",
 						  "possibly lost", "still reachable" };
 
 /*
- * After the sweep (graph.h) everything is about marks, a byte a block:
+ * After the sweep (reference_graph.h) everything is about marks, a byte a block:
  *
  *	1. What is pointed to at a usual place is held.
  *	2. What a held block points to is held, until nothing is added.

@@ -13,7 +13,7 @@
 #ifndef MTRUN_LEAKS_H
 #define MTRUN_LEAKS_H
 
-#include "leaks/image.h"
+#include "leaks/memory_image.h"
 #include "leaks/prefixes.h"
 
 enum leak_kind { LEAK_DEFINITE, LEAK_INDIRECT, LEAK_POSSIBLE, LEAK_REACHABLE, LEAK_KINDS };

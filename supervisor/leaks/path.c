@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/arena.h"
-#include "leaks/graph.h"
+#include "leaks/reference_graph.h"
 
 /*
  * A breadth-first search. Of each block that was reached it is remembered from where, 12 bytes, and
@@ -79,7 +79,7 @@ static raddr_t block_end(const struct capture_block *b)
 	return b->address + b->size < b->address ? UINT64_MAX : b->address + b->size;
 }
 
-/* What is in no block of [AT, END), which is at BYTES and of R; as in the sweep (graph.c). */
+/* What is in no block of [AT, END), which is at BYTES and of R; as in the sweep (reference_graph.c). */
 static void see_between(struct search *s, const struct leaks_range *r, const uint8_t *bytes,
 			raddr_t at, raddr_t end)
 {

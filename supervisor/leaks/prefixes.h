@@ -5,7 +5,7 @@
  * Much software puts a few bytes of its own before what it hands out: a length, a reference count,
  * a list's links. Nothing points to the beginning of such a block, so memcheck's rule (only a
  * pointer to the beginning is a sure one) would call 39 to 99 % of a program's blocks possibly
- * lost. An offset is usual where many blocks from one stack, or from stacks of one family (image.h),
+ * lost. An offset is usual where many blocks from one stack, or from stacks of one family (memory_image.h),
  * are pointed to there; and it is recognised where the block's own bytes say what its prefix is.
  *
  * Offsets are numbered by family while memory is swept, so that a pointer can be remembered in 4
@@ -19,7 +19,7 @@
 #include <pthread.h>
 
 #include "base/arena.h"
-#include "leaks/image.h"
+#include "leaks/memory_image.h"
 
 #define PLACE_BITS    4u
 #define PLACE_START   0u

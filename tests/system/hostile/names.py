@@ -361,7 +361,7 @@ def call_at(text, at):
 OURS = {'image.c': 'the embedded trampoline', 'message.c': r'^\((whole, message_own\(\)|escaped, (out|f))\)$', 'options.c': r'left|MTRUN_VERSION', 'help.c': 'c->help',
         'status.c': r'^\(reporting_end', 'plot.c': r'^\((time|as|labelled.*|c->p->utf8.*), out\)$',
         # what escape_unit() and escape_copy() have made
-        'folded.c': r'^\(as, out\)$', 'graph.c': 'as \\+ 1', 'heaptrack.c': r'^\(copy \?', 'jemalloc.c': r'^\(as, out\)$', 'xml.c': r'^\(as, out\)$'}
+        'folded.c': r'^\(as, out\)$', 'call_graph.c': 'as \\+ 1', 'heaptrack.c': r'^\(copy \?', 'jemalloc.c': r'^\(as, out\)$', 'xml.c': r'^\(as, out\)$'}
 
 
 def nobody_passes_by():

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * image.h - what is looked at: a process as of one instant. Its live blocks, its mappings, its
+ * memory_image.h - what is looked at: a process as of one instant. Its live blocks, its mappings, its
  * threads' registers, and a way to read its memory. Borrowed by all of leaks/, and must not change
  * while it is.
  */
-#ifndef MTRUN_LEAKS_IMAGE_H
-#define MTRUN_LEAKS_IMAGE_H
+#ifndef MTRUN_MEMORY_IMAGE_H
+#define MTRUN_MEMORY_IMAGE_H
 
 #include "memory/capture.h"
 
@@ -40,7 +40,7 @@ struct leaks_image {
 	bool (*interrupted)(void *ctx);
 	void *ctx;
 	unsigned threads;  /* 1, or 2 where two cores are free */
-	size_t most_edges; /* that are remembered while it is swept; 0: as in graph.c */
+	size_t most_edges; /* that are remembered while it is swept; 0: as in reference_graph.c */
 };
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * graph.h - what points where: one sweep over all memory in the order of addresses.
+ * reference_graph.h - what points where: one sweep over all memory in the order of addresses.
  *
  * Memory is read once, in large pieces. A word in a live block that is an address in another one is
  * an edge; one outside of all blocks is a root, which holds what it points to at once. What a block
@@ -16,8 +16,8 @@
 #define MTRUN_LEAKS_GRAPH_H
 
 #include "base/arena.h"
-#include "leaks/image.h"
 #include "leaks/index.h"
+#include "leaks/memory_image.h"
 #include "leaks/prefixes.h"
 
 #define EDGE_TARGET(e) ((e) >> PLACE_BITS)

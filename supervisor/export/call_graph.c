@@ -11,8 +11,8 @@
 #include "base/intern.h"
 #include "base/units.h"
 #include "base/utf8.h"
+#include "export/call_graph.h"
 #include "export/export.h"
-#include "export/graph.h"
 
 /*
  * The call graph as jeprof and pprof draw it, in dot's language: a box for each function with what

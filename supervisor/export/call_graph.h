@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* graph.h - parts of the call graph's writer that have tests of their own. */
+/* call_graph.h - parts of the call graph's writer that have tests of their own. */
 #ifndef MTRUN_GRAPH_H
 #define MTRUN_GRAPH_H
 

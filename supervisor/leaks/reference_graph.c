@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include "leaks/graph.h"
+#include "leaks/reference_graph.h"
 
 #include <errno.h>
 #include <signal.h>
