@@ -12,6 +12,7 @@
 #include "process/profile_make.h"
 #include "report/kept.h"
 #include "report/print_leaks.h"
+#include "symbols/short_name.h"
 
 /*
  * One page with memory over time, and what was live at any moment of it. Here the numbers are
@@ -629,8 +630,8 @@ static void thin_out(struct page *p)
 
 /* ---- writing ------------------------------------------------------------- */
 
-/* A name is cut at LONGEST bytes, not within a character. */
-static void put_name(struct json *j, const char *name)
+/* What is longer than LONGEST bytes is cut there, not within a character. */
+static void put_cut(struct json *j, const char *name)
 {
 	char text[LONGEST + 4];
 	size_t n = length(name);
@@ -644,6 +645,15 @@ static void put_name(struct json *j, const char *name)
 	memcpy(text, name, n);
 	strcpy(text + n, "...");
 	json_string(j, NULL, text);
+}
+
+/* Of a C++ name that is too long, what people leave out goes first. */
+static void put_name(struct json *j, const char *name)
+{
+	char *brief = length(name) < LONGEST ? NULL : short_name(name, SHORT_DEFAULTS, true);
+
+	put_cut(j, brief ? brief : name);
+	free(brief);
 }
 
 /* What was there before the attach has no stacks, and is in no sum. */

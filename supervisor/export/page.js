@@ -14,7 +14,7 @@
 	var SVG = "http://www.w3.org/2000/svg", LEFT = 74, RIGHT = 16, TOP = 48, HEIGHT = 230, BOTTOM = 24, ROW = 19, DEEPEST = 80, SERIES = 8, LEAST = 0.7;
 	var columns = pairs(d.columns), nodes = [[0, 0]].concat(pairs(d.nodes)), sites = { 0: [0, "(others)", "", 0, -1] }, paths = columns.map(function (c) { return path_of(c[0]); });
 	var keys, whole = [], from = null, to = 0, cost = "live", shape = "down", flipped = false, pattern = null, filter = "", shown_rows = 25, order = "size", ascending = false;
-	var sums = null, roots = [], zoom = [], rects = [], cursor = null, selected = null, modules_of = null, dark = matchMedia("(prefers-color-scheme: dark)");
+	var sums = null, roots = [], zoom = [], rects = [], cursor = null, selected = null, modules_of = null, shorts = new Map(), dark = matchMedia("(prefers-color-scheme: dark)");
 
 	columns.push([0, 0]);	/* what is in no other */
 	paths.push([0]);
@@ -145,6 +145,51 @@
 	function place(f, file, line) { return f[file] ? last_part(f[file]) + (f[line] ? ":" + f[line] : "") : ""; }
 
 	/* What a value is called, with its blocks. */
+	/* What is between the brackets of a template's arguments, singly. */
+	function split(text) {
+		var parts = [], depth = 0, from = 0;
+
+		for (var i = 0; i <= text.length; i++) {
+			if (i === text.length || !depth && text[i] === ",") {
+				parts.push(text.slice(from, i).trim());
+				from = i + 1;
+			}
+			depth += /[({[\x03]/.test(text[i]) ? 1 : /[)}\]\x04]/.test(text[i]) ? -1 : 0;
+		}
+		return parts;
+	}
+
+	/*
+	 * C++ names as people write them, without what the standard's templates have by default (symbols/short_name.c). From the innermost brackets out: \x03 and \x04 stand for
+	 * those that were seen to, \x01 and \x02 for the signs of operators.
+	 */
+	function shorten(name) {
+		var text = name.replace(/\[abi:\w+\]/g, "").replace(/\bstd::(__cxx11|__1)::/g, "std::"), before;
+
+		text = text.replace(/\boperator[-<>=]+\*?|->/g, function (sign) { return sign.replace(/</g, "\x01").replace(/>/g, "\x02"); });
+		do {
+			before = text;
+			text = text.replace(/(\bstd::basic_(\w+))?<([^<>]*)>/g, function (all, basic, kind, inner) {
+				var parts = split(inner);
+
+				while (parts.length > 1 && /^std::(allocator|less|hash|equal_to|default_delete|char_traits)\x03/.test(parts[parts.length - 1]))
+					parts.pop();
+				return basic && parts.join() === "char" ? "std::" + kind : (basic || "") + "\x03" + parts.join(", ") + "\x04";
+			});
+		} while (text !== before);
+		return text.replace(/[\x01\x03]/g, "<").replace(/[\x02\x04]/g, ">");
+	}
+
+	function short(name) {
+		if (name.indexOf("<") < 0)
+			return name;
+		if (!shorts.has(name))
+			shorts.set(name, shorten(name));
+		return shorts.get(name);
+	}
+
+	function is_found(name) { return pattern.test(name) || pattern.test(short(name)); }
+
 	function told(value, blocks) {
 		if (cost === "allocations" || cost === "temporary")
 			return signed(value) + (cost === "temporary" ? " temporary" : "") + " allocations";
@@ -174,6 +219,13 @@
 	}
 
 	/* A table with HEAD ([text, class] each); its body. */
+	function name_cell(row, name) {
+		var cell = make(row, "td", { "class": "name" }, short(name));
+
+		if (short(name) !== name)
+			cell.title = name;
+	}
+
 	function table_with(parent, head, attributes) {
 		var table = make(parent, "table", attributes), row = make(make(table, "thead", {}), "tr", {});
 
@@ -443,7 +495,7 @@
 			var item = make(parent, "span", { title: s.name + "\nat most " + digits(s.most) + " bytes" });
 
 			make(item, "span", { "class": "key" }).style.background = PALETTE[n];
-			item.appendChild(document.createTextNode(s.name));
+			item.appendChild(document.createTextNode(short(s.name)));
 		});
 		if (series.length)
 			make(make(parent, "span", {}), "span", { "class": "key rest" }).parentNode.appendChild(document.createTextNode("others"));
@@ -458,7 +510,7 @@
 		text = seconds(Math.round(ms)) + ": " + about(digits(bytes)) + " bytes";
 		if (k && k.from <= ms)
 			series.map(function (s) { return [s.held[key_at(ms)], s.name]; }).filter(function (v) { return v[0] > 0; }).sort(function (a, b) { return b[0] - a[0]; })
-				.forEach(function (v) { text += "\n" + short_bytes(v[0]) + "  " + v[1]; });
+				.forEach(function (v) { text += "\n" + short_bytes(v[0]) + "  " + short(v[1]); });
 		return text;
 	}
 
@@ -715,10 +767,10 @@
 
 	function paint(g, zoomed, character) {
 		rects.forEach(function (r) {
-			var n = r[0], x = r[1], w = r[2], y = r[3] * ROW, text = name_of(n.frame) + (cost === "difference" ? "  " + signed(n.size) : ""), most = Math.floor((w - 7) / character);
+			var n = r[0], x = r[1], w = r[2], y = r[3] * ROW, text = short(name_of(n.frame)) + (cost === "difference" ? "  "+ signed(n.size) : ""), most = Math.floor((w - 7) / character);
 			var is_above = zoomed && n !== zoomed && is_over(n, zoomed);
 
-			g.globalAlpha = pattern && !(n.frame >= 0 && pattern.test(name_of(n.frame))) ? 0.3 : is_above ? 0.55 : 1;
+			g.globalAlpha = pattern && !(n.frame >= 0 && is_found(name_of(n.frame))) ? 0.3 : is_above ? 0.55 : 1;
 			g.fillStyle = frame_colour(n);
 			g.fillRect(x, y, w > 2 ? w - 1 : Math.max(w - 0.2, 0.4), ROW - 1);
 			if (most >= 3) {
@@ -828,7 +880,7 @@
 		by_id("matched").textContent = "";
 		if (!pattern)
 			return;
-		hit = d.frames.map(function (f) { return pattern.test(f[0]); });
+		hit = d.frames.map(function (f) { return is_found(f[0]); });
 		paths.forEach(function (path, c) {
 			if (sums.value[c] && path.some(function (frame) { return hit[frame]; })) {
 				value += sums.value[c];
@@ -853,7 +905,7 @@
 				}
 		});
 		d.frames.forEach(function (f, frame) {
-			if (frame && size[frame] > most && pattern && pattern.test(f[0])) {
+			if (frame && size[frame] > most && pattern && is_found(f[0])) {
 				best = frame;
 				most = size[frame];
 			}
@@ -876,7 +928,7 @@
 			make(tr, "td", { "class": "n" }, cost === "difference" ? "" : share(value, sums.size));
 			cell = make(tr, "td", { "class": "name" }, frame > 0 ? undefined : name);
 			if (frame > 0)
-				button(cell, name, function () { open_function(frame); }, { "class": "link" });
+				button(cell, short(name), function () { open_function(frame); }, short(name) === name ? { "class": "link" } : { "class": "link", title: name });
 		}
 		if (self)
 			row(self, "(itself)", 0);
@@ -940,7 +992,7 @@
 				by[i].share = by[i].size;
 				rows.push(by[i]);
 			}
-		rows = rows.filter(function (r) { return !filter || (r.name + " " + r.site[2] + " " + r.where + " " + (d.modules[r.site[4]] || "")).toLowerCase().indexOf(filter) >= 0; });
+		rows = rows.filter(function (r) { return !filter || (r.name + " " + short(r.name) + " " + r.site[2] + " " + r.where + " " + (d.modules[r.site[4]] || "")).toLowerCase().indexOf(filter) >= 0; });
 		return rows.sort(function (x, y) {
 			var a = x[order], b = y[order];
 
@@ -975,7 +1027,7 @@
 		cell = make(next, "td", { colspan: heads().length });
 		list.slice(0, 10).forEach(function (i) {
 			make(cell, "div", { "class": "soft" }, told(sums.value[i], sums.blocks[i]) + (cost === "difference" ? "" : ", " + share(sums.value[i], sums.size)));
-			text = paths[i].map(function (frame) { return d.frames[frame][0] + (frame ? "  " + last_part(d.frames[frame][1]) : ""); }).reverse().join("\n");
+			text = paths[i].map(function (frame) { return short(d.frames[frame][0]) + (frame ? "  "+ last_part(d.frames[frame][1]) : ""); }).reverse().join("\n");
 			make(cell, "pre", {}, text);
 		});
 		small += add_up(list.slice(10).map(function (i) { return sums.value[i]; }));
@@ -1001,7 +1053,7 @@
 
 			shown.forEach(function (h) {
 				if (h[0] === "name")
-					make(tr, "td", { "class": "name" }, r.name);
+					name_cell(tr, r.name);
 				else if (h[0] === "where")
 					make(tr, "td", { "class": "name", title: r.site[2] }, r.where);
 				else
@@ -1138,7 +1190,7 @@
 				var tr = make(tbody, "tr", { "data-blocks": r.blocks, "data-life": r.life });
 
 				[digits(r.blocks), lifetime(r.life), share(r.life, d.lived_of), held(r.peak, r.peaks), held(r.end, r.ends), share(r.young, 1)].forEach(function (text) { make(tr, "td", { "class": "n" }, about(text)); });
-				make(tr, "td", { "class": "name" }, r.name);
+				name_cell(tr, r.name);
 				make(tr, "td", { "class": "name", title: r.file }, r.where);
 			});
 			more.hidden = rows.length <= most;
@@ -1173,7 +1225,7 @@
 
 			make(tr, "td", { "class": "n" }, digits(r[0]));
 			make(tr, "td", { "class": "n" }, digits(r[1]));
-			make(tr, "td", { "class": "name" }, r[2]);
+			name_cell(tr, r[2]);
 			make(tr, "td", { "class": "name", title: r[3] }, place(r, 3, 4));
 		});
 	}
@@ -1216,7 +1268,7 @@
 		var lines = [];
 
 		for (; node; node = nodes[node][0])
-			lines.push(d.frames[nodes[node][1]].slice(0, 2).filter(function (t) { return t; }).join("  "));
+			lines.push([short(d.frames[nodes[node][1]][0]), d.frames[nodes[node][1]][1]].filter(function (t) { return t; }).join("  "));
 		return lines.join("\n");
 	}
 
@@ -1227,7 +1279,7 @@
 		make(tr, "td", { "class": "n" }, digits(r[1]));
 		make(tr, "td", { "class": "n" }, digits(r[2]));
 		make(tr, "td", { "class": "n" }, r[4] ? digits(r[3]) + " in " + digits(r[4]) : "");
-		make(tr, "td", { "class": "name" }, r[5]);
+		name_cell(tr, r[5]);
 		make(tr, "td", { "class": "name", title: r[6] }, place(r, 6, 7));
 		stack = make(body, "tr", {});
 		stack.hidden = true;

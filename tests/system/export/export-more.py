@@ -210,7 +210,7 @@ def speedscope(said):
 def page_says(dom):
     """The sum, and the rows of the table of sites: [(bytes, blocks, function)]."""
     what = re.search(r'id="what" data-bytes="(-?\d+)" data-count="(-?\d+)"', dom)
-    rows = re.findall(r'<tr data-bytes="(-?\d+)" data-count="(-?\d+)">(?:<td class="n">[^<]*</td>)+<td class="name">([^<]*)</td>', dom)
+    rows = re.findall(r'<tr data-bytes="(-?\d+)" data-count="(-?\d+)">(?:<td class="n">[^<]*</td>)+<td class="name"(?: title="[^"]*")?>([^<]*)</td>', dom)
     return (int(what[1]), int(what[2])) if what else None, [(int(b), int(n), html.unescape(f)) for b, n, f in rows]
 
 
@@ -360,6 +360,24 @@ def many():
     mt.check('flamegraph: 100000 stacks', [f'{size} bytes'] if size > 1 << 20 else [])
 
 
+def cxx_names():
+    """A page has C++ names as people write them, and the whole one where the pointer rests on it; what would be longer than 500 bytes is so in the page, too."""
+    short, long = mt.build('ranked.cc'), mt.build('screens.cc')
+    if not short or not long or not CHROMIUM:
+        return mt.skip('html: C++ names', 'no chromium' if short and long else mt.build_reason('screens.cc', 'gcc'))
+    mt.plain([mt.MTRUN, '-q', '-x', f'wait exit; export html {path("names.html")}; report --all --json > {path("names.json")}', short])
+    dom = browse(f'file://{path("names.html")}#cost=allocated', '--dump-dom')
+    shown = {html.unescape(n): html.unescape(t) for t, n in re.findall(r'<td class="name"(?: title="([^"]*)")?>([^<]*)</td>', dom)}
+    whole = {row['function'] for row in json.loads(read('names.json'))['mem_report']}
+    want = {'by_vector(std::vector<int>&, int)': 'by_vector(std::vector<int, std::allocator<int> >&, int)',
+            'by_string(std::string&, int)': 'by_string(std::__cxx11::basic_string<char, std::char_traits<char>, std::allocator<char> >&, int)'}
+    mt.check('html: C++ names', [f'{name}: {shown.get(name)}, {whole}' for name, t in want.items() if shown.get(name) != t or t not in whole])
+    mt.plain([mt.MTRUN, '-q', '-x', f'wait heap > 150000 timeout 20s; export html {path("names.html")}; kill', long], judged=False)
+    names = [name for _, _, name in page_says(browse(f'file://{path("names.html")}', '--dump-dom'))[1]]
+    mt.check('html: long C++ names', [] if any(re.fullmatch('a_company.*::cache_of.*<std::string, std::map<std::string, .*::hold\\(unsigned long\\)', n) for n in names) and
+             not any('char_traits' in n or len(n) > 500 for n in names) else [names])
+
+
 def lifetimes():
     """From a log, what the program has measured itself; also of one that begins in the middle, where blocks live from there on. A live program's page has none."""
     victim = mt.build('lifetimes.c')
@@ -450,6 +468,7 @@ def main():
     speedscope(said)
     page(said)
     many()
+    cxx_names()
     lifetimes()
     tables(said)
     options(victim)

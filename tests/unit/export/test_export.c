@@ -6,8 +6,8 @@
 
 #include "base/intern.h"
 #include "base/units.h"
-#include "export/export.h"
 #include "export/call_graph.h"
+#include "export/export.h"
 #include "export/xml.h"
 #include "inject/wire.h"
 #include "supervisor/export/profile.pb-c.h"
