@@ -181,7 +181,7 @@ static inline void emit(struct scope s, struct wire_signal_event *place, struct 
 		ring_put(s.t, e);
 }
 
-/* The same of an event with a second half. */
+/* emit() of an event with a second half. */
 void emit_wide(struct scope s, struct wire_signal_event *place, struct wire_event e, uint64_t size,
 	       uint64_t ticket);
 

@@ -112,7 +112,7 @@ static inline uint32_t release_flags(struct scope s, uint64_t address)
 	return s.t->told != address || s.t->countdown != s.t->drawn ? WIRE_LATER : 0;
 }
 
-/* The same for a FREE, from the moment when it is certain to be told of. */
+/* release_flags() of a FREE, from the moment when it is certain to be told of. */
 static noinline uint32_t free_flags(struct scope s, uint64_t address)
 {
 	store(&PROC->released[wire_counter(address)], address);
@@ -654,8 +654,8 @@ uint64_t hook_reallocarray(uint64_t old, uint64_t n, uint64_t size, const struct
 /* ---- --hook -------------------------------------------------------------- */
 
 /*
- * The same for a function of the program's, with up to six arguments, of which `arg` is the size or
- * the pointer.
+ * A function that --hook names, with up to six arguments, of which `arg` is the size or the
+ * pointer.
  */
 static uint64_t generic_free(struct scope s, uint64_t p, const uint64_t *a,
 			     const struct wire_hook *h, const struct entry *e)

@@ -22,8 +22,8 @@ struct patience {	/* all 0 at first, but for `calls` */
 bool patience_left(struct patience *p);
 
 /*
- * The same for room in T's ring, or for its handlers' events: if once that took too long, not
- * before its reader has moved.
+ * Whether to wait on for room in T's ring, or for its handlers' events: if once that took too long,
+ * not before its reader has moved.
  */
 bool reader_left(struct wire_thread *t, struct patience *p);
 

@@ -262,7 +262,7 @@ static int write_to(struct shell *shell, const struct export_format *format, con
 	return err;
 }
 
-/* The same through the ending's shell command, which prints to FD. *STATUS: its exit status. */
+/* write_to() through the ending's shell command, which prints to FD. *STATUS: its exit status. */
 static int write_through(struct shell *shell, const struct request *r, const struct export *e,
 			 int fd, int *status)
 {

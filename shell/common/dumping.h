@@ -37,7 +37,7 @@ const char *dumping_at_end(const struct shell *shell, pid_t pid);
  */
 int dumping_write(struct shell *shell, struct process *p, const char *prefix, enum dump_why why,
 		  struct dumped *d) MUST_USE;
-/* The same for a hit of the limit, by TELLER, who asks beside SHELL, whose files it is among. */
+/* dumping_write() for HIT, by TELLER, who asks beside SHELL, whose files it is among. */
 int dumping_limit(struct shell *shell, struct shell *teller, const struct limit_hit *hit,
 		  struct dumped *d) MUST_USE;
 /* D was due and could not be written: it is said, once in a row, and mtrun's exit status tells it. */

@@ -20,10 +20,10 @@ struct sites;
  */
 void lookup_profile(struct shell *shell, struct process *p, struct sites *sites,
 		    const struct profile *profile, bool whole);
-/* The same for COUNT addresses. */
+/* lookup_profile() for COUNT addresses. */
 void lookup_addresses(struct shell *shell, struct process *p, const struct symbol_question *q,
 		      size_t count);
-/* The same for one stack, all of it. */
+/* lookup_profile() for one stack, all of it. */
 void lookup_stack(struct shell *shell, struct process *p, struct sites *sites, uint32_t stack);
 
 #endif

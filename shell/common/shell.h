@@ -129,7 +129,7 @@ void shell_release(struct shell *shell);
  * `failed`.
  */
 void shell_run_text(struct shell *shell, const char *name, const char *text);
-/* The same of what was typed at the prompt. */
+/* shell_run_text() of what was typed at the prompt. */
 void shell_run_typed(struct shell *shell, const char *text);
 /*
  * Runs the commands of a file as they are read, "-": stdin. 0 or -errno when it cannot be read (not
@@ -149,7 +149,7 @@ struct process *shell_subject(const struct shell *shell);
 void shell_leave_subject(struct shell *shell);
 /* The heap that it had before an attach; NULL: it was started by us. */
 const struct preattach_heap *shell_preattach(struct shell *shell);
-/* The same if it is running or stopped; NULL: it has ended, or was let go (said). */
+/* shell_process() if it is running or stopped; NULL: it has ended, or was let go (said). */
 struct process *shell_alive(struct shell *shell, const struct call *call);
 /*
  * The moment that answers about it are of: now, its end, or when recording was switched off. In ms
@@ -160,7 +160,7 @@ uint64_t shell_moment(const struct shell *shell, const struct process *p);
 uint64_t shell_elapsed(const struct shell *shell, const struct process *p);
 /* Its stacks with symbols. NULL: out of memory (said). */
 struct sites *shell_sites(struct shell *shell, struct process *p);
-/* The same, of the caller's own (to be freed): also while another command is at work with them. */
+/* shell_sites() of the caller's own (to be freed), for use beside another command. */
 struct sites *shell_own_sites(struct shell *shell, struct process *p);
 /* What is remembered of them is forgotten. */
 void shell_forget_sites(struct shell *shell);

@@ -39,9 +39,9 @@ size_t layout_width(const struct layout *l, const char *text);
  */
 size_t layout_put(const struct layout *l, FILE *out, const char *text, size_t width);
 size_t layout_put_path(const struct layout *l, FILE *out, const char *path, size_t width);
-/* The same, but of a longer one the end is left out. */
+/* layout_put() that leaves out the end of a longer one. */
 size_t layout_put_begin(const struct layout *l, FILE *out, const char *text, size_t width);
-/* The same two of TEXT that has been escaped already. */
+/* layout_width() and layout_put() of TEXT that has been escaped already. */
 size_t layout_shown_width(const struct layout *l, const char *text);
 size_t layout_put_shown(const struct layout *l, FILE *out, const char *text, size_t width);
 

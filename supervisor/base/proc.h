@@ -40,9 +40,9 @@ struct maps {
 };
 /* Reads /proc/PID/maps. The caller releases it with maps_release(). Returns 0 or -errno. */
 int maps_read(struct maps *maps, pid_t pid) MUST_USE;
-/* The same from FD, an open `maps` of which nothing was read. It stays that of its process. */
+/* maps_read() from FD, an open `maps` of which nothing was read: it stays that of its process. */
 int maps_read_from(struct maps *maps, int fd) MUST_USE;
-/* The same of TEXT[LEN], which is of that form. */
+/* maps_read() from TEXT[LEN], which is of the form of `maps`. */
 int maps_parse(struct maps *maps, const char *text, size_t len) MUST_USE;
 void maps_release(struct maps *maps);
 const struct map *maps_find(const struct maps *maps, raddr_t addr);

@@ -10,7 +10,7 @@
  * values past U+10FFFF are none.
  */
 int utf8_length(const char *text);
-/* The same, and its code point. */
+/* utf8_length(), and the code point in *VALUE. */
 int utf8_decode(const char *text, uint32_t *value);
 
 #endif

@@ -162,7 +162,7 @@ struct blocks_walk {
 };
 bool blocks_walk(const struct blocks *t, struct blocks_walk *w);
 /*
- * The same while the table changes between two calls: each tells FN of N more blocks, or some
+ * A walk while the table changes between two calls: each tells FN of N more blocks, or some
  * thousands more. A block that is there all the time is told once. 1: there is more, 0: that was
  * all, -EAGAIN: the table was laid out anew meanwhile, so it is all for nothing. Begins with a pass
  * of zeros. PAGES: all pages that blocks begin in are to be told; B is NULL, and ADDR some address
@@ -189,7 +189,7 @@ bool blocks_below(const struct blocks *t, raddr_t addr, raddr_t *start, struct b
  * stack total; owner and tick are those of its release.
  */
 bool blocks_freed(const struct blocks *t, raddr_t addr, raddr_t *start, struct block *out);
-/* The same of the block freed last that began at ADDR itself; much quicker. */
+/* blocks_freed() for the block freed last that began at ADDR itself; much quicker. */
 bool blocks_left(const struct blocks *t, raddr_t addr, struct block *out);
 
 static inline uint64_t block_size(const struct block *b) { return b->a >> 14 & BLOCK_SIZE_MAX; }

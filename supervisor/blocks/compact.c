@@ -203,7 +203,7 @@ static bool laid(struct compact *c, uint32_t segment, const struct compact_entry
 	return true;
 }
 
-/* The same in at least so many; there is room for them, the caller has seen to that. */
+/* laid() in PAGES, or in more if they do not do; there is room, the caller has seen to that. */
 static void lay(struct compact *c, uint32_t segment, const struct compact_entry *v, uint32_t n,
 		uint32_t pages)
 {

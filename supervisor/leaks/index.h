@@ -119,7 +119,7 @@ static inline uint32_t index_find_in(const struct leaks_index *x, const struct i
 	return low;
 }
 
-/* The same at once, for single questions. */
+/* index_may(), index_region() and index_find_in() at once, for single questions. */
 static inline uint32_t index_find(const struct leaks_index *x, uint64_t word, uint64_t *into)
 {
 	uint32_t r = index_may(x, word) ? index_region(x, word) : INDEX_NONE;

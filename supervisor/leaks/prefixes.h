@@ -118,7 +118,7 @@ uint32_t prefixes_stack(const struct prefixes *p, uint32_t stack);
  * learnt from this. Two threads may ask at a time.
  */
 unsigned prefixes_learn(struct prefixes *p, uint32_t block, uint64_t into);
-/* The same, and nothing is learnt. */
+/* prefixes_learn() without learning. */
 unsigned prefixes_place(const struct prefixes *p, uint32_t block, uint64_t into);
 /* What that will need of BLOCK is sent for. */
 static inline void prefixes_fetch(const struct prefixes *p, uint32_t block)

@@ -84,8 +84,7 @@ size_t graph_memory(const struct leaks_graph *g);
 #define EDGES_BEHIND 16u
 const uint32_t *graph_edges(struct leaks_graph *g, uint32_t block, uint32_t *count);
 /*
- * The same for many blocks with GRAPH_AGAIN, one after the other: FN(CTX, edge) is told of BLOCK's
- * edges, then or later; of all of them when graph_end_again() returns. FN does neither itself.
+ * The edges of many blocks with GRAPH_AGAIN, one after the other: FN(CTX, edge) is told of BLOCK's, then or later; of all of them when graph_end_again() returns. FN does neither itself.
  */
 void graph_again(struct leaks_graph *g, uint32_t block, void (*fn)(void *ctx, uint32_t edge),
 		 void *ctx);

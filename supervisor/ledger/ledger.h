@@ -116,7 +116,7 @@ void ledger_known(struct ledger *l, uint8_t *known);
  * ON: all other blocks go into it, too, those that are there and those to come; until ON is false.
  */
 void ledger_know_all(struct ledger *l, bool on);
-/* The same with the stack of the release, 0: not known. */
+/* ledger_release() with the stack of the release, 0: not known. */
 void ledger_release_by(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t addr, bool from_libc,
 		       uint32_t stack);
 /*
@@ -149,7 +149,7 @@ void ledger_protect(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t addr
 		    unsigned prot, uint32_t stack);
 void ledger_break(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t now, raddr_t old,
 		  uint32_t stack, bool own);
-/* The same for N events of WIRE_ALLOC and WIRE_FREE in a row (wire.h), several times faster. */
+/* N events of WIRE_ALLOC and WIRE_FREE in a row (wire.h): several times faster than one by one. */
 struct wire_event;
 void ledger_batch(struct ledger *l, uint32_t thread, uint64_t ms, const struct wire_event *e,
 		  size_t n);
@@ -160,8 +160,8 @@ size_t ledger_stacks(const struct ledger *l); /* ids are below this */
 /* never NULL: zeros if never seen */
 const struct ledger_stack *ledger_stack(const struct ledger *l, uint32_t stack);
 /*
- * The same for each stack that was ever seen, I from 1 to below ledger_stacks_seen(), in no order:
- * *STACK is its id.
+ * Each stack that was ever seen, I from 1 to below ledger_stacks_seen(), in no order: *STACK is its
+ * id.
  */
 size_t ledger_stacks_seen(const struct ledger *l);
 const struct ledger_stack *ledger_stack_seen(const struct ledger *l, size_t i, uint32_t *stack);
@@ -216,7 +216,7 @@ void ledger_look_back(struct ledger *l, const struct ledger_history *history, ui
  */
 int ledger_each_mapping(const struct ledger *l, int (*fn)(void *ctx, const struct ledger_block *b),
 			void *ctx);
-/* The same for what reallocs under way have taken out of the table. */
+/* ledger_each_mapping() for the blocks that reallocs under way have taken out of the table. */
 int ledger_each_leaving(const struct ledger *l, int (*fn)(void *ctx, const struct ledger_block *b),
 			void *ctx);
 /* All of the program's own mappings, ascending, also what of them is not accessible. */

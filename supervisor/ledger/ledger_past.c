@@ -94,7 +94,7 @@ void ledger_look_back(struct ledger *l, const struct ledger_history *history, ui
 	l->at_peak = NULL;
 }
 
-/* The same of a ledger that looks back. */
+/* What the stacks of a ledger that looks back held at its peak. */
 static const struct timeline_held *told_at_peak(struct ledger *l)
 {
 	struct ledger_held *held;

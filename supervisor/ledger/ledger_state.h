@@ -346,7 +346,7 @@ void ledger_count_all(struct ledger *l, bool counted);
 /* THREAD releases ADDR, where nothing lives. STACK, 0: not known; RESIZE: by a realloc. */
 void ledger_wrong_unknown(struct ledger *l, uint32_t thread, raddr_t addr, uint32_t stack,
 			  unsigned family, bool resize);
-/* The same of B at ADDR, which may be of another family. STACK is known. */
+/* THREAD releases B at ADDR by FAMILY, which may be another than its own. STACK is known. */
 void ledger_wrong_family(struct ledger *l, uint32_t thread, raddr_t addr, const struct block *b,
 			 uint32_t stack, unsigned family);
 
@@ -374,7 +374,7 @@ static inline struct pending *pending_of(struct ledger *l, uint32_t thread)
 	return i ? &l->pending[i - 1] : NULL;
 }
 
-/* The same, made if there is nothing. NULL: out of memory. */
+/* pending_of(), made if there is nothing. NULL: out of memory. */
 struct pending *ledger_pending_make(struct ledger *l, uint32_t thread);
 /* P may be idle now. */
 void ledger_pending_rest(struct ledger *l, struct pending *p);

@@ -51,8 +51,8 @@ void log_encoder_free(struct log_encoder *e);
 /* These only between events. Hands over what there is; then all that L knows is in the blocks. */
 void log_encoder_flush(struct log_encoder *e);
 /*
- * The same, and a STATE behind it. Otherwise they come by themselves, when LOG_ENCODER_EVENTS says
- * so.
+ * log_encoder_flush(), and a STATE behind it. Otherwise states come by themselves, when
+ * LOG_ENCODER_EVENTS says so.
  */
 void log_encoder_checkpoint(struct log_encoder *e);
 /*

@@ -12,8 +12,8 @@
 uint64_t memory_available(pid_t pid);
 
 /*
- * The same of cgroups alone, UINT64_MAX: they have no limit. CGROUP: the text of /proc/PID/cgroup;
- * ROOT: where cgroups are mounted.
+ * What cgroups alone leave, in bytes; UINT64_MAX: they have no limit. CGROUP: the text of
+ * /proc/PID/cgroup; ROOT: where cgroups are mounted.
  */
 uint64_t memory_cgroup_room(const char *root, const char *cgroup);
 

@@ -106,8 +106,8 @@ raddr_t plant_moved_pc(const struct plant *plant, raddr_t pc);
 /* Whether PC is such a place. */
 bool plant_covers(const struct plant *plant, raddr_t pc);
 /*
- * The same for a pc to which a handler will return: where a call was to be made again that is the
- * call's own.
+ * plant_covers() for a pc to which a handler will return: where a call was to be made again that is
+ * the call's own.
  */
 bool plant_within(const struct plant *plant, raddr_t pc);
 /* Restores the original bytes of everything planted (islands stay mapped). */
@@ -115,8 +115,8 @@ int plant_uproot(struct plant *plant, const struct plant_ops *ops) MUST_USE;
 /* Forgets what was planted in [start, end): the module was unmapped. */
 void plant_forget(struct plant *plant, raddr_t start, raddr_t end);
 /*
- * The same exactly: 0 also where the thread must go on for some instructions before it can be taken
- * out.
+ * plant_moved_pc(), but 0 also where the thread must go on for some instructions before it can be
+ * taken out.
  */
 raddr_t plant_exact_pc(const struct plant *plant, raddr_t pc);
 /*

@@ -100,7 +100,7 @@ static bool is_new(const struct process *p)
 	return p->preattach.state == PREATTACH_NONE && !p->errors.trust_ms && !p->errors.forked_ms;
 }
 
-/* And from the beginning. */
+/* is_new(), and all that it did was explained by its events. */
 static bool complete(const struct process *p) { return is_new(p) && !p->errors.unexplained; }
 
 static bool may_look(struct errors *e, uint64_t ms)
@@ -245,7 +245,7 @@ static bool mismatched(const struct process *p, const struct ledger_wrong *w)
 	       (w->gave != FAMILY_HEAP || is_no_operator(p, w->block.block.stack));
 }
 
-/* The same stacks come again and again: it is found out once, and not of too many at once. */
+/* A pair of stacks comes again and again: it is judged once, and not too many at once. */
 static bool told_apart(struct errors *all, const struct process *p, const struct ledger_wrong *w)
 {
 	uint64_t *at, pair;

@@ -109,7 +109,7 @@ static bool seen_idle(struct process *p)
 	return all;
 }
 
-/* The same, waiting a moment for it. */
+/* seen_idle(), after a fence: before it, a thread may be at work that looks idle. */
 static bool all_idle(struct process *p)
 {
 	if (!p->sampling.fenced) {

@@ -15,7 +15,7 @@ struct process;
  * memory, stops nothing.
  */
 void classify_address(struct process *p, raddr_t addr, char *text, size_t len);
-/* The same of one in a module alone, also when the process is gone; false: it is in none. */
+/* classify_address() for modules alone, also when P is gone. False: ADDR is in none. */
 bool classify_in_module(struct process *p, raddr_t addr, char *text, size_t len);
 
 /*

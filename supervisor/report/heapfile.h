@@ -67,7 +67,7 @@ struct heap {
  */
 int heap_read(struct heap *h, const char *path, char *why, size_t len) MUST_USE;
 /*
- * The same of TEXT[SIZE], which is taken over, also on errors, and has room for one more byte;
+ * heap_read() of TEXT[SIZE], which is taken over, also on errors, and has room for one more byte;
  * OWNER: of the file that it is from.
  */
 int heap_parse(struct heap *h, char *text, size_t size, uid_t owner, char *why,

@@ -41,7 +41,7 @@ void print_difference(FILE *out, const struct view *v, struct sites *sites, bool
 		      const struct layout *l);
 /* STACKS: each row with its stack. */
 void print_report_json(FILE *out, const struct view *v, struct sites *sites, bool stacks);
-/* The same within a document. */
+/* print_report_json() as member KEY of the document J. */
 void print_view_json(struct json *j, const char *key, const struct view *v, struct sites *sites,
 		     bool stacks);
 /* By site, as the gs driver's get_mem_report() has it: the rows are texts. */

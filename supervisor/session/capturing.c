@@ -747,7 +747,7 @@ static bool all_known(const struct session *s, const struct process *p)
 	       !p->credible.emptied && !p->credible.given_up && !stats.dropped && !stats.bad;
 }
 
-/* The same, once those are found that were there before. */
+/* all_known(), once the blocks are found that were there before. */
 static bool all_found(struct session *s, const struct process *p, struct capture *c)
 {
 	struct glibc_malloc g = p->glibc_malloc;

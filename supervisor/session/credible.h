@@ -15,7 +15,7 @@ struct session;
 
 /* For the session's loop, after the rings were read. */
 void credible_turn(struct session *s);
-/* The same for P alone: at its end, as long as its memory is still there. */
+/* credible_turn() for P alone: at its end, as long as its memory is still there. */
 void credible_look(struct session *s, struct process *p);
 
 #endif

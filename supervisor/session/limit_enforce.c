@@ -204,7 +204,7 @@ static bool refuse(struct session *s, struct process *p, const struct room_quest
 	return !s->telling.busy;
 }
 
-/* The same with the request granted; TOLD: it was told already. */
+/* A hit is told, unless it was (TOLD), and the request granted. False: not yet. */
 static bool report(struct session *s, struct process *p, const struct room_question *q,
 		   const struct room_case *c, const struct shared_question *asked, bool told)
 {

@@ -113,7 +113,7 @@ static void put(struct recorder *r, enum segment_type type, uint32_t process, st
 	}
 }
 
-/* The same of a buffer that is filled again. */
+/* put() of a buffer that is filled again. */
 static void put_entries(struct record *c, enum segment_type type, struct log_bytes *b)
 {
 	put(c->recorder, type, c->number, b);

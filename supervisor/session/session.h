@@ -86,8 +86,8 @@ int session_launch(struct session *s, int *status) MUST_USE;
 struct heap;
 int session_open(struct session *s, struct heap *heap) MUST_USE;
 /*
- * The same with the processes of LOG, which is taken over; those of the one before are no more. The
- * chosen one is the newest image of the first. What its run counted and sampled is in the options
+ * Opens LOG, which is taken over, with its processes; those of the log before are no more. The chosen
+ * one is the newest image of the first. What its run counted and sampled is in the options
  * from now on. 0 or -ENOMEM.
  */
 struct replay;

@@ -40,7 +40,7 @@ struct elf_bytes { /* a part of the file that is also in memory at VADDR */
  * same unchanged file. NULL and *error = -errno: -ENOEXEC if it is no ELF file for x86-64.
  */
 struct elf *elf_open(int fd, int *error) MUST_USE;
-/* The same for an image in memory; it is copied. */
+/* An image in memory, which is copied. NULL and *error as of elf_open(). */
 struct elf *elf_from_bytes(const void *bytes, size_t size, int *error) MUST_USE;
 /* One with no segments, no sections, no symbols. NULL: out of memory. */
 struct elf *elf_empty(void) MUST_USE;
@@ -78,7 +78,7 @@ bool elf_is_go(const struct elf *elf); /* built with Go, wholly or in part */
  * functions where there is none. *cursor starts at 0. False at the end.
  */
 bool elf_next_symbol(const struct elf *elf, size_t *cursor, struct elf_symbol *symbol);
-/* The same with thread-local variables: their value is how far into the module's part they are. */
+/* Thread-local variables in that order: their value is how far into the module's part they are. */
 bool elf_next_thread_local(const struct elf *elf, size_t *cursor, struct elf_symbol *symbol);
 /*
  * The next defined symbol called NAME (there may be several: versions, statics). *cursor starts at

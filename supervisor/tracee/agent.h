@@ -41,7 +41,7 @@ int agent_land(struct process *p, pid_t tid, const struct agent_settings *settin
  */
 int agent_prepare(struct process *p, const struct agent_settings *settings) MUST_USE;
 /*
- * The same for a process that runs: TID, stopped by tracer_interrupt(), is sent through the
+ * agent_land() for a process that runs: TID, stopped by tracer_interrupt(), is sent through the
  * bootstrap stub and put back where it was: in any case it runs on, and reports a stop before it
  * executes anything. The hooks are not armed.
  */
@@ -77,15 +77,15 @@ int agent_inherit(struct process *child, struct process *parent, pid_t tid,
 int agent_refresh(struct process *p, pid_t tid, struct wire_mail *mail,
 		  const struct agent_settings *settings) MUST_USE;
 /*
- * The same with all threads stopped, at the N addresses PC, and none at our service: no memory can
+ * agent_refresh() with all threads stopped, at the N addresses PC, and none at our service: no memory can
  * be mapped, so hooks go into the islands that there are (-ENOSPC: not all have room; the next
  * agent_refresh() brings the others), and not into a module that a thread is in (-EBUSY).
  */
 int agent_refresh_stopped(struct process *p, const raddr_t *pc, size_t n,
 			  const struct agent_settings *settings) MUST_USE;
 /*
- * The same with all threads running: everything is made ready, CALLER has one of them make calls
- * for us; but no function is redirected before agent_plant(), which wants all threads stopped, none
+ * agent_refresh() with all threads running: everything is made ready, CALLER has one of them make
+ * calls for us; but no function is redirected before agent_plant(), which wants all threads stopped, none
  * within the bytes to be overwritten (plant_moved_pc()). CALLER is called now and then for nothing
  * (N is 0), so that no event waits long.
  */

@@ -19,7 +19,7 @@ bool sigframe_possible(pid_t pid);
  * taken for one, but none is missed.
  */
 bool sigframe_any(pid_t pid, raddr_t rsp, bool (*is)(const void *ctx, raddr_t pc), const void *ctx);
-/* The same of each word there: return addresses, and what may be one. */
+/* IS(ctx, word) is asked for each word there: return addresses, and what may be one. */
 bool stack_any(pid_t pid, raddr_t rsp, bool (*is)(const void *ctx, raddr_t pc), const void *ctx);
 
 #endif
