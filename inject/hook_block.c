@@ -280,7 +280,8 @@ static inline uint64_t given_block(enum shape shape, uint64_t ret, uint64_t a)
 
 /*
  * A sanitizer takes for reachable what a word of a stack points to. Of a block that was given our
- * functions have left the address below: it is not to be there when its check is made on this stack.
+ * functions have left the address below: it is not to be there when its check is made on this
+ * stack.
  */
 static noinline void stack_clear(void)
 {
@@ -439,7 +440,9 @@ static noinline uint64_t free_any(uint64_t p, uint64_t b, uint64_t c, const stru
 	return s.t && p ? free_counted(s, family, p, b, c, h, e) : free_unseen(s.t, p, b, c, h, e);
 }
 
-/* What is unusual is looked for where the thread is busy, so that whoever switches it on can know. */
+/*
+ * What is unusual is looked for where the thread is busy, so that whoever switches it on can know.
+ */
 uint64_t hook_free(uint64_t p, uint64_t b, uint64_t c, const struct wire_hook *h,
 		   const struct entry *e, uint64_t said)
 {

@@ -17,9 +17,9 @@
 #include "tracee/terminal.h"
 
 /*
- * `top`: one line of totals and a report, drawn over itself each second, on the terminal's alternate
- * screen. Each picture is printed into memory first and goes out in one piece, every line cut at the
- * window's width, so that nothing scrolls or flickers.
+ * `top`: one line of totals and a report, drawn over itself each second, on the terminal's
+ * alternate screen. Each picture is printed into memory first and goes out in one piece, every line
+ * cut at the window's width, so that nothing scrolls or flickers.
  */
 #define REFRESH_MS 1000
 
@@ -79,7 +79,10 @@ static void draw(const struct shell *shell, const char *text)
 		for (unsigned column = 0; bytes < len; bytes++)
 			if (((unsigned char)text[bytes] & 0xc0) != 0x80 && column++ == columns)
 				break;
-		/* first: behind a line as wide as the window the cursor stands on its last character */
+		/*
+		 * first: behind a line as wide as the window the cursor stands on its last
+		 * character
+		 */
 		fputs("\033[K", out);
 		fwrite(text, 1, bytes, out);
 		fputs("\r\n", out);

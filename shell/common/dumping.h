@@ -40,7 +40,9 @@ int dumping_write(struct shell *shell, struct process *p, const char *prefix, en
 /* dumping_write() for HIT, by TELLER, who asks beside SHELL, whose files it is among. */
 int dumping_limit(struct shell *shell, struct shell *teller, const struct limit_hit *hit,
 		  struct dumped *d) MUST_USE;
-/* D was due and could not be written: it is said, once in a row, and mtrun's exit status tells it. */
+/*
+ * D was due and could not be written: it is said, once in a row, and mtrun's exit status tells it.
+ */
 void dumping_failed(struct shell *shell, const struct dumped *d, int err);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * events.h - commands that wait for their moment: `every TIME { }`, `on exit|limit|peak|error { }`. They
- * run between two turns of the loop, at the prompt and while a command waits, never inside one
+ * events.h - commands that wait for their moment: `every TIME { }`, `on exit|limit|peak|error { }`.
+ * They run between two turns of the loop, at the prompt and while a command waits, never inside one
  * another.
  */
 #ifndef MTRUN_EVENTS_H

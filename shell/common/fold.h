@@ -19,7 +19,9 @@ struct layout;
  * nothing else. What CALL says to be for programs (JSON) passes as it is. NULL: out of memory.
  */
 FILE *fold_open(FILE *out, const struct call *call) MUST_USE;
-/* fold_open() for what no command prints. NULL also if L is of no terminal: nothing is folded then. */
+/*
+ * fold_open() for what no command prints. NULL also if L is of no terminal: nothing is folded then.
+ */
 FILE *fold_sentences(FILE *out, const struct layout *l) MUST_USE;
 
 #endif

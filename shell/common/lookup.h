@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * lookup.h - the symbols that a report needs are read before it is made, so that the target is served
- * meanwhile: it may take seconds.
+ * lookup.h - the symbols that a report needs are read before it is made, so that the target is
+ * served meanwhile: it may take seconds.
  */
 #ifndef MTRUN_LOOKUP_H
 #define MTRUN_LOOKUP_H

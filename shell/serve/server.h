@@ -90,8 +90,8 @@ void answer_metrics(struct answer *a);
 /* page.c: export html's page, which goes on */
 void answer_page(struct answer *a);
 /*
- * page_events.c: a stream of server-sent events about P, a reference that is taken over; NULL: about the
- * process that questions are about. The request is its own from then on.
+ * page_events.c: a stream of server-sent events about P, a reference that is taken over; NULL:
+ * about the process that questions are about. The request is its own from then on.
  */
 void events_begin(struct serve *s, struct evhttp_request *req, struct process *p);
 void events_tick(struct serve *s);

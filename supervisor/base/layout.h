@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
  * layout.h - how an answer is laid out. On a terminal, no line is wider than the window: long names
- * are shortened in the middle, sizes are in units that people read. Everywhere else (`columns` is 0)
- * answers are whole and exact, for programs. One struct, of the answer's caller; small enough to be
- * copied.
+ * are shortened in the middle, sizes are in units that people read. Everywhere else (`columns` is
+ * 0) answers are whole and exact, for programs. One struct, of the answer's caller; small enough to
+ * be copied.
  */
 #ifndef MTRUN_LAYOUT_H
 #define MTRUN_LAYOUT_H

@@ -22,8 +22,9 @@
  * highest), some of them are key moments, of which it is known what each stack held.
  *
  * Of the tree of calls those nodes stay that weigh most: a stack's weight is its largest share of
- * what was live at any of the moments, or of what was allocated in total, in bytes or blocks. A stack whose own node
- * does not stay is folded: it counts under its deepest node that does, in a child `(others)` there.
+ * what was live at any of the moments, or of what was allocated in total, in bytes or blocks. A
+ * stack whose own node does not stay is folded: it counts under its deepest node that does, in a
+ * child `(others)` there.
  *
  * Sums are kept by column. The stacks that end in one node that stays, and have one site, are one.
  * Folded stacks have two: one of the node that they are folded under, one of their site. So amounts
@@ -891,7 +892,9 @@ static void put_totals(struct page *p)
 	json_end_array(j);
 }
 
-/* How long the record is; of each column how long its blocks lived in all, and how many they are. */
+/*
+ * How long the record is; of each column how long its blocks lived in all, and how many they are.
+ */
 static void put_lifetimes(struct page *p)
 {
 	struct json *j = &p->j;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * captured.h - a capture (memory/capture.h) as what is looked at for leaks: which of its memory is a
- * root, and which registers are.
+ * captured.h - a capture (memory/capture.h) as what is looked at for leaks: which of its memory is
+ * a root, and which registers are.
  *
  * Roots are what the capture says, but for what of a stack is not in use: below the thread's rsp
  * there is only what functions have left that returned. Where a stack begins is known of the first

@@ -56,8 +56,8 @@ struct leaks {
 	size_t prefixes;
 	bool look; /* step 3 */
 	/*
-	 * by block: what an indirect one was lost with. Small pages, of which few are written mostly:
-	 * no arena
+	 * by block: what an indirect one was lost with. Small pages, of which few are written
+	 * mostly: no arena
 	 */
 	uint32_t *leader;
 	size_t memory;

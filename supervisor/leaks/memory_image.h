@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * memory_image.h - what is looked at: a process as of one instant. Its live blocks, its mappings, its
- * threads' registers, and a way to read its memory. Borrowed by all of leaks/, and must not change
- * while it is.
+ * memory_image.h - what is looked at: a process as of one instant. Its live blocks, its mappings,
+ * its threads' registers, and a way to read its memory. Borrowed by all of leaks/, and must not
+ * change while it is.
  */
 #ifndef MTRUN_MEMORY_IMAGE_H
 #define MTRUN_MEMORY_IMAGE_H

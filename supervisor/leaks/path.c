@@ -79,7 +79,10 @@ static raddr_t block_end(const struct capture_block *b)
 	return b->address + b->size < b->address ? UINT64_MAX : b->address + b->size;
 }
 
-/* What is in no block of [AT, END), which is at BYTES and of R; as in the sweep (reference_graph.c). */
+/*
+ * What is in no block of [AT, END), which is at BYTES and of R; as in the sweep
+ * (reference_graph.c).
+ */
 static void see_between(struct search *s, const struct leaks_range *r, const uint8_t *bytes,
 			raddr_t at, raddr_t end)
 {

@@ -5,8 +5,9 @@
  * Much software puts a few bytes of its own before what it hands out: a length, a reference count,
  * a list's links. Nothing points to the beginning of such a block, so memcheck's rule (only a
  * pointer to the beginning is a sure one) would call 39 to 99 % of a program's blocks possibly
- * lost. An offset is usual where many blocks from one stack, or from stacks of one family (memory_image.h),
- * are pointed to there; and it is recognised where the block's own bytes say what its prefix is.
+ * lost. An offset is usual where many blocks from one stack, or from stacks of one family
+ * (memory_image.h), are pointed to there; and it is recognised where the block's own bytes say what
+ * its prefix is.
  *
  * Offsets are numbered by family while memory is swept, so that a pointer can be remembered in 4
  * bytes with its offset: 0 is the beginning, 1 to 14 are the first 14 others that were seen, 15 is
@@ -48,8 +49,8 @@ enum prefix prefix_recognise(const struct leaks_image *image, const struct captu
 			     uint64_t offset);
 
 /*
- * hashbrown's tables are held where their control bytes begin, behind the entries: an offset that is
- * another one for each size, so that no place can be learnt. Such a pointer counts as one to the
+ * hashbrown's tables are held where their control bytes begin, behind the entries: an offset that
+ * is another one for each size, so that no place can be learnt. Such a pointer counts as one to the
  * beginning.
  */
 #define TABLE_GROUP 16u /* control bytes that are compared at a time; so many stand twice */

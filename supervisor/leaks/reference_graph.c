@@ -173,7 +173,9 @@ static void found(struct sweep *s, uint32_t source, uint32_t target, uint64_t in
 
 /* ---- words ---------------------------------------------------------------- */
 
-/* What was gathered: how many of these words are in a block, `target`, `into` bytes, of `source`. */
+/*
+ * What was gathered: how many of these words are in a block, `target`, `into` bytes, of `source`.
+ */
 static unsigned look_up(const struct leaks_graph *g, struct graph_words *w)
 {
 	const struct leaks_index *x = &g->index;

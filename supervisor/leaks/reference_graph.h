@@ -6,8 +6,8 @@
  * an edge; one outside of all blocks is a root, which holds what it points to at once. What a block
  * points to that is held when the sweep comes to it is held at once, too; only the edges of the
  * others are remembered, 4 bytes each. When there are more of them than their budget has room for,
- * those of blocks that have turned out to be held meanwhile are dropped. Should that not help, blocks
- * are from then on marked to be read again: many together, in their order, as in the sweep.
+ * those of blocks that have turned out to be held meanwhile are dropped. Should that not help,
+ * blocks are from then on marked to be read again: many together, in their order, as in the sweep.
  *
  * So marking needs no memory of the process any more, and does not jump about in it: for 1 GB in
  * 10^6 blocks reading from a mark stack takes twice as long.
@@ -60,7 +60,9 @@ struct leaks_graph {
 	struct leaks_index index;
 	struct prefixes prefixes;
 	struct arena marks; /* uint8_t a block */
-	/* the same above GRAPH_SHIFT while two threads sweep: each writes those of its own blocks */
+	/*
+	 * the same above GRAPH_SHIFT while two threads sweep: each writes those of its own blocks
+	 */
 	struct arena state;
 	struct arena weak; /* uint16_t a block: places where something that is held points to */
 	struct arena
@@ -84,7 +86,8 @@ size_t graph_memory(const struct leaks_graph *g);
 #define EDGES_BEHIND 16u
 const uint32_t *graph_edges(struct leaks_graph *g, uint32_t block, uint32_t *count);
 /*
- * The edges of many blocks with GRAPH_AGAIN, one after the other: FN(CTX, edge) is told of BLOCK's, then or later; of all of them when graph_end_again() returns. FN does neither itself.
+ * The edges of many blocks with GRAPH_AGAIN, one after the other: FN(CTX, edge) is told of BLOCK's,
+ * then or later; of all of them when graph_end_again() returns. FN does neither itself.
  */
 void graph_again(struct leaks_graph *g, uint32_t block, void (*fn)(void *ctx, uint32_t edge),
 		 void *ctx);

@@ -262,8 +262,8 @@ struct ledger_freed {
 };
 bool ledger_find_freed(const struct ledger *l, raddr_t addr, struct ledger_freed *out);
 /*
- * Releases that cannot be right as far as the ledger knows; whether it knows enough to say so is for
- * others to judge. FN is told of each, within the event; it may ask, and change nothing. NULL:
+ * Releases that cannot be right as far as the ledger knows; whether it knows enough to say so is
+ * for others to judge. FN is told of each, within the event; it may ask, and change nothing. NULL:
  * nobody is.
  */
 enum ledger_wrong_kind {

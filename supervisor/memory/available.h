@@ -6,8 +6,8 @@
 #include "base/types.h"
 
 /*
- * Bytes: what the machine has available (MemAvailable), or what is left in one of the memory cgroups
- * that PID is in, whichever is less.
+ * Bytes: what the machine has available (MemAvailable), or what is left in one of the memory
+ * cgroups that PID is in, whichever is less.
  */
 uint64_t memory_available(pid_t pid);
 

@@ -49,10 +49,10 @@ struct patch {
 int patch_decode(struct patch *patch, raddr_t addr, const uint8_t *bytes, size_t len, uint64_t size,
 		 const char **why) MUST_USE;
 /*
- * patch_decode() for a system call at SITE: the instructions from ADDR (the site itself, or one of those
- * before it) until behind the call and the five bytes. END: where the function ends, LIMIT: where
- * the next one begins. In the copy PATCH_CHECK bytes precede the call: `lea r11, [rip + its hook];
- * jmp [r11]`, for patch_hook() to fill in, and two of which the first stands for the site in
+ * patch_decode() for a system call at SITE: the instructions from ADDR (the site itself, or one of
+ * those before it) until behind the call and the five bytes. END: where the function ends, LIMIT:
+ * where the next one begins. In the copy PATCH_CHECK bytes precede the call: `lea r11, [rip + its
+ * hook]; jmp [r11]`, for patch_hook() to fill in, and two of which the first stands for the site in
  * stacks, see HOOK_RAW.
  */
 #define PATCH_CHECK  12

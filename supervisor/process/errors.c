@@ -25,8 +25,8 @@
  *    Events of several threads at different addresses come in any order: the release of a block from
  *    before us, and then the allocation of one that has its memory. So where there are such blocks
  *    the thread must be the one that was given the block, and not in that first second;
- *  - not a block: in a module's data or code, on a stack, or where nothing is mapped;
- *  - the wrong family: both calls say by themselves of which they are. An operator says so in so
+ *  - not a block: in a module's data or code, on a stack, or where nothing is mapped;  - the wrong
+ * family: both calls say by themselves of which they are. An operator says so in so
  *    many words (HOOK_SAYS_*), but what has not been said may have been lost, or have come from an
  *    operator that nobody has seen: one that is hidden in a library, as of a C++ runtime that was
  *    linked into it. So where nothing was said the innermost call must be one of malloc or free
@@ -139,9 +139,9 @@ static bool is_no_operators_name(const char *name)
 }
 
 /*
- * The innermost call of STACK, of which no operator has said that it is its own, is none's. Where it
- * does not go to the hooked function itself, it went by one that is out of the stack: an operator
- * often ends with a jump.
+ * The innermost call of STACK, of which no operator has said that it is its own, is none's. Where
+ * it does not go to the hooked function itself, it went by one that is out of the stack: an
+ * operator often ends with a jump.
  */
 static bool is_no_operator(const struct process *p, uint32_t stack)
 {
@@ -180,7 +180,9 @@ static const char *in_module(const struct process *p, raddr_t address)
 	return NULL;
 }
 
-/* Between the beginning of the mapping and the thread pointer, where libcs have a thread's stack. */
+/*
+ * Between the beginning of the mapping and the thread pointer, where libcs have a thread's stack.
+ */
 static bool on_own_stack(const struct process *p, const struct map *m, raddr_t address, pid_t tid)
 {
 	uint32_t high = p->wire ? shared_slots_mapped(&p->shared) : 0;
@@ -196,8 +198,8 @@ static bool on_own_stack(const struct process *p, const struct map *m, raddr_t a
 }
 
 /*
- * What is at ADDRESS that no allocator gives; NULL: it may have been given. Of what was there before
- * us only what can never be a block is told.
+ * What is at ADDRESS that no allocator gives; NULL: it may have been given. Of what was there
+ * before us only what can never be a block is told.
  */
 static const char *place_of(struct process *p, raddr_t address, pid_t tid, uint64_t ms)
 {

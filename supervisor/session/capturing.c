@@ -147,8 +147,8 @@ static void give_up_instant(struct capturing *k)
 }
 
 /*
- * The first try is short, so that those which stop at once do not wait for one that sleeps; but each
- * needs its turn of a processor to stop.
+ * The first try is short, so that those which stop at once do not wait for one that sleeps; but
+ * each needs its turn of a processor to stop.
  */
 #define STOP_FIRST_MS  125
 #define STOP_THREAD_MS 1
@@ -309,7 +309,9 @@ static void kill_clone(const struct capturing *k)
 				strerror(errno));
 }
 
-/* Memory that it shares with its origin becomes its own as that is written: it is the first to go. */
+/*
+ * Memory that it shares with its origin becomes its own as that is written: it is the first to go.
+ */
 static void make_expendable(pid_t pid)
 {
 	static const char score[] = "1000";
@@ -472,8 +474,8 @@ static int copy_all(const struct capturing *k)
 }
 
 /*
- * It stands still while its pages are copied, and no longer: its blocks are listed when it runs again.
- * Or, without the memory for a copy, until the end.
+ * It stands still while its pages are copied, and no longer: its blocks are listed when it runs
+ * again. Or, without the memory for a copy, until the end.
  */
 static int capture_by_stop(struct capturing *k)
 {
@@ -502,8 +504,8 @@ static int capture_by_stop(struct capturing *k)
 }
 
 /*
- * The program has a userfaultfd: ranges that are ours for the while it could not register for itself.
- * Or an io_uring: into buffers that were registered there the kernel writes unseen.
+ * The program has a userfaultfd: ranges that are ours for the while it could not register for
+ * itself. Or an io_uring: into buffers that were registered there the kernel writes unseen.
  */
 static bool has_conflicting(pid_t pid)
 {
@@ -534,9 +536,9 @@ static bool has_conflicting(pid_t pid)
 #define UNTRACKED_MOST (16u << 20)
 
 /*
- * Until little was written during a round, or no less than during the one before. -ERANGE: that is so
- * much that a clone would take less time. -EFBIG: too much cannot be protected, in two rounds, as a
- * mapping may be in the middle of a change.
+ * Until little was written during a round, or no less than during the one before. -ERANGE: that is
+ * so much that a clone would take less time. -EFBIG: too much cannot be protected, in two rounds,
+ * as a mapping may be in the middle of a change.
  */
 static int rounds(struct capturing *k)
 {
@@ -563,8 +565,9 @@ static int rounds(struct capturing *k)
 }
 
 /*
- * A process that writes everywhere, as fast as it can, pays for each page of each round, and then for
- * the clone: that is seen at the beginning. Little memory is copied sooner than it is looked at.
+ * A process that writes everywhere, as fast as it can, pays for each page of each round, and then
+ * for the clone: that is seen at the beginning. Little memory is copied sooner than it is looked
+ * at.
  */
 #define PROBED_LEAST (128ull << 20)
 #define WRITTEN_MOST (8ull << 30) /* bytes a second: nobody copies so fast */
@@ -632,8 +635,8 @@ static int capture_by_protection(struct capturing *k)
 }
 
 /*
- * A clone of its memory is made while it stands still, and read while it runs again. What a clone has
- * not is copied meanwhile.
+ * A clone of its memory is made while it stands still, and read while it runs again. What a clone
+ * has not is copied meanwhile.
  */
 static int capture_by_clone(struct capturing *k)
 {

@@ -86,8 +86,8 @@ int session_launch(struct session *s, int *status) MUST_USE;
 struct heap;
 int session_open(struct session *s, struct heap *heap) MUST_USE;
 /*
- * Opens LOG, which is taken over, with its processes; those of the log before are no more. The chosen
- * one is the newest image of the first. What its run counted and sampled is in the options
+ * Opens LOG, which is taken over, with its processes; those of the log before are no more. The
+ * chosen one is the newest image of the first. What its run counted and sampled is in the options
  * from now on. 0 or -ENOMEM.
  */
 struct replay;
@@ -229,13 +229,13 @@ uint64_t session_limit_now(const struct session *s);
 void session_limit_action(struct session *s, enum limit_action action);
 enum limit_action session_limit_action_now(const struct session *s);
 /*
- * Who hears of hits. HIT hears of each within a turn of the loop, and may not take long: LIMIT_KILL,
- * LIMIT_STOP with all threads of hit->process stopped and its ledger settled, once however many ask
- * at the same time; LIMIT_FAIL at every refusal, LIMIT_REPORT once per crossing. If it returns
- * true, there is more to tell: TELL is called by an asker of its own, one at a time, and until it
- * returns the process stands still, or where it goes on, its requests wait. Then the tree is
- * killed, or the process stays stopped, or goes on. The program named may have met the limit with
- * its text alone before: that is told before session_on_limit() returns.
+ * Who hears of hits. HIT hears of each within a turn of the loop, and may not take long:
+ * LIMIT_KILL, LIMIT_STOP with all threads of hit->process stopped and its ledger settled, once
+ * however many ask at the same time; LIMIT_FAIL at every refusal, LIMIT_REPORT once per crossing.
+ * If it returns true, there is more to tell: TELL is called by an asker of its own, one at a time,
+ * and until it returns the process stands still, or where it goes on, its requests wait. Then the
+ * tree is killed, or the process stays stopped, or goes on. The program named may have met the
+ * limit with its text alone before: that is told before session_on_limit() returns.
  */
 struct limit_listener {
 	bool (*hit)(void *ctx, const struct limit_hit *hit);

@@ -77,17 +77,17 @@ int agent_inherit(struct process *child, struct process *parent, pid_t tid,
 int agent_refresh(struct process *p, pid_t tid, struct wire_mail *mail,
 		  const struct agent_settings *settings) MUST_USE;
 /*
- * agent_refresh() with all threads stopped, at the N addresses PC, and none at our service: no memory can
- * be mapped, so hooks go into the islands that there are (-ENOSPC: not all have room; the next
- * agent_refresh() brings the others), and not into a module that a thread is in (-EBUSY).
+ * agent_refresh() with all threads stopped, at the N addresses PC, and none at our service: no
+ * memory can be mapped, so hooks go into the islands that there are (-ENOSPC: not all have room;
+ * the next agent_refresh() brings the others), and not into a module that a thread is in (-EBUSY).
  */
 int agent_refresh_stopped(struct process *p, const raddr_t *pc, size_t n,
 			  const struct agent_settings *settings) MUST_USE;
 /*
  * agent_refresh() with all threads running: everything is made ready, CALLER has one of them make
- * calls for us; but no function is redirected before agent_plant(), which wants all threads stopped, none
- * within the bytes to be overwritten (plant_moved_pc()). CALLER is called now and then for nothing
- * (N is 0), so that no event waits long.
+ * calls for us; but no function is redirected before agent_plant(), which wants all threads
+ * stopped, none within the bytes to be overwritten (plant_moved_pc()). CALLER is called now and
+ * then for nothing (N is 0), so that no event waits long.
  */
 typedef int agent_caller(void *ctx, struct process *p, struct wire_call *calls, uint32_t n);
 int agent_plan(struct process *p, agent_caller *caller, void *ctx,

@@ -6,11 +6,11 @@
  * can be waited in (LISTEN), and nothing is sent to the tracee. Every thread, child and exec is
  * reported through its event option.
  *
- * Events are drawn in rounds. wait4(2) looks at the newest tracee first, so new ones that stop again
- * and again would keep an old one stopped for ever, if each were resumed before the next is asked
- * for. All that have something to say are drawn before the first of them is resumed; the next round
- * begins when these are served. A tracee of which more was drawn than served has been killed in
- * between: it is at another stop by now, and is not resumed from that one by mistake.
+ * Events are drawn in rounds. wait4(2) looks at the newest tracee first, so new ones that stop
+ * again and again would keep an old one stopped for ever, if each were resumed before the next is
+ * asked for. All that have something to say are drawn before the first of them is resumed; the next
+ * round begins when these are served. A tracee of which more was drawn than served has been killed
+ * in between: it is at another stop by now, and is not resumed from that one by mistake.
  */
 #include "tracee/tracer.h"
 

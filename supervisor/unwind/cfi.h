@@ -38,7 +38,8 @@ void cfi_release(struct cfi *cfi);
  */
 int cfi_build(struct cfi *cfi, const struct module *module, struct wire_module *out) MUST_USE;
 /*
- * cfi_build() from the parts: the ELF file, its executable segments' run-time range, its relocation.
+ * cfi_build() from the parts: the ELF file, its executable segments' run-time range, its
+ * relocation.
  */
 int cfi_build_elf(struct cfi *cfi, struct elf *elf, raddr_t text_start, raddr_t text_end,
 		  raddr_t bias, struct wire_module *out) MUST_USE;

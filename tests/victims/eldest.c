@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * eldest.c HOW - 40 threads, made one after the other, each of which makes others without end: `threads`
- * that end at once, `children` that do, `chain`: threads each of which makes the next; or sends itself
- * `signals`. The first thread makes them in a child, waits 50 ms, allocates some, and ends all with
- * status 3.
+ * eldest.c HOW - 40 threads, made one after the other, each of which makes others without end:
+ * `threads` that end at once, `children` that do, `chain`: threads each of which makes the next; or
+ * sends itself `signals`. The first thread makes them in a child, waits 50 ms, allocates some, and
+ * ends all with status 3.
  */
 #define _GNU_SOURCE
 #include <pthread.h>

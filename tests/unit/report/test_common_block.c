@@ -3,7 +3,9 @@
 
 #include "report/common_block.h"
 
-/* Node N's caller is N - 1, down to 1, and its function that of its chain below, outermost first. */
+/*
+ * Node N's caller is N - 1, down to 1, and its function that of its chain below, outermost first.
+ */
 #define MOST 8
 static struct symbol_frame chain[MOST];
 static uint32_t length;
