@@ -7,9 +7,9 @@
  * thread's end (it holds the thread in its exit stop meanwhile, so that no other thread can come
  * with the same %fs before).
  *
- * Up to `until` a thread writes without a look at its reader. There it looks again: it rings the bell
- * if its ring is more than half full, so that the reader has the other half's time to wake up. A
- * thread whose small ring was filled once takes a big one (big.c).
+ * Up to `until` a thread writes without a look at its reader. There it looks again: it rings the
+ * bell if its ring is more than half full, so that the reader has the other half's time to wake up.
+ * A thread whose small ring was filled once takes a big one (big.c).
  *
  * When the ring is full the thread waits, asleep on a futex; where system calls are forbidden it
  * spins. In both cases it looks at the sign of life: without a reader there is nothing to wait for,
@@ -91,8 +91,8 @@ static uint64_t fs_base(void)
 }
 
 /*
- * A slot that was never begun in this process has no ring yet: a handler that interrupted one of its
- * hooks has forked, and the hook goes on in the child.
+ * A slot that was never begun in this process has no ring yet: a handler that interrupted one of
+ * its hooks has forked, and the hook goes on in the child.
  */
 noinline bool ring_look(struct wire_thread *t, unsigned n)
 {

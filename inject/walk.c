@@ -15,10 +15,10 @@
  * continuation, so this is exact, not a guess. What the memory costs is one compare per word; what
  * it saves is a rule and a table look-up per frame.
  *
- * In front of that, each thread remembers some whole stacks that were walked twice (wire_whole): the
- * words that one depended on, innermost first. A program that allocates by turns from a few places
- * finds its stack there in one go, without a walk from where it parts from the last one. The last
- * stack is left as it is then: it is compared with memory whenever it is used.
+ * In front of that, each thread remembers some whole stacks that were walked twice (wire_whole):
+ * the words that one depended on, innermost first. A program that allocates by turns from a few
+ * places finds its stack there in one go, without a walk from where it parts from the last one. The
+ * last stack is left as it is then: it is compared with memory whenever it is used.
  *
  * A word is read only if its page is known to be mapped: stack pages are proved readable once, by a
  * system call that fails with EFAULT and has no effect otherwise, and kept as ranges per thread,
@@ -888,8 +888,8 @@ static inline uint32_t whole_find(struct wire_thread *t, struct wire_big *b,
 }
 
 /*
- * The stack that was just walked, NODE, is kept as a whole. Not if it leads out of R, the range that
- * it starts in, or is too long for the log.
+ * The stack that was just walked, NODE, is kept as a whole. Not if it leads out of R, the range
+ * that it starts in, or is too long for the log.
  */
 static noinline void whole_keep(struct wire_thread *t, struct wire_big *b,
 				const struct wire_range *r, const struct entry *e, uint32_t node)

@@ -229,9 +229,9 @@ static inline int wire_has_ticket(enum wire_kind k) { return wire_is_wide(k); }
 
 /*
  * Which counter an address takes its numbers from. Counters start at 0; the first event of a
- * counter has seq 0. The counters of neighbouring addresses are spread: side by side in one line they
- * make a server of eight threads 10 % cheaper, but frees by other threads cost up to half as much
- * again.
+ * counter has seq 0. The counters of neighbouring addresses are spread: side by side in one line
+ * they make a server of eight threads 10 % cheaper, but frees by other threads cost up to half as
+ * much again.
  */
 #define WIRE_COUNTERS 4096u
 static inline uint32_t wire_counter(uint64_t address)
@@ -251,8 +251,8 @@ static inline uint32_t wire_counter(uint64_t address)
  * the release. So an entry is never too small, and a release is left out where it is 0. Blocks that
  * were told of before sampling began are added by the supervisor, which sets `filter` when all are
  * in: until then every release is told of. A hook counts what it tells of whenever `sample` is set
- * at that moment, whatever it was when the call began; with the thread's mark WIRE_BUSY, so that the
- * supervisor can know when those that had seen 0 are done.
+ * at that moment, whatever it was when the call began; with the thread's mark WIRE_BUSY, so that
+ * the supervisor can know when those that had seen 0 are done.
  *
  * Until the supervisor has applied it a release leaves its block in `known`, and such an address
  * comes again at once: `released` has, for each counter, the address of the FREE told of last, or 0
@@ -328,8 +328,9 @@ enum wire_what {
 	 */
 	ASK_READABLE,
 	/*
-	 * arg[1] bytes at arg[0] are about to be moved, or become longer: they are to be one mapping,
-	 * as far as it is for the supervisor that they are not, until the same range has been moved
+	 * arg[1] bytes at arg[0] are about to be moved, or become longer: they are to be one
+	 * mapping, as far as it is for the supervisor that they are not, until the same range has
+	 * been moved
 	 */
 	ASK_WHOLE,
 	ASK_MOVED,
@@ -359,14 +360,14 @@ enum wire_api { API_ALLOCATED = 1, API_META, API_LIMIT, API_MARK, API_SNAPSHOT, 
  * between, as much may be charged again: `credited`, stored before the release's event; but not
  * while `given` is 0, and not for what may have been allocated before there was a limit: an event
  * before `asked`. settled is stored after the event, and only the thread itself stores it and
- * `charged`, with plain stores and the mark's WIRE_BUSY bit set around. To take back what is left the
- * supervisor stores 0 in `given`, has every thread pass a memory barrier, and reads `charged` where
- * no WIRE_BUSY bit is. The answer: bytes to be charged, at once and without another look at `given`; or
- * ROOM_NONE. It is 0 at first, so that mtrun's death grants.
+ * `charged`, with plain stores and the mark's WIRE_BUSY bit set around. To take back what is left
+ * the supervisor stores 0 in `given`, has every thread pass a memory barrier, and reads `charged`
+ * where no WIRE_BUSY bit is. The answer: bytes to be charged, at once and without another look at
+ * `given`; or ROOM_NONE. It is 0 at first, so that mtrun's death grants.
  *
- * A handler may interrupt its thread in the middle of its books, and ask. They are known to the byte
- * then, too: the thread has charged `charged`, or `charging` if it has seen enough given for that;
- * and what is in flight is in the ring already if `head` is above `settles`.
+ * A handler may interrupt its thread in the middle of its books, and ask. They are known to the
+ * byte then, too: the thread has charged `charged`, or `charging` if it has seen enough given for
+ * that; and what is in flight is in the ring already if `head` is above `settles`.
  */
 #define LIMIT_BLOCKS 1u /* bits of wire_process.limited */
 #define LIMIT_MAPS   2u
@@ -718,9 +719,9 @@ struct wire_range {
 #define WIRE_STALE_SHOW 2u
 
 /*
- * Whole stacks that were seen more than once, of one thread (inject/walk.c): from the same start and
- * with the same words in memory, it is the same stack again. Their words stand in a log, which is
- * written round and round: a stack whose words were overwritten is forgotten.
+ * Whole stacks that were seen more than once, of one thread (inject/walk.c): from the same start
+ * and with the same words in memory, it is the same stack again. Their words stand in a log, which
+ * is written round and round: a stack whose words were overwritten is forgotten.
  */
 #define WIRE_WHOLE_SETS	 16u
 #define WIRE_WHOLE_WAYS	 8u   /* of one start */
@@ -748,7 +749,9 @@ struct wire_thread {
 	uint64_t mark;
 	uint64_t head;	/* events written so far; see wire_event_at() */
 	uint64_t until; /* `head` may come to this without another look at `tail` */
-	/* the ring in use: how far behind `small` it is, in bytes, and its events - 1. 0: not yet */
+	/*
+	 * the ring in use: how far behind `small` it is, in bytes, and its events - 1. 0: not yet
+	 */
 	uint64_t ring;
 	uint32_t mask;
 	uint32_t ms;	 /* of its last time event */

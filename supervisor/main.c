@@ -114,7 +114,9 @@ static int wait_turn(struct shell *shell, int ms)
 	return err;
 }
 
-/* With one more turn: it may be done before the first, and then there is still something to tell. */
+/*
+ * With one more turn: it may be done before the first, and then there is still something to tell.
+ */
 static int wait_for(struct shell *shell, bool (*done)(const struct session *))
 {
 	bool is_done = false;

@@ -2,9 +2,9 @@
 /*
  * fold.c - lines are gathered up to their end, then printed in as many rows as they need.
  *
- * What is continued stands below what it continues: behind the label of a line such as
- * `memory     heap 4096 ...` or `  --by KEY   site, stack`, otherwise as far in as its beginning. A
- * word wider than a row is shortened in the middle. The text has been escaped by whoever printed it.
+ * What is continued stands below what it continues: behind the label of a line such as `memory
+ * heap 4096 ...` or `  --by KEY   site, stack`, otherwise as far in as its beginning. A word wider
+ * than a row is shortened in the middle. The text has been escaped by whoever printed it.
  */
 #include "shell/common/fold.h"
 

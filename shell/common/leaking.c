@@ -14,8 +14,8 @@
 #include "shell/common/shell.h"
 
 /*
- * Capture and scan are long, and most of both is done with the session unlocked. A block is the same
- * as at the scan before if its address and the moment of its allocation are.
+ * Capture and scan are long, and most of both is done with the session unlocked. A block is the
+ * same as at the scan before if its address and the moment of its allocation are.
  */
 struct leaked_block {
 	raddr_t address;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * leaking.h - a scan for leaks of a process that lives: its memory is captured, and looked at beside
- * the loop; Ctrl-C ends it. What was lost then is remembered, by process, for `leaks --new`.
+ * leaking.h - a scan for leaks of a process that lives: its memory is captured, and looked at
+ * beside the loop; Ctrl-C ends it. What was lost then is remembered, by process, for `leaks --new`.
  */
 #ifndef MTRUN_LEAKING_H
 #define MTRUN_LEAKING_H
@@ -27,8 +27,8 @@ struct leaking {
 /* Why P cannot be scanned, in one line; NULL: it can. */
 const char *leaking_refused(const struct shell *shell, const struct process *p);
 /*
- * Captures P, of which the caller holds a reference. L may not be moved afterwards. 0 or -errno with WHY in one line, which is
- * empty if the user has had enough.
+ * Captures P, of which the caller holds a reference. L may not be moved afterwards. 0 or -errno
+ * with WHY in one line, which is empty if the user has had enough.
  */
 int leaking_capture(struct shell *shell, struct process *p, struct leaking *l, char *why,
 		    size_t len) MUST_USE;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * suppressing.h - leaks that are known (leaks/suppressions.h): the files of --suppressions, and what
- * they take out of a report.
+ * suppressing.h - leaks that are known (leaks/suppressions.h): the files of --suppressions, and
+ * what they take out of a report.
  */
 #ifndef MTRUN_SUPPRESSING_H
 #define MTRUN_SUPPRESSING_H
@@ -23,8 +23,8 @@ struct sites;
 struct suppressions *suppressing_read(const struct options *o) MUST_USE;
 
 /*
- * Takes the records of R, a report of P, that are suppressed out of it, and into its sum of what is.
- * Symbols of all others are known then. The session's lock is given up meanwhile. 0, -EINTR or
+ * Takes the records of R, a report of P, that are suppressed out of it, and into its sum of what
+ * is. Symbols of all others are known then. The session's lock is given up meanwhile. 0, -EINTR or
  * -ENOMEM.
  */
 int suppressing_apply(struct shell *shell, struct process *p, struct sites *sites,

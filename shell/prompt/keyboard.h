@@ -13,8 +13,8 @@ struct shell;
 enum { KEY_NONE = -1, KEY_STOP = -2 }; /* time is over; Ctrl-C, or there is no terminal any more */
 
 /*
- * The next key, waited for at most MS (-1: as long as it takes), and no longer than the window keeps
- * its size.
+ * The next key, waited for at most MS (-1: as long as it takes), and no longer than the window
+ * keeps its size.
  */
 int keyboard_key(struct shell *shell, int ms);
 /* One of KEYS, which are offered by printing QUESTION; KEY_STOP: none. */

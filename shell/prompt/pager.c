@@ -29,8 +29,8 @@
 
 /*
  * What is no more than a name and options takes the shell's place; else the shell outlives a Ctrl-C
- * that the pager lives through. What less is told unless the user has told it otherwise: F, leave if
- * it all fits; R, colours; X, leave it on the screen.
+ * that the pager lives through. What less is told unless the user has told it otherwise: F, leave
+ * if it all fits; R, colours; X, leave it on the screen.
  */
 #define COMMAND "trap : INT QUIT; export LESS=\"${LESS-FRX}\"; %s%s"
 /* Where there is none nothing need be said about that. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * pager.h - what a command typed at the prompt prints, through the user's pager if it is longer than
- * the screen. The pager is /bin/sh's, as that of `| COMMAND` is, and inherits nothing of ours.
+ * pager.h - what a command typed at the prompt prints, through the user's pager if it is longer
+ * than the screen. The pager is /bin/sh's, as that of `| COMMAND` is, and inherits nothing of ours.
  */
 #ifndef MTRUN_PAGER_H
 #define MTRUN_PAGER_H

@@ -11,11 +11,11 @@
 #include "base/clock.h"
 
 /*
- * evhttp gives each read and each write a time. Somebody who sends a byte of a request now and then,
- * or takes one of an answer, has a connection for as long as he likes, and 256 of those are all that
- * there are. So each second all connections are looked at, and one that has had its time is shut
- * down, upon which evhttp closes it. When there is no place for others, who has not asked yet has
- * PRESSED ms.
+ * evhttp gives each read and each write a time. Somebody who sends a byte of a request now and
+ * then, or takes one of an answer, has a connection for as long as he likes, and 256 of those are
+ * all that there are. So each second all connections are looked at, and one that has had its time
+ * is shut down, upon which evhttp closes it. When there is no place for others, who has not asked
+ * yet has PRESSED ms.
  *
  * evhttp tells of a connection only when it has asked. They are found by their descriptors instead:
  * these are given out from the lowest, so a short table has them. Its row is of another connection

@@ -26,8 +26,8 @@ void connections_asked(struct connections *c, struct evhttp_request *req, uint64
 /* Whether there is room for BYTES more that wait for their readers. */
 bool connections_have_room(const struct connections *c, size_t bytes);
 /*
- * The answer to REQ, BYTES, is about to be sent: its completion and its connection's close callbacks
- * are ours.
+ * The answer to REQ, BYTES, is about to be sent: its completion and its connection's close
+ * callbacks are ours.
  */
 void connections_answer(struct connections *c, struct evhttp_request *req, size_t bytes);
 

@@ -15,7 +15,8 @@
 
 /*
  * /metrics: OpenMetrics 1.0 if the asker accepts it, else the text format 0.0.4 that it grew from.
- * They differ in the name that a counter's family is announced with, in units, and in the last line.
+ * They differ in the name that a counter's family is announced with, in units, and in the last
+ * line.
  *
  * One series for each process that is supervised, at most PROCESSES of them, and for the SITES
  * biggest sites of the one that questions are about: the number of series is bounded, whatever the

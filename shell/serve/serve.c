@@ -21,9 +21,9 @@
  * something is copied (session/asking.h), and the thread does nothing but read.
  *
  * What a stranger can do: open connections (beyond CONNECTIONS no new ones are taken for a second),
- * say nothing or little on them (connections.c), send long headers (HEADERS bytes) or a body (none is
- * taken), take answers slowly: one is ANSWER_MOST bytes at most, and what is on its way to all is
- * bounded, too.
+ * say nothing or little on them (connections.c), send long headers (HEADERS bytes) or a body (none
+ * is taken), take answers slowly: one is ANSWER_MOST bytes at most, and what is on its way to all
+ * is bounded, too.
  */
 #define TIMEOUT 20
 #define HEADERS (16 << 10)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * serve.h - the server of --listen and the sender of --push: their life. It answers from the session beside the shell, in a
- * thread of its own, and never acts on the program.
+ * serve.h - the server of --listen and the sender of --push: their life. It answers from the
+ * session beside the shell, in a thread of its own, and never acts on the program.
  */
 #ifndef MTRUN_SERVE_H
 #define MTRUN_SERVE_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * hash_index.h - numbers from 1 on, found by a hash of what they stand for, which the caller keeps: open
- * addressing, at most half full. All zeros is an empty index; hash_index_release() frees.
+ * hash_index.h - numbers from 1 on, found by a hash of what they stand for, which the caller keeps:
+ * open addressing, at most half full. All zeros is an empty index; hash_index_release() frees.
  */
 #ifndef MTRUN_HASH_INDEX_H
 #define MTRUN_HASH_INDEX_H

@@ -290,7 +290,9 @@ void message_flush(void)
 int message_fd(void) { return stream ? stream_fd : STDERR_FILENO; }
 int message_own_fd(void) { return own ? fileno(own) : message_fd(); }
 
-/* Of the terminal that mtrun's own text goes to; 0: it goes to none, or to one that does not say. */
+/*
+ * Of the terminal that mtrun's own text goes to; 0: it goes to none, or to one that does not say.
+ */
 static unsigned columns(void)
 {
 	struct winsize size = { 0 };

@@ -5,8 +5,8 @@
 #include <string.h>
 
 /*
- * Letters added, left out, replaced, or two neighbours exchanged: at most one in three. Longer words
- * than any of ours are not looked at.
+ * Letters added, left out, replaced, or two neighbours exchanged: at most one in three. Longer
+ * words than any of ours are not looked at.
  */
 #define LONGEST 32u
 

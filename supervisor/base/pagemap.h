@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
  * pagemap.h - /proc/PID/pagemap as the kernel has it: eight bytes for each page, and PAGEMAP_SCAN
- * (Linux 6.7), which passes over page tables that do not exist. As in linux/fs.h, which may be older
- * than the kernel.
+ * (Linux 6.7), which passes over page tables that do not exist. As in linux/fs.h, which may be
+ * older than the kernel.
  */
 #ifndef MTRUN_PAGEMAP_H
 #define MTRUN_PAGEMAP_H

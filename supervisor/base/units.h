@@ -18,9 +18,9 @@ int size_parse(const char *text, uint64_t *bytes) MUST_USE;
 int time_parse(const char *text, uint64_t *ms) MUST_USE;
 /*
  * A moment of the record, in ms since it began: a time as above, one with a minus, which counts
- * back from END, or a clock time in local time, `03:12:07` or `2026-11-20T03:12:07`, with a fraction
- * of a second if one likes. BEGAN: when the record began, ms of the clock; NOW: how long ago that
- * is. Without a date it is the latest such time in it.
+ * back from END, or a clock time in local time, `03:12:07` or `2026-11-20T03:12:07`, with a
+ * fraction of a second if one likes. BEGAN: when the record began, ms of the clock; NOW: how long
+ * ago that is. Without a date it is the latest such time in it.
  */
 int moment_parse(const char *text, uint64_t began, uint64_t now, uint64_t end,
 		 uint64_t *ms) MUST_USE;

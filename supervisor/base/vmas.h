@@ -42,9 +42,9 @@ struct residence {
 void residence_begin(struct residence *r, pid_t pid, uint64_t limit_us);
 /*
  * FN for each run of pages of [START, END) in memory, ascending, that are alike in what of TELL is
- * asked for, as far as the time allows. ZERO: the kernel's page of zeros, which nobody pays for (not
- * told on kernels without PAGEMAP_SCAN). FILE: of a file or shared memory, not memory of its own; to
- * know that takes three times as long.
+ * asked for, as far as the time allows. ZERO: the kernel's page of zeros, which nobody pays for
+ * (not told on kernels without PAGEMAP_SCAN). FILE: of a file or shared memory, not memory of its
+ * own; to know that takes three times as long.
  */
 #define RESIDENCE_ZERO 1u
 #define RESIDENCE_FILE 2u

@@ -294,7 +294,9 @@ static inline struct block *seat(struct block *c, struct block_page *p, raddr_t 
 	return &c[(i + n) & p->mask];
 }
 
-/* What is left in a chunk of SIZE entries at C of blocks that are no more goes where it is vacant. */
+/*
+ * What is left in a chunk of SIZE entries at C of blocks that are no more goes where it is vacant.
+ */
 static void keep_left(struct blocks *t, const struct block_page *p, const struct block *c,
 		      uint32_t size)
 {

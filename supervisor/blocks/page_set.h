@@ -2,7 +2,8 @@
 /*
  * page_set.h - a set of pages (4 KiB) of a process: those that blocks have ever been in. A bit a
  * page, in leaves of 16 MiB of addresses that come when they are needed. It has an end: addresses
- * are the target's word. Where a leaf could not be had any more (`full`) all pages count as members.
+ * are the target's word. Where a leaf could not be had any more (`full`) all pages count as
+ * members.
  */
 #ifndef MTRUN_PAGE_SET_H
 #define MTRUN_PAGE_SET_H

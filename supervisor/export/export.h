@@ -83,12 +83,13 @@ struct export
 	int (*past)(void *ctx, uint64_t ms, struct profile *out);
 	/*
 	 * What is live now by thread or by block size, DETAIL: PROFILE_THREADS or PROFILE_SIZES,
-	 * without stacks; for the caller to release. 0 or -errno. NULL: single blocks are not known.
+	 * without stacks; for the caller to release. 0 or -errno. NULL: single blocks are not
+	 * known.
 	 */
 	int (*parts)(void *ctx, unsigned detail, struct profile *out);
 	/*
-	 * How long blocks lived, by stack; for the caller to free. How many stacks, or -errno. NULL:
-	 * it is not known, as no log is open.
+	 * How long blocks lived, by stack; for the caller to free. How many stacks, or -errno.
+	 * NULL: it is not known, as no log is open.
 	 */
 	ssize_t (*lifetimes)(void *ctx, struct log_lifetime **out);
 	pid_t thread_names; /* the process in /proc that has these threads; 0: there is none */
@@ -179,7 +180,9 @@ void export_stack_release(struct export_stack *stack);
  */
 raddr_t export_address(const struct export *e, const struct export_location *l);
 
-/* The executable parts of modules as rows of /proc/PID/maps, for readers that look names up there. */
+/*
+ * The executable parts of modules as rows of /proc/PID/maps, for readers that look names up there.
+ */
 void export_modules(FILE *out, const struct export *e);
 
 /* A function's name for a viewer: never NULL or empty. */

@@ -302,8 +302,8 @@ static void put_frames(struct heaptrack *h)
  * What the readers (1.4) do with alloc-infos decides how they are written. They count an info's
  * calls at its number, and add to that table one at a time: so infos are numbered in the order of
  * their first `+`, each has one, and no two read the same. They take a block for temporary if the
- * call before the `-` was the `+` of the same info, or was a `-` and the info is number 0. So a block
- * that is not temporary is given back after another's `-` or `+`, and number 0 should have no
+ * call before the `-` was the `+` of the same info, or was a `-` and the info is number 0. So a
+ * block that is not temporary is given back after another's `-` or `+`, and number 0 should have no
  * blocks that are given back one after another.
  */
 static uint64_t info(struct heaptrack *h, struct stack_log *l, uint64_t size)
@@ -362,7 +362,9 @@ static int put_class(struct heaptrack *h, const struct size_class *c, char sign)
 	return put_calls(h, call, c->count);
 }
 
-/* Of each stack, the blocks that are gone at once; the first of its sizes are the temporary ones. */
+/*
+ * Of each stack, the blocks that are gone at once; the first of its sizes are the temporary ones.
+ */
 static int put_temporary(struct heaptrack *h)
 {
 	int err = 0;
@@ -561,8 +563,8 @@ static int put_passing(struct heaptrack *h)
 /* ---- over time ----------------------------------------------------------- */
 
 /*
- * What is taken or given back between two moments is so in STEPS, each when the curve says. A reader
- * shows the most of an interval at the end of it: so there is one of 1 ms after each step.
+ * What is taken or given back between two moments is so in STEPS, each when the curve says. A
+ * reader shows the most of an interval at the end of it: so there is one of 1 ms after each step.
  */
 enum { STEPS = 40 };
 

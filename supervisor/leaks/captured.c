@@ -38,8 +38,8 @@ static ssize_t block_at(const struct capture *c, raddr_t address)
 }
 
 /*
- * A thread that is in malloc or free has a block's chunk in its hands, 16 bytes before the block. Where
- * blocks were found by walking the heap that may be all that points to one.
+ * A thread that is in malloc or free has a block's chunk in its hands, 16 bytes before the block.
+ * Where blocks were found by walking the heap that may be all that points to one.
  */
 #define CHUNK_WORDS 128u /* of the stack */
 #define CHUNK_HEAD  16u
@@ -151,8 +151,8 @@ static raddr_t interrupted_rsp(const struct capture *c, raddr_t rsp, raddr_t end
 
 /*
  * The control block of a thread is above its stack, and says where that is: an address and a size,
- * one behind the other. Which fields these are depends on the library and its version; but no others
- * can be right by chance.
+ * one behind the other. Which fields these are depends on the library and its version; but no
+ * others can be right by chance.
  */
 #define CONTROL_WORDS 320u
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * path.h - what holds a block: the shortest way to it from a root, or, of a lost one, from the block
- * that heads it.
+ * path.h - what holds a block: the shortest way to it from a root, or, of a lost one, from the
+ * block that heads it.
  *
- * Blocks are read in the order in which they are found, so for 1 GB this takes longer than the scan;
- * mostly it ends early. Pointers to usual places (prefixes.h) are followed first; where there is no
- * way by these alone, all are.
+ * Blocks are read in the order in which they are found, so for 1 GB this takes longer than the
+ * scan; mostly it ends early. Pointers to usual places (prefixes.h) are followed first; where there
+ * is no way by these alone, all are.
  */
 #ifndef MTRUN_LEAKS_PATH_H
 #define MTRUN_LEAKS_PATH_H

@@ -460,7 +460,10 @@ static bool is_usual(const struct prefix_family *f, const struct prefix_offset *
 	return o->blocks >= USUAL_LEAST && (uint64_t)o->blocks * USUAL_SHARE >= f->blocks;
 }
 
-/* Blocks that are held at their family's usual offsets are looked at, until what these are is known. */
+/*
+ * Blocks that are held at their family's usual offsets are looked at, until what these are is
+ * known.
+ */
 static void look_at(const struct prefixes *p, const struct capture_block *b,
 		    struct prefix_offset *o)
 {

@@ -379,8 +379,8 @@ static const char *file_name(const char *path)
 }
 
 /*
- * The name of a function without what it is in, its parameters and template arguments. *IS_TEMPLATE:
- * it has some. False: it does not fit.
+ * The name of a function without what it is in, its parameters and template arguments.
+ * *IS_TEMPLATE: it has some. False: it does not fit.
  */
 static bool bare_name(const char *function, char *to, size_t room, bool *is_template)
 {

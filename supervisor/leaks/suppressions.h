@@ -65,8 +65,8 @@ unsigned suppressions_kinds(const struct suppressions *s);
 /* What only a suppressed block holds is suppressed with it: LeakSanitizer's. */
 bool suppressions_follows(const struct suppressions *s, size_t i);
 /*
- * The first suppression for a leak of KIND that was allocated by the stack FRAME[COUNT], leaf first.
- * The allocator itself may be in the stack or not. -1: none.
+ * The first suppression for a leak of KIND that was allocated by the stack FRAME[COUNT], leaf
+ * first. The allocator itself may be in the stack or not. -1: none.
  */
 ssize_t suppressions_match(const struct suppressions *s, enum suppression_kind kind,
 			   const struct suppression_frame *frame, size_t count);

@@ -11,8 +11,8 @@ struct leak_tie {
 };
 
 /*
- * All ties between RECORD[RECORDS], made by leaks_records() of L with the same WANTED; IMAGE is what
- * L is of. For the caller to free. How many, or -ENOMEM.
+ * All ties between RECORD[RECORDS], made by leaks_records() of L with the same WANTED; IMAGE is
+ * what L is of. For the caller to free. How many, or -ENOMEM.
  */
 ssize_t leak_ties(const struct leaks *l, const struct leaks_image *image,
 		  const struct leak_record *record, size_t records,

@@ -473,8 +473,8 @@ void ledger_leave(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t old)
 }
 
 /*
- * The family of a block that realloc made of another one: the heap's, if that one was. An operator's
- * is left to those who use it so.
+ * The family of a block that realloc made of another one: the heap's, if that one was. An
+ * operator's is left to those who use it so.
  */
 static unsigned family_of(const struct ledger *l, const struct pending *p, unsigned family)
 {
@@ -484,7 +484,9 @@ static unsigned family_of(const struct ledger *l, const struct pending *p, unsig
 		       : FAMILY_ANY;
 }
 
-/* The end of a LEAVE by FAMILY: the old block is gone. The family of the one that takes its place. */
+/*
+ * The end of a LEAVE by FAMILY: the old block is gone. The family of the one that takes its place.
+ */
 static unsigned leave_done(struct ledger *l, uint32_t thread, uint32_t stack, unsigned family)
 {
 	struct pending *p = pending_of(l, thread);

@@ -6,10 +6,10 @@
 /*
  * Errors of the program, as the order of events per address shows them.
  *
- * A release of an address where nothing lives: what is left of a block in its place says that it was
- * freed before. Programs that were attached to free many blocks from before, each of which ends up
- * here, so only so many are looked at in a tick, and fewer where it takes long: the block that an
- * address is within may begin far below.
+ * A release of an address where nothing lives: what is left of a block in its place says that it
+ * was freed before. Programs that were attached to free many blocks from before, each of which ends
+ * up here, so only so many are looked at in a tick, and fewer where it takes long: the block that
+ * an address is within may begin far below.
  *
  * A release by another family. Which family gave a block is kept by stack: one call instruction
  * calls one function. Where that is not so (a function pointer, no stack) a stack has several, and

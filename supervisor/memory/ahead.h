@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * ahead.h - memory that is about to be written is touched beforehand, by a thread beside: the kernel
- * clears it first, which takes as long as writing it. That thread is the last that gets a core; so
- * it knows, too, whether one has nothing else to do.
+ * ahead.h - memory that is about to be written is touched beforehand, by a thread beside: the
+ * kernel clears it first, which takes as long as writing it. That thread is the last that gets a
+ * core; so it knows, too, whether one has nothing else to do.
  */
 #ifndef MTRUN_AHEAD_H
 #define MTRUN_AHEAD_H

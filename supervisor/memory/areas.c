@@ -16,13 +16,12 @@
 /*
  * Most mappings say by their name, or by whether they are shared, what they are. Of the anonymous
  * ones the ledger knows the program's own, which are cut out page by page: the kernel makes one
- * mapping of neighbours. What is left is
- *  - the end of a module's data (.bss), directly behind it;
- *  - a thread's stack, if a thread's control block or stack pointer is in it (glibc and musl put the
+ * mapping of neighbours. What is left is  - the end of a module's data (.bss), directly behind it;
+ * - a thread's stack, if a thread's control block or stack pointer is in it (glibc and musl put the
  *    former at a stack's upper end), or if it lies above a guard and no block has ever been in it:
  *    one that is kept for the next thread;
- *  - else an allocator's.
- * The slots' `fs` is the target's word: all that a wrong one does is to call memory a stack.
+ *  - else an allocator's. The slots' `fs` is the target's word: all that a wrong one does is to
+ * call memory a stack.
  */
 #define GUARD_MOST (1u << 20) /* bytes of a stack's guard */
 /* glibc's arenas begin at such addresses, behind what is reserved for the one below */

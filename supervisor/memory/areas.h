@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * areas.h - what the mappings of a process are there for: ranges of addresses, each of one kind, out
- * of the kernel's list, the process' modules and threads and the ledger's ranges. Caller's storage.
+ * areas.h - what the mappings of a process are there for: ranges of addresses, each of one kind,
+ * out of the kernel's list, the process' modules and threads and the ledger's ranges. Caller's
+ * storage.
  */
 #ifndef MTRUN_AREAS_H
 #define MTRUN_AREAS_H

@@ -61,8 +61,9 @@ struct capture_block {
 	uint64_t size;
 	uint32_t stack;
 	/*
-	 * When it was allocated, in 10 ms since tracing began. With the address this says whether it
-	 * is the same block as in an earlier capture: one whose tick is above that capture's is not.
+	 * When it was allocated, in 10 ms since tracing began. With the address this says whether
+	 * it is the same block as in an earlier capture: one whose tick is above that capture's is
+	 * not.
 	 */
 	uint32_t tick;
 };

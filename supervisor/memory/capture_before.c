@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 /*
- * capture_before.c - blocks that the ledger does not know, as they were there before recording began:
- * found by walking glibc's heaps in the capture. With them all blocks of these heaps are known.
+ * capture_before.c - blocks that the ledger does not know, as they were there before recording
+ * began: found by walking glibc's heaps in the capture. With them all blocks of these heaps are
+ * known.
  */
 #include <errno.h>
 #include <stdlib.h>

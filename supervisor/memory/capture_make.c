@@ -473,7 +473,9 @@ static int round_of(struct making *m, const struct part *p, unsigned what, uint6
 	return err;
 }
 
-/* Of a part that has changed all is copied, now; and at the end, unless it can be protected then. */
+/*
+ * Of a part that has changed all is copied, now; and at the end, unless it can be protected then.
+ */
 static int round_of_changed(struct making *m, const struct part *p, uint64_t *bytes)
 {
 	int err = add_untracked(m, p);
@@ -482,8 +484,8 @@ static int round_of_changed(struct making *m, const struct part *p, uint64_t *by
 }
 
 /*
- * All are made ready at first: as long as one can have protected pages and its neighbour cannot, the
- * kernel does not join them.
+ * All are made ready at first: as long as one can have protected pages and its neighbour cannot,
+ * the kernel does not join them.
  */
 static int track_all(struct making *m, struct protect *protect)
 {

@@ -46,8 +46,8 @@ int capture_blocks(struct capture *c, const struct block_list *list, bool sample
 int capture_before(struct capture *c, const struct glibc_malloc *g) MUST_USE;
 
 /*
- * Pages are read in process PID, which nobody else writes meanwhile: by capture_next(), when somebody
- * asks for them; or to be copied. QUICK: as in struct memory.
+ * Pages are read in process PID, which nobody else writes meanwhile: by capture_next(), when
+ * somebody asks for them; or to be copied. QUICK: as in struct memory.
  */
 int capture_open(struct capture *c, pid_t pid, bool quick) MUST_USE;
 /* How many bytes are there to be read. */
@@ -67,8 +67,9 @@ int capture_copy(struct capture *c) MUST_USE;
 int capture_copy_uncloned(struct capture *c, pid_t pid) MUST_USE;
 
 /*
- * The beginning of the first round: pieces of it, evenly over all that is there, about BYTES. *WRITTEN:
- * how many bytes a second were written for the first time since, if the rest is like most of these.
+ * The beginning of the first round: pieces of it, evenly over all that is there, about BYTES.
+ * *WRITTEN: how many bytes a second were written for the first time since, if the rest is like most
+ * of these.
  */
 int capture_probe(struct capture *c, raddr_t agent, struct protect *protect, uint64_t bytes,
 		  uint64_t *written) MUST_USE;

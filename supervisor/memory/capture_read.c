@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 /*
- * capture_read.c - what is in a capture: in the copy that it has; or, without one, in a process that
- * stands still. Any thread may be here at any time.
+ * capture_read.c - what is in a capture: in the copy that it has; or, without one, in a process
+ * that stands still. Any thread may be here at any time.
  */
 #include "base/search.h"
 #include "memory/capture.h"

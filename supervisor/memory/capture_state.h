@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* capture_state.h - what is behind a capture: for capture_make.c, which fills it, and capture_read.c. */
+/*
+ * capture_state.h - what is behind a capture: for capture_make.c, which fills it, and
+ * capture_read.c.
+ */
 #ifndef MTRUN_CAPTURE_STATE_H
 #define MTRUN_CAPTURE_STATE_H
 

@@ -3,8 +3,8 @@
  * copy.c - pages of another process, found by their addresses.
  *
  * The copies lie in segments of 64 MB, of huge pages if there are any, in the order in which they
- * were made: mostly that of the addresses, so that neighbours are neighbours here, too. Which copy a
- * page has is in a tree like the processor's own: 512 branches on each level, one leaf for 2 MB.
+ * were made: mostly that of the addresses, so that neighbours are neighbours here, too. Which copy
+ * a page has is in a tree like the processor's own: 512 branches on each level, one leaf for 2 MB.
  * However sparse the process is, it costs what is there.
  */
 #include "memory/copy.h"
@@ -284,8 +284,8 @@ static void put(struct batch *b, raddr_t address, char *to)
 }
 
 /*
- * Pages in a row on both sides: /proc/PID/mem has no vectors. A short read: there is one that cannot
- * be read.
+ * Pages in a row on both sides: /proc/PID/mem has no vectors. A short read: there is one that
+ * cannot be read.
  */
 static void read_row(const struct memory *from, struct copy *c, raddr_t address, char *to,
 		     size_t len)

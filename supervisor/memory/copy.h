@@ -17,8 +17,8 @@ struct memory {
 	int mem; /* /proc/PID/mem */
 	struct pages pages;
 	/*
-	 * By process_vm_readv(2) where that changes nothing: it is half as fast again, but makes the
-	 * process copy each page that it shares with another since a fork.
+	 * By process_vm_readv(2) where that changes nothing: it is half as fast again, but makes
+	 * the process copy each page that it shares with another since a fork.
 	 */
 	bool quick;
 };
@@ -32,15 +32,15 @@ void copy_free(struct copy *c);
 void copy_allow(struct copy *c, uint64_t most); /* another limit */
 
 /*
- * About BYTES more will be copied: until copy_expected() memory for them is touched beforehand, where
- * a core is free for that. That says whether one was, mostly.
+ * About BYTES more will be copied: until copy_expected() memory for them is touched beforehand,
+ * where a core is free for that. That says whether one was, mostly.
  */
 void copy_expect(struct copy *c, uint64_t bytes);
 bool copy_expected(struct copy *c);
 
 /*
- * The pages of N runs are copied, or copied again. FRESH: nobody shares them, they were written just
- * now. What cannot be read is not there. 0, -ENOMEM, or -E2BIG: more than the most.
+ * The pages of N runs are copied, or copied again. FRESH: nobody shares them, they were written
+ * just now. What cannot be read is not there. 0, -ENOMEM, or -E2BIG: more than the most.
  */
 int copy_take(struct copy *c, const struct memory *from, const struct page_run *run, size_t n,
 	      bool fresh) MUST_USE;

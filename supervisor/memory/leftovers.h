@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * leftovers.h - writable memory in which no pointer of the program's is: what it has given back, and
- * libc keeps. Words that were left there would hide leaks: a list whose head was freed is what they
- * look like.
+ * leftovers.h - writable memory in which no pointer of the program's is: what it has given back,
+ * and libc keeps. Words that were left there would hide leaks: a list whose head was freed is what
+ * they look like.
  */
 #ifndef MTRUN_LEFTOVERS_H
 #define MTRUN_LEFTOVERS_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * page_tally.h - pages in memory, and what of each is live. Pure arithmetic: told first which pages there
- * are, then which blocks, in any order; then asked. Whatever the addresses and sizes of blocks are,
- * each takes the same short time. Caller's storage.
+ * page_tally.h - pages in memory, and what of each is live. Pure arithmetic: told first which pages
+ * there are, then which blocks, in any order; then asked. Whatever the addresses and sizes of
+ * blocks are, each takes the same short time. Caller's storage.
  */
 #ifndef MTRUN_PAGE_TALLY_H
 #define MTRUN_PAGE_TALLY_H

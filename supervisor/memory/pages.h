@@ -27,8 +27,8 @@ struct page_run {
 };
 
 /*
- * Those that are a file's own are not wanted: of a private mapping. To tell takes 50 ns a page; where
- * there is no file there are none.
+ * Those that are a file's own are not wanted: of a private mapping. To tell takes 50 ns a page;
+ * where there is no file there are none.
  */
 #define PAGES_NOT_FILES 1u
 #define PAGES_PROTECT	2u /* those written since they were protected alone; now they are protected */

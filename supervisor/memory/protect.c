@@ -16,8 +16,8 @@
 #include "memory/pages.h"
 
 /*
- * Linux 6.7, as in its linux/userfaultfd.h: a write to a protected page is resolved by the kernel at
- * once; any kind of mapping can have such pages.
+ * Linux 6.7, as in its linux/userfaultfd.h: a write to a protected page is resolved by the kernel
+ * at once; any kind of mapping can have such pages.
  */
 #define FEATURE_WP_ASYNC (1ull << 15)
 
@@ -26,8 +26,8 @@
 #endif
 
 /*
- * The lock on the process' mappings is held for a slice: up to 50 ns a page, in which it can neither
- * map nor unmap anything.
+ * The lock on the process' mappings is held for a slice: up to 50 ns a page, in which it can
+ * neither map nor unmap anything.
  */
 #define SLICE (32ull << 20)
 
@@ -213,8 +213,8 @@ void protect_spared(struct protect *p, raddr_t start, raddr_t end)
 }
 
 /*
- * What is not there takes no time, and may be terabytes. And parts of a mapping that was never touched
- * would not be joined any more if that is done in between: they have no border there.
+ * What is not there takes no time, and may be terabytes. And parts of a mapping that was never
+ * touched would not be joined any more if that is done in between: they have no border there.
  */
 static raddr_t slice_end(const struct pages *pages, raddr_t start, raddr_t end)
 {

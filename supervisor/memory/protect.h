@@ -2,14 +2,15 @@
 /*
  * protect.h - which pages of a running process are written (Linux 6.7): a page that is protected
  * counts as unwritten until the process writes to it, which the kernel lets it, after a fault of a
- * microsecond. It hears nothing of that, and when the descriptor is closed, or we die, all is as before.
+ * microsecond. It hears nothing of that, and when the descriptor is closed, or we die, all is as
+ * before.
  *
  * But for one thing: the kernel joins mappings side by side only if both can have protected pages,
  * or neither, and when both have been touched it never joins them any more. mremap(2), which takes
- * one mapping, would fail with what it takes otherwise. So the hooks tell what was mapped, before it
- * is touched (ASK_MAPPED): protect_join(). And they tell what is about to be moved (ASK_WHOLE), which
- * may reach across a border that is ours: protect_spare(). What is mapped with MAP_POPULATE is touched
- * already, and stays a mapping of its own.
+ * one mapping, would fail with what it takes otherwise. So the hooks tell what was mapped, before
+ * it is touched (ASK_MAPPED): protect_join(). And they tell what is about to be moved (ASK_WHOLE),
+ * which may reach across a border that is ours: protect_spare(). What is mapped with MAP_POPULATE
+ * is touched already, and stays a mapping of its own.
  *
  * The calls here may come from two threads.
  */
@@ -43,8 +44,8 @@ int protect_init(struct protect *p, int fd) MUST_USE;
 void protect_release(struct protect *p);
 
 /*
- * The mapping [START, END) can have protected pages now (PAGES_PROTECT). -EBUSY: it is spared, or the
- * program has a userfaultfd of its own for it.
+ * The mapping [START, END) can have protected pages now (PAGES_PROTECT). -EBUSY: it is spared, or
+ * the program has a userfaultfd of its own for it.
  */
 int protect_range(struct protect *p, raddr_t start, raddr_t end) MUST_USE;
 /*
@@ -53,14 +54,14 @@ int protect_range(struct protect *p, raddr_t start, raddr_t end) MUST_USE;
  */
 bool protect_join(struct protect *p, raddr_t start, raddr_t end) MUST_USE;
 /*
- * From now on nothing in [START, END) can; until the same range is not spared any more. Out of memory:
- * for the moment.
+ * From now on nothing in [START, END) can; until the same range is not spared any more. Out of
+ * memory: for the moment.
  */
 void protect_spare(struct protect *p, raddr_t start, raddr_t end);
 void protect_spared(struct protect *p, raddr_t start, raddr_t end);
 /*
- * Nothing can any more, which is the case bit by bit, as the process cannot map anything in between.
- * PAGES: the process'.
+ * Nothing can any more, which is the case bit by bit, as the process cannot map anything in
+ * between. PAGES: the process'.
  */
 void protect_leave(struct protect *p, const struct pages *pages);
 

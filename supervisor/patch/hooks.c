@@ -3,9 +3,9 @@
  * hooks.c - the allocator functions by name, and where they count.
  *
  * Every definition of an allocator function is hooked, in every module; the trampoline counts the
- * outermost call. The exceptions:
- *  - glibc's ld.so: what it has of malloc is its own, for the time before libc is there.
- *  - functions that make mappings, prctl and ptrace have names that a program may use for something
+ * outermost call. The exceptions:  - glibc's ld.so: what it has of malloc is its own, for the time
+ * before libc is there.  - functions that make mappings, prctl and ptrace have names that a program
+ * may use for something
  *    else: only in a libc, in a static executable, or beside a malloc of the same module
  *    (tcmalloc's mmap makes its own system calls).
  *  - operator new and delete, in libstdc++ and in programs, go through malloc, and are counted

@@ -250,8 +250,8 @@ static void put_cond(struct patch *p, const cs_insn *insn)
 static const char unexplained[] = "an operand that the decoder does not explain";
 
 /*
- * Returns false, with *why, if this instruction cannot be moved; of FLOW_REFUSE it says why already.
- * AFTER: does anything have to run behind it in the bytes to be overwritten?
+ * Returns false, with *why, if this instruction cannot be moved; of FLOW_REFUSE it says why
+ * already. AFTER: does anything have to run behind it in the bytes to be overwritten?
  */
 static bool put_insn(struct patch *p, const cs_insn *insn, enum flow flow, bool after,
 		     const char **why)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * errors_books.h - what a process has freed wrongly: each error once for its pair of stacks, and how
- * often. Embedded in struct process; errors.h keeps it.
+ * errors_books.h - what a process has freed wrongly: each error once for its pair of stacks, and
+ * how often. Embedded in struct process; errors.h keeps it.
  */
 #ifndef MTRUN_ERRORS_BOOKS_H
 #define MTRUN_ERRORS_BOOKS_H

@@ -609,8 +609,8 @@ static const char *measure_all(struct preattach_heap *b, struct walk *w, const s
 /* ---- the blocks themselves ------------------------------------------------- */
 
 /*
- * What a thread has freed last it keeps for itself, and it looks as if it were in use. Where, is in a
- * block of its own, the first that its thread has: how many of each size (16 bits each, 8 up to
+ * What a thread has freed last it keeps for itself, and it looks as if it were in use. Where, is in
+ * a block of its own, the first that its thread has: how many of each size (16 bits each, 8 up to
  * 2.29), and where the first of them is. A link is hidden as those of fast bins are, but leads from
  * block to block.
  */

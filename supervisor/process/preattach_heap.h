@@ -27,10 +27,10 @@ void preattach_heap_measure(struct preattach_heap *b, const struct process *p,
 bool preattach_heap_find(const struct process *p, struct glibc_malloc *to) MUST_USE;
 
 /*
- * All blocks that G has handed out, by address, but for those that are mappings of their own: out of
- * MEMORY, which does not change meanwhile and which READ(ctx, at, buf, len) copies from (the bytes
- * that could be read, or -errno). Threads that were in the middle of malloc or free may have one
- * more or less. How many, and *OUT for the caller to free; -ENOTSUP: it is not as we know it.
+ * All blocks that G has handed out, by address, but for those that are mappings of their own: out
+ * of MEMORY, which does not change meanwhile and which READ(ctx, at, buf, len) copies from (the
+ * bytes that could be read, or -errno). Threads that were in the middle of malloc or free may have
+ * one more or less. How many, and *OUT for the caller to free; -ENOTSUP: it is not as we know it.
  */
 struct preattach_memory {
 	ssize_t (*read)(void *ctx, raddr_t at, void *buf, size_t len);

@@ -46,7 +46,10 @@ bool profile_is_of_blocks(const struct profile_ask *ask);
  */
 int profile_from_ledger(struct profile *p, const struct ledger *ledger,
 			const struct profile_ask *ask) MUST_USE;
-/* What only BLOCKS can tell. Where the sums are needed P has them, and keeps its rows. 0 or -ENOMEM. */
+/*
+ * What only BLOCKS can tell. Where the sums are needed P has them, and keeps its rows. 0 or
+ * -ENOMEM.
+ */
 int profile_add_blocks(struct profile *p, const struct block_list *blocks,
 		       const struct profile_ask *ask) MUST_USE;
 

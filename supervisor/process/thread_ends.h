@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * thread_ends.h - threads of a process that have ended: where their stacks were, which libc may keep
- * for others; and the registers of those that ended because the whole process does, as they were.
- * Pure data; a zeroed one is empty.
+ * thread_ends.h - threads of a process that have ended: where their stacks were, which libc may
+ * keep for others; and the registers of those that ended because the whole process does, as they
+ * were. Pure data; a zeroed one is empty.
  */
 #ifndef MTRUN_THREAD_ENDS_H
 #define MTRUN_THREAD_ENDS_H

@@ -89,8 +89,8 @@ static size_t find(const struct grid *g, enum grid_kind kind)
 }
 
 /*
- * A name and a path share what the others leave. The path gets two fifths, up to half if the names of
- * files need that, or what the name needs not.
+ * A name and a path share what the others leave. The path gets two fifths, up to half if the names
+ * of files need that, or what the name needs not.
  */
 static void fit(struct grid *g)
 {

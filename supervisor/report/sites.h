@@ -24,8 +24,9 @@ struct sites_source {
 
 /*
  * Where an allocation belongs: walking out from the allocator, the first frame, inlined ones
- * included, that the search does not pass over (symbol_frame.skip, wrappers); if it passes over all,
- * the outermost of them. Two stacks have one site if function, file, line and module are equal.
+ * included, that the search does not pass over (symbol_frame.skip, wrappers); if it passes over
+ * all, the outermost of them. Two stacks have one site if function, file, line and module are
+ * equal.
  */
 struct site {
 	struct symbol_frame frame; /* of the first stack seen there */

@@ -220,9 +220,9 @@ static struct view_row *group(struct groups *g, uint64_t key, bool *new)
 }
 
 /*
- * Of N blocks of A bytes each is sampled with p = 1 - exp(-A / PERIOD), and then counts A / p bytes:
- * the variance of what is counted is N * A^2 * (1 - p) / p (Horvitz and Thompson, 1952). Blocks of
- * one stack are taken to be of one size.
+ * Of N blocks of A bytes each is sampled with p = 1 - exp(-A / PERIOD), and then counts A / p
+ * bytes: the variance of what is counted is N * A^2 * (1 - p) / p (Horvitz and Thompson, 1952).
+ * Blocks of one stack are taken to be of one size.
  */
 static double variance_of(const struct profile_row *r, uint64_t period)
 {

@@ -71,7 +71,9 @@ struct view {
 	/* asked for, and why there is none; NULL: not so. Set by the caller, who keeps it */
 	const char *usable_unknown;
 	const struct preattach_heap *before;
-	/* VIEW_THREAD on a terminal: the names of `row`'s threads, empty where unknown; NULL: none */
+	/*
+	 * VIEW_THREAD on a terminal: the names of `row`'s threads, empty where unknown; NULL: none
+	 */
 	const char (*thread_name)[PROC_NAME];
 	/* since when nothing is recorded; NULL: it is. Set and kept by the caller, too */
 	const uint64_t *off_ms;

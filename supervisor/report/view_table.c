@@ -75,7 +75,10 @@ struct function {
 struct walk {
 	struct forest f;
 	struct sites *sites;
-	/* functions have the numbers of their names; frames keep their addresses as the symbols live */
+	/*
+	 * functions have the numbers of their names; frames keep their addresses as the symbols
+	 * live
+	 */
 	struct intern names, frames;
 	uint32_t *name; /* by frame: its function's number */
 	size_t name_room;

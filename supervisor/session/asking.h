@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * asking.h - the loop, and those who ask beside it, in threads of their own: the shell, who tells of
- * a limit's hit, later an HTTP server. Before asking_loop() and after it whoever calls is the loop.
+ * asking.h - the loop, and those who ask beside it, in threads of their own: the shell, who tells
+ * of a limit's hit, later an HTTP server. Before asking_loop() and after it whoever calls is the
+ * loop.
  *
  * What is shared is the session: its processes, their ledgers, all that hangs on them. One lock
  * guards it. The loop holds it during a turn and releases it in poll(2). An asker holds it while it
@@ -48,7 +49,10 @@ struct asking {
 	uint64_t told_ms;     /* when they were told of a turn last */
 	bool tell_next;	      /* they are to be told of the next one, whatever happens in it */
 	bool stale;	      /* what the loop waits for is something else now */
-	/* goes up with what happens; guarded by the session's lock. Who has not seen it does not sleep */
+	/*
+	 * goes up with what happens; guarded by the session's lock. Who has not seen it does not
+	 * sleep
+	 */
 	uint64_t news;
 	bool closing, ending;
 	int wake; /* an eventfd that ends its poll(2) */
@@ -117,8 +121,8 @@ bool asking_relock(void) MUST_USE;
 void asking_reunlock(bool relocked);
 /*
  * Both, with a turn of the loop in between in which something happened, or MS (-1: however long it
- * takes; 0: whatever happens in it). What has happened since the caller's last turn counts. 0 or the
- * loop's -errno.
+ * takes; 0: whatever happens in it). What has happened since the caller's last turn counts. 0 or
+ * the loop's -errno.
  */
 int asking_turn(struct session *s, int ms) MUST_USE;
 /* What the loop waits for has changed: it is to look again. */

@@ -11,9 +11,9 @@ struct process;
 struct session;
 
 /*
- * Takes one of P. The caller is an asker and has the session's lock, which is released for as long as
- * pages are copied. INTERRUPTED(CTX), if not NULL, is asked now and then: true ends
- * it with -EINTR. The environment's MTRUN_CAPTURE (write-protect, clone, stop) forces a way.
+ * Takes one of P. The caller is an asker and has the session's lock, which is released for as long
+ * as pages are copied. INTERRUPTED(CTX), if not NULL, is asked now and then: true ends it with
+ * -EINTR. The environment's MTRUN_CAPTURE (write-protect, clone, stop) forces a way.
  *
  * 0, or -errno with WHY in one line: P is as it was. One capture at a time: -EBUSY.
  */

@@ -287,8 +287,8 @@ int session_cont(struct session *s, struct process *p)
 }
 
 /*
- * SIG to P, which runs on. SIGKILL ends each stop by itself: to continue a thread behind it would be
- * to continue it from its last instant, to which it may have come by then.
+ * SIG to P, which runs on. SIGKILL ends each stop by itself: to continue a thread behind it would
+ * be to continue it from its last instant, to which it may have come by then.
  */
 static int kill_process(struct session *s, struct process *p, int sig)
 {

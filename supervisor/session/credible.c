@@ -16,8 +16,8 @@
  *    children. Who has most of it is given up, until the rest fits.
  *
  * What /proc says is of another program's memory once execve(2) has put that in place, which is
- * some milliseconds before its stop is told of. Then our agent is not there either. So is it where a
- * liar has unmapped it: who is found lying without an agent has some seconds, or as much of our
+ * some milliseconds before its stop is told of. Then our agent is not there either. So is it where
+ * a liar has unmapped it: who is found lying without an agent has some seconds, or as much of our
  * memory as DOUBT_MOST, for the stop to come.
  *
  * When the number of live blocks has doubled, some are looked up in the list of mappings. Those

@@ -2,8 +2,8 @@
 /*
  * ended.h - what is kept of processes that ended long ago. The latest thousand that have ended can
  * be asked like any other, fewer where their tables are large (forget.c); of those before them a
- * line is left, of ten thousand at most, and then only how many they were. A build or a shell script
- * starts a hundred thousand, and each whole record takes some 100 KB.
+ * line is left, of ten thousand at most, and then only how many they were. A build or a shell
+ * script starts a hundred thousand, and each whole record takes some 100 KB.
  */
 #ifndef MTRUN_ENDED_H
 #define MTRUN_ENDED_H

@@ -839,7 +839,9 @@ enum options_result options_parse(struct options *o, int argc, char **argv, FILE
 	for (;;) {
 		before = optind ? optind : 1;
 		c = getopt_long(argc, argv, brief, names, NULL);
-		/* no program: words are more of what -r opens, and options may follow, until `--` */
+		/*
+		 * no program: words are more of what -r opens, and options may follow, until `--`
+		 */
 		if (c == -1 && o->open && optind < argc && strcmp(argv[before], "--")) {
 			if (add_open(&p, argv[optind++]))
 				return OPTIONS_BAD;

@@ -130,7 +130,10 @@ struct thread *thread_add(struct session *s, pid_t tid, struct process *p, enum 
 void thread_remove(struct session *s, struct thread *t);
 /* as process_new(), at the list's end */
 struct process *process_start(struct session *s, pid_t pid, pid_t ppid, struct ledger *ledger);
-/* A record to be listed by, of a process that we let go without ever having been in it. WHY is kept. */
+/*
+ * A record to be listed by, of a process that we let go without ever having been in it. WHY is
+ * kept.
+ */
 void process_let_go(struct session *s, pid_t pid, pid_t ppid, const char *why);
 /* it will say no more */
 void process_finish(struct session *s, struct process *p, enum process_state state, int status);

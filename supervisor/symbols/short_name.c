@@ -2,11 +2,11 @@
 /*
  * short_name.c - one pass over a demangled name, in which only brackets are understood.
  *
- * Template arguments that the standard's templates have by default (allocators, comparisons, hashes,
- * deleters, traits) are left out where nothing else follows them: that is what has been written in
- * the source. Arguments within arguments within arguments are an ellipsis. A name comes from the
- * target and may be anything: one whose brackets do not match is left as it is, and nothing here
- * recurs deeper than DEEPEST.
+ * Template arguments that the standard's templates have by default (allocators, comparisons,
+ * hashes, deleters, traits) are left out where nothing else follows them: that is what has been
+ * written in the source. Arguments within arguments within arguments are an ellipsis. A name comes
+ * from the target and may be anything: one whose brackets do not match is left as it is, and
+ * nothing here recurs deeper than DEEPEST.
  */
 #include "symbols/short_name.h"
 

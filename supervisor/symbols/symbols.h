@@ -54,8 +54,8 @@ bool symbols_is_unnamed(const struct symbol_frame *f);
 bool symbols_known(struct symbols *s, const struct module *module, raddr_t pc, bool exact,
 		   struct symbol_frames *frames) MUST_USE;
 /*
- * All names that symbol tables have for the function at PC (as above), the best first: NAME has room
- * for MOST. How many there are.
+ * All names that symbol tables have for the function at PC (as above), the best first: NAME has
+ * room for MOST. How many there are.
  */
 size_t symbols_aliases(struct symbols *s, const struct module *module, raddr_t pc, bool exact,
 		       const char **name, size_t most);

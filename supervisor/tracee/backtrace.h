@@ -29,8 +29,8 @@ struct unwind_memory {
 };
 
 /*
- * All frames, leaf first. MEMORY NULL: the process' own. Returns how many (at least 1), or -errno. *COMPLETE, if not NULL: the
- * outermost one was reached.
+ * All frames, leaf first. MEMORY NULL: the process' own. Returns how many (at least 1), or -errno.
+ * *COMPLETE, if not NULL: the outermost one was reached.
  */
 ssize_t unwind_frames(const struct process *p, const struct unwind_memory *memory,
 		      const struct user_regs_struct *regs, struct unwind_frame *frame, size_t max,

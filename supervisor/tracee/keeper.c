@@ -21,8 +21,8 @@
  * screens is shown (ALTERNATE, NORMAL); its end without a good-bye is mtrun's death.
  *
  * The kernel closes a dead process' files before it tells the parent, so the keeper is woken before
- * the shell that started mtrun. Where both processors are busy the shell can be faster all the same:
- * its prompt was then on the alternate screen, and is made to come again by a change of the
+ * the shell that started mtrun. Where both processors are busy the shell can be faster all the
+ * same: its prompt was then on the alternate screen, and is made to come again by a change of the
  * window's size, which is taken back. (SIGWINCH alone is not enough for readline.)
  *
  * It is a session of its own: nothing that is typed, and no end of the user's session, reaches it;

@@ -3,12 +3,12 @@
  * own_thread.c - a thread of our own in a target.
  *
  * Why a thread. What mtrun must get out of a process can only be made in it: a userfaultfd, a clone
- * of the memory. Made by one of the program's own threads, a descriptor would be in its table, and in
- * that of a child that is forked meanwhile; a child's zombie would be there until the program
+ * of the memory. Made by one of the program's own threads, a descriptor would be in its table, and
+ * in that of a child that is forked meanwhile; a child's zombie would be there until the program
  * happens to wait for it. Both for as long as the process lives, if mtrun is killed at that moment.
- * Ours has descriptors of its own, which go with it, and waits for its child; and it needs nobody to
- * tell it to. While it is traced we see what its calls return in its registers; let go, or when we
- * die, it runs to its end.
+ * Ours has descriptors of its own, which go with it, and waits for its child; and it needs nobody
+ * to tell it to. While it is traced we see what its calls return in its registers; let go, or when
+ * we die, it runs to its end.
  *
  * A hostile process may write over its code, and so have it do anything: it gains nothing, that is
  * what its threads can do by themselves. The descriptor is looked at before it is used.
@@ -80,7 +80,10 @@ static int step(pid_t tid, struct event *e)
 	return e->kind == EVENT_EXITING || e->kind == EVENT_GONE ? -ESRCH : 0;
 }
 
-/* Lets TID run until the system call NR has returned *RET in it; or *CHILD is there (NULL: none is). */
+/*
+ * Lets TID run until the system call NR has returned *RET in it; or *CHILD is there (NULL: none
+ * is).
+ */
 static int await_call(pid_t tid, long nr, int64_t *ret, pid_t *child)
 {
 	struct user_regs_struct regs;
@@ -151,8 +154,8 @@ int own_thread_protect(pid_t made)
 }
 
 /*
- * All threads of the program wait for it: nobody comes before it, if we are allowed that. A child of
- * it is as the others again.
+ * All threads of the program wait for it: nobody comes before it, if we are allowed that. A child
+ * of it is as the others again.
  */
 static void hurry(pid_t made)
 {

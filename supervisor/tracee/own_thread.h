@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * own_thread.h - a thread of our own in a target (inject/entry.S: entry_protector, entry_cloner), for
- * captures of its memory. It ends by itself, whatever becomes of us; until then our code is in use
- * there (own_thread_there). It is nobody's but this module's: no session knows of it.
+ * own_thread.h - a thread of our own in a target (inject/entry.S: entry_protector, entry_cloner),
+ * for captures of its memory. It ends by itself, whatever becomes of us; until then our code is in
+ * use there (own_thread_there). It is nobody's but this module's: no session knows of it.
  */
 #ifndef MTRUN_OWN_THREAD_H
 #define MTRUN_OWN_THREAD_H
@@ -13,8 +13,8 @@ struct process;
 
 enum own_thread { OWN_PROTECTOR, OWN_CLONER };
 /*
- * TID, stopped by tracer_interrupt() and out of the trampoline, makes one for P; then it is put back:
- * in any case it runs on, and reports a stop before it executes anything. *MADE waits at its
+ * TID, stopped by tracer_interrupt() and out of the trampoline, makes one for P; then it is put
+ * back: in any case it runs on, and reports a stop before it executes anything. *MADE waits at its
  * beginning. 0 or -errno.
  */
 int own_thread_make(struct process *p, pid_t tid, enum own_thread which, pid_t *made) MUST_USE;

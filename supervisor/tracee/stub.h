@@ -48,8 +48,8 @@ int stub_stop(struct stub_run *l, struct user_regs_struct *regs) MUST_USE;
  */
 int stub_call(struct stub_run *l, int64_t *ret) MUST_USE;
 /*
- * The routine makes a thread: lets it run until that is there. *MADE waits, traced like the other, at
- * its beginning. -errno, and *MADE is 0: why there is none.
+ * The routine makes a thread: lets it run until that is there. *MADE waits, traced like the other,
+ * at its beginning. -errno, and *MADE is 0: why there is none.
  */
 int stub_thread(struct stub_run *l, pid_t *made) MUST_USE;
 /*

@@ -464,7 +464,9 @@ static void chains_break(struct stream *s)
 			ring_at(s, i)->realloc_head = 0;
 }
 
-/* Whether there is a thread that may have taken a sequence number long ago and will come with it. */
+/*
+ * Whether there is a thread that may have taken a sequence number long ago and will come with it.
+ */
 static bool anyone_owes(struct stream *s)
 {
 	uint32_t high = shared_slots(s->shared);

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * linked.c BLOCKS SIZE RATE FILE - a heap to be searched for leaks: BLOCKS live blocks of SIZE bytes from a thousand stacks, each with eight pointers to others at
- * random, one in a hundred held by the table of roots, and one in fifty by nothing. Then words of blocks at random are written, at most RATE million bytes of
- * pages a second (0: as fast as that goes), until FILE is gone. FILE is shared memory, as of tests/victims/loaded.c; its first word counts writes.
+ * linked.c BLOCKS SIZE RATE FILE - a heap to be searched for leaks: BLOCKS live blocks of SIZE
+ * bytes from a thousand stacks, each with eight pointers to others at random, one in a hundred held
+ * by the table of roots, and one in fifty by nothing. Then words of blocks at random are written,
+ * at most RATE million bytes of pages a second (0: as fast as that goes), until FILE is gone. FILE
+ * is shared memory, as of tests/victims/loaded.c; its first word counts writes.
  */
 #include <fcntl.h>
 #include <stdint.h>

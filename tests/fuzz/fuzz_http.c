@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * fuzz_http.c - bytes on a connection of --listen: through evhttp's parser, the guard and the router,
- * to a server that answers from a recorded profile. Whatever comes, each answer has a known status
- * and headers that are lines of ours, and the server goes on.
+ * fuzz_http.c - bytes on a connection of --listen: through evhttp's parser, the guard and the
+ * router, to a server that answers from a recorded profile. Whatever comes, each answer has a known
+ * status and headers that are lines of ours, and the server goes on.
  *
- * A connection is half closed behind the input; the server may still wait for the rest of a request,
- * send events, or answer after `seconds`, so reading ends after a moment in which nothing comes.
+ * A connection is half closed behind the input; the server may still wait for the rest of a
+ * request, send events, or answer after `seconds`, so reading ends after a moment in which nothing
+ * comes.
  */
 #include <errno.h>
 #include <poll.h>

@@ -118,8 +118,8 @@ static inline void release(struct wire_process *w, unsigned t, uint64_t a)
 }
 
 /*
- * P is a process whose first THREADS slots have threads, with the thread pointers 0x1000, 0x2000, ..
- * OWN: as for stream_new(), with P.
+ * P is a process whose first THREADS slots have threads, with the thread pointers 0x1000, 0x2000,
+ * .. OWN: as for stream_new(), with P.
  */
 static inline void process_begin(struct process *p, unsigned threads,
 				 bool (*own)(void *ctx, uint32_t stack))

@@ -338,9 +338,9 @@ static void tell(void *ctx, raddr_t addr, const struct block *b)
 }
 
 /*
- * What was freed at an address, told from where it was or from the ring of what was displaced: never
- * what was elsewhere; and of so few that all of them are there none is forgotten. Asked after each
- * step, or now and then only.
+ * What was freed at an address, told from where it was or from the ring of what was displaced:
+ * never what was elsewhere; and of so few that all of them are there none is forgotten. Asked after
+ * each step, or now and then only.
  */
 static void test_left(void)
 {

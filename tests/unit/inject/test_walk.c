@@ -484,7 +484,8 @@ static void test_remembered(void)
 /*
  * N walks of a KIND, for tests/system/stacks/cost.py, which counts their instructions: `hit`, the
  * stack that was there last; `near`, one whose innermost frames are others than the last one's;
- * `cold`, one of which nothing is remembered; `small`, of a thread that remembers nothing. The stacks are built once, each in memory of its own.
+ * `cold`, one of which nothing is remembered; `small`, of a thread that remembers nothing. The
+ * stacks are built once, each in memory of its own.
  */
 static int cost(const char *kind, long n)
 {

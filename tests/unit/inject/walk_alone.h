@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * walk_alone.h - the trampoline's walk.c, with a process, an image and nodes that lie elsewhere: for
- * the tests that include it.
+ * walk_alone.h - the trampoline's walk.c, with a process, an image and nodes that lie elsewhere:
+ * for the tests that include it.
  */
 #ifndef MTRUN_WALK_ALONE_H
 #define MTRUN_WALK_ALONE_H

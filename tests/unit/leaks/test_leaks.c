@@ -377,7 +377,9 @@ static void test_known(void)
 	CHECK_EQ(kind_at(sds, 3), PREFIX_UNKNOWN);
 }
 
-/* hashbrown's layout: BUCKETS entries of BYTES, then BUCKETS control bytes and the first 16 again. */
+/*
+ * hashbrown's layout: BUCKETS entries of BYTES, then BUCKETS control bytes and the first 16 again.
+ */
 static raddr_t add_table(unsigned buckets, unsigned bytes, unsigned used)
 {
 	unsigned entries = (buckets * bytes + 15) & ~15u;

@@ -282,7 +282,9 @@ static void test_most(void)
 	munmap(at, SIZE);
 }
 
-/* What is touched beforehand, by a thread beside, has what was copied there; and there may be less. */
+/*
+ * What is touched beforehand, by a thread beside, has what was copied there; and there may be less.
+ */
 static void test_expected(void)
 {
 	char *at = map(PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS);

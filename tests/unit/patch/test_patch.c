@@ -358,7 +358,9 @@ static void test_only_callee(void)
 	CHECK_EQ(patch_only_callee(0x1000, two, sizeof(two)), 0);
 }
 
-/* A branch of KIND at AT to TARGET, as the last instruction of a body of nops. Returns its length. */
+/*
+ * A branch of KIND at AT to TARGET, as the last instruction of a body of nops. Returns its length.
+ */
 enum kind { JCC_SHORT, JMP_SHORT, LOOP, JRCXZ, CALL, JMP, JCC, KINDS };
 
 static size_t branch_put(uint8_t *body, size_t at, enum kind kind, long target)

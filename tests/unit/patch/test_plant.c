@@ -103,7 +103,9 @@ static double ms_now(void)
 	return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
 }
 
-/* Counted there: an operator of libstdc++'s that says whose call it is may have another one before. */
+/*
+ * Counted there: an operator of libstdc++'s that says whose call it is may have another one before.
+ */
 static bool is_planted(const struct plant *plant, const char *name)
 {
 	for (size_t i = 0; i < plant->count; i++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * test_limit.c - whether a request fits, against a pretended target: what was given in advance, what
- * is in flight, what must be waited for, and a target that writes what it likes.
+ * test_limit.c - whether a request fits, against a pretended target: what was given in advance,
+ * what is in flight, what must be waited for, and a target that writes what it likes.
  */
 #include "process/limit.h"
 
@@ -464,7 +464,9 @@ static void test_handler_within(void)
 	done(&p);
 }
 
-/* Two threads, each interrupted in its books by a handler that asks: neither waits for the other. */
+/*
+ * Two threads, each interrupted in its books by a handler that asks: neither waits for the other.
+ */
 static void test_two_handlers(void)
 {
 	struct process p;

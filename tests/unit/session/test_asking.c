@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * The session's lock with several askers at once: it is one's at a time, askers have it in the order
- * in which they came, the loop has its turns though they never rest, what they have done is done by
- * the loop's thread, each once, and nothing is lost at the end. Plain counters are shared under the
- * lock: the thread sanitizer's build sees whoever comes too early.
+ * The session's lock with several askers at once: it is one's at a time, askers have it in the
+ * order in which they came, the loop has its turns though they never rest, what they have done is
+ * done by the loop's thread, each once, and nothing is lost at the end. Plain counters are shared
+ * under the lock: the thread sanitizer's build sees whoever comes too early.
  */
 #include <errno.h>
 #include <pthread.h>

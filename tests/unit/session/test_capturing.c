@@ -200,8 +200,8 @@ static size_t count_protected(pid_t pid)
 #define SETTLED 50 /* looks of a millisecond each */
 
 /*
- * Its threads, children and descriptors are its own. Some may be on their way out, and a thread that
- * was in the middle of a call for us may still make one.
+ * Its threads, children and descriptors are its own. Some may be on their way out, and a thread
+ * that was in the middle of a call for us may still make one.
  */
 static void check_nothing_left(pid_t pid, size_t descriptors)
 {

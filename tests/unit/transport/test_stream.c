@@ -500,7 +500,9 @@ static void test_settle_waits(void)
 	rig_free(&r);
 }
 
-/* The lowest ticket goes first when all wait for one that does not come, in whichever ring it is. */
+/*
+ * The lowest ticket goes first when all wait for one that does not come, in whichever ring it is.
+ */
 static void test_lowest_ticket(void)
 {
 	for (unsigned last = 0; last < 6; last++) {
@@ -991,7 +993,9 @@ static void test_questions(void)
 	CHECK_EQ(stream_held(r.s, &bytes), 7);
 	CHECK_EQ(bytes, 7 + 5000 + 30 + 6000);
 	CHECK_EQ(stats(r.s).held_most, 7);
-	/* the first of these is certain for an answer, and counts no more; it is not gone, either */
+	/*
+	 * the first of these is certain for an answer, and counts no more; it is not gone, either
+	 */
 	settle(&r, 1, false, nothing_comes);
 	CHECK_EQ(stream_held(r.s, &bytes), 6);
 	CHECK_EQ(bytes, 5000 + 30 + 6000);
