@@ -507,6 +507,7 @@ void session_free(struct session *s)
 	close(s->signals);
 	free(s->log_dir);
 	free(s->thread);
+	free(s->early_end);
 	free(s);
 }
 

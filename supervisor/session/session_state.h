@@ -43,10 +43,12 @@ struct thread {
 
 #define WATCHES 8
 
-#define GONE_MOST 16
-struct gone { /* who has ended before anybody told who it is */
+/* A tracee that was here and is no more, before anybody told who it is. */
+struct early {
 	pid_t tid;
+	bool let_go; /* it lives on; else it has ended, with `status` */
 	int status;
+	uint64_t ms; /* since then */
 };
 
 struct watch {
@@ -107,10 +109,8 @@ struct session {
 	/* of the image, when nobody was there to be told; no process: none */
 	struct limit_hit early;
 	bool limit_killed;
-	struct gone gone[GONE_MOST]; /* the latest */
-	unsigned gones;
-	pid_t orphan[GONE_MOST]; /* let go before anybody told who they are, the latest */
-	unsigned orphans;
+	struct early *early_end;
+	size_t early_ends, early_room;
 	bool unannounced;  /* some thread is, or was lately */
 	uint64_t whole_us; /* when a turn of the loop had all its parts last */
 	struct watch watch[WATCHES];

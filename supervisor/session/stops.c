@@ -479,16 +479,46 @@ static bool is_alive(pid_t tid)
 	return state && state != 'Z' && state != 'X';
 }
 
+#define ORPHAN_MS   200	 /* where its parent is no process of ours that lives */
+#define ANNOUNCE_MS 2000 /* where it is, but may have become another program */
+
+/* TID is no tracee any more, and nobody has told yet who it was. */
+static void note_early(struct session *s, pid_t tid, bool let_go, int status)
+{
+	uint64_t now = heartbeat_ms();
+	size_t kept = 0;
+
+	/* what nobody will ask for any more */
+	for (size_t i = 0; i < s->early_ends; i++)
+		if (s->early_end[i].ms + 2 * ANNOUNCE_MS > now)
+			s->early_end[kept++] = s->early_end[i];
+	s->early_ends = kept;
+	if (array_room(&s->early_end, s->early_ends, &s->early_room, sizeof(*s->early_end)))
+		return;
+	s->early_end[s->early_ends++] = (struct early){ tid, let_go, status, now };
+}
+
+/* Whether that was noted of TID, in *E; it is forgotten. */
+static bool was_early(struct session *s, pid_t tid, bool let_go, struct early *e)
+{
+	for (size_t i = s->early_ends; i-- > 0;)
+		if (s->early_end[i].tid == tid && s->early_end[i].let_go == let_go) {
+			*e = s->early_end[i];
+			s->early_end[i] = s->early_end[--s->early_ends];
+			return true;
+		}
+	return false;
+}
+
 /* A child or a thread that was killed before its parent's stop told of it. */
 static bool gone_before(struct session *s, pid_t tid, int *status)
 {
-	for (unsigned i = 0; i < GONE_MOST; i++)
-		if (s->gone[i].tid == tid) {
-			*status = s->gone[i].status;
-			s->gone[i].tid = 0;
-			return !is_alive(tid);
-		}
-	return false;
+	struct early e;
+
+	if (!was_early(s, tid, false, &e))
+		return false;
+	*status = e.status;
+	return !is_alive(tid);
 }
 
 bool session_gone(struct session *s, pid_t pid, int *status)
@@ -519,9 +549,6 @@ static bool is_alone(const struct session *s, const struct process *p, pid_t tid
  * will say who it is. The hooks in its copy of the memory are inert, as in any child that we have
  * not caught; it is let go, and runs on unsupervised.
  */
-#define ORPHAN_MS   200	 /* where its parent is no process of ours that lives */
-#define ANNOUNCE_MS 2000 /* where it is, but may have become another program */
-
 static bool is_orphan(const struct session *s, const struct thread *t, pid_t *ppid)
 {
 	uint64_t waited = heartbeat_ms() - t->since_ms;
@@ -543,7 +570,7 @@ static void let_orphan_go(struct session *s, struct thread *t, pid_t ppid)
 	static const char why[] = "its parent ended in the middle of making it";
 	pid_t tid = t->tid;
 
-	s->orphan[s->orphans++ % GONE_MOST] = tid;
+	note_early(s, tid, true, 0);
 	message_verbose(1, "%d runs unsupervised: %s", (int)tid, why);
 	process_let_go(s, tid, ppid, why);
 	tracer_detach(tid, 0);
@@ -577,16 +604,6 @@ static int let_orphans_go(struct session *s)
 	return n;
 }
 
-static bool was_orphan(struct session *s, pid_t tid)
-{
-	for (unsigned i = 0; i < GONE_MOST; i++)
-		if (s->orphan[i] == tid) {
-			s->orphan[i] = 0;
-			return true;
-		}
-	return false;
-}
-
 /* ---- children and threads ------------------------------------------------ */
 
 static void on_new(struct session *s, const struct event *e, struct thread *parent)
@@ -597,9 +614,11 @@ static void on_new(struct session *s, const struct event *e, struct thread *pare
 	     thread = shared && same_process(of->pid, tid);
 	struct thread *t = thread_find(s, tid);
 	bool waits = t && t->state == THREAD_UNANNOUNCED;
+	bool ends = t && t->state == THREAD_EXITING;
+	struct early early;
 	int status;
 
-	if (!t && was_orphan(s, tid)) /* its parent was only late */
+	if (!t && was_early(s, tid, true, &early)) /* its parent was only late */
 		return;
 	if (shared && !waits && gone_before(s, tid, &status))
 		return;
@@ -618,11 +637,11 @@ static void on_new(struct session *s, const struct event *e, struct thread *pare
 				p->parent = NULL;
 		} else
 			p = of;
-	} else if (thread)
+	} else if (thread && !ends)
 		of->threads++;
 	if (t) {
 		t->process = p;
-		t->state = THREAD_NEW;
+		t->state = ends ? THREAD_EXITING : THREAD_NEW;
 	} else
 		t = thread_add(s, tid, p, THREAD_NEW);
 	if (!t)
@@ -759,6 +778,8 @@ static void on_gone(struct session *s, struct thread *t, const struct event *e)
 	}
 	if (t->tid == s->held)
 		s->held = 0;
+	if (!p)
+		note_early(s, t->tid, false, (int)e->value);
 	if (p && !t->vfork_child) {
 		if (t->state != THREAD_EXITING && p->threads)
 			p->threads--;
@@ -793,7 +814,7 @@ static void await_announcement(struct session *s, pid_t tid)
 static void on_unannounced(struct session *s, const struct event *e)
 {
 	if (e->kind == EVENT_GONE) {
-		s->gone[s->gones++ % GONE_MOST] = (struct gone){ e->tid, (int)e->value };
+		note_early(s, e->tid, false, (int)e->value);
 		return;
 	}
 	/* it could not be let go with the others: it was not to be stopped then */
@@ -801,8 +822,12 @@ static void on_unannounced(struct session *s, const struct event *e)
 		tracer_detach(e->tid, e->kind == EVENT_SIGNAL ? e->signal : 0);
 	else if (e->kind == EVENT_STOP)
 		await_announcement(s, e->tid);
-	else
+	else {
+		/* it may be announced until it is gone, and is no thread to wait for by then */
+		if (e->kind == EVENT_EXITING)
+			thread_add(s, e->tid, NULL, THREAD_EXITING);
 		tracer_cont(e->tid, e->kind == EVENT_SIGNAL ? e->signal : 0);
+	}
 }
 
 /*

@@ -56,6 +56,36 @@ int tracer_flags(pid_t tid, unsigned flags)
 	return call(PTRACE_SETOPTIONS, tid, NULL, (void *)options(flags));
 }
 
+static unsigned long message(pid_t tid)
+{
+	unsigned long value = 0;
+
+	return call(PTRACE_GETEVENTMSG, tid, NULL, &value) < 0 ? 0 : value;
+}
+
+static void decode(pid_t tid, int status, struct event *e)
+{
+	*e = (struct event){ .tid = tid };
+	if (!WIFSTOPPED(status)) {
+		e->kind = EVENT_GONE;
+		e->value = (unsigned long)status;
+		return;
+	}
+	e->signal = WSTOPSIG(status);
+	switch (status >> 16) {
+	case PTRACE_EVENT_STOP:
+		e->kind = e->signal == SIGTRAP ? EVENT_STOP : EVENT_GROUP_STOP;
+		break;
+	case PTRACE_EVENT_EXEC: e->kind = EVENT_EXEC; break;
+	case PTRACE_EVENT_FORK: e->kind = EVENT_FORK; break;
+	case PTRACE_EVENT_VFORK: e->kind = EVENT_VFORK; break;
+	case PTRACE_EVENT_CLONE: e->kind = EVENT_CLONE; break;
+	case PTRACE_EVENT_EXIT: e->kind = EVENT_EXITING; break;
+	default: e->kind = e->signal == (SIGTRAP | 0x80) ? EVENT_SYSCALL : EVENT_SIGNAL; return;
+	}
+	e->value = message(tid);
+}
+
 /* ---- drawn events -------------------------------------------------------- */
 
 /* Those from `served` on have not been asked for yet, in the order in which they were drawn. */
@@ -87,9 +117,18 @@ static int drawn_room(void)
 
 /* ---- going on ------------------------------------------------------------ */
 
+/* What TID stops for after what was served last is served, too: so it is drawn, if it is there. */
 static int go_on(enum __ptrace_request request, pid_t tid, int signal)
 {
-	return drawn_find(tid) ? -ESRCH : call(request, tid, NULL, (void *)(long)signal);
+	int status;
+
+	if (drawn_find(tid))
+		return -ESRCH;
+	if (drawn_room() == 0 && waitpid(tid, &status, __WALL | WNOHANG) > 0) {
+		decode(tid, status, &drawn.event[drawn.count++]);
+		return -ESRCH;
+	}
+	return call(request, tid, NULL, (void *)(long)signal);
 }
 
 int tracer_cont(pid_t tid, int signal) { return go_on(PTRACE_CONT, tid, signal); }
@@ -151,36 +190,6 @@ int tracer_signal_code(pid_t tid, int *code)
 	if (!err)
 		*code = info.si_code;
 	return err;
-}
-
-static unsigned long message(pid_t tid)
-{
-	unsigned long value = 0;
-
-	return call(PTRACE_GETEVENTMSG, tid, NULL, &value) < 0 ? 0 : value;
-}
-
-static void decode(pid_t tid, int status, struct event *e)
-{
-	*e = (struct event){ .tid = tid };
-	if (!WIFSTOPPED(status)) {
-		e->kind = EVENT_GONE;
-		e->value = (unsigned long)status;
-		return;
-	}
-	e->signal = WSTOPSIG(status);
-	switch (status >> 16) {
-	case PTRACE_EVENT_STOP:
-		e->kind = e->signal == SIGTRAP ? EVENT_STOP : EVENT_GROUP_STOP;
-		break;
-	case PTRACE_EVENT_EXEC: e->kind = EVENT_EXEC; break;
-	case PTRACE_EVENT_FORK: e->kind = EVENT_FORK; break;
-	case PTRACE_EVENT_VFORK: e->kind = EVENT_VFORK; break;
-	case PTRACE_EVENT_CLONE: e->kind = EVENT_CLONE; break;
-	case PTRACE_EVENT_EXIT: e->kind = EVENT_EXITING; break;
-	default: e->kind = e->signal == (SIGTRAP | 0x80) ? EVENT_SYSCALL : EVENT_SIGNAL; return;
-	}
-	e->value = message(tid);
 }
 
 /* All that there are. -ECHILD: no tracees are left; else 0 or -errno. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * eldest.c HOW - 40 threads, made one after the other, each of which makes others without end:
+ * eldest.c HOW [N] - N threads, 40, made one after the other, each of which makes others without end:
  * `threads` that end at once, `children` that do, `chain`: threads each of which makes the next; or
  * sends itself `signals`. The first thread makes them in a child, waits 50 ms, allocates some, and
  * ends all with status 3.
@@ -15,6 +15,7 @@
 
 static pthread_attr_t small;
 static const char *how;
+static int makers = 40;
 
 static void nothing(int sig) { (void)sig; }
 
@@ -55,7 +56,7 @@ static void *make(void *arg)
 
 static void run(void)
 {
-	for (int i = 0; i < 40; i++) {
+	for (int i = 0; i < makers; i++) {
 		pthread_t t;
 
 		pthread_create(&t, &small, !strcmp(how, "chain") ? link_of_chain : make, NULL);
@@ -72,6 +73,8 @@ int main(int argc, char **argv)
 	pid_t pid;
 
 	how = argc > 1 ? argv[1] : "threads";
+	if (argc > 2)
+		makers = atoi(argv[2]);
 	signal(SIGUSR1, nothing);
 	pthread_attr_init(&small);
 	pthread_attr_setdetachstate(&small, PTHREAD_CREATE_DETACHED);
