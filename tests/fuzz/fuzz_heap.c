@@ -28,7 +28,7 @@ static void look(struct heap *h, struct sites *sites)
 	for (options.key = 0; options.key <= VIEW_MODULE; options.key++) {
 		if (view_make(&view, &h->profile, sites, &options))
 			continue;
-		print_report(out, &view, true, NULL);
+		print_report(out, &view, sites, true, NULL);
 		print_report_json(out, &view, sites, true);
 		view_release(&view);
 	}

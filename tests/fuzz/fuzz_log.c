@@ -217,7 +217,7 @@ static void show(struct source *s, struct profile *p)
 
 	for (options.key = 0; options.key <= VIEW_MODULE; options.key++)
 		if (view_make(&view, p, s->sites, &options) == 0) {
-			print_report(out, &view, true, NULL);
+			print_report(out, &view, s->sites, true, NULL);
 			print_report_json(out, &view, s->sites, true);
 			view_release(&view);
 		}
