@@ -8,6 +8,7 @@
 #include "blocks/page_set.h"
 #include "inject/wire.h"
 #include "ledger/block_list.h"
+#include "ledger/ledger_state.h"
 #include "test.h"
 
 #include <time.h>
@@ -1206,6 +1207,77 @@ static void test_edges(void)
 	ledger_free(l);
 }
 
+enum last { NO_RANGE, UNMAP_FAILED, REMAPPED, REMAP_FAILED, STAYED, BECAME, GONE, ENDED, LASTS };
+
+/* What THREAD does last leaves nothing unfinished. */
+static void finish(struct ledger *l, uint32_t thread, enum last last)
+{
+	switch (last) {
+	case NO_RANGE: ledger_unmap(l, thread, 0, 0x900000, 4096); break;
+	case UNMAP_FAILED:
+		ledger_unmap(l, thread, 0, 0x100000, 4096);
+		ledger_unmap_failed(l, thread, 0);
+		break;
+	case REMAPPED:
+		ledger_remap_leave(l, thread, 0, 0x100000, 4096);
+		ledger_remap(l, thread, 0, 0x100000, 4096, 1);
+		break;
+	case REMAP_FAILED:
+		ledger_remap_leave(l, thread, 0, 0x100000, 4096);
+		ledger_remap_failed(l, thread, 0);
+		break;
+	case STAYED:
+		ledger_leave(l, thread, 0, 0x1000);
+		ledger_stayed(l, thread, 0);
+		break;
+	case BECAME:
+		ledger_leave(l, thread, 0, 0x1000);
+		ledger_became(l, thread, 0, 0x1000, 5, 1);
+		break;
+	case GONE:
+		ledger_leave(l, thread, 0, 0x1000);
+		ledger_gone(l, thread, 0);
+		ledger_alloc(l, thread, 0, 0x1000, 5, 1);
+		break;
+	default:
+		ledger_unmap(l, thread, 0, 0x100000, 4096);
+		ledger_thread_ended(l, thread);
+		ledger_map(l, thread, 0, 0x100000, 4096, RW | ANON, 1, true);
+	}
+}
+
+static void test_nothing_unfinished(void)
+{
+	struct ledger *l = new_ledger(BOTH);
+
+	ledger_map(l, ledger_thread(l, 1), 0, 0x100000, 1000 * 4096, RW | ANON, 1, true);
+	ledger_alloc(l, 0, 0, 0x1000, 5, 1);
+	for (enum last last = 0; last < LASTS; last++) {
+		for (pid_t i = 0; i < 100; i++)
+			finish(l, ledger_thread(l, 2 + i), last);
+		CHECK(l->pendings <= 1);
+	}
+	CHECK_EQ(totals(l).mmap, 1000 * 4096);
+	ledger_free(l);
+}
+
+/* What a ledger says that it takes has all its stacks in it. */
+static void test_memory_of_stacks(void)
+{
+	const uint32_t stacks = 10000;
+	struct ledger *l = new_ledger(BOTH);
+	size_t none = ledger_memory(l);
+	uint32_t t = ledger_thread(l, 1);
+
+	for (uint32_t i = 1; i <= stacks; i++) {
+		ledger_alloc(l, t, 0, 0x1000, 5, i);
+		ledger_release(l, t, 0, 0x1000, false);
+	}
+	size_t least = none + stacks * (sizeof(struct stack_total) + 2 * sizeof(uint32_t));
+	CHECK(ledger_memory(l) >= least && ledger_memory(l) <= least + (1u << 20));
+	ledger_free(l);
+}
+
 /* As many threads as there can be; those that come then share the last one's number. */
 static void test_many_threads(void)
 {
@@ -1436,6 +1508,8 @@ int main(void)
 		RUN(test_lain);
 		RUN(test_ranges);
 		RUN(test_edges);
+		RUN(test_nothing_unfinished);
+		RUN(test_memory_of_stacks);
 		RUN(test_many_threads);
 		RUN(test_fork_threads);
 		RUN(test_cover);

@@ -904,8 +904,9 @@ static void test_many_threads_end(void)
 		r.w->thread[0].fs = 0x1000;
 		r.w->thread[0].tid = 100 + i;
 		begin(r.w, 0, 100 + i);
+		map(r.w, 0, SOME, 2 * 4096, 1, ticket(r.w));
 		unmap(r.w, 0, SOME, 4096, ticket(r.w));
-		signal_store(r.w, 1, wire_pack(WIRE_UNMAP, SOME, 0, 0, 0),
+		signal_store(r.w, 1, wire_pack(WIRE_UNMAP, SOME + 4096, 0, 0, 0),
 			     (struct wire_event){ 4096, ticket(r.w) });
 		if (i % 2)
 			stream_thread_gone(r.s, 1, 0x1000);
