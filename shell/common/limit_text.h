@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* limit-text.h - what is said of a request that met the limit, and of those that were refused. */
+/* limit_text.h - what is said of a request that met the limit, and of those that were refused. */
 #ifndef MTRUN_LIMIT_TEXT_H
 #define MTRUN_LIMIT_TEXT_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * decode.c - the x86-64 instruction format: prefixes, opcode map, ModRM, SIB, displacement,
+ * insn.c - the x86-64 instruction format: prefixes, opcode map, ModRM, SIB, displacement,
  * immediate.
  *
  * Two tables, one bit pattern per opcode, say whether a ModRM byte follows and what immediate.

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * decode.h - x86-64 instructions taken apart as far as a stack analysis asks: how long, what is the
+ * insn.h - x86-64 instructions taken apart as far as a stack analysis asks: how long, what is the
  * opcode, what are the operands. It exists beside capstone because it is some thirty times faster:
  * a libc without unwind tables is read at every start of a program. Pure; a test compares the
  * lengths with capstone's.
  */
-#ifndef MTRUN_DECODE_H
-#define MTRUN_DECODE_H
+#ifndef MTRUN_INSN_H
+#define MTRUN_INSN_H
 
 #include <stdbool.h>
 #include <stddef.h>

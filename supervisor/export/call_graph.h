@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* call_graph.h - parts of the call graph's writer that have tests of their own. */
-#ifndef MTRUN_GRAPH_H
-#define MTRUN_GRAPH_H
+#ifndef MTRUN_CALL_GRAPH_H
+#define MTRUN_CALL_GRAPH_H
 
 #include <stdio.h>
 

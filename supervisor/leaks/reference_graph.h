@@ -12,8 +12,8 @@
  * So marking needs no memory of the process any more, and does not jump about in it: for 1 GB in
  * 10^6 blocks reading from a mark stack takes twice as long.
  */
-#ifndef MTRUN_LEAKS_GRAPH_H
-#define MTRUN_LEAKS_GRAPH_H
+#ifndef MTRUN_REFERENCE_GRAPH_H
+#define MTRUN_REFERENCE_GRAPH_H
 
 #include "base/arena.h"
 #include "leaks/index.h"

@@ -2,8 +2,8 @@
 /*
  * ledger_state.h - what a ledger is made of, for the files of the ledger alone: ledger_stacks.c
  * (stack totals and blocks, life), ledger_thread.c, ledger_map.c, ledger_past.c (intervals, the
- * peak), ledger_fork.c, ledger_replay.c, ledger_ask.c; and for log/encode.c, log/decode.c. What
- * every event goes through is inline here.
+ * peak), ledger_fork.c, ledger_replay.c, ledger_ask.c; and for log/event_encode.c,
+ * log/event_decode.c. What every event goes through is inline here.
  */
 #ifndef MTRUN_LEDGER_STATE_H
 #define MTRUN_LEDGER_STATE_H

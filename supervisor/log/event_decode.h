@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * decode.h - STATE and EVENTS blocks of a log (format.h) back into a ledger. No I/O. Trusts
+ * event_decode.h - STATE and EVENTS blocks of a log (format.h) back into a ledger. No I/O. Trusts
  * nothing: whatever is in a block, there is an answer to it, and memory stays within a few times
  * what was read, and 16 MB.
  *
@@ -8,8 +8,8 @@
  * there whole. From there it is possible to jump to a later STATE: then the timeline has a gap, and
  * everything else is right.
  */
-#ifndef MTRUN_LOG_DECODE_H
-#define MTRUN_LOG_DECODE_H
+#ifndef MTRUN_EVENT_DECODE_H
+#define MTRUN_EVENT_DECODE_H
 
 #include "log/format.h"
 #include "log/segment.h"

@@ -5,8 +5,8 @@
  * as long as it lives: free it first. Memory: LOG_ENCODER_BLOCK bytes, and 64 bytes for each
  * stack's total.
  */
-#ifndef MTRUN_LOG_ENCODE_H
-#define MTRUN_LOG_ENCODE_H
+#ifndef MTRUN_EVENT_ENCODE_H
+#define MTRUN_EVENT_ENCODE_H
 
 #include "log/format.h"
 #include "log/segment.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
  * format.h - what STATE and EVENTS blocks of a log say (mtrun-log(5)), for event_encode.c and
- * decode.c; and numbers. Other blocks: records.h, files: segment.h.
+ * event_decode.c; and numbers. Other blocks: records.h, files: segment.h.
  *
  * Numbers are LEB128: seven bits to a byte, the lowest first, bit 7 set in all but the last; those
  * that may be negative (below: ~) are zigzag: 0, -1, 1, -2 ...

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
  * reader.h - one file of a log: its blocks, checked and unpacked, by its index or by walking over
- * them. Nothing in it is trusted. What blocks say is replay.c's business.
+ * them. Nothing in it is trusted. What blocks say is replay_open.c's business.
  *
  * A file may be written to, cut or deleted meanwhile: it is never mapped, and what cannot be read
  * any more is an error of that read.

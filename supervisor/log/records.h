@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
  * records.h - what the blocks of a log say, but those of events and states (event_encode.h,
- * decode.h): both ways, so that writer and reader agree. Pure data.
+ * event_decode.h): both ways, so that writer and reader agree. Pure data.
  *
  * log_put_X() appends one payload's bytes to a buffer. Where a payload is a row of entries, each
  * call appends one of them, and what was put may be cut into blocks between any two calls.

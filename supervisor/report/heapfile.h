@@ -4,8 +4,8 @@
  * the program. The first part is the text that gperftools writes, which jeprof, google-pprof and
  * go's pprof read; behind it, in lines that those pass over, are the symbols (mtrun-heap(5)).
  */
-#ifndef MTRUN_HEAP_H
-#define MTRUN_HEAP_H
+#ifndef MTRUN_HEAPFILE_H
+#define MTRUN_HEAPFILE_H
 
 #include <stdio.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 /*
- * api.c - mtrun.h, our side.
+ * api_answer.c - mtrun.h, our side.
  *
  * An answer is exact: each allocation that had returned, in whatever thread, is in it. Its event is
  * in a ring by then, and the rings are emptied first. But an event may have to wait for an earlier

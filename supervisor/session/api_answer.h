@@ -3,8 +3,8 @@
  * api_answer.h - answers what the program's own code asks through inject/mtrun.h, while its thread
  * waits for it.
  */
-#ifndef MTRUN_API_H
-#define MTRUN_API_H
+#ifndef MTRUN_API_ANSWER_H
+#define MTRUN_API_ANSWER_H
 
 #include "process/process.h"
 

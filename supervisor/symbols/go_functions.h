@@ -7,8 +7,8 @@
  * The format is that of Go 1.16 (magic 0xfffffffa), 1.18 (0xfffffff0) and 1.20 (0xfffffff1):
  * runtime/symtab.go, `pcHeader`, `functab` and `_func`.
  */
-#ifndef MTRUN_GOTAB_H
-#define MTRUN_GOTAB_H
+#ifndef MTRUN_GO_FUNCTIONS_H
+#define MTRUN_GO_FUNCTIONS_H
 
 #include "base/types.h"
 

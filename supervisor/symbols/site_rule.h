@@ -4,8 +4,8 @@
  * language's library, which of libc. Pure functions over names. The rule over a whole stack is in
  * sites.h.
  */
-#ifndef MTRUN_SITE_H
-#define MTRUN_SITE_H
+#ifndef MTRUN_SITE_RULE_H
+#define MTRUN_SITE_RULE_H
 
 #include "base/types.h"
 

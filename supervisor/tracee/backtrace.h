@@ -5,8 +5,8 @@
  * remote_read(), or by whoever has it. Frames of the trampoline
  * are passed over, a pc in a moved instruction is given as where it was moved from.
  */
-#ifndef MTRUN_UNWIND_H
-#define MTRUN_UNWIND_H
+#ifndef MTRUN_BACKTRACE_H
+#define MTRUN_BACKTRACE_H
 
 #include <sys/user.h>
 

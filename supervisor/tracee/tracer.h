@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
  * tracer.h - every ptrace(2) and wait4(2) call of mtrun. A stop is decoded into a struct event
- * first; what to do about it is session.c's. All calls come from the thread that seized. Functions
+ * first; what to do about it is stops.c's. All calls come from the thread that seized. Functions
  * return 0 or -errno; -ESRCH means that the thread was killed meanwhile.
  */
 #ifndef MTRUN_TRACER_H
@@ -44,8 +44,8 @@ int tracer_seize(pid_t tid, unsigned flags) MUST_USE;
 int tracer_flags(pid_t tid, unsigned flags) MUST_USE;
 
 /*
- * The next event of any tracee, without waiting. 1: *event is filled; 0: none; -ECHILD: no tracees
- * are left.
+ * The next event of any tracee, without waiting: one of each that has stopped, then the next of each.
+ * 1: *event is filled; 0: none; -ECHILD: no tracees are left.
  */
 int tracer_next(struct event *event) MUST_USE;
 /*
@@ -54,6 +54,7 @@ int tracer_next(struct event *event) MUST_USE;
  */
 int tracer_wait(pid_t tid, struct event *event, int ms) MUST_USE;
 
+/* Resumes TID. -ESRCH also if it has another event, which tracer_next() tells: it was killed. */
 int tracer_cont(pid_t tid, int signal);
 int tracer_syscall(pid_t tid, int signal);
 int tracer_listen(pid_t tid);

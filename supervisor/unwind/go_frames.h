@@ -4,8 +4,8 @@
  * where only a debugger looks (compressed, or not at all), but its compiler keeps frame pointers,
  * and so its stacks can be walked across a change to another stack, too.
  */
-#ifndef MTRUN_GORULES_H
-#define MTRUN_GORULES_H
+#ifndef MTRUN_GO_FRAMES_H
+#define MTRUN_GO_FRAMES_H
 
 #include "unwind/cfi_synthesize.h"
 

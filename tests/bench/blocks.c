@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * blocks_pages.c COUNT LOW HIGH [FREED%] - COUNT live blocks of LOW..HIGH bytes (log-uniform), from
+ * blocks.c COUNT LOW HIGH [FREED%] - COUNT live blocks of LOW..HIGH bytes (log-uniform), from
  * a few call sites. With FREED, so many blocks in a hundred more are made and freed again among
  * them. Says "base" and waits for a byte before it starts, says "ready" and waits for one when it
  * is done.

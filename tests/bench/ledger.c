@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * ledger_stacks.c [EVENTS] [TRACE-FILE...] - what an event costs in the supervisor: from the ring
- * through the stream into the ledger, in ns, and what a live block costs in bytes of our memory,
- * with both layouts of the table; then what it costs beside that to log it (log/encode.h), in ns
- * and bytes, and to replay it. Traces are made up beforehand by a small allocator that reuses
- * addresses as glibc does; a trace file is 16-byte wire events as they were taken from the rings
- * (time and thread events left out, wide ones with their second slot).
+ * ledger.c [EVENTS] [TRACE-FILE...] - what an event costs in the supervisor: from the ring through
+ * the stream into the ledger, in ns, and what a live block costs in bytes of our memory, with both
+ * layouts of the table; then what it costs beside that to log it (log/event_encode.h), in ns and
+ * bytes, and to replay it. Traces are made up beforehand by a small allocator that reuses addresses
+ * as glibc does; a trace file is 16-byte wire events as they were taken from the rings (time and
+ * thread events left out, wide ones with their second slot).
  *
  * Processor time of the reader alone, medians of 5 runs; figures are in supervisor/blocks.h and
  * compact.h. Linked with the objects that mtrun is made of.
