@@ -23,19 +23,35 @@
  */
 #define REFRESH_MS 1000
 
-static void head(struct shell *shell, FILE *out, const struct process *p)
+/* Leaves out the last of LINE's parts, which two blanks keep apart, until it fits. */
+static void fit(char *line, const struct layout *l)
+{
+	size_t n = strlen(line);
+
+	while (n && l->columns && layout_width(l, line) > l->columns) {
+		while (n && strncmp(line + n, "  ", 2))
+			n--;
+		line[n] = '\0';
+	}
+}
+
+static void head(struct shell *shell, FILE *out, const struct process *p, const struct layout *l)
 {
 	struct text_buffer heap, mmap, peak, time;
 	struct ledger_totals t;
 	const char *about;
+	char line[256];
 
 	ledger_totals(p->ledger, &t);
 	about = print_about(t.estimated);
-	escape_printf(out, "%s (%d) %s  %s%s  heap %s%s  mmap %s  peak %s%s  %s%llu blocks\n",
-		      p->command ? p->command : "?", (int)p->pid, process_state_name(p->state),
-		      p->off ? "off since " : "", time_text(&time, shell_moment(shell, p)), about,
-		      size_text(&heap, t.heap), size_text(&mmap, t.mmap), about,
-		      size_text(&peak, t.peak), about, (unsigned long long)t.live_blocks);
+	snprintf(line, sizeof(line),
+		 "%.64s (%d) %s  %s%s  heap %s%s  mmap %s  peak %s%s  %s%llu blocks",
+		 p->command ? p->command : "?", (int)p->pid, process_state_name(p->state),
+		 p->off ? "off since " : "", time_text(&time, shell_moment(shell, p)), about,
+		 size_text(&heap, t.heap), size_text(&mmap, t.mmap), about,
+		 size_text(&peak, t.peak), about, (unsigned long long)t.live_blocks);
+	fit(line, l);
+	escape_printf(out, "%s\n", line);
 }
 
 static int picture(struct shell *shell, struct call *call, size_t rows, const struct layout *l,
@@ -49,7 +65,7 @@ static int picture(struct shell *shell, struct call *call, size_t rows, const st
 
 	if (reporting_live(shell, call, NULL, false, &profile, &sites))
 		return -1;
-	head(shell, out, shell_subject(shell));
+	head(shell, out, shell_subject(shell), l);
 	asking_unlock(shell->session);
 	err = view_make(&view, &profile, sites, &options);
 	asking_lock(shell->session);
