@@ -389,7 +389,13 @@ static bool same_memory(pid_t a, pid_t b, bool otherwise)
 	return r < 0 ? otherwise : r == 0;
 }
 
-static bool same_process(pid_t pid, pid_t tid) { return proc_status_field(tid, "Tgid") == pid; }
+/* TID is a thread of PID; one that is no more is what it was made as. */
+static bool same_process(pid_t pid, pid_t tid, bool otherwise)
+{
+	long group = proc_status_field(tid, "Tgid");
+
+	return group > 0 ? group == pid : otherwise;
+}
 
 /*
  * A child with memory of its own, stopped at its beginning: it inherits the table that its parent
@@ -610,8 +616,9 @@ static void on_new(struct session *s, const struct event *e, struct thread *pare
 {
 	pid_t tid = (pid_t)e->value;
 	struct process *of = parent->process, *p = of;
-	bool shared = same_memory(e->tid, tid, e->kind != EVENT_FORK),
-	     thread = shared && same_process(of->pid, tid);
+	/* a thread that is ending has no memory that could be compared */
+	bool thread = same_process(of->pid, tid, e->kind == EVENT_CLONE),
+	     shared = thread || same_memory(e->tid, tid, e->kind != EVENT_FORK);
 	struct thread *t = thread_find(s, tid);
 	bool waits = t && t->state == THREAD_UNANNOUNCED;
 	bool ends = t && t->state == THREAD_EXITING;

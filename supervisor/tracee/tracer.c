@@ -56,11 +56,26 @@ int tracer_flags(pid_t tid, unsigned flags)
 	return call(PTRACE_SETOPTIONS, tid, NULL, (void *)options(flags));
 }
 
-static unsigned long message(pid_t tid)
+int tracer_signal_code(pid_t tid, int *code)
 {
-	unsigned long value = 0;
+	siginfo_t info;
+	int err = call(PTRACE_GETSIGINFO, tid, NULL, &info);
 
-	return call(PTRACE_GETEVENTMSG, tid, NULL, &value) < 0 ? 0 : value;
+	if (!err)
+		*code = info.si_code;
+	return err;
+}
+
+/*
+ * What the kernel says to EVENT, at which TID stopped. False: it has been killed since, and stops at
+ * its end, whose message took the place of this one's.
+ */
+static bool message(pid_t tid, int event, unsigned long *value)
+{
+	int code;
+
+	return call(PTRACE_GETEVENTMSG, tid, NULL, value) == 0 &&
+	       tracer_signal_code(tid, &code) == 0 && code >> 8 == event;
 }
 
 static void decode(pid_t tid, int status, struct event *e)
@@ -83,7 +98,12 @@ static void decode(pid_t tid, int status, struct event *e)
 	case PTRACE_EVENT_EXIT: e->kind = EVENT_EXITING; break;
 	default: e->kind = e->signal == (SIGTRAP | 0x80) ? EVENT_SYSCALL : EVENT_SIGNAL; return;
 	}
-	e->value = message(tid);
+	if (message(tid, status >> 16, &e->value))
+		return;
+	if (e->kind == EVENT_EXEC)
+		e->value = (unsigned long)tid;
+	else if (e->kind == EVENT_FORK || e->kind == EVENT_VFORK || e->kind == EVENT_CLONE)
+		e->kind = EVENT_NONE; /* what it made is as if nobody had told of it */
 }
 
 /* ---- drawn events -------------------------------------------------------- */
@@ -180,16 +200,6 @@ int tracer_get_mask(pid_t tid, uint64_t *mask)
 int tracer_set_mask(pid_t tid, uint64_t mask)
 {
 	return call(PTRACE_SETSIGMASK, tid, (void *)sizeof(mask), &mask);
-}
-
-int tracer_signal_code(pid_t tid, int *code)
-{
-	siginfo_t info;
-	int err = call(PTRACE_GETSIGINFO, tid, NULL, &info);
-
-	if (!err)
-		*code = info.si_code;
-	return err;
 }
 
 /* All that there are. -ECHILD: no tracees are left; else 0 or -errno. */
