@@ -31,7 +31,8 @@ enum {
 	K_MFD_ALLOW_SEALING = 2,
 	K_MADV_DONTFORK = 10,
 	K_MADV_DONTDUMP = 16,
-	K_MADV_WIPEONFORK = 18
+	K_MADV_WIPEONFORK = 18,
+	K_MADV_POPULATE_WRITE = 23 /* Linux 5.14; before, each page costs a fault */
 };
 
 /* ---- making -------------------------------------------------------------- */
@@ -237,6 +238,20 @@ noinline bool bigs_reach(uint32_t big)
 noinline bool nodes_reach(uint32_t node)
 {
 	return reach(&PROC->nodes_mapped, node, WIRE_NODES, AGENT_NODES, sizeof(struct wire_node));
+}
+
+/*
+ * A page that is touched for the first time costs a fault, of which the call saves most: clang, of
+ * whose run these were 3 % and as much again in the kernel, has 7447 less.
+ */
+noinline void nodes_touch(uint32_t node)
+{
+	uint32_t mapped = load(&PROC->nodes_mapped), n = mapped > node ? mapped - node : 0;
+
+	if (n > NODES_TOUCHED)
+		n = NODES_TOUCHED;
+	own_call(__NR_madvise, (long)(AGENT + AGENT_NODES + node * sizeof(struct wire_node)),
+		 (long)(n * sizeof(struct wire_node)), K_MADV_POPULATE_WRITE, 0);
 }
 
 #define SLOTS_AHEAD 64u

@@ -122,6 +122,9 @@ static inline long own_call(long nr, long a, long b, long c, long d)
 bool slots_reach(uint32_t slot);
 bool bigs_reach(uint32_t big);	 /* the same of a big one, */
 bool nodes_reach(uint32_t node); /* and of a node */
+/* nodes from NODE on are about to be used, which is a multiple of this: 64 KB */
+#define NODES_TOUCHED 2048u
+void nodes_touch(uint32_t node);
 /* no system call can be made soon: what may be needed is mapped now */
 void agent_foresee(void);
 

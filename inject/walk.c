@@ -643,6 +643,8 @@ static inline uint32_t node_new(uint32_t parent, uint64_t pc)
 	id = __atomic_fetch_add(&PROC->nodes, 1, __ATOMIC_ACQ_REL);
 	if (unlikely(id >= load(&PROC->nodes_mapped)) && !nodes_reach(id))
 		return 0;
+	if (unlikely(id % NODES_TOUCHED == 0))
+		nodes_touch(id);
 	NODES[id].pc = pc;
 	NODES[id].parent = parent;
 	return id;

@@ -385,12 +385,15 @@ static int follow(struct process *p, struct stub_run *l, const struct wire_guard
 static int write_blob(const struct process *p)
 {
 	size_t len = (size_t)(blob_elf_end - blob_elf_start);
-	const struct wire_journal journal = { .magic = WIRE_MAGIC | WIRE_VERSION };
+	/* of the half megabyte that a journal is, its beginning alone */
+	const struct {
+		uint64_t magic;
+		uint32_t plants, islands;
+	} empty = { .magic = WIRE_MAGIC | WIRE_VERSION };
 	int err = remote_write(p->via, p->agent + AGENT_BLOB, blob_elf_start, len);
 
-	return err ? err
-		   : remote_write(p->via, p->agent + AGENT_JOURNAL, &journal,
-				  offsetof(struct wire_journal, island));
+	_Static_assert(sizeof(empty) == offsetof(struct wire_journal, island), "a journal begins so");
+	return err ? err : remote_write(p->via, p->agent + AGENT_JOURNAL, &empty, sizeof(empty));
 }
 
 int agent_arm(const struct process *p, bool on)

@@ -56,6 +56,8 @@ bool nodes_reach(uint32_t id)
 	return false;
 }
 
+void nodes_touch(uint32_t id) { (void)id; }
+
 /* What was asked last, and what the answer is. */
 static struct question asked;
 static uint64_t answer;
