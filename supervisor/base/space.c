@@ -59,3 +59,16 @@ bool space_extend(void *at, size_t len, size_t more)
 {
 	return mremap((char *)at + len - 4096, 4096, 4096 + more, 0) != MAP_FAILED;
 }
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+#define TOUCH_LEAST (16u << 10) /* less is not worth a call */
+
+void space_touch(void *at, size_t len)
+{
+	uint64_t from = (uint64_t)at & ~4095ull, to = ((uint64_t)at + len + 4095) & ~4095ull;
+
+	if (len >= TOUCH_LEAST)
+		madvise((void *)from, to - from, MADV_POPULATE_WRITE);
+}

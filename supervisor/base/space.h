@@ -19,5 +19,10 @@ void *space_map(int fd, uint64_t offset, size_t len, size_t span, size_t before)
  * that.
  */
 bool space_extend(void *at, size_t len, size_t more) MUST_USE;
+/*
+ * LEN bytes from AT on are about to be written: their pages are made in one call, where each would
+ * cost a fault else. Where the kernel cannot do that (before Linux 5.14) nothing happens.
+ */
+void space_touch(void *at, size_t len);
 
 #endif

@@ -392,7 +392,8 @@ static int write_blob(const struct process *p)
 	} empty = { .magic = WIRE_MAGIC | WIRE_VERSION };
 	int err = remote_write(p->via, p->agent + AGENT_BLOB, blob_elf_start, len);
 
-	_Static_assert(sizeof(empty) == offsetof(struct wire_journal, island), "a journal begins so");
+	_Static_assert(sizeof(empty) == offsetof(struct wire_journal, island),
+		       "a journal begins so");
 	return err ? err : remote_write(p->via, p->agent + AGENT_JOURNAL, &empty, sizeof(empty));
 }
 

@@ -27,6 +27,7 @@
 
 #include "base/array.h"
 #include "base/search.h"
+#include "base/space.h"
 #include "symbols/elf.h"
 #include "symbols/module.h"
 #include "unwind/callframe.h"
@@ -608,6 +609,7 @@ static int rows_write(struct cfi *cfi, const struct rows *r, struct wire_module 
 
 	if (end > WIRE_POOL || (end > cfi->pool_size && !(cfi->grow && cfi->grow(cfi, end))))
 		return -ENOSPC;
+	space_touch(pool + offs, end - offs);
 	memcpy(pool + offs, r->offs, r->n * sizeof(*r->offs));
 	write_rules(cfi, r, (uint16_t *)(void *)(pool + rules));
 	write_index((uint32_t *)(void *)(pool + index), r, kibs);
