@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/escape.h"
+#include "base/layout.h"
 #include "base/message.h"
 #include "session/asking.h"
 #include "shell/common/answer_stream.h"
@@ -48,12 +49,24 @@ static bool progress_is_due(const struct lookup *w)
 	       now >= w->told + PROGRESS_MS / 5 && isatty(message_fd());
 }
 
+/* A line that the next one, or the answer, takes the place of: it must not be wider than the window. */
 static void progress(struct lookup *w, const struct module *module)
 {
+	struct layout layout = answer_layout(message_fd());
+	FILE *out = message_stream();
+	char text[80];
+	size_t used = (size_t)snprintf(text, sizeof(text), "reading symbols: %zu of %zu stacks",
+				       w->done, w->all);
+
 	w->told = session_ms(w->shell->session);
 	w->shown = true;
-	escape_printf(message_stream(), "\rreading symbols: %zu of %zu stacks%s%.60s\033[K",
-		      w->done, w->all, module ? ", " : "", module ? module->path : "");
+	escape_printf(out, "\r");
+	layout_put_begin(&layout, out, text, layout.columns - 1);
+	if (module && used + 12 < layout.columns) {
+		escape_printf(out, ", ");
+		layout_put_path(&layout, out, module->path, layout.columns - used - 3);
+	}
+	escape_printf(out, "\033[K");
 	answer_flush(w->shell);
 }
 

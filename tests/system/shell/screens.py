@@ -49,7 +49,11 @@ def printed(columns, opts, program, **env):
     p.kill()
     p.wait()
     os.close(m)
-    return text.decode().replace('\r\n', '\n')
+    text = text.decode().replace('\r\n', '\n')
+    # on a slow machine: how far it is, which is gone when the answer comes
+    for line in re.findall(r'\r([^\r\n]*?)\x1b\[K', text):
+        assert width(line) < columns, line
+    return re.sub(r'\r[^\r\n]*?\x1b\[K', '', text)
 
 
 def on_terminal(commands, columns, **env):
