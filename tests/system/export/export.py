@@ -23,7 +23,7 @@ mt.need_mtrun()
 D = mt.tmp()
 SHAPES = mt.build('shapes.c', 'gcc')
 FOUR = mt.build('fourlines.cc', 'gcc')
-MOMENTS = {'live': '', 'peak': '--at peak', 'total': '--total', 'since': '--since one', 'time': '--at 200ms', 'total-since': '--total --since one'}
+MOMENTS = {'live': '', 'peak': '--at peak', 'total': '--total', 'since': '--since one', 'time': None, 'total-since': '--total --since one'}
 REPORT = {'total': '--all', 'total-since': '--all --since one'}
 FORMATS = {'heap': 'heap', 'jemalloc': 'jem', 'pprof': 'pb.gz', 'folded': 'folded', 'flamegraph': 'svg', 'graph': 'graph.svg'}
 UNSIGNED = [f for f in FORMATS if f not in ('pprof', 'graph')]
@@ -194,21 +194,31 @@ def compare(format, moment, reader, report, expected):
     return bad
 
 
-script = ['wait exit']
-for moment, options in MOMENTS.items():
-    script.append(f'report --by stack --json {REPORT.get(moment, options)} > {D}/{moment}.json')
-    script += [f'export {format} {D}/{moment}.{ending} {options}' for format, ending in FORMATS.items()]
-with open(f'{D}/script', 'w') as f:
-    f.write('\n'.join(script) + '\n')
-r = mt.plain([mt.MTRUN, '-q', '--messages', f'{D}/messages', '-X', f'{D}/script', '--', SHAPES])
+def shapes():
+    """Runs the victim and asks for each format of each moment; `time` is 150 ms after the first block, whenever that was. Its status and what it said."""
+    p = mt.popen([mt.MTRUN, '-q', '--messages', f'{D}/messages', '-X', '-', '--', SHAPES], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    p.stdin.write(f'wait exit; timeline --json > {D}/timeline.json; ! mv {D}/timeline.json {D}/timeline\n'.encode())
+    p.stdin.flush()
+    mt.until(lambda: os.path.exists(f'{D}/timeline'), 60)
+    with open(f'{D}/timeline') as f:
+        MOMENTS['time'] = f'--at {next(ms for ms, n in json.load(f)["points"] if n) + 150}ms'
+    script = []
+    for moment, options in MOMENTS.items():
+        script.append(f'report --by stack --json {REPORT.get(moment, options)} > {D}/{moment}.json')
+        script += [f'export {format} {D}/{moment}.{ending} {options}' for format, ending in FORMATS.items()]
+    out = p.communicate('\n'.join(script + ['']).encode(), timeout=100)[0]
+    return p.returncode, out.decode()
+
+
+rc, out = shapes()
 messages = open(f'{D}/messages').read()
-bad = [] if r.rc == 0 else [f'status {r.rc}: {messages[-500:]}']
+bad = [] if rc == 0 else [f'status {rc}: {messages[-500:]}']
 left = re.findall(r'stacks? that holds? less than before \((-\d+) bytes\) (?:is|are) left out: (\w+)', messages)
 if sorted(f for _, f in left) != sorted(UNSIGNED) or any(int(n) > -60000 for n, _ in left):
     bad.append(f'left out: {left}')
 mt.check('export: each format, each moment', bad)
 said = {}
-for moment, name, size in re.findall(r'^(\w+) (\w+) (\d+)', r.out.decode(), re.M):
+for moment, name, size in re.findall(r'^(\w+) (\w+) (\d+)', out, re.M):
     said.setdefault(moment, {})[name] = int(size)
 for format, readers in READERS.items():
     for moment in MOMENTS:
