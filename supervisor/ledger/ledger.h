@@ -37,6 +37,7 @@ struct ledger_totals {
 	 * unknown_frees are estimates
 	 */
 	bool estimated;
+	uint64_t period; /* `estimated`: the last that was sampled with; 0: not known */
 };
 
 struct ledger_block {
@@ -93,11 +94,12 @@ void ledger_alloc(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t addr, 
 void ledger_release(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t addr, bool from_libc);
 /*
  * Sampling (inject/wire.h). ledger_sampled(): from now on there are blocks that are not told of, so
- * a release of what is not known is nothing special. A block that its hook has counted in the table
+ * a release of what is not known is nothing special; PERIOD is what they are sampled with now. A
+ * block that its hook has counted in the table
  * `known` comes with ledger_alloc_counted(): PERIOD is that of its sample, 0: it stands for itself
  * alone.
  */
-void ledger_sampled(struct ledger *l);
+void ledger_sampled(struct ledger *l, uint64_t period);
 void ledger_alloc_counted(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t addr,
 			  uint64_t size, uint32_t stack, uint64_t period);
 void ledger_became_counted(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t addr,
@@ -165,6 +167,14 @@ const struct ledger_stack *ledger_stack(const struct ledger *l, uint32_t stack);
  */
 size_t ledger_stacks_seen(const struct ledger *l);
 const struct ledger_stack *ledger_stack_seen(const struct ledger *l, size_t i, uint32_t *stack);
+/*
+ * How far off what STACK holds may be, as it is an estimate: the variance in bytes squared, 0 if it
+ * is exact. Of the past, where only sums are known, if it held BYTES in COUNT blocks at MS: as if
+ * all of them had been sampled, with the period of now, 0 if none of its blocks ever was.
+ */
+double ledger_variance(const struct ledger *l, uint32_t stack);
+double ledger_past_variance(const struct ledger *l, uint32_t stack, uint64_t ms, int64_t bytes,
+			    int64_t count);
 /* What STACK held at the peak. */
 void ledger_stack_at_peak(const struct ledger *l, uint32_t stack, int64_t *bytes, int64_t *count);
 

@@ -28,6 +28,7 @@ void ledger_totals(const struct ledger *l, struct ledger_totals *out)
 		.peak_ms = h.bytes > l->peak ? h.ms : l->peak_ms,
 		.events = l->events,
 		.estimated = l->sampled,
+		.period = l->period,
 	};
 }
 
@@ -55,6 +56,24 @@ const struct ledger_stack *ledger_stack_seen(const struct ledger *l, size_t i, u
 	const struct stack_total *st = total_at(l, (uint32_t)i);
 	*stack = st->id;
 	return &st->s;
+}
+
+double ledger_variance(const struct ledger *l, uint32_t stack)
+{
+	const struct stack_total *st = total_seen(l, stack);
+	const unsigned __int128 *variance =
+		st && l->heap_counts ? variance_at(l, ((uint32_t *)l->index.base)[stack]) : NULL;
+
+	return variance ? (double)*variance : 0;
+}
+
+double ledger_past_variance(const struct ledger *l, uint32_t stack, uint64_t ms, int64_t bytes,
+			    int64_t count)
+{
+	const struct stack_total *st = total_seen(l, stack);
+
+	return st && st->sampled && ms >= l->sampled_ms ? weights_variance(bytes, count, l->period)
+							: 0;
 }
 
 static struct ledger_block describe_as(const struct ledger *l, raddr_t addr, const struct block *b,
@@ -293,5 +312,6 @@ size_t ledger_memory(const struct ledger *l)
 	       l->pending_room * sizeof(struct pending) + l->undo_room * sizeof(struct undo) +
 	       l->totals_used * sizeof(uint32_t) + timeline_memory(&l->timeline) +
 	       page_set_memory(&l->lain) + ranges_memory(&l->ranges) + freed_memory(&l->freed) +
-	       weights_memory(&l->weights);
+	       weights_memory(&l->weights) +
+	       (l->variances.base ? l->totals_used * sizeof(unsigned __int128) : 0);
 }

@@ -72,7 +72,9 @@ static void sum_up(struct ledger *l)
 {
 	struct stack_total *total = l->totals.base;
 	for (uint32_t i = 0; i < l->totals_used; i++)
-		total[i] = (struct stack_total){ .id = total[i].id, .families = total[i].families };
+		total[i] = (struct stack_total){ .id = total[i].id,
+						 .families = total[i].families,
+						 .sampled = total[i].sampled };
 	uint64_t mmap = l->mmap, counted = l->counted;
 	for (const struct range *r = ranges_from(&l->ranges, 0); r;
 	     r = ranges_from(&l->ranges, r->end))
@@ -80,12 +82,20 @@ static void sum_up(struct ledger *l)
 			ledger_grant_account(l, r->grant, r->end - r->start);
 	l->mmap = mmap;
 	l->counted = counted;
+	arena_release(&l->variances);
+	if (l->weights.used &&
+	    arena_reach(&l->variances, l->totals_used * sizeof(unsigned __int128)))
+		weights_release(&l->weights); /* out of memory: blocks stand for themselves */
 	struct blocks_walk w = { 0 };
 	while (l->heap_counts && blocks_walk(&l->blocks, &w))
 		for (size_t i = 0; i < w.count; i++) {
 			struct weight weight = weight_of(l, w.addr[i], &w.block[i]);
-			add(&total[block_total(&w.block[i])].s.live_bytes, weight.bytes);
-			add(&total[block_total(&w.block[i])].s.live_count, weight.count);
+			uint32_t at = block_total(&w.block[i]);
+			add(&total[at].s.live_bytes, weight.bytes);
+			add(&total[at].s.live_count, weight.count);
+			if (l->variances.base)
+				*variance_at(l, at) +=
+					weight_variance(weight, block_size(&w.block[i]));
 		}
 	l->touches = 0;
 	for (uint32_t i = 1; i < l->totals_used; i++) {
@@ -212,6 +222,7 @@ struct ledger *ledger_fork(struct ledger *parent)
 	if (!l)
 		return NULL;
 	l->sampled = parent->sampled;
+	l->period = parent->period;
 	l->overlaid = parent->overlaid;
 	l->heap = parent->heap;
 	l->inherited = parent->inherited + parent->allocs - parent->frees;

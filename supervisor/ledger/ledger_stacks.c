@@ -85,6 +85,7 @@ void ledger_free(struct ledger *l)
 	pieces_release(&l->scratch);
 	freed_release(&l->freed);
 	weights_release(&l->weights);
+	arena_release(&l->variances);
 	ranges_release(&l->ranges);
 	free(l->undo);
 	free(l->at_peak);
@@ -105,10 +106,31 @@ bool ledger_move(struct ledger *l) { return !l->listings && blocks_move(&l->bloc
 
 /* ---- sampling ------------------------------------------------------------ */
 
-/* B at ADDR, which was counted, is gone. */
-static __attribute__((noinline)) void uncount(struct ledger *l, raddr_t addr)
+bool ledger_weigh(struct ledger *l, raddr_t addr, const struct block *b, struct weight w)
 {
+	uint32_t total = block_total(b);
+
+	if (arena_reach(&l->variances, (total + (size_t)1) * sizeof(unsigned __int128)) ||
+	    weights_put(&l->weights, addr, &w))
+		return false;
+	*variance_at(l, total) += weight_variance(w, block_size(b));
+	return true;
+}
+
+void ledger_unweigh(struct ledger *l, raddr_t addr, const struct block *b)
+{
+	struct weight w;
+
+	if (!weights_get(&l->weights, addr, &w))
+		return;
+	*variance_at(l, block_total(b)) -= weight_variance(w, block_size(b));
 	weights_take(&l->weights, addr);
+}
+
+/* B at ADDR, which was counted, is gone. */
+static __attribute__((noinline)) void uncount(struct ledger *l, raddr_t addr, const struct block *b)
+{
+	ledger_unweigh(l, addr, b);
 	if (l->known)
 		wire_known_take(l->known, addr);
 }
@@ -132,7 +154,13 @@ void ledger_count_all(struct ledger *l, bool counted)
 	}
 }
 
-void ledger_sampled(struct ledger *l) { l->sampled = true; }
+void ledger_sampled(struct ledger *l, uint64_t period)
+{
+	if (!l->sampled)
+		l->sampled_ms = l->now_ms;
+	l->sampled = true;
+	l->period = period;
+}
 
 void ledger_known(struct ledger *l, uint8_t *known)
 {
@@ -173,7 +201,7 @@ static __attribute__((noinline)) void free_unseen(struct ledger *l, raddr_t addr
 	l->overlaid = true;
 	heap_less(l, block_total(b), weight_of(l, addr, b), false);
 	if (b->b & BLOCK_COUNTED)
-		uncount(l, addr);
+		uncount(l, addr, b);
 }
 
 INLINE void grant_block(struct ledger *l, struct thread *t, uint32_t owner, struct spot at,
@@ -243,7 +271,7 @@ INLINE void release_block(struct ledger *l, struct thread *t, uint32_t thread, s
 	}
 	heap_less(l, block_total(b), weight_of(l, addr, b), is_temporary(t, owner, addr, b));
 	if (__builtin_expect((b->b & BLOCK_COUNTED) != 0, 0))
-		uncount(l, addr);
+		uncount(l, addr, b);
 	if (__builtin_expect(stack, 0)) {
 		if (!from_libc)
 			ledger_wrong_family(l, thread, addr, b, stack, family);
@@ -301,7 +329,9 @@ static void alloc_counted(struct ledger *l, uint32_t thread, raddr_t addr, uint6
 	if (!put)
 		return;
 	w = weights_of(&l->weights, size, period);
-	if (period && weights_put(&l->weights, addr, &w))
+	if (period && ledger_weigh(l, addr, &b, w))
+		total_at(l, total)->sampled = true;
+	else if (period)
 		w = (struct weight){ size, 1 }; /* out of memory: it stands for itself */
 	heap_more(l, total, w);
 	total_gave(l, total, family);
@@ -416,7 +446,7 @@ void ledger_batch(struct ledger *l, uint32_t thread, uint64_t ms, const struct w
 void ledger_weigh_back(struct ledger *l, raddr_t addr, const struct block *b, struct weight w)
 {
 	struct weight own = { block_size(b), 1 };
-	if ((w.bytes == own.bytes && w.count == own.count) || !weights_put(&l->weights, addr, &w))
+	if ((w.bytes == own.bytes && w.count == own.count) || ledger_weigh(l, addr, b, w))
 		return;
 	heap_less(l, block_total(b), w, false); /* out of memory: it stands for itself */
 	heap_more(l, block_total(b), own);
@@ -464,7 +494,7 @@ void ledger_leave_by(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t old
 	p->temporary = is_temporary(thread_at(l, thread), owner_of(thread), old, &p->block);
 	p->weight = weight_of(l, old, &p->block);
 	if (p->block.b & BLOCK_COUNTED)
-		weights_take(&l->weights, old);
+		ledger_unweigh(l, old, &p->block);
 }
 
 void ledger_leave(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t old)

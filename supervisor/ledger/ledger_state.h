@@ -23,7 +23,9 @@ struct stack_total {
 	uint64_t saved_bytes, epoch; /* what was live when `epoch` began */
 	uint32_t saved_count;
 	/* families: of all that it ever gave, 1 << enum wire_family each */
-	uint32_t id : 24, families : 8;
+	uint32_t id : 24, families : 7;
+	/* it has given a block that stands for more than itself */
+	uint32_t sampled : 1;
 };
 _Static_assert(sizeof(struct stack_total) == 64, "a stack's line is one cache line");
 
@@ -96,7 +98,13 @@ struct ledger {
 	struct freed freed; /* what was released with a stack */
 	/* of those blocks with BLOCK_COUNTED that stand for more than themselves */
 	struct weights weights;
-	uint8_t *known; /* wire_process.known, or NULL */
+	/*
+	 * unsigned __int128, by stack total: the sum of weight_variance() of those that are live,
+	 * zero where nothing was put yet
+	 */
+	struct arena variances;
+	uint64_t period, sampled_ms; /* the last one; when sampling was switched on first */
+	uint8_t *known;		     /* wire_process.known, or NULL */
 	bool sampled, know_all, overlaid;
 	struct pending *pending;
 	uint32_t pendings, pending_room, pending_idle; /* idle: index + 1 */
@@ -334,6 +342,17 @@ static inline struct weight weight_of(const struct ledger *l, raddr_t addr, cons
 	return w;
 }
 
+/* NULL: nothing of TOTAL is an estimate. */
+static inline unsigned __int128 *variance_at(const struct ledger *l, uint32_t total)
+{
+	if ((total + (size_t)1) * sizeof(unsigned __int128) > l->variances.size)
+		return NULL;
+	return (unsigned __int128 *)l->variances.base + total;
+}
+
+/* B at ADDR stands for W from now on, or for itself again. False: out of memory. */
+bool ledger_weigh(struct ledger *l, raddr_t addr, const struct block *b, struct weight w);
+void ledger_unweigh(struct ledger *l, raddr_t addr, const struct block *b);
 /* B has come back to ADDR, standing for W as before. */
 void ledger_weigh_back(struct ledger *l, raddr_t addr, const struct block *b, struct weight w);
 /*

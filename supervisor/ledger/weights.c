@@ -71,6 +71,28 @@ struct weight weights_of(struct weights *w, uint64_t size, uint64_t period)
 				whole(stands_for, &w->count) };
 }
 
+/*
+ * A block of A bytes is sampled with p and counts for B = A / p. The variance of the whole is
+ * estimated by the sum of A^2 * (1 - p) / p^2, which is B * (B - A), over the blocks that were
+ * sampled (Horvitz and Thompson, 1952). Of N blocks of A bytes, sampled or not, it is
+ * N * A^2 * (1 - p) / p.
+ */
+unsigned __int128 weight_variance(struct weight w, uint64_t size)
+{
+	return w.bytes > size ? (unsigned __int128)w.bytes * (w.bytes - size) : 0;
+}
+
+double weights_variance(int64_t bytes, int64_t count, uint64_t period)
+{
+	double a, p;
+
+	if (count <= 0 || bytes <= 0 || !period)
+		return 0;
+	a = (double)bytes / (double)count;
+	p = -expm1(-a / (double)period);
+	return (double)count * a * a * (1 - p) / p;
+}
+
 static int grow(struct weights *w)
 {
 	size_t n = w->entry ? (w->mask + 1) * 2 : LEAST;

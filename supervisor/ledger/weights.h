@@ -38,6 +38,15 @@ size_t weights_memory(const struct weights *w);
  */
 struct weight weights_of(struct weights *w, uint64_t size, uint64_t period);
 
+/*
+ * How far what sampled blocks stand for may be off: the variance of their bytes, in bytes squared.
+ * Of one block of SIZE bytes that counts for W, a whole number, so that sums of these can be taken
+ * down again without a rest; 0: it stands for itself. And of all that was sampled with PERIOD and
+ * counts for BYTES and COUNT, if these blocks had one size.
+ */
+unsigned __int128 weight_variance(struct weight w, uint64_t size);
+double weights_variance(int64_t bytes, int64_t count, uint64_t period);
+
 /* 0 or -ENOMEM */
 int weights_put(struct weights *w, raddr_t address, const struct weight *weight) MUST_USE;
 /* False: *WEIGHT is as it was. */

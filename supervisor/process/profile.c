@@ -137,6 +137,7 @@ int profile_subtract(struct profile *p, struct profile *before)
 	p->is_difference = true;
 	p->has_totals &= before->has_totals;
 	p->estimated |= before->estimated;
+	p->has_variance = false;
 	free(p->row);
 	p->row = row;
 	p->room = n;

@@ -21,14 +21,15 @@ struct profile_row {
 	/* of a difference: the live bytes at the earlier moment, `size` being what came since */
 	int64_t before;
 	int64_t count_before;
+	double variance; /* of `size`, in bytes squared: 0: it is exact, or not `has_variance` */
 };
 
 struct profile {
 	uint64_t ms;	   /* the moment, since tracing began */
 	uint64_t since_ms; /* of a difference: the earlier moment */
 	bool has_totals, has_usable, is_difference;
-	bool estimated;	 /* from samples, already scaled up (weights.h) */
-	uint64_t period; /* of these, in bytes; 0: not known. Set by who knows how it was sampled */
+	bool estimated;	   /* from samples, already scaled up (weights.h) */
+	bool has_variance; /* of these it is known how far off they may be */
 	size_t count, room;
 	struct profile_row *row; /* one for each stack (thread, block size) */
 };

@@ -7,6 +7,7 @@
 
 #include "base/array.h"
 #include "ledger/block_list.h"
+#include "ledger/weights.h"
 #include "process/usable.h"
 
 /*
@@ -56,6 +57,11 @@ static int from_stacks(struct profile *p, const struct ledger *ledger,
 					     .total_size = s->total_bytes,
 					     .total_count = s->total_count,
 					     .temporary = s->temporary };
+		if (!p->has_variance)
+			continue;
+		row->variance = ask->detail & PROFILE_PEAK
+					? ledger_past_variance(ledger, id, p->ms, size, count)
+					: ledger_variance(ledger, id);
 	}
 	return 0;
 }
@@ -115,6 +121,9 @@ static int from_past(struct profile *p, const struct ledger *ledger, uint64_t ms
 		*row = (struct profile_row){ .stack = held[i].stack,
 					     .size = held[i].bytes,
 					     .count = held[i].count };
+		if (p->has_variance)
+			row->variance = ledger_past_variance(ledger, row->stack, p->ms, row->size,
+							     row->count);
 	}
 	free(held);
 	return p->count == (size_t)n ? 0 : -ENOMEM;
@@ -218,6 +227,7 @@ static int gather_usable(void *ctx, const struct ledger_block *b, uint64_t usabl
 	sum(&row->size, b->bytes);
 	sum(&row->count, b->count);
 	sum(&row->usable, usable);
+	row->variance += (double)weight_variance((struct weight){ b->bytes, b->count }, b->size);
 	return 0;
 }
 
@@ -271,6 +281,7 @@ int profile_from_ledger(struct profile *p, const struct ledger *ledger,
 
 	ledger_totals(ledger, &totals);
 	p->estimated = totals.estimated;
+	p->has_variance = totals.estimated && totals.period;
 	p->ms = ask->now_ms;
 	if (profile_needs_blocks(ask) && ask->detail & (PROFILE_PEAK | PROFILE_PAST))
 		err = -EINVAL;

@@ -57,7 +57,7 @@ void sampling_begin(struct process *p, uint64_t period)
 {
 	ledger_known(p->ledger, p->wire->known);
 	if (p->wire->sample) {
-		ledger_sampled(p->ledger);
+		ledger_sampled(p->ledger, period);
 		filter(p);
 	}
 	sampling_switch(p, period);
@@ -76,9 +76,10 @@ void sampling_switch(struct process *p, uint64_t period)
 		ledger_know_all(p->ledger, false);
 	}
 	__atomic_store_n(&p->wire->sample, period, __ATOMIC_SEQ_CST);
+	if (period)
+		ledger_sampled(p->ledger, period);
 	if (!period || was)
 		return;
-	ledger_sampled(p->ledger);
 	p->sampling = (struct sampling){ .pending = true };
 }
 
@@ -136,7 +137,7 @@ void sampling_anew(struct process *p, uint64_t period)
 	}
 	ledger_known(p->ledger, p->wire->known);
 	if (period)
-		ledger_sampled(p->ledger);
+		ledger_sampled(p->ledger, period);
 	p->sampling = (struct sampling){ .pending = period != 0 };
 }
 

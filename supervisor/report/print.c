@@ -267,12 +267,15 @@ static void share_cell(struct screen_list *s, int64_t bytes)
 		  s->v->total_size ? percent(part, sizeof(part), bytes, s->v->total_size) : "-");
 }
 
-/* In percent of the size. */
+/* In percent of the size; what is exact has none. */
 static void error_cell(struct screen_list *s, const struct view_row *r)
 {
 	double part = r->size > 0 ? (double)view_error(r->variance) / (double)r->size : 0;
 
-	grid_cellf(&s->grid, "%.0f%%", part * 100);
+	if (r->variance > 0)
+		grid_cellf(&s->grid, "%.0f%%", part * 100);
+	else
+		grid_cell(&s->grid, "-");
 }
 
 static void list_cells(struct screen_list *s, const struct view_row *r)

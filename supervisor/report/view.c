@@ -219,22 +219,6 @@ static struct view_row *group(struct groups *g, uint64_t key, bool *new)
 	return &g->v->row[g->v->count++];
 }
 
-/*
- * Of N blocks of A bytes each is sampled with p = 1 - exp(-A / PERIOD), and then counts A / p
- * bytes: the variance of what is counted is N * A^2 * (1 - p) / p (Horvitz and Thompson, 1952).
- * Blocks of one stack are taken to be of one size.
- */
-static double variance_of(const struct profile_row *r, uint64_t period)
-{
-	double a, p;
-
-	if (r->count <= 0 || r->size <= 0)
-		return 0;
-	a = (double)r->size / (double)r->count;
-	p = -expm1(-a / (double)period);
-	return (double)r->count * a * a * (1 - p) / p;
-}
-
 uint64_t view_error(double variance)
 {
 	double error = sqrt(variance) + 0.5;
@@ -244,7 +228,7 @@ uint64_t view_error(double variance)
 
 static bool is_empty(const struct profile_row *r) { return !r->size && !r->count; }
 
-static int gather(struct groups *g, const struct profile_row *r, double variance)
+static int gather(struct groups *g, const struct profile_row *r)
 {
 	enum view_key by = g->v->key;
 	uint32_t site = 0;
@@ -287,7 +271,7 @@ static int gather(struct groups *g, const struct profile_row *r, double variance
 	row->usable += r->usable;
 	row->before += r->before;
 	row->count_before += r->count_before;
-	row->variance += variance;
+	row->variance += r->variance;
 	row->held |= !is_empty(r);
 	return 0;
 }
@@ -444,14 +428,12 @@ int view_make(struct view *v, const struct profile *p, struct sites *sites,
 			    .has_usable = p->has_usable,
 			    .is_difference = p->is_difference,
 			    .estimated = p->estimated,
-			    .has_error = p->period && !p->is_difference };
+			    .has_error = p->has_variance && !p->is_difference };
 	err = matcher_init(&m, o->match, sites, p);
 	while (o->key == VIEW_STACK && !o->match && g.least < p->count && g.least < most)
 		/* each row is a group: what doubles on the way there would be held beside it */
 		g.least *= 2;
 	for (size_t i = 0; i < p->count && !err; i++) {
-		double variance = v->has_error ? variance_of(&p->row[i], p->period) : 0;
-
 		err = sites_rest(sites);
 		if (err || !matches(&m, p->row[i].stack) ||
 		    (is_empty(&p->row[i]) && o->only_held && o->key == VIEW_STACK))
@@ -459,8 +441,8 @@ int view_make(struct view *v, const struct profile *p, struct sites *sites,
 		v->total_size += p->row[i].size;
 		v->total_count += p->row[i].count;
 		v->total_usable += p->row[i].usable;
-		v->variance += variance;
-		err = gather(&g, &p->row[i], variance);
+		v->variance += p->row[i].variance;
+		err = gather(&g, &p->row[i]);
 		if (v->count >= most) {
 			select_first(v, o->limit, &order);
 			cut(v, o->limit);

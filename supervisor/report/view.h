@@ -67,7 +67,7 @@ struct view {
 	enum view_key key;
 	uint64_t ms, since_ms;
 	bool has_totals, has_usable, reversed, is_difference, estimated;
-	bool has_error; /* of samples whose period is known: rows have a variance */
+	bool has_error; /* of samples of which it is known: rows have a variance */
 	/* asked for, and why there is none; NULL: not so. Set by the caller, who keeps it */
 	const char *usable_unknown;
 	const struct preattach_heap *before;

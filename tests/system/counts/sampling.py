@@ -160,6 +160,9 @@ if want.search('switch'):
     bad = sound(r) + agree(r) + estimates([({k: v for k, v in told.items() if k != 'small'}, {k: v for k, v in t.items() if k != 'small'})], 4096, False)
     bad += [f'small {k}: {told["small"][k]}, was exactly {t["small"][k]}' for k in ('size', 'count', 'total_size', 'total_count', 'temporary')
             if told['small'][k] != t['small'][k]]
+    bad += [f'small, which is exact: error {x["error"]} {when}' for when, answer in (('now', r.functions), ('at the peak', r.peak))
+            for x in answer['mem_report'] if x['function'] == 'small' and x['error']]
+    bad += [f'{name}: error 0' for name in ('medium', 'grow') if not told[name]['error']]
     mt.check('switched on: what was known stays exact', bad)
 
     # At any moment, again and again; in the end nothing is live that was freed.

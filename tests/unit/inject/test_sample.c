@@ -208,7 +208,7 @@ static void test_ledger(void)
 
 	ledger_known(l, known);
 	ledger_alloc(l, t, 0, 0x1000, 100, 5); /* exact, from before */
-	ledger_sampled(l);
+	ledger_sampled(l, 1024);
 	sampled(l, known, t, 1, 0x2000, 16, 5, 1024);
 	sampled(l, known, t, 2, 0x3000, 100000, 6, 1024);
 	sampled(l, known, t, 3, 0x4000, 50, 6, 0);
@@ -283,7 +283,7 @@ static void test_fork(void)
 
 	ledger_known(l, known);
 	ledger_alloc(l, t, 0, 0x1000, 100, 5);
-	ledger_sampled(l);
+	ledger_sampled(l, 1024);
 	sampled(l, known, t, 1, 0x2000, 16, 5, 1024);
 	sampled(l, known, t, 1, 0x3000, 17, 6, 1024);
 	sampled(l, known, t, 1, 0x4000, 18, 6, 1024);

@@ -49,6 +49,20 @@ static uint64_t heap_of(const struct side *s, uint32_t stack, uint64_t *blocks)
 	return sum;
 }
 
+/* Of what STACK holds, by the theory; whole numbers as long as they are summed up. */
+static double variance_of(const struct side *s, uint32_t stack)
+{
+	unsigned __int128 sum = 0;
+
+	for (uint32_t k = 0; k < BLOCKS; k++) {
+		const struct held *h = &s->block[k];
+
+		if (h->live && h->stack == stack)
+			sum += (unsigned __int128)h->bytes * (h->bytes - h->size);
+	}
+	return (double)sum;
+}
+
 /* What the ledger says that block K stands for is taken as it is, and must stay so. */
 static void note(struct side *s, uint32_t k, struct held h)
 {
@@ -96,7 +110,8 @@ static size_t compare(const struct side *s)
 			wrong += totals(s->l).heap != heap || totals(s->l).live_blocks != blocks;
 		else
 			wrong += ledger_stack(s->l, stack)->live_bytes != (int64_t)heap ||
-				 ledger_stack(s->l, stack)->live_count != (int64_t)blocks;
+				 ledger_stack(s->l, stack)->live_count != (int64_t)blocks ||
+				 ledger_variance(s->l, stack) != variance_of(s, stack);
 	}
 	return wrong + (memcmp(known, s->known, sizeof(known)) != 0);
 }
@@ -233,13 +248,41 @@ static void test_unknown(void)
 	ledger_gone(s.l, 0, 1);
 	CHECK_EQ(totals(s.l).unknown_frees, 2);
 	CHECK(!totals(s.l).estimated);
-	ledger_sampled(s.l);
+	ledger_sampled(s.l, 1024);
 	ledger_release(s.l, 0, 1, 0x7770, false);
 	ledger_leave(s.l, 0, 1, 0x7770);
 	ledger_became(s.l, 0, 1, 0x8880, 5, 1);
 	CHECK_EQ(totals(s.l).unknown_frees, 2);
 	CHECK_EQ(totals(s.l).heap, 5);
 	CHECK(totals(s.l).estimated);
+	ledger_free(s.l);
+}
+
+/*
+ * What was recorded before sampling began is exact; of the past, by sums alone: what held nothing
+ * that was sampled, and all moments before.
+ */
+static void test_exact(void)
+{
+	static struct side s;
+	double one;
+
+	begin(&s);
+	for (uint32_t k = 0; k < 20; k++)
+		give(&s, k, 100, 1 + k % 2, false, 0);
+	ledger_alloc(s.l, 0, 500, 0x999990, 1, 4);
+	ledger_sampled(s.l, 1024);
+	CHECK(ledger_variance(s.l, 1) == 0 && ledger_past_variance(s.l, 1, 600, 1000, 10) == 0);
+	give(&s, 30, 100, 1, true, 1024);
+	one = ledger_variance(s.l, 1);
+	CHECK(one > 1e6 && one < 1.1e6); /* 1075 * 975 */
+	CHECK(ledger_variance(s.l, 2) == 0 && ledger_variance(s.l, 3) == 0);
+	CHECK(ledger_past_variance(s.l, 1, 499, 1000, 10) == 0);
+	CHECK(ledger_past_variance(s.l, 2, 600, 1000, 10) == 0);
+	CHECK(ledger_past_variance(s.l, 1, 600, 1000, 10) > 0.9e6);
+	ledger_release(s.l, 0, 1, address(30), false);
+	s.block[30].live = false;
+	CHECK(ledger_variance(s.l, 1) == 0);
 	ledger_free(s.l);
 }
 
@@ -315,6 +358,7 @@ int main(void)
 	RUN(test_model);
 	RUN(test_leaving);
 	RUN(test_unknown);
+	RUN(test_exact);
 	RUN(test_temporary);
 	RUN(test_fork);
 	return test_status();

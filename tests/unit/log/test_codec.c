@@ -953,7 +953,7 @@ static void test_memory(void)
 	/* what no change tells of is told all the same */
 	ledger_release(l, t, 1, 0x7770, false);
 	log_encoder_flush(e);
-	ledger_sampled(l);
+	ledger_sampled(l, 1024);
 	log_encoder_flush(e);
 	CHECK_EQ(log.count, 4);
 	for (size_t i = 2; i < log.count; i++, at = 0)
