@@ -72,8 +72,9 @@ const struct command cmd_diff = {
 	.summary = "what has come and gone between two moments, biggest growth first",
 	.example = "diff -10s",
 	.help = "A, B: the name of a snapshot, a TIME as in `report --at`, peak, or a .heap file; without B: now. Each row: growth (bytes at B - bytes at A), blocks\n"
-		"at B, and where; at the end the sum. Rows that are cut off are summed in one, so that rows always add up. With a file, stacks are the same\n"
-		"if their functions, files and lines are: it may be of another run, or of another build.\n"
+		"at B, and where; at the end the sum. The biggest growth is first; where nothing has grown, what shrank most. Rows that are cut off are\n"
+		"summed in one, so that rows always add up. With a file, stacks are the same if their functions, files and lines are: it may be of\n"
+		"another run, or of another build.\n"
 		"\n"
 		"  -n N           show N rows (text: 20, JSON: all)\n"
 		"  --by KEY       site (default), stack, function, file, module\n"

@@ -334,6 +334,12 @@ static void screen_total(FILE *out, const struct view *v, const struct layout *l
 		escape_printf(out, "what is usable is unknown: %s\n", v->usable_unknown);
 }
 
+static void shrunk_line(FILE *out, const struct view *v)
+{
+	if (v->shrunk && !v->reversed)
+		escape_printf(out, "nothing has grown: what shrank most comes first\n");
+}
+
 static void screen_report(FILE *out, const struct view *v, struct sites *sites, bool totals,
 			  const struct layout *l)
 {
@@ -343,6 +349,7 @@ static void screen_report(FILE *out, const struct view *v, struct sites *sites, 
 	struct grid *g = &s.grid;
 
 	screen_total(out, v, l);
+	shrunk_line(out, v);
 	grid_init(g, l);
 	key_columns(g, v->key);
 	grid_column(g, v->is_difference ? "GROWTH" : "SIZE", GRID_NUMBER);
@@ -677,6 +684,7 @@ static void screen_differences(FILE *out, const struct view *v, struct sites *si
 			       const struct layout *l)
 {
 	screen_total(out, v, l);
+	shrunk_line(out, v);
 	if (!stacks) {
 		screen_difference(out, v, sites, NULL, l);
 		return;

@@ -291,11 +291,16 @@ static void leave_out_empty(struct view *v)
 static int compare_text(const char *a, const char *b) { return strcmp(a ? a : "", b ? b : ""); }
 
 static int down(int64_t a, int64_t b) { return a < b ? 1 : a > b ? -1 : 0; }
+static int down_or_up(int64_t a, int64_t b, bool up) { return up ? down(b, a) : down(a, b); }
 static int down_unsigned(uint64_t a, uint64_t b) { return a < b ? 1 : a > b ? -1 : 0; }
 
-/* Biggest first; equals in an order that does not depend on how the program was loaded. */
+/*
+ * Biggest first, of a difference in which nothing has grown what shrank most; equals in an order
+ * that does not depend on how the program was loaded.
+ */
 struct order {
 	enum view_sort sort;
+	bool shrunk;
 	struct sites *sites;
 };
 
@@ -307,15 +312,15 @@ static int compare(const void *pa, const void *pb, void *ctx)
 
 	sites_rest(order->sites);
 	switch (order->sort) {
-	case SORT_COUNT: c = down(a->count, b->count); break;
+	case SORT_COUNT: c = down_or_up(a->count, b->count, order->shrunk); break;
 	case SORT_TOTAL: c = down_unsigned(a->total_size, b->total_size); break;
 	case SORT_TEMPORARY: c = down_unsigned(a->temporary, b->temporary); break;
 	default: break;
 	}
 	if (!c)
-		c = down(a->size, b->size);
+		c = down_or_up(a->size, b->size, order->shrunk);
 	if (!c)
-		c = down(a->count, b->count);
+		c = down_or_up(a->count, b->count, order->shrunk);
 	if (!c)
 		c = down_unsigned(a->total_size, b->total_size);
 	if (c)
@@ -400,6 +405,38 @@ static void cut(struct view *v, size_t limit)
 		v->count = limit;
 }
 
+/* Whether some of what V is sorted by has shrunk, and nothing grown. Its rows are all there. */
+static bool has_shrunk(const struct view *v, enum view_sort sort)
+{
+	bool shrunk = false;
+
+	for (size_t i = 0; i < v->count; i++) {
+		int64_t change = sort == SORT_COUNT ? v->row[i].count : v->row[i].size;
+
+		if (change > 0)
+			return false;
+		shrunk |= change < 0;
+	}
+	return shrunk && v->is_difference;
+}
+
+/* The same before there are rows, where each stack becomes one. */
+static bool stacks_have_shrunk(const struct profile *p, enum view_sort sort, struct matcher *m)
+{
+	bool shrunk = false;
+
+	for (size_t i = 0; i < p->count; i++) {
+		int64_t change = sort == SORT_COUNT ? p->row[i].count : p->row[i].size;
+
+		if (!change || !matches(m, p->row[i].stack))
+			continue;
+		if (change > 0)
+			return false;
+		shrunk = true;
+	}
+	return shrunk && p->is_difference;
+}
+
 static void reverse(struct view *v)
 {
 	for (size_t i = 0; i < v->count / 2; i++)
@@ -430,6 +467,8 @@ int view_make(struct view *v, const struct profile *p, struct sites *sites,
 			    .estimated = p->estimated,
 			    .has_error = p->has_variance && !p->is_difference };
 	err = matcher_init(&m, o->match, sites, p);
+	if (!err && p->is_difference && most != SIZE_MAX)
+		order.shrunk = stacks_have_shrunk(p, o->sort, &m);
 	while (o->key == VIEW_STACK && !o->match && g.least < p->count && g.least < most)
 		/* each row is a group: what doubles on the way there would be held beside it */
 		g.least *= 2;
@@ -459,6 +498,9 @@ int view_make(struct view *v, const struct profile *p, struct sites *sites,
 	}
 	if (o->only_held)
 		leave_out_empty(v);
+	if (most == SIZE_MAX)
+		order.shrunk = has_shrunk(v, o->sort);
+	v->shrunk = order.shrunk;
 	if (o->limit && v->count / 4 > o->limit)
 		select_first(v, o->limit, &order);
 	if (v->count && o->limit && o->sort != SORT_NONE)

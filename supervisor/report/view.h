@@ -67,6 +67,7 @@ struct view {
 	enum view_key key;
 	uint64_t ms, since_ms;
 	bool has_totals, has_usable, reversed, is_difference, estimated;
+	bool shrunk;	/* a difference, and nothing has grown: what shrank most is first */
 	bool has_error; /* of samples of which it is known: rows have a variance */
 	/* asked for, and why there is none; NULL: not so. Set by the caller, who keeps it */
 	const char *usable_unknown;
@@ -88,7 +89,7 @@ struct view_options {
 	enum view_key key;
 	enum view_sort sort;
 	size_t limit; /* rows; VIEW_ALL */
-	bool reverse; /* smallest first */
+	bool reverse; /* the other way round */
 	/* no rows but `held` ones: stacks that hold nothing only add to the totals of such rows */
 	bool only_held;
 	/*

@@ -522,12 +522,59 @@ static struct symbol_frames many_frames(void *ctx, uint32_t node, uint64_t pc)
 	return (struct symbol_frames){ 1, &many_frame[pc - 0x1000] };
 }
 
+static void many_names(void)
+{
+	for (int i = 0; i < 1000; i++) {
+		snprintf(names[i], sizeof(names[i]), "function_%d", i);
+		many_frame[i] = (struct symbol_frame){ .function = names[i],
+						       .file = "/src/a.c",
+						       .line = (unsigned)i,
+						       .skip = i % 3 ? 0 : SKIP_LIBRARY };
+	}
+}
+
 static double ms_since(const struct timespec *t)
 {
 	struct timespec now;
 
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	return (double)(now.tv_sec - t->tv_sec) * 1e3 + (double)(now.tv_nsec - t->tv_nsec) / 1e6;
+}
+
+/* Where nothing has grown, what shrank most is first: of all rows, and of those that are kept. */
+static void shrunk(void)
+{
+	enum { STACKS = 40000, LIMIT = 10 }; /* more than are held for a short list */
+	struct sites_source source = { .parent = many_parent, .frames = many_frames };
+	struct profile_row *row = calloc(STACKS, sizeof(*row));
+	struct profile p = { .count = STACKS, .row = row, .is_difference = true };
+	struct sites *s = sites_new(&source);
+	struct view_options o = { .key = VIEW_STACK, .only_held = true };
+	struct view v;
+
+	many_names();
+	for (uint32_t i = 0; i < STACKS; i++)
+		row[i] = (struct profile_row){ .stack = i + 2,
+					       .size = -1 - (int64_t)(i * 7919u % STACKS),
+					       .count = -1 };
+	for (int grown = 0; grown < 2; grown++) {
+		row[STACKS / 2].size = grown ? 5 : 0;
+		for (unsigned all = 0; all < 2; all++) {
+			o.limit = all ? VIEW_ALL : LIMIT;
+			CHECK_EQ(view_make(&v, &p, s, &o), 0);
+			CHECK_EQ(v.shrunk, !grown);
+			CHECK_EQ(v.row[0].size, grown ? 5 : -STACKS);
+			CHECK_EQ(v.row[1].size, grown ? -1 : 1 - STACKS);
+			CHECK_EQ(v.row[LIMIT - 1].size, grown ? 1 - LIMIT : LIMIT - 1 - STACKS);
+			view_release(&v);
+		}
+	}
+	p.is_difference = false; /* no matter what it is */
+	CHECK_EQ(view_make(&v, &p, s, &o), 0);
+	CHECK(!v.shrunk);
+	view_release(&v);
+	sites_free(s);
+	free(row);
 }
 
 /* Whatever sizes are made up, their error is a number. */
@@ -554,13 +601,7 @@ static void many_stacks(void)
 	struct view v;
 	int64_t sum = 0;
 
-	for (int i = 0; i < 1000; i++) {
-		snprintf(names[i], sizeof(names[i]), "function_%d", i);
-		many_frame[i] = (struct symbol_frame){ .function = names[i],
-						       .file = "/src/a.c",
-						       .line = (unsigned)i,
-						       .skip = i % 3 ? 0 : SKIP_LIBRARY };
-	}
+	many_names();
 	for (uint32_t i = 0; i < MANY; i++) {
 		p.row[i] = (struct profile_row){ .stack = i + 2, .size = i % 1000, .count = 1 };
 		sum += i % 1000;
@@ -601,6 +642,7 @@ int main(void)
 	RUN(call_tree);
 	RUN(stacks_text);
 	RUN(report_json);
+	RUN(shrunk);
 	RUN(errors);
 	RUN(many_stacks);
 	free(text);
