@@ -78,6 +78,16 @@ int reporting_address(struct shell *shell, struct call *call, const char *text, 
 
 /* ---- moments ------------------------------------------------------------- */
 
+/*
+ * Whether all that was ever traced begins with P: time counts from when tracing began, which is
+ * some time before P was ready to run, on a busy machine more than an interval.
+ */
+static bool is_first(const struct shell *shell, const struct process *p)
+{
+	return p->recorded_ms == p->began_ms &&
+	       (p->attached || p == session_processes(shell->session));
+}
+
 /* *MS is in the interval after that of END, the present, at most. */
 static int in_record(struct shell *shell, struct call *call, const char *what, const char *value,
 		     uint64_t end, uint64_t *ms)
@@ -90,6 +100,8 @@ static int in_record(struct shell *shell, struct call *call, const char *what, c
 	if (err == -EINVAL)
 		return shell_error(shell, call, "%s: invalid value '%s': expected " MOMENT_ACCEPTED,
 				   what, value);
+	if (!err && *ms < p->recorded_ms && is_first(shell, p))
+		*ms = p->recorded_ms;
 	/* Whole intervals: the present one, and where it begins the next, are in it. */
 	if (err || *ms / TIMELINE_MS > end / TIMELINE_MS + 1 ||
 	    *ms / TIMELINE_MS < p->recorded_ms / TIMELINE_MS)

@@ -7,7 +7,10 @@ import io
 import json
 import os
 import re
+import signal
+import subprocess
 import tempfile
+import time
 
 import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..', 'lib'))
@@ -219,6 +222,32 @@ def short():
     mt.check('a difference to before the record', [] if r.messages == 'after\n' and found[1:4] == found[:1] * 3 and found[4] == found[5] else [f'{r.rc} {found} {r.messages}'])
 
 
+def late():
+    """
+    Times count from when tracing began. A program that is ready later, as on a busy machine, held nothing until then: that is no time outside the record. mtrun is
+    stopped for two intervals when it has begun, until one is caught before its program.
+    """
+    path, name = mt.build('spikes.c', 'gcc'), 'a program that began late'
+    commands = 'wait exit; status --json; echo; report --at 0 --json; echo; report --since 0 --json; echo; diff 0 --json; echo; timeline --from 0 --json'
+    for _ in range(50):
+        p = subprocess.Popen([mt.MTRUN, '-q', '-x', commands, path, '1', '/dev/null'], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL)
+        until = time.monotonic() + 5
+        while time.monotonic() < until and len(os.listdir(f'/proc/{p.pid}/task')) < 2:
+            pass
+        os.kill(p.pid, signal.SIGSTOP)
+        until = time.monotonic() + 0.25
+        while time.monotonic() < until:
+            os.sched_yield()
+        os.kill(p.pid, signal.SIGCONT)
+        text = p.communicate(timeout=60)[1].decode()
+        began = re.search(r'"recorded_ms":(\d+)', text)
+        if not began or int(began[1]) < 100:
+            continue
+        mt.check(name, [f'{p.returncode} {text}'] if p.returncode or 'outside' in text else [])
+        return
+    mt.skip(name, 'mtrun was never caught before its program began')
+
+
 def refused():
     path = mt.build('spikes.c', 'gcc')
     bad = []
@@ -248,5 +277,6 @@ agree('prompt.c', '8')          # threads
 texts()
 plots()
 short()
+late()
 refused()
 mt.finish()
