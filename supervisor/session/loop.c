@@ -434,10 +434,23 @@ static void unlimit_files(void)
 	signal(SIGXFSZ, SIG_IGN);
 }
 
+/* When tracing began, in ms since 1970: clock times are wrong by what passes between two looks. */
+static uint64_t clock_began(void)
+{
+	struct timespec now;
+	uint64_t ms;
+	int looks = 0;
+
+	do {
+		ms = heartbeat_ms();
+		clock_gettime(CLOCK_REALTIME, &now);
+	} while (heartbeat_ms() > ms + 1 && ++looks < 100);
+	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000 - ms;
+}
+
 struct session *session_new(const struct options *options)
 {
 	struct session *s = calloc(1, sizeof(*s));
-	struct timespec now;
 	sigset_t set;
 
 	if (!s)
@@ -452,8 +465,6 @@ struct session *session_new(const struct options *options)
 	s->api.count = options->count;
 	s->api.limit = options->limit;
 	s->last = &s->processes;
-	clock_gettime(CLOCK_REALTIME, &now);
-	s->clock_ms = (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 	inherited_save(&s->inherited);
 	s->controlled = terminal_controls();
 	s->bell = heartbeat_start();
@@ -463,6 +474,7 @@ struct session *session_new(const struct options *options)
 		free(s);
 		return NULL;
 	}
+	s->clock_ms = clock_began();
 	sigemptyset(&set);
 	sigaddset(&set, SIGCHLD);
 	sigaddset(&set, SIGTERM);
