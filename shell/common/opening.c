@@ -90,7 +90,7 @@ static void complete(struct opening *o, const struct replay *log)
 	escape_printf(o->out,
 		      "Process complete, profiler contains record for %" PRIu64
 		      " ms, start from %s\n",
-		      ended > began ? ended - began : 0, clock);
+		      ended - began, clock);
 	fflush(o->out);
 }
 

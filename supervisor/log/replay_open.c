@@ -453,6 +453,9 @@ static void bounds(struct replay *r)
 
 		r->ended_ms = end > r->ended_ms ? end : r->ended_ms;
 	}
+	/* of one that was cut off where it begins nothing is later */
+	if (r->ended_ms < r->file[0].header.began_ms)
+		r->ended_ms = r->file[0].header.began_ms;
 	for (size_t i = 0; i < r->processes; i++)
 		bound(r->process[i]);
 	if (r->processes)
