@@ -94,17 +94,20 @@ static void complete(struct opening *o, const struct replay *log)
 	fflush(o->out);
 }
 
+/* By what is in it, or by its name, as there may be nothing in it. */
 bool opening_is_log(const char *path)
 {
+	static const char ending[] = ".mtlog";
+	size_t len = strlen(path);
 	char magic[sizeof(SEGMENT_MAGIC) - 1] = "";
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 	struct stat st;
-	bool is = false;
+	bool is = len >= sizeof(ending) && !strcmp(path + len - sizeof(ending) + 1, ending);
 
 	if (fd < 0)
-		return false;
+		return is;
 	if (fstat(fd, &st) == 0)
-		is = S_ISDIR(st.st_mode) ||
+		is |= S_ISDIR(st.st_mode) ||
 		     (S_ISREG(st.st_mode) && pread(fd, magic, sizeof(magic), 0) == sizeof(magic) &&
 		      !memcmp(magic, SEGMENT_MAGIC, sizeof(magic)));
 	close(fd);

@@ -190,6 +190,11 @@ def refused():
         err = r.err.decode()
         if r.rc != 125 or r.out or err.count('\n') != 1 or any(w not in err for w in words.split()):
             bad.append(f'{opts}: status {r.rc}, {r.out}, {err}')
+    empty = os.path.join(mt.tempfile.mkdtemp(dir=mt.tmp()), 'empty.mtlog')
+    open(empty, 'w').close()
+    r = mt.plain([mt.MTRUN, '-r', empty])
+    if r.rc != 125 or r.err.decode() != f"mtrun: cannot open '{empty}': it is cut off before its first block\n":
+        bad.append(f'an empty log: status {r.rc}, {r.err}')
     return bad
 
 
