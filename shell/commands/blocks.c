@@ -378,7 +378,7 @@ static int blocks(struct shell *shell, struct call *call)
 	int bad = arguments_each(shell, call, arguments, one, &c);
 
 	if (!bad && c.by_site && c.by_stack)
-		bad = shell_error(shell, call, "--site and --stack do not go together");
+		bad = shell_error(shell, call, "--site cannot be combined with --stack");
 	if (!bad)
 		bad = list(&c, call);
 	if (c.by_site)

@@ -26,10 +26,8 @@ static int every(struct shell *shell, struct call *call)
 				   ", at least 10ms; or off",
 				   call->argv[1]);
 	if (call->argc != 3)
-		return shell_error(
-			shell, call,
-			"the commands are accepted as one word in braces: every %s { status }",
-			call->argv[1]);
+		return shell_error(shell, call, "put the commands in braces: every %s { status }",
+				   call->argv[1]);
 	return events_every(shell, ms, call->argv[2]) ? shell_error(shell, call, "out of memory")
 						      : 0;
 }

@@ -109,14 +109,14 @@ static int choose_ending(const struct shell *shell, struct call *call, struct re
 static int agree(const struct shell *shell, struct call *call, struct request *r)
 {
 	if (!r->format)
-		return shell_error(shell, call, "a format is missing (`help export` lists them)");
+		return shell_error(shell, call, "missing format (`help export` lists them)");
 	if (!r->file || !*r->file)
-		return shell_error(shell, call, "the name of a file is missing");
+		return shell_error(shell, call, "missing file name");
 	if (r->total &&
 	    (r->when.at.kind || (r->when.has_since && r->when.since.kind == MOMENT_PAST)))
 		return shell_error(
 			shell, call,
-			"--total does not go with --at, nor with --since TIME: of the past, only what was live is kept");
+			"--total cannot be combined with --at or --since TIME: of the past, only what was live is kept");
 	if (r->format->flags & EXPORT_TIMELINE && (r->when.at.kind || r->total || r->s.has_regex))
 		return shell_error(
 			shell, call,

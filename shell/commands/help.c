@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/escape.h"
+#include "shell/common/arguments.h"
 #include "shell/common/command.h"
 #include "symbols/site_rule.h"
 
@@ -100,20 +101,21 @@ static void print_all(FILE *out)
 static int help(struct shell *shell, struct call *call)
 {
 	const struct command *c;
+	const char *word;
 	char why[160];
 
-	if (call->argc > 2)
-		return shell_error(shell, call, "one command's name is accepted");
-	if (call->argc == 2) {
-		if (!strcmp(call->argv[1], "sites")) {
+	if (arguments_one(shell, call, &word))
+		return -1;
+	if (word) {
+		if (!strcmp(word, "sites")) {
 			print_sites(call->out);
 			return 0;
 		}
-		if (!strcmp(call->argv[1], "all")) {
+		if (!strcmp(word, "all")) {
 			print_all(call->out);
 			return 0;
 		}
-		c = command_find(call->argv[1], why, sizeof(why));
+		c = command_find(word, why, sizeof(why));
 		if (!c)
 			return shell_error(shell, call, "%s", why);
 		escape_printf(call->out, "%s%s%s\n  %s\n", c->name, *c->usage ? " " : "", c->usage,
@@ -129,7 +131,7 @@ static int help(struct shell *shell, struct call *call)
 		print_all(call->out);
 		fputs("`help COMMAND` says more. ", call->out);
 	}
-	fputs("Names may be shortened to what is unique. `;` or a newline ends a command, # begins a comment;",
+	fputs("Any unique prefix of a name will do. `;` or a newline ends a command, # begins a comment;",
 	      call->out);
 	putc(call->layout.columns ? ' ' : '\n', call->out);
 	fputs("'...' and \"...\" quote; `> FILE`, `>> FILE` and `| SHELL COMMAND` stand after the arguments. `exit` is `quit`, `?` is `help`.\n",

@@ -56,7 +56,7 @@ static int parse(struct shell *shell, struct call *call, struct request *r)
 	if ((r->limit || r->change_action) && (call->json || r->stacks || r->has_rows))
 		return shell_error(
 			shell, call,
-			"--json, --stacks and -n are about what was refused: not with another limit or --on");
+			"--json, --stacks and -n are about what was refused: they cannot be combined with a new limit or --on");
 	return 0;
 }
 

@@ -298,7 +298,7 @@ static int list(struct shell *shell, struct call *call)
 			name = a.value;
 	}
 	if (!name || !*name)
-		return shell_error(shell, call, "a function's name is missing");
+		return shell_error(shell, call, "missing function name");
 	if (make(shell, call, name, &l))
 		return -1;
 	if (call->json)

@@ -162,7 +162,7 @@ static int log_files(struct shell *shell, struct call *call)
 	for (size_t i = 0; i < sizeof(settings) / sizeof(*settings); i++)
 		if (!strcmp(r.what, settings[i].name))
 			return r.value ? settings[i].set(shell, call, r.value)
-				       : shell_error(shell, call, "%s: a value is missing", r.what);
+				       : shell_error(shell, call, "%s: missing value", r.what);
 	if (r.value)
 		return arguments_unexpected(shell, call, r.value);
 	if (!strcmp(r.what, "on") || !strcmp(r.what, "off"))

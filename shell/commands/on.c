@@ -16,10 +16,9 @@ static int on(struct shell *shell, struct call *call)
 		if (strcmp(call->argv[1], event_names[i]))
 			continue;
 		if (call->argc != 3)
-			return shell_error(
-				shell, call,
-				"the commands are accepted as one word in braces: on %s { status }",
-				event_names[i]);
+			return shell_error(shell, call,
+					   "put the commands in braces: on %s { status }",
+					   event_names[i]);
 		if (i == ON_EXIT)
 			session_hold(shell->session, true);
 		return events_on(shell, (enum event_when)i, call->argv[2])

@@ -50,7 +50,7 @@ static int list(struct shell *shell, struct call *call)
 	int err;
 
 	if (!log)
-		return shell_error(shell, call, "a directory or log files are missing");
+		return shell_error(shell, call, "missing name of a directory or of log files");
 	file = replay_file(log, 0, &bytes);
 	slash = strrchr(file, '/');
 	dir = slash ? strndup(file, (size_t)(slash + 1 - file)) : strdup("./");
@@ -93,9 +93,7 @@ static int open_paths(struct shell *shell, struct call *call)
 static int open_log(struct shell *shell, struct call *call)
 {
 	if (!session_options(shell->session)->open)
-		return shell_error(
-			shell, call,
-			"a program is what questions are about: logs are opened by mtrun -r PATH");
+		return shell_error(shell, call, "only available with `mtrun -r PATH`");
 	return open_paths(shell, call);
 }
 

@@ -21,7 +21,7 @@ static int parse(struct shell *shell, struct call *call)
 				   "invalid value '%s': expected a number of workers, 1 to %u",
 				   word, WORKERS_MOST);
 	if (!session_log(shell->session))
-		return shell_error(shell, call, "no log is open (mtrun -r PATH)");
+		return shell_error(shell, call, "only available with `mtrun -r PATH`, for a log");
 	if (opening_parse(shell, (unsigned)n, call->out, why, sizeof(why)))
 		return *why ? shell_error(shell, call, "%s", why) : -1;
 	return 0;

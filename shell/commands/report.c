@@ -82,20 +82,20 @@ static int agree(const struct shell *shell, struct call *call, struct request *r
 	if (live_only && (r->when.at.kind || r->when.has_since))
 		return shell_error(
 			shell, call,
-			"--at and --since do not go with --by thread, --by size or --min-age: of the past, only sums per stack are kept");
+			"--at and --since cannot be combined with --by thread, --by size or --min-age: of the past, only sums per stack are kept");
 	if (r->usable && (r->when.at.kind || r->when.has_since))
 		return shell_error(
 			shell, call,
-			"--usable does not go with --at and --since: what the allocator set aside is known of live blocks only");
+			"--usable cannot be combined with --at or --since: what the allocator set aside is known of live blocks only");
 	if (totals && (r->when.at.kind == MOMENT_PAST ||
 		       (r->when.has_since && r->when.since.kind == MOMENT_PAST)))
 		return shell_error(
 			shell, call,
-			"--all, --sort total and --sort temporary do not go with a TIME: of the past, only what was live is kept");
+			"--all, --sort total and --sort temporary cannot be combined with a TIME: of the past, only what was live is kept");
 	if (live_only && totals)
 		return shell_error(
 			shell, call,
-			"--by thread, --by size and --min-age are about live blocks: not with --all, --sort total, --sort temporary");
+			"--by thread, --by size and --min-age are about live blocks: they cannot be combined with --all, --sort total or --sort temporary");
 	if (v->key == VIEW_THREAD)
 		r->detail |= PROFILE_THREADS;
 	if (v->key == VIEW_SIZE)

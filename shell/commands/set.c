@@ -31,8 +31,8 @@ static int set_site_skip(struct shell *shell, struct call *call, const char *val
 		return -1;
 	return shell_site_skip(shell, value, &why)
 		       ? shell_error(shell, call,
-				     "site-skip: '%s' is no POSIX extended regular expression: %s",
-				     value, why)
+				     "site-skip: '%s' is not a valid regular expression: %s", value,
+				     why)
 		       : 0;
 }
 

@@ -11,7 +11,7 @@ static int shell_command(struct shell *shell, struct call *call)
 	int err, status;
 
 	if (!call->rest || !*call->rest)
-		return shell_error(shell, call, "a shell command is missing");
+		return shell_error(shell, call, "missing shell command");
 	fflush(call->out);
 	err = shell_spawn(shell, &child, call->rest, call->fd,
 			  shell->screen ? SPAWN_OURS : SPAWN_NULL);

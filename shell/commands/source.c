@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+#include <errno.h>
+#include <string.h>
+
+#include "shell/common/arguments.h"
 #include "shell/common/command.h"
 #include "shell/common/shell.h"
-#include <string.h>
 
 /*
  * `source`: commands from a file. A file may name another; one that names itself ends at the limit.
@@ -10,17 +13,21 @@
 
 static int source(struct shell *shell, struct call *call)
 {
+	const char *file;
 	int err;
 
-	if (call->argc != 2)
-		return shell_error(shell, call, "one file name is accepted");
+	if (arguments_one(shell, call, &file))
+		return -1;
+	if (!file)
+		return shell_error(shell, call, "missing file name");
 	if (shell->nesting >= NESTING_MAX)
-		return shell_error(shell, call, "'%s': files are nested too deeply", call->argv[1]);
+		return shell_error(shell, call, "'%s': files are nested too deeply", file);
 	shell->nesting++;
-	err = shell_run_file(shell, call->argv[1]);
+	err = shell_run_file(shell, file);
 	shell->nesting--;
-	return err ? shell_error(shell, call, "cannot read '%s': %s", call->argv[1], strerror(-err))
-		   : 0;
+	if (err == -EILSEQ)
+		return shell_error(shell, call, "cannot read '%s': it is not a text file", file);
+	return err ? shell_error(shell, call, "cannot read '%s': %s", file, strerror(-err)) : 0;
 }
 
 const struct command cmd_source = {

@@ -313,12 +313,12 @@ static void print_allocated(FILE *out, const struct facts *f)
 		      f->count & COUNT_IMAGE && f->count != COUNT_IMAGE ? " + " : "",
 		      f->count & COUNT_IMAGE ? "image" : "");
 	print_before(out, f->p);
-	escape_printf(out, "peak       %s%" PRIu64 " bytes (%s) without the image, at %s%s\n",
-		      f->about, f->t.peak, size_text(&size, f->t.peak),
-		      time_text(&time, f->t.peak_ms),
-		      ledger_threads(f->p->ledger) > 1
-			      ? "; blocks below 4K of different threads are ordered to 1 ms"
-			      : "");
+	escape_printf(
+		out, "peak       %s%" PRIu64 " bytes (%s) without the image, at %s%s\n", f->about,
+		f->t.peak, size_text(&size, f->t.peak), time_text(&time, f->t.peak_ms),
+		ledger_is_threaded(f->p->ledger)
+			? "; approximate with several threads: their blocks below 4K are ordered to 1 ms"
+			: "");
 }
 
 static void print_limit(const struct shell *shell, FILE *out, const struct facts *f)
@@ -364,7 +364,7 @@ static void print_counts(FILE *out, const struct facts *f)
 	if (f->t.maps || f->t.unmaps || f->t.unknown_frees)
 		fprintf(out,
 			"           %" PRIu64 " maps, %" PRIu64 " unmaps, %" PRIu64
-			" frees of blocks that were never seen\n",
+			" frees of blocks allocated before recording\n",
 			f->t.maps, f->t.unmaps, f->t.unknown_frees);
 	if (f->p->errors.count) {
 		fputs("errors     ", out);

@@ -233,7 +233,7 @@ static int wait(struct shell *shell, struct call *call)
 					   call->rest);
 		}
 		if (c.has_timeout && now - begin >= c.timeout)
-			return shell_error(shell, call, "`%s`: the time is over", call->rest);
+			return shell_error(shell, call, "timed out: `%s`", call->rest);
 		if (c.what != WAIT_CONDITION) {
 			timeout = 200;
 			if (c.what == WAIT_TIME && c.ms - (now - begin) < (uint64_t)timeout)

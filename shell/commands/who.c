@@ -279,7 +279,7 @@ static int who(struct shell *shell, struct call *call)
 	if (arguments_one(shell, call, &word))
 		return -1;
 	if (!word)
-		return shell_error(shell, call, "an address is missing");
+		return shell_error(shell, call, "missing address");
 	if (reporting_address(shell, call, word, &a.address))
 		return -1;
 	p = shell_process(shell);

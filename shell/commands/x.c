@@ -123,7 +123,7 @@ static int examine(struct shell *shell, struct call *call)
 		words++;
 	}
 	if (!words)
-		return shell_error(shell, call, "an address is missing");
+		return shell_error(shell, call, "missing address");
 	return show(shell, call, address, len);
 }
 

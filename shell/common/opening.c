@@ -108,8 +108,8 @@ bool opening_is_log(const char *path)
 		return is;
 	if (fstat(fd, &st) == 0)
 		is |= S_ISDIR(st.st_mode) ||
-		     (S_ISREG(st.st_mode) && pread(fd, magic, sizeof(magic), 0) == sizeof(magic) &&
-		      !memcmp(magic, SEGMENT_MAGIC, sizeof(magic)));
+		      (S_ISREG(st.st_mode) && pread(fd, magic, sizeof(magic), 0) == sizeof(magic) &&
+		       !memcmp(magic, SEGMENT_MAGIC, sizeof(magic)));
 	close(fd);
 	return is;
 }

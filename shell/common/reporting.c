@@ -47,8 +47,8 @@ int reporting_regex(const struct shell *shell, struct call *call, const char *op
 
 	if (!pattern_compile(regex, value, &why))
 		return 0;
-	return shell_error(shell, call, "--%s: '%s' is no POSIX extended regular expression: %s",
-			   option, value, why);
+	return shell_error(shell, call, "--%s: '%s' is not a valid regular expression: %s", option,
+			   value, why);
 }
 
 #define SLICE_MS 2
@@ -105,9 +105,9 @@ static int in_record(struct shell *shell, struct call *call, const char *what, c
 	/* Whole intervals: the present one, and where it begins the next, are in it. */
 	if (err || *ms / TIMELINE_MS > end / TIMELINE_MS + 1 ||
 	    *ms / TIMELINE_MS < p->recorded_ms / TIMELINE_MS)
-		return shell_error(shell, call,
-				   "%s: '%s' is outside the record, which goes from %s to %s", what,
-				   value, time_text(&from, p->recorded_ms), time_text(&to, end));
+		return shell_error(shell, call, "%s: '%s' is outside the recording (%s to %s)",
+				   what, value, time_text(&from, p->recorded_ms),
+				   time_text(&to, end));
 	return 0;
 }
 
@@ -179,7 +179,7 @@ int reporting_moment(struct shell *shell, struct call *call, const char *what, c
 	if (kinds & MOMENTS_SNAPSHOTS && moment_parse(value, 0, 0, 0, &ms) == -EINVAL)
 		return shell_error(
 			shell, call,
-			"%s: there is no snapshot '%s' (`snapshot` lists them), and it is no time either: " MOMENT_ACCEPTED,
+			"%s: '%s' is neither a snapshot (`snapshot` lists them) nor a time: " MOMENT_ACCEPTED,
 			what, value);
 	if (!(kinds & MOMENTS_SNAPSHOTS) && kinds & MOMENTS_PEAK &&
 	    moment_parse(value, 0, 0, 0, &ms) == -EINVAL)

@@ -201,8 +201,8 @@ static int file_target(struct grammar *g, struct statement *s, enum redirect red
 
 	skip_blanks(g);
 	if (ends(*g->at))
-		return wrong(g, redirect == REDIRECT_WRITE ? "a file name is missing after '>'"
-							   : "a file name is missing after '>>'");
+		return wrong(g, redirect == REDIRECT_WRITE ? "missing file name after '>'"
+							   : "missing file name after '>>'");
 	err = word(g, &w);
 	if (!err && !*w.text)
 		err = wrong(g, "the file name after '>' is empty");
@@ -226,7 +226,7 @@ static int pipe_target(struct grammar *g, struct statement *s)
 	if (err)
 		return err;
 	s->redirect = REDIRECT_PIPE;
-	return *s->target ? 0 : wrong(g, "a shell command is missing after '|'");
+	return *s->target ? 0 : wrong(g, "missing shell command after '|'");
 }
 
 /* What is said behind the arguments, whether there is a blank behind its `>` or `|` or not. */
@@ -243,7 +243,7 @@ static int output(struct grammar *g, struct statement *s)
 		err = file_target(g, s, append ? REDIRECT_APPEND : REDIRECT_WRITE);
 	}
 	if (!err && !s->argc)
-		err = wrong(g, "a command is missing before the redirection");
+		err = wrong(g, "missing command before the redirection");
 	return err;
 }
 

@@ -205,7 +205,7 @@ static size_t run_some(struct shell *shell, const char *text, unsigned *line, bo
 		}
 		if (r == -EAGAIN || r == -ENOMEM) {
 			shell_error(shell, NULL,
-				    r == -EAGAIN ? "the text ends within quotes or braces"
+				    r == -EAGAIN ? "a quote or a brace is not closed"
 						 : "out of memory");
 			shell->failed++;
 			return strlen(text);

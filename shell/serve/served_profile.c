@@ -240,7 +240,7 @@ void answer_profile(struct answer *a, bool total)
 		return;
 	}
 	if (seconds && is_text(a)) { /* its readers know no amounts below 0 */
-		answer_refuse(a, 400, "seconds and debug exclude each other, as in Go's own");
+		answer_refuse(a, 400, "seconds and debug cannot be combined, as in Go's own");
 		return;
 	}
 	asking_lock(shell->session);

@@ -556,7 +556,7 @@ int outside_open_debug(struct outside *o, const char *path)
 const char *outside_error(int err)
 {
 	switch (err) {
-	case -EINVAL: return "it is no regular file";
+	case -EINVAL: return "it is not a regular file";
 	case -EMEDIUMTYPE: return "it is not on a file system for files";
 	case -EFBIG: return "it is too large";
 	case -EXDEV: return "its program, which had another root directory, is gone";

@@ -333,7 +333,7 @@ int suppressions_parse(struct suppressions *s, const char *text, size_t len, cha
 	int err = 0;
 
 	if (memchr(text, '\0', len)) {
-		snprintf(why, room, "it is no text");
+		snprintf(why, room, "it is not a text file");
 		return -EINVAL;
 	}
 	while (!err && next_line(&r))

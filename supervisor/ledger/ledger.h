@@ -85,6 +85,8 @@ void ledger_family(struct ledger *l, unsigned family);
 uint32_t ledger_thread(struct ledger *l, pid_t tid);
 pid_t ledger_thread_tid(const struct ledger *l, uint32_t thread);
 size_t ledger_threads(const struct ledger *l);
+/* Whether these are several: one that is not yet set up by its libc has an index of its own. */
+bool ledger_is_threaded(const struct ledger *l);
 /* It will send no more events (what it left unfinished stays counted). Its index stays valid. */
 void ledger_thread_ended(struct ledger *l, uint32_t thread);
 

@@ -27,6 +27,14 @@ pid_t ledger_thread_tid(const struct ledger *l, uint32_t thread)
 
 size_t ledger_threads(const struct ledger *l) { return l->nthreads; }
 
+bool ledger_is_threaded(const struct ledger *l)
+{
+	for (uint32_t i = 1; i < l->nthreads; i++)
+		if (ledger_thread_tid(l, i) != ledger_thread_tid(l, 0))
+			return true;
+	return false;
+}
+
 struct pending *ledger_pending_make(struct ledger *l, uint32_t thread)
 {
 	struct pending *p = pending_of(l, thread);

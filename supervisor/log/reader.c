@@ -37,14 +37,14 @@ int log_file_open(struct log_file *f, const char *path, char *why, size_t len)
 	if (!f->path || fstat(f->fd, &st) < 0)
 		n = wrong(why, len, "%s", strerror(errno));
 	else if (!S_ISREG(st.st_mode))
-		n = wrong(why, len, "it is no regular file");
+		n = wrong(why, len, "it is not a regular file");
 	else if ((n = pread(f->fd, &f->header, sizeof(f->header), 0)) < 0)
 		n = wrong(why, len, "%s", strerror(errno));
 	else if ((size_t)n < sizeof(f->header) &&
 		 (n < 8 || !memcmp(f->header.magic, SEGMENT_MAGIC, 8)))
 		n = wrong(why, len, "it is cut off before its first block");
 	else if (memcmp(f->header.magic, SEGMENT_MAGIC, sizeof(f->header.magic)))
-		n = wrong(why, len, "it is no log");
+		n = wrong(why, len, "it is not a log");
 	else if (!segment_header_whole(&f->header) || f->header.began_ms > SEGMENT_MS_MOST)
 		n = wrong(why, len, "it is damaged: its header is not whole");
 	else if (f->header.version != SEGMENT_VERSION)

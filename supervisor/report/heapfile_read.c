@@ -372,7 +372,7 @@ static int check(struct reader *r, char *text, size_t size, char **end)
 	uint64_t crc;
 
 	if (!begins(text, text + size, beginning))
-		return wrong(r, "it is no .heap file");
+		return wrong(r, "it is not a .heap file");
 	if (size < tail || memcmp(text + size - tail, last_line, sizeof(last_line) - 1) ||
 	    text[size - 1] != '\n')
 		return wrong(r, "it is cut off");
@@ -536,7 +536,7 @@ int heap_read(struct heap *h, const char *path, char *why, size_t len)
 	}
 	snprintf(why, len, "%s",
 		 errno == EISDIR   ? "it is a directory, not a .heap file"
-		 : errno == ENODEV ? "it is no regular file"
+		 : errno == ENODEV ? "it is not a regular file"
 				   : strerror(errno));
 	return -EINVAL;
 }

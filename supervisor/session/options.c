@@ -462,9 +462,9 @@ static int check_open(struct parse *p)
 	if (!o->open)
 		return 0;
 	if (o->npids)
-		return bad(p, "--replay and --pid exclude each other");
+		return bad(p, "--replay cannot be combined with --pid");
 	if (p->of_a_run)
-		return bad(p, "--replay and --%s exclude each other: nothing runs", p->of_a_run);
+		return bad(p, "--replay cannot be combined with --%s: nothing runs", p->of_a_run);
 	return 0;
 }
 
@@ -475,7 +475,7 @@ static int check_attach(struct parse *p, const char *program)
 
 	if (!o->npids)
 		return o->tree ? bad(p,
-				     "'--tree' goes only with --pid: of a program that is started all children are supervised (--no-follow: none)")
+				     "--tree is only available with --pid: all children of a program that mtrun starts are supervised (--no-follow: none)")
 			       : 0;
 	if (program)
 		return bad(p, "--pid starts no program: '%s' is not accepted behind it", program);
@@ -484,7 +484,7 @@ static int check_attach(struct parse *p, const char *program)
 			p,
 			"--stopped is not accepted with --pid: the process runs already (the command `stop` stops it)");
 	if (o->tree && !o->follow)
-		return bad(p, "--tree and --no-follow exclude each other");
+		return bad(p, "--tree cannot be combined with --no-follow");
 	return 0;
 }
 
@@ -494,11 +494,11 @@ static int check_leaks(struct parse *p)
 	struct options *o = p->o;
 
 	if (o->leak_exitcode && p->no_leak_check)
-		return bad(p, "--leak-exitcode and --leak-check=no exclude each other");
+		return bad(p, "--leak-exitcode cannot be combined with --leak-check=no");
 	if (o->leak_exitcode && !o->leak_check)
 		o->leak_check = LEAK_CHECK_FULL;
 	if (o->leak_check && (o->agent.sample || modes[o->mode].off))
-		return bad(p, "--leak-check: not with %s: it needs every allocation",
+		return bad(p, "--leak-check cannot be combined with %s: it needs every allocation",
 			   o->agent.sample ? "--sample" : "--mode off");
 	return 0;
 }
@@ -790,10 +790,11 @@ static int environment(struct parse *p)
 			"MT_PRINT_INTERVAL_MS: invalid value '%s': expected a number of milliseconds, more than 0",
 			interval);
 	if (o->agent.sample && (limit || o->limit))
-		return bad(p, "--sample: not with %s: a limit needs every allocation",
+		return bad(p, "--sample cannot be combined with %s: a limit needs every allocation",
 			   o->limit ? "--limit" : "MT_MEMORY_LIMIT in the environment");
 	if (modes[o->mode].off && (limit || o->limit))
-		return bad(p, "--mode off: not with %s: a limit needs every allocation",
+		return bad(p,
+			   "--mode off cannot be combined with %s: a limit needs every allocation",
 			   o->limit ? "--limit" : "MT_MEMORY_LIMIT in the environment");
 	if (limit && !o->limit)
 		o->limit = bytes;

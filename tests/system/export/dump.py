@@ -432,7 +432,7 @@ def refused():
     for name, content in files.items():
         with open(f'{r.dir}/{name}', 'wb') as f:
             f.write(content)
-    for name, words in {'cut': 'cut off', 'changed': 'damaged', 'empty': 'no .heap file', 'gperftools': 'no symbols', 'noise': 'no .heap file', 'missing': 'No such file',
+    for name, words in {'cut': 'cut off', 'changed': 'damaged', 'empty': 'not a .heap file', 'gperftools': 'no symbols', 'noise': 'not a .heap file', 'missing': 'No such file',
                         '.': 'directory'}.items():
         for cmd in ['-r', name], ['-r', file, '-x', f'diff ./{name}']:
             out = mt.plain([mt.MTRUN, *cmd], cwd=r.dir)

@@ -375,13 +375,13 @@ with open(f'{D}/files/old', 'w') as f:
 os.symlink('old', f'{D}/files/link')
 for what, command, words in (
         ('unknown format', f'export nope {D}/files/x', b"invalid value 'nope': expected heap, jemalloc, pprof, folded, flamegraph"),
-        ('no format', 'export', b'a format is missing'), ('no file', 'export folded', b'name of a file is missing'),
+        ('no format', 'export', b'missing format'), ('no file', 'export folded', b'missing file name'),
         ('a word too many', f'export folded {D}/files/x y', b"unexpected argument 'y'"),
         ('no such directory', f'export folded {D}/no/x', b'No such file or directory'), ('a directory', f'export folded {D}', b'Is a directory'),
         ('full disk', 'export folded /dev/full', b'No space left on device'), ('bad ending', f'export graph {D}/files/x.gif', b'.svg, .pdf, .png or .dot'),
-        ('total of the past', f'export folded {D}/files/x --total --at peak', b'--total does not go with --at'),
-        ('no such snapshot', f'export folded {D}/files/x --since nope', b"no snapshot 'nope'"),
-        ('bad regex', f'export folded {D}/files/x --match (', b'no POSIX extended regular expression')):
+        ('total of the past', f'export folded {D}/files/x --total --at peak', b'--total cannot be combined with --at'),
+        ('no such snapshot', f'export folded {D}/files/x --since nope', b"'nope' is neither a snapshot"),
+        ('bad regex', f'export folded {D}/files/x --match (', b'not a valid regular expression')):
     r = mt.plain([mt.MTRUN, '-q', '-x', f"wait exit; {command.replace('(', chr(39) + '(' + chr(39))}", '--', SHAPES])
     bad = [] if r.rc == 125 and words in r.err and r.err.count(b'\n') == 1 else [f'{r.rc} {r.err}']
     if sorted(os.listdir(f'{D}/files')) != ['link', 'old', 'ro']:

@@ -112,8 +112,8 @@ for name, how, prefix, env in (
 with open(files[-1], 'rb') as f:
     whole = f.read()
 maps = whole.index(b'MAPPED_LIBRARIES')
-for what, text, words in (('empty', b'', 'no .heap file'), ('cut in its rows', whole[:maps - 5], 'cut off'), ('cut in its maps', whole[:maps + 100], 'cut off'),
-                          ('with zero bytes', whole[:50] + b'\0' + whole[51:], 'zero bytes'), ('something else', b'heap profile: hello\n', 'no .heap file')):
+for what, text, words in (('empty', b'', 'not a .heap file'), ('cut in its rows', whole[:maps - 5], 'cut off'), ('cut in its maps', whole[:maps + 100], 'cut off'),
+                          ('with zero bytes', whole[:50] + b'\0' + whole[51:], 'zero bytes'), ('something else', b'heap profile: hello\n', 'not a .heap file')):
     with open(f'{D}/bad.heap', 'wb') as f:
         f.write(text)
     r = mt.plain([mt.MTRUN, '-q', '-x', 'report', '-r', 'bad.heap'], cwd=D)

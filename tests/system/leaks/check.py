@@ -128,8 +128,8 @@ def _(bad):
     for opts, why in ((['--leak-check=some'], "--leak-check: invalid value 'some': expected full, summary or no"),
                       (['--leak-exitcode', '0'], "--leak-exitcode: invalid value '0': expected a number from 1 to 255"),
                       (['--leak-exitcode', '256'], "invalid value '256'"), (['--leak-exitcode', 'x'], "invalid value 'x'"),
-                      (['--leak-exitcode', '3', '--leak-check=no'], 'exclude each other'), (['--leak-check', '-s', '1K'], 'not with --sample'),
-                      (['--leak-check', '-m', 'off'], 'not with --mode off'), (['--suppressions', ''], 'missing file name')):
+                      (['--leak-exitcode', '3', '--leak-check=no'], 'cannot be combined with --leak-check=no'), (['--leak-check', '-s', '1K'], 'cannot be combined with --sample'),
+                      (['--leak-check', '-m', 'off'], 'cannot be combined with --mode off'), (['--suppressions', ''], 'missing file name')):
         r = mt.plain([mt.MTRUN, *opts, '--', 'true'])
         text = r.err.decode()
         if r.rc != 125 or why not in text or text.count('\n') != 1:
@@ -218,11 +218,11 @@ def _(bad):
     fifo = os.path.join(mt.tmp(), 'fifo')
     os.mkfifo(fifo)
     mark = os.path.join(mt.tmp(), 'it-ran')
-    for path, why in ((os.path.join(mt.tmp(), 'no-such'), 'No such file'), (mt.tmp(), 'it is no regular file'), (fifo, 'it is no regular file'),
-                      ('/dev/zero', 'it is no regular file'), ('/proc/self/maps', 'it is not on a file system for files'),
+    for path, why in ((os.path.join(mt.tmp(), 'no-such'), 'No such file'), (mt.tmp(), 'it is not a regular file'), (fifo, 'it is not a regular file'),
+                      ('/dev/zero', 'it is not a regular file'), ('/proc/self/maps', 'it is not on a file system for files'),
                       (file('bad', 'leak:a\n\nlaek:b\n'), "line 3: 'laek:b' is not accepted: leak:PATTERN"),
                       (file('bad2', '{\n a\n Memcheck:Leak\n fun:malloc\n'), "line 4: 'fun:malloc' is not accepted: the file ends within { and }"),
-                      (file('bad3', b'\x7fELF\0\0\0'), 'it is no text'), (file('bad4', 'evil\x1b[31m\n'), "line 1: 'evil\\x1b[31m' is not accepted"),
+                      (file('bad3', b'\x7fELF\0\0\0'), 'it is not a text file'), (file('bad4', 'evil\x1b[31m\n'), "line 1: 'evil\\x1b[31m' is not accepted"),
                       (file('bad5', 'leak:' + 'x' * 5000), 'it is too long')):
         r = mt.plain([mt.MTRUN, '--leak-check', '--suppressions', path, '--', 'touch', mark])
         text = r.err.decode(errors='replace')

@@ -135,7 +135,7 @@ def holds(truth, words=None, lines=1):
 def cut(f, size):
     n = f.whole_blocks(size)
     if size < 64:
-        look = refused("cannot open '.*': it is (cut off before its first block|no log)")
+        look = refused("cannot open '.*': it is (cut off before its first block|not a log)")
     elif not f.has_process[n]:
         look = refused("there is nothing in '")
     else:
@@ -152,7 +152,7 @@ def flip(f, at, bit):
     end = kinds.index(mtlog.INDEX)
     full = f.truth[-1]
     if at < 64:
-        look = refused("cannot open '.*': it is (damaged|no log)|version")
+        look = refused("cannot open '.*': it is (damaged|not a log)|version")
     elif n >= end:
         look = holds(full, 'open up to its last')
     elif f.blocks[n].kind in (mtlog.MODULES, mtlog.MARKS):

@@ -58,17 +58,17 @@ for what, words in {
         'foo': "unknown command 'foo'", 's': "'s' is ambiguous: status", 'report --frob': "unknown option '--frob'", 'report -n x': "invalid value 'x'",
         'report --by y': 'site, stack, function', 'report --sort y': 'size, count, total or temporary', 'report --at x': 'peak',
         'report --match (': 'regular expression', 'report --min-age 5x': "'5x'", 'report extra': "'extra'", 'report -n': "missing after '-n'",
-        'report --at peak --by thread': 'per stack', 'blocks --site a --stack 1': 'together', 'blocks --min-size 5X': "'5X'", 'text -x': "'-x'",
+        'report --at peak --by thread': 'per stack', 'blocks --site a --stack 1': 'combined', 'blocks --min-size 5X': "'5X'", 'text -x': "'-x'",
         'tree --depth 0': "'0'", 'wait': 'TIME, exit, limit, error, or a condition', 'wait 5x': "'5x'", 'wait heap >': 'heap >', 'wait heap > 5X': 'heap > 5X',
         'wait heap > 1G': 'ended', 'kill NOSUCH': "'NOSUCH'", 'process 1': 'no process 1', 'bt 1': 'no thread 1', 'x': 'missing', 'x zz': "'zz'",
-        'x 0x10': 'mapped', 'source /no/such': "'/no/such'", 'set foo': "'foo'", 'record foo': "'foo'", 'set site-skip (': 'regular expression', 'echo a > /no/such/f': '/no/such/f',
+        'x 0x10': 'mapped', 'source /no/such': "'/no/such'", 'source': 'missing file name', 'source /bin/true': 'not a text file', 'on exit echo x': 'put the commands in braces', 'set foo': "'foo'", 'record foo': "'foo'", 'set site-skip (': 'regular expression', 'echo a > /no/such/f': '/no/such/f',
         'echo a > /dev/full': 'No space', 'echo a >': "after '>'", 'echo a |': "after '|'", 'echo } ': "without '{'", 'echo a > b c': 'file name', 'status 1': "'1'",
         'quit now': "'now'", 'help nothing': "'nothing'", 'echo a | no-such-command-here': 'no-such-command-here'}.items():
     r = run(f'mistake: {what}', f'wait exit; {what}\necho on', rc=125)
     lines = [line for line in r.text.splitlines() if line.startswith('mtrun: ')]
     if len(lines) != 1 or words not in lines[0] or not r.text.endswith('on\n'):
         mt.fail(f'mistake: {what}: one line and on', r.text)
-run('quotes that do not end', 'echo "a', rc=125, err='mtrun: .*quotes.*\n')
+run('quotes that do not end', 'echo "a', rc=125, err='mtrun: .*quote.*\n')
 
 # ---- the gs driver shell's spellings: the same answers as JSON
 GS = {'get_mem_report()': 'report --json', 'get_all_time_size()': 'timeline --json', 'get_mem_report_with_time(100)': 'report --at 0.1 --json'}
@@ -155,6 +155,10 @@ run('examples of help', '\n'.join(['wait 100ms', 'export html memory.html'] + sh
     err='((?!mtrun: [a-z!]+: ).)*')
 
 # ---- lists add up
+for victim, several in ((SITES, False), (mt.build('threads.c', 'gcc'), True)):
+    r = run(f'the peak of {"several threads" if several else "one thread"} is {"approximate" if several else "exact"}', 'wait exit; status', [victim], err='(.*\n)+')
+    if ('approximate' in r.text) != several:
+        mt.fail('status says how exact the peak is', r.text)
 r = run('forms of report', 'wait exit; report -n 3 > t; report -n 3 --json > j; report --json > all; report --by stack --json > s; report --at peak --json > p; status --json > st;'
         'report --stacks -n 2 > k; text -n 3 --bytes > x; text -n 3 --json > xj; tree --json > tr; blocks --json > b; blocks -n 2 --json > b2', [SITES, '100'])
 rows = re.findall(r'^(\S.*?) +line:(\d+) +size:(-?\d+) +count:(\d+) +(.*)$', read('t'), re.M)
@@ -249,7 +253,7 @@ run('the same at the limit', 'on limit { bt; limit off; cont }', [SITES, '10'], 
 run('wait for a time', 'wait 0.2; echo on', ['sleep', '0.4'], err='on\n')
 run('wait no longer than the program', 'wait 100s; echo on', ['sleep', '0.2'], err='on\n')
 run('wait for allocations', 'wait allocs>=100; echo on', [SITES, '1000'], err='on\n')
-run('wait times out', 'wait heap > 1T timeout 100ms; echo on; kill', ['sleep', '30'], rc=125, err='mtrun: wait: .*time is over\non\n')
+run('wait times out', 'wait heap > 1T timeout 100ms; echo on; kill', ['sleep', '30'], rc=125, err='mtrun: wait: timed out: `heap > 1T timeout 100ms`\non\n')
 run('-d', 'wait exit; status | head -1', [SH, '-c', 'sleep 0.6; exit 9'], rc=9, opts=['-q', '-d', '0.2'], err='program .*, detached,.*\n')
 r = run('set alone', 'set; set rows 100')
 columns = [re.match(r'\S+ +\S+ +# ', x) for x in r.text.splitlines()]

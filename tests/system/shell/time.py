@@ -252,12 +252,12 @@ def refused():
     path = mt.build('spikes.c', 'gcc')
     bad = []
     wrong = {
-        'report --at 1h': 'outside the record', 'report --at 2001-02-03T04:05:06': 'outside the record', 'report --at tomorrow': 'invalid value',
-        'report --at 25:00:00': 'invalid value', 'report --at -9h': 'outside the record', 'report --at -x': 'invalid value', 'report --at 0.8 --by thread': 'do not go with',
-        'report --at 0.8 --all': 'do not go with', 'report --since nothing': 'no snapshot', 'timeline --from 9h': 'outside the record',
+        'report --at 1h': 'outside the recording', 'report --at 2001-02-03T04:05:06': 'outside the recording', 'report --at tomorrow': 'invalid value',
+        'report --at 25:00:00': 'invalid value', 'report --at -9h': 'outside the recording', 'report --at -x': 'invalid value', 'report --at 0.8 --by thread': 'cannot be combined with',
+        'report --at 0.8 --all': 'cannot be combined with', 'report --since nothing': 'neither a snapshot', 'timeline --from 9h': 'outside the recording',
         'timeline --from 0.9 --to 0.8': 'later than', 'timeline --csv --plot': 'only one of', 'timeline --json --csv': 'only one of', 'timeline x': 'unexpected',
-        'diff': 'missing', 'diff nothing': 'no snapshot', 'diff 0 0 0': 'unexpected', 'diff 0.8 --by thread': 'invalid value', 'diff 0.8 --match (': 'regular expression',
-        'snapshot a b': 'unexpected', 'snapshot ""': 'not kept', 'snapshot ' + 'x' * 65: 'not kept', 'text --at x': 'invalid value', 'tree --at 1h': 'outside the record',
+        'diff': 'missing', 'diff nothing': 'neither a snapshot', 'diff 0 0 0': 'unexpected', 'diff 0.8 --by thread': 'invalid value', 'diff 0.8 --match (': 'regular expression',
+        'snapshot a b': 'unexpected', 'snapshot ""': 'not kept', 'snapshot ' + 'x' * 65: 'not kept', 'text --at x': 'invalid value', 'tree --at 1h': 'outside the recording',
         'timeline > /dev/full': 'No space left',
     }
     for command, why in wrong.items():

@@ -105,7 +105,7 @@ for on in (False, True):
         + (r'\nfreed by \(\d+ frames\):\n +0: giver_back\(' if on else '\nwhere it was freed was not recorded'), text['freed.txt'], re.S) else [text['freed.txt']])
     mt.check(f'{how}: set says so', [] if text['off'].split()[1] == ('on' if on else 'off') else [text['off']])
 
-for command, words in {'trace': 'an address is missing', 'trace zz': "invalid value 'zz'", 'trace 0x10 0x20': "'0x20'", 'trace --frob': "'--frob'",
+for command, words in {'trace': 'missing address', 'trace zz': "invalid value 'zz'", 'trace 0x10 0x20': "'0x20'", 'trace --frob': "'--frob'",
                        'trace 0x1ffffffffffffffff': 'invalid value', 'set free-stacks maybe': 'on or off'}.items():
     r = mt.plain([mt.MTRUN, '-q', '-x', f'{command}; echo on', 'true'], cwd=d)
     text = r.err.decode()
@@ -155,7 +155,7 @@ with open(os.path.join(d, 'named.c'), 'w') as f:
     f.write(code)
 program = os.path.join(open_dir, 'program')
 subprocess.run(['gcc', '-g', '-O0', '-o', program, os.path.join(d, 'named.c')], check=True)
-WHY = {'secret': 'Permission denied', 'link': 'Permission denied', 'fifo': 'it is no regular file', 'device': 'it is no regular file', 'large': 'it is too large',
+WHY = {'secret': 'Permission denied', 'link': 'Permission denied', 'fifo': 'it is not a regular file', 'device': 'it is not a regular file', 'large': 'it is too large',
        'procfs': 'it is not on a file system for files'}
 
 

@@ -212,7 +212,7 @@ static void binary(void)
 	char why[200];
 
 	CHECK_EQ(suppressions_parse(s, "leak:a\0b", 8, why, sizeof(why)), -EINVAL);
-	CHECK_STR(why, "it is no text");
+	CHECK_STR(why, "it is not a text file");
 	CHECK_EQ(suppressions_parse(s, "", 0, why, sizeof(why)), 0);
 	CHECK_EQ(suppressions_count(s), 0);
 	suppressions_free(s);

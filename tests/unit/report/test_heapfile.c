@@ -320,7 +320,7 @@ static void test_what_is_wrong(void)
 	char why[256];
 
 	CHECK(!opens(copied("", 0), 0, why));
-	CHECK(strstr(why, "no .heap file"));
+	CHECK(strstr(why, "not a .heap file"));
 	refuses("", "no symbols");
 	refuses("# mtrun heap 2\n", "version 2");
 	refuses("# mtrun heap x\n", "no version");

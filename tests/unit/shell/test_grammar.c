@@ -81,18 +81,17 @@ static void redirections(void)
 	CHECK_STR(parsed("echo '>f' \\>f \">>f\" '|f' \\|f"), "[echo][>f][>f][>>f][|f][|f]\n");
 	CHECK_STR(parsed("report >f -n 3"),
 		  "error: nothing may follow the file name after '>': arguments come before it\n");
-	CHECK_STR(parsed(">f; |f"), "error: a command is missing before the redirection\n"
-				    "error: a command is missing before the redirection\n");
+	CHECK_STR(parsed(">f; |f"), "error: missing command before the redirection\n"
+				    "error: missing command before the redirection\n");
 	CHECK_STR(parsed("on exit { report >f }"), "[on][exit][ report >f ]\n");
 	CHECK_STR(parsed("echo '>' f"), "[echo][>][f]\n");
-	CHECK_STR(parsed("report > ; status"),
-		  "error: a file name is missing after '>'\n[status]\n");
+	CHECK_STR(parsed("report > ; status"), "error: missing file name after '>'\n[status]\n");
 	CHECK_STR(
 		parsed("report > f -n 3\nstatus"),
 		"error: nothing may follow the file name after '>': arguments come before it\n[status]\n");
 	CHECK_STR(parsed("report | \nstatus"),
-		  "error: a shell command is missing after '|'\n[status]\n");
-	CHECK_STR(parsed("> f"), "error: a command is missing before the redirection\n");
+		  "error: missing shell command after '|'\n[status]\n");
+	CHECK_STR(parsed("> f"), "error: missing command before the redirection\n");
 }
 
 static void rest_of_line(void)
