@@ -587,7 +587,11 @@ static int await_exec(struct session *s, struct launch *l, const char *path)
 		if (session_turn(s, -1) < 0)
 			break;
 	if (read(l->failed, &failure, sizeof(failure)) == sizeof(failure)) {
-		message_error("cannot run '%s': %s", path, strerror(failure));
+		/* the kernel means the file that it names, unless that is gone just now */
+		message_error("cannot run '%s': %s", path,
+			      failure == ENOENT && access(path, F_OK) == 0
+				      ? "the interpreter that it names was not found"
+				      : strerror(failure));
 		return failure == ENOENT || failure == ENOTDIR ? 127 : 126;
 	}
 	while (s->refused && s->nthreads)

@@ -64,7 +64,7 @@ refused('not executable', [put('plain', b'data', 0o644)], 126, ['plain', 'Permis
 refused('an empty file', [put('empty', b'')], 126, ['empty'])
 refused('not a program', [put('junk', b'\x7fJUNK' * 100)], 126, ['junk'])
 refused('a truncated ELF file', [put('short', open('/bin/true', 'rb').read(100))], 126, ['short'])
-refused('a script whose interpreter is missing', [put('noint', b'#!/no/such/interpreter\n')], 127, ['noint'])
+refused('a script whose interpreter is missing', [put('noint', b'#!/no/such/interpreter\n')], 127, ['noint', 'the interpreter that it names was not found'])
 long = '/tmp/' + 'x' * 5000
 refused('a name that is too long', [long], 127 if mt.plain(['env', long]).rc == 127 else 126)
 true = bytearray(open('/bin/true', 'rb').read())
