@@ -88,7 +88,7 @@ static int processes(struct shell *shell, struct call *call)
 
 		json_init(&j, call->out);
 		json_object(&j, NULL);
-		processes_json(&j, shell);
+		processes_json(&j, shell, NULL, NULL);
 		json_end_object(&j);
 		json_finish(&j);
 		return 0;

@@ -182,7 +182,7 @@ static void print_json(struct shell *shell, FILE *out, const struct facts *f)
 	json_uint(&j, "bad_events", f->stream.bad);
 	json_int(&j, "missing", f->p->stream ? stream_missing(f->p->stream) : f->p->missing);
 	json_end_object(&j);
-	processes_json(&j, shell);
+	processes_json(&j, shell, f->p, &f->t);
 	json_end_object(&j);
 	json_finish(&j);
 }
@@ -343,6 +343,8 @@ static void print_limit(const struct shell *shell, FILE *out, const struct facts
 	putc('\n', out);
 }
 
+static const char *plural(uint64_t n) { return n == 1 ? "" : "s"; }
+
 static double per_second(uint64_t n, const struct facts *f)
 {
 	uint64_t end = f->p->off ? f->p->off_ms : f->elapsed, ms = end - f->p->recorded_ms;
@@ -363,9 +365,10 @@ static void print_counts(FILE *out, const struct facts *f)
 		      f->t.total_allocated);
 	if (f->t.maps || f->t.unmaps || f->t.unknown_frees)
 		fprintf(out,
-			"           %" PRIu64 " maps, %" PRIu64 " unmaps, %" PRIu64
-			" frees of blocks allocated before recording\n",
-			f->t.maps, f->t.unmaps, f->t.unknown_frees);
+			"           %" PRIu64 " map%s, %" PRIu64 " unmap%s, %" PRIu64
+			" free%s of blocks allocated before recording\n",
+			f->t.maps, plural(f->t.maps), f->t.unmaps, plural(f->t.unmaps),
+			f->t.unknown_frees, plural(f->t.unknown_frees));
 	if (f->p->errors.count) {
 		fputs("errors     ", out);
 		erring_counts(out, &f->p->errors);
@@ -462,7 +465,7 @@ static void of_file(struct shell *shell, struct call *call, struct process *p)
 	json_object(&j, NULL);
 	p->source->status_json(p, count, &j);
 	if (!p->source->one_moment)
-		processes_json(&j, shell);
+		processes_json(&j, shell, NULL, NULL);
 	json_end_object(&j);
 	json_finish(&j);
 }

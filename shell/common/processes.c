@@ -36,7 +36,8 @@ static void row_json(struct json *j, const struct ended *e)
 	json_end_object(j);
 }
 
-void processes_json(struct json *j, const struct shell *shell)
+void processes_json(struct json *j, const struct shell *shell, const struct process *of,
+		    const struct ledger_totals *then)
 {
 	const struct ended_list *list = session_ended_list(shell->session);
 
@@ -46,6 +47,8 @@ void processes_json(struct json *j, const struct shell *shell)
 	for (const struct process *p = session_processes(shell->session); p; p = p->next) {
 		struct ended e = ended_of(p);
 
+		if (p == of)
+			e.totals = *then;
 		row_json(j, &e);
 	}
 	json_end_array(j);

@@ -113,7 +113,7 @@ def agree(victim, *arguments):
     path = mt.build(victim, 'gcc')
     text = 'wait allocs > 10000\n'
     for i in range(5):
-        text += (f'wait 70ms\nreport --json > %D/live{i}.json\nstop\nreport --json > %D/r{i}.json\nreport --by stack --json -n 50 > %D/k{i}.json\n'
+        text += (f'wait 70ms\nreport --json > %D/live{i}.json\nstatus --json > %D/now{i}.json\nstop\nreport --json > %D/r{i}.json\nreport --by stack --json -n 50 > %D/k{i}.json\n'
                  f'status --json > %D/s{i}.json\ntimeline --json > %D/t{i}.json\nsnapshot s{i}\nsnapshot --json > %D/n{i}.json\ndiff s{i} --json > %D/d{i}.json\n'
                  f'text --json > %D/x{i}.json\ntree --json > %D/e{i}.json\n! cat /proc/$(grep -o "pid.:[0-9]*" %D/s{i}.json | sed "s/.*://;q")/smaps > %D/smaps{i}\ncont\n')
     text += 'stop\nreport --json > %D/last.json\nreport --since s0 --json > %D/since.json\ndiff s0 --by stack --json > %D/diff.json\ndiff s0 s4 --json > %D/between.json\nkill\n'
@@ -122,6 +122,9 @@ def agree(victim, *arguments):
     try:
         for i in range(5):
             live, rep, k, s, t, x, e = (r.json(f'{c}{i}.json') for c in ('live', 'r', 'k', 's', 't', 'x', 'e'))
+            now = r.json(f'now{i}.json')
+            own = [p for p in now['processes'] if p['pid'] == now['pid']]
+            bad += [f'{i}: status while it runs: {k} {now[k]}, of the process {own[-1][k]}' for k in ('heap', 'mmap', 'allocs', 'peak') if own[-1][k] != now[k]]
             total = s['heap'] + s['mmap']
             sums = {'rows': sum(a['size'] for a in rep['mem_report']), 'stacks': sum(a['size'] for a in k['mem_report']), 'total_size': rep['total_size'],
                     'timeline': t['points'][-1][1], 'text': x['total'], 'tree': e['size'],
