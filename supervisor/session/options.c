@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "base/nearest.h"
@@ -165,39 +166,75 @@ static const int running[] = {
 
 static bool optional(size_t i) { return table[i].arg && table[i].arg[0] == '['; }
 
+#define HELP_INDENT 28u /* columns before what an option does */
+
+/*
+ * TEXT after AT columns of INDENT: in lines as it has them, or folded between words where they are
+ * at most WIDTH columns wide (0: elsewhere than on a terminal).
+ */
+static void put_folded(FILE *out, const char *text, size_t at, size_t indent, size_t width)
+{
+	bool begun = false;
+
+	for (size_t len; *text; text += len + strspn(text + len, " \n")) {
+		bool over;
+
+		len = width ? strcspn(text, " \n") : strcspn(text, "\n");
+		over = !width || at + 1 + len > width;
+		if (begun && over) {
+			fprintf(out, "\n%*s", (int)indent, "");
+			at = indent;
+		} else if (begun) {
+			at += 1;
+			putc(' ', out);
+		}
+		fwrite(text, 1, len, out);
+		at += len;
+		begun = true;
+	}
+	putc('\n', out);
+}
+
 static void help(FILE *out)
 {
+	static const char *const notes[] = {
+		"SIZE: bytes, or with K, M, G, T (1024s), KB, MB, GB, TB (1000s). TIME: 250ms, 5s, 2m, 1h; a bare number is seconds.",
+		"MT_MEMORY_LIMIT (bytes) and MT_PRINT_INTERVAL_MS in the environment are defaults of -l and -i.",
+		"Commands for -x and -X: mtrun -x help true",
+		"Exit status: 125 if mtrun or a command of -x, -X failed; --limit-exit; --leak-exitcode; the program's own; 126 if PROGRAM\n"
+		"cannot be run or supervised, 127 if it was not found. With -p and -r: 0.",
+	};
+	struct winsize size = { 0 };
+	size_t width = ioctl(fileno(out), TIOCGWINSZ, &size) == 0 && size.ws_col >= HELP_INDENT + 12
+			       ? size.ws_col
+			       : 0;
+
 	fputs("Usage: mtrun [OPTION]... [--] PROGRAM [ARG]...\n"
 	      "       mtrun [OPTION]... -p PID[,PID]...\n"
-	      "       mtrun [OPTION]... -r PATH...\n"
-	      "Runs PROGRAM, or watches running processes, and tells what it has allocated: where, how much, since when; to the byte.\n\n",
+	      "       mtrun [OPTION]... -r PATH...\n",
 	      out);
+	put_folded(
+		out,
+		"Runs PROGRAM, or watches running processes, and tells what it has allocated: where, how much, since when; to the byte.",
+		0, 0, width);
+	putc('\n', out);
 	for (size_t i = 0; i < OPTIONS; i++) {
 		char left[64], brief[8] = "    ";
-		const char *text = table[i].help, *line;
-		bool first = true;
 
 		if (table[i].value < 256)
 			snprintf(brief, sizeof(brief), "-%c, ", table[i].value);
 		snprintf(left, sizeof(left), "  %s--%s%s%s", brief, table[i].name,
 			 table[i].arg && !optional(i) ? " " : "", table[i].arg ? table[i].arg : "");
-		if (strlen(left) > 27) {
+		if (strlen(left) >= HELP_INDENT) {
 			fprintf(out, "%s\n", left);
 			left[0] = '\0';
 		}
-		for (; text; text = line ? line + 1 : NULL) {
-			line = strchr(text, '\n');
-			fprintf(out, "%-28s%.*s\n", first ? left : "",
-				line ? (int)(line - text) : (int)strlen(text), text);
-			first = false;
-		}
+		fprintf(out, "%-*s", (int)HELP_INDENT, left);
+		put_folded(out, table[i].help, HELP_INDENT, HELP_INDENT, width);
 	}
-	fputs("\nSIZE: bytes, or with K, M, G, T (1024s), KB, MB, GB, TB (1000s). TIME: 250ms, 5s, 2m, 1h; a bare number is seconds.\n"
-	      "MT_MEMORY_LIMIT (bytes) and MT_PRINT_INTERVAL_MS in the environment are defaults of -l and -i.\n"
-	      "Commands for -x and -X: mtrun -x help true\n"
-	      "Exit status: 125 if mtrun or a command of -x, -X failed; --limit-exit; --leak-exitcode; the program's own; 126 if PROGRAM\n"
-	      "cannot be run or supervised, 127 if it was not found. With -p and -r: 0.\n",
-	      out);
+	putc('\n', out);
+	for (size_t i = 0; i < sizeof(notes) / sizeof(*notes); i++)
+		put_folded(out, notes[i], 0, 0, width);
 }
 
 int options_count(const char *list, unsigned *count)

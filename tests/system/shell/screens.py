@@ -34,11 +34,11 @@ def width(line):
     return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in 'WF' else 1 for c in line)
 
 
-def printed(columns, opts, program, **env):
-    """What mtrun prints on standard error in a window that is so wide."""
+def printed(columns, opts, program, answers=False, **env):
+    """What mtrun prints on standard error, and of ANSWERS also on standard output, in a window that is so wide."""
     m, s = pty.openpty()
     fcntl.ioctl(s, termios.TIOCSWINSZ, struct.pack('HHHH', 24, columns, 0, 0))
-    p = subprocess.Popen([mt.MTRUN, '--color', 'never', *opts, *program], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=s, env={**ENV, **env}, start_new_session=True)
+    p = subprocess.Popen([mt.MTRUN, '--color', 'never', *opts, *program], stdin=subprocess.PIPE, stdout=s if answers else subprocess.DEVNULL, stderr=s, env={**ENV, **env}, start_new_session=True)
     os.close(s)
     text, end = b'', time.monotonic() + 60
     while time.monotonic() < end and select.select([m], [], [], 60)[0]:
@@ -126,4 +126,8 @@ for columns in 40, 80:
     folded = printed(columns, wrong, ['/bin/true'])
     mt.check(f'messages are folded at {columns} columns', [folded, text] if max(map(width, folded.splitlines())) > columns or folded.replace('\n       ', ' ') != text or
              text.count('\n') != 2 or folded.count('\n') < 4 else [])
+text = subprocess.run([mt.MTRUN, '-h'], stdout=subprocess.PIPE, env=ENV, timeout=60).stdout.decode()
+for columns in 80, 120:
+    folded = printed(columns, ['-h'], [], answers=True)
+    mt.check(f'--help is folded at {columns} columns', [folded] if max(map(width, folded.splitlines())) > columns or folded.split() != text.split() else [])
 mt.finish()
