@@ -35,8 +35,10 @@
 #include "tracee/tracer.h"
 #include "transport/heartbeat.h"
 
-#define TICK_MS 8     /* rings are looked at this often, however quiet, */
-#define MUTE_MS 1     /* and those whose hooks cannot ring */
+#define TICK_MS 8 /* rings are looked at this often, however quiet, */
+/* and those whose hooks cannot ring: as often as finds them about half full */
+#define MUTE_US	      1000u
+#define MUTE_LEAST_US 50u
 #define CHUNK	65536 /* events of one process before others have their turn */
 /* between two yields: a ring fills in a millisecond or two */
 #define YIELD_NS 200000
@@ -235,6 +237,17 @@ static bool mute_targets(const struct session *s)
 	return false;
 }
 
+/*
+ * A hook that cannot ring cannot sleep either: while its ring is full its thread spins, on a
+ * processor that we may need. FILLING: what was found after the last nap.
+ */
+static void pace_naps(struct session *s, bool filling)
+{
+	uint32_t us = filling ? s->nap_us / 2 : s->nap_us + s->nap_us / 4;
+
+	s->nap_us = us < MUTE_LEAST_US ? MUTE_LEAST_US : us > MUTE_US ? MUTE_US : us;
+}
+
 int session_watch(struct session *s, int fd, short events, void (*fn)(void *ctx, short revents),
 		  void *ctx)
 {
@@ -324,7 +337,8 @@ int loop_turn(struct session *s, int timeout_ms, bool *something)
 	struct watch watch[WATCHES];
 	nfds_t watches = s->watches;
 	eventfd_t ignored;
-	bool filling;
+	bool filling, mute;
+	int64_t nap_us;
 	int stops;
 
 	stops = session_serve_stops(s);
@@ -342,15 +356,20 @@ int loop_turn(struct session *s, int timeout_ms, bool *something)
 	for (const struct process *p = s->processes; p && !live; p = p->next)
 		live = p->stream && p->state <= PROCESS_STOPPED;
 	if (live)
-		timeout_ms = at_most(timeout_ms, mute_targets(s) ? MUTE_MS : TICK_MS);
+		timeout_ms = at_most(timeout_ms, TICK_MS);
 	if (s->asked_ns && clock_ns() - s->asked_ns < AWAKE_NS)
 		timeout_ms = 0;
 	if (timeout_ms)
 		heartbeat_sleeping(true);
 	filling = timeout_ms && rings_filling(s);
-	if ((!filling || watches) &&
-	    asking_poll(s, fds, 2 + watches, filling ? 0 : timeout_ms) < 0 && errno != EINTR)
+	mute = live && timeout_ms && mute_targets(s);
+	nap_us = filling ? 0 : timeout_ms < 0 ? -1 : timeout_ms * 1000ll;
+	if (mute && nap_us > s->nap_us)
+		nap_us = s->nap_us;
+	if ((!filling || watches) && asking_poll(s, fds, 2 + watches, nap_us) < 0 && errno != EINTR)
 		return -errno;
+	if (mute)
+		pace_naps(s, filling || rings_filling(s));
 	if (timeout_ms)
 		heartbeat_sleeping(false);
 	if (fds[1].revents)

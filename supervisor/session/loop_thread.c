@@ -159,24 +159,32 @@ static bool take_for_turn(struct asking *a)
 
 /* ---- the loop ------------------------------------------------------------ */
 
-int asking_poll(struct session *s, struct pollfd *fds, nfds_t n, int ms)
+/* US < 0: for ever. */
+static int poll_us(struct pollfd *fds, nfds_t n, int64_t us)
+{
+	const struct timespec most = { us / 1000000, us % 1000000 * 1000 };
+
+	return ppoll(fds, n, us < 0 ? NULL : &most, NULL);
+}
+
+int asking_poll(struct session *s, struct pollfd *fds, nfds_t n, int64_t us)
 {
 	struct asking *a = &s->asking;
 	eventfd_t ignored;
 	int got, err;
 
 	if (!a->begun || a->run)
-		return poll(fds, n, ms);
+		return poll_us(fds, n, us);
 	fds[n] = (struct pollfd){ .fd = a->wake, .events = POLLIN };
 	s->serving = false;
 	pthread_mutex_lock(&a->lock);
 	if (a->stale || a->ending)
-		ms = 0;
+		us = 0;
 	a->polling = true;
 	a->called = a->stale = false;
 	give_back(a);
 	pthread_mutex_unlock(&a->lock);
-	got = poll(fds, n + 1, ms);
+	got = poll_us(fds, n + 1, us);
 	err = errno;
 	if (got > 0 && fds[n].revents)
 		eventfd_read(a->wake, &ignored);

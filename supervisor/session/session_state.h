@@ -113,6 +113,7 @@ struct session {
 	size_t early_ends, early_room;
 	bool unannounced;  /* some thread is, or was lately */
 	uint64_t whole_us; /* when a turn of the loop had all its parts last */
+	uint32_t nap_us;   /* the next nap, while there are hooks that cannot ring */
 	struct watch watch[WATCHES];
 	nfds_t watches;
 	struct capturing *capturing; /* the capture that there is, or NULL */
@@ -252,6 +253,6 @@ void session_forget_ended(struct session *s);
 
 /* loop_thread.c */
 /* poll(2) for the loop, which releases the session's lock meanwhile. FDS has room for one more. */
-int asking_poll(struct session *s, struct pollfd *fds, nfds_t n, int ms);
+int asking_poll(struct session *s, struct pollfd *fds, nfds_t n, int64_t us);
 
 #endif
