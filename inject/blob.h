@@ -65,6 +65,37 @@ static inline long sys3(long nr, long a, long b, long c)
 	return ret;
 }
 
+/* The word at %fs:0, which is the thread pointer once tls_ready is set. */
+static inline uint64_t thread_word(void)
+{
+	uint64_t fs;
+
+	__asm__ volatile("mov %%fs:0, %0" : "=r"(fs));
+	return fs;
+}
+
+/*
+ * A load that may fail. The supervisor knows where these are, and ends the fault
+ * (supervisor/tracee/fault_fixup.c): .loads has how far it is from there to the instruction, and
+ * from there to the next one.
+ */
+#define LOAD_FAILED (~0ull) /* no pc, no thread pointer, and no rsp or rbp that leads anywhere */
+#define LISTED_LOAD(from) \
+	"1: mov " from    \
+	", %0\n2:\n\t.pushsection .loads, \"a\"\n\t.long 1b - ., 2b - .\n\t.popsection"
+
+/*
+ * The same where the program calls the kernel, for which it needs no thread pointer: it may have
+ * put something into %fs that cannot be read.
+ */
+static inline uint64_t thread_word_calling(void)
+{
+	uint64_t fs;
+
+	__asm__ volatile(LISTED_LOAD("%%fs:0") : "=r"(fs));
+	return fs;
+}
+
 /* This thread's slot, if it has one that is found at once; else NULL. */
 static inline struct wire_thread *thread_here(void)
 {
@@ -73,7 +104,7 @@ static inline struct wire_thread *thread_here(void)
 
 	if (unlikely(!PROC->tls_ready))
 		return NULL;
-	__asm__ volatile("mov %%fs:0, %0" : "=r"(fs));
+	fs = thread_word_calling();
 	v = load(&PROC->finder[wire_finder_hash(fs)]);
 	t = &PROC->thread[v & (WIRE_THREADS - 1)];
 	return load(&t->fs) == fs ? t : NULL;

@@ -63,13 +63,18 @@ struct scope {
  */
 struct scope scope_inner(struct wire_thread *t, const struct entry *e);
 
-static inline struct scope scope_enter(const struct entry *e)
+static inline struct scope scope_of(struct wire_thread *t, const struct entry *e)
 {
-	struct wire_thread *t = thread_self();
-
 	if (likely(t && !t->mark))
 		return (struct scope){ t, false };
 	return t ? scope_inner(t, e) : (struct scope){ NULL, false };
+}
+
+static inline struct scope scope_enter(const struct entry *e) { return scope_of(thread_self(), e); }
+
+static inline struct scope scope_calling(const struct entry *e)
+{
+	return scope_of(thread_calling(), e);
 }
 
 /* Whether this thread's slot is found at once, and no hook is around this one. */

@@ -62,7 +62,7 @@ static uint64_t seccomp_done(uint32_t was, uint64_t ret)
 uint64_t hook_prctl(uint64_t *a, const struct wire_hook *h, const struct entry *e)
 {
 	bool applies = seccomp_applies(h->arg ? __NR_seccomp : __NR_prctl, a);
-	struct wire_thread *t = thread_self(); /* its slot, while gettid may still be called */
+	struct wire_thread *t = thread_calling(); /* its slot, while gettid may still be called */
 	bool marked = mark_plain(t, e);
 	uint32_t was = seccomp_begin(t, applies);
 	uint64_t ret = seccomp_done(was, call6(h, a));
@@ -89,7 +89,7 @@ static uint64_t trace_begin(struct wire_thread *t, uint64_t request, uint64_t pi
 
 uint64_t hook_ptrace(uint64_t *a, const struct wire_hook *h, const struct entry *e)
 {
-	struct wire_thread *t = thread_self();
+	struct wire_thread *t = thread_calling();
 	bool marked = mark_plain(t, e);
 	uint64_t ret = trace_begin(t, a[0], a[1]) == TRACE_DONE ? 0 : call6(h, a);
 
@@ -104,7 +104,7 @@ uint64_t hook_ptrace(uint64_t *a, const struct wire_hook *h, const struct entry 
 uint64_t hook_leak_check(uint64_t a, uint64_t b, uint64_t c, const struct wire_hook *h,
 			 const struct entry *e)
 {
-	struct scope s = scope_enter(e);
+	struct scope s = scope_calling(e);
 	uint64_t answer, ret = 0;
 
 	/* __lsan_do_leak_check has asked, and calls the other */
@@ -125,7 +125,7 @@ uint64_t hook_leak_check(uint64_t a, uint64_t b, uint64_t c, const struct wire_h
 /* ld.so tells a debugger that the list of objects has changed. The real function is empty. */
 uint64_t hook_debug_state(uint64_t *a, const struct wire_hook *h, const struct entry *e)
 {
-	struct wire_thread *t = thread_self();
+	struct wire_thread *t = thread_calling();
 	uint64_t mark;
 
 	(void)a;
@@ -182,18 +182,18 @@ uint64_t hook_syscall(uint64_t *a, const struct wire_hook *h, const struct entry
 
 	if (a[0] == __NR_seccomp || a[0] == __NR_prctl) {
 		/* its slot, while gettid may still be called */
-		struct wire_thread *self = thread_self();
+		struct wire_thread *self = thread_calling();
 
 		was = seccomp_begin(self, seccomp_applies(a[0], a + 1));
 		return seccomp_done(was, syscall_plain(self, h, e, a));
 	}
 	if (a[0] == __NR_ptrace) {
-		struct wire_thread *self = thread_self();
+		struct wire_thread *self = thread_calling();
 
 		return trace_begin(self, a[1], a[2]) == TRACE_DONE ? 0
 								   : syscall_plain(self, h, e, a);
 	}
-	s = scope_enter(e);
+	s = scope_calling(e);
 	memory_leaves(a[0], a + 1);
 	if (!s.t)
 		return call_syscall(h, e, a);
@@ -278,7 +278,7 @@ static uint64_t raw_break(struct scope s, const struct entry *e, uint64_t *a)
 
 static void raw_forbids(const struct entry *e, uint64_t *a)
 {
-	struct wire_thread *t = thread_self(); /* its slot, while gettid may still be called */
+	struct wire_thread *t = thread_calling(); /* its slot, while gettid may still be called */
 	bool marked = mark_plain(t, e);
 	uint32_t was = seccomp_begin(t, seccomp_applies(a[RAW_NUMBER], a));
 
@@ -288,7 +288,7 @@ static void raw_forbids(const struct entry *e, uint64_t *a)
 
 static void raw_traces(const struct entry *e, uint64_t *a)
 {
-	struct wire_thread *t = thread_self();
+	struct wire_thread *t = thread_calling();
 	bool marked = mark_plain(t, e);
 
 	a[RAW_NUMBER] = trace_begin(t, a[0], a[1]) == TRACE_DONE ? 0 : call_raw(a);
@@ -317,7 +317,7 @@ bool hook_raw(uint64_t *a, const struct wire_hook *h, const struct entry *e)
 	}
 	if (GUARD->armed != ARMED_ON)
 		return false;
-	s = scope_enter(e);
+	s = scope_calling(e);
 	memory_leaves(nr, a);
 	if (!s.t)
 		return false;

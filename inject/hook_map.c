@@ -252,7 +252,7 @@ void break_done(struct scope s, const struct entry *e, uint64_t charged, uint64_
 
 uint64_t hook_mmap(uint64_t *a, const struct wire_hook *h, const struct entry *e)
 {
-	struct scope s = scope_enter(e);
+	struct scope s = scope_calling(e);
 	uint64_t charged;
 
 	memory_leaves(__NR_mmap, a);
@@ -265,7 +265,7 @@ uint64_t hook_mmap(uint64_t *a, const struct wire_hook *h, const struct entry *e
 uint64_t hook_munmap(uint64_t addr, uint64_t length, uint64_t c, const struct wire_hook *h,
 		     const struct entry *e)
 {
-	struct scope s = scope_enter(e);
+	struct scope s = scope_calling(e);
 
 	forget(addr, length);
 	if (!s.t || !valid_range(addr, length)) {
@@ -281,7 +281,7 @@ uint64_t hook_munmap(uint64_t addr, uint64_t length, uint64_t c, const struct wi
 
 uint64_t hook_mremap(uint64_t *a, const struct wire_hook *h, const struct entry *e)
 {
-	struct scope s = scope_enter(e);
+	struct scope s = scope_calling(e);
 	uint64_t charged;
 
 	memory_leaves(__NR_mremap, a);
@@ -299,7 +299,7 @@ uint64_t hook_mremap(uint64_t *a, const struct wire_hook *h, const struct entry 
 uint64_t hook_mprotect(uint64_t addr, uint64_t length, uint64_t prot, const struct wire_hook *h,
 		       const struct entry *e)
 {
-	struct scope s = scope_enter(e);
+	struct scope s = scope_calling(e);
 	uint64_t a[3] = { addr, length, prot }, charged;
 
 	memory_leaves(__NR_mprotect, a);
@@ -312,7 +312,7 @@ uint64_t hook_mprotect(uint64_t addr, uint64_t length, uint64_t prot, const stru
 uint64_t hook_brk(uint64_t addr, uint64_t b, uint64_t c, const struct wire_hook *h,
 		  const struct entry *e)
 {
-	struct scope s = scope_enter(e);
+	struct scope s = scope_calling(e);
 	uint64_t ret, old = current_break(), charged;
 
 	forget_break(addr, old);
@@ -327,7 +327,7 @@ uint64_t hook_brk(uint64_t addr, uint64_t b, uint64_t c, const struct wire_hook 
 uint64_t hook_sbrk(uint64_t increment, uint64_t b, uint64_t c, const struct wire_hook *h,
 		   const struct entry *e)
 {
-	struct scope s = scope_enter(e);
+	struct scope s = scope_calling(e);
 	uint64_t ret, charged, old;
 
 	if ((int64_t)increment < 0) {

@@ -118,7 +118,7 @@ noinline bool ring_look(struct wire_thread *t, unsigned n)
 /*
  * Before it has a thread pointer: a static program calls brk that early. Programs without a libc
  * may never have one, or (Go) one with which %fs:0 is not the thread pointer itself: there it is
- * asked for each time.
+ * asked for each time, as by a thread that has put it away for a while.
  */
 noinline uint64_t thread_pointer_early(void)
 {

@@ -14,18 +14,19 @@ struct wire_thread *slot_find(uint64_t fs, uint32_t at);
  */
 static inline uint64_t thread_pointer(void)
 {
-	uint64_t fs;
-
-	if (unlikely(!PROC->tls_ready))
-		return thread_pointer_early();
-	__asm__ volatile("mov %%fs:0, %0" : "=r"(fs));
-	return fs;
+	return unlikely(!PROC->tls_ready) ? thread_pointer_early() : thread_word();
 }
 
-/* This thread's slot. NULL: none is left, or mtrun is gone. */
-static inline struct wire_thread *thread_self(void)
+static inline uint64_t thread_pointer_calling(void)
 {
-	uint64_t fs = thread_pointer();
+	uint64_t fs = PROC->tls_ready ? thread_word_calling() : LOAD_FAILED;
+
+	return likely(fs != LOAD_FAILED) ? fs : thread_pointer_early();
+}
+
+/* The slot of the thread whose pointer is FS. NULL: none is left, or mtrun is gone. */
+static inline struct wire_thread *thread_of(uint64_t fs)
+{
 	uint32_t at = wire_finder_hash(fs);
 	uint64_t v = load(&PROC->finder[at]);
 	struct wire_thread *t = &PROC->thread[v & (WIRE_THREADS - 1)];
@@ -33,6 +34,15 @@ static inline struct wire_thread *thread_self(void)
 	if (likely(load(&t->fs) == fs))
 		return t;
 	return slot_find(fs, at);
+}
+
+/* This thread's slot. */
+static inline struct wire_thread *thread_self(void) { return thread_of(thread_pointer()); }
+
+/* The same around a system call: see thread_word_calling(). */
+static inline struct wire_thread *thread_calling(void)
+{
+	return thread_of(thread_pointer_calling());
 }
 
 /*

@@ -73,7 +73,7 @@ static noinline uint64_t readable_end(uint64_t addr)
 
 	if (likely(answer != -38 /* ENOSYS */))
 		return answer == -22 /* EINVAL */ ? page + 4096 : 0;
-	t = thread_self();
+	t = thread_calling();
 	page = t ? ask(t, &(struct question){ ASK_READABLE, { addr } }) : 0;
 	return page > addr ? page : 0;
 }
@@ -230,19 +230,11 @@ static inline bool readable(struct cursor *c, struct wire_range *r, uint64_t add
 	return likely(addr - r->lo < r->hi - r->lo) || range_extend(c, r, addr);
 }
 
-/*
- * A load that may fail. The supervisor knows where these are: .loads has how far it is from there
- * to the instruction, and from there to the next one.
- */
-#define LOAD_FAILED (~0ull) /* no pc, and no rsp or rbp that leads anywhere */
-
 static inline uint64_t peek(uint64_t addr)
 {
 	uint64_t word;
 
-	__asm__("1: mov %1, %0\n2:\n\t.pushsection .loads, \"a\"\n\t.long 1b - ., 2b - .\n\t.popsection"
-		: "=r"(word)
-		: "m"(*(const uint64_t *)addr));
+	__asm__(LISTED_LOAD("%1") : "=r"(word) : "m"(*(const uint64_t *)addr));
 	return word;
 }
 

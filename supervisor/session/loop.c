@@ -39,7 +39,7 @@
 /* and those whose hooks cannot ring: as often as finds them about half full */
 #define MUTE_US	      1000u
 #define MUTE_LEAST_US 50u
-#define CHUNK	65536 /* events of one process before others have their turn */
+#define CHUNK	      65536 /* events of one process before others have their turn */
 /* between two yields: a ring fills in a millisecond or two */
 #define YIELD_NS 200000
 /* a mailbox that nobody serves, which took long to find out, is not tried again before */

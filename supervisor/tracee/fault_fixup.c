@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 /*
- * fault_fixup.c - a stack walk in the target has read memory that is no longer there.
+ * fault_fixup.c - a hook in the target has read memory that is not there.
  *
- * The walk proves a page once and reads it often (inject/walk.c). Between the two the page may go
- * in a way that no hook sees, or while another thread reads it. Natively nothing would have read
- * there, so the program must not get the signal. The loads concerned are listed in the trampoline's
+ * A stack walk proves a page once and reads it often (inject/walk.c). Between the two the page may
+ * go in a way that no hook sees, or while another thread reads it. And what %fs points at may be
+ * nothing, while a program calls the kernel by itself (inject/blob.h). Natively nothing would have
+ * read there, so the program must not get the signal. The loads concerned are listed in the trampoline's
  * section .loads, and each is `mov r64, [..]`: its register gets the value that stands for a failed
  * load, and the thread goes on behind it. The list and the instruction are read from the trampoline
  * that we carry, not from the target's copy.
@@ -62,8 +63,9 @@ static unsigned long long *load_target(struct user_regs_struct *regs, raddr_t at
 					    &regs->rsp, &regs->rbp, &regs->rsi, &regs->rdi,
 					    &regs->r8,	&regs->r9,  &regs->r10, &regs->r11,
 					    &regs->r12, &regs->r13, &regs->r14, &regs->r15 };
-	const uint8_t *insn = blob_bytes(at, 3);
+	const uint8_t *insn = blob_bytes(at, 4);
 
+	insn += insn && *insn == 0x64;				  /* %fs: */
 	if (!insn || (insn[0] & 0xf8) != 0x48 || insn[1] != 0x8b) /* REX.W, mov r64, r/m64 */
 		return NULL;
 	return reg[(insn[0] & 4) << 1 | (insn[2] >> 3 & 7)];

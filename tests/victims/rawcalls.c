@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
  * rawcalls.c - what a `syscall` instruction must not change, whatever is in its place: registers, flags, the 128 bytes below the stack pointer, a second
- * return on the same stack (vfork), threads that have no libc and unmap their own stack. Argument: what. Ends with status 0, or with the line of what
- * went wrong in its output. `calls N`: the same calls from several threads, with handlers coming in between, N times.
+ * return on the same stack (vfork), threads that have no libc and unmap their own stack, a thread pointer that is put away meanwhile. Argument: what. Ends
+ * with status 0, or with the line of what went wrong in its output. `calls N`: the same calls from several threads, with handlers coming in between, N times.
  */
 #define _GNU_SOURCE
 #include <linux/filter.h>
@@ -163,6 +163,26 @@ static void threads(void)
 	}
 }
 
+/* The thread pointer is put away meanwhile, as runtimes do that switch stacks of their own: no system call needs it. Nothing of libc's is called before it is back. */
+static void pointers(long n)
+{
+	static const long nothing[8];
+	const long elsewhere[] = { 0, 4096, 1l << 46, (long)nothing };
+	long own, p = 0, q = 0, bad = 0;
+
+	CHECK(any(SYS_arch_prctl, 0x1003 /* ARCH_GET_FS */, (long)&own, 0, 0, 0, 0) == 0);
+	for (long i = 0; i < n && !bad; i++) {
+		any(SYS_arch_prctl, 0x1002 /* ARCH_SET_FS */, elsewhere[i % 4], 0, 0, 0, 0);
+		p = any(SYS_mmap, 0, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		bad |= any(SYS_mprotect, p, 4096, PROT_READ, 0, 0, 0);
+		q = any(SYS_mremap, p, 8192, 4096, 0, 0, 0);
+		bad |= any(SYS_munmap, q, 4096, 0, 0, 0, 0);
+		any(SYS_arch_prctl, 0x1002, own, 0, 0, 0, 0);
+		CHECK(!bad && p == q && p > 0);
+		free(malloc((size_t)i));
+	}
+}
+
 static void children(void)
 {
 	int cell = 0, status;
@@ -264,6 +284,8 @@ int main(int argc, char **argv)
 		threads();
 	else if (!strcmp(what, "children"))
 		children();
+	else if (!strcmp(what, "pointers"))
+		pointers(argc > 2 ? atol(argv[2]) : 100);
 	else if (!strcmp(what, "inherited"))
 		inherited(argv[0]);
 	else if (!strcmp(what, "heir")) {

@@ -59,7 +59,7 @@ for how in BUILDS:
     if not path:
         mt.skip(f'rawcalls {how}', mt.build_reason('rawcalls.c', how))
         continue
-    for what in ('calls', 'threads', 'children'):
+    for what in ('calls', 'threads', 'children', 'pointers'):
         bad = []
         for i in range(ROUNDS):
             r = mt.run([path, what, '100'], ask=('status',), timeout=40)
