@@ -58,6 +58,17 @@ static bool begin_in_few_pages(const struct block_list *blocks)
 	return pages <= USABLE_PAGES;
 }
 
+/*
+ * Those of one page stand together, as a table by pages tells them: to sort them takes as long as
+ * all the rest. -EFBIG: there are too many.
+ */
+static int group_by_page(struct block_list *blocks)
+{
+	int err = begin_in_few_pages(blocks) ? 0 : block_list_sort(blocks);
+
+	return err ? err : begin_in_few_pages(blocks) ? 0 : -EFBIG;
+}
+
 static int usable_of(struct shell *shell, const struct facts *f, uint64_t *sum)
 {
 	struct block_list blocks;
@@ -67,11 +78,13 @@ static int usable_of(struct shell *shell, const struct facts *f, uint64_t *sum)
 		return -ENOTSUP;
 	if (f->t.live_blocks > USABLE_BLOCKS)
 		return -EFBIG;
-	err = session_blocks(shell->session, f->p, true, &blocks);
+	err = session_blocks(shell->session, f->p, false, &blocks);
 	if (err)
 		return err;
 	asking_unlock(shell->session);
-	err = begin_in_few_pages(&blocks) ? usable_sum(&f->rule, &blocks, sum) : -EFBIG;
+	err = group_by_page(&blocks);
+	if (!err)
+		err = usable_sum(&f->rule, &blocks, sum);
 	block_list_release(&blocks);
 	asking_lock(shell->session);
 	return err;

@@ -447,6 +447,17 @@ int block_list_now(struct ledger *l, struct block_list *out)
 
 /* ---- lists --------------------------------------------------------------- */
 
+int block_list_sort(struct block_list *v)
+{
+	struct part all = { .blocks = { v->block, v->reserved }, .count = v->count };
+
+	if (!sort(&all))
+		return -ENOMEM;
+	v->block = all.blocks.base;
+	v->reserved = all.blocks.size;
+	return 0;
+}
+
 void block_list_release(struct block_list *v)
 {
 	struct arena blocks = { v->block, v->reserved };

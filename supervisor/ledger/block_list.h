@@ -59,6 +59,8 @@ void listing_cancel(struct listing *g);
 
 /* Sorted. 0 or -ENOMEM */
 int block_list_now(struct ledger *l, struct block_list *out) MUST_USE;
+/* By address. 0 or -ENOMEM: it is as it was. */
+int block_list_sort(struct block_list *v) MUST_USE;
 void block_list_release(struct block_list *v);
 struct ledger_block block_list_get(const struct block_list *v, size_t i);
 /* As ledger_thread_tid(). */

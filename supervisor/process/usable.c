@@ -158,7 +158,7 @@ static void page_end(struct reader *r)
 					     (r->block[r->first].address - WORDS - last->address));
 }
 
-/* Blocks come in the order of their addresses. */
+/* Those of one page come one after the other: the memory of a page is read once. */
 static int take(struct reader *r, const struct ledger_block *b)
 {
 	int stop = 0;

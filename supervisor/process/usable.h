@@ -22,9 +22,9 @@ struct usable {	   /* usable_init() (usable_rule.h) */
 };
 
 /*
- * Calls FN for each of BLOCKS, the live ones of the process by address, until it returns nonzero;
- * that is returned. -ENOMEM. The rule must be known. A mapping's is its size. What the process has
- * done to a block since never makes it less than the block's size.
+ * Calls FN for each of BLOCKS, the live ones of the process, those of each page together, until it
+ * returns nonzero; that is returned. -ENOMEM. The rule must be known. A mapping's is its size. What
+ * the process has done to a block since never makes it less than the block's size.
  */
 int usable_each(const struct usable *u, const struct block_list *blocks,
 		int (*fn)(void *ctx, const struct ledger_block *b, uint64_t usable), void *ctx);
