@@ -9,9 +9,24 @@
 #define PIECE	 (1u << 20) /* of memory that is read at a time */
 #define NO_BLOCK INDEX_NONE /* a word's source: it is a root */
 
+/*
+ * Before the sweep, what roots hold is followed, and what that holds: a large block whenever there
+ * is one, as that is read as fast as by the sweep; and so many small ones, the nearest first. The
+ * roots are registers and all ranges without blocks but large ones.
+ */
+#define NEAR_LARGE 4096u /* bytes */
+#define NEAR_MOST  16384u
+#define NEAR_RANGE (16u << 20) /* bytes */
+
+struct nearest {
+	uint32_t large[NEAR_MOST], small[NEAR_MOST];
+	unsigned nlarge, nsmall, next; /* the latter of the small ones */
+};
+
 struct sweep {
 	struct leaks_graph *graph;
 	struct graph_part *part;
+	struct nearest *nearest; /* NULL: that is over */
 	struct graph_words words;
 	uint32_t from;	  /* the source of the last edge, NO_BLOCK at first */
 	bool holds, keep; /* it is held; its edges are remembered */
@@ -43,7 +58,7 @@ static bool is_held(const struct leaks_graph *g, uint32_t block)
 static void change_source(struct sweep *s, uint32_t source)
 {
 	s->from = source;
-	s->holds = source == NO_BLOCK;
+	s->holds = source == NO_BLOCK || s->nearest;
 	if (s->holds)
 		return;
 	fill(s, source);
@@ -152,6 +167,18 @@ static void keep_edge(struct sweep *s, uint32_t edge)
 	s->keep = false;
 }
 
+/* TARGET is held: it is to be followed, if there is room. */
+static void add_near(struct sweep *s, uint32_t target)
+{
+	struct nearest *n = s->nearest;
+
+	if (index_entry(&s->graph->index, target)->size >= NEAR_LARGE) {
+		if (n->nlarge < NEAR_MOST)
+			n->large[n->nlarge++] = target;
+	} else if (n->nsmall < NEAR_MOST)
+		n->small[n->nsmall++] = target;
+}
+
 static void found(struct sweep *s, uint32_t source, uint32_t target, uint64_t into)
 {
 	struct leaks_graph *g = s->graph;
@@ -165,9 +192,11 @@ static void found(struct sweep *s, uint32_t source, uint32_t target, uint64_t in
 		place = prefixes_learn(&g->prefixes, target, into);
 	if (is_held(g, target))
 		return;
-	if (s->holds)
+	if (s->holds) {
 		hold(g, target, place);
-	else if (s->keep)
+		if (s->nearest && place == PLACE_START)
+			add_near(s, target);
+	} else if (s->keep)
 		keep_edge(s, target << PLACE_BITS | place);
 }
 
@@ -251,13 +280,23 @@ static raddr_t block_end(const struct leaks_image *image, uint32_t block)
 	return b->address + b->size < b->address ? UINT64_MAX : b->address + b->size;
 }
 
+/* Where another one begins in it, if that is so: what follows is not looked at as its own. */
+static raddr_t own_end(const struct leaks_image *image, uint32_t block)
+{
+	raddr_t end = block_end(image, block);
+
+	if (block + 1 < image->blocks && image->block[block + 1].address < end)
+		return image->block[block + 1].address;
+	return end;
+}
+
 /* The words of [AT, END), which is at PIECE. */
 static void part_of_piece(struct sweep *s, const uint8_t *piece, raddr_t at, raddr_t end,
 			  uint32_t source)
 {
 	uint64_t skip = -at & 7;
 
-	if (end - at < skip + 8)
+	if (end < at || end - at < skip + 8)
 		return;
 	words(s, (const uint64_t *)(const void *)(piece + skip), (end - at - skip) / 8, source);
 }
@@ -286,17 +325,12 @@ static uint32_t cut(struct sweep *s, const struct leaks_range *r, const uint8_t 
 			at = stop;
 			continue;
 		}
-		stop = block_end(image, block);
-		if (block + 1 < image->blocks && image->block[block + 1].address < stop)
-			stop = image->block[block + 1].address;
-		if (stop > end) {
-			part_of_piece(s, piece + (at - begin), at, end, block);
+		stop = own_end(image, block);
+		if (!(graph_state(s->graph)[block] & GRAPH_NEAR >> GRAPH_SHIFT))
+			part_of_piece(s, piece + (at - begin), at, stop < end ? stop : end, block);
+		if (stop > end)
 			return block;
-		}
-		if (stop > at) {
-			part_of_piece(s, piece + (at - begin), at, stop, block);
-			at = stop;
-		}
+		at = stop > at ? stop : at;
 		block++;
 	}
 	return block;
@@ -329,6 +363,62 @@ static void sweep_range(struct sweep *s, const struct leaks_range *r, raddr_t at
 	}
 }
 
+static void follow_near(struct sweep *s, uint32_t block)
+{
+	const struct leaks_image *image = s->graph->image;
+	raddr_t at = image->block[block].address, end = own_end(image, block);
+	size_t len;
+
+	graph_state(s->graph)[block] = (GRAPH_DONE | GRAPH_NEAR) >> GRAPH_SHIFT;
+	while (at < end) {
+		const void *piece = image->next(image->ctx, at, end, s->buffer, PIECE, &at, &len);
+
+		if (!piece)
+			return;
+		part_of_piece(s, piece, at, at + len, block);
+		at += len;
+	}
+}
+
+static bool has_blocks(const struct leaks_graph *g, const struct leaks_range *r)
+{
+	const struct leaks_image *image = g->image;
+	uint32_t first = index_from(&g->index, r->start);
+
+	return (first && block_end(image, first - 1) > r->start) ||
+	       (first < image->blocks && image->block[first].address < r->end);
+}
+
+static bool is_near(const struct leaks_graph *g, const struct leaks_range *r)
+{
+	return r->roots && r->end - r->start <= NEAR_RANGE && !has_blocks(g, r);
+}
+
+/* What is near to the roots: before any part is swept. */
+static void sweep_nearest(struct sweep *s)
+{
+	const struct leaks_image *image = s->graph->image;
+	struct nearest *n = s->nearest;
+
+	words(s, image->word, image->words, NO_BLOCK);
+	for (size_t i = 0; i < image->ranges && !s->err; i++)
+		if (is_near(s->graph, &image->range[i]))
+			sweep_range(s, &image->range[i], image->range[i].start,
+				    image->range[i].end);
+	for (unsigned done = 0; !s->err; done++) {
+		if (!n->nlarge && n->next == n->nsmall)
+			all_found(s);
+		if (n->nlarge)
+			follow_near(s, n->large[--n->nlarge]);
+		else if (n->next < n->nsmall)
+			follow_near(s, n->small[n->next++]);
+		else
+			break;
+		if (done % 64 == 0 && image->interrupted(image->ctx))
+			s->err = -EINTR;
+	}
+}
+
 /* The ranges of its part: first those that have no blocks, which are roots alone. */
 static void sweep_part(struct sweep *s)
 {
@@ -340,11 +430,9 @@ static void sweep_part(struct sweep *s)
 			const struct leaks_range *r = &image->range[i];
 			raddr_t at = r->start > p->start ? r->start : p->start;
 			raddr_t end = r->end < p->end ? r->end : p->end;
-			uint32_t first = index_from(&s->graph->index, r->start);
-			bool any = (first && block_end(image, first - 1) > r->start) ||
-				   (first < image->blocks && image->block[first].address < r->end);
+			bool any = has_blocks(s->graph, r);
 
-			if (at < end && any == blocks && (any || r->roots))
+			if (at < end && any == blocks && (any || r->roots) && !is_near(s->graph, r))
 				sweep_range(s, r, at, end);
 		}
 	}
@@ -421,20 +509,35 @@ static void divide(struct leaks_graph *g)
 	g->part[1].start = g->part[0].end = middle;
 }
 
-static int run(struct leaks_graph *g)
+static int run_nearest(struct leaks_graph *g, uint8_t *buffer)
+{
+	struct nearest *nearest = calloc(1, sizeof(*nearest));
+	struct sweep *s = calloc(1, sizeof(*s));
+	int err = nearest && s ? 0 : -ENOMEM;
+
+	if (!err) {
+		*s = (struct sweep){ .graph = g, .nearest = nearest, .from = NO_BLOCK };
+		s->holds = true;
+		s->buffer = buffer;
+		sweep_nearest(s);
+		g->bytes += s->bytes;
+		err = s->err;
+	}
+	free(s);
+	free(nearest);
+	return err;
+}
+
+static int run_parts(struct leaks_graph *g, uint8_t *buffers)
 {
 	size_t budget = g->image->blocks * EDGES_FOR_BLOCK, most = g->image->most_edges;
 	struct sweep *s = calloc(g->parts, sizeof(*s));
-	uint8_t *buffers = malloc(g->parts * (size_t)PIECE);
 	bool beside = false;
 	pthread_t thread;
 	int err = 0;
 
-	if (!s || !buffers) {
-		free(s);
-		free(buffers);
+	if (!s)
 		return -ENOMEM;
-	}
 	budget = budget > EDGES_LEAST ? budget : EDGES_LEAST;
 	most = most ? most : budget / sizeof(uint32_t);
 	for (unsigned i = 0; i < g->parts; i++) {
@@ -446,7 +549,6 @@ static int run(struct leaks_graph *g)
 		s[i].most = most / g->parts;
 		s[i].buffer = buffers + i * (size_t)PIECE;
 	}
-	words(&s[0], g->image->word, g->image->words, NO_BLOCK);
 	beside = g->parts > 1 && begin_beside(&thread, &s[1]);
 	sweep_part(&s[0]);
 	if (beside)
@@ -457,8 +559,18 @@ static int run(struct leaks_graph *g)
 		g->bytes += s[i].bytes;
 		err = err ? err : s[i].err;
 	}
-	free(buffers);
 	free(s);
+	return err;
+}
+
+static int run(struct leaks_graph *g)
+{
+	uint8_t *buffers = malloc(g->parts * (size_t)PIECE);
+	int err = buffers ? run_nearest(g, buffers) : -ENOMEM;
+
+	if (!err)
+		err = run_parts(g, buffers);
+	free(buffers);
 	return err;
 }
 

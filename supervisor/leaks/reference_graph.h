@@ -5,7 +5,9 @@
  * Memory is read once, in large pieces. A word in a live block that is an address in another one is
  * an edge; one outside of all blocks is a root, which holds what it points to at once. What a block
  * points to that is held when the sweep comes to it is held at once, too; only the edges of the
- * others are remembered, 4 bytes each. When there are more of them than their budget has room for,
+ * others are remembered, 4 bytes each. So what is near to the roots is followed before the sweep,
+ * large blocks first: a table through which all is held may lie at the end of memory. When there
+ * are more edges than their budget has room for,
  * those of blocks that have turned out to be held meanwhile are dropped. Should that not help,
  * blocks are from then on marked to be read again: many together, in their order, as in the sweep.
  *
@@ -27,6 +29,7 @@
 #define GRAPH_HELD  1u	  /* something that is held points to it, for sure */
 #define GRAPH_DONE  0x10u /* what it points to has been followed */
 #define GRAPH_AGAIN 0x20u /* its edges are not remembered */
+#define GRAPH_NEAR  0x40u /* it was followed before the sweep */
 #define GRAPH_SHIFT 4u
 
 /*

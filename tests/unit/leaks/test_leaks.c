@@ -8,6 +8,7 @@
 #include "leaks/index.h"
 #include "leaks/leaks.h"
 #include "leaks/path.h"
+#include "leaks/reference_graph.h"
 #include "test.h"
 
 #define HEAP	 0x555500000000ull
@@ -697,6 +698,46 @@ static void test_interrupted(void)
 	}
 }
 
+/*
+ * All is held through a table that lies behind it, and by that through a small block: it is known
+ * when the sweep comes, so that no edge is remembered. What the table does not hold is lost.
+ */
+static void test_near(void)
+{
+	static raddr_t node[20000];
+	const struct leaks_graph *g;
+	struct leaks *l;
+	unsigned wrong = 0;
+	int err;
+
+	clear();
+	for (unsigned i = 0; i < 20000; i++)
+		node[i] = add(32, 1 + i % 3);
+	for (unsigned i = 0; i < 20000; i++) {
+		put(node[i], node[rnd() % 20000]);
+		put(node[i] + 8, node[rnd() % 20000]);
+	}
+	raddr_t lost = add(64, 7), table = add(20000 * 8, 8), owner = add(16, 9);
+
+	for (unsigned i = 0; i < 20000; i++)
+		put(table + 8ul * i, node[i]);
+	put(lost, node[0]);
+	put(owner + 8, table);
+	m.roots[77] = owner;
+	for (m.threads = 1; m.threads <= 2; m.threads++) {
+		l = scan(&err);
+		CHECK_EQ(err, 0);
+		g = leaks_graph(l);
+		for (unsigned i = 0; i < g->parts; i++)
+			CHECK_EQ(g->part[i].count, 0);
+		for (size_t i = 0; i < m.blocks; i++)
+			wrong += leaks_kind(l, i) != (i == 20000 ? LEAK_DEFINITE : LEAK_REACHABLE);
+		CHECK_EQ(leaks_scanned(l), range[0].end - range[0].start + sizeof(m.roots));
+		leaks_free(l);
+	}
+	CHECK_EQ(wrong, 0);
+}
+
 /* ---- the index ------------------------------------------------------------- */
 
 /* Blocks of all sizes, some far from each other: addresses within, at the ends, and between. */
@@ -761,6 +802,7 @@ int main(void)
 	RUN(test_random_graphs);
 	RUN(test_wide);
 	RUN(test_interrupted);
+	RUN(test_near);
 	RUN(test_index);
 	return test_status();
 }
