@@ -45,19 +45,21 @@ int capture_before(struct capture *c, const struct glibc_malloc *g)
 	struct making *m = capture_making(c);
 	struct preattach_memory memory = { read_captured, c };
 	struct preattach_block *found;
-	struct capture_block *block;
+	struct arena blocks = { 0 };
 	ssize_t n = m->leavings || m->weight ? -ENOTSUP : preattach_heap_blocks(g, &memory, &found);
 	size_t count;
 
 	if (n < 0)
 		return (int)n;
-	block = calloc(c->blocks + (size_t)n + 1, sizeof(*block));
-	count = block ? merge(c, found, (size_t)n, block) : 0;
-	free(found);
-	if (!block)
+	if (arena_reach(&blocks, (c->blocks + (size_t)n + 1) * sizeof(struct capture_block))) {
+		free(found);
 		return -ENOMEM;
-	free(m->block);
-	c->block = m->block = block;
+	}
+	count = merge(c, found, (size_t)n, blocks.base);
+	free(found);
+	arena_release(&m->blocks);
+	m->blocks = blocks;
+	c->block = blocks.base;
 	c->before = count - c->blocks;
 	c->blocks = count;
 	return 0;

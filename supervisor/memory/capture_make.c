@@ -78,7 +78,7 @@ void capture_clear(struct capture *c)
 	free(m->part);
 	free(m->thread);
 	free(m->own);
-	free(m->block);
+	arena_release(&m->blocks);
 	free(m->weight);
 	free(m->leaving);
 	m->maps = (struct maps){ 0, NULL };
@@ -87,7 +87,6 @@ void capture_clear(struct capture *c)
 	m->own = NULL;
 	m->parts = m->owns = m->own_room = 0;
 	m->thread = NULL;
-	m->block = NULL;
 	m->weight = NULL;
 	m->leaving = NULL;
 	m->leavings = m->leaving_room = 0;
@@ -219,15 +218,18 @@ static int add_own(struct making *m, const struct ledger_block *b)
 	return 0;
 }
 
-int capture_blocks(struct capture *c, const struct block_list *list, bool sampled)
+_Static_assert(sizeof(struct capture_block) == sizeof(struct listed_block),
+	       "a list becomes blocks where it is");
+
+int capture_blocks(struct capture *c, struct block_list *list, bool sampled)
 {
 	struct making *m = capture_making(c);
+	struct capture_block *to = (struct capture_block *)(void *)list->block;
 	int err = 0;
 
-	m->block = calloc(list->count + 1, sizeof(*m->block));
 	m->weight = sampled ? calloc(list->count + 1, sizeof(*m->weight)) : NULL;
-	if (!m->block || (sampled && !m->weight))
-		return -ENOMEM;
+	if (sampled && !m->weight)
+		err = -ENOMEM;
 	for (size_t i = 0; i < list->count && !err; i++) {
 		struct ledger_block b = block_list_get(list, i);
 
@@ -239,13 +241,16 @@ int capture_blocks(struct capture *c, const struct block_list *list, bool sample
 			continue;
 		if (m->weight)
 			m->weight[c->blocks] = (struct capture_weight){ b.bytes, b.count };
-		m->block[c->blocks++] = (struct capture_block){ .address = b.address,
-								.size = b.size,
-								.stack = b.stack,
-								.tick = (uint32_t)(b.ms / 10) };
+		to[c->blocks++] = (struct capture_block){ .address = b.address,
+							  .size = b.size,
+							  .stack = b.stack,
+							  .tick = (uint32_t)(b.ms / 10) };
 	}
-	c->block = m->block;
-	c->weight = m->weight;
+	m->blocks = (struct arena){ list->block, list->reserved };
+	c->block = to;
+	list->block = NULL;
+	list->reserved = list->count = 0;
+	block_list_release(list);
 	return err;
 }
 

@@ -36,8 +36,11 @@ void capture_names(struct capture *c, pid_t pid);
  * they live is not known.
  */
 int capture_instant(struct capture *c, const struct ledger *l, uint64_t ms) MUST_USE;
-/* The blocks are those of LIST, sorted, which was begun then. SAMPLED: they stand for others. */
-int capture_blocks(struct capture *c, const struct block_list *list, bool sampled) MUST_USE;
+/*
+ * The blocks are those of LIST, sorted, which was begun then: they take its memory, and nothing is
+ * in it any more. SAMPLED: they stand for others.
+ */
+int capture_blocks(struct capture *c, struct block_list *list, bool sampled) MUST_USE;
 
 /*
  * Those that glibc's heaps hold beside them, G being where its allocator is: they were there before

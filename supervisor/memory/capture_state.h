@@ -6,6 +6,7 @@
 #ifndef MTRUN_CAPTURE_STATE_H
 #define MTRUN_CAPTURE_STATE_H
 
+#include "base/arena.h"
 #include "base/proc.h"
 #include "memory/capture.h"
 #include "memory/copy.h"
@@ -16,7 +17,7 @@ struct making { /* a capture, and what is behind it */
 	struct maps maps; /* whose names the ranges have */
 	struct capture_range *range;
 	struct capture_thread *thread;
-	struct capture_block *block;
+	struct arena blocks; /* struct capture_block */
 	struct capture_weight *weight;
 	size_t thread_room;
 	struct own_mapping { /* the program's, as of the ledger */
