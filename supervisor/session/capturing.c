@@ -54,6 +54,7 @@ struct capturing { /* one that is being taken, or waits for what it was taken fr
 	struct protect protect;
 	uint64_t bytes;		/* that are there, about */
 	struct listing *blocks; /* as of the instant, until they are in it */
+	bool sampled;		/* they stand for others */
 };
 
 /* ---- the instant: the loop's thread -------------------------------------- */
@@ -407,7 +408,6 @@ void session_capture_reap(struct session *s, const struct process *p, pid_t tid)
 /* The clone goes, and is reaped: turns of the loop are waited for. */
 static void end_clone(struct capturing *k)
 {
-	drop_blocks(k);
 	asking_do(k->s, ask_kill, &(struct asked){ .ctx = k });
 	for (int i = 0; i < GONE_MS && (signal_clone(k, 0) || own_thread_there(k->p)); i++)
 		if (session_turn(k->s, 1) < 0)
@@ -425,28 +425,40 @@ static int stop(struct capturing *k, void (*how)(struct asked *a))
 		if (i && session_turn(k->s, PAUSE_MS) < 0)
 			break;
 		err = asking_do(k->s, how, &(struct asked){ .ctx = k });
+		if (err)
+			drop_blocks(k);
 		if (err && k->child)
 			end_clone(k);
 	}
 	return err;
 }
 
-/* The blocks of the instant, while the ledger goes on. */
-static int gather(struct capturing *k)
+/* The blocks of the instant, in two steps: while the ledger goes on; without it, and unlocked. */
+static void copy_blocks(struct capturing *k)
 {
-	struct listing *blocks = k->blocks;
 	struct ledger_totals totals;
-	struct block_list list;
-	int err;
 
 	ledger_totals(k->p->ledger, &totals);
+	k->sampled = totals.estimated;
+	session_list_copy(k->s, k->blocks);
+}
+
+static int take_copied_blocks(struct capturing *k)
+{
+	struct block_list list;
+	int err = listing_end(k->blocks, true, &list);
+
 	k->blocks = NULL;
-	err = session_list(k->s, blocks, true, &list);
-	if (err)
-		return err;
+	return err ? err : capture_blocks(k->c, &list, k->sampled);
+}
+
+static int gather(struct capturing *k)
+{
+	int err;
+
+	copy_blocks(k);
 	asking_unlock(k->s);
-	err = capture_blocks(k->c, &list, totals.estimated);
-	block_list_release(&list);
+	err = take_copied_blocks(k);
 	asking_lock(k->s);
 	return err;
 }
@@ -636,10 +648,12 @@ static int capture_by_protection(struct capturing *k)
 
 /*
  * A clone of its memory is made while it stands still, and read while it runs again. What a clone
- * has not is copied meanwhile.
+ * has not is copied meanwhile. As long as it lives the process pays for the pages that it writes:
+ * its blocks are sorted afterwards.
  */
 static int capture_by_clone(struct capturing *k)
 {
+	bool large;
 	int err;
 
 	k->c->way = CAPTURE_CLONE;
@@ -648,17 +662,24 @@ static int capture_by_clone(struct capturing *k)
 	err = stop(k, ask_clone);
 	if (err)
 		return err;
-	err = gather(k);
-	if (!err) {
-		asking_unlock(k->s);
-		capture_allow(k->c, k->most);
-		capture_expect(k->c, k->bytes);
-		err = capture_copy(k->c);
-		asking_lock(k->s);
+	copy_blocks(k);
+	asking_unlock(k->s);
+	capture_allow(k->c, k->most);
+	capture_expect(k->c, k->bytes);
+	err = capture_copy(k->c);
+	asking_lock(k->s);
+	large = err == -E2BIG;
+	if (!large)
+		end_clone(k);
+	if (err && !large) {
+		drop_blocks(k);
+		return err;
 	}
-	if (err == -E2BIG)
-		return 0;
-	end_clone(k);
+	asking_unlock(k->s);
+	err = take_copied_blocks(k);
+	asking_lock(k->s);
+	if (err && large)
+		end_clone(k);
 	return err;
 }
 

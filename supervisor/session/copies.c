@@ -18,10 +18,9 @@
 #define SLICE	  131072u  /* blocks: some 2 ms */
 #define ROWS_MOST 1000000u /* 80 MB, made ready in advance; there may be more */
 
-int session_list(struct session *s, struct listing *g, bool sorted, struct block_list *out)
+void session_list_copy(struct session *s, struct listing *g)
 {
 	bool more = true;
-	int err;
 
 	while (more) {
 		asking_unlock(s);
@@ -29,6 +28,13 @@ int session_list(struct session *s, struct listing *g, bool sorted, struct block
 		asking_lock(s);
 		more = listing_slice(g, SLICE);
 	}
+}
+
+int session_list(struct session *s, struct listing *g, bool sorted, struct block_list *out)
+{
+	int err;
+
+	session_list_copy(s, g);
 	asking_unlock(s);
 	err = listing_end(g, sorted, out);
 	asking_lock(s);

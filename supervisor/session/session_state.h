@@ -199,6 +199,8 @@ struct block_list;
 struct listing;
 int session_list(struct session *s, struct listing *g, bool sorted,
 		 struct block_list *out) MUST_USE;
+/* The first part of that: the ledger is not needed any more, and listing_end() is the rest. */
+void session_list_copy(struct session *s, struct listing *g);
 
 /* attach.c */
 /* one of P's threads that run is stopped, for work of ours: its id or -errno */
