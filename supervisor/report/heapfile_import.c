@@ -61,6 +61,7 @@ struct import {
 	size_t rows, row_room;
 	struct symbol_line *symbol;
 	size_t symbols, symbol_room;
+	bool named; /* it has symbols, if there is anything that needs any */
 	/* how amounts were sampled, as jeprof counts the ways: 0: not */
 	int algorithm;
 	double period;
@@ -261,7 +262,7 @@ static int take_jemalloc(struct import *im, const char *header)
 static int take_maps(struct import *im)
 {
 	struct maps maps;
-	bool whole = im->symbols;
+	bool whole = im->named;
 	int err = maps_parse(&maps, im->at, (size_t)(im->end - im->at));
 
 	if (err)
@@ -517,6 +518,7 @@ static int take(struct import *im)
 		return wrong(im, "it is damaged: there are zero bytes in it");
 	line = next_line(im);
 	if (begins(line, "--- symbol")) {
+		im->named = true;
 		err = take_symbols(im);
 		line = err ? NULL : next_line(im);
 	}

@@ -108,6 +108,10 @@ for name, how, prefix, env in (
     totals = {table(ask(f'{D}/{f}', 'text --bytes -n all'))[0] for f in ('again.heap', 'own.heap')}
     mt.check(f'{name}: exports', [] if not text and totals == {report['total_size']} else [f'{text} {totals}, report {report["total_size"]}'])
 
+# A program that holds nothing has no symbols either.
+r = mt.plain([mt.MTRUN, '-q', '-x', f'wait exit; export jemalloc {D}/none.heap', '/bin/true'])
+mt.check('a file of a program that holds nothing', [] if r.rc == 0 and ask(f'{D}/none.heap', 'report') == 'total_size: 0\n' else [f'{r.rc} {r.err}'])
+
 # What is no such file, or not a whole one.
 with open(files[-1], 'rb') as f:
     whole = f.read()
