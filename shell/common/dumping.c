@@ -290,8 +290,6 @@ void dumping_failed(struct shell *shell, const struct dumped *d, int err)
 	shell->failed++;
 }
 
-static const char *plural(uint64_t n) { return n == 1 ? "" : "s"; }
-
 /* D's file, if it was WRITTEN, is the record's now. */
 static void tell_end(struct shell *shell, const struct process *p, struct dumped *d, bool written)
 {
@@ -301,9 +299,9 @@ static void tell_end(struct shell *shell, const struct process *p, struct dumped
 	if (p != session_main(shell->session))
 		snprintf(which, sizeof(which), " in %s (%d)", p->command ? p->command : "?",
 			 (int)p->pid);
-	message_say("%lld byte%s in %lld block%s from %zu stack%s still live%s",
-		    (long long)d->bytes, plural((uint64_t)d->bytes), (long long)d->blocks,
-		    plural((uint64_t)d->blocks), d->stacks, plural(d->stacks), which);
+	/* others parse it: the words are the same for one */
+	message_say("%lld bytes in %lld blocks from %zu stacks still live%s", (long long)d->bytes,
+		    (long long)d->blocks, d->stacks, which);
 	if (!r || !written)
 		return;
 	free(r->file);

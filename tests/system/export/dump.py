@@ -81,6 +81,10 @@ def at_the_end():
     r = Run('-q', '--dump-exit').end()
     if len(r.files()) != 1 or not os.path.basename(r.files()[0]).startswith('mtrun.') or r.err != 'mtrun: 0 bytes in 0 blocks from 0 stacks still live\n':
         bad.append(f'--dump-exit: {r.files()} {r.err}')
+    r = Run('-q', '--dump-exit')
+    r.do('a 1 1')
+    if r.end().err != 'mtrun: 1 bytes in 1 blocks from 1 stacks still live\n':     # its words are fixed
+        bad.append(f'one block: {r.err}')
     r = Run('-q', '-o', 'k.')
     books = r.do('a 5 100')
     mt.kill(next(iter(mt.children_of(r.p.pid))), signal.SIGSEGV)
