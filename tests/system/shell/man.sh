@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # quick
 #
-# man.sh - the manual page is clean mdoc, and it, --help and `help` name the same options and commands.
+# man.sh - the manual page is clean mdoc, and it, --help and `help` name the same options and commands. The README stays short.
 : "${MTRUN:=build/mtrun}"
 cd "$(dirname "$0")/../../.." || exit 1
 dir=$(mktemp -d) || exit 1
@@ -55,4 +55,11 @@ awk '/^\.Sh/ { on = $2 == "COMMANDS" }
 		print ""
 	}' man/mtrun.1 | sort >"$dir/man.commands"
 same "commands of help and the manual page, with their options" "$dir/help.commands" "$dir/man.commands"
+lines=$(wc -l <README.md) columns=$(LC_ALL=C.UTF-8 wc -L <README.md)
+if [ "$lines" -le 220 ] && [ "$columns" -le 110 ]; then
+	echo "ok README.md has at most 220 lines of 110 columns"
+else
+	echo "FAIL README.md: $lines lines, $columns columns"
+	bad=1
+fi
 exit $bad
