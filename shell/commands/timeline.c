@@ -322,8 +322,8 @@ const struct command cmd_timeline = {
 	.summary = "what was live over time, in intervals of 100 ms",
 	.example = "timeline --plot",
 	.help = "Each interval is shown at its local maximum; the last one is what is live now. TIME: seconds since tracing began (also 250ms, 2m), or a clock\n"
-		"time, 03:12:07 or 2026-11-20T03:12:07. Marks are what the program says by mtrun_mark(). When 64 MB are used up, older intervals are\n"
-		"merged into longer ones, and it is said.\n"
+		"time, 03:12:07 or 2026-11-20T03:12:07; -10s is ten seconds ago, or before the record's end (--from: or its beginning, if that is later).\n"
+		"Marks are what the program says by mtrun_mark(). When 64 MB are used up, older intervals are merged into longer ones, and it is said.\n"
 		"\n"
 		"  --plot     as a picture as wide as the screen: what is shown on a terminal\n"
 		"  --table    one line each: what is shown elsewhere\n"

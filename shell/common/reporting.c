@@ -111,18 +111,6 @@ static int in_record(struct shell *shell, struct call *call, const char *what, c
 	return 0;
 }
 
-int reporting_time(struct shell *shell, struct call *call, const char *what, const char *value,
-		   uint64_t *ms)
-{
-	uint64_t end = shell_moment(shell, shell_process(shell));
-
-	if (in_record(shell, call, what, value, end, ms))
-		return -1;
-	if (*ms > end)
-		*ms = end;
-	return 0;
-}
-
 /* Of VALUE, -10s: whether the record does not go back so far. */
 static bool is_before_record(struct shell *shell, const char *value, uint64_t end)
 {
@@ -130,6 +118,22 @@ static bool is_before_record(struct shell *shell, const char *value, uint64_t en
 	int err = *value == '-' ? moment_parse(value, 0, 0, end, &ms) : -EINVAL;
 
 	return err == -ERANGE || (!err && ms < shell_process(shell)->recorded_ms);
+}
+
+int reporting_time(struct shell *shell, struct call *call, const char *what, const char *value,
+		   uint64_t *ms)
+{
+	uint64_t end = shell_moment(shell, shell_process(shell));
+
+	if (!strcmp(what, "--from") && is_before_record(shell, value, end)) {
+		*ms = shell_process(shell)->recorded_ms;
+		return 0;
+	}
+	if (in_record(shell, call, what, value, end, ms))
+		return -1;
+	if (*ms > end)
+		*ms = end;
+	return 0;
 }
 
 /*

@@ -44,7 +44,10 @@ enum moment_kinds { MOMENTS_PEAK = 1, MOMENTS_SNAPSHOTS = 2, MOMENTS_FILES = 4 }
  */
 int reporting_moment(struct shell *shell, struct call *call, const char *what, const char *value,
 		     unsigned kinds, struct moment *m) MUST_USE;
-/* Only as a time, at most the present. 0, or -1 (said). */
+/*
+ * Only as a time, at most the present; `--from` begins with the record, if that does not go back so
+ * far as -10s says. 0, or -1 (said).
+ */
 int reporting_time(struct shell *shell, struct call *call, const char *what, const char *value,
 		   uint64_t *ms) MUST_USE;
 /*

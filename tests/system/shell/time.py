@@ -218,11 +218,11 @@ def plots():
 
 
 def short():
-    """A difference to a moment before the record is one to its beginning."""
-    commands = ('diff 0', 'diff -1h', 'report --since -1h', 'diff -99999999999999999999h', 'diff 0 peak', 'diff -1h peak')
+    """A difference to a moment before the record is one to its beginning; a timeline from there is the whole."""
+    commands = ('diff 0', 'diff -1h', 'report --since -1h', 'diff -99999999999999999999h', 'diff 0 peak', 'diff -1h peak', 'timeline', 'timeline --from -1h')
     r = script([mt.build('spikes.c', 'gcc'), '2', '%D/ask'], 'wait exit\n' + '\n'.join(f'{c} --json > %D/{i}' for i, c in enumerate(commands)) + '\necho after')
     found = [r.file(str(i)) for i in range(len(commands))] if r.rc == 0 else []
-    mt.check('a difference to before the record', [] if r.messages == 'after\n' and found[1:4] == found[:1] * 3 and found[4] == found[5] else [f'{r.rc} {found} {r.messages}'])
+    mt.check('a difference to before the record', [] if r.messages == 'after\n' and found[1:4] == found[:1] * 3 and found[4] == found[5] and found[6] == found[7] else [f'{r.rc} {found} {r.messages}'])
 
 
 def late():
