@@ -9,6 +9,8 @@
 #include "symbols/demangle.h"
 
 #include <libiberty/demangle.h>
+#include <setjmp.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,6 +19,16 @@
  * very long.
  */
 #define NAME_MAX_RAW 16384
+/*
+ * A name may refer back to its own parts: forty bytes more can double it ten times over. So a short
+ * one, which whoever writes a symbol table is free to make up, could be terabytes long.
+ */
+#define NAME_MAX_TEXT  (64u << 10)
+#define NAME_MAX_PARTS (64u << 10)
+/* libiberty's own bound, for its stack: it does not keep it where a tree is asked for */
+#define CXX_MAX_RAW    1024
+#define NAME_MAX_DEPTH 8192u
+#define D_MAX_TEXT     (4u << 20)
 
 static bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
@@ -49,6 +61,168 @@ enum mangling demangle_kind(const char *raw)
 	return MANGLING_NONE;
 }
 
+/* ---- no longer than it may be -------------------------------------------- */
+
+struct collected {
+	jmp_buf too_long;
+	size_t len;
+	char text[NAME_MAX_TEXT];
+};
+
+/*
+ * Whoever calls this has no way to be told to stop, and holds nothing (Rust's: a few bytes, while
+ * it writes a name in Punycode).
+ */
+static void collect(const char *piece, size_t len, void *opaque)
+{
+	struct collected *c = opaque;
+
+	if (len >= sizeof(c->text) - c->len)
+		longjmp(c->too_long, 1);
+	memcpy(c->text + c->len, piece, len);
+	c->len += len;
+}
+
+/*
+ * Whether TREE, in which a part that is referred to stands once, has no more than *LEFT parts where
+ * each stands as often as it is written. Some of what libiberty does with it writes nothing.
+ */
+static bool has_few_parts(const struct demangle_component *tree, unsigned depth, unsigned *left)
+{
+	for (; tree; tree = tree->u.s_binary.right) {
+		const struct demangle_component *part = tree->u.s_binary.left;
+
+		if (!depth || !*left)
+			return false;
+		--*left;
+		switch (tree->type) {
+		case DEMANGLE_COMPONENT_NAME:
+		case DEMANGLE_COMPONENT_OPERATOR:
+		case DEMANGLE_COMPONENT_BUILTIN_TYPE:
+		case DEMANGLE_COMPONENT_EXTENDED_BUILTIN_TYPE:
+		case DEMANGLE_COMPONENT_SUB_STD:
+		case DEMANGLE_COMPONENT_TEMPLATE_PARAM:
+		case DEMANGLE_COMPONENT_FUNCTION_PARAM:
+		case DEMANGLE_COMPONENT_CHARACTER:
+		case DEMANGLE_COMPONENT_NUMBER:
+		case DEMANGLE_COMPONENT_UNNAMED_TYPE: return true;
+		case DEMANGLE_COMPONENT_EXTENDED_OPERATOR:
+			return has_few_parts(tree->u.s_extended_operator.name, depth - 1, left);
+		case DEMANGLE_COMPONENT_FIXED_TYPE:
+			return has_few_parts(tree->u.s_fixed.length, depth - 1, left);
+		case DEMANGLE_COMPONENT_CTOR:
+			return has_few_parts(tree->u.s_ctor.name, depth - 1, left);
+		case DEMANGLE_COMPONENT_DTOR:
+			return has_few_parts(tree->u.s_dtor.name, depth - 1, left);
+		case DEMANGLE_COMPONENT_LAMBDA:
+		case DEMANGLE_COMPONENT_DEFAULT_ARG:
+			return has_few_parts(tree->u.s_unary_num.sub, depth - 1, left);
+		default:
+			if (!has_few_parts(part, depth - 1, left))
+				return false;
+		}
+	}
+	return true;
+}
+
+/* Whether C has all of it. */
+static int print_tree(struct demangle_component *tree, int options, struct collected *c)
+{
+	if (setjmp(c->too_long))
+		return 0;
+	return cplus_demangle_print_callback(options, tree, collect, c);
+}
+
+static int print_rust(const char *raw, int options, struct collected *c)
+{
+	if (setjmp(c->too_long))
+		return 0;
+	return rust_demangle_callback(raw, options, collect, c);
+}
+
+/*
+ * Names in expressions can be read in two ways, and a tree is made of the first alone. What is
+ * looked through without a word is the pattern of a pack, for each reference in it twice.
+ */
+#define PACK_REFERENCES 12
+
+static bool has_large_pack(const char *raw)
+{
+	unsigned n = 0;
+
+	for (const char *p = strchr(raw, 'S'); p; p = strchr(p + 1, 'S'))
+		n++;
+	return n > PACK_REFERENCES && (strstr(raw, "Dp") || strstr(raw, "sp"));
+}
+
+static int print_treeless(const char *raw, int options, struct collected *c)
+{
+	if (has_large_pack(raw))
+		return 0;
+	if (setjmp(c->too_long))
+		return 0;
+	return cplus_demangle_v3_callback(raw, options, collect, c);
+}
+
+static int print_cxx(const char *raw, int options, struct collected *c)
+{
+	unsigned left = NAME_MAX_PARTS;
+	struct demangle_component *tree;
+	void *memory = NULL;
+	int done;
+
+	if (strlen(raw) > CXX_MAX_RAW)
+		return 0;
+	tree = cplus_demangle_v3_components(raw, options, &memory);
+	done = tree && has_few_parts(tree, NAME_MAX_DEPTH, &left) && print_tree(tree, options, c);
+	free(memory);
+	return tree ? done : print_treeless(raw, options, c);
+}
+
+static char *printed(const char *raw, int options, int (*fn)(const char *, int, struct collected *))
+{
+	struct collected *c = malloc(sizeof(*c));
+	char *text = NULL;
+
+	if (!c)
+		return NULL;
+	c->len = 0;
+	if (fn(raw, options, c))
+		text = strndup(c->text, c->len);
+	free(c);
+	return text;
+}
+
+/* What the Q at AT refers to: so many bytes before it, in digits to the base of 26. */
+static const char *d_reference(const char *raw, const char *at)
+{
+	const char *p = at + 1;
+	size_t back = 0;
+
+	while (*p >= 'A' && *p <= 'Z' && back < NAME_MAX_RAW)
+		back = back * 26 + (size_t)(*p++ - 'A');
+	if (*p < 'a' || *p > 'z')
+		return NULL;
+	back = back * 26 + (size_t)(*p - 'a');
+	return back && back <= (size_t)(at - raw) ? at - back : NULL;
+}
+
+/*
+ * D's come whole. A reference to a type doubles the text at most; one to an identifier adds that.
+ */
+static bool d_is_long(const char *raw)
+{
+	uint64_t most = strlen(raw);
+
+	for (const char *p = strchr(raw, 'Q'); p && most <= D_MAX_TEXT; p = strchr(p + 1, 'Q')) {
+		const char *to = d_reference(raw, p);
+
+		if (to && !is_digit(*to))
+			most *= 2;
+	}
+	return most > D_MAX_TEXT;
+}
+
 static char *demangled(const char *raw, int params)
 {
 	enum mangling kind = demangle_kind(raw);
@@ -57,9 +231,11 @@ static char *demangled(const char *raw, int params)
 	if (kind == MANGLING_NONE || strlen(raw) > NAME_MAX_RAW)
 		return NULL;
 	switch (kind) {
-	case MANGLING_RUST: text = rust_demangle(raw, params | DMGL_ANSI); break;
-	case MANGLING_D: text = dlang_demangle(raw, params | DMGL_ANSI); break;
-	default: text = cplus_demangle_v3(raw, params | DMGL_ANSI | DMGL_RET_DROP);
+	case MANGLING_RUST: text = printed(raw, params | DMGL_ANSI, print_rust); break;
+	case MANGLING_D:
+		text = d_is_long(raw) ? NULL : dlang_demangle(raw, params | DMGL_ANSI);
+		break;
+	default: text = printed(raw, params | DMGL_ANSI | DMGL_RET_DROP, print_cxx);
 	}
 	if (text && !*text) { /* a Rust crate without a name, "_RC0_": not readable */
 		free(text);

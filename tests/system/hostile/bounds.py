@@ -80,4 +80,16 @@ def woods(n, seconds):
 
 if WOOD:
     mt.check('the stacks of many processes', woods(14, 6))
+# ---- names that refer back to their own parts: they are shown as they are
+UNFOLDS = mt.build('unfolds.c')
+if UNFOLDS:
+    r = mt.plain([mt.MTRUN, '-q', '-x', 'wait exit; report --json > names; tree --json > tree; status --json > cost', UNFOLDS], cwd=d, timeout=30 * mt.SLOW)
+    bad = [f'status {r.rc}'] if r.rc != 7 else []
+    if not bad:
+        with open(f'{d}/names') as f, open(f'{d}/cost') as g:
+            rows, cost = json.load(f)['mem_report'], json.load(g)['mtrun']['cpu_ms']
+        bad += [] if sorted(row['size'] for row in rows) == [1000, 1001, 1002, 1003] else [rows]
+        bad += [f'{row["function"][:100]} is no name of the file' for row in rows if row['function'][:2] not in ('_Z', '_R', '_D')]
+        bad += [f'{cost} ms of CPU'] if cost > 1000 * mt.SLOW else []
+    mt.check('names that unfold', bad)
 mt.finish()

@@ -248,6 +248,42 @@ static void test_any_bytes(void)
 	CHECK(true);
 }
 
+/* Each is forty times twice as long as before, or would be looked through as often. */
+static void test_names_that_unfold(void)
+{
+	is_called(
+		"_Z1f1AI1BS0_ES_IS1_S1_ES_IS2_S2_ES_IS3_S3_ES_IS4_S4_ES_IS5_S5_ES_IS6_S6_ES_IS7_S7_ES"
+		"_IS8_S8_ES_IS9_S9_ES_ISA_SA_ES_ISB_SB_ES_ISC_SC_ES_ISD_SD_ES_ISE_SE_ES_ISF_SF_ES_ISG"
+		"_SG_ES_ISH_SH_ES_ISI_SI_ES_ISJ_SJ_ES_ISK_SK_ES_ISL_SL_ES_ISM_SM_ES_ISN_SN_ES_ISO_SO_"
+		"ES_ISP_SP_ES_ISQ_SQ_ES_ISR_SR_ES_ISS_SS_ES_IST_ST_ES_ISU_SU_ES_ISV_SV_ES_ISW_SW_ES_I"
+		"SX_SX_ES_ISY_SY_ES_ISZ_SZ_ES_IS10_S10_ES_IS11_S11_ES_IS12_S12_ES_IS13_S13_ES_IS14_S1"
+		"4_E",
+		NULL);
+	is_called(
+		"_Z1fIiEPFv1AI1BS1_ES0_IS2_S2_ES0_IS3_S3_ES0_IS4_S4_ES0_IS5_S5_ES0_IS6_S6_ES0_IS7_S7_"
+		"ES0_IS8_S8_ES0_IS9_S9_ES0_ISA_SA_ES0_ISB_SB_ES0_ISC_SC_ES0_ISD_SD_ES0_ISE_SE_ES0_ISF"
+		"_SF_ES0_ISG_SG_ES0_ISH_SH_ES0_ISI_SI_ES0_ISJ_SJ_ES0_ISK_SK_ES0_ISL_SL_ES0_ISM_SM_ES0"
+		"_ISN_SN_ES0_ISO_SO_ES0_ISP_SP_ES0_ISQ_SQ_ES0_ISR_SR_ES0_ISS_SS_ES0_IST_ST_ES0_ISU_SU"
+		"_ES0_ISV_SV_ES0_ISW_SW_ES0_ISX_SX_ES0_ISY_SY_ES0_ISZ_SZ_ES0_IS10_S10_ES0_IS11_S11_ES"
+		"0_IS12_S12_ES0_IS13_S13_ES0_IS14_S14_ES0_IS15_S15_EEDpS16_",
+		NULL);
+	is_called(
+		"_RINvC1a1fTuuETB7_B7_ETBb_Bb_ETBj_Bj_ETBr_Br_ETBz_Bz_ETBH_BH_ETBP_BP_ETBX_BX_ETB15_B"
+		"15_ETB1d_B1d_ETB1n_B1n_ETB1x_B1x_ETB1H_B1H_ETB1R_B1R_ETB21_B21_ETB2b_B2b_ETB2l_B2l_E"
+		"TB2v_B2v_ETB2F_B2F_ETB2P_B2P_ETB2Z_B2Z_ETB39_B39_ETB3j_B3j_ETB3t_B3t_ETB3D_B3D_ETB3N"
+		"_B3N_ETB3X_B3X_ETB47_B47_ETB4h_B4h_ETB4r_B4r_ETB4B_B4B_ETB4L_B4L_ETB4V_B4V_ETB55_B55"
+		"_ETB5f_B5f_ETB5p_B5p_ETB5z_B5z_ETB5J_B5J_ETB5T_B5T_ETB63_B63_EE",
+		NULL);
+	is_called(
+		"_D1a1fFHiHiiHQgQiHQgQiHQgQiHQgQiHQgQiHQgQiHQgQiHQgQiHQgQiHQgQiHQgQiHQgQiHQgQiHQgQiHQ"
+		"gQiHQgQiHQgQiHQgQiHQgQiHQgQiHQgQiHQgQiHQgQiHQgQiHQgQiHQgQiHQgQiHQgQiHQgQiHQgQiHQgQiH"
+		"QgQiHQgQiHQgQiHQgQiHQgQiHQgQiHQgQiHQgQiHQgQiZv",
+		NULL);
+	is_called("_Z1f1AI1BS0_ES_IS1_S1_E", "f(A<B, B>, A<A<B, B>, A<B, B> >)");
+	is_called("_RINvC1a1fTuuETB7_B7_EE", "a::f::<((), ()), (((), ()), ((), ()))>");
+	is_named("_D1a1fFHiHiiHQgQiZv", "a.f");
+}
+
 int main(void)
 {
 	RUN(test_readable_names);
@@ -256,6 +292,7 @@ int main(void)
 	RUN(test_allocators);
 	RUN(test_namespaces);
 	RUN(test_files_and_libc);
+	RUN(test_names_that_unfold);
 	RUN(test_any_bytes);
 	return test_status();
 }
