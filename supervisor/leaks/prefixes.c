@@ -70,20 +70,47 @@ static bool is_sds(const struct look *l)
 static bool is_pointer(uint64_t word) { return word >= 4096 && !(word & 7) && !(word >> 47); }
 
 /*
- * PyGC_Head: the next container and the one before, both 0 for one that is not in the list; the
- * lowest bits of both are flags. Behind it the object: a count of references and its type.
+ * Where an object's type is said to be, at AT, is a type: it is an object itself, and its type's
+ * type, or that one's, is its own.
  */
+#define TYPES_OF_TYPES 3
+
+static bool is_python_type(const struct look *l, uint64_t at)
+{
+	for (int i = 0; i < TYPES_OF_TYPES; i++) {
+		uint64_t type;
+
+		if (!is_pointer(at) || !fetch(l->image, at + 8, &type))
+			return false;
+		if (type == at)
+			return true;
+		at = type;
+	}
+	return false;
+}
+
+/*
+ * PyGC_Head: the next container and the one before, both 0 for one that is not in the list; the
+ * lowest bits of both are flags. Behind it the object: a count of references, 0 of one that is kept
+ * for the next use, and its type. While Python collects, there is a number in place of the one
+ * before: then the type is looked at. Since 3.11 two words for attributes may be in front of that.
+ */
+#define ATTRIBUTES 16u
+
 static bool is_gc_head(const struct look *l)
 {
-	uint64_t next = word_at(l, 0) & ~7ull, before = word_at(l, 8) & ~7ull, back;
+	size_t at = l->offset == ATTRIBUTES + 16 ? ATTRIBUTES : 0;
+	uint64_t next = word_at(l, at) & ~7ull, before = word_at(l, at + 8) & ~7ull,
+		 count = word_at(l, at + 16), type = word_at(l, at + 24), back;
 
-	if (l->offset != 16 || l->block->size < 32 || !is_pointer(word_at(l, 24)) ||
-	    !word_at(l, 16) || word_at(l, 16) >> 33)
+	if (l->offset != at + 16 || l->block->size < at + 32 || !is_pointer(type) || count >> 33)
 		return false;
-	if (!next || !before)
-		return !next && !before;
-	return is_pointer(next) && is_pointer(before) && fetch(l->image, next + 8, &back) &&
-	       (back & ~7ull) == l->block->address;
+	if (count && !at && !next && !before)
+		return true;
+	if (count && is_pointer(next) && is_pointer(before) && fetch(l->image, next + 8, &back) &&
+	    (back & ~7ull) == l->block->address + at)
+		return true;
+	return is_python_type(l, type);
 }
 
 /* calloc(length + 2, 16), of which dtv[-1] is the length; pointers are to dtv[0]. */

@@ -189,6 +189,30 @@ for how, env in (('python3', {}), ('python3 with malloc', {'PYTHONMALLOC': 'mall
             a.end()
 
 
+COLLECTING = '''
+import collections, gc
+kept = collections.OrderedDict((i, {i: [i, (i, [i])]}) for i in range(500))
+print("up", flush=True)
+while True:
+    gc.collect()
+'''
+
+
+@case('python3 while it collects', '/usr/bin/python3')
+def _(name, d):
+    a = launched(['/usr/bin/python3', '-c', COLLECTING], b'up', env={**os.environ, 'PYTHONMALLOC': 'malloc'})
+    try:
+        bad = []
+        for i in range(4 * SCANS):
+            r = a.json('leaks')
+            bad += [f'scan {i + 1}: {x}' for x in lost(r)]
+            if r['possible']['blocks'] > 20:
+                bad.append(f"scan {i + 1}: {r['possible']['blocks']} of {r['reachable']['blocks']} blocks possibly lost")
+        mt.check(name, bad)
+    finally:
+        a.end()
+
+
 @case('nginx', 'nginx', 'wrk')
 def _(name, d):
     port = free_port()

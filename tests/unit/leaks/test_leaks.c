@@ -378,6 +378,31 @@ static void test_known(void)
 	CHECK_EQ(kind_at(sds, 3), PREFIX_UNKNOWN);
 }
 
+/* Containers of Python's: whatever state they are in, their type is one. */
+static void test_python(void)
+{
+	clear();
+	raddr_t meta = add(400, 1), type = add(400, 1), no_type = add(400, 1);
+	raddr_t gc = add(64, 2), wide = add(96, 3), next = add(64, 4);
+
+	put(meta + 8, meta), put(type + 8, meta);
+	put(gc, next), put(gc + 8, 3 << 2 | 2); /* three references were counted by a collection */
+	put(gc + 16, 3), put(gc + 24, type);
+	CHECK_EQ(kind_at(gc, 16), PREFIX_GC);
+	put(gc + 16, 0); /* kept for the next use */
+	CHECK_EQ(kind_at(gc, 16), PREFIX_GC);
+	put(gc + 24, no_type);
+	CHECK_EQ(kind_at(gc, 16), PREFIX_UNKNOWN);
+	put(gc + 24, type);
+	CHECK_EQ(kind_at(gc, 8), PREFIX_UNKNOWN);
+	put(wide + 16, next), put(wide + 24, next), put(wide + 32, 1), put(wide + 40, type);
+	CHECK_EQ(kind_at(wide, 32), PREFIX_GC); /* two words for attributes before it */
+	put(wide + 40, no_type);
+	CHECK_EQ(kind_at(wide, 32), PREFIX_UNKNOWN);
+	put(next + 8, wide + 16); /* it is the one before the next one */
+	CHECK_EQ(kind_at(wide, 32), PREFIX_GC);
+}
+
 /*
  * hashbrown's layout: BUCKETS entries of BYTES, then BUCKETS control bytes and the first 16 again.
  */
@@ -796,6 +821,7 @@ int main(void)
 	RUN(test_learnt);
 	RUN(test_learnt_by_family);
 	RUN(test_known);
+	RUN(test_python);
 	RUN(test_table);
 	RUN(test_empty_array);
 	RUN(test_paths);
