@@ -223,8 +223,8 @@ static int snapshot_at(struct shell *shell, const struct process *p, const char 
 	return err;
 }
 
-static int profile_at(struct shell *shell, struct process *p, const struct moment *m,
-		      struct profile_ask *ask, struct profile *profile)
+static int take_profile(struct shell *shell, struct process *p, const struct moment *m,
+			struct profile_ask *ask, struct profile *profile)
 {
 	if (p->source->one_moment)
 		return process_profile(p, ask, profile);
@@ -238,6 +238,16 @@ static int profile_at(struct shell *shell, struct process *p, const struct momen
 	default: break;
 	}
 	return session_profile(shell->session, p, ask, profile);
+}
+
+static int profile_at(struct shell *shell, struct process *p, const struct moment *m,
+		      struct profile_ask *ask, struct profile *profile)
+{
+	int err = take_profile(shell, p, m, ask, profile);
+
+	if (!err && profile->estimated && !profile->has_variance) /* a log's */
+		profile_reckon_variance(profile, session_options(shell->session)->sampled);
+	return err;
 }
 
 static int cannot(const struct shell *shell, struct call *call, int err, const struct moment *m)

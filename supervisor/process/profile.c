@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ledger/weights.h"
+
 /*
  * Copies of profiles, and differences: rows are sorted by stack, then one pass over both.
  */
@@ -143,6 +145,13 @@ int profile_subtract(struct profile *p, struct profile *before)
 	p->room = n;
 	p->count = n;
 	return 0;
+}
+
+void profile_reckon_variance(struct profile *p, uint64_t period)
+{
+	p->has_variance = period != 0;
+	for (size_t i = 0; p->has_variance && i < p->count; i++)
+		p->row[i].variance = weights_variance(p->row[i].size, p->row[i].count, period);
 }
 
 void profile_drop_unchanged(struct profile *p)

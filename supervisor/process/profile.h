@@ -51,6 +51,11 @@ int profile_copy(struct profile *to, const struct profile *from) MUST_USE;
 int profile_subtract(struct profile *p, struct profile *before) MUST_USE;
 /* Of a difference: what holds as much as before is left out. */
 void profile_drop_unchanged(struct profile *p);
+/*
+ * P is of samples, one for each PERIOD bytes (0: not known), and of sums alone: how far off these are
+ * is reckoned as if all blocks of a stack had been sampled, and had one size.
+ */
+void profile_reckon_variance(struct profile *p, uint64_t period);
 /* Sizes, counts and totals of all rows. */
 struct profile_row profile_sum(const struct profile *p);
 void profile_release(struct profile *p);

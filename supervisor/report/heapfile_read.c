@@ -17,7 +17,6 @@
 #include "base/outside.h"
 #include "inject/wire.h"
 #include "ledger/ledger.h"
-#include "ledger/weights.h"
 #include "report/heapfile_import.h"
 #include "symbols/symbols.h"
 
@@ -482,11 +481,7 @@ int heap_parse(struct heap *h, char *text, size_t size, uid_t owner, char *why, 
 	h->facts.marks = &h->marks;
 	h->facts.modules = &h->modules;
 	h->profile.estimated = h->facts.sample != 0;
-	h->profile.has_variance = h->profile.estimated;
-	for (size_t i = 0; i < h->profile.count; i++)
-		h->profile.row[i].variance = weights_variance(h->profile.row[i].size,
-							      h->profile.row[i].count,
-							      (uint64_t)h->facts.sample);
+	profile_reckon_variance(&h->profile, (uint64_t)h->facts.sample);
 	if (err)
 		heap_release(h);
 	return err;

@@ -22,7 +22,7 @@ def _(t, bad):
     text = t.run('wait allocs>=100; report')
     if not re.search(r'prompt\.c:2', text):
         bad.append(f'report: {text}')
-    for what, words in {'foo': 'unknown command', 'report "x': 'quotes', 'report --match (': 'regular expression', 'x 0x1': 'mapped', 'echo a > /dev/full': 'No space',
+    for what, words in {'foo': 'unknown command', 'report "x': 'quote', 'report --match (': 'regular expression', 'x 0x1': 'mapped', 'echo a > /dev/full': 'No space',
                         'echo a | no-such-command': 'no-such-command', 'record 5M': "'5M'", 'limit 5X': "'5X'", 'interval 0': "'0'"}.items():
         t.send(what + '\n')
         m = t.wait(re.escape(what) + r'\n((?:.*\n)+)mt> $')
