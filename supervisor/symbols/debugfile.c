@@ -28,7 +28,9 @@
 #define MINIMAL_MAX (128u << 20) /* bytes that .gnu_debugdata may unpack to */
 /* bytes that the compressed sections of a file may unpack to, */
 #define UNPACKED_MAX ((uint64_t)2 << 30)
-#define RATIO_MAX    1100u /* and of each byte of them: zlib can do 1032 */
+/* and of each byte of those that unpack to more than some: compilers' tables, three to thirty */
+#define RATIO_MAX  100u
+#define RATIO_FROM (4u << 20)
 
 /* One that is empty is a placeholder of somebody's, no ELF file. */
 static int open_regular(struct outside *from, const char *path)
@@ -295,7 +297,8 @@ bool debugfile_unpacks(const struct debugfile *f)
 		if (!gelf_getshdr(scn, &shdr) || shdr.sh_type == SHT_NOBITS)
 			continue;
 		size = unpacked_size(f->elf, scn, &shdr, strings);
-		if (size > UNPACKED_MAX - all || size / RATIO_MAX > shdr.sh_size)
+		if (size > UNPACKED_MAX - all ||
+		    (size > RATIO_FROM && size / RATIO_MAX > shdr.sh_size))
 			return false;
 		all += size;
 	}

@@ -17,7 +17,8 @@
  * which clang does not write and gcc leaves incomplete, is asked only about units that have none.
  *
  * DWARF comes from files that anybody may have made: trees are walked with a budget of one DIE per
- * byte, siblings must lead forward, nesting is bounded.
+ * byte, siblings must lead forward, nesting is bounded. A byte of a line table can be a line, which
+ * libdw takes eighty for: there are no more bytes than go with the code that there is.
  */
 #include "symbols/scopes.h"
 
@@ -36,6 +37,15 @@
 /* of all units: as many are looked at, wherever they are listed */
 #define RANGES_MAX    (4u << 20)
 #define QUALIFIED_MAX 4096 /* bytes of a name put together */
+/*
+ * Bytes of line tables that are read, for each of code, and anyway. Compilers write about one for
+ * each; linkers leave those of functions that they dropped.
+ */
+#define LINES_PER_CODE 16u
+#define LINES_ANYWAY   (1u << 20)
+/* the same of ranges of scopes */
+#define RANGES_PER_CODE 4u
+#define RANGES_ANYWAY	(1u << 16)
 
 struct scope {
 	Dwarf_Die die;
@@ -70,7 +80,8 @@ struct unit {
 	const void *cu; /* libdw's, the key of the tree of units */
 	Dwarf_Die die;
 	bool walked;
-	bool has_ranges; /* its own DIE says where its code is */
+	bool has_ranges;	     /* its own DIE says where its code is */
+	bool lines_known, has_lines; /* its line table may be read */
 	struct scope *scope;
 	struct segment *segment;
 	struct container *container;
@@ -96,6 +107,9 @@ struct scopes {
 	struct range *range;
 	size_t ranges, range_room;
 	bool indexed;
+	const Elf_Data *lines; /* .debug_line */
+	uint64_t lines_left;   /* bytes of it that may still be read, */
+	uint64_t ranges_left;  /* and ranges of scopes */
 };
 
 /* ---- small things -------------------------------------------------------- */
@@ -147,6 +161,25 @@ static void free_unit(void *unit)
 	free(u);
 }
 
+/* As libdw has it: unpacked. */
+static const Elf_Data *find_lines(Elf *elf)
+{
+	Elf_Scn *scn = NULL;
+	size_t strings;
+
+	if (elf_getshdrstrndx(elf, &strings) < 0)
+		return NULL;
+	while ((scn = elf_nextscn(elf, scn))) {
+		GElf_Shdr shdr;
+		const char *name = gelf_getshdr(scn, &shdr) ? elf_strptr(elf, strings, shdr.sh_name)
+							    : NULL;
+
+		if (name && (!strcmp(name, ".debug_line") || !strcmp(name, ".zdebug_line")))
+			return elf_getdata(scn, NULL);
+	}
+	return NULL;
+}
+
 struct scopes *scopes_new(Dwarf *dwarf, const struct scope_span *span, size_t nspans,
 			  struct names *names)
 {
@@ -163,6 +196,13 @@ struct scopes *scopes_new(Dwarf *dwarf, const struct scope_span *span, size_t ns
 		return NULL;
 	}
 	memcpy(s->span, span, nspans * sizeof(*span));
+	s->lines = find_lines(dwarf_getelf(dwarf));
+	s->lines_left = LINES_ANYWAY;
+	s->ranges_left = RANGES_ANYWAY;
+	for (size_t i = 0; i < nspans; i++) {
+		s->lines_left += span[i].stored * LINES_PER_CODE;
+		s->ranges_left += span[i].stored * RANGES_PER_CODE;
+	}
 	return s;
 }
 
@@ -299,8 +339,9 @@ static int32_t add_scope(struct scopes *s, struct unit *u, Dwarf_Die *die, int t
 
 	for (; u->looked < SEGMENTS_MAX && (next = dwarf_ranges(die, next, &base, &low, &high)) > 0;
 	     u->looked++) {
-		if (!is_code(s, low, high))
+		if (!is_code(s, low, high) || !s->ranges_left)
 			continue;
+		s->ranges_left--;
 		if (index < 0) {
 			if (array_room(&u->scope, u->scopes, &u->scope_room, sizeof(*u->scope)))
 				return -1;
@@ -617,6 +658,41 @@ static const char *source_path(struct scopes *s, struct unit *u, const char *pat
 	return interned;
 }
 
+/* What the line table at OFFSET says that it takes. */
+static uint64_t line_table_size(const Elf_Data *lines, uint64_t offset)
+{
+	uint32_t size;
+	uint64_t large;
+
+	if (!lines || offset > lines->d_size || lines->d_size - offset < sizeof(size))
+		return 0;
+	memcpy(&size, (const char *)lines->d_buf + offset, sizeof(size));
+	if (size != UINT32_MAX)
+		return size;
+	if (lines->d_size - offset < sizeof(size) + sizeof(large))
+		return 0;
+	memcpy(&large, (const char *)lines->d_buf + offset + sizeof(size), sizeof(large));
+	return large;
+}
+
+static bool may_read_lines(struct scopes *s, struct unit *u)
+{
+	Dwarf_Attribute attr;
+	Dwarf_Word offset;
+	uint64_t size;
+
+	if (u->lines_known)
+		return u->has_lines;
+	u->lines_known = true;
+	if (dwarf_formudata(dwarf_attr(&u->die, DW_AT_stmt_list, &attr), &offset) != 0)
+		return u->has_lines = true; /* it has none, or libdw knows where */
+	size = line_table_size(s->lines, offset);
+	if (size > s->lines_left)
+		return false;
+	s->lines_left -= size;
+	return u->has_lines = true;
+}
+
 static unsigned number_attribute(Dwarf_Die *die, unsigned attribute)
 {
 	Dwarf_Attribute attr;
@@ -637,7 +713,8 @@ static void resolve_call(struct scopes *s, struct unit *u, struct scope *scope)
 
 	scope->call_line = number_attribute(&scope->die, DW_AT_call_line);
 	scope->call_column = number_attribute(&scope->die, DW_AT_call_column);
-	if (dwarf_formudata(dwarf_attr(&scope->die, DW_AT_call_file, &attr), &index) == 0 &&
+	if (may_read_lines(s, u) &&
+	    dwarf_formudata(dwarf_attr(&scope->die, DW_AT_call_file, &attr), &index) == 0 &&
 	    dwarf_diecu(&scope->die, &cudie, NULL, NULL) &&
 	    dwarf_getsrcfiles(&cudie, &files, &count) == 0 && index < count)
 		scope->call_file = source_path(s, u, dwarf_filesrc(files, index, NULL, NULL));
@@ -726,7 +803,7 @@ static int32_t scope_at(const struct unit *u, uint64_t addr)
 
 static void find_line(struct scopes *s, struct unit *u, uint64_t addr, struct scope_frame *at)
 {
-	Dwarf_Line *line = dwarf_getsrc_die(&u->die, addr);
+	Dwarf_Line *line = may_read_lines(s, u) ? dwarf_getsrc_die(&u->die, addr) : NULL;
 	int number;
 
 	if (!line)

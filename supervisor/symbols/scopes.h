@@ -30,6 +30,7 @@ struct scope_frame {
 
 struct scope_span { /* addresses that code can be at */
 	uint64_t low, high;
+	uint64_t stored; /* bytes of it that the file has */
 };
 
 /* DWARF and NAMES must outlive it. SPAN is copied. NULL: out of memory. */

@@ -177,11 +177,12 @@ static bool open_file(struct symbols *s, struct object *o, const struct module *
 
 static size_t code_spans(Elf *elf, struct scope_span *span, size_t max, bool *is_static)
 {
-	size_t count, n = 0;
+	size_t count, n = 0, size = 0;
 	GElf_Ehdr ehdr;
 	bool interpreter = false;
 
-	if (elf_getphdrnum(elf, &count) < 0 || !gelf_getehdr(elf, &ehdr))
+	if (elf_getphdrnum(elf, &count) < 0 || !gelf_getehdr(elf, &ehdr) ||
+	    !elf_rawfile(elf, &size))
 		return 0;
 	for (size_t i = 0; i < count; i++) {
 		GElf_Phdr p;
@@ -191,8 +192,11 @@ static size_t code_spans(Elf *elf, struct scope_span *span, size_t max, bool *is
 		interpreter |= p.p_type == PT_INTERP;
 		if (p.p_type == PT_LOAD && (p.p_flags & PF_X) &&
 		    p.p_vaddr + p.p_memsz > p.p_vaddr && n < max)
-			span[n++] = (struct scope_span){ .low = p.p_vaddr,
-							 .high = p.p_vaddr + p.p_memsz };
+			span[n++] = (struct scope_span){
+				.low = p.p_vaddr,
+				.high = p.p_vaddr + p.p_memsz,
+				.stored = p.p_filesz < size ? p.p_filesz : size,
+			};
 	}
 	*is_static = !interpreter;
 	return n;

@@ -92,4 +92,20 @@ if UNFOLDS:
         bad += [f'{row["function"][:100]} is no name of the file' for row in rows if row['function'][:2] not in ('_Z', '_R', '_D')]
         bad += [f'{cost} ms of CPU'] if cost > 1000 * mt.SLOW else []
     mt.check('names that unfold', bad)
+
+# ---- tables that have nothing to do with the code that there is: plain, and packed a thousand times
+for name, opts in (('plain', ''), ('packed', '-Wl,--compress-debug-sections=zlib')):
+    lines = mt.build('lines.S', 'gcc', opts, name=f'lines-{name}')
+    if not lines:
+        mt.skip(f'a line table: {name}', mt.build_reason('lines.S', 'gcc'))
+        continue
+    r = mt.plain([mt.MTRUN, '-q', '-x', 'wait exit; report --json > names; status --json > cost', lines], cwd=d, timeout=60 * mt.SLOW)
+    bad = [f'status {r.rc}'] if r.rc != 7 else []
+    if not bad:
+        with open(f'{d}/names') as f, open(f'{d}/cost') as g:
+            rows, own = json.load(f)['mem_report'], json.load(g)['mtrun']
+        bad += [] if [(row['size'], row['function']) for row in rows] == [(1000, 'main')] else [rows]
+        bad += [f'{own["rss"] >> 20} MB of memory'] if own['rss'] > (300 << 20) * (3 if mt.SLOW > 1 else 1) else []
+        bad += [f'{own["cpu_ms"]} ms of CPU'] if own['cpu_ms'] > 1000 * mt.SLOW else []
+    mt.check(f'a line table: {name}', bad)
 mt.finish()
