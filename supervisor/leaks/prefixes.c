@@ -8,15 +8,11 @@
 /* ---- prefixes that are known by what is in them --------------------------- */
 
 static const char *const names[PREFIXES] = {
-	[PREFIX_UNKNOWN] = "learnt",
-	[PREFIX_SDS] = "sds",
-	[PREFIX_LENGTH] = "length",
-	[PREFIX_ARRAY] = "array cookie",
-	[PREFIX_STRING] = "std::string",
-	[PREFIX_GC] = "GC head",
-	[PREFIX_BASE] = "multiple inheritance",
-	[PREFIX_DTV] = "TLS vector",
-	[PREFIX_ALIGNED] = "aligned by hand",
+	[PREFIX_UNKNOWN] = "learnt",	      [PREFIX_SDS] = "sds",
+	[PREFIX_LENGTH] = "length",	      [PREFIX_ARRAY] = "array cookie",
+	[PREFIX_STRING] = "std::string",      [PREFIX_GC] = "GC head",
+	[PREFIX_COUNTS] = "reference counts", [PREFIX_BASE] = "multiple inheritance",
+	[PREFIX_DTV] = "TLS vector",	      [PREFIX_ALIGNED] = "aligned by hand",
 	[PREFIX_TABLE] = "hash table",
 };
 
@@ -105,7 +101,7 @@ static bool is_gc_head(const struct look *l)
 
 	if (l->offset != at + 16 || l->block->size < at + 32 || !is_pointer(type) || count >> 33)
 		return false;
-	if (count && !at && !next && !before)
+	if (count && !at && !word_at(l, 0) && !before)
 		return true;
 	if (count && is_pointer(next) && is_pointer(before) && fetch(l->image, next + 8, &back) &&
 	    (back & ~7ull) == l->block->address + at)
@@ -124,6 +120,14 @@ static bool is_string(const struct look *l)
 {
 	return l->offset == 24 && word_at(l, 0) <= word_at(l, 8) &&
 	       word_at(l, 8) < l->block->size && word_at(l, 8) + 25 == l->block->size;
+}
+
+/* Rust's Arc and Rc, as into_raw() leaves them: how many hold it, and how many weakly and one. */
+static bool is_counted(const struct look *l)
+{
+	uint64_t strong = word_at(l, 0), weak = word_at(l, 8);
+
+	return l->offset == 16 && strong && weak && !(strong >> 32) && !(weak >> 32);
 }
 
 static bool is_array(const struct look *l)
@@ -207,6 +211,7 @@ enum prefix prefix_recognise(const struct leaks_image *image, const struct captu
 	       : is_dtv(&l)	? PREFIX_DTV
 	       : is_gc_head(&l) ? PREFIX_GC
 	       : is_string(&l)	? PREFIX_STRING
+	       : is_counted(&l) ? PREFIX_COUNTS
 	       : is_array(&l)	? PREFIX_ARRAY
 	       : is_aligned(&l) ? PREFIX_ALIGNED
 	       : is_base(&l)	? PREFIX_BASE

@@ -34,6 +34,7 @@ enum prefix {
 	PREFIX_ARRAY,  /* new[]: how many objects there are */
 	PREFIX_STRING, /* std::string with a reference count: length, capacity, count */
 	PREFIX_GC,     /* Python's list of all containers */
+	PREFIX_COUNTS, /* Rust's Arc and Rc: two counts of references */
 	PREFIX_BASE,   /* multiple inheritance: the second class's table */
 	PREFIX_DTV,    /* glibc's vector of a thread's thread-local blocks: its length */
 	PREFIX_ALIGNED, /* aligned by hand: it knows the beginning's address, or it could not be freed */

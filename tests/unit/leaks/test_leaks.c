@@ -378,6 +378,21 @@ static void test_known(void)
 	CHECK_EQ(kind_at(sds, 3), PREFIX_UNKNOWN);
 }
 
+/* Rust's Arc of a String, as into_raw() leaves it: its numbers look like much else. */
+static void test_counts(void)
+{
+	clear();
+	raddr_t arc = add(40, 1), text = add(40, 2);
+
+	put(arc, 1), put(arc + 8, 1);
+	put(arc + 16, 40), put(arc + 24, text), put(arc + 32, 40);
+	CHECK_EQ(kind_at(arc, 16), PREFIX_COUNTS);
+	m.roots[0] = arc + 16;
+	CHECK_STR(classes(), "rr");
+	put(arc, 0); /* nobody holds it any more */
+	CHECK(kind_at(arc, 16) != PREFIX_COUNTS);
+}
+
 /* Containers of Python's: whatever state they are in, their type is one. */
 static void test_python(void)
 {
@@ -821,6 +836,7 @@ int main(void)
 	RUN(test_learnt);
 	RUN(test_learnt_by_family);
 	RUN(test_known);
+	RUN(test_counts);
 	RUN(test_python);
 	RUN(test_table);
 	RUN(test_empty_array);
