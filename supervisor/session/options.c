@@ -201,8 +201,8 @@ static void help(FILE *out)
 		"SIZE: bytes, or with K, M, G, T (1024s), KB, MB, GB, TB (1000s). TIME: 250ms, 5s, 2m, 1h; a bare number is seconds.",
 		"MT_MEMORY_LIMIT (bytes) and MT_PRINT_INTERVAL_MS in the environment are defaults of -l and -i.",
 		"Commands for -x and -X: mtrun -x help true",
-		"Exit status: 125 if mtrun or a command of -x, -X failed; --limit-exit; --leak-exitcode; the program's own; 126 if PROGRAM\n"
-		"cannot be run or supervised, 127 if it was not found. With -p and -r: 0.",
+		("Exit status: 125 if mtrun or a command of -x, -X failed; --limit-exit; --leak-exitcode; the program's own; 126 if PROGRAM\n"
+		 "cannot be run or supervised, 127 if it was not found. With -p and -r: 0."),
 	};
 	struct winsize size = { 0 };
 	size_t width = ioctl(fileno(out), TIOCGWINSZ, &size) == 0 && size.ws_col >= HELP_INDENT + 12

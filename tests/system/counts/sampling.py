@@ -213,7 +213,7 @@ if want.search('texts'):
     text = r.err.decode()
     bad = [f'not there: {x}' for x in (r'heap ~\d', r'allocated  ~\d', r'peak       ~\d', r'blocks     ~\d', r'one allocation per 64\.0K', r'total_size: ~\d',
                                        r'size:~\d+ +count:~\d', r'Total: ~\d', r'# 0: ~\d+ bytes\n +~\d+ block', r'~\d+ 100\.0%', r'peak        ~\d',
-                                       r'still live  ~\d[\d,]* bytes in ~\d', r'0\.0 +~\d+', r'peak ~\S+ at ', r'exited +~\d+ +\d+ +~\d+ +sample') if not re.search(x, text)]
+                                       r'still live  ~\d[\d,]* bytes in ~\d', r'\d\.\d +~\d+', r'peak ~\S+ at ', r'exited +~\d+ +\d+ +~\d+ +sample') if not re.search(x, text)]
     for opts, why in ((['-s', '0'], "invalid value '0'"), (['-s', '2G'], "invalid value '2G'"), (['-s', 'x'], "invalid value 'x'"),
                       (['-s', '1K', '-l', '1M'], 'a limit needs every allocation')):
         r = mt.plain([mt.MTRUN, *opts, 'true'])
