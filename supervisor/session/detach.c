@@ -293,7 +293,10 @@ static void leave(struct session *s, struct process *p)
 
 	session_capture_cancel(s, p);
 	p->paused_us = 0;
-	err = p->agent ? session_withdraw(s, p) : session_stop_most(s, p, OUT_MS);
+	err = p->agent ? 0 : session_stop_most(s, p, OUT_MS);
+	/* also in a child that was forked just now, and has come to its own while it was stopped */
+	if (p->agent && p->state <= PROCESS_STOPPED)
+		err = session_withdraw(s, p);
 	/* only who is stopped can be let go now; the others when mtrun ends */
 	if (p->state == PROCESS_RUNNING && session_stop_most(s, p, MOMENT_MS) == -ETIMEDOUT)
 		message_verbose(1, "%d: some of its threads do not stop", p->pid);
@@ -309,6 +312,9 @@ static void leave(struct session *s, struct process *p)
 	else if (p->agent)
 		message_verbose(1, "%d: stopped for %.1f ms to leave it", p->pid,
 				(double)p->paused_us / 1000);
+	if (!err && agent_remains(p))
+		message_say("%d: memory of mtrun's stays in it, unused: it cannot be unmapped",
+			    p->pid);
 }
 
 /* Its first thread goes first, see session_stop(). */

@@ -991,6 +991,19 @@ int agent_plant(struct process *p) { return with_writer(p, plant_write); }
 
 int agent_uproot(struct process *p) { return with_writer(p, plant_uproot); }
 
+bool agent_remains(const struct process *p)
+{
+	struct maps maps;
+	bool remains = false;
+
+	if (!p->agent || maps_read(&maps, p->via) < 0)
+		return false;
+	for (size_t i = 0; i < maps.count && !remains; i++)
+		remains = agent_owns(p->agent, &maps.map[i]);
+	maps_release(&maps);
+	return remains;
+}
+
 #define LEAVE_MOST 8 /* mappings at a time: the place is small */
 
 /*

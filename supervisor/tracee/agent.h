@@ -100,6 +100,8 @@ int agent_uproot(struct process *p) MUST_USE;
  * as by agent_attach(). It takes several times if there are very many islands: until p->left.
  */
 int agent_leave(struct process *p, pid_t tid) MUST_USE;
+/* Some of it is mapped still: what a program has sealed (mseal(2)) stays. */
+bool agent_remains(const struct process *p);
 /* The thread that serves MAIL goes on. */
 void agent_go(struct wire_mail *mail);
 /*

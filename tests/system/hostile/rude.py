@@ -126,4 +126,18 @@ for i in range(20 if mt.SOAK else 3):
     except (OSError, ValueError) as e:
         mt.fail('stop and continue', f'{e}: {open(f"{d}/m").read()[-200:]}')
 
+# What it has sealed of mtrun's cannot be taken away: that is said, and nothing uses it.
+SEALS = mt.build('seals.c', 'gcc', f'-I{mt.TOP}')
+p = mt.popen([SEALS], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+if 'no such call' in p.stdout.readline():
+    mt.skip('memory of mtrun\'s is sealed', 'no mseal(2) here')
+else:
+    m = mt.popen([mt.MTRUN, '-q', '-X', '-', '-p', str(p.pid)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    sealed = p.stdout.readline()
+    said = m.communicate('detach\n', timeout=30 * mt.SLOW)[0]
+    p.stdin.close()
+    bad = [f'status {m.returncode}: {said[-300:]}'] if m.returncode else []
+    bad += [] if said.count('stays in it, unused') == 1 and len(said.splitlines()) == 1 else [f'it says {said[-300:]!r} of {sealed!r}']
+    bad += [f'the program ends with {p.returncode}'] if p.wait(20 * mt.SLOW) != 7 else []
+    mt.check('memory of mtrun\'s is sealed', bad)
 mt.finish()
