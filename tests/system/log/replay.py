@@ -369,15 +369,18 @@ def interrupted():
     path = files(d)[0]
     os.truncate(path, os.path.getsize(path) - 8)
 
-    def has_it_open(pid):
+    def has_it_open(pid, sig):
+        """And takes signals by itself: it looks what kind of file it is before."""
         try:
-            return any(os.readlink(f'/proc/{pid}/fd/{n}') == path for n in os.listdir(f'/proc/{pid}/fd'))
+            with open(f'/proc/{pid}/status') as f:
+                blocked = int(re.search(r'SigBlk:\s*(\w+)', f.read())[1], 16)
+            return blocked >> (sig - 1) & 1 and any(os.readlink(f'/proc/{pid}/fd/{n}') == path for n in os.listdir(f'/proc/{pid}/fd'))
         except OSError:
             return False
     for sig in (signal.SIGINT, signal.SIGTERM):
         for _ in range(5):      # it may come when everything is read already; not each time
             p = mt.popen([mt.MTRUN, '-q', '-x', 'status', '-r', path], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-            while not has_it_open(p.pid) and p.poll() is None:
+            while not has_it_open(p.pid, sig) and p.poll() is None:
                 pass
             p.send_signal(sig)
             out, err = p.communicate(timeout=mt.TIMEOUT)
