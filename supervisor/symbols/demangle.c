@@ -79,7 +79,8 @@ static void collect(const char *piece, size_t len, void *opaque)
 
 	if (len >= sizeof(c->text) - c->len)
 		longjmp(c->too_long, 1);
-	memcpy(c->text + c->len, piece, len);
+	if (len) /* else PIECE may be NULL */
+		memcpy(c->text + c->len, piece, len);
 	c->len += len;
 }
 
