@@ -305,9 +305,7 @@ bool debugfile_unpacks(const struct debugfile *f)
 	return true;
 }
 
-/* ---- .gnu_debugdata: an xz-compressed ELF file with the symbols that .dynsym lacks ---- */
-
-static Elf_Data *debugdata(Elf *elf)
+Elf_Scn *debugfile_section(Elf *elf, const char *name)
 {
 	Elf_Scn *scn = NULL;
 	size_t strings;
@@ -316,13 +314,25 @@ static Elf_Data *debugdata(Elf *elf)
 		return NULL;
 	while ((scn = elf_nextscn(elf, scn))) {
 		GElf_Shdr shdr;
-		const char *name = gelf_getshdr(scn, &shdr) ? elf_strptr(elf, strings, shdr.sh_name)
-							    : NULL;
+		const char *called =
+			gelf_getshdr(scn, &shdr) ? elf_strptr(elf, strings, shdr.sh_name) : NULL;
 
-		if (name && !strcmp(name, ".gnu_debugdata") && shdr.sh_type != SHT_NOBITS)
-			return elf_rawdata(scn, NULL);
+		if (called && !strcmp(called, name))
+			break;
 	}
-	return NULL;
+	return scn;
+}
+
+/* ---- .gnu_debugdata: an xz-compressed ELF file with the symbols that .dynsym lacks ---- */
+
+static Elf_Data *debugdata(Elf *elf)
+{
+	Elf_Scn *scn = debugfile_section(elf, ".gnu_debugdata");
+	GElf_Shdr shdr;
+
+	return scn && gelf_getshdr(scn, &shdr) && shdr.sh_type != SHT_NOBITS
+		       ? elf_rawdata(scn, NULL)
+		       : NULL;
 }
 
 static int unpack(const Elf_Data *packed, uint8_t **image, size_t *size)

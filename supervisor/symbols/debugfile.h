@@ -30,6 +30,8 @@ int debugfile_open(struct debugfile *f, struct outside *from, const char *path) 
 int debugfile_copy(struct debugfile *f, const void *bytes, size_t size) MUST_USE;
 void debugfile_close(struct debugfile *f);
 
+/* The first section of ELF that is called NAME; NULL: there is none. */
+Elf_Scn *debugfile_section(Elf *elf, const char *name);
 /* The build-id of ELF; 0 if it has none. */
 size_t debugfile_build_id(Elf *elf, const uint8_t **id);
 

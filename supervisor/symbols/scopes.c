@@ -29,6 +29,7 @@
 
 #include "base/array.h"
 #include "base/search.h"
+#include "symbols/debugfile.h"
 #include "symbols/demangle.h"
 #include "symbols/names.h"
 
@@ -164,20 +165,11 @@ static void free_unit(void *unit)
 /* As libdw has it: unpacked. */
 static const Elf_Data *find_lines(Elf *elf)
 {
-	Elf_Scn *scn = NULL;
-	size_t strings;
+	Elf_Scn *scn = debugfile_section(elf, ".debug_line");
 
-	if (elf_getshdrstrndx(elf, &strings) < 0)
-		return NULL;
-	while ((scn = elf_nextscn(elf, scn))) {
-		GElf_Shdr shdr;
-		const char *name = gelf_getshdr(scn, &shdr) ? elf_strptr(elf, strings, shdr.sh_name)
-							    : NULL;
-
-		if (name && (!strcmp(name, ".debug_line") || !strcmp(name, ".zdebug_line")))
-			return elf_getdata(scn, NULL);
-	}
-	return NULL;
+	if (!scn)
+		scn = debugfile_section(elf, ".zdebug_line");
+	return scn ? elf_getdata(scn, NULL) : NULL;
 }
 
 struct scopes *scopes_new(Dwarf *dwarf, const struct scope_span *span, size_t nspans,
