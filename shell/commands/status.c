@@ -356,8 +356,6 @@ static void print_limit(const struct shell *shell, FILE *out, const struct facts
 	putc('\n', out);
 }
 
-static const char *plural(uint64_t n) { return n == 1 ? "" : "s"; }
-
 static double per_second(uint64_t n, const struct facts *f)
 {
 	uint64_t end = f->p->off ? f->p->off_ms : f->elapsed, ms = end - f->p->recorded_ms;
@@ -378,10 +376,9 @@ static void print_counts(FILE *out, const struct facts *f)
 		      f->t.total_allocated);
 	if (f->t.maps || f->t.unmaps || f->t.unknown_frees)
 		fprintf(out,
-			"           %" PRIu64 " map%s, %" PRIu64 " unmap%s, %" PRIu64
-			" free%s of blocks allocated before recording\n",
-			f->t.maps, plural(f->t.maps), f->t.unmaps, plural(f->t.unmaps),
-			f->t.unknown_frees, plural(f->t.unknown_frees));
+			"           %" PRIu64 " maps, %" PRIu64 " unmaps, %" PRIu64
+			" frees of blocks allocated before recording\n",
+			f->t.maps, f->t.unmaps, f->t.unknown_frees);
 	if (f->p->errors.count) {
 		fputs("errors     ", out);
 		erring_counts(out, &f->p->errors);

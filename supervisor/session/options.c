@@ -9,6 +9,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "base/layout.h"
 #include "base/nearest.h"
 #include "patch/hooks.h"
 #include "session/recorder.h"
@@ -182,7 +183,8 @@ static void put_folded(FILE *out, const char *text, size_t at, size_t indent, si
 		len = width ? strcspn(text, " \n") : strcspn(text, "\n");
 		over = !width || at + 1 + len > width;
 		if (begun && over) {
-			fprintf(out, "\n%*s", (int)indent, "");
+			putc('\n', out);
+			layout_blanks(out, indent);
 			at = indent;
 		} else if (begun) {
 			at += 1;
