@@ -189,6 +189,18 @@ static void give_up(struct shell *shell)
 	erring_give_up(shell);
 }
 
+/*
+ * By `stop` or -S, and nothing is there that could run `cont` meanwhile: C would be waited for
+ * without end. What a limit or an error has stopped is give_up()'s.
+ */
+static bool is_stopped_for_good(struct shell *shell, const struct condition *c)
+{
+	const struct process *p = session_main(shell->session);
+
+	return c->what != WAIT_TIME && !c->has_timeout && p->state == PROCESS_STOPPED &&
+	       !p->limit.frozen && !p->errors.frozen && !events_any(shell);
+}
+
 static int wait(struct shell *shell, struct call *call)
 {
 	uint64_t begin = session_ms(shell->session), now;
@@ -243,6 +255,10 @@ static int wait(struct shell *shell, struct call *call)
 		}
 		if (!events_running(shell) || c.what == WAIT_EXIT)
 			give_up(shell);
+		if (is_stopped_for_good(shell, &c))
+			return shell_error(shell, call,
+					   "the program is stopped, `cont` runs it: `%s`",
+					   call->rest);
 		if (shell_turn(shell, timeout))
 			return shell_error(shell, call, "the program can no longer be followed");
 		if (shell_interrupted(shell))
@@ -261,7 +277,7 @@ const struct command cmd_wait = {
 		"was freed wrongly (the same); `wait heap > 50M`,\n"
 		"`wait allocs >= 1000`: one of allocated heap mmap peak live_blocks allocs frees maps unmaps total_allocated rss threads\n"
 		"processes events, one of > >= < <= == !=, a number (SIZE).\n"
-		"A condition that did not come true before the program's end or the timeout is an error.",
+		"A condition that did not come true before the program's end or the timeout is an error, and so is waiting for a program that `stop` has stopped.",
 	.flags = COMMAND_AS_IS | COMMAND_REST | COMMAND_LIVE,
 	.run = wait,
 };

@@ -141,6 +141,15 @@ bool events_has(const struct shell *shell, enum event_when when)
 	return shell->events && shell->events->on[when];
 }
 
+bool events_any(const struct shell *shell)
+{
+	bool any = shell->events && shell->events->every;
+
+	for (int i = 0; i < ON_KINDS; i++)
+		any |= events_has(shell, (enum event_when)i);
+	return any;
+}
+
 bool events_running(const struct shell *shell) { return shell->events && shell->events->running; }
 
 void events_free(struct events *e)

@@ -358,6 +358,8 @@ struct log_encoder *log_encoder_new(struct ledger *l, const struct log_sink *sin
 	return e;
 }
 
+void log_encoder_block(struct log_encoder *e, uint32_t bytes) { e->end = e->begin + bytes; }
+
 void log_encoder_free(struct log_encoder *e)
 {
 	if (!e)

@@ -14,8 +14,9 @@
 struct ledger;
 struct log_encoder;
 
-/* a block is handed over when it has grown to this */
+/* bytes: a block is handed over when it has grown to this, or to what log_encoder_block() says */
 #define LOG_ENCODER_BLOCK (256u << 10)
+#define LOG_ENCODER_LEAST (4u << 10)
 /*
  * changes between two checkpoints, at least; or LOG_ENCODER_LINES for each stack total, if that is
  * more
@@ -45,6 +46,8 @@ struct log_sink {
  * log_encoder_checkpoint(). NULL: out of memory.
  */
 struct log_encoder *log_encoder_new(struct ledger *l, const struct log_sink *sink) MUST_USE;
+/* From the next block on; BYTES from LOG_ENCODER_LEAST to LOG_ENCODER_BLOCK. */
+void log_encoder_block(struct log_encoder *e, uint32_t bytes);
 /* L is logged no more. What was not flushed is dropped. */
 void log_encoder_free(struct log_encoder *e);
 

@@ -65,7 +65,7 @@ struct log_writer {
 	uint32_t reached; /* atomic: files that the thread has begun; */
 	/* atomic: of its file with the index; raw bytes that are still in the queue */
 	uint64_t size, waiting;
-	uint64_t raw, packed; /* atomic: of all blocks so far */
+	uint64_t raw, packed; /* atomic: of all blocks of events so far */
 	bool failed;	      /* atomic */
 	char error[512];      /* written before `failed` is set, and not while it is */
 
@@ -167,8 +167,10 @@ static int put_block(struct log_writer *w, const struct log_block *b)
 	memcpy(w->out, &head, sizeof(head));
 	if (put_bytes(w, w->out, sizeof(head) + n))
 		return -1;
-	__atomic_add_fetch(&w->raw, b->len, __ATOMIC_RELAXED);
-	__atomic_add_fetch(&w->packed, n, __ATOMIC_RELAXED);
+	if (b->type == SEGMENT_EVENTS) {
+		__atomic_add_fetch(&w->raw, b->len, __ATOMIC_RELAXED);
+		__atomic_add_fetch(&w->packed, n, __ATOMIC_RELAXED);
+	}
 	if (b->type != SEGMENT_INDEX && log_index_entry(&w->index, &entry)) {
 		fail(w, "go on with", path_of(w), strerror(ENOMEM));
 		return -1;

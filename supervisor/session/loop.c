@@ -39,7 +39,6 @@
 /* and those whose hooks cannot ring: as often as finds them about half full */
 #define MUTE_US	      1000u
 #define MUTE_LEAST_US 50u
-#define CHUNK	      65536 /* events of one process before others have their turn */
 /* between two yields: a ring fills in a millisecond or two */
 #define YIELD_NS 200000
 /* a mailbox that nobody serves, which took long to find out, is not tried again before */
@@ -157,11 +156,11 @@ void session_serve_questions(struct session *s)
 
 size_t session_serve_rings(struct session *s)
 {
-	size_t n = 0;
+	size_t n = 0, most = recorder_portion(s);
 
 	for (struct process *p = s->processes; p; p = p->next)
 		if (p->stream && p->state <= PROCESS_STOPPED) {
-			n += stream_take(p->stream, heartbeat_ms(), CHUNK);
+			n += stream_take(p->stream, heartbeat_ms(), most);
 			sampling_turn(p, heartbeat_ms());
 			if (ledger_move(p->ledger))
 				n += CHUNK; /* it goes on at once */
@@ -345,7 +344,7 @@ int loop_turn(struct session *s, int timeout_ms, bool *something)
 	session_serve_questions(s);
 	session_serve_handovers(s);
 	*something = stops > 0;
-	if (session_serve_rings(s) >= CHUNK / 2 || stops)
+	if (session_serve_rings(s) >= recorder_portion(s) / 2 || stops)
 		timeout_ms = 0;
 	if (timeout_ms == 0 && !watches && clock_us() - s->whole_us < WHOLE_US)
 		return 0;

@@ -43,6 +43,14 @@
 #define SLICE	  2048u
 #define QUESTIONS 4096u
 #define PIECE	  (256u << 10) /* bytes of entries that go into a block */
+/*
+ * A file is full at three quarters of its size. Of the rest, a quarter is for events that are no
+ * block yet, and a quarter for what comes in one turn, at EVENT_BYTES each, which is more than most
+ * take: so neither makes a small file larger than it is to be.
+ */
+#define SHARE	    16u
+#define EVENT_BYTES 4u
+#define PORTION	    64u /* events, at least */
 
 struct looked_up { /* a node that was told without its symbols */
 	uint64_t pc;
@@ -448,6 +456,26 @@ static void symbols_all(struct recorder *r)
 	}
 }
 
+static uint32_t block_size(const struct recorder *r)
+{
+	uint64_t size = r->session->options.log_size / SHARE;
+
+	return size < LOG_ENCODER_BLOCK ? (uint32_t)size : LOG_ENCODER_BLOCK;
+}
+_Static_assert(LOG_SIZE_LEAST / SHARE >= LOG_ENCODER_LEAST, "a block of a file of the least size");
+
+size_t recorder_portion(const struct session *s)
+{
+	uint64_t events = s->options.log_size / SHARE / EVENT_BYTES, encoders = 0;
+
+	if (!recorder_is_on(s) || events >= CHUNK)
+		return CHUNK;
+	for (const struct record *c = s->recorder->records; c; c = c->next)
+		encoders += c->encoder != NULL;
+	events /= encoders ? encoders : 1;
+	return events > PORTION ? events : PORTION;
+}
+
 /* ---- records ------------------------------------------------------------- */
 
 /* Nothing of it is in the file that comes next. */
@@ -529,6 +557,8 @@ static void begin(struct recorder *r, struct process *p)
 									    .point = on_point });
 	if (!c || !c->encoder)
 		r->out_of_memory = true;
+	else
+		log_encoder_block(c->encoder, block_size(r));
 }
 
 /* ---- files --------------------------------------------------------------- */
@@ -544,8 +574,10 @@ static void begin_file(struct recorder *r)
 	put_run(r);
 	for (struct record *c = r->records; c; c = c->next) {
 		record_clear(c);
-		if (c->encoder)
-			log_encoder_new_file(c->encoder);
+		if (!c->encoder)
+			continue;
+		log_encoder_block(c->encoder, block_size(r));
+		log_encoder_new_file(c->encoder);
 	}
 	r->least = log_writer_size(r->writer) / 2 * 3;
 }

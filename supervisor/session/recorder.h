@@ -45,6 +45,11 @@ void recorder_free(struct recorder *r);
 
 /* For the session: to be called often. */
 void recorder_turn(struct session *s);
+/*
+ * So many events of each process, at most CHUNK, may come between two calls of that: then no file
+ * outgrows its size by them.
+ */
+size_t recorder_portion(const struct session *s);
 /* P is the last in the list: the log has processes in the same order */
 void recorder_appeared(struct session *s, struct process *p);
 void recorder_listen(struct session *s, struct process *p);   /* P's events begin */

@@ -42,6 +42,7 @@ struct thread {
 };
 
 #define WATCHES 8
+#define CHUNK	65536 /* events of one process before others have their turn */
 
 /* A tracee that was here and is no more, before anybody told who it is. */
 struct early {

@@ -139,17 +139,30 @@ int process_listen(struct session *s, struct process *p)
 	return 0;
 }
 
-/* Everything that it will ever say is in its rings. */
-static void process_drain(struct process *p)
+/*
+ * Everything that it will ever say is in its rings. It may fill several files of a log; not without
+ * end, as whoever shares the rings may go on writing.
+ */
+#define PORTIONS 1024
+
+static void process_drain(struct session *s, struct process *p)
 {
-	if (p->stream)
-		stream_settle(p->stream, heartbeat_ms(), true);
+	size_t most = recorder_portion(s);
+
+	if (!p->stream)
+		return;
+	for (int i = 0; most < CHUNK && i < PORTIONS; i++) {
+		if (stream_take(p->stream, heartbeat_ms(), most) < most)
+			break;
+		recorder_turn(s);
+	}
+	stream_settle(p->stream, heartbeat_ms(), true);
 }
 
 void process_finish(struct session *s, struct process *p, enum process_state state, int status)
 {
 	session_capture_cancel(s, p);
-	process_drain(p);
+	process_drain(s, p);
 	if (state == PROCESS_HELD) /* its memory is still there, and still its own */
 		credible_look(s, p);
 	p->state = state;

@@ -305,6 +305,21 @@ def rotation():
     return bad
 
 
+def small():
+    """Files of the least size, of a program that allocates as fast as it can."""
+    bad = []
+    for mode in ('log-fast', 'log'):
+        r = Run('-q', '-m', mode, '--log-size', '64K', '--log-files', '1000', '-x', 'wait exit; status --json > status')
+        said = r.do('r 300000')
+        r.end()
+        with open(f'{r.dir}/status') as f:
+            books(bad, f'small, {mode}', json.load(f), said)
+        sizes = [f.size for f in whole(bad, r.dir)]
+        if len(sizes) < 10 or max(sizes) > 64 << 10:
+            bad.append(f'small, {mode}: {len(sizes)} files, the largest of {sorted(sizes)[-3:]} bytes')
+    return bad
+
+
 def trouble(name, hurt, heal, words):
     """What HURT does to the directory is said once, the program goes on, and so does recording in memory; after HEAL `log on` resumes."""
     bad = []
@@ -526,6 +541,7 @@ mt.check('names, modes, header, blocks, status', a_file())
 mt.check('what is refused', refused())
 mt.check('log: on, off, rotate, dir, files, size', commands())
 mt.check('rotation under load, twice in one directory', rotation())
+mt.check('files of 64K are not larger', small())
 mt.check('the file is deleted', deleted())
 mt.check('the directory is removed', removed())
 for what, test in (('the disk is full', disk_full), ('the disk is full at the end', disk_full_at_the_end), ('permission is lost', unpermitted)):
