@@ -13,7 +13,7 @@ static const char *const names[PREFIXES] = {
 	[PREFIX_STRING] = "std::string",      [PREFIX_GC] = "GC head",
 	[PREFIX_COUNTS] = "reference counts", [PREFIX_BASE] = "multiple inheritance",
 	[PREFIX_DTV] = "TLS vector",	      [PREFIX_ALIGNED] = "aligned by hand",
-	[PREFIX_TABLE] = "hash table",
+	[PREFIX_TREE] = "tree node",	      [PREFIX_TABLE] = "hash table",
 };
 
 const char *prefix_name(enum prefix prefix) { return names[prefix]; }
@@ -41,8 +41,10 @@ static bool fetch(const struct leaks_image *image, raddr_t at, uint64_t *word)
 /*
  * struct sdshdr5 to sdshdr64: the text's length and how much there is room for, each 1, 2, 4 or 8
  * bytes, then one byte whose lowest three bits say which of them it is. The text ends with a zero.
- * The room is what the allocator has rounded the request up to.
+ * The room is what the allocator has rounded the request up to, and the text may fill it.
  */
+#define ROUNDED(size) ((size) + ((size) / 4 > 16 ? (size) / 4 : 16)) /* at most */
+
 static bool is_sds(const struct look *l)
 {
 	static const uint8_t offsets[] = { 1, 3, 5, 9, 17 };
@@ -59,8 +61,10 @@ static bool is_sds(const struct look *l)
 		len = room = l->head[0] >> 3;
 	memcpy(&len, l->head, width);
 	memcpy(&room, l->head + width, width);
-	return len <= room && len < l->block->size && len + l->offset + 1 <= l->block->size &&
-	       room / 2 <= l->block->size;
+	if (len < sizeof(l->head) - l->offset && l->head[l->offset + len])
+		return false;
+	return len <= room && len < ROUNDED(l->block->size) &&
+	       len + l->offset + 1 <= ROUNDED(l->block->size) && room / 2 <= l->block->size;
 }
 
 static bool is_pointer(uint64_t word) { return word >= 4096 && !(word & 7) && !(word >> 47); }
@@ -107,6 +111,14 @@ static bool is_gc_head(const struct look *l)
 	    (back & ~7ull) == l->block->address + at)
 		return true;
 	return is_python_type(l, type);
+}
+
+static bool is_tree(const struct look *l)
+{
+	uint64_t key = word_at(l, 0), left = word_at(l, 8) & ~1ull, right = word_at(l, 16);
+
+	return l->offset == 1 && l->block->size == 24 && key >= 4096 && !(key >> 47) &&
+	       (!left || is_pointer(left)) && (!right || is_pointer(right));
 }
 
 /* calloc(length + 2, 16), of which dtv[-1] is the length; pointers are to dtv[0]. */
@@ -207,7 +219,8 @@ enum prefix prefix_recognise(const struct leaks_image *image, const struct captu
 		return PREFIX_LENGTH;
 	if (prefix_is_table(image, b, offset))
 		return PREFIX_TABLE;
-	return is_sds(&l)	? PREFIX_SDS
+	return is_tree(&l)	? PREFIX_TREE
+	       : is_sds(&l)	? PREFIX_SDS
 	       : is_dtv(&l)	? PREFIX_DTV
 	       : is_gc_head(&l) ? PREFIX_GC
 	       : is_string(&l)	? PREFIX_STRING

@@ -38,6 +38,7 @@ enum prefix {
 	PREFIX_BASE,   /* multiple inheritance: the second class's table */
 	PREFIX_DTV,    /* glibc's vector of a thread's thread-local blocks: its length */
 	PREFIX_ALIGNED, /* aligned by hand: it knows the beginning's address, or it could not be freed */
+	PREFIX_TREE,  /* glibc's tsearch(): a red node's pointer to its left one has a bit set */
 	PREFIX_TABLE, /* hashbrown, Rust's HashMap: the entries */
 	PREFIXES
 };

@@ -378,6 +378,35 @@ static void test_known(void)
 	CHECK_EQ(kind_at(sds, 3), PREFIX_UNKNOWN);
 }
 
+/* Redis uses what the allocator has rounded a request up to. */
+static void test_rounded(void)
+{
+	clear();
+	raddr_t sds = add(18, 1);
+
+	put_byte(sds, 19), put_byte(sds + 1, 28), put_byte(sds + 2, 1);
+	CHECK_EQ(kind_at(sds, 3), PREFIX_SDS);
+	put_byte(sds, 40), put_byte(sds + 1, 40); /* more than it can have been rounded up to */
+	CHECK_EQ(kind_at(sds, 3), PREFIX_UNKNOWN);
+	put_byte(sds, 10), put_byte(sds + 13, 'x'); /* no zero behind the text */
+	CHECK_EQ(kind_at(sds, 3), PREFIX_UNKNOWN);
+}
+
+/* Nodes of tsearch(): key, left | whether it is red, right. */
+static void test_tree(void)
+{
+	clear();
+	raddr_t red = add(24, 1), left = add(24, 2), key = add(16, 3);
+
+	put(red, key), put(red + 8, left | 1);
+	put(left, key);
+	m.roots[0] = red;
+	CHECK_EQ(kind_at(left, 1), PREFIX_TREE);
+	CHECK_STR(classes(), "rrr");
+	put(left + 16, 77); /* no address */
+	CHECK(kind_at(left, 1) != PREFIX_TREE);
+}
+
 /* Rust's Arc of a String, as into_raw() leaves it: its numbers look like much else. */
 static void test_counts(void)
 {
@@ -836,6 +865,8 @@ int main(void)
 	RUN(test_learnt);
 	RUN(test_learnt_by_family);
 	RUN(test_known);
+	RUN(test_rounded);
+	RUN(test_tree);
 	RUN(test_counts);
 	RUN(test_python);
 	RUN(test_table);
