@@ -84,7 +84,8 @@ static const void *next_there(const struct making *m, const struct part *p, radd
 	while (address < end && !capture_error(&m->c)) {
 		raddr_t from = address & ~(raddr_t)(MEMORY_PAGE - 1);
 		struct page_run run;
-		ssize_t n = pages_next(&m->from.pages, &from, page_end(end), p->wanted, &run, 1);
+		ssize_t n = pages_next(&m->from.pages, &from, page_end(end),
+				       p->wanted | PAGES_PIECE, &run, 1);
 
 		if (n < 0)
 			failed(m, (int)n);

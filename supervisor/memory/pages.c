@@ -16,7 +16,8 @@
 #include "base/proc.h"
 
 /* A call holds the lock on the process' mappings. */
-#define STEP ((uint64_t)1 << 30)
+#define STEP  ((uint64_t)1 << 30)
+#define PIECE ((1u << 20) / MEMORY_PAGE)
 
 _Static_assert(sizeof(struct page_run) == sizeof(struct pagemap_region), "the kernel writes these");
 
@@ -50,7 +51,9 @@ static ssize_t scan(const struct pages *p, raddr_t *at, raddr_t end, unsigned wh
 		.end = end - *at > STEP ? *at + STEP : end,
 		.region = (uintptr_t)run,
 		.regions = most,
-		.max_pages = what & PAGES_ANY ? 1 : 0,
+		.max_pages = what & PAGES_ANY	  ? 1
+			     : what & PAGES_PIECE ? PIECE
+						  : 0,
 		.inverted = PAGEMAP_ZERO | (what & PAGES_NOT_FILES ? PAGEMAP_FILE : 0),
 		.any_of = PAGEMAP_PRESENT | PAGEMAP_SWAPPED,
 		.wanted = PAGEMAP_WRITTEN,

@@ -35,6 +35,11 @@ struct page_run {
 #define PAGES_ANY	4u /* one page is enough */
 #define PAGES_TRACKED	8u /* -EPERM: where pages cannot be protected */
 /*
+ * 1 MB of them is enough: who reads a piece at a time would have a large mapping looked through
+ * again for each
+ */
+#define PAGES_PIECE 16u
+/*
  * The runs in [*AT, END), MOST at most: how many, or -errno. *AT moves to where they were looked
  * for: END, or there are more to be asked for.
  */

@@ -474,7 +474,7 @@ static int still_stopped(const struct capturing *k)
 /* What was opened is copied, if there is the memory for that. */
 static int copy_all(const struct capturing *k)
 {
-	int err = capture_begin_copy(k->c, k->most);
+	int err = k->bytes > k->most ? -E2BIG : capture_begin_copy(k->c, k->most);
 
 	if (!err) {
 		capture_expect(k->c, k->bytes);
@@ -665,8 +665,11 @@ static int capture_by_clone(struct capturing *k)
 	copy_blocks(k);
 	asking_unlock(k->s);
 	capture_allow(k->c, k->most);
-	capture_expect(k->c, k->bytes);
-	err = capture_copy(k->c);
+	err = -E2BIG;
+	if (k->bytes <= k->most) {
+		capture_expect(k->c, k->bytes);
+		err = capture_copy(k->c);
+	}
 	asking_lock(k->s);
 	large = err == -E2BIG;
 	if (!large)
