@@ -330,6 +330,36 @@ static void test_expected(void)
 	munmap(at, SIZE);
 }
 
+/* A piece at a time: no more is looked through than is told of, and all of it in the end. */
+static void test_pieces(void)
+{
+	char *at = map(PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS);
+	raddr_t start = (raddr_t)(uintptr_t)at, behind = start + SIZE, next = start;
+	uint64_t bytes = 0;
+	struct memory from;
+	pid_t pid;
+
+	for (size_t i = 0; i < COUNT; i++)
+		fill(at, i);
+	pid = child();
+	from = memory_of(pid);
+	for (ssize_t n = 1; n > 0 && next < behind;) {
+		raddr_t began = next;
+		struct page_run run = { 0 };
+
+		n = pages_next(&from.pages, &next, behind, PAGES_PIECE, &run, 1);
+		CHECK_EQ(n, 1);
+		CHECK_EQ(run.start, began);
+		CHECK_EQ(run.end, next);
+		CHECK(from.pages.no_scan || run.end - run.start <= 1u << 20);
+		bytes += run.end - run.start;
+	}
+	CHECK_EQ(bytes, SIZE);
+	end(pid);
+	memory_close(&from);
+	munmap(at, SIZE);
+}
+
 int main(void)
 {
 	RUN(test_sparse);
@@ -338,5 +368,6 @@ int main(void)
 	RUN(test_holes);
 	RUN(test_most);
 	RUN(test_expected);
+	RUN(test_pieces);
 	return test_status();
 }
