@@ -101,14 +101,20 @@ static void print_json(FILE *out, struct process *p, const struct copies *c)
 	json_finish(&j);
 }
 
-static void print_text(FILE *out, struct process *p, const struct copies *c)
+static void print_text(FILE *out, struct process *p, const struct copies *c, const struct layout *l)
 {
 	for (size_t i = 0; i < c->count; i++) {
+		const struct copy *t = &c->thread[i];
+		struct symbol_frames *frames = calloc(t->count + 1, sizeof(*frames));
+
 		if (i)
 			putc('\n', out);
-		escape_printf(out, "thread %d (%s)\n", (int)c->thread[i].tid, c->thread[i].name);
-		for (size_t k = 0; k < c->thread[i].count; k++)
-			print_frames(out, frames_at(p, c->thread[i].pc[k], k == 0), (unsigned)k);
+		escape_printf(out, "thread %d (%s)\n", (int)t->tid, t->name);
+		for (size_t k = 0; frames && k < t->count; k++)
+			frames[k] = frames_at(p, t->pc[k], k == 0);
+		if (frames)
+			print_frames(out, frames, t->count, l);
+		free(frames);
 	}
 }
 
@@ -145,7 +151,7 @@ static int bt(struct shell *shell, struct call *call)
 	else if (call->json)
 		print_json(call->out, p, &copies);
 	else
-		print_text(call->out, p, &copies);
+		print_text(call->out, p, &copies, &call->layout);
 	for (size_t i = 0; i < copies.count; i++)
 		free(copies.thread[i].pc);
 	free(copies.thread);

@@ -468,7 +468,7 @@ static void of_file(struct shell *shell, struct call *call, struct process *p)
 	struct json j;
 
 	if (!call->json) {
-		p->source->status(p, count, call->out, shell_sites(shell, p));
+		p->source->status(p, count, call->out, shell_sites(shell, p), &call->layout);
 		return;
 	}
 	json_init(&j, call->out);

@@ -16,22 +16,30 @@
 #define DEFAULT_LEN 256
 #define MAX_LEN	    (1u << 20)
 
-static void dump(FILE *out, raddr_t address, const uint8_t *data, size_t len)
+/* columns of a line; of a window without room for that, a line has no more than it needs */
+#define WIDE 84
+
+static void dump(FILE *out, const struct layout *l, raddr_t address, const uint8_t *data,
+		 size_t len)
 {
+	bool narrow = l->columns && l->columns < WIDE;
+
 	for (size_t at = 0; at < len; at += 16) {
 		size_t n = len - at < 16 ? len - at : 16;
 
-		fprintf(out, "0x%012" PRIx64 " ", address + at);
+		fprintf(out, "0x%012" PRIx64 "%s", address + at, narrow ? "" : " ");
 		for (size_t i = 0; i < 16; i++) {
+			if (i == 8 && !narrow)
+				putc(' ', out);
 			if (i < n)
-				escape_printf(out, "%s%02x", i == 8 ? "  " : " ", data[at + i]);
+				fprintf(out, " %02x", data[at + i]);
 			else
-				fputs(i == 8 ? "    " : "   ", out);
+				fputs("   ", out);
 		}
-		fputs("  |", out);
+		fputs(narrow ? "  " : "  |", out);
 		for (size_t i = 0; i < n; i++)
 			putc(data[at + i] >= 0x20 && data[at + i] < 0x7f ? data[at + i] : '.', out);
-		fputs("|\n", out);
+		fputs(narrow ? "\n" : "|\n", out);
 	}
 }
 
@@ -95,7 +103,7 @@ static int show(struct shell *shell, struct call *call, raddr_t address, uint64_
 			fprintf(call->out,
 				"block 0x%" PRIx64 " of %" PRIu64 " bytes, stack %" PRIu32 "\n",
 				block.address, block.size, block.stack);
-		dump(call->out, address, data, (size_t)n);
+		dump(call->out, &call->layout, address, data, (size_t)n);
 	}
 	free(data);
 	return 0;

@@ -12,6 +12,8 @@
 #include "report/classify_address.h"
 #include "report/print.h"
 #include "session/asking.h"
+#include "shell/common/answer_stream.h"
+#include "shell/common/fold.h"
 #include "shell/common/lookup.h"
 #include "shell/common/shell.h"
 
@@ -79,66 +81,78 @@ static void say_what(const struct error *e, const char *place)
 	}
 }
 
+struct telling { /* an error of P; OUT is for the rest of the text, behind its first line */
+	struct shell *shell;
+	struct process *p;
+	struct sites *sites;
+	FILE *out;
+	struct layout layout;
+};
+
 /* Ends a line with the stack beneath it, if there is one. */
-static void put_stack(struct shell *shell, FILE *out, struct process *p, struct sites *sites,
-		      uint32_t stack, const char *without)
+static void put_stack(const struct telling *t, uint32_t stack, const char *without)
 {
 	if (!stack) {
-		escape_printf(out, "%s\n", without);
+		escape_printf(t->out, "%s\n", without);
 		return;
 	}
-	fputs(", by\n", out);
-	lookup_stack(shell, p, sites, stack);
-	print_stack(out, sites, stack, NULL);
+	fputs(", by\n", t->out);
+	lookup_stack(t->shell, t->p, t->sites, stack);
+	print_stack(t->out, t->sites, stack, &t->layout);
 }
 
-static void put_call(struct shell *shell, FILE *out, struct process *p, struct sites *sites,
-		     const struct error *e)
+static void put_call(const struct telling *t, const struct error *e)
 {
+	const struct process *p = t->p;
 	struct text_buffer time;
 	char name[PROC_NAME];
 
 	proc_name(p->via, e->tid, name); /* it may have ended */
-	escape_printf(out, "process %d (%s), thread %d%s%s%s, after %s", (int)p->pid,
+	escape_printf(t->out, "process %d (%s), thread %d%s%s%s, after %s", (int)p->pid,
 		      p->command ? p->command : "?", (int)e->tid, *name ? " (" : "", name,
 		      *name ? ")" : "", time_text(&time, e->ms));
-	put_stack(shell, out, p, sites, e->stack, "; by which call was not recorded");
+	put_stack(t, e->stack, "; by which call was not recorded");
 }
 
-static void put_block(struct shell *shell, FILE *out, struct process *p, struct sites *sites,
-		      const struct error *e)
+static void put_block(const struct telling *t, const struct error *e)
 {
+	FILE *out = t->out;
 	struct text_buffer time;
 
 	if (e->kind == ERROR_DOUBLE) {
 		escape_printf(out, "first freed after %s by thread %d",
 			      time_text(&time, e->freed_ms), (int)e->freed_tid);
-		put_stack(shell, out, p, sites, e->freed_stack,
-			  " (`set free-stacks on` records by which call)");
+		put_stack(t, e->freed_stack, " (`set free-stacks on` records by which call)");
 	}
 	fputs(e->mapping ? "mapped" : "allocated", out);
 	if (e->known)
 		escape_printf(out, " after %s by thread %d", time_text(&time, e->block_ms),
 			      (int)e->block_tid);
-	put_stack(shell, out, p, sites, e->block_stack, "; by which call is not known");
+	put_stack(t, e->block_stack, "; by which call is not known");
 }
 
 /* Whoever reads it is not waited for with the session locked. */
 static void tell(struct shell *shell, struct process *p, const struct error *e)
 {
-	struct sites *sites = shell_sites(shell, p);
+	struct telling t = { shell, p, shell_sites(shell, p), NULL, { 0 } };
 	char place[4300], *text = NULL;
 	size_t len = 0;
-	FILE *out = open_memstream(&text, &len);
+	FILE *out = open_memstream(&text, &len), *fold = NULL;
 
-	if (out && sites) {
-		put_call(shell, out, p, sites, e);
+	if (out && t.sites) {
+		t.layout = answer_layout(message_own_fd());
+		t.layout.said = true;
+		fold = fold_sentences(out, &t.layout);
+		t.out = fold ? fold : out;
+		put_call(&t, e);
 		if (e->kind != ERROR_FOREIGN)
-			put_block(shell, out, p, sites, e);
+			put_block(&t, e);
 		else if (!classify_in_module(p, e->address, place, sizeof(place)))
 			snprintf(place, sizeof(place), "%s", e->place);
 	}
-	if (out && fclose(out) == 0 && sites) {
+	if (fold)
+		fclose(fold);
+	if (out && fclose(out) == 0 && t.sites) {
 		asking_unlock(shell->session);
 		say_what(e, place);
 		fwrite(text, 1, len, message_own());

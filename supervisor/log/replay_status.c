@@ -131,7 +131,8 @@ static void print_process(FILE *out, const struct process *p, unsigned count,
 		      about, t->total_allocated);
 }
 
-void replay_status(const struct process *p, unsigned count, FILE *out, struct sites *sites)
+void replay_status(const struct process *p, unsigned count, FILE *out, struct sites *sites,
+		   const struct layout *l)
 {
 	const struct replay *log = replay_whole(p->told);
 	struct ledger_totals t;
@@ -139,6 +140,7 @@ void replay_status(const struct process *p, unsigned count, FILE *out, struct si
 	size_t n = replay_processes(log);
 
 	(void)sites;
+	(void)l;
 	ledger_totals(p->ledger, &t);
 	print_process(out, p, count, &t);
 	print_record(out, log);

@@ -201,6 +201,7 @@ struct process_recorded {
 };
 
 struct json;
+struct layout;
 struct sites;
 
 /*
@@ -225,7 +226,8 @@ struct process_source {
 	 * object that is open. COUNT: what counts as allocated. NULL: what it says of a process of
 	 * ours.
 	 */
-	void (*status)(const struct process *p, unsigned count, FILE *out, struct sites *sites);
+	void (*status)(const struct process *p, unsigned count, FILE *out, struct sites *sites,
+		       const struct layout *l);
 	void (*status_json)(const struct process *p, unsigned count, struct json *j);
 	/* how it was recorded; NULL: as the session says */
 	void (*recorded)(const struct process *p, struct process_recorded *r);

@@ -105,7 +105,8 @@ void heapfile_status_json(const struct process *p, unsigned count, struct json *
 	processes_json(j, p, heap, &all);
 }
 
-static void print_limit(FILE *out, const struct heap_facts *f, struct sites *sites)
+static void print_limit(FILE *out, const struct heap_facts *f, struct sites *sites,
+			const struct layout *l)
 {
 	if (!f->limit_hit)
 		return;
@@ -116,10 +117,11 @@ static void print_limit(FILE *out, const struct heap_facts *f, struct sites *sit
 	sites = f->request_stack ? sites : NULL;
 	fputs(sites ? " by\n" : "\n", out);
 	if (sites)
-		print_stack(out, sites, f->request_stack, NULL);
+		print_stack(out, sites, f->request_stack, l);
 }
 
-void heapfile_status(const struct process *p, unsigned count, FILE *out, struct sites *sites)
+void heapfile_status(const struct process *p, unsigned count, FILE *out, struct sites *sites,
+		     const struct layout *l)
 {
 	const struct heap *heap = p->told;
 	const struct heap_facts *f = &heap->facts;
@@ -156,5 +158,5 @@ void heapfile_status(const struct process *p, unsigned count, FILE *out, struct 
 			"sampled    one allocation each %" PRIu64
 			" bytes: the numbers are estimates\n",
 			f->sample);
-	print_limit(out, f, sites);
+	print_limit(out, f, sites, l);
 }

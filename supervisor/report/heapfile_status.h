@@ -6,7 +6,8 @@
 #include "process/process.h"
 
 /* As struct process_source has them. */
-void heapfile_status(const struct process *p, unsigned count, FILE *out, struct sites *sites);
+void heapfile_status(const struct process *p, unsigned count, FILE *out, struct sites *sites,
+		     const struct layout *l);
 void heapfile_status_json(const struct process *p, unsigned count, struct json *j);
 
 #endif

@@ -407,7 +407,7 @@ void print_report(FILE *out, const struct view *v, struct sites *sites, bool tot
 
 /* ---- stacks -------------------------------------------------------------- */
 
-void print_frames(FILE *out, struct symbol_frames frames, unsigned number)
+static void plain_frames(FILE *out, struct symbol_frames frames, unsigned number)
 {
 	for (size_t i = 0; i < frames.count; i++) {
 		const struct symbol_frame *f = &frames.frame[i];
@@ -457,36 +457,25 @@ static void show_frame(struct shown_stack *s, const struct layout *l, const stru
 
 /*
  * Of a run of frames of the language's library, inlined or not, the outermost is shown: what the
- * program called.
+ * program called. RUN is the one that goes on; NULL: all are shown.
  */
-static void choose_frames(struct shown_stack *s, const struct layout *l, struct sites *sites,
-			  uint32_t stack)
+static void choose_frames(struct shown_stack *s, const struct layout *l,
+			  struct symbol_frames frames, int number, struct shown *run)
 {
-	struct shown run = { 0 };
-	uint32_t node = stack;
-	int number = 0;
+	for (size_t i = 0; i < frames.count; i++) {
+		const struct symbol_frame *f = &frames.frame[i];
+		int shown = i ? -1 : number;
 
-	do {
-		struct symbol_frames frames = sites_frames(sites, node);
-
-		for (size_t i = 0; i < frames.count; i++) {
-			const struct symbol_frame *f = &frames.frame[i];
-			int shown = i ? -1 : number;
-
-			if (f->skip & SKIP_NAMESPACE) {
-				run = (struct shown){ f, shown, run.frame ? run.left_out + 1 : 0 };
-				continue;
-			}
-			if (run.frame)
-				show_frame(s, l, run.frame, run.number, run.left_out);
-			run.frame = NULL;
-			show_frame(s, l, f, shown, 0);
+		if (run && f->skip & SKIP_NAMESPACE) {
+			*run = (struct shown){ f, shown, run->frame ? run->left_out + 1 : 0 };
+			continue;
 		}
-		number++;
-		node = sites_parent(sites, node);
-	} while (node);
-	if (run.frame)
-		show_frame(s, l, run.frame, run.number, run.left_out);
+		if (run && run->frame) {
+			show_frame(s, l, run->frame, run->number, run->left_out);
+			run->frame = NULL;
+		}
+		show_frame(s, l, f, shown, 0);
+	}
 }
 
 static void put_where(FILE *out, const struct symbol_frame *f, const struct layout *l, size_t used)
@@ -526,14 +515,40 @@ static void put_frame(FILE *out, const struct shown *s, const struct layout *l, 
 	putc('\n', out);
 }
 
+static void put_shown(FILE *out, struct shown_stack *s, const struct layout *l)
+{
+	for (size_t i = 0; i < s->count && !ferror(out); i++)
+		put_frame(out, &s->shown[i], l, STACK_NUMBER + s->widest + 2);
+	free(s->shown);
+}
+
 static void screen_stack(FILE *out, struct sites *sites, uint32_t stack, const struct layout *l)
 {
 	struct shown_stack s = { 0 };
+	struct shown run = { 0 };
+	uint32_t node = stack;
+	int number = 0;
 
-	choose_frames(&s, l, sites, stack);
-	for (size_t i = 0; i < s.count && !ferror(out); i++)
-		put_frame(out, &s.shown[i], l, STACK_NUMBER + s.widest + 2);
-	free(s.shown);
+	do {
+		choose_frames(&s, l, sites_frames(sites, node), number++, &run);
+		node = sites_parent(sites, node);
+	} while (node);
+	if (run.frame)
+		show_frame(&s, l, run.frame, run.number, run.left_out);
+	put_shown(out, &s, l);
+}
+
+void print_frames(FILE *out, const struct symbol_frames *frames, size_t n, const struct layout *l)
+{
+	struct shown_stack s = { 0 };
+
+	for (size_t i = 0; i < n; i++)
+		if (on_screen(l))
+			choose_frames(&s, l, frames[i], (int)i, NULL);
+		else
+			plain_frames(out, frames[i], (unsigned)i);
+	if (on_screen(l))
+		put_shown(out, &s, l);
 }
 
 void print_stack(FILE *out, struct sites *sites, uint32_t stack, const struct layout *l)
@@ -546,7 +561,7 @@ void print_stack(FILE *out, struct sites *sites, uint32_t stack, const struct la
 		return;
 	}
 	do {
-		print_frames(out, sites_frames(sites, node), number++);
+		plain_frames(out, sites_frames(sites, node), number++);
 		node = sites_parent(sites, node);
 	} while (node);
 }

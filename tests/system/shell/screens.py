@@ -27,7 +27,7 @@ COMMANDS = ['status', 'report', 'report --by function', 'report --by file', 'rep
             'report --usable', 'report --stacks -n 3 --match insert', 'report --stacks -n 1 --match hold', 'report --stacks --usable -n 2', 'diff zero', 'diff zero --by stack -n 3', 'diff zero --stacks -n 2', 'report --since zero', 'blocks', 'text', 'text --cum',
             'text --bytes', 'tree', 'tree --invert', 'tree --bytes', 'map', 'map --frag', 'map --bytes', 'threads', 'processes', 'leaks --kinds all -n 3', 'list hold', 'snapshot one', 'snapshot', 'limit',
             'limit 100M', 'limit', 'status', 'status --bytes', 'report --bytes', 'diff zero --bytes', 'blocks --bytes', 'set', 'interval', 'log', 'sample', 'record', 'every', 'on', 'listen', 'help',
-            'timeline --plot', 'help sites', 'help all']
+            'timeline --plot', 'help sites', 'help all', 'bt', 'bt all', 'x main', 'who main']
 
 
 def width(line):
@@ -119,6 +119,11 @@ mt.check('the limit and the summary on a terminal', [text] if [x for x in text.s
 text = subprocess.run([mt.MTRUN, *limited, VICTIM], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=ENV, timeout=60).stderr.decode()
 mt.check('and in a pipe', [text] if not re.search(r': \d+ bytes? more, with \d+ bytes of room left, asked for by\n', text) or not re.search(r'^what it holds:\ntotal_size: 1[89]\d{4}\n', text, re.M) or
          not re.search(r'^  peak        1[89]\d,\d{3} bytes at .*\n  allocated   [123]\d\d,\d{3} bytes in .*\n  still live  1[89]\d,\d{3} bytes in .*\n  limit       190,000 bytes, hit 1 time$', text, re.M) else [])
+# An error of the program: its first line is as everywhere, its stacks are laid out.
+wrong = mt.build('wrong.c')
+text = printed(80, ['-q'], [wrong, 'double'])
+mt.check('an error on a terminal', [text] if max(map(width, text.splitlines())) > 80 or not re.search(r'^   0: \w+ +\S*wrong\.c:\d+$', text, re.M) or not re.search(r'^mtrun: double free of 0x', text, re.M) or
+         not re.search(r'^allocated.*, by$', text, re.M) else [])
 # One line of its own is folded between words where the window would cut it, and nowhere else.
 wrong = ['-q', '--color', 'never', '-x', 'wait exit; diff a b; leaks --kinds no']
 text = subprocess.run([mt.MTRUN, *wrong, '/bin/true'], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=ENV, timeout=60).stderr.decode()
