@@ -27,7 +27,7 @@ static void dump(FILE *out, const struct layout *l, raddr_t address, const uint8
 	for (size_t at = 0; at < len; at += 16) {
 		size_t n = len - at < 16 ? len - at : 16;
 
-		fprintf(out, "0x%012" PRIx64 "%s", address + at, narrow ? "" : " ");
+		escape_printf(out, "0x%012" PRIx64 "%s", address + at, narrow ? "" : " ");
 		for (size_t i = 0; i < 16; i++) {
 			if (i == 8 && !narrow)
 				putc(' ', out);
