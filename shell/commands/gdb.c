@@ -35,7 +35,7 @@ static int run_gdb(struct shell *shell, struct call *call, pid_t pid, int *statu
 static int gdb(struct shell *shell, struct call *call)
 {
 	struct process *p = shell_alive(shell, call);
-	bool stopped = p && p->state == PROCESS_STOPPED;
+	bool stopped = p && p->state == PROCESS_STOPPED, stays = stopped && p->stays;
 	int status = 0, err, back;
 
 	if (!p)
@@ -47,8 +47,10 @@ static int gdb(struct shell *shell, struct call *call)
 	err = run_gdb(shell, call, p->pid, &status);
 	shell->interrupted = false; /* Ctrl-C was for gdb */
 	back = session_take_back(shell->session, p);
-	if (!back && stopped)
+	if (!back && stopped) {
 		back = session_stop(shell->session, p);
+		p->stays = !back && stays;
+	}
 	if (back && back != -ESRCH)
 		return shell_error(
 			shell, call,

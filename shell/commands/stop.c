@@ -6,7 +6,13 @@
 /* `stop`: all threads of the process, until `cont`. */
 static int stop(struct shell *shell, struct call *call)
 {
-	return shell_act(shell, call, "stop", session_stop);
+	struct process *p;
+
+	if (shell_act(shell, call, "stop", session_stop))
+		return -1;
+	p = shell_process(shell);
+	p->stays = p->state == PROCESS_STOPPED;
+	return 0;
 }
 
 const struct command cmd_stop = {

@@ -191,14 +191,15 @@ static void give_up(struct shell *shell)
 
 /*
  * By `stop` or -S, and nothing is there that could run `cont` meanwhile: C would be waited for
- * without end. What a limit or an error has stopped is give_up()'s.
+ * without end. What a limit or an error has stopped is give_up()'s, and a scan for leaks that
+ * somebody else has asked for lets it go on.
  */
 static bool is_stopped_for_good(struct shell *shell, const struct condition *c)
 {
 	const struct process *p = session_main(shell->session);
 
-	return c->what != WAIT_TIME && !c->has_timeout && p->state == PROCESS_STOPPED &&
-	       !p->limit.frozen && !p->errors.frozen && !events_any(shell);
+	return c->what != WAIT_TIME && !c->has_timeout && p->state == PROCESS_STOPPED && p->stays &&
+	       !events_any(shell);
 }
 
 static int wait(struct shell *shell, struct call *call)

@@ -141,6 +141,7 @@ struct process {
 	bool left;	  /* nothing of ours is mapped in it any more */
 	pid_t own_thread; /* of ours in it (tracee/own_thread.h); 0: none */
 	uint32_t resumed; /* how often its threads went on, all having been stopped */
+	bool stays;	  /* stopped, by `stop` or -S: until somebody lets it go on */
 	/* the longest that all its threads stood still to plant, or to leave */
 	uint64_t paused_us;
 

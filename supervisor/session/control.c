@@ -260,6 +260,7 @@ static int cont_now(struct session *s, struct process *p)
 		return 0;
 	p->state = PROCESS_RUNNING;
 	p->resumed++;
+	p->stays = false;
 	first = thread_find(s, p->pid);
 	if (first && first->process == p && first->state == THREAD_STOPPED) {
 		uint64_t end = clock_us() + SIGNALS_US;
@@ -299,6 +300,7 @@ static int kill_process(struct session *s, struct process *p, int sig)
 	if (p->state == PROCESS_STOPPED) {
 		p->state = PROCESS_RUNNING;
 		p->resumed++;
+		p->stays = false;
 	}
 	for (size_t i = 0; i < s->nthreads; i++) {
 		struct thread *t = &s->thread[i];

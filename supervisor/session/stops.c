@@ -325,8 +325,11 @@ static int land(struct session *s, struct process *p, pid_t tid)
 	 * instruction.
 	 */
 	if (!err && !limit_enforce_image(s, p) && s->options.start_stopped && p == s->main &&
-	    !s->began && session_stop(s, p) < 0)
-		message_error("cannot stop process %d", (int)p->pid);
+	    !s->began) {
+		p->stays = session_stop(s, p) == 0;
+		if (!p->stays)
+			message_error("cannot stop process %d", (int)p->pid);
+	}
 	if (!err && p->state == PROCESS_STOPPED)
 		s->landed = l;
 	s->began = true;
