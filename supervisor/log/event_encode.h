@@ -16,7 +16,7 @@ struct log_encoder;
 
 /* bytes: a block is handed over when it has grown to this, or to what log_encoder_block() says */
 #define LOG_ENCODER_BLOCK (256u << 10)
-#define LOG_ENCODER_LEAST (4u << 10)
+#define LOG_ENCODER_LEAST (2u << 10)
 /*
  * changes between two checkpoints, at least; or LOG_ENCODER_LINES for each stack total, if that is
  * more

@@ -44,11 +44,12 @@
 #define QUESTIONS 4096u
 #define PIECE	  (256u << 10) /* bytes of entries that go into a block */
 /*
- * A file is full at three quarters of its size. Of the rest, a quarter is for events that are no
- * block yet, and a quarter for what comes in one turn, at EVENT_BYTES each, which is more than most
- * take: so neither makes a small file larger than it is to be.
+ * A file is full at three quarters of its size, and ends at seven eighths. Of the last eighth, a
+ * quarter is for events that are no block yet, and a quarter for what comes in one turn, at
+ * EVENT_BYTES each, which is more than most take: so neither makes a small file larger than it is
+ * to be.
  */
-#define SHARE	    16u
+#define SHARE	    32u
 #define EVENT_BYTES 4u
 #define PORTION	    64u /* events, at least */
 
