@@ -892,15 +892,20 @@ static void test_stops(void)
 	log_encoder_free(NULL);
 }
 
-/* Blocks end in time, whatever fills them: only time that passes, only what is told in full. */
+/*
+ * Blocks end in time, whatever fills them: only time that passes, only what is told in full; the
+ * last round with as small ones as there are.
+ */
 static void test_filled(void)
 {
-	for (int what = 0; what < 3; what++) {
+	for (int what = 0; what < 4; what++) {
+		uint32_t most = what < 3 ? LOG_ENCODER_BLOCK : LOG_ENCODER_LEAST;
 		struct ledger *l = ledger_new(BOTH);
 		struct log log = { 0 };
 		struct log_sink sink = sink_of(&log);
 		struct log_encoder *e = log_encoder_new(l, &sink);
 		uint32_t t = ledger_thread(l, 1);
+		log_encoder_block(e, most);
 		for (uint64_t i = 0; i < 200000; i++)
 			switch (what) {
 			case 0: ledger_stayed(l, t, i); break;
@@ -917,8 +922,8 @@ static void test_filled(void)
 		log_encoder_flush(e);
 		CHECK(log.count > 2);
 		for (size_t i = 0; i < log.count; i++)
-			CHECK(log.block[i].len <= LOG_ENCODER_BLOCK + 1000);
-		CHECK(log.block[1].len > LOG_ENCODER_BLOCK - 1000);
+			CHECK(log.block[i].len <= most + 1000);
+		CHECK(log.block[1].len > most - 1000);
 		check_all(l, &log, 3);
 		log_encoder_free(e);
 		ledger_free(l);
