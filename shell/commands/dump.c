@@ -23,9 +23,8 @@ static int dump(struct shell *shell, struct call *call)
 	err = dumping_write(shell, p, prefix, DUMP_ASKED, &d);
 	if (err == 0)
 		escape_printf(call->out,
-			      "%s: %" PRId64 " bytes in %" PRId64 " block%s from %zu stack%s\n",
-			      d.file, d.bytes, d.blocks, d.blocks == 1 ? "" : "s", d.stacks,
-			      d.stacks == 1 ? "" : "s");
+			      "%s: %" PRId64 " bytes in %" PRId64 " blocks from %zu stacks\n",
+			      d.file, d.bytes, d.blocks, d.stacks);
 	else if (err != -EINTR)
 		shell_error(shell, call, "cannot write '%s': %s", d.file ? d.file : "a .heap file",
 			    strerror(-err));

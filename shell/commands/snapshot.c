@@ -64,9 +64,8 @@ static void list(struct call *call, const struct snapshots *s)
 		const struct profile *p = &s->snapshot[i].profile;
 		int64_t bytes = bytes_of(p, &blocks);
 
-		escape_printf(call->out, "%-20s at %s: %" PRId64 " bytes in %" PRId64 " block%s\n",
-			      s->snapshot[i].name, time_text(&time, p->ms), bytes, blocks,
-			      blocks == 1 ? "" : "s");
+		escape_printf(call->out, "%-20s at %s: %" PRId64 " bytes in %" PRId64 " blocks\n",
+			      s->snapshot[i].name, time_text(&time, p->ms), bytes, blocks);
 	}
 }
 
