@@ -40,6 +40,12 @@ static void fill(char *at, size_t page)
 		to[i] = word(page, i);
 }
 
+static void fill_all(char *at)
+{
+	for (size_t i = 0; i < COUNT; i++)
+		fill(at, i);
+}
+
 static bool is_filled(const char *page, size_t number)
 {
 	const uint64_t *from = (const uint64_t *)(const void *)page;
@@ -167,8 +173,7 @@ static void test_dense(void)
 	size_t n, len;
 	pid_t pid;
 
-	for (size_t i = 0; i < COUNT; i++)
-		fill(at, i);
+	fill_all(at);
 	pid = fork();
 	if (pid < 0) {
 		perror("fork");
@@ -213,8 +218,7 @@ static void test_shared(void)
 	int sum = 0;
 	pid_t pid;
 
-	for (size_t i = 0; i < COUNT; i++)
-		fill(at, i);
+	fill_all(at);
 	pid = child();
 	fill(at, 3); /* ours is another one now */
 	from = memory_of(pid);
@@ -243,8 +247,7 @@ static void test_holes(void)
 	struct memory from;
 	pid_t pid;
 
-	for (size_t i = 0; i < COUNT; i++)
-		fill(at, i);
+	fill_all(at);
 	munmap(at + 100 * MEMORY_PAGE, MEMORY_PAGE);
 	munmap(at + 1000 * MEMORY_PAGE, 1000 * MEMORY_PAGE);
 	pid = child();
@@ -297,8 +300,7 @@ static void test_expected(void)
 	struct memory from;
 	pid_t pid;
 
-	for (size_t i = 0; i < COUNT; i++)
-		fill(at, i);
+	fill_all(at);
 	pid = child();
 	from = memory_of(pid);
 	for (int i = 0; i < 20; i++) {
@@ -339,8 +341,7 @@ static void test_pieces(void)
 	struct memory from;
 	pid_t pid;
 
-	for (size_t i = 0; i < COUNT; i++)
-		fill(at, i);
+	fill_all(at);
 	pid = child();
 	from = memory_of(pid);
 	for (ssize_t n = 1; n > 0 && next < behind;) {
