@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -262,23 +263,31 @@ static int write_to(struct shell *shell, const struct export_format *format, con
 	return err;
 }
 
-/* write_to() through the ending's shell command, which prints to FD. *STATUS: its exit status. */
+/*
+ * write_to() through the ending's shell command, which prints to FD. *STATUS: its exit status.
+ *
+ * dot answers Ctrl-C by rendering what it has, from the handler, and now and then it waits there
+ * for a lock of its own for ever. Nobody wants what it makes then, so it is killed.
+ */
 static int write_through(struct shell *shell, const struct request *r, const struct export *e,
 			 int fd, int *status)
 {
 	struct spawned child;
-	int err;
+	char *command;
+	int err, ended;
 
-	err = shell_spawn(shell, &child, r->ending->command, fd, SPAWN_PIPE);
+	if (asprintf(&command, "exec %s", r->ending->command) < 0)
+		return -ENOMEM;
+	err = shell_spawn(shell, &child, command, fd, SPAWN_PIPE);
+	free(command);
 	if (err)
 		return err;
 	err = write_to(shell, r->format, e, child.input);
-	*status = 0;
-	if (shell_await(shell, child.status_fd, AWAIT_LEAVE)) /* Ctrl-C ends it, too */
-		spawn_leave(&child);
-	else
-		*status = spawn_status(&child);
-	return shell_interrupted(shell) || shell->leave ? -EINTR : err;
+	ended = shell_await(shell, child.status_fd, AWAIT_INTERRUPT);
+	if (ended)
+		kill(child.pid, SIGKILL);
+	*status = spawn_status(&child);
+	return shell_interrupted(shell) || shell->leave ? -EINTR : ended ? ended : err;
 }
 
 /* Whether the program that COMMAND begins with is there. */
