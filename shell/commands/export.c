@@ -452,7 +452,7 @@ static int write_file(struct shell *shell, struct call *call, struct request *r,
 		x.export.total = r->total;
 		x.export.moment = moment;
 		if (r->when.has_since) { /* what has come since has no course of its own */
-			x.export.points = 0;
+			x.export.points = x.activity.count = 0;
 			x.export.lifetimes = NULL;
 		}
 		x.export.residency = looks->mapping ? &looks->mapping->residency : NULL;

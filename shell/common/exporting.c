@@ -99,7 +99,7 @@ static ssize_t lifetimes(void *ctx, struct log_lifetime **out)
 {
 	struct exporting *x = ctx;
 
-	return replay_lifetimes(x->process->told, interrupted, x, out);
+	return replay_lifetimes(x->process->told, interrupted, x, out, &x->activity);
 }
 
 /* NULL: there is none, or no memory, which is as good. */
@@ -130,6 +130,7 @@ int exporting_init(struct exporting *x, struct shell *shell, struct process *p)
 			      .now_ms = shell_moment(shell, p),
 			      .peak = totals.peak,
 			      .peak_ms = totals.peak_ms,
+			      .activity = &x->activity,
 			      .marks = &x->marks,
 			      .past = past,
 			      .parts = p->told ? NULL : parts,
@@ -146,7 +147,8 @@ int exporting_init(struct exporting *x, struct shell *shell, struct process *p)
 		e->counted = r.counted;
 	}
 	if (x->command_line && modules_copy(&x->modules, &p->modules) == 0 &&
-	    marks_copy(&x->marks, &p->marks) == 0 && (one_moment || collect(x) == 0))
+	    marks_copy(&x->marks, &p->marks) == 0 && (one_moment || collect(x) == 0) &&
+	    (p->told || ledger_activity(p->ledger, &x->activity) == 0))
 		return 0;
 	exporting_release(x);
 	return -ENOMEM;
@@ -160,5 +162,6 @@ void exporting_release(struct exporting *x)
 	free(x->point);
 	modules_release(&x->modules);
 	marks_release(&x->marks);
+	activity_release(&x->activity);
 	*x = (struct exporting){ 0 };
 }

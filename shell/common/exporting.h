@@ -7,6 +7,7 @@
 #define MTRUN_EXPORTING_H
 
 #include "export/export.h"
+#include "ledger/activity.h"
 #include "symbols/module.h"
 
 struct shell;
@@ -20,6 +21,7 @@ struct exporting {
 	struct modules modules;
 	struct marks marks;
 	struct export_point *point;
+	struct activity activity;
 };
 
 /*

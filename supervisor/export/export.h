@@ -22,6 +22,7 @@
 #include "report/sites.h"
 #include "report/view.h"
 
+struct activity;
 struct kept;
 struct leak_report;
 struct log_lifetime;
@@ -71,7 +72,8 @@ struct export
 	const struct export_point *point;
 	size_t points;
 	uint64_t peak, peak_ms;
-	const struct marks *marks; /* NULL: none */
+	const struct activity *activity; /* more finely; empty: not known */
+	const struct marks *marks;	 /* NULL: none */
 	/* what its resident memory is made of, and who keeps that; NULL: not known */
 	const struct residency *residency;
 	const struct kept *kept;
@@ -89,7 +91,7 @@ struct export
 	int (*parts)(void *ctx, unsigned detail, struct profile *out);
 	/*
 	 * How long blocks lived, by stack; for the caller to free. How many stacks, or -errno.
-	 * NULL: it is not known, as no log is open.
+	 * `activity` is known only then. NULL: it is not known, as no log is open.
 	 */
 	ssize_t (*lifetimes)(void *ctx, struct log_lifetime **out);
 	pid_t thread_names; /* the process in /proc that has these threads; 0: there is none */

@@ -8,6 +8,7 @@
 #include "base/proc.h"
 #include "export/moments.h"
 #include "export/trie.h"
+#include "ledger/activity.h"
 #include "log/event_decode.h"
 #include "process/profile_make.h"
 #include "report/kept.h"
@@ -110,7 +111,7 @@ extern const char page_js[], page_js_end[], page_css[], page_css_end[];
 static int choose_keys(struct page *p)
 {
 	size_t *index, peak;
-	ssize_t n = moments_choose(p->e, KEYS, &index, NULL);
+	ssize_t n = moments_choose(p->e->point, p->e->points, KEYS, &index, NULL);
 
 	if (n < 0)
 		return (int)n;
@@ -701,20 +702,58 @@ static void put_program(struct page *p)
 
 static int put_curve(struct page *p)
 {
+	struct export_point *point;
 	size_t *index;
-	ssize_t n = moments_choose(p->e, CURVE, &index, NULL);
+	ssize_t n = moments_refine(p->e, &point);
 
 	if (n < 0)
 		return (int)n;
+	n = moments_choose(point, (size_t)n, CURVE, &index, NULL);
+	if (n < 0) {
+		free(point);
+		return (int)n;
+	}
 	json_newline(&p->j);
 	json_array(&p->j, "curve");
 	for (ssize_t i = 0; i < n; i++) {
-		json_uint(&p->j, NULL, p->e->point[index[i]].from_ms);
-		json_uint(&p->j, NULL, p->e->point[index[i]].bytes);
+		json_uint(&p->j, NULL, point[index[i]].from_ms);
+		json_uint(&p->j, NULL, point[index[i]].bytes);
 	}
 	json_end_array(&p->j);
 	free(index);
+	free(point);
 	return 0;
+}
+
+static void put_moment(struct json *j, uint64_t ms, uint64_t allocs, uint64_t temporary)
+{
+	json_uint(j, NULL, ms);
+	json_uint(j, NULL, allocs);
+	json_uint(j, NULL, temporary);
+}
+
+/*
+ * What was allocated up to some moments, and temporarily; evenly from each to the next. A point is
+ * about the end of its ms.
+ */
+static void put_activity(struct page *p)
+{
+	const struct activity *a = p->e->activity;
+	const struct activity_point *before = NULL;
+
+	json_newline(&p->j);
+	json_array(&p->j, "activity");
+	for (size_t i = 0; i < a->count; i++) {
+		const struct activity_point *at = &a->point[i];
+		uint64_t begins = at->ms - at->ms % a->step;
+
+		if (begins > (before ? before->ms + 1 : 0))
+			put_moment(&p->j, begins, before ? before->allocs : 0,
+				   before ? before->temporary : 0);
+		put_moment(&p->j, at->ms + 1, at->allocs, at->temporary);
+		before = at;
+	}
+	json_end_array(&p->j);
 }
 
 static const char *module_of(const struct symbol_frame *f) { return f->module ? f->module : ""; }
@@ -1184,6 +1223,7 @@ static int put_page(struct page *p)
 	json_object(&p->j, NULL);
 	put_program(p);
 	err = put_curve(p);
+	put_activity(p);
 	if (!err)
 		err = put_frames(p);
 	put_nodes(p);

@@ -274,7 +274,7 @@ int export_massif(FILE *out, const struct export *e)
 	struct massif m = { .out = out, .e = e };
 	uint64_t stretch = 0;
 	size_t *index = NULL;
-	ssize_t n = moments_choose(e, SNAPSHOTS, &index, &stretch);
+	ssize_t n = moments_choose(e->point, e->points, SNAPSHOTS, &index, &stretch);
 	int err = n < 0 ? (int)n : trie_init(&m.trie, true);
 
 	if (!err) {

@@ -1,5 +1,5 @@
 /*
- * The page of `export html`: memory over time on top; below it the flame graph, the callers and callees of a function and the sites, of the moment that is chosen there (a click),
+ * The page of `export html`: memory over time on top, with what was allocated per second; below it the flame graph, the callers and callees of a function and the sites, of the moment that is chosen there (a click),
  * of what has come over a range (a drag), or of what was allocated since the start. The numbers are in the element `data`, as html.c writes them; all texts go in as text,
  * never as markup. What is shown can be linked to: #at=MS, #at=peak, #from=MS&to=MS, #cost=allocated|allocations|temporary.
  *
@@ -11,7 +11,7 @@
 	"use strict";
 
 	var d = JSON.parse(document.getElementById("data").textContent);
-	var SVG = "http://www.w3.org/2000/svg", LEFT = 74, RIGHT = 16, TOP = 48, HEIGHT = 230, BOTTOM = 24, ROW = 19, DEEPEST = 80, SERIES = 8, LEAST = 0.7;
+	var SVG = "http://www.w3.org/2000/svg", LEFT = 74, RIGHT = 16, TOP = 48, HEIGHT = 230, BOTTOM = 24, RATES = 64, ROW = 19, DEEPEST = 80, SERIES = 8, LEAST = 0.7;
 	var columns = pairs(d.columns), nodes = [[0, 0]].concat(pairs(d.nodes)), sites = { 0: [0, "(others)", "", 0, -1] }, paths = columns.map(function (c) { return path_of(c[0]); });
 	var keys, whole = [], from = null, to = 0, cost = "live", shape = "down", flipped = false, pattern = null, filter = "", shown_rows = 25, order = "size", ascending = false;
 	var sums = null, roots = [], zoom = [], rects = [], cursor = null, selected = null, modules_of = null, shorts = new Map(), dark = matchMedia("(prefers-color-scheme: dark)");
@@ -440,6 +440,52 @@
 		make(chart, "path", { "class": "edge", d: edge });
 	}
 
+	/* ---- how much is allocated, under the timeline ---- */
+
+	function has_rates() { return d.activity.length > 3; }
+
+	/* What was allocated up to MS: [all, temporary ones]. */
+	function allocated_at(ms) {
+		var a = d.activity, i = 0, end = a.length / 3, middle, part;
+
+		while (end - i > 1) {
+			middle = (i + end) >> 1;
+			if (a[3 * middle] <= ms)
+				i = middle;
+			else
+				end = middle;
+		}
+		if (ms < a[0])
+			return [0, 0];
+		part = 3 * i + 3 < a.length ? (ms - a[3 * i]) / (a[3 * i + 3] - a[3 * i]) : 0;
+		return [1, 2].map(function (k) { return part ? a[3 * i + k] + part * (a[3 * i + 3 + k] - a[3 * i + k]) : a[3 * i + k]; });
+	}
+
+	/* By the second, over stretches of two pixels, but never less than 10 ms: [from, to, allocations, temporary ones]. */
+	function rates() {
+		var n = Math.max(1, Math.min(Math.floor((width - LEFT - RIGHT) / 2), Math.ceil((last_ms() - first_ms()) / 10))), list = [], by = (last_ms() - first_ms()) / n, before = allocated_at(first_ms()), now, to;
+
+		for (var i = 0; i < n; i++) {
+			to = first_ms() + (i + 1) * by;
+			now = allocated_at(to);
+			list.push([to - by, to, (now[0] - before[0]) * 1000 / by, (now[1] - before[1]) * 1000 / by]);
+			before = now;
+		}
+		return list;
+	}
+
+	function draw_rates() {
+		var list = rates(), bottom = TOP + HEIGHT + BOTTOM + RATES, base = list.map(function () { return bottom; }), most = 1, top = TOP + HEIGHT + BOTTOM + 6;
+
+		function y(rate) { return bottom - rate / most * (bottom - top); }
+		list.forEach(function (r) { most = Math.max(most, r[2]); });
+		[top, bottom].forEach(function (y) { make(chart, "line", { "class": "grid", x1: LEFT, x2: width - RIGHT, y1: y, y2: y }); });
+		make(chart, "path", { "class": "allocating", d: outline(list, list.map(function (r) { return y(r[2]); }), base) });
+		make(chart, "path", { "class": "temporary", d: outline(list, list.map(function (r) { return y(r[3]); }), base) });
+		make(chart, "text", { x: LEFT - 6, y: top + 8, "text-anchor": "end" }, about(short_number(most)) + "/s");
+		make(chart, "text", { x: LEFT - 6, y: bottom, "text-anchor": "end" }, "0");
+	}
+
 	function draw_marks() {
 		var free = [-1e9, -1e9], x, row, label;
 
@@ -479,13 +525,17 @@
 		draw_choice(cost === "difference" ? keys[from].ms : null, is_moment ? keys[to].ms : null);
 	}
 
+	function height() { return TOP + HEIGHT + BOTTOM + (has_rates() ? RATES + 8 : 0); }
+
 	function draw_chart() {
 		width = chart.parentNode.clientWidth;
 		chart.textContent = "";
-		chart.setAttribute("viewBox", "0 0 " + width + " " + (TOP + HEIGHT + BOTTOM));
-		chart.setAttribute("height", TOP + HEIGHT + BOTTOM);
+		chart.setAttribute("viewBox", "0 0 " + width + " " + height());
+		chart.setAttribute("height", height());
 		draw_axes();
 		draw_curve();
+		if (has_rates())
+			draw_rates();
 		draw_marks();
 		draw_chosen();
 	}
@@ -499,6 +549,17 @@
 		});
 		if (series.length)
 			make(make(parent, "span", {}), "span", { "class": "key rest" }).parentNode.appendChild(document.createTextNode("others"));
+		if (has_rates())
+			[["allocating", "allocations per second"], ["temporary", "of these temporary"]].forEach(function (r) {
+				make(make(parent, "span", { title: "below" }), "span", { "class": "key " + r[0] }).parentNode.appendChild(document.createTextNode(r[1]));
+			});
+	}
+
+	/* The rates where the pointer is, as they are drawn. */
+	function rate_text(ms) {
+		var r = has_rates() ? rates().filter(function (r) { return r[0] <= ms; }).pop() : null;
+
+		return r ? ", " + about(digits(Math.round(r[2]))) + " allocations/s" + (r[2] >= 1 ? ", " + Math.round(100 * r[3] / r[2]) + " % temporary" : "") : "";
 	}
 
 	/* The curve's values at MS. */
@@ -507,7 +568,7 @@
 
 		for (var i = 0; i < d.curve.length && d.curve[i] <= ms; i += 2)
 			bytes = d.curve[i + 1];
-		text = seconds(Math.round(ms)) + ": " + about(digits(bytes)) + " bytes";
+		text = seconds(Math.round(ms)) + ": " + about(digits(bytes)) + " bytes" + rate_text(ms);
 		if (k && k.from <= ms)
 			series.map(function (s) { return [s.held[key_at(ms)], s.name]; }).filter(function (v) { return v[0] > 0; }).sort(function (a, b) { return b[0] - a[0]; })
 				.forEach(function (v) { text += "\n" + short_bytes(v[0]) + "  " + short(v[1]); });
@@ -1569,6 +1630,7 @@
 				return;
 			}
 			d.curve.push(n.ms, n.live);
+			d.activity.push(n.ms, n.allocs, n.temporary);
 			last = Math.max(last, n.ms);
 			if (n.peak > d.peak) {
 				d.peak = highest = n.peak;

@@ -11,6 +11,7 @@
 
 #include "base/types.h"
 
+struct activity;
 struct ledger;
 
 /*
@@ -208,6 +209,8 @@ void ledger_interval(const struct ledger *l, uint64_t ms, struct ledger_interval
  */
 ssize_t ledger_past(const struct ledger *l, uint64_t ms, struct ledger_held **out) MUST_USE;
 void ledger_timeline(const struct ledger *l, struct ledger_timeline *out);
+/* How it has gone along up to now. 0 or -ENOMEM; OUT is to be released in both cases. */
+int ledger_activity(const struct ledger *l, struct activity *out) MUST_USE;
 
 /*
  * Where the past of a ledger is told, if it is not in its own timeline: for intervals before the

@@ -311,7 +311,7 @@ size_t ledger_memory(const struct ledger *l)
 	       l->totals_used * sizeof(struct stack_total) + l->nthreads * sizeof(struct thread) +
 	       l->pending_room * sizeof(struct pending) + l->undo_room * sizeof(struct undo) +
 	       l->totals_used * sizeof(uint32_t) + timeline_memory(&l->timeline) +
-	       page_set_memory(&l->lain) + ranges_memory(&l->ranges) + freed_memory(&l->freed) +
-	       weights_memory(&l->weights) +
+	       l->activity.room * sizeof(struct activity_point) + page_set_memory(&l->lain) +
+	       ranges_memory(&l->ranges) + freed_memory(&l->freed) + weights_memory(&l->weights) +
 	       (l->variances.base ? l->totals_used * sizeof(unsigned __int128) : 0);
 }

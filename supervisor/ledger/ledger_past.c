@@ -34,6 +34,22 @@ void ledger_point_add(struct ledger *l, uint64_t interval, uint64_t bytes, uint6
 		l->on_point(l->on_point_ctx, interval, bytes, ms);
 }
 
+void ledger_activity_add(const struct ledger *l, struct activity *a)
+{
+	if (l->now_ms)
+		activity_add(a, &(struct activity_point){ l->now_ms, l->counted, l->counted,
+							  l->allocs, l->temporary });
+}
+
+int ledger_activity(const struct ledger *l, struct activity *out)
+{
+	int err = activity_copy(out, &awake(l)->activity);
+
+	if (!err)
+		ledger_activity_add(l, out);
+	return err;
+}
+
 /*
  * Lines that since the high have come to hold something else are the next interval's to write,
  * whether they change in it or not; where there are quiet ones in between, the first of these

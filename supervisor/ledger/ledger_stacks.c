@@ -56,6 +56,7 @@ struct ledger *ledger_new(unsigned count)
 		return NULL;
 	}
 	timeline_init(&l->timeline, TIMELINE_BUDGET);
+	activity_init(&l->activity);
 	l->epoch = l->interval_epoch = 1;
 	if (arena_reach(&l->totals, sizeof(struct stack_total)) ||
 	    arena_reach(&l->threads, sizeof(struct thread)) ||
@@ -90,6 +91,7 @@ void ledger_free(struct ledger *l)
 	free(l->undo);
 	free(l->at_peak);
 	timeline_release(&l->timeline);
+	activity_release(&l->activity);
 	arena_release(&l->touched);
 	arena_release(&l->threads);
 	arena_release(&l->index);

@@ -11,6 +11,7 @@
 #include "base/arena.h"
 #include "blocks/blocks.h"
 #include "blocks/page_set.h"
+#include "ledger/activity.h"
 #include "ledger/freed.h"
 #include "ledger/ledger.h"
 #include "ledger/ledger_changes.h"
@@ -79,6 +80,7 @@ struct ledger {
 	uint64_t high, high_ms, interval, interval_epoch;
 	uint64_t peak, peak_ms; /* of those before */
 	struct timeline timeline;
+	struct activity activity;
 	struct ledger_history history; /* `past` is NULL: the timeline is it */
 	/* by stack total, once asked for and until the peak is another */
 	struct timeline_held *at_peak;
@@ -286,6 +288,8 @@ static inline struct high high_of(const struct ledger *l)
 
 /* The present interval is over, NEXT is the one of the next event. */
 void ledger_interval_end(struct ledger *l, uint64_t next);
+/* How things are at the end of the present ms. */
+void ledger_activity_add(const struct ledger *l, struct activity *a);
 /* What was told with timeline_hold() is a point, if anything is another than at the one before. */
 void ledger_point_add(struct ledger *l, uint64_t interval, uint64_t bytes, uint64_t ms);
 
@@ -405,6 +409,7 @@ static inline void time_change(struct ledger *l, uint64_t ms)
 {
 	if (__builtin_expect(l->log != NULL, 0))
 		l->log->time(l->log->ctx, ms);
+	ledger_activity_add(l, &l->activity);
 	l->now_ms = ms;
 	l->tick = ms / 10 < BLOCK_TICK_MAX ? (uint32_t)(ms / 10) : BLOCK_TICK_MAX;
 	if (ms / TIMELINE_MS > l->interval)

@@ -86,12 +86,13 @@ int replay_marks(struct replay_process *p, struct marks *marks) MUST_USE;
 
 /*
  * How long the blocks of its stacks lived, for the caller to free: how many stacks, or -ENOMEM,
- * -EINTR (GIVE_UP has said so), -EBADMSG: some of the record is damaged. All events are read anew;
- * nobody else's questions are in the way of that.
+ * -EINTR (GIVE_UP has said so), -EBADMSG: some of the record is damaged. ACTIVITY, which is empty,
+ * becomes that of its ledger, for the caller to release. All events are read anew; nobody else's
+ * questions are in the way of that.
  */
 struct log_lifetime;
 ssize_t replay_lifetimes(struct replay_process *p, bool (*give_up)(void *ctx), void *ctx,
-			 struct log_lifetime **out) MUST_USE;
+			 struct log_lifetime **out, struct activity *activity) MUST_USE;
 
 /* Its stacks, as struct sites_source has them. MODULES: what replay_modules() gave. */
 uint32_t replay_parent(struct replay_process *p, uint32_t node, uint64_t *pc);

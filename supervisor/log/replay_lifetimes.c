@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 /*
- * replay_lifetimes.c - how long blocks lived: the events of a process from its first checkpoint to
+ * replay_lifetimes.c - how long blocks lived, and how the process went along: the events of a process from its first checkpoint to
  * its end, once more, with a ledger of its own.
  */
 #include <errno.h>
@@ -51,7 +51,7 @@ static ssize_t collect(const struct replay_process *p, const struct replay_curso
 }
 
 ssize_t replay_lifetimes(struct replay_process *p, bool (*give_up)(void *ctx), void *ctx,
-			 struct log_lifetime **out)
+			 struct log_lifetime **out, struct activity *activity)
 {
 	struct replay_cursor c;
 	ssize_t n = replay_cursor_init(&c, first_state(p));
@@ -60,6 +60,8 @@ ssize_t replay_lifetimes(struct replay_process *p, bool (*give_up)(void *ctx), v
 		return n;
 	log_decoder_lifetimes(c.decoder, p->recorded_ms);
 	n = read_all(p, &c, give_up, ctx);
+	if (!n)
+		n = ledger_activity(c.ledger, activity);
 	if (!n)
 		n = collect(p, &c, out);
 	replay_cursor_release(&c);

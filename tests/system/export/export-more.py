@@ -295,6 +295,8 @@ USE = """<script>
     said.tip = get("#tip").textContent;
     get("#timeline").dispatchEvent(new KeyboardEvent("keydown", { key: "p" }));
     said.peak = number("#what");
+    said.activity = JSON.parse(get("#data").textContent).activity;
+    said.rates = all("#timeline path.allocating, #timeline path.temporary").length;
     document.body.setAttribute("data-said", JSON.stringify(said));
     </script></body>"""
 
@@ -319,7 +321,11 @@ def used(said, text):
     bad += [f'{page["temporary"]}, {temporary} temporary'] if page['temporary'][0] != temporary else []
     bad += [f'no {c}' for c in ('peak', 'live', 'allocated', 'temporary', 'rate') if 'card-' + c not in page['cards']]
     bad += [f'{page["stack"]}'] if not re.match(r'decode\(.*\n.*load_pictures\(.*\n.*main', page['stack']) else []
-    bad += [f'{page["tip"]}'] if 'decode' not in page['tip'] else []
+    bad += [f'{page["tip"]}'] if not re.search(r'^[0-9.]+ s: [0-9,]+ bytes, [0-9,]+ allocations/s\b', page['tip']) or 'decode' not in page['tip'] else []
+    went = [page['activity'][i:i + 3] for i in range(0, len(page['activity']), 3)]
+    bad += [f'activity: {went[-1]}, {count}, {temporary}'] if went[-1][1:] != [count, temporary] else []
+    bad += [f'activity: {a}, {b}' for a, b in zip(went, went[1:]) if not (a[0] < b[0] and a[1] <= b[1] and a[2] <= b[2] <= b[1])]
+    bad += [] if len(went) > 50 and page['rates'] == 2 else [f'{len(went)} moments, {page["rates"]} drawn']
     mt.check('html: used', bad)
 
 

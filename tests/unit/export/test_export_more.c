@@ -6,6 +6,7 @@
 #include "export/export.h"
 #include "export/moments.h"
 #include "export/trie.h"
+#include "ledger/activity.h"
 
 /*
  * The formats that are about the whole time: a program that takes and gives back blocks at random
@@ -23,12 +24,15 @@ static struct played now[STACKS], at_peak[STACKS];
 static struct view_row rows[STACKS];
 static struct view view = { .key = VIEW_STACK, .has_totals = true, .row = rows };
 static struct export_point points[STEPS];
+static struct activity_point stretches[STEPS * 4];
+static struct activity activity = { .point = stretches };
 static struct export e = { .view = &view,
 			   .moment = "at 1.0 s",
 			   .pid = 7,
 			   .command = EVIL,
 			   .command_line = EVIL,
-			   .point = points };
+			   .point = points,
+			   .activity = &activity };
 static char names[STACKS][sizeof(EVIL) + 16];
 static struct symbol_frame leaf[STACKS],
 	f_main = { .function = "main", .file = "/a.c", .line = 1, .module = "/bin/a" };
@@ -260,14 +264,60 @@ static void test_moments(void)
 	ssize_t n;
 
 	play(3);
-	n = moments_choose(&e, 37, &index, &stretch);
+	n = moments_choose(e.point, e.points, 37, &index, &stretch);
 	CHECK(n > 30 && n <= 37);
 	CHECK_EQ(e.point[index[moments_highest(&e, index, (size_t)n)]].bytes, e.peak);
 	for (ssize_t i = 1; i < n; i++)
 		CHECK(index[i] > index[i - 1]);
 	free(index);
-	CHECK_EQ(moments_choose(&e, STEPS, &index, NULL), STEPS);
+	CHECK_EQ(moments_choose(e.point, e.points, STEPS, &index, NULL), STEPS);
 	free(index);
+}
+
+/* Of each step four stretches are known, of some nothing. */
+static void test_refine(void)
+{
+	struct export_point *fine;
+	uint64_t x = 5, at = 0;
+	size_t whole = 0, n;
+
+	play(3);
+	activity.step = 25;
+	for (size_t i = 0; i < STEPS * 4; i++) {
+		uint64_t most = points[i / 4].bytes + 1, live = test_random(&x) % most;
+
+		if (test_random(&x) % 3)
+			stretches[activity.count++] =
+				(struct activity_point){ i * 25 + test_random(&x) % 25, live,
+							 live + test_random(&x) % (most - live), i,
+							 0 };
+	}
+	n = (size_t)moments_refine(&e, &fine);
+	CHECK(n > STEPS * 2 && n < STEPS * 8);
+	for (size_t i = 0, j = 0; i < n; i++) {
+		uint64_t most = 0;
+
+		CHECK_EQ(fine[i].from_ms, at);
+		CHECK(fine[i].to_ms > at && fine[i].ms >= at && fine[i].ms < fine[i].to_ms);
+		at = fine[i].to_ms;
+		for (; j < activity.count && stretches[j].ms < at; j++)
+			most = stretches[j].high;
+		CHECK(fine[i].bytes >= most);
+		CHECK(fine[i].bytes <= points[fine[i].from_ms / 100].bytes);
+		whole += fine[i].ms == points[fine[i].from_ms / 100].ms &&
+			 fine[i].bytes == points[fine[i].from_ms / 100].bytes;
+	}
+	CHECK_EQ(at, STEPS * 100);
+	CHECK_EQ(whole, STEPS);
+	free(fine);
+	activity.step = 200; /* coarser than what is to be refined */
+	CHECK_EQ(moments_refine(&e, &fine), STEPS);
+	CHECK(!memcmp(fine, points, sizeof(points)));
+	free(fine);
+	activity.step = 25;
+	CHECK_EQ(written(export_html), 0);
+	CHECK_EQ(times("\"activity\""), 1);
+	activity.count = 0;
 }
 
 static void test_names(void)
@@ -307,6 +357,7 @@ int main(void)
 	RUN(test_heaptrack);
 	RUN(test_massif);
 	RUN(test_moments);
+	RUN(test_refine);
 	RUN(test_names);
 	RUN(test_nothing);
 	free(text);
