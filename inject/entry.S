@@ -2,12 +2,11 @@
 /*
  * entry.S - where the target's control flow enters and leaves the trampoline.
  *
- * A patched function jumps to its stub, the stub sets r11 to its struct wire_hook and jumps here.
- * Unless `armed` is ARMED_ON we go straight on to the moved instructions: nothing but r11 and the
- * flags has changed. Otherwise the six callee-saved registers are pushed, as a record for the stack
- * walk (C preserves them, so they need not be popped), and a C function is called with the
- * arguments still in their registers. A few kinds of hooks do that also while nothing is recorded
- * (ARMED_OFF).
+ * A patched function jumps to its stub (supervisor/patch/plant.c), which goes on to the moved
+ * instructions unless `armed` is ARMED_ON; for a few kinds of hooks also if it is ARMED_OFF. Else it
+ * sets r11 to its struct wire_hook and jumps here. The six callee-saved registers are pushed, as a
+ * record for the stack walk (C preserves them, so they need not be popped), and a C function is
+ * called with the arguments still in their registers.
  */
 #include <asm/unistd.h>
 
@@ -31,16 +30,6 @@
 
 	.text
 	.intel_syntax noprefix
-
-	.macro armed_or_pass
-	cmp	dword ptr [rip + blob_start + TO_GUARD], OFF
-	jbe	pass
-	.endm
-
-	.macro there_or_pass
-	cmp	dword ptr [rip + blob_start + TO_GUARD], NOT
-	je	pass
-	.endm
 
 	.macro push_registers
 	push	r15
@@ -81,14 +70,13 @@ pass:
 	ret
 	.endm
 
-	.macro entry3 name, or_pass=armed_or_pass
+	.macro entry3 name
 	.globl	entry_\name
 	.hidden	entry_\name
 	.type	entry_\name, @function
 	.balign	16
 entry_\name:
 	.cfi_startproc
-	\or_pass
 	entry3_body \name
 	.cfi_endproc
 	.size	entry_\name, . - entry_\name
@@ -115,14 +103,13 @@ entry_\name:
 	ret
 	.endm
 
-	.macro entry6 name, or_pass=armed_or_pass
+	.macro entry6 name
 	.globl	entry_\name
 	.hidden	entry_\name
 	.type	entry_\name, @function
 	.balign	16
 entry_\name:
 	.cfi_startproc
-	\or_pass
 	entry6_body \name
 	.cfi_endproc
 	.size	entry_\name, . - entry_\name
@@ -142,7 +129,6 @@ entry_\name:
 	.balign	16
 entry_\name:
 	.cfi_startproc
-	armed_or_pass
 	lea	rcx, [rip + blob_start + TO_PROCESS]
 	mov	r10, [rcx + process_sample]
 	test	r10, r10
@@ -202,7 +188,6 @@ entry_\name:
 	.balign	16
 entry_\name:
 	.cfi_startproc
-	armed_or_pass
 	lea	rcx, [rip + blob_start + TO_PROCESS]
 	cmp	dword ptr [rcx + process_filter], 0
 	je	1f
@@ -236,13 +221,13 @@ entry_\name:
 	entry3	mprotect
 	entry3	brk
 	entry3	sbrk
-	entry3	api, there_or_pass
-	entry3	leak_check, there_or_pass
+	entry3	api
+	entry3	leak_check
 	entry6	mmap
 	entry6	mremap
-	entry6	prctl, there_or_pass
-	entry6	ptrace, there_or_pass
-	entry6	debug_state, there_or_pass
+	entry6	prctl
+	entry6	ptrace
+	entry6	debug_state
 	entry6	generic
 
 /*
@@ -256,7 +241,6 @@ entry_\name:
 	.balign	16
 entry_new:
 	.cfi_startproc
-	armed_or_pass
 	push_registers
 	mov	rcx, r11
 	mov	r8, rsp
@@ -295,7 +279,6 @@ entry_new:
 	.balign	16
 entry_says_new:
 	.cfi_startproc
-	armed_or_pass
 	mov	r10, [rip + blob_start + TO_SECRET]
 	mov	rax, r9
 	xor	rax, r10
@@ -328,7 +311,6 @@ entry_says_new:
 	.balign	16
 entry_says_delete:
 	.cfi_startproc
-	armed_or_pass
 	mov	r10, [rip + blob_start + TO_SECRET]
 	xor	r10, rdi
 	mov	rax, r9
@@ -351,14 +333,14 @@ entry_says_delete:
 	.balign	16
 entry_syscall:
 	.cfi_startproc
-	there_or_pass
 	cmp	rdi, __NR_prctl
 	je	1f
 	cmp	rdi, __NR_seccomp
 	je	1f
 	cmp	rdi, __NR_ptrace
 	je	1f
-	armed_or_pass
+	cmp	dword ptr [rip + blob_start + TO_GUARD], OFF
+	jbe	pass
 	cmp	rdi, __NR_mmap
 	je	1f
 	cmp	rdi, __NR_munmap

@@ -6,10 +6,16 @@
  *
  *      island.used -> | struct wire_hook | ... | stub, moved instructions | ...   <- island.end
  *
- *      stub:           lea r11, [rip + its wire_hook]
+ *      stub:           mov r11, wire_guard.armed
+ *                      cmp dword ptr [r11], ARMED_OFF  (ARMED_NOT where that is no reason to pass)
+ *                      jbe moved
+ *                      lea r11, [rip + its wire_hook]
  *                      jmp [r11]                       (entry is the first member)
  *      moved:          the function's first instructions
  *                      jmp back
+ *
+ * So a hook that has nothing to do costs no indirect jump, and nothing but r11 and the flags, which
+ * no function is given anything in, has changed.
  *
  *      a system call:  instructions before it, if they were moved lea r11, [rip + its wire_hook]
  *                      jmp [r11] (which comes back to the next line, or behind it) the call,
@@ -36,7 +42,7 @@
 #include "symbols/module.h"
 
 #define ISLAND_BYTES 8192u
-#define STUB_BYTES   16u
+#define STUB_BYTES   32u
 #define ALIGN16(n)   (((n) + 15) & ~(size_t)15)
 #define REACH	     0x7fff0000ull /* a little less than 2 GiB */
 
@@ -220,9 +226,9 @@ static void add_inner_check(struct batch *b, const struct module *m, const struc
 	b->count++;
 }
 
-static bool has_entry(const raddr_t *entry, enum wire_hook_kind kind)
+static bool has_entry(const struct plant_agent *agent, enum wire_hook_kind kind)
 {
-	return kind < HOOK_KINDS && entry[kind];
+	return kind < HOOK_KINDS && agent->entry[kind];
 }
 
 /* The window WHERE for a jump. The job is complete if that works. */
@@ -297,8 +303,9 @@ static struct hook_site raw_hook(const struct module *m, const struct inline_sys
 }
 
 static int choose(struct plant *plant, struct batch *b, const struct module *m,
-		  const struct plant_ops *ops, const raddr_t *entry, const struct hook_site *site,
-		  size_t count, const struct inline_syscall *raw, size_t nraw)
+		  const struct plant_ops *ops, const struct plant_agent *agent,
+		  const struct hook_site *site, size_t count, const struct inline_syscall *raw,
+		  size_t nraw)
 {
 	size_t kept = 0;
 
@@ -315,13 +322,13 @@ static int choose(struct plant *plant, struct batch *b, const struct module *m,
 		struct job *j = &b->job[i];
 
 		j->address = m->bias + j->site.vaddr;
-		if (!has_entry(entry, j->site.kind) || still_planted(plant, ops, j->address) ||
+		if (!has_entry(agent, j->site.kind) || still_planted(plant, ops, j->address) ||
 		    still_planted(plant, ops, j->address + 4))
 			continue;
 		if (prepare(plant, m, ops, j))
 			b->job[kept++] = *j;
 	}
-	for (size_t i = 0; i < nraw && has_entry(entry, HOOK_RAW); i++) {
+	for (size_t i = 0; i < nraw && has_entry(agent, HOOK_RAW); i++) {
 		struct job j = { .site = raw_hook(m, &raw[i]), .raw = &raw[i] };
 
 		if (!is_hooked(site, count, &raw[i]) && prepare_raw(plant, b, kept, m, ops, &j))
@@ -410,15 +417,28 @@ static raddr_t lay_out(struct batch *b, raddr_t at)
 	return at;
 }
 
-/* The way to the hook. */
-static void write_stub(uint8_t *out, const struct job *j)
+/* Whether its hook has something to do also while nothing is recorded. */
+static bool is_always_hooked(enum wire_hook_kind kind)
 {
-	int32_t d = (int32_t)(j->hook - (j->stub + 7));
+	return kind == HOOK_API || kind == HOOK_LEAK_CHECK || kind == HOOK_PRCTL ||
+	       kind == HOOK_PTRACE || kind == HOOK_DEBUG_STATE || kind == HOOK_SYSCALL;
+}
+
+/* The way to the hook, or past it. */
+static void write_stub(uint8_t *out, const struct job *j, raddr_t armed)
+{
+	uint8_t least = is_always_hooked(j->site.kind) ? ARMED_NOT : ARMED_OFF;
+	int32_t d = (int32_t)(j->hook - (j->stub + 23));
 
 	memset(out, 0xcc, STUB_BYTES);
-	memcpy(out, "\x4c\x8d\x1d", 3);
-	memcpy(out + 3, &d, 4);
-	memcpy(out + 7, "\x41\xff\x23", 3);
+	memcpy(out, "\x49\xbb", 2);
+	memcpy(out + 2, &armed, 8);
+	memcpy(out + 10, "\x41\x83\x3b", 3);
+	out[13] = least;
+	memcpy(out + 14, "\x76\x10", 2); /* to what was moved, behind the stub */
+	memcpy(out + 16, "\x4c\x8d\x1d", 3);
+	memcpy(out + 19, &d, 4);
+	memcpy(out + 23, "\x41\xff\x23", 3);
 }
 
 /*
@@ -482,7 +502,7 @@ static uint32_t framed_kind(uint32_t kind)
 }
 
 static void fill_island(const struct plant *plant, const struct batch *b, const struct module *m,
-			const raddr_t *entry, uint8_t *out, raddr_t at)
+			const struct plant_agent *agent, uint8_t *out, raddr_t at)
 {
 	uint32_t framed = is_sanitizer(b) ? WIRE_FRAMED : 0;
 
@@ -494,14 +514,14 @@ static void fill_island(const struct plant *plant, const struct batch *b, const 
 
 		if (framed)
 			hook.kind = framed_kind(hook.kind);
-		hook.entry = entry[hook.kind];
+		hook.entry = agent->entry[hook.kind];
 		hook.arg |= hook.kind < HOOK_MMAP ? framed : 0;
 		hook.nothrow = nothrow_of(plant, b, m, j);
 		if (j->raw) {
 			hook.orig = j->orig + j->patch.call;
 			hook.nothrow = j->orig + j->patch.check + PATCH_STANDS + 1;
 		} else
-			write_stub(out + (j->stub - at), j);
+			write_stub(out + (j->stub - at), j, agent->armed);
 		memcpy(out + (j->hook - at), &hook, sizeof(hook));
 		memcpy(out + (j->orig - at), j->patch.code, j->patch.len);
 	}
@@ -532,7 +552,7 @@ static int write_entries(struct plant *plant, const struct plant_ops *ops, const
 
 /* Island first, entries last: nothing jumps to what is not there yet. */
 static int plant_batch(struct plant *plant, const struct module *m, const struct plant_ops *ops,
-		       const raddr_t *entry, struct batch *b)
+		       const struct plant_agent *agent, struct batch *b)
 {
 	raddr_t lo, hi, at;
 	size_t need = (size_t)lay_out(b, 0);
@@ -555,7 +575,7 @@ static int plant_batch(struct plant *plant, const struct module *m, const struct
 	if (!err) {
 		memset(out, 0xcc, need);
 		place(plant, b, m);
-		fill_island(plant, b, m, entry, out, at);
+		fill_island(plant, b, m, agent, out, at);
 		err = ops->write(ops->ctx, at, out, need);
 	}
 	free(out);
@@ -570,14 +590,14 @@ static int plant_batch(struct plant *plant, const struct module *m, const struct
 /* ---- the interface ------------------------------------------------------- */
 
 static int plant_sites(struct plant *plant, const struct module *m, const struct plant_ops *ops,
-		       const raddr_t *entry, const struct hook_site *site, size_t count,
+		       const struct plant_agent *agent, const struct hook_site *site, size_t count,
 		       const struct inline_syscall *raw, size_t nraw)
 {
 	struct batch b;
-	int n = choose(plant, &b, m, ops, entry, site, count, raw, nraw);
+	int n = choose(plant, &b, m, ops, agent, site, count, raw, nraw);
 
 	if (n == 0)
-		n = plant_batch(plant, m, ops, entry, &b);
+		n = plant_batch(plant, m, ops, agent, &b);
 	free(b.job);
 	return n;
 }
@@ -633,7 +653,7 @@ static void missing_roles(const struct plant *plant, struct module *module,
 }
 
 int plant_module(struct plant *plant, struct module *module, const struct plant_ops *ops,
-		 const raddr_t entry[HOOK_KINDS], const struct hook_request *request,
+		 const struct plant_agent *agent, const struct hook_request *request,
 		 size_t nrequests)
 {
 	const struct inline_syscall *raw;
@@ -648,7 +668,7 @@ int plant_module(struct plant *plant, struct module *module, const struct plant_
 		return n;
 	n = find_raw(module, &raw, &nraw);
 	if (n == 0)
-		n = plant_sites(plant, module, ops, entry, sites.site, sites.count, raw, nraw);
+		n = plant_sites(plant, module, ops, agent, sites.site, sites.count, raw, nraw);
 	if (n >= 0) {
 		module->planted = true;
 		if (sites.allocator)
@@ -664,7 +684,7 @@ int plant_module(struct plant *plant, struct module *module, const struct plant_
 }
 
 int plant_function(struct plant *plant, struct module *module, const struct plant_ops *ops,
-		   const raddr_t entry[HOOK_KINDS], const char *name, enum wire_hook_kind kind)
+		   const struct plant_agent *agent, const char *name, enum wire_hook_kind kind)
 {
 	struct hook_site site;
 	raddr_t at;
@@ -673,7 +693,7 @@ int plant_function(struct plant *plant, struct module *module, const struct plan
 	if (n < 0)
 		return n;
 	at = module->bias + site.vaddr;
-	n = plant_sites(plant, module, ops, entry, &site, 1, NULL, 0);
+	n = plant_sites(plant, module, ops, agent, &site, 1, NULL, 0);
 	if (n != 0)
 		return n < 0 ? n : 0;
 	return plant_find(plant, at) ? 0 : -EOPNOTSUPP;
@@ -822,9 +842,11 @@ raddr_t plant_moved_pc(const struct plant *plant, raddr_t pc)
 
 raddr_t plant_exact_pc(const struct plant *plant, raddr_t pc)
 {
-	for (size_t i = 0; i < plant->count; i++) /* first: one may begin where a copy ends */
-		if (pc == plant->planted[i].stub)
-			return plant->planted[i].entry;
+	const struct planted *stub =
+		stub_at(plant, pc); /* first: one may begin where a copy ends */
+
+	if (stub)
+		return stub->entry;
 	for (size_t i = 0; i < plant->count; i++) {
 		const struct planted *p = &plant->planted[i];
 

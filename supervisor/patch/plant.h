@@ -4,8 +4,8 @@
  *
  * For each function found (hooks.c has the table of names) the first instructions are moved to an
  * island within 2 GiB of it, followed by a jump back; the entry becomes `jmp rel32` to the
- * function's stub in the same island; the stub loads the address of its struct wire_hook into r11
- * and jumps to the blob's entry for its kind. A system call that a module makes by itself
+ * function's stub in the same island; the stub looks whether hooks are armed, and then loads the
+ * address of its struct wire_hook into r11 and jumps to the blob's entry for its kind. A system call that a module makes by itself
  * (inline_syscall.h) is redirected in the same way: there the stub lies in the copy, before the
  * call. Whoever calls this guarantees that no thread runs in the bytes to be patched.
  */
@@ -74,14 +74,19 @@ struct plant {
 	size_t unseen;
 };
 
+/* The agent, in the target. */
+struct plant_agent {
+	raddr_t armed;		   /* of its struct wire_guard */
+	raddr_t entry[HOOK_KINDS]; /* of the blob's entry for each kind; 0: none */
+};
+
 /*
- * ENTRY[kind]: address in the target of the blob's entry for each kind (0: none). Marks the
- * module's `planted` and MODULE_ALLOCATOR role. Returns how many functions were redirected, or
+ * Marks the module's `planted` and MODULE_ALLOCATOR role. Returns how many functions were redirected, or
  * -errno and then none was. 0 with elf_has_functions() false: stripped, nothing to be found by
  * name.
  */
 int plant_module(struct plant *plant, struct module *module, const struct plant_ops *ops,
-		 const raddr_t entry[HOOK_KINDS], const struct hook_request *request,
+		 const struct plant_agent *agent, const struct hook_request *request,
 		 size_t nrequests) MUST_USE;
 /* Begins to look through a large MODULE, beside the caller. */
 void plant_prepare(const struct module *module);
@@ -90,7 +95,7 @@ void plant_prepare(const struct module *module);
  * define it; -EOPNOTSUPP: refused, see `refused`.
  */
 int plant_function(struct plant *plant, struct module *module, const struct plant_ops *ops,
-		   const raddr_t entry[HOOK_KINDS], const char *name,
+		   const struct plant_agent *agent, const char *name,
 		   enum wire_hook_kind kind) MUST_USE;
 /*
  * Writes the entries that were left for later. One whose bytes are not what they were when it was

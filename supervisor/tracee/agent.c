@@ -786,10 +786,11 @@ static int plant_all(struct process *p, const struct plant_ops *ops,
 		     const struct agent_settings *settings)
 {
 	const struct reach *reach = ops->ctx;
-	raddr_t entry[HOOK_KINDS];
+	struct plant_agent agent = { .armed = p->agent + AGENT_GUARD +
+					      offsetof(struct wire_guard, armed) };
 	int err, missed = 0;
 
-	blob_entries(p->agent + AGENT_BLOB, entry);
+	blob_entries(p->agent + AGENT_BLOB, agent.entry);
 	for (size_t i = 0; i < p->modules.count; i++) {
 		struct module *m = p->modules.module[i];
 
@@ -800,7 +801,7 @@ static int plant_all(struct process *p, const struct plant_ops *ops,
 		if (!p->wire) /* it has ended, or become another program */
 			return -ESRCH;
 		err = in_use(reach, m) ? -EBUSY
-				       : plant_module(&p->plant, m, ops, entry, settings->hook,
+				       : plant_module(&p->plant, m, ops, &agent, settings->hook,
 						      settings->nhooks);
 		if (err == -EBUSY || err == -ENOSPC) {
 			missed = missed == -EBUSY ? missed : err;
@@ -809,7 +810,7 @@ static int plant_all(struct process *p, const struct plant_ops *ops,
 		if (err < 0)
 			return err;
 		if (m->roles & MODULE_LDSO) {
-			err = plant_function(&p->plant, m, ops, entry, "_dl_debug_state",
+			err = plant_function(&p->plant, m, ops, &agent, "_dl_debug_state",
 					     HOOK_DEBUG_STATE);
 			if (err < 0 && err != -ENOENT)
 				message_verbose(

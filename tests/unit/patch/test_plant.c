@@ -93,7 +93,8 @@ static bool fake_module(struct module *m, const char *path, unsigned roles)
 	return true;
 }
 
-static raddr_t entries[HOOK_KINDS];
+static uint32_t armed = ARMED_ON;
+static struct plant_agent agent;
 
 static double ms_now(void)
 {
@@ -135,7 +136,7 @@ static void check_file(const char *path, unsigned roles, const char *const *want
 		return;
 	}
 	t = ms_now();
-	n = plant_module(&plant, &m, &ops, entries, NULL, 0);
+	n = plant_module(&plant, &m, &ops, &agent, NULL, 0);
 	t = ms_now() - t;
 	printf("# %s: %d functions, %zu refused, %zu bytes of islands, %.2f ms\n", path, n,
 	       plant.nrefused,
@@ -156,7 +157,7 @@ static void check_file(const char *path, unsigned roles, const char *const *want
 		}
 	}
 	CHECK(m.planted);
-	CHECK_EQ(plant_module(&plant, &m, &ops, entries, NULL, 0), 0);
+	CHECK_EQ(plant_module(&plant, &m, &ops, &agent, NULL, 0), 0);
 	plant_release(&plant);
 	elf_unref(m.elf);
 }
@@ -412,7 +413,7 @@ static void test_stripped(void)
 	if (!build("stripped", "musl-gcc -O1 -static -s", program))
 		return;
 	CHECK(fake_module(&m, in_scratch("stripped"), MODULE_EXE));
-	CHECK_EQ(plant_module(&plant, &m, &ops, entries, NULL, 0), 0);
+	CHECK_EQ(plant_module(&plant, &m, &ops, &agent, NULL, 0), 0);
 	CHECK(m.planted);
 	CHECK(!elf_has_functions(m.elf));
 	CHECK(elf_is_static(m.elf));
@@ -436,11 +437,11 @@ static void test_debug_state(void)
 
 		if (!fake_module(&m, paths[i], MODULE_LDSO))
 			continue;
-		CHECK_EQ(plant_function(&plant, &m, &ops, entries, "_dl_debug_state",
+		CHECK_EQ(plant_function(&plant, &m, &ops, &agent, "_dl_debug_state",
 					HOOK_DEBUG_STATE),
 			 0);
 		CHECK_EQ(plant.count, 1);
-		CHECK_EQ(plant_function(&plant, &m, &ops, entries, "no_such_function",
+		CHECK_EQ(plant_function(&plant, &m, &ops, &agent, "no_such_function",
 					HOOK_DEBUG_STATE),
 			 -ENOENT);
 		for (size_t k = 0; k < plant.nrefused; k++)
@@ -483,7 +484,8 @@ static void check_moves(const struct plant *plant, const struct planted *p)
 			CHECK_EQ(plant_exact_pc(plant, moved), p->entry + i);
 	}
 	CHECK_EQ(plant_exact_pc(plant, p->orig), p->entry);
-	CHECK_EQ(plant_exact_pc(plant, p->stub), p->entry);
+	for (raddr_t pc = p->stub; pc < p->orig; pc++)
+		CHECK_EQ(plant_exact_pc(plant, pc), p->entry);
 	CHECK_EQ(plant_exact_pc(plant, p->orig + 1) == 0, p->ninsn < 2 || p->insn[1].to != 1);
 }
 
@@ -502,10 +504,10 @@ static void test_later(void)
 	if (!fake_module(&m, "/lib/x86_64-linux-gnu/libc.so.6", MODULE_LIBC))
 		return;
 	ops.note = refuse_note;
-	CHECK_EQ(plant_module(&plant, &m, &ops, entries, NULL, 0), -ENOSPC);
+	CHECK_EQ(plant_module(&plant, &m, &ops, &agent, NULL, 0), -ENOSPC);
 	CHECK_EQ(plant.count, 0);
 	ops.note = NULL;
-	CHECK(plant_module(&plant, &m, &ops, entries, NULL, 0) > 0);
+	CHECK(plant_module(&plant, &m, &ops, &agent, NULL, 0) > 0);
 	writes = (size_t)fake.writes;
 	for (size_t i = 0; i < plant.count; i++) {
 		CHECK(plant.planted[i].later);
@@ -766,7 +768,7 @@ static void check_wire_hooks(const struct plant *plant)
 
 		memcpy(&hook, (void *)p->hook, sizeof(hook));
 		CHECK_EQ(hook.kind, p->kind);
-		CHECK_EQ(hook.entry, entries[p->kind]);
+		CHECK_EQ(hook.entry, agent.entry[p->kind]);
 		/* the call itself; and what stands for it lies in the way there */
 		if (p->kind == HOOK_RAW) {
 			CHECK_EQ(hook.orig, p->orig + p->call);
@@ -811,7 +813,7 @@ static int plant_self(struct plant *plant, struct modules *list)
 	maps_release(&maps);
 	read_ = ms_now() - t;
 	for (size_t i = 0; i < list->count; i++) {
-		int n = plant_module(plant, list->module[i], &ops, entries, NULL, 0);
+		int n = plant_module(plant, list->module[i], &ops, &agent, NULL, 0);
 
 		CHECK(n >= 0);
 		total += n;
@@ -824,6 +826,26 @@ static int plant_self(struct plant *plant, struct modules *list)
 	for (size_t i = 0; i < plant->nrefused; i++)
 		printf("#   refused: %s\n", plant->refused[i]);
 	return total;
+}
+
+/* Nobody comes by where hooks are not armed, but libc's syscall() where they are off. */
+static void check_disarmed(const struct plant *plant)
+{
+	static const uint32_t states[] = { ARMED_OFF, ARMED_NOT };
+
+	for (size_t i = 0; i < COUNT(states); i++) {
+		memset(hits, 0, sizeof(hits));
+		armed = states[i];
+		use_c();
+		use_cxx();
+		use_mappings();
+		armed = ARMED_ON;
+		CHECK_EQ(count_of(plant, "malloc"), 0);
+		CHECK_EQ(count_of(plant, "free"), 0);
+		CHECK_EQ(count_of(plant, "_Znwm"), 0);
+		CHECK_EQ(count_of(plant, "mmap"), 0);
+		CHECK((count_of(plant, "syscall") > 0) == (states[i] == ARMED_OFF));
+	}
 }
 
 static void test_real(void)
@@ -850,6 +872,7 @@ static void test_real(void)
 	check_wire_hooks(&plant);
 	check_hits(&plant, names, COUNT(names));
 	check_hits(&plant, more, COUNT(more));
+	check_disarmed(&plant);
 	CHECK_EQ(plant_copy(&copy, &plant), 0);
 	CHECK_EQ(copy.count, plant.count);
 	stub = plant.planted[0].stub;
@@ -920,8 +943,9 @@ WITH(malloc_debug, "libc_malloc_debug.so.0")
 
 int main(int argc, char **argv)
 {
+	agent.armed = (raddr_t)(uintptr_t)&armed;
 	for (int i = 0; i < HOOK_KINDS; i++)
-		entries[i] = (raddr_t)(uintptr_t)test_entry;
+		agent.entry[i] = (raddr_t)(uintptr_t)test_entry;
 	if (argc > 1 && strcmp(argv[1], "real") == 0) {
 		setvbuf(stdout, NULL, _IOLBF, 4096);
 		test_real();
