@@ -37,10 +37,11 @@ void emit_wide(struct scope s, struct wire_signal_event *place, struct wire_even
 uint64_t charge_asking(struct scope s, const struct entry *e, enum wire_room kind,
 		       const uint64_t arg[4])
 {
-	uint32_t truncated = s.t->truncated;
+	uint32_t truncated = s.t->truncated, deep = s.t->deep;
 	uint64_t stack = stack_of(s, e), answer;
 
 	s.t->truncated = truncated; /* the event's walk counts it */
+	s.t->deep = deep;
 	if (!s.minimal)
 		s.t->asked = s.t->head;
 	charge_begin(s, s.t->charged);

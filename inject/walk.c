@@ -1038,6 +1038,8 @@ cut:
 	while (count)
 		base = node_child(base, b->fresh[--count].pc);
 	t->depth = 0;
+	t->truncated++;
+	t->deep++;
 	return base;
 }
 
@@ -1101,6 +1103,13 @@ static inline __attribute__((always_inline)) uint32_t walk_full(struct wire_thre
 	return node;
 }
 
+/* How a walk of T's has ended: at the program's first frame, or before. */
+static inline void count_cut(struct wire_thread *t, enum step end)
+{
+	t->truncated += end != STEP_END;
+	t->deep += end == STEP_ON;
+}
+
 static uint32_t walk_depth(void) { return PROC->depth < WIRE_DEPTH ? PROC->depth : WIRE_DEPTH; }
 
 static noinline uint32_t walk_all(struct wire_thread *t, const struct entry *e)
@@ -1109,8 +1118,7 @@ static noinline uint32_t walk_all(struct wire_thread *t, const struct entry *e)
 	uint32_t node = walk_full(t, range_of(t, (uint64_t)e), e, true, t->pc, walk_depth(), &end);
 
 	t->depth = 0;
-	if (end == STEP_LOST)
-		t->truncated++;
+	count_cut(t, end);
 	return node;
 }
 
@@ -1123,8 +1131,7 @@ static noinline uint32_t walk_once(struct wire_thread *t, struct wire_range *r,
 
 	if (unlikely(end == STEP_NEEDS_ALL))
 		return walk_all(t, e);
-	if (end == STEP_LOST)
-		t->truncated++;
+	count_cut(t, end);
 	return node;
 }
 

@@ -767,8 +767,8 @@ struct wire_thread {
 	 * 1: another thread unmapped a range that `range` may name: forget them; or WIRE_STALE_SHOW
 	 */
 	uint32_t stale;
-	/* stacks of this thread that ended in [truncated] below the depth asked for */
-	uint32_t truncated;
+	/* stacks of this thread that end in [truncated]; of these, deeper than was asked for */
+	uint32_t truncated, deep;
 	uint32_t lost; /* events that could not be written */
 	struct wire_range range[WIRE_RANGES];
 	uint64_t countdown; /* bytes until the next sample, at least 1 */

@@ -107,6 +107,8 @@ static int set_files(struct shell *shell, const struct call *call, const char *v
 		return shell_error(shell, call, "invalid value '%s': expected " LOG_FILES_ACCEPTED,
 				   value);
 	session_log_files(shell->session, files);
+	if (call->call_form)
+		fputs("true\n", call->out);
 	return 0;
 }
 

@@ -32,9 +32,11 @@ static int record(struct shell *shell, struct call *call)
 	if (modes[mode].off && session_limit_now(shell->session))
 		return shell_error(shell, call,
 				   "a limit needs every allocation: first `limit off`");
-	return session_record(shell->session, mode, why, sizeof(why))
-		       ? shell_error(shell, call, "%s", why)
-		       : 0;
+	if (session_record(shell->session, mode, why, sizeof(why)))
+		return shell_error(shell, call, "%s", why);
+	if (call->call_form)
+		fputs("true\n", call->out);
+	return 0;
 }
 
 const struct command cmd_record = {
@@ -56,7 +58,7 @@ const struct command cmd_record = {
 		"Else mem-fast does: a program that allocates faster than mtrun counts has to wait for it. All that is known is kept when one is switched to the\n"
 		"other, and every answer is the same in both. A million blocks take 0.3 s to go over while the program runs, at most 1 ms at a time (to mem-fast: 9 ms).\n"
 		"log-fast, log: the same two, and all that happens is in log files, too (`log`).\n"
-		"off: nothing is recorded: a malloc and its free take 5 ns more than without mtrun. Answers stay those of the moment when it was switched off, which is said below\n"
+		"off: nothing is recorded: a malloc and its free take 1 ns more than without mtrun. Answers stay those of the moment when it was switched off, which is said below\n"
 		"them. From off to another mode the record begins anew, as with -p: blocks of before are unknown, what the heap has in use by then is told beside it.\n"
 		"Not with a limit.",
 	.flags = COMMAND_LIVE,

@@ -178,6 +178,7 @@ static void print_json(struct shell *shell, FILE *out, const struct facts *f)
 	json_uint(&j, "events", f->stream.events);
 	json_uint(&j, "dropped", f->stream.dropped);
 	json_uint(&j, "truncated", f->stream.truncated);
+	json_uint(&j, "deep", f->stream.deep);
 	json_uint(&j, "waited_ms", f->stream.waited_ms);
 	json_array(&j, "log_files");
 	session_each_log(shell->session, log_file_json, &j);
@@ -426,8 +427,11 @@ static void print_recording(struct shell *shell, FILE *out, const struct facts *
 			 size_text(&size, sample));
 	escape_printf(out, "recording  %s%s; ", mode_name(shell, f->p), what);
 	print_logs(shell, out);
-	fprintf(out, "; %" PRIu64 " events, %" PRIu64 " dropped; %" PRIu64 " stacks truncated\n",
+	fprintf(out, "; %" PRIu64 " events, %" PRIu64 " dropped; %" PRIu64 " stacks truncated",
 		f->stream.events, f->stream.dropped, f->stream.truncated);
+	if (f->stream.deep)
+		fprintf(out, ", %" PRIu64 " of them at --depth", f->stream.deep);
+	putc('\n', out);
 	if (f->stream.gaps || f->stream.bad)
 		fprintf(out,
 			"           %" PRIu64

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "shell/prompt/alias.h"
 
+#include "base/units.h"
 #include "session/mode.h"
 #include "shell/common/command.h"
 #include <stdio.h>
@@ -15,18 +16,22 @@ static const struct alias {
 	const char *with;
 	bool needed; /* the argument is */
 	bool mode;   /* it is a recording mode, as MemRecordType.NAME */
+	bool number;
 } table[] = {
 	{ .name = "get_mem_report", .command = "report --json" },
 	{ .name = "get_all_time_size", .command = "timeline --json" },
-	{ .name = "get_mem_report_with_time", .with = "report --json --at %sms", .needed = true },
+	{ .name = "get_mem_report_with_time", .with = "report --json --at %sms", .needed = true, .number = true },
 	{ .name = "set_enable_mem_profiler",
 	  .command = "record mem",
 	  .with = "record %s",
 	  .mode = true },
-	{ .name = "start_mem_log_profiler", .command = "parse", .with = "parse %s" },
+	{ .name = "start_mem_log_profiler", .command = "parse", .with = "parse %s", .number = true },
 	{ .name = "get_mem_profiler_log_number", .command = "log --json" },
-	{ .name = "set_mem_profiler_log_number", .with = "log files %s", .needed = true },
+	{ .name = "set_mem_profiler_log_number", .with = "log files %s", .needed = true, .number = true },
 };
+
+/* What ends a word, where it is written without parentheses. */
+#define ENDS " \t\n;|>#'}"
 
 static const char *const prefixes[] = { "mem_profiler.", "system.core." };
 
@@ -78,38 +83,53 @@ static const char *mode_named(const char *word)
 
 char *alias_expand(const char *text, size_t *len, char *why, size_t why_len)
 {
-	bool quoted = *text == '\'';
-	const char *at = text + quoted, *name, *argument, *end;
+	bool quoted = *text == '\'', is_call;
+	const char *at = text + quoted, *name, *argument, *end, *said;
 	const struct alias *a;
 	char *command = NULL, word[64];
+	uint64_t number;
+	enum mode mode;
 
 	*why = '\0';
 	for (size_t i = 0; i < 2 * (sizeof(prefixes) / sizeof(*prefixes)); i++)
 		skip(&at, prefixes[i % 2]);
 	name = at;
 	at += strspn(at, "abcdefghijklmnopqrstuvwxyz_");
-	a = *at == '(' ? find(name, (size_t)(at - name)) : NULL;
+	is_call = *at == '(';
+	a = is_call || strchr(ENDS, *at) ? find(name, (size_t)(at - name)) : NULL;
 	if (!a)
 		return NULL;
-	argument = at + 1 + strspn(at + 1, " \t");
-	end = argument + strcspn(argument, " \t)\n;");
-	at = end + strspn(end, " \t");
-	if (*at != ')') {
-		*len = (size_t)(at - text) + strcspn(at, ";\n");
-		snprintf(why, why_len, "%s(): a ')' is missing behind its argument", a->name);
-		return NULL;
+	argument = at + is_call + strspn(at + is_call, " \t");
+	end = argument + strcspn(argument, is_call ? " \t)\n;" : ENDS);
+	if (is_call) {
+		at = end + strspn(end, " \t");
+		if (*at != ')') {
+			*len = (size_t)(at - text) + strcspn(at, ";\n");
+			snprintf(why, why_len, "%s(): a ')' is missing behind its argument",
+				 a->name);
+			return NULL;
+		}
+		at++;
+	} else if (end > argument) {
+		at = end;
 	}
-	at++;
 	if (quoted && *at == '\'')
 		at++;
 	*len = (size_t)(at - text);
 	snprintf(word, sizeof(word), "%.*s", (int)(end - argument), argument);
+	said = a->mode ? mode_named(word) : word;
 	if (*word ? !a->with : a->needed)
 		snprintf(why, why_len,
 			 *word ? "%s() takes no argument" : "%s(): an argument is missing",
 			 a->name);
-	else if (asprintf(&command, *word ? a->with : a->command,
-			  a->mode ? mode_named(word) : word) < 0)
+	else if (*word && a->mode && mode_parse(said, &mode))
+		snprintf(why, why_len,
+			 "%s(): invalid value '%s': expected CLOSED, LOG_RECORD, LOG_FAST, MEM_RECORD or MEM_FAST",
+			 a->name, word);
+	else if (*word && a->number && number_parse(word, &number))
+		snprintf(why, why_len, "%s(): invalid value '%s': expected a number", a->name,
+			 word);
+	else if (asprintf(&command, *word ? a->with : a->command, said) < 0)
 		command = NULL;
 	return command;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
  * alias.h - other spellings of commands: the calls that the gs driver's shell has for its memory
- * profiler, as `get_mem_report()`, also with a leading ' and with the prefixes mem_profiler. and
- * system.core. They answer as JSON. One whose command does not exist does not exist either.
+ * profiler, as `get_mem_report()`, or as words, also with a leading ' and with the prefixes
+ * mem_profiler. and system.core. They answer as JSON. One whose command does not exist does not exist either.
  */
 #ifndef MTRUN_ALIAS_H
 #define MTRUN_ALIAS_H
@@ -10,7 +10,7 @@
 #include "base/types.h"
 
 /*
- * If a call stands at the beginning of TEXT: the command that it means, to be freed, and *LEN is
+ * If one stands at the beginning of TEXT: the command that it means, to be freed, and *LEN is
  * how long it is. NULL: it is none; WHY is not empty if it looks like one that exists but cannot be
  * read (then *LEN is set as well).
  */

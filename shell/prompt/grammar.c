@@ -311,7 +311,7 @@ static int call(struct grammar *g, struct statement *s)
 	}
 	g->at += len;
 	if (!err && text && !ends(*g->at) && !blank(*g->at))
-		err = wrong(g, "nothing may follow ')' but a redirection");
+		err = wrong(g, "nothing may follow it but a redirection");
 	return err;
 }
 

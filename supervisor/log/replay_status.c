@@ -31,7 +31,7 @@ static void json_files(struct json *j, const struct replay *log)
 
 static const char *const unknown[] = {
 	"usable", "mmap_resident", "other", "unaccounted", "limit",	"room",	     "limit_hits",
-	"errors", "threads",	   "rss",   "mode",	   "truncated", "waited_ms",
+	"errors", "threads",	   "rss",   "mode",	   "truncated", "deep", "waited_ms",
 };
 
 void replay_status_json(const struct process *p, unsigned count, struct json *j)

@@ -1157,6 +1157,7 @@ void stream_stats(const struct stream *s, struct stream_stats *out)
 		const struct wire_thread *t = &s->wire->thread[i];
 		out->dropped += load32(&t->lost);
 		out->truncated += load32(&t->truncated);
+		out->deep += load32(&t->deep);
 		waited_us += load64(&t->waited);
 	}
 	out->waited_ms = waited_us / 1000;

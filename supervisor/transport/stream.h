@@ -16,7 +16,8 @@ struct stream;
 struct stream_stats {
 	/* gaps: numbers that were taken but never came (a thread killed in between) */
 	uint64_t events, held_now, held_most, gaps;
-	uint64_t dropped, truncated, waited_ms, bad; /* bad: malformed, ignored */
+	/* deep: of the truncated ones; bad: malformed, ignored */
+	uint64_t dropped, truncated, deep, waited_ms, bad;
 };
 
 /*

@@ -152,8 +152,10 @@ if want.search('depth'):
                 bad.append(f'outermost frame is {st[-1]["function"]}')
         if levels > depth and longest != depth:
             bad.append(f'longest stack {longest}, depth {depth}')
-        if r.answers.get('status', {}).get('truncated'):
-            bad.append(f'status truncated {r.status["truncated"]}')
+        status = r.answers.get('status', {})
+        cut = sum(row['total_count'] for row in r.answers.get('stacks', {}).get('mem_report', []) if row['stack'] and row['stack'][-1]['function'] == '[truncated]')
+        if not (levels > depth) == (cut > 0) or not cut == status.get('truncated') == status.get('deep'):
+            bad.append(f'{cut} truncated, status {status.get("truncated")}, of them deep {status.get("deep")}')
         mt.check(f'depth {depth} of {levels}', bad)
 
 # The four lines by name, in text too.

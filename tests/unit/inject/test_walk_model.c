@@ -416,10 +416,11 @@ static void begin(void)
 static bool right(struct wire_thread *t, const struct entry *e)
 {
 	static struct walked w;
-	uint32_t truncated = t->truncated;
+	uint32_t truncated = t->truncated, deep = t->deep;
 
 	walk_ref(e, process->depth, &w);
-	return is_walked(walk(t, e), &w) && t->truncated - truncated == (w.end == STEP_LOST);
+	return is_walked(walk(t, e), &w) && t->truncated - truncated == (w.end != STEP_END) &&
+	       t->deep - deep == (w.end == STEP_ON);
 }
 
 static uint64_t other_word(const struct entry *e)
