@@ -20,7 +20,7 @@ static int command_interval(struct shell *shell, struct call *call)
 		return -1;
 	if (!word) {
 		escape_printf(call->out, "%s\n",
-			      shell->interval.ms ? age_text(&time, shell->interval.ms) : "off");
+			      shell->interval.ms ? setting_text(&time, shell->interval.ms) : "off");
 		return 0;
 	}
 	if (strcmp(word, "off") && options_interval(word, &ms))

@@ -124,8 +124,8 @@ static void screen_source(FILE *out, const char *source, size_t len, const struc
 		while (n % TAB);
 	}
 	text[n] = '\0';
-	layout_put_begin(l, out, text,
-			 l->columns > BEFORE_SOURCE + 10 ? l->columns - BEFORE_SOURCE - 1 : 10);
+	layout_put_source(l, out, text,
+			  l->columns > BEFORE_SOURCE + 10 ? l->columns - BEFORE_SOURCE - 1 : 10);
 }
 
 static void row(FILE *out, const struct listing_line *l, unsigned number, const char *source,

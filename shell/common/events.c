@@ -121,7 +121,7 @@ void events_print(const struct shell *shell, FILE *out)
 	for (const struct every *every = e ? e->every : NULL; every; every = every->next) {
 		if (!every->ms)
 			continue;
-		snprintf(when, sizeof(when), "every %s", age_text(&time, every->ms));
+		snprintf(when, sizeof(when), "every %s", setting_text(&time, every->ms));
 		print_event(out, when, every->commands);
 		none = false;
 	}

@@ -4,7 +4,7 @@
  *
  * What is continued stands below what it continues: behind the label of a line such as `memory
  * heap 4096 ...` or `  --by KEY   site, stack`, otherwise as far in as its beginning. A word wider
- * than a row is shortened in the middle. The text has been escaped by whoever printed it.
+ * than a row goes on in the next one behind a `|`; without one it is shortened in the middle. The text has been escaped by whoever printed it.
  */
 #include "shell/common/fold.h"
 
@@ -61,6 +61,21 @@ static size_t hanging(const char *line, size_t row)
 	return hang;
 }
 
+/*
+ * The first of the LEN bytes of choices at TEXT, `a|b|c`, that fit in ROOM columns, or of a row of
+ * ALL; all of them if none does.
+ */
+static size_t first_choices(const struct fold *f, const char *text, size_t len, size_t room,
+			    size_t all)
+{
+	size_t best = 0;
+
+	for (size_t i = 0; i + 1 < len; i++)
+		if (text[i] == '|' && width_of(f, text, i + 1) <= (best ? room : all))
+			best = i + 1;
+	return best ? best : len;
+}
+
 static void put_line(struct fold *f, const char *line)
 {
 	size_t row = f->layout->columns - 1, len = strlen(line), hang, used;
@@ -81,6 +96,11 @@ static void put_line(struct fold *f, const char *line)
 
 		if (!word)
 			break;
+		if (columns > row - hang) {
+			word = first_choices(f, at + gap, word, row > used + gap ? row - used - gap : 0,
+					     row - hang);
+			columns = width_of(f, at + gap, word);
+		}
 		if (used > hang && used + gap + columns > row) {
 			putc('\n', f->out);
 			layout_blanks(f->out, hang);

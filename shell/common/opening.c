@@ -74,24 +74,29 @@ static bool progress(void *ctx, uint64_t done, uint64_t all)
 	return !shell_interrupted(o->shell) && !o->shell->leave;
 }
 
-/* What the record is, in the line that others look for. */
-static void complete(struct opening *o, const struct replay *log)
+void opening_complete(FILE *out, uint64_t clock_ms, uint64_t ms)
 {
-	uint64_t began = replay_began_ms(log), ended = replay_ended_ms(log);
-	time_t seconds = (time_t)((replay_clock_ms(log) + began) / 1000);
+	time_t seconds = (time_t)(clock_ms / 1000);
 	char clock[32] = "?";
 	struct tm tm;
 
-	erase(o);
-	if (!o->out)
-		return;
 	if (localtime_r(&seconds, &tm))
 		strftime(clock, sizeof(clock), "%Y-%m-%d %H:%M:%S", &tm);
-	escape_printf(o->out,
+	escape_printf(out,
 		      "Process complete, profiler contains record for %" PRIu64
 		      " ms, start from %s\n",
-		      ended - began, clock);
-	fflush(o->out);
+		      ms, clock);
+	fflush(out);
+}
+
+static void complete(struct opening *o, const struct replay *log)
+{
+	uint64_t began = replay_began_ms(log);
+
+	erase(o);
+	if (o->out)
+		opening_complete(o->out, replay_clock_ms(log) + began,
+				 replay_ended_ms(log) - began);
 }
 
 /* By what is in it, or by its name, as there may be nothing in it. */

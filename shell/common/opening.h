@@ -3,8 +3,9 @@
 #ifndef MTRUN_OPENING_H
 #define MTRUN_OPENING_H
 
-#include "session/session.h"
 #include <stdio.h>
+
+#include "session/session.h"
 
 struct shell;
 
@@ -21,5 +22,7 @@ int opening_log(struct shell *shell, char *const *path, size_t paths, FILE *out,
  * most the processors). As above.
  */
 int opening_parse(struct shell *shell, unsigned workers, FILE *out, char *why, size_t len) MUST_USE;
+/* What a record is that began at CLOCK_MS, ms of the clock, in the line that others look for. */
+void opening_complete(FILE *out, uint64_t clock_ms, uint64_t ms);
 
 #endif

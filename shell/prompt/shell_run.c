@@ -177,7 +177,9 @@ static void run(struct shell *shell, struct statement *s)
 		bad = true;
 	shell_leave_subject(shell);
 	shell->about = before;
-	shell->failed += bad;
+	/* with -p a signal asks for our end, and gets it: what it cuts short has not failed */
+	if (!shell->leave || !session_options(shell->session)->npids)
+		shell->failed += bad;
 }
 
 /* ---- texts and scripts --------------------------------------------------- */

@@ -193,6 +193,11 @@ size_t layout_put_begin(const struct layout *l, FILE *out, const char *text, siz
 	return put_within(l, out, text, false, width, width);
 }
 
+size_t layout_put_source(const struct layout *l, FILE *out, const char *text, size_t width)
+{
+	return put_within(l, out, text, true, width, width);
+}
+
 size_t layout_put_shown(const struct layout *l, FILE *out, const char *text, size_t width)
 {
 	return put_within(l, out, text, true, width, width / 2);

@@ -41,6 +41,8 @@ size_t layout_put(const struct layout *l, FILE *out, const char *text, size_t wi
 size_t layout_put_path(const struct layout *l, FILE *out, const char *path, size_t width);
 /* layout_put() that leaves out the end of a longer one. */
 size_t layout_put_begin(const struct layout *l, FILE *out, const char *text, size_t width);
+/* As escape_put_line() of a line, without its end where it is longer than WIDTH columns. */
+size_t layout_put_source(const struct layout *l, FILE *out, const char *text, size_t width);
 /* layout_width() and layout_put() of TEXT that has been escaped already. */
 size_t layout_shown_width(const struct layout *l, const char *text);
 size_t layout_put_shown(const struct layout *l, FILE *out, const char *text, size_t width);

@@ -238,6 +238,18 @@ const char *time_text(struct text_buffer *b, uint64_t ms)
 	return b->text;
 }
 
+const char *setting_text(struct text_buffer *b, uint64_t ms)
+{
+	uint64_t unit = ms % 1000 || !ms ? 1 : ms % 60000 ? 1000 : ms % 3600000 ? 60000 : 3600000;
+
+	snprintf(b->text, sizeof(b->text), "%" PRIu64 "%s", ms / unit,
+		 unit == 1	 ? "ms"
+		 : unit == 1000	 ? "s"
+		 : unit == 60000 ? "m"
+				 : "h");
+	return b->text;
+}
+
 const char *age_text(struct text_buffer *b, uint64_t ms)
 {
 	if (ms < 1000)
