@@ -219,7 +219,7 @@ static int wait_untraced(struct session *session, pid_t pid)
 		sig = sigwaitinfo(&set, &info);
 		if (sig > 0 && sig != SIGCHLD &&
 		    !(sig == SIGHUP && session_is_hangup(session, info.si_code)))
-			kill(pid, sig);
+			session_pass_on(pid, sig, info.si_code);
 	}
 }
 

@@ -171,9 +171,17 @@ size_t session_serve_rings(struct session *s)
 
 bool session_hung_up(const struct session *s) { return s->hung_up; }
 
+/* Of a leader's terminal the kernel tells the leader alone. */
 bool session_is_hangup(const struct session *s, int code)
 {
-	return code == SI_KERNEL || (s->controlled && !terminal_controls());
+	return code == SI_KERNEL ? getsid(0) != getpid() : s->controlled && !terminal_controls();
+}
+
+void session_pass_on(pid_t pid, int sig, int code)
+{
+	kill(pid, sig);
+	if (sig == SIGHUP && code == SI_KERNEL)
+		kill(pid, SIGCONT);
 }
 
 static void forward(const struct session *s, const struct signalfd_siginfo *info)
@@ -184,7 +192,7 @@ static void forward(const struct session *s, const struct signalfd_siginfo *info
 		return;
 	if (sig == SIGHUP && session_is_hangup(s, info->ssi_code))
 		return;
-	kill(s->main ? s->main->pid : s->launched, sig);
+	session_pass_on(s->main ? s->main->pid : s->launched, sig, info->ssi_code);
 }
 
 static void serve_signals(struct session *s)

@@ -143,6 +143,8 @@ bool session_hung_up(const struct session *s);
  * process group has got one by itself.
  */
 bool session_is_hangup(const struct session *s, int code);
+/* SIG, which came to us by CODE, to PID; of a terminal's end it gets what a leader gets. */
+void session_pass_on(pid_t pid, int sig, int code);
 
 /* No program of ours is there to get them: FN gets INT, TERM and HUP. */
 void session_on_signals(struct session *s, void (*fn)(void *ctx, int sig), void *ctx);
