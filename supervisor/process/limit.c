@@ -469,20 +469,32 @@ enum room_verdict limit_judge(struct process *p, const struct room_question *q,
 
 #define AHEAD_ABOVE (1u << 20) /* bytes that a thread may have in advance there */
 
+/* While a block or a mapping is moved it is less, for a moment that does not count. */
+static bool is_moving(const struct process *p, struct wire_event e)
+{
+	enum wire_kind kind = wire_kind(e);
+
+	return kind == WIRE_BECAME || kind == WIRE_BECAME_WIDE || kind == WIRE_REMAP ||
+	       ledger_resizing(p->ledger);
+}
+
 /*
  * A request has fitted: what was given in advance is taken back, so that the next crossing is asked
  * about. What a thread has taken of it before it sees that may be that crossing: then the event
- * tells.
+ * tells; also of one from below, where all that was above had been released before.
  */
 static void watch(void *ctx, uint32_t thread, struct wire_event e)
 {
 	struct process *p = ctx;
 	struct limit_watch *w = &p->limit.watch;
 	uint64_t was = w->allocated, now = process_allocated(p, w->count);
+	bool risen = w->risen, crosses = was <= w->limit && now > w->limit;
 
 	w->allocated = now;
 	w->risen |= now > w->limit;
-	if (now <= was || !w->risen || (now > w->limit) == p->limit.above)
+	if (now <= was || !w->risen)
+		return;
+	if ((now > w->limit) == p->limit.above && !(risen && crosses && !is_moving(p, e)))
 		return;
 	p->limit.above = now > w->limit;
 	if (!p->limit.above) {

@@ -221,16 +221,17 @@ static bool report(struct session *s, struct process *p, const struct room_quest
 	return true;
 }
 
-/* Crossings that only the events have told of. */
 void limit_enforce_crossed(struct session *s, struct process *p)
 {
 	struct limit_watch *w = &p->limit.watch;
 	struct limit_hit hit = w->last;
 
-	if (!w->crossings || s->telling.busy)
+	if (!w->crossings || (s->telling.busy && p->state <= PROCESS_STOPPED))
 		return;
-	p->limit.hits += w->crossings - 1;
+	p->limit.hits += w->crossings - !s->telling.busy;
 	w->crossings = 0;
+	if (s->telling.busy) /* it has ended: there is no later */
+		return;
 	hit.ms = heartbeat_ms();
 	tell(s, &hit, NULL, false);
 }

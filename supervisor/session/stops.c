@@ -172,6 +172,7 @@ void process_finish(struct session *s, struct process *p, enum process_state sta
 	if (state == PROCESS_EXITED || state == PROCESS_REPLACED)
 		outside_ended(p->outside);
 	recorder_finished(s, p);
+	limit_enforce_crossed(s, p);
 	if (p == s->main && state != PROCESS_REPLACED)
 		s->main_ended = true;
 }

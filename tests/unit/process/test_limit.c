@@ -769,14 +769,32 @@ static void test_above(void)
 	alloc(p.wire, 1, 0x40000, 50, 9); /* it was above all the time */
 	stream_take(p.stream, 1, SIZE_MAX);
 	CHECK_EQ(w->crossings, 1);
+	/* from below at once; but not a block that is moved */
+	for (uint32_t i = 3; i < 6; i++)
+		release(p.wire, 1, i << 16);
+	stream_take(p.stream, 1, SIZE_MAX);
+	CHECK_EQ(w->crossings, 1);
+	alloc(p.wire, 1, 0x60000, 2000, 11);
+	stream_take(p.stream, 1, SIZE_MAX);
+	CHECK_EQ(w->crossings, 2);
+	CHECK(w->last.request == 2000 && w->last.allocated == 400 && w->last.stack == 11);
+	store(p.wire, 1, wire_pack(WIRE_LEAVE, 0x60000, number(p.wire, 0x60000), 0, 0));
+	store(p.wire, 1, wire_pack(WIRE_BECAME, 0x60000, number(p.wire, 0x60000), 2100, 12));
+	stream_take(p.stream, 1, SIZE_MAX);
+	CHECK_EQ(w->crossings, 2);
+	release(p.wire, 1, 0x60000);
+	alloc(p.wire, 1, 0x30000, 10, 9);
+	stream_take(p.stream, 1, SIZE_MAX);
+	CHECK_EQ(w->crossings, 2);
+	CHECK(!p.limit.above);
 	limit_unwatch(&p);
 	CHECK(!p.limit.above);
-	for (uint32_t i = 2; i < 6; i++)
+	for (uint32_t i = 2; i < 4; i++)
 		release(p.wire, 1, i << 16);
 	alloc(p.wire, 1, 0x20000, 1, 9);
 	alloc(p.wire, 1, 0x30000, 2000, 9);
 	stream_take(p.stream, 1, SIZE_MAX);
-	CHECK_EQ(w->crossings, 1);
+	CHECK_EQ(w->crossings, 2);
 	done(&p);
 }
 
