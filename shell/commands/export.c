@@ -23,6 +23,7 @@
 #include "shell/common/reporting.h"
 #include "shell/common/selection.h"
 #include "shell/common/shell.h"
+#include "shell/common/suppressing.h"
 
 /*
  * `export`: what `report --by stack` would say, as a file for somebody's viewer. It is written
@@ -402,17 +403,22 @@ static bool look_for_leaks(struct shell *shell, const struct export_format *form
 			   struct leak_report *report)
 {
 	struct process *p = shell_process(shell);
+	struct sites *sites;
 	struct leaking l;
 	char why[256];
 	int err;
 
 	if (!(format->flags & EXPORT_LEAKS) || leaking_refused(shell, p) ||
-	    leaking_make(shell, p, &l, why, sizeof(why)))
+	    !(sites = shell_sites(shell, p)) || leaking_make(shell, p, &l, why, sizeof(why)))
 		return false;
 	err = leaking_report(&l, false, report);
 	leaking_release(&l);
 	if (err)
 		return false;
+	if (suppressing_apply(shell, p, sites, report)) {
+		leaking_report_release(report);
+		return false;
+	}
 	leaking_choose(report, LEAKING_LOST);
 	return true;
 }

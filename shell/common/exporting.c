@@ -27,15 +27,30 @@ static bool is_there(const struct shell *shell, const struct process *p)
 		p->state == PROCESS_HELD);
 }
 
+static unsigned others(const struct shell *shell, const struct process *p)
+{
+	unsigned n = 0;
+
+	for (const struct process *o = session_processes(shell->session); o; o = o->next)
+		n += o != p && o->state != PROCESS_REPLACED;
+	return n;
+}
+
 static char *arguments(const struct shell *shell, const struct process *p)
 {
 	const struct replay *log = session_log(shell->session);
 	const char *told = log && p->pid == session_processes(shell->session)->pid
 				   ? replay_run(log)->command_line
 				   : NULL;
-	char *text = told ? strdup(told) : is_there(shell, p) ? proc_command_line(p->via) : NULL;
+	/* a log has no others' */
+	bool own = is_there(shell, p) || p->attached || p == session_processes(shell->session);
+	const char *text = p->exe ? p->exe : p->command ? p->command : "";
 
-	return text ? text : strdup(p->exe ? p->exe : p->command ? p->command : "");
+	if (told)
+		text = told;
+	else if (own && p->command_line)
+		text = p->command_line;
+	return strdup(text);
 }
 
 #define YIELD_POINTS 4096u
@@ -122,6 +137,7 @@ int exporting_init(struct exporting *x, struct shell *shell, struct process *p)
 			      .command = x->command,
 			      .exe = x->exe,
 			      .command_line = x->command_line,
+			      .others = others(shell, p),
 			      .modules = &x->modules,
 			      .counted = session_options(shell->session)->count,
 			      .sample = session_options(shell->session)->sampled,

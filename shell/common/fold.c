@@ -97,8 +97,8 @@ static void put_line(struct fold *f, const char *line)
 		if (!word)
 			break;
 		if (columns > row - hang) {
-			word = first_choices(f, at + gap, word, row > used + gap ? row - used - gap : 0,
-					     row - hang);
+			word = first_choices(f, at + gap, word,
+					     row > used + gap ? row - used - gap : 0, row - hang);
 			columns = width_of(f, at + gap, word);
 		}
 		if (used > hang && used + gap + columns > row) {

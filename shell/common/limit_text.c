@@ -37,10 +37,11 @@ static void print_image(FILE *out, const struct limit_hit *hit, const struct lay
 	struct text_buffer size;
 
 	escape_printf(out,
-		      "process %d (%s): the executable's text alone, %s, is more than the limit;"
-		      " nothing of it has run (-c heap,mmap leaves it out)\n",
+		      "process %d (%s): the executable's text alone, %s, is more than the limit%s"
+		      " (-c heap,mmap leaves it out)\n",
 		      (int)p->pid, p->command ? p->command : "?",
-		      layout_bytes(l, &size, hit->request));
+		      layout_bytes(l, &size, hit->request),
+		      p->attached ? "" : "; nothing of it has run");
 }
 
 static void print_request(FILE *out, const struct limit_hit *hit, struct sites *sites,

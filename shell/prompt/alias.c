@@ -20,14 +20,23 @@ static const struct alias {
 } table[] = {
 	{ .name = "get_mem_report", .command = "report --json" },
 	{ .name = "get_all_time_size", .command = "timeline --json" },
-	{ .name = "get_mem_report_with_time", .with = "report --json --at %sms", .needed = true, .number = true },
+	{ .name = "get_mem_report_with_time",
+	  .with = "report --json --at %sms",
+	  .needed = true,
+	  .number = true },
 	{ .name = "set_enable_mem_profiler",
 	  .command = "record mem",
 	  .with = "record %s",
 	  .mode = true },
-	{ .name = "start_mem_log_profiler", .command = "parse", .with = "parse %s", .number = true },
+	{ .name = "start_mem_log_profiler",
+	  .command = "parse",
+	  .with = "parse %s",
+	  .number = true },
 	{ .name = "get_mem_profiler_log_number", .command = "log --json" },
-	{ .name = "set_mem_profiler_log_number", .with = "log files %s", .needed = true, .number = true },
+	{ .name = "set_mem_profiler_log_number",
+	  .with = "log files %s",
+	  .needed = true,
+	  .number = true },
 };
 
 /* What ends a word, where it is written without parentheses. */
@@ -123,9 +132,10 @@ char *alias_expand(const char *text, size_t *len, char *why, size_t why_len)
 			 *word ? "%s() takes no argument" : "%s(): an argument is missing",
 			 a->name);
 	else if (*word && a->mode && mode_parse(said, &mode))
-		snprintf(why, why_len,
-			 "%s(): invalid value '%s': expected CLOSED, LOG_RECORD, LOG_FAST, MEM_RECORD or MEM_FAST",
-			 a->name, word);
+		snprintf(
+			why, why_len,
+			"%s(): invalid value '%s': expected CLOSED, LOG_RECORD, LOG_FAST, MEM_RECORD or MEM_FAST",
+			a->name, word);
 	else if (*word && a->number && number_parse(word, &number))
 		snprintf(why, why_len, "%s(): invalid value '%s': expected a number", a->name,
 			 word);

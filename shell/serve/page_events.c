@@ -74,6 +74,7 @@ static void put_numbers(struct serve *s, const struct process *p, FILE *out)
 	json_uint(&j, "live_blocks", t.live_blocks);
 	json_uint(&j, "allocs", t.allocs);
 	json_uint(&j, "frees", t.frees);
+	json_uint(&j, "maps", t.maps);
 	json_uint(&j, "temporary", t.temporary);
 	json_int(&j, "rss", usage_rss(p));
 	json_end_object(&j);

@@ -9,6 +9,7 @@
 #include "base/array.h"
 #include "base/escape.h"
 #include "base/units.h"
+#include "ledger/activity.h"
 #include "symbols/elf.h"
 #include "symbols/module.h"
 
@@ -43,6 +44,13 @@ const struct export_format *export_format(const char *name)
 }
 
 /* ---- amounts ------------------------------------------------------------- */
+
+const struct activity *export_activity(const struct export *e)
+{
+	static const struct activity none = { .step = ACTIVITY_MS };
+
+	return e->activity ? e->activity : &none;
+}
 
 int64_t export_size(const struct export *e, const struct view_row *r)
 {

@@ -63,6 +63,7 @@ struct export
 	pid_t pid;		   /* 0: unknown */
 	const char *command, *exe; /* its name; the executable's path */
 	const char *command_line;  /* with its arguments, one blank between */
+	unsigned others;	   /* processes that are recorded beside it */
 	const struct modules *modules;
 	/* when tracing began, ms of the clock: what all other times count from */
 	uint64_t began;
@@ -72,7 +73,7 @@ struct export
 	const struct export_point *point;
 	size_t points;
 	uint64_t peak, peak_ms;
-	const struct activity *activity; /* more finely; empty: not known */
+	const struct activity *activity; /* more finely; empty or NULL: not known */
 	const struct marks *marks;	 /* NULL: none */
 	/* what its resident memory is made of, and who keeps that; NULL: not known */
 	const struct residency *residency;
@@ -142,6 +143,7 @@ const struct export_format *export_format(const char *name); /* NULL: there is n
 
 /* ---- for the writers ----------------------------------------------------- */
 
+const struct activity *export_activity(const struct export *e); /* never NULL */
 /* The amounts of a row: what is live, or with `total` what was allocated. */
 int64_t export_size(const struct export *e, const struct view_row *r);
 int64_t export_count(const struct export *e, const struct view_row *r);

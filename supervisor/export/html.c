@@ -681,6 +681,7 @@ static void put_program(struct page *p)
 	put_name(&p->j, p->e->command_line ? p->e->command_line : "");
 	json_end_array(&p->j);
 	json_int(&p->j, "pid", p->e->pid);
+	json_uint(&p->j, "others", p->e->others);
 	json_uint(&p->j, "clock_ms", p->e->began);
 	json_uint(&p->j, "began_ms", p->e->began_ms);
 	json_uint(&p->j, "now_ms", p->e->now_ms);
@@ -738,7 +739,7 @@ static void put_moment(struct json *j, uint64_t ms, uint64_t allocs, uint64_t te
  */
 static void put_activity(struct page *p)
 {
-	const struct activity *a = p->e->activity;
+	const struct activity *a = export_activity(p->e);
 	const struct activity_point *before = NULL;
 
 	json_newline(&p->j);
@@ -1124,6 +1125,7 @@ static void put_residency(struct page *p)
 	json_newline(j);
 	json_object(j, "residency");
 	json_uint(j, "rss", r->rss);
+	json_uint(j, "mtrun", r->bytes[RESIDENCY_MTRUN]);
 	json_uint(j, "swapped", r->swapped);
 	json_uint(j, "live_bytes", r->live_bytes);
 	json_array(j, "rows");

@@ -89,7 +89,7 @@ static void raise_highest(struct refined *r)
 
 ssize_t moments_refine(const struct export *e, struct export_point **out)
 {
-	const struct activity *a = e->activity;
+	const struct activity *a = export_activity(e);
 	size_t n = 0, at = 0;
 	uint64_t live = 0;
 

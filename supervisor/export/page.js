@@ -11,7 +11,7 @@
 	"use strict";
 
 	var d = JSON.parse(document.getElementById("data").textContent);
-	var SVG = "http://www.w3.org/2000/svg", LEFT = 74, RIGHT = 16, TOP = 48, HEIGHT = 230, BOTTOM = 24, RATES = 64, ROW = 19, DEEPEST = 80, SERIES = 8, LEAST = 0.7;
+	var SVG = "http://www.w3.org/2000/svg", LEFT = 74, RIGHT = 16, TOP = 48, HEIGHT = 230, BOTTOM = 24, RATES = 76, ROW = 19, DEEPEST = 80, SERIES = 8, LEAST = 0.7;
 	var columns = pairs(d.columns), nodes = [[0, 0]].concat(pairs(d.nodes)), sites = { 0: [0, "(others)", "", 0, -1] }, paths = columns.map(function (c) { return path_of(c[0]); });
 	var keys, whole = [], from = null, to = 0, cost = "live", shape = "down", flipped = false, pattern = null, filter = "", shown_rows = 25, order = "size", ascending = false;
 	var sums = null, roots = [], zoom = [], rects = [], cursor = null, selected = null, modules_of = null, shorts = new Map(), dark = matchMedia("(prefers-color-scheme: dark)");
@@ -131,6 +131,7 @@
 	}
 
 	function short_number(n) { return n < 1e4 ? digits(Math.round(n)) : n < 1e6 ? (n / 1e3).toFixed(1) + " k" : n < 1e9 ? (n / 1e6).toFixed(2) + " M" : (n / 1e9).toFixed(2) + " G"; }
+	function number_of(n, what) { return about(digits(n)) + " " + what + (n === 1 ? "" : "s"); }
 	function about(n) { return (d.estimated ? "~" : "") + n; }
 	function two(n) { return (n < 10 ? "0" : "") + n; }
 
@@ -293,16 +294,16 @@
 		var cards = make(body, "section", { id: "cards", "aria-label": "summary" }), end = keys[keys.length - 1], s = (d.now_ms - d.began_ms) / 1000, lost = d.leaks ? d.leaks.sums : null;
 
 		card(cards, "peak", "peak", about(short_bytes(d.peak)), "at " + seconds(d.peak_ms));
-		card(cards, "live", "live", about(short_bytes(end.size)), about(digits(end.number)) + " blocks");
+		card(cards, "live", "live", about(short_bytes(end.size)), number_of(end.number, "block"));
 		if (d.total) {
-			card(cards, "allocated", "allocated in total", about(short_bytes(d.total[0])), about(digits(d.total[1])) + " allocations");
+			card(cards, "allocated", "allocated in total", about(short_bytes(d.total[0])), number_of(d.total[1], "allocation"));
 			card(cards, "temporary", "temporary", about(digits(d.total[2])), share(d.total[2], d.total[1]) + " of allocations");
 			card(cards, "rate", "allocations per second", s > 0 ? about(short_number(d.total[1] / s)) : "", s > 0 ? short_bytes(Math.round(d.total[0] / s)) + "/s" : "");
 		}
 		if (lost)
-			card(cards, "leaked", "leaked", short_bytes(lost[0][1] + lost[1][1]), digits(lost[0][2] + lost[1][2]) + " blocks");
+			card(cards, "leaked", "leaked", short_bytes(lost[0][1] + lost[1][1]), number_of(lost[0][2] + lost[1][2], "block"));
 		if (d.residency)
-			card(cards, "rss", "RSS", short_bytes(d.residency.rss), d.residency.swapped ? short_bytes(d.residency.swapped) + " swapped out" : "resident");
+			card(cards, "rss", "RSS", short_bytes(d.residency.rss - d.residency.mtrun), d.residency.swapped ? short_bytes(d.residency.swapped) + " swapped out" : "resident");
 		if (d.events && !d.residency)
 			card(cards, "rss", "RSS", "", "resident");
 	}
@@ -385,22 +386,22 @@
 		}
 		step = time_step(last_ms() - first_ms());
 		for (var t = Math.ceil(first_ms() / step) * step; t <= last_ms(); t += step)
-			make(chart, "text", { x: x_of(t), y: TOP + HEIGHT + 16, "text-anchor": "middle" }, clock(t));
+			make(chart, "text", { x: x_of(t), y: TOP + HEIGHT + 16, "text-anchor": x_of(t) > width - RIGHT - 20 ? "end" : "middle" }, clock(t));
 	}
 
-	/* The steps of the curve that are seen: [from, to, bytes, the key whose composition holds there; -1: none]. */
+	/* The steps of the curve that are seen: [from, to, bytes, the key moment before, or the first; -1: what is held there is not known]. */
 	function steps() {
 		var list = [], k = -1, a, b, end;
 
 		for (var i = 0; i < d.curve.length; i += 2) {
 			a = d.curve[i];
 			end = i + 2 < d.curve.length ? d.curve[i + 2] : last;
-			while (k + 1 < keys.length && keys[k + 1].from <= a)
+			while (k + 1 < keys.length && keys[k + 1].ms <= a)
 				k++;
 			for (; a < end || a === end && i + 2 >= d.curve.length; a = b) {
-				b = k + 1 < keys.length && keys[k + 1].from < end ? keys[k + 1].from : end;
+				b = k + 1 < keys.length && keys[k + 1].ms < end ? keys[k + 1].ms : end;
 				if (b >= first_ms() && a <= last_ms())
-					list.push([inside(a), inside(b), d.curve[i + 1], a >= loaded && d.events ? -1 : k]);
+					list.push([inside(a), inside(b), d.curve[i + 1], a >= loaded && d.events ? -1 : Math.max(k, 0)]);
 				if (b >= end)
 					break;
 				k++;
@@ -421,7 +422,21 @@
 		return there + back + "Z";
 	}
 
-	/* Between two key moments the composition is that of the earlier one, cut off where the curve is lower. */
+	/*
+	 * What series S holds where the curve is at BYTES, from key moment K on. Between two key moments the composition goes from the earlier one's to the later one's as the curve does;
+	 * below or above both it is in proportion.
+	 */
+	function held_at(s, k, bytes) {
+		var next = Math.min(k + 1, keys.length - 1), by, part, size;
+
+		if (k < 0)
+			return 0;
+		by = keys[next].size - keys[k].size;
+		part = by ? Math.min(1, Math.max(0, (bytes - keys[k].size) / by)) : 0;
+		size = keys[k].size + part * by;
+		return size > 0 ? Math.max(0, s.held[k] + part * (s.held[next] - s.held[k])) * bytes / size : 0;
+	}
+
 	function draw_curve() {
 		var list = steps(), base = list.map(function () { return y_of(0); }), top, sum = list.map(function () { return 0; }), edge = "";
 
@@ -432,7 +447,7 @@
 		series.forEach(function (s, n) {
 			var bottom = base;
 
-			sum = list.map(function (l, i) { return l[3] < 0 ? 0 : Math.min(l[2], sum[i] + Math.max(0, s.held[l[3]])); });
+			sum = list.map(function (l, i) { return Math.min(l[2], sum[i] + held_at(s, l[3], l[2])); });
 			base = sum.map(y_of);
 			make(chart, "path", { "class": "series", fill: PALETTE[n], d: outline(list, base, bottom) });
 		});
@@ -461,21 +476,20 @@
 		return [1, 2].map(function (k) { return part ? a[3 * i + k] + part * (a[3 * i + 3 + k] - a[3 * i + k]) : a[3 * i + k]; });
 	}
 
-	/* By the second, over stretches of two pixels, but never less than 10 ms: [from, to, allocations, temporary ones]. */
+	/* By the second, over stretches of at least two pixels and whole multiples of 10 ms: [from, to, allocations, temporary ones]. */
 	function rates() {
-		var n = Math.max(1, Math.min(Math.floor((width - LEFT - RIGHT) / 2), Math.ceil((last_ms() - first_ms()) / 10))), list = [], by = (last_ms() - first_ms()) / n, before = allocated_at(first_ms()), now, to;
+		var by = 10 * Math.max(1, Math.ceil((last_ms() - first_ms()) / Math.max(1, Math.floor((width - LEFT - RIGHT) / 2)) / 10)), list = [], from = Math.floor(first_ms() / by) * by, before = allocated_at(from), now;
 
-		for (var i = 0; i < n; i++) {
-			to = first_ms() + (i + 1) * by;
-			now = allocated_at(to);
-			list.push([to - by, to, (now[0] - before[0]) * 1000 / by, (now[1] - before[1]) * 1000 / by]);
+		for (; from < last_ms(); from += by) {
+			now = allocated_at(from + by);
+			list.push([inside(from), inside(from + by), (now[0] - before[0]) * 1000 / by, (now[1] - before[1]) * 1000 / by]);
 			before = now;
 		}
 		return list;
 	}
 
 	function draw_rates() {
-		var list = rates(), bottom = TOP + HEIGHT + BOTTOM + RATES, base = list.map(function () { return bottom; }), most = 1, top = TOP + HEIGHT + BOTTOM + 6;
+		var list = rates(), bottom = TOP + HEIGHT + BOTTOM + RATES, base = list.map(function () { return bottom; }), most = 1, top = TOP + HEIGHT + BOTTOM + 20, x = LEFT;
 
 		function y(rate) { return bottom - rate / most * (bottom - top); }
 		list.forEach(function (r) { most = Math.max(most, r[2]); });
@@ -484,6 +498,10 @@
 		make(chart, "path", { "class": "temporary", d: outline(list, list.map(function (r) { return y(r[3]); }), base) });
 		make(chart, "text", { x: LEFT - 6, y: top + 8, "text-anchor": "end" }, about(short_number(most)) + "/s");
 		make(chart, "text", { x: LEFT - 6, y: bottom, "text-anchor": "end" }, "0");
+		[["allocating", "allocations per second"], ["temporary", "of these temporary"]].forEach(function (r) {
+			make(chart, "rect", { "class": r[0], x: x, y: top - 14, width: 9, height: 9 });
+			x += 14 + make(chart, "text", { x: x + 14, y: top - 6 }, r[1]).getComputedTextLength() + 16;
+		});
 	}
 
 	function draw_marks() {
@@ -549,10 +567,6 @@
 		});
 		if (series.length)
 			make(make(parent, "span", {}), "span", { "class": "key rest" }).parentNode.appendChild(document.createTextNode("others"));
-		if (has_rates())
-			[["allocating", "allocations per second"], ["temporary", "of these temporary"]].forEach(function (r) {
-				make(make(parent, "span", { title: "below" }), "span", { "class": "key " + r[0] }).parentNode.appendChild(document.createTextNode(r[1]));
-			});
 	}
 
 	/* The rates where the pointer is, as they are drawn. */
@@ -564,13 +578,15 @@
 
 	/* The curve's values at MS. */
 	function values_at(ms) {
-		var bytes = 0, k = keys[key_at(ms)], text;
+		var bytes = 0, k = -1, text;
 
 		for (var i = 0; i < d.curve.length && d.curve[i] <= ms; i += 2)
 			bytes = d.curve[i + 1];
 		text = seconds(Math.round(ms)) + ": " + about(digits(bytes)) + " bytes" + rate_text(ms);
-		if (k && k.from <= ms)
-			series.map(function (s) { return [s.held[key_at(ms)], s.name]; }).filter(function (v) { return v[0] > 0; }).sort(function (a, b) { return b[0] - a[0]; })
+		while (k + 1 < keys.length && keys[k + 1].ms <= ms)
+			k++;
+		if (ms < loaded || !d.events)
+			series.map(function (s) { return [Math.round(held_at(s, Math.max(k, 0), bytes)), s.name]; }).filter(function (v) { return v[0] > 0; }).sort(function (a, b) { return b[0] - a[0]; })
 				.forEach(function (v) { text += "\n" + short_bytes(v[0]) + "  " + short(v[1]); });
 		return text;
 	}
@@ -1480,6 +1496,9 @@
 		if (d.before)
 			make(body, "p", { id: "before" }, "Beside what is shown here there was a heap before mtrun came: " + (d.before.unknown ||
 			     digits(d.before.bytes) + " bytes in " + digits(d.before.blocks) + " blocks") + ".");
+		if (d.others)
+			make(body, "p", { id: "others" }, "One of " + digits(d.others + 1) + " processes that are recorded: each has a page of its own" +
+			     (d.events ? ", at ?pid=PID." : ", by `process PID` before the export."));
 		draw_cards(body);
 	}
 
@@ -1630,7 +1649,7 @@
 				return;
 			}
 			d.curve.push(n.ms, n.live);
-			d.activity.push(n.ms, n.allocs, n.temporary);
+			d.activity.push(n.ms, n.allocs + n.maps, n.temporary);
 			last = Math.max(last, n.ms);
 			if (n.peak > d.peak) {
 				d.peak = highest = n.peak;

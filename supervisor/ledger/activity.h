@@ -16,7 +16,7 @@
 struct activity_point {
 	uint64_t ms;		    /* the last moment of its stretch in which there were events */
 	uint64_t live, high;	    /* bytes then; the most at the end of any ms of it */
-	uint64_t allocs, temporary; /* since the start */
+	uint64_t allocs, temporary; /* since the start, of what counts; mappings too */
 };
 
 struct activity {

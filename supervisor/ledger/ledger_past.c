@@ -38,7 +38,9 @@ void ledger_activity_add(const struct ledger *l, struct activity *a)
 {
 	if (l->now_ms)
 		activity_add(a, &(struct activity_point){ l->now_ms, l->counted, l->counted,
-							  l->allocs, l->temporary });
+							  (l->heap_counts ? l->allocs : 0) +
+								  l->granted,
+							  l->temporary });
 }
 
 int ledger_activity(const struct ledger *l, struct activity *out)

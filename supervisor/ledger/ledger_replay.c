@@ -162,12 +162,18 @@ int ledger_restore_total(struct ledger *l, const struct ledger_total_state *s)
 	return timeline_hold(&l->timeline, total, s->point_bytes, s->point_count);
 }
 
+static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
+
 /* The timeline's last point is the one that the state says, whether it is there or not. */
 int ledger_restore_end(struct ledger *l, const struct ledger_sums *s)
 {
 	const struct timeline *t = &l->timeline;
 	const struct timeline_point *last = t->count ? timeline_point(t, t->count - 1) : NULL;
+	uint64_t count = 0;
 	int err = 0;
+	for (uint32_t i = 0; i < l->totals_used; i++)
+		count += total_at(l, i)->s.total_count;
+	l->granted = l->heap_counts ? count - least(count, l->allocs) : count;
 	for (uint32_t i = 1; i < l->totals_used && i < t->totals && !err; i++)
 		if (total_at(l, i)->epoch == UNTOLD)
 			err = timeline_hold(&l->timeline, i, 0, 0);

@@ -93,6 +93,7 @@ struct ledger {
 	uint64_t heap, inherited; /* bytes; blocks that were there at the fork */
 	uint64_t allocs, frees, unknown_frees, temporary, total_allocated, events;
 	uint64_t mmap, reserved, maps, unmaps;
+	uint64_t granted; /* of `maps`, what stack totals have counted */
 
 	struct ranges ranges;
 	struct pieces scratch;
@@ -269,6 +270,7 @@ static inline void mmap_granted(struct ledger *l, uint32_t total, uint64_t bytes
 	struct stack_total *st = total_change(l, total);
 	st->s.total_bytes += bytes;
 	st->s.total_count += count;
+	l->granted += count;
 }
 
 /* ---- the present interval ------------------------------------------------ */

@@ -30,7 +30,7 @@ static void json_files(struct json *j, const struct replay *log)
 }
 
 static const char *const unknown[] = {
-	"usable", "mmap_resident", "other", "unaccounted", "limit",	"room",	     "limit_hits",
+	"usable", "mmap_resident", "other", "unaccounted", "limit",	"room", "limit_hits",
 	"errors", "threads",	   "rss",   "mode",	   "truncated", "deep", "waited_ms",
 };
 

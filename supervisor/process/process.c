@@ -95,6 +95,7 @@ void process_unref(struct process *p)
 	if (p->source->release)
 		p->source->release(p);
 	free(p->command);
+	free(p->command_line);
 	free(p->exe);
 	free(p);
 }
@@ -108,10 +109,10 @@ void process_unshare(struct process *p)
 	p->wire = NULL;
 }
 
-/* What /proc says of it now: name, executable, size of its text. */
+/* What /proc says of it now: name, arguments, executable, size of its text. */
 void process_describe(struct process *p)
 {
-	char name[PROC_NAME], link[4096], *command;
+	char name[PROC_NAME], link[4096], *command, *line = proc_command_line(p->via), *whole;
 	int64_t text = proc_status_field(p->via, "VmExe");
 	ssize_t n;
 
@@ -120,6 +121,12 @@ void process_describe(struct process *p)
 	if (command) {
 		free(p->command);
 		p->command = command;
+	}
+	whole = line ? strdup(line) : NULL; /* of its own length */
+	free(line);
+	if (whole) {
+		free(p->command_line);
+		p->command_line = whole;
 	}
 	n = proc_readlink(p->via, "exe", link, sizeof(link));
 	if (n > 0) {

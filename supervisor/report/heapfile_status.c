@@ -41,7 +41,7 @@ static const char *const unknown[] = {
 	"state",  "exit_status", "usable",    "mmap_reserved", "mmap_resident", "image",
 	"other",  "unaccounted", "frees",     "maps",	       "unmaps",	"unknown_frees",
 	"room",	  "limit_hits",	 "errors",    "threads",       "rss",		"mode",
-	"events", "dropped",	 "truncated", "deep", "waited_ms",     "log_files",
+	"events", "dropped",	 "truncated", "deep",	       "waited_ms",	"log_files",
 };
 
 /* What of LIVE is of the one kind, which is known if the file has no other. */

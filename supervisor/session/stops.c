@@ -653,6 +653,7 @@ static void on_new(struct session *s, const struct event *e, struct thread *pare
 			p->parent = of;
 			errors_inherit(p, of, is_alone(s, of, parent->tid), heartbeat_ms());
 			p->command = of->command ? strdup(of->command) : NULL;
+			p->command_line = of->command_line ? strdup(of->command_line) : NULL;
 			p->exe = of->exe ? strdup(of->exe) : NULL;
 			p->image_bytes = of->image_bytes;
 			p->preattach = of->preattach; /* it has that heap, too */

@@ -94,8 +94,11 @@ def gs_shape(answer):
 
 mt.check('gs spellings', [r.err.decode()] if r.rc or r.err else [(how, read(a)[:300]) for how, a, b in same if json.loads(read(a)) != gs_shape(json.loads(read(b)))])
 run('gs spellings: recording', "set_enable_mem_profiler(); record; 'mem_profiler.set_enable_mem_profiler(MemRecordType.MEM_FAST)'; record; set_enable_mem_profiler(MEM_RECORD); record; record off; set_enable_mem_profiler(4); record",
-    err='mem\nmem-fast\nmem\nmem\n')
-run('gs spellings: log files', 'set_mem_profiler_log_number(20); get_mem_profiler_log_number(); log --json | jq -c .files', err='20\n20\n')
+    err='true\nmem\ntrue\nmem-fast\ntrue\nmem\ntrue\nmem\n')
+run('gs spellings: words', "mem_profiler.set_enable_mem_profiler MemRecordType.MEM_RECORD; record; 'get_mem_profiler_log_number; get_all_time_size | head -c 2; echo; set_enable_mem_profiler\nrecord",
+    err='true\nmem\n10\n\\[\\[\ntrue\nmem\n')
+run('gs spellings: of a program that is there', 'start_mem_log_profiler()', err='Process complete, profiler contains record for [0-9]+ ms, start from [-0-9 :]+\n')
+run('gs spellings: log files', 'set_mem_profiler_log_number(20); get_mem_profiler_log_number(); log --json | jq -c .files', err='true\n20\n20\n')
 for what, words in {'set_enable_mem_profiler(MemRecordType.NO_SUCH)': "invalid value 'MemRecordType.NO_SUCH'", 'set_enable_mem_profiler(3)': "invalid value '3'",
                     'set_enable_mem_profiler(44)': "invalid value '44'", 'set_enable_mem_profiler(0)': "invalid value '0'", 'get_mem_report(1)': 'takes no argument', 'get_mem_report_with_time()': 'argument is missing', 'get_mem_report(': "')' is missing", 'no_such_call()': 'unknown command'}.items():
     run(f'mistake: {what}', f'wait exit; {what}\necho on', rc=125, err=f'mtrun: [^\n]*{re.escape(words)}[^\n]*\non\n')
