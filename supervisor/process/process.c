@@ -11,6 +11,7 @@
 #include "base/proc.h"
 #include "process/profile_make.h"
 #include "symbols/elf.h"
+#include "symbols/site_rule.h"
 #include "transport/nodes.h"
 #include "unwind/image.h"
 
@@ -258,8 +259,8 @@ static const struct process_source ours = {
 
 /*
  * A mapping is the program's own when its caller is neither libc, ld.so nor an allocator. An
- * executable is the program, whatever it defines, but in a static one the function tells: there
- * thread stacks are mapped by code that came from libc.
+ * executable is the program, but in a static one, or where an allocator is linked in, the function
+ * tells: there thread stacks are mapped by code that came from libc, and arenas.
  */
 bool process_own_mapping(void *ctx, uint32_t stack)
 {
@@ -274,8 +275,9 @@ bool process_own_mapping(void *ctx, uint32_t stack)
 		return true;
 	if (!(m->roles & MODULE_EXE))
 		return !(m->roles & (MODULE_LIBC | MODULE_LDSO | MODULE_ALLOCATOR));
-	if (!m->elf || !elf_is_static(m->elf))
+	if (!m->elf || !(elf_is_static(m->elf) || m->roles & MODULE_ALLOCATOR))
 		return true;
 	f = process_frames(p, stack, pc);
-	return !(f.frame[f.count - 1].skip & (SKIP_LIBRARY | SKIP_ALLOCATOR));
+	return !(f.frame[f.count - 1].skip & (SKIP_LIBRARY | SKIP_ALLOCATOR)) &&
+	       !site_is_wrapper(f.frame[f.count - 1].function);
 }

@@ -194,7 +194,7 @@ static const char *const wrappers[] = {
 	"pymalloc_alloc", "pymalloc_realloc", "allocate_from_new_pool", "new_arena",
 	"arena_map_get", "arena_map_mark_used",
 	/* jemalloc, with a prefix */
-	"je_*", "_rjem_je_*",
+	"je_*", "_rjem_je_*", "os_pages_map",
 	/* SQLite */
 	"sqlite3MemMalloc", "sqlite3MemRealloc", "sqlite3Malloc*", "sqlite3_malloc*",
 	"sqlite3Realloc", "sqlite3_realloc*", "sqlite3DbMalloc*", "sqlite3DbRealloc*",
