@@ -378,8 +378,11 @@ static void print_counts(FILE *out, const struct facts *f)
 	if (f->t.maps || f->t.unmaps || f->t.unknown_frees)
 		fprintf(out,
 			"           %" PRIu64 " maps, %" PRIu64 " unmaps, %" PRIu64
-			" frees of blocks allocated before recording\n",
-			f->t.maps, f->t.unmaps, f->t.unknown_frees);
+			" frees of blocks %s\n",
+			f->t.maps, f->t.unmaps, f->t.unknown_frees,
+			f->p->attached || f->p->recorded_ms > f->p->began_ms
+				? "allocated before recording"
+				: "that are not live");
 	if (f->p->errors.count) {
 		fputs("errors     ", out);
 		erring_counts(out, &f->p->errors);

@@ -149,6 +149,18 @@ def signals():
             out = p.communicate()[0] + b' (it does not end)'
         bad = [] if inside and p.returncode == 0 and b'detached after' in out else [f'status {p.returncode}: {out[-300:]}']
         mt.check(f'{sig.name} detaches', bad + v.differs(before) + v.end())
+    for sig in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):      # what it cuts short has not failed, what had failed before has
+        v = Victim('2')
+        bad = []
+        for script, status in (('echo on; wait exit; report', 0), ('nonsense; echo on; wait exit', 125)):
+            p = mt.popen([mt.MTRUN, '-q', '-x', script, '-p', str(v.pid)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+            said = b''
+            while not said.endswith(b'on\n') and (line := p.stdout.readline()):
+                said += line
+            p.send_signal(sig)
+            rest = p.communicate(timeout=20)[0]
+            bad += [] if p.returncode == status and not rest else [f'{script}: status {p.returncode}: {said + rest}']
+        mt.check(f'{sig.name} detaches from a script that waits', bad + v.end())
 
 
 def stopped():

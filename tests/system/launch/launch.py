@@ -156,6 +156,22 @@ def forwarded():
     mt.check('INT and QUIT to mtrun alone are ignored', [] if alive and rc == 11 else [f'alive {alive}, status {rc}'])
 
 
+def leading():
+    """Who leads a session is told of its terminal's end, and nobody else: the program in its place, or mtrun for it."""
+    hangup = mt.build('hangup.c')
+    got = []
+    for argv in ([], [mt.MTRUN, '-q', '--messages', '/dev/null', '-x', 'wait exit', '--']):
+        log = f'{mt.tmp()}/hangup-{len(argv)}'
+        pid, fd = pty.fork()
+        if pid == 0:
+            os.execv((argv + [hangup])[0], [*argv, hangup, 'handle', log])
+        mt.until(lambda: os.path.exists(log) and 'up' in open(log).read())
+        os.close(fd)
+        os.waitpid(pid, 0)
+        got.append(sorted(line.split()[1] for line in open(log)))
+    mt.check("a terminal's end where mtrun leads the session", [] if got[0] == got[1] and 'HUP' in got[0] else [f'natively {got[0]}, here {got[1]}'])
+
+
 class Terminal:
     """A shell with job control on a terminal of its own."""
     def __init__(self):
@@ -286,6 +302,7 @@ def silent():
 surroundings()
 statuses()
 forwarded()
+leading()
 terminal()
 silent()
 mt.finish()

@@ -196,6 +196,11 @@ def _(bad):
             bad.append(f'{text!r}: {have} {report["summary"]} status {r.rc}')
         if sum(x['blocks'] for x in report['records']) != rows[0][1]:
             bad.append(f'{text!r}: {report["records"]}')
+    page = f'{mt.tmp()}/suppressed.html'
+    mt.plain([mt.MTRUN, '-q', '--suppressions', file('one.supp', 'leak:lose_tree\n'), '-x', f'wait exit; export html {page}', LOST, '-1', 'tree'])
+    told = json.loads(re.search(r'id="data">\n(.*?)</script>', open(page).read(), re.S)[1])['leaks']
+    if [(s[1], s[2]) for s in told['sums'] if s[0] in ('definitely lost', 'indirectly lost', 'suppressed')] != [(0, 0), (0, 0), leaf] or told['records']:
+        bad.append(f'the page: {told}')
     r = lost('shared', opts=['-q', '--suppressions', file('one.supp', 'leak:nobody'), '--suppressions', file('two.supp', 'leak:lose_shared')])
     if sums(only(r)) != [(0, 0), (0, 0), (0, 0), (0, 0), (224, 7)]:
         bad.append(f'two files: {r.messages}')
