@@ -167,8 +167,11 @@ def leading():
             os.execv((argv + [hangup])[0], [*argv, hangup, 'handle', log])
         mt.until(lambda: os.path.exists(log) and 'up' in open(log).read())
         os.close(fd)
+        mt.until(lambda: 'end' in open(log).read())
+        lines = open(log).read().split('\n')[:-1]
+        mt.kill(int(lines[0].split()[0]))
         os.waitpid(pid, 0)
-        got.append(sorted(line.split()[1] for line in open(log)))
+        got.append(sorted(line.split()[1] for line in lines))
     mt.check("a terminal's end where mtrun leads the session", [] if got[0] == got[1] and 'HUP' in got[0] else [f'natively {got[0]}, here {got[1]}'])
 
 
