@@ -447,6 +447,13 @@ static int open_recorded(struct shell *shell, const struct options *o)
 {
 	int err;
 
+	for (size_t i = 0; o->nopens > 1 && i < o->nopens; i++)
+		if (!access(o->open[i], R_OK) && !opening_is_log(o->open[i])) {
+			message_error(
+				"'%s' is no log: several files can be open if they are one run's logs",
+				o->open[i]);
+			return -1;
+		}
 	if (o->nopens == 1 && !opening_is_log(o->open[0]))
 		err = open_heap(shell->session, o->open[0]);
 	else
