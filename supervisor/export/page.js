@@ -1349,7 +1349,23 @@
 		return lines.join("\n");
 	}
 
-	function draw_leak(body, r) {
+	/* What a line `leak:PATTERN` matches: the pattern anywhere in a name, `*` any characters, `^` and `$` the name's ends. NULL: the line says nothing. */
+	function suppression(line) {
+		var text = line.trim().replace(/^leak:/, ""), end = /\$$/.test(text) ? "$" : "", begin = text[0] === "^" ? "^" : "";
+
+		text = text.slice(begin.length, text.length - end.length);
+		return text && line.trim()[0] !== "#" ? new RegExp(begin + text.replace(/[.+?^${}()|[\]\\]/g, "\\$&").replace(/\*/g, ".*") + end) : null;
+	}
+
+	function is_suppressed(r, patterns) {
+		var names = [r[5]];
+
+		path_of(r[8]).forEach(function (f) { names.push(d.frames[f][0], d.frames[f][1], d.modules[d.frames[f][2]] || ""); });
+		return patterns.some(function (p) { return names.some(function (n) { return p.test(n); }); });
+	}
+
+	/* R's row; SUPPRESS is called with its function. */
+	function draw_leak(body, r, suppress) {
 		var tr = make(body, "tr", { "class": "leak", "data-kind": r[0], "data-bytes": r[1], "data-count": r[2] }), stack;
 
 		make(tr, "td", {}, d.leaks.sums[r[0]][0]);
@@ -1358,38 +1374,85 @@
 		make(tr, "td", { "class": "n" }, r[4] ? digits(r[3]) + " in " + digits(r[4]) : "");
 		name_cell(tr, r[5]);
 		make(tr, "td", { "class": "name", title: r[6] }, place(r, 6, 7));
+		button(make(tr, "td", {}), "suppress", function (e) {
+			e.stopPropagation();
+			suppress(r[5]);
+		}, { "class": "link", title: "leave out what has this function in its stack" });
 		stack = make(body, "tr", {});
 		stack.hidden = true;
 		make(stack, "td", {});
-		make(make(stack, "td", { colspan: 5, "class": "name" }), "pre", {}, stack_of(r[8]));
+		make(make(stack, "td", { colspan: 6, "class": "name" }), "pre", {}, stack_of(r[8]));
 		tr.addEventListener("click", function () { stack.hidden = !stack.hidden; });
 	}
 
-	function draw_leaks(body) {
-		var l = d.leaks, table, head;
+	/*
+	 * What is lost, without what PATTERNS match: its sums, and what remains. With a block goes what is lost with it. That has a record of its own, too, which may match or not: the
+	 * larger one counts.
+	 */
+	function lost_without(patterns) {
+		var sums = d.leaks.sums.map(function (s) { return s.slice(); }), gone = d.leaks.records.filter(function (r) { return is_suppressed(r, patterns); });
 
-		make(body, "h2", {}, "Leaks at the end of the record: " + digits(l.sums[0][1] + l.sums[1][1]) + " bytes in " + digits(l.sums[0][2] + l.sums[1][2]) + " blocks");
-		make(body, "p", { "class": "soft" }, "What nothing points to any more, and what only that points to. A click on a row shows its stack." + (l.remark ? " " + l.remark + "." : ""));
-		table = make(body, "table", { id: "lost" });
-		head = make(make(table, "thead", {}), "tr", {});
-		[["", ""], ["bytes", "n"], ["blocks", "n"]].forEach(function (h) { make(head, "th", { "class": h[1] }, h[0]); });
-		table = make(table, "tbody", {});
-		l.sums.forEach(function (s) {
-			var tr = make(table, "tr", { "data-lost": s[0], "data-bytes": s[1], "data-count": s[2] });
+		function total(list, at) { return add_up(list.map(function (r) { return r[at]; })); }
+		function of_kind(kind) { return gone.filter(function (r) { return r[0] === kind; }); }
+		[1, 2].forEach(function (at) {
+			[0, 1, 2].forEach(function (kind) {
+				var n = total(of_kind(kind), at);
 
-			make(tr, "td", {}, s[0]);
-			make(tr, "td", { "class": "n" }, digits(s[1]));
-			make(tr, "td", { "class": "n" }, digits(s[2]));
+				n = Math.min(sums[kind][at], kind === 1 ? Math.max(n, total(of_kind(0), at + 2)) : n);
+				sums[kind][at] -= n;
+				sums[4][at] += n;
+			});
 		});
-		if (!l.records.length)
-			return;
-		table = make(body, "table", { id: "leaks" });
-		head = make(make(table, "thead", {}), "tr", {});
-		[["", ""], ["bytes", "n"], ["blocks", "n"], ["lost with them", "n"], ["function", ""], ["where", ""]].forEach(function (h) { make(head, "th", { "class": h[1] }, h[0]); });
-		table = make(table, "tbody", {});
-		l.records.forEach(function (r) { draw_leak(table, r); });
+		return { sums: sums, records: d.leaks.records.filter(function (r) { return gone.indexOf(r) < 0 && sums[r[0]][2] > 0; }) };
+	}
+
+	function draw_suppressions(body, fn) {
+		var box = make(body, "details", { id: "suppressions" }), text;
+
+		make(box, "summary", { "class": "soft" }, "suppressions");
+		text = make(box, "textarea", { rows: 4, spellcheck: "false", placeholder: "leak:PATTERN", "aria-label": "suppressions" });
+		make(box, "p", { "class": "soft" }, "Lines as in a file of --suppressions: leak: and what is in the name of a function, a source file or a module of the stack. They are kept nowhere: copy them into such a file.");
+		text.addEventListener("input", function () { fn(text.value.split("\n").map(suppression).filter(Boolean)); });
+		return function (name) {
+			box.open = true;
+			text.value += (text.value && !/\n$/.test(text.value) ? "\n" : "") + "leak:^" + name + "$\n";
+			text.dispatchEvent(new Event("input"));
+		};
+	}
+
+	function draw_leaks(body) {
+		var l = d.leaks, title = make(body, "h2", {}), head, sums, records, suppress;
+
+		function fill(patterns) {
+			var now = lost_without(patterns);
+
+			title.textContent = "Leaks at the end of the record: " + digits(now.sums[0][1] + now.sums[1][1]) + " bytes in " + number_of(now.sums[0][2] + now.sums[1][2], "block");
+			sums.textContent = records.textContent = "";
+			now.sums.forEach(function (s) {
+				var tr = make(sums, "tr", { "data-lost": s[0], "data-bytes": s[1], "data-count": s[2] });
+
+				make(tr, "td", {}, s[0]);
+				make(tr, "td", { "class": "n" }, digits(s[1]));
+				make(tr, "td", { "class": "n" }, digits(s[2]));
+			});
+			now.records.forEach(function (r) { draw_leak(records, r, suppress); });
+		}
+
+		make(body, "p", { "class": "soft" }, "What nothing points to any more, and what only that points to. A click on a row shows its stack." + (l.remark ? " " + l.remark + "." : ""));
+		sums = make(body, "table", { id: "lost" });
+		head = make(make(sums, "thead", {}), "tr", {});
+		[["", ""], ["bytes", "n"], ["blocks", "n"]].forEach(function (h) { make(head, "th", { "class": h[1] }, h[0]); });
+		sums = make(sums, "tbody", {});
+		if (l.records.length)
+			suppress = draw_suppressions(body, fill);
+		records = make(body, "table", { id: "leaks" });
+		records.hidden = !l.records.length;
+		head = make(make(records, "thead", {}), "tr", {});
+		[["", ""], ["bytes", "n"], ["blocks", "n"], ["lost with them", "n"], ["function", ""], ["where", ""], ["", ""]].forEach(function (h) { make(head, "th", { "class": h[1] }, h[0]); });
+		records = make(records, "tbody", {});
 		if (l.others[2])
 			make(body, "p", {}, digits(l.others[2]) + " more records: " + digits(l.others[0]) + " bytes in " + digits(l.others[1]) + " blocks");
+		fill([]);
 	}
 
 	/* ---- what is shown ---- */

@@ -4,6 +4,7 @@
 check - --leak-check from outside: the report's words and where it goes, the exit status, each process of a tree, ends of all kinds; suppressions in both
 syntaxes, what Valgrind makes of ours and mtrun of Valgrind's, and files that are none.
 """
+import html
 import json
 import os
 import re
@@ -15,6 +16,7 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..', 'lib'))
 import leak
 import mt
+from display import CHROMIUM, browse
 
 mt.need_mtrun()
 want = re.compile(sys.argv[1] if len(sys.argv) > 1 else '')
@@ -178,6 +180,21 @@ def _(bad):
 
 # ---- suppressions ---------------------------------------------------------------------------------------------------------------------------
 
+TRIED = """<script>
+    const said = [], sums = () => said.push([...document.querySelectorAll("#lost tbody tr")].map((r) => [+r.dataset.bytes, +r.dataset.count]));
+    sums();
+    document.querySelector("#leaks td button").click();
+    sums();
+    for (const text of ["leak:nobody", "# all\\nleak:lose_*ee$", "leak:^/*lost.c$", ""]) {
+        const area = document.querySelector("#suppressions textarea");
+        area.value = text;
+        area.dispatchEvent(new Event("input"));
+        sums();
+    }
+    document.body.setAttribute("data-said", JSON.stringify(said));
+    </script></body>"""
+
+
 @case('suppressions')
 def _(bad):
     tree, leaf = [(32, 1), (8128, 254)], (8160, 255)
@@ -201,6 +218,15 @@ def _(bad):
     told = json.loads(re.search(r'id="data">\n(.*?)</script>', open(page).read(), re.S)[1])['leaks']
     if [(s[1], s[2]) for s in told['sums'] if s[0] in ('definitely lost', 'indirectly lost', 'suppressed')] != [(0, 0), (0, 0), leaf] or told['records']:
         bad.append(f'the page: {told}')
+    if CHROMIUM:    # and as they are tried in the page itself
+        mt.plain([mt.MTRUN, '-q', '-x', f'wait exit; export html {page}', LOST, '-1', 'tree'])
+        text = open(page).read().replace('</body>', TRIED)
+        with open(page, 'w') as f:
+            f.write(text)
+        m = re.search(r'data-said="([^"]*)"', browse(f'file://{page}', '--dump-dom'))
+        all_, none = [[32, 1], [8128, 254], [0, 0], [0, 0], [0, 0]], [[0, 0]] * 4 + [[8160, 255]]
+        if not m or json.loads(html.unescape(m[1])) != [all_, none, all_, none, none, all_]:
+            bad.append(f'tried in the page: {m and m[1]}')
     r = lost('shared', opts=['-q', '--suppressions', file('one.supp', 'leak:nobody'), '--suppressions', file('two.supp', 'leak:lose_shared')])
     if sums(only(r)) != [(0, 0), (0, 0), (0, 0), (0, 0), (224, 7)]:
         bad.append(f'two files: {r.messages}')
