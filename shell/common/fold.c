@@ -4,7 +4,8 @@
  *
  * What is continued stands below what it continues: behind the label of a line such as `memory
  * heap 4096 ...` or `  --by KEY   site, stack`, otherwise as far in as its beginning. A word wider
- * than a row goes on in the next one behind a `|`; without one it is shortened in the middle. The text has been escaped by whoever printed it.
+ * than a row goes on in the next one behind a `|`; without one it is shortened in the middle. The
+ * text has been escaped by whoever printed it.
  */
 #include "shell/common/fold.h"
 

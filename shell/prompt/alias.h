@@ -2,7 +2,8 @@
 /*
  * alias.h - other spellings of commands: the calls that the gs driver's shell has for its memory
  * profiler, as `get_mem_report()`, or as words, also with a leading ' and with the prefixes
- * mem_profiler. and system.core. They answer as JSON. One whose command does not exist does not exist either.
+ * mem_profiler. and system.core. They answer as JSON. One whose command does not exist does not
+ * exist either.
  */
 #ifndef MTRUN_ALIAS_H
 #define MTRUN_ALIAS_H

@@ -28,7 +28,10 @@ struct activity {
 /* All zeros but for its step. */
 void activity_init(struct activity *a);
 void activity_release(struct activity *a);
-/* What is at the end of P's ms; if that is before the last one's, then. Without memory it is left out. */
+/*
+ * What is at the end of P's ms; if that is before the last one's, then. Without memory it is left
+ * out.
+ */
 void activity_add(struct activity *a, const struct activity_point *p);
 /* 0 or -ENOMEM; TO is to be released in both cases. */
 int activity_copy(struct activity *to, const struct activity *from) MUST_USE;

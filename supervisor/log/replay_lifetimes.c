@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 /*
- * replay_lifetimes.c - how long blocks lived, and how the process went along: the events of a process from its first checkpoint to
- * its end, once more, with a ledger of its own.
+ * replay_lifetimes.c - how long blocks lived, and how the process went along: its events from the
+ * first checkpoint to the end, once more, with a ledger of its own.
  */
 #include <errno.h>
 #include <stdlib.h>

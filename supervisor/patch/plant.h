@@ -5,9 +5,10 @@
  * For each function found (hooks.c has the table of names) the first instructions are moved to an
  * island within 2 GiB of it, followed by a jump back; the entry becomes `jmp rel32` to the
  * function's stub in the same island; the stub looks whether hooks are armed, and then loads the
- * address of its struct wire_hook into r11 and jumps to the blob's entry for its kind. A system call that a module makes by itself
- * (inline_syscall.h) is redirected in the same way: there the stub lies in the copy, before the
- * call. Whoever calls this guarantees that no thread runs in the bytes to be patched.
+ * address of its struct wire_hook into r11 and jumps to the blob's entry for its kind. A system
+ * call that a module makes by itself (inline_syscall.h) is redirected in the same way: there the
+ * stub lies in the copy, before the call. Whoever calls this guarantees that no thread runs in the
+ * bytes to be patched.
  */
 #ifndef MTRUN_PLANT_H
 #define MTRUN_PLANT_H
@@ -81,9 +82,9 @@ struct plant_agent {
 };
 
 /*
- * Marks the module's `planted` and MODULE_ALLOCATOR role. Returns how many functions were redirected, or
- * -errno and then none was. 0 with elf_has_functions() false: stripped, nothing to be found by
- * name.
+ * Marks the module's `planted` and MODULE_ALLOCATOR role. Returns how many functions were
+ * redirected, or -errno and then none was. 0 with elf_has_functions() false: stripped, nothing to be
+ * found by name.
  */
 int plant_module(struct plant *plant, struct module *module, const struct plant_ops *ops,
 		 const struct plant_agent *agent, const struct hook_request *request,

@@ -27,7 +27,10 @@ static size_t note(size_t told, size_t end, uint64_t live, uint64_t allocs, uint
 	return told;
 }
 
-/* Random calls of one thread, with random pauses, up to the moment END; a block is only freed if none above it lives. */
+/*
+ * Random calls of one thread, with random pauses, up to the moment END. A block is only freed if
+ * none above it lives.
+ */
 static struct ledger *play(size_t end)
 {
 	struct ledger *l = ledger_new(LEDGER_COUNT_HEAP);
