@@ -61,7 +61,8 @@ int activity_copy(struct activity *to, const struct activity *from)
 	to->point = malloc(from->count * sizeof(*to->point) + 1);
 	if (!to->point)
 		return -ENOMEM;
-	memcpy(to->point, from->point, from->count * sizeof(*to->point));
+	if (from->count)
+		memcpy(to->point, from->point, from->count * sizeof(*to->point));
 	to->count = to->room = from->count;
 	to->step = from->step;
 	return 0;
