@@ -376,13 +376,13 @@ static void print_counts(FILE *out, const struct facts *f)
 		      about, f->t.frees, per_second(f->t.frees, f), about, f->t.temporary, about,
 		      f->t.total_allocated);
 	if (f->t.maps || f->t.unmaps || f->t.unknown_frees)
-		fprintf(out,
-			"           %" PRIu64 " maps, %" PRIu64 " unmaps, %" PRIu64
-			" frees of blocks %s\n",
-			f->t.maps, f->t.unmaps, f->t.unknown_frees,
-			f->p->attached || f->p->recorded_ms > f->p->began_ms
-				? "allocated before recording"
-				: "that are not live");
+		escape_printf(out,
+			      "           %" PRIu64 " maps, %" PRIu64 " unmaps, %" PRIu64
+			      " frees of blocks %s\n",
+			      f->t.maps, f->t.unmaps, f->t.unknown_frees,
+			      f->p->attached || f->p->recorded_ms > f->p->began_ms
+				      ? "allocated before recording"
+				      : "that are not live");
 	if (f->p->errors.count) {
 		fputs("errors     ", out);
 		erring_counts(out, &f->p->errors);
