@@ -478,7 +478,8 @@
 
 	/* By the second, over stretches of at least two pixels and whole multiples of 10 ms: [from, to, allocations, temporary ones]. */
 	function rates() {
-		var by = 10 * Math.max(1, Math.ceil((last_ms() - first_ms()) / Math.max(1, Math.floor((width - LEFT - RIGHT) / 2)) / 10)), list = [], from = Math.floor(first_ms() / by) * by, before = allocated_at(from), now;
+		var most = Math.max(1, Math.floor((width - LEFT - RIGHT) / 2)), by = 10 * Math.max(1, Math.ceil((last_ms() - first_ms()) / most / 10)), list = [],
+			from = Math.floor(first_ms() / by) * by, before = allocated_at(from), now;
 
 		for (; from < last_ms(); from += by) {
 			now = allocated_at(from + by);
@@ -1411,7 +1412,8 @@
 
 		make(box, "summary", { "class": "soft" }, "suppressions");
 		text = make(box, "textarea", { rows: 4, spellcheck: "false", placeholder: "leak:PATTERN", "aria-label": "suppressions" });
-		make(box, "p", { "class": "soft" }, "Lines as in a file of --suppressions: leak: and what is in the name of a function, a source file or a module of the stack. They are kept nowhere: copy them into such a file.");
+		make(box, "p", { "class": "soft" }, "Lines as in a file of --suppressions: leak: and what is in the name of a function, a source file or a module of the stack. " +
+		     "They are kept nowhere: copy them into such a file.");
 		text.addEventListener("input", function () { fn(text.value.split("\n").map(suppression).filter(Boolean)); });
 		return function (name) {
 			box.open = true;

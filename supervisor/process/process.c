@@ -110,6 +110,8 @@ void process_unshare(struct process *p)
 	p->wire = NULL;
 }
 
+#define LINE_MOST 4096u /* of its arguments: there may be thousands of processes */
+
 /* What /proc says of it now: name, arguments, executable, size of its text. */
 void process_describe(struct process *p)
 {
@@ -123,7 +125,7 @@ void process_describe(struct process *p)
 		free(p->command);
 		p->command = command;
 	}
-	whole = line ? strdup(line) : NULL; /* of its own length */
+	whole = line ? strndup(line, LINE_MOST) : NULL;
 	free(line);
 	if (whole) {
 		free(p->command_line);

@@ -84,9 +84,10 @@ struct process {
 	 * before the others
 	 */
 	pid_t via;
-	char *command;	    /* argv[0]'s last part, as in /proc/PID/comm */
-	char *command_line; /* its arguments, one blank between, when it began; or NULL */
-	char *exe;	    /* path of the executable */
+	char *command; /* argv[0]'s last part, as in /proc/PID/comm */
+	/* the beginning of its arguments, one blank between, when it began; or NULL */
+	char *command_line;
+	char *exe; /* path of the executable */
 	enum process_state state;
 	bool to_check;	 /* it waits at its last instant for the leak check */
 	bool dumped;	 /* the shell's: it has ended, and no .heap file of it is due any more */

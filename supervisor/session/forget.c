@@ -11,6 +11,7 @@
  * with a copy of its parent's table. So it is the loop that forgets, after its turn.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "patch/hooks.h"
 #include "session/session_state.h"
@@ -78,7 +79,8 @@ static void forget(struct session *s, struct process **at)
 
 static uint64_t bytes_of(const struct process *p)
 {
-	return RECORD_BYTES + ledger_memory(p->ledger) + (p->nodes ? nodes_memory(p->nodes) : 0);
+	return RECORD_BYTES + (p->command_line ? strlen(p->command_line) : 0) +
+	       ledger_memory(p->ledger) + (p->nodes ? nodes_memory(p->nodes) : 0);
 }
 
 static uint64_t peak_of(const struct process *p)
