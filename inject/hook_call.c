@@ -194,6 +194,8 @@ uint64_t hook_syscall(uint64_t *a, const struct wire_hook *h, const struct entry
 								   : syscall_plain(self, h, e, a);
 	}
 	s = scope_calling(e);
+	if (spares_ours(s, e, a[0], a + 1))
+		return 0;
 	memory_leaves(a[0], a + 1);
 	if (!s.t)
 		return call_syscall(h, e, a);
@@ -318,6 +320,10 @@ bool hook_raw(uint64_t *a, const struct wire_hook *h, const struct entry *e)
 	if (GUARD->armed != ARMED_ON)
 		return false;
 	s = scope_calling(e);
+	if (spares_ours(s, e, nr, a)) {
+		a[RAW_NUMBER] = 0;
+		return true;
+	}
 	memory_leaves(nr, a);
 	if (!s.t)
 		return false;

@@ -104,6 +104,44 @@ static void tell(struct scope s, const struct entry *e, uint32_t what, uint64_t 
 	ask(s.t, &(struct question){ what, { start, end - start } });
 }
 
+/* Natively nothing is there; where the program puts its own, only mtrun knows. */
+static bool is_ours(struct scope s, const struct entry *e, uint64_t addr, uint64_t length)
+{
+	uint64_t mark, answer;
+
+	length = pages(length);
+	if (likely(addr - AGENT >= AGENT_SPAN && AGENT - addr >= length))
+		return false;
+	mark = s.t->mark;
+	mark_busy(s, e);
+	answer = ask(s.t, &(struct question){ ASK_OURS, { addr, length } });
+	store(&s.t->mark, mark);
+	return answer;
+}
+
+bool spares_ours(struct scope s, const struct entry *e, uint64_t nr, uint64_t *a)
+{
+	if (!s.t)
+		return false;
+	switch (nr) {
+	case __NR_mmap:
+		if (a[3] & K_MAP_FIXED && is_ours(s, e, a[0], a[1]))
+			a[1] = IMPOSSIBLE_MAP;
+		return false;
+	case __NR_mremap:
+		if (is_ours(s, e, a[0], a[1]) ||
+		    (a[3] & K_MREMAP_FIXED && is_ours(s, e, a[4], a[2]))) {
+			a[2] = IMPOSSIBLE_MAP;
+			a[3] = 0;
+		}
+		return false;
+	case __NR_munmap:
+	case __NR_mprotect:
+	case __NR_pkey_mprotect: return is_ours(s, e, a[0], a[1]);
+	}
+	return false;
+}
+
 uint64_t map_begin(struct scope s, const struct entry *e, uint64_t *a)
 {
 	uint64_t charged = 0;
@@ -255,6 +293,7 @@ uint64_t hook_mmap(uint64_t *a, const struct wire_hook *h, const struct entry *e
 	struct scope s = scope_calling(e);
 	uint64_t charged;
 
+	spares_ours(s, e, __NR_mmap, a);
 	memory_leaves(__NR_mmap, a);
 	if (!s.t)
 		return call6(h, a);
@@ -267,6 +306,8 @@ uint64_t hook_munmap(uint64_t addr, uint64_t length, uint64_t c, const struct wi
 {
 	struct scope s = scope_calling(e);
 
+	if (spares_ours(s, e, __NR_munmap, (uint64_t[2]){ addr, length }))
+		return 0;
 	forget(addr, length);
 	if (!s.t || !valid_range(addr, length)) {
 		bool marked = mark_plain(s.t, e);
@@ -284,6 +325,7 @@ uint64_t hook_mremap(uint64_t *a, const struct wire_hook *h, const struct entry 
 	struct scope s = scope_calling(e);
 	uint64_t charged;
 
+	spares_ours(s, e, __NR_mremap, a);
 	memory_leaves(__NR_mremap, a);
 	if (!s.t || !valid_range(a[0], a[1] ? a[1] : 1)) {
 		bool marked = mark_plain(s.t, e);
@@ -302,6 +344,8 @@ uint64_t hook_mprotect(uint64_t addr, uint64_t length, uint64_t prot, const stru
 	struct scope s = scope_calling(e);
 	uint64_t a[3] = { addr, length, prot }, charged;
 
+	if (spares_ours(s, e, __NR_mprotect, a))
+		return 0;
 	memory_leaves(__NR_mprotect, a);
 	if (!s.t)
 		return call3(h, addr, length, prot);

@@ -29,6 +29,13 @@ static inline uint64_t pages(uint64_t n) { return (n + 4095) & ~4095ull; }
 /* What munmap and mremap refuse without looking; no event then. */
 bool valid_range(uint64_t addr, uint64_t length);
 
+/*
+ * A call that would take memory of mtrun's away, which the program has found in its mappings: NR
+ * with arguments A. True: it is not made, and its result is 0. Otherwise A may have been changed, so
+ * that it fails.
+ */
+bool spares_ours(struct scope s, const struct entry *e, uint64_t nr, uint64_t *a);
+
 /* A is mmap's six arguments. */
 uint64_t map_begin(struct scope s, const struct entry *e, uint64_t *a);
 uint64_t map_done(struct scope s, const struct entry *e, uint64_t charged, uint64_t ret,

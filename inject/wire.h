@@ -339,6 +339,11 @@ enum wire_what {
 	 * the answer: they are to be one mapping with what is beside them, as above
 	 */
 	ASK_MAPPED,
+	/*
+	 * arg[1] bytes at arg[0] are about to be unmapped, moved, protected or mapped over: is any of
+	 * it mtrun's? 1: it is
+	 */
+	ASK_OURS,
 };
 /* Both 0 if mtrun is gone: then nobody traces anything. */
 /* LENT_NOT: it cannot be, so the check is not to be made */

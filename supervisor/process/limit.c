@@ -144,8 +144,16 @@ int limit_switch(struct process *p, unsigned count)
 	if (what && !p->limit.lease)
 		return -ENOMEM;
 	limit_unwatch(p);
+	p->limit.lifted = false;
 	__atomic_store_n(&p->wire->limited, what, __ATOMIC_SEQ_CST);
 	return 0;
+}
+
+void limit_lift(struct process *p)
+{
+	p->limit.lifted = true;
+	if (p->wire)
+		__atomic_store_n(&p->wire->limited, 0, __ATOMIC_SEQ_CST);
 }
 
 void limit_close(struct process *p)

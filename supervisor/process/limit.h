@@ -19,6 +19,8 @@ int limit_refused(struct limit *l, uint32_t stack, uint64_t bytes) MUST_USE;
 
 /* Lets P's hooks charge what COUNT names (LEDGER_COUNT_*), or no more. 0 or -ENOMEM. */
 int limit_switch(struct process *p, unsigned count) MUST_USE;
+/* P is being left: it is under no limit any more, and who waits for an answer is let through. */
+void limit_lift(struct process *p);
 /*
  * Nothing more is taken from what was given in advance, once every thread has passed a memory
  * barrier (limit_fenced).

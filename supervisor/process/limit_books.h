@@ -75,6 +75,8 @@ struct limit {
 	bool fenced;
 	/* its threads did not stop for a verdict: not again before then */
 	uint64_t retry_ms;
+	/* it is being left: every request is granted, so that who waits for one comes out */
+	bool lifted;
 };
 
 #endif

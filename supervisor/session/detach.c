@@ -276,6 +276,7 @@ int session_withdraw(struct session *s, struct process *p)
 	int err;
 
 	/* at once, whatever keeps the rest from being done */
+	limit_lift(p);
 	if (p->agent && agent_arm(p, false) < 0)
 		message_verbose(1, "%d: its hooks were not switched off", p->pid);
 	while ((err = try_out(s, p, MOMENT_MS + ms)) == -EAGAIN && ran < OUT_MS) {

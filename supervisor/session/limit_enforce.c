@@ -253,7 +253,7 @@ bool limit_enforce_answer(struct session *s, struct process *p, const struct sha
 	struct room_case c = { 0 };
 	bool told;
 
-	if (!p->stream || !p->limit.lease) {
+	if (!p->stream || !p->limit.lease || p->limit.lifted) {
 		mail->answer = 0;
 		return true;
 	}

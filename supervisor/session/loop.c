@@ -99,6 +99,22 @@ static uint64_t readable_end(const struct process *p, raddr_t addr)
 	return end;
 }
 
+/* Whether any of LENGTH bytes at START of P is memory of mtrun's. */
+static bool is_ours(const struct process *p, raddr_t start, uint64_t length)
+{
+	raddr_t end = length < UINT64_MAX - start ? start + length : UINT64_MAX;
+	struct maps maps;
+	bool ours = false;
+
+	if (maps_read(&maps, p->via) < 0)
+		return false;
+	for (size_t i = 0; i < maps.count && !ours; i++)
+		ours = maps.map[i].start < end && maps.map[i].end > start &&
+		       agent_owns(p->agent, &maps.map[i]);
+	maps_release(&maps);
+	return ours;
+}
+
 /*
  * All slots of P are looked at, beginning with the one that it had come to: some are left for the
  * next time if that takes long, as with questions that are made up.
@@ -136,6 +152,10 @@ void session_serve_questions(struct session *s)
 			case ASK_TRACE: continue; /* by session_serve_handovers() */
 			case ASK_READABLE:
 				q.mail->answer = readable_end(p, q.arg[0]);
+				s->asked_ns = clock_ns();
+				break;
+			case ASK_OURS:
+				q.mail->answer = is_ours(p, q.arg[0], q.arg[1]);
 				s->asked_ns = clock_ns();
 				break;
 			case ASK_WHOLE:

@@ -140,4 +140,25 @@ else:
     bad += [] if said.count('stays in it, unused') == 1 and len(said.splitlines()) == 1 else [f'it says {said[-300:]!r} of {sealed!r}']
     bad += [f'the program ends with {p.returncode}'] if p.wait(20 * mt.SLOW) != 7 else []
     mt.check('memory of mtrun\'s is sealed', bad)
+
+# What it unmaps, protects or replaces of mtrun's, as whatever it does not know, stays: it ends as without mtrun, and is counted.
+UNMAPS = mt.build('unmaps.c', 'gcc')
+bad = []
+for how in ('unmap', 'none', 'read', 'fixed', 'move', 'raw-unmap', 'raw-none', 'inline'):
+    status = os.path.join(mt.tmp(), 'status')
+    r = mt.plain([mt.MTRUN, '-q', '-c', 'heap', '-x', f'wait exit; status --json > {status}', '--', UNMAPS, how], preexec_fn=no_core)
+    if r.rc != 31 or r.out != b'done\n' or json.load(open(status))['allocs'] != 100:
+        bad.append(f'{how}: {r.rc} {r.out} {r.err[-200:]}')
+    p = mt.popen([UNMAPS, how, 'wait'], stdin=subprocess.PIPE, stdout=subprocess.PIPE, preexec_fn=no_core)
+    m = mt.popen([mt.MTRUN, '-q', '-X', '-', '-p', str(p.pid)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    m.stdin.write(b'echo there\n')
+    m.stdin.flush()
+    there = m.stdout.readline()
+    m.stdin.write(b'wait exit\n')
+    m.stdin.close()
+    out = p.communicate(b'\n', timeout=mt.TIMEOUT)[0]
+    m.wait(mt.TIMEOUT)
+    if there != b'there\n' or (p.returncode, out) != (31, b'done\n'):
+        bad.append(f'{how}, attached: {p.returncode} {out} {there}')
+mt.check('it unmaps what it does not know', bad)
 mt.finish()

@@ -164,6 +164,27 @@ def _(bad):
         bad.append(f'{a} {b} {r.text[-200:]}')
 
 
+@case('stop: who is left there goes on')
+def _(bad):
+    for script in ('on limit { detach }', 'on limit { quit }', 'wait limit; detach'):
+        out = os.path.join(d, 'alone')
+        with open(out, 'wb') as f:
+            p = mt.popen([mt.MTRUN, *HEAP, '-q', '-l', str(LIMIT), '--on-limit', 'stop', '--messages', os.path.join(d, 'said'), '-x', script, '--', PATH, '60000', '1000',
+                          '5'], stdout=f)
+        p.wait(mt.TIMEOUT)
+        with open(os.path.join(d, 'said')) as f:
+            said = f.read()
+
+        def beyond():
+            with open(out) as f:
+                return any(int(x.split()[2]) > LIMIT + 5000 for x in f.read().splitlines()[:-1])
+        if p.returncode or len(HIT.findall(said)) != 1 or 'killed: it met' in said or 'still in hooks' in said or not mt.until(beyond):
+            bad.append(f'{script}: {p.returncode} {said}')
+        pid = re.search(r'^process (\d+) \(meets\)', said, re.M)
+        if pid:
+            os.kill(int(pid[1]), signal.SIGKILL)
+
+
 @case('the image alone is above the limit')
 def _(bad):
     for opts, rc in (([], -9), (['--limit-exit', '6'], 6), (['--on-limit', 'stop'], -9)):
