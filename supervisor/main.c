@@ -133,13 +133,23 @@ static int wait_for(struct shell *shell, bool (*done)(const struct session *))
 	return 0;
 }
 
-static void summary(struct shell *shell, pid_t named)
+/* Whatever the commands were about. */
+static void summary(struct shell *shell, pid_t of)
 {
-	if (!session_choose(shell->session, named)) { /* whatever the commands were about */
+	if (!session_choose(shell->session, of)) {
 		at_work(shell, true);
 		summary_print(shell, message_own());
 		at_work(shell, false);
 	}
+}
+
+/* Of the program that was started, or of each that was named. */
+static void summaries(struct shell *shell, const struct options *o, pid_t named)
+{
+	summary(shell, named);
+	for (size_t i = 0; i < o->npids; i++)
+		if (o->pid[i] != named)
+			summary(shell, o->pid[i]);
 }
 
 /* The line that scripts wait for. */
@@ -229,7 +239,7 @@ static int wait_untraced(struct session *session, pid_t pid)
  */
 static int follow(struct shell *shell, const struct options *o, int *status)
 {
-	pid_t named = session_main(shell->session)->pid;
+	pid_t named;
 	int err;
 
 	run_scripts(shell, o);
@@ -239,12 +249,13 @@ static int follow(struct shell *shell, const struct options *o, int *status)
 	err = wait_for(shell, session_ended);
 	if (err)
 		return err;
+	named = session_main(shell->session)->pid; /* `run` may have started another one */
 	/* what was asked for is told, also when a signal ended it */
 	shell->interrupted = false;
 	dumping_turn(shell);
 	missed_hooks(shell->session, o);
 	if (!o->quiet)
-		summary(shell, named);
+		summaries(shell, o, named);
 	collected(shell, o, named);
 	leak_checking_turn(shell, true);
 	session_hold(shell->session, false);

@@ -59,7 +59,7 @@ static int process(struct shell *shell, struct call *call)
 	}
 	p = shell_process(shell);
 	escape_printf(call->out, "process %d (%s), %s\n", (int)p->pid,
-		      p->command ? p->command : "?", process_state_name(p->state));
+		      p->command ? p->command : "?", process_state_name(process_state_seen(p)));
 	return 0;
 }
 

@@ -131,7 +131,7 @@ static void print_json(struct shell *shell, FILE *out, const struct facts *f)
 	json_init(&j, out);
 	json_object(&j, NULL);
 	json_int(&j, "pid", f->p->pid);
-	json_string(&j, "state", process_state_name(f->p->state));
+	json_string(&j, "state", process_state_name(process_state_seen(f->p)));
 	if (f->p->state == PROCESS_EXITED || f->p->state == PROCESS_HELD)
 		json_int(&j, "exit_status", wait_status_number(f->p->wait_status));
 	else
@@ -211,7 +211,7 @@ static void print_state(FILE *out, const struct facts *f)
 	if (f->p->state == PROCESS_EXITED || f->p->state == PROCESS_HELD)
 		escape_printf(out, "%s", wait_status_text(f->p->wait_status, end, sizeof(end)));
 	else
-		escape_printf(out, "%s, %u thread%s", process_state_name(f->p->state),
+		escape_printf(out, "%s, %u thread%s", process_state_name(process_state_seen(f->p)),
 			      f->p->threads, f->p->threads == 1 ? "" : "s");
 	escape_printf(out, ", %s\n", time_text(&time, f->elapsed));
 	if (f->p->unsupervised)

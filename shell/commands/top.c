@@ -46,7 +46,7 @@ static void head(struct shell *shell, FILE *out, const struct process *p, const 
 	about = print_about(t.estimated);
 	snprintf(line, sizeof(line),
 		 "%.64s (%d) %s  %s%s  heap %s%s  mmap %s  peak %s%s  %s%llu blocks",
-		 p->command ? p->command : "?", (int)p->pid, process_state_name(p->state),
+		 p->command ? p->command : "?", (int)p->pid, process_state_name(process_state_seen(p)),
 		 p->off ? "off since " : "", time_text(&time, shell_moment(shell, p)), about,
 		 size_text(&heap, t.heap), size_text(&mmap, t.mmap), about,
 		 size_text(&peak, t.peak), about, (unsigned long long)t.live_blocks);

@@ -55,6 +55,10 @@ static void tell(struct shell *shell, const struct limit_hit *hit, enum limit_ac
 		message_say(
 			"%s (%d) is stopped at its limit, the request waits; it is killed unless the commands let it go on (`limit SIZE; cont`)",
 			name, (int)p->pid);
+	else if (hit->image)
+		message_say("%s (%d) starts nevertheless: %s", name, (int)p->pid,
+			    action == LIMIT_FAIL ? "every request of it is refused"
+						 : "every request of it is granted");
 	else if (action == LIMIT_FAIL)
 		message_say(
 			"the request fails; %s (%d) goes on, and what is refused from now on is counted (`limit` lists it)",

@@ -159,7 +159,7 @@ static void print_numbers(const struct shell *shell, FILE *out, const struct pro
 	escape_printf(out, "mtrun: %s (%d) %s", p->command ? p->command : "?", (int)p->pid,
 		      p->state == PROCESS_EXITED || p->state == PROCESS_HELD
 			      ? wait_status_text(p->wait_status, end, sizeof(end))
-			      : process_state_name(p->state));
+			      : process_state_name(process_state_seen(p)));
 	if (session_limit_killed(shell->session))
 		fputs(p->limit.hits ? " at its limit" : ", another process at its limit", out);
 	escape_printf(out, " after %s", time_text(&time, shell_elapsed(shell, p)));

@@ -64,7 +64,7 @@ static void put_numbers(struct serve *s, const struct process *p, FILE *out)
 	ledger_totals(p->ledger, &t);
 	json_init(&j, out);
 	json_object(&j, NULL);
-	json_string(&j, "state", process_state_name(p->state));
+	json_string(&j, "state", process_state_name(process_state_seen(p)));
 	json_int(&j, "pid", p->pid);
 	json_uint(&j, "ms", session_ms(s->session));
 	json_uint(&j, "live", t.heap + t.mmap);

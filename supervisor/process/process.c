@@ -23,6 +23,11 @@ const char *process_state_name(enum process_state state)
 	return name[state];
 }
 
+enum process_state process_state_seen(const struct process *p)
+{
+	return p->state == PROCESS_RUNNING && p->paused ? PROCESS_STOPPED : p->state;
+}
+
 static const struct process_source ours;
 
 struct process *process_from(const struct process_source *source, void *told, pid_t pid, pid_t ppid,

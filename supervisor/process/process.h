@@ -36,6 +36,9 @@ enum process_state {
 };
 /* "running", "stopped", "exited", ... HELD is "exited" */
 const char *process_state_name(enum process_state state);
+struct process;
+/* What the user is told: who was stopped by a signal is stopped, too. */
+enum process_state process_state_seen(const struct process *p);
 
 struct nodes; /* transport/nodes.h */
 struct process_source;
@@ -89,6 +92,7 @@ struct process {
 	char *command_line;
 	char *exe; /* path of the executable */
 	enum process_state state;
+	bool paused;	 /* by SIGSTOP or the like, not by us */
 	bool to_check;	 /* it waits at its last instant for the leak check */
 	bool dumped;	 /* the shell's: it has ended, and no .heap file of it is due any more */
 	int wait_status; /* as from wait(2), once EXITED */

@@ -372,6 +372,7 @@ static const char *reason(int err)
 		return "it has a seccomp filter, which only root may set aside for the calls that mtrun needs made in it";
 	case -ENOSPC: return "no room for the trampoline was found in it";
 	case -E2BIG: return AGENT_NO_ADDRESSES;
+	case -EFBIG: return AGENT_NO_FILES;
 	case -ETIMEDOUT:
 	case -EAGAIN: return "its threads do not stop";
 	case -ESRCH: return "it has ended";

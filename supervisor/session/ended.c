@@ -19,7 +19,7 @@ struct ended ended_of(const struct process *p)
 {
 	struct ended e = { .pid = p->pid,
 			   .ppid = p->ppid,
-			   .state = p->state,
+			   .state = process_state_seen(p),
 			   .wait_status = p->wait_status,
 			   .began_ms = p->began_ms,
 			   .command = p->command,

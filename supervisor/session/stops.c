@@ -231,6 +231,7 @@ static const char *stub_error(int err)
 	switch (err) {
 	case -ENOSPC: return "no room for the trampoline was found in it";
 	case -E2BIG: return AGENT_NO_ADDRESSES;
+	case -EFBIG: return AGENT_NO_FILES;
 	case -ETIMEDOUT: return "it did not answer";
 	default: return strerror(-err);
 	}
@@ -904,6 +905,8 @@ static void on_stop(struct session *s, struct thread *t, bool group)
 {
 	struct user_regs_struct regs;
 
+	if (t->process)
+		t->process->paused = group;
 	if (t->process && tracer_get_regs(t->tid, &regs) == 0 &&
 	    restart_interrupted(t->process->pid, t->tid, &regs) &&
 	    tracer_set_regs(t->tid, &regs) < 0)

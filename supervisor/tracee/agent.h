@@ -23,7 +23,9 @@ struct agent_settings {		   /* how a program is recorded, as the agent is told *
 	size_t nhooks;
 };
 
-/* What -E2BIG means, of those below that put something into a process. */
+/* What -EFBIG and -E2BIG mean, of those below that put something into a process. */
+#define AGENT_NO_FILES \
+	"its limit on the size of files (RLIMIT_FSIZE, `ulimit -f`) leaves no room for mtrun's part"
 #define AGENT_NO_ADDRESSES \
 	"its limit on addresses (RLIMIT_AS, `ulimit -v`) leaves no room for mtrun's part"
 

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "patch/libc_signature.h"
@@ -32,6 +33,18 @@ static struct elf *refuse(int err, int *error)
 {
 	*error = err;
 	return NULL;
+}
+
+/* The kernel runs no file without all of its program headers. */
+static bool is_whole(int fd)
+{
+	Elf64_Ehdr h;
+	struct stat st;
+
+	return pread(fd, &h, sizeof(h), 0) == sizeof(h) && fstat(fd, &st) == 0 && h.e_phnum &&
+	       h.e_phentsize == sizeof(Elf64_Phdr) && (off_t)h.e_phoff >= 0 &&
+	       h.e_phoff <= (uint64_t)st.st_size &&
+	       (uint64_t)h.e_phnum * sizeof(Elf64_Phdr) <= (uint64_t)st.st_size - h.e_phoff;
 }
 
 struct elf *program_open(int fd, bool hooks_given, int *error, char *why, size_t len)
@@ -58,7 +71,7 @@ struct elf *program_open(int fd, bool hooks_given, int *error, char *why, size_t
 			 machine_name(machine));
 		return refuse(-ENOTSUP, error);
 	}
-	elf = elf_open(fd, &err);
+	elf = is_whole(fd) ? elf_open(fd, &err) : refuse(-ENOEXEC, &err);
 	if (!elf) {
 		snprintf(why, len, "%s", strerror(-err));
 		return refuse(err, error);
