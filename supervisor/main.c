@@ -136,6 +136,7 @@ static int wait_for(struct shell *shell, bool (*done)(const struct session *))
 /* Whatever the commands were about. */
 static void summary(struct shell *shell, pid_t of)
 {
+	shell_leave_subject(shell);
 	if (!session_choose(shell->session, of)) {
 		at_work(shell, true);
 		summary_print(shell, message_own());
@@ -249,7 +250,7 @@ static int follow(struct shell *shell, const struct options *o, int *status)
 	err = wait_for(shell, session_ended);
 	if (err)
 		return err;
-	named = session_main(shell->session)->pid; /* `run` may have started another one */
+	named = session_named(shell->session); /* `run` may have started another one */
 	/* what was asked for is told, also when a signal ended it */
 	shell->interrupted = false;
 	dumping_turn(shell);

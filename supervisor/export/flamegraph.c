@@ -170,13 +170,13 @@ static unsigned deepest(const struct tree *t, int64_t least)
 	for (;;) {
 		const struct tree_node *n = &t->node[node];
 
+		if (node && n->size >= least && depth > deep)
+			deep = depth;
 		if ((node == 0 || n->size >= least) && n->child) {
 			node = n->child;
 			depth++;
 			continue;
 		}
-		if (node && n->size >= least && depth > deep)
-			deep = depth;
 		while (node && !t->node[node].next) {
 			node = t->node[node].parent;
 			depth--;

@@ -13,7 +13,7 @@
 	var d = JSON.parse(document.getElementById("data").textContent);
 	var SVG = "http://www.w3.org/2000/svg", LEFT = 74, RIGHT = 16, TOP = 48, HEIGHT = 230, BOTTOM = 24, RATES = 76, ROW = 19, DEEPEST = 80, SERIES = 8, LEAST = 0.7;
 	var columns = pairs(d.columns), nodes = [[0, 0]].concat(pairs(d.nodes)), sites = { 0: [0, "(others)", "", 0, -1] }, paths = columns.map(function (c) { return path_of(c[0]); });
-	var keys, whole = [], from = null, to = 0, cost = "live", shape = "down", flipped = false, pattern = null, filter = "", shown_rows = 25, order = "size", ascending = false;
+	var keys, whole = [], from = null, to = 0, range = null, cost = "live", shape = "down", flipped = false, pattern = null, filter = "", shown_rows = 25, order = "size", ascending = false;
 	var sums = null, roots = [], zoom = [], rects = [], cursor = null, selected = null, modules_of = null, shorts = new Map(), dark = matchMedia("(prefers-color-scheme: dark)");
 
 	columns.push([0, 0]);	/* what is in no other */
@@ -50,11 +50,14 @@
 		}
 	}
 
-	/* Each key moment says what differs from the one before. The last three that were looked at are kept with all that they hold. */
+	/* Each key moment says what differs from the one before. The three that were looked at last are kept with all that they hold. */
 	function key(at) {
 		var k = keys[at], n = columns.length;
 
-		if (!k.bytes) {
+		if (k.bytes) {
+			whole.splice(whole.indexOf(k), 1);
+			whole.push(k);
+		} else {
 			k.bytes = new Float64Array(n);
 			k.count = new Float64Array(n);
 			for (var i = 0; i <= at; i++)
@@ -1494,14 +1497,22 @@
 	function choose(a, b) {
 		from = a === null ? null : Math.min(a, b);
 		to = a === null ? b : Math.max(a, b);
+		range = a === null ? range : [from, to];
 		cost = a === null ? "live" : "difference";
 		show();
 		link();
 	}
 
 	function choose_cost(name) {
-		if (name === "live" || name === "peak" || name === "difference") {
-			choose(name === "difference" ? from === null ? 0 : from : null, name === "peak" ? peak_key() : keys.length - 1);
+		if (name === "live" || name === "peak") {
+			choose(null, name === "peak" ? peak_key() : to);
+			return;
+		}
+		if (name === "difference") {
+			if (range)
+				choose(range[0], range[1]);
+			else
+				choose(0, to);
 			return;
 		}
 		cost = name;

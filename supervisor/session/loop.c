@@ -767,6 +767,8 @@ struct process *session_processes(const struct session *s) { return s->processes
 
 struct process *session_main(const struct session *s) { return s->chosen; }
 
+pid_t session_named(const struct session *s) { return s->main ? s->main->pid : s->chosen->pid; }
+
 int session_choose(struct session *s, pid_t pid)
 {
 	struct process *found = NULL;

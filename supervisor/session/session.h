@@ -152,6 +152,8 @@ void session_on_signals(struct session *s, void (*fn)(void *ctx, int sig), void 
 struct process *session_processes(const struct session *s); /* list head */
 /* the program that was named (or chosen by `process PID`) */
 struct process *session_main(const struct session *s);
+/* that was started, by `run` too, or named first after -p */
+pid_t session_named(const struct session *s);
 int session_choose(struct session *s, pid_t pid) MUST_USE;
 
 /* the main program's end was seen (held, or gone), or tracing stopped */
