@@ -36,11 +36,15 @@ static void add_up(const struct export *e, const struct trie *t, struct place *p
 		const struct view_row *r = &e->view->row[i];
 		struct place *p = &place[t->leaf[r->stack]];
 
+		uint64_t live = r->size > 0 ? (uint64_t)r->size : 0,
+			 lives = r->count > 0 ? (uint64_t)r->count : 0;
+
+		/* of what has come since a moment the total may not be known */
 		p->is_leaf = true;
-		p->total += r->total_size;
-		p->totals += r->total_count;
-		p->end += r->size > 0 ? (uint64_t)r->size : 0;
-		p->ends += r->count > 0 ? (uint64_t)r->count : 0;
+		p->total += r->total_size > live ? r->total_size : live;
+		p->totals += r->total_count > lives ? r->total_count : lives;
+		p->end += live;
+		p->ends += lives;
 	}
 	for (size_t i = 0; i < at_peak->count; i++) {
 		struct place *p = &place[t->leaf[at_peak->row[i].stack]];

@@ -177,6 +177,13 @@ static struct kind kind_of(int64_t count, int64_t bytes)
 			      bytes > 0 ? (uint64_t)bytes : 0 };
 }
 
+/* Of what has come since a moment the total may not be known: it is at least K. */
+static void at_least(struct kind *all, struct kind k)
+{
+	all->count = all->count > k.count ? all->count : k.count;
+	all->bytes = all->bytes > k.bytes ? all->bytes : k.bytes;
+}
+
 static void add(struct kind *to, struct kind k)
 {
 	to->count += k.count;
@@ -248,6 +255,8 @@ static int collect(struct heaptrack *h)
 		l->gone = kind_of((int64_t)r->total_count, (int64_t)r->total_size);
 		l->peak = p ? kind_of(p->count, p->size) : (struct kind){ 0 };
 		l->end = kind_of(r->count, r->size);
+		at_least(&l->gone, l->peak);
+		at_least(&l->gone, l->end);
 		l->low = !h->has_low ? l->end.count
 			 : low	     ? kind_of(low->count, low->size).count
 				     : 0;

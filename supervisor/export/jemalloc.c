@@ -108,9 +108,14 @@ static void put_symbols(struct writer *w)
 	fputs("---\n--- heap\n", w->out);
 }
 
+/* Of a moment that is past the totals may not be known: they are at least what was live. */
 static void put_amounts(struct writer *w, int64_t count, int64_t size, uint64_t total_count,
 			uint64_t total_size)
 {
+	if (count > 0 && total_count < (uint64_t)count)
+		total_count = (uint64_t)count;
+	if (size > 0 && total_size < (uint64_t)size)
+		total_size = (uint64_t)size;
 	fprintf(w->out, "  t*: %" PRId64 ": %" PRId64 " [%" PRIu64 ": %" PRIu64 "]\n", count, size,
 		total_count, total_size);
 }

@@ -137,6 +137,37 @@ static void put(const struct grid *g, FILE *out, size_t c, const char *text)
 		layout_blanks(out, width - done);
 }
 
+/*
+ * What stands in a row for those that were cut off is no function: it is not shortened, and takes the
+ * empty place beside it as well. Returns the last column that it has taken.
+ */
+static size_t put_others(const struct grid *g, FILE *out, size_t row, size_t c)
+{
+	size_t width = g->column[c].width, next = c + 1, done;
+
+	if (next < g->columns && !*cell(g, row, next))
+		width += GAP + g->column[next].width;
+	else
+		next = c;
+	if (c)
+		layout_blanks(out, GAP);
+	done = layout_put(g->layout, out, cell(g, row, c), width);
+	if (next + 1 < g->columns && width > done)
+		layout_blanks(out, width - done);
+	return next;
+}
+
+static void put_row(const struct grid *g, FILE *out, size_t row)
+{
+	for (size_t c = 0; c < g->columns; c++)
+		if (g->column[c].kind == GRID_FUNCTION &&
+		    !strncmp(cell(g, row, c), "(others", 7))
+			c = put_others(g, out, row, c);
+		else
+			put(g, out, c, cell(g, row, c));
+	putc('\n', out);
+}
+
 static void put_titles(const struct grid *g, FILE *out)
 {
 	for (size_t c = 0; c < g->columns; c++)
@@ -153,11 +184,8 @@ void grid_print(struct grid *g, FILE *out)
 	if (!g->printed && rows)
 		put_titles(g, out);
 	g->printed += rows;
-	for (size_t r = 0; r < rows && !ferror(out); r++) {
-		for (size_t c = 0; c < g->columns; c++)
-			put(g, out, c, cell(g, r, c));
-		putc('\n', out);
-	}
+	for (size_t r = 0; r < rows && !ferror(out); r++)
+		put_row(g, out, r);
 	for (size_t i = 0; i < g->cells; i++)
 		free(g->cell[i]);
 	g->cells = 0;

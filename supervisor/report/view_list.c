@@ -18,17 +18,33 @@ struct wanted {
 	uint32_t row;
 };
 
-/* NAME is the whole name, or what is before its parameters, with or without its namespaces. */
+/* Whether a name may begin at AT: there, behind its namespaces, or behind the type that it returns. */
+static bool begins(const char *function, const char *at)
+{
+	return at == function || at[-1] == ' ' ||
+	       (at - function >= 2 && at[-1] == ':' && at[-2] == ':');
+}
+
+/*
+ * NAME is the whole name, or what is before its parameters, with or without its namespaces. What
+ * stands in brackets is of other functions and types.
+ */
 static bool is_called(const char *function, const char *name)
 {
+	static const char sign[] = "operator";
 	size_t len = strlen(name);
-	const char *at = function;
+	int depth = 0;
 
-	while ((at = strstr(at, name))) {
-		if ((at == function || (at - function >= 2 && at[-1] == ':' && at[-2] == ':')) &&
+	for (const char *at = function; *at; at++) {
+		if (!depth && begins(function, at) && !strncmp(at, name, len) &&
 		    (!at[len] || at[len] == '(' || at[len] == '<'))
 			return true;
-		at++;
+		if (!strncmp(at, sign, sizeof(sign) - 1)) /* its <, > and ( are none */
+			at += sizeof(sign) - 1 + strspn(at + sizeof(sign) - 1, "<>()=-!") - 1;
+		else if (*at == '<' || *at == '(')
+			depth++;
+		else if ((*at == '>' || *at == ')') && depth)
+			depth--;
 	}
 	return false;
 }
