@@ -642,6 +642,8 @@ bool blocks_freed(const struct blocks *t, raddr_t addr, raddr_t *start, struct b
 	}
 	if (best)
 		*out = *best;
+	if (best && *start == addr) /* several may have been there in one tick */
+		return blocks_left(t, addr, out);
 	return best;
 }
 
@@ -679,16 +681,21 @@ static const struct block *find_displaced(const struct blocks *t, raddr_t addr)
 	return NULL;
 }
 
+/*
+ * A block is put into the first entry on its way that is not in use, so of what is left of several
+ * that were released in one tick the first on the way was the last.
+ */
 bool blocks_left(const struct blocks *t, raddr_t addr, struct block *out)
 {
 	const struct block_page *p = blocks_page(t, addr);
 	const struct block *best = NULL;
+	uint32_t place = block_place(addr);
 	if (t->mix)
 		return mix_left(t->mix, addr, out);
 	for (uint32_t i = 0; p && p->chunk && i <= p->mask; i++) {
-		const struct block *b = blocks_chunk(t, p) + i;
+		const struct block *b = blocks_chunk(t, p) + ((place + i) & p->mask);
 		if ((b->a & (BLOCK_OFFSET | BLOCK_USED)) != (addr & BLOCK_OFFSET) ||
-		    !(b->a & ~BLOCK_PASSED) || (best && block_tick(b) < block_tick(best)))
+		    !(b->a & ~BLOCK_PASSED) || (best && block_tick(b) <= block_tick(best)))
 			continue;
 		best = b;
 	}

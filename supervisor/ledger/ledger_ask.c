@@ -283,7 +283,9 @@ bool ledger_find_freed(const struct ledger *l, raddr_t addr, struct ledger_freed
 	raddr_t start;
 	bool left = blocks_freed(&awake(l)->blocks, addr, &start, &b);
 	const struct freed_block *f = freed_find(&l->freed, addr);
-	if (f && (!left || f->freed_tick >= block_tick(&b))) {
+
+	if (f && (!left || (f->address == start ? freed_is_last(f, &b)
+						: f->freed_tick >= block_tick(&b)))) {
 		*out = (struct ledger_freed){
 			.block = { .address = f->address,
 				   .size = f->size,

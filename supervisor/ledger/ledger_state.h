@@ -334,6 +334,17 @@ static inline const struct stack_total *total_seen(const struct ledger *l, uint3
 
 /* The table's entry for ADDR is about to change. */
 void listings_note(struct ledger *l, raddr_t addr);
+/*
+ * Whether F, a release with a stack, is the last one of its address, where B is what the last one
+ * has left. Within a tick there may have been another block since.
+ */
+static inline bool freed_is_last(const struct freed_block *f, const struct block *b)
+{
+	return f->freed_tick > block_tick(b) ||
+	       (f->freed_tick == block_tick(b) && f->size == block_size(b) &&
+		f->total == block_total(b));
+}
+
 /* The ledger is about to be freed: the rest is copied at once. */
 void listing_leave(struct listing *g);
 

@@ -65,7 +65,7 @@ static bool freed_before(const struct ledger *l, raddr_t addr, struct ledger_fre
 	struct block b;
 	bool left = blocks_left(&l->blocks, addr, &b);
 
-	if (f && (!left || f->freed_tick >= block_tick(&b))) {
+	if (f && (!left || freed_is_last(f, &b))) {
 		*out = (struct ledger_freed){
 			.block = block_was(l, addr, f->size, f->total),
 			.known = true,
