@@ -360,7 +360,9 @@ static int one(struct shell *shell, struct call *call, void *ctx, int arg, const
 					 "--min-size: invalid value '%s': expected " SIZE_ACCEPTED,
 					 value)
 			       : 0;
-	case ARG_ROWS: c->has_rows = true; return reporting_rows(shell, call, value, &c->rows);
+	case ARG_ROWS:
+		c->has_rows = true;
+		return reporting_rows(shell, call, "-n", value, &c->rows);
 	case ARG_SORT:
 		if (strcmp(value, "size") && strcmp(value, "age"))
 			return shell_error(shell, call,

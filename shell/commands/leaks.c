@@ -67,7 +67,9 @@ static int one(struct shell *shell, struct call *call, void *ctx, int arg, const
 	case ARG_KINDS: return take_kinds(shell, call, value, &r->kinds);
 	case ARG_NEW: r->fresh = true; return 0;
 	case ARG_SUPPRESSIONS: r->suppressions = true; return 0;
-	case ARG_ROWS: r->has_rows = true; return reporting_rows(shell, call, value, &r->rows);
+	case ARG_ROWS:
+		r->has_rows = true;
+		return reporting_rows(shell, call, "-n", value, &r->rows);
 	default: return arguments_unexpected(shell, call, value);
 	}
 }

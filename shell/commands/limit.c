@@ -39,7 +39,9 @@ static int one(struct shell *shell, struct call *call, void *ctx, int arg, const
 					   "--on: invalid value '%s': expected " ON_LIMIT_ACCEPTED,
 					   value);
 		return 0;
-	case ARG_ROWS: r->has_rows = true; return reporting_rows(shell, call, value, &r->rows);
+	case ARG_ROWS:
+		r->has_rows = true;
+		return reporting_rows(shell, call, "-n", value, &r->rows);
 	case ARG_STACKS: r->stacks = true; return 0;
 	default:
 		if (r->limit)

@@ -36,7 +36,7 @@ static int one(struct shell *shell, struct call *call, void *ctx, int arg, const
 	case ARG_FRAG: r->frag = true; return 0;
 	case ARG_ROWS:
 		r->frag = r->has_rows = true;
-		return reporting_rows(shell, call, value, &r->rows);
+		return reporting_rows(shell, call, "-n", value, &r->rows);
 	default: return arguments_unexpected(shell, call, value);
 	}
 }

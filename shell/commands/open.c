@@ -102,7 +102,7 @@ const struct command cmd_open = {
 	.group = GROUP_FILES,
 	.usage = "[PATH...]",
 	.summary = "open another log; alone: list those beside the one that is open",
-	.example = "open run.1.mtlog",
+	.example = "open memlog20261124_4711-1.mtlog",
 	.help = "PATH: a directory, of whose logs the newest is opened, as far back as its files go on in each other; or files of one run, one after the other.\n"
 		"With mtrun -r.",
 	.flags = COMMAND_AS_IS,

@@ -12,7 +12,7 @@
 /* `set`: one table of settings, each with how it is changed and shown. */
 static int set_rows(struct shell *shell, struct call *call, const char *value)
 {
-	return reporting_rows(shell, call, value, &shell->settings.rows);
+	return reporting_rows(shell, call, "rows", value, &shell->settings.rows);
 }
 
 static void show_rows(const struct shell *shell, FILE *out)

@@ -28,7 +28,9 @@ static int one(struct shell *shell, struct call *call, void *ctx, int arg, const
 	switch (arg) {
 	case ARG_CUM: r->cum = true; return 0;
 	case ARG_BYTES: r->bytes = true; return 0;
-	case ARG_ROWS: r->has_rows = true; return reporting_rows(shell, call, value, &r->rows);
+	case ARG_ROWS:
+		r->has_rows = true;
+		return reporting_rows(shell, call, "-n", value, &r->rows);
 	case ARG_WORD: return arguments_unexpected(shell, call, value);
 	default: return reporting_when(shell, call, arg - ARG_WHEN, value, &r->when);
 	}

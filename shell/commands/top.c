@@ -46,10 +46,11 @@ static void head(struct shell *shell, FILE *out, const struct process *p, const 
 	about = print_about(t.estimated);
 	snprintf(line, sizeof(line),
 		 "%.64s (%d) %s  %s%s  heap %s%s  mmap %s  peak %s%s  %s%llu blocks",
-		 p->command ? p->command : "?", (int)p->pid, process_state_name(process_state_seen(p)),
-		 p->off ? "off since " : "", time_text(&time, shell_moment(shell, p)), about,
-		 size_text(&heap, t.heap), size_text(&mmap, t.mmap), about,
-		 size_text(&peak, t.peak), about, (unsigned long long)t.live_blocks);
+		 p->command ? p->command : "?", (int)p->pid,
+		 process_state_name(process_state_seen(p)), p->off ? "off since " : "",
+		 time_text(&time, shell_moment(shell, p)), about, size_text(&heap, t.heap),
+		 size_text(&mmap, t.mmap), about, size_text(&peak, t.peak), about,
+		 (unsigned long long)t.live_blocks);
 	fit(line, l);
 	escape_printf(out, "%s\n", line);
 }
@@ -150,7 +151,7 @@ static int top(struct shell *shell, struct call *call)
 	while ((arg = arguments_next(&a)) != ARG_END) {
 		if (arg == ARG_WORD)
 			return arguments_unexpected(shell, call, a.value);
-		if (arg == ARG_BAD || reporting_rows(shell, call, a.value, &rows))
+		if (arg == ARG_BAD || reporting_rows(shell, call, "-n", a.value, &rows))
 			return -1;
 	}
 	if (!shell->screen || call->out != message_stream())

@@ -42,7 +42,9 @@ static int one(struct shell *shell, struct call *call, void *ctx, int arg, const
 			shell, call,
 			"--depth: invalid value '%s': expected a number of levels from 1 on",
 			value);
-	case ARG_ROWS: r->has_rows = true; return reporting_rows(shell, call, value, &r->rows);
+	case ARG_ROWS:
+		r->has_rows = true;
+		return reporting_rows(shell, call, "-n", value, &r->rows);
 	case ARG_WORD: return arguments_unexpected(shell, call, value);
 	default: return reporting_when(shell, call, arg - ARG_WHEN, value, &r->when);
 	}

@@ -24,7 +24,8 @@
  * Shared by report, text, tree and blocks, so that the same option means and accepts the same
  * everywhere.
  */
-int reporting_rows(const struct shell *shell, struct call *call, const char *value, size_t *rows)
+int reporting_rows(const struct shell *shell, struct call *call, const char *option,
+		   const char *value, size_t *rows)
 {
 	uint64_t n;
 
@@ -34,8 +35,8 @@ int reporting_rows(const struct shell *shell, struct call *call, const char *val
 	}
 	if (number_parse(value, &n))
 		return shell_error(shell, call,
-				   "-n: invalid value '%s': expected a number of rows, or all",
-				   value);
+				   "%s: invalid value '%s': expected a number of rows, or all",
+				   option, value);
 	*rows = (size_t)n;
 	return 0;
 }

@@ -18,9 +18,9 @@ struct call;
 struct process;
 struct sites;
 
-/* -n: a number of rows, or `all`. 0, or -1 (said). */
-int reporting_rows(const struct shell *shell, struct call *call, const char *value,
-		   size_t *rows) MUST_USE;
+/* The value of OPTION: a number of rows, or `all`. 0, or -1 (said). */
+int reporting_rows(const struct shell *shell, struct call *call, const char *option,
+		   const char *value, size_t *rows) MUST_USE;
 /* The value of --OPTION as a POSIX extended regular expression. 0, or -1 (said). */
 int reporting_regex(const struct shell *shell, struct call *call, const char *option,
 		    const char *value, regex_t *regex) MUST_USE;

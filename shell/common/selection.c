@@ -37,7 +37,7 @@ int selection_option(struct shell *shell, struct call *call, struct selection *s
 	switch (arg) {
 	case SELECT_ROWS:
 		s->has_rows = true;
-		return reporting_rows(shell, call, value, &s->view.limit);
+		return reporting_rows(shell, call, "-n", value, &s->view.limit);
 	case SELECT_BY:
 		n = selection_choice(shell, call, "by", value, view_key_names, keys);
 		s->view.key = (enum view_key)n;

@@ -527,7 +527,7 @@
 		x = x_of(d.peak_ms);
 		make(chart, "circle", { "class": "peak", cx: x, cy: y_of(d.peak), r: 4 });
 		make(chart, "text", { "class": "peak", x: x > width / 2 ? x - 5 : x + 5, y: y_of(d.peak) - 6, "text-anchor": x > width / 2 ? "end" : "start" },
-		     "peak " + short_bytes(d.peak) + " at " + seconds(d.peak_ms));
+		     "peak " + about(short_bytes(d.peak)) + " at " + seconds(d.peak_ms));
 	}
 
 	function draw_choice(a, b) {
@@ -1307,7 +1307,7 @@
 			make(tr, "td", { "class": "n" }, digits(r[0]));
 			make(tr, "td", { "class": "n" }, digits(r[1]));
 			name_cell(tr, r[2]);
-			make(tr, "td", { "class": "name", title: r[3] }, place(r, 3, 4));
+			make(tr, "td", { "class": "place", title: r[3] }, place(r, 3, 4));
 		});
 	}
 
@@ -1377,7 +1377,7 @@
 		make(tr, "td", { "class": "n" }, digits(r[2]));
 		make(tr, "td", { "class": "n" }, r[4] ? digits(r[3]) + " in " + digits(r[4]) : "");
 		name_cell(tr, r[5]);
-		make(tr, "td", { "class": "name", title: r[6] }, place(r, 6, 7));
+		make(tr, "td", { "class": "place", title: r[6] }, place(r, 6, 7));
 		button(make(tr, "td", {}), "suppress", function (e) {
 			e.stopPropagation();
 			suppress(r[5]);

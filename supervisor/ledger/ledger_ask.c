@@ -284,8 +284,8 @@ bool ledger_find_freed(const struct ledger *l, raddr_t addr, struct ledger_freed
 	bool left = blocks_freed(&awake(l)->blocks, addr, &start, &b);
 	const struct freed_block *f = freed_find(&l->freed, addr);
 
-	if (f && (!left || (f->address == start ? freed_is_last(f, &b)
-						: f->freed_tick >= block_tick(&b)))) {
+	if (f && (!left ||
+		  (f->address == start ? freed_is_last(f, &b) : f->freed_tick >= block_tick(&b)))) {
 		*out = (struct ledger_freed){
 			.block = { .address = f->address,
 				   .size = f->size,

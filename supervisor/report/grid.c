@@ -160,8 +160,7 @@ static size_t put_others(const struct grid *g, FILE *out, size_t row, size_t c)
 static void put_row(const struct grid *g, FILE *out, size_t row)
 {
 	for (size_t c = 0; c < g->columns; c++)
-		if (g->column[c].kind == GRID_FUNCTION &&
-		    !strncmp(cell(g, row, c), "(others", 7))
+		if (g->column[c].kind == GRID_FUNCTION && !strncmp(cell(g, row, c), "(others", 7))
 			c = put_others(g, out, row, c);
 		else
 			put(g, out, c, cell(g, row, c));

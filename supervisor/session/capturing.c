@@ -705,6 +705,7 @@ static const char *reason(int err)
 {
 	switch (err) {
 	case -EBUSY: return "a thread of it waits in the kernel, for a vfork(2) or for a device";
+	case -EUSERS: return "LeakSanitizer looks at it just now: ask again when it has done";
 	case -EAGAIN: return "its threads do not come to rest";
 	case -ECANCELED: return "it was let run meanwhile";
 	case -EPERM: return "its seccomp filters, or the kernel, do not allow it";
@@ -741,7 +742,7 @@ static int begin(struct session *s, struct process *p, bool (*interrupted)(void 
 	if (!p->agent || p->off)
 		return -ENODATA;
 	if (p->lent)
-		return -EBUSY;
+		return -EUSERS;
 	k = calloc(1, sizeof(*k));
 	if (!k)
 		return -ENOMEM;

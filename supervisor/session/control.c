@@ -115,7 +115,7 @@ int session_stop_most(struct session *s, struct process *p, unsigned ms)
 	if (p->state != PROCESS_RUNNING)
 		return -ESRCH;
 	if (p->lent)
-		return -EBUSY;
+		return -EUSERS;
 	s->stopping = p;
 	for (size_t i = 0; i < s->nthreads; i++)
 		if (s->thread[i].process == p && !s->thread[i].vfork_child &&
@@ -145,7 +145,11 @@ int session_stop_within(struct session *s, struct process *p, unsigned ms)
 
 const char *session_stop_error(int err)
 {
-	return err == -ETIMEDOUT ? "some of its threads do not stop; it runs on" : strerror(-err);
+	switch (err) {
+	case -ETIMEDOUT: return "some of its threads do not stop; it runs on";
+	case -EUSERS: return "LeakSanitizer looks at it just now: ask again when it has done";
+	default: return strerror(-err);
+	}
 }
 
 int session_halt(struct session *s, struct thread *t, int ms)

@@ -438,8 +438,9 @@ static int add_pid(struct parse *p, const char *list, const char *text)
 	if (number_parse(text, &n) || n < 1 || n > INT32_MAX)
 		return bad(
 			p,
-			"--pid: invalid process id '%s' in '%s': expected numbers of processes, with commas between",
-			text, list);
+			"--pid: invalid process id '%s'%s%s%s: expected numbers of processes, with commas between",
+			text, strcmp(text, list) ? " in '" : "", strcmp(text, list) ? list : "",
+			strcmp(text, list) ? "'" : "");
 	for (size_t i = 0; i < o->npids; i++)
 		if (o->pid[i] == (pid_t)n)
 			return bad(p, "--pid: '%s' is there twice", text);
