@@ -90,23 +90,32 @@ static void show_errors(const struct shell *shell, FILE *out)
 }
 
 static const struct {
-	const char *name, *help;
+	const char *name, *help, *values; /* values: some that it may have */
 	int (*set)(struct shell *shell, struct call *call, const char *value);
 	void (*show)(const struct shell *shell, FILE *out);
 } settings[] = {
-	{ "rows", "how many rows text lists show, or all", set_rows, show_rows },
-	{ "site-skip", "functions that the search for a site passes over, too ('': none)",
+	{ "rows", "how many rows text lists show, or all", "all", set_rows, show_rows },
+	{ "site-skip", "functions that the search for a site passes over, too ('': none)", "",
 	  set_site_skip, show_site_skip },
 	{ "site-wrappers", "whether it passes over well-known wrappers (`help sites` lists them)",
-	  set_site_wrappers, show_site_wrappers },
-	{ "free-stacks", "whether `trace` can say which call freed a block", set_free_stacks,
-	  show_free_stacks },
-	{ "errors", "what happens at a double free and the like: report, stop or off", set_errors,
-	  show_errors },
+	  "on off", set_site_wrappers, show_site_wrappers },
+	{ "free-stacks", "whether `trace` can say which call freed a block", "on off",
+	  set_free_stacks, show_free_stacks },
+	{ "errors", "what happens at a double free and the like: report, stop or off",
+	  "report stop off", set_errors, show_errors },
 };
 #define SETTINGS (sizeof(settings) / sizeof(*settings))
 
 const char *setting_name(size_t i) { return i < SETTINGS ? settings[i].name : NULL; }
+
+const char *setting_values(const char *name)
+{
+	size_t i = 0;
+
+	while (i < SETTINGS && strcmp(settings[i].name, name))
+		i++;
+	return i < SETTINGS ? settings[i].values : "";
+}
 
 #define VALUE_WIDTH 7 /* of most values */
 

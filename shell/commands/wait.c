@@ -68,6 +68,8 @@ static const struct {
 	[Q_PROCESSES] = { "processes", false },
 	[Q_EVENTS] = { "events", false },
 };
+const char *wait_quantity(size_t i) { return i < QUANTITIES ? quantities[i].name : NULL; }
+
 static const char *const relations[] = { ">", ">=", "<", "<=", "==", "!=" };
 
 #define ACCEPTED \

@@ -67,6 +67,10 @@ extern const struct command *const commands[];
 const struct command *command_find(const char *name, char *why, size_t len);
 /* The name of setting number I, NULL behind the last. */
 const char *setting_name(size_t i);
+/* Some words that setting NAME may have, with blanks between; "": none are known. */
+const char *setting_values(const char *name);
+/* The name of what `wait` compares, number I; NULL behind the last. */
+const char *wait_quantity(size_t i);
 
 /*
  * Says "COMMAND: text" in one line, with the place in the script; returns -1 for `return

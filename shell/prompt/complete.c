@@ -10,6 +10,7 @@
 #include "base/array.h"
 #include "base/escape.h"
 #include "base/proc.h"
+#include "leaks/leaks.h"
 #include "shell/common/asked_snapshots.h"
 #include "shell/common/command.h"
 #include "shell/common/functions.h"
@@ -17,8 +18,8 @@
 
 /*
  * The line before the word is read as the grammar does, roughly: which command it is in, which
- * words that has so far. Then the usage line is gone through word by word; what belongs to the
- * option before the cursor, or to no option, is offered if it begins as the word does.
+ * words that has so far. Then the usage line is gone through: what belongs to the option before the
+ * cursor, or else to the argument that the cursor is at, is offered if it begins as the word does.
  */
 #define WORDS	  32
 #define MOST	  2000 /* more are not shown to anybody */
@@ -92,6 +93,9 @@ struct search {
 	struct completions *c;
 	const char *text;
 	size_t room;
+	/* the command's arguments before the word, without its options and their values */
+	const char *argument[WORDS];
+	size_t arguments;
 };
 
 static void shorten(struct completions *c, const char *word)
@@ -193,6 +197,34 @@ static bool is_one_of(const char *word, const char *list)
 	return false;
 }
 
+static void offer_list(struct search *s, const char *(*name)(size_t i))
+{
+	for (size_t i = 0; name(i); i++)
+		offer(s, name(i));
+}
+
+static const char *leak_kind(size_t i)
+{
+	return i < LEAK_KINDS ? leak_kind_names[i] : i == LEAK_KINDS ? "all" : NULL;
+}
+
+static void offer_snapshots(struct search *s)
+{
+	for (size_t i = 0; shell_snapshot_name(s->shell, i); i++)
+		offer(s, shell_snapshot_name(s->shell, i));
+}
+
+/* What the setting before the word may be. */
+static void offer_values(struct search *s)
+{
+	char *copy = strdup(setting_values(s->argument[0])), *save = NULL;
+
+	for (char *value = copy ? strtok_r(copy, " ", &save) : NULL; value;
+	     value = strtok_r(NULL, " ", &save))
+		offer(s, value);
+	free(copy);
+}
+
 /* A word of a usage line in capitals says what stands there. */
 static void offer_kind(struct search *s, const struct command *command, const char *kind)
 {
@@ -202,30 +234,49 @@ static void offer_kind(struct search *s, const struct command *command, const ch
 		s->c->files = true;
 	else if (!strcmp(kind, "COMMAND"))
 		offer_commands(s);
-	else if (is_one_of(kind, "FUNC FUNCTION ADDR ADDRESS REGEX RE"))
-		offer_functions(s);
-	else if (!strcmp(kind, "PID"))
+	else if (is_one_of(kind, "FUNC ADDR REGEX")) {
+		if (strcmp(command->name, "listen"))
+			offer_functions(s);
+	} else if (!strcmp(kind, "PID"))
 		offer_processes(s);
 	else if (!strcmp(kind, "TID"))
 		offer_threads(s);
-	else if (is_one_of(kind, "SIG SIGNAL"))
+	else if (!strcmp(kind, "SIGNAL"))
 		offer_signals(s);
 	else if (!strcmp(command->name, "set") && !strcmp(kind, "NAME"))
-		for (size_t i = 0; setting_name(i); i++)
-			offer(s, setting_name(i));
-	else if (is_one_of(kind, "SNAP SNAPSHOT A B") || !strcmp(command->name, "snapshot"))
-		for (size_t i = 0; shell_snapshot_name(s->shell, i); i++)
-			offer(s, shell_snapshot_name(s->shell, i));
+		offer_list(s, setting_name);
+	else if (!strcmp(kind, "VALUE"))
+		offer_values(s);
+	else if (!strcmp(kind, "EXPR"))
+		offer_list(s, wait_quantity);
+	else if (!strcmp(kind, "LIST"))
+		offer_list(s, leak_kind);
+	else if (!strcmp(command->name, "snapshot"))
+		offer_snapshots(s);
+	else if (is_one_of(kind, "SNAP A B")) {
+		offer_snapshots(s);
+		s->c->files = true; /* .heap files */
+	}
+}
+
+/* A word of a usage line: itself, or what it stands for. */
+static void offer_part(struct search *s, const struct command *command, char *part)
+{
+	part += strspn(part, "[");
+	part[strcspn(part, "].")] = '\0';
+	if (islower((unsigned char)*part))
+		offer(s, part);
+	else if (isupper((unsigned char)*part))
+		offer_kind(s, command, part);
 }
 
 /* ---- the usage line ------------------------------------------------------ */
 
 /*
- * Offers what the usage line has for the option OPTION (its values), for NULL: arguments, or with
- * OPTIONS: the options themselves.
+ * Offers what the usage line has for the option OPTION, its values; for NULL: the options
+ * themselves.
  */
-static void offer_usage(struct search *s, const struct command *command, const char *option,
-			bool options)
+static void offer_options(struct search *s, const struct command *command, const char *option)
 {
 	char *copy = strdup(command->usage), *save = NULL, *inner;
 	char current[64] = "";
@@ -236,27 +287,91 @@ static void offer_usage(struct search *s, const struct command *command, const c
 
 		for (char *part = strtok_r(token, "[]|", &inner); part;
 		     part = strtok_r(NULL, "[]|", &inner)) {
-			size_t len = strlen(part);
-
-			if (len > 3 && !strcmp(part + len - 3, "..."))
-				part[len -= 3] = '\0';
 			if (part[0] == '-' && part[1]) {
 				size_t used = named ? strlen(current) : 0;
 
 				snprintf(current + used, sizeof(current) - used, "%s%s",
 					 named ? " " : "", part);
 				named = true; /* `--since|--base` is one with two names */
-				if (options)
+				if (!option)
 					offer(s, part);
-			} else if (!options && (option ? is_one_of(option, current) : !*current)) {
-				if (islower((unsigned char)part[0]))
-					offer(s, part);
-				else if (isupper((unsigned char)part[0]))
-					offer_kind(s, command, part);
-			}
+			} else if (option && is_one_of(option, current))
+				offer_part(s, command, part);
 		}
 		if (closes)
 			*current = '\0';
+	}
+	free(copy);
+}
+
+/* Up to END, a sign outside of brackets, which is taken out; *REST is behind it, or NULL. */
+static char *split(char **rest, char end)
+{
+	char *from = *rest, *at = from;
+
+	for (int depth = 0; *at && (depth || *at != end); at++)
+		depth += (*at == '[') - (*at == ']');
+	*rest = *at ? at + 1 : NULL;
+	*at = '\0';
+	return from;
+}
+
+/*
+ * One group of a usage line's arguments: `FUNC`, `[on|off|files N]`, `[NAME [VALUE]]`, `[PATH...]`.
+ * AT: the argument that it is for; it passes over those that are there. True: the word was the
+ * group's, and what stands there is offered.
+ */
+static bool offer_group(struct search *s, const struct command *command, char *group, size_t *at)
+{
+	char *way[WORDS], *word[WORDS], *chosen = NULL, *rest = group;
+	size_t ways = 0, words = 0;
+
+	while (rest && ways < WORDS)
+		way[ways++] = split(&rest, '|');
+	for (size_t i = 0; i < ways; i++) {
+		size_t len = strcspn(way[i], " ");
+		bool same = *at < s->arguments && strlen(s->argument[*at]) == len &&
+			    !strncmp(way[i], s->argument[*at], len);
+
+		if (*at == s->arguments) {
+			way[i][len] = '\0';
+			offer_part(s, command, way[i]);
+		} else if (same || (!chosen && isupper((unsigned char)*way[i])))
+			chosen = way[i];
+	}
+	if (*at == s->arguments)
+		return true;
+	for (rest = chosen; rest && words < WORDS;)
+		word[words++] = split(&rest, ' ');
+	if (words && strstr(word[words - 1], "...")) {
+		*at = s->arguments;
+		offer_part(s, command, word[words - 1]);
+		return true;
+	}
+	if (s->arguments - *at < words) {
+		offer_part(s, command, word[s->arguments - *at]);
+		return true;
+	}
+	*at += words;
+	return false;
+}
+
+static void offer_arguments(struct search *s, const struct command *command)
+{
+	char *copy = strdup(command->usage), *rest = copy;
+	size_t at = 0;
+	bool found = false;
+
+	while (rest && *rest && !found) {
+		char *group = split(&rest, ' ');
+		size_t len = strlen(group);
+
+		if (*group == '[' && group[len - 1] == ']') {
+			group[len - 1] = '\0';
+			group++;
+		}
+		if (*group != '-')
+			found = offer_group(s, command, group, &at);
 	}
 	free(copy);
 }
@@ -295,7 +410,7 @@ static void offer_joined(struct search *s, const struct command *command)
 
 	snprintf(option, sizeof(option), "%.*s", (int)(equals - text), text);
 	s->text = equals + 1;
-	offer_usage(s, command, option, false);
+	offer_options(s, command, option);
 	s->c->files = false;
 	for (size_t i = 0; i < s->c->count; i++)
 		join(&s->c->word[i], option);
@@ -321,12 +436,19 @@ static void search(struct search *s, const struct place *p)
 	if (!command)
 		return;
 	last = p->word[p->words - 1];
+	for (size_t i = 1; i < p->words; i++)
+		if (p->word[i][0] != '-')
+			s->argument[s->arguments++] = p->word[i];
+		else if (i + 1 < p->words && takes_value(command, p->word[i]))
+			i++;
 	if (p->words > 1 && last[0] == '-' && takes_value(command, last))
-		offer_usage(s, command, last, false);
+		offer_options(s, command, last);
 	else if (s->text[0] == '-' && strchr(s->text, '='))
 		offer_joined(s, command);
+	else if (s->text[0] == '-')
+		offer_options(s, command, NULL);
 	else
-		offer_usage(s, command, NULL, s->text[0] == '-');
+		offer_arguments(s, command);
 }
 
 static int by_text(const void *a, const void *b)

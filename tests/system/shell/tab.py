@@ -64,6 +64,8 @@ for keys, pattern in (
         ('list ma', 'Display the first'), ('list fn_op', 'Display the first'), ('trace fn_cl', 'Display the first'), ('trace mai', r'^n $'),
         ('list fn_open_00', r'fn_open_00001.*fn_open_00981'), ('x fn_read_9998', r'^3 $'), ('list many::cls08', r"Display all 1000"),
         ("trace 'many::cls08<foo, std::allocator<char> >::method00", r'method00008.*method00908'), ("trace 'many::cls08<foo, std::allocator<char> >::method9990", r"^8' $"),
+        ('set errors ', r'off +report +stop'), ('set site-wrappers o', r'off +on'), ('wait ', r'allocated.*heap.*limit'), ('leaks --kinds def', r'^inite $'), ('log size ', r'\x07'),
+        ('log d', r'^ir $'), ('sample off ', r'\x07'), ('process 1 ', r'\x07'), ('wait exit t', r'^imeout $'), ('export html /tm', r'^p/$'), ('diff /tm', r'^p/$'), ('listen o', r'^ff $'),
         ('list non-virt', r'\x07'), ('list no_such_', r'\x07')):
     mt.check(f'Tab after {keys}', tab(p, keys, pattern))
 for name in ('fn_trace_99991', "'many::cls08<foo, std::allocator<char> >::method99908'"):
