@@ -60,6 +60,8 @@ static void list(struct call *call, const struct snapshots *s)
 		list_json(call, s);
 		return;
 	}
+	if (!s->count)
+		fputs("none\n", call->out);
 	for (size_t i = 0; i < s->count; i++) {
 		const struct profile *p = &s->snapshot[i].profile;
 		int64_t bytes = bytes_of(p, &blocks);

@@ -464,6 +464,8 @@ static bool find_parameters(struct allocator *a, const struct data *d)
 
 #define MOST_DATA (256u << 20)
 
+static const char no_arena[] = "malloc's main arena was not found in it";
+
 /* In one of M's writable segments. */
 static const char *find_allocator(struct allocator *a, const struct module *m, const struct walk *w)
 {
@@ -489,7 +491,7 @@ static const char *find_allocator(struct allocator *a, const struct module *m, c
 	}
 	return parameters ? NULL
 	       : found	  ? "malloc's own figures were not found in it"
-			  : "malloc's main arena was not found in it";
+			  : no_arena;
 }
 
 /* ---- arenas -------------------------------------------------------------- */
@@ -791,6 +793,20 @@ bool preattach_heap_find(const struct process *p, struct glibc_malloc *to)
 	return true;
 }
 
+/* The first call of malloc makes the arena, and its heap behind the program. */
+static bool has_heap(pid_t pid)
+{
+	struct maps maps;
+	bool has = false;
+
+	if (maps_read(&maps, pid) < 0)
+		return true;
+	for (size_t i = 0; i < maps.count && !has; i++)
+		has = !strcmp(maps.map[i].path, "[heap]");
+	maps_release(&maps);
+	return has;
+}
+
 /* Once its allocator is found P is not asked any more. */
 void preattach_heap_measure(struct preattach_heap *b, const struct process *p,
 			    void (*meanwhile)(void *ctx), void *ctx)
@@ -815,6 +831,10 @@ void preattach_heap_measure(struct preattach_heap *b, const struct process *p,
 	else
 		why = find_allocator(&a, libc_of(p), &w);
 	w.window = why ? NULL : malloc(WINDOW);
+	if (why == no_arena && !has_heap(via)) { /* it has never allocated */
+		b->state = PREATTACH_KNOWN;
+		return;
+	}
 	if (!why)
 		why = w.window ? measure_all(b, &w, &a) : "out of memory";
 	free(w.window);
