@@ -1337,7 +1337,7 @@
 		});
 		if (!m.all[0])
 			return;
-		make(body, "h2", {}, "Pages of which at most half is live: " + digits(m.all[0]) + " bytes kept by " + digits(m.all[1]));
+		make(body, "h2", {}, "Pages of which at most half is live: " + digits(m.all[0]) + " bytes, kept resident by " + digits(m.all[1]) + " live bytes");
 		make(body, "p", { "class": "soft" }, "What a site keeps would be given back if its blocks were gone.");
 		draw_kept(body, m);
 	}
@@ -1353,12 +1353,22 @@
 		return lines.join("\n");
 	}
 
-	/* What a line `leak:PATTERN` matches: the pattern anywhere in a name, `*` any characters, `^` and `$` the name's ends. NULL: the line says nothing. */
+	/*
+	 * What a line `leak:PATTERN` matches: the pattern anywhere in a name, `*` any characters, `^` and `$` the name's ends. NULL: it is empty or a comment; undefined: it is not
+	 * accepted.
+	 */
 	function suppression(line) {
-		var text = line.trim().replace(/^leak:/, ""), end = /\$$/.test(text) ? "$" : "", begin = text[0] === "^" ? "^" : "";
+		var text = line.trim(), begin, end;
 
+		if (!text || text[0] === "#")
+			return null;
+		if (!/^leak:./.test(text))
+			return undefined;
+		text = text.slice(5);
+		end = /\$$/.test(text) ? "$" : "";
+		begin = text[0] === "^" ? "^" : "";
 		text = text.slice(begin.length, text.length - end.length);
-		return text && line.trim()[0] !== "#" ? new RegExp(begin + text.replace(/[.+?^${}()|[\]\\]/g, "\\$&").replace(/\*/g, ".*") + end) : null;
+		return text ? new RegExp(begin + text.replace(/[.+?^${}()|[\]\\]/g, "\\$&").replace(/\*/g, ".*") + end) : undefined;
 	}
 
 	function is_suppressed(r, patterns) {
@@ -1411,13 +1421,19 @@
 	}
 
 	function draw_suppressions(body, fn) {
-		var box = make(body, "details", { id: "suppressions" }), text;
+		var box = make(body, "details", { id: "suppressions" }), text, wrong;
 
 		make(box, "summary", { "class": "soft" }, "suppressions");
 		text = make(box, "textarea", { rows: 4, spellcheck: "false", placeholder: "leak:PATTERN", "aria-label": "suppressions" });
-		make(box, "p", { "class": "soft" }, "Lines as in a file of --suppressions: leak: and what is in the name of a function, a source file or a module of the stack. " +
+		make(box, "p", { "class": "soft" }, "Lines leak:PATTERN as in a file of --suppressions: PATTERN is in the name of a function, a source file or a module of the stack. " +
 		     "They are kept nowhere: copy them into such a file.");
-		text.addEventListener("input", function () { fn(text.value.split("\n").map(suppression).filter(Boolean)); });
+		wrong = make(box, "p", { "class": "wrong", role: "status" });
+		text.addEventListener("input", function () {
+			var all = text.value.split("\n").map(suppression), bad = all.indexOf(undefined);
+
+			wrong.textContent = bad < 0 ? "" : "line " + (bad + 1) + " is not accepted: leak:PATTERN";
+			fn(all.filter(Boolean));
+		});
 		return function (name) {
 			box.open = true;
 			text.value += (text.value && !/\n$/.test(text.value) ? "\n" : "") + "leak:^" + name + "$\n";
@@ -1570,7 +1586,7 @@
 		     new Date(d.clock_ms + d.began_ms).toLocaleString() + (d.estimated ? "; estimated from samples" : ""));
 		make(header, "span", { "class": "soft" }, d.command_line[0]);
 		if (d.before)
-			make(body, "p", { id: "before" }, "Beside what is shown here there was a heap before mtrun came: " + (d.before.unknown ||
+			make(body, "p", { id: "before" }, "What the heap had in use before recording began is not shown here: " + (d.before.unknown ||
 			     digits(d.before.bytes) + " bytes in " + digits(d.before.blocks) + " blocks") + ".");
 		if (d.others)
 			make(body, "p", { id: "others" }, "One of " + digits(d.others + 1) + " processes that are recorded: each has a page of its own" +
@@ -1678,7 +1694,7 @@
 			draw_leaks(body);
 		if (d.residency)
 			draw_residency(body);
-		make(body, "footer", { "class": "soft" }, "mtrun " + d.version + ". The width is what is chosen above. The curve shows local maxima. " + keys.length + " moments" +
+		make(body, "footer", { "class": "soft" }, "mtrun " + d.version + ". A frame is as wide as its part of the cost that is chosen above. The curve shows local maxima. " + keys.length + " moments" +
 		     (d.of > d.named ? " and the " + digits(d.named) + " largest of " + digits(d.of) + " stacks" : "") + " are in this page" +
 		     (d.of > d.named ? "; the others are summed as (others) where they branch off" : "") + ".");
 		make(body, "div", { id: "tip", hidden: "" });

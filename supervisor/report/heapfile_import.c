@@ -205,7 +205,7 @@ static int take_gperftools(struct import *im, char *header)
 	char *line = header, *type;
 
 	if (!amounts(&line, row.live, row.ever))
-		return wrong(im, "it is neither a log nor a .heap file");
+		return wrong(im, "it is not a .heap file");
 	im->h->profile.has_totals = row.ever[1];
 	type = strstr(line, "@ ");
 	if (type)
@@ -533,7 +533,7 @@ static int take(struct import *im)
 		im->h->foreign = "jemalloc";
 		err = take_jemalloc(im, line + 8);
 	} else {
-		err = wrong(im, "it is neither a log nor a .heap file");
+		err = wrong(im, "it is not a .heap file");
 	}
 	if (!err)
 		err = take_maps(im);

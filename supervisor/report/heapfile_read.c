@@ -371,7 +371,7 @@ static int check(struct reader *r, char *text, size_t size, char **end)
 	uint64_t crc;
 
 	if (!begins(text, text + size, beginning))
-		return wrong(r, "it is neither a log nor a .heap file");
+		return wrong(r, "it is not a .heap file");
 	if (size < tail || memcmp(text + size - tail, last_line, sizeof(last_line) - 1) ||
 	    text[size - 1] != '\n')
 		return wrong(r, "it is cut off");

@@ -259,12 +259,15 @@ static void change_cell(struct screen_list *s, int64_t bytes)
 	grid_cellf(&s->grid, "%s%s", s->about, layout_change(s->l, &size, bytes));
 }
 
+/* Of what has shrunk in all, growth still has a positive share. */
 static void share_cell(struct screen_list *s, int64_t bytes)
 {
+	int64_t total = s->v->total_size;
 	char part[24];
 
-	grid_cell(&s->grid,
-		  s->v->total_size ? percent(part, sizeof(part), bytes, s->v->total_size) : "-");
+	if (total < 0)
+		total = -total;
+	grid_cell(&s->grid, total ? percent(part, sizeof(part), bytes, total) : "-");
 }
 
 /* In percent of the size; what is exact has none. */
