@@ -104,15 +104,21 @@ static void tell(struct scope s, const struct entry *e, uint32_t what, uint64_t 
 	ask(s.t, &(struct question){ what, { start, end - start } });
 }
 
-/* Natively nothing is there; where the program puts its own, only mtrun knows. */
-static bool is_ours(struct scope s, const struct entry *e, uint64_t addr, uint64_t length)
+static bool overlaps_agent(uint64_t addr, uint64_t length)
 {
-	uint64_t mark, answer;
+	return addr - AGENT < AGENT_SPAN || AGENT - addr < length;
+}
 
-	length = pages(length);
-	if (likely(addr - AGENT >= AGENT_SPAN && AGENT - addr >= length))
-		return false;
-	mark = s.t->mark;
+static bool within_agent(uint64_t addr, uint64_t length)
+{
+	return addr - AGENT < AGENT_SPAN && length <= AGENT + AGENT_SPAN - addr;
+}
+
+/* Natively nothing is there; where the program puts its own, only mtrun knows. */
+static noinline bool is_ours(struct scope s, const struct entry *e, uint64_t addr, uint64_t length)
+{
+	uint64_t mark = s.t->mark, answer;
+
 	mark_busy(s, e);
 	answer = ask(s.t, &(struct question){ ASK_OURS, { addr, length } });
 	store(&s.t->mark, mark);
@@ -121,23 +127,28 @@ static bool is_ours(struct scope s, const struct entry *e, uint64_t addr, uint64
 
 bool spares_ours(struct scope s, const struct entry *e, uint64_t nr, uint64_t *a)
 {
+	uint64_t length = pages(a[1]);
+
 	if (!s.t)
 		return false;
 	switch (nr) {
 	case __NR_mmap:
-		if (a[3] & K_MAP_FIXED && is_ours(s, e, a[0], a[1]))
+		if (a[3] & K_MAP_FIXED && overlaps_agent(a[0], length) &&
+		    is_ours(s, e, a[0], length))
 			a[1] = IMPOSSIBLE_MAP;
 		return false;
 	case __NR_mremap:
-		if (is_ours(s, e, a[0], a[1]) ||
-		    (a[3] & K_MREMAP_FIXED && is_ours(s, e, a[4], a[2]))) {
+		if ((overlaps_agent(a[0], length) && is_ours(s, e, a[0], length)) ||
+		    (a[3] & K_MREMAP_FIXED && overlaps_agent(a[4], pages(a[2])) &&
+		     is_ours(s, e, a[4], pages(a[2])))) {
 			a[2] = IMPOSSIBLE_MAP;
 			a[3] = 0;
 		}
 		return false;
 	case __NR_munmap:
 	case __NR_mprotect:
-	case __NR_pkey_mprotect: return is_ours(s, e, a[0], a[1]);
+	case __NR_pkey_mprotect: /* more than what is ours cannot be one mapping */
+		return within_agent(a[0], length) && is_ours(s, e, a[0], length);
 	}
 	return false;
 }

@@ -225,9 +225,9 @@ enum prefix prefix_recognise(const struct leaks_image *image, const struct captu
 	       : is_gc_head(&l) ? PREFIX_GC
 	       : is_string(&l)	? PREFIX_STRING
 	       : is_counted(&l) ? PREFIX_COUNTS
+	       : is_base(&l)	? PREFIX_BASE
 	       : is_array(&l)	? PREFIX_ARRAY
 	       : is_aligned(&l) ? PREFIX_ALIGNED
-	       : is_base(&l)	? PREFIX_BASE
 				: PREFIX_UNKNOWN;
 }
 
@@ -434,6 +434,22 @@ static unsigned known_place(uint64_t into)
 	return PLACE_OTHER;
 }
 
+/*
+ * The place of a pointer to INTO of a block whose family has too few to learn from. A base class, a
+ * virtual one above all, may be at any offset: a pointer to it counts as one to the beginning.
+ */
+static unsigned place_of_few(const struct prefixes *p, uint32_t block, uint64_t into)
+{
+	struct look l = { .image = p->image, .block = &p->image->block[block], .offset = into };
+	unsigned place = known_place(into);
+	uint64_t first;
+
+	if (place != PLACE_OTHER || (into & 7) || !fetch(p->image, l.block->address, &first))
+		return place;
+	memcpy(l.head, &first, sizeof(first));
+	return is_base(&l) ? PLACE_START : place;
+}
+
 /* The place of offset BYTES among those that begin at FIRST; PLACE_OTHER: it has none. */
 static unsigned place_of(const struct prefixes *p, uint32_t first, uint32_t bytes, unsigned *used)
 {
@@ -474,7 +490,7 @@ unsigned prefixes_place(const struct prefixes *p, uint32_t block, uint64_t into)
 	unsigned used;
 
 	if (f->blocks < LEARN_BLOCKS)
-		return known_place(into);
+		return place_of_few(p, block, into);
 	return f->first && into < UINT32_MAX ? place_of(p, f->first, (uint32_t)into, &used)
 					     : PLACE_OTHER;
 }
@@ -487,7 +503,7 @@ unsigned prefixes_learn(struct prefixes *p, uint32_t block, uint64_t into)
 	unsigned used = 0, place = PLACE_OTHER;
 
 	if (f->blocks < LEARN_BLOCKS)
-		return known_place(into);
+		return place_of_few(p, block, into);
 	if (into >= UINT32_MAX)
 		return PLACE_OTHER;
 	if (first)
