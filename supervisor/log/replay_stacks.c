@@ -12,9 +12,10 @@
 #include "inject/wire.h"
 
 /*
- * Who held it. Nodes have the numbers that they had in the process, in every file the same, and
- * what one file does not say another may; so all of them are read when the first stack is asked
- * for. Symbols are told by pc and module: many nodes share them.
+ * replay_stacks.c - the stacks of a log. A stack's nodes have the numbers that they had in the
+ * process, the same in every file of the log. A node may stand in one file only, so the nodes of all
+ * files are read when the first stack is asked for. Symbols are told by pc and module: many nodes
+ * share them.
  */
 struct replay_node {
 	uint64_t pc; /* 0: no such node */
@@ -29,8 +30,8 @@ static struct replay_node *node_at(const struct replay_process *p, uint32_t id)
 }
 
 /*
- * One whose caller is not there, or that would make a stack deeper than any program's, is left out:
- * its stack ends below it.
+ * A node whose caller is not there, or that would make a stack deeper than any program's, is left
+ * out. A stack that goes through it has only the frames inside of it.
  */
 static int add_node(void *ctx, const struct log_node *n)
 {

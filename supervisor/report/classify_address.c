@@ -83,15 +83,15 @@ static const char *section_at(const struct module *m, uint64_t vaddr)
 	size_t n = elf_sections(m->elf, &s);
 
 	for (size_t i = 0; i < n; i++)
-		if (s[i].flags & 2 /* SHF_ALLOC */ && !(s[i].flags & 0x400 /* SHF_TLS */) &&
-		    vaddr >= s[i].addr && vaddr - s[i].addr < s[i].size)
+		if (s[i].flags & SHF_ALLOC && !(s[i].flags & SHF_TLS) && vaddr >= s[i].addr &&
+		    vaddr - s[i].addr < s[i].size)
 			return s[i].name;
 	return NULL;
 }
 
 /*
  * The symbol that VADDR (LOCAL: that far into the module's thread-local data) is in; of several the
- * shortest, and of those an exported name.
+ * one of the fewest bytes, and of those the first in the table.
  */
 static bool symbol_at(const struct module *m, uint64_t vaddr, bool local, struct elf_symbol *best)
 {

@@ -5,6 +5,8 @@
 
 #include "symbols/short_name.h"
 
+/* A function's name in a table: C++ names as people write them, in the width that there is. */
+
 size_t function_width(const struct layout *l, const char *function)
 {
 	char *name = short_name(function, SHORT_DEFAULTS, l->unicode);
