@@ -126,6 +126,31 @@ static void print_errors(const struct shell *shell, FILE *out, const struct proc
 			      GROUPED(processes), processes == 1 ? "" : "es");
 }
 
+/* Where another process had more than P: a program may leave its work to a child. */
+static void print_larger(const struct shell *shell, FILE *out, const struct process *p,
+			 uint64_t peak, const struct layout *l)
+{
+	const struct process *largest = NULL;
+	struct ledger_totals t;
+
+	for (const struct process *o = session_processes(shell->session); o; o = o->next) {
+		if (o->pid == p->pid || o->unsupervised)
+			continue;
+		ledger_totals(o->ledger, &t);
+		if (t.peak > peak) {
+			peak = t.peak;
+			largest = o;
+		}
+	}
+	if (!largest)
+		return;
+	ledger_totals(largest->ledger, &t);
+	escape_printf(out, "  larger      %s (%d): peak %s%s, still live %s%s (`processes`)\n",
+		      largest->command ? largest->command : "?", (int)largest->pid,
+		      print_about(t.estimated), BYTES(t.peak), print_about(t.estimated),
+		      BYTES(t.heap + t.mmap));
+}
+
 /* Counted in what is above, but not to be asked any more. */
 static void print_forgotten(const struct shell *shell, FILE *out)
 {
@@ -181,6 +206,7 @@ static void print_numbers(const struct shell *shell, FILE *out, const struct pro
 	escape_printf(out, "\n  still live  %s%s in %s%s block%s from %s stack%s\n", about,
 		      BYTES((uint64_t)size), about, GROUPED((uint64_t)count),
 		      plural((uint64_t)count), GROUPED(n), plural(n));
+	print_larger(shell, out, p, t.peak, l);
 	print_limit(shell, out, p, l);
 	print_errors(shell, out, p);
 	unseen_summary(out, p);
