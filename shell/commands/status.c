@@ -524,9 +524,10 @@ const struct command cmd_status = {
 	.help = "heap: live bytes as the program asked for them; usable: what the allocator set aside for those blocks, where that can be told at once. mmap:\n"
 		"accessible bytes of its own mappings. image: the executable's text. other: libraries, files, stacks, and what allocators\n"
 		"hold beyond the live blocks. unaccounted: anonymous memory that nothing here explains. Their sum is what is mapped; RSS is how\n"
-		"much of it is in memory, and below is what that is made of: now, or of a large process as of the last `map`. With -p, allocated and the limit count from the attach on; what glibc's heap had in use before is beside\n"
-		"it, as mallinfo2() counts, and in no sum. The peak is exact while one thread runs; with several it is to what they asked for within a millisecond\n"
-		"in blocks below 4K. On a terminal the parts are in K, M, G; --bytes: exact. -v: also functions that could not be hooked.",
+		"much of it is in memory, without mtrun's part in it (`map` has that, and the kernel's figure), and below is what that is made of: now, or of a\n"
+		"large process as of the last `map`. With -p, allocated and the limit count from the attach on; what glibc's heap had in use before is beside\n"
+		"it, as mallinfo2() counts, and in no sum. The peak is exact while one thread runs; with several threads the order of their allocations of less\n"
+		"than 4K is known to a millisecond, and the peak as far as that allows. On a terminal the parts are in K, M, G; --bytes: exact. -v: also functions that could not be hooked.",
 	.flags = COMMAND_JSON | COMMAND_BYTES,
 	.run = status,
 };

@@ -306,9 +306,9 @@
 		if (lost)
 			card(cards, "leaked", "leaked", short_bytes(lost[0][1] + lost[1][1]), number_of(lost[0][2] + lost[1][2], "block"));
 		if (d.residency)
-			card(cards, "rss", "RSS", short_bytes(d.residency.rss - d.residency.mtrun), d.residency.swapped ? short_bytes(d.residency.swapped) + " swapped out" : "resident");
+			card(cards, "rss", "RSS", short_bytes(d.residency.rss - d.residency.mtrun), d.residency.swapped ? short_bytes(d.residency.swapped) + " swapped out" : "without mtrun's part");
 		if (d.events && !d.residency)
-			card(cards, "rss", "RSS", "", "resident");
+			card(cards, "rss", "RSS", "", "without mtrun's part");
 	}
 
 	function set_card(id, value, more) {
@@ -1582,8 +1582,8 @@
 		var header = make(body, "header", {});
 
 		make(header, "h1", {}, "Memory of " + (d.command || "a program"));
-		make(header, "span", { "class": "soft" }, "process " + d.pid + ", " + seconds(d.now_ms - d.began_ms) + " from " +
-		     new Date(d.clock_ms + d.began_ms).toLocaleString() + (d.estimated ? "; estimated from samples" : ""));
+		make(header, "span", { "class": "soft" }, "process " + d.pid + ", " + seconds(d.began_ms) + " to " + seconds(d.now_ms) + " after " +
+		     new Date(d.clock_ms).toLocaleString() + (d.estimated ? "; estimated from samples" : ""));
 		make(header, "span", { "class": "soft" }, d.command_line[0]);
 		if (d.before)
 			make(body, "p", { id: "before" }, "What the heap had in use before recording began is not shown here: " + (d.before.unknown ||
@@ -1727,7 +1727,7 @@
 			set_card("live", about(short_bytes(n.live)), about(digits(n.live_blocks)) + " blocks");
 			set_card("peak", about(short_bytes(n.peak)), "at " + seconds(n.peak_ms));
 			if (n.rss >= 0)
-				set_card("rss", short_bytes(n.rss), "resident");
+				set_card("rss", short_bytes(n.rss), "without mtrun's part");
 		}
 		function take(event, prefix) {
 			var n = JSON.parse(event.data);
