@@ -183,6 +183,13 @@ def _(bad):
                 f'location /status {{ stub_status; }} }} }}\n')
     p = start(['nginx', '-p', d, '-c', f'{d}/nginx.conf'], lambda: listening(port), bad)
 
+    def begun():
+        """Both workers have come to wait for requests: one may answer before the other has run at all."""
+        workers = mt.children_of(p.pid)
+        return len(workers) == 2 and all('anon_inode:[eventfd]' in lasting(w)['fds'] for w in workers)
+    if not mt.until(begun):
+        bad.append('its workers do not begin')
+
     def get(path):
         with urllib.request.urlopen(f'http://127.0.0.1:{port}{path}', timeout=20) as answer:
             return answer.read().decode()
