@@ -72,7 +72,7 @@ int reporting_address(struct shell *shell, struct call *call, const char *text, 
 		return 0;
 	return found ? shell_error(
 			       shell, call,
-			       "'%s' is neither an address, 0x... or decimal, nor the name of a symbol (a function that is only inlined has none)",
+			       "invalid value '%s': expected an address, 0x... or decimal, or a symbol's name (a function that is only inlined has none)",
 			       text)
 		     : -1;
 }

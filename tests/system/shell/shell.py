@@ -245,6 +245,9 @@ run('held after SIGKILL', 'wait exit; status | head -1; bt | head -1', [SH, '-c'
     err=r'program +\d+ \(sh\), killed by SIGKILL, .*\nthread \d+ \(sh\)\n')
 run('the summary', 'echo before', [SITES, '10'], opts=[],
     err=r'before\nmtrun: sites \(\d+\) exited with status 0 after .*\n  peak +[\d,]+ bytes at .*\n  allocated .*\n  still live  [\d,]+ bytes .*\ntotal_size: \d+\n(\S.* line:\d+ .*\n)+')
+run('the summary is of the program that `run` started', 'wait exit; run; wait exit', [SITES, '10'], opts=[], err=r'mtrun: sites \(\d+\) exited with status 0 after .*')
+run('the summary names who had more', 'wait exit', [SH, '-c', f'{SITES} 2000 & wait'], opts=[], err=r'mtrun: sh .*\n  larger      sites \(\d+\): peak .*')
+run('stopped by a signal', 'wait 0.1; ! kill -STOP $(pgrep -n -x -P $PPID sleep); wait 0.2; status | head -1; kill', ['sleep', '30'], rc=-9, err='program .*, stopped, 1 thread.*\n')
 run('kill', 'wait 0.1; kill; status | head -1', ['sleep', '30'], rc=-9, err='program .*killed by SIGKILL.*\n')
 run('kill TERM', 'wait 0.1; kill TERM', ['sleep', '30'], rc=-15, err='')
 run('stop and cont', 'wait 0.1; stop; status | head -1; bt > /dev/null; cont; status | head -1; kill', ['sleep', '30'], rc=-9, err='program .*, stopped,.*\nprogram .*, running,.*\n')
