@@ -3,11 +3,12 @@
  * agent.c - the agent's parts are made, and made larger.
  *
  * A thread comes to arrive() in two ways. At exec and attach it comes from the bootstrap stub
- * (entry.S), when the blob is all there is. And the only thread of a forked child comes here, as its
- * agent lacks the memory that the parent's shares with mtrun. The thread makes the memory files; the supervisor, which follows by system call stops,
- * takes hold of each as soon as it is made, gives it its size and seals it against losing that
- * again; and maps them. A file that has not got its size means that mtrun is gone: then what was
- * done is undone. At the end the thread serves (service.c).
+ * (entry.S), when the blob is all there is. And the only thread of a forked child comes here, as
+ * its agent lacks the memory that the parent's shares with mtrun. The thread makes the memory
+ * files; the supervisor, which follows by system call stops, takes hold of each as soon as it is
+ * made, gives it its size and seals it against losing that again; and maps them. A file that has
+ * not got its size means that mtrun is gone: then what was done is undone. At the end the thread
+ * serves (service.c).
  *
  * Each part that grows is the end of a mapping with nothing behind it: the supervisor has looked
  * for such a place. Larger mappings show more of the same file and keep their advice (not inherited

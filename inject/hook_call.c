@@ -13,8 +13,8 @@ enum { K_PR_SET_SECCOMP = 22 };
 
 /*
  * seccomp is coming: from here on no hook makes a system call, unless it was refused. It may be for
- * all threads, so the calls that other threads are in the middle of are waited for. Those of T, this
- * thread, are not: if this is a signal handler, they go on only after it.
+ * all threads, so the calls that other threads are in the middle of are waited for. Those of T,
+ * this thread, are not: if this is a signal handler, they go on only after it.
  */
 /* Who is in the middle of a call for longer has left it by longjmp: it is not waited for. */
 #define CALLS_US 2000000

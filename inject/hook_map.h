@@ -31,8 +31,8 @@ bool valid_range(uint64_t addr, uint64_t length);
 
 /*
  * A call that would take memory of mtrun's away, which the program has found in its mappings: NR
- * with arguments A. True: it is not made, and its result is 0. Otherwise A may have been changed, so
- * that it fails.
+ * with arguments A. True: it is not made, and its result is 0. Otherwise A may have been changed,
+ * so that it fails.
  */
 bool spares_ours(struct scope s, const struct entry *e, uint64_t nr, uint64_t *a);
 

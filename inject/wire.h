@@ -340,8 +340,8 @@ enum wire_what {
 	 */
 	ASK_MAPPED,
 	/*
-	 * arg[1] bytes at arg[0] are about to be unmapped, moved, protected or mapped over: is any of
-	 * it mtrun's? 1: it is
+	 * arg[1] bytes at arg[0] are about to be unmapped, moved, protected or mapped over: is any
+	 * of it mtrun's? 1: it is
 	 */
 	ASK_OURS,
 };

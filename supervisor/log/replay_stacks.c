@@ -13,9 +13,9 @@
 
 /*
  * replay_stacks.c - the stacks of a log. A stack's nodes have the numbers that they had in the
- * process, the same in every file of the log. A node may stand in one file only, so the nodes of all
- * files are read when the first stack is asked for. Symbols are told by pc and module: many nodes
- * share them.
+ * process, the same in every file of the log. A node may stand in one file only, so the nodes of
+ * all files are read when the first stack is asked for. Symbols are told by pc and module: many
+ * nodes share them.
  */
 struct replay_node {
 	uint64_t pc; /* 0: no such node */

@@ -138,8 +138,8 @@ static void put(const struct grid *g, FILE *out, size_t c, const char *text)
 }
 
 /*
- * What stands in a row for those that were cut off is no function: it is not shortened, and takes the
- * empty place beside it as well. Returns the last column that it has taken.
+ * What stands in a row for those that were cut off is no function: it is not shortened, and takes
+ * the empty place beside it as well. Returns the last column that it has taken.
  */
 static size_t put_others(const struct grid *g, FILE *out, size_t row, size_t c)
 {

@@ -18,7 +18,7 @@ struct wanted {
 	uint32_t row;
 };
 
-/* Whether a name may begin at AT: there, behind its namespaces, or behind the type that it returns. */
+/* Whether a name may begin at AT: in front, behind its namespaces, or behind a returned type. */
 static bool begins(const char *function, const char *at)
 {
 	return at == function || at[-1] == ' ' ||
