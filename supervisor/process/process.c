@@ -25,7 +25,11 @@ const char *process_state_name(enum process_state state)
 
 enum process_state process_state_seen(const struct process *p)
 {
-	return p->state == PROCESS_RUNNING && p->paused ? PROCESS_STOPPED : p->state;
+	enum process_state state = p->state;
+
+	return state == PROCESS_RUNNING && __atomic_load_n(&p->paused, __ATOMIC_RELAXED)
+		       ? PROCESS_STOPPED
+		       : state;
 }
 
 static const struct process_source ours;

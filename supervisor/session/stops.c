@@ -906,7 +906,7 @@ static void on_stop(struct session *s, struct thread *t, bool group)
 	struct user_regs_struct regs;
 
 	if (t->process)
-		t->process->paused = group;
+		__atomic_store_n(&t->process->paused, group, __ATOMIC_RELAXED);
 	if (t->process && tracer_get_regs(t->tid, &regs) == 0 &&
 	    restart_interrupted(t->process->pid, t->tid, &regs) &&
 	    tracer_set_regs(t->tid, &regs) < 0)
