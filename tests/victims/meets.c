@@ -96,11 +96,12 @@ int main(int argc, char **argv)
 {
 	size_t held = strtoul(argv[1], NULL, 10), step = strtoul(argv[2], NULL, 10), n = strtoul(argv[3], NULL, 10);
 	const char *what = argc > 4 ? argv[4] : "";
-	int fd = open("meets.ticks", O_RDWR | O_CREAT, 0600), status;
+	int fd, status;
 	pthread_t thread;
 
 	if (!strcmp(what, "threads")) {
-		if (ftruncate(fd, 4096))
+		fd = open("meets.ticks", O_RDWR | O_CREAT, 0600);
+		if (fd < 0 || ftruncate(fd, 4096))
 			return 1;
 		ticks = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 		for (int i = 0; i < 3; i++)
