@@ -4,8 +4,8 @@
  *
  * The oldest go first, but the biggest, and those that something is to be told of, stay as long as
  * there are others. When their tables together are large it is those with large ones that go. Never
- * forgotten: the program named and the process chosen, who is in a log that is being written, who
- * is held by a reference, and who has something that nobody was told of yet.
+ * forgotten: the program named and the process chosen, of whom something is still to be written into
+ * a log, who is held by a reference, and who has something that nobody was told of yet.
  *
  * A program that forks faster than the shell takes its turns would fill our memory: a child begins
  * with a copy of its parent's table. So it is the loop that forgets, after its turn.
@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "patch/hooks.h"
+#include "session/recorder.h"
 #include "session/session_state.h"
 #include "transport/nodes.h"
 
@@ -53,7 +54,7 @@ static bool is_untold(const struct session *s, const struct process *p)
 static bool is_needed(const struct session *s, const struct process *p)
 {
 	if (!is_over(p) || p == s->main || p == s->chosen || p == s->early.process || p->refs > 1 ||
-	    p->stream || p->record || p->pid == s->held || is_untold(s, p))
+	    p->stream || recorder_needs(p) || p->pid == s->held || is_untold(s, p))
 		return true;
 	for (size_t i = 0; i < s->nthreads; i++)
 		if (s->thread[i].process == p)

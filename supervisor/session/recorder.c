@@ -541,6 +541,17 @@ void recorder_release(struct process *p)
 }
 
 /*
+ * The symbols that the worker reads may be of it, or asked of it for a child, so none is at work
+ * either.
+ */
+bool recorder_needs(const struct process *p)
+{
+	const struct record *c = p->record;
+
+	return c && (c->encoder || c->begun || c->nasked || c->recorder->resolver);
+}
+
+/*
  * P's events go into the log from now on; while it is off it has none. Without memory for that they
  * do not, and the file is at its end.
  */

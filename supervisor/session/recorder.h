@@ -56,6 +56,8 @@ void recorder_listen(struct session *s, struct process *p);   /* P's events begi
 void recorder_finished(struct session *s, struct process *p); /* it will send no more */
 /* and what else is known of it changes no more */
 void recorder_closed(struct process *p);
+/* Whether something of P is still to be written into the file. */
+bool recorder_needs(const struct process *p);
 void recorder_release(struct process *p); /* it is going to be freed */
 
 #endif

@@ -63,14 +63,15 @@ struct object {
 	bool broken; /* reading it failed in the middle: hex only */
 };
 
-/* One module that was asked about. MODULE is only a key; it may be gone. */
+/*
+ * One module that was asked about: a file at a place. A forked child's modules are other structures
+ * for the same, and share its answers.
+ */
 struct mapping {
 	struct mapping *next;
-	const struct module *module;
 	raddr_t start, bias;
-	uint64_t inode;
 	const char *path;
-	struct object *object;
+	struct object *object; /* NULL: out of memory */
 };
 
 struct answer {
@@ -293,14 +294,26 @@ static void free_object(struct object *o)
 	free(o);
 }
 
+static unsigned build_id_len(const struct module *m)
+{
+	return m->build_id_len <= sizeof(m->build_id) ? m->build_id_len : 0;
+}
+
+static bool is_of(const struct object *o, const struct module *m)
+{
+	unsigned len = build_id_len(m);
+
+	return o->dev == m->dev && o->inode == m->inode && o->build_id_len == len &&
+	       !memcmp(o->build_id, m->build_id, len);
+}
+
 static struct object *object_of(struct symbols *s, const struct module *m, const char *path)
 {
+	unsigned len = build_id_len(m);
 	struct object *o;
-	unsigned len = m->build_id_len <= sizeof(o->build_id) ? m->build_id_len : 0;
 
 	for (o = s->objects; o; o = o->next)
-		if (o->path == path && o->dev == m->dev && o->inode == m->inode &&
-		    o->build_id_len == len && !memcmp(o->build_id, m->build_id, len))
+		if (o->path == path && is_of(o, m))
 			return o;
 	o = calloc(1, sizeof(*o));
 	if (!o)
@@ -316,23 +329,35 @@ static struct object *object_of(struct symbols *s, const struct module *m, const
 	return o;
 }
 
+static struct mapping **bucket_of(struct symbols *s, const struct module *m)
+{
+	return &s->mapping[(m->start >> 12) % MAPPING_BUCKETS];
+}
+
+/* NULL: nobody has asked about M. */
+static struct mapping *known_mapping(struct symbols *s, const struct module *m)
+{
+	const char *path = m ? m->path ? m->path : "" : NULL;
+	struct mapping *p = m ? *bucket_of(s, m) : &s->nowhere;
+
+	while (p && m &&
+	       !(p->start == m->start && p->bias == m->bias && p->object && is_of(p->object, m) &&
+		 !strcmp(p->path ? p->path : "", path)))
+		p = p->next;
+	return p;
+}
+
 static struct mapping *mapping_of(struct symbols *s, const struct module *m)
 {
-	struct mapping **bucket, *p;
+	struct mapping *p = known_mapping(s, m), **bucket;
 
-	if (!m)
-		return &s->nowhere;
-	bucket = &s->mapping[((uintptr_t)m >> 4) % MAPPING_BUCKETS];
-	for (p = *bucket; p; p = p->next)
-		if (p->module == m && p->start == m->start && p->bias == m->bias &&
-		    p->inode == m->inode)
-			return p;
+	if (p)
+		return p;
+	bucket = bucket_of(s, m);
 	p = calloc(1, sizeof(*p));
 	if (!p)
 		return &s->nowhere;
-	*p = (struct mapping){
-		.next = *bucket, .module = m, .start = m->start, .bias = m->bias, .inode = m->inode
-	};
+	*p = (struct mapping){ .next = *bucket, .start = m->start, .bias = m->bias };
 	p->path = m->path ? names_intern(s->names, m->path) : NULL;
 	p->object = object_of(s, m, p->path ? p->path : "");
 	*bucket = p;
@@ -571,11 +596,7 @@ bool symbols_known(struct symbols *s, const struct module *m, raddr_t pc, bool e
 
 	if (pthread_mutex_trylock(&lock))
 		return false;
-	p = m ? s->mapping[((uintptr_t)m >> 4) % MAPPING_BUCKETS] : &s->nowhere;
-	while (p && m &&
-	       !(p->module == m && p->start == m->start && p->bias == m->bias &&
-		 p->inode == m->inode))
-		p = p->next;
+	p = known_mapping(s, m);
 	a = p ? answer_slot(s, p, pc, exact) : NULL;
 	if (a && a->used)
 		*frames = (struct symbol_frames){ .count = a->count, .frame = a->frame };

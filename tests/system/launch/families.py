@@ -65,5 +65,5 @@ watched(f'{N} short commands, without a command of ours', [], ['sh', '-c', f'i=0
 watched(f'{N} copies of the program, without a command of ours', [], [path, str(N), 'wait'])
 with tempfile.TemporaryDirectory() as d:
     os.mkfifo(f'{d}/go')
-    watched('and with commands that come through a pipe', ['-X', '-'], ['sh', '-c', f'exec {path} {N} wait <>{d}/go'], f'! echo end >{d}/go\n'.encode())
+    watched('and with commands that come through a pipe, and a log', ['-X', '-', '-m', 'log', f'--log-dir={d}'], ['sh', '-c', f'exec {path} {N} wait <>{d}/go'], f'! echo end >{d}/go\n'.encode())
 mt.finish()

@@ -820,6 +820,33 @@ static void test_site_skip(void)
 	symbols_free(s);
 }
 
+/* A forked child's modules are copies: what was asked of one is known of the other, but not of the same file elsewhere, or of another at its place. */
+static void test_copies_share_answers(void)
+{
+	struct symbols *s = symbols_new(NULL);
+	struct symbol_frames asked, known;
+	struct module *m, *copy;
+	static uint64_t addr[1];
+
+	CHECK(sh("gcc -g -O0 -o names c.c && cp -p names others") == 0);
+	m = module_new("names", MODULE_EXE);
+	copy = module_new("names", MODULE_EXE);
+	CHECK(sample("names", addr, 1) > 0);
+	CHECK(!symbols_known(s, copy, addr[0], true, &known));
+	asked = symbols_resolve(s, m, addr[0], true);
+	CHECK(symbols_known(s, copy, addr[0], true, &known));
+	CHECK(known.count == asked.count && known.frame == asked.frame);
+	CHECK(!symbols_known(s, copy, addr[0], false, &known));
+	copy->bias = copy->start = 4096;
+	CHECK(!symbols_known(s, copy, addr[0], true, &known));
+	module_free(copy);
+	copy = module_new("others", MODULE_EXE);
+	CHECK(!symbols_known(s, copy, addr[0], true, &known));
+	module_free(copy);
+	module_free(m);
+	symbols_free(s);
+}
+
 static void test_library_roles(void)
 {
 	struct symbols *s = symbols_new(NULL);
@@ -954,6 +981,7 @@ int main(void)
 		RUN(test_four_lines_are_four_sites);
 		RUN(test_names_without_linkage);
 		RUN(test_site_skip);
+		RUN(test_copies_share_answers);
 		RUN(test_library_roles);
 		RUN(test_damaged_files);
 		RUN(test_truncated_while_mapped);
