@@ -78,7 +78,11 @@ static bool has_site(struct symbol_frames f)
 	return false;
 }
 
-/* Adds the frames of STACK that are not known; false if there are none. */
+/*
+ * Adds the frames of STACK that are not known; false if there are none. Nodes are in memory that the
+ * process may write: a stack of its making can be deeper than any of ours, and what the batch has no
+ * room for is not looked up beforehand.
+ */
 static bool gather(struct lookup *w, uint32_t stack)
 {
 	struct process *p = w->process;
@@ -86,7 +90,9 @@ static bool gather(struct lookup *w, uint32_t stack)
 	size_t before = w->questions;
 	uint64_t pc;
 
-	for (uint32_t n = stack, up; n && !(w->whole && sites_settled(w->sites, n, true)); n = up) {
+	for (uint32_t n = stack, up; n && w->questions < BATCH &&
+				     !(w->whole && sites_settled(w->sites, n, true));
+	     n = up) {
 		struct lookup_question q = { .first = w->questions == before };
 
 		up = process_stack_parent(p, n, &pc);

@@ -429,7 +429,7 @@ static int add_hook(struct parse *p, const char *text)
 	return 0;
 }
 
-static int add_pid(struct parse *p, const char *text)
+static int add_pid(struct parse *p, const char *list, const char *text)
 {
 	struct options *o = p->o;
 	uint64_t n;
@@ -438,8 +438,8 @@ static int add_pid(struct parse *p, const char *text)
 	if (number_parse(text, &n) || n < 1 || n > INT32_MAX)
 		return bad(
 			p,
-			"--pid: invalid process id '%s': expected numbers of processes, with commas between",
-			text);
+			"--pid: invalid process id '%s' in '%s': expected numbers of processes, with commas between",
+			text, list);
 	for (size_t i = 0; i < o->npids; i++)
 		if (o->pid[i] == (pid_t)n)
 			return bad(p, "--pid: '%s' is there twice", text);
@@ -457,7 +457,7 @@ static int add_pids(struct parse *p, const char *list)
 	int err = copy ? 0 : bad(p, "out of memory");
 
 	while (!err && (text = strsep(&rest, ",")))
-		err = add_pid(p, text);
+		err = add_pid(p, list, text);
 	free(copy);
 	return err;
 }
