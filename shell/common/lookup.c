@@ -90,9 +90,8 @@ static bool gather(struct lookup *w, uint32_t stack)
 	size_t before = w->questions;
 	uint64_t pc;
 
-	for (uint32_t n = stack, up; n && w->questions < BATCH &&
-				     !(w->whole && sites_settled(w->sites, n, true));
-	     n = up) {
+	for (uint32_t n = stack, up;
+	     n && w->questions < BATCH && !(w->whole && sites_settled(w->sites, n, true)); n = up) {
 		struct lookup_question q = { .first = w->questions == before };
 
 		up = process_stack_parent(p, n, &pc);

@@ -20,22 +20,24 @@ static void forget(struct snapshots *s, size_t i)
 int snapshots_add(struct snapshots *s, const char *name, struct profile *profile)
 {
 	const struct snapshot *same = snapshots_find(s, name);
+	size_t at = same ? (size_t)(same - s->snapshot) : 0;
 	struct snapshot *more;
 	int err = -EINVAL;
 
 	if (!*name || strlen(name) >= SNAPSHOT_NAME)
 		goto fail;
-	if (same)
-		forget(s, (size_t)(same - s->snapshot));
 	err = -ENOSPC;
-	if (s->count == SNAPSHOTS_MOST ||
-	    (s->rows + profile->count) * sizeof(*profile->row) > SNAPSHOTS_MEMORY)
+	if ((!same && s->count == SNAPSHOTS_MOST) ||
+	    (s->rows - (same ? same->profile.count : 0) + profile->count) * sizeof(*profile->row) >
+		    SNAPSHOTS_MEMORY)
 		goto fail;
 	err = -ENOMEM;
 	more = realloc(s->snapshot, (s->count + 1) * sizeof(*more));
 	if (!more)
 		goto fail;
 	s->snapshot = more;
+	if (same) /* only now that the new one is sure to be kept */
+		forget(s, at);
 	more += s->count++;
 	*more = (struct snapshot){ .profile = *profile };
 	strcpy(more->name, name);

@@ -567,8 +567,9 @@ static uint32_t queue_place(struct stream *s, uint32_t c, uint32_t ahead, uint32
 	s->steps = s->steps < SEARCH_SAVED ? s->steps + SEARCH_EACH : SEARCH_SAVED;
 	if (ch->tail && ahead_of(s, c, ch->tail) < ahead)
 		return ch->tail;
-	if (ch->head && hint && s->held[hint].in_queue && counter_of(s, hint) == c &&
-	    ahead_of(s, c, hint) < ahead)
+	/* it may be of a time before stream_hold_few() */
+	if (ch->head && hint && hint < s->held_used && s->held[hint].in_queue &&
+	    counter_of(s, hint) == c && ahead_of(s, c, hint) < ahead)
 		after = hint;
 	for (uint32_t i = after ? s->held[after].next : ch->head; i;
 	     after = i, i = s->held[i].next) {
