@@ -900,17 +900,22 @@ void thread_resume(struct thread *t)
 	t->signal = 0;
 }
 
-/* A stop that the program knows nothing of: its system call goes on. */
-static void on_stop(struct session *s, struct thread *t, bool group)
+/* A stop that the program knows nothing of (SIGNAL: one that it may ignore): its system call goes on. */
+static void call_goes_on(const struct thread *t, int signal)
 {
 	struct user_regs_struct regs;
 
-	if (t->process)
-		__atomic_store_n(&t->process->paused, group, __ATOMIC_RELAXED);
 	if (t->process && tracer_get_regs(t->tid, &regs) == 0 &&
-	    restart_interrupted(t->process->pid, t->tid, &regs) &&
+	    restart_interrupted(t->process->pid, t->tid, &regs, signal) &&
 	    tracer_set_regs(t->tid, &regs) < 0)
 		message_verbose(1, "%d: a system call may have ended with EINTR", t->tid);
+}
+
+static void on_stop(struct session *s, struct thread *t, bool group)
+{
+	if (t->process)
+		__atomic_store_n(&t->process->paused, group, __ATOMIC_RELAXED);
+	call_goes_on(t, 0);
 	if (!is_to_stay(s, t)) {
 		if (group)
 			tracer_listen(t->tid);
@@ -969,10 +974,12 @@ static void handle(struct session *s, const struct event *e)
 			on_stop(s, t, false);
 		break;
 	case EVENT_SIGNAL:
-		resume(s, t,
-		       t->process && fault_fixup_end_fault(t->process, e->tid, e->signal)
-			       ? 0
-			       : e->signal);
+		if (t->process && fault_fixup_end_fault(t->process, e->tid, e->signal)) {
+			resume(s, t, 0);
+			break;
+		}
+		call_goes_on(t, e->signal);
+		resume(s, t, e->signal);
 		break;
 	default: resume(s, t, 0);
 	}

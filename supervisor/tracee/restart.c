@@ -69,10 +69,10 @@ static uint64_t mask_in(const char *status, const char *field)
 #define IGNORED_BY_DEFAULT (BIT(SIGCHLD) | BIT(SIGURG) | BIT(SIGWINCH) | BIT(SIGCONT))
 
 /*
- * Whether a signal waits that would have ended the call without us: a tracee is also sent those
- * that it ignores.
+ * Whether SIGNAL (0: none), or one that waits, would have ended the call without us: a tracee is
+ * also sent those that it ignores.
  */
-static bool signal_waits(pid_t pid, pid_t tid)
+static bool is_for_it(pid_t pid, pid_t tid, int signal)
 {
 	uint64_t pending, ignored, caught;
 	char file[48], *status;
@@ -82,6 +82,7 @@ static bool signal_waits(pid_t pid, pid_t tid)
 		return true;
 	pending = (mask_in(status, "\nSigPnd:") | mask_in(status, "\nShdPnd:")) &
 		  ~mask_in(status, "\nSigBlk:");
+	pending |= signal ? BIT(signal) : 0;
 	ignored = mask_in(status, "\nSigIgn:");
 	caught = mask_in(status, "\nSigCgt:");
 	free(status);
@@ -95,10 +96,10 @@ static void again(struct user_regs_struct *regs, uint64_t nr)
 	regs->orig_rax = (unsigned long long)-1;
 }
 
-bool restart_interrupted(pid_t pid, pid_t tid, struct user_regs_struct *regs)
+bool restart_interrupted(pid_t pid, pid_t tid, struct user_regs_struct *regs, int signal)
 {
 	if ((int64_t)regs->orig_rax < 0 || (int64_t)regs->rax != -EINTR ||
-	    !ends_at_stops(regs->orig_rax) || signal_waits(pid, tid))
+	    !ends_at_stops(regs->orig_rax) || is_for_it(pid, tid, signal))
 		return false;
 	again(regs, regs->orig_rax);
 	return true;
@@ -113,7 +114,7 @@ void restart_whole(pid_t pid, pid_t tid, struct user_regs_struct *regs)
 		case ERESTARTNOHAND_: again(regs, regs->orig_rax); break;
 		case ERESTART_RESTARTBLOCK_: again(regs, SYS_restart_syscall); break;
 		default:
-			if (restart_interrupted(pid, tid, regs))
+			if (restart_interrupted(pid, tid, regs, 0))
 				break;
 		}
 	}

@@ -2,7 +2,8 @@
 /*
  * restart.h - a system call that a stop of ours has interrupted goes on as if it had not been. Most
  * of them the kernel restarts by itself, when the thread runs on where it stopped; a few return
- * EINTR at any stop (signal(7)): these we restart. A thread that is sent elsewhere first needs both
+ * EINTR at any stop (signal(7)), and so do signals that the program ignores, which stop a tracee
+ * alone: these we restart. A thread that is sent elsewhere first needs both
  * done.
  */
 #ifndef MTRUN_RESTART_H
@@ -13,10 +14,11 @@
 #include "base/types.h"
 
 /*
- * TID has stopped, with no signal of its own that the call would end for. True: REGS are other ones
+ * TID of PID has stopped: by us, or because SIGNAL is about to be delivered to it (0: none). True:
+ * its call has ended for nothing that it would have heard of without us, and REGS are other ones
  * now, to be set.
  */
-bool restart_interrupted(pid_t pid, pid_t tid, struct user_regs_struct *regs) MUST_USE;
+bool restart_interrupted(pid_t pid, pid_t tid, struct user_regs_struct *regs, int signal) MUST_USE;
 /*
  * REGS of a thread that stopped anywhere, made so that it can go on from them at any time later:
  * before the call, if it was in one.

@@ -302,8 +302,16 @@ def silent():
     mt.check('no file is left', sorted(after - before))
 
 
+def ignored():
+    """A tracee stops also for signals that it ignores, and some calls would end for that. (strace is no yardstick: under it they do.)"""
+    path = mt.build('ignored.c')
+    bare, under = mt.plain([path]), mt.plain(QUIET + [path])
+    mt.check('calls go on when a signal comes that is ignored', differences(bare.out, under.out) + ([f'status {bare.rc}, {under.rc}'] if bare.rc or under.rc else []))
+
+
 surroundings()
 statuses()
+ignored()
 forwarded()
 leading()
 terminal()
