@@ -414,7 +414,7 @@ static inline __attribute__((always_inline)) uint64_t free_counted(struct scope 
 	uint64_t ret;
 
 	mark_busy(s, e);
-	emit_free(s, e, p, family, false);
+	emit_free(s, e, wire_told(p), family, false);
 	mark_call(s, e);
 	ret = call_block(h, e, p, b, c);
 	if (!orphaned())
@@ -452,7 +452,8 @@ uint64_t hook_free(uint64_t p, uint64_t b, uint64_t c, const struct wire_hook *h
 
 	(void)b;
 	(void)c;
-	if (unlikely(!p || !enter_at_once(&s)))
+	/* 0, or more bits than a block's address has */
+	if (unlikely((p - 1) >> WIRE_ADDRESS_BITS || !enter_at_once(&s)))
 		return free_any(p, 0, 0, h, e, family);
 	mark_busy(s, e);
 	if (unusual())
@@ -629,8 +630,8 @@ uint64_t hook_realloc(uint64_t old, uint64_t size, uint64_t c, const struct wire
 		return call3(h, old, size, c);
 	if (!old)
 		return give(s, SIZE_SECOND, charges, FAMILY_HEAP, size, old, size, c, h, e);
-	r = resize_begin(s, e, charges, FAMILY_HEAP, old, size);
-	return resize_done(s, e, &r, old, size,
+	r = resize_begin(s, e, charges, FAMILY_HEAP, wire_told(old), size);
+	return resize_done(s, e, &r, wire_told(old), size,
 			   call_block(h, e, old, r.charged == ROOM_NONE ? IMPOSSIBLE : size, c));
 }
 
@@ -649,8 +650,8 @@ uint64_t hook_reallocarray(uint64_t old, uint64_t n, uint64_t size, const struct
 			    h, e);
 	total = product(n, size, UINT64_MAX); /* it will fail, and that is not realloc(p, 0) */
 	charges &= total != UINT64_MAX;
-	r = resize_begin(s, e, charges, FAMILY_HEAP, old, total);
-	return resize_done(s, e, &r, old, total,
+	r = resize_begin(s, e, charges, FAMILY_HEAP, wire_told(old), total);
+	return resize_done(s, e, &r, wire_told(old), total,
 			   call_block(h, e, old, r.charged == ROOM_NONE ? IMPOSSIBLE : n, size));
 }
 
@@ -667,7 +668,7 @@ static uint64_t generic_free(struct scope s, uint64_t p, const uint64_t *a,
 
 	if (p && may_be_known(p)) {
 		mark_busy(s, e);
-		emit_free(s, e, p, FAMILY_ANY, false);
+		emit_free(s, e, wire_told(p), FAMILY_ANY, false);
 	}
 	mark_call(s, e);
 	ret = call6(h, a);
@@ -721,7 +722,7 @@ uint64_t hook_generic(uint64_t *a, const struct wire_hook *h, const struct entry
 	}
 	if (!*at)
 		return generic_give(s, next, *next, a, h, e);
-	old = *at;
+	old = wire_told(*at);
 	size = *next;
 	r = resize_begin(s, e, limited(LIMIT_BLOCKS), FAMILY_ANY, old, size);
 	if (r.charged == ROOM_NONE)

@@ -183,9 +183,19 @@ enum wire_family {
 
 #define WIRE_ADDRESS_BITS 47
 #define WIRE_ADDRESS_MASK ((1ull << WIRE_ADDRESS_BITS) - 1)
-#define WIRE_SEQ_BITS	  28
-#define WIRE_SEQ_MASK	  ((1u << WIRE_SEQ_BITS) - 1)
-#define WIRE_STACK_BITS	  24
+/*
+ * FREE, LEAVE: stands for whatever address has more bits than that. Nothing is ever mapped there:
+ * the kernel leaves out the last page below 2^47 (TASK_SIZE_MAX).
+ */
+#define WIRE_BEYOND	(WIRE_ADDRESS_MASK + 1 - 4096)
+#define WIRE_SEQ_BITS	28
+#define WIRE_SEQ_MASK	((1u << WIRE_SEQ_BITS) - 1)
+#define WIRE_STACK_BITS 24
+
+static inline uint64_t wire_told(uint64_t address)
+{
+	return address > WIRE_ADDRESS_MASK ? WIRE_BEYOND : address;
+}
 
 static inline struct wire_event wire_pack(enum wire_kind kind, uint64_t address, uint32_t seq,
 					  uint32_t size, uint32_t stack)

@@ -9,6 +9,7 @@
 #include "base/message.h"
 #include "base/proc.h"
 #include "base/units.h"
+#include "inject/wire.h"
 #include "report/classify_address.h"
 #include "report/print.h"
 #include "session/asking.h"
@@ -70,6 +71,11 @@ static void say_what(const struct error *e, const char *place)
 		return;
 	case ERROR_INTERIOR: say_within(e); return;
 	case ERROR_FOREIGN:
+		if (e->address == WIRE_BEYOND) {
+			message_say("%s of an address of more than %d bits, which is no block",
+				    call_name(e), WIRE_ADDRESS_BITS);
+			return;
+		}
 		message_say("%s of 0x%" PRIx64 ", which is no block: it is %s", call_name(e),
 			    e->address, place);
 		return;

@@ -6,6 +6,7 @@
 #include <dlfcn.h>
 #include <malloc.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdint.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -84,6 +85,16 @@ static void say_double(void *p, size_t size)
 	AT("allocated", "take", TAKE);
 }
 
+static void *caught;
+
+/* What could not be freed is freed: that is right. */
+static void drop_caught(int sig)
+{
+	(void)sig;
+	drop(caught);
+	_exit(4);
+}
+
 static void *free_local(void *arg)
 {
 	char local[64];
@@ -118,12 +129,14 @@ static int wrong(const char *what, unsigned times)
 		for (unsigned i = 0; i < times; i++)
 			again(p);
 	} else if (!strcmp(what, "double-later")) {
+		q = take(56); /* musl keeps the memory around it for blocks of this size */
 		p = take(56);
 		say_double(p, 56);
 		AT("freed", "drop", DROP);
 		drop(p);
 		others(times);
 		again(p);
+		drop(q);
 	} else if (!strcmp(what, "double-large")) {
 		p = take(20000);
 		q = take(100); /* it does not go back to the top */
@@ -191,6 +204,13 @@ static int wrong(const char *what, unsigned times)
 		SAY("free of %p, which is no block: it is where nothing is mapped\n", p);
 		AT("call", "again", AGAIN);
 		again(p);
+	} else if (!strcmp(what, "beyond")) {
+		p = take(40);
+		SAY("free of an address of more than 47 bits, which is no block\n");
+		AT("call", "again", AGAIN);
+		signal(SIGSEGV, drop_caught);
+		caught = p;
+		again((void *)((uintptr_t)p | 1ull << 60));
 	} else {
 		return 2;
 	}
