@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 /*
- * nodes.c - stacks as the target tells them. It can write whatever it likes: a number is less than
- * WIRE_NODES, a parent's number is less than its child's, so every way out ends.
+ * nodes.c - stacks as the target tells them. It can write whatever it likes, at any time: a number
+ * is less than WIRE_NODES, a parent's number is less than its child's, so every way out ends. How
+ * deep a node lies is found out once; then its parent must lie one less deep, so no way out is
+ * longer than that, and none is longer than DEEPEST.
  */
 #include "transport/nodes.h"
 
@@ -12,6 +14,10 @@
 
 #define SIZE  ((uint64_t)sizeof(struct wire_node))
 #define FIRST 32768u /* of those mapped here; a MiB */
+/* frames, with those of ours that are passed over; hooks write half as many at most */
+#define DEEPEST	 (2 * WIRE_DEPTH)
+#define TOO_DEEP UINT16_MAX
+_Static_assert(DEEPEST < TOO_DEEP, "a depth fits");
 
 struct nodes {
 	unsigned refs;
@@ -20,7 +26,10 @@ struct nodes {
 	struct wire_process *wire; /* NULL: `count` is final */
 	uint32_t count, mapped;
 	struct wire_node *node;
+	uint16_t *depth; /* [WIRE_NODES], reserved only: 1 for a root, TOO_DEEP; 0: not known yet */
 };
+
+#define DEPTH_BYTES (WIRE_NODES * sizeof(uint16_t))
 
 static uint32_t least(uint32_t a, uint32_t b) { return a < b ? a : b; }
 
@@ -30,8 +39,15 @@ struct nodes *nodes_new(int fd, struct wire_process *wire, struct nodes *elder)
 
 	if (!n)
 		return NULL;
+	n->depth = mmap(NULL, DEPTH_BYTES, PROT_READ | PROT_WRITE,
+			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (n->depth == MAP_FAILED) {
+		free(n);
+		return NULL;
+	}
 	n->node = space_map(fd, AGENT_NODES - AGENT_BEACON, FIRST * SIZE, WIRE_NODES * SIZE, 0);
 	if (!n->node) {
+		munmap(n->depth, DEPTH_BYTES);
 		free(n);
 		return NULL;
 	}
@@ -56,6 +72,7 @@ void nodes_unref(struct nodes *n)
 		struct nodes *elder = n->elder;
 
 		munmap(n->node, n->mapped * SIZE);
+		munmap(n->depth, DEPTH_BYTES);
 		free(n);
 		n = elder;
 	}
@@ -107,16 +124,55 @@ uint32_t nodes_root(struct nodes *n)
 	return id;
 }
 
-uint32_t nodes_parent(struct nodes *n, uint32_t node, uint64_t *pc)
+/* Who has NODE; NULL: there is no such node. */
+static struct nodes *owner(struct nodes *n, uint32_t node)
 {
-	uint32_t parent;
-
-	*pc = 0;
 	while (n && node < n->base)
 		n = n->elder;
-	if (!n || !node || node >= nodes_count(n) || !reach(n, node))
-		return 0;
-	*pc = __atomic_load_n(&n->node[node].pc, __ATOMIC_RELAXED);
-	parent = __atomic_load_n(&n->node[node].parent, __ATOMIC_RELAXED);
+	return n && node && node < nodes_count(n) && reach(n, node) ? n : NULL;
+}
+
+static uint32_t parent_said(const struct nodes *n, uint32_t node)
+{
+	uint32_t parent = __atomic_load_n(&n->node[node].parent, __ATOMIC_RELAXED);
+
 	return parent < node ? parent : 0;
+}
+
+/* 1 for a root or where there is no such node, TOO_DEEP. */
+static uint32_t depth_of(struct nodes *n, uint32_t node)
+{
+	uint32_t way[DEEPEST], depth = 0;
+	const struct nodes *own;
+	size_t len = 0;
+
+	while (node && !depth && len < DEEPEST) {
+		own = owner(n, node);
+		depth = own ? own->depth[node] : 1;
+		if (!depth) {
+			way[len++] = node;
+			node = parent_said(own, node);
+		}
+	}
+	if (node && !depth)
+		depth = TOO_DEEP;
+	while (len-- > 0) {
+		depth = depth >= DEEPEST ? TOO_DEEP : depth + 1;
+		owner(n, way[len])->depth[way[len]] = (uint16_t)depth;
+	}
+	return depth;
+}
+
+uint32_t nodes_parent(struct nodes *n, uint32_t node, uint64_t *pc)
+{
+	struct nodes *own = owner(n, node);
+	uint32_t parent, depth;
+
+	*pc = 0;
+	if (!own)
+		return 0;
+	*pc = __atomic_load_n(&own->node[node].pc, __ATOMIC_RELAXED);
+	parent = parent_said(own, node);
+	depth = parent ? depth_of(n, node) : 1;
+	return depth != TOO_DEEP && depth > 1 && depth_of(n, parent) == depth - 1 ? parent : 0;
 }
