@@ -213,20 +213,35 @@ void protect_spared(struct protect *p, raddr_t start, raddr_t end)
 }
 
 /*
- * What is not there takes no time, and may be terabytes. And parts of a mapping that was never
- * touched would not be joined any more if that is done in between: they have no border there.
+ * The first page from AT on that is there, and as WHAT; END: none is, or nobody can say.
+ */
+static raddr_t first_page(const struct pages *pages, raddr_t at, raddr_t end, unsigned what)
+{
+	struct page_run run;
+	ssize_t n = 0;
+
+	while (at < end && n == 0)
+		n = pages_next(pages, &at, end, PAGES_ANY | what, &run, 1);
+	return n > 0 ? run.start : end;
+}
+
+/*
+ * What is not there takes no time, and may be terabytes. A mapping that was never touched is not
+ * cut in two: if both halves were touched before the second is as the first, the kernel would not
+ * join them any more. So a slice ends behind a page that is not a file's: its mapping was touched,
+ * or ends there, too.
  */
 static raddr_t slice_end(const struct pages *pages, raddr_t start, raddr_t end)
 {
-	struct page_run run;
-	raddr_t at = start;
-	ssize_t n = 0;
+	raddr_t first, last;
 
-	while (end - start > SLICE && at < end && n == 0)
-		n = pages_next(pages, &at, end, PAGES_ANY, &run, 1);
-	if (n < 0)
-		run.start = start;
-	return n && end - run.start > SLICE ? run.start + SLICE : end;
+	if (end - start <= SLICE)
+		return end;
+	first = first_page(pages, start, end, 0);
+	if (end - first <= SLICE)
+		return end;
+	last = first_page(pages, first + SLICE - MEMORY_PAGE, end, PAGES_NOT_FILES);
+	return last < end ? last + MEMORY_PAGE : end;
 }
 
 /* From the first line on nobody else changes what can. */

@@ -2,13 +2,13 @@
 /* test_nodes.c - ways out of stacks, as written by hooks and by a program that writes what it likes. */
 #include "transport/nodes.h"
 
-#include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "test.h"
 
-#define FILE_BYTES ((off_t)(AGENT_NODES - AGENT_BEACON) + (off_t)WIRE_NODES * (off_t)sizeof(struct wire_node))
+#define FILE_BYTES \
+	((off_t)(AGENT_NODES - AGENT_BEACON) + (off_t)WIRE_NODES * (off_t)sizeof(struct wire_node))
 
 static struct wire_process *wire;
 static struct wire_node *written; /* as the target has it */
@@ -18,9 +18,12 @@ static struct nodes *begin(struct nodes *elder, uint32_t count)
 	int fd = memfd_create("nodes", MFD_CLOEXEC);
 	struct nodes *n;
 
-	wire = calloc(1, sizeof(*wire));
-	CHECK(fd >= 0 && wire && ftruncate(fd, FILE_BYTES) == 0);
-	written = mmap(NULL, WIRE_NODES * sizeof(*written), PROT_READ | PROT_WRITE, MAP_SHARED, fd, AGENT_NODES - AGENT_BEACON);
+	wire = mmap(NULL, sizeof(*wire), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+		    0);
+	CHECK(wire != MAP_FAILED);
+	CHECK(fd >= 0 && ftruncate(fd, FILE_BYTES) == 0);
+	written = mmap(NULL, WIRE_NODES * sizeof(*written), PROT_READ | PROT_WRITE, MAP_SHARED, fd,
+		       AGENT_NODES - AGENT_BEACON);
 	CHECK(written != MAP_FAILED);
 	n = nodes_new(fd, wire, elder);
 	CHECK(n != NULL);
@@ -34,7 +37,7 @@ static void end(struct nodes *n)
 	nodes_close(n);
 	nodes_unref(n);
 	munmap(written, WIRE_NODES * sizeof(*written));
-	free(wire);
+	munmap(wire, sizeof(*wire));
 }
 
 static uint32_t way_out(struct nodes *n, uint32_t node)
