@@ -203,10 +203,30 @@ static bool is_stream(const char *file)
 	       !strncmp(file, "/proc/", 6) || (stat(file, &st) == 0 && !S_ISREG(st.st_mode));
 }
 
+#define PARTS 100 /* of one file, at a time */
+
+/* Nobody's yet, and of the mode that the umask leaves it. */
+static int open_part(struct target *t)
+{
+	int err = EEXIST;
+
+	for (unsigned i = 0; i < PARTS && err == EEXIST; i++) {
+		if (asprintf(&t->part, "%s.%d-%u", t->path, (int)getpid(), i) < 0) {
+			t->part = NULL;
+			return -ENOMEM;
+		}
+		t->fd = open(t->part, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+		if (t->fd >= 0)
+			return 0;
+		err = errno;
+		free(t->part);
+		t->part = NULL;
+	}
+	return -err;
+}
+
 static int target_open(struct target *t, const char *file)
 {
-	mode_t mask;
-
 	*t = (struct target){ .path = realpath(file, NULL), .fd = -1 };
 	if (!t->path)
 		t->path = strdup(file);
@@ -218,16 +238,7 @@ static int target_open(struct target *t, const char *file)
 	}
 	if (access(t->path, W_OK) && errno != ENOENT)
 		return -errno;
-	if (asprintf(&t->part, "%s.XXXXXX", t->path) < 0) {
-		t->part = NULL;
-		return -ENOMEM;
-	}
-	t->fd = mkostemp(t->part, O_CLOEXEC);
-	if (t->fd < 0)
-		return -errno;
-	mask = umask(0);
-	umask(mask);
-	return fchmod(t->fd, 0666 & ~mask) ? -errno : 0;
+	return open_part(t);
 }
 
 /* ERR: whether it came to nothing. 0 or -errno. */

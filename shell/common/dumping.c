@@ -26,7 +26,10 @@
 
 static const char why_letter[DUMP_WHYS] = { 'i', 'm', 'u', 'f', 'l' };
 
-/* One for each pid, so that the files of a program that replaces itself go on being counted. */
+/*
+ * One for each pid of which a file was asked for or may be due, so that the files of a program that
+ * replaces itself go on being counted.
+ */
 struct dump_record {
 	pid_t pid;
 	/* when the record of the image began that the following are about */
@@ -38,14 +41,19 @@ struct dump_record {
 	char *file; /* that was written at its end, NULL: none */
 };
 
+static struct dump_record *find_record(const struct dumping *d, pid_t pid)
+{
+	for (size_t i = d->records; i-- > 0;)
+		if (d->record[i].pid == pid)
+			return &d->record[i];
+	return NULL;
+}
+
 static struct dump_record *record_of(struct shell *shell, const struct process *p)
 {
 	struct dumping *d = &shell->dumping;
-	struct dump_record *r = NULL;
+	struct dump_record *r = find_record(d, p->pid);
 
-	for (size_t i = d->records; i-- > 0 && !r;)
-		if (d->record[i].pid == p->pid)
-			r = &d->record[i];
 	if (!r) {
 		r = reallocarray(d->record, d->records + 1, sizeof(*r));
 		if (!r)
@@ -254,11 +262,14 @@ static bool peak_is_due(const struct options *o, const struct dump_record *r,
 static bool is_due(struct shell *shell, const struct process *p, enum dump_why *why)
 {
 	const struct options *o = session_options(shell->session);
-	struct dump_record *r =
-		p->unsupervised || p->state == PROCESS_REPLACED ? NULL : record_of(shell, p);
+	bool asked = find_record(&shell->dumping, p->pid) != NULL;
 	uint64_t now = session_ms(shell->session);
+	struct dump_record *r = NULL;
 	struct ledger_totals t;
 
+	if ((asked || o->dump_every || o->dump_peak || o->dump_exit) && !p->unsupervised &&
+	    p->state != PROCESS_REPLACED)
+		r = record_of(shell, p);
 	if (!r)
 		return false;
 	ledger_totals(p->ledger, &t);
@@ -366,10 +377,9 @@ void dumping_turn(struct shell *shell)
 
 const char *dumping_at_end(const struct shell *shell, pid_t pid)
 {
-	for (size_t i = 0; i < shell->dumping.records; i++)
-		if (shell->dumping.record[i].pid == pid)
-			return shell->dumping.record[i].file;
-	return NULL;
+	const struct dump_record *r = find_record(&shell->dumping, pid);
+
+	return r ? r->file : NULL;
 }
 
 /* ---- life ---------------------------------------------------------------- */

@@ -74,6 +74,8 @@ int events_every(struct shell *shell, uint64_t ms, const char *text)
 	if (every)
 		every->commands = strdup(text);
 	if (!e || !every || !every->commands) {
+		if (every)
+			free(every->commands);
 		free(every);
 		return -ENOMEM;
 	}

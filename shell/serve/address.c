@@ -108,17 +108,12 @@ static bool is_abandoned(const struct address *a)
 
 static int bind_it(const struct address *a, int fd)
 {
-	mode_t mask;
-	int err;
-
-	if (!a->path)
-		return bind(fd, &a->any, a->len) ? -errno : 0;
-	if (is_abandoned(a))
+	if (a->path && is_abandoned(a))
 		unlink(a->path);
-	mask = umask(0177);
-	err = bind(fd, &a->any, a->len) ? -errno : 0;
-	umask(mask);
-	return err;
+	/* the file that bind(2) makes has the socket's mode */
+	if (a->path && fchmod(fd, 0600))
+		return -errno;
+	return bind(fd, &a->any, a->len) ? -errno : 0;
 }
 
 int address_listen(const struct address *a)

@@ -64,6 +64,7 @@ static void write_profile(struct answer *a, struct profile *profile, struct site
 	bool text = is_text(a);
 	struct exporting x;
 	struct view view;
+	bool begun;
 	int err;
 
 	if (text)
@@ -74,6 +75,7 @@ static void write_profile(struct answer *a, struct profile *profile, struct site
 		return;
 	}
 	err = exporting_init(&x, shell, shell_subject(shell));
+	begun = !err;
 	asking_unlock(shell->session);
 	if (!err) {
 		err = view_make(&view, profile, sites, &options);
@@ -85,7 +87,7 @@ static void write_profile(struct answer *a, struct profile *profile, struct site
 	asking_lock(shell->session);
 	if (err)
 		answer_refuse(a, 500, "out of memory");
-	else
+	if (begun)
 		exporting_release(&x);
 	profile_release(profile);
 	if (!text)

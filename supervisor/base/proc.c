@@ -245,12 +245,10 @@ pid_t proc_own_tid(pid_t tid)
 
 char *proc_command_line(pid_t pid)
 {
-	char path[32], *text = malloc(COMMAND_LINE);
+	char *text = malloc(COMMAND_LINE);
+	int fd = text ? proc_open(pid, "cmdline", O_RDONLY) : -1;
 	ssize_t n = -1;
-	int fd;
 
-	snprintf(path, sizeof(path), "/proc/%d/cmdline", (int)pid);
-	fd = text ? open(path, O_RDONLY | O_CLOEXEC) : -1;
 	if (fd >= 0) {
 		n = read(fd, text, COMMAND_LINE - 1);
 		close(fd);

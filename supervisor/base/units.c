@@ -126,6 +126,7 @@ static int clock_parse(const char *s, struct tm *tm, uint64_t *part)
 
 static int date_parse(const char **s, struct tm *tm)
 {
+	struct tm day = { 0 };
 	int used = 0;
 
 	for (int i = 0; i < 10; i++)
@@ -138,6 +139,12 @@ static int date_parse(const char **s, struct tm *tm)
 		return -EINVAL;
 	tm->tm_year -= 1900;
 	tm->tm_mon--;
+	day.tm_year = tm->tm_year;
+	day.tm_mon = tm->tm_mon;
+	day.tm_mday = tm->tm_mday;
+	timegm(&day);
+	if (day.tm_mday != tm->tm_mday) /* the 31st of February */
+		return -EINVAL;
 	*s += 11;
 	return 0;
 }

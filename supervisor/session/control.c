@@ -672,7 +672,7 @@ int session_rotate_log(struct session *s, char *why, size_t len)
 
 int session_log_dir(struct session *s, const char *dir, char *why, size_t len)
 {
-	char *copy = strdup(dir);
+	char *copy = strdup(dir), *before;
 	struct stat st;
 	int err = 0;
 
@@ -687,9 +687,16 @@ int session_log_dir(struct session *s, const char *dir, char *why, size_t len)
 		free(copy);
 		return -err;
 	}
-	free(s->log_dir);
+	before = s->log_dir;
 	s->options.log_dir = s->log_dir = copy;
-	return recorder_is_on(s) ? session_rotate_log(s, why, len) : 0;
+	err = recorder_is_on(s) ? session_rotate_log(s, why, len) : 0;
+	if (err) {
+		copy = before;
+		before = s->log_dir;
+		s->options.log_dir = s->log_dir = copy;
+	}
+	free(before);
+	return err;
 }
 
 void session_each_log(struct session *s, void (*fn)(void *ctx, const char *path, uint64_t bytes),

@@ -254,8 +254,7 @@ void keeper_leave(int keeper)
 {
 	char message = LEFT;
 
-	if (send(keeper, &message, 1, MSG_NOSIGNAL) < 0)
-		return;
+	send(keeper, &message, 1, MSG_NOSIGNAL);
 	close(keeper);
 }
 

@@ -155,7 +155,7 @@ static void *heartbeat_run(void *unused)
 		}
 		if (syscall(SYS_futex_waitv, waitv, (unsigned)n + 1, 0, &until, CLOCK_MONOTONIC) <
 			    0 &&
-		    errno == ENOSYS)
+		    errno != EAGAIN && errno != EINTR && errno != ETIMEDOUT)
 			clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL);
 		pthread_mutex_lock(&heartbeat.lock);
 		for (size_t i = 0; i < n; i++)

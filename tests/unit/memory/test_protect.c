@@ -17,7 +17,8 @@
 #define FRESH (64 * (size_t)MEMORY_PAGE)
 #define TRIES 60
 
-static char *base, *fresh; /* all; and what is not touched yet, which is where the first slice ended */
+static char *base,
+	*fresh; /* all; and what is not touched yet, which is where the first slice ended */
 static unsigned pause_us;
 
 static void *touch(void *arg)
@@ -34,7 +35,8 @@ static void *touch(void *arg)
 /* Of another kind than its neighbours, or it would be one with them. */
 static void map_fresh(void)
 {
-	CHECK(mmap(fresh, FRESH, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == fresh);
+	CHECK(mmap(fresh, FRESH, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED,
+		   -1, 0) == fresh);
 	CHECK_EQ(madvise(fresh, FRESH, MADV_DONTDUMP), 0);
 	CHECK_EQ(madvise(fresh, FRESH, MADV_NOHUGEPAGE), 0);
 }
@@ -78,7 +80,10 @@ static void test_leave(void)
 		pthread_t toucher;
 
 		map_fresh();
-		CHECK_EQ(protect_init(&p, (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | 1 /* user mode only */)), 0);
+		CHECK_EQ(protect_init(&p, (int)syscall(SYS_userfaultfd,
+						       O_CLOEXEC | O_NONBLOCK |
+							       1 /* user mode only */)),
+			 0);
 		protect_all(&p, &pages);
 		pause_us = i * 20;
 		CHECK_EQ(pthread_create(&toucher, NULL, touch, NULL), 0);
