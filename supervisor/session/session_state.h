@@ -81,6 +81,7 @@ struct session {
 	bool hold, main_ended, detached, began;
 	bool restarting; /* the main program's end is ours */
 	bool was_off;	 /* for some time nothing was recorded */
+	bool lost_rights_told;
 	/* stops, or a turn: what is said meanwhile must not begin another */
 	bool serving;
 	uint64_t yielded_ns;

@@ -19,6 +19,7 @@
 #include "session/session_state.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/kcmp.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,6 +33,7 @@
 #include "session/limit_enforce.h"
 #include "tracee/agent.h"
 #include "tracee/fault_fixup.h"
+#include "tracee/program.h"
 #include "tracee/restart.h"
 #include "tracee/stub.h"
 #include "tracee/tracer.h"
@@ -341,6 +343,21 @@ static int land(struct session *s, struct process *p, pid_t tid)
 	return err;
 }
 
+/* A script may run such a program a thousand times: it is told of the first. */
+static void tell_lost_rights(struct session *s, const struct process *p)
+{
+	int fd = s->lost_rights_told ? -1 : proc_open(p->pid, "exe", O_RDONLY);
+	const char *lost = fd < 0 ? NULL : program_lost_rights(fd);
+
+	if (lost)
+		message_error(
+			"%d (%s) has only the rights of its user: %s, which the kernel does not honour under a tracer; run mtrun as root (said once)",
+			p->pid, p->command ? p->command : "?", lost);
+	s->lost_rights_told |= lost != NULL;
+	if (fd >= 0)
+		close(fd);
+}
+
 static void on_exec(struct session *s, const struct event *e)
 {
 	struct thread *t = thread_find(s, e->tid);
@@ -392,6 +409,7 @@ static void on_exec(struct session *s, const struct event *e)
 	t->state = THREAD_RUNNING;
 	p->ledger_used = true;
 	process_describe(p);
+	tell_lost_rights(s, p);
 	err = land(s, p, e->tid);
 	if (err && err != -ESRCH)
 		cannot_supervise(s, p, stub_error(err));

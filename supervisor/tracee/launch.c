@@ -146,21 +146,20 @@ static int check_file(const char *path, bool hooks_given, int scripts)
 {
 	unsigned char head[256] = { 0 };
 	int fd = open(path, O_RDONLY | O_CLOEXEC), ret = 0;
-	struct stat st;
+	const char *lost;
 	ssize_t n;
 
 	if (fd < 0)
 		return refuse(
 			path,
 			"it may be executed but not read, and the kernel hides such a program from tracers: run mtrun as root");
-	if (fstat(fd, &st) == 0 && geteuid() != 0 &&
-	    (((st.st_mode & S_ISUID) && st.st_uid != geteuid()) ||
-	     ((st.st_mode & (S_ISGID | S_IXGRP)) == (S_ISGID | S_IXGRP) &&
-	      st.st_gid != getegid()))) {
+	lost = program_lost_rights(fd);
+	if (lost) {
 		close(fd);
-		return refuse(
-			path,
-			"it is set-user-ID or set-group-ID, which the kernel does not honour under a tracer: run mtrun as root");
+		message_error(
+			"cannot supervise '%s': %s, which the kernel does not honour under a tracer: run mtrun as root",
+			path, lost);
+		return 126;
 	}
 	n = pread(fd, head, sizeof(head) - 1, 0);
 	if (n >= 20 && !memcmp(head, ELFMAG, SELFMAG))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
  * program.c - what programs mtrun refuses to supervise: those of other processors, 32-bit ones, and
- * static ones whose malloc nothing names.
+ * static ones whose malloc nothing names; and which ones lose rights under it.
  */
 #include "tracee/program.h"
 
@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "patch/libc_signature.h"
@@ -85,4 +86,18 @@ struct elf *program_open(int fd, bool hooks_given, int *error, char *why, size_t
 		return refuse(-ENOTSUP, error);
 	}
 	return elf;
+}
+
+const char *program_lost_rights(int fd)
+{
+	struct stat st;
+
+	if (geteuid() == 0 || fstat(fd, &st) < 0)
+		return NULL;
+	if ((st.st_mode & S_ISUID && st.st_uid != geteuid()) ||
+	    ((st.st_mode & (S_ISGID | S_IXGRP)) == (S_ISGID | S_IXGRP) && st.st_gid != getegid()))
+		return "it is set-user-ID or set-group-ID";
+	if (fgetxattr(fd, "security.capability", NULL, 0) > 0)
+		return "it has file capabilities";
+	return NULL;
 }

@@ -17,4 +17,11 @@ struct elf;
  */
 struct elf *program_open(int fd, bool hooks_given, int *error, char *why, size_t len) MUST_USE;
 
+/*
+ * What would give the program in FD more rights than its user has, if we, its tracer, had those of
+ * root: the kernel does not honour it otherwise (capabilities(7), execve(2)). NULL: nothing, or we
+ * are root.
+ */
+const char *program_lost_rights(int fd);
+
 #endif

@@ -170,7 +170,15 @@ if uid == 0:
         os.setuid(nobody)
     real, mt.MTRUN = mt.MTRUN, f'{d}/mtrun'
     refused('a setuid program, not as root', [suid, 'exit', '0'], 126, ['suid', 'setuid|set-user-ID'], preexec_fn=as_nobody)
+    tree = [shutil.which('sh'), '-c', f'{suid} exit 0; {suid} exit 0; exit 0']
+    r = mt.plain([mt.MTRUN, '-q', *tree], preexec_fn=as_nobody, cwd='/')
+    mt.check('a setuid child, not as root: said once',
+             [] if r.rc == 0 and r.err.count(b'\n') == 1 and b'(suid) has only the rights' in r.err else [f'{r.rc} {r.err[:300]}'])
     os.chmod(suid, 0o755)
+    # cap_net_bind_service=ep, as linux/capability.h has it
+    os.setxattr(suid, 'security.capability', struct.pack('<5I', 0x02000001, 1 << 10, 0, 0, 0))
+    refused('a program with file capabilities, not as root', [suid, 'exit', '0'], 126, ['suid', 'capabilities'], preexec_fn=as_nobody)
+    os.removexattr(suid, 'security.capability')
     r = mt.plain([mt.MTRUN, '-q', '-x', 'wait exit; status --json', suid, 'exit', '4'], preexec_fn=as_nobody, cwd='/')
     mt.check('an ordinary user', [] if r.rc == 4 and b'"allocs":1,' in r.err.replace(b' ', b'') else [f'{r.rc} {r.err[:300]}'])
     os.chmod(suid, 0o711)
