@@ -5,7 +5,7 @@
  *
  * The child waits on a pipe until it is seized, so that its exec is the first thing we see. It has
  * the environment, descriptors, signal mask and dispositions that mtrun was started with, in
- * mtrun's process group: job control works as without us. Only what speaks to MiniOB's MemTracer is
+ * mtrun's process group: job control works as without us; and the timers that mtrun had. Only what speaks to MiniOB's MemTracer is
  * taken out of the environment.
  */
 #include "tracee/launch.h"
@@ -15,8 +15,10 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include "base/message.h"
@@ -180,8 +182,37 @@ int launch_check(const char *path, bool hooks_given) { return check_file(path, h
 
 /* ---- starting ------------------------------------------------------------ */
 
+#define TIMERS 3 /* of getitimer(2) */
+
+/* What outlives an exec, but not a fork. */
+struct passed_on {
+	struct itimerval timer[TIMERS];
+	int subreaper;
+};
+
+/* The timers run for the program: alarm(2) and exec, as perl scripts do, are about what is run. */
+static void pass_on(struct passed_on *p)
+{
+	static const struct itimerval none;
+
+	for (int i = 0; i < TIMERS; i++)
+		if (setitimer((__itimer_which_t)i, &none, &p->timer[i]) < 0)
+			p->timer[i] = none;
+	if (prctl(PR_GET_CHILD_SUBREAPER, &p->subreaper) < 0)
+		p->subreaper = 0;
+}
+
+static void take_over(const struct passed_on *p)
+{
+	for (int i = 0; i < TIMERS; i++)
+		setitimer((__itimer_which_t)i, &p->timer[i], NULL);
+	if (p->subreaper)
+		prctl(PR_SET_CHILD_SUBREAPER, 1);
+}
+
 static _Noreturn void child(int wait_fd, int tell_fd, const char *path, char **argv,
-			    const struct inherited *inherited, bool stdin_null,
+			    const struct inherited *inherited,
+			    const struct passed_on *passed_on, bool stdin_null,
 			    const struct terminal *terminal)
 {
 	char byte = 0; /* still 0 if mtrun died before it said go */
@@ -200,6 +231,7 @@ static _Noreturn void child(int wait_fd, int tell_fd, const char *path, char **a
 	if (terminal)
 		terminal_enter(terminal);
 	inherited_restore(inherited);
+	take_over(passed_on);
 	while (read(wait_fd, &byte, 1) < 0 && errno == EINTR)
 		;
 	if (byte == 'g')
@@ -213,6 +245,7 @@ static _Noreturn void child(int wait_fd, int tell_fd, const char *path, char **a
 int launch_fork(struct launch *l, const char *path, char **argv, const struct inherited *inherited,
 		bool stdin_null, const struct terminal *terminal)
 {
+	struct passed_on passed_on;
 	int go[2], tell[2], err;
 
 	if (pipe2(go, O_CLOEXEC) < 0)
@@ -221,6 +254,7 @@ int launch_fork(struct launch *l, const char *path, char **argv, const struct in
 		err = -errno;
 		goto no_tell;
 	}
+	pass_on(&passed_on);
 	l->pid = fork();
 	if (l->pid < 0) {
 		err = -errno;
@@ -228,7 +262,7 @@ int launch_fork(struct launch *l, const char *path, char **argv, const struct in
 	}
 	if (l->pid == 0) {
 		close(go[1]);
-		child(go[0], tell[1], path, argv, inherited, stdin_null, terminal);
+		child(go[0], tell[1], path, argv, inherited, &passed_on, stdin_null, terminal);
 	}
 	close(go[0]);
 	close(tell[1]);

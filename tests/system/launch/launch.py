@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # timeout: 200
 """launch - a program cannot see from how it was started that mtrun started it, and its caller cannot see it from how it ends."""
+import ctypes
 import fcntl
 import os
 import pty
@@ -71,6 +72,14 @@ def surroundings():
         resource.setrlimit(resource.RLIMIT_NOFILE, (777, 888))
         resource.setrlimit(resource.RLIMIT_STACK, (4 << 20, resource.RLIM_INFINITY))
     same('umask, nice, directory, ignored and blocked signals, limits', [look], preexec_fn=odd)
+
+    def timers():
+        signal.setitimer(signal.ITIMER_REAL, 1000.5)
+        signal.setitimer(signal.ITIMER_VIRTUAL, 2000.5)
+        signal.setitimer(signal.ITIMER_PROF, 3000.5, 7)
+        ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)     # PR_SET_CHILD_SUBREAPER
+    same('timers, a subreaper', [look], preexec_fn=timers)
+    same('an alarm that goes off', ['sleep', '20'], preexec_fn=lambda: signal.setitimer(signal.ITIMER_REAL, 1))
 
     def ints():
         signal.signal(signal.SIGINT, signal.SIG_IGN)
