@@ -465,18 +465,27 @@ uint64_t session_clock(const struct session *s)
 
 /* ---- life ---------------------------------------------------------------- */
 
+static void raise_to_most(int resource)
+{
+	struct rlimit limit;
+
+	if (getrlimit((__rlimit_resource_t)resource, &limit) == 0) {
+		limit.rlim_cur = limit.rlim_max;
+		setrlimit((__rlimit_resource_t)resource, &limit);
+	}
+}
+
 /*
- * Our memory files are large. A limit on the size of files is the program's (launch.c gives it
- * back), and must not be our end.
+ * Our memory files are large, and we have files of our own open. A limit on the size or number of
+ * files is the program's (launch.c gives it back), and must not be our end.
  */
 static void unlimit_files(void)
 {
-	struct rlimit limit = { RLIM_INFINITY, RLIM_INFINITY };
+	static const struct rlimit none = { RLIM_INFINITY, RLIM_INFINITY };
 
-	if (setrlimit(RLIMIT_FSIZE, &limit) < 0 && getrlimit(RLIMIT_FSIZE, &limit) == 0) {
-		limit.rlim_cur = limit.rlim_max;
-		setrlimit(RLIMIT_FSIZE, &limit);
-	}
+	if (setrlimit(RLIMIT_FSIZE, &none) < 0)
+		raise_to_most(RLIMIT_FSIZE);
+	raise_to_most(RLIMIT_NOFILE);
 	signal(SIGXFSZ, SIG_IGN);
 }
 

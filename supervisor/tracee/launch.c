@@ -43,6 +43,7 @@ void inherited_save(struct inherited *i)
 		if (signal_action(sig, NULL, &i->action[sig]) < 0)
 			i->action[sig] = (struct kernel_action){ 0 };
 	getrlimit(RLIMIT_FSIZE, &i->file_size);
+	getrlimit(RLIMIT_NOFILE, &i->files);
 }
 
 static void inherited_restore(const struct inherited *i)
@@ -50,6 +51,7 @@ static void inherited_restore(const struct inherited *i)
 	for (int sig = 1; sig < 65; sig++)
 		signal_action(sig, &i->action[sig], NULL);
 	setrlimit(RLIMIT_FSIZE, &i->file_size);
+	setrlimit(RLIMIT_NOFILE, &i->files);
 	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &i->mask, NULL, sizeof(i->mask));
 }
 
@@ -211,9 +213,8 @@ static void take_over(const struct passed_on *p)
 }
 
 static _Noreturn void child(int wait_fd, int tell_fd, const char *path, char **argv,
-			    const struct inherited *inherited,
-			    const struct passed_on *passed_on, bool stdin_null,
-			    const struct terminal *terminal)
+			    const struct inherited *inherited, const struct passed_on *passed_on,
+			    bool stdin_null, const struct terminal *terminal)
 {
 	char byte = 0; /* still 0 if mtrun died before it said go */
 	int err;

@@ -17,7 +17,7 @@ struct kernel_action { /* struct sigaction as the kernel has it on x86-64 */
 struct inherited {
 	uint64_t mask;
 	struct kernel_action action[65];
-	struct rlimit file_size;
+	struct rlimit file_size, files;
 };
 void inherited_save(struct inherited *i);
 

@@ -79,6 +79,7 @@ def surroundings():
         signal.setitimer(signal.ITIMER_PROF, 3000.5, 7)
         ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)     # PR_SET_CHILD_SUBREAPER
     same('timers, a subreaper', [look], preexec_fn=timers)
+    same('ten descriptors', [look], preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (10, 4096)))
     same('an alarm that goes off', ['sleep', '20'], preexec_fn=lambda: signal.setitimer(signal.ITIMER_REAL, 1))
 
     def ints():
@@ -176,7 +177,8 @@ def leading():
             os.execv((argv + [hangup])[0], [*argv, hangup, 'handle', log])
         mt.until(lambda: os.path.exists(log) and 'up' in open(log).read())
         os.close(fd)
-        mt.until(lambda: 'end' in open(log).read())
+        # mtrun's signal comes a moment after the end
+        mt.until(lambda: all(word in open(log).read() for word in ('end', 'HUP', 'CONT')))
         lines = open(log).read().split('\n')[:-1]
         mt.kill(int(lines[0].split()[0]))
         os.waitpid(pid, 0)
