@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/escape.h"
 #include "base/json.h"
-#include "base/proc.h"
+#include "base/patient.h"
 #include "base/units.h"
 #include "shell/common/arguments.h"
 #include "shell/common/command.h"
@@ -89,11 +90,12 @@ static int show(struct shell *shell, struct call *call, raddr_t address, uint64_
 	data = malloc(len);
 	if (!data)
 		return shell_error(shell, call, "out of memory");
-	n = remote_read(p->via, address, data, len);
+	n = patient_read(p->via, address, data, len);
 	if (n <= 0) {
 		free(data);
 		return shell_error(shell, call, "cannot read 0x%" PRIx64 ": %s", address,
 				   p->state == PROCESS_EXITED ? "the process is gone"
+				   : n == -ETIMEDOUT	      ? "it does not come"
 							      : "nothing is mapped there");
 	}
 	if (call->json) {

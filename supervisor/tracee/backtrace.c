@@ -26,6 +26,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/patient.h"
 #include "base/proc.h"
 #include "patch/plant.h"
 #include "process/process.h"
@@ -466,7 +467,7 @@ static bool read_process(struct unwinding *u, uint64_t addr, unw_word_t *value)
 		raddr_t from = addr - addr % PAGE;
 		ssize_t n = u->memory ? (ssize_t)u->memory->read(u->memory->ctx, from, page->bytes,
 								 PAGE)
-				      : remote_read(u->process->via, from, page->bytes, PAGE);
+				      : patient_read(u->process->via, from, page->bytes, PAGE);
 
 		page->addr = from;
 		page->len = n > 0 ? (size_t)n : 0;

@@ -2,7 +2,7 @@
 /*
  * backtrace.h - the stack of a thread that stands still, or of one as it was, through libunwind's
  * remote unwinding. It makes no ptrace call: the registers are given, memory is read by
- * remote_read(), or by whoever has it. Frames of the trampoline
+ * patient_read(), or by whoever has it. Frames of the trampoline
  * are passed over, a pc in a moved instruction is given as where it was moved from.
  */
 #ifndef MTRUN_BACKTRACE_H

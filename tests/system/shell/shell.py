@@ -255,7 +255,7 @@ run('left stopped', 'wait 0.1; stop', ['sleep', '2'], err=r'mtrun: no more comma
 run('started stopped', 'status | head -1; cont; wait exit', opts=['-q', '-S'], err='program .*, stopped,.*\n')
 run('nobody lets it go on', 'wait exit; cont; stop; wait allocs > 1T; cont', opts=['-q', '-S'], rc=125,
     err='mtrun: wait: the program is stopped, `cont` runs it: `exit`\nmtrun: wait: the program is stopped, `cont` runs it: `allocs > 1T`\n')
-run('a block lets it go on', 'every 50ms { cont }; wait exit; echo on', opts=['-q', '-S'], err='on\n')
+run('a block lets it go on', 'every 50ms { cont; every off }; wait exit; echo on', opts=['-q', '-S'], err='on\n')
 run('the stack before the first instruction', 'bt; cont', [SITES, '10'], opts=['-q', '-S'], err=r'thread \d+ \(sites\)\n   0: _start\n +in \S*/ld-linux-x86-64\.so\.2\n')
 run('the same at the limit', 'on limit { bt; limit off; cont }', [SITES, '10'], opts=['-q', '-l', '1', '--on-limit', 'stop'],
     err=r'\[MEMTRACER\].*thread \d+ \(sites\)\n   0: _start\n +in \S*/ld-linux-x86-64\.so\.2\n')

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* test_patient.c - memory of this very process, some of which never comes. */
+#include "base/patient.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/userfaultfd.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "test.h"
+
+static void test_memory(void)
+{
+	size_t len = 200 * 4096;
+	uint8_t *p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0),
+		*copy = malloc(len);
+	raddr_t at = (raddr_t)(uintptr_t)p;
+
+	for (size_t i = 0; i < len; i++)
+		p[i] = (uint8_t)(i * 7 + i / 4096);
+	CHECK_EQ(patient_read(getpid(), at, copy, len), (ssize_t)len);
+	CHECK(memcmp(p, copy, len) == 0);
+	CHECK_EQ(patient_read(getpid(), at + 5, copy, 3), 3);
+	CHECK(memcmp(p + 5, copy, 3) == 0);
+	/* a hole: short at its start, in any part of the page */
+	CHECK_EQ(mprotect(p + 100 * 4096, 4096, PROT_NONE), 0);
+	CHECK_EQ(patient_read(getpid(), at + 10, copy, len - 10), 100 * 4096 - 10);
+	CHECK(memcmp(p + 10, copy, 100 * 4096 - 10) == 0);
+	CHECK_EQ(patient_read(getpid(), at + 100 * 4096 - 1, copy, 2), 1);
+	CHECK_EQ(patient_read(getpid(), at + 100 * 4096, copy, 2), -EFAULT);
+	CHECK_EQ(patient_read(getpid(), at, copy, 0), 0);
+	CHECK_EQ(patient_read(0x7ffffff, at, copy, 1), -ESRCH);
+	munmap(p, len);
+	free(copy);
+}
+
+/* Pages that nobody serves: they are given up, and are there again when somebody does. */
+static void test_held(void)
+{
+	int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC);
+	struct uffdio_api api = { .api = UFFD_API };
+	size_t len = 8 * 4096;
+	char *p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	raddr_t at = (raddr_t)(uintptr_t)p;
+	struct uffdio_register r = { .range = { at, len - 4096 },
+				     .mode = UFFDIO_REGISTER_MODE_MISSING };
+	char byte = 'x';
+	uint64_t began;
+
+	if (fd < 0) {
+		printf("# no userfaultfd for faults of the kernel here\n");
+		return;
+	}
+	p[len - 1] = 'z';
+	CHECK(ioctl(fd, UFFDIO_API, &api) == 0 && ioctl(fd, UFFDIO_REGISTER, &r) == 0);
+	began = clock_ms();
+	CHECK_EQ(patient_read(getpid(), at, &byte, 1), -ETIMEDOUT);
+	CHECK(clock_ms() - began >= PATIENT_MS - 10);
+	CHECK_EQ(patient_read(getpid(), at + len - 1, &byte, 1), 1);
+	CHECK_EQ(byte, 'z');
+	CHECK_EQ(patient_read(getpid(), at + 4096, &byte, 1), -ETIMEDOUT);
+	began = clock_ms();
+	CHECK_EQ(patient_read(getpid(), at + 2 * 4096, &byte, 1), -ETIMEDOUT);
+	CHECK(clock_ms() - began < PATIENT_MS / 2);
+	close(fd);
+	for (int i = 0; i < 1000 && patient_read(getpid(), at, &byte, 1) != 1; i++)
+		usleep(10000);
+	CHECK_EQ(patient_read(getpid(), at + 3 * 4096, &byte, 1), 1);
+	CHECK_EQ(byte, 0);
+	munmap(p, len);
+}
+
+int main(void)
+{
+	RUN(test_memory);
+	RUN(test_held);
+	return test_status();
+}
