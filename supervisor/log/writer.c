@@ -15,7 +15,7 @@
 #include <zstd.h>
 
 /*
- * The main thread makes blocks and must not wait for a disk: it puts them into a queue, a ring of
+ * The loop's thread makes blocks and must not wait for a disk: it puts them into a queue, a ring of
  * bytes, so that memory stays the same however far the thread is behind. The thread takes them out
  * one by one, packs them, writes them. What both look at is under `lock`, but for what is atomic;
  * the file is the thread's alone.

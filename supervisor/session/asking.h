@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
  * asking.h - the loop, and those who ask beside it, in threads of their own: the shell, who tells
- * of a limit's hit, later an HTTP server. Before asking_loop() and after it whoever calls is the
+ * of a limit's hit, the HTTP server. Before asking_loop() and after it whoever calls is the
  * loop.
  *
  * What is shared is the session: its processes, their ledgers, all that hangs on them. One lock

@@ -430,7 +430,8 @@ static bool symbols_turn(struct recorder *r)
 
 /*
  * No file is to be larger than log_size, and with what is still to be told when it ends it grows.
- * So from here on it is to end, as soon as its symbols are there, unless it has hardly begun;
+ * So from full_size() on it is to end as soon as its symbols are there, unless it has hardly begun,
+ * and from most_size() on without them.
  */
 static uint64_t full_size(const struct recorder *r)
 {
@@ -439,7 +440,6 @@ static uint64_t full_size(const struct recorder *r)
 	return size > r->least ? size : r->least;
 }
 
-/* and from here on without them. */
 static uint64_t most_size(const struct recorder *r) { return full_size(r) / 6 * 7; }
 
 /*

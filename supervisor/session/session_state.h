@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * session_state.h - what loop.c (the loop), stops.c (what stops mean) and control.c (acting on
- * targets) share. Nobody else includes it.
+ * session_state.h - what the files of this folder share: the session itself, its threads, and what
+ * each of them does for the others. Nobody outside includes it.
  */
 #ifndef MTRUN_SESSION_STATE_H
 #define MTRUN_SESSION_STATE_H
