@@ -16,16 +16,14 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/uio.h>
 #include <time.h>
 
 #include "base/message.h"
+#include "base/proc.h"
 
-#define PAGE	    4096u
 #define BYTES	    ((size_t)64 << 10) /* of one question, at most */
-#define PIECES	    (BYTES / PAGE + 1)
-#define STUCK_MOST  2u	 /* of one process */
-#define STUCK_ALL   256u /* of all */
+#define STUCK_MOST  2u		       /* of one process */
+#define STUCK_ALL   256u	       /* of all */
 #define STACK_BYTES ((size_t)256 << 10)
 /* some microseconds: less than it takes to fall asleep and be woken */
 #define SPINS 200
@@ -38,8 +36,8 @@ struct reader {
 	pthread_cond_t asked, done;
 	enum state state; /* changed with the lock held, and looked at without */
 	pid_t pid;
-	struct iovec remote[PIECES];
-	size_t n, len;
+	raddr_t address;
+	size_t len;
 	ssize_t got;
 	char bytes[BYTES];
 };
@@ -73,14 +71,6 @@ static void set_state(struct reader *r, enum state state)
 	__atomic_store_n(&r->state, state, __ATOMIC_RELEASE);
 }
 
-static ssize_t read_memory(struct reader *r)
-{
-	struct iovec local = { r->bytes, r->len };
-	ssize_t n = process_vm_readv(r->pid, &local, 1, r->remote, r->n, 0);
-
-	return n < 0 ? -errno : n;
-}
-
 /* R has come back, though it was given up. */
 static void not_stuck(const struct reader *r)
 {
@@ -106,7 +96,7 @@ static void *run(void *arg)
 		if (r->state != ASKED)
 			break;
 		pthread_mutex_unlock(&r->lock);
-		r->got = read_memory(r);
+		r->got = remote_read(r->pid, r->address, r->bytes, r->len);
 		pthread_mutex_lock(&r->lock);
 		if (r->state != ASKED)
 			break;
@@ -210,7 +200,7 @@ static bool may_ask(pid_t pid)
 static void give_up(struct reader *r)
 {
 	pid_t pid = r->pid;
-	uint64_t at = (uintptr_t)r->remote[0].iov_base;
+	raddr_t at = r->address;
 
 	pthread_setspecific(key, NULL);
 	pthread_mutex_lock(&stuck.lock);
@@ -220,10 +210,9 @@ static void give_up(struct reader *r)
 	pthread_mutex_unlock(&stuck.lock);
 	set_state(r, GIVEN_UP);
 	pthread_mutex_unlock(&r->lock);
-	message_error(
-		"%d: its memory at 0x%" PRIx64
-		" does not come: a userfaultfd or a file system holds it up; it is left out",
-		(int)pid, at);
+	message_error("%d: its memory at 0x%" PRIx64
+		      " does not come: a userfaultfd or a file system holds it up; it is left out",
+		      (int)pid, at);
 }
 
 /* How many bytes are in R's buffer now, or -errno; after -ETIMEDOUT R is not to be touched. */
@@ -252,23 +241,19 @@ static ssize_t ask(struct reader *r)
 	return got;
 }
 
-/* As process_vm_readv(2). */
-static ssize_t read_pieces(pid_t pid, const struct iovec *remote, size_t n, void *buf)
+/* As patient_read(), of BYTES at most. */
+static ssize_t read_part(pid_t pid, raddr_t addr, void *buf, size_t len)
 {
 	struct reader *r;
-	size_t len = 0;
 	ssize_t got;
 
-	for (size_t i = 0; i < n; i++)
-		len += remote[i].iov_len;
 	if (!may_ask(pid))
 		return -ETIMEDOUT;
 	r = reader();
 	if (!r)
 		return -ENOMEM;
 	r->pid = pid;
-	memcpy(r->remote, remote, n * sizeof(*remote));
-	r->n = n;
+	r->address = addr;
 	r->len = len;
 	got = ask(r);
 	if (got > 0)
@@ -276,43 +261,19 @@ static ssize_t read_pieces(pid_t pid, const struct iovec *remote, size_t n, void
 	return got;
 }
 
-/*
- * It ends short where a *piece* is unreadable: where all at once does not work, each page is one.
- */
-static ssize_t read_pages(pid_t pid, raddr_t addr, char *buf, size_t len)
-{
-	struct iovec remote[PIECES];
-	size_t n = 0;
-
-	while (len) {
-		size_t part = PAGE - (addr & (PAGE - 1));
-
-		if (part > len)
-			part = len;
-		remote[n].iov_base = (void *)addr;
-		remote[n++].iov_len = part;
-		addr += part;
-		len -= part;
-	}
-	return read_pieces(pid, remote, n, buf);
-}
-
 ssize_t patient_read(pid_t pid, raddr_t addr, void *buf, size_t len)
 {
-	size_t done = 0, part;
-	ssize_t n = 0;
+	size_t done = 0;
 
-	for (; done < len; done += (size_t)n) {
-		struct iovec whole = { (void *)(addr + done), 0 };
+	while (done < len) {
+		size_t part = len - done < BYTES ? len - done : BYTES;
+		ssize_t n = read_part(pid, addr + done, (char *)buf + done, part);
 
-		whole.iov_len = part = len - done < BYTES ? len - done : BYTES;
-		n = read_pieces(pid, &whole, 1, (char *)buf + done);
-		if (n != (ssize_t)part && n != -ETIMEDOUT)
-			n = read_pages(pid, addr + done, (char *)buf + done, part);
-		if (n != (ssize_t)part)
+		if (n < 0)
+			return done ? (ssize_t)done : n;
+		done += (size_t)n;
+		if ((size_t)n < part)
 			break;
 	}
-	if (n > 0 && done < len)
-		done += (size_t)n;
-	return done ? (ssize_t)done : n;
+	return (ssize_t)done;
 }
