@@ -6,8 +6,9 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/maps.h"
 #include "base/proc.h"
-#include "base/vmas.h"
+#include "base/residence.h"
 #include "blocks/blocks.h"
 #include "session/asking.h"
 #include "symbols/elf.h"
@@ -25,7 +26,7 @@
 /* ld.so's first thread's, with its thread-local variables */
 #define CONTROL_BLOCK (64u << 10)
 #define FILE_TAIL     (1u << 20) /* of a file that is no module of ours */
-#define MAPPED_US     60000u	 /* for the list */
+#define MAPPED_US     80000u	 /* for the list */
 #define RESIDENT_US   45000u	 /* for each of the two sums of pages */
 
 enum why { UNEXPLAINED, BY_CONTROL_BLOCK, BY_BLOCKS };
@@ -46,7 +47,7 @@ static void add_span(struct spans *v, raddr_t start, raddr_t end)
 }
 
 struct look {
-	struct vmas vmas;
+	struct maps maps;
 	uint8_t *explained; /* one for each mapping: enum why */
 	size_t at;	    /* the one found last */
 	struct spans own;   /* mappings of the program's own */
@@ -57,8 +58,8 @@ static void explain_page(void *ctx, raddr_t page)
 {
 	struct look *s = ctx;
 
-	s->at = vmas_from(&s->vmas, page, s->at);
-	if (s->at < s->vmas.count && s->vmas.vma[s->at].start <= page)
+	s->at = maps_from(&s->maps, page, s->at);
+	if (s->at < s->maps.count && s->maps.map[s->at].start <= page)
 		s->explained[s->at] = BY_BLOCKS;
 }
 
@@ -69,16 +70,16 @@ static int each_mapping(void *ctx, const struct ledger_block *b)
 	struct look *s = ctx;
 
 	add_span(&s->own, b->address, end);
-	for (s->at = vmas_from(&s->vmas, b->address, s->at);
-	     s->at < s->vmas.count && s->vmas.vma[s->at].start < end; s->at++)
+	for (s->at = maps_from(&s->maps, b->address, s->at);
+	     s->at < s->maps.count && s->maps.map[s->at].start < end; s->at++)
 		s->explained[s->at] = BY_BLOCKS;
 	return 0;
 }
 
-static bool ours(const struct process *p, const struct vma *v)
+static bool ours(const struct process *p, const struct map *v)
 {
 	if (p->agent && v->start >= p->agent && v->end <= p->agent + AGENT_SPAN &&
-	    (v->file || v->start < p->agent + AGENT_BEACON))
+	    (v->inode || v->start < p->agent + AGENT_BEACON))
 		return true;
 	for (size_t i = 0; i < p->plant.nislands; i++)
 		if (v->start >= p->plant.island[i].start && v->start < p->plant.island[i].end)
@@ -93,16 +94,18 @@ static void threads(struct look *s, const struct process *p)
 
 		if (fs <= 1)
 			continue;
-		s->at = vmas_from(&s->vmas, fs, s->at);
-		if (s->at < s->vmas.count && s->vmas.vma[s->at].start <= fs && !s->explained[s->at])
+		s->at = maps_from(&s->maps, fs, s->at);
+		if (s->at < s->maps.count && s->maps.map[s->at].start <= fs && !s->explained[s->at])
 			s->explained[s->at] = BY_CONTROL_BLOCK;
 	}
 }
 
-static bool is_guard(const struct vma *v) { return !v->access && !v->named; }
+static bool is_accessible(const struct map *v) { return v->read || v->write || v->exec; }
+
+static bool is_guard(const struct map *v) { return !is_accessible(v) && !*v->path; }
 
 /* Where the data of the module that V lies behind ends; 0: it is none's. */
-static raddr_t tail_end(const struct process *p, const struct vma *v)
+static raddr_t tail_end(const struct process *p, const struct map *v)
 {
 	for (size_t i = 0; i < p->modules.count; i++) {
 		const struct module *m = p->modules.module[i];
@@ -128,18 +131,18 @@ static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
 /* How much of a mapping is explained: by what is in it, its name, its neighbours. */
 static uint64_t explained_bytes(const struct look *s, const struct process *p, size_t i)
 {
-	const struct vma *v = &s->vmas.vma[i];
+	const struct map *v = &s->maps.map[i];
 	/* a thread's stack (in use or kept for the next one) behind its guard */
 	bool guarded = (i && v[-1].end == v->start && is_guard(&v[-1])) ||
-		       (i + 1 < s->vmas.count && v[1].start == v->end &&
+		       (i + 1 < s->maps.count && v[1].start == v->end &&
 			is_guard(&v[1])); /* an arena that can grow */
 	uint64_t size = v->end - v->start,
 		 bytes = s->explained[i] == BY_CONTROL_BLOCK ? least(size, CONTROL_BLOCK) : 0;
 	raddr_t end;
 
-	if (v->named || guarded || s->explained[i] == BY_BLOCKS)
+	if (*v->path || guarded || s->explained[i] == BY_BLOCKS)
 		return size;
-	if (i && v[-1].end == v->start && v[-1].file) { /* .bss behind a file's data */
+	if (i && v[-1].end == v->start && v[-1].inode) { /* .bss behind a file's data */
 		end = tail_end(p, v);
 		bytes += end ? end - v->start : FILE_TAIL;
 	}
@@ -156,11 +159,11 @@ static int64_t process_rss(const struct process *p)
 }
 
 /* What is ours in its memory. */
-static void collect_ours(struct spans *v, const struct process *p, const struct vmas *vmas)
+static void collect_ours(struct spans *v, const struct process *p, const struct maps *maps)
 {
-	for (size_t i = 0; i < vmas->count; i++)
-		if (ours(p, &vmas->vma[i]))
-			add_span(v, vmas->vma[i].start, vmas->vma[i].end);
+	for (size_t i = 0; i < maps->count; i++)
+		if (ours(p, &maps->map[i]))
+			add_span(v, maps->map[i].start, maps->map[i].end);
 }
 
 /* Bytes of it that are in memory, or (SWAPPED) swapped out. False: that is not known. */
@@ -187,15 +190,15 @@ int64_t usage_rss(const struct process *p)
 {
 	int64_t rss = process_rss(p);
 	struct spans v = { 0 };
-	struct vmas vmas;
+	struct maps maps;
 	uint64_t bytes;
 
-	if (rss < 0 || vmas_read(&vmas, p->via, MAPPED_US))
+	if (rss < 0 || maps_read_within(&maps, p->via, MAPPED_US))
 		return rss;
-	collect_ours(&v, p, &vmas);
+	collect_ours(&v, p, &maps);
 	resident(&v, p->via, false, &bytes);
 	free(v.span);
-	vmas_release(&vmas);
+	maps_release(&maps);
 	return less(rss, bytes);
 }
 
@@ -226,10 +229,10 @@ static void explain_blocks(struct session *session, struct look *s, const struct
 
 static void reckon(struct usage *u, const struct look *s, const struct process *p, uint64_t known)
 {
-	for (size_t i = 0; i < s->vmas.count; i++) {
-		const struct vma *v = &s->vmas.vma[i];
+	for (size_t i = 0; i < s->maps.count; i++) {
+		const struct map *v = &s->maps.map[i];
 
-		if (ours(p, v) || !v->access)
+		if (ours(p, v) || !is_accessible(v))
 			continue;
 		u->mapped += v->end - v->start;
 		u->unaccounted += v->end - v->start - explained_bytes(s, p, i);
@@ -248,17 +251,17 @@ static void look(struct session *session, struct usage *u, struct look *s, const
 	pid_t via = p->via;
 	uint64_t our_bytes;
 
-	s->at = s->vmas.count;
-	s->explained = calloc(s->vmas.count + 1, 1);
+	s->at = s->maps.count;
+	s->explained = calloc(s->maps.count + 1, 1);
 	if (s->explained) {
 		explain_blocks(session, s, p);
 		ledger_each_mapping(p->ledger, each_mapping, s);
 		threads(s, p);
 		reckon(u, s, p, known);
 		u->mapped_known = true;
-		u->mappings = s->vmas.count;
+		u->mappings = s->maps.count;
 	}
-	collect_ours(&s->ours, p, &s->vmas);
+	collect_ours(&s->ours, p, &s->maps);
 	asking_unlock(session);
 	u->resident_known = s->explained && resident(&s->own, via, true, &u->mmap_resident);
 	resident(&s->ours, via, false, &our_bytes);
@@ -278,7 +281,7 @@ void usage_read(struct session *session, struct usage *u, const struct process *
 	if (u->rss < 0)
 		return;
 	asking_unlock(session);
-	err = vmas_read(&s.vmas, via, MAPPED_US);
+	err = maps_read_within(&s.maps, via, MAPPED_US);
 	asking_lock(session);
 	if (err)
 		return;
@@ -286,5 +289,5 @@ void usage_read(struct session *session, struct usage *u, const struct process *
 	free(s.own.span);
 	free(s.ours.span);
 	free(s.explained);
-	vmas_release(&s.vmas);
+	maps_release(&s.maps);
 }

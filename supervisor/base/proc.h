@@ -24,29 +24,6 @@ char proc_state(pid_t pid, const char *name);
 /* What the symbolic link /proc/PID/NAME holds, NUL-terminated. Returns its length or -errno. */
 ssize_t proc_readlink(pid_t pid, const char *name, char *buf, size_t size) MUST_USE;
 
-struct map {
-	raddr_t start, end;
-	uint64_t offset;
-	uint64_t inode;
-	uint32_t dev_major, dev_minor;
-	bool read, write, exec, shared;
-	/* "" if anonymous, "[stack]" and so on; " (deleted)" stripped and kept in `deleted` */
-	char *path;
-	bool deleted;
-};
-struct maps {
-	size_t count;
-	struct map *map;
-};
-/* Reads /proc/PID/maps. The caller releases it with maps_release(). Returns 0 or -errno. */
-int maps_read(struct maps *maps, pid_t pid) MUST_USE;
-/* maps_read() from FD, an open `maps` of which nothing was read: it stays that of its process. */
-int maps_read_from(struct maps *maps, int fd) MUST_USE;
-/* maps_read() from TEXT[LEN], which is of the form of `maps`. */
-int maps_parse(struct maps *maps, const char *text, size_t len) MUST_USE;
-void maps_release(struct maps *maps);
-const struct map *maps_find(const struct maps *maps, raddr_t addr);
-
 /*
  * Copies LEN bytes from the process' memory. Returns the bytes read (short at the first unreadable
  * page) or -errno.

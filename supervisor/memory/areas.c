@@ -5,9 +5,8 @@
 #include <string.h>
 
 #include "base/array.h"
-#include "base/proc.h"
+#include "base/maps.h"
 #include "base/search.h"
-#include "base/vmas.h"
 #include "blocks/page_set.h"
 #include "process/process.h"
 #include "symbols/elf.h"
@@ -62,17 +61,14 @@ static bool begins(const char *text, const char *with)
 }
 
 /* The kernel's own: pages without memory of the process. */
-static bool is_special(const struct map *m)
-{
-	return begins(m->path, "[vvar") || begins(m->path, "[vsyscall");
-}
+static bool is_special(const struct map *m) { return begins(m->path, "[vvar"); }
 
 /* Its pages are not in RSS, and of another size. */
 static bool is_hugetlb(const struct making *making, const struct map *m)
 {
 	if (!m->inode || m->start & HUGE_ALIGNED || m->end & HUGE_ALIGNED)
 		return false;
-	return vma_page_size(making->maps_fd, m->start) > 4096 || begins(m->path, "/anon_hugepage");
+	return map_page_size(making->maps_fd, m->start) > 4096 || begins(m->path, "/anon_hugepage");
 }
 
 static bool is_memory(const struct map *m)

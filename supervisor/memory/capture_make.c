@@ -13,6 +13,7 @@
 
 #include "base/array.h"
 #include "base/clock.h"
+#include "base/maps.h"
 #include "base/proc.h"
 #include "ledger/block_list.h"
 #include "memory/capture_state.h"
@@ -81,7 +82,7 @@ void capture_clear(struct capture *c)
 	arena_release(&m->blocks);
 	free(m->weight);
 	free(m->leaving);
-	m->maps = (struct maps){ 0, NULL };
+	m->maps = (struct maps){ 0 };
 	m->range = NULL;
 	m->part = NULL;
 	m->own = NULL;

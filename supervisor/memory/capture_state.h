@@ -7,7 +7,7 @@
 #define MTRUN_CAPTURE_STATE_H
 
 #include "base/arena.h"
-#include "base/proc.h"
+#include "base/maps.h"
 #include "memory/capture.h"
 #include "memory/copy.h"
 #include "memory/pages.h"

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/array.h"
+#include "base/maps.h"
 #include "ledger/block_list.h"
 #include "ledger/ledger.h"
 #include "process/process.h"
@@ -24,7 +25,6 @@
  * empty.
  */
 #define READ_US	     2000000u /* CPU time for all pages: without PAGEMAP_SCAN they are read */
-#define ADDRESSES    0x7ffffffff000ull
 #define THREADS_MOST 4096
 
 const struct residency_words residency_words[RESIDENCY_ROWS] = {
@@ -120,8 +120,7 @@ static size_t ask_together(const struct residency_look *l, size_t i)
 	const struct map *map = l->maps.map;
 	size_t end = i + 1;
 
-	while (end < l->maps.count && map[end].end <= ADDRESSES &&
-	       map[end].shared == map[i].shared &&
+	while (end < l->maps.count && map[end].shared == map[i].shared &&
 	       (!l->residence.no_scan || map[end].start == map[end - 1].end))
 		end++;
 	return end;
@@ -136,7 +135,7 @@ int residency_read(struct residency_look *l)
 	if (!l->maps.count)
 		return -ESRCH;
 	read_stacks(l);
-	for (size_t i = 0, end; i < l->maps.count && l->maps.map[i].end <= ADDRESSES; i = end) {
+	for (size_t i = 0, end; i < l->maps.count; i = end) {
 		unsigned tell = RESIDENCE_ZERO | (l->maps.map[i].shared ? RESIDENCE_FILE : 0);
 
 		end = ask_together(l, i);

@@ -24,8 +24,9 @@
 #ifndef MTRUN_RESIDENCY_H
 #define MTRUN_RESIDENCY_H
 
+#include "base/maps.h"
 #include "base/proc.h"
-#include "base/vmas.h"
+#include "base/residence.h"
 #include "blocks/page_set.h"
 #include "memory/areas.h"
 #include "memory/page_tally.h"

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/proc.h"
+#include "base/maps.h"
 #include "process/call_site.h"
 #include "process/process.h"
 #include "symbols/elf.h"

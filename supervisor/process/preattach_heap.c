@@ -36,6 +36,7 @@
 
 #include "base/array.h"
 #include "base/clock.h"
+#include "base/maps.h"
 #include "base/proc.h"
 #include "base/search.h"
 #include "process/process.h"

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/maps.h"
 #include "base/proc.h"
 #include "inject/wire.h"
 #include "process/process.h"

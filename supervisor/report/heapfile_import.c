@@ -10,8 +10,8 @@
 
 #include "base/array.h"
 #include "base/intern.h"
+#include "base/maps.h"
 #include "base/outside.h"
-#include "base/proc.h"
 #include "ledger/ledger.h"
 #include "symbols/elf.h"
 #include "symbols/site_rule.h"

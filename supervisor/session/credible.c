@@ -29,9 +29,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/maps.h"
 #include "base/message.h"
 #include "base/proc.h"
-#include "base/vmas.h"
+#include "base/residence.h"
 #include "session/recorder.h"
 #include "session/session_state.h"
 #include "tracee/agent.h"
@@ -115,29 +116,29 @@ static bool weigh(struct process *p)
 
 /* ---- blocks that are nowhere --------------------------------------------- */
 
-static bool is_mapped(const struct vmas *v, raddr_t addr)
+static bool is_mapped(const struct maps *v, raddr_t addr)
 {
-	size_t i = vmas_from(v, addr, 0);
+	size_t i = maps_from(v, addr, 0);
 
-	return i < v->count && v->vma[i].start <= addr;
+	return i < v->count && v->map[i].start <= addr;
 }
 
 /* Those that are outside now. */
 static void suspect(struct process *p)
 {
 	struct credible *c = &p->credible;
-	struct vmas v;
+	struct maps v;
 
 	if (!c->suspect)
 		c->suspect = malloc(CREDIBLE_SUSPECTS * sizeof(*c->suspect));
-	if (!c->suspect || vmas_read(&v, p->via, LOOK_UP_US))
+	if (!c->suspect || maps_read_within(&v, p->via, LOOK_UP_US))
 		return;
 	c->sample = ledger_some(p->ledger, c->suspect, CREDIBLE_SUSPECTS);
 	c->suspects = 0;
 	for (size_t i = 0; i < c->sample; i++)
 		if (!is_mapped(&v, c->suspect[i]))
 			c->suspect[c->suspects++] = c->suspect[i];
-	vmas_release(&v);
+	maps_release(&v);
 	c->suspect_ms = heartbeat_ms();
 	if (c->suspects * 2 <= c->sample)
 		c->suspects = 0;
@@ -148,13 +149,13 @@ static bool convict(struct process *p)
 {
 	struct credible *c = &p->credible;
 	size_t outside = 0;
-	struct vmas v;
+	struct maps v;
 
-	if (heartbeat_ms() < c->suspect_ms + SUSPECT_MS || vmas_read(&v, p->via, LOOK_UP_US))
+	if (heartbeat_ms() < c->suspect_ms + SUSPECT_MS || maps_read_within(&v, p->via, LOOK_UP_US))
 		return false;
 	for (size_t i = 0; i < c->suspects; i++)
 		outside += !is_mapped(&v, c->suspect[i]) && ledger_holds(p->ledger, c->suspect[i]);
-	vmas_release(&v);
+	maps_release(&v);
 	c->suspects = 0;
 	return outside * 2 > c->sample;
 }
@@ -176,13 +177,13 @@ static const char *look_up(struct process *p, const struct ledger_totals *t)
 
 static bool has_agent(const struct process *p)
 {
-	struct vmas v;
+	struct maps v;
 	bool has;
 
-	if (!p->agent || vmas_read(&v, p->via, LOOK_UP_US))
+	if (!p->agent || maps_read_within(&v, p->via, LOOK_UP_US))
 		return true;
 	has = is_mapped(&v, p->agent);
-	vmas_release(&v);
+	maps_release(&v);
 	return has;
 }
 

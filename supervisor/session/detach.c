@@ -20,6 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/maps.h"
 #include "base/message.h"
 #include "base/proc.h"
 #include "tracee/agent.h"

@@ -24,6 +24,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/maps.h"
 #include "base/message.h"
 #include "base/proc.h"
 #include "log/replay.h"

@@ -22,6 +22,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/maps.h"
 #include "base/outside.h"
 #include "base/proc.h"
 #include "symbols/elf.h"

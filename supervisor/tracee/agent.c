@@ -38,6 +38,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/maps.h"
 #include "base/message.h"
 #include "base/proc.h"
 #include "inject/large.h"

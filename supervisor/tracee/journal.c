@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/maps.h"
 #include "base/proc.h"
 #include "patch/patch.h"
 

@@ -24,6 +24,7 @@
 #include <string.h>
 #include <sys/syscall.h>
 
+#include "base/maps.h"
 #include "base/proc.h"
 #include "tracee/restart.h"
 #include "tracee/tracer.h"
@@ -44,8 +45,7 @@ struct cave_head {
 
 static bool read_tail(pid_t pid, const struct map *m, uint8_t tail[TAIL])
 {
-	if (!m->exec || !m->read || m->shared || !strcmp(m->path, "[vsyscall]") ||
-	    m->end - m->start < TAIL)
+	if (!m->exec || !m->read || m->shared || m->end - m->start < TAIL)
 		return false;
 	return remote_read(pid, m->end - TAIL, tail, TAIL) == (ssize_t)TAIL;
 }

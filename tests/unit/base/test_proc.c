@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* test_proc.c - /proc, maps, and memory, with this very process and children of it. */
+/* test_proc.c - /proc and memory, with this very process and children of it. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -62,70 +62,6 @@ static void test_open(void)
 	CHECK_EQ(proc_status_field(getpid(), "Nothing"), -ENOENT);
 }
 
-static void test_maps(void)
-{
-	int local = 0, in_libc = 0;
-	const struct map *m;
-	struct maps maps;
-	void *block = mmap(NULL, 3 * 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-	CHECK_EQ(mprotect((char *)block + 4096, 4096, PROT_READ | PROT_WRITE), 0);
-	CHECK_EQ(maps_read(&maps, getpid()), 0);
-	m = maps_find(&maps, (raddr_t)(uintptr_t)&local);
-	CHECK(m && strcmp(m->path, "[stack]") == 0 && m->read && m->write && !m->shared);
-	m = maps_find(&maps, (raddr_t)(uintptr_t)test_maps);
-	CHECK(m && m->exec && !m->write && strstr(m->path, "test_proc") && m->inode && !m->deleted);
-	m = maps_find(&maps, (raddr_t)(uintptr_t)block + 4096 + 17);
-	CHECK(m && m->start == (raddr_t)(uintptr_t)block + 4096 && m->end == m->start + 4096 &&
-	      m->write && !*m->path && !m->inode);
-	m = maps_find(&maps, (raddr_t)(uintptr_t)block);
-	CHECK(m && !m->read && !m->write && !m->exec);
-	CHECK(!maps_find(&maps, 0) && !maps_find(&maps, UINT64_MAX));
-	for (size_t i = 0; i < maps.count; i++) {
-		CHECK(i == 0 || maps.map[i].start >= maps.map[i - 1].end);
-		in_libc += strstr(maps.map[i].path, "libc.so") != NULL;
-	}
-	CHECK(in_libc > 2);
-	maps_release(&maps);
-	maps_release(&maps);
-	munmap(block, 3 * 4096);
-}
-
-/* Names that make a row hard to read. */
-static void test_odd_names(void)
-{
-	static const char *const names[] = { "a b", "new\nline", "x (deleted)", "gone" };
-	char dir[] = "/tmp/test_proc.XXXXXX", path[64];
-	struct maps maps;
-
-	if (!mkdtemp(dir))
-		return;
-	for (size_t i = 0; i < 4; i++) {
-		const struct map *m;
-		void *p;
-		int fd;
-
-		snprintf(path, sizeof(path), "%s/%s", dir, names[i]);
-		fd = open(path, O_CREAT | O_RDWR | O_CLOEXEC, 0600);
-		CHECK(write(fd, "x", 1) == 1);
-		p = mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, 0);
-		close(fd);
-		if (i == 3)
-			unlink(path);
-		CHECK_EQ(maps_read(&maps, getpid()), 0);
-		m = maps_find(&maps, (raddr_t)(uintptr_t)p);
-		CHECK(m && m->shared);
-		if (m && i != 2)
-			CHECK_STR(m->path, path);
-		/* a file that is called so cannot be told from a deleted one */
-		CHECK(m && m->deleted == (i >= 2));
-		maps_release(&maps);
-		munmap(p, 4096);
-		unlink(path);
-	}
-	rmdir(dir);
-}
-
 static void test_memory(void)
 {
 	size_t len = 200 * 4096;
@@ -181,8 +117,6 @@ int main(void)
 {
 	RUN(test_without_proc_mounted);
 	RUN(test_open);
-	RUN(test_maps);
-	RUN(test_odd_names);
 	RUN(test_memory);
 	RUN(test_write_to_text);
 	return test_status();

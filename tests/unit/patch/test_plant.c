@@ -18,6 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/maps.h"
 #include "base/proc.h"
 #include "patch/hooks.h"
 #include "patch/plant.h"

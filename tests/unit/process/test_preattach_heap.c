@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/proc.h"
+#include "base/maps.h"
 #include "process/preattach_heap.h"
 #include "process/process.h"
 

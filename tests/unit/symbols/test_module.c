@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/proc.h"
+#include "base/maps.h"
 #include "symbols/elf.h"
 #include "symbols/module.h"
 #include "test.h"
@@ -183,7 +183,7 @@ out:
 static int update_with(struct modules *list, struct map *rows, size_t n, uint32_t node,
 		       bool *overlap)
 {
-	struct maps maps = { n, rows };
+	struct maps maps = { .map = rows, .count = n };
 
 	return modules_update(list, getpid(), NULL, &maps, node, overlap);
 }

@@ -15,6 +15,7 @@
 #include <ucontext.h>
 #include <unistd.h>
 
+#include "base/maps.h"
 #include "base/proc.h"
 #include "process/process.h"
 #include "symbols/module.h"

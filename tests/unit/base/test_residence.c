@@ -5,7 +5,7 @@
 
 #include "../../lib/zero_page.h"
 #include "base/proc.h"
-#include "base/vmas.h"
+#include "base/residence.h"
 #include "test.h"
 
 #define PAGE  4096u
@@ -118,21 +118,10 @@ static void test_holes(void)
 	munmap(at, size);
 }
 
-static void test_page_size(void)
-{
-	int fd = proc_open(getpid(), "maps", 0);
-	uint64_t size = vma_page_size(fd, (uintptr_t)stdout);
-
-	CHECK(size == 0 || size == PAGE);
-	CHECK_EQ(vma_page_size(fd, 0), 0);
-	close(fd);
-}
-
 int main(void)
 {
 	RUN(test_pages);
 	RUN(test_shared);
 	RUN(test_holes);
-	RUN(test_page_size);
 	return test_status();
 }

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * residence.c - pages in memory, without what is slow.
+ *
+ * A process may map 64 TB that it never touches, and /proc/PID/pagemap has eight bytes for each
+ * page, there or not. PAGEMAP_SCAN (Linux 6.7) passes over page tables that do not exist: its cost
+ * is that of what is in memory. On older kernels the file is read, up to the deadline. A process
+ * that maps ahead of us cannot keep us for longer than that.
+ */
+#include "base/residence.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/pagemap.h"
+#include "base/proc.h"
+
+#define PAGE 4096u
+
+/* bytes of addresses for the first call; where there is little, each is larger than the last */
+#define STEP	  ((uint64_t)128 << 20)
+#define STEP_MOST ((uint64_t)8 << 40)
+#define SOON_US	  200u /* a call that takes less */
+
+void residence_begin(struct residence *r, pid_t pid, uint64_t limit_us)
+{
+	struct pagemap_scan nothing = { .size = sizeof(nothing), .any_of = PAGEMAP_PRESENT };
+
+	*r = (struct residence){ .fd = proc_open(pid, "pagemap", O_RDONLY),
+				 .until_us = clock_own_us() + limit_us };
+	r->no_scan = r->fd >= 0 && ioctl(r->fd, PAGEMAP_SCAN, &nothing) && errno == ENOTTY;
+}
+
+void residence_end(struct residence *r)
+{
+	if (r->fd >= 0)
+		close(r->fd);
+	r->fd = -1;
+}
+
+static bool in_time(struct residence *r)
+{
+	if (!r->late && clock_own_us() > r->until_us)
+		r->late = true;
+	return !r->late;
+}
+
+/* ANY: which pages; TELL: by what they are told apart. Both of PAGEMAP_*. */
+struct look {
+	uint64_t any, tell;
+	void (*fn)(void *ctx, raddr_t start, raddr_t end, uint64_t categories);
+	void *ctx;
+};
+
+static void scan_pages(struct residence *r, raddr_t start, raddr_t end, const struct look *look)
+{
+	struct pagemap_region region[512];
+	uint64_t step = STEP, began;
+
+	while (start < end && in_time(r)) {
+		struct pagemap_scan scan = { .size = sizeof(scan),
+					     .start = start,
+					     .end = end - start > step ? start + step : end,
+					     .region = (uintptr_t)region,
+					     .regions = 512,
+					     .any_of = look->any,
+					     .wanted = look->any | look->tell };
+		int n;
+
+		began = clock_own_us();
+		n = ioctl(r->fd, PAGEMAP_SCAN, &scan);
+		if (n < 0)
+			return;
+		for (int i = 0; i < n; i++)
+			look->fn(look->ctx, region[i].start, region[i].end, region[i].categories);
+		if (scan.walk_end <= start)
+			return;
+		start = scan.walk_end;
+		if (clock_own_us() - began > SOON_US)
+			step = STEP;
+		else if (step < STEP_MOST)
+			step *= 2;
+	}
+}
+
+static uint64_t categories_of(uint64_t entry)
+{
+	return (entry & PAGEMAP_ENTRY_PRESENT ? PAGEMAP_PRESENT : 0) |
+	       (entry & PAGEMAP_ENTRY_SWAPPED ? PAGEMAP_SWAPPED : 0) |
+	       (entry & PAGEMAP_ENTRY_FILE ? PAGEMAP_FILE : 0);
+}
+
+static void read_pages(struct residence *r, raddr_t start, raddr_t end, const struct look *look)
+{
+	uint64_t entry[512], first = start / PAGE, last = end / PAGE, alike = 0, from = first;
+
+	while (first < last && in_time(r)) {
+		size_t n = last - first < 512 ? (size_t)(last - first) : 512;
+		ssize_t got = pread(r->fd, entry, n * 8, (off_t)(first * 8));
+
+		if (got < 8)
+			break;
+		for (size_t i = 0; i < (size_t)got / 8; i++, first++) {
+			uint64_t is = categories_of(entry[i]);
+
+			is = is & look->any ? is & (look->any | look->tell) : 0;
+			if (is == alike)
+				continue;
+			if (alike)
+				look->fn(look->ctx, from * PAGE, first * PAGE, alike);
+			alike = is;
+			from = first;
+		}
+	}
+	if (alike)
+		look->fn(look->ctx, from * PAGE, first * PAGE, alike);
+}
+
+static void look_at(struct residence *r, raddr_t start, raddr_t end, const struct look *look)
+{
+	start &= ~(raddr_t)(PAGE - 1);
+	if (end > UINT64_MAX - PAGE)
+		return;
+	end = (end + PAGE - 1) & ~(raddr_t)(PAGE - 1);
+	if (r->fd < 0 || start >= end)
+		return;
+	if (r->no_scan)
+		read_pages(r, start, end, look);
+	else
+		scan_pages(r, start, end, look);
+}
+
+static void add_bytes(void *ctx, raddr_t start, raddr_t end, uint64_t categories)
+{
+	(void)categories;
+	*(uint64_t *)ctx += end - start;
+}
+
+uint64_t residence_of(struct residence *r, raddr_t start, raddr_t end, bool swapped)
+{
+	uint64_t bytes = 0;
+
+	look_at(r, start, end,
+		&(struct look){ .any = PAGEMAP_PRESENT | (swapped ? PAGEMAP_SWAPPED : 0),
+				.fn = add_bytes,
+				.ctx = &bytes });
+	return bytes;
+}
+
+struct run {
+	void (*fn)(void *ctx, raddr_t start, raddr_t end, unsigned kind);
+	void *ctx;
+};
+
+static void tell_run(void *ctx, raddr_t start, raddr_t end, uint64_t categories)
+{
+	const struct run *run = ctx;
+
+	run->fn(run->ctx, start, end,
+		(categories & PAGEMAP_ZERO ? RESIDENCE_ZERO : 0) |
+			(categories & PAGEMAP_FILE ? RESIDENCE_FILE : 0));
+}
+
+void residence_each(struct residence *r, raddr_t start, raddr_t end, unsigned tell,
+		    void (*fn)(void *ctx, raddr_t start, raddr_t end, unsigned kind), void *ctx)
+{
+	look_at(r, start, end,
+		&(struct look){ .any = PAGEMAP_PRESENT,
+				.tell = (tell & RESIDENCE_ZERO ? PAGEMAP_ZERO : 0) |
+					(tell & RESIDENCE_FILE ? PAGEMAP_FILE : 0),
+				.fn = tell_run,
+				.ctx = &(struct run){ fn, ctx } });
+}
