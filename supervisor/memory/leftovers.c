@@ -38,6 +38,33 @@ static raddr_t page_up(raddr_t at) { return (at + PAGE - 1) & ~(PAGE - 1); }
 
 /* ---- ranges ---------------------------------------------------------------- */
 
+struct span {
+	raddr_t start, end;
+};
+
+/* What holds no roots, in any order. */
+struct spans {
+	struct span *span;
+	size_t count, room;
+};
+
+static int rootless(struct spans *v, raddr_t start, raddr_t end)
+{
+	if (start >= end)
+		return 0;
+	if (array_room(&v->span, v->count, &v->room, sizeof(*v->span)))
+		return -ENOMEM;
+	v->span[v->count++] = (struct span){ start, end };
+	return 0;
+}
+
+static int by_start(const void *a, const void *b)
+{
+	const struct span *x = a, *y = b;
+
+	return x->start < y->start ? -1 : x->start > y->start;
+}
+
 /* A copy of RANGE but for its ends, if these make one. */
 static int add(struct making *to, size_t *room, const struct capture_range *range, raddr_t start,
 	       raddr_t end, bool roots)
@@ -53,30 +80,41 @@ static int add(struct making *to, size_t *room, const struct capture_range *rang
 	return 0;
 }
 
-/* [START, END) holds no roots. */
-static int unroot(struct capture *c, raddr_t start, raddr_t end)
+/* RANGE, cut where the spans from *AT on, which are sorted, begin and end. */
+static int cut(struct making *to, size_t *room, const struct capture_range *range,
+	       const struct spans *v, size_t *at)
 {
-	struct making *m = capture_making(c), to = { 0 };
-	size_t room = 0;
+	raddr_t from = range->start;
 	int err = 0;
 
-	if (start >= end)
-		return 0;
-	for (size_t i = 0; i < c->ranges && !err; i++) {
-		const struct capture_range *r = &c->range[i];
-		raddr_t from = start > r->start ? start : r->start,
-			until = end < r->end ? end : r->end;
+	while (*at < v->count && v->span[*at].start < range->end && !err) {
+		raddr_t start = v->span[*at].start, end = v->span[*at].end;
 
-		if (from >= until || !r->roots) {
-			err = add(&to, &room, r, r->start, r->end, r->roots);
-			continue;
+		start = start > from ? start : from;
+		end = end < range->end ? end : range->end;
+		if (start < end) {
+			err = add(to, room, range, from, start, true);
+			if (!err)
+				err = add(to, room, range, start, end, false);
+			from = end;
 		}
-		err = add(&to, &room, r, r->start, from, true);
-		if (!err)
-			err = add(&to, &room, r, from, until, false);
-		if (!err)
-			err = add(&to, &room, r, until, r->end, true);
+		if (v->span[*at].end > range->end) /* it goes on in the next one */
+			break;
+		++*at;
 	}
+	return err ? err : add(to, room, range, from, range->end, true);
+}
+
+static int unroot(struct capture *c, struct spans *v)
+{
+	struct making *m = capture_making(c), to = { 0 };
+	size_t room = 0, at = 0;
+	int err = 0;
+
+	if (v->count)
+		qsort(v->span, v->count, sizeof(*v->span), by_start);
+	for (size_t i = 0; i < c->ranges && !err; i++)
+		err = cut(&to, &room, &c->range[i], v, &at);
 	if (err) {
 		free(to.range);
 		return err;
@@ -134,7 +172,7 @@ static bool is_in_use(const struct capture *c, raddr_t start, raddr_t end)
 	return false;
 }
 
-static int unroot_stack(struct capture *c, const struct thread_end *e)
+static int find_stack(struct spans *v, const struct capture *c, const struct thread_end *e)
 {
 	const struct capture_range *r = capture_range_at(c, e->fs);
 	raddr_t start, end = e->fs;
@@ -148,17 +186,17 @@ static int unroot_stack(struct capture *c, const struct thread_end *e)
 		end = page_up(e->fs + DESCRIPTOR);
 	if (end > r->end || is_in_use(c, start, page_up(e->fs + DESCRIPTOR)))
 		return 0;
-	return unroot(c, start, end);
+	return rootless(v, start, end);
 }
 
-static int unroot_stacks(struct capture *c, const struct thread_ends *ends)
+static int find_stacks(struct spans *v, const struct capture *c, const struct thread_ends *ends)
 {
 	int err = 0;
 
 	if (!ends->count || !is_known_layout(c))
 		return 0;
 	for (size_t i = 0; i < ends->count && !err; i++)
-		err = unroot_stack(c, &ends->end[i]);
+		err = find_stack(v, c, &ends->end[i]);
 	return err;
 }
 
@@ -171,8 +209,7 @@ static bool is_arena(const struct capture *c, const struct capture_range *r, rad
 {
 	uint64_t heap[3], first[1]; /* the arena, the heap before, bytes */
 
-	if (r->kind != CAPTURE_ANONYMOUS || !r->roots || r->start % HEAP ||
-	    !read_words(c, r->start, heap, 3))
+	if (r->kind != CAPTURE_ANONYMOUS || r->start % HEAP || !read_words(c, r->start, heap, 3))
 		return false;
 	if (!heap[0] || heap[2] % PAGE || heap[2] > HEAP || heap[2] > r->end - r->start ||
 	    !read_words(c, heap[0] & ~(HEAP - 1), first, 1) || first[0] != heap[0])
@@ -190,35 +227,36 @@ static bool is_mapped_by_program(const struct making *m, raddr_t start, raddr_t 
 }
 
 /* Nothing of the program's is in [START, END) beside blocks. */
-static int unroot_heap(struct capture *c, raddr_t start, raddr_t end)
+static int find_heap(struct spans *v, const struct capture *c, raddr_t start, raddr_t end)
 {
-	return is_mapped_by_program(capture_made(c), start, end) ? 0 : unroot(c, start, end);
+	return is_mapped_by_program(capture_made(c), start, end) ? 0 : rootless(v, start, end);
 }
 
-static int unroot_heaps(struct capture *c, const struct glibc_malloc *g)
+static int find_heaps(struct spans *v, const struct capture *c, const struct glibc_malloc *g)
 {
-	int err = unroot(c, g->state, g->state + g->state_bytes);
+	int err = rootless(v, g->state, g->state + g->state_bytes);
 
-	/* what is split off is behind I, and no root */
 	for (size_t i = 0; i < c->ranges && !err; i++) {
 		const struct capture_range *r = &c->range[i];
 		raddr_t end = r->end;
 
-		if (!r->roots)
-			continue;
 		if (r->kind == CAPTURE_HEAP && g->first >= r->start && g->first < end)
-			err = unroot_heap(c, g->first, end);
+			err = find_heap(v, c, g->first, end);
 		else if (is_arena(c, r, &end))
-			err = unroot_heap(c, r->start, end);
+			err = find_heap(v, c, r->start, end);
 	}
 	return err;
 }
 
 int leftovers_mark(struct capture *c, const struct process *p, bool all_known)
 {
-	int err = unroot_stacks(c, &p->ends);
+	struct spans v = { 0 };
+	int err = find_stacks(&v, c, &p->ends);
 
-	if (err || !all_known || !p->glibc_malloc.state || capture_made(c)->leavings)
-		return err;
-	return unroot_heaps(c, &p->glibc_malloc);
+	if (!err && all_known && p->glibc_malloc.state && !capture_made(c)->leavings)
+		err = find_heaps(&v, c, &p->glibc_malloc);
+	if (!err)
+		err = unroot(c, &v);
+	free(v.span);
+	return err;
 }
