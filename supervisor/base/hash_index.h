@@ -6,6 +6,7 @@
 #ifndef MTRUN_HASH_INDEX_H
 #define MTRUN_HASH_INDEX_H
 
+#include "base/secret.h"
 #include "base/types.h"
 
 struct hash_index {
@@ -39,11 +40,11 @@ void hash_index_clear(struct hash_index *x); /* empty, with its memory */
 void hash_index_release(struct hash_index *x);
 
 /* Hashes: of a text (NULL as ""), of a number; and of several things, one after the other. */
-#define HASH_SEED 2166136261u
+#define HASH_SEED ((uint32_t)(secret(1) >> 32))
 uint32_t hash_text(uint32_t seed, const char *text);
 static inline uint32_t hash_number(uint32_t seed, uint64_t n)
 {
-	n = (n ^ seed) * 0x9e3779b97f4a7c15ull;
+	n = (n ^ seed) * secret(0);
 	return (uint32_t)(n ^ n >> 32);
 }
 

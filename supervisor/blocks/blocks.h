@@ -107,9 +107,6 @@ struct blocks {
 	struct mix *mix;
 };
 
-/* An odd number that the target cannot know, for hashes of addresses that it chooses. */
-uint64_t blocks_random(void);
-
 int blocks_init(struct blocks *t) MUST_USE;
 void blocks_release(struct blocks *t);
 /* A copy that shares nothing. TO is uninitialised storage. */

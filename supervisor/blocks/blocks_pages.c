@@ -4,7 +4,8 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/auxv.h>
+
+#include "base/secret.h"
 
 /*
  * The rare parts of the table: a page's first block, a chunk that has become too small, looking for
@@ -26,15 +27,6 @@
 #define TRIM_LEAST  (64u << 10) /* entries */
 /* of the table of pages, in one piece of a pass: most may be empty */
 #define PASS_SLOTS (1u << 20)
-
-uint64_t blocks_random(void)
-{
-	uint64_t r[2] = { 0x9e3779b97f4a7c15ull, 0 };
-	const void *given = (const void *)getauxval(AT_RANDOM);
-	if (given)
-		memcpy(r, given, sizeof(r));
-	return (r[0] ^ r[1] << 1) | 1;
-}
 
 /* All that an arena of that size has. */
 #define DISPLACED_BYTES (256ul << 10)
@@ -77,7 +69,7 @@ int blocks_init(struct blocks *t)
 	t->page = pages.base;
 	t->mask = PAGES_LEAST - 1;
 	t->shift = 64 - (unsigned)__builtin_ctz(PAGES_LEAST);
-	t->factor = blocks_random();
+	t->factor = secret(0);
 	/* the chunk of pages that have none: never found, never free */
 	((struct block *)t->pool.base)->a = BLOCK_PASSED;
 	t->pool_used = 1;

@@ -5,8 +5,9 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/auxv.h>
 #include <sys/mman.h>
+
+#include "base/secret.h"
 
 /*
  * Extendible hashing: the first `depth` bits of the scrambled address lead through a directory to a
@@ -72,12 +73,8 @@ static uint64_t inverse(uint64_t odd)
 
 static void choose_factors(struct compact *c)
 {
-	uint64_t r[2] = { 0x9e3779b97f4a7c15ull, 0xd6e8feb86659fd93ull };
-	const void *given = (const void *)getauxval(AT_RANDOM);
-	if (given)
-		memcpy(r, given, sizeof(r));
-	for (int i = 0; i < 2; i++) {
-		c->factor[i] = r[i] | 1;
+	for (unsigned i = 0; i < 2; i++) {
+		c->factor[i] = secret(i);
 		c->inverse[i] = inverse(c->factor[i]);
 	}
 }

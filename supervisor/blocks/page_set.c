@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/secret.h"
 #include "blocks/blocks.h"
 
 /*
@@ -92,7 +93,7 @@ static bool grow(struct page_set *s)
 	s->mask = mask;
 	s->room = room;
 	if (!s->factor)
-		s->factor = blocks_random();
+		s->factor = secret(0);
 	for (uint32_t i = 0; i < s->leaves; i++)
 		s->index[slot(s, s->leaf[i].number)] = i + 1;
 	return true;

@@ -20,7 +20,7 @@ struct page_set { /* all zeros: empty */
 	uint32_t leaves, room;
 	uint32_t *index; /* by hash: a leaf's number + 1 */
 	uint32_t mask;
-	uint64_t factor; /* the hash's: blocks_random() */
+	uint64_t factor; /* the hash's: secret() */
 	uint32_t last;	 /* number + 1 of the leaf that was used last */
 	bool full;
 };

@@ -5,24 +5,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash_index.h"
+
 /*
  * Two hash tables with chains through the entries: of frames by what they read, of nodes by parent
  * and frame. Both are as large as their rooms for entries, and grow with them. A stack's node is
  * remembered by the stack's number: the same stacks come again for each moment.
  */
-static uint32_t mix(uint32_t h, uint32_t v) { return (h ^ v) * 0x9e3779b1u ^ h >> 15; }
-
-static uint32_t mix_text(uint32_t h, const char *text)
-{
-	for (; text && *text; text++)
-		h = (h ^ (unsigned char)*text) * 16777619u;
-	return mix(h, 0xff);
-}
-
 static uint32_t frame_hash(const struct symbol_frame *f)
 {
-	return mix_text(mix_text(mix_text(mix(2166136261u, f->line), f->function), f->file),
-			f->module);
+	return hash_text(hash_text(hash_text(hash_number(HASH_SEED, f->line), f->function),
+				   f->file),
+			 f->module);
 }
 
 static bool same_text(const char *a, const char *b) { return a == b || (a && b && !strcmp(a, b)); }
@@ -113,7 +107,7 @@ static int frame_number(struct trie *t, const struct export *e, const struct exp
 
 static uint32_t node_hash(uint32_t parent, uint32_t frame)
 {
-	return mix(mix(2166136261u, parent), frame);
+	return hash_number(hash_number(HASH_SEED, parent), frame);
 }
 
 static void node_link(struct trie *t, size_t i)

@@ -5,7 +5,8 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/auxv.h>
+
+#include "base/secret.h"
 
 /*
  * A block of SIZE bytes is sampled with the probability p = 1 - exp(-SIZE / PERIOD), as each of its
@@ -103,14 +104,8 @@ static int grow(struct weights *w)
 		*w = old;
 		return -ENOMEM;
 	}
-	if (!w->factor) {
-		const void *given = (const void *)getauxval(AT_RANDOM);
-
-		w->factor = 0x9e3779b97f4a7c15ull;
-		if (given)
-			memcpy(&w->factor, given, sizeof(w->factor));
-		w->factor |= 1;
-	}
+	if (!w->factor)
+		w->factor = secret(0);
 	w->mask = n - 1;
 	w->used = 0;
 	for (size_t i = 0; old.entry && i <= old.mask; i++)

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/message.h"
+#include "base/secret.h"
 #include "inject/wire.h"
 
 /*
@@ -54,7 +55,7 @@ static int add_node(void *ctx, const struct log_node *n)
 
 static size_t symbol_hash(uint32_t module, uint64_t pc)
 {
-	uint64_t h = (pc ^ (uint64_t)module << 48) * 0x9e3779b97f4a7c15ull;
+	uint64_t h = (pc ^ (uint64_t)module << 48) * secret(0);
 
 	return (size_t)(h ^ h >> 32);
 }

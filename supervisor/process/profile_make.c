@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/secret.h"
 #include "ledger/block_list.h"
 #include "ledger/weights.h"
 #include "process/usable.h"
@@ -142,9 +143,9 @@ struct gather {
 
 static size_t gather_hash(uint32_t stack, uint32_t thread, uint64_t block)
 {
-	uint64_t h = (stack ^ (uint64_t)thread << 32) * 0x9e3779b97f4a7c15ull;
+	uint64_t h = (stack ^ (uint64_t)thread << 32) * secret(0);
 
-	h = (h ^ h >> 29 ^ block) * 0xff51afd7ed558ccdull;
+	h = (h ^ h >> 29 ^ block) * secret(1);
 	return (size_t)(h ^ h >> 32);
 }
 

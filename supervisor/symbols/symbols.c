@@ -34,6 +34,7 @@
 
 #include "base/outside.h"
 #include "base/pattern.h"
+#include "base/secret.h"
 #include "symbols/debugfile.h"
 #include "symbols/elf.h"
 #include "symbols/module.h"
@@ -472,7 +473,7 @@ static struct symbol_frame *make_frames(struct symbols *s, const struct question
 
 static size_t answer_hash(const struct mapping *p, raddr_t pc, bool exact)
 {
-	uint64_t h = (pc ^ ((uint64_t)(uintptr_t)p << 20)) * 0x9e3779b97f4a7c15u;
+	uint64_t h = (pc ^ ((uint64_t)(uintptr_t)p << 20)) * secret(0);
 
 	return (size_t)((h ^ h >> 32) + exact);
 }
