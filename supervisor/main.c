@@ -30,6 +30,7 @@
 #include "shell/common/suppressing.h"
 #include "shell/prompt/interactive.h"
 #include "shell/serve/serve.h"
+#include "tracee/launch.h"
 #include "tracee/terminal.h"
 
 /*
@@ -356,7 +357,7 @@ static int run_beside(struct one_run *r, void (*fn)(void *ctx))
 	r->session = session_new(r->options);
 	err = r->session ? asking_loop(r->session, fn, r) : -errno;
 	if (err) {
-		message_error("cannot begin: %s", strerror(-err));
+		message_error("cannot begin: %s", limits_error(err));
 		r->status = EXIT_FAILED;
 	}
 	session_free(r->session);

@@ -466,30 +466,6 @@ uint64_t session_clock(const struct session *s)
 
 /* ---- life ---------------------------------------------------------------- */
 
-static void raise_to_most(int resource)
-{
-	struct rlimit limit;
-
-	if (getrlimit((__rlimit_resource_t)resource, &limit) == 0) {
-		limit.rlim_cur = limit.rlim_max;
-		setrlimit((__rlimit_resource_t)resource, &limit);
-	}
-}
-
-/*
- * Our memory files are large, and we have files of our own open. A limit on the size or number of
- * files is the program's (launch.c gives it back), and must not be our end.
- */
-static void unlimit_files(void)
-{
-	static const struct rlimit none = { RLIM_INFINITY, RLIM_INFINITY };
-
-	if (setrlimit(RLIMIT_FSIZE, &none) < 0)
-		raise_to_most(RLIMIT_FSIZE);
-	raise_to_most(RLIMIT_NOFILE);
-	signal(SIGXFSZ, SIG_IGN);
-}
-
 /* When tracing began, in ms since 1970: clock times are wrong by what passes between two looks. */
 static uint64_t clock_began(void)
 {
@@ -522,6 +498,7 @@ struct session *session_new(const struct options *options)
 	s->api.limit = options->limit;
 	s->last = &s->processes;
 	inherited_save(&s->inherited);
+	limits_raise();
 	s->controlled = terminal_controls();
 	s->bell = heartbeat_start();
 	if (s->bell < 0) {
@@ -547,7 +524,7 @@ struct session *session_new(const struct options *options)
 	signal(SIGTTOU, SIG_IGN);
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGUSR1, SIG_DFL); /* what is ignored is not queued */
-	unlimit_files();
+	signal(SIGXFSZ, SIG_IGN);
 	return s;
 }
 

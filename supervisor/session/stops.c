@@ -212,10 +212,15 @@ void process_unlend(struct session *s, struct process *p)
  * The program that was named is not run when it cannot be supervised: nothing of it has run yet.
  * Its later images and its children are.
  */
+static bool is_refused(const struct session *s, const struct process *p)
+{
+	return p == s->main && !s->started;
+}
+
 static void cannot_supervise(struct session *s, struct process *p, const char *why)
 {
 	p->unsupervised = why;
-	if (p == s->main && !s->started) {
+	if (is_refused(s, p)) {
 		message_error("cannot supervise '%s': %s",
 			      p->exe	   ? p->exe
 			      : p->command ? p->command
@@ -235,7 +240,7 @@ static const char *stub_error(int err)
 	case -E2BIG: return AGENT_NO_ADDRESSES;
 	case -EFBIG: return AGENT_NO_FILES;
 	case -ETIMEDOUT: return "it did not answer";
-	default: return strerror(-err);
+	default: return limits_error(err);
 	}
 }
 
@@ -337,6 +342,8 @@ static int land(struct session *s, struct process *p, pid_t tid)
 	if (!err && p->state == PROCESS_STOPPED)
 		s->landed = l;
 	s->began = true;
+	if (err && err != -ESRCH && is_refused(s, p)) /* it waits, until it is killed */
+		return err;
 	if (filtered)
 		return refilter(s, tid, &l, 0) < 0 ? -ETIMEDOUT : err;
 	agent_go(&p->wire->mail);

@@ -36,22 +36,58 @@ static int signal_action(int sig, const struct kernel_action *set, struct kernel
 	return (int)syscall(SYS_rt_sigaction, sig, set, get, sizeof(set->mask));
 }
 
+/*
+ * Our memory files are large, we have files of our own open, and what we know of the program takes
+ * memory. A limit on any of it is the program's, and must not be our end.
+ */
+static const __rlimit_resource_t limited[INHERITED_LIMITS] = { RLIMIT_FSIZE, RLIMIT_NOFILE,
+							       RLIMIT_AS, RLIMIT_DATA };
+
 void inherited_save(struct inherited *i)
 {
 	syscall(SYS_rt_sigprocmask, SIG_SETMASK, NULL, &i->mask, sizeof(i->mask));
 	for (int sig = 1; sig < 65; sig++)
 		if (signal_action(sig, NULL, &i->action[sig]) < 0)
 			i->action[sig] = (struct kernel_action){ 0 };
-	getrlimit(RLIMIT_FSIZE, &i->file_size);
-	getrlimit(RLIMIT_NOFILE, &i->files);
+	for (size_t k = 0; k < INHERITED_LIMITS; k++)
+		getrlimit(limited[k], &i->limit[k]);
+}
+
+void limits_raise(void)
+{
+	static const struct rlimit none = { RLIM_INFINITY, RLIM_INFINITY };
+	struct rlimit limit;
+
+	for (size_t k = 0; k < INHERITED_LIMITS; k++) {
+		if (getrlimit(limited[k], &limit) < 0 ||
+		    (limited[k] != RLIMIT_NOFILE && setrlimit(limited[k], &none) == 0))
+			continue;
+		limit.rlim_cur = limit.rlim_max;
+		setrlimit(limited[k], &limit);
+	}
+}
+
+const char *limits_error(int err)
+{
+	struct rlimit addresses = { RLIM_INFINITY, 0 }, data = addresses;
+
+	getrlimit(RLIMIT_AS, &addresses);
+	getrlimit(RLIMIT_DATA, &data);
+	if (err != -EAGAIN && err != -ENOMEM)
+		return strerror(-err);
+	if (addresses.rlim_cur != RLIM_INFINITY)
+		return "the limit on addresses (RLIMIT_AS, `ulimit -v`) is too low for mtrun";
+	if (data.rlim_cur != RLIM_INFINITY)
+		return "the limit on data (RLIMIT_DATA, `ulimit -d`) is too low for mtrun";
+	return strerror(-err);
 }
 
 static void inherited_restore(const struct inherited *i)
 {
 	for (int sig = 1; sig < 65; sig++)
 		signal_action(sig, &i->action[sig], NULL);
-	setrlimit(RLIMIT_FSIZE, &i->file_size);
-	setrlimit(RLIMIT_NOFILE, &i->files);
+	for (size_t k = 0; k < INHERITED_LIMITS; k++)
+		setrlimit(limited[k], &i->limit[k]);
 	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &i->mask, NULL, sizeof(i->mask));
 }
 

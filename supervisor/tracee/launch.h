@@ -14,12 +14,20 @@
 struct kernel_action { /* struct sigaction as the kernel has it on x86-64 */
 	uint64_t handler, flags, restorer, mask;
 };
+#define INHERITED_LIMITS 4
 struct inherited {
 	uint64_t mask;
 	struct kernel_action action[65];
-	struct rlimit file_size, files;
+	struct rlimit limit[INHERITED_LIMITS]; /* of launch.c's `limited` */
 };
 void inherited_save(struct inherited *i);
+/*
+ * From here on mtrun itself is under no limit on the size or number of files, on addresses or data,
+ * or, unprivileged, under its hard limit only.
+ */
+void limits_raise(void);
+/* What ERR, of a call of mtrun's own, says: a limit that is left may be the cause. */
+const char *limits_error(int err);
 
 /*
  * The file that ARGV[0] means, as execvp searches; to be freed. NULL and *status = 126 or 127, the

@@ -33,4 +33,43 @@ try stack 'ulimit -s 200; sort /etc/passwd | sha256sum'
 try locked 'ulimit -l 0; /bin/echo hi; echo $?'
 try core 'ulimit -c 0; /bin/echo hi; echo $?'
 try time 'ulimit -t 1; sh -c "while :; do :; done"; echo $?'
+
+# mtrun has a soft limit of its own raised, the program keeps it; under a hard one that is too low it says so, and nothing has run.
+soft() { # NAME OPTION KIB
+	got=$(ulimit -S "$2" "$3"; exec timeout -k 1 30 "$mtrun" -q -x 'wait exit' sh -c "ulimit -S $2" 2>"$tmp/ours.err")
+	if [ "$got" = "$3" ]; then
+		echo "ok $1"
+	else
+		echo "FAIL $1: '$got'; $(head -c 200 "$tmp/ours.err" | tr '\n' ' ')"
+		status=1
+	fi
+}
+
+hard() { # NAME OPTION RESOURCE KIB...
+	name=$1 option=$2 resource=$3
+	bad=
+	shift 3
+	for kib; do
+		got=$(ulimit "$option" "$kib"; exec timeout -k 1 30 "$mtrun" -q -x 'wait exit' /bin/echo ran 2>"$tmp/ours.err")
+		code=$?
+		case "$code $got $(tr '\n' ' ' <"$tmp/ours.err")" in
+		"0 ran " | [1-9]*"  mtrun: "*"$resource"*) ;;
+		*) bad="$bad; $kib: $code '$got' $(head -c 200 "$tmp/ours.err" | tr '\n' ' ')" ;;
+		esac
+	done
+	if [ -z "$bad" ]; then
+		echo "ok $name"
+	else
+		echo "FAIL $name$bad"
+		status=1
+	fi
+}
+
+# The sanitizers' own memory is more than that.
+case ${MTRUN_SLOW-} in '')
+	soft soft_data -d 16000
+	soft soft_address_space -v 60000
+	hard hard_data -d RLIMIT_DATA 8000 16000 32000 40000 48000 64000
+	hard hard_address_space -v RLIMIT_AS 24000 32000 40000 48000 56000 64000 80000 ;;
+esac
 exit $status
