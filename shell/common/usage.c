@@ -51,7 +51,6 @@ struct look {
 	uint8_t *explained; /* one for each mapping: enum why */
 	size_t at;	    /* the one found last */
 	struct spans own;   /* mappings of the program's own */
-	struct spans ours;  /* and of mtrun's */
 };
 
 static void explain_page(void *ctx, raddr_t page)
@@ -158,14 +157,6 @@ static int64_t process_rss(const struct process *p)
 	return kb < 0 ? -1 : kb * 1024;
 }
 
-/* What is ours in its memory. */
-static void collect_ours(struct spans *v, const struct process *p, const struct maps *maps)
-{
-	for (size_t i = 0; i < maps->count; i++)
-		if (ours(p, &maps->map[i]))
-			add_span(v, maps->map[i].start, maps->map[i].end);
-}
-
 /* Bytes of it that are in memory, or (SWAPPED) swapped out. False: that is not known. */
 static bool resident(const struct spans *v, pid_t via, bool swapped, uint64_t *bytes)
 {
@@ -186,20 +177,51 @@ static int64_t less(int64_t rss, uint64_t own)
 	return (uint64_t)rss > own ? rss - (int64_t)own : 0;
 }
 
+void rss_look_begin(struct rss_look *l, const struct process *p)
+{
+	size_t n = p->plant.nislands;
+
+	*l = (struct rss_look){ .via = p->via, .agent = p->agent, .rss = process_rss(p) };
+	l->island = n ? malloc(n * sizeof(*l->island)) : NULL;
+	for (; l->island && l->islands < n; l->islands++)
+		l->island[l->islands] = (struct rss_span){ p->plant.island[l->islands].start,
+							   p->plant.island[l->islands].end };
+}
+
+static void add_file(void *ctx, raddr_t start, raddr_t end, unsigned kind)
+{
+	if (kind & RESIDENCE_FILE)
+		*(uint64_t *)ctx += end - start;
+}
+
+/*
+ * Behind the agent's own memory there are files of mtrun's, each with room to grow, which a mapping
+ * of the program's may be in.
+ */
+int64_t rss_look_end(struct rss_look *l)
+{
+	struct residence r;
+	uint64_t own = 0;
+
+	residence_begin(&r, l->via, RESIDENT_US);
+	if (l->agent) {
+		own = residence_of(&r, l->agent, l->agent + AGENT_BEACON, false);
+		residence_each(&r, l->agent + AGENT_BEACON, l->agent + AGENT_SPAN, RESIDENCE_FILE,
+			       add_file, &own);
+	}
+	for (size_t i = 0; i < l->islands; i++)
+		own += residence_of(&r, l->island[i].start, l->island[i].end, false);
+	residence_end(&r);
+	free(l->island);
+	return l->rss < 0 ? -1 : less(l->rss, own);
+}
+
 int64_t usage_rss(const struct process *p)
 {
-	int64_t rss = process_rss(p);
-	struct spans v = { 0 };
-	struct maps maps;
-	uint64_t bytes;
+	struct rss_look l;
 
-	if (rss < 0 || maps_read_within(&maps, p->via, MAPPED_US))
-		return rss;
-	collect_ours(&v, p, &maps);
-	resident(&v, p->via, false, &bytes);
-	free(v.span);
-	maps_release(&maps);
-	return less(rss, bytes);
+	rss_look_begin(&l, p);
+	return rss_look_end(&l);
 }
 
 #define SLICE 65536u /* pages that are looked at before others have the session */
@@ -249,7 +271,7 @@ static void look(struct session *session, struct usage *u, struct look *s, const
 		 uint64_t known)
 {
 	pid_t via = p->via;
-	uint64_t our_bytes;
+	struct rss_look rss;
 
 	s->at = s->maps.count;
 	s->explained = calloc(s->maps.count + 1, 1);
@@ -261,12 +283,11 @@ static void look(struct session *session, struct usage *u, struct look *s, const
 		u->mapped_known = true;
 		u->mappings = s->maps.count;
 	}
-	collect_ours(&s->ours, p, &s->maps);
+	rss_look_begin(&rss, p);
 	asking_unlock(session);
 	u->resident_known = s->explained && resident(&s->own, via, true, &u->mmap_resident);
-	resident(&s->ours, via, false, &our_bytes);
+	u->rss = rss_look_end(&rss);
 	asking_lock(session);
-	u->rss = less(u->rss, our_bytes);
 }
 
 void usage_read(struct session *session, struct usage *u, const struct process *p,
@@ -287,7 +308,6 @@ void usage_read(struct session *session, struct usage *u, const struct process *
 		return;
 	look(session, u, &s, p, known);
 	free(s.own.span);
-	free(s.ours.span);
 	free(s.explained);
 	maps_release(&s.maps);
 }

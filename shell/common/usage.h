@@ -27,7 +27,22 @@ struct usage {
 	int64_t rss;		/* bytes without ours, -1 unknown */
 };
 
-int64_t usage_rss(const struct process *p); /* that alone */
+/*
+ * That alone, in two steps: with the session's lock what must be known of P, then without it the
+ * answer, which releases what the first one took.
+ */
+struct rss_look {
+	pid_t via;
+	int64_t rss; /* bytes, ours included; -1 unknown */
+	raddr_t agent;
+	struct rss_span {
+		raddr_t start, end;
+	} * island;
+	size_t islands;
+};
+void rss_look_begin(struct rss_look *l, const struct process *p);
+int64_t rss_look_end(struct rss_look *l);
+int64_t usage_rss(const struct process *p); /* both at once */
 /* Beside TOTALS, which are of P. The session is unlocked meanwhile; the caller holds P. */
 void usage_read(struct session *session, struct usage *u, const struct process *p,
 		const struct ledger_totals *totals);

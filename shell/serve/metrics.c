@@ -32,6 +32,7 @@ struct metrics_process {
 	char *command;
 	struct ledger_totals totals;
 	uint64_t allocated, waited_ms, dropped;
+	struct rss_look look;
 	int64_t rss;
 };
 
@@ -228,7 +229,7 @@ static void copy_process(struct metrics *m, const struct session *s, const struc
 		stream_stats(p->stream, &stats);
 	to->waited_ms = stats.waited_ms;
 	to->dropped = stats.dropped;
-	to->rss = usage_rss(p);
+	rss_look_begin(&to->look, p);
 }
 
 /* SUBJECT, and unless PID chose it all others that run. */
@@ -299,6 +300,8 @@ void answer_metrics(struct answer *a)
 	}
 	shell_leave_subject(shell);
 	asking_unlock(shell->session);
+	for (size_t i = 0; i < m->count; i++)
+		m->process[i].rss = rss_look_end(&m->process[i].look);
 	if (viewed) {
 		put_processes(m);
 		put_limit(m);

@@ -56,28 +56,23 @@ static void left(struct evhttp_connection *c, void *arg)
 
 /* ---- what is told -------------------------------------------------------- */
 
-static void put_numbers(struct serve *s, const struct process *p, FILE *out)
+static void put_numbers(struct json *j, struct serve *s, const struct process *p)
 {
 	struct ledger_totals t;
-	struct json j;
 
 	ledger_totals(p->ledger, &t);
-	json_init(&j, out);
-	json_object(&j, NULL);
-	json_string(&j, "state", process_state_name(process_state_seen(p)));
-	json_int(&j, "pid", p->pid);
-	json_uint(&j, "ms", session_ms(s->session));
-	json_uint(&j, "live", t.heap + t.mmap);
-	json_uint(&j, "allocated", process_allocated(p, session_options(s->session)->count));
-	json_uint(&j, "peak", t.peak);
-	json_uint(&j, "peak_ms", t.peak_ms);
-	json_uint(&j, "live_blocks", t.live_blocks);
-	json_uint(&j, "allocs", t.allocs);
-	json_uint(&j, "frees", t.frees);
-	json_uint(&j, "maps", t.maps);
-	json_uint(&j, "temporary", t.temporary);
-	json_int(&j, "rss", usage_rss(p));
-	json_end_object(&j);
+	json_string(j, "state", process_state_name(process_state_seen(p)));
+	json_int(j, "pid", p->pid);
+	json_uint(j, "ms", session_ms(s->session));
+	json_uint(j, "live", t.heap + t.mmap);
+	json_uint(j, "allocated", process_allocated(p, session_options(s->session)->count));
+	json_uint(j, "peak", t.peak);
+	json_uint(j, "peak_ms", t.peak_ms);
+	json_uint(j, "live_blocks", t.live_blocks);
+	json_uint(j, "allocs", t.allocs);
+	json_uint(j, "frees", t.frees);
+	json_uint(j, "maps", t.maps);
+	json_uint(j, "temporary", t.temporary);
 }
 
 static bool has_ended(const struct session *s, const struct process *chosen)
@@ -93,13 +88,22 @@ static struct evbuffer *make_event(struct serve *s, const struct process *chosen
 	char *text = NULL;
 	size_t len;
 	FILE *out = event ? open_memstream(&text, &len) : NULL;
+	const struct process *p;
+	struct rss_look rss;
+	struct json j;
 
 	if (out) {
+		json_init(&j, out);
+		json_object(&j, NULL);
 		asking_lock(s->session);
 		session_settle(s->session);
 		*ended = has_ended(s->session, chosen);
-		put_numbers(s, chosen ? chosen : session_main(s->session), out);
+		p = chosen ? chosen : session_main(s->session);
+		put_numbers(&j, s, p);
+		rss_look_begin(&rss, p);
 		asking_unlock(s->session);
+		json_int(&j, "rss", rss_look_end(&rss));
+		json_end_object(&j);
 	}
 	if (!out || fclose(out) ||
 	    evbuffer_add_printf(event, "event: %s\ndata: %s\n\n", *ended ? "end" : "now", text) <
