@@ -11,35 +11,36 @@
 
 /*
  * What the ledger sees as an error may be one, or an allocation or a release that was not seen. So
- * an error is told only where that is excluded:
+ * an error is told only where the latter is excluded:
  *
- *  - all that gives and takes blocks in the process is hooked: a libc, or an allocator of which the
- *    functions are known; nothing by --hook, nothing that could not be hooked, no event lost;
- *  - in a child that was forked beside other threads: no block from before. Its memory was copied
- *    while they ran: what it has of them is from one instant, and the ledger from another;
- *  - a double free: the block was seen to be given, to be freed, and to be freed again. Where the
- *    heap was there before us a call may have been under way then, which has not been seen: what is
- *    freed in the first second is not believed. If other blocks were freed that were never seen to
- *    be given, then something is not seen, and nothing more is believed;
- *  - within a block: it was seen to be given, and no address was given twice without a release.
- *    Events of several threads at different addresses come in any order: the release of a block from
- *    before us, and then the allocation of one that has its memory. So where there are such blocks
- *    the thread must be the one that was given the block, and not in that first second;
- *  - not a block: in a module's data or code, on a stack, or where nothing is mapped;  - the wrong
- * family: both calls say by themselves of which they are. An operator says so in so
- *    many words (HOOK_SAYS_*), but what has not been said may have been lost, or have come from an
- *    operator that nobody has seen: one that is hidden in a library, as of a C++ runtime that was
- *    linked into it. So where nothing was said the innermost call must be one of malloc or free
- *    itself, and be in a function that has a name, and not an operator's; or in a file that takes
- *    its operators from others, and so has none.
+ *  - In all cases everything that gives and takes blocks in the process is hooked: a libc, or an
+ *    allocator whose functions are known; nothing by --hook, nothing that could not be hooked, no
+ *    event lost.
+ *  - In a child that was forked beside other threads, the block is not from before the fork. The
+ *    memory was copied while they ran: it is of one instant, and the ledger of another.
+ *  - Double free: the block was seen to be given, to be freed, and to be freed again. Where the heap
+ *    was there before us an unseen call may have been under way at first: what is freed in the first
+ *    second does not count. Once blocks were freed that were never seen to be given, something is
+ *    not seen, and no double free is told any more.
+ *  - Within a block: the block was seen to be given, and no address was given twice without a
+ *    release. Events of several threads at different addresses come in any order: the release of a
+ *    block from before us may come before the allocation of one that has its memory. So where there
+ *    are such blocks, the thread must be the one that was given the block, and the first second is
+ *    over.
+ *  - Not a block: the address is in a module's data or code, on a stack, or where nothing is mapped.
+ *  - Wrong family: both calls tell their family by themselves. An operator does (HOOK_SAYS_*); but
+ *    where nothing was said, that may have been lost, or an operator may be hidden in a library, with
+ *    a C++ runtime that was linked into it. So there the innermost call must be to malloc or free
+ *    itself, and in a function that has a name, and not an operator's; or in a file that imports its
+ *    operators, and so has none.
  *
- * A stack is where a call's place is known from; some releases have none (inject/hint.h).
+ * The place of a call is known from its stack; some releases have none (inject/hint.h).
  */
 #define TRUST_MS 1000u
 #define TICK_MS	 10u /* the times of blocks are in these */
 /*
- * Mappings or symbols are looked at so often, and so many times more at once: it takes half a
- * millisecond, or, of a very large file's symbols, some
+ * Mappings or symbols are looked at once in LOOK_MS; LOOKS_MOST looks can be saved up. Each takes
+ * half a millisecond, or some for a very large file's symbols.
  */
 #define LOOK_MS	   50u
 #define LOOKS_MOST 20u

@@ -82,13 +82,10 @@ struct process {
 	/* by process_ref(), and one of the list that it is in: the last one to go frees it */
 	unsigned refs;
 	pid_t pid, ppid;
-	/*
-	 * the thread by which /proc and the memory are read: another one where the first has ended
-	 * before the others
-	 */
+	/* the thread by which /proc and the memory are read: not `pid` if that thread has ended */
 	pid_t via;
-	char *command; /* argv[0]'s last part, as in /proc/PID/comm */
-	/* the beginning of its arguments, one blank between, when it began; or NULL */
+	char *command; /* its name, as /proc/PID/comm has it; or NULL */
+	/* the beginning of its arguments, one blank between, as last described; or NULL */
 	char *command_line;
 	char *exe; /* path of the executable */
 	enum process_state state;

@@ -339,7 +339,7 @@ void session_release_threads(struct session *s, struct process *p)
 		p->state = PROCESS_DETACHED;
 }
 
-/* At once, whatever is still to be read: it has waited for us. */
+/* Detaches before the rings are drained, so that the pause stays short. */
 static void let_go(struct session *s, struct process *p)
 {
 	session_release_threads(s, p);

@@ -197,12 +197,8 @@ int session_lend(struct session *s, struct process *p) MUST_USE;
 int session_take_back(struct session *s, struct process *p) MUST_USE;
 
 /*
- * Stacks of stopped threads (`bt`): calls FN for each thread of P, tid 0 = all. The target is
- * stopped for the moment if it runs.
- */
-/*
- * leaf first; pc[0] exact, the others return addresses (WIRE_PC_EXACT set after signal frames); our
- * own frames left out
+ * A thread's stack for `bt`, leaf first: pc[0] is exact, the others are return addresses, with
+ * WIRE_PC_EXACT where a signal interrupted. Frames of ours are left out.
  */
 struct bt_thread {
 	pid_t tid;
@@ -210,6 +206,10 @@ struct bt_thread {
 	size_t count;
 	const uint64_t *pc;
 };
+/*
+ * Calls FN with the stack of thread TID of P, 0: of each thread. P is stopped meanwhile, if it
+ * runs. 0 or -errno.
+ */
 int session_bt(struct session *s, struct process *p, pid_t tid,
 	       void (*fn)(void *ctx, const struct bt_thread *t), void *ctx) MUST_USE;
 
