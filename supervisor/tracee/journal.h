@@ -25,8 +25,8 @@ struct leftover {
 	struct plant plant; /* what its journal says and its memory confirms */
 };
 /*
- * 1: *LEFT is filled (to be released with plant_release()); 0: nothing was left; -EPROTO: by
- * another version of mtrun; -errno.
+ * 1: *LEFT is filled (its plant to be released with plant_release()); 0: nothing was left; -EPROTO:
+ * another version of mtrun has left something; or -errno.
  */
 int journal_find(pid_t pid, struct leftover *left) MUST_USE;
 
