@@ -240,7 +240,7 @@ noinline bool nodes_reach(uint32_t node)
 	return reach(&PROC->nodes_mapped, node, WIRE_NODES, AGENT_NODES, sizeof(struct wire_node));
 }
 
-/* Each page that is touched for the first time costs a fault; one call for many pages saves them. */
+/* The first touch of each page costs a fault: one call for many pages saves them. */
 noinline void nodes_touch(uint32_t node)
 {
 	uint32_t mapped = load(&PROC->nodes_mapped), n = mapped > node ? mapped - node : 0;

@@ -11,8 +11,8 @@
  * -> malloc -> mmap) does not: `mark` holds the outermost hook's frame meanwhile. Bit 0 of the mark
  * (WIRE_BUSY) says that the hook is keeping books, during which nothing of the program's runs but a
  * signal handler; a handler's events go to a place apart (wire_process.signal) and leave the
- * thread's state alone. A mark can also be stale, when a handler left by siglongjmp. nesting() tells
- * these apart.
+ * thread's state alone. A mark can also be stale, when a handler left by siglongjmp. nesting()
+ * tells these apart.
  *
  * errno is not touched but for a refusal: nothing here calls libc, and the real function's value
  * stands.
@@ -153,9 +153,9 @@ static inline uint32_t stack_of(struct scope s, const struct entry *e)
 bool event_lost(struct wire_thread *t);
 
 /*
- * Makes room for a time event and a wide one, and writes the time event if a millisecond has passed.
- * *PLACE: where the event goes if the scope is minimal; not set otherwise. False: the event is lost,
- * and must not take a number.
+ * Makes room for a time event and a wide one, and writes the time event if a millisecond has
+ * passed. *PLACE: where the event goes if the scope is minimal; not set otherwise. False: the event
+ * is lost, and must not take a number.
  */
 static inline bool begin_event(struct scope s, struct wire_signal_event **place)
 {

@@ -21,7 +21,7 @@
  */
 void memory_leaves(uint64_t nr, const uint64_t *a);
 
-/* B and C are no arguments of the hooked function. SAID: the family, see entry_says_new (entry.S). */
+/* B and C are no arguments of the hooked function. SAID: see entry_says_new (entry.S). */
 uint64_t hook_malloc(uint64_t size, uint64_t b, uint64_t c, const struct wire_hook *h,
 		     const struct entry *e, uint64_t said);
 uint64_t hook_free(uint64_t p, uint64_t b, uint64_t c, const struct wire_hook *h,

@@ -339,7 +339,7 @@ void hook_new_zero(void)
 		t->new_zero = 1;
 }
 
-/* How many bytes were asked for when malloc is called for one: operator new may have made 1 of 0. */
+/* How many bytes malloc(1) is asked for: operator new may have made 1 of 0. */
 static noinline uint64_t one_or_zero(struct wire_thread *t)
 {
 	uint64_t size = !t->new_zero;

@@ -19,8 +19,8 @@ static inline uint64_t sample_random(uint64_t *state)
 }
 
 /*
- * -ln(X / 2^64) in units of 2^-32; X is not 0. With X / 2^64 = Y / 2^N, Y from 1/2 to 1, it is N ln 2
- * - ln Y, and -ln Y = 2 artanh z with z = (1 - Y) / (1 + Y), at most 1/3. Of the series z + z^3/3 +
+ * -ln(X / 2^64) in units of 2^-32; X is not 0. With X / 2^64 = Y / 2^N, Y from 1/2 to 1, it is
+ * N ln 2 - ln Y, and -ln Y = 2 artanh z with z = (1 - Y) / (1 + Y), at most 1/3. Of the series z + z^3/3 +
  * z^5/5 ..., nine terms are enough: the rest is below 10^-10.
  */
 static inline uint64_t sample_minus_log(uint64_t x)

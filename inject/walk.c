@@ -438,7 +438,7 @@ static noinline enum step cfa_uncommon(struct cursor *c, struct wire_range *r,
 			return STEP_LOST;
 		*cfa += deref;
 		return STEP_ON;
-	/* the frame's two words are at rbp, which may be on another stack: the walk goes on there */
+	/* the frame's two words are at rbp, perhaps on another stack: the walk goes on there */
 	case CFA_FRAME:
 		c->rbp_use |= RBP_USED;
 		*cfa = c->reg[WIRE_RBP] + off;

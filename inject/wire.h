@@ -330,20 +330,19 @@ enum wire_what {
 	 */
 	ASK_TRACE,
 	/*
-	 * no system calls may be made: up to where is the memory readable that arg[0] is in? 0: it
-	 * is not
+	 * no system call may be made: where does the readable memory end that arg[0] is in? 0: it is
+	 * not readable
 	 */
 	ASK_READABLE,
 	/*
-	 * arg[1] bytes at arg[0] are about to be moved, or become longer: they are to be one
-	 * mapping, as far as it is for the supervisor that they are not, until the same range has
-	 * been moved
+	 * arg[1] bytes at arg[0] are about to be moved or enlarged, which needs one mapping: a
+	 * capture's protection must not divide them until ASK_MOVED of the same range
 	 */
 	ASK_WHOLE,
-	ASK_MOVED,
+	ASK_MOVED, /* arg[1] bytes at arg[0] have been moved, or the call has failed */
 	/*
-	 * arg[1] bytes at arg[0] were mapped just now, or made writable, and are not touched before
-	 * the answer: they are to be one mapping with what is beside them, as above
+	 * arg[1] bytes at arg[0] were just mapped or made writable, and are not touched before the
+	 * answer: a capture's protection must not divide them from their neighbours
 	 */
 	ASK_MAPPED,
 	/*
