@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 /*
- * agent.c - the agent's parts are made, and made larger.
+ * agent.c - makes the agent's parts, and enlarges them.
  *
  * A thread comes to arrive() in two ways. At exec and attach it comes from the bootstrap stub
- * (entry.S), when the blob is all there is. And the only thread of a forked child comes here, as
- * its agent lacks the memory that the parent's shares with mtrun. The thread makes the memory
- * files; the supervisor, which follows by system call stops, takes hold of each as soon as it is
- * made, gives it its size and seals it against losing that again; and maps them. A file that has
- * not got its size means that mtrun is gone: then what was done is undone. At the end the thread
- * serves (service.c).
+ * (entry.S), when the blob is all there is. And the only thread of a forked child is sent here, as
+ * the child lacks the parts that its parent shares with mtrun. The thread makes the memory files.
+ * The supervisor, which follows by system call stops, opens each as soon as it is made, gives it
+ * its size and seals that; then the thread maps them. A file without its size means that mtrun is
+ * gone: then what was done is undone. At the end the thread serves (service.c).
  *
- * Each part that grows is the end of a mapping with nothing behind it: the supervisor has looked
- * for such a place. Larger mappings show more of the same file and keep their advice (not inherited
- * by a fork, not dumped). Where no system call may be made, or the program's limit on addresses is
- * met, nothing grows: such a thread has no slot, or goes on with the small ring that is in it; such
- * a stack ends at its caller.
+ * Each part that grows is the end of a mapping with nothing behind it: the supervisor has chosen
+ * such a place. A larger mapping shows more of the same file and keeps its advice (not inherited by
+ * a fork, not dumped). Where no system call may be made, or the program's RLIMIT_AS is met, nothing
+ * grows: a thread then has no slot, or goes on with the small ring in its slot; a stack loses its
+ * innermost frames.
  */
 #include <linux/time_types.h>
 
@@ -38,7 +37,7 @@ enum {
 
 /* ---- making -------------------------------------------------------------- */
 
-/* A descriptor, or negative: none, or nobody has given it its size. */
+/* A descriptor; negative: there is none, or nobody has given it its size. */
 static long memory_file(long size)
 {
 	long fd = sys3(__NR_memfd_create, (long)"mtrun", K_MFD_CLOEXEC | K_MFD_ALLOW_SEALING, 0);
@@ -154,9 +153,8 @@ void arrive_child(uint64_t mask)
 
 /* ---- growing ------------------------------------------------------------- */
 
-#define LOCK_SPINS 1000 /* longer than the call takes */
-/* ns. Its holder was preempted, and where many threads want to run that can last */
-#define LOCK_NAP 50000
+#define LOCK_SPINS 1000	 /* longer than the call takes: then the lock's holder was preempted */
+#define LOCK_NAP   50000 /* ns */
 
 static bool lock(void)
 {
@@ -179,7 +177,7 @@ static bool lock(void)
 
 static void unlock(void) { store(&PROC->growing, 0); }
 
-/* The mapping that ends at END gets MORE bytes: its last page stands for it. */
+/* The mapping that ends at END gets MORE bytes: mremap is given its last page. */
 static bool extend(uint64_t end, uint64_t more)
 {
 	return sys6(__NR_mremap, (long)(end - 4096), 4096, (long)(4096 + more), 0, 0, 0) ==
@@ -204,8 +202,9 @@ static bool grow(uint32_t *count, uint32_t wanted, uint32_t most, uint64_t at, u
 }
 
 /*
- * *COUNT of SIZE bytes each are mapped from AT on: there are to be more than WANTED, of MOST. No
- * handler of this thread comes in between, which would wait for it.
+ * *COUNT items of SIZE bytes each are mapped from the agent's offset AT on. Maps more, until there
+ * are more than WANTED, at most MOST. Signals are blocked: a handler would wait for the lock that
+ * its own thread holds.
  */
 static bool reach(uint32_t *count, uint32_t wanted, uint32_t most, uint64_t at, uint64_t size)
 {
@@ -241,10 +240,7 @@ noinline bool nodes_reach(uint32_t node)
 	return reach(&PROC->nodes_mapped, node, WIRE_NODES, AGENT_NODES, sizeof(struct wire_node));
 }
 
-/*
- * A page that is touched for the first time costs a fault, of which the call saves most: clang, of
- * whose run these were 3 % and as much again in the kernel, has 7447 less.
- */
+/* The first touch of each page costs a fault: one call for many pages saves them. */
 noinline void nodes_touch(uint32_t node)
 {
 	uint32_t mapped = load(&PROC->nodes_mapped), n = mapped > node ? mapped - node : 0;
@@ -259,7 +255,7 @@ noinline void nodes_touch(uint32_t node)
 #define BIGS_AHEAD  64u
 #define NODES_AHEAD (1u << 19)
 
-/* Those that were ever taken lie below this, but for some that are free. */
+/* All big ones that are taken lie below this. */
 static uint32_t bigs_taken(void)
 {
 	uint32_t n = load(&PROC->bigs);

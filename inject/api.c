@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 /*
- * api.c - what the program's own code asks through mtrun.h: passed on to the supervisor, who knows.
+ * api.c - what the program's own code asks through mtrun.h is passed on to the supervisor.
  *
- * No event is written and no allocator is called, so such a call may come from anywhere, a signal
- * handler inside another hook included. A text is passed as an address: the supervisor copies it,
- * and a bad pointer hurts nobody.
+ * No event is written and no allocator is called, so the call may come from anywhere, also from a
+ * signal handler that interrupted a hook. A text is passed as an address: the supervisor copies it,
+ * and a bad pointer does no harm.
  */
 #include "hook.h"
 #include "ring.h"

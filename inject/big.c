@@ -2,12 +2,11 @@
 /*
  * big.c - a thread's memory is sized by what it does.
  *
- * Most threads of a program with a thousand of them allocate a little and wait. What such a one
- * needs is in its slot: a ring of WIRE_SMALL events, and room for a walk that remembers nothing.
- * When the small ring has been filled once the thread takes one of the big ones (struct wire_big):
- * a ring that holds for longer, and what its walks remember. (Of 1000 threads with a few blocks
- * each, 10 MB stay in memory this way and 30 MB of addresses are taken, against 25 and 370 when
- * every slot had all of it.)
+ * In a program with a thousand threads most allocate a little and wait. What such a thread needs is
+ * in its slot: a ring of WIRE_SMALL events, and room for a walk that remembers nothing. When the
+ * small ring has been filled once the thread takes one of the big ones (struct wire_big): a longer
+ * ring, and room for what its walks remember. (1000 threads with a few blocks each take 10 MB of
+ * memory and 30 MB of addresses so; 25 and 370 MB if every slot had all of it.)
  *
  *	slot 0  [ hot | small ring | pcs ]         big 0  [ ring .... | remembered stacks .. ]
  *	slot 1  [ hot | small ring | pcs ]  big=1  big 1  [ ring .... | remembered stacks .. ]
@@ -16,9 +15,8 @@
  * big_owner says whose each big one is. A thread takes the lowest that is free, by one compare and
  * exchange, and keeps it to its end. The supervisor gives it back then, with the slot
  * (shared_slot_free()): the owner may have been killed anywhere in here. More are mapped when all
- * are taken (agent.c). Where that cannot be, because no system call may be made or the program's
- * limit on addresses is met, the thread goes on round and round in its small ring: slower, and as
- * exact.
+ * are taken (agent.c). Where that fails, because no system call may be made or RLIMIT_AS is met,
+ * the thread goes on in its small ring: slower, and as exact.
  *
  * The order of events. A thread's events are numbered by `head` through both rings. `moved` is the
  * number of the first one in the big ring: earlier ones stay where they are in the small one, which
@@ -29,24 +27,24 @@
  * those of the small ring first. Both rings together hold no more events that were not taken than
  * the big one alone (wire_ring_size()).
  *
- * In between can be:
+ * What can interrupt this:
  *
- *	a handler	that interrupts this writes nothing into the rings (counting.h).
- *	a siglongjmp	out of that handler: `until` is `head` meanwhile, so that no event is
- *			written before the next look (ring.c), which comes here again and finds what
- *			was done: the big one that is its own, `big`, `moved`.
- *	a fork		out of that handler: the child has a part of its own, of zeros, with as many
- *			big ones mapped (supervisor/tracee/agent.c). So nothing may follow `memory`
- *			without having looked, in the same load, whether it is 0; and `ring` is a
- *			distance, which for zeros leads into the slot.
- *	the end		of the thread, or of the process: what `head` does not count is not there.
+ *	a handler	It writes nothing into the rings (counting.h).
+ *	a siglongjmp	out of a handler. `until` is `head` meanwhile, so no event is written before
+ *			the next ring_look(), which comes here again and finds what was done: the
+ *			big one that is its own, `big`, `moved`.
+ *	a fork		in a handler. The child has a process part of its own, of zeros, with as
+ *			many big ones mapped (supervisor/tracee/agent.c). So whoever follows
+ *			`memory` loads it once and checks that it is not 0; and `ring` is a
+ *			distance, so that 0 leads into the slot.
+ *	the end		of the thread, or of the process. What `head` does not count is not there.
  *
- * The walk has nothing to look at for all this: wire_thread.flush is 0, and so never what the
- * process' is, until a walk has been remembered in the big one.
+ * A walk need not look at any of this: wire_thread.flush is 0, which wire_process.flush never is,
+ * until a walk has been remembered in the big one.
  */
 #include "blob.h"
 
-/* The one that is free or T's own already, of those that are mapped. Its number from 1; 0: none. */
+/* Of those that are mapped one that is OWNER's or free, which it takes. From 1; 0: none. */
 static uint32_t big_mapped(uint32_t owner)
 {
 	uint32_t n = load(&PROC->bigs);

@@ -3,9 +3,9 @@
  * blob.h - inside the trampoline: where things are, the little that replaces a libc, and who calls
  * whom.
  *
- * The code runs in somebody else's process, in the middle of its malloc. It uses no stack to speak
- * of, no TLS, no errno, no SSE register, no memory but the agent. It is compiled for general
- * registers only, and the link fails if anything is undefined.
+ * The code runs in somebody else's process, in the middle of its malloc. It uses little stack, no
+ * TLS, no errno, no SSE register, no memory but the agent. It is compiled for general registers
+ * only, and the link fails if anything is undefined.
  */
 #ifndef MTRUN_BLOB_H
 #define MTRUN_BLOB_H
@@ -75,9 +75,8 @@ static inline uint64_t thread_word(void)
 }
 
 /*
- * A load that may fail. The supervisor knows where these are, and ends the fault
- * (supervisor/tracee/fault_fixup.c): .loads has how far it is from there to the instruction, and
- * from there to the next one.
+ * A load that may fail. The supervisor ends the fault (supervisor/tracee/fault_fixup.c): an entry
+ * of .loads is two distances, each from its own word: to the instruction, and to the one behind it.
  */
 #define LOAD_FAILED (~0ull) /* no pc, no thread pointer, and no rsp or rbp that leads anywhere */
 #define LISTED_LOAD(from) \
@@ -85,8 +84,8 @@ static inline uint64_t thread_word(void)
 	", %0\n2:\n\t.pushsection .loads, \"a\"\n\t.long 1b - ., 2b - .\n\t.popsection"
 
 /*
- * The same where the program calls the kernel, for which it needs no thread pointer: it may have
- * put something into %fs that cannot be read.
+ * thread_word() around a system call, for which a program needs no thread pointer: %fs may point to
+ * what cannot be read. LOAD_FAILED then.
  */
 static inline uint64_t thread_word_calling(void)
 {
@@ -111,9 +110,9 @@ static inline struct wire_thread *thread_here(void)
 }
 
 /*
- * System calls on our own account. None is made any more once the program has gone into seccomp;
- * and it waits, before it does, for those that are under way in other threads, as its filter may be
- * for all of them. Between calls_begin() and calls_end() any may be made.
+ * System calls of ours. None is made any more once the program has entered seccomp. Before it does,
+ * it waits for those that other threads are in, as its filter may be for all of them. Between
+ * calls_begin(), if that is true, and calls_end() any may be made.
  */
 struct calls {
 	struct wire_thread *of; /* this thread, if that is known without a call */
@@ -149,19 +148,19 @@ static inline long own_call(long nr, long a, long b, long c, long d)
 }
 
 /* agent.c */
-/* the slot is mapped; false: there is no more room for it */
+/* Map what is missing up to this slot, big one or node. False: it cannot be mapped. */
 bool slots_reach(uint32_t slot);
-bool bigs_reach(uint32_t big);	 /* the same of a big one, */
-bool nodes_reach(uint32_t node); /* and of a node */
-/* nodes from NODE on are about to be used, which is a multiple of this: 64 KB */
+bool bigs_reach(uint32_t big);
+bool nodes_reach(uint32_t node);
+/* The NODES_TOUCHED nodes (64 KB) from NODE on, a multiple of that, are about to be used. */
 #define NODES_TOUCHED 2048u
 void nodes_touch(uint32_t node);
-/* no system call can be made soon: what may be needed is mapped now */
+/* Soon no system call can be made: what may be needed is mapped now. */
 void agent_foresee(void);
 
 /*
- * A fork has happened within a call: this is the child, which has neither slots nor anything else
- * that is shared with its parent.
+ * A fork has happened within the real function, and this is the child: the slots, and all else that
+ * its parent shares with mtrun, are not mapped here.
  */
 static inline bool orphaned(void) { return unlikely(!GUARD->here); }
 
@@ -169,12 +168,13 @@ static inline bool orphaned(void) { return unlikely(!GUARD->here); }
 bool mtrun_alive(void);
 /* mtrun is gone: from now on every hook passes straight through */
 void hooks_off(void);
+/* wakes the supervisor if it sleeps */
 void bell_ring(void);
-/* until N events fit; false: they will not */
+/* waits until N events fit; false: mtrun is gone, or does not read */
 bool ring_look(struct wire_thread *t, unsigned n);
 /*
- * A place for an event of a handler inside another hook of T's. NULL: mtrun is gone, or none became
- * free in time; the event is lost.
+ * A place for an event of a signal handler that interrupted a hook of T's. NULL: mtrun is gone, or
+ * none became free in time; the event is lost.
  */
 struct wire_signal_event *signal_place(struct wire_thread *t);
 void signal_put(struct wire_thread *t, struct wire_signal_event *place, struct wire_event first,
@@ -187,15 +187,16 @@ void big_take(struct wire_thread *t); /* if there is one: from now on T's events
 
 /* walk.c */
 uint32_t walk(struct wire_thread *t, const struct entry *e); /* stack id of the hook's caller */
-uint32_t walk_plain(const struct entry *e); /* the same without touching the thread's memory */
+uint32_t walk_plain(const struct entry *e); /* walk() that leaves the thread's memory alone */
+/* T is marked: by a hook around this one, by one that a handler interrupted, or left by longjmp */
 enum nesting { NESTED, SIGNALLED, STALE };
 enum nesting nesting(const struct wire_thread *t, const struct entry *e);
-/* the range is about to be taken away: no thread reads there any more without a new proof */
+/* [LO, HI) is about to be taken away: no thread reads there any more without a new proof */
 void stacks_forget(uint64_t lo, uint64_t hi);
 
 /* service.c */
-bool mail_serve(struct wire_mail *mail); /* false: mtrun is gone, or does nothing */
-uint64_t signals_block(void);		 /* all of them; the mask that was */
+bool mail_serve(struct wire_mail *mail); /* until MAIL_GO; false: mtrun is gone, or does nothing */
+uint64_t signals_block(void);		 /* blocks all; returns the mask that was */
 void signals_restore(uint64_t was);
 #define QUESTION_ARGS 5
 struct question {
@@ -204,7 +205,7 @@ struct question {
 };
 /* the answer; 0: mtrun is gone, or does nothing */
 uint64_t ask(struct wire_thread *t, const struct question *q);
-/* of one that takes system calls; 0 also where none are allowed */
+/* ask() by system calls alone; 0 also where none may be made */
 uint64_t ask_loudly(struct wire_thread *t, const struct question *q);
 
 #endif

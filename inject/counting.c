@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-/* counting.c - what hooks need seldom of counting.h. */
+/* counting.c - the parts of counting.h that hooks seldom need, so that they are not inlined. */
 #include "counting.h"
 
 struct scope scope_inner(struct wire_thread *t, const struct entry *e)

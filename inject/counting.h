@@ -7,16 +7,17 @@
  * else. So between two owners of one address the numbers are in the order of ownership, whatever
  * the threads do. realloc does both: LEAVE before, BECAME, STAYED or GONE after.
  *
- * Once. The outermost hook of a thread counts, what the real function calls inside (aligned_alloc
+ * Once. The outermost hook of a thread counts; what the real function calls inside (aligned_alloc
  * -> malloc -> mmap) does not: `mark` holds the outermost hook's frame meanwhile. Bit 0 of the mark
- * says that the hook is keeping books, during which nothing of the program's runs but a signal
- * handler; such an event goes to a place apart (wire_process.signal) and leaves the thread's state
- * alone. A mark can also be stale, when a handler left by siglongjmp. nesting() tells these apart.
+ * (WIRE_BUSY) says that the hook is keeping books, during which nothing of the program's runs but a
+ * signal handler; a handler's events go to a place apart (wire_process.signal) and leave the
+ * thread's state alone. A mark can also be stale, when a handler left by siglongjmp. nesting()
+ * tells these apart.
  *
  * errno is not touched but for a refusal: nothing here calls libc, and the real function's value
  * stands.
  *
- * What malloc and free need is inlined into them; what they need seldom is in counting.c.
+ * What malloc and free always need is inlined into them; the rest is in counting.c.
  */
 #ifndef MTRUN_COUNTING_H
 #define MTRUN_COUNTING_H
@@ -34,7 +35,7 @@ static inline uint64_t call3(const struct wire_hook *h, uint64_t a, uint64_t b, 
 	return ((fn3)h->orig)(a, b, c);
 }
 
-/* entry.S: the real function finds the frame of the hook's caller behind ours. */
+/* entry.S: FN(A, B, C), which finds by rbp the frame of the hook's caller. */
 uint64_t call_framed(fn3 fn, uint64_t a, uint64_t b, uint64_t c, const struct entry *e);
 
 static inline uint64_t call_block(const struct wire_hook *h, const struct entry *e, uint64_t a,
@@ -53,14 +54,11 @@ static inline uint64_t call6(const struct wire_hook *h, const uint64_t *a)
 
 struct scope {
 	struct wire_thread *t; /* NULL: not to be counted */
-	/* from a handler inside another hook: t's state is not ours */
+	/* in a signal handler that interrupted a hook: t's state is not ours to change */
 	bool minimal;
 };
 
-/*
- * The scope of a hook that finds T marked: it is inside another hook, in a handler that interrupted
- * one, or the mark is stale.
- */
+/* The scope of a hook that finds T marked: see nesting(). */
 struct scope scope_inner(struct wire_thread *t, const struct entry *e);
 
 static inline struct scope scope_of(struct wire_thread *t, const struct entry *e)
@@ -111,9 +109,9 @@ static inline void mark_none(struct scope s)
 }
 
 /*
- * A real function that is called without an event. Its thread is marked all the same: whoever takes
- * our part away has to know that it will come back here. False: it is marked already (or has no
- * slot).
+ * A real function is called without an event. Its thread is marked all the same: whoever unmaps the
+ * trampoline must know that the thread will come back here. False: it is marked already, or has no
+ * slot.
  */
 static inline bool mark_plain(struct wire_thread *t, const struct entry *e)
 {
@@ -133,8 +131,8 @@ static inline void unmark_plain(struct wire_thread *t, bool marked)
 /* ---- events -------------------------------------------------------------- */
 
 /*
- * Without the lock prefix, as long as a program has one thread, a pair would take 2 ns of 37 less:
- * not worth having to know of the second thread in time.
+ * While a program has one thread the lock prefix costs 2 ns of 37 a pair: not worth having to know
+ * of the second thread in time.
  */
 static inline uint32_t take_number(uint64_t address)
 {
@@ -155,9 +153,9 @@ static inline uint32_t stack_of(struct scope s, const struct entry *e)
 bool event_lost(struct wire_thread *t);
 
 /*
- * Room for a time event and a wide one; the time event if a millisecond has passed. *PLACE: where
- * an event goes from a handler inside another hook; not set otherwise. False: the event is lost,
- * and must not take a number.
+ * Makes room for a time event and a wide one, and writes the time event if a millisecond has
+ * passed. *PLACE: where the event goes if the scope is minimal; not set otherwise. False: the event
+ * is lost, and must not take a number.
  */
 static inline bool begin_event(struct scope s, struct wire_signal_event **place)
 {
@@ -186,7 +184,7 @@ static inline void emit(struct scope s, struct wire_signal_event *place, struct 
 		ring_put(s.t, e);
 }
 
-/* emit() of an event with a second half. */
+/* emit() of an event with a second slot. */
 void emit_wide(struct scope s, struct wire_signal_event *place, struct wire_event e, uint64_t size,
 	       uint64_t ticket);
 
@@ -197,7 +195,7 @@ static inline bool limited(uint32_t what) { return unlikely(load(&PROC->limited)
 #define IMPOSSIBLE (1ull << 63) /* for an allocator */
 /* for the kernel: all addresses but two pages; of more it would say EINVAL */
 #define IMPOSSIBLE_MAP ((1ull << 47) - 8192)
-/* The answer: what is to be charged, and has been; or ROOM_NONE. The thread is busy. */
+/* Asks the supervisor. Returns the bytes that were charged, or ROOM_NONE. The thread is busy. */
 uint64_t charge_asking(struct scope s, const struct entry *e, enum wire_room kind,
 		       const uint64_t arg[4]);
 
@@ -213,14 +211,14 @@ static inline void charge_begin(struct scope s, uint64_t charged)
 	__asm__ volatile("" ::: "memory");
 }
 
-/* The event that is stored next is that of what is charged. */
+/* The event that is stored next is that of the charged block or mapping. */
 static inline void settles_next(struct scope s)
 {
 	if (likely(!s.minimal))
 		store(&s.t->settles, s.t->head);
 }
 
-/* Its event is stored, or there will be none. */
+/* The event of the CHARGED bytes is stored, or there will be none. */
 static inline void settle(struct scope s, uint64_t charged)
 {
 	if (unlikely(s.minimal))

@@ -2,11 +2,11 @@
 /*
  * entry.S - where the target's control flow enters and leaves the trampoline.
  *
- * A patched function jumps to its stub (supervisor/patch/plant.c), which goes on to the moved
- * instructions unless `armed` is ARMED_ON; for a few kinds of hooks also if it is ARMED_OFF. Else it
- * sets r11 to its struct wire_hook and jumps here. The six callee-saved registers are pushed, as a
- * record for the stack walk (C preserves them, so they need not be popped), and a C function is
- * called with the arguments still in their registers.
+ * A patched function jumps to its stub (supervisor/patch/plant.c). If `armed` is ARMED_ON, or for a
+ * few kinds of hooks ARMED_OFF, the stub sets r11 to its struct wire_hook and jumps here; else it
+ * goes on to the moved instructions. The six callee-saved registers are pushed, as a record for the
+ * stack walk (C preserves them, so they need not be popped), and a C function is called with the
+ * arguments still in their registers.
  */
 #include <asm/unistd.h>
 
@@ -117,10 +117,10 @@ entry_\name:
 
 /*
  * malloc while sampling: nearly every block is only counted down here, in the slot of its thread
- * (thread_self() in ring.h), whose mark stands meanwhile as in any other hook. The rest is C's: a
- * block that uses up the countdown (which is as before then), no slot yet, a hook around this one,
- * another period, one byte (which operator new(0) may have made of 0) or none. The names in lower
- * case are those of hook_block.c. r9: see entry_says_new.
+ * (thread_self() in ring.h), whose mark is set meanwhile as in any other hook. hook_malloc() does
+ * the rest: a block that uses up the countdown (which is first restored), no slot yet, a hook
+ * around this one, another period, a size of 0 or 1 (which operator new(0) may have made of 0).
+ * Names in lower case are offsets.c's. r9: see entry_says_new.
  */
 	.macro	entry_gives name
 	.globl	entry_\name
@@ -178,8 +178,8 @@ entry_\name:
 	entry_gives malloc_as
 
 /*
- * free while sampling: nearly every block is one that the supervisor cannot know, by wire_known(),
- * or else by wire_process.released.
+ * free while sampling: nearly every block is one that the supervisor cannot know. wire_known() says
+ * so, or else wire_process.released.
  */
 	.macro	entry_takes name
 	.globl	entry_\name
@@ -232,8 +232,7 @@ entry_\name:
 
 /*
  * operator new may throw, and nothing can be thrown through a frame of ours: hook_new calls the
- * nothrow form. When that gives NULL (or the call is not ours to count) the real one is entered by
- * a jump, as if we had never been there.
+ * nothrow form. If that gives NULL, or the call is not to be counted, the real one is jumped to.
  */
 	.globl	entry_new
 	.hidden	entry_new
@@ -262,16 +261,16 @@ entry_new:
 	.size	entry_new, . - entry_new
 
 /*
- * libstdc++'s operators new and delete go on to malloc and free, where they are counted, and what
- * is wanted there is whose call it is. It is said in r9, in which functions of so few arguments are
- * given nothing, and which neither those operators nor ld.so's binding of a symbol change on the
- * way (hooks.c looks): `secret` ^ the family, and of a release ^ its pointer. An operator that goes
- * on to another one, as new[] does, has said it already. A malloc does away with what was said to
- * it. So does whatever malloc gives a pointer again of what was said to a free of that pointer: no
- * free finds something that was meant for another one.
+ * libstdc++'s operators new and delete go on to malloc and free, whose hooks count them and want to
+ * know the family. It is passed in r9: functions of so few arguments get nothing in it, and neither
+ * those operators nor ld.so's symbol binding change it on the way (hooks.c looks). r9 is `secret` ^
+ * the family, for a release also ^ its pointer. Where one operator calls another, as new[] does,
+ * the outer one has set it. The hook of malloc clears r9, so that what was said of one call is not
+ * taken for another: also a free() of a pointer that malloc has given anew does not find the old
+ * word.
  *
- * A throwing function must not be called, so this is all that can be done here. operator new of 0
- * bytes leaves a word for the malloc that follows, too.
+ * A throwing function must not be called from here, so this is all that can be done. operator new
+ * of 0 bytes tells the malloc that follows of that, too (hook_new_zero()).
  */
 	.globl	entry_says_new
 	.hidden	entry_says_new
@@ -324,8 +323,8 @@ entry_says_delete:
 	.size	entry_says_delete, . - entry_says_delete
 
 /*
- * libc's syscall(): only those numbers stop here that change mappings or, also while nothing is
- * recorded, forbid system calls or trace.
+ * libc's syscall(): the hook is called for the numbers that forbid system calls or trace and,
+ * unless recording is off, for those that change mappings.
  */
 	.globl	entry_syscall
 	.hidden	entry_syscall
@@ -356,17 +355,16 @@ entry_syscall:
 	.size	entry_syscall, . - entry_syscall
 
 /*
- * A system call that a program makes by its own instruction: of which number is seen only here.
- * Whatever is none of ours is made at once by that instruction (it may return twice, on another
+ * A system call that a program makes by its own instruction; its number is known only here. A call
+ * that does not concern us is made at once by that instruction (it may return twice, on another
  * stack, or never), with everything as it was but rcx and r11, which the kernel changes anyway. The
  * flags are the program's, so nothing may change them before they are saved.
  *
- * What is ours is done below the red zone: a return address that stands for the site, the six
- * registers, flags, our hook, the arguments and the number. The rest would be too much for the stack
- * of a goroutine, whose checks leave room for some hundred bytes below the last of them: where the
- * hook's `arg` says so, it is done on a stack of the agent's. A handler that interrupts it takes
- * another one, or runs on its own, as all of Go's do. Where none becomes free the call is made, and
- * is not told of.
+ * For the others we push below the red zone: a return address that stands for the site, the six
+ * registers, the flags, our hook, the arguments and the number. C would need too much of a
+ * goroutine's stack, which has room for some hundred bytes at such a place: where the hook's `arg`
+ * says so, C runs on a stack of the agent's. A handler that interrupts it takes another one, or
+ * runs on its own, as all of Go's do. If none becomes free the call is made without an event.
  */
 	.macro is_number nr, to
 	lea	ecx, [rax - \nr]
@@ -495,9 +493,9 @@ entry_raw:
 	.size	entry_raw, . - entry_raw
 
 /*
- * call_framed(fn, a, b, c, entry): fn(a, b, c) with rbp at a frame like the one that the hook's
- * caller called from: its rbp, and where it goes on. So whoever follows frame pointers comes from
- * here to the hook's caller.
+ * call_framed(fn, a, b, c, entry): fn(a, b, c) with rbp at a frame that has the caller's rbp and
+ * the hook's return address. So whoever follows frame pointers comes from here to the hook's
+ * caller.
  */
 	.globl	call_framed
 	.hidden	call_framed
@@ -528,10 +526,11 @@ call_framed:
 	.size	call_framed, . - call_framed
 
 /*
- * The supervisor sends a stopped thread here: its stack pointer lowered by 144 (the red zone and two
- * slots), its pc in the lower slot, the signals that it blocks in the other one; it blocks all when
- * it comes. Everything is saved, the service is done (or a forked child's agent made), everything is
- * restored, the mask from its slot; `ret 136` leaves rsp as it was. Vector registers are not touched.
+ * The supervisor sends a stopped thread here: its rsp is lowered by 144 (the red zone and two
+ * words), its pc is in the lower word, its signal mask in the other one, and all signals are
+ * blocked. All general registers and the flags are saved, the service is done (or a forked child's
+ * agent made), they are restored, and the mask from its word; `ret 136` leaves rsp as it was.
+ * Vector registers are not touched.
  */
 	.equ	MASK, 12 * 8 + 8		/* above rbp, once all registers are saved */
 	.macro	errand name, function
@@ -573,9 +572,9 @@ call_framed:
 
 /*
  * The bootstrap stub: the first of ours that runs in a process, copied into unused bytes of a page
- * that is executable already. Entered like entry_service. It maps the private parts of the agent;
- * the supervisor follows by system call stops, writes the blob there, which makes the others and
- * does the rest. Should mtrun die at any point, what is done so far is undone and the program goes
+ * that is executable already. It is entered like entry_service. It maps the private parts of the
+ * agent; the supervisor follows by system call stops and writes the blob there; the blob makes the
+ * other parts (arrive()). If mtrun dies at any point, what was done is undone and the program goes
  * on.
  *
  *	at = mmap(agent, AGENT_BEACON, r-x,
@@ -584,10 +583,7 @@ call_framed:
  *	munmap(agent, AGENT_BEACON);
  */
 
-/*
- * As far as they are not: mtrun may have died before it had them blocked. What was blocked is of no
- * interest.
- */
+/* Blocks all signals: mtrun may have died before it had them blocked. The old mask is not used. */
 	.macro block_signals
 	sub	rsp, 16
 	mov	qword ptr [rsp], -1
@@ -662,9 +658,9 @@ bootstrap_end:
 	.size	bootstrap, . - bootstrap
 
 /*
- * The unmap stub: the last of ours that runs in a process, in the same kind of place and entered in
- * the same way, when nothing else of ours is in use any more. It unmaps what is listed behind it:
- * address, length, ..., 0.
+ * The unmap stub: the last of ours that runs in a process, when nothing else of ours is in use any
+ * more. It lies where the bootstrap stub lay, and is entered like entry_service. It unmaps what is
+ * listed behind it: address, length, ..., 0.
  */
 	.globl	unmap_stub
 	.hidden	unmap_stub
@@ -702,12 +698,13 @@ unmap_stub_end:
 
 	.text
 /*
- * A thread of our own, for a capture of the memory (supervisor/session/capturing.c): a stopped thread
- * is sent here as to entry_service, makes it, and is done. Ours has no stack and touches no memory;
- * it has all signals blocked and ends by itself, whatever becomes of mtrun, which traces it:
+ * A thread of our own, for a capture of the memory (supervisor/session/capturing.c). A stopped
+ * thread is sent here as to entry_service, clones it, and goes on. Ours has no stack and touches no
+ * memory; it has all signals blocked and ends by itself, whatever becomes of mtrun, which traces
+ * it:
  *
- *	entry_protector	makes a userfaultfd, of which mtrun takes hold, in a table of descriptors
- *			of its own that goes with it: nobody else in the process ever has it.
+ *	entry_protector	makes a userfaultfd in a descriptor table of its own, which ends with it:
+ *			nobody else in the process ever has it. mtrun takes a copy.
  *	entry_cloner	clones the memory, in a child that signals nobody, and waits for its end, so
  *			that no zombie is left. The child gives up its descriptors, and would end if
  *			mtrun did not hold it.
@@ -746,7 +743,7 @@ unmap_stub_end:
 \name\()_thread:
 	.endm
 
-	/* It has a table of descriptors of its own, with none in it. */
+	/* Gives the thread a descriptor table of its own, an empty one. */
 	.macro	leave_descriptors
 	xor	edi, edi
 	mov	esi, -1
@@ -755,7 +752,7 @@ unmap_stub_end:
 	syscall
 	.endm
 
-	/* Nothing stops it, but what would kill the process if it went on. */
+	/* Makes the call that ends it, again and again until it has ended. */
 	.macro	end_with call
 9:	xor	edi, edi
 	mov	eax, \call

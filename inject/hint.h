@@ -3,19 +3,20 @@
  * hint.h - whether a release looks wrong, so that its stack is worth taking.
  *
  * Whether a release is an error is for the supervisor to say, which knows all blocks; but by then
- * the call is over. A stack for each release would cost as much as one for each allocation. So for
- * each 16 bytes of the heap there is a byte of what was told last of a block there:
+ * the call is over. A stack for each release would cost as much as one for each allocation. So
+ * there is a table of bytes, one for each 16 bytes of the heap, by a hash (wire_hint()). A byte
+ * says what was told last of a block there:
  *
  *	7     5 4        0
  *	+------+----------+
- *	| code | tag      |	tag: of the address, as others have the same byte
+ *	| code | tag      |	tag: of the address, as several addresses share a byte
  *	+------+----------+
  *
- * A block whose byte does not say that it lives, and is of the family that takes it, may be one of
- * these errors. Where another address has taken the byte nothing is known.
- * Both ways it is only a hint: a stack too many, or one that is missing. It is exact for a heap
- * within 4 MiB; of a larger one it loses what has not been used for long. Only plain stores are
- * made, of whoever owns the block at that moment.
+ * A release looks wrong if the byte does not say that the block lives and is of the family that
+ * takes it. Where another address has taken the byte, nothing is known. It is only a hint: a stack
+ * too many, or one that is missing. It is exact for a heap within 4 MiB; of a larger one it loses
+ * what has not been used for long. Only plain stores are made, by whoever owns the block at that
+ * moment.
  */
 #ifndef MTRUN_HINT_H
 #define MTRUN_HINT_H
@@ -43,8 +44,9 @@ static inline void hint_given(struct wire_process *p, uint64_t address, uint32_t
 }
 
 /*
- * BYTE is not what ADDRESS should have. An address that is in the same 16 bytes as the block that
- * has the byte is within that block, whatever the allocator.
+ * BYTE is not that of a live block of FAMILY at ADDRESS: whether the release looks wrong. An
+ * address within the 16 bytes at which a block begins lies within that block, whatever the
+ * allocator.
  */
 static inline bool hint_doubts(uint8_t byte, uint64_t address, uint32_t family)
 {
@@ -58,7 +60,7 @@ static inline bool hint_doubts(uint8_t byte, uint64_t address, uint32_t family)
 				      code != HINT_LIVE + family);
 }
 
-/* The block at ADDRESS is about to be taken by one of FAMILY: whether that looks wrong. */
+/* The block at ADDRESS is about to be released by FAMILY: notes that. Whether it looks wrong. */
 static inline bool hint_taken(struct wire_process *p, uint64_t address, uint32_t family)
 {
 	uint8_t byte = __atomic_load_n(&p->hint[wire_hint(address)], __ATOMIC_RELAXED);

@@ -16,13 +16,12 @@
 	uint64_t hook_##name(uint64_t *a, const struct wire_hook *h, const struct entry *e)
 
 /*
- * System call NR with the arguments A is about to be made, by whatever way: what it may take away
- * no thread reads any more without a new proof. For calls that change mappings; others do nothing
- * here.
+ * System call NR with the arguments A is about to be made, in whatever way. What it may take away,
+ * no thread reads any more without a new proof (walk.c). Calls that change no mappings do nothing.
  */
 void memory_leaves(uint64_t nr, const uint64_t *a);
 
-/* B and C are no arguments of the hooked function. SAID: see entry.S. */
+/* B and C are no arguments of the hooked function. SAID: see entry_says_new (entry.S). */
 uint64_t hook_malloc(uint64_t size, uint64_t b, uint64_t c, const struct wire_hook *h,
 		     const struct entry *e, uint64_t said);
 uint64_t hook_free(uint64_t p, uint64_t b, uint64_t c, const struct wire_hook *h,

@@ -22,8 +22,8 @@
 static inline bool unusual(void) { return unlikely(load(&PROC->either) | load(&PROC->sample)); }
 
 /*
- * What the operator around this call has said that it is (entry.S), of a release with its address
- * mixed in.
+ * The family that the operator around this call has said (entry.S); FAMILY_HEAP: it is around none.
+ * Of a release SAID has the address mixed in: the caller takes it out.
  */
 static inline uint32_t family_said(uint64_t said)
 {
@@ -36,7 +36,7 @@ static inline uint32_t family_said(uint64_t said)
 
 enum choice { WHOLE, SAMPLED, LEFT_OUT }; /* told of as one block, as a sample, not at all */
 
-/* The countdown is used up, or of another period. */
+/* The countdown is used up, or was drawn for another period. */
 static noinline enum choice choose_anew(struct scope s, const struct entry *e, uint64_t size,
 					uint64_t period)
 {
@@ -84,7 +84,7 @@ static inline __attribute__((always_inline)) enum choice choose(struct scope s,
 	return unlikely(used_up) ? choose_anew(s, e, size, period) : LEFT_OUT;
 }
 
-/* To be told of a block that is about to be told of. The thread is busy. */
+/* The flags of the event of a block at ADDRESS, which is noted as known. The thread is busy. */
 static inline uint32_t choice_flags(struct scope s, enum choice choice, uint64_t address)
 {
 	if (likely(!load(&PROC->sample) && choice == WHOLE && !s.minimal))
@@ -96,7 +96,7 @@ static inline uint32_t choice_flags(struct scope s, enum choice choice, uint64_t
 	return WIRE_COUNTED | (choice == SAMPLED ? WIRE_SAMPLED : 0);
 }
 
-/* Whether the supervisor may know the block at ADDRESS. (Of free's entry.S asks that.) */
+/* Whether the supervisor may know the block at ADDRESS. (For free(), entry.S asks that.) */
 static inline bool may_be_known(uint64_t address)
 {
 	const struct wire_process *p = PROC;
@@ -112,7 +112,7 @@ static inline uint32_t release_flags(struct scope s, uint64_t address)
 	return s.t->told != address || s.t->countdown != s.t->drawn ? WIRE_LATER : 0;
 }
 
-/* release_flags() of a FREE, from the moment when it is certain to be told of. */
+/* release_flags() of a FREE that is certain to be told of. */
 static noinline uint32_t free_flags(struct scope s, uint64_t address)
 {
 	store(&PROC->released[wire_counter(address)], address);
@@ -122,9 +122,9 @@ static noinline uint32_t free_flags(struct scope s, uint64_t address)
 /* ---- events of blocks ---------------------------------------------------- */
 
 /*
- * ALLOC or BECAME, whose wide forms follow them in enum wire_kind. Its number is taken as late as
- * possible: the fewer instructions between it and the store, the fewer events have to wait for each
- * other in the reader.
+ * Writes ALLOC or BECAME; their wide forms follow them in enum wire_kind. The number is taken as
+ * late as possible: the fewer instructions between that and the store, the fewer events have to
+ * wait for each other in the reader.
  */
 static inline __attribute__((always_inline)) void emit_block(struct scope s, const struct entry *e,
 							     enum wire_kind kind, uint64_t address,
@@ -159,8 +159,8 @@ static noinline uint32_t release_stack(struct scope s, const struct entry *e)
 }
 
 /*
- * The block at ADDRESS is released, by NUMBER, and the thread's events end at HEAD: if the last one
- * gave it the block, its size is known.
+ * The block at ADDRESS is released with the sequence number NUMBER, and the thread has written
+ * events up to HEAD. If its last event is that block's ALLOC, the block's size is credited.
  */
 static inline void credit(struct scope s, uint64_t address, uint32_t number, uint64_t head)
 {
@@ -174,7 +174,7 @@ static inline void credit(struct scope s, uint64_t address, uint32_t number, uin
 	store(&t->credited, t->credited + wire_size(last));
 }
 
-/* USUAL: nothing is to be looked at that unusual() has excluded. */
+/* USUAL: unusual() was false. */
 static inline __attribute__((always_inline)) void emit_free(struct scope s, const struct entry *e,
 							    uint64_t address, uint32_t family,
 							    bool usual)
@@ -204,7 +204,7 @@ static inline __attribute__((always_inline)) void emit_free(struct scope s, cons
 			  take_ticket());
 }
 
-/* False: it was lost. */
+/* False: the event is lost. */
 static inline bool emit_plain(struct scope s, enum wire_kind kind, uint64_t address, uint32_t flags,
 			      uint32_t stack)
 {
@@ -227,8 +227,9 @@ static noinline uint64_t charge_block_asking(struct scope s, const struct entry 
 }
 
 /*
- * `given` may be taken back at any time: the busy mark, set before it is read, tells that it may
- * have been seen just before.
+ * Charges SIZE bytes. Returns what was charged, or ROOM_NONE. The supervisor may take `given` back
+ * at any time: the busy mark, which is set before it is read, says that the old value may be in
+ * use.
  */
 static inline __attribute__((always_inline)) uint64_t charge(struct scope s, const struct entry *e,
 							     enum wire_room kind, uint64_t size,
@@ -236,7 +237,7 @@ static inline __attribute__((always_inline)) uint64_t charge(struct scope s, con
 {
 	uint64_t charged;
 
-	mark_busy(s, e); /* a handler that comes before it charges, too */
+	mark_busy(s, e); /* before reading `charged`: a handler that comes earlier charges, too */
 	if (unlikely(s.minimal || size > CHARGE_MOST))
 		return charge_block_asking(s, e, kind, size, old);
 	charged = s.t->charged;
@@ -248,8 +249,8 @@ static inline __attribute__((always_inline)) uint64_t charge(struct scope s, con
 }
 
 /*
- * A refused call says ENOMEM whatever the allocator says. Should it have given something
- * nevertheless, that was not charged.
+ * A refused call sets ENOMEM whatever the allocator set. Should it have given a block nevertheless,
+ * that was not charged, and its release must not be credited: `asked`.
  */
 static noinline void say_no_memory(struct scope s)
 {
@@ -265,10 +266,10 @@ static noinline void say_no_memory(struct scope s)
 
 #define usual_case static inline __attribute__((always_inline))
 
-/* Where a function has its size, and its result. */
+/* Which argument is the size, and where the result is. */
 enum shape { SIZE_FIRST, SIZE_SECOND, SIZE_THIRD_RESULT_BEHIND_FIRST };
 
-/* What the real function gave, with the thread busy. */
+/* The block that the real function gave, 0: none. The thread is busy. */
 static inline uint64_t given_block(enum shape shape, uint64_t ret, uint64_t a)
 {
 	if (shape != SIZE_THIRD_RESULT_BEHIND_FIRST)
@@ -279,9 +280,8 @@ static inline uint64_t given_block(enum shape shape, uint64_t ret, uint64_t a)
 #define LEFT_WORDS 128
 
 /*
- * A sanitizer takes for reachable what a word of a stack points to. Of a block that was given our
- * functions have left the address below: it is not to be there when its check is made on this
- * stack.
+ * A sanitizer takes for reachable what any word of a stack points to. Our functions have left the
+ * new block's address below this frame: it must not be there when a leak check runs on this stack.
  */
 static noinline void stack_clear(void)
 {
@@ -292,8 +292,8 @@ static noinline void stack_clear(void)
 }
 
 /*
- * A function that gives one block of SIZE bytes. CHARGES: a limit counts it, and then every block
- * is told of.
+ * Calls the real function, which gives one block of SIZE bytes. CHARGES: there is a limit, and then
+ * every block is told of.
  */
 usual_case uint64_t give(struct scope s, enum shape shape, bool charges, uint32_t family,
 			 uint64_t size, uint64_t a, uint64_t b, uint64_t c,
@@ -339,7 +339,7 @@ void hook_new_zero(void)
 		t->new_zero = 1;
 }
 
-/* What was asked for when malloc is called for one byte. */
+/* How many bytes malloc(1) is asked for: operator new may have made 1 of 0. */
 static noinline uint64_t one_or_zero(struct wire_thread *t)
 {
 	uint64_t size = !t->new_zero;
@@ -351,8 +351,8 @@ static noinline uint64_t one_or_zero(struct wire_thread *t)
 /*
  * malloc and free are most of all calls. Their usual case (the thread is known at once, no hook is
  * around this one, no limit, no sampling) is compiled on its own, so that nothing in it asks which
- * case it is; and the one with a limit, as it would save all registers anew in a function of its
- * own.
+ * case it is. The case with a limit is inlined, too: a function of its own would save all registers
+ * anew.
  */
 static inline __attribute__((always_inline)) uint64_t malloc_counted(struct scope s, bool charges,
 								     uint32_t family, uint64_t a,
@@ -440,9 +440,7 @@ static noinline uint64_t free_any(uint64_t p, uint64_t b, uint64_t c, const stru
 	return s.t && p ? free_counted(s, family, p, b, c, h, e) : free_unseen(s.t, p, b, c, h, e);
 }
 
-/*
- * What is unusual is looked for where the thread is busy, so that whoever switches it on can know.
- */
+/* unusual() is asked while the thread is busy, so that whoever switches something on can wait. */
 uint64_t hook_free(uint64_t p, uint64_t b, uint64_t c, const struct wire_hook *h,
 		   const struct entry *e, uint64_t said)
 {
@@ -472,7 +470,7 @@ uint64_t hook_free_as(uint64_t p, uint64_t b, uint64_t c, const struct wire_hook
 	return free_any(p, b, c, h, e, (uint8_t)h->arg);
 }
 
-/* The others of one block: rarer, so the case is found out on the way. */
+/* The other functions that give one block. They are rarer: the case is found out on the way. */
 static inline __attribute__((always_inline)) uint64_t give_any(enum shape shape, uint64_t size,
 							       uint64_t a, uint64_t b, uint64_t c,
 							       const struct wire_hook *h,
@@ -484,7 +482,7 @@ static inline __attribute__((always_inline)) uint64_t give_any(enum shape shape,
 			   : call3(h, a, b, c);
 }
 
-/* More than there are numbers for: the real function will see that and fail by itself. */
+/* N * SIZE. IF_NONE: it overflows; the real function will see that and fail by itself. */
 static inline uint64_t product(uint64_t n, uint64_t size, uint64_t if_none)
 {
 	uint64_t total;
@@ -510,7 +508,7 @@ uint64_t hook_posix_memalign(uint64_t out, uint64_t alignment, uint64_t size,
 	return give_any(SIZE_THIRD_RESULT_BEHIND_FIRST, size, out, alignment, size, h, e);
 }
 
-/* words below the registers: where entry.S has the size that the real function gets */
+/* how many words below the pushed registers entry.S keeps the size for the real function */
 #define NEW_SAVED_SIZE 5
 
 /*
@@ -555,20 +553,20 @@ uint64_t hook_new(uint64_t size, uint64_t alignment, uint64_t c, const struct wi
 
 struct resize {
 	bool charges, leaves; /* leaves: there was a LEAVE */
-	bool large;	      /* and its release took it out of the large ones */
-	uint8_t hint;	      /* the old block's byte, as it was */
+	bool large;	      /* LEAVE took the old block out of the large ones (large.h) */
+	uint8_t hint;	      /* the old block's byte before that (hint.h) */
 	uint32_t family;
 	enum choice choice; /* about the new block */
 	uint64_t charged;   /* charge()'s answer */
 };
 
-/* OLD is about to leave: false if that is lost. */
+/* Writes LEAVE for the block OLD. False: the event is lost. */
 static bool emit_leave(struct scope s, const struct entry *e, struct resize *r, uint64_t old)
 {
 	uint32_t flags = release_flags(s, old) | r->family << WIRE_FAMILY_SHIFT, stack;
 
 	r->hint = load(&PROC->hint[wire_hint(old)]);
-	/* it resizes whatever lives */
+	/* realloc takes a block of any family */
 	stack = hint_taken(PROC, old, FAMILY_ANY) ? release_stack(s, e) : 0;
 	return emit_plain(s, WIRE_LEAVE, old, flags, stack);
 }
@@ -591,14 +589,14 @@ static struct resize resize_begin(struct scope s, const struct entry *e, bool ch
 	return r;
 }
 
-/* The real function gave P. */
+/* The real function returned P. */
 static uint64_t resize_done(struct scope s, const struct entry *e, const struct resize *r,
 			    uint64_t old, uint64_t size, uint64_t p)
 {
 	if (orphaned())
 		return p;
 	mark_busy(s, e);
-	if (r->charged == ROOM_NONE) { /* it is as it was */
+	if (r->charged == ROOM_NONE) { /* the old block is as it was */
 		say_no_memory(s);
 		mark_none(s);
 		return p;
@@ -658,7 +656,7 @@ uint64_t hook_reallocarray(uint64_t old, uint64_t n, uint64_t size, const struct
 /* ---- --hook -------------------------------------------------------------- */
 
 /*
- * A function that --hook names, with up to six arguments, of which `arg` is the size or the
+ * Functions that --hook names, of up to six arguments: argument `arg`, from 0, is the size or the
  * pointer.
  */
 static uint64_t generic_free(struct scope s, uint64_t p, const uint64_t *a,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 /*
- * hook_call.c - what happens around system calls that concern mtrun itself (seccomp, ptrace, a
- * leak checker's, ld.so's word to a debugger), around syscall(), and in place of the program's own
- * `syscall` instructions.
+ * hook_call.c - what happens around calls that concern mtrun itself (seccomp, ptrace, a leak check,
+ * ld.so's _dl_debug_state), around syscall(), and in place of the program's own `syscall`
+ * instructions.
  */
 #include "hook_map.h"
 #include "patience.h"
@@ -11,12 +11,7 @@ enum { K_PR_SET_SECCOMP = 22 };
 
 /* ---- seccomp, ptrace, modules -------------------------------------------- */
 
-/*
- * seccomp is coming: from here on no hook makes a system call, unless it was refused. It may be for
- * all threads, so the calls that other threads are in the middle of are waited for. Those of T,
- * this thread, are not: if this is a signal handler, they go on only after it.
- */
-/* Who is in the middle of a call for longer has left it by longjmp: it is not waited for. */
+/* A thread that is in a call of ours for longer has left it by longjmp: it is not waited for. */
 #define CALLS_US 2000000
 
 static bool others_call(const struct wire_thread *t)
@@ -25,8 +20,7 @@ static bool others_call(const struct wire_thread *t)
 }
 
 /*
- * Whether such a call asks for what exists: one that is refused for its numbers alone changes
- * nothing. ARG: its arguments.
+ * Whether system call NUMBER, prctl or seccomp, with the arguments ARG may change what is allowed.
  */
 static bool seccomp_applies(uint64_t number, const uint64_t *arg)
 {
@@ -35,6 +29,12 @@ static bool seccomp_applies(uint64_t number, const uint64_t *arg)
 	return (int)arg[0] == K_PR_SET_SECCOMP && (arg[1] == 1 || arg[1] == 2);
 }
 
+/*
+ * seccomp is about to begin: from now on no hook makes a system call, unless this one fails. The
+ * filter may be for all threads, so the calls of ours that other threads are in are waited for.
+ * T's, this thread's own, are not: if this is a signal handler, they go on only after it. Returns
+ * the old no_syscalls, for seccomp_done().
+ */
 static uint32_t seccomp_begin(const struct wire_thread *t, bool applies)
 {
 	struct patience patience = { .calls = true };
@@ -56,10 +56,7 @@ static uint64_t seccomp_done(uint32_t was, uint64_t ret)
 	return ret;
 }
 
-/*
- * prctl(PR_SET_SECCOMP, ..) and seccomp(SET_MODE_STRICT or FILTER, ..); `arg` 0 means prctl, 1
- * seccomp.
- */
+/* prctl() and seccomp(): `arg` 0 is prctl, 1 is seccomp. */
 uint64_t hook_prctl(uint64_t *a, const struct wire_hook *h, const struct entry *e)
 {
 	bool applies = seccomp_applies(h->arg ? __NR_seccomp : __NR_prctl, a);
@@ -74,7 +71,7 @@ uint64_t hook_prctl(uint64_t *a, const struct wire_hook *h, const struct entry *
 
 /*
  * A process has one tracer. A call that makes a process traced waits until mtrun has let go of that
- * process, if it had it. In a child by vfork the slot is its parent's, which waits.
+ * process, if it traced it. A vfork child uses its parent's slot; the parent is suspended.
  */
 enum { K_PTRACE_TRACEME = 0, K_PTRACE_ATTACH = 16, K_PTRACE_SEIZE = 0x4206 };
 
@@ -100,7 +97,8 @@ uint64_t hook_ptrace(uint64_t *a, const struct wire_hook *h, const struct entry 
 
 /*
  * LeakSanitizer's checks stop all threads of their process by ptrace, so mtrun lets go of it
- * meanwhile. What they allocate is not the program's. Often they end the program.
+ * meanwhile. What they allocate is not the program's and is not counted. Often they end the
+ * program.
  */
 uint64_t hook_leak_check(uint64_t a, uint64_t b, uint64_t c, const struct wire_hook *h,
 			 const struct entry *e)
@@ -108,7 +106,7 @@ uint64_t hook_leak_check(uint64_t a, uint64_t b, uint64_t c, const struct wire_h
 	struct scope s = scope_calling(e);
 	uint64_t answer, ret = 0;
 
-	/* __lsan_do_leak_check has asked, and calls the other */
+	/* one check calls the other: the outer one has asked */
 	if (!s.t || s.minimal)
 		return call3(h, a, b, c);
 	mark_call(s, e);
@@ -144,8 +142,8 @@ uint64_t hook_debug_state(uint64_t *a, const struct wire_hook *h, const struct e
 /* ---- syscall() ----------------------------------------------------------- */
 
 /*
- * A[0] is the number; the sixth argument of the system call is on the caller's stack. errno is
- * libc's business: the real syscall() is called.
+ * A[0] is the number; the system call's sixth argument is on the caller's stack. The real syscall()
+ * is called, so that libc sets errno.
  */
 static uint64_t call_syscall(const struct wire_hook *h, const struct entry *e, const uint64_t *a)
 {
@@ -234,8 +232,8 @@ static uint64_t call_raw(const uint64_t a[RAW_ARGS])
 }
 
 /*
- * The stack that we are on would not be there when the call returns, as at the end of threads that
- * are not libc's.
+ * Whether the call takes away the stack that we are on, as threads that are not libc's do at their
+ * end.
  */
 static bool takes_stack(const struct entry *e, uint64_t addr, uint64_t length)
 {
@@ -298,10 +296,7 @@ static void raw_traces(const struct entry *e, uint64_t *a)
 	unmark_plain(t, marked);
 }
 
-/*
- * Only those numbers come here that entry.S lets through. What is not dealt with is left to the
- * program's own instruction.
- */
+/* Only the numbers that entry.S lets through come here. See hook.h for the result. */
 bool hook_raw(uint64_t *a, const struct wire_hook *h, const struct entry *e)
 {
 	uint32_t nr = (uint32_t)a[RAW_NUMBER];

@@ -33,7 +33,7 @@ static void forget(uint64_t addr, uint64_t length)
 			      __builtin_add_overflow(addr, pages(length), &end) ? UINT64_MAX : end);
 }
 
-/* The break is about to be ADDR, and was OLD. */
+/* The break is about to be ADDR; it is OLD, or that is 0: not known. */
 static void forget_break(uint64_t addr, uint64_t old)
 {
 	if (addr && (!old || addr < old))
@@ -49,8 +49,8 @@ void memory_leaves(uint64_t nr, const uint64_t *a)
 		break;
 	case __NR_mremap:
 		/*
-		 * also what stays mapped: it is empty then, and may wait for whom userfaultfd has
-		 * put in charge of it
+		 * also if it stays mapped (MREMAP_DONTUNMAP): its pages are gone, and a read may
+		 * wait for a userfaultfd
 		 */
 		forget(a[0], a[1]);
 		if (a[3] & K_MREMAP_FIXED)
@@ -67,14 +67,14 @@ void memory_leaves(uint64_t nr, const uint64_t *a)
 			forget_break(a[0], current_break());
 		break;
 	case __NR_shmdt:
-		forget(a[0], 1ull << WIRE_ADDRESS_BITS); /* how long it is is not said */
+		forget(a[0], 1ull << WIRE_ADDRESS_BITS); /* its length is not known */
 		break;
 	}
 }
 
 /*
- * What a call that may make bytes accessible is charged; ROOM_NONE: refused. Only the supervisor
- * knows what is there already, and whose it is.
+ * Charges a call that may make LENGTH bytes accessible. Returns what was charged, or ROOM_NONE.
+ * Only the supervisor knows what is there already, and whose it is.
  */
 static uint64_t charge_map(struct scope s, const struct entry *e, enum wire_room kind,
 			   uint64_t length, uint64_t address, uint64_t old_length, uint64_t to)
@@ -114,7 +114,7 @@ static bool within_agent(uint64_t addr, uint64_t length)
 	return addr - AGENT < AGENT_SPAN && length <= AGENT + AGENT_SPAN - addr;
 }
 
-/* Natively nothing is there; where the program puts its own, only mtrun knows. */
+/* Asks mtrun: the program may have mapped memory of its own within the agent's range. */
 static noinline bool is_ours(struct scope s, const struct entry *e, uint64_t addr, uint64_t length)
 {
 	uint64_t mark = s.t->mark, answer;

@@ -3,16 +3,16 @@
  * large.h - which addresses have blocks whose release takes a ticket, as their allocation did
  * (WIRE_ALLOC_WIDE).
  *
- * The release of a block knows only its address, and that of a small block must stay cheap. So
- * there are two tables: `large`, of bytes, says how many such blocks have an address with a hash;
- * where it is not 0, `large_at` has the addresses, in lines of WIRE_LARGE_WAYS. An address is put
- * in by whoever got the block, before anybody else can have it, and taken out by whoever gives it
- * back, before it is given back: so nobody else changes its entry.
+ * A release knows only the block's address, and that of a small block must stay cheap. So there are
+ * two tables: `large` counts, in a byte for each hash, the addresses of such blocks; where it is
+ * not 0, `large_at` has the addresses, in lines of WIRE_LARGE_WAYS. An address is added by whoever
+ * got the block, before anybody else can have it, and taken out by whoever releases it, before the
+ * real function is called: so nobody else changes its entry.
  *
  * An address whose release was not told of (nothing was recorded then) stays until it is used and
- * released again: that release takes a ticket in vain. When a line is full the byte says so for
- * good: each release with that hash takes a ticket, needed or not. So none is ever missing,
- * whatever happens in hours.
+ * released again: that release takes a ticket in vain. When a line is full the byte becomes
+ * WIRE_LARGE_FULL for good: each release with that hash takes a ticket, needed or not. So no ticket
+ * is ever missing.
  */
 #ifndef MTRUN_LARGE_H
 #define MTRUN_LARGE_H
@@ -72,7 +72,7 @@ static __attribute__((__noinline__, __unused__)) bool large_take_found(struct wi
 	return __atomic_load_n(&p->large[hash], __ATOMIC_RELAXED) == WIRE_LARGE_FULL;
 }
 
-/* Whether the release of ADDRESS takes a ticket. It is taken out. */
+/* Takes ADDRESS out, if it is in. Whether its release takes a ticket. */
 static inline bool large_take(struct wire_process *p, uint64_t address)
 {
 	return __builtin_expect(__atomic_load_n(&p->large[wire_large_hash(address)],
@@ -81,7 +81,7 @@ static inline bool large_take(struct wire_process *p, uint64_t address)
 	       large_take_found(p, address);
 }
 
-/* TO's, which are empty, become FROM's. Most lines were never touched, and are left alone. */
+/* TO's tables, which are empty, become FROM's. Only lines that are in use are touched. */
 static inline void large_copy(struct wire_process *to, const struct wire_process *from)
 {
 	for (uint32_t hash = 0; hash < WIRE_LARGE; hash++) {

@@ -1,25 +1,32 @@
 /* SPDX-License-Identifier: MIT-0 */
 /*
- * mtrun.h - a program asks mtrun about its own memory, and tells it where it stands.
+ * mtrun.h - a program asks mtrun about its own memory, and labels its timeline.
  *
- *	size_t mtrun_allocated_memory(void);		bytes allocated now, as `mtrun --count`
- *	                                                says: heap, mappings, the executable's text
+ *	size_t mtrun_allocated_memory(void);		bytes allocated now, of what `mtrun --count`
+ *	                                                names: heap, mappings, the executable's text
  *	size_t mtrun_meta_memory(void);			8 bytes for each live block
  *	size_t mtrun_memory_limit(void);		the limit in bytes, 0: none
- *	void mtrun_mark(const char *label);		a label on the timeline
+ *	void mtrun_mark(const char *label);		a label on the timeline, with the time
  *	void mtrun_snapshot(const char *name);		as the command `snapshot NAME`, at exactly
  *	                                                this point
  *
  * This header is all there is: nothing to link, C and C++, gcc 8 or later and clang, x86-64 Linux
- * (elsewhere every answer is 0). Without mtrun a call costs a function call and returns 0. Under
- * mtrun it is answered exactly: everything that had been allocated and freed when it was called is
- * in the answer. Of a text 64 bytes are taken. No function fails, allocates or changes errno; all
- * may be called in a signal handler.
+ * (elsewhere the functions do nothing and return 0). Without mtrun a call costs a function call and
+ * returns 0; so it does once mtrun has left, and if mtrun does not answer for seconds.
  *
- * How it works: each function used leaves a note (section .note.mtrun, owner "mtrun": what it is,
- * where it is) in the part of the file that is loaded, which static linking, --gc-sections, LTO and
- * strip keep. mtrun finds the note and redirects the function, whose body is 14 bytes of nops, in
- * which the number of the note is repeated, and `return 0`.
+ * Under mtrun the caller waits for the answer, some microseconds. Everything that had been
+ * allocated and freed before the call, in whatever thread, is in it. With --sample the sums are
+ * estimates; while nothing is recorded (`record off`) they are those of its last moment.
+ *
+ * LABEL and NAME stay the caller's. Of each up to 64 bytes are copied, to a NUL if there is one
+ * before that, without a part of a UTF-8 character at the end. NULL or a bad pointer is an empty
+ * text, and a snapshot without a name is not taken. No function fails, allocates or changes errno;
+ * all may be called by any thread, and in a signal handler.
+ *
+ * How it works: each function that is used leaves a note (section .note.mtrun, owner "mtrun": which
+ * function it is, and where) in the part of the file that is loaded, which static linking,
+ * --gc-sections, LTO and strip keep. mtrun finds the note and redirects the function, whose body is
+ * 14 bytes of nops, in which the function's number is repeated, and `return 0`.
  *
  * Copyright (c) 2026 The mtrun authors
  *
@@ -40,7 +47,7 @@
 
 #include <stddef.h>
 
-/* MTRUN_NONE, defined by whoever includes this, leaves everything out. */
+/* With MTRUN_NONE defined the functions do nothing and return 0. */
 #if defined(__x86_64__) && !defined(__ILP32__) && defined(__linux__) && defined(__ELF__) && \
 	defined(__has_attribute) && !defined(MTRUN_NONE)
 #if __has_attribute(naked)
@@ -50,10 +57,7 @@
 
 #ifdef MTRUN_HERE
 
-/*
- * noipa: gcc must not conclude anything for the callers from a body that will not be the one that
- * runs.
- */
+/* noipa: gcc must not draw conclusions from a body that is not the one that runs. */
 #if __has_attribute(noipa)
 #define MTRUN_NOIPA __attribute__((noipa))
 #else
@@ -63,9 +67,9 @@
 	MTRUN_NOIPA __attribute__((naked, noinline, unused, no_instrument_function)) static type
 
 /*
- * nopl KIND(%rax); nopl 0(%rax); xor %eax, %eax; ret. In bytes, which mean the same whatever the
- * assembler's dialect. The numbers of the kinds and the form of note and body are known to every
- * mtrun; they never change.
+ * nopl KIND(%rax); nopl 0(%rax); xor %eax, %eax; ret. Written as bytes, which need no assembler
+ * dialect. Every mtrun relies on the numbers of the kinds and the form of note and body, so they
+ * never change.
  */
 #define MTRUN_BODY(kind)                                                        \
 	__asm__ volatile(".balign 8\n"                                          \

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-/* offsets.c - what entry.S knows by name, and what it relies on. */
+/* offsets.c - offsets and sizes as symbols for entry.S; and checks of the numbers written there. */
 #include "blob.h"
 
 #define NUMBER(name, value)                                                             \

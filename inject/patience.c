@@ -3,17 +3,17 @@
  * patience.c - how long a hook waits for mtrun: a wait has an end, also if mtrun is stopped, or
  * hangs.
  *
- * mtrun's death is seen at once (mtrun_alive()), and is nothing to wait for. As long as mtrun runs
- * a thread of its own stores the time in the beacon every few milliseconds. If that stands still
- * for five seconds, or the wait lasts for a minute in all, the hook goes on without mtrun: an event
- * is dropped before it takes a number, and counted; a question is answered as by mtrun's death. And
- * as long as mtrun's clock still stands there, no thread waits for anything; after a minute for
- * room in a ring its thread does not wait for that before its reader has moved.
+ * mtrun's death is seen at once (mtrun_alive()), and ends a wait. While mtrun runs, a thread of its
+ * own stores the time in the beacon every few milliseconds. If that clock stands still for five
+ * seconds, or the wait lasts for a minute in all, the hook goes on without mtrun: an event is
+ * dropped before it takes a number, and counted; a question is answered as by mtrun's death. As
+ * long as the clock has not moved since, no thread waits for anything. A thread that has waited for
+ * a minute for room in its ring waits again only after its reader has moved.
  *
- * Time is what passes between two looks, and no more than is likely to: if this thread was itself
- * stopped meanwhile, mtrun may have been, too, and both run again. Where no system calls may be
- * made pauses are counted, of which mtrun has measured how many take a millisecond: strict seccomp
- * forbids rdtsc.
+ * The time between two looks counts for at most STEP_US: if this thread was itself stopped
+ * meanwhile, mtrun may have been, too, and both run again. Where no system calls may be made pause
+ * instructions are counted; mtrun has measured how many take a millisecond. (Strict seccomp forbids
+ * rdtsc.)
  */
 #include "patience.h"
 
@@ -23,7 +23,7 @@
 #define ALL_US	  60000000u
 #define STEP_US	  100000u /* longer than any nap */
 #define PAUSES	  64u
-#define PAUSES_MS 20000u /* if mtrun has not said */
+#define PAUSES_MS 20000u /* pauses a millisecond, if mtrun has not said */
 
 static bool clock_us(const struct patience *p, uint64_t *us)
 {

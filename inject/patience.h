@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * patience.h - how long a hook waits for mtrun. The wait is a loop: while what is waited for is not
- * there, and patience_left(), nap.
+ * patience.h - how long a hook waits for mtrun. A wait is a loop: nap until what is waited for is
+ * there, or patience_left() is false.
  */
 #ifndef MTRUN_PATIENCE_H
 #define MTRUN_PATIENCE_H
@@ -10,7 +10,7 @@
 
 struct patience {	/* all 0 at first, but for `calls` */
 	uint64_t clock; /* microseconds, at the last look */
-	/* microseconds: the wait's, and since mtrun's clock moved last */
+	/* microseconds: of the wait, and since mtrun's clock last moved */
 	uint64_t all, still;
 	uint32_t ms; /* of mtrun's clock, at the last look */
 	uint32_t pauses;
@@ -22,8 +22,8 @@ struct patience {	/* all 0 at first, but for `calls` */
 bool patience_left(struct patience *p);
 
 /*
- * Whether to wait on for room in T's ring, or for its handlers' events: if once that took too long,
- * not before its reader has moved.
+ * patience_left() for room in T's ring, or for its handlers' events. Once that took too long it is
+ * false until T's reader has moved.
  */
 bool reader_left(struct wire_thread *t, struct patience *p);
 

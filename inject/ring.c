@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 /*
- * ring.c - a thread's slot: found by its thread pointer, its reader waited for.
+ * ring.c - finds a thread's slot by its thread pointer, and waits for room in its ring.
  *
  * A slot belongs to the thread whose %fs base it holds. Only that thread writes events into it, so
  * a ring needs no lock: the event is stored, then `head`. The supervisor frees the slot at the
  * thread's end (it holds the thread in its exit stop meanwhile, so that no other thread can come
  * with the same %fs before).
  *
- * Up to `until` a thread writes without a look at its reader. There it looks again: it rings the
- * bell if its ring is more than half full, so that the reader has the other half's time to wake up.
- * A thread whose small ring was filled once takes a big one (big.c).
+ * Up to `until` a thread writes without a look at `tail`. There it looks again: it rings the bell
+ * if its ring is more than half full, so that the reader has the other half's time to wake up. A
+ * thread whose small ring was filled once takes a big one (big.c).
  *
  * When the ring is full the thread waits, asleep on a futex; where system calls are forbidden it
- * spins. In both cases it looks at the sign of life: without a reader there is nothing to wait for,
- * and the hooks are switched off for good. A reader that does not move is not waited for for ever
- * (patience.c): the event is lost.
+ * spins. In both cases it looks whether mtrun is alive: if not, the hooks are switched off for
+ * good. A reader that does not move is not waited for for ever (patience.c): the event is lost.
  */
 #include "ring.h"
 
@@ -32,10 +31,7 @@ bool mtrun_alive(void)
 
 void hooks_off(void) { GUARD->armed = ARMED_NOT; }
 
-/*
- * Wakes the supervisor if it sleeps. The flag is taken down by whoever rings, so that one nap costs
- * one system call.
- */
+/* Whoever rings clears `sleeping`, so that each sleep of the supervisor costs one system call. */
 void bell_ring(void)
 {
 	struct wire_beacon *b = BEACON;
@@ -47,7 +43,7 @@ void bell_ring(void)
 	own_call(__NR_futex, (long)&b->bell, FUTEX_WAKE, 1, 0);
 }
 
-/* Until N events fit into its ring of SIZE. */
+/* Waits until N events fit into T's ring of SIZE. False: they will not. */
 static bool ring_wait(struct wire_thread *t, unsigned n, uint64_t size)
 {
 	struct patience patience = { 0 };
@@ -78,7 +74,7 @@ static bool ring_wait(struct wire_thread *t, unsigned n, uint64_t size)
 	return room;
 }
 
-/* 0: there is none, or nobody may be asked for it. */
+/* The base of %fs; 0: there is none, or no system call may be made to ask. */
 static uint64_t fs_base(void)
 {
 	uint64_t fs = 0;
@@ -91,8 +87,8 @@ static uint64_t fs_base(void)
 }
 
 /*
- * A slot that was never begun in this process has no ring yet: a handler that interrupted one of
- * its hooks has forked, and the hook goes on in the child.
+ * `mask` 0: the slot was not begun in this process. A handler that interrupted one of its hooks has
+ * forked, and the hook goes on in the child.
  */
 noinline bool ring_look(struct wire_thread *t, unsigned n)
 {
@@ -116,9 +112,9 @@ noinline bool ring_look(struct wire_thread *t, unsigned n)
 }
 
 /*
- * Before it has a thread pointer: a static program calls brk that early. Programs without a libc
- * may never have one, or (Go) one with which %fs:0 is not the thread pointer itself: there it is
- * asked for each time, as by a thread that has put it away for a while.
+ * The thread pointer while tls_ready is 0: a static program calls brk before it has one. Programs
+ * without a libc may never have one, or (Go) one where %fs:0 is not the thread pointer itself: they
+ * come here each time. So does a thread that has changed its %fs for a while.
  */
 noinline uint64_t thread_pointer_early(void)
 {
@@ -133,7 +129,7 @@ noinline uint64_t thread_pointer_early(void)
 	return fs;
 }
 
-/* 0: not known. */
+/* This thread's id; 0: not known. */
 static uint32_t own_tid(void)
 {
 	long tid = own_call(__NR_gettid, 0, 0, 0, 0);
@@ -171,7 +167,7 @@ static bool slot_take(struct wire_thread *t, uint64_t fs)
 							 __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
 }
 
-/* The slot of FS, or a free one: one that was given back, or the next that was never used. */
+/* The slot of FS, or else the lowest free one. NULL: none is left. */
 static struct wire_thread *slot_of(uint64_t fs)
 {
 	struct wire_process *p = PROC;
@@ -263,10 +259,7 @@ struct wire_signal_event *signal_place(struct wire_thread *t)
 	return s;
 }
 
-/*
- * The order is drawn when the event is complete: of two that one thread has written one after the
- * other the first has the lower one.
- */
+/* The order is drawn when the event is complete: a thread's earlier event has the lower order. */
 void signal_put(struct wire_thread *t, struct wire_signal_event *s, struct wire_event first,
 		struct wire_event second)
 {

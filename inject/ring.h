@@ -9,8 +9,8 @@ uint64_t thread_pointer_early(void);
 struct wire_thread *slot_find(uint64_t fs, uint32_t at);
 
 /*
- * The thread pointer names the thread. While tls_ready is 0 %fs:0 must not be read; 2 stands for a
- * missing one, as 0 and 1 mean free slots.
+ * The thread pointer names the thread. While tls_ready is 0 %fs:0 must not be read. Returns 2 if
+ * there is no thread pointer, as 0 and 1 mean free slots.
  */
 static inline uint64_t thread_pointer(void)
 {
@@ -39,15 +39,15 @@ static inline struct wire_thread *thread_of(uint64_t fs)
 /* This thread's slot. */
 static inline struct wire_thread *thread_self(void) { return thread_of(thread_pointer()); }
 
-/* The same around a system call: see thread_word_calling(). */
+/* This thread's slot, around a system call: see thread_word_calling(). */
 static inline struct wire_thread *thread_calling(void)
 {
 	return thread_of(thread_pointer_calling());
 }
 
 /*
- * Makes sure that N more events fit. False: mtrun is gone, or does not take them out: nothing is to
- * be written.
+ * Makes sure that N more slots of the ring are free. False: mtrun is gone, or does not read:
+ * nothing may be written.
  */
 static inline bool ring_room(struct wire_thread *t, unsigned n)
 {
@@ -55,13 +55,12 @@ static inline bool ring_room(struct wire_thread *t, unsigned n)
 }
 
 /*
- * The reader has had every line of the ring in its cache, so each first store to one is a miss, and
- * the next locked instruction would wait for it. The lines are asked for early: a third off the
- * cost of a pair.
+ * Every line of the ring was last in the reader's cache, so the first store to one is a miss, and
+ * the next locked instruction would wait for it. Lines are prefetched: a pair costs a third less.
  */
 #define RING_AHEAD 16u
 
-/* A ring as it is just now. */
+/* The ring that T's events go to now. */
 struct ring {
 	struct wire_event *event;
 	uint32_t mask;

@@ -19,9 +19,9 @@ static inline uint64_t sample_random(uint64_t *state)
 }
 
 /*
- * -ln(X / 2^64) in units of 2^-32; X is not 0. With X = Y / 2^N, Y from 1/2 to 1, it is N ln 2 - ln
- * Y, and -ln Y = 2 artanh z with z = (1 - Y) / (1 + Y), at most 1/3. Of that series, z + z^3/3 +
- * z^5/5 ..., nine terms are enough: what is left out is below 10^-10.
+ * -ln(X / 2^64) in units of 2^-32; X is not 0. With X / 2^64 = Y / 2^N, Y from 1/2 to 1, it is
+ * N ln 2 - ln Y, and -ln Y = 2 artanh z with z = (1 - Y) / (1 + Y), at most 1/3. Of the series z + z^3/3 +
+ * z^5/5 ..., nine terms are enough: the rest is below 10^-10.
  */
 static inline uint64_t sample_minus_log(uint64_t x)
 {
@@ -37,8 +37,8 @@ static inline uint64_t sample_minus_log(uint64_t x)
 }
 
 /*
- * Bytes up to and with the one that is sampled, on average PERIOD: more than S of them with the
- * probability exp(-S / PERIOD).
+ * How many bytes from here on end with the one that is sampled: PERIOD on average, more than S with
+ * the probability exp(-S / PERIOD).
  */
 static inline uint64_t sample_distance(uint64_t *state, uint64_t period)
 {

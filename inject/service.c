@@ -3,12 +3,12 @@
  * service.c - a thread of the target works for the supervisor: it makes the system calls that a
  * mailbox asks for.
  *
- * Three ways lead here. A hook asks a question of its own (ld.so has new objects), the supervisor
- * has sent a stopped thread to entry_service (at attach), or it has just made the agent (agent.c,
- * after exec and fork). Either way the thread sits in this loop, with all signals blocked, until it
- * is told to go; if mtrun dies, or does nothing for long (patience.c), it goes by itself. So
- * nothing needs foreign registers in the target for longer than one ptrace call, and there is no
- * instant at which mtrun's death would leave it in a wrong state.
+ * A thread comes here in three ways: its hook has a question (ld.so has new objects), the
+ * supervisor has sent it, stopped, to entry_service, or it has just made the agent (agent.c). It
+ * stays in this loop, with all signals blocked, until it is told to go; if mtrun dies, or does
+ * nothing for long (patience.c), it goes by itself. So its registers are changed for no longer than
+ * ptrace needs to send it here, and mtrun's death never leaves it in a wrong state. (After seccomp
+ * signals cannot be blocked, and a hook waits by ask_silently().)
  */
 #include <linux/futex.h>
 #include <linux/time_types.h>
@@ -32,9 +32,9 @@ void signals_restore(uint64_t was)
 #define LEAN_NAP   50000 /* ns */
 
 /*
- * Until STATE changes, or a while. LEAN: the thread may have been taken out of a system call whose
- * rest the kernel keeps in its restart block, of which it has one: a futex wait that is interrupted
- * would take its place, pselect never does.
+ * Waits until STATE changes, or for a while. `lean`: the thread may have been taken out of a system
+ * call that is to be resumed by restart_syscall(2). The kernel keeps one restart block a thread: an
+ * interrupted futex wait would overwrite it, pselect never does.
  */
 static void mail_nap(struct wire_mail *mail, uint32_t state)
 {
@@ -64,7 +64,7 @@ static void mail_work(struct wire_mail *mail, uint32_t state)
 	sys6(__NR_futex, (long)&mail->state, FUTEX_WAKE, 1, 0, 0, 0);
 }
 
-/* From now on nobody's answer is meant for it. False: it is there already, or some work is. */
+/* Takes the question back. False: STATE has changed, so an answer or some work is there. */
 static bool mail_take_back(struct wire_mail *mail, uint32_t state)
 {
 	return __atomic_compare_exchange_n(&mail->state, &state, (state & ~MAIL_STATE) | MAIL_IDLE,
@@ -145,7 +145,7 @@ uint64_t ask_loudly(struct wire_thread *t, const struct question *q)
 	return answer;
 }
 
-/* Until it is answered. If that is waited for in vain it is taken back, with 0 for an answer. */
+/* Spins until the question in M is answered, or takes it back, with the answer 0. */
 static void await_silently(struct wire_mail *m)
 {
 	struct patience patience = { 0 };
@@ -165,9 +165,9 @@ static void await_silently(struct wire_mail *m)
 }
 
 /*
- * After seccomp: the supervisor looks into the mailboxes of such a process often. No signal can be
- * blocked, so a handler may come here in the middle of its own thread's question: it lets that one
- * be answered, and leaves the mailbox as it was, but for the turn.
+ * ask() after seccomp: the supervisor often looks into the mailboxes of such a process. No signal
+ * can be blocked, so a handler may come here in the middle of its own thread's question: it waits
+ * until that one is answered, and leaves the mailbox as it was, but for the turn.
  */
 static uint64_t ask_silently(struct wire_thread *t, const struct question *q)
 {

@@ -7,28 +7,28 @@
  * a direct-mapped cache, else by search in the module's table).
  *
  * Each thread remembers its last stack, outermost frame first, and with it `check`: every memory
- * word that the way out depended on, with its value then: the return addresses, the last one
- * included, at which the walk ended; those saved rbp that an outer frame's rule really needs; saved
- * rsp. A walk ends at the first frame that is remembered (same slot, same pc, same rbp where it
- * matters; behind a signal frame the same rsp, which the slot does not tell there) provided all
- * words checked below it still hold: the same start and the same memory lead to the same
- * continuation, so this is exact, not a guess. What the memory costs is one compare per word; what
- * it saves is a rule and a table look-up per frame.
+ * word that the walk depended on, with its value then: the return addresses, including the last
+ * one, at which the walk ended; those saved rbp that an outer frame's rule really needs; saved rsp.
+ * A walk ends at the first frame that is remembered (same slot, same pc, same rbp where it matters;
+ * after a signal frame also the same rsp, which the slot does not tell there) if all words that
+ * were checked further out still hold: the same start and the same memory lead to the same
+ * continuation, so this is exact, not a guess. It costs one compare a word, and saves a rule and
+ * its look-up a frame.
  *
- * In front of that, each thread remembers some whole stacks that were walked twice (wire_whole):
- * the words that one depended on, innermost first. A program that allocates by turns from a few
- * places finds its stack there in one go, without a walk from where it parts from the last one. The
- * last stack is left as it is then: it is compared with memory whenever it is used.
+ * Before that, each thread looks among some whole stacks that it has walked twice (wire_whole): the
+ * words that such a stack depended on, innermost first. A program that allocates by turns from a
+ * few places finds its stack there, without a walk to where it parts from the last one. The last
+ * stack stays as it is then: it is compared with memory whenever it is used.
  *
  * A word is read only if its page is known to be mapped: stack pages are proved readable once, by a
  * system call that fails with EFAULT and has no effect otherwise, and kept as ranges per thread,
- * which hold every word that is remembered. Whoever unmaps or protects memory makes the threads
- * concerned forget before (stacks_forget). Not all who do so pass a hook, and another thread may do
- * it between the proof and the read. Nobody takes away a stack that is in use; but wrong unwind
- * information, or a stack that once led into another one, may have made us read beyond it. So each
- * read may fail: the kernel then tells the supervisor of the fault, who ends it
- * (supervisor/tracee/fault_fixup.c); the word is LOAD_FAILED, and all threads forget. Hence wrong
- * unwind information ends in [truncated], never in a fault that the program sees.
+ * which hold every word that is remembered. Whoever unmaps or protects memory first makes the
+ * threads concerned forget their ranges (stacks_forget). Not all such calls pass a hook, and
+ * another thread may make one between the proof and the read. Nobody takes away a stack that is in
+ * use; but wrong unwind information, or a stack that once led into another one, may have made us
+ * read beyond it. So each read may fault: the supervisor, which is told by ptrace, then sets the
+ * word to LOAD_FAILED (supervisor/tracee/fault_fixup.c), and all threads forget. Hence wrong unwind
+ * information ends in [truncated], never in a fault that the program sees.
  *
  * Rules that need a register other than rsp and rbp are rare (hand-written assembly): the walk then
  * starts again with all six callee-saved registers tracked, and nothing is remembered of it. Nor is
@@ -39,17 +39,17 @@
 
 enum { RBP_SAME = 1, RBP_USED = 2 };
 enum { NEEDS_RBP = 1, NEEDS_RSP = 2 }; /* wire_frame.needs */
-enum { RED_ZONE = 128 };	       /* what lies below rsp and is still the function's */
+enum { RED_ZONE = 128 };	       /* bytes below rsp that are the function's, too */
 
 struct cursor {
 	uint64_t slot; /* where pc was found */
 	uint64_t pc;   /* WIRE_PC_EXACT if interrupted */
 	uint64_t rsp;  /* in that frame, at its call */
 	uint64_t reg[WIRE_REGS];
-	/* what the step that led here loaded them from; 0: nothing */
+	/* where the step that led here loaded rbp and rsp from; 0: it loaded none */
 	uint64_t rbp_slot, rsp_slot;
 	uint64_t rsp_word; /* what was in rsp_slot */
-	/* whose ranges these are; NULL: the walk has one range of its own */
+	/* whose ranges are used; NULL: the walk has one range of its own */
 	struct wire_thread *t;
 	uint8_t rbp_use; /* what the step away from here did with rbp */
 	uint8_t stacks;	 /* how often the walk has come to another range */
@@ -60,10 +60,10 @@ enum step { STEP_ON, STEP_END, STEP_LOST, STEP_NEEDS_ALL };
 /* ---- readable memory ----------------------------------------------------- */
 
 /*
- * Up to where the memory is readable that begins with ADDR's page; 0: that page is not.
- * rt_sigprocmask copies the new set in before it looks at `how`: EFAULT if it cannot, EINVAL if it
- * can. Nothing changes. Where no system call may be made mtrun reads the list of mappings, and its
- * answer goes further than a page.
+ * The end of the readable memory that begins with ADDR's page; 0: that page is not readable.
+ * rt_sigprocmask copies the new set in before it looks at `how`, here an invalid one: EFAULT if it
+ * cannot, EINVAL if it can. Nothing changes. Where no system call may be made mtrun reads the list
+ * of mappings, and its answer goes further than a page.
  */
 static noinline uint64_t readable_end(uint64_t addr)
 {
@@ -81,8 +81,8 @@ static noinline uint64_t readable_end(uint64_t addr)
 static bool page_readable(uint64_t addr) { return readable_end(addr) != 0; }
 
 /*
- * Another thread may look at T's ranges at any time (stacks_forget): it can tell that they were
- * being changed.
+ * Around a change of T's ranges: another thread may read them at any time (stacks_forget), and sees
+ * by `ranges_turn` that they were being changed.
  */
 static void ranges_begin(struct wire_thread *t)
 {
@@ -101,13 +101,13 @@ static void ranges_clear(struct wire_thread *t)
 	t->depth = 0;
 }
 
-/* What T's walks remember is there; NULL: they remember nothing. */
+/* Where T's walks remember stacks; NULL: they remember nothing. */
 static inline struct wire_big *big_of(const struct wire_thread *t)
 {
 	return (struct wire_big *)(uintptr_t)load(&t->memory);
 }
 
-/* Whether a word in R is remembered. */
+/* Whether the last stack depends on a word in R. */
 static bool is_remembered(const struct wire_thread *t, const struct wire_range *r)
 {
 	const struct wire_big *b = big_of(t);
@@ -120,7 +120,7 @@ static bool is_remembered(const struct wire_thread *t, const struct wire_range *
 	return false;
 }
 
-/* Range I becomes the first; those that were used later than it move on. */
+/* FIRST becomes the first range; those before range I move up by one, over it. */
 static void range_first(struct wire_thread *t, int i, struct wire_range first)
 {
 	struct wire_range *r = t->range;
@@ -133,8 +133,8 @@ static void range_first(struct wire_thread *t, int i, struct wire_range first)
 }
 
 /*
- * A first range that begins with PAGE, which is readable. The one that was used longest ago is
- * dropped, and with it what is remembered of it.
+ * PAGE, which is readable, becomes the first range. The one that was used longest ago is dropped,
+ * and with it the last stack if that depends on it.
  */
 static void range_add(struct wire_thread *t, uint64_t page)
 {
@@ -156,7 +156,7 @@ static bool range_find(struct wire_thread *t, uint64_t addr)
 	return false;
 }
 
-/* ADDR is far from where the walk is: R becomes its range. */
+/* ADDR lies outside of R: R becomes its range. False: it is not readable. */
 static noinline bool range_change(struct cursor *c, struct wire_range *r, uint64_t addr)
 {
 	uint64_t page = addr & ~4095ull;
@@ -173,7 +173,7 @@ static noinline bool range_change(struct cursor *c, struct wire_range *r, uint64
 	return true;
 }
 
-/* Extends the range that ends below ADDR page by page; a far-off ADDR begins a range of its own. */
+/* Extends R page by page up to ADDR; an ADDR that is below it or far off gets another range. */
 static noinline bool range_extend(struct cursor *c, struct wire_range *r, uint64_t addr)
 {
 	uint64_t page = addr & ~4095ull, hi = r->hi, end;
@@ -187,7 +187,7 @@ static noinline bool range_extend(struct cursor *c, struct wire_range *r, uint64
 	return hi > page;
 }
 
-/* The range of the stack that RSP is on. The page of rsp itself is in use and needs no proof. */
+/* The range of the stack that RSP is on. RSP's own page is in use and needs no proof. */
 static noinline struct wire_range *range_search(struct wire_thread *t, uint64_t rsp)
 {
 	uint64_t page = rsp & ~4095ull;
@@ -282,9 +282,9 @@ static const struct wire_module *module_find(const struct wire_modules *m, uint6
 #define TABLE_TRIES 8
 
 /*
- * The module of PC. A thread may be kept from running while one table after the other is published:
- * what it has read holds if the counter is the same afterwards, as the supervisor changes a table
- * only while it is not the current one. *NOW: the counter.
+ * The module of PC. The supervisor changes a table only while it is not the current one, and then
+ * publishes it. So what was read holds if `modules_now` is the same afterwards; it may not be,
+ * where this thread was preempted. *NOW: that counter.
  */
 static bool module_of(uint64_t pc, struct wire_module *out, uint32_t *now)
 {
@@ -310,8 +310,8 @@ static bool in_pool(uint64_t at, uint64_t count, uint64_t size)
 }
 
 /*
- * The row of offset OFF. The tables are where the target can write: nothing outside of them is
- * read, whatever they say.
+ * The rule of the row that has the module's offset OFF. The target can write M: nothing outside of
+ * the tables is read, whatever it says.
  */
 static uint32_t rule_of(const struct wire_module *m, uint64_t off)
 {
@@ -342,9 +342,9 @@ static uint32_t rule_of(const struct wire_module *m, uint64_t off)
 }
 
 /*
- * What is put into the cache must not outlive its module. The supervisor publishes first and clears
- * the cache then: either it sees this entry or we see its new counter. Who has used the entry
- * meanwhile does not remember it.
+ * Finds PC's rule, and caches it. An entry must not outlive its module. The supervisor first
+ * publishes the modules, then clears the cache: either it sees this entry, or we see its new
+ * counter. `flush` makes threads forget what they found by the entry meanwhile.
  */
 static noinline uint64_t rule_search(uint64_t pc)
 {
@@ -362,7 +362,7 @@ static noinline uint64_t rule_search(uint64_t pc)
 	return entry;
 }
 
-/* The cache's entry for the function that has PC: a return address, or where it was interrupted. */
+/* The cache's entry for PC: a return address, or (WIRE_PC_EXACT) where code was interrupted. */
 static inline uint64_t rule_at(uint64_t pc)
 {
 	uint64_t at = unlikely(pc & WIRE_PC_EXACT) ? pc & WIRE_PC_MASK : pc - 1;
@@ -373,10 +373,7 @@ static inline uint64_t rule_at(uint64_t pc)
 
 /* ---- one step outwards --------------------------------------------------- */
 
-/*
- * The kernel's rt_sigframe past its return address: ucontext, whose registers stand at these
- * offsets.
- */
+/* Offsets of registers in the ucontext, which follows the return address in an rt_sigframe. */
 enum {
 	UC_REGS = 40,
 	UC_R12 = 72,
@@ -414,7 +411,7 @@ static noinline enum step step_signal(struct cursor *c, struct wire_range *r)
 	return c->rsp - r->lo < r->hi - r->lo || range_change(c, r, c->rsp) ? STEP_ON : STEP_LOST;
 }
 
-/* The CFA is in a word of memory: one more that the way out depends on. */
+/* The CFA is in the word at AT, on which the walk depends, too. */
 static inline bool load_cfa(struct cursor *c, struct wire_range *r, uint64_t at, uint64_t *cfa)
 {
 	/* libcrypto keeps it just below rsp */
@@ -426,8 +423,8 @@ static inline bool load_cfa(struct cursor *c, struct wire_range *r, uint64_t at,
 }
 
 /*
- * The canonical frame address, by the rules that are less common. Registers but rsp and rbp are
- * known only if ALL.
+ * The canonical frame address, by the less common rules. ALL: registers other than rsp and rbp are
+ * known, too.
  */
 static noinline enum step cfa_uncommon(struct cursor *c, struct wire_range *r,
 				       const struct wire_rule *u, bool all, uint64_t *cfa)
@@ -441,9 +438,7 @@ static noinline enum step cfa_uncommon(struct cursor *c, struct wire_range *r,
 			return STEP_LOST;
 		*cfa += deref;
 		return STEP_ON;
-	/*
-	 * the frame's two words are read by rbp: the stack that they are on is the one from now on
-	 */
+	/* the frame's two words are at rbp, perhaps on another stack: the walk goes on there */
 	case CFA_FRAME:
 		c->rbp_use |= RBP_USED;
 		*cfa = c->reg[WIRE_RBP] + off;
@@ -539,8 +534,8 @@ static inline __attribute__((always_inline)) enum step step(struct cursor *c, st
 }
 
 /*
- * The step of nearly every frame, by what the cache's entry says alone. It has no branch that
- * depends on the rule. False: not one of these, and nothing has changed.
+ * The step of nearly every frame: by the cache's entry alone, with no branch that depends on the
+ * rule. False: the entry does not say enough, and *C has not changed.
  */
 static inline __attribute__((always_inline)) bool step_usual(struct cursor *c,
 							     const struct wire_range *r)
@@ -567,7 +562,6 @@ static inline __attribute__((always_inline)) bool step_usual(struct cursor *c,
 	return true;
 }
 
-/* C is copied, as what another function may change is not kept in registers. */
 static noinline enum step step_unusual(struct cursor *c, struct wire_range *r)
 {
 	return step(c, r, false);
@@ -581,6 +575,7 @@ static inline __attribute__((always_inline)) enum step step_either(struct cursor
 
 	if (likely(step_usual(c, r)))
 		return STEP_ON;
+	/* a copy: so *C, whose address no other function gets, can stay in registers */
 	copy = *c;
 	s = step_unusual(&copy, r);
 	*c = copy;
@@ -608,11 +603,10 @@ static void cursor_begin_all(struct cursor *c, struct wire_thread *t, const stru
 /* ---- the tree of stacks -------------------------------------------------- */
 
 /*
- * A node's children hang in three short chains whose heads are in the node itself: going from a
- * stack to one that branches off it costs the lines of the nodes on the way and no other. A node
- * with very many children (a hub: an interpreter's loop) has the later ones in a hash table. A
- * chain only grows, and whoever adds to it has just seen that it is not full, so a child is never
- * in both.
+ * A node's children are in three short chains whose heads are in the node itself: going from a node
+ * to a child touches the cache lines of nodes only. A node with very many children (an
+ * interpreter's loop) has the later ones in a hash table. A chain only grows, and a child is added
+ * to it only if it has just been seen not to be full, so no child is in both.
  */
 #define CHAIN_FULL 6
 
@@ -715,8 +709,8 @@ static inline uint32_t remembered_valid(const struct wire_thread *t, const struc
 }
 
 /*
- * A walk of COUNT frames has ended at C: what it read last is what made it end. Returns how many
- * words.
+ * A walk of COUNT frames has ended at C: the words that it read last, which made it end, are the
+ * first checks. Returns how many.
  */
 static uint32_t remember_end(struct wire_big *b, uint32_t count, const struct cursor *c)
 {
@@ -730,8 +724,8 @@ static uint32_t remember_end(struct wire_big *b, uint32_t count, const struct cu
 }
 
 /*
- * The words by which a walk has come to the frame of SLOT and PC, to CHECKS on: what a match of a
- * frame further in relies on. Returns how many there are then.
+ * Appends the words by which a walk has come to the frame of SLOT and PC to the CHECKS checks: a
+ * match of a frame further in relies on them. Returns how many checks there are then.
  */
 static inline uint32_t remember_words(struct wire_big *b, uint32_t checks, uint64_t slot,
 				      uint64_t pc, uint64_t rsp_slot, uint64_t rsp_word,
@@ -751,8 +745,9 @@ static inline uint32_t remember_words(struct wire_big *b, uint32_t checks, uint6
 }
 
 /*
- * Appends the COUNT fresh frames (innermost first) to the KEPT remembered ones, and gives them
- * their nodes. C: where the walk stands.
+ * Appends the COUNT fresh frames (innermost first) to the KEPT remembered ones, and finds their
+ * nodes. BASE: the node to begin from if none is kept. C: where the walk stands. Returns the
+ * stack's node.
  */
 static uint32_t remember(struct wire_thread *t, struct wire_big *b, uint32_t kept, uint32_t count,
 			 uint32_t base, const struct cursor *c)
@@ -766,7 +761,7 @@ static uint32_t remember(struct wire_thread *t, struct wire_big *b, uint32_t kep
 		node = l->node;
 		outer_needs = l->needs & NEEDS_RBP;
 		checks = l->checks + l->own_checks;
-		/* it may have been come to from another function then, which saved rbp elsewhere */
+		/* it was perhaps reached from another function, which saved rbp elsewhere */
 		if (count && (l->own_checks > 1 || c->rsp_slot || (c->rbp_slot && outer_needs))) {
 			checks = remember_words(b, l->checks, l->slot, l->pc, c->rsp_slot,
 						c->rsp_word, outer_needs ? c->rbp_slot : 0, l->rbp);
@@ -791,15 +786,15 @@ static uint32_t remember(struct wire_thread *t, struct wire_big *b, uint32_t kep
 			to->rsp_word = f->rsp_word;
 		}
 		/*
-		 * a match of this frame relies on the words of the frames outside of it; a match
-		 * further in, on its own too
+		 * a match of this frame relies on the words of the frames further out; a match
+		 * further in, on this frame's own, too
 		 */
 		to->checks = (uint16_t)checks;
 		checks = remember_words(b, checks, f->slot, f->pc, f->rsp_slot, f->rsp_word,
 					outer_needs ? f->rbp_slot : 0, f->rbp);
 		to->own_checks = (uint8_t)(checks - to->checks);
 	}
-	/* 0: words of it lie in no range */
+	/* 0: some of its words lie in no range any more */
 	t->depth = unlikely(c->stacks >= WIRE_RANGES) ? 0 : kept;
 	return node;
 }
@@ -813,13 +808,13 @@ static inline uint32_t whole_set(uint64_t slot, uint64_t pc)
 	return (uint32_t)((slot >> 3 ^ pc) * 0x9e3779b97f4a7c15ull >> 60) & (WIRE_WHOLE_SETS - 1);
 }
 
-/* The word of memory that OFFSETS' I-th one says, from START on. */
+/* The word of memory at START plus the Ith of the four OFFSETS. */
 static inline uint64_t whole_peek(uint64_t start, uint64_t offsets, int i)
 {
 	return peek(start + 8 * (offsets >> 16 * i & 0xffff));
 }
 
-/* Whether memory from START on holds the words of M. They come in fours. */
+/* Whether memory from START on holds the words of M, which are in groups of four. */
 static inline bool whole_holds(const struct wire_big *b, const struct wire_whole *m, uint64_t start)
 {
 	uint32_t at = m->at & (WIRE_WHOLE_LOG - 1) & ~3u, n = m->words;
@@ -851,7 +846,7 @@ static inline bool whole_is(struct wire_thread *t, const struct wire_big *b,
 	return true;
 }
 
-/* The node of a whole stack that starts at E; 0: none is remembered that holds. R: its range. */
+/* The node of the whole stack that starts at E; 0: none is known that holds. R: E's range. */
 static inline uint32_t whole_find(struct wire_thread *t, struct wire_big *b,
 				  const struct wire_range *r, const struct entry *e)
 {
@@ -882,8 +877,8 @@ static inline uint32_t whole_find(struct wire_thread *t, struct wire_big *b,
 }
 
 /*
- * The stack that was just walked, NODE, is kept as a whole. Not if it leads out of R, the range
- * that it starts in, or is too long for the log.
+ * Keeps the stack that was just walked, NODE, as a whole. Not if it leads out of R, the range that
+ * it starts in, or has too many words.
  */
 static noinline void whole_keep(struct wire_thread *t, struct wire_big *b,
 				const struct wire_range *r, const struct entry *e, uint32_t node)
@@ -936,7 +931,7 @@ static noinline void whole_keep(struct wire_thread *t, struct wire_big *b,
 		b->whole_luck[set] = WIRE_WHOLE_WAYS;
 }
 
-/* Only the second time: most stacks of a program without habits are seen once. */
+/* Keeps a stack the second time that it is walked: of many programs most stacks are seen once. */
 static inline void whole_seen(struct wire_thread *t, struct wire_big *b, const struct wire_range *r,
 			      const struct entry *e, uint32_t node)
 {
@@ -963,7 +958,7 @@ static noinline uint32_t walk_all(struct wire_thread *t, const struct entry *e);
 static noinline uint32_t walk_once(struct wire_thread *t, struct wire_range *r,
 				   const struct entry *e);
 
-/* Whether the registers are those that frame L had, as far as they decide what lies further out. */
+/* Whether C's registers are those of frame L, as far as they decide what lies further out. */
 static inline bool same_registers(const struct wire_frame *l, const struct cursor *c)
 {
 	if (!l->needs)
@@ -1043,7 +1038,7 @@ cut:
 	return base;
 }
 
-/* It is no whole stack that is remembered. R: its range. */
+/* walk() where no whole stack was found. R: the range of E. */
 static noinline uint32_t walk_on(struct wire_thread *t, struct wire_range *r, const struct entry *e)
 {
 	struct wire_big *b = big_of(t);
@@ -1074,8 +1069,8 @@ uint32_t walk(struct wire_thread *t, const struct entry *e)
 }
 
 /*
- * Remembering nothing; with every register if ALL. R: the ranges of T, or one alone. PC: room for
- * DEPTH of them. Returns the node; with STEP_NEEDS_ALL there is none.
+ * A walk that remembers nothing; with every callee-saved register if ALL. R: the ranges of T, or
+ * one alone. PC: room for DEPTH of them. Returns the node; 0 with *END STEP_NEEDS_ALL.
  */
 static inline __attribute__((always_inline)) uint32_t walk_full(struct wire_thread *t,
 								struct wire_range *r,
@@ -1103,7 +1098,7 @@ static inline __attribute__((always_inline)) uint32_t walk_full(struct wire_thre
 	return node;
 }
 
-/* How a walk of T's has ended: at the program's first frame, or before. */
+/* Counts how a walk of T's has ended: at the outermost frame, or before it. */
 static inline void count_cut(struct wire_thread *t, enum step end)
 {
 	t->truncated += end != STEP_END;
@@ -1122,7 +1117,7 @@ static noinline uint32_t walk_all(struct wire_thread *t, const struct entry *e)
 	return node;
 }
 
-/* T has no room for what would be remembered. */
+/* T has no room to remember stacks (big.c). */
 static noinline uint32_t walk_once(struct wire_thread *t, struct wire_range *r,
 				   const struct entry *e)
 {
@@ -1147,21 +1142,15 @@ noinline uint32_t walk_plain(const struct entry *e)
 			 PROC->depth < PLAIN_DEPTH ? PROC->depth : PLAIN_DEPTH, &end);
 }
 
-/*
- * A hook was entered while this thread's mark says that it is in one already. Walk out to the
- * marked frame: straight there means that the real function called another allocator function; past
- * a signal frame, that a handler interrupted us; never there, that the marked frame was left by a
- * longjmp or an unwind. The slot of a frame that was left may belong to another one by now, often
- * to the very next call: so what was called from there must be ours.
- */
 static bool in_blob(uint64_t pc)
 {
 	return (pc & WIRE_PC_MASK) - (uint64_t)blob_start < AGENT_JOURNAL - AGENT_BLOB;
 }
 
 /*
- * Below the return address of a hook's entry lies the one of its C function: see entry.S for the
- * layouts; in its short way through malloc the real one's.
+ * Whether SLOT is a hook's entry: at one of these places below it lies a return address of the
+ * trampoline's own, that of the hook's C function or, in entry_gives, of the real function. The
+ * layouts are entry.S's.
  */
 static bool entry_below(uint64_t slot)
 {
@@ -1172,6 +1161,14 @@ static bool entry_below(uint64_t slot)
 
 #define NESTING_DEPTH (1u << 16) /* of a recursion inside a hook: some milliseconds */
 
+/*
+ * A hook was entered while this thread's mark says that it is in one already. Walk out to the
+ * marked frame. NESTED: it was reached directly, so the real function has called another allocator
+ * function. SIGNALLED: it was reached past a signal frame, so a handler has interrupted us. STALE:
+ * it was not reached, so it was left by a longjmp or an unwind. The slot of a frame that was left
+ * may belong to another frame by now, often to the very next call: so what was called from there
+ * must be ours.
+ */
 noinline enum nesting nesting(const struct wire_thread *t, const struct entry *e)
 {
 	struct wire_range r = { (uint64_t)e & ~4095ull, ((uint64_t)e & ~4095ull) + 4096 };
@@ -1192,10 +1189,7 @@ noinline enum nesting nesting(const struct wire_thread *t, const struct entry *e
 			break;
 		signalled |= (c.pc & WIRE_PC_EXACT) != 0;
 	}
-	/*
-	 * Not found. Above us on the same stack it may still be there, if the unwind information
-	 * was no help.
-	 */
+	/* Where unwind information is missing, the frame may still be close above on this stack. */
 	return s == STEP_LOST && marked > (uint64_t)e && marked - (uint64_t)e < 4096 &&
 			       entry_below(marked)
 		       ? NESTED

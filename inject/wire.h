@@ -5,8 +5,8 @@
  *
  * Everything that the trampoline needs lies in one range of addresses in the target, the "agent",
  * most of which is not mapped: its parts are as small as they can be, and grow at their ends
- * (mremap(2) needs no descriptor). Nowhere else in the target is anything of ours, but for the
- * jumps at the allocators' entries and the stub islands near them. No descriptor stays open in the
+ * (mremap(2) needs no descriptor). Nothing else in the target is ours but the jumps at the entries
+ * of hooked functions, and the islands near them with the stubs. No descriptor stays open in the
  * target: memory files are mapped here and there, then closed.
  *
  *      agent + 0               guard    private page, wiped on fork: "armed". A forked child that
@@ -14,7 +14,7 @@
  *            + 0x1000          blob     private: the trampoline's code and constants, r-x
  *            + AGENT_JOURNAL            private: struct wire_journal, what was done to the
  *                                       process' code
- *            + AGENT_BEACON             one page: clock, door bell, sign of life | one file for
+ *            + AGENT_BEACON             one page: clock, bell, heartbeat         | one file for
  *            + AGENT_PROCESS            struct wire_process: counters, modules,..| each process,
  *            + AGENT_BIGS               struct wire_big[]: of threads that write | not inherited
  *                                       much                                     |
@@ -110,21 +110,21 @@ enum wire_kind {
 	/* address: tid; the slot has a new owner. No counter. Always the owner's first event */
 	WIRE_THREAD,
 	WIRE_ALLOC,	 /* address, size, stack */
-	WIRE_ALLOC_WIDE, /* the same, size >= WIRE_WIDE: second slot {size, ticket} */
+	WIRE_ALLOC_WIDE, /* address, stack; size >= WIRE_WIDE; second slot {size, ticket} */
 	/*
 	 * address; size field: WIRE_FROM_LIBC; stack: the freeing stack or 0. It is there where
 	 * free_stacks asks for it, and where the release looked wrong to the hook (hint.h)
 	 */
 	WIRE_FREE,
-	WIRE_FREE_WIDE, /* the same with {0, ticket} */
-	/* realloc is about to be called for this address; stack: as FREE, where it looked wrong */
+	WIRE_FREE_WIDE, /* as FREE; second slot {0, ticket} */
+	/* realloc is about to be called for this address; stack: where it looked wrong, or 0 */
 	WIRE_LEAVE,
 	/*
 	 * realloc gave this address (takes this address' counter); size, stack. Ends the thread's
 	 * LEAVE
 	 */
 	WIRE_BECAME,
-	WIRE_BECAME_WIDE, /* the same; second slot {size, ticket} */
+	WIRE_BECAME_WIDE, /* address, stack; second slot {size, ticket} */
 	/* realloc failed: the block of LEAVE (same address, its counter again) is as it was */
 	WIRE_STAYED,
 	/*
@@ -138,11 +138,11 @@ enum wire_kind {
 	 */
 	WIRE_MAP,	   /* mmap gave address; size field: WIRE_PROT_* | WIRE_MAP_*; stack */
 	WIRE_UNMAP,	   /* munmap of address is about to be called */
-	WIRE_UNMAP_FAILED, /* ... and failed: what UNMAP took out is put back */
+	WIRE_UNMAP_FAILED, /* munmap failed: what UNMAP took out is put back */
 	WIRE_REMAP_LEAVE,  /* mremap of address (old length) is about to be called */
-	/* ... gave address, new length; stack. Ends the thread's REMAP_LEAVE */
+	/* mremap gave address, new length; stack. Ends the thread's REMAP_LEAVE */
 	WIRE_REMAP,
-	WIRE_REMAP_FAILED, /* ... failed */
+	WIRE_REMAP_FAILED, /* mremap failed: what REMAP_LEAVE took out is put back */
 	/* mprotect(address, length, size field: WIRE_PROT_*) succeeded; stack */
 	WIRE_PROTECT,
 	/* the program's own brk/sbrk: address = the new break, length = the old one; stack */
@@ -153,8 +153,8 @@ enum wire_kind {
 };
 
 /*
- * Of which functions the one is that gave the block, or takes it: what was given by one family is
- * to be taken by the same.
+ * The family of the function that gives or takes a block. What one family gave, the same family is
+ * to take.
  */
 enum wire_family {
 	FAMILY_HEAP,  /* malloc, calloc, memalign, .., realloc; free */
@@ -319,10 +319,7 @@ enum wire_what {
 	ASK_MODULES, /* ld.so's _dl_debug_state was called: modules came or went */
 	/* a test wants to look at this thread's stack before the hook does (WIRE_STALE_SHOW) */
 	ASK_FRAMES,
-	/*
-	 * the program's own code asks, or tells: arg[0] is enum wire_api, arg[1] the address of a
-	 * text
-	 */
+	/* a call of mtrun.h: arg[0] is enum wire_api, arg[1] the address of a text */
 	ASK_API,
 	ASK_ROOM, /* a request under a limit: see below */
 	ASK_LEND, /* LeakSanitizer is about to trace this process; enum wire_lent */
@@ -333,20 +330,19 @@ enum wire_what {
 	 */
 	ASK_TRACE,
 	/*
-	 * no system calls may be made: up to where is the memory readable that arg[0] is in? 0: it
-	 * is not
+	 * no system call may be made: where does the readable memory end that arg[0] is in? 0: it is
+	 * not readable
 	 */
 	ASK_READABLE,
 	/*
-	 * arg[1] bytes at arg[0] are about to be moved, or become longer: they are to be one
-	 * mapping, as far as it is for the supervisor that they are not, until the same range has
-	 * been moved
+	 * arg[1] bytes at arg[0] are about to be moved or enlarged, which needs one mapping: a
+	 * capture's protection must not divide them until ASK_MOVED of the same range
 	 */
 	ASK_WHOLE,
-	ASK_MOVED,
+	ASK_MOVED, /* arg[1] bytes at arg[0] have been moved, or the call has failed */
 	/*
-	 * arg[1] bytes at arg[0] were mapped just now, or made writable, and are not touched before
-	 * the answer: they are to be one mapping with what is beside them, as above
+	 * arg[1] bytes at arg[0] were just mapped or made writable, and are not touched before the
+	 * answer: a capture's protection must not divide them from their neighbours
 	 */
 	ASK_MAPPED,
 	/*
@@ -355,10 +351,12 @@ enum wire_what {
 	 */
 	ASK_OURS,
 };
-/* Both 0 if mtrun is gone: then nobody traces anything. */
-/* LENT_NOT: it cannot be, so the check is not to be made */
+/*
+ * Answers to ASK_LEND and ASK_TRACE. Both are 0 if mtrun is gone: then it traces nobody. LENT_NOT:
+ * mtrun cannot let go, so the check is not to be made.
+ */
 enum wire_lent { LENT_NOT_NEEDED, LENT, LENT_NOT };
-/* make the call; or: it is as if it had been made */
+/* TRACE_GO: make the call. TRACE_DONE: return 0, as if it had been made. */
 enum wire_trace { TRACE_GO, TRACE_DONE };
 /* What mtrun.h offers. These numbers are in the notes of programs out there. */
 enum wire_api { API_ALLOCATED = 1, API_META, API_LIMIT, API_MARK, API_SNAPSHOT, API_KINDS };
@@ -436,7 +434,7 @@ enum wire_cfa {
 	 */
 	CFA_PLT,
 	/*
-	 * signal frame: registers in the ucontext at rsp (struct rt_sigframe past its return
+	 * signal frame: registers in the ucontext at rsp (struct rt_sigframe behind its return
 	 * address)
 	 */
 	CFA_SIGNAL,
@@ -613,20 +611,20 @@ enum wire_hook_kind {
 	HOOK_MEMALIGN,	     /* (alignment, size) -> pointer or NULL; also aligned_alloc */
 	HOOK_POSIX_MEMALIGN, /* (out, alignment, size) -> 0 or errno */
 	/*
-	 * operator new: calls `nothrow` instead, on NULL goes on in the real one. `arg`: enum
-	 * wire_call
+	 * operator new: `nothrow` is called instead; if it gives NULL the real one is jumped to.
+	 * `arg` is enum wire_family
 	 */
 	HOOK_NEW,
 	/*
-	 * an operator new or delete that goes on to malloc or free, which counts: it tells that one
-	 * whose it is (entry.S); `arg` is enum wire_family. Of operator new also that it was asked
-	 * for 0 bytes, of which libstdc++ makes 1
+	 * an operator new or delete that goes on to malloc or free, whose hook counts the call:
+	 * that hook is told the family, `arg` (enum wire_family; entry.S), and by operator new also
+	 * that 0 bytes were asked for, of which libstdc++ makes 1
 	 */
 	HOOK_SAYS_NEW,
 	HOOK_SAYS_DELETE,
 	/*
-	 * as HOOK_MALLOC and HOOK_FREE, which are for functions of one argument: for those of up to
-	 * three. `arg` is enum wire_family
+	 * functions of up to three arguments, the first one as in HOOK_MALLOC and HOOK_FREE. `arg`
+	 * is enum wire_family
 	 */
 	HOOK_MALLOC_AS,
 	HOOK_FREE_AS,
@@ -649,13 +647,16 @@ enum wire_hook_kind {
 	 * the stack may have no room for a hook (Go)
 	 */
 	HOOK_RAW,
+	/*
+	 * --hook: functions of up to six register arguments. `arg`: which of them, from 0, is the
+	 * size or the pointer
+	 */
 	HOOK_GENERIC_MALLOC,
 	HOOK_GENERIC_CALLOC,
 	HOOK_GENERIC_REALLOC,
 	HOOK_GENERIC_FREE,
 	HOOK_GENERIC_MEMALIGN,
 	HOOK_GENERIC_POSIX_MEMALIGN,
-	/* --hook: the same with `arg` counted from 1, up to six register arguments */
 	HOOK_KINDS
 };
 
@@ -664,20 +665,19 @@ enum wire_hook_kind {
  * jumps to `entry`.
  */
 struct wire_hook {
-	uint64_t entry; /* in the blob: wire_blob_entries[kind] + blob base */
+	uint64_t entry; /* in the blob: the entry of `kind` */
 	uint64_t orig;	/* the moved instructions, then back into the function */
 	/*
-	 * HOOK_NEW: the moved-instructions address of the nothrow form of the same module.
-	 * HOOK_RAW: the return address that stands for the site, in the island. Else 0
+	 * HOOK_NEW: the moved instructions of the same module's nothrow form. HOOK_RAW: the return
+	 * address that stands for the site, in the island. Else 0
 	 */
 	uint64_t nothrow;
 	uint32_t kind; /* enum wire_hook_kind */
-	/* generic forms: position of the size or pointer, from 0; or see there. Or WIRE_FRAMED */
-	uint32_t arg;
+	uint32_t arg;  /* see enum wire_hook_kind; | WIRE_FRAMED */
 };
 /*
- * The real function walks its stack by frame pointers (a sanitizer's malloc): it is to find its
- * caller's frame. Not of HOOK_MALLOC and HOOK_FREE, whose hooks do not look.
+ * The real function walks its stack by frame pointers (a sanitizer's malloc), so it is called with
+ * rbp at its caller's frame. HOOK_MALLOC and HOOK_FREE do not look at this flag.
  */
 #define WIRE_FRAMED (1u << 31)
 
@@ -685,9 +685,9 @@ struct wire_hook {
 
 #define WIRE_BUSY 1ull /* of wire_thread.mark */
 
-/* Stacks for hooks whose threads' own have no room: so many, of so many bytes (at most 32). */
+/* Stacks for hooks whose thread's own stack may have no room: at most 32, a bit for each. */
 #define WIRE_STACKS	32u
-#define WIRE_STACK_SIZE 8192u
+#define WIRE_STACK_SIZE 8192u /* bytes */
 
 #define WIRE_RING    8192u /* events; a power of two */
 #define WIRE_SMALL   256u  /* of the ring that a thread begins with */
@@ -695,9 +695,10 @@ struct wire_hook {
 #define WIRE_THREADS 8192u /* slots, taken from the lowest free one */
 #define WIRE_BIGS    2048u /* those without go on in their small rings */
 /*
- * The big ones after so many use the beginning of their ring alone. 64 busy threads have 5.7 MB of
- * memory of ours so, instead of 10.6, and cost the same; 256 have 19 MB instead of 42, and a pair
- * costs 138 ns instead of 113, as they take turns on two processors more often.
+ * The first WIRE_WHOLE_RINGS big ones use their whole ring, the others WIRE_PART_RING events of it.
+ * So 64 busy threads have 5.7 MB of our memory instead of 10.6, at the same cost; 256 have 19 MB
+ * instead of 42, and a pair costs 138 ns instead of 113, as they take turns on two processors more
+ * often.
  */
 #define WIRE_WHOLE_RINGS 12u
 #define WIRE_PART_RING	 (WIRE_RING / 4)
@@ -710,7 +711,7 @@ struct wire_frame {
 	uint64_t rbp;  /* rbp in that frame */
 	uint32_t node;
 	uint16_t checks;	/* entries of `check` before this frame's own */
-	uint8_t own_checks : 4; /* and its own: 1 to 3 */
+	uint8_t own_checks : 4; /* this frame's own: 1 to 3 */
 	/* what decides what lies further out, besides slot and pc: NEEDS_* of walk.c */
 	uint8_t needs : 4;
 	uint8_t rbp_use; /* while walking: what the frame's rule does with rbp */
@@ -779,7 +780,8 @@ struct wire_thread {
 	/* futex: the owner sleeps until `tail` moves; the supervisor sets 0 and wakes */
 	uint32_t waiting;
 	/*
-	 * 1: another thread unmapped a range that `range` may name: forget them; or WIRE_STALE_SHOW
+	 * 1: `range` may name what cannot be read any more, and is to be forgotten; or
+	 * WIRE_STALE_SHOW
 	 */
 	uint32_t stale;
 	/* stacks of this thread that end in [truncated]; of these, deeper than was asked for */
@@ -811,8 +813,8 @@ struct wire_thread {
 	uint32_t places;
 	uint32_t ranges_turn;  /* counts changes of `range`; odd: one is under way */
 	uint32_t gave_up;      /* it has waited for mtrun for too long (patience.c), */
-	uint64_t gave_up_tail; /* with `tail` there */
-	/* of wire_process.calls: a handler that has interrupted them does not wait for them */
+	uint64_t gave_up_tail; /* when `tail` was this */
+	/* its share of wire_process.calls: its own handler does not wait for them */
 	uint32_t calls;
 	_Alignas(64) struct wire_mail mail;
 	_Alignas(64) struct wire_event small[WIRE_SMALL];
@@ -920,17 +922,17 @@ struct wire_process {
 	uint64_t errno_location;
 	uint64_t sample; /* the period, see above; 0: off */
 	uint64_t seed;	 /* for random numbers: another one in each process */
-	uint32_t filter; /* releases are told of by what `known` says */
-	uint32_t pauses; /* instructions of that name that take a millisecond */
+	uint32_t filter; /* 1: a release is told of only where `known` says so */
+	uint32_t pauses; /* how many pause instructions take a millisecond */
 	/* the beacon's ms + 1 at which a hook has given mtrun up (patience.c); 0: none has */
 	uint64_t stood;
 	uint32_t growing; /* some thread is mapping more of the agent */
 	/* pages are protected for a capture: ASK_WHOLE and what follows it */
 	uint32_t protecting;
 	uint32_t stacks_taken; /* a bit for each of `stack` */
-	uint32_t fsgsbase;     /* the instructions of that name may be used */
+	uint32_t fsgsbase;     /* rdfsbase may be used */
 	uint32_t bigs;	       /* of the big ones, that are mapped */
-	/* of a thread that the supervisor sent to the service loop */
+	/* of a thread that the supervisor has sent to the service loop, or that made the agent */
 	struct wire_mail mail;
 	_Alignas(64) uint64_t ticket; /* tickets given out */
 	uint64_t pad1[7];
@@ -974,30 +976,29 @@ struct wire_process {
 enum wire_armed {
 	ARMED_NOT, /* nobody is there: every hook passes straight through */
 	/*
-	 * nothing is recorded: all do, but for those that tell of new libraries and of seccomp, and
-	 * mtrun.h's
+	 * nothing is recorded: hooks pass straight through, but for those of ld.so, seccomp,
+	 * ptrace, leak checks and mtrun.h
 	 */
 	ARMED_OFF,
 	ARMED_ON
 };
 struct wire_guard {	/* private, wiped on fork */
 	uint32_t armed; /* enum wire_armed */
-	/* the process part is. 0 in a forked child: nothing of it may be touched */
+	/* the process part is mapped. 0 in a forked child, which must not touch it */
 	uint32_t here;
-	/* what arrive() is to map, in bytes */
-	/* of which the last two are 0 where the tables are there */
+	/* bytes that arrive() is to map; `rules` and `pool` are 0 where the tables are there */
 	uint64_t process, bigs, nodes, rules, pool;
 	uint64_t secret; /* random: by it hooks know what they tell each other (entry.S) */
 };
 
 /*
- * What was done to the process' code, said before it is done: a later mtrun undoes it should this
- * one be killed. It believes none of it that the memory does not confirm.
+ * What was done to the process' code, written before it is done: should this mtrun be killed, a
+ * later one undoes it. It believes only what the memory confirms.
  */
 #define WIRE_PLANTS  4096u
 #define WIRE_ISLANDS 64u
 #define WIRE_MOVED   32u /* bytes of a function's entry that may be moved */
-struct wire_plant {	 /* as struct planted (supervisor/plant.h) */
+struct wire_plant {	 /* as struct planted (supervisor/patch/plant.h) */
 	uint64_t entry, stub, orig;
 	uint8_t nbytes, ninsn, pad[6];
 	uint8_t original[WIRE_MOVED], patched[WIRE_MOVED];

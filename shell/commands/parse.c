@@ -5,9 +5,11 @@
 #include "shell/common/opening.h"
 #include "shell/common/shell.h"
 
+/* `parse`: all of a log is read, not only what is asked about. */
+
 #define WORKERS_MOST 256u
 
-/* Of a program that is there all that a log would tell is known. */
+/* Of a live process everything that a log would tell is known already. */
 static int live(struct shell *shell, struct call *call)
 {
 	const struct process *p = shell_process(shell);
@@ -19,7 +21,6 @@ static int live(struct shell *shell, struct call *call)
 	return 0;
 }
 
-/* `parse`: all of a log, not only what is asked about. */
 static int parse(struct shell *shell, struct call *call)
 {
 	const char *word;

@@ -21,7 +21,12 @@
 #include "shell/common/shell.h"
 #include "shell/common/usage.h"
 
-/* it is read where that takes no more than some 50 ms */
+/*
+ * `status`: the state of things on one screen. All numbers are of one moment: everything that had
+ * happened when it was asked for.
+ */
+
+/* usable sizes are read where that takes no more than some 50 ms */
 #define USABLE_PAGES  32768u
 #define USABLE_BLOCKS 3000000u
 /* of a process that has no more than that, resident memory is divided anew: 20 ms */
@@ -30,10 +35,6 @@
 #define MAP_MAPPINGS 4000u
 #define MAP_SHARE    20u /* parts below one of so many are summed */
 
-/*
- * `status`: the state of things on one screen. All numbers are of one moment: everything that had
- * happened when it was asked for.
- */
 struct facts {
 	const struct layout *layout;
 	struct process *p;

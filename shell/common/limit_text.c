@@ -18,6 +18,11 @@
 #include "shell/common/lookup.h"
 #include "shell/common/shell.h"
 
+/*
+ * A request that met the limit is told in two forms: one line that programs parse, and a text for
+ * people, with the request's stack and the sites that hold most.
+ */
+
 #define SITES 10
 
 uint64_t limit_room(uint64_t limit, uint64_t allocated)

@@ -17,6 +17,12 @@
 #include "shell/common/shell.h"
 #include "shell/common/unseen.h"
 
+/*
+ * What a batch run leaves on the terminal: totals and peak, the sites that hold most, and what else
+ * was worth a line. It is printed while the process is held, so all numbers are of its last
+ * instant.
+ */
+
 #define SUMMARY_ROWS 10
 
 /* 1234567 -> 1,234,567 */

@@ -8,7 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Looked for where a command begins, before quotes are: the leading ' has no other. */
+/*
+ * One table of calls. They are looked for where a command begins, before quotes are read: a leading
+ * ' has no closing one.
+ */
 static const struct alias {
 	const char *name;
 	const char *command;

@@ -31,14 +31,13 @@
 #include "shell/serve/serve.h"
 
 /*
- * The shell takes commands from the text of -x or from a script, one at a time, and runs each
- * against the session. While it waits (for input, for a `wait`, for a shell command) the session's
- * loop turns. A script is read as it comes: with `-X -` another program may be at the other end and
- * wait for the answer to each line.
+ * The life of a shell, and of the shells of other askers (struct serve): how one begins and ends,
+ * what it does after each turn of the session's loop, how it waits, and the process that is asked
+ * about. Whatever it waits for, input, a `wait` or a shell command, the loop turns meanwhile.
  */
 
-#define AWAIT_MS 100
-#define YOUNG_MS 1000
+#define AWAIT_MS 100  /* of a turn while it waits */
+#define YOUNG_MS 1000 /* a shell command that began less than that ago may lose a signal */
 /* a batch run keeps the program's last instant no longer than this */
 #define HOLD_MS 60000
 

@@ -5,8 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Hashes are kept beside the numbers, so that growing looks at nothing else. */
-#define LEAST 1024u
+/*
+ * Linear probing in a table whose size is a power of two. Hashes are kept beside the numbers, so
+ * that growing needs no key.
+ */
+
+#define LEAST 1024u /* slots */
 
 static void put(struct hash_index *x, struct hash_slot slot)
 {

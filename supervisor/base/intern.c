@@ -7,6 +7,10 @@
 
 #include "base/array.h"
 
+/*
+ * An index of hashes (hash_index.h) leads from a key to its number; the array of keys leads back.
+ */
+
 static bool equal(const struct intern *t, const void *a, const void *b)
 {
 	return a == b || (t->texts && !strcmp(a, b));

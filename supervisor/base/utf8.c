@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "base/utf8.h"
 
+/*
+ * UTF-8 as RFC 3629 has it. A byte is read only if those before it belong to a sequence, so nothing
+ * behind the NUL is read, and a sequence that the NUL cuts short is none.
+ */
+
 int utf8_length(const char *text)
 {
 	const unsigned char *s = (const unsigned char *)text;

@@ -9,10 +9,6 @@
 #include "base/search.h"
 #include "leaks/reference_graph.h"
 
-const char *const leak_kind_names[LEAK_KINDS] = { "definite", "indirect", "possible", "reachable" };
-const char *const leak_kind_words[LEAK_KINDS] = { "definitely lost", "indirectly lost",
-						  "possibly lost", "still reachable" };
-
 /*
  * After the sweep (reference_graph.h) everything is about marks, a byte a block:
  *
@@ -29,6 +25,11 @@ const char *const leak_kind_words[LEAK_KINDS] = { "definitely lost", "indirectly
  * from a stack. What few are left go from a stack of a fixed size; what has no room there is found
  * by another pass.
  */
+
+const char *const leak_kind_names[LEAK_KINDS] = { "definite", "indirect", "possible", "reachable" };
+const char *const leak_kind_words[LEAK_KINDS] = { "definitely lost", "indirectly lost",
+						  "possibly lost", "still reachable" };
+
 #define PENDING	 65536u
 #define FEW	 64u /* a pass finds few if it marks less than one block in so many */
 #define TOGETHER 32u /* blocks whose memory is sent for at a time */

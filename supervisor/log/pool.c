@@ -8,7 +8,10 @@
 #include <stdlib.h>
 #include <time.h>
 
-/* Signals are the asking thread's: it stays in the shell's hands, the workers only compute. */
+/*
+ * Workers take jobs by number, under a lock. The thread that asked waits for them, and looks every
+ * LOOK_MS whether it is to go on. Workers block all signals: those are the asking thread's.
+ */
 #define LOOK_MS 100
 
 struct pool {

@@ -11,7 +11,10 @@
 #include <unistd.h>
 #include <zstd.h>
 
-/* Each block is read with one pread(2) where the index says how long it is, else with two. */
+/*
+ * Reading a log's file. A block is read with one pread(2) where the index says how long it is, else
+ * with two: its header, then the rest.
+ */
 #define PACKED_MOST (sizeof(struct segment_block) + ZSTD_COMPRESSBOUND(SEGMENT_RAW))
 #define INDEX_MOST  (256u << 20)
 

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
-/* for the size of its state, which has been the same since it is there */
+/* for XXH64_state_t, whose size has never changed */
 #define XXH_STATIC_LINKING_ONLY
 #include <xxhash.h>
 #include <zstd.h>

@@ -12,6 +12,12 @@
 
 #include "base/clock.h"
 
+/*
+ * A thread with the lowest priority populates pages by madvise(2), at least one step ahead of the
+ * writer. It lives from ahead_begin() to ahead_end(). Its CPU time, compared with the time that
+ * passed, tells whether a core was free.
+ */
+
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
 #endif

@@ -12,11 +12,11 @@
  *	ff 15 rel32	call [f@got]
  * and a PLT entry is
  *	[endbr64] [bnd] jmp [f@got]
- * What a GOT has is what the call went to, as it has been made.
+ * The GOT's word was bound by that call at the latest.
  */
 #define CALL_BYTES 6
 #define PLT_BYTES  16
-#define HOPS	   4 /* a PLT entry that leads to another one's */
+#define HOPS	   4 /* a PLT entry may lead to another one */
 
 static raddr_t behind(const uint8_t *rel32, raddr_t next)
 {

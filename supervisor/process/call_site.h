@@ -12,11 +12,11 @@ struct module;
 struct process;
 
 /*
- * The entry of the function that the call which returns to PC calls, through PLT and GOT; 0: it
- * cannot be told (a register, or memory that is not there).
+ * The entry of the function that is called by the instruction before PC, through PLT and GOT. 0: it
+ * cannot be told (a call by register, or memory that is not there).
  */
 raddr_t call_site_target(const struct process *p, raddr_t pc);
-/* PC is in a function of M that has a name in its file, and each of its names FITS. */
+/* Whether PC is in a function of M that has names in its file, and FITS is true for all of them. */
 bool call_site_named(const struct module *m, raddr_t pc, bool (*fits)(const char *name));
 
 #endif

@@ -11,35 +11,36 @@
 
 /*
  * What the ledger sees as an error may be one, or an allocation or a release that was not seen. So
- * an error is told only where that is excluded:
+ * an error is told only where the latter is excluded:
  *
- *  - all that gives and takes blocks in the process is hooked: a libc, or an allocator of which the
- *    functions are known; nothing by --hook, nothing that could not be hooked, no event lost;
- *  - in a child that was forked beside other threads: no block from before. Its memory was copied
- *    while they ran: what it has of them is from one instant, and the ledger from another;
- *  - a double free: the block was seen to be given, to be freed, and to be freed again. Where the
- *    heap was there before us a call may have been under way then, which has not been seen: what is
- *    freed in the first second is not believed. If other blocks were freed that were never seen to
- *    be given, then something is not seen, and nothing more is believed;
- *  - within a block: it was seen to be given, and no address was given twice without a release.
- *    Events of several threads at different addresses come in any order: the release of a block from
- *    before us, and then the allocation of one that has its memory. So where there are such blocks
- *    the thread must be the one that was given the block, and not in that first second;
- *  - not a block: in a module's data or code, on a stack, or where nothing is mapped;  - the wrong
- * family: both calls say by themselves of which they are. An operator says so in so
- *    many words (HOOK_SAYS_*), but what has not been said may have been lost, or have come from an
- *    operator that nobody has seen: one that is hidden in a library, as of a C++ runtime that was
- *    linked into it. So where nothing was said the innermost call must be one of malloc or free
- *    itself, and be in a function that has a name, and not an operator's; or in a file that takes
- *    its operators from others, and so has none.
+ *  - In all cases everything that gives and takes blocks in the process is hooked: a libc, or an
+ *    allocator whose functions are known; nothing by --hook, nothing that could not be hooked, no
+ *    event lost.
+ *  - In a child that was forked beside other threads, the block is not from before the fork. The
+ *    memory was copied while they ran: it is of one instant, and the ledger of another.
+ *  - Double free: the block was seen to be given, to be freed, and to be freed again. Where the heap
+ *    was there before us an unseen call may have been under way at first: what is freed in the first
+ *    second does not count. Once blocks were freed that were never seen to be given, something is
+ *    not seen, and no double free is told any more.
+ *  - Within a block: the block was seen to be given, and no address was given twice without a
+ *    release. Events of several threads at different addresses come in any order: the release of a
+ *    block from before us may come before the allocation of one that has its memory. So where there
+ *    are such blocks, the thread must be the one that was given the block, and the first second is
+ *    over.
+ *  - Not a block: the address is in a module's data or code, on a stack, or where nothing is mapped.
+ *  - Wrong family: both calls tell their family by themselves. An operator does (HOOK_SAYS_*); but
+ *    where nothing was said, that may have been lost, or an operator may be hidden in a library, with
+ *    a C++ runtime that was linked into it. So there the innermost call must be to malloc or free
+ *    itself, and in a function that has a name, and not an operator's; or in a file that imports its
+ *    operators, and so has none.
  *
- * A stack is where a call's place is known from; some releases have none (inject/hint.h).
+ * The place of a call is known from its stack; some releases have none (inject/hint.h).
  */
 #define TRUST_MS 1000u
 #define TICK_MS	 10u /* the times of blocks are in these */
 /*
- * Mappings or symbols are looked at so often, and so many times more at once: it takes half a
- * millisecond, or, of a very large file's symbols, some
+ * Mappings or symbols are looked at once in LOOK_MS; LOOKS_MOST looks can be saved up. Each takes
+ * half a millisecond, or some for a very large file's symbols.
  */
 #define LOOK_MS	   50u
 #define LOOKS_MOST 20u
@@ -48,7 +49,7 @@ const char *const error_action_names[ERROR_ACTIONS] = { "report", "stop", "off" 
 
 /* ---- whether all is seen ------------------------------------------------- */
 
-/* Functions of the allocator's own by which blocks come and go beside malloc and free. */
+/* Whether some module uses functions of the allocator's own besides malloc and free. */
 static bool is_used_beside(const struct process *p)
 {
 	for (size_t i = 0; i < p->modules.count; i++) {
@@ -94,13 +95,13 @@ static bool trusted(struct process *p)
 	return e->trusted;
 }
 
-/* Nothing was there before us, or comes from a copy of what others were changing. */
+/* Whether P's heap has no blocks from before us, nor from a fork beside other threads. */
 static bool is_new(const struct process *p)
 {
 	return p->preattach.state == PREATTACH_NONE && !p->errors.trust_ms && !p->errors.forked_ms;
 }
 
-/* is_new(), and all that it did was explained by its events. */
+/* is_new(), and each block that was freed was seen to be given. */
 static bool complete(const struct process *p) { return is_new(p) && !p->errors.unexplained; }
 
 static bool may_look(struct errors *e, uint64_t ms)
@@ -139,9 +140,9 @@ static bool is_no_operators_name(const char *name)
 }
 
 /*
- * The innermost call of STACK, of which no operator has said that it is its own, is none's. Where
- * it does not go to the hooked function itself, it went by one that is out of the stack: an
- * operator often ends with a jump.
+ * Whether the innermost call of STACK, whose family nobody has said, is not by an operator. If it
+ * does not go to the hooked function itself an operator may have come between, which is not on the
+ * stack, as operators often end with a jump.
  */
 static bool is_no_operator(const struct process *p, uint32_t stack)
 {
@@ -167,7 +168,7 @@ static const char *in_module(const struct process *p, raddr_t address)
 		const struct elf_segment *s;
 		size_t n = elf_segments(m->elf, &s);
 
-		/* allocators may give what is unused of their own pages, libcs of all */
+		/* allocators give away unused parts of their own pages, libcs of all modules' */
 		if (m->dead != UINT32_MAX ||
 		    m->roles & (MODULE_LIBC | MODULE_LDSO | MODULE_ALLOCATOR))
 			continue;
@@ -180,9 +181,7 @@ static const char *in_module(const struct process *p, raddr_t address)
 	return NULL;
 }
 
-/*
- * Between the beginning of the mapping and the thread pointer, where libcs have a thread's stack.
- */
+/* Whether ADDRESS is in M below TID's thread pointer, where libcs put a thread's stack. */
 static bool on_own_stack(const struct process *p, const struct map *m, raddr_t address, pid_t tid)
 {
 	uint32_t high = p->wire ? shared_slots_mapped(&p->shared) : 0;
@@ -198,8 +197,8 @@ static bool on_own_stack(const struct process *p, const struct map *m, raddr_t a
 }
 
 /*
- * What is at ADDRESS that no allocator gives; NULL: it may have been given. Of what was there
- * before us only what can never be a block is told.
+ * What is at ADDRESS that no allocator gives; NULL: it may have been given. If there was a heap
+ * before us, only places where no block can ever be count.
  */
 static const char *place_of(struct process *p, raddr_t address, pid_t tid, uint64_t ms)
 {
@@ -231,7 +230,7 @@ static bool freed_twice(const struct process *p, const struct ledger_wrong *w)
 	return is_new(p) ? complete(p) : w->block.ms >= p->errors.trust_ms;
 }
 
-/* Where W is remembered, and as what, if it is no error. */
+/* The cache's entry for W, and its *PAIR of stacks. */
 static uint64_t *dismissal(const struct errors *all, const struct ledger_wrong *w, uint64_t *pair)
 {
 	*pair = (uint64_t)w->stack << 32 | w->block.block.stack;
@@ -247,7 +246,7 @@ static bool mismatched(const struct process *p, const struct ledger_wrong *w)
 	       (w->gave != FAMILY_HEAP || is_no_operator(p, w->block.block.stack));
 }
 
-/* A pair of stacks comes again and again: it is judged once, and not too many at once. */
+/* Judges a pair of stacks once, as it comes again and again, and not too many in a short time. */
 static bool told_apart(struct errors *all, const struct process *p, const struct ledger_wrong *w)
 {
 	uint64_t *at, pair;
@@ -276,7 +275,7 @@ static bool is_error(struct process *p, const struct ledger_wrong *w, struct err
 {
 	uint64_t since = w->kind == WRONG_FREED ? w->block.ms : w->block.block.ms;
 
-	/* libc gives back what it has cached, and given out before */
+	/* libc itself frees what it has cached */
 	if (roles_at(p, leaf_of(p, w->stack)) & (MODULE_LIBC | MODULE_LDSO))
 		return false;
 	if (!trusted(p) || (w->kind != WRONG_NOTHING && since < p->errors.forked_ms))

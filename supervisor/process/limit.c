@@ -9,25 +9,24 @@
  *	live in the ledger + blocks in held events + given + credited - settled, over all slots
  *
  * with `settled` as it was before the ring was read, and only if the ring was read as far as it had
- * been written then, and `credited` as it was after. So it is never too little, and needs nobody to
- * stand still; it is too much by what the leases have left, and for the moment between an event and
- * its `settled`. A request that fits by that reckoning is granted at once. Otherwise it becomes
- * exact: the leases are closed and collected, the rings and held events waited for, and threads
- * that are in the middle of their books (they will be through in a moment). What still does not fit
- * then, crosses.
+ * been written then, and `credited` as it was after. So the sum is never too small, and no thread
+ * needs to be stopped; it is too large by what the leases have left, and by events whose `settled`
+ * is not stored yet. A request that fits by this sum is granted at once. Otherwise the sum is made
+ * exact: the leases are closed and collected, and we wait for the rings, for held events, and for
+ * threads that are keeping books (a moment). A request that does not fit then crosses the limit.
  *
  * A collected lease is no more than what its thread has charged. The hook marks itself busy, then
  * reads `given`, then stores `charged`; so after `given` was closed and a barrier passed, a thread
  * that is not busy has seen it closed, or has stored what it charged.
  *
- * A handler that has interrupted its thread in the middle of its books waits for our answer, so that
- * thread stands still, and what its books say is exact (ASK_ROOM in wire.h): its lease is collected
+ * If a handler has interrupted its thread while that kept books, the handler waits for our answer,
+ * so the thread stands still, and its books are exact (ASK_ROOM in wire.h): its lease is collected
  * without a barrier, but for what it may just be charging, and what is in flight and has its event
  * in the ring is not counted twice.
  *
- * The target can write all of this. Its words are held between what it said before and what we gave
- * it; it can cheat itself out of its limit, as it can by not calling malloc, but not us out of
- * order.
+ * The target can write all of this. Its words are clamped between their last values and what we
+ * gave: a target can evade its limit so, as it can by not calling malloc, but it cannot corrupt our
+ * state.
  */
 #include "process/limit.h"
 
@@ -39,22 +38,22 @@
 #include "base/search.h"
 #include "process/process.h"
 
-/* the lease of signal handlers inside hooks: given to the byte, charged when given */
+/* the lease of signal handlers inside hooks: they get the exact bytes, charged at once */
 #define HANDLERS WIRE_THREADS
 #define LEASES	 (WIRE_THREADS + 1)
 #define MOST	 (1ull << 62) /* sums of two fit */
 #define LEAST	 512u	      /* less in advance is not worth taking back */
-/* for a thread that keeps books, or an event that others wait for: it was preempted, or is gone */
+/* how long to wait for a thread that keeps books, or an event that others wait for */
 #define PATIENCE_MS 1000
-#define CALL_MS	    100 /* for one inside the real function */
-/* for others who are about to free something, before a verdict that ends the program */
+#define CALL_MS	    100 /* for a thread inside the real function */
+/* for threads that are about to free something, before a verdict that ends the program */
 #define GRACE_MS 3
 
 struct lease {
 	uint64_t given, charged, settled, credited; /* bytes ever; charged: at least */
 	uint64_t settled_seen, head_seen;
 	uint64_t since;		/* when the present question came, + 1; 0: there is none */
-	uint64_t answer, ahead; /* what was granted last; 0 if it was refused */
+	uint64_t answer, ahead; /* what was last granted; 0 if that was refused */
 	bool handler;		/* ... to a handler */
 	bool closed;		/* `given` is 0 over there */
 };
@@ -106,7 +105,7 @@ static uint64_t most(const struct lease *l)
 	return least(l->given, MOST) + least(l->credited, MOST);
 }
 
-/* It can only be credited what it has charged. */
+/* Reads `credited`, which is at most what the thread has charged. */
 static void look_credited(struct lease *l, const struct wire_thread *t)
 {
 	uint64_t credited = load64(&t->credited), now = least(credited, load64(&t->charged));
@@ -121,8 +120,8 @@ static uint64_t charged(const struct lease *l, const struct wire_thread *t)
 }
 
 /*
- * The thread stands still, or its lease is closed and it is not keeping books: it has nothing left
- * then.
+ * Takes back what is left of a lease. Its thread stands still, or the lease is closed and the
+ * thread is not keeping books.
  */
 static void take_back(struct lease *l, const struct wire_thread *t)
 {
@@ -187,34 +186,34 @@ void limit_thread_gone(struct process *p, uint64_t fs)
 	}
 }
 
-/* The thread, or a handler in it, has asked for room, and waits. */
+/* Whether the thread, or a handler in it, has asked for room and waits. */
 static bool is_asking(const struct wire_thread *t)
 {
 	return (__atomic_load_n(&t->mail.state, __ATOMIC_ACQUIRE) & MAIL_STATE) == MAIL_ASKED &&
 	       t->mail.what == ASK_ROOM;
 }
 
-/* In its outermost hook: a handler's question says nothing of what it interrupted. */
+/* Whether the thread's outermost hook asks, and not a handler that interrupted it. */
 static bool asks(const struct wire_thread *t)
 {
 	return is_asking(t) && !(load64(&t->mail.arg[0]) & ROOM_HANDLER);
 }
 
-/* The thread is keeping books: what it says of them may be half of the truth. */
+/* Whether the thread is keeping books, which may be inconsistent just now. */
 static bool busy(const struct wire_thread *t)
 {
 	return load64(&t->fs) > 1 && load64(&t->mark) & WIRE_BUSY && !asks(t);
 }
 
-/* Whether its events were taken out as far as they were there at the look. */
+/* Whether all events of SLOT that were there at the last look() were taken. */
 static bool taken(const struct process *p, uint32_t slot)
 {
 	return (int64_t)(stream_taken(p->stream, slot) - p->limit.lease[slot].head_seen) >= 0;
 }
 
 /*
- * A handler has interrupted the slot's thread in its books, and waits for our answer: the one that
- * Q is from, or another, which would wait for Q's as long as that for it.
+ * Whether a handler has interrupted the slot's thread while that kept books, and waits for our
+ * answer: the one that asks Q, or another, for which Q cannot wait.
  */
 static bool interrupted(struct process *p, const struct room_question *q, uint32_t slot)
 {
@@ -225,7 +224,7 @@ static bool interrupted(struct process *p, const struct room_question *q, uint32
 	return load64(&t->fs) > 1 && is_asking(t) && load64(&t->mail.arg[0]) & ROOM_HANDLER;
 }
 
-/* It goes on with books that are as they are now, and finds nothing more given. */
+/* Collects the lease of an interrupted() thread, which will find nothing more given. */
 static void collect_interrupted(struct process *p, uint32_t slot)
 {
 	const struct wire_thread *t = &p->wire->thread[slot];
@@ -266,7 +265,7 @@ static void look(struct process *p)
 	l[HANDLERS].head_seen = load64(&p->wire->signal_head);
 }
 
-/* What the look saw settled is known to the stream. Returns whether all is. */
+/* Counts what look() saw settled, if the stream has its events. Returns whether it has all. */
 static bool accept_slot(struct process *p, uint32_t slot)
 {
 	struct lease *l = &p->limit.lease[slot];
@@ -288,7 +287,7 @@ static bool accept_all(struct process *p)
 	return all;
 }
 
-/* Bytes, never too few. *HELD: whether events are held. */
+/* Bytes that are allocated, never too few. *HELD: whether events are held. */
 static uint64_t allocated(struct process *p, unsigned count, bool *held)
 {
 	struct lease *l = p->limit.lease;
@@ -326,7 +325,7 @@ static uint64_t size_at(const struct process *p, raddr_t address)
 }
 
 /*
- * By how much `allocated` would grow, if the ledger is up to date; what shrinks it fits. *CHARGE:
+ * By how many bytes `allocated` would grow, if the ledger is up to date; 0 if it shrinks. *CHARGE:
  * what is in flight meanwhile.
  */
 static uint64_t growth(struct process *p, const struct room_question *q, uint64_t *charge)
@@ -362,15 +361,15 @@ static uint64_t growth(struct process *p, const struct room_question *q, uint64_
 }
 
 /*
- * Not the program's own, so it is not counted; mremap and mprotect of such find nothing of its own
- * there.
+ * Whether a new mapping is not the program's own, and so is not counted. (mremap and mprotect of
+ * such memory grow nothing that is counted.)
  */
 static bool foreign(struct process *p, const struct room_question *q)
 {
 	return (q->kind == ROOM_MAP || q->kind == ROOM_BREAK) && !process_own_mapping(p, q->stack);
 }
 
-/* How long the question has been waiting. */
+/* How many ms the question has been waiting. */
 static uint64_t waited(struct lease *l, uint64_t ms)
 {
 	if (!l->since)
@@ -379,8 +378,8 @@ static uint64_t waited(struct lease *l, uint64_t ms)
 }
 
 /*
- * Whether another thread is just now doing what may make a difference: it keeps books, or is in a
- * realloc, of which old and new are counted.
+ * Whether another thread may change the result at any moment: it keeps books, or is in a realloc,
+ * of which both blocks are counted.
  */
 static bool others_act(struct process *p, const struct room_question *q, uint64_t waited_ms)
 {
@@ -400,7 +399,8 @@ static bool others_act(struct process *p, const struct room_question *q, uint64_
 }
 
 /*
- * Whether there are closed leases that are not collected. *OPEN: or such as have something left.
+ * Whether there are closed leases that are not collected. *OPEN: whether there are open ones with
+ * something left.
  */
 static bool left_over(struct process *p, const struct room_question *q, bool *open)
 {
@@ -418,7 +418,7 @@ static bool left_over(struct process *p, const struct room_question *q, bool *op
 	return left;
 }
 
-/* Bytes in advance for one of the threads, when ROOM are left. */
+/* How many bytes one thread may have in advance, when ROOM are left. */
 static uint64_t ahead(const struct process *p, const struct room_question *q, uint64_t room)
 {
 	uint64_t share = p->threads > 1 ? room / (2 * p->threads) : room;
@@ -477,7 +477,7 @@ enum room_verdict limit_judge(struct process *p, const struct room_question *q,
 
 #define AHEAD_ABOVE (1u << 20) /* bytes that a thread may have in advance there */
 
-/* While a block or a mapping is moved it is less, for a moment that does not count. */
+/* Whether E begins a move of a block or mapping: the sum is then too small for a moment. */
 static bool is_moving(const struct process *p, struct wire_event e)
 {
 	enum wire_kind kind = wire_kind(e);
@@ -487,9 +487,9 @@ static bool is_moving(const struct process *p, struct wire_event e)
 }
 
 /*
- * A request has fitted: what was given in advance is taken back, so that the next crossing is asked
- * about. What a thread has taken of it before it sees that may be that crossing: then the event
- * tells; also of one from below, where all that was above had been released before.
+ * Once P is below its limit what was given in advance is taken back, so that the request that next
+ * crosses it is asked about. But a thread may use some of it before it sees that, and so cross the
+ * limit: events tell of such a crossing.
  */
 static void watch(void *ctx, uint32_t thread, struct wire_event e)
 {
@@ -550,7 +550,7 @@ bool limit_above(struct process *p, const struct room_question *q, const struct 
 	accept_all(p);
 	if (!q->handler)
 		take_back(&p->limit.lease[q->slot], &p->wire->thread[q->slot]);
-	/* what it asked for before has come to nothing */
+	/* the memory that it was granted before was not given */
 	if (!w->risen && q->slot == w->slot && !stream_held(p->stream, &held))
 		p->limit.above = w->allocated > w->limit;
 	if (!p->limit.above)

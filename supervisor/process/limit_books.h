@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * limit_books.h - what is known of one process' limit: hits, refusals, what its threads were given
- * in advance. Embedded in struct process; limit.h keeps it.
+ * limit_books.h - the state of one process' limit: hits, refusals, what its threads were given in
+ * advance. Embedded in struct process; limit.c keeps it.
  */
 #ifndef MTRUN_LIMIT_BOOKS_H
 #define MTRUN_LIMIT_BOOKS_H
@@ -10,10 +10,10 @@
 
 enum limit_action {
 	LIMIT_KILL, /* the whole tree */
-	LIMIT_STOP, /* it stays stopped, with the request waiting */
+	LIMIT_STOP, /* the process stays stopped, with the request waiting */
 	/* the call fails as if there were no memory, the program goes on */
 	LIMIT_FAIL,
-	LIMIT_REPORT, /* said once per crossing, and granted */
+	LIMIT_REPORT, /* each crossing is said once, and the request is granted */
 	LIMIT_ACTIONS,
 };
 extern const char *const limit_action_names[LIMIT_ACTIONS];
@@ -71,11 +71,11 @@ struct limit {
 	} watch;
 	/* by slot, the last of handlers; NULL: it never had a limit */
 	struct lease *lease;
-	/* since leases were closed last every thread has passed a memory barrier */
+	/* every thread has passed a memory barrier since leases were last closed */
 	bool fenced;
 	/* its threads did not stop for a verdict: not again before then */
 	uint64_t retry_ms;
-	/* it is being left: every request is granted, so that who waits for one comes out */
+	/* it is being left: every request is granted, so that no thread waits inside a hook */
 	bool lifted;
 };
 

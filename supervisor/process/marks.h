@@ -22,9 +22,9 @@ struct marks {
 };
 
 int marks_add(struct marks *m, uint64_t ms, const char *label); /* 0 or -ENOMEM */
-size_t marks_count(const struct marks *m);			/* that are kept */
-uint64_t marks_forgotten(const struct marks *m);		/* older ones */
-/* the I-th that is kept, in order of time */
+size_t marks_count(const struct marks *m);			/* how many are kept */
+uint64_t marks_forgotten(const struct marks *m);		/* how many are not any more */
+/* the Ith of those kept, in order of time */
 const struct mark *marks_at(const struct marks *m, size_t i);
 /* A copy, for the caller to release. 0 or -ENOMEM. */
 int marks_copy(struct marks *to, const struct marks *from) MUST_USE;

@@ -14,10 +14,7 @@ enum preattach_state { PREATTACH_NONE, PREATTACH_KNOWN, PREATTACH_UNKNOWN };
 
 struct preattach_heap { /* PREATTACH_NONE (zeros): it was started by us */
 	enum preattach_state state;
-	/*
-	 * what malloc had handed out, with its own words and rounding; kept for a thread's next
-	 * malloc (tcache) too
-	 */
+	/* what malloc had handed out, with its overhead, and what its tcaches held */
 	uint64_t bytes, blocks;
 	char why[128]; /* PREATTACH_UNKNOWN: the reason, for people */
 };

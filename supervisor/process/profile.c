@@ -43,7 +43,7 @@ static bool changed(const struct profile_row *r)
 
 static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
-/* NOW without BEFORE; either may be NULL: it is not there. */
+/* NOW minus BEFORE; either may be NULL: there is no such row. */
 static struct profile_row row_subtract(const struct profile_row *now,
 				       const struct profile_row *before)
 {
@@ -55,7 +55,7 @@ static struct profile_row row_subtract(const struct profile_row *now,
 	r.count -= before->count;
 	r.before = before->size;
 	r.count_before = before->count;
-	/* of another run there may have been more */
+	/* BEFORE may be of another run, and larger */
 	r.total_size -= least(r.total_size, before->total_size);
 	r.total_count -= least(r.total_count, before->total_count);
 	r.temporary -= least(r.temporary, before->temporary);
@@ -73,7 +73,7 @@ static void sort_by_stack(struct profile *p)
 
 #define SUM_MOST (INT64_MAX / 1024) /* of all rows together: views may multiply a little */
 
-/* *V takes at most what is *LEFT. */
+/* Bounds *V by *LEFT, and takes it from that. */
 static void bound(int64_t *v, int64_t *left)
 {
 	if (*v > *left)
@@ -83,10 +83,7 @@ static void bound(int64_t *v, int64_t *left)
 	*left -= *v < 0 ? -*v : *v;
 }
 
-/*
- * Sizes are the process' word. Whoever adds rows up need not think of overflow: what is in them was
- * cut down here.
- */
+/* Sizes are the process' word: they are bounded here, so that adding rows up cannot overflow. */
 static void bound_rows(struct profile *p)
 {
 	int64_t size = SUM_MOST, count = SUM_MOST, usable = SUM_MOST;

@@ -16,12 +16,12 @@ struct profile_row {
 	uint64_t block;	     /* the size of each of its blocks; 0 unless PROFILE_SIZES */
 	int64_t size, count; /* live */
 	uint64_t total_size, total_count, temporary; /* since the start; 0 unless `has_totals` */
-	/* what the allocator set aside for `size`; 0 unless `has_usable` */
+	/* the usable size of those blocks (usable.h); 0 unless `has_usable` */
 	int64_t usable;
 	/* of a difference: the live bytes at the earlier moment, `size` being what came since */
 	int64_t before;
 	int64_t count_before;
-	double variance; /* of `size`, in bytes squared: 0: it is exact, or not `has_variance` */
+	double variance; /* of `size`, in bytes squared; 0: `size` is exact, or not `has_variance` */
 };
 
 struct profile {
@@ -34,12 +34,9 @@ struct profile {
 	struct profile_row *row; /* one for each stack (thread, block size) */
 };
 
-/*
- * An empty profile with memory for ROOM rows, which need not be waited for when they are made. 0 or
- * -ENOMEM.
- */
+/* An empty profile with memory for ROOM rows, allocated in advance. 0 or -ENOMEM. */
 int profile_reserve(struct profile *p, size_t room) MUST_USE;
-/* Once it is made: its rows are in the order of their stacks, and no sum of them overflows. */
+/* Completes a profile: sorts its rows by stack, and bounds them so that no sum overflows. */
 void profile_settle(struct profile *p);
 
 /* TO is empty; it may have room. 0 or -ENOMEM */

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 
 /*
- * One thread for each batch: it lives from resolver_start() to resolver_finish(). All signals stay
- * with the main thread.
+ * One thread for each batch: it lives from resolver_start() to resolver_finish(), and blocks all
+ * signals.
  */
 struct resolver {
 	struct symbols *symbols;

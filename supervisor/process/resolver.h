@@ -18,7 +18,7 @@ struct resolver;
  */
 struct resolver *resolver_start(struct symbols *symbols, const struct symbol_question *question,
 				size_t n) MUST_USE;
-/* How many questions are done with; N: it is ready. */
+/* How many questions are answered; N: all. */
 size_t resolver_done(const struct resolver *r);
 /* Waits for the end and frees R. */
 void resolver_finish(struct resolver *r);

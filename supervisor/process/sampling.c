@@ -3,20 +3,20 @@
  * sampling.c - sampling switched on and off while the threads of the target are wherever they are.
  *
  * On. The period is set: from then on hooks count each block that they tell of in `known`
- * (inject/wire.h), and still tell of every release. A hook may have looked just before, so every
- * thread is made to pass a memory barrier, and then each is waited for until it was seen once not
- * to keep books: what it tells of after that is counted. What they had told of until then is taken
- * out of the rings and is in the ledger, whose blocks are counted now. Then every block that the
- * ledger knows or will know is counted, and releases of others need not be told of: `filter`.
- * Nobody waits for that.
+ * (inject/wire.h), and still tell of every release. A hook may have read the period just before, so
+ * every thread is made to pass a memory barrier, and then we wait until each was seen once not to
+ * keep books: what it tells of after that is counted. What was told before is taken out of the
+ * rings into the ledger, whose blocks are counted now. Then every block that the ledger has or will
+ * get is counted, and releases of others need not be told: `filter`. The program does not wait for
+ * any of this.
  *
- * Anew. While nothing is recorded (off.c) hooks count nothing, and all that was counted is
- * forgotten, if nobody is just now about to count: what stays counted by mistake is only told of in
- * vain. Recording then begins as above.
+ * Anew. While nothing is recorded (off.c) hooks count nothing. Then all counts are cleared; a hook
+ * that is just counting may leave one too many, and then some releases are told in vain. Recording
+ * begins as above.
  *
- * Off. First `filter`, then the period: who sees a block that was told of as of old sees that every
- * release is told of, too. Blocks stay counted until they are released, so that it can be on again
- * at any time.
+ * Off. `filter` is cleared before the period: so a hook that no longer counts what it tells of also
+ * sees that every release is to be told. Blocks stay counted until they are released, so that
+ * sampling can be on again at any time.
  */
 #include "process/sampling.h"
 
@@ -29,7 +29,7 @@
 #include "inject/large.h"
 #include "process/process.h"
 
-/* some 50 us: a thread that allocates is busy often, and never for long */
+/* looks at a thread, some 50 us: one that allocates is busy often, and never for long */
 #define LOOKS 1000
 
 uint64_t sampling_seed(void)
@@ -41,7 +41,7 @@ uint64_t sampling_seed(void)
 	return seed += 0x9e3779b97f4a7c15ull;
 }
 
-/* All that is told of is counted. */
+/* Every block that is told of is counted: releases of others need not be told. */
 static void filter(struct process *p)
 {
 	/* blocks that were told of when nobody looked after that */
@@ -83,10 +83,7 @@ void sampling_switch(struct process *p, uint64_t period)
 	p->sampling = (struct sampling){ .pending = true };
 }
 
-/*
- * Those that run now are interrupted; where the kernel cannot do that, it takes as long as it
- * takes.
- */
+/* Every thread passes a memory barrier: running ones are interrupted; or the kernel waits for them. */
 static bool fence(const struct process *p)
 {
 	return (p->fences && syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0) == 0) ||

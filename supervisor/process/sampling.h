@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * sampling.h - sampling switched on and off in one process (inject/wire.h tells what the hooks do
- * then). Embedded in struct process.
+ * sampling.h - switches sampling on and off in one process (inject/wire.h says what its hooks do).
+ * The state is in struct process.
  */
 #ifndef MTRUN_SAMPLING_H
 #define MTRUN_SAMPLING_H
@@ -12,18 +12,15 @@
 struct process;
 
 /*
- * P has its ledger and its agent, that of a new process: with the period that the image or the
- * parent had. PERIOD: what it is now.
+ * P has just got its ledger and its agent, which has the period of its image or its parent. PERIOD:
+ * the present one, bytes.
  */
 void sampling_begin(struct process *p, uint64_t period);
-/* PERIOD: bytes, at most SAMPLE_MAX; 0: off. From now on, also while it runs. */
+/* From now on P's hooks sample with PERIOD: bytes, at most SAMPLE_MAX; 0: off. P may run. */
 void sampling_switch(struct process *p, uint64_t period);
-/*
- * P's ledger is a new one, while P is off: nothing of what was counted is in it. PERIOD as above,
- * from when it is on.
- */
+/* P is off and has a new ledger: nothing is counted any more. PERIOD: for when it is on again. */
 void sampling_anew(struct process *p, uint64_t period);
-/* What is pending, as far as it can be done now; MS: the time. To be called often. */
+/* Goes on with what is pending. To be called often. MS: now. */
 void sampling_turn(struct process *p, uint64_t ms);
 /* A number that no two processes share. */
 uint64_t sampling_seed(void);

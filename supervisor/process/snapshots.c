@@ -36,7 +36,7 @@ int snapshots_add(struct snapshots *s, const char *name, struct profile *profile
 	if (!more)
 		goto fail;
 	s->snapshot = more;
-	if (same) /* only now that the new one is sure to be kept */
+	if (same) /* not before: an error must leave the old one */
 		forget(s, at);
 	more += s->count++;
 	*more = (struct snapshot){ .profile = *profile };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * snapshots.h - what a process held when it was asked to be remembered, under a name. Pure data,
- * embedded in struct process. Bounded: names are also the program's own to give (mtrun_snapshot).
+ * snapshots.h - named profiles of a process. Pure data, embedded in struct process. They are
+ * bounded, as the program itself can make them (mtrun_snapshot()).
  */
 #ifndef MTRUN_SNAPSHOTS_H
 #define MTRUN_SNAPSHOTS_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * thread_ends.c - two lists. A thread that gets the stack of one that has ended has its thread
- * pointer, too: so there are as many entries as there were threads at a time, mostly.
+ * thread_ends.c - two lists. A thread that reuses the stack of one that has ended has the same
+ * thread pointer: so there are about as many entries as there were threads at a time.
  */
 #include "process/thread_ends.h"
 

@@ -31,7 +31,7 @@ struct thread_ends {
 };
 #define THREAD_ENDS 4096u
 
-/* Out of memory: it is not remembered. */
+/* A thread has ended, with its stack pointer at SP. Without memory it is not remembered. */
 void thread_ends_add(struct thread_ends *e, raddr_t fs, raddr_t sp);
 /* VECTOR is copied. 0 or -ENOMEM. */
 int thread_ends_last(struct thread_ends *e, pid_t tid, const struct user_regs_struct *general,

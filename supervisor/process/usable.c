@@ -18,16 +18,16 @@
  *
  * M: a mapping of its own, which began `previous` bytes before the chunk. These words are read in
  * large pieces, because a system call for each block would take seconds. The program may run
- * meanwhile, and free the block or resize it: then the words can be anything, and one that such a
- * block cannot have counts for nothing; the block is taken as malloc would have made it.
+ * meanwhile, and free the block or resize it: then the words can be anything. A size that such a
+ * block cannot have is not used; the block is taken as malloc would have made it.
  *
  * jemalloc's size classes are documented: multiples of 16 up to 128, then four for each doubling.
  * Blocks asked for with an alignment may be in a larger class than their size tells; their
  * alignment is not in the ledger, and they are taken as if it had not been asked for.
  *
- * The others: tcmalloc and mimalloc leave a block in its class when realloc makes it smaller, so
- * that its size does not tell the class, and where they keep it is nobody's business but theirs.
- * musl has it in a form that only its own version can read.
+ * The others are not known: tcmalloc and mimalloc leave a block in its class when realloc makes it
+ * smaller, so that its size does not tell the class, and where they keep the class is not
+ * documented. musl keeps it in a form that depends on its version.
  */
 
 /* ---- the rules ----------------------------------------------------------- */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 /*
- * usable_rule.c - whose rule says what is usable: only where one allocator alone serves the
- * program, and it is glibc's or a jemalloc that can be told.
+ * usable_rule.c - finds the allocator whose rule gives usable sizes: there is one only if a single
+ * allocator serves the program, and it is glibc's or a jemalloc that is recognized.
  */
 #include "process/usable_rule.h"
 

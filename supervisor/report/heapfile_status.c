@@ -11,9 +11,10 @@
 #include "report/print.h"
 
 /*
- * Whose it is, of when, how much. The keys are those that `status` has of a process; what no
+ * `status` of a file: whose it is, of when, how much. The keys are those of a live process; what no
  * file tells is null.
  */
+
 /* How many stacks hold something. */
 static size_t holding(const struct profile *p)
 {

@@ -6,6 +6,11 @@
 
 #include "report/sites.h"
 
+/*
+ * The residency tells for each stack what its blocks keep (memory/residency.h). Here that is added
+ * up by site; of each site's stacks the one that keeps most is remembered, as an example.
+ */
+
 static int biggest_first(const void *pa, const void *pb)
 {
 	const struct kept_site *a = pa, *b = pb;

@@ -9,11 +9,11 @@
  * borrowed again, to map an island. Last of all threads are stopped once, for as long as it takes
  * to see that none stands in the bytes to be overwritten and to write the jumps.
  *
- * A child that is forked meanwhile is followed in any case, also with --no-follow: it may have what
- * we share with its parent, and gets into nobody's hands that way.
+ * A child that is forked meanwhile is followed in any case, also with --no-follow: it may have
+ * inherited what we share with its parent.
  *
- * Whatever comes to pass meanwhile is dealt with as ever (stops.c): threads come and go, children
- * are forked, the program ends or becomes another by exec.
+ * Other stops are served meanwhile as usual (stops.c): threads come and go, children are forked,
+ * the program ends or becomes another by exec.
  */
 #include "base/clock.h"
 #include "process/preattach_heap.h"
@@ -41,15 +41,15 @@
 
 /* a thread that waits for its vfork child cannot stop: another one is asked */
 #define HALT_MS 50
-/* to find the threads outside of a few bytes, and none in a vfork */
+/* to find all threads outside of the bytes to be overwritten, and none in a vfork */
 #define PLANT_MS 30000
-#define PAUSE_MS 64 /* between two looks, at most */
+#define PAUSE_MS 64 /* between two tries, at most */
 
 /* ---- one thread that works for us ---------------------------------------- */
 
 /*
- * The N-th of P's threads that run. Its first thread is the last of them: it takes the signals to
- * the process (session_stop()). NULL: none runs.
+ * The Nth of P's running threads; P's first thread comes last, as it takes the signals to the
+ * process (session_stop()). NULL: there are fewer.
  */
 static struct thread *nth_running(struct session *s, const struct process *p, size_t n)
 {
@@ -157,8 +157,8 @@ static int land(struct session *s, struct process *p)
 static bool within(const void *plant, raddr_t pc) { return plant_within(plant, pc); }
 
 /*
- * All are stopped. Those within the bytes go on in the copies; -EAGAIN: a handler will come back to
- * one of these, or the like.
+ * All are stopped. Moves those within the bytes to be overwritten to the moved instructions.
+ * -EAGAIN: a handler will return into those bytes, or the like.
  */
 static int step_aside(struct session *s, struct process *p)
 {
@@ -191,7 +191,7 @@ static int step_aside(struct session *s, struct process *p)
 	return 0;
 }
 
-/* A child runs in its memory, and nobody knows where: the others need not stop for that. */
+/* Whether a vfork child runs in P's memory, and we do not know where: stopping P is useless then. */
 static bool some_in_vfork(const struct session *s, const struct process *p)
 {
 	for (size_t i = 0; i < s->nthreads; i++)
@@ -201,7 +201,7 @@ static bool some_in_vfork(const struct session *s, const struct process *p)
 	return false;
 }
 
-/* All are stopped: children that are forked from now on have nothing of what we share. */
+/* All are stopped. Children that are forked from now on inherit nothing that we share with P. */
 static void leave_children_alone(const struct session *s, const struct process *p)
 {
 	for (size_t i = 0; i < s->nthreads; i++)
@@ -266,7 +266,7 @@ static bool some_left(const struct plant *plant)
 	return false;
 }
 
-/* Libraries that came while we were at it are found by looking once more. */
+/* Looks once more, for libraries that were loaded meanwhile. */
 static int plant_all(struct session *s, struct process *p)
 {
 	int err = 0;
@@ -287,7 +287,7 @@ static int plant_all(struct session *s, struct process *p)
 
 /* ---- one process --------------------------------------------------------- */
 
-/* A former mtrun was killed: what it left is taken away. */
+/* Takes away what a former mtrun that was killed has left. */
 static int take_over(struct session *s, struct process *p)
 {
 	struct code_cave stray[CAVE_MOST];
@@ -312,7 +312,7 @@ static int take_over(struct session *s, struct process *p)
 }
 
 /*
- * It has not ended, nor become another program by exec (which is supervised from its start, then).
+ * 0, or -ESRCH: P has ended, or become another program by exec, which is supervised from its start.
  */
 static int still(const struct process *p, bool with_agent)
 {
@@ -320,8 +320,8 @@ static int still(const struct process *p, bool with_agent)
 }
 
 /*
- * It takes the kernel some milliseconds where there are several threads: one of them waits for
- * that, and no request of another is in the way.
+ * Registers P for membarrier(2). With several threads that takes the kernel some milliseconds: the
+ * borrowed thread waits, and the others run.
  */
 static void register_fences(struct session *s, struct process *p)
 {
@@ -380,7 +380,7 @@ static const char *reason(int err)
 	}
 }
 
-/* A child that was found and ended before we were in it is none that anybody has asked for. */
+/* False: PID is a child that we have found by ourselves, and it has ended. */
 static bool worth_saying(const struct session *s, pid_t pid, int err)
 {
 	for (size_t i = 0; i < s->options.npids; i++)
@@ -389,7 +389,7 @@ static bool worth_saying(const struct session *s, pid_t pid, int err)
 	return err != -ESRCH;
 }
 
-/* What is in it already goes, and it goes on alone. */
+/* Takes out what is in P already, and lets it go on alone. */
 static void give_up(struct session *s, struct process *p, int err)
 {
 	if (worth_saying(s, p->pid, err))
@@ -401,7 +401,7 @@ static void give_up(struct session *s, struct process *p, int err)
 		message_verbose(1, "%d: it is not left as it was found", p->pid);
 }
 
-/* The thread by which the process is to be read: its first, unless that one has ended. */
+/* The thread by which /proc is to be read: the process' first, unless that has ended. */
 static pid_t thread_to_read(pid_t pid)
 {
 	char link[4096];
@@ -464,7 +464,7 @@ static bool is_known(const struct session *s, pid_t pid)
 	return false;
 }
 
-/* The children that there are of those that we have; true: some more were found. */
+/* Begins with the children of processes that we have. True: there were some. */
 static bool begin_children(struct session *s)
 {
 	int fd = proc_open(getpid(), "..", O_RDONLY | O_DIRECTORY);
@@ -493,8 +493,8 @@ static bool begin_children(struct session *s)
 }
 
 /*
- * Everything that was begun, children forked meanwhile too. How many are supervised: some by their
- * exec meanwhile.
+ * Completes all that were begun, also children forked meanwhile. Returns how many are supervised,
+ * including those that have become another program by exec.
  */
 static size_t enter_all(struct session *s)
 {

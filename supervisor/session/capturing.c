@@ -2,12 +2,12 @@
 /*
  * capturing.c - taking the memory of a process that runs, as of one instant.
  *
- * At the instant every thread is stopped, what the hooks have said is in the ledger, and nobody is
- * in the middle of saying something: registers, blocks and pages belong together. What is done by
- * ptrace(2) is the loop's; the pages are copied by whoever asks, beside it.
+ * At that instant every thread is stopped, all events are in the ledger, and no thread is in the
+ * middle of writing one: registers, blocks and pages belong together. The loop does what needs
+ * ptrace(2); the asker copies the pages beside it.
  *
- * The target is hostile: what it says is not asked for here. Pages are read as far as they can be,
- * for as long as nobody interrupts that.
+ * The target may be hostile: nothing here depends on its answers. Pages are read as far as they can
+ * be, until the caller interrupts.
  */
 #include "session/capturing.h"
 
@@ -37,7 +37,7 @@
 #include "tracee/tracer.h"
 #include "transport/heartbeat.h"
 
-struct capturing { /* one that is being taken, or waits for what it was taken from */
+struct capturing { /* a capture that is being taken, or whose process or clone must still stay */
 	struct session *s;
 	struct process *p;
 	raddr_t agent; /* where that is */
@@ -49,12 +49,12 @@ struct capturing { /* one that is being taken, or waits for what it was taken fr
 	bool stopped;	   /* by us, and they still are */
 	uint32_t resumed;  /* p->resumed then */
 	pid_t child;	   /* a clone of it; 0: none (any more) */
-	int child_fd;	   /* the same, which stands for no other when it has gone */
-	pid_t child_own;   /* its number in P */
+	int child_fd;	   /* its pidfd, which no other process can come to have */
+	pid_t child_own;   /* its id in P's pid namespace */
 	struct protect protect;
-	uint64_t bytes;		/* that are there, about */
-	struct listing *blocks; /* as of the instant, until they are in it */
-	bool sampled;		/* they stand for others */
+	uint64_t bytes;		/* resident in P, about */
+	struct listing *blocks; /* as of the instant, until the capture has them */
+	bool sampled;		/* the blocks are samples */
 };
 
 /* ---- the instant: the loop's thread -------------------------------------- */
@@ -72,8 +72,8 @@ static int take_thread(struct capture *c, pid_t tid)
 }
 
 /*
- * -EBUSY: one waits in the kernel, uninterruptibly, or shares the memory with a vfork child. At the
- * process' last instant those count, too, that ended with it.
+ * Adds the threads. -EBUSY: one waits uninterruptibly in the kernel, or shares the memory with a
+ * vfork child. At the process' last instant the threads that ended with it are added, too.
  */
 static int take_threads(const struct capturing *k)
 {
@@ -97,8 +97,8 @@ static int take_threads(const struct capturing *k)
 }
 
 /*
- * -EAGAIN: some thread stands between taking a number for what it has to say and saying it, and
- * what others have said since waits for that.
+ * Begins the list of blocks. -EAGAIN: some thread has taken a sequence number and not written its
+ * event yet, so events of others are still held.
  */
 static int take_blocks(struct capturing *k)
 {
@@ -114,7 +114,7 @@ static int take_blocks(struct capturing *k)
 	return k->blocks ? capture_instant(k->c, p->ledger, heartbeat_ms()) : -ENOMEM;
 }
 
-/* Some threads, or all, have stood still since BEGAN. */
+/* Some threads, or all, have stood still since BEGAN_US: notes how long. */
 static void paused(const struct capturing *k, uint64_t began_us)
 {
 	uint64_t ns = (clock_us() - began_us) * 1000;
@@ -133,7 +133,7 @@ static void resume(struct capturing *k)
 	paused(k, k->began_us);
 }
 
-/* The list of blocks that was begun then. */
+/* Drops the list of blocks, if it was begun. */
 static void drop_blocks(struct capturing *k)
 {
 	if (k->blocks)
@@ -148,14 +148,14 @@ static void give_up_instant(struct capturing *k)
 }
 
 /*
- * The first try is short, so that those which stop at once do not wait for one that sleeps; but
- * each needs its turn of a processor to stop.
+ * How long to wait for all threads to stop: the first try is short, so that they do not wait long
+ * for one that is blocked; but each thread needs its turn of a processor.
  */
 #define STOP_FIRST_MS  125
 #define STOP_THREAD_MS 1
 #define STOP_MOST_MS   2000
 
-/* All threads stand still, and stay so if this returns 0. */
+/* Stops all threads, which stay stopped if this returns 0. */
 static int freeze(struct capturing *k)
 {
 	struct process *p = k->p;
@@ -234,7 +234,7 @@ bool session_capture_serve(struct session *s, const struct process *p,
 	}
 }
 
-/* All threads stand still for the last round. */
+/* Stops all threads and makes the last round. */
 static int last_round(struct capturing *k)
 {
 	int err;
@@ -255,10 +255,10 @@ static void ask_last_round(struct asked *a) { a->ret = last_round(a->ctx); }
 
 /* ---- a clone: the loop's thread ------------------------------------------ */
 
-/* longer than a thread takes that was sent somewhere, and has been put back */
+/* longer than a thread that was put back takes to stop */
 #define HALT_MS 2000
 
-/* CHILD, or -errno: it goes at once. */
+/* Takes CHILD over. Returns CHILD, or -errno: it was killed. */
 static pid_t keep_clone(struct capturing *k, pid_t child)
 {
 	int fd = (int)syscall(SYS_pidfd_open, child, 0), err = -errno;
@@ -274,7 +274,7 @@ static pid_t keep_clone(struct capturing *k, pid_t child)
 	return child;
 }
 
-/* All are stopped, and are so again when this returns. */
+/* Makes a clone. All threads are stopped, and are stopped again when this returns. */
 static int clone_now(struct capturing *k)
 {
 	struct thread *t = session_one_stopped(k->s, k->p);
@@ -292,12 +292,12 @@ static int clone_now(struct capturing *k)
 	if (child > 0)
 		child = keep_clone(k, child);
 	halted = session_halt(k->s, thread_find(k->s, tid), HALT_MS);
-	if (child == -EAGAIN) /* it may have no more processes */
+	if (child == -EAGAIN) /* RLIMIT_NPROC is met */
 		return -EPERM;
 	return child < 0 ? (int)child : halted;
 }
 
-/* False: it has gone, and is reaped. */
+/* False: the clone is gone, and reaped. */
 static bool signal_clone(const struct capturing *k, int signal)
 {
 	return syscall(SYS_pidfd_send_signal, k->child_fd, signal, NULL, 0) == 0;
@@ -311,7 +311,8 @@ static void kill_clone(const struct capturing *k)
 }
 
 /*
- * Memory that it shares with its origin becomes its own as that is written: it is the first to go.
+ * The pages that a clone shares with P become its own as P writes: when memory is short the clone
+ * is to be killed first.
  */
 static void make_expendable(pid_t pid)
 {
@@ -324,7 +325,7 @@ static void make_expendable(pid_t pid)
 		close(fd);
 }
 
-/* what is copied of it while it stands still: bytes */
+/* bytes that a clone does not have, which are copied while P stands still, at most */
 #define UNCLONED_MOST (64u << 20)
 
 static int freeze_and_clone(struct capturing *k)
@@ -367,7 +368,7 @@ void session_capture_cancel(struct session *s, const struct process *p)
 
 #define REAP_MS 2000
 
-/* It has been killed. 0, or -errno: it does not go. */
+/* Waits for the end of CHILD, which was killed. 0 or -errno: it does not end. */
 static int await_end(pid_t child)
 {
 	struct event e = { .kind = EVENT_NONE };
@@ -405,7 +406,7 @@ void session_capture_reap(struct session *s, const struct process *p, pid_t tid)
 #define TRIES	 20
 #define PAUSE_MS 50 /* between two of them */
 
-/* The clone goes, and is reaped: turns of the loop are waited for. */
+/* Kills the clone, and waits, with turns of the loop, until it is reaped. */
 static void end_clone(struct capturing *k)
 {
 	asking_do(k->s, ask_kill, &(struct asked){ .ctx = k });
@@ -416,7 +417,7 @@ static void end_clone(struct capturing *k)
 	k->child = 0;
 }
 
-/* What is in the way of an instant goes by, mostly. */
+/* Tries again and again: what is in the way of an instant is mostly over soon. */
 static int stop(struct capturing *k, void (*how)(struct asked *a))
 {
 	int err = -EAGAIN;
@@ -433,7 +434,7 @@ static int stop(struct capturing *k, void (*how)(struct asked *a))
 	return err;
 }
 
-/* The blocks of the instant, in two steps: while the ledger goes on; without it, and unlocked. */
+/* Copies the blocks of the instant: first from the ledger, then without it and unlocked. */
 static void copy_blocks(struct capturing *k)
 {
 	struct ledger_totals totals;
@@ -463,7 +464,7 @@ static int gather(struct capturing *k)
 	return err;
 }
 
-/* Nobody has let it run, and nothing has ended it. */
+/* 0, or -errno: somebody has let P run, or it has ended. */
 static int still_stopped(const struct capturing *k)
 {
 	if (k->p->state != PROCESS_STOPPED && k->p->state != PROCESS_HELD)
@@ -471,7 +472,7 @@ static int still_stopped(const struct capturing *k)
 	return k->p->resumed == k->resumed ? 0 : -ECANCELED;
 }
 
-/* What was opened is copied, if there is the memory for that. */
+/* Copies all pages, if there is memory for that. */
 static int copy_all(const struct capturing *k)
 {
 	int err = k->bytes > k->most ? -E2BIG : capture_begin_copy(k->c, k->most);
@@ -486,8 +487,8 @@ static int copy_all(const struct capturing *k)
 }
 
 /*
- * It stands still while its pages are copied, and no longer: its blocks are listed when it runs
- * again. Or, without the memory for a copy, until the end.
+ * P stands still while its pages are copied; its blocks are listed when it runs again. Without
+ * memory for a copy it stands still until session_capture_end().
  */
 static int capture_by_stop(struct capturing *k)
 {
@@ -516,8 +517,8 @@ static int capture_by_stop(struct capturing *k)
 }
 
 /*
- * The program has a userfaultfd: ranges that are ours for the while it could not register for
- * itself. Or an io_uring: into buffers that were registered there the kernel writes unseen.
+ * Whether PID has a userfaultfd, which could not register a range that is registered with ours; or
+ * an io_uring, into whose registered buffers the kernel writes without a fault.
  */
 static bool has_conflicting(pid_t pid)
 {
@@ -541,16 +542,16 @@ static bool has_conflicting(pid_t pid)
 	return found;
 }
 
-/* so little takes no longer than the rest of a stop: bytes */
+/* bytes: so little takes no longer to copy than the rest of a stop */
 #define ROUND_ENOUGH (2u << 20)
 #define ROUNDS_MOST  16
-/* of what cannot be protected, and so is copied in the last round: bytes */
+/* bytes that cannot be protected, and so are copied in the last round, at most */
 #define UNTRACKED_MOST (16u << 20)
 
 /*
- * Until little was written during a round, or no less than during the one before. -ERANGE: that is
- * so much that a clone would take less time. -EFBIG: too much cannot be protected, in two rounds,
- * as a mapping may be in the middle of a change.
+ * Makes rounds until little was written during one, or no less than during the one before. -ERANGE:
+ * that is so much that a clone takes less time. -EFBIG: in two rounds too much could not be
+ * protected (in one a mapping may have been in the middle of a change).
  */
 static int rounds(struct capturing *k)
 {
@@ -577,9 +578,8 @@ static int rounds(struct capturing *k)
 }
 
 /*
- * A process that writes everywhere, as fast as it can, pays for each page of each round, and then
- * for the clone: that is seen at the beginning. Little memory is copied sooner than it is looked
- * at.
+ * A process that writes everywhere, as fast as it can, would pay for each page of each round, and
+ * then for a clone: so it is probed first. Little memory is copied sooner than it is probed.
  */
 #define PROBED_LEAST (128ull << 20)
 #define WRITTEN_MOST (8ull << 30) /* bytes a second: nobody copies so fast */
@@ -594,7 +594,7 @@ static int probe(struct capturing *k)
 	return err ? err : written > WRITTEN_MOST ? -ERANGE : 0;
 }
 
-/* Round by round while it runs; the last one stops it for a moment. */
+/* Copies in rounds while P runs; the last round stops it for a moment. */
 static int by_rounds(struct capturing *k)
 {
 	int err;
@@ -647,9 +647,9 @@ static int capture_by_protection(struct capturing *k)
 }
 
 /*
- * A clone of its memory is made while it stands still, and read while it runs again. What a clone
- * has not is copied meanwhile. As long as it lives the process pays for the pages that it writes:
- * its blocks are sorted afterwards.
+ * P's memory is cloned while P stands still, together with a copy of what a clone does not have;
+ * the clone is read while P runs again. While it lives P pays for each page that it writes: so the
+ * blocks are sorted afterwards.
  */
 static int capture_by_clone(struct capturing *k)
 {
@@ -763,7 +763,7 @@ static int begin(struct session *s, struct process *p, bool (*interrupted)(void 
 	return 0;
 }
 
-/* Each block of P's heap is in its ledger: from the beginning on nothing went by us. */
+/* Whether each block of P's heap is in its ledger: every event since its beginning was seen. */
 static bool all_known(const struct session *s, const struct process *p)
 {
 	struct stream_stats stats = p->last_stats;
@@ -775,7 +775,7 @@ static bool all_known(const struct session *s, const struct process *p)
 	       !p->credible.emptied && !p->credible.given_up && !stats.dropped && !stats.bad;
 }
 
-/* all_known(), once the blocks are found that were there before. */
+/* all_known(), together with the blocks from before us, if they can be found. */
 static bool all_found(struct session *s, const struct process *p, struct capture *c)
 {
 	struct glibc_malloc g = p->glibc_malloc;
@@ -790,7 +790,7 @@ static bool all_found(struct session *s, const struct process *p, struct capture
 	return !err;
 }
 
-/* How many bytes it has, of which none is read. */
+/* Finds out how much memory P has, without reading it. */
 static int look(struct capturing *k)
 {
 	pid_t via = k->p->via;
@@ -809,10 +809,10 @@ static int look(struct capturing *k)
 /* Whether another way is no use, either. */
 static bool is_final(int err) { return !err || err == -ESRCH || err == -EINTR; }
 
-/* so much is copied while it stands still, which takes a millisecond or two: bytes */
+/* bytes: so much is copied by a stop, which takes a millisecond or two */
 #define LITTLE (8u << 20)
 
-/* By us, or by a stop signal. */
+/* Whether P is stopped, by us or by a stop signal. */
 static bool stands_still(const struct process *p)
 {
 	char state = proc_state(p->via, "stat");
@@ -820,7 +820,7 @@ static bool stands_still(const struct process *p)
 	return p->state != PROCESS_RUNNING || state == 'T' || state == 't';
 }
 
-/* WAY is to be tried: it is the one asked for, or it is worth it. */
+/* Whether WAY is to be tried: it was asked for, or is worth it. */
 static bool is_tried(const struct capturing *k, enum capture_way way)
 {
 	if (k->forced)

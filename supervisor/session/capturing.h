@@ -11,15 +11,17 @@ struct process;
 struct session;
 
 /*
- * Takes one of P. The caller is an asker and has the session's lock, which is released for as long
- * as pages are copied. INTERRUPTED(CTX), if not NULL, is asked now and then: true ends it with
- * -EINTR. The environment's MTRUN_CAPTURE (write-protect, clone, stop) forces a way.
+ * Captures P's memory in *C, to be given back by session_capture_end(). The caller is an asker and
+ * has the session's lock, which is released while pages are copied. INTERRUPTED(CTX), if not NULL,
+ * is asked now and then: true ends it with -EINTR. The environment's MTRUN_CAPTURE (write-protect,
+ * clone, stop) forces a way.
  *
- * 0, or -errno with WHY in one line: P is as it was. One capture at a time: -EBUSY.
+ * 0, or -errno with WHY (LEN bytes) in one line: P is as it was. -EALREADY: there is another
+ * capture, and only one at a time.
  */
 int session_capture(struct session *s, struct process *p, bool (*interrupted)(void *ctx), void *ctx,
 		    struct capture **c, char *why, size_t len) MUST_USE;
-/* Gives it back: what has waited for it goes on, or goes. */
+/* Frees C. P's threads, if they waited for it, go on; what was made in P for it goes. */
 void session_capture_end(struct session *s, struct capture *c);
 
 #endif

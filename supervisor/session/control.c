@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 /*
- * control.c - acting on targets: stopping and resuming all threads of a process, lending it to
- * another tracer, letting it go, its stacks.
+ * control.c - acting on targets: stops and resumes all threads of a process, lends it to another
+ * tracer, lets it go, reads its stacks.
  *
- * A thread that is to stop is interrupted and stays wherever it reports next; a signal that came
- * with the stop is delivered when it goes on. Rings and questions are served meanwhile: a thread
- * that waits for us would never get to its stop.
+ * A thread that is to stop is interrupted and stays wherever it next reports a stop; a signal that
+ * came with it is delivered when the thread goes on. Rings and questions are served meanwhile: a
+ * thread that waits for us would never come to its stop.
  *
  * A thread that waits in the kernel uninterruptibly (for its vfork child's exec, for a device)
  * reports only when that is over. It counts as stopped: once interrupted it cannot execute anything
@@ -59,7 +59,7 @@ bool thread_in_vfork(const struct thread *t)
 	return nr == SYS_vfork || nr == SYS_clone || nr == SYS_clone3;
 }
 
-/* All of P's threads but BUT. BLOCKED: those that are blocked count, too; all were interrupted. */
+/* Whether all of P's threads but BUT, which were interrupted, are stopped. BLOCKED: or blocked. */
 static bool all_stopped(const struct session *s, const struct process *p, pid_t but, bool blocked)
 {
 	for (size_t i = 0; i < s->nthreads; i++) {
@@ -78,8 +78,8 @@ static bool all_stopped(const struct session *s, const struct process *p, pid_t 
 #define BLOCKED_US 50000 /* a page is read from a disk, or the like: that is waited for */
 
 /*
- * A moment of waiting for stops, which began at BEGAN. Others wait, too, that have stopped: what
- * the programs have said is read only if it takes long.
+ * Waits a moment for stops; the waiting began at BEGAN. Threads that have stopped wait, too, so
+ * rings are read only if it takes long.
  */
 static void await_stop(struct session *s, uint64_t began)
 {
@@ -101,9 +101,9 @@ static void await_stopped(struct session *s, const struct process *p, pid_t but,
 }
 
 /*
- * A signal to the process goes to its first thread if that can take it, else to any: and a call
- * that one sleeps in ends with EINTR that never would have. So the first thread is the last that
- * stops, and the first that goes on, by itself until it has taken what has come meanwhile.
+ * The kernel gives a signal to the process to its first thread if that can take it, else to any,
+ * whose system call then ends with EINTR as it never would have. So the first thread is stopped
+ * last, and resumed first: it runs alone until it has taken the signals that have come meanwhile.
  */
 int session_stop_most(struct session *s, struct process *p, unsigned ms)
 {
@@ -199,10 +199,6 @@ void session_refilter(struct session *s, struct thread *t)
 	thread_resume(thread_find(s, tid));
 }
 
-/*
- * While we are at work all threads of a program wait: nobody comes before us, if we are allowed
- * that.
- */
 void session_hurry(bool on)
 {
 	static struct sched_param before;
@@ -237,7 +233,7 @@ int session_stop(struct session *s, struct process *p)
 
 #define SIGNALS_US 2000
 
-/* Whether signals to the process wait that its first thread takes. */
+/* Whether signals to the process are pending that its first thread does not block. */
 static bool signals_for(pid_t pid)
 {
 	static const char pending[] = "\nShdPnd:", blocked[] = "\nSigBlk:";
@@ -292,8 +288,8 @@ int session_cont(struct session *s, struct process *p)
 }
 
 /*
- * SIG to P, which runs on. SIGKILL ends each stop by itself: to continue a thread behind it would
- * be to continue it from its last instant, to which it may have come by then.
+ * Sends SIG to P and lets it run. SIGKILL ends each stop by itself: a thread must not be resumed
+ * after it, as it may be at its last instant by then.
  */
 static int kill_process(struct session *s, struct process *p, int sig)
 {
@@ -361,9 +357,7 @@ void session_limit_kill(struct session *s)
 	asking_do(s, ask_limit_kill, &(struct asked){ .ret = 0 });
 }
 
-/*
- * The program named is killed, unless it has ended; its children live on, as they would without us.
- */
+/* Kills the program named, unless it has ended; its children live on, as they would without us. */
 static int restart_now(struct session *s)
 {
 	struct process *p = s->main;
@@ -400,7 +394,7 @@ static int lend_now(struct session *s, struct process *p)
 	bool was_running = p->state == PROCESS_RUNNING;
 	int err = session_stop(s, p);
 
-	/* another tracer could not have that one, nor could we let go of it */
+	/* we cannot detach from a blocked thread, so another tracer could not have it */
 	if (!err && !all_stopped(s, p, 0, false))
 		err = was_running && session_cont(s, p) < 0 ? -ESRCH : -ETIMEDOUT;
 	if (err)
@@ -431,10 +425,7 @@ int session_lend(struct session *s, struct process *p)
 
 #define CATCH_UP_TRIES 50
 
-/*
- * Threads may have come and gone meanwhile; those that start while we look are found by looking
- * again.
- */
+/* Threads may start while we look: so it looks again until there is no new one. */
 int session_seize(struct session *s, struct process *p)
 {
 	unsigned flags = s->options.follow || p->attaching ? TRACE_CHILDREN : 0;
@@ -483,7 +474,7 @@ static int refresh_stopped(struct session *s, struct process *p)
 	return err;
 }
 
-/* The libraries that were loaded while another tracer had it. */
+/* Plants hooks in libraries that were loaded while another tracer had P. */
 static void catch_up(struct session *s, struct process *p)
 {
 	int err = -EBUSY;
@@ -533,9 +524,7 @@ int session_take_back(struct session *s, struct process *p)
 	return asking_do(s, ask_take_back, &(struct asked){ .p = p });
 }
 
-/*
- * Of a thread that is blocked the kernel tells no more than where it has entered it. 0 or -errno.
- */
+/* Of a blocked thread the kernel tells only its stack pointer and pc. 0 or -errno. */
 static int blocked_regs(const struct thread *t, struct user_regs_struct *regs)
 {
 	unsigned long long sp, pc;
@@ -660,7 +649,6 @@ int session_record(struct session *s, enum mode mode, char *why, size_t len)
 	return asking_do(s, ask_record, &(struct asked){ .number = mode, .why = why, .len = len });
 }
 
-/* What had begun ends in the file that it began in. */
 int session_rotate_log(struct session *s, char *why, size_t len)
 {
 	int err = recorder_rotate(s, why, len);

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 /*
- * copies.c - what an asker takes with it: the live blocks of a process, and profiles that are made
- * of them.
+ * copies.c - copies for an asker: the live blocks of a process, and profiles.
  *
  * There may be ten million blocks, so they are copied in slices, with the session unlocked in
- * between (ledger/block_list.h). Sums by stack that belong to them are copied in the first hold of
- * the lock, so both are of one moment. Who calls this in the loop's thread, or where nothing else
- * runs, gets the same at once.
+ * between (ledger/block_list.h). The sums by stack are copied in the first hold of the lock, so
+ * both are of one moment. In the loop's thread, or where nothing else runs, all is copied at once.
  */
 #include "session/session_state.h"
 
@@ -16,7 +14,7 @@
 #include "process/profile_make.h"
 
 #define SLICE	  131072u  /* blocks: some 2 ms */
-#define ROWS_MOST 1000000u /* 80 MB, made ready in advance; there may be more */
+#define ROWS_MOST 1000000u /* 80 MB, allocated in advance; there may be more */
 
 void session_list_copy(struct session *s, struct listing *g)
 {
@@ -48,14 +46,14 @@ int session_blocks(struct session *s, const struct process *p, bool sorted, stru
 	return g ? session_list(s, g, sorted, out) : -ENOMEM;
 }
 
-/* What P holds by stack. G: the list of its blocks, if that is needed, is of the same moment. */
+/* P's sums by stack. *G: the list of its blocks, if that is needed, begun at the same moment. */
 static int copy_sums(struct session *s, const struct process *p, const struct profile_ask *ask,
 		     struct profile *profile, struct listing **g)
 {
 	size_t rows = ledger_stacks_seen(p->ledger);
 	int err;
 
-	if (p->source->name) /* nobody waits for those: no program runs */
+	if (p->source->name) /* from a file: no program runs that would wait */
 		return process_profile(p, ask, profile);
 	asking_unlock(s);
 	err = profile_reserve(profile, rows < ROWS_MOST ? rows : ROWS_MOST);

@@ -7,22 +7,23 @@
  * compared with what they may be before anybody has to look; that bound grows with what was found
  * right. Then /proc/PID/status is read:
  *
- *  - The sum of live bytes is at most what the process ever had mapped at once. (VmPeak: what is
- *    mapped now may be less than what the ledger has not heard of yet. With pools on top of malloc,
- *    --hook, a byte counts more than once: some times as much is let pass.)
- *  - Small blocks have been touched, large ones take addresses: there are at most VmHWM / 16 + 2 *
- *    VmPeak / 4096 of them, and for each mtrun needs at most 64 bytes. Whatever comes on top of
- *    that, stacks first of all, is bounded by a constant, which all processes share: a liar may have
- *    children. Who has most of it is given up, until the rest fits.
+ *  - The sum of live bytes is at most what the process ever had mapped at once (VmPeak: the ledger may
+ *    not have heard yet of what was unmapped). With pools on top of malloc (--hook) a byte counts more
+ *    than once: TIMES as much, and TIMES_OVER, is let pass.
+ *  - Small blocks have been touched, large ones take addresses: there are at most (VmHWM + VmSwap) /
+ *    16 + 2 * VmPeak / 4096 of them, without the agent's own pages, and for each mtrun needs at most
+ *    64 bytes. Whatever comes on top of that, stacks first of all, is bounded by MEMORY_OVER, which
+ *    all processes share: a liar may have children. The one that has most of it is given up, until the
+ *    rest fits.
  *
- * What /proc says is of another program's memory once execve(2) has put that in place, which is
- * some milliseconds before its stop is told of. Then our agent is not there either. So is it where
- * a liar has unmapped it: who is found lying without an agent has some seconds, or as much of our
- * memory as DOUBT_MOST, for the stop to come.
+ * Once execve(2) has put another program's memory in place, /proc tells of that, some milliseconds
+ * before we are told of the stop. Then our agent is not there; nor is it where a liar has unmapped
+ * it. So a process that is found lying without an agent has DOUBT_MS, or as much of our memory as
+ * DOUBT_MOST, for the stop to come.
  *
  * When the number of live blocks has doubled, some are looked up in the list of mappings. Those
- * outside may be on their way out; so they are looked up again later. A process most of whose
- * blocks are live and nowhere is no process that we have understood.
+ * outside may be about to be freed, so they are looked up again later. A process is given up if
+ * most of them are still live and outside then.
  */
 #include "session/credible.h"
 
@@ -38,23 +39,23 @@
 #include "tracee/agent.h"
 #include "transport/heartbeat.h"
 
-/* bytes of all ledgers that are no blocks: the rest of 300 MB is mtrun itself */
+/* bytes of all ledgers that no blocks account for: with mtrun itself that is some 300 MB */
 #define MEMORY_OVER  ((uint64_t)200 << 20)
-#define WEIGH_MS     50u /* between two looks at what a process has */
+#define WEIGH_MS     50u /* between two looks at a process in /proc */
 #define BLOCK_COST   64u
 #define PAGE	     4096u
 #define BLOCK_LEAST  16u /* bytes */
-#define TIMES	     4u	 /* that a byte may count, */
+#define TIMES	     4u	 /* how often a byte may count */
 #define TIMES_OVER   ((uint64_t)256 << 20)
-#define SAMPLED_MOST ((uint64_t)1 << 50) /* estimates have no such bound, but this one */
+#define SAMPLED_MOST ((uint64_t)1 << 50) /* bytes: the only bound of estimates */
 #define BLOCKS_FIRST 65536u
 #define SUSPECT_MS   500u
 #define LOOK_UP_US   20000u
-/* bytes of the ledgers that nobody asks: of all, and of each in any case */
-#define DEAF_MOST  ((uint64_t)16 << 20)
-#define DEAF_LEAST ((uint64_t)1 << 20)
-#define DOUBT_MS   5000u
-#define DOUBT_MOST ((uint64_t)16 << 20) /* bytes of the ledger of who may have called execve(2) */
+/* bytes of the ledgers that only discard: of all together, and of each in any case */
+#define DISCARD_MOST  ((uint64_t)16 << 20)
+#define DISCARD_LEAST ((uint64_t)1 << 20)
+#define DOUBT_MS      5000u
+#define DOUBT_MOST    ((uint64_t)16 << 20) /* bytes by which the ledger may grow meanwhile */
 
 static uint64_t field(const char *status, const char *name)
 {
@@ -100,7 +101,7 @@ static bool too_many_bytes(const struct ledger_totals *t, uint64_t peak)
 	return t->heap > most || t->mmap_reserved > most || t->heap + t->mmap_reserved > most;
 }
 
-/* What P ever had, as /proc says now; false: that is not to be had any more. */
+/* Reads what P ever had from /proc. False: it is not there any more. */
 static bool weigh(struct process *p)
 {
 	struct credible *c = &p->credible;
@@ -123,7 +124,7 @@ static bool is_mapped(const struct maps *v, raddr_t addr)
 	return i < v->count && v->map[i].start <= addr;
 }
 
-/* Those that are outside now. */
+/* Notes which of some live blocks are outside of all mappings now. */
 static void suspect(struct process *p)
 {
 	struct credible *c = &p->credible;
@@ -144,7 +145,7 @@ static void suspect(struct process *p)
 		c->suspects = 0;
 }
 
-/* Whether they are live and outside still. */
+/* Whether most of those blocks are still live and outside. */
 static bool convict(struct process *p)
 {
 	struct credible *c = &p->credible;
@@ -187,7 +188,7 @@ static bool has_agent(const struct process *p)
 	return has;
 }
 
-/* Whether a liar may turn out to be none. */
+/* Whether P, which was found lying, may be another program by now. */
 static bool in_doubt(struct process *p)
 {
 	struct credible *c = &p->credible;
@@ -205,7 +206,7 @@ static bool in_doubt(struct process *p)
 
 /* ---- giving up ----------------------------------------------------------- */
 
-/* As off.c does it: what still comes goes to a ledger that nobody asks. */
+/* What still comes goes to a ledger that nobody asks, as in off.c. */
 static void give_up(struct session *s, struct process *p, const char *why)
 {
 	struct ledger *discarding = off_ledger(s);
@@ -228,7 +229,7 @@ static void give_up(struct session *s, struct process *p, const char *why)
 		      p->command ? p->command : "?", why);
 }
 
-/* Not while somebody holds it. */
+/* Empties the ledger; not while somebody holds P. */
 static void empty(struct session *s, struct process *p)
 {
 	struct ledger *none = p->refs > 1 ? NULL : off_ledger(s);
@@ -261,7 +262,8 @@ static uint64_t discarding_most(const struct session *s)
 
 	for (const struct process *p = s->processes; p; p = p->next)
 		n += p->credible.given_up && p->discarding;
-	return DEAF_MOST / (n ? n : 1) > DEAF_LEAST ? DEAF_MOST / (n ? n : 1) : DEAF_LEAST;
+	return DISCARD_MOST / (n ? n : 1) > DISCARD_LEAST ? DISCARD_MOST / (n ? n : 1)
+							  : DISCARD_LEAST;
 }
 
 /* ---- who is looked at ---------------------------------------------------- */
@@ -288,7 +290,7 @@ void credible_look(struct session *s, struct process *p)
 		give_up(s, p, why);
 }
 
-/* Bytes that we keep of what it says, and that nothing speaks for. */
+/* Bytes of ours that what P has mapped and touched does not account for. */
 static uint64_t unproven(const struct process *p)
 {
 	uint64_t memory = ledger_memory(p->ledger) + stream_memory(p->stream);
@@ -296,7 +298,7 @@ static uint64_t unproven(const struct process *p)
 	return memory > p->credible.own ? memory - p->credible.own : 0;
 }
 
-/* Of all; *MOST: who has most of them, of those that were weighed before MS; NULL: nobody. */
+/* The sum of all; *MOST: the one with most, of those weighed before MS; NULL: there is none. */
 static uint64_t unproven_of_all(const struct session *s, uint64_t ms, struct process **most)
 {
 	uint64_t sum = 0, top = 0;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * credible.h - whether what a process tells of itself can be: its events come from memory that it
- * can write. One that says that it has more than fits into its memory is given up: its hooks do
- * nothing from then on, its ledger is emptied, it runs on unsupervised and is named so. The state
- * belongs to its struct process.
+ * credible.h - whether what a process tells of itself can be true: its events come from memory that
+ * it can write. One that tells of more than fits into its memory is given up: its hooks do nothing
+ * from then on, its ledger is emptied, and it runs on unsupervised, which is said. The state is in
+ * struct process.
  */
 #ifndef MTRUN_CREDIBLE_H
 #define MTRUN_CREDIBLE_H

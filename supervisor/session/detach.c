@@ -2,15 +2,15 @@
 /*
  * detach.c - getting out of a program, so that nothing of ours is left in it.
  *
- * With all threads stopped the hooks are switched off and the functions' own bytes restored: nobody
- * comes in any more. A thread can still be inside: by its pc; in a real function that a hook has
- * called, which the hook's mark says (wire_thread.mark); or in a handler that will come back to
- * such a place. A thread at an instruction that was moved goes on at the original. The others are
- * let run for a moment, then it is looked again, for four seconds at most. When all are out one of
+ * With all threads stopped the hooks are switched off and the functions' own bytes restored: no
+ * thread enters any more. One can still be inside: by its pc; in a real function that a hook has
+ * called, as the hook's mark says (wire_thread.mark); or in a handler that will return to such a
+ * place. A thread at an instruction that was moved goes on at the original. If others are inside,
+ * all run for a moment and are looked at again, for four seconds at most. When all are out one of
  * them unmaps what was ours (agent_leave()).
  *
  * A mark holds the stack pointer at the hook's entry. If the thread is on the same stack above it,
- * it left the hook by longjmp or the like.
+ * it has left the hook by longjmp or the like.
  */
 #include "base/clock.h"
 #include "session/limit_enforce.h"
@@ -149,7 +149,7 @@ static bool is_inside(const struct inside *in, const struct user_regs_struct *re
 	return is_marked(in, regs, in->handlers && sigframe_any(pid, regs->rsp, any, NULL));
 }
 
-/* All are stopped and the entries are restored. How many are not out. */
+/* How many threads are still inside. All are stopped, and the entries are restored. */
 static size_t count_inside(struct session *s, const struct inside *in)
 {
 	size_t n = 0;
@@ -196,7 +196,7 @@ struct thread *session_one_stopped(struct session *s, const struct process *p)
 	return NULL;
 }
 
-/* Nobody is inside. It ends with all threads stopped, as it began. */
+/* Unmaps what is ours. No thread is inside; all are stopped, before and after. */
 static int unmap(struct session *s, struct process *p, const struct inside *in)
 {
 	int err = 0;
@@ -224,8 +224,8 @@ static int unmap(struct session *s, struct process *p, const struct inside *in)
 }
 
 /*
- * -EAGAIN: not yet, or they did not all stop within MS milliseconds, and then it runs; else all
- * threads are stopped at the end.
+ * Stops P and gets out of it, if no thread is inside. -EAGAIN: one is, or they did not all stop
+ * within MS milliseconds, and P runs. Else all threads are stopped.
  */
 static int try_out(struct session *s, struct process *p, uint64_t ms)
 {
@@ -256,7 +256,7 @@ static int try_out(struct session *s, struct process *p, uint64_t ms)
 	return err;
 }
 
-/* It runs for MS milliseconds. */
+/* Lets P run for MS milliseconds. */
 static int let_run(struct session *s, struct process *p, uint64_t ms)
 {
 	uint64_t until = heartbeat_ms() + ms;
@@ -268,15 +268,15 @@ static int let_run(struct session *s, struct process *p, uint64_t ms)
 }
 
 /*
- * Where many threads share a processor each has its turn only now and then: they are let run, and
- * waited for, for longer each time.
+ * Many threads that share a processor have their turns only now and then: so they run longer before
+ * each try.
  */
 int session_withdraw(struct session *s, struct process *p)
 {
 	uint64_t ran = 0, ms = 1;
 	int err;
 
-	/* at once, whatever keeps the rest from being done */
+	/* first of all: what follows may fail */
 	limit_lift(p);
 	if (p->agent && agent_arm(p, false) < 0)
 		message_verbose(1, "%d: its hooks were not switched off", p->pid);
@@ -299,7 +299,7 @@ static void leave(struct session *s, struct process *p)
 	/* also in a child that was forked just now, and has come to its own while it was stopped */
 	if (p->agent && p->state <= PROCESS_STOPPED)
 		err = session_withdraw(s, p);
-	/* only who is stopped can be let go now; the others when mtrun ends */
+	/* only stopped threads can be detached now; the others are when mtrun ends */
 	if (p->state == PROCESS_RUNNING && session_stop_most(s, p, MOMENT_MS) == -ETIMEDOUT)
 		message_verbose(1, "%d: some of its threads do not stop", p->pid);
 	if (p->state > PROCESS_STOPPED)
@@ -340,7 +340,7 @@ void session_release_threads(struct session *s, struct process *p)
 		p->state = PROCESS_DETACHED;
 }
 
-/* At once, whatever is still to be read: it has waited for us. */
+/* Detaches before the rings are drained, so that the pause stays short. */
 static void let_go(struct session *s, struct process *p)
 {
 	session_release_threads(s, p);
@@ -359,7 +359,7 @@ static void detach_now(struct session *s)
 			let_go(s, p);
 	}
 	session_settle(s);
-	/* unannounced tracees, and what is at its end: of that nothing more will be heard */
+	/* unannounced tracees, and threads at their last instant */
 	for (size_t i = 0; i < s->nthreads; i++)
 		tracer_detach(s->thread[i].tid, s->thread[i].signal);
 	s->nthreads = 0;

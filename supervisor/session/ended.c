@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 /*
- * ended.c - a ring of lines: the oldest is dropped first.
+ * ended.c - a ring of lines, which grows up to a limit; then the oldest is dropped.
  */
 #include "session/ended.h"
 

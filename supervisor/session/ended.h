@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
  * ended.h - what is kept of processes that ended long ago. The latest thousand that have ended can
- * be asked like any other, fewer where their tables are large (forget.c); of those before them a
- * line is left, of ten thousand at most, and then only how many they were. A build or a shell
- * script starts a hundred thousand, and each whole record takes some 100 KB.
+ * be asked about like any other, fewer if their tables are large (forget.c). Of those before them a
+ * line is kept, of ten thousand at most; of the rest only how many they were. A build or a shell
+ * script starts a hundred thousand processes, and a whole record takes some 100 KB.
  */
 #ifndef MTRUN_ENDED_H
 #define MTRUN_ENDED_H
@@ -25,17 +25,17 @@ struct ended_list { /* a ring: the oldest is dropped first */
 	struct ended *line;
 	size_t count, first;
 	uint64_t dropped; /* lines */
-	/* of all of these, those that ended as the last image of their process */
+	/* how many of all these, dropped ones included, ended as the last image of their process */
 	uint64_t others;
-	/* of all of these, what they did wrong and how often they met their limit */
+	/* the sums over all these of errors, and of hits of the limit */
 	struct ended_count {
 		uint64_t processes, count;
 	} errors, limit;
-	bool *hooked; /* by --hook's order, what some of these had of it */
+	bool *hooked; /* for each --hook, in order: whether one of these had it */
 };
 
-struct ended ended_of(const struct process *p); /* borrows its texts */
-/* P's line takes what it can from P. Without memory for the list it is counted only. */
+struct ended ended_of(const struct process *p); /* P's line; it borrows P's texts */
+/* Adds P's line, which takes its texts from P. Without memory for the list P is only counted. */
 void ended_add(struct ended_list *list, struct process *p);
 /* I < list->count, the oldest first */
 const struct ended *ended_line(const struct ended_list *list, size_t i);

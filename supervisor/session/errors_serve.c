@@ -6,8 +6,8 @@
 #include "session/session_state.h"
 
 /*
- * The call is over when its event is read: what is stopped stands some milliseconds behind it. An
- * error that is only repeated stops nothing.
+ * What the session does about new errors. By the time that an event is read its call is over, so a
+ * process stops some milliseconds after the error. An error that is only repeated stops nothing.
  */
 static void freeze(struct session *s, struct process *p)
 {

@@ -5,7 +5,7 @@
 
 #include "session/session.h"
 
-/* Those that are new stop their process, if they are to. Whether there are any to be told. */
+/* New errors stop their process, if the action is to stop. Whether there are any to be told. */
 bool errors_serve(struct session *s);
 
 #endif

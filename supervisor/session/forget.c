@@ -19,13 +19,13 @@
 #include "transport/nodes.h"
 
 #define WHOLE_MOST  1000u
-#define AT_ONCE	    100u /* beyond that, so that it is not looked for the biggest each time */
+#define AT_ONCE	    100u /* how many go at a time, so that the biggest are seldom looked for */
 #define BIGGEST	    100u /* by their peaks */
 #define WHOLE_BYTES (96ull << 20) /* of all together */
 #define SHARE	    (WHOLE_BYTES / (WHOLE_MOST + AT_ONCE))
 /*
- * Of a record beside its table and stacks. It was seen to take 25 KB where the process executed
- * another program, 135 KB where it was forked only.
+ * Bytes of a record without its table and stacks: 25 KB of a process that executed another program,
+ * 135 KB of one that was only forked.
  */
 #define RECORD_BYTES (80u << 10)
 
@@ -40,7 +40,7 @@ static bool is_over(const struct process *p)
 	return p->state == PROCESS_EXITED || p->state == PROCESS_REPLACED;
 }
 
-/* The shell's turn for it has not come yet. */
+/* Whether the shell has not yet told what there is to tell of P. */
 static bool is_untold(const struct session *s, const struct process *p)
 {
 	const struct options *o = &s->options;
@@ -50,7 +50,7 @@ static bool is_untold(const struct session *s, const struct process *p)
 	       p->errors.told < p->errors.errors;
 }
 
-/* Somebody may come back to it, or points to it. */
+/* Whether somebody may ask for P again, or points to it. */
 static bool is_needed(const struct session *s, const struct process *p)
 {
 	if (!is_over(p) || p == s->main || p == s->chosen || p == s->early.process || p->refs > 1 ||

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 /*
- * handover.c - programs that trace processes themselves. A process has one tracer: where the
- * programs want to be that of one that is ours, it is let go.
+ * handover.c - programs that trace processes themselves. A process has one tracer: if a program
+ * wants to trace one of ours, we let go of it.
  *
  * LeakSanitizer traces its own process for a moment, from a thread that it makes for that. The hook
- * around its check asks for the process to be lent (session_lend): its hooks go on, and when the
- * check returns it is taken back. Often the check ends the program. Of a child of ours wait(2)
- * tells; of others a descriptor of the process (pidfd).
+ * around its check asks for the process to be lent (session_lend()): its hooks go on, and when the
+ * check returns it is taken back. Often the check ends the program. Then wait(2) tells of our
+ * child's end, and a pidfd of others'.
  *
  * strace, gdb, mtrun: the hook of ptrace() asks before the call that makes a process traced. That
- * process is let go for good: its hooks are switched off and taken out; the code they came to
- * stays, as somebody may be in it. What it becomes is not known to us any more. Who asks must be
- * allowed to trace it, or one user's process could end the supervision of another's.
+ * process is let go for good: its hooks are switched off and taken out; the trampoline stays, as a
+ * thread may be in it. We do not learn what becomes of it. The asking process must be allowed to
+ * trace it, or one user's process could end the supervision of another's.
  *
- * The program that was named calls PTRACE_TRACEME for itself: its tracer would be mtrun, which it
- * has already. It is told so, and stays.
+ * If the program that was named calls PTRACE_TRACEME its tracer would be mtrun, which it already
+ * is. The call returns 0, and the process stays ours.
  */
 #include "session/session_state.h"
 
@@ -87,8 +87,8 @@ struct pidfd_exit {
 _Static_assert(sizeof(struct pidfd_exit) == 64, "the first version's size");
 
 /*
- * How P has ended: by its descriptor once somebody has waited for it, in /proc/PID/stat until then.
- * 0 where neither tells.
+ * P's wait status: from its pidfd once somebody has waited for it, from /proc/PID/stat before that.
+ * 0 if neither tells.
  */
 static int ended_status(const struct process *p)
 {
@@ -107,7 +107,7 @@ static int ended_status(const struct process *p)
 	return status;
 }
 
-/* Those lent that are not our children. */
+/* Looks for the ends of lent processes that are not our children. */
 static void serve_lent(struct session *s)
 {
 	for (struct process *p = s->processes; p; p = p->next) {
@@ -124,7 +124,7 @@ static void serve_lent(struct session *s)
 
 /* ---- let go for good ----------------------------------------------------- */
 
-/* Whether a thread of P is just being born: it has to be seen first. */
+/* False: a thread of P has just been made, and must be seen first. */
 static bool is_settled(const struct session *s, const struct process *p)
 {
 	for (size_t i = 0; i < s->nthreads; i++)
@@ -161,10 +161,7 @@ stays:
 	return err ? err : -ESRCH;
 }
 
-/*
- * A child by vfork of PARENT has no memory of its own: nothing is in it. It gets a record to be
- * named by.
- */
+/* A vfork child of PARENT has no memory of its own, so nothing is to be taken out. It gets a record. */
 static int let_go_vfork_child(struct session *s, struct thread *t, const struct process *parent)
 {
 	pid_t tid = t->tid;
@@ -198,7 +195,7 @@ static bool users_of(pid_t tid, struct users *u)
 	return found;
 }
 
-/* Whether TID may trace OTHER by their users: what else the kernel asks for it asks itself. */
+/* Whether TID may trace OTHER by their user ids; the kernel makes its other checks by itself. */
 static bool may_trace(pid_t tid, pid_t other)
 {
 	struct users a, b;
@@ -217,7 +214,7 @@ static void tell(struct process *tracer)
 		    tracer->command ? tracer->command : "?");
 }
 
-/* False: later. */
+/* False: not yet, the question is to be looked at again. */
 static bool hand_over(struct session *s, struct process *p, const struct shared_question *a)
 {
 	bool traceme = a->arg[0] == PTRACE_TRACEME, vfork_child;
@@ -288,7 +285,7 @@ static bool serve(struct session *s, struct process *p, const struct shared_ques
 	}
 }
 
-/* Whether there was one: the list of processes is another one then. */
+/* True: one was served, and the list of processes may have changed. */
 static bool serve_one(struct session *s)
 {
 	for (struct process *p = s->processes; p; p = p->next) {

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 /*
- * limit_enforce.c - what is said to a request for room (limit.c reckons), and what a hit does.
+ * limit_enforce.c - answers requests for room (limit.c says whether one fits), and acts on a hit.
  *
  * A verdict that ends or stops the program is given twice: first while it runs, then, with all its
- * threads stopped, once more and for good. So what is told of it is what is there to be seen, and
- * it is one however many threads ask at the same time: the others stand still by then.
+ * threads stopped, for good. So what is told is what can be seen, and there is one hit however many
+ * threads ask at the same time: the others are stopped by then.
  *
- * What there is to tell of a hit, symbols and a file, may take a second, and the loop has others to
- * serve. So an asker of its own tells it (session_on_limit), one hit at a time; until then the
- * process stands still, or, where it goes on, its requests wait. Other processes run: what they ask
- * for is answered if it fits, and waits if it is a hit as well.
+ * Telling of a hit, with symbols and a file, may take a second, and the loop has others to serve.
+ * So an asker of its own tells it (session_on_limit()), one hit at a time; until then the process
+ * stands still, or, if it goes on, its requests wait. Other processes run: their requests are
+ * answered if they fit, and wait if they are hits, too.
  */
 #include "session/limit_enforce.h"
 
@@ -21,7 +21,7 @@
 #include "base/message.h"
 #include "transport/heartbeat.h"
 
-#define TOLD_MS 50 /* so often an asker looks whether a hit is told */
+#define TOLD_MS 50 /* between two looks of an asker whether a hit was told */
 
 static bool final(const struct session *s)
 {
@@ -30,7 +30,7 @@ static bool final(const struct session *s)
 
 /* ---- a hit --------------------------------------------------------------- */
 
-/* It is told, or there was nothing to tell. */
+/* A hit was told, or there was nothing to tell: does what on_limit says. */
 static void hit_over(struct session *s)
 {
 	if (s->options.on_limit == LIMIT_KILL)
@@ -51,8 +51,8 @@ static void tell_now(void *ctx)
 }
 
 /*
- * ASKED: whose question it is, or NULL. AT_ONCE: the process does not wait for what is told. False:
- * there is nothing to tell; else hit_over() comes when it is told.
+ * Has a hit told. ASKED: its question, or NULL. AT_ONCE: the process does not wait until it is
+ * told. False: there is nothing to tell; else hit_over() is called when it was told.
  */
 static bool tell(struct session *s, const struct limit_hit *hit,
 		 const struct shared_question *asked, bool at_once)
@@ -88,7 +88,7 @@ void limit_await_told(struct session *s, const struct process *p)
 		;
 }
 
-/* Whether this question has waited for what was told of it. */
+/* Whether the hit of this question was told already. */
 static bool was_told(const struct session *s, const struct process *p,
 		     const struct shared_question *asked)
 {
@@ -100,8 +100,9 @@ static bool was_told(const struct session *s, const struct process *p,
 /* ---- requests ------------------------------------------------------------ */
 
 /*
- * Every thread of P passes a memory barrier: those that run now are interrupted; where it has not
- * registered for that, waited for; or stopped for a moment.
+ * Every thread of P passes a memory barrier: by membarrier(2), which interrupts running threads,
+ * or, if P has not registered for that, waits for them; or all are stopped for a moment. 0 or
+ * -errno.
  */
 static int fence(struct session *s, struct process *p)
 {
@@ -161,10 +162,10 @@ static struct limit_hit hit_of(const struct session *s, struct process *p,
 	};
 }
 
-#define FREEZE_MS 1000 /* in that time all threads stop, or else ... */
-#define RETRY_MS  1000 /* ... all run for so long */
+#define FREEZE_MS 1000 /* how long to wait until all threads are stopped */
+#define RETRY_MS  1000 /* how long all run if some did not stop */
 
-/* Everything stands still for the last look. Whether the request fits after all. */
+/* Stops all threads and looks once more. True: the request fits after all. */
 static bool freeze(struct session *s, struct process *p, const struct room_question *q,
 		   struct room_case *c, pid_t tid)
 {
@@ -174,7 +175,7 @@ static bool freeze(struct session *s, struct process *p, const struct room_quest
 
 	if (err == -ETIMEDOUT)
 		p->limit.retry_ms = heartbeat_ms() + RETRY_MS;
-	/* what there is to be seen is seen */
+	/* it must be killed now: what can be seen while it runs is told */
 	if (err == -ETIMEDOUT && p->wire && s->options.on_limit == LIMIT_KILL) {
 		hit = hit_of(s, p, q, c, tid);
 		tell_final(s, &hit);
@@ -192,7 +193,7 @@ static bool freeze(struct session *s, struct process *p, const struct room_quest
 	return false;
 }
 
-/* The program goes on, with the request refused. False: first it is told. */
+/* Refuses the request; the program goes on. False: it must be told first. */
 static bool refuse(struct session *s, struct process *p, const struct room_question *q,
 		   const struct room_case *c, const struct shared_question *asked)
 {
@@ -204,7 +205,7 @@ static bool refuse(struct session *s, struct process *p, const struct room_quest
 	return !s->telling.busy;
 }
 
-/* A hit is told, unless it was (TOLD), and the request granted. False: not yet. */
+/* Has the hit told, unless it was (TOLD), and grants the request. False: not yet. */
 static bool report(struct session *s, struct process *p, const struct room_question *q,
 		   const struct room_case *c, const struct shared_question *asked, bool told)
 {
@@ -236,7 +237,7 @@ void limit_enforce_crossed(struct session *s, struct process *p)
 	tell(s, &hit, NULL, false);
 }
 
-/* Above a limit that is only reported there is nothing to decide. */
+/* LIMIT_REPORT, and P is above the limit already: grants the request. */
 static bool goes_on_above(struct session *s, struct process *p, const struct room_question *q,
 			  struct room_case *c)
 {
@@ -300,10 +301,7 @@ void limit_enforce_begin(struct session *s, struct process *p)
 		message_error("out of memory: %d has no limit", (int)p->pid);
 }
 
-/*
- * The program named may be here before anybody is there to be told of it: it is told when
- * session_on_limit() says to whom.
- */
+/* The program named may meet its limit before there is a listener: session_on_limit() tells it then. */
 static void image_hit(struct session *s, const struct limit_hit *hit)
 {
 	if (!s->on_limit.hit)
@@ -339,7 +337,7 @@ bool limit_enforce_image(struct session *s, struct process *p)
 
 /* ---- settings ------------------------------------------------------------ */
 
-/* What was given in advance was given under another limit. */
+/* Applies a new limit to P: what was given in advance under the old one is taken back. */
 static int apply_limit(struct session *s, struct process *p)
 {
 	int err = limit_switch(p, s->options.limit ? s->options.count : 0);

@@ -36,24 +36,21 @@
 #include "tracee/tracer.h"
 #include "transport/heartbeat.h"
 
-#define TICK_MS 8 /* rings are looked at this often, however quiet, */
-/* and those whose hooks cannot ring: as often as finds them about half full */
+#define TICK_MS 8 /* between two looks at rings, at most */
+/* the same for rings whose hooks cannot ring the bell: as long as finds them about half full */
 #define MUTE_US	      1000u
 #define MUTE_LEAST_US 50u
 /* between two yields: a ring fills in a millisecond or two */
 #define YIELD_NS 200000
-/* a mailbox that nobody serves, which took long to find out, is not tried again before */
+/* until a mailbox that nobody serves is tried again: finding that out takes long */
 #define RETRY_MS     30000
 #define QUESTIONS_NS 10000000 /* for the questions of one process, in a turn */
-/*
- * after a question of the program's own code the next one is looked for so long: to be woken takes
- * longer
- */
+/* how long to look for the next question after one of the program's own: waking up takes longer */
 #define AWAKE_NS 20000
 
 /*
- * The number is the target's word; a thread that could not ask the kernel for it, under seccomp,
- * says 0: then it is the only one, or not known.
+ * The thread that asks Q. Its id is the target's word; a thread that could not ask the kernel for
+ * it (seccomp) says 0: then it is P's only thread, or not known (NULL).
  */
 static const struct thread *asking_thread(struct session *s, const struct process *p,
 					  const struct shared_question *q)
@@ -66,7 +63,7 @@ static void refresh_modules(struct session *s, struct process *p, const struct s
 	const struct thread *t = asking_thread(s, p, q);
 	int err;
 
-	/* the thread may be stopped by its other tracer at any moment, and we would wait for it */
+	/* another tracer may stop the thread at any moment, and we would wait for it */
 	if (p->lent) {
 		p->lent_loaded = true;
 		return;
@@ -117,8 +114,8 @@ static bool is_ours(const struct process *p, raddr_t start, uint64_t length)
 }
 
 /*
- * All slots of P are looked at, beginning with the one that it had come to: some are left for the
- * next time if that takes long, as with questions that are made up.
+ * Looks at all slots of each process, beginning where the last look ended: if that takes long, as
+ * with made-up questions, the rest is left for the next time.
  */
 void session_serve_questions(struct session *s)
 {
@@ -192,7 +189,7 @@ size_t session_serve_rings(struct session *s)
 
 bool session_hung_up(const struct session *s) { return s->hung_up; }
 
-/* Of a leader's terminal the kernel tells the leader alone. */
+/* Of the end of a session's terminal the kernel tells only the session's leader. */
 bool session_is_hangup(const struct session *s, int code)
 {
 	return code == SI_KERNEL ? getsid(0) != getpid() : s->controlled && !terminal_controls();
@@ -235,8 +232,8 @@ static void serve_signals(struct session *s)
 void session_take_signals(struct session *s) { serve_signals(s); }
 
 /*
- * Something that nobody will ring for: a ring that is half full already, a question that could not
- * be answered at once.
+ * Whether there is something that no bell tells of: a ring that is half full already, or a question
+ * that could not be answered at once.
  */
 static bool rings_filling(const struct session *s)
 {
@@ -256,7 +253,7 @@ static bool rings_filling(const struct session *s)
 	return false;
 }
 
-/* seccomp: such a target cannot ring. */
+/* Whether some target cannot ring the bell, because of seccomp. */
 static bool mute_targets(const struct session *s)
 {
 	for (const struct process *p = s->processes; p; p = p->next)
@@ -267,7 +264,8 @@ static bool mute_targets(const struct session *s)
 
 /*
  * A hook that cannot ring cannot sleep either: while its ring is full its thread spins, on a
- * processor that we may need. FILLING: what was found after the last nap.
+ * processor that we may need. Adapts the nap. FILLING: whether a ring was half full after the last
+ * one.
  */
 static void pace_naps(struct session *s, bool filling)
 {
@@ -298,7 +296,7 @@ int session_watch(struct session *s, int fd, short events, void (*fn)(void *ctx,
 	return 0;
 }
 
-/* WATCH[N]: as they were when it was waited for; those that are there no more are left out. */
+/* WATCH[N]: the watches when poll(2) began; those that have gone since are left out. */
 static bool serve_watches(struct session *s, const struct watch *watch, nfds_t n,
 			  const struct pollfd *fds)
 {
@@ -318,9 +316,9 @@ static bool serve_watches(struct session *s, const struct watch *watch, nfds_t n
 }
 
 /*
- * A filter that no hook has seen coming, as when generated code has installed it: hooks make no
- * system call from now on. One process at a time is looked at, the one that was not for the longest
- * time.
+ * Looks for a seccomp filter that no hook has seen coming, as when generated code has installed it:
+ * then hooks make no system call from now on. Each time the process that was looked at longest ago
+ * is looked at.
  */
 #define FILTERS_MS 100
 
@@ -352,8 +350,8 @@ static void look_for_filters(struct session *s)
 static int at_most(int ms, int most) { return ms < 0 || ms > most ? most : ms; }
 
 /*
- * While programs have more for us than we can take, a turn is rings and stops only: but signals,
- * and whatever else must not wait, have theirs each WHOLE_US.
+ * While programs write more than we can read, a turn is rings and stops only; once in WHOLE_US it
+ * has all parts, as signals and the like must not wait for long.
  */
 #define WHOLE_US 10000u
 
@@ -466,7 +464,7 @@ uint64_t session_clock(const struct session *s)
 
 /* ---- life ---------------------------------------------------------------- */
 
-/* When tracing began, in ms since 1970: clock times are wrong by what passes between two looks. */
+/* When tracing began, in ms since 1970; less exact if we are preempted between the two clocks. */
 static uint64_t clock_began(void)
 {
 	struct timespec now;
@@ -611,7 +609,7 @@ int session_begin_log(struct session *s)
 	return err;
 }
 
-/* Up to the exec: only then is there something to supervise. */
+/* Runs the child up to its exec: only then is there something to supervise. */
 static int await_exec(struct session *s, struct launch *l, const char *path)
 {
 	int failure = 0;
@@ -620,7 +618,7 @@ static int await_exec(struct session *s, struct launch *l, const char *path)
 		if (session_turn(s, -1) < 0)
 			break;
 	if (read(l->failed, &failure, sizeof(failure)) == sizeof(failure)) {
-		/* the kernel means the file that it names, unless that is gone just now */
+		/* ENOENT: PATH is there, so the kernel has not found its interpreter */
 		message_error("cannot run '%s': %s", path,
 			      failure == ENOENT && access(path, F_OK) == 0
 				      ? "the interpreter that it names was not found"

@@ -15,23 +15,24 @@
 #include "transport/heartbeat.h"
 
 /*
- * The session's lock is held by the loop, for a turn, or by an asker, for as long as it copies. Its
- * state is guarded by a mutex of its own, which nobody holds for longer than it takes to look.
+ * The session's lock is held by the loop, for a turn, or by an asker, while it copies. The lock's
+ * state is guarded by a mutex, which is held for some instructions only.
  *
- * A lock that is given back goes to the asker that has waited longest; it is handed over, so nobody
- * can come in between. Only where none waits it is free: an asker that gave it back a moment ago,
- * as one does for each frame that it looks up, may take it again before the loop has woken up, and
- * so costs the loop no turn of its scheduler. But when the loop has waited for LOOP_US it comes
- * first: events wait for it, in rings that are full in some milliseconds.
+ * A lock that is released is handed over to the asker that has waited longest, so nobody can come
+ * in between. If none waits it is free: an asker that has just released it, as one does for each
+ * frame that it looks up, may take it again before the loop has woken up. But when the loop has
+ * waited for LOOP_US it comes first: events wait for it, in rings that are full in some
+ * milliseconds.
  *
- * Who waits for a turn of the loop is told of those in which something happened that the shell may
- * care for; where only events were read, each few milliseconds. Those who were told have the lock
- * next: else a descriptor that nobody has read yet would make the loop run hot.
+ * Askers that wait for a turn of the loop are told of turns in which something happened that
+ * concerns them; of turns in which only events were read, once in some milliseconds. Those that
+ * were told get the lock next: otherwise a descriptor that nobody has read yet would make the loop
+ * spin.
  */
 #define LOOP_US 2000u
 #define TELL_MS 8
 
-#define STACK_BYTES (16u << 20) /* an asker's: names that are demangled nest deeply */
+#define STACK_BYTES (16u << 20) /* of an asker's thread: demangling recurses deeply */
 
 bool asking_is_asker(const struct session *s)
 {
@@ -73,7 +74,7 @@ static bool loop_is_first(const struct asking *a)
 	return a->loop_since && clock_us() - a->loop_since >= LOOP_US;
 }
 
-/* The loop looks again at what it waits for. */
+/* Makes the loop look again at what it waits for. */
 static void call_loop(struct asking *a)
 {
 	if (a->polling)
@@ -103,7 +104,7 @@ static void give_back(struct asking *a)
 	pthread_cond_signal(&next->changed);
 }
 
-/* ME is queued. */
+/* Waits until ME, which is queued, has the lock. */
 static void await_grant(struct asking *a, struct asker *me)
 {
 	while (!me->granted)
@@ -124,7 +125,7 @@ static void take(struct asking *a)
 	pthread_cond_destroy(&me.changed);
 }
 
-/* What the asker that holds the lock wants to have done. */
+/* Does what the asker that holds the lock wants done. */
 static void run_for_asker(struct asking *a)
 {
 	void (*run)(struct asked * asked) = a->run;
@@ -137,7 +138,7 @@ static void run_for_asker(struct asking *a)
 	pthread_cond_broadcast(&a->done);
 }
 
-/* The loop's: false when it is to end. */
+/* Takes the lock for the loop. False: the loop is to end. */
 static bool take_for_turn(struct asking *a)
 {
 	while (a->run || a->ending || a->taken || (a->first && !loop_is_first(a))) {
@@ -222,7 +223,7 @@ static void run_loop(struct session *s)
 	while (take_for_turn(a)) {
 		bool something = false;
 		int err;
-		/* who was not told of this turn is told of one that comes soon */
+		/* an asker that was not told of this turn is to be told of one soon */
 		int ms = a->asleep ? TELL_MS : -1;
 
 		pthread_mutex_unlock(&a->lock);
@@ -268,7 +269,7 @@ static struct asking_hold hold_now(void)
 	return (struct asking_hold){ clock_us(), clock_own_us() };
 }
 
-/* The lock is taken, or about to be given back. */
+/* Around a hold of the lock: measures it, if asked to. */
 static void hold_begins(void)
 {
 	if (mine.measured)

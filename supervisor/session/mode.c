@@ -5,7 +5,7 @@
 #include <string.h>
 
 /*
- * The recording modes. Both spellings are said here, so that the command line, the shell and the gs
+ * The recording modes. Both spellings are here, so that the command line, the shell and the gs
  * driver's calls know the same ones.
  */
 const struct mode_facts modes[MODES] = {

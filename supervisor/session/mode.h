@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * mode.h - how what happens is recorded: chosen at the start by -m, switched on the running program
- * by `record`. A mode is a row of the table in mode.c; session_record() does what the rows differ
+ * mode.h - the recording mode: chosen at the start by -m, changed while the program runs by
+ * `record`. A mode is a row of the table in mode.c; session_record() acts on what the rows differ
  * in.
  */
 #ifndef MTRUN_MODE_H
@@ -14,9 +14,9 @@ enum mode { MODE_MEM_FAST, MODE_MEM, MODE_LOG_FAST, MODE_LOG, MODE_OFF, MODES };
 
 struct mode_facts {
 	const char *name;
-	const char *gs; /* as the gs driver's shell has it: MemRecordType.NAME */
+	const char *gs; /* NAME in the gs driver's MemRecordType.NAME */
 	bool off;	/* nothing is recorded (off.c) */
-	/* the table of live blocks is the one that needs least memory */
+	/* live blocks are kept in the compact table (blocks/compact.h) */
 	bool compact;
 	bool logged; /* what happens is in log files, too (log/) */
 };
@@ -24,7 +24,7 @@ extern const struct mode_facts modes[MODES];
 
 /* 0, -EINVAL */
 int mode_parse(const char *text, enum mode *mode) MUST_USE;
-/* MODE, but logged, or not. */
+/* The mode that differs from MODE only in `logged`. */
 enum mode mode_logged(enum mode mode, bool logged);
 
 #endif

@@ -2,28 +2,27 @@
 /*
  * off.c - recording nothing for a while, and recording again.
  *
- * Off. One word is written in each process, and its hooks pass straight through; but those stay
- * that we must hear of at any time (new libraries, seccomp, what the program itself asks: enum
- * wire_armed). Nobody is stopped. What had returned by then is in the rings, and what is in the
- * rings is put into the ledger, which from then on nobody touches: so answers are those of that
- * moment. In flight are threads inside hooks: in the real function, which may take as long as it
- * likes, or between it and their event, or with the first half of a realloc told of. What they
- * still have to tell comes all the same, takes its numbers and its place in the rings, and must be
- * taken out in order, or later events would wait for it in vain. So the stream goes on as ever,
- * into a ledger that nobody asks (`discarding`).
+ * Off. One word is written in each process, and its hooks pass straight through, except those that
+ * we need at any time (new libraries, seccomp, mtrun.h: enum wire_armed). No thread is stopped.
+ * What had returned by then is in the rings, and is put into the ledger, which is not changed from
+ * then on: so answers are those of that moment. Some threads are inside hooks: in the real
+ * function, for however long, or before their event is written, or with the first half of a realloc
+ * told. Their events still come, with sequence numbers and a place in the rings, and must be taken
+ * in order, or later events would wait for them in vain. So the stream goes on, into a ledger that
+ * nobody asks (`discarding`).
  *
  * On again. What was allocated and freed meanwhile is not known, so the record begins anew, as at
- * an attach: how much of the heap is in use is measured, then the process gets an empty ledger,
- * then its hooks are armed, and then the ledger listens: what was told before that was told by who
- * could free it untold. An event that comes later from a hook that was on its way since before is
- * as good as a new one: the block that it tells of is there; an outcome of a realloc or mremap
+ * an attach: how much of the heap is in use is measured, the process gets an empty ledger, its
+ * hooks are armed, and then the ledger gets the events. Events from before that may be of blocks
+ * whose release nobody told, and are discarded. A later event from a hook that has been under way
+ * since before is as good as a new one: its block is there; an outcome of a realloc or mremap
  * without its beginning is that of a block never seen, as are the releases of all that was there.
- * While nobody told of munmap a remembered stack may have lost its memory, so every thread is made
- * to prove its own again.
+ * While munmap was not told a remembered stack may have lost its memory, so every thread must prove
+ * its stacks again.
  *
- * Children. A fork while its parent is off has nothing that could be inherited: it begins with an
- * empty ledger, off, and is switched on as any other. One forked before keeps what it has
- * inherited. A new image comes up with its hooks planted, not armed. What ends while it is off
+ * Children. A child that is forked while its parent is off inherits nothing: it begins with an
+ * empty ledger, off, and is switched on as any other. One that was forked before keeps what it has
+ * inherited. A new image gets its hooks planted, not armed. A process that ends while it is off
  * keeps the answers that it had.
  */
 #include "process/errors.h"
@@ -46,7 +45,7 @@ struct ledger *off_ledger(const struct session *s)
 
 static bool is_alive(const struct process *p) { return p->state <= PROCESS_STOPPED; }
 
-/* One that is alive and off, or not. */
+/* A live process that is off (OFF), or one that is not; NULL: there is none. */
 static struct process *next(const struct session *s, bool off)
 {
 	for (struct process *p = s->processes; p; p = p->next)
@@ -58,8 +57,8 @@ static struct process *next(const struct session *s, bool off)
 #define GONE_MS 1000
 
 /*
- * Where a process ends, or becomes another by exec, its memory is gone before we are told: that is
- * waited for.
+ * Arms P. When a process ends, or becomes another by exec, its memory is gone before we are told:
+ * then waits until we are. 0 or -errno.
  */
 static int arm(struct session *s, struct process *p)
 {
@@ -111,8 +110,8 @@ int off_begin(struct session *s)
 /* ---- on ------------------------------------------------------------------ */
 
 /*
- * What was told before P was armed may be of blocks whose release nobody told of: so all of it is
- * taken out, then the new ledger listens.
+ * Events from before P was armed may be of blocks whose release nobody told: discards them, then
+ * gives the new ledger the events.
  */
 static void listen_again(struct session *s, struct process *p)
 {
@@ -156,7 +155,7 @@ static int switch_on(struct session *s, struct process *p, const struct preattac
 
 static void yield(void *ctx) { session_yield(ctx); }
 
-/* Measuring takes its time, and the loop turns meanwhile: processes come and go. */
+/* Measuring takes long, and the loop turns meanwhile: processes come and go. */
 int off_end(struct session *s)
 {
 	struct process *p;

@@ -15,8 +15,8 @@
 #include "session/recorder.h"
 
 /*
- * One table holds each option with what --help says of it; getopt's own tables are made from it, so
- * that nothing is accepted that is not documented. Options end at the first word that is none: what
+ * One table holds each option with its help text; getopt's own tables are made from it, so that
+ * nothing is accepted that is not documented. Options end at the first word that is none: what
  * follows belongs to the program.
  */
 #ifndef MTRUN_VERSION
@@ -138,7 +138,7 @@ static const struct {
 };
 #define OPTIONS (sizeof(table) / sizeof(*table))
 
-/* Those about a program that runs, and how it is recorded: not with --replay. */
+/* Options about a program that runs, and how it is recorded: not with --replay. */
 static const int running[] = {
 	OPT_TREE,
 	'l',

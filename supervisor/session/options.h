@@ -13,7 +13,7 @@
 
 enum options_result { OPTIONS_RUN, OPTIONS_DONE, OPTIONS_BAD };
 
-/* mtrun itself: bad usage, failed -x command, its own failure */
+/* mtrun's exit status for bad usage, a failed -x command, a failure of its own */
 #define EXIT_FAILED 125
 
 /*
@@ -25,7 +25,7 @@ enum options_result options_parse(struct options *o, int argc, char **argv, FILE
 
 /* `heap,mmap,image` -> LEDGER_COUNT_* | COUNT_IMAGE. 0, -EINVAL */
 int options_count(const char *list, unsigned *count) MUST_USE;
-/* What -l, --on-limit and -i take; the commands `limit` and `interval` take the same. 0, -EINVAL */
+/* What --sample, -l, --on-limit, --errors and -i take, and the commands for them. 0, -EINVAL */
 int options_sample(const char *text, uint64_t *period) MUST_USE;
 #define SAMPLE_ACCEPTED	  SIZE_ACCEPTED ", from 1 to 1G"
 #define LIMIT_MAX	  INT64_MAX

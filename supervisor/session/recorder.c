@@ -20,29 +20,25 @@
 #include "transport/heartbeat.h"
 
 /*
- * A process has a record as long as it does. Its ledger's encoder hands over blocks in the middle
- * of events; before such a block goes the stacks that it is the first to name, before these the
- * modules, before all the process itself, so that one that never says anything (a child between
- * fork and exec) is not in the log at all.
+ * A record lives as long as its process. The ledger's encoder hands over blocks in the middle of
+ * events. Before such a block the stacks that it is the first to name are written, before these the
+ * modules, and first of all the process: so a process that never has an event (a child between fork
+ * and exec) is not in the log at all.
  *
- * Symbols are told after the stacks: those that are known by slices of a turn, the others are first
- * read by the worker thread (resolver.h). A file is brought to its end when all are told, so it may
- * become somewhat larger than it is to be; by a quarter, then the programs wait for the worker.
- * Children ask their parents' symbols: a shell's hundred processes need not read the same library a
- * hundred times.
+ * Symbols are written after the stacks: those that are known a slice in each turn; the others are
+ * first read by the worker thread (resolver.h). A file is completed when all are written:
+ * full_size() and most_size() say when it ends. Children use their parents' symbols: a shell's
+ * hundred processes need not read the same library a hundred times.
  */
-#define TURN_MS 20 /* between two looks at what is to be told beside events */
-/* what a SIGKILL of ours takes away, at most, beside what the writer's queue holds */
+#define TURN_MS 20 /* between two looks at what is to be written beside events */
+/* how much, besides the writer's queue, is lost at most if we are killed */
 #define FLUSH_MS 1000
-/*
- * a program that begins has other things to do than to wait for a processor, while we read debug
- * information
- */
+/* debug information is not read in a program's first moments, so that it need not share processors */
 #define SYMBOLS_MS 2000
-/* stacks' nodes whose symbols are told in a turn: half a millisecond */
+/* nodes of stacks whose symbols are written in a turn: half a millisecond */
 #define SLICE	  2048u
 #define QUESTIONS 4096u
-#define PIECE	  (256u << 10) /* bytes of entries that go into a block */
+#define PIECE	  (256u << 10) /* bytes of entries in a block */
 /*
  * A file is full at three quarters of its size, and ends at seven eighths. Of the last eighth, a
  * quarter is for events that are no block yet, and a quarter for what comes in one turn, at
@@ -103,10 +99,7 @@ struct recorder {
 
 /* ---- blocks -------------------------------------------------------------- */
 
-/*
- * What B holds: entries have been cut before they are too many; something else that is too long
- * goes on in the next block.
- */
+/* Writes B in blocks: something that is too long for one goes on in the next. */
 static void put(struct recorder *r, enum segment_type type, uint32_t process, struct log_bytes *b)
 {
 	r->out_of_memory |= b->failed;
@@ -135,7 +128,7 @@ static bool same(const struct log_bytes *a, const struct log_bytes *b)
 	return a->len == b->len && (!a->len || !memcmp(a->data, b->data, a->len));
 }
 
-/* B, which is taken over, unless it is what WAS says. */
+/* Writes B, which is taken over, unless it is equal to WAS. */
 static void put_changed(struct record *c, enum segment_type type, struct log_bytes *was,
 			struct log_bytes *b)
 {
@@ -204,7 +197,7 @@ static void put_marks(struct record *c)
 	log_bytes_release(&b);
 }
 
-/* What comes before its events. */
+/* Writes what comes before C's events. */
 static void put_begin(struct record *c)
 {
 	if (!c->begun)
@@ -335,8 +328,8 @@ static void on_point(void *ctx, uint64_t interval, uint64_t bytes, uint64_t ms)
 /* ---- symbols ------------------------------------------------------------- */
 
 /*
- * Where its elder has ended, and with it the way to the files as it saw them, it may still be in
- * another root directory than ours.
+ * The symbols for C: its elder's, unless the elder has ended and C lives. Then C's own lead to the
+ * files, which may be in another root directory than ours.
  */
 static struct symbols *symbols_of(const struct record *c)
 {
@@ -371,8 +364,8 @@ static void tell_symbol(struct record *c, const struct looked_up *a, const struc
 }
 
 /*
- * Tells those of MOST nodes that are known, and starts the worker on others. How many nodes it has
- * looked at.
+ * Writes the known symbols of at most MOST nodes, and starts the worker on the others. Returns how
+ * many nodes were looked at.
  */
 static size_t tell_symbols(struct recorder *r, struct record *c, size_t most)
 {
@@ -429,9 +422,9 @@ static bool symbols_turn(struct recorder *r)
 }
 
 /*
- * No file is to be larger than log_size, and with what is still to be told when it ends it grows.
- * So from full_size() on it is to end as soon as its symbols are there, unless it has hardly begun,
- * and from most_size() on without them.
+ * No file is to be larger than log_size, and it grows by what is still written when it ends. So
+ * from full_size() on a file ends as soon as its symbols are there, unless it has hardly begun, and
+ * from most_size() on without them.
  */
 static uint64_t full_size(const struct recorder *r)
 {
@@ -443,8 +436,8 @@ static uint64_t full_size(const struct recorder *r)
 static uint64_t most_size(const struct recorder *r) { return full_size(r) / 6 * 7; }
 
 /*
- * All that the file has asked for so far; the programs go on meanwhile, as long as there is room
- * for what they do.
+ * Writes all symbols that the file needs so far; the programs go on meanwhile, as long as the file
+ * has room for their events.
  */
 static void symbols_all(struct recorder *r)
 {
@@ -479,7 +472,7 @@ size_t recorder_portion(const struct session *s)
 
 /* ---- records ------------------------------------------------------------- */
 
-/* Nothing of it is in the file that comes next. */
+/* Nothing of C is in the next file yet. */
 static void record_clear(struct record *c)
 {
 	c->begun = false;
@@ -540,10 +533,7 @@ void recorder_release(struct process *p)
 	p->record = NULL;
 }
 
-/*
- * The symbols that the worker reads may be of it, or asked of it for a child, so none is at work
- * either.
- */
+/* True also while the worker is at work: it may use P's symbols, for P or for a child. */
 bool recorder_needs(const struct process *p)
 {
 	const struct record *c = p->record;
@@ -551,10 +541,7 @@ bool recorder_needs(const struct process *p)
 	return c && (c->encoder || c->begun || c->nasked || c->recorder->resolver);
 }
 
-/*
- * P's events go into the log from now on; while it is off it has none. Without memory for that they
- * do not, and the file is at its end.
- */
+/* From now on P's events go into the log. Without memory for that the log ends. */
 static void begin(struct recorder *r, struct process *p)
 {
 	struct record *c;
@@ -575,7 +562,7 @@ static void begin(struct recorder *r, struct process *p)
 
 /* ---- files --------------------------------------------------------------- */
 
-/* File number r->file, for all that are logged. An error is the writer's. */
+/* Begins file number r->file, for all that are logged. The writer keeps an error. */
 static void begin_file(struct recorder *r)
 {
 	const struct options *o = &r->session->options;
@@ -608,7 +595,7 @@ static void flush(struct recorder *r)
 	r->flushed_ms = heartbeat_ms();
 }
 
-/* All that the file is to have is in it. */
+/* Writes everything that the file still needs. */
 static void complete(struct recorder *r)
 {
 	flush(r);
@@ -650,7 +637,7 @@ static int new_writer(struct session *s)
 	return 0;
 }
 
-/* What went wrong with the file that was begun last; NULL: nothing. */
+/* What went wrong with the latest file; NULL: nothing. */
 static const char *error_of(const struct recorder *r)
 {
 	const char *error = log_writer_error(r->writer);
@@ -683,7 +670,7 @@ int recorder_on(struct session *s, char *why, size_t len)
 		return -ENOMEM;
 	}
 	r = s->recorder;
-	/* the number that is left out says that something is missing there */
+	/* a number is left out: so a reader sees that something is missing there */
 	r->file += r->file ? 2 : 1;
 	r->out_of_memory = false;
 	r->on = true;
@@ -829,8 +816,8 @@ void recorder_listen(struct session *s, struct process *p)
 }
 
 /*
- * Its last events. One that shared its parent's table to the end has its own now, unless it has
- * become another program.
+ * Writes C's last events. A child that has shared its parent's table to the end has its own now,
+ * unless it has become another program.
  */
 static void last_blocks(struct record *c)
 {

@@ -21,7 +21,7 @@ struct options { /* what the command line says; filled by options.c */
 	bool tree;		     /* --tree */
 	unsigned count;		     /* LEDGER_COUNT_* | COUNT_IMAGE */
 	struct agent_settings agent; /* --depth, --sample, --hook; `set free-stacks` */
-	bool follow;		     /* not --no-follow */
+	bool follow;		     /* false: --no-follow */
 	bool start_stopped;	     /* -S */
 	bool quiet;
 	int verbose;
@@ -46,11 +46,11 @@ struct options { /* what the command line says; filled by options.c */
 	size_t nscripts;
 	bool batch;
 	uint64_t limit;	  /* bytes; 0: none */
-	uint64_t sampled; /* agent.sample as it was when it was on last */
+	uint64_t sampled; /* agent.sample when sampling was last on */
 	enum mode mode;
-	const char *log_dir; /* where log files go, */
-	uint64_t log_size;   /* bytes that one has at most, */
-	uint32_t log_files;  /* how many there are at most, that being written included */
+	const char *log_dir; /* where log files go */
+	uint64_t log_size;   /* bytes of one, at most */
+	uint32_t log_files;  /* how many there are at most, including the one being written */
 	enum limit_action on_limit;
 	enum error_action errors;
 	/* exit status after a limit kill; -1: as killed by SIGKILL */
@@ -80,23 +80,21 @@ const struct options *session_options(const struct session *s);
 int session_launch(struct session *s, int *status) MUST_USE;
 
 /*
- * Opened with -r: the process that HEAP, which is taken over, tells of is the chosen one; nothing
- * runs. 0 or -ENOMEM.
+ * -r: opens HEAP, which is taken over; its process becomes the chosen one, and nothing runs. 0 or
+ * -ENOMEM.
  */
 struct heap;
 int session_open(struct session *s, struct heap *heap) MUST_USE;
 /*
- * Opens LOG, which is taken over, with its processes; those of the log before are no more. The
- * chosen one is the newest image of the first. What its run counted and sampled is in the options
- * from now on. 0 or -ENOMEM.
+ * Opens LOG, which is taken over, with its processes; those of a log that was open before are
+ * dropped. The chosen one is the newest image of the first. The options now have what its run
+ * counted and sampled. 0 or -ENOMEM.
  */
 struct replay;
 int session_open_log(struct session *s, struct replay *log) MUST_USE;
 struct replay *session_log(const struct session *s); /* NULL: none is open */
 
-/*
- * Gets into the running processes of the options. 0, or -errno with everything said and all let go.
- */
+/* Attaches to the options' processes. 0, or -errno: everything was said, and all are let go. */
 int session_attach(struct session *s) MUST_USE;
 
 /*
@@ -112,14 +110,14 @@ void session_take_signals(struct session *s);
 /* All that had happened when called is in the ledgers when it returns. */
 void session_settle(struct session *s);
 /*
- * To be called often while something takes long, so that the programs need not wait. By an asker:
- * the loop has its turn if it waits for one; by the loop: it has one, or within one, a look at the
- * rings. Cheap when nothing is to be done.
+ * To be called often while something takes long, so that the programs need not wait. If an asker
+ * calls it, the loop gets its turn if it waits for one. If the loop calls it, it has a turn, or
+ * within a turn a look at the rings. Cheap when nothing is to be done.
  */
 void session_yield(struct session *s);
-/* since tracing began; of a log: at its end */
+/* ms since tracing began; of a log: at its end */
 uint64_t session_ms(const struct session *s);
-uint64_t session_clock(const struct session *s); /* when that was, ms since 1970 */
+uint64_t session_clock(const struct session *s); /* when tracing began, in ms since 1970 */
 
 /*
  * From now on session_turn() also looks at FD and calls FN once a turn when EVENTS (as for poll(2))
@@ -136,73 +134,68 @@ struct terminal;
 void session_interactive(struct session *s, const struct terminal *terminal,
 			 void (*fn)(void *ctx, int sig), void *ctx);
 
-/* SIGHUP came from the kernel: the end of a terminal or session, not kill(2). */
+/* Whether a SIGHUP came from the kernel: the end of a terminal or session, not kill(2). */
 bool session_hung_up(const struct session *s);
 /*
- * Whether a SIGHUP that came by CODE (si_code) is of the end of our terminal. Who was in our
- * process group has got one by itself.
+ * Whether a SIGHUP that came with CODE (si_code) tells of the end of our terminal. Then all in our
+ * process group have got one from the kernel.
  */
 bool session_is_hangup(const struct session *s, int code);
-/* SIG, which came to us by CODE, to PID; of a terminal's end it gets what a leader gets. */
+/* Sends SIG, which came to us with CODE, to PID; at a terminal's end PID gets what a leader gets. */
 void session_pass_on(pid_t pid, int sig, int code);
 
-/* No program of ours is there to get them: FN gets INT, TERM and HUP. */
+/* There is no program to get them: FN gets INT, TERM and HUP. */
 void session_on_signals(struct session *s, void (*fn)(void *ctx, int sig), void *ctx);
 
 struct process *session_processes(const struct session *s); /* list head */
-/* the program that was named (or chosen by `process PID`) */
+/* the process that was chosen by `process PID`, else the program named */
 struct process *session_main(const struct session *s);
-/* that was started, by `run` too, or named first after -p */
+/* the id of the program that was started, also by `run`, or named first after -p */
 pid_t session_named(const struct session *s);
 int session_choose(struct session *s, pid_t pid) MUST_USE;
 
-/* the main program's end was seen (held, or gone), or tracing stopped */
+/* whether the main program's end was seen (it is held, or gone), or tracing has stopped */
 bool session_ended(const struct session *s);
-bool session_all_gone(const struct session *s); /* nothing left to wait for */
+bool session_all_gone(const struct session *s); /* whether nothing is left to wait for */
 /*
- * Keep the main program at its last instant (true) or let it go when it gets there / now (false).
+ * HOLD: the main program is held at its last instant. Else it is let go: now if it is there, or
+ * when it comes there.
  */
 void session_hold(struct session *s, bool hold);
 /*
- * With --leak-check each process that is recorded waits at its last instant (P->to_check) until it
- * was checked: this lets it go, unless it is held anyhow.
+ * P, which waits at its last instant for --leak-check (P->to_check), was checked: lets it go,
+ * unless it is held.
  */
 void session_checked(struct session *s, struct process *p);
-/* P is the main program, and held at its last instant. */
+/* Whether P is the main program, and is held at its last instant. */
 bool session_holds(const struct session *s, const struct process *p);
-/* Whether the end of our child PID, which is not traced any more, was seen: its wait status. */
+/* Whether the end of our child PID, which is not traced any more, was seen. *STATUS: as of wait(2). */
 bool session_gone(struct session *s, pid_t pid, int *status);
-/*
- * The status mtrun should exit with for the target's end: exit code, or a signal to die of (*signal
- * != 0).
- */
+/* mtrun's exit status for the target's end; or, if *SIGNAL is not 0, the signal to die of. */
 int session_exit_status(const struct session *s, int *signal);
 
-/* all threads; returns when they are. -ETIMEDOUT: some do not, and all run on */
+/* stops all of P's threads. 0 or -errno; -ETIMEDOUT: some do not stop, and all run on */
 int session_stop(struct session *s, struct process *p) MUST_USE;
-const char *session_stop_error(int err); /* why they do not */
+const char *session_stop_error(int err); /* why threads did not stop */
 int session_cont(struct session *s, struct process *p) MUST_USE;
-int session_kill(struct session *s, int sig) MUST_USE; /* the main program */
-void session_detach(struct session *s);		       /* let everything run on, hooks out */
+int session_kill(struct session *s, int sig) MUST_USE; /* sends SIG to the main program */
+/* takes the hooks out of all processes, and lets them run on untraced */
+void session_detach(struct session *s);
 /*
- * What session_launch() started is ended, and everything is ready for another session_launch(). The
- * records stay.
+ * Kills what session_launch() started, and is ready for another session_launch(). The records stay.
+ * 0 or -errno.
  */
 int session_restart(struct session *s) MUST_USE;
 /*
- * Another tracer may have P (its hooks go on recording) until it is taken back. -ESRCH from the
- * latter: it is gone.
+ * Lets another tracer have P, whose hooks go on recording, until it is taken back. 0 or -errno;
+ * -ESRCH from session_take_back(): P is gone.
  */
 int session_lend(struct session *s, struct process *p) MUST_USE;
 int session_take_back(struct session *s, struct process *p) MUST_USE;
 
 /*
- * Stacks of stopped threads (`bt`): calls FN for each thread of P, tid 0 = all. The target is
- * stopped for the moment if it runs.
- */
-/*
- * leaf first; pc[0] exact, the others return addresses (WIRE_PC_EXACT set after signal frames); our
- * own frames left out
+ * A thread's stack for `bt`, leaf first: pc[0] is exact, the others are return addresses, with
+ * WIRE_PC_EXACT where a signal interrupted. Frames of ours are left out.
  */
 struct bt_thread {
 	pid_t tid;
@@ -210,36 +203,41 @@ struct bt_thread {
 	size_t count;
 	const uint64_t *pc;
 };
+/*
+ * Calls FN with the stack of thread TID of P, 0: of each thread. P is stopped meanwhile, if it
+ * runs. 0 or -errno.
+ */
 int session_bt(struct session *s, struct process *p, pid_t tid,
 	       void (*fn)(void *ctx, const struct bt_thread *t), void *ctx) MUST_USE;
 
-/* FN hears, within a turn of the loop, that SIGUSR1 has come. */
+/* When SIGUSR1 has come FN is called, within a turn of the loop. */
 void session_on_dump(struct session *s, void (*fn)(void *ctx), void *ctx);
 /*
- * The program itself calls mtrun_snapshot(NAME) (inject/mtrun.h): FN is to take it. All that had
- * happened is in P's ledger, its thread waits meanwhile.
+ * When the program calls mtrun_snapshot(NAME) (inject/mtrun.h) FN takes it. All that had happened
+ * is in P's ledger by then; the program's thread waits.
  */
 void session_on_snapshot(struct session *s,
 			 void (*fn)(void *ctx, struct process *p, const char *name), void *ctx);
 
 /*
- * The limit: what a process may have allocated, bytes as far as --count names them; 0: none. It
- * holds for every process, each on its own, running ones too: below the present use it acts at the
- * next request. What waits at the old limit is looked at again. -errno: it could not be set in one
- * of them (the others have it).
+ * The limit: how many bytes, of those that --count names, a process may have allocated; 0: none. It
+ * holds for each process on its own, running ones too: if it is below the present use it acts at
+ * the next request. Requests that wait at the old limit are looked at again. 0, or -errno: it could
+ * not be set in one of them (the others have it).
  */
 int session_limit(struct session *s, uint64_t limit) MUST_USE;
 uint64_t session_limit_now(const struct session *s);
 void session_limit_action(struct session *s, enum limit_action action);
 enum limit_action session_limit_action_now(const struct session *s);
 /*
- * Who hears of hits. HIT hears of each within a turn of the loop, and may not take long:
- * LIMIT_KILL, LIMIT_STOP with all threads of hit->process stopped and its ledger settled, once
- * however many ask at the same time; LIMIT_FAIL at every refusal, LIMIT_REPORT once per crossing.
- * If it returns true, there is more to tell: TELL is called by an asker of its own, one at a time,
- * and until it returns the process stands still, or where it goes on, its requests wait. Then the
- * tree is killed, or the process stays stopped, or goes on. The program named may have met the
- * limit with its text alone before: that is told before session_on_limit() returns.
+ * The listener for hits. HIT is called for each within a turn of the loop, and may not take long.
+ * With LIMIT_KILL and LIMIT_STOP all threads of hit->process are stopped and its ledger is settled
+ * then, and there is one call however many threads ask at the same time; with LIMIT_FAIL there is
+ * one for every refusal, with LIMIT_REPORT one for each crossing. If HIT returns true there is more
+ * to tell: an asker of its own calls TELL, one at a time. Until that returns the process stands
+ * still, or, where it goes on, its requests wait. Then the tree is killed, or the process stays
+ * stopped, or goes on. If the program named has met the limit with its text alone before, that is
+ * told before session_on_limit() returns.
  */
 struct limit_listener {
 	bool (*hit)(void *ctx, const struct limit_hit *hit);
@@ -247,39 +245,40 @@ struct limit_listener {
 	void *ctx;
 };
 void session_on_limit(struct session *s, const struct limit_listener *listener);
-/* Whether it is being told of a hit of P, or (NULL) of anybody's. */
+/* Whether a hit of P, or (NULL) of any process, is being told. */
 bool session_is_telling(const struct session *s, const struct process *p);
-/* LIMIT_STOP comes to its end: the tree is killed, as LIMIT_KILL does. */
+/* Ends a LIMIT_STOP: the tree is killed, as by LIMIT_KILL. */
 void session_limit_kill(struct session *s);
 /* Every process is killed. */
 void session_kill_all(struct session *s);
 /*
- * What becomes of errors (process/errors.h) in processes that are there or come: told, in
- * process->errors; they stop the process, too; or they are not looked for.
+ * What becomes of errors (process/errors.h) in all processes, present and future: they are told, in
+ * process->errors; they also stop the process; or they are not looked for.
  */
 void session_errors(struct session *s, enum error_action action);
 enum error_action session_errors_now(const struct session *s);
-/* A hit has killed the tree: --limit-exit says how mtrun ends. */
+/* Whether a hit has killed the tree: then --limit-exit says how mtrun ends. */
 bool session_limit_killed(const struct session *s);
 
 /*
- * From now on one allocation per PERIOD bytes (at most SAMPLE_MAX) is recorded, in every process
- * that is there or comes; 0: each. Not with a limit.
+ * From now on one allocation per PERIOD bytes (at most SAMPLE_MAX) is recorded, in all processes,
+ * present and future; 0: each. Not with a limit.
  */
 void session_sample(struct session *s, uint64_t period);
 
 /*
- * From now on recorded so, in every process that is there or comes. Off: hooks pass straight
- * through, answers stay those of now; not with a limit. From off to another: what is recorded
- * begins anew, as at an attach, and the loop turns meanwhile. 0; or -errno and WHY in one line:
- * -ENOMEM (some processes may be as they were), or a log that is asked for cannot be written (all
- * is as it was).
+ * Sets the recording mode of all processes, present and future. Off: hooks pass straight through,
+ * and answers stay those of this moment; not with a limit. From off to another mode the record
+ * begins anew, as at an attach, and the loop turns meanwhile. 0; or -errno with WHY in one line:
+ * -ENOMEM (some processes may be as they were), or the log cannot be written (everything is as it
+ * was).
  */
 int session_record(struct session *s, enum mode mode, char *why, size_t len) MUST_USE;
 /*
- * Logs. A file has at most SIZE bytes, and there are at most FILES of them. They go into DIR
- * from now on: with a log a new file is begun there, as by session_rotate_log(). 0, or -errno with
- * one line in WHY. session_each_log() calls FN for each file of this run that is there, in order.
+ * Logs. A file has at most SIZE bytes, and there are at most FILES of them. From now on they go
+ * into DIR; if there is a log, a new file is begun there, as by session_rotate_log(). 0, or -errno
+ * with one line in WHY. session_each_log() calls FN for each file of this run that is there, in
+ * order.
  */
 int session_log_dir(struct session *s, const char *dir, char *why, size_t len) MUST_USE;
 int session_rotate_log(struct session *s, char *why, size_t len) MUST_USE;
@@ -287,24 +286,24 @@ void session_each_log(struct session *s, void (*fn)(void *ctx, const char *path,
 		      void *ctx);
 void session_log_size(struct session *s, uint64_t size);
 void session_log_files(struct session *s, uint32_t files);
-/* The log has come to an end by an error (said): the mode is the one without it. */
+/* An error, which was said, has ended the log: the mode becomes the one without it. */
 void session_log_ended(struct session *s);
-/* Whether a log, of those that had begun well, is not whole. */
+/* Whether a log that was begun is not whole. */
 bool session_log_failed(const struct session *s);
-/* Nothing more will be recorded: a log is brought to its end. */
+/* Nothing more will be recorded: completes the log, if there is one. */
 void session_close_log(struct session *s);
 
 /*
- * From now on each release says its stack, too (ledger_find_freed), in every process that is there
- * or comes; or no more.
+ * ON: from now on each release says its stack, too (ledger_find_freed()), in all processes, present
+ * and future.
  */
 void session_free_stacks(struct session *s, bool on);
 
 /*
- * What P holds as of now, for an asker: the session is unlocked while much is copied and sorted, so
- * P is held (process_ref). Its live blocks, SORTED by address or in no order (ledger/block_list.h),
- * for the caller to release; or a profile (process/profile_make.h). 0, -ENOMEM, or as
- * process_profile().
+ * What P holds as of now, for an asker, which must hold P (process_ref()): the session is unlocked
+ * while much is copied and sorted. *OUT: the live blocks, SORTED by address or in no order
+ * (ledger/block_list.h), or a profile (process/profile_make.h), for the caller to release. 0,
+ * -ENOMEM, or as process_profile().
  */
 struct block_list;
 int session_blocks(struct session *s, const struct process *p, bool sorted,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * session_state.h - what the files of this folder share: the session itself, its threads, and what
- * each of them does for the others. Nobody outside includes it.
+ * session_state.h - what the files of this folder share: the session itself, its threads, and the
+ * functions of one file that others call. Nobody outside includes it.
  */
 #ifndef MTRUN_SESSION_STATE_H
 #define MTRUN_SESSION_STATE_H
@@ -28,14 +28,11 @@ struct thread {
 	pid_t tid;
 	struct process *process; /* NULL: unannounced */
 	enum thread_state state;
-	/* a vfork child: lives in the process' memory without being of it */
+	/* a vfork child: it has the process' memory, and is no thread of it */
 	bool vfork_child;
-	/*
-	 * it has stopped on its way back to the program: not by a signal, nor within a system call
-	 * (its own fork, ...)
-	 */
+	/* it has stopped on its way back to the program: neither by a signal nor in a system call */
 	bool between;
-	/* what it stopped for is a stop signal's: it is not to run on before SIGCONT */
+	/* it is in a group stop: it is not to run on before SIGCONT */
 	bool group;
 	int signal;	   /* to be delivered when resumed */
 	uint64_t since_ms; /* unannounced */
@@ -44,12 +41,12 @@ struct thread {
 #define WATCHES 8
 #define CHUNK	65536 /* events of one process before others have their turn */
 
-/* A tracee that was here and is no more, before anybody told who it is. */
+/* A tracee that has gone before it was announced. */
 struct early {
 	pid_t tid;
 	bool let_go; /* it lives on; else it has ended, with `status` */
 	int status;
-	uint64_t ms; /* since then */
+	uint64_t ms; /* when it went */
 };
 
 struct watch {
@@ -64,9 +61,9 @@ struct session {
 	struct options options;
 	struct inherited inherited;
 	struct process *processes, **last;
-	uint64_t filters_ms;	 /* when somebody is looked at for a seccomp filter next */
-	struct ended_list ended; /* of those that are not in the list any more */
-	bool some_ended;	 /* since it was looked at whether they are too many */
+	uint64_t filters_ms;	 /* when a process is next looked at for a seccomp filter */
+	struct ended_list ended; /* of processes that are not in the list any more */
+	bool some_ended;	 /* since forget.c last looked whether they are too many */
 	struct process *main;	 /* the program named; the newest image of it */
 	struct process *chosen;
 	struct thread *thread;
@@ -75,24 +72,21 @@ struct session {
 	struct api api;
 	struct recorder *recorder; /* NULL: no log was ever asked for */
 	bool log_failed;	   /* a log has ended by an error */
-	char *log_dir;		   /* options.log_dir, once it was another one; NULL: argv's */
-	uint64_t asked_ns;	   /* when the program itself asked last */
+	char *log_dir;		   /* options.log_dir, once it was changed; NULL: it is argv's */
+	uint64_t asked_ns;	   /* when the program last asked by mtrun.h */
 	pid_t launched;
 	bool hold, main_ended, detached, began;
-	bool restarting; /* the main program's end is ours */
-	bool was_off;	 /* for some time nothing was recorded */
+	bool restarting; /* we are killing the main program, to run it again */
+	bool was_off;	 /* there was a time when nothing was recorded */
 	bool lost_rights_told;
-	/* stops, or a turn: what is said meanwhile must not begin another */
+	/* stops are being served, or a turn is under way: no other may begin within it */
 	bool serving;
 	uint64_t yielded_ns;
-	/* whose threads stay where they stop: session_stop() is at it */
+	/* the process that session_stop() is stopping: its threads stay where they stop */
 	const struct process *stopping;
-	pid_t halting; /* the one thread that does, 0: none */
+	pid_t halting; /* the one thread that is to stay where it stops; 0: none */
 	pid_t held;    /* thread held at its last instant, 0: none */
-	/*
-	 * Stopped before its first instruction, this thread is still in our bootstrap: where it
-	 * goes on from there. Until its process is resumed; tid 0: none
-	 */
+	/* -S: the thread that is stopped in our bootstrap, before its first instruction; tid 0: none */
 	struct stub_run landed;
 	const struct terminal *terminal; /* interactive: the program's own */
 	bool controlled;		 /* we had a controlling terminal at the beginning */
@@ -103,25 +97,25 @@ struct session {
 	void *on_dump_ctx;
 	struct limit_listener on_limit;
 	struct limit_telling {
-		bool busy; /* an asker tells of it */
-		bool told; /* and has; the question from SLOT waits for that */
+		bool busy; /* an asker is telling of it */
+		bool told; /* it was told; the question from SLOT waits for that */
 		struct limit_hit hit;
 		uint32_t slot, asked;
 	} telling;
-	/* of the image, when nobody was there to be told; no process: none */
+	/* a hit by the image alone, before there was a listener; no process: none */
 	struct limit_hit early;
 	bool limit_killed;
 	struct early *early_end;
 	size_t early_ends, early_room;
 	bool unannounced;  /* some thread is, or was lately */
-	uint64_t whole_us; /* when a turn of the loop had all its parts last */
+	uint64_t whole_us; /* when the loop last had a turn with all its parts */
 	uint32_t nap_us;   /* the next nap, while there are hooks that cannot ring */
 	struct watch watch[WATCHES];
 	nfds_t watches;
 	struct capturing *capturing; /* the capture that there is, or NULL */
 	struct replay *log;	     /* open, or NULL */
 	uint64_t clock_ms;	     /* when tracing began, since 1970 */
-	/* the program named runs; or was found to be of a kind that we cannot supervise */
+	/* the program named runs; it was found to be of a kind that we cannot supervise */
 	bool started, refused;
 };
 
@@ -131,127 +125,116 @@ struct thread *thread_find(struct session *s, pid_t tid);
 struct thread *thread_add(struct session *s, pid_t tid, struct process *p, enum thread_state state);
 /* pointers to other threads are void after it */
 void thread_remove(struct session *s, struct thread *t);
-/* as process_new(), at the list's end */
+/* process_new(), added at the list's end */
 struct process *process_start(struct session *s, pid_t pid, pid_t ppid, struct ledger *ledger);
-/*
- * A record to be listed by, of a process that we let go without ever having been in it. WHY is
- * kept.
- */
+/* Lists a process that we let go without ever having been in it. WHY is borrowed for good. */
 void process_let_go(struct session *s, pid_t pid, pid_t ppid, const char *why);
-/* it will say no more */
+/* P has told everything */
 void process_finish(struct session *s, struct process *p, enum process_state state, int status);
-/* it is in the list no more, nor in a log's */
+/* P was taken out of the list, or a log's: gives the list's reference back */
 void process_drop(struct process *p);
-/* its rings will not be looked at again */
+/* P's rings will not be looked at again */
 void process_close(struct session *s, struct process *p);
-int session_serve_stops(struct session *s); /* all that are there, or 10 ms of them; how many */
-/* it is under seccomp filters that we are not under ourselves */
+int session_serve_stops(struct session *s); /* at most 10 ms; returns how many */
+/* whether TID is under seccomp filters that we are not under ourselves */
 bool session_is_filtered(pid_t tid);
-/* its rings are there: a stream for them. 0 or -errno */
+/* P's rings are there: makes a stream for them. 0 or -errno */
 int process_listen(struct session *s, struct process *p);
 void thread_resume(struct thread *t); /* from where it was made to stop */
-/* its other tracer is done: the records of its threads go */
+/* P's other tracer is done: drops the records of P's threads */
 void process_unlend(struct session *s, struct process *p);
 
 /* control.c */
-/* all its threads, and those that start meanwhile. 0 or -errno */
+/* seizes all of P's threads, and those that start meanwhile. 0 or -errno */
 int session_seize(struct session *s, struct process *p);
-/* as session_stop(), in that time */
+/* session_stop() within MS milliseconds */
 int session_stop_within(struct session *s, struct process *p, unsigned ms);
-/* the same; but with -ETIMEDOUT those that have stopped stay so, and P with them */
+/* session_stop_within(); but after -ETIMEDOUT threads that have stopped stay so, and P with them */
 int session_stop_most(struct session *s, struct process *p, unsigned ms);
-/* it waits in the kernel and cannot be stopped (a vfork child's exec, a device) */
+/* whether T waits in the kernel and cannot be stopped (a vfork child's exec, a device) */
 bool thread_blocked(const struct thread *t);
-/* it waits for a vfork child, or is one */
+/* whether T waits for a vfork child, or is one */
 bool thread_in_vfork(const struct thread *t);
-#define HALT_MOST 30000 /* ms that an attach waits for a thread to stop, in the end */
-/* longer than threads take to stop where they are many; not for all to wait for one of them */
+#define HALT_MOST 30000 /* ms that an attach waits for a thread to stop, at most */
+/* longer than many threads take to stop, and short enough for those to wait for a blocked one */
 #define MOMENT_MS 100
-/* stops this one thread, and not by a signal; -EAGAIN: not within that time */
+/* stops T alone, and not by a signal. 0 or -errno; -EAGAIN: not within MS milliseconds */
 int session_halt(struct session *s, struct thread *t, int ms);
 /*
- * it is stopped, and is to make system calls for us: not for its seccomp filters to judge. -EPERM
+ * ON: suspends the seccomp filters of TID, which is stopped and is to make system calls for us.
+ * Else TID has them back. 0; -EPERM: we may not
  */
 int session_unfilter(const struct session *s, pid_t tid, bool on);
-/* it is stopped, and has its filters back */
+/* gives TID, which is stopped, its filters back */
 void session_filter(const struct session *s, pid_t tid);
-/*
- * What it was to do is done, and its next stop is at hand: only a stopped thread can have its
- * filters back.
- */
+/* session_filter() for T, which has done its work for us and is about to stop: waits for that */
 void session_refilter(struct session *s, struct thread *t);
 /*
- * P has new libraries, as TID says, which waits for an answer, and may make no system call: its
- * filters are set aside for those that we need of it. 0; -EPERM: we may not.
+ * P has new libraries, as TID says, which waits for an answer and may make no system call: its
+ * filters are suspended for the calls that we need. 0 or -errno; -EPERM: we may not suspend them
  */
 int session_refresh_quietly(struct session *s, struct process *p, pid_t tid) MUST_USE;
-/* programs stand still until we are done */
+/* ON: a program stands still until we are done, so we get a real-time priority, if we may */
 void session_hurry(bool on);
 
 /* handover.c */
-/* what programs ask that trace processes themselves */
+/* answers programs that want to trace processes themselves */
 void session_serve_handovers(struct session *s);
 
 /* copies.c */
-/*
- * The list that was begun as G, which is freed, is made with the lock released in between. 0 or
- * -errno
- */
+/* Completes the list that was begun as G, which is freed; releases the lock in between. 0 or -errno */
 struct block_list;
 struct listing;
 int session_list(struct session *s, struct listing *g, bool sorted,
 		 struct block_list *out) MUST_USE;
-/* The first part of that: the ledger is not needed any more, and listing_end() is the rest. */
+/* The first part of session_list(): after it the ledger is not needed; listing_end() is the rest. */
 void session_list_copy(struct session *s, struct listing *g);
 
 /* attach.c */
-/* one of P's threads that run is stopped, for work of ours: its id or -errno */
+/* stops one of P's running threads, for work of ours: its id or -errno */
 pid_t session_borrow(struct session *s, struct process *p);
-/* it was put back where it was: it runs on, and its next stop is told to session_serve_stops() */
+/* TID was put back where it was: it runs on, and its next stop goes to session_serve_stops() */
 void session_give_back(struct session *s, pid_t tid);
 
 /* capturing.c */
-/* P is not what it was, or is let go: what a capture of it has made there goes */
+/* P has become another program, or is let go: ends a capture of it, and what that made in P */
 void session_capture_cancel(struct session *s, const struct process *p);
 /* answers ASK_WHOLE, ASK_MOVED, ASK_MAPPED. False: later */
 struct shared_question;
 bool session_capture_serve(struct session *s, const struct process *p,
 			   const struct shared_question *q) MUST_USE;
-/*
- * P is new by exec, and its thread TID serves us: with the threads that it had ours has gone, which
- * would have reaped a clone
- */
+/* P is new by exec, and TID serves us: reaps a clone, as the thread of ours that would have is gone */
 void session_capture_reap(struct session *s, const struct process *p, pid_t tid);
 
 /* detach.c */
-/* they are stopped, and go on untraced. We hear of the end of our own child all the same */
+/* detaches from P's threads, which are stopped. The end of our own child is still told of */
 void session_release_threads(struct session *s, struct process *p);
-/* all threads of P stood still since then */
+/* all threads of P have stood still since BEGAN: notes how long */
 void session_paused(struct process *p, uint64_t began);
 /* P is stopped: one of its threads that can be sent somewhere, or NULL */
 struct thread *session_one_stopped(struct session *s, const struct process *p);
-/* nothing of ours is left in it; it runs on. -EBUSY: it is in use and stays, inert */
+/* takes all that is ours out of P, which runs on. 0 or -errno; -EBUSY: it is in use and stays, inert */
 int session_withdraw(struct session *s, struct process *p);
 
 /* off.c */
-/* nothing is recorded in any process that is there. 0 or -errno: of some not */
+/* records nothing in any process from now on. 0 or -errno: some may be as before */
 int off_begin(struct session *s);
-int off_end(struct session *s); /* the opposite */
-/* an empty one. NULL: out of memory */
+int off_end(struct session *s); /* records again. 0 or -errno */
+/* an empty ledger, the caller's. NULL: out of memory */
 struct ledger *off_ledger(const struct session *s);
 
 /* loop.c */
-/* One turn: waits at most MS. *SOMETHING: the shell may care for what happened. 0 or -errno. */
+/* One turn: waits at most MS. *SOMETHING: something happened that askers are told of. 0 or -errno. */
 int loop_turn(struct session *s, int ms, bool *something);
-/* what the options ask for is ready before a program does anything. 0 or -errno (said) */
+/* begins the log that the options ask for, before a program runs. 0 or -errno (said) */
 int session_begin_log(struct session *s);
 void session_serve_questions(struct session *s);
 size_t session_serve_rings(struct session *s); /* how many events */
 
 /* forget.c */
 /*
- * Of processes that ended long ago a line is left (ended.h). To be called after a turn of the loop,
- * not within one: who needs a record for longer holds it (process_ref).
+ * Forgets processes that ended long ago, but for a line (ended.h). To be called after a turn of the
+ * loop, not within one: a record that is needed for longer must be held (process_ref()).
  */
 void session_forget_ended(struct session *s);
 

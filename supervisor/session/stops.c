@@ -3,10 +3,9 @@
  * stops.c - what a stop means for the records of threads and processes.
  *
  * Threads. Each traced thread has a record. A new one is announced by its parent's stop and reports
- * a first stop of its own; either may come first, so an unannounced tracee that stops is left
- * waiting until it has been announced, or nobody is left who could. Whether it is a thread, a child
- * with memory of its own, or a vfork child that borrows its parent's until exec, is what kcmp(2)
- * says, not the event.
+ * a first stop of its own; either may come first, so an unannounced tracee that stops waits until
+ * it is announced, or nobody is left who could. kcmp(2), not the event, says whether it is a
+ * thread, a child with memory of its own, or a vfork child that uses its parent's until exec.
  *
  * Processes. exec makes a new record: its allocations start anew. A process' last thread is seen at
  * its last instant (EVENT_EXITING): its rings are complete then, and its memory still there; it can
@@ -75,7 +74,7 @@ static void process_append(struct session *s, struct process *p)
 	p->began_ms = p->recorded_ms = p->off_ms = heartbeat_ms();
 	*s->last = p;
 	s->last = &p->next;
-	/* else it is not yet the program, but what is to become it */
+	/* else it is the child that is still to exec the program */
 	if (s->launched || s->options.npids)
 		recorder_appeared(s, p);
 }
@@ -109,7 +108,7 @@ void process_let_go(struct session *s, pid_t pid, pid_t ppid, const char *why)
 	process_finish(s, p, PROCESS_DETACHED, 0);
 }
 
-/* A record that never ran as itself: the child between fork and exec. */
+/* Drops the record of the child that was between fork and exec. */
 static void process_forget(struct session *s, struct process *p)
 {
 	struct process **at = &s->processes;
@@ -142,8 +141,8 @@ int process_listen(struct session *s, struct process *p)
 }
 
 /*
- * Everything that it will ever say is in its rings. It may fill several files of a log; not without
- * end, as whoever shares the rings may go on writing.
+ * Everything that P will ever tell is in its rings: takes it. That may fill several files of a log;
+ * there is an end, as another process that shares the rings may go on writing.
  */
 #define PORTIONS 1024
 
@@ -179,7 +178,6 @@ void process_finish(struct session *s, struct process *p, enum process_state sta
 		s->main_ended = true;
 }
 
-/* Its rings will not be looked at again. */
 void process_close(struct session *s, struct process *p)
 {
 	s->some_ended = true;
@@ -209,8 +207,8 @@ void process_unlend(struct session *s, struct process *p)
 /* ---- a new image --------------------------------------------------------- */
 
 /*
- * The program that was named is not run when it cannot be supervised: nothing of it has run yet.
- * Its later images and its children are.
+ * P cannot be supervised. If it is the program that was named, nothing of which has run yet, it is
+ * not run; later images and children are, unsupervised.
  */
 static bool is_refused(const struct session *s, const struct process *p)
 {
@@ -247,9 +245,9 @@ static const char *stub_error(int err)
 #define CS_64 0x33 /* the code segment of a 64-bit program */
 
 /*
- * Whether an image begins under seccomp filters that we are not under ourselves (in a container all
- * processes have the container's). What they would do to the calls of the bootstrap stub, and to
- * those of the hooks, nobody can say; often it is death.
+ * Whether TID is under seccomp filters that we are not under ourselves (in a container all
+ * processes have the container's). They may do anything at the calls of the bootstrap stub and of
+ * the hooks; often they kill.
  */
 bool session_is_filtered(pid_t tid)
 {
@@ -267,9 +265,9 @@ bool session_is_filtered(pid_t tid)
 #define REFILTER_MS 5000
 
 /*
- * The thread is to have its filters again before its program runs on: it serves in L, or runs if
- * that is NULL, when something went wrong. HELD: the signal that it was about to get when it was
- * sent there, or 0.
+ * Gives TID its filters back before its program runs on. It serves, sent by L, or, if something
+ * went wrong and L is NULL, it runs. HELD: the signal that it was about to get when it was sent, or
+ * 0.
  */
 static int refilter(struct session *s, pid_t tid, struct stub_run *l, int held)
 {
@@ -329,10 +327,7 @@ static int land(struct session *s, struct process *p, pid_t tid)
 		err = agent_refresh(p, tid, &p->wire->mail, &s->options.agent);
 	if (!err)
 		session_capture_reap(s, p, tid);
-	/*
-	 * -S: it is stopped while it still serves us, so that `cont` lets it run its first
-	 * instruction.
-	 */
+	/* -S: it is stopped while it still serves us, before its first instruction */
 	if (!err && !limit_enforce_image(s, p) && s->options.start_stopped && p == s->main &&
 	    !s->began) {
 		p->stays = session_stop(s, p) == 0;
@@ -350,7 +345,7 @@ static int land(struct session *s, struct process *p, pid_t tid)
 	return err;
 }
 
-/* A script may run such a program a thousand times: it is told of the first. */
+/* Says it of the first such program only: a script may run one a thousand times. */
 static void tell_lost_rights(struct session *s, const struct process *p)
 {
 	int fd = s->lost_rights_told ? -1 : proc_open(p->pid, "exe", O_RDONLY);
@@ -432,7 +427,7 @@ static bool same_memory(pid_t a, pid_t b, bool otherwise)
 	return r < 0 ? otherwise : r == 0;
 }
 
-/* TID is a thread of PID; one that is no more is what it was made as. */
+/* Whether TID is a thread of PID; OTHERWISE: the answer if TID is gone. */
 static bool same_process(pid_t pid, pid_t tid, bool otherwise)
 {
 	long group = proc_status_field(tid, "Tgid");
@@ -455,9 +450,7 @@ static void begin_child(struct session *s, struct thread *t)
 
 	t->state = THREAD_RUNNING;
 	p->parent = NULL;
-	/*
-	 * how much of what we have made there by now it has got nobody knows: we get into it, too
-	 */
+	/* we cannot know how much of our part it has inherited by now: we attach to it, too */
 	if (parent && parent->attaching) {
 		plant_release(&p->plant);
 		p->preattach = parent->preattach;
@@ -520,7 +513,7 @@ static struct process *fork_record(struct session *s, struct process *of, pid_t 
 	return p;
 }
 
-/* It runs, or did not hear yet that it is not to: whoever has its number now. */
+/* Whether there is a live thread TID, which may be another one by now. */
 static bool is_alive(pid_t tid)
 {
 	char state = proc_state(tid, "stat");
@@ -528,16 +521,16 @@ static bool is_alive(pid_t tid)
 	return state && state != 'Z' && state != 'X';
 }
 
-#define ORPHAN_MS   200	 /* where its parent is no process of ours that lives */
-#define ANNOUNCE_MS 2000 /* where it is, but may have become another program */
+#define ORPHAN_MS   200	 /* if its parent is no live process of ours */
+#define ANNOUNCE_MS 2000 /* if it is one, which may have become another program */
 
-/* TID is no tracee any more, and nobody has told yet who it was. */
+/* TID is no tracee any more, and was not announced yet. */
 static void note_early(struct session *s, pid_t tid, bool let_go, int status)
 {
 	uint64_t now = heartbeat_ms();
 	size_t kept = 0;
 
-	/* what nobody will ask for any more */
+	/* drops what nobody will ask for any more */
 	for (size_t i = 0; i < s->early_ends; i++)
 		if (s->early_end[i].ms + 2 * ANNOUNCE_MS > now)
 			s->early_end[kept++] = s->early_end[i];
@@ -547,7 +540,7 @@ static void note_early(struct session *s, pid_t tid, bool let_go, int status)
 	s->early_end[s->early_ends++] = (struct early){ tid, let_go, status, now };
 }
 
-/* Whether that was noted of TID, in *E; it is forgotten. */
+/* Whether that was noted of TID: takes it out, into *E. */
 static bool was_early(struct session *s, pid_t tid, bool let_go, struct early *e)
 {
 	for (size_t i = s->early_ends; i-- > 0;)
@@ -581,7 +574,7 @@ bool session_gone(struct session *s, pid_t pid, int *status)
 	return gone_before(s, pid, status);
 }
 
-/* Nobody but the thread TID has the memory of P. */
+/* Whether TID is the only thread with P's memory. */
 static bool is_alone(const struct session *s, const struct process *p, pid_t tid)
 {
 	for (size_t i = 0; i < s->nthreads; i++)
@@ -593,10 +586,10 @@ static bool is_alone(const struct session *s, const struct process *p, pid_t tid
 /* ---- orphans ------------------------------------------------------------- */
 
 /*
- * A thread can be killed between making a child and the stop that tells of it: all threads of its
- * process are, by exit_group(), a signal or another's exec. The child is there, stopped, and nobody
- * will say who it is. The hooks in its copy of the memory are inert, as in any child that we have
- * not caught; it is let go, and runs on unsupervised.
+ * A thread can be killed between making a child and the stop that announces it, by exit_group(), a
+ * signal or another thread's exec. The child is there, stopped, and will never be announced. The
+ * hooks in its copy of the memory are inert, as in any child that we have not caught; it is let go,
+ * and runs on unsupervised.
  */
 static bool is_orphan(const struct session *s, const struct thread *t, pid_t *ppid)
 {
@@ -626,7 +619,7 @@ static void let_orphan_go(struct session *s, struct thread *t, pid_t ppid)
 	thread_remove(s, thread_find(s, tid));
 }
 
-/* How many. */
+/* Returns how many there were. */
 static int let_orphans_go(struct session *s)
 {
 	bool more = false;
@@ -712,7 +705,7 @@ static void on_new(struct session *s, const struct event *e, struct thread *pare
 
 /* ---- ends ---------------------------------------------------------------- */
 
-/* Of a thread that has ended, the first one too, /proc tells nothing any more. */
+/* /proc tells nothing of a thread that has ended: another one becomes P's `via`. */
 static void move_via(const struct session *s, struct process *p)
 {
 	for (size_t i = 0; i < s->nthreads; i++)
@@ -724,8 +717,8 @@ static void move_via(const struct session *s, struct process *p)
 }
 
 /*
- * One of P's threads, not the last, is at its last instant. It ends by itself, or because all of
- * them do: then its registers count as if it still ran.
+ * One of P's threads, not the last, is at its last instant. If it ends because all threads do, its
+ * registers are kept, as a capture counts them as if it still ran.
  */
 static void note_end(struct process *p, pid_t tid, const struct user_regs_struct *regs)
 {
@@ -790,7 +783,7 @@ static void on_exiting(struct session *s, struct thread *t, const struct event *
 	tracer_cont(t->tid, 0);
 }
 
-/* Our child, which is no tracee of ours any more: with it the records of its threads go. */
+/* Our child, which we do not trace any more, has ended: drops the records of its threads. */
 static void on_untraced_gone(struct session *s, struct process *p, int status)
 {
 	if (p->state == PROCESS_DETACHED) {
@@ -805,8 +798,8 @@ static void on_untraced_gone(struct session *s, struct process *p, int status)
 }
 
 /*
- * The first thread's end is told when there are no others any more. One that was killed in the
- * middle of its exec has the first one's number by then, and its own end is never told.
+ * The kernel tells of the first thread's end when all others have ended. A thread that was killed
+ * in the middle of its exec has the first one's id by then, and its own end is never told.
  */
 static void remove_threads(struct session *s, const struct process *p)
 {
@@ -868,7 +861,7 @@ static void on_unannounced(struct session *s, const struct event *e)
 		note_early(s, e->tid, false, (int)e->value);
 		return;
 	}
-	/* it could not be let go with the others: it was not to be stopped then */
+	/* we could not detach from it with the others, as it did not stop */
 	if (s->detached)
 		tracer_detach(e->tid, e->kind == EVENT_SIGNAL ? e->signal : 0);
 	else if (e->kind == EVENT_STOP)
@@ -891,7 +884,7 @@ static void stop_with_it(const struct session *s, const struct thread *t, int si
 		kill(getpid(), SIGSTOP);
 }
 
-/* Its process is being stopped; or it is by now, and the thread was blocked or is new. */
+/* Whether T is to stay stopped: its process is being stopped, or is, and T was blocked or is new. */
 static bool stops_with_all(const struct session *s, const struct thread *t)
 {
 	return t->process && !t->vfork_child &&
@@ -925,7 +918,7 @@ void thread_resume(struct thread *t)
 	t->signal = 0;
 }
 
-/* A stop that the program knows nothing of (SIGNAL: one that it may ignore): its system call goes on. */
+/* T's system call, interrupted by a stop of ours or by SIGNAL that it ignores, goes on. */
 static void call_goes_on(const struct thread *t, int signal)
 {
 	struct user_regs_struct regs;
@@ -1011,8 +1004,8 @@ static void handle(struct session *s, const struct event *e)
 }
 
 /*
- * There is neither child nor tracee any more: whoever is still listed has ended, and we did not
- * hear of it, or not in an order that made sense. Those of another tracer are not ours to wait for.
+ * There is neither child nor tracee any more: threads that are still listed have ended, and we were
+ * not told, or not in an order that made sense. Those of another tracer are not ours to wait for.
  */
 static void nobody_left(struct session *s)
 {

@@ -5,8 +5,8 @@
  * The file is mapped in front of a page of zeros, so that whatever runs over its end (a name
  * without a NUL) ends there. The few headers are copied at the start; tables are given out only
  * after their whole extent was found to lie in the file; symbols are checked one by one as they are
- * read. All open files are in one list: the same file is mapped once, and if one is truncated under
- * us, the SIGBUS handler finds in that list that the address is a file's, and puts zeros there.
+ * read. All open files are in one list, so that the same file is mapped once. If one is truncated
+ * under us, what is missing reads as zeros (base/sigbus.c).
  *
  * Names are looked up through the GNU hash table where there is one: about a hundred allocator
  * names cost microseconds even in a library of 60 000 symbols, where a walk over all of them would
@@ -29,7 +29,7 @@
 #define PAGE_UP(n)  (((n) + PAGE - 1) & ~(size_t)(PAGE - 1))
 #define MAX_HEADERS 65535u
 
-/* What is beyond these makes a file slow to read and is in none that a linker makes. */
+/* No linker makes a file that is beyond these, which would be slow to read. */
 #define MAX_SEGMENTS 512u	  /* program headers: further ones are left out */
 #define MAX_NOTES    (64u << 10)  /* bytes of notes that are looked at */
 #define MAX_DYNAMIC  (1u << 20)	  /* bytes of .dynamic */
@@ -425,7 +425,6 @@ static void elf_free(struct elf *e)
 	free(e);
 }
 
-/* The last reference is gone: out of the list first, the SIGBUS handler walks it. */
 void elf_unref(struct elf *elf)
 {
 	struct elf **link = &all_elfs;

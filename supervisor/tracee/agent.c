@@ -5,21 +5,21 @@
  * A new image: at the exit stop of its execve the bootstrap stub (inject/entry.S) is copied into
  * unused zero bytes of a page that is executable already: behind the vdso, ld.so or the program.
  * One PTRACE_SETREGS sends the thread there. It maps the agent's private part; system call stops
- * tell us so; we put the trampoline there, and the thread goes on in it (inject/agent.c): it makes
- * the memory files, of which we take hold as each is made, maps them, and is in the service loop.
- * There is no breakpoint and no moment with foreign registers: if mtrun dies, the thread finds a
- * file without its size, removes what is there, restores the registers and returns.
+ * tell us so; we write the trampoline there, and the thread goes on in it (inject/agent.c): it
+ * makes the memory files, each of which we open as it is made, maps them, and is in the service
+ * loop. There is no breakpoint: if mtrun dies, the thread finds a file without its size, unmaps
+ * what is there, restores its registers and returns.
  *
- * A program that runs (attach.c): the same with any of its threads, which is put back where it was
- * at once (stub.c); what its part is to have is planned and made ready while it runs. On our way
- * out (detach.c) a thread is sent through the unmap stub in the same way, which unmaps everything.
+ * A program that runs (attach.c): any of its threads is sent that way, and is put back where it was
+ * at once (stub.c); hooks and tables are made ready while the program runs. When we leave
+ * (detach.c) a thread is sent through the unmap stub, which unmaps everything.
  *
- * A forked child has its parent's private part and tables, but `armed` was wiped, and nothing else
- * that its parent shares with us is mapped there. Its thread is sent through the same code for a
- * file of its own.
+ * A forked child has its parent's private part and tables, but the guard page was wiped, and
+ * nothing else that its parent shares with us is mapped there. Its thread is sent through
+ * entry_arrive for a file of its own.
  *
- * What the calls made there return is taken from the registers of the stopped thread, as far as it
- * decides what we do.
+ * Where our actions depend on the result of such a call, it is taken from the registers of the
+ * stopped thread.
  */
 #include "tracee/agent.h"
 
@@ -52,7 +52,7 @@
 #include "transport/nodes.h"
 #include "unwind/image.h"
 
-/* a thread that does not answer for so long is not ours any more */
+/* a thread that does not answer for so long is given up */
 #define PATIENCE_MS 5000
 #define CALL(nr_, ...)                              \
 	{                                           \
@@ -77,7 +77,7 @@ static uint32_t mail_state(const struct wire_mail *mail)
 	return __atomic_load_n(&mail->state, __ATOMIC_ACQUIRE);
 }
 
-/* -ETIMEDOUT: the thread does not wait for us any more. */
+/* Sets MAIL's state and wakes the thread. -ETIMEDOUT: it does not wait for us any more. */
 static int post(struct wire_mail *mail, uint32_t state)
 {
 	uint32_t was = mail_state(mail);
@@ -107,7 +107,7 @@ bool agent_answer(struct wire_mail *mail, uint32_t asked)
 			futex_wake(&mail->state);
 			return true;
 		}
-	/* What it has asked since is not answered by what it has done for the former question. */
+	/* it has asked anew: the results of the earlier work do not answer that */
 	if ((now & MAIL_STATE) == MAIL_DONE)
 		__atomic_compare_exchange_n(&mail->state, &now, (now & ~MAIL_STATE) | MAIL_ASKED,
 					    false, __ATOMIC_SEQ_CST, __ATOMIC_ACQUIRE);
@@ -115,8 +115,8 @@ bool agent_answer(struct wire_mail *mail, uint32_t asked)
 }
 
 /*
- * Its signals are blocked while it serves; what can come is its death, or a stop that has to be
- * passed over.
+ * TID serves, with its signals blocked: what can come is its end, or a stop, from which it is
+ * resumed.
  */
 static int keep_alive(pid_t tid)
 {
@@ -133,7 +133,7 @@ static int keep_alive(pid_t tid)
 	}
 }
 
-/* -EFAULT: the program has replaced the memory by which we would hear of it. */
+/* Waits until MAIL has the state WANTED. -EFAULT: the program has replaced that memory. */
 static int await(const struct process *p, struct wire_mail *mail, uint32_t wanted, pid_t tid)
 {
 	struct timespec nap = { .tv_nsec = 2000000 };
@@ -178,8 +178,8 @@ static int work(const struct process *p, struct wire_mail *mail, pid_t tid, stru
 /* ---- the bootstrap stub -------------------------------------------------- */
 
 /*
- * Where the agent is to be: where the kernel itself would put a large mapping, as sanitizers want
- * it, but so far below what is there that its parts can grow in place before the program's own
+ * The address for the agent: where the kernel itself would put a large mapping, as sanitizers want
+ * it, but FAR below what is there, so that its parts can grow in place before the program's own
  * mappings come down to it. 0: there is no room.
  */
 #define FAR (64ull << 30)
@@ -211,12 +211,11 @@ static raddr_t find_place(pid_t pid)
 }
 
 /*
- * A limit on addresses (RLIMIT_AS) is the program's own, and what we map counts. Where it leaves
- * little beside that, the program might fail for our sake: it is left alone.
+ * What we map counts for the program's RLIMIT_AS. If that leaves little beside, the program might
+ * fail because of us: it is left alone.
  */
-#define ADDRESSES (6ull << 20) /* of the agent at first, */
-/* and of libraries and the like, without which it could not even start */
-#define HEADROOM (16ull << 20)
+#define ADDRESSES (6ull << 20)	/* bytes that the agent takes at first */
+#define HEADROOM  (16ull << 20) /* bytes that libraries and the like need for a start */
 
 static bool has_addresses(pid_t pid)
 {
@@ -245,7 +244,7 @@ static size_t stub_code(uint8_t **code, raddr_t agent)
 
 #define PAUSES 2000u
 
-/* How long the target has waited where it must not ask for the time: see inject/patience.c. */
+/* How many pause instructions take a millisecond: see inject/patience.c. */
 static uint32_t pauses_a_ms(void)
 {
 	static uint32_t known;
@@ -275,7 +274,7 @@ static void wire_begin(struct wire_process *w, const struct agent_settings *sett
 	w->fsgsbase = (getauxval(AT_HWCAP2) & HWCAP2_FSGSBASE) != 0;
 }
 
-/* What is mapped at first. SLOTS: of threads that there are, or may be soon; BIGS: of big ones. */
+/* What is mapped at first. SLOTS: how many threads there are, or may be soon. */
 static struct wire_guard plan(uint32_t slots, uint32_t bigs, uint32_t nodes, bool tables)
 {
 	slots = slots < SLOTS_FIRST ? SLOTS_FIRST : slots > WIRE_THREADS ? WIRE_THREADS : slots;
@@ -337,7 +336,7 @@ static int take_tables(struct process *p, int64_t number, const struct wire_guar
 	return 0;
 }
 
-/* The routine's next call is a mapping at the agent's offset OFFSET. */
+/* Runs through the routine's next call, which is to map the agent's offset OFFSET. */
 static int await_mapping(const struct process *p, struct stub_run *l, uint64_t offset)
 {
 	int64_t ret;
@@ -351,8 +350,8 @@ static int await_mapping(const struct process *p, struct stub_run *l, uint64_t o
 }
 
 /*
- * The thread is on its way through arrive() (inject/agent.c), before its first call. What it makes
- * is followed until all is mapped.
+ * The thread is in arrive() (inject/agent.c), before its first call. Follows it until all parts are
+ * mapped.
  */
 static int follow(struct process *p, struct stub_run *l, const struct wire_guard *g,
 		  struct nodes *elder)
@@ -382,11 +381,11 @@ static int follow(struct process *p, struct stub_run *l, const struct wire_guard
 	return err ? err : await_mapping(p, l, AGENT_NODES);
 }
 
-/* The trampoline, marked as ours and of this version where an ELF header has nothing. */
+/* Writes the trampoline, and an empty journal, whose magic says that it is ours and which version. */
 static int write_blob(const struct process *p)
 {
 	size_t len = (size_t)(blob_elf_end - blob_elf_start);
-	/* of the half megabyte that a journal is, its beginning alone */
+	/* only the beginning of the journal's half megabyte */
 	const struct {
 		uint64_t magic;
 		uint32_t plants, islands;
@@ -413,10 +412,7 @@ int agent_arm(const struct process *p, bool on)
 #define BIGS_FILTERED  64u
 #define NODES_FILTERED (1u << 19)
 
-/*
- * The thread is about to serve. FENCES: see struct process; where there are threads already it
- * takes long.
- */
+/* The thread is about to serve. FENCES: see struct process; with many threads it takes long. */
 static int serve(struct process *p, pid_t tid, bool fences)
 {
 	struct wire_call call =
@@ -429,7 +425,7 @@ static int serve(struct process *p, pid_t tid, bool fences)
 	return err;
 }
 
-/* L's thread has a thread pointer, as every libc's threads have it: hooks need not ask. */
+/* Whether %fs:0 of L's thread is its thread pointer, as with every libc: hooks need not ask then. */
 static bool has_tls(const struct stub_run *l)
 {
 	uint64_t fs = l->was.fs_base, self;
@@ -438,8 +434,8 @@ static bool has_tls(const struct stub_run *l)
 }
 
 /*
- * The thread is on its way through the bootstrap stub. When this fails it is out of it, or going to
- * be by itself.
+ * The thread is in the bootstrap stub. If this fails the thread has left the stub, or does so by
+ * itself.
  */
 static int land(struct process *p, struct stub_run *l, const struct agent_settings *settings,
 		bool attach)
@@ -475,7 +471,7 @@ static int land(struct process *p, struct stub_run *l, const struct agent_settin
 	return err;
 }
 
-/* Where the agent is to be, and a cave with the code that goes there. */
+/* Chooses the agent's address, and puts the bootstrap stub into a cave. */
 static int cave_make(struct process *p, struct code_cave *cave)
 {
 	uint8_t *code;
@@ -568,8 +564,8 @@ int agent_call(struct process *p, pid_t tid, struct wire_call *calls, uint32_t n
 		return stub_none(tid, err);
 	err = work(p, &p->wire->mail, tid, calls, n);
 	/*
-	 * It is not asked to go by itself: a program that overwrites the mail would make that take
-	 * as long as we have patience, for each thread.
+	 * not by MAIL_GO: with a program that overwrites the mail that would take PATIENCE_MS for
+	 * each thread
 	 */
 	back = stub_force(&l);
 	return err ? err : back;
@@ -596,9 +592,9 @@ static void wire_inherit(struct wire_process *to, const struct wire_process *fro
 }
 
 /*
- * As many slots as the parent has, and big ones: a handler that has interrupted a hook may have
- * forked, and then its thread comes back to that hook here. The stacks that it may be in the middle
- * of are zeros here, and get children like any others.
+ * The child gets as many slots and big ones as its parent has: a handler that interrupted a hook
+ * may have forked, and then the thread returns to that hook here. Nodes that the hook was using are
+ * zeros here, and get children like any others.
  */
 int agent_inherit(struct process *child, struct process *parent, pid_t tid,
 		  struct stub_run *filtered)
@@ -648,14 +644,14 @@ int agent_inherit(struct process *child, struct process *parent, pid_t tid,
 
 /* ---- modules ------------------------------------------------------------- */
 
-struct reach { /* how the planter gets at the target */
+struct reach { /* how the planter reaches the target */
 	struct process *p;
 	pid_t tid;
-	struct wire_mail *mail; /* NULL: nobody serves ... */
-	/* ... but somebody can be made to; or NULL: all threads are stopped ... */
+	struct wire_mail *mail; /* of the thread that serves; NULL: none does */
+	/* has a thread make calls, if none serves; NULL: all threads are stopped */
 	agent_caller *caller;
 	void *ctx;
-	const raddr_t *pc; /* ... here */
+	const raddr_t *pc; /* where they are stopped */
 	size_t n;
 };
 
@@ -678,9 +674,7 @@ static ssize_t reach_read(void *ctx, raddr_t addr, void *buf, size_t len)
 
 #define JUMP_REACH 0x7ff00000ull /* of a rel32, with a margin */
 
-/*
- * A hole of LEN bytes from which every byte of [LO, HI) is within a 32-bit jump, the nearest one.
- */
+/* The nearest hole of LEN bytes from which a 32-bit jump reaches every byte of [LO, HI); 0: none. */
 static raddr_t find_hole(const struct maps *maps, raddr_t lo, raddr_t hi, size_t len)
 {
 	raddr_t best = 0, distance = UINT64_MAX, end = 65536;
@@ -824,7 +818,7 @@ static int plant_all(struct process *p, const struct plant_ops *ops,
 	return missed;
 }
 
-/* Our own mappings are no module of the target's. */
+/* Takes our own mappings out of the list: they are no modules of the target's. */
 static void leave_out_agent(struct maps *maps, const struct process *p)
 {
 	size_t n = 0;
@@ -835,7 +829,7 @@ static void leave_out_agent(struct maps *maps, const struct process *p)
 	maps->count = n;
 }
 
-/* More of the tables is to be mapped in the target, at the ends of what is. */
+/* Maps more of the tables in the target, at the ends of what is mapped (image_extend). */
 static int extend_view(void *ctx, struct image_view *view, const struct image_view *more)
 {
 	struct reach *r = ctx;
@@ -894,7 +888,7 @@ static int refresh(struct process *p, struct reach *reach, const struct agent_se
 
 		p->wire->root = root ? root : p->wire->root;
 	}
-	/* the one beside the other: both take long where there is much code */
+	/* both take long where there is much code */
 	for (size_t i = 0; i < p->modules.count; i++)
 		if (p->modules.module[i]->dead == UINT32_MAX && !p->modules.module[i]->planted)
 			plant_prepare(p->modules.module[i]);
@@ -1033,7 +1027,7 @@ static size_t agent_mappings(const struct process *p, uint64_t *list)
 	return n;
 }
 
-/* What is to be unmapped now. Returns how many. */
+/* What the thread is to unmap next. Returns how many mappings. */
 static size_t leave_list(struct process *p, uint64_t *list)
 {
 	size_t n = 0;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * agent.h - our part inside a target: brought in, given work, kept up with the target's modules,
- * taken out of use.
+ * agent.h - our part inside a target: it is brought in, given work, kept up with the target's
+ * modules, taken out.
  *
- * Everything but the first step happens through a mailbox (wire.h): the thread that serves it runs
- * by itself, so that mtrun may die at any instant. Functions return 0 or -errno; the target's
- * thread is alive and able to go on after each failure.
+ * Everything but the way in and out happens through a mailbox (wire.h): the thread that serves it
+ * runs by itself, so that mtrun may die at any instant. Functions return 0 or -errno; after a
+ * failure the target's thread is alive and can go on.
  */
 #ifndef MTRUN_AGENT_H
 #define MTRUN_AGENT_H
@@ -18,12 +18,12 @@ struct hook_request;
 struct agent_settings {		   /* how a program is recorded, as the agent is told */
 	uint32_t depth;		   /* frames of a stack, at most */
 	bool free_stacks;	   /* releases say their stack, too */
-	uint64_t sample;	   /* bytes; 0: every allocation */
+	uint64_t sample;	   /* period in bytes; 0: every allocation */
 	struct hook_request *hook; /* functions to be hooked by name */
 	size_t nhooks;
 };
 
-/* What -EFBIG and -E2BIG mean, of those below that put something into a process. */
+/* What -EFBIG and -E2BIG mean, of functions below that put something into a process. */
 #define AGENT_NO_FILES \
 	"its limit on the size of files (RLIMIT_FSIZE, `ulimit -f`) leaves no room for mtrun's part"
 #define AGENT_NO_ADDRESSES \
@@ -38,14 +38,14 @@ struct agent_settings {		   /* how a program is recorded, as the agent is told *
 int agent_land(struct process *p, pid_t tid, const struct agent_settings *settings,
 	       struct stub_run *l) MUST_USE;
 /*
- * A process that runs is to get an agent soon: what can be read of it and takes long is read now,
- * before it is touched. 0 or -errno.
+ * P, which runs, is to get an agent soon: reads in advance, before P is touched, what takes long. 0 or
+ * -errno.
  */
 int agent_prepare(struct process *p, const struct agent_settings *settings) MUST_USE;
 /*
  * agent_land() for a process that runs: TID, stopped by tracer_interrupt(), is sent through the
- * bootstrap stub and put back where it was: in any case it runs on, and reports a stop before it
- * executes anything. The hooks are not armed.
+ * bootstrap stub and put back where it was. Whatever is returned, it runs on, and reports a stop
+ * before it executes anything. The hooks are not armed.
  */
 int agent_attach(struct process *p, pid_t tid, const struct agent_settings *settings) MUST_USE;
 /*
@@ -54,68 +54,68 @@ int agent_attach(struct process *p, pid_t tid, const struct agent_settings *sett
  */
 int agent_send(struct process *p, pid_t tid, struct stub_run *l) MUST_USE;
 /*
- * TID, stopped in the same way and out of the trampoline, makes the N calls for us, and is put
- * back.
+ * TID, stopped by tracer_interrupt() and not in the trampoline, makes the N calls for us, and is
+ * put back as by agent_attach().
  */
 int agent_call(struct process *p, pid_t tid, struct wire_call *calls, uint32_t n) MUST_USE;
 /*
  * TID serves p->wire->mail, as after agent_land(): it makes the N calls for us, and serves on.
  */
 int agent_work(const struct process *p, pid_t tid, struct wire_call *calls, uint32_t n) MUST_USE;
-/* the hooks record from now on, unless P is off (off.c); or do nothing */
+/* ON: the hooks record from now on, unless P is off (off.c). Else they do nothing. */
 int agent_arm(const struct process *p, bool on) MUST_USE;
 /*
- * CHILD was forked from PARENT, its first thread TID is stopped at its beginning: it gets rings and
- * stacks of its own, and has its parent's tables and hooks. FILTERED, if not NULL: its hooks are to
- * make no system call, and when this returns 0 it is in the service loop, to be taken out by
- * stub_take_out(FILTERED).
+ * CHILD was forked from PARENT, and its only thread TID is stopped at its beginning: CHILD gets
+ * rings and stacks of its own, and has its parent's tables and hooks. FILTERED, if not NULL: its
+ * hooks are to make no system call, and when this returns 0 TID is in the service loop, to be taken
+ * out by stub_take_out(FILTERED).
  */
 int agent_inherit(struct process *child, struct process *parent, pid_t tid,
 		  struct stub_run *filtered) MUST_USE;
 
 /*
- * Objects came or went: brings modules, unwind tables and hooks up to date, with TID serving MAIL.
+ * Modules came or went: brings the list, unwind tables and hooks up to date, with TID serving MAIL.
  */
 int agent_refresh(struct process *p, pid_t tid, struct wire_mail *mail,
 		  const struct agent_settings *settings) MUST_USE;
 /*
- * agent_refresh() with all threads stopped, at the N addresses PC, and none at our service: no
- * memory can be mapped, so hooks go into the islands that there are (-ENOSPC: not all have room;
- * the next agent_refresh() brings the others), and not into a module that a thread is in (-EBUSY).
+ * agent_refresh() with all threads stopped, at the N addresses PC, and none serving: no memory can
+ * be mapped, so hooks go into the islands that there are (-ENOSPC: not all have room; the next
+ * agent_refresh() plants the others), and not into a module that a thread is in (-EBUSY).
  */
 int agent_refresh_stopped(struct process *p, const raddr_t *pc, size_t n,
 			  const struct agent_settings *settings) MUST_USE;
 /*
- * agent_refresh() with all threads running: everything is made ready, CALLER has one of them make
- * calls for us; but no function is redirected before agent_plant(), which wants all threads
- * stopped, none within the bytes to be overwritten (plant_moved_pc()). CALLER is called now and
- * then for nothing (N is 0), so that no event waits long.
+ * agent_refresh() with all threads running: everything is made ready, and CALLER has one of them
+ * make calls for us. No function is redirected before agent_plant(), which wants all threads
+ * stopped and none within the bytes to be overwritten (plant_moved_pc()). Now and then CALLER is
+ * called with N 0, so that it can serve other events.
  */
 typedef int agent_caller(void *ctx, struct process *p, struct wire_call *calls, uint32_t n);
 int agent_plan(struct process *p, agent_caller *caller, void *ctx,
 	       const struct agent_settings *settings) MUST_USE;
 int agent_plant(struct process *p) MUST_USE;
-/* The redirected functions are as they were. All threads stopped, as above (plant_exact_pc()). */
+/* Restores the redirected functions. All threads are stopped, none where plant_exact_pc() is 0. */
 int agent_uproot(struct process *p) MUST_USE;
 /*
  * Nothing of ours is in use any more: TID, stopped by tracer_interrupt(), unmaps it and is put back
- * as by agent_attach(). It takes several times if there are very many islands: until p->left.
+ * as by agent_attach(). With very many islands it is to be called again, until p->left.
  */
 int agent_leave(struct process *p, pid_t tid) MUST_USE;
-/* Some of it is mapped still: what a program has sealed (mseal(2)) stays. */
+/* Whether some of it is still mapped: what a program has sealed (mseal(2)) stays. */
 bool agent_remains(const struct process *p);
 /* The thread that serves MAIL goes on. */
 void agent_go(struct wire_mail *mail);
 /*
- * The thread that has ASKED (shared_question.asked) goes on, with the answer in MAIL. False: it has
- * gone on by itself before.
+ * The thread whose question is ASKED (shared_question.asked) goes on, with the answer in MAIL.
+ * False: it has already gone on by itself.
  */
 bool agent_answer(struct wire_mail *mail, uint32_t asked);
 
 struct map;
 /*
- * Whether M is a mapping of ours, with the agent at AGENT (0: there is none). It is a range of
- * addresses, most of which is not mapped: others may be in it.
+ * Whether M is a mapping of ours, with the agent at AGENT (0: there is none). Most of the agent's
+ * range is not mapped, so mappings of others may be in it.
  */
 bool agent_owns(raddr_t agent, const struct map *m);
 

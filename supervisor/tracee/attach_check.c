@@ -3,9 +3,9 @@
  * attach_check.c - says why a process cannot be attached to before anything is done to it.
  *
  * Whether we may is the kernel's to decide, by the users, the capabilities, whether the process is
- * dumpable, its user namespace, and the security modules. It decides in the same way about opening
- * /proc/PID/mem as about PTRACE_SEIZE (PTRACE_MODE_ATTACH), so that is asked; only when it refuses
- * do we look for the reason.
+ * dumpable, its user namespace, and the security modules. Opening /proc/PID/mem needs the same
+ * right as PTRACE_SEIZE (PTRACE_MODE_ATTACH), so that is tried; only if it is refused do we look
+ * for the reason.
  */
 #include "tracee/attach_check.h"
 
@@ -134,7 +134,7 @@ static bool has_more(const char *status, const char *own)
 	return bits(status, "CapPrm") & ~bits(own, "CapPrm");
 }
 
-/* STATUS: the process', OWN: ours. ERR: what ptrace(2) or the file answered. */
+/* Says why. STATUS, OWN: /proc/PID/status of the process and of us. ERR: the kernel's answer. */
 static int refused(const struct line *l, int err, const char *status, const char *own)
 {
 	bool capable = bits(own, "CapEff") >> CAP_SYS_PTRACE & 1;
@@ -193,10 +193,7 @@ static int why_refused(const struct line *l, int err)
 
 /* ---- the process --------------------------------------------------------- */
 
-/*
- * What STATUS says of one of its threads. *ALIVE becomes the first that has not ended: the others
- * may at any time.
- */
+/* Checks thread TID by its STATUS. *ALIVE, if 0, becomes TID unless that has ended. */
 static int check_thread(const struct line *l, pid_t tid, const char *status, pid_t *alive)
 {
 	long tracer = number(status, "TracerPid");
@@ -246,9 +243,7 @@ static pid_t check_threads(const struct line *l)
 	return err ? err : alive;
 }
 
-/*
- * VIA: a thread of it that lives. Only now, that the kernel lets us: it hides the file otherwise.
- */
+/* VIA: a thread that lives. For when the kernel lets us: otherwise it hides the file. */
 static int check_program(const struct line *l, pid_t via, bool hooks_given)
 {
 	int err = 0, fd = proc_open(via, "exe", O_RDONLY);

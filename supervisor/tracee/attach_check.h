@@ -10,9 +10,9 @@
 
 /*
  * 0, or -errno with the whole line to say in WHY: "cannot attach to 812 ('redis-server'): ...".
- * HOOKS_GIVEN: --hook names its allocator. What it allows can still be refused by ptrace(2), and
- * the process can end or change at any time. Its first thread may have ended before the others:
- * that one cannot be seized.
+ * HOOKS_GIVEN: --hook names its allocator. After 0 ptrace(2) can still refuse, and the process can
+ * end or change at any time. Its first thread may have ended before the others: it cannot be seized
+ * then.
  */
 int attach_check(pid_t pid, bool hooks_given, char *why, size_t len) MUST_USE;
 

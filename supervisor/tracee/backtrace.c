@@ -2,18 +2,18 @@
 /*
  * backtrace.c - stacks of stopped threads: libunwind's DWARF interpreter over accessors of ours.
  *
- * libunwind asks three things. Registers: those of the stop, which the caller has taken. Memory:
- * from the process, page by page, kept for the length of one stack. And the unwind information of a
- * pc: we know which module it is in and keep, for each file, a sorted table of its FDEs; libunwind
- * searches that table and reads the FDE itself. So it needs neither .eh_frame_hdr (many static
- * programs and musl's have none) nor symbols nor the file system, and what it computes from an FDE
- * owes nothing to callframe.c: tests compare the two.
+ * libunwind asks for three things. Registers: those of the stop, from the caller. Memory: from the
+ * process, page by page, cached for one stack. And the unwind information of a pc: we know which
+ * module it is in and keep, for each file, a sorted table of its FDEs; libunwind searches that
+ * table and reads the FDE itself. So it needs neither .eh_frame_hdr (many static programs and
+ * musl's have none) nor symbols nor the file system, and what it computes from an FDE is
+ * independent of callframe.c: tests compare the two.
  *
- * Some code has no FDE of its own: moved instructions in an island of ours (where the state is that
- * of the place they were moved from), and code without call frame information whose rules were read
- * off its instructions (cfi_synthesize.c). For such a pc we write an FDE that says the same as the
- * rule. It lies, like the tables, in a range of addresses that no process has, and is served by the
- * memory accessor.
+ * Some code has no FDE of its own: moved instructions in an island of ours (whose rule is that of
+ * the place they were moved from), and code without call frame information, whose rules were
+ * derived from its instructions (cfi_synthesize.c). For such a pc we write an FDE that says the
+ * same as the rule. It lies, like the tables, in a range of addresses that no process has; the
+ * memory accessor serves it.
  *
  * Where nothing is known the stack ends; libunwind's guess that rbp is a frame pointer is not
  * taken.
@@ -45,7 +45,7 @@ extern int search_unwind_table(unw_addr_space_t as, unw_word_t ip, unw_dyn_info_
 extern const uint8_t blob_elf_start[] __attribute__((weak));
 extern const uint8_t blob_elf_end[] __attribute__((weak));
 
-/* of the file in use: an address that is no address, on any machine */
+/* where the table of the file in use seems to be: not an address on any machine */
 #define FAKE_TABLE 0xdead000000000000ull
 /* an FDE of ours, with a table of its own in front */
 #define FAKE_ENTRY 0xdead800000000000ull
@@ -59,14 +59,14 @@ struct table_entry {	    /* as in .eh_frame_hdr */
 
 /* What is kept of a file: its FDEs in order, and the table that libunwind searches. */
 struct unwind_file {
-	struct elf *elf; /* counted; NULL: free */
+	struct elf *elf; /* a reference of ours; NULL: the entry is free */
 	uint64_t lo, hi; /* its code, virtual addresses */
 	struct callframe_list frames;
 	struct elf_bytes section;
 	struct table_entry *table;
 	struct cfi *rules; /* made when code without FDE is met */
 	struct wire_module module;
-	uint64_t used; /* when, for eviction */
+	uint64_t used; /* when last, for eviction */
 };
 
 struct unwinding {
@@ -245,7 +245,7 @@ static void put_sleb(struct writer *w, int64_t v)
 	}
 }
 
-/* An expression's length is put in afterwards: they are all short. */
+/* Returns where the expression's length belongs, one byte, which is written afterwards. */
 static uint8_t *put_expression(struct writer *w, unsigned dwarf, int64_t offset)
 {
 	uint8_t *len = w->p;
@@ -622,7 +622,7 @@ ssize_t unwind_frames(const struct process *p, const struct unwind_memory *memor
 
 int unwind_stack(struct process *p, const struct user_regs_struct *regs, uint64_t *pc, size_t max)
 {
-	/* with room for those that are passed over */
+	/* with room for the trampoline's, which are left out */
 	struct unwind_frame *frame = reallocarray(NULL, max + 16, sizeof(*frame));
 	ssize_t n;
 	size_t count = 0;

@@ -2,17 +2,17 @@
 /*
  * fault_fixup.c - a hook in the target has read memory that is not there.
  *
- * A stack walk proves a page once and reads it often (inject/walk.c). Between the two the page may
- * go in a way that no hook sees, or while another thread reads it. And what %fs points at may be
- * nothing, while a program calls the kernel by itself (inject/blob.h). Natively nothing would have
- * read there, so the program must not get the signal. The loads concerned are listed in the trampoline's
- * section .loads, and each is `mov r64, [..]`: its register gets the value that stands for a failed
- * load, and the thread goes on behind it. The list and the instruction are read from the trampoline
- * that we carry, not from the target's copy.
+ * A stack walk proves a page readable once and reads it often (inject/walk.c). Between the two the
+ * page may go away unseen by any hook, or while another thread reads it. And %fs may point to
+ * nothing when a program makes a system call by itself (inject/blob.h). Without mtrun nothing would
+ * have read there, so the program must not get the signal. The loads concerned are listed in the
+ * trampoline's section .loads, and each is `mov r64, [..]`: its register gets LOAD_FAILED, and the
+ * thread goes on behind it. The list and the instruction are read from the trampoline that we
+ * carry, not from the target's copy.
  *
- * The kernel has looked at the signal's disposition before we are told: a thread that blocks or
- * ignores SIGSEGV has lost that. So this is for what cannot be known before; whoever can know makes
- * the threads forget (stacks_forget).
+ * Before we are told of the fault the kernel has looked at the signal's disposition: a thread that
+ * blocks or ignores SIGSEGV has lost that setting. So this is for what cannot be known before;
+ * whoever can know makes the threads forget (stacks_forget).
  */
 #include "tracee/fault_fixup.h"
 
@@ -23,7 +23,7 @@
 #include "tracee/tracer.h"
 #include "unwind/image.h"
 
-#define LOAD_FAILED (~0ull) /* as in inject/walk.c */
+#define LOAD_FAILED (~0ull) /* as in inject/blob.h */
 
 void fault_fixup_forget(struct process *p)
 {
@@ -33,9 +33,7 @@ void fault_fixup_forget(struct process *p)
 		__atomic_store_n(&p->wire->thread[i].stale, 1, __ATOMIC_SEQ_CST);
 }
 
-/*
- * The instruction behind the load at offset AT of the trampoline; 0: there is none of them at AT.
- */
+/* Offset of the instruction behind the load at offset AT of the trampoline; 0: AT is no such load. */
 static raddr_t load_end(raddr_t at)
 {
 	raddr_t entry = blob_symbol("loads_start"), end = blob_symbol("loads_end");
@@ -53,10 +51,7 @@ static raddr_t load_end(raddr_t at)
 	return 0;
 }
 
-/*
- * Where REGS has the register that the load at offset AT is into. NULL: that is another
- * instruction.
- */
+/* The member of REGS that the load at offset AT writes. NULL: AT is another instruction. */
 static unsigned long long *load_target(struct user_regs_struct *regs, raddr_t at)
 {
 	unsigned long long *const reg[] = { &regs->rax, &regs->rcx, &regs->rdx, &regs->rbx,

@@ -6,8 +6,8 @@
 #include "process/process.h"
 
 /*
- * TID of P has stopped for SIGNAL. True: the signal is a fault of such a load and is not to be
- * delivered; the thread can go on.
+ * TID of P has stopped for SIGNAL. True: it is a fault of a load that may fail, which is ended; the
+ * signal is not to be delivered.
  */
 bool fault_fixup_end_fault(struct process *p, pid_t tid, int signal) MUST_USE;
 /* Every thread of P proves its stacks again before it next reads there. P has its agent. */

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 /*
- * journal.c - the record of planted functions and islands in the agent, written before the deed,
- * and read by whoever comes after our death.
+ * journal.c - the record of planted functions and islands in the agent. It is written before they
+ * are, and read by a later mtrun should we be killed.
  *
  * It lies in the process' private memory, so that a forked child has it, too. The program can write
- * there. So a record counts only where it fits what is in place: a function's entry holds the jump
- * to a stub in one of the islands, in an executable mapping; an island is an anonymous r-x mapping
- * of just these bounds, empty or beginning with a hook of this agent's.
+ * there. So a record counts only if it agrees with the memory: a function's entry holds the jump to
+ * a stub in one of the islands, in an executable mapping; an island is an anonymous r-x mapping of
+ * exactly these bounds, empty or beginning with a hook of this agent's.
  */
 #include "tracee/journal.h"
 
@@ -105,7 +105,7 @@ static raddr_t find_agent(pid_t pid, const struct maps *maps, uint64_t *magic)
 	return 0;
 }
 
-/* Version 0.1.0 had it in a memory file. */
+/* Whether version 0.1.0, whose trampoline is in a memory file, was here. */
 static bool is_old(const struct maps *maps)
 {
 	for (size_t i = 0; i < maps->count; i++)
@@ -149,8 +149,8 @@ static bool in_island(const struct plant *plant, raddr_t at)
 }
 
 /*
- * Whether the record W is of a jump that could have been ours. (Whether it still stands is looked
- * at when it is taken away.)
+ * Whether the record W is of a jump that can have been ours. (Whether the jump is still there is
+ * checked when it is taken away.)
  */
 static bool fits(const struct plant *plant, const struct maps *maps, const struct wire_plant *w)
 {

@@ -11,11 +11,11 @@
 #include "patch/plant.h"
 
 /*
- * All of PLANT is going to be done, or was, in the process PID with its agent at HOME. 0, -ENOSPC,
- * -errno.
+ * Writes down all that PLANT says, before it is done, in the process PID with its agent at AGENT. 0, or
+ * -errno; -ENOSPC: there is no room in the journal.
  */
 int journal_write(pid_t pid, raddr_t agent, const struct plant *plant) MUST_USE;
-/* One more island than PLANT has is about to be mapped. 0, -ENOSPC, -errno. */
+/* An island, [START, END), is about to be mapped beside PLANT's. Returns as journal_write(). */
 int journal_island(pid_t pid, raddr_t agent, const struct plant *plant, raddr_t start,
 		   raddr_t end) MUST_USE;
 
@@ -25,8 +25,8 @@ struct leftover {
 	struct plant plant; /* what its journal says and its memory confirms */
 };
 /*
- * 1: *LEFT is filled (to be released with plant_release()); 0: nothing was left; -EPROTO: by
- * another version of mtrun; -errno.
+ * 1: *LEFT is filled (its plant to be released with plant_release()); 0: nothing was left; -EPROTO:
+ * another version of mtrun has left something; or -errno.
  */
 int journal_find(pid_t pid, struct leftover *left) MUST_USE;
 

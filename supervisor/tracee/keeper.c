@@ -16,17 +16,17 @@
 #include "base/proc.h"
 
 /*
- * A socket tells the keeper everything: a message with a descriptor is a terminal to hold, one
- * without is a good-bye, says that the user's terminal was closed (LEFT, HUNG_UP), or which of its
- * screens is shown (ALTERNATE, NORMAL); its end without a good-bye is mtrun's death.
+ * The keeper gets messages by a socket: HOLD, with a descriptor, a terminal to hold; LEFT, mtrun
+ * leaves; HUNG_UP, the user's terminal was closed; ALTERNATE or NORMAL, which of its screens is
+ * shown. The socket's end without LEFT or HUNG_UP is mtrun's death.
  *
  * The kernel closes a dead process' files before it tells the parent, so the keeper is woken before
- * the shell that started mtrun. Where both processors are busy the shell can be faster all the
- * same: its prompt was then on the alternate screen, and is made to come again by a change of the
- * window's size, which is taken back. (SIGWINCH alone is not enough for readline.)
+ * the shell that started mtrun. On a busy machine the shell can be faster all the same: then its
+ * prompt is on the alternate screen. A change of the window's size, which is taken back, makes it
+ * print the prompt again. (SIGWINCH alone is not enough for readline.)
  *
- * It is a session of its own: nothing that is typed, and no end of the user's session, reaches it;
- * and it may write to a terminal that is not its own at any time.
+ * The keeper leads a session of its own: nothing that is typed, and no end of the user's session,
+ * reaches it; and it may write to a terminal that is not its controlling one at any time.
  */
 enum { USER = 0, SOCKET = 1, MASTER = 2 }; /* its only descriptors */
 enum { HOLD = 'h', LEFT = 'q', HUNG_UP = 'u', ALTERNATE = 'a', NORMAL = 'n' }; /* messages */
@@ -86,7 +86,8 @@ static bool put(const char *text, ssize_t len)
 }
 
 /*
- * A program can have closed its terminal and be of its session all the same: it would be hung up.
+ * Whether the program's terminal has a session: a program that has closed the terminal may still be
+ * in it, and would be hung up.
  */
 static bool has_session(void)
 {
@@ -95,7 +96,7 @@ static bool has_session(void)
 	return ioctl(MASTER, TIOCGSID, &sid) == 0 && sid > 0;
 }
 
-/* Until no process has the program's terminal any more. */
+/* Passes on what the program prints, until no process has its terminal any more. */
 static void relay(void)
 {
 	struct pollfd p = { .fd = MASTER, .events = POLLIN };
@@ -187,8 +188,8 @@ static _Noreturn void keep(const struct termios *saved, const struct user *u)
 }
 
 /*
- * Its descriptors in their places, all others closed: nobody waits in vain for the end of a pipe
- * that we were given.
+ * Moves the keeper's descriptors to their places and closes all others, so that nobody waits in
+ * vain for the end of a pipe that we were given.
  */
 static void move_in(int user, int end)
 {

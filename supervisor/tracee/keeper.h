@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * keeper.h - a small process beside mtrun that holds the program's terminal as well. While mtrun
- * lives it does nothing. When mtrun is gone, however it went, the keeper makes the user's terminal
- * sane again and goes on passing what the program prints, as long as either exists: so the program
- * is never hung up.
+ * keeper.h - a small process beside mtrun that holds the program's terminal, too. While mtrun lives
+ * it does nothing. When mtrun is gone, in whatever way, the keeper makes the user's terminal sane
+ * again and goes on passing on what the program prints, while both terminals exist: so mtrun's
+ * death does not hang the program up.
  */
 #ifndef MTRUN_KEEPER_H
 #define MTRUN_KEEPER_H
@@ -14,18 +14,16 @@
 
 #define KEEPER_NAME "mtrun-keeper" /* in /proc/PID/comm */
 
-/*
- * To the terminal's alternate screen, without a cursor; and back to the normal one, which is as it
- * was.
- */
+/* Switch to the terminal's alternate screen, without a cursor; and back to the normal one. */
 #define TERMINAL_ALTERNATE "\033[?1049h\033[?25l"
 #define TERMINAL_NORMAL	   "\033[?25h\033[?1049l"
 
 /*
- * USER: the user's terminal; SAVED: how it shall be left. A descriptor for the others, or -errno.
+ * Forks the keeper. USER: the user's terminal; SAVED: how it shall be left. Returns the descriptor
+ * that the functions below take, the caller's, or -errno.
  */
 int keeper_start(int user, const struct termios *saved) MUST_USE;
-/* The program's terminal is (or is now) MASTER. 0 or -errno. */
+/* The program's terminal is MASTER from now on. 0 or -errno. */
 int keeper_hold(int keeper, int master) MUST_USE;
 /* Which screen the user's terminal shows: it is the normal one that stays when we are gone. */
 void keeper_screen(int keeper, bool alternate);

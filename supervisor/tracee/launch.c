@@ -4,9 +4,9 @@
  * were not there.
  *
  * The child waits on a pipe until it is seized, so that its exec is the first thing we see. It has
- * the environment, descriptors, signal mask and dispositions that mtrun was started with, in
- * mtrun's process group: job control works as without us; and the timers that mtrun had. Only what speaks to MiniOB's MemTracer is
- * taken out of the environment.
+ * the environment, descriptors, signal mask, dispositions and timers that mtrun was started with,
+ * and is in mtrun's process group, so that job control works as without us. Only the environment's
+ * settings for MiniOB's MemTracer are changed.
  */
 #include "tracee/launch.h"
 
@@ -27,9 +27,9 @@
 #include "tracee/terminal.h"
 
 /*
- * By system call: libc hides two signals that it uses itself (32, 33) from sigaction(3), and gives
- * them handlers when a thread is made. A signal that was ignored when mtrun was started, whichever,
- * is to be ignored in the program.
+ * sigaction(3) without libc, which hides two signals that it uses itself (32, 33), and gives them
+ * handlers when a thread is made. Every signal that was ignored when mtrun was started is to be
+ * ignored in the program.
  */
 static int signal_action(int sig, const struct kernel_action *set, struct kernel_action *get)
 {
@@ -143,8 +143,8 @@ char *launch_find(const char *name, int *status)
 }
 
 /*
- * MiniOB's libmemtracer.so in the program would hold a limit and print by itself, beside mtrun, the
- * latter also when it is not told to. It is told neither; an interval of this length never passes.
+ * MiniOB's libmemtracer.so in the program would enforce a limit and print by itself, beside mtrun;
+ * it prints even when it is not told to. So it gets no limit, and an interval that never passes.
  */
 static void silence_memtracer(bool linked)
 {
@@ -222,13 +222,13 @@ int launch_check(const char *path, bool hooks_given) { return check_file(path, h
 
 #define TIMERS 3 /* of getitimer(2) */
 
-/* What outlives an exec, but not a fork. */
+/* What an exec keeps, but a fork does not. */
 struct passed_on {
 	struct itimerval timer[TIMERS];
 	int subreaper;
 };
 
-/* The timers run for the program: alarm(2) and exec, as perl scripts do, are about what is run. */
+/* Takes them from mtrun: after alarm(2) and exec, as in perl scripts, the timer is the program's. */
 static void pass_on(struct passed_on *p)
 {
 	static const struct itimerval none;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * launch.h - from a command's name to a child that waits before its exec.
+ * launch.h - finds a command's file, checks it, and forks a child that waits before its exec.
  */
 #ifndef MTRUN_LAUNCH_H
 #define MTRUN_LAUNCH_H
@@ -30,13 +30,13 @@ void limits_raise(void);
 const char *limits_error(int err);
 
 /*
- * The file that ARGV[0] means, as execvp searches; to be freed. NULL and *status = 126 or 127, the
- * message having been said.
+ * The file that NAME means, found as execvp(3) does; to be freed. NULL: the message has been said, and
+ * *STATUS is 126 or 127.
  */
 char *launch_find(const char *name, int *status) MUST_USE;
 /*
- * Whether mtrun can supervise PATH (and, of a script, its interpreter). 0, or 126 with the message
- * said.
+ * Whether mtrun can supervise PATH (and, of a script, its interpreter). 0, or 126: the message has
+ * been said. HOOKS_GIVEN: --hook names its allocator.
  */
 int launch_check(const char *path, bool hooks_given) MUST_USE;
 
@@ -49,8 +49,8 @@ struct launch {
 };
 struct terminal;
 /*
- * Forks the child. STDIN_NULL: its standard input is /dev/null. TERMINAL: its own, or NULL: ours. 0
- * or -errno.
+ * Forks the child and fills *L, whose descriptors are the caller's. STDIN_NULL: its standard input
+ * is /dev/null. TERMINAL: the one that it gets; NULL: it has ours. 0 or -errno.
  */
 int launch_fork(struct launch *l, const char *path, char **argv, const struct inherited *inherited,
 		bool stdin_null, const struct terminal *terminal) MUST_USE;

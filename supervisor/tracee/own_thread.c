@@ -2,16 +2,16 @@
 /*
  * own_thread.c - a thread of our own in a target.
  *
- * Why a thread. What mtrun must get out of a process can only be made in it: a userfaultfd, a clone
- * of the memory. Made by one of the program's own threads, a descriptor would be in its table, and
- * in that of a child that is forked meanwhile; a child's zombie would be there until the program
- * happens to wait for it. Both for as long as the process lives, if mtrun is killed at that moment.
- * Ours has descriptors of its own, which go with it, and waits for its child; and it needs nobody
- * to tell it to. While it is traced we see what its calls return in its registers; let go, or when
+ * Why a thread. A userfaultfd and a clone of the memory can only be made by the process itself. If
+ * one of the program's own threads made them, the descriptor would be in its table, and in that of
+ * a child that is forked meanwhile; the clone's zombie would stay until the program happens to wait
+ * for it. If mtrun were killed at that moment, both would stay as long as the process lives. Our
+ * thread has a descriptor table of its own, which ends with it, and waits for its child, all by
+ * itself. While it is traced we see in its registers what its calls return; when it is let go, or
  * we die, it runs to its end.
  *
- * A hostile process may write over its code, and so have it do anything: it gains nothing, that is
- * what its threads can do by themselves. The descriptor is looked at before it is used.
+ * A hostile process may overwrite the thread's code, and so have it do anything; its own threads
+ * can do that as well. The descriptor is checked before it is used.
  */
 #include "tracee/own_thread.h"
 
@@ -35,7 +35,7 @@
 #endif
 
 #define PATIENCE_MS 1000
-#define STEPS	    16 /* system call stops until what it is for is done */
+#define STEPS	    16 /* system call stops, at most, until its call is made */
 
 bool own_thread_there(struct process *p)
 {
@@ -81,8 +81,8 @@ static int step(pid_t tid, struct event *e)
 }
 
 /*
- * Lets TID run until the system call NR has returned *RET in it; or *CHILD is there (NULL: none
- * is).
+ * Lets TID run until its system call NR has returned *RET; or until it has a child, *CHILD, if
+ * CHILD is not NULL.
  */
 static int await_call(pid_t tid, long nr, int64_t *ret, pid_t *child)
 {
@@ -128,7 +128,7 @@ static int take_descriptor(pid_t tid, int64_t number)
 	return fd;
 }
 
-/* A path begins with a slash: no file can be called so. */
+/* By the link in /proc/self/fd. The path of a file begins with a slash, so none can look so. */
 static bool is_userfaultfd(int fd)
 {
 	char name[32], link[64];
@@ -154,8 +154,8 @@ int own_thread_protect(pid_t made)
 }
 
 /*
- * All threads of the program wait for it: nobody comes before it, if we are allowed that. A child
- * of it is as the others again.
+ * All threads of the program wait for it: it gets a real-time priority, if we may set that. Its
+ * child does not inherit it.
  */
 static void hurry(pid_t made)
 {

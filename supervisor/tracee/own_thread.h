@@ -2,7 +2,7 @@
 /*
  * own_thread.h - a thread of our own in a target (inject/entry.S: entry_protector, entry_cloner),
  * for captures of its memory. It ends by itself, whatever becomes of us; until then our code is in
- * use there (own_thread_there). It is nobody's but this module's: no session knows of it.
+ * use there (own_thread_there()). Only this module knows of it; it is not in the session's list.
  */
 #ifndef MTRUN_OWN_THREAD_H
 #define MTRUN_OWN_THREAD_H
@@ -13,25 +13,26 @@ struct process;
 
 enum own_thread { OWN_PROTECTOR, OWN_CLONER };
 /*
- * TID, stopped by tracer_interrupt() and out of the trampoline, makes one for P; then it is put
- * back: in any case it runs on, and reports a stop before it executes anything. *MADE waits at its
- * beginning. 0 or -errno.
+ * TID, a thread of P stopped by tracer_interrupt() and not in the trampoline, makes one and is put
+ * back. Whatever is returned, TID runs on, and reports a stop before it executes anything. *MADE
+ * waits at its beginning. 0 or -errno.
  */
 int own_thread_make(struct process *p, pid_t tid, enum own_thread which, pid_t *made) MUST_USE;
 /*
- * What each is for; it is let go, whatever this returns. A userfaultfd of P's memory, which P does
- * not have itself; or -errno.
+ * MADE (a protector) makes a userfaultfd, and is let go whatever this returns. The descriptor, the
+ * caller's, which nobody in the target has; or -errno.
  */
 int own_thread_protect(pid_t made) MUST_USE;
 /*
- * A child with P's memory, as it was at some moment of the call, traced and stopped. It dies with
- * us, and is reaped in P when it was killed. Its number or -errno.
+ * MADE (a cloner) forks a child that has P's memory as of some moment of this call, and is let go. The
+ * child is traced and stopped; it dies with us, and MADE reaps it when it was killed. Its id, or
+ * -errno.
  */
 pid_t own_thread_clone(pid_t made) MUST_USE;
-/* It gives up the descriptors that it has in common with its parent. 0 or -errno */
+/* CHILD gives up the descriptors that it shares with its parent. 0 or -errno. */
 int own_thread_part(pid_t child) MUST_USE;
 
-/* The one made last is there still. */
+/* Whether the one that was made last in P is still there. */
 bool own_thread_there(struct process *p);
 
 #endif

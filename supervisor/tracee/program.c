@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * program.c - what programs mtrun refuses to supervise: those of other processors, 32-bit ones, and
- * static ones whose malloc nothing names; and which ones lose rights under it.
+ * program.c - which programs mtrun refuses to supervise: those for other processors, 32-bit ones,
+ * and static ones without a symbol for malloc; and which ones lose rights under it.
  */
 #include "tracee/program.h"
 
@@ -36,7 +36,7 @@ static struct elf *refuse(int err, int *error)
 	return NULL;
 }
 
-/* The kernel runs no file without all of its program headers. */
+/* Whether FD has all of its program headers: otherwise the kernel does not run it. */
 static bool is_whole(int fd)
 {
 	Elf64_Ehdr h;

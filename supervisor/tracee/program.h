@@ -11,16 +11,16 @@
 struct elf;
 
 /*
- * FD: an ELF file, as its first bytes say. HOOKS_GIVEN: --hook names its allocator. To be released
- * with elf_unref(). NULL: *error is -ENOTSUP, and WHY says what kind it is of, or what elf_open()
- * found, as strerror(3) says in WHY.
+ * Opens FD, whose first bytes are those of an ELF file. HOOKS_GIVEN: --hook names its allocator. To
+ * be released with elf_unref(). NULL: WHY says why; *ERROR is -ENOTSUP for a kind of program that
+ * mtrun cannot supervise, else elf_open()'s.
  */
 struct elf *program_open(int fd, bool hooks_given, int *error, char *why, size_t len) MUST_USE;
 
 /*
- * What would give the program in FD more rights than its user has, if we, its tracer, had those of
- * root: the kernel does not honour it otherwise (capabilities(7), execve(2)). NULL: nothing, or we
- * are root.
+ * What would give the program in FD more rights than its user has, such as its set-user-ID bit. The
+ * kernel does not honour that if the tracer is not root (execve(2), capabilities(7)). NULL:
+ * nothing, or we are root.
  */
 const char *program_lost_rights(int fd);
 

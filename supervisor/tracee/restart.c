@@ -3,9 +3,9 @@
  * restart.c - system calls that are interrupted by our stops.
  *
  * A blocking call that a stop interrupts has returned one of four codes that no program ever sees,
- * with orig_rax still its number: on the way back to the program the kernel turns them into a new
- * call, or into EINTR where a handler was run. Calls that return EINTR themselves leave it nothing
- * to decide.
+ * with orig_rax still its number: on the way back to the program the kernel makes the call again,
+ * or returns EINTR if a handler was run. Where a call has returned EINTR itself, the kernel does
+ * neither.
  */
 #include "tracee/restart.h"
 
@@ -28,7 +28,7 @@ enum {
 
 #define SYSCALL_BYTES 2 /* of the instruction */
 
-/* Those that return EINTR at a stop; the socket calls do if they have a timeout. */
+/* Whether call NR returns EINTR after a stop; the socket calls do if they have a timeout. */
 static bool ends_at_stops(uint64_t nr)
 {
 	switch (nr) {
@@ -69,8 +69,8 @@ static uint64_t mask_in(const char *status, const char *field)
 #define IGNORED_BY_DEFAULT (BIT(SIGCHLD) | BIT(SIGURG) | BIT(SIGWINCH) | BIT(SIGCONT))
 
 /*
- * Whether SIGNAL (0: none), or one that waits, would have ended the call without us: a tracee is
- * also sent those that it ignores.
+ * Whether SIGNAL (0: none), or one that is pending, would have ended the call without us: a tracee
+ * also gets signals that it ignores.
  */
 static bool is_for_it(pid_t pid, pid_t tid, int signal)
 {

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * restart.h - a system call that a stop of ours has interrupted goes on as if it had not been. Most
- * of them the kernel restarts by itself, when the thread runs on where it stopped; a few return
- * EINTR at any stop (signal(7)), and so do signals that the program ignores, which stop a tracee
- * alone: these we restart. A thread that is sent elsewhere first needs both
- * done.
+ * restart.h - a system call that a stop of ours has interrupted goes on as if nothing had happened.
+ * The kernel restarts most of them by itself when the thread runs on. A few return EINTR after any
+ * stop (signal(7)), and a signal that the program ignores stops only a tracee: those calls we
+ * restart. A thread that is sent elsewhere first needs both.
  */
 #ifndef MTRUN_RESTART_H
 #define MTRUN_RESTART_H
@@ -15,13 +14,13 @@
 
 /*
  * TID of PID has stopped: by us, or because SIGNAL is about to be delivered to it (0: none). True:
- * its call has ended for nothing that it would have heard of without us, and REGS are other ones
- * now, to be set.
+ * its system call has ended only because it is traced, and *REGS has been changed so that it is
+ * made again; the caller sets them.
  */
 bool restart_interrupted(pid_t pid, pid_t tid, struct user_regs_struct *regs, int signal) MUST_USE;
 /*
- * REGS of a thread that stopped anywhere, made so that it can go on from them at any time later:
- * before the call, if it was in one.
+ * Changes REGS, those of a thread that stopped anywhere, so that it can go on from them at any time
+ * later: before its system call, if it was in one.
  */
 void restart_whole(pid_t pid, pid_t tid, struct user_regs_struct *regs);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 /*
- * sigframe.c - signal frames, found by their looks: in the registers that the kernel saves, rip is
- * followed by the flags and by the segments, of which the code segment of a 64-bit program is 0x33.
+ * sigframe.c - finds signal frames on a stack by their pattern: among the registers that the kernel
+ * saves, rip is followed by the flags and the segments; a 64-bit program's code segment is 0x33.
  */
 #include "tracee/sigframe.h"
 

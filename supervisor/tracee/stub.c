@@ -2,20 +2,21 @@
 /*
  * stub.c - sending a stopped thread through a routine of ours.
  *
- * The thread gets another pc and a lower stack pointer, once, with one PTRACE_SETREGS. The routine
- * saves and restores everything by itself, so there is no instant at which our death would leave
- * foreign registers. Before that a system call that was interrupted is taken back: the thread would
- * go on by making it again.
+ * The thread gets another pc and a lower stack pointer with one PTRACE_SETREGS. The routine saves
+ * and restores everything by itself, so there is no instant at which our death would leave the
+ * thread with wrong registers. If the thread was in a system call, the registers that the routine
+ * returns to are those before the call, so that it is made again.
  *
- * After that all its signals are blocked. One that came before the routine's own first call would
- * run a handler first, each system call of which stops for us; where a timer is shorter than that
- * takes, no end would come. The mask to be restored stands on the stack by then, so this has no
- * instant either.
+ * Then all its signals are blocked. A signal that came before the routine's own first call would
+ * run a handler first, each system call of which stops for us; with a timer that is shorter than
+ * that takes, it would never end. The mask to be restored is on the stack by then, so our death
+ * does no harm here either.
  *
- * That is how it goes on when we die. Otherwise it is recalled: at the exit from the routine's last
- * call, which gives it its signals back, it gets the very registers that it stopped with, and is
- * interrupted once more, so that the kernel looks at them as it would have at first: if a signal
- * came meanwhile a handler runs and the call ends as it should; else it is restarted.
+ * If we die the thread returns from the routine by itself. Otherwise it is recalled: at the exit
+ * from the routine's last call, which restores its signal mask, it gets the very registers that it
+ * stopped with, and is interrupted once more, so that the kernel handles the interrupted call as it
+ * would have at first: if a signal came meanwhile, a handler runs and the call ends as it should;
+ * else it is restarted.
  */
 #include "tracee/stub.h"
 
@@ -29,8 +30,8 @@
 #include "tracee/restart.h"
 #include "tracee/tracer.h"
 
-#define CALLS_MOST 10000 /* system call stops of a thread that comes to its end */
-/* a thread that does not get on for so long is not ours any more */
+#define CALLS_MOST 10000 /* system call stops until a routine must have ended */
+/* a thread that makes no progress for so long is given up */
 #define PATIENCE_MS 5000
 #define ALL_SIGNALS (~0ull)
 
@@ -51,8 +52,8 @@ static bool read_tail(pid_t pid, const struct map *m, uint8_t tail[TAIL])
 }
 
 /*
- * A file's or the kernel's: anonymous memory is a compiler's, which may give it back, or our own,
- * which goes while the code there runs.
+ * Whether M stays mapped: it is a file's or the vdso. Anonymous code is a compiler's, which may
+ * unmap it, or our own, which is unmapped while the code in the cave runs.
  */
 static bool stays(const struct map *m)
 {
@@ -182,7 +183,7 @@ static bool is_within(const struct stub_run *l, raddr_t pc)
 	return (pc >= l->lo && pc < l->hi) || (pc >= l->more_lo && pc < l->more_hi);
 }
 
-/* To the next system call stop; MADE, if not NULL: or the first of a new task, else *MADE is 0. */
+/* Runs to the next system call stop; MADE not NULL: or to a new task, *MADE, which is 0 otherwise. */
 static int next_stop(struct stub_run *l, struct user_regs_struct *regs, pid_t *made)
 {
 	struct event e;
@@ -257,7 +258,7 @@ int stub_thread(struct stub_run *l, pid_t *made)
 	return e.kind == EVENT_STOP || e.kind == EVENT_GROUP_STOP ? 0 : -ESRCH;
 }
 
-/* rt_sigprocmask has set a mask and was not asked for the old one, as the routines do last. */
+/* At rt_sigprocmask that has set a mask and was not asked for the old one: the routines' last. */
 static bool is_last_call(const struct user_regs_struct *regs)
 {
 	return regs->orig_rax == SYS_rt_sigprocmask && regs->rax == 0 && regs->rdx == 0;

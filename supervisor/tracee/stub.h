@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * stub.h - routines of ours (inject/entry.S: the bootstrap stub, the unmap stub, the service) run
- * by a thread of the target that was stopped anywhere: where their code is put, how the thread is
- * sent there, and how it is put back, system call and all, as if it had only been stopped.
+ * stub.h - has a thread of the target, stopped anywhere, run a routine of ours (inject/entry.S: the
+ * bootstrap stub, the unmap stub, the service): where the code is put, how the thread is sent
+ * there, and how it is put back, as if it had only been stopped, also in the middle of a system
+ * call.
  */
 #ifndef MTRUN_STUB_H
 #define MTRUN_STUB_H
@@ -12,17 +13,17 @@
 #include "base/types.h"
 
 /*
- * Unused zero bytes at the end of an executable mapping, for a while. What is in them says so
- * itself, so that those of a former mtrun are found.
+ * Unused zero bytes at the end of an executable mapping, taken for a while. A header in them says
+ * so, so that those of a former mtrun are found.
  */
 struct code_cave {
 	raddr_t start, code, end;
 };
-/* Puts CODE there. 0, -ENOSPC (there is no such place), -errno. */
+/* Puts LEN bytes of CODE into a cave. 0, or -errno; -ENOSPC: there is no such place. */
 int cave_use(pid_t pid, const void *code, size_t len, struct code_cave *cave) MUST_USE;
 int cave_clear(pid_t pid, const struct code_cave *cave) MUST_USE;
 #define CAVE_MOST 8
-/* Those in use, at most CAVE_MOST; how many. */
+/* The caves in use, at most CAVE_MOST. Returns how many. */
 size_t cave_find(pid_t pid, struct code_cave found[CAVE_MOST]);
 
 struct stub_run { /* one thread on its way through a routine */
@@ -53,29 +54,25 @@ int stub_call(struct stub_run *l, int64_t *ret) MUST_USE;
  */
 int stub_thread(struct stub_run *l, pid_t *made) MUST_USE;
 /*
- * The routine is at its end, or is going to be with no more work for it: once its signals are as
- * they were the thread is taken out of it. It runs on then, and reports a stop (EVENT_STOP, or
- * EVENT_GROUP_STOP) before it executes anything.
+ * The routine ends by itself: lets the thread run until it has restored its signal mask, and puts
+ * it back where it was. It runs on, and reports a stop (EVENT_STOP, or EVENT_GROUP_STOP) before it
+ * executes anything.
  */
 int stub_recall(struct stub_run *l) MUST_USE;
 
 /*
- * The thread is somewhere in the routine: it is stopped, with the registers and the signal mask
- * that it was sent with, and gets *SIGNAL when it goes on. It has made no system call for that.
- * -ETIMEDOUT: it does not stop, or is not in the routine but in a handler, and goes on there.
+ * The thread is somewhere in the routine: stops it, and sets the registers and the signal mask that it
+ * was sent with, without a system call of its own. *SIGNAL: what it is to get when it goes on.
+ * -ETIMEDOUT: it does not stop, or is in a handler rather than in the routine, and goes on there.
  */
 int stub_take_out(struct stub_run *l, int *signal) MUST_USE;
 /*
- * The thread is somewhere in the routine and does not come to its end, as when its program has
- * replaced what the routine reads: it is taken out as it is. It runs on, and reports a stop first.
- * Fails as stub_take_out().
+ * stub_take_out() where the routine may never end by itself, as when the program has replaced what
+ * it reads. The thread runs on, and reports a stop first.
  */
 int stub_force(struct stub_run *l) MUST_USE;
 
-/*
- * What stub_recall() does for a thread that was not sent: it runs on, and reports a stop first.
- * Returns ERR.
- */
+/* For a thread that could not be sent: it runs on, and reports a stop first. Returns ERR. */
 int stub_none(pid_t tid, int err);
 
 #endif

@@ -24,7 +24,7 @@
  * leader gets SIGHUP and SIGCONT by that, its foreground group gets them from us.
  */
 
-/* Not by the file: /dev/tty is the same terminal. */
+/* Compares terminals, not files: /dev/tty may be the same terminal. */
 static bool same_terminal(int fd, unsigned user)
 {
 	unsigned device;
@@ -39,7 +39,7 @@ static int open_again(int fd)
 
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 	again = open(path, O_RDWR | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-	if (again < 0) /* it is another user's: then as it is */
+	if (again < 0) /* it may be another user's: then the open descriptor is used */
 		again = fcntl(fd, F_DUPFD_CLOEXEC, 3);
 	return again < 0 ? -errno : again;
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * terminal.h - in an interactive run: the user's terminal, and the one of its own that the program
- * gets. The program leads a session there; those of its descriptors 0-2 that would be the user's
- * terminal are its own instead. A keeper process (keeper.h) sees to it that our death neither hangs
- * the program up nor leaves the user's terminal raw. One for a run of mtrun; run again, the program
- * gets a new one.
+ * terminal.h - the two terminals of an interactive run: the user's, and one that the program gets.
+ * The program leads a session there; those of its descriptors 0-2 that would be the user's terminal
+ * are its own instead. A keeper process (keeper.h) sees to it that our death neither hangs the
+ * program up nor leaves the user's terminal raw. There is one struct terminal for a run of mtrun;
+ * when the program is run again it gets a new terminal.
  */
 #ifndef MTRUN_TERMINAL_H
 #define MTRUN_TERMINAL_H
@@ -13,10 +13,7 @@
 
 #include "base/types.h"
 
-/*
- * Every byte is the program's (RAW); keys are read one by one without being shown (KEYS); as we
- * found it (SANE).
- */
+/* SANE: as we found it. KEYS: keys are read one by one, without echo. RAW: for the program. */
 enum terminal_mode { TERMINAL_SANE, TERMINAL_KEYS, TERMINAL_RAW };
 
 struct terminal {
@@ -25,7 +22,7 @@ struct terminal {
 	struct termios saved; /* as we found it */
 	unsigned shared;      /* bit N: the program's descriptor N is its terminal */
 	int master;	      /* -1: none */
-	/* ours of the other side: nothing ends while the program has it closed */
+	/* our descriptor of its other side, so that it stays open while the program has closed it */
 	int slave;
 	char *name; /* of the other side */
 	int keeper;
@@ -33,19 +30,20 @@ struct terminal {
 };
 
 /*
- * Standard input and error must be terminals. PROGRAM: it gets one. 0 or -errno. Before there is a
- * second thread: it forks the keeper.
+ * Opens the user's terminal; standard input and error must be terminals. PROGRAM: makes one for the
+ * program, too. It forks the keeper, so it must be called before there is a second thread. 0 or
+ * -errno. terminal_close() ends it.
  */
 int terminal_open(struct terminal *t, bool program) MUST_USE;
-/* A fresh one for the program: `master` is another then. 0 or -errno. */
+/* Makes a new terminal for the program: `master` changes. 0 or -errno. */
 int terminal_renew(struct terminal *t) MUST_USE;
 /* In the child, before its exec: makes the program's terminal its own. */
 void terminal_enter(const struct terminal *t);
-/* Whether the user's terminal was closed, or is within MS milliseconds. */
+/* Whether the user's terminal was closed, or is closed within MS milliseconds. */
 bool terminal_is_gone(const struct terminal *t, int ms);
 /*
- * Closes the program's terminal: SIGHUP and SIGCONT for its foreground group, nothing to read or
- * write any more. The keeper has ended.
+ * Closes the program's terminal: its foreground group gets SIGHUP and SIGCONT, and can read and
+ * write nothing any more. The keeper ends, too.
  */
 void terminal_hang_up(struct terminal *t);
 /* Whether this process has a controlling terminal, be it on a descriptor or not. */
@@ -62,16 +60,10 @@ void terminal_mode(struct terminal *t, enum terminal_mode mode);
  */
 const char *terminal_switch(const struct terminal *t, bool alternate);
 
-/*
- * Everything in TEXT, however long the terminal takes it; what it does not take any more (it is
- * gone) is lost.
- */
+/* Writes all of TEXT, however long that takes; once the terminal is gone the rest is lost. */
 void terminal_write(const struct terminal *t, const char *text, size_t len);
 
-/*
- * The end of our part in it: the user's terminal is as we found it, the keeper goes on for a
- * program that lives.
- */
+/* Leaves the user's terminal as we found it; the keeper goes on for a program that lives. */
 void terminal_close(struct terminal *t);
 
 #endif

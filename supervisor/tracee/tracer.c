@@ -6,11 +6,12 @@
  * can be waited in (LISTEN), and nothing is sent to the tracee. Every thread, child and exec is
  * reported through its event option.
  *
- * Events are drawn in rounds. wait4(2) looks at the newest tracee first, so new ones that stop
- * again and again would keep an old one stopped for ever, if each were resumed before the next is
- * asked for. All that have something to say are drawn before the first of them is resumed; the next
- * round begins when these are served. A tracee of which more was drawn than served has been killed
- * in between: it is at another stop by now, and is not resumed from that one by mistake.
+ * Events are collected in rounds. wait4(2) looks at the newest tracee first: if each tracee were
+ * resumed before the next event is asked for, new ones that stop again and again would keep an old
+ * one stopped for ever. So the events of all that have stopped are collected before the first of
+ * them is resumed; the next round begins when these are served. If a second event of a tracee was
+ * collected, it was killed in between: it is at another stop by now, and must not be resumed from
+ * that by mistake.
  */
 #include "tracee/tracer.h"
 
@@ -67,8 +68,8 @@ int tracer_signal_code(pid_t tid, int *code)
 }
 
 /*
- * What the kernel says to EVENT, at which TID stopped. False: it has been killed since, and stops at
- * its end, whose message took the place of this one's.
+ * The message of EVENT, at which TID stopped. False: TID has been killed since, and the message is
+ * that of its end.
  */
 static bool message(pid_t tid, int event, unsigned long *value)
 {
@@ -103,18 +104,18 @@ static void decode(pid_t tid, int status, struct event *e)
 	if (e->kind == EVENT_EXEC)
 		e->value = (unsigned long)tid;
 	else if (e->kind == EVENT_FORK || e->kind == EVENT_VFORK || e->kind == EVENT_CLONE)
-		e->kind = EVENT_NONE; /* what it made is as if nobody had told of it */
+		e->kind = EVENT_NONE; /* the new task comes unannounced then */
 }
 
 /* ---- drawn events -------------------------------------------------------- */
 
-/* Those from `served` on have not been asked for yet, in the order in which they were drawn. */
+/* Events in the order in which they were collected; those from `served` on are to be served. */
 static struct {
 	struct event *event;
 	size_t served, count, room;
 } drawn;
 
-/* The first of TID that was not asked for yet, or NULL. */
+/* The first of TID's that was not served yet, or NULL. */
 static struct event *drawn_find(pid_t tid)
 {
 	for (size_t i = drawn.served; i < drawn.count; i++)
@@ -137,7 +138,7 @@ static int drawn_room(void)
 
 /* ---- going on ------------------------------------------------------------ */
 
-/* What TID stops for after what was served last is served, too: so it is drawn, if it is there. */
+/* Resumes TID. If it is at another stop already, -ESRCH: that event is collected, to be served. */
 static int go_on(enum __ptrace_request request, pid_t tid, int signal)
 {
 	int status;
@@ -164,7 +165,7 @@ int tracer_detach(pid_t tid, int signal)
 	int err = call(PTRACE_DETACH, tid, NULL, (void *)(long)signal);
 	struct event *e;
 
-	/* it is nobody's business of ours any more, whatever it stopped for */
+	/* what it stopped for does not concern us any more */
 	while (!err && (e = drawn_find(tid)))
 		drawn_remove(e);
 	return err;
@@ -202,7 +203,7 @@ int tracer_set_mask(pid_t tid, uint64_t mask)
 	return call(PTRACE_SETSIGMASK, tid, (void *)sizeof(mask), &mask);
 }
 
-/* All that there are. -ECHILD: no tracees are left; else 0 or -errno. */
+/* Collects all events that there are. 0, or -errno; -ECHILD: no tracees are left. */
 static int draw(void)
 {
 	int status;
@@ -233,8 +234,8 @@ int tracer_next(struct event *event)
 }
 
 /*
- * Most stops come within some ten microseconds, and the shortest nap takes about a hundred: so
- * others are let first on our processor for a while, and only then it is left.
+ * Most stops come within some ten microseconds, and the shortest nap takes about a hundred: so we
+ * first yield the processor for a while, and only then sleep.
  */
 #define LOOKS	    64
 #define NAP_NS	    20000

@@ -18,7 +18,7 @@ enum event_kind {
 	EVENT_STOP,	  /* a new thread's first stop, or the answer to tracer_interrupt() */
 	EVENT_EXEC,	  /* `value`: the thread id that it had before */
 	EVENT_FORK,	  /* fork, vfork or clone: `value` is the new thread's id */
-	/* the same, the parent is suspended until the child execs or exits */
+	/* as EVENT_FORK; the parent is suspended until the child execs or exits */
 	EVENT_VFORK,
 	EVENT_CLONE,
 	EVENT_EXITING, /* last instant of a thread; `value`: its wait status */
@@ -35,7 +35,7 @@ struct event {
 
 #define TRACE_CHILDREN 1u /* follow fork, vfork, clone with memory of its own */
 #define TRACE_EXITKILL 2u
-/* its seccomp filters are not asked: wants CAP_SYS_ADMIN, and none of our own */
+/* suspends its seccomp filters: needs CAP_SYS_ADMIN, and that we have no filter ourselves */
 #define TRACE_UNFILTERED 4u
 
 int tracer_seize(pid_t tid, unsigned flags) MUST_USE;
@@ -44,13 +44,13 @@ int tracer_seize(pid_t tid, unsigned flags) MUST_USE;
 int tracer_flags(pid_t tid, unsigned flags) MUST_USE;
 
 /*
- * The next event of any tracee, without waiting: one of each that has stopped, then the next of each.
- * 1: *event is filled; 0: none; -ECHILD: no tracees are left.
+ * The next event of any tracee, without waiting; one event of each that has stopped, before a
+ * second one of any. 1: *EVENT is filled; 0: there is none; -ECHILD: no tracees are left.
  */
 int tracer_next(struct event *event) MUST_USE;
 /*
- * Waits for an event of TID, at most MS milliseconds: 1, or 0 on time-out, or -errno. An end
- * (EVENT_GONE) is told by tracer_next() once more: records depend on it.
+ * Waits for an event of TID, at most MS milliseconds: 1, or 0 on time-out, or -errno. EVENT_GONE is
+ * told by tracer_next() once more, as the session's records depend on it.
  */
 int tracer_wait(pid_t tid, struct event *event, int ms) MUST_USE;
 
@@ -66,10 +66,8 @@ int tracer_get_regs(pid_t tid, struct user_regs_struct *regs) MUST_USE;
  * for what the thread did.
  */
 int tracer_signal_code(pid_t tid, int *code) MUST_USE;
-/*
- * The processor's other registers (XSAVE's format) in BUF of *LEN bytes; *LEN: how many there are.
- */
-#define TRACER_VECTOR 16384u /* more than any processor has */
+/* The processor's other registers (XSAVE's format) in BUF of *LEN bytes; *LEN: how many were written. */
+#define TRACER_VECTOR 16384u /* bytes: more than any processor has */
 int tracer_get_vector(pid_t tid, void *buf, size_t *len) MUST_USE;
 int tracer_set_regs(pid_t tid, const struct user_regs_struct *regs) MUST_USE;
 /* The signals that the tracee blocks, bit N - 1 for signal N. */
@@ -78,7 +76,7 @@ int tracer_set_mask(pid_t tid, uint64_t mask) MUST_USE;
 
 /*
  * Stops the tracee, wherever it is, within MS milliseconds. *SIGNAL: what it was about to get, 0:
- * nothing. -ETIMEDOUT; -ESRCH: it has ended, or is about to.
+ * nothing. 0; -ETIMEDOUT; -ESRCH: it has ended, or is about to.
  */
 int tracer_halt(pid_t tid, int *signal, int ms) MUST_USE;
 

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 /*
- * heartbeat.c - clock, bell and sign of life of all targets, in a thread of its own.
+ * heartbeat.c - the beacons of all targets: clock, bell and `alive`, in a thread of its own.
  *
- * Sign of life: the word `alive` of each beacon holds this thread's id and stands on its robust
- * list. When the thread dies, and be it with the whole process by SIGKILL, the kernel walks the
- * list and sets FUTEX_OWNER_DIED in each word. The list's nodes must not lie in memory that a
- * target can write, and the kernel wants one fixed distance from node to word; so each mapping of a
- * beacon has a private page right before it, which holds the node:
+ * `alive` of each beacon is a robust futex: it holds this thread's id and is on its robust list.
+ * When the thread dies, be it with the whole process by SIGKILL, the kernel walks the list and sets
+ * FUTEX_OWNER_DIED in each word. The list's nodes must not lie in memory that a target can write,
+ * and the kernel wants one fixed distance from node to word; so each mapping of a beacon has a
+ * private page right before it, which holds the node:
  *
  *	| private page: struct robust_list | beacon page (shared) | ...
  *	^ node                             ^ + 4096, alive at + 8
  *
- * Bell: futex_waitv(2) (Linux 5.16) sleeps on all bells at once; without it the clock's tick has to
- * do.
+ * The bell: futex_waitv(2) (Linux 5.16) sleeps on up to BELLS bells at once. Without it they are
+ * looked at with each tick of the clock.
  */
 #include "transport/heartbeat.h"
 
@@ -53,7 +53,7 @@ static struct {
 	struct timespec began;
 	int bell_fd;
 	uint32_t tid;	  /* 0 until the thread is up */
-	uint32_t changed; /* futex: the list is another one */
+	uint32_t changed; /* futex: the list has changed */
 	bool stop, sleeping;
 	struct robust_list_head robust;
 } heartbeat = { .lock = PTHREAD_MUTEX_INITIALIZER, .bell_fd = -1 };
@@ -88,9 +88,9 @@ void heartbeat_prompt(void)
 }
 
 /*
- * How often BEACON's bell had rung when we last looked, in the page of ours before it. It is kept
- * from one wait to the next: a bell that rings between a look and the next wait would be missed
- * otherwise, and a target with a full ring would sit there until the tick.
+ * `bell` of BEACON when we last looked, kept in our page before it. The next wait begins from that
+ * value: otherwise a bell that rings between a look and the wait would be missed, and a target with
+ * a full ring would wait until the tick.
  */
 static uint32_t *heard_of(struct wire_beacon *beacon)
 {
@@ -117,7 +117,7 @@ static void *heartbeat_run(void *unused)
 	heartbeat.robust.list.next = &heartbeat.robust.list;
 	heartbeat.robust.futex_offset = NODE_TO_WORD;
 	syscall(SYS_set_robust_list, &heartbeat.robust, sizeof(heartbeat.robust));
-	/* a late tick is a wrong date; refused to a plain user, and that is all right */
+	/* a late tick makes events late; a plain user may not set it, which does no harm */
 	setpriority(PRIO_PROCESS, 0, -10);
 	heartbeat_prompt();
 	__atomic_store_n(&heartbeat.tid, (uint32_t)gettid(), __ATOMIC_RELEASE);
@@ -171,7 +171,7 @@ static void *heartbeat_run(void *unused)
 	return NULL;
 }
 
-/* The thread waits for something else from now on. The lock is held. */
+/* Makes the thread look at the list again. The lock is held. */
 static void wake(void)
 {
 	__atomic_add_fetch(&heartbeat.changed, 1, __ATOMIC_RELEASE);

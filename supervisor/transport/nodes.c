@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 /*
- * nodes.c - stacks as the target tells them. It can write whatever it likes, at any time: a number
- * is less than WIRE_NODES, a parent's number is less than its child's, so every way out ends. How
- * deep a node lies is found out once; then its parent must lie one less deep, so no way out is
- * longer than that, and none is longer than DEEPEST.
+ * nodes.c - stacks as the target tells them. It can write whatever it likes, at any time. So a
+ * number must be less than WIRE_NODES, and a parent's less than its child's: then each way to a
+ * root ends. A node's depth is found out once; from then on its parent's must be one less, so the
+ * way is never longer than that. A node that is deeper than DEEPEST has no parent.
  */
 #include "transport/nodes.h"
 
@@ -13,8 +13,8 @@
 #include "base/space.h"
 
 #define SIZE  ((uint64_t)sizeof(struct wire_node))
-#define FIRST 32768u /* of those mapped here; a MiB */
-/* frames, with those of ours that are passed over; hooks write half as many at most */
+#define FIRST 32768u /* nodes mapped here at first, and at a time: a MiB */
+/* nodes from a root to a leaf; hooks write half as many at most */
 #define DEEPEST	 (2 * WIRE_DEPTH)
 #define TOO_DEEP UINT16_MAX
 _Static_assert(DEEPEST < TOO_DEEP, "a depth fits");
@@ -26,7 +26,8 @@ struct nodes {
 	struct wire_process *wire; /* NULL: `count` is final */
 	uint32_t count, mapped;
 	struct wire_node *node;
-	uint16_t *depth; /* [WIRE_NODES], reserved only: 1 for a root, TOO_DEEP; 0: not known yet */
+	uint16_t
+		*depth; /* [WIRE_NODES], touched as needed: 1: a root; TOO_DEEP; 0: not known yet */
 };
 
 #define DEPTH_BYTES (WIRE_NODES * sizeof(uint16_t))
@@ -124,7 +125,7 @@ uint32_t nodes_root(struct nodes *n)
 	return id;
 }
 
-/* Who has NODE; NULL: there is no such node. */
+/* The one of N and its elders that has NODE; NULL: there is no such node. */
 static struct nodes *owner(struct nodes *n, uint32_t node)
 {
 	while (n && node < n->base)
@@ -139,7 +140,7 @@ static uint32_t parent_said(const struct nodes *n, uint32_t node)
 	return parent < node ? parent : 0;
 }
 
-/* 1 for a root or where there is no such node, TOO_DEEP. */
+/* NODE's depth: 1 for a root or if there is no such node; or TOO_DEEP. */
 static uint32_t depth_of(struct nodes *n, uint32_t node)
 {
 	uint32_t way[DEEPEST], depth = 0;

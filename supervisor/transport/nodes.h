@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
  * nodes.h - our side of a process' stacks (struct wire_node[]), which its hooks write. A forked
- * child goes on with its parent's numbers: those up to its BASE are its parent's stacks, which it
- * cannot change; later ones are its own. Counted: they are asked as long as somebody has blocks of
- * them.
+ * child goes on with its parent's numbers: those below its base are its parent's stacks, which it
+ * cannot change; the others are its own. Reference-counted: a child needs its parent's.
  */
 #ifndef MTRUN_NODES_H
 #define MTRUN_NODES_H
@@ -14,8 +13,8 @@
 struct nodes;
 
 /*
- * Of the process whose memory file is FD and whose part WIRE is mapped; ELDER: of its parent, or
- * NULL. NULL: out of memory.
+ * The nodes of the process whose memory file is FD (borrowed for the call) and whose process part
+ * is mapped at WIRE. ELDER: its parent's, or NULL. NULL: out of memory.
  */
 struct nodes *nodes_new(int fd, struct wire_process *wire, struct nodes *elder) MUST_USE;
 struct nodes *nodes_ref(struct nodes *n);
@@ -23,9 +22,9 @@ void nodes_unref(struct nodes *n); /* NULL is fine */
 /* WIRE is going to be unmapped: there will be no more. */
 void nodes_close(struct nodes *n);
 
-/* Numbers given out, at most WIRE_NODES. 1: none. */
+/* One more than the highest number given out, at most WIRE_NODES; 1: none was. */
 uint32_t nodes_count(const struct nodes *n);
-/* Bytes of those that are its own, not an elder's. */
+/* Bytes of its own nodes, without its elder's. */
 uint64_t nodes_memory(const struct nodes *n);
 /* A new root. 0: there is no room. */
 uint32_t nodes_root(struct nodes *n);

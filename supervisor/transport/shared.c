@@ -2,43 +2,41 @@
 /*
  * shared.c - what a target shares with us, and what it can do with that.
  *
- * We may be root, the target anybody, and every byte of its agent is its to write, at any time,
- * between two looks of ours, from any of its threads and from any process that has its memory
- * (vfork, CLONE_VM). So: every word is copied once, checked, and the copy used; no descriptor,
- * path, process or address from there is acted upon with our rights; what is done with a lie is
- * done to the liar.
+ * We may be root and the target anybody. It can write every byte of its agent at any time, between
+ * two looks of ours, from any of its threads and from any process that has its memory (vfork,
+ * CLONE_VM). So every word is copied once, checked, and the copy is used. No descriptor, path,
+ * process or address from there is acted upon with our rights. A lie does harm only to the liar.
  *
- *	the files	are the target's own, of its own making, reached by the descriptor that it
- *	                made (pidfd_getfd(2) gives us no right that it has not got). A number that
- *	                is a lie leads to another file of its own: it must be an empty, unlinked
- *	                memory file that was never sealed. Sealed, it cannot be cut off under us. A
- *	                hole punched into it reads as zeros.
- *	beacon		only `bell` is read: it wakes us. `alive` is on a robust list whose nodes
- *	                are not shared (heartbeat.c).
+ *	the files	are the target's, taken by the number of its descriptor (pidfd_getfd(2)
+ *	                gives us no right that the target has not got). A false number leads to
+ *	                another file of its own: it must be an empty, unlinked memory file that was
+ *	                never sealed. Once we have sealed it it cannot be truncated under us. A hole
+ *	                punched into it reads as zeros.
+ *	beacon		only `bell` is read: it wakes us. The nodes of the robust list that `alive`
+ *	                is on are not shared (heartbeat.c).
  *	threads_high	how many slots are looked at: WIRE_THREADS at most.
- *	slot.fs, tid	who it is. A tid is shown, and compared with threads that we trace; it is
- *	                never signalled or traced for being named there.
+ *	slot.fs, tid	which thread it is. A tid is shown, and compared with threads that we trace;
+ *	                no thread is signalled or traced for being named there.
  *	slot.head, small, big.ring
  *			what is taken out is between our own tail and that; at most WIRE_RING
  *	                events, each of them checked (stream.c).
- *	slot.big, moved	which of the rings an event is looked for in: one that is mapped here, or
- *	                that can be. Wrong ones lead to other events of the target's own.
+ *	slot.big, moved	in which ring an event is looked for: one that is mapped here, or can be.
+ *	                Wrong values lead to other events of the target's own.
  *	slot.ring, mask, memory
  *			the hooks' own. Not read.
  *	big_owner	the hooks' own. What names a slot is set free with it.
  *	slot.mark	whether a thread keeps books: some questions wait for it, for a time that is
  *	                ours (limit.c, sampling.c).
- *	slot.charged..	held between what was said before and what was given (limit.c): a target can
- *	                cheat itself out of its limit, as by not asking at all.
+ *	slot.charged..	clamped between its last value and what was given (limit.c). A target can
+ *	                evade its limit so, as it can by not asking at all.
  *	slot.mail	a question: copied by shared_question(). Its texts are addresses in the
  *	                target, read as far as they can be. An answer is written, not relied upon.
  *	                Results of calls that a mailbox made: the address of a mapping, which is
- *	                compared with what was asked for. A lie leaves our stubs where the target
- *	                says, in its own memory, by /proc/PID/mem, which writes nothing there that
- *	                the target could not.
- *	counter, ticket	how many numbers were given out, for `status`. Orders are made of the
- *	                events' own, whose gaps are given up after a second of ours.
- *	signal ring	as a thread's.
+ *	                compared with what was asked for. A lie puts our stubs elsewhere in the
+ *	                target's own memory.
+ *	counter, ticket	how many numbers were given out, for `status`. The order is that of the
+ *	                events' own numbers; missing ones are given up by our clock (stream.c).
+ *	signal		as a thread's ring.
  *	known, large ..	the hooks' own. Written by us, not read.
  *	nodes		parents are less than children, pcs are numbers that are looked up; `nodes`
  *	                is WIRE_NODES at most (nodes.c).
@@ -77,7 +75,7 @@ static int open_pidfd(pid_t pid)
 {
 	int fd = (int)syscall(SYS_pidfd_open, pid, 0);
 
-	/* another thread than its process' first, which has ended */
+	/* PID is a thread whose process' first thread has ended */
 	if (fd < 0 && (errno == EINVAL || errno == ENOENT))
 		fd = (int)syscall(SYS_pidfd_open, pid, PIDFD_THREAD);
 	return fd < 0 ? -errno : fd;
@@ -160,8 +158,8 @@ void shared_unmap(struct shared *s)
 }
 
 /*
- * One word that changes while it is looked at says nothing; that it differs three times, and ours
- * stays, is no accident.
+ * A difference counts if our word was the same before and after the other was read, and if it is
+ * found three times.
  */
 bool shared_is_lost(const struct shared *s, pid_t pid, raddr_t where)
 {
@@ -178,7 +176,7 @@ bool shared_is_lost(const struct shared *s, pid_t pid, raddr_t where)
 	return true;
 }
 
-/* Of HAVE there are to be WANTED at least, of MOST: how many more are mapped at once. */
+/* How many more to map at once: HAVE are mapped, WANTED are needed, MOST can be there. */
 static uint32_t more_of(uint32_t have, uint32_t wanted, uint32_t most)
 {
 	uint32_t more = wanted - have > have / 2 ? wanted - have : have / 2;
@@ -210,7 +208,7 @@ uint32_t shared_slots_mapped(const struct shared *s)
 
 /* ---- rings --------------------------------------------------------------- */
 
-/* Which of the big ones SLOT has, counted from 1. 0: none. */
+/* Number of SLOT's big one, from 1; 0: none. */
 static uint32_t big_of(const struct shared *s, uint32_t slot)
 {
 	uint32_t big = __atomic_load_n(&s->wire->thread[slot].big, __ATOMIC_ACQUIRE);
@@ -225,7 +223,7 @@ uint32_t shared_ring_size(const struct shared *s, uint32_t slot)
 	return big ? wire_ring_size(big) : WIRE_SMALL;
 }
 
-/* `head` comes first: what it counts was written where `big` says by then (inject/big.c). */
+/* `head` is read first: what it counts is where `big`, read after it, says (inject/big.c). */
 bool shared_ring_head(struct shared *s, uint32_t slot, uint64_t taken, uint64_t *head)
 {
 	uint64_t written = __atomic_load_n(&s->wire->thread[slot].head, __ATOMIC_ACQUIRE);
@@ -268,7 +266,7 @@ void shared_events(const struct shared *s, uint32_t slot, uint64_t at, struct wi
 		return;
 	if (big <= s->bigs)
 		copy(to + small, s->big[big - 1].ring, wire_ring_size(big), at + small, n - small);
-	else /* it was another one when `head` was looked at */
+	else /* `big` has changed since `head` was read: no hook does that */
 		memset(to + small, 0, (n - small) * sizeof(*to));
 }
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
  * shared.h - the trust boundary: memory that a target can write, and what it says there about
- * itself. Every reading of it goes by these functions, or is one copy of one word by those who own
- * what it means (stream.c, limit.c, nodes.c, cfi.c), which check it before they use it. shared.c
- * says what an attacker can do with each field.
+ * itself. It is read by these functions, or word by word by the module that a word belongs to
+ * (stream.c, limit.c, nodes.c, cfi.c), which copies it once and checks the copy. shared.c says what
+ * an attacker can do with each field.
  */
 #ifndef MTRUN_SHARED_H
 #define MTRUN_SHARED_H
@@ -14,51 +14,50 @@
 /* The process part of an agent, mapped here. Embedded in struct process. */
 struct shared {
 	struct wire_beacon *beacon; /* NULL: none (any more) */
-	/* in the same; of `thread` only as many as `slots` may be touched */
-	struct wire_process *wire;
-	uint32_t slots;
-	struct wire_big *big; /* so many of them are mapped */
-	uint32_t bigs;
+	struct wire_process *wire;  /* within the beacon's mapping */
+	uint32_t slots;		    /* of `wire->thread`, that are mapped */
+	struct wire_big *big;
+	uint32_t bigs; /* of `big`, that are mapped */
 };
 
 /*
- * Takes hold of the memory file that the target has just made as its descriptor NUMBER: an
- * unlinked, empty, unsealed one that the target itself may write. What it is really is looked at,
- * NUMBER is only the target's word. It gets SIZE bytes, and can neither lose nor gain any from then
- * on. Returns a descriptor or -errno; -EPERM: it is none.
+ * Opens the memory file that PID has just made as its descriptor NUMBER, which may be a lie: the
+ * file must be unlinked, empty, unsealed and writable for the target. It gets SIZE bytes and is
+ * sealed against shrinking and growing. Returns a descriptor, the caller's, or -errno; -EPERM: it
+ * is no such file.
  */
 int shared_take(pid_t pid, int64_t number, uint64_t size) MUST_USE;
 
 /*
- * Maps FD, with SLOTS threads. 0 or -errno. Its other fields are zeros, as far as the target has
- * left them so.
+ * Maps the process part in FD (borrowed for the call), with SLOTS threads. 0 or -errno.
+ * shared_unmap() ends it.
  */
 int shared_map(struct shared *s, int fd, uint32_t slots) MUST_USE;
 void shared_unmap(struct shared *s);
 /*
- * Process PID has something else where its process part was, at WHERE: it has replaced its mapping,
- * or never had this one.
+ * Whether process PID has something else at WHERE, where its process part was mapped: it has
+ * replaced the mapping, or never had this one.
  */
 bool shared_is_lost(const struct shared *s, pid_t pid, raddr_t where) MUST_USE;
 
-/* How many slots there are to be looked at, all of them mapped: WIRE_THREADS at most. */
+/* How many slots were ever used, at most WIRE_THREADS. Maps those that are not mapped yet. */
 uint32_t shared_slots(struct shared *s);
-uint32_t shared_slots_mapped(const struct shared *s); /* those of them that are mapped already */
+uint32_t shared_slots_mapped(const struct shared *s); /* how many of them are mapped already */
 
-/* How many events the ring that SLOT uses now can hold. */
+/* How many events SLOT's present ring can hold. */
 uint32_t shared_ring_size(const struct shared *s, uint32_t slot);
 /*
- * How far SLOT, of which TAKEN events were taken, has been written, in *HEAD. False: the others
- * cannot be looked at, as there is no memory for that.
+ * *HEAD: how many events SLOT has written; TAKEN were taken. Maps its big ring if need be. False:
+ * there is no memory for that.
  */
 bool shared_ring_head(struct shared *s, uint32_t slot, uint64_t taken, uint64_t *head);
 /*
- * Copies N events of SLOT, from number AT on; those that are nowhere are WIRE_NONE. After
- * shared_ring_head(), and not past what that said.
+ * Copies N events of SLOT, from number AT on; not past what shared_ring_head() has said. What
+ * cannot be found is WIRE_NONE.
  */
 void shared_events(const struct shared *s, uint32_t slot, uint64_t at, struct wire_event *to,
 		   uint32_t n);
-/* The thread of SLOT is gone and its events were taken: the slot is another's, and its memory. */
+/* The thread of SLOT is gone and its events were taken: frees the slot and its big one. */
 void shared_slot_free(struct shared *s, uint32_t slot);
 
 /* A question that a thread has asked: a copy, which the thread cannot change any more. */

@@ -20,9 +20,8 @@
  * - per address, the sequence numbers that events took from its counter: one whose predecessor has
  *   not been seen yet is held in its counter's reorder queue until then, while the rest of its ring
  *   goes on. A thread's realloc events (LEAVE and its outcomes) must also be applied in the order
- *   written: one whose turn in its counter has come before the thread's earlier ones is held as
- *   well. Both orders are that in which the sequence numbers were taken, so they never wait for
- *   each other in a circle;
+ *   written: one whose turn in its counter comes before the thread's earlier ones is held, too. Both
+ *   orders are that in which the sequence numbers were taken, so there is no deadlock;
  * - large blocks and mappings, the tickets: a ring whose next event is not the next ticket's stands
  *   still while the others go on;
  * - time: rings are taken in turns of a few events, the one that is furthest back (by its time
@@ -30,12 +29,14 @@
  *
  * The first two are kept whatever happens; the others as long as nobody has to wait long for them.
  * Numbers and tickets are taken just before the event is stored, so what is missing is on its way,
- * unless its thread was killed in between, or is kept from running: it must not be given up for
- * being late, since what it did would then come in the wrong order. After a second in which the
- * others ran (a target that is stopped does not age) a sequence number that never came is given up,
- * unless there is a thread that may still come with it: one that keeps its books and has written
- * nothing for half of that time. Of a thousand busy threads each has a processor every few seconds.
- * An answer (stream_settle) does not wait long: what is held is applied when that is certainly
+ * unless its thread was killed in between or does not get to run. An event that is only late must
+ * not be given up, as it would then be applied in the wrong order. A sequence number is given up
+ * when it has not come after a second in which others ran (a target that is stopped does not age);
+ * but not while there is a thread that may still come with it, which is in the middle of a hook and
+ * has written nothing for half of that time: of a thousand busy threads each has a processor every
+ * few seconds.
+ *
+ * An answer (stream_settle) does not wait that long. What is held is applied when that is certainly
  * right: an allocation at an address where nothing lives, a free where something does, if no other
  * event on that address is held before it, and every ring was read once more since it came. A hook
  * stores a free before the real one is called, and an allocation before its caller knows the
@@ -49,22 +50,19 @@
 #define BATCH	  64u  /* events of one ring at a turn */
 #define PUBLISH	  512u /* tell the writer at least that often */
 #define HELD_MOST (1u << 20)
-#define HELD_FEW  256u /* of whom nobody asks */
-/* steps within a reorder queue that an event is good for, */
+#define HELD_FEW  256u /* of a process that nobody asks about */
+/* Search steps in reorder queues: each event adds EACH, and at most SAVED are kept for later. */
 #define SEARCH_EACH  64u
-#define SEARCH_SAVED (1u << 22) /* and of those not used, how many may be for later ones */
+#define SEARCH_SAVED (1u << 22)
 #define HINTS	     64u
 #define GAP_MS	     1000u
-#define GAP_MOST_MS  60000u /* whoever may still come with it */
-#define STEP_MS	     20u    /* at most so much of it passes between two passes */
-/* a ticket is missed no longer than that, by all the rings that stand still for it */
+#define GAP_MOST_MS  60000u /* even if a thread may still come with it */
+#define STEP_MS	     20u    /* at most so much counts between two passes */
+/* how long all rings stand still for a missing ticket */
 #define TICKET_MS 100u
-/* ms that an answer waits for a sequence number that is on its way */
+/* how often, with 1 ms between, an answer looks again for what is on its way */
 #define SETTLE_TRIES 20
-/*
- * and held events that it looks at again meanwhile: nobody's sequence numbers are on the way by the
- * million
- */
+/* and how many held events it looks at meanwhile, all in all */
 #define SETTLE_MOST (1u << 17)
 /* how often a pass looks for new events when all rings stand still */
 #define LOOKS	  8u
@@ -72,28 +70,28 @@
 #define EARLIES	  64u
 
 struct source {		     /* where an event came from */
-	uint64_t ms, period; /* of its samples; 0: they are none */
+	uint64_t ms, period; /* period: bytes a sample; 0: nothing is sampled */
 	uint32_t thread, slot;
 };
 
 struct ring {
 	struct source from;
-	/* taken; written, as last seen; what the writer knows of `tail` */
+	/* events taken; written, as last seen; `tail` as last published */
 	uint64_t tail, head, told;
-	uint64_t ms;	 /* of its last time event: not before others that are behind it */
-	uint64_t turn;	 /* when it was last served */
-	uint64_t ticket; /* that it waits for its turn with */
+	uint64_t ms;	 /* of its last time event */
+	uint64_t turn;	 /* when it was last served: the stream's `turn` then */
+	uint64_t ticket; /* of its next event, for which it stands still */
 	uint32_t tid;
 	uint32_t realloc_head, realloc_tail; /* held events of_realloc(), in the order written */
 	/*
-	 * what it put into a reorder queue last, by the counter's low bits; may be something else
-	 * by now
+	 * its last entry in a reorder queue, by the counter's low bits; the entry may be reused by
+	 * now
 	 */
 	uint32_t hint[HINTS];
 	bool seen;
 	bool halted; /* it stands still for `ticket` */
-	bool asleep; /* its writer was, when told last, and may be still */
-	/* what was written when gaps were last looked at, and `ran` when that was seen first */
+	bool asleep; /* its writer slept when `tail` was last published, and may sleep still */
+	/* `head` when gaps were last looked at, and `ran` when that value was seen first */
 	uint64_t busy_head, busy_since;
 };
 
@@ -101,9 +99,9 @@ struct held {
 	struct wire_event e, more;
 	struct source from;
 	uint32_t next, seq;	     /* index into `held`; 0: none */
-	uint32_t next_realloc, look; /* of its ring; at which look into the rings it came */
+	uint32_t next_realloc, look; /* its ring's next one; `look` of the stream when it came */
 	bool done;		     /* applied before its turn */
-	bool in_queue;		     /* not idle */
+	bool in_queue;		     /* false: the entry is free */
 };
 
 struct reorder_queue {
@@ -127,8 +125,8 @@ struct stream {
 	uint64_t waiting[WIRE_COUNTERS / 64]; /* reorder queues that are not empty */
 	/* reorder queues whose first may have become ready */
 	uint64_t again[WIRE_COUNTERS / 64];
-	uint32_t agains, look;
-	uint32_t steps; /* that searches may take */
+	uint32_t agains, look; /* bits in `again`; looks into the rings */
+	uint32_t steps;	       /* that searches may take */
 	struct held *held;
 	uint32_t held_room, held_used, held_idle, held_now, held_most, held_done;
 	uint32_t held_limit;
@@ -143,19 +141,13 @@ struct stream {
 	uint64_t ran; /* ms in which events came */
 
 	struct ring ring[WIRE_THREADS]; /* by slot; of one that was not `seen` all is 0 */
-	/*
-	 * by slot: what the handlers of its thread say comes from a source of its own. NULL: they
-	 * have not said anything
-	 */
+	/* by slot: the source of what its thread's signal handlers tell. NULL: there was nothing */
 	struct ring *handlers;
-	/*
-	 * rings with events that are not taken: by time and, of those that stand still, by ticket.
-	 * In no order outside of a pass.
-	 */
+	/* rings with events to take: by time; and those that stand still, by ticket. In a pass only */
 	struct turns going, halting;
 	struct turn going_room[WIRE_THREADS], halting_room[WIRE_THREADS];
-	uint64_t signal_head; /* as it was when the places were looked at last, */
-	bool signal_quiet;    /* and none was taken or ready */
+	uint64_t signal_head; /* as it was when the places were last looked at */
+	bool signal_quiet;    /* no place was taken or ready then */
 
 	uint64_t events, gaps, bad;
 };
@@ -228,7 +220,7 @@ static __attribute__((noinline)) void apply_mapping(struct stream *s, const stru
 	}
 }
 
-/* An event of a block with WIRE_FLAGS. Whether that is all there is to it. */
+/* An event of a block with WIRE_FLAGS. False: it is still to be applied as any other. */
 static __attribute__((noinline)) bool apply_counted(struct stream *s, const struct source *from,
 						    struct wire_event e, struct wire_event more)
 {
@@ -331,7 +323,7 @@ static void realloc_put(struct stream *s, uint32_t i)
 	s->held[i].next_realloc = 0;
 }
 
-/* The first of its ring was applied: the next one's reorder queue may go on. */
+/* Entry I, its ring's first realloc event, was applied: the next one's queue may go on. */
 static void realloc_taken(struct stream *s, uint32_t i)
 {
 	struct ring *r = ring_at(s, s->held[i].from.slot);
@@ -363,32 +355,32 @@ static void apply_held(struct stream *s, uint32_t i)
 
 static void queue_pop(struct stream *s, uint32_t c)
 {
-	struct reorder_queue *ch = &s->queue[c];
-	uint32_t i = ch->head;
+	struct reorder_queue *q = &s->queue[c];
+	uint32_t i = q->head;
 	if (s->held[i].done)
 		s->held_done--;
-	ch->head = s->held[i].next;
-	ch->since = s->ran;
+	q->head = s->held[i].next;
+	q->since = s->ran;
 	held_free(s, i);
-	if (!ch->head) {
-		ch->tail = 0;
+	if (!q->head) {
+		q->tail = 0;
 		s->waiting[c / 64] &= ~(1ull << c % 64);
 	}
 }
 
 static void queue_run_one(struct stream *s, uint32_t c)
 {
-	struct reorder_queue *ch = &s->queue[c];
-	while (ch->head && s->held[ch->head].seq == (s->expected[c] & WIRE_SEQ_MASK) &&
-	       (s->held[ch->head].done || in_turn(s, ch->head))) {
+	struct reorder_queue *q = &s->queue[c];
+	while (q->head && s->held[q->head].seq == (s->expected[c] & WIRE_SEQ_MASK) &&
+	       (s->held[q->head].done || in_turn(s, q->head))) {
 		s->expected[c]++;
-		if (!s->held[ch->head].done)
-			apply_held(s, ch->head);
+		if (!s->held[q->head].done)
+			apply_held(s, q->head);
 		queue_pop(s, c);
 	}
 }
 
-static void chains_run_again(struct stream *s)
+static void queues_run_again(struct stream *s)
 {
 	while (s->agains)
 		for (uint32_t w = 0; w < WIRE_COUNTERS / 64; w++)
@@ -405,16 +397,16 @@ static void queue_run(struct stream *s, uint32_t c)
 {
 	queue_run_one(s, c);
 	if (s->agains)
-		chains_run_again(s);
+		queues_run_again(s);
 }
 
-/* Numbers before the reorder queue's first that have not come. */
+/* How many sequence numbers before the queue's first one have not come. */
 static inline uint32_t queue_missing(const struct stream *s, uint32_t c)
 {
 	return (s->held[s->queue[c].head].seq - s->expected[c]) & WIRE_SEQ_MASK;
 }
 
-/* They will not come. */
+/* The missing sequence numbers before the queue's first one will not come. */
 static void queue_give_up(struct stream *s, uint32_t c)
 {
 	uint32_t missing = queue_missing(s, c);
@@ -424,9 +416,9 @@ static void queue_give_up(struct stream *s, uint32_t c)
 }
 
 /*
- * The first of reorder queue C has its turn there, and has waited for long for an earlier one of
- * its thread's realloc events, which waits for it: a handler in a handler has written its event
- * before the one that it interrupted. It becomes the first of them.
+ * A deadlock: the first entry of queue C has waited for long for an earlier realloc event of its
+ * thread, which waits for it. A handler in a handler has written its event before the one that it
+ * interrupted. The entry becomes the first of its thread's realloc events.
  */
 static void queue_uncircle(struct stream *s, uint32_t c)
 {
@@ -444,11 +436,8 @@ static void queue_uncircle(struct stream *s, uint32_t c)
 	queue_run(s, c);
 }
 
-/*
- * What is still held although no sequence number is missing waits in a circle, which no hook
- * writes.
- */
-static void chains_break(struct stream *s)
+/* What is still held although no sequence number is missing is deadlocked; no hook writes that. */
+static void queues_break(struct stream *s)
 {
 	for (uint32_t c = 0; c < WIRE_COUNTERS; c++)
 		while (s->queue[c].head) {
@@ -464,9 +453,7 @@ static void chains_break(struct stream *s)
 			ring_at(s, i)->realloc_head = 0;
 }
 
-/*
- * Whether there is a thread that may have taken a sequence number long ago and will come with it.
- */
+/* Whether some thread may have taken a sequence number long ago and may still write its event. */
 static bool anyone_owes(struct stream *s)
 {
 	uint32_t high = shared_slots(s->shared);
@@ -485,7 +472,7 @@ static bool anyone_owes(struct stream *s)
 	return any;
 }
 
-static void chains_give_up(struct stream *s, bool all)
+static void queues_give_up(struct stream *s, bool all)
 {
 	uint64_t most = anyone_owes(s) ? GAP_MOST_MS : GAP_MS;
 	bool progress = true;
@@ -505,10 +492,10 @@ static void chains_give_up(struct stream *s, bool all)
 			}
 	}
 	if (all && s->held_now)
-		chains_break(s);
+		queues_break(s);
 }
 
-/* Whether entry I can be applied whatever its predecessors are: see above. */
+/* Whether entry I can be applied before its predecessors: see the top of the file. */
 static bool certain(struct stream *s, uint32_t i)
 {
 	const struct held *h = &s->held[i];
@@ -522,7 +509,7 @@ static bool certain(struct stream *s, uint32_t i)
 
 static void queue_hurry(struct stream *s, uint32_t c)
 {
-	/* addresses, by a hash, of which one is held before */
+	/* a bit for each address, by a hash, that an earlier entry is held for */
 	uint64_t passed[16] = { 0 };
 	for (uint32_t i = s->queue[c].head; i; i = s->held[i].next) {
 		uint64_t address = wire_address(s->held[i].e), *word = &passed[address >> 16 & 15],
@@ -540,12 +527,12 @@ static void queue_hurry(struct stream *s, uint32_t c)
 }
 
 /* Applies what is held wherever its predecessors cannot matter. */
-static void chains_hurry(struct stream *s)
+static void queues_hurry(struct stream *s)
 {
 	for (uint32_t w = 0; w < WIRE_COUNTERS / 64 && s->held_now; w++)
 		for (uint64_t left = s->waiting[w]; left; left &= left - 1)
 			queue_hurry(s, w * 64 + (uint32_t)__builtin_ctzll(left));
-	chains_run_again(s);
+	queues_run_again(s);
 }
 
 /* How far entry I (not 0) is ahead of the sequence number that counter C waits for. */
@@ -555,23 +542,23 @@ static inline uint32_t ahead_of(const struct stream *s, uint32_t c, uint32_t i)
 }
 
 /*
- * After which entry of the reorder queue the sequence number that is AHEAD belongs (0: first). The
- * sequence numbers of a SLOT ascend, so the search goes on where its last one ended, and all
- * searches together pass each entry once for each thread. UINT32_MAX: it is there already, or the
- * searches take longer than any threads' would.
+ * The entry of queue C after which a sequence number AHEAD of the expected one belongs; 0: it is
+ * the first. The sequence numbers of a SLOT ascend, so the search goes on where its last one ended,
+ * and all searches together pass each entry once for each thread. UINT32_MAX: the number is there
+ * already, or the searches take longer than honest threads' would.
  */
 static uint32_t queue_place(struct stream *s, uint32_t c, uint32_t ahead, uint32_t slot)
 {
-	const struct reorder_queue *ch = &s->queue[c];
+	const struct reorder_queue *q = &s->queue[c];
 	uint32_t hint = ring_at(s, slot)->hint[c % HINTS], after = 0;
 	s->steps = s->steps < SEARCH_SAVED ? s->steps + SEARCH_EACH : SEARCH_SAVED;
-	if (ch->tail && ahead_of(s, c, ch->tail) < ahead)
-		return ch->tail;
-	/* it may be of a time before stream_hold_few() */
-	if (ch->head && hint && hint < s->held_used && s->held[hint].in_queue &&
+	if (q->tail && ahead_of(s, c, q->tail) < ahead)
+		return q->tail;
+	/* the hint may be from before stream_hold_few() */
+	if (q->head && hint && hint < s->held_used && s->held[hint].in_queue &&
 	    counter_of(s, hint) == c && ahead_of(s, c, hint) < ahead)
 		after = hint;
-	for (uint32_t i = after ? s->held[after].next : ch->head; i;
+	for (uint32_t i = after ? s->held[after].next : q->head; i;
 	     after = i, i = s->held[i].next) {
 		if (ahead_of(s, c, i) == ahead || s->steps-- == 1)
 			return UINT32_MAX;
@@ -593,7 +580,7 @@ static __attribute__((noinline)) void out_of_turn(struct stream *s, const struct
 						  uint32_t c)
 {
 	uint32_t ahead = (wire_seq(e) - s->expected[c]) & WIRE_SEQ_MASK;
-	if (ahead > WIRE_SEQ_MASK / 2) { /* given up before, and here it is */
+	if (ahead > WIRE_SEQ_MASK / 2) { /* it was given up, and comes after all */
 		if (s->gaps)
 			s->gaps--;
 		else
@@ -602,7 +589,7 @@ static __attribute__((noinline)) void out_of_turn(struct stream *s, const struct
 		return;
 	}
 	if (s->held_now >= s->held_limit) {
-		chains_give_up(s, true);
+		queues_give_up(s, true);
 		accept_event(s, from, e, more);
 		return;
 	}
@@ -613,9 +600,9 @@ static __attribute__((noinline)) void out_of_turn(struct stream *s, const struct
 		apply(s, from, e, more);
 		return;
 	}
-	struct reorder_queue *ch = &s->queue[c];
-	if (!ch->head) {
-		ch->since = s->ran;
+	struct reorder_queue *q = &s->queue[c];
+	if (!q->head) {
+		q->since = s->ran;
 		s->waiting[c / 64] |= 1ull << c % 64;
 	}
 	s->held[i] = (struct held){ .e = e,
@@ -624,17 +611,17 @@ static __attribute__((noinline)) void out_of_turn(struct stream *s, const struct
 				    .seq = wire_seq(e),
 				    .look = s->look,
 				    .in_queue = true };
-	uint32_t *link = after ? &s->held[after].next : &ch->head;
+	uint32_t *link = after ? &s->held[after].next : &q->head;
 	s->held[i].next = *link;
 	*link = i;
 	if (!s->held[i].next)
-		ch->tail = i;
+		q->tail = i;
 	ring_at(s, from->slot)->hint[c % HINTS] = i;
 	if (of_realloc(wire_kind(e)))
 		realloc_put(s, i);
 }
 
-/* E, checked: its kind is known, MORE is its second slot if it has one. */
+/* Applies or holds E. It was checked: its kind is known, and MORE is its second slot if it has one. */
 static inline void accept_event(struct stream *s, const struct source *from, struct wire_event e,
 				struct wire_event more)
 {
@@ -673,7 +660,7 @@ static void ticket_past(struct stream *s, uint64_t ticket)
 	}
 }
 
-/* One of a handler, which nobody waits for. */
+/* A ticket of a signal handler's event, which no ring stands still for. */
 static void ticket_early(struct stream *s, uint64_t ticket)
 {
 	if (ticket <= s->ticket || s->earlies == EARLIES)
@@ -685,8 +672,8 @@ static void ticket_early(struct stream *s, uint64_t ticket)
 /* ---- rings --------------------------------------------------------------- */
 
 /*
- * R's writer learns what was taken. If it sleeps it is woken when half of the ring is free: woken
- * for less it would soon sleep again, and each time take the processor from its reader.
+ * Publishes R's tail. A writer that sleeps is woken when half of the ring is free: woken for less
+ * it would soon sleep again, and each time take the processor from its reader.
  */
 static void ring_tell(struct stream *s, struct ring *r)
 {
@@ -703,14 +690,14 @@ static void ring_tell(struct stream *s, struct ring *r)
 	}
 }
 
-/* The beacon's 32 bits in 64. `now` is when this pass began: the time may be a later one. */
+/* The beacon's 32-bit MS in 64 bits. It may be later than `now`, when this pass began. */
 static uint64_t full_time(const struct stream *s, uint32_t ms)
 {
 	int32_t ago = (int32_t)((uint32_t)s->now - ms);
 	return ago > 0 && (uint64_t)ago > s->now ? s->now : s->now - (uint64_t)(int64_t)ago;
 }
 
-/* For the ledger a time to come is now. */
+/* MS, but not later than `now`. */
 static uint64_t past_time(const struct stream *s, uint64_t ms) { return ms < s->now ? ms : s->now; }
 
 static void new_owner(struct stream *s, struct ring *r, uint32_t tid)
@@ -725,8 +712,8 @@ static void new_owner(struct stream *s, struct ring *r, uint32_t tid)
 }
 
 /*
- * How many of the N events at E are plain allocations and frees whose turn it is: they are counted,
- * and can be applied together.
+ * How many of the N events at E, from the first one on, are plain allocations and frees whose turn
+ * it is. Their sequence numbers are counted as seen; they can be applied together.
  */
 static inline uint32_t plain_run(struct stream *s, const struct wire_event *e, uint32_t n)
 {
@@ -745,8 +732,8 @@ static inline uint32_t plain_run(struct stream *s, const struct wire_event *e, u
 }
 
 /*
- * The event at E, of N: how many slots it takes, 0 if the ring must wait here for a ticket.
- * *STOP: a new millisecond begins.
+ * Takes the event at E; N slots are there. Returns how many it has, or 0 if the ring must stand
+ * still for a ticket, which FORCE skips. *STOP: a new millisecond begins.
  */
 static uint32_t ring_one(struct stream *s, struct ring *r, const struct wire_event *e, uint32_t n,
 			 bool force, bool *stop)
@@ -795,8 +782,8 @@ static __attribute__((noinline)) void watched_run(struct stream *s, const struct
 }
 
 /*
- * Takes up to BATCH events; stops at a new millisecond, and where the ring must wait for another.
- * FORCE: not for a ticket.
+ * Takes up to BATCH events of R; stops at a new millisecond, and where the ring must stand still
+ * for a ticket, unless FORCE. Returns how many slots were taken.
  */
 static size_t ring_run(struct stream *s, struct ring *r, bool force)
 {
@@ -830,7 +817,7 @@ static size_t ring_run(struct stream *s, struct ring *r, bool force)
 	return i;
 }
 
-/* R goes on when its turn has come; with nothing to be taken it has none. */
+/* R waits for its turn, if it has events. */
 static void ring_queue(struct stream *s, const struct ring *r)
 {
 	if (r->tail == r->head)
@@ -888,9 +875,9 @@ static void place_free(struct stream *s, uint32_t place)
 }
 
 /*
- * What is ready, in order. What is half written stays until its thread goes on, or is gone. What
- * was drawn at HEAD or later may follow, in its thread, an event that was not ready yet when its
- * place was looked at: next time.
+ * The places that are ready, in order. One that is half written stays until its thread goes on, or
+ * is gone. One whose order is HEAD or later stays, too: an earlier event of its thread may have
+ * become ready only after its place was looked at.
  */
 static size_t places_look(struct stream *s, uint64_t head, struct ready ready[WIRE_SIGNAL_PLACES])
 {
@@ -965,9 +952,7 @@ static size_t signals_take(struct stream *s)
 	return n;
 }
 
-/*
- * The thread of SLOT is gone, and its handlers' events were taken: what is half written stays so.
- */
+/* The thread of SLOT is gone and its handlers' events were taken: frees half-written places. */
 static void signals_forget(struct stream *s, uint32_t slot)
 {
 	for (uint32_t i = 0; i < WIRE_SIGNAL_PLACES; i++)
@@ -982,8 +967,8 @@ static void signals_forget(struct stream *s, uint32_t slot)
 /* ---- passes -------------------------------------------------------------- */
 
 /*
- * The ring that is furthest back in time, and of those the one that has waited longest; NULL: all
- * are done or stand still.
+ * The ring that is furthest back in time, of several the one that was served longest ago; NULL: all
+ * are empty or stand still.
  */
 static struct ring *next_ring(struct stream *s)
 {
@@ -995,7 +980,7 @@ static struct ring *next_ring(struct stream *s)
 	return s->going.count ? &s->ring[turns_take(&s->going).ring] : NULL;
 }
 
-/* All stand still, and nothing new has come: the lowest ticket goes. */
+/* All rings stand still: the one with the lowest ticket goes on, once that has lasted, or FORCE. */
 static struct ring *go_on(struct stream *s, bool force)
 {
 	if (!s->halting.count)
@@ -1007,8 +992,8 @@ static struct ring *go_on(struct stream *s, bool force)
 }
 
 /*
- * Takes what the rings hold now, about BUDGET events at most. FORCE: everything, whatever is
- * missing.
+ * Takes what the rings hold now, about BUDGET slots at most. FORCE: no ring stands still for a
+ * ticket. Returns how many were taken.
  */
 static size_t pass(struct stream *s, size_t budget, bool force)
 {
@@ -1057,7 +1042,7 @@ size_t stream_take(struct stream *s, uint64_t now, size_t budget)
 		s->ran += step < STEP_MS ? step : STEP_MS;
 	if (s->held_now && s->now - s->gaps_ms >= GAP_MS / 10) {
 		s->gaps_ms = s->now;
-		chains_give_up(s, false);
+		queues_give_up(s, false);
 	}
 	return n;
 }
@@ -1079,11 +1064,11 @@ void stream_settle(struct stream *s, uint64_t now, bool ended)
 	     i++) {
 		pass(s, SIZE_MAX, true); /* what they wait for may be there by now */
 		looked_at += s->held_now;
-		chains_hurry(s);
+		queues_hurry(s);
 		if (s->held_now > s->held_done)
 			nap_ms();
 	}
-	chains_give_up(s, ended);
+	queues_give_up(s, ended);
 }
 
 void stream_thread_gone(struct stream *s, uint64_t now, uint64_t fs)
@@ -1101,7 +1086,7 @@ void stream_thread_gone(struct stream *s, uint64_t now, uint64_t fs)
 		pass(s, SIZE_MAX, true);
 	if (s->ring[i].from.thread != NO_THREAD)
 		ledger_thread_ended(s->ledger, s->ring[i].from.thread);
-	/* the next owner is another thread, also with the same tid */
+	/* the slot's next owner is another thread, even if it has the same tid */
 	s->ring[i].from.thread = NO_THREAD;
 	signals_forget(s, i);
 	shared_slot_free(s->shared, i);
@@ -1110,7 +1095,7 @@ void stream_thread_gone(struct stream *s, uint64_t now, uint64_t fs)
 void stream_hold_few(struct stream *s)
 {
 	s->held_limit = HELD_FEW;
-	chains_give_up(s, true);
+	queues_give_up(s, true);
 	if (s->held_now)
 		return;
 	free(s->held);
@@ -1121,7 +1106,7 @@ void stream_hold_few(struct stream *s)
 
 uint64_t stream_memory(const struct stream *s) { return (uint64_t)s->held_room * sizeof(*s->held); }
 
-/* Held events name their thread as the ledger before knew it. */
+/* Threads have other numbers in another ledger: sources and held events get theirs. */
 void stream_switch(struct stream *s, struct ledger *ledger)
 {
 	s->ledger = ledger;

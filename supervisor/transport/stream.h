@@ -14,62 +14,55 @@ struct shared;
 struct stream;
 
 struct stream_stats {
-	/* gaps: numbers that were taken but never came (a thread killed in between) */
+	/* gaps: sequence numbers that were taken but never came (a thread killed in between) */
 	uint64_t events, held_now, held_most, gaps;
-	/* deep: of the truncated ones; bad: malformed, ignored */
+	/* deep: how many of `truncated` were deeper than --depth; bad: what no hook writes */
 	uint64_t dropped, truncated, deep, waited_ms, bad;
 };
 
 /*
- * OWN(ctx, stack) says whether a mapping whose innermost frame is that of STACK is the program's
- * own. Both pointers are borrowed.
+ * OWN(CTX, STACK) says whether a mapping that was made with STACK is the program's own. SHARED,
+ * LEDGER and CTX are borrowed. NULL: out of memory.
  */
 struct stream *stream_new(struct shared *shared, struct ledger *ledger,
 			  bool (*own)(void *ctx, uint32_t stack), void *ctx) MUST_USE;
 void stream_free(struct stream *s);
 
 /*
- * Takes what is there, at most about BUDGET events; NOW is our clock in ms since tracing began.
- * Returns how many were taken: less than BUDGET means that the rings were empty when looked at.
+ * Takes what is there, about BUDGET slots of the rings at most; NOW: ms since tracing began.
+ * Returns how many were taken: less than BUDGET means that the rings were empty, or stood still for
+ * a ticket.
  */
 size_t stream_take(struct stream *s, uint64_t now, size_t budget);
 /*
- * Everything that was in the rings when called is applied when it returns; gaps older than a second
- * (or, with ENDED, all) are given up.
+ * Applies everything that was in the rings when called, but for events whose predecessors are still
+ * missing after some milliseconds (stream_stats.held_now). Gaps older than a second, with ENDED
+ * all, are given up.
  */
 void stream_settle(struct stream *s, uint64_t now, bool ended);
-/*
- * What comes from now on is LEDGER's (borrowed), events that are held still among it; its threads
- * are those that there are.
- */
+/* What is applied from now on, held events included, goes to LEDGER (borrowed). */
 void stream_switch(struct stream *s, struct ledger *ledger);
-/* From now on few events are held: what they say matters to nobody. */
+/* From now on few events are held: their order matters to nobody. */
 void stream_hold_few(struct stream *s);
-/* Bytes that are taken by events that are held, now or before. */
+/* Bytes of the memory for held events, which does not shrink. */
 uint64_t stream_memory(const struct stream *s);
-/*
- * The thread that owns slot with thread pointer FS ended: take the rest of its ring, free the slot.
- */
+/* The thread with the thread pointer FS has ended: takes the rest of its ring, frees its slot. */
 void stream_thread_gone(struct stream *s, uint64_t now, uint64_t fs);
 /*
- * FN is called after each event, which are applied one by one for that; it may take none itself.
- * CTX is borrowed. NULL: nobody is.
+ * FN is called after each event; events are applied one by one for that. FN may not call the
+ * stream. CTX is borrowed. FN NULL: nobody is called.
  */
 typedef void stream_watcher(void *ctx, uint32_t thread, struct wire_event e);
 void stream_watch(struct stream *s, stream_watcher *fn, void *ctx);
 void stream_stats(const struct stream *s, struct stream_stats *out);
 /*
- * How many events of SLOT were taken out so far: compares with the slot's `head`. WIRE_THREADS:
- * what was ready of handlers' events, as `signal_head`.
+ * How many events of SLOT were taken so far, to be compared with the slot's `head`. SLOT
+ * WIRE_THREADS: of handlers' events, to be compared with `signal_head`.
  */
 uint64_t stream_taken(const struct stream *s, uint32_t slot);
-/*
- * Events that were taken out and not applied yet; *BYTES: of the blocks that they say were given.
- */
+/* How many events were taken and not applied yet; *BYTES: of the blocks that they say were given. */
 size_t stream_held(const struct stream *s, uint64_t *bytes);
-/*
- * Sum of the target's address counters minus events applied: 0 when nothing was lost or is pending.
- */
+/* Sum of the target's counters minus events applied: 0 when nothing was lost or is pending. */
 int64_t stream_missing(const struct stream *s);
 
 #endif

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "transport/turns.h"
 
+/* A binary heap: turn I goes before its children, turns 2 I + 1 and 2 I + 2. */
+
 static bool before(const struct turn *a, const struct turn *b)
 {
 	return a->first != b->first ? a->first < b->first : a->second < b->second;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * turns.h - who is next: a priority queue of rings, as a binary heap. With 256 rings a look at each
- * of them for every few events costs more than the events do.
+ * turns.h - which ring is next: a priority queue. With 256 rings a look at each of them for every
+ * few events costs more than the events do.
  */
 #ifndef MTRUN_TURNS_H
 #define MTRUN_TURNS_H
@@ -20,7 +20,7 @@ struct turns {
 };
 
 void turns_add(struct turns *q, struct turn t);
-/* The one that goes first, taken out. There is one. */
+/* Takes out the one that goes first. The queue is not empty. */
 struct turn turns_take(struct turns *q);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * image.h - our side of a program image's unwind tables (struct wire_tables), by module. Made at
- * exec, shared by the processes that fork from it, counted. Also: the embedded trampoline's own
- * symbols.
+ * image.h - our side of a program image's unwind tables (struct wire_tables), by module. An image
+ * is made at exec and shared, reference-counted, by the processes that fork from it. Also the
+ * embedded trampoline's own symbols.
  */
 #ifndef MTRUN_IMAGE_H
 #define MTRUN_IMAGE_H
@@ -18,7 +18,7 @@ struct image;
 extern const uint8_t blob_elf_start[], blob_elf_end[];
 /* Offset of a symbol of it; the build guarantees those that we name, so a missing one aborts. */
 raddr_t blob_symbol(const char *name);
-/* LEN bytes of it at OFFSET. NULL: there are none. */
+/* LEN bytes of the trampoline at OFFSET. NULL: there are none. */
 const uint8_t *blob_bytes(raddr_t offset, size_t len);
 /* ENTRY[kind] = the address of the entry for each enum wire_hook_kind, with the blob at BASE. */
 void blob_entries(raddr_t base, raddr_t entry[HOOK_KINDS]);
@@ -36,8 +36,8 @@ struct image *image_ref(struct image *image);
 void image_unref(struct image *image); /* NULL is fine */
 
 /*
- * What holds where the hook of a system call (HOOK_RAW) has left the red zone alone and pushed a
- * return address, at a place where RULE holds.
+ * The rule in the hook of a system call (HOOK_RAW) at a place where RULE holds: it has skipped the
+ * red zone and pushed a return address.
  */
 struct wire_rule image_below_red_zone(struct wire_rule rule);
 /* Builds what is missing, as image_publish() would. */
@@ -47,13 +47,14 @@ void image_build(struct image *image, const struct modules *modules);
 struct image_view {
 	uint64_t rules, pool;
 };
-/* How a process comes to have MORE mapped. 0 or -errno: it has what *VIEW says then. */
+/* Maps MORE in the process. 0 or -errno; *VIEW is then what it has. */
 typedef int image_extend(void *ctx, struct image_view *view, const struct image_view *more);
 /*
- * Builds what is missing and publishes the table of all live modules of the process whose part is
- * WIRE and whose agent is at HOME, the trampoline and PLANT's islands among them; forgets cached
- * rules of dead ones. Modules whose rows do not fit into what the process has mapped have none
- * there: -ENOSPC, after all else is done.
+ * Builds what is missing and publishes the table of all live modules, the trampoline and PLANT's
+ * islands among them, of the process whose process part is WIRE and whose agent is at AGENT;
+ * forgets cached rules of dead modules. *VIEW is what the process has mapped of the tables;
+ * EXTEND(CTX) is asked for more. Modules whose rows do not fit have none there: -ENOSPC, after all
+ * else is done.
  */
 int image_publish(struct image *image, const struct modules *modules, const struct plant *plant,
 		  struct wire_process *wire, raddr_t agent, struct image_view *view,
