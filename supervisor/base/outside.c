@@ -101,25 +101,11 @@ static bool same_user_namespace(pid_t pid)
 	       proc_readlink(getpid(), "ns/user", own, sizeof(own)) > 0 && !strcmp(theirs, own);
 }
 
-/* The line of STATUS that begins with NAME, behind it. */
-static const char *field(const char *status, const char *name)
-{
-	const char *at = strstr(status, name);
-
-	return at ? at + strlen(name) : NULL;
-}
-
-/* "Uid:\t0\t0\t0\t0": real, effective, saved, file system. */
-static bool fourth(const char *at, unsigned *value)
-{
-	return at && sscanf(at, "%*u %*u %*u %u", value) == 1;
-}
-
 static int read_groups(struct rights *r, const char *at)
 {
 	size_t room = 0;
 
-	while (at && *at && *at != '\n') {
+	while (*at && *at != '\n') {
 		char *end;
 		unsigned long group = strtoul(at, &end, 10);
 
@@ -141,16 +127,15 @@ static int read_groups(struct rights *r, const char *at)
 
 static int rights_parse(struct rights *r, pid_t pid, const char *status)
 {
-	const char *capabilities = field(status, "\nCapEff:");
-	unsigned uid, gid;
+	unsigned uid[4], gid[4];
 
-	if (!fourth(field(status, "\nUid:"), &uid) || !fourth(field(status, "\nGid:"), &gid))
+	if (!status_ids(status, "Uid", uid) || !status_ids(status, "Gid", gid))
 		return -EINVAL;
-	r->uid = uid;
-	r->gid = gid;
-	if (capabilities && same_user_namespace(pid))
-		r->override = (uint32_t)strtoull(capabilities, NULL, 16) & OVERRIDE;
-	return read_groups(r, field(status, "\nGroups:\t"));
+	r->uid = uid[3];
+	r->gid = gid[3];
+	if (same_user_namespace(pid))
+		r->override = (uint32_t)status_mask(status, "CapEff") & OVERRIDE;
+	return read_groups(r, status_find(status, "Groups"));
 }
 
 static int rights_read(struct rights *r, pid_t pid)

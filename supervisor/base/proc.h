@@ -79,6 +79,14 @@ raddr_t proc_sleeping_rsp(pid_t pid, pid_t tid);
 
 /* A field of /proc/PID/status such as "VmRSS" in its own unit (kB for Vm*), or -errno. */
 int64_t proc_status_field(pid_t pid, const char *field);
+/*
+ * Several fields of one STATUS, the text of a `status`. What is not there is "", the number 0, the
+ * mask 0; ids are real, effective, saved, file system, and false: there are not four.
+ */
+const char *status_find(const char *status, const char *field);
+int64_t status_number(const char *status, const char *field);
+uint64_t status_mask(const char *status, const char *field); /* in hexadecimal */
+bool status_ids(const char *status, const char *field, unsigned id[4]) MUST_USE;
 /* The number that thread TID has for itself, in its own namespace; 0: not known. */
 pid_t proc_own_tid(pid_t tid);
 

@@ -6,7 +6,6 @@
 #include "tracee/sigframe.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/proc.h"
 
@@ -17,15 +16,12 @@
 
 bool sigframe_possible(pid_t pid)
 {
-	static const char field[] = "\nSigCgt:";
-	const char *at;
 	char *status;
 	bool some;
 
 	if (proc_read(pid, "status", &status) < 0)
 		return true;
-	at = strstr(status, field);
-	some = !at || strtoull(at + sizeof(field) - 1, NULL, 16) & ~LIBC_OWN;
+	some = !*status_find(status, "SigCgt") || status_mask(status, "SigCgt") & ~LIBC_OWN;
 	free(status);
 	return some;
 }
