@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/bounds.h"
 #include "base/proc.h"
 #include "base/vmas.h"
 #include "blocks/blocks.h"
@@ -122,8 +123,6 @@ static raddr_t tail_end(const struct process *p, const struct vma *v)
 	}
 	return 0;
 }
-
-static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
 /* How much of a mapping is explained: by what is in it, its name, its neighbours. */
 static uint64_t explained_bytes(const struct look *s, const struct process *p, size_t i)

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bounds.h"
 #include "ledger/weights.h"
 
 /*
@@ -40,8 +41,6 @@ static bool changed(const struct profile_row *r)
 {
 	return r->size || r->count || r->total_size || r->total_count || r->temporary;
 }
-
-static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
 /* NOW without BEFORE; either may be NULL: it is not there. */
 static struct profile_row row_subtract(const struct profile_row *now,

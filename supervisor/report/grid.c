@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/bounds.h"
 #include "report/function_name.h"
 
 #define GAP	  2
@@ -53,8 +54,7 @@ static const char *cell(const struct grid *g, size_t row, size_t column)
 	return i < g->cells && g->cell[i] ? g->cell[i] : "";
 }
 
-static size_t at_least(size_t n, size_t least) { return n > least ? n : least; }
-static size_t at_most(size_t n, size_t most) { return n < most ? n : most; }
+static size_t at_least(size_t n, size_t bound) { return n > bound ? n : bound; }
 
 static void measure(struct grid *g, size_t rows)
 {
@@ -103,18 +103,18 @@ static void fit(struct grid *g)
 	left = g->layout->columns > fixed ? g->layout->columns - fixed : 0;
 	if (both) {
 		size_t need = g->column[name].width,
-		       share = at_least(left * 2 / 5, at_most(g->file, left / 2));
+		       share = at_least(left * 2 / 5, least(g->file, left / 2));
 
 		share = at_least(share, NARROWEST);
 		if (left > need)
 			share = at_least(share, left - need);
-		g->column[path].width = at_most(g->column[path].width, share);
+		g->column[path].width = least(g->column[path].width, share);
 		left = left > g->column[path].width ? left - g->column[path].width : 0;
 	}
 	if (name < g->columns)
-		g->column[name].width = at_most(g->column[name].width, at_least(left, NARROWEST));
+		g->column[name].width = least(g->column[name].width, at_least(left, NARROWEST));
 	else if (path < g->columns)
-		g->column[path].width = at_most(g->column[path].width, at_least(left, NARROWEST));
+		g->column[path].width = least(g->column[path].width, at_least(left, NARROWEST));
 }
 
 static void put(const struct grid *g, FILE *out, size_t c, const char *text)
