@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/proc.h"
+#include "base/text.h"
 #include "process/process.h"
 #include "symbols/elf.h"
 
@@ -21,13 +22,6 @@ static bool defines(const struct module *m, const char *name)
 	size_t cursor = 0;
 
 	return elf_find(m->elf, name, &cursor, &symbol);
-}
-
-static const char *base_name(const struct module *m)
-{
-	const char *slash = strrchr(m->path, '/');
-
-	return slash ? slash + 1 : m->path;
 }
 
 static raddr_t dynamic_section(const struct module *exe)
@@ -108,7 +102,7 @@ static bool has_own(const struct process *p, bool is_libcs)
 		if (f->kind >= HOOK_GENERIC_MALLOC && f->kind < HOOK_KINDS)
 			return true;
 		for (size_t k = 0; is_libcs && k < sizeof(prefix) / sizeof(*prefix); k++)
-			if (!strncmp(f->name, prefix[k], strlen(prefix[k])))
+			if (text_begins(f->name, prefix[k]))
 				return true;
 	}
 	return false;
@@ -163,5 +157,5 @@ void usable_init(struct usable *u, const struct process *p)
 	else
 		snprintf(u->why, sizeof(u->why),
 			 "the allocator in %.64s does not let it be told from outside",
-			 base_name(allocator ? allocator : libc));
+			 text_last_part((allocator ? allocator : libc)->path));
 }

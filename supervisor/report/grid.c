@@ -11,6 +11,7 @@
 
 #include "base/array.h"
 #include "base/bounds.h"
+#include "base/text.h"
 #include "report/function_name.h"
 
 #define GAP	  2
@@ -62,16 +63,15 @@ static void measure(struct grid *g, size_t rows)
 		size_t widest = strlen(g->column[c].title);
 
 		for (size_t r = 0; r < rows; r++) {
-			const char *text = cell(g, r, c), *slash = strrchr(text, '/');
+			const char *text = cell(g, r, c);
 			size_t n = g->column[c].kind == GRID_FUNCTION
 					   ? function_width(g->layout, text)
 					   : layout_width(g->layout, text);
 
 			widest = at_least(n, widest);
 			if (g->column[c].kind == GRID_PATH)
-				g->file =
-					at_least(layout_width(g->layout, slash ? slash + 1 : text),
-						 g->file);
+				g->file = at_least(layout_width(g->layout, text_last_part(text)),
+						   g->file);
 		}
 		if (widest > g->column[c].width)
 			g->column[c].width = widest;

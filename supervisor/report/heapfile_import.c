@@ -12,6 +12,7 @@
 #include "base/intern.h"
 #include "base/outside.h"
 #include "base/proc.h"
+#include "base/text.h"
 #include "ledger/ledger.h"
 #include "symbols/elf.h"
 #include "symbols/site_rule.h"
@@ -99,11 +100,6 @@ static char *next_line(struct import *im)
 	return line;
 }
 
-static bool begins(const char *text, const char *with)
-{
-	return !strncmp(text, with, strlen(with));
-}
-
 /* `12: 34567 [20: 45678]` at *AT, which is moved behind it. */
 static bool amounts(char **at, uint64_t live[2], uint64_t ever[2])
 {
@@ -161,11 +157,11 @@ static int take_symbols(struct import *im)
 {
 	char *line;
 
-	while ((line = next_line(im)) && !begins(line, "--- heap")) {
+	while ((line = next_line(im)) && !text_begins(line, "--- heap")) {
 		uint64_t address;
 		char *name;
 
-		if (begins(line, "binary="))
+		if (text_begins(line, "binary="))
 			im->h->facts.exe = line + 7;
 		address = strtoull(line, &name, 16);
 		if (name == line || *name != ' ')
@@ -183,7 +179,7 @@ static void take_type(struct import *im, const char *text)
 {
 	const char *slash = strchr(text, '/');
 
-	if (!strstr(text, "heap") || begins(text, "heapprofile"))
+	if (!strstr(text, "heap") || text_begins(text, "heapprofile"))
 		return;
 	im->algorithm = strstr(text, "_v2") ? 2 : 1;
 	im->period = slash ? strtod(slash + 1, NULL) : 0;
@@ -195,7 +191,7 @@ static void take_type(struct import *im, const char *text)
 
 static bool ends_rows(const char *line)
 {
-	return begins(line, "MAPPED_LIBRARIES:") || begins(line, "--- Memory map:");
+	return text_begins(line, "MAPPED_LIBRARIES:") || text_begins(line, "--- Memory map:");
 }
 
 /* Behind `heap profile:`. */
@@ -213,7 +209,7 @@ static int take_gperftools(struct import *im, char *header)
 	while ((line = next_line(im)) && !ends_rows(line)) {
 		int err;
 
-		if (!amounts(&line, row.live, row.ever) || !begins(line, " @"))
+		if (!amounts(&line, row.live, row.ever) || !text_begins(line, " @"))
 			continue;
 		err = stack(im, line + 2, &row);
 		if (!err)
@@ -240,7 +236,7 @@ static int take_jemalloc(struct import *im, const char *header)
 		if (*at == '@') {
 			err = stack(im, at + 1, &row);
 			in_stack = true;
-		} else if (begins(at, "t*:")) {
+		} else if (text_begins(at, "t*:")) {
 			at += 3;
 			if (!amounts(&at, row.live, row.ever))
 				continue;
@@ -493,19 +489,16 @@ static int make_profile(struct import *im)
 
 bool heap_is_importable(const char *text)
 {
-	return begins(text, "heap profile: ") || begins(text, "heap_v2/") ||
-	       begins(text, "--- symbol\n");
+	return text_begins(text, "heap profile: ") || text_begins(text, "heap_v2/") ||
+	       text_begins(text, "--- symbol\n");
 }
 
 static void name(struct heap *h)
 {
-	const char *slash;
-
 	for (size_t i = 0; i < h->modules.count && !h->facts.exe; i++)
 		if (h->modules.module[i]->path[0] == '/')
 			h->facts.exe = h->modules.module[i]->path;
-	slash = h->facts.exe ? strrchr(h->facts.exe, '/') : NULL;
-	h->facts.command = slash ? slash + 1 : h->facts.exe;
+	h->facts.command = text_last_part(h->facts.exe);
 	h->facts.counted = LEDGER_COUNT_HEAP;
 }
 
@@ -517,7 +510,7 @@ static int take(struct import *im)
 	if (memchr(im->at, '\0', (size_t)(im->end - im->at)))
 		return wrong(im, "it is damaged: there are zero bytes in it");
 	line = next_line(im);
-	if (begins(line, "--- symbol")) {
+	if (text_begins(line, "--- symbol")) {
 		im->named = true;
 		err = take_symbols(im);
 		line = err ? NULL : next_line(im);
@@ -526,10 +519,10 @@ static int take(struct import *im)
 		return err ? err : wrong(im, "it is cut off");
 	if (im->symbols)
 		qsort(im->symbol, im->symbols, sizeof(*im->symbol), by_address);
-	if (begins(line, "heap profile:")) {
+	if (text_begins(line, "heap profile:")) {
 		im->h->foreign = "gperftools";
 		err = take_gperftools(im, line + 13);
-	} else if (begins(line, "heap_v2/")) {
+	} else if (text_begins(line, "heap_v2/")) {
 		im->h->foreign = "jemalloc";
 		err = take_jemalloc(im, line + 8);
 	} else {

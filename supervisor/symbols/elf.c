@@ -23,6 +23,7 @@
 #include <unistd.h>
 
 #include "base/sigbus.h"
+#include "base/text.h"
 #include "symbols/go_functions.h"
 
 #define PAGE	    4096u
@@ -571,7 +572,7 @@ bool elf_needs(const struct elf *elf, const char *name)
 				break;
 			needed = dyn.d_tag == DT_NEEDED ? string_at(&elf->dynsym, dyn.d_un.d_val)
 							: NULL;
-			if (needed && !strncmp(needed, name, strlen(name)))
+			if (needed && text_begins(needed, name))
 				return true;
 		}
 	}

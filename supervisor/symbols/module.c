@@ -24,6 +24,7 @@
 
 #include "base/outside.h"
 #include "base/proc.h"
+#include "base/text.h"
 #include "symbols/elf.h"
 
 #define PAGE_MASK 4095ull
@@ -200,11 +201,6 @@ static raddr_t bias_of(const struct elf *elf, const struct map *map)
 	return map->start - map->offset;
 }
 
-static bool starts_with(const char *s, const char *prefix)
-{
-	return strncmp(s, prefix, strlen(prefix)) == 0;
-}
-
 static bool defines(const struct elf *elf, const char *name)
 {
 	struct elf_symbol symbol;
@@ -219,23 +215,23 @@ static bool defines(const struct elf *elf, const char *name)
  */
 static unsigned roles_by_name(const struct elf *elf, const char *path)
 {
-	const char *slash = strrchr(path, '/'), *name = elf_soname(elf);
+	const char *name = elf_soname(elf);
 	unsigned roles = 0;
 
 	if (!name)
-		name = slash ? slash + 1 : path;
-	if (starts_with(name, "libc.so.6"))
+		name = text_last_part(path);
+	if (text_begins(name, "libc.so.6"))
 		roles |= MODULE_LIBC;
-	else if (starts_with(name, "ld-linux") || starts_with(name, "ld-2."))
+	else if (text_begins(name, "ld-linux") || text_begins(name, "ld-2."))
 		roles |= MODULE_LDSO;
-	else if (starts_with(name, "ld-musl-") || starts_with(name, "libc.musl-"))
+	else if (text_begins(name, "ld-musl-") || text_begins(name, "libc.musl-"))
 		roles |= MODULE_LIBC | MODULE_LDSO;
 	else if (strcmp(name, "libc.so") == 0 && defines(elf, "__libc_start_main"))
 		roles |= MODULE_LIBC |
 			 (defines(elf, "_dl_debug_state") || defines(elf, "__dls2b") ? MODULE_LDSO
 										     : 0);
-	else if (starts_with(name, "libstdc++.so") || starts_with(name, "libc++.so") ||
-		 starts_with(name, "libc++abi.so") || starts_with(name, "libsupc++.so"))
+	else if (text_begins(name, "libstdc++.so") || text_begins(name, "libc++.so") ||
+		 text_begins(name, "libc++abi.so") || text_begins(name, "libsupc++.so"))
 		roles |= MODULE_CXX;
 	return roles;
 }

@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash_index.h"
+#include "base/text.h"
 #include "symbols/demangle.h"
 #include "symbols/site_rule.h"
 
@@ -87,15 +89,6 @@ void *names_alloc(struct names *n, size_t len)
 	return p;
 }
 
-static uint32_t hash_string(const char *s)
-{
-	uint32_t h = 2166136261u;
-
-	while (*s)
-		h = (h ^ (uint8_t)*s++) * 16777619u;
-	return h;
-}
-
 /* The slot of KEY, or the free one where it belongs. NULL: out of memory. */
 static struct slot *table_slot(struct table *t, const char *key, uint32_t hash)
 {
@@ -134,7 +127,7 @@ const char *names_intern(struct names *n, const char *string)
 
 	if (len == LONGEST)
 		return "(a name that is too long)";
-	hash = hash_string(string);
+	hash = hash_text(HASH_SEED, string);
 	s = table_slot(&n->strings, string, hash);
 	if (!s)
 		return "?";
@@ -163,7 +156,7 @@ static size_t bare_length(const char *raw)
 	for (const char *p = strchr(raw, '.'); p && p > raw && p < raw + len;
 	     p = strchr(p + 1, '.'))
 		for (size_t i = 0; i < sizeof(suffix) / sizeof(suffix[0]); i++)
-			if (!strncmp(p, suffix[i], strlen(suffix[i])))
+			if (text_begins(p, suffix[i]))
 				return (size_t)(p - raw);
 	return len;
 }
@@ -201,7 +194,7 @@ static char *readable(const char *raw, size_t bare)
 
 const struct name *names_symbol(struct names *n, const char *raw)
 {
-	uint32_t hash = hash_string(raw);
+	uint32_t hash = hash_text(HASH_SEED, raw);
 	struct slot *s = table_slot(&n->names, raw, hash);
 	struct name *name;
 	const char *key;
