@@ -30,8 +30,8 @@ static void print_set(FILE *out, const struct log_set *set, bool is_open)
 		strftime(clock, sizeof(clock), "%Y-%m-%d %H:%M:%S", &tm);
 	escape_printf(out, "%c %-28.*s %s  %8s in %zu file%s, %" PRIu32 " to %" PRIu32 "\n",
 		      is_open ? '*' : ' ', (int)strcspn(name, "-"), name, clock,
-		      size_text(&size, bytes), set->files, set->files == 1 ? "" : "s",
-		      set->file[0].number, set->file[set->files - 1].number);
+		      size_text(&size, bytes), set->files, plural(set->files), set->file[0].number,
+		      set->file[set->files - 1].number);
 }
 
 static void left_out(void *ctx, const char *text)

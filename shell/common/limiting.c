@@ -2,7 +2,6 @@
 #include "shell/common/limiting.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/message.h"
 #include "shell/common/dumping.h"
@@ -150,15 +149,6 @@ void limiting_init(struct shell *shell)
 			 &(struct limit_listener){ .hit = on_hit, .tell = on_whole, .ctx = shell });
 }
 
-static void run_commands(struct shell *shell, const char *text)
-{
-	char *copy = strdup(text); /* they may replace themselves */
-
-	if (copy)
-		shell_run_text(shell, NULL, copy);
-	free(copy);
-}
-
 void limiting_turn(struct shell *shell, const char *text)
 {
 	struct limiting *l = &shell->limiting;
@@ -174,7 +164,7 @@ void limiting_turn(struct shell *shell, const char *text)
 		bool stays = p->limit.frozen;
 
 		if (session_choose(shell->session, pid) == 0 && text)
-			run_commands(shell, text);
+			shell_run_copy(shell, text);
 		/* what runs on was chosen for its commands only */
 		if (!stays && session_main(shell->session)->pid == pid &&
 		    session_choose(shell->session, before))

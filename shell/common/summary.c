@@ -52,8 +52,6 @@ static const char *bytes(struct grouped *g, const struct layout *l, uint64_t n)
 }
 #define BYTES(n) bytes(&(struct grouped){ "" }, l, n)
 
-static const char *plural(uint64_t n) { return n == 1 ? "" : "s"; }
-
 static size_t stacks_with_something(const struct profile *profile)
 {
 	size_t n = 0;
@@ -182,7 +180,7 @@ static void print_numbers(const struct shell *shell, FILE *out, const struct pro
 		count += profile->row[i].count;
 	}
 	escape_printf(out, "mtrun: %s (%d) %s", p->command ? p->command : "?", (int)p->pid,
-		      p->state == PROCESS_EXITED || p->state == PROCESS_HELD
+		      process_state_ended(p->state)
 			      ? wait_status_text(p->wait_status, end, sizeof(end))
 			      : process_state_name(process_state_seen(p)));
 	if (session_limit_killed(shell->session))
@@ -251,7 +249,7 @@ static void print(struct shell *shell, FILE *out, const struct layout *l)
 	struct profile profile;
 
 	if (p->unsupervised) {
-		bool ended = p->state == PROCESS_EXITED || p->state == PROCESS_HELD;
+		bool ended = process_state_ended(p->state);
 		char end[64];
 
 		escape_printf(out, "mtrun: %s (%d)%s%s: its allocations are not known: %s\n",

@@ -17,10 +17,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/array.h"
+#include "base/clock.h"
 #include "base/pagemap.h"
 #include "base/proc.h"
 #include "base/search.h"
@@ -29,13 +29,7 @@
 #define VMAS_MOST (1u << 20)
 
 /* Of our own CPU time: a busy machine makes no answer poorer. */
-static uint64_t now_us(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-	return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
-}
+static uint64_t now_us(void) { return clock_thread_ns() / 1000; }
 
 /* ---- mappings ------------------------------------------------------------ */
 

@@ -8,7 +8,6 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -27,14 +26,6 @@ struct ahead {
 	size_t count, size;
 	char *piece[];
 };
-
-static uint64_t own_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
-}
 
 /* What the writer is at is its own. */
 static void touch(const struct ahead *a)
@@ -62,7 +53,7 @@ static void *run(void *ctx)
 	if (setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), NICE_MOST))
 		return NULL;
 	touch(a);
-	a->core_free = own_ns() > (clock_ns() - began) / 2;
+	a->core_free = clock_thread_ns() > (clock_ns() - began) / 2;
 	return NULL;
 }
 

@@ -36,6 +36,11 @@ enum process_state {
 };
 /* "running", "stopped", "exited", ... HELD is "exited" */
 const char *process_state_name(enum process_state state);
+/* Whether it has ended for the user, and how is known: HELD is kept at its exit. */
+static inline bool process_state_ended(enum process_state state)
+{
+	return state == PROCESS_EXITED || state == PROCESS_HELD;
+}
 struct process;
 /* What the user is told: who was stopped by a signal is stopped, too. */
 enum process_state process_state_seen(const struct process *p);

@@ -9,7 +9,6 @@
 #include <errno.h>
 #include <link.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "base/proc.h"
 #include "base/text.h"

@@ -2,7 +2,6 @@
 #include "report/sites.h"
 
 #include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 
 #include "base/hash_index.h"

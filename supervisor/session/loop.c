@@ -310,7 +310,8 @@ static bool serve_watches(struct session *s, const struct watch *watch, nfds_t n
 			there = s->watch[k].fd == watch[i].fd && s->watch[k].fn == watch[i].fn;
 		if (!fds[i].revents || !there)
 			continue;
-		watch[i].fn(watch[i].ctx, fds[i].revents);
+		if (watch[i].fn)
+			watch[i].fn(watch[i].ctx, fds[i].revents);
 		any = true;
 	}
 	return any;

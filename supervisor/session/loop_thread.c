@@ -265,11 +265,7 @@ static __thread struct {
 
 static struct asking_hold hold_now(void)
 {
-	struct timespec t;
-
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-	return (struct asking_hold){ clock_us(),
-				     (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000 };
+	return (struct asking_hold){ clock_us(), clock_thread_ns() / 1000 };
 }
 
 /* The lock is taken, or about to be given back. */
