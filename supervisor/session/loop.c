@@ -215,7 +215,7 @@ static void forward(const struct session *s, const struct signalfd_siginfo *info
 	session_pass_on(s->main ? s->main->pid : s->launched, sig, info->ssi_code);
 }
 
-static void serve_signals(struct session *s)
+void session_take_signals(struct session *s)
 {
 	struct signalfd_siginfo info;
 
@@ -230,8 +230,6 @@ static void serve_signals(struct session *s)
 			forward(s, &info);
 	}
 }
-
-void session_take_signals(struct session *s) { serve_signals(s); }
 
 /*
  * Something that nobody will ring for: a ring that is half full already, a question that could not
@@ -403,7 +401,7 @@ int loop_turn(struct session *s, int timeout_ms, bool *something)
 	if (fds[1].revents)
 		eventfd_read(s->bell, &ignored);
 	*something |= fds[0].revents != 0;
-	serve_signals(s);
+	session_take_signals(s);
 	*something |= session_serve_stops(s) > 0;
 	session_serve_questions(s);
 	session_serve_rings(s);
