@@ -63,13 +63,6 @@ static uint64_t family(void *ctx, uint32_t stack)
 
 static const struct captured_source source = { interrupted, family };
 
-static int by_start(const void *a, const void *b)
-{
-	const struct leaks_span *x = a, *y = b;
-
-	return x->start < y->start ? -1 : x->start > y->start;
-}
-
 /* Where tables of virtual functions may be: libraries, without their code. */
 static ssize_t constants(const struct process *p, struct leaks_span **out)
 {
@@ -86,8 +79,7 @@ static ssize_t constants(const struct process *p, struct leaks_span **out)
 		span[n++] = (struct leaks_span){ m->start, m->text_start };
 		span[n++] = (struct leaks_span){ m->text_end, m->end };
 	}
-	if (n)
-		qsort(span, n, sizeof(*span), by_start);
+	leaks_spans_sort(span, n);
 	*out = span;
 	return (ssize_t)n;
 }

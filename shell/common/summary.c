@@ -52,15 +52,6 @@ static const char *bytes(struct grouped *g, const struct layout *l, uint64_t n)
 }
 #define BYTES(n) bytes(&(struct grouped){ "" }, l, n)
 
-static size_t stacks_with_something(const struct profile *profile)
-{
-	size_t n = 0;
-
-	for (size_t i = 0; i < profile->count; i++)
-		n += profile->row[i].count != 0;
-	return n;
-}
-
 static size_t others(const struct shell *shell, const struct process *main)
 {
 	size_t n = session_ended_list(shell->session)->others;
@@ -200,7 +191,7 @@ static void print_numbers(const struct shell *shell, FILE *out, const struct pro
 	if (t.maps)
 		escape_printf(out, "; %s map%s, %s unmap%s", GROUPED(t.maps), plural(t.maps),
 			      GROUPED(t.unmaps), plural(t.unmaps));
-	n = stacks_with_something(profile);
+	n = profile_holding(profile);
 	escape_printf(out, "\n  still live  %s%s in %s%s block%s from %s stack%s\n", about,
 		      BYTES((uint64_t)size), about, GROUPED((uint64_t)count),
 		      plural((uint64_t)count), GROUPED(n), plural(n));

@@ -221,6 +221,12 @@ static int by_start(const void *a, const void *b)
 }
 
 /* Whether nothing that is used is in SPAN: no thread, no block. */
+void leaks_spans_sort(struct leaks_span *span, size_t n)
+{
+	if (n)
+		qsort(span, n, sizeof(*span), by_start);
+}
+
 static bool is_unused(const struct capture *c, const struct leaks_span *span)
 {
 	size_t at;
@@ -262,8 +268,7 @@ static int find_unused(const struct capture *c, struct spans *s)
 	for (size_t i = 0; i < c->threads && !err; i++)
 		if (stack_of(c, &c->thread[i], &stack))
 			err = add(c, s, stack.start, used_from(c, &c->thread[i], &stack));
-	if (s->count)
-		qsort(s->span, s->count, sizeof(*s->span), by_start);
+	leaks_spans_sort(s->span, s->count);
 	return err;
 }
 

@@ -61,7 +61,7 @@ static struct profile_row row_subtract(const struct profile_row *now,
 	return r;
 }
 
-static void sort_by_stack(struct profile *p)
+void profile_sort(struct profile *p)
 {
 	for (size_t i = 1; i < p->count; i++)
 		if (p->row[i].stack < p->row[i - 1].stack) {
@@ -99,7 +99,7 @@ static void bound_rows(struct profile *p)
 
 void profile_settle(struct profile *p)
 {
-	sort_by_stack(p);
+	profile_sort(p);
 	bound_rows(p);
 }
 
@@ -119,8 +119,8 @@ int profile_subtract(struct profile *p, struct profile *before)
 
 	if (!row)
 		return -ENOMEM;
-	sort_by_stack(p);
-	sort_by_stack(before);
+	profile_sort(p);
+	profile_sort(before);
 	while (i < p->count || j < before->count) {
 		bool left = i < p->count &&
 			    (j == before->count || p->row[i].stack <= before->row[j].stack);
@@ -175,6 +175,15 @@ struct profile_row profile_sum(const struct profile *p)
 		all.temporary += p->row[i].temporary;
 	}
 	return all;
+}
+
+size_t profile_holding(const struct profile *p)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < p->count; i++)
+		n += p->row[i].count != 0;
+	return n;
 }
 
 void profile_release(struct profile *p)

@@ -42,6 +42,9 @@ int profile_reserve(struct profile *p, size_t room) MUST_USE;
 /* Once it is made: its rows are in the order of their stacks, and no sum of them overflows. */
 void profile_settle(struct profile *p);
 
+/* Its rows in the order of their stacks. */
+void profile_sort(struct profile *p);
+
 /* TO is empty; it may have room. 0 or -ENOMEM */
 int profile_copy(struct profile *to, const struct profile *from) MUST_USE;
 /*
@@ -58,6 +61,7 @@ void profile_drop_unchanged(struct profile *p);
 void profile_reckon_variance(struct profile *p, uint64_t period);
 /* Sizes, counts and totals of all rows. */
 struct profile_row profile_sum(const struct profile *p);
+size_t profile_holding(const struct profile *p); /* how many rows hold blocks */
 void profile_release(struct profile *p);
 
 #endif

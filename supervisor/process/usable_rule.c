@@ -15,14 +15,6 @@
 #include "process/process.h"
 #include "symbols/elf.h"
 
-static bool defines(const struct module *m, const char *name)
-{
-	struct elf_symbol symbol;
-	size_t cursor = 0;
-
-	return elf_find(m->elf, name, &cursor, &symbol);
-}
-
 static raddr_t dynamic_section(const struct module *exe)
 {
 	const struct elf_segment *segment;
@@ -78,7 +70,8 @@ static bool before_libc(const struct process *p, const struct module *exe, const
 static bool is_jemalloc(const struct module *m)
 {
 	/* sdallocx came with these size classes */
-	return defines(m, "malloc") && defines(m, "mallctl") && defines(m, "sdallocx");
+	return elf_defines(m->elf, "malloc") && elf_defines(m->elf, "mallctl") &&
+	       elf_defines(m->elf, "sdallocx");
 }
 
 static bool is_glibc(const struct module *m)
@@ -86,8 +79,9 @@ static bool is_glibc(const struct module *m)
 	if (m->roles & MODULE_LIBC)
 		return !(m->roles & MODULE_LDSO);
 	/* without names it was recognized by glibc's own code */
-	return elf_is_static(m->elf) && (!elf_has_functions(m->elf) || defines(m, "_int_malloc") ||
-					 defines(m, "__libc_mallopt"));
+	return elf_is_static(m->elf) &&
+	       (!elf_has_functions(m->elf) || elf_defines(m->elf, "_int_malloc") ||
+		elf_defines(m->elf, "__libc_mallopt"));
 }
 
 /* Functions that --hook named, or in a static program those of an allocator beside libc's. */

@@ -201,14 +201,6 @@ static raddr_t bias_of(const struct elf *elf, const struct map *map)
 	return map->start - map->offset;
 }
 
-static bool defines(const struct elf *elf, const char *name)
-{
-	struct elf_symbol symbol;
-	size_t cursor = 0;
-
-	return elf_find(elf, name, &cursor, &symbol);
-}
-
 /*
  * musl's one object is called libc.so, ld-musl-x86_64.so.1 or libc.musl-x86_64.so.1, and is both;
  * glibc's are two.
@@ -226,10 +218,11 @@ static unsigned roles_by_name(const struct elf *elf, const char *path)
 		roles |= MODULE_LDSO;
 	else if (text_begins(name, "ld-musl-") || text_begins(name, "libc.musl-"))
 		roles |= MODULE_LIBC | MODULE_LDSO;
-	else if (strcmp(name, "libc.so") == 0 && defines(elf, "__libc_start_main"))
+	else if (strcmp(name, "libc.so") == 0 && elf_defines(elf, "__libc_start_main"))
 		roles |= MODULE_LIBC |
-			 (defines(elf, "_dl_debug_state") || defines(elf, "__dls2b") ? MODULE_LDSO
-										     : 0);
+			 (elf_defines(elf, "_dl_debug_state") || elf_defines(elf, "__dls2b")
+				  ? MODULE_LDSO
+				  : 0);
 	else if (text_begins(name, "libstdc++.so") || text_begins(name, "libc++.so") ||
 		 text_begins(name, "libc++abi.so") || text_begins(name, "libsupc++.so"))
 		roles |= MODULE_CXX;
@@ -270,7 +263,7 @@ static unsigned roles_of(const struct module *m, const struct auxv *aux)
 		roles |= MODULE_EXE;
 	if (aux->base && aux->base == m->start) {
 		roles |= MODULE_LDSO;
-		if (defines(m->elf, "__libc_start_main"))
+		if (elf_defines(m->elf, "__libc_start_main"))
 			roles |= MODULE_LIBC;
 	}
 	return roles;

@@ -54,7 +54,7 @@ struct image {
 
 /* ---- the embedded trampoline --------------------------------------------- */
 
-static struct elf *blob_elf(void)
+struct elf *blob_elf(void)
 {
 	static struct elf *elf;
 	int err;
