@@ -79,7 +79,6 @@ static inline uint64_t thread_word(void)
  * (supervisor/tracee/fault_fixup.c): .loads has how far it is from there to the instruction, and
  * from there to the next one.
  */
-#define LOAD_FAILED (~0ull) /* no pc, no thread pointer, and no rsp or rbp that leads anywhere */
 #define LISTED_LOAD(from) \
 	"1: mov " from    \
 	", %0\n2:\n\t.pushsection .loads, \"a\"\n\t.long 1b - ., 2b - .\n\t.popsection"

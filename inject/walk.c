@@ -27,8 +27,8 @@
  * it between the proof and the read. Nobody takes away a stack that is in use; but wrong unwind
  * information, or a stack that once led into another one, may have made us read beyond it. So each
  * read may fail: the kernel then tells the supervisor of the fault, who ends it
- * (supervisor/tracee/fault_fixup.c); the word is LOAD_FAILED, and all threads forget. Hence wrong
- * unwind information ends in [truncated], never in a fault that the program sees.
+ * (supervisor/tracee/fault_fixup.c); the word is WIRE_LOAD_FAILED, and all threads forget. Hence
+ * wrong unwind information ends in [truncated], never in a fault that the program sees.
  *
  * Rules that need a register other than rsp and rbp are rare (hand-written assembly): the walk then
  * starts again with all six callee-saved registers tracked, and nothing is remembered of it. Nor is

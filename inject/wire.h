@@ -516,6 +516,12 @@ struct wire_modules {
 #define WIRE_KIDS	  3u
 #define WIRE_PC_TRUNCATED 1ull /* no way to go on from there */
 #define WIRE_PC_DEEP	  2ull /* deeper than --depth */
+/*
+ * What a load of the trampoline's brings that faulted, and that we ended
+ * (supervisor/tracee/fault_fixup.c): no pc, no thread pointer, and no rsp or rbp that leads
+ * anywhere.
+ */
+#define WIRE_LOAD_FAILED (~0ull)
 /* the pc was interrupted (signal), not a return address: do not subtract 1 */
 #define WIRE_PC_EXACT (1ull << 62)
 #define WIRE_PC_MASK  WIRE_ADDRESS_MASK

@@ -43,11 +43,9 @@
 
 #include "base/proc.h"
 
-#define DEBUG_DIR  "/usr/lib/debug/"
 #define FILE_FLAGS (O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK)
 /* those that make permissions of files no matter */
 #define OVERRIDE    (1u << CAP_DAC_OVERRIDE | 1u << CAP_DAC_READ_SEARCH)
-#define NOBODY	    65534u
 #define HOLLOW_FROM ((off_t)256 << 20)
 #define GROUPS_MOST 65536u
 
@@ -447,7 +445,7 @@ struct outside *outside_of_owner(uid_t uid)
 	o->ours = uid == OUTSIDE_OURS || uid == geteuid();
 	o->known = true;
 	o->rights.uid = uid;
-	o->rights.gid = NOBODY; /* which groups he is in is not known */
+	o->rights.gid = OUTSIDE_NOBODY; /* which groups he is in is not known */
 	return o;
 }
 
@@ -516,7 +514,7 @@ int outside_open(struct outside *o, const char *path, uint64_t most)
 /* Who is elsewhere may be called root there: here it is nobody. */
 static int open_shared(struct outside *o, const char *path)
 {
-	static const struct rights nobody = { .uid = NOBODY, .gid = NOBODY };
+	static const struct rights nobody = { .uid = OUTSIDE_NOBODY, .gid = OUTSIDE_NOBODY };
 	struct outside *before = outside_enter(NULL);
 	int fd = -ENOENT;
 
@@ -532,7 +530,7 @@ int outside_open_debug(struct outside *o, const char *path)
 {
 	int fd = outside_open(o, path, OUTSIDE_DEBUG);
 
-	if (fd >= 0 || !o || strncmp(path, DEBUG_DIR, sizeof(DEBUG_DIR) - 1) ||
+	if (fd >= 0 || !o || strncmp(path, OUTSIDE_DEBUG_DIR "/", sizeof(OUTSIDE_DEBUG_DIR)) ||
 	    strstr(path, "/../"))
 		return fd;
 	return open_shared(o, path);

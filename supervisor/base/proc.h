@@ -7,6 +7,8 @@
 #ifndef MTRUN_PROC_H
 #define MTRUN_PROC_H
 
+#include <fcntl.h>
+
 #include "base/types.h"
 
 /* Opens /proc/PID/NAME (O_CLOEXEC is added). Returns a descriptor or -errno. */
@@ -70,6 +72,11 @@ int remote_write(pid_t pid, raddr_t addr, const void *buf, size_t len) MUST_USE;
 /* What thread TID of PID calls itself, any bytes but NUL; empty: it cannot be read. */
 #define PROC_NAME 64
 void proc_name(pid_t pid, pid_t tid, char name[PROC_NAME]);
+
+/* For pidfd_open(2), Linux 6.9: of a thread, which need not be its process' first. */
+#ifndef PIDFD_THREAD
+#define PIDFD_THREAD O_EXCL
+#endif
 
 /* The ids of its threads, in *TID (to be freed). Returns how many or -errno. */
 int proc_threads(pid_t pid, pid_t **tid) MUST_USE;

@@ -5,11 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "arch/abi.h"
 #include "base/array.h"
 #include "base/search.h"
 
-#define PAGE	 4096u
-#define RED_ZONE 128u /* below rsp, where a function that calls none may have its variables */
+#define PAGE 4096u
 
 /* ---- registers -------------------------------------------------------------- */
 
@@ -141,7 +141,7 @@ static raddr_t interrupted_rsp(const struct capture *c, raddr_t rsp, raddr_t end
 		for (size_t i = 0; i + FRAME_WORDS <= n && i < step; i++) {
 			const uint64_t *w = word + i;
 
-			if ((w[23] & 0xffff) == 0x33 && w[22] & 2 && !(w[22] >> 32) &&
+			if ((w[23] & 0xffff) == CS_64 && w[22] & 2 && !(w[22] >> 32) &&
 			    !(w[0] >> 8) && rsp >= w[2] && rsp - w[2] < w[4])
 				return w[20];
 		}

@@ -11,10 +11,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-
-#ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
-#endif
+#include "base/space.h"
 
 #define NICE_MOST 19
 

@@ -70,8 +70,6 @@ void profile_sort(struct profile *p)
 		}
 }
 
-#define SUM_MOST (INT64_MAX / 1024) /* of all rows together: views may multiply a little */
-
 /* *V takes at most what is *LEFT. */
 static void bound(int64_t *v, int64_t *left)
 {
@@ -88,7 +86,7 @@ static void bound(int64_t *v, int64_t *left)
  */
 static void bound_rows(struct profile *p)
 {
-	int64_t size = SUM_MOST, count = SUM_MOST, usable = SUM_MOST;
+	int64_t size = PROFILE_SUM_MOST, count = PROFILE_SUM_MOST, usable = PROFILE_SUM_MOST;
 
 	for (size_t i = 0; i < p->count; i++) {
 		bound(&p->row[i].size, &size);

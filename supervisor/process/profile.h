@@ -39,6 +39,8 @@ struct profile {
  * -ENOMEM.
  */
 int profile_reserve(struct profile *p, size_t room) MUST_USE;
+/* Of the sizes and of the counts of all rows: views may multiply them a little. */
+#define PROFILE_SUM_MOST (INT64_MAX / 1024)
 /* Once it is made: its rows are in the order of their stacks, and no sum of them overflows. */
 void profile_settle(struct profile *p);
 

@@ -35,7 +35,6 @@
  * The file comes from somewhere: everything that is made of it is in proportion to its size. The
  * maps come last, so the rows are kept as addresses first.
  */
-#define BYTES_MOST ((uint64_t)INT64_MAX / 1024)
 #define ADDRESS	   ((UINT64_C(1) << 47) - 1)
 #define PARTS_MOST 64u
 
@@ -110,8 +109,8 @@ static bool amounts(char **at, uint64_t live[2], uint64_t ever[2])
 	    !n)
 		return false;
 	*at += n;
-	return live[0] <= BYTES_MOST && live[1] <= BYTES_MOST && ever[0] <= BYTES_MOST &&
-	       ever[1] <= BYTES_MOST;
+	return live[0] <= PROFILE_SUM_MOST && live[1] <= PROFILE_SUM_MOST &&
+	       ever[0] <= PROFILE_SUM_MOST && ever[1] <= PROFILE_SUM_MOST;
 }
 
 /* ` 0x12 0x34` at TEXT become the addresses of ROW. */
@@ -444,7 +443,7 @@ static int add_amounts(struct import *im, uint32_t *rows, const struct import_ro
 	scale(im, row->live, live);
 	scale(im, row->ever, ever);
 	im->bytes += live[1] + ever[1];
-	if (im->bytes > (double)BYTES_MOST)
+	if (im->bytes > (double)PROFILE_SUM_MOST)
 		return -ERANGE;
 	if (!rows[id])
 		rows[id] = (uint32_t)++p->count;

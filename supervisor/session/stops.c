@@ -12,6 +12,7 @@
  * its last instant (EVENT_EXITING): its rings are complete then, and its memory still there; it can
  * be held at that point.
  */
+#include "arch/abi.h"
 #include "process/errors.h"
 #include "process/sampling.h"
 #include "session/credible.h"
@@ -238,8 +239,6 @@ static const char *stub_error(int err)
 	default: return strerror(-err);
 	}
 }
-
-#define CS_64 0x33 /* the code segment of a 64-bit program */
 
 /*
  * Whether an image begins under seccomp filters that we are not under ourselves (in a container all

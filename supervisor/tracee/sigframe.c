@@ -7,11 +7,10 @@
 
 #include <stdlib.h>
 
+#include "arch/abi.h"
 #include "base/proc.h"
 
 #define DEPTH	 65536u
-#define RED_ZONE 128u
-#define CS_64	 0x33u
 #define LIBC_OWN (3ull << 31) /* signals 32 and 33 */
 
 bool sigframe_possible(pid_t pid)
