@@ -147,9 +147,7 @@ static uint64_t explained_bytes(const struct look *s, const struct process *p, s
 
 static int64_t process_rss(const struct process *p)
 {
-	int64_t kb = p->state == PROCESS_EXITED || p->state == PROCESS_REPLACED
-			     ? -1
-			     : proc_status_field(p->via, "VmRSS");
+	int64_t kb = process_state_gone(p->state) ? -1 : proc_status_field(p->via, "VmRSS");
 
 	return kb < 0 ? -1 : kb * 1024;
 }

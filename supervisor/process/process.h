@@ -41,6 +41,11 @@ static inline bool process_state_ended(enum process_state state)
 {
 	return state == PROCESS_EXITED || state == PROCESS_HELD;
 }
+/* Whether its memory is gone: it has exited, or another program runs in its place. */
+static inline bool process_state_gone(enum process_state state)
+{
+	return state == PROCESS_EXITED || state == PROCESS_REPLACED;
+}
 struct process;
 /* What the user is told: who was stopped by a signal is stopped, too. */
 enum process_state process_state_seen(const struct process *p);

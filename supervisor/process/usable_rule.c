@@ -103,8 +103,7 @@ static bool has_own(const struct process *p, bool is_libcs)
 
 static bool gone(const struct process *p)
 {
-	return p->state == PROCESS_EXITED || p->state == PROCESS_REPLACED ||
-	       p->state == PROCESS_DETACHED;
+	return process_state_gone(p->state) || p->state == PROCESS_DETACHED;
 }
 
 /* NULL: the rule is known. */

@@ -172,7 +172,7 @@ void process_finish(struct session *s, struct process *p, enum process_state sta
 	p->wait_status = status;
 	p->ended_ms = heartbeat_ms();
 	p->threads = 0;
-	if (state == PROCESS_EXITED || state == PROCESS_REPLACED)
+	if (process_state_gone(state))
 		outside_ended(p->outside);
 	recorder_finished(s, p);
 	limit_enforce_crossed(s, p);
