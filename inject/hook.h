@@ -18,7 +18,7 @@
 /*
  * System call NR with the arguments A is about to be made, by whatever way: what it may take away
  * no thread reads any more without a new proof. For calls that change mappings; others do nothing
- * here.
+ * here. (pkey_mprotect and shmdt stop at no hook: a read of what they took away fails, see walk.c.)
  */
 void memory_leaves(uint64_t nr, const uint64_t *a);
 
