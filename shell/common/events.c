@@ -138,7 +138,7 @@ void events_print(const struct shell *shell, FILE *out)
 		fputs("none\n", out);
 }
 
-bool events_has(const struct shell *shell, enum event_when when)
+static bool events_has(const struct shell *shell, enum event_when when)
 {
 	return shell->events && shell->events->on[when];
 }

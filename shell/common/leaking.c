@@ -97,8 +97,8 @@ static int failed(int err, char *why, size_t len)
 	return err;
 }
 
-int leaking_capture(struct shell *shell, struct process *p, struct leaking *l, char *why,
-		    size_t len)
+static int take_capture(struct shell *shell, struct process *p, struct leaking *l, char *why,
+			size_t len)
 {
 	ssize_t n;
 	int err;
@@ -116,7 +116,8 @@ int leaking_capture(struct shell *shell, struct process *p, struct leaking *l, c
 	return failed(err, why, len);
 }
 
-int leaking_scan(struct leaking *l, char *why, size_t len)
+/* Of what was captured; L is to be released in any case. */
+static int scan(struct leaking *l, char *why, size_t len)
 {
 	struct session *session = l->shell->session;
 	uint64_t began = session_ms(session);
@@ -134,11 +135,11 @@ int leaking_scan(struct leaking *l, char *why, size_t len)
 
 int leaking_make(struct shell *shell, struct process *p, struct leaking *l, char *why, size_t len)
 {
-	int err = leaking_capture(shell, p, l, why, len);
+	int err = take_capture(shell, p, l, why, len);
 
 	if (err)
 		return err;
-	err = leaking_scan(l, why, len);
+	err = scan(l, why, len);
 	if (err)
 		leaking_release(l);
 	return err;

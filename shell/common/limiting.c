@@ -16,7 +16,9 @@
  * it meets the limit again with the same request: in batch that would go on for ever, so they are
  * not run a second time.
  */
-struct process *limiting_frozen(const struct shell *shell)
+
+/* A process that stays stopped at the limit, NULL: none. */
+static struct process *frozen(const struct shell *shell)
 {
 	for (struct process *p = session_processes(shell->session); p; p = p->next) {
 		p->limit.frozen &= p->state == PROCESS_STOPPED;
@@ -174,13 +176,13 @@ void limiting_turn(struct shell *shell, const char *text)
 		return;
 	l->kill = false;
 	session_limit_action(shell->session, LIMIT_KILL);
-	if (limiting_frozen(shell))
+	if (frozen(shell))
 		session_limit_kill(shell->session);
 }
 
 void limiting_give_up(struct shell *shell)
 {
-	const struct process *p = limiting_frozen(shell);
+	const struct process *p = frozen(shell);
 
 	if (p && !p->limit.due && !shell->screen && !session_is_telling(shell->session, NULL))
 		session_limit_kill(shell->session);

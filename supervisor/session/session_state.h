@@ -194,14 +194,10 @@ void session_serve_handovers(struct session *s);
 
 /* copies.c */
 /*
- * The list that was begun as G, which is freed, is made with the lock released in between. 0 or
- * -errno
+ * Copies for the list that was begun as G, with the lock released in between: the ledger is not
+ * needed any more, and listing_end() is the rest.
  */
-struct block_list;
 struct listing;
-int session_list(struct session *s, struct listing *g, bool sorted,
-		 struct block_list *out) MUST_USE;
-/* The first part of that: the ledger is not needed any more, and listing_end() is the rest. */
 void session_list_copy(struct session *s, struct listing *g);
 
 /* attach.c */
