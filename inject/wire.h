@@ -235,7 +235,6 @@ static inline int wire_is_wide(enum wire_kind k)
 	       (k >= WIRE_MAP && k <= WIRE_BREAK);
 }
 static inline int wire_has_counter(enum wire_kind k) { return k >= WIRE_ALLOC && k <= WIRE_GONE; }
-static inline int wire_has_ticket(enum wire_kind k) { return wire_is_wide(k); }
 
 /*
  * Which counter an address takes its numbers from. Counters start at 0; the first event of a

@@ -167,9 +167,9 @@ static int read_sections(struct elf *e, const Elf64_Ehdr *eh)
 	}
 	for (size_t i = 0; i < n; i++) {
 		memcpy(&sh, e->bytes + eh->e_shoff + i * sizeof(sh), sizeof(sh));
-		e->section[i] = (struct elf_section){ "",	   sh.sh_type,	 sh.sh_link,
-						      sh.sh_flags, sh.sh_addr,	 sh.sh_offset,
-						      sh.sh_size,  sh.sh_entsize };
+		e->section[i] = (struct elf_section){ "",	   sh.sh_type, sh.sh_link,
+						      sh.sh_flags, sh.sh_addr, sh.sh_offset,
+						      sh.sh_size };
 		name[i] = sh.sh_name;
 		if (sh.sh_type != SHT_NOBITS && !inside(e, sh.sh_offset, sh.sh_size))
 			e->section[i].type = SHT_NULL;

@@ -23,7 +23,7 @@ struct elf_segment {
 struct elf_section {
 	const char *name;
 	uint32_t type, link; /* SHT_* */
-	uint64_t flags, addr, offset, size, entsize;
+	uint64_t flags, addr, offset, size;
 };
 struct elf_symbol {
 	const char *name;
